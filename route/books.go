@@ -54,12 +54,13 @@ func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep *e
 	f.trial = r.health.Admit(ep.slot)
 	rates := r.speed.Reader()
 	r.others.seq++
-	d.Waits = r.backlog.Open(now, f.index, backlog.Work{
+	job := r.backlog.Open(now, f.index, backlog.Work{
 		Slot: ep.slot, Class: req.Class, Leg: d.Leg, Stream: req.Stream || d.Leg == fleet.LegPrefill,
 		PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens, OutputTokens: v.OutputTokens, MaxTokens: req.MaxTokens,
 		WaitMs: c.WaitMs - c.LinkMs, MsPerToken: c.MsPerToken, TTFTMs: d.TTFTMs, ReadyMs: s.ready, MayQueue: mayQueue(req, d.Leg, ep, f.trial), Asker: r.asker(req),
 		Origin: r.others.self, Seq: r.others.seq,
-	}, rates).Queued
+	}, rates)
+	d.Waits, d.AtLimit = job.Queued, job.AtLimit
 	ep.requests++
 	ep.worked, r.worked = true, true
 	if !d.Waits {

@@ -24,7 +24,8 @@ type Decision struct {
 	CachedTokens int     // predicted to be in the endpoint's cache
 	TTFTMs       float64 // predicted time to first token (Terms.TTFT), for a decode leg including prefill; 0 when unknown
 
-	Waits bool // it is queued: send it when its lease is in an Entry.Called
+	Waits   bool // it is queued: send it when its lease is in an Entry.Called
+	AtLimit bool // it is queued since its tenant has as many requests at engines as it may (fleet.Standing.Running)
 
 	Leg     fleet.Leg
 	Why     SplitWhy // why the request was split or not; "" where nothing is split

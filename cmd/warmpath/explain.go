@@ -31,13 +31,18 @@ func explainCommand(e env) *cobra.Command {
 		Short: "Say why requests went where they went",
 		Long: `explain asks a running router why it sent a request to the endpoint it chose: the reason in words, the estimated cost of each
 candidate in ms, and predicted beside observed values. REQUEST_ID is the X-Request-Id of an answer, also in the log.
-The router keeps its newest decisions (explain.keep, 1,000); one that is still running is not yet among them.`,
+A request that the router refused itself (429, 503) is told with the setting that has the limit.
+The router keeps its newest decisions (explain.keep, 1,000), and a quarter as many refusals; one that is still running is not
+yet among them.`,
 		Example: `  # Why did this request go there?
   warmpath explain 0d6c1d0e-8c38-4f6e-9f3b-0c1f2f9a7b11
 
   # The newest five, or the newest that left their conversation's endpoint
   warmpath explain --last 5
   warmpath explain --last 10 --reason leaves --endpoint gpu-1
+
+  # Which requests got a 429 or 503 from the router, and by which limit?
+  warmpath explain --last 10 --reason refused
 
   # What would the policies of serve --shadow have done?
   warmpath explain --shadow
@@ -67,7 +72,7 @@ The router keeps its newest decisions (explain.keep, 1,000); one that is still r
 	o.add(c)
 	f.BoolVar(&o.shadow, "shadow", false, "what other policies would have done (serve --shadow), in place of decisions")
 	f.BoolVar(&o.json, "json", false, "print JSON, one decision a line")
-	var reasons []cobra.Completion
+	reasons := []cobra.Completion{explain.Refused}
 	for _, r := range policy.Reasons() {
 		reasons = append(reasons, string(r))
 	}

@@ -43,6 +43,7 @@ type line struct {
 	Status     int       `json:"status"`
 	Outcome    string    `json:"outcome"`
 	Error      string    `json:"error,omitempty"`
+	Limit      string    `json:"limit,omitempty"` // the setting that refused it
 	Model      string    `json:"model,omitempty"`
 	Endpoint   string    `json:"endpoint,omitempty"`
 	Prefill    string    `json:"prefill,omitempty"`
@@ -50,6 +51,7 @@ type line struct {
 	Attempts   int       `json:"attempts"`
 	Stream     bool      `json:"stream"`
 	DurationMs float64   `json:"duration_ms"`
+	QueuedMs   float64   `json:"queued_ms,omitempty"` // of it, in the router's queue
 	TTFTMs     *float64  `json:"ttft_ms,omitempty"`
 	BytesIn    int64     `json:"bytes_in"`
 	BytesOut   int64     `json:"bytes_out"`
@@ -122,8 +124,8 @@ func (l *Log) served(s *live.Served) {
 	d := &s.Decision
 	x := line{
 		Time: s.Started, Request: s.ID, Client: s.Client, Peer: s.Peer, Tenant: s.Tenant, Agent: clip(s.Agent), Method: clip(s.Method), Path: clip(s.Path), API: s.API,
-		Status: s.Status, Outcome: s.Outcome.String(), Error: s.Error, Model: clip(d.Model), Endpoint: d.Endpoint.Name, Prefill: s.Prefill.Endpoint.Name,
-		Reason: string(d.Reason), Attempts: s.Attempts, Stream: s.Stream, DurationMs: ms(s.Ended.Sub(s.Started)), BytesIn: s.BytesIn, BytesOut: s.BytesOut,
+		Status: s.Status, Outcome: s.Outcome.String(), Error: s.Error, Limit: s.Limit, Model: clip(d.Model), Endpoint: d.Endpoint.Name, Prefill: s.Prefill.Endpoint.Name,
+		Reason: string(d.Reason), Attempts: s.Attempts, Stream: s.Stream, DurationMs: ms(s.Ended.Sub(s.Started)), QueuedMs: ms(s.Queued), BytesIn: s.BytesIn, BytesOut: s.BytesOut,
 		Prompt: s.Usage.PromptTokens, Output: s.Usage.OutputTokens,
 	}
 	if !s.FirstByte.IsZero() {

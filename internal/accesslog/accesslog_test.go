@@ -40,7 +40,9 @@ func TestLine(t *testing.T) {
 	}
 	long := request("r2")
 	long.Path = strings.Repeat("/x", 10_000)
-	for _, s := range []*live.Served{request("r1"), long} {
+	refused := request("r3")
+	refused.Status, refused.Error, refused.Limit, refused.Queued = 503, "queue_timeout", "tenants.each.wait", 30*time.Millisecond
+	for _, s := range []*live.Served{request("r1"), long, refused} {
 		l.Listener().Served(s)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -53,14 +55,17 @@ func TestLine(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	const want = `{"time":"1970-01-01T00:16:40Z","request":"r1","client":"192.0.2.1:5","tenant":"acme","user_agent":"curl/8","method":"POST","path":"/v1/chat/completions","api":"chat","status":200,"outcome":"ok",` +
 		`"model":"m","endpoint":"e","reason":"home","attempts":1,"stream":true,"duration_ms":1000,"ttft_ms":20,"bytes_in":0,"bytes_out":0,"prompt_tokens":10,"cached_tokens":8,"output_tokens":3}`
-	if len(lines) != 2 || lines[0] != want {
+	if len(lines) != 3 || lines[0] != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
 	var v struct{ Path string }
 	if err := json.Unmarshal([]byte(lines[1]), &v); err != nil || len(v.Path) != mostText {
 		t.Errorf("%v, a path of %d bytes", err, len(v.Path))
 	}
-	if l.Written() != 2 || l.Dropped() != 0 {
+	if s := lines[2]; !strings.Contains(s, `"error":"queue_timeout","limit":"tenants.each.wait"`) || !strings.Contains(s, `"duration_ms":1000,"queued_ms":30`) {
+		t.Errorf("a refused one: %s", s)
+	}
+	if l.Written() != 3 || l.Dropped() != 0 {
 		t.Errorf("%d written, %d dropped", l.Written(), l.Dropped())
 	}
 }

@@ -28,8 +28,10 @@ type point struct {
 	Failed   uint64    `json:"failed"`
 	TTFTP50  *float64  `json:"ttft_p50_seconds"`
 	TTFTP90  *float64  `json:"ttft_p90_seconds"`
-	HitRate  *float64  `json:"hit_rate"` // 0..1
-	Balance  *float64  `json:"balance"`  // work of the busiest endpoint, in means of all endpoints: 1 is even
+	HitRate  *float64  `json:"hit_rate"`          // 0..1
+	Limited  uint64    `json:"limited,omitempty"` // of the requests, those that limits refused
+	Limit    string    `json:"limit,omitempty"`   // the setting that refused most of them
+	Balance  *float64  `json:"balance"`           // work of the busiest endpoint, in means of all endpoints: 1 is even
 	Policies []modeled `json:"policies,omitempty"`
 }
 
@@ -45,7 +47,8 @@ type history struct {
 	slot             int64 // that is being filled, in pointSeconds since 1970; 0 before the first request
 	requests, failed uint64
 	prompt, cached   int64
-	work             map[string]int64 // tokens computed, by endpoint
+	work             map[string]int64  // tokens computed, by endpoint
+	limited          map[string]uint64 // requests refused, by the setting that has the limit
 	ttft             spread
 	beside           []Beside // at the end of the point before
 	past             []point  // the oldest first
@@ -56,6 +59,12 @@ func (h *history) add(s *live.Served, failed bool) {
 	h.requests++
 	if failed {
 		h.failed++
+	}
+	if s.Limit != "" {
+		if h.limited == nil {
+			h.limited = map[string]uint64{}
+		}
+		h.limited[s.Limit]++
 	}
 	if s.Usage.CachedKnown {
 		h.prompt += int64(s.Usage.PromptTokens)
@@ -92,6 +101,11 @@ func (h *history) close(t *Tally) {
 		p50, p90 := h.ttft.quantile(.5).Seconds(), h.ttft.quantile(.9).Seconds()
 		p.TTFTP50, p.TTFTP90 = &p50, &p90
 	}
+	for limit, n := range h.limited {
+		if p.Limited += n; p.Limit == "" || n > h.limited[p.Limit] || n == h.limited[p.Limit] && limit < p.Limit {
+			p.Limit = limit
+		}
+	}
 	most, sum := int64(0), int64(0)
 	for _, w := range h.work {
 		most, sum = max(most, w), sum+w
@@ -111,6 +125,7 @@ func (h *history) close(t *Tally) {
 	h.past = append(h.past, p)
 	h.requests, h.failed, h.prompt, h.cached, h.ttft = 0, 0, 0, 0, spread{}
 	clear(h.work)
+	clear(h.limited)
 }
 
 // since is what policies have come to between two looks; nil where they are not the same policies, or counts began anew.

@@ -129,8 +129,12 @@ func trafficTrouble(endpoints []endpointView, st *statsView, past []point, add t
 	var requests, failed uint64
 	var hits, balance, ours, theirs []float64
 	other := ""
+	limited, limit := uint64(0), ""
 	for _, p := range past {
 		requests, failed = requests+p.Requests, failed+p.Failed
+		if limited += p.Limited; p.Limit != "" {
+			limit = p.Limit
+		}
 		hits, balance = push(hits, p.HitRate), push(balance, p.Balance)
 		if len(p.Policies) > 1 && p.Policies[0].TTFT != nil && p.Policies[1].TTFT != nil {
 			ours, theirs, other = append(ours, *p.Policies[0].TTFT), append(theirs, *p.Policies[1].TTFT), p.Policies[1].Policy
@@ -149,6 +153,9 @@ func trafficTrouble(endpoints []endpointView, st *statsView, past []point, add t
 	}
 	if len(ours) == judged && mean(theirs) < (1-sooner)*mean(ours) {
 		add(note, "", "Look at warmpath explain --shadow over a whole day before you change the policy.", "By the router's model %s would have brought the first token %.0f %% sooner in the last minute.", other, 100*(1-mean(theirs)/mean(ours)))
+	}
+	if limited > 0 {
+		add(warn, "", "warmpath explain --reason refused has each with its tenant. Raise the limit, add an engine, or let the client send less.", "%d of the last minute's requests were refused by limits, lately most by %s.", limited, limit)
 	}
 	queued := 0
 	for i := range endpoints {

@@ -30,7 +30,12 @@ type Decision struct {
 	NewID        bool      `json:"is_first_turn"` // route.Decision.NewID
 	Stream       bool      `json:"stream"`
 	Outcome      string    `json:"outcome"`
-	Error        string    `json:"error,omitempty"`
+	Error        string    `json:"error,omitempty"`      // of a refused request: the message that its client got
+	Status       int       `json:"status,omitempty"`     // and its HTTP status
+	Code         string    `json:"code,omitempty"`       // its code
+	Limit        string    `json:"limit,omitempty"`      // the setting that has the limit
+	Tenant       string    `json:"tenant,omitempty"`     // whose request it was
+	Client       string    `json:"client,omitempty"`     // its address
 	LostCache    bool      `json:"lost_cache,omitempty"` // it showed that the endpoint had lost its cache
 	Leg          string    `json:"leg,omitempty"`        // prefill or decode, of a request that went to two endpoints; both have its id
 	Split        *Split    `json:"split,omitempty"`      // where endpoints have roles
@@ -72,6 +77,7 @@ type Observed struct {
 	OutputTokens *int     `json:"output_tokens,omitempty"`
 	TTFTMs       *float64 `json:"ttft_ms,omitempty"`   // of streams only
 	QueuedMs     float64  `json:"queued_ms,omitempty"` // of these times, in the router's queue
+	AtLimit      bool     `json:"at_limit,omitempty"`  // queued since its tenant had as many requests at engines as it may
 	DurationMs   float64  `json:"duration_ms"`
 }
 
@@ -111,9 +117,9 @@ func (d *record) view() Decision {
 		Number: d.number, Request: d.get(d.request), At: d.routed.UTC(), Ended: d.end.UTC(), FirstByte: d.firstByte,
 		Endpoint: d.endpoint, Kind: string(d.kind), Reason: string(d.reason), Pool: d.pool, Model: d.get(d.model), Policy: d.policy,
 		Class: className(d.class), Conversation: d.get(d.conversation), Home: d.home, FirstTurn: d.firstTurn, NewID: d.newID, Stream: d.stream,
-		Outcome: d.outcome.String(), Error: d.get(d.failure), LostCache: d.lost, Eligible: d.eligible, Candidates: []Candidate{},
+		Outcome: d.outcome.String(), Error: d.get(d.failure), Status: d.status, Code: d.code, Limit: d.limit, Tenant: d.get(d.tenant), Client: d.get(d.client), LostCache: d.lost, Eligible: d.eligible, Candidates: []Candidate{},
 		Predicted: Predicted{PromptTokens: d.prompt, CachedTokens: d.cached},
-		Observed:  Observed{QueuedMs: round(ms(d.queued)), DurationMs: round(ms(d.end.Sub(d.routed)))},
+		Observed:  Observed{QueuedMs: round(ms(d.queued)), AtLimit: d.atLimit, DurationMs: round(ms(d.end.Sub(d.routed)))},
 	}
 	if d.leg != fleet.LegWhole {
 		v.Leg = d.leg.String()
@@ -146,14 +152,14 @@ func (d *record) view() Decision {
 		v.Candidates = append(v.Candidates, viewCandidate(&d.candidates[i], i == 0))
 	}
 	if d.refusal {
-		v.Reason, v.Outcome = refused, refused
+		v.Reason, v.Outcome = Refused, Refused
 	}
 	v.Why = why(&v) + gated(&v) + parted(&v) + queued(&v)
 	return v
 }
 
-// refused is the reason and the outcome of a request that no endpoint could take.
-const refused = "refused"
+// Refused is the reason and the outcome of a request that the router answered itself.
+const Refused = "refused"
 
 func viewCandidate(c *pick.Candidate, chosen bool) Candidate {
 	t := &c.Terms

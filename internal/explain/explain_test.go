@@ -2,10 +2,11 @@ package explain
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy/reasons"
 	"github.com/warmpath/warmpath/route"
@@ -98,7 +100,10 @@ func TestQueries(t *testing.T) {
 			}
 		}))
 	}
-	r.Listener().Entry(&route.Entry{Now: start, Request: &fleet.Request{ID: "r9", Model: "zz"}, Err: errors.New("no endpoint serves \"zz\"")})
+	r.Listener().Served(&live.Served{
+		ID: "r9", Decision: route.Decision{Model: "zz"}, Status: 404, Error: "no_endpoint", Message: "no endpoint serves \"zz\"", Refused: true, Started: start, Ended: start,
+	})
+	r.Listener().Served(&live.Served{ID: "r10"}) // an engine answered it
 	for query, want := range map[string]string{
 		"": "r9 r3 r2 r1 r0", "last=2": "r9 r3", "endpoint=a": "r2 r0", "endpoint=a&last=1": "r2", "pool=p-b": "r1", "reason=leaves": "r3",
 		"request=r2": "r2", "request=nobody": "", "conversation=conv-1": "r3 r1", "reason=refused": "r9", "reason=home&conversation=conv-1": "r1",
@@ -121,40 +126,102 @@ func TestQueries(t *testing.T) {
 			t.Errorf("?%s: %d %s", query, w.Code, w.Body)
 		}
 	}
-	if d := get(t, r, "request=r9").Decisions[0]; d.Why != `Nobody could take it: no endpoint serves "zz".` || d.Outcome != "refused" {
+	if d := get(t, r, "request=r9").Decisions[0]; d.Why != `No endpoint could take it: no endpoint serves "zz".` || d.Outcome != "refused" {
 		t.Errorf("refused: %+v", d)
 	}
 }
 
-// TestRingAgainstNaiveModel compares the ring with a list of all that was told: what is kept is the newest, within both bounds.
+// TestRefusals: a refused request is told with its tenant, its client and the setting that refused it; however many there are,
+// decisions stay.
+func TestRefusals(t *testing.T) {
+	r := NewRing(Config{Keep: 40})
+	for i := range 20 {
+		r.Listener().Entry(told(fmt.Sprint("r", i), nil))
+	}
+	refused := live.Served{
+		ID: "x", Tenant: "red", Client: "10.0.0.9", Class: fleet.Turn, Stream: true, Status: 429, Error: "queue_full", Limit: "tenants.each.waiting", Refused: true,
+		Message: "the queue is full", Queued: 30 * time.Millisecond, Started: start, Ended: start.Add(30 * time.Millisecond), Decision: route.Decision{Model: "m", Session: "conv-1"},
+	}
+	for range 1000 {
+		r.Listener().Served(&refused)
+	}
+	got := get(t, r, "reason=refused&last=1000")
+	if len(got.Decisions) != 10 || got.Kept != 30 || got.Total != 1020 {
+		t.Errorf("%d refusals, %d kept of %d", len(got.Decisions), got.Kept, got.Total)
+	}
+	want := Decision{
+		Number: 1020, Request: "x", At: start, Ended: start.Add(30 * time.Millisecond), Reason: "refused", Outcome: "refused", Model: "m", Class: "turn", Conversation: "conv-1", Stream: true,
+		Error: "the queue is full", Status: 429, Code: "queue_full", Limit: "tenants.each.waiting", Tenant: "red", Client: "10.0.0.9",
+		Why:      "Refused with 429 queue_full: the queue is full. The limit is set by tenants.each.waiting. It waited 30 ms in the router's queue, where shorter prompts go first.",
+		Observed: Observed{QueuedMs: 30, DurationMs: 30}, Candidates: []Candidate{},
+	}
+	if d := cmp.Diff(want, got.Decisions[0]); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	if n := len(get(t, r, "endpoint=a").Decisions); n != 20 {
+		t.Errorf("%d decisions are left of 20", n)
+	}
+}
+
+// TestRingAgainstNaiveModel compares the ring with a list of all that was told: what is kept is the newest, within the bounds.
 func TestRingAgainstNaiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Config{Keep: rapid.IntRange(1, 20).Draw(t, "keep"), KeepBytes: int64(rapid.IntRange(1000, 20_000).Draw(t, "bytes"))}
 		r := NewRing(c)
-		var all []string
+		type one struct {
+			id      string
+			refused bool
+		}
+		var all []one // number n is at n-1
 		for i := range rapid.IntRange(0, 100).Draw(t, "decisions") {
 			id := fmt.Sprint("r", i, strings.Repeat("x", rapid.IntRange(0, 300).Draw(t, "length")))
-			n := rapid.IntRange(0, 16).Draw(t, "candidates")
-			r.Listener().Entry(told(id, func(x *route.Ended) { x.Candidates = make([]pick.Candidate, n) }))
-			all = append(all, id[:min(len(id), longestID)])
-		}
-		first, next := r.span()
-		if kept := int(next - first); kept > c.Keep || int(next-1) != len(all) || r.bytes > c.KeepBytes || r.bytes < 0 {
-			t.Fatalf("%d kept of %d in %d bytes; the bounds are %+v", kept, next-1, r.bytes, c)
-		}
-		var d record
-		var bytes int64
-		for n := first; n < next; n++ {
-			if !r.read(n, &d, nil) || d.number != n || d.get(d.request) != all[n-1] {
-				t.Fatalf("decision %d is %q (%d), want %q", n, d.get(d.request), d.number, all[n-1])
+			refused := rapid.Bool().Draw(t, "refused")
+			if refused {
+				r.Listener().Served(&live.Served{ID: id, Refused: true})
+			} else {
+				n := rapid.IntRange(0, 16).Draw(t, "candidates")
+				r.Listener().Entry(told(id, func(x *route.Ended) { x.Candidates = make([]pick.Candidate, n) }))
 			}
-			bytes += r.at(n).size()
+			all = append(all, one{id[:min(len(id), longestID)], refused})
 		}
-		if r.bytes != bytes {
-			t.Fatalf("%d bytes counted, %d kept", r.bytes, bytes)
+		kept, _, next := r.count(0)
+		if r.decisions.bytes+r.refusals.bytes > c.KeepBytes || int(kept) > c.Keep+max(1, c.Keep/refusalShare) || int(next-1) != len(all) {
+			t.Fatalf("%d kept of %d in %d bytes; the bounds are %+v", kept, next-1, r.decisions.bytes+r.refusals.bytes, c)
 		}
-		if r.read(next, &d, nil) || first > 1 && r.read(first-1, &d, nil) {
-			t.Fatal("what is not kept can be read")
+		var want []uint64
+		for _, s := range []*shelf{&r.decisions, &r.refusals} {
+			left, bytes := s.next-s.first, int64(0)
+			for p := s.first; p < s.next; p++ {
+				bytes += s.at(p).size()
+			}
+			if s.bytes != bytes {
+				t.Fatalf("%d bytes counted, %d kept", s.bytes, bytes)
+			}
+			for n := len(all); left > 0; n-- {
+				if all[n-1].refused == (s == &r.refusals) {
+					want = append(want, uint64(n))
+					left--
+				}
+			}
+		}
+		slices.Sort(want)
+		var up, down []uint64
+		var d record
+		for n := uint64(0); r.from(n, &d); n = d.number + 1 {
+			if up = append(up, d.number); d.get(d.request) != all[d.number-1].id || d.refusal != all[d.number-1].refused {
+				t.Fatalf("number %d is %q, want %q", d.number, d.get(d.request), all[d.number-1].id)
+			}
+		}
+		for n := next; r.before(n, &d); n = d.number {
+			down = append(down, d.number)
+		}
+		slices.Reverse(down)
+		if !slices.Equal(up, want) || !slices.Equal(down, want) {
+			t.Fatalf("forward %v, backward %v, want %v", up, down, want)
+		}
+		from := rapid.Uint64Range(0, next+1).Draw(t, "from")
+		if _, n, _ := r.count(from); int(n) != len(want)-sort.Search(len(want), func(i int) bool { return want[i] >= from }) {
+			t.Fatalf("%d kept from %d of %v", n, from, want)
 		}
 	})
 }
@@ -164,8 +231,8 @@ func TestNothingOfClientsIsKeptAlive(t *testing.T) {
 	long := strings.Repeat("m", 1<<20)
 	r.Listener().Entry(told("r", func(x *route.Ended) { x.Decision.Session, x.Decision.Model = "somebody@example.org", long }))
 	d := get(t, r, "").Decisions[0]
-	if len(d.Model) != longestID || !strings.HasPrefix(d.Conversation, "#") || r.bytes > 10_000 {
-		t.Errorf("%d bytes of model, conversation %q, %d bytes", len(d.Model), d.Conversation, r.bytes)
+	if len(d.Model) != longestID || !strings.HasPrefix(d.Conversation, "#") || r.decisions.bytes > 10_000 {
+		t.Errorf("%d bytes of model, conversation %q, %d bytes", len(d.Model), d.Conversation, r.decisions.bytes)
 	}
 }
 
@@ -177,6 +244,13 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { l.Entry(e) }); n != 0 {
 		t.Errorf("entering a decision allocates %v times", n)
+	}
+	s := &live.Served{ID: "request-1", Refused: true, Message: "the queue is full"}
+	for range 16 {
+		l.Served(s)
+	}
+	if n := testing.AllocsPerRun(100, func() { l.Served(s) }); n != 0 {
+		t.Errorf("entering a refusal allocates %v times", n)
 	}
 }
 

@@ -45,7 +45,7 @@ const (
 // bytes is renamed to path.1, in place of the one before, and begun anew. Run must be called.
 func NewLines(r *Ring, path string, most int64, stdout io.Writer, log *slog.Logger) (*Lines, error) {
 	l := &Lines{ring: r, most: most, log: log}
-	_, next := r.span()
+	_, _, next := r.count(0)
 	l.next.Store(next)
 	if path == Stdout {
 		l.buf = bufio.NewWriterSize(stdout, linesBuffer)
@@ -63,12 +63,9 @@ func (l *Lines) Written() uint64 { return l.written.Load() }
 
 // Dropped is how many decisions were not written because the file did not keep up or could not be written.
 func (l *Lines) Dropped() uint64 {
-	first, _ := l.ring.span()
-	n := l.dropped.Load()
-	if next := l.next.Load(); next < first {
-		n += first - next
-	}
-	return n
+	n := l.next.Load()
+	_, kept, next := l.ring.count(n)
+	return l.dropped.Load() + next - n - kept
 }
 
 // Run writes until ctx ends, and then what is still to be written.
@@ -92,21 +89,13 @@ func (l *Lines) Run(ctx context.Context) {
 // drain writes what has come.
 func (l *Lines) drain(d *record) {
 	for {
-		first, next := l.ring.span()
 		n := l.next.Load()
-		if n < first {
-			l.dropped.Add(first - n)
-			l.next.Store(first)
-			continue
-		}
-		if n == next {
+		if !l.ring.from(n, d) {
 			break
 		}
-		if !l.ring.read(n, d, nil) {
-			continue // let go of in between
-		}
+		l.dropped.Add(d.number - n) // let go of in between
 		err := l.write(d)
-		l.next.Store(n + 1)
+		l.next.Store(d.number + 1)
 		if err != nil {
 			l.dropped.Add(1)
 			l.complain(err)

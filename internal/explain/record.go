@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
@@ -13,9 +14,9 @@ import (
 // that a decision keeps no body or header alive.
 type record struct {
 	number uint64
-	text   []byte // request id, conversation, model and error, one after the other
+	text   []byte // request id, conversation, model and so on, one after the other
 
-	request, conversation, model, failure cut
+	request, conversation, model, failure, tenant, client cut
 
 	pool, policy, endpoint, home string // names that the router holds anyway
 	kind                         fleet.Kind
@@ -27,7 +28,9 @@ type record struct {
 	split                        route.SplitWhy
 	weighed                      route.Weighed
 	gate                         pick.Gate
-	refusal                      bool // no endpoint was found for it
+	refusal                      bool // the router answered it itself
+	status                       int
+	code, limit                  string // of the refusal: the error's code, and the setting that has the limit
 	eligible                     int
 
 	prompt, cached int // predicted tokens
@@ -35,6 +38,7 @@ type record struct {
 
 	routed, firstByte, end time.Time
 	queued                 time.Duration // in the router's queue
+	atLimit                bool          // since its tenant ran as many requests as it may
 	outcome                fleet.Outcome
 	usage                  fleet.Usage
 	observed, regret       float64 // ms, -1 unknown
@@ -75,6 +79,7 @@ func (d *record) ended(e *route.Entry, hash bool) {
 	d.leg, d.split, d.weighed, d.gate = v.Leg, v.Why, v.Weighed, v.Gate
 	d.eligible, d.prompt, d.cached, d.ttft = v.Candidates, v.PromptTokens, v.CachedTokens, v.TTFTMs
 	d.routed, d.firstByte, d.end = x.Routed, x.FirstByte, e.Now
+	d.atLimit = v.AtLimit
 	if v.Waits {
 		sent := x.Sent
 		if sent.IsZero() {
@@ -93,17 +98,20 @@ func (d *record) ended(e *route.Entry, hash bool) {
 	d.candidates = append(d.candidates, x.Candidates...)
 }
 
-// refused fills in the story of a request that no endpoint could take.
-func (d *record) refused(e *route.Entry, hash bool) {
-	q := e.Request
+// refused fills in the story of a request that the router answered itself.
+func (d *record) refused(s *live.Served, hash bool) {
 	d.reset()
 	d.refusal = true
-	d.request = d.put(q.ID, longestID)
-	d.conversation = d.putConversation(q.Session, hash)
-	d.model = d.put(q.Model, longestID)
-	d.failure = d.put(e.Err.Error(), longestError)
-	d.class, d.stream = q.Class, q.Stream
-	d.routed, d.end = e.Now, e.Now
+	d.request = d.put(s.ID, longestID)
+	d.conversation = d.putConversation(s.Decision.Session, hash)
+	d.model = d.put(s.Decision.Model, longestID)
+	d.failure = d.put(s.Message, longestError)
+	d.tenant = d.put(s.Tenant, longestID)
+	d.client = d.put(s.Client, longestID)
+	d.status, d.code, d.limit = s.Status, s.Error, s.Limit
+	d.pool = s.Decision.Pool
+	d.class, d.stream = s.Class, s.Stream
+	d.routed, d.end, d.queued = s.Started, s.Ended, s.Queued
 	d.observed, d.regret = -1, -1
 }
 

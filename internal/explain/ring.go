@@ -7,16 +7,14 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
-	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
 // Config bounds what is kept. Zero means the default named at each field.
 type Config struct {
-	Keep      int   // decisions; default 1,000
-	KeepBytes int64 // memory for them; default 16 MiB
+	Keep      int   // decisions, and a quarter as many refusals; default 1,000
+	KeepBytes int64 // memory for all; default 16 MiB
 	HashIDs   bool  // keep a hash of a conversation's id in place of the id
 }
 
@@ -36,56 +34,56 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Ring keeps the newest decisions that have ended. A decision enters it inside the fleet's lock, so entering one copies
-// into memory that an older one has left, and readers hold the ring for one decision at a time.
+// Ring keeps the newest decisions that have ended, and apart from them the newest requests that the router refused, so that a
+// flood of refusals leaves the decisions. A decision enters inside the fleet's lock: entering one copies into memory that an
+// older one has left, and readers hold the ring for one record at a time.
 type Ring struct {
 	cfg Config
 
-	mu    sync.Mutex // guards all below
-	slots []record   // decision number n is at n modulo len(slots); grows up to Config.Keep
-	first uint64     // the oldest that is kept
-	next  uint64     // the number that the next decision gets; the first is 1
-	bytes int64      // of what is kept
-	wake  chan struct{}
+	mu        sync.Mutex // guards all below
+	decisions shelf
+	refusals  shelf
+	next      uint64 // number of the next record of both; the first is 1
+	wake      chan struct{}
 }
 
 // NewRing makes an empty ring.
 func NewRing(c Config) *Ring {
-	return &Ring{cfg: c.withDefaults(), first: 1, next: 1, wake: make(chan struct{}, 1)}
+	c = c.withDefaults()
+	bytes := c.KeepBytes / refusalBytes
+	return &Ring{
+		cfg: c, next: 1, wake: make(chan struct{}, 1),
+		decisions: shelf{keep: c.Keep, keepBytes: c.KeepBytes - bytes},
+		refusals:  shelf{keep: max(1, c.Keep/refusalShare), keepBytes: bytes},
+	}
 }
+
+// Shares of the refusals: one for four decisions, which have up to 16 candidates each, in an eighth of the memory.
+const (
+	refusalShare = 4
+	refusalBytes = 8
+)
 
 // Listener is what the fleet calls.
 func (r *Ring) Listener() live.Listener {
-	return live.Listener{Entry: func(e *route.Entry) {
-		switch {
-		case e.Ended != nil:
-			r.add(func(to *record) { to.ended(e, r.cfg.HashIDs) })
-		case e.Err != nil && e.Request != nil && e.Request.Leg == fleet.LegWhole: // who finds no other endpoint for one leg has other ways left
-			r.add(func(to *record) { to.refused(e, r.cfg.HashIDs) })
-		}
-	}}
+	return live.Listener{
+		Entry: func(e *route.Entry) {
+			if e.Ended != nil {
+				r.add(&r.decisions, func(to *record) { to.ended(e, r.cfg.HashIDs) })
+			}
+		},
+		Served: func(s *live.Served) {
+			if s.Refused {
+				r.add(&r.refusals, func(to *record) { to.refused(s, r.cfg.HashIDs) })
+			}
+		},
+	}
 }
 
-// add enters a decision, and lets go of the oldest where the bounds ask for it.
-func (r *Ring) add(fill func(*record)) {
+func (r *Ring) add(to *shelf, fill func(*record)) {
 	r.mu.Lock()
-	if len(r.slots) < r.cfg.Keep { // nothing has been let go of for want of places, so that number n is at n-1
-		r.slots = append(r.slots, record{})
-	} else if r.next-r.first == uint64(len(r.slots)) {
-		r.bytes -= r.at(r.first).size()
-		r.first++
-	}
-	slot := r.at(r.next)
-	fill(slot)
-	slot.number = r.next
+	to.add(r.next, fill)
 	r.next++
-	r.bytes += slot.size()
-	for r.bytes > r.cfg.KeepBytes && r.first < r.next {
-		oldest := r.at(r.first)
-		r.bytes -= oldest.size()
-		*oldest = record{}
-		r.first++
-	}
 	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
@@ -93,31 +91,51 @@ func (r *Ring) add(fill func(*record)) {
 	}
 }
 
-func (r *Ring) at(number uint64) *record { return &r.slots[(number-1)%uint64(r.cfg.Keep)] }
-
-// span is the numbers of the decisions that are kept: from first up to, but not including, next.
-func (r *Ring) span() (first, next uint64) {
+// before copies the newest record with a number below this one; false when none is kept.
+func (r *Ring) before(number uint64, into *record) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.first, r.next
-}
-
-// read copies a decision; false when it is not kept, or not wanted.
-func (r *Ring) read(number uint64, into *record, wanted func(*record) bool) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if number < r.first || number >= r.next {
+	var newest *record
+	for _, s := range []*shelf{&r.decisions, &r.refusals} {
+		if at := s.search(number); at > s.first {
+			if d := s.at(at - 1); newest == nil || d.number > newest.number {
+				newest = d
+			}
+		}
+	}
+	if newest == nil {
 		return false
 	}
-	from := r.at(number)
-	if wanted != nil && !wanted(from) {
-		return false
-	}
-	into.copy(from)
+	into.copy(newest)
 	return true
 }
 
-// size is the memory of a record and of what it points to.
-func (d *record) size() int64 {
-	return int64(unsafe.Sizeof(*d)) + int64(cap(d.text)) + int64(cap(d.candidates))*int64(unsafe.Sizeof(pick.Candidate{}))
+// from copies the oldest record with at least this number; false when none is kept.
+func (r *Ring) from(number uint64, into *record) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var oldest *record
+	for _, s := range []*shelf{&r.decisions, &r.refusals} {
+		if at := s.search(number); at < s.next {
+			if d := s.at(at); oldest == nil || d.number < oldest.number {
+				oldest = d
+			}
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	into.copy(oldest)
+	return true
+}
+
+// count is how many records are kept, how many of them have at least this number, and the number of the next one.
+func (r *Ring) count(number uint64) (kept, from, next uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range []*shelf{&r.decisions, &r.refusals} {
+		kept += s.next - s.first
+		from += s.next - s.search(number)
+	}
+	return kept, from, r.next
 }

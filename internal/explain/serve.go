@@ -13,7 +13,7 @@ import (
 // Answer is what GET /admin/decisions answers: the decisions that were asked for, the newest first.
 type Answer struct {
 	Decisions []Decision `json:"decisions"`
-	Kept      uint64     `json:"kept"`  // decisions in the ring
+	Kept      uint64     `json:"kept"`  // decisions and refusals in the ring
 	Total     uint64     `json:"total"` // since the start of the router
 }
 
@@ -68,18 +68,18 @@ func (q *query) wants(d *record) bool {
 	}
 	reason := string(d.reason)
 	if d.refusal {
-		reason = refused
+		reason = Refused
 	}
 	return is(q.endpoint, d.endpoint) && is(q.pool, d.pool) && is(q.reason, reason) && part(q.request, d.request) && part(q.conversation, d.conversation)
 }
 
 // find collects the newest decisions that are wanted.
 func (r *Ring) find(q *query) Answer {
-	first, next := r.span()
-	a := Answer{Decisions: []Decision{}, Kept: next - first, Total: next - 1}
+	kept, _, next := r.count(0)
+	a := Answer{Decisions: []Decision{}, Kept: kept, Total: next - 1}
 	var d record
-	for n := next; n > max(first, q.after+1) && len(a.Decisions) < q.last; n-- {
-		if r.read(n-1, &d, q.wants) {
+	for n := next; len(a.Decisions) < q.last && r.before(n, &d) && d.number > q.after; n = d.number {
+		if q.wants(&d) {
 			a.Decisions = append(a.Decisions, d.view())
 		}
 	}

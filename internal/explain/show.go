@@ -25,7 +25,7 @@ func (d *Decision) Show(w io.Writer) {
 	if d.FirstTurn {
 		about[0] = "first turn"
 	}
-	for _, f := range [][2]string{{"conversation", d.Conversation}, {"pool", d.Pool}, {"policy", d.Policy}} {
+	for _, f := range [][2]string{{"conversation", d.Conversation}, {"pool", d.Pool}, {"policy", d.Policy}, {"tenant", d.Tenant}, {"client", d.Client}} {
 		if f[1] != "" {
 			about = append(about, f[0]+" "+f[1])
 		}

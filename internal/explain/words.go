@@ -13,8 +13,8 @@ import (
 func why(v *Decision) string {
 	e := v.Endpoint
 	switch pick.Reason(v.Reason) {
-	case refused:
-		return "Nobody could take it: " + v.Error + "."
+	case Refused:
+		return refusal(v)
 	case pick.ReasonOnly:
 		return "Only " + e + " could take it." + moved(v) + at(v, 0)
 	case pick.ReasonPinned:
@@ -67,6 +67,18 @@ func why(v *Decision) string {
 		return "It was " + e + "'s turn." + moved(v)
 	}
 	return "Policy " + v.Policy + " chose " + e + " (" + v.Reason + ")." + at(v, 0)
+}
+
+// refusal says what the client was told, and which setting decided it.
+func refusal(v *Decision) string {
+	if v.Code == "no_endpoint" {
+		return "No endpoint could take it: " + v.Error + "."
+	}
+	text := fmt.Sprintf("Refused with %d %s: %s.", v.Status, v.Code, v.Error)
+	if v.Limit != "" {
+		text += " The limit is set by " + v.Limit + "."
+	}
+	return text
 }
 
 // at says what is expected at the chosen endpoint: a sentence of its own, or (form 1) the rest of one.
@@ -181,7 +193,11 @@ func queued(v *Decision) string {
 	if v.Observed.QueuedMs == 0 {
 		return ""
 	}
-	return " It waited " + millis(v.Observed.QueuedMs) + " in the router's queue, where shorter prompts go first."
+	text := " It waited " + millis(v.Observed.QueuedMs) + " in the router's queue"
+	if v.Observed.AtLimit {
+		return text + ": its tenant had as many requests at engines as it may have running (running in tenants.limits or tenants.each)."
+	}
+	return text + ", where shorter prompts go first."
 }
 
 // millis writes a time as people read it.

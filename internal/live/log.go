@@ -79,6 +79,9 @@ func logServed(log *slog.Logger, s *Served) {
 	if s.Error != "" {
 		attrs = append(attrs, slog.String("error", s.Error))
 	}
+	if s.Limit != "" {
+		attrs = append(attrs, slog.String("limit", s.Limit))
+	}
 	if s.API == "other" {
 		attrs = append(attrs, slog.String("method", s.Method), slog.String("path", s.Path))
 	}

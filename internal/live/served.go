@@ -15,7 +15,12 @@ type Served struct {
 	Path     string
 	Status   int    // HTTP status sent to the client; 499 when it left before one was sent
 	Error    string // code of the error body the router itself answered with, "" when an engine answered
-	Attempts int    // endpoints tried
+	Message  string // of that error, without what an engine said
+	Limit    string // setting that refused the request or cut its wait; "" for none
+	Refused  bool   // no engine was sent the request, or Limit cut it
+	Class    fleet.Class
+	Queued   time.Duration // time in the router's queue
+	Attempts int           // endpoints tried
 	Stream   bool
 	Client   string // address that it came from, with the port unless a proxy has told it; "" if unknown
 	Peer     string // address and port of the trusted proxy that has told it, "" for none

@@ -100,8 +100,10 @@ func families() []family {
 		{"warmpath_state_restored", gauge, nil, "1 if the router started with the content of state.file, else 0", nil},
 		{"warmpath_config_reloads_total", counter, []string{"result"}, "Reloads of the configuration: applied, or rejected because of faults", nil},
 		{"warmpath_config_info", gauge, []string{"hash"}, "Seconds since 1970 at which the running configuration was applied; equal settings have equal hashes", nil},
+		{"warmpath_refused_total", counter, []string{"code", "limit"}, "Requests that the router answered with an error of its own instead of sending them to an engine, by the error's code and the setting that has the limit (none if it is no limit). Includes requests whose wait was cut by a limit", nil},
 		{"warmpath_queue_refused_total", counter, nil, "Requests answered 429 because the router's queue was full (limits.waiting, tenants.each.waiting)", nil},
-		{"warmpath_limited_total", counter, []string{"limit", "tenant"}, "Requests answered 429 because a limit was reached: requests (open at one time), requests_per_minute, tokens_per_minute, with the prefix client_ for limits of a client address. Without a tenant it is otherwise the limit of all together. At most 300 series", nil},
+		{"warmpath_limited_total", counter, []string{"limit", "tenant"}, "Requests answered 429, and connections refused, because a limit was reached: connections, requests (open at one time), requests_per_minute, tokens_per_minute, with the prefix client_ for limits of a client address. Without a tenant it is otherwise the limit of all together. At most 300 series", nil},
+		{"warmpath_client_connections", gauge, nil, "Open connections of clients to the traffic listener", nil},
 		{"warmpath_tenant_open_requests", gauge, []string{"tenant"}, "Open requests counted for limits, of all together (no tenant) and of tenants in tenants.limits", nil},
 		{"warmpath_tenant_remaining", gauge, []string{"tenant", "of"}, "Requests or tokens left of a minute; below 0 is debt", nil},
 		{"warmpath_tenant_used_total", counter, []string{"tenant", "of"}, "Requests and tokens charged by limits, of all together (no tenant) and of tenants in tenants.limits", nil},
@@ -122,6 +124,7 @@ func familyOf(name string) family {
 // vectors are the families that count events; the gauges are read at scrape time instead (see statusCollector).
 type vectors struct {
 	requests, attempts, retries, decisions *prometheus.CounterVec
+	refused                                *prometheus.CounterVec
 	splits                                 *prometheus.CounterVec
 	prompt, cached, predicted, output      *prometheus.CounterVec
 	ttft, itl, request, decision           *prometheus.HistogramVec
@@ -136,6 +139,7 @@ func newVectors() vectors {
 	gone := familyOf("warmpath_client_gone_total")
 	return vectors{
 		requests:    newCounter("warmpath_requests_total"),
+		refused:     newCounter("warmpath_refused_total"),
 		attempts:    newCounter("warmpath_attempts_total"),
 		retries:     newCounter("warmpath_retries_total"),
 		decisions:   newCounter("warmpath_decisions_total"),
@@ -161,7 +165,7 @@ func newVectors() vectors {
 
 func (v *vectors) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		v.requests, v.attempts, v.retries, v.decisions, v.splits, v.prompt, v.cached, v.predicted, v.output,
+		v.requests, v.refused, v.attempts, v.retries, v.decisions, v.splits, v.prompt, v.cached, v.predicted, v.output,
 		v.ttft, v.itl, v.request, v.decision, v.clientGone, v.reloads,
 		v.cachedError, v.cachedShare, v.ttftError, v.regret, v.queued, v.cacheLosses,
 	}

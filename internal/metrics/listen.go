@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -33,6 +34,9 @@ func (m *Metrics) entry(e *route.Entry) {
 
 // observe counts the end of a client request.
 func (m *Metrics) observe(s *live.Served) {
+	if s.Refused {
+		m.v.refused.WithLabelValues(s.Error, cmp.Or(s.Limit, none)).Inc()
+	}
 	series, requests := m.finished(s.Decision.Pool, s.Decision.Endpoint.Name, s.API, codeLabel(s.Status))
 	requests.Inc()
 	if s.Outcome == fleet.ClientGone || s.Status == statusClientGone {

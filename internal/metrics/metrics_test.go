@@ -262,7 +262,13 @@ func TestClientGoneAndNoDecision(t *testing.T) {
 	l := m.Listener()
 	l.Entry(&route.Entry{Request: &fleet.Request{Model: "invented"}, Err: errors.New("no such model")})
 	l.Served(&live.Served{API: "chat", Status: 499, Outcome: fleet.ClientGone, Started: start, Ended: start})
-	l.Served(&live.Served{API: "chat", Status: 404, Started: start, Ended: start})
+	l.Served(&live.Served{API: "chat", Status: 404, Error: "no_endpoint", Refused: true, Started: start, Ended: start})
+	l.Served(&live.Served{API: "chat", Status: 429, Error: "queue_full", Limit: "limits.waiting", Refused: true, Started: start, Ended: start})
+	for _, labels := range [][]string{{"no_endpoint", "none"}, {"queue_full", "limits.waiting"}} {
+		if got := testutil.ToFloat64(m.v.refused.WithLabelValues(labels...)); got != 1 {
+			t.Errorf("refused %v: got %v, want 1", labels, got)
+		}
+	}
 	if got := testutil.ToFloat64(m.v.clientGone); got != 1 {
 		t.Errorf("client gone: got %v, want 1", got)
 	}
@@ -289,6 +295,7 @@ func TestFamiliesAreWhatIsServed(t *testing.T) {
 	if n := testutil.ToFloat64(m.v.splits.WithLabelValues("p", "sooner", "2")); n != 1 {
 		t.Errorf("%v splits counted, want 1", n)
 	}
+	m.observe(&live.Served{API: "chat", Status: 429, Error: "queue_full", Limit: "limits.waiting", Refused: true, Started: start, Ended: start})
 	got := gather(t, m)
 	want := map[string]family{}
 	for _, f := range families() {

@@ -290,6 +290,8 @@ func (a *attempt) awaitDispatch(limit time.Duration) error {
 		return nil
 	}
 	a.waits = true
+	began := time.Now()
+	defer func() { a.c.served.Queued += time.Since(began) }()
 	if most := a.c.wait; most > 0 {
 		tooLong := time.AfterFunc(most, func() { a.watch.End(errWaited) })
 		defer tooLong.Stop()

@@ -102,6 +102,7 @@ func (c *call) end() {
 		c.served.Status = statusClientGone
 		c.served.Outcome = fleet.ClientGone
 	}
+	c.served.Class = c.Request.Class
 	c.span.End(&c.served)
 	c.p.fleet.Served(&c.served)
 	v := recover()
@@ -183,6 +184,8 @@ func (c *call) decide() (route.Plan, error) {
 	if err == nil {
 		c.served.Attempts++
 		c.served.Decision, c.served.Prefill = p.Decision, p.Prefill
+	} else if c.served.Attempts == 0 {
+		c.served.Decision.Session = c.Request.Session // for those who ask why
 	}
 	c.forgetContent(&p.Decision)
 	return p, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/forwarded"
+	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/quota"
 	"github.com/warmpath/warmpath/internal/proxy/who"
@@ -42,6 +43,9 @@ func TestLimitsAreTold(t *testing.T) {
 	}
 	if after := res.Header.Get("Retry-After"); after != "30" && after != "29" || res.Header.Get("x-ratelimit-remaining-requests") != "0" {
 		t.Errorf("Retry-After %q, %v", after, res.Header)
+	}
+	if s := r.last(3); !s.Refused || s.Limit != "tenants.each.requests_per_minute" || s.Tenant != "red" || !strings.Contains(said.Error.Message, s.Message) {
+		t.Errorf("operators are told %+v", s)
 	}
 	if res, body := r.post("/v1/chat/completions", tenantBody, "X-Tenant-Id", "blue"); res.StatusCode != 200 {
 		t.Errorf("another tenant is answered %d %s", res.StatusCode, body)
@@ -143,19 +147,26 @@ func TestQueueIsBounded(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		of   quota.Limits
+		each bool // the limits are those of each tenant
 		most int
 		code int // of "middle", which waits
 		with string
+		said string // the limit that is named to operators
 	}{
-		{"no longer than it may", quota.Limits{Wait: 2 * time.Second, Requests: 100}, 0, 503, ""},
-		{"no longer than its client wants", quota.Limits{Requests: 100}, 0, 504, "1.5"},
-		{"no more than may", quota.Limits{Requests: 100}, 1, 429, ""},
-		{"no more of a tenant than may", quota.Limits{Requests: 100, Standing: fleet.Standing{Waiting: 1}}, 0, 429, ""},
+		{"no longer than it may", quota.Limits{Wait: 2 * time.Second, Requests: 100}, false, 0, 503, "", "limits.wait"},
+		{"no longer than its tenant may", quota.Limits{Wait: 2 * time.Second}, true, 0, 503, "", "tenants.each.wait"},
+		{"no longer than its client wants", quota.Limits{Requests: 100}, false, 0, 504, "1.5", "X-Warmpath-Deadline"},
+		{"no more than may", quota.Limits{Requests: 100}, false, 1, 429, "", "limits.waiting"},
+		{"no more of a tenant than may", quota.Limits{Standing: fleet.Standing{Waiting: 1}}, true, 0, 429, "", "tenants.each.waiting"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				engine := &oneByOne{}
-				table := quota.New(time.Now(), quota.Config{All: tt.of})
+				limits := quota.Config{All: tt.of}
+				if tt.each {
+					limits = quota.Config{Tenant: true, Each: tt.of}
+				}
+				table := quota.New(time.Now(), limits)
 				r := newRouter(t, proxy.Config{Quota: table}, wire(engine.RoundTrip), route.Config{
 					Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", Queue: route.Queue{Ahead: time.Second, Most: tt.most},
 				}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}, func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
@@ -190,6 +201,15 @@ func TestQueueIsBounded(t *testing.T) {
 					t.Errorf("%d failures, %+v", s.Failures, table.Usages(time.Now()))
 				}
 				r.booksBalance()
+				var refused []live.Served
+				for _, s := range r.served {
+					if s.Refused {
+						refused = append(refused, s)
+					}
+				}
+				if len(refused) != 1 || refused[0].Limit != tt.said || refused[0].Status != tt.code || refused[0].Message == "" || (refused[0].Queued == 0) != (tt.code == 429) {
+					t.Errorf("refused: %+v", refused)
+				}
 			})
 		})
 	}
@@ -239,6 +259,10 @@ func TestFloodOfOneTenant(t *testing.T) {
 				t.Errorf("%d running: the engine got %d prompts of the flood before the last of the other's: %v", running, n, engine.got[before:])
 			}
 			r.booksBalance()
+			limited := slices.ContainsFunc(r.served, func(s live.Served) bool { return s.Decision.AtLimit && s.Queued > 0 })
+			if limited != (running > 0) {
+				t.Errorf("%d running: a request was held back by that limit: %v", running, limited)
+			}
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/client"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
+	"github.com/warmpath/warmpath/route"
 )
 
 // refuse answers with an error of the router's own.
@@ -18,6 +19,8 @@ func (c *call) refuse(err error) {
 	f := fault.Of(err)
 	c.served.Error = f.Code
 	c.served.Status = f.Status
+	c.served.Message, c.served.Limit = fault.Unsaid(err).Error(), c.limit(err)
+	c.served.Refused = !c.reached || c.served.Limit != ""
 	if c.served.Attempts == 0 {
 		c.served.Outcome = fleet.ClientError
 		if f.Status >= http.StatusInternalServerError {
@@ -29,7 +32,7 @@ func (c *call) refuse(err error) {
 	if f.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
 	}
-	if f.Status == http.StatusRequestEntityTooLarge || f.Status == http.StatusRequestTimeout || errors.Is(err, body.ErrNoRoom) || c.Upload.Unread() {
+	if f.Status == http.StatusRequestEntityTooLarge || f.Status == http.StatusRequestTimeout || f.Code == "too_many_connections" || errors.Is(err, body.ErrNoRoom) || c.Upload.Unread() {
 		h.Set("Connection", "close") // the rest of the body is not read
 	}
 	if c.Body == nil && c.Upload == nil && f.Status != http.StatusRequestTimeout && !c.shutdown.Load() { // the deadlines of these two have passed
@@ -43,6 +46,18 @@ func (c *call) refuse(err error) {
 	_, _ = c.client.Send(body, false)
 	c.sent.Store(true)
 	c.served.BytesOut += int64(len(body))
+}
+
+// limit is the setting, or the header of the request, that an error comes from; "" for errors that are no limit.
+func (c *call) limit(err error) string {
+	var full *route.QueueFullError
+	switch {
+	case errors.Is(err, fault.ErrWaited):
+		return c.p.cfg.Quota.Wait(c.Request.Tenant)
+	case errors.As(err, &full) && full.Tenant:
+		return c.p.cfg.Quota.Waiting(c.Request.Tenant)
+	}
+	return fault.Limit(err)
 }
 
 // mismatch is the error for an engine's 404 or 405 to an API that its kind does not serve, whose own message ("Not Found") does

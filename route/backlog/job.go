@@ -41,6 +41,7 @@ type Job struct {
 	computed bool     // its first byte has come
 	counted  bool     // among its tenant's running jobs
 	Queued   bool     // it is in a router's queue, ordered by key
+	AtLimit  bool     // it was queued since its tenant had reached its limit of running jobs
 	account  *account // its tenant's, while it is queued
 
 	Opened time.Time

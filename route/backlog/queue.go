@@ -93,7 +93,7 @@ func (t *Table) busy(now time.Time, e *endpoint, slot int, rates Rates) bool {
 }
 
 func (t *Table) enqueue(e *endpoint, n uint32, j *Job) {
-	j.Queued = true
+	j.Queued, j.AtLimit = true, t.atLimit(j)
 	if j.Foreign {
 		e.line.foreign++
 		t.foreign++

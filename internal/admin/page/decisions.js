@@ -59,7 +59,7 @@ function story(d) {
   td.colSpan = 11;
   inner.append(make("p", "", d.why));
   const facts = ["request " + d.request, d.conversation && "conversation " + d.conversation, d.first_turn ? "first turn" : "", d.pool && "pool " + d.pool,
-    d.model && d.model !== d.pool ? "model " + d.model : "", d.policy && "policy " + d.policy, d.class !== "turn" ? d.class : d.stream ? "stream" : "not streamed",
+    d.model && d.model !== d.pool ? "model " + d.model : "", d.policy && "policy " + d.policy, d.tenant && "tenant " + d.tenant, d.client && "client " + d.client, d.class !== "turn" ? d.class : d.stream ? "stream" : "not streamed",
     d.outcome.replaceAll("_", " ") + " after " + millis(d.observed.duration_ms), d.split ? (d.leg ? "split: " : "not split: ") + d.split.why.replaceAll("_", " ") + (d.split.whole_ms ? ", " + millis(d.split.whole_ms) + " at one endpoint, " + millis(d.split.split_ms) + " at two" : "") : "", d.lost_cache ? "found to have lost its cache" : "",
     d.eligible > d.candidates.length && d.candidates.length ? "the best " + d.candidates.length + " of " + d.eligible + " candidates" : ""];
   inner.append(make("div", "facts", facts.filter(Boolean).join(" · ")));
@@ -105,7 +105,7 @@ function decisionRow(d) {
 
 function showDecisions() {
   const words = $("wanted").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const match = (d) => { const t = [d.request, d.endpoint, d.pool, d.reason, d.outcome, d.conversation, d.leg, d.split && d.split.why, d.first_turn ? "first" : ""].join(" ").toLowerCase(); return words.every((w) => t.includes(w)); };
+  const match = (d) => { const t = [d.request, d.endpoint, d.pool, d.reason, d.outcome, d.conversation, d.leg, d.code, d.limit, d.tenant, d.split && d.split.why, d.first_turn ? "first" : ""].join(" ").toLowerCase(); return words.every((w) => t.includes(w)); };
   const found = decisions.filter(match).slice(0, words.length ? 200 : 25), state = found.map((d) => d.number).join() + "/" + opened;
   if (state === drawn) return; // nothing new: what a reader points at stays
   drawn = state;
