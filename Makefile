@@ -66,6 +66,10 @@ image: ## pack the programs in dist/ into an OCI image, dist/image.tar; make rel
 reproducible: ## make the release twice and compare it byte for byte; some minutes
 	release/reproducible.sh
 
+.PHONY: site
+site: ## the documents as a static site in _site/, checked; needs Python 3.11 (look at it: python3 -m http.server -d _site)
+	site/build.sh
+
 .PHONY: demo
 demo: ## simulated engines, the router and round robin side by side
 	go run ./cmd/warmpath demo

@@ -341,10 +341,15 @@ func TestToolsArePinned(t *testing.T) {
 	}
 	action, tool := regexp.MustCompile(`uses: (\S+)`), regexp.MustCompile(`[a-z0-9./-]+\.[a-z]+/[a-z0-9./-]+@(\S+)`)
 	commit, version := regexp.MustCompile(`@[0-9a-f]{40}$`), regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
-	actions := action.FindAllStringSubmatch(hosted, -1)
+	actions := action.FindAllStringSubmatch(hosted+read(".github/workflows/site.yml"), -1)
 	for _, m := range actions {
 		if !commit.MatchString(m[1]) {
 			t.Errorf("the action %s is not pinned to a commit", m[1])
+		}
+	}
+	for line := range strings.Lines(read("site/requirements.txt")) {
+		if strings.Contains(line, "==") && !strings.HasSuffix(line, " \\\n") {
+			t.Errorf("site/requirements.txt: %sis not pinned to a hash", line)
 		}
 	}
 	tools := 0
