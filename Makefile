@@ -61,6 +61,7 @@ image: ## pack the programs in dist/ into an OCI image, dist/image.tar; make rel
 	cd release && go run ./image -out ../dist/image.tar -tag "$$(sed -n 's/.*"version":"\([^"]*\)".*/\1/p' ../dist/metadata.json)" \
 		-at "$$(TZ=UTC0 git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd)" \
 		amd64=../dist/warmpath_linux_amd64_v1/warmpath arm64=../dist/warmpath_linux_arm64_v8.0/warmpath
+	cd dist && grep -v ' image.tar$$' SHA256SUMS >sums && sha256sum image.tar >>sums && mv sums SHA256SUMS
 
 .PHONY: reproducible
 reproducible: ## make the release twice and compare it byte for byte; some minutes
