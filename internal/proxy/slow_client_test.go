@@ -257,11 +257,12 @@ func TestSlowClientIsNoSilence(t *testing.T) {
 		name    string
 		engine  wire
 		another bool // a second request waits for its answer in vain
+		work    bool // its prompt, or one behind the ping that the client does not take, is still to be computed
 	}{
-		{"a stream", floods, false},
-		{"a stream that begins with a ping", pings, false},
-		{"a stream, and an answer is overdue", floods, true},
-		{"a stream that begins with a ping, and an answer is overdue", pings, true},
+		{"a stream", floods, false, false},
+		{"a stream that begins with a ping", pings, false, true},
+		{"a stream, and an answer is overdue", floods, true, true},
+		{"a stream that begins with a ping, and an answer is overdue", pings, true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -274,6 +275,9 @@ func TestSlowClientIsNoSilence(t *testing.T) {
 				}
 				time.Sleep(idle - time.Second)
 				r.healthy("while the client is waited for")
+				if load := r.fleet.Status()[0].Load; (load.PrefillTokens > 0) != tt.work {
+					t.Errorf("%d tokens of prompts are still to be computed", load.PrefillTokens)
+				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if silent := r.fleet.Status()[0].Silent; silent != tt.another {

@@ -33,6 +33,13 @@ type Transport struct {
 	own  map[string]*http.Transport // of hosts with TLS settings of their own, by host:port
 }
 
+// A connection to an engine over HTTP/2 carries many requests. After pingAfter without a byte from the engine it is pinged, and
+// closed if no answer comes within pingWait: otherwise new requests would follow those that already hang on it.
+const (
+	pingAfter = 10 * time.Second
+	pingWait  = 5 * time.Second
+)
+
 // NewTransport makes a Transport.
 func NewTransport(cfg TransportConfig) *Transport {
 	if cfg.Dial == nil {
@@ -46,6 +53,7 @@ func NewTransport(cfg TransportConfig) *Transport {
 	t := &Transport{std: &http.Transport{
 		DialContext: cfg.Dial, TLSHandshakeTimeout: cfg.Connect, ForceAttemptHTTP2: true,
 		TLSClientConfig: cfg.TLS, MaxIdleConnsPerHost: 256, IdleConnTimeout: 4 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: 1 << 20,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingWait},
 	}}
 	for at, c := range cfg.Hosts {
 		if t.own == nil {
