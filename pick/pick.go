@@ -102,10 +102,11 @@ func (t *Terms) Cost() float64 {
 // TTFT is the expected time to first token of the request itself.
 func (t *Terms) TTFT() float64 { return t.Wait + t.Prefill + t.Transfer + t.Fixed }
 
-// View is the input of a policy. It is valid during Pick only and must not be kept.
+// View is the input of a policy. It is valid during Pick and Placed only and must not be kept.
 type View struct {
 	Now        time.Time
 	Rand       *rand.Rand  // seeded from the request; the only source of randomness
+	Source     *rand.PCG   // of Rand, so that Placed draws the same numbers as Pick; nil if no policy draws any in Placed
 	Candidates []Candidate // never empty; in order of declaration
 
 	Forced    Reason    // set where there is no choice: Candidates has one row, and no policy is asked
@@ -158,9 +159,64 @@ type Choice struct {
 const Nobody = -1
 
 // Policy chooses one of the candidates. It always answers, does no I/O, and takes time and randomness from the View. One value
-// serves one pool and is not called concurrently. Its state changes only in Pick and in the methods of Keeping.
+// serves one pool and is not called concurrently.
+//
+// Pick reads: whether and how often it is called changes no later choice. A policy changes its state only when it is told what
+// happened, by Placing, Keeping, Hearing and Forgetting.
 type Policy interface {
 	Pick(v *View, r *fleet.Request) Choice
+}
+
+// Placing is a Policy that learns from its own choices.
+type Placing interface {
+	Policy
+	// Placed reports that the request was placed as Pick chose. The view is as Pick left it, and draws the same random numbers.
+	Placed(v *View, r *fleet.Request, c Choice)
+}
+
+// Asked is a choice, and what its policy needs to learn from it.
+type Asked struct {
+	Choice
+	policy Placing // nil if none learns
+	view   *View
+	chance rand.PCG // state of the view's source before Pick
+}
+
+// Ask asks a policy for its choice. Nothing has changed until the caller calls Placed.
+func Ask(p Policy, v *View, r *fleet.Request) Asked {
+	a := learns(p, v)
+	a.Choice = p.Pick(v, r)
+	return a
+}
+
+// Alone is the choice of the only candidate. The policy is not asked, and hears of it if PlacesAlone.
+func Alone(p Policy, v *View, why Reason) (a Asked) {
+	if PlacesAlone(p) {
+		a = learns(p, v)
+	}
+	a.Choice = Choice{Index: 0, Reason: why}
+	return a
+}
+
+func learns(p Policy, v *View) (a Asked) {
+	if a.policy, _ = p.(Placing); a.policy == nil {
+		return a
+	}
+	if a.view = v; v.Source != nil {
+		a.chance = *v.Source
+	}
+	return a
+}
+
+// Placed tells the policy, if it is Placing, that the request was placed as it chose.
+func (a *Asked) Placed(r *fleet.Request) {
+	if a.policy == nil {
+		return
+	}
+	if a.view.Source != nil {
+		*a.view.Source = a.chance
+	}
+	a.policy.Placed(a.view, r, a.Choice)
 }
 
 // Keeping is a Policy that accounts for the requests of its pool itself, in a unit of its own or with rules of its own.
@@ -175,12 +231,12 @@ type Keeping interface {
 // Stepping is a Policy with a counter that advances with every decision of its pool, also with a single candidate.
 type Stepping interface {
 	Policy
-	// StepsAlone reports whether Pick is to be called with a single candidate.
+	// StepsAlone reports whether Placed is to be called for a single candidate.
 	StepsAlone() bool
 }
 
-// AskedAlone reports whether Pick is to be called with a single candidate: the policy is Keeping, or Stepping and wants it.
-func AskedAlone(p Policy) bool {
+// PlacesAlone reports whether Placed is to be called for a single candidate: the policy is Keeping, or Stepping and wants it.
+func PlacesAlone(p Policy) bool {
 	if _, keeps := p.(Keeping); keeps {
 		return true
 	}

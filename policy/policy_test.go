@@ -19,7 +19,7 @@ func TestEveryPolicyPicksACandidateForAReasonOfItsOwn(t *testing.T) {
 			p := makeFor(t, name)
 			for range 4 {
 				v := policytest.Views(false).Draw(t, "view")()
-				got := p.Pick(v, &fleet.Request{})
+				got := policytest.Place(p, v, &fleet.Request{})
 				if got.Index < 0 || got.Index >= len(v.Candidates) {
 					t.Fatalf("picked %d of %d", got.Index, len(v.Candidates))
 				}
@@ -37,7 +37,7 @@ func TestSameSeedSamePick(t *testing.T) {
 			p, q := makeFor(t, name), makeFor(t, name)
 			for range 4 {
 				v := policytest.Views(false).Draw(t, "view")
-				if a, b := p.Pick(v(), &fleet.Request{}), q.Pick(v(), &fleet.Request{}); a != b {
+				if a, b := policytest.Place(p, v(), &fleet.Request{}), policytest.Place(q, v(), &fleet.Request{}); a != b {
 					t.Fatalf("first %v, then %v", a, b)
 				}
 			}
@@ -50,7 +50,7 @@ func TestPickLeavesTheViewAlone(t *testing.T) {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			v := policytest.Views(false).Draw(t, "view")()
 			before, home := slices.Clone(v.Candidates), v.Home
-			makeFor(t, name).Pick(v, &fleet.Request{})
+			policytest.Place(makeFor(t, name), v, &fleet.Request{})
 			if !slices.Equal(before, v.Candidates) || home != v.Home {
 				t.Fatal("a pick changed the view")
 			}
@@ -100,7 +100,7 @@ func TestTiesAreDrawnByWeight(t *testing.T) {
 				}
 				for i := range 20_000 {
 					// A new policy each time, so that round_robin shows its first turn.
-					counts[fresh().Pick(policytest.View(cs, uint64(i)), &fleet.Request{}).Index]++
+					counts[policytest.Place(fresh(), policytest.View(cs, uint64(i)), &fleet.Request{}).Index]++
 				}
 				if name == "round_robin" && kind != "equal" {
 					if slices.Min(counts) == 0 {
@@ -119,8 +119,8 @@ func TestTiesAreDrawnByWeight(t *testing.T) {
 func TestNoAllocationPerPick(t *testing.T) {
 	for _, name := range Names() {
 		p, v, r := make1(t, name), policytest.View(policytest.Idle(1, 2, 3, 1), 1), &fleet.Request{}
-		p.Pick(v, r)
-		if got := testing.AllocsPerRun(100, func() { p.Pick(v, r) }); got != 0 {
+		policytest.Place(p, v, r)
+		if got := testing.AllocsPerRun(100, func() { policytest.Place(p, v, r) }); got != 0 {
 			t.Errorf("%s: %v allocations a pick", name, got)
 		}
 	}
@@ -156,12 +156,12 @@ func TestPoolsShareNoState(t *testing.T) {
 	p, q := f(), f()
 	cs := policytest.Same(5)
 	for i := range 3 {
-		p.Pick(policytest.View(cs, uint64(i)), &fleet.Request{})
+		policytest.Place(p, policytest.View(cs, uint64(i)), &fleet.Request{})
 	}
 	// q starts anew: with equal seeds it behaves as a new policy.
 	r := make1(t, "round_robin")
 	for i := range 10 {
-		if a, b := q.Pick(policytest.View(cs, uint64(i)), &fleet.Request{}), r.Pick(policytest.View(cs, uint64(i)), &fleet.Request{}); a != b {
+		if a, b := policytest.Place(q, policytest.View(cs, uint64(i)), &fleet.Request{}), policytest.Place(r, policytest.View(cs, uint64(i)), &fleet.Request{}); a != b {
 			t.Fatalf("pick %d: %v, alone %v", i, a, b)
 		}
 	}
@@ -196,7 +196,7 @@ func BenchmarkPick(b *testing.B) {
 					b.ReportAllocs()
 					for b.Loop() {
 						v.Hash++
-						p.Pick(v, r)
+						policytest.Place(p, v, r)
 					}
 				})
 			}

@@ -31,8 +31,9 @@ func TestRivalsOverHistories(t *testing.T) {
 				r.Session = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "session")
 				ask := func(p pick.Policy) (pick.Choice, []pick.Candidate) {
 					v := policytest.Asks(slices.Clone(cs), 300)
-					v.Now, v.Rand, v.Hash = now, policytest.Rand(uint64(i)), byhash.Mix(uint64((r.Session + " ")[0]))
-					return p.Pick(v, r), v.Candidates
+					v.Now, v.Hash = now, byhash.Mix(uint64((r.Session + " ")[0]))
+					policytest.Seed(v, uint64(i))
+					return policytest.Place(p, v, r), v.Candidates
 				}
 				a, after := ask(p)
 				b, _ := ask(q)
@@ -57,7 +58,7 @@ func TestRivalsAllocateNothing(t *testing.T) {
 		choose := func() {
 			v.Hash = byhash.Mix(uint64(i % 8))
 			v.Now = v.Now.Add(time.Second)
-			p.Pick(v, asked[i%8])
+			policytest.Place(p, v, asked[i%8])
 			i++
 		}
 		for range 300 {

@@ -19,14 +19,14 @@ func TestSessionStaysHome(t *testing.T) {
 				t.Fatal(err)
 			}
 			v := policytest.Views(false).Draw(t, "view")
-			got := f().Pick(v(), &fleet.Request{})
+			got := policytest.Place(f(), v(), &fleet.Request{})
 			if home := v().Home; home >= 0 {
 				if got != (pick.Choice{Index: home, Reason: pick.ReasonSession}) {
 					t.Fatalf("home %d, got %v", home, got)
 				}
 				return
 			}
-			if want := makeFor(t, fallback).Pick(v(), &fleet.Request{}); got != want {
+			if want := policytest.Place(makeFor(t, fallback), v(), &fleet.Request{}); got != want {
 				t.Fatalf("got %v, %s alone picks %v", got, fallback, want)
 			}
 		}))
@@ -38,7 +38,7 @@ func TestSessionFallsBackToLeastTokens(t *testing.T) {
 	policytest.Reserve(&cs[0], 10, 0)
 	policytest.Reserve(&cs[2], 10, 0)
 	for seed := range uint64(20) {
-		if got, want := make1(t, "session").Pick(policytest.View(cs, seed), &fleet.Request{}), (pick.Choice{Index: 1, Reason: reasons.LeastTokens}); got != want {
+		if got, want := policytest.Place(make1(t, "session"), policytest.View(cs, seed), &fleet.Request{}), (pick.Choice{Index: 1, Reason: reasons.LeastTokens}); got != want {
 			t.Fatalf("got %v, want %v", got, want)
 		}
 	}
@@ -48,7 +48,7 @@ func TestSessionPassesOptionsOn(t *testing.T) {
 	cs := policytest.Same(4)
 	p := makeOf(t, Config{Name: "session", Session: SessionConfig{Fallback: "consistent_hash"}, ConsistentHash: basic.ConsistentHashConfig{LoadFactor: 1000}})
 	for range 40 {
-		c := p.Pick(policytest.View(cs, 1), &fleet.Request{})
+		c := policytest.Place(p, policytest.View(cs, 1), &fleet.Request{})
 		cs[c.Index].Load.Requests++
 		if c.Reason != reasons.ConsistentHash {
 			t.Fatalf("overflowed below a factor of 1000: %v", cs)

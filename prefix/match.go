@@ -1,6 +1,9 @@
 package prefix
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // Matches is how many blocks of one chain each slot holds. The zero value is ready to use; reusing it allocates nothing.
 type Matches struct {
@@ -19,6 +22,23 @@ func (m *Matches) Depth(slot int) int {
 
 // Deepest is the largest Depth.
 func (m *Matches) Deepest() int { return m.deepest }
+
+// Drop removes a slot.
+func (m *Matches) Drop(slot int) {
+	depth := m.Depth(slot)
+	if depth == 0 {
+		return
+	}
+	m.depth[slot] = 0
+	m.holders = slices.DeleteFunc(m.holders, func(s uint16) bool { return int(s) == slot })
+	if depth < m.deepest {
+		return
+	}
+	m.deepest = 0
+	for _, s := range m.holders {
+		m.deepest = max(m.deepest, int(m.depth[s]))
+	}
+}
 
 // All yields the slots that hold blocks of the chain, and how many. The order depends only on the operations before.
 func (m *Matches) All() iter.Seq2[int, int] {

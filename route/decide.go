@@ -51,7 +51,7 @@ type decision struct {
 type placement struct {
 	view   *pick.View // nil for a leg that is not placed
 	who    *conversation.Found
-	choice pick.Choice
+	choice pick.Asked
 }
 
 // reset prepares the value for the next decision.
@@ -183,14 +183,14 @@ func (r *readers) chooseWhole(d *decision) error {
 	if len(d.prefill.Candidates) > 0 && d.whole.Forced == pick.ReasonHolder {
 		d.why, d.open = WholePinned, false
 	}
-	choice, picked := pick.Choice{}, false
+	choice, picked := pick.Asked{}, false
 	switch {
 	case !d.open:
 	case rules.When == WhenUncached:
 		choice, picked = r.choose(d, &d.whole), true
 		d.why = rule.Uncached(&d.whole, choice.Index)
 	case rules.When == WhenFree:
-		d.why, d.weighed, choice = r.weighFree(d)
+		d.why, d.weighed, choice.Choice = r.weighFree(d)
 		picked = true
 	default:
 		r.fillDecode(d, split.ReadyMs(&d.prefill))
@@ -211,7 +211,7 @@ func (r *readers) chooseWhole(d *decision) error {
 }
 
 // split chooses endpoints for both legs, the answer first.
-func (r *readers) split(d *decision, answer pick.Choice, picked bool) {
+func (r *readers) split(d *decision, answer pick.Asked, picked bool) {
 	r.fillDecode(d, split.ReadyMs(&d.prefill))
 	if d.decode.Forced = ""; !picked {
 		answer = r.choose(d, &d.decode)
@@ -304,7 +304,7 @@ func (r *readers) fill(d *decision, v *pick.View, t *conversation.Found) error {
 	v.Repeats = t.Repeats
 	v.Hash = placeHash(d.req, t.ID)
 	d.pcg.Seed(d.req.Seed, 0x9e3779b97f4a7c15+uint64(v.Leg))
-	v.Rand = d.rng
+	v.Rand, v.Source = d.rng, d.pcg
 	r.cache.Predict(v, &d.text, &prompt)
 	r.speed.Fill(v)
 	r.arrivals.Expect(v)
@@ -381,27 +381,25 @@ func narrow(v *pick.View, ok func(c *pick.Candidate) bool) {
 	v.Candidates = v.Candidates[:n]
 }
 
-// choose asks the leg's policy if there is a choice.
-func (r *readers) choose(d *decision, v *pick.View) pick.Choice {
+// choose asks the leg's policy if there is a choice. The policy changes nothing before commit.
+func (r *readers) choose(d *decision, v *pick.View) pick.Asked {
 	policy := d.pool.policyFor(v.Leg)
 	switch {
 	case v.Forced != "":
-		return pick.Choice{Index: 0, Reason: v.Forced}
+		return pick.Asked{Choice: pick.Choice{Index: 0, Reason: v.Forced}}
 	case len(v.Candidates) == 1:
-		if pick.AskedAlone(policy) {
-			policy.Pick(v, d.req)
-		}
 		if v.Home == 0 {
-			return pick.Choice{Index: 0, Reason: pick.ReasonSession}
+			return pick.Alone(policy, v, pick.ReasonSession)
 		}
-		return pick.Choice{Index: 0, Reason: pick.ReasonOnly}
+		return pick.Alone(policy, v, pick.ReasonOnly)
 	}
-	return policy.Pick(v, d.req)
+	return pick.Ask(policy, v, d.req)
 }
 
-// commit reserves the row chosen for a leg.
+// commit reserves the row chosen for a leg, and lets its policy learn from the choice.
 func (r *Router) commit(d *decision, p *placement, made *Decision) {
-	v, t, choice := p.view, p.who, p.choice
+	p.choice.Placed(d.req)
+	v, t, choice := p.view, p.who, p.choice.Choice
 	if v.Leg == fleet.LegDecode {
 		for i := range v.Candidates { // for a decode leg, a policy's prefill term is the transfer
 			terms := &v.Candidates[i].Terms

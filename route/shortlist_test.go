@@ -34,6 +34,10 @@ func (b *brief) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return choice
 }
 
+func (b *brief) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
+	b.Policy.(pick.Placing).Placed(v, r, c)
+}
+
 // TestShortlistAgrees: a router that looks at shortlists and one that looks at all, with the same traffic and troubles, agree on
 // how many endpoints may take each request, on what the rows say, and on how much is outstanding.
 func TestShortlistAgrees(t *testing.T) {

@@ -177,13 +177,11 @@ func (s *Set) here(p *pool, g *Sighting) {
 	}
 }
 
-// alone runs the policies that the router also calls with a single candidate.
+// alone tells the policies that hear of a single candidate too.
 func (s *Set) alone(p *pool, g *Sighting) {
 	for _, policy := range p.here {
-		if pick.AskedAlone(policy) {
-			s.show(&s.view, g)
-			s.ask(policy, &s.view, g)
-		}
+		s.show(&s.view, g)
+		s.only(policy, &s.view, g)
 	}
 }
 
@@ -235,11 +233,25 @@ func (s *Set) show(to *pick.View, g *Sighting) {
 	to.Candidates = candidates
 }
 
-// ask lets a policy choose with the decision's own random seed.
+// ask lets a policy choose with the decision's own random seed, and learn from its choice.
 func (s *Set) ask(p pick.Policy, v *pick.View, g *Sighting) pick.Choice {
+	s.draw(v, g)
+	a := pick.Ask(p, v, &g.request)
+	a.Placed(&g.request)
+	return a.Choice
+}
+
+// only lets a policy learn that the only candidate was chosen, if it wants to.
+func (s *Set) only(p pick.Policy, v *pick.View, g *Sighting) {
+	s.draw(v, g)
+	a := pick.Alone(p, v, pick.ReasonOnly)
+	a.Placed(&g.request)
+}
+
+// draw seeds the view's random numbers.
+func (s *Set) draw(v *pick.View, g *Sighting) {
 	s.pcg.Seed(g.request.Seed, chanceStream)
-	v.Rand = s.rng
-	return p.Pick(v, &g.request)
+	v.Rand, v.Source = s.rng, s.pcg
 }
 
 // tell counts a choice. priced are the candidates with their terms, for a turn of known length.

@@ -80,8 +80,8 @@ func (w *world) follow(s *Set, g *Sighting, p pick.Policy, mix *arrivals.Mix) {
 	at := 0
 	switch {
 	case len(v.Candidates) == 1:
-		if !g.forced && pick.AskedAlone(p) {
-			s.ask(p, v, g) // as in the router
+		if !g.forced {
+			s.only(p, v, g) // as in the router
 		}
 	case p == nil:
 		at = g.chosen

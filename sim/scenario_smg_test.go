@@ -43,10 +43,24 @@ func newSMG() *smgCacheAware {
 }
 
 func (p *smgCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
+	at, _ := p.place(v, r)
+	return pick.Choice{Index: at, Reason: "cache_aware"}
+}
+
+func (p *smgCacheAware) Placed(v *pick.View, r *fleet.Request, _ pick.Choice) {
 	p.epoch++
-	if p.epoch%p.every == 0 {
+	at, records := p.place(v, r)
+	if records {
+		p.insert(v.Candidates[at].Name, r.Content.Blocks)
+	}
+	p.processed[v.Candidates[at].Name]++
+	if (p.epoch+1)%p.every == 0 {
 		p.evict()
 	}
+}
+
+// place is the endpoint for a request, and whether its prompt is recorded there.
+func (p *smgCacheAware) place(v *pick.View, r *fleet.Request) (at int, records bool) {
 	cs := v.Candidates
 	least := p.leastOf(cs, func(*pick.Candidate) bool { return true })
 	most := 0
@@ -54,7 +68,7 @@ func (p *smgCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		most = max(most, cs[i].Load.Requests)
 	}
 	fewest := cs[least].Load.Requests
-	at := least
+	at = least
 	if most-fewest <= p.absolute || float64(most) <= p.relative*float64(fewest) {
 		depth := 0
 		for depth < len(r.Content.Blocks) && p.nodes[r.Content.Blocks[depth]] != nil {
@@ -64,14 +78,11 @@ func (p *smgCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 			node := p.nodes[r.Content.Blocks[depth-1]]
 			at = p.leastOf(cs, func(c *pick.Candidate) bool { return node.used[c.Name] > 0 })
 			if at < 0 { // the endpoint with the match has left: the first one, and nothing is recorded
-				p.processed[cs[0].Name]++
-				return pick.Choice{Index: 0, Reason: "cache_aware"}
+				return 0, false
 			}
 		}
 	}
-	p.insert(cs[at].Name, r.Content.Blocks)
-	p.processed[cs[at].Name]++
-	return pick.Choice{Index: at, Reason: "cache_aware"}
+	return at, true
 }
 
 // leastOf is the least loaded that qualifies; -1 when none does.

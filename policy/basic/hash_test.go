@@ -22,14 +22,14 @@ func TestHashPlacementDependsOnNothingElse(t *testing.T) {
 			v := policytest.Views(false).Draw(t, "view")()
 			unload(v.Candidates)
 			p := makeBasic(name)
-			want := v.Candidates[p.Pick(v, &fleet.Request{}).Index].Name
+			want := v.Candidates[policytest.Place(p, v, &fleet.Request{}).Index].Name
 			// Another replica, another order of declaration, another random seed.
 			shuffled := slices.Clone(v.Candidates)
 			policytest.Rand(rapid.Uint64().Draw(t, "shuffle")).Shuffle(len(shuffled), func(i, j int) {
 				shuffled[i], shuffled[j] = shuffled[j], shuffled[i]
 			})
-			w := &pick.View{Rand: policytest.Rand(99), Candidates: shuffled, Home: -1, Parent: -1, Hash: v.Hash}
-			if got := shuffled[makeBasic(name).Pick(w, &fleet.Request{}).Index].Name; got != want {
+			w := policytest.Seed(&pick.View{Candidates: shuffled, Home: -1, Parent: -1, Hash: v.Hash}, 99)
+			if got := shuffled[policytest.Place(makeBasic(name), w, &fleet.Request{}).Index].Name; got != want {
 				t.Fatalf("here %s, there %s", want, got)
 			}
 		}))
@@ -45,8 +45,8 @@ func TestRemovingAnEndpointMovesOnlyItsOwn(t *testing.T) {
 			rest := slices.Delete(slices.Clone(cs), gone, gone+1)
 			p := makeBasic(name)
 			for seed := range uint64(50) {
-				before := cs[p.Pick(policytest.View(cs, seed), &fleet.Request{}).Index].Name
-				after := rest[p.Pick(policytest.View(rest, seed), &fleet.Request{}).Index].Name
+				before := cs[policytest.Place(p, policytest.View(cs, seed), &fleet.Request{}).Index].Name
+				after := rest[policytest.Place(p, policytest.View(rest, seed), &fleet.Request{}).Index].Name
 				if before != after && before != cs[gone].Name {
 					t.Fatalf("conversation %d moved from %s to %s when %s went", seed, before, after, cs[gone].Name)
 				}
@@ -64,7 +64,7 @@ func TestWeightMovesOnlyWhatItMust(t *testing.T) {
 		more[raised].Weight *= rapid.Float64Range(1, 10).Draw(t, "times")
 		p := makeBasic("rendezvous")
 		for seed := range uint64(50) {
-			before, after := p.Pick(policytest.View(cs, seed), &fleet.Request{}).Index, p.Pick(policytest.View(more, seed), &fleet.Request{}).Index
+			before, after := policytest.Place(p, policytest.View(cs, seed), &fleet.Request{}).Index, policytest.Place(p, policytest.View(more, seed), &fleet.Request{}).Index
 			if before != after && after != raised {
 				t.Fatalf("conversation %d moved from %d to %d when %d grew", seed, before, after, raised)
 			}
@@ -78,8 +78,8 @@ func TestConversationsOfALostEndpointSpread(t *testing.T) {
 	p := makeBasic("rendezvous")
 	counts := make([]int, 8)
 	for seed := range uint64(40_000) {
-		if p.Pick(policytest.View(cs, seed), &fleet.Request{}).Index == 8 {
-			counts[p.Pick(policytest.View(cs[:8], seed), &fleet.Request{}).Index]++
+		if policytest.Place(p, policytest.View(cs, seed), &fleet.Request{}).Index == 8 {
+			counts[policytest.Place(p, policytest.View(cs[:8], seed), &fleet.Request{}).Index]++
 		}
 	}
 	if got := policytest.ChiSquare(counts, cs[:8]); got > 24.32 {
@@ -98,7 +98,7 @@ func TestPoorHashesSpread(t *testing.T) {
 	for hash := range uint64(40_000) {
 		v := policytest.View(cs, 1)
 		v.Hash = hash
-		counts[p.Pick(v, &fleet.Request{}).Index]++
+		counts[policytest.Place(p, v, &fleet.Request{}).Index]++
 	}
 	if got := policytest.ChiSquare(counts, cs); got > 24.32 {
 		t.Errorf("chi-square %.1f over 7 degrees of freedom: %v", got, counts)
@@ -121,7 +121,7 @@ func TestConsistentHashKeepsTheBound(t *testing.T) {
 			if n%3 > 0 {
 				v.Hash = hash // a hot conversation
 			}
-			got := p.Pick(v, &fleet.Request{}).Index
+			got := policytest.Place(p, v, &fleet.Request{}).Index
 			cs[got].Load.Requests++
 			if most := math.Ceil(factor * float64(n+1) * cs[got].Weight / total * (1 + 1e-12)); float64(cs[got].Load.Requests) > most {
 				t.Fatalf("endpoint %d holds %d of %d, at most %v", got, cs[got].Load.Requests, n+1, most)
@@ -134,7 +134,7 @@ func TestConsistentHashTakesTheFirstWithRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := policytest.Views(false).Draw(t, "view")()
 		p := NewConsistentHash(ConsistentHashConfig{}.WithDefaults()).(consistentHash)
-		got := p.Pick(v, &fleet.Request{})
+		got := policytest.Place(p, v, &fleet.Request{})
 		// The naive way: sort by rendezvous, take the first with room.
 		r, b := byhash.OrderFor(v), p.boundFor(v)
 		order := slices.Clone(v.Candidates)
@@ -169,7 +169,7 @@ func TestHotConversationOverflows(t *testing.T) {
 	went := map[pick.Reason]int{}
 	counts := make([]int, 4)
 	for range 40 {
-		c := p.Pick(policytest.View(cs, 1), &fleet.Request{})
+		c := policytest.Place(p, policytest.View(cs, 1), &fleet.Request{})
 		cs[c.Index].Load.Requests++
 		counts[c.Index]++
 		went[c.Reason]++

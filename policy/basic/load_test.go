@@ -19,7 +19,7 @@ func TestLeastNeverPicksTheMoreLoaded(t *testing.T) {
 	for _, name := range []string{"least_requests", "least_tokens"} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			v := policytest.Views(false).Draw(t, "view")()
-			got := makeBasic(name).Pick(v, &fleet.Request{}).Index
+			got := policytest.Place(makeBasic(name), v, &fleet.Request{}).Index
 			for i := range v.Candidates {
 				if a, b := per[name](&v.Candidates[got]), per[name](&v.Candidates[i]); a > b {
 					t.Fatalf("picked %d with %v per weight, %d has %v", got, a, i, b)
@@ -53,7 +53,7 @@ func TestLeastCounts(t *testing.T) {
 				for i := range cs {
 					cs[i].Load = tt.loads[i]
 				}
-				if got := p.Pick(policytest.View(cs, seed), &fleet.Request{}).Index; got != tt.want {
+				if got := policytest.Place(p, policytest.View(cs, seed), &fleet.Request{}).Index; got != tt.want {
 					t.Fatalf("seed %d: got %d, want %d", seed, got, tt.want)
 				}
 			}
@@ -76,7 +76,7 @@ func TestPowerOfTwo(t *testing.T) {
 			t.Fatalf("drew %d and %d of %d", first, second, n)
 		}
 		// Equal views draw the same two.
-		got := powerOfTwo{}.Pick(v(), &fleet.Request{}).Index
+		got := policytest.Place(powerOfTwo{}, v(), &fleet.Request{}).Index
 		if got != first && got != second {
 			t.Fatalf("picked %d, drew %d and %d", got, first, second)
 		}

@@ -29,28 +29,50 @@ func NewRoundRobin() pick.Policy { return &roundRobin{} }
 
 // Pick implements pick.Policy.
 func (p *roundRobin) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	at := p.round(v, func(*pick.Candidate, float64) {})
+	return pick.Choice{Index: at, Reason: reasons.RoundRobin}
+}
+
+// Placed implements pick.Placing.
+func (p *roundRobin) Placed(v *pick.View, _ *fleet.Request, choice pick.Choice) {
+	total := weight(v)
+	p.round(v, func(c *pick.Candidate, credit float64) {
+		*p.turns.At(c.Slot, c.Key) = turn{known: true, credit: credit}
+	})
+	c := &v.Candidates[choice.Index]
+	p.turns.At(c.Slot, c.Key).credit -= total
+}
+
+// round finds whose turn it is, and calls each with every candidate's credit.
+func (p *roundRobin) round(v *pick.View, each func(c *pick.Candidate, credit float64)) int {
+	var e fair.Sample
+	total, best := weight(v), 0.0
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		credit := 0.0
+		if t := p.turns.Peek(c.Slot, c.Key); t != nil && t.known {
+			credit = t.credit
+		} else {
+			credit = v.Rand.Float64() * total
+		}
+		credit = min(max(credit, -total), total) + c.Weight
+		switch {
+		case i == 0 || credit > best:
+			best = credit
+			e.Only(i, c.Weight)
+		case credit == best:
+			e.Add(v.Rand, i, c.Weight)
+		}
+		each(c, credit)
+	}
+	return e.Index
+}
+
+// weight is the candidates' total weight.
+func weight(v *pick.View) float64 {
 	total := 0.0
 	for i := range v.Candidates {
 		total += v.Candidates[i].Weight
 	}
-	var e fair.Sample
-	best := 0.0
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
-		t := p.turns.At(c.Slot, c.Key)
-		if !t.known {
-			*t = turn{known: true, credit: v.Rand.Float64() * total}
-		}
-		t.credit = min(max(t.credit, -total), total) + c.Weight
-		switch {
-		case i == 0 || t.credit > best:
-			best = t.credit
-			e.Only(i, c.Weight)
-		case t.credit == best:
-			e.Add(v.Rand, i, c.Weight)
-		}
-	}
-	c := &v.Candidates[e.Index]
-	p.turns.At(c.Slot, c.Key).credit -= total
-	return pick.Choice{Index: e.Index, Reason: reasons.RoundRobin}
+	return total
 }

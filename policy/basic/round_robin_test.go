@@ -16,7 +16,7 @@ func TestRoundRobinGivesEachItsTurn(t *testing.T) {
 		p, cs := makeBasic("round_robin"), policytest.Same(n)
 		var order []int
 		for i := range 5 * n {
-			order = append(order, p.Pick(policytest.View(cs, uint64(i)), &fleet.Request{}).Index)
+			order = append(order, policytest.Place(p, policytest.View(cs, uint64(i)), &fleet.Request{}).Index)
 		}
 		for round := range 5 {
 			if got := order[round*n : (round+1)*n]; !slices.Equal(got, order[:n]) {
@@ -44,7 +44,7 @@ func TestRoundRobinIsSmooth(t *testing.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
 		counts := make([]int, len(cs))
 		for n := 1; n <= 200; n++ {
-			counts[p.Pick(policytest.View(cs, seed+uint64(n)), &fleet.Request{}).Index]++
+			counts[policytest.Place(p, policytest.View(cs, seed+uint64(n)), &fleet.Request{}).Index]++
 			for i, c := range counts {
 				if fair := float64(n) * ws[i] / total; math.Abs(float64(c)-fair) > float64(len(cs)) {
 					t.Fatalf("after %d turns endpoint %d had %d, fair is %.1f", n, i, c, fair)
@@ -61,13 +61,13 @@ func TestRoundRobinWithComingAndGoing(t *testing.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
 		for range rapid.IntRange(1, 60).Draw(t, "changes") {
 			cs := policytest.Fleets(false).Draw(t, "fleet")
-			p.Pick(policytest.View(cs, seed), &fleet.Request{})
+			policytest.Place(p, policytest.View(cs, seed), &fleet.Request{})
 			seed++
 		}
 		cs := policytest.Same(5)
 		counts := make([]int, len(cs))
 		for range 3 * len(cs) {
-			counts[p.Pick(policytest.View(cs, seed), &fleet.Request{}).Index]++
+			counts[policytest.Place(p, policytest.View(cs, seed), &fleet.Request{}).Index]++
 			seed++
 		}
 		if slices.Min(counts) < 1 || slices.Max(counts) > 5 {

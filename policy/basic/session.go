@@ -41,7 +41,7 @@ func (p sessionPolicy) Forget(endpoint uint64) {
 }
 
 // StepsAlone implements pick.Stepping.
-func (p sessionPolicy) StepsAlone() bool { return pick.AskedAlone(p.fallback) }
+func (p sessionPolicy) StepsAlone() bool { return pick.PlacesAlone(p.fallback) }
 
 // CountsBlocks implements pick.Counting.
 func (p sessionPolicy) CountsBlocks() bool {
@@ -61,4 +61,11 @@ func (p sessionPolicy) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		return pick.Choice{Index: v.Home, Reason: pick.ReasonSession}
 	}
 	return p.fallback.Pick(v, r)
+}
+
+// Placed implements pick.Placing.
+func (p sessionPolicy) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
+	if f, ok := p.fallback.(pick.Placing); ok && !(v.Home >= 0 && v.Home < len(v.Candidates)) {
+		f.Placed(v, r, c)
+	}
 }

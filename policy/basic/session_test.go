@@ -27,7 +27,7 @@ func TestSessionTellsAFallbackThatKeepsCount(t *testing.T) {
 	cs := policytest.Same(2)
 	v := policytest.View(cs, 1)
 	v.Home = 1
-	at := k.Pick(v, &fleet.Request{})
+	at := policytest.Place(k, v, &fleet.Request{})
 	if at != (pick.Choice{Index: 1, Reason: pick.ReasonSession}) {
 		t.Fatalf("got %v", at)
 	}

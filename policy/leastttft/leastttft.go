@@ -116,9 +116,6 @@ func (p *leastTTFT) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	if parent {
 		i = v.Parent
 	}
-	if v.FirstTurn {
-		p.give(v, i)
-	}
 	reason := reasons.LeastTTFT
 	switch {
 	case atHome:
@@ -152,45 +149,75 @@ func alike(v *pick.View) bool {
 
 // spread fills in the penalty for more first turns than the least-used endpoint, in proportion to weight and speed, since
 // conversations continue where they begin. With few later turns it is small, so that prompts can gather at their shared prefix.
-// An endpoint that was away starts at the others' mean, and one that has fewer makes up for mostDebt at most.
 func (p *leastTTFT) spread(v *pick.View) {
-	fastest, sum, n := cost.Speed(v, &v.Candidates[0]), 0.0, 0
-	for i := range v.Candidates {
-		fastest = min(fastest, cost.Speed(v, &v.Candidates[i]))
-	}
-	for i := range v.Candidates {
-		if c := &v.Candidates[i]; p.present(v, c) {
-			sum += p.share(v, c, fastest)
-			n++
-		}
-	}
-	fewest, mean := -1.0, sum/float64(max(n, 1))
-	if v.Beyond.Count > 0 {
-		mean = p.meanShare(v, fastest)
-	}
+	fastest, mean := p.mean(v)
+	fewest, sum := -1.0, 0.0
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		if p.present(v, c) {
-			p.enter(v, c, fastest, mean-mostDebt/min(c.FullWeight(), 1))
-		} else {
-			p.enter(v, c, fastest, mean)
-		}
-		if s := p.share(v, c, fastest); fewest < 0 || s < fewest {
+		s := share(v, c, p.countOf(v, c, fastest, mean), fastest)
+		if c.Terms.Spread = s; fewest < 0 || s < fewest {
 			fewest = s
 		}
-	}
-	p.picks++
-	sum = 0
-	for i := range v.Candidates {
-		sum += p.share(v, &v.Candidates[i], fastest)
+		sum += s
 	}
 	sum += float64(mean * float64(v.Beyond.Count))
 	each := float64(p.cfg.SpreadShare*evenness) * min(1, max(leastSpread, v.LaterTurns)) * float64(v.Eligible()) / max(sum, float64(v.Eligible()))
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		p.given.At(c.Slot, c.Key).seen = p.picks
-		c.Terms.Spread = float64(float64(cost.TurnMs(v, c)+c.FixedMs) * min(float64(each*(p.share(v, c, fastest)-fewest)), mostSpread))
+		c.Terms.Spread = float64(float64(cost.TurnMs(v, c)+c.FixedMs) * min(float64(each*(c.Terms.Spread-fewest)), mostSpread))
 	}
+}
+
+// Placed implements pick.Placing: it counts a first turn, unless that had a home.
+func (p *leastTTFT) Placed(v *pick.View, _ *fleet.Request, choice pick.Choice) {
+	if !v.FirstTurn {
+		return
+	}
+	if !p.cfg.Without.Has(ablation.Spread) {
+		fastest, mean := p.mean(v)
+		for i := range v.Candidates {
+			c := &v.Candidates[i]
+			count := p.countOf(v, c, fastest, mean)
+			*p.given.At(c.Slot, c.Key) = given{count: count, seen: p.picks + 1}
+		}
+		p.picks++
+	}
+	if choice.Reason != reasons.Home {
+		p.give(v, choice.Index)
+	}
+}
+
+// mean is the mean share of the candidates that were present, and the speed of the fastest.
+func (p *leastTTFT) mean(v *pick.View) (fastest, mean float64) {
+	fastest = cost.Speed(v, &v.Candidates[0])
+	for i := range v.Candidates {
+		fastest = min(fastest, cost.Speed(v, &v.Candidates[i]))
+	}
+	if v.Beyond.Count > 0 {
+		return fastest, p.meanShare(v, fastest)
+	}
+	sum, n := 0.0, 0
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		if g := p.given.Peek(c.Slot, c.Key); p.present(v, g) {
+			sum += share(v, c, g.count, fastest)
+			n++
+		}
+	}
+	return fastest, sum / float64(max(n, 1))
+}
+
+// countOf is an endpoint's count of first turns. One that was away starts at the others' mean, and one that has fewer makes up for
+// mostDebt at most.
+func (p *leastTTFT) countOf(v *pick.View, c *pick.Candidate, fastest, mean float64) float64 {
+	g, count := p.given.Peek(c.Slot, c.Key), 0.0
+	if g != nil {
+		count = g.count
+	}
+	if p.present(v, g) {
+		mean -= mostDebt / min(c.FullWeight(), 1)
+	}
+	return max(count, float64(mean*c.FullWeight())/slower(v, c, fastest))
 }
 
 // meanShare is the mean share of all endpoints, if each has what its weight and speed deserve.
@@ -204,15 +231,8 @@ func (p *leastTTFT) meanShare(v *pick.View, fastest float64) float64 {
 
 // present reports whether the endpoint was a candidate for the previous first turn, or, where not all have a row, has had one for
 // a first turn of late.
-func (p *leastTTFT) present(v *pick.View, c *pick.Candidate) bool {
-	g := p.given.Peek(c.Slot, c.Key)
+func (p *leastTTFT) present(v *pick.View, g *given) bool {
 	return g != nil && g.seen > 0 && p.picks-g.seen <= uint64(rarely*v.Beyond.Count)
-}
-
-// enter raises an endpoint's placement count to a floor.
-func (p *leastTTFT) enter(v *pick.View, c *pick.Candidate, fastest, share float64) {
-	g := p.given.At(c.Slot, c.Key)
-	g.count = max(g.count, float64(share*c.FullWeight())/slower(v, c, fastest))
 }
 
 // slower is how many times as slow an endpoint is as the fastest one, at most 16.
@@ -221,8 +241,8 @@ func slower(v *pick.View, c *pick.Candidate, fastest float64) float64 {
 }
 
 // share is an endpoint's recent first turns relative to its weight and speed.
-func (p *leastTTFT) share(v *pick.View, c *pick.Candidate, fastest float64) float64 {
-	return float64(p.given.At(c.Slot, c.Key).count/c.FullWeight()) * slower(v, c, fastest)
+func share(v *pick.View, c *pick.Candidate, count, fastest float64) float64 {
+	return float64(count/c.FullWeight()) * slower(v, c, fastest)
 }
 
 // fairLimit is the most outstanding requests of an endpoint, per weight and speed.

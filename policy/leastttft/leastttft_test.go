@@ -38,11 +38,14 @@ type pool struct {
 
 func (p *pool) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	p.mix.Expect(v, 0)
-	got := p.Policy.Pick(v, r)
+	return p.Policy.Pick(v, r)
+}
+
+func (p *pool) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
+	p.Policy.(pick.Placing).Placed(v, r, c)
 	if r.Class == fleet.Turn {
-		p.mix.Add(v.FirstTurn, v.PromptTokens-v.Candidates[got.Index].CachedTokens)
+		p.mix.Add(v.FirstTurn, v.PromptTokens-v.Candidates[c.Index].CachedTokens)
 	}
-	return got
 }
 
 func ttft(interface{ Helper() }) pick.Policy { return &pool{Policy: New(Config{}.WithDefaults())} }
@@ -73,7 +76,7 @@ func TestHomeIsKept(t *testing.T) {
 			cs := quick(2)
 			cs[0].CachedTokens, cs[0].WaitMs, cs[1].WaitMs = c.cached, c.wait, c.elsewhere
 			v := laterTurn(cs, 0, 2000)
-			if got := ttft(t).Pick(v, &fleet.Request{}); got.Index != c.want || got.Reason != c.wantedReason {
+			if got := policytest.Place(ttft(t), v, &fleet.Request{}); got.Index != c.want || got.Reason != c.wantedReason {
 				t.Errorf("picked %+v, want %d (%s); terms %+v", got, c.want, c.wantedReason, v.Candidates)
 			}
 		})
@@ -93,7 +96,7 @@ func TestOverloadedHomeShedsOne(t *testing.T) {
 			cs[j].CachedTokens = 0
 		}
 		cs[0].CachedTokens = 1900
-		at := p.Pick(v, &fleet.Request{}).Index
+		at := policytest.Place(p, v, &fleet.Request{}).Index
 		went[at]++
 		cs[at].WaitMs += float64(2000-cs[at].CachedTokens) * cs[at].MsPerToken
 		cs[0].WaitMs = max(0, cs[0].WaitMs-60) // it computes prompts in front
@@ -128,7 +131,7 @@ func TestFairShare(t *testing.T) {
 			if rapid.Bool().Draw(t, "known") {
 				v.Home, v.FirstTurn = 0, false
 			}
-			policytest.Reserve(&cs[p.Pick(v, &fleet.Request{}).Index], 2000, 100)
+			policytest.Reserve(&cs[policytest.Place(p, v, &fleet.Request{}).Index], 2000, 100)
 			if got, most := float64(cs[0].Load.Requests), factor*float64(i+1)/float64(n)+9; got > most { // eight more, and rounding
 				t.Fatalf("%v of %d requests, may have %v", got, i+1, most)
 			}
@@ -154,7 +157,7 @@ func TestFirstTurnsSpread(t *testing.T) {
 			for i := range 1000 {
 				v := policytest.View(cs, uint64(i))
 				v.PromptTokens = 20
-				went[p.Pick(v, &fleet.Request{}).Index]++
+				went[policytest.Place(p, v, &fleet.Request{}).Index]++
 			}
 			for i := range went {
 				if math.Abs(went[i]/1000-c.share[i]) > 0.06 {
@@ -173,7 +176,7 @@ func TestSharedTextsStayTogether(t *testing.T) {
 	for i := range 400 {
 		v := policytest.View(cs, uint64(i))
 		v.PromptTokens = 2000
-		if at := p.Pick(v, &fleet.Request{}).Index; at != 0 && i >= 200 {
+		if at := policytest.Place(p, v, &fleet.Request{}).Index; at != 0 && i >= 200 {
 			elsewhere++
 		}
 	}
@@ -191,7 +194,7 @@ func TestOneWildPromptTellsLittle(t *testing.T) {
 		cs[1].WaitMs = wait
 		v := policytest.View(cs, 1)
 		v.PromptTokens = tokens
-		p.Pick(v, &fleet.Request{})
+		policytest.Place(p, v, &fleet.Request{})
 		return v.Candidates[0].Terms.Spread
 	}
 	for range 100 {
@@ -213,12 +216,12 @@ func TestNewcomerIsRamped(t *testing.T) {
 		for i := range 600 {
 			v := policytest.View(cs, uint64(i))
 			v.PromptTokens = 400
-			at := p.Pick(v, &fleet.Request{}).Index
+			at := policytest.Place(p, v, &fleet.Request{}).Index
 			if at == 2 {
 				got++
 			}
 			for range 3 { // later turns
-				p.Pick(laterTurn(cs, at, 400), &fleet.Request{})
+				policytest.Place(p, laterTurn(cs, at, 400), &fleet.Request{})
 			}
 		}
 		return got / 600
@@ -241,12 +244,12 @@ func TestHotPrefixIsReplicated(t *testing.T) {
 				v.Home, v.FirstTurn = -1, true
 				v.Candidates = cs[:1]
 			}
-			p.Pick(v, &fleet.Request{})
+			policytest.Place(p, v, &fleet.Request{})
 			v.Candidates = cs
 		}
 		v := policytest.View(cs, 1)
 		v.PromptTokens = 20_400
-		return p.Pick(v, &fleet.Request{}).Index
+		return policytest.Place(p, v, &fleet.Request{}).Index
 	}
 	if at := choose(0.1); at != 0 {
 		t.Error("it is computed again though its home has little to do")
@@ -265,8 +268,8 @@ func TestTiesGoByRendezvous(t *testing.T) {
 		for r := range at {
 			v := laterTurn(quick(4), -1, 400)
 			v.Hash = hash
-			v.Rand = policytest.Rand(uint64(i*2 + r))
-			c := ttft(t).Pick(v, &fleet.Request{})
+			policytest.Seed(v, uint64(i*2+r))
+			c := policytest.Place(ttft(t), v, &fleet.Request{})
 			at[r] = c.Index
 			if c.Reason != reasons.Spread {
 				t.Fatalf("reason %s", c.Reason)
@@ -301,7 +304,7 @@ func TestTermsAreNumbers(t *testing.T) {
 				c.Full = rapid.Bool().Draw(t, "full")
 				c.CachedTokens = rapid.IntRange(0, v.PromptTokens).Draw(t, "cached")
 			}
-			got := p.Pick(v, &fleet.Request{})
+			got := policytest.Place(p, v, &fleet.Request{})
 			if got.Index < 0 || got.Index >= len(v.Candidates) {
 				t.Fatalf("picked %d of %d", got.Index, len(v.Candidates))
 			}
@@ -326,7 +329,7 @@ func TestParent(t *testing.T) {
 		cs[1].WaitMs = c.wait
 		v := laterTurn(cs, -1, 2000)
 		v.Parent, v.FirstTurn = 1, true
-		got := ttft(t).Pick(v, &fleet.Request{})
+		got := policytest.Place(ttft(t), v, &fleet.Request{})
 		if got.Reason != c.reason || (got.Index == 1) != (c.reason == reasons.Parent) {
 			t.Errorf("waiting %v ms at the parent's: %+v", c.wait, got)
 		}
@@ -343,7 +346,7 @@ func TestWeightIsNoWait(t *testing.T) {
 		for i := range cs {
 			cs[i].Weight, cs[i].WaitMs = c.weights[i], 50
 		}
-		ttft(t).Pick(laterTurn(cs, -1, 2000), &fleet.Request{})
+		policytest.Place(ttft(t), laterTurn(cs, -1, 2000), &fleet.Request{})
 		a, b := cs[0].Terms, cs[1].Terms
 		if a.TTFT() != b.TTFT() || (b.Cost() > a.Cost()) != c.lighter || !c.lighter && b.Cost() != a.Cost() {
 			t.Errorf("weights %v: %+v and %+v", c.weights, a, b)

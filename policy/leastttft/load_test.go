@@ -22,7 +22,7 @@ func TestNewConversationsGoWhereFewerWait(t *testing.T) {
 	for i := range 3 {
 		v := policytest.View(cs, uint64(i))
 		v.PromptTokens = 200
-		if got := p.Pick(v, &fleet.Request{}); got.Index != 2 {
+		if got := policytest.Place(p, v, &fleet.Request{}); got.Index != 2 {
 			t.Errorf("new conversation %d went to %d; terms %+v", i, got.Index, v.Candidates)
 		}
 		cs[2].Load.Requests++
@@ -41,22 +41,22 @@ func TestWhoHasJustComeIsAsked(t *testing.T) {
 	for i := range 20 { // before it joined
 		v := policytest.View(cs[:2], uint64(100+i))
 		v.PromptTokens = 2000
-		p.Pick(v, &fleet.Request{})
+		policytest.Place(p, v, &fleet.Request{})
 		for range 4 {
-			p.Pick(laterTurn(cs[:2], i%2, 2000), &fleet.Request{})
+			policytest.Place(p, laterTurn(cs[:2], i%2, 2000), &fleet.Request{})
 		}
 	}
 	for i := range 5 {
 		v := policytest.View(cs, uint64(i))
 		v.PromptTokens = 2000
-		if got := p.Pick(v, &fleet.Request{}); got.Index != 2 {
+		if got := policytest.Place(p, v, &fleet.Request{}); got.Index != 2 {
 			t.Errorf("new conversation %d went to %d; terms %+v", i, got.Index, v.Candidates)
 		}
 	}
 	cs[2].Load.Requests = 10 // more than its share plus eight
 	v := policytest.View(cs, 9)
 	v.PromptTokens = 2000
-	if got := p.Pick(v, &fleet.Request{}); got.Index == 2 {
+	if got := policytest.Place(p, v, &fleet.Request{}); got.Index == 2 {
 		t.Errorf("it has ten requests and gets one more")
 	}
 }
@@ -75,7 +75,7 @@ func TestWhoComesBackIsSpared(t *testing.T) {
 			cs[0].Steady, cs[1].Steady = 0.1, 0.1
 			v := policytest.View(cs, uint64(i))
 			v.PromptTokens = c.tokens
-			went[p.Pick(v, &fleet.Request{}).Index]++
+			went[policytest.Place(p, v, &fleet.Request{}).Index]++
 		}
 		if got := went[0] < 15; got != c.spared {
 			t.Errorf("prompts of %d tokens went to %v", c.tokens, went)
@@ -98,7 +98,7 @@ func TestDecodersHaveEvenShares(t *testing.T) {
 			v.Home = 1
 		}
 		p := ttft(t)
-		got := p.Pick(v, &fleet.Request{})
+		got := policytest.Place(p, v, &fleet.Request{})
 		if got.Index == 1 {
 			t.Errorf("first turn %v: placed at the decoder where 180 are and it waits for 10 s: %+v, others cost %.0f", first, got, cs[0].Terms.Cost())
 		}

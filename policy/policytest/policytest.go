@@ -40,9 +40,23 @@ func Same(n int) []pick.Candidate {
 // Rand is a random generator with a fixed seed.
 func Rand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
 
+// Seed gives a view random numbers with a fixed seed.
+func Seed(v *pick.View, seed uint64) *pick.View {
+	v.Source = rand.NewPCG(seed, 7)
+	v.Rand = rand.New(v.Source)
+	return v
+}
+
 // View is the view of a new conversation's request.
 func View(cs []pick.Candidate, seed uint64) *pick.View {
-	return &pick.View{Rand: Rand(seed), Candidates: cs, Home: -1, Parent: -1, FirstTurn: true, Hash: byhash.Mix(seed ^ 0xfeed)}
+	return Seed(&pick.View{Candidates: cs, Home: -1, Parent: -1, FirstTurn: true, Hash: byhash.Mix(seed ^ 0xfeed)}, seed)
+}
+
+// Place is a policy's choice, from which it learns.
+func Place(p pick.Policy, v *pick.View, r *fleet.Request) pick.Choice {
+	a := pick.Ask(p, v, r)
+	a.Placed(r)
+	return a.Choice
 }
 
 // Reserve records a pick in the load, as the router does in a decision.
@@ -57,7 +71,7 @@ func Reserve(c *pick.Candidate, prefill, decode int64) {
 func Play(p pick.Policy, cs []pick.Candidate, n int, books bool) []int {
 	counts := make([]int, len(cs))
 	for i := range n {
-		at := p.Pick(View(cs, uint64(i)), &fleet.Request{}).Index
+		at := Place(p, View(cs, uint64(i)), &fleet.Request{}).Index
 		counts[at]++
 		if books {
 			Reserve(&cs[at], 1000, 200)
@@ -112,7 +126,7 @@ func Views(equalWeights bool) *rapid.Generator[func() *pick.View] {
 		hash := rapid.Uint64().Draw(t, "hash")
 		home := rapid.IntRange(-1, len(cs)-1).Draw(t, "home")
 		return func() *pick.View {
-			return &pick.View{Rand: Rand(seed), Candidates: cs, Home: home, Parent: -1, FirstTurn: home < 0, Hash: hash}
+			return Seed(&pick.View{Candidates: cs, Home: home, Parent: -1, FirstTurn: home < 0, Hash: hash}, seed)
 		}
 	})
 }

@@ -13,8 +13,8 @@ import (
 //
 // applies to new ones, which go in round robin to the ranks below it, or with least_queued to the rank with fewest requests. A
 // known one whose rank is full goes elsewhere by the same rule and keeps its rank for the next turn. Without an id nothing is
-// remembered. Requests that ask for a rank are served first. An existing binding takes precedence over the rank asked for,
-// which otherwise becomes the binding.
+// remembered; a full memory drops the least recently used conversation after the batch. Requests that ask for a rank are served
+// first. An existing binding takes precedence over the rank asked for, which otherwise becomes the binding.
 //
 // Differences: when all ranks are full the request stays unplaced, where the original exceeds the limit; and a conversation
 // whose rank has left is placed anew.
@@ -24,7 +24,13 @@ type byConversation struct {
 	leastQueued bool
 	turn        int
 	bindings    sent.Bindings // conversation -> dpRank.Key
+
+	turned int     // turn after the latest batch
+	used   []bound // bindings that it used or made, in order
 }
+
+// bound is a conversation's rank.
+type bound struct{ conversation, rank uint64 }
 
 // NewConversation makes rank.conversation. The configuration must have its defaults.
 func NewConversation(c Config) pick.Policy {
@@ -39,7 +45,7 @@ func makeConversation(c Config) *byConversation {
 
 // Place implements router.
 func (p *byConversation) Place(ranks []dpRank, batch []request) (to []int, expected int) {
-	p.to = p.to[:0]
+	p.to, p.used, p.turned = p.to[:0], p.used[:0], p.turn
 	for range batch {
 		p.to = append(p.to, unplaced)
 	}
@@ -104,10 +110,28 @@ func (p *byConversation) choose(ranks []dpRank, r *request, expected int) int {
 	return at
 }
 
+// keep implements router.
+func (p *byConversation) keep() {
+	p.turn = p.turned
+	for _, b := range p.used {
+		p.bindings.Put(b.conversation, b.rank)
+	}
+}
+
+// rankOf is the rank bound to a conversation.
+func (p *byConversation) rankOf(conversation uint64) (rank uint64, ok bool) {
+	for i := len(p.used) - 1; i >= 0; i-- {
+		if p.used[i].conversation == conversation {
+			return p.used[i].rank, true
+		}
+	}
+	return p.bindings.Peek(conversation)
+}
+
 // bind stores the rank of a conversation with an id.
 func (p *byConversation) bind(ranks []dpRank, r *request, at int) {
 	if at != pick.Nobody && r.Conversation != 0 {
-		p.bindings.Put(r.Conversation, ranks[at].Key)
+		p.used = append(p.used, bound{r.Conversation, ranks[at].Key})
 	}
 }
 
@@ -116,7 +140,8 @@ func (p *byConversation) home(ranks []dpRank, r *request) int {
 	if r.Conversation == 0 {
 		return pick.Nobody
 	}
-	if key, ok := p.bindings.Get(r.Conversation); ok {
+	if key, ok := p.rankOf(r.Conversation); ok {
+		p.used = append(p.used, bound{r.Conversation, key})
 		for i := range ranks {
 			if ranks[i].Key == key {
 				return i
@@ -128,7 +153,7 @@ func (p *byConversation) home(ranks []dpRank, r *request) int {
 	if at < 0 || at >= len(ranks) {
 		return pick.Nobody
 	}
-	p.bindings.Put(r.Conversation, ranks[at].Key)
+	p.used = append(p.used, bound{r.Conversation, ranks[at].Key})
 	return at
 }
 
@@ -139,7 +164,7 @@ func (p *byConversation) place(ranks []dpRank, expected int) int {
 		return fewestBelow(ranks, expected)
 	}
 	p.why = reasons.RoundRobin
-	if at := nextBelow(ranks, &p.turn, expected); at != pick.Nobody {
+	if at := nextBelow(ranks, &p.turned, expected); at != pick.Nobody {
 		return at
 	}
 	p.why = reasons.Load

@@ -45,6 +45,7 @@ func TestRankConversation(t *testing.T) {
 		r := rankRouter(t, "rank.conversation", nil)
 		same := says(slices.Repeat([]uint64{6}, 40)...)
 		to, expected := r.Place(with(make([]int, 8)...), same)
+		r.keep()
 		if shares(to, 8)[0] != 40 || expected != 40 {
 			t.Errorf("went %v, %d expected", shares(to, 8), expected)
 		}
@@ -67,6 +68,7 @@ func TestRankConversation(t *testing.T) {
 			many[i] = uint64(i + 1)
 		}
 		to, expected := r.Place(ranks, says(many...))
+		r.keep()
 		for i := range ranks {
 			if ranks[i].Requests != 64 {
 				t.Errorf("rank %d has %d", i, ranks[i].Requests)
@@ -115,14 +117,17 @@ func TestRankConversation(t *testing.T) {
 		if got := placed(t, r, capped(1, with(0, 0)), asks); !slices.Equal(got, []int{1, 0}) {
 			t.Errorf("went %v: the second asks for rank 0, which has room for one", got)
 		}
-		// Two are remembered: the request that asks for a rank binds a third, so that the least recently used one is new again
-		// at its turn.
+		// Two are remembered, from the next batch on: the request that asks for a rank binds a third, and the least recently used
+		// one is new again then.
 		r = rankRouter(t, "rank.conversation", func(c *Config) { c.MaxSessions = 2 })
 		placed(t, r, with(0, 0, 0), says(1, 2)) // to ranks 0 and 1
-		asks = says(1, 3)
+		asks = says(2, 3)
 		asks[1].Target = 2
-		if got := placed(t, r, with(0, 0, 0), asks); !slices.Equal(got, []int{2, 1}) {
-			t.Errorf("went %v: 3 to rank 1, which it asks for, and 1 to the next in turn", got)
+		if got := placed(t, r, with(0, 0, 0), asks); !slices.Equal(got, []int{1, 1}) {
+			t.Errorf("went %v: 3 to rank 1, which it asks for, and 2 home", got)
+		}
+		if got := placed(t, r, with(0, 0, 0), says(1)); !slices.Equal(got, []int{2}) {
+			t.Errorf("went %v: 1 to the next in turn", got)
 		}
 	})
 	t.Run("a rank that has left", func(t *testing.T) {

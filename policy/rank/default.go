@@ -20,6 +20,9 @@ func NewDefault(c Config) pick.Policy {
 	return &adapter{most: c.MaxActive, router: &fewestTokens{}, tokens: promptTokens, transfers: c.InTransfer}
 }
 
+// keep implements router: there is nothing to remember.
+func (p *fewestTokens) keep() {}
+
 // Place implements router.
 func (p *fewestTokens) Place(ranks []dpRank, batch []request) (to []int, expected int) {
 	p.begin(ranks, batch, func(at int, _ *request) { ranks[at].Requests++ })

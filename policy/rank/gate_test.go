@@ -39,7 +39,7 @@ func TestGateIsTold(t *testing.T) {
 			if tt.busy {
 				v.Candidates[1].Load = fleet.Load{Requests: 4}
 			}
-			p.Pick(v, &fleet.Request{ID: "r"})
+			policytest.Place(p, v, &fleet.Request{ID: "r"})
 			if v.Gate != tt.want {
 				t.Errorf("%+v, want %+v", v.Gate, tt.want)
 			}

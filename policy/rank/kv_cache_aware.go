@@ -30,14 +30,25 @@ type kvCacheAware struct {
 	weight, threshold, multiplier float64
 
 	firstTurns bool // in round robin, see NewFirstTurn
-	turn       int  // of first turns
 
-	warming bool      // some rank has not received a request
-	warm    []uint64  // keys of those that have
-	gate    pick.Gate // of the last scored request
-	pcg     *rand.PCG
-	rng     *rand.Rand
-	tried   []int // eligible ranks in the order of trial
+	kept, next memory // before and after the latest batch
+
+	gate  pick.Gate // of the last scored request
+	pcg   *rand.PCG
+	rng   *rand.Rand
+	tried []int // eligible ranks in the order of trial
+}
+
+// memory is what counts for later batches.
+type memory struct {
+	turn    int      // of first turns
+	warming bool     // some rank has not received a request
+	warm    []uint64 // keys of those that have
+}
+
+// set copies another memory, into its own space.
+func (m *memory) set(from *memory) {
+	m.turn, m.warming, m.warm = from.turn, from.warming, append(m.warm[:0], from.warm...)
 }
 
 // mostWarm bounds the memory of warm-up when ranks come and go.
@@ -51,12 +62,14 @@ func NewKVCacheAware(c Config) pick.Policy {
 func makeKVCacheAware(c Config) *kvCacheAware {
 	pcg := rand.NewPCG(0, 0)
 	return &kvCacheAware{
-		weight: c.Weight, threshold: c.Threshold, multiplier: c.Multiplier, warming: c.Warmup, pcg: pcg, rng: rand.New(pcg),
+		weight: c.Weight, threshold: c.Threshold, multiplier: c.Multiplier, kept: memory{warming: c.Warmup}, pcg: pcg, rng: rand.New(pcg),
 	}
 }
 
 // Place implements router.
 func (p *kvCacheAware) Place(ranks []dpRank, batch []request) (to []int, expected int) {
+	p.next.set(&p.kept)
+	p.gate = pick.Gate{}
 	p.begin(ranks, batch, func(at int, r *request) { p.charge(ranks, at, r) })
 	expected = expectedOf(ranks, len(p.pool), p.multiplier)
 	p.warmUp(ranks, batch, expected)
@@ -77,7 +90,7 @@ func (p *kvCacheAware) Place(ranks []dpRank, batch []request) (to []int, expecte
 func (p *kvCacheAware) choose(ranks []dpRank, r *request, expected int) int {
 	if p.firstTurns && r.FirstTurn {
 		p.why = reasons.RoundRobin
-		return nextBelow(ranks, &p.turn, expected)
+		return nextBelow(ranks, &p.next.turn, expected)
 	}
 	p.tried = p.tried[:0]
 	matched, active := 0, int64(0)
@@ -120,7 +133,7 @@ func (p *kvCacheAware) score(rank *dpRank, tokens, cached int, active int64) flo
 
 // warmUp places requests on ranks that have received none, in order of arrival.
 func (p *kvCacheAware) warmUp(ranks []dpRank, batch []request, expected int) {
-	if !p.warming {
+	if !p.next.warming {
 		return
 	}
 	p.pool = slices.DeleteFunc(p.pool, func(i int) bool {
@@ -136,11 +149,11 @@ func (p *kvCacheAware) warmUp(ranks []dpRank, batch []request, expected int) {
 
 // coldest is the first rank without a request during warm-up, else Nobody.
 func (p *kvCacheAware) coldest(ranks []dpRank, r *request, expected int) int {
-	if !p.warming || r.Strict || r.Target > 0 {
+	if !p.next.warming || r.Strict || r.Target > 0 {
 		return pick.Nobody
 	}
 	for i := range ranks {
-		if ranks[i].below(expected) && !slices.Contains(p.warm, ranks[i].Key) {
+		if ranks[i].below(expected) && !slices.Contains(p.next.warm, ranks[i].Key) {
 			return i
 		}
 	}
@@ -151,21 +164,20 @@ func (p *kvCacheAware) coldest(ranks []dpRank, r *request, expected int) int {
 func (p *kvCacheAware) charge(ranks []dpRank, at int, r *request) {
 	ranks[at].Requests++
 	ranks[at].Tokens += int64(max(r.Tokens-r.cachedAt(at), 0))
-	if !p.warming {
+	if !p.next.warming {
 		return
 	}
-	if !slices.Contains(p.warm, ranks[at].Key) {
-		p.warm = append(p.warm, ranks[at].Key)
+	if !slices.Contains(p.next.warm, ranks[at].Key) {
+		p.next.warm = append(p.next.warm, ranks[at].Key)
 	}
-	cold := func(k dpRank) bool { return !slices.Contains(p.warm, k.Key) }
-	if !slices.ContainsFunc(ranks, cold) || len(p.warm) >= mostWarm {
-		p.warming, p.warm = false, nil
+	cold := func(k dpRank) bool { return !slices.Contains(p.next.warm, k.Key) }
+	if !slices.ContainsFunc(ranks, cold) || len(p.next.warm) >= mostWarm {
+		p.next.warming, p.next.warm = false, p.next.warm[:0]
 	}
 }
 
-// takeGate returns and clears the gate of the last request; zero if it was not scored (a first turn, warm-up).
-func (p *kvCacheAware) takeGate() pick.Gate {
-	g := p.gate
-	p.gate = pick.Gate{}
-	return g
-}
+// lastGate implements gated. First turns and those of warm-up are not scored.
+func (p *kvCacheAware) lastGate() pick.Gate { return p.gate }
+
+// keep implements router.
+func (p *kvCacheAware) keep() { p.kept.set(&p.next) }

@@ -20,7 +20,9 @@ type adapter struct {
 }
 
 // gated is a router with a gate, see pick.Gate.
-type gated interface{ takeGate() pick.Gate }
+type gated interface {
+	lastGate() pick.Gate // of the request scored last; zero if none was in the latest batch
+}
 
 // promptTokens are the prompt tokens of all outstanding requests.
 func promptTokens(l *fleet.Load) int64 { return l.ContextTokens - l.DecodeTokens }
@@ -31,6 +33,21 @@ func tokensToCompute(l *fleet.Load) int64 { return l.PrefillTokens }
 // Pick implements pick.Policy. If every endpoint is at its limit, the request is placed as if there were none: it waits
 // wherever it goes.
 func (p *adapter) Pick(v *pick.View, r *fleet.Request) pick.Choice {
+	at := p.place(v, r)
+	if g, ok := p.router.(gated); ok {
+		v.Gate = g.lastGate()
+	}
+	return pick.Choice{Index: at, Reason: p.router.reason()}
+}
+
+// Placed implements pick.Placing.
+func (p *adapter) Placed(v *pick.View, r *fleet.Request, _ pick.Choice) {
+	p.place(v, r)
+	p.router.keep()
+}
+
+// place places a request as a batch of one.
+func (p *adapter) place(v *pick.View, r *fleet.Request) int {
 	p.see(v)
 	p.one[0] = p.ask(v, r)
 	to, _ := p.router.Place(p.ranks, p.one[:])
@@ -40,10 +57,7 @@ func (p *adapter) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		}
 		to, _ = p.router.Place(p.ranks, p.one[:])
 	}
-	if g, ok := p.router.(gated); ok {
-		v.Gate = g.takeGate()
-	}
-	return pick.Choice{Index: to[0], Reason: p.router.reason()}
+	return to[0]
 }
 
 // see converts the candidates to ranks.

@@ -49,10 +49,10 @@ func TestInTransferCounts(t *testing.T) {
 	tokens := fleet.Load{TransferTokens: 5000}
 	for _, name := range []string{"rank.kv_cache_aware", "rank.first_turn"} {
 		// 1000 + 5000/5100 × 1000 against 1000 + 100/5100 × 1000.
-		if got := rankPolicyOf(t, name, nil).Pick(view(tokens), &fleet.Request{ID: "r"}); got.Index != 1 {
+		if got := policytest.Place(rankPolicyOf(t, name, nil), view(tokens), &fleet.Request{ID: "r"}); got.Index != 1 {
 			t.Errorf("%s: tokens in transfer do not count", name)
 		}
-		if got := rankPolicyOf(t, name, off).Pick(view(tokens), &fleet.Request{ID: "r"}); got.Index != 0 {
+		if got := policytest.Place(rankPolicyOf(t, name, off), view(tokens), &fleet.Request{ID: "r"}); got.Index != 0 {
 			t.Errorf("%s: tokens in transfer count though switched off", name)
 		}
 	}
@@ -63,16 +63,16 @@ func TestInTransferCounts(t *testing.T) {
 		return v
 	}
 	tight := func(c *Config) { c.Multiplier = 1 }
-	if got := rankPolicyOf(t, "rank.kv_cache_aware", tight).Pick(requests(), &fleet.Request{ID: "r"}); got.Index != 1 {
+	if got := policytest.Place(rankPolicyOf(t, "rank.kv_cache_aware", tight), requests(), &fleet.Request{ID: "r"}); got.Index != 1 {
 		t.Error("requests in transfer do not count")
 	}
-	if got := rankPolicyOf(t, "rank.kv_cache_aware", func(c *Config) { tight(c); off(c) }).Pick(requests(), &fleet.Request{ID: "r"}); got.Index != 0 {
+	if got := policytest.Place(rankPolicyOf(t, "rank.kv_cache_aware", func(c *Config) { tight(c); off(c) }), requests(), &fleet.Request{ID: "r"}); got.Index != 0 {
 		t.Error("requests in transfer count though switched off")
 	}
 	// A decoder's four are already among its requests, of which it has none here.
 	decode := requests()
 	decode.Leg = fleet.LegDecode
-	if got := rankPolicyOf(t, "rank.kv_cache_aware", tight).Pick(decode, &fleet.Request{ID: "r"}); got.Index != 0 {
+	if got := policytest.Place(rankPolicyOf(t, "rank.kv_cache_aware", tight), decode, &fleet.Request{ID: "r"}); got.Index != 0 {
 		t.Error("requests of a decoder count twice")
 	}
 }
@@ -105,13 +105,13 @@ func TestRankPoliciesSee(t *testing.T) {
 func TestRankConversationWithoutIDs(t *testing.T) {
 	p := rankPolicyOf(t, "rank.conversation", nil)
 	v := policytest.View(policytest.Same(4), 1)
-	first := p.Pick(v, &fleet.Request{})
+	first := policytest.Place(p, v, &fleet.Request{})
 	if _, known := p.(*adapter).router.(*byConversation).bindings.Get(v.Hash); known || first.Reason != reasons.RoundRobin {
 		t.Errorf("a new one without an id: remembered %v, %s", known, first.Reason)
 	}
 	v.FirstTurn, v.Home = false, 2
 	for range 3 {
-		if got := p.Pick(v, &fleet.Request{}); got != (pick.Choice{Index: 2, Reason: pick.ReasonSession}) {
+		if got := policytest.Place(p, v, &fleet.Request{}); got != (pick.Choice{Index: 2, Reason: pick.ReasonSession}) {
 			t.Errorf("got %+v", got)
 		}
 		v.Home = 1 // it may have been sent there meanwhile; its rank remains
@@ -127,7 +127,7 @@ func TestRankPoliciesAlwaysAnswer(t *testing.T) {
 			v.Candidates[i].Slots, v.Candidates[i].Load = 2, fleet.Load{Requests: 2 + i, PrefillTokens: int64(i), ContextTokens: int64(i)}
 		}
 		v.Candidates[1].CachedTokens = 900
-		got := rankPolicyOf(t, name, nil).Pick(v, &fleet.Request{ID: "r"})
+		got := policytest.Place(rankPolicyOf(t, name, nil), v, &fleet.Request{ID: "r"})
 		want := map[string]int{"rank.default": 0, "rank.conversation": 0, "rank.kv_cache_aware": 1, "rank.first_turn": 1}[name]
 		if got.Index != want {
 			t.Errorf("%s picks %d, want %d", name, got.Index, want)
@@ -144,7 +144,7 @@ func TestRankPoliciesAgree(t *testing.T) {
 			x, y := policytest.View(policytest.Same(8), uint64(i)), policytest.View(policytest.Same(8), uint64(i)+1000)
 			x.Hash, y.Hash = byhash.Mix(uint64(i%20)), byhash.Mix(uint64(i%20))
 			x.NewID, y.NewID = i < 20, i < 20
-			if at, other := a.Pick(x, r), b.Pick(y, r); at != other {
+			if at, other := policytest.Place(a, x, r), policytest.Place(b, y, r); at != other {
 				t.Fatalf("%s: request %d goes to %v and to %v", name, i, at, other)
 			}
 		}

@@ -53,11 +53,14 @@ func (r *request) cachedAt(rank int) int {
 	return 0
 }
 
-// router distributes batches of requests over ranks. It keeps its state between batches and is not safe for concurrent use.
+// router distributes batches of requests over ranks. It is not safe for concurrent use.
 type router interface {
 	// Place returns for each request of the batch its rank, or unplaced. It charges ranks, of which there is at least one.
 	// expected is the expected maximum of requests per rank, at least the present maximum. to is valid until the next call.
+	// It changes no later placement.
 	Place(ranks []dpRank, batch []request) (to []int, expected int)
+	// keep makes the latest Place come true: what it remembers of its batch counts from the next one on.
+	keep()
 	reason() pick.Reason // of the request placed last
 }
 

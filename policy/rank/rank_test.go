@@ -60,6 +60,7 @@ func shares(to []int, ranks int) []int {
 func placed(t *testing.T, r router, ranks []dpRank, batch []request) []int {
 	t.Helper()
 	to, _ := r.Place(ranks, batch)
+	r.keep()
 	return slices.Clone(to)
 }
 

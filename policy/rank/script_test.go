@@ -88,6 +88,7 @@ func (s *scripted) flush() {
 		return
 	}
 	to, expected := s.router.Place(s.ranks, s.batch)
+	s.router.keep()
 	if expected != s.expected {
 		s.t.Errorf("%s: the expected maximum is %d, want %d", s.places[0], expected, s.expected)
 	}

@@ -35,7 +35,6 @@ func NewAIBrix() pick.Policy { return &aibrix{tree: sent.NewTree(aibrixBlocks)} 
 // Pick implements pick.Policy.
 func (p *aibrix) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	cs, chain := v.Candidates, content.Blocks(r)
-	p.tree.Share(cs, aibrixBlocks)
 	p.tree.Match(cs, chain)
 	fewest, most, total := fair.Spread(cs)
 	limit := loadLimit(cs, total)
@@ -57,8 +56,14 @@ func (p *aibrix) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	if at == pick.Nobody {
 		at, reason = fair.Lowest(v, fair.Outstanding), reasons.Load
 	}
-	p.tree.Sent(&cs[at], chain)
 	return pick.Choice{Index: at, Reason: reason}
+}
+
+// Placed implements pick.Placing.
+func (p *aibrix) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
+	p.tree.Share(v.Candidates, aibrixBlocks)
+	p.tree.Enter(v.Candidates)
+	p.tree.Sent(&v.Candidates[c.Index], content.Blocks(r))
 }
 
 // compare is -1 when a precedes the candidate at index at, 0 when they are equal.

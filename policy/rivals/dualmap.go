@@ -70,11 +70,38 @@ func (p *dualMap) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: soon, Reason: reasons.Load}
 }
 
-// key is the hash of the deciding prefix; it counts this request.
+// key is the hash of the deciding prefix, with this request counted.
 func (p *dualMap) key(v *pick.View, r *fleet.Request) uint64 {
 	chain := content.Blocks(r)
 	if len(chain) == 0 {
 		return v.Hash
+	}
+	counted, halves := p.counted+1, 1
+	if counted > dualMapRecent {
+		counted, halves = counted/2, 2
+	}
+	fair := max(counted, dualMapEarly*len(v.Candidates)) / len(v.Candidates)
+	for n := 1; n <= len(chain); n *= 2 {
+		b, count := p.begin(chain[n-1]), 1
+		if b.block == chain[n-1] {
+			count += b.count / halves
+		}
+		if count <= fair {
+			return chain[n-1]
+		}
+	}
+	return chain[len(chain)-1]
+}
+
+// begin is the counter of a prefix, perhaps another one's.
+func (p *dualMap) begin(block uint64) *begin { return &p.begins[byhash.Mix(block)%dualMapBegins] }
+
+// Placed implements pick.Placing: it counts the request. Of prefixes with the same place the frequent one keeps it (J. Misra and
+// D. Gries, 1982); the others count as rare.
+func (p *dualMap) Placed(_ *pick.View, r *fleet.Request, _ pick.Choice) {
+	chain := content.Blocks(r)
+	if len(chain) == 0 {
+		return
 	}
 	if p.counted++; p.counted > dualMapRecent {
 		p.counted /= 2
@@ -82,30 +109,16 @@ func (p *dualMap) key(v *pick.View, r *fleet.Request) uint64 {
 			p.begins[i].count /= 2
 		}
 	}
-	fair := max(p.counted, dualMapEarly*len(v.Candidates)) / len(v.Candidates)
-	key, found := chain[len(chain)-1], false
 	for n := 1; n <= len(chain); n *= 2 {
-		if p.count(chain[n-1]) <= fair && !found {
-			key, found = chain[n-1], true
+		switch b := p.begin(chain[n-1]); {
+		case b.block == chain[n-1]:
+			b.count++
+		case b.count > 0:
+			b.count--
+		default:
+			*b = begin{block: chain[n-1], count: 1}
 		}
 	}
-	return key
-}
-
-// count increments the counter of a prefix. Of prefixes with the same place the frequent one keeps it (J. Misra and D. Gries,
-// 1982); the others count as rare.
-func (p *dualMap) count(block uint64) int {
-	b := &p.begins[byhash.Mix(block)%dualMapBegins]
-	switch {
-	case b.block == block:
-		b.count++
-		return b.count
-	case b.count > 0:
-		b.count--
-	default:
-		*b = begin{block: block, count: 1}
-	}
-	return 1
 }
 
 // DualMapConfig are the options of dualmap.

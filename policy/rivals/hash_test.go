@@ -18,7 +18,7 @@ func TestVLLMConsistentHash(t *testing.T) {
 	at := func(r *fleet.Request, hash uint64) int {
 		v := policytest.Asks(policytest.Busy(0, 9, 0, 9, 0, 9, 0, 9), 0)
 		v.Hash = hash
-		return p.Pick(v, r).Index
+		return policytest.Place(p, v, r).Index
 	}
 	seen, prompts := map[int]bool{}, map[int]bool{}
 	for i := range 64 {
@@ -48,7 +48,7 @@ func (s *stickyRun) at(after time.Duration, session string, of []pick.Candidate)
 	for _, c := range session {
 		v.Hash = byhash.Mix(v.Hash*byhash.Golden + uint64(c))
 	}
-	return s.p.Pick(v, &fleet.Request{Session: session})
+	return policytest.Place(s.p, v, &fleet.Request{Session: session})
 }
 
 func TestVLLMStickyByHand(t *testing.T) {
@@ -98,18 +98,18 @@ func TestVLLMStickyIsBounded(t *testing.T) {
 	start := v.Now
 	for i := range uint64(stickyMost + 1000) {
 		v.Hash, v.Now = byhash.Mix(i), start.Add(time.Duration(i)*time.Millisecond)
-		p.Pick(v, &fleet.Request{Session: "x"})
+		policytest.Place(p, v, &fleet.Request{Session: "x"})
 	}
 	if len(p.sessions) != stickyMost || len(p.table) != stickyMost+1 {
 		t.Errorf("%d sessions in a table of %d", len(p.sessions), len(p.table))
 	}
 	v.Hash = byhash.Mix(0) // the oldest was evicted, so it is new
-	if got := p.Pick(v, &fleet.Request{Session: "x"}); got.Reason != reasons.Load {
+	if got := policytest.Place(p, v, &fleet.Request{Session: "x"}); got.Reason != reasons.Load {
 		t.Errorf("the oldest: %v", got)
 	}
 	checkSticky(t, p)
 	v.Now = v.Now.Add(3 * time.Hour)
-	p.Pick(v, &fleet.Request{})
+	policytest.Place(p, v, &fleet.Request{})
 	if len(p.sessions) != 0 || len(p.table) != 1 {
 		t.Errorf("after three hours: %d sessions in a table of %d", len(p.sessions), len(p.table))
 	}
@@ -154,7 +154,7 @@ func TestDualMapByHand(t *testing.T) {
 			cs[i].MsPerToken = 0.1
 		}
 		set(cs)
-		return p.Pick(policytest.Asks(cs, 1000), r)
+		return policytest.Place(p, policytest.Asks(cs, 1000), r)
 	}
 	first := choose(func([]pick.Candidate) {}).Index
 	second := choose(func(cs []pick.Candidate) { cs[first].Load.PrefillTokens = 1 }).Index
@@ -189,7 +189,7 @@ func TestDualMapByHand(t *testing.T) {
 func TestDualMapLooksBeyondWhatAllShare(t *testing.T) {
 	p, counts := makeRival("dualmap"), make([]int, 8)
 	for i := range 4000 {
-		got := p.Pick(policytest.Asks(policytest.Same(8), 100), policytest.Words(20, i+2, 20)).Index
+		got := policytest.Place(p, policytest.Asks(policytest.Same(8), 100), policytest.Words(20, i+2, 20)).Index
 		if i >= 1000 {
 			counts[got]++
 		}

@@ -42,9 +42,8 @@ func NewLLMD() pick.Policy { return &llmd{tree: sent.NewTree(llmdCapacity)} }
 // Pick implements pick.Policy.
 func (p *llmd) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	const per = llmdBlockBytes / fleet.BlockBytes
-	cs, chain := v.Candidates, content.Blocks(r)
-	chain = chain[:min(len(chain), llmdMostBlocks*per)]
-	p.tree.Match(cs, chain)
+	cs := v.Candidates
+	p.tree.Match(cs, blocksOf(r))
 	fewest, most := waiting(&cs[0]), waiting(&cs[0])
 	for i := range cs {
 		fewest, most = min(fewest, waiting(&cs[i])), max(most, waiting(&cs[i]))
@@ -61,12 +60,23 @@ func (p *llmd) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		score := float64(llmdQueue*queue) + float64(llmdKVCache*(1-cacheUsage(c)))
 		return -(score + float64(llmdPrefix*prefix))
 	})
-	c := &cs[at]
+	return pick.Choice{Index: at, Reason: reasons.Score}
+}
+
+// Placed implements pick.Placing.
+func (p *llmd) Placed(v *pick.View, r *fleet.Request, choice pick.Choice) {
+	p.tree.Enter(v.Candidates)
+	c := &v.Candidates[choice.Index]
 	if n := int(c.CacheTokens * content.BytesPerToken / fleet.BlockBytes); n > 0 {
 		p.tree.Bound(c, n)
 	}
-	p.tree.Sent(c, chain)
-	return pick.Choice{Index: at, Reason: reasons.Score}
+	p.tree.Sent(c, blocksOf(r))
+}
+
+// blocksOf is the part of a request's prompt that counts.
+func blocksOf(r *fleet.Request) []uint64 {
+	chain := content.Blocks(r)
+	return chain[:min(len(chain), llmdMostBlocks*llmdBlockBytes/fleet.BlockBytes)]
 }
 
 // waiting is the number of requests waiting in the engine.

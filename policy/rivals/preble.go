@@ -41,23 +41,26 @@ func NewPreble() pick.Policy { return &preble{load: sent.Window{Seconds: prebleW
 
 // Pick implements pick.Policy.
 func (p *preble) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
-	cs := v.Candidates
 	known := 0
-	for i := range cs {
-		known = max(known, cs[i].CachedTokens)
-		if ms := cs[i].MsPerAnswer; ms > 0 && (p.msAnswer == 0 || ms < p.msAnswer) {
+	for i := range v.Candidates {
+		known = max(known, v.Candidates[i].CachedTokens)
+	}
+	if known > v.PromptTokens-known {
+		return pick.Choice{Index: p.exploit(v, known), Reason: reasons.CacheMatch}
+	}
+	return pick.Choice{Index: fair.Lowest(v, func(c *pick.Candidate) float64 { return p.cost(v, c) }), Reason: reasons.Load}
+}
+
+// Placed implements pick.Placing.
+func (p *preble) Placed(v *pick.View, _ *fleet.Request, choice pick.Choice) {
+	for i := range v.Candidates {
+		if ms := v.Candidates[i].MsPerAnswer; ms > 0 && (p.msAnswer == 0 || ms < p.msAnswer) {
 			p.msAnswer = ms
 		}
 	}
-	var choice pick.Choice
-	if known > v.PromptTokens-known {
-		choice = pick.Choice{Index: p.exploit(v, known), Reason: reasons.CacheMatch}
-	} else {
-		choice = pick.Choice{Index: fair.Lowest(v, func(c *pick.Candidate) float64 { return p.cost(v, c) }), Reason: reasons.Load}
-	}
-	c := &cs[choice.Index]
+	p.load.Advance(v.Candidates, v.Now)
+	c := &v.Candidates[choice.Index]
 	p.load.Add(c, v.Now, prefillMs(v, c)+float64(float64(v.OutputTokens)*p.msAnswer))
-	return choice
 }
 
 // exploit is the least loaded of the endpoints that have this many tokens of the prompt cached.

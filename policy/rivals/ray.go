@@ -43,8 +43,16 @@ func (p *ray) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 			at = i
 		}
 	}
-	p.tree.Sent(&cs[at], chain)
 	return pick.Choice{Index: at, Reason: reason}
+}
+
+// Placed implements pick.Placing.
+func (p *ray) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
+	if content.Bytes(r) == 0 {
+		return
+	}
+	p.tree.Enter(v.Candidates)
+	p.tree.Sent(&v.Candidates[c.Index], content.Blocks(r))
 }
 
 // lessOfTwo is the less loaded of two different candidates drawn evenly, the first of ties.

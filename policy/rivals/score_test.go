@@ -91,8 +91,8 @@ func TestScoresByHand(t *testing.T) {
 					cs[i].CachedTokens, cs[i].Load, cs[i].MsPerToken, cs[i].KVUsage = r.cached, r.load, r.perTok, r.kvUsage
 				}
 				v := policytest.Asks(cs, tt.prompt)
-				v.Rand = policytest.Rand(seed)
-				if got := makeRival(tt.policy).Pick(v, &fleet.Request{}); got.Index != tt.want || got.Reason != reasons.Score {
+				policytest.Seed(v, seed)
+				if got := policytest.Place(makeRival(tt.policy), v, &fleet.Request{}); got.Index != tt.want || got.Reason != reasons.Score {
 					t.Fatalf("seed %d: got %v, want %d", seed, got, tt.want)
 				}
 			}
@@ -108,12 +108,12 @@ func TestLLMDWithoutReports(t *testing.T) {
 	}
 	cs[0].Load = fleet.Load{Requests: 6, ContextTokens: 100} // 2 wait, a tenth in use: 2*0 + 2*0.9 = 1.8
 	cs[1].Load = fleet.Load{Requests: 4, ContextTokens: 900} // none wait, nine tenths: 2*1 + 2*0.1 = 2.2
-	if got := makeRival("llmd.default").Pick(policytest.Asks(cs, 10), &fleet.Request{}).Index; got != 1 {
+	if got := policytest.Place(makeRival("llmd.default"), policytest.Asks(cs, 10), &fleet.Request{}).Index; got != 1 {
 		t.Errorf("got %d", got)
 	}
 	cs[1].Load.ContextTokens = 1000 // 2*1 + 2*0 = 2, and then
 	cs[0].Load.Requests = 4         // 2*1 + 2*0.9 = 3.8
-	if got := makeRival("llmd.default").Pick(policytest.Asks(cs, 10), &fleet.Request{}).Index; got != 0 {
+	if got := policytest.Place(makeRival("llmd.default"), policytest.Asks(cs, 10), &fleet.Request{}).Index; got != 0 {
 		t.Errorf("got %d", got)
 	}
 }
@@ -124,8 +124,8 @@ func TestEqualScoresAreDrawn(t *testing.T) {
 		cs, counts := policytest.Same(4), make([]int, 4)
 		for seed := range uint64(2000) {
 			v := policytest.Asks(cs, 100)
-			v.Rand = policytest.Rand(seed)
-			counts[makeRival(name).Pick(v, &fleet.Request{}).Index]++
+			policytest.Seed(v, seed)
+			counts[policytest.Place(makeRival(name), v, &fleet.Request{}).Index]++
 		}
 		if got := policytest.ChiSquare(counts, cs); got > 16.27 {
 			t.Errorf("%s: chi-square %.1f: %v", name, got, counts)
@@ -144,7 +144,7 @@ func TestPrebleByHand(t *testing.T) {
 		cs[0].CachedTokens, cs[1].CachedTokens = cached[0], cached[1]
 		v := policytest.Asks(cs, prompt)
 		v.Now, v.OutputTokens = v.Now.Add(after), 20
-		return p.Pick(v, &fleet.Request{})
+		return policytest.Place(p, v, &fleet.Request{})
 	}
 	expect := func(what string, got pick.Choice, want int, reason pick.Reason) {
 		t.Helper()
@@ -179,7 +179,7 @@ func TestPrebleEviction(t *testing.T) {
 	for missed, want := range map[float64]int{0.4: 0, 0.6: 1} {
 		v := policytest.Asks(cs, 1000)
 		v.Missed = missed // 100+40 or 100+60 against 150
-		if got := makeRival("preble.e2").Pick(v, &fleet.Request{}).Index; got != want {
+		if got := policytest.Place(makeRival("preble.e2"), v, &fleet.Request{}).Index; got != want {
 			t.Errorf("missed %v: got %d", missed, got)
 		}
 	}
@@ -194,7 +194,7 @@ func TestDynamoCountsSharedBlocksOnce(t *testing.T) {
 	for counted, want := range map[bool]int{true: 0, false: 1} { // each separately: 700+5000+1000
 		v := policytest.Asks(cs, 1000)
 		v.Counted = counted
-		if got := makeRival("dynamo.kv").Pick(v, &fleet.Request{}).Index; got != want {
+		if got := policytest.Place(makeRival("dynamo.kv"), v, &fleet.Request{}).Index; got != want {
 			t.Errorf("counted %v: got %d", counted, got)
 		}
 	}

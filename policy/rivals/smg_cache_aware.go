@@ -41,7 +41,6 @@ func NewSMGCacheAware() pick.Policy {
 // Pick implements pick.Policy.
 func (p *smgCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	cs, chain := v.Candidates, content.Blocks(r)
-	p.tree.Share(cs, smgTreeBytes/fleet.BlockBytes)
 	p.tree.Match(cs, chain)
 	deepest := p.tree.DeepestAnywhere() // endpoints that cannot take the request count too, and may hide shallower matches of others
 	pressure := smgPressure(cs)
@@ -67,11 +66,17 @@ func (p *smgCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		}
 		return fair.Outstanding(c)
 	})
-	p.tree.Sent(&cs[at], chain)
 	if safe > 0 {
 		return pick.Choice{Index: at, Reason: reasons.CacheMatch}
 	}
 	return pick.Choice{Index: at, Reason: reasons.Load}
+}
+
+// Placed implements pick.Placing.
+func (p *smgCacheAware) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
+	p.tree.Share(v.Candidates, smgTreeBytes/fleet.BlockBytes)
+	p.tree.Enter(v.Candidates)
+	p.tree.Sent(&v.Candidates[c.Index], content.Blocks(r))
 }
 
 // smgPressure is the most requests of an endpoint that is not under pressure.

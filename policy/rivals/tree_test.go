@@ -24,8 +24,8 @@ func follow(t *testing.T, name string, steps []step) {
 	p := makeRival(name)
 	for i, s := range steps {
 		v := policytest.Asks(policytest.Busy(s.busy...), content.Bytes(s.ask)/content.BytesPerToken)
-		v.Rand = policytest.Rand(uint64(i))
-		got := p.Pick(v, s.ask)
+		policytest.Seed(v, uint64(i))
+		got := policytest.Place(p, v, s.ask)
 		if s.want >= 0 && got.Index != s.want || got.Reason != s.reason {
 			t.Errorf("step %d: got %v, want %d for %s", i, got, s.want, s.reason)
 		}
@@ -68,11 +68,11 @@ func TestSMGCacheAwareReplicates(t *testing.T) {
 
 func TestSMGPrefixHashByHand(t *testing.T) {
 	p := makeRival("smg.prefix_hash")
-	home := p.Pick(policytest.Asks(policytest.Busy(0, 0), 0), policytest.Words(8, 2, 1)).Index // eight blocks decide, not the ninth
+	home := policytest.Place(p, policytest.Asks(policytest.Busy(0, 0), 0), policytest.Words(8, 2, 1)).Index // eight blocks decide, not the ninth
 	choose := func(r *fleet.Request, onHome, onOther int) pick.Choice {
 		cs := policytest.Busy(onOther, onOther)
 		cs[home].Load.Requests = onHome
-		return p.Pick(policytest.Asks(cs, 0), r)
+		return policytest.Place(p, policytest.Asks(cs, 0), r)
 	}
 	tests := []struct {
 		onHome, onOther int
@@ -114,7 +114,7 @@ func TestAIBrixByHand(t *testing.T) {
 	p.tree.Sent(&cs[0], long.Content.Blocks[:509])
 	p.tree.Sent(&cs[1], long.Content.Blocks[:501])
 	// 50.9 % and 50.1 % are both 50: the less loaded.
-	if got := p.Pick(policytest.Asks(cs, 0), long).Index; got != 1 {
+	if got := policytest.Place(p, policytest.Asks(cs, 0), long).Index; got != 1 {
 		t.Errorf("whole percents: got %d", got)
 	}
 }
@@ -139,11 +139,11 @@ func TestRayByHand(t *testing.T) {
 // A block of llm-d's is two of ours: 3 for all of a prompt, 1.5 for half of it.
 func TestLLMDPrefixByHand(t *testing.T) {
 	p, cs := makeRival("llmd.default"), policytest.Same(2)
-	first := p.Pick(policytest.Asks(cs, 0), policytest.Words(8, 0, 0)).Index
+	first := policytest.Place(p, policytest.Asks(cs, 0), policytest.Words(8, 0, 0)).Index
 	choose := func(r *fleet.Request, usage float64) int {
 		cs := policytest.Same(2)
 		cs[first].KVUsage = usage // costs 2*usage
-		return p.Pick(policytest.Asks(cs, 0), r).Index
+		return policytest.Place(p, policytest.Asks(cs, 0), r).Index
 	}
 	if got := choose(policytest.Words(8, 0, 0), 1); got != first { // 3 + 2*0 against 2*1
 		t.Error("3 points for the whole prompt do not outweigh 2 for the cache")
@@ -161,14 +161,14 @@ func TestLLMDPrefixByHand(t *testing.T) {
 func TestASlotsNewEndpointHoldsNothing(t *testing.T) {
 	for _, name := range []string{"smg.cache_aware", "ray.prefix_pow2", "stack.prefixaware", "aibrix.prefix_cache"} {
 		p, cs := makeRival(name), policytest.Busy(0, 1)
-		first := p.Pick(policytest.Asks(cs, 0), policytest.Words(10, 0, 0)).Index
+		first := policytest.Place(p, policytest.Asks(cs, 0), policytest.Words(10, 0, 0)).Index
 		cs = policytest.Busy(0, 0)
 		cs[first].Load.Requests = 2
-		if got := p.Pick(policytest.Asks(cs, 0), policytest.Words(10, 0, 0)); got != (pick.Choice{Index: first, Reason: reasons.CacheMatch}) {
+		if got := policytest.Place(p, policytest.Asks(cs, 0), policytest.Words(10, 0, 0)); got != (pick.Choice{Index: first, Reason: reasons.CacheMatch}) {
 			t.Errorf("%s: the second time: %v, first %d", name, got, first)
 		}
 		cs[first].Key++
-		if got := p.Pick(policytest.Asks(cs, 0), policytest.Words(10, 0, 0)); got.Reason == reasons.CacheMatch {
+		if got := policytest.Place(p, policytest.Asks(cs, 0), policytest.Words(10, 0, 0)); got.Reason == reasons.CacheMatch {
 			t.Errorf("%s: the new endpoint is thought to hold what the old one did: %v", name, got)
 		}
 	}

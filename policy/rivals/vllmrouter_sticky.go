@@ -45,40 +45,62 @@ func NewVLLMSticky() pick.Policy {
 
 // Pick implements pick.Policy.
 func (p *vllmSticky) Pick(v *pick.View, r *fleet.Request) pick.Choice {
-	p.sweep(v.Now)
 	if r.Session == "" {
-		return pick.Choice{Index: p.fewest(v.Candidates, sessionOrPrompt(v, r)), Reason: reasons.Load}
+		return pick.Choice{Index: p.fewest(v, sessionOrPrompt(v, r), nil), Reason: reasons.Load}
 	}
-	id, known := p.sessions[v.Hash]
-	if known {
-		e := &p.table[id]
+	e := p.session(v)
+	if e != nil {
 		for i := range v.Candidates {
 			if v.Candidates[i].Key == e.endpoint {
-				e.last = v.Now
-				p.unlink(id)
-				p.newest(id)
 				return pick.Choice{Index: i, Reason: pick.ReasonSession}
 			}
 		}
-		p.leave(e)
+	} else if oldest := p.table[0].next; len(p.table) > stickyMost && !p.expired(&p.table[oldest], v.Now) {
+		e = &p.table[oldest] // makes room
+	}
+	return pick.Choice{Index: p.fewest(v, v.Hash, e), Reason: reasons.Load}
+}
+
+// session is the session of a request; nil for a new one.
+func (p *vllmSticky) session(v *pick.View) *sticky {
+	id, known := p.sessions[v.Hash]
+	if !known || p.expired(&p.table[id], v.Now) {
+		return nil
+	}
+	return &p.table[id]
+}
+
+// Placed implements pick.Placing.
+func (p *vllmSticky) Placed(v *pick.View, r *fleet.Request, choice pick.Choice) {
+	p.sweep(v.Now)
+	if r.Session == "" {
+		return
+	}
+	c := &v.Candidates[choice.Index]
+	id, known := p.sessions[v.Hash]
+	switch {
+	case known && p.table[id].endpoint == c.Key:
+		p.table[id].last = v.Now
 		p.unlink(id)
-	} else {
+		p.newest(id)
+		return
+	case known:
+		p.leave(&p.table[id])
+		p.unlink(id)
+	default:
 		id = p.room()
 	}
-	at := p.fewest(v.Candidates, v.Hash)
-	c := &v.Candidates[at]
 	p.table[id] = sticky{session: v.Hash, endpoint: c.Key, slot: c.Slot, last: v.Now}
 	p.newest(id)
 	p.sessions[v.Hash] = id
 	*p.counts.Of(c)++
-	return pick.Choice{Index: at, Reason: reasons.Load}
 }
 
-// fewest is the candidate with the fewest sessions.
-func (p *vllmSticky) fewest(cs []pick.Candidate, hash uint64) int {
-	at := 0
+// fewest is the candidate with the fewest sessions, without one that leaves.
+func (p *vllmSticky) fewest(v *pick.View, hash uint64, leaves *sticky) int {
+	cs, at := v.Candidates, 0
 	for i := range cs {
-		a, b := *p.counts.Of(&cs[i]), *p.counts.Of(&cs[at])
+		a, b := p.count(&cs[i], v.Now, leaves), p.count(&cs[at], v.Now, leaves)
 		if a < b || a == b && byhash.Mix(cs[i].Key^byhash.Mix(hash)) > byhash.Mix(cs[at].Key^byhash.Mix(hash)) {
 			at = i
 		}
@@ -86,9 +108,34 @@ func (p *vllmSticky) fewest(cs []pick.Candidate, hash uint64) int {
 	return at
 }
 
+// count is the number of a candidate's sessions, without those that the next sweep forgets and one that leaves.
+func (p *vllmSticky) count(c *pick.Candidate, now time.Time, leaves *sticky) int {
+	n := p.counts.Peek(c)
+	if n == 0 {
+		return 0
+	}
+	if leaves != nil && leaves.endpoint == c.Key && leaves.slot == c.Slot {
+		n--
+	}
+	for id := p.table[0].next; id != 0 && p.expired(&p.table[id], now); id = p.table[id].next {
+		if e := &p.table[id]; e.endpoint == c.Key && e.slot == c.Slot {
+			n--
+		}
+	}
+	return n
+}
+
+// due reports whether the next sweep is due.
+func (p *vllmSticky) due(now time.Time) bool { return now.Sub(p.swept) >= stickySweep }
+
+// expired reports whether a sweep that is due forgets a session.
+func (p *vllmSticky) expired(e *sticky, now time.Time) bool {
+	return p.due(now) && now.Sub(e.last) >= stickyExpires
+}
+
 // sweep forgets sessions that have been idle for too long.
 func (p *vllmSticky) sweep(now time.Time) {
-	if now.Sub(p.swept) < stickySweep {
+	if !p.due(now) {
 		return
 	}
 	p.swept = now

@@ -18,6 +18,12 @@ func NewBindings(most int) Bindings {
 	return Bindings{most: most, index: map[uint64]int32{}, table: make([]binding, 1)}
 }
 
+// Peek returns a conversation's rank and changes nothing.
+func (b *Bindings) Peek(conversation uint64) (rank uint64, ok bool) {
+	i, ok := b.index[conversation]
+	return b.table[i].rank, ok
+}
+
 // Get returns a conversation's rank and makes it the most recently used.
 func (b *Bindings) Get(conversation uint64) (rank uint64, ok bool) {
 	i, ok := b.index[conversation]

@@ -39,8 +39,18 @@ func (m *Tree) Share(cs []pick.Candidate, blocks int) {
 	}
 }
 
-// Match finds how many blocks of a chain each endpoint was sent. A slot with a new endpoint is cleared.
+// Match finds how many blocks of a chain each endpoint was sent. It changes only what Depth and Deepest return.
 func (m *Tree) Match(cs []pick.Candidate, chain []uint64) {
+	m.index.Match(chain, &m.found)
+	for i := range cs {
+		if c := &cs[i]; m.known.Peek(c.Slot, c.Key) == nil { // its slot had another endpoint
+			m.found.Drop(c.Slot)
+		}
+	}
+}
+
+// Enter clears the slots that have new endpoints.
+func (m *Tree) Enter(cs []pick.Candidate) {
 	for i := range cs {
 		c := &cs[i]
 		if known := m.known.At(c.Slot, c.Key); !*known {
@@ -48,14 +58,18 @@ func (m *Tree) Match(cs []pick.Candidate, chain []uint64) {
 			*known = true
 		}
 	}
-	m.index.Match(chain, &m.found)
 }
 
 // DeepestAnywhere is the longest match of the last chain at any endpoint, candidate or not.
 func (m *Tree) DeepestAnywhere() int { return m.found.Deepest() }
 
 // Size is the number of blocks recorded for a candidate.
-func (m *Tree) Size(c *pick.Candidate) int { return m.index.Len(c.Slot) }
+func (m *Tree) Size(c *pick.Candidate) int {
+	if m.known.Peek(c.Slot, c.Key) == nil { // its slot had another endpoint
+		return 0
+	}
+	return m.index.Len(c.Slot)
+}
 
 // Bound sets the number of blocks kept for a candidate.
 func (m *Tree) Bound(c *pick.Candidate, blocks int) {
@@ -67,8 +81,8 @@ func (m *Tree) Bound(c *pick.Candidate, blocks int) {
 // Forget drops a candidate's record.
 func (m *Tree) Forget(c *pick.Candidate) { m.index.Clear(c.Slot) }
 
-// Enter records a chain for the endpoint of a slot, if it still has the slot since the last Match.
-func (m *Tree) Enter(at int, key uint64, chain []uint64) {
+// Answered records a chain for the endpoint of a slot, if it still has the slot since the last Enter.
+func (m *Tree) Answered(at int, key uint64, chain []uint64) {
 	if m.known.Peek(at, key) != nil {
 		m.index.Insert(at, chain)
 	}

@@ -20,7 +20,31 @@ type windowed struct {
 }
 
 // Of is the sum of a candidate.
-func (w *Window) Of(c *pick.Candidate, now time.Time) float64 { return w.at(c, now).sum }
+func (w *Window) Of(c *pick.Candidate, now time.Time) float64 {
+	e, second := w.sums.Peek(c.Slot, c.Key), now.Unix()
+	switch {
+	case e == nil:
+		return 0
+	case second <= e.second:
+		return e.sum
+	case second-e.second >= int64(w.Seconds):
+		return 0
+	}
+	sum := 0.0
+	for i, amount := range e.bucket {
+		if age := bucketOf(e.second-int64(i), w.Seconds); second-(e.second-int64(age)) < int64(w.Seconds) {
+			sum += amount
+		}
+	}
+	return sum
+}
+
+// Advance forgets what lies too far back, so that Of has less to add up.
+func (w *Window) Advance(cs []pick.Candidate, now time.Time) {
+	for i := range cs {
+		w.at(&cs[i], now)
+	}
+}
 
 // Add adds to the current second.
 func (w *Window) Add(c *pick.Candidate, now time.Time, amount float64) {

@@ -37,18 +37,23 @@ func NewRoundRobin() pick.Policy { return &turns{} }
 
 // Pick implements pick.Policy.
 func (p *turns) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
-	return pick.Choice{Index: p.turn(v, len(v.Candidates)), Reason: reasons.RoundRobin}
+	return pick.Choice{Index: int(p.turn(v, len(v.Candidates)) % uint32(len(v.Candidates))), Reason: reasons.RoundRobin}
 }
 
-// turn advances the counter, modulo among.
-func (p *turns) turn(v *pick.View, among int) int {
-	if !p.began {
-		p.began, p.next = true, uint32(v.Rand.IntN(among))
-	}
-	at := int(p.next % uint32(among))
-	p.next++
-	return at
+// Placed implements pick.Placing.
+func (p *turns) Placed(v *pick.View, _ *fleet.Request, _ pick.Choice) {
+	p.advance(v, len(v.Candidates))
 }
+
+// turn is the counter, which begins below among.
+func (p *turns) turn(v *pick.View, among int) uint32 {
+	if !p.began {
+		return uint32(v.Rand.IntN(among))
+	}
+	return p.next
+}
+
+func (p *turns) advance(v *pick.View, among int) { p.began, p.next = true, p.turn(v, among)+1 }
 
 // leastLoaded is least_loaded of PR 890: the candidate whose engine reports the fewest requests, running and queued. If one of
 // them reports nothing, it uses round robin. Ties use round robin too: reports are seconds old, and the original sends
@@ -65,7 +70,7 @@ func (p *leastLoaded) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	if equals == 0 {
 		return p.turns.Pick(v, r)
 	}
-	for i, turn := 0, p.turns.turn(v, equals); i < len(cs); i++ {
+	for i, turn := 0, p.turns.turn(v, equals)%uint32(equals); i < len(cs); i++ {
 		if cs[i].Queue != fewest {
 			continue
 		}
@@ -75,6 +80,15 @@ func (p *leastLoaded) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		turn--
 	}
 	return p.turns.Pick(v, r) // not reached: one has the fewest
+}
+
+// Placed implements pick.Placing.
+func (p *leastLoaded) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
+	if _, equals := fewestReported(v.Candidates); equals > 0 {
+		p.turns.advance(v, equals)
+		return
+	}
+	p.turns.Placed(v, r, c)
 }
 
 // fewestReported is the fewest requests reported by a candidate's engine, running and queued, and the number of candidates that

@@ -43,13 +43,13 @@ func TestStackLeastLoadedByHand(t *testing.T) {
 		{[]int{3, 4, 2}, 2, reasons.Load},
 		{[]int{0, 4, 2}, 0, reasons.Load},
 	} {
-		if got := p.Pick(policytest.View(reports(tt.queues...), 1), &fleet.Request{}); got != (pick.Choice{Index: tt.want, Reason: tt.reason}) {
+		if got := policytest.Place(p, policytest.View(reports(tt.queues...), 1), &fleet.Request{}); got != (pick.Choice{Index: tt.want, Reason: tt.reason}) {
 			t.Errorf("%d: %v", i, got)
 		}
 	}
 	var turns []int
 	for range 6 { // one reports nothing: round robin
-		got := p.Pick(policytest.View(reports(0, -1, 9), 1), &fleet.Request{})
+		got := policytest.Place(p, policytest.View(reports(0, -1, 9), 1), &fleet.Request{})
 		if got.Reason != reasons.RoundRobin {
 			t.Errorf("without reports: %v", got)
 		}
@@ -73,7 +73,7 @@ func TestStackLeastLoadedPicksTheLeast(t *testing.T) {
 			}
 		}
 		for i := range 4 * equals {
-			at := p.Pick(policytest.View(reports(queues...), uint64(i)), &fleet.Request{}).Index
+			at := policytest.Place(p, policytest.View(reports(queues...), uint64(i)), &fleet.Request{}).Index
 			if counts[at]++; queues[at] != least {
 				t.Fatalf("%v: picked %d", queues, at)
 			}

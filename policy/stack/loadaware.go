@@ -32,14 +32,14 @@ func NewLoadAware() pick.Policy {
 	return &loadAware{ring: byhash.Ring{Places: ringPlaces}, sent: sent.Window{Seconds: windowSeconds}}
 }
 
-// Pick implements pick.Policy.
-func (p *loadAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
-	c := p.pick(v, r)
+// Placed implements pick.Placing.
+func (p *loadAware) Placed(v *pick.View, _ *fleet.Request, c pick.Choice) {
+	p.sent.Advance(v.Candidates, v.Now)
 	p.sent.Add(&v.Candidates[c.Index], v.Now, 1)
-	return c
 }
 
-func (p *loadAware) pick(v *pick.View, r *fleet.Request) pick.Choice {
+// Pick implements pick.Policy.
+func (p *loadAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	cs, known := v.Candidates, false
 	for i := range cs {
 		known = known || cs[i].CachedTokens > 0

@@ -28,9 +28,14 @@ func (p *prefixAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	p.tree.Match(cs, chain)
 	deepest := p.tree.Deepest(cs)
 	at := fair.Lowest(v, func(c *pick.Candidate) float64 { return -float64(p.tree.Depth(c)) })
-	p.tree.Sent(&cs[at], chain)
 	if deepest == 0 {
 		return pick.Choice{Index: at, Reason: reasons.Random}
 	}
 	return pick.Choice{Index: at, Reason: reasons.CacheMatch}
+}
+
+// Placed implements pick.Placing.
+func (p *prefixAware) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
+	p.tree.Enter(v.Candidates)
+	p.tree.Sent(&v.Candidates[c.Index], content.Blocks(r))
 }

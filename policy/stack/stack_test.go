@@ -17,7 +17,7 @@ func TestStackLoadAwareFallsBack(t *testing.T) {
 	at := func(after time.Duration, session string) pick.Choice {
 		v := policytest.Asks(cs, 1000)
 		v.Now = v.Now.Add(after)
-		return p.Pick(v, &fleet.Request{Session: session})
+		return policytest.Place(p, v, &fleet.Request{Session: session})
 	}
 	for i, want := range []int{0, 1, 2, 0} {
 		if got := at(0, ""); got != (pick.Choice{Index: want, Reason: reasons.Load}) {
@@ -37,7 +37,7 @@ func TestStackLoadAwareFallsBack(t *testing.T) {
 
 func TestStackPrefixAwareByHand(t *testing.T) {
 	p := NewPrefixAware()
-	first := p.Pick(policytest.Asks(policytest.Busy(0, 0, 0), 0), policytest.Words(10, 0, 0))
+	first := policytest.Place(p, policytest.Asks(policytest.Busy(0, 0, 0), 0), policytest.Words(10, 0, 0))
 	if first.Reason != reasons.Random {
 		t.Errorf("first: %v", first)
 	}
@@ -45,7 +45,7 @@ func TestStackPrefixAwareByHand(t *testing.T) {
 	loads := []int{0, 0, 0}
 	loads[first.Index] = 1000
 	for text := 2; text < 12; text++ {
-		if got := p.Pick(policytest.Asks(policytest.Busy(loads...), 0), policytest.Words(1, text, 50)); got != (pick.Choice{Index: first.Index, Reason: reasons.CacheMatch}) {
+		if got := policytest.Place(p, policytest.Asks(policytest.Busy(loads...), 0), policytest.Words(1, text, 50)); got != (pick.Choice{Index: first.Index, Reason: reasons.CacheMatch}) {
 			t.Fatalf("text %d: %v, first %v", text, got, first)
 		}
 	}

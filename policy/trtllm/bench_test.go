@@ -29,7 +29,7 @@ func BenchmarkTRTLongPrompts(b *testing.B) {
 					r := asked[i%talks]
 					v := policytest.Asks(cs, 25_000)
 					v.Hash = byhash.Mix(uint64(i % talks))
-					c := p.Pick(v, r)
+					c := policytest.Place(p, v, r)
 					k := p.(pick.Keeping)
 					k.Reserved(fleet.Lease(i+1)<<32, &cs[c.Index], v, r)
 					k.Released(fleet.Lease(i+1)<<32, true)

@@ -65,9 +65,39 @@ func NewConversation(o ConversationConfig) pick.Policy {
 
 // Pick implements pick.Policy.
 func (p *conversation) Pick(v *pick.View, r *fleet.Request) pick.Choice {
+	return p.place(v, r).Choice
+}
+
+// placement is a choice and what is remembered of it.
+type placement struct {
+	pick.Choice
+	session uint64 // key of the session that a turn begins or continues
+	given   bool   // the request's own key leads there too
+}
+
+// Placed implements pick.Placing.
+func (p *conversation) Placed(v *pick.View, r *fleet.Request, _ pick.Choice) {
+	to := p.place(v, r)
+	if to.Reason == reasons.Load {
+		p.ties.advance()
+	}
+	endpoint := v.Candidates[to.Index].Key
+	if to.given {
+		p.given.Put(v.Hash, endpoint)
+	}
+	if r.Class == fleet.Turn {
+		p.sessions.put(to.session, endpoint, p.chain)
+	}
+}
+
+// place places a request. It leaves its blocks in chain.
+func (p *conversation) place(v *pick.View, r *fleet.Request) placement {
 	cs := v.Candidates
+	lightest := func() placement {
+		return placement{Choice: pick.Choice{Index: p.lightest(cs), Reason: reasons.Load}, session: v.Hash}
+	}
 	if r.Class != fleet.Turn { // embeddings belong to no conversation
-		return pick.Choice{Index: p.lightest(cs), Reason: reasons.Load}
+		return lightest()
 	}
 	named := r.Session != ""
 	p.chain = p.chain[:0]
@@ -75,30 +105,24 @@ func (p *conversation) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		p.chain = p.spoken(p.chain, r)
 	}
 	if named {
-		if endpoint, known := p.home(v.Hash); known {
+		if endpoint, given, known := p.home(v.Hash); known {
 			if at := holder(cs, endpoint); at >= 0 {
-				p.sessions.put(v.Hash, endpoint, p.chain)
-				return pick.Choice{Index: at, Reason: pick.ReasonSession}
+				return placement{pick.Choice{Index: at, Reason: pick.ReasonSession}, v.Hash, given}
 			}
 		}
 	} else if key, at := p.continued(v, r); at >= 0 {
-		if key != v.Hash {
-			p.given.Put(v.Hash, cs[at].Key)
-		}
-		p.sessions.put(key, cs[at].Key, p.chain)
-		return pick.Choice{Index: at, Reason: reasons.CacheMatch}
+		return placement{pick.Choice{Index: at, Reason: reasons.CacheMatch}, key, key != v.Hash}
 	}
-	at := p.lightest(cs)
-	p.sessions.put(v.Hash, cs[at].Key, p.chain)
-	return pick.Choice{Index: at, Reason: reasons.Load}
+	return lightest()
 }
 
-// home is the endpoint of a conversation.
-func (p *conversation) home(key uint64) (endpoint uint64, known bool) {
-	if endpoint, known = p.sessions.where(key); !known {
-		endpoint, known = p.given.Get(key)
+// home is the endpoint of a conversation, and whether that was given to it.
+func (p *conversation) home(key uint64) (endpoint uint64, given, known bool) {
+	if endpoint, known = p.sessions.where(key); known {
+		return endpoint, false, true
 	}
-	return endpoint, known
+	endpoint, known = p.given.Peek(key)
+	return endpoint, known, known
 }
 
 // lightest is the least loaded by content weight.

@@ -96,15 +96,26 @@ func (p *kvCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	})
 	reason := reasons.Score
 	if key := p.keptBy(v, r); key != 0 {
-		if home, known := p.placed.Get(key); known {
+		if home, known := p.placed.Peek(key); known {
 			i := slices.IndexFunc(cs, func(c pick.Candidate) bool { return c.Key == home })
 			if i >= 0 && (!room || below(&cs[i])) {
 				at, reason = i, pick.ReasonSession
 			}
 		}
-		p.placed.Put(key, cs[at].Key)
 	}
 	return pick.Choice{Index: at, Reason: reason}
+}
+
+// Placed implements pick.Placing.
+func (p *kvCacheAware) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
+	p.ties.advance()
+	if p.tracks {
+		p.tracked.Enter(v.Candidates)
+		p.fit(v.Candidates)
+	}
+	if key := p.keptBy(v, r); key != 0 {
+		p.placed.Put(key, v.Candidates[c.Index].Key)
+	}
 }
 
 // find fills p.found. A block matches by the tracked blocks or by Candidate.CachedTokens.
@@ -112,9 +123,6 @@ func (p *kvCacheAware) find(v *pick.View, r *fleet.Request) {
 	cs := v.Candidates
 	p.found = slices.Grow(p.found[:0], len(cs))[:len(cs)]
 	clear(p.found)
-	if p.tracks {
-		p.fit(cs)
-	}
 	listed := listOf(r)
 	if len(listed) == 0 {
 		p.chain = scoped(p.chain[:0], r, content.Blocks(r), content.Bytes(r), content.Whole(r))
@@ -149,7 +157,10 @@ func (p *kvCacheAware) count(cs []pick.Candidate, tokens, bytes int) {
 	for i := range cs {
 		f, size := &p.found[i], p.size(&cs[i])
 		if f.whole += blocks(tokens, size); p.tracks && bytes > 0 {
-			sent := min(bytes, p.tracked.Depth(&cs[i])*fleet.BlockBytes)
+			sent := 0
+			if epoch := p.epochs.Peek(cs[i].Slot, cs[i].Key); epoch != nil && *epoch == cs[i].Epoch { // else its cache was lost
+				sent = min(bytes, p.tracked.Depth(&cs[i])*fleet.BlockBytes)
+			}
 			f.matched += inBlocks(int(int64(tokens)*int64(sent)/int64(bytes)), tokens, size)
 		}
 	}
@@ -257,7 +268,7 @@ func (p *kvCacheAware) Released(l fleet.Lease, answered bool) {
 	from := 0
 	for _, end := range o.ends {
 		if answered && end > from {
-			p.tracked.Enter(o.slot, o.key, o.chain[from:end])
+			p.tracked.Answered(o.slot, o.key, o.chain[from:end])
 		}
 		from = end
 	}

@@ -110,7 +110,7 @@ func TestTRTConversationAgainstItsRule(t *testing.T) {
 			}
 			p.chain = p.spoken(p.chain[:0], r)
 			goesOn, _ := p.continued(v, r)
-			got, want := p.Pick(v, r), m.pick(t, cs, r, v.Hash, goesOn)
+			got, want := policytest.Place(p, v, r), m.pick(t, cs, r, v.Hash, goesOn)
 			if got != want {
 				t.Fatalf("step %d: %v, by the rule %v", i, got, want)
 			}

@@ -19,7 +19,10 @@ import (
 // declaration.
 type ties struct{ counter uint64 }
 
-// least picks the candidate with the smallest figure, by its index.
+// advance counts a decision.
+func (t *ties) advance() { t.counter++ }
+
+// least is the index of the candidate with the smallest figure.
 func (t *ties) least(cs []pick.Candidate, of func(i int) float64) int {
 	best, tied := 0.0, uint64(0)
 	for i := range cs {
@@ -31,7 +34,6 @@ func (t *ties) least(cs []pick.Candidate, of func(i int) float64) int {
 		}
 	}
 	nth := t.counter % max(tied, 1)
-	t.counter++
 	for i := range cs {
 		if of(i) != best {
 			continue
@@ -52,10 +54,11 @@ func NewRoundRobin() pick.Policy { return &roundRobin{} }
 
 // Pick implements pick.Policy.
 func (p *roundRobin) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
-	at := int(p.counter % uint64(len(v.Candidates)))
-	p.counter++
-	return pick.Choice{Index: at, Reason: reasons.RoundRobin}
+	return pick.Choice{Index: int(p.counter % uint64(len(v.Candidates))), Reason: reasons.RoundRobin}
 }
+
+// Placed implements pick.Placing.
+func (p *roundRobin) Placed(*pick.View, *fleet.Request, pick.Choice) { p.counter++ }
 
 // StepsAlone implements pick.Stepping.
 func (p *roundRobin) StepsAlone() bool { return true }
@@ -85,6 +88,9 @@ func (p *loadBalancing) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	})
 	return pick.Choice{Index: at, Reason: reasons.Load}
 }
+
+// Placed implements pick.Placing.
+func (p *loadBalancing) Placed(*pick.View, *fleet.Request, pick.Choice) { p.ties.advance() }
 
 // StepsAlone implements pick.Stepping.
 func (p *loadBalancing) StepsAlone() bool { return true }

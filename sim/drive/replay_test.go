@@ -27,9 +27,10 @@ var update = flag.Bool("update", false, "write golden files anew")
 type inTurn struct{ n int }
 
 func (p *inTurn) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
-	p.n++
-	return pick.Choice{Index: p.n % len(v.Candidates), Reason: "in_turn"}
+	return pick.Choice{Index: (p.n + 1) % len(v.Candidates), Reason: "in_turn"}
 }
+
+func (p *inTurn) Placed(*pick.View, *fleet.Request, pick.Choice) { p.n++ }
 
 // atHome keeps conversations at home.
 type atHome struct{ inTurn }
@@ -39,6 +40,12 @@ func (p *atHome) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		return pick.Choice{Index: v.Home, Reason: "home"}
 	}
 	return p.inTurn.Pick(v, r)
+}
+
+func (p *atHome) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
+	if v.Home < 0 {
+		p.inTurn.Placed(v, r, c)
+	}
 }
 
 // round is an engine with simple figures: 1,000 tokens per second, a step of 1 ms.

@@ -29,9 +29,10 @@ func twoLegs(trace *trace.Trace, prefill, decode int, when route.When) drive.Rep
 type turnTaking struct{ n int }
 
 func (p *turnTaking) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
-	p.n++
-	return pick.Choice{Index: p.n % len(v.Candidates), Reason: "turn"}
+	return pick.Choice{Index: (p.n + 1) % len(v.Candidates), Reason: "turn"}
 }
+
+func (p *turnTaking) Placed(*pick.View, *fleet.Request, pick.Choice) { p.n++ }
 
 // TestSplitByHand: two split turns of one conversation, computed by hand.
 func TestSplitByHand(t *testing.T) {
