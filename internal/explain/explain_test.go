@@ -103,7 +103,8 @@ func TestQueries(t *testing.T) {
 	r.Listener().Served(&live.Served{
 		ID: "r9", Decision: route.Decision{Model: "zz"}, Status: 404, Error: "no_endpoint", Message: "no endpoint serves \"zz\"", Refused: true, Started: start, Ended: start,
 	})
-	r.Listener().Served(&live.Served{ID: "r10"}) // an engine answered it
+	r.Listener().Served(&live.Served{ID: "r10"})                                           // an engine answered it
+	r.Listener().Served(&live.Served{ID: "r11", API: "other", Status: 404, Refused: true}) // a path that no engine serves
 	for query, want := range map[string]string{
 		"": "r9 r3 r2 r1 r0", "last=2": "r9 r3", "endpoint=a": "r2 r0", "endpoint=a&last=1": "r2", "pool=p-b": "r1", "reason=leaves": "r3",
 		"request=r2": "r2", "request=nobody": "", "conversation=conv-1": "r3 r1", "reason=refused": "r9", "reason=home&conversation=conv-1": "r1",

@@ -73,7 +73,7 @@ func (r *Ring) Listener() live.Listener {
 			}
 		},
 		Served: func(s *live.Served) {
-			if s.Refused {
+			if s.Refused && (s.API != "other" || s.Limit != "") { // a stray path is no request for an engine; it is in the access log
 				r.add(&r.refusals, func(to *record) { to.refused(s, r.cfg.HashIDs) })
 			}
 		},
