@@ -37,12 +37,12 @@ func newFleet(s scenario, seed uint64, sessions bool) *fleet {
 }
 
 // closedLoop keeps all connections busy for about d.
-func (f *fleet) closedLoop(addr string, d time.Duration) loadResult {
+func (f *fleet) closedLoop(to target, d time.Duration) loadResult {
 	results := make([]loadResult, connections)
 	start := time.Now()
 	var wg sync.WaitGroup
 	for g := range connections {
-		wg.Go(func() { results[g] = f.run(g, addr, start.Add(d)) })
+		wg.Go(func() { results[g] = f.run(g, to, start.Add(d)) })
 	}
 	wg.Wait()
 	total := loadResult{Elapsed: time.Since(start)}
@@ -54,12 +54,12 @@ func (f *fleet) closedLoop(addr string, d time.Duration) loadResult {
 }
 
 // run is one connection: its bodies are g, g+16, g+32 and g+48.
-func (f *fleet) run(g int, addr string, end time.Time) (res loadResult) {
-	c := newClient(addr, f.scenario)
+func (f *fleet) run(g int, to target, end time.Time) (res loadResult) {
+	c := newClient(to, f.scenario)
 	defer c.close()
 	var heads [][]byte
 	for i := g; i < bodyCount; i += connections {
-		heads = append(heads, f.head(addr, i))
+		heads = append(heads, f.head(to.addr, i))
 	}
 	for i := 0; ; i++ {
 		now := time.Now()
@@ -115,20 +115,20 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 
 // openLoop sends requests at a fixed rate whatever the router does, as independent users would, and measures each from
 // the moment it was due to be sent: waiting for a free connection counts.
-func (f *fleet) openLoop(addr string, perSecond int, d time.Duration) loadResult {
+func (f *fleet) openLoop(to target, perSecond int, d time.Duration) loadResult {
 	const pool = 64
 	type job struct {
 		due time.Time
 		b   int
 	}
 	jobs := make(chan job, perSecond)
-	head := f.head(addr, 0)
+	head := f.head(to.addr, 0)
 	results := make([]loadResult, pool)
 	locks := make([]sync.Mutex, bodyCount)
 	var wg sync.WaitGroup
 	for g := range pool {
 		wg.Go(func() {
-			c := newClient(addr, f.scenario)
+			c := newClient(to, f.scenario)
 			defer c.close()
 			for j := range jobs {
 				locks[j.b].Lock()

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -19,6 +20,8 @@ import (
 type options struct {
 	binary, root, policies string
 	peers                  []string
+	given                  bool // measure only these
+	anyLength              string
 	sizes, bodies          string
 	seconds                float64
 	rounds                 int
@@ -66,6 +69,8 @@ func parseFlags(o *options, args []string, out io.Writer) error {
 		o.peers = append(o.peers, s)
 		return nil
 	})
+	fs.BoolVar(&o.given, "given", false, "measure only the routers named with -peer")
+	fs.StringVar(&o.anyLength, "any-length", "", "names of routers given with -peer that write answers anew, separated by commas: their answers cannot be checked to the byte")
 	fs.StringVar(&o.sizes, "sizes", "1k,8k,100k,500k,1ks", "body sizes, separated by commas; a final s asks for a streamed answer")
 	fs.StringVar(&o.bodies, "bodies", "fixed,new,grown", "kinds of bodies, separated by commas")
 	fs.Float64Var(&o.seconds, "seconds", 2, "seconds of load for each router in each round")
@@ -185,13 +190,15 @@ func startPeers(o *options, dir string, upstreams []string) (peers []*peer, err 
 		}
 		return err
 	}
-	if err := add("nginx", startNginx); err != nil {
-		return peers, err
+	if !o.given {
+		if err := add("nginx", startNginx); err != nil {
+			return peers, err
+		}
+		if err := add("haproxy", startHAProxy); err != nil {
+			return peers, err
+		}
 	}
-	if err := add("haproxy", startHAProxy); err != nil {
-		return peers, err
-	}
-	if o.binary != "none" {
+	if o.binary != "none" && !o.given {
 		if o.binary == "" {
 			fmt.Fprintln(os.Stderr, "building warmpath ...")
 			if o.binary, err = buildWarmpath(o.root, dir); err != nil {
@@ -217,6 +224,7 @@ func startPeers(o *options, dir string, upstreams []string) (peers []*peer, err 
 		if err != nil {
 			return peers, err
 		}
+		p.anyLength = slices.Contains(strings.Split(o.anyLength, ","), p.name)
 		if err := p.waitReady(5 * time.Second); err != nil {
 			return peers, err
 		}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/warmpath/warmpath/bench/proc"
 )
 
 // warmUp is the part of a stretch of load that comes before it and is not counted: connections are opened, buffers and
@@ -40,7 +42,7 @@ func measure(o *options, scenarios []scenario, peers []*peer, direct string, int
 				if len(interrupted) > 0 {
 					return nil, errInterrupted
 				}
-				load.closedLoop(p.addr, warm)
+				load.closedLoop(p.target, warm)
 				one, err := stretchOf(load, p, stretch)
 				if err != nil {
 					return nil, err
@@ -61,27 +63,27 @@ func measure(o *options, scenarios []scenario, peers []*peer, direct string, int
 		if p.pid == 0 {
 			continue
 		}
-		u, err := treeUsage(p.pid)
+		u, err := proc.Tree(p.pid)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w\n%s", p.name, err, p.log)
 		}
-		rep.Memory = append(rep.Memory, memoryRow{Peer: p.name, RSSMB: megabytes(u.rss), PeakMB: megabytes(u.peakRSS)})
+		rep.Memory = append(rep.Memory, memoryRow{Peer: p.name, RSSMB: megabytes(u.RSS), PeakMB: megabytes(u.PeakRSS)})
 	}
 	return rep, nil
 }
 
 // stretchOf loads one router for a while and reads its CPU time before and after.
 func stretchOf(load *fleet, p *peer, d time.Duration) (round, error) {
-	var before, after usage
+	var before, after proc.Usage
 	var err error
 	if p.pid != 0 {
-		if before, err = treeUsage(p.pid); err != nil {
+		if before, err = proc.Tree(p.pid); err != nil {
 			return round{}, fmt.Errorf("%s: %w\n%s", p.name, err, p.log)
 		}
 	}
-	res := load.closedLoop(p.addr, d)
+	res := load.closedLoop(p.target, d)
 	if p.pid != 0 {
-		if after, err = treeUsage(p.pid); err != nil {
+		if after, err = proc.Tree(p.pid); err != nil {
 			return round{}, fmt.Errorf("%s: %w\n%s", p.name, err, p.log)
 		}
 	}
@@ -98,7 +100,7 @@ func stretchOf(load *fleet, p *peer, d time.Duration) (round, error) {
 		one.FirstError = res.FirstErr.Error()
 	}
 	if answered := res.Requests + res.Errors; p.pid != 0 && answered > 0 {
-		one.CPUMicros = float64((after.cpu - before.cpu).Microseconds()) / float64(answered)
+		one.CPUMicros = float64((after.CPU - before.CPU).Microseconds()) / float64(answered)
 	}
 	return one, nil
 }
@@ -111,9 +113,9 @@ func measureLatency(rep *report, peers []*peer, direct string, rounds int, d tim
 	added := make([][2][]float64, len(peers))
 	errorsSeen := make([]int, len(peers))
 	for range rounds {
-		base := load.openLoop(direct, openLoopRate, d)
+		base := load.openLoop(target{addr: direct}, openLoopRate, d)
 		for i, p := range peers {
-			res := load.openLoop(p.addr, openLoopRate, d)
+			res := load.openLoop(p.target, openLoopRate, d)
 			errorsSeen[i] += res.Errors
 			for k, q := range []float64{0.5, 0.99} {
 				added[i][k] = append(added[i][k], micros(quantile(res.Latency, q)-quantile(base.Latency, q)))

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"text/template"
 	"time"
+
+	"github.com/warmpath/warmpath/bench/proc"
 )
 
 //go:embed templates/*.tmpl
@@ -21,9 +23,9 @@ var templates embed.FS
 
 // peer is one router under test.
 type peer struct {
+	target
 	name string
-	addr string // host:port of its traffic listener
-	pid  int    // 0: CPU and memory cannot be measured
+	pid  int // 0: CPU and memory cannot be measured
 	cmd  *exec.Cmd
 	log  *tail
 }
@@ -66,7 +68,7 @@ func startFromTemplate(name, file string, s site, command func(config string) *e
 
 // start starts a router and waits until it answers a request as the upstreams do.
 func start(name, addr string, cmd *exec.Cmd) (*peer, error) {
-	p := &peer{name: name, addr: addr, cmd: cmd, log: &tail{}}
+	p := &peer{target: target{addr: addr}, name: name, cmd: cmd, log: &tail{}}
 	cmd.Stdout, cmd.Stderr = p.log, p.log
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("bench: start %s: %w", name, err)
@@ -81,7 +83,7 @@ func start(name, addr string, cmd *exec.Cmd) (*peer, error) {
 
 func (p *peer) waitReady(limit time.Duration) error {
 	s := scenario{Size: 1 << 10, Bodies: bodiesFixed}
-	c := newClient(p.addr, s)
+	c := newClient(p.target, s)
 	defer c.close()
 	head, b := requestHead(p.addr, s, ""), buildBodies(s, 1)[0]
 	var err error
@@ -89,7 +91,7 @@ func (p *peer) waitReady(limit time.Duration) error {
 		if err = c.do(head, b.data); err == nil {
 			return nil
 		}
-		if p.cmd != nil && processEnded(p.pid) {
+		if p.cmd != nil && proc.Ended(p.pid) {
 			return fmt.Errorf("bench: %s ended at once", p.name)
 		}
 	}
@@ -180,14 +182,4 @@ func buildWarmpath(root, dir string) (string, error) {
 		return "", fmt.Errorf("bench: build warmpath in %s: %w\n%s", root, err, out)
 	}
 	return binary, nil
-}
-
-// processEnded reports whether a child has ended and waits to be collected, or is gone.
-func processEnded(pid int) bool {
-	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return true
-	}
-	end := bytes.LastIndexByte(line, ')')
-	return end >= 0 && bytes.HasPrefix(line[end+1:], []byte(" Z"))
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/warmpath/warmpath/bench/proc"
 )
 
 // report is everything that a run found; it is what -json writes.
@@ -69,22 +71,9 @@ type memoryRow struct {
 func newReport(o *options) *report {
 	return &report{
 		Time:    time.Now().UTC().Format(time.RFC3339),
-		Machine: machine{CPUs: runtime.NumCPU(), Model: cpuModel(), Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH},
+		Machine: machine{CPUs: runtime.NumCPU(), Model: proc.CPUModel(), Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH},
 		Seconds: o.seconds, Rounds: o.rounds,
 	}
-}
-
-func cpuModel() string {
-	data, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return "unknown"
-	}
-	for line := range strings.Lines(string(data)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown"
 }
 
 // add turns the rounds of a scenario into medians.

@@ -151,30 +151,58 @@ func skipRest(r *bufio.Reader) (stream bool, err error) {
 			chunked = true
 		}
 	}
+	var asked wish
 	if chunked {
-		_, err := skipChunks(r, func(first []byte) { stream = asksForStream(first) })
-		return stream, err
+		_, err := skipChunks(r, &asked)
+		return asked.stream, err
 	}
-	if length == 0 {
-		return false, nil
-	}
-	first, err := r.Peek(min(length, 256)) // a router may put a field of its own before it
-	if err != nil {
-		return false, err
-	}
-	stream = asksForStream(first)
-	_, err = r.Discard(length)
-	return stream, err
+	err = asked.skip(r, length)
+	return asked.stream, err
 }
 
-func asksForStream(first []byte) bool {
-	return bytes.Contains(first, []byte(`"stream":true`))
+// wish is what a body says about streaming. The clients here say it at the beginning; a router that writes bodies anew may
+// put it anywhere, so that all of such a body is searched.
+type wish struct {
+	said, stream bool
+	end          []byte // of the part before, since the words may be split between two parts
+}
+
+var streamKey, streamWords = []byte(`"stream":`), [][]byte{[]byte(`"stream":true`), []byte(`"stream": true`)}
+
+// skip reads n bytes of a body.
+func (w *wish) skip(r *bufio.Reader, n int) error {
+	for n > 0 {
+		if w.said {
+			_, err := r.Discard(n)
+			return err
+		}
+		part, err := r.Peek(min(n, 256))
+		if err != nil {
+			return err
+		}
+		if more := min(n, r.Buffered()); more > len(part) && !bytes.Contains(part, streamKey) {
+			if part, err = r.Peek(more); err != nil {
+				return err
+			}
+		}
+		both := append(w.end, part...)
+		for _, words := range streamWords {
+			w.stream = w.stream || bytes.Contains(both, words)
+		}
+		w.said = w.stream || bytes.Contains(part, []byte(`"stream":false`))
+		w.end = append(w.end[:0], both[max(0, len(both)-len(streamWords[1])):]...)
+		if _, err := r.Discard(len(part)); err != nil {
+			return err
+		}
+		n -= len(part)
+	}
+	return nil
 }
 
 var errChunk = errors.New("malformed chunk")
 
-// skipChunks reads a chunked body, shows the beginning of its first chunk, and returns the number of data bytes.
-func skipChunks(r *bufio.Reader, show func(first []byte)) (int64, error) {
+// skipChunks reads a chunked body, notes what it says about streaming, and returns the number of data bytes.
+func skipChunks(r *bufio.Reader, asked *wish) (int64, error) {
 	var total int64
 	for {
 		line, err := r.ReadSlice('\n')
@@ -186,15 +214,8 @@ func skipChunks(r *bufio.Reader, show func(first []byte)) (int64, error) {
 		if err != nil || size < 0 {
 			return total, errChunk
 		}
-		if size > 0 && total == 0 && show != nil {
-			first, err := r.Peek(int(min(size, 256)))
-			if err != nil {
-				return total, err
-			}
-			show(first)
-		}
 		total += size
-		if _, err := r.Discard(int(size)); err != nil {
+		if err := asked.skip(r, int(size)); err != nil {
 			return total, err
 		}
 		if line, err = r.ReadSlice('\n'); err != nil {

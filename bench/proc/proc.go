@@ -1,4 +1,5 @@
-package main
+// Package proc reads from /proc what a process and its children have used: CPU time and memory. Linux only.
+package proc
 
 import (
 	"errors"
@@ -45,20 +46,20 @@ func parseStat(line string) (processStat, error) {
 	return processStat{pid: pid, parent: numbers[0], cpu: time.Duration(numbers[1]+numbers[2]) * clockTick}, nil
 }
 
-// usage is the CPU time that a process and its descendants have used so far, and their memory now and at its peak.
-type usage struct {
-	cpu          time.Duration
-	rss, peakRSS int64 // bytes
+// Usage is the CPU time that a process and its descendants have used so far, and their memory now and at its peak.
+type Usage struct {
+	CPU          time.Duration
+	RSS, PeakRSS int64 // bytes
 }
 
-// treeUsage adds up a process and all its descendants, since nginx works in children.
-func treeUsage(root int) (usage, error) {
+// Tree adds up a process and all its descendants, since nginx works in children.
+func Tree(root int) (Usage, error) {
 	paths, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil || len(paths) == 0 {
-		return usage{}, errors.New("bench: no /proc: CPU time is measured on Linux only")
+		return Usage{}, errors.New("bench: no /proc: CPU time is measured on Linux only")
 	}
 	children := make(map[int][]processStat)
-	var total usage
+	var total Usage
 	found := false
 	var queue []int
 	for _, p := range paths {
@@ -68,24 +69,24 @@ func treeUsage(root int) (usage, error) {
 		}
 		st, err := parseStat(string(line))
 		if err != nil {
-			return usage{}, err
+			return Usage{}, err
 		}
 		if st.pid == root {
 			found = true
-			total.cpu = st.cpu
+			total.CPU = st.cpu
 			queue = append(queue, root)
 		}
 		children[st.parent] = append(children[st.parent], st)
 	}
 	if !found {
-		return usage{}, fmt.Errorf("bench: process %d has ended", root)
+		return Usage{}, fmt.Errorf("bench: process %d has ended", root)
 	}
 	for ; len(queue) > 0; queue = queue[1:] {
 		now, peak := memory(queue[0])
-		total.rss += now
-		total.peakRSS += peak
+		total.RSS += now
+		total.PeakRSS += peak
 		for _, child := range children[queue[0]] {
-			total.cpu += child.cpu
+			total.CPU += child.cpu
 			queue = append(queue, child.pid)
 		}
 	}
@@ -108,4 +109,28 @@ func memory(pid int) (rss, peak int64) {
 		}
 	}
 	return rss, peak
+}
+
+// Ended reports whether a child has ended and waits to be collected, or is gone.
+func Ended(pid int) bool {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	end := strings.LastIndexByte(string(line), ')')
+	return end >= 0 && strings.HasPrefix(string(line)[end+1:], " Z")
+}
+
+// CPUModel is the name of the machine's processor.
+func CPUModel() string {
+	data, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return "unknown"
+	}
+	for line := range strings.Lines(string(data)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown"
 }
