@@ -79,6 +79,10 @@ demo: ## simulated engines, the router and round robin side by side
 bench: ## measure the router against nginx and HAProxy (bench/README.md)
 	cd bench && go run .
 
+.PHONY: arena
+arena: ## the routers of public registries and warmpath, side by side (docs/arena.md); installs them, then twelve minutes
+	cd bench && go run ./arena
+
 .PHONY: ci
 ci: ## everything that CI checks
 	.ci/run
