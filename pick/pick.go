@@ -177,8 +177,7 @@ type Placing interface {
 // Asked is a choice, and what its policy needs to learn from it.
 type Asked struct {
 	Choice
-	policy Placing // nil if none learns
-	view   *View
+	view   *View    // nil if the policy does not learn
 	chance rand.PCG // state of the view's source before Pick
 }
 
@@ -199,7 +198,7 @@ func Alone(p Policy, v *View, why Reason) (a Asked) {
 }
 
 func learns(p Policy, v *View) (a Asked) {
-	if a.policy, _ = p.(Placing); a.policy == nil {
+	if _, ok := p.(Placing); !ok {
 		return a
 	}
 	if a.view = v; v.Source != nil {
@@ -208,15 +207,15 @@ func learns(p Policy, v *View) (a Asked) {
 	return a
 }
 
-// Placed tells the policy, if it is Placing, that the request was placed as it chose.
-func (a *Asked) Placed(r *fleet.Request) {
-	if a.policy == nil {
+// Placed tells the policy that was asked, if it is Placing, that the request was placed as it chose.
+func (a *Asked) Placed(p Policy, r *fleet.Request) {
+	if a.view == nil {
 		return
 	}
 	if a.view.Source != nil {
 		*a.view.Source = a.chance
 	}
-	a.policy.Placed(a.view, r, a.Choice)
+	p.(Placing).Placed(a.view, r, a.Choice)
 }
 
 // Keeping is a Policy that accounts for the requests of its pool itself, in a unit of its own or with rules of its own.

@@ -38,8 +38,8 @@ func TestPickChangesNothing(t *testing.T) {
 				if a.Choice != b.Choice {
 					t.Fatalf("request %d: %v, but %v without the others", i, a.Choice, b.Choice)
 				}
-				a.Placed(r)
-				b.Placed(r)
+				a.Placed(asked, r)
+				b.Placed(plain, r)
 				lease++
 				answered := rapid.Bool().Draw(t, "answered")
 				for _, p := range []pick.Policy{plain, asked} {

@@ -10,6 +10,8 @@ import (
 	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/health"
+	"github.com/warmpath/warmpath/route/pool"
+	"github.com/warmpath/warmpath/route/registry"
 	"github.com/warmpath/warmpath/route/shortlist"
 )
 
@@ -17,11 +19,11 @@ import (
 // refers to a stored response, it adds one row and sets Forced.
 func (r *readers) admit(d *decision, v *pick.View, t *conversation.Found, prompt *cache.Prompt) error {
 	if name, ok := r.conversations.Holder(d.now, d.req.Tenant, d.req.Follows); ok {
-		m, err := r.holder(d, name)
+		m, found, err := r.holder(d, name)
 		if err != nil {
 			return err
 		}
-		if m != nil {
+		if found {
 			r.addRow(d, v, m)
 			v.Forced = pick.ReasonHolder
 			return nil
@@ -47,11 +49,11 @@ func (r *readers) admit(d *decision, v *pick.View, t *conversation.Found, prompt
 		return r.noEndpoint(d, v.Leg)
 	}
 	if len(d.req.Kinds) > 0 {
-		d.keep(func(m *member) bool { return slices.Contains(d.req.Kinds, m.ep.kind()) })
+		d.keep(func(m pool.Member) bool { return slices.Contains(d.req.Kinds, m.Endpoint().Kind()) })
 	}
 	d.keepRoomy(d.size.Tokens + d.req.MaxTokens) // engines reject a request whose longest answer would exceed their context
 	if t.Known && t.Entry.Model != "" {          // a conversation keeps the model that its alias resolved to
-		d.keep(func(m *member) bool { return m.model == t.Entry.Model })
+		d.keep(func(m pool.Member) bool { return m.Model() == t.Entry.Model })
 	}
 	r.keepLoaded(d)
 	for _, m := range d.members {
@@ -65,27 +67,25 @@ func (r *readers) admit(d *decision, v *pick.View, t *conversation.Found, prompt
 // panic.
 func (r *readers) shorten(d *decision, v *pick.View, t *conversation.Found, prompt *cache.Prompt) bool {
 	p := d.pool
-	if r.cfg.Shortlist < 0 || len(p.members) <= r.cfg.Shortlist || p.parts || !p.alike || len(d.req.Kinds) > 0 {
-		return false
-	}
-	if policy, ok := p.policy.(pick.Shortlisting); !ok || !policy.Shortlists() {
+	if r.shortlists < 0 || p.Len() <= r.shortlists || p.Splits() || !p.Alike() || len(d.req.Kinds) > 0 || !p.Shortlists() {
 		return false
 	}
 	d.not = d.not[:0]
 	for _, names := range [...][]string{d.req.Tried, d.req.Exclude} {
 		for _, name := range names {
-			if ep := r.byName[name]; ep != nil {
-				d.not = append(d.not, int32(ep.slot))
+			if ep := r.endpoints.Named(name); ep.Exists() {
+				d.not = append(d.not, int32(ep.Slot()))
 			}
 		}
 	}
 	l := &d.list
-	r.shortlist.Begin(l, p.slots, shortlist.Request{
-		Tokens: d.size.Tokens, Held: r.cache.Held(&d.text, prompt, p.members[0].model), Hash: placeHash(d.req, t.ID), Seed: d.req.Seed, Not: d.not,
+	slots := p.Slots()
+	r.shortlist.Begin(l, slots, shortlist.Request{
+		Tokens: d.size.Tokens, Held: r.cache.Held(&d.text, prompt, p.Member(0).Model()), Hash: placeHash(d.req, t.ID), Seed: d.req.Seed, Not: d.not,
 	})
-	all, ejected, judged := len(p.members)-len(l.Asked), 0, 0
+	all, ejected, judged := p.Len()-len(l.Asked), 0, 0
 	for _, i := range l.Asked {
-		ep := p.members[i].ep
+		ep := p.Member(int(i)).Endpoint()
 		rank := r.usable(d.now, ep, d.req.Caller, false)
 		if rank >= health.Unfit {
 			continue
@@ -96,25 +96,25 @@ func (r *readers) shorten(d *decision, v *pick.View, t *conversation.Found, prom
 			l.Add(i)
 		case rank == health.Ejected:
 			ejected++
-			if r.health.Judged(d.now, ep.slot) {
+			if r.health.Judged(d.now, ep.Slot()) {
 				judged++
 			}
 		}
 	}
-	if l.Count() <= r.cfg.Shortlist || r.health.Panics(all, ejected, judged) {
+	if l.Count() <= r.shortlists || r.health.Panics(all, ejected, judged) {
 		return false
 	}
 	d.named = d.named[:0]
 	for _, name := range [...]string{t.Entry.Endpoint, t.Hint, t.Parent} {
-		if ep := r.byName[name]; ep != nil && r.usable(d.now, ep, d.req.Caller, false) == health.Fit && !slices.Contains(d.not, int32(ep.slot)) {
-			if i := slices.Index(p.slots, int32(ep.slot)); i >= 0 {
+		if ep := r.endpoints.Named(name); ep.Exists() && r.usable(d.now, ep, d.req.Caller, false) == health.Fit && !slices.Contains(d.not, int32(ep.Slot())) {
+			if i := slots.Index(int32(ep.Slot())); i >= 0 {
 				d.named = append(d.named, int32(i))
 			}
 		}
 	}
 	v.Beyond = l.Close(d.named)
 	for _, i := range l.Rows {
-		if m := &p.members[i]; r.usable(d.now, m.ep, d.req.Caller, false) == health.Fit {
+		if m := p.Member(int(i)); r.usable(d.now, m.Endpoint(), d.req.Caller, false) == health.Fit {
 			r.addRow(d, v, m)
 		}
 	}
@@ -127,22 +127,22 @@ func (r *readers) shorten(d *decision, v *pick.View, t *conversation.Found, prom
 
 // addRow adds an endpoint's row, reusing the memory of an older one. Rows are long, so only the columns that no room always
 // fills are reset.
-func (r *readers) addRow(d *decision, v *pick.View, m *member) {
-	ep := m.ep
+func (r *readers) addRow(d *decision, v *pick.View, m pool.Member) {
+	ep := m.Endpoint()
 	n := len(v.Candidates)
 	v.Candidates = slices.Grow(v.Candidates, 1)[:n+1]
 	c := &v.Candidates[n]
 	c.CachedTokens, c.Blocks, c.Exact = 0, 0, false
 	c.ActiveTokens, c.AddsTokens, c.ReturnsPerMs = 0, 0, 0
 	c.LinkMs, c.DelayMs, c.WeighedMs, c.Terms = 0, 0, 0, pick.Terms{}
-	c.Name, c.Key, c.Slot, c.Epoch = ep.spec.Name, ep.key, ep.slot, r.cache.Epoch(ep.slot)
-	c.Ramp = r.health.Ramp(d.now, ep.slot)
-	c.Weight = ep.spec.Weight * c.Ramp
-	c.Kind, c.Model, c.Adapter = ep.kind(), m.model, m.adapter
-	c.CacheTokens, c.BlockTokens, c.Slots = ep.report.CacheTokens, ep.report.BlockTokens, ep.places()
+	c.Name, c.Key, c.Slot, c.Epoch = ep.Name(), ep.Key(), ep.Slot(), r.cache.Epoch(ep.Slot())
+	c.Ramp = r.health.Ramp(d.now, ep.Slot())
+	c.Weight = ep.Weight() * c.Ramp
+	c.Kind, c.Model, c.Adapter = ep.Kind(), m.Model(), m.Adapter()
+	c.CacheTokens, c.BlockTokens, c.Slots = ep.CacheTokens(), ep.BlockTokens(), ep.Places()
 	r.backlog.FillLoad(c)
 	c.Queue, c.KVUsage = -1, -1
-	if l := ep.report.Load; l != nil && d.now.Sub(ep.loadAt) < r.cfg.StaleAfter {
+	if l, ok := ep.Load(d.now, r.staleAfter); ok {
 		c.Load.Waiting = max(0, l.Waiting)
 		c.KVUsage = max(-1, l.KVUsage)
 		if l.Running >= 0 && l.Waiting >= 0 {
@@ -152,7 +152,7 @@ func (r *readers) addRow(d *decision, v *pick.View, m *member) {
 }
 
 // keep drops the members for which ok is false, unless that would leave none.
-func (d *decision) keep(ok func(m *member) bool) {
+func (d *decision) keep(ok func(m pool.Member) bool) {
 	n := 0
 	for _, m := range d.members {
 		if ok(m) {
@@ -173,11 +173,11 @@ func (d *decision) keep(ok func(m *member) bool) {
 }
 
 // usable ranks an endpoint's fitness for new traffic.
-func (r *readers) usable(now time.Time, e *endpoint, caller uint64, regardless bool) health.Rank {
-	if e.gone || e.draining || e.spec.Weight <= 0 {
+func (r *readers) usable(now time.Time, e registry.Endpoint, caller uint64, regardless bool) health.Rank {
+	if e.Gone() || e.Draining() || e.Weight() <= 0 {
 		return health.Unfit
 	}
-	return r.health.Rank(now, e.slot, caller, regardless)
+	return r.health.Rank(now, e.Slot(), caller, regardless)
 }
 
 // bestMembers selects the members of the best rank present. When too few members are left (see health.Panics), ejections for
@@ -194,23 +194,24 @@ func (r *readers) bestMembers(d *decision, l fleet.Leg) {
 func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejected, judged int) {
 	d.members = d.members[:0]
 	best := health.Unfit
-	for i := range d.pool.members {
-		m := &d.pool.members[i]
-		if !d.takes(m.ep, l) {
+	for i := range d.pool.Len() {
+		m := d.pool.Member(i)
+		ep := m.Endpoint()
+		if !d.takes(ep, l) {
 			continue
 		}
-		rank := r.usable(d.now, m.ep, d.req.Caller, regardless)
+		rank := r.usable(d.now, ep, d.req.Caller, regardless)
 		if rank >= health.Unfit {
 			continue
 		}
 		all++
 		if rank == health.Ejected {
 			ejected++
-			if r.health.Judged(d.now, m.ep.slot) {
+			if r.health.Judged(d.now, ep.Slot()) {
 				judged++
 			}
 		}
-		if rank > best || slices.Contains(tried(d.req, l), m.ep.spec.Name) || slices.Contains(d.req.Exclude, m.ep.spec.Name) {
+		if rank > best || slices.Contains(tried(d.req, l), ep.Name()) || slices.Contains(d.req.Exclude, ep.Name()) {
 			continue
 		}
 		if rank < best {
@@ -222,43 +223,58 @@ func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejecte
 	return all, ejected, judged
 }
 
-// holder is the endpoint that holds a response, in any state but down: no other can answer for it. It is nil when a new turn
+// takes reports whether an endpoint may be given a leg of the request. SGLang's servers serve their role only: in a pool with such
+// decoders whole requests go to endpoints of the role both.
+func (d *decision) takes(ep registry.Endpoint, l fleet.Leg) bool {
+	role, p := ep.Role(), d.pool
+	if !p.Splits() || !ep.Bound() {
+		return role.Takes(l)
+	}
+	switch {
+	case l == fleet.LegPrefill:
+		return role == fleet.RolePrefill
+	case d.decodes:
+		return role == fleet.RoleDecode
+	case !d.req.Splits && !p.Alone(): // the engine itself may reject it
+		return role == fleet.RoleDecode
+	default:
+		return role == fleet.RoleBoth
+	}
+}
+
+// holder is the endpoint that holds a response, in any state but down: no other can answer for it. It is not found when a new turn
 // refers to a holder that left, since another engine may be able to answer.
-func (r *readers) holder(d *decision, name string) (*member, error) {
-	for i := range d.pool.members {
-		m := &d.pool.members[i]
-		if m.ep.spec.Name != name {
+func (r *readers) holder(d *decision, name string) (m pool.Member, found bool, err error) {
+	for i := range d.pool.Len() {
+		m := d.pool.Member(i)
+		if m.Endpoint().Name() != name {
 			continue
 		}
-		if s := r.health.State(d.now, m.ep.slot); s == fleet.StateDown || slices.Contains(d.req.Tried, name) {
+		if s := r.health.State(d.now, m.Endpoint().Slot()); s == fleet.StateDown || slices.Contains(d.req.Tried, name) {
 			break
 		}
-		return m, nil
+		return m, true, nil
 	}
 	if d.req.Class == fleet.Turn {
-		return nil, nil
+		return m, false, nil
 	}
-	return nil, &NoEndpointError{Pool: d.pool.name, Why: fmt.Sprintf("%s holds the response and is down or has left", name), RetryAfter: time.Second}
+	return m, false, &NoEndpointError{Pool: d.pool.Name(), Why: fmt.Sprintf("%s holds the response and is down or has left", name), RetryAfter: time.Second}
 }
 
 // pinned is the endpoint that the request is pinned to.
-func (r *readers) pinned(d *decision) (*member, error) {
+func (r *readers) pinned(d *decision) (pool.Member, error) {
 	req := d.req
-	ep := r.byName[req.Pin]
-	if ep == nil || ep.gone {
-		return nil, &PinError{req.Pin, "there is no such endpoint"}
+	ep := r.endpoints.Named(req.Pin)
+	if !ep.Exists() || ep.Gone() {
+		return pool.Member{}, &PinError{req.Pin, "there is no such endpoint"}
 	}
-	for i := range d.pool.members {
-		m := &d.pool.members[i]
-		if m.ep != ep {
-			continue
-		}
-		if s := r.health.State(d.now, ep.slot); s == fleet.StateDown || slices.Contains(req.Tried, req.Pin) {
-			return nil, &NoEndpointError{Pool: d.pool.name, Why: fmt.Sprintf("%s is %s and the request is pinned to it", req.Pin, s), RetryAfter: time.Second}
+	if m, ok := d.pool.MemberAt(ep); ok {
+		if s := r.health.State(d.now, ep.Slot()); s == fleet.StateDown || slices.Contains(req.Tried, req.Pin) {
+			return m, &NoEndpointError{Pool: d.pool.Name(), Why: fmt.Sprintf("%s is %s and the request is pinned to it", req.Pin, s), RetryAfter: time.Second}
 		}
 		return m, nil
 	}
-	return nil, &PinError{req.Pin, fmt.Sprintf("it does not serve the model %q", req.Model)}
+	return pool.Member{}, &PinError{req.Pin, fmt.Sprintf("it does not serve the model %q", req.Model)}
 }
 
 // keepRoomy drops endpoints whose context the prompt exceeds. If none has room, those with the largest context stay, since the
@@ -266,27 +282,30 @@ func (r *readers) pinned(d *decision) (*member, error) {
 func (d *decision) keepRoomy(tokens int) {
 	longest, tight := 0, false
 	for _, m := range d.members {
-		longest = max(longest, m.context)
-		tight = tight || m.context > 0 && m.context <= tokens
+		longest = max(longest, m.Context())
+		tight = tight || m.Context() > 0 && m.Context() <= tokens
 	}
 	if !tight {
 		return
 	}
 	need := min(tokens+1, longest)
-	d.keep(func(m *member) bool { return m.context == 0 || m.context >= need })
+	d.keep(func(m pool.Member) bool { return m.Context() == 0 || m.Context() >= need })
 }
 
 // keepLoaded prefers, for a LoRA adapter, endpoints whose engine lists it to those declared to serve it, and among them those
 // that have it loaded, as long as the least loaded of these has at most twice the work of the least loaded other plus 4,096
 // tokens, about half a second of prefill.
 func (r *readers) keepLoaded(d *decision) {
-	if !slices.ContainsFunc(d.members, func(m *member) bool { return m.adapter }) {
+	if !slices.ContainsFunc(d.members, pool.Member.Adapter) {
 		return
 	}
-	d.keep(func(m *member) bool { return !m.stated })
-	resident := func(m *member) bool {
-		l := m.ep.report.Load
-		return !m.adapter || l != nil && d.now.Sub(m.ep.loadAt) < r.cfg.StaleAfter && slices.Contains(l.Adapters, m.model)
+	d.keep(func(m pool.Member) bool { return !m.Stated() })
+	resident := func(m pool.Member) bool {
+		if !m.Adapter() {
+			return true
+		}
+		l, ok := m.Endpoint().Load(d.now, r.staleAfter)
+		return ok && slices.Contains(l.Adapters, m.Model())
 	}
 	least := [2]int64{-1, -1} // work of the least loaded endpoint without and with the adapter
 	for _, m := range d.members {
@@ -294,7 +313,7 @@ func (r *readers) keepLoaded(d *decision) {
 		if resident(m) {
 			side = 1
 		}
-		load := r.backlog.Load(m.ep.slot)
+		load := r.backlog.Load(m.Endpoint().Slot())
 		if w := load.Work(); least[side] < 0 || w < least[side] {
 			least[side] = w
 		}
@@ -307,15 +326,15 @@ func (r *readers) keepLoaded(d *decision) {
 // noEndpoint returns the error that says why no endpoint can take the request.
 func (r *readers) noEndpoint(d *decision, l fleet.Leg) error {
 	p := d.pool
-	e := &NoEndpointError{Pool: p.name, RetryAfter: time.Second}
-	if len(p.members) == 0 {
+	e := &NoEndpointError{Pool: p.Name(), RetryAfter: time.Second}
+	if p.Len() == 0 {
 		e.Why = "no endpoint is declared"
 		return e
 	}
 	const most = 5
 	var why []string
-	for i := range p.members {
-		if ep := p.members[i].ep; d.takes(ep, l) {
+	for i := range p.Len() {
+		if ep := p.Member(i).Endpoint(); d.takes(ep, l) {
 			why = append(why, r.excuse(d.now, ep, d.req, l))
 		}
 	}
@@ -323,7 +342,7 @@ func (r *readers) noEndpoint(d *decision, l fleet.Leg) error {
 		e.Why = "all of its endpoints only compute prompts (role prefill)"
 		if l == fleet.LegPrefill {
 			e.Why = "none of its endpoints computes prompts for others (role prefill or both)"
-		} else if p.bound() {
+		} else if p.Bound() {
 			e.Why = "none of its endpoints serves whole requests (SGLang's decode servers do not, role both would)"
 		}
 		return e
@@ -335,19 +354,19 @@ func (r *readers) noEndpoint(d *decision, l fleet.Leg) error {
 	return e
 }
 
-func (r *readers) excuse(now time.Time, e *endpoint, req *fleet.Request, l fleet.Leg) string {
-	name := e.spec.Name
-	switch s := r.health.State(now, e.slot); {
+func (r *readers) excuse(now time.Time, e registry.Endpoint, req *fleet.Request, l fleet.Leg) string {
+	name := e.Name()
+	switch s := r.health.State(now, e.Slot()); {
 	case slices.Contains(tried(req, l), name):
-		return name + " was tried and failed (" + r.health.Cause(e.slot) + ")"
+		return name + " was tried and failed (" + r.health.Cause(e.Slot()) + ")"
 	case slices.Contains(req.Exclude, name):
 		return name + " is excluded by the request"
-	case e.draining:
+	case e.Draining():
 		return name + " is draining"
-	case e.spec.Weight <= 0:
+	case e.Weight() <= 0:
 		return name + " has weight 0"
-	case s == fleet.StateDown && e.report.Detail != "":
-		return name + " is down (" + e.report.Detail + ")"
+	case s == fleet.StateDown && e.Detail() != "":
+		return name + " is down (" + e.Detail() + ")"
 	default:
 		return name + " is " + string(s)
 	}

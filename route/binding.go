@@ -27,13 +27,13 @@ func (r *Router) bound(now time.Time, was *session.Entry, f *flight, model strin
 	ep := f.ep
 	r.wake(now, was, !again)
 	f.wakes = true
-	r.arrivals.Activate(ep.slot)
-	epoch := r.cache.Reader().Epoch(ep.slot)
-	e := session.Entry{Endpoint: ep.spec.Name, Model: model, Epoch: epoch, Turns: was.Turns, Prompt: was.Prompt, Bytes: was.Bytes, Last: now}
+	r.arrivals.Activate(ep.Slot())
+	epoch := r.cache.Reader().Epoch(ep.Slot())
+	e := session.Entry{Endpoint: ep.Name(), Model: model, Epoch: epoch, Turns: was.Turns, Prompt: was.Prompt, Bytes: was.Bytes, Last: now}
 	if !again || e.Turns == 0 {
 		e.Turns++
 	}
-	if was.Endpoint == ep.spec.Name && was.Epoch == epoch {
+	if was.Endpoint == ep.Name() && was.Epoch == epoch {
 		e.Tokens, e.Flow = was.Tokens, was.Flow
 	}
 	return e
@@ -41,23 +41,23 @@ func (r *Router) bound(now time.Time, was *session.Entry, f *flight, model strin
 
 // wake removes a conversation from the idle ones.
 func (r *Router) wake(now time.Time, e *session.Entry, back bool) {
-	if ep := r.byName[e.Endpoint]; ep != nil && e.Rest > 0 {
-		r.arrivals.Wake(now, ep.slot, e.Rest, back)
+	if ep := r.endpoints.Named(e.Endpoint); ep.Exists() && e.Rest > 0 {
+		r.arrivals.Wake(now, ep.Slot(), e.Rest, back)
 	}
 	e.Rest = 0
 }
 
 // respond stores which endpoint holds a response, and its conversation.
 func (r *Router) respond(now time.Time, id string, f *flight) {
-	r.conversations.Respond(now, f.tenant, id, f.ep.spec.Name, f.leader())
+	r.conversations.Respond(now, f.tenant, id, f.ep.Name(), f.leader())
 }
 
 // warm updates a conversation's cached tokens when its prompt has been computed, if the conversation is still at the endpoint.
 func (r *Router) warm(now time.Time, f *flight) {
-	if !r.current(f.ep) { // its conversation is cold at the new address
+	if !r.endpoints.Current(f.ep) { // its conversation is cold at the new address
 		return
 	}
-	r.conversations.Revise(now, &f.conversation, f.ep.spec.Name, func(e session.Entry) session.Entry {
+	r.conversations.Revise(now, &f.conversation, f.ep.Name(), func(e session.Entry) session.Entry {
 		r.warms(f, &e, f.decision.PromptTokens, f.decision.PromptTokens)
 		return e
 	})
@@ -67,18 +67,18 @@ func (r *Router) warm(now time.Time, f *flight) {
 // changes nothing: it is retried elsewhere, or another turn of the conversation was answered meanwhile.
 func (r *Router) warmed(now time.Time, f *flight, ev *Finished) {
 	if f.wakes {
-		r.arrivals.Deactivate(f.ep.slot)
+		r.arrivals.Deactivate(f.ep.Slot())
 	}
-	if o := ev.Outcome; o != fleet.OK && o != fleet.ClientGone && o != fleet.ClientError || !r.current(f.ep) {
+	if o := ev.Outcome; o != fleet.OK && o != fleet.ClientGone && o != fleet.ClientError || !r.endpoints.Current(f.ep) {
 		return
 	}
-	r.conversations.Revise(now, &f.conversation, f.ep.spec.Name, func(e session.Entry) session.Entry {
+	r.conversations.Revise(now, &f.conversation, f.ep.Name(), func(e session.Entry) session.Entry {
 		if n := ev.Usage.PromptTokens; ev.Outcome == fleet.OK && n > 0 {
 			r.warms(f, &e, n+ev.Usage.OutputTokens, n)
 		}
 		if f.wakes {
 			r.wake(now, &e, false) // another turn of it may have ended before
-			e.Rest = r.arrivals.Rest(now, f.ep.slot)
+			e.Rest = r.arrivals.Rest(now, f.ep.Slot())
 		}
 		return e
 	})

@@ -9,6 +9,9 @@ import (
 	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/health"
+	"github.com/warmpath/warmpath/route/pool"
+	"github.com/warmpath/warmpath/route/registry"
+	"github.com/warmpath/warmpath/route/size"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -18,8 +21,8 @@ type flight struct {
 	open       bool
 	prefilled  bool // its first byte has come: prefill is done
 
-	ep     *endpoint
-	pool   *pool
+	ep     registry.Endpoint
+	pool   pool.Pool
 	class  fleet.Class
 	trial  bool // it tests an endpoint after its ejection
 	routed time.Time
@@ -40,40 +43,40 @@ type flight struct {
 }
 
 // reserve takes a lease and records the placement in the rooms: health, backlog, arrivals, cache.
-func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep *endpoint, d *Decision, index int) *flight {
+func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep registry.Endpoint, policy pick.Policy, d *Decision, index int) *flight {
 	now, req, c := s.now, s.req, &v.Candidates[index]
 	f := r.newFlight()
 	r.open++
 	f.ep, f.pool, f.class, f.routed = ep, s.pool, req.Class, now
 	f.request, f.tenant, f.session, f.caller = req.ID, req.Tenant, d.Session, req.Caller
 	f.promptBytes, f.exactTokens = req.PromptBytes, req.PromptTokens
-	f.leg, f.policy = d.Leg, s.pool.policyFor(d.Leg)
+	f.leg, f.policy = d.Leg, policy
 	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
 		f.text = req.Content.Text
 	}
-	f.trial = r.health.Admit(ep.slot)
+	f.trial = r.health.Admit(ep.Slot())
 	rates := r.speed.Reader()
 	r.others.seq++
 	job := r.backlog.Open(now, f.index, backlog.Work{
-		Slot: ep.slot, Class: req.Class, Leg: d.Leg, Stream: req.Stream || d.Leg == fleet.LegPrefill,
+		Slot: ep.Slot(), Class: req.Class, Leg: d.Leg, Stream: req.Stream || d.Leg == fleet.LegPrefill,
 		PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens, OutputTokens: v.OutputTokens, MaxTokens: req.MaxTokens,
-		WaitMs: c.WaitMs - c.LinkMs, MsPerToken: c.MsPerToken, TTFTMs: d.TTFTMs, ReadyMs: s.ready, MayQueue: mayQueue(req, d.Leg, ep, f.trial), Asker: r.asker(req),
+		WaitMs: c.WaitMs - c.LinkMs, MsPerToken: c.MsPerToken, TTFTMs: d.TTFTMs, ReadyMs: s.ready, MayQueue: mayQueue(req, d.Leg, ep, f.trial), Asker: asker(req, r.cfg.Replicas),
 		Origin: r.others.self, Seq: r.others.seq,
 	}, rates)
 	d.Waits, d.AtLimit = job.Queued, job.AtLimit
-	ep.requests++
-	ep.worked, r.worked = true, true
+	r.registry.Placed(ep)
+	r.worked = true
 	if !d.Waits {
 		if took := r.backlog.Send(now, f.index, rates); took > 0 {
-			r.arrivals.Spend(now, ep.slot, took)
+			r.arrivals.Spend(now, ep.Slot(), took)
 		}
 	}
 	if req.Class == fleet.Turn {
-		r.arrivals.Turn(now, ep.slot)
+		r.arrivals.Turn(now, ep.Slot())
 	}
 	r.describeShort(now, ep)
 	prompt := r.see.prompt(s, t)
-	r.cache.Open(f.index, v, index, &s.text, &prompt, r.backlog.Reader().Load(ep.slot).ContextTokens)
+	r.cache.Open(f.index, v, index, &s.text, &prompt, r.backlog.Reader().Load(ep.Slot()).ContextTokens)
 	d.Lease = fleet.Lease(f.generation)<<32 | fleet.Lease(f.index)
 	f.decision = *d
 	return f
@@ -95,15 +98,15 @@ func (r *Router) newFlight() *flight {
 
 // mayQueue reports whether a request can be queued: it computes a prompt, its caller can wait, and it is a first attempt. A
 // decode leg waits for its prefill leg anyway.
-func mayQueue(req *fleet.Request, leg fleet.Leg, ep *endpoint, trial bool) bool {
+func mayQueue(req *fleet.Request, leg fleet.Leg, ep registry.Endpoint, trial bool) bool {
 	return req.Waits && req.Class == fleet.Turn && leg != fleet.LegDecode && !trial && !req.Fails &&
-		req.Pin == "" && len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && ep.spec.Part.Kind != fleet.Slot
+		req.Pin == "" && len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && !ep.IsSlot()
 }
 
 // asker is what the queue needs to know about the request's owner.
-func (r *registry) asker(req *fleet.Request) backlog.Asker {
+func asker(req *fleet.Request, replicas bool) backlog.Asker {
 	who := backlog.Asker{Tenant: req.Tenant, Standing: req.Standing}
-	if r.cfg.Replicas { // other routers are not told names
+	if replicas { // other routers are not told names
 		who.Tenant = tenantMark(tenantHash(req.Tenant))
 	}
 	return who
@@ -111,7 +114,7 @@ func (r *registry) asker(req *fleet.Request) backlog.Asker {
 
 // queueFull is the error of a request that would have to be queued when the queue is full, else nil.
 func (r *readers) queueFull(d *decision) error {
-	who := r.asker(d.req)
+	who := asker(d.req, r.replicas)
 	full, own := r.backlog.Full(who)
 	if !full {
 		return nil
@@ -121,9 +124,9 @@ func (r *readers) queueFull(d *decision) error {
 			continue
 		}
 		c := &p.view.Candidates[p.choice.Index]
-		ep := r.bySlot[c.Slot]
-		if mayQueue(d.req, p.view.Leg, ep, r.health.Tests(ep.slot)) && r.backlog.Queues(d.now, c.Slot, who, r.speed) {
-			e := &QueueFullError{Pool: d.pool.name, Waiting: r.backlog.Queued(), RetryAfter: retryAfter(c)}
+		ep := r.endpoints.At(c.Slot)
+		if mayQueue(d.req, p.view.Leg, ep, r.health.Tests(ep.Slot())) && r.backlog.Queues(d.now, c.Slot, who, r.speed) {
+			e := &QueueFullError{Pool: d.pool.Name(), Waiting: r.backlog.Queued(), RetryAfter: retryAfter(c)}
 			if own {
 				e.Tenant, e.Waiting = true, r.backlog.Waiting(who.Tenant)
 			}
@@ -167,13 +170,13 @@ func (r *Router) computed(now, at time.Time, f *flight) {
 	rates := r.speed.Reader()
 	j := r.backlog.Computed(at, f.index, rates)
 	if f.peer.peer == 0 && f.class != fleet.Aside {
-		r.health.Alive(f.ep.slot, now)
-		r.health.Accepted(f.ep.slot, j.Sent)
+		r.health.Alive(f.ep.Slot(), now)
+		r.health.Accepted(f.ep.Slot(), j.Sent)
 	}
 	if f.trial { // it computes again; its stream may last for hours
 		f.trial = false
-		r.health.Withdraw(f.ep.slot)
-		r.health.Recovered(now, f.ep.slot)
+		r.health.Withdraw(f.ep.Slot())
+		r.health.Recovered(now, f.ep.Slot())
 	}
 	r.speed.Computed(at, j)
 	if j.Timed {
@@ -213,34 +216,34 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response session.Key) (ended *Ended) {
 	own := f.peer.peer == 0
 	ep, sent := f.ep, !r.backlog.Reader().Job(f.index).Queued
-	if own { // 1
-		tellReleased(f, ev)
+	if k, ok := f.policy.(pick.Keeping); ok && own { // 1
+		k.Released(ev.Lease, ev.Outcome == fleet.OK)
 	}
 	// 2
 	j := r.backlog.Close(at, f.index, ev.Outcome == fleet.OK, ev.Usage.OutputTokens, r.speed.Reader())
 	// 3
 	if f.trial {
-		r.health.Withdraw(ep.slot)
+		r.health.Withdraw(ep.Slot())
 	}
 	if own {
 		verdict := f.verdict(j.Sent, ev)
-		r.health.Conclude(now, ep.slot, &verdict, func() health.Peers { return r.peers(now, f) })
+		r.health.Conclude(now, ep.Slot(), &verdict, func() health.Peers { return r.peers(now, f) })
 	}
 	// 4
 	told := f.about(ev)
 	lost, news := r.cache.Close(now, &cache.Ended{
-		Lease: ev.Lease, Outcome: ev.Outcome, Usage: &told.Usage, Sent: sent, Splits: f.pool.parts, Answers: &f.pool.answers,
+		Lease: ev.Lease, Outcome: ev.Outcome, Usage: &told.Usage, Sent: sent, Splits: f.pool.Splits(), Answers: r.pools.Answers(f.pool),
 	})
 	r.say(ep, news)
 	// 5
 	if ev.Outcome == fleet.OK {
-		f.pool.learn(f, &told.Usage)
+		r.learn(f, &told.Usage)
 	}
 	r.speed.Ended(at, j, ev.Outcome == fleet.OK, &ev.Usage)
 	// 6
 	r.warmed(now, f, ev)
 	if response != (session.Key{}) {
-		r.conversations.RespondKey(now, response, ep.spec.Name, f.leader())
+		r.conversations.RespondKey(now, response, ep.Name(), f.leader())
 	}
 	r.conversations.Close(now, &f.conversation)
 	r.describeShort(now, ep)
@@ -257,10 +260,20 @@ func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response s
 	*f = flight{}
 	f.generation, f.index, f.story = generation, index, story
 	r.free = append(r.free, index)
-	if ep.gone && r.backlog.Reader().Idle(ep.slot) {
+	if ep.Gone() && r.backlog.Reader().Idle(ep.Slot()) {
 		r.forget(ep)
 	}
 	return ended
+}
+
+// learn corrects the pool's size estimates by the engine's counts. A split request's prompt was learnt from the prefill leg.
+func (r *Router) learn(f *flight, u *fleet.Usage) {
+	prompt := u.PromptTokens
+	if f.leg == fleet.LegDecode {
+		prompt = 0
+	}
+	sample := size.Sample{Text: f.text, Bytes: f.promptBytes, Exact: f.exactTokens, Turn: f.class == fleet.Turn}
+	r.pools.Learn(f.pool, &sample, prompt, u.OutputTokens)
 }
 
 // about is the part of a leg's end that concerns its own endpoint. A decoder's counts of prompt and cached tokens belong to the

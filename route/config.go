@@ -13,15 +13,16 @@ import (
 	"github.com/warmpath/warmpath/route/budget"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/health"
+	"github.com/warmpath/warmpath/route/pool"
 	"github.com/warmpath/warmpath/route/split"
 	"github.com/warmpath/warmpath/session"
 )
 
 // Alias is a name that stands for several models.
-type Alias struct {
-	Name   string   // "*" stands for every unknown name
-	Models []string // in order of preference, for endpoints that serve several of them
-}
+type Alias = pool.Alias
+
+// ModelStatus is one model or alias a client can ask for.
+type ModelStatus = pool.ModelStatus
 
 // Config configures a Router. Zero values mean the defaults named at each field.
 type Config struct {
@@ -118,6 +119,13 @@ func (c Config) conversations() conversation.Config {
 
 func (c Config) backlog() backlog.Config {
 	return backlog.Config{Queue: c.Queue, Silent: c.Silent, Without: c.Without}
+}
+
+func (c Config) pools() pool.Config {
+	return pool.Config{
+		Policy: c.Policy, Prefill: c.Disaggregation.Prefill, Decode: c.Disaggregation.Decode, Free: c.Disaggregation.When == WhenFree,
+		Aliases: c.Aliases, Without: c.Without,
+	}
 }
 
 func (c Config) budget() budget.Config {

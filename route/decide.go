@@ -1,6 +1,7 @@
 package route
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
+	"github.com/warmpath/warmpath/route/pool"
 	"github.com/warmpath/warmpath/route/shortlist"
 	"github.com/warmpath/warmpath/route/size"
 	"github.com/warmpath/warmpath/route/split"
@@ -18,7 +20,7 @@ import (
 type decision struct {
 	now     time.Time
 	req     *fleet.Request
-	pool    *pool              // of the model, with its policies
+	pool    pool.Pool          // of the model, with its policies
 	who     conversation.Found // the conversation, in the scope of the answer
 	whoFill conversation.Found // the same in the scope of the prefill side
 	size    size.Prompt        // tokens, and where each block ends
@@ -38,8 +40,8 @@ type decision struct {
 
 	told conversation.Heard // the conversation, for other routers; only with Config.Replicas
 
-	panicked uint64    // number of views for which ejections for failed requests were ignored
-	members  []*member // scratch of admit
+	panicked uint64        // number of views for which ejections for failed requests were ignored
+	members  []pool.Member // scratch of admit
 	list     shortlist.List
 	not      []int32 // scratch of shorten, as is named
 	named    []int32
@@ -56,7 +58,7 @@ type placement struct {
 
 // reset prepares the value for the next decision.
 func (d *decision) reset(now time.Time, req *fleet.Request) *decision {
-	d.now, d.req, d.pool = now, req, nil
+	d.now, d.req, d.pool = now, req, pool.Pool{}
 	d.size = size.Prompt{}
 	d.why, d.open, d.weighed, d.decodes, d.ready = "", false, Weighed{}, req.Leg == fleet.LegDecode, 0
 	blank(&d.prefill, fleet.LegPrefill)
@@ -80,39 +82,46 @@ func blank(v *pick.View, l fleet.Leg) {
 // LegDecode. The errors are *UnknownModelError, *ModelRequiredError, *PinError, *NoEndpointError, *QueueFullError and, with
 // Request.Again, ErrRetryBudget.
 func (r *Router) Decide(now time.Time, req *fleet.Request) (p Plan, err error) {
-	if !r.budget.Reader().Allows(now, req) {
-		r.budget.Refuse()
-		return p, ErrRetryBudget
+	d, see := r.pad.reset(now, req), r.see
+	if err = see.plan(d); err != nil {
+		r.refuse(d, err)
+		return p, err
 	}
-	if err = r.plan(r.pad.reset(now, req), &p); err == nil {
-		r.budget.Enter(now, req)
-	}
-	return p, err
+	r.place(d, &p)
+	return p, nil
 }
 
-// plan decides a request within the retry budget: readers collect what is known and choose; place, the one step that writes,
-// comes last.
-func (r *Router) plan(d *decision, p *Plan) error {
-	r.others.news = r.others.news[:0]
-	if err := r.see.identify(d); err != nil {
+// plan collects what is known and chooses. It writes only to the decision; place or refuse, which come last, write the rest.
+func (r *readers) plan(d *decision) error {
+	if !r.budget.Allows(d.now, d.req) {
+		return ErrRetryBudget
+	}
+	if err := r.identify(d); err != nil {
 		return err
 	}
-	err := r.see.chooseLegs(d)
-	if err == nil {
-		if err = r.see.queueFull(d); err != nil {
-			r.queueRefused++
-		}
+	if err := r.chooseLegs(d); err != nil {
+		return err
 	}
-	if err != nil {
+	return r.queueFull(d)
+}
+
+// refuse records a request that is not placed.
+func (r *Router) refuse(d *decision, err error) {
+	var full *QueueFullError
+	switch {
+	case errors.Is(err, ErrRetryBudget):
+		r.budget.Refuse()
+	case errors.As(err, &full):
+		r.queueRefused++
+	}
+	if d.pool.Exists() {
 		r.note(d)
-		return err
 	}
-	r.place(d, p)
-	return nil
 }
 
 // place records what was found and reserves what was chosen, the prefill leg first.
 func (r *Router) place(d *decision, p *Plan) {
+	r.others.news = r.others.news[:0]
 	r.note(d)
 	if d.compute.view != nil {
 		r.commit(d, &d.compute, &p.Prefill)
@@ -125,12 +134,13 @@ func (r *Router) place(d *decision, p *Plan) {
 		p.View = d.answer.view
 	}
 	p.News = r.others.news
+	r.budget.Enter(d.now, d.req)
 }
 
 // note records that the request was seen, whether or not it was placed.
 func (r *Router) note(d *decision) {
 	r.arrivals.Age(d.now)
-	r.keepPool(d.pool)
+	r.pools.Keep(d.pool)
 	r.panicked += d.panicked
 	if r.cfg.Replicas {
 		d.told = r.conversations.Reader().Told(d.scope(fleet.LegWhole), d.req, &d.who)
@@ -145,8 +155,40 @@ func (r *readers) identify(d *decision) (err error) {
 		return err
 	}
 	r.conversations.Find(d.now, d.scope(fleet.LegWhole), d.req, &d.who)
-	d.size = d.pool.measure(d.req, &d.who)
+	if d.who.Known {
+		d.size = d.pool.Measure(d.req, d.who.Entry.Bytes, d.who.Entry.Prompt)
+	} else {
+		d.size = d.pool.Measure(d.req, 0, 0)
+	}
 	return nil
+}
+
+// poolFor finds the pool of a request.
+func (r *readers) poolFor(req *fleet.Request) (pool.Pool, error) {
+	name := req.Model
+	if name == "" {
+		if req.Class != fleet.Aside && !req.Native {
+			known := r.pools.BaseModels()
+			if len(known) > 1 {
+				return pool.Pool{}, &ModelRequiredError{Known: r.pools.Names()}
+			}
+			if len(known) == 1 {
+				name = known[0]
+			}
+		}
+		return r.pools.Named(name), nil
+	}
+	p := r.pools.Named(name)
+	if p.Len() > 0 {
+		return p, nil
+	}
+	if p = r.pools.Named(pool.Any); p.Len() > 0 {
+		return p, nil
+	}
+	if r.endpoints.Len() == 0 {
+		return r.pools.Named(""), nil // admit returns the error
+	}
+	return pool.Pool{}, &UnknownModelError{Model: req.Model, Known: r.pools.Names()}
 }
 
 // chooseLegs chooses the endpoints for the answer, for the prompt, or both.
@@ -164,19 +206,18 @@ func (r *readers) chooseLegs(d *decision) error {
 
 // chooseWhole chooses for a request without a placed leg.
 func (r *readers) chooseWhole(d *decision) error {
-	p, rules := d.pool, &r.cfg.Disaggregation
-	rule := rules.rule()
-	d.why, d.open = rule.Ask(split.Pool{Splits: p.parts, Must: p.bound()}, d.req, d.size.Tokens)
+	p, rule := d.pool, &r.rule
+	d.why, d.open = rule.Ask(split.Pool{Splits: p.Splits(), Must: p.Bound()}, d.req, d.size.Tokens)
 	if d.why.Splits() || d.open {
 		switch err := r.fillPrefill(d); {
 		case err == nil:
-		case rules.NoFallback && rules.When != WhenFree || p.bound() && !p.alone():
+		case r.noFallback && rule.When != WhenFree || p.Bound() && !p.Alone():
 			return err
 		default:
 			d.why, d.open = WholeNoPrefiller, false
 		}
 	}
-	d.decodes = d.why.Splits() && p.bound()
+	d.decodes = d.why.Splits() && p.Bound()
 	if err := r.fill(d, &d.whole, &d.who); err != nil {
 		return err
 	}
@@ -186,10 +227,10 @@ func (r *readers) chooseWhole(d *decision) error {
 	choice, picked := pick.Asked{}, false
 	switch {
 	case !d.open:
-	case rules.When == WhenUncached:
+	case rule.When == WhenUncached:
 		choice, picked = r.choose(d, &d.whole), true
 		d.why = rule.Uncached(&d.whole, choice.Index)
-	case rules.When == WhenFree:
+	case rule.When == WhenFree:
 		d.why, d.weighed, choice.Choice = r.weighFree(d)
 		picked = true
 	default:
@@ -200,7 +241,7 @@ func (r *readers) chooseWhole(d *decision) error {
 		r.split(d, choice, picked)
 		return nil
 	}
-	if p.parts && (!picked || choice.Reason == pick.ReasonWeighed) {
+	if p.Splits() && (!picked || choice.Reason == pick.ReasonWeighed) {
 		cache.OnlyPresent(&d.whole, &d.text)
 	}
 	if !picked {
@@ -240,15 +281,13 @@ func (r *readers) choosePrefill(d *decision) error {
 	if err := r.fillPrefill(d); err != nil {
 		return err
 	}
-	if ep := r.byName[d.req.Decoder]; ep != nil {
+	if ep := r.endpoints.Named(d.req.Decoder); ep.Exists() {
 		model := ""
-		for i := range d.pool.members {
-			if d.pool.members[i].ep == ep {
-				model = d.pool.members[i].model
-			}
+		if m, ok := d.pool.MemberAt(ep); ok {
+			model = m.Model()
 		}
 		narrow(&d.prefill, func(c *pick.Candidate) bool {
-			return c.Slot != ep.slot && c.Kind == ep.kind() && c.Model == model
+			return c.Slot != ep.Slot() && c.Kind == ep.Kind() && c.Model == model
 		})
 	}
 	if len(d.prefill.Candidates) == 0 {
@@ -294,7 +333,7 @@ func (r *readers) fill(d *decision, v *pick.View, t *conversation.Found) error {
 	if err := r.admit(d, v, t, &prompt); err != nil {
 		return err
 	}
-	v.Now, v.PromptTokens, v.OutputTokens = d.now, d.size.Tokens, d.pool.size.Answer(d.req)
+	v.Now, v.PromptTokens, v.OutputTokens = d.now, d.size.Tokens, d.pool.Answer(d.req)
 	if v.Leg == fleet.LegPrefill {
 		v.OutputTokens = 1
 	}
@@ -308,8 +347,8 @@ func (r *readers) fill(d *decision, v *pick.View, t *conversation.Found) error {
 	r.cache.Predict(v, &d.text, &prompt)
 	r.speed.Fill(v)
 	r.arrivals.Expect(v)
-	d.pool.mix(v.Leg).Expect(v, r.cfg.Without)
-	r.backlog.Expect(v, r.asker(d.req), r.speed)
+	d.pool.Expect(v, r.without)
+	r.backlog.Expect(v, asker(d.req, r.replicas), r.speed)
 	r.prices(d, v)
 	if r.awaiting && len(v.Candidates) > 1 {
 		r.arrivals.ExpectReturns(v, t.Entry.Endpoint, t.Entry.Rest)
@@ -320,8 +359,8 @@ func (r *readers) fill(d *decision, v *pick.View, t *conversation.Found) error {
 // prompt is what the cache needs to know about the request.
 func (r *readers) prompt(d *decision, t *conversation.Found) cache.Prompt {
 	return cache.Prompt{
-		Request: d.req, Size: d.size, TokensPerByte: d.pool.size.TokensPerByte(),
-		Session: t.ID, Known: t.Known, Entry: t.Entry, Repeats: t.Repeats, Answers: d.pool.answers, CountsActive: r.counting,
+		Request: d.req, Size: d.size, TokensPerByte: d.pool.TokensPerByte(),
+		Session: t.ID, Known: t.Known, Entry: t.Entry, Repeats: t.Repeats, Answers: d.pool.Answers(), CountsActive: r.counting,
 	}
 }
 
@@ -383,23 +422,23 @@ func narrow(v *pick.View, ok func(c *pick.Candidate) bool) {
 
 // choose asks the leg's policy if there is a choice. The policy changes nothing before commit.
 func (r *readers) choose(d *decision, v *pick.View) pick.Asked {
-	policy := d.pool.policyFor(v.Leg)
 	switch {
 	case v.Forced != "":
 		return pick.Asked{Choice: pick.Choice{Index: 0, Reason: v.Forced}}
 	case len(v.Candidates) == 1:
 		if v.Home == 0 {
-			return pick.Alone(policy, v, pick.ReasonSession)
+			return d.pool.Only(v, pick.ReasonSession)
 		}
-		return pick.Alone(policy, v, pick.ReasonOnly)
+		return d.pool.Only(v, pick.ReasonOnly)
 	}
-	return pick.Ask(policy, v, d.req)
+	return d.pool.Ask(v, d.req)
 }
 
 // commit reserves the row chosen for a leg, and lets its policy learn from the choice.
 func (r *Router) commit(d *decision, p *placement, made *Decision) {
-	p.choice.Placed(d.req)
 	v, t, choice := p.view, p.who, p.choice.Choice
+	policy := r.pools.Policy(d.pool, v.Leg)
+	p.choice.Placed(policy, d.req)
 	if v.Leg == fleet.LegDecode {
 		for i := range v.Candidates { // for a decode leg, a policy's prefill term is the transfer
 			terms := &v.Candidates[i].Terms
@@ -407,9 +446,9 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 		}
 	}
 	c := &v.Candidates[choice.Index]
-	ep := r.bySlot[c.Slot]
-	made.Endpoint, made.Kind, made.Peer = ep.spec, c.Kind, ep.peer()
-	made.Model, made.Pool, made.Policy = c.Model, d.pool.name, r.policyName(d.pool, v.Leg)
+	ep := r.endpoints.At(c.Slot)
+	made.Endpoint, made.Kind, made.Peer = ep.Spec(), c.Kind, ep.Peer()
+	made.Model, made.Pool, made.Policy = c.Model, d.pool.Name(), r.policyName(d.pool, v.Leg)
 	made.Session, made.FirstTurn, made.NewID = t.ID, v.FirstTurn, v.NewID
 	if conversation.IsKey(t.ID) {
 		made.Session = "" // only another router knows the client's id
@@ -418,7 +457,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	made.PromptTokens, made.CachedTokens = v.PromptTokens, c.CachedTokens
 	made.Leg, made.Why, made.Weighed, made.Gate = v.Leg, d.why, d.weighed, v.Gate
 	if v.Leg == fleet.LegPrefill {
-		made.Handover = ep.report.Handover
+		made.Handover = ep.Handover()
 	}
 	if made.Model == "" || d.req.Model == "" {
 		made.Model = d.req.Model
@@ -427,13 +466,15 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 		made.TTFTMs += d.ready
 	}
 	r.shortlist.See(v)
-	f := r.reserve(d, v, t, ep, made, choice.Index)
-	r.tellReserved(d.req, v, f, choice.Index)
+	f := r.reserve(d, v, t, ep, policy, made, choice.Index)
+	if k, ok := policy.(pick.Keeping); ok {
+		k.Reserved(f.decision.Lease, c, v, d.req)
+	}
 	r.tell(d.req, v, f, t, choice.Index)
 	if d.req.Class == fleet.Turn {
 		r.bind(d, v, t, f, c.Model)
 		if v.Eligible() > 1 && choice.Reason != pick.ReasonWeighed {
-			d.pool.mix(v.Leg).Add(v.FirstTurn, v.PromptTokens-c.CachedTokens)
+			r.pools.Turn(d.pool, v.Leg, v.FirstTurn, v.PromptTokens-c.CachedTokens)
 		}
 	}
 	if r.cfg.Replicas {
@@ -443,9 +484,9 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 }
 
 // policyName is the configured name of the leg's policy.
-func (r *Router) policyName(p *pool, l fleet.Leg) string {
+func (r *Router) policyName(p pool.Pool, l fleet.Leg) string {
 	switch {
-	case !p.parts:
+	case !p.Splits():
 		return r.cfg.PolicyName
 	case l == fleet.LegPrefill:
 		return r.cfg.Disaggregation.PrefillName
@@ -464,10 +505,5 @@ func tried(req *fleet.Request, l fleet.Leg) []string {
 
 // scope is the namespace of a leg's conversations.
 func (d *decision) scope(l fleet.Leg) conversation.Scope {
-	return conversation.Scope{Tenant: d.req.Tenant, Pool: d.pool.nameFor(l)}
-}
-
-// hasRoles reports whether a member has a role, without which nothing is split.
-func hasRoles(members []member) bool {
-	return slices.ContainsFunc(members, func(m member) bool { return m.ep.spec.Role != fleet.RoleBoth })
+	return conversation.Scope{Tenant: d.req.Tenant, Pool: d.pool.Namespace(l)}
 }

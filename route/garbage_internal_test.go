@@ -9,6 +9,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/conversation"
+	"github.com/warmpath/warmpath/route/pool"
 	"github.com/warmpath/warmpath/route/size"
 )
 
@@ -45,13 +46,13 @@ func spoil(d *decision) {
 		}
 		*t = pick.View{Candidates: rows, Home: 77, Parent: 78, Known: 1 << 40, Missed: 9, Watched: -3, FirstTurn: true, Repeats: true, Forced: "junk", PromptTokens: -5}
 	}
-	d.now, d.req, d.pool = time.Unix(1, 0), &fleet.Request{Pin: "junk", Session: "junk"}, &pool{name: "junk"}
+	d.now, d.req, d.pool = time.Unix(1, 0), &fleet.Request{Pin: "junk", Session: "junk"}, pool.Pool{}
 	d.who, d.whoFill = conversation.Found{ID: "junk", Known: true}, conversation.Found{ID: "junk", Known: true}
 	d.size, d.why, d.open, d.decodes, d.ready, d.panicked = size.Prompt{Tokens: -9}, SplitAlways, true, true, 1e9, 5
 	d.weighed = Weighed{WholeMs: -1, SplitMs: -2}
 	d.members = d.members[:cap(d.members)]
 	for i := range d.members {
-		d.members[i] = &member{model: "junk"}
+		d.members[i] = pool.Member{}
 	}
 }
 

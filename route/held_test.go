@@ -100,7 +100,9 @@ func TestHeldBlocksAreCountedOnce(t *testing.T) {
 				}
 			}
 			open = append(open, flying{d.Lease, c.next, chain})
-			for at, ep := range r.endpoints {
+			at := -1
+			for ep := range r.endpoints.All() {
+				at++
 				var want int64
 				mine := map[uint64]bool{}
 				for _, f := range open {
@@ -111,8 +113,8 @@ func TestHeldBlocksAreCountedOnce(t *testing.T) {
 						}
 					}
 				}
-				if want += int64(len(mine) * fleet.BlockBytes / 4); r.cache.Reader().Resident(ep.slot, r.backlog.Reader().Load(ep.slot).ContextTokens) != want {
-					t.Fatalf("endpoint %d keeps %d tokens in its memory, want %d", at, r.cache.Reader().Resident(ep.slot, r.backlog.Reader().Load(ep.slot).ContextTokens), want)
+				if want += int64(len(mine) * fleet.BlockBytes / 4); r.cache.Reader().Resident(ep.Slot(), r.backlog.Reader().Load(ep.Slot()).ContextTokens) != want {
+					t.Fatalf("endpoint %d keeps %d tokens in its memory, want %d", at, r.cache.Reader().Resident(ep.Slot(), r.backlog.Reader().Load(ep.Slot()).ContextTokens), want)
 				}
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/route/cache/reported"
+	"github.com/warmpath/warmpath/route/registry"
 )
 
 // KVApplied is a change in an endpoint's event stream.
@@ -48,27 +49,27 @@ func (KVTokens) event()  {}
 type KVFigures = reported.Figures
 
 // kvApply applies the operations of a stream.
-func (r *Router) kvApply(now time.Time, ep *endpoint, ev *KVApplied) {
+func (r *Router) kvApply(now time.Time, ep registry.Endpoint, ev *KVApplied) {
 	b := reported.Batch{Ops: ev.Ops, Blocks: ev.Blocks, Size: ev.Size}
-	r.say(ep, r.cache.Apply(now, ep.slot, r.backlog.Reader().Load(ep.slot).Requests, &b, ev.Asked))
+	r.say(ep, r.cache.Apply(now, ep.Slot(), r.backlog.Reader().Load(ep.Slot()).Requests, &b, ev.Asked))
 }
 
 // kvHeard applies the state of a stream and reports it.
-func (r *Router) kvHeard(ep *endpoint, ev *KVHeard, to []Change) []Change {
-	if changed := r.cache.Heard(ep.slot, ev.State, ev.Lost, ev.Restart); !changed && ev.Detail == "" {
+func (r *Router) kvHeard(ep registry.Endpoint, ev *KVHeard, to []Change) []Change {
+	if changed := r.cache.Heard(ep.Slot(), ev.State, ev.Lost, ev.Restart); !changed && ev.Detail == "" {
 		return to
 	}
-	told := r.health.Reader().Told(ep.slot)
-	return append(to, Change{Endpoint: ep.spec.Name, From: told, To: told, Detail: "KV events: " + ev.Detail})
+	told := r.health.Reader().Told(ep.Slot())
+	return append(to, Change{Endpoint: ep.Name(), From: told, To: told, Detail: "KV events: " + ev.Detail})
 }
 
 // kvTick finds streams that have fallen silent.
 func (r *Router) kvTick(now time.Time, to []Change) []Change {
-	for _, ep := range r.endpoints {
-		if r.current(ep) && r.cache.Tick(now, ep.slot) {
-			told := r.health.Reader().Told(ep.slot)
+	for ep := range r.endpoints.All() {
+		if r.endpoints.Current(ep) && r.cache.Tick(now, ep.Slot()) {
+			told := r.health.Reader().Told(ep.Slot())
 			to = append(to, Change{
-				Endpoint: ep.spec.Name, From: told, To: told,
+				Endpoint: ep.Name(), From: told, To: told,
 				Detail: "KV events: silent although blocks must have been stored; cached tokens are taken from answers until events arrive again",
 			})
 		}
@@ -82,6 +83,6 @@ func (r *Router) kvTokens(ev *KVTokens) {
 		Lease: ev.Lease, Open: r.flight(ev.Lease) != nil, Tokens: ev.Tokens, Salt: ev.Salt, Extra: ev.Extra,
 	})
 	if len(news) > 0 {
-		r.say(r.bySlot[slot], news)
+		r.say(r.endpoints.At(slot), news)
 	}
 }

@@ -27,7 +27,7 @@ func newWire(t *testing.T) *wire {
 
 // teach shows a decoder's transfers at this ms per token over a shared link, and returns what was learnt.
 func (w *wire) teach(name string, perToken, fixed float64) backlog.Transfer {
-	slot := w.byName[name].slot
+	slot := w.endpoints.Named(name).Slot()
 	w.speed.Drop(slot)
 	w.speed.Enter(slot)
 	for i := range 400 {
@@ -46,7 +46,7 @@ func (w *wire) teach(name string, perToken, fixed float64) backlog.Transfer {
 
 // teachPrompts shows an endpoint's prefill times.
 func (w *wire) teachPrompts(name string, perToken, fixed float64) {
-	slot := w.byName[name].slot
+	slot := w.endpoints.Named(name).Slot()
 	for i := range 400 {
 		tokens := 500 + (i*7919)%4000
 		j := backlog.Job{Work: backlog.Work{Slot: slot, Class: fleet.Turn}, Prefill: int64(tokens), Alone: true, First: w.now}
@@ -96,7 +96,7 @@ func TestReplacedEngineHasItsOwnLink(t *testing.T) {
 		{Name: "p", URL: "http://p", Weight: 1, Role: fleet.RolePrefill}, {Name: "d", URL: "http://d2", Weight: 1, Role: fleet.RoleDecode},
 	}})
 	w.Observe(w.now, Probed{Endpoint: "d", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
-	d := w.byName["d"].slot
+	d := w.endpoints.Named("d").Slot()
 	if got := w.backlog.Reader().LinkMs(w.now, d, w.teach("d", 0.05, 10), 1000, 0); got != 0 {
 		t.Errorf("what goes to the old engine is %.0f ms in the way", got)
 	}
@@ -118,7 +118,7 @@ func TestReplacedEngineHasItsOwnLink(t *testing.T) {
 // TestStallIsForgotten: transfers that wait for a hanging decoder teach little about its link, however many.
 func TestStallIsForgotten(t *testing.T) {
 	w := newWire(t)
-	d := w.byName["d"].slot
+	d := w.endpoints.Named("d").Slot()
 	lone := func(i int) {
 		tokens := 500 + (i*7919)%4000
 		p := w.hand(w.decide(tokens))
@@ -174,8 +174,8 @@ func TestLinkIsCharged(t *testing.T) {
 	known := func() (link backlog.Transfer) {
 		w.teach("far", 0.01, 10_000)
 		link = w.teach("d", 0.01, 10)
-		w.speed.Drop(r.byName["p"].slot)
-		w.speed.Enter(r.byName["p"].slot)
+		w.speed.Drop(r.endpoints.Named("p").Slot())
+		w.speed.Enter(r.endpoints.Named("p").Slot())
 		w.teachPrompts("p", 0.1, 10)
 		w.teachPrompts("d", 0.1, 10)
 		w.teachPrompts("far", 0.1, 10_000)
@@ -272,7 +272,7 @@ func TestDecodeLegIsChargedForTheLink(t *testing.T) {
 func TestPlacesAreNoLink(t *testing.T) {
 	w := newWire(t)
 	w.Observe(w.now, Probed{Endpoint: "d", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}, Slots: 4}})
-	d := w.byName["d"].slot
+	d := w.endpoints.Named("d").Slot()
 	w.teach("d", 0.01, 10)
 	var answered []Plan
 	for range 4 {

@@ -88,7 +88,7 @@ func TestListsAreSummed(t *testing.T) {
 	if got := w.ask(listRequest("b", two, [2]int{9, 320}), fleet.OK, fleet.Usage{}); got != 304 {
 		t.Errorf("of one that came alone: %d tokens cached, want 304", got)
 	}
-	if n := w.r.cache.Reader().Restarts(w.r.byName["a"].slot); n != 0 {
+	if n := w.r.cache.Reader().Restarts(w.r.endpoints.Named("a").Slot()); n != 0 {
 		t.Errorf("%d restarts are taken from the usage of several prompts", n)
 	}
 }

@@ -6,9 +6,9 @@ import "github.com/warmpath/warmpath/fleet"
 // this is not a configuration error.
 func (r *Router) lonely() string {
 	var all []fleet.Endpoint
-	for _, ep := range r.endpoints {
-		if !ep.gone {
-			all = append(all, ep.spec)
+	for ep := range r.endpoints.All() {
+		if !ep.Gone() {
+			all = append(all, ep.Spec())
 		}
 	}
 	if err := fleet.CheckRoles(all); err != nil {
@@ -17,8 +17,8 @@ func (r *Router) lonely() string {
 	for _, m := range r.Models() {
 		var serve []fleet.Endpoint
 		for _, name := range m.Endpoints {
-			if ep := r.byName[name]; ep != nil && !ep.gone {
-				serve = append(serve, ep.spec)
+			if ep := r.endpoints.Named(name); ep.Exists() && !ep.Gone() {
+				serve = append(serve, ep.Spec())
 			}
 		}
 		if err := fleet.CheckRoles(serve); err != nil {
@@ -34,8 +34,8 @@ func (r *Router) Roles() bool {
 	if r.cfg.Disaggregation.When == WhenFree {
 		return true
 	}
-	for _, ep := range r.endpoints {
-		if ep.spec.Role != fleet.RoleBoth {
+	for ep := range r.endpoints.All() {
+		if ep.Role() != fleet.RoleBoth {
 			return true
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/health"
+	"github.com/warmpath/warmpath/route/pool"
+	"github.com/warmpath/warmpath/route/registry"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -20,24 +22,24 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	switch ev := ev.(type) {
 	case Declared:
 		e.Changes, e.Gone = r.declare(now, &ev)
-		for _, ep := range r.endpoints {
+		for ep := range r.endpoints.All() {
 			r.describeShort(now, ep)
 		}
 	case Probed:
-		if ep := r.byName[ev.Endpoint]; ep != nil {
+		if ep := r.endpoints.Named(ev.Endpoint); ep.Exists() {
 			r.probe(now, ep, &ev.Report)
 			e.Changes = r.changes(now, ep, e.Changes)
 			r.describeShort(now, ep)
 		}
 	case Drain:
-		if ep := r.byName[ev.Endpoint]; ep != nil && ep.draining == ev.Off {
-			ep.draining = !ev.Off
+		if ep := r.endpoints.Named(ev.Endpoint); ep.Exists() && ep.Draining() == ev.Off {
+			r.registry.Drain(ep, !ev.Off)
 			r.describeShort(now, ep)
 			detail := "draining: no new traffic"
 			if ev.Off {
 				detail = "takes traffic again"
 			}
-			told := r.health.Reader().Told(ep.slot)
+			told := r.health.Reader().Told(ep.Slot())
 			e.Changes = append(e.Changes, Change{Endpoint: ev.Endpoint, From: told, To: told, Detail: detail})
 		}
 	case FirstByte:
@@ -55,19 +57,19 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	case Signs:
 		e.Changes = r.signs(now, &ev, e.Changes)
 	case Finished:
-		var ep *endpoint
+		var ep registry.Endpoint
 		if f := r.flight(ev.Lease); f != nil {
 			ep = f.ep
 		}
-		if e.Ended = r.finish(now, &ev); ep != nil && r.current(ep) {
+		if e.Ended = r.finish(now, &ev); ep.Exists() && r.endpoints.Current(ep) {
 			e.Changes = r.changes(now, ep, e.Changes)
 		}
 	case KVApplied:
-		if ep := r.byName[ev.Endpoint]; ep != nil {
+		if ep := r.endpoints.Named(ev.Endpoint); ep.Exists() {
 			r.kvApply(now, ep, &ev)
 		}
 	case KVHeard:
-		if ep := r.byName[ev.Endpoint]; ep != nil {
+		if ep := r.endpoints.Named(ev.Endpoint); ep.Exists() {
 			e.Changes = r.kvHeard(ep, &ev, e.Changes)
 		}
 	case KVTick:
@@ -77,9 +79,8 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	case Configured:
 		r.configure(ev.Config, ev.Policies)
 	case Closed:
-		p := r.pool(ev.Model)
-		for _, pool := range [...]string{p.name, p.name + prefillSide} {
-			key := session.KeyOf(ev.Tenant, pool, ev.Session)
+		for _, scope := range [...]string{ev.Model, pool.PrefillNamespace(ev.Model)} {
+			key := session.KeyOf(ev.Tenant, scope, ev.Session)
 			r.conversations.ForgetKey(key)
 			r.tellNews(News{Kind: NewsClosed, Conversation: key})
 		}
@@ -92,7 +93,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		r.backlog.SetClock(ev.Ahead)
 	case Tick:
 	}
-	r.refreshPools()
+	r.pools.Refresh()
 	e.Called = r.dispatch(now)
 	e.News = r.others.news
 	return e
@@ -103,8 +104,8 @@ func (r *Router) dispatch(now time.Time) []fleet.Lease {
 	r.called = r.called[:0]
 	r.dispatched = r.backlog.Dispatch(now, r.speed.Reader(), r.dispatched[:0])
 	for _, s := range r.dispatched {
-		if ep := r.bySlot[s.Slot]; s.Ms > 0 {
-			r.arrivals.Spend(now, ep.slot, s.Ms)
+		if ep := r.endpoints.At(s.Slot); s.Ms > 0 {
+			r.arrivals.Spend(now, ep.Slot(), s.Ms)
 		}
 		lease := r.flights[s.N].decision.Lease
 		r.called = append(r.called, lease)
@@ -114,9 +115,9 @@ func (r *Router) dispatch(now time.Time) []fleet.Lease {
 }
 
 // changes appends an endpoint's changes of state, each once.
-func (r *Router) changes(now time.Time, ep *endpoint, to []Change) []Change {
-	r.health.Changes(now, ep.slot, func(c health.Change) {
-		to = append(to, Change{Endpoint: ep.spec.Name, From: c.From, To: c.To, Detail: c.Detail})
+func (r *Router) changes(now time.Time, ep registry.Endpoint, to []Change) []Change {
+	r.health.Changes(now, ep.Slot(), func(c health.Change) {
+		to = append(to, Change{Endpoint: ep.Name(), From: c.From, To: c.To, Detail: c.Detail})
 	})
 	return to
 }
@@ -125,46 +126,47 @@ func (r *Router) changes(now time.Time, ep *endpoint, to []Change) []Change {
 // requests at older addresses.
 func (r *Router) Status(now time.Time) []EndpointStatus {
 	caches := r.cache.Reader()
-	out := make([]EndpointStatus, 0, len(r.endpoints))
+	out := make([]EndpointStatus, 0, r.endpoints.Len())
 	judged := r.health.Reader()
-	for _, ep := range r.endpoints {
-		if !r.current(ep) {
+	for ep := range r.endpoints.All() {
+		if !r.endpoints.Current(ep) {
 			continue
 		}
 		s := EndpointStatus{
-			Endpoint: ep.spec, Kind: ep.kind(), Source: ep.source, State: judged.State(now, ep.slot),
-			Draining: ep.draining, Gone: ep.gone, Ramp: judged.Ramp(now, ep.slot), Load: r.backlog.Reader().Load(ep.slot), Report: ep.report,
-			Models: ep.models(), Requests: ep.requests, Failures: judged.Failures(ep.slot), Silent: judged.IsSilent(now, ep.slot), CacheLosses: caches.Restarts(ep.slot), KV: caches.Figures(ep.slot),
-			CacheTokens: caches.Capacity(ep.slot),
-			CacheFilled: caches.Filled(ep.slot),
+			Endpoint: ep.Spec(), Kind: ep.Kind(), Source: ep.Source(), State: judged.State(now, ep.Slot()),
+			Draining: ep.Draining(), Gone: ep.Gone(), Ramp: judged.Ramp(now, ep.Slot()), Load: r.backlog.Reader().Load(ep.Slot()), Report: ep.Report(),
+			Models: ep.Models(), Requests: ep.Requests(), Failures: judged.Failures(ep.Slot()), Silent: judged.IsSilent(now, ep.Slot()), CacheLosses: caches.Restarts(ep.Slot()), KV: caches.Figures(ep.Slot()),
+			CacheTokens: caches.Capacity(ep.Slot()),
+			CacheFilled: caches.Filled(ep.Slot()),
 		}
-		if perToken := r.speed.Reader().Learnt(ep.slot); perToken > 0 {
+		if perToken := r.speed.Reader().Learnt(ep.Slot()); perToken > 0 {
 			s.PrefillPerSec = 1000 / perToken
 		}
-		if t, ok := r.speed.Reader().LearntTransfer(ep.slot); ok {
+		if t, ok := r.speed.Reader().LearntTransfer(ep.Slot()); ok {
 			s.TransferMs, s.TransferPerSec = t.FixedMs, 1000/t.MsPerToken
 		}
-		s.Detail, s.Until = judged.Why(ep.slot, s.State), judged.Until(ep.slot, s.State)
+		s.Detail, s.Until = judged.Why(ep.Slot(), s.State), judged.Until(ep.Slot(), s.State)
 		out = append(out, s)
 	}
-	for _, ep := range r.endpoints {
-		if r.current(ep) {
+	for ep := range r.endpoints.All() {
+		if r.endpoints.Current(ep) {
 			continue
 		}
 		for i := range out {
-			if out[i].Endpoint.Name == ep.spec.Name {
-				out[i].Load.Add(r.backlog.Reader().Load(ep.slot))
+			if out[i].Endpoint.Name == ep.Name() {
+				out[i].Load.Add(r.backlog.Reader().Load(ep.Slot()))
 			}
 		}
 	}
 	return out
 }
 
-// Each calls f with each endpoint, in order of declaration, as Status has it. f must not keep or change it.
+// Each calls f with each endpoint, in order of declaration, as Status has it. f must not keep it.
 func (r *Router) Each(f func(*fleet.Endpoint)) {
-	for _, ep := range r.endpoints {
-		if r.current(ep) {
-			f(&ep.spec)
+	for ep := range r.endpoints.All() {
+		if r.endpoints.Current(ep) {
+			spec := ep.Spec()
+			f(&spec)
 		}
 	}
 }
@@ -172,8 +174,8 @@ func (r *Router) Each(f func(*fleet.Endpoint)) {
 // Ready reports whether at least one endpoint is up and takes traffic; otherwise why says what is wrong.
 func (r *Router) Ready(now time.Time) (ok bool, why string) {
 	var excuses []string
-	for _, ep := range r.endpoints {
-		if ep.gone || !ep.spec.Role.Takes(fleet.LegWhole) {
+	for ep := range r.endpoints.All() {
+		if ep.Gone() || !ep.Role().Takes(fleet.LegWhole) {
 			continue
 		}
 		if rank := r.see.usable(now, ep, 0, false); rank == health.Fit || rank == health.Strained {
@@ -200,30 +202,30 @@ func (r *Router) unseenPrefillers(now time.Time) string {
 	if r.cfg.Disaggregation.When == WhenNever {
 		return ""
 	}
-	var unseen []*endpoint
+	var unseen []registry.Endpoint
 	served, fit := map[string]bool{}, map[string]bool{} // models of the decoders now, and of the fit prefillers; "" is any
-	for _, ep := range r.endpoints {
-		if ep.gone {
+	for ep := range r.endpoints.All() {
+		if ep.Gone() {
 			continue
 		}
 		rank := r.see.usable(now, ep, 0, false)
-		switch prefills := ep.spec.Role == fleet.RolePrefill; {
+		switch prefills := ep.Role() == fleet.RolePrefill; {
 		case rank == health.Fit || rank == health.Strained:
 			of := served
 			if prefills {
 				of = fit
 			}
-			for _, m := range ep.modelNames() {
+			for _, m := range ep.ModelNames() {
 				of[m] = true
 			}
-		case prefills && rank < health.Unfit && r.health.Reader().State(now, ep.slot) == fleet.StateUnknown:
+		case prefills && rank < health.Unfit && r.health.Reader().State(now, ep.Slot()) == fleet.StateUnknown:
 			unseen = append(unseen, ep)
 		}
 	}
 	maps.DeleteFunc(served, func(m string, _ bool) bool { return fit[m] })
 	var waits []string
 	for _, ep := range unseen {
-		if m := ep.modelNames(); len(served) > 0 && m[0] == "" || slices.ContainsFunc(m, func(m string) bool { return served[m] }) {
+		if m := ep.ModelNames(); len(served) > 0 && m[0] == "" || slices.ContainsFunc(m, func(m string) bool { return served[m] }) {
 			waits = append(waits, r.see.excuse(now, ep, &fleet.Request{}, fleet.LegPrefill))
 		}
 	}

@@ -11,11 +11,13 @@ import (
 	"github.com/warmpath/warmpath/route/backlog"
 	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
+	"github.com/warmpath/warmpath/route/pool"
+	"github.com/warmpath/warmpath/route/registry"
 	"github.com/warmpath/warmpath/session"
 )
 
 // NameHash is the form in which news name endpoints and pools.
-func NameHash(name string) uint64 { return xxh3.HashString(name) }
+func NameHash(name string) uint64 { return registry.NameHash(name) }
 
 // tenantHash is the form in which news name a tenant; 0 for the default one.
 func tenantHash(tenant string) uint64 {
@@ -74,7 +76,7 @@ func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f 
 	p := &r.others.placed[n]
 	j := r.backlog.Reader().Job(f.index)
 	*p = Placed{
-		Endpoint: f.ep.key, Pool: NameHash(f.pool.name), Class: f.class, Leg: f.leg, Stream: j.Stream, Waits: j.Queued,
+		Endpoint: f.ep.Key(), Pool: NameHash(f.pool.Name()), Class: f.class, Leg: f.leg, Stream: j.Stream, Waits: j.Queued,
 		FirstTurn: v.FirstTurn, Again: len(tried(d.req, v.Leg)) > 0, Repeats: t.Repeats,
 		PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens, OutputTokens: v.OutputTokens, MaxTokens: d.req.MaxTokens,
 		PromptBytes: f.promptBytes, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(d.req.Tenant), Standing: j.Standing, Chain: r.cache.Reader().Chain(f.index),
@@ -101,7 +103,7 @@ func (r *Router) Open(tell func(news []News)) {
 		}
 		j := r.backlog.Reader().Job(f.index)
 		p := Placed{
-			Endpoint: f.ep.key, Pool: NameHash(f.pool.name), Class: f.class, Leg: f.leg, Stream: j.Stream, Waits: j.Queued,
+			Endpoint: f.ep.Key(), Pool: NameHash(f.pool.Name()), Class: f.class, Leg: f.leg, Stream: j.Stream, Waits: j.Queued,
 			PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens, OutputTokens: j.OutputTokens, MaxTokens: j.MaxTokens,
 			PromptBytes: f.promptBytes, Again: true, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(f.tenant), Standing: j.Standing,
 			Chain: r.cache.Reader().Chain(f.index), Conversation: f.conversation.Heard(),
@@ -153,7 +155,7 @@ func (r *Router) elsewhere(now time.Time, ev *Elsewhere) {
 	case NewsTransferring:
 		r.backlog.Transferring(at, f.index, r.speed.Reader())
 	case NewsHolding:
-		r.conversations.RespondKey(now, n.Response, f.ep.spec.Name, f.leader())
+		r.conversations.RespondKey(now, n.Response, f.ep.Name(), f.leader())
 	case NewsEnded:
 		r.endElsewhere(now, at, f, n)
 	}
@@ -177,9 +179,9 @@ func (f *flight) leader() string {
 // heard applies a request placed by another router: it writes what Decide would have written, without deciding.
 func (r *Router) heard(now, at time.Time, ev *Elsewhere) {
 	h, o := ev.News.Placed, &r.others
-	ep, from := r.byKey[h.Endpoint], o.peers[ev.Peer]
+	ep, from := r.endpoints.Keyed(h.Endpoint), o.peers[ev.Peer]
 	name := peerLease{ev.Peer, ev.News.Lease}
-	if _, known := o.leases[name]; known || ep == nil || from == nil && len(o.peers) >= mostPeers || from != nil && from.leases >= mostPeerLeases {
+	if _, known := o.leases[name]; known || !ep.Exists() || from == nil && len(o.peers) >= mostPeers || from != nil && from.leases >= mostPeerLeases {
 		if !known {
 			o.lost++
 		}
@@ -190,7 +192,8 @@ func (r *Router) heard(now, at time.Time, ev *Elsewhere) {
 		o.peers[ev.Peer] = from
 	}
 	from.leases++
-	ep.worked, r.worked = true, true
+	r.registry.Worked(ep)
+	r.worked = true
 	p := r.poolOf(h.Pool)
 	f := r.newFlight()
 	i := f.index
@@ -201,8 +204,8 @@ func (r *Router) heard(now, at time.Time, ev *Elsewhere) {
 	f.decision.PromptTokens, f.decision.CachedTokens, f.decision.Leg = h.PromptTokens, h.CachedTokens, h.Leg
 	rates := r.speed.Reader()
 	queued := r.backlog.Open(at, i, backlog.Work{
-		Slot: ep.slot, Class: h.Class, Leg: h.Leg, Stream: h.Stream, PromptTokens: h.PromptTokens, CachedTokens: h.CachedTokens,
-		OutputTokens: h.OutputTokens, MaxTokens: h.MaxTokens, MsPerToken: rates.MsPerToken(ep.slot), ReadyMs: h.ReadyMs,
+		Slot: ep.Slot(), Class: h.Class, Leg: h.Leg, Stream: h.Stream, PromptTokens: h.PromptTokens, CachedTokens: h.CachedTokens,
+		OutputTokens: h.OutputTokens, MaxTokens: h.MaxTokens, MsPerToken: rates.MsPerToken(ep.Slot()), ReadyMs: h.ReadyMs,
 		Foreign: true, Waits: h.Waits, Key: h.Key, Origin: ev.Peer, Seq: h.Seq,
 		Asker: backlog.Asker{Tenant: tenantMark(h.Tenant), Standing: h.Standing},
 	}, rates).Queued
@@ -212,23 +215,27 @@ func (r *Router) heard(now, at time.Time, ev *Elsewhere) {
 	r.describeShort(now, ep)
 	turn := h.Class == fleet.Turn
 	if turn {
-		r.arrivals.Turn(now, ep.slot)
+		r.arrivals.Turn(now, ep.Slot())
 	}
 	r.conversations.Hear(now, c)
 	entry, known := r.conversations.Reader().Recall(now, c)
 	r.cache.Hear(now, i, &cache.Heard{
-		Slot: ep.slot, Name: ep.spec.Name, Leg: h.Leg, Turn: turn, PromptTokens: h.PromptTokens, CachedTokens: h.CachedTokens,
-		Bytes: h.TextBytes, Chain: h.Chain, TokensPerByte: p.size.TokensPerByte(), Known: known, Entry: entry, Repeats: h.Repeats,
-	}, r.backlog.Reader().Load(ep.slot).ContextTokens)
+		Slot: ep.Slot(), Name: ep.Name(), Leg: h.Leg, Turn: turn, PromptTokens: h.PromptTokens, CachedTokens: h.CachedTokens,
+		Bytes: h.TextBytes, Chain: h.Chain, TokensPerByte: p.TokensPerByte(), Known: known, Entry: entry, Repeats: h.Repeats,
+	}, r.backlog.Reader().Load(ep.Slot()).ContextTokens)
 	if !turn {
 		return
 	}
-	if l, ok := p.policyFor(h.Leg).(pick.Hearing); ok {
-		l.Heard(&pick.Heard{Slot: ep.slot, Key: ep.key, FirstTurn: h.FirstTurn})
+	if l, ok := r.pools.Policy(p, h.Leg).(pick.Hearing); ok {
+		l.Heard(&pick.Heard{Slot: ep.Slot(), Key: ep.Key(), FirstTurn: h.FirstTurn})
 	}
-	p.mix(h.Leg).Add(h.FirstTurn, h.PromptTokens-h.CachedTokens)
+	r.pools.Turn(p, h.Leg, h.FirstTurn, h.PromptTokens-h.CachedTokens)
 	if c.Key != (session.Key{}) {
-		f.conversation = r.conversations.BindHeard(now, c, r.bound(now, &entry, f, p.modelAt(ep), h.Again))
+		model := ""
+		if m, ok := p.MemberAt(ep); ok {
+			model = m.Model()
+		}
+		f.conversation = r.conversations.BindHeard(now, c, r.bound(now, &entry, f, model, h.Again))
 	}
 }
 
@@ -241,7 +248,7 @@ func (r *Router) sentElsewhere(now, at time.Time, f *flight) {
 
 func (r *Router) sendElsewhere(now, at time.Time, f *flight) {
 	if took := r.backlog.SentElsewhere(at, f.index, r.speed.Reader()); took > 0 {
-		r.arrivals.Spend(now, f.ep.slot, took)
+		r.arrivals.Spend(now, f.ep.Slot(), took)
 	}
 }
 
@@ -260,29 +267,19 @@ func (r *Router) peerGone(now time.Time, id uint64) {
 }
 
 // poolOf is the pool whose name has a hash; the pool of all endpoints if it is unknown here.
-func (r *Router) poolOf(hash uint64) *pool {
+func (r *Router) poolOf(hash uint64) pool.Pool {
 	o := &r.others
 	name, ok := o.pools[hash]
-	if !ok || o.at != r.generation {
-		o.at = r.generation
+	if !ok || o.at != r.endpoints.Generation() {
+		o.at = r.endpoints.Generation()
 		clear(o.pools)
-		o.pools[NameHash("")], o.pools[NameHash(anyPool)] = "", anyPool
-		for _, n := range r.names() {
+		o.pools[NameHash("")], o.pools[NameHash(pool.Any)] = "", pool.Any
+		for _, n := range r.pools.Reader().Names() {
 			o.pools[NameHash(n)] = n
 		}
 		name = o.pools[hash]
 	}
-	p := r.pool(name)
-	r.keepPool(p)
+	p := r.pools.Reader().Named(name)
+	r.pools.Keep(p)
 	return p
-}
-
-// modelAt is the name under which an endpoint serves the pool's requests.
-func (p *pool) modelAt(ep *endpoint) string {
-	for i := range p.members {
-		if p.members[i].ep == ep {
-			return p.members[i].model
-		}
-	}
-	return ""
 }

@@ -1,15 +1,17 @@
 // Package route decides where requests go. A Router gets the time, the requests and the events, and returns decisions.
 //
 // It owns the order of steps: which endpoints may take a request, which rooms fill in what is known of them, when a request is
-// split, and what each event changes in which order. It owns the declared endpoints, the pools by model, and the leases. Learnt
-// state belongs to the packages below it, one kind each. It promises that only the last step of a decision writes, and that
+// split, and what each event changes in which order. It owns the leases. Everything
+// else belongs to the packages below it, one kind each. It promises that only the last step of a decision writes, and that
 // each lease ends once. It does no I/O, reads no clock and stores no text: the live router and the simulator run the same code.
 package route
 
 import (
 	"math/rand/v2"
+	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/arrivals"
 	"github.com/warmpath/warmpath/route/backlog"
@@ -18,21 +20,27 @@ import (
 	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/health"
+	"github.com/warmpath/warmpath/route/pool"
+	"github.com/warmpath/warmpath/route/registry"
 	"github.com/warmpath/warmpath/route/shortlist"
 	"github.com/warmpath/warmpath/route/speed"
+	"github.com/warmpath/warmpath/route/split"
 )
 
 // Router is the state machine that decides. It gets the time, the requests and the events; it does no I/O, reads no clock and
 // stores no text. It is not safe for concurrent use (package live wraps it).
 type Router struct {
-	registry
-	see readers // read-only view for the steps of a decision
+	cfg *Config
+	see readers // what the steps of a decision see
 
 	flights []flight // indexed by the low half of a Lease
 	free    []uint32 // free indexes of flights
 	open    int
 
 	// The rooms.
+	registry      *registry.Table
+	endpoints     registry.Reader // of registry
+	pools         *pool.Table
 	conversations *conversation.Table
 	health        *health.Table
 	budget        *budget.Budget
@@ -50,6 +58,8 @@ type Router struct {
 
 	others others // other routers of the fleet
 
+	restored restored // from a snapshot
+
 	walk   walk // of the current snapshot
 	worked bool // there was a request, of this router or another
 
@@ -58,30 +68,12 @@ type Router struct {
 	queueRefused              uint64 // requests rejected because the queue was full
 }
 
-// registry holds the declared endpoints and the pools by model.
-type registry struct {
-	cfg *Config
-
-	endpoints []*endpoint // in order of declaration; those that left stay until their last lease ends
-	byName    map[string]*endpoint
-	byKey     map[uint64]*endpoint // by the hash of their names
-	bySlot    []*endpoint          // nil for a free slot
-	freeSlots []int                // free slots, to be reused
-	slots     int                  // number of slots ever used
-
-	generation uint64 // counts changes of models and endpoints
-	refreshed  uint64 // generation of the pools' members
-	pools      map[string]*pool
-	keptPools  []*pool // the same in order of creation
-	aliases    map[string][]string
-
-	restored restored // from a snapshot
-}
-
-// readers is what all steps of a decision but the last may use: the registry, and the Reader of each room. They write to no
-// room; their results are in the decision.
+// readers is what the steps of a decision see, all but the last: the Reader of each room, and settings. Each decision has a copy.
+// So the compiler refuses that such a step changes a room, and what it changes here ends with the decision.
 type readers struct {
-	*registry
+	endpoints     registry.Reader
+	pools         pool.Reader
+	budget        budget.Reader
 	conversations conversation.Reader
 	health        health.Reader
 	cache         cache.Reader
@@ -90,8 +82,14 @@ type readers struct {
 	backlog       backlog.Reader
 	shortlist     shortlist.Reader
 
-	counting bool // a policy uses them, see pick.Counting
-	awaiting bool // a policy uses returns, see pick.Awaiting
+	rule       split.Rule
+	noFallback bool          // see Disaggregation
+	shortlists int           // see Config.Shortlist
+	staleAfter time.Duration // see Config
+	replicas   bool          // see Config
+	without    ablation.Set
+	counting   bool // a policy uses them, see pick.Counting
+	awaiting   bool // a policy uses returns, see pick.Awaiting
 }
 
 // New returns a router. It panics on a Config that does not pass Validate.
@@ -103,8 +101,11 @@ func New(c Config) *Router {
 	if err := c.Validate(); err != nil {
 		panic("route: " + err.Error())
 	}
+	declared := registry.New()
 	r := &Router{
-		registry:      registry{cfg: &c, byName: map[string]*endpoint{}, byKey: map[uint64]*endpoint{}, pools: map[string]*pool{}, aliases: map[string][]string{}},
+		registry:      declared,
+		endpoints:     declared.Reader(),
+		pools:         pool.New(declared.Reader(), c.pools()),
 		health:        health.New(c.health()),
 		conversations: conversation.New(c.conversations()),
 		cache:         cache.New(c.Without),
@@ -114,14 +115,9 @@ func New(c Config) *Router {
 		budget:        budget.New(c.budget()),
 		others:        others{peers: map[uint64]*peer{}, leases: map[peerLease]uint32{}, pools: map[uint64]string{}},
 	}
-	r.see = readers{
-		registry: &r.registry, conversations: r.conversations.Reader(), health: r.health.Reader(), cache: r.cache.Reader(),
-		speed: r.speed.Reader(), arrivals: r.arrivals.Reader(), backlog: r.backlog.Reader(),
-		shortlist: r.shortlist.Reader(),
-	}
 	r.pad.pcg = rand.NewPCG(0, 0)
 	r.pad.rng = rand.New(r.pad.pcg)
-	r.derive()
+	r.derive(&c)
 	return r
 }
 
@@ -131,29 +127,37 @@ func (r *Router) configure(c Config, policies bool) {
 	if err := c.Validate(); err != nil {
 		panic("route: " + err.Error())
 	}
-	r.cfg = &c
 	r.health.SetConfig(c.health())
 	r.conversations.SetConfig(c.conversations())
 	r.backlog.SetConfig(c.backlog())
 	r.budget.SetConfig(c.budget())
-	r.derive()
-	if policies {
-		for _, p := range r.keptPools {
-			p.policy, p.prefill = nil, nil
-		}
-	}
-	r.generation++ // aliases and the rules for splitting determine the members of pools
+	r.pools.SetConfig(c.pools(), policies)
+	r.derive(&c)
+	r.registry.Changed() // aliases and the rules for splitting determine the members of pools
 }
 
-// derive computes the state that depends on the configuration.
-func (r *Router) derive() {
-	r.see.counting, r.see.awaiting = r.cfg.Counting, r.cfg.Awaiting
-	r.see.wants(r.cfg.Policy())
-	r.see.wants(r.cfg.Disaggregation.Prefill())
-	r.see.wants(r.cfg.Disaggregation.Decode())
-	clear(r.aliases)
-	for _, a := range r.cfg.Aliases {
-		r.aliases[a.Name] = a.Models
+// derive sets the configuration and what depends on it.
+func (r *Router) derive(c *Config) {
+	r.cfg = c
+	r.see = readers{
+		endpoints: r.endpoints, pools: r.pools.Reader(), budget: r.budget.Reader(), conversations: r.conversations.Reader(),
+		health: r.health.Reader(), cache: r.cache.Reader(), speed: r.speed.Reader(), arrivals: r.arrivals.Reader(),
+		backlog: r.backlog.Reader(), shortlist: r.shortlist.Reader(),
+		rule: c.Disaggregation.rule(), noFallback: c.Disaggregation.NoFallback, shortlists: c.Shortlist, staleAfter: c.StaleAfter,
+		replicas: c.Replicas, without: c.Without, counting: c.Counting, awaiting: c.Awaiting,
+	}
+	for _, make := range [...]func() pick.Policy{c.Policy, c.Disaggregation.Prefill, c.Disaggregation.Decode} {
+		r.see.wants(make())
+	}
+}
+
+// wants notes which optional columns a policy uses.
+func (r *readers) wants(p pick.Policy) {
+	if c, ok := p.(pick.Counting); ok && c.CountsBlocks() {
+		r.counting = true
+	}
+	if a, ok := p.(pick.Awaiting); ok && a.AwaitsReturns() {
+		r.awaiting = true
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/registry"
 )
 
 // An engine may stop computing while its server goes on: a collective operation of several GPUs that never ends, a hanging
@@ -12,14 +13,14 @@ import (
 
 // signs records the signs of life of running streams, and ejects silent endpoints with overdue answers.
 func (r *Router) signs(now time.Time, ev *Signs, to []Change) []Change {
-	for _, ep := range r.endpoints {
-		if !r.current(ep) {
+	for ep := range r.endpoints.All() {
+		if !r.endpoints.Current(ep) {
 			continue
 		}
-		if at, ok := ev.At[ep.spec.Name]; ok {
-			r.health.Alive(ep.slot, at)
+		if at, ok := ev.At[ep.Name()]; ok {
+			r.health.Alive(ep.Slot(), at)
 		}
-		if r.cfg.Silent >= 0 && r.backlog.Reader().Load(ep.slot).Requests > 0 && !r.health.Reader().IsSilent(now, ep.slot) && r.health.Reader().Quiet(now, ep.slot) >= r.cfg.Silent {
+		if r.cfg.Silent >= 0 && r.backlog.Reader().Load(ep.Slot()).Requests > 0 && !r.health.Reader().IsSilent(now, ep.Slot()) && r.health.Reader().Quiet(now, ep.Slot()) >= r.cfg.Silent {
 			r.listen(now, ep)
 		}
 		to = r.changes(now, ep, to)
@@ -28,21 +29,21 @@ func (r *Router) signs(now time.Time, ev *Signs, to []Change) []Change {
 }
 
 // listen ejects an endpoint that has been silent for a while with an answer overdue.
-func (r *Router) listen(now time.Time, ep *endpoint) {
-	w := r.backlog.Reader().Overdue(now, ep.slot)
-	if !w.Late || ep.filledBy(w.Wholes) {
+func (r *Router) listen(now time.Time, ep registry.Endpoint) {
+	w := r.backlog.Reader().Overdue(now, ep.Slot())
+	if !w.Late || filled(ep, w.Wholes) {
 		return
 	}
 	waited := now.Sub(w.Since).Round(time.Second)
-	r.health.Silent(now, ep.slot, w.Jobs, waited)
+	r.health.Silent(now, ep.Slot(), w.Jobs, waited)
 	r.describeShort(now, ep)
 }
 
-// filledBy reports whether this many non-streamed answers of unknown length occupy all slots of an endpoint: further requests
+// filled reports whether this many non-streamed answers of unknown length occupy all slots of an endpoint: further requests
 // then wait for them without any data. Engines that do not report slots have many, except those made for one user.
-func (e *endpoint) filledBy(wholes int) bool {
-	places := e.places()
-	if k := e.kind(); places == 0 && (k == fleet.KindLlamaCpp || k == fleet.KindOllama) {
+func filled(e registry.Endpoint, wholes int) bool {
+	places := e.Places()
+	if k := e.Kind(); places == 0 && (k == fleet.KindLlamaCpp || k == fleet.KindOllama) {
 		places = 1
 	}
 	return places > 0 && wholes >= places

@@ -7,7 +7,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
-	"github.com/warmpath/warmpath/route/size"
+	"github.com/warmpath/warmpath/route/pool"
+	"github.com/warmpath/warmpath/route/registry"
 	"github.com/warmpath/warmpath/route/speed"
 	"github.com/warmpath/warmpath/session"
 )
@@ -35,14 +36,7 @@ type LearntEndpoint struct {
 }
 
 // LearntPool is the learnt state of a model's requests.
-type LearntPool struct {
-	Name           string
-	Size           size.Learnt
-	Missing        float64 // see cache.Answers
-	Seen           int
-	Parts          bool // its requests may be split
-	Turns, Prompts [3]float64
-}
+type LearntPool = pool.Learnt
 
 // Bounds on one piece, which blocks all requests while it is taken.
 const (
@@ -57,17 +51,16 @@ const forgetAfter = 10 * time.Minute
 
 // walk is the progress of a snapshot.
 type walk struct {
-	endpoints []*endpoint
-	pools     []*pool
-	chains    []*endpoint
+	endpoints []registry.Endpoint
+	pools     []pool.Pool
+	chains    []registry.Endpoint
 	fleet     bool // finished with the endpoints
-	begun     *endpoint
+	begun     registry.Endpoint
 }
 
-// restored is restored state of endpoints not declared yet and of pools, and its differences from the declared ones.
+// restored is restored state of endpoints not declared yet, and its differences from the declared ones.
 type restored struct {
-	endpoints map[string]*endpoint
-	pools     map[string]*LearntPool
+	endpoints map[string]registry.Endpoint
 	others    map[string]bool   // endpoints that are other engines here
 	ahead     map[string]uint32 // of declared ones: how far the flow of their caches is ahead of the snapshot's
 	until     time.Time
@@ -76,14 +69,14 @@ type restored struct {
 // Rewind begins a snapshot. There is one at a time.
 func (r *Router) Rewind() {
 	w := &r.walk
-	*w = walk{pools: slices.Clone(r.keptPools)}
-	for _, ep := range r.endpoints {
-		if r.current(ep) && !ep.gone {
+	*w = walk{pools: r.pools.Kept()}
+	for ep := range r.endpoints.All() {
+		if r.endpoints.Current(ep) && !ep.Gone() {
 			w.endpoints = append(w.endpoints, ep)
 		}
 	}
-	for _, ep := range r.bySlot { // in a deterministic order
-		if ep != nil && r.restored.endpoints[ep.spec.Name] == ep {
+	for ep := range r.endpoints.Slots() { // in a deterministic order
+		if ep.Exists() && r.restored.endpoints[ep.Name()] == ep {
 			w.endpoints = append(w.endpoints, ep)
 		}
 	}
@@ -102,9 +95,10 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 	case len(w.endpoints) > 0:
 		n := min(len(w.endpoints), pieceEndpoints)
 		for _, ep := range w.endpoints[:n] {
-			if r.bySlot[ep.slot] == ep {
+			if r.endpoints.At(ep.Slot()) == ep {
+				spec := ep.Spec()
 				p.Endpoints = append(p.Endpoints, LearntEndpoint{
-					Name: ep.spec.Name, URL: ep.spec.URL, Part: ep.spec.Part, Cache: r.cache.Reader().Learnt(ep.slot), Speed: r.speed.Reader().Export(now, ep.slot),
+					Name: ep.Name(), URL: spec.URL, Part: spec.Part, Cache: r.cache.Reader().Learnt(ep.Slot()), Speed: r.speed.Reader().Export(now, ep.Slot()),
 				})
 			}
 		}
@@ -112,7 +106,7 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 	case len(w.pools) > 0:
 		n := min(len(w.pools), piecePools)
 		for _, k := range w.pools[:n] {
-			p.Pools = append(p.Pools, k.learnt())
+			p.Pools = append(p.Pools, k.Learnt())
 		}
 		w.pools = w.pools[n:]
 	case len(w.chains) > 0:
@@ -130,14 +124,14 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 func (r *Router) snapshotChains(p *Piece) {
 	w := &r.walk
 	ep := w.chains[0]
-	more := r.bySlot[ep.slot] == ep
+	more := r.endpoints.At(ep.Slot()) == ep
 	if more {
 		if w.begun != ep {
 			w.begun = ep
-			r.cache.Rewind(ep.slot)
+			r.cache.Rewind(ep.Slot())
 		}
-		p.Endpoint = ep.spec.Name
-		p.Chains, more = r.cache.Held(ep.slot, pieceNames)
+		p.Endpoint = ep.Name()
+		p.Chains, more = r.cache.Held(ep.Slot(), pieceNames)
 	}
 	if !more {
 		w.chains = w.chains[1:]
@@ -153,21 +147,15 @@ func (r *Router) Remember(now time.Time, p *conversation.Piece, key session.Key)
 // warmAt reports whether an endpoint's cache still has an epoch.
 func (r *Router) warmAt(name string, epoch uint32) bool {
 	ep := r.knownAs(name)
-	return ep != nil && r.cache.Reader().Epoch(ep.slot) == epoch
+	return ep.Exists() && r.cache.Reader().Epoch(ep.Slot()) == epoch
 }
 
-// knownAs is the endpoint of a name, declared or restored; nil when there is none.
-func (r *Router) knownAs(name string) *endpoint {
-	if ep := r.byName[name]; ep != nil {
+// knownAs is the endpoint of a name, declared or restored; the zero value when there is none.
+func (r *Router) knownAs(name string) registry.Endpoint {
+	if ep := r.endpoints.Named(name); ep.Exists() {
 		return ep
 	}
 	return r.restored.endpoints[name]
-}
-
-func (p *pool) learnt() LearntPool {
-	l := LearntPool{Name: p.name, Size: p.size.Export(), Parts: p.parts, Turns: p.turns.Export(), Prompts: p.prompts.Export()}
-	l.Missing, l.Seen = p.answers.Export()
-	return l
 }
 
 // Restore applies a piece. Pieces come in the order in which they were taken; later is the age of the snapshot. State of an
@@ -176,7 +164,7 @@ func (p *pool) learnt() LearntPool {
 func (r *Router) Restore(now time.Time, p *Piece, later time.Duration) {
 	s := &r.restored
 	if s.endpoints == nil {
-		s.endpoints, s.pools = map[string]*endpoint{}, map[string]*LearntPool{}
+		s.endpoints = map[string]registry.Endpoint{}
 	}
 	if p.Fleet != nil || s.others == nil { // the first piece
 		s.others, s.ahead = map[string]bool{}, map[string]uint32{}
@@ -189,10 +177,10 @@ func (r *Router) Restore(now time.Time, p *Piece, later time.Duration) {
 		r.restoreEndpoint(now, &p.Endpoints[i], later)
 	}
 	for i := range p.Pools {
-		r.restorePool(&p.Pools[i])
+		r.pools.Restore(&p.Pools[i])
 	}
-	if ep := r.knownAs(p.Endpoint); ep != nil && !s.others[p.Endpoint] {
-		r.cache.Believe(ep.slot, p.Chains)
+	if ep := r.knownAs(p.Endpoint); ep.Exists() && !s.others[p.Endpoint] {
+		r.cache.Believe(ep.Slot(), p.Chains)
 	}
 	if p.Conversations != nil {
 		r.conversations.Restore(now, p.Conversations, later, r.cacheNow)
@@ -202,8 +190,8 @@ func (r *Router) Restore(now time.Time, p *Piece, later time.Duration) {
 // cacheNow is the epoch of an endpoint's cache, 0 when the snapshot means another one, and how far its flow is ahead of the
 // snapshot's.
 func (r *Router) cacheNow(name string) (epoch, ahead uint32) {
-	if ep := r.knownAs(name); ep != nil && !r.restored.others[name] {
-		return r.cache.Reader().Epoch(ep.slot), r.restored.ahead[name]
+	if ep := r.knownAs(name); ep.Exists() && !r.restored.others[name] {
+		return r.cache.Reader().Epoch(ep.Slot()), r.restored.ahead[name]
 	}
 	return 0, 0
 }
@@ -212,59 +200,36 @@ func (r *Router) cacheNow(name string) (epoch, ahead uint32) {
 // first request.
 func (r *Router) restoreEndpoint(now time.Time, l *LearntEndpoint, later time.Duration) {
 	s, ep := &r.restored, r.knownAs(l.Name)
-	if ep == nil {
+	if !ep.Exists() {
 		ep = r.newEndpoint(fleet.Endpoint{Name: l.Name, URL: l.URL, Part: l.Part})
 		s.endpoints[l.Name] = ep
 	}
-	if ep.spec.URL != l.URL || ep.spec.Part != l.Part {
+	if spec := ep.Spec(); spec.URL != l.URL || spec.Part != l.Part {
 		s.others[l.Name] = true
 		return
 	}
-	if !ep.worked {
-		r.speed.Restore(now, ep.slot, &l.Speed, later)
+	if !ep.Worked() {
+		r.speed.Restore(now, ep.Slot(), &l.Speed, later)
 	}
-	if own := r.cache.Reader().Learnt(ep.slot).Flow; ep.worked || own != 0 {
+	if own := r.cache.Reader().Learnt(ep.Slot()).Flow; ep.Worked() || own != 0 {
 		s.ahead[l.Name] = uint32(own) - uint32(l.Cache.Flow)
 		return
 	}
-	r.cache.Restore(ep.slot, &l.Cache)
+	r.cache.Restore(ep.Slot(), &l.Cache)
 	r.describe(ep)
 }
 
-// restorePool keeps a pool's restored state until the pool exists. A pool that has learnt nothing takes it at once.
-func (r *Router) restorePool(l *LearntPool) {
-	s := &r.restored
-	if len(s.pools) >= maxPools {
-		return
-	}
-	s.pools[l.Name] = l
-	if p := r.pools[l.Name]; p != nil && p.answers.Untaught() && p.size.Untaught() {
-		s.of(p)
-	}
-}
-
-// declared removes and returns the restored endpoint that matches a declaration; nil when there is none.
-func (s *restored) declared(spec *fleet.Endpoint) *endpoint {
+// declared removes and returns the restored endpoint that matches a declaration; the zero value when there is none.
+func (s *restored) declared(spec *fleet.Endpoint) registry.Endpoint {
 	ep := s.endpoints[spec.Name]
-	if ep == nil || ep.spec.URL != spec.URL || ep.spec.Part != spec.Part {
-		return nil
+	if !ep.Exists() {
+		return ep
+	}
+	if was := ep.Spec(); was.URL != spec.URL || was.Part != spec.Part {
+		return registry.Endpoint{}
 	}
 	delete(s.endpoints, spec.Name)
 	return ep
-}
-
-// of applies restored state to a new pool.
-func (s *restored) of(p *pool) {
-	l := s.pools[p.name]
-	if l == nil {
-		return
-	}
-	p.size.Restore(&l.Size)
-	p.answers.Restore(l.Missing, l.Seen)
-	if p.parts == l.Parts {
-		p.turns.Restore(l.Turns)
-		p.prompts.Restore(l.Prompts)
-	}
 }
 
 // forgetRestored drops restored endpoints that were not declared in time.
@@ -273,10 +238,11 @@ func (r *Router) forgetRestored(now time.Time) {
 	if s.endpoints == nil || now.Before(s.until) {
 		return
 	}
-	for _, ep := range slices.Clone(r.bySlot) {
-		if ep != nil && s.endpoints[ep.spec.Name] == ep {
+	for _, ep := range slices.Collect(r.endpoints.Slots()) {
+		if ep.Exists() && s.endpoints[ep.Name()] == ep {
 			r.leave(ep)
 		}
 	}
 	*s = restored{}
+	r.pools.ForgetRestored()
 }

@@ -8,7 +8,7 @@ import (
 
 // prices sets the costs of delays between prompts and answers, if costs decide about splitting.
 func (r *readers) prices(d *decision, v *pick.View) {
-	rule := r.cfg.Disaggregation.rule()
+	rule := &r.rule
 	if !d.open || rule.When == WhenUncached {
 		return
 	}

@@ -35,3 +35,6 @@ type EndpointStatus struct {
 	TransferMs     float64 // time from hand-over to the first token if nothing had to be moved
 	TransferPerSec float64 // prompt tokens moved per second
 }
+
+// Models lists the models and aliases, sorted by id, without the alias "*".
+func (r *Router) Models() []ModelStatus { return r.pools.Reader().Models() }

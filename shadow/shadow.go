@@ -237,7 +237,7 @@ func (s *Set) show(to *pick.View, g *Sighting) {
 func (s *Set) ask(p pick.Policy, v *pick.View, g *Sighting) pick.Choice {
 	s.draw(v, g)
 	a := pick.Ask(p, v, &g.request)
-	a.Placed(&g.request)
+	a.Placed(p, &g.request)
 	return a.Choice
 }
 
@@ -245,7 +245,7 @@ func (s *Set) ask(p pick.Policy, v *pick.View, g *Sighting) pick.Choice {
 func (s *Set) only(p pick.Policy, v *pick.View, g *Sighting) {
 	s.draw(v, g)
 	a := pick.Alone(p, v, pick.ReasonOnly)
-	a.Placed(&g.request)
+	a.Placed(p, &g.request)
 }
 
 // draw seeds the view's random numbers.

@@ -4,6 +4,8 @@
 // interprets the values.
 package slot
 
+import "slices"
+
 // Table has a row for each endpoint, by its slot. The zero Table is empty.
 type Table[T any] struct{ rows []row[T] }
 
@@ -59,3 +61,18 @@ func (t *Table[T]) Each(f func(*T)) {
 		f(&t.rows[i].value)
 	}
 }
+
+// List is slots in a fixed order, to be read only.
+type List struct{ slots []int32 }
+
+// ListOf is a List of these slots, which it does not copy.
+func ListOf(slots []int32) List { return List{slots} }
+
+// Len is how many they are.
+func (l List) Len() int { return len(l.slots) }
+
+// At is the slot with an index.
+func (l List) At(i int) int32 { return l.slots[i] }
+
+// Index is the index of a slot; -1 if it is not in the list.
+func (l List) Index(slot int32) int { return slices.Index(l.slots, slot) }

@@ -55,7 +55,7 @@ func View(cs []pick.Candidate, seed uint64) *pick.View {
 // Place is a policy's choice, from which it learns.
 func Place(p pick.Policy, v *pick.View, r *fleet.Request) pick.Choice {
 	a := pick.Ask(p, v, r)
-	a.Placed(r)
+	a.Placed(p, r)
 	return a.Choice
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/blocks"
+	"github.com/warmpath/warmpath/slot"
 )
 
 const (
@@ -86,7 +87,7 @@ type List struct {
 	Rows  []int32 // the members listed, in order
 
 	seats []seat
-	slots []int32
+	slots slot.List
 	req   Request
 	hash  uint64
 	soon  best
@@ -159,14 +160,14 @@ const (
 )
 
 // Begin considers the members of a pool, which have these slots. Members that are not known to be fit are in l.Asked after it.
-func (r Reader) Begin(l *List, slots []int32, req Request) {
+func (r Reader) Begin(l *List, slots slot.List, req Request) {
 	l.Asked, l.Rows = l.Asked[:0], l.Rows[:0]
 	l.seats, l.slots, l.req, l.hash = r.t.seats, slots, req, blocks.Scramble(req.Hash)
 	l.soon.n, l.soon.over, l.idle.n, l.idle.over = 0, largest, 0, largest
 	l.count, l.sum = 0, sums{}
 	if len(req.Not) > 0 {
-		for i, slot := range slots {
-			if l.seats[slot].fit {
+		for i := range slots.Len() {
+			if l.seats[slots.At(i)].fit {
 				l.Add(int32(i))
 			} else {
 				l.Asked = append(l.Asked, int32(i))
@@ -177,7 +178,8 @@ func (r Reader) Begin(l *List, slots []int32, req Request) {
 	// The same for the usual case, in registers.
 	seats, held, tokens := l.seats, req.Held, float64(req.Tokens)
 	var m sums
-	for i, slot := range slots {
+	for i := range slots.Len() {
+		slot := slots.At(i)
 		s := &seats[slot]
 		if !s.fit {
 			l.Asked = append(l.Asked, int32(i))
@@ -193,7 +195,7 @@ func (r Reader) Begin(l *List, slots []int32, req Request) {
 			l.offer(int32(i), s, soon, idle)
 		}
 	}
-	l.sum, l.count = m, len(slots)-len(l.Asked)
+	l.sum, l.count = m, slots.Len()-len(l.Asked)
 }
 
 func (l *List) offer(i int32, s *seat, soon, idle float64) {
@@ -211,7 +213,7 @@ func (l *List) Count() int { return l.count }
 
 // Add considers a member that may take the request.
 func (l *List) Add(i int32) {
-	slot := l.slots[i]
+	slot := l.slots.At(int(i))
 	if slices.Contains(l.req.Not, slot) {
 		return
 	}
@@ -232,15 +234,15 @@ func (l *List) Close(named []int32) pick.Beyond {
 	l.Rows = append(l.Rows, l.idle.member[:l.idle.n]...)
 	l.Rows = append(l.Rows, named...)
 	for n := range uint64(drawn) {
-		i := int32(blocks.Scramble(l.req.Seed+n) % uint64(len(l.slots)))
-		if slot := l.slots[i]; l.seats[slot].fit && !slices.Contains(l.req.Not, slot) {
+		i := int32(blocks.Scramble(l.req.Seed+n) % uint64(l.slots.Len()))
+		if slot := l.slots.At(int(i)); l.seats[slot].fit && !slices.Contains(l.req.Not, slot) {
 			l.Rows = append(l.Rows, i)
 		}
 	}
 	slices.Sort(l.Rows)
 	l.Rows = slices.Compact(l.Rows)
 	for _, i := range l.Rows {
-		l.sum.remove(&l.seats[l.slots[i]])
+		l.sum.remove(&l.seats[l.slots.At(int(i))])
 	}
 	m, count := &l.sum, l.count-len(l.Rows)
 	if count <= 0 || m.seen < 0.5 {

@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/blocks"
+	"github.com/warmpath/warmpath/slot"
 )
 
 // model is what a list should find, by sorting all members.
@@ -54,7 +55,7 @@ func TestList(t *testing.T) {
 			}
 		}
 		var list List
-		table.Reader().Begin(&list, slots, req)
+		table.Reader().Begin(&list, slot.ListOf(slots), req)
 		var asked []int32
 		var all []model
 		for i, slot := range slots {

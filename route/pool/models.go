@@ -1,0 +1,120 @@
+package pool
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/warmpath/warmpath/route/size"
+)
+
+// Reader is a read-only view of a Table.
+type Reader struct{ t *Table }
+
+// Reader returns a read-only view.
+func (t *Table) Reader() Reader { return Reader{t} }
+
+// Named is the stored pool of a model or alias, else a new one, which Table.Keep stores.
+func (r Reader) Named(name string) Pool {
+	t := r.t
+	if p, ok := t.byName[name]; ok {
+		return p
+	}
+	s := &state{name: name, size: size.NewModel(t.cfg.Without), members: t.membersOf(name)}
+	s.survey()
+	if len(s.members) > 0 || name == "" || name == Any {
+		s.prefillName = PrefillNamespace(name)
+		t.equip(s)
+		t.restored[name].apply(s)
+	}
+	return Pool{s}
+}
+
+// membersOf lists the endpoints that serve a model, an alias, any model ("*"), or all endpoints ("").
+func (t *Table) membersOf(name string) []member {
+	var members []member
+	targets, isAlias := t.aliases[name]
+	if !isAlias {
+		targets = []string{name}
+	}
+	for e := range t.endpoints.All() {
+		switch {
+		case e.Gone():
+		case name == "":
+			members = append(members, member{endpoint: e, context: e.Context()})
+		case name == Any && !isAlias:
+			if e.Nameless() { // it serves anything, but only here: a known name goes to endpoints known to serve it
+				members = append(members, member{endpoint: e})
+			}
+		default:
+			if m, stated, ok := e.Serves(targets); ok {
+				members = append(members, member{endpoint: e, model: m.ID, context: m.ContextTokens, adapter: m.Parent != "", stated: stated})
+			}
+		}
+	}
+	return members
+}
+
+// ModelStatus is one model or alias a client can ask for.
+type ModelStatus struct {
+	ID            string
+	Alias         []string // the models it stands for; nil for a model
+	Parent        string   // base model of an adapter
+	ContextTokens int      // the largest of its endpoints; 0 unknown
+	Endpoints     []string // names of its endpoints, in order of declaration
+}
+
+// Models lists the models and aliases, sorted by id, without the alias "*".
+func (r Reader) Models() []ModelStatus {
+	var out []ModelStatus
+	index := map[string]int{}
+	for e := range r.t.endpoints.All() {
+		if e.Gone() {
+			continue
+		}
+		for _, m := range e.Models() {
+			i, ok := index[m.ID]
+			if !ok {
+				i = len(out)
+				index[m.ID] = i
+				out = append(out, ModelStatus{ID: m.ID, Parent: m.Parent})
+			}
+			out[i].ContextTokens = max(out[i].ContextTokens, m.ContextTokens)
+			out[i].Endpoints = append(out[i].Endpoints, e.Name())
+		}
+	}
+	for _, a := range r.t.cfg.Aliases {
+		_, real := index[a.Name]
+		members := r.t.membersOf(a.Name)
+		if a.Name == Any || real || len(members) == 0 {
+			continue
+		}
+		s := ModelStatus{ID: a.Name, Alias: a.Models}
+		for _, m := range members {
+			s.ContextTokens = max(s.ContextTokens, m.context)
+			s.Endpoints = append(s.Endpoints, m.endpoint.Name())
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b ModelStatus) int { return strings.Compare(a.ID, b.ID) })
+	return out
+}
+
+// BaseModels lists the models that are not adapters.
+func (r Reader) BaseModels() []string {
+	var ids []string
+	for _, m := range r.Models() {
+		if m.Alias == nil && m.Parent == "" {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
+// Names lists the models and aliases by name.
+func (r Reader) Names() []string {
+	var ids []string
+	for _, m := range r.Models() {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}

@@ -1,0 +1,184 @@
+package registry
+
+import (
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+)
+
+// Endpoint is one endpoint, to be read only. Two are equal if they are the same record; the zero value is no endpoint.
+type Endpoint struct{ r *record }
+
+// record is what is known of an endpoint.
+type record struct {
+	spec   fleet.Endpoint
+	source string
+	slot   int
+	key    uint64
+
+	gone, draining bool
+
+	report fleet.Report // the latest of each figure
+	loadAt time.Time
+
+	requests uint64
+	worked   bool // it has had a request, of this router or another
+}
+
+// Exists is false for the zero value.
+func (e Endpoint) Exists() bool { return e.r != nil }
+
+// Name is its declared name.
+func (e Endpoint) Name() string { return e.r.spec.Name }
+
+// Key is the hash of its name, see NameHash.
+func (e Endpoint) Key() uint64 { return e.r.key }
+
+// Slot is its number in the rooms' tables.
+func (e Endpoint) Slot() int { return e.r.slot }
+
+// Spec is its declaration.
+func (e Endpoint) Spec() fleet.Endpoint { return e.r.spec }
+
+// Source is who declares it.
+func (e Endpoint) Source() string { return e.r.source }
+
+// Weight is its declared weight.
+func (e Endpoint) Weight() float64 { return e.r.spec.Weight }
+
+// Role is its declared role.
+func (e Endpoint) Role() fleet.Role { return e.r.spec.Role }
+
+// Gone reports that it has left; its last requests are running.
+func (e Endpoint) Gone() bool { return e.r.gone }
+
+// Draining reports that it takes no new traffic.
+func (e Endpoint) Draining() bool { return e.r.draining }
+
+// Worked reports that it has had a request, of this router or another.
+func (e Endpoint) Worked() bool { return e.r.worked }
+
+// Requests is the number of this router's requests since it was declared.
+func (e Endpoint) Requests() uint64 { return e.r.requests }
+
+// Kind is the declared kind, else the reported one.
+func (e Endpoint) Kind() fleet.Kind {
+	if e.r.spec.Kind != fleet.KindUnknown {
+		return e.r.spec.Kind
+	}
+	return e.r.report.Kind
+}
+
+// Report is a copy of the latest of each reported figure.
+func (e Endpoint) Report() fleet.Report {
+	o := e.r.report
+	o.Models = slices.Clone(o.Models)
+	if o.Load != nil {
+		l := *o.Load
+		o.Load = &l
+	}
+	return o
+}
+
+// Refused reports that its port refused the latest probe.
+func (e Endpoint) Refused() bool { return e.r.report.Refused }
+
+// Detail says why the latest probe found it unhealthy.
+func (e Endpoint) Detail() string { return e.r.report.Detail }
+
+// Handover is what a decoder needs to fetch its KV cache, see fleet.Report.
+func (e Endpoint) Handover() string { return e.r.report.Handover }
+
+// CacheTokens is the reported capacity of its cache; 0 unknown.
+func (e Endpoint) CacheTokens() int64 { return e.r.report.CacheTokens }
+
+// BlockTokens is the reported number of tokens per block; 0 unknown.
+func (e Endpoint) BlockTokens() int { return e.r.report.BlockTokens }
+
+// Load is the latest report of its load, unless there is none or it is as old as stale.
+func (e Endpoint) Load(now time.Time, stale time.Duration) (l fleet.LoadReport, ok bool) {
+	if e.r.report.Load == nil || now.Sub(e.r.loadAt) >= stale {
+		return l, false
+	}
+	return *e.r.report.Load, true
+}
+
+// IsSlot reports that it is one slot of an engine, which computes one request at a time.
+func (e Endpoint) IsSlot() bool { return e.r.spec.Part.Kind == fleet.Slot }
+
+// Places is the number of requests that it computes concurrently; 0 unknown.
+func (e Endpoint) Places() int {
+	if e.IsSlot() {
+		return 1
+	}
+	return e.r.report.Slots
+}
+
+// Peer is what is known of it for KV transfers.
+func (e Endpoint) Peer() fleet.Peer {
+	o := &e.r.report
+	return fleet.Peer{BootstrapPort: o.BootstrapPort, Ranks: o.Ranks, Version: o.Version}
+}
+
+// Bound reports whether its engine serves its role only. SGLang's servers are started for one part of the work and reject the rest
+// (0.5.23): a decoder takes no whole request, and a server without a role takes no leg.
+func (e Endpoint) Bound() bool { return e.Kind() == fleet.KindSGLang }
+
+// Serves finds the name under which it serves one of the models: as reported, or as declared only (stated).
+func (e Endpoint) Serves(models []string) (m fleet.Model, stated, ok bool) {
+	declared := e.r.spec.Models
+	for _, name := range models {
+		for i := range e.r.report.Models {
+			if m := &e.r.report.Models[i]; m.ID == name && (len(declared) == 0 || slices.Contains(declared, name)) {
+				return *m, false, true
+			}
+		}
+		if slices.Contains(declared, name) {
+			return fleet.Model{ID: name, ContextTokens: e.Context()}, true, true
+		}
+	}
+	return fleet.Model{}, false, false
+}
+
+// Nameless reports that no model of it is known.
+func (e Endpoint) Nameless() bool { return len(e.r.spec.Models) == 0 && e.r.report.Models == nil }
+
+// Context is the longest prompt plus answer of any of its models; 0 unknown.
+func (e Endpoint) Context() int {
+	longest := 0
+	for i := range e.r.report.Models {
+		longest = max(longest, e.r.report.Models[i].ContextTokens)
+	}
+	return longest
+}
+
+// Models lists its models: the declared ones, else the reported ones.
+func (e Endpoint) Models() []fleet.Model {
+	if len(e.r.spec.Models) == 0 {
+		return slices.Clone(e.r.report.Models)
+	}
+	var out []fleet.Model
+	for _, id := range e.r.spec.Models {
+		m := fleet.Model{ID: id, ContextTokens: e.Context()}
+		for _, reported := range e.r.report.Models {
+			if reported.ID == id {
+				m = reported
+			}
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// ModelNames are its models' names, or "" alone when unknown.
+func (e Endpoint) ModelNames() []string {
+	var names []string
+	for _, m := range e.Models() {
+		names = append(names, m.ID)
+	}
+	if len(names) == 0 {
+		return []string{""}
+	}
+	return names
+}

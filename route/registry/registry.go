@@ -1,0 +1,179 @@
+// Package registry holds the declared endpoints: what was declared and reported of each, and the slot under which the other rooms
+// keep theirs.
+//
+// It owns names, order of declaration, slots, drains and reports. It promises that an endpoint keeps its slot for as long as it is
+// listed, and that nothing changes through a Reader or an Endpoint. It judges no health and counts no load.
+package registry
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/warmpath/warmpath/fleet"
+)
+
+// NameHash is the hash of a name by which routers speak of endpoints and pools.
+func NameHash(name string) uint64 { return xxh3.HashString(name) }
+
+// Table holds all endpoints.
+type Table struct {
+	endpoints []Endpoint // in order of declaration; those that left stay until their last lease ends
+	byName    map[string]Endpoint
+	byKey     map[uint64]Endpoint // by the hash of their names
+	bySlot    []Endpoint          // zero for a free slot
+	free      []int               // free slots, to be reused
+
+	generation uint64
+}
+
+// New makes a table without endpoints.
+func New() *Table { return &Table{byName: map[string]Endpoint{}, byKey: map[uint64]Endpoint{}} }
+
+// Allocate makes an endpoint that has a slot and is not declared yet.
+func (t *Table) Allocate(spec fleet.Endpoint) Endpoint {
+	e := Endpoint{&record{spec: spec, key: NameHash(spec.Name)}}
+	if n := len(t.free); n > 0 {
+		e.r.slot, t.free = t.free[n-1], t.free[:n-1]
+	} else {
+		e.r.slot, t.bySlot = len(t.bySlot), append(t.bySlot, Endpoint{})
+	}
+	t.bySlot[e.r.slot] = e
+	return e
+}
+
+// Enter lists an allocated endpoint last.
+func (t *Table) Enter(e Endpoint, spec fleet.Endpoint, source string) {
+	t.Redeclare(e, spec, source)
+	t.endpoints = append(t.endpoints, e)
+	t.byName[spec.Name], t.byKey[e.r.key] = e, e
+}
+
+// Redeclare updates an endpoint's declaration.
+func (t *Table) Redeclare(e Endpoint, spec fleet.Endpoint, source string) {
+	e.r.spec, e.r.source, e.r.gone = spec, source, false
+}
+
+// Replace gives the endpoint that was listed last the place, drain and count of an older one of the same name.
+func (t *Table) Replace(old, e Endpoint) {
+	e.r.draining, e.r.requests = old.r.draining, old.r.requests
+	i, last := slices.Index(t.endpoints, old), len(t.endpoints)-1
+	t.endpoints[i], t.endpoints[last] = e, old
+}
+
+// Leave marks an endpoint as gone. It stays listed until Forget.
+func (t *Table) Leave(e Endpoint) { e.r.gone = true }
+
+// Forget drops an endpoint from the list. Its slot stays taken until Free.
+func (t *Table) Forget(e Endpoint) {
+	if i := slices.Index(t.endpoints, e); i >= 0 {
+		t.endpoints = slices.Delete(t.endpoints, i, i+1)
+	}
+	if t.Reader().Current(e) {
+		delete(t.byName, e.r.spec.Name)
+		delete(t.byKey, e.r.key)
+	}
+	t.generation++
+}
+
+// Free makes an endpoint's slot free.
+func (t *Table) Free(e Endpoint) {
+	t.free, t.bySlot[e.r.slot] = append(t.free, e.r.slot), Endpoint{}
+}
+
+// Drain starts or ends an endpoint's drain.
+func (t *Table) Drain(e Endpoint, on bool) { e.r.draining = on }
+
+// Placed counts a request of this router.
+func (t *Table) Placed(e Endpoint) { e.r.requests, e.r.worked = e.r.requests+1, true }
+
+// Worked notes a request of another router.
+func (t *Table) Worked(e Endpoint) { e.r.worked = true }
+
+// Changed notes that the endpoints' models, or how they are chosen, may have changed.
+func (t *Table) Changed() { t.generation++ }
+
+// Report takes in a report. Unknown figures do not overwrite known ones.
+func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
+	o := &e.r.report
+	o.Healthy, o.Refused, o.Detail = n.Healthy, n.Refused, n.Detail
+	if n.Kind != fleet.KindUnknown {
+		o.Kind = n.Kind
+	}
+	if n.Version != "" {
+		o.Version = n.Version
+	}
+	if n.Models != nil && !slices.Equal(o.Models, n.Models) {
+		o.Models = n.Models
+		t.generation++
+	}
+	if n.Load != nil {
+		o.Load, e.r.loadAt = n.Load, now
+	}
+	setPositive(&o.CacheTokens, n.CacheTokens)
+	setPositive(&o.BlockTokens, n.BlockTokens)
+	setPositive(&o.Slots, n.Slots)
+	setPositive(&o.Ranks, n.Ranks)
+	setPositive(&o.BootstrapPort, n.BootstrapPort)
+	o.ReportsCached = o.ReportsCached || n.ReportsCached
+	if n.Handover != "" {
+		o.Handover = n.Handover
+	}
+}
+
+func setPositive[T int | int64](to *T, v T) {
+	if v > 0 {
+		*to = v
+	}
+}
+
+// Reader is a read-only view of a Table.
+type Reader struct{ t *Table }
+
+// Reader returns a read-only view.
+func (t *Table) Reader() Reader { return Reader{t} }
+
+// All lists the endpoints in order of declaration, with those that have left and still have requests.
+func (r Reader) All() iter.Seq[Endpoint] { return slices.Values(r.t.endpoints) }
+
+// Len is how many they are.
+func (r Reader) Len() int { return len(r.t.endpoints) }
+
+// Named is the endpoint of a name; the zero value if there is none.
+func (r Reader) Named(name string) Endpoint { return r.t.byName[name] }
+
+// Keyed is the endpoint whose name has a hash; the zero value if there is none.
+func (r Reader) Keyed(key uint64) Endpoint { return r.t.byKey[key] }
+
+// At is the endpoint of a slot; the zero value for a free one.
+func (r Reader) At(slot int) Endpoint { return r.t.bySlot[slot] }
+
+// Slots lists the endpoints by slot, the zero value for a free one.
+func (r Reader) Slots() iter.Seq[Endpoint] { return slices.Values(r.t.bySlot) }
+
+// Current reports whether an endpoint still has its name, that is, no other address was declared for it.
+func (r Reader) Current(e Endpoint) bool { return r.t.byName[e.r.spec.Name] == e }
+
+// Generation counts changes of models and endpoints.
+func (r Reader) Generation() uint64 { return r.t.generation }
+
+// Audit checks that every endpoint is listed once and present, and that its slot is its own.
+func (r Reader) Audit() error {
+	taken := len(r.t.free)
+	for e := range r.All() {
+		if e.Gone() {
+			return fmt.Errorf("%s is gone and still listed", e.Name())
+		}
+		if r.At(e.Slot()) != e || slices.Contains(r.t.free, e.Slot()) {
+			return fmt.Errorf("slot %d of %s is another's too", e.Slot(), e.Name())
+		}
+		taken++
+	}
+	if taken != len(r.t.bySlot) {
+		return fmt.Errorf("%d of %d slots are accounted for", taken, len(r.t.bySlot))
+	}
+	return nil
+}
