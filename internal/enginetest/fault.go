@@ -57,13 +57,13 @@ func (f Fault) validate() error {
 	case FaultNone, FaultRefuse, Fault500, Fault503, Fault429, FaultHang, FaultCut, FaultRestart, FaultErrorEvent, FaultGarbage:
 	case FaultSlow:
 		if !(f.Factor > 0 && f.Factor <= 1e6) {
-			return fmt.Errorf("enginetest: slow needs a factor above 0 and at most 1e6, got %v", f.Factor)
+			return fmt.Errorf("slow needs a factor above 0 and at most 1e6, got %v", f.Factor)
 		}
 	default:
-		return fmt.Errorf("enginetest: no fault %q; there are none, refuse, 500, 503, 429, hang, cut, slow, restart, error_event, garbage", f.Kind)
+		return fmt.Errorf("no fault %q; there are none, refuse, 500, 503, 429, hang, cut, slow, restart, error_event, garbage", f.Kind)
 	}
 	if f.AfterChunks < 0 || f.Count < 0 || f.RetryAfter < 0 || !(f.Seconds >= 0 && f.Seconds < 1e6) {
-		return fmt.Errorf("enginetest: fault %s: numbers must not be negative", f.Kind)
+		return fmt.Errorf("fault %s: numbers must not be negative", f.Kind)
 	}
 	return nil
 }

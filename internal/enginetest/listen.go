@@ -14,13 +14,13 @@ func (s *Server) Listen(addr string) (url string, err error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return "", errors.New("enginetest: the engine is closed")
+		return "", errors.New("the engine is closed")
 	case s.http != nil:
-		return "", errors.New("enginetest: the engine listens already")
+		return "", errors.New("the engine listens already")
 	}
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
-		return "", fmt.Errorf("enginetest: %w", err)
+		return "", err
 	}
 	s.addr = ln.Addr().String()
 	host, _, _ := net.SplitHostPort(s.addr)
@@ -73,7 +73,7 @@ func (s *Server) openPort(open bool) error {
 	}
 	ln, err := listenAgain(s.addr)
 	if err != nil {
-		return fmt.Errorf("enginetest: opening the port again: %w", err)
+		return fmt.Errorf("opening the port again: %w", err)
 	}
 	s.free()
 	s.http.SetKeepAlivesEnabled(true)

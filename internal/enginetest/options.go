@@ -112,7 +112,7 @@ func (o Options) validate(known bool) error {
 	errs := []error{o.Engine.Validate()}
 	fault := func(bad bool, format string, args ...any) {
 		if bad {
-			errs = append(errs, fmt.Errorf("enginetest: "+format, args...))
+			errs = append(errs, fmt.Errorf(""+format, args...))
 		}
 	}
 	fault(!known, "no simulated engine speaks %q; known are vllm, sglang, trtllm, llamacpp, ollama", o.Dialect)

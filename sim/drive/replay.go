@@ -102,7 +102,7 @@ type Outcome struct {
 }
 
 // ErrStopped means that Progress stopped the run.
-var ErrStopped = errors.New("sim: stopped")
+var ErrStopped = errors.New("stopped")
 
 // replayModel is the model of all engines.
 const replayModel = "m"
@@ -113,13 +113,13 @@ func (r *Replay) Run() (*Outcome, error) {
 		return nil, err
 	}
 	if r.Routers < 0 || r.Routers > 1024 {
-		return nil, fmt.Errorf("sim: routers must be in 1..1024, got %d", r.Routers)
+		return nil, fmt.Errorf("routers must be in 1..1024, got %d", r.Routers)
 	}
 	if r.Staleness < 0 || r.Staleness > time.Hour {
-		return nil, fmt.Errorf("sim: staleness must be in 0..1h, got %v", r.Staleness)
+		return nil, fmt.Errorf("staleness must be in 0..1h, got %v", r.Staleness)
 	}
 	if r.Clients < 0 || r.Clients > 0 && !r.Trace.Closed {
-		return nil, fmt.Errorf("sim: %d conversations at once need a trace of conversations whose turns wait for each other", r.Clients)
+		return nil, fmt.Errorf("%d conversations at once need a trace of conversations whose turns wait for each other", r.Clients)
 	}
 	if err := r.checkRoles(); err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (r *Replay) Run() (*Outcome, error) {
 		return nil, ErrStopped
 	}
 	if n := len(r.Trace.Turns) - p.done; n > 0 {
-		return nil, fmt.Errorf("sim: %d of %d turns never ended: a bug of the simulator", n, len(r.Trace.Turns))
+		return nil, fmt.Errorf("%d of %d turns never ended: a bug of the simulator", n, len(r.Trace.Turns))
 	}
 	out := &Outcome{Turns: p.out, Plan: plan, Routers: p.routers, Span: time.Duration(p.end)}
 	for i, e := range p.engines {

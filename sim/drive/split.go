@@ -65,13 +65,13 @@ func (r *Replay) checkRoles() error {
 	}
 	switch {
 	case r.Oracle:
-		return fmt.Errorf("sim: %s places whole requests only; it cannot be asked where endpoints have roles", OracleName)
+		return fmt.Errorf("%s places whole requests only; it cannot be asked where endpoints have roles", OracleName)
 	case r.Share && r.Routers > 1:
-		return errors.New("sim: routers side by side that hear of each other are simulated without roles only")
+		return errors.New("routers side by side that hear of each other are simulated without roles only")
 	}
 	for _, e := range r.Fleet.Endpoints {
 		if e.Engine.BlockTokens != r.Fleet.Block() {
-			return fmt.Errorf("sim: endpoint %q has blocks of %d tokens, others of %d: KV cache is handed over between engines with blocks of one size", e.Name, e.Engine.BlockTokens, r.Fleet.Block())
+			return fmt.Errorf("endpoint %q has blocks of %d tokens, others of %d: KV cache is handed over between engines with blocks of one size", e.Name, e.Engine.BlockTokens, r.Fleet.Block())
 		}
 	}
 	c := route.Config{Policy: r.Policy, Disaggregation: r.Disaggregation}

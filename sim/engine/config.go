@@ -42,7 +42,7 @@ func (c Config) Validate() error {
 	var errs []error
 	fault := func(bad bool, format string, args ...any) {
 		if bad {
-			errs = append(errs, fmt.Errorf("sim: "+format, args...))
+			errs = append(errs, fmt.Errorf(""+format, args...))
 		}
 	}
 	fault(!(c.PrefillTokensPerSecond > 0) || c.PrefillTokensPerSecond > 1e12,

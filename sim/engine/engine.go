@@ -9,9 +9,9 @@ import (
 
 // Errors of Submit. A real engine answers the first two with a 400 and the third with a 429 or 503.
 var (
-	ErrTooLong   = errors.New("sim: prompt and answer do not fit the KV cache")
-	ErrBadJob    = errors.New("sim: a job needs a prompt, an answer length that is not negative, and an id not in use")
-	ErrQueueFull = errors.New("sim: the request queue is full")
+	ErrTooLong   = errors.New("prompt and answer do not fit the KV cache")
+	ErrBadJob    = errors.New("a job needs a prompt, an answer length that is not negative, and an id not in use")
+	ErrQueueFull = errors.New("the request queue is full")
 )
 
 // Job is one request to compute.

@@ -152,7 +152,7 @@ func (f Fleet) roles() error {
 		all = append(all, fleet.Endpoint{Name: e.Name, Role: e.Role})
 	}
 	if err := fleet.CheckRoles(all); err != nil {
-		return fmt.Errorf("sim: %w", err)
+		return err
 	}
 	return nil
 }
@@ -161,13 +161,13 @@ func (f Fleet) roles() error {
 func (f Fleet) Validate() error {
 	var errs []error
 	if n := len(f.Endpoints); n < 1 || n > Most {
-		errs = append(errs, fmt.Errorf("sim: a fleet has 1..%d endpoints, got %d", Most, n))
+		errs = append(errs, fmt.Errorf("a fleet has 1..%d endpoints, got %d", Most, n))
 	}
 	names := map[string]bool{}
 	early := false
 	for _, e := range f.Endpoints {
 		fault := func(format string, args ...any) {
-			errs = append(errs, fmt.Errorf("sim: endpoint %q: %w", e.Name, fmt.Errorf(format, args...)))
+			errs = append(errs, fmt.Errorf("endpoint %q: %w", e.Name, fmt.Errorf(format, args...)))
 		}
 		if e.Name == "" || names[e.Name] {
 			fault("every endpoint needs a name of its own")
@@ -202,7 +202,7 @@ func (f Fleet) Validate() error {
 		}
 	}
 	if len(f.Endpoints) > 0 && !early {
-		errs = append(errs, errors.New("sim: no endpoint is there at the start"))
+		errs = append(errs, errors.New("no endpoint is there at the start"))
 	}
 	errs = append(errs, f.roles())
 	return errors.Join(errs...)

@@ -28,13 +28,13 @@ type Plan struct {
 func (t *Trace) Plan(d Demand, capacity, load, speed float64, seed uint64) (Plan, error) {
 	switch {
 	case len(t.Turns) == 0:
-		return Plan{}, errors.New("sim: the trace has no turn")
+		return Plan{}, errors.New("the trace has no turn")
 	case !(load >= 0) || load > 100:
-		return Plan{}, fmt.Errorf("sim: load must be above 0 and at most 100, got %v", load)
+		return Plan{}, fmt.Errorf("load must be above 0 and at most 100, got %v", load)
 	case !(speed >= 0) || math.IsInf(speed, 0):
-		return Plan{}, fmt.Errorf("sim: speed must be above 0, got %v", speed)
+		return Plan{}, fmt.Errorf("speed must be above 0, got %v", speed)
 	case t.Closed && load == 0 && !t.Timed:
-		return Plan{}, errors.New("sim: sessions of this trace have no common clock: how often they begin is set by load")
+		return Plan{}, errors.New("sessions of this trace have no common clock: how often they begin is set by load")
 	}
 	p := Plan{Load: load, Stretch: 1, Demand: d}
 	rng := rand.New(rand.NewPCG(seed, 0x6172726976616c))
@@ -57,7 +57,7 @@ func (t *Trace) Plan(d Demand, capacity, load, speed float64, seed uint64) (Plan
 	case load > 0 && last > 0:
 		p.Stretch = recorded / load
 	case load > 0:
-		return p, errors.New("sim: all requests of the trace have the same time; its load cannot be scaled, use speed")
+		return p, errors.New("all requests of the trace have the same time; its load cannot be scaled, use speed")
 	default:
 		if speed > 0 {
 			p.Stretch = 1 / speed
@@ -85,7 +85,7 @@ func (t *Trace) timed(p *Plan, load, speed, capacity float64) error {
 	p.Begin = p.Stretch
 	switch {
 	case load > 0 && last == 0:
-		return errors.New("sim: all requests of the trace have the same time; its load cannot be scaled, use speed")
+		return errors.New("all requests of the trace have the same time; its load cannot be scaled, use speed")
 	case load > 0:
 		p.Begin = recorded / load
 	default:

@@ -100,12 +100,12 @@ func ParseGenerator(settings []string) (Generator, error) {
 		}
 		switch {
 		case !ok:
-			errs = append(errs, fmt.Errorf("sim: generator setting %q: want name=value", s))
+			errs = append(errs, fmt.Errorf("generator setting %q: want name=value", s))
 		case i < 0:
-			errs = append(errs, fmt.Errorf("sim: no generator setting %q; want one of %s", name, strings.Join(GeneratorKeys(), ", ")))
+			errs = append(errs, fmt.Errorf("no generator setting %q; want one of %s", name, strings.Join(GeneratorKeys(), ", ")))
 		default:
 			if err := knobs[i].set(text); err != nil {
-				errs = append(errs, fmt.Errorf("sim: generator setting %s: %w", name, err))
+				errs = append(errs, fmt.Errorf("generator setting %s: %w", name, err))
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func ParseGenerator(settings []string) (Generator, error) {
 // bounded reports a trace of too many turns.
 func (g *Generator) bounded() error {
 	if all := float64(g.Conversations) * (g.Turns + 1); all > 5e6 {
-		return fmt.Errorf("sim: about %.0f turns are more than the 5000000 that one trace may have", all)
+		return fmt.Errorf("about %.0f turns are more than the 5000000 that one trace may have", all)
 	}
 	return nil
 }
@@ -126,14 +126,14 @@ func (g Generator) Validate() error {
 	var errs []error
 	for _, k := range g.knobs() {
 		if err := k.check(); err != nil {
-			errs = append(errs, fmt.Errorf("sim: generator setting %s: %w", k.name, err))
+			errs = append(errs, fmt.Errorf("generator setting %s: %w", k.name, err))
 		}
 	}
 	if !(g.PerSecond >= 0) {
-		errs = append(errs, fmt.Errorf("sim: conversations per second must not be negative, got %v", g.PerSecond))
+		errs = append(errs, fmt.Errorf("conversations per second must not be negative, got %v", g.PerSecond))
 	}
 	if g.MaxTurns < 0 {
-		errs = append(errs, fmt.Errorf("sim: turns at most must not be negative, got %d", g.MaxTurns))
+		errs = append(errs, fmt.Errorf("turns at most must not be negative, got %d", g.MaxTurns))
 	}
 	return errors.Join(append(errs, g.bounded())...)
 }

@@ -28,7 +28,7 @@ func (h *meetingHost) listen(host string, m *http.ServeMux) error {
 	m.HandleFunc("POST /_sim/meet", h.post)
 	ln, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(h.config.BootstrapPort)))
 	if err != nil {
-		return fmt.Errorf("enginetest: the bootstrap port: %w", err)
+		return fmt.Errorf("the bootstrap port: %w", err)
 	}
 	h.ports.Lock()
 	defer h.ports.Unlock()

@@ -43,5 +43,5 @@ func New(c Config, e Engine) (Connector, error) {
 	case "trtllm":
 		return &trtllm{host: h}, nil
 	}
-	return nil, fmt.Errorf("enginetest: no connector %q", c.Connector)
+	return nil, fmt.Errorf("no connector %q", c.Connector)
 }

@@ -43,7 +43,7 @@ func (h *lmcache) ListenKV(host string) (handover.Receiver, error) {
 			}
 			l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 			if err != nil {
-				return to, fmt.Errorf("enginetest: %w", err)
+				return to, err
 			}
 			h.lm.Lock()
 			h.ports = append(h.ports, l)

@@ -97,18 +97,18 @@ func Open(c Config) (Publishers, error) {
 	}
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, fmt.Errorf("enginetest: the address of KV events %q: %w", address, err)
+		return nil, fmt.Errorf("the address of KV events %q: %w", address, err)
 	}
 	port, err := strconv.Atoi(text)
 	if err != nil || port < 0 || port+2*c.Ranks > 65535 || port == 0 && c.Connect != "" {
-		return nil, fmt.Errorf("enginetest: the address of KV events %q has no usable port", address)
+		return nil, fmt.Errorf("the address of KV events %q has no usable port", address)
 	}
 	for range tries {
 		base := port
 		if base == 0 {
 			l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 			if err != nil {
-				return nil, fmt.Errorf("enginetest: %w", err)
+				return nil, err
 			}
 			base = l.Addr().(*net.TCPAddr).Port
 			_ = l.Close()
@@ -138,7 +138,7 @@ func openAt(c Config, host string, base int) (all Publishers, err error) {
 			for _, q := range all {
 				q.Close()
 			}
-			return nil, fmt.Errorf("enginetest: KV events: %w", err)
+			return nil, fmt.Errorf("KV events: %w", err)
 		}
 		all = append(all, p)
 	}

@@ -4,7 +4,6 @@
 package pump
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
@@ -78,7 +77,7 @@ func New(o Config) (*Pump, error) {
 	for r := range o.Ranks {
 		e, err := engine.New(o.Engine, o.Seed+uint64(r))
 		if err != nil {
-			return nil, fmt.Errorf("enginetest: %w", err)
+			return nil, err
 		}
 		p.engines = append(p.engines, e)
 	}
