@@ -51,13 +51,7 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	if !e.terminal {
 		defer obeyHangups(r)()
 	}
-	fmt.Fprintf(talk, "warmpath %s, policy %s, on %s\n", e.version.Version, cfg.Policy.Name, r.url)
-	if r.adminURL != "" {
-		fmt.Fprintf(talk, "admin and metrics on %s\n", r.adminURL)
-	}
-	if at := r.picker.address(); at != "" {
-		fmt.Fprintf(talk, "external processing for Envoy on %s\n", at)
-	}
+	greet(talk, e, r, cfg, log)
 	notify(daemon.SdNotifyReady)
 	select {
 	case <-ctx.Done():
@@ -147,4 +141,20 @@ func (s *styled) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup returns a handler that follows the same style.
 func (s *styled) WithGroup(name string) slog.Handler {
 	return &styled{text: s.text.WithGroup(name), json: s.json.WithGroup(name), as: s.as}
+}
+
+// greet says where the router listens: to people, or to what reads JSON.
+func greet(w io.Writer, e env, r *router, cfg *config.Config, log *slog.Logger) {
+	picker := r.picker.address()
+	if cfg.Log.Format == "json" {
+		log.Info("listening", "version", e.version.Version, "policy", cfg.Policy.Name, "url", r.url, "admin", r.adminURL, "extproc", picker)
+		return
+	}
+	fmt.Fprintf(w, "warmpath %s, policy %s, on %s\n", e.version.Version, cfg.Policy.Name, r.url)
+	if r.adminURL != "" {
+		fmt.Fprintf(w, "admin and metrics on %s\n", r.adminURL)
+	}
+	if picker != "" {
+		fmt.Fprintf(w, "external processing for Envoy on %s\n", picker)
+	}
 }

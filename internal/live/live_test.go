@@ -90,8 +90,8 @@ func TestLoggerSaysWhatAnOperatorNeeds(t *testing.T) {
 	})
 	for _, want := range []string{
 		`level=WARN msg="endpoint has lost its cache: requests find nothing of what was there" endpoint=a request=r`,
-		`level=WARN msg=endpoint endpoint=b from=up to=down detail="connection refused"`,
-		"request=r1", "status=200", "endpoint=a", "first_turn=false", "is_first_turn=true", "reason=chance", "attempts=2", "ttft_ms=1000", "duration_ms=2000",
+		`level=WARN msg="endpoint is down" endpoint=b from=up to=down detail="connection refused"`,
+		"request=r1", "status=200", "endpoint=a", "first_turn=false", "new_id=true", "reason=chance", "attempts=2", "ttft_ms=1000", "duration_ms=2000",
 		"prompt_tokens=100", "cached_tokens=80", "predicted_cached_tokens=90", "output_tokens=7",
 	} {
 		if !strings.Contains(out.String(), want) {

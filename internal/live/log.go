@@ -45,7 +45,20 @@ func logChange(log *slog.Logger, c route.Change) {
 	if c.Detail != "" {
 		attrs = append(attrs, slog.String("detail", c.Detail))
 	}
-	log.LogAttrs(context.Background(), level, "endpoint", attrs...)
+	log.LogAttrs(context.Background(), level, happened(c), attrs...)
+}
+
+// happened says in words what a change is, for a line of the log.
+func happened(c route.Change) string {
+	switch {
+	case c.From == "":
+		return "endpoint declared"
+	case c.To == "":
+		return "endpoint removed"
+	case c.From == c.To:
+		return "endpoint changed"
+	}
+	return "endpoint is " + string(c.To)
 }
 
 func logServed(log *slog.Logger, s *Served) {
@@ -57,7 +70,7 @@ func logServed(log *slog.Logger, s *Served) {
 	attrs := []slog.Attr{
 		slog.String("request", s.ID), slog.String("api", s.API), slog.Int("status", s.Status), slog.String("outcome", s.Outcome.String()),
 		slog.String("model", d.Model), slog.String("endpoint", d.Endpoint.Name), slog.String("reason", string(d.Reason)),
-		slog.Bool("first_turn", d.FirstTurn), slog.Bool("is_first_turn", d.NewID), slog.Int("attempts", s.Attempts), slog.Bool("stream", s.Stream),
+		slog.Bool("first_turn", d.FirstTurn), slog.Bool("new_id", d.NewID), slog.Int("attempts", s.Attempts), slog.Bool("stream", s.Stream),
 		slog.Float64("duration_ms", ms(s.Ended.Sub(s.Started))), slog.Int64("bytes_in", s.BytesIn), slog.Int64("bytes_out", s.BytesOut),
 	}
 	if d.Why != "" {
