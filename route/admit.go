@@ -327,6 +327,9 @@ func (r *readers) keepLoaded(d *decision) {
 func (r *readers) noEndpoint(d *decision, l fleet.Leg) error {
 	p := d.pool
 	e := &NoEndpointError{Pool: p.Name(), RetryAfter: time.Second}
+	if p.Name() == pool.Any && d.req.Model != "" {
+		e.Pool = d.req.Model // the client's word
+	}
 	if p.Len() == 0 {
 		e.Why = "no endpoint is declared"
 		return e

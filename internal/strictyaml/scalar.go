@@ -173,6 +173,9 @@ func DidYouMean(got string, valid []string) string {
 		if len(got) >= 3 && strings.HasPrefix(name, got) {
 			return 1 // the beginning of a name means that name
 		}
+		if len(name) >= 4 && 2*len(name) >= len(got) && strings.HasPrefix(got, name) {
+			return 1 // and so does a name with something after it
+		}
 		return distance(got, name)
 	}
 	nearest := slices.MinFunc(valid, func(a, b string) int { return cmp.Compare(far(a), far(b)) })
