@@ -61,7 +61,7 @@ func TestShadowsOfLiveTraffic(t *testing.T) {
 		t.Errorf("cached %.2f for least_ttft, %.2f for round_robin, which decides", cached(&warm.Apart), cached(&got.Acting))
 	}
 	code, out, log := r.explain(t, "--shadow")
-	if code != exitOK || !strings.Contains(out, "round_robin (decides)") || !strings.Contains(out, fmt.Sprintf("%d decisions were shown to 2 others", got.Decisions)) {
+	if code != exitOK || !strings.Contains(out, "round_robin (decides)") || !strings.Contains(out, fmt.Sprintf("%d decisions were shown to 2 other policies", got.Decisions)) {
 		t.Errorf("exit code %d, %s\n%s", code, log, out)
 	}
 	t.Log("\n" + out)

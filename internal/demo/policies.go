@@ -28,10 +28,12 @@ func (p policies) traffic() []trace.Generator {
 
 func (p policies) introduce(w io.Writer, sides []*side) {
 	s := sides[0]
-	fmt.Fprintf(w, `warmpath demo: %d simulated engines behind warmpath (%s), the same again behind round robin.
-Conversations of several turns begin %.3g times a second; each turn repeats the conversation so far.
+	fmt.Fprintf(w, `warmpath demo: %d simulated engines behind warmpath (%s), the same again
+behind round robin. Conversations of several turns begin %.3g times a second; each
+turn repeats the conversation so far.
 
-Try it:   curl -s %s/v1/chat/completions -H 'Content-Type: application/json' \
+Try it:   curl -s %s/v1/chat/completions \
+            -H 'Content-Type: application/json' \
             -d '{"model":"demo","messages":[{"role":"user","content":"Hello"}]}'
 Metrics:  %s/metrics    Status page: %s/
 
@@ -39,7 +41,7 @@ Metrics:  %s/metrics    Status page: %s/
 }
 
 func (p policies) line(sides []*side) string {
-	return scoreLine(sides[0]) + "  |  " + scoreLine(sides[1])
+	return scoreLine(sides[0]) + "\n      " + scoreLine(sides[1])
 }
 
 func scoreLine(s *side) string {
@@ -78,7 +80,7 @@ func (p policies) conclude(w io.Writer, sides []*side) {
 	fmt.Fprintln(w, p.table(sides))
 	a, b := sides[0].score.Summary(), sides[1].score.Summary()
 	if a.TTFT.Mean > 0 && b.TTFT.Mean > 0 {
-		fmt.Fprintf(w, "Mean time to first token: %.0f ms with warmpath, %.0f ms with round robin (%.1f times as long).\n", a.TTFT.Mean, b.TTFT.Mean, b.TTFT.Mean/a.TTFT.Mean)
+		fmt.Fprintf(w, "Mean time to first token: %.0f ms with warmpath, %.0f ms with round robin\n(%.1f times as long).\n", a.TTFT.Mean, b.TTFT.Mean, b.TTFT.Mean/a.TTFT.Mean)
 	}
 	complain(w, a, b)
 }

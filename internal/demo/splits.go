@@ -60,10 +60,12 @@ func (v *splits) traffic() []trace.Generator {
 
 func (v *splits) introduce(w io.Writer, sides []*side) {
 	s := sides[0]
-	fmt.Fprintf(w, `warmpath demo: %d simulated prefillers and %d decoders (vLLM, NIXL), and %d engines that do both beside them.
-Conversations of short turns begin %.3g times a second, prompts of some thousand tokens come %.3g times a second.
+	fmt.Fprintf(w, `warmpath demo: %d simulated prefillers and %d decoders (vLLM, NIXL), and %d engines
+that do both beside them. Conversations of short turns begin %.3g times a second,
+prompts of some thousand tokens come %.3g times a second.
 
-Try it:   curl -s %s/v1/chat/completions -H 'Content-Type: application/json' \
+Try it:   curl -s %s/v1/chat/completions \
+            -H 'Content-Type: application/json' \
             -d '{"model":"demo","messages":[{"role":"user","content":"Hello"}]}'
 Why:      warmpath explain --last 4 --admin %s
 Metrics:  %s/metrics    Status page: %s/
@@ -153,17 +155,17 @@ func (v *splits) decisionLine(d *explain.Decision) string {
 	if by := v.parts[d.Request]; by != "" && d.Leg == fleet.LegDecode.String() {
 		where = by + " -> " + where
 	}
-	costs := ""
-	if d.Split.WholeMs > 0 {
-		costs = fmt.Sprintf(" %7.0f ms whole, %5.0f ms split", d.Split.WholeMs, d.Split.SplitMs)
+	why := string(d.Split.Why)
+	if d.Split.WholeMs > 0 { // the times say why
+		why = fmt.Sprintf("%4.0f whole, %4.0f split", d.Split.WholeMs, d.Split.SplitMs)
 	}
-	return fmt.Sprintf("%s %6d tokens, %6d cached  %-22s  %-12s%s", d.At.Local().Format("15:04:05"), d.Predicted.PromptTokens, d.Predicted.CachedTokens, where, d.Split.Why, costs)
+	return fmt.Sprintf("%s %5d tokens, %5d warm  %-21s %s", d.At.Local().Format("15:04:05"), d.Predicted.PromptTokens, d.Predicted.CachedTokens, where, why)
 }
 
 func (v *splits) table(sides []*side) string {
 	v.look(sides[0].router.AdminURL)
 	var b strings.Builder
-	b.WriteString(latencies(sides) + "\n" + v.shares() + "\n")
+	b.WriteString(latencies(sides) + "\n" + v.shares() + "\nThe latest, with the ms to the first token predicted for one leg and for two:\n")
 	for i := range shownSplits {
 		if i < len(v.latest) {
 			b.WriteString(v.decisionLine(&v.latest[i]))
@@ -180,7 +182,7 @@ func (v *splits) line(sides []*side) string {
 		u := s.score.Summary()
 		parts = append(parts, fmt.Sprintf("%s: %d requests, %d failed, TTFT p50 %.0f p90 %.0f ms, ITL p99 %.1f ms", s.name, u.Requests, u.Failed, u.TTFT.P50, u.TTFT.P90, u.ITL.P99))
 	}
-	text := strings.Join(parts, "  |  ") + "\n      " + v.shares()
+	text := strings.Join(parts, "\n      ") + "\n      " + v.shares()
 	if n := len(v.latest); n > 0 {
 		text += "\n      latest: " + v.decisionLine(&v.latest[n-1])
 	}
@@ -199,7 +201,7 @@ func (v *splits) conclude(w io.Writer, sides []*side) {
 	fmt.Fprintln(w, v.shares())
 	a, b := sides[0].score.Summary(), sides[1].score.Summary()
 	if a.ITL.P99 > 0 && b.ITL.P99 > 0 {
-		fmt.Fprintf(w, "Time between tokens, p99: %.1f ms disaggregated, %.1f ms aggregated. Time to first token, p90: %.0f ms and %.0f ms.\n", a.ITL.P99, b.ITL.P99, a.TTFT.P90, b.TTFT.P90)
+		fmt.Fprintf(w, "Time between tokens, p99: %.1f ms disaggregated, %.1f ms aggregated.\nTime to first token, p90: %.0f ms and %.0f ms.\n", a.ITL.P99, b.ITL.P99, a.TTFT.P90, b.TTFT.P90)
 	}
 	complain(w, a, b)
 }

@@ -12,13 +12,13 @@ import (
 func (d *Decision) Show(w io.Writer) {
 	where := d.Endpoint
 	if where == "" {
-		where = "nobody"
+		where = "no endpoint"
 	}
 	if d.Leg != "" {
 		where += ", " + d.Leg
 	}
 	fmt.Fprintf(w, "%s  %s -> %s  (%s)\n", d.At.Local().Format("2006-01-02 15:04:05.000"), d.Request, where, d.Reason)
-	for _, line := range wrap(d.Why, 100) {
+	for _, line := range wrap(d.Why, 78) {
 		fmt.Fprintln(w, "  "+line)
 	}
 	about := []string{d.Class}
@@ -61,7 +61,7 @@ func (d *Decision) costs() string {
 		{"others", func(t *Terms) float64 { return t.Others }},
 		{"spread", func(t *Terms) float64 { return t.Spread }},
 	}
-	headings := []string{"candidate, in ms"}
+	headings := []string{"candidate, ms"}
 	shown := terms[:0:0]
 	for _, t := range terms {
 		for i := range d.Candidates {
@@ -74,8 +74,8 @@ func (d *Decision) costs() string {
 	if len(shown) > 0 {
 		headings = append(headings, "cost")
 	}
-	headings = append(headings, "cached", "requests", "to compute")
-	t := terminal.NewTable(terminal.Framed, headings...)
+	headings = append(headings, "cached", "open", "to do")
+	t := terminal.NewTable(terminal.Bare, headings...)
 	t.RightFrom(2)
 	for i := range d.Candidates {
 		c := &d.Candidates[i]
@@ -85,14 +85,22 @@ func (d *Decision) costs() string {
 		}
 		row := []any{name}
 		for _, term := range shown {
-			row = append(row, fmt.Sprintf("%.1f", term.of(&c.Terms)))
+			row = append(row, brief(term.of(&c.Terms)))
 		}
 		if len(shown) > 0 {
-			row = append(row, fmt.Sprintf("%.1f", c.CostMs))
+			row = append(row, brief(c.CostMs))
 		}
 		t.Row(append(row, c.CachedTokens, c.Requests, c.PrefillTokens+c.DecodeTokens)...)
 	}
 	return t.String()
+}
+
+// brief has a decimal where it matters.
+func brief(ms float64) string {
+	if ms >= 100 || ms <= -100 {
+		return fmt.Sprintf("%.0f", ms)
+	}
+	return fmt.Sprintf("%.1f", ms)
 }
 
 // wrap breaks a text at spaces into lines of at most width bytes.

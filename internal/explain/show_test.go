@@ -25,15 +25,12 @@ func TestShow(t *testing.T) {
 		{d, `2026-01-02 03:04:05.123  r1 -> e1, decode  (leaves)
   It is so.
   turn, conversation c1, pool m, model alias
-  ┌──────────────────┬──────┬──────────┬───────┬────────┬──────────┬────────────┐
-  │ candidate, in ms │ wait │ transfer │  cost │ cached │ requests │ to compute │
-  ├──────────────────┼──────┼──────────┼───────┼────────┼──────────┼────────────┤
-  │ * e1             │  5.0 │      0.0 │  10.5 │    100 │        1 │       1007 │
-  │   e12            │  0.0 │      3.0 │ 126.0 │      0 │        0 │          0 │
-  └──────────────────┴──────┴──────────┴───────┴────────┴──────────┴────────────┘
+   candidate, ms  wait  transfer  cost  cached  open  to do 
+   * e1            5.0       0.0  10.5     100     1   1007 
+     e12           0.0       3.0   126       0     0      0 
   and 2 more that cost as much or more
 `},
-		{Decision{Request: "r2", At: at, Reason: "none", Why: "Nobody was there.", FirstTurn: true, Outcome: "refused"}, `2026-01-02 03:04:05.123  r2 -> nobody  (none)
+		{Decision{Request: "r2", At: at, Reason: "none", Why: "Nobody was there.", FirstTurn: true, Outcome: "refused"}, `2026-01-02 03:04:05.123  r2 -> no endpoint  (none)
   Nobody was there.
   first turn
 `},

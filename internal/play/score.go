@@ -94,24 +94,26 @@ type Share struct {
 // Summary is a score at one moment. WorkCV and FirstTurnCV are the coefficient of variation over the endpoints of the
 // tokens they computed and of the conversations they were given.
 type Summary struct {
-	Requests    int     `json:"requests"`
-	Failed      int     `json:"failed"`
-	TTFT        Latency `json:"ttft_ms"`  // of those that are streamed
-	ITL         Latency `json:"itl_ms"`   // mean of each answer
-	Pause       Latency `json:"pause_ms"` // longest of each answer, between two pieces of text
-	Took        Latency `json:"took_ms"`  // until the end of the answer
-	HitRate     float64 `json:"hit_rate"` // cached share of all prompt tokens, 0..1
-	WorkCV      float64 `json:"work_cv"`
-	FirstTurnCV float64 `json:"first_turn_cv"`
-	Shares      []Share `json:"shares,omitempty"`
-	LastError   string  `json:"last_error,omitempty"`
+	Requests     int     `json:"requests"`
+	Failed       int     `json:"failed"`
+	TTFT         Latency `json:"ttft_ms"`       // of those that are streamed
+	ITL          Latency `json:"itl_ms"`        // mean of each answer
+	Pause        Latency `json:"pause_ms"`      // longest of each answer, between two pieces of text
+	Took         Latency `json:"took_ms"`       // until the end of the answer
+	PromptTokens int64   `json:"prompt_tokens"` // of all turns
+	AnswerTokens int64   `json:"answer_tokens"`
+	HitRate      float64 `json:"hit_rate"` // cached share of all prompt tokens, 0..1
+	WorkCV       float64 `json:"work_cv"`
+	FirstTurnCV  float64 `json:"first_turn_cv"`
+	Shares       []Share `json:"shares,omitempty"`
+	LastError    string  `json:"last_error,omitempty"`
 }
 
 // Summary returns the score so far.
 func (s *Score) Summary() Summary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := Summary{Requests: s.requests, Failed: s.failed, TTFT: latency(s.ttft), ITL: latency(s.itl), Pause: latency(s.pause), Took: latency(s.took), LastError: s.lastError}
+	out := Summary{Requests: s.requests, Failed: s.failed, TTFT: latency(s.ttft), ITL: latency(s.itl), Pause: latency(s.pause), Took: latency(s.took), PromptTokens: s.prompt, AnswerTokens: s.output, LastError: s.lastError}
 	if s.prompt > 0 {
 		out.HitRate = float64(s.cached) / float64(s.prompt)
 	}

@@ -11,7 +11,11 @@ import (
 
 // Show prints for people what shadows would have done in the acting policy's place, and what if each had decided all along.
 func (r *Report) Show(w io.Writer) {
-	fmt.Fprintf(w, "%s decides; %d decisions were shown to %d others\n", r.Policy, r.Decisions, len(r.Shadows))
+	others := "1 other policy"
+	if n := len(r.Shadows); n != 1 {
+		others = fmt.Sprintf("%d other policies", n)
+	}
+	fmt.Fprintf(w, "%s decides; %d decisions were shown to %s\n", r.Policy, r.Decisions, others)
 	fmt.Fprint(w, "\nIn its place, one decision at a time:\n\n")
 	here := terminal.NewTable(terminal.Bare, "policy", "differs", "by TTFT", "by cost", "cheaper", "saves", "loses", "why it differs")
 	here.Right(2, 3, 4, 5, 6, 7)
@@ -24,7 +28,7 @@ func (r *Report) Show(w io.Writer) {
 		)
 	}
 	fmt.Fprintln(w, here)
-	fmt.Fprint(w, "\nHad each decided all along, by our own estimates (compare the rows with each other only):\n\n")
+	fmt.Fprint(w, "\nHad each decided all along, as estimated (compare these rows only):\n\n")
 	apart := terminal.NewTable(terminal.Bare, "policy", "turns", "TTFT mean", "p50", "p90", "p99", "cached", "at home")
 	apart.RightFrom(2)
 	row := func(name string, x *shadow.World) {

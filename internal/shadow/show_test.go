@@ -21,7 +21,7 @@ func TestShow(t *testing.T) {
 	}
 	var out bytes.Buffer
 	r.Show(&out)
-	want := `session decides; 100 decisions were shown to 2 others
+	want := `session decides; 100 decisions were shown to 2 other policies
 
 In its place, one decision at a time:
 
@@ -29,7 +29,7 @@ In its place, one decision at a time:
  random    40.0%  -3.3 ms  +1.4 ms    33.3%  5.0 ms  0.2 ms  b 50.0%, d 22.5%, a 12.5% 
  none          -        -        -        -       -       -                            
 
-Had each decided all along, by our own estimates (compare the rows with each other only):
+Had each decided all along, as estimated (compare these rows only):
 
  policy             turns  TTFT mean      p50       p90       p99  cached  at home 
  session (decides)     90   100.0 ms  50.0 ms  200.2 ms  900.0 ms   60.0%    80.0% 

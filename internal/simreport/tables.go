@@ -12,30 +12,38 @@ import (
 
 // Tables shows all policies side by side: how long turns took, and what was done where.
 func Tables(w io.Writer, runs []*simrun.Run) {
-	times := figuresTable("policy", "ids", "TTFT mean", "p50", "p90", "p99", "e2e mean", "p50", "p90", "p99", "ITL mean", "p50", "p90", "p99", "gap p50", "p90", "p99", "good %", "regret", "failed")
-	places := figuresTable("policy", "hit %", "expected", "work CV", "max/min", "first CV", "home %", "queue", "most", "evictions", "util", "router MB", "s")
+	// Four tables, so that each fits a terminal of 80 columns.
+	waits := figuresTable("policy", "ids", "TTFT mean", "p50", "p90", "p99", "regret", "good %", "failed")
+	answers := figuresTable("policy", "e2e mean", "p50", "p90", "p99", "ITL mean", "p50", "p90", "p99")
+	places := figuresTable("policy", "hit %", "expected", "home %", "work CV", "max/min", "first CV", "s")
+	costs := figuresTable("policy", "gap p50", "p90", "p99", "queue", "most", "evicted", "util", "router MB")
 	for _, s := range runs {
 		f := &s.Figures
 		ids := "no"
 		if f.IDs {
 			ids = "yes"
 		}
-		times.Row(
-			s.Title(), ids, whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90), whole(f.TTFT.P99), whole(f.E2E.Mean), whole(f.E2E.P50), whole(f.E2E.P90), whole(f.E2E.P99),
+		waits.Row(
+			s.Title(), ids, whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90), whole(f.TTFT.P99), whole(f.RegretMean), percent(f.Goodput), f.Failed,
+		)
+		answers.Row(
+			s.Title(), whole(f.E2E.Mean), whole(f.E2E.P50), whole(f.E2E.P90), whole(f.E2E.P99),
 			fmt.Sprintf("%.1f", f.ITL.Mean), fmt.Sprintf("%.1f", f.ITL.P50), fmt.Sprintf("%.1f", f.ITL.P90), fmt.Sprintf("%.1f", f.ITL.P99),
-			fmt.Sprintf("%.1f", f.Gap.P50), fmt.Sprintf("%.1f", f.Gap.P90), fmt.Sprintf("%.1f", f.Gap.P99), percent(f.Goodput), whole(f.RegretMean), f.Failed,
 		)
 		places.Row(
-			s.Title(), percent(f.HitRate), percent(f.Predicted), fmt.Sprintf("%.3f", f.WorkCV), fmt.Sprintf("%.2f", f.WorkMaxMin), fmt.Sprintf("%.3f", f.FirstTurnCV), percent(f.HomeShare),
-			fmt.Sprintf("%.1f", f.QueueMean), f.QueueMax, f.Evictions, fmt.Sprintf("%.2f", f.Utilisation), megabytes(f.RouterBytes), fmt.Sprintf("%.1f", f.WallS),
+			s.Title(), percent(f.HitRate), percent(f.Predicted), percent(f.HomeShare), fmt.Sprintf("%.3f", f.WorkCV), fmt.Sprintf("%.2f", f.WorkMaxMin), fmt.Sprintf("%.3f", f.FirstTurnCV), fmt.Sprintf("%.1f", f.WallS),
+		)
+		costs.Row(
+			s.Title(), fmt.Sprintf("%.1f", f.Gap.P50), fmt.Sprintf("%.1f", f.Gap.P90), fmt.Sprintf("%.1f", f.Gap.P99), fmt.Sprintf("%.1f", f.QueueMean), f.QueueMax, f.Evictions, fmt.Sprintf("%.2f", f.Utilisation), megabytes(f.RouterBytes),
 		)
 	}
-	fmt.Fprintln(w, times)
-	fmt.Fprintln(w, places)
+	for _, t := range []*terminal.Table{waits, answers, places, costs} {
+		fmt.Fprintln(w, t)
+	}
 	writeTenants(w, runs)
 	writeSplit(w, runs)
 	slo := runs[0].SLO
-	fmt.Fprintf(w, "Times in ms; good is a TTFT within %s and a mean ITL within %s. An unlimited cache and perfect routing would hit %s %%.\n", slo.TTFT, slo.ITL, percent(runs[0].Figures.IdealHitRate))
+	fmt.Fprintf(w, "Times in ms; good is a TTFT within %s and a mean ITL within %s.\nAn unlimited cache and perfect routing would hit %s %%.\n", slo.TTFT, slo.ITL, percent(runs[0].Figures.IdealHitRate))
 }
 
 // mostTenants is how many tenants the tables show.
@@ -64,7 +72,8 @@ func writeSplit(w io.Writer, runs []*simrun.Run) {
 	if !slices.ContainsFunc(runs, func(s *simrun.Run) bool { return s.Figures.Split != nil }) {
 		return
 	}
-	legs := figuresTable("policy", "split %", "moved", "% of prompts", "prefill p50", "p90", "transfer p50", "p90", "p99", "handed p50", "p90", "p99", "first step p50", "p90")
+	legs := figuresTable("policy", "split %", "moved", "% of prompts", "prefill p50", "p90")
+	transfers := figuresTable("policy", "transfer p50", "p90", "p99", "handed p50", "p90", "p99", "step", "p90")
 	pools := figuresTable("policy", "pool", "prompts", "answers", "whole", "hit %", "busy %")
 	var why []string
 	for _, s := range runs {
@@ -73,7 +82,10 @@ func writeSplit(w io.Writer, runs []*simrun.Run) {
 			continue
 		}
 		legs.Row(
-			s.Title(), percent(f.Share), whole(f.Moved), percent(f.MovedShare), whole(f.Prefill.P50), whole(f.Prefill.P90), whole(f.Transfer.P50), whole(f.Transfer.P90), whole(f.Transfer.P99),
+			s.Title(), percent(f.Share), whole(f.Moved), percent(f.MovedShare), whole(f.Prefill.P50), whole(f.Prefill.P90),
+		)
+		transfers.Row(
+			s.Title(), whole(f.Transfer.P50), whole(f.Transfer.P90), whole(f.Transfer.P99),
 			whole(f.Handed.P50), whole(f.Handed.P90), whole(f.Handed.P99), whole(f.FirstToken.P50), whole(f.FirstToken.P90),
 		)
 		for _, p := range f.Pools {
@@ -86,8 +98,9 @@ func writeSplit(w io.Writer, runs []*simrun.Run) {
 		why = append(why, s.Title()+": "+strings.Join(words, ", "))
 	}
 	fmt.Fprintln(w, legs)
+	fmt.Fprintln(w, transfers)
 	fmt.Fprintln(w, pools)
-	fmt.Fprintln(w, "Why: "+strings.Join(why, "; ")+".")
+	fmt.Fprintln(w, "Why: "+strings.Join(why, ";\n")+".")
 }
 
 // figuresTable is a table whose columns but the first are figures.

@@ -44,6 +44,11 @@ type Area struct{ lines int }
 // Draw puts a text, which ends with a line break, in the place of the one before.
 func (a *Area) Draw(w io.Writer, text string) {
 	a.Clear(w)
+	if f, ok := w.(*os.File); ok {
+		if columns, lines, err := term.GetSize(int(f.Fd())); err == nil {
+			text = clip(text, columns, lines-1)
+		}
+	}
 	fmt.Fprint(w, text)
 	a.lines = strings.Count(text, "\n")
 }
@@ -54,6 +59,18 @@ func (a *Area) Clear(w io.Writer) {
 		fmt.Fprintf(w, "\x1b[%dA\x1b[J", a.lines)
 	}
 	a.lines = 0
+}
+
+// clip cuts a text to a terminal: a line that is broken there, or one that has left it, could not be drawn over.
+func clip(s string, columns, lines int) string {
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		if lines--; lines < 0 {
+			break
+		}
+		b.WriteString(text.Trim(strings.TrimSuffix(line, "\n"), columns) + "\n")
+	}
+	return b.String()
 }
 
 // Columns is the width that everything fits into: the width of a standard terminal.
