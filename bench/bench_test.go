@@ -59,7 +59,7 @@ func TestLoadAgainstUpstream(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	go acceptLoop(ln)
+	go acceptLoop(ln, false)
 	for _, s := range []scenario{{1 << 10, true, bodiesFixed}, {8 << 10, false, bodiesNew}, {100 << 10, false, bodiesGrown}} {
 		f := newFleet(s, 1, true)
 		if r := f.closedLoop(target{addr: ln.Addr().String()}, 100*time.Millisecond); r.Errors > 0 || r.Requests == 0 || len(r.Latency) != r.Requests {
@@ -68,6 +68,38 @@ func TestLoadAgainstUpstream(t *testing.T) {
 		if r := f.openLoop(target{addr: ln.Addr().String()}, 100, 100*time.Millisecond); r.Errors > 0 || r.Requests != 10 {
 			t.Errorf("%s open: %d requests, %d errors, %v", s, r.Requests, r.Errors, r.FirstErr)
 		}
+	}
+}
+
+// TestOpenStreams: each stream is read from its first chunk until it is closed, and one that ends is an error.
+func TestOpenStreams(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go acceptLoop(ln, true)
+	var s openStreams
+	s.open(ln.Addr().String(), 40)
+	if late := s.take(); len(late) < 40 || late[0] < 0 || s.failed > 0 {
+		t.Errorf("%d chunks, %d failures, %v", len(late), s.failed, s.first)
+	}
+	s.close()
+	if s.failed > 0 {
+		t.Errorf("closing is a failure: %v", s.first)
+	}
+
+	short, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer short.Close()
+	go acceptLoop(short, false) // its streams end
+	var ended openStreams
+	ended.open(short.Addr().String(), 3)
+	ended.wg.Wait()
+	if ended.failed != 3 || ended.first == nil {
+		t.Errorf("%d failures of 3, %v", ended.failed, ended.first)
 	}
 }
 

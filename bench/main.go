@@ -28,7 +28,8 @@ type options struct {
 	latency                bool
 	sessions               bool
 	jsonPath               string
-	upstreams              bool // run as the upstream process
+	streams                int  // hold so many open instead
+	upstreams, ticking     bool // run as the upstream process
 }
 
 const upstreamCount = 4
@@ -43,7 +44,7 @@ func main() {
 		os.Exit(2)
 	}
 	if o.upstreams {
-		if err := serveUpstreams(upstreamCount, os.Stdout); err != nil {
+		if err := serveUpstreams(upstreamCount, o.ticking, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -79,7 +80,9 @@ func parseFlags(o *options, args []string, out io.Writer) error {
 	fs.BoolVar(&o.sessions, "session", false, "send X-Session-ID, one for each body")
 	fs.StringVar(&o.jsonPath, "json", "", "also write the results to this file (- means standard output, instead of the table)")
 	quick := fs.Bool("quick", false, "three short rounds of fixed bodies: a look, not a measurement")
+	fs.IntVar(&o.streams, "streams", 0, "instead: hold so many streams open, two chunks a second each, and measure memory, CPU per chunk and lateness")
 	fs.BoolVar(&o.upstreams, "upstreams", false, "serve the upstreams; the program starts itself so")
+	fs.BoolVar(&o.ticking, "ticking", false, "with -upstreams: streams last until the client leaves")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
@@ -93,6 +96,9 @@ func parseFlags(o *options, args []string, out io.Writer) error {
 		return fmt.Errorf("-seconds %v is not between 0.1 and 60", o.seconds)
 	case o.rounds < 1 || o.rounds > 100:
 		return fmt.Errorf("-rounds %d is not between 1 and 100", o.rounds)
+	}
+	if most := mostStreams(); o.streams < 0 || o.streams > most {
+		return fmt.Errorf("-streams %d is not between 0 and %d; a router needs two descriptors for each (ulimit -n)", o.streams, most)
 	}
 	_, err := parseScenarios(o.sizes, o.bodies)
 	return err
@@ -112,7 +118,7 @@ func run(o *options) (failed bool, err error) {
 	interrupted := make(chan os.Signal, 1) // from here on, so that no router outlives an interrupted run
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(interrupted)
-	upstreams, stop, err := startUpstreams()
+	upstreams, stop, err := startUpstreams(o.streams > 0)
 	if err != nil {
 		return false, err
 	}
@@ -126,7 +132,12 @@ func run(o *options) (failed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	rep, err := measure(o, scenarios, peers, upstreams[0], interrupted)
+	var rep *report
+	if o.streams > 0 {
+		rep, err = measureStreams(o, peers, interrupted)
+	} else {
+		rep, err = measure(o, scenarios, peers, upstreams[0], interrupted)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -134,12 +145,12 @@ func run(o *options) (failed bool, err error) {
 }
 
 // startUpstreams starts this program again as the upstreams.
-func startUpstreams() (addrs []string, stop func(), err error) {
+func startUpstreams(ticking bool) (addrs []string, stop func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd := exec.Command(self, "-upstreams")
+	cmd := exec.Command(self, "-upstreams", fmt.Sprintf("-ticking=%v", ticking))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -21,7 +21,8 @@ type report struct {
 	Rounds  int          `json:"rounds"`
 	Cells   []cell       `json:"cells"`
 	Latency []latencyRow `json:"added_latency,omitempty"`
-	Memory  []memoryRow  `json:"memory"`
+	Memory  []memoryRow  `json:"memory,omitempty"`
+	Streams []streamRow  `json:"streams,omitempty"`
 }
 
 type machine struct {
@@ -131,6 +132,9 @@ func (r *report) failed() bool {
 	for _, l := range r.Latency {
 		n += l.Errors
 	}
+	for _, row := range r.Streams {
+		n += row.Errors
+	}
 	return n > 0
 }
 
@@ -160,6 +164,10 @@ func (r *report) write(jsonPath string) error {
 func (r *report) table(out io.Writer) error {
 	fmt.Fprintf(out, "%s, %d CPUs (%s), %s; %d rounds of %v s, %d connections\n\n", r.Time, r.Machine.CPUs, r.Machine.Model, r.Machine.Go, r.Rounds, r.Seconds, connections)
 	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
+	if len(r.Streams) > 0 {
+		writeStreams(w, r.Streams)
+		return w.Flush()
+	}
 	fmt.Fprintln(w, "| request\t| router\t| CPU µs/request\t| ratio to nginx\t| target\t| \t| requests/s\t| p50 ms\t| p99 ms\t| errors\t|")
 	fmt.Fprintln(w, "| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t|")
 	for _, c := range r.Cells {

@@ -15,8 +15,9 @@ import (
 // The upstreams stand for engines that answer at once. They run in a process of their own, so that their CPU time is
 // not the router's, and speak just enough HTTP to be cheap: on a small machine everything shares the same cores.
 
-// serveUpstreams runs n upstreams, prints their addresses on one line, and serves until standard input ends.
-func serveUpstreams(n int, out io.Writer) error {
+// serveUpstreams runs n upstreams, prints their addresses on one line, and serves until standard input ends. With ticking
+// their streams last until the client leaves.
+func serveUpstreams(n int, ticking bool, out io.Writer) error {
 	addrs := make([]string, n)
 	for i := range addrs {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -25,14 +26,14 @@ func serveUpstreams(n int, out io.Writer) error {
 		}
 		defer ln.Close()
 		addrs[i] = ln.Addr().String()
-		go acceptLoop(ln)
+		go acceptLoop(ln, ticking)
 	}
 	fmt.Fprintln(out, strings.Join(addrs, " "))
 	_, err := io.Copy(io.Discard, os.Stdin) // ends when the parent does
 	return err
 }
 
-func acceptLoop(ln net.Listener) {
+func acceptLoop(ln net.Listener, ticking bool) {
 	canned := newAnswers()
 	for {
 		c, err := ln.Accept()
@@ -41,7 +42,7 @@ func acceptLoop(ln net.Listener) {
 		}
 		go func() {
 			defer c.Close()
-			_ = canned.serve(c)
+			_ = canned.serve(c, ticking)
 		}()
 	}
 }
@@ -83,8 +84,12 @@ func newAnswers() *answers {
 }
 
 // serve answers the requests of one connection.
-func (a *answers) serve(c net.Conn) error {
-	r := bufio.NewReaderSize(c, 64<<10)
+func (a *answers) serve(c net.Conn, ticking bool) error {
+	size := 64 << 10
+	if ticking {
+		size = 4 << 10
+	}
+	r := bufio.NewReaderSize(c, size)
 	for {
 		line, err := r.ReadSlice('\n')
 		if err != nil {
@@ -101,6 +106,8 @@ func (a *answers) serve(c net.Conn) error {
 		switch {
 		case get:
 			_, err = c.Write(answer)
+		case stream && ticking:
+			return tick(c)
 		case stream:
 			for _, chunk := range a.streamed {
 				if _, err = c.Write(chunk); err != nil {
