@@ -92,11 +92,26 @@ func (a *attempt) over() {
 
 // attempt sends the request to the chosen endpoint and relays its answer. If another attempt should be made, it returns the
 // decision for that attempt, reserved before this answer is discarded.
+//
+// What comes before and after the relay is done by other functions, since each open stream keeps the stack of this one.
 func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
-	d := &plan.Decision
-	a := c.begin(d)
+	a := c.begin(&plan.Decision)
 	defer a.end()
-	if d.Leg == fleet.LegDecode {
+	res, err := a.ask()
+	if err != nil {
+		return a.lost(err)
+	}
+	defer res.Body.Close()
+	if next, ok := a.accept(res); !ok {
+		return next
+	}
+	return a.relay(res)
+}
+
+// ask sends the request and returns the header of the answer.
+func (a *attempt) ask() (*http.Response, error) {
+	c := a.c
+	if a.d.Leg == fleet.LegDecode {
 		a.Carry(&c.split.message)
 		if a.merger() != nil {
 			a.ReadsAnswer()
@@ -109,51 +124,53 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 	}
 	a.watch.Wait(limit)
 	if err := a.awaitDispatch(limit); err != nil {
-		return a.lost(err)
+		return nil, err
 	}
 	c.reached = true
 	if c.Carrier != nil {
 		a.head(http.Header{}) // the carrier may have to answer for the header before the body comes
 	}
-	res, err := a.Send()
-	if err != nil {
-		return a.lost(err)
-	}
-	defer res.Body.Close()
+	return a.Send()
+}
+
+// accept reads the header of an answer. ok is false if this answer is not passed on: the client has got an error, or there is a
+// decision for another attempt.
+func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
+	c, d := a.c, a.d
 	a.status = res.StatusCode
 	a.judge(res)
 	if a.fin.Outcome == fleet.Busy || a.fin.Outcome == fleet.EngineError {
 		c.p.log.Warn("engine answered with an error", "request", c.served.ID, "endpoint", d.Endpoint.Name, "status", res.StatusCode)
 		blamed := a.blamed()
 		if next = a.another(); next != nil {
-			return next
+			return next, false
 		}
 		if blamed != nil {
 			c.refuse(blamed)
-			return nil
+			return nil, false
 		}
 		if d.Leg == fleet.LegDecode {
 			body, _ := io.ReadAll(io.LimitReader(res.Body, send.RefusalBytes))
 			c.refuse(fault.Answered(d.Leg, res.StatusCode, fault.Text(body), a.fin.RetryAfter))
-			return nil
+			return nil, false
 		}
 	}
 	if mismatch := c.mismatch(d.Kind, res.StatusCode); mismatch != nil {
 		c.refuse(mismatch)
-		return nil
+		return nil, false
 	}
 	if c.p.cfg.WrapErrors && d.Why != "" && res.StatusCode >= http.StatusBadRequest {
 		body, _ := io.ReadAll(io.LimitReader(res.Body, send.RefusalBytes))
 		c.refuse(fault.Answered(fleet.LegDecode, res.StatusCode, fault.Text(body), a.fin.RetryAfter))
-		return nil
+		return nil, false
 	}
 	if err := a.stitch(res); err != nil {
-		return a.lost(err)
+		return a.lost(err), false
 	}
 	if err := a.merge(res); err != nil {
-		return a.lost(err)
+		return a.lost(err), false
 	}
-	return a.relay(res)
+	return nil, true
 }
 
 // lost concludes an attempt without an answer, or with a partial answer that the client has not seen.

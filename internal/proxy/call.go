@@ -124,24 +124,7 @@ const statusClientGone = 499
 
 // serve reads, decides, passes on and relays.
 func (c *call) serve() {
-	if err := c.claim(); err != nil {
-		c.refuse(err)
-		return
-	}
-	if err := c.read(); err != nil {
-		c.refuse(err)
-		return
-	}
-	if err := c.identify(); err != nil {
-		c.refuse(err)
-		return
-	}
-	if err := c.charge(); err != nil {
-		c.refuse(err)
-		return
-	}
-	var err error
-	if c.plan, err = c.decide(); err != nil {
+	if err := c.prepare(); err != nil {
 		c.refuse(err)
 		return
 	}
@@ -153,6 +136,24 @@ func (c *call) serve() {
 			next = c.attempt(next)
 		}
 	}
+}
+
+// prepare does everything up to the first decision.
+func (c *call) prepare() (err error) {
+	if err = c.claim(); err != nil {
+		return err
+	}
+	if err = c.read(); err != nil {
+		return err
+	}
+	if err = c.identify(); err != nil {
+		return err
+	}
+	if err = c.charge(); err != nil {
+		return err
+	}
+	c.plan, err = c.decide()
+	return err
 }
 
 // route asks the fleet for a decision.

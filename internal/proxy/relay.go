@@ -22,37 +22,53 @@ const (
 	eventBytes = 4 << 10  // a piece at most while they are small, as the events of a stream are
 )
 
-// relayMemory is the memory of a relay, recycled for the next one. It is small: an open stream keeps it while it waits.
+// relayMemory is the memory of a relay, recycled for the next one. An open stream keeps it, without a buffer where it can wait
+// for its engine without one.
 type relayMemory struct {
-	buf     [eventBytes]byte
+	relay   relay
 	scanner answer.Scanner
 	tail    rewrite.Tail
+	small   *[eventBytes]byte // nil while it waits or pieces are large
 	large   *[relayBytes]byte // nil while pieces are small
 }
 
 var (
 	relayMemories = sync.Pool{New: func() any { return new(relayMemory) }}
+	eventBuffers  = sync.Pool{New: func() any { return new([eventBytes]byte) }}
 	relayBuffers  = sync.Pool{New: func() any { return new([relayBytes]byte) }}
 )
 
 // room is the memory for the next piece, which may be large.
 func (m *relayMemory) room(large bool) []byte {
-	switch {
-	case large && m.large == nil:
-		m.large = relayBuffers.Get().(*[relayBytes]byte)
-	case !large && m.large != nil:
-		relayBuffers.Put(m.large)
-		m.large = nil
-	}
-	if m.large != nil {
+	if large {
+		if m.large == nil {
+			m.give()
+			m.large = relayBuffers.Get().(*[relayBytes]byte)
+		}
 		return m.large[:]
 	}
-	return m.buf[:]
+	if m.small == nil {
+		m.give()
+		m.small = eventBuffers.Get().(*[eventBytes]byte)
+	}
+	return m.small[:]
 }
 
-// free gives the memory back.
+// give gives the buffers back.
+func (m *relayMemory) give() {
+	if m.large != nil {
+		relayBuffers.Put(m.large)
+	}
+	if m.small != nil {
+		eventBuffers.Put(m.small)
+	}
+	m.large, m.small = nil, nil
+}
+
+// free gives everything back.
 func (m *relayMemory) free() {
-	m.room(false)
+	m.give()
+	m.relay = relay{}
 	relayMemories.Put(m)
 }
 
@@ -82,21 +98,15 @@ func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 	defer mem.free()
 	mem.scanner.Reset(a.c.API.String())
 	mem.tail.Reset()
-	r := &relay{attempt: a, res: res, scanner: &mem.scanner, tail: &mem.tail}
-	media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
-	media = strings.ToLower(strings.TrimSpace(media))
-	r.events = media == "text/event-stream"
-	r.pieces = r.events || media == "application/x-ndjson" || res.ContentLength < 0
-	if e := res.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		r.opaque, r.events = true, false
-	}
-	if r.events && r.fin.Outcome == fleet.OK {
-		r.strips, r.watching = a.AsksUsage(), a.Watches()
-	}
-	if !r.opaque && r.fin.Outcome == fleet.OK {
-		r.cached = r.c.split.rewrites(a)
-	}
+	r := &mem.relay
+	*r = relay{attempt: a, res: res, scanner: &mem.scanner, tail: &mem.tail}
+	r.begin()
+	waits, _ := res.Body.(interface{ Wait() })
 	for large := !r.pieces; ; {
+		if waits != nil && !large {
+			mem.give()
+			waits.Wait()
+		}
 		buf := mem.room(large)
 		n, err := r.read(buf)
 		if n > 0 && (err == nil || errors.Is(err, io.EOF) || r.pieces) {
@@ -112,6 +122,24 @@ func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 			return r.finish()
 		}
 		return r.broken(err)
+	}
+}
+
+// begin reads from the header of the answer how it is passed on.
+func (r *relay) begin() {
+	res := r.res
+	media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	r.events = media == "text/event-stream"
+	r.pieces = r.events || media == "application/x-ndjson" || res.ContentLength < 0
+	if e := res.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		r.opaque, r.events = true, false
+	}
+	if r.events && r.fin.Outcome == fleet.OK {
+		r.strips, r.watching = r.AsksUsage(), r.Watches()
+	}
+	if !r.opaque && r.fin.Outcome == fleet.OK {
+		r.cached = r.c.split.rewrites(r.attempt)
 	}
 }
 

@@ -33,6 +33,7 @@ func newConn(c *Client, addr string, nc net.Conn) *conn {
 	cn := &conn{client: c, addr: addr, nc: lean(nc, false)}
 	cn.lean, _ = cn.nc.(*leanConn)
 	cn.in.src = cn.nc
+	cn.in.lent, _ = cn.nc.(lateReader)
 	cn.abort = cn.close
 	if sc, ok := nc.(syscall.Conn); ok {
 		cn.probe.init(sc)
@@ -55,7 +56,7 @@ var errLoud = errors.New("h1: the kept connection is unusable")
 
 // converse sends a short request on a kept connection and reads the beginning of its answer.
 func (cn *conn) converse(head, body []byte) error {
-	n, quiet, sendErr, err := cn.lean.converse(head, body, cn.in.room())
+	n, quiet, sendErr, err := cn.lean.converse(head, body, &cn.in)
 	if !quiet {
 		return errLoud
 	}
@@ -71,8 +72,8 @@ func (cn *conn) close() {
 	}
 }
 
-// release gives the connection back to the pool.
+// release gives the connection back to the pool. All bytes of its buffer have been read.
 func (cn *conn) release() {
-	cn.in.trim()
+	cn.in.give()
 	cn.client.pool.put(cn, time.Now())
 }

@@ -12,20 +12,20 @@ const (
 	said             // everything is written, and the next bytes are the answer
 )
 
-// converse checks that the connection is silent, writes p and q, and reads once into into, which is not empty. Three separate
+// converse checks that the connection is silent, writes p and q, and reads once into the memory that m lends. Three separate
 // calls would cost three more system calls (one to check, one to look for an answer that cannot have arrived, one for the
 // second wait). ok is false if the connection was not silent: nothing has been written then. n may be 0 without an error: the
 // answer must still be read.
 //
 // The poller reports changes since it was armed, before the first look. So no later action of the peer is missed, although the
 // next look waits for the poller.
-func (l *leanConn) converse(p, q, into []byte) (n int, ok bool, writeErr, readErr error) {
+func (l *leanConn) converse(p, q []byte, m memory) (n int, ok bool, writeErr, readErr error) {
 	l.in.mu.Lock()
 	defer l.in.mu.Unlock()
 	l.out.mu.Lock()
 	defer l.out.mu.Unlock()
 	in, out := &l.in, &l.out
-	in.p, in.n, in.err = into, 0, nil
+	in.m, in.n, in.err = m, 0, nil
 	out.p, l.more, out.n, out.err = p, q, 0, nil
 	l.said = unsaid
 	readErr = l.raw.Read(l.talk)
@@ -38,7 +38,7 @@ func (l *leanConn) converse(p, q, into []byte) (n int, ok bool, writeErr, readEr
 	if writeErr == nil {
 		writeErr = out.err
 	}
-	in.p = nil
+	in.p, in.m = nil, nil
 	l.forget()
 	return in.n, l.said != loud, l.explain("write", writeErr), l.explain("read", readErr)
 }
@@ -48,7 +48,9 @@ func (l *leanConn) speak(fd uintptr) bool {
 	if l.said == said {
 		return l.receive(fd)
 	}
-	if _, done, _ := readNow(fd, l.in.p); done {
+	_, done, _ := readNow(fd, l.in.m.take())
+	l.in.m.give()
+	if done {
 		l.said = loud
 		return true
 	}

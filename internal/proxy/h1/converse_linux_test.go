@@ -8,6 +8,15 @@ import (
 	"testing"
 )
 
+// fixed is memory that counts how often it is lent.
+type fixed struct {
+	into []byte
+	lent int
+}
+
+func (f *fixed) take() []byte { f.lent++; return f.into }
+func (f *fixed) give()        { f.lent-- }
+
 // What is asked arrives whole, whatever the socket takes at once, and the first of the answer is what was answered.
 func TestConverse(t *testing.T) {
 	for _, size := range []int{1, 100, surely, 8 << 20} { // the last is more than the sockets hold
@@ -24,9 +33,13 @@ func TestConverse(t *testing.T) {
 			heard <- err
 		}()
 		into := make([]byte, 16)
-		n, ok, sendErr, err := client.(*leanConn).converse([]byte("head"), want, into)
+		m := &fixed{into: into}
+		n, ok, sendErr, err := client.(*leanConn).converse([]byte("head"), want, m)
 		if sendErr != nil || err != nil || !ok {
 			t.Fatalf("%d bytes: %v, %v, %v", size, ok, sendErr, err)
+		}
+		if m.lent != min(n, 1) {
+			t.Errorf("%d bytes: memory is lent %d times", size, m.lent)
 		}
 		if n == 0 { // it could not be written at once
 			if n, err = client.Read(into); err != nil {
@@ -55,7 +68,7 @@ func TestConverseWithALoudPeer(t *testing.T) {
 			if err := l.raw.Read(peeks); err != nil {
 				t.Fatal(err)
 			}
-			if _, ok, sendErr, _ := l.converse([]byte("x"), nil, make([]byte, 8)); ok || sendErr != nil {
+			if _, ok, sendErr, _ := l.converse([]byte("x"), nil, &fixed{into: make([]byte, 8)}); ok || sendErr != nil {
 				t.Fatalf("ok %v, %v", ok, sendErr)
 			}
 			_ = l.CloseWrite()
@@ -81,10 +94,42 @@ func TestConverseThatEnds(t *testing.T) {
 				_, _ = io.ReadFull(server, make([]byte, 1))
 				row.act(server, client)
 			}()
-			n, ok, sendErr, err := client.(*leanConn).converse([]byte("x"), nil, make([]byte, 8))
-			if n != 0 || !ok || sendErr != nil || !errors.Is(err, row.want) {
+			m := &fixed{into: make([]byte, 8)}
+			n, ok, sendErr, err := client.(*leanConn).converse([]byte("x"), nil, m)
+			if n != 0 || m.lent != 0 || !ok || sendErr != nil || !errors.Is(err, row.want) {
 				t.Errorf("got %d, %v, %v, %v", n, ok, sendErr, err)
 			}
 		})
+	}
+}
+
+// waits is memory that says when it was given back.
+type waits struct {
+	fixed
+	back chan struct{}
+}
+
+func (w *waits) give() {
+	w.fixed.give()
+	w.back <- struct{}{}
+}
+
+// A connection that waits for bytes holds no memory.
+func TestReadLent(t *testing.T) {
+	server, client := leanPair(t)
+	m := &waits{fixed{into: make([]byte, 8)}, make(chan struct{}, 1)}
+	go func() {
+		<-m.back
+		_, _ = io.WriteString(server, "late")
+	}()
+	n, err := client.(*leanConn).readLent(m)
+	if n != 4 || err != nil || string(m.into[:n]) != "late" || m.lent != 1 {
+		t.Errorf("got %d, %v, %q, lent %d times", n, err, m.into, m.lent)
+	}
+	_ = server.Close()
+	m.give()
+	<-m.back
+	if n, err := client.(*leanConn).readLent(m); n != 0 || err != io.EOF || m.lent != 0 { //nolint:errorlint // as net returns it
+		t.Errorf("at the end: %d, %v, lent %d times", n, err, m.lent)
 	}
 }

@@ -51,6 +51,7 @@ type half struct {
 	mu  sync.Mutex            // held during Read or Write
 	run func(fd uintptr) bool // makes the system calls; false means that it must wait. Made once
 	p   []byte                // memory to fill, or the rest to write
+	m   memory                // lends p while there are bytes; nil if the caller gave p
 	n   int                   // bytes done
 	err error                 // of the system call
 	vec [2]syscall.Iovec      // for a gathered write
@@ -104,9 +105,31 @@ func (l *leanConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// receive reads once into the caller's memory.
+// readLent returns the number of bytes of one system call, which are in the memory that m has lent.
+func (l *leanConn) readLent(m memory) (int, error) {
+	l.in.mu.Lock()
+	defer l.in.mu.Unlock()
+	h := &l.in
+	h.m, h.n, h.err = m, 0, nil
+	err := l.raw.Read(h.run)
+	h.p, h.m = nil, nil
+	if err == nil {
+		err = h.err
+	}
+	return h.n, l.explain("read", err)
+}
+
+// receive reads once into the caller's memory, or into memory that is lent for it.
 func (l *leanConn) receive(fd uintptr) (done bool) {
-	l.in.n, done, l.in.err = readNow(fd, l.in.p)
+	h := &l.in
+	if h.m != nil {
+		h.p = h.m.take()
+	}
+	h.n, done, h.err = readNow(fd, h.p)
+	if h.m != nil && h.n == 0 {
+		h.p = nil
+		h.m.give()
+	}
 	return done
 }
 

@@ -27,6 +27,6 @@ func (d *departures) close() {}
 
 func (l *leanConn) gather(_, _ []byte) (int, error) { return 0, errors.ErrUnsupported }
 
-func (l *leanConn) converse(_, _, _ []byte) (int, bool, error, error) {
+func (l *leanConn) converse(_, _ []byte, _ memory) (int, bool, error, error) {
 	return 0, true, errors.ErrUnsupported, nil
 }

@@ -3,19 +3,25 @@ package h1
 import (
 	"bytes"
 	"io"
+	"sync"
 )
 
 const (
 	// readBuffer is the size of a connection's read buffer: enough for the head of any engine's answer, and small
-	// since each open stream holds one.
+	// since some connections wait with one.
 	readBuffer = 4 << 10
 	// maxEmptyReads bounds reads that return neither bytes nor an error.
 	maxEmptyReads = 100
 )
 
-// reader is a read buffer that can grow to hold a long head, and is bypassed by large reads of a body.
+// readBuffers are the buffers that readers lend from and give back.
+var readBuffers = sync.Pool{New: func() any { return new([readBuffer]byte) }}
+
+// reader is a read buffer that can grow to hold a long head, and is bypassed by large reads of a body. Without bytes it has no
+// memory where src can do with that.
 type reader struct {
 	src      io.Reader
+	lent     lateReader // src, if it is one
 	buf      []byte
 	pos, end int
 	received int64 // bytes read from src since the exchange began
@@ -28,7 +34,8 @@ func (r *reader) buffered() int { return r.end - r.pos }
 func (r *reader) room() []byte {
 	switch {
 	case r.buf == nil:
-		r.buf = make([]byte, readBuffer)
+		r.buf = readBuffers.Get().(*[readBuffer]byte)[:]
+		r.pos, r.end = 0, 0
 	case r.pos == r.end:
 		r.pos, r.end = 0, 0
 	case r.end == len(r.buf) && r.pos > 0:
@@ -42,6 +49,17 @@ func (r *reader) room() []byte {
 	return r.buf[r.end:]
 }
 
+// take is room for the memory of a leanConn.
+func (r *reader) take() []byte { return r.room() }
+
+// give lets the buffer go, which is empty.
+func (r *reader) give() {
+	if len(r.buf) == readBuffer {
+		readBuffers.Put((*[readBuffer]byte)(r.buf))
+	}
+	r.buf, r.pos, r.end = nil, 0, 0
+}
+
 // took notes that n bytes have been read into the room, and the read's error.
 func (r *reader) took(n int, err error) {
 	r.end += n
@@ -51,6 +69,13 @@ func (r *reader) took(n int, err error) {
 
 // fill reads once from src, making room first. It returns nil if at least one byte arrived.
 func (r *reader) fill() error {
+	if r.lent != nil && r.pos == r.end && r.err == nil {
+		r.pos, r.end = 0, 0
+		n, err := r.lent.readLent(r)
+		r.received += int64(n)
+		r.end += n
+		return err
+	}
 	n, err := r.once(r.room())
 	r.end += n
 	if n > 0 {
@@ -148,9 +173,9 @@ func (r *reader) line(limit int, wait bool) ([]byte, error) {
 	}
 }
 
-// trim drops a buffer that a long head made large.
-func (r *reader) trim() {
-	if len(r.buf) > readBuffer {
-		r.buf, r.pos, r.end = nil, 0, 0
+// wait returns when there are buffered bytes, or an error that the next read returns.
+func (r *reader) wait() {
+	if r.pos == r.end && r.err == nil {
+		r.err = r.fill()
 	}
 }

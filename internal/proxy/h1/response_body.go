@@ -30,6 +30,14 @@ func (x *exchange) Read(p []byte) (int, error) {
 	return n, x.err
 }
 
+// Wait returns when Read would return something: bytes that have arrived, or an error. Unlike Read it needs no memory of the
+// caller's while it waits.
+func (x *exchange) Wait() {
+	if x.err == nil && !x.settled.Load() {
+		x.conn.in.wait()
+	}
+}
+
 // explain finds the cause of an error of the connection.
 func (x *exchange) explain(err error) error {
 	switch {
