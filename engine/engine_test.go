@@ -55,6 +55,9 @@ func TestQuestionsAreFree(t *testing.T) {
 				if !strings.HasPrefix(p, "/") || strings.Contains(p, "generate") {
 					t.Errorf("%s asks %q", k, p)
 				}
+				if k == fleet.KindOther && p == "/health" && a.Path != "/health/liveliness" {
+					t.Errorf("%s asks %q without asking for LiteLLM's path before", k, p)
+				}
 				if k == fleet.KindSGLang && p == "/health" || k == fleet.KindTRTLLM && p == "/metrics" {
 					t.Errorf("%s asks %q", k, p)
 				}

@@ -7,9 +7,10 @@ type other struct{}
 
 func (other) Kind() fleet.Kind { return fleet.KindOther }
 
-// Alive asks /health, or the list of models if that path does not exist.
+// Alive asks /health, or the list of models if that path does not exist. LiteLLM's own path comes first: its /health has every
+// model answer a prompt (LiteLLM 1.108, "Health Checks").
 func (other) Alive() Ask {
-	return Ask{Name: AskAlive, Path: "/health", Older: []string{"/v1/models"}}
+	return Ask{Name: AskAlive, Path: "/health/liveliness", Older: []string{"/health", "/v1/models"}}
 }
 
 func (other) Asks() []Ask { return []Ask{{Name: AskModels, Path: "/v1/models"}} }
