@@ -140,7 +140,7 @@ func (p *Parser) Echo() string { return p.echo }
 
 // DefaultSources are the default places of conversation ids, the most reliable first: TensorRT-LLM's conversation_params and
 // its older disaggregated_params.conversation_id, the headers of TensorRT-LLM, llm-d, OpenCode, NeMo, Claude Code, Codex,
-// Dynamo, SMG, SGLang, LiteLLM, Olla, Bifrost and AIBrix, then the fields of OpenAI (prompt_cache_key, conversation),
+// Dynamo, SMG, SGLang, LiteLLM, Olla, Bifrost, AIBrix and Open WebUI, then the fields of OpenAI (prompt_cache_key, conversation),
 // OpenRouter, LiteLLM, vLLM, SGLang and Claude Code. Codex's thread precedes its session, which all threads of one run share
 // (Dynamo, pull request 12331). Of metadata.user_id only the session counts (see claudeUser). llm-d's x-session-token is
 // excluded because it names an endpoint, SGLang's rid because it names a request. Each call returns a new slice.
@@ -167,6 +167,7 @@ func DefaultSources() []Source {
 		{Header: "X-Olla-Session-ID"},
 		{Header: "x-bf-session-id"},
 		{Header: "x-aibrix-session-key"},
+		{Header: "X-OpenWebUI-Chat-Id"},
 		{Field: "prompt_cache_key"},
 		{Field: "session_id"},
 		{Field: "conversation"},
@@ -183,7 +184,7 @@ func DefaultSources() []Source {
 }
 
 // DefaultUsers are the default places of user ids: OpenAI's fields, Anthropic's metadata.user_id when it contains no session,
-// and those of the vLLM router.
+// and those of the vLLM router and of Open WebUI.
 func DefaultUsers() []Source {
 	return []Source{
 		{Field: "safety_identifier"},
@@ -191,6 +192,7 @@ func DefaultUsers() []Source {
 		{Field: "metadata.user_id"},
 		{Field: "user_id"},
 		{Header: "X-User-ID"},
+		{Header: "X-OpenWebUI-User-Id"},
 	}
 }
 

@@ -30,7 +30,7 @@ type said struct {
 func harnesses(t *testing.T) map[string][]said {
 	t.Helper()
 	files, err := filepath.Glob("testdata/harnesses/*.jsonl")
-	if err != nil || len(files) < 7 {
+	if err != nil || len(files) < 8 {
 		t.Fatalf("%d harnesses, %v", len(files), err)
 	}
 	out := map[string][]said{}
@@ -134,7 +134,7 @@ func (k *talks) see(label, id, note string) {
 	k.byLabel[label], k.byID[id] = id, label
 }
 
-// TestHarnesses plays what seven agents and client libraries send, turn by turn: each conversation keeps one id of its own.
+// TestHarnesses plays what eight agents and client libraries send, turn by turn: each conversation keeps one id of its own.
 func TestHarnesses(t *testing.T) {
 	for name, lines := range harnesses(t) {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestHarnessesAtOnce(t *testing.T) {
 	seen := newTalks(t)
 	for i, more := 0, true; more; i++ {
 		more = false
-		for _, name := range []string{"anthropic_sdk", "claude_code", "cline", "codex", "langchain", "openai_responses", "opencode"} {
+		for _, name := range []string{"anthropic_sdk", "claude_code", "cline", "codex", "langchain", "open_webui", "openai_responses", "opencode"} {
 			if i < len(all[name]) {
 				s := all[name][i].withhold(t)
 				seen.see(s.Withheld, send(s), s.Note)
