@@ -88,24 +88,34 @@ func TestCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := 0
+	ask := func(who, expression string) {
+		for _, word := range strings.FieldsFunc(expression, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {
+			if !strings.HasPrefix(word, "warmpath_") {
+				continue
+			}
+			asked++
+			for _, series := range []string{"_bucket", "_sum", "_count"} {
+				word = strings.TrimSuffix(word, series)
+			}
+			if !strings.Contains(string(reference), "| `"+word+"` |") {
+				t.Errorf("%s asks for %s, which is no metric", who, word)
+			}
+		}
+	}
 	for _, p := range board.Panels {
 		for _, q := range p.Targets {
-			for _, word := range strings.FieldsFunc(q.Expr, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {
-				if !strings.HasPrefix(word, "warmpath_") {
-					continue
-				}
-				asked++
-				for _, series := range []string{"_bucket", "_sum", "_count"} {
-					word = strings.TrimSuffix(word, series)
-				}
-				if !strings.Contains(string(reference), "| `"+word+"` |") {
-					t.Errorf("the dashboard asks for %s, which is no metric", word)
-				}
-			}
+			ask("the dashboard", q.Expr)
 		}
 	}
 	if asked == 0 {
 		t.Error("the dashboard asks for nothing")
+	}
+	rules := listOf(at(parse("alerts.yaml"), "groups", 0, "rules"))
+	if len(rules) == 0 {
+		t.Error("there are no alert rules")
+	}
+	for _, rule := range rules {
+		ask(at(rule, "alert").(string), at(rule, "expr").(string))
 	}
 }
 
