@@ -83,6 +83,11 @@ bench: ## measure the router against nginx and HAProxy (bench/README.md)
 arena: ## the routers of public registries and warmpath, side by side (docs/arena.md); installs them, then twelve minutes
 	cd bench && go run ./arena
 
+.PHONY: clients
+clients: ## install what users have (client libraries, agents, LiteLLM, aiperf, a collector) and play each against the router
+	realtest/install.sh users
+	realtest/run.sh users
+
 .PHONY: ci
 ci: ## everything that CI checks
 	.ci/run

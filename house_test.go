@@ -264,7 +264,7 @@ func TestIsPure(t *testing.T) {
 // source is one Go file of the repository.
 type source struct {
 	path   string // with slashes, relative to the root
-	module string // folder of the go.mod it belongs to: ".", "bench", "release" or "deploy/helm"
+	module string // folder of the go.mod it belongs to: ".", "bench", "release", "deploy/helm", or "realtest/clients", whose folders are modules
 	test   bool
 	fset   *token.FileSet
 	ast    *ast.File
@@ -296,7 +296,7 @@ var parseAll = sync.OnceValues(func() (all []*source, err error) {
 			return err
 		}
 		f := &source{path: name, module: ".", test: strings.HasSuffix(name, "_test.go"), fset: fset}
-		for _, own := range []string{"bench", "release", "deploy/helm"} {
+		for _, own := range []string{"bench", "release", "deploy/helm", "realtest/clients"} {
 			if strings.HasPrefix(name, own+"/") {
 				f.module = own
 			}

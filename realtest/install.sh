@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs real engines and the official clients for the tests of this folder.
 #
-#   install.sh vllm|sglang|llama|clients|aiperf|nixl|nixl_sglang|all [DIR]
+#   install.sh vllm|sglang|llama|clients|users|aiperf|nixl|nixl_sglang|all [DIR]
 #
 # DIR is $WARMPATH_REAL or ~/.cache/warmpath-real. Nothing outside DIR is changed and nothing needs root. Python packages
 # come from the configured package index, llama-server from the Debian archive that apt is configured for. What is there
@@ -110,6 +110,57 @@ install_clients() {
   done_with venv-clients pins-clients.txt
 }
 
+# users installs what test_clients.py plays beside the official Python clients; one that cannot be installed is left out, and its
+# test says so.
+install_users() {
+  install_clients
+  for part in langchain agents openai_go otelcol litellm aiperf; do
+    ("install_$part") || say "$part is left out"
+  done
+}
+
+install_langchain() {
+  venv venv-langchain pins-langchain.txt
+  done_with venv-langchain pins-langchain.txt
+}
+
+# agents are Node programs: the official Node client, Claude Code and Codex (660 MB).
+install_agents() {
+  if cmp -s "$here/clients/package-lock.json" "$dir/node/installed"; then
+    say "the Node programs are there"
+    return
+  fi
+  need npm "needs npm of Node 20 or later (Debian: apt-get install npm)"
+  say "installing the Node programs of clients/package.json"
+  mkdir -p "$dir/node"
+  cp "$here/clients/package.json" "$here/clients/package-lock.json" "$dir/node/"
+  (cd "$dir/node" && bounded npm ci --no-audit --no-fund --loglevel=error) || exit 1
+  cp "$here/clients/package-lock.json" "$dir/node/installed"
+}
+
+install_openai_go() { go_program openai-go; }
+
+install_otelcol() { go_program otelcol; }
+
+# go_program NAME builds clients/NAME, a module of its own.
+go_program() {
+  need go "needs Go"
+  if cmp -s "$here/clients/$1/go.sum" "$dir/$1/installed" && [ "$dir/$1/$1" -nt "$here/clients/$1/main.go" ]; then
+    say "$1 is there"
+    return
+  fi
+  say "building $1"
+  mkdir -p "$dir/$1"
+  (cd "$here/clients/$1" && bounded env GOWORK=off go build -o "$dir/$1/$1" .) || exit 1
+  cp "$here/clients/$1/go.sum" "$dir/$1/installed"
+}
+
+# litellm is one of the routers of the arena, which installs it.
+install_litellm() {
+  need go "needs Go"
+  (cd "$here/../bench" && bounded go run ./arena -install -only litellm) || exit 1
+}
+
 # aiperf needs a tokenizer, which it would fetch: it gets one of our own, in a cache made by hand.
 install_aiperf() {
   venv venv-aiperf pins-aiperf.txt
@@ -178,8 +229,8 @@ EOF
 }
 
 case $what in
-vllm | sglang | llama | clients | aiperf | nixl | nixl_sglang | all) ;;
-*) fail "usage: install.sh vllm|sglang|llama|clients|aiperf|nixl|nixl_sglang|all [DIR]" ;;
+vllm | sglang | llama | clients | users | langchain | agents | openai_go | otelcol | litellm | aiperf | nixl | nixl_sglang | all) ;;
+*) fail "usage: install.sh vllm|sglang|llama|clients|users|langchain|agents|openai_go|otelcol|litellm|aiperf|nixl|nixl_sglang|all [DIR]" ;;
 esac
 mkdir -p "$dir"
 dir=$(CDPATH='' cd -- "$dir" && pwd)

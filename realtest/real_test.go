@@ -56,7 +56,7 @@ func run(t *testing.T, kind string) {
 	if err != nil {
 		t.Fatalf("run.sh %s: %v", kind, err)
 	}
-	if !strings.Contains(string(out), "... ok") {
+	if !strings.Contains(string(out), "... ok") && !strings.Contains(string(out), "\nok ") {
 		t.Fatalf("run.sh %s ran no test", kind)
 	}
 }
@@ -83,6 +83,18 @@ func TestRealDisaggregation(t *testing.T) {
 	}
 	t.Setenv("TESTS", "test_disagg")
 	run(t, "vllm")
+}
+
+// TestUsers plays what users have before, behind and beside the router, over simulated engines. What is not installed is skipped.
+func TestUsers(t *testing.T) {
+	dir := os.Getenv("WARMPATH_REAL")
+	if dir == "" {
+		t.Skip("WARMPATH_REAL is not set; realtest/README.md tells how to install clients")
+	}
+	if err := exists(dir, "venv-clients/installed"); err != nil {
+		t.Skipf("the official clients are not installed: run realtest/install.sh users %s (%v)", dir, err)
+	}
+	run(t, "users")
 }
 
 // TestAiperf has aiperf measure the router in front of simulated engines, split and not.

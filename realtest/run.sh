@@ -2,6 +2,7 @@
 # Runs the tests of this folder: builds the router, then drives it in front of the engines that are installed.
 #
 #   run.sh [vllm|sglang|llama ...]      the router in front of two engines of each kind
+#   run.sh users [NAME ...]             what users have before, behind and beside the router, over simulated engines
 #   run.sh aiperf                       the router in front of simulated engines, measured by aiperf
 #   DIRECT=1 run.sh [kind ...]          no router: what the tests expect of the engines themselves
 #
@@ -17,6 +18,11 @@ if [ ! -x "$python" ]; then
   echo "run: the clients are not installed: run $here/install.sh clients $WARMPATH_REAL" >&2
   exit 2
 fi
+users=
+if [ "${1:-}" = users ]; then
+  users=yes
+  shift
+fi
 [ $# -eq 0 ] || export REAL_KINDS="$*"
 [ "$*" != aiperf ] || TESTS=${TESTS:-test_aiperf}
 built=
@@ -29,5 +35,10 @@ elif [ -z "${REAL_ROUTER:-}" ]; then
   export REAL_ROUTER="$built/warmpath"
 fi
 cd "$here"
+if [ -n "$users" ]; then
+  status=0
+  "$python" -B -W ignore::ResourceWarning users.py "$@" || status=$?
+  exit $status
+fi
 # shellcheck disable=SC2086 # TESTS may name several
 "$python" -B -W ignore::ResourceWarning -m unittest -v ${TESTS:-test_real}

@@ -48,8 +48,8 @@ class Tap:
             threading.Thread(target=_close, args=(ends, client, engine), daemon=True).start()
 
     def sent(self, path):
-        """The whole requests that went to this path so far, in the order of their connections."""
-        return [r for kept in list(self.kept) for r in _requests(self.name, bytes(kept)) if r.path == path]
+        """The whole requests that went to this path so far, with any query, in the order of their connections."""
+        return [r for kept in list(self.kept) for r in _requests(self.name, bytes(kept)) if r.path.partition("?")[0] == path]
 
     def close(self):
         """Takes no more connections. Those that are open end with their ends."""
