@@ -26,7 +26,7 @@ func (a *arena) overhead(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	seconds, rounds, sizes := "1", "3", "1k,8k,100k,1ks"
+	seconds, rounds, sizes := "0.5", "3", "1k,8k,100k,1ks"
 	if a.short {
 		seconds, rounds, sizes = "0.3", "1", "8k,1ks"
 	}

@@ -29,7 +29,7 @@ type workload struct {
 // fullWorkload keeps four engines of 4,000 tokens a second about half busy when half of the prompts' tokens are found in their
 // caches, and leaves a router of Python the time it needs.
 func fullWorkload() workload {
-	return workload{Conversations: 32, Rate: 7, Turns: 2.5, Think: 300 * time.Millisecond, System: 2000, User: 500, Answer: 20}
+	return workload{Conversations: 24, Rate: 7, Turns: 2.5, Think: 300 * time.Millisecond, System: 2000, User: 500, Answer: 20}
 }
 
 // scenario is one way of playing conversations.
