@@ -41,7 +41,10 @@ func (r *Router) bound(now time.Time, was *session.Entry, f *flight, model strin
 
 // wake removes a conversation from the idle ones.
 func (r *Router) wake(now time.Time, e *session.Entry, back bool) {
-	if ep := r.endpoints.Named(e.Endpoint); ep.Exists() && e.Rest > 0 {
+	if e.Rest == 0 {
+		return
+	}
+	if ep := r.endpoints.Named(e.Endpoint); ep.Exists() {
 		r.arrivals.Wake(now, ep.Slot(), e.Rest, back)
 	}
 	e.Rest = 0
@@ -54,7 +57,7 @@ func (r *Router) respond(now time.Time, id string, f *flight) {
 
 // warm updates a conversation's cached tokens when its prompt has been computed, if the conversation is still at the endpoint.
 func (r *Router) warm(now time.Time, f *flight) {
-	if !r.endpoints.Current(f.ep) { // its conversation is cold at the new address
+	if !f.ep.Current() { // its conversation is cold at the new address
 		return
 	}
 	r.conversations.Revise(now, &f.conversation, f.ep.Name(), func(e session.Entry) session.Entry {
@@ -69,7 +72,7 @@ func (r *Router) warmed(now time.Time, f *flight, ev *Finished) {
 	if f.wakes {
 		r.arrivals.Deactivate(f.ep.Slot())
 	}
-	if o := ev.Outcome; o != fleet.OK && o != fleet.ClientGone && o != fleet.ClientError || !r.endpoints.Current(f.ep) {
+	if o := ev.Outcome; o != fleet.OK && o != fleet.ClientGone && o != fleet.ClientError || !f.ep.Current() {
 		return
 	}
 	r.conversations.Revise(now, &f.conversation, f.ep.Name(), func(e session.Entry) session.Entry {

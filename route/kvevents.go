@@ -66,7 +66,7 @@ func (r *Router) kvHeard(ep registry.Endpoint, ev *KVHeard, to []Change) []Chang
 // kvTick finds streams that have fallen silent.
 func (r *Router) kvTick(now time.Time, to []Change) []Change {
 	for ep := range r.endpoints.All() {
-		if r.endpoints.Current(ep) && r.cache.Tick(now, ep.Slot()) {
+		if ep.Current() && r.cache.Tick(now, ep.Slot()) {
 			told := r.health.Reader().Told(ep.Slot())
 			to = append(to, Change{
 				Endpoint: ep.Name(), From: told, To: told,

@@ -61,7 +61,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		if f := r.flight(ev.Lease); f != nil {
 			ep = f.ep
 		}
-		if e.Ended = r.finish(now, &ev); ep.Exists() && r.endpoints.Current(ep) {
+		if e.Ended = r.finish(now, &ev); ep.Exists() && ep.Current() {
 			e.Changes = r.changes(now, ep, e.Changes)
 		}
 	case KVApplied:
@@ -129,7 +129,7 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 	out := make([]EndpointStatus, 0, r.endpoints.Len())
 	judged := r.health.Reader()
 	for ep := range r.endpoints.All() {
-		if !r.endpoints.Current(ep) {
+		if !ep.Current() {
 			continue
 		}
 		s := EndpointStatus{
@@ -149,7 +149,7 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 		out = append(out, s)
 	}
 	for ep := range r.endpoints.All() {
-		if r.endpoints.Current(ep) {
+		if ep.Current() {
 			continue
 		}
 		for i := range out {
@@ -164,7 +164,7 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 // Each calls f with each endpoint, in order of declaration, as Status has it. f must not keep it.
 func (r *Router) Each(f func(*fleet.Endpoint)) {
 	for ep := range r.endpoints.All() {
-		if r.endpoints.Current(ep) {
+		if ep.Current() {
 			spec := ep.Spec()
 			f(&spec)
 		}

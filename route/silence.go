@@ -14,7 +14,7 @@ import (
 // signs records the signs of life of running streams, and ejects silent endpoints with overdue answers.
 func (r *Router) signs(now time.Time, ev *Signs, to []Change) []Change {
 	for ep := range r.endpoints.All() {
-		if !r.endpoints.Current(ep) {
+		if !ep.Current() {
 			continue
 		}
 		if at, ok := ev.At[ep.Name()]; ok {

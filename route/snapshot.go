@@ -71,7 +71,7 @@ func (r *Router) Rewind() {
 	w := &r.walk
 	*w = walk{pools: r.pools.Kept()}
 	for ep := range r.endpoints.All() {
-		if r.endpoints.Current(ep) && !ep.Gone() {
+		if ep.Current() && !ep.Gone() {
 			w.endpoints = append(w.endpoints, ep)
 		}
 	}

@@ -11,22 +11,22 @@ import (
 func TestSetConfig(t *testing.T) {
 	table := New(Config{Max: 100, HashOnly: true})
 	for i := range 100 {
-		table.Put(start, "", "m", fmt.Sprint(i), Entry{Endpoint: "a"})
+		table.Put(start, name("", "m", fmt.Sprint(i)), Entry{Endpoint: "a"})
 	}
 	table.SetConfig(Config{Max: 10, IdleTTL: time.Minute})
-	if e, ok := table.Peek(start, "", "m", "99"); !ok || e.Endpoint != "a" {
+	if e, ok := table.Peek(start, name("", "m", "99")); !ok || e.Endpoint != "a" {
 		t.Error("what is kept by its hash alone is not found any more")
 	}
 	for i := range 40 {
-		table.Put(start, "", "m", fmt.Sprint("new", i), Entry{})
+		table.Put(start, name("", "m", fmt.Sprint("new", i)), Entry{})
 	}
 	if table.Len() != 10 {
 		t.Errorf("%d entries", table.Len())
 	}
-	if _, ok := table.Peek(start, "", "m", "new39"); !ok {
+	if _, ok := table.Peek(start, name("", "m", "new39")); !ok {
 		t.Error("the latest is gone")
 	}
-	if _, ok := table.Peek(start.Add(time.Minute), "", "m", "new39"); ok {
+	if _, ok := table.Peek(start.Add(time.Minute), name("", "m", "new39")); ok {
 		t.Error("the new idle_ttl does not hold")
 	}
 	seen := NewSeen(10)

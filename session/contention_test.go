@@ -17,13 +17,15 @@ type locked struct {
 func (l *locked) get(now time.Time, id string) (Entry, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.table.Get(now, "acme", "m", id)
+	n := NameOf("acme", "m", id)
+	return l.table.Get(now, &n)
 }
 
 func (l *locked) put(now time.Time, id string, e Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.table.Put(now, "acme", "m", id, e)
+	n := NameOf("acme", "m", id)
+	l.table.Put(now, &n, e)
 }
 
 // TestStress: concurrent callers behind one lock lose, mix up or overfill nothing. Under the race detector it also shows that
@@ -45,7 +47,7 @@ func TestStress(t *testing.T) {
 					l.mu.Lock()
 					l.table.Sweep(now, 3)
 					if i%50 == 5 {
-						l.table.Delete("acme", "m", id)
+						l.table.Delete(name("acme", "m", id))
 					}
 					l.mu.Unlock()
 				default:
@@ -72,12 +74,13 @@ func TestNoAllocationAtSteadyState(t *testing.T) {
 		table := New(Config{Max: 100, HashOnly: hashOnly})
 		names := ids(200)
 		for _, id := range names {
-			table.Put(start, "acme", "m", id, Entry{})
+			table.Put(start, name("acme", "m", id), Entry{})
 		}
 		known := names[199]
 		if got := testing.AllocsPerRun(1000, func() {
-			table.Get(start, "acme", "m", known)
-			table.Put(start, "acme", "m", known, Entry{Turns: 2})
+			n := NameOf("acme", "m", known)
+			table.Get(start, &n)
+			table.Put(start, &n, Entry{Turns: 2})
 		}); got != 0 {
 			t.Errorf("hashOnly=%v: a turn of a known conversation allocates %v times", hashOnly, got)
 		}
@@ -87,7 +90,8 @@ func TestNoAllocationAtSteadyState(t *testing.T) {
 			want = 0
 		}
 		if got := testing.AllocsPerRun(1000, func() {
-			table.Put(start, "acme", "m", names[next%200], Entry{})
+			n := NameOf("acme", "m", names[next%200])
+			table.Put(start, &n, Entry{})
 			next++
 		}); got > want {
 			t.Errorf("hashOnly=%v: a new conversation allocates %v times, want at most %v", hashOnly, got, want)
@@ -100,7 +104,8 @@ const benchEntries = 100_000
 func filled(hashOnly bool, names []string) *Table {
 	table := New(Config{Max: benchEntries, HashOnly: hashOnly})
 	for _, id := range names[:benchEntries] {
-		table.Put(start, "acme", "m", id, Entry{Endpoint: "e1", Model: "m"})
+		n := NameOf("acme", "m", id)
+		table.Put(start, &n, Entry{Endpoint: "e1", Model: "m"})
 	}
 	return table
 }
@@ -114,11 +119,11 @@ func BenchmarkMixed(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				id := names[i*7919%benchEntries]
+				n := NameOf("acme", "m", names[i*7919%benchEntries])
 				if i++; i%10 == 0 {
-					table.Put(start, "acme", "m", id, Entry{Endpoint: "e2", Model: "m"})
+					table.Put(start, &n, Entry{Endpoint: "e2", Model: "m"})
 				} else {
-					table.Get(start, "acme", "m", id)
+					table.Get(start, &n)
 				}
 			}
 		})
@@ -154,7 +159,8 @@ func BenchmarkEvict(b *testing.B) {
 	b.ReportAllocs()
 	i := benchEntries
 	for b.Loop() {
-		table.Put(start, "acme", "m", names[i%len(names)], Entry{Endpoint: "e1", Model: "m"})
+		n := NameOf("acme", "m", names[i%len(names)])
+		table.Put(start, &n, Entry{Endpoint: "e1", Model: "m"})
 		i++
 	}
 }

@@ -13,3 +13,9 @@ func (t *Trails) Len() int { return t.ends.len() }
 
 // Len is the number of users remembered.
 func (u *Users) Len() int { return u.known.len() }
+
+// name is NameOf, for calls.
+func name(tenant, model, id string) *Name {
+	n := NameOf(tenant, model, id)
+	return &n
+}

@@ -50,6 +50,27 @@ func appendName(b []byte, tenant, model, id string) []byte {
 	return append(b, id...)
 }
 
+// Name is a conversation's name with its hash, so that a request that looks it up several times hashes it once. It also
+// remembers where it was found. The zero Name is none.
+type Name struct {
+	key               Key
+	tenant, model, id string
+	hashed            bool   // only the hash is known
+	at                int32  // position in the table where it was found last, of which the entry's key is proof; none for nowhere
+	known             string // the entry's identity there, once compared
+}
+
+// NameOf is the name of a conversation.
+func NameOf(tenant, model, id string) Name {
+	return Name{key: KeyOf(tenant, model, id), tenant: tenant, model: model, id: id}
+}
+
+// Hashed is the name of a conversation of which only the hash is known, from another router.
+func Hashed(k Key) Name { return Name{key: k, hashed: true} }
+
+// Key is its hash; zero for the zero Name.
+func (n *Name) Key() Key { return n.key }
+
 // The first byte of a kept identity is its form.
 const (
 	keptName   = 'n'
@@ -57,7 +78,9 @@ const (
 )
 
 // keep returns the string that tells an entry from another with the same hash.
-func keep(name []byte) string {
+func (n *Name) keep() string {
+	var room [nameRoom]byte
+	name := appendName(room[:0], n.tenant, n.model, n.id)
 	if len(name) > longName {
 		sum := sha256.Sum256(name)
 		return string(keptDigest) + string(sum[:])
@@ -65,11 +88,21 @@ func keep(name []byte) string {
 	return string(keptName) + string(name)
 }
 
-// kept reports whether identity equals keep(name), without allocating.
-func kept(identity string, name []byte) bool {
+// is reports whether identity equals keep(), without allocating.
+func (n *Name) is(identity string) bool {
+	if identity == n.known { // mostly the same string in memory
+		return true
+	}
+	var room [nameRoom]byte
+	name := appendName(room[:0], n.tenant, n.model, n.id)
 	if len(name) > longName {
 		sum := sha256.Sum256(name)
-		return identity[0] == keptDigest && identity[1:] == string(sum[:])
+		if identity[0] != keptDigest || identity[1:] != string(sum[:]) {
+			return false
+		}
+	} else if identity[0] != keptName || identity[1:] != string(name) {
+		return false
 	}
-	return identity[0] == keptName && identity[1:] == string(name)
+	n.known = identity
+	return true
 }

@@ -56,28 +56,53 @@ func TestNameIsUnambiguous(t *testing.T) {
 }
 
 func TestKeptIdentity(t *testing.T) {
-	for _, length := range []int{0, 1, 32, longName - 1, longName, longName + 1, 1 << 20} {
-		name := []byte(strings.Repeat("x", length))
-		identity := keep(name)
-		if !kept(identity, name) {
+	for _, length := range []int{0, 1, 32, longName - 3, longName - 2, longName - 1, 1 << 20} { // two bytes are the lengths of tenant and model
+		id := strings.Repeat("x", length)
+		identity := name("", "", id).keep()
+		n := name("", "", id)
+		if !n.is(identity) || !n.is(identity) {
 			t.Errorf("a name of %d bytes is not recognised", length)
 		}
 		if len(identity) > longName+1 {
 			t.Errorf("a name of %d bytes takes %d", length, len(identity))
 		}
-		if kept(identity, append(name, 'x')) {
-			t.Errorf("a name of %d bytes is taken for one of %d", length+1, length)
-		}
-		if length > 0 {
-			name[length-1] = 'y'
-			if kept(identity, name) {
-				t.Errorf("another name of %d bytes is taken for it", length)
+		for _, other := range []*Name{name("", "", id+"x"), name("x", "", id), name("", "x", id)} {
+			if other.is(identity) || n.is(other.keep()) {
+				t.Errorf("%q is taken for another name of %d bytes", other.keep()[:5], length)
 			}
+		}
+		if length > 0 && name("", "", id[1:]+"y").is(identity) {
+			t.Errorf("another name of %d bytes is taken for it", length)
 		}
 	}
 	// A short name that spells a digest differs from the name with that digest.
-	long := []byte(strings.Repeat("x", 1000))
-	if digest := keep(long); kept(digest, []byte(digest[1:])) {
-		t.Error("a digest is taken for a name")
+	long := name("", "", strings.Repeat("x", 1000))
+	if long.is(string(keptName) + long.keep()[1:]) {
+		t.Error("a name is taken for a digest")
+	}
+}
+
+// TestFoundAgain: where a name was found last is only a hint. Its place may hold another conversation meanwhile.
+func TestFoundAgain(t *testing.T) {
+	table := New(Config{Max: 2})
+	a := name("", "m", "a")
+	table.Put(start, a, Entry{Turns: 1})
+	if e, ok := table.Peek(start, a); !ok || e.Turns != 1 {
+		t.Fatalf("found %v %v", e, ok)
+	}
+	for i, id := range []string{"b", "c"} { // takes the place of a
+		table.Put(start, name("", "m", id), Entry{Turns: 2 + i})
+	}
+	if e, ok := table.Peek(start, a); ok {
+		t.Errorf("a was evicted; found %v", e)
+	}
+	table.Put(start, name("", "m", "a"), Entry{Turns: 4}) // elsewhere
+	if e, ok := table.Get(start, a); !ok || e.Turns != 4 {
+		t.Errorf("found %v %v, want the turns of a", e, ok)
+	}
+	for range 2 { // in another table too
+		if _, ok := New(Config{}).Get(start, a); ok {
+			t.Error("an empty table has it")
+		}
 	}
 }

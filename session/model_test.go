@@ -159,7 +159,7 @@ func (m *machine) check(t *rapid.T) {
 	for _, want := range m.model.entries {
 		n := s.at(i)
 		got := Entry{n.endpoint, n.model, n.tokens, int(n.prompt), int(n.bytes), n.flow, n.epoch, n.turns, n.rest, n.leader, m.table.origin.Add(n.last)}
-		if i == none || got != want.entry || n.key != KeyOf(want.name[0], want.name[1], want.name[2]) || m.table.held(n.key) != i {
+		if i == none || got != want.entry || n.key != KeyOf(want.name[0], want.name[1], want.name[2]) || m.table.keyed(n.key) != i {
 			t.Fatalf("in order of use: %+v, model %+v", got, want)
 		}
 		i = n.links[byUse].older
@@ -203,7 +203,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"get": func(t *rapid.T) {
 			m.tick(t)
 			n := m.name(t)
-			got, ok := m.table.Get(m.now, n[0], n[1], n[2])
+			got, ok := m.table.Get(m.now, name(n[0], n[1], n[2]))
 			if want, found := m.model.get(m.now, n); got != want || ok != found {
 				t.Fatalf("get: %+v %v, model %+v %v", got, ok, want, found)
 			}
@@ -212,13 +212,13 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			m.tick(t)
 			n := m.name(t)
 			e := Entry{Endpoint: fmt.Sprint("e", rapid.IntRange(0, 3).Draw(t, "endpoint")), Model: n[1], Tokens: rapid.IntRange(0, 99).Draw(t, "tokens"), Epoch: rapid.Uint32().Draw(t, "epoch"), Turns: rapid.IntRange(1, 9).Draw(t, "turns"), Last: m.now.Add(time.Hour)}
-			m.table.Put(m.now, n[0], n[1], n[2], e)
+			m.table.Put(m.now, name(n[0], n[1], n[2]), e)
 			m.model.put(m.now, n, e)
 		},
 		"revise": func(t *rapid.T) {
 			m.tick(t)
 			n, changes := m.name(t), rapid.Bool().Draw(t, "changes")
-			got := m.table.Revise(m.now, n[0], n[1], n[2], func(e Entry) (Entry, bool) {
+			got := m.table.Revise(m.now, name(n[0], n[1], n[2]), func(e Entry) (Entry, bool) {
 				e.Tokens += 7
 				return e, changes
 			})
@@ -228,7 +228,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		},
 		"delete": func(t *rapid.T) {
 			n := m.name(t)
-			if got, want := m.table.Delete(n[0], n[1], n[2]), m.model.delete(n); got != want {
+			if got, want := m.table.Delete(name(n[0], n[1], n[2])), m.model.delete(n); got != want {
 				t.Fatalf("delete: %v, model %v", got, want)
 			}
 		},

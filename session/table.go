@@ -50,16 +50,14 @@ func (t *Table) SetConfig(c Config) {
 
 // Get finds a conversation. It counts as a use for eviction and does not extend the entry's life. An expired entry is dropped
 // and reported as absent.
-func (t *Table) Get(now time.Time, tenant, model, id string) (Entry, bool) {
-	var room [nameRoom]byte
-	name := appendName(room[:0], tenant, model, id)
+func (t *Table) Get(now time.Time, n *Name) (Entry, bool) {
 	at := t.clock(now)
-	i, ok := t.find(hash(name), name)
-	if ok && t.expired(i, at) {
+	i := t.find(n)
+	if i != none && t.expired(i, at) {
 		t.expire(i)
-		ok = false
+		i = none
 	}
-	if !ok {
+	if i == none {
 		t.stats.Misses++
 		return Entry{}, false
 	}
@@ -69,52 +67,12 @@ func (t *Table) Get(now time.Time, tenant, model, id string) (Entry, bool) {
 }
 
 // Peek is Get without side effects: it does not count as a use and leaves expired entries.
-func (t *Table) Peek(now time.Time, tenant, model, id string) (Entry, bool) {
-	var room [nameRoom]byte
-	name := appendName(room[:0], tenant, model, id)
-	i, ok := t.find(hash(name), name)
-	if !ok || t.expired(i, t.peekClock(now)) {
-		return Entry{}, false
-	}
-	return t.entry(i), true
-}
-
-// PeekKey is Peek by the hash of a name.
-func (t *Table) PeekKey(now time.Time, key Key) (Entry, bool) {
-	i := t.held(key)
+func (t *Table) Peek(now time.Time, n *Name) (Entry, bool) {
+	i := t.find(n)
 	if i == none || t.expired(i, t.peekClock(now)) {
 		return Entry{}, false
 	}
 	return t.entry(i), true
-}
-
-// PutKey is Put for a conversation known only by the hash of its name, from another router. The first name with that hash that
-// is asked for becomes its name.
-func (t *Table) PutKey(now time.Time, key Key, e Entry) {
-	at := t.clock(now)
-	t.sweep(at, sweepPerPut)
-	i := t.held(key)
-	if i == none {
-		i = t.make(key)
-	}
-	t.write(i, &e, at)
-}
-
-// ReviseKey is Revise by the hash of a name.
-func (t *Table) ReviseKey(now time.Time, key Key, f func(Entry) (Entry, bool)) bool {
-	i := t.held(key)
-	if i == none || t.expired(i, t.peekClock(now)) {
-		return false
-	}
-	t.revise(now, i, f)
-	return true
-}
-
-// DeleteKey is Delete by the hash of a name.
-func (t *Table) DeleteKey(key Key) {
-	if i := t.held(key); i != none {
-		t.remove(i)
-	}
 }
 
 // entry is the Entry at a position.
@@ -124,25 +82,24 @@ func (t *Table) entry(i int32) Entry {
 }
 
 // Put adds or updates a conversation and restarts its life. It drops a few expired entries, oldest first, and evicts the least
-// recently used one if the table is full.
-func (t *Table) Put(now time.Time, tenant, model, id string, e Entry) {
-	var room [nameRoom]byte
-	name := appendName(room[:0], tenant, model, id)
+// recently used one if the table is full. If only the hash of its name is known, the first name with that hash that is asked for
+// becomes its name.
+func (t *Table) Put(now time.Time, n *Name, e Entry) {
 	at := t.clock(now)
 	t.sweep(at, sweepPerPut)
-	key := hash(name)
-	i := t.held(key)
-	if i != none && !t.same(i, name) {
+	i := t.held(n)
+	if i != none && !t.same(i, n) {
 		t.remove(i) // two conversations with one hash: the newer one stays
 		t.stats.Evictions++
 		i = none
 	}
 	if i == none {
-		i = t.make(key)
+		i = t.make(n.key)
 	}
-	if !t.hashOnly && t.store.at(i).identity == "" {
-		t.store.at(i).identity = keep(name)
+	if !t.hashOnly && !n.hashed && t.store.at(i).identity == "" {
+		t.store.at(i).identity = n.keep()
 	}
+	n.at = i
 	t.write(i, &e, at)
 }
 
@@ -171,34 +128,26 @@ func (t *Table) write(i int32, e *Entry, at time.Duration) {
 
 // Revise changes a conversation by f. If f returns true, the changed entry is written as by Put. Revise reports whether the
 // conversation was found.
-func (t *Table) Revise(now time.Time, tenant, model, id string, f func(Entry) (Entry, bool)) bool {
-	var room [nameRoom]byte
-	name := appendName(room[:0], tenant, model, id)
-	i, ok := t.find(hash(name), name)
-	if !ok || t.expired(i, t.peekClock(now)) {
+func (t *Table) Revise(now time.Time, n *Name, f func(Entry) (Entry, bool)) bool {
+	i, at := t.find(n), t.peekClock(now)
+	if i == none || t.expired(i, at) {
 		return false
 	}
-	t.revise(now, i, f)
-	return true
-}
-
-func (t *Table) revise(now time.Time, i int32, f func(Entry) (Entry, bool)) {
 	if e, changed := f(t.entry(i)); changed {
-		at := t.clock(now)
+		t.latest = at
 		t.sweep(at, sweepPerPut) // drops expired entries, which this one is not
 		t.write(i, &e, at)
 	}
+	return true
 }
 
 // Delete forgets a conversation. It reports whether there was an entry, expired or not.
-func (t *Table) Delete(tenant, model, id string) bool {
-	var room [nameRoom]byte
-	name := appendName(room[:0], tenant, model, id)
-	i, ok := t.find(hash(name), name)
-	if ok {
+func (t *Table) Delete(n *Name) bool {
+	i := t.find(n)
+	if i != none {
 		t.remove(i)
 	}
-	return ok
+	return i != none
 }
 
 // Len is the number of entries, including expired ones not yet dropped.
@@ -225,19 +174,33 @@ func (t *Table) peekClock(now time.Time) time.Duration {
 	return max(t.latest, now.Sub(t.origin))
 }
 
-func (t *Table) find(key Key, name []byte) (int32, bool) {
-	i := t.held(key)
-	return i, i != none && t.same(i, name)
+// find is the position of a conversation, or none.
+func (t *Table) find(n *Name) int32 {
+	i := t.held(n)
+	if i == none || !t.same(i, n) {
+		return none
+	}
+	n.at = i
+	return i
 }
 
-// held is the position of the entry with a key, or none.
-func (t *Table) held(key Key) int32 {
+// held is the position of the entry with the hash of a name, or none. It is mostly where the name was found last.
+func (t *Table) held(n *Name) int32 {
+	if n.at != none && n.at < t.store.used && t.store.at(n.at).key == n.key {
+		return n.at
+	}
+	return t.keyed(n.key)
+}
+
+// keyed is the position of the entry with a key, or none.
+func (t *Table) keyed(key Key) int32 {
 	return t.index.find(key.lo, func(i int32) bool { return t.store.at(i).key == key })
 }
 
-func (t *Table) same(i int32, name []byte) bool {
+// same reports whether the entry with the hash of a name is its own. Of some only the hash is known.
+func (t *Table) same(i int32, n *Name) bool {
 	identity := t.store.at(i).identity
-	return t.hashOnly || identity == "" || kept(identity, name) // some entries have only the hash of their name
+	return t.hashOnly || n.hashed || identity == "" || n.is(identity)
 }
 
 func (t *Table) expired(i int32, at time.Duration) bool { return at-t.store.at(i).last >= t.ttl }

@@ -20,26 +20,26 @@ func ids(n int) []string {
 }
 
 func has(t *Table, now time.Time, id string) bool {
-	_, ok := t.Get(now, "", "m", id)
+	_, ok := t.Get(now, name("", "m", id))
 	return ok
 }
 
 func TestTwoTurns(t *testing.T) {
 	table := New(Config{})
-	if _, ok := table.Get(start, "acme", "m", "c"); ok {
+	if _, ok := table.Get(start, name("acme", "m", "c")); ok {
 		t.Fatal("a conversation is known before its first turn")
 	}
 	first := Entry{Endpoint: "e1", Model: "m-resolved", Tokens: 10, Turns: 1}
-	table.Put(start, "acme", "m", "c", first)
+	table.Put(start, name("acme", "m", "c"), first)
 	first.Last = start
-	if got, ok := table.Get(start, "acme", "m", "c"); !ok || got != first {
+	if got, ok := table.Get(start, name("acme", "m", "c")); !ok || got != first {
 		t.Fatalf("after the first turn: %+v, %v", got, ok)
 	}
 	later := start.Add(time.Minute)
 	second := Entry{Endpoint: "e2", Model: "m-resolved", Tokens: 30, Turns: 2}
-	table.Put(later, "acme", "m", "c", second)
+	table.Put(later, name("acme", "m", "c"), second)
 	second.Last = later
-	if got, ok := table.Get(later, "acme", "m", "c"); !ok || got != second {
+	if got, ok := table.Get(later, name("acme", "m", "c")); !ok || got != second {
 		t.Fatalf("after the second turn: %+v, %v", got, ok)
 	}
 	if table.Len() != 1 {
@@ -63,13 +63,13 @@ func TestScopes(t *testing.T) {
 			{"", "m", ""},
 		}
 		for i, n := range names {
-			if _, ok := table.Get(start, n[0], n[1], n[2]); ok {
+			if _, ok := table.Get(start, name(n[0], n[1], n[2])); ok {
 				t.Errorf("hashOnly=%v: %q is known before it was put", hashOnly, n)
 			}
-			table.Put(start, n[0], n[1], n[2], Entry{Turns: i})
+			table.Put(start, name(n[0], n[1], n[2]), Entry{Turns: i})
 		}
 		for i, n := range names {
-			if got, ok := table.Get(start, n[0], n[1], n[2]); !ok || got.Turns != i {
+			if got, ok := table.Get(start, name(n[0], n[1], n[2])); !ok || got.Turns != i {
 				t.Errorf("hashOnly=%v: %q is %+v, %v", hashOnly, n, got, ok)
 			}
 		}
@@ -87,16 +87,16 @@ func TestTTLAtTheEdge(t *testing.T) {
 		{"just before", nil, ttl - 1, true},
 		{"at", nil, ttl, false},
 		{"after", nil, ttl + 1, false},
-		{"reading does not extend", func(t *Table, now time.Time) { t.Get(now, "", "m", "c") }, ttl, false},
-		{"writing restarts", func(t *Table, now time.Time) { t.Put(now, "", "m", "c", Entry{}) }, ttl*3/2 - 1, true},
-		{"writing restarts no more than once", func(t *Table, now time.Time) { t.Put(now, "", "m", "c", Entry{}) }, ttl * 3 / 2, false},
-		{"another conversation does not extend", func(t *Table, now time.Time) { t.Put(now, "", "m", "d", Entry{}) }, ttl, false},
-		{"a clock that steps back stands still", func(t *Table, now time.Time) { t.Put(now.Add(-time.Hour), "", "m", "c", Entry{}) }, ttl - 1, true},
+		{"reading does not extend", func(t *Table, now time.Time) { t.Get(now, name("", "m", "c")) }, ttl, false},
+		{"writing restarts", func(t *Table, now time.Time) { t.Put(now, name("", "m", "c"), Entry{}) }, ttl*3/2 - 1, true},
+		{"writing restarts no more than once", func(t *Table, now time.Time) { t.Put(now, name("", "m", "c"), Entry{}) }, ttl * 3 / 2, false},
+		{"another conversation does not extend", func(t *Table, now time.Time) { t.Put(now, name("", "m", "d"), Entry{}) }, ttl, false},
+		{"a clock that steps back stands still", func(t *Table, now time.Time) { t.Put(now.Add(-time.Hour), name("", "m", "c"), Entry{}) }, ttl - 1, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			table := New(Config{IdleTTL: ttl})
-			table.Put(start, "", "m", "c", Entry{})
+			table.Put(start, name("", "m", "c"), Entry{})
 			if tt.use != nil {
 				tt.use(table, start.Add(ttl/2))
 			}
@@ -109,7 +109,7 @@ func TestTTLAtTheEdge(t *testing.T) {
 
 func TestExpiredIsDroppedOnRead(t *testing.T) {
 	table := New(Config{IdleTTL: time.Second})
-	table.Put(start, "", "m", "c", Entry{})
+	table.Put(start, name("", "m", "c"), Entry{})
 	if has(table, start.Add(time.Second), "c") || table.Len() != 0 {
 		t.Errorf("%d entries after an expired read", table.Len())
 	}
@@ -121,17 +121,17 @@ func TestExpiredIsDroppedOnRead(t *testing.T) {
 func TestLeastRecentlyUsedGoes(t *testing.T) {
 	table := New(Config{Max: 3})
 	for _, id := range []string{"a", "b", "c"} {
-		table.Put(start, "", "m", id, Entry{})
+		table.Put(start, name("", "m", id), Entry{})
 	}
-	has(table, start, "a")                  // order of use: a c b
-	table.Put(start, "", "m", "b", Entry{}) // b a c
-	table.Put(start, "", "m", "d", Entry{}) // d b a, c goes
-	has(table, start, "a")                  // a d b
-	table.Put(start, "", "m", "e", Entry{}) // e a d, b goes
-	has(table, start, "unknown")            // changes no order
-	table.Delete("", "m", "a")              // e d
-	table.Put(start, "", "m", "f", Entry{}) // f e d
-	want := []string{"d", "e", "f"}         // and none was evicted
+	has(table, start, "a")                        // order of use: a c b
+	table.Put(start, name("", "m", "b"), Entry{}) // b a c
+	table.Put(start, name("", "m", "d"), Entry{}) // d b a, c goes
+	has(table, start, "a")                        // a d b
+	table.Put(start, name("", "m", "e"), Entry{}) // e a d, b goes
+	has(table, start, "unknown")                  // changes no order
+	table.Delete(name("", "m", "a"))              // e d
+	table.Put(start, name("", "m", "f"), Entry{}) // f e d
+	want := []string{"d", "e", "f"}               // and none was evicted
 	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
 		if got := has(table, start, id); got != slices.Contains(want, id) {
 			t.Errorf("%s remembered: %v", id, got)
@@ -144,12 +144,12 @@ func TestLeastRecentlyUsedGoes(t *testing.T) {
 
 func TestExpiredGoBeforeLive(t *testing.T) {
 	table := New(Config{Max: 3, IdleTTL: time.Minute})
-	table.Put(start, "", "m", "old", Entry{})
-	table.Put(start.Add(30*time.Second), "", "m", "a", Entry{})
-	table.Put(start.Add(40*time.Second), "", "m", "b", Entry{})
+	table.Put(start, name("", "m", "old"), Entry{})
+	table.Put(start.Add(30*time.Second), name("", "m", "a"), Entry{})
+	table.Put(start.Add(40*time.Second), name("", "m", "b"), Entry{})
 	has(table, start.Add(59*time.Second), "old") // the most recently used, and about to expire
 	now := start.Add(time.Minute)
-	table.Put(now, "", "m", "c", Entry{})
+	table.Put(now, name("", "m", "c"), Entry{})
 	if !has(table, now, "a") || !has(table, now, "b") || !has(table, now, "c") {
 		t.Error("a live conversation went while an expired one was held")
 	}
@@ -161,7 +161,7 @@ func TestExpiredGoBeforeLive(t *testing.T) {
 func TestSweepIsBounded(t *testing.T) {
 	table := New(Config{IdleTTL: time.Minute})
 	for _, id := range ids(100) {
-		table.Put(start, "", "m", id, Entry{})
+		table.Put(start, name("", "m", id), Entry{})
 	}
 	late := start.Add(time.Hour)
 	for _, step := range []struct{ limit, want, left int }{{10, 10, 90}, {0, 0, 90}, {-1, 0, 90}, {1, 1, 89}} {
@@ -169,7 +169,7 @@ func TestSweepIsBounded(t *testing.T) {
 			t.Fatalf("Sweep(%d) dropped %d, left %d; want %d and %d", step.limit, got, table.Len(), step.want, step.left)
 		}
 	}
-	table.Put(late, "", "m", "new", Entry{})
+	table.Put(late, name("", "m", "new"), Entry{})
 	if got, want := table.Len(), 89-sweepPerPut+1; got != want {
 		t.Fatalf("%d entries after a Put, want %d", got, want)
 	}
@@ -180,8 +180,8 @@ func TestSweepIsBounded(t *testing.T) {
 
 func TestDelete(t *testing.T) {
 	table := New(Config{})
-	table.Put(start, "acme", "m", "c", Entry{})
-	if table.Delete("", "m", "c") || table.Delete("acme", "m", "cc") || !table.Delete("acme", "m", "c") || table.Delete("acme", "m", "c") {
+	table.Put(start, name("acme", "m", "c"), Entry{})
+	if table.Delete(name("", "m", "c")) || table.Delete(name("acme", "m", "cc")) || !table.Delete(name("acme", "m", "c")) || table.Delete(name("acme", "m", "c")) {
 		t.Error("deletes the wrong conversation, or one twice")
 	}
 	if table.Len() != 0 || table.Stats().Evictions != 0 {
@@ -192,18 +192,18 @@ func TestDelete(t *testing.T) {
 // Two names with one 128-bit hash cannot be found, so the test changes the index to make such a pair.
 func TestCollisionJoinsNoConversations(t *testing.T) {
 	table := New(Config{})
-	table.Put(start, "", "m", "mine", Entry{Endpoint: "e1"})
-	table.Put(start, "", "m", "filler", Entry{})
+	table.Put(start, name("", "m", "mine"), Entry{Endpoint: "e1"})
+	table.Put(start, name("", "m", "filler"), Entry{})
 	mine, yours := KeyOf("", "m", "mine"), KeyOf("", "m", "yours")
-	i := table.held(mine)
+	i := table.keyed(mine)
 	table.index.remove(mine.lo, i)
 	table.store.at(i).key = yours
 	table.index.insert(yours.lo, i)
-	if has(table, start, "yours") || table.Delete("", "m", "yours") {
+	if has(table, start, "yours") || table.Delete(name("", "m", "yours")) {
 		t.Fatal("a conversation is taken for another with the same hash")
 	}
-	table.Put(start, "", "m", "yours", Entry{Endpoint: "e2"})
-	if got, ok := table.Get(start, "", "m", "yours"); !ok || got.Endpoint != "e2" || table.Len() != 2 {
+	table.Put(start, name("", "m", "yours"), Entry{Endpoint: "e2"})
+	if got, ok := table.Get(start, name("", "m", "yours")); !ok || got.Endpoint != "e2" || table.Len() != 2 {
 		t.Fatalf("the newer of two is %+v, %v, among %d", got, ok, table.Len())
 	}
 	if got := table.Stats().Evictions; got != 1 {
@@ -216,10 +216,10 @@ func TestHashOnlyKeepsNothingOfTheClient(t *testing.T) {
 		table := New(Config{Max: 50, HashOnly: hashOnly})
 		for i, id := range ids(100) {
 			now := start.Add(time.Duration(i))
-			table.Put(now, "secret-tenant", "secret-model", id, Entry{Endpoint: "e1", Model: "served"})
-			table.Get(now, "secret-tenant", "secret-model", id)
+			table.Put(now, name("secret-tenant", "secret-model", id), Entry{Endpoint: "e1", Model: "served"})
+			table.Get(now, name("secret-tenant", "secret-model", id))
 			if i%7 == 0 {
-				table.Delete("secret-tenant", "secret-model", id)
+				table.Delete(name("secret-tenant", "secret-model", id))
 			}
 		}
 		var texts []string
@@ -271,9 +271,9 @@ func reach(v reflect.Value, out []string) []string {
 func TestLongIDs(t *testing.T) {
 	table := New(Config{})
 	long := strings.Repeat("x", 1<<20)
-	table.Put(start, "", "m", long+"1", Entry{Turns: 1})
-	table.Put(start, "", "m", long+"2", Entry{Turns: 2})
-	if a, ok := table.Get(start, "", "m", long+"1"); !ok || a.Turns != 1 {
+	table.Put(start, name("", "m", long+"1"), Entry{Turns: 1})
+	table.Put(start, name("", "m", long+"2"), Entry{Turns: 2})
+	if a, ok := table.Get(start, name("", "m", long+"1")); !ok || a.Turns != 1 {
 		t.Errorf("got %+v, %v", a, ok)
 	}
 	if has(table, start, long) || has(table, start, long+"12") {

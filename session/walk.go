@@ -39,7 +39,7 @@ func (t *Table) Restore(now time.Time, k *Kept) {
 	}
 	at := t.clock(now)
 	last := at - k.Age
-	i, e := t.held(k.Key), k.Entry
+	i, e := t.keyed(k.Key), k.Entry
 	switch {
 	case i == none:
 		t.sweep(at, sweepPerPut)

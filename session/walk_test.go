@@ -16,9 +16,9 @@ func TestWalkMissesNothing(t *testing.T) {
 		put := func(i int) {
 			now = now.Add(time.Second)
 			id := fmt.Sprint(i)
-			e, _ := table.Peek(now, "", "m", id)
+			e, _ := table.Peek(now, name("", "m", id))
 			e.Turns++
-			table.Put(now, "", "m", id, e)
+			table.Put(now, name("", "m", id), e)
 		}
 		for i := range rapid.IntRange(0, 30).Draw(t, "entries") {
 			put(i)
@@ -40,7 +40,7 @@ func TestWalkMissesNothing(t *testing.T) {
 		copied := New(Config{Max: 20})
 		for i := range 41 {
 			id := fmt.Sprint(i)
-			want, there := table.Peek(now, "", "m", id)
+			want, there := table.Peek(now, name("", "m", id))
 			k, ok := told[KeyOf("", "m", id)]
 			if there && (!ok || k.Entry.Turns != want.Turns || k.Age != now.Sub(want.Last)) && want.Turns > k.Entry.Turns {
 				t.Fatalf("%s has %+v, the walk told %+v", id, want, k)
@@ -48,7 +48,7 @@ func TestWalkMissesNothing(t *testing.T) {
 			if there {
 				k.Age = now.Sub(want.Last)
 				copied.Restore(now, &k)
-				if got, ok := copied.Peek(now, "", "m", id); !ok || got.Turns != want.Turns {
+				if got, ok := copied.Peek(now, name("", "m", id)); !ok || got.Turns != want.Turns {
 					t.Fatalf("%s is restored as %+v, not %+v", id, got, want)
 				}
 			}

@@ -65,16 +65,21 @@ func newWorld(c session.Config) *world {
 
 // knows reports whether it knows the conversation.
 func (w *world) knows(g *Sighting) bool {
-	_, ok := w.homes.Get(g.view.Now, g.request.Tenant, g.pool, g.session)
+	name := g.name(g.session)
+	_, ok := w.homes.Get(g.view.Now, &name)
 	return ok
 }
+
+// name is the name of a conversation in the sighting's pool.
+func (g *Sighting) name(id string) session.Name { return session.NameOf(g.request.Tenant, g.pool, id) }
 
 // follow applies the choice of this world's policy, or the actual choice if p is nil. mix has the kinds of turns there.
 func (w *world) follow(s *Set, g *Sighting, p pick.Policy, mix *arrivals.Mix) {
 	w.advance(g.view.Now)
 	v := &s.view
 	s.show(v, g)
-	home, known := w.homes.Get(v.Now, g.request.Tenant, g.pool, g.session)
+	name := g.name(g.session)
+	home, known := w.homes.Get(v.Now, &name)
 	w.fill(v, g, &home, known && !v.FirstTurn)
 	mix.Expect(v, 0)
 	at := 0
@@ -112,7 +117,8 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 	v.Home, v.Parent, v.Known = -1, -1, 0
 	parent := ""
 	if g.request.Parent != "" {
-		e, _ := w.homes.Get(v.Now, g.request.Tenant, g.pool, g.request.Parent)
+		name := g.name(g.request.Parent)
+		e, _ := w.homes.Get(v.Now, &name)
 		parent = e.Endpoint
 	}
 	w.within = ""
@@ -235,7 +241,8 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 			w.at(&v.Candidates[v.Home]).idles.Leave(now, home.Rest, !g.retry, &w.returns)
 		}
 		at.idles.Add(now, &w.returns)
-		w.homes.Put(v.Now, g.request.Tenant, g.pool, g.session, session.Entry{
+		name := g.name(g.session)
+		w.homes.Put(v.Now, &name, session.Entry{
 			Endpoint: c.Name, Epoch: c.Epoch, Tokens: v.PromptTokens + v.OutputTokens, Bytes: g.content.Bytes, Prompt: v.PromptTokens, Rest: now,
 		})
 	}

@@ -202,9 +202,11 @@ func (r *Idles) expected(now, own uint32, ticks float64, s *Returns) float64 {
 		}
 	}
 	for i := from; i < len(r.spans); i++ {
-		p := r.spans[i]
+		p := &r.spans[i]
 		if now != r.at {
-			p.settle(now, s)
+			then := *p
+			then.settle(now, s)
+			p = &then
 		}
 		n := float64(p.n)
 		if p.from <= own && own < p.to {
@@ -225,6 +227,7 @@ func (r *Idles) PerMs(now, own uint32, v *pick.View, c *pick.Candidate, s *Retur
 // Clock counts ticks from 1, starting with the first call of Tick. It never goes back.
 type Clock struct {
 	began  time.Time
+	seen   time.Time // of the latest Tick
 	latest uint32
 }
 
@@ -233,14 +236,17 @@ func (c *Clock) Tick(now time.Time) uint32 {
 	if c.began.IsZero() {
 		c.began = now
 	}
-	c.latest = c.At(now)
+	c.latest, c.seen = c.At(now), now
 	return c.latest
 }
 
 // At returns what Tick would, and changes nothing.
 func (c *Clock) At(now time.Time) uint32 {
-	if c.began.IsZero() {
+	switch {
+	case c.began.IsZero():
 		return 1
+	case now == c.seen: // the usual case: one event has many questions
+		return c.latest
 	}
 	return max(c.latest, 1+uint32(max(0, now.Sub(c.began))/tick))
 }

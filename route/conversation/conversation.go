@@ -84,6 +84,7 @@ type Found struct {
 	Repeats bool          // the prompt equals its latest one: a retry, or one of many with the same beginning
 	NewID   bool          // the client named it by an id not seen recently: is_first_turn of TensorRT-LLM PR 14744
 
+	name  session.Name  // of the id in its scope, once it was looked up
 	own   bool          // the client sent the id
 	named session.Key   // hash of the id that the client sent
 	user  session.Key   // the user, if it is recognised by the user alone; else zero
@@ -125,7 +126,9 @@ func (r Reader) Find(now time.Time, s Scope, req *fleet.Request, f *Found) {
 	}
 	if req.Class == fleet.Turn && req.Session != "" {
 		again := len(req.Tried) > 0 || len(req.TriedPrefill) > 0 || req.Leg != fleet.LegWhole
-		f.named = session.KeyOf(s.Tenant, s.Pool, req.Session)
+		if f.named = f.name.Key(); f.named == (session.Key{}) || f.ID != req.Session {
+			f.named = session.KeyOf(s.Tenant, s.Pool, req.Session)
+		}
 		f.NewID = r.t.seen.Is(f.named, again) && !f.Claims
 	}
 }
@@ -144,23 +147,26 @@ func (r Reader) Holder(now time.Time, tenant, response string) (endpoint string,
 	if response == "" {
 		return "", false
 	}
-	e, ok := r.t.responses.Peek(now, tenant, "", response)
+	name := session.NameOf(tenant, "", response)
+	e, ok := r.t.responses.Peek(now, &name)
 	return e.Endpoint, ok
 }
 
 // Entry is the stored entry of a conversation.
 func (r Reader) Entry(now time.Time, s Scope, id string) (session.Entry, bool) {
-	if e, ok := peek(r.t.claimed, now, s, id); ok {
+	name := nameOf(s, id)
+	if e, ok := r.t.claimed.Peek(now, &name); ok {
 		return e, true
 	}
-	return peek(r.t.unclaimed, now, s, id)
+	return r.t.unclaimed.Peek(now, &name)
 }
 
 func (r Reader) recall(now time.Time, s Scope, f *Found) {
-	if f.Entry, f.Known = peek(r.t.claimed, now, s, f.ID); f.Known {
+	f.name = nameOf(s, f.ID)
+	if f.Entry, f.Known = r.t.claimed.Peek(now, &f.name); f.Known {
 		return
 	}
-	if f.Entry, f.Known = peek(r.t.unclaimed, now, s, f.ID); f.Known {
+	if f.Entry, f.Known = r.t.unclaimed.Peek(now, &f.name); f.Known {
 		f.Claims = !f.Minted
 	}
 }
@@ -172,7 +178,8 @@ func (r Reader) recognise(now time.Time, s Scope, req *fleet.Request, f *Found) 
 		return
 	}
 	if req.Follows != "" {
-		if e, ok := r.t.responses.Peek(now, s.Tenant, "", req.Follows); ok && e.Leader != "" {
+		name := session.NameOf(s.Tenant, "", req.Follows)
+		if e, ok := r.t.responses.Peek(now, &name); ok && e.Leader != "" {
 			f.ID, f.Minted = e.Leader, false
 			return
 		}
@@ -241,8 +248,7 @@ func first(req *fleet.Request) bool {
 
 // Ref identifies the conversation of a running request. The zero Ref is none.
 type Ref struct {
-	Scope
-	ID   string
+	name session.Name
 	user session.Key
 }
 
@@ -254,21 +260,26 @@ func (t *Table) Bind(now time.Time, s Scope, f *Found, e session.Entry) Ref {
 	if f.user != (session.Key{}) {
 		t.users.Begin(f.user)
 	}
-	if f.Minted {
-		put(t.unclaimed, now, s, f.ID, e)
-	} else {
-		put(t.claimed, now, s, f.ID, e)
-		if f.Claims {
-			remove(t.unclaimed, s, f.ID)
-		}
+	ref := Ref{name: f.name, user: f.user}
+	if ref.name.Key() == (session.Key{}) {
+		ref.name = nameOf(s, f.ID)
 	}
-	return Ref{Scope: s, ID: f.ID, user: f.user}
+	if f.Minted {
+		t.unclaimed.Put(now, &ref.name, e)
+		return ref
+	}
+	t.claimed.Put(now, &ref.name, e)
+	if f.Claims {
+		other := ref.name
+		t.unclaimed.Delete(&other)
+	}
+	return ref
 }
 
 // Revise changes the entry of a conversation whose turn is at an endpoint by f, unless it was forgotten or has been placed
 // elsewhere since.
 func (t *Table) Revise(now time.Time, r *Ref, endpoint string, f func(session.Entry) session.Entry) {
-	if r.ID == "" {
+	if r.name.Key() == (session.Key{}) {
 		return
 	}
 	change := func(e session.Entry) (session.Entry, bool) {
@@ -277,8 +288,8 @@ func (t *Table) Revise(now time.Time, r *Ref, endpoint string, f func(session.En
 		}
 		return f(e), true
 	}
-	if !revise(t.claimed, now, r.Scope, r.ID, change) {
-		revise(t.unclaimed, now, r.Scope, r.ID, change)
+	if !t.claimed.Revise(now, &r.name, change) {
+		t.unclaimed.Revise(now, &r.name, change)
 	}
 }
 
@@ -296,7 +307,8 @@ func (t *Table) Respond(now time.Time, tenant, response, endpoint, leader string
 
 // RespondKey is Respond for a response known by its key.
 func (t *Table) RespondKey(now time.Time, key session.Key, endpoint, leader string) {
-	e, ok := t.responses.PeekKey(now, key)
+	name := session.Hashed(key)
+	e, ok := t.responses.Peek(now, &name)
 	if ok && e.Endpoint == endpoint && (leader == "" || leader == e.Leader) {
 		return
 	}
@@ -304,7 +316,7 @@ func (t *Table) RespondKey(now time.Time, key session.Key, endpoint, leader stri
 	if leader != "" {
 		e.Leader = leader
 	}
-	t.responses.PutKey(now, key, e)
+	t.responses.Put(now, &name, e)
 }
 
 // ResponseKey is the key of a response.
@@ -312,8 +324,9 @@ func ResponseKey(tenant, response string) session.Key { return session.KeyOf(ten
 
 // ForgetKey forgets a conversation.
 func (t *Table) ForgetKey(key session.Key) {
-	t.claimed.DeleteKey(key)
-	t.unclaimed.DeleteKey(key)
+	name := session.Hashed(key)
+	t.claimed.Delete(&name)
+	t.unclaimed.Delete(&name)
 }
 
 // Stats are a Table's sizes and counters.

@@ -51,9 +51,7 @@ func ToldOther(s Scope, f *Found) (h Heard) {
 
 // Heard returns what others need to know of the conversation while its turn is running.
 func (r *Ref) Heard() (h Heard) {
-	if r.ID != "" {
-		h.Key = keyOf(r.Scope, r.ID)
-	}
+	h.Key = r.name.Key()
 	return h
 }
 
@@ -74,10 +72,11 @@ func (t *Table) Hear(now time.Time, h *Heard) {
 
 // Recall is the stored entry of such a request's conversation.
 func (r Reader) Recall(now time.Time, h *Heard) (session.Entry, bool) {
-	if e, ok := r.t.claimed.PeekKey(now, h.Key); ok {
+	name := session.Hashed(h.Key)
+	if e, ok := r.t.claimed.Peek(now, &name); ok {
 		return e, true
 	}
-	return r.t.unclaimed.PeekKey(now, h.Key)
+	return r.t.unclaimed.Peek(now, &name)
 }
 
 // BindHeard is Bind for such a request.
@@ -85,17 +84,18 @@ func (t *Table) BindHeard(now time.Time, h *Heard, e session.Entry) Ref {
 	if h.Key == (session.Key{}) {
 		return Ref{}
 	}
-	ref := Ref{ID: byKey(h.Key)}
+	ref := Ref{name: session.Hashed(h.Key)}
 	if h.Opens {
 		ref.user = h.User
 		t.users.Begin(h.User)
 	}
-	if _, claimed := t.claimed.PeekKey(now, h.Key); h.Minted && !claimed {
-		t.unclaimed.PutKey(now, h.Key, e)
+	if _, claimed := t.claimed.Peek(now, &ref.name); h.Minted && !claimed {
+		t.unclaimed.Put(now, &ref.name, e)
 		return ref
 	}
-	t.claimed.PutKey(now, h.Key, e)
-	t.unclaimed.DeleteKey(h.Key)
+	t.claimed.Put(now, &ref.name, e)
+	other := session.Hashed(h.Key)
+	t.unclaimed.Delete(&other)
 	return ref
 }
 
@@ -156,32 +156,10 @@ func keyOf(s Scope, id string) session.Key {
 	return session.KeyOf(s.Tenant, s.Pool, id)
 }
 
-func peek(in *session.Table, now time.Time, s Scope, id string) (session.Entry, bool) {
+// nameOf is the name of a conversation in a scope.
+func nameOf(s Scope, id string) session.Name {
 	if k, ok := keyed(id); ok {
-		return in.PeekKey(now, k)
+		return session.Hashed(k)
 	}
-	return in.Peek(now, s.Tenant, s.Pool, id)
-}
-
-func put(in *session.Table, now time.Time, s Scope, id string, e session.Entry) {
-	if k, ok := keyed(id); ok {
-		in.PutKey(now, k, e)
-		return
-	}
-	in.Put(now, s.Tenant, s.Pool, id, e)
-}
-
-func revise(in *session.Table, now time.Time, s Scope, id string, f func(session.Entry) (session.Entry, bool)) bool {
-	if k, ok := keyed(id); ok {
-		return in.ReviseKey(now, k, f)
-	}
-	return in.Revise(now, s.Tenant, s.Pool, id, f)
-}
-
-func remove(in *session.Table, s Scope, id string) {
-	if k, ok := keyed(id); ok {
-		in.DeleteKey(k)
-		return
-	}
-	in.Delete(s.Tenant, s.Pool, id)
+	return session.NameOf(s.Tenant, s.Pool, id)
 }

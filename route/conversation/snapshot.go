@@ -109,11 +109,12 @@ func (t *Table) Add(now time.Time, p *Piece, key session.Key, warm func(endpoint
 	for i, s := range p.Names {
 		w.places[s] = i
 	}
+	name := session.Hashed(key)
 	for _, in := range [...]struct {
 		table *session.Table
 		to    *[]Entry
 	}{{t.claimed, &p.Claimed}, {t.unclaimed, &p.Unclaimed}, {t.responses, &p.Responses}} {
-		if e, ok := in.table.PeekKey(now, key); ok {
+		if e, ok := in.table.Peek(now, &name); ok {
 			*in.to = append(*in.to, w.entry(&session.Kept{Key: key, Entry: e, Age: max(0, now.Sub(e.Last))}, warm))
 			return true
 		}

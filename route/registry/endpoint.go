@@ -18,6 +18,7 @@ type record struct {
 	key    uint64
 
 	gone, draining bool
+	current        bool // it has its name: no other address was declared for it
 
 	report fleet.Report // the latest of each figure
 	loadAt time.Time
@@ -52,6 +53,9 @@ func (e Endpoint) Role() fleet.Role { return e.r.spec.Role }
 
 // Gone reports that it has left; its last requests are running.
 func (e Endpoint) Gone() bool { return e.r.gone }
+
+// Current reports whether it still has its name, that is, it is listed and no other address was declared for the name.
+func (e Endpoint) Current() bool { return e.r.current }
 
 // Draining reports that it takes no new traffic.
 func (e Endpoint) Draining() bool { return e.r.draining }

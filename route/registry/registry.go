@@ -49,7 +49,11 @@ func (t *Table) Allocate(spec fleet.Endpoint) Endpoint {
 func (t *Table) Enter(e Endpoint, spec fleet.Endpoint, source string) {
 	t.Redeclare(e, spec, source)
 	t.endpoints = append(t.endpoints, e)
+	if old, ok := t.byName[spec.Name]; ok {
+		old.r.current = false
+	}
 	t.byName[spec.Name], t.byKey[e.r.key] = e, e
+	e.r.current = true
 }
 
 // Redeclare updates an endpoint's declaration.
@@ -72,9 +76,10 @@ func (t *Table) Forget(e Endpoint) {
 	if i := slices.Index(t.endpoints, e); i >= 0 {
 		t.endpoints = slices.Delete(t.endpoints, i, i+1)
 	}
-	if t.Reader().Current(e) {
+	if e.r.current {
 		delete(t.byName, e.r.spec.Name)
 		delete(t.byKey, e.r.key)
+		e.r.current = false
 	}
 	t.generation++
 }
@@ -153,9 +158,6 @@ func (r Reader) At(slot int) Endpoint { return r.t.bySlot[slot] }
 
 // Slots lists the endpoints by slot, the zero value for a free one.
 func (r Reader) Slots() iter.Seq[Endpoint] { return slices.Values(r.t.bySlot) }
-
-// Current reports whether an endpoint still has its name, that is, no other address was declared for it.
-func (r Reader) Current(e Endpoint) bool { return r.t.byName[e.r.spec.Name] == e }
 
 // Generation counts changes of models and endpoints.
 func (r Reader) Generation() uint64 { return r.t.generation }
