@@ -100,6 +100,38 @@ func TestLoggerSaysWhatAnOperatorNeeds(t *testing.T) {
 	}
 }
 
+// TestLoggerLimitsLostCaches: one line a minute for each endpoint says how often that happened, and forgets endpoints that leave.
+func TestLoggerLimitsLostCaches(t *testing.T) {
+	var out bytes.Buffer
+	l := live.Logger(slog.New(slog.NewTextHandler(&out, nil)), false)
+	start := time.Now()
+	lose := func(at time.Duration, endpoint string) string {
+		out.Reset()
+		l.Entry(&route.Entry{Now: start.Add(at), Ended: &route.Ended{LostCache: true, Decision: route.Decision{Endpoint: fleet.Endpoint{Name: endpoint}}}})
+		return out.String()
+	}
+	for _, c := range []struct {
+		at       time.Duration
+		endpoint string
+		want     string
+	}{
+		{0, "a", "endpoint=a"},
+		{time.Second, "a", ""},
+		{2 * time.Second, "b", "endpoint=b"},
+		{59 * time.Second, "a", ""},
+		{time.Minute, "a", "times_since_last_line=2"},
+		{61 * time.Second, "a", ""},
+	} {
+		if got := lose(c.at, c.endpoint); !strings.Contains(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%s after %s: %q, want %q", c.endpoint, c.at, got, c.want)
+		}
+	}
+	l.Entry(&route.Entry{Changes: []route.Change{{Endpoint: "a", From: fleet.StateUp}}})
+	if got := lose(62*time.Second, "a"); !strings.Contains(got, "endpoint=a") || strings.Contains(got, "times_since") {
+		t.Errorf("another endpoint of the name: %q", got)
+	}
+}
+
 // loseCache lets a conversation's turns find nothing of what its endpoint held.
 func loseCache(t *testing.T, f *live.Fleet) {
 	t.Helper()
