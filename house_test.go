@@ -144,6 +144,7 @@ var plan = map[string]room{
 
 	"internal/terminal":   {third: []string{"github.com/jedib0t/go-pretty", "golang.org/x/term"}},
 	"internal/madeby":     {tests: true},
+	"internal/freeport":   {tests: true},
 	"internal/wholefile":  {},
 	"internal/fleetfile":  {may: []string{"fleet", "internal/strictyaml", "sim/calibrate", "sim/engine", "sim/rig"}, tests: true},
 	"internal/doctor":     {may: []string{"fleet", "internal/probe", "internal/starter", "internal/terminal", "route"}, tests: true},

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/warmpath/warmpath/internal/freeport"
 )
 
 // TestHurtReplicas drives three routers before two engines, all processes, while clients keep asking each of them: a router that stalls or is
@@ -38,7 +40,7 @@ func TestHurtReplicas(t *testing.T) {
 		if err != nil {
 			t.Skip("there is no redis-server (apt-get install redis-server)")
 		}
-		at := freeAddress(t)
+		at := freeport.Address()
 		_, port, _ := net.SplitHostPort(at)
 		start := func() *process {
 			p := run(t, program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
@@ -147,7 +149,7 @@ func TestHurtFailover(t *testing.T) {
 	}
 	t.Run("Sentinel", func(t *testing.T) {
 		t.Parallel()
-		first, second, watch := freeAddress(t), freeAddress(t), freeAddress(t)
+		first, second, watch := freeport.Address(), freeport.Address(), freeport.Address()
 		master := redis(t, first)
 		_, port, _ := net.SplitHostPort(first)
 		redis(t, second, "--replicaof", "127.0.0.1 "+port).says("MASTER <-> REPLICA sync: Finished with success")
@@ -169,11 +171,11 @@ func TestHurtFailover(t *testing.T) {
 		create, at, nodes := []string{"--cluster", "create"}, []string{}, map[string]*process{}
 		start := func(i int) {
 			t.Helper()
-			_, bus, _ := net.SplitHostPort(freeAddress(t))
+			_, bus, _ := net.SplitHostPort(freeport.Address())
 			nodes[at[i]] = redis(t, at[i], "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1500")
 		}
 		for i := range 6 {
-			at = append(at, freeAddress(t))
+			at = append(at, freeport.Address())
 			start(i)
 		}
 		create = append(append(create, at...), "--cluster-replicas", "1", "--cluster-yes")
@@ -214,21 +216,11 @@ type replicaRigs struct {
 	routers [3]*routerProcess
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // replicaRig starts routers that hear each other by what peers says.
 func replicaRig(t *testing.T, bin string, peers func(i int, at []string) string) *replicaRigs {
 	t.Helper()
 	engines := [2]*engineProcess{runEngineAt(t, bin, "127.0.0.1:0"), runEngineAt(t, bin, "127.0.0.1:0")}
-	at := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
+	at := []string{freeport.Address(), freeport.Address(), freeport.Address()}
 	r := &replicaRigs{t: t}
 	r.start = func(i int) {
 		t.Helper()

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/freeport"
 	simtext "github.com/warmpath/warmpath/sim/text"
 )
 
@@ -68,36 +68,12 @@ func TestStackConditional(t *testing.T) {
 	}
 }
 
-// freePorts finds so many ports in a row that nobody has.
-func freePorts(t *testing.T, n int) int {
-	t.Helper()
-	for range 50 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		base, free := l.Addr().(*net.TCPAddr).Port, true
-		_ = l.Close()
-		for i := range n {
-			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", base+i))
-			if free = free && err == nil; err == nil {
-				_ = l.Close()
-			}
-		}
-		if free && base+n < 65000 {
-			return base
-		}
-	}
-	t.Fatal("no free ports")
-	return 0
-}
-
 // TestServeLMCache: the whole of it as the command line starts it, with two ranks, a registry that is changed, and notifications.
 func TestServeLMCache(t *testing.T) {
 	t.Parallel()
-	notify := fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1))
+	notify := freeport.Address()
 	p := engineAt(t, "--connector", "lmcache", "--model", "m", "--speed", "20", "--kv-ranks", "2", "--kv-notify", notify)
-	ports := freePorts(t, 4)
+	ports := freeport.Row(4)
 	d := engineAt(t, "--connector", "lmcache", "--model", "m", "--speed", "20", "--kv-ranks", "2", "--kv-port", fmt.Sprint(ports))
 	registry := filepath.Join(t.TempDir(), "decoders.json")
 	write := func(first int) {

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -20,7 +21,11 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
+// TestMain runs six tests side by side: those with Redis wait for its time limits.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m, // these sleep for some seconds after the client is closed
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"), goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
 }

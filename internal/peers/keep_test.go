@@ -139,8 +139,8 @@ func TestKept(t *testing.T) {
 		if got := c.talk(t, 9, 2, 1); got != talk || talk == "" {
 			t.Errorf("the next turn of a conversation without an id is one of %q, want %q", got, talk)
 		}
-		if got := c.Status()[0].PrefillPerSec; got != a.Status()[0].PrefillPerSec {
-			t.Errorf("x is thought to compute %v tokens a second, was %v", got, a.Status()[0].PrefillPerSec)
+		if got, want := c.Status()[0].PrefillPerSec, b.Status()[0].PrefillPerSec; got != want { // b wrote last
+			t.Errorf("x computes %v tokens a second, want %v", got, want)
 		}
 		c.stop()
 

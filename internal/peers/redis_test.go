@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/freeport"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
@@ -57,14 +58,8 @@ func start(t testing.TB, args ...string) (process *os.Process, kill func()) {
 	return c.Process, kill
 }
 
-func freePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
+func freePort() string {
+	_, port, _ := net.SplitHostPort(freeport.Address())
 	return port
 }
 
@@ -112,7 +107,8 @@ func until(t testing.TB, so func() bool) {
 // TestRedis: routers hear each other over a real server: one that is full and holds what others keep there too, and again after it was killed;
 // a fleet of another name on it is not heard.
 func TestRedis(t *testing.T) {
-	port := freePort(t)
+	t.Parallel()
+	port := freePort()
 	address, kill := server(t, port, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
 	url := "redis://" + address + "/0"
 	a, b, other := overRedis(t, url, "one"), overRedis(t, url, "one"), overRedis(t, url, "two")
@@ -154,16 +150,17 @@ func answers(t testing.TB, port string, args ...string) {
 // TestRedisDeployments: routers hear each other, and what they have learnt outlives them, over each way to run Redis; another fleet there
 // neither hears nor reads of it.
 func TestRedisDeployments(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("redis-cli"); err != nil {
 		t.Skip("there is no redis-cli (apt-get install redis-tools)")
 	}
 	rows := map[string]func(t *testing.T) (url string, with RedisOptions){
 		"one server": func(t *testing.T) (string, RedisOptions) {
-			at, _ := server(t, freePort(t))
+			at, _ := server(t, freePort())
 			return "redis://" + at + "/3", RedisOptions{}
 		},
 		"a user with the rights in the documentation": func(t *testing.T) (string, RedisOptions) {
-			port := freePort(t)
+			port := freePort()
 			at, _ := server(t, port)
 			answers(t, port)
 			for _, args := range accessList("s3cret") {
@@ -173,13 +170,13 @@ func TestRedisDeployments(t *testing.T) {
 			return "redis://warmpath@" + at + "/0", RedisOptions{Password: "s3cret"}
 		},
 		"TLS, with certificates on both sides": func(t *testing.T) (string, RedisOptions) {
-			dir, port := t.TempDir(), freePort(t)
+			dir, port := t.TempDir(), freePort()
 			own := certificates(t, dir)
 			server(t, "0", "--tls-port", port, "--tls-cert-file", dir+"/server.pem", "--tls-key-file", dir+"/server.key", "--tls-ca-cert-file", dir+"/ca.pem")
 			return "rediss://127.0.0.1:" + port, RedisOptions{TLS: own}
 		},
 		"Sentinel": func(t *testing.T) (string, RedisOptions) {
-			port, watch := freePort(t), freePort(t)
+			port, watch := freePort(), freePort()
 			server(t, port)
 			answers(t, port)
 			file := t.TempDir() + "/sentinel.conf"
@@ -189,13 +186,13 @@ func TestRedisDeployments(t *testing.T) {
 			}
 			start(t, file, "--sentinel")
 			answers(t, watch, "-a", "watcher")
-			return "redis://127.0.0.1:" + freePort(t) + "?addr=127.0.0.1:" + watch + "&master_set=mine", RedisOptions{SentinelPassword: "watcher"}
+			return "redis://127.0.0.1:" + freePort() + "?addr=127.0.0.1:" + watch + "&master_set=mine", RedisOptions{SentinelPassword: "watcher"}
 		},
 		"Cluster": func(t *testing.T) (string, RedisOptions) {
 			url, args := "redis://", []string{"--cluster", "create"}
 			for i := range 3 {
-				port := freePort(t)
-				at, _ := server(t, port, "--cluster-enabled", "yes", "--cluster-port", freePort(t))
+				port := freePort()
+				at, _ := server(t, port, "--cluster-enabled", "yes", "--cluster-port", freePort())
 				answers(t, port)
 				args = append(args, at)
 				url += []string{at, "?addr=" + at, "&addr=" + at}[i]
@@ -206,6 +203,7 @@ func TestRedisDeployments(t *testing.T) {
 	}
 	for name, deploy := range rows {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			url, with := deploy(t)
 			a, b, other := overRedisWith(t, url, "one", with), overRedisWith(t, url, "one", with), overRedisWith(t, url, "two", with)
 			synced := func(n *node) bool { s := n.group.Status(); return len(s.Peers) == 1 && s.Peers[0].Synced }
@@ -304,7 +302,7 @@ func certificates(t *testing.T, dir string) *tls.Config {
 func BenchmarkKept(b *testing.B) {
 	const conversations = 1_000_000
 	for b.Loop() {
-		port := freePort(b)
+		port := freePort()
 		at, _ := server(b, port)
 		answers(b, port)
 		d, err := NewRedis("redis://"+at+"/0", RedisOptions{})
@@ -371,6 +369,7 @@ func BenchmarkKept(b *testing.B) {
 // TestRedisFailures: two routers under load, and a server that stalls, is killed, is full, becomes read-only or holds what others put under a
 // name of theirs: no request fails, the routers hear each other again, and what was learnt is kept afterwards.
 func TestRedisFailures(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("redis-cli"); err != nil {
 		t.Skip("there is no redis-cli (apt-get install redis-tools)")
 	}
@@ -420,7 +419,8 @@ func TestRedisFailures(t *testing.T) {
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			port := freePort(t)
+			t.Parallel()
+			port := freePort()
 			var process *os.Process
 			at, _ := serverWith(t, port, &process)
 			answers(t, port)

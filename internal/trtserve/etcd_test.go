@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/warmpath/warmpath/internal/freeport"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -33,19 +33,9 @@ func etcdProgram(t *testing.T) string {
 	return p
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // TestEtcd: against a real etcd: workers that are there, come, are not heard of any more and go, and an etcd that is killed and comes back.
 func TestEtcd(t *testing.T) {
-	program, dir, at, peer := etcdProgram(t), t.TempDir(), freePort(t), freePort(t)
+	program, dir, at, peer := etcdProgram(t), t.TempDir(), freeport.Address(), freeport.Address()
 	run := func() *exec.Cmd {
 		c := exec.Command(program, "--data-dir", dir, "--listen-client-urls", "http://"+at, "--advertise-client-urls", "http://"+at,
 			"--listen-peer-urls", "http://"+peer, "--initial-advertise-peer-urls", "http://"+peer, "--initial-cluster", "default=http://"+peer)

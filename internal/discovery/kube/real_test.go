@@ -25,6 +25,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/freeport"
 )
 
 // Tokens of who asks the cluster: one who may do anything, and the service account of deploy/kubernetes.
@@ -48,7 +49,7 @@ func newCluster(t *testing.T) *cluster {
 		t.Skip("WARMPATH_KUBE_ASSETS names no folder with kube-apiserver and etcd")
 	}
 	dir := t.TempDir()
-	store, peers, port := free(t), free(t), free(t)
+	store, peers, port := freeport.Address(), freeport.Address(), freeport.Address()
 	program(t, filepath.Join(assets, "etcd"), "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", "http://"+store, "--advertise-client-urls", "http://"+store,
 		"--listen-peer-urls", "http://"+peers, "--log-level", "error")
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -75,16 +76,6 @@ func newCluster(t *testing.T) *cluster {
 		}
 	}
 	return c
-}
-
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // program runs until the test ends.
