@@ -103,7 +103,7 @@ endpoints: [{url: "http://named.test:%s", name: named}]
 	all := []string{"127.0.0.1:" + port, "127.0.0.2:" + port, "named"}
 	r.up(all...)
 	dns.close()
-	r.says("DNS look-up failed; the last answer stays")
+	r.says("DNS lookup failed; keeping the last answer")
 	r.await("an engine is connected to without a look-up", func() bool { // once its open connections do not suffice
 		for i, a := range r.streams(30, 5) {
 			if !a.whole(5) {

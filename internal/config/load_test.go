@@ -249,7 +249,7 @@ health: {eject_share: 1.5, panic_share: -1}
 		`w.yaml:1:1: listen: "nonsense" is not host:port`,
 		`w.yaml:2:1: unknown key "polcy"; did you mean "policy"?`,
 		`w.yaml:4:3: admin.listen: 0.0.0.0:9090 is not a loopback address and needs admin.token_file, or admin.token (WARMPATH_ADMIN_TOKEN)`,
-		`w.yaml:7:3: endpoints[0].weight: is -1, must be a number from 0 up`,
+		`w.yaml:7:3: endpoints[0].weight: is -1, must be 0 or more`,
 		`w.yaml:8:4: unknown key "ulr"; did you mean "url"?`,
 		`w.yaml:9:3: endpoints[2]: endpoint "ftp://x": url: "ftp://x" must start with http://, https:// or unix:///`,
 		`w.yaml:10:3: endpoints[3].url: is the same address as entry 1 (http://a:1)`,

@@ -11,30 +11,30 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// The reasons why the admin source refuses, for callers that turn them into an HTTP status.
+// Errors of the admin source, for callers that map them to an HTTP status.
 var (
 	ErrDuplicate   = errors.New("the name is taken")
 	ErrNotDeclared = errors.New("no such endpoint was added at run time")
 )
 
-// Static publishes the endpoints of flags and configuration once.
+// Static publishes the endpoints of flags and configuration, once.
 func Static(source string, endpoints []fleet.Endpoint, publish Publish) {
 	if len(endpoints) > 0 {
 		publish(route.Declared{Source: source, Endpoints: slices.Clone(endpoints)})
 	}
 }
 
-// Admin holds the endpoints that are added and removed at run time. It is safe for concurrent use.
+// Admin has the endpoints that are added and removed at run time. It is safe for concurrent use.
 type Admin struct {
 	source  string
 	publish Publish
-	taken   func(name string) bool // says whether another source declares the name
+	taken   func(name string) bool // reports whether another source declares the name
 
 	mu        sync.Mutex // held while publishing, so that snapshots arrive in order
 	endpoints []fleet.Endpoint
 }
 
-// NewAdmin makes an empty source. taken says whether a name is in use anywhere in the fleet; nil knows of none.
+// NewAdmin makes an empty source. taken reports whether a name is in use anywhere in the fleet; nil means never.
 func NewAdmin(source string, publish Publish, taken func(name string) bool) *Admin {
 	if taken == nil {
 		taken = func(string) bool { return false }
@@ -42,7 +42,7 @@ func NewAdmin(source string, publish Publish, taken func(name string) bool) *Adm
 	return &Admin{source: source, publish: publish, taken: taken}
 }
 
-// Add declares endpoints, all or none. The error wraps ErrDuplicate when a name is in use.
+// Add declares endpoints, all or none. The error wraps ErrDuplicate if a name is in use.
 func (a *Admin) Add(endpoints ...fleet.Endpoint) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,13 +58,13 @@ func (a *Admin) Add(endpoints ...fleet.Endpoint) error {
 	}
 	if len(endpoints) > 0 {
 		a.endpoints = next
-		a.tell()
+		a.publishAll()
 	}
 	return nil
 }
 
-// Remove withdraws the endpoint of that name, or all ranks or slots of the engine of that name. The error wraps
-// ErrNotDeclared when Add declared neither.
+// Remove removes the endpoint of that name, or all ranks or slots of the engine of that name. The error wraps
+// ErrNotDeclared if Add declared neither.
 func (a *Admin) Remove(name string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -75,11 +75,11 @@ func (a *Admin) Remove(name string) error {
 		return fmt.Errorf("discovery: endpoint %q: %w", name, ErrNotDeclared)
 	}
 	a.endpoints = next
-	a.tell()
+	a.publishAll()
 	return nil
 }
 
-func (a *Admin) tell() {
+func (a *Admin) publishAll() {
 	a.publish(route.Declared{Source: a.source, Endpoints: slices.Clone(a.endpoints)})
 }
 
@@ -87,9 +87,9 @@ func find(list []fleet.Endpoint, name string) int {
 	return slices.IndexFunc(list, func(e fleet.Endpoint) bool { return e.Name == name })
 }
 
-// Runner is a source that follows the world: it publishes until ctx ends.
+// Runner is a source that watches for changes: it publishes until ctx ends.
 type Runner interface {
-	// Source is the name under which it publishes.
+	// Source is the name of the source.
 	Source() string
 	Run(ctx context.Context, publish Publish)
 }

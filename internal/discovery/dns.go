@@ -17,53 +17,53 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// DNSConfig declares the engines behind one DNS name. Everything but the first six fields holds for each of them.
+// DNSConfig declares the engines behind one DNS name. All but the first six fields apply to each engine.
 type DNSConfig struct {
-	// Name that is looked up: a host name, or with type srv the whole name of the SRV record.
+	// Name to look up: a host name, or with type srv the full name of the SRV record.
 	Name string `yaml:"name"`
-	// Type of record: host (A, or AAAA where there is no A, so that an engine with both counts once), a, aaaa or srv.
+	// Type of record: host (A, or AAAA if there is no A, so that an engine with both counts once), a, aaaa or srv.
 	// Empty means host.
 	Type string `yaml:"type"`
-	// Port of the engines; needed unless the type is srv, whose records carry it.
+	// Port of the engines. Required unless the type is srv, whose records contain it.
 	Port int `yaml:"port"`
-	// Scheme of the engines: http or https. Empty means http. With https the certificates must hold for the addresses
-	// (for the record's target names with srv).
+	// Scheme of the engines: http or https. Empty means http. With https the certificates must be valid for the addresses
+	// (with srv, for the target names of the records).
 	Scheme string `yaml:"scheme"`
-	// Interval between look-ups. 0 means 10s.
+	// Interval between lookups. 0 means 10s.
 	Interval time.Duration `yaml:"interval"`
-	// RemoveAfter is how many answers in a row must say "no such name" before the endpoints are withdrawn. 0 means 3. A
-	// look-up that fails otherwise never withdraws anything.
+	// RemoveAfter is the number of consecutive "no such name" answers after which the endpoints are removed. 0 means 3. Other
+	// failures never remove endpoints.
 	RemoveAfter int `yaml:"remove_after"`
-	// Kind of engine: vllm, sglang, trtllm, llamacpp, ollama or other. Empty means that probing recognises it.
+	// Kind of engine: vllm, sglang, trtllm, llamacpp, ollama or other. Empty: probes detect it.
 	Kind string `yaml:"kind"`
-	// Role of each: prefill, decode or both, as of an endpoint.
+	// Role of each engine: prefill, decode or both, as for an endpoint.
 	Role string `yaml:"role"`
-	// Weight is the share of new traffic of each. 0 takes none; not stated means 1. Differing weights of SRV records scale it.
+	// Weight of each engine in the distribution of new traffic. 0 means none; not set means 1. Weights of SRV records scale it.
 	Weight *float64 `yaml:"weight"`
-	// Models they serve. Empty means what the engines report.
+	// Models that the engines serve. Empty: the ones that they report.
 	Models []string `yaml:"models"`
-	// Ranks declares so many data-parallel ranks of each as endpoints of their own.
+	// Ranks is the number of data-parallel ranks of each engine; each rank becomes an endpoint.
 	Ranks int `yaml:"ranks"`
-	// Slots declares so many llama.cpp slots of each as endpoints of their own.
+	// Slots is the number of llama.cpp slots of each engine; each slot becomes an endpoint.
 	Slots int `yaml:"slots"`
-	// ConversationID is as of an endpoint.
+	// ConversationID is the same as for an endpoint.
 	ConversationID string `yaml:"conversation_id"`
-	// KVEvents is as of an endpoint, with * for each engine's own address: tcp://*:5557, poll (TensorRT-LLM) or off. Empty goes by what the
-	// engine tells.
+	// KVEvents is the same as for an endpoint, with * for each engine's own address: tcp://*:5557, poll (TensorRT-LLM) or off. Empty: probes
+	// ask the engine.
 	KVEvents string `yaml:"kv_events"`
-	// KVReplay is where messages can be had again, such as tcp://*:5657.
+	// KVReplay is the address of the engine's replay socket, such as tcp://*:5657.
 	KVReplay string `yaml:"kv_replay"`
-	// KVTopic is as of an endpoint.
+	// KVTopic is the same as for an endpoint.
 	KVTopic string `yaml:"kv_topic"`
 	// APIKey is sent to the engines as a bearer token.
 	APIKey string `yaml:"api_key" secret:"true"`
-	// APIKeyEnv names the environment variable that holds the key.
+	// APIKeyEnv is the name of an environment variable with the key.
 	APIKeyEnv string `yaml:"api_key_env"`
-	// APIKeyFile names the file that holds the key.
+	// APIKeyFile is the name of a file with the key.
 	APIKeyFile string `yaml:"api_key_file"`
 }
 
-// WithDefaults fills in what is zero.
+// WithDefaults replaces zero values with the defaults.
 func (c DNSConfig) WithDefaults() DNSConfig {
 	c.Type = cmp.Or(c.Type, "host")
 	c.Scheme = cmp.Or(c.Scheme, "http")
@@ -101,7 +101,7 @@ func (c DNSConfig) Validate() error {
 	return errors.Join(append(faults, c.engine("host:1").checkTraits()...)...)
 }
 
-// engine is the declaration of one engine found at an address (host:port), or with "" of any.
+// engine is the declaration of an engine at an address (host:port); "" for any.
 func (c DNSConfig) engine(address string) EndpointConfig {
 	return EndpointConfig{
 		Kind: c.Kind, Role: c.Role, Weight: c.Weight, Models: c.Models,
@@ -116,7 +116,7 @@ type Resolver interface {
 	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
 }
 
-// DNS looks a name up again and again and publishes what it finds as source "dns:NAME". Names are host:port, in order.
+// DNS looks a name up periodically and publishes the engines as source "dns:NAME". Their names are host:port, sorted.
 type DNS struct {
 	c        DNSConfig
 	source   string
@@ -124,13 +124,13 @@ type DNS struct {
 	resolver Resolver
 	log      *slog.Logger
 
-	last   []fleet.Endpoint // as published
-	told   bool             // something was published: who had the source before may have published more
-	misses int              // answers in a row that said "no such name"
-	failed bool             // the last look-up failed; said once, not each time
+	last   []fleet.Endpoint // last published
+	sent   bool             // published at least once; before that, the source may have endpoints of an earlier configuration
+	misses int              // consecutive "no such name" answers
+	failed bool             // the last lookup failed; logged once
 }
 
-// NewDNS makes a source. Its faults are those of the configuration and of keys; names are first looked up by Run.
+// NewDNS makes a source. It fails for faults of the configuration and for missing keys. Run does the first lookup.
 func NewDNS(c DNSConfig, resolver Resolver, keys Keys, log *slog.Logger) (*DNS, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -147,10 +147,10 @@ func NewDNS(c DNSConfig, resolver Resolver, keys Keys, log *slog.Logger) (*DNS, 
 	return &DNS{c: c, source: source, key: key, resolver: resolver, log: log}, nil
 }
 
-// Source is the name under which it publishes.
+// Source is the name of the source.
 func (d *DNS) Source() string { return d.source }
 
-// Run looks the name up at once and then once an interval, until ctx ends.
+// Run looks the name up at once and then at each interval, until ctx ends.
 func (d *DNS) Run(ctx context.Context, publish Publish) {
 	tick := time.NewTicker(d.c.Interval)
 	defer tick.Stop()
@@ -177,7 +177,7 @@ func (d *DNS) look(ctx context.Context, publish Publish) {
 	case gone:
 		d.misses++
 		if d.misses == 1 {
-			d.log.Warn("no endpoints under this DNS name", "source", d.source, "kept", len(d.last), "remove_after", d.c.RemoveAfter)
+			d.log.Warn("the DNS name has no endpoints", "source", d.source, "kept", len(d.last), "remove_after", d.c.RemoveAfter)
 		}
 		if d.misses < d.c.RemoveAfter {
 			return
@@ -185,7 +185,7 @@ func (d *DNS) look(ctx context.Context, publish Publish) {
 		found = nil
 	case err != nil:
 		if !d.failed {
-			d.log.Warn("DNS look-up failed; the last answer stays", "source", d.source, "kept", len(d.last), "error", err)
+			d.log.Warn("DNS lookup failed; keeping the last answer", "source", d.source, "kept", len(d.last), "error", err)
 		}
 		d.failed = true
 		return
@@ -193,15 +193,15 @@ func (d *DNS) look(ctx context.Context, publish Publish) {
 		d.misses = 0
 	}
 	d.failed = false
-	if Equal(found, d.last) && d.told {
+	if Equal(found, d.last) && d.sent {
 		return
 	}
 	d.log.Info("endpoints changed", "source", d.source, "endpoints", len(found))
-	d.last, d.told = found, true
+	d.last, d.sent = found, true
 	publish(route.Declared{Source: d.source, Endpoints: slices.Clone(found)})
 }
 
-// target is one address that DNS knows, and its share beside the others (1 is the mean).
+// target is one address in a DNS answer, and its weight relative to the mean.
 type target struct {
 	address string
 	share   float64
@@ -232,7 +232,7 @@ func (d *DNS) resolve(ctx context.Context) ([]fleet.Endpoint, error) {
 		}
 	}
 	if len(out) > MaxEndpoints {
-		return nil, fmt.Errorf("the answer makes %d endpoints, more than %d", len(out), MaxEndpoints)
+		return nil, fmt.Errorf("the answer has %d endpoints, more than %d", len(out), MaxEndpoints)
 	}
 	return out, nil
 }
@@ -251,14 +251,14 @@ func (d *DNS) hosts(ctx context.Context) ([]target, error) {
 	}
 	var out []target
 	for _, a := range addrs {
-		// A zone ("fe80::1%eth0") cannot stand in a URL's host unescaped, nor in a name.
+		// A zone ("fe80::1%eth0") is not allowed unescaped in the host of a URL, nor in a name.
 		out = append(out, target{net.JoinHostPort(a.WithZone("").String(), strconv.Itoa(d.c.Port)), 1})
 	}
 	return out, nil
 }
 
-// srv keeps the records of the most preferred priority (RFC 2782: the lowest number that can be reached) and turns their
-// weights into shares. A weight of 0 beside others means "almost never" there, so it counts as 1.
+// srv keeps the records with the best priority (RFC 2782: the lowest number) and turns their weights into shares. RFC 2782
+// gives a weight of 0 very little traffic, so it counts as 1.
 func (d *DNS) srv(ctx context.Context) ([]target, error) {
 	_, records, err := d.resolver.LookupSRV(ctx, "", "", d.c.Name)
 	if err != nil {

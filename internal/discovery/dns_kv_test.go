@@ -24,9 +24,9 @@ func TestDNSKVEvents(t *testing.T) {
 		t.Errorf("got %+v", all[0].Endpoints[0])
 	}
 	for bad, want := range map[*discovery.DNSConfig]string{
-		{KVEvents: "tcp://10.0.0.1:5557"}:                           "one address for all; write tcp://*:PORT",
+		{KVEvents: "tcp://10.0.0.1:5557"}:                           "the same address for all engines; write tcp://*:PORT",
 		{KVEvents: "tcp://*:5557", KVReplay: "tcp://h:1"}:           "kv_replay",
-		{KVEvents: "tcp://*:0"}:                                     "must be tcp://HOST:PORT with a port",
+		{KVEvents: "tcp://*:0"}:                                     "must be tcp://HOST:PORT with the ports of all ranks",
 		{KVEvents: "poll", Kind: "vllm"}:                            "poll is for trtllm",
 		{KVEvents: "tcp://*:65535", Ranks: 2}:                       "65535",
 		{KVEvents: "udp://*:5557"}:                                  "must be tcp://HOST:PORT",

@@ -1,8 +1,8 @@
-// Package discovery is who is there: it turns what an operator declares (flags, a file that is watched, DNS names, calls
-// to the admin API) into full snapshots of endpoints. It never asks an engine anything; that is probing.
+// Package discovery is the list of endpoints: it turns declarations (flags, a watched file, DNS names, HTTP and etcd
+// registries, calls of the admin API) into full snapshots of endpoints. It never contacts an engine; probes do.
 //
-// Each source is one value with a Run method that publishes a route.Declared whenever its snapshot changed, and never
-// otherwise. A source that cannot be read keeps what it said last.
+// Each source is one value with a Run method that publishes a route.Declared each time its snapshot changes, and never
+// otherwise. A source that cannot be read keeps its last snapshot.
 package discovery
 
 import (
@@ -18,66 +18,66 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// Publish takes in the full snapshot of one source. It may be called by any goroutine and must not block for long.
+// Publish receives the full snapshot of one source. Any goroutine may call it. It must not block for long.
 type Publish func(route.Declared)
 
-// The bounds of what can be declared.
+// Bounds of declarations.
 const (
 	MaxParts     = 1024   // ranks or slots of one engine
 	MaxEndpoints = 20_000 // endpoints of one source
 	maxName      = 260    // bytes of a name: the longest DNS name, and a port
 )
 
-// EndpointConfig declares one engine, or with Ranks or Slots the parts of it as endpoints of their own.
+// EndpointConfig declares one engine. With Ranks or Slots, each part of it is an endpoint.
 type EndpointConfig struct {
-	// URL is the engine's base address: http:// or https://, host, port and perhaps a path, without the /v1 that requests
-	// bring themselves. A missing scheme means http://. unix:///PATH is a Unix socket, unix:///PATH:/BASE with a path behind it.
+	// URL is the engine's base address: http:// or https://, host, port and optionally a path, without /v1, which is part of
+	// requests. A missing scheme means http://. unix:///PATH is a Unix socket; unix:///PATH:/BASE adds a path.
 	URL string `yaml:"url" json:"url"`
-	// Name is what logs, metrics and the admin API call it; unique in the fleet. Empty means host:port of the URL, or the name of the socket's file.
+	// Name in logs, metrics and the admin API; unique in the fleet. Empty means host:port of the URL, or the file name of the socket.
 	Name string `yaml:"name" json:"name,omitempty"`
-	// Kind of engine: vllm, sglang, trtllm, llamacpp, ollama or other. Empty means that probing recognises it.
+	// Kind of engine: vllm, sglang, trtllm, llamacpp, ollama or other. Empty: probes detect it.
 	Kind string `yaml:"kind" json:"kind,omitempty"`
-	// Role is prefill for an engine that computes prompts for others, decode for one that answers what others computed, both for
-	// either. Empty means both. As soon as one endpoint of a model has a role, requests for it may be split, see disaggregation.
+	// Role of the engine: prefill (computes prompts for others), decode (answers with the KV cache of others) or both. Empty means
+	// both. If an endpoint of a model has a role, requests for the model may be split, see disaggregation.
 	Role string `yaml:"role" json:"role,omitempty"`
-	// Weight is the share of new traffic relative to other endpoints. 0 takes none; not stated means 1.
+	// Weight in the distribution of new traffic. 0 means none; not set means 1.
 	Weight *float64 `yaml:"weight" json:"weight,omitempty"`
-	// Models it serves. Empty means what the engine reports.
+	// Models that the engine serves. Empty: the ones that it reports.
 	Models []string `yaml:"models" json:"models,omitempty"`
-	// Ranks declares so many data-parallel ranks (vLLM, SGLang, TensorRT-LLM) as endpoints NAME/rank0, NAME/rank1, ...;
-	// 0 leaves the choice of the rank to the engine.
+	// Ranks is the number of data-parallel ranks (vLLM, SGLang, TensorRT-LLM). They become endpoints NAME/rank0, NAME/rank1, ...
+	// With 0 the engine chooses the rank.
 	Ranks int `yaml:"ranks" json:"ranks,omitempty"`
-	// Slots declares so many slots of a llama.cpp server as endpoints NAME/slot0, NAME/slot1, ...; 0 leaves the choice of
-	// the slot to the engine.
+	// Slots is the number of slots of a llama.cpp server. They become endpoints NAME/slot0, NAME/slot1, ... With 0 the engine
+	// chooses the slot.
 	Slots int `yaml:"slots" json:"slots,omitempty"`
-	// ConversationID is the form in which the engine is told the conversation of a request: conversation_params (TensorRT-LLM since
-	// June 2026), disaggregated_params (its conversation_id, before that; in requests that are split), off, or auto: the first for
-	// TensorRT-LLM, until it refuses, and off for others. Empty means auto.
+	// ConversationID is the field of requests in which the engine gets the id of the conversation: conversation_params (TensorRT-LLM
+	// since June 2026), disaggregated_params (conversation_id in it, before that; in split requests), off, or auto: conversation_params
+	// for TensorRT-LLM until it refuses it, off for others. Empty means auto.
 	ConversationID string `yaml:"conversation_id" json:"conversation_id,omitempty"`
-	// KVEvents is where the engine publishes what happens in its KV cache: tcp://HOST:PORT (vLLM, SGLang; data-parallel ranks are at the
-	// ports after it), listen for an engine that dials out to the router's kv_events.listen, poll for TensorRT-LLM, whose events are asked
-	// for, or off. Empty asks the engine where they are, and takes it when the engine dials in.
+	// KVEvents is the address of the engine's KV cache events: tcp://HOST:PORT (vLLM, SGLang; data-parallel ranks use the next
+	// ports), listen for an engine that connects to the router's kv_events.listen, poll for TensorRT-LLM, whose events the router
+	// polls, or off. Empty: probes ask the engine, and the engine may connect.
 	KVEvents string `yaml:"kv_events" json:"kv_events,omitempty"`
-	// KVReplay is where messages that were missed can be asked for: tcp://HOST:PORT, ranks at the ports after it.
+	// KVReplay is the address at which lost events can be requested: tcp://HOST:PORT; ranks use the next ports.
 	KVReplay string `yaml:"kv_replay" json:"kv_replay,omitempty"`
-	// KVTopic is the topic of the messages that are this engine's; empty takes all, and of engines that dial in those that name this one.
+	// KVTopic is the topic of this engine's events. Empty: all, or for an engine that connects, those with its name.
 	KVTopic string `yaml:"kv_topic" json:"kv_topic,omitempty"`
-	// BootstrapPort is where the bootstrap server of a prefiller listens (SGLang's --disaggregation-bootstrap-port, vLLM's
-	// VLLM_MOONCAKE_BOOTSTRAP_PORT). 0 means what the engine says (SGLang), or 8998.
+	// BootstrapPort is the port of a prefiller's bootstrap server (SGLang's --disaggregation-bootstrap-port, vLLM's
+	// VLLM_MOONCAKE_BOOTSTRAP_PORT). 0 means the one that the engine reports (SGLang), or 8998.
 	BootstrapPort int `yaml:"bootstrap_port" json:"bootstrap_port,omitempty"`
-	// KVAddress is where the engine's MoRI-IO connector listens: host:IP,handshake:PORT,notify:PORT.
+	// KVAddress is the address of the engine's MoRI-IO connector: host:IP,handshake:PORT,notify:PORT.
 	KVAddress string `yaml:"kv_address" json:"kv_address,omitempty"`
-	// TPSize is the size of the engine's tensor parallelism, for connectors that tell it to the other engine (moriio). 0 means 1.
+	// TPSize is the engine's tensor parallel size, which some connectors send to the other engine (moriio). 0 means 1.
 	TPSize int `yaml:"tp_size" json:"tp_size,omitempty"`
-	// APIKey is sent to the engine as a bearer token by probes, and with requests of clients that carry none.
+	// APIKey is the bearer token of probes, and of client requests without one.
 	APIKey string `yaml:"api_key" json:"api_key,omitempty" secret:"true"`
-	// APIKeyEnv names the environment variable that holds the key.
+	// APIKeyEnv is the name of an environment variable with the key.
 	APIKeyEnv string `yaml:"api_key_env" json:"api_key_env,omitempty"`
-	// APIKeyFile names the file that holds the key; white space around it is cut.
+	// APIKeyFile is the name of a file with the key. White space around the key is removed.
 	APIKeyFile string `yaml:"api_key_file" json:"api_key_file,omitempty"`
 }
 
-// FieldError is a fault at one field, named by its path in the configuration ("endpoints[2].url"); "" is the whole.
+// FieldError is a fault of one field. Field is its path in the configuration ("endpoints[2].url"), or "" for the whole.
 type FieldError struct {
 	Field string
 	Err   error
@@ -110,7 +110,7 @@ func (c EndpointConfig) Validate() error {
 	return errors.Join(append(faults, c.checkTraits()...)...)
 }
 
-// checkTraits reports the faults of everything that is not URL or name.
+// checkTraits reports the faults of all fields except URL and name.
 func (c EndpointConfig) checkTraits() []error {
 	var faults []error
 	if !slices.Contains(kinds, fleet.Kind(c.Kind)) && c.Kind != "" {
@@ -120,10 +120,10 @@ func (c EndpointConfig) checkTraits() []error {
 		faults = append(faults, fault("role", "%w", err))
 	}
 	if w := c.Weight; w != nil && !(*w >= 0 && *w <= math.MaxFloat32) {
-		faults = append(faults, fault("weight", "is %v, must be a number from 0 up", *w))
+		faults = append(faults, fault("weight", "is %v, must be 0 or more", *w))
 	}
 	if slices.Contains(c.Models, "") {
-		faults = append(faults, fault("models", "holds an empty name"))
+		faults = append(faults, fault("models", "contains an empty name"))
 	}
 	if !slices.Contains(idForms, c.ConversationID) {
 		faults = append(faults, fault("conversation_id", "is %q, must be auto, conversation_params, disaggregated_params or off", c.ConversationID))
@@ -135,10 +135,10 @@ func (c EndpointConfig) checkTraits() []error {
 		faults = append(faults, fault("slots", "is %d, must be between 0 and %d", c.Slots, MaxParts))
 	}
 	if c.Ranks > 0 && c.Slots > 0 {
-		faults = append(faults, fault("slots", "an engine is declared by ranks or by slots, not both"))
+		faults = append(faults, fault("slots", "give ranks or slots, not both"))
 	}
 	if k := fleet.Kind(c.Kind); c.Slots > 0 && k != fleet.KindUnknown && k != fleet.KindLlamaCpp {
-		faults = append(faults, fault("slots", "only llamacpp has slots, not %s", k))
+		faults = append(faults, fault("slots", "%s has no slots; only llamacpp has", k))
 	}
 	if k := fleet.Kind(c.Kind); c.Ranks > 0 && (k == fleet.KindLlamaCpp || k == fleet.KindOllama || k == fleet.KindOther) {
 		faults = append(faults, fault("ranks", "%s has no data-parallel ranks; vllm, sglang and trtllm have", k))
@@ -152,10 +152,10 @@ func (c EndpointConfig) checkTraits() []error {
 		}
 	}
 	if keys > 1 {
-		faults = append(faults, fault("api_key", "give one of api_key, api_key_env and api_key_file, not several"))
+		faults = append(faults, fault("api_key", "give only one of api_key, api_key_env and api_key_file"))
 	}
 	if strings.ContainsAny(c.APIKey, "\r\n") {
-		faults = append(faults, fault("api_key", "holds a line break"))
+		faults = append(faults, fault("api_key", "contains a line break"))
 	}
 	return faults
 }
@@ -174,8 +174,8 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-// checkName accepts what can stand in a metric label, a header's list and a path element of the admin API. The slash is
-// kept for ranks and slots.
+// checkName accepts names that are valid in a metric label, a header list and a path element of the admin API. The slash is
+// reserved for ranks and slots.
 func checkName(name string) error {
 	if len(name) > maxName {
 		return fmt.Errorf("is longer than %d bytes", maxName)
@@ -183,20 +183,20 @@ func checkName(name string) error {
 	for _, r := range name {
 		ok := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:-[]@", r)
 		if !ok {
-			return fmt.Errorf("%q holds %q; letters, digits and . _ : - [ ] @ are allowed", name, r)
+			return fmt.Errorf("%q contains %q; letters, digits and . _ : - [ ] @ are allowed", name, r)
 		}
 	}
 	return nil
 }
 
-// Keys reads API keys that are kept elsewhere. Its zero value reads the process's environment and file system.
+// Keys reads API keys from environment variables and files. The zero value uses those of the process.
 type Keys struct {
 	Lookup   func(variable string) (string, bool)
 	ReadFile func(name string) ([]byte, error)
 }
 
-// None refuses to read keys: for declarations that come over the network, which must not make the router read its own
-// secrets and send them to an address of the caller's choice.
+// None reads no keys. It is for declarations from the network, which must not make the router send its own secrets to an
+// address that the caller chose.
 func None() Keys {
 	return Keys{
 		Lookup:   func(string) (string, bool) { return "", false },
@@ -215,7 +215,7 @@ func (k Keys) of(c EndpointConfig) (string, error) {
 	case c.APIKeyEnv != "":
 		v, ok := k.Lookup(c.APIKeyEnv)
 		if v = strings.TrimSpace(v); !ok || v == "" || strings.ContainsAny(v, "\r\n") {
-			return "", fault("api_key_env", "the environment variable %s holds no key", c.APIKeyEnv)
+			return "", fault("api_key_env", "the environment variable %s has no key", c.APIKeyEnv)
 		}
 		return v, nil
 	case c.APIKeyFile != "":
@@ -225,15 +225,15 @@ func (k Keys) of(c EndpointConfig) (string, error) {
 		}
 		v := strings.TrimSpace(string(b))
 		if v == "" || strings.ContainsAny(v, "\r\n") {
-			return "", fault("api_key_file", "%s does not hold one line with a key", c.APIKeyFile)
+			return "", fault("api_key_file", "%s is not one line with a key", c.APIKeyFile)
 		}
 		return v, nil
 	}
 	return c.APIKey, nil
 }
 
-// Endpoints expands declarations into endpoints, in their order. It reports every fault, each a *FieldError whose path
-// starts with the index ("[2].url"), joined into one error. Two declarations may share neither a name nor an address.
+// Endpoints expands declarations into endpoints, in order. It reports every fault, each a *FieldError whose path
+// starts with the index ("[2].url"), joined into one error. Names and addresses must be unique.
 func Endpoints(configs []EndpointConfig, keys Keys) ([]fleet.Endpoint, error) {
 	var out []fleet.Endpoint
 	faults := Check(configs)
@@ -256,7 +256,7 @@ func Endpoints(configs []EndpointConfig, keys Keys) ([]fleet.Endpoint, error) {
 	return out, nil
 }
 
-// Check reports what Endpoints would, keys aside.
+// Check reports the faults that Endpoints would, except those of keys.
 func Check(configs []EndpointConfig) []error {
 	var faults []error
 	names, urls := map[string]int{}, map[string]int{}
@@ -280,7 +280,7 @@ func Check(configs []EndpointConfig) []error {
 			field = "url"
 		}
 		if first, dup := names[name]; dup {
-			faults = append(faults, fault(index(i, field), "the name %q is taken by entry %d; give it a name of its own", name, first+1))
+			faults = append(faults, fault(index(i, field), "the name %q is used by entry %d; give it another name", name, first+1))
 			continue
 		}
 		names[name] = i
@@ -290,7 +290,7 @@ func Check(configs []EndpointConfig) []error {
 
 func index(i int, field string) string { return "[" + strconv.Itoa(i) + "]." + field }
 
-// under puts the index before the path of each fault of err.
+// under adds the index in front of the path of each fault of err.
 func under(i int, err error) error {
 	if list, ok := err.(interface{ Unwrap() []error }); ok {
 		var faults []error
@@ -305,7 +305,7 @@ func under(i int, err error) error {
 	return &FieldError{Field: "[" + strconv.Itoa(i) + "]", Err: err}
 }
 
-// expand is the endpoints of one valid declaration.
+// expand returns the endpoints of one valid declaration.
 func (c EndpointConfig) expand(key string) []fleet.Endpoint {
 	url, name, _ := normalise(c.URL)
 	if c.Name != "" {
@@ -344,7 +344,7 @@ func (c EndpointConfig) expand(key string) []fleet.Endpoint {
 	return out
 }
 
-// Equal says whether two snapshots are the same.
+// Equal reports whether two snapshots are equal.
 func Equal(a, b []fleet.Endpoint) bool {
 	return slices.EqualFunc(a, b, func(x, y fleet.Endpoint) bool {
 		models := slices.Equal(x.Models, y.Models)

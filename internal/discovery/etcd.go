@@ -11,18 +11,18 @@ import (
 	"github.com/warmpath/warmpath/internal/strictyaml"
 )
 
-// EtcdConfig declares engines that are registered in etcd: a key for each under a prefix, whose value is an address, or the JSON or YAML of
-// an endpoint (url, role, models, ...), or what TensorRT-LLM's servers write (url, server_type). Keys with a lease go when the engine no longer renews it.
+// EtcdConfig declares engines that are registered in etcd: one key each under a prefix. The value is an address, the JSON or YAML of
+// an endpoint (url, role, models, ...), or the format of TensorRT-LLM's servers (url, server_type). A key with a lease disappears when the engine stops renewing it.
 type EtcdConfig struct {
-	// Endpoints of etcd: host:port, with https:// before it for TLS.
+	// Endpoints of etcd: host:port, or https://host:port for TLS.
 	Endpoints []string `yaml:"endpoints"`
-	// Prefix of the keys. What follows it is the engine's name, unless its value says another.
+	// Prefix of the keys. The rest of a key is the engine's name, unless the value has one.
 	Prefix string `yaml:"prefix"`
-	// User and password of etcd, if it asks for them.
+	// User of etcd, if it requires one.
 	User string `yaml:"user"`
-	// PasswordFile names the file with the user's password.
+	// PasswordFile is the name of a file with the user's password.
 	PasswordFile string `yaml:"password_file"`
-	// Engine holds for each engine that does not say otherwise, as in a list of endpoints, without url and name.
+	// Engine has the settings of engines whose values do not set them, as in a list of endpoints, without url and name.
 	Engine EndpointConfig `yaml:"engine"`
 }
 
@@ -30,7 +30,7 @@ type EtcdConfig struct {
 func (c EtcdConfig) Validate() error {
 	var faults []error
 	if len(c.Endpoints) == 0 {
-		faults = append(faults, fault("endpoints", "needs at least one address of etcd"))
+		faults = append(faults, fault("endpoints", "needs at least one etcd address"))
 	}
 	for i, e := range c.Endpoints {
 		if _, _, err := normalise(e); err != nil {
@@ -38,15 +38,15 @@ func (c EtcdConfig) Validate() error {
 		}
 	}
 	if strings.Trim(c.Prefix, "/") == "" {
-		faults = append(faults, fault("prefix", "is missing: under which keys are the engines, such as /warmpath/engines/?"))
+		faults = append(faults, fault("prefix", "is missing; give the prefix of the engines' keys, such as /warmpath/engines/"))
 	}
 	if (c.User == "") != (c.PasswordFile == "") {
-		faults = append(faults, fault("user", "user and password_file belong together"))
+		faults = append(faults, fault("user", "give both user and password_file, or neither"))
 	}
 	return errors.Join(append(faults, c.Engine.checkTemplate()...)...)
 }
 
-// Password reads the password of etcd's user; "" where none is needed.
+// Password reads the password of etcd's user, "" if there is none.
 func (c EtcdConfig) Password(keys Keys) (string, error) {
 	p, err := keys.of(EndpointConfig{APIKeyFile: c.PasswordFile})
 	if fe := (*FieldError)(nil); errors.As(err, &fe) {
@@ -55,14 +55,14 @@ func (c EtcdConfig) Password(keys Keys) (string, error) {
 	return p, err
 }
 
-// trtWorker is what TensorRT-LLM writes of a server with --metadata_server_config_file.
+// trtWorker is the value that a TensorRT-LLM server with --metadata_server_config_file writes.
 type trtWorker struct {
 	URL  string `json:"url"`
 	Type string `json:"server_type"`
-	Role string `json:"server_role"` // another name of it
+	Role string `json:"server_role"` // another name of server_type
 }
 
-// trtWorkerOf reads such a value; ok is false for others.
+// trtWorkerOf decodes such a value; ok is false for other values.
 func trtWorkerOf(value string) (w trtWorker, ok bool) {
 	err := json.Unmarshal([]byte(value), &w)
 	return w, err == nil && w.kind() != ""
@@ -70,7 +70,7 @@ func trtWorkerOf(value string) (w trtWorker, ok bool) {
 
 func (w trtWorker) kind() string { return strings.ToLower(cmp.Or(w.Type, w.Role)) }
 
-// role is that of the endpoint; "" for a server that is none.
+// role is the role of the endpoint, "" for a server that takes no requests.
 func (w trtWorker) role() string {
 	switch w.kind() {
 	case "context":
@@ -81,7 +81,7 @@ func (w trtWorker) role() string {
 	return ""
 }
 
-// Declares is the declaration of the engine behind a key: the part of it after the prefix, and its value.
+// Declares is the declaration of an engine from the part of its key after the prefix, and the value.
 func (c EtcdConfig) Declares(name, value string) (EndpointConfig, error) {
 	e := c.Engine
 	if text := strings.TrimSpace(value); !strings.HasPrefix(text, "{") && !strings.Contains(text, "\n") && !strings.Contains(text, ": ") {
@@ -95,7 +95,7 @@ func (c EtcdConfig) Declares(name, value string) (EndpointConfig, error) {
 		return e, err
 	}
 	if e.APIKeyEnv != c.Engine.APIKeyEnv || e.APIKeyFile != c.Engine.APIKeyFile {
-		return e, errors.New("api_key_env and api_key_file are not for a registry to say: they would send a secret of the router's elsewhere")
+		return e, errors.New("api_key_env and api_key_file are not allowed in etcd: they could send a secret of the router to another server")
 	}
 	if e.Name == "" {
 		e.Name = strings.Trim(strings.ReplaceAll(name, "/", "."), ".")

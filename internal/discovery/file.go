@@ -23,9 +23,9 @@ type fileContent struct {
 	Endpoints *[]EndpointConfig `yaml:"endpoints"`
 }
 
-// DecodeEndpoints reads an endpoints file: a YAML or JSON mapping with the one key endpoints. It reports every fault with
-// file:line:column. A file without the key is a fault, since a half-written file must not empty the fleet; an empty fleet
-// is "endpoints: []".
+// DecodeEndpoints reads an endpoints file: a YAML or JSON mapping with the single key endpoints. It reports every fault with
+// file:line:column. A file without the key is a fault, since a half-written file must not remove all endpoints; a list without
+// endpoints is "endpoints: []".
 func DecodeEndpoints(file string, data []byte, keys Keys) ([]fleet.Endpoint, error) {
 	var content fileContent
 	places, err := strictyaml.Decode(file, data, &content, strictyaml.Options{Scalars: Scalars()})
@@ -42,7 +42,7 @@ func DecodeEndpoints(file string, data []byte, keys Keys) ([]fleet.Endpoint, err
 	return out, nil
 }
 
-// Scalars lets a plain text stand where an endpoint is wanted, as ParseEndpoint reads it.
+// Scalars allows a string in place of an endpoint; ParseEndpoint reads it.
 func Scalars() map[string]strictyaml.Scalar {
 	return map[string]strictyaml.Scalar{
 		"discovery.EndpointConfig": func(into any, text string) error {
@@ -66,18 +66,18 @@ func placed(places *strictyaml.Places, err error) error {
 	return errors.Join(faults...)
 }
 
-// File follows a file of endpoints and publishes it as source "file". A version with faults is logged and ignored.
+// File watches a file of endpoints and publishes it as source "file". It logs and ignores a version with faults.
 type File struct {
 	path string
 	keys Keys
 	log  *slog.Logger
 
-	seen    []byte // content last read, good or bad: each version is judged once
-	missing bool   // said once
+	seen    []byte // last content, valid or not: each version is decoded once
+	missing bool   // logged once
 	last    []fleet.Endpoint
 }
 
-// NewFile reads the file; a file that is missing or has faults is an error, since at the start nothing older stands in.
+// NewFile reads the file. It fails if the file is missing or has faults, since there is no earlier version to keep.
 func NewFile(path string, keys Keys, log *slog.Logger) (*File, error) {
 	f := &File{path: path, keys: keys, log: log}
 	data, err := readBounded(path)
@@ -91,20 +91,20 @@ func NewFile(path string, keys Keys, log *slog.Logger) (*File, error) {
 	return f, nil
 }
 
-// Run publishes what NewFile read and then each good version, until ctx ends.
+// Run publishes the version that NewFile read and then each valid one, until ctx ends.
 func (f *File) Run(ctx context.Context, publish Publish) {
 	publish(route.Declared{Source: f.Source(), Endpoints: slices.Clone(f.last)})
 	filewatch.Run(ctx, []string{f.path}, f.log, func() { f.reload(publish) })
 }
 
-// Source is the name under which it publishes.
+// Source is the name of the source.
 func (f *File) Source() string { return "file" }
 
 func (f *File) reload(publish Publish) {
 	data, err := readBounded(f.path)
 	if err != nil {
 		if !f.missing {
-			f.log.Error("the endpoints file cannot be read; the last good version stays", "file", f.path, "kept", len(f.last), "error", err)
+			f.log.Error("the endpoints file cannot be read; keeping the last valid version", "file", f.path, "kept", len(f.last), "error", err)
 		}
 		f.missing = true
 		return
@@ -116,7 +116,7 @@ func (f *File) reload(publish Publish) {
 	f.seen = data
 	endpoints, err := DecodeEndpoints(f.path, data, f.keys)
 	if err != nil {
-		f.log.Error("the endpoints file has faults; the last good version stays", "file", f.path, "kept", len(f.last), "error", err)
+		f.log.Error("the endpoints file has faults; keeping the last valid version", "file", f.path, "kept", len(f.last), "error", err)
 		return
 	}
 	if Equal(endpoints, f.last) {

@@ -143,7 +143,7 @@ func TestFileFollowsWritesAndRenames(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	j.waitFor(t, "cannot be read; the last good version stays")
+	j.waitFor(t, "cannot be read; keeping the last valid version")
 	write(t, path, "endpoints: []")
 	expect(t, snapshots)
 }

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// ownHost begins an address that stands for each engine's own.
+// ownHost is the prefix of an address at each engine's own host.
 const ownHost = "tcp://*:"
 
-// At is the declaration of an engine found at an address (host:port) that these settings hold for. In its kv_events and kv_replay * is the
-// engine's host. An empty address leaves the settings as they are.
+// At applies the settings to an engine at an address (host:port). In kv_events and kv_replay it replaces * with the engine's host.
+// An empty address changes nothing.
 func (c EndpointConfig) At(scheme, address string) EndpointConfig {
 	if address == "" {
 		return c
@@ -23,11 +23,11 @@ func (c EndpointConfig) At(scheme, address string) EndpointConfig {
 	return c
 }
 
-// ownKV is where the engine found at an address (host:port) publishes.
-func ownKV(told, address string) string {
-	port, own := strings.CutPrefix(told, ownHost)
+// ownKV replaces the * of a KV address with the host of an engine at an address (host:port).
+func ownKV(declared, address string) string {
+	port, own := strings.CutPrefix(declared, ownHost)
 	if !own {
-		return told
+		return declared
 	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -36,23 +36,23 @@ func ownKV(told, address string) string {
 	return "tcp://" + net.JoinHostPort(host, port)
 }
 
-// ownAddresses reports addresses in settings for several engines that would be one address for all of them.
+// ownAddresses reports fixed addresses in settings that apply to several engines.
 func ownAddresses(under string, c EndpointConfig) []error {
 	var faults []error
 	for _, at := range []struct{ field, address string }{{"kv_events", c.KVEvents}, {"kv_replay", c.KVReplay}} {
 		if strings.HasPrefix(at.address, "tcp://") && !strings.HasPrefix(at.address, ownHost) {
-			faults = append(faults, fault(under+at.field, "is %q, which would be one address for all; write tcp://*:PORT for each engine's own", at.address))
+			faults = append(faults, fault(under+at.field, "is %q, the same address for all engines; write tcp://*:PORT for each engine's own host", at.address))
 		}
 	}
 	return faults
 }
 
-// checkTemplate reports the faults of settings that hold for each engine that a source finds, under the key engine.
+// checkTemplate reports the faults of settings, under the key engine, that apply to each engine of a source.
 func (c EndpointConfig) checkTemplate() []error {
 	var faults []error
 	for _, own := range []struct{ field, value string }{{"engine.url", c.URL}, {"engine.name", c.Name}} {
 		if own.value != "" {
-			faults = append(faults, fault(own.field, "is what the source says of each engine; leave it out"))
+			faults = append(faults, fault(own.field, "comes from the source; leave it out"))
 		}
 	}
 	faults = append(faults, ownAddresses("engine.", c)...)
@@ -65,7 +65,7 @@ func (c EndpointConfig) checkTemplate() []error {
 	return faults
 }
 
-// WithKey is the declaration with its API key read from where it is kept.
+// WithKey is the declaration with its API key read from the environment variable or file.
 func (c EndpointConfig) WithKey(keys Keys) (EndpointConfig, error) {
 	key, err := keys.of(c)
 	if err != nil {

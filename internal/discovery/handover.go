@@ -4,14 +4,14 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// checkHandover reports the faults of what is declared for handing KV cache over.
+// checkHandover reports the faults of the settings for KV cache transfer.
 func (c EndpointConfig) checkHandover() []error {
 	var faults []error
 	if c.BootstrapPort < 0 || c.BootstrapPort > 65535 {
 		faults = append(faults, fault("bootstrap_port", "is %d, must be a port between 1 and 65535, or 0", c.BootstrapPort))
 	}
 	if c.BootstrapPort > 0 && c.Role == string(fleet.RoleDecode) {
-		faults = append(faults, fault("bootstrap_port", "is that of a prefiller; an endpoint with the role decode has none"))
+		faults = append(faults, fault("bootstrap_port", "is for prefillers; an endpoint with the role decode has none"))
 	}
 	if c.KVAddress != "" {
 		if _, err := fleet.ParseKVAddress(c.KVAddress); err != nil {

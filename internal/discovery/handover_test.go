@@ -26,7 +26,7 @@ func TestHandover(t *testing.T) {
 	}
 	for want, bad := range map[string]EndpointConfig{
 		"bootstrap_port: is 70000":               {URL: "http://h", BootstrapPort: 70000},
-		"bootstrap_port: is that of a prefiller": {URL: "http://h", BootstrapPort: 9001, Role: "decode"},
+		"bootstrap_port: is for prefillers":      {URL: "http://h", BootstrapPort: 9001, Role: "decode"},
 		"kv_address: \"h:1\" is not of the form": {URL: "http://h", KVAddress: "h:1"},
 		"tp_size: is -1":                         {URL: "http://h", TPSize: -1},
 	} {

@@ -19,19 +19,19 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// HTTPConfig declares a web address that lists engines in the format of Prometheus' HTTP service discovery: a JSON list of groups, each
+// HTTPConfig declares a URL that lists engines in the format of Prometheus' HTTP service discovery: a JSON list of groups, each
 // with targets (host:port) and labels. Source: Prometheus' documentation, "HTTP service discovery".
 type HTTPConfig struct {
-	// URL that is asked: http:// or https://.
+	// URL of the list: http:// or https://.
 	URL string `yaml:"url"`
-	// Interval between questions. 0 means 10s.
+	// Interval between requests. 0 means 10s.
 	Interval time.Duration `yaml:"interval"`
-	// TokenFile names the file with a token that is sent as Authorization: Bearer. It is read for each question.
+	// TokenFile is the name of a file with a token for Authorization: Bearer. It is read for each request.
 	TokenFile string `yaml:"token_file"`
-	// Scheme of the engines: http or https. Empty means http. A label __scheme__ comes before it.
+	// Scheme of the engines: http or https. Empty means http. The label __scheme__ overrides it.
 	Scheme string `yaml:"scheme"`
-	// Engine holds for each engine listed, as in a list of endpoints; kv_events and kv_replay with * for the engine's own address
-	// (tcp://*:5557). A group says the same by labels, with warmpath_ before the name of the setting. url and name are the list's.
+	// Engine has the settings of each engine, as in a list of endpoints without url and name; in kv_events and kv_replay, * is the engine's
+	// own host (tcp://*:5557). Labels of a group override them: warmpath_ and the name of the setting.
 	Engine EndpointConfig `yaml:"engine"`
 }
 
@@ -42,7 +42,7 @@ func (c HTTPConfig) Validate() error {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		faults = append(faults, fault("url", "%q must be an address with http:// or https://", c.URL))
 	} else if u.User != nil {
-		faults = append(faults, fault("url", "must not hold a password; use token_file"))
+		faults = append(faults, fault("url", "must not contain a password; use token_file"))
 	}
 	if c.Interval != 0 && c.Interval < time.Second {
 		faults = append(faults, fault("interval", "is %v, must be 1s or more", c.Interval))
@@ -53,23 +53,23 @@ func (c HTTPConfig) Validate() error {
 	return errors.Join(append(faults, c.Engine.checkTemplate()...)...)
 }
 
-// labelPrefix begins the labels that are ours.
+// labelPrefix is the prefix of warmpath's labels.
 const labelPrefix = "warmpath_"
 
-// HTTP asks a web address again and again and publishes what it lists as source "http:URL".
+// HTTP fetches a list periodically and publishes it as source "http:URL".
 type HTTP struct {
 	c      HTTPConfig
 	client *http.Client
 	keys   Keys
 	log    *slog.Logger
 
-	seen []byte // the last list, good or bad: each is judged once
+	seen []byte // the last list, valid or not: each is decoded once
 	last []fleet.Endpoint
-	told bool
-	said string // the last fault, said once
+	sent bool   // published at least once
+	said string // the last fault, logged once
 }
 
-// NewHTTP makes a source. Its faults are those of the configuration and of keys; the address is first asked by Run.
+// NewHTTP makes a source. It fails for faults of the configuration and for missing keys. Run makes the first request.
 func NewHTTP(c HTTPConfig, client *http.Client, keys Keys, log *slog.Logger) (*HTTP, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -82,10 +82,10 @@ func NewHTTP(c HTTPConfig, client *http.Client, keys Keys, log *slog.Logger) (*H
 	return &HTTP{c: c, client: client, keys: keys, log: log}, nil
 }
 
-// Source is the name under which it publishes.
+// Source is the name of the source.
 func (h *HTTP) Source() string { return "http:" + h.c.URL }
 
-// Run asks at once and then once an interval, until ctx ends.
+// Run fetches the list at once and then at each interval, until ctx ends.
 func (h *HTTP) Run(ctx context.Context, publish Publish) {
 	tick := time.NewTicker(h.c.Interval)
 	defer tick.Stop()
@@ -99,7 +99,7 @@ func (h *HTTP) Run(ctx context.Context, publish Publish) {
 	}
 }
 
-// look asks once. A list that cannot be had or has faults is said once and changes nothing.
+// look fetches the list once. A failure or a list with faults is logged once and changes nothing.
 func (h *HTTP) look(ctx context.Context, publish Publish) {
 	asked, cancel := context.WithTimeout(ctx, min(h.c.Interval, 10*time.Second))
 	list, err := h.ask(asked)
@@ -117,17 +117,17 @@ func (h *HTTP) look(ctx context.Context, publish Publish) {
 	}
 	if err != nil {
 		if h.said != err.Error() {
-			h.log.Warn("the list of endpoints cannot be had or has faults; the last good one stays", "source", h.Source(), "kept", len(h.last), "error", err)
+			h.log.Warn("the list of endpoints cannot be read or has faults; keeping the last valid one", "source", h.Source(), "kept", len(h.last), "error", err)
 		}
 		h.said = err.Error()
 		return
 	}
 	h.said = ""
-	if h.told && Equal(found, h.last) {
+	if h.sent && Equal(found, h.last) {
 		return
 	}
 	h.log.Info("endpoints changed", "source", h.Source(), "endpoints", len(found))
-	h.last, h.told = found, true
+	h.last, h.sent = found, true
 	publish(route.Declared{Source: h.Source(), Endpoints: slices.Clone(found)})
 }
 
@@ -160,7 +160,7 @@ func (h *HTTP) ask(ctx context.Context) ([]byte, error) {
 	return list, err
 }
 
-// endpoints are those that a list declares.
+// endpoints decodes a list.
 func (c HTTPConfig) endpoints(list []byte) ([]fleet.Endpoint, error) {
 	var groups []struct {
 		Targets []string          `json:"targets"`

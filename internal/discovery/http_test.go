@@ -25,8 +25,8 @@ func TestHTTPList(t *testing.T) {
 		`{"targets": []}`:               "!not the JSON of Prometheus",
 		`[{"targets": ["x:y"]}]`:        "!url",
 		`[{"targets": ["a:1", "a:1"]}]`: "!same address",
-		`[{"targets": [], "labels": {"warmpath_rolle": "x"}}]`:        "!label warmpath_rolle: is not known; known: kind",
-		`[{"targets": [], "labels": {"warmpath_api_key_file": "x"}}]`: "!is not known",
+		`[{"targets": [], "labels": {"warmpath_rolle": "x"}}]`:        "!label warmpath_rolle: is unknown; known: kind",
+		`[{"targets": [], "labels": {"warmpath_api_key_file": "x"}}]`: "!is unknown",
 		`[{"targets": [], "labels": {"warmpath_ranks": "x"}}]`:        "!ranks=x is not a number",
 	} {
 		found, err := c.endpoints([]byte(list))

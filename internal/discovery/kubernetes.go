@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// KubernetesConfig declares engines that run as pods of a Kubernetes cluster: those of an InferencePool, behind a Service, or with labels.
+// KubernetesConfig declares engines in pods of a Kubernetes cluster, selected by an InferencePool, a Service or labels.
 type KubernetesConfig struct {
-	// Pool is the name of an InferencePool of the Gateway API's inference extension (v1 or v1alpha2): the pods that it selects, at each of
-	// its target ports. Give one of pool, service and selector.
+	// Pool is the name of an InferencePool of the Gateway API inference extension (v1 or v1alpha2). It selects pods and target
+	// ports. Give one of pool, service and selector.
 	Pool string `yaml:"pool"`
-	// Service is the name of a Service: the engines in its EndpointSlices.
+	// Service is the name of a Service, whose EndpointSlices list the engines.
 	Service string `yaml:"service"`
-	// Selector are labels of pods as kubectl takes them: app=vllm,tier in (gpu).
+	// Selector is a label selector of pods, as in kubectl: app=vllm,tier in (gpu).
 	Selector string `yaml:"selector"`
-	// Namespace of the pool, Service or pods. Empty means the router's own, or that of the kubeconfig.
+	// Namespace of the pool, Service or pods. Empty means that of the router, or of the kubeconfig.
 	Namespace string `yaml:"namespace"`
-	// Port of the engines, as a number or by its name in the Service or the pod. Empty means the only one that there is; a pool names its own.
+	// Port of the engines: a number, or its name in the Service or the pod. Empty means the only one. A pool has its own.
 	Port string `yaml:"port"`
 	// Scheme of the engines: http or https. Empty means http.
 	Scheme string `yaml:"scheme"`
-	// Kubeconfig is the file with the cluster's address and credentials. Empty means those of the pod that the router runs in, or else of
+	// Kubeconfig is the file with the cluster's address and credentials. Empty means the service account of the router's pod, or else
 	// KUBECONFIG or ~/.kube/config.
 	Kubeconfig string `yaml:"kubeconfig"`
-	// Engine holds for each engine found, as in a list of endpoints; kv_events and kv_replay with * for the engine's own address
-	// (tcp://*:5557). Annotations of a pod (warmpath.dev/role and others) come before it. url and name are Kubernetes' own.
+	// Engine has the settings of each engine, as in a list of endpoints without url and name; in kv_events and kv_replay, * is the engine's
+	// own host (tcp://*:5557). Annotations of a pod (warmpath.dev/role and others) override them.
 	Engine EndpointConfig `yaml:"engine"`
 }
 
@@ -39,14 +39,14 @@ func (c KubernetesConfig) Validate() error {
 		}
 	}
 	if given != 1 {
-		faults = append(faults, fault("pool", "give one of pool, service and selector, to say which pods are meant"))
+		faults = append(faults, fault("pool", "give one of pool, service and selector"))
 	}
 	if c.Pool != "" && c.Port != "" {
-		faults = append(faults, fault("port", "an InferencePool names the ports itself; leave it out"))
+		faults = append(faults, fault("port", "an InferencePool has its own ports; leave it out"))
 	}
 	for _, n := range []struct{ field, name string }{{"pool", c.Pool}, {"service", c.Service}, {"namespace", c.Namespace}} {
 		if strings.ContainsFunc(n.name, func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '.') }) {
-			faults = append(faults, fault(n.field, "%q is not a name of Kubernetes: small letters, digits, - and .", n.name))
+			faults = append(faults, fault(n.field, "%q is not a Kubernetes name: lower-case letters, digits, - and . are allowed", n.name))
 		}
 	}
 	if !slices.Contains([]string{"", "http", "https"}, c.Scheme) {
@@ -55,7 +55,7 @@ func (c KubernetesConfig) Validate() error {
 	return errors.Join(append(faults, c.Engine.checkTemplate()...)...)
 }
 
-// Source is the name under which the engines are published.
+// Source is the name of the source.
 func (c KubernetesConfig) Source() string {
 	name := "pods/" + c.Selector
 	if c.Pool != "" {

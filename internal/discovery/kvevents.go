@@ -10,21 +10,21 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// checkKV reports the faults of where KV events are.
+// checkKV reports the faults of the settings for KV events.
 func (c EndpointConfig) checkKV() []error {
 	var faults []error
 	kind := fleet.Kind(c.Kind)
 	switch c.KVEvents {
 	case "", "off":
 		if c.KVReplay != "" {
-			faults = append(faults, fault("kv_replay", "needs kv_events: tcp://HOST:PORT or listen beside it"))
+			faults = append(faults, fault("kv_replay", "needs kv_events: tcp://HOST:PORT or listen"))
 		}
 	case "poll":
 		if kind != fleet.KindUnknown && kind != fleet.KindTRTLLM {
 			faults = append(faults, fault("kv_events", "poll is for trtllm; %s publishes its events at tcp://HOST:PORT", kind))
 		}
 		if c.KVReplay != "" {
-			faults = append(faults, fault("kv_replay", "events that are polled cannot be asked for again"))
+			faults = append(faults, fault("kv_replay", "is not possible with poll"))
 		}
 	default:
 		if c.KVEvents != "listen" {
@@ -42,12 +42,12 @@ func (c EndpointConfig) checkKV() []error {
 		}
 	}
 	if c.Slots > 0 && c.KVEvents != "" {
-		faults = append(faults, fault("kv_events", "slots have none"))
+		faults = append(faults, fault("kv_events", "slots have no KV events"))
 	}
 	return faults
 }
 
-// checkTCP accepts an address that can be dialled, with the ports of so many ranks.
+// checkTCP accepts an address to connect to, with consecutive ports for the ranks.
 func checkTCP(addr string, ranks int) error {
 	rest, ok := strings.CutPrefix(addr, "tcp://")
 	host, port, err := net.SplitHostPort(rest)
@@ -55,10 +55,10 @@ func checkTCP(addr string, ranks int) error {
 		return fmt.Errorf("is %q, must be tcp://HOST:PORT", addr)
 	}
 	if host == "*" {
-		return errors.New("is where the engine listens; it must be tcp://HOST:PORT with the host at which it is reached")
+		return errors.New("must be tcp://HOST:PORT with the host of the engine, not *")
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n+max(ranks-1, 0) > 65535 {
-		return fmt.Errorf("has the port %q, must be tcp://HOST:PORT with a port (of every rank) between 1 and 65535", port)
+		return fmt.Errorf("has the port %q, must be tcp://HOST:PORT with the ports of all ranks between 1 and 65535", port)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/internal/unixsocket"
 )
 
-// ParseEndpoint reads an endpoint as flags and environment give it: URL[,key=value...], for example
+// ParseEndpoint parses the form of an endpoint in flags and environment: URL[,key=value...], for example
 // "http://10.0.0.1:8000,weight=2,name=a,kind=vllm,ranks=4,models=m1+m2". It reports all faults.
 func ParseEndpoint(spec string) (EndpointConfig, error) {
 	parts := strings.Split(spec, ",")
@@ -43,18 +43,18 @@ func ParseEndpoint(spec string) (EndpointConfig, error) {
 	return c, nil
 }
 
-// traits are what an engine can say of itself, or a registry of it.
+// traits are the settings that an engine or a registry may set.
 var traits = []string{
 	"kind", "role", "weight", "models", "ranks", "slots", "conversation_id", "kv_events", "kv_replay", "kv_topic", "kv_address", "bootstrap_port", "tp_size",
 }
 
 var optionNames = "name, api_key, api_key_env, api_key_file, " + strings.Join(traits, ", ")
 
-// SetTrait sets what an engine, or the registry that names it, says of it: a setting by its name; models are separated by commas, + or
-// white space. Its name and keys are not for it to say: a key could be any file or variable of the router's.
+// SetTrait sets one setting that an engine or a registry gives, by its name. Models are separated by commas, + or
+// white space. Name and API keys cannot be set: a key could be any file or variable of the router.
 func (c *EndpointConfig) SetTrait(key, value string) error {
 	if !slices.Contains(traits, key) {
-		return fmt.Errorf("is not known; known: %s", strings.Join(traits, ", "))
+		return fmt.Errorf("is unknown; known: %s", strings.Join(traits, ", "))
 	}
 	if key == "models" {
 		value = strings.Join(strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune("+, \n", r) }), "+")
@@ -110,12 +110,12 @@ func (c *EndpointConfig) set(key, value string) error {
 	return nil
 }
 
-// ParseEndpoints reads several endpoints from one text, as WARMPATH_ENDPOINTS holds them: separated by commas or white
-// space, each as ParseEndpoint takes it.
+// ParseEndpoints parses the list in WARMPATH_ENDPOINTS: endpoints in the form of ParseEndpoint, separated by commas or white
+// space.
 func ParseEndpoints(list string) ([]EndpointConfig, error) {
 	var specs []string
 	for _, item := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' }) {
-		// An address holds no "=", since it may have no query.
+		// An address has no "=", since it has no query.
 		if n := len(specs); n > 0 && strings.Contains(item, "=") {
 			specs[n-1] += "," + item
 			continue
@@ -135,7 +135,7 @@ func ParseEndpoints(list string) ([]EndpointConfig, error) {
 	return out, errors.Join(faults...)
 }
 
-// normalise returns the base address in its one spelling, and the name it gives an endpoint without one.
+// normalise returns the base address in canonical form, and the default name of the endpoint.
 func normalise(address string) (base, name string, err error) {
 	if address == "" {
 		return "", "", errors.New("is missing")
@@ -155,8 +155,8 @@ func normalise(address string) (base, name string, err error) {
 		return "", "", fmt.Errorf("%q is not a URL: %w", address, err)
 	}
 	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
-	if u.User != nil { // tested first, and without showing the address, since it may hold a password
-		return "", "", errors.New("must not hold a user name or password; use api_key")
+	if u.User != nil { // checked first, and without the address in the error, since it may contain a password
+		return "", "", errors.New("must not contain a user name or password; use api_key")
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -168,7 +168,7 @@ func normalise(address string) (base, name string, err error) {
 	case strings.HasSuffix(u.Host, ":"):
 		return "", "", fmt.Errorf("%q has an empty port", address)
 	}
-	if err := checkName(u.Host); err != nil { // a zone ("%eth0") among others, which cannot stand in a Host header
+	if err := checkName(u.Host); err != nil { // such as a zone ("%eth0"), which is not allowed in a Host header
 		return "", "", fmt.Errorf("%q: the host %w", address, err)
 	}
 	port := u.Port()
@@ -179,7 +179,7 @@ func normalise(address string) (base, name string, err error) {
 	}
 	path := strings.ReplaceAll(strings.TrimRight(u.EscapedPath(), "/"), ",", "%2C") // a comma ends an address in flags and lists
 	if path == "/v1" {
-		return "", "", fmt.Errorf("%q ends in /v1, which requests bring themselves; use %s://%s", address, u.Scheme, u.Host)
+		return "", "", fmt.Errorf("%q ends in /v1, which is part of requests; use %s://%s", address, u.Scheme, u.Host)
 	}
 	return u.Scheme + "://" + u.Host + path, net.JoinHostPort(u.Hostname(), port), nil
 }

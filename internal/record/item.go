@@ -8,13 +8,13 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// refused is the outcome of a request that no endpoint could take.
+// refused is the outcome of a request for which there was no endpoint.
 const refused = "refused"
 
-// item is one request under way, or waiting to be written. Ids are hashed by the writer.
+// item is one request that is in flight or waits to be written. The writer hashes its ids.
 type item struct {
 	line    requestLine
-	blocks  []uint64 // of the prompt, nil when it is not known
+	blocks  []uint64 // of the prompt; nil if unknown
 	scope   uint64
 	content bool
 	tenant  string
@@ -26,17 +26,17 @@ type item struct {
 	end     time.Time
 	outcome string
 
-	engine *engineLine // a line about an engine in place of a request
+	engine *engineLine // if set, the item is about an engine, not a request
 }
 
 var items = sync.Pool{New: func() any { return new(item) }}
 
 func newItem() *item { return items.Get().(*item) }
 
-// mostKept bounds the memory of an item that is used again, in blocks.
+// mostKept bounds the blocks that an item in the pool may have room for.
 const mostKept = 8192
 
-// free lets go of an item.
+// free returns an item to the pool.
 func (r *Recorder) free(it *item) {
 	r.held.Add(-8 * int64(len(it.blocks)))
 	blocks := it.blocks[:0]
@@ -47,7 +47,7 @@ func (r *Recorder) free(it *item) {
 	items.Put(it)
 }
 
-// take copies what a request says. It is nil when too much is held.
+// take copies a request into an item. It returns nil if too much memory is in use.
 func (r *Recorder) take(e *route.Entry) *item {
 	q := e.Request
 	it := newItem()
@@ -76,7 +76,7 @@ func (r *Recorder) take(e *route.Entry) *item {
 	return it
 }
 
-// attempt notes where the request is sent.
+// attempt records where the request is sent.
 func (it *item) attempt(e *route.Entry) {
 	q, d := e.Request, e.Decision
 	l := &it.line
@@ -85,11 +85,11 @@ func (it *item) attempt(e *route.Entry) {
 	l.Estimate, l.Predicted = d.PromptTokens, d.CachedTokens
 }
 
-// finish notes what became of it.
+// finish records the result.
 func (it *item) finish(e *route.Entry) {
 	x := e.Ended
 	it.first, it.end, it.outcome = x.FirstByte, e.Now, x.Outcome.String()
-	if x.Sent.After(it.sent) { // it stood in the router's line
+	if x.Sent.After(it.sent) { // it waited in the router's queue
 		it.sent = x.Sent
 	}
 	l, u := &it.line, &x.Usage

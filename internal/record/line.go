@@ -13,16 +13,16 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// headerLine begins a file. Package trace reads it.
+// headerLine is the first line of a file. Package trace reads it.
 type headerLine struct {
 	Format     int       `json:"warmpath_recording"`
 	Warmpath   string    `json:"warmpath"` // version of the router
-	Began      time.Time `json:"began"`    // times of the other lines count from here
-	Salt       string    `json:"salt"`     // fingerprint: hashes of recordings with the same can be compared
+	Began      time.Time `json:"began"`    // origin of the times in other lines
+	Salt       string    `json:"salt"`     // fingerprint; hashes can be compared between recordings with the same one
 	BlockBytes int       `json:"block_bytes"`
 }
 
-// engineLine says what a probe found out about an endpoint's engine. What is not known is left out.
+// engineLine is what a probe found out about an endpoint's engine. Unknown values are left out.
 type engineLine struct {
 	Engine      string  `json:"engine"` // the endpoint's name
 	At          float64 `json:"at_ms"`
@@ -32,35 +32,35 @@ type engineLine struct {
 	Slots       int     `json:"slots,omitempty"`
 }
 
-// requestLine is a request that has ended. Times are in ms; what is not known is left out.
+// requestLine is a request that has ended. Times are in ms. Unknown values are left out.
 type requestLine struct {
 	Number       uint64   `json:"n"`                   // in its file, from 1
-	At           float64  `json:"at_ms"`               // when it came, after the header's began
-	Sent         float64  `json:"sent_ms,omitempty"`   // from there to when the endpoint got it, when that was later
-	TTFT         *float64 `json:"ttft_ms,omitempty"`   // from when it came to the answer's first data
-	Took         float64  `json:"took_ms"`             // from when it came to its end
+	At           float64  `json:"at_ms"`               // arrival, after the header's began
+	Sent         float64  `json:"sent_ms,omitempty"`   // from arrival until it was sent to the endpoint, if later
+	TTFT         *float64 `json:"ttft_ms,omitempty"`   // from arrival to the first data of the answer
+	Took         float64  `json:"took_ms"`             // from arrival to the end
 	Class        string   `json:"class"`               // turn or embed
-	Stream       bool     `json:"stream"`              // without, the first data comes when all is computed
+	Stream       bool     `json:"stream"`              // if false, the first data comes with the last token
 	Model        string   `json:"model,omitempty"`     // pool
 	Endpoint     string   `json:"endpoint,omitempty"`  // of the last attempt
 	Retries      int      `json:"retries,omitempty"`   // attempts before the last
-	Split        bool     `json:"split,omitempty"`     // its prompt was computed elsewhere
-	Outcome      string   `json:"outcome"`             // of the last attempt; refused when there was none
+	Split        bool     `json:"split,omitempty"`     // another endpoint computed the prompt
+	Outcome      string   `json:"outcome"`             // of the last attempt; "refused" without one
 	Tenant       string   `json:"tenant,omitempty"`    // hash
 	Conversation string   `json:"conversation"`        // hash
 	Parent       string   `json:"parent,omitempty"`    // hash of the conversation that started this one
-	PromptBytes  int      `json:"prompt_bytes"`        // of text
-	Estimate     int      `json:"estimate"`            // of the prompt's tokens, by the router
-	PromptTokens int      `json:"tokens,omitempty"`    // the prompt's, by the engine
+	PromptBytes  int      `json:"prompt_bytes"`        // of the text
+	Estimate     int      `json:"estimate"`            // prompt tokens, estimated by the router
+	PromptTokens int      `json:"tokens,omitempty"`    // prompt tokens, by the engine
 	Predicted    int      `json:"predicted,omitempty"` // cached tokens expected by the router
-	CachedTokens *int     `json:"cached,omitempty"`    // by the engine
-	OutputTokens int      `json:"output,omitempty"`    // by the engine
+	CachedTokens *int     `json:"cached,omitempty"`    // cached tokens, by the engine
+	OutputTokens int      `json:"output,omitempty"`    // output tokens, by the engine
 	MaxTokens    int      `json:"max_tokens,omitempty"`
 
-	// What the prompt consists of: Blocks blocks of the header's block_bytes, the first Shared of them being those of request From of
-	// the same file, when From is given. Hashes are of blocks that come after those, each of all bytes up to the block's end.
-	Scope  string `json:"scope,omitempty"` // hash of what prompts depend on besides their text: only within one do they share anything
-	Lead   int    `json:"lead,omitempty"`  // bytes in front of the blocks that all prompts of the scope have
+	// The content of the prompt: Blocks blocks of the header's block_bytes. The first Shared blocks equal those of request From of the
+	// same file. Hashes are of later blocks; each covers all bytes up to the end of its block.
+	Scope  string `json:"scope,omitempty"` // hash of what the KV cache depends on besides the text; prompts of different scopes share nothing
+	Lead   int    `json:"lead,omitempty"`  // bytes before the blocks, the same in all prompts of the scope
 	Bytes  int    `json:"bytes,omitempty"`
 	Blocks int    `json:"blocks,omitempty"`
 	From   uint64 `json:"from,omitempty"`
@@ -68,7 +68,7 @@ type requestLine struct {
 	Hashes []byte `json:"hashes,omitempty"` // base64 of trace.RecordedHash bytes for each block that trace.RecordedMarks names
 }
 
-// hasher makes hashes with a secret salt (HMAC-SHA256, cut off). It serves one caller.
+// hasher makes hashes with a secret salt (truncated HMAC-SHA256). It is not safe for concurrent use.
 type hasher struct {
 	mac  hash.Hash
 	sum  [sha256.Size]byte
@@ -88,10 +88,10 @@ func (h *hasher) over(kind byte, parts ...string) []byte {
 	return h.mac.Sum(h.sum[:0])
 }
 
-// fingerprint tells recordings with the same salt from others.
+// fingerprint identifies the salt.
 func (h *hasher) fingerprint() string { return hex.EncodeToString(h.over('f')[:4]) }
 
-// name hashes an id; "" stays.
+// name hashes an id; "" stays "".
 func (h *hasher) name(kind byte, parts ...string) string {
 	if parts[len(parts)-1] == "" {
 		return ""
@@ -111,7 +111,7 @@ func (h *hasher) blocks(to []byte, scope string, chain []uint64, which []int) []
 	return to
 }
 
-// ms is a time in milliseconds, to the microsecond.
+// ms converts to milliseconds, with microsecond precision.
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 const blockBytes = fleet.BlockBytes

@@ -1,6 +1,5 @@
-// Package record writes down the traffic of the router so that it can be replayed by warmpath simulate: sizes, times,
-// outcomes, and what prompts have in common. It holds no text; whatever could lead back to text or to a person (blocks of
-// prompts, conversations, tenants) is written as a hash with a secret salt.
+// Package record records the traffic of the router for replay by warmpath simulate: sizes, times, outcomes and shared
+// prefixes. A recording has no text. Prompt blocks, conversations and tenants are written as hashes with a secret salt.
 package record
 
 import (
@@ -16,32 +15,32 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// Config says what is written where.
+// Config is the configuration of a Recorder.
 type Config struct {
-	File      string // path; "" is a fault
-	FileBytes int64  // size at which the file is renamed to FILE.1 and begun anew
+	File      string // path; must not be empty
+	FileBytes int64  // size at which the file is renamed to FILE.1 and a new one begins
 	Files     int    // renamed files that are kept: FILE.1 is the newest; 0 keeps none
 	Salt      []byte // secret of the hashes, at least 16 bytes
 	Version   string // of the router, for the header
-	PerTenant bool   // the engines keep the tenants' caches apart, so that their prompts have nothing in common
+	PerTenant bool   // the engines separate the tenants' caches, so that their prompts share nothing
 }
 
 const (
 	leastSalt  = 16
-	queueLines = 4096     // requests that have ended and wait to be written
-	mostOpen   = 1 << 16  // requests under way that are remembered
-	mostHeld   = 64 << 20 // bytes of blocks of requests under way and waiting
+	queueLines = 4096     // ended requests that wait to be written
+	mostOpen   = 1 << 16  // requests in flight
+	mostHeld   = 64 << 20 // bytes of the blocks of requests in flight and waiting
 )
 
-// Recorder listens to the fleet and writes a line for each request that has ended. It never waits: where the disk does not keep up,
-// or too much is under way, requests are dropped and counted.
+// Recorder listens to the fleet and writes a line for each request that has ended. It never blocks: if the disk is too slow or too many
+// requests are in flight, it drops requests and counts them.
 type Recorder struct {
 	cfg   Config
 	log   *slog.Logger
 	queue chan *item
 
-	open    map[fleet.Lease]*item // requests under way; touched inside the fleet's lock only
-	engines map[string]engineLine // what is known of each endpoint's engine; touched inside the fleet's lock only
+	open    map[fleet.Lease]*item // requests in flight; guarded by the fleet's lock
+	engines map[string]engineLine // by endpoint; guarded by the fleet's lock
 
 	held    atomic.Int64 // bytes of blocks
 	written atomic.Uint64
@@ -49,7 +48,7 @@ type Recorder struct {
 	out     writer
 }
 
-// New makes a recorder and begins its file. A file that is there already is kept as if it were full. Run must be called.
+// New makes a recorder and begins its file. An existing file is rotated. The caller must call Run.
 func New(c Config, now time.Time, log *slog.Logger) (*Recorder, error) {
 	switch {
 	case c.File == "":
@@ -70,23 +69,23 @@ func New(c Config, now time.Time, log *slog.Logger) (*Recorder, error) {
 	return r, nil
 }
 
-// Written is how many requests were written.
+// Written is the number of requests written.
 func (r *Recorder) Written() uint64 { return r.written.Load() }
 
-// Dropped is how many requests were not written because the file did not keep up, could not be written, or too much was under way.
+// Dropped is the number of requests not written: the disk was too slow or failed, or too many requests were in flight.
 func (r *Recorder) Dropped() uint64 { return r.dropped.Load() }
 
-// Listener is what the fleet calls.
+// Listener returns the callbacks for the fleet.
 func (r *Recorder) Listener() live.Listener { return live.Listener{Entry: r.entry} }
 
-// entry takes in what the router was told and answered. It runs inside the fleet's lock.
+// entry handles one event of the router. It runs inside the fleet's lock.
 func (r *Recorder) entry(e *route.Entry) {
 	switch {
 	case e.Ended != nil:
 		r.ended(e)
 	case e.Request != nil:
 		if e.Request.Class == fleet.Aside || e.Request.Leg == fleet.LegPrefill || e.Decision != nil && e.Decision.Leg == fleet.LegPrefill {
-			return // a request in two legs is known by the one that answers
+			return // a split request is recorded by its decode leg
 		}
 		if e.Decision != nil {
 			r.routed(e)
@@ -103,8 +102,8 @@ func (r *Recorder) entry(e *route.Entry) {
 	}
 }
 
-// routed remembers a request that was sent to an endpoint. A further attempt, whatever the one before failed of, is the same request:
-// it is reserved before that one ends.
+// routed adds a request that was sent to an endpoint. A retry belongs to the same request; it is reserved before the failed attempt
+// ends.
 func (r *Recorder) routed(e *route.Entry) {
 	q, d := e.Request, e.Decision
 	if first := r.open[q.Instead]; first != nil && q.Instead != 0 {
@@ -125,7 +124,7 @@ func (r *Recorder) routed(e *route.Entry) {
 	r.open[d.Lease] = it
 }
 
-// ended hands over a request whose last attempt has ended. Attempts that another one followed are not in open any more.
+// ended passes a request whose last attempt has ended to the writer. Attempts that were retried are no longer in open.
 func (r *Recorder) ended(e *route.Entry) {
 	x := e.Ended
 	it := r.open[x.Decision.Lease]
@@ -137,7 +136,7 @@ func (r *Recorder) ended(e *route.Entry) {
 	r.hand(it)
 }
 
-// hand gives an item to the writer, or lets go of it when the queue is full.
+// hand passes an item to the writer, or drops it if the queue is full.
 func (r *Recorder) hand(it *item) {
 	select {
 	case r.queue <- it:
@@ -153,7 +152,7 @@ func (r *Recorder) drop(it *item) {
 	r.free(it)
 }
 
-// probed passes on what a probe found out about an engine, when it is new.
+// probed writes what a probe found out about an engine, if it changed.
 func (r *Recorder) probed(now time.Time, p *route.Probed) {
 	l := r.engines[p.Endpoint]
 	was := l
@@ -179,13 +178,13 @@ func (r *Recorder) probed(now time.Time, p *route.Probed) {
 	r.hand(it)
 }
 
-// Run writes until ctx ends, and then what is still to be written.
+// Run writes until ctx ends, and then the rest of the queue.
 func (r *Recorder) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			r.drain(nil)
-			r.complain(r.out.close())
+			r.warn(r.out.close())
 			return
 		case it := <-r.queue:
 			r.drain(it)
@@ -193,31 +192,31 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// drain writes an item and what has come after it.
+// drain writes an item and all that are queued.
 func (r *Recorder) drain(it *item) {
 	for {
 		if it == nil {
 			select {
 			case it = <-r.queue:
 			default:
-				r.complain(r.out.flush())
+				r.warn(r.out.flush())
 				return
 			}
 		}
-		r.complain(r.out.write(it))
+		r.warn(r.out.write(it))
 		r.free(it)
 		it = nil
 	}
 }
 
-const tellEvery = time.Minute // between two log lines about a file that cannot be written
+const warnEvery = time.Minute // least time between two warnings about a file that cannot be written
 
-func (r *Recorder) complain(err error) {
+func (r *Recorder) warn(err error) {
 	if err == nil {
 		return
 	}
-	if now := time.Now(); now.Sub(r.out.told) >= tellEvery {
-		r.out.told = now
+	if now := time.Now(); now.Sub(r.out.warned) >= warnEvery {
+		r.out.warned = now
 		r.log.Warn("traffic cannot be recorded", "file", r.cfg.File, "error", err, "dropped", r.Dropped())
 	}
 }

@@ -2,23 +2,22 @@ package record
 
 import "slices"
 
-// tree remembers the blocks of the prompts of a file, to say what a new one has in common with an earlier one. Blocks are named by all
-// bytes up to their end, so that one that is known is known with all before it. It is bounded; what was not used for longest
-// is forgotten first.
+// tree is a radix tree of the prompts of a file. It finds the prefix that a new prompt shares with earlier ones. The hash of a block covers
+// all bytes up to its end, so that equal blocks have equal prefixes. The tree is bounded and evicts the least recently used pieces.
 type tree struct {
-	byFirst map[uint64]*piece // by the name of its first block
-	newest  *piece            // list by last use; a piece is used no later than those in front of it
+	byFirst map[uint64]*piece // by the hash of its first block
+	newest  *piece            // most recently used first; a piece comes after the ones before it in a prompt
 	oldest  *piece
 	size    int // see cost
 	most    int
 	path    []*piece // scratch
 }
 
-// piece is a run of blocks that follow one another in all prompts that have any of them but the first ones.
+// piece is an edge of the tree: a run of blocks.
 type piece struct {
 	blocks       []uint64
-	before       *piece // what comes in front, nil for nothing
-	number       uint64 // of a request that has all of it
+	before       *piece // parent; nil at the root
+	number       uint64 // of a request that has the whole run
 	newer, older *piece
 }
 
@@ -29,7 +28,7 @@ const mostTree = 4 << 20 // units of 8 bytes: 32 MiB
 
 func newTree(most int) *tree { return &tree{byFirst: map[uint64]*piece{}, most: most} }
 
-// add takes in the prompt of a request, and says how many of its first blocks an earlier one has, and which.
+// add inserts the prompt of a request. It returns how many of its first blocks an earlier request has, and the number of that request.
 func (t *tree) add(number uint64, chain []uint64) (from uint64, shared int) {
 	t.path = t.path[:0]
 	var before *piece
@@ -49,7 +48,7 @@ func (t *tree) add(number uint64, chain []uint64) (from uint64, shared int) {
 	}
 	if shared < len(chain) {
 		p := &piece{blocks: append([]uint64(nil), chain[shared:]...), before: before, number: number}
-		if t.byFirst[chain[shared]] == nil { // else two blocks have one name, which only says less
+		if t.byFirst[chain[shared]] == nil { // else the hashes of two blocks collide, and only some sharing is missed
 			t.byFirst[chain[shared]] = p
 			t.size += p.cost()
 			t.push(p)
@@ -69,10 +68,10 @@ func (t *tree) add(number uint64, chain []uint64) (from uint64, shared int) {
 	return from, shared
 }
 
-// common is how many blocks two runs begin with alike, the first being alike.
+// common is the length of the common prefix of two runs with an equal first block.
 func common(a, b []uint64) int {
 	n := min(len(a), len(b))
-	low, high := 1, n // a block that is alike is so with all before it
+	low, high := 1, n // equal blocks have equal prefixes
 	for low < high {
 		mid := (low + high + 1) / 2
 		if a[mid-1] == b[mid-1] {
@@ -84,7 +83,7 @@ func common(a, b []uint64) int {
 	return low
 }
 
-// split cuts a piece after its first n blocks and returns the front. Neither half keeps the memory of both.
+// split cuts a piece after its first n blocks and returns the front. Both halves are copied, so that neither keeps the whole array alive.
 func (t *tree) split(p *piece, n int) *piece {
 	front := &piece{blocks: slices.Clone(p.blocks[:n]), before: p.before, number: p.number}
 	t.size -= p.cost()

@@ -16,33 +16,33 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// writer turns items into lines of a file that is begun anew when it is full. Every file stands for itself: it begins with a
-// header and refers to nothing outside.
+// writer writes items as lines and rotates the file when it is full. Each file is complete in itself: it begins with a header
+// and refers to no other file.
 type writer struct {
 	cfg    *Config
 	hash   hasher
 	tree   *tree
 	open   func(name string) (file, error)
-	file   file   // nil when there is none; the next item opens one
-	torn   bool   // lines of the file were lost: what comes next begins with a header, since it cannot refer to them
-	buf    []byte // whole lines to be written
-	lines  uint64 // of these, requests
+	file   file   // nil if there is none; the next item opens one
+	torn   bool   // lines of the file were lost: the next line is a header, since later lines could refer to the lost ones
+	buf    []byte // whole lines that wait to be written
+	lines  uint64 // requests in buf
 	size   int64  // of the file, buf included
 	began  time.Time
 	number uint64
-	told   time.Time // of the latest complaint
+	warned time.Time // time of the last warning
 
-	written, dropped *atomic.Uint64 // requests, in all
+	written, dropped *atomic.Uint64 // requests in total
 
-	engines []engineLine // known of this and earlier files
+	engines []engineLine // from this and earlier files
 	marks   []int        // scratch
 	hashes  []byte       // scratch
 	chain   []uint64     // scratch
 }
 
-const writeBytes = 64 << 10 // of lines at a time
+const writeBytes = 64 << 10 // in one write
 
-// file is what the writer needs of an *os.File.
+// file is the part of *os.File that the writer needs.
 type file interface {
 	io.WriteSeeker
 	io.Closer
@@ -52,7 +52,7 @@ type file interface {
 func openFile(name string) (file, error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, err // and no file, which a nil *os.File in an interface would be
+		return nil, err // not f: a nil *os.File in an interface is not nil
 	}
 	return f, nil
 }
@@ -61,7 +61,7 @@ func newWriter(c *Config, written, dropped *atomic.Uint64) writer {
 	return writer{cfg: c, hash: newHasher(c.Salt), open: openFile, written: written, dropped: dropped}
 }
 
-// begin begins a new file. The one that is there is renamed, if it holds anything.
+// begin begins a new file. An existing one that is not empty is rotated.
 func (w *writer) begin(now time.Time) error {
 	if err := w.close(); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (w *writer) begin(now time.Time) error {
 	return w.header(now)
 }
 
-// header writes what stands in front of requests, which begin to be numbered anew.
+// header writes the header and the engines. Numbers of requests begin again at 1.
 func (w *writer) header(now time.Time) error {
 	w.torn, w.number, w.tree = false, 0, newTree(mostTree)
 	w.began = now.Round(0).UTC().Truncate(time.Microsecond)
@@ -97,7 +97,7 @@ func (w *writer) header(now time.Time) error {
 	return w.flush()
 }
 
-// shift renames FILE to FILE.1, FILE.1 to FILE.2 and so on; the last falls out.
+// shift renames FILE to FILE.1, FILE.1 to FILE.2 and so on. The last one is overwritten.
 func (w *writer) shift() error {
 	name := func(n int) string {
 		if n == 0 {
@@ -113,7 +113,7 @@ func (w *writer) shift() error {
 	return nil
 }
 
-// put adds a line, which tells of so many requests.
+// put adds a line. requests is 1 for the line of a request, else 0.
 func (w *writer) put(line any, requests uint64) error {
 	text, err := json.Marshal(line)
 	if err != nil {
@@ -129,8 +129,8 @@ func (w *writer) put(line any, requests uint64) error {
 	return nil
 }
 
-// flush writes what has been added. After an error it is lost, and the file ends as before; where that cannot be had, the file is given
-// up, since half a line may stand at its end.
+// flush writes the buffer. After an error the buffer is lost and the file is truncated to its old size. If that fails too, the file is
+// closed, since it may end in half a line.
 func (w *writer) flush() error {
 	if w.file == nil {
 		w.lose()
@@ -153,7 +153,7 @@ func (w *writer) flush() error {
 	return err
 }
 
-// lose forgets the lines that wait.
+// lose drops the lines in the buffer.
 func (w *writer) lose() {
 	w.torn = true
 	w.size -= int64(len(w.buf))
@@ -173,7 +173,7 @@ func (w *writer) close() error {
 	return err
 }
 
-// write adds an item's line.
+// write adds the line of an item.
 func (w *writer) write(it *item) error {
 	if err := w.ready(); err != nil {
 		if it.engine == nil {
@@ -211,7 +211,7 @@ func (w *writer) write(it *item) error {
 	return w.put(l, 1)
 }
 
-// ready sees to it that there is a file that is not full and has a header.
+// ready makes sure that there is a file with a header that is not full.
 func (w *writer) ready() error {
 	switch {
 	case w.file == nil || w.size >= w.cfg.FileBytes:
@@ -222,7 +222,7 @@ func (w *writer) ready() error {
 	return nil
 }
 
-// content says what the prompt consists of.
+// content fills in the fields about the content of the prompt.
 func (w *writer) content(it *item) {
 	l := &it.line
 	tenant := ""

@@ -12,11 +12,11 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// alignEvery is how often workers are looked for whose clocks were not aligned yet.
+// alignEvery is the interval between searches for workers whose clocks are not aligned yet.
 const alignEvery = 5 * time.Second
 
-// align tells workers how far their clocks are from the router's, so that the times in /perf_metrics are of one clock
-// (openai_disagg_server.py, steady_clock_offset). A worker is asked once, or until it answers; one that comes back is asked again.
+// align sends each worker the offset of its clock from the router's, so that all times in /perf_metrics use one clock
+// (openai_disagg_server.py, steady_clock_offset). A worker is asked until it answers, and again after it was down.
 func (s *Server) align(ctx context.Context) {
 	done := map[string]bool{}
 	for {
@@ -54,10 +54,10 @@ func (s *Server) align(ctx context.Context) {
 	}
 }
 
-// clock is the router's, in seconds.
+// clock is the router's clock, in seconds.
 func (s *Server) clock() float64 { return time.Since(s.started).Seconds() }
 
-// alignOne finds the offset of one worker's clock as NTP does (RFC 5905, section 8), and tells it the correction.
+// alignOne measures the offset of one worker's clock as NTP does (RFC 5905, section 8) and sends the correction.
 func (s *Server) alignOne(ctx context.Context, address string) bool {
 	sent := s.clock()
 	body, answered := s.fetch(ctx, address)
@@ -67,11 +67,11 @@ func (s *Server) alignOne(ctx context.Context, address string) bool {
 		Sent     *float64 `json:"transmit_ts"`
 	}
 	if body == nil || json.Unmarshal(body, &v) != nil || v.Received == nil || v.Sent == nil {
-		return answered // it has no such clock
+		return answered // the worker has no such clock
 	}
 	offset := ((*v.Received - sent) + (*v.Sent - back)) / 2
-	told := `{"offset":` + strconv.FormatFloat(-offset, 'f', -1, 64) + `}`
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(told))
+	correction := `{"offset":` + strconv.FormatFloat(-offset, 'f', -1, 64) + `}`
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(correction))
 	if err != nil {
 		return false
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// worker is what a worker says of itself under its key (disagg_auto_scaling.py).
+// worker is the value that a worker stores under its key (disagg_auto_scaling.py).
 type worker struct {
 	ID   string `json:"worker_id"`
 	Host string `json:"host"`
@@ -23,17 +23,17 @@ type worker struct {
 	Role int    `json:"role"`
 }
 
-// The roles of workers. Others exist (encoders of pictures, embeddings), and take no part here.
+// The roles of workers. Other roles (image encoders, embeddings) are ignored.
 const (
 	roleContext    = 0
 	roleGeneration = 1
 )
 
-// prefix is that of the keys of the cluster's workers.
+// prefix is the prefix of all keys of the cluster's workers.
 func (s *Server) prefix() string { return "/trtllm-disagg/" + s.cfg.ClusterName + "/workers/" }
 
-// list reads the workers under a prefix, in the order of their keys. What is no worker is left out, and so is a host that would mean
-// something else in a URL.
+// list decodes workers in the order of their keys. It leaves out values that are not workers, and hosts that a URL would not take as a
+// host.
 func list(keys map[string]string) []worker {
 	var out []worker
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
@@ -50,7 +50,7 @@ func isHost(s string) bool {
 	return err == nil || guard.IsName(s)
 }
 
-// registered are the keys of the cluster's workers.
+// registered returns the keys and values of the cluster's workers.
 func (s *Server) registered() map[string]string {
 	if s.cfg.Etcd != "" {
 		return s.etcd.all()
@@ -58,7 +58,7 @@ func (s *Server) registered() map[string]string {
 	return s.storage.withPrefix(s.prefix())
 }
 
-// workers are those of both roles, for /cluster_info.
+// workers returns the workers of both roles, for /cluster_info.
 func (s *Server) workers() map[string][]worker {
 	out := map[string][]worker{"context_servers": {}, "generation_servers": {}}
 	for _, v := range list(s.registered()) {
@@ -72,8 +72,8 @@ func (s *Server) workers() map[string][]worker {
 	return out
 }
 
-// endpointsOf are the endpoints that workers stand for. One address that is registered twice, as by a worker that was killed and started
-// anew within its time, is one endpoint; of both roles, it does both.
+// endpointsOf turns workers into endpoints. An address that is registered twice (a worker that was killed and restarted before its key
+// expired) is one endpoint. If its roles differ, it has both.
 func endpointsOf(workers []worker) []fleet.Endpoint {
 	var out []fleet.Endpoint
 	at := map[string]int{}
@@ -104,7 +104,7 @@ func endpointsOf(workers []worker) []fleet.Endpoint {
 	return out
 }
 
-// follow publishes the workers whenever they changed. Expiry is looked for every second, as in the original.
+// follow publishes the workers after each change, until ctx ends. Keys are checked for expiry every second, as in the original.
 func (s *Server) follow(ctx context.Context, publish func(route.Declared)) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -123,7 +123,7 @@ func (s *Server) follow(ctx context.Context, publish func(route.Declared)) {
 	}
 }
 
-// publishChanged publishes the workers where they are not those that were published last, and returns them.
+// publishChanged publishes the workers if they differ from the last ones, and returns them.
 func (s *Server) publishChanged(last []fleet.Endpoint, keys map[string]string, publish func(route.Declared)) []fleet.Endpoint {
 	now := endpointsOf(list(keys))
 	if slices.EqualFunc(now, last, same) {

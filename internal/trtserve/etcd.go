@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// etcdKeys are the keys of workers that register in etcd (disagg_cluster with a cluster_uri of etcd://), as the router sees them.
+// etcdKeys are the keys of workers that register in etcd (disagg_cluster with a cluster_uri of etcd://), as last read.
 type etcdKeys struct {
 	mu   sync.Mutex
 	keys map[string]string // guarded by mu
@@ -29,16 +29,16 @@ func (e *etcdKeys) set(keys map[string]string) {
 	e.mu.Unlock()
 }
 
-// followEtcd publishes the workers in etcd whenever they changed, until ctx ends. While etcd cannot be reached those it named last stay: health
-// checks judge them.
+// followEtcd publishes the workers in etcd after each change, until ctx ends. While etcd cannot be reached, the last workers stay and health
+// checks decide about them.
 func (s *Server) followEtcd(ctx context.Context, publish func(route.Declared)) {
 	c := etcdkeys.Config{Endpoints: []string{strings.TrimPrefix(s.cfg.Etcd, "etcd://")}, Prefix: s.prefix(), Most: mostKeys}
 	var last []fleet.Endpoint
 	err := etcdkeys.Follow(ctx, c, func(keys map[string]string) {
 		s.etcd.set(keys)
 		last = s.publishChanged(last, keys, publish)
-	}, func(err error) { s.log.Warn("etcd failed, and is asked again", "etcd", s.cfg.Etcd, "error", err) })
+	}, func(err error) { s.log.Warn("etcd failed; retrying", "etcd", s.cfg.Etcd, "error", err) })
 	if err != nil {
-		s.log.Error("workers cannot be followed in etcd", "etcd", s.cfg.Etcd, "error", err)
+		s.log.Error("cannot watch workers in etcd", "etcd", s.cfg.Etcd, "error", err)
 	}
 }

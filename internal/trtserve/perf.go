@@ -14,21 +14,21 @@ import (
 	"github.com/warmpath/warmpath/internal/live"
 )
 
-// perf joins what is known here of a split request with what both workers report of it, by the id of the hand-over.
+// perf joins the router's times of a split request with the reports of both workers, by the id of the hand-over.
 type perf struct {
 	most    int
 	started time.Time
 
 	mu       sync.Mutex
-	requests map[string]*perfRequest // by id. Guarded by mu, as what follows
+	requests map[string]*perfRequest // by id; guarded by mu, as is order
 	order    []string
 }
 
-// perfRequest is one request; the reports are nil until they came.
+// perfRequest is one request. The reports are nil until they arrive.
 type perfRequest struct {
 	Context    string          `json:"ctx_server"`
 	Generation string          `json:"gen_server"`
-	Arrival    float64         `json:"disagg_server_arrival_time"` // seconds, of a clock that never goes back
+	Arrival    float64         `json:"disagg_server_arrival_time"` // seconds, monotonic
 	First      float64         `json:"disagg_server_first_token_time"`
 	CtxMetrics json.RawMessage `json:"ctx_perf_metrics"`
 	GenMetrics json.RawMessage `json:"gen_perf_metrics"`
@@ -43,7 +43,7 @@ func bare(address string) string {
 	return host
 }
 
-// served remembers a request; the oldest is forgotten when there are too many.
+// served adds a request and drops the oldest ones above the bound.
 func (p *perf) served(v *live.Served) {
 	if p.most == 0 || v.HandOver == "" || v.Outcome != fleet.OK {
 		return
@@ -64,7 +64,7 @@ func (p *perf) served(v *live.Served) {
 	}
 }
 
-// take adds what a worker reports.
+// take adds the report of a worker.
 func (p *perf) take(at string, report []byte) {
 	var items []json.RawMessage
 	if json.Unmarshal(report, &items) != nil {
@@ -90,7 +90,7 @@ func (p *perf) take(at string, report []byte) {
 	}
 }
 
-// complete returns the requests that both workers reported, and forgets them.
+// complete removes and returns the requests that both workers have reported.
 func (p *perf) complete() []*perfRequest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,10 +108,10 @@ func (p *perf) complete() []*perfRequest {
 	return out
 }
 
-// mostReport bounds what a worker may report at once.
+// mostReport bounds the size of one report.
 const mostReport = 16 << 20
 
-// admin reports whether a caller may do what operators do, as at the admin listener: with its token, or from this machine where it has none.
+// admin reports whether a caller is an operator, by the rule of the admin listener: its token, or a loopback address if there is no token.
 func (s *Server) admin(r *http.Request) bool {
 	if s.cfg.AdminToken != "" {
 		return guard.Bearer(r, s.cfg.AdminToken)
@@ -119,8 +119,8 @@ func (s *Server) admin(r *http.Request) bool {
 	return s.cfg.Source(r).IsLoopback() && guard.IsLoopback(guard.Hostname(r.Host)) && http.NewCrossOriginProtection().Check(r) == nil
 }
 
-// perfMetrics asks all workers, which forget what they tell, and answers with what is complete. It is for operators: one who asks takes the
-// reports from those who ask later, and makes every worker work.
+// perfMetrics fetches the reports of all workers and answers with the complete requests. Only operators may call it: workers drop what they
+// have reported, and each call costs all workers time.
 func (s *Server) perfMetrics(w http.ResponseWriter, r *http.Request) {
 	if !s.admin(r) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -148,7 +148,7 @@ func (s *Server) perfMetrics(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, s.perf.complete())
 }
 
-// fetch asks a worker; the body is nil when it said no, and answered false when it said nothing.
+// fetch gets a page of a worker. body is nil unless the status was 200; answered is false if there was no answer.
 func (s *Server) fetch(ctx context.Context, address string) (body []byte, answered bool) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *Server) fetch(ctx context.Context, address string) (body []byte, answer
 	}
 	res, err := s.client.Do(req)
 	if err != nil {
-		s.log.Warn("a worker cannot be asked", "address", address, "error", err)
+		s.log.Warn("a worker cannot be reached", "address", address, "error", err)
 		return nil, false
 	}
 	defer res.Body.Close()

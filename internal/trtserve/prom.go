@@ -12,14 +12,14 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// The prefixes of what is counted for each role.
+// The metric prefixes of the roles.
 const (
 	contextRole    = "ctx"
 	generationRole = "gen"
 )
 
-// prom is the orchestrator's own metrics (metrics/collector.py, perf_metrics.py), under its names. Python's client, which it uses, ends
-// counters in _total.
+// prom has the orchestrator's own metrics (metrics/collector.py, perf_metrics.py) under its names. It uses Python's client, which adds
+// _total to counters.
 type prom struct {
 	registry                                                               *prometheus.Registry
 	total, stream, nonstream, validation, exceptions, internals, responses prometheus.Counter
@@ -32,7 +32,7 @@ type promRole struct {
 	first, complete, perToken         prometheus.Histogram
 }
 
-// Bounds of buckets in seconds, as perf_metrics.py has them.
+// Bucket bounds in seconds, from perf_metrics.py.
 var (
 	shortBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
 	longBuckets  = []float64{.1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920}
@@ -54,16 +54,16 @@ func newProm() *prom {
 	p.stream = counter("stream_requests", "Requests for a stream.")
 	p.nonstream = counter("nonstream_requests", "Requests for an answer in one piece.")
 	p.validation = counter("validation_exceptions", "Requests that were refused as invalid.")
-	p.exceptions = counter("http_exceptions", "Requests that ended with an error of HTTP.")
+	p.exceptions = counter("http_exceptions", "Requests that ended with an HTTP error.")
 	p.internals = counter("internal_errors", "Requests that ended with an internal error.")
 	p.responses = counter("total_responses", "Requests that were answered.")
-	p.queue = histogram("queue_latency_seconds", "Time that a request waits for the decision where it goes.", shortBuckets)
+	p.queue = histogram("queue_latency_seconds", "Time until a request is routed.", shortBuckets)
 	for _, role := range []string{contextRole, generationRole} {
 		p.roles[role] = &promRole{
 			total:     counter(role+"_total_requests", "Requests to workers of the role."),
-			errors:    counter(role+"_error_requests", "Of these, those that failed."),
-			retries:   counter(role+"_retry_requests", "Requests that were made again after a failure at a worker of the role."),
-			completed: counter(role+"_completed_requests", "Requests to workers of the role that ended, failures included."),
+			errors:    counter(role+"_error_requests", "Requests to workers of the role that failed."),
+			retries:   counter(role+"_retry_requests", "Retries after a failure of a worker of the role."),
+			completed: counter(role+"_completed_requests", "Requests to workers of the role that ended, including failures."),
 			first:     histogram(role+"_first_token_latency_seconds", "Time to the first token.", shortBuckets),
 			complete:  histogram(role+"_complete_latency_seconds", "Time to the end of the answer.", longBuckets),
 			perToken:  histogram(role+"_per_token_latency_seconds", "Time for each token after the first.", shortBuckets),
@@ -97,7 +97,7 @@ func (p *prom) served(v *live.Served) {
 	}
 }
 
-// ended counts one leg; a whole request is one of the generation side, as in the original.
+// ended counts one leg. A request that is not split counts as generation, as in the original.
 func (p *prom) ended(now time.Time, e *route.Ended) {
 	if e.Class != fleet.Turn {
 		return

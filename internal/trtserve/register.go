@@ -11,16 +11,16 @@ import (
 	"github.com/warmpath/warmpath/internal/guard"
 )
 
-// Registration says who may use the storage at which workers register, and which addresses they may register. What it does not allow is
-// refused: a worker is sent prompts and keys.
+// Registration says who may use the storage at which workers register, and which addresses they may register. All else is
+// refused, since workers are sent prompts and API keys.
 type Registration struct {
-	Own   bool           // the storage has a listener of its own, so that who reaches it may use it
+	Own   bool           // the storage has its own listener: every caller that reaches it may use it
 	Token string         // bearer token that callers need; "" for none
 	Allow guard.Networks // networks of the callers; without Own Token or Allow is required, or all callers are rejected
-	Hosts guard.Hosts    // hosts that may be registered beside the address that the call comes from
+	Hosts guard.Hosts    // hosts that may be registered besides the caller's own address
 }
 
-// refused is why a caller may not use the storage; "" when it may.
+// refused returns why a caller may not use the storage, "" if it may.
 func (g *Registration) refused(r *http.Request, from netip.Addr) string {
 	switch {
 	case g.Token != "" && !guard.Bearer(r, g.Token):
@@ -33,8 +33,8 @@ func (g *Registration) refused(r *http.Request, from netip.Addr) string {
 	return ""
 }
 
-// covers reports whether a caller at an address may register a worker at a host: at its own address, at names of this machine when it is on
-// it, and where the configuration says so.
+// covers reports whether a caller may register a worker at a host: its own address, a loopback name if the caller is on this machine, or a
+// host that the configuration allows.
 func (g *Registration) covers(host string, from netip.Addr) bool {
 	if from.IsLoopback() && guard.IsLoopback(host) {
 		return true
@@ -45,15 +45,15 @@ func (g *Registration) covers(host string, from netip.Addr) bool {
 	return g.Hosts.Contain(host)
 }
 
-// gate lets those callers through to the storage that may use it.
+// gate passes callers that may use the storage on to it.
 type gate struct {
-	s    *Server
-	next http.Handler
-	told atomic.Int64 // when a refusal was last logged, in seconds
+	s      *Server
+	next   http.Handler
+	logged atomic.Int64 // Unix time of the last refusal that was logged
 }
 
-// tellAgain is how often, in seconds, a refusal is logged at most: refused workers call every few seconds, and others as often as they like.
-const tellAgain = 10
+// logEvery is the least time in seconds between two logged refusals: workers that are refused call every few seconds, attackers more often.
+const logEvery = 10
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if why := g.s.cfg.Registration.refused(r, g.s.cfg.Source(r)); why != "" {
@@ -63,17 +63,17 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// refuse answers as newer orchestrators answer a call without their key.
+// refuse answers as newer orchestrators do without their key.
 func (g *gate) refuse(w http.ResponseWriter, r *http.Request, why string) {
 	now := time.Now().Unix()
-	if last := g.told.Load(); now-last >= tellAgain && g.told.CompareAndSwap(last, now) {
-		g.s.log.Warn("a call to the storage of workers was refused", "from", r.RemoteAddr, "path", r.URL.Path, "why", why)
+	if last := g.logged.Load(); now-last >= logEvery && g.logged.CompareAndSwap(last, now) {
+		g.s.log.Warn("refused a call to the workers' storage", "from", r.RemoteAddr, "path", r.URL.Path, "why", why)
 	}
 	writeJSON(w, http.StatusForbidden, map[string]any{"result": false, "detail": why})
 }
 
-// misplaced is why a value may not be stored under a key of the cluster's workers; "" when it may. Values that are no worker's are nobody's
-// address.
+// misplaced returns why a value may not be stored under a key of the cluster's workers, "" if it may. Values that are not workers have no
+// address to check.
 func (s *Server) misplaced(r *http.Request, key, value string) string {
 	var v worker
 	if !strings.HasPrefix(key, s.prefix()) || json.Unmarshal([]byte(value), &v) != nil || s.cfg.Registration.covers(v.Host, s.cfg.Source(r)) {
@@ -82,5 +82,5 @@ func (s *Server) misplaced(r *http.Request, key, value string) string {
 	return "the worker's host is neither the address that registers it nor in trtllm.cluster.allow_hosts"
 }
 
-// Registry serves the storage alone, for a listener of its own.
+// Registry returns a handler of the storage alone, for its own listener.
 func (s *Server) Registry() http.Handler { return s.registry }

@@ -1,7 +1,7 @@
-// Package trtserve is what trtllm-serve disaggregated serves beside its API, so that the router can stand in its place: /health, /version,
-// /cluster_info, /perf_metrics, /prometheus/metrics, and the storage at which workers register themselves (tensorrt_llm/serve/
-// openai_disagg_server.py, cluster_storage.py, disagg_auto_scaling.py and responses_utils.py of the summer of 2026). Everything else is
-// passed on to the door.
+// Package trtserve serves the paths of trtllm-serve disaggregated besides its API, so that the router can replace it: /health, /version,
+// /cluster_info, /perf_metrics, /prometheus/metrics, and the storage at which workers register (tensorrt_llm/serve/
+// openai_disagg_server.py, cluster_storage.py, disagg_auto_scaling.py and responses_utils.py of the summer of 2026). All other paths go to
+// the next handler.
 package trtserve
 
 import (
@@ -22,32 +22,32 @@ import (
 
 // Config says what is served.
 type Config struct {
-	Names   *guard.Names                   // under which callers come; what comes under others is passed on, to be refused
-	Source  func(*http.Request) netip.Addr // address of a caller; nil uses the connection
-	Paths   bool                           // the paths for people and monitors
+	Names   *guard.Names                   // Host names of the router; requests with others go to the next handler, which refuses them
+	Source  func(*http.Request) netip.Addr // address of a caller; nil: that of the connection
+	Paths   bool                           // serve the paths for people and monitoring
 	Version string                         // for /version
 
 	ReadBody time.Duration // longest time a client may take to send a body; default 60 s
 
 	AdminToken  string // bearer token for /perf_metrics; without one only callers on this machine may
-	PerfMetrics int    // requests that /perf_metrics remembers; 0 keeps none
+	PerfMetrics int    // requests kept for /perf_metrics; 0 for none
 
-	Cluster       bool          // workers register, here or in etcd
-	Etcd          string        // etcd://HOST:PORT where they do; "" for here
-	ClusterName   string        // of those that are seen
-	MinContext    int           // context workers without which /health says no; with Cluster
-	MinGeneration int           // the same of generation workers
-	Inactive      time.Duration // how long a registration without a time of its own is kept
+	Cluster       bool          // workers register here or in etcd
+	Etcd          string        // etcd://HOST:PORT; "" if they register here
+	ClusterName   string        // only workers of this cluster are used
+	MinContext    int           // fewest context workers for /health to be 200; with Cluster
+	MinGeneration int           // the same for generation workers
+	Inactive      time.Duration // lifetime of a registration without a TTL
 	Registration  Registration  // who may register; without Etcd
 }
 
-// Fleet is what is asked of the fleet.
+// Fleet is the state of the endpoints.
 type Fleet interface {
 	Status() []route.EndpointStatus
 	Ready() (ok bool, why string)
 }
 
-// Server is the handler. Make it with New, tell it the fleet with Watch before it serves, and run Run.
+// Server is the handler. Make it with New, call Watch before it serves, and run Run.
 type Server struct {
 	cfg     Config
 	next    http.Handler
@@ -64,7 +64,7 @@ type Server struct {
 	mux      *http.ServeMux
 }
 
-// New makes a server. client is used for the workers' own /perf_metrics.
+// New makes a server. client fetches the workers' /perf_metrics.
 func New(cfg Config, client *http.Client, log *slog.Logger) *Server {
 	if cfg.ReadBody == 0 {
 		cfg.ReadBody = time.Minute
@@ -100,13 +100,13 @@ func New(cfg Config, client *http.Client, log *slog.Logger) *Server {
 	return s
 }
 
-// Watch tells the fleet, and who serves all other paths.
+// Watch sets the fleet and the handler of all other paths.
 func (s *Server) Watch(fleet Fleet, next http.Handler) {
 	s.fleet, s.next = fleet, next
 	s.mux.Handle("/", next)
 }
 
-// Listener hears what /perf_metrics and /prometheus/metrics tell of.
+// Listener collects the data of /perf_metrics and /prometheus/metrics.
 func (s *Server) Listener() live.Listener {
 	if s == nil || !s.cfg.Paths {
 		return live.Listener{}
@@ -122,14 +122,14 @@ func (s *Server) Listener() live.Listener {
 	}
 }
 
-// Decided hears how long a decision took.
+// Decided records how long a decision took.
 func (s *Server) Decided(took time.Duration) {
 	if s != nil {
 		s.prom.queue.Observe(took.Seconds())
 	}
 }
 
-// ServeHTTP answers what is its own and passes on the rest.
+// ServeHTTP answers its own paths and passes on the rest.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.cfg.Names.Check(r) != nil:
@@ -145,14 +145,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// limit bounds how long the body of a request may take, read or not: net/http reads what is left of it before it answers.
+// limit bounds how long a client may take to send a body. This holds for bodies that no handler reads too: net/http reads them to the end.
 func (s *Server) limit(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.ReadBody))
 	}
 }
 
-// own reports whether a path is one of this package's: a mux would clean the others.
+// own reports whether a path is one of this package's. A mux would clean other paths.
 func (s *Server) own(path string) bool {
 	switch path {
 	case "/health", "/version", "/cluster_info", "/perf_metrics", "/prometheus/metrics", "/prometheus/metrics/":
@@ -170,7 +170,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(status)
 }
 
-// ready reports whether there is somebody for each leg, as many as the cluster is to have at least.
+// ready reports whether enough workers of each role are up.
 func (s *Server) ready() bool {
 	context, generation := s.up()
 	if s.cfg.Cluster {
@@ -180,7 +180,7 @@ func (s *Server) ready() bool {
 	return ok && len(generation) > 0
 }
 
-// up lists the endpoints of each side that can take requests, as host:port.
+// up lists the endpoints of each role that accept requests, as host:port.
 func (s *Server) up() (context, generation []string) {
 	context, generation = []string{}, []string{}
 	for _, e := range s.fleet.Status() {
@@ -201,7 +201,7 @@ func (s *Server) up() (context, generation []string) {
 	return context, generation
 }
 
-// clusterInfo is the orchestrator's since June 2026.
+// clusterInfo has the orchestrator's format since June 2026.
 func (s *Server) clusterInfo(w http.ResponseWriter, _ *http.Request) {
 	context, generation := s.up()
 	info := map[string]any{
@@ -222,7 +222,7 @@ func (s *Server) clusterInfo(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, info)
 }
 
-// blockTokens is the size of a block that all of a role report, 0 when they differ or say nothing.
+// blockTokens is the block size that all endpoints of a role report, 0 if they differ or report none.
 func (s *Server) blockTokens(role fleet.Role) int {
 	size := 0
 	for _, e := range s.fleet.Status() {
@@ -238,7 +238,7 @@ func (s *Server) blockTokens(role fleet.Role) int {
 	return size
 }
 
-// roleOf is the prefix of an endpoint's metrics.
+// roleOf returns the metric prefix of an endpoint.
 func (s *Server) roleOf(endpoint string) string {
 	for _, e := range s.fleet.Status() {
 		if e.Endpoint.Name == endpoint && e.Endpoint.Role == fleet.RolePrefill {
@@ -248,7 +248,7 @@ func (s *Server) roleOf(endpoint string) string {
 	return generationRole
 }
 
-// Run follows the workers that register, and aligns their clocks, until ctx ends. Watch comes first.
+// Run publishes the workers that register and aligns their clocks, until ctx ends. Call Watch first.
 func (s *Server) Run(ctx context.Context, publish func(route.Declared)) {
 	if s == nil {
 		return

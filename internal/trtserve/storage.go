@@ -11,24 +11,23 @@ import (
 	"time"
 )
 
-// storage is the key-value store over HTTP that an orchestrator hosts for its workers (cluster_storage.py). Every answer that is not a yes
-// is a 400.
+// storage is the key-value store over HTTP that an orchestrator runs for its workers (cluster_storage.py). Every failure is a 400.
 type storage struct {
 	now      func() time.Time
 	inactive time.Duration
-	changed  chan struct{} // told when keys came or went
+	changed  chan struct{} // receives after keys were added or removed
 	may      mayStore
 
 	mu   sync.Mutex
 	keys map[string]entry // guarded by mu
 }
 
-// mayStore says whether a caller may store a value under a key. When it may not, it has answered.
+// mayStore reports whether a caller may store a value under a key. If not, it has answered the request.
 type mayStore func(w http.ResponseWriter, r *http.Request, key, value string) bool
 
 type entry struct {
 	value   string
-	expires time.Time // zero never
+	expires time.Time // zero: never
 }
 
 // The bounds of the store.
@@ -67,7 +66,7 @@ func answer(w http.ResponseWriter, yes bool, v any) {
 	writeJSON(w, http.StatusOK, map[string]any{"result": v})
 }
 
-func (s *storage) tell() {
+func (s *storage) notify() {
 	select {
 	case s.changed <- struct{}{}:
 	default:
@@ -104,12 +103,12 @@ func (s *storage) set(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Unlock()
 	if ok {
-		s.tell()
+		s.notify()
 	}
 	answer(w, ok, ok)
 }
 
-// until is when a key expires. A worker that says nothing is kept for as long as one that is not heard of.
+// until returns when a key expires. A key without a TTL gets the one for inactive workers.
 func (s *storage) until(now time.Time, seconds float64) time.Time {
 	if !(seconds > 0) || seconds > 1e9 {
 		return now.Add(s.inactive)
@@ -117,7 +116,7 @@ func (s *storage) until(now time.Time, seconds float64) time.Time {
 	return now.Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// sweep drops what expired; mu is held.
+// sweep removes expired keys. The caller holds mu.
 func (s *storage) sweep(now time.Time) (gone bool) {
 	for k, e := range s.keys {
 		if !e.expires.IsZero() && !now.Before(e.expires) {
@@ -128,7 +127,7 @@ func (s *storage) sweep(now time.Time) (gone bool) {
 	return gone
 }
 
-// find is the value of a key; mu is held.
+// find returns the value of a key. The caller holds mu.
 func (s *storage) find(key string) (entry, bool) {
 	e, ok := s.keys[key]
 	if ok && !e.expires.IsZero() && !s.now().Before(e.expires) {
@@ -168,12 +167,12 @@ func (s *storage) remove(w http.ResponseWriter, r *http.Request) {
 	delete(s.keys, key)
 	s.mu.Unlock()
 	if ok {
-		s.tell()
+		s.notify()
 	}
 	answer(w, ok, ok)
 }
 
-// getPrefix answers with what begins alike; nothing is a 400 too.
+// getPrefix answers with the keys that have a prefix; with none, it answers 400.
 func (s *storage) getPrefix(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	found := s.withPrefix(q.Get("key_prefix"))

@@ -1,5 +1,5 @@
-// Package etcd finds engines that are registered in etcd, one key each. It only reads. A key whose value has faults is left out and said
-// once; while etcd is away, what it said last holds.
+// Package etcd discovers engines that are registered in etcd, one key each. It only reads. A key with faults is left out and logged
+// once. While etcd is unavailable, the last endpoints stay.
 package etcd
 
 import (
@@ -18,19 +18,19 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// Source follows what one entry of discovery.etcd declares.
+// Source watches the keys of one entry of discovery.etcd.
 type Source struct {
 	c    discovery.EtcdConfig
 	keys etcdkeys.Config
 	log  *slog.Logger
 
 	last []fleet.Endpoint
-	told bool
-	said map[string]bool // faults of the last look
-	away bool            // said once
+	sent bool            // published at least once
+	said map[string]bool // faults of the last keys, logged once
+	away bool            // logged once
 }
 
-// New makes a source. Its faults are those of the configuration and of keys; etcd is first asked by Run.
+// New makes a source. It fails for faults of the configuration and for missing keys. Run connects to etcd.
 func New(c discovery.EtcdConfig, keys discovery.Keys, log *slog.Logger) (*Source, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -50,23 +50,23 @@ func New(c discovery.EtcdConfig, keys discovery.Keys, log *slog.Logger) (*Source
 	return &Source{c: c, keys: follow, log: log, said: map[string]bool{}}, nil
 }
 
-// Source is the name under which it publishes.
+// Source is the name of the source.
 func (s *Source) Source() string { return "etcd:" + s.c.Prefix }
 
-// Run follows the keys until ctx ends.
+// Run watches the keys until ctx ends.
 func (s *Source) Run(ctx context.Context, publish discovery.Publish) {
 	err := etcdkeys.Follow(ctx, s.keys, func(keys map[string]string) { s.take(keys, publish) }, func(err error) {
 		if !s.away {
-			s.log.Warn("etcd cannot be followed; what it said last holds", "source", s.Source(), "kept", len(s.last), "error", err)
+			s.log.Warn("cannot watch etcd; keeping the last endpoints", "source", s.Source(), "kept", len(s.last), "error", err)
 		}
 		s.away = true
 	})
 	if err != nil {
-		s.log.Error("etcd cannot be followed", "source", s.Source(), "error", err)
+		s.log.Error("cannot watch etcd", "source", s.Source(), "error", err)
 	}
 }
 
-// take publishes what the keys declare, if that changed. Where two keys declare one name or address the first counts.
+// take publishes the declared endpoints if they changed. If two keys declare the same name or address, the first one counts.
 func (s *Source) take(keys map[string]string, publish discovery.Publish) {
 	s.away = false
 	said := map[string]bool{}
@@ -81,7 +81,7 @@ func (s *Source) take(keys map[string]string, publish discovery.Publish) {
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		c, err := s.c.Declares(strings.TrimPrefix(key, s.c.Prefix), keys[key])
 		if first := cmp.Or(names[c.Name], urls[c.URL]); err == nil && first != "" {
-			err = fmt.Errorf("its name or address is that of the key %s", first)
+			err = fmt.Errorf("the key %s has the same name or address", first)
 		}
 		if err != nil {
 			say(key, err)
@@ -97,10 +97,10 @@ func (s *Source) take(keys map[string]string, publish discovery.Publish) {
 		return
 	}
 	s.said = said
-	if s.told && discovery.Equal(endpoints, s.last) {
+	if s.sent && discovery.Equal(endpoints, s.last) {
 		return
 	}
 	s.log.Info("endpoints changed", "source", s.Source(), "endpoints", len(endpoints))
-	s.last, s.told = endpoints, true
+	s.last, s.sent = endpoints, true
 	publish(route.Declared{Source: s.Source(), Endpoints: slices.Clone(endpoints)})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/freeport"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -67,7 +67,7 @@ func TestKeys(t *testing.T) {
 	if !slices.Equal(last, want) || published != 1 {
 		t.Errorf("published %d times, last %q, want %q", published, last, want)
 	}
-	for _, part := range []string{"/engines/d is left out", "is that of the key /engines/a", "send a secret of the router", "/engines/broken is left out", "/engines/enc is left out: a server of type"} {
+	for _, part := range []string{"/engines/d is left out", "the key /engines/a has the same name or address", "send a secret of the router", "/engines/broken is left out", "/engines/enc is left out: a server of type"} {
 		if strings.Count(log.String(), part) != 1 {
 			t.Errorf("%q is not said once:\n%s", part, log.String())
 		}
@@ -88,7 +88,7 @@ func TestEtcd(t *testing.T) {
 			t.Skip("no etcd in the path, and WARMPATH_ETCD names none")
 		}
 	}
-	dir, at, peer := t.TempDir(), free(t), free(t)
+	dir, at, peer := t.TempDir(), freeport.Address(), freeport.Address()
 	run := func() *exec.Cmd {
 		cmd := exec.Command(program, "--data-dir", dir, "--listen-client-urls", "http://"+at, "--advertise-client-urls", "http://"+at,
 			"--listen-peer-urls", "http://"+peer, "--initial-advertise-peer-urls", "http://"+peer, "--initial-cluster", "default=http://"+peer, "--log-level", "error")
@@ -150,18 +150,7 @@ func TestEtcd(t *testing.T) {
 	until("a", "c")
 	stop()
 	<-done
-	if n := strings.Count(log.String(), "cannot be followed"); n > 1 {
+	if n := strings.Count(log.String(), "cannot watch etcd"); n > 1 {
 		t.Errorf("one outage is said %d times:\n%s", n, log.String())
 	}
-}
-
-// free is an address that nothing listens at.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -10,19 +10,19 @@ import (
 	"github.com/warmpath/warmpath/internal/discovery"
 )
 
-// prefix begins our annotations.
+// prefix is the prefix of warmpath's annotations.
 const prefix = "warmpath.dev/"
 
 // roleLabel is llm-d's label of a pod's role.
 const roleLabel = "llm-d.ai/role"
 
-// roles are the values of llm-d's label. Those of encoders are left out: warmpath does not route to them.
+// roles are the values of llm-d's label. Encoders are left out: warmpath does not route to them.
 var roles = map[string]fleet.Role{
 	"prefill": fleet.RolePrefill, "decode": fleet.RoleDecode, "both": fleet.RoleBoth, "prefill-decode": fleet.RoleBoth,
 	"encode-prefill": fleet.RolePrefill, "encode-prefill-decode": fleet.RoleBoth,
 }
 
-// annotate sets what a pod says of its engine: annotations of ours, and llm-d's role. The error says what contradicts or is not known.
+// annotate applies a pod's warmpath annotations and llm-d role label to the settings. It fails for contradictions and unknown values.
 func annotate(e *discovery.EndpointConfig, p *pod) error {
 	if label := p.Labels[roleLabel]; label != "" {
 		role, ok := roles[label]
@@ -38,7 +38,7 @@ func annotate(e *discovery.EndpointConfig, p *pod) error {
 	var faults []error
 	for key, value := range p.Annotations {
 		name, ours := strings.CutPrefix(key, prefix)
-		if !ours || name == "port" || name == "scheme" { // those two are read where the address is made
+		if !ours || name == "port" || name == "scheme" { // part of the address, see declare
 			continue
 		}
 		if err := e.SetTrait(strings.ReplaceAll(name, "-", "_"), value); err != nil {

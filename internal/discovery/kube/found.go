@@ -13,23 +13,23 @@ import (
 	"github.com/warmpath/warmpath/internal/discovery"
 )
 
-// world is what the cluster says at one moment.
+// world is a snapshot of the cluster.
 type world struct {
 	pods   []*pod
 	slices []*endpointSlice // of the Service, if one is named
 	pool   *inferencePool   // if one is named
 }
 
-// engine is one engine that was found.
+// engine is an engine in the cluster.
 type engine struct {
 	config discovery.EndpointConfig
-	// ready is false for an engine that is ending, or not ready (yet, or any more): it takes no new traffic.
+	// ready is false for an engine that is terminating or not ready: it gets no new traffic.
 	ready bool
-	// ending engines are about to go.
+	// ending is true for an engine that is terminating.
 	ending bool
 }
 
-// engines are those that the world holds, by name, and what is wrong with others: each problem is said once, with what to do.
+// engines returns the engines of a snapshot, sorted by name, and the problems of others, each with advice.
 func engines(c *discovery.KubernetesConfig, home string, w world) (found []engine, problems []string) {
 	if c.Service != "" {
 		found, problems = fromSlices(c, w)
@@ -44,7 +44,7 @@ func engines(c *discovery.KubernetesConfig, home string, w world) (found []engin
 	slices.SortFunc(found, func(a, b engine) int {
 		return cmp.Or(cmp.Compare(a.config.Name, b.config.Name), cmp.Compare(a.config.URL, b.config.URL))
 	})
-	// One address counts once, as an engine in slices of two address families does, and so does one name.
+	// An address counts once, and so does a name: an engine may be in slices of two address families.
 	addresses, names := map[string]bool{}, map[string]bool{}
 	found = slices.DeleteFunc(found, func(e engine) bool {
 		twice := addresses[e.config.URL] || names[e.config.Name]
@@ -52,12 +52,12 @@ func engines(c *discovery.KubernetesConfig, home string, w world) (found []engin
 		return twice
 	})
 	if len(found) == 0 && len(problems) == 0 {
-		problems = append(problems, "no pod is found: "+c.Source()+" selects none that has an address")
+		problems = append(problems, "no pods found: "+c.Source()+" selects none with an address")
 	}
 	return found, problems
 }
 
-// fromPods are the engines of pods that a selector or a pool selects.
+// fromPods returns the engines in the pods that a selector or a pool selects.
 func fromPods(c *discovery.KubernetesConfig, w world) (found []engine, problems []string) {
 	ports := []string{c.Port}
 	if c.Pool != "" {
@@ -65,7 +65,7 @@ func fromPods(c *discovery.KubernetesConfig, w world) (found []engine, problems 
 			return nil, []string{"there is no InferencePool " + c.Pool + " in the namespace; create it, or correct discovery.kubernetes.pool"}
 		}
 		if len(w.pool.labels()) == 0 {
-			return nil, []string{"the InferencePool " + c.Pool + " has no selector, so that it selects no pod"}
+			return nil, []string{"the InferencePool " + c.Pool + " has no selector and selects no pods"}
 		}
 		if ports = w.pool.ports(); len(ports) == 0 {
 			return nil, []string{"the InferencePool " + c.Pool + " has no targetPorts"}
@@ -96,7 +96,7 @@ func fromPods(c *discovery.KubernetesConfig, w world) (found []engine, problems 
 	return found, problems
 }
 
-// podPort is the number of a pod's port, which may be named, or "" if there is only one.
+// podPort returns the number of a pod's port, given by name or number, or "" for the only one.
 func podPort(p *pod, want string) (int, error) {
 	if n, err := strconv.Atoi(want); err == nil {
 		return n, checkPort(n)
@@ -116,7 +116,7 @@ func podPort(p *pod, want string) (int, error) {
 	return at.Port, nil
 }
 
-// choose is the port with a name, or with "" the only one, or the one that is named http.
+// choose returns the port with a name. For "" it returns the only port, or the one named http.
 func choose(all []port, want string) (port, error) {
 	var names []string
 	for _, at := range all {
@@ -142,7 +142,7 @@ func checkPort(n int) error {
 	return nil
 }
 
-// fromSlices are the engines of a Service's EndpointSlices; the pods behind them say the rest.
+// fromSlices returns the engines in a Service's EndpointSlices, with the annotations of their pods.
 func fromSlices(c *discovery.KubernetesConfig, w world) (found []engine, problems []string) {
 	byName := map[string]*pod{}
 	for _, p := range w.pods {
@@ -180,7 +180,7 @@ func fromSlices(c *discovery.KubernetesConfig, w world) (found []engine, problem
 				}
 			}
 			if _, err := netip.ParseAddr(at.Addresses[0]); err != nil {
-				problems = append(problems, fmt.Sprintf("%q in the EndpointSlice %s is no address", at.Addresses[0], s.Name))
+				problems = append(problems, fmt.Sprintf("%q in the EndpointSlice %s is not an address", at.Addresses[0], s.Name))
 				continue
 			}
 			e, err := declare(c, own, net.JoinHostPort(at.Addresses[0], strconv.Itoa(number)))
@@ -199,7 +199,7 @@ func fromSlices(c *discovery.KubernetesConfig, w world) (found []engine, problem
 	return found, problems
 }
 
-// slicePort is the number of a slice's port by its name or number, or "" if there is only one.
+// slicePort returns the number of a slice's port, given by name or number, or "" for the only one.
 func slicePort(s *endpointSlice, want string) (int, error) {
 	if n, err := strconv.Atoi(want); err == nil {
 		return n, checkPort(n)
@@ -211,7 +211,7 @@ func slicePort(s *endpointSlice, want string) (int, error) {
 	return at.Port, nil
 }
 
-// declare is the declaration of the engine of a pod at an address: the settings that hold for all, and what its annotations say.
+// declare returns the declaration of a pod's engine at an address: the common settings and the pod's annotations.
 func declare(c *discovery.KubernetesConfig, p *pod, address string) (discovery.EndpointConfig, error) {
 	e := c.Engine
 	if err := annotate(&e, p); err != nil {

@@ -57,14 +57,14 @@ func TestAnnotations(t *testing.T) {
 			annotated("warmpath.dev/role", "prefill")(o)
 		}, discovery.EndpointConfig{}, "leave one out"},
 		"unknown role":        {labelled("llm-d.ai/role", "encode"), discovery.EndpointConfig{}, "warmpath knows prefill, decode"},
-		"unknown annotation":  {annotated("warmpath.dev/rolle", "decode"), discovery.EndpointConfig{}, "warmpath.dev/rolle: is not known; known: kind, role"},
+		"unknown annotation":  {annotated("warmpath.dev/rolle", "decode"), discovery.EndpointConfig{}, "warmpath.dev/rolle: is unknown; known: kind, role"},
 		"not a number":        {annotated("warmpath.dev/ranks", "four"), discovery.EndpointConfig{}, "ranks=four is not a number"},
 		"weight":              {annotated("warmpath.dev/weight", "-1"), discovery.EndpointConfig{}, "weight"},
 		"no such port":        {annotated("warmpath.dev/port", "grpc"), discovery.EndpointConfig{}, `it has no port "grpc", but http`},
 		"port out of range":   {annotated("warmpath.dev/port", "70000"), discovery.EndpointConfig{}, "between 1 and 65535"},
 		"without a port":      {func(o map[string]any) { o["spec"] = map[string]any{"containers": []any{map[string]any{}}} }, discovery.EndpointConfig{}, "it declares no port"},
-		"a file of ours":      {annotated("warmpath.dev/api-key-file", "/etc/shadow"), discovery.EndpointConfig{}, "is not known"},
-		"slots of a vLLM":     {annotated("warmpath.dev/slots", "4"), discovery.EndpointConfig{}, "only llamacpp has slots"},
+		"a file of ours":      {annotated("warmpath.dev/api-key-file", "/etc/shadow"), discovery.EndpointConfig{}, "is unknown"},
+		"slots of a vLLM":     {annotated("warmpath.dev/slots", "4"), discovery.EndpointConfig{}, "only llamacpp has"},
 		"another one's event": {annotated("warmpath.dev/kv-events", "tcp://*"), discovery.EndpointConfig{}, "kv_events"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,13 +118,13 @@ func TestNothingFound(t *testing.T) {
 		c discovery.KubernetesConfig
 		w world
 	}{
-		"no pod is found: kubernetes:pods/app=vllm selects none":          {discovery.KubernetesConfig{Selector: "app=vllm"}, world{}},
-		"there is no InferencePool p in the namespace; create it":         {discovery.KubernetesConfig{Pool: "p"}, world{}},
-		"the InferencePool p has no selector":                             {discovery.KubernetesConfig{Pool: "p"}, world{pool: spec(map[string]any{})}},
-		"the InferencePool p has no targetPorts":                          {discovery.KubernetesConfig{Pool: "p"}, world{pool: spec(map[string]any{"selector": labels})}},
-		"it has several ports (a, b); set discovery.kubernetes.port":      {discovery.KubernetesConfig{Service: "vllm"}, world{slices: []*endpointSlice{read[endpointSlice](t, sliceOf("s", "IPv4", two, endpointOf("a", "10.0.0.1", true, false)))}}},
-		`"bad" in the EndpointSlice s is no address`:                      {discovery.KubernetesConfig{Service: "vllm", Port: "b"}, world{slices: []*endpointSlice{read[endpointSlice](t, sliceOf("s", "IPv4", two, endpointOf("a", "bad", true, false)))}}},
-		"no pod is found: kubernetes:prod/service/vllm selects none that": {discovery.KubernetesConfig{Service: "vllm", Namespace: "prod"}, world{}},
+		"no pods found: kubernetes:pods/app=vllm selects none":          {discovery.KubernetesConfig{Selector: "app=vllm"}, world{}},
+		"there is no InferencePool p in the namespace; create it":       {discovery.KubernetesConfig{Pool: "p"}, world{}},
+		"the InferencePool p has no selector":                           {discovery.KubernetesConfig{Pool: "p"}, world{pool: spec(map[string]any{})}},
+		"the InferencePool p has no targetPorts":                        {discovery.KubernetesConfig{Pool: "p"}, world{pool: spec(map[string]any{"selector": labels})}},
+		"it has several ports (a, b); set discovery.kubernetes.port":    {discovery.KubernetesConfig{Service: "vllm"}, world{slices: []*endpointSlice{read[endpointSlice](t, sliceOf("s", "IPv4", two, endpointOf("a", "10.0.0.1", true, false)))}}},
+		`"bad" in the EndpointSlice s is not an address`:                {discovery.KubernetesConfig{Service: "vllm", Port: "b"}, world{slices: []*endpointSlice{read[endpointSlice](t, sliceOf("s", "IPv4", two, endpointOf("a", "bad", true, false)))}}},
+		"no pods found: kubernetes:prod/service/vllm selects none with": {discovery.KubernetesConfig{Service: "vllm", Namespace: "prod"}, world{}},
 	} {
 		if found, problems := engines(&c.c, "models", c.w); len(found) != 0 || len(problems) != 1 || !strings.Contains(problems[0], want) {
 			t.Errorf("%d found, problems %q, want %q", len(found), problems, want)

@@ -1,7 +1,7 @@
-// Package kube finds engines in a Kubernetes cluster: the pods of an InferencePool, behind a Service or with labels, followed through the
-// API server's watches. It only reads. An engine that is not ready yet is not declared; one that was ready, and is not any more or is
-// about to end, stays declared with weight 0 until its pod is gone: what it answers is finished, nothing new is sent there, and what is
-// known of its cache stays. While the API server is away, what it said last holds.
+// Package kube discovers engines in a Kubernetes cluster: pods selected by an InferencePool, a Service or labels, through watches of the
+// API server. It only reads. An engine is declared once its pod is ready. If the pod is no longer ready, or terminates, the engine stays
+// declared with weight 0 until the pod is gone: its requests finish, it gets no new ones, and the knowledge about its cache stays. While the
+// API server is unavailable, the last endpoints stay.
 package kube
 
 import (
@@ -32,9 +32,9 @@ import (
 )
 
 const (
-	// together is how long changes are gathered before they are published: a rollout changes many pods at once.
+	// together is the delay in which changes are collected before they are published: a rollout changes many pods at once.
 	together = 100 * time.Millisecond
-	// again is how long a fault of the API server that goes on stays unsaid.
+	// again is the interval between log lines about the same lasting fault of the API server.
 	again = 5 * time.Minute
 )
 
@@ -45,34 +45,34 @@ var (
 	oldPool       = schema.GroupVersionResource{Group: "inference.networking.x-k8s.io", Version: "v1alpha2", Resource: "inferencepools"}
 )
 
-// quiet turns client-go's own log off: what matters of it is said by fault, in the router's log.
+// quiet turns client-go's own log off. The method fault logs its errors.
 var quiet = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
 
-// Source follows what one entry of discovery.kubernetes declares.
+// Source watches the pods of one entry of discovery.kubernetes.
 type Source struct {
 	c      discovery.KubernetesConfig
-	home   string // namespace that needs no mention in names
+	home   string // default namespace, which is left out of names
 	client dynamic.Interface
 	log    *slog.Logger
 
 	changed chan struct{}
 	last    []fleet.Endpoint
-	told    bool
+	sent    bool            // published at least once
 	once    map[string]bool // engines that have been ready
-	said    map[string]bool // problems of the last look
+	said    map[string]bool // problems of the last snapshot, logged once
 
 	faults sync.Mutex
-	silent map[string]time.Time // faults of the API server, until when they are not said again
+	silent map[string]time.Time // faults of the API server, and until when they are not logged again
 }
 
-// New makes a source. Its faults are those of the configuration, of keys and of the kubeconfig; the cluster is first asked by Run.
+// New makes a source. It fails for faults of the configuration or the kubeconfig and for missing keys. Run connects to the cluster.
 func New(c discovery.KubernetesConfig, keys discovery.Keys, log *slog.Logger) (*Source, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.Kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
 	access, err := loader.ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("no cluster to ask: the router does not run in a pod that has a service account, and there is no kubeconfig (discovery.kubernetes.kubeconfig or KUBECONFIG): %w", err)
+		return nil, fmt.Errorf("no Kubernetes cluster: the router is not in a pod with a service account, and there is no kubeconfig (discovery.kubernetes.kubeconfig or KUBECONFIG): %w", err)
 	}
 	home, _, err := loader.Namespace()
 	if err != nil {
@@ -101,10 +101,10 @@ func open(c discovery.KubernetesConfig, access *rest.Config, home string, keys d
 	}, nil
 }
 
-// Source is the name under which it publishes.
+// Source is the name of the source.
 func (s *Source) Source() string { return s.c.Source() }
 
-// Run follows the cluster until ctx ends.
+// Run watches the cluster until ctx ends.
 func (s *Source) Run(ctx context.Context, publish discovery.Publish) {
 	var slices, pools, oldPools, pods *follower
 	var selector string
@@ -153,7 +153,7 @@ func (s *Source) Run(ctx context.Context, publish discovery.Publish) {
 	}
 }
 
-// named is the pool, in the newer version where there are both.
+// named returns the pool, from the newer API version if both have it.
 func (s *Source) named(newer, older *follower) *inferencePool {
 	for _, f := range []*follower{newer, older} {
 		for _, p := range all[inferencePool](f) {
@@ -165,7 +165,7 @@ func (s *Source) named(newer, older *follower) *inferencePool {
 	return nil
 }
 
-// pause waits; it reports false if ctx ended.
+// pause waits. It returns false if ctx ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -177,7 +177,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// publish declares what the world holds, if that changed.
+// publish publishes the engines of a snapshot if they changed.
 func (s *Source) publish(w world, publish discovery.Publish) {
 	found, problems := engines(&s.c, s.home, w)
 	said := map[string]bool{}
@@ -202,29 +202,29 @@ func (s *Source) publish(w world, publish discovery.Publish) {
 	}
 	s.once = once
 	endpoints, err := discovery.Endpoints(configs, discovery.None())
-	if err != nil { // more than can be: each was looked at on its own
+	if err != nil { // too many: each one is valid by itself
 		s.fault("endpoints", err)
 		return
 	}
-	if s.told && discovery.Equal(endpoints, s.last) {
+	if s.sent && discovery.Equal(endpoints, s.last) {
 		return
 	}
 	s.log.Info("endpoints changed", "source", s.Source(), "endpoints", len(endpoints), "not_ready", len(found)-len(configs))
-	s.last, s.told = endpoints, true
+	s.last, s.sent = endpoints, true
 	publish(route.Declared{Source: s.Source(), Endpoints: slices.Clone(endpoints)})
 }
 
-// follower follows one kind of object.
+// follower watches one kind of object.
 type follower struct {
 	informer cache.SharedIndexInformer
 	missing  func() bool
 	stop     context.CancelFunc
 }
 
-// answered reports whether the API server has listed the objects, or said that it has none of the kind.
+// answered reports whether the API server has listed the objects, or does not have the kind.
 func (f *follower) answered() bool { return f.informer.HasSynced() || f.missing() }
 
-// all are the objects that are there, in no order.
+// all returns the objects in no particular order.
 func all[T any](f *follower) (out []*T) {
 	if f == nil {
 		return nil
@@ -251,7 +251,7 @@ func (s *Source) follow(ctx context.Context, kind schema.GroupVersionResource, s
 		}
 		return o
 	}
-	// Not made by client-go's dynamicinformer, which links the types of all of Kubernetes' objects.
+	// client-go's dynamicinformer is not used because it links the types of all Kubernetes objects.
 	inf := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return objects.List(ctx, narrowed(o))
@@ -262,7 +262,7 @@ func (s *Source) follow(ctx context.Context, kind schema.GroupVersionResource, s
 	}, s.client), &unstructured.Unstructured{}, 0, cache.Indexers{})
 	var mu sync.Mutex
 	missing := false
-	_ = inf.SetTransform(slim) // both fail only once the informer runs
+	_ = inf.SetTransform(slim) // both fail only after the informer has started
 	_ = inf.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		if apierrors.IsNotFound(err) && kind.Group == poolResource.Group || apierrors.IsNotFound(err) && kind.Group == oldPool.Group {
 			mu.Lock()
@@ -281,7 +281,7 @@ func (s *Source) follow(ctx context.Context, kind schema.GroupVersionResource, s
 	go inf.RunWithContext(ctx)
 	go func() {
 		if cache.WaitForCacheSync(ctx.Done(), inf.HasSynced) {
-			s.signal() // also where there is nothing
+			s.signal() // also if there are no objects
 		}
 	}()
 	return &follower{informer: inf, stop: stop, missing: func() bool {
@@ -291,7 +291,7 @@ func (s *Source) follow(ctx context.Context, kind schema.GroupVersionResource, s
 	}}
 }
 
-// signal says that something changed.
+// signal wakes Run after a change.
 func (s *Source) signal() {
 	select {
 	case s.changed <- struct{}{}:
@@ -299,16 +299,16 @@ func (s *Source) signal() {
 	}
 }
 
-// fault says what is wrong with the API server, and each thing not again for a while.
+// fault logs a fault of the API server, at most once in a while for each.
 func (s *Source) fault(what string, err error) {
 	text := err.Error()
 	switch {
 	case apierrors.IsForbidden(err):
 		text = "the router's service account may not list and watch " + what + " here; bind the Role of docs/kubernetes.md"
 	case apierrors.IsUnauthorized(err):
-		text = "the cluster does not accept the router's credentials"
+		text = "the cluster rejects the router's credentials"
 	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
-		return // the list begins anew, as it should
+		return // client-go lists again
 	}
 	s.faults.Lock()
 	now := time.Now()
@@ -323,6 +323,6 @@ func (s *Source) fault(what string, err error) {
 	}
 	s.faults.Unlock()
 	if !quiet {
-		s.log.Warn("Kubernetes cannot be followed; what it said last holds", "source", s.Source(), "resource", what, "error", text)
+		s.log.Warn("cannot watch Kubernetes; keeping the last endpoints", "source", s.Source(), "resource", what, "error", text)
 	}
 }

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -141,7 +142,16 @@ func until(t *testing.T, heard chan []fleet.Endpoint, want ...string) {
 	}
 }
 
+// TestMain runs six tests side by side: they wait for the client library, which tries again after seconds.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
+	m.Run()
+}
+
 func TestSelector(t *testing.T) {
+	t.Parallel()
 	s := newAPIServer(t, pods)
 	s.put("pods", podOf("a", "10.0.0.1", true))
 	s.put("pods", podOf("b", "10.0.0.2", false))
@@ -179,7 +189,7 @@ func TestServerGoesAndComesBack(t *testing.T) {
 			s.answer(http.StatusUnauthorized)
 			s.breakWatches()
 			s.remove("pods", "a")
-			for log.count("does not accept the router's credentials") == 0 {
+			for log.count("rejects the router's credentials") == 0 {
 				time.Sleep(time.Millisecond)
 			}
 			if len(heard) > 0 {
@@ -196,6 +206,7 @@ func TestServerGoesAndComesBack(t *testing.T) {
 }
 
 func TestPool(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		kinds   []string
 		version string
@@ -216,6 +227,7 @@ func TestPool(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newAPIServer(t, c.kinds...)
 			s.put("pods", podOf("a", "10.0.0.1", true, labelled("llm-d.ai/role", "decode")))
 			s.put("pods", podOf("z", "10.0.0.7", true, labelled("app", "later")))
@@ -252,6 +264,7 @@ func endpointOf(pod, ip string, ready, terminating bool) any {
 }
 
 func TestService(t *testing.T) {
+	t.Parallel()
 	s := newAPIServer(t, pods, epSlice)
 	ports := []any{map[string]any{"name": "http", "port": 8000}, map[string]any{"name": "kv", "port": 5557}}
 	s.put("pods", podOf("a", "10.0.0.1", true, annotated("warmpath.dev/role", "prefill")))
@@ -267,6 +280,7 @@ func TestService(t *testing.T) {
 
 // TestManyChanges: 5,000 pods, and changes that come faster than they are published, end in what is there, in few publications.
 func TestManyChanges(t *testing.T) {
+	t.Parallel()
 	s := newAPIServer(t, pods)
 	for i := range 5000 {
 		s.put("pods", podOf(fmt.Sprintf("p%04d", i), fmt.Sprintf("10.0.%d.%d", i/250, i%250+1), true))
@@ -301,6 +315,7 @@ func TestManyChanges(t *testing.T) {
 }
 
 func TestForbidden(t *testing.T) {
+	t.Parallel()
 	s := newAPIServer(t, pods)
 	s.answer(http.StatusForbidden)
 	_, log := follow(t, s, discovery.KubernetesConfig{Selector: "app=vllm"})

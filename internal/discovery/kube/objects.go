@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// The fields that are read of Kubernetes' objects; all others are dropped as objects arrive, so that 5,000 pods take little memory.
+// The fields of Kubernetes objects that are used. The others are dropped on arrival, so that 5,000 pods use little memory.
 
 // pod is a Pod of the core API, v1.
 type pod struct {
@@ -28,7 +28,7 @@ type pod struct {
 	} `json:"status"`
 }
 
-// port is one of a container (ContainerPort) or of a slice (Port).
+// port is a port of a container (ContainerPort) or of a slice (Port).
 type port struct {
 	Name          string `json:"name"`
 	ContainerPort int    `json:"containerPort"`
@@ -36,7 +36,7 @@ type port struct {
 	Protocol      string `json:"protocol"`
 }
 
-// ready reports whether the kubelet says that the pod may have traffic.
+// ready reports whether the pod is ready for traffic.
 func (p *pod) ready() bool {
 	if p.Status.Phase != "Running" {
 		return false
@@ -49,7 +49,7 @@ func (p *pod) ready() bool {
 	return false
 }
 
-// ended reports whether the pod's containers have ended for good.
+// ended reports whether the pod has ended for good.
 func (p *pod) ended() bool { return p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" }
 
 // endpointSlice is an EndpointSlice of discovery.k8s.io/v1.
@@ -82,7 +82,7 @@ type inferencePool struct {
 	} `json:"spec"`
 }
 
-// labels are those that the pool's pods have.
+// labels returns the labels that select the pool's pods.
 func (p *inferencePool) labels() map[string]string {
 	from := p.Spec.Selector
 	if inner, ok := from["matchLabels"].(map[string]any); ok {
@@ -97,7 +97,7 @@ func (p *inferencePool) labels() map[string]string {
 	return labels
 }
 
-// ports are those at which each pod of the pool has an engine, or one rank of it.
+// ports returns the ports of each pod at which there is an engine, or one rank of it.
 func (p *inferencePool) ports() []string {
 	var out []string
 	for _, t := range p.Spec.TargetPorts {
@@ -109,7 +109,7 @@ func (p *inferencePool) ports() []string {
 	return out
 }
 
-// slim turns what the API server sent into T, which keeps the fields that are read.
+// slim converts an object to T, which has only the fields that are used.
 func slim[T any](obj any) (any, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
