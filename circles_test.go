@@ -31,7 +31,7 @@ func TestCircles(t *testing.T) {
 			files[dir] = append(files[dir], f.ast)
 		}
 	}
-	imports := exportData(t, fset, files)
+	imports := exportData(t, fset)
 	for _, dir := range slices.Sorted(maps.Keys(files)) {
 		info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
 		config := types.Config{Importer: imports, Error: func(err error) { t.Errorf("%s does not compile: %v", dir, err) }}

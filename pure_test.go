@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -75,7 +76,7 @@ func TestPure(t *testing.T) {
 			files[dir] = append(files[dir], f.ast)
 		}
 	}
-	imports := exportData(t, fset, files)
+	imports := exportData(t, fset)
 	var found []string
 	for dir, parsed := range files {
 		info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
@@ -96,26 +97,30 @@ func TestPure(t *testing.T) {
 }
 
 // exportData makes the importer that type checking needs, from what the compiler wrote about each package.
-func exportData(t *testing.T, fset *token.FileSet, files map[string][]*ast.File) types.Importer {
+func exportData(t *testing.T, fset *token.FileSet) types.Importer {
 	t.Helper()
-	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
-	for dir := range files {
-		args = append(args, "./"+dir)
+	exports, err := exportFiles()
+	if err != nil {
+		t.Fatal(err)
 	}
+	return importer.ForCompiler(fset, "gc", func(name string) (io.ReadCloser, error) { return os.Open(exports[name]) })
+}
+
+var exportFiles = sync.OnceValues(func() (map[string]string, error) {
 	var faults strings.Builder
-	list := exec.CommandContext(t.Context(), "go", args...)
+	list := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}", "./...")
 	list.Stderr = &faults
 	out, err := list.Output()
 	if err != nil {
-		t.Fatalf("go list: %v\n%s", err, faults.String())
+		return nil, fmt.Errorf("go list: %w\n%s", err, faults.String())
 	}
 	exports := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		name, file, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		exports[name] = file
 	}
-	return importer.ForCompiler(fset, "gc", func(name string) (io.ReadCloser, error) { return os.Open(exports[name]) })
-}
+	return exports, nil
+})
 
 // purity checks one package of the pure floor.
 type purity struct {

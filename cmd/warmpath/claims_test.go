@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,10 +23,7 @@ func TestClaimsCostLittle(t *testing.T) {
 		t.Skip("opt-in, since it opens some 10,000 connections: set WARMPATH_CLAIMS to their number")
 	}
 	const most = 300 << 20
-	bin := filepath.Join(t.TempDir(), "warmpath")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin := built(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	cmd := exec.CommandContext(ctx, bin, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--endpoint", "http://127.0.0.1:1")

@@ -12,9 +12,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -32,7 +35,41 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
-	testscript.Main(m, map[string]func(){"warmpath": main})
+	testscript.Main(tests{m}, map[string]func(){"warmpath": main})
+}
+
+// tests removes the program that built has made.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int {
+	code := t.M.Run()
+	_ = os.RemoveAll(program.folder)
+	return code
+}
+
+var program struct {
+	once   sync.Once
+	folder string
+	err    error
+}
+
+// built is the program as users get it, made once for all tests.
+func built(t *testing.T) string {
+	t.Helper()
+	program.once.Do(func() {
+		if program.folder, program.err = os.MkdirTemp("", "warmpath-test"); program.err != nil {
+			return
+		}
+		c := exec.Command("go", "build", "-o", program.folder, ".")
+		c.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := c.CombinedOutput(); err != nil {
+			program.err = fmt.Errorf("%w\n%s", err, out)
+		}
+	})
+	if program.err != nil {
+		t.Fatal(program.err)
+	}
+	return filepath.Join(program.folder, "warmpath")
 }
 
 // TestScripts plays the command line from outside. $TAKEN is an address that somebody else listens on.

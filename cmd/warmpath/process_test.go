@@ -21,16 +21,6 @@ import (
 	"time"
 )
 
-// built is the program as users get it, made once for all tests of t.
-func built(t *testing.T) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), "warmpath")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return bin
-}
-
 // process is the program at work.
 type process struct {
 	t     *testing.T
