@@ -186,6 +186,9 @@ func TestReadRanked(t *testing.T) {
 func TestReadOthers(t *testing.T) {
 	slot := func(i int) fleet.Part { return fleet.Part{Kind: fleet.Slot, Index: i} }
 	for _, c := range []readCase{
+		{"vllm, cache off", fleet.KindVLLM, fleet.Part{}, []Answer{
+			{Ask: AskMetrics, Path: "/metrics", Status: 200, Body: fixture(t, "vllm/0.32.0/cache_off.txt")},
+		}, fleet.Report{CacheOff: true, BlockTokens: 32, CacheTokens: 32768, Ranks: 1}},
 		{"trtllm", fleet.KindTRTLLM, fleet.Part{}, []Answer{
 			{Ask: AskModels, Path: "/v1/models", Status: 200, Body: []byte(`{"object":"list","data":[{"id":"nemotron","owned_by":"tensorrt_llm"}]}`)},
 			{Ask: AskInfo, Path: "/server_info", Status: 200, Body: fixture(t, "trtllm/1.3/server_info.json")},
@@ -199,6 +202,16 @@ func TestReadOthers(t *testing.T) {
 			Version: "b11669-debian", ReportsCached: true, Slots: 4, BlockTokens: 1, CacheTokens: 8192,
 			Models: []fleet.Model{{ID: "tiny.gguf", ContextTokens: 2048}, {ID: "tiny", ContextTokens: 2048}},
 			Load:   &fleet.LoadReport{Running: 2, Waiting: 6, KVUsage: -1},
+		}},
+		{"llamacpp, as captured", fleet.KindLlamaCpp, fleet.Part{}, []Answer{
+			{Ask: AskModels, Path: "/v1/models", Status: 200, Body: fixture(t, "llamacpp/b11669/models.json")},
+			{Ask: AskInfo, Path: "/props", Status: 200, Body: fixture(t, "llamacpp/b11669/props.json")},
+			{Ask: AskLoad, Path: "/slots", Status: 200, Body: fixture(t, "llamacpp/b11669/slots.json")},
+			{Ask: AskMetrics, Path: "/metrics", Status: 200, Body: fixture(t, "llamacpp/b11669/metrics.txt")},
+		}, fleet.Report{
+			Version: "b11669-Debian", ReportsCached: true, Slots: 4, BlockTokens: 1, CacheTokens: 131072,
+			Models: []fleet.Model{{ID: "tiny", ContextTokens: 32768}},
+			Load:   &fleet.LoadReport{Running: 0, Waiting: 0, KVUsage: -1},
 		}},
 		{"llamacpp, slot 1", fleet.KindLlamaCpp, slot(1), llamaAnswers(t)[1:], fleet.Report{
 			Version: "b11669-debian", Slots: 1, BlockTokens: 1, CacheTokens: 2048,

@@ -79,6 +79,7 @@ func readSGLangInfo(a Answer, part fleet.Part, r *fleet.Report) error {
 		Running     float64 `json:"max_running_requests"`
 		Context     float64 `json:"context_length"`
 		CacheReport bool    `json:"enable_cache_report"`
+		CacheOff    bool    `json:"disable_radix_cache"`
 		Mode        string  `json:"disaggregation_mode"`
 		Bootstrap   float64 `json:"disaggregation_bootstrap_port"`
 		Events      struct {
@@ -120,7 +121,7 @@ func readSGLangInfo(a Answer, part fleet.Part, r *fleet.Report) error {
 			r.Slots = n * shares
 		}
 	}
-	r.ReportsCached = r.ReportsCached || info.CacheReport
+	r.ReportsCached, r.CacheOff = r.ReportsCached || info.CacheReport, info.CacheOff
 	if n := tokens(info.Bootstrap); info.Mode == "prefill" && n > 0 && n < 1<<16 {
 		r.BootstrapPort = n
 	}

@@ -96,6 +96,7 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 			if block > 0 {
 				r.BlockTokens = block
 			}
+			r.CacheOff = string(s.label("enable_prefix_caching")) == "False"
 		case "vllm:lora_requests_info":
 			if v > newest { // the value is the time of writing; old ones stay on the page
 				newest, adapters = v, adapterNames(unescape(s.label("running_lora_adapters")))

@@ -119,6 +119,7 @@ type Report struct {
 	Ranks         int   // data-parallel ranks behind the address; 0 unknown
 	BootstrapPort int   // reported port of its bootstrap server; 0 unknown
 	ReportsCached bool  // the engine's usage is known to include cached tokens
+	CacheOff      bool  // the engine says that it reuses no prefixes
 
 	// Handover is the JSON that a decoder needs to fetch this engine's KV cache before it has answered (disaggregated_params of
 	// TensorRT-LLM's /server_info); "" if it reports none.

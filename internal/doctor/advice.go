@@ -10,17 +10,18 @@ import (
 	"github.com/warmpath/warmpath/internal/terminal"
 )
 
-// flags are what turns a feature on, by kind of engine; docs/kv-events.md has more of the last.
-var flags = map[fleet.Kind]struct{ cache, report, events string }{
+// flags are what turns a feature on, by kind of engine, and what turns the cache off; docs/kv-events.md has more of the last.
+var flags = map[fleet.Kind]struct{ cache, noCache, report, events string }{
 	fleet.KindVLLM: {
-		"--enable-prefix-caching", "--enable-prompt-tokens-details",
+		"--enable-prefix-caching", "", "--enable-prompt-tokens-details",
 		`--kv-events-config '{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:5557","replay_endpoint":"tcp://*:5558"}'`,
 	},
 	fleet.KindSGLang: {
-		"no --disable-radix-cache", "--enable-cache-report",
+		"", "--disable-radix-cache", "--enable-cache-report",
 		`--kv-events-config '{"publisher":"zmq","endpoint":"tcp://*:5557","replay_endpoint":"tcp://*:5558"}'`,
 	},
-	fleet.KindTRTLLM: {"kv_cache_config: {enable_block_reuse: true}", "", "kv_cache_config: {event_buffer_max_size: 16384}"},
+	fleet.KindTRTLLM:   {"kv_cache_config: {enable_block_reuse: true}", "", "", "kv_cache_config: {event_buffer_max_size: 16384}"},
+	fleet.KindLlamaCpp: {noCache: "--no-cache-prompt"},
 }
 
 // advise writes what to change.
@@ -33,9 +34,17 @@ func (r *Report) advise() {
 		return
 	}
 	if r.Caches == No {
-		with(f.cache, "Its prefix cache is off or too small, so each turn is computed from the start.")
+		is := "is off or too small"
+		if r.cacheOff {
+			is = "is off"
+		}
+		text := "Its prefix cache " + is + ", so each turn is computed from the start."
+		if f.noCache != "" {
+			text += " Start it without " + f.noCache + "."
+		}
+		with(f.cache, text)
 	}
-	if r.Caches == Yes && r.ReportsCached == No {
+	if (r.Caches == Yes || r.cacheOff) && r.ReportsCached == No && f.report != "" {
 		with(f.report, "It does not report cached tokens. The router then only estimates what is cached.")
 	}
 	if len(r.KVEvents) == 0 && f.events != "" {
@@ -46,14 +55,17 @@ func (r *Report) advise() {
 			add("It publishes KV events at %s, which cannot be reached from here: open the port, or set kv_events: off.", e.Address)
 		}
 	}
+	if r.Streams == No {
+		add("Its answer came all at once: a proxy before it collects streams (nginx: proxy_buffering off), or its machine is overloaded.")
+	}
 	if r.NoticesLeave == No {
 		add("It goes on computing when a client leaves. Abandoned requests then cost GPU time: update the engine, or set max_tokens.")
 	}
 	if r.ClockOff != 0 {
 		add("Its clock is off by %s: run NTP on both machines.", r.ClockOff.Round(time.Second))
 	}
-	if r.InOrder == No && r.Prefill > 0 {
-		add("It computes several prompts at once. The router finds that out and keeps no queue for it; queue.ahead: 0s turns the queue off for all.")
+	if r.InOrder == No && r.TogetherMs != nil && r.TogetherMs[1] < serialRatio*r.ColdMs {
+		add("It computes several prompts at once, as fast as one. The router finds that out and keeps no queue for it; queue.ahead: 0s turns the queue off for all.")
 	}
 }
 
@@ -81,14 +93,33 @@ func (r *Report) Show(w io.Writer) {
 	if r.Ranks > 1 {
 		line("ranks", "%d; ranks: %d makes each an endpoint of its own", r.Ranks, r.Ranks)
 	}
-	line("prefix cache", "%s; cached tokens reported: %s", works(r.Caches), r.ReportsCached)
+	cache := works(r.Caches)
+	if r.cacheOff {
+		cache = "off"
+	}
+	line("prefix cache", "%s; cached tokens reported: %s", cache, r.ReportsCached)
 	for _, e := range r.KVEvents {
 		line("KV events", "%s, reachable: %s", e.Address, e.Reachable)
 	}
+	if len(r.KVEvents) == 0 && flags[fleet.Kind(r.Kind)].events != "" {
+		line("KV events", "off, or it does not say where")
+	}
+	line("clock", "%s", map[Answer]string{Yes: "agrees with this machine's", No: "off by " + r.ClockOff.String(), Unknown: "unknown: its answers have no date"}[r.ClockAgrees])
 	if r.ColdMs > 0 {
-		line("speed", "%.0f tokens/s prefill, %.0f tokens/s decode", r.Prefill, r.Decode)
-		line("first token", "%.0f ms for %d tokens, %.0f ms when they are cached", r.ColdMs, r.PromptTokens, r.WarmMs)
-		line("prompts", "%s", map[Answer]string{Yes: "computed one after another", No: "several computed at once", Unknown: "order unknown"}[r.InOrder])
+		speed := fmt.Sprintf("%.0f tokens/s prefill", r.Prefill)
+		if r.Decode > 0 {
+			speed += fmt.Sprintf(", %.0f tokens/s decode", r.Decode)
+		}
+		line("speed", "%s", speed)
+		again := "when they are sent again"
+		if r.Caches == Yes {
+			again = "when they are cached"
+		}
+		line("first token", "%.0f ms for %d tokens, %.0f ms %s", r.ColdMs, r.PromptTokens, r.WarmMs, again)
+		if r.TogetherMs != nil {
+			line("prompts", "computed %s: of three sent at once the first was answered after %.0f ms, the last after %.0f ms",
+				map[Answer]string{Yes: "one after another", No: "together"}[r.InOrder], r.TogetherMs[0], r.TogetherMs[1])
+		}
 		line("client leaves", "%s", map[Answer]string{Yes: "it stops", No: "it goes on computing", Unknown: "unknown"}[r.NoticesLeave])
 	}
 	if r.Caches == Yes && r.ColdMs > r.WarmMs {

@@ -8,6 +8,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -48,6 +49,7 @@ type Report struct {
 	Caches        Answer  `json:"caches_prefixes"`
 	ReportsCached Answer  `json:"reports_cached_tokens"`
 	InOrder       Answer  `json:"computes_in_order"` // of arrival, one prompt after another
+	Streams       Answer  `json:"streams"`           // token by token
 	NoticesLeave  Answer  `json:"stops_when_client_leaves"`
 	ColdMs        float64 `json:"ttft_cold_ms,omitempty"` // of a prompt of PromptTokens that is not cached
 	WarmMs        float64 `json:"ttft_warm_ms,omitempty"` // of the same prompt again
@@ -55,9 +57,15 @@ type Report struct {
 	Prefill       float64 `json:"prefill_tokens_per_second,omitempty"`
 	Decode        float64 `json:"decode_tokens_per_second,omitempty"` // of one answer alone
 
-	KVEvents []Events      `json:"kv_events,omitempty"`
-	ClockOff time.Duration `json:"clock_off_ns,omitempty"` // by the Date header, to the second
-	Advice   []Advice      `json:"advice,omitempty"`
+	// Of several such prompts sent at once, the time to first token of the first and of the last.
+	TogetherMs *[2]float64 `json:"ttft_together_ms,omitempty"`
+
+	KVEvents    []Events      `json:"kv_events,omitempty"`
+	ClockAgrees Answer        `json:"clock_agrees"`
+	ClockOff    time.Duration `json:"clock_off_ns,omitempty"` // by the Date header, to the second
+	Advice      []Advice      `json:"advice,omitempty"`
+
+	cacheOff bool // the engine says that its prefix cache is off
 }
 
 // Advice is something to change.
@@ -91,7 +99,7 @@ const (
 
 // Examine examines the engine at a base address.
 func Examine(ctx context.Context, base string, o Options) *Report {
-	r := &Report{URL: base, Caches: Unknown, ReportsCached: Unknown, InOrder: Unknown, NoticesLeave: Unknown}
+	r := &Report{URL: base, Caches: Unknown, ReportsCached: Unknown, InOrder: Unknown, Streams: Unknown, NoticesLeave: Unknown, ClockAgrees: Unknown}
 	w := watch(ctx, base, o.Key)
 	defer w.stop()
 	last, ok := w.until(cmp.Or(o.Wait, probeWait), func(p *fleet.Report) bool { return p.Refused || p.Healthy && len(p.Models) > 0 })
@@ -104,22 +112,27 @@ func Examine(ctx context.Context, base string, o Options) *Report {
 		return r
 	}
 	r.facts(&last)
+	c := &asker{base: base, key: o.Key, model: o.Model}
+	r.clock(ctx, c)
 	if !ok && o.Model == "" {
 		r.Detail = "it lists no models: name one with --model"
 		r.advise()
 		return r
 	}
 	r.events(ctx, base, &last)
+	if r.cacheOff = last.CacheOff; r.cacheOff {
+		r.Caches = No
+	}
+	if last.ReportsCached {
+		r.ReportsCached = Yes
+	}
 	if !o.Quick {
-		model := o.Model
-		if model == "" {
-			model = r.Models[0]
+		if c.model == "" {
+			c.model = r.Models[0]
 		}
-		c := &asker{base: base, key: o.Key, model: model}
 		if err := r.measure(ctx, c, w); err != nil {
 			r.Detail = "not all was measured: " + err.Error()
 		}
-		r.ClockOff = c.clockOff
 	}
 	r.advise()
 	return r
@@ -141,16 +154,28 @@ func (r *Report) events(ctx context.Context, base string, p *fleet.Report) {
 	}
 	for _, s := range p.KVSources {
 		at := strings.NewReplacer("*", u.Hostname(), "0.0.0.0", u.Hostname()).Replace(s.Events)
-		e := Events{Address: at, Reachable: No}
-		d := net.Dialer{Timeout: dialWait}
-		if host, ok := strings.CutPrefix(at, "tcp://"); !ok {
-			e.Reachable = Unknown
-		} else if conn, err := d.DialContext(ctx, "tcp", host); err == nil {
-			e.Reachable = Yes
-			_ = conn.Close()
+		e := Events{Address: at, Reachable: Unknown}
+		if host, ok := strings.CutPrefix(at, "tcp://"); ok {
+			e.Reachable = greets(ctx, host)
 		}
 		r.KVEvents = append(r.KVEvents, e)
 	}
+}
+
+// greets reports whether a ZeroMQ socket answers at an address: it greets first, with ten bytes whose ends are fixed (ZMTP 3.1).
+func greets(ctx context.Context, host string) Answer {
+	d := net.Dialer{Timeout: dialWait}
+	conn, err := d.DialContext(ctx, "tcp", host)
+	if err != nil {
+		return No
+	}
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(dialWait))
+	var signature [10]byte
+	if _, err := io.ReadFull(conn, signature[:]); err != nil || signature[0] != 0xff || signature[9] != 0x7f {
+		return No
+	}
+	return Yes
 }
 
 // watcher keeps the latest that probing said of one engine.
@@ -212,6 +237,7 @@ func (w *watcher) take(ev route.Event) {
 		w.count++
 	}
 	keep.CacheTokens, keep.BlockTokens = max(p.CacheTokens, before.CacheTokens), max(p.BlockTokens, before.BlockTokens)
+	keep.CacheOff = p.CacheOff || before.CacheOff
 	keep.Slots, keep.Ranks = max(p.Slots, before.Slots), max(p.Ranks, before.Ranks)
 	close(w.change)
 	w.change = make(chan struct{})

@@ -1,10 +1,18 @@
 package doctor
 
 import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -64,6 +72,7 @@ func TestCacheJudged(t *testing.T) {
 		cold, warm       sample
 		caches, reported Answer
 	}{
+		{"faster, but off", told(0, time.Second), untold(100 * time.Millisecond), No, No},
 		{"works and is reported", told(0, time.Second), told(1400, 100*time.Millisecond), Yes, Yes},
 		{"reported, although not faster", told(0, time.Second), told(1400, time.Second), Yes, Yes},
 		{"off", told(0, time.Second), told(0, time.Second), No, Yes},
@@ -73,11 +82,184 @@ func TestCacheJudged(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &Report{Caches: Unknown, ReportsCached: Unknown}
+			if tt.name == "faster, but off" {
+				r.Caches, r.cacheOff = No, true
+			}
 			r.cache(&tt.cold, &tt.warm)
 			if r.Caches != tt.caches || r.ReportsCached != tt.reported {
 				t.Errorf("caches %s, reported %s", r.Caches, r.ReportsCached)
 			}
 		})
+	}
+}
+
+func TestOrderJudged(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		first, last time.Duration
+		want        Answer
+	}{
+		{"one after another", time.Second, 3 * time.Second, Yes},
+		{"sharing its time", 3 * time.Second, 3 * time.Second, No},
+		{"side by side, unhindered", time.Second, 1100 * time.Millisecond, No},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := &Report{InOrder: Unknown}
+			if r.inOrder(tt.first, tt.last); r.InOrder != tt.want || r.TogetherMs[0] != ms(tt.first) || r.TogetherMs[1] != ms(tt.last) {
+				t.Errorf("in order %s, together %v", r.InOrder, r.TogetherMs)
+			}
+		})
+	}
+}
+
+// TestStreams reads what engines really sent: the text, or the thoughts, begin the answer, an announcement of the role does not.
+func TestStreams(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		out   int  // tokens
+		tells bool // how many were cached
+	}{
+		{"vllm-0.32.0", 16, true},
+		{"vllm-0.32.0-thinking", 8, false}, // without --enable-prompt-tokens-details
+		{"sglang-0.5.23", 8, false},        // without --enable-cache-report
+		{"sglang-0.5.23-thinking", 8, true},
+		{"llamacpp-b11669", 8, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			stream, err := os.ReadFile(filepath.Join("testdata", tt.name+".txt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, n := 0, 0
+			var usage *usage
+			err = events(bytes.NewReader(stream), func(e *chunk) bool {
+				if n++; first == 0 && e.says() {
+					first = n
+				}
+				if e.Usage != nil {
+					usage = e.Usage
+				}
+				return true
+			})
+			if err != nil || first != 2 || usage == nil || usage.Output != tt.out || (usage.Details != nil && usage.Details.Cached != nil) != tt.tells {
+				t.Errorf("first text in event %d of %d, usage %+v, %v", first, n, usage, err)
+			}
+		})
+	}
+}
+
+// TestQuietFirstToken: a first token without text is no failure (a random model's first token may be part of a character).
+func TestQuietFirstToken(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":null}}]}\n\n"+
+			"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n")
+	}))
+	defer s.Close()
+	c := &asker{base: s.URL, model: "m"}
+	if got, err := c.ask(t.Context(), "a", 1); err != nil || got.first <= 0 || got.out != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestClosedConnection: an engine that closes the kept connection while the next chat is under way is asked again.
+func TestClosedConnection(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	const answer = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}\n\n"
+	var served sync.WaitGroup
+	served.Go(func() { // answers one request on each connection, and hangs up when a second has come
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			served.Go(func() {
+				defer conn.Close()
+				in := bufio.NewReader(conn)
+				for i := range 2 {
+					req, err := http.ReadRequest(in)
+					if err != nil {
+						return
+					}
+					_, _ = io.Copy(io.Discard, req.Body)
+					if i == 0 {
+						fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer)
+					}
+				}
+			})
+		}
+	})
+	c := &asker{base: "http://" + l.Addr().String(), model: "m"}
+	for i := range 3 {
+		if _, err := c.ask(t.Context(), "a", 1); err != nil {
+			t.Errorf("chat %d: %v", i, err)
+		}
+	}
+	c.client.CloseIdleConnections()
+	_ = l.Close()
+	served.Wait()
+}
+
+func TestClock(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		date func() string
+		want Answer
+		off  time.Duration
+	}{
+		{"agrees", func() string { return time.Now().UTC().Format(http.TimeFormat) }, Yes, 0},
+		{"an hour ahead", func() string { return time.Now().Add(time.Hour).UTC().Format(http.TimeFormat) }, No, time.Hour},
+		{"no date", func() string { return "" }, Unknown, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header()["Date"] = nil
+				if date := tt.date(); date != "" {
+					w.Header().Set("Date", date)
+				}
+			}))
+			defer s.Close()
+			r := &Report{ClockAgrees: Unknown}
+			r.clock(t.Context(), &asker{base: s.URL})
+			if r.ClockAgrees != tt.want || (r.ClockOff-tt.off).Abs() > 2*time.Minute {
+				t.Errorf("agrees %s, off %s", r.ClockAgrees, r.ClockOff)
+			}
+		})
+	}
+}
+
+// TestGreets: an open port that is no ZeroMQ socket carries no events.
+func TestGreets(t *testing.T) {
+	for _, tt := range []struct {
+		says string
+		want Answer
+	}{
+		{"\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f", Yes}, // as libzmq 4.3 greets
+		{"HTTP/1.1 400 Bad Request\r\n\r\n", No},
+		{"", No},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var served sync.WaitGroup
+		served.Go(func() {
+			if conn, err := l.Accept(); err == nil {
+				_, _ = io.WriteString(conn, tt.says)
+				_ = conn.Close()
+			}
+		})
+		if got := greets(t.Context(), l.Addr().String()); got != tt.want {
+			t.Errorf("%q: got %s", tt.says, got)
+		}
+		served.Wait()
+		_ = l.Close()
+		if got := greets(t.Context(), l.Addr().String()); got != No {
+			t.Errorf("closed port: got %s", got)
+		}
 	}
 }
 
@@ -92,7 +274,10 @@ func TestAdvice(t *testing.T) {
 		{"not reported, SGLang", Report{Healthy: true, Kind: "sglang", Caches: Yes, ReportsCached: No}, []string{"--enable-cache-report", "--kv-events-config"}},
 		{"cache off", Report{Healthy: true, Kind: "llamacpp", Caches: No}, []string{"prefix cache is off"}},
 		{"events out of reach", Report{Healthy: true, Kind: "vllm", KVEvents: []Events{{"tcp://a:5557", No}}}, []string{"cannot be reached"}},
-		{"goes on, clock, several at once", Report{Healthy: true, NoticesLeave: No, ClockOff: time.Hour, InOrder: No, Prefill: 1}, []string{"goes on computing", "1h0m0s", "several prompts at once"}},
+		{"goes on, clock, several at once", Report{Healthy: true, NoticesLeave: No, ClockOff: time.Hour, InOrder: No, ColdMs: 9, TogetherMs: &[2]float64{10, 11}}, []string{"goes on computing", "1h0m0s", "several prompts at once"}},
+		{"sharing its time", Report{Healthy: true, InOrder: No, ColdMs: 9, TogetherMs: &[2]float64{27, 28}}, nil},
+		{"cache off and unreported", Report{Healthy: true, Kind: "vllm", Caches: No, cacheOff: true, ReportsCached: No, KVEvents: []Events{{"tcp://a:5557", Yes}}}, []string{"is off, so", "--enable-prompt-tokens-details"}},
+		{"all at once", Report{Healthy: true, Streams: No}, []string{"proxy_buffering"}},
 		{"all well", Report{Healthy: true, Kind: "llamacpp", Caches: Yes, ReportsCached: Yes, InOrder: Yes, NoticesLeave: Yes}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -20,17 +20,17 @@ import (
 const (
 	promptWords = 1200 // about 1,500 tokens
 	fewWords    = 8
-	answerToks  = 32
+	answerToks  = 128
 	longAnswer  = 4096
-	together    = 3   // prompts sent at once to see whether they are computed one after another
-	serialRatio = 1.8 // the last of these takes so many times one alone where they are
-	warmRatio   = 0.6 // a repeated prompt takes at most this share where it is cached and that is not reported
+	mostDecode  = 10_000 // tokens a second: faster than any engine decodes one answer
+	together    = 3      // prompts sent at once to see whether they are computed one after another
+	serialRatio = 1.6    // the last of these takes at least this many times the first where they are; 3 when each takes the same
+	warmRatio   = 0.6    // a repeated prompt takes at most this share where it is cached and that is not reported
 )
 
 // asker sends chats to an engine.
 type asker struct {
 	base, key, model string
-	clockOff         time.Duration
 	client           http.Client
 }
 
@@ -47,17 +47,37 @@ type chunk struct {
 	Choices []struct {
 		Delta struct {
 			Content   string `json:"content"`
-			Reasoning string `json:"reasoning_content"`
+			Thought   string `json:"reasoning_content"` // SGLang, llama.cpp
+			Reasoning string `json:"reasoning"`         // vLLM 0.32
 		} `json:"delta"`
 	} `json:"choices"`
-	Usage *struct {
-		Prompt  int `json:"prompt_tokens"`
-		Output  int `json:"completion_tokens"`
-		Details *struct {
-			Cached *int `json:"cached_tokens"`
-		} `json:"prompt_tokens_details"`
-	} `json:"usage"`
+	Usage *usage          `json:"usage"`
 	Error json.RawMessage `json:"error"`
+}
+
+type usage struct {
+	Prompt  int `json:"prompt_tokens"`
+	Output  int `json:"completion_tokens"`
+	Details *struct {
+		Cached *int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+// says reports whether there is text of the answer or of its thoughts in it.
+func (e *chunk) says() bool {
+	if len(e.Choices) == 0 {
+		return false
+	}
+	d := &e.Choices[0].Delta
+	return d.Content+d.Thought+d.Reasoning != ""
+}
+
+// decode is the speed of an answer's tokens after the first; 0 if they did not come one by one.
+func (s *sample) decode() float64 {
+	if took := (s.end - s.first).Seconds(); s.out > 1 && took*mostDecode > float64(s.out-1) {
+		return float64(s.out-1) / took
+	}
+	return 0
 }
 
 // words is a text that no engine has seen.
@@ -83,6 +103,7 @@ func (c *asker) open(ctx context.Context, text string, most int) (*http.Response
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header["Idempotency-Key"] = nil // net/http sends it again on a new connection if the engine has just closed the kept one
 	if c.key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.key)
 	}
@@ -109,7 +130,7 @@ func (c *asker) ask(ctx context.Context, text string, most int) (s sample, err e
 	}
 	defer res.Body.Close()
 	err = events(res.Body, func(e *chunk) bool {
-		if s.first == 0 && len(e.Choices) > 0 && e.Choices[0].Delta.Content+e.Choices[0].Delta.Reasoning != "" {
+		if s.first == 0 && e.says() {
 			s.first = time.Since(sent)
 		}
 		if u := e.Usage; u != nil {
@@ -121,8 +142,11 @@ func (c *asker) ask(ctx context.Context, text string, most int) (s sample, err e
 		return true
 	})
 	s.end = time.Since(sent)
-	if err == nil && s.first == 0 {
-		err = errors.New("its answer to a chat is empty")
+	if s.first == 0 { // its tokens gave no text
+		s.first = s.end
+		if err == nil && s.out == 0 {
+			err = errors.New("its answer to a chat is empty")
+		}
 	}
 	return s, err
 }
@@ -155,9 +179,8 @@ func (r *Report) measure(ctx context.Context, c *asker, w *watcher) error {
 	if _, err := c.ask(ctx, words(fewWords), 1); err != nil { // it may compile for its first prompt
 		return err
 	}
-	c.clock(ctx)
 	text := words(promptWords)
-	cold, err := c.ask(ctx, text, answerToks)
+	cold, err := c.ask(ctx, text, 1)
 	if err != nil {
 		return err
 	}
@@ -169,11 +192,14 @@ func (r *Report) measure(ctx context.Context, c *asker, w *watcher) error {
 	if cold.prompt > cold.cached {
 		r.Prefill = float64(cold.prompt-cold.cached) / cold.first.Seconds()
 	}
-	if cold.out > 1 && cold.end > cold.first {
-		r.Decode = float64(cold.out-1) / (cold.end - cold.first).Seconds()
+	if r.Decode = warm.decode(); warm.out > 1 {
+		r.Streams = No
+		if r.Decode > 0 {
+			r.Streams = Yes
+		}
 	}
 	r.cache(&cold, &warm)
-	if err := r.order(ctx, c, cold.first); err != nil {
+	if err := r.order(ctx, c); err != nil {
 		return err
 	}
 	return r.leave(ctx, c, w)
@@ -186,6 +212,7 @@ func (r *Report) cache(cold, warm *sample) {
 		r.ReportsCached = Yes
 	}
 	switch {
+	case r.cacheOff: // the times of a busy engine can look otherwise
 	case warm.cached > warm.prompt/2, warm.first < time.Duration(warmRatio*float64(cold.first)):
 		r.Caches = Yes
 	case warm.cachedIsTold:
@@ -196,8 +223,8 @@ func (r *Report) cache(cold, warm *sample) {
 	}
 }
 
-// order sends several new prompts at once. Where they are computed one after another the last takes as long as all.
-func (r *Report) order(ctx context.Context, c *asker, alone time.Duration) error {
+// order sends several new prompts at once.
+func (r *Report) order(ctx context.Context, c *asker) error {
 	var (
 		wg     sync.WaitGroup
 		took   [together]sample
@@ -211,15 +238,22 @@ func (r *Report) order(ctx context.Context, c *asker, alone time.Duration) error
 	if err := errors.Join(failed[:]...); err != nil {
 		return err
 	}
-	last := time.Duration(0)
+	first, last := took[0].first, took[0].first
 	for i := range took {
-		last = max(last, took[i].first)
+		first, last = min(first, took[i].first), max(last, took[i].first)
 	}
+	r.inOrder(first, last)
+	return nil
+}
+
+// inOrder judges the first and the last of prompts sent at once. An engine that computes them one after another has answered the first when
+// it has not begun the last; one that shares its time among them answers all late, one with time to spare all soon.
+func (r *Report) inOrder(first, last time.Duration) {
+	r.TogetherMs = &[2]float64{ms(first), ms(last)}
 	r.InOrder = No
-	if float64(last) >= serialRatio*float64(alone) {
+	if float64(last) >= serialRatio*float64(first) {
 		r.InOrder = Yes
 	}
-	return nil
 }
 
 // leave begins a long answer, leaves, and looks whether the engine goes on.
@@ -253,7 +287,7 @@ func (r *Report) leave(ctx context.Context, c *asker, w *watcher) error {
 }
 
 // clock compares the engine's clock with ours, by the Date of an answer, which is in whole seconds.
-func (c *asker) clock(ctx context.Context) {
+func (r *Report) clock(ctx context.Context, c *asker) {
 	ctx, cancel := context.WithTimeout(ctx, dialWait)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(c.base, "/")+"/v1/models", nil)
@@ -263,17 +297,23 @@ func (c *asker) clock(ctx context.Context) {
 	if c.key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.key)
 	}
+	sent := time.Now()
 	res, err := c.client.Do(req)
 	if err != nil {
 		return
 	}
+	received := time.Now()
 	defer res.Body.Close()
 	at, err := http.ParseTime(res.Header.Get("Date"))
 	if err != nil {
-		return
+		return // llama-server sends no Date
 	}
-	if off := time.Since(at).Round(time.Second); off > mostClock || off < -mostClock {
-		c.clockOff = -off
+	r.ClockAgrees = Yes
+	switch behind, ahead := sent.Sub(at).Truncate(time.Second), at.Sub(received).Truncate(time.Second); {
+	case behind > mostClock:
+		r.ClockAgrees, r.ClockOff = No, -behind
+	case ahead > mostClock:
+		r.ClockAgrees, r.ClockOff = No, ahead
 	}
 }
 

@@ -52,7 +52,7 @@ type Turn struct {
 	Endpoint string
 	Sent     time.Time
 	Whole    bool          // its answer was not streamed
-	TTFT     time.Duration // until the first piece of text; 0 of whole answers
+	TTFT     time.Duration // until the first piece of text, thoughts included; 0 of whole answers
 	Took     time.Duration
 	Pieces   int           // of text
 	Pause    time.Duration // longest between two pieces
@@ -221,7 +221,9 @@ func (t *Target) Send(ctx context.Context, path string, body []byte, session str
 type chunk struct {
 	Choices []struct {
 		Delta struct {
-			Content string `json:"content"`
+			Content   string `json:"content"`
+			Thought   string `json:"reasoning_content"` // SGLang, llama.cpp
+			Reasoning string `json:"reasoning"`         // vLLM 0.32
 		} `json:"delta"`
 		Message struct {
 			Content string `json:"content"`
@@ -296,7 +298,7 @@ func (t *Turn) take(data []byte, answer *strings.Builder) error {
 	}
 	for _, choice := range c.Choices {
 		piece := choice.Delta.Content + choice.Text
-		if piece == "" {
+		if piece+choice.Delta.Thought+choice.Delta.Reasoning == "" {
 			continue
 		}
 		now := time.Now()

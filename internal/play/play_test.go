@@ -130,6 +130,24 @@ func TestBrokenAnswersAreFailures(t *testing.T) {
 	}
 }
 
+// TestThoughtsBeginAnAnswer: a model that thinks aloud has begun its answer, whatever its engine calls thoughts; they are no part of it.
+func TestThoughtsBeginAnAnswer(t *testing.T) {
+	for _, name := range []string{"reasoning", "reasoning_content"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"`+name+`":"hm"}}]}`+"\n\n"+`data: {"choices":[{"delta":{"content":"x"}}]}`+"\n\ndata: [DONE]\n\n")
+		}))
+		target := play.Target{URL: server.URL, Model: "m", Client: server.Client()}
+		c := trace.Conversation{Turns: []trace.Exchange{{Seed: 1, User: 5, Answer: 1}}}
+		target.Play(context.Background(), []trace.Conversation{c}, time.Second, func(turn play.Turn) {
+			if turn.Err != nil || turn.Pieces != 2 || turn.TTFT <= 0 {
+				t.Errorf("%s: %+v", name, turn)
+			}
+		})
+		server.Close()
+	}
+}
+
 // TestSessionIsAdopted: the id of the first answer is sent from the second turn on.
 func TestSessionIsAdopted(t *testing.T) {
 	var sent []string
