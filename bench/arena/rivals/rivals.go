@@ -67,6 +67,11 @@ type Rival struct {
 	command func(program string, job Job, s Site) (*exec.Cmd, error)
 }
 
+// evenSoon has smg and vllm-router prefer an idle engine to one that knows the prompt from two requests of difference on. Their
+// default is tens of requests, which this load never reaches: vllm-router then sent all conversations that share a system prompt
+// to one engine.
+var evenSoon = []string{"--balance-abs-threshold", "2", "--balance-rel-threshold", "1.2"}
+
 // ErrMissing says that a router is not installed.
 var ErrMissing = errors.New("not installed")
 
