@@ -51,11 +51,13 @@ func (r *readers) admit(d *decision, v *pick.View, t *conversation.Found, prompt
 	if len(d.req.Kinds) > 0 {
 		d.keep(func(m pool.Member) bool { return slices.Contains(d.req.Kinds, m.Endpoint().Kind()) })
 	}
-	d.keepRoomy(d.size.Tokens + d.req.MaxTokens) // engines reject a request whose longest answer would exceed their context
-	if t.Known && t.Entry.Model != "" {          // a conversation keeps the model that its alias resolved to
-		d.keep(func(m pool.Member) bool { return m.Model() == t.Entry.Model })
+	if !d.pool.Alike() { // else these keep all
+		d.keepRoomy(d.size.Tokens + d.req.MaxTokens) // engines reject a request whose longest answer would exceed their context
+		if t.Known && t.Entry.Model != "" {          // a conversation keeps the model that its alias resolved to
+			d.keep(func(m pool.Member) bool { return m.Model() == t.Entry.Model })
+		}
+		r.keepLoaded(d)
 	}
-	r.keepLoaded(d)
 	for _, m := range d.members {
 		r.addRow(d, v, m)
 	}
@@ -142,7 +144,8 @@ func (r *readers) addRow(d *decision, v *pick.View, m pool.Member) {
 	c.CacheTokens, c.BlockTokens, c.Slots = ep.CacheTokens(), ep.BlockTokens(), ep.Places()
 	r.backlog.FillLoad(c)
 	c.Queue, c.KVUsage = -1, -1
-	if l, ok := ep.Load(d.now, r.staleAfter); ok {
+	if ep.HasLoad(d.now, r.staleAfter) {
+		l := ep.Load()
 		c.Load.Waiting = max(0, l.Waiting)
 		c.KVUsage = max(-1, l.KVUsage)
 		if l.Running >= 0 && l.Waiting >= 0 {
@@ -193,11 +196,11 @@ func (r *readers) bestMembers(d *decision, l fleet.Leg) {
 // are not down, the ejected ones among them, and those ejected only for failed requests.
 func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejected, judged int) {
 	d.members = d.members[:0]
-	best := health.Unfit
+	best, splits, without := health.Unfit, d.pool.Splits(), len(tried(d.req, l))+len(d.req.Exclude) > 0
 	for i := range d.pool.Len() {
 		m := d.pool.Member(i)
 		ep := m.Endpoint()
-		if !d.takes(ep, l) {
+		if splits && !d.takes(ep, l) {
 			continue
 		}
 		rank := r.usable(d.now, ep, d.req.Caller, regardless)
@@ -211,7 +214,7 @@ func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejecte
 				judged++
 			}
 		}
-		if rank > best || slices.Contains(tried(d.req, l), ep.Name()) || slices.Contains(d.req.Exclude, ep.Name()) {
+		if rank > best || without && (slices.Contains(tried(d.req, l), ep.Name()) || slices.Contains(d.req.Exclude, ep.Name())) {
 			continue
 		}
 		if rank < best {
@@ -304,8 +307,7 @@ func (r *readers) keepLoaded(d *decision) {
 		if !m.Adapter() {
 			return true
 		}
-		l, ok := m.Endpoint().Load(d.now, r.staleAfter)
-		return ok && slices.Contains(l.Adapters, m.Model())
+		return m.Endpoint().HasLoad(d.now, r.staleAfter) && slices.Contains(m.Endpoint().Load().Adapters, m.Model())
 	}
 	least := [2]int64{-1, -1} // work of the least loaded endpoint without and with the adapter
 	for _, m := range d.members {

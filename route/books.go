@@ -60,7 +60,7 @@ func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep re
 	job := r.backlog.Open(now, f.index, backlog.Work{
 		Slot: ep.Slot(), Class: req.Class, Leg: d.Leg, Stream: req.Stream || d.Leg == fleet.LegPrefill,
 		PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens, OutputTokens: v.OutputTokens, MaxTokens: req.MaxTokens,
-		WaitMs: c.WaitMs - c.LinkMs, MsPerToken: c.MsPerToken, TTFTMs: d.TTFTMs, ReadyMs: s.ready, MayQueue: mayQueue(req, d.Leg, ep, f.trial), Asker: asker(req, r.cfg.Replicas),
+		WaitMs: c.WaitMs - c.LinkMs, MsPerToken: c.MsPerToken, TTFTMs: d.TTFTMs, ReadyMs: s.ready, MayQueue: mayQueue(req, d.Leg, ep, f.trial), Asker: s.asker,
 		Origin: r.others.self, Seq: r.others.seq,
 	}, rates)
 	d.Waits, d.AtLimit = job.Queued, job.AtLimit
@@ -114,8 +114,7 @@ func asker(req *fleet.Request, replicas bool) backlog.Asker {
 
 // queueFull is the error of a request that would have to be queued when the queue is full, else nil.
 func (r *readers) queueFull(d *decision) error {
-	who := asker(d.req, r.replicas)
-	full, own := r.backlog.Full(who)
+	full, own := r.backlog.Full(d.asker)
 	if !full {
 		return nil
 	}
@@ -125,10 +124,10 @@ func (r *readers) queueFull(d *decision) error {
 		}
 		c := &p.view.Candidates[p.choice.Index]
 		ep := r.endpoints.At(c.Slot)
-		if mayQueue(d.req, p.view.Leg, ep, r.health.Tests(ep.Slot())) && r.backlog.Queues(d.now, c.Slot, who, r.speed) {
+		if mayQueue(d.req, p.view.Leg, ep, r.health.Tests(ep.Slot())) && r.backlog.Queues(d.now, c.Slot, d.asker, r.speed) {
 			e := &QueueFullError{Pool: d.pool.Name(), Waiting: r.backlog.Queued(), RetryAfter: retryAfter(c)}
 			if own {
-				e.Tenant, e.Waiting = true, r.backlog.Waiting(who.Tenant)
+				e.Tenant, e.Waiting = true, r.backlog.Waiting(d.asker.Tenant)
 			}
 			return e
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/backlog"
 	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/pool"
@@ -27,6 +28,7 @@ type decision struct {
 	why     SplitWhy           // why it is split or not, as far as known
 	open    bool               // the candidates' costs decide whether it is split
 	weighed Weighed
+	asker   backlog.Asker
 	decodes bool    // whole has the candidates of a decode leg, not of a whole request
 	ready   float64 // of a decode leg: ms until the prompt is expected to be computed elsewhere
 
@@ -70,7 +72,9 @@ func (d *decision) reset(now time.Time, req *fleet.Request) *decision {
 
 // blank empties a view and keeps the memory of its rows.
 func blank(v *pick.View, l fleet.Leg) {
-	*v = pick.View{Leg: l, Home: -1, Parent: -1, Candidates: v.Candidates[:0]}
+	rows := v.Candidates[:0]
+	*v = pick.View{}
+	v.Leg, v.Home, v.Parent, v.Candidates = l, -1, -1, rows
 }
 
 // Decide chooses where a request goes and reserves its work there. If its pool has roles, or needs none, and Request.Splits is
@@ -99,6 +103,7 @@ func (r *readers) plan(d *decision) error {
 	if err := r.identify(d); err != nil {
 		return err
 	}
+	d.asker = asker(d.req, r.replicas)
 	if err := r.chooseLegs(d); err != nil {
 		return err
 	}
@@ -348,7 +353,7 @@ func (r *readers) fill(d *decision, v *pick.View, t *conversation.Found) error {
 	r.speed.Fill(v)
 	r.arrivals.Expect(v)
 	d.pool.Expect(v, r.without)
-	r.backlog.Expect(v, asker(d.req, r.replicas), r.speed)
+	r.backlog.Expect(v, d.asker, r.speed)
 	r.prices(d, v)
 	if r.awaiting && len(v.Candidates) > 1 {
 		r.arrivals.ExpectReturns(v, t.Entry.Endpoint, t.Entry.Rest)
@@ -465,7 +470,9 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	if made.TTFTMs = reckoned(d.req, v, choice.Index); made.TTFTMs > 0 && v.Leg == fleet.LegDecode {
 		made.TTFTMs += d.ready
 	}
-	r.shortlist.See(v)
+	if d.pool.Shortlists() {
+		r.shortlist.See(v)
+	}
 	f := r.reserve(d, v, t, ep, policy, made, choice.Index)
 	if k, ok := policy.(pick.Keeping); ok {
 		k.Reserved(f.decision.Lease, c, v, d.req)

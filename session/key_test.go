@@ -60,8 +60,10 @@ func TestKeptIdentity(t *testing.T) {
 		id := strings.Repeat("x", length)
 		identity := name("", "", id).keep()
 		n := name("", "", id)
-		if !n.is(identity) || !n.is(identity) {
-			t.Errorf("a name of %d bytes is not recognised", length)
+		for range 2 { // the second time by what it remembers
+			if !n.is(identity) {
+				t.Errorf("a name of %d bytes is not recognised", length)
+			}
 		}
 		if len(identity) > longName+1 {
 			t.Errorf("a name of %d bytes takes %d", length, len(identity))

@@ -128,12 +128,12 @@ func (t *Table) write(i int32, e *Entry, at time.Duration) {
 
 // Revise changes a conversation by f. If f returns true, the changed entry is written as by Put. Revise reports whether the
 // conversation was found.
-func (t *Table) Revise(now time.Time, n *Name, f func(Entry) (Entry, bool)) bool {
+func (t *Table) Revise(now time.Time, n *Name, f func(*Entry) bool) bool {
 	i, at := t.find(n), t.peekClock(now)
 	if i == none || t.expired(i, at) {
 		return false
 	}
-	if e, changed := f(t.entry(i)); changed {
+	if e := t.entry(i); f(&e) {
 		t.latest = at
 		t.sweep(at, sweepPerPut) // drops expired entries, which this one is not
 		t.write(i, &e, at)

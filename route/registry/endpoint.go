@@ -100,13 +100,13 @@ func (e Endpoint) CacheTokens() int64 { return e.r.report.CacheTokens }
 // BlockTokens is the reported number of tokens per block; 0 unknown.
 func (e Endpoint) BlockTokens() int { return e.r.report.BlockTokens }
 
-// Load is the latest report of its load, unless there is none or it is as old as stale.
-func (e Endpoint) Load(now time.Time, stale time.Duration) (l fleet.LoadReport, ok bool) {
-	if e.r.report.Load == nil || now.Sub(e.r.loadAt) >= stale {
-		return l, false
-	}
-	return *e.r.report.Load, true
+// HasLoad reports whether it has reported its load, less than stale ago.
+func (e Endpoint) HasLoad(now time.Time, stale time.Duration) bool {
+	return e.r.report.Load != nil && now.Sub(e.r.loadAt) < stale
 }
+
+// Load is the latest report of its load. There must be one.
+func (e Endpoint) Load() fleet.LoadReport { return *e.r.report.Load }
 
 // IsSlot reports that it is one slot of an engine, which computes one request at a time.
 func (e Endpoint) IsSlot() bool { return e.r.spec.Part.Kind == fleet.Slot }
