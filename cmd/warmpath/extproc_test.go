@@ -332,6 +332,61 @@ func TestExternalProcessingClientCA(t *testing.T) {
 	}
 }
 
+// TestExternalProcessingLLMDHeaders: the model, the wait and the objectives that llm-d's headers name count, and are refused where they make no sense.
+func TestExternalProcessingLLMDHeaders(t *testing.T) {
+	t.Parallel()
+	r, front := newEnvoy(t, &envoy{request: duplex, response: duplex}, nil)
+	other := strings.Replace(chat(false, "hello"), `"m"`, `"nobody"`, 1)
+	for _, tt := range []struct {
+		name, body string
+		header     []string
+		code       int
+		says       string
+	}{
+		{"another model", other, []string{"X-Llm-D-Model-Name-Rewrite", "m"}, 200, `"model":"m"`},
+		{"another model, by the older name", other, []string{"X-Gateway-Model-Name-Rewrite", "m"}, 200, `"model":"m"`},
+		{"a model that there is not", chat(false, "hello"), []string{"X-Llm-D-Model-Name-Rewrite", "nobody"}, 404, "model_not_found"},
+		{"a wait", chat(false, "hello"), []string{"X-Llm-D-Inference-Ttl", "10s"}, 200, `"usage"`},
+		{"no wait", chat(false, "hello"), []string{"X-Llm-D-Inference-Ttl", "soon"}, 400, "X-Warmpath-Wait"},
+		{"objectives", chat(true, "hello"), []string{"X-Llm-D-Slo-Ttft-Ms", "60000", "X-Slo-Tpot-Ms", "0.001"}, 200, "[DONE]"},
+		{"no objective", chat(false, "hello"), []string{"X-Llm-D-Slo-Ttft-Ms", "fast"}, 400, "X-Warmpath-Ttft-Ms"},
+	} {
+		if res, body := asked(t, front+"/v1/chat/completions", tt.body, tt.header...); res.StatusCode != tt.code || !strings.Contains(body, tt.says) {
+			t.Errorf("%s: %d %s", tt.name, res.StatusCode, body)
+		}
+	}
+	eventually(t, "all requests have ended", func() bool { return r.fleet.Stats().Leases == 0 })
+}
+
+// TestExternalProcessingSidecar: ranks of a pod are named by its sidecar's port, and the sidecar is told which; what clients say to sidecars is not.
+func TestExternalProcessingSidecar(t *testing.T) {
+	t.Parallel()
+	e := &envoy{request: duplex, response: duplex}
+	r, _ := newEnvoy(t, e, func(cfg *config.Config) { cfg.ExtProc.SidecarPort = 8000 })
+	body := bytes.NewReader([]byte(chat(false, "hello")))
+	x := &exchanged{
+		e: e, w: httptest.NewRecorder(), r: httptest.NewRequest(http.MethodPost, "/v1/chat/completions", body), path: "/v1/chat/completions",
+		header: http.Header{"X-Prefiller-Host-Port": {"169.254.169.254:80"}},
+	}
+	x.r.Header = x.header.Clone()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var err error
+	if x.stream, err = e.picker.Process(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = x.ask(); err != nil {
+		t.Fatal(err)
+	}
+	rank, known := "http://"+x.header.Get("X-Data-Parallel-Host-Port"), false
+	for _, s := range r.fleet.Status() {
+		known = known || s.Endpoint.URL == rank
+	}
+	if x.to != "127.0.0.1:8000" || !known || x.header.Get("X-Prefiller-Host-Port") != "" {
+		t.Errorf("named %s, header %v", x.to, x.header)
+	}
+}
+
 // TestExternalProcessingFallbacks: further endpoints are named after the chosen one where that is wanted.
 func TestExternalProcessingFallbacks(t *testing.T) {
 	t.Parallel()

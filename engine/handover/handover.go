@@ -45,6 +45,7 @@ type Order uint8
 const (
 	PrefillFirst Order = iota // the decoder is asked after the prefiller's reply
 	Together                  // both are asked at once; the prefiller's reply is read in the background, and its failure ends the decode leg
+	ByDecoder                 // only the decoder is asked, which asks the prefiller itself
 )
 
 // Handoff is one split request, or one that may be split.

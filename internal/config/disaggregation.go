@@ -31,7 +31,8 @@ type Disaggregation struct {
 	// DecodeTRTLLM has the options of the policies trtllm.* for choosing decoders, instead of policy.trtllm, with the same
 	// keys. An empty mapping means the defaults. Unset means policy.trtllm.
 	DecodeTRTLLM *policy.TRTLLMConfig `yaml:"decode_trtllm"`
-	// Connector is the protocol by which engines hand over KV cache: nixl, mooncake, moriio and moriio_read (vLLM), lmcache
+	// Connector is the protocol by which engines hand over KV cache: llmd_sidecar (decoders behind llm-d's sidecar, of any
+	// kind of engine), nixl, mooncake, moriio and moriio_read (vLLM), lmcache
 	// (vLLM with LMCache), sglang, trtllm and trtllm_generation_first (TensorRT-LLM). Empty follows the kind of engine.
 	Connector string `yaml:"connector"`
 	// Fallback lets the decoder compute a prompt if no prefiller can, or if prefill failed. Otherwise that is an error.

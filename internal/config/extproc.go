@@ -17,6 +17,9 @@ type ExtProc struct {
 	Fallbacks int `yaml:"fallbacks"`
 	// Objectives are the priorities (low, normal, high) of requests that name an objective (X-Llm-D-Inference-Objective or X-Gateway-Inference-Objective).
 	Objectives map[string]string `yaml:"objectives"`
+	// SidecarPort is the port at which llm-d's sidecar takes requests for all ranks of its pod: an endpoint at another port of the pod is named by this
+	// one, and by the header X-Data-Parallel-Host-Port. 0 names endpoints themselves.
+	SidecarPort int `yaml:"sidecar_port"`
 	// Conformance obeys the headers by which the inference extension's conformance suite tells a picker what to choose. Leave it off where clients
 	// are not trusted.
 	Conformance bool `yaml:"conformance"`
@@ -33,6 +36,9 @@ func (e ExtProc) check() (faults []error) {
 	}
 	if e.Fallbacks < 0 || e.Fallbacks > 8 {
 		faults = append(faults, fault("extproc.fallbacks", "is %d, must be 0 to 8", e.Fallbacks))
+	}
+	if e.SidecarPort < 0 || e.SidecarPort > 65535 {
+		faults = append(faults, fault("extproc.sidecar_port", "is %d, must be a port, or 0", e.SidecarPort))
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Objectives)) {
 		if p := e.Objectives[name]; !slices.Contains([]string{"low", "normal", "high"}, p) {

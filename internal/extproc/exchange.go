@@ -93,7 +93,7 @@ func (s *Server) begin(stream extprocv3.ExternalProcessor_ProcessServer, first *
 			r.Header[name] = values
 		}
 	}
-	s.prioritise(r.Header)
+	s.translate(r.Header)
 	x.reading, x.writing = io.Pipe()
 	if x.bodiless {
 		r.ContentLength = 0
@@ -152,22 +152,6 @@ func (x *exchange) Excluded() []string { return x.excluded }
 
 // Elsewhere reports whether the proxy says that another endpoint than the named one answered.
 func (x *exchange) Elsewhere() bool { return x.elsewhere.Load() }
-
-// objective are the headers that name a request's objective, the newer one first.
-var objective = [...]string{"X-Llm-D-Inference-Objective", "X-Gateway-Inference-Objective"}
-
-// prioritise gives a request the priority of its objective, unless it asks for one itself.
-func (s *Server) prioritise(h http.Header) {
-	if len(s.cfg.Objectives) == 0 || h.Get("X-Warmpath-Priority") != "" {
-		return
-	}
-	for _, name := range objective {
-		if p := s.cfg.Objectives[h.Get(name)]; p != "" {
-			h["X-Warmpath-Priority"] = []string{p}
-			return
-		}
-	}
-}
 
 // remoteOf is the address of the proxy's client: the attribute source.address where the proxy sends it, else what it appended to
 // X-Forwarded-For, else nothing.
@@ -242,6 +226,7 @@ func (x *exchange) Carry(r *http.Request, to fleet.Endpoint) (*http.Response, er
 	if err != nil {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
 	}
+	address = x.s.sidecar(r.Header, address)
 	x.address, x.told = address, maps.Clone(x.w.header)
 	x.carried.Store(true)
 	names := strings.Join(append([]string{address}, x.s.fallbacks(r.Context(), to, x.excluded)...), ",")

@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -39,6 +40,7 @@ type Config struct {
 	Ready      func() bool       // whether requests can be placed
 	Objectives map[string]string // priorities (low, normal, high) by the names of the inference extension's objectives
 	Fallbacks  int               // how many further endpoints are named for the proxy to try; most implementations take one
+	Sidecar    int               // port of the pods' sidecars, by which endpoints at other ports are named; 0 for none
 	Conformant bool              // do what the inference extension's conformance suite asks of a picker, see conformance.go
 	BodyBytes  int               // the largest request body
 	Log        *slog.Logger
@@ -128,7 +130,7 @@ func (s *Server) outsideSubset(m *extprocv3.ProcessingRequest) (excluded []strin
 	}
 	some := false
 	s.cfg.Fleet.Each(func(e *fleet.Endpoint) {
-		if hostport, host := hostOf(e.URL); allowed[hostport] || allowed[host] {
+		if hostport, host := hostOf(e.URL); allowed[hostport] || allowed[host] || s.cfg.Sidecar > 0 && allowed[net.JoinHostPort(host, strconv.Itoa(s.cfg.Sidecar))] {
 			some = true
 			return
 		}
@@ -181,7 +183,7 @@ func (e *addressError) Error() string { return "endpoint " + e.endpoint + ": " +
 
 // fallbacks are addresses of further endpoints that serve the model of the chosen one, those with the fewest requests first.
 func (s *Server) fallbacks(ctx context.Context, chosen fleet.Endpoint, excluded []string) (addresses []string) {
-	if s.cfg.Fallbacks <= 0 {
+	if s.cfg.Fallbacks <= 0 || s.cfg.Sidecar > 0 { // a sidecar is told one rank
 		return nil
 	}
 	for _, e := range leastBusy(s.cfg.Fleet.Status(), chosen, excluded) {

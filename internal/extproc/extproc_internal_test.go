@@ -81,9 +81,52 @@ func TestObjectives(t *testing.T) {
 				h.Set(name, v)
 			}
 		}
-		s.prioritise(h)
+		s.translate(h)
 		if got := h.Get("X-Warmpath-Priority"); got != tt.want {
 			t.Errorf("%+v: %q", tt, got)
+		}
+	}
+}
+
+// TestTranslate: what llm-d's headers mean is said in the door's own, unless the request says it so itself.
+func TestTranslate(t *testing.T) {
+	s := New(Config{})
+	for _, tt := range []struct{ in, value, own, before, want string }{
+		{"X-Llm-D-Model-Name-Rewrite", "adapter", "X-Warmpath-Model", "", "adapter"},
+		{"X-Gateway-Model-Name-Rewrite", "adapter", "X-Warmpath-Model", "", "adapter"},
+		{"X-Gateway-Model-Name-Rewrite", "adapter", "X-Warmpath-Model", "own", "own"},
+		{"X-Llm-D-Inference-Ttl", "1500ms", "X-Warmpath-Wait", "", "1500ms"},
+		{"X-Llm-D-Slo-Ttft-Ms", "200", "X-Warmpath-Ttft-Ms", "", "200"},
+		{"X-Slo-Ttft-Ms", "200", "X-Warmpath-Ttft-Ms", "", "200"},
+		{"X-Llm-D-Slo-Tpot-Ms", "20", "X-Warmpath-Tpot-Ms", "", "20"},
+		{"X-Slo-Tpot-Ms", "20", "X-Warmpath-Tpot-Ms", "", "20"},
+		{"X-Other", "20", "X-Warmpath-Tpot-Ms", "", ""},
+	} {
+		h := http.Header{tt.in: {tt.value}}
+		if tt.before != "" {
+			h.Set(tt.own, tt.before)
+		}
+		s.translate(h)
+		if got := h.Get(tt.own); got != tt.want {
+			t.Errorf("%+v: %q", tt, got)
+		}
+	}
+}
+
+// TestSidecarPort: a rank is named by the port of its pod's sidecar and by a header; an endpoint at that port, and all without a sidecar, by themselves.
+func TestSidecarPort(t *testing.T) {
+	for _, tt := range []struct {
+		port                int
+		address, to, header string
+	}{
+		{0, "10.0.0.1:8001", "10.0.0.1:8001", ""},
+		{8000, "10.0.0.1:8001", "10.0.0.1:8000", "10.0.0.1:8001"},
+		{8000, "10.0.0.1:8000", "10.0.0.1:8000", ""},
+		{8000, "[fd00::1]:8003", "[fd00::1]:8000", "[fd00::1]:8003"},
+	} {
+		h := http.Header{}
+		if to := New(Config{Sidecar: tt.port}).sidecar(h, tt.address); to != tt.to || h.Get("X-Data-Parallel-Host-Port") != tt.header {
+			t.Errorf("%+v: %s, %v", tt, to, h)
 		}
 	}
 }

@@ -40,6 +40,8 @@ type Served struct {
 	Prefill  route.Decision // of its prefill leg; zero when it was not split
 	HandOver string         // id under which both engines know what was handed over, "" when there is none
 	Usage    fleet.Usage
+
+	WantedTTFT, WantedTPOT time.Duration // the client's objectives; 0 for none
 }
 
 // Listener is a set of optional functions that hear what happens. They are called one at a time and must not block.

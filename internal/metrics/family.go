@@ -107,6 +107,7 @@ func families() []family {
 		{"warmpath_tenant_open_requests", gauge, []string{"tenant"}, "Open requests counted for limits, of all together (no tenant) and of tenants in tenants.limits", nil},
 		{"warmpath_tenant_remaining", gauge, []string{"tenant", "of"}, "Requests or tokens left of a minute; below 0 is debt", nil},
 		{"warmpath_tenant_used_total", counter, []string{"tenant", "of"}, "Requests and tokens charged by limits, of all together (no tenant) and of tenants in tenants.limits", nil},
+		{"warmpath_objectives_total", counter, []string{"pool", "objective", "result"}, "Answered requests that named an objective (ttft: X-Warmpath-Ttft-Ms, tpot: X-Warmpath-Tpot-Ms) and whether it was met or missed; tpot is the mean time between tokens of a stream", nil},
 		{"warmpath_build_info", gauge, []string{"version", "commit", "goversion"}, "Always 1; the labels identify the program", nil},
 	}, append(append(append(kvFamilies(), lmcacheFamily()), shadowFamilies()...), replicasFamilies()...)...)
 }
@@ -124,7 +125,7 @@ func familyOf(name string) family {
 // vectors are the families that count events; the gauges are read at scrape time instead (see statusCollector).
 type vectors struct {
 	requests, attempts, retries, decisions *prometheus.CounterVec
-	refused                                *prometheus.CounterVec
+	refused, objectives                    *prometheus.CounterVec
 	splits                                 *prometheus.CounterVec
 	prompt, cached, predicted, output      *prometheus.CounterVec
 	ttft, itl, request, decision           *prometheus.HistogramVec
@@ -140,6 +141,7 @@ func newVectors() vectors {
 	return vectors{
 		requests:    newCounter("warmpath_requests_total"),
 		refused:     newCounter("warmpath_refused_total"),
+		objectives:  newCounter("warmpath_objectives_total"),
 		attempts:    newCounter("warmpath_attempts_total"),
 		retries:     newCounter("warmpath_retries_total"),
 		decisions:   newCounter("warmpath_decisions_total"),
@@ -165,7 +167,7 @@ func newVectors() vectors {
 
 func (v *vectors) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		v.requests, v.refused, v.attempts, v.retries, v.decisions, v.splits, v.prompt, v.cached, v.predicted, v.output,
+		v.requests, v.refused, v.objectives, v.attempts, v.retries, v.decisions, v.splits, v.prompt, v.cached, v.predicted, v.output,
 		v.ttft, v.itl, v.request, v.decision, v.clientGone, v.reloads,
 		v.cachedError, v.cachedShare, v.ttftError, v.regret, v.queued, v.cacheLosses,
 	}

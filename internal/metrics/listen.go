@@ -63,8 +63,22 @@ func (m *Metrics) observe(s *live.Served) {
 	if s.Usage.OutputTokens > 0 {
 		series.output.Add(float64(s.Usage.OutputTokens))
 	}
+	m.met(s, "ttft", s.WantedTTFT, s.FirstByte.Sub(s.Started))
+	m.met(s, "tpot", s.WantedTPOT, betweenTokens(s))
 	m.direct.served(s, m.poolLabel(s.Decision.Pool))
 	m.sweepIfMany()
+}
+
+// met counts whether an objective was met; a time of 0 or less means that there is none to compare.
+func (m *Metrics) met(s *live.Served, objective string, wanted, took time.Duration) {
+	if wanted == 0 || took <= 0 || s.FirstByte.IsZero() {
+		return
+	}
+	result := "met"
+	if took > wanted {
+		result = "missed"
+	}
+	m.v.objectives.WithLabelValues(m.poolLabel(s.Decision.Pool), objective, result).Inc()
 }
 
 // poolLabel is the label of a pool.

@@ -295,6 +295,14 @@ func TestFamiliesAreWhatIsServed(t *testing.T) {
 	if n := testutil.ToFloat64(m.v.splits.WithLabelValues("p", "sooner", "2")); n != 1 {
 		t.Errorf("%v splits counted, want 1", n)
 	}
+	wants := served("p", "a")
+	wants.WantedTTFT, wants.WantedTPOT = 80*time.Millisecond, time.Millisecond // it had 80 and 10
+	m.observe(wants)
+	for objective, result := range map[string]string{"ttft": "met", "tpot": "missed"} {
+		if n := testutil.ToFloat64(m.v.objectives.WithLabelValues("p", objective, result)); n != 1 {
+			t.Errorf("%s %s: %v, want 1", objective, result, n)
+		}
+	}
 	m.observe(&live.Served{API: "chat", Status: 429, Error: "queue_full", Limit: "limits.waiting", Refused: true, Started: start, Ended: start})
 	got := gather(t, m)
 	want := map[string]family{}

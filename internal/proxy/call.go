@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -47,10 +48,11 @@ type call struct {
 	failures uint16      // one bit for each outcome of attempts that failed by their engine's fault
 	sent     atomic.Bool // the client has seen a byte or the header: no retry is allowed
 
-	ticket   quota.Ticket  // accounts charged for the request
-	reached  bool          // it was sent to an engine
-	wait     time.Duration // longest wait in the router's queue; 0 for no limit of its own
-	deadline time.Time     // when its answer must begin; zero for none
+	ticket    quota.Ticket  // accounts charged for the request
+	reached   bool          // it was sent to an engine
+	wait      time.Duration // longest wait in the router's queue; 0 for no limit of its own
+	shortened bool          // by the request itself
+	deadline  time.Time     // when its answer must begin; zero for none
 
 	plan    route.Plan  // the first decision
 	pending *route.Plan // reserved for the next attempt; nil for none
@@ -85,7 +87,7 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 // afterwards.
 func (c *call) end() {
 	c.p.flights.remove(&c.place)
-	if c.pending != nil { // reserved but not begun: only a panic leaves it
+	if c.pending != nil { // reserved but not begun
 		c.p.fleet.Observe(route.Finished{Lease: c.pending.Lease, Outcome: fleet.Abandoned})
 		if c.pending.Split() && (c.split == nil || c.split.prefill.Lease != c.pending.Prefill.Lease) {
 			c.p.fleet.Observe(route.Finished{Lease: c.pending.Prefill.Lease, Outcome: fleet.Abandoned})
@@ -125,6 +127,11 @@ const statusClientGone = 499
 // serve reads, decides, passes on and relays.
 func (c *call) serve() {
 	if err := c.prepare(); err != nil {
+		c.refuse(err)
+		return
+	}
+	if err := c.unattainable(&c.plan); err != nil {
+		c.pending = &c.plan // end releases it
 		c.refuse(err)
 		return
 	}
@@ -320,10 +327,10 @@ func (c *call) peekable() bool {
 // identify fills in the request for the router.
 func (c *call) identify() error {
 	q, p := &c.Request, &c.Prompt
-	q.Model, q.Session, q.Follows = p.Model, p.Session, p.PreviousResponse
+	q.Model, q.Session, q.Follows = cmp.Or(send.Named(c.R.Header).Get("X-Warmpath-Model"), p.Model), p.Session, p.PreviousResponse
 	q.User, q.Parent = p.User, p.Parent
 	q.PromptBytes, q.PromptTokens, q.MaxTokens, q.Stream = p.TextBytes, p.TokenIDs, p.MaxTokens, p.Stream
-	c.served.Decision.Model = p.Model[:min(len(p.Model), 100)] // for the log, if no endpoint takes the request
+	c.served.Decision.Model = q.Model[:min(len(q.Model), 100)] // for the log, if no endpoint takes the request
 	q.Kinds, q.Native = c.API.Kinds(), c.API == prompt.Generate
 	if strings.HasPrefix(c.R.URL.Path, "/api/") {
 		q.Kinds = prompt.OllamaChat.Kinds() // Ollama's own paths, unknown ones included

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"errors"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/quota"
 	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
 )
 
 var (
@@ -36,7 +36,7 @@ func (c *call) claim() (err error) {
 	if err != nil {
 		return err
 	}
-	return c.readDeadline()
+	return c.readTargets()
 }
 
 // bytesPerToken estimates the tokens of a prompt until the engine has counted them.
@@ -57,7 +57,10 @@ func (c *call) charge() error {
 	if err != nil {
 		return err
 	}
-	q.Standing, c.wait = limits.Standing, limits.Wait
+	q.Standing = limits.Standing
+	if c.shortened = c.wait > 0 && (limits.Wait == 0 || c.wait < limits.Wait); !c.shortened {
+		c.wait = limits.Wait
+	}
 	q.Standing.Priority = min(asked, limits.Standing.Priority)
 	return nil
 }
@@ -112,26 +115,31 @@ func (c *call) priority() (fleet.Priority, error) {
 	}
 }
 
-// longestDeadline bounds X-Warmpath-Deadline.
-const longestDeadline = 24 * time.Hour
+// readTargets reads what the client says of times: X-Warmpath-Deadline, within which its answer must begin, X-Warmpath-Wait, the longest wait in the
+// router's queue, and the objectives X-Warmpath-Ttft-Ms and X-Warmpath-Tpot-Ms.
+func (c *call) readTargets() error {
+	deadline, err := target(c.R.Header, "X-Warmpath-Deadline", time.Second)
+	if deadline > 0 {
+		c.deadline = c.served.Started.Add(deadline)
+	}
+	if err == nil {
+		c.wait, err = target(c.R.Header, "X-Warmpath-Wait", time.Second)
+	}
+	if err == nil {
+		c.served.WantedTTFT, err = target(c.R.Header, "X-Warmpath-Ttft-Ms", time.Millisecond)
+	}
+	if err == nil {
+		c.served.WantedTPOT, err = target(c.R.Header, "X-Warmpath-Tpot-Ms", time.Millisecond)
+	}
+	return err
+}
 
-// readDeadline reads X-Warmpath-Deadline: how long the client waits for its answer to begin, in seconds or as a duration.
-func (c *call) readDeadline() error {
-	h := c.R.Header["X-Warmpath-Deadline"]
-	if len(h) == 0 {
+// unattainable is the error for a request of low priority that no endpoint is expected to begin to answer within its objective; else nil. What
+// matters more is sent in any case: a late answer is better than none.
+func (c *call) unattainable(p *route.Plan) error {
+	wanted := c.served.WantedTTFT
+	if wanted == 0 || c.Request.Standing.Priority != fleet.PriorityLow || p.TTFTMs <= float64(wanted)/float64(time.Millisecond) {
 		return nil
 	}
-	text := strings.TrimSpace(h[0])
-	d, err := time.ParseDuration(text)
-	if seconds, notNumber := strconv.ParseFloat(text, 64); notNumber == nil {
-		d, err = time.Duration(seconds*float64(time.Second)), nil
-		if !(seconds > 0 && seconds <= longestDeadline.Seconds()) {
-			err = errors.ErrUnsupported
-		}
-	}
-	if err != nil || d <= 0 || d > longestDeadline {
-		return fault.Header("X-Warmpath-Deadline", "must be above 0 and at most 24h, in seconds or as a duration such as 1500ms")
-	}
-	c.deadline = c.served.Started.Add(d)
-	return nil
+	return fault.ErrUnattainable
 }

@@ -95,6 +95,9 @@ func TestLimitsAreGivenBack(t *testing.T) {
 		{"no JSON", []engineHandler{ok}, "/v1/chat/completions", `{`, 0, 0, nil},
 		{"no such priority", []engineHandler{ok}, "/v1/chat/completions", tenantBody, 0, 0, []string{"X-Warmpath-Priority", "urgent"}},
 		{"no such deadline", []engineHandler{ok}, "/v1/chat/completions", tenantBody, 0, 0, []string{"X-Warmpath-Deadline", "-1"}},
+		{"no such wait", []engineHandler{ok}, "/v1/chat/completions", tenantBody, 0, 0, []string{"X-Warmpath-Wait", "soon"}},
+		{"no such objective", []engineHandler{ok}, "/v1/chat/completions", tenantBody, 0, 0, []string{"X-Warmpath-Tpot-Ms", "0"}},
+		{"an objective that cannot be met, at usual priority", []engineHandler{ok}, "/v1/chat/completions", tenantBody, 1, 23, []string{"X-Warmpath-Ttft-Ms", "0.001"}},
 		{"an unknown path", []engineHandler{ok}, "/v1/other", `{"model":"m"}`, 1, 23, nil},
 		{"the client leaves", []engineHandler{func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // else its server does not see who leaves
@@ -149,15 +152,19 @@ func TestQueueIsBounded(t *testing.T) {
 		of   quota.Limits
 		each bool // the limits are those of each tenant
 		most int
-		code int // of "middle", which waits
-		with string
-		said string // the limit that is named to operators
+		code int      // of "middle", which waits
+		with []string // headers and their values
+		said string   // the limit that is named to operators
 	}{
-		{"no longer than it may", quota.Limits{Wait: 2 * time.Second, Requests: 100}, false, 0, 503, "", "limits.wait"},
-		{"no longer than its tenant may", quota.Limits{Wait: 2 * time.Second}, true, 0, 503, "", "tenants.each.wait"},
-		{"no longer than its client wants", quota.Limits{Requests: 100}, false, 0, 504, "1.5", "X-Warmpath-Deadline"},
-		{"no more than may", quota.Limits{Requests: 100}, false, 1, 429, "", "limits.waiting"},
-		{"no more of a tenant than may", quota.Limits{Standing: fleet.Standing{Waiting: 1}}, true, 0, 429, "", "tenants.each.waiting"},
+		{"no longer than it may", quota.Limits{Wait: 2 * time.Second, Requests: 100}, false, 0, 503, nil, "limits.wait"},
+		{"no longer than its tenant may", quota.Limits{Wait: 2 * time.Second}, true, 0, 503, nil, "tenants.each.wait"},
+		{"no longer than its client wants", quota.Limits{Requests: 100}, false, 0, 504, []string{"X-Warmpath-Deadline", "1.5"}, "X-Warmpath-Deadline"},
+		{"no longer in the queue than its client wants", quota.Limits{Requests: 100}, false, 0, 503, []string{"X-Warmpath-Wait", "1500ms"}, "X-Warmpath-Wait"},
+		{"its client would wait for longer", quota.Limits{Wait: 2 * time.Second, Requests: 100}, false, 0, 503, []string{"X-Warmpath-Wait", "1h"}, "limits.wait"},
+		{"its client would wait for less", quota.Limits{Wait: time.Hour, Requests: 100}, false, 0, 503, []string{"X-Warmpath-Wait", "2"}, "X-Warmpath-Wait"},
+		{"an objective that cannot be met", quota.Limits{Requests: 100}, false, 0, 429, []string{"X-Warmpath-Ttft-Ms", "500", "X-Warmpath-Priority", "low"}, "X-Warmpath-Ttft-Ms"},
+		{"no more than may", quota.Limits{Requests: 100}, false, 1, 429, nil, "limits.waiting"},
+		{"no more of a tenant than may", quota.Limits{Standing: fleet.Standing{Waiting: 1}}, true, 0, 429, nil, "tenants.each.waiting"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -181,8 +188,8 @@ func TestQueueIsBounded(t *testing.T) {
 				go func() {
 					w := httptest.NewRecorder()
 					req := httptest.NewRequestWithContext(q.ctx, http.MethodPost, "/v1/completions", strings.NewReader(fmt.Sprintf(`{"model":"m","stream":true,"prompt":"middle %s"}`, strings.Repeat("abc ", 12_000))))
-					if tt.with != "" {
-						req.Header.Set("X-Warmpath-Deadline", tt.with)
+					for i := 0; i < len(tt.with); i += 2 {
+						req.Header.Set(tt.with[i], tt.with[i+1])
 					}
 					r.proxy.ServeHTTP(w, req)
 					q.mu.Lock()

@@ -52,6 +52,8 @@ func (c *call) refuse(err error) {
 func (c *call) limit(err error) string {
 	var full *route.QueueFullError
 	switch {
+	case errors.Is(err, fault.ErrWaited) && c.shortened:
+		return "X-Warmpath-Wait"
 	case errors.Is(err, fault.ErrWaited):
 		return c.p.cfg.Quota.Wait(c.Request.Tenant)
 	case errors.As(err, &full) && full.Tenant:

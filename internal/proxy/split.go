@@ -87,7 +87,7 @@ func (c *call) serveSplit(plan *route.Plan) (next *route.Plan) {
 			c.Request.Splits = false
 			return s.whole(fault.ErrNoConnector)
 		}
-		if s.conn.Order() == handover.Together {
+		if s.conn.Order() != handover.PrefillFirst {
 			return s.together()
 		}
 		if next, ok := s.compute(); !ok {

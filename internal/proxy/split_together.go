@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 type beside struct {
 	attempt *attempt
 	done    chan struct{}
+	begun   chan struct{} // closed when the decoder's header has come
+	begins  sync.Once
 	failure atomic.Pointer[error] // why it failed; the decode leg has been cancelled then
 }
 
@@ -49,7 +52,7 @@ func (s *split) together() (next *route.Plan) {
 		a.over()
 		return s.whole(err)
 	}
-	b := &beside{attempt: a, done: make(chan struct{})}
+	b := &beside{attempt: a, done: make(chan struct{}), begun: make(chan struct{})}
 	s.beside, s.waiting = b, 0
 	s.x.Attempt++
 	decode := s.plan.Lease
@@ -80,7 +83,31 @@ func (s *split) exchangeBeside(a *attempt, message *handover.Message) (err error
 			s.ready, err = false, fault.ErrBroken
 		}
 	}()
+	if s.conn.Order() == handover.ByDecoder {
+		return s.heed(a)
+	}
 	return s.exchange(a, message)
+}
+
+// heed waits until the decoder, which asks the prefiller itself, has the prompt's KV cache: then the header of its answer comes.
+func (s *split) heed(a *attempt) error {
+	select {
+	case <-s.beside.begun:
+	case <-a.watch.Done():
+		return a.conclude(a.watch.Err())
+	}
+	s.handed, _ = s.conn.Reply(&s.x, nil)
+	a.fin.Outcome = fleet.OK
+	s.c.p.fleet.Observe(route.FirstByte{Lease: s.prefill.Lease})
+	s.ready, s.readyAt = true, time.Now()
+	return nil
+}
+
+// begun notes that the header of the decoder's answer has come.
+func (s *split) begun() {
+	if s != nil && s.beside != nil {
+		s.beside.begins.Do(func() { close(s.beside.begun) })
+	}
 }
 
 // watchBeside ends a decode leg whose prefill leg failed before it began.

@@ -50,10 +50,12 @@ func (e *headerError) Error() string { return "the header " + e.name + " " + e.m
 // Header rejects a header of the request.
 func Header(name, must string) error { return &headerError{name, must} }
 
-// Reasons for giving up a queued request.
+// Reasons for giving up a queued request, or for not queueing it.
 var (
 	ErrWaited   = errors.New("the request reached its longest wait in the router's queue, and no engine had room for it")
 	ErrDeadline = errors.New("the answer did not begin within X-Warmpath-Deadline")
+
+	ErrUnattainable = errors.New("no engine is expected to begin the answer within X-Warmpath-Ttft-Ms, and the request has low priority")
 )
 
 // Encoded rejects a body with that Content-Encoding.
@@ -108,6 +110,7 @@ var faults = []struct {
 	{body.ErrNoRoom, Fault{503, "service_unavailable", "overloaded", time.Second}},
 	{ErrWaited, Fault{503, "service_unavailable", "queue_timeout", time.Second}},
 	{ErrDeadline, Fault{504, "api_error", "deadline_exceeded", 0}},
+	{ErrUnattainable, Fault{429, "rate_limit_error", "objective_unattainable", time.Second}},
 	{ErrDraining, Fault{503, "service_unavailable", "shutting_down", time.Second}},
 	{patience.ErrShutdown, Fault{503, "service_unavailable", "shutting_down", time.Second}},
 	{patience.ErrNoFirstByte, Fault{504, "api_error", "endpoint_timeout", 0}},
@@ -184,6 +187,8 @@ func Limit(err error) string {
 		return "limits.wait"
 	case errors.Is(err, ErrDeadline):
 		return "X-Warmpath-Deadline"
+	case errors.Is(err, ErrUnattainable):
+		return "X-Warmpath-Ttft-Ms"
 	case errors.Is(err, body.ErrNoRoom):
 		return "limits.memory"
 	case errors.Is(err, body.ErrTooLarge):

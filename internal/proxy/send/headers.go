@@ -16,11 +16,21 @@ func HopByHop(name string) bool {
 	return false
 }
 
+// sidecars reports whether a header, in canonical form, tells llm-d's sidecar of an engine whom else to ask (llm-d-router, pd-sidecar). Only a router
+// may say that: a client could have the sidecar ask any host.
+func sidecars(name string) bool {
+	switch name {
+	case "X-Prefiller-Host-Port", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port", "X-Kv-Cache-Source-Host-Port":
+		return true
+	}
+	return false
+}
+
 // copyEndToEnd copies the end-to-end headers, except the router's own.
 func copyEndToEnd(to, from http.Header) {
 	named := from["Connection"]
 	for k, v := range from {
-		if HopByHop(k) || strings.HasPrefix(k, "X-Warmpath-") || len(named) > 0 && NamedByConnection(named, k) {
+		if HopByHop(k) || strings.HasPrefix(k, "X-Warmpath-") || sidecars(k) || len(named) > 0 && NamedByConnection(named, k) {
 			continue
 		}
 		to[k] = v
