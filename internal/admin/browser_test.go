@@ -104,10 +104,18 @@ func TestPageInBrowser(t *testing.T) {
 		p.do("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]string{"name": "prefers-color-scheme", "value": "dark"}}})
 		p.judge(t, axe, "dark")
 		p.shot("page-dark")
+		p.eval(`document.querySelector("#decisions button").click()`)
+		p.do("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": true})
+		p.until("the page is as wide as a phone", `innerWidth === 390 && document.documentElement.scrollWidth === 390`)
+		p.judge(t, axe, "phone")
+		p.shot("page-phone")
 	}
 	if len(c.complaints()) > 0 {
 		t.Errorf("the browser complains: %s", strings.Join(c.complaints(), "\n"))
 	}
+	s.CloseClientConnections()
+	p.until("a router that is gone is the first trouble", `document.querySelector("#troubles").textContent.includes("gives no answer")`)
+	p.until("it is forgotten once the router is back", `document.querySelector("#troubles").textContent.includes("e-007: Down")`)
 }
 
 func bigFleet(n int) *fakeFleet {

@@ -47,7 +47,7 @@ function draw() {
     const axis = { stroke: ink, font, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
     c.plot = new uPlot({
       width: Math.max(200, c.canvas.clientWidth), height: 150, legend: { show: false },
-      cursor: { y: false, points: { size: 6 } }, padding: [10, 8, 0, 0],
+      cursor: { y: false, points: { size: 6 } }, padding: [10, 28, 0, 0],
       scales: { x: { time: true }, y: { range: (u, low, high) => [c.of.from, c.of.to || Math.max(c.of.from + 1e-3, (high ?? c.of.from) * 1.1)] } },
       axes: [{ ...axis, space: 64, values: (u, at) => at.map((t) => clock(1000 * t).slice(0, at.length > 1 && at[1] - at[0] < 60 ? 8 : 5)) }, { ...axis, size: 62, values: (u, at) => at.map(c.of.unit) }],
       series: [{}, ...c.series.map((s) => ({ stroke: colour(s.colour), width: 2, dash: s.dash, points: { show: past.length < 3 }, spanGaps: false }))],

@@ -39,6 +39,7 @@ const cachedShare = (d) => { const p = d.observed.prompt_tokens || d.predicted.p
 function showWay() {
   const names = [...new Set(turns.map((d) => d.endpoint || "none"))], moves = turns.filter((d, i) => i && d.endpoint !== turns[i - 1].endpoint).length;
   set($("travelled"), !following ? "" : turns.length ? turns.length + (turns.length === 1 ? " turn" : " turns") + " among the decisions kept, " + moves + (moves === 1 ? " move" : " moves") : "No decision of this conversation is kept.");
+  $("lanes").hidden = !turns.length;
   $("lanes").replaceChildren(...(turns.length ? [lanes(names)] : []));
   $("turns").replaceChildren(...turns.map((d, i) => {
     const tr = make("tr"), n = make("th", "", String(i + 1)), where = make("td", "", d.endpoint || "none"), m = meter("hit"), cached = make("td"), reason = make("td");

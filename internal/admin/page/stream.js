@@ -67,6 +67,9 @@ async function listen() {
   } catch (e) {
     $("ready").title = e.message;
   }
+  if (!document.body.classList.contains("stale") && seenAt) {
+    showTroubles([{ severity: "bad", what: "The router gives no answer since " + clock(Date.now()) + ". What this page shows is older.", do: "See whether its process runs, and read its log. The page tries again by itself." }]);
+  }
   document.body.classList.add("stale");
   $("ready").textContent = "no answer";
   $("ready").className = "chip down";
