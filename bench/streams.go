@@ -143,10 +143,10 @@ func (s *openStreams) read(addr string, head, body []byte, begun func()) error {
 			return perr
 		}
 		late := time.Since(time.Unix(0, at))
-		begun()
 		s.mu.Lock()
 		s.late = append(s.late, late)
 		s.mu.Unlock()
+		begun() // last, so that open returns after the chunk is counted
 	}
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the stream ended")

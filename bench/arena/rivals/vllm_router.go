@@ -6,8 +6,7 @@ import (
 )
 
 // vllmRouter is the router of the vLLM project. It reads X-Session-ID by itself; of consistent_hash and sticky_least_loaded the
-// second did better here. Health checks, circuit breaker and
-// thresholds as for smg.
+// second did better here. Health checks, circuit breaker and thresholds as for smg.
 func vllmRouter() Rival {
 	return Rival{
 		Name: "vllm-router", From: "pip install vllm-router",
