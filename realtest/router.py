@@ -87,7 +87,7 @@ def main():
     p.add_argument("--logs", type=pathlib.Path, help="default: DIR/logs")
     p.add_argument("--router", help="the warmpath program; left out, no router is started")
     p.add_argument("--listen", type=int, default=8080, help="the router's port (default: %(default)s)")
-    p.add_argument("--admin", type=int, default=9090, help="the router's admin port (default: %(default)s)")
+    p.add_argument("--admin", type=int, default=9190, help="the router's admin port (default: %(default)s)")
     args = p.parse_args()
     why = engines.missing(args.kind, args.dir)
     if why:

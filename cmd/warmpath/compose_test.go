@@ -71,7 +71,7 @@ func TestCompose(t *testing.T) {
 			}
 		}
 	}
-	if !strings.HasSuffix(cfg.Listen, ":8080") || !strings.HasSuffix(cfg.Admin.Listen, ":9090") {
+	if !strings.HasSuffix(cfg.Listen, ":8080") || !strings.HasSuffix(cfg.Admin.Listen, ":9190") {
 		t.Errorf("the routers listen at %s and %s", cfg.Listen, cfg.Admin.Listen)
 	}
 

@@ -118,7 +118,7 @@ func TestCommandsInPages(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Chdir(dir)
-			here := strings.NewReplacer("http://127.0.0.1:9001", engines[0], "http://127.0.0.1:9002", engines[1], "http://127.0.0.1:8080", r.url, "http://127.0.0.1:9090", r.adminURL)
+			here := strings.NewReplacer("http://127.0.0.1:9001", engines[0], "http://127.0.0.1:9002", engines[1], "http://127.0.0.1:8080", r.url, "http://127.0.0.1:9190", r.adminURL)
 			for _, line := range lines {
 				if err := tryCommand(t.Context(), split(here.Replace(line)), r); err != nil {
 					t.Errorf("%q: %v", line, err)

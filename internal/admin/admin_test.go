@@ -134,7 +134,7 @@ func handler(f *fakeFleet, change func(*Config)) *Admin {
 // call sends one request as a local client would; heads are "Key: value".
 func call(h http.Handler, method, target, body string, heads ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
-	r.Host = "127.0.0.1:9090"
+	r.Host = "127.0.0.1:9190"
 	for _, s := range heads {
 		k, v, _ := strings.Cut(s, ": ")
 		if k == "Host" {
@@ -242,13 +242,13 @@ func TestGuard(t *testing.T) {
 		{"the page is locked", "t0ken", "GET", "/", nil, 401},
 		{"health does not", "t0ken", "GET", "/healthz", []string{"Host: x"}, 200},
 		{"local", "", "POST", "/admin/endpoints/a/drain", nil, 200},
-		{"localhost", "", "POST", "/admin/endpoints/a/drain", []string{"Host: localhost:9090"}, 200},
-		{"IPv6", "", "POST", "/admin/endpoints/a/drain", []string{"Host: [::1]:9090"}, 200},
+		{"localhost", "", "POST", "/admin/endpoints/a/drain", []string{"Host: localhost:9190"}, 200},
+		{"IPv6", "", "POST", "/admin/endpoints/a/drain", []string{"Host: [::1]:9190"}, 200},
 		{"IPv6 without port", "", "POST", "/admin/endpoints/a/drain", []string{"Host: [::1]"}, 200},
-		{"rebound name", "", "POST", "/admin/endpoints/a/drain", []string{"Host: evil.example:9090"}, 403},
-		{"rebound name reads", "", "GET", "/admin/endpoints", []string{"Host: evil.example:9090"}, 403},
-		{"scraper by name", "", "GET", "/metrics", []string{"Host: router:9090"}, 200},
-		{"own page", "", "POST", "/admin/endpoints/a/drain", []string{"Origin: http://127.0.0.1:9090"}, 200},
+		{"rebound name", "", "POST", "/admin/endpoints/a/drain", []string{"Host: evil.example:9190"}, 403},
+		{"rebound name reads", "", "GET", "/admin/endpoints", []string{"Host: evil.example:9190"}, 403},
+		{"scraper by name", "", "GET", "/metrics", []string{"Host: router:9190"}, 200},
+		{"own page", "", "POST", "/admin/endpoints/a/drain", []string{"Origin: http://127.0.0.1:9190"}, 200},
 		{"foreign page", "", "POST", "/admin/endpoints/a/drain", []string{"Origin: http://evil.example"}, 403},
 		{"opaque page", "", "POST", "/admin/endpoints/a/drain", []string{"Origin: null"}, 403},
 		{"other port of this host", "", "DELETE", "/admin/endpoints/a", []string{"Origin: http://127.0.0.1:3000"}, 403},
@@ -269,20 +269,20 @@ func TestCheckListen(t *testing.T) {
 		addr, token string
 		ok          bool
 	}{
-		{"127.0.0.1:9090", "", true},
+		{"127.0.0.1:9190", "", true},
 		{"127.9.9.9:0", "", true},
-		{"[::1]:9090", "", true},
-		{"localhost:9090", "", true},
+		{"[::1]:9190", "", true},
+		{"localhost:9190", "", true},
 		{"[::ffff:127.0.0.1]:1", "", true},
-		{":9090", "", false},
-		{"0.0.0.0:9090", "", false},
-		{"[::]:9090", "", false},
-		{"10.0.0.1:9090", "", false},
-		{"router:9090", "", false},
-		{"127.0.0.1.example:9090", "", false},
-		{":9090", "t", true},
-		{"router:9090", "t", true},
-		{"9090", "t", false},
+		{":9190", "", false},
+		{"0.0.0.0:9190", "", false},
+		{"[::]:9190", "", false},
+		{"10.0.0.1:9190", "", false},
+		{"router:9190", "", false},
+		{"127.0.0.1.example:9190", "", false},
+		{":9190", "t", true},
+		{"router:9190", "t", true},
+		{"9190", "t", false},
 	} {
 		if err := CheckListen(c.addr, c.token); (err == nil) != c.ok {
 			t.Errorf("%q with token %q: got %v, want ok %v", c.addr, c.token, err, c.ok)

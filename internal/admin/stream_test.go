@@ -64,7 +64,7 @@ func events(t *testing.T, piece string) map[string]json.RawMessage {
 func open(h http.Handler, ctx context.Context) (*flow, <-chan struct{}) {
 	f, done := &flow{head: http.Header{}, status: 200}, make(chan struct{})
 	r := httptest.NewRequestWithContext(ctx, "GET", "/admin/stream", nil)
-	r.Host = "127.0.0.1:9090"
+	r.Host = "127.0.0.1:9190"
 	go func() {
 		defer close(done)
 		h.ServeHTTP(f, r)

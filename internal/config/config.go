@@ -360,7 +360,7 @@ func Default() Config {
 	r := route.Config{}.WithDefaults()
 	return Config{
 		Listen:    "127.0.0.1:8080",
-		Admin:     Admin{Listen: "127.0.0.1:9090"},
+		Admin:     Admin{Listen: "127.0.0.1:9190"},
 		Transport: leanTransport,
 		Policy:    policy.Config{}.WithDefaults(),
 		Sessions:  session.Config{}.WithDefaults(),

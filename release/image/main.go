@@ -140,7 +140,7 @@ func config(image v1.Image, arch, tag string, at time.Time) *v1.ConfigFile {
 	}
 	c.OS, c.Architecture, c.Created = "linux", arch, v1.Time{Time: at}
 	c.Config = v1.Config{
-		User: nobody, Entrypoint: []string{"/warmpath"}, WorkingDir: "/", ExposedPorts: map[string]struct{}{"8080/tcp": {}, "9090/tcp": {}},
+		User: nobody, Entrypoint: []string{"/warmpath"}, WorkingDir: "/", ExposedPorts: map[string]struct{}{"8080/tcp": {}, "9190/tcp": {}},
 		Env: []string{"PATH=/", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"},
 		Labels: map[string]string{
 			"org.opencontainers.image.title": "warmpath", "org.opencontainers.image.version": tag, "org.opencontainers.image.licenses": "Apache-2.0",

@@ -28,7 +28,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 {{- $own := dict
   "listen" "0.0.0.0:8080"
-  "admin" (dict "listen" "0.0.0.0:9090" "token_file" "/etc/warmpath/secret/admin-token")
+  "admin" (dict "listen" "0.0.0.0:9190" "token_file" "/etc/warmpath/secret/admin-token")
   "discovery" (dict "kubernetes" .Values.discovery.kubernetes)
   "peers" (dict "listen" "0.0.0.0:7946" "routers" (list (printf "dns://%s-peers:7946" (include "warmpath.name" .))) "secret_file" "/etc/warmpath/secret/peers")
 -}}
