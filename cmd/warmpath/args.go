@@ -30,7 +30,12 @@ func flagError(cmd *cobra.Command, err error) error {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, "--"+f.Name) })
 		err = fmt.Errorf("unknown flag %s%s", got, strictyaml.Suggest(got, flags))
 	}
-	return usageError(fmt.Errorf("%s; see %s --help", strings.TrimRight(err.Error(), "\n"), cmd.CommandPath()))
+	text := err.Error()
+	if what, ok := strings.CutSuffix(text, ": invalid syntax"); ok { // of strconv, behind what was given for which flag
+		what, _, _ = strings.Cut(what, ": strconv.")
+		text = what + ": it is not a number"
+	}
+	return usageError(fmt.Errorf("%s; see %s --help", strings.TrimRight(text, "?\n"), cmd.CommandPath()))
 }
 
 // noArgs refuses arguments in one line that says what to do.

@@ -30,11 +30,15 @@ func explainCommand(e env) *cobra.Command {
 		Use:   "explain [REQUEST_ID]",
 		Short: "Say why requests went where they went",
 		Long: `explain asks a running router why it sent a request to the endpoint it chose: the reason in words, the estimated cost of each
-candidate in ms, and predicted beside observed values. REQUEST_ID is the X-Request-Id of an answer, also in the log.
+candidate in ms, and predicted beside observed values. REQUEST_ID is the X-Request-Id of an answer, also in the log;
+without it the newest decision is explained.
 A request that the router refused itself (429, 503) is told with the setting that has the limit.
 The router keeps its newest decisions (explain.keep, 1,000), and a quarter as many refusals; one that is still running is not
 yet among them.`,
-		Example: `  # Why did this request go there?
+		Example: `  # The newest decision
+  warmpath explain
+
+  # Why did this request go there?
   warmpath explain 0d6c1d0e-8c38-4f6e-9f3b-0c1f2f9a7b11
 
   # The newest five, or the newest that left their conversation's endpoint
@@ -48,7 +52,7 @@ yet among them.`,
   warmpath explain --shadow
 
   # Another router, and JSON for scripts
-  warmpath explain --last 100 --admin http://router:9090 --token SECRET --json`,
+  warmpath explain --last 100 --admin http://router:9190 --token SECRET --json`,
 		Args: explainArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.fill(e)
@@ -96,8 +100,6 @@ func explainArgs(c *cobra.Command, args []string) error {
 		return nil
 	case len(args) > 1:
 		return usageError(fmt.Errorf("unexpected argument %q; see %s --help", args[1], c.CommandPath()))
-	case len(args) == 0 && !last:
-		return usageError(errors.New("name a REQUEST_ID (the X-Request-Id of an answer), or ask for the newest with --last N"))
 	case last && (n < 1 || n > 1000):
 		return usageError(fmt.Errorf("--last must be from 1 to 1000, not %d", n))
 	}
@@ -105,6 +107,9 @@ func explainArgs(c *cobra.Command, args []string) error {
 }
 
 func runExplain(ctx context.Context, e env, o explainOptions, request string) error {
+	if request == "" && o.last == 0 {
+		o.last = 1
+	}
 	a, err := askWhy(ctx, o, request)
 	if err != nil {
 		return err
@@ -128,6 +133,7 @@ func runExplain(ctx context.Context, e env, o explainOptions, request string) er
 		}
 		a.Decisions[i].Show(e.stdout)
 	}
+	fmt.Fprint(e.stdout, explain.Legend(a.Decisions))
 	return nil
 }
 

@@ -35,7 +35,7 @@ func callAdmin(ctx context.Context, method string, a *adminFlags, path string, q
 	base, err := url.Parse(admin)
 	socket := err == nil && base.Scheme == "unix" && base.Path != ""
 	if err != nil || !socket && (base.Scheme != "http" && base.Scheme != "https" || base.Host == "") {
-		return usageError(fmt.Errorf("--admin %q is not an address such as 127.0.0.1:9090, https://router:9090 or unix:///run/admin.sock", admin))
+		return usageError(fmt.Errorf("--admin %q is not an address such as 127.0.0.1:9190, https://router:9190 or unix:///run/admin.sock", admin))
 	}
 	if socket {
 		base.Path += ":" // where paths begin

@@ -24,9 +24,9 @@ type adminFlags struct{ admin, token, ca, cert, key string }
 func (a *adminFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&a.admin, "admin", "http://"+config.Default().Admin.Listen, "`URL` of the router's admin listener")
-	f.StringVar(&a.token, "token", "", "its `TOKEN`; also $"+tokenVariable)
-	f.StringVar(&a.ca, "ca", "", "`FILE` with the authorities (PEM) that its certificate is of, instead of the system's")
-	f.StringVar(&a.cert, "cert", "", "`FILE` with a certificate (PEM) to show to it, where it asks for one (admin.tls.client_ca)")
+	f.StringVar(&a.token, "token", "", "the listener's `TOKEN`, if it has one; also $"+tokenVariable)
+	f.StringVar(&a.ca, "ca", "", "`FILE` with the authorities (PEM) that signed the listener's certificate, instead of the system's")
+	f.StringVar(&a.cert, "cert", "", "`FILE` with a client certificate (PEM), where the router asks for one (admin.tls.client_ca)")
 	f.StringVar(&a.key, "key", "", "`FILE` with the certificate's key")
 	for flag, words := range map[string][]cobra.Completion{"admin": {"http://", "https://"}, "token": nil} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
@@ -58,7 +58,7 @@ func endpointsCommand(e env) *cobra.Command {
 		Short: "List the endpoints of a running router",
 		Example: `  warmpath endpoints
   warmpath endpoints gpu-1 --json
-  warmpath endpoints --admin http://router:9090 --token SECRET`,
+  warmpath endpoints --admin http://router:9190 --token SECRET`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, names []string) error {
 			a.fill(e)
@@ -195,7 +195,7 @@ The exit code is 1 if requests still run when the wait is over; the endpoint sta
 				}
 				return err
 			}
-			return say(drained{args[0], true, running}, "%s is drained, %d requests run there", args[0], running)
+			return say(drained{args[0], true, running}, "%s is drained, %d requests run there; warmpath drain %s --undo lets it take traffic again", args[0], running, args[0])
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -225,7 +225,7 @@ func topCommand(e env) *cobra.Command {
 it shows those that are not up and the busiest. Where standard output is no terminal it prints one look. With --json it prints what GET
 /admin/endpoints answers, once, or each time that --every is over.`,
 		Example: `  warmpath top
-  warmpath top --admin http://router:9090 --every 5s
+  warmpath top --admin http://router:9190 --every 5s
   warmpath top --json --every 10s`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"strings"
+	"syscall"
 
 	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
@@ -56,7 +58,7 @@ func (o *opened) close() {
 // listen opens both ports, so that a port in use is an error before the router runs.
 func listen(cfg *config.Config, held sockets) (traffic, admins net.Listener, err error) {
 	if traffic, err = held.listen("traffic", cfg.Listen); err != nil {
-		return nil, nil, fmt.Errorf("cannot listen for traffic: %w", err)
+		return nil, nil, fmt.Errorf("cannot listen for traffic: %w%s", err, another(err, "--listen (listen in the file)"))
 	}
 	if cfg.Admin.Listen == "" {
 		return traffic, nil, nil
@@ -67,7 +69,7 @@ func listen(cfg *config.Config, held sockets) (traffic, admins net.Listener, err
 	}
 	if err = admin.CheckListen(at, cfg.Admin.Token); err == nil {
 		if admins, err = held.listen("admin", at); err != nil {
-			err = fmt.Errorf("cannot listen for admin: %w", err)
+			err = fmt.Errorf("cannot listen for admin: %w%s", err, another(err, "--admin (admin.listen in the file; off for none)"))
 		}
 	}
 	if err != nil {
@@ -75,6 +77,14 @@ func listen(cfg *config.Config, held sockets) (traffic, admins net.Listener, err
 		return nil, nil, err
 	}
 	return traffic, admins, nil
+}
+
+// another names the setting that chooses another port, where one is in use.
+func another(err error, setting string) string {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return ": choose another with " + setting
+	}
+	return ""
 }
 
 func closeAll(listeners ...net.Listener) {

@@ -42,8 +42,36 @@ sends each request where it will be answered soonest: usually to the engine that
 	root.Flags().BoolVarP(&version, "version", "v", false, "print the version")
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(commands(e)...)
+	strictHelp(root)
 	narrow(root)
 	return root
+}
+
+// strictHelp makes errors of unknown topics of help and of unknown shells of completion, where cobra shows a help that fits any.
+func strictHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			show := c.Run
+			c.Run, c.RunE = nil, func(cmd *cobra.Command, args []string) error {
+				if found, _, err := root.Find(args); err != nil || found == nil || len(args) > 0 && found == root {
+					return unknownCommand(root, args[0])
+				}
+				show(cmd, args)
+				return nil
+			}
+		case "completion":
+			c.Short = "Write command completion for a shell"
+			c.Long = "completion prints a script that completes commands, flags and their values. completion SHELL --help says how to install it."
+			c.Example = `  source <(warmpath completion bash)
+  source <(warmpath completion zsh)
+  warmpath completion fish | source`
+			c.Args = onlyCommands
+			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 }
 
 // commands lists the commands, in the order of --help.

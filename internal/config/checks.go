@@ -21,7 +21,10 @@ func local(address string) bool { return unixsocket.Is(address) || loopback(addr
 func checkAddress(address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return fmt.Errorf("%q is not host:port", address)
+		if _, err := strconv.Atoi(address); err == nil {
+			return fmt.Errorf("%q is not host:port; for this machine alone write 127.0.0.1:%s, for all 0.0.0.0:%s", address, address, address)
+		}
+		return fmt.Errorf("%q is not host:port, such as 127.0.0.1:8080", address)
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		return fmt.Errorf("%q: the port must be between 0 and 65535", address)

@@ -31,7 +31,7 @@ func TestDefaultIsValid(t *testing.T) {
 
 const full = `
 listen: 0.0.0.0:80
-admin: {listen: 0.0.0.0:9090, token: hush}
+admin: {listen: 0.0.0.0:9190, token: hush}
 endpoints:
 - http://a:1,weight=2
 - url: http://b:1
@@ -64,7 +64,7 @@ func TestParseFull(t *testing.T) {
 	want := config.Default()
 	zero, two := 0.0, 2.0
 	want.Listen = "0.0.0.0:80"
-	want.Admin = config.Admin{Listen: "0.0.0.0:9090", Token: "hush"}
+	want.Admin = config.Admin{Listen: "0.0.0.0:9190", Token: "hush"}
 	want.Endpoints = []discovery.EndpointConfig{
 		{URL: "http://a:1", Weight: &two},
 		{URL: "http://b:1", Kind: "vllm", Weight: &zero, Ranks: 4, Models: []string{"m"}, APIKey: "secret"},
@@ -214,7 +214,7 @@ func TestAllFaultsWithTheirPlaces(t *testing.T) {
 	text := `listen: nonsense
 polcy: x
 admin:
-  listen: 0.0.0.0:9090
+  listen: 0.0.0.0:9190
 endpoints:
 - url: http://a:1
   weight: -1
@@ -246,9 +246,9 @@ health: {eject_share: 1.5, panic_share: -1}
 		t.Fatalf("%T is not Faults", err)
 	}
 	want := []string{
-		`w.yaml:1:1: listen: "nonsense" is not host:port`,
+		`w.yaml:1:1: listen: "nonsense" is not host:port, such as 127.0.0.1:8080`,
 		`w.yaml:2:1: unknown key "polcy"; did you mean "policy"?`,
-		`w.yaml:4:3: admin.listen: 0.0.0.0:9090 is not a loopback address and needs admin.token_file, or admin.token (WARMPATH_ADMIN_TOKEN)`,
+		`w.yaml:4:3: admin.listen: 0.0.0.0:9190 is not a loopback address and needs a token: set WARMPATH_ADMIN_TOKEN, or admin.token_file in the file`,
 		`w.yaml:7:3: endpoints[0].weight: is -1, must be 0 or more`,
 		`w.yaml:8:4: unknown key "ulr"; did you mean "url"?`,
 		`w.yaml:9:3: endpoints[2]: endpoint "ftp://x": url: "ftp://x" must start with http://, https:// or unix:///`,

@@ -51,7 +51,7 @@ func TestTRTLLMRegistration(t *testing.T) {
 	for text, want := range map[string]string{
 		"allow: [node-1]":         `trtllm.cluster.allow: "node-1" is not an IP address or a network`,
 		"allow_hosts: ['a b']":    `trtllm.cluster.allow_hosts: "a b" is not a host name`,
-		"listen: here":            `trtllm.cluster.listen: "here" is not host:port`,
+		"listen: here":            `trtllm.cluster.listen: "here" is not host:port, such as 127.0.0.1:8080`,
 		"token: a, token_file: b": "trtllm.cluster.token: give token or token_file, not both",
 	} {
 		if _, err := Parse("f.yaml", []byte("trtllm:\n  cluster: {"+text+"}\n"), nil); err == nil || !strings.Contains(err.Error(), want) {

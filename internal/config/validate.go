@@ -165,7 +165,7 @@ func (c Config) checkListeners() []error {
 		if err := checkListen(c.Admin.Listen); err != nil {
 			faults = append(faults, fault("admin.listen", "%w", err))
 		} else if !local(c.Admin.Listen) && c.Admin.Token == "" && c.Admin.TokenFile == "" {
-			faults = append(faults, fault("admin.listen", "%s is not a loopback address and needs admin.token_file, or admin.token (WARMPATH_ADMIN_TOKEN)", c.Admin.Listen))
+			faults = append(faults, fault("admin.listen", "%s is not a loopback address and needs a token: set WARMPATH_ADMIN_TOKEN, or admin.token_file in the file", c.Admin.Listen))
 		}
 		if _, port, err := net.SplitHostPort(c.Listen); err == nil && c.Listen == c.Admin.Listen && port != "0" || unixsocket.Is(c.Listen) && socketPath(c.Listen) == socketPath(c.Admin.Listen) {
 			faults = append(faults, fault("admin.listen", "is the traffic listener's address; they must differ, so that clients cannot reach the admin API"))

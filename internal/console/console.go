@@ -151,9 +151,11 @@ func state(e *Endpoint) string {
 	return e.State
 }
 
+// clip keeps both ends of a name: replicas and ranks differ in the last characters.
 func clip(name string) string {
 	if r := []rune(name); len(r) > nameColumns {
-		return string(r[:nameColumns-1]) + "…"
+		const head, tail = nameColumns/2 - 1, nameColumns - nameColumns/2
+		return string(r[:head]) + "…" + string(r[len(r)-tail:])
 	}
 	return name
 }

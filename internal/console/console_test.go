@@ -27,7 +27,7 @@ const answer = `{"endpoints":[
 
 func TestTable(t *testing.T) {
 	text := Table(fleetOf(t, answer).Endpoints) + Legend()
-	for _, want := range []string{"120k", "42%", "88%", "51 ms", "ejected", "draining", "3 requests in a row failed", "an-endpoint-with-…"} {
+	for _, want := range []string{"120k", "42%", "88%", "51 ms", "ejected", "draining", "3 requests in a row failed", "an-endpo…-too-long"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

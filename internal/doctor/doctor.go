@@ -112,7 +112,9 @@ func Examine(ctx context.Context, base string, o Options) *Report {
 		return r
 	}
 	r.facts(&last)
-	c := &asker{base: base, key: o.Key, model: o.Model}
+	fresh := http.DefaultTransport.(*http.Transport).Clone()
+	fresh.DisableKeepAlives = true // engines close idle connections, llama-server after 5 s
+	c := &asker{base: base, key: o.Key, model: o.Model, client: http.Client{Transport: fresh}}
 	r.clock(ctx, c)
 	if !ok && o.Model == "" {
 		r.Detail = "it lists no models: name one with --model"

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/terminal"
 )
 
@@ -22,8 +23,11 @@ func (d *Decision) Show(w io.Writer) {
 		fmt.Fprintln(w, "  "+line)
 	}
 	about := []string{d.Class}
-	if d.FirstTurn {
+	switch {
+	case d.FirstTurn:
 		about[0] = "first turn"
+	case d.Class == className(fleet.Aside):
+		about[0] = "a request that generates nothing"
 	}
 	for _, f := range [][2]string{{"conversation", d.Conversation}, {"pool", d.Pool}, {"policy", d.Policy}, {"tenant", d.Tenant}, {"client", d.Client}} {
 		if f[1] != "" {
@@ -33,7 +37,9 @@ func (d *Decision) Show(w io.Writer) {
 	if d.Model != d.Pool && d.Model != "" {
 		about = append(about, "model "+d.Model)
 	}
-	fmt.Fprintln(w, "  "+strings.Join(about, ", "))
+	for _, line := range wrap(strings.Join(about, ", "), 78) {
+		fmt.Fprintln(w, "  "+line)
+	}
 	if len(d.Candidates) > 0 {
 		for line := range strings.Lines(d.costs()) {
 			fmt.Fprint(w, "  "+line)
@@ -46,6 +52,20 @@ func (d *Decision) Show(w io.Writer) {
 	for _, line := range d.Texts() {
 		fmt.Fprintln(w, "  "+line)
 	}
+}
+
+// Legend explains the columns of the candidates' tables; empty if the decisions have none.
+func Legend(all []Decision) string {
+	for i := range all {
+		if len(all[i].Candidates) > 0 {
+			return `
+cost: wait for earlier work, prefill of what is not cached there, transfer from
+another engine, fixed time of each request, delay of others, spread of new
+conversations. cached: prompt tokens. open: requests there now. to do: tokens.
+`
+		}
+	}
+	return ""
 }
 
 // costs is the table of each candidate's predicted cost. Terms that are 0 everywhere are left out.

@@ -40,7 +40,7 @@ func why(v *Decision) string {
 	case reasons.Parent:
 		return "The conversation that started this one is at " + e + ", which costs hardly more than the best." + at(v, 0) + against(v)
 	case reasons.Spread:
-		return "Several endpoints cost as little; among them new conversations are spread, and this one falls to " + e + "." + moved(v) + against(v)
+		return "Several endpoints cost about the same. New conversations are spread among them, and this one goes to " + e + "." + moved(v) + against(v)
 	case reasons.ConsistentHash:
 		return e + " comes first in the conversation's order and has room."
 	case reasons.ConsistentHashOverflow:

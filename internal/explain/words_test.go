@@ -38,7 +38,7 @@ func TestWhy(t *testing.T) {
 		{"over its share", reasons.LeastTTFT, func(x *route.Ended) { x.Candidates[1].Terms = pick.Terms{Fixed: 10} }, "b would cost 27 ms less, but has its fair share of requests already."},
 		{"weighed", pick.ReasonWeighed, func(x *route.Ended) { x.Home = "" }, "Of all who could answer and all who could compute the prompt for them, it costs least at a."},
 		{"parent", reasons.Parent, nil, "The conversation that started this one is at a, which costs hardly more than the best."},
-		{"spread", reasons.Spread, nil, "among them new conversations are spread, and this one falls to a."},
+		{"spread", reasons.Spread, nil, "New conversations are spread among them, and this one goes to a."},
 		{"consistent hash", reasons.ConsistentHash, nil, "a comes first in the conversation's order and has room."},
 		{"consistent hash, over", reasons.ConsistentHashOverflow, nil, "Those before a in the conversation's order have no room."},
 		{"rendezvous", reasons.Rendezvous, nil, "a comes first in the conversation's order."},

@@ -3,6 +3,7 @@ package play
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/terminal"
@@ -41,13 +42,18 @@ func (s *Score) Watch(w io.Writer, live bool, turns int, done <-chan struct{}) {
 
 // Show prints the score of a run with that many turns, for people.
 func (v *Summary) Show(w io.Writer, turns int, took time.Duration) {
-	fmt.Fprintf(w, "%d of %d turns in %s, %d failed", v.Requests, turns, took.Round(100*time.Millisecond), v.Failed)
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, "%d of %d turns in %s, %d failed\n", v.Requests, turns, took.Round(100*time.Millisecond), v.Failed)
 	if s := took.Seconds(); s > 0 && v.Requests > v.Failed {
 		fmt.Fprintf(w, "%.1f requests/s, %.0f prompt tokens/s, %.0f answer tokens/s\n", float64(v.Requests)/s, float64(v.PromptTokens)/s, float64(v.AnswerTokens)/s)
 	}
 	if v.LastError != "" {
 		fmt.Fprintf(w, "last failure: %s\n", v.LastError)
+		if strings.Contains(v.LastError, "context") && strings.Contains(v.LastError, "tokens") {
+			fmt.Fprintln(w, "Shorter conversations: --system-tokens 200 --user-tokens 50 --turns 3")
+		}
+	}
+	if v.Failed == v.Requests {
+		return
 	}
 	t := terminal.NewTable(terminal.Framed, "times in ms", "mean", "p50", "p90", "p99")
 	for _, r := range []struct {

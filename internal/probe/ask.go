@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"syscall"
@@ -98,6 +99,9 @@ func (t *target) reason(err error, path string) error {
 		return errRefused
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("GET %s: no answer within %v", path, t.p.cfg.Timeout)
+	}
+	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
+		return fmt.Errorf("no such host: %s", e.Name)
 	}
 	return fmt.Errorf("GET %s: %w", path, err)
 }

@@ -275,14 +275,21 @@ func (t *target) report(got []engine.Answer) {
 		}
 		if e.Part.Kind == fleet.Slot && t.slots > 0 && e.Part.Index >= t.slots {
 			r.Healthy = false
-			r.Detail = "the engine has no " + e.Part.String() + ": it reports " + strconv.Itoa(t.slots) + " slots"
+			r.Detail = "the engine has no " + e.Part.String() + ": it reports " + count(t.slots, "slot")
 		}
 		if e.Part.Kind == fleet.Rank && t.ranks > 0 && e.Part.Index >= t.ranks {
 			r.Healthy = false
-			r.Detail = "the engine has no " + e.Part.String() + ": it reports " + strconv.Itoa(t.ranks) + " ranks"
+			r.Detail = "the engine has no " + e.Part.String() + ": it reports " + count(t.ranks, "rank")
 		}
 		t.p.observe(route.Probed{Endpoint: e.Name, Report: r})
 	}
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return strconv.Itoa(n) + " " + what
 }
 
 func (t *target) current() []fleet.Endpoint {

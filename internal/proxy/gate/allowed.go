@@ -13,7 +13,10 @@ import (
 type PathError struct{ method, path string }
 
 func (e *PathError) Error() string {
-	return "the router does not pass on " + e.method + " " + strconv.Quote(e.path) + ": it is none of the inference APIs; paths in its configuration allows others"
+	if e.method != http.MethodPost && (prompt.Classify(http.MethodPost, e.path) != prompt.Other || infers(e.path)) {
+		return e.path + " takes POST, not " + e.method
+	}
+	return "the router does not pass on " + e.method + " " + strconv.Quote(e.path) + ": it is not a path of an inference API such as /v1/chat/completions; the setting paths allows others"
 }
 
 // Passes is the reason why a request must not reach an engine; nil if it may. more are paths that are passed on besides the

@@ -28,7 +28,7 @@ const MaxTenantBytes = 128
 
 // Reasons for rejecting a request without a known tenant.
 var (
-	ErrNoTenant  = errors.New("the request names no known tenant: send an API key or a header that the router's configuration has")
+	ErrNoTenant  = errors.New("the request has no API key that the router knows: send yours as \"Authorization: Bearer KEY\", or the header that names your tenant")
 	ErrBadTenant = errors.New("the header that names the tenant is longer than 128 bytes or contains invalid characters")
 )
 
