@@ -225,7 +225,7 @@ func answers(url, model string) error {
 }
 
 // conversations plays every scenario in every round through every router. Each has fresh engines, so that caches are cold, and the
-// order is another one in each round.
+// order is another one in each round. A router whose start is slow plays in the first round only.
 func (a *arena) conversations(ctx context.Context) error {
 	list := scenarios()
 	if len(a.engines) > 0 {
@@ -243,6 +243,9 @@ func (a *arena) conversations(ctx context.Context) error {
 				c := a.contestants[(i+round*(len(a.contestants)+1)/2)%len(a.contestants)]
 				if ctx.Err() != nil {
 					return ctx.Err()
+				}
+				if c.Slow && round > 0 {
+					continue
 				}
 				p, err := a.playOne(ctx, c, s, a.seed+uint64(100*round+n))
 				if err != nil {
