@@ -80,7 +80,7 @@ func parseFlags(o *options, args []string, out io.Writer) error {
 	fs.BoolVar(&o.sessions, "session", false, "send X-Session-ID, one for each body")
 	fs.StringVar(&o.jsonPath, "json", "", "also write the results to this file (- means standard output, instead of the table)")
 	quick := fs.Bool("quick", false, "three short rounds of fixed bodies: a look, not a measurement")
-	fs.IntVar(&o.streams, "streams", 0, "instead: hold so many streams open, two chunks a second each, and measure memory, CPU per chunk and lateness")
+	fs.IntVar(&o.streams, "streams", 0, "instead: hold this number of streams open, two chunks a second each, and measure memory, CPU per chunk and lateness")
 	fs.BoolVar(&o.upstreams, "upstreams", false, "serve the upstreams; the program starts itself so")
 	fs.BoolVar(&o.ticking, "ticking", false, "with -upstreams: streams last until the client leaves")
 	if err := fs.Parse(args); err != nil {

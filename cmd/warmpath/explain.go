@@ -69,7 +69,7 @@ yet among them.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.IntVar(&o.last, "last", 0, "the newest `N` decisions; with REQUEST_ID, at most so many of its attempts")
+	f.IntVar(&o.last, "last", 0, "the newest `N` decisions; with REQUEST_ID, the newest N of its attempts")
 	f.StringVar(&o.endpoint, "endpoint", "", "only those for the endpoint `NAME`")
 	f.StringVar(&o.pool, "pool", "", "only those of the pool `MODEL`")
 	f.StringVar(&o.reason, "reason", "", "only those with the reason `WORD`")

@@ -70,7 +70,7 @@ again, unless --trust names its policy or both builds are given the same --tag. 
 	f.StringSliceVar(&o.only, "only", nil, "cells of the grid to measure, as trace=, endpoints=, load=, fleet=; of several of one kind any")
 	f.IntVar(&o.half, "half", o.half, "1 or 2: play one half of the conversations, to tune on the other; 0 plays all")
 	f.IntVar(&o.seeds, "seeds", o.seeds, "runs of each cell, with seeds from 1")
-	f.IntVar(&o.repeat, "repeat", o.repeat, "play each session of agents so many times, as different conversations")
+	f.IntVar(&o.repeat, "repeat", o.repeat, "how often each session of agents is played, as different conversations")
 	f.DurationVar(&o.maxDelay, "max-delay", 0, "longest time between turns of a session; 0 as recorded")
 	f.StringVar(&o.engine, "engine", o.engine, "kind of engine: "+strings.Join(fleetfile.Kinds(), ", "))
 	f.IntVar(&o.jobs, "jobs", o.jobs, "runs at a time")

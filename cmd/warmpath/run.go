@@ -147,7 +147,13 @@ func (s *styled) WithGroup(name string) slog.Handler {
 func greet(w io.Writer, e env, r *router, cfg *config.Config, log *slog.Logger) {
 	picker := r.picker.address()
 	if cfg.Log.Format == "json" {
-		log.Info("listening", "version", e.version.Version, "policy", cfg.Policy.Name, "url", r.url, "admin", r.adminURL, "extproc", picker)
+		attrs := []any{"version", e.version.Version, "policy", cfg.Policy.Name, "url", r.url}
+		for _, f := range [][2]string{{"admin", r.adminURL}, {"extproc", picker}} {
+			if f[1] != "" {
+				attrs = append(attrs, f[0], f[1])
+			}
+		}
+		log.Info("listening", attrs...)
 		return
 	}
 	fmt.Fprintf(w, "warmpath %s, policy %s, on %s\n", e.version.Version, cfg.Policy.Name, r.url)

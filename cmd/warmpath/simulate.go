@@ -89,7 +89,7 @@ recognise conversations (--ids changes that). docs/simulate.md explains the figu
 	f.Uint64Var(&o.seed, "seed", o.seed, "seed of arrivals and of chance in policies")
 	f.IntVar(&o.clients, "clients", 0, "conversations at one time, instead of --load: the next begins when one ends; 0 uses --load")
 	f.StringVar(&o.ids, "ids", "", "true or false: whether clients send conversation ids; empty follows the policy")
-	f.IntVar(&o.repeat, "repeat", o.repeat, "play each session of agents so many times, as different conversations")
+	f.IntVar(&o.repeat, "repeat", o.repeat, "how often each session of agents is played, as different conversations")
 	f.IntVar(&o.half, "half", 0, "1 or 2: play one half of the conversations, to tune on the other; 0 plays all")
 	f.DurationVar(&o.maxDelay, "max-delay", 0, "longest time between turns of a session; 0 as recorded")
 	f.DurationVar(&o.slo.TTFT, "slo-ttft", o.slo.TTFT, "time to first token that a good turn keeps")

@@ -31,7 +31,7 @@ func (c Config) checkProxies() (faults []error) {
 			faults = append(faults, fault(fmt.Sprintf("trusted_proxies[%d]", i), "%w", err))
 		}
 	}
-	const need = "needs trusted_proxies: nobody else may say who a client is"
+	const need = "needs trusted_proxies: only a trusted proxy may say who a client is"
 	if c.ProxyProtocol && len(c.TrustedProxies) == 0 {
 		faults = append(faults, fault("proxy_protocol", need))
 	}

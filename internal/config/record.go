@@ -20,7 +20,7 @@ type Record struct {
 	// Files is how many renamed files are kept.
 	Files int `yaml:"files"`
 	// Salt of the hashes, at least 16 bytes. Without it, or salt_file, a salt is drawn at each start, and hashes of two
-	// recordings cannot be compared. Whoever has it can test whether a known text is among the prompts.
+	// recordings cannot be compared. A reader who has it can test whether a known text is among the prompts.
 	Salt string `yaml:"salt" secret:"true"`
 	// SaltFile has the salt instead; surrounding white space is removed.
 	SaltFile string `yaml:"salt_file"`

@@ -74,7 +74,7 @@ func (c Config) Validate() error {
 	if _, err := guard.ParseNetworks(c.Allow); err != nil {
 		faults = append(faults, fmt.Errorf("kvevents: allow: %w", err))
 	} else if c.Listen != "" && len(c.Allow) == 0 {
-		faults = append(faults, errors.New("kvevents: allow is empty, so that nobody may dial in: list the engines' networks, or 0.0.0.0/0 and ::/0 for everybody"))
+		faults = append(faults, errors.New("kvevents: allow is empty, so that no engine may dial in: list the engines' networks, or 0.0.0.0/0 and ::/0 for everybody"))
 	}
 	const token = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" // RFC 9110, section 5.6.2
 	switch name := strings.ToLower(c.SessionHeader); {

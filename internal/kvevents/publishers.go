@@ -98,7 +98,7 @@ func (f *Follower) tie(want map[target]bool) {
 		if err != nil {
 			p.tied = target{}
 			if !p.said {
-				f.log.Warn("KV events: a topic is nobody's, its messages are not taken in", "topic", pub.topic, "rank", pub.rank, "reason", err)
+				f.log.Warn("KV events: a topic belongs to no endpoint, its messages are ignored", "topic", pub.topic, "rank", pub.rank, "reason", err)
 			}
 			p.said = true
 			continue

@@ -302,7 +302,7 @@ func (d *draft) checkRoles() {
 		return
 	}
 	if apart {
-		d.miss(first, "roles", "there is nobody to prefill, or nobody to decode: every endpoint serves whole requests")
+		d.miss(first, "roles", "no endpoint prefills, or none decodes: every endpoint serves whole requests")
 	}
 	for _, e := range d.endpoints {
 		e.role = roleBoth

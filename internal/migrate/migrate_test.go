@@ -39,7 +39,7 @@ func TestFlags(t *testing.T) {
 		{"smg, breaker", "smg", "--cb-failure-threshold 7 --cb-timeout-duration-secs 45", []string{"eject_after: 7", "eject_for: 45s", "eject_max: 45s"}, nil},
 		{"smg, health", "smg", "--health-check-interval-secs 5 --health-check-timeout-secs 1.5 --health-failure-threshold 4", []string{"interval: 5s", "timeout: 1.5s", "failures: 4"}, nil},
 		{"smg, both legs", "smg", "--pd-disaggregation --prefill http://p:1 8998 --prefill http://q:1 none --decode http://d:1 --decode-policy power_of_two", []string{"role: prefill", "role: prefill", "role: decode", "when: always", "decode_policy: power_of_two"}, nil},
-		{"smg, one leg only", "smg", "--pd-disaggregation --prefill http://p:1 9000", []string{"url: http://p:1"}, []string{"roles: there is nobody to"}},
+		{"smg, one leg only", "smg", "--pd-disaggregation --prefill http://p:1 9000", []string{"url: http://p:1"}, []string{"roles: no endpoint prefills"}},
 		{"smg, bootstrap port", "smg", "--pd-disaggregation --prefill http://p:1 9000 --decode http://d:1", []string{"role: prefill", "bootstrap_port: 9000", "role: decode"}, nil},
 		{"smg, no bootstrap port", "smg", "--pd-disaggregation --prefill http://p:1 90000 --decode http://d:1", []string{"role: prefill"}, []string{"--prefill http://p:1 90000: want a port"}},
 		{"smg, kinds", "smg", "--backend sglang --worker-urls http://a:1", []string{"kind: sglang"}, nil},

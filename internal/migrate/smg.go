@@ -66,7 +66,7 @@ func smgNamed(d *draft, line int, flag, name string) string {
 	case "manual":
 		return "session"
 	case "consistent_hashing":
-		return as("rendezvous", "rendezvous hashing stands in: it too goes by the key alone, but places conversations elsewhere than SMG's ring; X-SMG-Target-Worker is X-Warmpath-Pin (pinning: true)")
+		return as("rendezvous", "rendezvous hashing stands in: it too uses the key alone, but places conversations elsewhere than SMG's ring; X-SMG-Target-Worker is X-Warmpath-Pin (pinning: true)")
 	case "passthrough":
 		return as("round_robin", "with one endpoint any policy passes everything to it")
 	case "least_load", "bucket":

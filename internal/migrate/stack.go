@@ -179,7 +179,7 @@ func (s *stack) policy(line int) {
 		d.set("policy.name", "stack."+s.logic)
 	case "kvaware":
 		d.set("policy.name", "stack.loadaware")
-		d.miss(line, what, "LMCache's controller is not asked: stack.loadaware goes by what is believed to be cached")
+		d.miss(line, what, "LMCache's controller is not asked: stack.loadaware uses the router's estimate of what is cached")
 	case "disaggregated_prefill", "disaggregated_prefill_orchestrated":
 		d.set("policy.name", "round_robin")
 		s.split(line, what)

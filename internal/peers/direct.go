@@ -202,7 +202,7 @@ func greeting(s Self) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte(hello), s.Fleet), s.Incarnation)
 }
 
-var errStranger = errors.New("peers: whoever is there is no router of this fleet")
+var errStranger = errors.New("peers: what answers there is no router of this fleet")
 
 func greeted(c net.Conn, self Self) (other uint64, err error) {
 	var b [len(hello) + 16]byte

@@ -28,7 +28,7 @@ type Config struct {
 	// by weight alone), plus eight. 0 means 2.
 	FairShare float64 `yaml:"fair_share"`
 	// SpreadShare scales the penalty for an endpoint that received more new conversations than the least-used one: the penalty
-	// per fourteenth more, as a share of a turn's mean time. 0 means 1.
+	// for each 1/14 more, as a share of a turn's mean time. 0 means 1.
 	SpreadShare float64 `yaml:"spread_share"`
 	// Without are mechanisms switched off for a simulation.
 	Without ablation.Set `yaml:"-"`

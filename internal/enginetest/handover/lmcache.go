@@ -184,7 +184,7 @@ func (h *lmcache) tell(ctx context.Context, host string, port int, path string, 
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("LMCache: nobody receives at %s:%d: %w", host, port, ErrLoad)
+		return fmt.Errorf("LMCache: no decoder receives at %s:%d: %w", host, port, ErrLoad)
 	}
 	defer res.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(res.Body, 4<<10))

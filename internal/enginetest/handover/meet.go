@@ -23,7 +23,7 @@ type meetLeg struct {
 	m       *meeting
 }
 
-var errMeetTimeout = errors.New("nobody came in time")
+var errMeetTimeout = errors.New("the other engine did not come in time")
 
 // Begin implements connector: it makes a prefill leg the host of its meeting, and waits for the decoder if the protocol demands
 // it.

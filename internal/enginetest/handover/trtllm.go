@@ -149,7 +149,7 @@ func (h *trtllm) checkGeneration(r *http.Request, f *api.Fields, t *trtLeg) erro
 	}
 	switch {
 	case p.At == "":
-		return h.refuse("ctx_info_endpoint is missing: nobody can be asked for the cache")
+		return h.refuse("ctx_info_endpoint is missing: the engine that has the cache is unknown")
 	case t.first && (p.First != nil || p.State != ""):
 		return h.refuse("generation-first knows no first token and no state yet")
 	case t.first:
