@@ -35,6 +35,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		what, _, _ = strings.Cut(what, ": strconv.")
 		text = what + ": it is not a number"
 	}
+	if what, _, ok := strings.Cut(text, ": time: missing unit in duration"); ok {
+		text = what + ": a duration has a unit, such as 30s, 5m or 1h"
+	}
 	return usageError(fmt.Errorf("%s; see %s --help", strings.TrimRight(text, "?\n"), cmd.CommandPath()))
 }
 
