@@ -6,6 +6,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/conversation"
+	"github.com/warmpath/warmpath/route/cost"
 )
 
 // mostKept is the number of candidates recorded per decision: the chosen one, then the cheapest others.
@@ -25,8 +26,7 @@ func reckoned(req *fleet.Request, v *pick.View, index int) float64 {
 	}
 	c := &v.Candidates[index]
 	if c.Terms == (pick.Terms{}) {
-		prefill := float64(max(0, v.PromptTokens-c.CachedTokens))
-		c.Terms = pick.Terms{Wait: c.WaitMs, Prefill: float64(prefill * c.MsPerToken), Fixed: c.FixedMs}
+		c.Terms = cost.Own(v, c)
 		if v.Leg == fleet.LegDecode {
 			c.Terms.Transfer, c.Terms.Prefill = c.Terms.Prefill, 0
 		}
@@ -50,9 +50,9 @@ func (r *Router) tell(req *fleet.Request, v *pick.View, f *flight, t *conversati
 		if i == chosen {
 			continue
 		}
-		cost := v.Candidates[i].Terms.Cost()
+		costs := v.Candidates[i].Terms.Cost()
 		at := n
-		for at > 0 && v.Candidates[best[at-1]].Terms.Cost() > cost {
+		for at > 0 && v.Candidates[best[at-1]].Terms.Cost() > costs {
 			at--
 		}
 		if at == len(best) {

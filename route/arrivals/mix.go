@@ -1,6 +1,7 @@
 package arrivals
 
 import (
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
 )
@@ -8,8 +9,8 @@ import (
 // Mix describes a pool's turns: how many follow a conversation's first one, and how many prompt tokens are computed. The zero
 // value has no samples.
 type Mix struct {
-	firsts, laters float64 // decayed counts of first turns and of later ones
-	tokens         float64 // mean uncached tokens of a turn
+	firsts, laters float64  // decayed counts of first turns and of later ones
+	tokens         fit.Mean // mean uncached tokens of a turn
 }
 
 const (
@@ -24,9 +25,9 @@ const (
 func (m *Mix) Add(first bool, uncached int) {
 	tokens := float64(uncached)
 	if m.firsts+m.laters > 0 { // one outlier, which the engine may even reject, must not dominate
-		tokens = min(tokens, float64(wildTurn*(m.tokens+wildTokens)))
+		tokens = min(tokens, float64(wildTurn*(float64(m.tokens)+wildTokens)))
 	}
-	m.tokens += float64(max(tokenRate, 1/(m.firsts+m.laters+1)) * (tokens - m.tokens))
+	m.tokens.Move(max(tokenRate, 1/(m.firsts+m.laters+1)), tokens)
 	m.firsts -= float64(turnRate * m.firsts)
 	m.laters -= float64(turnRate * m.laters)
 	if first {
@@ -40,7 +41,7 @@ func (m *Mix) Add(first bool, uncached int) {
 func (m *Mix) Expect(v *pick.View, without ablation.Set) {
 	assumed := 1 - float64(turnRate*(m.firsts+m.laters)) // (1 - turnRate)^n after n turns: the assumption decays
 	v.LaterTurns = (m.laters + float64(firstTurns*assumed)) / max(m.firsts+assumed, 1e-6)
-	v.TurnTokens = m.tokens
+	v.TurnTokens = float64(m.tokens)
 	if without.Has(ablation.LaterTurns) {
 		v.LaterTurns = firstTurns
 	}
@@ -50,9 +51,9 @@ func (m *Mix) Expect(v *pick.View, without ablation.Set) {
 }
 
 // Export returns the counts.
-func (m *Mix) Export() [3]float64 { return [3]float64{m.firsts, m.laters, m.tokens} }
+func (m *Mix) Export() [3]float64 { return [3]float64{m.firsts, m.laters, float64(m.tokens)} }
 
 // Restore sets the counts that Export returned.
 func (m *Mix) Restore(counts [3]float64) {
-	m.firsts, m.laters, m.tokens = counts[0], counts[1], counts[2]
+	m.firsts, m.laters, m.tokens = counts[0], counts[1], fit.Mean(counts[2])
 }

@@ -1,11 +1,14 @@
 package cache
 
-import "github.com/warmpath/warmpath/fleet"
+import (
+	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/fleet"
+)
 
 // Answers estimates, for one model, how much of its previous answer a conversation finds cached. Not all of it: clients drop
 // reasoning or rewrite what they got, and some engines cache prompts only. The zero value assumes all.
 type Answers struct {
-	missing float64 // mean share of an answer's tokens that is not found
+	missing fit.Mean // mean share of an answer's tokens that is not found
 	seen    int
 }
 
@@ -16,11 +19,13 @@ const (
 )
 
 // found is the tokens of an answer that are expected to be cached.
-func (a *Answers) found(tokens int) int { return tokens - int(float64(a.missing*float64(tokens))) }
+func (a *Answers) found(tokens int) int {
+	return tokens - int(float64(float64(a.missing)*float64(tokens)))
+}
 
 func (a *Answers) learn(tokens, found int) {
 	share := 1 - float64(min(max(found, 0), tokens))/float64(tokens)
-	a.missing += float64(max(answersRate, 1/float64(a.seen+answersSeen+1)) * (share - a.missing))
+	a.missing.Move(max(answersRate, 1/float64(a.seen+answersSeen+1)), share)
 	a.seen = min(a.seen+1, 1/answersRate)
 }
 
@@ -34,10 +39,12 @@ func (l *lease) learnAnswer(a *Answers, blockTokens int, u *fleet.Usage) {
 }
 
 // Export is the estimate as plain values.
-func (a *Answers) Export() (missing float64, seen int) { return a.missing, a.seen }
+func (a *Answers) Export() (missing float64, seen int) { return float64(a.missing), a.seen }
 
 // Untaught reports whether nothing is known yet.
 func (a *Answers) Untaught() bool { return a.seen == 0 }
 
 // Restore takes in what Export told.
-func (a *Answers) Restore(missing float64, seen int) { a.missing, a.seen = missing, max(0, seen) }
+func (a *Answers) Restore(missing float64, seen int) {
+	a.missing, a.seen = fit.Mean(missing), max(0, seen)
+}

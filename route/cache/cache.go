@@ -11,6 +11,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/route/ablation"
@@ -22,8 +23,8 @@ import (
 // Table holds the estimates of all caches.
 type Table struct {
 	index     *prefix.Index // blocks held, by endpoint
-	missed    float64       // mean tokens per turn that were cached once and are cached nowhere now
-	evicted   float64       // mean tokens that a turn evicts
+	missed    fit.Mean      // mean tokens per turn that were cached once and are cached nowhere now
+	evicted   fit.Mean      // mean tokens that a turn evicts
 	epochs    uint32        // last epoch number
 	endpoints slot.Table[endpoint]
 	leases    slot.Table[lease]

@@ -58,7 +58,7 @@ func (t *Table) added(n uint32, e *endpoint, l *lease, before int, perByte float
 func (t *Table) grew(slot int, e *endpoint, more, before int, perByte float64) {
 	e.flow += int64(more)
 	gone := float64(max(0, before+more-t.index.Units(slot))*fleet.BlockBytes) * perByte
-	t.evicted += float64(missedRate * (gone - t.evicted))
+	t.evicted.Move(missedRate, gone)
 }
 
 // goesOn notes what a lease goes on from at its endpoint.

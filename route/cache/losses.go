@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 )
@@ -8,7 +9,7 @@ import (
 // losses estimates over-prediction: the share of the predicted cached tokens that a full cache turns out not to hold. A whole request
 // whose long prompt is wrongly expected to be cached delays all requests decoding there; a split one delays only itself.
 type losses struct {
-	missing, n float64 // decayed sums of missing shares and of samples
+	missing, n fit.Sum // of missing shares and of samples
 }
 
 const (
@@ -24,7 +25,8 @@ func (e *endpoint) learnLosses(l *lease, u *fleet.Usage) {
 	}
 	g, predicted := &e.losses, float64(l.cachedTokens)
 	share := max(0, predicted-float64(u.CachedTokens)) / predicted
-	g.missing, g.n = float64(g.missing*keepLosses)+share, float64(g.n*keepLosses)+1
+	g.missing.Add(keepLosses, 1, share)
+	g.n.Add(keepLosses, 1, 1)
 }
 
 // unsure is the expected number of cached tokens that must be computed all the same.
@@ -35,5 +37,5 @@ func (e *endpoint) unsure(c *pick.Candidate, cached int) float64 {
 	if n := e.facts.CacheTokens; n > 0 && float64(c.Resident) >= float64(float64(n)*max(1, e.capacity.share)) {
 		return float64(cached) // requests wait for memory, so every unused block is evicted
 	}
-	return float64(float64(cached)*(e.losses.missing+firstLosses)) / (e.losses.n + firstFinds)
+	return float64(float64(cached)*(float64(e.losses.missing)+firstLosses)) / (float64(e.losses.n) + firstFinds)
 }

@@ -75,9 +75,9 @@ func (r Reader) predict(v *pick.View, x *Text, p *Prompt) {
 	if p.Known && p.Entry.Prompt > 0 {
 		gone = min(p.Entry.Prompt, v.PromptTokens) - v.Known - p.Entry.Prompt/16 - fleet.BlockBytes // the last, partial block is not missing
 	}
-	x.missed += float64(missedRate * (float64(max(0, gone)) - x.missed))
+	x.missed.Move(missedRate, float64(max(0, gone)))
 	if r.t.evicted > 0 {
-		v.Missed = min(1, x.missed/r.t.evicted)
+		v.Missed = min(1, float64(x.missed)/float64(r.t.evicted))
 	}
 }
 

@@ -22,7 +22,7 @@ func (r Reader) Learnt(slot int) Learnt {
 	c := &e.capacity
 	return Learnt{
 		Flow: e.flow, Bound: c.bound, Told: c.told, Ratio: float64(c.ratio), Share: c.share,
-		Missing: e.losses.missing, Losses: e.losses.n,
+		Missing: float64(e.losses.missing), Losses: float64(e.losses.n),
 	}
 }
 
@@ -31,7 +31,7 @@ func (t *Table) Restore(slot int, l *Learnt) {
 	e := t.endpoints.Get(slot)
 	e.flow = l.Flow
 	e.capacity = capacity{bound: min(max(0, l.Bound), mostBlocks), told: max(0, l.Told), ratio: fit.Mean(l.Ratio), share: l.Share}
-	e.losses = losses{missing: l.Missing, n: l.Losses}
+	e.losses = losses{missing: fit.Sum(l.Missing), n: fit.Sum(l.Losses)}
 	if e.capacity.bound > 0 {
 		t.index.SetCapacity(slot, e.capacity.bound)
 	}

@@ -3,6 +3,7 @@ package cache
 import (
 	"slices"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
@@ -32,10 +33,10 @@ type Text struct {
 	matches prefix.Matches
 	known   bool // keys and matches are valid
 	chain   reported.Chain
-	missed  float64 // Table.missed, updated by this decision's views
-	present bool    // see OnlyPresent
-	ready   bool    // see Held: the next view finds all looked up
-	held    []int32 // by slot, see Held
+	missed  fit.Mean // Table.missed, updated by this decision's views
+	present bool     // see OnlyPresent
+	ready   bool     // see Held: the next view finds all looked up
+	held    []int32  // by slot, see Held
 }
 
 // Begin resets x for a decision.

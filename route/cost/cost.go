@@ -27,6 +27,12 @@ func Reckon(v *pick.View) { reckon(v, scope{firstTurns: firstTurns(v), othersMs:
 // out, since each of them is compared anew. A ms that others wait counts for so many.
 func Once(v *pick.View, othersMs float64) { reckon(v, scope{once: true, othersMs: othersMs}) }
 
+// Own is what a request itself waits for at one endpoint, without what it costs others, for a view whose policy does not reckon.
+func Own(v *pick.View, c *pick.Candidate) pick.Terms {
+	prefill := float64(max(0, v.PromptTokens-c.CachedTokens))
+	return pick.Terms{Wait: c.WaitMs, Prefill: float64(prefill * c.MsPerToken), Fixed: c.FixedMs}
+}
+
 // scope is what of a placement is reckoned.
 type scope struct {
 	once       bool    // this request alone

@@ -3,6 +3,7 @@ package size
 import (
 	"math"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 )
 
@@ -16,7 +17,7 @@ import (
 type Ratios struct {
 	ratio  ratioVector
 	cov    [features]ratioVector // covariance of ratio
-	medium float64               // tokens of one image, audio or file
+	medium fit.Mean              // tokens of one image, audio or file
 }
 
 // The features of a text.
@@ -82,7 +83,7 @@ func NewRatios() Ratios {
 // Estimate is the tokens of a prompt, with template and media; at least 1 for a text that is not empty.
 func (r *Ratios) Estimate(t *fleet.Text) int {
 	x := featuresOf(t)
-	n := dot(&x, &r.ratio) + float64(float64(t.Media)*r.medium)
+	n := dot(&x, &r.ratio) + float64(float64(t.Media)*float64(r.medium))
 	if *t != (fleet.Text{}) {
 		n = max(n, 1)
 	}
@@ -97,7 +98,7 @@ func (r *Ratios) Learn(t *fleet.Text, tokens int) {
 	if t.Media > 0 {
 		if tokens > 0 {
 			each := min(max((y-expected)/float64(t.Media), leastMedium), mostMedium)
-			r.medium += float64(mediumRate * (each - r.medium))
+			r.medium.Move(mediumRate, each)
 		}
 		return
 	}

@@ -5,6 +5,7 @@
 package size
 
 import (
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/ablation"
 )
@@ -21,7 +22,7 @@ type Model struct {
 	tokensPerByte float64 // mean, for prompts of which only the length is known
 	counted       int     // its samples
 	without       ablation.Set
-	output        float64 // mean tokens of an answer
+	output        fit.Mean // mean tokens of an answer
 }
 
 // NewModel returns the defaults.
@@ -85,7 +86,7 @@ func (m *Model) Learn(s *Sample, promptTokens, outputTokens int) {
 		m.tokensPerByte += float64(max(rate, 1/float64(m.counted+1)) * (sample - m.tokensPerByte))
 	}
 	if outputTokens > 0 && s.Turn && !m.without.Has(ablation.AnswerLength) {
-		m.output += float64(rate * (float64(outputTokens) - m.output))
+		m.output.Move(rate, float64(outputTokens))
 	}
 }
 
