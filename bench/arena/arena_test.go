@@ -3,6 +3,8 @@ package main
 import (
 	"io"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -103,5 +105,22 @@ func TestScenariosDifferInOneThing(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		seen[s.Name] = true
+	}
+}
+
+func TestFlushed(t *testing.T) {
+	engine := func(path string) string {
+		mux := http.NewServeMux()
+		mux.HandleFunc("POST "+path, func(http.ResponseWriter, *http.Request) {})
+		server := httptest.NewServer(mux)
+		t.Cleanup(server.Close)
+		return strings.TrimPrefix(server.URL, "http://")
+	}
+	vllm, sglang, none := engine("/reset_prefix_cache"), engine("/flush_cache"), engine("/other")
+	if !flushed([]string{vllm, sglang}) {
+		t.Error("engines that can be flushed were not")
+	}
+	if flushed([]string{vllm, none}) {
+		t.Error("an engine that cannot be flushed was")
 	}
 }

@@ -277,8 +277,8 @@ func (a *arena) playOne(ctx context.Context, c contestant, s scenario, seed uint
 		}
 		defer stand.StopEngines(engines)
 		addrs, model = stand.Addrs(engines), stand.Model
-	} else {
-		seed += uint64(1000 * (a.serial + 1)) // real engines keep their caches: every play has texts of its own
+	} else if !flushed(addrs) {
+		seed += uint64(1000 * (a.serial + 1)) // the engines keep their caches: every play has texts of its own
 	}
 	p, url, err := a.start(c, s.job, addrs, model)
 	if err != nil {
@@ -298,6 +298,25 @@ func (a *arena) playOne(ctx context.Context, c contestant, s scenario, seed uint
 		played.CPUMs = (after.CPU - before.CPU).Seconds() * 1000 / float64(played.Requests)
 	}
 	return played, err
+}
+
+// flushed empties the caches of real engines, and reports whether all did so: SGLang by default, vLLM with VLLM_SERVER_DEV_MODE=1.
+func flushed(addrs []string) bool {
+	for _, addr := range addrs {
+		done := false
+		for _, path := range []string{"/reset_prefix_cache", "/flush_cache"} {
+			res, err := client.Post("http://"+addr+path, "application/json", nil)
+			if err != nil {
+				return false
+			}
+			_ = res.Body.Close()
+			done = done || res.StatusCode == http.StatusOK
+		}
+		if !done {
+			return false
+		}
+	}
+	return true
 }
 
 func (a *arena) realAddrs() []string {
