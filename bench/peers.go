@@ -38,7 +38,7 @@ type site struct {
 	Root      bool
 }
 
-// freePort returns an address that nobody listens on now. Another process could take it before the router does; the
+// freePort returns an address without a listener now. Another process could take it before the router does; the
 // router then fails to start and says so.
 func freePort() (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

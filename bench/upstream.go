@@ -229,7 +229,7 @@ func skipChunks(r *bufio.Reader, asked *wish) (int64, error) {
 			return total, err
 		}
 		if len(bytes.TrimSpace(line)) != 0 {
-			return total, errChunk // also for a trailer, which nobody here sends
+			return total, errChunk // also for a trailer, which is not sent here
 		}
 		if size == 0 {
 			return total, nil

@@ -1,5 +1,5 @@
 // Package accesslog writes one line of JSON for each client request that has ended, for those who account, audit and search. It owns the
-// file and a bounded queue in front of it. It promises that nobody waits for the disk: what does not fit is dropped and counted. A file that
+// file and a bounded queue in front of it. It promises that no request waits for the disk: what does not fit is dropped and counted. A file that
 // somebody else renames is begun anew under its old name. No line holds text of prompts or answers, or a query.
 package accesslog
 

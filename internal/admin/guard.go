@@ -27,7 +27,7 @@ func CheckListen(addr, token string) error {
 
 // refuse says why a request may not go on, nil when it may.
 //
-// With a token, whoever has it may do everything; browsers do not add a bearer token by themselves, so no foreign page
+// The holder of the token may do everything; browsers do not add a bearer token by themselves, so no foreign page
 // can use one. Without, the listener is on loopback (CheckListen) and the danger is the operator's own browser: a
 // foreign page that posts here is caught by its Origin, and one whose name was rebound to 127.0.0.1 by its Host.
 func (a *Admin) refuse(r *http.Request) *failure {

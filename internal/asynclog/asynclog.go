@@ -1,5 +1,5 @@
 // Package asynclog is a slog.Handler whose caller never waits: records are queued, and formatted and written by a goroutine of its own. The
-// queue is bounded by records and by bytes; what does not fit, because standard error is a pipe that nobody reads, is dropped and counted. It
+// queue is bounded by records and by bytes; what does not fit, because standard error is a pipe without a reader, is dropped and counted. It
 // never blocks, and loses nothing that fits while it runs.
 package asynclog
 
@@ -147,7 +147,7 @@ func (h *Handler) Written() uint64 { return h.written.Load() }
 // Dropped is the number of records that were not, or could not be, written.
 func (h *Handler) Dropped() uint64 { return h.dropped.Load() }
 
-// Close has what is queued written, and waits for that, but no longer than it is told: whoever does not read must not keep the process from
+// Close has what is queued written, and waits for that, but no longer than it is told: a reader that does not read must not keep the process from
 // ending. Records that come later are dropped.
 func (h *Handler) Close(wait time.Duration) {
 	h.once.Do(func() { close(h.stop) })

@@ -434,7 +434,7 @@ func (x *exchange) takeBody(b *extprocv3.HttpBody) error {
 		return err
 	}
 	if len(b.GetBody()) > 0 { // a pipe waits for a reader of nothing too
-		_, _ = x.writing.Write(b.GetBody()) // nobody reads it where the door has answered already
+		_, _ = x.writing.Write(b.GetBody()) // it has no reader where the door has answered already
 	}
 	if b.GetEndOfStream() || x.requestBuffered() {
 		x.endBody(nil)

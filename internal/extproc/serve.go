@@ -48,7 +48,7 @@ func (s *Server) Serve(l net.Listener) error { return s.grpc.Serve(l) }
 // Stop ends what is open.
 func (s *Server) Stop() { s.grpc.Stop() }
 
-// lifetime is how long a certificate that nobody keeps is good.
+// lifetime is how long a certificate that is kept nowhere is good.
 const lifetime = 10 * 365 * 24 * time.Hour
 
 // SelfSigned makes a certificate for proxies that do not verify it.

@@ -17,7 +17,7 @@ var (
 // Names are the names under which clients reach a listener that has no other protection against pages in the browsers of those who may reach
 // it: a page whose name was rebound to the listener's address shows in Host, one that calls across origins in Origin. A nil *Names refuses
 // nothing.
-type Names struct{ Hosts Hosts } // beside loopback names and, in Host, all addresses: nobody can rebind those
+type Names struct{ Hosts Hosts } // beside loopback names and, in Host, all addresses: those cannot be rebound
 
 // Check returns ErrForeignHost or ErrForeignOrigin, nil when the request may go on.
 func (n *Names) Check(r *http.Request) error {

@@ -2,7 +2,7 @@ package peers
 
 // chains are the prompts that all routers have heard of, as names of their blocks, so that a prompt can be told as where it leaves one
 // that is known. They are found by their end, and by every 32nd name, for what many prompts begin with. Memory is bounded: the chains used
-// longest ago are forgotten. A router that has forgotten one that another one goes by asks for it.
+// longest ago are forgotten. A router asks for one that it has forgotten and another router uses.
 type chains struct {
 	known map[uint64]place
 	all   []*chain // a ring of what is kept, in order of entry

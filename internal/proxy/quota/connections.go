@@ -19,7 +19,7 @@ type Connection struct {
 	name   string // of the tenant
 }
 
-// connRetry is the Retry-After of a refused connection: nobody knows when one ends.
+// connRetry is the Retry-After of a refused connection: when one ends is unknown.
 const connRetry = time.Second
 
 // Connect counts a new connection, or returns an *Error. client is its address; the zero Addr counts for no address.
@@ -54,7 +54,7 @@ func (t *Table) Connected() int {
 }
 
 // Carry counts the connection for the tenant whose request it carries, and for the client address if that was unknown when it
-// was opened. It returns an *Error if one of them has too many. A nil Connection counts for nobody.
+// was opened. It returns an *Error if one of them has too many. A nil Connection counts for no limit.
 func (c *Connection) Carry(now time.Time, tenant string, client netip.Addr) error {
 	if c == nil {
 		return nil

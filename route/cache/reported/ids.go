@@ -57,7 +57,7 @@ func (r Reader) Ask(c *Chain, tokens *fleet.Tokens) {
 	c.named.begin(tokens)
 }
 
-// ByIDs is how many tokens of a prompt an endpoint holds by its events where the prompt's token ids are known, whoever had it computed; at
+// ByIDs is how many tokens of a prompt an endpoint holds by its events where the prompt's token ids are known, for any request that had it computed; at
 // most all but the last. ok is false where the events do not say. whole is false when the prompt may be held further than was looked.
 func (r Reader) ByIDs(slot int, c *Chain, promptTokens int) (tokens int, whole, ok bool) {
 	e, n := r.t.endpoints.Get(slot), &c.named
