@@ -4,7 +4,10 @@
 // interprets the values.
 package slot
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // Table has a row for each endpoint, by its slot. The zero Table is empty.
 type Table[T any] struct{ rows []row[T] }
@@ -73,6 +76,9 @@ func (l List) Len() int { return len(l.slots) }
 
 // At is the slot with an index.
 func (l List) At(i int) int32 { return l.slots[i] }
+
+// All are the slots with their indices.
+func (l List) All() iter.Seq2[int, int32] { return slices.All(l.slots) }
 
 // Index is the index of a slot; -1 if it is not in the list.
 func (l List) Index(slot int32) int { return slices.Index(l.slots, slot) }

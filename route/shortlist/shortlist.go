@@ -178,8 +178,7 @@ func (r Reader) Begin(l *List, slots slot.List, req Request) {
 	// The same for the usual case, in registers.
 	seats, held, tokens := l.seats, req.Held, float64(req.Tokens)
 	var m sums
-	for i := range slots.Len() {
-		slot := slots.At(i)
+	for i, slot := range slots.All() {
 		s := &seats[slot]
 		if !s.fit {
 			l.Asked = append(l.Asked, int32(i))
