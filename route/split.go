@@ -3,6 +3,7 @@ package route
 import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/split"
 )
 
@@ -12,8 +13,11 @@ func (r *readers) prices(d *decision, v *pick.View) {
 	if !d.open || rule.When == WhenUncached {
 		return
 	}
-	v.Splits, v.Interrupts = true, rule.Interrupts()
-	if rule.When == WhenFree && v.Leg == fleet.LegWhole {
+	v.Splits = true
+	if !r.without.Has(ablation.Interruptions) {
+		v.Interrupts = rule.Interrupts()
+	}
+	if rule.When == WhenFree && v.Leg == fleet.LegWhole && !r.without.Has(ablation.AnswerCost) {
 		v.AnswerWait = split.AnswerWait
 		r.speed.FillAnswers(v)
 	}

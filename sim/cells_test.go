@@ -14,6 +14,7 @@ import (
 
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/policy/leastttft"
+	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/engine"
@@ -29,6 +30,8 @@ func cells() []scenario {
 		change(&g)
 		return g
 	}
+	prose := drive.Kind{TokenBytes: 4, Latin: 3.7, Starts: 0.93, Marks: 0.3}
+	numbers := drive.Kind{TokenBytes: 2, Latin: 0.6, Starts: 0.3, Digits: 0.6, Marks: 0.8} // where a tokenizer gives each digit a token, as Qwen's does
 	return []scenario{
 		{name: "host_cache", fleet: fleetOf(4, func(_ int, c *engine.Config) {
 			c.CacheTokens, c.HostCacheTokens, c.HostTokensPerSecond = 24_000, 400_000, 60_000
@@ -70,6 +73,10 @@ func cells() []scenario {
 			work: chats(func(g *trace.Generator) { g.Conversations = 400 }),
 		},
 		{name: "reasoning", fleet: fleetOf(4, nil), work: chats(func(g *trace.Generator) { g.Kept, g.Answer, g.PerSecond, g.Turns, g.User = false, 1500, 0.5, 8, 200 })},
+		{name: "tables", kinds: []drive.Kind{prose, numbers}, fleet: fleetOf(4, nil), work: single(800, 8, 300, 3000, 40)},
+		{name: "restart_of_long_talks", fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = 2_000_000 }), clears: 60 * time.Second, work: chats(func(g *trace.Generator) {
+			g.Conversations, g.PerSecond, g.System, g.User, g.Answer, g.Turns, g.Think, g.Long, g.LongTokens = 80, 1, 2_000, 800, 100, 12, 8*time.Second, 0.5, 20_000
+		})},
 		{name: "behind_one_address", fleet: fleetOf(2, func(_ int, c *engine.Config) {
 			c.AtOnce, c.ChunkTokens, c.Slots, c.CacheTokens = true, 256, 64, 4_000_000
 		}), work: chats(func(g *trace.Generator) {
@@ -100,12 +107,15 @@ var pairs = flag.Int("seeds", 8, "pairs of runs that BenchmarkMechanisms plays o
 // BenchmarkMechanisms plays every scenario and cell with and without each mechanism, from the same seeds. It reports the
 // figures without it as multiples of those with it: the geometric mean over the seeds, and half the width of its 95 % interval.
 // With the full traces in the directory of the environment variable WARMPATH_TRACES it also plays the second halves of the 54
-// cells of docs/results.md.
+// cells of docs/results.md, and of the traces with split requests.
 //
 //	go test ./sim -run '^$' -bench 'Mechanisms/queue' -benchtime 1x -seeds 8
 func BenchmarkMechanisms(b *testing.B) {
 	played := map[string]*measured{}
 	for _, cell := range mechanismCells(b) {
+		played[cell.name] = cell
+	}
+	for _, cell := range splitTraces(b) {
 		played[cell.name] = cell
 	}
 	for _, c := range traceCells() {
@@ -147,7 +157,81 @@ func mechanismCells(t testing.TB) []*measured {
 			}})
 		}
 	}
+	return append(out, splitCells()...)
+}
+
+// splitCells are cells of split requests: eight endpoints with roles (time) or without (free).
+func splitCells() []*measured {
+	preset, _ := rig.PresetNamed("reference")
+	fast := rig.DefaultTransfer()
+	slow := fast
+	slow.Bandwidth = 1.25e9
+	small := preset.Engine
+	small.CacheTokens = 64 * 1500
+	var out []*measured
+	for _, c := range []struct {
+		name   string
+		when   route.When
+		load   float64
+		link   rig.Transfer
+		engine engine.Config
+		change func(g *trace.Generator)
+	}{
+		{"split_time", route.WhenTime, 0.7, fast, preset.Engine, nil},
+		{"split_free", route.WhenFree, 0.7, fast, preset.Engine, nil},
+		{"split_time_slow_link", route.WhenTime, 0.7, slow, preset.Engine, nil},
+		{"split_free_slow_link", route.WhenFree, 0.7, slow, preset.Engine, nil},
+		{"split_time_small_cache", route.WhenTime, 0.7, fast, small, nil},
+		{"split_free_small_cache", route.WhenFree, 0.7, fast, small, nil},
+		{"split_free_long_answers", route.WhenFree, 0.7, fast, preset.Engine, func(g *trace.Generator) { g.Answer = 1500 }},
+		{"split_time_long_answers", route.WhenTime, 0.7, fast, preset.Engine, func(g *trace.Generator) { g.Answer = 1500 }},
+	} {
+		g := documents(1).traffic
+		g.Conversations = 500
+		if c.change != nil {
+			c.change(&g)
+		}
+		out = append(out, &measured{name: c.name, with: map[uint64]figures{}, play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
+			return replayed(t, splitReplay(t, g.Trace(seed).Half(2), c.when, c.load, c.link, c.engine, seed), change...)
+		}})
+	}
 	return out
+}
+
+// splitTraces are full traces of split requests; none without them.
+func splitTraces(b *testing.B) []*measured {
+	if os.Getenv("WARMPATH_TRACES") == "" {
+		return nil
+	}
+	preset, _ := rig.PresetNamed("reference")
+	var out []*measured
+	for _, name := range []string{"mooncake_conversation", "mooncake_synthetic", "coding_agent"} {
+		for _, when := range []route.When{route.WhenTime, route.WhenFree} {
+			out = append(out, &measured{name: fmt.Sprintf("split_%s_%s", when, name), with: map[uint64]figures{}, play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
+				talks := splitTraffic(b, name)(seed)
+				return replayed(t, splitReplay(t, talks, when, 0.7, rig.DefaultTransfer(), preset.Engine, seed), change...)
+			}})
+		}
+	}
+	return out
+}
+
+// splitReplay is eight endpoints that play a trace, with roles or without.
+func splitReplay(t testing.TB, talks *trace.Trace, when route.When, load float64, link rig.Transfer, c engine.Config, seed uint64) *drive.Replay {
+	config := policy.Config{Name: policy.Default}.WithDefaults()
+	place, err := policy.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := drive.Replay{
+		Trace: talks, Fleet: rig.Even(8, c), Policy: place, PolicyName: policy.Default, Queue: policy.Queue(config), Content: true,
+		Load: load, Seed: seed, Transfer: link, Disaggregation: route.Disaggregation{When: when},
+	}
+	if when == route.WhenTime {
+		n := rig.Prefillers(8, c, talks.Demand(c.BlockTokens))
+		r.Fleet = rig.Split(n, 8-n, c)
+	}
+	return &r
 }
 
 // replayed plays a replay and returns its figures.
@@ -161,7 +245,7 @@ func replayed(t testing.TB, r *drive.Replay, change ...func(*drive.Replay)) figu
 		t.Fatal(err)
 	}
 	x := simfigures.Of(r, o, simfigures.Objective{})
-	return figures{hit: x.HitRate, mean: x.TTFT.Mean, p90: x.TTFT.P90, p99: x.TTFT.P99}
+	return figures{hit: x.HitRate, mean: x.TTFT.Mean, p90: x.TTFT.P90, p99: x.TTFT.P99, itl: x.Gap.P99, last: x.E2E.Mean}
 }
 
 // measured is a cell played with and without a mechanism.
@@ -174,10 +258,10 @@ type measured struct {
 }
 
 // compared is what pairs of runs showed: ratios without to with.
-type compared struct{ mean, p90, p99, hit paired }
+type compared struct{ mean, p90, p99, hit, itl, last paired }
 
 func (c *compared) all() map[string]*paired {
-	return map[string]*paired{"mean": &c.mean, "p90": &c.p90, "p99": &c.p99, "hit": &c.hit}
+	return map[string]*paired{"mean": &c.mean, "p90": &c.p90, "p99": &c.p99, "hit": &c.hit, "itl": &c.itl, "last": &c.last}
 }
 
 // without switches a mechanism off.
@@ -211,6 +295,10 @@ func (c *measured) pairs(t testing.TB, mechanism string, n uint64) *compared {
 		out.p90.add(with.p90, off.p90)
 		out.p99.add(with.p99, off.p99)
 		out.hit.add(with.hit, off.hit)
+		if with.itl > 0 {
+			out.itl.add(with.itl, off.itl)
+			out.last.add(with.last, off.last)
+		}
 	}
 	return &out
 }

@@ -20,10 +20,13 @@ func mechanisms() []mechanism {
 	return []mechanism{
 		{"answers", "reasoning", "mean", 24},
 		{"cache_share", "agents", "mean", 8},
+		{"decode_speed", "split_free_slow_link", "p90", 12},
 		{"interference", "compiles_whole", "p90", 8},
+		{"interruptions", "split_time_small_cache", "p90", 12},
 		{"late_stream", "compiles", "mean", 8},
 		{"late_whole", "compiles_whole", "mean", 8},
 		{"later_turns", "templates", "p90", 8},
+		{"links", "split_time_slow_link", "mean", 12},
 		{"occupancy", "reasoning", "mean", 24},
 		{"order", "behind_one_address", "p90", 8},
 		{"pooled_speed", "reasoning", "p90", 24},
@@ -31,9 +34,12 @@ func mechanisms() []mechanism {
 		{"provisional", "compiles", "mean", 8},
 		{"queue", "excerpt_mooncake_conversation_mixed4", "mean", 8},
 		{"residence", "chat", "mean", 8},
+		{"restart", "restart_of_long_talks", "p99", 64},
 		{"returns", "agents", "p90", 16},
 		{"second_tier", "host_cache", "mean", 8},
 		{"spread", "hot_prefix", "p90", 8},
+		{"text_features", "tables", "mean", 16},
+		{"transfer_speed", "split_time_slow_link", "mean", 12},
 		{"turn_size", "hot_prefix", "p90", 8},
 		{"warm_up", "templates", "p90", 8},
 		{"whole_doubt", "essays", "mean", 24},
@@ -42,7 +48,7 @@ func mechanisms() []mechanism {
 
 // notShown are mechanisms that no cell shows. docs/mechanisms.md says of each what holds it.
 func notShown() []string {
-	return []string{"answer_length", "cache_ratio", "fixed_time", "restart", "text_features", "utilisation"}
+	return []string{"answer_cost", "answer_length", "cache_ratio", "fixed_time", "losses", "pending_transfers", "utilisation"}
 }
 
 // fewPairs is from how many seeds a cell is played without -long.

@@ -24,6 +24,7 @@ type scenario struct {
 	slow   []rig.Spell   // of the first engine
 	clears time.Duration // when the first engine restarts unnoticed; 0 for never
 	work   trace.Generator
+	kinds  []drive.Kind
 	whole  float64                                                   // share of non-streamed answers
 	talks  func(g trace.Generator, seed uint64) []trace.Conversation // nil for those that the workload generates
 }
@@ -91,7 +92,7 @@ func (s *scenario) play(t testing.TB, by router, seed uint64, change ...func(*dr
 	t.Helper()
 	r := drive.Replay{
 		Trace: trace.Of(s.conversations(seed), true), Policy: by.make, PolicyName: by.name, Queue: policy.Queue(policy.Config{Name: by.name}), Content: true, IDs: by.ids,
-		Speed: 1, Seed: seed, Whole: s.whole, Limits: true,
+		Speed: 1, Seed: seed, Whole: s.whole, Kinds: s.kinds, Limits: true,
 	}
 	for i, c := range s.fleet {
 		e := rig.Endpoint{Name: fmt.Sprint("e", i), Engine: c}
@@ -146,6 +147,7 @@ type figures struct {
 	cv                       float64 // of the endpoints' first turns
 	good                     float64 // share of turns with the first token within two seconds
 	rate                     float64 // answer tokens per second, from the first turn to the last answer
+	itl, last                float64 // p99 of the gaps between tokens, and the mean time to the last token, of replayed traces; ms
 	failed                   int
 }
 

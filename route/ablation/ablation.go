@@ -17,40 +17,47 @@ type Set uint64
 
 // The mechanisms. What stands in their place is said with each.
 const (
-	AnswerLength Set = 1 << iota // answers have the length that is assumed at first
-	Answers                      // a conversation's answers are all found again in its endpoint's cache
-	CacheRatio                   // tokens a byte in an endpoint's cache are the model's mean
-	CacheShare                   // caches hold a fixed share of what engines state
-	FixedTime                    // the fixed time of a prompt is the one assumed at first
-	Interference                 // an answer that is not streamed has waited for all prompts in front of it and for none behind
-	LateStream                   // the prompts of streams are never late
-	LateWhole                    // the same of answers that are not streamed
-	LaterTurns                   // conversations have as many turns as is assumed at first
-	Occupancy                    // taken places and memory cost nothing
-	Order                        // every engine computes its prompts in order of arrival
-	PooledSpeed                  // small differences of speed count
-	PromptSpeed                  // every endpoint has the speed assumed at first
-	Provisional                  // speeds are learnt when answers end, not at their first byte
-	Queue                        // prompts are sent as they come
-	Residence                    // a request leaves its place when its prompt is computed
-	Restart                      // losses of an engine's cache go unnoticed
-	Returns                      // conversations come back at the fleet's mean rate of turns
-	SecondTier                   // no cache holds more than its engine states
-	Spread                       // nothing keeps the numbers of new conversations even
-	TextFeatures                 // tokens are a share of a prompt's bytes
-	TurnSize                     // a turn's prompt has a fixed length
-	Utilisation                  // no endpoint counts as busy
-	WarmUp                       // turns come as often as those seen in a window that is not full yet say
-	WholeDoubt                   // a speed learnt of answers that are not streamed counts however noisy
+	AnswerCost       Set = 1 << iota // without roles an answer costs nothing beyond the time that it takes alone
+	AnswerLength                     // answers have the length that is assumed at first
+	Answers                          // a conversation's answers are all found again in its endpoint's cache
+	CacheRatio                       // tokens a byte in an endpoint's cache are the model's mean
+	CacheShare                       // caches hold a fixed share of what engines state
+	DecodeSpeed                      // every endpoint answers at the speed assumed at first
+	FixedTime                        // the fixed time of a prompt is the one assumed at first
+	Interference                     // an answer that is not streamed has waited for all prompts in front of it and for none behind
+	Interruptions                    // a prompt delays no answers
+	LateStream                       // the prompts of streams are never late
+	LateWhole                        // the same of answers that are not streamed
+	LaterTurns                       // conversations have as many turns as is assumed at first
+	Links                            // transfers to one decoder do not delay each other
+	Losses                           // all that is predicted to be cached is
+	Occupancy                        // taken places and memory cost nothing
+	Order                            // every engine computes its prompts in order of arrival
+	PendingTransfers                 // a transfer that has not arrived counts as one that has
+	PooledSpeed                      // small differences of speed count
+	PromptSpeed                      // every endpoint has the speed assumed at first
+	Provisional                      // speeds are learnt when answers end, not at their first byte
+	Queue                            // prompts are sent as they come
+	Residence                        // a request leaves its place when its prompt is computed
+	Restart                          // losses of an engine's cache go unnoticed
+	Returns                          // conversations come back at the fleet's mean rate of turns
+	SecondTier                       // no cache holds more than its engine states
+	Spread                           // nothing keeps the numbers of new conversations even
+	TextFeatures                     // tokens are a share of a prompt's bytes
+	TransferSpeed                    // transfers have the speed assumed at first
+	TurnSize                         // a turn's prompt has a fixed length
+	Utilisation                      // no endpoint counts as busy
+	WarmUp                           // turns come as often as those seen in a window that is not full yet say
+	WholeDoubt                       // a speed learnt of answers that are not streamed counts however noisy
 )
 
 // names are those of the constants, in the same order.
 func names() []string {
 	return []string{
-		"answer_length", "answers", "cache_ratio", "cache_share", "fixed_time", "interference", "late_stream", "late_whole",
-		"later_turns", "occupancy", "order", "pooled_speed", "prompt_speed", "provisional", "queue", "residence",
-		"restart", "returns", "second_tier", "spread", "text_features", "turn_size", "utilisation", "warm_up",
-		"whole_doubt",
+		"answer_cost", "answer_length", "answers", "cache_ratio", "cache_share", "decode_speed", "fixed_time", "interference",
+		"interruptions", "late_stream", "late_whole", "later_turns", "links", "losses", "occupancy", "order",
+		"pending_transfers", "pooled_speed", "prompt_speed", "provisional", "queue", "residence", "restart", "returns",
+		"second_tier", "spread", "text_features", "transfer_speed", "turn_size", "utilisation", "warm_up", "whole_doubt",
 	}
 }
 

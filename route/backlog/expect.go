@@ -39,6 +39,10 @@ func (r Reader) ExpectDecode(whole, decode *pick.View, readyMs float64, rates Ra
 	for i := range decode.Candidates {
 		c := &decode.Candidates[i]
 		wait := r.LegWaitMs(whole.Now, &whole.Candidates[i], rates)
+		if r.t.cfg.Without.Has(ablation.Links) {
+			c.WaitMs = max(0, wait-readyMs)
+			continue
+		}
 		c.LinkMs = r.LinkMs(whole.Now, c.Slot, rates.Transfer(whole.Now, c.Slot), float64(decode.PromptTokens-c.CachedTokens), readyMs)
 		c.WaitMs = max(0, wait-readyMs) + c.LinkMs
 	}
@@ -53,7 +57,7 @@ func (r Reader) LegWaitMs(now time.Time, c *pick.Candidate, rates Rates) float64
 // taken is how many requests compete with a new one for a slot: those that have or await one, and those that arrive while it
 // would be answered.
 func (t *Table) taken(now time.Time, e *endpoint, hold float64) int {
-	if len(e.coming) == 0 { // the case for every endpoint without split requests
+	if len(e.coming) == 0 || t.cfg.Without.Has(ablation.PendingTransfers) { // the first is the case for every endpoint without split requests
 		return e.sent()
 	}
 	n, until := e.sent(), now.Add(duration(hold))

@@ -27,9 +27,11 @@ func (r Reader) Predict(v *pick.View, x *Text, p *Prompt) {
 		if c.Present < c.Blocks {
 			c.PresentTokens = min(c.CachedTokens, wholeBlocks(c, p.Size.At(blocks.Bytes(c.Present))))
 		}
-		if v.Leg == fleet.LegPrefill {
+		switch {
+		case r.t.without.Has(ablation.Losses):
+		case v.Leg == fleet.LegPrefill:
 			c.Unsure = e.unsure(c, c.CachedTokens)
-		} else {
+		default:
 			c.Unsure = e.unsure(c, c.PresentTokens)
 		}
 	}
@@ -159,7 +161,7 @@ func (r Reader) coming(v *pick.View, x *Text, c *pick.Candidate) int {
 // present is the blocks of the prompt that are there now or computed before this request; pending transfers are left out.
 func (r Reader) present(x *Text, c *pick.Candidate) int {
 	present, keys := c.Blocks, x.keys
-	if c.Load.TransferRequests == 0 {
+	if c.Load.TransferRequests == 0 || r.t.without.Has(ablation.PendingTransfers) {
 		return present
 	}
 	for _, k := range r.t.endpoints.Get(c.Slot).pending {

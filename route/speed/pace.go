@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/backlog"
 )
 
@@ -31,6 +32,9 @@ func (p *pace) at(others, prior float64) (token, perOther float64) {
 // paceOf is the ms per token at an endpoint: from its own fit, else the fleet's, else the default.
 func (t *Table) paceOf(e *endpoint, others int) (token, perOther float64) {
 	prior := float64(firstPace * firstPerOther)
+	if t.without.Has(ablation.DecodeSpeed) {
+		return firstPace + float64(prior*float64(others)), prior
+	}
 	if t.pace.N > 0 {
 		_, prior = t.pace.at(0, float64(firstPerOther*float64(t.pace.Y/t.pace.N)))
 	}

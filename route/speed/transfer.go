@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/backlog"
 )
 
@@ -35,6 +36,9 @@ func (t *transfer) learnt() backlog.Transfer {
 
 // transferOf is the transfer speed to an endpoint: its own, else the fleet's mean, else the default.
 func (t *Table) transferOf(now time.Time, tr *transfer) backlog.Transfer {
+	if t.without.Has(ablation.TransferSpeed) {
+		return backlog.Transfer{MsPerToken: firstMovePerToken, FixedMs: firstMoveFixed}
+	}
 	if tr.samples > 0 {
 		return recent(tr.learnt(), tr.at, now)
 	}
@@ -63,7 +67,7 @@ func (t *Table) learnTransfer(now time.Time, j *backlog.Job) {
 	pace := t.transferOf(now, tr)
 	took, tokens := ms(now.Sub(j.Handed)), float64(max(j.Transfer, 1))
 	among := 1.0 // mean number of concurrent transfers, this one included
-	if took > 0 {
+	if took > 0 && !t.without.Has(ablation.Links) {
 		among = max(1, j.TransferArea/took)
 	}
 	took = max(0, took-j.WaitMs)

@@ -48,6 +48,7 @@ type Replay struct {
 	Seed     uint64
 
 	Whole  float64 // share of turns with non-streamed answers, of which the router sees nothing before the end
+	Kinds  []Kind  // of the texts, drawn evenly for each conversation; none gives every token text.TokenBytes, and no features
 	Limits bool    // clients state the exact length of the answer (max_tokens)
 
 	Asked    func(turn int, req *fleet.Request)  // may change a turn's request before the decision. nil for nothing

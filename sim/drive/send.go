@@ -143,7 +143,11 @@ func (p *player) submit(now int64, i, at int) error {
 func (p *player) ask(i int) {
 	t := &p.Trace.Turns[i]
 	s := &p.Trace.Sessions[t.Session]
-	p.req = fleet.Request{Model: replayModel, Tenant: s.Tenant, PromptBytes: text.TokenBytes * t.Prompt, Stream: !p.whole(i), Waits: true, Standing: p.Standing}
+	kind := Kind{TokenBytes: text.TokenBytes}
+	if n := len(p.Kinds); n > 0 {
+		kind = p.Kinds[chance.Mix(p.seed^uint64(t.Session))%uint64(n)]
+	}
+	p.req = fleet.Request{Model: replayModel, Tenant: s.Tenant, PromptBytes: kind.TokenBytes * t.Prompt, Stream: !p.whole(i), Waits: true, Standing: p.Standing}
 	if p.Limits {
 		p.req.MaxTokens = t.Output
 	}
@@ -157,8 +161,11 @@ func (p *player) ask(i int) {
 		p.req.Trail = p.trail(i)
 	}
 	if p.Content {
-		p.text = p.Trace.Content(p.text, i, fleet.BlockBytes/text.TokenBytes)
-		p.req.Content = &fleet.Content{Blocks: p.text, Bytes: text.TokenBytes * t.Prompt}
+		p.text = p.Trace.Content(p.text, i, fleet.BlockBytes/kind.TokenBytes)
+		p.req.Content = &fleet.Content{Blocks: p.text, Bytes: kind.TokenBytes * t.Prompt}
+		if len(p.Kinds) > 0 {
+			p.req.Content.Text = kind.features(t.Prompt)
+		}
 	}
 	f := &p.flights[i]
 	p.req.Splits, p.req.Fails, p.req.TriedPrefill = p.roles && t.Output > 0, f.unfit, f.triedPrefill
