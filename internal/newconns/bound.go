@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,52 +19,89 @@ type Place interface {
 	Close()                                  // once it has ended
 }
 
-// Refusal is an error that a client is told before it is closed, where it speaks plain HTTP/1.1.
+// Refusal is an error that a client is told before it is closed, where it speaks plain HTTP.
 type Refusal interface {
 	error
 	Status() int
 }
 
-// Bound has a server ask connect about each new connection, and close those for which it returns an error. It is called before
-// the server starts, after Watch and after ConnContext is set. A connection that becomes something else (WebSocket) ends its place.
+// Bounds on refused connections. A client that is answered before it has asked may lose the answer: closing a connection with unread
+// bytes resets it, and clients with a pool take bytes that they did not ask for as an error.
+const (
+	askWithin  = time.Second // time for a refused client to send its request
+	mostAwaits = 256         // refused connections that wait for a request at once; further ones are closed
+)
+
+// Bound has a server ask connect about each new connection, and answer the first request of those for which it returns an error
+// with the error. It is called before the server starts, after Watch and after Handler and ConnContext are set. A connection that
+// becomes something else (WebSocket) ends its place.
 func Bound(server *http.Server, connect func(net.Conn) (Place, error)) {
 	var places sync.Map // of Place by net.Conn
-	tell, state := server.ConnContext, server.ConnState
+	var awaiting atomic.Int64
+	tell, state, next := server.ConnContext, server.ConnState, server.Handler
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		if tell != nil {
 			ctx = tell(ctx, c)
 		}
 		place, err := connect(c)
-		if err != nil {
-			refuse(c, err)
+		if err == nil {
+			places.Store(c, place)
+			return place.Context(ctx)
+		}
+		if _, encrypted := c.(*tls.Conn); encrypted || awaiting.Load() >= mostAwaits { // nothing can be said before the handshake
+			_ = c.Close()
 			return ctx
 		}
-		places.Store(c, place)
-		return place.Context(ctx)
+		awaiting.Add(1)
+		late := time.AfterFunc(askWithin, func() { _ = c.Close() })
+		places.Store(c, refused{late, &awaiting})
+		return context.WithValue(ctx, refusedKey{}, err)
 	}
 	server.ConnState = func(c net.Conn, to http.ConnState) {
 		if to == http.StateClosed || to == http.StateHijacked {
 			if place, ok := places.LoadAndDelete(c); ok {
-				place.(Place).Close()
+				place.(interface{ Close() }).Close()
 			}
 		}
 		if state != nil {
 			state(c, to)
 		}
 	}
+	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if awaiting.Load() > 0 {
+			if err, ok := r.Context().Value(refusedKey{}).(error); ok {
+				refuse(w, err)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
-func refuse(c net.Conn, err error) {
-	if _, encrypted := c.(*tls.Conn); !encrypted { // there nothing can be said before the handshake
-		status, kind := http.StatusServiceUnavailable, "service_unavailable"
-		var told Refusal
-		if errors.As(err, &told) && told.Status() == http.StatusTooManyRequests {
-			status, kind = http.StatusTooManyRequests, "requests"
-		}
-		body := fmt.Sprintf(`{"error":{"message":%q,"type":%q,"code":"too_many_connections","param":null}}`, err.Error(), kind)
-		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
-		_, _ = fmt.Fprintf(c, "HTTP/1.1 %d %s\r\nRetry-After: 1\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-			status, http.StatusText(status), len(body), body)
+type refusedKey struct{}
+
+// refused is a connection without a place.
+type refused struct {
+	late     *time.Timer
+	awaiting *atomic.Int64
+}
+
+func (r refused) Close() {
+	r.late.Stop()
+	r.awaiting.Add(-1)
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	status, kind := http.StatusServiceUnavailable, "service_unavailable"
+	var told Refusal
+	if errors.As(err, &told) && told.Status() == http.StatusTooManyRequests {
+		status, kind = http.StatusTooManyRequests, "requests"
 	}
-	_ = c.Close()
+	body := fmt.Sprintf(`{"error":{"message":%q,"type":%q,"code":"too_many_connections","param":null}}`, err.Error(), kind)
+	h := w.Header()
+	h.Set("Retry-After", "1")
+	h.Set("Connection", "close")
+	h.Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body)
 }

@@ -87,7 +87,7 @@ func testBound(t *testing.T, full error, want int) {
 		return res.StatusCode, string(body)
 	}
 	first, second, third := dial(), dial(), dial()
-	got, body := answer(third, false)
+	got, body := answer(third, true)
 	var said struct {
 		Error struct{ Message, Code string }
 	}
@@ -96,6 +96,12 @@ func testBound(t *testing.T, full error, want int) {
 	}
 	if _, err := third.Read(make([]byte, 1)); err == nil {
 		t.Error("the third stays open")
+	}
+	if _, err := dial().Read(make([]byte, 1)); err == nil { // after a second of the test's clock
+		t.Error("one that is refused and does not ask stays open")
+	}
+	if open.Load() != 2 {
+		t.Errorf("%d places are taken, want 2", open.Load())
 	}
 	for _, c := range []net.Conn{first, second} {
 		if got, _ := answer(c, true); got != 200 {
