@@ -67,6 +67,7 @@ type Source struct {
 
 // New makes a source. It fails for faults of the configuration or the kubeconfig and for missing keys. Run connects to the cluster.
 func New(c discovery.KubernetesConfig, keys discovery.Keys, log *slog.Logger) (*Source, error) {
+	quiet()
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.Kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
@@ -90,11 +91,11 @@ func open(c discovery.KubernetesConfig, access *rest.Config, home string, keys d
 	if c.Engine, err = c.Engine.WithKey(keys); err != nil {
 		return nil, err
 	}
+	quiet() // before the client reads the log's settings, which are not guarded
 	client, err := dynamic.NewForConfig(access)
 	if err != nil {
 		return nil, err
 	}
-	quiet()
 	return &Source{
 		c: c, home: home, client: client, log: log, changed: make(chan struct{}, 1), once: map[string]bool{}, said: map[string]bool{},
 		silent: map[string]time.Time{},
