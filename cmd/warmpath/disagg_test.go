@@ -209,7 +209,7 @@ func TestRoleWithoutPeersIsTold(t *testing.T) {
 }
 
 // answered is what the demo says once both fleets have answered something.
-var answered = regexp.MustCompile(`(?s)disaggregated: [1-9].*\n +aggregated: [1-9]`)
+var answered = regexp.MustCompile(`(?s)disaggregated: [1-9].*\n +aggregated: [1-9].*\n +latest: `)
 
 // TestDemoDisagg: both fleets answer everything, some of it is split, and Ctrl-C ends the demo in good order.
 func TestDemoDisagg(t *testing.T) {

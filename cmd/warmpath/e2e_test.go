@@ -22,6 +22,7 @@ import (
 type rig struct {
 	*router
 	engines []*enginetest.Server
+	silent  bool // the engines publish no KV events
 }
 
 // start makes all parts of a router and runs them, on sockets of its own.

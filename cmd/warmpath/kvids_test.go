@@ -60,7 +60,7 @@ func TestTokenIDsFindOthersBlocks(t *testing.T) {
 					t.Errorf("kind %d: went to %s (%s), want %s", kind, h.Get("X-Warmpath-Endpoint"), h.Get("X-Warmpath-Reason"), want)
 				}
 				if got.turns != 1 || got.predict != got.found || got.found < tokens-64 {
-					t.Errorf("kind %d: %d tokens were predicted and %d found", kind, got.predict, got.found)
+					t.Errorf("kind %d: %d tokens were predicted and %d found; %q", kind, got.predict, got.found, heard.all())
 				}
 			}
 			for kind := 1; kind <= 2; kind++ { // at both engines there is something with those ids
