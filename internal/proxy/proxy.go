@@ -109,7 +109,7 @@ func (p *Proxy) Run(ctx context.Context) {
 		if now.Sub(looked) >= p.cfg.Refusing/8 {
 			looked = now
 			p.tellSigns(now)
-			gone.Look(p.fleet)
+			gone.Look(now, p.fleet)
 		}
 		p.flights.each(func(c inFlight) { c.check(now, gone) })
 	}

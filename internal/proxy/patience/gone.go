@@ -1,12 +1,15 @@
 package patience
 
 import (
+	"time"
+
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 )
 
 // Gone lists the endpoints that are not worth waiting for.
 type Gone struct {
+	looked    int64            // unix nanoseconds of the latest look
 	endpoints map[string]error // reason: errRefusing, errDown, or errSilent for one that seems to hang although it is healthy
 	up        map[string]int   // number of endpoints that are up, by pool
 }
@@ -19,7 +22,8 @@ func NewGone() *Gone { return &Gone{endpoints: map[string]error{}, up: map[strin
 func (g *Gone) others(pool string) bool { return g.up[pool] > 0 }
 
 // Look updates the list.
-func (g *Gone) Look(from *live.Fleet) {
+func (g *Gone) Look(now time.Time, from *live.Fleet) {
+	g.looked = now.UnixNano()
 	clear(g.endpoints)
 	clear(g.up)
 	up := map[string]bool{}

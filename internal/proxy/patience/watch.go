@@ -84,6 +84,7 @@ func (w *Watch) Overdue(now time.Time, gone *Gone, refusing time.Duration, sent 
 	case now.UnixNano() >= deadline:
 		return ErrNoFirstByte
 	case why == nil:
+	case w.moved.Load() > gone.looked: // it was sent after the look: it tries an endpoint whose ejection has ended since
 	case !errors.Is(why, ErrSilent) && now.UnixNano()-w.moved.Load() < int64(refusing): // a silent one has been waited for
 	case errors.Is(why, ErrRefusing), w.moves && !sent && gone.others(w.pool):
 		return why
