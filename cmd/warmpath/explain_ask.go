@@ -69,7 +69,7 @@ func callAdmin(ctx context.Context, method string, a *adminFlags, path string, q
 		return fmt.Errorf("the answer of %s is incomplete: %w", base.Redacted(), err)
 	}
 	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusAccepted {
-		return refusedWhy(base, res.StatusCode, body)
+		return refusedWhy(base, a.token != "", res.StatusCode, body)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
 		return fmt.Errorf("%s is not a warmpath admin listener: its answer is not the expected JSON", base.Redacted())
@@ -77,8 +77,8 @@ func callAdmin(ctx context.Context, method string, a *adminFlags, path string, q
 	return nil
 }
 
-// refusedWhy explains an error of the admin listener and what to do about it.
-func refusedWhy(base *url.URL, status int, body []byte) error {
+// refusedWhy explains an error of the admin listener, which got a token or none, and what to do about it.
+func refusedWhy(base *url.URL, token bool, status int, body []byte) error {
 	var b struct {
 		Error struct{ Message, Code string }
 	}
@@ -87,6 +87,9 @@ func refusedWhy(base *url.URL, status int, body []byte) error {
 	}
 	switch b.Error.Code {
 	case "bad_token":
+		if token {
+			return fmt.Errorf("%s refuses this admin token: it is that of admin.token or admin.token_file in the router's configuration", base.Redacted())
+		}
 		return fmt.Errorf("%s requires the admin token: give --token or set %s", base.Redacted(), tokenVariable)
 	case "shadow_off":
 		return fmt.Errorf("the router at %s evaluates no shadow policy: give serve --shadow POLICY, or set shadow in its configuration", base.Redacted())
@@ -94,6 +97,9 @@ func refusedWhy(base *url.URL, status int, body []byte) error {
 		return fmt.Errorf("the router at %s keeps no decisions: set explain.keep above 0 in its configuration", base.Redacted())
 	case "foreign_host":
 		return fmt.Errorf("%s: %s; use 127.0.0.1, or give the listener a token", base.Redacted(), b.Error.Message)
+	}
+	if b.Error.Code == "unknown_endpoint" {
+		return fmt.Errorf("%s; warmpath endpoints lists them", b.Error.Message)
 	}
 	return fmt.Errorf("%s answered %d: %s", base.Redacted(), status, b.Error.Message)
 }

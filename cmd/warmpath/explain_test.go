@@ -150,6 +150,7 @@ func TestExplainSaysWhatToDo(t *testing.T) {
 		want string
 	}{
 		{"no token", r, []string{"--last", "1"}, "requires the admin token: give --token or set WARMPATH_ADMIN_TOKEN"},
+		{"wrong token", r, []string{"--last", "1", "--token", "wr0ng"}, "refuses this admin token: it is that of admin.token"},
 		{"nothing yet", r, []string{"--last", "1", "--token", "t0ken"}, "no decided request has ended yet"},
 		{"ring off", off, []string{"--last", "1"}, "keeps no decisions: set explain.keep above 0 in its configuration"},
 		{"the wrong listener", r, []string{"--last", "1", "--admin", r.url}, "--admin needs the admin address, not the address for clients"},

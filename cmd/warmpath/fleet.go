@@ -48,6 +48,12 @@ func (a *adminFlags) fleet(ctx context.Context) (*console.Fleet, error) {
 	return &f, nil
 }
 
+// look is how a terminal shows the fleet; a wide one has room for long names.
+func look(e env) console.Look {
+	columns, lines := terminal.Size(e.stdout)
+	return console.Look{Columns: columns, Lines: lines, Ink: terminal.Colours(e.stdout, e.lookup)}
+}
+
 func endpointsCommand(e env) *cobra.Command {
 	var (
 		a      adminFlags
@@ -81,7 +87,7 @@ func endpointsCommand(e env) *cobra.Command {
 				}
 			}
 			shown := slices.DeleteFunc(f.Endpoints, func(p console.Endpoint) bool { return len(names) > 0 && !slices.Contains(names, p.Name) })
-			_, err = fmt.Fprint(e.stdout, console.Table(shown), "\n", console.Legend())
+			_, err = fmt.Fprint(e.stdout, console.Table(shown, look(e)), "\n", console.Legend())
 			return err
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -125,7 +131,6 @@ func printEndpoints(e env, all []json.RawMessage, names []string) error {
 
 const (
 	drainWait  = 30 * time.Second
-	topRows    = 30
 	topEvery   = time.Second
 	leastEvery = 100 * time.Millisecond
 )
@@ -221,8 +226,8 @@ func topCommand(e env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "top",
 		Short: "Watch a running router live",
-		Long: `top shows the totals and the endpoints of a running router and draws them anew each second, until Ctrl-C. Of more than 30 endpoints
-it shows those that are not up and the busiest. Where standard output is no terminal it prints one look. With --json it prints what GET
+		Long: `top shows the totals and the endpoints of a running router and draws them anew each second, until Ctrl-C. Where the window has no
+room for all it shows those that are not up and the busiest. Where standard output is no terminal it prints one look. With --json it prints what GET
 /admin/endpoints answers, once, or each time that --every is over.`,
 		Example: `  warmpath top
   warmpath top --admin http://router:9190 --every 5s
@@ -266,7 +271,7 @@ func top(ctx context.Context, e env, a *adminFlags, every time.Duration) error {
 			area.Draw(e.stdout, err.Error()+"\n")
 		default:
 			seen := time.Now()
-			area.Draw(e.stdout, console.Screen(now, before, seen.Sub(at), topRows)+"\n"+console.Legend())
+			area.Draw(e.stdout, console.Screen(now, before, seen.Sub(at), look(e)))
 			before, at = now, seen
 		}
 		if !e.terminal {

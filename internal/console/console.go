@@ -62,14 +62,28 @@ type Stats struct {
 	Served        *Served `json:"served"`
 }
 
+// Look is how it is shown. The zero value is plain text in 80 columns, with every endpoint.
+type Look struct {
+	Columns, Lines int // of the terminal; 0 is 80 columns, and as many lines as there are
+	Ink            terminal.Ink
+}
+
+// nameColumns is the room for names: more on a terminal that is wider.
+func (l Look) nameColumns() int {
+	return min(leastName+max(l.Columns-terminal.Columns, 0), mostName)
+}
+
 const (
-	nameColumns = 18
-	dash        = "-"
-	legend      = "NOW: requests outstanding, WAIT: of these, queued at the router. TOKENS: still to compute. SHARE: of the fleet's work. HIT: cached share of prompt tokens. TTFT: median. KV: cache in use."
+	leastName = 18
+	mostName  = 60
+	leastRows = 3
+	dash      = "-"
+	legend    = "NOW: requests outstanding, WAIT: of these, queued at the router. TOKENS: still to compute. SHARE: of the fleet's work. HIT: cached share of prompt tokens. TTFT: median. KV: cache in use."
 )
 
 // Table lists the endpoints, and below it why any of them is not up.
-func Table(endpoints []Endpoint) string {
+func Table(endpoints []Endpoint, look Look) string {
+	room := look.nameColumns()
 	t := terminal.NewTable(terminal.Bare, "ENDPOINT", "STATE", "NOW", "WAIT", "TOKENS", "SHARE", "HIT", "TTFT", "KV", "FAIL")
 	t.RightFrom(3)
 	var notes strings.Builder
@@ -79,10 +93,10 @@ func Table(endpoints []Endpoint) string {
 		if e.Served != nil {
 			served = *e.Served
 		}
-		t.Row(clip(e.Name), state(e), e.Load.Requests, e.Load.Queued, thousands(e.Load.PrefillTokens+e.Load.DecodeTokens),
+		t.Row(clip(e.Name, room), state(e, look.Ink), e.Load.Requests, e.Load.Queued, thousands(e.Load.PrefillTokens+e.Load.DecodeTokens),
 			percent(&served.WorkShare), percent(served.HitRate), millis(served.TTFTP50), percent(e.Engine.KVUsage), served.Failed)
 		if e.Detail != "" {
-			terminal.Entry(&notes, nameColumns+2, clip(e.Name), e.Detail)
+			terminal.Entry(&notes, leastName+2, clip(e.Name, leastName), e.Detail)
 		}
 	}
 	out := t.String() + "\n"
@@ -99,15 +113,36 @@ func Legend() string {
 	return b.String()
 }
 
-// Screen is the live view: totals and the table. before is the Fleet of the previous look, between ago; nil at the first.
-func Screen(f, before *Fleet, between time.Duration, rows int) string {
-	var b strings.Builder
-	s := &f.Stats
-	ready := "ready"
-	if !s.Ready {
-		ready = "NOT READY: " + s.Why
+// Screen is the live view: totals, the table and its legend, cut to the lines of the terminal. before is the Fleet of the previous look,
+// between ago; nil at the first.
+func Screen(f, before *Fleet, between time.Duration, look Look) string {
+	head, foot := totals(f, before, between, look.Ink), "\n"+Legend()
+	text := head + Table(f.Endpoints, look) + foot
+	if look.Lines == 0 || strings.Count(text, "\n") < look.Lines {
+		return text
 	}
-	fmt.Fprintf(&b, "warmpath %s, up %s, %s\n", s.Version, time.Duration(s.UptimeSeconds*float64(time.Second)).Round(time.Second), ready)
+	shown := slices.Clone(f.Endpoints)
+	slices.SortStableFunc(shown, func(a, b Endpoint) int { // the busiest are what one looks for
+		return cmp.Or(cmp.Compare(rank(&b), rank(&a)), cmp.Compare(b.Load.PrefillTokens+b.Load.DecodeTokens, a.Load.PrefillTokens+a.Load.DecodeTokens))
+	})
+	for rows := min(look.Lines, len(shown)-1); ; rows-- { // the reasons below take lines too
+		if rows < leastRows {
+			return text
+		}
+		text = head + Table(shown[:rows], look) + fmt.Sprintf("and %d more, less busy; warmpath endpoints lists all\n", len(shown)-rows) + foot
+		if strings.Count(text, "\n") < look.Lines {
+			return text
+		}
+	}
+}
+
+// totals are the lines above the table.
+func totals(f, before *Fleet, between time.Duration, ink terminal.Ink) string {
+	s := &f.Stats
+	ready := ink.Good("ready")
+	if !s.Ready {
+		ready = ink.Bad("NOT READY: " + s.Why)
+	}
 	all := Served{}
 	if s.Served != nil {
 		all = *s.Served
@@ -116,19 +151,9 @@ func Screen(f, before *Fleet, between time.Duration, rows int) string {
 	if before != nil && before.Stats.Served != nil && between > 0 && all.Requests >= before.Stats.Served.Requests {
 		rate = fmt.Sprintf("%.1f", float64(all.Requests-before.Stats.Served.Requests)/between.Seconds())
 	}
-	fmt.Fprintf(&b, "%d open, %s requests/s, %d served, %d failed, %d conversations\nhit %s, TTFT p50 %s p90 %s\n\n",
-		s.Leases, rate, all.Requests, all.Failed, s.Sessions, percent(all.HitRate), millis(all.TTFTP50), millis(all.TTFTP90))
-	shown := slices.Clone(f.Endpoints)
-	if left := len(shown) - rows; rows > 0 && left > 0 { // the busiest are what one looks for
-		slices.SortStableFunc(shown, func(a, b Endpoint) int {
-			return cmp.Or(cmp.Compare(rank(&b), rank(&a)), cmp.Compare(b.Load.PrefillTokens+b.Load.DecodeTokens, a.Load.PrefillTokens+a.Load.DecodeTokens))
-		})
-		b.WriteString(Table(shown[:rows]))
-		fmt.Fprintf(&b, "and %d more, less busy\n", left)
-	} else {
-		b.WriteString(Table(shown))
-	}
-	return b.String()
+	return fmt.Sprintf("%s %s, up %s, %s\n", ink.Strong("warmpath"), s.Version, time.Duration(s.UptimeSeconds*float64(time.Second)).Round(time.Second), ready) +
+		fmt.Sprintf("%d open, %s requests/s, %d served, %d failed, %d conversations\nhit %s, TTFT p50 %s p90 %s\n\n",
+			s.Leases, rate, all.Requests, all.Failed, s.Sessions, percent(all.HitRate), millis(all.TTFTP50), millis(all.TTFTP90))
 }
 
 // rank puts what needs attention first.
@@ -139,25 +164,34 @@ func rank(e *Endpoint) int {
 	return 0
 }
 
-func state(e *Endpoint) string {
+func state(e *Endpoint, ink terminal.Ink) string {
 	switch {
 	case e.Gone:
 		return "gone"
 	case e.Draining:
-		return "draining"
-	case e.Role != "":
-		return e.State + " " + e.Role
+		return ink.Middling("draining")
 	}
-	return e.State
+	word := e.State
+	if e.Role != "" {
+		word += " " + e.Role
+	}
+	switch e.State {
+	case "up":
+		return ink.Good(word)
+	case "down", "ejected":
+		return ink.Bad(word)
+	}
+	return ink.Middling(word)
 }
 
-// clip keeps both ends of a name: replicas and ranks differ in the last characters.
-func clip(name string) string {
-	if r := []rune(name); len(r) > nameColumns {
-		const head, tail = nameColumns/2 - 1, nameColumns - nameColumns/2
-		return string(r[:head]) + "…" + string(r[len(r)-tail:])
+// clip leaves out the middle of a name: names of pods differ at their ends.
+func clip(name string, room int) string {
+	r := []rune(name)
+	if len(r) <= room {
+		return name
 	}
-	return name
+	end := room / 2
+	return string(r[:room-1-end]) + "…" + string(r[len(r)-end:])
 }
 
 func percent(share *float64) string {

@@ -2,6 +2,8 @@ package console
 
 import (
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +28,7 @@ const answer = `{"endpoints":[
 	"stats":{"ready":true,"version":"1.2.3","uptime_seconds":61.2,"leases":4,"sessions":17,"served":{"requests":90,"failed":1,"hit_rate":0.875,"ttft_p90_seconds":12.5}}}`
 
 func TestTable(t *testing.T) {
-	text := Table(fleetOf(t, answer).Endpoints) + Legend()
+	text := Table(fleetOf(t, answer).Endpoints, Look{}) + Legend()
 	for _, want := range []string{"120k", "42%", "88%", "51 ms", "ejected", "draining", "3 requests in a row failed", "an-endpo…-too-long"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
@@ -42,17 +44,60 @@ func TestTable(t *testing.T) {
 func TestScreen(t *testing.T) {
 	before, now := fleetOf(t, answer), fleetOf(t, answer)
 	before.Stats.Served.Requests = 70
-	text := Screen(now, before, 2*time.Second, 2)
-	for _, want := range []string{"warmpath 1.2.3, up 1m1s, ready", "4 open, 10.0 requests/s, 90 served", "p90 12.5 s", "ejected", "and 1 more, less busy"} {
+	text := Screen(now, before, 2*time.Second, Look{})
+	for _, want := range []string{"warmpath 1.2.3, up 1m1s, ready", "4 open, 10.0 requests/s, 90 served", "p90 12.5 s", "ejected", "gpu-3", "NOW:"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "gpu-3") {
-		t.Errorf("the least busy one is shown in\n%s", text)
-	}
 	now.Stats.Ready, now.Stats.Why = false, "no endpoint is up"
-	if text := Screen(now, nil, 0, 0); !strings.Contains(text, "NOT READY: no endpoint is up") || !strings.Contains(text, "- requests/s") || !strings.Contains(text, "gpu-3") {
+	if text := Screen(now, nil, 0, Look{}); !strings.Contains(text, "NOT READY: no endpoint is up") || !strings.Contains(text, "- requests/s") || !strings.Contains(text, "gpu-3") {
 		t.Errorf("got\n%s", text)
+	}
+}
+
+// TestScreenFits: of many endpoints those that need attention and the busiest are shown, with the legend, in the lines there are.
+func TestScreenFits(t *testing.T) {
+	f := &Fleet{}
+	for i := range 64 {
+		e := Endpoint{Name: fmt.Sprintf("vllm-qwen3-8b-deployment-5d9c7b6f4-%05d", i), State: "up"}
+		e.Load.PrefillTokens = int64(i)
+		if i == 7 {
+			e.State, e.Detail = "down", "connection refused"
+		}
+		f.Endpoints = append(f.Endpoints, e)
+	}
+	for _, look := range []Look{{80, 24, false}, {200, 60, false}} {
+		text := Screen(f, nil, 0, look)
+		if n := strings.Count(text, "\n"); n >= look.Lines || n < look.Lines-3 {
+			t.Errorf("%d lines of %d", n, look.Lines)
+		}
+		for _, want := range []string{"00007", "down", "connection refused", "00063", "more, less busy", "KV: cache in use."} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q is missing in\n%s", want, text)
+			}
+		}
+		for line := range strings.Lines(text) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > look.Columns {
+				t.Errorf("%d columns: %s", n, line)
+			}
+		}
+		if whole := strings.Contains(text, f.Endpoints[63].Name); whole != (look.Columns == 200) {
+			t.Errorf("%d columns: names are whole: %t", look.Columns, whole)
+		}
+		if strings.Contains(text, "\x1b") {
+			t.Error("there are colours without ink")
+		}
+	}
+}
+
+// TestInk: colours are beside the words and take no columns.
+func TestInk(t *testing.T) {
+	plain, inked := Table(fleetOf(t, answer).Endpoints, Look{}), Table(fleetOf(t, answer).Endpoints, Look{Ink: true})
+	if !strings.Contains(inked, "\x1b[31mejected\x1b[0m") || !strings.Contains(inked, "\x1b[32mup\x1b[0m") || !strings.Contains(inked, "\x1b[33mdraining\x1b[0m") {
+		t.Errorf("got %q", inked)
+	}
+	if bare := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(inked, ""); bare != plain {
+		t.Errorf("without colours\n%s\nwant\n%s", bare, plain)
 	}
 }

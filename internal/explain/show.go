@@ -18,7 +18,12 @@ func (d *Decision) Show(w io.Writer) {
 	if d.Leg != "" {
 		where += ", " + d.Leg
 	}
-	fmt.Fprintf(w, "%s  %s -> %s  (%s)\n", d.At.Local().Format("2006-01-02 15:04:05.000"), d.Request, where, d.Reason)
+	who, to := d.At.Local().Format("2006-01-02 15:04:05.000")+"  "+d.Request, "-> "+where+"  ("+d.Reason+")"
+	if len(who)+1+len(to) > terminal.Columns {
+		fmt.Fprintf(w, "%s\n  %s\n", who, to)
+	} else {
+		fmt.Fprintln(w, who+" "+to)
+	}
 	for _, line := range wrap(d.Why, 78) {
 		fmt.Fprintln(w, "  "+line)
 	}

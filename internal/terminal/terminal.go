@@ -1,6 +1,6 @@
 // Package terminal draws for people who read a terminal: tables, bars, a line or some lines that are drawn over. It owns how figures look
-// there and which library draws them. It promises text without colours, which can be piped into a file, and control sequences only from
-// Line, ClearLine and Area. It never knows what the figures mean.
+// there and which library draws them. It promises text that can be piped into a file: colours come only from an Ink that is on, and control
+// sequences only from Line, ClearLine and Area. It never knows what the figures mean.
 package terminal
 
 import (
@@ -23,6 +23,45 @@ func Is(w io.Writer) bool {
 func Holds(f *os.File, columns, lines int) bool {
 	width, height, err := term.GetSize(int(f.Fd()))
 	return err == nil && width >= columns && height >= lines
+}
+
+// Size is the size of a terminal; 0 and 0 of what is none.
+func Size(w io.Writer) (columns, lines int) {
+	if f, ok := w.(*os.File); ok {
+		if width, height, err := term.GetSize(int(f.Fd())); err == nil {
+			return width, height
+		}
+	}
+	return 0, 0
+}
+
+// Ink colours words. The zero value does not.
+type Ink bool
+
+// Colours is an Ink for w: on where it is a terminal that shows colours and whose user has not set NO_COLOR (no-color.org).
+func Colours(w io.Writer, lookup func(string) (string, bool)) Ink {
+	no, _ := lookup("NO_COLOR")
+	kind, _ := lookup("TERM")
+	return Ink(Is(w) && no == "" && kind != "dumb")
+}
+
+// Good colours a word that says that something is well.
+func (on Ink) Good(s string) string { return on.paint("32", s) }
+
+// Bad colours a word that says that something is broken.
+func (on Ink) Bad(s string) string { return on.paint("31", s) }
+
+// Middling colours a word that says that something is neither.
+func (on Ink) Middling(s string) string { return on.paint("33", s) }
+
+// Strong makes a word bold.
+func (on Ink) Strong(s string) string { return on.paint("1", s) }
+
+func (on Ink) paint(code, s string) string {
+	if !on || s == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
 // Bar draws a share, 0 to 1.
