@@ -23,7 +23,7 @@ func doctorCommand(e env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor URL...",
 		Short: "Examine engines: kind, cache, speed, and what to change",
-		Long: `doctor asks each engine what it is, and sends it about eight prompts of some 1,500 tokens to measure it: whether its prefix cache
+		Long: `doctor asks each engine what it is, and sends it about eight prompts of up to 1,500 tokens to measure it: whether its prefix cache
 works and is reported, prefill and decode speed, whether it computes prompts one after another, and whether it stops when a client
 leaves. Best run while the engine has no other traffic. The exit code is 1 if an engine is not healthy.`,
 		Example: `  warmpath doctor http://127.0.0.1:9001 http://127.0.0.1:9002

@@ -24,6 +24,9 @@ var flags = map[fleet.Kind]struct{ cache, noCache, report, events string }{
 	fleet.KindLlamaCpp: {noCache: "--no-cache-prompt"},
 }
 
+// shortContext is a context that conversations soon fill, in tokens.
+const shortContext = 8192
+
 // advise writes what to change.
 func (r *Report) advise() {
 	with := func(flag, text string) { r.Advice = append(r.Advice, Advice{text, flag}) }
@@ -61,6 +64,9 @@ func (r *Report) advise() {
 	if r.NoticesLeave == No {
 		add("It goes on computing when a client leaves. Abandoned requests then cost GPU time: update the engine, or set max_tokens.")
 	}
+	if r.Kind == string(fleet.KindLlamaCpp) && 0 < r.Context && r.Context < shortContext {
+		add("Its context is %d tokens for each of %d slots, and a longer conversation is refused. Give a larger --ctx-size, which the slots share, or fewer --parallel.", r.Context, max(r.Slots, 1))
+	}
 	if r.ClockOff != 0 {
 		add("Its clock is off by %s: run NTP on both machines.", r.ClockOff.Round(time.Second))
 	}
@@ -84,6 +90,9 @@ func (r *Report) Show(w io.Writer) {
 	}
 	line("engine", "%s %s", r.Kind, r.Version)
 	line("models", "%s", strings.Join(r.Models, ", "))
+	if r.Context > 0 {
+		line("context", "%d tokens for a prompt and its answer", r.Context)
+	}
 	if r.CacheTokens > 0 {
 		line("KV cache", "%d tokens in blocks of %d", r.CacheTokens, r.BlockTokens)
 	}

@@ -1,7 +1,7 @@
 // Package doctor examines an engine before it serves behind the router: what it is, whether its prefix cache works and is reported, how
 // fast it is, and what to change.
 //
-// It owns the examination and its advice. It promises to send a handful of small requests (about eight prompts of some 1,500 tokens) and to
+// It owns the examination and its advice. It promises to send a handful of small requests (about eight prompts of up to 1,500 tokens) and to
 // be bounded in time. It sends nothing but text that it made up, and never changes an engine.
 package doctor
 
@@ -40,6 +40,7 @@ type Report struct {
 	Kind    string   `json:"kind,omitempty"`
 	Version string   `json:"version,omitempty"`
 	Models  []string `json:"models,omitempty"`
+	Context int      `json:"context_tokens,omitempty"` // of the model that is asked: a prompt and its answer; 0 unknown
 
 	CacheTokens int64 `json:"cache_tokens,omitempty"` // capacity of the KV cache; 0 unknown
 	BlockTokens int   `json:"block_tokens,omitempty"`
@@ -111,10 +112,10 @@ func Examine(ctx context.Context, base string, o Options) *Report {
 		r.advise()
 		return r
 	}
-	r.facts(&last)
+	r.facts(&last, o.Model)
 	fresh := http.DefaultTransport.(*http.Transport).Clone()
 	fresh.DisableKeepAlives = true // engines close idle connections, llama-server after 5 s
-	c := &asker{base: base, key: o.Key, model: o.Model, client: http.Client{Transport: fresh}}
+	c := &asker{base: base, key: o.Key, model: o.Model, context: r.Context, client: http.Client{Transport: fresh}}
 	r.clock(ctx, c)
 	if !ok && o.Model == "" {
 		r.Detail = "it lists no models: name one with --model"
@@ -140,11 +141,14 @@ func Examine(ctx context.Context, base string, o Options) *Report {
 	return r
 }
 
-// facts takes over what the engine says of itself.
-func (r *Report) facts(p *fleet.Report) {
+// facts takes over what the engine says of itself, and of the model that is asked, its first where none is named.
+func (r *Report) facts(p *fleet.Report, model string) {
 	r.Version, r.CacheTokens, r.BlockTokens, r.Slots, r.Ranks = p.Version, p.CacheTokens, p.BlockTokens, p.Slots, p.Ranks
 	for i := range p.Models {
 		r.Models = append(r.Models, p.Models[i].ID)
+		if m := &p.Models[i]; m.ID == model || model == "" && i == 0 {
+			r.Context = m.ContextTokens
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
 )
 
@@ -44,6 +45,43 @@ func TestHealthyEngine(t *testing.T) {
 	for line := range strings.Lines(out.String()) {
 		if n := utf8.RuneCountInString(line); n > 81 && !strings.HasPrefix(line, "    --") {
 			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// TestShortContext: an engine whose context is short is measured with prompts that fit.
+func TestShortContext(t *testing.T) {
+	for _, tt := range []struct {
+		dialect fleet.Kind
+		advised bool
+	}{{"vllm", false}, {"sglang", false}, {"llamacpp", true}} {
+		e, err := enginetest.New(enginetest.Options{Dialect: tt.dialect, Models: []string{"m"}, ContextTokens: 700})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.Close() })
+		s := httptest.NewServer(e)
+		t.Cleanup(s.Close)
+		r := Examine(t.Context(), s.URL, Options{})
+		if r.Detail != "" || r.Context != 700 || r.PromptTokens < 200 || r.PromptTokens > 500 || r.NoticesLeave == Unknown {
+			t.Errorf("%s: got %+v", tt.dialect, r)
+		}
+		if is := slices.ContainsFunc(r.Advice, func(a Advice) bool { return strings.Contains(a.Text, "--ctx-size") }); is != tt.advised {
+			t.Errorf("%s: advice %+v", tt.dialect, r.Advice)
+		}
+	}
+}
+
+// TestMessage: what an engine's error says is shown without its JSON.
+func TestMessage(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"error":{"code":400,"message":"too long","type":"exceed_context_size_error"}}`: "too long",
+		`{"object":"error","message":"flat","type":"BadRequestError"}`:                   "flat",
+		"  <html>bad gateway</html>\n":                                                   "<html>bad gateway</html>",
+		`{"error":"a word"}`:                                                             `{"error":"a word"}`,
+	} {
+		if got := message([]byte(body)); got != want {
+			t.Errorf("%s: got %q", body, got)
 		}
 	}
 }

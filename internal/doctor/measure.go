@@ -3,6 +3,7 @@ package doctor
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,19 +19,24 @@ import (
 )
 
 const (
-	promptWords = 1200 // about 1,500 tokens
-	fewWords    = 8
-	answerToks  = 128
-	longAnswer  = 4096
-	mostDecode  = 10_000 // tokens a second: faster than any engine decodes one answer
-	together    = 3      // prompts sent at once to see whether they are computed one after another
-	serialRatio = 1.6    // the last of these takes at least this many times the first where they are; 3 when each takes the same
-	warmRatio   = 0.6    // a repeated prompt takes at most this share where it is cached and that is not reported
+	promptTokens = 1500 // about, of a prompt that is measured, where the context has room for it
+	promptWords  = 1200 // of it at most
+	leastWords   = 32
+	firstWords   = 64 // of the first prompt, which shows how many tokens a word has
+	fewWords     = 8
+	answerToks   = 128
+	longAnswer   = 4096
+	mostError    = 4096   // bytes read of an error
+	mostDecode   = 10_000 // tokens a second: faster than any engine decodes one answer
+	together     = 3      // prompts sent at once to see whether they are computed one after another
+	serialRatio  = 1.6    // the last of these takes at least this many times the first where they are; 3 when each takes the same
+	warmRatio    = 0.6    // a repeated prompt takes at most this share where it is cached and that is not reported
 )
 
 // asker sends chats to an engine.
 type asker struct {
 	base, key, model string
+	context          int // of the model: tokens of a prompt and its answer; 0 unknown
 	client           http.Client
 }
 
@@ -112,11 +118,39 @@ func (c *asker) open(ctx context.Context, text string, most int) (*http.Response
 		return nil, err
 	}
 	if res.StatusCode != http.StatusOK {
-		said, _ := io.ReadAll(io.LimitReader(res.Body, 300))
+		said, _ := io.ReadAll(io.LimitReader(res.Body, mostError))
 		_ = res.Body.Close()
-		return nil, fmt.Errorf("it answered a chat with %d: %s", res.StatusCode, bytes.TrimSpace(said))
+		return nil, fmt.Errorf("it answered a chat with %d: %s", res.StatusCode, message(said))
 	}
 	return res, nil
+}
+
+// message is what an error says: its message where it has OpenAI's shape or that of vLLM before 0.12, else the beginning of its text.
+func message(body []byte) string {
+	var e struct {
+		Message string
+		Error   struct{ Message string }
+	}
+	if json.Unmarshal(body, &e) == nil && e.Error.Message+e.Message != "" {
+		return cmp.Or(e.Error.Message, e.Message)
+	}
+	return fmt.Sprintf("%.300s", bytes.TrimSpace(body))
+}
+
+// within is a number of tokens to generate, or less where half of the context is less: engines refuse what cannot fit.
+func (c *asker) within(tokens int) int {
+	if c.context > 0 {
+		return max(min(tokens, c.context/2), 1)
+	}
+	return tokens
+}
+
+// length is how many words a measured prompt has. first is the answer to one of firstWords.
+func (c *asker) length(first *sample) int {
+	if first.prompt == 0 {
+		return promptWords // it reports no usage
+	}
+	return max(min(promptWords, c.within(promptTokens)*firstWords/first.prompt), leastWords)
 }
 
 // ask measures one chat.
@@ -176,15 +210,17 @@ func events(body io.Reader, take func(*chunk) bool) error {
 
 // measure fills in what only requests can show.
 func (r *Report) measure(ctx context.Context, c *asker, w *watcher) error {
-	if _, err := c.ask(ctx, words(fewWords), 1); err != nil { // it may compile for its first prompt
+	first, err := c.ask(ctx, words(firstWords), 1) // it may compile for it
+	if err != nil {
 		return err
 	}
-	text := words(promptWords)
+	length := c.length(&first)
+	text := words(length)
 	cold, err := c.ask(ctx, text, 1)
 	if err != nil {
 		return err
 	}
-	warm, err := c.ask(ctx, text+words(fewWords), answerToks)
+	warm, err := c.ask(ctx, text+words(fewWords), c.within(answerToks))
 	if err != nil {
 		return err
 	}
@@ -199,7 +235,7 @@ func (r *Report) measure(ctx context.Context, c *asker, w *watcher) error {
 		}
 	}
 	r.cache(&cold, &warm)
-	if err := r.order(ctx, c); err != nil {
+	if err := r.order(ctx, c, length); err != nil {
 		return err
 	}
 	return r.leave(ctx, c, w)
@@ -223,15 +259,15 @@ func (r *Report) cache(cold, warm *sample) {
 	}
 }
 
-// order sends several new prompts at once.
-func (r *Report) order(ctx context.Context, c *asker) error {
+// order sends several new prompts of so many words at once.
+func (r *Report) order(ctx context.Context, c *asker, length int) error {
 	var (
 		wg     sync.WaitGroup
 		took   [together]sample
 		failed [together]error
 	)
 	for i := range together {
-		text := words(promptWords)
+		text := words(length)
 		wg.Go(func() { took[i], failed[i] = c.ask(ctx, text, 1) })
 	}
 	wg.Wait()
@@ -266,7 +302,7 @@ func (r *Report) leave(ctx context.Context, c *asker, w *watcher) error {
 		return nil // it has other requests
 	}
 	inner, cancel := context.WithCancel(ctx)
-	res, err := c.open(inner, words(fewWords)+"Write a very long story.", longAnswer)
+	res, err := c.open(inner, words(fewWords)+"Write a very long story.", c.within(longAnswer))
 	if err != nil {
 		cancel()
 		return err
