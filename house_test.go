@@ -106,7 +106,7 @@ var plan = map[string]room{
 	"internal/proxy/body":          {may: []string{"internal/proxy/h1", "prompt"}},
 	"internal/proxy/patience":      {may: []string{"fleet", "internal/live", "internal/proxy/h1"}},
 	"internal/proxy/quota":         {may: []string{"fleet"}},
-	"internal/proxy/gate":          {may: []string{"internal/guard", "prompt"}},
+	"internal/proxy/gate":          {may: []string{"internal/guard", "policy/nearest", "prompt"}},
 	"internal/proxy/fault":         {may: []string{"fleet", "internal/guard", "internal/proxy/body", "internal/proxy/gate", "internal/proxy/h1", "internal/proxy/patience", "internal/proxy/quota", "internal/proxy/who", "prompt", "prompt/jsonscan", "route"}},
 	"internal/proxy/who":           {may: []string{"fleet", "prompt", "session"}, third: []string{"github.com/google/uuid"}},
 	"internal/proxy/rewrite":       {may: []string{"engine/answer", "engine/handover"}},

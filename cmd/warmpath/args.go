@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,11 +27,21 @@ func unknownCommand(cmd *cobra.Command, got string) error {
 // flagError names the nearest flag and says where help is, in the same line.
 func flagError(cmd *cobra.Command, err error) error {
 	if got, ok := strings.CutPrefix(err.Error(), "unknown flag: "); ok {
+		name := strings.TrimPrefix(got, "--")
+		if in := commandsWith(cmd, func(f *pflag.FlagSet) bool { return f.Lookup(name) != nil }); len(in) > 0 {
+			return usageError(fmt.Errorf("%s is a flag of %s, so it follows the command, as in warmpath %s %s", got, strings.Join(in, ", "), in[0], got))
+		}
 		var flags []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, "--"+f.Name) })
 		err = fmt.Errorf("unknown flag %s%s", got, strictyaml.Suggest(got, flags))
 	}
 	text := err.Error()
+	if _, got, ok := strings.Cut(text, "unknown shorthand flag: "); ok {
+		name, _, _ := strings.Cut(strings.TrimPrefix(got, "'"), "'")
+		if in := commandsWith(cmd, func(f *pflag.FlagSet) bool { return len(name) == 1 && f.ShorthandLookup(name) != nil }); len(in) > 0 {
+			return usageError(fmt.Errorf("-%s is a flag of %s, so it follows the command, as in warmpath %s -%s", name, strings.Join(in, ", "), in[0], name))
+		}
+	}
 	if what, ok := strings.CutSuffix(text, ": invalid syntax"); ok { // of strconv, behind what was given for which flag
 		what, _, _ = strings.Cut(what, ": strconv.")
 		text = what + ": it is not a number"
@@ -41,12 +52,42 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usageError(fmt.Errorf("%s; see %s --help", strings.TrimRight(text, "?\n"), cmd.CommandPath()))
 }
 
+// commandsWith are the commands below cmd that have a flag, those that most people mean first; none below a command without any.
+func commandsWith(cmd *cobra.Command, has func(*pflag.FlagSet) bool) []string {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() && has(c.Flags()) {
+			names = append(names, c.Name())
+		}
+	}
+	if at := slices.Index(names, "serve"); at > 0 {
+		names = slices.Insert(slices.Delete(names, at, at+1), 0, "serve")
+	}
+	return names
+}
+
 // noArgs refuses arguments in one line that says what to do.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usageError(fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath()))
+	return usageError(fmt.Errorf("unexpected argument %q%s; see %s --help", args[0], meantFlag(cmd, args[0]), cmd.CommandPath()))
+}
+
+// meantFlag is "; did you mean --endpoint X" for an address or a file that a flag of the command takes.
+func meantFlag(cmd *cobra.Command, arg string) string {
+	names := []string{"endpoint", "url", "admin"}
+	if strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") || strings.HasSuffix(arg, ".json") {
+		names = []string{"config", "trace"}
+	} else if !strings.Contains(arg, ":") {
+		return ""
+	}
+	for _, name := range names {
+		if cmd.Flags().Lookup(name) != nil {
+			return "; did you mean --" + name + " " + arg
+		}
+	}
+	return ""
 }
 
 // onlyCommands rejects arguments of a command with subcommands: the argument is an unknown subcommand.

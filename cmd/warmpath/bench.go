@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,7 +45,6 @@ same texts, name a --seed and restart the engines in between: the second router 
     --rate 2 --sessions none
   warmpath bench --url http://127.0.0.1:8080 --streamed 0.1
   warmpath bench --url http://127.0.0.1:8080 --json`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runBench(c.Context(), e, o) },
 	}
 	f := c.Flags()
@@ -89,6 +90,24 @@ func (o *benchOptions) validate() error {
 	return errors.Join(append(errs, o.work.Validate())...)
 }
 
+// unreachable adds to a failed connection what to do about it, and leaves out what net/http says twice.
+func unreachable(err error) error {
+	in := (*url.Error)(nil)
+	if !errors.As(err, &in) {
+		return err
+	}
+	what, _, _ := strings.Cut(err.Error(), ": "+in.Op+" ") // such as: cannot ask http://127.0.0.1:8080 for its models
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%s: connection refused; start a router (warmpath serve) or an engine (warmpath engine) there, or name another address with --url", what)
+	case strings.Contains(in.Err.Error(), "server gave HTTP response to HTTPS client"):
+		return fmt.Errorf("%s: %w; write http:// in --url", what, in.Err)
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF):
+		return fmt.Errorf("%s: %w; if it has TLS, write https:// in --url", what, in.Err)
+	}
+	return fmt.Errorf("%s: %w; check the address given with --url", what, in.Err)
+}
+
 func runBench(ctx context.Context, e env, o benchOptions) error {
 	if err := o.validate(); err != nil {
 		return usageError(err)
@@ -105,7 +124,7 @@ func runBench(ctx context.Context, e env, o benchOptions) error {
 		}
 		model, err := o.target.FirstModel(ctx)
 		if err != nil {
-			return err
+			return unreachable(err)
 		}
 		o.target.Model = model
 	}

@@ -36,7 +36,6 @@ prompts, and the demo shows which requests were split, and why.`,
   warmpath demo --policy least_tokens    another policy against round robin
   warmpath demo --replicas 3             three routers as one
   warmpath demo --disagg                 prompts here, answers there`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.Disagg && c.Flags().Changed("engines") {
 				return usageError(errors.New("--disagg has two prefillers and two decoders and cannot be combined with --engines"))

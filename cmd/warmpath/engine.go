@@ -39,7 +39,6 @@ switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/
   warmpath engine --connector nixl --role decode --listen 127.0.0.1:9004
   warmpath serve --prefill http://127.0.0.1:9003 \
     --decode http://127.0.0.1:9004 --disagg-when always`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Dialect, o.Seed = fleet.Kind(dialect), seed
 			var err error
@@ -60,6 +59,9 @@ switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/
 					model = o.Models[0]
 				}
 				o.KVTopic = "kv@" + listen + "@" + model
+			}
+			if !(o.Speed > 0) {
+				return usageError(fmt.Errorf("--speed must be above 0 (1 is real time), got %v", o.Speed))
 			}
 			if o.Ranks < 1 {
 				return usageError(errors.New("--ranks must be at least 1"))
@@ -105,7 +107,7 @@ func runEngine(ctx context.Context, e env, listen string, o enginetest.Options) 
 	}
 	url, err := s.Listen(listen)
 	if err != nil {
-		return usageError(err)
+		return usageError(fmt.Errorf("cannot listen: %w%s", err, listenHint(err, "--listen", "127.0.0.1:9001")))
 	}
 	got := s.Options()
 	fmt.Fprintf(e.stdout, "simulated %s engine, %d rank(s), models %v, on %s\n", got.Dialect, got.Ranks, append(got.Models, got.Adapters...), url)

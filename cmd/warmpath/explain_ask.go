@@ -95,6 +95,9 @@ func refusedWhy(base *url.URL, token bool, status int, body []byte) error {
 		return fmt.Errorf("the router at %s evaluates no shadow policy: give serve --shadow POLICY, or set shadow in its configuration", base.Redacted())
 	case "explain_off":
 		return fmt.Errorf("the router at %s keeps no decisions: set explain.keep above 0 in its configuration", base.Redacted())
+	case "unknown_endpoint":
+		what, _, _ := strings.Cut(b.Error.Message, ";")
+		return fmt.Errorf("%s: %s; warmpath endpoints lists them", base.Redacted(), what)
 	case "foreign_host":
 		return fmt.Errorf("%s: %s; use 127.0.0.1, or give the listener a token", base.Redacted(), b.Error.Message)
 	}

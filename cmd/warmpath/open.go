@@ -58,7 +58,7 @@ func (o *opened) close() {
 // listen opens both ports, so that a port in use is an error before the router runs.
 func listen(cfg *config.Config, held sockets) (traffic, admins net.Listener, err error) {
 	if traffic, err = held.listen("traffic", cfg.Listen); err != nil {
-		return nil, nil, fmt.Errorf("cannot listen for traffic: %w%s", err, another(err, "--listen (listen in the file)"))
+		return nil, nil, fmt.Errorf("cannot listen for traffic: %w%s", err, listenHint(err, "--listen (listen in the file)", "127.0.0.1:8080"))
 	}
 	if cfg.Admin.Listen == "" {
 		return traffic, nil, nil
@@ -69,7 +69,7 @@ func listen(cfg *config.Config, held sockets) (traffic, admins net.Listener, err
 	}
 	if err = admin.CheckListen(at, cfg.Admin.Token); err == nil {
 		if admins, err = held.listen("admin", at); err != nil {
-			err = fmt.Errorf("cannot listen for admin: %w%s", err, another(err, "--admin (admin.listen in the file; off for none)"))
+			err = fmt.Errorf("cannot listen for admin: %w%s", err, listenHint(err, "--admin (admin.listen in the file; off for none)", "127.0.0.1:9190"))
 		}
 	}
 	if err != nil {
@@ -79,10 +79,19 @@ func listen(cfg *config.Config, held sockets) (traffic, admins net.Listener, err
 	return traffic, admins, nil
 }
 
-// another names the setting that chooses another port, where one is in use.
-func another(err error, setting string) string {
-	if errors.Is(err, syscall.EADDRINUSE) {
+// listenHint says what to do about an address that cannot be listened on, with the setting that names it and a good value.
+func listenHint(err error, setting, example string) string {
+	var address *net.AddrError
+	var name *net.DNSError
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
 		return ": choose another with " + setting
+	case errors.Is(err, syscall.EACCES):
+		return ": ports below 1024 need the capability CAP_NET_BIND_SERVICE; choose another with " + setting
+	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.As(err, &name):
+		return ": " + setting + " must name an address of this machine, or 0.0.0.0 for all of them"
+	case errors.As(err, &address):
+		return ": " + setting + " is HOST:PORT, such as " + example
 	}
 	return ""
 }

@@ -36,7 +36,7 @@ func (a *Admin) find(name string) []route.EndpointStatus {
 }
 
 func notFound(name string) *failure {
-	return fail(http.StatusNotFound, "unknown_endpoint", "there is no endpoint %q", name)
+	return fail(http.StatusNotFound, "unknown_endpoint", "there is no endpoint %q; GET /admin/endpoints lists them", name)
 }
 
 func (a *Admin) show(w http.ResponseWriter, _ *http.Request, name string) {

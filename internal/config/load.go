@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"reflect"
 	"slices"
@@ -82,6 +83,9 @@ func Parse(file string, data []byte, env []string, overrides ...Override) (Confi
 
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: write one with warmpath init -o %s", err, path)
+	}
 	if err != nil {
 		return nil, err
 	}

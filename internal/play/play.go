@@ -103,7 +103,7 @@ func (t *Target) FirstModel(ctx context.Context) (string, error) {
 		} `json:"data"`
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, 4<<20)).Decode(&list); err != nil || len(list.Data) == 0 {
-		return "", fmt.Errorf("%s/v1/models lists no model (status %d); name one with --model", t.URL, res.StatusCode)
+		return "", fmt.Errorf("%s/v1/models lists no model (status %d): name one with --model, or the address of an engine or of a router for its clients with --url", t.URL, res.StatusCode)
 	}
 	return list.Data[0].ID, nil
 }

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"syscall"
 	"time"
 
@@ -103,5 +105,24 @@ func (t *target) reason(err error, path string) error {
 	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
 		return fmt.Errorf("no such host: %s", e.Name)
 	}
-	return fmt.Errorf("GET %s: %w", path, err)
+	return fmt.Errorf("GET %s: %w%s", path, err, t.wrongScheme(err))
+}
+
+// wrongScheme says which URL to give where the engine speaks HTTPS and its URL does not say so, or the other way round, and which
+// settings the check of a certificate follows.
+func (t *target) wrongScheme(err error) string {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "; engine_tls has the authority (ca) and the name (server_name) that are expected"
+	}
+	if strings.HasPrefix(t.addr.url, "https://") {
+		_, ok := errors.AsType[tls.RecordHeaderError](err)
+		if ok || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") { // net/http has no type for it
+			return "; for an engine without TLS write http:// in its URL"
+		}
+		return ""
+	}
+	if t.dialect == nil && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
+		return "; for an engine with TLS write https:// in its URL"
+	}
+	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -339,6 +340,29 @@ func TestRealSocket(t *testing.T) {
 	cancel()
 	<-done
 	tr.CloseIdleConnections()
+}
+
+// TestWrongScheme: an engine with TLS under an http:// URL, and one without under https://, are down with a detail that says so.
+func TestWrongScheme(t *testing.T) {
+	gone := func(w http.ResponseWriter, _ *http.Request) { // as many servers with TLS do to a request without
+		if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
+			_ = c.Close()
+		}
+	}
+	plain, secure := httptest.NewServer(http.HandlerFunc(gone)), httptest.NewTLSServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	defer plain.Close()
+	defer secure.Close()
+	for url, want := range map[string]string{
+		plain.URL:  "; for an engine with TLS write https:// in its URL",
+		secure.URL: "; engine_tls has the authority (ca) and the name (server_name) that are expected",
+		strings.Replace(plain.URL, "http", "https", 1): "; for an engine without TLS write http:// in its URL",
+	} {
+		p := New(Config{}, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, nil, slog.New(slog.DiscardHandler))
+		if _, _, err := newTarget(p, address{url: url}, 0).get(t.Context(), "/v1/models"); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want it to end with %q", url, err, want)
+		}
+	}
 }
 
 func TestConfig(t *testing.T) {

@@ -56,6 +56,8 @@ func TestAPIMismatch(t *testing.T) {
 		{"an engine that serves it", "/v1/messages", fleet.KindVLLM, 404, 0, own},
 		{"an engine that has learnt it", "/v1/messages", fleet.KindTRTLLM, 200, 0, own},
 		{"an engine of an unknown kind", "/api/chat", fleet.KindOther, 404, 0, own},
+		{"a path without its /v1", "/chat/completions", fleet.KindVLLM, 404, 0, `the engine (vllm) does not serve /chat/completions; did you mean \"/v1/chat/completions\"?`},
+		{"a path without /v1 that the engine serves", "/chat/completions", fleet.KindLlamaCpp, 200, 0, own},
 		{"an API that all serve", "/v1/chat/completions", fleet.KindTRTLLM, 404, 0, own},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/client"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
+	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -63,11 +64,16 @@ func (c *call) limit(err error) string {
 }
 
 // mismatch is the error for an engine's 404 or 405 to an API that its kind does not serve, whose own message ("Not Found") does
-// not explain the cause. It is nil for any other answer, so that an engine that has gained an API works.
+// not explain the cause, and to a path that lacks its /v1. It is nil for any other answer, so that an engine that has gained an API works.
 func (c *call) mismatch(kind fleet.Kind, status int) error {
 	kinds := c.Request.Kinds
-	if status != http.StatusNotFound && status != http.StatusMethodNotAllowed || len(kinds) == 0 ||
-		kind == fleet.KindUnknown || kind == fleet.KindOther || slices.Contains(kinds, kind) {
+	if status != http.StatusNotFound && status != http.StatusMethodNotAllowed || kind == fleet.KindUnknown || kind == fleet.KindOther {
+		return nil
+	}
+	if whole := "/v1" + c.R.URL.Path; c.API == prompt.Other && prompt.Classify(c.R.Method, whole) != prompt.Other {
+		return &fault.APIError{Path: c.R.URL.Path, Kind: kind, Meant: whole}
+	}
+	if len(kinds) == 0 || slices.Contains(kinds, kind) {
 		return nil
 	}
 	return &fault.APIError{Path: c.R.URL.Path, Kind: kind, Kinds: kinds}

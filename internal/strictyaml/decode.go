@@ -313,7 +313,11 @@ func syntaxFault(file string, err error) error {
 	f := &Fault{File: file, Err: err}
 	var located yaml.Error
 	if errors.As(err, &located) {
-		f.Err = errors.New(located.GetMessage())
+		text := located.GetMessage()
+		if strings.Contains(text, "found character '\t'") {
+			text = "a tab is no indentation in YAML; use spaces"
+		}
+		f.Err = errors.New(text)
 		if t := located.GetToken(); t != nil && t.Position != nil {
 			f.Line, f.Column = t.Position.Line, t.Position.Column
 		}

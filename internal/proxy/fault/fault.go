@@ -66,9 +66,13 @@ type APIError struct {
 	Path  string
 	Kind  fleet.Kind   // of the engine that was asked
 	Kinds []fleet.Kind // kinds that serve it
+	Meant string       // the path that the client probably meant, in place of Kinds
 }
 
 func (e *APIError) Error() string {
+	if e.Meant != "" {
+		return fmt.Sprintf("the engine (%s) does not serve %.100s; did you mean %q?", e.Kind, e.Path, e.Meant)
+	}
 	var served []string
 	for _, k := range e.Kinds {
 		if k != fleet.KindUnknown && k != fleet.KindOther {

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -16,7 +17,8 @@ func (e *PathError) Error() string {
 	if e.method != http.MethodPost && (prompt.Classify(http.MethodPost, e.path) != prompt.Other || infers(e.path)) {
 		return e.path + " takes POST, not " + e.method
 	}
-	return "the router does not pass on " + e.method + " " + strconv.Quote(e.path) + ": it is not a path of an inference API such as /v1/chat/completions; the setting paths allows others"
+	why := cmp.Or(Meant(e.path), ": it is not a path of an inference API such as /v1/chat/completions;")
+	return "the router does not pass on " + e.method + " " + strconv.Quote(e.path) + why + " the setting paths allows others"
 }
 
 // Passes is the reason why a request must not reach an engine; nil if it may. more are paths that are passed on besides the

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMistakesSayWhatToDo plays what newcomers get wrong. Each message says what is wrong and what to do next.
+func TestMistakesSayWhatToDo(t *testing.T) {
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	defer secure.Close()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := closed.Addr().String()
+	_ = closed.Close()
+	busy := plain.Listener.Addr().String()
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.WriteFile(filepath.Join(dir, "tab.yaml"), []byte("endpoints:\n\t- url: http://a:1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ line, want string }{
+		{"engine --speed 0", "--speed must be above 0 (1 is real time), got 0"},
+		{"engine --speed NaN", "--speed must be above 0"},
+		{"engine --listen foo", "--listen is HOST:PORT, such as 127.0.0.1:9001"},
+		{"engine --listen 127.0.0.1:99999", "--listen is HOST:PORT"},
+		{"engine --listen " + busy, "address already in use: choose another with --listen"},
+		{"serve --admin off --listen " + busy, "address already in use: choose another with --listen (listen in the file)"},
+		{"serve --admin off --listen 192.0.2.1:8080", "must name an address of this machine, or 0.0.0.0 for all of them"},
+		{"serve -c none.yaml", "no such file or directory: write one with warmpath init -o none.yaml"},
+		{"check -c tab.yaml", "tab.yaml:2:1: a tab is no indentation in YAML; use spaces"},
+		{"check none.yaml", "did you mean --config none.yaml; see warmpath check --help"},
+		{"serve http://127.0.0.1:9001", "did you mean --endpoint http://127.0.0.1:9001; see warmpath serve --help"},
+		{"bench 127.0.0.1:8080", "did you mean --url 127.0.0.1:8080; see warmpath bench --help"},
+		{"demo now", `unexpected argument "now"; see warmpath demo --help`},
+		{"engine now", `unexpected argument "now"; see warmpath engine --help`},
+		{"--endpoint http://127.0.0.1:9001", "so it follows the command, as in warmpath serve --endpoint"},
+		{"-c warmpath.yaml", "so it follows the command, as in warmpath serve -c"},
+		{"--endpont http://127.0.0.1:9001", "unknown flag --endpont"},
+		{"-q", "see warmpath --help"},
+		{"bench --url http://" + gone, "connection refused; start a router (warmpath serve) or an engine (warmpath engine) there"},
+		{"bench --url " + strings.Replace(plain.URL, "http", "https", 1), "write http:// in --url"},
+		{"bench --url " + plain.URL, "lists no model (status 404): name one with --model, or the address"},
+		{"bench --url " + secure.URL, "check the address given with --url"},
+	} {
+		var out, log bytes.Buffer
+		if code := Main(t.Context(), strings.Fields(tt.line), nil, strings.NewReader(""), &out, &log); code == exitOK || !strings.Contains(log.String(), tt.want) {
+			t.Errorf("warmpath %s: %d %s, want %q in it", tt.line, code, log.String(), tt.want)
+		}
+	}
+}
