@@ -82,6 +82,22 @@ func cells() []scenario {
 		}), work: chats(func(g *trace.Generator) {
 			g.Conversations, g.PerSecond, g.User, g.System = 300, 6, 4000, 200
 		})},
+		{name: "short_uneven", fleet: fleetOf(4, func(i int, c *engine.Config) {
+			if i >= 2 {
+				*c = c.Slower(4)
+			}
+		}), work: single(1000, 20, 64, 200, 30)},
+		{name: "reasoning_uneven_caches", unlimited: true, fleet: fleetOf(4, func(i int, c *engine.Config) {
+			if c.Slots, c.CacheTokens = 64, 40_000; i >= 2 {
+				c.CacheTokens = 200_000
+			}
+		}), work: chats(func(g *trace.Generator) {
+			g.Kept, g.PerSecond, g.System, g.User, g.Answer, g.Turns = false, 1, 300, 200, 2500, 2
+		})},
+		{
+			name: "adapters", kinds: []drive.Kind{prose, numbers}, adapters: true, fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = 80_000 }),
+			work: chats(func(g *trace.Generator) { g.Conversations, g.PerSecond, g.Think = 400, 3, 10*time.Second }),
+		},
 	}
 }
 
@@ -128,6 +144,9 @@ func BenchmarkMechanisms(b *testing.B) {
 			b.Run(name+"/"+cell, func(b *testing.B) {
 				for b.Loop() {
 					for what, p := range played[cell].pairs(b, name, uint64(*pairs)).all() {
+						if p.n == 0 {
+							continue
+						}
 						times, half := p.interval()
 						b.ReportMetric(times, what+"-x")
 						b.ReportMetric(half, what+"-±")
@@ -168,23 +187,30 @@ func splitCells() []*measured {
 	slow.Bandwidth = 1.25e9
 	small := preset.Engine
 	small.CacheTokens = 64 * 1500
+	agents := preset.Engine
+	agents.CacheTokens = 400_000
 	var out []*measured
 	for _, c := range []struct {
 		name   string
 		when   route.When
-		load   float64
 		link   rig.Transfer
 		engine engine.Config
 		change func(g *trace.Generator)
 	}{
-		{"split_time", route.WhenTime, 0.7, fast, preset.Engine, nil},
-		{"split_free", route.WhenFree, 0.7, fast, preset.Engine, nil},
-		{"split_time_slow_link", route.WhenTime, 0.7, slow, preset.Engine, nil},
-		{"split_free_slow_link", route.WhenFree, 0.7, slow, preset.Engine, nil},
-		{"split_time_small_cache", route.WhenTime, 0.7, fast, small, nil},
-		{"split_free_small_cache", route.WhenFree, 0.7, fast, small, nil},
-		{"split_free_long_answers", route.WhenFree, 0.7, fast, preset.Engine, func(g *trace.Generator) { g.Answer = 1500 }},
-		{"split_time_long_answers", route.WhenTime, 0.7, fast, preset.Engine, func(g *trace.Generator) { g.Answer = 1500 }},
+		{"split_time", route.WhenTime, fast, preset.Engine, nil},
+		{"split_free", route.WhenFree, fast, preset.Engine, nil},
+		{"split_time_slow_link", route.WhenTime, slow, preset.Engine, nil},
+		{"split_free_slow_link", route.WhenFree, slow, preset.Engine, nil},
+		{"split_time_small_cache", route.WhenTime, fast, small, nil},
+		{"split_free_small_cache", route.WhenFree, fast, small, nil},
+		{"split_free_long_answers", route.WhenFree, fast, preset.Engine, func(g *trace.Generator) { g.Answer = 1500 }},
+		{"split_time_long_answers", route.WhenTime, fast, preset.Engine, func(g *trace.Generator) { g.Answer = 1500 }},
+		{"split_time_agents", route.WhenTime, fast, agents, func(g *trace.Generator) {
+			g.Conversations, g.Turns, g.System, g.Prefixes, g.User, g.Answer, g.Think, g.Long = 240, 20, 20_000, 1, 2500, 400, 3*time.Second, 0
+		}},
+		{"split_free_documents", route.WhenFree, fast, preset.Engine, func(g *trace.Generator) {
+			g.Conversations, g.Turns, g.System, g.Answer, g.Long, g.LongTokens = 800, 1, 500, 150, 0.6, 20_000
+		}},
 	} {
 		g := documents(1).traffic
 		g.Conversations = 500
@@ -192,10 +218,14 @@ func splitCells() []*measured {
 			c.change(&g)
 		}
 		out = append(out, &measured{name: c.name, with: map[uint64]figures{}, play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
-			return replayed(t, splitReplay(t, g.Trace(seed).Half(2), c.when, c.load, c.link, c.engine, seed), change...)
+			return replayed(t, splitReplay(t, g.Trace(seed).Half(2), c.when, 0.7, c.link, c.engine, seed), change...)
 		}})
 	}
-	return out
+	uneven := preset.Engine
+	uneven.Jitter = 0.05 // the excerpt is the same for all seeds
+	return append(out, &measured{name: "split_time_excerpt_mooncake_synthetic", with: map[uint64]figures{}, play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
+		return replayed(t, splitReplay(t, excerpt(t, "mooncake_synthetic"), route.WhenTime, 0.7, fast, uneven, seed), change...)
+	}})
 }
 
 // splitTraces are full traces of split requests; none without them.
@@ -294,10 +324,12 @@ func (c *measured) pairs(t testing.TB, mechanism string, n uint64) *compared {
 		out.mean.add(with.mean, off.mean)
 		out.p90.add(with.p90, off.p90)
 		out.p99.add(with.p99, off.p99)
-		out.hit.add(with.hit, off.hit)
+		if with.hit > 0 && off.hit > 0 {
+			out.hit.add(with.hit, off.hit)
+		}
+		out.last.add(with.last, off.last)
 		if with.itl > 0 {
 			out.itl.add(with.itl, off.itl)
-			out.last.add(with.last, off.last)
 		}
 	}
 	return &out

@@ -18,17 +18,23 @@ type mechanism struct {
 
 func mechanisms() []mechanism {
 	return []mechanism{
+		{"answer_cost", "split_free_documents", "last", 12},
+		{"answer_length", "reasoning_uneven_caches", "mean", 24},
 		{"answers", "reasoning", "mean", 24},
+		{"cache_ratio", "adapters", "mean", 8},
 		{"cache_share", "agents", "mean", 8},
 		{"decode_speed", "split_free_slow_link", "p90", 12},
+		{"fixed_time", "short_uneven", "mean", 8},
 		{"interference", "compiles_whole", "p90", 8},
 		{"interruptions", "split_time_small_cache", "p90", 12},
 		{"late_stream", "compiles", "mean", 8},
 		{"late_whole", "compiles_whole", "mean", 8},
 		{"later_turns", "templates", "p90", 8},
 		{"links", "split_time_slow_link", "mean", 12},
+		{"losses", "split_time_agents", "mean", 12},
 		{"occupancy", "reasoning", "mean", 24},
 		{"order", "behind_one_address", "p90", 8},
+		{"pending_transfers", "split_time_excerpt_mooncake_synthetic", "mean", 12},
 		{"pooled_speed", "reasoning", "p90", 24},
 		{"prompt_speed", "uneven", "p90", 8},
 		{"provisional", "compiles", "mean", 8},
@@ -48,7 +54,7 @@ func mechanisms() []mechanism {
 
 // notShown are mechanisms that no cell shows. docs/mechanisms.md says of each what holds it.
 func notShown() []string {
-	return []string{"answer_cost", "answer_length", "cache_ratio", "fixed_time", "losses", "pending_transfers", "utilisation"}
+	return []string{"utilisation"}
 }
 
 // fewPairs is from how many seeds a cell is played without -long.
@@ -86,7 +92,7 @@ func TestMechanisms(t *testing.T) {
 		names = append(names, m.name)
 	}
 	page := tableOf(t, "../docs/mechanisms.md", "go test ./sim -run TestMechanisms -long -rewrite",
-		"| Mechanism | Cell | Seeds | Mean, ms | Mean | p90 | p99 | Hit rate |", names)
+		"| Mechanism | Cell | Seeds | Mean, ms | Mean | p90 | p99 | Last token | Hit rate |", names)
 	for _, m := range rows {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +109,11 @@ func TestMechanisms(t *testing.T) {
 			}
 			with, without := got.mean.both()
 			cells := []string{"`" + m.cell + "`", fmt.Sprint(seeds), thousands(with) + " → " + thousands(without)}
-			for _, p := range []*paired{&got.mean, &got.p90, &got.p99, &got.hit} {
+			for _, p := range []*paired{&got.mean, &got.p90, &got.p99, &got.last, &got.hit} {
+				if p.n == 0 { // nothing is found in caches
+					cells = append(cells, "–")
+					continue
+				}
 				times, half := p.interval()
 				cells = append(cells, fmt.Sprintf("%.2f ± %.2f", times, half))
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/sim/drive"
@@ -25,8 +26,12 @@ type scenario struct {
 	clears time.Duration // when the first engine restarts unnoticed; 0 for never
 	work   trace.Generator
 	kinds  []drive.Kind
-	whole  float64                                                   // share of non-streamed answers
-	talks  func(g trace.Generator, seed uint64) []trace.Conversation // nil for those that the workload generates
+	whole  float64 // share of non-streamed answers
+
+	unlimited bool // clients do not state the length of their answers
+	adapters  bool // each kind of text asks for a model of its own; all endpoints serve both
+
+	talks func(g trace.Generator, seed uint64) []trace.Conversation // nil for those that the workload generates
 }
 
 func (s *scenario) conversations(seed uint64) []trace.Conversation {
@@ -92,7 +97,10 @@ func (s *scenario) play(t testing.TB, by router, seed uint64, change ...func(*dr
 	t.Helper()
 	r := drive.Replay{
 		Trace: trace.Of(s.conversations(seed), true), Policy: by.make, PolicyName: by.name, Queue: policy.Queue(policy.Config{Name: by.name}), Content: true, IDs: by.ids,
-		Speed: 1, Seed: seed, Whole: s.whole, Kinds: s.kinds, Limits: true,
+		Speed: 1, Seed: seed, Whole: s.whole, Kinds: s.kinds, Limits: !s.unlimited,
+	}
+	if s.adapters {
+		s.addAdapter(&r)
 	}
 	for i, c := range s.fleet {
 		e := rig.Endpoint{Name: fmt.Sprint("e", i), Engine: c}
@@ -126,6 +134,21 @@ func (s *scenario) play(t testing.TB, by router, seed uint64, change ...func(*dr
 	return o, turns
 }
 
+// addAdapter has all endpoints serve a second model, which the texts with digits ask for.
+func (s *scenario) addAdapter(r *drive.Replay) {
+	const adapter = "numbers"
+	r.Asked = func(_ int, q *fleet.Request) {
+		if q.Content.Text.Digits > 0 {
+			q.Model = adapter
+		}
+	}
+	r.Reported = func(_ int, report *fleet.Report) {
+		for _, m := range report.Models {
+			report.Models = append(report.Models, fleet.Model{ID: adapter, ContextTokens: m.ContextTokens})
+		}
+	}
+}
+
 // quantile is the q-quantile (0..1) of times to first token of served turns, by nearest rank.
 func quantile(turns []turnout, q float64) time.Duration {
 	var all []time.Duration
@@ -147,7 +170,8 @@ type figures struct {
 	cv                       float64 // of the endpoints' first turns
 	good                     float64 // share of turns with the first token within two seconds
 	rate                     float64 // answer tokens per second, from the first turn to the last answer
-	itl, last                float64 // p99 of the gaps between tokens, and the mean time to the last token, of replayed traces; ms
+	itl                      float64 // p99 of the gaps between tokens, of replayed traces; ms
+	last                     float64 // mean time to the last token, ms
 	failed                   int
 }
 
@@ -163,6 +187,7 @@ func sum(turns []turnout, endpoints int) figures {
 		}
 		prompt, cached, answer = prompt+x.PromptTokens, cached+x.CachedTokens, answer+x.OutputTokens
 		f.mean += x.TTFT.Seconds() * 1000
+		f.last += x.Took.Seconds() * 1000
 		if x.TTFT <= 2*time.Second {
 			f.good++
 		}
@@ -177,7 +202,7 @@ func sum(turns []turnout, endpoints int) figures {
 		}
 	}
 	n := float64(len(turns) - f.failed)
-	f.hit, f.mean, f.good = float64(cached)/float64(prompt), f.mean/n, f.good/float64(len(turns))
+	f.hit, f.mean, f.last, f.good = float64(cached)/float64(prompt), f.mean/n, f.last/n, f.good/float64(len(turns))
 	f.rate = float64(answer) / end.Sub(begin).Seconds()
 	ms := func(q float64) float64 { return quantile(turns, q).Seconds() * 1000 }
 	f.p50, f.p90, f.p99 = ms(0.5), ms(0.9), ms(0.99)
