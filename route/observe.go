@@ -161,10 +161,10 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 	return out
 }
 
-// Each calls f with each endpoint, in order of declaration, as Status has it. f must not keep it.
+// Each calls f with each declared endpoint, in order of declaration. f must not keep it.
 func (r *Router) Each(f func(*fleet.Endpoint)) {
 	for ep := range r.endpoints.All() {
-		if ep.Current() {
+		if ep.Current() && !ep.Gone() {
 			spec := ep.Spec()
 			f(&spec)
 		}

@@ -193,6 +193,8 @@ func mean(x []float64) float64 {
 func replicaTrouble(answer json.RawMessage, add teller) {
 	var r struct {
 		Problem  string
+		Unheard  string
+		Strange  string
 		Learning bool
 		Peers    []struct {
 			Router  string
@@ -213,8 +215,14 @@ func replicaTrouble(answer json.RawMessage, add teller) {
 	if r.Learning {
 		add(note, "", "Wait: it becomes ready by itself.", "This router is learning from another one.")
 	}
-	if len(r.Peers) == 0 && r.Problem == "" && !r.Learning {
+	if r.Strange != "" {
+		add(warn, "", "Run the same release everywhere.", "Another router is there: %s.", r.Strange)
+	}
+	if len(r.Peers) == 0 && r.Problem == "" && r.Strange == "" && !r.Learning {
 		add(note, "", "If there should be others, see whether they run and have the same peers.fleet and peers.secret.", "No other router of the fleet is heard.")
+	}
+	if r.Unheard != "" && !r.Learning {
+		add(note, "", "See whether a router runs there, and correct peers.routers if none should.", "Not all addresses in peers.routers are reached: %s.", r.Unheard)
 	}
 	if r.Kept.Problem != "" {
 		add(warn, "", "Requests are served as before; what waits is written when the server takes it. See whether Redis is full, read-only or away.", "What is learnt is not kept for a restart of all routers: %s.", r.Kept.Problem)

@@ -71,6 +71,12 @@ func TestTroubles(t *testing.T) {
 		},
 		{"alone", []endpointView{up("a", nil)}, quiet, nil, `{"peers":[]}`, []string{"note No other router"}},
 		{
+			"not all routers are reached",
+			[]endpointView{up("a", nil)},
+			quiet, nil, `{"unheard":"10.0.0.2:7946: connect: connection refused","strange":"router r2 speaks version 9","peers":[]}`,
+			[]string{"warn Another router is there: router r2 speaks version 9.", "note Not all addresses in peers.routers are reached: 10.0.0.2:7946"},
+		},
+		{
 			"nothing is kept",
 			[]endpointView{up("a", nil)},
 			quiet, nil, `{"peers":[{"router":"r1","synced":true}],"kept":{"problem":"OOM","dropped":3}}`,

@@ -135,12 +135,12 @@ func (p Peers) check() (faults []error) {
 		faults = append(faults, fault("peers.listen", "has no meaning with Redis: leave it out"))
 	case p.RedisURL() != "":
 	case p.Listen == "":
-		faults = append(faults, fault("peers.listen", "is needed with peers.routers: the address at which they reach this router, such as 0.0.0.0:7946"))
+		faults = append(faults, fault("peers.listen", "is needed with peers.routers (--peers): the address at which they reach this router (--peer-listen), such as 0.0.0.0:7946"))
 	default:
 		address("peers.listen", p.Listen, 0)
 	}
 	if len(p.Routers) == 0 {
-		faults = append(faults, fault("peers.routers", "is needed with peers.listen: where the other routers are, such as 10.0.0.2:7946 or dns://warmpath.default:7946"))
+		faults = append(faults, fault("peers.routers", "is needed with peers.listen (--peer-listen): where the other routers are (--peers), such as 10.0.0.2:7946 or dns://warmpath.default:7946"))
 	}
 	for i, r := range p.Routers {
 		path := "peers.routers[" + strconv.Itoa(i) + "]"

@@ -161,7 +161,7 @@ func (f *Fleet) Status() []route.EndpointStatus {
 	return f.router.Status(f.now())
 }
 
-// Each calls f with each endpoint, in order of declaration. It holds the lock: f is quick, and keeps nothing.
+// Each calls f with each declared endpoint, in order of declaration. It holds the lock: f is quick, and keeps nothing.
 func (f *Fleet) Each(do func(*fleet.Endpoint)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

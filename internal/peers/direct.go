@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -23,6 +25,7 @@ type Direct struct {
 
 	mu      sync.Mutex
 	links   map[string]*link // to addresses
+	order   []string         // the addresses of links, sorted
 	answers map[uint64]*link // back to routers that have opened a stream
 	problem string
 }
@@ -36,6 +39,7 @@ const (
 	mostWaits  = 4 << 20 // bytes that wait for one router
 	mostTarget = 128     // addresses
 	mostStream = 256     // streams that others have opened
+	mostSaid   = 3       // addresses in a message for people
 )
 
 // NewDirect makes a transport. The listener is closed when Run ends.
@@ -50,6 +54,8 @@ type link struct {
 	queue  [][]byte
 	bytes  int
 	open   bool
+	me     bool   // the address is this router's own
+	fault  string // why it is not open; "" for not yet known
 	wake   chan struct{}
 	cancel context.CancelFunc
 }
@@ -79,13 +85,15 @@ func (l *link) awake() {
 	}
 }
 
-// Publish implements Transport. Each router gets a frame once, however many streams lead to it.
+// Publish implements Transport. Each router gets a frame once, however many streams lead to it, and all its frames by the same one while that is
+// open: two streams would change their order.
 func (d *Direct) Publish(b []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var room [16]uint64
 	reached := room[:0]
-	for _, l := range d.links {
+	for _, a := range d.order {
+		l := d.links[a]
 		if to := l.router(); to != 0 && !slices.Contains(reached, to) {
 			reached = append(reached, l.push(to, b))
 		}
@@ -101,8 +109,8 @@ func (d *Direct) Publish(b []byte) {
 func (d *Direct) Send(to uint64, b []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, l := range d.links {
-		if l.push(to, b) != 0 {
+	for _, a := range d.order {
+		if d.links[a].push(to, b) != 0 {
 			return
 		}
 	}
@@ -123,6 +131,25 @@ func (d *Direct) Problem() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.problem
+}
+
+// Unheard implements Transport: the addresses of other routers to which there is no stream, and why.
+func (d *Direct) Unheard() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []string
+	for _, a := range d.order {
+		l := d.links[a]
+		l.mu.Lock()
+		if !l.open && !l.me && l.fault != "" {
+			all = append(all, a+": "+l.fault)
+		}
+		l.mu.Unlock()
+	}
+	if len(all) > mostSaid {
+		all = append(all[:mostSaid], fmt.Sprintf("and %d more", len(all)-mostSaid))
+	}
+	return strings.Join(all, "; ")
 }
 
 // Run implements Transport.
@@ -165,6 +192,7 @@ func (d *Direct) follow(ctx context.Context, wg *sync.WaitGroup, self Self, rece
 			wg.Go(func() { l.keep(own, a, self, receive) })
 		}
 	}
+	d.order = slices.Sorted(maps.Keys(d.links))
 }
 
 // resolve is the addresses that the targets stand for.
@@ -202,15 +230,19 @@ func greeting(s Self) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte(hello), s.Fleet), s.Incarnation)
 }
 
-var errStranger = errors.New("peers: what answers there is no router of this fleet")
+// Why a stream to an address is not opened, for people.
+var (
+	errNoRouter   = errors.New("what answers there is no warmpath router: give the address of its peers.listen")
+	errOtherFleet = errors.New("the router there has another peers.fleet")
+)
 
 func greeted(c net.Conn, self Self) (other uint64, err error) {
 	var b [len(hello) + 16]byte
-	if _, err := io.ReadFull(c, b[:]); err != nil {
-		return 0, err
+	if _, err := io.ReadFull(c, b[:]); err != nil || string(b[:len(hello)]) != hello {
+		return 0, errNoRouter
 	}
-	if string(b[:len(hello)]) != hello || binary.BigEndian.Uint64(b[len(hello):]) != self.Fleet {
-		return 0, errStranger
+	if binary.BigEndian.Uint64(b[len(hello):]) != self.Fleet {
+		return 0, errOtherFleet
 	}
 	return binary.BigEndian.Uint64(b[len(hello)+8:]), nil
 }
@@ -218,8 +250,10 @@ func greeted(c net.Conn, self Self) (other uint64, err error) {
 // keep holds the stream to an address open.
 func (l *link) keep(ctx context.Context, address string, self Self, receive func([]byte)) {
 	for ctx.Err() == nil {
-		if me := l.stream(ctx, address, self, receive); me {
-			<-ctx.Done() // it is this router's own address
+		me, err := l.stream(ctx, address, self, receive)
+		l.note(me, err)
+		if me {
+			<-ctx.Done()
 			return
 		}
 		select {
@@ -229,22 +263,37 @@ func (l *link) keep(ctx context.Context, address string, self Self, receive func
 	}
 }
 
-// stream sends frames over one connection until it breaks, and takes in what is answered there. me says that it leads back to this router.
-func (l *link) stream(ctx context.Context, address string, self Self, receive func([]byte)) (me bool) {
+// note keeps why the stream ended. me says that the address is this router's own.
+func (l *link) note(me bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.me = me; err == nil {
+		err = errors.New("the connection was lost")
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" { // the address is said anyway
+		err = op.Err
+	}
+	l.fault = err.Error()
+}
+
+// stream sends frames over one connection until it breaks, and takes in what is answered there. me says that it leads back to this router, and the
+// error why it was not opened.
+func (l *link) stream(ctx context.Context, address string, self Self, receive func([]byte)) (me bool, err error) {
 	dialer := net.Dialer{Timeout: dialFor}
 	c, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	_ = c.SetDeadline(time.Now().Add(dialFor))
 	if _, err := c.Write(greeting(self)); err != nil {
-		return false
+		return false, err
 	}
 	to, err := greeted(c, self)
 	if err != nil || to == self.Incarnation {
-		return err == nil
+		return err == nil, err
 	}
 	_ = c.SetDeadline(time.Time{})
 	var wg sync.WaitGroup
@@ -256,7 +305,7 @@ func (l *link) stream(ctx context.Context, address string, self Self, receive fu
 	})
 	l.begin(to)
 	l.pump(ctx, c)
-	return false
+	return false, nil
 }
 
 // begin opens the link to a router.
@@ -333,6 +382,9 @@ func (d *Direct) serve(ctx context.Context, c net.Conn, self Self, receive func(
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	_ = c.SetDeadline(time.Now().Add(dialFor))
 	other, err := greeted(c, self)
+	if errors.Is(err, errOtherFleet) {
+		_, _ = c.Write(greeting(self)) // so that it can say why
+	}
 	if err != nil {
 		return
 	}

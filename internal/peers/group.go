@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/route"
 	"github.com/zeebo/xxh3"
@@ -28,6 +29,7 @@ const (
 	mostPeers  = 64
 	mostJump   = time.Second    // of the fleet's time, by one frame of a router that is known
 	mostAhead  = 24 * time.Hour // of a router that is not
+	strangeFor = time.Minute    // after which a router of another version is forgotten
 	startupFor = 2 * time.Second
 )
 
@@ -51,6 +53,7 @@ type Transport interface {
 	Publish(frame []byte)         // to all
 	Send(to uint64, frame []byte) // to one router
 	Problem() string              // what is wrong with it, for people; "" for nothing
+	Unheard() string              // which routers are not reached, and why, for people; "" where that is not known
 }
 
 // Self is how a router is known to others.
@@ -82,7 +85,10 @@ type Group struct {
 
 	hearing sync.Mutex // guards members: one frame is taken in at a time
 	members map[uint64]*member
-	others  map[uint64]bool // versions that were heard and are not understood
+	others  map[uint64]*stranger // routers that are not understood
+	alone   bool                 // it was said that no other router is heard
+	sealed  bool                 // it was said that a frame does not open
+	problem string               // of the transport, as it was said
 
 	learning learning
 	teaching teaching
@@ -119,11 +125,17 @@ type member struct {
 	delay   time.Duration
 }
 
+// stranger is a router that speaks another version.
+type stranger struct {
+	version byte
+	heard   time.Time
+}
+
 // New makes a group. A secret is at least 16 bytes, or empty.
 func New(c Config) (*Group, error) {
 	g := &Group{
 		cfg: c, self: Self{xxh3.HashString("warmpath fleet " + c.Fleet), rand.Uint64() | 1}, started: time.Now(),
-		wake: make(chan struct{}, 1), chains: newChains(), members: map[uint64]*member{}, others: map[uint64]bool{},
+		wake: make(chan struct{}, 1), chains: newChains(), members: map[uint64]*member{}, others: map[uint64]*stranger{},
 		learning: newLearning(), teaching: teaching{wake: make(chan struct{}, 1)},
 	}
 	var err error
@@ -164,9 +176,10 @@ func (g *Group) tell(now time.Time, news []route.News, to uint64) {
 		g.bytes += 160
 		if placed := news[i].Placed; placed != nil {
 			p.placed = *placed
-			g.bytes += 300 + 8*len(placed.Chain)
+			chain := placed.Chain[:min(len(placed.Chain), mostChain)] // others refuse more
+			g.bytes += 300 + 8*len(chain)
 			from := len(g.arena)
-			g.arena = append(g.arena, placed.Chain...)
+			g.arena = append(g.arena, chain...)
 			p.placed.Chain = g.arena[from:len(g.arena):len(g.arena)]
 		}
 		g.pending = append(g.pending, p)
@@ -316,11 +329,7 @@ func (g *Group) tellOne(to uint64, body []byte) {
 
 // endpoints is a digest of the endpoints that are declared here.
 func (g *Group) endpoints() (sum uint64) {
-	for _, s := range g.router.Status() {
-		if !s.Gone {
-			sum ^= xxh3.HashString(s.Endpoint.Name + "\x00" + s.Endpoint.URL)
-		}
-	}
+	g.router.Each(func(e *fleet.Endpoint) { sum ^= xxh3.HashString(e.Name + "\x00" + e.URL) })
 	return sum
 }
 
@@ -334,10 +343,7 @@ func (g *Group) Receive(b []byte) {
 	defer g.hearing.Unlock()
 	if h.version != Version {
 		g.bad.Add(1)
-		if !g.others[h.incarnation] && len(g.others) < mostPeers {
-			g.others[h.incarnation] = true
-			g.cfg.Log.Warn("a router speaks another version; what it tells is not heard: run the same release everywhere", "version", h.version, "ours", Version)
-		}
+		g.strange(&h)
 		return
 	}
 	m := g.members[h.incarnation]
@@ -354,8 +360,10 @@ func (g *Group) Receive(b []byte) {
 	}
 	plain, err := m.sealer.open(&h, b)
 	if err != nil || len(plain) < plainBytes {
-		if g.bad.Add(1) == 1 {
-			g.cfg.Log.Warn("a router's frame does not open: has it another peers.secret?")
+		g.bad.Add(1)
+		if !g.sealed {
+			g.sealed = true
+			g.cfg.Log.Warn("a router's frame does not open: has it another peers.secret?", "router", name(h.incarnation))
 		}
 		return
 	}
@@ -408,6 +416,34 @@ func (g *Group) Receive(b []byte) {
 		m.number, m.taken = number, said
 		g.messages(m, &r, local, true)
 	}
+}
+
+// strange notes a router that speaks another version, and says so once.
+func (g *Group) strange(h *head) {
+	o := g.others[h.incarnation]
+	if o == nil {
+		if len(g.others) >= mostPeers {
+			return
+		}
+		o = &stranger{version: h.version}
+		g.others[h.incarnation] = o
+		g.cfg.Log.Warn("a router speaks another version; what it tells is not heard: run the same release everywhere", "router", name(h.incarnation), "version", h.version, "ours", Version)
+	}
+	o.heard = time.Now()
+}
+
+// strangers says of a router that speaks another version; "" where none is there.
+func (g *Group) strangers() string {
+	least, version := uint64(0), byte(0)
+	for id, o := range g.others {
+		if time.Since(o.heard) <= silentFor && (least == 0 || id < least) {
+			least, version = id, o.version
+		}
+	}
+	if least == 0 {
+		return ""
+	}
+	return fmt.Sprintf("router %s of the fleet is of another release (it speaks version %d, this one %d) and is not heard", name(least), version, Version)
 }
 
 // keepTime has the fleet's time rise to what a router says. ok is false for one whose time is not believed.
@@ -555,8 +591,9 @@ func (g *Group) compare(m *member, a *alive) {
 	}
 }
 
-// listen notices who is silent.
+// listen notices who is silent, and says once when others cannot be heard.
 func (g *Group) listen() {
+	problem, unheard := g.cfg.Transport.Problem(), g.cfg.Transport.Unheard()
 	g.hearing.Lock()
 	defer g.hearing.Unlock()
 	for id, m := range g.members {
@@ -565,6 +602,28 @@ func (g *Group) listen() {
 			g.cfg.Log.Warn("a router is gone: what it had under way is forgotten", "router", name(id), "leases", m.alive.leases)
 			g.lostSight(id, m.heard)
 			g.observe(route.PeerGone{Peer: id})
+		}
+	}
+	for id, o := range g.others {
+		if time.Since(o.heard) > strangeFor {
+			delete(g.others, id)
+		}
+	}
+	switch {
+	case problem != "" && g.problem == "":
+		g.cfg.Log.Warn("other routers cannot be reached; this one decides for itself until they are", "error", problem)
+	case problem == "" && g.problem != "":
+		g.cfg.Log.Info("other routers can be reached again")
+	}
+	g.problem = problem
+	if len(g.members) > 0 {
+		g.alone = false
+	} else if !g.alone && problem == "" && time.Since(g.started) > startupFor {
+		g.alone = true
+		if unheard == "" {
+			g.cfg.Log.Warn("no other router of the fleet is heard")
+		} else {
+			g.cfg.Log.Warn("no other router of the fleet is heard", "unreached", unheard)
 		}
 	}
 }
@@ -581,6 +640,8 @@ type Status struct {
 	Self    string       `json:"self"`
 	Fleet   string       `json:"fleet"`
 	Problem string       `json:"problem,omitempty"` // of the transport
+	Unheard string       `json:"unheard,omitempty"` // addresses of other routers that are not reached, and why
+	Strange string       `json:"strange,omitempty"` // a router of another version
 	Peers   []PeerStatus `json:"peers"`
 
 	Learning   bool   `json:"learning,omitempty"`     // it is not ready yet: another router tells it what it knows
@@ -599,21 +660,27 @@ type Status struct {
 
 // Note says whether the router may get requests, and what an operator should know of the fleet; "" for nothing.
 func (g *Group) Note() (ready bool, why string) {
-	problem, keeping := g.cfg.Transport.Problem(), ""
+	problem, unheard, keeping := g.cfg.Transport.Problem(), g.cfg.Transport.Unheard(), ""
 	if g.keeper != nil {
 		keeping = g.keeper.status().Problem
 	}
 	g.hearing.Lock()
 	defer g.hearing.Unlock()
+	strangers := g.strangers()
 	switch {
 	case g.learning.holding:
 		return false, "it is learning what other routers know"
 	case problem != "":
-		return true, "other routers cannot be found: " + problem
+		return true, "other routers cannot be reached: " + problem
+	case strangers != "":
+		return true, strangers
 	case keeping != "":
 		return true, "what is learnt cannot be kept for a restart of all routers: " + keeping
 	case len(g.members) == 0 && time.Since(g.started) > startupFor:
-		return true, "no other router of the fleet is heard"
+		if unheard != "" {
+			unheard = " (" + unheard + ")"
+		}
+		return true, "no other router of the fleet is heard" + unheard
 	}
 	for id, m := range g.members {
 		if m.differs != "" {
@@ -635,7 +702,7 @@ type PeerStatus struct {
 // Status is a snapshot.
 func (g *Group) Status() Status {
 	s := Status{
-		Self: name(g.self.Incarnation), Fleet: g.cfg.Fleet, Problem: g.cfg.Transport.Problem(), Peers: []PeerStatus{},
+		Self: name(g.self.Incarnation), Fleet: g.cfg.Fleet, Problem: g.cfg.Transport.Problem(), Unheard: g.cfg.Transport.Unheard(), Peers: []PeerStatus{},
 		Sent: g.sent.Load(), Received: g.received.Load(), SentBytes: g.sentBytes.Load(), ReceivedBytes: g.receivedBytes.Load(), Bad: g.bad.Load(), Lost: g.lost.Load(),
 	}
 	if g.keeper != nil {
@@ -644,7 +711,7 @@ func (g *Group) Status() Status {
 	}
 	g.hearing.Lock()
 	defer g.hearing.Unlock()
-	s.Learning, s.LearntSize = g.learning.holding, g.learning.bytes
+	s.Learning, s.LearntSize, s.Strange = g.learning.holding, g.learning.bytes, g.strangers()
 	if g.learning.from != 0 {
 		s.LearntFrom = name(g.learning.from)
 	}

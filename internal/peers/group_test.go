@@ -93,6 +93,7 @@ func (e *end) Send(to uint64, b []byte) {
 	e.carry(b, func(o *end) bool { return o.self.Incarnation == to })
 }
 func (e *end) Problem() string { return "" }
+func (e *end) Unheard() string { return "" }
 
 type firstPick struct{}
 
@@ -236,12 +237,13 @@ func TestStrangers(t *testing.T) {
 		mangle   func([]byte) []byte
 		endpoint string
 		heard    int
-		says     string
+		says     string // the log, once
+		note     string // on /readyz
 	}{
-		"another secret":  {secret: "another secret of the fleet", heard: 0, says: "another peers.secret"},
-		"another version": {mangle: func(b []byte) []byte { b[0] = 9; return b }, heard: 0, says: "speaks another version"},
-		"broken frames":   {mangle: func(b []byte) []byte { b[len(b)-1] ^= 1; return b }, heard: 0, says: "does not open"},
-		"other endpoints": {endpoint: "z", heard: 1, says: "other endpoints"},
+		"another secret":  {secret: "another secret of the fleet", heard: 0, says: "another peers.secret", note: "no other router"},
+		"another version": {mangle: func(b []byte) []byte { b[0] = 9; return b }, heard: 0, says: "speaks another version", note: "version 9, this one 1"},
+		"broken frames":   {mangle: func(b []byte) []byte { b[len(b)-1] ^= 1; return b }, heard: 0, says: "does not open", note: "no other router"},
+		"other endpoints": {endpoint: "z", heard: 1, says: "other endpoints", note: "other endpoints"},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
@@ -257,6 +259,9 @@ func TestStrangers(t *testing.T) {
 				time.Sleep(4 * time.Second)
 				b.place(t, "one", 10)
 				time.Sleep(time.Second)
+				if ready, note := a.group.Note(); !ready || !strings.Contains(note, row.note) {
+					t.Errorf("ready %t: %q", ready, note)
+				}
 				a.stop()
 				b.stop()
 				if n := a.group.Peers(); n != row.heard {
@@ -374,6 +379,112 @@ func TestDirectAnswers(t *testing.T) {
 			t.Errorf("%q came %d times", what, n)
 		}
 	}
+}
+
+// TestDirectKeepsOrder: frames to one router come in order, also where several addresses lead to it, as with a name that has an IPv4 and an IPv6
+// address of each.
+func TestDirectKeepsOrder(t *testing.T) {
+	var listeners []net.Listener
+	for range 2 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners = append(listeners, l)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	at := listeners[1].Addr().String()
+	_, port, _ := net.SplitHostPort(at)
+	from := NewDirect(listeners[0], []string{at, "localhost:" + port}, slog.New(slog.DiscardHandler))
+	to := NewDirect(listeners[1], nil, slog.New(slog.DiscardHandler))
+	const frames = 2000
+	got := make(chan string, frames)
+	wg.Go(func() { from.Run(ctx, Self{1, 1}, func([]byte) {}) })
+	wg.Go(func() { to.Run(ctx, Self{1, 2}, func(b []byte) { got <- string(b) }) })
+	until(t, func() bool {
+		from.mu.Lock()
+		defer from.mu.Unlock()
+		open := 0
+		for _, l := range from.links {
+			if l.router() == 2 {
+				open++
+			}
+		}
+		return open == 2
+	})
+	for i := range frames {
+		if frame := fmt.Append(nil, i); i%2 == 0 {
+			from.Publish(frame)
+		} else {
+			from.Send(2, frame)
+		}
+	}
+	for i := range frames {
+		if f := <-got; f != fmt.Sprint(i) {
+			t.Fatalf("frame %s came in the place of %d", f, i)
+		}
+	}
+}
+
+// TestDirectSaysWhy: an address at which no router of the fleet is reached is named with the reason, this router's own is not.
+func TestDirectSaysWhy(t *testing.T) {
+	var listeners []net.Listener
+	for range 4 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners = append(listeners, l)
+	}
+	address := func(i int) string { return listeners[i].Addr().String() }
+	listeners[3].Close() // nothing is there
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	quiet := slog.New(slog.DiscardHandler)
+	here := NewDirect(listeners[0], []string{address(0), address(1), address(2), address(3)}, quiet)
+	other := NewDirect(listeners[1], nil, quiet)
+	wg.Go(func() { here.Run(ctx, Self{1, 1}, func([]byte) {}) })
+	wg.Go(func() { other.Run(ctx, Self{2, 2}, func([]byte) {}) })
+	wg.Go(func() { // a server of something else
+		defer listeners[2].Close()
+		for {
+			c, err := listeners[2].Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+			c.Close()
+		}
+	})
+	defer listeners[2].Close()
+	until(t, func() bool {
+		said := here.Unheard()
+		return strings.Contains(said, address(1)+": the router there has another peers.fleet") && strings.Contains(said, address(2)+": what answers there is no warmpath router") &&
+			strings.Contains(said, address(3)+": connect: connection refused") && !strings.Contains(said, address(0))
+	})
+}
+
+// TestLongPrompt: a prompt of more names than a message may have is told as far as it goes, and costs no router its place.
+func TestLongPrompt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{}
+		a, b := w.node(t, "", "x"), w.node(t, "", "x")
+		time.Sleep(4 * time.Second)
+		for range 2 { // the second goes on from the first
+			a.place(t, "long", 8*(mostChain+1000))
+			time.Sleep(2 * time.Second)
+		}
+		if s := b.group.Status(); s.Bad > 0 || len(s.Peers) != 1 || !s.Peers[0].Synced || a.books() != b.books() {
+			t.Errorf("%+v; %s and %s", s, a.books(), b.books())
+		}
+		a.stop()
+		b.stop()
+	})
 }
 
 // BenchmarkTold is what a request costs two routers beside its decision, of which ten come in a frame: it is told, sealed, opened and heard.

@@ -17,11 +17,11 @@ import (
 type Redis struct {
 	options rueidis.ClientOption
 
-	mu      sync.Mutex
-	queue   []letter
-	bytes   int
-	wake    chan struct{}
-	problem string
+	mu       sync.Mutex
+	queue    []letter
+	bytes    int
+	wake     chan struct{}
+	problems [directions]error // nil for none
 
 	storing sync.Mutex
 	store   rueidis.Client // nil until it is needed
@@ -34,6 +34,13 @@ type RedisOptions struct {
 	SentinelUser     string      // where Sentinels have users of their own
 	SentinelPassword string
 }
+
+// Each direction has a connection and problems of its own.
+const (
+	publishes = iota
+	hears
+	directions
+)
 
 // letter is a frame to be sent; to is 0 for all.
 type letter struct {
@@ -85,40 +92,53 @@ func (d *Redis) Send(to uint64, b []byte) {
 func (d *Redis) Problem() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.problem
+	for _, err := range d.problems {
+		if err != nil {
+			return "Redis: " + err.Error()
+		}
+	}
+	return ""
 }
 
-func (d *Redis) note(err error) {
+// Unheard implements Transport: which routers there should be is not known.
+func (d *Redis) Unheard() string { return "" }
+
+// note notes how a direction does. A problem lasts until a frame was carried: a server may take a connection and refuse what is asked for.
+func (d *Redis) note(direction int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.problem = ""; err != nil {
-		d.problem = "Redis: " + err.Error()
-	}
+	d.problems[direction] = err
 }
 
 // Run implements Transport. Frames come over a connection of their own, so that what is sent never waits for them.
 func (d *Redis) Run(ctx context.Context, self Self, receive func([]byte)) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for _, part := range [...]func(context.Context, rueidis.Client) error{
-		func(ctx context.Context, c rueidis.Client) error { return d.publish(ctx, c, self) },
-		func(ctx context.Context, c rueidis.Client) error {
+	for direction, part := range [directions]func(context.Context, rueidis.Client) error{
+		publishes: func(ctx context.Context, c rueidis.Client) error { return d.publish(ctx, c, self) },
+		hears: func(ctx context.Context, c rueidis.Client) error {
 			channels := c.B().Subscribe().Channel(channel(self.Fleet, 0), channel(self.Fleet, self.Incarnation)).Build()
-			return c.Receive(ctx, channels, func(m rueidis.PubSubMessage) { receive([]byte(m.Message)) })
+			first := true
+			return c.Receive(ctx, channels, func(m rueidis.PubSubMessage) {
+				if first { // at the latest this router's own
+					first = false
+					d.note(hears, nil)
+				}
+				receive([]byte(m.Message))
+			})
 		},
 	} {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				c, err := rueidis.NewClient(d.options)
 				if err == nil {
-					d.note(nil)
 					err = part(ctx, c)
 					c.Close()
 				}
 				if ctx.Err() != nil {
 					return
 				}
-				d.note(err)
+				d.note(direction, err)
 				select {
 				case <-ctx.Done():
 				case <-time.After(dialEvery):
@@ -155,6 +175,7 @@ func (d *Redis) publish(ctx context.Context, c rueidis.Client, self Self) error 
 			}
 		}
 		cancel()
+		d.note(publishes, nil)
 	}
 }
 
