@@ -90,6 +90,16 @@ func meantFlag(cmd *cobra.Command, arg string) string {
 	return ""
 }
 
+// onlyURLs takes the addresses of engines, each with a scheme or a port. Another word is most likely a mistyped option or a file.
+func onlyURLs(cmd *cobra.Command, args []string) error {
+	for _, a := range args {
+		if !strings.Contains(a, ":") {
+			return usageError(fmt.Errorf("unexpected argument %q%s; see %s --help", a, cmp.Or(meantFlag(cmd, a), "; an engine is given as http://127.0.0.1:8000"), cmd.CommandPath()))
+		}
+	}
+	return nil
+}
+
 // onlyCommands rejects arguments of a command with subcommands: the argument is an unknown subcommand.
 func onlyCommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

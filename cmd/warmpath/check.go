@@ -25,7 +25,7 @@ func checkCommand(e env) *cobra.Command {
 	var from *string
 	asJSON := false
 	cmd := &cobra.Command{
-		Use:   "check [--from ROUTER FILE|-- FLAGS]",
+		Use:   "check [URL...|--from ROUTER FILE|--from ROUTER -- FLAGS]",
 		Short: "Validate a configuration without starting",
 		Long: `check reads the configuration as serve would and prints what would run, or every fault with its location. It opens
 no port and asks no engine. Exit code 0: it is good; 2: it has faults.
@@ -52,6 +52,7 @@ standard output, and lists on standard error what has no equivalent, with what t
 				}
 				return checkFrom(cmd, e, *from, args)
 			}
+			s.urls = args
 			cfg, err := s.load(e)
 			if asJSON {
 				return errors.Join(err, json.NewEncoder(e.stdout).Encode(checkedConfig(&cfg, s.source(e), err)))

@@ -21,7 +21,7 @@ func fromFlag(cmd *cobra.Command) *string {
 	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions(migrate.Names(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if from == "" {
-			return noArgs(cmd, args)
+			return onlyURLs(cmd, args)
 		}
 		return nil
 	}

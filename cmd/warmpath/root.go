@@ -15,8 +15,7 @@ func newRoot(e env) *cobra.Command {
 		Long: `warmpath stands in front of self-hosted LLM engines (vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama) and
 sends each request where it will be answered soonest: usually to the engine that holds the conversation's KV cache.`,
 		Example: `  # Route over two engines
-  warmpath serve --endpoint http://127.0.0.1:9001 \
-    --endpoint http://127.0.0.1:9002
+  warmpath serve http://127.0.0.1:9001 http://127.0.0.1:9002
 
   # Examine an engine, and write a configuration to start with
   warmpath doctor http://127.0.0.1:9001

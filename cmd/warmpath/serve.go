@@ -9,13 +9,12 @@ import (
 func serveCommand(e env) *cobra.Command {
 	var s settings
 	cmd := &cobra.Command{
-		Use:   "serve",
+		Use:   "serve [URL...]",
 		Short: "Route requests over engines",
 		Long: `serve routes the requests of clients over engines until SIGINT or SIGTERM. Then it takes no new requests and
-completes the running ones. Flags override the environment (WARMPATH_...), which overrides the file.`,
+completes the running ones. Each URL is an engine, as with --endpoint. Flags override the environment (WARMPATH_...), which overrides the file.`,
 		Example: `  # Two engines, nothing else needed
-  warmpath serve --endpoint http://127.0.0.1:9001 \
-    --endpoint http://127.0.0.1:9002
+  warmpath serve http://127.0.0.1:9001 http://127.0.0.1:9002
 
   # An engine with four data-parallel ranks, and one that takes twice its share
   warmpath serve --endpoint http://10.0.0.1:8000,kind=vllm,ranks=4 \
@@ -47,8 +46,9 @@ completes the running ones. Flags override the environment (WARMPATH_...), which
 
   # Everything else is in the file
   warmpath serve -c warmpath.yaml`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: onlyURLs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.urls = args
 			cfg, err := s.load(e)
 			if err != nil {
 				return err

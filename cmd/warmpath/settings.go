@@ -19,6 +19,7 @@ import (
 type settings struct {
 	file      string
 	trtllm    string
+	urls      []string // arguments of the command
 	endpoints []string
 	prefill   []string
 	decode    []string
@@ -196,7 +197,7 @@ func (s *settings) declared() (declared []string, from string, err error) {
 	for _, of := range []struct {
 		flag, options string
 		urls          []string
-	}{{"--endpoint", "", s.endpoints}, {"--prefill", ",role=prefill", s.prefill}, {"--decode", ",role=decode", s.decode}} {
+	}{{"engine", "", s.urls}, {"--endpoint", "", s.endpoints}, {"--prefill", ",role=prefill", s.prefill}, {"--decode", ",role=decode", s.decode}} {
 		for _, text := range of.urls {
 			if strings.TrimSpace(text) == "" {
 				return nil, "", fmt.Errorf("%s: needs a URL", of.flag)
