@@ -86,18 +86,18 @@ func (f *rankFigures) rest() string {
 	return fmt.Sprintf("%.0f %% | %.1f %% | %.1f %% | %d ms | %s", 100*f.least, 100*f.home, 100*f.hit, f.p95.Milliseconds(), thousands(f.rate))
 }
 
-// policiesPage guards docs/policies.md, whose blocks parallel tests make.
-var policiesPage sync.Mutex
+// ranksPage guards docs/ranks.md, whose blocks parallel tests make.
+var ranksPage sync.Mutex
 
-// onPolicies compares the block of a command in docs/policies.md with its rows, if all seeds were played; -rewrite writes it.
-func onPolicies(t *testing.T, test string, rows ...string) {
+// onRanks compares the block of a command in docs/ranks.md with its rows, if all seeds were played; -rewrite writes it.
+func onRanks(t *testing.T, test string, rows ...string) {
 	t.Helper()
 	if !*allSeeds {
 		return
 	}
-	policiesPage.Lock()
-	defer policiesPage.Unlock()
-	madeby.Block(t, "../docs/policies.md", "go test ./sim -run "+test+" -long -rewrite", strings.Join(rows, "\n")+"\n", *rewrite)
+	ranksPage.Lock()
+	defer ranksPage.Unlock()
+	madeby.Block(t, "../docs/ranks.md", "go test ./sim -run "+test+" -long -rewrite", strings.Join(rows, "\n")+"\n", *rewrite)
 }
 
 func rankFiguresOf(turns []turnout, n int) rankFigures {
@@ -153,7 +153,7 @@ func TestFirstTurnsSpreadOverRanks(t *testing.T) {
 		row := func(name string, f *rankFigures) string {
 			return fmt.Sprintf("| %s | %.1f %% | %s | %s |", name, 100*f.cv, f.busiest(), f.rest())
 		}
-		onPolicies(t, "FirstTurnsSpread",
+		onRanks(t, "FirstTurnsSpread",
 			"| | CV of requests | most / least busy | least / mean | later turns at home | found in caches | TTFT p95 | answer tokens/s |",
 			"|---|---|---|---|---|---|---|---|",
 			row("no gate, no cap", &before), row("gate 0.1, cap 2 (`rank.kv_cache_aware`)", &gated),
@@ -226,7 +226,7 @@ func TestThroughputOfFirstTurns(t *testing.T) {
 		t.Log(row)
 		rows = append(rows, row)
 	}
-	onPolicies(t, "ThroughputOfFirstTurns", append(rows, "| *PR 14744* | *95.2 %, 96.5 %* | | *8.4 s, 7.4 s* | *+30 %* |")...)
+	onRanks(t, "ThroughputOfFirstTurns", append(rows, "| *PR 14744* | *95.2 %, 96.5 %* | | *8.4 s, 7.4 s* | *+30 %* |")...)
 	if got := gain["96 false 1000000"]; got < 1.04 {
 		t.Errorf("with a fixed number of conversations the throughput is %.3f times that before, want clearly more", got)
 	}
@@ -249,7 +249,7 @@ func TestGateAndCapLiftTheLeastBusyRank(t *testing.T) {
 	row := func(name string, f *rankFigures) string {
 		return fmt.Sprintf("| %s | %.1f %% | %s |", name, 100*f.cv, f.rest())
 	}
-	onPolicies(t, "GateAndCap",
+	onRanks(t, "GateAndCap",
 		"| | CV of requests | least / mean | later turns at home | found in caches | TTFT p95 | answer tokens/s |",
 		"|---|---|---|---|---|---|---|",
 		row("no gate, no cap", &before), row("gate 0.1, cap 2 (`rank.kv_cache_aware`)", &after),

@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// table plays the workload of the table in docs/policies.md on its fleet.
+// table plays the workload of the scenario `table` in docs/scenarios.md on its fleet.
 func table(t testing.TB, policyName string, seed uint64, ids bool) []turnout {
 	t.Helper()
 	s := scenarios()[0]
@@ -55,7 +55,7 @@ func TestEveryTurnIsPlayedOnce(t *testing.T) {
 	}
 }
 
-// TestStayingBeatsTakingTurns, on the fleet of the table in docs/policies.md.
+// TestStayingBeatsTakingTurns, on the fleet of the scenario `table` in docs/scenarios.md.
 func TestStayingBeatsTakingTurns(t *testing.T) {
 	stay, turns := table(t, "session", 1, true), table(t, "round_robin", 1, true)
 	if hitRate(stay) < hitRate(turns)+0.1 || mean(stay) > mean(turns)/2 {

@@ -27,7 +27,7 @@ func policiesCommand(e env) *cobra.Command {
 		Use:   "policies",
 		Short: "List the policies that choose endpoints",
 		Long: `policies lists what --policy and the key policy accept: warmpath's own policies, then the rules of other routers, which serve
-for migration and comparison. docs/policies.md says how to choose.`,
+for migration and comparison. docs/choosing.md says how to choose.`,
 		Example: `  warmpath policies
   warmpath policies --json`,
 		Args: noArgs,

@@ -39,7 +39,7 @@ func DefaultGenerator() Generator {
 	}
 }
 
-// Chats is the workload of the table in docs/policies.md: 160 conversations, 4 per second, of 1 + Exp(5) turns up to 24 behind
+// Chats is the workload of the scenario `table` in docs/scenarios.md: 160 conversations, 4 per second, of 1 + Exp(5) turns up to 24 behind
 // a system prompt of 2,000 tokens, with user messages around 400 tokens, answers around 60, and 0.8 s to think.
 func Chats() Generator {
 	g := DefaultGenerator()
