@@ -64,6 +64,7 @@ type HTTP struct {
 	log    *slog.Logger
 
 	seen []byte // the last list, valid or not: each is decoded once
+	bad  bool   // it has faults
 	last []fleet.Endpoint
 	sent bool   // published at least once
 	said string // the last fault, logged once
@@ -110,10 +111,13 @@ func (h *HTTP) look(ctx context.Context, publish Publish) {
 	var found []fleet.Endpoint
 	if err == nil {
 		if h.seen != nil && bytes.Equal(list, h.seen) {
+			if !h.bad {
+				h.well()
+			}
 			return
 		}
 		found, err = h.c.endpoints(list)
-		h.seen = list
+		h.seen, h.bad = list, err != nil
 	}
 	if err != nil {
 		if h.said != err.Error() {
@@ -122,13 +126,21 @@ func (h *HTTP) look(ctx context.Context, publish Publish) {
 		h.said = err.Error()
 		return
 	}
-	h.said = ""
+	h.well()
 	if h.sent && Equal(found, h.last) {
 		return
 	}
 	h.log.Info("endpoints changed", "source", h.Source(), "endpoints", len(found))
 	h.last, h.sent = found, true
 	publish(route.Declared{Source: h.Source(), Endpoints: slices.Clone(found)})
+}
+
+// well notes that the list is valid.
+func (h *HTTP) well() {
+	if h.said != "" {
+		h.log.Info("the list of endpoints can be read again", "source", h.Source())
+	}
+	h.said = ""
 }
 
 func (h *HTTP) ask(ctx context.Context) ([]byte, error) {

@@ -77,10 +77,14 @@ func TestHTTP(t *testing.T) {
 	}
 	look()
 	look()
-	status = http.StatusInternalServerError
-	look()
-	look()
-	status, list = http.StatusOK, `oops`
+	for range 2 { // each outage is said
+		status = http.StatusInternalServerError
+		look()
+		look()
+		status = http.StatusOK
+		look()
+	}
+	list = `oops`
 	look()
 	look()
 	list = `[{"targets": ["a:1", "b:1"]}]`
@@ -93,9 +97,9 @@ func TestHTTP(t *testing.T) {
 	if token != "Bearer secret" {
 		t.Errorf("the token sent was %q", token)
 	}
-	for _, part := range []string{"500 Internal Server Error", "not the JSON of Prometheus"} {
-		if strings.Count(log.String(), part) != 1 {
-			t.Errorf("%q is not said once:\n%s", part, log.String())
+	for part, times := range map[string]int{"500 Internal Server Error": 2, "not the JSON of Prometheus": 1, "can be read again": 3} {
+		if n := strings.Count(log.String(), part); n != times {
+			t.Errorf("%q is said %d times, want %d:\n%s", part, n, times, log.String())
 		}
 	}
 }

@@ -24,17 +24,33 @@ type Config struct {
 }
 
 const (
-	wait  = 5 * time.Second // for an answer
-	again = time.Second     // after a failure
+	wait  = 5 * time.Second  // for an answer
+	again = time.Second      // after a failure
+	probe = 10 * time.Second // of a connection on which nothing comes: a watch would not notice that it leads nowhere
 )
 
 var errWatchEnded = errors.New("the watch ended")
 
 // Follow calls changed with a copy of all keys and their values, at first and whenever they changed, until ctx ends. While etcd cannot be
-// reached nothing is called but failed, once for each attempt. The error is one of the configuration.
-func Follow(ctx context.Context, c Config, changed func(map[string]string), failed func(error)) error {
+// reached nothing is called but failed, once for each attempt.
+func Follow(ctx context.Context, c Config, changed func(map[string]string), failed func(error)) {
+	for {
+		err := connect(ctx, c, changed, failed)
+		if ctx.Err() != nil {
+			return
+		}
+		failed(err)
+		if !pause(ctx) {
+			return
+		}
+	}
+}
+
+// connect follows the keys over one client until ctx ends. The error says why there is none: one with a user's name asks etcd for a token first.
+func connect(ctx context.Context, c Config, changed func(map[string]string), failed func(error)) error {
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: c.Endpoints, DialTimeout: wait, Logger: zap.NewNop(), Context: ctx, Username: c.User, Password: c.Password, TLS: c.TLS,
+		Endpoints: c.Endpoints, DialTimeout: wait, DialKeepAliveTime: probe, DialKeepAliveTimeout: wait, Logger: zap.NewNop(), Context: ctx,
+		Username: c.User, Password: c.Password, TLS: c.TLS,
 	})
 	if err != nil {
 		return err
@@ -46,11 +62,21 @@ func Follow(ctx context.Context, c Config, changed func(map[string]string), fail
 			return nil
 		}
 		failed(err)
-		select {
-		case <-ctx.Done():
+		if !pause(ctx) {
 			return nil
-		case <-time.After(again):
 		}
+	}
+}
+
+// pause waits before the next attempt. It reports false when ctx ends.
+func pause(ctx context.Context) bool {
+	t := time.NewTimer(again)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
 	}
 }
 

@@ -34,11 +34,8 @@ func (e *etcdKeys) set(keys map[string]string) {
 func (s *Server) followEtcd(ctx context.Context, publish func(route.Declared)) {
 	c := etcdkeys.Config{Endpoints: []string{strings.TrimPrefix(s.cfg.Etcd, "etcd://")}, Prefix: s.prefix(), Most: mostKeys}
 	var last []fleet.Endpoint
-	err := etcdkeys.Follow(ctx, c, func(keys map[string]string) {
+	etcdkeys.Follow(ctx, c, func(keys map[string]string) {
 		s.etcd.set(keys)
 		last = s.publishChanged(last, keys, publish)
 	}, func(err error) { s.log.Warn("etcd failed; retrying", "etcd", s.cfg.Etcd, "error", err) })
-	if err != nil {
-		s.log.Error("cannot watch workers in etcd", "etcd", s.cfg.Etcd, "error", err)
-	}
 }

@@ -55,19 +55,19 @@ func (s *Source) Source() string { return "etcd:" + s.c.Prefix }
 
 // Run watches the keys until ctx ends.
 func (s *Source) Run(ctx context.Context, publish discovery.Publish) {
-	err := etcdkeys.Follow(ctx, s.keys, func(keys map[string]string) { s.take(keys, publish) }, func(err error) {
+	etcdkeys.Follow(ctx, s.keys, func(keys map[string]string) { s.take(keys, publish) }, func(err error) {
 		if !s.away {
 			s.log.Warn("cannot watch etcd; keeping the last endpoints", "source", s.Source(), "kept", len(s.last), "error", err)
 		}
 		s.away = true
 	})
-	if err != nil {
-		s.log.Error("cannot watch etcd", "source", s.Source(), "error", err)
-	}
 }
 
 // take publishes the declared endpoints if they changed. If two keys declare the same name or address, the first one counts.
 func (s *Source) take(keys map[string]string, publish discovery.Publish) {
+	if s.away {
+		s.log.Info("etcd can be watched again", "source", s.Source())
+	}
 	s.away = false
 	said := map[string]bool{}
 	say := func(key string, err error) {

@@ -41,20 +41,33 @@ func engines(c *discovery.KubernetesConfig, home string, w world) (found []engin
 			found[i].config.Name += "." + c.Namespace
 		}
 	}
+	// An address counts once, and so does a name: an engine may be in slices of two address families, and a pod that ends may still be told with an
+	// address or a name that a new one has. The one that takes requests counts.
 	slices.SortFunc(found, func(a, b engine) int {
-		return cmp.Or(cmp.Compare(a.config.Name, b.config.Name), cmp.Compare(a.config.URL, b.config.URL))
+		return cmp.Or(rank(a)-rank(b), cmp.Compare(a.config.Name, b.config.Name), cmp.Compare(a.config.URL, b.config.URL))
 	})
-	// An address counts once, and so does a name: an engine may be in slices of two address families.
 	addresses, names := map[string]bool{}, map[string]bool{}
 	found = slices.DeleteFunc(found, func(e engine) bool {
 		twice := addresses[e.config.URL] || names[e.config.Name]
 		addresses[e.config.URL], names[e.config.Name] = true, true
 		return twice
 	})
+	slices.SortFunc(found, func(a, b engine) int { return cmp.Compare(a.config.Name, b.config.Name) })
 	if len(found) == 0 && len(problems) == 0 {
-		problems = append(problems, "no pods found: "+c.Source()+" selects none with an address")
+		problems = append(problems, "no pods found: "+c.Source()+" selects none with an address; compare it with kubectl get pods --show-labels, and see whether the namespace is right")
 	}
 	return found, problems
+}
+
+// rank orders engines of one name or address: first what takes requests, then what may take them again.
+func rank(e engine) int {
+	switch {
+	case e.ready:
+		return 0
+	case !e.ending:
+		return 1
+	}
+	return 2
 }
 
 // fromPods returns the engines in the pods that a selector or a pool selects.
@@ -65,10 +78,10 @@ func fromPods(c *discovery.KubernetesConfig, w world) (found []engine, problems 
 			return nil, []string{"there is no InferencePool " + c.Pool + " in the namespace; create it, or correct discovery.kubernetes.pool"}
 		}
 		if len(w.pool.labels()) == 0 {
-			return nil, []string{"the InferencePool " + c.Pool + " has no selector and selects no pods"}
+			return nil, []string{"the InferencePool " + c.Pool + " has no selector and selects no pods; set spec.selector"}
 		}
 		if ports = w.pool.ports(); len(ports) == 0 {
-			return nil, []string{"the InferencePool " + c.Pool + " has no targetPorts"}
+			return nil, []string{"the InferencePool " + c.Pool + " has no targetPorts; set spec.targetPorts to the engines' port"}
 		}
 	}
 	for _, p := range w.pods {

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -128,6 +129,38 @@ func TestNothingFound(t *testing.T) {
 	} {
 		if found, problems := engines(&c.c, "models", c.w); len(found) != 0 || len(problems) != 1 || !strings.Contains(problems[0], want) {
 			t.Errorf("%d found, problems %q, want %q", len(found), problems, want)
+		}
+	}
+}
+
+// TestTwice: of two pods with one address, or two addresses of one pod, the one that takes requests counts.
+func TestTwice(t *testing.T) {
+	held := func(o map[string]any) {
+		ending(o)
+		o["metadata"].(map[string]any)["finalizers"] = []any{"example.com/records"}
+	}
+	w := world{pods: []*pod{
+		read[pod](t, podOf("a", "10.0.0.1", true, held)), read[pod](t, podOf("b", "10.0.0.1", true)), read[pod](t, podOf("c", "10.0.0.3", true)),
+	}}
+	ports := []any{map[string]any{"port": 8000}}
+	moved := world{slices: []*endpointSlice{
+		read[endpointSlice](t, sliceOf("old", "IPv4", ports, endpointOf("vllm-0", "10.0.0.1", false, true))),
+		read[endpointSlice](t, sliceOf("new", "IPv4", ports, endpointOf("vllm-0", "10.0.0.9", true, false))),
+	}}
+	for want, row := range map[string]struct {
+		c discovery.KubernetesConfig
+		w world
+	}{
+		"b http://10.0.0.1:8000 true, c http://10.0.0.3:8000 true, ": {discovery.KubernetesConfig{Selector: "app=vllm", Port: "8000"}, w},
+		"vllm-0 http://10.0.0.9:8000 true, ":                         {discovery.KubernetesConfig{Service: "vllm"}, moved},
+	} {
+		found, problems := engines(&row.c, "models", row.w)
+		got := ""
+		for _, e := range found {
+			got += fmt.Sprint(e.config.Name, " ", e.config.URL, " ", e.ready, ", ")
+		}
+		if got != want || len(problems) > 0 {
+			t.Errorf("found %s, want %s; problems %q", got, want, problems)
 		}
 	}
 }
