@@ -54,10 +54,17 @@ type exchange struct {
 	address   string        // ip:port that was named. It may be read when carried
 	told      http.Header   // what the door tells the client beside the answer. The same
 	came      chan *answer  // the answer's header
+	headed    bool          // that has come. Only receive uses it
 	body      *feed         // the answer's body
 	replied   bool          // by the door: all that the proxy waits for
 	over      chan struct{} // the door has returned
 }
+
+// What no proxy does.
+var (
+	errSecondRequest = errors.New("a second request in one stream")
+	errSecondAnswer  = errors.New("a second answer in one stream")
+)
 
 // answer is the header of an endpoint's answer.
 type answer struct {
@@ -387,10 +394,7 @@ func (x *exchange) receive() {
 // left ends what waits for the proxy. An answer that has come whole is not given up.
 func (x *exchange) left() {
 	x.endBody(outside.ErrLeft)
-	x.body.mu.Lock()
-	ended := x.body.err != nil
-	x.body.mu.Unlock()
-	if ended {
+	if x.headed && x.body.ended() {
 		return
 	}
 	x.cancel()
@@ -413,13 +417,16 @@ func (x *exchange) take(m *extprocv3.ProcessingRequest) error {
 	case *extprocv3.ProcessingRequest_ResponseBody:
 		return x.takeAnswerBody(v.ResponseBody)
 	case *extprocv3.ProcessingRequest_ResponseTrailers:
+		if !x.headed {
+			return x.reply(trailersReply(true))
+		}
 		x.trailers[1].Store(true)
 		x.body.end(io.EOF)
-		if !x.duplex() || !x.carried.Load() {
+		if !x.duplex() {
 			return x.reply(trailersReply(true))
 		}
 	case *extprocv3.ProcessingRequest_RequestHeaders:
-		return errors.New("a second request in one stream")
+		return errSecondRequest
 	}
 	return nil
 }
@@ -450,9 +457,13 @@ func (x *exchange) endBody(err error) {
 
 // takeAnswer takes the header of the endpoint's answer.
 func (x *exchange) takeAnswer(m *extprocv3.ProcessingRequest, head *extprocv3.HttpHeaders) error {
+	if x.headed {
+		return errSecondAnswer
+	}
 	if !x.carried.Load() || x.gone() { // no endpoint was named: the proxy sent the request on by itself
 		return x.reply(headersReply(true, nil))
 	}
+	x.headed = true
 	a := &answer{header: headersOf(head.GetHeaders()), bodiless: head.GetEndOfStream()}
 	a.status, _ = strconv.Atoi(a.header.Get(":status"))
 	a.by = m.GetMetadataContext().GetFilterMetadata()[metadataSpace].GetFields()[served].GetStringValue()
@@ -487,15 +498,21 @@ func (x *exchange) gone() bool {
 
 // takeAnswerBody takes a piece of the endpoint's answer.
 func (x *exchange) takeAnswerBody(b *extprocv3.HttpBody) error {
+	if !x.headed { // it is nothing to the door
+		if x.carried.Load() {
+			x.s.warn(warnNoHeaders, "the proxy does not show the headers of answers: nothing is learnt from them, and requests count as ended when their stream does; set response_header_mode: SEND")
+		}
+		if x.duplex() {
+			return x.reply(bodyReply(true, piece(b.GetBody(), b.GetEndOfStream())))
+		}
+		return x.reply(bodyReply(true, nil))
+	}
 	x.body.write(b.GetBody())
 	if b.GetEndOfStream() {
 		x.body.end(io.EOF)
 	}
-	if x.duplex() && x.carried.Load() {
+	if x.duplex() {
 		return nil
-	}
-	if !x.carried.Load() {
-		return x.reply(bodyReply(true, nil))
 	}
 	if b.GetEndOfStream() {
 		<-x.over

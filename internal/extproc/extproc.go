@@ -67,6 +67,7 @@ func New(cfg Config) *Server {
 const (
 	warnNoAnswers = iota // the proxy does not show answers
 	warnStreamed         // the proxy does not wait for the decision
+	warnNoHeaders        // the proxy does not show the headers of answers
 	warnings
 )
 

@@ -82,6 +82,13 @@ func (f *feed) end(err error) {
 	}
 }
 
+// ended reports whether all has been written that will be.
+func (f *feed) ended() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err != nil
+}
+
 // taken waits until all that was written has been worked off: the reader asks for more, or has gone.
 func (f *feed) taken() {
 	f.mu.Lock()

@@ -137,7 +137,7 @@ func (a *attempt) ask() (*http.Response, error) {
 // decision for another attempt.
 func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 	c, d := a.c, a.d
-	c.split.begun()
+	c.split.begun(res.StatusCode)
 	a.status = res.StatusCode
 	a.judge(res)
 	if a.fin.Outcome == fleet.Busy || a.fin.Outcome == fleet.EngineError {

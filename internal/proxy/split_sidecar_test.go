@@ -20,6 +20,7 @@ type sidecars struct {
 	named   []string // the prefillers that were named
 	bodies  []string
 	failing int // answers that fail from now on
+	status  int // and how
 	asked   int // requests that came to a prefiller from the router
 }
 
@@ -30,7 +31,7 @@ func (s *sidecars) decoder(w http.ResponseWriter, q *http.Request) {
 	s.named, s.bodies = append(s.named, strings.Join(q.Header.Values("X-Prefiller-Host-Port"), "|")), append(s.bodies, string(b))
 	if s.failing > 0 {
 		s.failing--
-		w.WriteHeader(http.StatusInternalServerError)
+		w.WriteHeader(s.status)
 		_, _ = io.WriteString(w, `{"message":"prefill failed"}`)
 		return
 	}
@@ -98,18 +99,36 @@ func TestSidecar(t *testing.T) {
 	}
 }
 
-// TestSidecarFails: after a failure another pair is tried, and the client's answer is whole.
+// TestSidecarFails: after a failure another pair is tried, and the client's answer is whole; what is wrong with the request itself is passed on. A
+// failure says nothing of the prefiller: it does not count as a prompt that was computed in no time.
 func TestSidecarFails(t *testing.T) {
 	t.Parallel()
-	s, r, _ := newSidecars(t, proxy.Config{})
-	s.failing = 1
-	res, got := r.post("/v1/chat/completions", chatBody)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if res.StatusCode != 200 || !strings.Contains(got, "hi") || len(s.named) != 2 || s.named[0] == s.named[1] {
-		t.Errorf("%d %s after %v", res.StatusCode, got, s.named)
+	for status, row := range map[int]struct {
+		says     string
+		computed int
+		asked    int
+	}{
+		http.StatusInternalServerError: {"hi", 1, 2}, http.StatusServiceUnavailable: {"hi", 1, 2}, http.StatusBadRequest: {"prefill failed", 0, 1},
+	} {
+		s, r, _ := newSidecars(t, proxy.Config{})
+		s.failing, s.status = 1, status
+		_, got := r.post("/v1/chat/completions", chatBody)
+		r.eventually("all leases are released", func() bool { return r.fleet.Stats().Leases == 0 })
+		s.mu.Lock()
+		if !strings.Contains(got, row.says) || len(s.named) != row.asked || status == http.StatusInternalServerError && s.named[0] == s.named[1] {
+			t.Errorf("after %d: %s after %v", status, got, s.named)
+		}
+		s.mu.Unlock()
+		legs := map[string]int{}
+		for _, name := range []string{"p0", "p1"} {
+			for how, n := range r.legs(name) {
+				legs[how] += n
+			}
+		}
+		if legs["prefill ok"] != row.computed || legs["prefill abandoned"] != 1 {
+			t.Errorf("after %d the legs of prefillers ended so: %v", status, legs)
+		}
 	}
-	r.eventually("all leases are released", func() bool { return r.fleet.Stats().Leases == 0 })
 }
 
 // TestSidecarHeaders: a client cannot have a sidecar ask a host of its choice.

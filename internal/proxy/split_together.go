@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,11 +20,16 @@ type beside struct {
 	done    chan struct{}
 	begun   chan struct{} // closed when the decoder's header has come
 	begins  sync.Once
+	refused bool                  // that header says that it failed; read when begun is closed
 	failure atomic.Pointer[error] // why it failed; the decode leg has been cancelled then
 }
 
-// errBeside is the cause that ends a decode leg whose prefill leg failed.
-var errBeside = errors.New("the prompt was not computed")
+var (
+	// errBeside is the cause that ends a decode leg whose prefill leg failed.
+	errBeside = errors.New("the prompt was not computed")
+	// errRefused says that a decoder that asks the prefiller itself answered with an error: whose fault it is shows nowhere.
+	errRefused = errors.New("the decoder answered with an error")
+)
 
 // besideBlame is how long a decoder that answered with an error waits for an error of its prefill leg.
 const besideBlame = 250 * time.Millisecond
@@ -60,9 +66,12 @@ func (s *split) together() (next *route.Plan) {
 		defer close(b.done)
 		err := s.exchangeBeside(b.attempt, &toPrefill)
 		s.took(b.attempt)
-		if err == nil && s.ready {
+		switch {
+		case err == nil && s.ready:
 			s.c.p.fleet.Observe(route.Transferring{Lease: decode})
 			return
+		case errors.Is(err, errRefused):
+			return // the decode leg's own attempt deals with it
 		}
 		if err == nil {
 			err = fault.ErrBroken // the client left, or the decode leg ended first
@@ -89,12 +98,16 @@ func (s *split) exchangeBeside(a *attempt, message *handover.Message) (err error
 	return s.exchange(a, message)
 }
 
-// heed waits until the decoder, which asks the prefiller itself, has the prompt's KV cache: then the header of its answer comes.
+// heed waits until the decoder, which asks the prefiller itself, has the prompt's KV cache: then the header of its answer comes. One that says
+// that it failed tells nothing of the prefiller, and least of all how fast it is.
 func (s *split) heed(a *attempt) error {
 	select {
 	case <-s.beside.begun:
 	case <-a.watch.Done():
 		return a.conclude(a.watch.Err())
+	}
+	if s.beside.refused {
+		return errRefused
 	}
 	s.handed, _ = s.conn.Reply(&s.x, nil)
 	a.fin.Outcome = fleet.OK
@@ -103,10 +116,13 @@ func (s *split) heed(a *attempt) error {
 	return nil
 }
 
-// begun notes that the header of the decoder's answer has come.
-func (s *split) begun() {
+// begun notes that the header of the decoder's answer has come, with its status.
+func (s *split) begun(status int) {
 	if s != nil && s.beside != nil {
-		s.beside.begins.Do(func() { close(s.beside.begun) })
+		s.beside.begins.Do(func() {
+			s.beside.refused = status >= http.StatusBadRequest
+			close(s.beside.begun)
+		})
 	}
 }
 

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+	"testing"
+
+	filterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"pgregory.net/rapid"
+)
+
+// messages are what a proxy may send after a request's headers. It may send them in any order and as often as it likes.
+func messages(body string) []*extprocv3.ProcessingRequest {
+	half := len(body) / 2
+	request := func(b string, last bool) *extprocv3.ProcessingRequest {
+		return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{RequestBody: &extprocv3.HttpBody{Body: []byte(b), EndOfStream: last}}}
+	}
+	head := func(status string, last bool) *extprocv3.ProcessingRequest {
+		return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{
+			Headers: headerMap(map[string]string{":status": status}, map[string][]string{"Content-Type": {"text/event-stream"}}), EndOfStream: last,
+		}}}
+	}
+	answer := func(b string, last bool) *extprocv3.ProcessingRequest {
+		return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseBody{ResponseBody: &extprocv3.HttpBody{Body: []byte(b), EndOfStream: last}}}
+	}
+	return []*extprocv3.ProcessingRequest{
+		request(body, true), request(body[:half], false), request(body[half:], true), request("", true), request("", false),
+		{Request: &extprocv3.ProcessingRequest_RequestTrailers{RequestTrailers: &extprocv3.HttpTrailers{}}},
+		head("200", false), head("200", true), head("503", false), head("", false),
+		answer("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", false), answer("data: [DONE]\n\n", true), answer("", true), answer("", false),
+		{Request: &extprocv3.ProcessingRequest_ResponseTrailers{ResponseTrailers: &extprocv3.HttpTrailers{}}},
+		{Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{}}},
+		{},
+	}
+}
+
+// TestExternalProcessingAnyOrder: whatever a proxy sends, in whatever order, and wherever its stream ends: each lease ends once, and nothing is left
+// that waits.
+func TestExternalProcessingAnyOrder(t *testing.T) {
+	e := new(envoy)
+	r, _ := newEnvoy(t, e, nil)
+	all := messages(chat(true, "What is a router?"))
+	rapid.Check(t, func(t *rapid.T) {
+		mode := rapid.SampledFrom([]filterv3.ProcessingMode_BodySendMode{none, buffered, streamed, duplex})
+		drawn := rapid.SliceOfN(rapid.IntRange(0, len(all)-1), 0, 8).Draw(t, "messages")
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		stream, err := e.picker.Process(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended, named := make(chan struct{}), make(chan struct{}, 1)
+		go func() {
+			defer close(ended)
+			for {
+				m, err := stream.Recv()
+				if err != nil {
+					return
+				}
+				if m.GetDynamicMetadata() != nil {
+					named <- struct{}{}
+				}
+			}
+		}()
+		asks := rapid.Bool().Draw(t, "asks")
+		_ = stream.Send(&extprocv3.ProcessingRequest{
+			ProtocolConfig: &extprocv3.ProtocolConfiguration{
+				RequestBodyMode: mode.Draw(t, "request"), ResponseBodyMode: mode.Draw(t, "answer"), SendBodyWithoutWaitingForHeaderResponse: rapid.Bool().Draw(t, "free"),
+			},
+			Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{
+				Headers:     headerMap(map[string]string{":method": "POST", ":path": "/v1/chat/completions", ":authority": "x"}, nil),
+				EndOfStream: !asks && rapid.IntRange(0, 9).Draw(t, "bodiless") == 0,
+			}},
+		})
+		if asks { // and what else is drawn comes when an endpoint has been named
+			_ = stream.Send(all[0])
+			select {
+			case <-named:
+			case <-ended:
+				t.Fatal("no endpoint was named")
+			}
+		}
+		for _, i := range drawn {
+			if stream.Send(all[i]) != nil {
+				break
+			}
+		}
+		if rapid.Bool().Draw(t, "closed") {
+			_ = stream.CloseSend()
+		} else {
+			cancel()
+		}
+		<-ended
+	})
+	eventually(t, "all leases have ended", func() bool { return r.fleet.Stats().Leases == 0 })
+	if n := r.fleet.Stats().DoubleFinished; n > 0 {
+		t.Errorf("%d leases ended twice", n)
+	}
+	eventually(t, "nothing of a request is left", func() bool {
+		stacks := make([]byte, 8<<20)
+		return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("extproc.(*exchange)"))
+	})
+}
