@@ -22,9 +22,9 @@ import (
 
 // userPages are those whose commands a reader is to type: what stands between ```sh and ``` in them.
 var userPages = []string{
-	"README.md", "docs/admin-api.md", "docs/choosing.md", "docs/engines.md", "docs/faq.md", "docs/migrating.md", "docs/page.md", "docs/performance.md",
+	"README.md", "docs/admin-api.md", "docs/choosing.md", "docs/disaggregation.md", "docs/engines.md", "docs/faq.md", "docs/migrating.md", "docs/page.md", "docs/performance.md",
 	"docs/limits.md", "docs/operations.md", "docs/policies.md", "docs/production.md", "docs/proxies.md", "docs/restarts.md", "docs/securing.md",
-	"docs/shadow.md", "docs/upgrading.md", "docs/watching.md",
+	"docs/shadow.md", "docs/standing-in.md", "docs/upgrading.md", "docs/watching.md",
 }
 
 // longestPage bounds pages that users read from begin to end, in words.
@@ -201,6 +201,7 @@ func parses(args []string) error {
 // curl is as much of curl as the pages use.
 func curl(args []string) error {
 	method, body, target := http.MethodGet, "", ""
+	headers := http.Header{}
 	for i := 0; i < len(args); i++ {
 		switch args[i] {
 		case "-X":
@@ -212,6 +213,11 @@ func curl(args []string) error {
 			if method == http.MethodGet {
 				method = http.MethodPost
 			}
+		case "-H":
+			i++
+			name, value, _ := strings.Cut(args[i], ":")
+			headers.Set(name, strings.TrimSpace(value))
+		case "-si":
 		default:
 			if strings.HasPrefix(args[i], "-") {
 				return fmt.Errorf("curl %s is not known here", args[i])
@@ -223,6 +229,7 @@ func curl(args []string) error {
 	if err != nil {
 		return err
 	}
+	req.Header = headers
 	answer, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
