@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMistakesSayWhatToDo plays what newcomers get wrong. Each message says what is wrong and what to do next.
@@ -40,7 +42,8 @@ func TestMistakesSayWhatToDo(t *testing.T) {
 		{"serve -c none.yaml", "no such file or directory: write one with warmpath init -o none.yaml"},
 		{"check -c tab.yaml", "tab.yaml:2:1: a tab is no indentation in YAML; use spaces"},
 		{"check none.yaml", "did you mean --config none.yaml; see warmpath check --help"},
-		{"serve http://127.0.0.1:9001", "did you mean --endpoint http://127.0.0.1:9001; see warmpath serve --help"},
+		{"serve start", `unexpected argument "start"; an engine is given as http://127.0.0.1:8000; see warmpath serve --help`},
+		{"extproc http://127.0.0.1:9001", "did you mean --endpoint http://127.0.0.1:9001; see warmpath extproc --help"},
 		{"bench 127.0.0.1:8080", "did you mean --url 127.0.0.1:8080; see warmpath bench --help"},
 		{"demo now", `unexpected argument "now"; see warmpath demo --help`},
 		{"engine now", `unexpected argument "now"; see warmpath engine --help`},
@@ -54,8 +57,10 @@ func TestMistakesSayWhatToDo(t *testing.T) {
 		{"bench --url " + secure.URL, "check the address given with --url"},
 	} {
 		var out, log bytes.Buffer
-		if code := Main(t.Context(), strings.Fields(tt.line), nil, strings.NewReader(""), &out, &log); code == exitOK || !strings.Contains(log.String(), tt.want) {
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute) // a command that runs does not hold up the tests
+		if code := Main(ctx, strings.Fields(tt.line), nil, strings.NewReader(""), &out, &log); code == exitOK || !strings.Contains(log.String(), tt.want) {
 			t.Errorf("warmpath %s: %d %s, want %q in it", tt.line, code, log.String(), tt.want)
 		}
+		stop()
 	}
 }
