@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -28,11 +29,19 @@ type options struct {
 	latency                bool
 	sessions               bool
 	jsonPath               string
-	streams                int  // hold so many open instead
-	upstreams, ticking     bool // run as the upstream process
+	streams                int   // hold so many open instead
+	endpoints              []int // numbers of upstreams in front of which warmpath is started
+	upstreams, ticking     bool  // run as the upstream process
 }
 
-const upstreamCount = 4
+// The other routers have this many upstreams, and so has warmpath unless -endpoints says otherwise.
+const (
+	upstreamCount = 4
+	mostUpstreams = 1000
+)
+
+// upstreamsNeeded is the number of upstreams for all routers.
+func (o *options) upstreamsNeeded() int { return max(upstreamCount, slices.Max(o.endpoints)) }
 
 func main() {
 	var o options
@@ -44,7 +53,7 @@ func main() {
 		os.Exit(2)
 	}
 	if o.upstreams {
-		if err := serveUpstreams(upstreamCount, o.ticking, os.Stdout); err != nil {
+		if err := serveUpstreams(o.upstreamsNeeded(), o.ticking, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -81,6 +90,18 @@ func parseFlags(o *options, args []string, out io.Writer) error {
 	fs.StringVar(&o.jsonPath, "json", "", "also write the results to this file (- means standard output, instead of the table)")
 	quick := fs.Bool("quick", false, "three short rounds of fixed bodies: a look, not a measurement")
 	fs.IntVar(&o.streams, "streams", 0, "instead: hold this number of streams open, two chunks a second each, and measure memory, CPU per chunk and lateness")
+	o.endpoints = []int{upstreamCount}
+	fs.Func("endpoints", "numbers of engines, separated by commas: warmpath is started in front of as many upstreams of each (default 4)", func(s string) error {
+		o.endpoints = o.endpoints[:0]
+		for n := range strings.SplitSeq(s, ",") {
+			endpoints, err := strconv.Atoi(n)
+			if err != nil || endpoints < 1 || endpoints > mostUpstreams {
+				return fmt.Errorf("%q is not a number from 1 to %d", n, mostUpstreams)
+			}
+			o.endpoints = append(o.endpoints, endpoints)
+		}
+		return nil
+	})
 	fs.BoolVar(&o.upstreams, "upstreams", false, "serve the upstreams; the program starts itself so")
 	fs.BoolVar(&o.ticking, "ticking", false, "with -upstreams: streams last until the client leaves")
 	if err := fs.Parse(args); err != nil {
@@ -118,7 +139,7 @@ func run(o *options) (failed bool, err error) {
 	interrupted := make(chan os.Signal, 1) // from here on, so that no router outlives an interrupted run
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(interrupted)
-	upstreams, stop, err := startUpstreams(o.streams > 0)
+	upstreams, stop, err := startUpstreams(o.upstreamsNeeded(), o.streams > 0)
 	if err != nil {
 		return false, err
 	}
@@ -145,12 +166,12 @@ func run(o *options) (failed bool, err error) {
 }
 
 // startUpstreams starts this program again as the upstreams.
-func startUpstreams(ticking bool) (addrs []string, stop func(), err error) {
+func startUpstreams(n int, ticking bool) (addrs []string, stop func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd := exec.Command(self, "-upstreams", fmt.Sprintf("-ticking=%v", ticking))
+	cmd := exec.Command(self, "-upstreams", "-endpoints", strconv.Itoa(n), fmt.Sprintf("-ticking=%v", ticking))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -168,7 +189,7 @@ func startUpstreams(ticking bool) (addrs []string, stop func(), err error) {
 		_ = cmd.Wait()
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if addrs = strings.Fields(line); err != nil || len(addrs) != upstreamCount {
+	if addrs = strings.Fields(line); err != nil || len(addrs) != max(n, upstreamCount) {
 		stop()
 		return nil, nil, fmt.Errorf("bench: upstreams said %q: %w", line, err)
 	}
@@ -179,7 +200,7 @@ func startUpstreams(ticking bool) (addrs []string, stop func(), err error) {
 // with an error too.
 func startPeers(o *options, dir string, upstreams []string) (peers []*peer, err error) {
 	newSite := func(name string) (site, error) {
-		s := site{Dir: filepath.Join(dir, name), Upstreams: upstreams, Root: os.Geteuid() == 0}
+		s := site{Dir: filepath.Join(dir, name), Upstreams: upstreams[:upstreamCount], Root: os.Geteuid() == 0}
 		if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 			return s, err
 		}
@@ -223,9 +244,18 @@ func startPeers(o *options, dir string, upstreams []string) (peers []*peer, err 
 				label = " " + filepath.Base(binary)
 			}
 			for policy := range strings.SplitSeq(o.policies, ",") {
-				dir := fmt.Sprintf("warmpath-%d-%s", i, policy)
-				if err := add(dir, func(s site) (*peer, error) { return startWarmpath(binary, "warmpath"+label, policy, s) }); err != nil {
-					return peers, err
+				for _, n := range o.endpoints {
+					name := "warmpath" + label
+					if len(o.endpoints) > 1 {
+						name += fmt.Sprintf(" (%d engines)", n)
+					}
+					begin := func(s site) (*peer, error) {
+						s.Upstreams = upstreams[:n]
+						return startWarmpath(binary, name, policy, s)
+					}
+					if err := add(fmt.Sprintf("warmpath-%d-%s-%d", i, policy, n), begin); err != nil {
+						return peers, err
+					}
 				}
 			}
 		}

@@ -179,6 +179,9 @@ func (r *Router) Ready(now time.Time) (ok bool, why string) {
 			continue
 		}
 		if rank := r.see.usable(now, ep, 0, false); rank == health.Fit || rank == health.Strained {
+			if !r.Roles() {
+				return true, ""
+			}
 			if unseen := r.unseenPrefillers(now); unseen != "" {
 				return false, unseen
 			}

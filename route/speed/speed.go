@@ -28,7 +28,8 @@ type Table struct {
 	pace      pace             // of answers at all endpoints
 	moved     backlog.Transfer // default for endpoints without a transfer
 	movedAt   time.Time        // when moved was updated
-	equals    equals           // scratch, see equate
+	equals    equals
+	entered   uint64 // endpoints so far
 	without   ablation.Set
 }
 
@@ -41,6 +42,7 @@ type endpoint struct {
 	order    order
 	transfer transfer // KV cache received
 	pace     pace     // decode speed
+	place    uint64   // in the order of declaration, from 1
 }
 
 // means are the defaults for endpoints without a sample: the mean of the others. 0 before the first sample.
@@ -48,12 +50,14 @@ type means struct{ perToken, fixed, perAnswer float64 }
 
 // Enter adds an endpoint. Means are summed in the order of these calls, so they are reproducible to the bit.
 func (t *Table) Enter(slot int) {
-	*t.endpoints.Grow(slot) = endpoint{}
+	t.entered++
+	*t.endpoints.Grow(slot) = endpoint{place: t.entered}
 	t.order = append(t.order, slot)
 }
 
 // Drop removes an endpoint.
 func (t *Table) Drop(slot int) {
+	t.equals.drop(slot)
 	t.endpoints.Reset(slot)
 	t.order = slices.DeleteFunc(t.order, func(s int) bool { return s == slot })
 }
