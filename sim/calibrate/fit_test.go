@@ -103,7 +103,7 @@ func TestFitAnyEngine(t *testing.T) {
 			CacheTokens: 64 * 20_000, BlockTokens: 64, Slots: 64, StepBase: time.Duration(rapid.IntRange(2000, 25_000).Draw(t, "base")) * time.Microsecond,
 			StepPerSeq: time.Duration(rapid.IntRange(20, 800).Draw(t, "per sequence")) * time.Microsecond, Jitter: rapid.Float64Range(0, 0.1).Draw(t, "jitter"),
 		}
-		// If a step without a prompt takes longer than half a chunk's prefill, the rate cannot be seen (docs/simulate.md).
+		// If a step without a prompt takes longer than half a chunk's prefill, the rate cannot be seen (docs/recording.md).
 		half := time.Duration(float64(c.ChunkTokens) / c.PrefillTokensPerSecond / 2 * float64(time.Second))
 		c.StepPerSeq = min(c.StepPerSeq, half/32)
 		c.StepBase = min(c.StepBase, half-16*c.StepPerSeq)
