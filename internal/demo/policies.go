@@ -83,5 +83,5 @@ func (p policies) conclude(w io.Writer, sides []*side) {
 		fmt.Fprintf(w, "Mean time to first token: %.0f ms with warmpath, %.0f ms with round robin\n(%.1f times as long).\n", a.TTFT.Mean, b.TTFT.Mean, b.TTFT.Mean/a.TTFT.Mean)
 	}
 	complain(w, a, b)
-	fmt.Fprintln(w, "\nIn front of your own engines: warmpath serve --endpoint http://HOST:PORT, once for\neach. warmpath doctor http://HOST:PORT examines one first.")
+	fmt.Fprintln(w, "\nIn front of your own engines: warmpath serve http://HOST:PORT ...\nwarmpath doctor http://HOST:PORT examines one first.")
 }
