@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -225,5 +226,15 @@ func TestFlags(t *testing.T) {
 	}
 	if p, err := runningPeer("smg=http://127.0.0.1:30000@123"); err != nil || p.name != "smg" || p.addr != "127.0.0.1:30000" || p.pid != 123 {
 		t.Errorf("got %+v, %v", p, err)
+	}
+}
+
+// TestReplicaFlags: a number of routers that cannot be measured is refused.
+func TestReplicaFlags(t *testing.T) {
+	for n, ok := range map[string]bool{"0": true, "2": true, "16": true, "1": false, "-1": false, "17": false} {
+		var o options
+		if err := parseFlags(&o, []string{"-replicas", n}, io.Discard); (err == nil) != ok {
+			t.Errorf("-replicas %s: %v", n, err)
+		}
 	}
 }

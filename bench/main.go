@@ -30,6 +30,7 @@ type options struct {
 	sessions               bool
 	jsonPath               string
 	streams                int   // hold so many open instead
+	replicas               int   // compare so many routers instead, which tell each other what they do or do not
 	endpoints              []int // numbers of upstreams in front of which warmpath is started
 	upstreams, ticking     bool  // run as the upstream process
 }
@@ -102,6 +103,7 @@ func parseFlags(o *options, args []string, out io.Writer) error {
 		}
 		return nil
 	})
+	fs.IntVar(&o.replicas, "replicas", 0, "instead: measure what this number of routers tell each other at 8 kB, what CPU time that takes, and how late news come")
 	fs.BoolVar(&o.upstreams, "upstreams", false, "serve the upstreams; the program starts itself so")
 	fs.BoolVar(&o.ticking, "ticking", false, "with -upstreams: streams last until the client leaves")
 	if err := fs.Parse(args); err != nil {
@@ -117,6 +119,9 @@ func parseFlags(o *options, args []string, out io.Writer) error {
 		return fmt.Errorf("-seconds %v is not between 0.1 and 60", o.seconds)
 	case o.rounds < 1 || o.rounds > 100:
 		return fmt.Errorf("-rounds %d is not between 1 and 100", o.rounds)
+	}
+	if o.replicas < 0 || o.replicas == 1 || o.replicas > 16 {
+		return fmt.Errorf("-replicas %d is not between 2 and 16", o.replicas)
 	}
 	if most := mostStreams(); o.streams < 0 || o.streams > most {
 		return fmt.Errorf("-streams %d is not between 0 and %d; a router needs two descriptors for each (ulimit -n)", o.streams, most)
@@ -144,6 +149,13 @@ func run(o *options) (failed bool, err error) {
 		return false, err
 	}
 	defer stop()
+	if o.replicas > 0 {
+		rep := newReport(o)
+		if rep.Replicas, err = measureReplicas(o, dir, upstreams, interrupted); err != nil {
+			return false, err
+		}
+		return rep.failed(), rep.write(o.jsonPath)
+	}
 	peers, err := startPeers(o, dir, upstreams)
 	defer func() {
 		for _, p := range peers {

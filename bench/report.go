@@ -23,6 +23,8 @@ type report struct {
 	Latency []latencyRow `json:"added_latency,omitempty"`
 	Memory  []memoryRow  `json:"memory,omitempty"`
 	Streams []streamRow  `json:"streams,omitempty"`
+
+	Replicas []replicaRow `json:"replicas,omitempty"`
 }
 
 type machine struct {
@@ -135,6 +137,9 @@ func (r *report) failed() bool {
 	for _, row := range r.Streams {
 		n += row.Errors
 	}
+	for _, row := range r.Replicas {
+		n += row.Errors
+	}
 	return n > 0
 }
 
@@ -166,6 +171,10 @@ func (r *report) table(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
 	if len(r.Streams) > 0 {
 		writeStreams(w, r.Streams)
+		return w.Flush()
+	}
+	if len(r.Replicas) > 0 {
+		writeReplicas(w, r.Replicas)
 		return w.Flush()
 	}
 	fmt.Fprintln(w, "| request\t| router\t| CPU µs/request\t| ratio to nginx\t| target\t| \t| requests/s\t| p50 ms\t| p99 ms\t| errors\t|")

@@ -11,7 +11,10 @@ type chains struct {
 }
 
 // chain is one prompt.
-type chain struct{ names []uint64 }
+type chain struct {
+	names []uint64
+	found []int32 // depths at which it is found
+}
 
 // place is a beginning of a chain.
 type place struct {
@@ -71,10 +74,16 @@ func (c *chains) keep(base, rest []uint64) []uint64 {
 		c.enter(to)
 	}
 	for d := len(base)/everyNames*everyNames + everyNames; d < n; d += everyNames {
-		c.known[to.names[d-1]] = place{to, d}
+		c.find(to, d)
 	}
-	c.known[to.names[n-1]] = place{to, n}
+	c.find(to, n)
 	return to.names[:n:n]
+}
+
+// find has a chain found by its beginning of so many names.
+func (c *chains) find(to *chain, depth int) {
+	c.known[to.names[depth-1]] = place{to, depth}
+	to.found = append(to.found, int32(depth))
 }
 
 // enter takes a place for a chain; those entered longest ago make room.
@@ -98,8 +107,8 @@ func (c *chains) forget(old *chain) {
 		return
 	}
 	c.names -= len(old.names)
-	for _, n := range old.names {
-		if p, ok := c.known[n]; ok && p.of == old {
+	for _, depth := range old.found {
+		if n := old.names[depth-1]; c.known[n].of == old {
 			delete(c.known, n)
 		}
 	}
