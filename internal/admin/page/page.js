@@ -9,12 +9,13 @@ const make = (tag, cls, text) => {
 };
 // set writes only what differs, so that a fleet of hundreds costs little.
 const set = (node, text) => { if (node.textContent !== text) node.textContent = text; };
-const count = (n) => n == null ? "–" : n >= 1e9 ? (n / 1e9).toFixed(1) + " G" : n >= 1e6 ? (n / 1e6).toFixed(1) + " M" : n >= 1e4 ? (n / 1e3).toFixed(1) + " k" : String(Math.round(n));
+const grouped = new Intl.NumberFormat("en"); // kept, since making one is slow
+const count = (n) => n == null ? "–" : n >= 1e9 ? (n / 1e9).toFixed(1) + " G" : n >= 1e6 ? (n / 1e6).toFixed(1) + " M" : n >= 1e4 ? (n / 1e3).toFixed(1) + " k" : grouped.format(Math.round(n));
 const percent = (x) => x == null ? "–" : (100 * x).toFixed(x < 0.0995 && x > 0 ? 1 : 0) + " %";
 const seconds = (s) => s == null ? "–" : s === 0 ? "0" : s < 0.001 ? (s * 1e6).toFixed(0) + " µs" : s < 1 ? (s * 1e3).toFixed(s < 0.01 ? 1 : 0) + " ms" : s.toFixed(s < 10 ? 2 : 1) + " s";
 const span = (s) => s < 120 ? Math.round(s) + " s" : s < 7200 ? Math.round(s / 60) + " min" : s < 172800 ? (s / 3600).toFixed(1) + " h" : (s / 86400).toFixed(1) + " d";
 const millis = (x) => x == null ? "–" : x === 0 ? "0" : x >= 1e3 ? (x / 1000).toFixed(x >= 1e4 ? 1 : 2) + " s" : x.toFixed(x < 10 ? 1 : 0) + " ms";
-const tokens = (n) => n == null ? "–" : n.toLocaleString("en");
+const tokens = (n) => n == null ? "–" : grouped.format(n);
 const clock = (t) => new Date(t).toTimeString().slice(0, 8);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
