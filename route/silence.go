@@ -28,14 +28,21 @@ func (r *Router) signs(now time.Time, ev *Signs, to []Change) []Change {
 	return to
 }
 
-// listen ejects an endpoint that has been silent for a while with an answer overdue.
+// listen ejects an endpoint that has been silent for a while with an answer overdue. After an ejection for silence only what was sent
+// since counts: an engine that has recovered may have lost the rest, and its trial is not to end by that. If nothing tries it for a while,
+// the rest counts again, so that it moves as soon as another endpoint is up.
 func (r *Router) listen(now time.Time, ep registry.Endpoint) {
-	w := r.backlog.Reader().Overdue(now, ep.Slot())
-	if !w.Late || filled(ep, w.Wholes) {
+	judged := r.health.Reader()
+	recent, older := r.backlog.Reader().Overdue(now, ep.Slot(), judged.Silenced(ep.Slot()))
+	untried := recent.Jobs == 0 && older.Late && now.Sub(judged.Until(ep.Slot(), fleet.StateEjected)) >= r.cfg.Silent
+	if !recent.Late && !untried || filled(ep, recent.Wholes+older.Wholes) {
 		return
 	}
-	waited := now.Sub(w.Since).Round(time.Second)
-	r.health.Silent(now, ep.Slot(), w.Jobs, waited)
+	least := now.Sub(recent.Since)
+	if older.Since.Before(recent.Since) {
+		recent.Since = older.Since
+	}
+	r.health.Silent(now, ep.Slot(), recent.Jobs+older.Jobs, now.Sub(recent.Since).Round(time.Second), least.Round(time.Second))
 	r.describeShort(now, ep)
 }
 

@@ -18,11 +18,12 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// trickle is a stream that brings a token every second, n of them.
+// trickle is a stream that brings a token every second, n of them. The first comes after first, if that is set.
 type trickle struct {
-	ctx  context.Context
-	n    int
-	rest string
+	ctx   context.Context
+	n     int
+	rest  string
+	first time.Duration
 }
 
 func (t *trickle) Read(p []byte) (int, error) {
@@ -30,8 +31,12 @@ func (t *trickle) Read(p []byte) (int, error) {
 		if t.n == 0 {
 			return 0, io.EOF
 		}
+		wait := time.Second
+		if t.first > 0 {
+			wait, t.first = t.first, 0
+		}
 		select {
-		case <-time.After(time.Second):
+		case <-time.After(wait):
 		case <-t.ctx.Done():
 			return 0, context.Cause(t.ctx)
 		}

@@ -225,7 +225,7 @@ func TestAccounts(t *testing.T) {
 						t.Fatalf("a prediction of %+v", *c)
 					}
 				}
-				reader.Overdue(now, i)
+				reader.Overdue(now, i, now)
 				reader.Idle(i)
 			}
 			if after := clone(&table); !reflect.DeepEqual(before, after) {

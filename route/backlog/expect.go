@@ -170,13 +170,17 @@ type Waiting struct {
 	Wholes int       // non-streamed jobs that are not overdue
 }
 
-// Overdue examines an endpoint's jobs without an answer.
-func (r Reader) Overdue(now time.Time, slot int) Waiting {
-	w := Waiting{Since: now}
+// Overdue examines an endpoint's jobs without an answer: those sent from a moment on, and the older ones.
+func (r Reader) Overdue(now time.Time, slot int, from time.Time) (recent, older Waiting) {
+	recent.Since, older.Since = now, now
 	for i := range r.t.jobs.Len() {
 		j := r.t.jobs.Get(i)
 		if !j.open || j.computed || j.Queued || j.Slot != slot {
 			continue
+		}
+		w := &recent
+		if j.Sent.Before(from) {
+			w = &older
 		}
 		w.Jobs++
 		if j.late(now) {
@@ -188,5 +192,5 @@ func (r Reader) Overdue(now time.Time, slot int) Waiting {
 			w.Since = j.Sent
 		}
 	}
-	return w
+	return recent, older
 }

@@ -51,6 +51,7 @@ type endpoint struct {
 	cause     string    // of the last failure, for people
 	lifeAt    time.Time // when a byte of an answer last came
 	silentAt  time.Time // when it was ejected for silence; zero when it was not, or a byte has come since
+	silenced  time.Time // when it was last ejected for silence
 
 	told fleet.State // last reported state
 	news []string    // to be reported with the next observation
@@ -173,6 +174,9 @@ func (t *Table) Conclude(now time.Time, slot int, v *Verdict, peers func() Peers
 		if !e.silent(now) {
 			e.cause = fmt.Sprintf("%d requests in a row failed (%s)", e.failures, v.Outcome)
 		}
+		if v.Sent.Before(e.silenced) {
+			return // it is what the endpoint was ejected for, and must not end the trial that follows
+		}
 		if (e.failures >= t.cfg.EjectAfter || v.Trial) && t.mayEject(now, e, peers, e.failures == t.cfg.EjectAfter) {
 			t.eject(now, e, 0)
 			e.unreachable = false
@@ -181,12 +185,12 @@ func (t *Table) Conclude(now time.Time, slot int, v *Verdict, peers func() Peers
 	}
 }
 
-// Silent ejects an endpoint that sends nothing although answers are overdue: waiting requests, the first for waited.
-func (t *Table) Silent(now time.Time, slot int, waiting int, waited time.Duration) {
+// Silent ejects an endpoint, for at least a time, that sends nothing although answers are overdue: waiting requests, the first for waited.
+func (t *Table) Silent(now time.Time, slot int, waiting int, waited, least time.Duration) {
 	e := t.endpoints.Get(slot)
 	e.cause = fmt.Sprintf("no data although its health check is good; requests waiting: %d, the first for %v", waiting, waited)
-	t.eject(now, e, waited)
-	e.silentAt, e.unreachable = now, false
+	t.eject(now, e, least)
+	e.silentAt, e.silenced, e.unreachable = now, now, false
 }
 
 // eject ejects an endpoint for at least a time, within EjectMax.

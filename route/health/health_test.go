@@ -34,3 +34,27 @@ func TestReadingChangesNothing(t *testing.T) {
 		t.Errorf("state %s", s)
 	}
 }
+
+// TestFailuresFromBeforeEndNoTrial: what an endpoint was sent before it was ejected for silence fails during its trial. It is charged, and the
+// trial goes on; what was sent since ejects it again.
+func TestFailuresFromBeforeEndNoTrial(t *testing.T) {
+	tab := New(Config{EjectAfter: 1, EjectFor: time.Second, EjectMax: time.Minute, EjectShare: 1})
+	now, k := time.Unix(1000, 0), 0
+	tab.Enter(now, k, false)
+	tab.Probe(now, k, true, "")
+	fail := func(at, sent time.Time) (fleet.State, uint64) {
+		tab.Conclude(at, k, &Verdict{Outcome: fleet.TimedOut, Sent: sent}, func() Peers { return Peers{All: 2} })
+		return tab.Reader().State(at, k), tab.Reader().Failures(k)
+	}
+	tab.Silent(now, k, 2, time.Minute, 0)
+	trial := now.Add(2 * time.Second)
+	if !tab.Admit(k) {
+		t.Fatal("the endpoint is not tried")
+	}
+	if s, n := fail(trial, now.Add(-time.Second)); s != fleet.StateUp || n != 1 {
+		t.Errorf("after what was sent before: %s, %d failures", s, n)
+	}
+	if s, n := fail(trial, trial); s != fleet.StateEjected || n != 2 {
+		t.Errorf("after what was sent since: %s, %d failures", s, n)
+	}
+}

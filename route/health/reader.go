@@ -126,6 +126,9 @@ func (r Reader) Panics(all, ejected, judged int) bool {
 // IsSilent reports whether an endpoint is ejected for silence, so that what waits there waits in vain.
 func (r Reader) IsSilent(now time.Time, slot int) bool { return r.t.endpoints.Get(slot).silent(now) }
 
+// Silenced is when an endpoint was last ejected for silence; zero for never.
+func (r Reader) Silenced(slot int) time.Time { return r.t.endpoints.Get(slot).silenced }
+
 // Quiet is the time since the last byte of an answer.
 func (r Reader) Quiet(now time.Time, slot int) time.Duration {
 	return now.Sub(r.t.endpoints.Get(slot).lifeAt)
