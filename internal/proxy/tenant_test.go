@@ -137,6 +137,21 @@ func TestTenantKeysReachNoEngine(t *testing.T) {
 	}
 }
 
+// TestSecondKeyStaysHere: a tenant's key that comes second in its header, or beside one of the engine's, reaches no engine either.
+func TestSecondKeyStaysHere(t *testing.T) {
+	for _, key := range []string{"", "engine-key"} {
+		h := http.Header{"Authorization": {"Bearer theirs", "Bearer sk-blue"}, "X-Api-Key": {"x", "sk-green"}}
+		tenants().Authorise(h, key, false)
+		want := ""
+		if key != "" {
+			want = "Bearer " + key
+		}
+		if got := h.Get("Authorization"); got != want || len(h["Authorization"]) > 1 || h.Get("X-Api-Key") != "" {
+			t.Errorf("with %q as the endpoint's key the engine gets %v", key, h)
+		}
+	}
+}
+
 func TestTenantKeysStayHere(t *testing.T) {
 	var in inbox
 	r := newRig(t, proxy.Config{Tenants: tenants()}, in.handler)

@@ -72,8 +72,8 @@ func bearer(authorization string) string {
 // Authorise sets the endpoint's API key ("" for none), unless the client sent a key of the engine's. A key that names a tenant
 // (ours) is for the router, and is not forwarded unless the configuration says so.
 func (t *Tenants) Authorise(h http.Header, key string, ours bool) {
+	t.strip(h)
 	if key == "" {
-		t.strip(h)
 		return
 	}
 	if ours {
