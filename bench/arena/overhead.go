@@ -44,7 +44,7 @@ func (a *arena) overhead(ctx context.Context) error {
 			}
 			continue
 		}
-		defer p.Stop()
+		defer p.Kill() // its figures are taken by then
 		args = append(args, "-peer", c.Name+"="+url+"@"+strconv.Itoa(p.Pid()))
 	}
 	args = append(args, "-any-length", strings.Join(rewriters, ","))

@@ -284,7 +284,7 @@ func (a *arena) playOne(ctx context.Context, c contestant, s scenario, seed uint
 	if err != nil {
 		return report.Play{}, err
 	}
-	defer p.Stop()
+	defer p.Kill() // its figures are taken by then: nothing of it is worth waiting for
 	before, err := proc.Tree(p.Pid())
 	if err != nil {
 		return report.Play{}, err
@@ -351,7 +351,7 @@ func (a *arena) faults(ctx context.Context) error {
 			}
 			continue
 		}
-		defer p.Stop()
+		defer p.Kill() // its figures are taken by then
 		stands = append(stands, ready{c.Name, url, engines})
 	}
 	found := make([]report.Faults, len(stands))

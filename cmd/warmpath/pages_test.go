@@ -242,7 +242,7 @@ func curl(args []string) error {
 	return err
 }
 
-// TestPagesOfUsersAreShort: a page that is read from begin to end has at most 1,000 words.
+// TestPagesOfUsersAreShort: a page that is read from begin to end has at most 1,000 words; two that are mostly tables have more.
 func TestPagesOfUsersAreShort(t *testing.T) {
 	for _, page := range userPages {
 		text, err := os.ReadFile(filepath.Join("..", "..", page))
@@ -255,7 +255,7 @@ func TestPagesOfUsersAreShort(t *testing.T) {
 				words++
 			}
 		}
-		if most := map[string]int{"docs/migrating.md": 2000}[page]; words > max(longestPage, most) {
+		if most := map[string]int{"docs/migrating.md": 2000, "docs/performance.md": 1300}[page]; words > max(longestPage, most) {
 			t.Errorf("%s has %d words, more than %d", page, words, max(longestPage, most))
 		}
 	}

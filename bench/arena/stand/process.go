@@ -53,19 +53,6 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// grace is how long a program may take to end when it is asked to.
-const grace = 3 * time.Second
-
-// Stop asks the program to end, and ends the whole group if it does not.
-func (p *Process) Stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.done:
-	case <-time.After(grace):
-	}
-	p.Kill()
-}
-
 // Kill ends the group at once, as a crash would.
 func (p *Process) Kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
