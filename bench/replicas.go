@@ -186,7 +186,7 @@ func measureReplicas(o *options, dir string, upstreams []string, interrupted <-c
 	}
 	var rows []replicaRow
 	for _, bodies := range []string{bodiesGrown, bodiesNew} {
-		for _, rate := range []int{300, 1000, 0} {
+		for _, rate := range []int{300, 1000, 3000, 0} {
 			row := replicaRow{Routers: o.replicas, Bodies: bodies, Rate: rate}
 			if err := measureRate(&row, groups, o, interrupted); err != nil {
 				return nil, err
