@@ -28,6 +28,7 @@ type replicaRow struct {
 	Routers       int     `json:"routers"`
 	Bodies        string  `json:"bodies"`
 	Rate          int     `json:"requests_per_second"` // of all routers; 0: as many as they can
+	Answered      float64 `json:"answered_per_second"` // by the routers that tell each other
 	Apart         float64 `json:"cpu_us_per_request_apart"`
 	Together      float64 `json:"cpu_us_per_request_together"`
 	Ratio         float64 `json:"ratio"` // median of the rounds' ratios
@@ -205,7 +206,7 @@ func measureRate(row *replicaRow, groups [2]*group, o *options, interrupted <-ch
 		loads = append(loads, newFleet(scenario{Size: replicaSize, Bodies: row.Bodies}, uint64(i), false))
 	}
 	var cost [2][]float64
-	var ratios, bytes []float64
+	var ratios, bytes, answered []float64
 	var delays []time.Duration
 	for range o.rounds {
 		for i, g := range groups {
@@ -219,7 +220,7 @@ func measureRate(row *replicaRow, groups [2]*group, o *options, interrupted <-ch
 			}
 			cost[i] = append(cost[i], one.cpu)
 			if row.Errors += one.errors; i == 1 {
-				bytes, row.Gaps = append(bytes, one.bytes), row.Gaps+one.gaps
+				bytes, answered, row.Gaps = append(bytes, one.bytes), append(answered, one.answered), row.Gaps+one.gaps
 				delays = append(delays, one.delays...)
 			}
 		}
@@ -227,6 +228,7 @@ func measureRate(row *replicaRow, groups [2]*group, o *options, interrupted <-ch
 		ratios = append(ratios, cost[1][n]/cost[0][n])
 	}
 	slices.Sort(delays)
+	row.Answered = median(answered)
 	row.Apart, row.Together, row.Ratio, row.BytesARequest = median(cost[0]), median(cost[1]), median(ratios), median(bytes)
 	row.DelayP50Ms, row.DelayP99Ms = ms(quantile(delays, 0.5)), ms(quantile(delays, 0.99))
 	return nil
@@ -234,11 +236,12 @@ func measureRate(row *replicaRow, groups [2]*group, o *options, interrupted <-ch
 
 // groupRound is what one stretch of load cost.
 type groupRound struct {
-	cpu    float64 // µs a request
-	bytes  float64 // told of a request
-	gaps   uint64
-	delays []time.Duration
-	errors int
+	cpu      float64 // µs a request
+	answered float64 // a second
+	bytes    float64 // told of a request
+	gaps     uint64
+	delays   []time.Duration
+	errors   int
 }
 
 func stretchOfGroup(g *group, loads []*fleet, rate int, d time.Duration, together bool) (one groupRound, err error) {
@@ -252,7 +255,9 @@ func stretchOfGroup(g *group, loads []*fleet, rate int, d time.Duration, togethe
 	if err != nil {
 		return one, err
 	}
+	began := time.Now()
 	res := g.load(loads, rate, d)
+	one.answered = float64(res.Requests) / time.Since(began).Seconds()
 	after, err := g.cpu()
 	if err != nil {
 		return one, err
@@ -306,7 +311,7 @@ func writeReplicas(w *tabwriter.Writer, rows []replicaRow) {
 	fmt.Fprintln(w, "| bodies\t| requests/s\t| CPU µs/request apart\t| together\t| ratio\t| bytes told/request\t| delay p50 ms\t| p99 ms\t| gaps\t| errors\t|")
 	fmt.Fprintln(w, "| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t|")
 	for _, r := range rows {
-		rate := "all they can"
+		rate := fmt.Sprintf("all they can (%.0f)", r.Answered)
 		if r.Rate > 0 {
 			rate = fmt.Sprint(r.Rate)
 		}
