@@ -125,40 +125,66 @@ func (r *Router) changes(now time.Time, ep registry.Endpoint, to []Change) []Cha
 // Status returns the state of the endpoints in order of declaration. The load of one whose address has changed includes running
 // requests at older addresses.
 func (r *Router) Status(now time.Time) []EndpointStatus {
-	caches := r.cache.Reader()
-	out := make([]EndpointStatus, 0, r.endpoints.Len())
-	judged := r.health.Reader()
-	for ep := range r.endpoints.All() {
-		if !ep.Current() {
-			continue
+	s := Statuses{Of: make([]EndpointStatus, 0, r.endpoints.Len())}
+	for r.Describe(now, &s) {
+	}
+	return s.Of
+}
+
+// Statuses collects what Status returns, in steps between which requests can be decided.
+type Statuses struct {
+	Of         []EndpointStatus
+	next       int
+	generation uint64 // of the registry, at the first step
+}
+
+// statusStep is how many endpoints one step describes.
+const statusStep = 64
+
+// Describe takes one step and reports whether there are more. If endpoints have come or gone since the last step, it begins anew.
+func (r *Router) Describe(now time.Time, s *Statuses) (more bool) {
+	if g := r.endpoints.Generation(); g != s.generation {
+		s.Of, s.next, s.generation = s.Of[:0], 0, g
+	}
+	end := min(s.next+statusStep, r.endpoints.Len())
+	for ; s.next < end; s.next++ {
+		if ep := r.endpoints.Nth(s.next); ep.Current() {
+			s.Of = append(s.Of, r.statusOf(now, ep))
 		}
-		s := EndpointStatus{
-			Endpoint: ep.Spec(), Kind: ep.Kind(), Source: ep.Source(), State: judged.State(now, ep.Slot()),
-			Draining: ep.Draining(), Gone: ep.Gone(), Ramp: judged.Ramp(now, ep.Slot()), Load: r.backlog.Reader().Load(ep.Slot()), Report: ep.Report(),
-			Models: ep.Models(), Requests: ep.Requests(), Failures: judged.Failures(ep.Slot()), Silent: judged.IsSilent(now, ep.Slot()), CacheLosses: caches.Restarts(ep.Slot()), KV: caches.Figures(ep.Slot()),
-			CacheTokens: caches.Capacity(ep.Slot()),
-			CacheFilled: caches.Filled(ep.Slot()),
-		}
-		if perToken := r.speed.Reader().Learnt(ep.Slot()); perToken > 0 {
-			s.PrefillPerSec = 1000 / perToken
-		}
-		if t, ok := r.speed.Reader().LearntTransfer(ep.Slot()); ok {
-			s.TransferMs, s.TransferPerSec = t.FixedMs, 1000/t.MsPerToken
-		}
-		s.Detail, s.Until = judged.Why(ep.Slot(), s.State), judged.Until(ep.Slot(), s.State)
-		out = append(out, s)
+	}
+	if s.next < r.endpoints.Len() {
+		return true
 	}
 	for ep := range r.endpoints.All() {
 		if ep.Current() {
 			continue
 		}
-		for i := range out {
-			if out[i].Endpoint.Name == ep.Name() {
-				out[i].Load.Add(r.backlog.Reader().Load(ep.Slot()))
+		for i := range s.Of {
+			if s.Of[i].Endpoint.Name == ep.Name() {
+				s.Of[i].Load.Add(r.backlog.Reader().Load(ep.Slot()))
 			}
 		}
 	}
-	return out
+	return false
+}
+
+func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
+	caches, judged := r.cache.Reader(), r.health.Reader()
+	s := EndpointStatus{
+		Endpoint: ep.Spec(), Kind: ep.Kind(), Source: ep.Source(), State: judged.State(now, ep.Slot()),
+		Draining: ep.Draining(), Gone: ep.Gone(), Ramp: judged.Ramp(now, ep.Slot()), Load: r.backlog.Reader().Load(ep.Slot()), Report: ep.Report(),
+		Models: ep.Models(), Requests: ep.Requests(), Failures: judged.Failures(ep.Slot()), Silent: judged.IsSilent(now, ep.Slot()), CacheLosses: caches.Restarts(ep.Slot()), KV: caches.Figures(ep.Slot()),
+		CacheTokens: caches.Capacity(ep.Slot()),
+		CacheFilled: caches.Filled(ep.Slot()),
+	}
+	if perToken := r.speed.Reader().Learnt(ep.Slot()); perToken > 0 {
+		s.PrefillPerSec = 1000 / perToken
+	}
+	if t, ok := r.speed.Reader().LearntTransfer(ep.Slot()); ok {
+		s.TransferMs, s.TransferPerSec = t.FixedMs, 1000/t.MsPerToken
+	}
+	s.Detail, s.Until = judged.Why(ep.Slot(), s.State), judged.Until(ep.Slot(), s.State)
+	return s
 }
 
 // Each calls f with each declared endpoint, in order of declaration. f must not keep it.

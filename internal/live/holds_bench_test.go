@@ -106,7 +106,10 @@ func BenchmarkHolds(b *testing.B) {
 				h.time("probe", func() { probed(n % endpoints) })
 				if n%20 == 0 {
 					h.time("signs", func() { f.Observe(signs) })
-					h.time("status", func() { f.Status() })
+					all := route.Statuses{Of: make([]route.EndpointStatus, 0, endpoints)}
+					for more := true; more; {
+						h.time("status", func() { f.Inside(func(now time.Time, r *route.Router) { more = r.Describe(now, &all) }) })
+					}
 					h.time("models", func() { f.Models() })
 					h.time("stats", func() { f.Stats() })
 					h.time("ready", func() { f.Ready() })

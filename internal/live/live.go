@@ -25,7 +25,8 @@ type Fleet struct {
 
 	turns map[fleet.Lease]chan struct{} // of those in line, closed when it is their turn
 
-	roles atomic.Bool // some endpoint has one
+	roles  atomic.Bool  // some endpoint has one
+	listed atomic.Int64 // how many endpoints the last Status had
 
 	snapshot sync.Mutex // held during a snapshot: there is one at a time
 
@@ -154,11 +155,17 @@ func (f *Fleet) Retried(endpoint string, o fleet.Outcome) {
 	}
 }
 
-// Status is a snapshot of the endpoints in order of declaration.
+// Status lists the endpoints in order of declaration. Of a large fleet the lock is let go of now and then, so that requests are decided in
+// between.
 func (f *Fleet) Status() []route.EndpointStatus {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.router.Status(f.now())
+	all := route.Statuses{Of: make([]route.EndpointStatus, 0, f.listed.Load())}
+	for more := true; more; {
+		f.mu.Lock()
+		more = f.router.Describe(f.now(), &all)
+		f.mu.Unlock()
+	}
+	f.listed.Store(int64(len(all.Of)))
+	return all.Of
 }
 
 // Each calls f with each declared endpoint, in order of declaration. It holds the lock: f is quick, and keeps nothing.

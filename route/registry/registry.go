@@ -147,6 +147,9 @@ func (r Reader) All() iter.Seq[Endpoint] { return slices.Values(r.t.endpoints) }
 // Len is how many they are.
 func (r Reader) Len() int { return len(r.t.endpoints) }
 
+// Nth is an endpoint by its place in All, from 0.
+func (r Reader) Nth(n int) Endpoint { return r.t.endpoints[n] }
+
 // Named is the endpoint of a name; the zero value if there is none.
 func (r Reader) Named(name string) Endpoint { return r.t.byName[name] }
 
