@@ -77,7 +77,7 @@ function newRow(name) {
   cells[1].append(chip, why);
   const load = meter("prefill", "decode"), share = meter("share"), hit = meter("hit"), warm = meter("warm");
   const now = make("div"), queued = make("div", "under");
-  queued.title = "here: in the router's queue; there: in the engine's, as it reports";
+  queued.title = "the engine's queue is as it reports";
   cells[2].append(load.box);
   cells[3].append(now, queued);
   cells[4].append(share.box);
@@ -106,7 +106,7 @@ function newRow(name) {
       count(e.load.prefill_tokens) + " prompt tokens to compute, " + count(e.load.decode_tokens) + " answer tokens expected" +
       (e.load.transfer_requests ? ", " + count(e.load.transfer_tokens) + " tokens of KV cache on their way for " + e.load.transfer_requests + " requests" : ""));
     set(now, String(e.load.requests));
-    set(queued, [[e.load.queued_requests, "queued here"], [e.engine.waiting, "queued there"]].filter((w) => w[0]).map((w) => w.join(" ")).join(", "));
+    set(queued, [[e.load.queued_requests, "in the router's queue"], [e.engine.waiting, "in the engine's queue"]].filter((w) => w[0]).map((w) => w.join(" ")).join(", "));
     const part = scale.done > 0 ? over(e, "work_tokens") / scale.done : null, found = hitRate(e.name, e.served);
     share.update([part], percent(part));
     hit.update([found], percent(found));
