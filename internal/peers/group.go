@@ -27,9 +27,10 @@ const (
 	askAgain   = 500 * time.Millisecond
 	mostQueued = 8 << 20 // bytes of news that wait to be sent
 	mostPeers  = 64
-	mostJump   = time.Second    // of the fleet's time, by one frame of a router that is known
-	mostAhead  = 24 * time.Hour // of a router that is not
-	strangeFor = time.Minute    // after which a router of another version is forgotten
+	mostJump   = time.Second     // of the fleet's time, by one frame of a router that is known
+	mostAhead  = 24 * time.Hour  // of a router that is not
+	strangeFor = time.Minute     // after which a router of another version is forgotten
+	differsFor = 3 * time.Second // before it is said that a router differs
 	startupFor = 2 * time.Second
 )
 
@@ -121,7 +122,9 @@ type member struct {
 	taking  bool   // it is telling that
 	alive   alive
 	differs string // in what it differs from this router, "" for nothing
-	refused bool   // its time is not believed
+	doubt   string // the same by its latest frame
+	since   time.Time
+	refused bool // its time is not believed
 	delay   time.Duration
 }
 
@@ -571,7 +574,7 @@ func (g *Group) tellNames(to, end uint64) {
 	}
 }
 
-// compare notes what a router says of itself, and says once in what it differs.
+// compare notes what a router says of itself, and says once in what it differs, when that lasts: one router finds new endpoints before the other.
 func (g *Group) compare(m *member, a *alive) {
 	m.alive = *a
 	differs := ""
@@ -581,13 +584,17 @@ func (g *Group) compare(m *member, a *alive) {
 	case a.endpoints != g.endpoints():
 		differs = "other endpoints"
 	}
-	if differs != m.differs && time.Since(g.started) > startupFor { // while it starts the one finds endpoints before the other
+	if differs != m.doubt {
+		m.doubt, m.since = differs, time.Now()
+	}
+	switch {
+	case differs == m.differs:
+	case differs == "":
+		m.differs = ""
+		g.cfg.Log.Info("a router of the fleet agrees again", "router", name(m.id))
+	case time.Since(m.since) > differsFor:
 		m.differs = differs
-		if differs != "" {
-			g.cfg.Log.Warn("a router of the fleet differs: what is not known here is left out of account", "router", name(m.id), "has", differs)
-		} else {
-			g.cfg.Log.Info("a router of the fleet agrees again", "router", name(m.id))
-		}
+		g.cfg.Log.Warn("a router of the fleet differs: what is not known here is left out of account", "router", name(m.id), "has", differs)
 	}
 }
 

@@ -278,6 +278,27 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
+// TestDiffersForAMoment: that one router finds an endpoint before the other is not said.
+func TestDiffersForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{}
+		a, b := w.node(t, "", "x"), w.node(t, "", "x")
+		time.Sleep(5 * time.Second)
+		for _, n := range []*node{b, a} {
+			n.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "x", URL: "http://x", Weight: 1}, {Name: "y", URL: "http://y", Weight: 1}}})
+			time.Sleep(2 * time.Second)
+		}
+		if _, note := a.group.Note(); note != "" {
+			t.Errorf("it is noted that %s", note)
+		}
+		a.stop()
+		b.stop()
+		if log := a.log.String() + b.log.String(); strings.Contains(log, "differs") || strings.Contains(log, "agrees") {
+			t.Errorf("the logs say:\n%s", log)
+		}
+	})
+}
+
 // TestDirect: frames go over TCP from each router to each other one, and not back to itself.
 func TestDirect(t *testing.T) {
 	const n = 3

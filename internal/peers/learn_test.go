@@ -117,6 +117,9 @@ func TestNewcomerLearns(t *testing.T) {
 					t.Errorf("it was ready after %v", took)
 				}
 				time.Sleep(3 * time.Second)
+				w.mu.Lock()
+				c.end.deaf = true // to ask is to place a request, of which the others would hear
+				w.mu.Unlock()
 				for i := range 20 {
 					chat := fmt.Sprint("chat", i*chats/20)
 					if got, want := c.home(t, chat), a.home(t, chat); (got == want) != row.knows {
@@ -199,6 +202,7 @@ func TestAwayAndBack(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		deaf(false)
 		time.Sleep(3 * time.Second)
+		deaf(true) // to ask is to place a request, as above
 		for who, n := range map[string]*node{"one": a, "the other": b} {
 			for _, chat := range []string{"one side", "other side", "both"} {
 				if got := n.home(t, chat); got != "y" {
