@@ -82,10 +82,10 @@ type IDForm string
 
 // The forms.
 const (
-	IDUntold IDForm = ""
-	IDAuto   IDForm = "auto"                 // conversation_params for TensorRT-LLM, disaggregated_params if it rejects that, none for other kinds
-	IDParams IDForm = "conversation_params"  // TensorRT-LLM since June 2026
-	IDDisagg IDForm = "disaggregated_params" // conversation_id in disaggregated_params, for older TensorRT-LLM; only split requests have it
+	IDUnknown IDForm = ""
+	IDAuto    IDForm = "auto"                 // conversation_params for TensorRT-LLM, disaggregated_params if it rejects that, none for other kinds
+	IDParams  IDForm = "conversation_params"  // TensorRT-LLM since June 2026
+	IDDisagg  IDForm = "disaggregated_params" // conversation_id in disaggregated_params, for older TensorRT-LLM; only split requests have it
 )
 
 // Model is one model that an engine reports.

@@ -5,7 +5,7 @@ type Load struct {
 	Requests      int   // outstanding requests
 	PrefillTokens int64 // uncached prompt tokens of requests before their first byte
 	DecodeTokens  int64 // expected answer tokens of outstanding requests
-	InLine        int   // of Requests, those queued at the router, see Queue
+	Queued        int   // of Requests, those queued at the router, see Queue
 	ContextTokens int64 // prompt and answer tokens resident for outstanding requests
 	Waiting       int   // requests in the engine's own queue by its latest report; 0 when not reported
 
@@ -18,7 +18,7 @@ func (l *Load) Add(more Load) {
 	l.Requests += more.Requests
 	l.PrefillTokens += more.PrefillTokens
 	l.DecodeTokens += more.DecodeTokens
-	l.InLine += more.InLine
+	l.Queued += more.Queued
 	l.ContextTokens += more.ContextTokens
 	l.Waiting += more.Waiting
 	l.TransferRequests += more.TransferRequests

@@ -31,9 +31,9 @@ type Request struct {
 	Parent   string // id of the conversation that started this one; "" for none
 	HashKey  string // key for hash policies when there is no session; "" means MintedID
 
-	Content   *Content       // hashes of the prompt; nil when unknown
-	Overheard *Content       // the same for shadow policies only, see Sighting
-	Trail     *session.Trail // what the content tells about the conversation, for requests without Session; nil for nothing
+	Content       *Content       // hashes of the prompt; nil when unknown
+	ShadowContent *Content       // the same for shadow policies only, see Sighting
+	Trail         *session.Trail // what the content tells about the conversation, for requests without Session; nil for nothing
 
 	PromptBytes  int     // bytes of prompt text
 	Characters   int     // code points of the prompt without role names and tools, at least 1; 0 when not counted

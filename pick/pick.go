@@ -38,13 +38,13 @@ type Candidate struct {
 	FixedMs      float64 // learnt time to first token when nothing has to be computed
 	WaitMs       float64 // expected wait until the prompts in front are computed and a slot is free
 	LinkMs       float64 // of WaitMs, for transfers that share the decoder's link; decode legs only
-	LineMs       float64 // of WaitMs, for requests queued at the router
+	QueuedMs     float64 // of WaitMs, for requests queued at the router
 	Behind       int     // requests queued at the router that this one would overtake
 	TurnsPerMs   float64 // recent rate of turns placed here, per ms
 	ReturnsPerMs float64 // expected rate of follow-up turns here during this prompt's wait and prefill, per ms; see Awaiting
-	Crowd        float64 // share of its slots or of its KV memory, whichever is larger, taken by outstanding requests; 0 when neither is known
+	Occupancy    float64 // share of its slots or of its KV memory, whichever is larger, taken by outstanding requests; 0 when neither is known
 	DelayMs      float64 // of a decode leg, the delay of other requests that share the link
-	CrowdMs      float64 // the share one more request adds to Crowd, times how long it stays
+	OccupancyMs  float64 // the share one more request adds to Occupancy, times how long it stays
 	Busy         float64 // recent share of time spent on prefill, 0 to 1
 	Steady       float64 // the same over the last minutes, the load of the conversations at home there
 	Prompts      int     // streams in prefill or waiting for it
@@ -155,8 +155,8 @@ type Choice struct {
 	Reason Reason
 }
 
-// Nobody is the index of no candidate.
-const Nobody = -1
+// None is the index of no candidate.
+const None = -1
 
 // Policy chooses one of the candidates. It always answers, does no I/O, and takes time and randomness from the View. One value
 // serves one pool and is not called concurrently.
@@ -285,8 +285,8 @@ type Hearing interface {
 	Heard(t *Heard)
 }
 
-// Everywhere is the number of tokens cached at all candidates: the prefix common to all conversations.
-func (v *View) Everywhere() int {
+// CachedEverywhere is the number of tokens cached at all candidates: the prefix common to all conversations.
+func (v *View) CachedEverywhere() int {
 	tokens := v.PromptTokens
 	for i := range v.Candidates {
 		tokens = min(tokens, v.Candidates[i].CachedTokens)

@@ -31,8 +31,8 @@ type Drain struct {
 // FirstByte means that the answer's first data arrived: prefill of this lease is done.
 type FirstByte struct{ Lease fleet.Lease }
 
-// Holding gives the id of a response that an endpoint is still making, by which a client may read or cancel it.
-type Holding struct {
+// ResponseStarted gives the id of a response that an endpoint is still making, by which a client may read or cancel it.
+type ResponseStarted struct {
 	Lease    fleet.Lease
 	Response string
 }
@@ -40,9 +40,9 @@ type Holding struct {
 // Transferring means that a decode leg's prompt has been computed and its decoder asked: the KV transfer begins.
 type Transferring struct{ Lease fleet.Lease }
 
-// Signs are the times at which data of running streams last arrived, as signs of life. The router also looks for silent
+// StreamsAlive are the times at which data of running streams last arrived, as signs of life. The router also looks for silent
 // endpoints then, so it should get the event about every second while requests run.
-type Signs struct{ At map[string]time.Time } // by name
+type StreamsAlive struct{ At map[string]time.Time } // by name
 
 // Finished ends a lease. Each lease ends once; a second Finished is counted and ignored.
 type Finished struct {
@@ -67,13 +67,13 @@ type Closed struct {
 	Tenant, Model, Session string
 }
 
-func (Declared) event()     {}
-func (Probed) event()       {}
-func (Drain) event()        {}
-func (FirstByte) event()    {}
-func (Holding) event()      {}
-func (Transferring) event() {}
-func (Signs) event()        {}
-func (Finished) event()     {}
-func (Configured) event()   {}
-func (Closed) event()       {}
+func (Declared) event()        {}
+func (Probed) event()          {}
+func (Drain) event()           {}
+func (FirstByte) event()       {}
+func (ResponseStarted) event() {}
+func (Transferring) event()    {}
+func (StreamsAlive) event()    {}
+func (Finished) event()        {}
+func (Configured) event()      {}
+func (Closed) event()          {}

@@ -109,7 +109,7 @@ func TestLineOfLegs(t *testing.T) {
 	s.ask("long", 30_000)
 	s.ask("middle", 12_000)
 	s.ask("short", 1000)
-	if got := s.r.Status(s.now)[0].Load; got.InLine != 3 || got.PrefillTokens != 83_000 {
+	if got := s.r.Status(s.now)[0].Load; got.Queued != 3 || got.PrefillTokens != 83_000 {
 		t.Fatalf("load %+v: want three in line, with 83,000 tokens to compute in all", got)
 	}
 	for what, change := range map[string]func(q *fleet.Request){

@@ -20,7 +20,7 @@ const (
 	NewsSent                         // it was sent from the queue to the engine
 	NewsFirstByte                    // its prompt is computed
 	NewsTransferring                 // see Transferring
-	NewsHolding                      // see Holding: Response
+	NewsResponse                     // see ResponseStarted: Response
 	NewsEnded                        // Outcome, Usage and Response
 	NewsClosed                       // a conversation was closed: Conversation
 )
@@ -61,8 +61,8 @@ type Placed struct {
 	Conversation   conversation.Heard
 }
 
-// Elsewhere is news from another router.
-type Elsewhere struct {
+// PeerNews is news from another router.
+type PeerNews struct {
 	Peer uint64    // the sender, above 0
 	At   time.Time // time of the event, by this router's clock
 	News *News     // read during Observe only
@@ -81,7 +81,7 @@ type FleetClock struct {
 	Ahead time.Duration
 }
 
-func (Elsewhere) event()  {}
+func (PeerNews) event()   {}
 func (PeerGone) event()   {}
 func (Tick) event()       {}
 func (FleetClock) event() {}

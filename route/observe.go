@@ -44,18 +44,18 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		}
 	case FirstByte:
 		r.firstByte(now, ev.Lease)
-	case Holding:
+	case ResponseStarted:
 		if f := r.flight(ev.Lease); f != nil {
 			r.respond(now, ev.Response, f)
-			r.tellNews(News{Kind: NewsHolding, Lease: ev.Lease, Response: conversation.ResponseKey(f.tenant, ev.Response)})
+			r.tellNews(News{Kind: NewsResponse, Lease: ev.Lease, Response: conversation.ResponseKey(f.tenant, ev.Response)})
 		}
 	case Transferring:
 		if r.flight(ev.Lease) != nil {
 			r.backlog.Transferring(now, uint32(ev.Lease), r.speed.Reader())
 			r.tellNews(News{Kind: NewsTransferring, Lease: ev.Lease})
 		}
-	case Signs:
-		e.Changes = r.signs(now, &ev, e.Changes)
+	case StreamsAlive:
+		e.Changes = r.streamsAlive(now, &ev, e.Changes)
 	case Finished:
 		var ep registry.Endpoint
 		if f := r.flight(ev.Lease); f != nil {
@@ -84,8 +84,8 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 			r.conversations.ForgetKey(key)
 			r.tellNews(News{Kind: NewsClosed, Conversation: key})
 		}
-	case Elsewhere:
-		r.elsewhere(now, &ev)
+	case PeerNews:
+		r.peerNews(now, &ev)
 	case PeerGone:
 		r.peerGone(now, ev.Peer)
 	case FleetClock:

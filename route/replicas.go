@@ -123,8 +123,8 @@ func (r *Router) tellNews(n News) {
 	}
 }
 
-// elsewhere applies another router's news.
-func (r *Router) elsewhere(now time.Time, ev *Elsewhere) {
+// peerNews applies another router's news.
+func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 	n := ev.News
 	at := ev.At
 	if at.After(now) {
@@ -154,7 +154,7 @@ func (r *Router) elsewhere(now time.Time, ev *Elsewhere) {
 		}
 	case NewsTransferring:
 		r.backlog.Transferring(at, f.index, r.speed.Reader())
-	case NewsHolding:
+	case NewsResponse:
 		r.conversations.RespondKey(now, n.Response, f.ep.Name(), f.leader())
 	case NewsEnded:
 		r.endElsewhere(now, at, f, n)
@@ -177,7 +177,7 @@ func (f *flight) leader() string {
 }
 
 // heard applies a request placed by another router: it writes what Decide would have written, without deciding.
-func (r *Router) heard(now, at time.Time, ev *Elsewhere) {
+func (r *Router) heard(now, at time.Time, ev *PeerNews) {
 	h, o := ev.News.Placed, &r.others
 	ep, from := r.endpoints.Keyed(h.Endpoint), o.peers[ev.Peer]
 	name := peerLease{ev.Peer, ev.News.Lease}

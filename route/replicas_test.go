@@ -115,7 +115,7 @@ func (s *replicas) deliver(at int) {
 	if m.news.Placed != nil {
 		m.news.Placed = &m.placed
 	}
-	s.observe(m.to, route.Elsewhere{Peer: s.all[m.from].id, At: s.now, News: &m.news})
+	s.observe(m.to, route.PeerNews{Peer: s.all[m.from].id, At: s.now, News: &m.news})
 }
 
 func (s *replicas) finish(i int, l fleet.Lease, o fleet.Outcome) {
@@ -137,7 +137,7 @@ func (s *replicas) agree() {
 		text := ""
 		for _, e := range r.Status(s.now) {
 			l := e.Load
-			text += fmt.Sprintf("%s: %d requests, %d in line, %d to prefill, %d in use; ", e.Endpoint.Name, l.Requests, l.InLine, l.PrefillTokens, l.ContextTokens)
+			text += fmt.Sprintf("%s: %d requests, %d in line, %d to prefill, %d in use; ", e.Endpoint.Name, l.Requests, l.Queued, l.PrefillTokens, l.ContextTokens)
 		}
 		books = append(books, text)
 	}
@@ -426,9 +426,9 @@ func BenchmarkHeard(b *testing.B) {
 				x := &all[n%len(all)]
 				lease := fleet.Lease(n + 1)
 				now = now.Add(10 * time.Millisecond)
-				hearer.Observe(now, route.Elsewhere{Peer: 1, At: now, News: &route.News{Kind: route.NewsPlaced, Lease: lease, Placed: &x.placed}})
-				hearer.Observe(now, route.Elsewhere{Peer: 1, At: now, News: &route.News{Kind: route.NewsFirstByte, Lease: lease}})
-				hearer.Observe(now, route.Elsewhere{Peer: 1, At: now, News: &route.News{Kind: route.NewsEnded, Lease: lease, Usage: fleet.Usage{PromptTokens: kb * 256, OutputTokens: 100}}})
+				hearer.Observe(now, route.PeerNews{Peer: 1, At: now, News: &route.News{Kind: route.NewsPlaced, Lease: lease, Placed: &x.placed}})
+				hearer.Observe(now, route.PeerNews{Peer: 1, At: now, News: &route.News{Kind: route.NewsFirstByte, Lease: lease}})
+				hearer.Observe(now, route.PeerNews{Peer: 1, At: now, News: &route.News{Kind: route.NewsEnded, Lease: lease, Usage: fleet.Usage{PromptTokens: kb * 256, OutputTokens: 100}}})
 			}
 		})
 	}

@@ -148,7 +148,7 @@ func (p *player) do(words []string) {
 			}
 			at[name] = p.now.Add(-d)
 		}
-		p.observe(route.Signs{At: at})
+		p.observe(route.StreamsAlive{At: at})
 	case "wait":
 		d, err := time.ParseDuration(args[0])
 		if err != nil {

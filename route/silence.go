@@ -11,8 +11,8 @@ import (
 // kernel, a deadlocked scheduler. Its health check succeeds, its connections stay open, and no data comes. A single request
 // cannot tell this from a long queue; an overdue answer together with silence of the whole endpoint can.
 
-// signs records the signs of life of running streams, and ejects silent endpoints with overdue answers.
-func (r *Router) signs(now time.Time, ev *Signs, to []Change) []Change {
+// streamsAlive records the signs of life of running streams, and ejects silent endpoints with overdue answers.
+func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Change {
 	for ep := range r.endpoints.All() {
 		if !ep.Current() {
 			continue

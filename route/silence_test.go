@@ -49,7 +49,7 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 			}
 			ask("stream", true)
 			now = now.Add(10 * time.Minute)
-			r.Observe(now, route.Signs{})
+			r.Observe(now, route.StreamsAlive{})
 			if got := r.Status(now)[0].State; got != tt.want {
 				t.Errorf("it is %s, want %s", got, tt.want)
 			}

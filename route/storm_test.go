@@ -169,7 +169,7 @@ func TestStorm(t *testing.T) {
 					case what == 2:
 						s.now = s.now.Add(time.Duration(s.of(3000, "ms")) * time.Millisecond)
 						if s.of(3, "signs") == 0 {
-							s.observe(route.Signs{At: map[string]time.Time{"a": s.now.Add(-time.Duration(s.of(20000, "ago")) * time.Millisecond)}})
+							s.observe(route.StreamsAlive{At: map[string]time.Time{"a": s.now.Add(-time.Duration(s.of(20000, "ago")) * time.Millisecond)}})
 						}
 					case what < 4 && len(s.open) > 0:
 						s.finish()

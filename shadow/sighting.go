@@ -69,13 +69,13 @@ func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
 	s.view.Candidates, s.view.Rand = candidates, nil
 	s.request = *req
 	s.request.Trail, s.request.Kinds, s.request.Exclude, s.request.Tried = nil, nil, nil, nil
-	s.request.Content, s.request.Overheard, s.request.Tokens = nil, nil, nil
+	s.request.Content, s.request.ShadowContent, s.request.Tokens = nil, nil, nil
 	s.retry, s.pool, s.session = len(req.Tried) > 0 || req.Instead != 0, d.Pool, d.Session
 	blocks := s.content.Blocks[:0]
 	s.content = fleet.Content{Blocks: blocks}
 	c := req.Content
 	if c == nil {
-		c = req.Overheard
+		c = req.ShadowContent
 	}
 	if c != nil && len(c.List) == 0 {
 		if cap(blocks) > mostSightedBlocks && len(c.Blocks) <= mostSightedBlocks {

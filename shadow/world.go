@@ -167,13 +167,13 @@ func (at *place) expect(v *pick.View, c *pick.Candidate) {
 	}
 	c.Busy, c.Steady = at.busy.Shares(v.Now)
 	c.TurnsPerMs = at.turns.PerMs(v.Now)
-	c.Crowd = 0
+	c.Occupancy = 0
 	if c.Slots > 0 {
-		c.Crowd = float64(at.load.Requests) / float64(c.Slots)
+		c.Occupancy = float64(at.load.Requests) / float64(c.Slots)
 	}
 	if c.CacheTokens > 0 {
 		used := float64(at.load.ContextTokens) / float64(c.CacheTokens)
-		c.Crowd, c.KVUsage = max(c.Crowd, used), min(1, used)
+		c.Occupancy, c.KVUsage = max(c.Occupancy, used), min(1, used)
 	}
 	// Common blocks of outstanding prompts are not modelled here.
 	c.ActiveTokens, c.AddsTokens = at.load.ContextTokens-at.load.DecodeTokens, v.PromptTokens-c.CachedTokens

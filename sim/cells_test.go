@@ -37,7 +37,7 @@ func cells() []scenario {
 			c.CacheTokens, c.HostCacheTokens, c.HostTokensPerSecond = 24_000, 400_000, 60_000
 		}), work: chats(func(g *trace.Generator) { g.Conversations, g.PerSecond, g.Think = 400, 4, 20*time.Second })},
 		{
-			name: "recovered", fleet: fleetOf(4, nil), slow: []rig.Spell{{At: 10 * time.Second, For: 20 * time.Second, Times: 5}},
+			name: "recovered", fleet: fleetOf(4, nil), slow: []rig.Slowdown{{At: 10 * time.Second, For: 20 * time.Second, Times: 5}},
 			work: chats(func(g *trace.Generator) { g.Conversations = 400 }),
 		},
 		{name: "slot_order", fleet: fleetOf(4, func(_ int, c *engine.Config) { c.SlotOrder, c.Slots, c.ChunkTokens = true, 8, 512 }), work: chats(func(g *trace.Generator) {
@@ -59,15 +59,15 @@ func cells() []scenario {
 			}
 		}), work: single(600, 5, 300, 3000, 40)},
 		{
-			name: "compiles", fleet: fleetOf(4, nil), slow: []rig.Spell{{At: 0, For: 30 * time.Second, Times: 30}},
+			name: "compiles", fleet: fleetOf(4, nil), slow: []rig.Slowdown{{At: 0, For: 30 * time.Second, Times: 30}},
 			work: chats(func(g *trace.Generator) { g.Conversations, g.PerSecond = 1500, 3 }),
 		},
 		{
-			name: "compiles_whole", whole: 1, fleet: fleetOf(4, nil), slow: []rig.Spell{{At: 0, For: 30 * time.Second, Times: 30}},
+			name: "compiles_whole", whole: 1, fleet: fleetOf(4, nil), slow: []rig.Slowdown{{At: 0, For: 30 * time.Second, Times: 30}},
 			work: chats(func(g *trace.Generator) { g.Conversations, g.PerSecond = 500, 3 }),
 		},
 		{
-			name: "hiccups", fleet: fleetOf(4, nil), slow: []rig.Spell{
+			name: "hiccups", fleet: fleetOf(4, nil), slow: []rig.Slowdown{
 				{At: 10 * time.Second, For: time.Second, Times: 50}, {At: 30 * time.Second, For: time.Second, Times: 50}, {At: 50 * time.Second, For: time.Second, Times: 50},
 			},
 			work: chats(func(g *trace.Generator) { g.Conversations = 400 }),

@@ -193,7 +193,7 @@ func (l *liveRun) run(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.door = proxy.New(proxy.Options{
-		Config: proxy.Config{Belief: true, ByContent: true}, Fleet: router, Transport: l, Parser: parser, Log: slog.New(slog.DiscardHandler),
+		Config: proxy.Config{NeedsContent: true, ByContent: true}, Fleet: router, Transport: l, Parser: parser, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	l.gate.init()

@@ -20,10 +20,10 @@ import (
 type scenario struct {
 	name   string
 	fleet  []engine.Config
-	joins  int           // the last joins endpoints join
-	joinAt time.Duration // at this time
-	slow   []rig.Spell   // of the first engine
-	clears time.Duration // when the first engine restarts unnoticed; 0 for never
+	joins  int            // the last joins endpoints join
+	joinAt time.Duration  // at this time
+	slow   []rig.Slowdown // of the first engine
+	clears time.Duration  // when the first engine restarts unnoticed; 0 for never
 	work   trace.Generator
 	kinds  []drive.Kind
 	whole  float64 // share of non-streamed answers
@@ -108,7 +108,7 @@ func (s *scenario) play(t testing.TB, by router, seed uint64, change ...func(*dr
 			e.Start = s.joinAt
 		}
 		if i == 0 {
-			e.Spells = s.slow
+			e.Slowdowns = s.slow
 		}
 		if i == 0 && s.clears > 0 {
 			e.Outages = []rig.Outage{{At: s.clears, For: time.Millisecond}}

@@ -114,7 +114,7 @@ func newFleet() *fakeFleet {
 			Source: "static", State: fleet.StateUp, Ramp: 1, Models: []fleet.Model{{ID: "qwen"}},
 			Report: fleet.Report{Load: &fleet.LoadReport{Running: 2, Waiting: -1, KVUsage: .25}},
 		},
-		{Endpoint: fleet.Endpoint{Name: "http://h:1/x", URL: "http://h:1", Weight: 1}, Source: "admin", State: fleet.StateUnknown, Load: fleet.Load{InLine: 3}},
+		{Endpoint: fleet.Endpoint{Name: "http://h:1/x", URL: "http://h:1", Weight: 1}, Source: "admin", State: fleet.StateUnknown, Load: fleet.Load{Queued: 3}},
 	}}
 }
 

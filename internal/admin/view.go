@@ -94,7 +94,7 @@ func viewEndpoint(now time.Time, s *route.EndpointStatus, heard *heardOf) endpoi
 		Name: s.Endpoint.Name, URL: redactURL(s.Endpoint.URL), Kind: string(s.Kind), Part: s.Endpoint.Part.String(), Role: string(s.Endpoint.Role),
 		Source: s.Source, Weight: s.Endpoint.Weight, Models: []string{},
 		State: string(s.State), Detail: s.Detail, Draining: s.Draining, Gone: s.Gone, Ramp: s.Ramp,
-		Load:     loadView{s.Load.Requests, s.Load.InLine, s.Load.PrefillTokens, s.Load.DecodeTokens, s.Load.ContextTokens, s.Load.TransferRequests, s.Load.TransferTokens},
+		Load:     loadView{s.Load.Requests, s.Load.Queued, s.Load.PrefillTokens, s.Load.DecodeTokens, s.Load.ContextTokens, s.Load.TransferRequests, s.Load.TransferTokens},
 		Requests: s.Requests, Failures: s.Failures,
 		Engine: engine{
 			Version: s.Report.Version, CacheTokens: s.Report.CacheTokens, BlockTokens: s.Report.BlockTokens,

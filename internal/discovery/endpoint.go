@@ -324,7 +324,7 @@ func (c EndpointConfig) expand(key string) []fleet.Endpoint {
 	case "":
 		e.IDForm = fleet.IDAuto
 	case "off":
-		e.IDForm = fleet.IDUntold
+		e.IDForm = fleet.IDUnknown
 	default:
 		e.IDForm = fleet.IDForm(c.ConversationID)
 	}

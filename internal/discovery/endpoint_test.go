@@ -49,7 +49,7 @@ func TestParseEndpoint(t *testing.T) {
 	f("a:1,kind=trtllm,conversation_id=disaggregated_params", fleet.Endpoint{Name: "a:1", URL: "http://a:1", Weight: 1, Kind: fleet.KindTRTLLM, IDForm: fleet.IDDisagg})
 	if c, err := discovery.ParseEndpoint("a:1,conversation_id=off"); err != nil {
 		t.Error(err)
-	} else if got, _ := discovery.Endpoints([]discovery.EndpointConfig{c}, discovery.None()); got[0].IDForm != fleet.IDUntold {
+	} else if got, _ := discovery.Endpoints([]discovery.EndpointConfig{c}, discovery.None()); got[0].IDForm != fleet.IDUnknown {
 		t.Errorf("off: %q", got[0].IDForm)
 	}
 }

@@ -167,7 +167,7 @@ func viewCandidate(c *pick.Candidate, chosen bool) Candidate {
 		Endpoint: c.Name, Chosen: chosen, CostMs: round(t.Cost()), TTFTMs: round(t.TTFT()),
 		Terms:        Terms{round(t.Wait), round(t.Prefill), round(t.Fixed), round(t.Others), round(t.Spread), round(t.Transfer)},
 		CachedTokens: c.CachedTokens, Requests: c.Load.Requests, PrefillTokens: c.Load.PrefillTokens, DecodeTokens: c.Load.DecodeTokens,
-		Queued: c.Load.InLine, Waiting: c.Load.Waiting, Weight: round(c.Weight), MsPerToken: c.MsPerToken, Busy: round(c.Busy), Full: c.Full,
+		Queued: c.Load.Queued, Waiting: c.Load.Waiting, Weight: round(c.Weight), MsPerToken: c.MsPerToken, Busy: round(c.Busy), Full: c.Full,
 	}
 }
 

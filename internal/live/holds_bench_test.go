@@ -97,7 +97,7 @@ func BenchmarkHolds(b *testing.B) {
 				turn(n)
 			}
 			clear(h)
-			signs := route.Signs{At: map[string]time.Time{}}
+			signs := route.StreamsAlive{At: map[string]time.Time{}}
 			for i := range d.Endpoints {
 				signs.At[d.Endpoints[i].Name] = time.Now()
 			}

@@ -82,7 +82,7 @@ func (c *statusCollector) endpoint(ch chan<- prometheus.Metric, e *route.Endpoin
 	g("warmpath_endpoint_weight", e.Endpoint.Weight)
 	g("warmpath_endpoint_ramp_ratio", e.Ramp)
 	g("warmpath_endpoint_outstanding_requests", float64(e.Load.Requests))
-	g("warmpath_endpoint_queued_requests", float64(e.Load.InLine))
+	g("warmpath_endpoint_queued_requests", float64(e.Load.Queued))
 	g("warmpath_endpoint_outstanding_prefill_tokens", float64(e.Load.PrefillTokens))
 	g("warmpath_endpoint_outstanding_decode_tokens", float64(e.Load.DecodeTokens))
 	g("warmpath_endpoint_transfer_requests", float64(e.Load.TransferRequests))

@@ -25,7 +25,7 @@ func BenchmarkDelay(b *testing.B) {
 			var mu sync.Mutex
 			var late []time.Duration
 			hears := live.Listener{Entry: func(e *route.Entry) {
-				if ev, ok := e.Event.(route.Elsewhere); ok {
+				if ev, ok := e.Event.(route.PeerNews); ok {
 					delay := time.Since(ev.At)
 					mu.Lock()
 					late = append(late, delay)

@@ -541,7 +541,7 @@ func (g *Group) take(m *member, x *message, at time.Time) {
 			g.tellOne(m.id, binary.BigEndian.AppendUint64(appendHead(nil, kindAsk, 0), x.base))
 		}
 	}
-	g.observe(route.Elsewhere{Peer: m.id, At: at, News: &x.news})
+	g.observe(route.PeerNews{Peer: m.id, At: at, News: &x.news})
 }
 
 // answer tells a router all that is under way here.

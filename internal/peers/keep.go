@@ -114,7 +114,7 @@ func (k *keeper) note(news []route.News) {
 				h := *c
 				k.served[n.Lease] = &h
 			}
-		case route.NewsHolding:
+		case route.NewsResponse:
 			k.mark(n.Response, nil)
 		case route.NewsEnded:
 			if n.Response != (session.Key{}) {

@@ -106,7 +106,7 @@ func (g *Group) observe(ev route.Event) {
 		g.router.Observe(ev)
 		return
 	}
-	if e, ok := ev.(route.Elsewhere); ok {
+	if e, ok := ev.(route.PeerNews); ok {
 		n := *e.News
 		if n.Placed != nil {
 			p := *n.Placed

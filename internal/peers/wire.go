@@ -110,7 +110,7 @@ func appendNews(b []byte, before time.Duration, n *route.News, base uint64, dept
 	switch n.Kind {
 	case route.NewsPlaced:
 		b = appendPlaced(b, n.Placed, base, depth, rest)
-	case route.NewsHolding:
+	case route.NewsResponse:
 		b = putKey(b, n.Response)
 	case route.NewsEnded:
 		known := byte(0)
@@ -340,7 +340,7 @@ func (r *reader) news(m *message) {
 	case route.NewsPlaced:
 		r.placed(m)
 		n.Placed = &m.placed
-	case route.NewsHolding:
+	case route.NewsResponse:
 		n.Response = r.key()
 	case route.NewsEnded:
 		n.Outcome = fleet.Outcome(r.byte())

@@ -52,7 +52,7 @@ func drawNews(t *rapid.T) route.News {
 		if rapid.Bool().Draw(t, "held") {
 			n.Response = key("response")
 		}
-	case route.NewsHolding:
+	case route.NewsResponse:
 		n.Response = key("response")
 	case route.NewsClosed:
 		n.Conversation = key("conversation")

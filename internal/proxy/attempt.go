@@ -47,7 +47,7 @@ func (c *call) begin(d *route.Decision) *attempt {
 	if c.shutdown.Load() {
 		a.watch.End(patience.ErrShutdown)
 	}
-	if c.leash.Ended() {
+	if c.cancelable.Ended() {
 		a.watch.End(nil)
 	}
 	return a

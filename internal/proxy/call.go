@@ -35,9 +35,9 @@ type call struct {
 	send.Incoming
 	ctx context.Context // ends when the client leaves
 
-	leash *patience.Leash // the leash that ctx was made from
-	peer  h1.Peer         // reports that the client left; nil when net/http does
-	untie func() bool     // cancels the report
+	cancelable *patience.Cancelable // the same as ctx
+	peer       h1.Peer              // reports that the client left; nil when net/http does
+	untie      func() bool          // cancels the report
 
 	content  *who.Content  // until the first decision; nil when conversations are not recognised by content
 	sheds    bool          // the content of the first decision was released in part, see rememberContent
@@ -210,7 +210,7 @@ func (c *call) forgetContent(d *route.Decision) {
 		q.Session = d.Session
 	}
 	c.sheds = q.Tokens != nil || q.Content != nil && len(q.Content.List) > 0
-	q.Trail, q.Overheard, q.Tokens = nil, nil, nil
+	q.Trail, q.ShadowContent, q.Tokens = nil, nil, nil
 	if q.Content != nil {
 		c.about = *q.Content
 		c.about.List = nil
@@ -298,7 +298,7 @@ func (c *call) tellContent() {
 	}
 	told := c.content.Told(c.API)
 	if !c.wantsContent() {
-		c.Request.Overheard = told
+		c.Request.ShadowContent = told
 		return
 	}
 	c.Request.Content = told
@@ -315,7 +315,7 @@ func (c *call) readsContent() bool {
 
 // wantsContent reports whether the decision needs the prompt's content.
 func (c *call) wantsContent() bool {
-	return c.p.cfg.Belief || c.p.cfg.ByContent && !c.p.parser.InHeader(send.Named(c.R.Header).Get)
+	return c.p.cfg.NeedsContent || c.p.cfg.ByContent && !c.p.parser.InHeader(send.Named(c.R.Header).Get)
 }
 
 // peekable reports whether the body of an unknown path is read first: it is JSON, or empty.

@@ -42,7 +42,7 @@ func TestConversationIsTold(t *testing.T) {
 		{"as TensorRT-LLM takes it", trt, fleet.IDAuto, `{"model":"m","messages":[]}`, `{"conversation_params":{"conversation_id":"s"},"model":"m","messages":[]}`},
 		{"stated", vllm, fleet.IDParams, `{"model":"m","messages":[]}`, `{"conversation_params":{"conversation_id":"s"},"model":"m","messages":[]}`},
 		{"others are not told", vllm, fleet.IDAuto, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`},
-		{"off", trt, fleet.IDUntold, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`},
+		{"off", trt, fleet.IDUnknown, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`},
 		{"said already", trt, fleet.IDAuto, said, said},
 		{"null", trt, fleet.IDAuto, `{"model":"m","messages":[],"conversation_params":null}`, `{"model":"m","messages":[],"conversation_params":{"conversation_id":"s"}}`},
 		{"an older one of a split request", trt, fleet.IDDisagg, split, strings.Replace(split, `params":{`, `params":{"conversation_id":"s",`, 1)},
@@ -51,10 +51,10 @@ func TestConversationIsTold(t *testing.T) {
 		{"an older one does not know the newer form", trt, fleet.IDDisagg, said, `{"model":"m",  "messages":[],"big":12345678901234567890}`},
 		{"nor as the last member", trt, fleet.IDDisagg, `{"model":"m","conversation_params":{"conversation_id":"s"} }`, `{"model":"m" }`},
 		{"made up to carry an id", trt, fleet.IDAuto, synthetic, `{"conversation_params":{"conversation_id":"s"},"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
-		{"made up, told to nobody", vllm, fleet.IDUntold, synthetic, `{"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
+		{"made up, told to nobody", vllm, fleet.IDUnknown, synthetic, `{"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
 		{"made up, older", trt, fleet.IDDisagg, synthetic, `{"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
-		{"made up without a type", trt, fleet.IDUntold, strings.Replace(synthetic, `"request_type":"context_only",`, "", 1), `{"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
-		{"really a context request", trt, fleet.IDUntold, split, split},
+		{"made up without a type", trt, fleet.IDUnknown, strings.Replace(synthetic, `"request_type":"context_only",`, "", 1), `{"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
+		{"really a context request", trt, fleet.IDUnknown, split, split},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -34,7 +34,7 @@ type Config struct {
 	Pinning       bool               // obey X-Warmpath-Pin and X-Warmpath-Exclude
 	NetHTTP       bool               // use net/http's client for engines in plain text too; see TransportConfig
 	NoUsage       bool               // do not ask engines for usage in streams whose client did not: no cached tokens are learnt from them
-	Belief        bool               // the policy needs the content of prompts
+	NeedsContent  bool               // the policy needs the content of prompts
 	Shadow        bool               // shadow policies or the recorder need it
 	Token         *who.EndpointToken // endpoint tokens for clients; nil when off
 	Names         *guard.Names       // host names that clients may use; nil for any
@@ -156,7 +156,7 @@ func New(o Options) *Proxy {
 	if p.decided == nil {
 		p.decided = func(string, time.Duration) {}
 	}
-	if p.memory == nil && (p.cfg.Belief || p.cfg.ByContent || p.cfg.Shadow) {
+	if p.memory == nil && (p.cfg.NeedsContent || p.cfg.ByContent || p.cfg.Shadow) {
 		p.memory = prompt.NewMemory(prompt.DefaultMemory, rand.Uint64(), new(sync.Mutex))
 	}
 	p.flights.init()

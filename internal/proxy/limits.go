@@ -22,15 +22,15 @@ func (c *call) stop(w *patience.Watch, cause error) {
 
 // tether makes the call end when its client leaves.
 func (c *call) tether() {
-	c.leash = patience.NewLeash(c.R.Context())
-	c.ctx = c.leash
+	c.cancelable = patience.NewCancelable(c.R.Context())
+	c.ctx = c.cancelable
 	if c.R.ProtoMajor == 1 && c.R.ContentLength != 0 { // else net/http already watches for the client's departure
-		if peer := h1.PeerOf(c.leash.Context); peer != nil && peer.Watch(c) {
+		if peer := h1.PeerOf(c.cancelable.Context); peer != nil && peer.Watch(c) {
 			c.peer = peer
 			return
 		}
 	}
-	c.untie = context.AfterFunc(c.leash.Context, c.Left)
+	c.untie = context.AfterFunc(c.cancelable.Context, c.Left)
 }
 
 // untether undoes tether. It returns false when Left is running: then the call must not be reused.
@@ -39,14 +39,14 @@ func (c *call) untether() bool {
 		c.peer.Unwatch()
 	}
 	ok := c.untie == nil || c.untie()
-	c.leash.End(nil)
+	c.cancelable.End(nil)
 	return ok
 }
 
 // Left ends the call's waits: the client is gone.
 func (c *call) Left() {
-	c.leash.End(nil)
-	for _, w := range []*patience.Watch{c.watch.Load(), c.aside.Load()} { // begin checks the leash after it has set these
+	c.cancelable.End(nil)
+	for _, w := range []*patience.Watch{c.watch.Load(), c.aside.Load()} { // begin checks cancelable after it has set these
 		if w != nil {
 			w.End(nil)
 		}

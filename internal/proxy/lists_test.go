@@ -26,7 +26,7 @@ func idList(from, n int) (text string, ids []uint32) {
 // What is cached of several prompts in one request is added up, and the engine gets the bytes that came.
 func TestSeveralPrompts(t *testing.T) {
 	var got string
-	r := newRig(t, proxy.Config{Belief: true, ByContent: true}, func(w http.ResponseWriter, q *http.Request) {
+	r := newRig(t, proxy.Config{NeedsContent: true, ByContent: true}, func(w http.ResponseWriter, q *http.Request) {
 		body, _ := io.ReadAll(q.Body)
 		got = string(body)
 		answers(200, `{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0}}}`)(w, q)
@@ -75,7 +75,7 @@ func TestRetriesKnowTokenIDs(t *testing.T) {
 		{"two prompts", "/v1/completions", `{"model":"m","prompt":[` + one + `,` + two + `]}`, 624 + 304},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := newRig(t, proxy.Config{Belief: true, ByContent: true}, answers(503, `{"error":"busy"}`), answers(200, `{"choices":[]}`))
+			r := newRig(t, proxy.Config{NeedsContent: true, ByContent: true}, answers(503, `{"error":"busy"}`), answers(200, `{"choices":[]}`))
 			for _, list := range [][]uint32{ids, more} { // another router had them computed at e1
 				e := kvstream.Event{Kind: kvstream.Stored, BlockTokens: 16, Tokens: list}
 				for i := range len(list) / 16 {

@@ -120,5 +120,5 @@ func (p *Proxy) Run(ctx context.Context) {
 func (p *Proxy) tellSigns(now time.Time) {
 	at := map[string]time.Time{}
 	p.flights.each(func(c inFlight) { c.signs(at, now) })
-	p.fleet.Observe(route.Signs{At: at})
+	p.fleet.Observe(route.StreamsAlive{At: at})
 }

@@ -207,7 +207,7 @@ func (r *relay) announce() {
 		r.fin.Response = r.scanner.ResponseID()
 	}
 	if r.holding = r.fin.Response != ""; r.holding {
-		r.c.p.fleet.Observe(route.Holding{Lease: r.d.Lease, Response: r.fin.Response})
+		r.c.p.fleet.Observe(route.ResponseStarted{Lease: r.d.Lease, Response: r.fin.Response})
 	}
 }
 

@@ -15,7 +15,7 @@ func (c *call) known() *fleet.Content {
 	if c.Request.Content != nil {
 		return c.Request.Content
 	}
-	return c.Request.Overheard
+	return c.Request.ShadowContent
 }
 
 // fetchBack finds out whether the prefiller can fetch the beginning of the conversation from the decoder of its latest turn.

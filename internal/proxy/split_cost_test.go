@@ -76,7 +76,7 @@ func costRig(tb testing.TB, when route.When) *proxy.Proxy {
 		tb.Fatal(err)
 	}
 	return proxy.New(proxy.Options{
-		Config: proxy.Config{Belief: true, ByContent: true, Explain: true}, Fleet: router, Parser: parser, Log: slog.New(slog.DiscardHandler),
+		Config: proxy.Config{NeedsContent: true, ByContent: true, Explain: true}, Fleet: router, Parser: parser, Log: slog.New(slog.DiscardHandler),
 		Transport: &canned{prefill: handedOver, answer: answered},
 	})
 }

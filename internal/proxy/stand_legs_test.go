@@ -169,7 +169,7 @@ func TestLegInLineFetchesWhatIsHeldThen(t *testing.T) {
 		want []string
 	}{{time.Minute, []string{"talk"}}, {2 * time.Second, nil}} {
 		synctest.Test(t, func(t *testing.T) {
-			r, p := newPresses(t, fleet.KindVLLM, proxy.Config{Bidirectional: tt.keep, Belief: true, ByContent: true})
+			r, p := newPresses(t, fleet.KindVLLM, proxy.Config{Bidirectional: tt.keep, NeedsContent: true, ByContent: true})
 			q, stop := newQueuing(t, r)
 			defer synctest.Wait()
 			defer stop()
@@ -180,8 +180,8 @@ func TestLegInLineFetchesWhatIsHeldThen(t *testing.T) {
 			q.send(q.ctx, "blocks", 40_000) // 4 s
 			q.send(q.ctx, "talk", 12_000)
 			for _, s := range q.fleet.Status() {
-				if s.Endpoint.Name == "p0" && s.Load.InLine != 1 {
-					t.Fatalf("%d stand in line, want 1", s.Load.InLine)
+				if s.Endpoint.Name == "p0" && s.Load.Queued != 1 {
+					t.Fatalf("%d requests are queued, want 1", s.Load.Queued)
 				}
 			}
 			time.Sleep(time.Minute)

@@ -107,8 +107,8 @@ func (q *queuing) fill(at string) (leave context.CancelFunc) {
 	q.send(of, "middle", 12_000)
 	q.send(q.ctx, "short", 1000)
 	for _, s := range q.fleet.Status() {
-		if s.Endpoint.Name == at && s.Load.InLine != 3 {
-			q.t.Fatalf("%d stand in line, want 3", s.Load.InLine)
+		if s.Endpoint.Name == at && s.Load.Queued != 3 {
+			q.t.Fatalf("%d requests are queued, want 3", s.Load.Queued)
 		}
 	}
 	return leave

@@ -21,7 +21,7 @@ func TestTokenIDsBesideMessagesDecide(t *testing.T) {
 	chat := func(says, ids string) string {
 		return `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat(says, 100) + `"}],"prompt_token_ids":` + ids + `}`
 	}
-	r := newRig(t, proxy.Config{Belief: true}, answers(200, `{"choices":[]}`))
+	r := newRig(t, proxy.Config{NeedsContent: true}, answers(200, `{"choices":[]}`))
 	for i, tt := range []struct {
 		name           string
 		body           string

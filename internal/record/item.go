@@ -60,7 +60,7 @@ func (r *Recorder) take(e *route.Entry) *item {
 	l.PromptBytes, l.MaxTokens = q.PromptBytes, q.MaxTokens
 	c := q.Content
 	if c == nil {
-		c = q.Overheard
+		c = q.ShadowContent
 	}
 	if c != nil && len(c.List) == 0 { // a line has room for one prompt
 		size := 8 * int64(len(c.Blocks))

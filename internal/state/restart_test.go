@@ -221,7 +221,7 @@ func TestUndeclared(t *testing.T) {
 		t.Errorf("the speeds of %d endpoints are known, of one it is the same engine", n)
 	}
 	w.now = w.now.Add(11 * time.Minute)
-	w.router.Observe(w.now, route.Signs{})
+	w.router.Observe(w.now, route.StreamsAlive{})
 	w.declare()
 	if n := speeds(); n != 1 {
 		t.Errorf("the speeds of %d endpoints are known, one was declared in time", n)

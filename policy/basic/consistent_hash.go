@@ -31,19 +31,19 @@ func NewConsistentHash(c ConsistentHashConfig) pick.Policy {
 func (p consistentHash) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	r := byhash.OrderFor(v)
 	bound := p.boundFor(v)
-	first, open := pick.Nobody, pick.Nobody
+	first, open := pick.None, pick.None
 	var best, bestOpen byhash.Place
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		here := r.Of(c)
-		if first == pick.Nobody || here.Before(best) {
+		if first == pick.None || here.Before(best) {
 			first, best = i, here
 		}
-		if (open == pick.Nobody || here.Before(bestOpen)) && bound.room(c) {
+		if (open == pick.None || here.Before(bestOpen)) && bound.room(c) {
 			open, bestOpen = i, here
 		}
 	}
-	if open == pick.Nobody || open == first {
+	if open == pick.None || open == first {
 		return pick.Choice{Index: first, Reason: reasons.ConsistentHash}
 	}
 	return pick.Choice{Index: open, Reason: reasons.ConsistentHashOverflow}

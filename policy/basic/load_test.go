@@ -67,7 +67,7 @@ func TestPowerOfTwo(t *testing.T) {
 		first, second := two(v())
 		n := len(v().Candidates)
 		if n == 1 {
-			if first != 0 || second != pick.Nobody {
+			if first != 0 || second != pick.None {
 				t.Fatalf("drew %d and %d of one", first, second)
 			}
 			return

@@ -20,18 +20,18 @@ func NewPowerOfTwo() pick.Policy { return powerOfTwo{} }
 // Pick implements pick.Policy.
 func (powerOfTwo) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	a, b := two(v)
-	if b != pick.Nobody && workload(&v.Candidates[b]).Compare(workload(&v.Candidates[a])) < 0 {
+	if b != pick.None && workload(&v.Candidates[b]).Compare(workload(&v.Candidates[a])) < 0 {
 		a = b
 	}
 	return pick.Choice{Index: a, Reason: reasons.PowerOfTwo}
 }
 
-// two draws two different candidates; second is Nobody when there is only one.
+// two draws two different candidates; second is pick.None when there is only one.
 func two(v *pick.View) (first, second int) {
 	if len(v.Candidates) == 1 {
-		return 0, pick.Nobody
+		return 0, pick.None
 	}
-	first = fair.Draw(v.Rand, v.Candidates, pick.Nobody)
+	first = fair.Draw(v.Rand, v.Candidates, pick.None)
 	return first, fair.Draw(v.Rand, v.Candidates, first)
 }
 

@@ -15,5 +15,5 @@ func NewRandom() pick.Policy { return random{} }
 
 // Pick implements pick.Policy.
 func (random) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
-	return pick.Choice{Index: fair.Draw(v.Rand, v.Candidates, pick.Nobody), Reason: reasons.Random}
+	return pick.Choice{Index: fair.Draw(v.Rand, v.Candidates, pick.None), Reason: reasons.Random}
 }

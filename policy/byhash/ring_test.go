@@ -16,9 +16,9 @@ func TestRingSpreadsAndMovesOnlyWhatItMust(t *testing.T) {
 	less.Fit(cs[:7])
 	counts := make([]int, 8)
 	for key := range uint64(40_000) {
-		at := full.At(key, pick.Nobody)
+		at := full.At(key, pick.None)
 		counts[at]++
-		if after := less.At(key, pick.Nobody); at != 7 && after != at {
+		if after := less.At(key, pick.None); at != 7 && after != at {
 			t.Fatalf("key %d moved from %d to %d when 7 went", key, at, after)
 		}
 		if second := full.At(key, at); second == at {
@@ -31,7 +31,7 @@ func TestRingSpreadsAndMovesOnlyWhatItMust(t *testing.T) {
 	}
 	one := byhash.Ring{Places: 3}
 	one.Fit(cs[:1])
-	if one.At(5, pick.Nobody) != 0 || one.At(5, 0) != 0 {
+	if one.At(5, pick.None) != 0 || one.At(5, 0) != 0 {
 		t.Error("a ring of one endpoint gives another one")
 	}
 }

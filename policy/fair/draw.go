@@ -19,7 +19,7 @@ func Draw(rng *rand.Rand, cs []pick.Candidate, skip int) int {
 		}
 	}
 	mark := float64(rng.Float64() * total) // the conversion prevents a fused operation
-	last := pick.Nobody
+	last := pick.None
 	for i := range cs {
 		if i == skip {
 			continue

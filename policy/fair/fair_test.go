@@ -14,7 +14,7 @@ func TestDrawSkips(t *testing.T) {
 		skip := rapid.IntRange(-1, len(cs)-1).Draw(t, "skip")
 		got := Draw(policytest.Rand(rapid.Uint64().Draw(t, "seed")), cs, skip)
 		if len(cs) == 1 && skip == 0 {
-			if got != pick.Nobody {
+			if got != pick.None {
 				t.Fatalf("drew %d with nobody left", got)
 			}
 			return

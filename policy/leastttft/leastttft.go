@@ -92,17 +92,17 @@ func (p *leastTTFT) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	if v.FirstTurn && !p.cfg.Without.Has(ablation.Spread) {
 		p.spread(v)
 	}
-	best, bestCost := pick.Nobody, 0.0
+	best, bestCost := pick.None, 0.0
 	for i := range v.Candidates {
 		if over(v, &v.Candidates[i], limit) {
 			continue
 		}
 		c := v.Candidates[i].Terms.Cost()
-		if best == pick.Nobody || c < bestCost {
+		if best == pick.None || c < bestCost {
 			best, bestCost = i, c
 		}
 	}
-	if best == pick.Nobody { // only by rounding; then the least loaded is right
+	if best == pick.None { // only by rounding; then the least loaded is right
 		return pick.Choice{Index: fair.Least(v, fair.Requests), Reason: reasons.LeastTTFT}
 	}
 	atHome := v.Home >= 0 && !v.Repeats
@@ -264,7 +264,7 @@ func over(v *pick.View, c *pick.Candidate, limit float64) bool {
 // nearest picks, among the candidates within nearMs of the least cost, the first in the conversation's rendezvous order, so
 // that several routers tend to agree.
 func (p *leastTTFT) nearest(v *pick.View, bestCost, limit float64) (index, near int) {
-	index = pick.Nobody
+	index = pick.None
 	inOrder := byhash.OrderFor(v)
 	var first byhash.Place
 	for i := range v.Candidates {
@@ -273,7 +273,7 @@ func (p *leastTTFT) nearest(v *pick.View, bestCost, limit float64) (index, near 
 			continue
 		}
 		near++
-		if at := inOrder.Of(c); index == pick.Nobody || at.Before(first) {
+		if at := inOrder.Of(c); index == pick.None || at.Before(first) {
 			index, first = i, at
 		}
 	}

@@ -12,12 +12,12 @@ func TestNewConversationsGoWhereFewerWait(t *testing.T) {
 	cs := quick(4)
 	p := ttft(t)
 	for i := range cs {
-		cs[i].Slots, cs[i].CrowdMs = 16, 1000./16
+		cs[i].Slots, cs[i].OccupancyMs = 16, 1000./16
 		cs[i].Load.Requests, cs[i].WaitMs = 24, 300
 	}
 	cs[2].Load.Requests = 20
 	for i := range cs {
-		cs[i].Crowd = float64(cs[i].Load.Requests) / 16
+		cs[i].Occupancy = float64(cs[i].Load.Requests) / 16
 	}
 	for i := range 3 {
 		v := policytest.View(cs, uint64(i))
@@ -26,7 +26,7 @@ func TestNewConversationsGoWhereFewerWait(t *testing.T) {
 			t.Errorf("new conversation %d went to %d; terms %+v", i, got.Index, v.Candidates)
 		}
 		cs[2].Load.Requests++
-		cs[2].Crowd += 1. / 16
+		cs[2].Occupancy += 1. / 16
 	}
 }
 

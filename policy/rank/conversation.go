@@ -69,7 +69,7 @@ func (p *byConversation) Place(ranks []dpRank, batch []request) (to []int, expec
 
 // take records a request at its rank, if it has one.
 func (p *byConversation) take(ranks []dpRank, i int, r *request, at int) {
-	if at == pick.Nobody {
+	if at == pick.None {
 		return
 	}
 	p.to[i] = at
@@ -80,16 +80,16 @@ func (p *byConversation) take(ranks []dpRank, i int, r *request, at int) {
 // asked is the rank of a request that asks for one, if that has room: its conversation's own if there is one, else the one
 // asked for, which is then bound. Otherwise the request is placed with the others.
 func (p *byConversation) asked(ranks []dpRank, r *request) int {
-	if home := p.home(ranks, r); home != pick.Nobody {
+	if home := p.home(ranks, r); home != pick.None {
 		if !ranks[home].room() {
-			return pick.Nobody
+			return pick.None
 		}
 		p.why = pick.ReasonSession
 		return home
 	}
 	at := r.Target - 1
 	if at >= len(ranks) || !ranks[at].room() {
-		return pick.Nobody
+		return pick.None
 	}
 	p.why = pick.ReasonPinned
 	p.bind(ranks, r, at)
@@ -99,7 +99,7 @@ func (p *byConversation) asked(ranks []dpRank, r *request) int {
 // choose finds the rank of one request, sets the reason, and binds the conversation.
 func (p *byConversation) choose(ranks []dpRank, r *request, expected int) int {
 	home := p.home(ranks, r)
-	if home != pick.Nobody {
+	if home != pick.None {
 		if p.why = pick.ReasonSession; ranks[home].room() {
 			return home
 		}
@@ -130,15 +130,15 @@ func (p *byConversation) rankOf(conversation uint64) (rank uint64, ok bool) {
 
 // bind stores the rank of a conversation with an id.
 func (p *byConversation) bind(ranks []dpRank, r *request, at int) {
-	if at != pick.Nobody && r.Conversation != 0 {
+	if at != pick.None && r.Conversation != 0 {
 		p.used = append(p.used, bound{r.Conversation, ranks[at].Key})
 	}
 }
 
-// home is the rank of a known conversation; Nobody for a new one, and when its rank has left.
+// home is the rank of a known conversation; pick.None for a new one, and when its rank has left.
 func (p *byConversation) home(ranks []dpRank, r *request) int {
 	if r.Conversation == 0 {
-		return pick.Nobody
+		return pick.None
 	}
 	if key, ok := p.rankOf(r.Conversation); ok {
 		p.used = append(p.used, bound{r.Conversation, key})
@@ -147,11 +147,11 @@ func (p *byConversation) home(ranks []dpRank, r *request) int {
 				return i
 			}
 		}
-		return pick.Nobody
+		return pick.None
 	}
 	at := r.Home - 1
 	if at < 0 || at >= len(ranks) {
-		return pick.Nobody
+		return pick.None
 	}
 	p.used = append(p.used, bound{r.Conversation, ranks[at].Key})
 	return at
@@ -164,13 +164,13 @@ func (p *byConversation) place(ranks []dpRank, expected int) int {
 		return fewestBelow(ranks, expected)
 	}
 	p.why = reasons.RoundRobin
-	if at := nextBelow(ranks, &p.turned, expected); at != pick.Nobody {
+	if at := nextBelow(ranks, &p.turned, expected); at != pick.None {
 		return at
 	}
 	p.why = reasons.Load
-	at := pick.Nobody
+	at := pick.None
 	for i := range ranks {
-		if ranks[i].room() && (at == pick.Nobody || ranks[i].Requests < ranks[at].Requests) {
+		if ranks[i].room() && (at == pick.None || ranks[i].Requests < ranks[at].Requests) {
 			at = i
 		}
 	}

@@ -29,14 +29,14 @@ func (p *fewestTokens) Place(ranks []dpRank, batch []request) (to []int, expecte
 	expected = expectedOf(ranks, len(p.pool), 1)
 	slices.SortStableFunc(p.pool, func(a, b int) int { return cmp.Compare(batch[b].Tokens, batch[a].Tokens) })
 	for _, i := range p.pool {
-		at := pick.Nobody
+		at := pick.None
 		for n := range ranks {
-			if ranks[n].below(expected) && (at == pick.Nobody || cmp.Or(
+			if ranks[n].below(expected) && (at == pick.None || cmp.Or(
 				cmp.Compare(ranks[n].Tokens, ranks[at].Tokens), cmp.Compare(ranks[n].Requests, ranks[at].Requests)) < 0) {
 				at = n
 			}
 		}
-		if at == pick.Nobody {
+		if at == pick.None {
 			break
 		}
 		p.to[i], p.why = at, reasons.Load

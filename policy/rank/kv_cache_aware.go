@@ -77,7 +77,7 @@ func (p *kvCacheAware) Place(ranks []dpRank, batch []request) (to []int, expecte
 	for _, i := range p.pool {
 		r := &batch[i]
 		at := p.choose(ranks, r, expected)
-		if at == pick.Nobody {
+		if at == pick.None {
 			break
 		}
 		p.to[i] = at
@@ -109,14 +109,14 @@ func (p *kvCacheAware) choose(ranks []dpRank, r *request, expected int) int {
 	}
 	p.pcg.Seed(r.ID, byhash.Golden)
 	p.rng.Shuffle(len(p.tried), func(a, b int) { p.tried[a], p.tried[b] = p.tried[b], p.tried[a] })
-	at, best := pick.Nobody, 0.0
+	at, best := pick.None, 0.0
 	for _, i := range p.tried {
 		cached := 0
 		if open {
 			cached = r.cachedAt(i)
 		}
 		score := p.score(&ranks[i], r.Tokens, cached, active)
-		if at == pick.Nobody || score < best || score == best && ranks[i].Tokens < ranks[at].Tokens {
+		if at == pick.None || score < best || score == best && ranks[i].Tokens < ranks[at].Tokens {
 			at, best = i, score
 		}
 	}
@@ -138,7 +138,7 @@ func (p *kvCacheAware) warmUp(ranks []dpRank, batch []request, expected int) {
 	}
 	p.pool = slices.DeleteFunc(p.pool, func(i int) bool {
 		at := p.coldest(ranks, &batch[i], expected)
-		if at == pick.Nobody {
+		if at == pick.None {
 			return false
 		}
 		p.to[i], p.why = at, reasons.RoundRobin
@@ -147,17 +147,17 @@ func (p *kvCacheAware) warmUp(ranks []dpRank, batch []request, expected int) {
 	})
 }
 
-// coldest is the first rank without a request during warm-up, else Nobody.
+// coldest is the first rank without a request during warm-up, else pick.None.
 func (p *kvCacheAware) coldest(ranks []dpRank, r *request, expected int) int {
 	if !p.next.warming || r.Strict || r.Target > 0 {
-		return pick.Nobody
+		return pick.None
 	}
 	for i := range ranks {
 		if ranks[i].below(expected) && !slices.Contains(p.next.warm, ranks[i].Key) {
 			return i
 		}
 	}
-	return pick.Nobody
+	return pick.None
 }
 
 // charge records a request at a rank.

@@ -65,7 +65,7 @@ type router interface {
 }
 
 // unplaced means that a request must wait for the next batch: no rank has room.
-const unplaced = pick.Nobody
+const unplaced = pick.None
 
 // leadTokens is the number of leading tokens compared.
 const leadTokens = 64
@@ -138,18 +138,18 @@ func atLeast(ranks []dpRank, expected int) int {
 	return expected
 }
 
-// fewestBelow is the rank with fewest requests among those below expected, the first of ties; Nobody if there is none.
+// fewestBelow is the rank with fewest requests among those below expected, the first of ties; pick.None if there is none.
 func fewestBelow(ranks []dpRank, expected int) int {
-	at := pick.Nobody
+	at := pick.None
 	for i := range ranks {
-		if ranks[i].below(expected) && (at == pick.Nobody || ranks[i].Requests < ranks[at].Requests) {
+		if ranks[i].below(expected) && (at == pick.None || ranks[i].Requests < ranks[at].Requests) {
 			at = i
 		}
 	}
 	return at
 }
 
-// nextBelow is the next rank in turn below expected; Nobody if there is none. The turn advances past skipped ranks.
+// nextBelow is the next rank in turn below expected; pick.None if there is none. The turn advances past skipped ranks.
 func nextBelow(ranks []dpRank, turn *int, expected int) int {
 	for step := range ranks {
 		at := (*turn + step) % len(ranks)
@@ -158,7 +158,7 @@ func nextBelow(ranks []dpRank, turn *int, expected int) int {
 			return at
 		}
 	}
-	return pick.Nobody
+	return pick.None
 }
 
 // byLead orders requests by their leading tokens, the longer first among equals, so that turns of one conversation in one batch

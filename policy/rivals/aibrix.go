@@ -38,7 +38,7 @@ func (p *aibrix) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	p.tree.Match(cs, chain)
 	fewest, most, total := fair.Spread(cs)
 	limit := loadLimit(cs, total)
-	at, equals, reason := pick.Nobody, 0, reasons.CacheMatch
+	at, equals, reason := pick.None, 0, reasons.CacheMatch
 	for i := range cs {
 		c := &cs[i]
 		if most-fewest > aibrixImbalance && c.Load.Requests > fewest || p.tree.Depth(c) == 0 || fair.Outstanding(c) > limit {
@@ -53,7 +53,7 @@ func (p *aibrix) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 			}
 		}
 	}
-	if at == pick.Nobody {
+	if at == pick.None {
 		at, reason = fair.Lowest(v, fair.Outstanding), reasons.Load
 	}
 	return pick.Choice{Index: at, Reason: reason}
@@ -68,7 +68,7 @@ func (p *aibrix) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
 
 // compare is -1 when a precedes the candidate at index at, 0 when they are equal.
 func (p *aibrix) compare(a *pick.Candidate, cs []pick.Candidate, at, blocks int) int {
-	if at == pick.Nobody {
+	if at == pick.None {
 		return -1
 	}
 	b := &cs[at]

@@ -50,7 +50,7 @@ func NewDualMap(c DualMapConfig) pick.Policy {
 func (p *dualMap) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	key := p.key(v, r)
 	p.ring.Fit(v.Candidates)
-	first := p.ring.At(key, pick.Nobody)
+	first := p.ring.At(key, pick.None)
 	second := p.ring.At(byhash.Mix(key)^byhash.Golden, first)
 	a, b := &v.Candidates[first], &v.Candidates[second]
 	soonA, soonB := queuedTTFT(v, a), queuedTTFT(v, b)

@@ -66,10 +66,10 @@ func (p *preble) Placed(v *pick.View, _ *fleet.Request, choice pick.Choice) {
 // exploit is the least loaded of the endpoints that have this many tokens of the prompt cached.
 func (p *preble) exploit(v *pick.View, known int) int {
 	cs := v.Candidates
-	at, lightest, heaviest := pick.Nobody, 0, 0
+	at, lightest, heaviest := pick.None, 0, 0
 	for i := range cs {
 		load := p.load.Of(&cs[i], v.Now)
-		if cs[i].CachedTokens == known && (at == pick.Nobody || load < p.load.Of(&cs[at], v.Now)) {
+		if cs[i].CachedTokens == known && (at == pick.None || load < p.load.Of(&cs[at], v.Now)) {
 			at = i
 		}
 		if load < p.load.Of(&cs[lightest], v.Now) {

@@ -39,7 +39,7 @@ func (p *smgPrefixHash) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 			key = r.Content.Blocks[n-1]
 		}
 		p.ring.Fit(cs)
-		at := p.ring.At(key, pick.Nobody)
+		at := p.ring.At(key, pick.None)
 		if fair.Outstanding(&cs[at]) <= max(float64(mean*smgLoadFactor), mean+smgLoadAbs) {
 			return pick.Choice{Index: at, Reason: reasons.Hash}
 		}

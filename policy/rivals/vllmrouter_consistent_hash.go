@@ -28,7 +28,7 @@ func NewVLLMConsistentHash() pick.Policy {
 // Pick implements pick.Policy.
 func (p *vllmConsistentHash) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	p.ring.Fit(v.Candidates)
-	return pick.Choice{Index: p.ring.At(sessionOrPrompt(v, r), pick.Nobody), Reason: reasons.Hash}
+	return pick.Choice{Index: p.ring.At(sessionOrPrompt(v, r), pick.None), Reason: reasons.Hash}
 }
 
 // sessionOrPrompt is the hash of the session named by the client, else that of the known prompt.

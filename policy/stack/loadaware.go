@@ -47,7 +47,7 @@ func (p *loadAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	switch {
 	case !known && r.Session != "":
 		p.ring.Fit(cs)
-		return pick.Choice{Index: p.ring.At(v.Hash, pick.Nobody), Reason: reasons.Hash}
+		return pick.Choice{Index: p.ring.At(v.Hash, pick.None), Reason: reasons.Hash}
 	case !known:
 		at := 0
 		for i := range cs {
@@ -59,12 +59,12 @@ func (p *loadAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	}
 	_, _, total := fair.Spread(cs)
 	mean := float64(total) / float64(len(cs))
-	at, best := pick.Nobody, 0.0
+	at, best := pick.None, 0.0
 	for i := range cs {
 		c := &cs[i]
 		benefit := float64(min(c.CachedTokens, v.PromptTokens)) / float64(max(v.PromptTokens, 1))
 		score := benefit - float64(beta*((fair.Outstanding(c)-mean)/max(1, mean)))
-		if at == pick.Nobody || score > best || score == best && c.Name < cs[at].Name {
+		if at == pick.None || score > best || score == best && c.Name < cs[at].Name {
 			at, best = i, score
 		}
 	}

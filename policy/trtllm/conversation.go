@@ -130,14 +130,14 @@ func (p *conversation) lightest(cs []pick.Candidate) int {
 	return p.ties.least(cs, func(i int) float64 { return float64(p.load(&cs[i])) })
 }
 
-// continued is the session that a request without an id continues, and its endpoint among the candidates; Nobody if there is
+// continued is the session that a request without an id continues, and its endpoint among the candidates; pick.None if there is
 // none.
 func (p *conversation) continued(v *pick.View, r *fleet.Request) (key uint64, at int) {
 	n := p.size(v, r)
 	skip := p.skipped(r)
 	total := blocks(n-skip, p.block)
 	if total == 0 {
-		return 0, pick.Nobody
+		return 0, pick.None
 	}
 	bytes := p.bytes(r)
 	whole := bytes
@@ -153,13 +153,13 @@ func (p *conversation) continued(v *pick.View, r *fleet.Request) (key uint64, at
 	}
 	deepest := p.sessions.depth(p.chain)
 	if deepest == 0 || !enough(deepest) {
-		return 0, pick.Nobody
+		return 0, pick.None
 	}
 	least := deepest
 	for least > 1 && enough(least-1) {
 		least--
 	}
-	at = pick.Nobody
+	at = pick.None
 	key, _ = p.sessions.find(p.chain, least, func(endpoint uint64) bool {
 		at = holder(v.Candidates, endpoint)
 		return at >= 0
@@ -174,7 +174,7 @@ func holder(cs []pick.Candidate, key uint64) int {
 			return i
 		}
 	}
-	return pick.Nobody
+	return pick.None
 }
 
 // size is length, or 0 for a prompt with unknown content.

@@ -142,7 +142,7 @@ func (t *Table) Reader() Reader { return Reader{t} }
 func (r Reader) Load(slot int) fleet.Load {
 	e := r.t.endpoints.Get(slot)
 	l := e.load
-	l.InLine = len(e.line.jobs)
+	l.Queued = len(e.line.jobs)
 	return l
 }
 
@@ -150,7 +150,7 @@ func (r Reader) Load(slot int) fleet.Load {
 func (r Reader) FillLoad(c *pick.Candidate) {
 	e := r.t.endpoints.Get(c.Slot)
 	c.Load = e.load
-	c.Load.InLine = len(e.line.jobs)
+	c.Load.Queued = len(e.line.jobs)
 }
 
 // Idle reports whether an endpoint has no outstanding work.

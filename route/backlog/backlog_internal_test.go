@@ -221,7 +221,7 @@ func TestAccounts(t *testing.T) {
 			reader.ExpectDecode(&v, &decode, 50, r)
 			for i := range v.Candidates {
 				for _, c := range []*pick.Candidate{&v.Candidates[i], &decode.Candidates[i]} {
-					if !(c.WaitMs >= 0 && c.WaitMs < 1e9 && c.LinkMs >= 0 && c.LinkMs <= c.WaitMs && c.LineMs >= 0 && c.Crowd >= 0 && c.CrowdMs >= 0 && c.Decoding >= 0 && c.Prompts >= 0) {
+					if !(c.WaitMs >= 0 && c.WaitMs < 1e9 && c.LinkMs >= 0 && c.LinkMs <= c.WaitMs && c.QueuedMs >= 0 && c.Occupancy >= 0 && c.OccupancyMs >= 0 && c.Decoding >= 0 && c.Prompts >= 0) {
 						t.Fatalf("a prediction of %+v", *c)
 					}
 				}

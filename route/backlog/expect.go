@@ -8,12 +8,12 @@ import (
 	"github.com/warmpath/warmpath/route/ablation"
 )
 
-// Expect fills in the columns WaitMs, LineMs, Behind, Prompts, Decoding, Crowd and CrowdMs. It reads the load, the cached
+// Expect fills in the columns WaitMs, QueuedMs, Behind, Prompts, Decoding, Occupancy and OccupancyMs. It reads the load, the cached
 // tokens and MsPerToken.
 func (r Reader) Expect(v *pick.View, who Asker, rates Rates) {
 	everywhere := 0
 	if !v.FirstTurn {
-		everywhere = v.Everywhere()
+		everywhere = v.CachedEverywhere()
 	}
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
@@ -24,12 +24,12 @@ func (r Reader) Expect(v *pick.View, who Asker, rates Rates) {
 		}
 		queued, first, behind := r.t.inFront(v.Now, e, who, float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken), c.MsPerToken)
 		taken := r.t.taken(v.Now, e, hold) + queued
-		c.WaitMs, c.LineMs, c.Behind = first+r.t.wait(v.Now, e, c, hold, taken, rates), first, behind
+		c.WaitMs, c.QueuedMs, c.Behind = first+r.t.wait(v.Now, e, c, hold, taken, rates), first, behind
 		c.Prompts, c.Decoding = e.prompts.streams, e.decoding()
 		if r.t.cfg.Without.Has(ablation.Occupancy) {
 			continue
 		}
-		c.Crowd, c.CrowdMs = e.occupancy(c, v.PromptTokens-shared+v.OutputTokens, hold)
+		c.Occupancy, c.OccupancyMs = e.occupancy(c, v.PromptTokens-shared+v.OutputTokens, hold)
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	fullBusy   = 0.75 // utilisation up to which queues are reckoned: none lasts for ever, and of one that is there the wait is known
-	mostBusy   = 0.9  // the same where one request is reckoned alone, and for the prompts that are computed beside an answer
-	mostCrowd  = 3    // times its places or memory that an endpoint counts as occupied at most
-	othersMs   = 2    // ms that a ms of others' waiting counts for: some of them leave, and compute again what they had
-	leastSpeed = 1e-6 // ms a token, so that nothing is divided by 0
+	fullBusy      = 0.75 // utilisation up to which queues are reckoned: none lasts for ever, and of one that is there the wait is known
+	mostBusy      = 0.9  // the same where one request is reckoned alone, and for the prompts that are computed beside an answer
+	mostOccupancy = 3    // times its places or memory that an endpoint counts as occupied at most
+	othersMs      = 2    // ms that a ms of others' waiting counts for: some of them leave, and compute again what they had
+	leastSpeed    = 1e-6 // ms a token, so that nothing is divided by 0
 )
 
 // Reckon fills in the terms of all rows, for choosing among them. Terms.Spread stays 0: it is a policy's price for an uneven placement, and
@@ -74,11 +74,11 @@ func missing(v *pick.View, c *pick.Candidate) float64 {
 
 // overtaken is how much longer a prompt waits in the router's queue because shorter ones come that go first.
 func overtaken(v *pick.View, c *pick.Candidate, prefill float64) float64 {
-	if c.LineMs == 0 {
+	if c.QueuedMs == 0 {
 		return 0
 	}
 	shorter := float64(min(c.Busy, fullBusy) * prefill / (prefill + TurnMs(v, c)))
-	return float64(c.LineMs * shorter / (1 - shorter))
+	return float64(c.QueuedMs * shorter / (1 - shorter))
 }
 
 // firstTurns is how many conversations a millisecond begin at an endpoint that takes one millisecond for a token, if all have their
@@ -116,10 +116,10 @@ func others(v *pick.View, c *pick.Candidate, prefill float64, s *scope) float64 
 	}
 	cost := float64(s.othersMs * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
 	cost += float64(s.othersMs * float64(prefill*float64(c.Behind)))
-	crowd := min(c.Crowd, fullBusy)
-	cost += float64(c.CrowdMs*crowd) / (1 - crowd)
+	occupancy := min(c.Occupancy, fullBusy)
+	cost += float64(c.OccupancyMs*occupancy) / (1 - occupancy)
 	if v.FirstTurn && !s.once {
-		cost += float64(v.LaterTurns * (float64(TurnMs(v, c)*marginal(min(c.Steady, fullBusy))) + float64(c.CrowdMs*crowded(c.Crowd))))
+		cost += float64(v.LaterTurns * (float64(TurnMs(v, c)*marginal(min(c.Steady, fullBusy))) + float64(c.OccupancyMs*occupied(c.Occupancy))))
 	}
 	return cost
 }
@@ -150,11 +150,11 @@ func marginal(busy float64) float64 {
 	return float64(busy*(2-busy)) / float64((1-busy)*(1-busy))
 }
 
-// crowded is marginal for an occupancy that may be above 1, up to mostCrowd. Beyond fullBusy it goes on along its tangent: later turns stay with
+// occupied is marginal for an occupancy that may be above 1, up to mostOccupancy. Beyond fullBusy it goes on along its tangent: later turns stay with
 // their conversation, so that where all endpoints are full it still matters which is the fullest.
-func crowded(share float64) float64 {
+func occupied(share float64) float64 {
 	const steep = 2 / ((1 - fullBusy) * (1 - fullBusy) * (1 - fullBusy))
-	return marginal(min(share, fullBusy)) + float64(steep*max(0, min(share, mostCrowd)-fullBusy))
+	return marginal(min(share, fullBusy)) + float64(steep*max(0, min(share, mostOccupancy)-fullBusy))
 }
 
 // TurnMs is how long a turn's prompt takes to compute at an endpoint on average, never 0.

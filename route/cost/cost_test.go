@@ -12,12 +12,12 @@ import (
 // TestCrowdedGrows: the more of an endpoint's places is taken the more it costs, up to the bound.
 func TestCrowdedGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := rapid.Float64Range(0, mostCrowd).Draw(t, "share"), rapid.Float64Range(0, mostCrowd).Draw(t, "another")
-		if a < b-1e-9 && crowded(a) >= crowded(b) {
-			t.Errorf("%v of the places: %v, %v of them: %v", a, crowded(a), b, crowded(b))
+		a, b := rapid.Float64Range(0, mostOccupancy).Draw(t, "share"), rapid.Float64Range(0, mostOccupancy).Draw(t, "another")
+		if a < b-1e-9 && occupied(a) >= occupied(b) {
+			t.Errorf("%v of the places: %v, %v of them: %v", a, occupied(a), b, occupied(b))
 		}
-		if a < fullBusy && crowded(a) != marginal(a) {
-			t.Errorf("%v of the places: %v, should be %v", a, crowded(a), marginal(a))
+		if a < fullBusy && occupied(a) != marginal(a) {
+			t.Errorf("%v of the places: %v, should be %v", a, occupied(a), marginal(a))
 		}
 	})
 }
@@ -34,12 +34,12 @@ func TestTermsByHand(t *testing.T) {
 		{"idle", func(*pick.View, *pick.Candidate) {}, pick.Terms{}},
 		{"prompts in front", func(_ *pick.View, c *pick.Candidate) { c.WaitMs = 30 }, pick.Terms{Wait: 30}},
 		// A third of the time goes into prompts half as long: (1/2 * 60 / (60 + 30)) = 1/3, and 30 * 1/3 / (2/3) = 15.
-		{"shorter ones overtake", func(v *pick.View, c *pick.Candidate) { c.WaitMs, c.LineMs, c.Busy, v.TurnTokens = 30, 30, 0.5, 300 }, pick.Terms{Wait: 45}},
+		{"shorter ones overtake", func(v *pick.View, c *pick.Candidate) { c.WaitMs, c.QueuedMs, c.Busy, v.TurnTokens = 30, 30, 0.5, 300 }, pick.Terms{Wait: 45}},
 		// 0.01 a ms come back: 2 * 0.01 * 60 * (30 + 60/2) = 72, twice that where half of the time is taken.
 		{"conversations come back", func(_ *pick.View, c *pick.Candidate) { c.WaitMs, c.ReturnsPerMs = 30, 0.01 }, pick.Terms{Wait: 30, Others: 72}},
 		{"they do where it is busy", func(_ *pick.View, c *pick.Candidate) { c.WaitMs, c.ReturnsPerMs, c.Steady = 30, 0.01, 0.5 }, pick.Terms{Wait: 30, Others: 144}},
 		{"it overtakes three", func(_ *pick.View, c *pick.Candidate) { c.Behind = 3 }, pick.Terms{Others: 2 * 3 * 60}},
-		{"a third of the places is taken", func(_ *pick.View, c *pick.Candidate) { c.Crowd, c.CrowdMs = 1./3, 100 }, pick.Terms{Others: 50}},
+		{"a third of the places is taken", func(_ *pick.View, c *pick.Candidate) { c.Occupancy, c.OccupancyMs = 1./3, 100 }, pick.Terms{Others: 50}},
 		{"it makes others wait on a link", func(_ *pick.View, c *pick.Candidate) { c.DelayMs = 7 }, pick.Terms{Others: 7}},
 		// Turns come at 0.006 a ms, a third of them first ones: 0.002; each brings two more, but none of the endpoint's time is taken.
 		{"conversations begin", func(v *pick.View, c *pick.Candidate) { c.TurnsPerMs, v.LaterTurns, v.Watched = 0.006, 2, 1 }, pick.Terms{Others: 2 * 0.002 * 60 * 30}},

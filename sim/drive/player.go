@@ -137,7 +137,7 @@ func (p *player) open() {
 		} else {
 			p.due.push(int64(e.Start), endpointJoins, i)
 		}
-		for _, s := range e.Spells {
+		for _, s := range e.Slowdowns {
 			p.stage.At(s.At, func(time.Time) { p.engines[i].SetPace(s.Times) })
 			p.stage.At(s.At+s.For, func(time.Time) { p.engines[i].SetPace(1) })
 		}

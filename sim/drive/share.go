@@ -53,7 +53,7 @@ func (p *player) hear(now int64) {
 	}
 	for r := range p.routers {
 		if r != int(h.from) {
-			p.told(now, int32(r), route.Elsewhere{Peer: uint64(h.from) + 1, At: p.at(h.at), News: &h.news})
+			p.told(now, int32(r), route.PeerNews{Peer: uint64(h.from) + 1, At: p.at(h.at), News: &h.news})
 		}
 	}
 }

@@ -21,12 +21,12 @@ type Fleet struct {
 
 // Endpoint is one engine of a fleet.
 type Endpoint struct {
-	Name    string
-	Engine  engine.Config
-	Role    fleet.Role
-	Start   time.Duration // when it joins, from the start of the run
-	Outages []Outage      // in order
-	Spells  []Spell       // in order
+	Name      string
+	Engine    engine.Config
+	Role      fleet.Role
+	Start     time.Duration // when it joins, from the start of the run
+	Outages   []Outage      // in order
+	Slowdowns []Slowdown    // in order
 }
 
 // Outage is a period in which an engine is down. It returns with an empty cache.
@@ -35,8 +35,8 @@ type Outage struct {
 	For time.Duration
 }
 
-// Spell is a period in which all of an engine's times are multiplied.
-type Spell struct {
+// Slowdown is a period in which all of an engine's times are multiplied.
+type Slowdown struct {
 	At    time.Duration // from the start of the run
 	For   time.Duration
 	Times float64
@@ -188,7 +188,7 @@ func (f Fleet) Validate() error {
 			end = o.At + o.For
 		}
 		end = 0
-		for _, s := range e.Spells {
+		for _, s := range e.Slowdowns {
 			if s.At < end || s.For <= 0 || !(s.Times > 0 && s.Times <= 1000) {
 				fault("%v times as slow at %v for %v: slow spells come in order, take time, and make it 0 to 1000 times as slow, 0 excluded", s.Times, s.At, s.For)
 			}

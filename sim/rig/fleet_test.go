@@ -78,8 +78,8 @@ func TestFleetFaults(t *testing.T) {
 		{two(func(f *Fleet) { f.Endpoints[0].Start, f.Endpoints[1].Start = 1, 1 }), "no endpoint is there at the start"},
 		{two(func(f *Fleet) { f.Endpoints[1].Outages = []Outage{{5, 0}} }), "failures come in order"},
 		{two(func(f *Fleet) { f.Endpoints[1].Outages = []Outage{{5, 10}, {14, 1}} }), "failures come in order"},
-		{two(func(f *Fleet) { f.Endpoints[1].Spells = []Spell{{5, 10, 2}, {14, 1, 2}} }), "slow spells come in order"},
-		{two(func(f *Fleet) { f.Endpoints[1].Spells = []Spell{{5, 10, 0}} }), "0 excluded"},
+		{two(func(f *Fleet) { f.Endpoints[1].Slowdowns = []Slowdown{{5, 10, 2}, {14, 1, 2}} }), "slow spells come in order"},
+		{two(func(f *Fleet) { f.Endpoints[1].Slowdowns = []Slowdown{{5, 10, 0}} }), "0 excluded"},
 		{two(func(f *Fleet) { f.Endpoints[1].Engine.Slots = 0 }), "slots must be at least 1"},
 	} {
 		if err := c.fleet.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {

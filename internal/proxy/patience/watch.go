@@ -9,11 +9,11 @@ import (
 
 // Watch is the context of one attempt, with its time limit and the engine's last sign of life. Any goroutine may use it.
 type Watch struct {
-	Leash    // the attempt's context, with its cause
-	endpoint string
-	deadline atomic.Int64 // unix nanoseconds at which the attempt is given up; 0 for never
-	moved    atomic.Int64 // unix nanoseconds of the last sign of life, moved on by later waits for the client
-	begun    atomic.Bool  // the answer's first data has arrived
+	Cancelable // the attempt's context, with its cause
+	endpoint   string
+	deadline   atomic.Int64 // unix nanoseconds at which the attempt is given up; 0 for never
+	moved      atomic.Int64 // unix nanoseconds of the last sign of life, moved on by later waits for the client
+	begun      atomic.Bool  // the answer's first data has arrived
 
 	pool  string // of the decision
 	moves bool   // the request can move to another endpoint
@@ -21,7 +21,7 @@ type Watch struct {
 
 // NewWatch makes the context of an attempt at an endpoint of a pool. moves means that the request can move to another endpoint.
 func NewWatch(ctx context.Context, endpoint, pool string, moves bool) *Watch {
-	return &Watch{Leash: Leash{Context: ctx}, endpoint: endpoint, pool: pool, moves: moves}
+	return &Watch{Cancelable: Cancelable{Context: ctx}, endpoint: endpoint, pool: pool, moves: moves}
 }
 
 // At reports whether the attempt is at the endpoint.

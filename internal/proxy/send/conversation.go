@@ -78,13 +78,13 @@ func (a *Outgoing) idForm() (form fleet.IDForm, untells bool) {
 	case form != fleet.IDAuto:
 		return form, form == fleet.IDDisagg
 	case a.d.Kind != fleet.KindTRTLLM, a.carried(): // what is carried cannot be sent again in another form
-		return fleet.IDUntold, false
+		return fleet.IDUnknown, false
 	}
 	n := a.s.asks.of(a.d.Endpoint.Name)
 	refuses := !n.refusedID.IsZero() && time.Since(n.refusedID) < askAgain
 	switch {
 	case a.refusedID == fleet.IDDisagg || refuses && n.refusedOldID:
-		return fleet.IDUntold, true
+		return fleet.IDUnknown, true
 	case a.refusedID == fleet.IDParams || refuses:
 		return fleet.IDDisagg, true
 	}
@@ -99,7 +99,7 @@ func (a *Outgoing) tellConversation(edits []prompt.Edit) []prompt.Edit {
 	if c.Body == nil || c.Prompt.InsertAt == 0 || c.API != prompt.Chat && c.API != prompt.Completions {
 		return edits
 	}
-	a.told = fleet.IDUntold
+	a.told = fleet.IDUnknown
 	params := c.Prompt.Field(disaggregatedParams)
 	if params.Len() > 0 && a.d.Leg == fleet.LegWhole && carriesIDOnly(c.Body.Bytes[params.Start:params.End]) {
 		edits = replace(edits, c.Prompt.SetField(disaggregatedParams, []byte("null")))
@@ -114,7 +114,7 @@ func (a *Outgoing) tellConversation(edits []prompt.Edit) []prompt.Edit {
 		edits = a.untell(edits, at)
 	}
 	switch {
-	case form == fleet.IDUntold || set:
+	case form == fleet.IDUnknown || set:
 	case form == fleet.IDDisagg:
 		edits = a.tellInDisagg(edits)
 	case at.Len() == 0 || string(c.Body.Bytes[at.Start:at.End]) == "null":

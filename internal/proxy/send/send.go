@@ -61,8 +61,8 @@ type Outgoing struct {
 	asked   bool // the engine is asked for usage and the client did not ask
 	refused bool // the engine has rejected being asked
 
-	told      fleet.IDForm // the form of the conversation id sent; IDUntold for none
-	refusedID fleet.IDForm // the form that the engine has rejected for this request; IDUntold for none
+	told      fleet.IDForm // the form of the conversation id sent; IDUnknown for none
+	refusedID fleet.IDForm // the form that the engine has rejected for this request; IDUnknown for none
 }
 
 // To begins the request to the endpoint of a decision. ctx ends with the attempt.

@@ -8,10 +8,10 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 )
 
-// Leash is a context that its owner ends, with a cause. It does what context.WithCancelCause does for a single listener: a
+// Cancelable is a context that its owner ends, with a cause. It does what context.WithCancelCause does for a single listener: a
 // request makes two contexts, and those of package context, each with a table of listeners, take a fiftieth of the CPU time of
 // a short request. context.Cause does not know its cause.
-type Leash struct {
+type Cancelable struct {
 	context.Context // source of values; its end is not observed
 
 	over  atomic.Bool
@@ -23,16 +23,16 @@ type Leash struct {
 	count int            // of calls of AfterFunc; guarded by mu
 }
 
-var _ h1.Tether = (*Leash)(nil)
+var _ h1.Tether = (*Cancelable)(nil)
 
-// NewLeash makes a Leash with the values of ctx.
-func NewLeash(ctx context.Context) *Leash { return &Leash{Context: ctx} }
+// NewCancelable makes a Cancelable with the values of ctx.
+func NewCancelable(ctx context.Context) *Cancelable { return &Cancelable{Context: ctx} }
 
 // Ended reports whether it has ended.
-func (l *Leash) Ended() bool { return l.over.Load() }
+func (l *Cancelable) Ended() bool { return l.over.Load() }
 
 // End ends it, once. A nil cause means context.Canceled.
-func (l *Leash) End(cause error) {
+func (l *Cancelable) End(cause error) {
 	if cause == nil {
 		cause = context.Canceled
 	}
@@ -58,14 +58,14 @@ func (l *Leash) End(cause error) {
 }
 
 // Cause is the cause of its end; nil before.
-func (l *Leash) Cause() error {
+func (l *Cancelable) Cause() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cause
 }
 
 // Err is context.Canceled after the end.
-func (l *Leash) Err() error {
+func (l *Cancelable) Err() error {
 	if l.over.Load() {
 		return context.Canceled
 	}
@@ -73,7 +73,7 @@ func (l *Leash) Err() error {
 }
 
 // Done is closed at the end.
-func (l *Leash) Done() <-chan struct{} {
+func (l *Cancelable) Done() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.done == nil {
@@ -86,7 +86,7 @@ func (l *Leash) Done() <-chan struct{} {
 }
 
 // Tie calls f at the end, or at once after it.
-func (l *Leash) Tie(f func()) {
+func (l *Cancelable) Tie(f func()) {
 	l.mu.Lock()
 	if !l.over.Load() {
 		l.tied = f
@@ -98,7 +98,7 @@ func (l *Leash) Tie(f func()) {
 }
 
 // Untie removes the function of Tie, and returns false when it is too late.
-func (l *Leash) Untie() bool {
+func (l *Cancelable) Untie() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	was := l.tied != nil
@@ -108,7 +108,7 @@ func (l *Leash) Untie() bool {
 
 // AfterFunc runs f in a goroutine of its own after the end. Package context uses this method when it derives a context from
 // this one.
-func (l *Leash) AfterFunc(f func()) (stop func() bool) {
+func (l *Cancelable) AfterFunc(f func()) (stop func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over.Load() {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// A leash ends once, for everybody who asked in whatever way, and keeps its first cause.
-func TestLeash(t *testing.T) {
+// A Cancelable ends once for all its listeners, and keeps its first cause.
+func TestCancelable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
 		cause := errors.New("why")
-		l := &Leash{Context: context.WithValue(context.Background(), key{}, "value")}
+		l := &Cancelable{Context: context.WithValue(context.Background(), key{}, "value")}
 		var ran []string
 		l.Tie(func() { ran = append(ran, "untied") })
 		if !l.Untie() || l.Untie() {
