@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/freeport"
 )
 
 // TestMistakesSayWhatToDo plays what newcomers get wrong. Each message says what is wrong and what to do next.
@@ -19,12 +20,7 @@ func TestMistakesSayWhatToDo(t *testing.T) {
 	defer plain.Close()
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
 	defer secure.Close()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone := closed.Addr().String()
-	_ = closed.Close()
+	gone := freeport.Address()
 	busy := plain.Listener.Addr().String()
 	dir := t.TempDir()
 	t.Chdir(dir)
