@@ -209,14 +209,17 @@ func replicaTrouble(answer json.RawMessage, add teller) {
 	if len(answer) == 0 || json.Unmarshal(answer, &r) != nil {
 		return
 	}
-	if r.Problem != "" {
+	switch {
+	case r.Problem != "" && len(r.Peers) > 0:
+		add(note, "", "See whether DNS or Redis answers. What the routers below tell counts as before.", "Not all other routers may be heard: %s.", r.Problem)
+	case r.Problem != "":
 		add(warn, "", "Each router decides for itself until this is mended. See whether the peers' addresses or Redis can be reached.", "Other routers cannot be heard: %s.", r.Problem)
 	}
 	if r.Learning {
 		add(note, "", "Wait: it becomes ready by itself.", "This router is learning from another one.")
 	}
 	if r.Strange != "" {
-		add(warn, "", "Run the same release everywhere.", "Another router is there: %s.", r.Strange)
+		add(warn, "", "Run the same release everywhere, and set the clocks.", "Another router is there: %s.", r.Strange)
 	}
 	if len(r.Peers) == 0 && r.Problem == "" && r.Strange == "" && !r.Learning {
 		add(note, "", "If there should be others, see whether they run and have the same peers.fleet and peers.secret.", "No other router of the fleet is heard.")

@@ -67,8 +67,9 @@ func TestTroubles(t *testing.T) {
 			"replicas",
 			[]endpointView{up("a", nil)},
 			quiet, nil, `{"problem":"no route","learning":true,"peers":[{"router":"r1","differs":"policy","synced":true},{"router":"r2"}]}`,
-			[]string{"warn Other routers cannot be heard", "warn Router r1 is configured otherwise", "note This router is learning", "note Router r2"},
+			[]string{"warn Router r1 is configured otherwise", "note Not all other routers may be heard: no route", "note This router is learning", "note Router r2"},
 		},
+		{"no way to others", []endpointView{up("a", nil)}, quiet, nil, `{"problem":"no route","peers":[]}`, []string{"warn Other routers cannot be heard: no route"}},
 		{"alone", []endpointView{up("a", nil)}, quiet, nil, `{"peers":[]}`, []string{"note No other router"}},
 		{
 			"not all routers are reached",

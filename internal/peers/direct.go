@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -233,12 +234,17 @@ func greeting(s Self) []byte {
 // Why a stream to an address is not opened, for people.
 var (
 	errNoRouter   = errors.New("what answers there is no warmpath router: give the address of its peers.listen")
+	errNoAnswer   = errors.New("what listens there does not answer: does that router hang?")
 	errOtherFleet = errors.New("the router there has another peers.fleet")
 )
 
 func greeted(c net.Conn, self Self) (other uint64, err error) {
 	var b [len(hello) + 16]byte
-	if _, err := io.ReadFull(c, b[:]); err != nil || string(b[:len(hello)]) != hello {
+	_, err = io.ReadFull(c, b[:])
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return 0, errNoAnswer
+	}
+	if err != nil || string(b[:len(hello)]) != hello {
 		return 0, errNoRouter
 	}
 	if binary.BigEndian.Uint64(b[len(hello):]) != self.Fleet {

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -128,10 +129,10 @@ type member struct {
 	delay   time.Duration
 }
 
-// stranger is a router that speaks another version.
+// stranger is a router that is there and not heard.
 type stranger struct {
-	version byte
-	heard   time.Time
+	why   string // for people
+	heard time.Time
 }
 
 // New makes a group. A secret is at least 16 bytes, or empty.
@@ -346,7 +347,9 @@ func (g *Group) Receive(b []byte) {
 	defer g.hearing.Unlock()
 	if h.version != Version {
 		g.bad.Add(1)
-		g.strange(&h)
+		if g.strange(h.incarnation, fmt.Sprintf("is of another release (it speaks version %d, this one %d)", h.version, Version)) {
+			g.cfg.Log.Warn("a router speaks another version; what it tells is not heard: run the same release everywhere", "router", name(h.incarnation), "version", h.version, "ours", Version)
+		}
 		return
 	}
 	m := g.members[h.incarnation]
@@ -377,6 +380,7 @@ func (g *Group) Receive(b []byte) {
 	}
 	if fresh {
 		g.members[h.incarnation] = m
+		delete(g.others, h.incarnation)
 		g.cfg.Log.Info("another router is there", "router", name(m.id))
 		if _, ok := g.learning.away[m.id]; ok {
 			delete(g.learning.away, m.id)
@@ -421,32 +425,32 @@ func (g *Group) Receive(b []byte) {
 	}
 }
 
-// strange notes a router that speaks another version, and says so once.
-func (g *Group) strange(h *head) {
-	o := g.others[h.incarnation]
+// strange notes a router that is not heard. It reports whether that is to be said: once for each router.
+func (g *Group) strange(id uint64, why string) (say bool) {
+	o := g.others[id]
 	if o == nil {
 		if len(g.others) >= mostPeers {
-			return
+			return false
 		}
-		o = &stranger{version: h.version}
-		g.others[h.incarnation] = o
-		g.cfg.Log.Warn("a router speaks another version; what it tells is not heard: run the same release everywhere", "router", name(h.incarnation), "version", h.version, "ours", Version)
+		o, say = &stranger{}, true
+		g.others[id] = o
 	}
-	o.heard = time.Now()
+	o.why, o.heard = why, time.Now()
+	return say
 }
 
-// strangers says of a router that speaks another version; "" where none is there.
+// strangers says of a router that is there and not heard; "" for none.
 func (g *Group) strangers() string {
-	least, version := uint64(0), byte(0)
+	least, why := uint64(0), ""
 	for id, o := range g.others {
 		if time.Since(o.heard) <= silentFor && (least == 0 || id < least) {
-			least, version = id, o.version
+			least, why = id, o.why
 		}
 	}
 	if least == 0 {
 		return ""
 	}
-	return fmt.Sprintf("router %s of the fleet is of another release (it speaks version %d, this one %d) and is not heard", name(least), version, Version)
+	return fmt.Sprintf("router %s of the fleet %s and is not heard", name(least), why)
 }
 
 // keepTime has the fleet's time rise to what a router says. ok is false for one whose time is not believed.
@@ -458,8 +462,11 @@ func (g *Group) keepTime(m *member, now, said time.Time, fresh bool) (ok bool) {
 	}
 	if jump > most {
 		g.bad.Add(1)
-		if !m.refused {
-			m.refused = true
+		say := !m.refused
+		if m.refused = true; fresh { // this member is not kept
+			say = g.strange(m.id, fmt.Sprintf("has a clock that is %v ahead", jump.Round(time.Minute)))
+		}
+		if say {
 			g.cfg.Log.Warn("a router's clock is not believed; what it tells is not heard: set its clock", "router", name(m.id), "ahead", jump.Round(time.Second))
 		}
 		return false
@@ -616,22 +623,19 @@ func (g *Group) listen() {
 			delete(g.others, id)
 		}
 	}
-	switch {
-	case problem != "" && g.problem == "":
-		g.cfg.Log.Warn("other routers cannot be reached; this one decides for itself until they are", "error", problem)
-	case problem == "" && g.problem != "":
+	begun, over := problem != "" && g.problem == "", problem == "" && g.problem != ""
+	g.problem = problem
+	if over {
 		g.cfg.Log.Info("other routers can be reached again")
 	}
-	g.problem = problem
-	if len(g.members) > 0 {
-		g.alone = false
-	} else if !g.alone && problem == "" && time.Since(g.started) > startupFor {
-		g.alone = true
-		if unheard == "" {
-			g.cfg.Log.Warn("no other router of the fleet is heard")
-		} else {
-			g.cfg.Log.Warn("no other router of the fleet is heard", "unreached", unheard)
+	switch {
+	case len(g.members) > 0:
+		if g.alone = false; begun { // DNS fails, and the streams to the addresses that are known stay
+			g.cfg.Log.Warn("other routers may not all be reached; what is told by those that are heard counts", "error", problem)
 		}
+	case begun, !g.alone && (problem != "" || time.Since(g.started) > startupFor):
+		g.alone = true
+		g.cfg.Log.Warn("no other router of the fleet is heard; this one decides for itself until one is", "unreached", cmp.Or(problem, unheard))
 	}
 }
 
@@ -648,7 +652,7 @@ type Status struct {
 	Fleet   string       `json:"fleet"`
 	Problem string       `json:"problem,omitempty"` // of the transport
 	Unheard string       `json:"unheard,omitempty"` // addresses of other routers that are not reached, and why
-	Strange string       `json:"strange,omitempty"` // a router of another version
+	Strange string       `json:"strange,omitempty"` // a router that is there and not heard, and why
 	Peers   []PeerStatus `json:"peers"`
 
 	Learning   bool   `json:"learning,omitempty"`     // it is not ready yet: another router tells it what it knows
@@ -677,7 +681,7 @@ func (g *Group) Note() (ready bool, why string) {
 	switch {
 	case g.learning.holding:
 		return false, "it is learning what other routers know"
-	case problem != "":
+	case problem != "" && len(g.members) == 0:
 		return true, "other routers cannot be reached: " + problem
 	case strangers != "":
 		return true, strangers
@@ -688,6 +692,8 @@ func (g *Group) Note() (ready bool, why string) {
 			unheard = " (" + unheard + ")"
 		}
 		return true, "no other router of the fleet is heard" + unheard
+	case problem != "":
+		return true, "other routers may not all be reached: " + problem
 	}
 	for id, m := range g.members {
 		if m.differs != "" {

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/freeport"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
@@ -42,13 +44,15 @@ type wire struct {
 
 // end is one router's transport on it.
 type end struct {
-	on     *wire
-	self   Self
-	inbox  chan []byte
-	deaf   bool // nothing reaches it, and nothing of it reaches others
-	mute   bool // nothing of it reaches others
-	dumb   bool // nothing of it reaches a single router
-	mangle func([]byte) []byte
+	on    *wire
+	self  Self
+	inbox chan []byte
+	deaf  bool // nothing reaches it, and nothing of it reaches others
+	mute  bool // nothing of it reaches others
+	dumb  bool // nothing of it reaches a single router
+
+	problem string
+	mangle  func([]byte) []byte
 }
 
 func (e *end) Run(ctx context.Context, self Self, receive func([]byte)) {
@@ -92,7 +96,12 @@ func (e *end) Send(to uint64, b []byte) {
 	}
 	e.carry(b, func(o *end) bool { return o.self.Incarnation == to })
 }
-func (e *end) Problem() string { return "" }
+
+func (e *end) Problem() string {
+	e.on.mu.Lock()
+	defer e.on.mu.Unlock()
+	return e.problem
+}
 func (e *end) Unheard() string { return "" }
 
 type firstPick struct{}
@@ -278,6 +287,65 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
+// TestFarClock: a router whose clock is days ahead is not heard, which is said once and noted for as long as it is there.
+func TestFarClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{}
+		a, b := w.node(t, "", "x"), w.node(t, "", "x")
+		b.group.ahead.Store(int64(48 * time.Hour))
+		time.Sleep(5 * time.Second)
+		if ready, note := a.group.Note(); !ready || !strings.Contains(note, "clock") || !strings.Contains(a.group.Status().Strange, "clock") {
+			t.Errorf("ready %t: %q", ready, note)
+		}
+		b.stop()
+		time.Sleep(5 * time.Second)
+		if _, note := a.group.Note(); strings.Contains(note, "clock") {
+			t.Errorf("it is gone, and noted is %q", note)
+		}
+		a.stop()
+		if n := strings.Count(a.log.String(), "clock is not believed"); n != 1 {
+			t.Errorf("it is said %d times", n)
+		}
+	})
+}
+
+// TestNamesNotFound: that names of routers are not found for a while takes nothing from the routers that are heard.
+func TestNamesNotFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{}
+		a, b := w.node(t, "", "x"), w.node(t, "", "x")
+		time.Sleep(5 * time.Second)
+		set := func(problem string) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			a.end.problem = problem
+		}
+		for range 2 {
+			set("lookup routers: no such host")
+			time.Sleep(5 * time.Second)
+			if ready, note := a.group.Note(); !ready || strings.Contains(note, "cannot be reached") || !strings.Contains(note, "no such host") {
+				t.Errorf("ready %t: %q", ready, note)
+			}
+			set("")
+			time.Sleep(time.Second)
+		}
+		if _, note := a.group.Note(); note != "" {
+			t.Errorf("afterwards %q", note)
+		}
+		set("lookup routers: no such host")
+		b.stop()
+		time.Sleep(5 * time.Second)
+		if _, note := a.group.Note(); !strings.Contains(note, "cannot be reached: lookup") {
+			t.Errorf("alone: %q", note)
+		}
+		a.stop()
+		log := a.log.String()
+		if strings.Count(log, "no such host") != 4 || strings.Count(log, "decides for itself") != 1 {
+			t.Errorf("the log says:\n%s", log)
+		}
+	})
+}
+
 // TestDiffersForAMoment: that one router finds an endpoint before the other is not said.
 func TestDiffersForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -453,7 +521,7 @@ func TestDirectKeepsOrder(t *testing.T) {
 // TestDirectSaysWhy: an address at which no router of the fleet is reached is named with the reason, this router's own is not.
 func TestDirectSaysWhy(t *testing.T) {
 	var listeners []net.Listener
-	for range 4 {
+	for range 3 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -461,13 +529,13 @@ func TestDirectSaysWhy(t *testing.T) {
 		listeners = append(listeners, l)
 	}
 	address := func(i int) string { return listeners[i].Addr().String() }
-	listeners[3].Close() // nothing is there
+	nothing := freeport.Address()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
 	quiet := slog.New(slog.DiscardHandler)
-	here := NewDirect(listeners[0], []string{address(0), address(1), address(2), address(3)}, quiet)
+	here := NewDirect(listeners[0], []string{address(0), address(1), address(2), nothing}, quiet)
 	other := NewDirect(listeners[1], nil, quiet)
 	wg.Go(func() { here.Run(ctx, Self{1, 1}, func([]byte) {}) })
 	wg.Go(func() { other.Run(ctx, Self{2, 2}, func([]byte) {}) })
@@ -486,8 +554,25 @@ func TestDirectSaysWhy(t *testing.T) {
 	until(t, func() bool {
 		said := here.Unheard()
 		return strings.Contains(said, address(1)+": the router there has another peers.fleet") && strings.Contains(said, address(2)+": what answers there is no warmpath router") &&
-			strings.Contains(said, address(3)+": connect: connection refused") && !strings.Contains(said, address(0))
+			strings.Contains(said, nothing+": connect: connection refused") && !strings.Contains(said, address(0))
 	})
+}
+
+// TestGreeting: what is no router is told from one that hangs, and from one of another fleet.
+func TestGreeting(t *testing.T) {
+	for answer, want := range map[string]error{
+		"": errNoAnswer, "WPR1": errNoAnswer, "HTTP/1.1 400 Bad Request": errNoRouter, string(greeting(Self{2, 2})): errOtherFleet, string(greeting(Self{1, 2})): nil,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c, other := net.Pipe()
+			defer c.Close()
+			go func() { _, _ = other.Write([]byte(answer)) }()
+			_ = c.SetDeadline(time.Now().Add(dialFor))
+			if _, err := greeted(c, Self{1, 1}); !errors.Is(err, want) {
+				t.Errorf("%q: %v, want %v", answer, err, want)
+			}
+		})
+	}
 }
 
 // TestLongPrompt: a prompt of more names than a message may have is told as far as it goes, and costs no router its place.
