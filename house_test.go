@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -258,6 +259,45 @@ func TestIsPure(t *testing.T) {
 	} {
 		if got := isPure(dir); got != want {
 			t.Errorf("isPure(%q) = %v, want %v", dir, got, want)
+		}
+	}
+}
+
+// TestDrawnPackages holds the pages about the house to the plan: they name no package that is gone, and the drawing has all
+// packages of route.
+func TestDrawnPackages(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	onPlan := func(name string) bool {
+		for _, prefix := range []string{"", "internal/", "route/"} {
+			if _, known := plan[prefix+name]; known {
+				return true
+			}
+		}
+		return false
+	}
+	for _, m := range regexp.MustCompile("`([a-z]+/[a-z0-9/]+)`").FindAllStringSubmatch(read("docs/architecture.md"), -1) {
+		if _, known := plan[m[1]]; !known {
+			t.Errorf("docs/architecture.md names %s, which is not on the floor plan", m[1])
+		}
+	}
+	drawn := map[string]bool{"internal/": true, "the decision core": true, "vocabulary and tables": true, "…": true}
+	for _, m := range regexp.MustCompile(`class="b"[^>]*>([^<]+)<`).FindAllStringSubmatch(read("docs/img/house.svg"), -1) {
+		for name := range strings.SplitSeq(m[1], ", ") {
+			if !drawn[name] && !onPlan(name) {
+				t.Errorf("docs/img/house.svg has %s, which is not on the floor plan", name)
+			}
+			drawn[name] = true
+		}
+	}
+	for dir := range plan {
+		if name, inRoute := strings.CutPrefix(dir, "route/"); inRoute && !strings.Contains(name, "/") && !drawn[name] {
+			t.Errorf("docs/img/house.svg does not have %s", dir)
 		}
 	}
 }
