@@ -31,7 +31,7 @@ type Candidate struct {
 	Exact        bool // CachedTokens comes from KV events
 
 	PresentTokens int     // of CachedTokens, those not still to be transferred for a decode leg
-	Unsure        float64 // expected over-prediction in tokens, of PresentTokens, or of CachedTokens in the view of a prefill leg
+	ExpectedMiss  float64 // expected over-prediction in tokens, of PresentTokens, or of CachedTokens in the view of a prefill leg
 	Resident      int64   // tokens of memory taken by outstanding requests: prompts and answers to come, shared prefixes counted once
 
 	MsPerToken   float64 // learnt time to compute one prompt token; above 0

@@ -34,12 +34,12 @@ type flight struct {
 	text                     fleet.Text
 	decision                 Decision
 
-	peer   peerLease // lease at the router that placed it; zero for this one
-	leg    fleet.Leg
-	policy pick.Policy // the policy that placed it
-	wakes  bool        // its conversation counts as active at the endpoint, see arrivals
-	index  uint32      // its place in Router.flights and in the rooms' tables by lease
-	story  story       // see explain
+	peer        peerLease // lease at the router that placed it; zero for this one
+	leg         fleet.Leg
+	policy      pick.Policy // the policy that placed it
+	wakes       bool        // its conversation counts as active at the endpoint, see arrivals
+	index       uint32      // its place in Router.flights and in the rooms' tables by lease
+	explanation explanation // see explain
 }
 
 // reserve takes a lease and records the placement in the rooms: health, backlog, arrivals, cache.
@@ -251,13 +251,13 @@ func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response s
 		e := &r.ended
 		e.Request, e.Decision, e.Class, e.Routed = f.request, f.decision, f.class, f.routed
 		e.Sent, e.FirstByte, e.Outcome, e.Usage, e.LostCache = j.Sent, j.First, ev.Outcome, told.Usage, lost
-		r.retell(e, f, j.Stream, e.Candidates)
+		r.explainEnd(e, f, j.Stream, e.Candidates)
 		r.open--
 		ended = e
 	}
-	generation, index, story := f.generation, f.index, f.story
+	generation, index, explanation := f.generation, f.index, f.explanation
 	*f = flight{}
-	f.generation, f.index, f.story = generation, index, story
+	f.generation, f.index, f.explanation = generation, index, explanation
 	r.free = append(r.free, index)
 	if ep.Gone() && r.backlog.Reader().Idle(ep.Slot()) {
 		r.forget(ep)

@@ -477,7 +477,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	if k, ok := policy.(pick.Keeping); ok {
 		k.Reserved(f.decision.Lease, c, v, d.req)
 	}
-	r.tell(d.req, v, f, t, choice.Index)
+	r.explain(d.req, v, f, t, choice.Index)
 	if d.req.Class == fleet.Turn {
 		r.bind(d, v, t, f, c.Model)
 		if v.Eligible() > 1 && choice.Reason != pick.ReasonWeighed {

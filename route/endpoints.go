@@ -139,7 +139,7 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, n *fleet.Report) {
 
 // describeShort tells the shortlist of an endpoint's work and whether it is fit.
 func (r *Router) describeShort(now time.Time, ep registry.Endpoint) {
-	fit := r.health.Reader().Calm(now, ep.Slot()) && r.see.usable(now, ep, 0, false) == health.Fit
+	fit := r.health.Reader().ByProbesAlone(now, ep.Slot()) && r.see.usable(now, ep, 0, false) == health.Fit
 	r.shortlist.Describe(ep.Slot(), r.backlog.Reader().Load(ep.Slot()), fit)
 }
 

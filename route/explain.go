@@ -12,8 +12,8 @@ import (
 // mostKept is the number of candidates recorded per decision: the chosen one, then the cheapest others.
 const mostKept = 16
 
-// story is what a flight keeps to explain its decision later.
-type story struct {
+// explanation is what a flight keeps to explain its decision later.
+type explanation struct {
 	candidates []pick.Candidate // the chosen one first, then the best others by cost
 	home       string           // the conversation's home before the decision; "" for none
 }
@@ -34,14 +34,14 @@ func reckoned(req *fleet.Request, v *pick.View, index int) float64 {
 	return c.Terms.TTFT()
 }
 
-// tell records the candidates of a decision, in the flight's own memory, which is reused.
-func (r *Router) tell(req *fleet.Request, v *pick.View, f *flight, t *conversation.Found, chosen int) {
+// explain records the candidates of a decision, in the flight's own memory, which is reused.
+func (r *Router) explain(req *fleet.Request, v *pick.View, f *flight, t *conversation.Found, chosen int) {
 	if !r.cfg.Explain {
 		return
 	}
-	f.story.home = ""
+	f.explanation.home = ""
 	if t.Known {
-		f.story.home = t.Entry.Endpoint
+		f.explanation.home = t.Entry.Endpoint
 	}
 	var best [mostKept - 1]int
 	n := 0
@@ -62,17 +62,17 @@ func (r *Router) tell(req *fleet.Request, v *pick.View, f *flight, t *conversati
 		copy(best[at+1:n], best[at:n-1])
 		best[at] = i
 	}
-	kept := append(f.story.candidates[:0], v.Candidates[chosen])
+	kept := append(f.explanation.candidates[:0], v.Candidates[chosen])
 	for _, i := range best[:n] {
 		kept = append(kept, v.Candidates[i])
 	}
-	f.story.candidates = kept
+	f.explanation.candidates = kept
 }
 
-// retell moves a flight's story into its Ended. The flight gets the memory of the previous one.
-func (r *Router) retell(e *Ended, f *flight, stream bool, free []pick.Candidate) {
-	e.Stream, e.Home, e.Candidates = stream, f.story.home, f.story.candidates
-	f.story = story{candidates: free[:0]}
+// explainEnd moves a flight's explanation into its Ended. The flight gets the memory of the previous one.
+func (r *Router) explainEnd(e *Ended, f *flight, stream bool, free []pick.Candidate) {
+	e.Stream, e.Home, e.Candidates = stream, f.explanation.home, f.explanation.candidates
+	f.explanation = explanation{candidates: free[:0]}
 }
 
 // TTFT is the time from the decision to the first data of the answer. ok is false without data, and for non-streamed answers,

@@ -211,12 +211,12 @@ func (r *Router) Ready(now time.Time) (ok bool, why string) {
 			if unseen := r.unseenPrefillers(now); unseen != "" {
 				return false, unseen
 			}
-			return true, r.lonely()
+			return true, r.missingRole()
 		}
 		excuses = append(excuses, r.see.excuse(now, ep, &fleet.Request{}, fleet.LegWhole))
 	}
 	if len(excuses) == 0 {
-		if lone := r.lonely(); lone != "" {
+		if lone := r.missingRole(); lone != "" {
 			return false, lone
 		}
 		return false, "no endpoint is declared"

@@ -20,7 +20,7 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Ch
 		if at, ok := ev.At[ep.Name()]; ok {
 			r.health.Alive(ep.Slot(), at)
 		}
-		if r.cfg.Silent >= 0 && r.backlog.Reader().Load(ep.Slot()).Requests > 0 && !r.health.Reader().IsSilent(now, ep.Slot()) && r.health.Reader().Quiet(now, ep.Slot()) >= r.cfg.Silent {
+		if r.cfg.Silent >= 0 && r.backlog.Reader().Load(ep.Slot()).Requests > 0 && !r.health.Reader().IsSilent(now, ep.Slot()) && r.health.Reader().SinceLastByte(now, ep.Slot()) >= r.cfg.Silent {
 			r.listen(now, ep)
 		}
 		to = r.changes(now, ep, to)

@@ -43,7 +43,7 @@ func (c *call) begin(d *route.Decision) *attempt {
 		fin: route.Finished{Lease: d.Lease, Outcome: fleet.Abandoned},
 	}
 	a.Outgoing = c.p.sender.To(&c.Incoming, d, a.watch, a.span)
-	a.seat().Store(a.watch)
+	a.watchSlot().Store(a.watch)
 	if c.shutdown.Load() {
 		a.watch.End(patience.ErrShutdown)
 	}
@@ -53,8 +53,8 @@ func (c *call) begin(d *route.Decision) *attempt {
 	return a
 }
 
-// seat is where the call stores the watch of this attempt.
-func (a *attempt) seat() *atomic.Pointer[patience.Watch] {
+// watchSlot is where the call stores the watch of this attempt.
+func (a *attempt) watchSlot() *atomic.Pointer[patience.Watch] {
 	if a.d.Leg == fleet.LegPrefill {
 		return &a.c.aside
 	}
@@ -73,7 +73,7 @@ func (a *attempt) end() {
 		a.fin = route.Finished{Lease: a.d.Lease, Outcome: fleet.Abandoned} // what came says nothing of this endpoint
 	}
 	a.fin.Alike = c.alike(a.fin.Outcome)
-	c.served.Outcome, c.served.Usage = a.fin.Outcome, c.split.honest(a.fin.Usage)
+	c.served.Outcome, c.served.Usage = a.fin.Outcome, c.split.wholeUsage(a.fin.Usage)
 	a.over()
 	c.p.fleet.Observe(a.fin)
 }
@@ -81,7 +81,7 @@ func (a *attempt) end() {
 // over releases what the attempt holds, except its lease.
 func (a *attempt) over() {
 	c := a.c
-	a.seat().Store(nil)
+	a.watchSlot().Store(nil)
 	a.watch.End(nil)
 	a.Withdraw()
 	a.span.End(a.fin.Outcome, a.status)
@@ -116,7 +116,7 @@ func (a *attempt) ask() (*http.Response, error) {
 		if a.merger() != nil {
 			a.ReadsAnswer()
 		}
-		c.split.watchBeside(a)
+		c.split.watchPrefill(a)
 	}
 	limit := c.p.cfg.Answer
 	if c.Prompt.Stream {
@@ -183,7 +183,7 @@ func (a *attempt) lost(err error) (next *route.Plan) {
 	if next = a.another(); next != nil {
 		return next
 	}
-	a.c.refuse(a.legged(err))
+	a.c.refuse(a.withLeg(err))
 	return nil
 }
 
@@ -202,9 +202,9 @@ func (a *attempt) conclude(err error) error {
 	case errors.Is(cause, patience.ErrShutdown):
 		a.fin.Outcome = fleet.Abandoned
 		return patience.ErrShutdown
-	case errors.Is(cause, errBeside):
+	case errors.Is(cause, errPrefillFailed):
 		a.fin.Outcome = fleet.Abandoned
-		return c.split.besideError()
+		return c.split.prefillError()
 	case errors.Is(cause, errDeadline), a.waits && errors.Is(cause, errWaited):
 		a.fin.Outcome = fleet.Abandoned
 		return cause
@@ -243,7 +243,7 @@ func (a *attempt) another() *route.Plan {
 		return nil
 	}
 	c := a.c
-	if !c.split.suspects(a) {
+	if !c.split.blamesTransfer(a) {
 		c.Request.Tried = append(c.Request.Tried, a.d.Endpoint.Name)
 	}
 	if c.Request.Class == fleet.Turn && a.d.Session != c.Request.MintedID {
@@ -345,8 +345,8 @@ func (a *attempt) computed() bool {
 	return !errors.Is(cause, patience.ErrSilent) && !errors.Is(cause, patience.ErrDown) && !errors.Is(cause, patience.ErrRefusing)
 }
 
-// legged adds to an error which leg it belongs to.
-func (a *attempt) legged(err error) error {
+// withLeg adds to an error which leg it belongs to.
+func (a *attempt) withLeg(err error) error {
 	if a.d.Leg == fleet.LegWhole || errors.Is(err, patience.ErrShutdown) || a.fin.Outcome == fleet.ClientError || fault.IsOfLeg(err) {
 		return err
 	}

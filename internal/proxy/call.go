@@ -37,7 +37,7 @@ type call struct {
 
 	cancelable *patience.Cancelable // the same as ctx
 	peer       h1.Peer              // reports that the client left; nil when net/http does
-	untie      func() bool          // cancels the report
+	stopWatch  func() bool          // cancels the report
 
 	content  *who.Content  // until the first decision; nil when conversations are not recognised by content
 	sheds    bool          // the content of the first decision was released in part, see rememberContent
@@ -72,7 +72,7 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	id := who.RequestID(r)
 	c.ID, c.From, c.Carrier = id, p.cfg.Proxies.Of(r), outside.Of(r.Context())
 	c.client.Begin(w, r, id, p.cfg.Idle, p.log)
-	if c.tether(); p.tracer != nil {
+	if c.watchClient(); p.tracer != nil {
 		c.ctx, c.span = p.tracer.Start(c.ctx, r.Header, r.Method+" "+c.API.String())
 	}
 	c.Request = fleet.Request{ID: id, Class: c.API.Class()}
@@ -95,7 +95,7 @@ func (c *call) end() {
 	}
 	c.split.end()
 	c.settle()
-	again := c.untether()
+	again := c.unwatchClient()
 	c.content.Release() // it refers to the body
 	c.Body.Release()
 	c.served.Ended = time.Now()

@@ -17,16 +17,16 @@ func TestUnwatchedRequestEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())
 		c := &call{Incoming: send.Incoming{R: httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody)}}
-		c.tether()
+		c.watchClient()
 		w := patience.NewWatch(c.ctx, "", "", false)
 		c.watch.Store(w)
 		leave()
 		synctest.Wait()
-		if c.ctx.Err() == nil || w.Err() == nil || c.untether() {
+		if c.ctx.Err() == nil || w.Err() == nil || c.unwatchClient() {
 			t.Error("goes on after its client left")
 		}
 		c = &call{Incoming: send.Incoming{R: httptest.NewRequest(http.MethodPost, "/", http.NoBody)}}
-		if c.tether(); !c.untether() || c.ctx.Err() == nil {
+		if c.watchClient(); !c.unwatchClient() || c.ctx.Err() == nil {
 			t.Error("was not let go of")
 		}
 	})

@@ -20,8 +20,8 @@ func (c *call) stop(w *patience.Watch, cause error) {
 	}
 }
 
-// tether makes the call end when its client leaves.
-func (c *call) tether() {
+// watchClient makes the call end when its client leaves.
+func (c *call) watchClient() {
 	c.cancelable = patience.NewCancelable(c.R.Context())
 	c.ctx = c.cancelable
 	if c.R.ProtoMajor == 1 && c.R.ContentLength != 0 { // else net/http already watches for the client's departure
@@ -30,15 +30,15 @@ func (c *call) tether() {
 			return
 		}
 	}
-	c.untie = context.AfterFunc(c.cancelable.Context, c.Left)
+	c.stopWatch = context.AfterFunc(c.cancelable.Context, c.Left)
 }
 
-// untether undoes tether. It returns false when Left is running: then the call must not be reused.
-func (c *call) untether() bool {
+// unwatchClient undoes watchClient. It returns false when Left is running: then the call must not be reused.
+func (c *call) unwatchClient() bool {
 	if c.peer != nil {
 		c.peer.Unwatch()
 	}
-	ok := c.untie == nil || c.untie()
+	ok := c.stopWatch == nil || c.stopWatch()
 	c.cancelable.End(nil)
 	return ok
 }

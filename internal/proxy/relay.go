@@ -414,7 +414,7 @@ func (r *relay) broken(err error) (next *route.Plan) {
 	if err = r.conclude(err); err == nil {
 		return nil // the client left
 	}
-	err = r.legged(err)
+	err = r.withLeg(err)
 	f := fault.Of(err)
 	c.served.Error = f.Code
 	if r.events && r.between() {

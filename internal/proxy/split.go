@@ -30,22 +30,22 @@ type split struct {
 	prefill route.Finished // how the prefill leg's lease will end; its Lease is 0 when none is open
 	waiting fleet.Lease    // of the decode leg while the prompt is computed; 0 when there is none
 
-	handed  handover.Handed
-	message handover.Message // for the decoder
-	ready   bool             // the prompt is computed, and no decoder has received the hand-over that may have used it up
-	readyAt time.Time
-	failed  int                // prefill legs that failed
-	stood   bool               // the last one was still queued at the router when it ended
-	charged bool               // its replacement is charged to the retry budget
-	answer  fleet.Usage        // of the decode leg that has ended
-	said    handoff.SpokenNote // the client's messages, for the conversation's next turn
-	suspect bool               // a decoder has failed once; the transfer may have been the cause
-	spared  int                // number of failed prefillers at that time: the next of them may be asked again if there is no other
+	handed     handover.Handed
+	message    handover.Message // for the decoder
+	ready      bool             // the prompt is computed, and no decoder has received the hand-over that may have used it up
+	readyAt    time.Time
+	failed     int                // prefill legs that failed
+	wasQueued  bool               // the last one was still queued at the router when it ended
+	charged    bool               // its replacement is charged to the retry budget
+	answer     fleet.Usage        // of the decode leg that has ended
+	said       handoff.SpokenNote // the client's messages, for the conversation's next turn
+	failedOnce bool               // a decoder has failed once; the transfer may have been the cause
+	spared     int                // number of failed prefillers at that time: the next of them may be asked again if there is no other
 
 	notified func(context.Context) bool // waits for the notification that the KV cache has arrived; nil for none
 	forget   func()
 
-	beside *beside // the prefill leg that runs beside the decode leg, for protocols that need both at once; nil when there is none
+	concurrent *concurrentLeg // the prefill leg that runs beside the decode leg, for protocols that need both at once; nil when there is none
 }
 
 const (
@@ -112,7 +112,7 @@ func (c *call) serveSplit(plan *route.Plan) (next *route.Plan) {
 // pairUp gives the connector the two engines of the next attempt.
 func (s *split) pairUp() {
 	s.x.Prefiller, s.x.Decoder, s.x.Number = s.plan.Prefill.Endpoint, s.plan.Endpoint, s.c.p.cfg.Numbers.Next()
-	s.x.Session, s.x.About = s.c.untold(s.plan.Session), s.plan.Prefill.Handover
+	s.x.Session, s.x.About = s.c.unstatedID(s.plan.Session), s.plan.Prefill.Handover
 	s.x.PrefillerPeer, s.x.DecoderPeer, s.x.Random = s.plan.Prefill.Peer, s.plan.Peer, rand.Uint64()
 }
 
@@ -172,7 +172,7 @@ func (s *split) ask() error {
 	}
 	s.expect(message.Await)
 	err = s.exchange(a, &message)
-	again := s.misled(a)
+	again := s.failedToFetch(a)
 	s.took(a)
 	if again {
 		s.c.p.log.Warn("prefiller could not fetch the conversation's KV cache from its decoder", "request", s.c.served.ID, "endpoint", a.d.Endpoint.Name, "error", fault.Unsaid(err))
@@ -251,7 +251,7 @@ func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 func (s *split) afresh() (route.Plan, error) {
 	c := s.c
 	plan, err := c.decide()
-	if err != nil && !errors.Is(err, route.ErrRetryBudget) && s.suspect && s.spared < len(c.Request.TriedPrefill) {
+	if err != nil && !errors.Is(err, route.ErrRetryBudget) && s.failedOnce && s.spared < len(c.Request.TriedPrefill) {
 		c.Request.TriedPrefill, s.spared = slices.Delete(c.Request.TriedPrefill, s.spared, s.spared+1), rewrite.MostReply
 		plan, err = c.decide()
 	}
@@ -260,7 +260,7 @@ func (s *split) afresh() (route.Plan, error) {
 
 // moved ends the prefill leg: the decoder has the KV cache, or no decoder will need it.
 func (s *split) moved() {
-	if s == nil || s.prefill.Lease == 0 || s.beside != nil {
+	if s == nil || s.prefill.Lease == 0 || s.concurrent != nil {
 		return
 	}
 	if s.ready {
@@ -295,9 +295,9 @@ func (s *split) end() {
 	}
 }
 
-// honest is the usage of the whole request. Cached tokens come from the prefiller: a decoder reports the whole transferred
+// wholeUsage is the usage of the whole request. Cached tokens come from the prefiller: a decoder reports the whole transferred
 // prompt as cached.
-func (s *split) honest(u fleet.Usage) fleet.Usage {
+func (s *split) wholeUsage(u fleet.Usage) fleet.Usage {
 	if s == nil || !s.ready || s.handed.Honest && !s.handed.Known {
 		return u
 	}
@@ -316,17 +316,17 @@ func (c *call) keepSession(session string) {
 	c.Request.Trail = nil // already used
 }
 
-// suspects reports whether a decoder that failed may not be at fault: the KV cache that it should fetch may have been missing.
+// blamesTransfer reports whether a decoder that failed may not be at fault: the KV cache that it should fetch may have been missing.
 // The first such failure of a request blames no endpoint; the prompt is computed again, by another prefiller if there is one,
 // and the decoder may be asked again.
-func (s *split) suspects(a *attempt) bool {
-	if s.failedBeside(a) {
+func (s *split) blamesTransfer(a *attempt) bool {
+	if s.prefillFailed(a) {
 		return true
 	}
-	if s == nil || s.suspect || a.d.Leg != fleet.LegDecode || a.fin.Outcome != fleet.EngineError || a.status == 0 {
+	if s == nil || s.failedOnce || a.d.Leg != fleet.LegDecode || a.fin.Outcome != fleet.EngineError || a.status == 0 {
 		return false
 	}
-	s.suspect, s.spared = true, len(a.c.Request.TriedPrefill)
+	s.failedOnce, s.spared = true, len(a.c.Request.TriedPrefill)
 	s.forgetTold()
 	a.fin.Outcome = fleet.TransferFailed
 	prefiller := s.plan.Prefill.Endpoint.Name
@@ -335,9 +335,9 @@ func (s *split) suspects(a *attempt) bool {
 	return true
 }
 
-// untold is the conversation's id if the client's own header does not have it; "" if it does, or if the id cannot stand in a
+// unstatedID is the conversation's id if the client's own header does not have it; "" if it does, or if the id cannot stand in a
 // header.
-func (c *call) untold(session string) string {
+func (c *call) unstatedID(session string) string {
 	if c.R.Header.Get("X-Correlation-Id") != "" || !httpguts.ValidHeaderFieldValue(session) {
 		return ""
 	}

@@ -22,7 +22,7 @@ func (s *split) begin() (*attempt, error) {
 		}
 		s.took(a)
 	}
-	s.stood = a.waits
+	s.wasQueued = a.waits
 	return a, err
 }
 
@@ -52,7 +52,7 @@ func (s *split) elsewhere() bool {
 	switch s.prefill.Outcome {
 	case fleet.ConnectFailed, fleet.Busy, fleet.EngineError, fleet.TimedOut, fleet.TransferFailed:
 	case fleet.Abandoned:
-		if !s.stood {
+		if !s.wasQueued {
 			return false
 		}
 	default:

@@ -56,7 +56,7 @@ func (s *split) rewrites(a *attempt) *rewrite.Cached {
 		return nil
 	}
 	if s.underway() {
-		return rewrite.NewCached(nil, func() []byte { return s.foundBeside(a) })
+		return rewrite.NewCached(nil, func() []byte { return s.foundConcurrently(a) })
 	}
 	if found := s.found(); found != nil {
 		return rewrite.NewCached(found, nil)
@@ -72,10 +72,10 @@ func (s *split) found() []byte {
 	return rewrite.AppendCount(nil, s.handed.Usage.CachedTokens)
 }
 
-// foundBeside is found for a prefill leg that may be running. The decoder reports usage only after the prompt was computed, so
+// foundConcurrently is found for a prefill leg that may be running. The decoder reports usage only after the prompt was computed, so
 // the prefiller's reply is due.
-func (s *split) foundBeside(a *attempt) []byte {
-	if !s.replied(a, time.After(besideWait)) {
+func (s *split) foundConcurrently(a *attempt) []byte {
+	if !s.replied(a, time.After(replyWait)) {
 		return nil
 	}
 	return s.found()
@@ -83,11 +83,11 @@ func (s *split) foundBeside(a *attempt) []byte {
 
 // underway reports whether the prefill leg still runs beside the decode leg, so that its state must not be read.
 func (s *split) underway() bool {
-	if s.beside == nil {
+	if s.concurrent == nil {
 		return false
 	}
 	select {
-	case <-s.beside.done:
+	case <-s.concurrent.done:
 		return false
 	default:
 		return true

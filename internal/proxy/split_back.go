@@ -31,9 +31,9 @@ func (s *split) fetchBack() {
 	}
 }
 
-// misled reports whether a failed prefill leg was told to fetch from a decoder: the fetch may have failed, so the prefiller is
+// failedToFetch reports whether a failed prefill leg was told to fetch from a decoder: the fetch may have failed, so the prefiller is
 // not blamed. It may be asked again, without the fetch.
-func (s *split) misled(a *attempt) bool {
+func (s *split) failedToFetch(a *attempt) bool {
 	if s.x.Before == nil || a.status == 0 || a.fin.Outcome != fleet.EngineError && a.fin.Outcome != fleet.ClientError {
 		return false
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// beside is a prefill leg that runs beside its decode leg. Until done is closed, only its goroutine touches the split's state
+// concurrentLeg is a prefill leg that runs beside its decode leg. Until done is closed, only its goroutine touches the split's state
 // of it (handed, prefill, ready).
-type beside struct {
+type concurrentLeg struct {
 	attempt *attempt
 	done    chan struct{}
 	begun   chan struct{} // closed when the decoder's header has come
@@ -25,17 +25,17 @@ type beside struct {
 }
 
 var (
-	// errBeside is the cause that ends a decode leg whose prefill leg failed.
-	errBeside = errors.New("the prompt was not computed")
+	// errPrefillFailed is the cause that ends a decode leg whose prefill leg failed.
+	errPrefillFailed = errors.New("the prompt was not computed")
 	// errRefused says that a decoder that asks the prefiller itself answered with an error: whose fault it is shows nowhere.
 	errRefused = errors.New("the decoder answered with an error")
 )
 
-// besideBlame is how long a decoder that answered with an error waits for an error of its prefill leg.
-const besideBlame = 250 * time.Millisecond
+// blameWait is how long a decoder that answered with an error waits for an error of its prefill leg.
+const blameWait = 250 * time.Millisecond
 
-// besideWait is how long a prefiller may take to end its reply after the answer is complete.
-const besideWait = time.Second
+// replyWait is how long a prefiller may take to end its reply after the answer is complete.
+const replyWait = time.Second
 
 // together asks both engines at once, when the prefill leg is dispatched, and relays the decoder's answer.
 func (s *split) together() (next *route.Plan) {
@@ -58,13 +58,13 @@ func (s *split) together() (next *route.Plan) {
 		a.over()
 		return s.whole(err)
 	}
-	b := &beside{attempt: a, done: make(chan struct{}), begun: make(chan struct{})}
-	s.beside, s.waiting = b, 0
+	b := &concurrentLeg{attempt: a, done: make(chan struct{}), begun: make(chan struct{})}
+	s.concurrent, s.waiting = b, 0
 	s.x.Attempt++
 	decode := s.plan.Lease
 	go func() {
 		defer close(b.done)
-		err := s.exchangeBeside(b.attempt, &toPrefill)
+		err := s.exchangeConcurrently(b.attempt, &toPrefill)
 		s.took(b.attempt)
 		switch {
 		case err == nil && s.ready:
@@ -78,14 +78,14 @@ func (s *split) together() (next *route.Plan) {
 		}
 		b.failure.Store(&err)
 		if w := s.c.watch.Load(); w != nil && w.At(s.plan.Endpoint.Name) {
-			w.End(errBeside)
+			w.End(errPrefillFailed)
 		}
 	}()
 	return s.c.attempt(&s.plan)
 }
 
-// exchangeBeside is exchange in a goroutine of its own, where an unrecovered panic would end the router.
-func (s *split) exchangeBeside(a *attempt, message *handover.Message) (err error) {
+// exchangeConcurrently is exchange in a goroutine of its own, where an unrecovered panic would end the router.
+func (s *split) exchangeConcurrently(a *attempt, message *handover.Message) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			s.c.p.log.Error("panic while serving", "request", s.c.served.ID, "leg", "prefill", "panic", v)
@@ -93,20 +93,20 @@ func (s *split) exchangeBeside(a *attempt, message *handover.Message) (err error
 		}
 	}()
 	if s.conn.Order() == handover.ByDecoder {
-		return s.heed(a)
+		return s.awaitHandover(a)
 	}
 	return s.exchange(a, message)
 }
 
-// heed waits until the decoder, which asks the prefiller itself, has the prompt's KV cache: then the header of its answer comes. One that says
+// awaitHandover waits until the decoder, which asks the prefiller itself, has the prompt's KV cache: then the header of its answer comes. One that says
 // that it failed tells nothing of the prefiller, and least of all how fast it is.
-func (s *split) heed(a *attempt) error {
+func (s *split) awaitHandover(a *attempt) error {
 	select {
-	case <-s.beside.begun:
+	case <-s.concurrent.begun:
 	case <-a.watch.Done():
 		return a.conclude(a.watch.Err())
 	}
-	if s.beside.refused {
+	if s.concurrent.refused {
 		return errRefused
 	}
 	s.handed, _ = s.conn.Reply(&s.x, nil)
@@ -118,52 +118,52 @@ func (s *split) heed(a *attempt) error {
 
 // begun notes that the header of the decoder's answer has come, with its status.
 func (s *split) begun(status int) {
-	if s != nil && s.beside != nil {
-		s.beside.begins.Do(func() {
-			s.beside.refused = status >= http.StatusBadRequest
-			close(s.beside.begun)
+	if s != nil && s.concurrent != nil {
+		s.concurrent.begins.Do(func() {
+			s.concurrent.refused = status >= http.StatusBadRequest
+			close(s.concurrent.begun)
 		})
 	}
 }
 
-// watchBeside ends a decode leg whose prefill leg failed before it began.
-func (s *split) watchBeside(a *attempt) {
-	if s != nil && s.beside != nil && s.beside.failure.Load() != nil {
-		a.watch.End(errBeside)
+// watchPrefill ends a decode leg whose prefill leg failed before it began.
+func (s *split) watchPrefill(a *attempt) {
+	if s != nil && s.concurrent != nil && s.concurrent.failure.Load() != nil {
+		a.watch.End(errPrefillFailed)
 	}
 }
 
-// besideError is the client's error for a decode leg that was cancelled because its prefill leg failed.
-func (s *split) besideError() error {
-	if s != nil && s.beside != nil {
-		if err := s.beside.failure.Load(); err != nil {
+// prefillError is the client's error for a decode leg that was cancelled because its prefill leg failed.
+func (s *split) prefillError() error {
+	if s != nil && s.concurrent != nil {
+		if err := s.concurrent.failure.Load(); err != nil {
 			return fault.Failed(fleet.LegPrefill, *err)
 		}
 	}
-	return errBeside
+	return errPrefillFailed
 }
 
 // blamed is the failure of the prefill leg when the decoder beside it answered with an error; nil when the prefill leg has not
 // failed. Both fail at about the same time, and either may be seen first; the decoder is not blamed.
 func (a *attempt) blamed() error {
 	s := a.c.split
-	if s == nil || s.beside == nil || a.d.Leg != fleet.LegDecode || a.fin.Outcome != fleet.EngineError {
+	if s == nil || s.concurrent == nil || a.d.Leg != fleet.LegDecode || a.fin.Outcome != fleet.EngineError {
 		return nil
 	}
-	limit := time.NewTimer(besideBlame)
+	limit := time.NewTimer(blameWait)
 	defer limit.Stop()
 	s.replied(a, limit.C)
-	if s.beside.failure.Load() == nil {
+	if s.concurrent.failure.Load() == nil {
 		return nil
 	}
 	a.fin.Outcome = fleet.Abandoned
-	return s.besideError()
+	return s.prefillError()
 }
 
-// failedBeside reports whether a decoder's attempt ended because its prefill leg failed, so that another prefiller should be
+// prefillFailed reports whether a decoder's attempt ended because its prefill leg failed, so that another prefiller should be
 // asked.
-func (s *split) failedBeside(a *attempt) bool {
-	if s == nil || s.beside == nil || a.d.Leg != fleet.LegDecode || a.fin.Outcome != fleet.Abandoned || s.beside.failure.Load() == nil {
+func (s *split) prefillFailed(a *attempt) bool {
+	if s == nil || s.concurrent == nil || a.d.Leg != fleet.LegDecode || a.fin.Outcome != fleet.Abandoned || s.concurrent.failure.Load() == nil {
 		return false
 	}
 	a.c.Request.TriedPrefill = append(a.c.Request.TriedPrefill, s.plan.Prefill.Endpoint.Name)
@@ -173,11 +173,11 @@ func (s *split) failedBeside(a *attempt) bool {
 
 // told reports that the prefill leg beside the decode leg, if any, is over and does not send the body any more.
 func (s *split) told() bool {
-	if s == nil || s.beside == nil {
+	if s == nil || s.concurrent == nil {
 		return true
 	}
 	select {
-	case <-s.beside.done:
+	case <-s.concurrent.done:
 		return true
 	default:
 		return false
@@ -187,11 +187,11 @@ func (s *split) told() bool {
 // replied waits for the prefill leg beside a decode leg, until the attempt ends or the limit, if any, has passed. It reports
 // whether the prefill leg is over.
 func (s *split) replied(a *attempt, limit <-chan time.Time) bool {
-	if s.beside == nil {
+	if s.concurrent == nil {
 		return true
 	}
 	select {
-	case <-s.beside.done:
+	case <-s.concurrent.done:
 		return true
 	case <-limit:
 	case <-a.watch.Done():
@@ -201,21 +201,21 @@ func (s *split) replied(a *attempt, limit <-chan time.Time) bool {
 
 // join waits for a running prefill leg, and ends it unless the answer is complete: then its reply is due.
 func (s *split) join(answered bool) {
-	if s == nil || s.beside == nil {
+	if s == nil || s.concurrent == nil {
 		return
 	}
-	b := s.beside
+	b := s.concurrent
 	if answered {
 		select {
 		case <-b.done:
-		case <-time.After(besideWait):
+		case <-time.After(replyWait):
 		case <-s.c.p.aborted.Done():
 		}
 	}
-	b.attempt.watch.End(errBeside)
+	b.attempt.watch.End(errPrefillFailed)
 	<-b.done
 	b.attempt.over()
-	s.beside = nil
+	s.concurrent = nil
 	if s.ready && s.handed.Honest && !s.handed.Known { // the decoder reports the prefiller's count
 		s.prefill.Usage = s.answer
 		s.prefill.Usage.OutputTokens = 0

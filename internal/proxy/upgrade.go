@@ -45,7 +45,7 @@ func (c *call) upgrade() {
 				a.watch.Pause() // from now on either end may be silent for any time
 			} else {
 				a.watch.Wait(c.p.cfg.Idle)
-				res.Body = &turnwise{attempt: a, from: res.Body}
+				res.Body = &timedBody{attempt: a, from: res.Body}
 			}
 			c.sent.Store(true)
 			res.Header.Del("X-Request-Id")
@@ -99,16 +99,16 @@ func isUpgrade(r *http.Request) bool {
 	return false
 }
 
-// turnwise is the body of an engine's answer that ReverseProxy copies: during Read the router waits for the engine, between
+// timedBody is the body of an engine's answer that ReverseProxy copies: during Read the router waits for the engine, between
 // Reads for the client.
-type turnwise struct {
+type timedBody struct {
 	*attempt
 	from  io.ReadCloser
 	ended bool
 }
 
 // Read implements io.Reader.
-func (b *turnwise) Read(p []byte) (int, error) {
+func (b *timedBody) Read(p []byte) (int, error) {
 	b.c.client.Awaited()
 	b.watch.Wait(b.c.p.cfg.Idle)
 	n, err := b.from.Read(p)
@@ -126,7 +126,7 @@ func (b *turnwise) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer. Before the body's end it means that a write to the client failed.
-func (b *turnwise) Close() error {
+func (b *timedBody) Close() error {
 	b.c.client.Awaited()
 	if !b.ended {
 		b.fin.Outcome = fleet.ClientGone

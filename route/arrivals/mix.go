@@ -14,18 +14,18 @@ type Mix struct {
 }
 
 const (
-	turnRate   = 0.005 // decay of the counts with each turn
-	tokenRate  = 0.01  // weight of a turn in the mean of uncached tokens
-	wildTurn   = 16    // a turn is clamped to this many times the mean
-	wildTokens = 512   // added to the mean before clamping, since little is known at first
-	firstTurns = 2     // assumed number of later turns per first turn, before any sample
+	turnRate      = 0.005 // decay of the counts with each turn
+	tokenRate     = 0.01  // weight of a turn in the mean of uncached tokens
+	outlierTurn   = 16    // a turn is clamped to this many times the mean
+	outlierTokens = 512   // added to the mean before clamping, since little is known at first
+	firstTurns    = 2     // assumed number of later turns per first turn, before any sample
 )
 
 // Add counts a placed turn with this many uncached prompt tokens.
 func (m *Mix) Add(first bool, uncached int) {
 	tokens := float64(uncached)
 	if m.firsts+m.laters > 0 { // one outlier, which the engine may even reject, must not dominate
-		tokens = min(tokens, float64(wildTurn*(float64(m.tokens)+wildTokens)))
+		tokens = min(tokens, float64(outlierTurn*(float64(m.tokens)+outlierTokens)))
 	}
 	m.tokens.Move(max(tokenRate, 1/(m.firsts+m.laters+1)), tokens)
 	m.firsts -= float64(turnRate * m.firsts)
@@ -46,7 +46,7 @@ func (m *Mix) Expect(v *pick.View, without ablation.Set) {
 		v.LaterTurns = firstTurns
 	}
 	if without.Has(ablation.TurnSize) {
-		v.TurnTokens = wildTokens
+		v.TurnTokens = outlierTokens
 	}
 }
 

@@ -96,7 +96,7 @@ func (t *Table) SetConfig(c Config) {
 
 // Enter adds an endpoint. Queues are dispatched in the order of the calls.
 func (t *Table) Enter(slot int) {
-	*t.endpoints.Grow(slot) = endpoint{prompts: prompts{came: new(came)}}
+	*t.endpoints.Grow(slot) = endpoint{prompts: prompts{came: new(arrivalRing)}}
 	t.order = append(t.order, slot)
 }
 

@@ -68,7 +68,7 @@ type Job struct {
 	// Set by Computed. Timed means that a stream's first byte shows when its prompt was computed.
 	Timed        bool
 	Between      int64   // tokens of non-streamed prompts computed since the previous first byte of a stream
-	Blurred      bool    // its first byte may cover more than Between and its own prompt
+	Ambiguous    bool    // its first byte may cover more than Between and its own prompt
 	TransferArea float64 // number of transfers sharing its link until then, integrated over ms
 
 	// Set by Computed if nothing was cached, else by Close.

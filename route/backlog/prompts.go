@@ -12,7 +12,7 @@ type prompts struct {
 	streams int       // number of these streams
 	head    int64     // uncached tokens of the first of them, as far as known
 	wholes  wholes
-	came    *came
+	came    *arrivalRing
 }
 
 // The end of prefill of a non-streamed answer is not observed. Engines compute prompts in order of arrival, so it has ended
@@ -20,35 +20,35 @@ type prompts struct {
 
 // wholes are the prompts of non-streamed answers.
 type wholes struct {
-	queued  int64    // uncached tokens of all prompts ever sent to the endpoint
-	open    []uint32 // jobs whose prompts are not known to be computed, in order of arrival
-	tokens  int64    // tokens of these
-	between int64    // tokens of those computed since the last first byte of a stream
-	blurred bool     // some were queued behind that stream and may have been computed in the same step
+	queued    int64    // uncached tokens of all prompts ever sent to the endpoint
+	open      []uint32 // jobs whose prompts are not known to be computed, in order of arrival
+	tokens    int64    // tokens of these
+	between   int64    // tokens of those computed since the last first byte of a stream
+	ambiguous bool     // some were queued behind that stream and may have been computed in the same step
 }
 
 const (
-	longAnswer = 3  // times its expected duration, after which a non-streamed answer is late
-	mostLate   = 4  // times its expected duration that a late job may still take
-	ringCame   = 64 // arrivals remembered for Job.Soon
+	longAnswer   = 3  // times its expected duration, after which a non-streamed answer is late
+	mostLate     = 4  // times its expected duration that a late job may still take
+	keptArrivals = 64 // arrivals remembered for Job.Soon
 )
 
-// came is a ring of the latest arrivals of prompts.
-type came struct {
-	at   [ringCame]time.Time
-	end  [ringCame]int64 // end of each in the queue, in tokens
+// arrivalRing is a ring of the latest arrivals of prompts.
+type arrivalRing struct {
+	at   [keptArrivals]time.Time
+	end  [keptArrivals]int64 // end of each in the queue, in tokens
 	next int
 }
 
-func (c *came) note(now time.Time, end int64) {
+func (c *arrivalRing) note(now time.Time, end int64) {
 	c.at[c.next], c.end[c.next] = now, end
-	c.next = (c.next + 1) % ringCame
+	c.next = (c.next + 1) % keptArrivals
 }
 
 // by is the end of the queue at a time; ok is false for times before the oldest arrival.
-func (c *came) by(t time.Time) (end int64, ok bool) {
-	for n := range ringCame { // newest first: the end only grows
-		if i := (c.next + ringCame - 1 - n) % ringCame; !c.at[i].After(t) {
+func (c *arrivalRing) by(t time.Time) (end int64, ok bool) {
+	for n := range keptArrivals { // newest first: the end only grows
+		if i := (c.next + keptArrivals - 1 - n) % keptArrivals; !c.at[i].After(t) {
 			return c.end[i], true
 		}
 	}
@@ -87,7 +87,7 @@ func (p *prompts) enter(now time.Time, n uint32, j *Job, front float64) {
 	w := &p.wholes
 	if j.Stream && p.streams == 0 {
 		// Its first byte measures what is computed from now on. The prompts in front are done as far as is known.
-		w.between, w.blurred = 0, false
+		w.between, w.ambiguous = 0, false
 		if front <= 0 {
 			w.open, w.tokens = w.open[:0], 0
 		}
@@ -106,9 +106,9 @@ func (p *prompts) enter(now time.Time, n uint32, j *Job, front float64) {
 func (t *Table) computedStream(e *endpoint, j *Job) {
 	w := &e.prompts.wholes
 	j.Timed, j.Between = true, w.between+t.pass(w, j.End)
-	blurred := w.blurred
-	w.between, w.blurred = 0, len(w.open) > 0
-	j.Blurred = blurred || w.blurred || e.places > 0 && e.sent()-len(e.coming) > e.places
+	ambiguous := w.ambiguous
+	w.between, w.ambiguous = 0, len(w.open) > 0
+	j.Ambiguous = ambiguous || w.ambiguous || e.places > 0 && e.sent()-len(e.coming) > e.places
 	if j.CachedTokens == 0 {
 		j.Soon, j.SoonKnown = e.prompts.soon(j)
 	}

@@ -41,8 +41,8 @@ func (l *lease) learnAnswer(a *Answers, blockTokens int, u *fleet.Usage) {
 // Export is the estimate as plain values.
 func (a *Answers) Export() (missing float64, seen int) { return float64(a.missing), a.seen }
 
-// Untaught reports whether nothing is known yet.
-func (a *Answers) Untaught() bool { return a.seen == 0 }
+// Empty reports whether nothing is known yet.
+func (a *Answers) Empty() bool { return a.seen == 0 }
 
 // Restore takes in what Export told.
 func (a *Answers) Restore(missing float64, seen int) {

@@ -104,10 +104,10 @@ func (s *capacity) compare(predicted, found, slack int, missed, full, stated boo
 	}
 }
 
-// outlasted detects a second cache tier: most of a conversation was found although more was computed since than the stated capacity
+// detectSecondTier detects a second cache tier: most of a conversation was found although more was computed since than the stated capacity
 // holds. A conversation that the tier should have kept and that is missing lowers share again. Only conversations count, because other
 // prompts may share text with requests that the router has not seen.
-func (s *capacity) outlasted(l *lease, found, slack int) {
+func (s *capacity) detectSecondTier(l *lease, found, slack int) {
 	if l.base == 0 || s.told == 0 {
 		return
 	}
@@ -123,7 +123,7 @@ func (s *capacity) outlasted(l *lease, found, slack int) {
 // flowSince is the blocks computed since the conversation's last turn there.
 func (e *endpoint) flowSince(p *Prompt) int { return int(int32(uint32(e.flow) - p.Entry.Flow)) }
 
-// since is flowSince without pending blocks, because the turn may overtake them. Where outlasted cannot use it, pending blocks are
+// since is flowSince without pending blocks, because the turn may overtake them. Where detectSecondTier cannot use it, pending blocks are
 // not subtracted.
 func (t *Table) since(e *endpoint, p *Prompt) int {
 	flow := e.flowSince(p)

@@ -57,7 +57,7 @@ func (t *Table) Close(now time.Time, f *Ended) (lost bool, news []string) {
 	n := uint32(f.Lease)
 	l := t.leases.Get(int(n))
 	e := t.endpoints.Get(l.slot)
-	t.letGo(e, n, l)
+	t.release(e, n, l)
 	if !l.done {
 		e.settled(n)
 		if f.Sent && f.Outcome == fleet.OK {
@@ -92,7 +92,7 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
 		}
 	}
 	if f.Outcome == fleet.EngineError || f.Outcome == fleet.ConnectFailed {
-		e.restart.suspect = suspicion
+		e.restart.alert = afterBroken
 	}
 	if !l.list.none() {
 		t.settleList(l, e, f.Outcome)
@@ -120,10 +120,10 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
 		e.capacity.compare(predicted, found, slack, missed, full, e.facts.CacheTokens > 0)
 	}
 	if !t.without.Has(ablation.SecondTier) {
-		e.capacity.outlasted(l, found, slack)
+		e.capacity.detectSecondTier(l, found, slack)
 	}
-	if lost = !t.without.Has(ablation.Restart) && e.restart.doubt(l, predicted, found, u.PromptTokens); lost {
-		back := e.restart.doubted
+	if lost = !t.without.Has(ablation.Restart) && e.restart.detect(l, predicted, found, u.PromptTokens); lost {
+		back := e.restart.missedChain
 		t.restarted(l.slot)
 		t.insert(l.slot, e, back)
 		t.insert(l.slot, e, l.chain)

@@ -31,8 +31,8 @@ func (t *Table) hold(e *endpoint, n uint32, l *lease, perByte float64) {
 	h.leases = append(h.leases, n)
 }
 
-// letGo removes a lease's blocks.
-func (t *Table) letGo(e *endpoint, n uint32, l *lease) {
+// release removes a lease's blocks.
+func (t *Table) release(e *endpoint, n uint32, l *lease) {
 	h := &e.held
 	i := slices.Index(h.leases, n)
 	if i < 0 {

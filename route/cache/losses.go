@@ -20,7 +20,7 @@ const (
 
 // learnLosses compares a prompt's predicted cached tokens with those reported.
 func (e *endpoint) learnLosses(l *lease, u *fleet.Usage) {
-	if l.leg == fleet.LegDecode || !u.CachedKnown || l.cachedTokens < leastDoubt || l.epoch != e.epoch {
+	if l.leg == fleet.LegDecode || !u.CachedKnown || l.cachedTokens < leastPredicted || l.epoch != e.epoch {
 		return
 	}
 	g, predicted := &e.losses, float64(l.cachedTokens)
@@ -29,8 +29,8 @@ func (e *endpoint) learnLosses(l *lease, u *fleet.Usage) {
 	g.n.Add(keepLosses, 1, 1)
 }
 
-// unsure is the expected number of cached tokens that must be computed all the same.
-func (e *endpoint) unsure(c *pick.Candidate, cached int) float64 {
+// expectedMiss is the expected number of cached tokens that must be computed all the same.
+func (e *endpoint) expectedMiss(c *pick.Candidate, cached int) float64 {
 	if !c.Full {
 		return 0 // nothing has been evicted
 	}

@@ -30,9 +30,9 @@ func (r Reader) Predict(v *pick.View, x *Text, p *Prompt) {
 		switch {
 		case r.t.without.Has(ablation.Losses):
 		case v.Leg == fleet.LegPrefill:
-			c.Unsure = e.unsure(c, c.CachedTokens)
+			c.ExpectedMiss = e.expectedMiss(c, c.CachedTokens)
 		default:
-			c.Unsure = e.unsure(c, c.PresentTokens)
+			c.ExpectedMiss = e.expectedMiss(c, c.PresentTokens)
 		}
 	}
 }

@@ -64,9 +64,9 @@ func reckon(v *pick.View, s scope) {
 func missing(v *pick.View, c *pick.Candidate) float64 {
 	switch {
 	case v.Splits && v.Leg == fleet.LegPrefill:
-		return float64(v.PromptTokens-c.CachedTokens) + c.Unsure
+		return float64(v.PromptTokens-c.CachedTokens) + c.ExpectedMiss
 	case v.Splits && v.Leg == fleet.LegWhole:
-		return float64(v.PromptTokens-c.PresentTokens) + c.Unsure
+		return float64(v.PromptTokens-c.PresentTokens) + c.ExpectedMiss
 	default:
 		return float64(v.PromptTokens - c.CachedTokens)
 	}

@@ -44,14 +44,14 @@ type endpoint struct {
 	refusals     refusals // back-pressure for single callers
 	trials       int      // requests now testing it
 
-	detail    string
-	failures  int       // consecutive failures by its fault
-	failed    uint64    // failures in total
-	ejections int       // consecutive ejections without a success
-	cause     string    // of the last failure, for people
-	lifeAt    time.Time // when a byte of an answer last came
-	silentAt  time.Time // when it was ejected for silence; zero when it was not, or a byte has come since
-	silenced  time.Time // when it was last ejected for silence
+	detail     string
+	failures   int       // consecutive failures by its fault
+	failed     uint64    // failures in total
+	ejections  int       // consecutive ejections without a success
+	cause      string    // of the last failure, for people
+	lastByteAt time.Time // when a byte of an answer last came
+	silentAt   time.Time // when it was ejected for silence; zero when it was not, or a byte has come since
+	silenced   time.Time // when it was last ejected for silence
 
 	told fleet.State // last reported state
 	news []string    // to be reported with the next observation
@@ -108,10 +108,10 @@ func (t *Table) Withdraw(slot int) { t.endpoints.Get(slot).trials-- }
 // Alive records a byte from the endpoint. One that was ejected for silence is tried again at once.
 func (t *Table) Alive(slot int, at time.Time) {
 	e := t.endpoints.Get(slot)
-	if !at.After(e.lifeAt) {
+	if !at.After(e.lastByteAt) {
 		return
 	}
-	e.lifeAt = at
+	e.lastByteAt = at
 	if !e.silentAt.IsZero() && !at.Before(e.silentAt) {
 		e.silentAt, e.ejectedUntil = time.Time{}, time.Time{}
 	}

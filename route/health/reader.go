@@ -74,7 +74,7 @@ const (
 // Rank grades an endpoint for a caller's request; caller 0 is anonymous. regardless ignores ejections caused by failed requests alone.
 func (r Reader) Rank(now time.Time, slot int, caller uint64, regardless bool) Rank {
 	e := r.t.endpoints.Get(slot)
-	if e.calm() {
+	if e.byProbesAlone() {
 		switch {
 		case !e.probed:
 			return Unproved
@@ -129,20 +129,20 @@ func (r Reader) IsSilent(now time.Time, slot int) bool { return r.t.endpoints.Ge
 // Silenced is when an endpoint was last ejected for silence; zero for never.
 func (r Reader) Silenced(slot int) time.Time { return r.t.endpoints.Get(slot).silenced }
 
-// Quiet is the time since the last byte of an answer.
-func (r Reader) Quiet(now time.Time, slot int) time.Duration {
-	return now.Sub(r.t.endpoints.Get(slot).lifeAt)
+// SinceLastByte is the time since the last byte of an answer.
+func (r Reader) SinceLastByte(now time.Time, slot int) time.Duration {
+	return now.Sub(r.t.endpoints.Get(slot).lastByteAt)
 }
 
-// Calm reports whether from now on an endpoint's rank depends on its probes alone, for all callers, until a request fails there.
-func (r Reader) Calm(now time.Time, slot int) bool {
+// ByProbesAlone reports whether from now on an endpoint's rank depends on its probes alone, for all callers, until a request fails there.
+func (r Reader) ByProbesAlone(now time.Time, slot int) bool {
 	e := r.t.endpoints.Get(slot)
 	return len(e.refusals) == 0 && !e.halfOpen && !now.Before(e.busyUntil) && !now.Before(e.ejectedUntil)
 }
 
-// calm reports whether requests have left nothing to judge an endpoint by, as is so of nearly all of them, nearly always: probes alone say
+// byProbesAlone reports whether requests have left nothing to judge an endpoint by, as is so of nearly all of them, nearly always: probes alone say
 // how it is, whatever the time.
-func (e *endpoint) calm() bool {
+func (e *endpoint) byProbesAlone() bool {
 	return len(e.refusals) == 0 && !e.halfOpen && e.busyUntil.IsZero() && e.ejectedUntil.IsZero()
 }
 

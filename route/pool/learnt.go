@@ -29,7 +29,7 @@ func (t *Table) Restore(l *Learnt) {
 		return
 	}
 	t.restored[l.Name] = l
-	if p, ok := t.byName[l.Name]; ok && p.s.answers.Untaught() && p.s.size.Untaught() {
+	if p, ok := t.byName[l.Name]; ok && p.s.answers.Empty() && p.s.size.Empty() {
 		l.apply(p.s)
 	}
 }

@@ -61,8 +61,8 @@ const (
 	noise, noiseTokens = 0.1, 2.0
 	// drift is a ratio's change from sample to sample, as a share of its prior deviation.
 	drift = 0.02
-	// surprise clamps a sample's error, in standard deviations.
-	surprise = 3.0
+	// outlier clamps a sample's error, in standard deviations.
+	outlier = 3.0
 	// slack is tokens beside the text: the system prompt of a chat template, a preamble for tools.
 	slack = 2000.0
 	// firstMedium is the tokens of an image before the first report; engines take from about 256 to some thousands.
@@ -105,11 +105,11 @@ func (r *Ratios) Learn(t *fleet.Text, tokens int) {
 	if least, most := x.limits(); tokens <= 0 || y < least || y > most {
 		return
 	}
-	gain := r.wander(&x)
+	gain := r.addDrift(&x)
 	variance := dot(&x, &gain)
 	own := float64(noise * max(expected, y))
 	variance += float64(own*own) + noiseTokens*noiseTokens
-	bound := float64(surprise * math.Sqrt(variance))
+	bound := float64(outlier * math.Sqrt(variance))
 	wrong := min(max(y-expected, -bound), bound)
 	for i, p := range priors() {
 		k := gain[i] / variance
@@ -121,8 +121,8 @@ func (r *Ratios) Learn(t *fleet.Text, tokens int) {
 	}
 }
 
-// wander adds the drift to the covariance, at most up to the prior, and returns the covariance times x.
-func (r *Ratios) wander(x *ratioVector) ratioVector {
+// addDrift adds the drift to the covariance, at most up to the prior, and returns the covariance times x.
+func (r *Ratios) addDrift(x *ratioVector) ratioVector {
 	var gain ratioVector
 	for i, p := range priors() {
 		first := float64(p.sd * p.sd)

@@ -22,8 +22,8 @@ func (m *Model) Export() Learnt {
 	return l
 }
 
-// Untaught reports whether no prompt has been counted yet.
-func (m *Model) Untaught() bool { return m.counted == 0 }
+// Empty reports whether no prompt has been counted yet.
+func (m *Model) Empty() bool { return m.counted == 0 }
 
 // Restore takes in what Export told. Where the features of a text are others by now, their ratios stay as they are.
 func (m *Model) Restore(l *Learnt) {

@@ -26,11 +26,11 @@ const mostEarly = 1e16 // the sum of maxBatches of them does not overflow
 
 // computed adds a stream whose first byte came and returns its batch.
 func (s *prefill) computed(now time.Time, j *backlog.Job) *batch {
-	b := batch{begin: j.Sent, end: now, tokens: j.Prefill + j.Between, fresh: true, held: j.Blurred, open: teaches(j)}
+	b := batch{begin: j.Sent, end: now, tokens: j.Prefill + j.Between, fresh: true, held: j.Ambiguous, open: teaches(j)}
 	if n := len(s.batches); n > 0 {
 		last := &s.batches[n-1]
 		if now.Sub(last.end) < sameStep {
-			last.end, last.tokens, last.held, last.open = now, last.tokens+b.tokens, last.held || j.Blurred, last.open+b.open
+			last.end, last.tokens, last.held, last.open = now, last.tokens+b.tokens, last.held || j.Ambiguous, last.open+b.open
 			return last
 		}
 		if last.end.After(b.begin) {

@@ -89,7 +89,7 @@ func TestSpeedsStaySane(t *testing.T) {
 				},
 				Sent: sent, First: now, Handed: sent, Prefill: int64(prompt - cached), Transfer: int64(prompt - cached),
 				Front: rapid.Float64Range(0, 5000).Draw(t, "front"), Behind: rapid.Float64Range(0, 5000).Draw(t, "behind"), Soon: rapid.Float64Range(0, 5000).Draw(t, "soon"), SoonKnown: true,
-				Alone: rapid.Bool().Draw(t, "alone"), Held: rapid.Bool().Draw(t, "held"), Between: rapid.Int64Range(0, 5000).Draw(t, "between"), Blurred: rapid.Bool().Draw(t, "blurred"),
+				Alone: rapid.Bool().Draw(t, "alone"), Held: rapid.Bool().Draw(t, "held"), Between: rapid.Int64Range(0, 5000).Draw(t, "between"), Ambiguous: rapid.Bool().Draw(t, "blurred"),
 				Others: rapid.IntRange(0, 9).Draw(t, "others"), TransferArea: rapid.Float64Range(0, 1e5).Draw(t, "area"),
 			}
 			queued += j.Prefill

@@ -71,7 +71,7 @@ func TestTime(t *testing.T) {
 			w.CachedTokens, w.PresentTokens, w.Decoding = 900, 100, 10
 		}, Sooner, 990, 130},
 		{"most of that proves to be missing", func(_, w, _ *pick.Candidate) {
-			w.CachedTokens, w.PresentTokens, w.Unsure, w.Decoding = 900, 900, 450, 10
+			w.CachedTokens, w.PresentTokens, w.ExpectedMiss, w.Decoding = 900, 900, 450, 10
 		}, Sooner, 605, 130},
 		{"others share the link", func(_, w, d *pick.Candidate) {
 			w.Decoding, d.WaitMs, d.LinkMs, d.DelayMs = 1, 40, 40, 40

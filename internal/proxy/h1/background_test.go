@@ -69,7 +69,7 @@ func (l *oneConn) Accept() (net.Conn, error) {
 func (l *oneConn) Close() error   { close(l.done); return nil }
 func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestBackgroundRead holds net/http to what a watched connection and the door's tether rely on, none of which it documents (net/http
+// TestBackgroundRead holds net/http to what a watched connection and the proxy's watchClient rely on, none of which it documents (net/http
 // server.go, connReader):
 //
 //   - it looks for the client's departure by a Read of a single byte, and nobody else wants one byte;
@@ -77,7 +77,7 @@ func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 //   - a Read that returns nothing ends the look: it is not repeated, and the request's context does not end;
 //   - the connection goes on with the next request, whose bytes have come meanwhile or not.
 //
-// When it fails with another version of Go, leanConn.Read and call.tether have to be thought over, and until then transport: net/http is safe.
+// When it fails with another version of Go, leanConn.Read and call.watchClient have to be thought over, and until then transport: net/http is safe.
 func TestBackgroundRead(t *testing.T) {
 	const get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 	const post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc"

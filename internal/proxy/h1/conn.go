@@ -45,18 +45,18 @@ func newConn(c *Client, addr string, nc net.Conn) *conn {
 // alive reports whether an unused connection can take a request: it is open, and silent since its last answer. Unrequested
 // bytes (a 408 before closing, or an extra answer) would be taken for the answer to the next request.
 func (cn *conn) alive(out *outgoing) bool {
-	return !cn.closed.Load() && cn.in.buffered() == 0 && (cn.converses(out) || cn.probe.quiet())
+	return !cn.closed.Load() && cn.in.buffered() == 0 && (cn.checksSilence(out) || cn.probe.quiet())
 }
 
-// converses reports whether sending out itself checks that the connection is silent.
-func (cn *conn) converses(out *outgoing) bool { return cn.lean != nil && out.short() }
+// checksSilence reports whether sending out itself checks that the connection is silent.
+func (cn *conn) checksSilence(out *outgoing) bool { return cn.lean != nil && out.short() }
 
 // errLoud means that a kept connection was closed or had unrequested bytes before anything was sent.
 var errLoud = errors.New("h1: the kept connection is unusable")
 
-// converse sends a short request on a kept connection and reads the beginning of its answer.
-func (cn *conn) converse(head, body []byte) error {
-	n, quiet, sendErr, err := cn.lean.converse(head, body, &cn.in)
+// sendAndReceive sends a short request on a kept connection and reads the beginning of its answer.
+func (cn *conn) sendAndReceive(head, body []byte) error {
+	n, quiet, sendErr, err := cn.lean.sendAndReceive(head, body, &cn.in)
 	if !quiet {
 		return errLoud
 	}

@@ -15,7 +15,7 @@ import (
 type exchange struct {
 	conn     *conn
 	ctx      context.Context // bounds this exchange only, like that of an http.Request
-	tether   Tether          // ctx, if it is one: the connection is closed at its end
+	notifier CancelNotifier  // ctx, if it is one: the connection is closed at its end
 	stop     func() bool     // detaches the connection from another ctx; nil if that cannot end
 	upload   *upload         // the goroutine that writes the request, if any
 	reusable bool            // both sides keep the connection
@@ -106,9 +106,9 @@ func (x *exchange) settle(clean bool) {
 
 // attach closes the connection when the context ends.
 func (x *exchange) attach() {
-	if t, ok := x.ctx.(Tether); ok {
-		x.tether = t
-		t.Tie(x.conn.abort)
+	if t, ok := x.ctx.(CancelNotifier); ok {
+		x.notifier = t
+		t.SetOnDone(x.conn.abort)
 	} else if x.ctx.Done() != nil {
 		x.stop = context.AfterFunc(x.ctx, x.conn.abort)
 	}
@@ -117,8 +117,8 @@ func (x *exchange) attach() {
 // detach undoes attach. It returns false when the context's end is closing the connection right now.
 func (x *exchange) detach() bool {
 	switch {
-	case x.tether != nil:
-		return x.tether.Untie()
+	case x.notifier != nil:
+		return x.notifier.ClearOnDone()
 	case x.stop != nil:
 		return x.stop()
 	}

@@ -29,12 +29,12 @@ var aheadBuffers = sync.Pool{New: func() any { return new([aheadBytes]byte) }}
 // It is as safe for concurrent use as a net.TCPConn, deadlines and Close included.
 type leanConn struct {
 	*net.TCPConn
-	raw  syscall.RawConn
-	in   half
-	out  half
-	more []byte                // written after out.p; guarded by out.mu
-	talk func(fd uintptr) bool // speak as a function value, made once
-	said stage                 // progress of converse; guarded by in.mu
+	raw      syscall.RawConn
+	in       half
+	out      half
+	more     []byte                // written after out.p; guarded by out.mu
+	stepFunc func(fd uintptr) bool // sendReceiveStep as a function value, made once
+	stage    stage                 // progress of sendAndReceive; guarded by in.mu
 
 	stall   time.Duration   // longest wait of a Write for the peer; 0 for no limit
 	bound   func(time.Time) // sets the deadline of the Write in progress; nil without stall
@@ -68,7 +68,7 @@ func lean(c net.Conn, ahead bool) net.Conn {
 		return c
 	}
 	l := &leanConn{TCPConn: tcp, raw: raw, ahead: ahead}
-	l.in.run, l.out.run, l.talk = l.receive, l.transmit, l.speak
+	l.in.run, l.out.run, l.stepFunc = l.receive, l.transmit, l.sendReceiveStep
 	if ahead {
 		l.in.run = l.receiveAhead
 	}

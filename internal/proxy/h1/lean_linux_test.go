@@ -231,7 +231,7 @@ func TestLeanWriteIsBounded(t *testing.T) {
 		if server, err = l.Accept(); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _, _ = server.Close(), client.Close(); l.departures.close() })
+		t.Cleanup(func() { _, _ = server.Close(), client.Close(); l.disconnects.close() })
 		return server, client
 	}
 	defer plain.Close()

@@ -13,20 +13,20 @@ type leanConn struct{ net.Conn }
 
 func lean(c net.Conn, _ bool) net.Conn { return c }
 
-// departures is for Linux only.
-type departures struct{}
+// disconnects is for Linux only.
+type disconnects struct{}
 
-func (d *departures) serve(c net.Conn, stall time.Duration) net.Conn {
+func (d *disconnects) serve(c net.Conn, stall time.Duration) net.Conn {
 	if stall <= 0 {
 		return c
 	}
 	return newBoundConn(c, stall)
 }
 
-func (d *departures) close() {}
+func (d *disconnects) close() {}
 
 func (l *leanConn) gather(_, _ []byte) (int, error) { return 0, errors.ErrUnsupported }
 
-func (l *leanConn) converse(_, _ []byte, _ memory) (int, bool, error, error) {
+func (l *leanConn) sendAndReceive(_, _ []byte, _ memory) (int, bool, error, error) {
 	return 0, true, errors.ErrUnsupported, nil
 }

@@ -34,8 +34,8 @@ func (l *boundListener) Accept() (net.Conn, error) {
 
 type listener struct {
 	net.Listener
-	stall      time.Duration
-	departures departures
+	stall       time.Duration
+	disconnects disconnects
 }
 
 // Accept waits for the next connection.
@@ -44,11 +44,11 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.departures.serve(c, l.stall), nil
+	return l.disconnects.serve(c, l.stall), nil
 }
 
 // Close ends accepting. Accepted connections stay open.
 func (l *listener) Close() error {
-	l.departures.close()
+	l.disconnects.close()
 	return l.Listener.Close()
 }

@@ -143,7 +143,7 @@ func (o *outgoing) classifyBody(req *http.Request) error {
 // short reports whether the request is written by one call that cannot block.
 func (o *outgoing) short() bool {
 	whole := len(*o.head) + o.inMemory()
-	return o.stream == nil && (whole <= together || whole <= surely && len(o.more) == 0)
+	return o.stream == nil && (whole <= together || whole <= freshBuffer && len(o.more) == 0)
 }
 
 // inMemory is the length of a body in memory.

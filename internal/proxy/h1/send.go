@@ -16,8 +16,8 @@ const (
 	// together is the size up to which head and body are copied into one buffer. Beyond it one system call gathers them
 	// (writev), which costs more for small ones and saves the copy of large ones.
 	together = 8 << 10
-	// surely is the size of a request that a fresh socket buffer takes whole, so that writing it cannot block.
-	surely = 16 << 10
+	// freshBuffer is the size of a request that a fresh socket buffer takes whole, so that writing it cannot block.
+	freshBuffer = 16 << 10
 	// stallWait is how long a body in memory may block the caller. A peer that does not read may have answered already, and
 	// only a reader sees the answer; so a goroutine continues the write and the caller reads.
 	stallWait = 100 * time.Millisecond
@@ -59,21 +59,21 @@ func (x *exchange) send(out *outgoing) error {
 			b = append(b, p...)
 		}
 		*out.head = b[:len(*out.head)]
-		if cn.reused && cn.converses(out) {
-			return cn.converse(b, nil)
+		if cn.reused && cn.checksSilence(out) {
+			return cn.sendAndReceive(b, nil)
 		}
 		_, err := cn.nc.Write(b)
 		return err
 	}
-	if cn.reused && cn.converses(out) {
-		return cn.converse(*out.head, out.memory)
+	if cn.reused && cn.checksSilence(out) {
+		return cn.sendAndReceive(*out.head, out.memory)
 	}
 	cn.vec = [2][]byte{*out.head, out.memory}
 	cn.rest = cn.vec[:]
 	if len(out.more) > 0 {
 		cn.rest = append(append(make(net.Buffers, 0, len(out.more)+2), cn.vec[:]...), out.more...)
 	}
-	if whole <= surely {
+	if whole <= freshBuffer {
 		return cn.flush()
 	}
 	if err := cn.nc.SetWriteDeadline(time.Now().Add(stallWait)); err != nil {

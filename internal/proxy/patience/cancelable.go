@@ -18,12 +18,12 @@ type Cancelable struct {
 	mu    sync.Mutex
 	cause error          // why it ended; guarded by mu
 	done  chan struct{}  // made when asked for; guarded by mu
-	tied  func()         // see h1.Tether; guarded by mu
+	tied  func()         // see h1.CancelNotifier; guarded by mu
 	after map[int]func() // see AfterFunc; guarded by mu
 	count int            // of calls of AfterFunc; guarded by mu
 }
 
-var _ h1.Tether = (*Cancelable)(nil)
+var _ h1.CancelNotifier = (*Cancelable)(nil)
 
 // NewCancelable makes a Cancelable with the values of ctx.
 func NewCancelable(ctx context.Context) *Cancelable { return &Cancelable{Context: ctx} }
@@ -85,8 +85,8 @@ func (l *Cancelable) Done() <-chan struct{} {
 	return l.done
 }
 
-// Tie calls f at the end, or at once after it.
-func (l *Cancelable) Tie(f func()) {
+// SetOnDone calls f at the end, or at once after it.
+func (l *Cancelable) SetOnDone(f func()) {
 	l.mu.Lock()
 	if !l.over.Load() {
 		l.tied = f
@@ -97,8 +97,8 @@ func (l *Cancelable) Tie(f func()) {
 	f()
 }
 
-// Untie removes the function of Tie, and returns false when it is too late.
-func (l *Cancelable) Untie() bool {
+// ClearOnDone removes the function of SetOnDone, and returns false when it is too late.
+func (l *Cancelable) ClearOnDone() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	was := l.tied != nil

@@ -15,11 +15,11 @@ func TestCancelable(t *testing.T) {
 		cause := errors.New("why")
 		l := &Cancelable{Context: context.WithValue(context.Background(), key{}, "value")}
 		var ran []string
-		l.Tie(func() { ran = append(ran, "untied") })
-		if !l.Untie() || l.Untie() {
+		l.SetOnDone(func() { ran = append(ran, "untied") })
+		if !l.ClearOnDone() || l.ClearOnDone() {
 			t.Error("untied wrongly")
 		}
-		l.Tie(func() { ran = append(ran, "tied") })
+		l.SetOnDone(func() { ran = append(ran, "tied") })
 		stop := context.AfterFunc(l, func() { t.Error("ran what was stopped") })
 		child, cancel := context.WithTimeout(l, time.Hour)
 		defer cancel()
@@ -33,10 +33,10 @@ func TestCancelable(t *testing.T) {
 		<-early
 		<-l.Done()
 		<-child.Done()
-		if !errors.Is(l.Err(), context.Canceled) || !errors.Is(child.Err(), context.Canceled) || !errors.Is(l.Cause(), cause) || l.Untie() {
+		if !errors.Is(l.Err(), context.Canceled) || !errors.Is(child.Err(), context.Canceled) || !errors.Is(l.Cause(), cause) || l.ClearOnDone() {
 			t.Errorf("%v, %v, %v", l.Err(), child.Err(), l.Cause())
 		}
-		l.Tie(func() { ran = append(ran, "late") })
+		l.SetOnDone(func() { ran = append(ran, "late") })
 		late := make(chan struct{})
 		if stop := context.AfterFunc(l, func() { close(late) }); stop() {
 			t.Error("stopped after the end")

@@ -141,7 +141,7 @@ func TestTokensOfOneThatLeft(t *testing.T) {
 			t.Errorf("%q", news)
 		}
 	}
-	if e := b.endpoints.Get(0); e.foreign || e.strange != 0 {
+	if e := b.endpoints.Get(0); e.foreign || e.otherLength != 0 {
 		t.Errorf("%+v", e)
 	}
 }

@@ -28,19 +28,19 @@ type endpoint struct {
 	misses int            // predictions in a row that were wrong
 	hits   int            // predictions in a row that were right, while the events are not trusted
 
-	strange, alike int  // token lists in a row of another length than the engine counted, and of the same
-	foreign        bool // the token lists are of another tokenizer, and not used
+	otherLength, sameLength int  // token lists in a row of another length than the engine counted, and of the same
+	foreign                 bool // the token lists are of another tokenizer, and not used
 
 	answers int // below 0 when prompts that go on from an answer do not find it in the cache as it was made
 }
 
 // Parameters of trust in events.
 const (
-	Overdue     = time.Second // by when the events of a computed prompt must have come; engines take milliseconds
-	mostMisses  = 4           // wrong predictions in a row after which events are not trusted
-	leastHits   = 8           // right ones in a row after which they are again
-	leastBlocks = 2           // blocks that must be missing, to tell silence from a prompt that was cached nearly whole
-	answerDoubt = 3           // answers that are not found as they were made, in excess of those that are, before that is assumed
+	Overdue      = time.Second // by when the events of a computed prompt must have come; engines take milliseconds
+	mostMisses   = 4           // wrong predictions in a row after which events are not trusted
+	leastHits    = 8           // right ones in a row after which they are again
+	leastBlocks  = 2           // blocks that must be missing, to tell silence from a prompt that was cached nearly whole
+	answerMisses = 3           // answers that are not found as they were made, in excess of those that are, before that is assumed
 )
 
 func trusted(s kvstream.State) bool { return s == kvstream.Exact || s == kvstream.Partial }
@@ -121,9 +121,9 @@ func (e *endpoint) compare(l *lease, f *Finished, news []string) []string {
 	off := l.said - u.CachedTokens
 	if l.guess {
 		if off > e.block {
-			e.answers = max(e.answers-1, -2*answerDoubt)
+			e.answers = max(e.answers-1, -2*answerMisses)
 		} else {
-			e.answers = min(e.answers+1, 2*answerDoubt)
+			e.answers = min(e.answers+1, 2*answerMisses)
 		}
 	}
 	// Only a prediction of too many tokens is wrong: more may have been stored since.
@@ -149,7 +149,7 @@ func (e *endpoint) compare(l *lease, f *Finished, news []string) []string {
 
 // answersChange reports whether prompts that go on from an answer do not have it as the engine made it: it is another text (reasoning
 // left out), or other tokens for the same.
-func (e *endpoint) answersChange() bool { return e.answers < -answerDoubt }
+func (e *endpoint) answersChange() bool { return e.answers < -answerMisses }
 
 // agree compares the length of a list of token ids with what the engine counted, and reports whether such lists are to be used. A
 // tokenizer or a chat template that is not the engine's gives tokens whose blocks the engine never has, and everything would be
@@ -157,15 +157,15 @@ func (e *endpoint) answersChange() bool { return e.answers < -answerDoubt }
 // another number of tokens, until eight have the same.
 func (e *endpoint) agree(listed, counted int, news []string) (ok bool, _ []string) {
 	if listed == counted {
-		e.strange = 0
-		if e.alike = min(e.alike+1, leastHits); e.foreign && e.alike == leastHits {
+		e.otherLength = 0
+		if e.sameLength = min(e.sameLength+1, leastHits); e.foreign && e.sameLength == leastHits {
 			e.foreign = false
 			news = append(news, "token ids agree with the engine again")
 		}
 		return !e.foreign, news
 	}
-	e.alike = 0
-	if e.strange = min(e.strange+1, mostMisses); !e.foreign && e.strange == mostMisses {
+	e.sameLength = 0
+	if e.otherLength = min(e.otherLength+1, mostMisses); !e.foreign && e.otherLength == mostMisses {
 		e.foreign = true
 		news = append(news, fmt.Sprintf("token ids are ignored: a prompt has %d ids, but the engine counted %d tokens", listed, counted))
 	}

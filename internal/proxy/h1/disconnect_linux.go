@@ -11,17 +11,17 @@ import (
 // serverConn is a leanConn of a server. It reports its client's departure.
 type serverConn struct {
 	*leanConn
-	departures *departures // nil when the departure is not watched
-	id         uint64      // in departures
-	deadline   writeDeadline
+	disconnects *disconnects // nil when the client's end is not watched
+	id          uint64       // in disconnects
+	deadline    writeDeadline
 
 	mu    sync.Mutex
-	left  bool   // guarded by mu
-	watch Leaver // guarded by mu
+	left  bool         // guarded by mu
+	watch GoneListener // guarded by mu
 }
 
 // serve makes a server's connection of one that was accepted.
-func (d *departures) serve(c net.Conn, stall time.Duration) net.Conn {
+func (d *disconnects) serve(c net.Conn, stall time.Duration) net.Conn {
 	l, ok := lean(c, true).(*leanConn)
 	if !ok {
 		if stall <= 0 {
@@ -49,8 +49,8 @@ func (s *serverConn) SetDeadline(t time.Time) error {
 }
 
 // Watch calls w when the client leaves.
-func (s *serverConn) Watch(w Leaver) bool {
-	if s.departures == nil {
+func (s *serverConn) Watch(w GoneListener) bool {
+	if s.disconnects == nil {
 		return false
 	}
 	s.mu.Lock()
@@ -70,8 +70,8 @@ func (s *serverConn) Unwatch() {
 	s.watch = nil
 }
 
-// depart notes that the client is gone.
-func (s *serverConn) depart() {
+// disconnect notes that the client is gone.
+func (s *serverConn) disconnect() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.left {
@@ -84,17 +84,17 @@ func (s *serverConn) depart() {
 
 // Close closes the connection.
 func (s *serverConn) Close() error {
-	if s.departures != nil {
-		s.departures.remove(s.id)
+	if s.disconnects != nil {
+		s.disconnects.remove(s.id)
 	}
 	err := s.leanConn.Close()
-	s.depart()
+	s.disconnect()
 	return err
 }
 
-// departures waits for the ends of a listener's connections, with one goroutine and one epoll descriptor for all. Go's own
+// disconnects waits for the ends of a listener's connections, with one goroutine and one epoll descriptor for all. Go's own
 // poller waits for that descriptor, so that no thread is blocked.
-type departures struct {
+type disconnects struct {
 	mu     sync.Mutex
 	conns  map[uint64]*serverConn // guarded by mu
 	last   uint64                 // guarded by mu
@@ -105,7 +105,7 @@ type departures struct {
 }
 
 // add registers a connection once for its life: the kernel reports nothing until the client has closed its half.
-func (d *departures) add(s *serverConn) {
+func (d *disconnects) add(s *serverConn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.file == nil && !d.open() {
@@ -115,14 +115,14 @@ func (d *departures) add(s *serverConn) {
 	event := syscall.EpollEvent{Events: syscall.EPOLLRDHUP | edgeTriggered, Fd: int32(uint32(d.last)), Pad: int32(uint32(d.last >> 32))}
 	_ = s.raw.Control(func(fd uintptr) {
 		if syscall.EpollCtl(d.fd, syscall.EPOLL_CTL_ADD, int(fd), &event) == nil {
-			s.departures, s.id = d, d.last
+			s.disconnects, s.id = d, d.last
 			d.conns[s.id] = s
 		}
 	})
 }
 
 // open makes the descriptor and starts the wait. The caller holds mu.
-func (d *departures) open() bool {
+func (d *disconnects) open() bool {
 	if d.failed {
 		return false
 	}
@@ -151,7 +151,7 @@ const edgeTriggered = 1 << 31
 
 // remove forgets a connection. Closing it removes it from the kernel's list. A pending report is dropped, since ids are not
 // reused.
-func (d *departures) remove(id uint64) {
+func (d *disconnects) remove(id uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.conns, id)
@@ -159,7 +159,7 @@ func (d *departures) remove(id uint64) {
 }
 
 // close notes that the listener is closed.
-func (d *departures) close() {
+func (d *disconnects) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
@@ -167,15 +167,15 @@ func (d *departures) close() {
 }
 
 // finish ends the wait after the last connection. The caller holds mu.
-func (d *departures) finish() {
+func (d *disconnects) finish() {
 	if d.closed && len(d.conns) == 0 && d.file != nil {
 		_ = d.file.Close()
 		d.file = nil
 	}
 }
 
-// run reports departures until the descriptor is closed.
-func (d *departures) run(raw syscall.RawConn, fd int) {
+// run reports disconnects until the descriptor is closed.
+func (d *disconnects) run(raw syscall.RawConn, fd int) {
 	var events [64]syscall.EpollEvent
 	n := 0
 	look := func(uintptr) bool {
@@ -188,7 +188,7 @@ func (d *departures) run(raw syscall.RawConn, fd int) {
 			s := d.conns[uint64(uint32(e.Fd))|uint64(uint32(e.Pad))<<32]
 			d.mu.Unlock()
 			if s != nil && e.Events&(syscall.EPOLLRDHUP|syscall.EPOLLHUP|syscall.EPOLLERR) != 0 {
-				s.depart()
+				s.disconnect()
 			}
 		}
 	}

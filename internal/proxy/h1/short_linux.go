@@ -2,24 +2,24 @@ package h1
 
 import "syscall"
 
-// stage is the progress of converse.
+// stage is the progress of sendAndReceive.
 type stage uint8
 
 const (
-	unsaid     stage = iota
-	loud             // the peer has sent bytes, or has closed, before the request
-	unfinished       // the socket takes no more bytes now, or failed
-	said             // everything is written, and the next bytes are the answer
+	unsent      stage = iota
+	unsolicited       // the peer has sent bytes, or has closed, before the request
+	unfinished        // the socket takes no more bytes now, or failed
+	allSent           // everything is written, and the next bytes are the answer
 )
 
-// converse checks that the connection is silent, writes p and q, and reads once into the memory that m lends. Three separate
+// sendAndReceive checks that the connection is silent, writes p and q, and reads once into the memory that m lends. Three separate
 // calls would cost three more system calls (one to check, one to look for an answer that cannot have arrived, one for the
 // second wait). ok is false if the connection was not silent: nothing has been written then. n may be 0 without an error: the
 // answer must still be read.
 //
 // The poller reports changes since it was armed, before the first look. So no later action of the peer is missed, although the
 // next look waits for the poller.
-func (l *leanConn) converse(p, q []byte, m memory) (n int, ok bool, writeErr, readErr error) {
+func (l *leanConn) sendAndReceive(p, q []byte, m memory) (n int, ok bool, writeErr, readErr error) {
 	l.in.mu.Lock()
 	defer l.in.mu.Unlock()
 	l.out.mu.Lock()
@@ -27,10 +27,10 @@ func (l *leanConn) converse(p, q []byte, m memory) (n int, ok bool, writeErr, re
 	in, out := &l.in, &l.out
 	in.m, in.n, in.err = m, 0, nil
 	out.p, l.more, out.n, out.err = p, q, 0, nil
-	l.said = unsaid
-	readErr = l.raw.Read(l.talk)
+	l.stage = unsent
+	readErr = l.raw.Read(l.stepFunc)
 	switch {
-	case l.said == unfinished && out.err == nil:
+	case l.stage == unfinished && out.err == nil:
 		writeErr, readErr = l.raw.Write(out.run), nil
 	case readErr == nil:
 		readErr = in.err
@@ -40,25 +40,25 @@ func (l *leanConn) converse(p, q []byte, m memory) (n int, ok bool, writeErr, re
 	}
 	in.p, in.m = nil, nil
 	l.forget()
-	return in.n, l.said != loud, l.explain("write", writeErr), l.explain("read", readErr)
+	return in.n, l.stage != unsolicited, l.explain("write", writeErr), l.explain("read", readErr)
 }
 
-// speak is called until it returns true, each time but the first when there is something to read.
-func (l *leanConn) speak(fd uintptr) bool {
-	if l.said == said {
+// sendReceiveStep is called until it returns true, each time but the first when there is something to read.
+func (l *leanConn) sendReceiveStep(fd uintptr) bool {
+	if l.stage == allSent {
 		return l.receive(fd)
 	}
 	_, done, _ := readNow(fd, l.in.m.take())
 	l.in.m.give()
 	if done {
-		l.said = loud
+		l.stage = unsolicited
 		return true
 	}
 	if !l.transmit(fd) || l.out.err != nil {
-		l.said = unfinished
+		l.stage = unfinished
 		return true
 	}
-	l.said = said
+	l.stage = allSent
 	l.forget()
 	return false
 }

@@ -19,7 +19,7 @@ func (f *fixed) give()        { f.lent-- }
 
 // What is asked arrives whole, whatever the socket takes at once, and the first of the answer is what was answered.
 func TestConverse(t *testing.T) {
-	for _, size := range []int{1, 100, surely, 8 << 20} { // the last is more than the sockets hold
+	for _, size := range []int{1, 100, freshBuffer, 8 << 20} { // the last is more than the sockets hold
 		server, client := leanPair(t)
 		want := bytes.Repeat([]byte("0123456789abcdef"), size/16+1)[:size]
 		heard := make(chan error, 1)
@@ -34,7 +34,7 @@ func TestConverse(t *testing.T) {
 		}()
 		into := make([]byte, 16)
 		m := &fixed{into: into}
-		n, ok, sendErr, err := client.(*leanConn).converse([]byte("head"), want, m)
+		n, ok, sendErr, err := client.(*leanConn).sendAndReceive([]byte("head"), want, m)
 		if sendErr != nil || err != nil || !ok {
 			t.Fatalf("%d bytes: %v, %v, %v", size, ok, sendErr, err)
 		}
@@ -68,7 +68,7 @@ func TestConverseWithALoudPeer(t *testing.T) {
 			if err := l.raw.Read(peeks); err != nil {
 				t.Fatal(err)
 			}
-			if _, ok, sendErr, _ := l.converse([]byte("x"), nil, &fixed{into: make([]byte, 8)}); ok || sendErr != nil {
+			if _, ok, sendErr, _ := l.sendAndReceive([]byte("x"), nil, &fixed{into: make([]byte, 8)}); ok || sendErr != nil {
 				t.Fatalf("ok %v, %v", ok, sendErr)
 			}
 			_ = l.CloseWrite()
@@ -95,7 +95,7 @@ func TestConverseThatEnds(t *testing.T) {
 				row.act(server, client)
 			}()
 			m := &fixed{into: make([]byte, 8)}
-			n, ok, sendErr, err := client.(*leanConn).converse([]byte("x"), nil, m)
+			n, ok, sendErr, err := client.(*leanConn).sendAndReceive([]byte("x"), nil, m)
 			if n != 0 || m.lent != 0 || !ok || sendErr != nil || !errors.Is(err, row.want) {
 				t.Errorf("got %d, %v, %v, %v", n, ok, sendErr, err)
 			}

@@ -5,8 +5,8 @@ import (
 	"net"
 )
 
-// Leaver is notified when a client has left.
-type Leaver interface{ Left() }
+// GoneListener is notified when a client has left.
+type GoneListener interface{ Left() }
 
 // Peer is a server's connection that reports when its client leaves, without a pending read.
 //
@@ -16,7 +16,7 @@ type Leaver interface{ Left() }
 type Peer interface {
 	// Watch calls l.Left once the client has closed the connection or its half of it (at once if it already has), or when the
 	// connection is closed locally. It returns false if watching is not possible.
-	Watch(l Leaver) bool
+	Watch(l GoneListener) bool
 	// Unwatch ends the watch. When it returns l.Left is not running and will not be called.
 	Unwatch()
 }
@@ -37,10 +37,10 @@ func PeerOf(ctx context.Context) Peer {
 	return p
 }
 
-// Tether is a context that calls one function at its end, cheaper than context.AfterFunc.
-type Tether interface {
-	// Tie calls f when the context ends, or at once if it has. There is one f at a time.
-	Tie(f func())
-	// Untie removes f. It returns false when f has been called or is about to be.
-	Untie() bool
+// CancelNotifier is a context that calls one function at its end, cheaper than context.AfterFunc.
+type CancelNotifier interface {
+	// SetOnDone calls f when the context ends, or at once if it has. There is one f at a time.
+	SetOnDone(f func())
+	// ClearOnDone removes f. It returns false when f has been called or is about to be.
+	ClearOnDone() bool
 }

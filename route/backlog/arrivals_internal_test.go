@@ -8,11 +8,11 @@ import (
 // TestCame: of the prompts that arrived, only the latest are remembered one by one.
 func TestCame(t *testing.T) {
 	at := func(n int) time.Time { return time.Unix(1000, 0).Add(time.Duration(n) * time.Second) }
-	var c came
+	var c arrivalRing
 	if end, ok := c.by(at(0)); !ok || end != 0 {
 		t.Errorf("nothing has come: %d, %v", end, ok)
 	}
-	const all = 3 * ringCame / 2
+	const all = 3 * keptArrivals / 2
 	for i := range all {
 		c.note(at(i), int64(10*i+10))
 	}
@@ -23,8 +23,8 @@ func TestCame(t *testing.T) {
 	}{
 		{all + 5, 10 * all, true},
 		{all - 10, 10*(all-10) + 10, true},
-		{all - ringCame, 10*(all-ringCame) + 10, true},
-		{all - ringCame - 1, 0, false},
+		{all - keptArrivals, 10*(all-keptArrivals) + 10, true},
+		{all - keptArrivals - 1, 0, false},
 		{0, 0, false},
 	} {
 		if end, ok := c.by(at(row.n)); end != row.end || ok != row.ok {

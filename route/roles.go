@@ -2,9 +2,9 @@ package route
 
 import "github.com/warmpath/warmpath/fleet"
 
-// lonely describes a role without peers, for a model or for the whole fleet; "" if there is none. Endpoints come and go, so
+// missingRole describes a role without peers, for a model or for the whole fleet; "" if there is none. Endpoints come and go, so
 // this is not a configuration error.
-func (r *Router) lonely() string {
+func (r *Router) missingRole() string {
 	var all []fleet.Endpoint
 	for ep := range r.endpoints.All() {
 		if !ep.Gone() {
