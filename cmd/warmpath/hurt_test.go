@@ -197,7 +197,7 @@ func hurtByStop(t *testing.T, bin string) {
 	e[0].fault(lingering)
 	e[1].fault(lingering)
 	answers := r.begun(4, tokens)
-	e[0].signal(syscall.SIGSTOP)
+	e[0].stop()
 	for i, a := range r.streams(8, 10) {
 		if !a.whole(10) {
 			t.Errorf("request %d while the engine is stopped: %+v", i, a)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/kvstream"
 )
 
 // idsOf is a JSON list of token ids, other ones for each kind.
@@ -53,6 +54,11 @@ func TestTokenIDsFindOthersBlocks(t *testing.T) {
 				warm := kind % 2
 				completes(t, r.cfg.Endpoints[warm].URL, `"prompt":`+idsOf(kind, tokens)) // nothing of it passes the router
 				r.hearAll(t)
+				if !settled(func() bool { // on a busy machine an engine may answer late on its replay socket, and is silent until it does
+					return r.kvState(0).State != kvstream.Silent && r.kvState(1).State != kvstream.Silent
+				}) {
+					t.Fatalf("kind %d: the events are not followed: %q", kind, heard.all())
+				}
 				h := completes(t, r.url, `"prompt":`+idsOf(kind, tokens))
 				r.hearAll(t)
 				got := heard.take()

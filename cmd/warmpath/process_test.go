@@ -108,6 +108,23 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
+// stop stops the process as kill -STOP does, and waits until none of its threads runs: on a busy machine they do for a while. Where there is no
+// /proc it does not wait.
+func (p *process) stop() {
+	p.t.Helper()
+	p.signal(syscall.SIGSTOP)
+	p.await("it is stopped", func() bool {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+		for _, thread := range threads {
+			text, err := os.ReadFile(thread)
+			if _, state, ok := strings.Cut(string(text), ") "); err == nil && ok && !strings.HasPrefix(state, "T") {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // kill ends the process as kill -9 does.
 func (p *process) kill() {
 	p.t.Helper()

@@ -66,18 +66,24 @@ func TestEndpointTokenTellsNothing(t *testing.T) {
 	r := newRig(t, tokens(), in.handler, in.handler)
 	_, token := chatOnce(r, "X-Warmpath-Pin", "e1")
 	sealed, ok := strings.CutPrefix(token, "w1/")
-	plain, err := base64.RawURLEncoding.DecodeString(sealed)
-	if !ok || err != nil {
-		t.Fatalf("%q: %v", token, err)
-	}
-	for _, part := range []string{"e1", "127.0.0.1", "http"} {
-		if strings.Contains(string(plain), part) {
-			t.Errorf("%q is in the token", part)
-		}
+	if !ok {
+		t.Fatalf("%q", token)
 	}
 	forged := token[:len(token)-1] + map[bool]string{true: "B", false: "A"}[strings.HasSuffix(token, "A")]
 	other := newRig(t, proxy.Config{Token: who.NewEndpointToken(tokenHeader, nil), Pinning: true, Explain: true}, in.handler, in.handler)
 	_, foreign := chatOnce(other, "X-Warmpath-Pin", "e1")
+	for _, part := range []string{"e1", "127.0.0.1", "http"} {
+		in := func(token string) bool {
+			plain, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(token, "w1/"))
+			if err != nil {
+				t.Errorf("%q: %v", token, err)
+			}
+			return strings.Contains(string(plain), part)
+		}
+		if in(token) && in(foreign) { // one may have two letters by chance
+			t.Errorf("%q is in the tokens", part)
+		}
+	}
 	for _, bad := range []string{
 		forged, foreign, "w1/", "w1/!", "!", "e1", "http://10.0.0.1", sealed, strings.Repeat("A", 5000),
 		base64.StdEncoding.EncodeToString([]byte("default/gone")), base64.StdEncoding.EncodeToString([]byte("e1")),
