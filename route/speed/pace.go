@@ -16,7 +16,6 @@ type pace struct{ fit.Line } // ms per token over the number of others
 const (
 	firstPace     = 10.0 // default ms per token
 	firstPerOther = 0.02 // default perOther as a share of base; published: 1.7 % (32B model on an H100) to 6 %, see sim.Presets
-	leastPace     = 0.1  // ms
 	mostPrompts   = 0.1  // a sample in which prefill took a larger share of the time is dropped
 	keepPooled    = 0.99 // decay of a sample's weight in the fleet's fit
 	priorOthers   = 64.0 // weight of the default perOther, in variance of the number of others
@@ -25,7 +24,7 @@ const (
 // at is the ms per token with this many others, and the extra ms for one more. prior is the default of that extra.
 func (p *pace) at(others, prior float64) (token, perOther float64) {
 	perOther = max(0, p.Slope(prior, priorOthers))
-	base := max(leastPace, p.Intercept(perOther))
+	base := max(leastMs, p.Intercept(perOther))
 	return base + float64(perOther*others), perOther
 }
 
@@ -54,7 +53,7 @@ func (t *Table) learnPace(now time.Time, j *backlog.Job, u *fleet.Usage) {
 		return
 	}
 	e := t.endpoints.Get(j.Slot)
-	y := max(leastPace, (took-j.PromptMs)/float64(u.OutputTokens-1))
+	y := max(leastMs, (took-j.PromptMs)/float64(u.OutputTokens-1))
 	if e.pace.N > 0 {
 		expected, _ := t.paceOf(e, j.Others)
 		y = min(y, float64(outlier*expected))

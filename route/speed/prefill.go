@@ -41,7 +41,7 @@ const (
 	outlier       = 4                // a sample is clamped to this factor above or below its prediction
 	fixedStep     = 0.08             // largest relative change of fixed by one sample
 	fixedQuantile = 0.35             // share of samples above fixed: those with an unseen wait
-	leastFixed    = 0.1              // ms
+	leastMs       = 0.1              // lower bound of the fixed times of prompts and transfers, and of a token of an answer
 	amongOthers   = 0.2              // weight of a non-streamed sample while the endpoint had other requests
 	noiseRate     = 0.05             // weight of a new sample in noise
 	slowRate      = 0.1              // weight of a new sample in perAnswer and hold
@@ -157,7 +157,7 @@ func (s *prefill) take(x, rest, y, weight float64, fresh bool, perToken, fixed f
 		s.noise.Move(max(noiseRate, 1/float64(s.samples)), float64(off*off))
 	}
 	if fresh {
-		s.fixed.Add(fixedQuantile, float64(fixedStep*weight), leastFixed, y-float64(x*s.perToken)-float64(rest*s.perStep))
+		s.fixed.Add(fixedQuantile, float64(fixedStep*weight), leastMs, y-float64(x*s.perToken)-float64(rest*s.perStep))
 	}
 }
 

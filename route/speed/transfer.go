@@ -25,7 +25,6 @@ const (
 	firstMovePerToken = 0.02
 	firstMoveFixed    = 20.0
 	leastMovePerToken = 1e-5 // ms
-	leastMoveFixed    = 0.1  // ms
 	forgetMoves       = time.Minute
 )
 
@@ -95,7 +94,7 @@ func (t *transfer) learn(x, y, w float64, assumed backlog.Transfer) {
 	if n <= 32 { // the default may be far off
 		rate = fixedStep + 0.5/float64(n)
 	}
-	t.fixed.Add(fixedQuantile, rate, leastMoveFixed, y-float64(x*t.perToken))
+	t.fixed.Add(fixedQuantile, rate, leastMs, y-float64(x*t.perToken))
 	// Prompts of one length cannot separate perToken from fixed, so the prior holds until lengths differ.
 	t.line.Add(keepSample, w, x, y)
 	t.perToken = max(t.line.Slope(t.prior, priorTokens*priorTokens), leastMovePerToken)
