@@ -70,7 +70,6 @@ const (
 	remembered  = 100  // memory of the count, in first turns per endpoint
 	freeShare   = 8    // outstanding requests allowed beyond the fair share, because of chance
 	evenness    = 14   // one first turn in this many above the fewest costs a turn's mean time
-	mostDebt    = 64   // lead in first turns of the others that an endpoint may make up for at most
 	leastSpread = 0.03 // least share of the penalty, however few later turns follow: weights apply to those too
 	rarely      = 8    // first turns for each endpoint without a row, in which all have had one with near certainty
 	mostSpread  = 16   // penalty limit in mean times of a turn: a misjudged endpoint must still get requests
@@ -207,15 +206,14 @@ func (p *leastTTFT) mean(v *pick.View) (fastest, mean float64) {
 	return fastest, sum / float64(max(n, 1))
 }
 
-// countOf is an endpoint's count of first turns. One that was away starts at the others' mean, and one that has fewer makes up for
-// mostDebt at most.
+// countOf is an endpoint's count of first turns. One that was away starts at the others' mean.
 func (p *leastTTFT) countOf(v *pick.View, c *pick.Candidate, fastest, mean float64) float64 {
 	g, count := p.given.Peek(c.Slot, c.Key), 0.0
 	if g != nil {
 		count = g.count
 	}
 	if p.present(v, g) {
-		mean -= mostDebt / min(c.FullWeight(), 1)
+		return count
 	}
 	return max(count, float64(mean*c.FullWeight())/slower(v, c, fastest))
 }
