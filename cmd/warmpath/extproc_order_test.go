@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"runtime"
 	"testing"
 
@@ -102,4 +103,83 @@ func TestExternalProcessingAnyOrder(t *testing.T) {
 		stacks := make([]byte, 8<<20)
 		return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("extproc.(*exchange)"))
 	})
+}
+
+// TestExternalProcessingEarlyError: an error that comes before the client has sent all of an upload reaches the client at once, since the client may
+// wait for it; what it still sends is dropped.
+func TestExternalProcessingEarlyError(t *testing.T) {
+	for _, response := range []filterv3.ProcessingMode_BodySendMode{duplex, streamed} {
+		t.Run(response.String(), func(t *testing.T) {
+			e := new(envoy)
+			r, _ := newEnvoy(t, e, nil)
+			stream, err := e.picker.Process(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			send := func(m *extprocv3.ProcessingRequest) {
+				t.Helper()
+				if err := stream.Send(m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			hear := func(so func(*extprocv3.ProcessingResponse) bool) {
+				t.Helper()
+				for {
+					m, err := stream.Recv()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if so(m) {
+						return
+					}
+				}
+			}
+			piece := func(b string) *extprocv3.ProcessingRequest {
+				return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{RequestBody: &extprocv3.HttpBody{Body: []byte(b)}}}
+			}
+			send(&extprocv3.ProcessingRequest{
+				ProtocolConfig: &extprocv3.ProtocolConfiguration{RequestBodyMode: duplex, ResponseBodyMode: response},
+				Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{
+					Headers: headerMap(map[string]string{":method": "POST", ":path": "/v1/audio/transcriptions", ":authority": "x"}, map[string][]string{"Content-Type": {"audio/wav"}}),
+				}},
+			})
+			send(piece("the first words"))
+			hear(func(m *extprocv3.ProcessingResponse) bool { return m.GetDynamicMetadata() != nil })
+			send(&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{
+				Headers: headerMap(map[string]string{":status": "413"}, nil),
+			}}})
+			send(&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseBody{ResponseBody: &extprocv3.HttpBody{Body: []byte("too long"), EndOfStream: true}}})
+			send(piece("and more"))
+			hear(func(m *extprocv3.ProcessingResponse) bool { return m.GetResponseHeaders() != nil })
+			hear(func(m *extprocv3.ProcessingResponse) bool { return m.GetResponseBody() != nil })
+			_ = stream.CloseSend()
+			eventually(t, "all leases have ended", func() bool { return r.fleet.Stats().Leases == 0 })
+		})
+	}
+}
+
+// TestExternalProcessingBodyAfterItsEnd: a piece of a request's body after its end ends the stream, and does not change what is being sent.
+func TestExternalProcessingBodyAfterItsEnd(t *testing.T) {
+	e := new(envoy)
+	r, _ := newEnvoy(t, e, nil)
+	stream, err := e.picker.Process(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = stream.Send(&extprocv3.ProcessingRequest{
+		ProtocolConfig: &extprocv3.ProtocolConfiguration{RequestBodyMode: buffered, ResponseBodyMode: streamed},
+		Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{
+			Headers: headerMap(map[string]string{":method": "POST", ":path": "/v1/chat/completions", ":authority": "x"}, nil),
+		}},
+	})
+	all := messages(chat(true, "What is a router?"))
+	_ = stream.Send(all[0])
+	_ = stream.Send(all[1])
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	if err == io.EOF || t.Context().Err() != nil {
+		t.Errorf("the stream ended with %v", err)
+	}
+	eventually(t, "all leases have ended", func() bool { return r.fleet.Stats().Leases == 0 })
 }

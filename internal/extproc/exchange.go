@@ -64,7 +64,11 @@ type exchange struct {
 var (
 	errSecondRequest = errors.New("a second request in one stream")
 	errSecondAnswer  = errors.New("a second answer in one stream")
+	errBodyAfterEnd  = errors.New("a piece of a request's body after its end")
 )
+
+// errAnswered ends an upload whose endpoint has answered with an error before all of it came: the client may wait for that answer.
+var errAnswered = errors.New("answered before the request had been read")
 
 // answer is the header of an endpoint's answer.
 type answer struct {
@@ -240,7 +244,7 @@ func (x *exchange) Carry(r *http.Request, to fleet.Endpoint) (*http.Response, er
 	if wanted := x.s.selected(x.header); wanted != "" {
 		names = wanted
 	}
-	if err := x.name(r, names); err != nil {
+	if err := x.name(r, names); err != nil && !errors.Is(err, errAnswered) {
 		return nil, err
 	}
 	select {
@@ -433,6 +437,14 @@ func (x *exchange) take(m *extprocv3.ProcessingRequest) error {
 
 // takeBody takes a piece of the request's body.
 func (x *exchange) takeBody(b *extprocv3.HttpBody) error {
+	select {
+	case <-x.end:
+		if x.headed || len(b.GetBody()) == 0 { // it has been answered with an error, or nothing more came
+			return nil
+		}
+		return errBodyAfterEnd
+	default:
+	}
 	if x.pieces++; x.requestBuffered() || b.GetEndOfStream() && x.pieces == 1 {
 		x.buffered = b.GetBody()
 	} else if x.pieces > 1 && !x.requestDuplex() && !x.modes.GetSendBodyWithoutWaitingForHeaderResponse() {
@@ -483,6 +495,9 @@ func (x *exchange) takeAnswer(m *extprocv3.ProcessingRequest, head *extprocv3.Ht
 		err = x.reply(headersReply(true, t))
 	}
 	x.came <- a
+	if a.status >= http.StatusBadRequest {
+		x.endBody(errAnswered)
+	}
 	return err
 }
 
