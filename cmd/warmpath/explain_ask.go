@@ -101,8 +101,5 @@ func refusedWhy(base *url.URL, token bool, status int, body []byte) error {
 	case "foreign_host":
 		return fmt.Errorf("%s: %s; use 127.0.0.1, or give the listener a token", base.Redacted(), b.Error.Message)
 	}
-	if b.Error.Code == "unknown_endpoint" {
-		return fmt.Errorf("%s; warmpath endpoints lists them", b.Error.Message)
-	}
 	return fmt.Errorf("%s answered %d: %s", base.Redacted(), status, b.Error.Message)
 }

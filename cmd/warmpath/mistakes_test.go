@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -58,5 +60,20 @@ func TestMistakesSayWhatToDo(t *testing.T) {
 			t.Errorf("warmpath %s: %d %s, want %q in it", tt.line, code, log.String(), tt.want)
 		}
 		stop()
+	}
+}
+
+// TestListenHintOfSockets: a folder in which no Unix socket may be made has nothing to do with low ports.
+func TestListenHintOfSockets(t *testing.T) {
+	for _, row := range []struct {
+		err  error
+		want string
+	}{
+		{&net.OpError{Op: "listen", Net: "tcp", Err: syscall.EACCES}, "ports below 1024"},
+		{&os.PathError{Op: "mkdir", Path: "/run/x", Err: syscall.EACCES}, ""},
+	} {
+		if got := listenHint(row.err, "--listen", "127.0.0.1:8080"); !strings.Contains(got, row.want) || row.want == "" && got != "" {
+			t.Errorf("%v: %q, want %q", row.err, got, row.want)
+		}
 	}
 }

@@ -83,10 +83,11 @@ func listen(cfg *config.Config, held sockets) (traffic, admins net.Listener, err
 func listenHint(err error, setting, example string) string {
 	var address *net.AddrError
 	var name *net.DNSError
+	var socket *net.OpError
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return ": choose another with " + setting
-	case errors.Is(err, syscall.EACCES):
+	case errors.Is(err, syscall.EACCES) && errors.As(err, &socket) && strings.HasPrefix(socket.Net, "tcp"):
 		return ": ports below 1024 need the capability CAP_NET_BIND_SERVICE; choose another with " + setting
 	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.As(err, &name):
 		return ": " + setting + " must name an address of this machine, or 0.0.0.0 for all of them"
