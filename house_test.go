@@ -45,7 +45,7 @@ var plan = map[string]room{
 	"route/shortlist":      {may: []string{"fleet", "pick", "route/blocks", "slot"}},
 	"route/cost":           {may: []string{"fleet", "pick"}},
 	"route/split":          {may: []string{"fleet", "pick", "route/cost"}},
-	"route/backlog":        {may: []string{"fleet", "pick", "route/ablation", "slot"}},
+	"route/backlog":        {may: []string{"fit", "fleet", "pick", "route/ablation", "slot"}},
 	"route/speed":          {may: []string{"fit", "fleet", "pick", "route/ablation", "route/backlog", "slot"}},
 	"slot":                 {},
 	"fit":                  {},

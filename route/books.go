@@ -60,7 +60,7 @@ func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep re
 	job := r.backlog.Open(now, f.index, backlog.Work{
 		Slot: ep.Slot(), Class: req.Class, Leg: d.Leg, Stream: req.Stream || d.Leg == fleet.LegPrefill,
 		PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens, OutputTokens: v.OutputTokens, MaxTokens: req.MaxTokens,
-		WaitMs: c.WaitMs - c.LinkMs, MsPerToken: c.MsPerToken, TTFTMs: d.TTFTMs, ReadyMs: s.ready, MayQueue: mayQueue(req, d.Leg, ep, f.trial), Asker: s.asker,
+		WaitMs: c.WaitMs - c.LinkMs, MsPerToken: c.MsPerToken, TTFTMs: d.TTFTMs, ReadyMs: s.ready, SharedTokens: backlog.Shared(v, c), MayQueue: mayQueue(req, d.Leg, ep, f.trial), Asker: s.asker,
 		Origin: r.others.self, Seq: r.others.seq,
 	}, rates)
 	d.Waits, d.AtLimit = job.Queued, job.AtLimit

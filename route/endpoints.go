@@ -92,7 +92,7 @@ func (r *Router) newEndpoint(spec fleet.Endpoint) registry.Endpoint {
 // describe passes an endpoint's cache and slots, from its declaration and reports, to the rooms. It is called whenever these
 // change.
 func (r *Router) describe(ep registry.Endpoint) {
-	r.backlog.SetPlaces(ep.Slot(), ep.Places())
+	r.backlog.Describe(ep.Slot(), ep.Places(), ep.CacheTokens())
 	r.cache.Describe(ep.Slot(), cache.Facts{
 		OnePrompt: ep.IsSlot(), CacheTokens: ep.CacheTokens(), BlockTokens: ep.BlockTokens(),
 	})
@@ -133,6 +133,9 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, n *fleet.Report) {
 		r.cache.Lost(ep.Slot()) // its process was gone, and with it the cache
 	}
 	r.registry.Report(now, ep, n)
+	if n.Load != nil {
+		r.backlog.Reported(now, ep.Slot(), n.Load)
+	}
 	r.describe(ep)
 	r.health.Probe(now, ep.Slot(), n.Healthy, n.Detail)
 }

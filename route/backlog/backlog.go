@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
@@ -58,17 +59,21 @@ type Table struct {
 	endpoints slot.Table[endpoint]
 	order     []int // slots in order of declaration
 	jobs      slot.Table[Job]
-	queued    int            // this router's jobs in its queues
-	foreign   int            // other routers' jobs in their queues
-	waiting   map[string]int // all of these by tenant
-	ahead     time.Duration  // see SetClock
-	running   map[string]int // jobs at engines, of tenants with a limit, see fleet.Standing.Running
+	queued    int           // this router's jobs in its queues
+	foreign   int           // other routers' jobs in their queues
+	ahead     time.Duration // see SetClock
+	tenants   tenants
+	alone     fit.Mean // share of its tokens in memory that a job of this router does not share with all others
 }
 
 // endpoint is the outstanding work of one endpoint.
 type endpoint struct {
-	places int // requests it computes concurrently; 0 unknown
+	places int   // requests it computes concurrently; 0 unknown
+	memory int64 // tokens of KV cache it can hold; 0 unknown
 	load   fleet.Load
+	alone  int64 // of load.ContextTokens, those not shared with all others
+	most   int   // requests that it computed when it last reported that others wait in it; 0 unknown
+	mostAt time.Time
 	coming []uint32 // decode legs whose KV cache has not arrived; among load.Requests
 
 	line    line    // at the router
@@ -81,7 +86,7 @@ type endpoint struct {
 
 // New returns a table without endpoints.
 func New(c Config) Table {
-	t := Table{waiting: map[string]int{}, running: map[string]int{}}
+	t := Table{tenants: tenants{of: map[string]*tenant{}}}
 	t.SetConfig(c)
 	return t
 }
@@ -106,8 +111,18 @@ func (t *Table) Drop(slot int) {
 	t.order = slices.DeleteFunc(t.order, func(s int) bool { return s == slot })
 }
 
-// SetPlaces sets how many requests an endpoint computes concurrently; 0 is unknown.
-func (t *Table) SetPlaces(slot, places int) { t.endpoints.Get(slot).places = places }
+// Describe sets how many requests an endpoint computes concurrently and how many tokens its KV cache can hold; 0 is unknown.
+func (t *Table) Describe(slot, places int, memory int64) {
+	e := t.endpoints.Get(slot)
+	e.places, e.memory = places, memory
+}
+
+// Reported takes in an engine's own report of how many requests it computes, and how many wait in it.
+func (t *Table) Reported(now time.Time, slot int, l *fleet.LoadReport) {
+	if e := t.endpoints.Get(slot); l.Running > 0 && l.Waiting > 0 {
+		e.most, e.mostAt = l.Running, now
+	}
+}
 
 // sent is the number of requests at the engine; the others are queued at the router.
 func (e *endpoint) sent() int { return e.load.Requests - len(e.line.jobs) }
@@ -163,11 +178,16 @@ func (r Reader) Idle(slot int) bool {
 func (r Reader) Queued() int { return r.t.queued }
 
 // Waiting is the number of a tenant's queued jobs, at all routers and endpoints.
-func (r Reader) Waiting(tenant string) int { return r.t.waiting[tenant] }
+func (r Reader) Waiting(tenant string) int {
+	if x := r.t.tenants.of[tenant]; x != nil {
+		return x.queued
+	}
+	return 0
+}
 
 // Full reports whether the queue has no room for a job of an asker; own means that the tenant's own limit is reached.
 func (r Reader) Full(who Asker) (full, own bool) {
-	if most := who.Standing.Waiting; most > 0 && r.t.waiting[who.Tenant] >= most {
+	if most := who.Standing.Waiting; most > 0 && r.Waiting(who.Tenant) >= most {
 		return true, true
 	}
 	most := r.t.cfg.Queue.Most
@@ -189,10 +209,10 @@ func (r Reader) Audit(slot int) error {
 	switch {
 	case e.load != (fleet.Load{}), p.ahead != 0, p.streams != 0, p.head != 0:
 		return fmt.Errorf("load %+v, %d tokens of %d prompts ahead", e.load, p.ahead, p.streams)
-	case len(e.line.jobs) != 0 || e.line.tokens != 0 || e.line.foreign != 0:
+	case e.alone != 0:
+		return fmt.Errorf("%d tokens of memory are taken", e.alone)
+	case len(e.line.jobs) != 0 || e.line.tokens != 0 || e.line.alone != 0 || e.line.foreign != 0 || e.line.ranked != [2]int{}:
 		return fmt.Errorf("%+v are queued", e.line)
-	case e.line.shares.active != 0 || len(e.line.shares.of) != 0 || len(e.line.shares.all) != 0 || e.line.ranked != [2]int{}:
-		return fmt.Errorf("tenants have a share of an empty queue: %+v", e.line)
 	case len(e.coming) != 0:
 		return fmt.Errorf("decode legs %v are still to come", e.coming)
 	case math.IsNaN(e.link.area) || math.IsInf(e.link.area, 0) || e.link.area < 0:

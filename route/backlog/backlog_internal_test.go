@@ -206,7 +206,7 @@ func TestAccounts(t *testing.T) {
 		r := rates(perToken)
 		for slot := range 2 {
 			table.Enter(slot)
-			table.SetPlaces(slot, rapid.IntRange(0, 4).Draw(t, "places"))
+			table.Describe(slot, rapid.IntRange(0, 4).Draw(t, "places"), rapid.Int64Range(0, 50_000).Draw(t, "memory"))
 		}
 		var open []uint32
 		free, next := []uint32(nil), uint32(0)

@@ -11,15 +11,14 @@ import (
 // Expect fills in the columns WaitMs, QueuedMs, Behind, Prompts, Decoding, Occupancy and OccupancyMs. It reads the load, the cached
 // tokens and MsPerToken.
 func (r Reader) Expect(v *pick.View, who Asker, rates Rates) {
-	everywhere := 0
+	shared := 0
 	if !v.FirstTurn {
-		everywhere = v.CachedEverywhere()
+		shared = v.CachedEverywhere()
 	}
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		e, hold := r.t.endpoints.Get(c.Slot), rates.HoldMs(c.Slot)
-		shared := everywhere
-		if v.FirstTurn { // a new conversation shares all that it finds cached
+		if v.FirstTurn {
 			shared = c.CachedTokens
 		}
 		queued, first, behind := r.t.inFront(v.Now, e, who, float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken), c.MsPerToken)
@@ -31,6 +30,15 @@ func (r Reader) Expect(v *pick.View, who Asker, rates Rates) {
 		}
 		c.Occupancy, c.OccupancyMs = e.occupancy(c, v.PromptTokens-shared+v.OutputTokens, hold)
 	}
+}
+
+// Shared is how many tokens of a prompt a candidate holds for all conversations. A new conversation shares all that it finds
+// cached.
+func Shared(v *pick.View, c *pick.Candidate) int {
+	if v.FirstTurn {
+		return c.CachedTokens
+	}
+	return v.CachedEverywhere()
 }
 
 // ExpectDecode fills in WaitMs and LinkMs of decode legs whose prompts are computed in readyMs. whole has the same rows for

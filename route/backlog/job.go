@@ -19,6 +19,7 @@ type Work struct {
 	WaitMs, MsPerToken float64 // expected time in front of it, without the link, and per prompt token
 	TTFTMs             float64 // predicted time to first token; 0 unknown
 	ReadyMs            float64 // of a decode leg: until its prompt is computed elsewhere
+	SharedTokens       int     // of its prompt, those that all others have in common; see Shared
 	MayQueue           bool    // it can be queued at the router
 	Asker                      // its owner
 
@@ -38,11 +39,11 @@ type Asker struct {
 type Job struct {
 	Work
 	open     bool
-	computed bool     // its first byte has come
-	counted  bool     // among its tenant's running jobs
-	Queued   bool     // it is in a router's queue, ordered by key
-	AtLimit  bool     // it was queued since its tenant had reached its limit of running jobs
-	account  *account // its tenant's, while it is queued
+	computed bool // its first byte has come
+	counted  bool // among its tenant's running jobs, of which there is a limit
+	Queued   bool // it is in a router's queue, ordered by key
+	AtLimit  bool // it was queued since its tenant had reached its limit of running jobs
+	tenant   *tenant
 
 	Opened time.Time
 	Sent   time.Time // to the engine: at once, or when dispatched
@@ -51,6 +52,7 @@ type Job struct {
 
 	Prefill, Transfer int64 // tokens it computes, and tokens of KV cache to be transferred to a decode leg or from a prefill leg
 	decode, context   int64 // tokens of its answer, and its total tokens
+	alone             int64 // of context, those not shared with all others
 
 	due     time.Time // of a decode leg: when its prompt is expected to be computed
 	overdue time.Time // see Overdue; zero never
@@ -102,6 +104,12 @@ func (t *Table) Open(now time.Time, n uint32, w Work, rates Rates) *Job {
 		j.context = j.Prefill
 	case fleet.Aside:
 	}
+	if w.Foreign { // other routers do not tell
+		j.alone = int64(float64(float64(j.context) * float64(t.alone)))
+	} else if j.alone = max(0, j.context-int64(w.SharedTokens)); j.context > 0 {
+		t.alone.Add(aloneRate, float64(j.alone)/float64(j.context))
+	}
+	j.tenant = t.tenants.enter(now.Add(t.ahead), w.Tenant)
 	if w.Foreign && w.Waits || !w.Foreign && t.queues(now, e, j, rates) {
 		t.enqueue(e, n, j)
 	}
@@ -110,6 +118,7 @@ func (t *Table) Open(now time.Time, n uint32, w Work, rates Rates) *Job {
 	l.PrefillTokens += j.Prefill
 	l.DecodeTokens += j.decode
 	l.ContextTokens += j.context
+	e.alone += j.alone
 	if w.Leg == fleet.LegDecode {
 		l.TransferRequests++
 		l.TransferTokens += j.Transfer
@@ -127,8 +136,9 @@ func (t *Table) Send(now time.Time, n uint32, rates Rates) (ms float64) {
 	j.Sent, j.Alone = now, others == 0
 	if j.Standing.Running > 0 && j.Class == fleet.Turn && j.Leg != fleet.LegDecode {
 		j.counted = true
-		t.running[j.Tenant]++
+		j.tenant.running++
 	}
+	t.tenants.charge(now.Add(t.ahead), j.tenant, j.Prefill, j.Standing.Share)
 	j.Held = e.places > 0 && others >= e.places
 	j.overdue = t.overdueAt(j, rates)
 	if j.Prefill <= 0 {
@@ -196,9 +206,7 @@ func (t *Table) Close(now time.Time, n uint32, ok bool, outputTokens int, rates 
 	j.open = false
 	if j.counted {
 		j.counted = false
-		if t.running[j.Tenant]--; t.running[j.Tenant] == 0 {
-			delete(t.running, j.Tenant)
-		}
+		j.tenant.running--
 	}
 	t.leave(now, e, n, j, rates)
 	if j.Queued {
@@ -217,6 +225,8 @@ func (t *Table) Close(now time.Time, n uint32, ok bool, outputTokens int, rates 
 	}
 	e.load.DecodeTokens -= j.decode
 	e.load.ContextTokens -= j.context
+	e.alone -= j.alone
+	t.tenants.leave(j.tenant)
 	if !j.Stream || j.First.IsZero() || !ok {
 		return j
 	}

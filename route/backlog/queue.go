@@ -29,6 +29,8 @@ const (
 )
 
 const (
+	aloneRate = 0.02                   // weight of a job in Table.alone
+	mostKept  = 10 * time.Second       // how long an engine's limit counts that its reports showed
 	passOver  = 200 * time.Millisecond // how long an endpoint may lack work because another router does not send its first job
 	onItsWay  = 10 * time.Millisecond  // allowance for a request's way to the engine
 	stepLeast = 2048                   // minimum prompt tokens per engine step: vLLM's default max_num_batched_tokens when serving on smaller GPUs
@@ -39,9 +41,9 @@ type line struct {
 	jobs    []uint32
 	foreign int       // of these, those queued at other routers
 	tokens  int64     // tokens to compute
+	alone   int64     // tokens of memory to take, see Job
 	sentAt  time.Time // when a job was last sent
 	idle    time.Time // since when the endpoint lacks work while another router has the first job; zero otherwise
-	shares  shares    // fair shares of the tenants
 	ranked  [2]int    // number of jobs with low and with high priority
 }
 
@@ -52,7 +54,7 @@ func (t *Table) queues(now time.Time, e *endpoint, j *Job, rates Rates) bool {
 		return false
 	}
 	j.Key = t.key(now, float64(float64(j.Prefill)*rates.MsPerToken(j.Slot)))
-	return t.atLimit(j) || t.cfg.Queue.Ahead > 0 && (t.busy(now, e, j.Slot, rates) || t.startable(e) && !t.goesFirst(now, e, j))
+	return !t.startable(now, e, j) || t.cfg.Queue.Ahead > 0 && (t.busy(now, e, j.Slot, rates) || t.anyStartable(now, e) && !t.goesFirst(now, e, j))
 }
 
 // goesFirst reports whether a job that is not queued would precede the first one of another router.
@@ -64,20 +66,30 @@ func (t *Table) goesFirst(now time.Time, e *endpoint, j *Job) bool {
 	return first != nil && t.before(now, &e.line, j, first)
 }
 
-// startable reports whether a queued job waits for its endpoint rather than for its tenant's limit.
-func (t *Table) startable(e *endpoint) bool {
+// anyStartable reports whether a queued job waits for its endpoint alone.
+func (t *Table) anyStartable(now time.Time, e *endpoint) bool {
 	for _, n := range e.line.jobs {
-		if !t.atLimit(t.jobs.Get(int(n))) {
+		if t.startable(now, e, t.jobs.Get(int(n))) {
 			return true
 		}
 	}
 	return false
 }
 
+// startable reports whether a job's tenant may have one more at the engine. What waits inside an engine is served in order of
+// arrival, so a tenant that takes much more than its share waits at the router while the engine is full.
+func (t *Table) startable(now time.Time, e *endpoint, j *Job) bool {
+	return !t.atLimit(j) && !(t.cfg.Queue.Ahead > 0 && t.tenants.greedy(t.used(j)) && e.full(now))
+}
+
 // atLimit reports whether the job's tenant has reached its limit of running jobs.
 func (t *Table) atLimit(j *Job) bool {
 	most := j.Standing.Running
-	return most > 0 && t.running[j.Tenant] >= most
+	if most <= 0 {
+		return false
+	}
+	x := t.tenants.of[j.Tenant]
+	return x != nil && x.running >= most
 }
 
 // busy reports whether an endpoint that computes in order has enough prompts to compute. It may always have the tokens of one
@@ -92,6 +104,14 @@ func (t *Table) busy(now time.Time, e *endpoint, slot int, rates Rates) bool {
 	return left > max(Ms(t.cfg.Queue.Ahead), float64(stepLeast*perToken))
 }
 
+// full reports whether the requests at an engine take all its places or memory, as far as these are known, or are as many as
+// those that it computed when others had to wait.
+func (e *endpoint) full(now time.Time) bool {
+	n := e.sent()
+	return n > 0 && (e.places > 0 && n >= e.places || e.memory > 0 && e.alone-e.line.alone >= e.memory ||
+		e.most > 0 && n >= e.most && now.Sub(e.mostAt) < mostKept)
+}
+
 func (t *Table) enqueue(e *endpoint, n uint32, j *Job) {
 	j.Queued, j.AtLimit = true, t.atLimit(j)
 	if j.Foreign {
@@ -100,11 +120,11 @@ func (t *Table) enqueue(e *endpoint, n uint32, j *Job) {
 	} else {
 		t.queued++
 	}
-	t.waiting[j.Tenant]++
+	j.tenant.queued++
 	e.line.jobs = append(e.line.jobs, n)
 	e.line.tokens += j.Prefill
+	e.line.alone += j.alone
 	e.line.rank(j.Standing.Priority, 1)
-	j.account = e.line.shares.enter(j.Tenant)
 }
 
 func (t *Table) dequeue(e *endpoint, n uint32, j *Job) {
@@ -114,20 +134,17 @@ func (t *Table) dequeue(e *endpoint, n uint32, j *Job) {
 	} else {
 		t.queued--
 	}
-	if t.waiting[j.Tenant]--; t.waiting[j.Tenant] == 0 {
-		delete(t.waiting, j.Tenant)
-	}
+	j.tenant.queued--
 	i := slices.Index(e.line.jobs, n)
 	e.line.jobs = slices.Delete(e.line.jobs, i, i+1)
 	e.line.tokens -= j.Prefill
+	e.line.alone -= j.alone
 	e.line.rank(j.Standing.Priority, -1)
-	e.line.shares.leave(j.account)
-	j.Queued, j.account = false, nil
+	j.Queued = false
 }
 
 // takeOut removes a job from the queue to send it.
 func (t *Table) takeOut(now time.Time, e *endpoint, n uint32, j *Job) {
-	e.line.shares.send(j.account, j.Prefill, j.Standing.Share)
 	t.dequeue(e, n, j)
 	e.line.sentAt, e.line.idle = now, time.Time{}
 }
@@ -197,7 +214,7 @@ func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint3
 func (t *Table) first(now time.Time, e *endpoint, own bool) (n uint32, first *Job) {
 	for _, i := range e.line.jobs {
 		j := t.jobs.Get(int(i))
-		if own && j.Foreign || t.atLimit(j) {
+		if own && j.Foreign || !t.startable(now, e, j) {
 			continue
 		}
 		if first == nil || t.before(now, &e.line, j, first) {
@@ -215,7 +232,7 @@ func (t *Table) inFront(now time.Time, e *endpoint, who Asker, own, perToken flo
 		return 0, 0, 0
 	}
 	key := t.key(now, own)
-	if !l.shares.only(who.Tenant) || l.ranked != [2]int{} || who.Standing.Priority != fleet.PriorityNormal {
+	if len(t.tenants.of) > 1 || l.ranked != [2]int{} || who.Standing.Priority != fleet.PriorityNormal {
 		return t.aheadOfOthers(now, l, who, key, perToken)
 	}
 	for _, i := range l.jobs {

@@ -1,113 +1,124 @@
 package backlog
 
 import (
-	"slices"
+	"maps"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Tenants share a queue by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): the tenant with the least prompt
-// tokens served, divided by its weight, goes next. A tenant that joins starts at the queue's current position, so it neither
-// pays for its absence nor saves up, and none starves. Among one tenant's prompts the shortest goes first. Priority precedes
-// all this.
+// Tenants share the queues by what they have used: the tenant that had the fewest computed prompt tokens, divided by its weight,
+// goes next, at whichever endpoint. What was used is halved every halfLife, so that a tenant with little traffic precedes one
+// with much, and none starves. A greedy tenant waits at the router while an engine is full. Among one tenant's prompts the
+// shortest goes first. Priority precedes all this. Routers halve at the same moments of their common clock, so that they keep
+// one order.
 
-// shares divides a queue among tenants.
-type shares struct {
-	of     map[string]*account // tenants with queued jobs, and those ahead of the queue's position
-	all    []*account          // the same in order of arrival
-	active int                 // tenants with queued jobs
-	now    float64             // the queue's position: start of the job sent last
+// tenants are those with open jobs, and those that have used engines recently.
+type tenants struct {
+	of     map[string]*tenant
+	open   int   // tenants with open jobs
+	used   int64 // by all
+	halved int64 // how often what was used had been halved, counted from 1970
 }
 
-// account is a tenant's use of a queue.
-type account struct {
-	tenant string
-	jobs   int     // queued jobs
-	begins float64 // start of its next job: tokens served, divided by its weight
-	passed float64 // scratch of aheadOfOthers
+// tenant is what one tenant uses.
+type tenant struct {
+	open    int   // its jobs
+	queued  int   // of these, those in queues of routers
+	running int   // those at engines, if there is a limit of them, see fleet.Standing.Running
+	used    int64 // computed prompt tokens, divided by its weight, halved every halfLife
+	passed  int64 // scratch of aheadOfOthers
 }
 
-// mostIdle is how many accounts without queued jobs are kept beyond the number of active ones.
-const mostIdle = 64
+const (
+	halfLife   = 10 * time.Second
+	greedyFrom = 2    // times what the others have used in the mean, from which a tenant is greedy
+	mostIdle   = 1024 // tenants without open jobs that are remembered
+)
 
 // enter adds a job of a tenant.
-func (s *shares) enter(tenant string) *account {
-	a := s.of[tenant]
-	if a == nil {
-		if s.of == nil {
-			s.of = map[string]*account{}
+func (s *tenants) enter(now time.Time, name string) *tenant {
+	s.halve(now)
+	x := s.of[name]
+	if x == nil {
+		if len(s.of)-s.open >= mostIdle {
+			maps.DeleteFunc(s.of, func(_ string, x *tenant) bool {
+				if x.open > 0 {
+					return false
+				}
+				s.used -= x.used
+				return true
+			})
 		}
-		a = &account{tenant: tenant}
-		s.of[tenant] = a
-		s.all = append(s.all, a)
+		x = &tenant{}
+		s.of[name] = x
 	}
-	if a.jobs == 0 {
-		s.active++
-		a.begins = max(a.begins, s.now)
+	if x.open == 0 {
+		s.open++
 	}
-	a.jobs++
-	return a
+	x.open++
+	return x
 }
 
-// send charges a sent job to an account.
-func (s *shares) send(a *account, tokens int64, part float64) {
-	s.now = max(s.now, a.begins)
-	a.begins += weighed(tokens, part)
-}
-
-// leave removes a job. An empty queue starts from zero.
-func (s *shares) leave(a *account) {
-	if a.jobs--; a.jobs > 0 {
-		return
-	}
-	if s.active--; s.active == 0 {
-		*s = shares{}
-		return
-	}
-	if len(s.of) <= 2*s.active+mostIdle {
-		return
-	}
-	s.forget(func(a *account) bool { return a.begins <= s.now })
-	if len(s.of) > 2*s.active+16*mostIdle { // each is ahead by at most one prompt
-		s.forget(func(*account) bool { return true })
+// leave removes a job of a tenant.
+func (s *tenants) leave(x *tenant) {
+	if x.open--; x.open == 0 {
+		s.open--
 	}
 }
 
-// forget drops the accounts without jobs for which right is true.
-func (s *shares) forget(right func(*account) bool) {
-	s.all = slices.DeleteFunc(s.all, func(a *account) bool {
-		if a.jobs > 0 || !right(a) {
-			return false
-		}
-		delete(s.of, a.tenant)
-		return true
+// charge adds the tokens of a job that is sent to an engine.
+func (s *tenants) charge(now time.Time, x *tenant, tokens int64, weight float64) {
+	s.halve(now)
+	by := weighed(tokens, weight)
+	x.used += by
+	s.used += by
+}
+
+// halve halves what was used as often as it is due, and forgets tenants without open jobs that have used nothing.
+func (s *tenants) halve(now time.Time) {
+	at := now.UnixNano() / int64(halfLife)
+	times := at - s.halved
+	if times <= 0 {
+		return
+	}
+	s.halved = at
+	s.used = 0
+	maps.DeleteFunc(s.of, func(_ string, x *tenant) bool {
+		x.used >>= min(times, 63)
+		s.used += x.used
+		return x.used == 0 && x.open == 0
 	})
 }
 
-// only reports whether all jobs belong to one tenant.
-func (s *shares) only(tenant string) bool {
-	return s.active == 1 && s.of[tenant] != nil && s.of[tenant].jobs > 0
+// greedy reports whether a tenant that has used this much takes more than its share: greedyFrom times the mean of the others.
+func (s *tenants) greedy(used int64) bool {
+	n := len(s.of)
+	return n > 1 && float64(used)*float64(n-1) > greedyFrom*float64(s.used-used)
 }
 
-// begins is the start of a tenant's next job, or of a new one if none is queued.
-func (s *shares) begins(tenant string) float64 {
-	switch a := s.of[tenant]; {
-	case a == nil:
-		return s.now
-	case a.jobs > 0:
-		return a.begins
-	default:
-		return max(a.begins, s.now)
+// has is what a tenant has used.
+func (s *tenants) has(name string) int64 {
+	if x := s.of[name]; x != nil {
+		return x.used
 	}
+	return 0
 }
 
-// weighed is the cost of tokens for a tenant with that weight.
-func weighed(tokens int64, part float64) float64 {
-	if part > 0 {
-		return float64(tokens) / part
+// used is what the owner of a job has used, which need not be open.
+func (t *Table) used(j *Job) int64 {
+	if j.tenant != nil {
+		return j.tenant.used
 	}
-	return float64(tokens)
+	return t.tenants.has(j.Tenant)
+}
+
+// weighed is the cost of tokens for a tenant with that weight; 0 is 1.
+func weighed(tokens int64, weight float64) int64 {
+	if weight > 0 {
+		return int64(min(float64(tokens)/weight, 1<<40))
+	}
+	return tokens
 }
 
 // rank adds by to the number of jobs with that priority.
@@ -134,7 +145,7 @@ func (l *line) highest() fleet.Priority {
 }
 
 // before reports whether a job precedes another of the same queue: by priority, then by its tenant's use, then by key. All
-// routers agree on the order. A job that is not queued has its tenant's position.
+// routers agree on the order.
 func (t *Table) before(now time.Time, l *line, j, other *Job) bool {
 	if l.ranked != [2]int{} {
 		highest := l.highest()
@@ -142,7 +153,7 @@ func (t *Table) before(now time.Time, l *line, j, other *Job) bool {
 			return a > b
 		}
 	}
-	if a, b := l.shares.turn(j), l.shares.turn(other); a != b {
+	if a, b := t.used(j), t.used(other); a != b {
 		return a < b
 	}
 	switch {
@@ -154,18 +165,10 @@ func (t *Table) before(now time.Time, l *line, j, other *Job) bool {
 	return j.Seq < other.Seq
 }
 
-// turn is where a job starts.
-func (s *shares) turn(j *Job) float64 {
-	if j.account != nil {
-		return j.account.begins
-	}
-	return s.begins(j.Tenant)
-}
-
 // aheadOfOthers is inFront for queues with several tenants or priorities. Prompts of another tenant are in front while it has
 // used less than the asker will have at its turn, in order of arrival.
 func (t *Table) aheadOfOthers(now time.Time, l *line, who Asker, key, perToken float64) (n int, ms float64, behind int) {
-	mine, turn := l.shares.of[who.Tenant], l.shares.begins(who.Tenant)
+	mine, turn := t.tenants.of[who.Tenant], t.tenants.has(who.Tenant)
 	highest := max(l.highest(), who.Standing.Priority)
 	inFront := func(j *Job, level func(key float64) bool) bool {
 		if p := t.risen(j.Standing.Priority, highest, now.Sub(j.Opened)); p != who.Standing.Priority {
@@ -178,7 +181,7 @@ func (t *Table) aheadOfOthers(now time.Time, l *line, who Asker, key, perToken f
 	}
 	for _, i := range l.jobs {
 		j := t.jobs.Get(int(i))
-		if j.account.passed = 0; j.account != mine {
+		if j.tenant.passed = 0; j.tenant != mine {
 			continue
 		}
 		if inFront(j, func(other float64) bool { return other <= key }) {
@@ -190,13 +193,13 @@ func (t *Table) aheadOfOthers(now time.Time, l *line, who Asker, key, perToken f
 	}
 	for _, i := range l.jobs {
 		j := t.jobs.Get(int(i))
-		if j.account == mine || t.atLimit(j) {
+		if j.tenant == mine || t.atLimit(j) {
 			continue
 		}
-		at := j.account.begins + j.account.passed
+		at := j.tenant.used + j.tenant.passed
 		if inFront(j, func(other float64) bool { return at < turn || at == turn && other <= key }) {
 			count(j)
-			j.account.passed += weighed(j.Prefill, j.Standing.Share)
+			j.tenant.passed += weighed(j.Prefill, j.Standing.Share)
 		}
 	}
 	return n, ms, behind

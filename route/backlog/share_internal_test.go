@@ -44,34 +44,41 @@ func (s *queueing) end(n uint32) (sent []uint32) {
 	return sent
 }
 
-// model is the documented order, over the whole history.
+// model is the documented order.
 type model struct {
-	now     float64
-	had     map[string]float64
+	had     map[string]int64
+	halved  int64
+	open    map[string]int
 	waiting []uint32
 }
 
-func (m *model) send(j *Job, part float64) {
-	m.now = max(m.now, m.had[j.Tenant])
-	m.had[j.Tenant] += weighed(j.Prefill, part)
+// at halves what tenants had as often as it is due.
+func (m *model) at(now time.Time) {
+	for ; m.halved < now.UnixNano()/int64(halfLife); m.halved++ {
+		for x := range m.had {
+			m.had[x] /= 2
+		}
+	}
+	for x, had := range m.had {
+		if had == 0 && m.open[x] == 0 {
+			delete(m.had, x)
+		}
+	}
 }
 
-// TestShareAgainstModel: the next prompt is that of a naive model, busy tenants get their share to within one prompt, and an
-// empty queue remembers nothing.
+// TestShareAgainstModel: the next prompt is that of a naive model, and nothing is left in the end.
 func TestShareAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newQueueing(Queue{Patience: 5, Promote: 30 * time.Second})
 		tenants := []string{"", "a", "b", "c"}
 		part := map[string]float64{"": 0, "a": 1, "b": 2, "c": 0.5}
-		m := model{had: map[string]float64{}}
+		m := model{had: map[string]int64{"": 5000}, open: map[string]int{"": 1}, halved: s.now.UnixNano() / int64(halfLife)}
 		running := s.ask(5000, Asker{})
-		waits := func(tenant string) (n int) {
-			for _, i := range m.waiting {
-				if s.Reader().Job(i).Tenant == tenant {
-					n++
-				}
-			}
-			return n
+		send := func(n uint32) {
+			m.open[s.Reader().Job(running).Tenant]--
+			running = n
+			j := s.Reader().Job(n)
+			m.had[j.Tenant] += weighed(j.Prefill, part[j.Tenant])
 		}
 		choose := func() uint32 {
 			high, best := fleet.PriorityNormal, -1
@@ -116,14 +123,13 @@ func TestShareAgainstModel(t *testing.T) {
 		priorities := rapid.Bool().Draw(t, "priorities")
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			s.now = s.now.Add(time.Duration(rapid.IntRange(0, 9000).Draw(t, "ms")) * time.Millisecond)
+			m.at(s.now)
 			if rapid.IntRange(0, 2).Draw(t, "what") > 0 || len(m.waiting) == 0 {
 				who := Asker{Tenant: rapid.SampledFrom(tenants).Draw(t, "tenant")}
 				if who.Standing.Share = part[who.Tenant]; priorities {
 					who.Standing.Priority = fleet.Priority(rapid.IntRange(-1, 1).Draw(t, "priority"))
 				}
-				if waits(who.Tenant) == 0 {
-					m.had[who.Tenant] = max(m.had[who.Tenant], m.now)
-				}
+				m.open[who.Tenant]++
 				m.waiting = append(m.waiting, s.ask(rapid.IntRange(2100, 9000).Draw(t, "tokens"), who))
 				continue
 			}
@@ -131,6 +137,7 @@ func TestShareAgainstModel(t *testing.T) {
 				k := rapid.IntRange(0, len(m.waiting)-1).Draw(t, "who")
 				n := m.waiting[k]
 				m.waiting = append(m.waiting[:k], m.waiting[k+1:]...)
+				m.open[s.Reader().Job(n).Tenant]--
 				if sent := s.end(n); len(sent) != 0 {
 					t.Fatalf("%v are sent to a busy endpoint", sent)
 				}
@@ -140,38 +147,63 @@ func TestShareAgainstModel(t *testing.T) {
 				if len(sent) != 1 || sent[0] != want {
 					t.Fatalf("%v go, want %d", sent, want)
 				}
-				running = want
-				j := s.Reader().Job(want)
-				m.send(j, part[j.Tenant])
-				for _, x := range tenants {
-					if waits(x) > 0 && !priorities && m.had[x] > m.now+9000/0.5 {
-						t.Fatalf("%q has had more than a prompt more than the others: %v, at %v", x, m.had, m.now)
-					}
-				}
-			}
-			if len(m.waiting) == 0 {
-				m.now, m.had = 0, map[string]float64{}
+				send(want)
 			}
 		}
 		for len(m.waiting) > 0 {
 			want := choose()
-			if sent := s.end(running); len(sent) != 1 {
+			sent := s.end(running)
+			if len(sent) != 1 || sent[0] != want {
 				t.Fatalf("%v go, want %d", sent, want)
-			} else if running = sent[0]; running != want {
-				t.Fatalf("%d goes, want %d", running, want)
 			}
-			j := s.Reader().Job(want)
-			m.send(j, part[j.Tenant])
+			send(want)
 		}
 		s.end(running)
-		if err := s.Reader().Audit(0); err != nil || s.Reader().Queued() != 0 || len(s.waiting) != 0 {
-			t.Fatalf("left: %v, %v", err, s.waiting)
+		if err := s.Reader().Audit(0); err != nil || s.Reader().Queued() != 0 || s.tenants.open != 0 {
+			t.Fatalf("left: %v, %d tenants", err, s.tenants.open)
+		}
+		for name, x := range s.tenants.of {
+			if x.open != 0 || x.queued != 0 || x.running != 0 {
+				t.Fatalf("left of %q: %+v", name, x)
+			}
 		}
 	})
 }
 
-// TestShareForgets: tenants that leave are forgotten while the queue lasts.
-func TestShareForgets(t *testing.T) {
+// TestLightTenantFirst: a tenant with little traffic precedes one with much each time it comes, also to an endpoint where it has
+// not waited before; a minute later what was used does not matter.
+func TestLightTenantFirst(t *testing.T) {
+	s := newQueueing(Queue{Patience: 5})
+	running := s.ask(5000, Asker{Tenant: "loud"})
+	for range 20 {
+		s.ask(5000, Asker{Tenant: "loud"})
+	}
+	for range 5 {
+		quiet := s.ask(6000, Asker{Tenant: "quiet"})
+		for range 2 { // the loud tenant has had more than the quiet one at any time
+			sent := s.end(running)
+			if len(sent) != 1 {
+				t.Fatalf("%v go", sent)
+			}
+			running = sent[0]
+			if running == quiet {
+				break
+			}
+		}
+		if running != quiet {
+			t.Fatalf("%q precedes", s.Reader().Job(running).Tenant)
+		}
+		s.now = s.now.Add(time.Second)
+	}
+	s.now = s.now.Add(10 * time.Minute)
+	s.ask(6000, Asker{Tenant: "quiet"})
+	if sent := s.end(running); len(sent) != 1 || s.Reader().Job(sent[0]).Tenant != "loud" {
+		t.Fatalf("%v go after ten minutes, want the shorter prompt", sent)
+	}
+}
+
+// TestTenantsAreForgotten: tenants that leave are forgotten after a while, and at once where there are too many.
+func TestTenantsAreForgotten(t *testing.T) {
 	s := newQueueing(Queue{Patience: 5})
 	running := s.ask(5000, Asker{})
 	for range 40 {
@@ -184,9 +216,86 @@ func TestShareForgets(t *testing.T) {
 			t.Fatalf("%v go", sent)
 		}
 		running = sent[0]
-		if n := len(s.endpoints.Get(0).line.shares.of); n > 2+17*mostIdle {
+		if n := len(s.tenants.of); n > 3+mostIdle {
 			t.Fatalf("%d tenants are remembered", n)
 		}
+	}
+	s.now = s.now.Add(20 * halfLife)
+	running = s.end(running)[0]
+	if n := len(s.tenants.of); n > 2 {
+		t.Errorf("%d tenants are remembered after twenty half-lives", n)
+	}
+	if s.Reader().Job(running).Tenant != "stays" {
+		t.Errorf("%q goes", s.Reader().Job(running).Tenant)
+	}
+}
+
+// TestGreedyTenant: while the places or the memory of an endpoint are taken, a tenant that has used much more than the others waits
+// at the router. The others are sent, and so is a tenant that is alone.
+func TestGreedyTenant(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		places  int
+		memory  int64
+		running int // by the engine\'s report that others wait in it
+		shared  int
+		others  []int // tokens that other tenants have used; that one has used 1,000
+		sent    int   // of its five further requests of 100 tokens
+	}{
+		{"nothing is known", 0, 0, 0, 0, []int{400}, 5},
+		{"places", 2, 0, 0, 0, []int{400}, 2},
+		{"places, of three tenants", 2, 0, 0, 0, []int{400, 500}, 2},
+		{"places, its share", 2, 0, 0, 0, []int{400, 1200}, 5},
+		{"places, of one tenant", 2, 0, 0, 0, nil, 5},
+		{"memory", 0, 300, 0, 0, []int{400}, 3},
+		{"memory, of one tenant", 0, 300, 0, 0, nil, 5},
+		{"memory, most is shared", 0, 300, 0, 90, []int{400}, 5},
+		{"reported", 0, 0, 4, 0, []int{400}, 4},
+		{"reported, of one tenant", 0, 0, 4, 0, nil, 5},
+		{"a request larger than the memory", 0, 50, 0, 0, []int{400}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newQueueing(Queue{Patience: 5})
+			s.cfg.Queue.Ahead = time.Hour
+			s.Describe(0, c.places, c.memory)
+			s.Reported(s.now, 0, &fleet.LoadReport{Running: c.running, Waiting: 3})
+			ask := func(tenant string, tokens, cached int) (sent bool) {
+				n := s.next
+				s.next++
+				j := s.Open(s.now, n, Work{Class: fleet.Turn, Stream: true, PromptTokens: tokens, CachedTokens: cached, SharedTokens: cached, MayQueue: true, Asker: Asker{Tenant: tenant}}, s.rates)
+				if j.Queued {
+					return false
+				}
+				s.Send(s.now, n, s.rates)
+				return true
+			}
+			for i, tokens := range append([]int{1000}, c.others...) {
+				ask(fmt.Sprint(i), tokens, 0)
+				s.end(s.next - 1)
+			}
+			first, sent := s.next, 0
+			for range 5 {
+				if ask("0", 100, c.shared) {
+					sent++
+				}
+			}
+			if sent != c.sent {
+				t.Errorf("%d requests are sent, want %d", sent, c.sent)
+			}
+			if !ask("1", 100, 0) {
+				t.Error("another tenant waits too")
+			}
+			s.end(s.next - 1)
+			for n := first; n < s.next-1; n++ { // one ends, and another may start
+				if s.Reader().Job(n).Queued {
+					t.Fatalf("request %d waits where nothing runs", n)
+				}
+				s.end(n)
+			}
+			if err := s.Reader().Audit(0); err != nil || s.Reader().Queued() != 0 {
+				t.Errorf("left: %v, %d", err, s.Reader().Queued())
+			}
+		})
 	}
 }
 
@@ -214,8 +323,8 @@ func TestRunning(t *testing.T) {
 		s.end(b)
 		s.end(d)
 		s.end(other)
-		if err := s.Reader().Audit(0); err != nil || len(s.running) != 0 {
-			t.Errorf("ahead %v: left %v, %v", ahead, err, s.running)
+		if err := s.Reader().Audit(0); err != nil || s.tenants.of["a"].running != 0 {
+			t.Errorf("ahead %v: left %v, %+v", ahead, err, s.tenants.of["a"])
 		}
 	}
 }
