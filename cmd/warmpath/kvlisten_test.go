@@ -10,6 +10,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/enginetest"
+	"github.com/warmpath/warmpath/internal/freeport"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/sim/engine"
 )
@@ -17,12 +18,7 @@ import (
 // dialInRig is a router at whose port two engines publish, of which only the first is said to.
 func dialInRig(t *testing.T, dialect fleet.Kind) (*rig, *turns) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := "tcp://" + l.Addr().String()
-	_ = l.Close() // the router's; engines dial again and again until it is there
+	address := "tcp://" + freeport.Address() // the router's; engines dial again and again until it is there
 	heard := &turns{}
 	r := newRigOf(t, 2, heard, func(i int, c *config.Config) enginetest.Options {
 		c.KVEvents.Listen = address

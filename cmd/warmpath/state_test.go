@@ -22,6 +22,7 @@ func TestStateIsKept(t *testing.T) {
 	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Explain.Headers = true
 	cfg.State.File = filepath.Join(t.TempDir(), "state")
+	cfg.Policy.Name = "session" // the default leaves an engine that looked slow, on a busy machine
 	for i := range 4 {
 		_, url := simEngine(t, enginetest.Options{Models: []string{"m"}, Seed: uint64(i), Speed: 20})
 		cfg.Endpoints = append(cfg.Endpoints, discovery.EndpointConfig{URL: url, Name: fmt.Sprint("e", i)})

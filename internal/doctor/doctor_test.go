@@ -31,6 +31,12 @@ func TestHealthyEngine(t *testing.T) {
 	s := httptest.NewServer(e)
 	t.Cleanup(s.Close)
 	r := Examine(t.Context(), s.URL, Options{})
+	for range 10 { // where all tokens come at once, as on a busy machine, no speed is seen
+		if r.Decode > 0 {
+			break
+		}
+		r = Examine(t.Context(), s.URL, Options{})
+	}
 	if !r.Healthy || r.Kind != "vllm" || !slices.Equal(r.Models, []string{"m"}) || r.Detail != "" {
 		t.Errorf("got %+v", r)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/freeport"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/route"
 )
@@ -84,12 +84,7 @@ func follow(t *testing.T, cfg Config, e fleet.Endpoint) (*Follower, *heard) {
 // bound is a PUB socket that tests write to.
 func bound(t *testing.T) (zmq4.Socket, string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := "tcp://" + l.Addr().String()
-	_ = l.Close()
+	addr := "tcp://" + freeport.Address()
 	pub := zmq4.NewPub(context.Background(), zmq4.WithLogger(quiet()))
 	if err := pub.Listen(addr); err != nil {
 		t.Fatal(err)
