@@ -63,7 +63,7 @@ func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep re
 		WaitMs: c.WaitMs - c.LinkMs, MsPerToken: c.MsPerToken, TTFTMs: d.TTFTMs, ReadyMs: s.ready, SharedTokens: backlog.Shared(v, c), MayQueue: mayQueue(req, d.Leg, ep, f.trial), Asker: s.asker,
 		Origin: r.others.self, Seq: r.others.seq,
 	}, rates)
-	d.Waits, d.AtLimit = job.Queued, job.AtLimit
+	d.Waits, d.AtLimit, d.Greedy = job.Queued, job.AtLimit, job.Greedy
 	r.registry.Placed(ep)
 	r.worked = true
 	if !d.Waits {

@@ -26,6 +26,7 @@ type Decision struct {
 
 	Waits   bool // it is queued: send it when its lease is in an Entry.Called
 	AtLimit bool // it is queued since its tenant has as many requests at engines as it may (fleet.Standing.Running)
+	Greedy  bool // it is queued since the engine is full and its tenant has used much more than the others
 
 	Leg     fleet.Leg
 	Why     SplitWhy // why the request was split or not; "" where nothing is split

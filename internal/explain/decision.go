@@ -78,6 +78,7 @@ type Observed struct {
 	TTFTMs       *float64 `json:"ttft_ms,omitempty"`   // of streams only
 	QueuedMs     float64  `json:"queued_ms,omitempty"` // of these times, in the router's queue
 	AtLimit      bool     `json:"at_limit,omitempty"`  // queued since its tenant had as many requests at engines as it may
+	Greedy       bool     `json:"greedy,omitempty"`    // queued since the engine was full and its tenant had used much more than the others
 	DurationMs   float64  `json:"duration_ms"`
 }
 
@@ -119,7 +120,7 @@ func (d *record) view() Decision {
 		Class: className(d.class), Conversation: d.get(d.conversation), Home: d.home, FirstTurn: d.firstTurn, NewID: d.newID, Stream: d.stream,
 		Outcome: d.outcome.String(), Error: d.get(d.failure), Status: d.status, Code: d.code, Limit: d.limit, Tenant: d.get(d.tenant), Client: d.get(d.client), LostCache: d.lost, Eligible: d.eligible, Candidates: []Candidate{},
 		Predicted: Predicted{PromptTokens: d.prompt, CachedTokens: d.cached},
-		Observed:  Observed{QueuedMs: round(ms(d.queued)), AtLimit: d.atLimit, DurationMs: round(ms(d.end.Sub(d.routed)))},
+		Observed:  Observed{QueuedMs: round(ms(d.queued)), AtLimit: d.atLimit, Greedy: d.greedy, DurationMs: round(ms(d.end.Sub(d.routed)))},
 	}
 	if d.leg != fleet.LegWhole {
 		v.Leg = d.leg.String()

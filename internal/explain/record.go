@@ -39,6 +39,7 @@ type record struct {
 	routed, firstByte, end time.Time
 	queued                 time.Duration // in the router's queue
 	atLimit                bool          // since its tenant ran as many requests as it may
+	greedy                 bool          // since its tenant had used much more than the others, and the engine was full
 	outcome                fleet.Outcome
 	usage                  fleet.Usage
 	observed, regret       float64 // ms, -1 unknown
@@ -79,7 +80,7 @@ func (d *record) ended(e *route.Entry, hash bool) {
 	d.leg, d.split, d.weighed, d.gate = v.Leg, v.Why, v.Weighed, v.Gate
 	d.eligible, d.prompt, d.cached, d.ttft = v.Candidates, v.PromptTokens, v.CachedTokens, v.TTFTMs
 	d.routed, d.firstByte, d.end = x.Routed, x.FirstByte, e.Now
-	d.atLimit = v.AtLimit
+	d.atLimit, d.greedy = v.AtLimit, v.Greedy
 	if v.Waits {
 		sent := x.Sent
 		if sent.IsZero() {

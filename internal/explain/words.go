@@ -197,6 +197,9 @@ func queued(v *Decision) string {
 	if v.Observed.AtLimit {
 		return text + ": its tenant had as many requests at engines as it may have running (running in tenants.limits or tenants.each)."
 	}
+	if v.Observed.Greedy {
+		return text + ": the engine was full, and its tenant had used more than twice what the others had."
+	}
 	return text + ", where shorter prompts go first."
 }
 

@@ -43,6 +43,7 @@ type Job struct {
 	counted  bool // among its tenant's running jobs, of which there is a limit
 	Queued   bool // it is in a router's queue, ordered by key
 	AtLimit  bool // it was queued since its tenant had reached its limit of running jobs
+	Greedy   bool // it was queued since the engine was full and its tenant had used much more than the others
 	tenant   *tenant
 
 	Opened time.Time
@@ -111,7 +112,7 @@ func (t *Table) Open(now time.Time, n uint32, w Work, rates Rates) *Job {
 	}
 	j.tenant = t.tenants.enter(now.Add(t.ahead), w.Tenant)
 	if w.Foreign && w.Waits || !w.Foreign && t.queues(now, e, j, rates) {
-		t.enqueue(e, n, j)
+		t.enqueue(now, e, n, j)
 	}
 	l := &e.load
 	l.Requests++

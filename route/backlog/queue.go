@@ -79,7 +79,12 @@ func (t *Table) anyStartable(now time.Time, e *endpoint) bool {
 // startable reports whether a job's tenant may have one more at the engine. What waits inside an engine is served in order of
 // arrival, so a tenant that takes much more than its share waits at the router while the engine is full.
 func (t *Table) startable(now time.Time, e *endpoint, j *Job) bool {
-	return !t.atLimit(j) && !(t.cfg.Queue.Ahead > 0 && t.tenants.greedy(t.used(j)) && e.full(now))
+	return !t.atLimit(j) && !t.yields(now, e, j)
+}
+
+// yields reports whether a job waits since the engine is full and its tenant has used much more than the others.
+func (t *Table) yields(now time.Time, e *endpoint, j *Job) bool {
+	return t.cfg.Queue.Ahead > 0 && t.tenants.greedy(t.used(j)) && e.full(now)
 }
 
 // atLimit reports whether the job's tenant has reached its limit of running jobs.
@@ -112,8 +117,9 @@ func (e *endpoint) full(now time.Time) bool {
 		e.most > 0 && n >= e.most && now.Sub(e.mostAt) < mostKept)
 }
 
-func (t *Table) enqueue(e *endpoint, n uint32, j *Job) {
+func (t *Table) enqueue(now time.Time, e *endpoint, n uint32, j *Job) {
 	j.Queued, j.AtLimit = true, t.atLimit(j)
+	j.Greedy = !j.AtLimit && t.yields(now, e, j)
 	if j.Foreign {
 		e.line.foreign++
 		t.foreign++

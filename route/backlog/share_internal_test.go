@@ -237,7 +237,7 @@ func TestGreedyTenant(t *testing.T) {
 		name    string
 		places  int
 		memory  int64
-		running int // by the engine\'s report that others wait in it
+		running int // by the engine's report that others wait in it
 		shared  int
 		others  []int // tokens that other tenants have used; that one has used 1,000
 		sent    int   // of its five further requests of 100 tokens
@@ -263,6 +263,9 @@ func TestGreedyTenant(t *testing.T) {
 				n := s.next
 				s.next++
 				j := s.Open(s.now, n, Work{Class: fleet.Turn, Stream: true, PromptTokens: tokens, CachedTokens: cached, SharedTokens: cached, MayQueue: true, Asker: Asker{Tenant: tenant}}, s.rates)
+				if j.Greedy != j.Queued {
+					t.Errorf("queued %t, as greedy %t", j.Queued, j.Greedy)
+				}
 				if j.Queued {
 					return false
 				}
