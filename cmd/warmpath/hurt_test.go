@@ -99,10 +99,16 @@ func hurtByFaults(t *testing.T, bin string) {
 		}
 		if strings.Contains(f.fault, "restart") { // within its answers
 			e[0].fault(lingering)
-			answers := r.begun(6, 3000)
+			var begun []<-chan answer
+			r.await("e0 answers", func() bool { // which gets little at first after an earlier fault
+				begun = append(begun, r.begun(6, 3000))
+				return e[0].open() > 0
+			})
 			e[0].fault(f.fault)
-			for range 6 {
-				judge(<-answers, 3000)
+			for _, answers := range begun {
+				for range 6 {
+					judge(<-answers, 3000)
+				}
 			}
 		} else {
 			e[0].fault(f.fault)
