@@ -14,6 +14,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	// What is slow to compile. exportFiles has "go list" compile all packages; where this test needs these, they have been
+	// compiled by then, and are not compiled twice at the same time.
+	_ "github.com/warmpath/warmpath/internal/discovery/etcd"
+	_ "github.com/warmpath/warmpath/internal/discovery/kube"
+	_ "github.com/warmpath/warmpath/internal/extproc"
+	_ "github.com/warmpath/warmpath/internal/live"
+	_ "github.com/warmpath/warmpath/internal/peers"
+	_ "github.com/warmpath/warmpath/internal/simreport"
+	_ "github.com/warmpath/warmpath/internal/tracing"
 )
 
 // pureImports are the packages of the standard library whose functions depend on their arguments alone. A pure package

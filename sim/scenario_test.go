@@ -35,7 +35,7 @@ func (s *scenario) fewSeeds() []uint64 {
 	if *allSeeds {
 		return all
 	}
-	return all[:min(4, len(all))]
+	return all[:min(3, len(all))]
 }
 
 // scenarios are the rows of docs/scenarios.md.
