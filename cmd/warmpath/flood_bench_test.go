@@ -18,7 +18,7 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// BenchmarkFlood is the live form of sim's TestFlooded: four tenants with equal load, with and without a bound of 8 running requests each, against four
+// BenchmarkFlood is the live form of sim's TestFlooded: four tenants with equal load, with and without a bound of 12 running requests each, against four
 // simulated engines over HTTP. It reports the p95 time to first token and the hit rate of three of them while the fourth sends its share
 // ("calm"), and while it sends ten times as much ("flood"). A run takes three minutes.
 //
@@ -27,7 +27,7 @@ func BenchmarkFlood(b *testing.B) {
 	for _, c := range []struct {
 		name           string
 		times, running int
-	}{{"calm", 1, 8}, {"flood", 10, 8}, {"flood without limits", 10, 0}} {
+	}{{"calm", 1, 12}, {"flood", 10, 12}, {"flood without limits", 10, 0}} {
 		b.Run(c.name, func(b *testing.B) {
 			for range b.N {
 				playFlood(b, c.times, c.running)
