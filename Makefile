@@ -80,7 +80,7 @@ bench: ## measure the router against nginx and HAProxy (bench/README.md)
 	cd bench && go run .
 
 .PHONY: arena
-arena: ## the routers of public registries and warmpath, side by side (docs/arena.md); installs them, then 8 to 13 minutes
+arena: ## the routers of public registries and warmpath, side by side (docs/arena.md); installs them, then about 10 minutes on two cores
 	cd bench && go run ./arena
 
 .PHONY: clients

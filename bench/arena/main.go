@@ -48,7 +48,7 @@ package index are installed into virtual environments of their own, with pinned
 versions; nginx and HAProxy are used where the system has them. What is missing is
 left out, with a line that says how to get it. Needs Linux, Go, and Python 3.11.
 
-  go run ./arena                             # all of it, 8 to 13 minutes
+  go run ./arena                             # all of it, about 10 minutes
   go run ./arena -short                      # a minute, with what is installed
   go run ./arena -only warmpath,smg -parts conversations -rounds 5
   go run ./arena -page ../docs/arena.md      # write the figures into the page
