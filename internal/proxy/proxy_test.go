@@ -187,6 +187,33 @@ func TestClientThatLeavesCancelsTheEngine(t *testing.T) {
 	}
 }
 
+// TestClientThatLeavesAfterTheEnd: OpenAI's Python client closes the connection at "[DONE]", before llama-server ends the body.
+func TestClientThatLeavesAfterTheEnd(t *testing.T) {
+	whole := chunk("x") + `data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2}}` + "\n\n" + doneChunk
+	cancelled := make(chan bool)
+	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, whole)
+		_ = http.NewResponseController(w).Flush()
+		<-req.Context().Done()
+		close(cancelled)
+	})
+	body := strings.NewReader(`{"model":"m","stream":true,"stream_options":{"include_usage":true}}`)
+	res, err := r.client.Post(r.url+"/v1/chat/completions", "application/json", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(io.LimitReader(res.Body, int64(len(whole)))); err != nil || string(got) != whole {
+		t.Fatalf("got %q %v", got, err)
+	}
+	res.Body.Close()
+	<-cancelled
+	if s := r.last(1); s.Outcome != fleet.OK || s.Usage.PromptTokens != 7 || s.Usage.OutputTokens != 2 {
+		t.Errorf("told %+v", s)
+	}
+}
+
 func TestModelsAreMerged(t *testing.T) {
 	list := func(entries string) engineHandler {
 		return func(w http.ResponseWriter, req *http.Request) {

@@ -401,12 +401,16 @@ func (r *relay) truncated() bool {
 	return r.res.StatusCode == http.StatusOK && r.c.R.Method == http.MethodPost && !r.c.sent.Load() && len(r.held) == 0
 }
 
-// broken concludes an answer that broke off. If the client has seen a part of it, the error is sent in the stream where
+// broken concludes an answer that broke off. Nothing is missing after the end mark of a stream: clients leave then, before the
+// engine has ended the body. If the client has seen a part of it, the error is sent in the stream where
 // possible, and the connection is cut, so that the client cannot take the part for the whole.
 func (r *relay) broken(err error) (next *route.Plan) {
 	c := r.c
 	if !c.sent.Load() {
 		return r.lost(err)
+	}
+	if r.events && r.scanner.Done() {
+		return r.finish()
 	}
 	if !errors.Is(err, fault.ErrTruncated) {
 		r.fin.Usage, _ = r.scanner.Close()
