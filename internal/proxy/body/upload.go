@@ -53,7 +53,6 @@ func NewUpload(w http.ResponseWriter, body io.ReadCloser, limit time.Duration, h
 func (u *Upload) Read(p []byte) (int, error) {
 	u.pending.Store(true)
 	n, err := u.read(p)
-	u.pending.Store(false)
 	switch {
 	case errors.Is(err, io.EOF):
 		u.ended.Store(true)
@@ -65,6 +64,7 @@ func (u *Upload) Read(p []byte) (int, error) {
 		}
 		u.failure.CompareAndSwap(nil, &why)
 	}
+	u.pending.Store(false) // now that failure is set: Blame is asked at any time
 	u.heard()
 	return n, err
 }
