@@ -49,7 +49,11 @@ func flagError(cmd *cobra.Command, err error) error {
 	if what, _, ok := strings.Cut(text, ": time: missing unit in duration"); ok {
 		text = what + ": a duration has a unit, such as 30s, 5m or 1h"
 	}
-	return usageError(fmt.Errorf("%s; see %s --help", strings.TrimRight(text, "?\n"), cmd.CommandPath()))
+	text = strings.TrimRight(text, "\n")
+	if !strings.HasSuffix(text, "?") {
+		text += ";"
+	}
+	return usageError(fmt.Errorf("%s see %s --help", text, cmd.CommandPath()))
 }
 
 // commandsWith are the commands below cmd that have a flag, those that most people mean first; none below a command without any.

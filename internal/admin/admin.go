@@ -171,7 +171,11 @@ func (a *Admin) routes() {
 	a.mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	a.mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(http.StatusNotFound, "not_found", "there is no %s here; see GET / for what there is", r.URL.Path).write(w)
+		where := "see GET / for what there is"
+		if strings.HasPrefix(r.URL.Path, "/v1/") {
+			where = "this is the admin listener; requests for engines go to the other one (listen, 127.0.0.1:8080 by default)"
+		}
+		fail(http.StatusNotFound, "not_found", "there is no %s here; %s", r.URL.Path, where).write(w)
 	})
 }
 

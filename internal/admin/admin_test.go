@@ -181,6 +181,7 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/admin/endpoints/zz", "", 404, "unknown_endpoint"},
 		{"GET", "/debug/pprof/cmdline", "", 200, "admin.test"},
 		{"GET", "/nothing", "", 404, "not_found"},
+		{"POST", "/v1/chat/completions", "{}", 404, "this is the admin listener"},
 		{"PUT", "/admin/endpoints", "", 405, "method_not_allowed"},
 		{"PUT", "/admin/endpoints/a", "", 405, "method_not_allowed"},
 		{"GET", "/admin/endpoints/a/drain", "", 404, "unknown_endpoint"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -36,6 +37,28 @@ func loopback(address string) bool {
 	host, _, _ := net.SplitHostPort(address)
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// checkLoop reports endpoints that are the router itself: its requests would come back to it.
+func checkLoop(listen string, endpoints []discovery.EndpointConfig) (faults []error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil || port == "0" {
+		return nil
+	}
+	for i := range endpoints {
+		u, err := url.Parse(endpoints[i].URL)
+		if err != nil || u.Port() != port {
+			continue
+		}
+		here := u.Hostname() == host || loopback(u.Host) && (host == "" || host == "localhost")
+		if at, err := netip.ParseAddr(host); err == nil {
+			here = here || u.Hostname() == "localhost" && at.IsLoopback() || loopback(u.Host) && at.IsUnspecified()
+		}
+		if here {
+			faults = append(faults, fault(fmt.Sprintf("endpoints[%d].url", i), "%s is where this router listens; give the engine's address, or choose another with --listen (listen in the file)", endpoints[i].URL))
+		}
+	}
+	return faults
 }
 
 // leastSaltKey is the length below which a secret can be guessed.

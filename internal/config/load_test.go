@@ -280,6 +280,32 @@ health: {eject_share: 1.5, panic_share: -1}
 	}
 }
 
+// TestEndpointIsNotTheRouter: a router does not send requests to itself.
+func TestEndpointIsNotTheRouter(t *testing.T) {
+	for _, x := range []struct {
+		listen, endpoint string
+		itself           bool
+	}{
+		{"127.0.0.1:8080", "http://127.0.0.1:8080", true},
+		{"127.0.0.1:8080", "http://localhost:8080", true},
+		{"localhost:8080", "http://[::1]:8080", true},
+		{"0.0.0.0:8080", "http://127.0.0.1:8080", true},
+		{"[::]:8080", "http://localhost:8080", true},
+		{":8080", "http://127.0.0.1:8080", true},
+		{"gpu1:8080", "http://gpu1:8080", true},
+		{"0.0.0.0:80", "http://10.0.0.1:80", false},
+		{"127.0.0.1:8080", "http://127.0.0.1:8081", false},
+		{"127.0.0.1:8080", "http://127.0.0.2:8080", false},
+		{"127.0.0.1:8080", "http://gpu1:8080", false},
+		{"127.0.0.1:0", "http://127.0.0.1:0", false},
+	} {
+		_, err := config.Parse("w.yaml", []byte("listen: '"+x.listen+"'\nendpoints: ['"+x.endpoint+"']\n"), nil)
+		if got := err != nil && strings.Contains(err.Error(), "is where this router listens"); got != x.itself {
+			t.Errorf("listen %s, endpoint %s: %v", x.listen, x.endpoint, err)
+		}
+	}
+}
+
 // TestMemoryHoldsABody: there must be room for the largest body twice, since it moves as it grows.
 func TestMemoryHoldsABody(t *testing.T) {
 	for text, ok := range map[string]bool{"0": true, "128MiB": true, "1GiB": true, "127MiB": false, "1": false} {

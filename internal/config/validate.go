@@ -25,6 +25,7 @@ func (c Config) Validate() error {
 	for _, e := range discovery.Check(c.Endpoints) {
 		faults = append(faults, below("endpoints", e)...)
 	}
+	faults = append(faults, checkLoop(c.Listen, c.Endpoints)...)
 	for i, d := range c.Discovery.DNS {
 		faults = append(faults, below(fmt.Sprintf("discovery.dns[%d].", i), d.Validate())...)
 	}
