@@ -50,7 +50,7 @@ function draw() {
       width: Math.max(200, c.canvas.clientWidth), height: 150, legend: { show: false },
       cursor: { y: false, points: { size: 6 } }, padding: [10, 28, 0, 0],
       scales: { x: { time: true, range: (u) => shown(u.data[0]) }, y: { range: (u, low, high) => [c.of.from, c.of.to || Math.max(c.of.from + 1e-3, (high ?? c.of.from) * 1.1)] } },
-      axes: [{ ...axis, space: 64, values: (u, at) => at.map((t) => clock(1000 * t).slice(0, at.length > 1 && at[1] - at[0] < 60 ? 8 : 5)) }, { ...axis, size: 62, values: (u, at) => at.map(c.of.unit) }],
+      axes: [{ ...axis, space: 64, size: 36, values: (u, at) => at.map((t) => clock(1000 * t).slice(0, at.length > 1 && at[1] - at[0] < 60 ? 8 : 5)) }, { ...axis, size: 62, values: (u, at) => at.map(c.of.unit) }],
       series: [{}, ...c.series.map((s) => ({ stroke: colour(s.colour), width: 2, dash: s.dash, points: { show: past.length < 3 }, spanGaps: false }))],
       hooks: { setCursor: [(u) => figures(c, u.cursor.idx)] },
     }, data(c), c.canvas);
