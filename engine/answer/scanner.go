@@ -101,7 +101,6 @@ func (s *Scanner) line(head, end []byte, size int) {
 	case bytes.HasPrefix(head, []byte("event:")):
 		s.event = classOf(bytes.TrimSpace(head[len("event:"):]))
 		s.failed = s.failed || s.event.failed()
-		s.done = s.done || s.event.done()
 	case bytes.HasPrefix(head, []byte("error:")): // llama.cpp before 2025
 		s.failed = true
 	case bytes.HasPrefix(head, []byte("id:")), bytes.HasPrefix(head, []byte("retry:")):
@@ -126,7 +125,7 @@ func (s *Scanner) payload(head, end []byte) {
 		s.said = errorMessage(end)
 	}
 	s.failed = s.failed || class.failed()
-	s.done = s.done || class.done()
+	s.done = s.done || class.done() && bytes.HasSuffix(bytes.TrimRight(end, " \t"), []byte("}")) // an event that was cut is no end
 	s.data = s.data || class.data()
 	if class == eventAnnounced && s.id == "" {
 		c := rawjson.Cursor{Data: head}

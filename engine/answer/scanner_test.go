@@ -69,6 +69,8 @@ var streams = []struct {
 	},
 	{"responses, announced only", APIResponses, sse(`{"type":"response.created","response":{"id":"resp_9"}}`), seen{id: "resp_9"}},
 	{"responses, failed", APIResponses, sse(`{"type":"response.failed","response":{"usage":{"input_tokens":5,"output_tokens":0}}}`), seen{usage: noCache(5, 0), ok: true, done: true, failed: true}},
+	{"responses, cut before the last event's data", APIResponses, "event: response.completed\n", seen{}},
+	{"responses, cut in the last event", APIResponses, "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"output\":[\"x", seen{data: true}},
 	{"responses, tool's usage", APIResponses, sse(`{"type":"response.output_item.done","item":{"usage":{"input_tokens":5,"output_tokens":1}}}`), seen{data: true}},
 	{"anthropic", APIMessages, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"usage\":{\"input_tokens\":8,\"cache_creation_input_tokens\":2,\"cache_read_input_tokens\":90,\"output_tokens\":1}}}\n\n" +
 		"event: ping\ndata: {\"type\":\"ping\"}\n\n" + "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"x\"}}\n\n" +

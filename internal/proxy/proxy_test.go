@@ -214,6 +214,30 @@ func TestClientThatLeavesAfterTheEnd(t *testing.T) {
 	}
 }
 
+// TestStreamCutInItsLastEvent: the name of the event that ends a stream is not its end.
+func TestStreamCutInItsLastEvent(t *testing.T) {
+	for _, cut := range []string{"event: response.completed\n", "event: response.completed\ndata: {\"type\":\"response.completed\"}\n"} {
+		r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
+			_, _ = io.Copy(io.Discard, req.Body)
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"x\"}\n\n"+cut)
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		})
+		res, err := r.client.Post(r.url+"/v1/responses", "application/json", strings.NewReader(`{"model":"m","stream":true,"input":"x"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(res.Body); err == nil {
+			t.Errorf("after %q the client takes a part for the whole", cut)
+		}
+		res.Body.Close()
+		if s := r.last(1); s.Outcome != fleet.EngineError {
+			t.Errorf("after %q: told %v", cut, s.Outcome)
+		}
+	}
+}
+
 func TestModelsAreMerged(t *testing.T) {
 	list := func(entries string) engineHandler {
 		return func(w http.ResponseWriter, req *http.Request) {

@@ -409,7 +409,7 @@ func (r *relay) broken(err error) (next *route.Plan) {
 	if !c.sent.Load() {
 		return r.lost(err)
 	}
-	if r.events && r.scanner.Done() {
+	if r.whole() {
 		return r.finish()
 	}
 	if !errors.Is(err, fault.ErrTruncated) {
@@ -425,6 +425,11 @@ func (r *relay) broken(err error) (next *route.Plan) {
 		r.tell(f, err)
 	}
 	panic(http.ErrAbortHandler)
+}
+
+// whole reports whether a stream has been passed on up to its end mark, the whole of that included.
+func (r *relay) whole() bool {
+	return r.scanner.Done() && (r.between() || !r.events && r.ending[len(r.ending)-1] == '\n')
 }
 
 // tell sends an error as an event of the stream, as engines do.
