@@ -47,8 +47,8 @@ func (s *scenario) others(seed uint64, turns []turnout) (out []turnout) {
 }
 
 // TestFlooded: with a limit of 16 running requests per tenant, one that sends ten times its load changes the others' p95 time
-// to first token by less than a fifth and their hit rate by less than two points, over several seeds: a single one varies by a fifth. Without the limit, fair queueing alone keeps
-// them from waiting as long as the flood does.
+// to first token by less than a fifth and their hit rate by less than two points. A single seed varies by a fifth itself. Without
+// the limit, the shared queue alone keeps them from waiting as long as the flood does.
 func TestFlooded(t *testing.T) {
 	t.Parallel()
 	play := func(times, running int, together bool) (f figuresOfOthers) {
@@ -102,4 +102,31 @@ func TestFlooded(t *testing.T) {
 type figuresOfOthers struct {
 	p95 time.Duration
 	hit float64
+}
+
+// BenchmarkRunning reports the other tenants' p95 time to first token in ms with bounds of running requests per tenant, without and
+// beside a flood, from eight seeds. It makes the table of bounds in docs/decisions/0027-tenants.md.
+//
+//	go test ./sim -run '^$' -bench Running -benchtime 1x
+func BenchmarkRunning(b *testing.B) {
+	for _, places := range []int{16, 256} {
+		for _, running := range []int{8, 12, 16, 24} {
+			b.Run(fmt.Sprintf("places=%d/running=%d", places, running), func(b *testing.B) {
+				for range b.N {
+					for times, unit := range map[int]string{1: "calm-ms", 10: "flood-ms"} {
+						var all []turnout
+						for seed := uint64(1); seed <= 8; seed++ {
+							s := flooded(8, times)
+							for i := range s.fleet {
+								s.fleet[i].Slots = places
+							}
+							_, turns := s.play(b, ours(b), seed, func(r *drive.Replay) { r.Standing.Running = running })
+							all = append(all, s.others(seed, turns)...)
+						}
+						b.ReportMetric(float64(quantile(all, 0.95))/float64(time.Millisecond), unit)
+					}
+				}
+			})
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -45,16 +46,15 @@ func checkLoop(listen string, endpoints []discovery.EndpointConfig) (faults []er
 	if err != nil || port == "0" {
 		return nil
 	}
+	at, _ := netip.ParseAddr(host)
 	for i := range endpoints {
 		u, err := url.Parse(endpoints[i].URL)
-		if err != nil || u.Port() != port {
+		if err != nil || cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]) != port {
 			continue
 		}
-		here := u.Hostname() == host || loopback(u.Host) && (host == "" || host == "localhost")
-		if at, err := netip.ParseAddr(host); err == nil {
-			here = here || u.Hostname() == "localhost" && at.IsLoopback() || loopback(u.Host) && at.IsUnspecified()
-		}
-		if here {
+		name := u.Hostname()
+		near := loopback(net.JoinHostPort(name, port))
+		if name == host || near && (host == "" || host == "localhost" || at.IsUnspecified()) || name == "localhost" && at.IsLoopback() {
 			faults = append(faults, fault(fmt.Sprintf("endpoints[%d].url", i), "%s is where this router listens; give the engine's address, or choose another with --listen (listen in the file)", endpoints[i].URL))
 		}
 	}

@@ -189,28 +189,34 @@ func TestClientThatLeavesCancelsTheEngine(t *testing.T) {
 
 // TestClientThatLeavesAfterTheEnd: OpenAI's Python client closes the connection at "[DONE]", before llama-server ends the body.
 func TestClientThatLeavesAfterTheEnd(t *testing.T) {
-	whole := chunk("x") + `data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2}}` + "\n\n" + doneChunk
-	cancelled := make(chan bool)
-	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
-		_, _ = io.Copy(io.Discard, req.Body)
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, whole)
-		_ = http.NewResponseController(w).Flush()
-		<-req.Context().Done()
-		close(cancelled)
-	})
-	body := strings.NewReader(`{"model":"m","stream":true,"stream_options":{"include_usage":true}}`)
-	res, err := r.client.Post(r.url+"/v1/chat/completions", "application/json", body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := io.ReadAll(io.LimitReader(res.Body, int64(len(whole)))); err != nil || string(got) != whole {
-		t.Fatalf("got %q %v", got, err)
-	}
-	res.Body.Close()
-	<-cancelled
-	if s := r.last(1); s.Outcome != fleet.OK || s.Usage.PromptTokens != 7 || s.Usage.OutputTokens != 2 {
-		t.Errorf("told %+v", s)
+	for _, x := range []struct{ path, media, whole string }{
+		{"/v1/chat/completions", "text/event-stream", chunk("x") + `data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2}}` + "\n\n" + doneChunk},
+		{"/api/chat", "application/x-ndjson", `{"message":{"content":"x"},"done":false}` + "\n" + `{"done":true,"prompt_eval_count":7,"eval_count":2}` + "\n"},
+	} {
+		t.Run(x.path, func(t *testing.T) {
+			cancelled := make(chan bool)
+			r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
+				_, _ = io.Copy(io.Discard, req.Body)
+				w.Header().Set("Content-Type", x.media)
+				_, _ = io.WriteString(w, x.whole)
+				_ = http.NewResponseController(w).Flush()
+				<-req.Context().Done()
+				close(cancelled)
+			})
+			body := strings.NewReader(`{"model":"m","stream":true,"stream_options":{"include_usage":true}}`)
+			res, err := r.client.Post(r.url+x.path, "application/json", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(io.LimitReader(res.Body, int64(len(x.whole)))); err != nil || string(got) != x.whole {
+				t.Fatalf("got %q %v", got, err)
+			}
+			res.Body.Close()
+			<-cancelled
+			if s := r.last(1); s.Outcome != fleet.OK || s.Usage.PromptTokens != 7 || s.Usage.OutputTokens != 2 {
+				t.Errorf("told %+v", s)
+			}
+		})
 	}
 }
 

@@ -401,9 +401,9 @@ func (r *relay) truncated() bool {
 	return r.res.StatusCode == http.StatusOK && r.c.R.Method == http.MethodPost && !r.c.sent.Load() && len(r.held) == 0
 }
 
-// broken concludes an answer that broke off. Nothing is missing after the end mark of a stream: clients leave then, before the
-// engine has ended the body. If the client has seen a part of it, the error is sent in the stream where
-// possible, and the connection is cut, so that the client cannot take the part for the whole.
+// broken concludes an answer that broke off. If the client has seen a part of it, the error is sent in the stream where possible, and the
+// connection is cut, so that the client cannot take the part for the whole. Nothing is missing after a stream's end mark: clients leave
+// there, before the engine has ended the body.
 func (r *relay) broken(err error) (next *route.Plan) {
 	c := r.c
 	if !c.sent.Load() {
@@ -427,7 +427,7 @@ func (r *relay) broken(err error) (next *route.Plan) {
 	panic(http.ErrAbortHandler)
 }
 
-// whole reports whether a stream has been passed on up to its end mark, the whole of that included.
+// whole reports whether a stream has been passed on to the end of its end mark.
 func (r *relay) whole() bool {
 	return r.scanner.Done() && (r.between() || !r.events && r.ending[len(r.ending)-1] == '\n')
 }

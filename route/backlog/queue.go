@@ -175,7 +175,7 @@ func (t *Table) Dispatch(now time.Time, rates Rates, to []Dispatched) []Dispatch
 	if t.queued == 0 {
 		return to
 	}
-	t.tenants.halve(now.Add(t.ahead)) // at all routers before they compare: equal after it is not equal before
+	t.tenants.halve(now.Add(t.ahead)) // so that all routers compare the same
 	for _, slot := range t.order {
 		e := t.endpoints.Get(slot)
 		for len(e.line.jobs) > 0 {

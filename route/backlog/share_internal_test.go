@@ -170,6 +170,29 @@ func TestShareAgainstModel(t *testing.T) {
 	})
 }
 
+// TestHalvedBeforeCompared: what tenants have used is halved, and rounded, before their prompts are compared, also if none has come since.
+func TestHalvedBeforeCompared(t *testing.T) {
+	s := newQueueing(Queue{Patience: 5})
+	running := s.ask(5000, Asker{})
+	for _, x := range []struct {
+		tenant string
+		tokens int
+	}{{"a", 2102}, {"b", 2100}} {
+		n := s.ask(x.tokens, Asker{Tenant: x.tenant})
+		if sent := s.end(running); len(sent) != 1 || sent[0] != n {
+			t.Fatalf("%v go, want %d", sent, n)
+		}
+		running = n
+	}
+	older := s.ask(2100, Asker{Tenant: "a"})
+	s.now = s.now.Add(3 * time.Millisecond)
+	s.ask(2100, Asker{Tenant: "b"})
+	s.now = s.now.Add(2 * halfLife) // both have had 525 now
+	if sent := s.end(running); len(sent) != 1 || sent[0] != older {
+		t.Errorf("%v go, want %d, the older one", sent, older)
+	}
+}
+
 // TestLightTenantFirst: a tenant with little traffic precedes one with much each time it comes, also to an endpoint where it has
 // not waited before; a minute later what was used does not matter.
 func TestLightTenantFirst(t *testing.T) {

@@ -121,7 +121,7 @@ func TestFitAnyEngine(t *testing.T) {
 		given := engine.DefaultConfig()
 		given.ChunkTokens = c.ChunkTokens
 		for _, f := range Fit(r, given) {
-			checkFit(t, f, c, 0.1, 0.10)
+			checkFit(t, f, c, 0.10, 0.10)
 		}
 	})
 }

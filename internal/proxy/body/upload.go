@@ -89,7 +89,7 @@ func (u *Upload) Blame() error {
 	if why := u.failure.Load(); why != nil {
 		return *why
 	}
-	if u.pending.Load() {
+	if u.pending.Load() && u.Unread() {
 		return ErrSlowBody
 	}
 	return nil
