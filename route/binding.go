@@ -60,8 +60,9 @@ func (r *Router) warm(now time.Time, f *flight) {
 	if !f.ep.Current() { // its conversation is cold at the new address
 		return
 	}
-	r.conversations.Revise(now, &f.conversation, f.ep.Name(), func(e *session.Entry) {
-		r.warms(f, e, f.decision.PromptTokens, f.decision.PromptTokens)
+	r.conversations.Revise(now, &f.conversation, f.ep.Name(), func(e session.Entry) session.Entry {
+		r.warms(f, &e, f.decision.PromptTokens, f.decision.PromptTokens)
+		return e
 	})
 }
 
@@ -74,14 +75,15 @@ func (r *Router) warmed(now time.Time, f *flight, ev *Finished) {
 	if o := ev.Outcome; o != fleet.OK && o != fleet.ClientGone && o != fleet.ClientError || !f.ep.Current() {
 		return
 	}
-	r.conversations.Revise(now, &f.conversation, f.ep.Name(), func(e *session.Entry) {
+	r.conversations.Revise(now, &f.conversation, f.ep.Name(), func(e session.Entry) session.Entry {
 		if n := ev.Usage.PromptTokens; ev.Outcome == fleet.OK && n > 0 {
-			r.warms(f, e, n+ev.Usage.OutputTokens, n)
+			r.warms(f, &e, n+ev.Usage.OutputTokens, n)
 		}
 		if f.wakes {
-			r.wake(now, e, false) // another turn of it may have ended before
+			r.wake(now, &e, false) // another turn of it may have ended before
 			e.Rest = r.arrivals.Rest(now, f.ep.Slot())
 		}
+		return e
 	})
 }
 

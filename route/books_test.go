@@ -138,20 +138,23 @@ func TestBooksAgainstNaiveModel(t *testing.T) {
 	})
 }
 
-// TestDecisionsDoNotAllocateMuch guards the hot path.
-func TestDecisionsDoNotAllocateMuch(t *testing.T) {
+// TestDecisionsAllocateNothing: a turn that goes on is placed and ends without garbage.
+func TestDecisionsAllocateNothing(t *testing.T) {
 	r, req := fleetOf(64)
 	now := time.Unix(0, 0)
-	got := testing.AllocsPerRun(1000, func() {
+	turn := func() {
 		d, err := r.Decide(now, req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Observe(now, route.FirstByte{Lease: d.Lease})
-		r.Observe(now, route.Finished{Lease: d.Lease})
-	})
-	if got > 6 {
-		t.Errorf("%.0f allocations a request, want at most 6", got)
+		r.Observe(now, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 2000, OutputTokens: 9}})
+	}
+	for range 100 { // tables grow to the size that they need
+		turn()
+	}
+	if got := testing.AllocsPerRun(1000, turn); got > 0 {
+		t.Errorf("%.0f allocations a request", got)
 	}
 }
 

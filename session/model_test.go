@@ -218,9 +218,9 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"revise": func(t *rapid.T) {
 			m.tick(t)
 			n, changes := m.name(t), rapid.Bool().Draw(t, "changes")
-			got := m.table.Revise(m.now, name(n[0], n[1], n[2]), func(e *Entry) bool {
+			got := m.table.Revise(m.now, name(n[0], n[1], n[2]), func(e Entry) (Entry, bool) {
 				e.Tokens += 7
-				return changes
+				return e, changes
 			})
 			if want := m.model.revise(m.now, n, 7, changes); got != want {
 				t.Fatalf("revise: %v, model %v", got, want)

@@ -126,14 +126,14 @@ func (t *Table) write(i int32, e *Entry, at time.Duration) {
 	t.store.moveToFront(byAge, i)
 }
 
-// Revise changes a conversation by f. If f returns true, the changed entry is written as by Put. Revise reports whether the
-// conversation was found.
-func (t *Table) Revise(now time.Time, n *Name, f func(*Entry) bool) bool {
+// Revise changes a conversation by f. If f returns true, the entry that it returns is written as by Put. Revise reports whether
+// the conversation was found.
+func (t *Table) Revise(now time.Time, n *Name, f func(Entry) (Entry, bool)) bool {
 	i, at := t.find(n), t.peekClock(now)
 	if i == none || t.expired(i, at) {
 		return false
 	}
-	if e := t.entry(i); f(&e) {
+	if e, changed := f(t.entry(i)); changed {
 		t.latest = at
 		t.sweep(at, sweepPerPut) // drops expired entries, which this one is not
 		t.write(i, &e, at)

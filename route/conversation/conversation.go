@@ -278,16 +278,15 @@ func (t *Table) Bind(now time.Time, s Scope, f *Found, e session.Entry) Ref {
 
 // Revise changes the entry of a conversation whose turn is at an endpoint by f, unless it was forgotten or has been placed
 // elsewhere since.
-func (t *Table) Revise(now time.Time, r *Ref, endpoint string, f func(*session.Entry)) {
+func (t *Table) Revise(now time.Time, r *Ref, endpoint string, f func(session.Entry) session.Entry) {
 	if r.name.Key() == (session.Key{}) {
 		return
 	}
-	change := func(e *session.Entry) bool {
+	change := func(e session.Entry) (session.Entry, bool) {
 		if e.Endpoint != endpoint {
-			return false
+			return e, false
 		}
-		f(e)
-		return true
+		return f(e), true
 	}
 	if !t.claimed.Revise(now, &r.name, change) {
 		t.unclaimed.Revise(now, &r.name, change)
