@@ -57,6 +57,7 @@ func TestHealthyEngine(t *testing.T) {
 
 // TestShortContext: an engine whose context is short is measured with prompts that fit.
 func TestShortContext(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		dialect fleet.Kind
 		advised bool
@@ -93,6 +94,7 @@ func TestMessage(t *testing.T) {
 }
 
 func TestSickEngines(t *testing.T) {
+	t.Parallel()
 	loading := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))

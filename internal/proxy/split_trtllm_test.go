@@ -59,11 +59,17 @@ func (p *pair) tellOfThemselves() {
 // overProtocols runs a test of the faults of both legs with each protocol.
 func overProtocols(t *testing.T, test func(t *testing.T, as func(pairs) pairs)) {
 	t.Helper()
-	t.Run("nixl", func(t *testing.T) { test(t, func(c pairs) pairs { return c }) })
-	t.Run("trtllm", func(t *testing.T) { test(t, func(c pairs) pairs { return trtllm(c, false) }) })
-	t.Run("trtllm_generation_first", func(t *testing.T) { test(t, func(c pairs) pairs { return trtllm(c, true) }) })
+	over := func(name string, as func(pairs) pairs) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, as)
+		})
+	}
+	over("nixl", func(c pairs) pairs { return c })
+	over("trtllm", func(c pairs) pairs { return trtllm(c, false) })
+	over("trtllm_generation_first", func(c pairs) pairs { return trtllm(c, true) })
 	for _, conn := range meetingPoints {
-		t.Run(conn.Name(), func(t *testing.T) { test(t, func(c pairs) pairs { return meeting(c, conn) }) })
+		over(conn.Name(), func(c pairs) pairs { return meeting(c, conn) })
 	}
 }
 
