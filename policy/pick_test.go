@@ -19,7 +19,7 @@ func TestPickChangesNothing(t *testing.T) {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			plain, asked := makeFor(t, name), makeFor(t, name)
 			now, lease := time.Unix(1_000_000, 0), fleet.Lease(0)
-			for i := range 8 {
+			for i := range 16 {
 				now = now.Add(time.Duration(rapid.SampledFrom([]int{0, 1, 61, 9000}).Draw(t, "seconds")) * time.Second)
 				for range rapid.IntRange(0, 2).Draw(t, "dropped") {
 					v, r := drawn(t, now)

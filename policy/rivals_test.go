@@ -20,7 +20,7 @@ func TestRivalsOverHistories(t *testing.T) {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			p, q := makeFor(t, name), makeFor(t, name)
 			now := time.Unix(1_000_000, 0)
-			for i := range 10 {
+			for i := range 20 {
 				cs := policytest.Fleets(false).Draw(t, "fleet")
 				for k := range cs {
 					cs[k].CachedTokens, cs[k].MsPerToken = rapid.IntRange(0, 300).Draw(t, "cached"), 0.1

@@ -57,8 +57,8 @@ func notShown() []string {
 	return []string{"utilisation"}
 }
 
-// TestMechanisms: each mechanism is worth 2 % of a figure of the cell that needs it, from one seed. With -long it plays the seeds of docs/mechanisms.md and
-// compares the page.
+// TestMechanisms: each mechanism is worth 2 % of a figure of the cell that needs it, from one seed. With -long it plays the seeds of
+// docs/mechanisms.md and compares the page.
 func TestMechanisms(t *testing.T) {
 	if racing {
 		t.Skip("nothing of it is concurrent")

@@ -127,10 +127,7 @@ func rankFiguresOf(turns []turnout, n int) rankFigures {
 // rankFigures are the mean figures of a scenario over the seeds.
 func (s *scenario) rankFigures(t *testing.T, by router) rankFigures {
 	t.Helper()
-	from := seeds[:2]
-	if *allSeeds {
-		from = seeds
-	}
+	from := fewOf(seeds, 2)
 	var f rankFigures
 	for _, seed := range from {
 		f.add(rankFiguresOf(s.run(t, by, seed), len(s.fleet)), float64(len(from)))
@@ -188,10 +185,7 @@ func TestThroughputOfFirstTurns(t *testing.T) {
 		t.Skip("under the race detector so many turns take minutes, and TestScenarios runs the same code")
 	}
 	t.Parallel()
-	from := seeds[:1]
-	if *allSeeds {
-		from = seeds
-	}
+	from := fewOf(seeds, 1)
 	type setUp struct {
 		label   string
 		clients int // conversations at once; 0 for those that begin at a fixed rate

@@ -29,14 +29,19 @@ func (s *scenario) seeds() []uint64 {
 
 var allSeeds = flag.Bool("long", false, "play each scenario from all its seeds, as the benchmarks do that give the figures of docs/scenarios.md")
 
+// fewOf are the first seeds; all with -long.
+func fewOf(all []uint64, few int) []uint64 {
+	if *allSeeds {
+		return all
+	}
+	return all[:few]
+}
+
 // fewSeeds are seeds enough for the checks; all with -long.
 func (s *scenario) fewSeeds() []uint64 {
-	if *allSeeds {
-		return s.seeds()
-	}
 	switch s.name {
 	case "agents", "chat", "full_caches", "templates": // which take longest
-		return seeds[:2]
+		return fewOf(s.seeds(), 2)
 	}
 	return s.seeds()
 }
