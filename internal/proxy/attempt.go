@@ -316,8 +316,9 @@ func (a *attempt) awaitDispatch(limit time.Duration) error {
 	}
 	select {
 	case <-turn:
-		if a.c.shutdown.Load() { // shutdown ended the request ahead, too
-			return patience.ErrShutdown
+		if a.c.shutdown.Load() { // which ended the request ahead, and will end this one
+			a.watch.End(patience.ErrShutdown)
+			return a.watch.Err()
 		}
 		a.waits = false
 		a.watch.Wait(limit)

@@ -128,6 +128,7 @@ func TestQueueOfLegs(t *testing.T) {
 				r.fleet.Observe(route.Probed{Endpoint: "p0", Report: fleet.Report{Detail: "health answered 500"}})
 			}, nil, []string{"long", "middle", "short"}, nil},
 			{"the router shuts down", func(r *rig, _ func()) { r.proxy.Abort() }, nil, nil, map[string]int{"blocks": 503, "long": 503, "short": 503, "middle": 503}},
+			{"the router shuts down, one request after the other", func(r *rig, _ func()) { r.proxy.AbortInSteps(synctest.Wait) }, nil, nil, map[string]int{"blocks": 503, "long": 503, "short": 503, "middle": 503}},
 		} {
 			t.Run(fmt.Sprint(kind, ", ", tt.name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

@@ -155,6 +155,7 @@ func TestQueue(t *testing.T) {
 			r.fleet.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "e0", URL: "http://other", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1}}})
 		}, []string{"short", "middle", "long"}, nil, nil, true},
 		{"the router shuts down", func(r *rig, _ func()) { r.proxy.Abort() }, nil, nil, map[string]int{"blocks": 503, "long": 503, "short": 503, "middle": 503}, false},
+		{"the router shuts down, one request after the other", func(r *rig, _ func()) { r.proxy.AbortInSteps(synctest.Wait) }, nil, nil, map[string]int{"blocks": 503, "long": 503, "short": 503, "middle": 503}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
