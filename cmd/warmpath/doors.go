@@ -35,16 +35,20 @@ func (d *doors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if d.leaving.Load() && r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
 	}
+	e := d.enter()
+	defer e.inside.Add(-1)
+	e.ServeHTTP(w, r)
+}
+
+// enter is the current door, and counts a request more inside.
+func (d *doors) enter() *entrance {
 	for {
 		e := d.now.Load()
 		e.inside.Add(1)
-		if d.now.Load() != e { // retire may have seen it empty meanwhile
-			e.inside.Add(-1)
-			continue
+		if d.now.Load() == e {
+			return e
 		}
-		defer e.inside.Add(-1)
-		e.ServeHTTP(w, r)
-		return
+		e.inside.Add(-1) // retire may have seen it empty meanwhile
 	}
 }
 

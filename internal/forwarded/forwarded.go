@@ -213,14 +213,15 @@ func (o *Origin) Tell(h http.Header, r *http.Request) {
 	} else {
 		proto, host, chain = o.told(h, peer, proto, host)
 	}
+	values := []string{chain, host} // one allocation for both
 	if delete(h, DefaultHeader); chain != "" {
-		h[DefaultHeader] = []string{chain}
+		h[DefaultHeader] = values[:1:1]
 	}
 	if len(h["X-Forwarded-Proto"]) == 0 {
 		h["X-Forwarded-Proto"] = proto
 	}
 	if len(h["X-Forwarded-Host"]) == 0 && host != "" {
-		h["X-Forwarded-Host"] = []string{host}
+		h["X-Forwarded-Host"] = values[1:]
 	}
 }
 

@@ -94,11 +94,11 @@ func (c *call) end() {
 		}
 	}
 	c.split.end()
+	c.served.Ended = time.Now()
 	c.settle()
 	again := c.unwatchClient()
 	c.content.Release() // it refers to the body
 	c.Body.Release()
-	c.served.Ended = time.Now()
 	gone := c.served.Status == 0
 	if gone {
 		c.served.Status = statusClientGone

@@ -49,8 +49,10 @@ func (c *call) charge() error {
 	if q.Class == fleet.Aside {
 		prompt = 0
 	}
-	if err := c.ticket.Charge(time.Now(), prompt, int64(q.MaxTokens), q.Class == fleet.Turn); err != nil {
-		return err
+	if c.p.cfg.Quota != nil {
+		if err := c.ticket.Charge(time.Now(), prompt, int64(q.MaxTokens), q.Class == fleet.Turn); err != nil {
+			return err
+		}
 	}
 	limits := c.p.cfg.Quota.Of(q.Tenant)
 	asked, err := c.priority()
@@ -65,7 +67,7 @@ func (c *call) charge() error {
 	return nil
 }
 
-// settle closes the request's accounts. Tokens that the engine did not report are estimated, for a truncated answer from its
+// settle closes the accounts of a request that has ended. Tokens that the engine did not report are estimated, for a truncated answer from its
 // pieces.
 func (c *call) settle() {
 	u := &c.served.Usage
@@ -73,7 +75,7 @@ func (c *call) settle() {
 	if prompt == 0 && answer == 0 && c.sent.Load() && c.served.Error == "" && c.served.Status < 300 {
 		prompt, answer = c.ticket.Prompt(), int64(c.served.Chunks)
 	}
-	c.ticket.End(time.Now(), c.reached, prompt, answer)
+	c.ticket.End(c.served.Ended, c.reached, prompt, answer)
 }
 
 // priority is the priority that the client asks for: X-Warmpath-Priority, else OpenAI's service_tier, else vLLM's priority, of
@@ -105,7 +107,11 @@ func (c *call) priority() (fleet.Priority, error) {
 	default:
 		return fleet.PriorityNormal, nil
 	}
-	switch n, err := strconv.ParseInt(text("priority"), 10, 64); {
+	number := text("priority")
+	if number == "" {
+		return fleet.PriorityNormal, nil
+	}
+	switch n, err := strconv.ParseInt(number, 10, 64); {
 	case err != nil || n == 0:
 		return fleet.PriorityNormal, nil
 	case n < 0:

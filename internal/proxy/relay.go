@@ -128,11 +128,12 @@ func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 // begin reads from the header of the answer how it is passed on.
 func (r *relay) begin() {
 	res := r.res
-	media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	header := send.Named(res.Header)
+	media, _, _ := strings.Cut(header.Get("Content-Type"), ";")
 	media = strings.ToLower(strings.TrimSpace(media))
 	r.events = media == "text/event-stream"
 	r.pieces = r.events || media == "application/x-ndjson" || res.ContentLength < 0
-	if e := res.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+	if e := header.Get("Content-Encoding"); e != "" && e != "identity" {
 		r.opaque, r.events = true, false
 	}
 	if r.events && r.fin.Outcome == fleet.OK {

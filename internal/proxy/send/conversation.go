@@ -173,6 +173,9 @@ func (a *Outgoing) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
 
 // sets reports whether an edit already sets the member, whose value is at the given place if present.
 func sets(edits []prompt.Edit, at jsonscan.Span, name string) bool {
+	if len(edits) == 0 {
+		return false
+	}
 	inserted := append(jsonscan.AppendString(nil, name), ':')
 	return slices.ContainsFunc(edits, func(e prompt.Edit) bool {
 		return at.Len() > 0 && e.At == at || e.At.Len() == 0 && bytes.HasPrefix(e.With, inserted)

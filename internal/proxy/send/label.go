@@ -16,12 +16,12 @@ import (
 // (seen in 0.32), and does nothing else with it.
 func (a *Outgoing) labelBlocks(h http.Header) {
 	name := a.s.cfg.SessionHeader
-	if name == "" || a.d.Kind != fleet.KindVLLM || a.d.Session == "" || a.c.Request.Class != fleet.Turn || h.Get(name) != "" {
+	if name == "" || a.d.Kind != fleet.KindVLLM || a.d.Session == "" || a.c.Request.Class != fleet.Turn || Named(h).Get(name) != "" {
 		return
 	}
 	// Engines read header bytes beyond ASCII as ISO 8859-1, and would report another id.
 	if httpguts.ValidHeaderFieldValue(a.d.Session) && !strings.ContainsFunc(a.d.Session, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		h.Set(name, a.d.Session)
+		h[name] = []string{a.d.Session}
 	}
 }
 
