@@ -304,6 +304,73 @@ func TestFiguresAreMade(t *testing.T) {
 	}
 }
 
+// TestCodeNamedInPagesExists: Go files that pages name exist, and so do the tests and benchmarks of the commands "go test" in them.
+func TestCodeNamedInPagesExists(t *testing.T) {
+	file, command := regexp.MustCompile("`([A-Za-z0-9_./-]+\\.go)`"), regexp.MustCompile("(cd \\S+ && )?go test ([^`]+)")
+	var sources []string
+	if err := walk(func(name string) error { sources = append(sources, name); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	files, commands := 0, 0
+	for name, text := range pages(t) {
+		for _, m := range file.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(m[1], "NAME") { // stands for any
+				continue
+			}
+			files++
+			if !slices.ContainsFunc(sources, func(s string) bool { return s == m[1] || strings.HasSuffix(s, "/"+m[1]) }) {
+				t.Errorf("%s names %s, which does not exist", name, m[1])
+			}
+		}
+		for _, m := range command.FindAllStringSubmatch(text, -1) {
+			if m[1] != "" { // another module
+				continue
+			}
+			words := strings.Fields(strings.ReplaceAll(m[2], `\|`, "|"))
+			for i, word := range words {
+				if i+1 == len(words) || word != "-bench" && word != "-run" {
+					continue
+				}
+				kind, want := map[string]string{"-bench": "Benchmark", "-run": "(Test|Fuzz|Example)"}[word], strings.Trim(words[i+1], `'"`)
+				if want, _, _ = strings.Cut(want, "/"); word == "-run" && (want == "^$" || strings.Trim(want, "x") == "") {
+					continue
+				}
+				commands++
+				if !anyFunc(t, sources, words, kind, strings.TrimRight(want, ",.;:)`")) {
+					t.Errorf("%s: go test %s: there is no %s %s", name, strings.Join(words, " "), kind, want)
+				}
+			}
+		}
+	}
+	if files == 0 || commands < 20 {
+		t.Errorf("%d files and %d commands were found", files, commands)
+	}
+}
+
+// anyFunc reports whether a function of a kind that matches a pattern of "go test" is in one of the packages of its arguments.
+func anyFunc(t *testing.T, sources, args []string, kind, pattern string) bool {
+	t.Helper()
+	want, declared := regexp.MustCompile(pattern), regexp.MustCompile(`(?m)^func (`+kind+`\w*)\(`)
+	for _, file := range sources {
+		if !strings.HasSuffix(file, "_test.go") || !slices.ContainsFunc(args, func(arg string) bool {
+			dir, below := strings.CutSuffix(strings.TrimPrefix(arg, "./"), "/...")
+			return strings.HasPrefix(arg, "./") && (path.Dir(file) == dir || below && strings.HasPrefix(file, dir+"/"))
+		}) {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
+			if want.MatchString(m[1]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // hasTest says whether a test, or fuzz target, is in a folder.
 func hasTest(t *testing.T, dir, name string) bool {
 	t.Helper()
