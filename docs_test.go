@@ -336,7 +336,7 @@ func TestCodeNamedInPagesExists(t *testing.T) {
 					continue
 				}
 				commands++
-				if !anyFunc(t, sources, words, kind, strings.TrimRight(want, ",.;:)`")) {
+				if !anyFunc(t, sources, words, kind, strings.TrimRight(want, ",.;:")) {
 					t.Errorf("%s: go test %s: there is no %s %s", name, strings.Join(words, " "), kind, want)
 				}
 			}
