@@ -178,12 +178,16 @@ func (r *recorded) header(l *recordedLine) error {
 	if r.file.leaf == nil {
 		r.began = l.Began
 	}
+	shift := l.Began.Sub(r.began)
+	if !timeOK(float64(shift.Abs()) / float64(time.Millisecond)) {
+		return fmt.Errorf("began is %s, want within 30 years of the first header's, %s", l.Began.Format(time.RFC3339), r.began.Format(time.RFC3339))
+	}
 	salt, known := r.salts[l.Salt]
 	if !known {
 		salt = len(r.salts)
 		r.salts[l.Salt] = salt
 	}
-	r.file = recordedFile{salt: salt, block: l.BlockBytes, shift: l.Began.Sub(r.began), leaf: map[uint64]leaf{}}
+	r.file = recordedFile{salt: salt, block: l.BlockBytes, shift: shift, leaf: map[uint64]leaf{}}
 	return nil
 }
 

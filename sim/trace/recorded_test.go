@@ -236,9 +236,10 @@ func TestRecordedFaults(t *testing.T) {
 		return head + `{"n":1,"at_ms":1,"took_ms":2,"class":"turn","outcome":"ok"` + more + "}\n"
 	}
 	for text, want := range map[string]string{
-		`{"warmpath_recording":2}`:                    `t:1: warmpath_recording is 2, this version reads 1`,
-		`{"warmpath_recording":1}`:                    `t:1: want "began" and "salt" in the header`,
-		strings.Replace(head, "128", "0", 1):          `t:1: block_bytes is 0, want 1..65536`,
+		`{"warmpath_recording":2}`:                      `t:1: warmpath_recording is 2, this version reads 1`,
+		`{"warmpath_recording":1}`:                      `t:1: want "began" and "salt" in the header`,
+		strings.Replace(head, "128", "0", 1):            `t:1: block_bytes is 0, want 1..65536`,
+		head + strings.Replace(head, "2026", "1926", 1): `t:2: began is 1926-01-02T03:04:05Z, want within 30 years of the first header's, 2026-01-02T03:04:05Z`,
 		head + "{":                                    `t:2: want a JSON object as warmpath serve records it`,
 		head + "{}":                                   `t:2: no "n"; want the number of the request`,
 		head + `{"n":1}`:                              `t:2: no "at_ms"; want milliseconds after "began"`,
