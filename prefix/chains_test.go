@@ -101,12 +101,13 @@ func TestChainsContradict(t *testing.T) {
 	})
 }
 
-// TestChainsRefuse: methods that need single blocks panic instead of finding nothing.
+// TestChainsRefuse: methods that need single blocks panic instead of finding nothing, as do those that need chains alone.
 func TestChainsRefuse(t *testing.T) {
-	x := New(Config{Chains: true})
+	x, single := New(Config{Chains: true}), New(Config{})
 	for name, f := range map[string]func(){
 		"Store": func() { x.Store(0, 0, []uint64{1}) }, "Remove": func() { x.Remove(0, []uint64{1}) },
 		"Chain": func() { x.Chain(1, nil) }, "Holds": func() { x.Holds(0, 1) }, "Depth": func() { x.Depth(1) },
+		"Confirm": func() { single.Confirm(0, nil) }, "Confirmed": func() { single.Confirmed(0, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -37,7 +37,7 @@ type Config struct {
 	Reach func(n int) int
 	// Chains means that single blocks are never named, as events of engines do: Store, Remove, Chain, Holds and Depth panic.
 	// Only the first block of each run can then be found by its hash, which saves two thirds of time and memory. A
-	// contradiction between chains is noticed where they part, not at each block.
+	// contradiction between chains is noticed where they part, not at each block. Confirm says then what Store says otherwise.
 	Chains bool
 }
 
@@ -91,6 +91,13 @@ func New(c Config) *Index {
 func (x *Index) single() {
 	if x.chains {
 		panic("prefix: a single block is named in an Index made with Config.Chains")
+	}
+}
+
+// onlyChains panics if the engine names single blocks, which Store counts.
+func (x *Index) onlyChains() {
+	if !x.chains {
+		panic("prefix: a chain is confirmed in an Index made without Config.Chains")
 	}
 }
 
@@ -169,6 +176,24 @@ func (x *Index) Truncate(slot int, chain []uint64, depth int) int {
 		x.forget(uint16(slot), n, k-1)
 	}
 	return before - x.slots[slot].blocks
+}
+
+// Confirm notes that the endpoint has computed what the slot holds of the chain. It does not count as a use.
+func (x *Index) Confirm(slot int, chain []uint64) {
+	x.onlyChains()
+	for id, same := range x.along(slot, chain) {
+		m := x.members.at(id)
+		m.stored = max(m.stored, same)
+	}
+}
+
+// Confirmed is how many blocks of the chain the slot holds and Confirm has named, alone or as the beginning of a longer chain.
+func (x *Index) Confirmed(slot int, chain []uint64) (n int) {
+	x.onlyChains()
+	for id, same := range x.along(slot, chain) {
+		n += int(min(x.members.at(id).stored, same))
+	}
+	return n
 }
 
 // Clear forgets what a slot holds, after its endpoint restarted or emptied its cache.

@@ -7,7 +7,7 @@ import "sort"
 type member struct {
 	node         uint32
 	length       uint32 // blocks held; above 0
-	stored       uint32 // of these, how many the engine reported as stored
+	stored       uint32 // of these, how many the engine reported as stored, or Confirm named
 	prev, next   uint32 // members of the node
 	newer, older uint32 // members of the slot
 	slot         uint16

@@ -1,5 +1,28 @@
 package prefix
 
+import "iter"
+
+// along yields a slot's members on a chain, from its beginning, and how many blocks of the chain each holds.
+func (x *Index) along(slot int, chain []uint64) iter.Seq2[uint32, uint32] {
+	return func(yield func(id, same uint32) bool) {
+		n := uint32(0)
+		for len(chain) > 0 && slot >= 0 && slot < len(x.slots) {
+			if n = x.childBy(n, chain[0]); n == 0 {
+				return
+			}
+			id := x.member(n, uint16(slot))
+			if id == 0 {
+				return
+			}
+			same := min(x.common(n, 0, chain), x.members.at(id).length)
+			if !yield(id, same) || same < x.nodes.at(n).length {
+				return
+			}
+			chain = chain[same:]
+		}
+	}
+}
+
 // descend follows hashes from the first k blocks of a node on, as far as the tree matches. It returns the node reached, the
 // place in its run, and the number of hashes followed.
 func (x *Index) descend(n, k uint32, hashes []uint64) (uint32, uint32, int) {

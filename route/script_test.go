@@ -25,7 +25,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the golden scripts in testdat
 //	> declare SOURCE name[,weight=0][,model=m]...   a full snapshot of one source
 //	> up name [model[/parent][:context]]... [adapter=x]   a good probe
 //	> down name | refused name                      a bad one
-//	> route id [model=m] [session=s] [bytes=n] [class=aside] [pin=e] [exclude=e] [tried=e] [follows=r] [max=n] [tenant=t] [user=u] [parent=s] [minted=s] [says=message/message...] [whole]
+//	> route id [model=m] [session=s] [bytes=n] [class=aside] [pin=e] [exclude=e] [tried=e] [follows=r] [max=n] [tenant=t] [user=u] [parent=s] [minted=s] [says=message/message...] [text=piece/piece...] [whole]
 //	> first id | finish id OUTCOME [retry=2s] [usage=prompt/cached/output] [response=r]
 //	> disagg when [threshold] [strict]              before anything else but aliases, see split_script_test.go
 //	> decide id ... [leg=prefill|decode] [decoder=d] [triedp=p] [fails] [unfit] | moving id
@@ -248,6 +248,14 @@ func (p *player) request(args []string) fleet.Request {
 			req.Parent = v
 		case "says":
 			req.Trail = said(strings.Split(v, "/"))
+		case "text":
+			var pieces []uint64
+			for piece := range strings.SplitSeq(v, "/") {
+				n, _ := strconv.ParseUint(piece, 10, 64)
+				pieces = append(pieces, n)
+			}
+			req.Content = chained(pieces...)
+			req.PromptBytes = req.Content.Bytes
 		case "leg":
 			req.Leg = map[string]fleet.Leg{"prefill": fleet.LegPrefill, "decode": fleet.LegDecode}[v]
 		case "decoder":

@@ -59,7 +59,8 @@ type endpoint struct {
 	restart    restart
 	flow       int64    // estimated blocks computed so far
 	restarts   uint64   // detected cache losses
-	pending    []uint32 // leases whose blocks are not computed yet
+	pending    []uint32 // leases whose blocks are not computed yet, as they were placed
+	last       []uint64 // of a cache for one prompt, the one computed last
 	losses     losses
 	unreported unreported
 }
@@ -82,6 +83,7 @@ type lease struct {
 	depth   int      // blocks estimated to be cached
 	counted int      // of these, blocks that cachedTokens includes
 	sure    int      // of these, blocks already computed, not pending for another request
+	flow    int      // blocks by which it increased the endpoint's flow
 
 	base, answer int  // tokens of the previous prompt and answer of the conversation at this endpoint; 0 for none
 	since        int  // blocks computed since then
@@ -112,9 +114,8 @@ func (t *Table) Describe(slot int, f Facts) { t.endpoints.Get(slot).facts = f }
 // Lost records that an endpoint's cache is empty.
 func (t *Table) Lost(slot int) {
 	e := t.endpoints.Get(slot)
-	t.renew(e)
+	t.empty(slot, e)
 	e.restart.forget()
-	t.index.Clear(slot)
 }
 
 // Left removes an endpoint without leases.
@@ -122,6 +123,13 @@ func (t *Table) Left(slot int) {
 	t.endpoints.Reset(slot)
 	t.index.Drop(slot)
 	t.reported.Left(slot)
+}
+
+// empty begins a new epoch with nothing in the cache.
+func (t *Table) empty(slot int, e *endpoint) {
+	t.renew(e)
+	t.index.Clear(slot)
+	e.last = e.last[:0]
 }
 
 // renew begins a new epoch.

@@ -17,7 +17,22 @@ func (t *Table) Computed(now time.Time, n uint32) {
 	e := t.endpoints.Get(l.slot)
 	l.done = true
 	e.settled(n)
+	if l.epoch == e.epoch {
+		t.confirm(l, e)
+	}
 	t.computed(now, l, e)
+}
+
+// confirm notes that what is left of a lease's prompts is computed. It does not count as a use: engines evict blocks, oldest first,
+// when the request is over.
+func (t *Table) confirm(l *lease, e *endpoint) {
+	for chain := range l.prompts() {
+		if e.facts.OnePrompt {
+			t.add(l.slot, e, chain)
+		} else {
+			t.index.Confirm(l.slot, chain)
+		}
+	}
 }
 
 // settled removes a lease from pending.
@@ -32,10 +47,7 @@ func (t *Table) computed(now time.Time, l *lease, e *endpoint) {
 	if !t.reported.Reader().Trusted(l.slot) {
 		return
 	}
-	if len(l.chain) > 0 {
-		e.unreported.add(now, l.chain)
-	}
-	for chain := range l.list.all() {
+	for chain := range l.prompts() {
 		e.unreported.add(now, chain)
 	}
 }
@@ -57,13 +69,14 @@ func (t *Table) Close(now time.Time, f *Ended) (lost bool, news []string) {
 	n := uint32(f.Lease)
 	l := t.leases.Get(int(n))
 	e := t.endpoints.Get(l.slot)
-	t.release(e, n, l)
+	first := t.release(e, n, l)
 	if !l.done {
 		e.settled(n)
 		if f.Sent && f.Outcome == fleet.OK {
 			t.computed(now, l, e)
 		}
 	}
+	t.settlePrompts(l, e, f, first)
 	lost = t.settle(l, e, f)
 	if f.Outcome == fleet.OK && l.turn {
 		news = t.reported.Settle(now, &reported.Finished{
@@ -81,21 +94,32 @@ func (t *Table) Close(now time.Time, f *Ended) (lost bool, news []string) {
 	return lost, news
 }
 
-// settle compares the reported with the predicted cached tokens. The prompt itself is cached now in any case.
-func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
-	if len(l.chain) > 0 {
-		switch {
-		case f.Outcome == fleet.OK || l.done:
-			t.insert(l.slot, e, l.chain) // engines evict blocks, oldest first, when the request is over
-		default:
-			t.index.Truncate(l.slot, l.chain, l.depth) // the rest was not computed
+// settlePrompts corrects the estimate when a request is over: its prompts were computed, or what it alone was to bring is not there.
+// first reports that no other outstanding request was placed before it.
+func (t *Table) settlePrompts(l *lease, e *endpoint, f *Ended, first bool) {
+	switch {
+	case l.done && e.facts.OnePrompt:
+		// what was computed since has taken its place
+	case f.Outcome == fleet.OK || l.done && l.epoch == e.epoch:
+		for chain := range l.prompts() {
+			t.add(l.slot, e, chain)
 		}
+	default:
+		t.takeBack(l, e, first && f.Sent && !refused(f.Outcome))
 	}
+}
+
+// refused reports whether an engine has not begun to compute a request that ended so.
+func refused(o fleet.Outcome) bool {
+	return o == fleet.Busy || o == fleet.ClientError || o == fleet.ConnectFailed
+}
+
+// settle compares the reported with the predicted cached tokens.
+func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
 	if f.Outcome == fleet.EngineError || f.Outcome == fleet.ConnectFailed {
 		e.restart.alert = afterBroken
 	}
 	if !l.list.none() {
-		t.settleList(l, e, f.Outcome)
 		return false
 	}
 	u := f.Usage
@@ -125,8 +149,8 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
 	if lost = !t.without.Has(ablation.Restart) && e.restart.detect(l, predicted, found, u.PromptTokens); lost {
 		back := e.restart.missedChain
 		t.restarted(l.slot)
-		t.insert(l.slot, e, back)
-		t.insert(l.slot, e, l.chain)
+		t.add(l.slot, e, back)
+		t.add(l.slot, e, l.chain)
 	}
 	return lost
 }

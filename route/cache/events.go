@@ -17,8 +17,7 @@ func (t *Table) Apply(now time.Time, slot, requests int, b *reported.Batch, aske
 	}
 	cleared, news := t.reported.Apply(slot, b, only)
 	for range cleared {
-		t.index.Clear(slot)
-		t.renew(e)
+		t.empty(slot, e)
 	}
 	e.unreported.reported(now, asked)
 	return news

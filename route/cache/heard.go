@@ -36,8 +36,9 @@ func (t *Table) Hear(now time.Time, n uint32, h *Heard, context int64) {
 		l.chain, l.bytes = append(l.chain, h.Chain...), h.Bytes
 		t.limit(h.Slot, e, h.TokensPerByte)
 		before := t.index.Units(h.Slot)
-		l.depth = len(l.chain) - t.insert(h.Slot, e, l.chain)
-		l.sure, l.counted = t.sure(e, l), l.depth
+		l.sure = t.index.Confirmed(h.Slot, l.chain)
+		l.depth = len(l.chain) - t.expect(h.Slot, e, l.chain)
+		l.counted = l.depth
 		t.added(n, e, l, before, h.TokensPerByte)
 	}
 	p := Prompt{Known: h.Known, Entry: h.Entry, Repeats: h.Repeats}
@@ -49,15 +50,16 @@ func (r Reader) Chain(n uint32) []uint64 { return r.t.leases.Get(int(n)).chain }
 
 // added notes that a lease's blocks have been entered at an endpoint that took so many units before.
 func (t *Table) added(n uint32, e *endpoint, l *lease, before int, perByte float64) {
-	t.grew(l.slot, e, blocks.Reach(len(l.chain))-blocks.Reach(l.depth), before, perByte)
-	e.pending = append(e.pending, n)
+	t.grew(n, e, l, blocks.Reach(len(l.chain))-blocks.Reach(l.depth), before, perByte)
 	t.hold(e, n, l, perByte)
 }
 
-// grew notes that so many new blocks are computed at an endpoint that took so many units before.
-func (t *Table) grew(slot int, e *endpoint, more, before int, perByte float64) {
+// grew notes that a lease adds so many new blocks to an endpoint that took so many units before.
+func (t *Table) grew(n uint32, e *endpoint, l *lease, more, before int, perByte float64) {
+	e.pending = append(e.pending, n)
+	l.flow = more
 	e.flow += int64(more)
-	gone := float64(max(0, before+more-t.index.Units(slot))*fleet.BlockBytes) * perByte
+	gone := float64(max(0, before+more-t.index.Units(l.slot))*fleet.BlockBytes) * perByte
 	t.evicted.Move(missedRate, gone)
 }
 

@@ -31,16 +31,17 @@ func (t *Table) hold(e *endpoint, n uint32, l *lease, perByte float64) {
 	h.leases = append(h.leases, n)
 }
 
-// release removes a lease's blocks.
-func (t *Table) release(e *endpoint, n uint32, l *lease) {
+// release removes a lease's blocks. first reports that none of the others was placed before it.
+func (t *Table) release(e *endpoint, n uint32, l *lease) (first bool) {
 	h := &e.held
 	i := slices.Index(h.leases, n)
 	if i < 0 {
-		return
+		return false
 	}
 	h.leases = slices.Delete(h.leases, i, i+1)
 	h.blocks -= blocks.Reach(len(l.chain)) - blocks.Reach(t.shared(e, l.chain))
 	h.prompts -= int64(l.promptTokens)
+	return i == 0
 }
 
 // shared is the longest prefix, in blocks, that a chain shares with an outstanding request of an endpoint.

@@ -13,33 +13,43 @@ import (
 // A request may have several prompts. Engines compute and cache each by itself, so what they hold of a request is a sum. Its answer
 // teaches nothing here: some engines report the cached tokens of the first prompt alone.
 
-// list is the block names of each prompt of a lease, and how many of them were there before.
+// list is the block names of each prompt of a lease.
 type list struct {
-	names  []uint64 // of all
-	ends   []int    // where in names each ends
-	depths []int
+	names []uint64 // of all
+	ends  []int    // where in names each ends
 }
 
-func (p *list) reset() { p.names, p.ends, p.depths = p.names[:0], p.ends[:0], p.depths[:0] }
+func (p *list) reset() { p.names, p.ends = p.names[:0], p.ends[:0] }
 
 func (p *list) none() bool { return len(p.ends) == 0 }
 
-func (p *list) add(chain []uint64, depth int) {
+func (p *list) add(chain []uint64) {
 	p.names = append(p.names, chain...)
-	p.ends, p.depths = append(p.ends, len(p.names)), append(p.depths, depth)
+	p.ends = append(p.ends, len(p.names))
 }
 
-// all goes through the prompts that have blocks.
-func (p *list) all() iter.Seq2[[]uint64, int] {
-	return func(yield func(chain []uint64, depth int) bool) {
+// prompts goes through the prompts of a lease that have blocks.
+func (l *lease) prompts() iter.Seq[[]uint64] {
+	return func(yield func(chain []uint64) bool) {
+		if len(l.chain) > 0 && !yield(l.chain) {
+			return
+		}
 		from := 0
-		for i, end := range p.ends {
-			if end > from && !yield(p.names[from:end], p.depths[i]) {
+		for _, end := range l.list.ends {
+			if end > from && !yield(l.list.names[from:end]) {
 				return
 			}
 			from = end
 		}
 	}
+}
+
+// common is the longest prefix, in blocks, that a chain shares with a prompt of a lease, or n where that is larger.
+func (l *lease) common(chain []uint64, n int) int {
+	for c := range l.prompts() {
+		n = commonBeyond(chain, c, n)
+	}
+	return n
 }
 
 // shrink lets go of more memory than the next lease is likely to need.
@@ -113,29 +123,18 @@ func (r Reader) exactListed(x *Text, c *pick.Candidate, tokens, believed int) (s
 }
 
 // enterList adds the blocks of several prompts to their endpoint's estimated content.
-func (t *Table) enterList(l *lease, e *endpoint, c *pick.Candidate, x *Text, p *Prompt) {
+func (t *Table) enterList(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Text, p *Prompt) {
 	all := p.Request.Content.List
 	t.limit(c.Slot, e, p.TokensPerByte)
 	before, more := t.index.Units(c.Slot), 0
 	for i := range all {
 		t.Reader().lookListed(x, p.Request, &all[i], c.Model)
 		depth := x.matches.Depth(c.Slot)
-		l.list.add(x.keys, depth)
+		l.list.add(x.keys)
 		if len(x.keys) > 0 {
 			more += blocks.Reach(len(x.keys)) - blocks.Reach(depth)
-			t.insert(c.Slot, e, x.keys)
+			t.expect(c.Slot, e, x.keys)
 		}
 	}
-	t.grew(c.Slot, e, more, before, p.TokensPerByte)
-}
-
-// settleList corrects the estimate when the request is over: its prompts were computed, or what was not there before is not.
-func (t *Table) settleList(l *lease, e *endpoint, o fleet.Outcome) {
-	for chain, depth := range l.list.all() {
-		if o == fleet.OK || l.done {
-			t.insert(l.slot, e, chain)
-		} else {
-			t.index.Truncate(l.slot, chain, depth)
-		}
-	}
+	t.grew(n, e, l, more, before, p.TokensPerByte)
 }

@@ -1,8 +1,11 @@
 package cache
 
 import (
+	"slices"
+
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/blocks"
 )
 
 // Open records that a request was placed at a row's endpoint under lease n. context is the tokens of prompts and answers outstanding
@@ -18,7 +21,7 @@ func (t *Table) Open(n uint32, v *pick.View, row int, x *Text, p *Prompt, contex
 	switch {
 	case !l.turn || p.Request.Content == nil:
 	case len(p.Request.Content.List) > 0:
-		t.enterList(l, e, c, x, p)
+		t.enterList(n, l, e, c, x, p)
 	case x.known && len(x.keys) > 0:
 		t.enter(n, l, e, c, x, p)
 	}
@@ -34,33 +37,74 @@ func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Tex
 	l.exact = x.chain.Known && c.Exact
 	l.chain = append(l.chain[:0], x.keys...)
 	l.depth, l.bytes = c.Blocks, p.Request.Content.Bytes
-	l.sure, l.counted = t.sure(e, l), l.depth
+	l.sure, l.counted = min(t.index.Confirmed(c.Slot, l.chain), l.depth), l.depth
 	if x.present {
 		l.counted = c.Present
 	}
 	t.limit(c.Slot, e, p.TokensPerByte)
 	before := t.index.Units(c.Slot)
-	t.insert(c.Slot, e, l.chain)
+	t.expect(c.Slot, e, l.chain)
 	t.added(n, e, l, before, p.TokensPerByte)
 }
 
-// sure is how many of the blocks predicted for a prompt are computed already, not pending for another request.
-func (t *Table) sure(e *endpoint, l *lease) int {
-	sure := l.depth
-	for _, i := range e.pending {
-		g := t.leases.Get(int(i))
-		// A block's name covers all before it, so two chains have more than g.sure blocks in common if that one is the same.
-		if n := g.sure; n < sure && n < min(len(l.chain), len(g.chain)) && l.chain[n] == g.chain[n] {
-			sure = n
-		}
+// expect adds a prompt that is still to be computed, and returns how many blocks of it are new there.
+func (t *Table) expect(slot int, e *endpoint, chain []uint64) (added int) {
+	if !e.facts.OnePrompt {
+		return t.index.Insert(slot, chain)
 	}
-	return sure
+	added = len(chain) - blocks.Common(chain, t.only(e))
+	t.replace(slot, e, chain)
+	return added
 }
 
-// insert adds a chain, and returns how many blocks of it are new there. A cache for one prompt loses the previous one.
-func (t *Table) insert(slot int, e *endpoint, chain []uint64) (added int) {
+// add adds a prompt that is computed.
+func (t *Table) add(slot int, e *endpoint, chain []uint64) {
 	if e.facts.OnePrompt {
-		t.index.Clear(slot)
+		e.last = append(e.last[:0], chain...)
+		t.replace(slot, e, t.only(e))
+		return
 	}
-	return t.index.Insert(slot, chain)
+	t.index.Insert(slot, chain)
+	t.index.Confirm(slot, chain)
+}
+
+// only is the prompt in a cache for one: that of the latest request to be computed, else the one computed last.
+func (t *Table) only(e *endpoint) []uint64 {
+	for _, n := range slices.Backward(e.pending) {
+		if l := t.leases.Get(int(n)); l.epoch == e.epoch {
+			return l.chain
+		}
+	}
+	return e.last
+}
+
+// replace replaces the content of a cache for one prompt.
+func (t *Table) replace(slot int, e *endpoint, chain []uint64) {
+	t.index.Clear(slot)
+	t.index.Insert(slot, chain)
+	t.index.Confirm(slot, e.last)
+}
+
+// takeBack removes what a request alone was to bring that ended before it was computed: blocks that were computed for others, or are
+// to be, stay. begun reports whether the engine has begun to compute it.
+func (t *Table) takeBack(l *lease, e *endpoint, begun bool) {
+	if l.epoch == e.epoch {
+		e.flow -= int64(l.flow)
+	}
+	if e.facts.OnePrompt && len(l.chain) > 0 {
+		if begun {
+			e.last = e.last[:blocks.Common(e.last, l.chain)] // the rest made room for it
+		}
+		t.replace(l.slot, e, t.only(e))
+		return
+	}
+	for chain := range l.prompts() {
+		backed := t.index.Confirmed(l.slot, chain)
+		for _, n := range e.pending {
+			if g := t.leases.Get(int(n)); g.epoch == e.epoch {
+				backed = g.common(chain, backed)
+			}
+		}
+		t.index.Truncate(l.slot, chain, backed)
+	}
 }

@@ -153,7 +153,7 @@ func (r Reader) beingComputed(v *pick.View, x *Text, p *Prompt, c *pick.Candidat
 func (r Reader) coming(v *pick.View, x *Text, c *pick.Candidate) int {
 	e, most := r.t.endpoints.Get(c.Slot), 0
 	for _, n := range e.pending {
-		most = commonBeyond(x.keys, r.t.leases.Get(int(n)).chain, most)
+		most = r.t.leases.Get(int(n)).common(x.keys, most)
 	}
 	return e.unreported.common(v.Now, x.keys, most)
 }

@@ -61,12 +61,13 @@ func (t *Table) Held(slot, names int) (chains []Chain, more bool) {
 
 // Believe adds chains that an endpoint was estimated to hold.
 func (t *Table) Believe(slot int, chains []Chain) {
+	e := t.endpoints.Get(slot)
 	var chain []uint64
 	for _, c := range chains {
 		if c.Same < 0 || c.Same > len(chain) {
 			return
 		}
 		chain = append(chain[:c.Same], c.Rest...)
-		t.index.Insert(slot, chain)
+		t.add(slot, e, chain)
 	}
 }
