@@ -41,6 +41,13 @@ func ReadsContent(c Config) bool {
 	return k.content
 }
 
+// NeedsIDs reports whether the configured policy tells first turns from later ones by clients' conversation ids alone. Without ids it
+// works, and gains little.
+func NeedsIDs(c Config) bool {
+	k, _ := find(c.WithDefaults().Name)
+	return k.ids
+}
+
 // Queue returns the default queue settings for the configured policy: only least_ttft queues.
 func Queue(c Config) route.Queue {
 	if c.WithDefaults().Name != nameLeastTTFT {

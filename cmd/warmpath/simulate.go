@@ -17,7 +17,6 @@ import (
 	"github.com/warmpath/warmpath/internal/simrun"
 	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/policy/leastttft"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/sim/drive"
@@ -34,7 +33,7 @@ func simulateCommand(e env) *cobra.Command {
 		slo:      figures.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond},
 	}
 	c := &cobra.Command{
-		Use:   "simulate --trace FILE",
+		Use:   "simulate (--trace FILE | --generate NAME=VALUE,...)",
 		Short: "Replay a trace under any policy in virtual time, without GPUs",
 		Long: `Replays recorded or generated traffic through the real router, on simulated engines and a virtual clock, and compares policies
 side by side. Traces are JSON lines: recorded by serve (--record), in the format of Mooncake (FAST'25), or sessions of coding agents;
@@ -44,7 +43,8 @@ their keys tell which. They may be compressed with gzip.
 
 --load sets how often requests come: at 0.7 the work that would remain with an unlimited cache is 0.7 of what the fleet can do.
 Policies that use conversation ids get the trace's true ones. Those that read prompts, such as least_ttft, get none and must
-recognise conversations (--ids changes that). docs/simulate.md explains the figures.`,
+recognise conversations (--ids changes that). --set changes options of policies, named as below "policy" in a configuration; several
+values are compared side by side. docs/simulate.md explains the figures.`,
 		Example: `  warmpath simulate --trace mooncake_conversation.jsonl
   warmpath simulate --trace coding_agent.jsonl --policy session,least_ttft \
     --endpoints 8 --cache-tokens 4000000
@@ -53,6 +53,10 @@ recognise conversations (--ids changes that). docs/simulate.md explains the figu
   warmpath simulate --generate conversations=2000,prefixes=20,burst=4
   warmpath simulate --generate tenants=4,greedy=10 --load 2 --tenant-running 24
   warmpath simulate --trace t.jsonl --without returns   # what is it worth?
+  warmpath simulate --generate conversations=400 --policy rank.kv_cache_aware \
+    --set rank.kv_cache_routing_match_rate_threshold=0,0.1,0.5
+  warmpath simulate --trace t.jsonl --prefill 2 --decode 4 \
+    --disagg-when tokens --disagg-threshold 1024,4096,16384
   warmpath simulate --fit recording.jsonl
   warmpath simulate --trace recording.jsonl --fleet fleet.yaml`,
 		Args: onlyCommands,
@@ -67,6 +71,7 @@ recognise conversations (--ids changes that). docs/simulate.md explains the figu
 		},
 	}
 	f := c.Flags()
+	f.SortFlags = false // the help lists them in the order of use
 	f.StringVar(&o.trace, "trace", "", "file to replay; - is standard input")
 	f.StringVar(&o.format, "format", "", "mooncake, agents or recorded; empty tells them apart by their keys")
 	f.StringVar(&o.fit, "fit", "", "recording to fit engines to; prints a fleet for --fleet. - is standard input")
@@ -94,13 +99,14 @@ recognise conversations (--ids changes that). docs/simulate.md explains the figu
 	f.DurationVar(&o.maxDelay, "max-delay", 0, "longest time between turns of a session; 0 as recorded")
 	f.DurationVar(&o.slo.TTFT, "slo-ttft", o.slo.TTFT, "time to first token that a good turn keeps")
 	f.DurationVar(&o.slo.ITL, "slo-itl", o.slo.ITL, "mean gap between tokens that a good turn keeps")
+	f.StringArrayVar(&o.set, "set", nil, "an option of a policy, POLICY.OPTION=VALUE; several values with commas between are compared (repeatable)")
 	f.StringSliceVar(&o.without, "without", nil, "learnt mechanisms to switch off, to measure their worth (docs/mechanisms.md): "+strings.Join(ablation.Names(), ", "))
 	f.IntVar(&o.jobs, "jobs", o.jobs, "policies computed at a time")
 	f.Lookup("jobs").DefValue = "processors" // the same in help and manual on every machine
 	f.StringVar(&o.json, "json", "", "write the figures as JSON, an object for each policy; - is standard output")
 	f.StringVar(&o.report, "report", "", "write a self-contained HTML report")
 	f.StringVar(&o.svg, "svg", "", "write a picture for documents: distributions of TTFT, hit rate and load over time")
-	f.StringVar(&o.png, "png", "", "the same as PNG")
+	f.StringVar(&o.png, "png", "", "write the picture of --svg as PNG")
 	c.AddCommand(resultsCommand(e))
 	simulateCompletions(c)
 	return c
@@ -147,7 +153,7 @@ func (o *simulateOptions) check(changed func(flag string) bool) error {
 	fault(o.repeat < 1 || o.repeat > 1000, "--repeat must be in 1..1000, got %d", o.repeat)
 	fault(o.half < 0 || o.half > 2, "--half must be 0, 1 or 2, got %d", o.half)
 	fault(o.maxDelay < 0 || o.slo.TTFT < 0 || o.slo.ITL < 0, "--max-delay, --slo-ttft and --slo-itl must not be negative")
-	errs = append(errs, o.checkSplit(changed))
+	errs = append(errs, o.checkSplit(changed), o.checkSettings())
 	fault(o.cacheTokens < 0, "--cache-tokens must not be negative, got %d", o.cacheTokens)
 	if _, err := ablation.Of(o.without...); err != nil {
 		errs = append(errs, fmt.Errorf("--without: %w", err))
@@ -168,12 +174,15 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 	if err := o.check(c.Flags().Changed); err != nil {
 		return usageError(err)
 	}
-	fleet, err := o.fleet()
+	trace, err := o.traffic(e)
 	if err != nil {
 		return usageError(err)
 	}
-	trace, err := o.read(e)
+	fleet, engines, err := o.fleet(trace.Recording, trace.Name, c.Flags().Changed)
 	if err != nil {
+		return usageError(err)
+	}
+	if trace, err = o.part(trace); err != nil {
 		return usageError(err)
 	}
 	if trace.Timed && !c.Flags().Changed("load") {
@@ -206,6 +215,16 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 	if o.clients > 0 {
 		fmt.Fprintf(talk, "%d conversations at one time, regardless of the load: the next begins when one ends.\n", o.clients)
 	}
+	if engines != "" {
+		fmt.Fprintln(talk, engines)
+	}
+	if blind := o.blind(); len(blind) > 0 {
+		fmt.Fprintf(talk, "Warning: %s cannot tell first turns from later ones without conversation ids; leave out --ids, or give --ids=true.\n",
+			strings.Join(blind, ", "))
+	}
+	if legend := o.legend(); legend != "" {
+		fmt.Fprintln(talk, legend)
+	}
 	if unfit > 0 {
 		fmt.Fprintf(talk, "Note: %d requests fail: prompt and answer together fit no engine's KV cache.\n", unfit)
 	}
@@ -219,12 +238,8 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 	return o.write(e, runs)
 }
 
-// read reads or generates the traffic.
-func (o *simulateOptions) read(e env) (*simtrace.Trace, error) {
-	t, err := o.traffic(e)
-	if err != nil {
-		return nil, err
-	}
+// part is the half of the traffic to play, repeated as often as is asked for.
+func (o *simulateOptions) part(t *simtrace.Trace) (*simtrace.Trace, error) {
 	if o.repeat > 1 && !t.Closed {
 		return nil, fmt.Errorf("--repeat: the requests of %s have recorded times; only traces of sessions can be repeated", o.trace)
 	}
@@ -237,6 +252,7 @@ func (o *simulateOptions) read(e env) (*simtrace.Trace, error) {
 	return t.Repeat(o.repeat), nil
 }
 
+// traffic reads or generates the traffic.
 func (o *simulateOptions) traffic(e env) (*simtrace.Trace, error) {
 	if o.generate != nil {
 		g, err := simtrace.ParseGenerator(o.generate)
@@ -258,17 +274,41 @@ func (o *simulateOptions) runs(trace *simtrace.Trace, fleet simrig.Fleet) []*sim
 	var out []*simrun.Run
 	share, staleness, _ := o.shared() // check has validated it
 	without, _ := ablation.Of(o.without...)
+	settings, _ := o.settings()
 	for _, name := range o.policies {
-		c := policy.Config{Name: name, LeastTTFT: leastttft.Config{Without: without}}.WithDefaults()
 		oracle := name == drive.OracleName
-		make, _ := policy.New(c) // check has validated it
-		content := !oracle && policy.ReadsContent(c)
-		queue := config.Queue{Ahead: o.ahead, Patience: route.DefaultPatience}.Of(c)
-		for _, way := range o.ways(fleet) {
-			out = append(out, &simrun.Run{SLO: o.slo, Way: way.name, Replay: drive.Replay{
-				Standing: o.standing(), Without: without, Queue: queue, Disaggregation: way.Disaggregation, Transfer: o.transfer, Trace: trace, Fleet: fleet, Policy: make, PolicyName: name, Oracle: oracle, Content: content, IDs: o.ids == "true" || o.ids == "" && !content,
-				Routers: o.routers, Share: share, Staleness: staleness, Load: o.load, Speed: o.speed, Clients: o.clients, MaxDelay: o.maxDelay, Seed: o.seed,
-			}})
+		variants, _ := o.variants(name, settings)
+		for _, v := range variants {
+			make, _ := policy.New(v.config)
+			content := !oracle && policy.ReadsContent(v.config)
+			queue := config.Queue{Ahead: o.ahead, Patience: route.DefaultPatience}.Of(v.config)
+			for _, way := range o.ways(fleet) {
+				out = append(out, &simrun.Run{SLO: o.slo, Label: v.label, Options: v.set, Way: way.name, Replay: drive.Replay{
+					Standing: o.standing(), Without: without, Queue: queue, Disaggregation: way.Disaggregation, Transfer: o.transfer,
+					Trace: trace, Fleet: fleet, Policy: make, PolicyName: name, Oracle: oracle, Content: content, IDs: o.named(v.config, oracle),
+					Routers: o.routers, Share: share, Staleness: staleness, Load: o.load, Speed: o.speed, Clients: o.clients,
+					MaxDelay: o.maxDelay, Seed: o.seed,
+				}})
+			}
+		}
+	}
+	return out
+}
+
+// named reports whether clients name their conversations: by default for policies that need ids, and for those that read no prompts.
+func (o *simulateOptions) named(c policy.Config, oracle bool) bool {
+	if o.ids != "" {
+		return o.ids == "true"
+	}
+	return oracle || policy.NeedsIDs(c) || !policy.ReadsContent(c)
+}
+
+// blind lists the policies that need ids and get none.
+func (o *simulateOptions) blind() []string {
+	var out []string
+	for _, name := range o.policies {
+		if c := (policy.Config{Name: name}); name != drive.OracleName && policy.NeedsIDs(c) && !o.named(c, false) {
+			out = append(out, name)
 		}
 	}
 	return out

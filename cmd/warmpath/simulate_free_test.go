@@ -19,11 +19,11 @@ func TestSimulateFree(t *testing.T) {
 		t.Errorf("%d: %s", code, text)
 	}
 	for want, args := range map[string][]string{
-		"time splits nothing in a fleet without roles":                {"--policy", "least_ttft", "--disagg-when", "time,free"},
-		"oracle places whole requests only":                           {"--policy", "oracle", "--disagg-when", "free"},
-		"--disagg-threshold has no meaning with --disagg-when free":   {"--policy", "least_ttft", "--disagg-when", "free", "--disagg-threshold", "9"},
-		"--kv-latency has no meaning without roles":                   {"--policy", "least_ttft", "--kv-latency", "1ms"},
-		"routers that hear of each other are simulated without roles": {"--policy", "least_ttft", "--disagg-when", "free", "--routers", "2", "--staleness", "50ms"},
+		"time splits nothing in a fleet without roles":                         {"--policy", "least_ttft", "--disagg-when", "time,free"},
+		"oracle places whole requests only":                                    {"--policy", "oracle", "--disagg-when", "free"},
+		"--disagg-threshold is used by --disagg-when tokens and uncached only": {"--policy", "least_ttft", "--disagg-when", "free", "--disagg-threshold", "9"},
+		"--kv-latency has no meaning without roles":                            {"--policy", "least_ttft", "--kv-latency", "1ms"},
+		"routers that hear of each other are simulated without roles":          {"--policy", "least_ttft", "--disagg-when", "free", "--routers", "2", "--staleness", "50ms"},
 	} {
 		if code, text := simulate(args...); code != 2 || !strings.Contains(text, want) {
 			t.Errorf("%v ends with %d, want %q: %s", args, code, want, text)

@@ -22,7 +22,7 @@ type simulateOptions struct {
 	prefill       int
 	decode        int
 	when          []string
-	threshold     int
+	thresholds    []int
 	transfer      simrig.Transfer
 	fleetFile     string
 	inStep        bool
@@ -38,7 +38,7 @@ type simulateOptions struct {
 	maxDelay      time.Duration
 	slo           figures.Objective
 	jobs          int
-	without       []string
+	without, set  []string
 	json, report  string
 	svg, png      string
 }

@@ -22,7 +22,8 @@ func simulateSplitFlags(c *cobra.Command, o *simulateOptions) {
 	f.IntVar(&o.prefill, "prefill", 0, "simulated engines that compute prompts for others, instead of --endpoints; needs --decode")
 	f.IntVar(&o.decode, "decode", 0, "simulated engines that answer")
 	f.StringSliceVar(&o.when, "disagg-when", nil, "which requests are split, to compare: time, always, never, tokens, uncached, in a fleet with roles; free (and never, to compare) in any (default time)")
-	f.IntVar(&o.threshold, "disagg-threshold", 0, "tokens for tokens and uncached")
+	f.IntSliceVar(&o.thresholds, "disagg-threshold", []int{0}, "threshold in tokens, used by --disagg-when tokens and uncached; several with commas between are compared")
+	f.Lookup("disagg-threshold").DefValue = "0"
 	f.Float64Var(&o.transfer.BytesPerToken, "kv-bytes", o.transfer.BytesPerToken, "bytes of KV cache a token")
 	f.Float64Var(&o.transfer.Bandwidth, "kv-bandwidth", o.transfer.Bandwidth, "bytes of KV cache a second that an engine sends, or receives")
 	f.DurationVar(&o.transfer.Latency, "kv-latency", o.transfer.Latency, "time that each transfer takes besides")
@@ -52,11 +53,16 @@ func (o *simulateOptions) checkSplit(changed func(flag string) bool) error {
 			errs = append(errs, fmt.Errorf("--disagg-when: %q is not a rule for splitting requests; known: %v", w, route.Whens()))
 		}
 	}
-	if slices.Contains(o.when, string(route.WhenFree)) && o.threshold > 0 && len(o.when) == 1 {
-		errs = append(errs, errors.New("--disagg-threshold has no meaning with --disagg-when free"))
+	if changed("disagg-threshold") && !slices.Contains(o.when, string(route.WhenTokens)) && !slices.Contains(o.when, string(route.WhenUncached)) {
+		errs = append(errs, errors.New("--disagg-threshold is used by --disagg-when tokens and uncached only; give one of them"))
 	}
-	if o.threshold < 0 {
-		errs = append(errs, fmt.Errorf("--disagg-threshold must not be negative, got %d", o.threshold))
+	for i, t := range o.thresholds {
+		if t < 0 {
+			errs = append(errs, fmt.Errorf("--disagg-threshold must not be negative, got %d", t))
+		}
+		if slices.Contains(o.thresholds[:i], t) {
+			errs = append(errs, fmt.Errorf("--disagg-threshold names %d twice", t))
+		}
 	}
 	return errors.Join(append(errs, o.transfer.Validate())...)
 }
@@ -107,12 +113,14 @@ func (o *simulateOptions) ways(fleet simrig.Fleet) []splitWay {
 	}
 	var out []splitWay
 	for _, w := range when {
-		way := splitWay{w, route.Disaggregation{When: route.When(w)}}
-		if way.When == route.WhenTokens || way.When == route.WhenUncached {
-			way.Threshold = o.threshold
-			way.name += " " + strconv.Itoa(o.threshold)
+		when := route.When(w)
+		if when != route.WhenTokens && when != route.WhenUncached {
+			out = append(out, splitWay{w, route.Disaggregation{When: when}})
+			continue
 		}
-		out = append(out, way)
+		for _, t := range o.thresholds {
+			out = append(out, splitWay{w + " " + strconv.Itoa(t), route.Disaggregation{When: when, Threshold: t}})
+		}
 	}
 	return out
 }

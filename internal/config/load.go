@@ -129,38 +129,49 @@ type loader struct {
 
 // set stores an override at its path.
 func (l *loader) set(o Override) error {
-	v := reflect.ValueOf(l.config).Elem()
-	for i, key := range o.Path {
-		if v.Kind() == reflect.Map {
-			if v.IsNil() {
-				v.Set(reflect.MakeMap(v.Type()))
-			}
-			item := reflect.New(v.Type().Elem()).Elem()
-			if err := strictyaml.Set(item, o.Text); err != nil {
-				return err
-			}
-			v.SetMapIndex(reflect.ValueOf(key), item)
-			l.origin[strings.Join(o.Path[:i+1], ".")] = o.From
-			return nil
-		}
-		fields := strictyaml.Fields(v.Type())
-		at := slices.IndexFunc(fields, func(f strictyaml.Field) bool { return f.Name == key })
-		if at < 0 {
-			return fmt.Errorf("no setting %q", strings.Join(o.Path, "."))
-		}
-		v = v.FieldByIndex(fields[at].Index)
-	}
-	if list, ok := v.Addr().Interface().(*[]discovery.EndpointConfig); ok {
-		parsed, err := discovery.ParseEndpoints(o.Text)
-		if err != nil {
-			return err
-		}
-		*list = parsed
-	} else if err := strictyaml.Set(v, o.Text); err != nil {
+	if err := setAt(reflect.ValueOf(l.config).Elem(), o.Path, o.Text); err != nil {
 		return err
 	}
 	l.origin[strings.Join(o.Path, ".")] = o.From
 	return nil
+}
+
+// setAt stores a text at a path below v.
+func setAt(v reflect.Value, path []string, text string) error {
+	for i, key := range path {
+		if v.Kind() == reflect.Map {
+			if i+1 < len(path) {
+				return fmt.Errorf("no setting %q", strings.Join(path, "."))
+			}
+			if v.IsNil() {
+				v.Set(reflect.MakeMap(v.Type()))
+			}
+			item := reflect.New(v.Type().Elem()).Elem()
+			if err := strictyaml.Set(item, text); err != nil {
+				return err
+			}
+			v.SetMapIndex(reflect.ValueOf(key), item)
+			return nil
+		}
+		var fields []strictyaml.Field
+		if v.Kind() == reflect.Struct {
+			fields = strictyaml.Fields(v.Type())
+		}
+		at := slices.IndexFunc(fields, func(f strictyaml.Field) bool { return f.Name == key })
+		if at < 0 {
+			return fmt.Errorf("no setting %q", strings.Join(path, "."))
+		}
+		v = v.FieldByIndex(fields[at].Index)
+	}
+	if list, ok := v.Addr().Interface().(*[]discovery.EndpointConfig); ok {
+		parsed, err := discovery.ParseEndpoints(text)
+		if err != nil {
+			return err
+		}
+		*list = parsed
+		return nil
+	}
+	return strictyaml.Set(v, text)
 }
 
 // place finds the location of a fault of Validate; nil if the fault follows from one already reported.

@@ -36,7 +36,7 @@ func Open(c Config, cells []Cell) (*Grid, error) {
 			return nil, err
 		}
 		for _, name := range c.Policies {
-			ids := name == drive.OracleName || !policy.ReadsContent(policy.Config{Name: name})
+			ids := name == drive.OracleName || policy.NeedsIDs(policy.Config{Name: name}) || !policy.ReadsContent(policy.Config{Name: name})
 			for seed := range c.Seeds {
 				r := &run{conditions: conditions{
 					Cell: at, TraceHash: t.hash, Half: c.Half, Repeat: c.repeats(t.trace), MaxDelay: c.longest(t.trace), Engine: c.Engine, Policy: name, IDs: ids,

@@ -1,6 +1,7 @@
 package simreport
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -12,10 +13,11 @@ import (
 
 // Tables shows all policies side by side: how long turns took, and what was done where.
 func Tables(w io.Writer, runs []*simrun.Run) {
-	// Four tables, so that each fits a terminal of 80 columns.
+	// Five tables, so that each fits a terminal of 80 columns.
 	waits := figuresTable("policy", "ids", "TTFT mean", "p50", "p90", "p99", "regret", "good %", "failed")
 	answers := figuresTable("policy", "e2e mean", "p50", "p90", "p99", "ITL mean", "p50", "p90", "p99")
-	places := figuresTable("policy", "hit %", "expected", "home %", "work CV", "max/min", "first CV", "s")
+	places := figuresTable("policy", "hit %", "expected", "home %", "work CV", "max/min", "first CV")
+	shares := figuresTable("policy", "requests CV", "least/mean", "output tok/s", "TTFT p95", "s")
 	costs := figuresTable("policy", "gap p50", "p90", "p99", "queue", "most", "evicted", "util", "router MB")
 	for _, s := range runs {
 		f := &s.Figures
@@ -31,19 +33,68 @@ func Tables(w io.Writer, runs []*simrun.Run) {
 			fmt.Sprintf("%.1f", f.ITL.Mean), fmt.Sprintf("%.1f", f.ITL.P50), fmt.Sprintf("%.1f", f.ITL.P90), fmt.Sprintf("%.1f", f.ITL.P99),
 		)
 		places.Row(
-			s.Title(), percent(f.HitRate), percent(f.Predicted), percent(f.HomeShare), fmt.Sprintf("%.3f", f.WorkCV), fmt.Sprintf("%.2f", f.WorkMaxMin), fmt.Sprintf("%.3f", f.FirstTurnCV), fmt.Sprintf("%.1f", f.WallS),
+			s.Title(), percent(f.HitRate), percent(f.Predicted), percent(f.HomeShare), fmt.Sprintf("%.3f", f.WorkCV), fmt.Sprintf("%.2f", f.WorkMaxMin), fmt.Sprintf("%.3f", f.FirstTurnCV),
+		)
+		shares.Row(
+			s.Title(), fmt.Sprintf("%.3f", f.RequestsCV), fmt.Sprintf("%.3f", f.LeastMean), whole(f.OutputPerS), whole(f.TTFT.P95), fmt.Sprintf("%.1f", f.WallS),
 		)
 		costs.Row(
 			s.Title(), fmt.Sprintf("%.1f", f.Gap.P50), fmt.Sprintf("%.1f", f.Gap.P90), fmt.Sprintf("%.1f", f.Gap.P99), fmt.Sprintf("%.1f", f.QueueMean), f.QueueMax, f.Evictions, fmt.Sprintf("%.2f", f.Utilisation), megabytes(f.RouterBytes),
 		)
 	}
-	for _, t := range []*terminal.Table{waits, answers, places, costs} {
+	for _, t := range []*terminal.Table{waits, answers, places, shares, costs} {
 		fmt.Fprintln(w, t)
 	}
 	writeTenants(w, runs)
 	writeSplit(w, runs)
+	legend(w, runs)
+	verdict(w, runs)
+}
+
+// legend says what the columns mean that do not say it themselves.
+func legend(w io.Writer, runs []*simrun.Run) {
 	slo := runs[0].SLO
-	fmt.Fprintf(w, "Times in ms; good is a TTFT within %s and a mean ITL within %s.\nAn unlimited cache and perfect routing would hit %s %%.\n", slo.TTFT, slo.ITL, percent(runs[0].Figures.IdealHitRate))
+	for _, line := range []string{
+		"Times in ms. TTFT: time to first token; e2e: to the last; ITL: mean gap between tokens; gap: every gap.",
+		fmt.Sprintf("good: TTFT within %s and mean ITL within %s. regret: how much sooner the best endpoint would have begun.", slo.TTFT, slo.ITL),
+		"hit: prompt tokens found cached; expected: by the router. home: later turns sent where the turn before was.",
+		"CV: standard deviation over mean, over endpoints, of computed tokens (work), first turns and requests.",
+		"least/mean: requests of the least used endpoint. queue, most: requests waiting in the engine, mean and most.",
+		"evicted: blocks. util: share of the fleet's capacity. s: seconds to compute this. docs/simulate.md has more.",
+		fmt.Sprintf("An unlimited cache and perfect routing would hit %s %%.", percent(runs[0].Figures.IdealHitRate)),
+	} {
+		fmt.Fprintln(w, line)
+	}
+}
+
+// verdict names the run with the shortest mean and p90 time to first token, and how far the next one is.
+func verdict(w io.Writer, runs []*simrun.Run) {
+	real := slices.DeleteFunc(slices.Clone(runs), func(s *simrun.Run) bool { return s.Replay.Oracle })
+	if len(real) < 2 {
+		return
+	}
+	for _, f := range []struct {
+		name string
+		of   func(s *simrun.Run) float64
+	}{
+		{"mean", func(s *simrun.Run) float64 { return s.Figures.TTFT.Mean }},
+		{"p90", func(s *simrun.Run) float64 { return s.Figures.TTFT.P90 }},
+	} {
+		slices.SortStableFunc(real, func(a, b *simrun.Run) int { return cmp.Compare(f.of(a), f.of(b)) })
+		first, next := real[0], real[1]
+		if f.of(first) <= 0 {
+			continue
+		}
+		fmt.Fprintf(w, "Shortest %s TTFT: %s, %s ms; next %s, %.2f times that.\n",
+			f.name, first.Title(), whole(f.of(first)), next.Title(), f.of(next)/f.of(first))
+	}
+	failed := 0
+	for _, s := range runs {
+		failed = max(failed, s.Figures.Failed)
+	}
+	if failed > 0 {
+		fmt.Fprintln(w, "Turns that failed are in no time above: compare the column failed first.")
+	}
 }
 
 // mostTenants is how many tenants the tables show.
@@ -61,7 +112,7 @@ func writeTenants(w io.Writer, runs []*simrun.Run) {
 				t.Row(s.Title(), fmt.Sprintf("and %d more", len(s.Figures.PerTenant)-i))
 				break
 			}
-			t.Row(s.Title(), f.Name, f.Requests, f.Failed, percent(f.HitRate), whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90), whole(f.P95), whole(f.TTFT.P99))
+			t.Row(s.Title(), f.Name, f.Requests, f.Failed, percent(f.HitRate), whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90), whole(f.TTFT.P95), whole(f.TTFT.P99))
 		}
 	}
 	fmt.Fprintln(w, t)

@@ -21,11 +21,13 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// Run is one policy's replay. Replay, SLO and Way are set beforehand; Outcome and Figures are what came of it.
+// Run is one policy's replay. Replay, SLO, Label, Options and Way are set beforehand; Outcome and Figures are what came of it.
 type Run struct {
 	Replay  drive.Replay
 	SLO     figures.Objective
-	Way     string // in which requests are split, "" in fleets without roles
+	Label   string            // tells it from the policy's other runs by values of options, "" for the only one
+	Options map[string]string // options that were set, by path below policy
+	Way     string            // in which requests are split, "" in fleets without roles
 	Outcome *drive.Outcome
 	Figures figures.Figures
 	done    atomic.Int64 // turns
@@ -33,10 +35,14 @@ type Run struct {
 
 // Title is a run's name among those it is compared with.
 func (s *Run) Title() string {
-	if s.Way == "" {
-		return s.Replay.PolicyName
+	title := s.Replay.PolicyName
+	if s.Label != "" {
+		title += " [" + s.Label + "]"
 	}
-	return s.Replay.PolicyName + ", " + s.Way
+	if s.Way != "" {
+		title += ", " + s.Way
+	}
+	return title
 }
 
 // Do replays until ctx ends.
@@ -54,6 +60,7 @@ func (s *Run) Do(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", s.Replay.PolicyName, err)
 	}
 	s.Outcome, s.Figures = outcome, figures.Of(&s.Replay, outcome, s.SLO)
+	s.Figures.Options = s.Options
 	s.Figures.WallS = float64(time.Since(began).Milliseconds()) / 1000
 	s.done.Store(int64(len(outcome.Turns)))
 	return nil

@@ -14,18 +14,20 @@ type Spread struct {
 	Mean float64 `json:"mean"`
 	P50  float64 `json:"p50"`
 	P90  float64 `json:"p90"`
+	P95  float64 `json:"p95"`
 	P99  float64 `json:"p99"`
 }
 
 // Figures sum up a run. Shares are 0..1; times are in milliseconds; failed turns count in Failed only.
 type Figures struct {
-	Policy    string  `json:"policy"`
-	Trace     string  `json:"trace"`
-	Endpoints int     `json:"endpoints"`
-	Routers   int     `json:"routers"`
-	Load      float64 `json:"load"` // of the fleet's capacity, by the work left with an unlimited cache
-	Seed      uint64  `json:"seed"`
-	IDs       bool    `json:"ids"` // clients named their conversation
+	Policy    string            `json:"policy"`
+	Options   map[string]string `json:"options,omitempty"` // of the policy that were set, set by the caller
+	Trace     string            `json:"trace"`
+	Endpoints int               `json:"endpoints"`
+	Routers   int               `json:"routers"`
+	Load      float64           `json:"load"` // of the fleet's capacity, by the work left with an unlimited cache
+	Seed      uint64            `json:"seed"`
+	IDs       bool              `json:"ids"` // clients named their conversation
 
 	Requests      int `json:"requests"`
 	Failed        int `json:"failed"`
@@ -42,11 +44,14 @@ type Figures struct {
 	Predicted    float64 `json:"predicted_hit_rate"`
 	HostShare    float64 `json:"host_share"` // prompt tokens restored from host memory; part of HitRate
 
-	WorkCV      float64 `json:"work_cv"`       // over endpoints, of computed prompt and answer tokens
-	WorkMaxMin  float64 `json:"work_max_min"`  // most over least; 0 when an endpoint did nothing
-	FirstTurnCV float64 `json:"first_turn_cv"` // over endpoints, of conversations started there
-	HomeShare   float64 `json:"home_share"`    // later turns sent where the previous turn was
-	Utilisation float64 `json:"utilisation"`   // like Load, of the work actually done between the first and the last tenth of the turns
+	OutputPerS  float64 `json:"output_tokens_per_s"` // answer tokens of turns that did not fail, over the span
+	RequestsCV  float64 `json:"requests_cv"`         // over endpoints, of answered requests: standard deviation over mean
+	LeastMean   float64 `json:"least_mean"`          // requests of the endpoint that answered fewest, over the mean
+	WorkCV      float64 `json:"work_cv"`             // over endpoints, of computed prompt and answer tokens
+	WorkMaxMin  float64 `json:"work_max_min"`        // most over least; 0 when an endpoint did nothing
+	FirstTurnCV float64 `json:"first_turn_cv"`       // over endpoints, of conversations started there
+	HomeShare   float64 `json:"home_share"`          // later turns sent where the previous turn was
+	Utilisation float64 `json:"utilisation"`         // like Load, of the work actually done between the first and the last tenth of the turns
 
 	QueueMean   float64 `json:"queue_mean"` // requests waiting in the engine at a turn's arrival
 	QueueMax    int     `json:"queue_max"`
@@ -83,7 +88,6 @@ type TenantFigure struct {
 	Failed   int     `json:"failed"`
 	HitRate  float64 `json:"hit_rate"`
 	TTFT     Spread  `json:"ttft_ms"`
-	P95      float64 `json:"ttft_p95_ms"`
 }
 
 // ReasonFigure is the number of decisions with a reason.
@@ -126,7 +130,9 @@ func Of(r *drive.Replay, o *drive.Outcome, slo Objective) Figures {
 	f.QueueMean = rounded(ratio(float64(c.queue), float64(served)), 4)
 	f.Goodput = rounded(ratio(float64(c.good), float64(len(o.Turns))), 6)
 	f.RegretMean = rounded(ratio(float64(c.regret)/1e6, float64(served)), 3)
-	f.WorkCV, f.FirstTurnCV = rounded(variation(c.work), 6), rounded(variation(c.first), 6)
+	f.WorkCV, f.FirstTurnCV, f.RequestsCV = rounded(variation(c.work), 6), rounded(variation(c.first), 6), rounded(variation(c.turns), 6)
+	f.LeastMean = rounded(ratio(float64(slices.Min(c.turns)*int64(len(c.turns))), float64(served)), 6)
+	f.OutputPerS = rounded(ratio(float64(c.output), o.Span.Seconds()), 1)
 	if least := slices.Min(c.work); least > 0 {
 		f.WorkMaxMin = rounded(float64(slices.Max(c.work))/float64(least), 4)
 	}
@@ -140,7 +146,7 @@ func Of(r *drive.Replay, o *drive.Outcome, slo Objective) Figures {
 		f.Evictions += o.Engines[i].Evictions
 		f.Preemptions += o.Engines[i].Preemptions
 		f.PerEndpoint[i] = EndpointFigure{
-			Name: r.Fleet.Endpoints[i].Name, Requests: c.turns[i], FirstTurns: int(c.first[i]),
+			Name: r.Fleet.Endpoints[i].Name, Requests: int(c.turns[i]), FirstTurns: int(c.first[i]),
 			Work: rounded(ratio(float64(c.work[i]), float64(work)), 6), HitRate: rounded(ratio(float64(c.hits[i]), float64(c.prompts[i])), 6),
 			BusyS: rounded(o.Engines[i].Busy.Seconds(), 3),
 		}
@@ -157,21 +163,20 @@ func Of(r *drive.Replay, o *drive.Outcome, slo Objective) Figures {
 type count struct {
 	ttft, e2e, itl                     []time.Duration
 	failed, retries, home, later, good int
-	prompt, cached, predicted          int64
+	prompt, cached, predicted, output  int64
 	queue                              int64
 	queueMax                           int
 	regret                             int64
 
-	work, first, hits, prompts []int64 // by endpoint
-	turns                      []int
-	reasons                    []ReasonFigure
+	work, first, hits, prompts, turns []int64 // by endpoint
+	reasons                           []ReasonFigure
 }
 
 func newCount(turns, endpoints int) *count {
 	return &count{
 		ttft: make([]time.Duration, 0, turns), e2e: make([]time.Duration, 0, turns), itl: make([]time.Duration, 0, turns),
 		work: make([]int64, endpoints), first: make([]int64, endpoints), hits: make([]int64, endpoints), prompts: make([]int64, endpoints),
-		turns: make([]int, endpoints),
+		turns: make([]int64, endpoints),
 	}
 }
 
@@ -193,6 +198,7 @@ func (c *count) take(p *drive.Played, t *trace.Turn, slo Objective) {
 	c.prompt += int64(t.Prompt)
 	c.cached += int64(p.Cached)
 	c.predicted += int64(p.Predicted)
+	c.output += int64(t.Output)
 	c.queue += int64(p.Queue)
 	c.queueMax = max(c.queueMax, p.Queue)
 	c.regret += int64(p.Regret)
@@ -231,12 +237,12 @@ func spread(times []time.Duration) Spread {
 	ms := func(t time.Duration) float64 { return float64(t.Microseconds()) / 1000 }
 	return Spread{
 		Mean: float64(sum/int64(len(times))) / 1000,
-		P50:  ms(rank(times, 50)), P90: ms(rank(times, 90)), P99: ms(rank(times, 99)),
+		P50:  ms(rank(times, 50)), P90: ms(rank(times, 90)), P95: ms(rank(times, 95)), P99: ms(rank(times, 99)),
 	}
 }
 
 func gapsOf(h *drive.Histogram) Spread {
-	return Spread{Mean: h.Mean(), P50: h.Rank(50), P90: h.Rank(90), P99: h.Rank(99)}
+	return Spread{Mean: h.Mean(), P50: h.Rank(50), P90: h.Rank(90), P95: h.Rank(95), P99: h.Rank(99)}
 }
 
 // rank is a percentile of sorted times by nearest rank.

@@ -38,9 +38,6 @@ func tenantsOf(r *drive.Replay, o *drive.Outcome) []TenantFigure {
 	out := make([]TenantFigure, 0, len(all))
 	for _, t := range all {
 		t.HitRate, t.TTFT = rounded(ratio(float64(t.cached), float64(t.prompt)), 6), spread(t.ttft)
-		if len(t.ttft) > 0 {
-			t.P95 = float64(rank(t.ttft, 95).Microseconds()) / 1000 // spread has sorted them
-		}
 		out = append(out, t.TenantFigure)
 	}
 	slices.SortFunc(out, func(a, b TenantFigure) int { return strings.Compare(a.Name, b.Name) })

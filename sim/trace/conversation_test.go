@@ -72,7 +72,7 @@ func TestGeneratorFaultsAreAllNamed(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"conversations: must", "per second", "turns at most", "user: must", "answer: must", "think: must", "tenants: must"} {
+	for _, want := range []string{"conversations: must", "rate: must", "max_turns: must", "user: must", "answer: must", "think: must", "tenants: must"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not named in %v", want, err)
 		}

@@ -23,6 +23,7 @@ type Generator struct {
 	Tenants       int           // each has its own kinds, and an equal share of conversations
 	Greedy        float64       // factor on the last tenant's number of conversations; 0 is 1
 	User, Answer  float64       // typical tokens of a user message and of an answer
+	First         float64       // factor on the first user message of a conversation; 0 is 1
 	Think         time.Duration // mean time between an answer and the next turn
 	Kept          bool          // the next prompt contains the answer as generated, so that the engine finds it cached; otherwise as different text
 	Burst         float64       // factor on the rate of new conversations during a fifth of the time
@@ -35,7 +36,7 @@ type Generator struct {
 // DefaultGenerator is 400 conversations of 6 turns on average behind one system prompt of 2,000 tokens.
 func DefaultGenerator() Generator {
 	return Generator{
-		Conversations: 400, Turns: 5, System: 2000, Prefixes: 1, Tenants: 1, Greedy: 1, User: 400, Answer: 150, Think: 10 * time.Second, Burst: 1, FloodTokens: 8000, LongTokens: 16_000,
+		Conversations: 400, Turns: 5, System: 2000, Prefixes: 1, Tenants: 1, Greedy: 1, User: 400, First: 1, Answer: 150, Think: 10 * time.Second, Burst: 1, FloodTokens: 8000, LongTokens: 16_000,
 	}
 }
 
@@ -53,19 +54,24 @@ type knob struct {
 	whole       *int
 	real        *float64
 	time        *time.Duration
+	flag        *bool
 	least, most float64
 }
 
 func (g *Generator) knobs() []knob {
 	return []knob{
 		{name: "conversations", whole: &g.Conversations, least: 1, most: 1e6},
+		{name: "rate", real: &g.PerSecond, most: 1e6},
 		{name: "turns", real: &g.Turns, most: 1000},
+		{name: "max_turns", whole: &g.MaxTurns, most: 1e5},
 		{name: "system", whole: &g.System, most: 1e6},
 		{name: "prefixes", whole: &g.Prefixes, least: 1, most: 1e5},
 		{name: "tenants", whole: &g.Tenants, least: 1, most: 1e4},
 		{name: "greedy", real: &g.Greedy, least: 1, most: 1000},
 		{name: "user", real: &g.User, least: 1, most: 1e6},
+		{name: "first", real: &g.First, least: 1, most: 1000},
 		{name: "answer", real: &g.Answer, least: 1, most: 1e5},
+		{name: "kept", flag: &g.Kept, most: 1},
 		{name: "think", time: &g.Think, most: float64(24 * time.Hour)},
 		{name: "burst", real: &g.Burst, least: 1, most: 1000},
 		{name: "long", real: &g.Long, most: 1},
@@ -100,7 +106,7 @@ func ParseGenerator(settings []string) (Generator, error) {
 		}
 		switch {
 		case !ok:
-			errs = append(errs, fmt.Errorf("generator setting %q: want name=value", s))
+			errs = append(errs, fmt.Errorf("generator setting %q: want name=value, with one of the names %s", s, strings.Join(GeneratorKeys(), ", ")))
 		case i < 0:
 			errs = append(errs, fmt.Errorf("no generator setting %q; want one of %s", name, strings.Join(GeneratorKeys(), ", ")))
 		default:
@@ -129,12 +135,6 @@ func (g Generator) Validate() error {
 			errs = append(errs, fmt.Errorf("generator setting %s: %w", k.name, err))
 		}
 	}
-	if !(g.PerSecond >= 0) {
-		errs = append(errs, fmt.Errorf("conversations per second must not be negative, got %v", g.PerSecond))
-	}
-	if g.MaxTurns < 0 {
-		errs = append(errs, fmt.Errorf("turns at most must not be negative, got %d", g.MaxTurns))
-	}
 	return errors.Join(append(errs, g.bounded())...)
 }
 
@@ -145,6 +145,10 @@ func (k *knob) set(text string) error {
 		*k.whole, err = strconv.Atoi(text)
 	case k.real != nil:
 		*k.real, err = strconv.ParseFloat(text, 64)
+	case k.flag != nil:
+		if *k.flag, err = strconv.ParseBool(text); err != nil {
+			return fmt.Errorf("want true or false, got %q", text)
+		}
 	default:
 		*k.time, err = time.ParseDuration(text)
 	}
@@ -163,6 +167,8 @@ func (k *knob) check() error {
 		value, text = float64(*k.whole), strconv.Itoa(*k.whole)
 	case k.real != nil:
 		value, text = *k.real, strconv.FormatFloat(*k.real, 'g', -1, 64)
+	case k.flag != nil:
+		return nil
 	default:
 		value, text = float64(*k.time), k.time.String()
 	}
@@ -249,6 +255,9 @@ func (g *Generator) exchanges(rng *rand.Rand) []Exchange {
 		x := &turns[i]
 		x.Seed = rng.Uint64()
 		x.User = g.size(g.User, rng) + document
+		if i == 0 && g.First > 0 {
+			x.User = min(int(float64(x.User)*g.First), maxTurnTokens)
+		}
 		document = 0
 		if think := time.Duration(float64(g.Think) * chance.Exponential(rng)); i > 0 {
 			x.Think = think

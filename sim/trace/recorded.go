@@ -146,6 +146,7 @@ func newRecorded(t *Trace) *recorded {
 	t.Closed, t.Timed = true, true
 	r := &recorded{t: t, out: &Recording{Trace: t}, salts: map[string]int{}, engines: map[string]int{}, models: map[string]bool{}}
 	r.prompts.init(&t.forest)
+	t.Recording = r.out
 	return r
 }
 

@@ -33,6 +33,8 @@ type Trace struct {
 	Sessions []Session // conversations
 	Notes    []string  // notes for readers of the figures
 
+	Recording *Recording // what was observed of each request; nil for other formats, and for parts and repetitions of a recording
+
 	forest forest
 	burst  float64 // see Generator.Burst; 0 is 1
 }
