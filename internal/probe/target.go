@@ -260,18 +260,17 @@ func (t *target) speak(k fleet.Kind) error {
 
 // report tells each endpoint's part of what the answers say.
 func (t *target) report(got []engine.Answer) {
+	whole := t.read(got, fleet.Part{}) // how many parts there are only the report of the whole says
+	if whole.Ranks > 0 {
+		t.ranks = whole.Ranks
+	}
+	if whole.Slots > 0 {
+		t.slots = whole.Slots
+	}
 	for _, e := range t.current() {
-		r := fleet.Report{Healthy: true, Kind: t.kind}
-		for _, a := range got {
-			if err := t.dialect.Read(a, e.Part, &r); err != nil {
-				t.log.Debug("answer of no use", "endpoint", e.Name, "error", err)
-			}
-		}
-		if r.Ranks > 0 {
-			t.ranks = r.Ranks
-		}
-		if r.Slots > 0 {
-			t.slots = r.Slots
+		r := whole
+		if e.Part.Kind != fleet.Whole {
+			r = t.read(got, e.Part)
 		}
 		if e.Part.Kind == fleet.Slot && t.slots > 0 && e.Part.Index >= t.slots {
 			r.Healthy = false
@@ -283,6 +282,17 @@ func (t *target) report(got []engine.Answer) {
 		}
 		t.p.observe(route.Probed{Endpoint: e.Name, Report: r})
 	}
+}
+
+// read is what the answers say of a part.
+func (t *target) read(got []engine.Answer, part fleet.Part) fleet.Report {
+	r := fleet.Report{Healthy: true, Kind: t.kind}
+	for _, a := range got {
+		if err := t.dialect.Read(a, part, &r); err != nil {
+			t.log.Debug("answer of no use", "part", part.String(), "error", err)
+		}
+	}
+	return r
 }
 
 func count(n int, what string) string {

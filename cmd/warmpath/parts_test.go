@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/enginetest"
+	"github.com/warmpath/warmpath/sim/engine"
+)
+
+// states lists the states of the router's endpoints once none is unknown, and why each that is down is.
+func (r *rig) states(t *testing.T) (state, detail map[string]string) {
+	t.Helper()
+	var told struct {
+		Endpoints []struct{ Name, State, Detail string }
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), aWhile)
+	defer cancel()
+	for {
+		res, err := http.Get(r.adminURL + "/admin/endpoints")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = json.NewDecoder(res.Body).Decode(&told)
+		_ = res.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(told.Endpoints, func(e struct{ Name, State, Detail string }) bool { return e.State == "unknown" }) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("endpoints stay unknown: %+v", told.Endpoints)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	state, detail = map[string]string{}, map[string]string{}
+	for _, e := range told.Endpoints {
+		state[e.Name], detail[e.Name] = e.State, e.Detail
+	}
+	return state, detail
+}
+
+// TestPartsOfOneEngine: each rank or slot that an engine has is an endpoint that serves, and those that it lacks are down with the reason.
+func TestPartsOfOneEngine(t *testing.T) {
+	for _, test := range []struct {
+		name                string
+		kind                fleet.Kind
+		part                string
+		has, declared, want int // parts of the engine, declared, up
+		lacks               string
+	}{
+		{"vllm, all", fleet.KindVLLM, "rank", 4, 4, 4, ""},
+		{"vllm, too many", fleet.KindVLLM, "rank", 4, 6, 4, "it reports 4 ranks"},
+		{"sglang, all", fleet.KindSGLang, "rank", 4, 4, 4, ""},
+		{"sglang, too many", fleet.KindSGLang, "rank", 4, 6, 4, "it reports 4 ranks"},
+		{"llamacpp, all", fleet.KindLlamaCpp, "slot", 4, 4, 4, ""},
+		{"llamacpp, too many", fleet.KindLlamaCpp, "slot", 4, 6, 4, "it reports 4 slots"},
+		{"llamacpp, some", fleet.KindLlamaCpp, "slot", 4, 2, 2, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			o := enginetest.Options{Dialect: test.kind, Models: []string{"m"}, Speed: 20}
+			e := discovery.EndpointConfig{Name: "e", Kind: string(test.kind)}
+			if test.part == "slot" {
+				o.Engine = engine.DefaultConfig()
+				o.Engine.Slots, e.Slots = test.has, test.declared
+			} else {
+				o.Ranks, e.Ranks = test.has, test.declared
+			}
+			_, e.URL = simEngine(t, o)
+			r := newRig(t, 0, func(c *config.Config) { c.Endpoints = []discovery.EndpointConfig{e} })
+			state, detail := r.states(t)
+			for i := range test.declared {
+				name := fmt.Sprint("e/", test.part, i)
+				if want := map[bool]string{true: "up", false: "down"}[i < test.want]; state[name] != want {
+					t.Errorf("%s is %s (%s), want %s", name, state[name], detail[name], want)
+				} else if want == "down" && !strings.Contains(detail[name], test.lacks) {
+					t.Errorf("%s is down because %q, want %q", name, detail[name], test.lacks)
+				}
+			}
+			served := map[string]bool{}
+			for i := range 8 * test.want {
+				body := fmt.Sprintf(`{"model":"m","max_tokens":2,"messages":[{"role":"user","content":"%d begins a talk of its own"}]}`, i)
+				req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+"/v1/chat/completions", strings.NewReader(body))
+				req.Header.Set("X-Warmpath-Explain", "1")
+				res, err := http.DefaultClient.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = res.Body.Close()
+				if res.StatusCode != 200 {
+					t.Fatalf("status %d", res.StatusCode)
+				}
+				served[res.Header.Get("X-Warmpath-Endpoint")] = true
+			}
+			if len(served) != test.want {
+				t.Errorf("requests were served by %v, want all %d", served, test.want)
+			}
+		})
+	}
+}
