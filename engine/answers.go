@@ -21,15 +21,22 @@ const (
 )
 
 // readAlive reads the answer to a liveness question. An engine that requires a key, or does not have the path, is alive; 429
-// means busy, not dead; engines answer 503 while they start.
+// means busy, not dead; engines answer 503 while they start, and SGLang's /ready while generation is paused.
 func readAlive(a Answer, r *fleet.Report) {
 	switch {
 	case a.Status < 400, a.Status == 401, a.Status == 403, a.Status == 429, Missing(a.Status):
 		r.Healthy, r.Detail = true, ""
 	case a.Status == 503:
-		r.Healthy, r.Detail = false, "starting or stopping: "+complaint(a)
+		r.Healthy, r.Detail = false, "starting, stopping or paused: "+complaint(a)
 	default:
 		r.Healthy, r.Detail = false, complaint(a)
+	}
+}
+
+// sleep says that the engine takes requests and computes none of them. The first reason stays.
+func sleep(r *fleet.Report, why string) {
+	if r.Sleep != fleet.Asleep {
+		r.Sleep, r.Rests = fleet.Asleep, why
 	}
 }
 

@@ -38,6 +38,8 @@ const (
 	AskLoad    = "load"
 	AskMetrics = "metrics"
 	AskEvents  = "kv_event_sources"
+	AskSleep   = "sleep"
+	AskPaused  = "paused"
 )
 
 // Ask is one question: a GET of a path relative to the engine's address.
@@ -45,6 +47,7 @@ type Ask struct {
 	Name  string   // one of the Ask constants
 	Path  string   // with a leading slash, query included
 	Older []string // paths to try if the previous one does not exist: see Missing
+	Works bool     // the engine takes it for work: one that sleeps when idle is kept awake, or woken, by it
 }
 
 // Answer is an engine's answer to an Ask.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"strings"
@@ -199,7 +200,7 @@ func TestReadOthers(t *testing.T) {
 			Load: &fleet.LoadReport{Running: 7, Waiting: 2, KVUsage: 0.125},
 		}},
 		{"llamacpp", fleet.KindLlamaCpp, fleet.Part{}, llamaAnswers(t), fleet.Report{
-			Version: "b11669-debian", ReportsCached: true, Slots: 4, BlockTokens: 1, CacheTokens: 8192,
+			Version: "b11669-debian", ReportsCached: true, Sleep: fleet.Awake, Slots: 4, BlockTokens: 1, CacheTokens: 8192,
 			Models: []fleet.Model{{ID: "tiny.gguf", ContextTokens: 2048}, {ID: "tiny", ContextTokens: 2048}},
 			Load:   &fleet.LoadReport{Running: 2, Waiting: 6, KVUsage: -1},
 		}},
@@ -209,12 +210,12 @@ func TestReadOthers(t *testing.T) {
 			{Ask: AskLoad, Path: "/slots", Status: 200, Body: fixture(t, "llamacpp/b11669/slots.json")},
 			{Ask: AskMetrics, Path: "/metrics", Status: 200, Body: fixture(t, "llamacpp/b11669/metrics.txt")},
 		}, fleet.Report{
-			Version: "b11669-Debian", ReportsCached: true, Slots: 4, BlockTokens: 1, CacheTokens: 131072,
+			Version: "b11669-Debian", ReportsCached: true, Sleep: fleet.Awake, Slots: 4, BlockTokens: 1, CacheTokens: 131072,
 			Models: []fleet.Model{{ID: "tiny", ContextTokens: 32768}},
 			Load:   &fleet.LoadReport{Running: 0, Waiting: 0, KVUsage: -1},
 		}},
 		{"llamacpp, slot 1", fleet.KindLlamaCpp, slot(1), llamaAnswers(t)[1:], fleet.Report{
-			Version: "b11669-debian", Slots: 1, BlockTokens: 1, CacheTokens: 2048,
+			Version: "b11669-debian", Sleep: fleet.Awake, Slots: 1, BlockTokens: 1, CacheTokens: 2048,
 			Load: &fleet.LoadReport{Running: 1, Waiting: -1, KVUsage: -1},
 		}},
 		{"ollama", fleet.KindOllama, fleet.Part{}, []Answer{
@@ -230,6 +231,63 @@ func TestReadOthers(t *testing.T) {
 		},
 	} {
 		c.run(t)
+	}
+}
+
+// TestReadSleep: what each kind says of itself while it sleeps, or is paused.
+func TestReadSleep(t *testing.T) {
+	page := func(states string) Answer {
+		return Answer{Ask: AskMetrics, Path: "/metrics", Status: 200, Body: []byte("# TYPE vllm:engine_sleep_state gauge\n" + states)}
+	}
+	vllmState := func(rank int, awake, offloaded, discarded string) string {
+		line := func(state, v string) string {
+			return fmt.Sprintf("vllm:engine_sleep_state{engine=\"%d\",model_name=\"m\",sleep_state=\"%s\"} %s\n", rank, state, v)
+		}
+		return line("awake", awake) + line("weights_offloaded", offloaded) + line("discard_all", discarded)
+	}
+	said := func(ask, path, body string) Answer {
+		return Answer{Ask: ask, Path: path, Status: 200, Body: []byte(body)}
+	}
+	for _, test := range []struct {
+		name    string
+		kind    fleet.Kind
+		answers []Answer
+		want    fleet.Sleep
+		detail  string
+	}{
+		{"vllm, awake", fleet.KindVLLM, []Answer{page(vllmState(0, "1.0", "0.0", "0.0"))}, fleet.Awake, ""},
+		{"vllm, level 1", fleet.KindVLLM, []Answer{page(vllmState(0, "0.0", "1.0", "0.0"))}, fleet.Asleep, "asleep (weights_offloaded)"},
+		{"vllm, level 2", fleet.KindVLLM, []Answer{page(vllmState(0, "0.0", "0.0", "1.0"))}, fleet.Asleep, "asleep (discard_all)"},
+		{"vllm, one rank of two", fleet.KindVLLM, []Answer{page(vllmState(0, "1.0", "0.0", "0.0") + vllmState(1, "0.0", "1.0", "0.0"))}, fleet.Asleep, "asleep (weights_offloaded)"},
+		{"vllm, no such figure", fleet.KindVLLM, []Answer{page("vllm:num_requests_running{engine=\"0\"} 1\n")}, fleet.SleepUnknown, ""},
+		{"vllm, without metrics", fleet.KindVLLM, []Answer{said(AskSleep, "/is_sleeping", `{"is_sleeping":true}`)}, fleet.Asleep, "asleep"},
+		{"vllm, without metrics, awake", fleet.KindVLLM, []Answer{said(AskSleep, "/is_sleeping", `{"is_sleeping":false}`)}, fleet.Awake, ""},
+		{
+			"vllm, paused", fleet.KindVLLM,
+			[]Answer{page(vllmState(0, "1.0", "0.0", "0.0")), said(AskSleep, "/is_sleeping", `{"is_sleeping":false}`), said(AskPaused, "/is_paused", `{"is_paused":true}`)},
+			fleet.Asleep, "paused",
+		},
+		{
+			"vllm, asleep and not paused", fleet.KindVLLM,
+			[]Answer{page(vllmState(0, "0.0", "1.0", "0.0")), said(AskPaused, "/is_paused", `{"is_paused":false}`)},
+			fleet.Asleep, "asleep (weights_offloaded)",
+		},
+		{"vllm, something else", fleet.KindVLLM, []Answer{said(AskSleep, "/is_sleeping", `{"is_sleeping":"yes"}`)}, fleet.SleepUnknown, ""},
+		{"llamacpp, awake", fleet.KindLlamaCpp, []Answer{said(AskInfo, "/props", `{"total_slots":4,"is_sleeping":false}`)}, fleet.Awake, ""},
+		{"llamacpp, asleep", fleet.KindLlamaCpp, []Answer{said(AskInfo, "/props", `{"total_slots":4,"is_sleeping":true}`)}, fleet.Dozing, ""},
+		{"llamacpp, before it could sleep", fleet.KindLlamaCpp, []Answer{said(AskInfo, "/props", `{"total_slots":4}`)}, fleet.SleepUnknown, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var r fleet.Report
+			for _, a := range test.answers {
+				if err := dialect(t, test.kind).Read(a, fleet.Part{}, &r); err != nil {
+					t.Error(err)
+				}
+			}
+			if r.Sleep != test.want || !strings.HasPrefix(r.Rests, test.detail) || test.detail == "" && r.Rests != "" {
+				t.Errorf("got %q, %q", r.Sleep, r.Rests)
+			}
+		})
 	}
 }
 
@@ -264,8 +322,8 @@ func TestAlive(t *testing.T) {
 		{404, "", true, ""},
 		{429, "", true, ""},
 		{501, "", true, ""},
-		{503, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`, false, "starting or stopping: 503 Loading model"},
-		{503, "", false, "starting or stopping: 503"},
+		{503, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`, false, "starting, stopping or paused: 503 Loading model"},
+		{503, "", false, "starting, stopping or paused: 503"},
 		{500, "<html>nginx</html>", false, "500"},
 		{500, `{"error":"boom"}`, false, "500 boom"},
 		{502, "bad\n\tgateway\x00", false, "502 bad gateway"},

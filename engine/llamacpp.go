@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"strconv"
 
 	"github.com/warmpath/warmpath/engine/rawjson"
@@ -16,12 +17,14 @@ func (llamaCpp) Kind() fleet.Kind { return fleet.KindLlamaCpp }
 func (llamaCpp) Alive() Ask { return Ask{Name: AskAlive, Path: "/health"} }
 
 func (llamaCpp) Asks() []Ask {
-	return []Ask{{Name: AskModels, Path: "/v1/models"}, {Name: AskInfo, Path: "/props"}}
+	return []Ask{{Name: AskModels, Path: "/v1/models"}}
 }
 
-// LoadAsks: /slots is on by default; /metrics needs --metrics and alone reports waiting requests; either may answer 501.
+// LoadAsks: /props says whether it sleeps. /slots is on by default; /metrics needs --metrics and alone reports waiting requests; either may answer 501. Both wait
+// for the model and start the time to --sleep-idle-seconds anew, /metrics in older versions; /health, /props and /models never do
+// (server-context.cpp, create_response; tools/server/README.md, "Sleeping on Idle").
 func (llamaCpp) LoadAsks() []Ask {
-	return []Ask{{Name: AskLoad, Path: "/slots"}, {Name: AskMetrics, Path: "/metrics"}}
+	return []Ask{{Name: AskInfo, Path: "/props"}, {Name: AskLoad, Path: "/slots", Works: true}, {Name: AskMetrics, Path: "/metrics", Works: true}}
 }
 
 func (llamaCpp) Read(a Answer, part fleet.Part, r *fleet.Report) error {
@@ -70,8 +73,9 @@ func (llamaCpp) Address(part fleet.Part) Addressing {
 // reused token by token, so a block is one token.
 func readProps(a Answer, part fleet.Part, r *fleet.Report) error {
 	var props struct {
-		Slots    float64 `json:"total_slots"`
-		Build    string  `json:"build_info"`
+		Slots    float64         `json:"total_slots"`
+		Build    string          `json:"build_info"`
+		Sleeping json.RawMessage `json:"is_sleeping"` // since the server can sleep
 		Settings struct {
 			Context float64 `json:"n_ctx"`
 		} `json:"default_generation_settings"`
@@ -93,6 +97,12 @@ func readProps(a Answer, part fleet.Part, r *fleet.Report) error {
 		r.CacheTokens, r.BlockTokens = int64(context)*int64(r.Slots), 1
 	}
 	capContext(r.Models, context)
+	switch string(props.Sleeping) {
+	case "true":
+		r.Sleep = fleet.Dozing
+	case "false":
+		r.Sleep = fleet.Awake
+	}
 	return nil
 }
 

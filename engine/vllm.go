@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -20,7 +21,11 @@ func (vllm) Asks() []Ask {
 	return []Ask{{Name: AskModels, Path: "/v1/models"}, {Name: AskVersion, Path: "/version"}, {Name: AskEvents, Path: "/kv_event_sources"}}
 }
 
-func (vllm) LoadAsks() []Ask { return []Ask{{Name: AskMetrics, Path: "/metrics"}} }
+// LoadAsks: /is_sleeping and /is_paused exist with VLLM_SERVER_DEV_MODE, as do the calls that put it to sleep. The metrics say
+// that it sleeps too, unless they are off, but not that it is paused.
+func (vllm) LoadAsks() []Ask {
+	return []Ask{{Name: AskMetrics, Path: "/metrics"}, {Name: AskSleep, Path: "/is_sleeping"}, {Name: AskPaused, Path: "/is_paused"}}
+}
 
 func (vllm) Read(a Answer, part fleet.Part, r *fleet.Report) error {
 	switch a.Ask {
@@ -33,6 +38,8 @@ func (vllm) Read(a Answer, part fleet.Part, r *fleet.Report) error {
 		return readVersion(a, r)
 	case AskEvents:
 		return readKVSources(a, r)
+	case AskSleep, AskPaused:
+		return readVLLMSleep(a, r)
 	default:
 		if err := useful(a); err != nil {
 			return err
@@ -68,11 +75,12 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 		newest   float64 = -1
 		capacity int64
 		ranks    int
+		state    string
 	)
 	for s.next("vllm:") {
 		switch string(s.name) {
 		case "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc",
-			"vllm:gpu_cache_usage_perc", "vllm:cache_config_info", "vllm:lora_requests_info":
+			"vllm:gpu_cache_usage_perc", "vllm:cache_config_info", "vllm:lora_requests_info", "vllm:engine_sleep_state":
 		default:
 			continue
 		}
@@ -86,6 +94,13 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 			continue
 		}
 		switch string(s.name) {
+		case "vllm:engine_sleep_state": // 1 at the label of its state: awake, weights_offloaded or discard_all
+			if r.Sleep == fleet.SleepUnknown {
+				r.Sleep = fleet.Awake
+			}
+			if label := string(unescape(s.label("sleep_state"))); v == 1 && label != "awake" && len(label) <= maxDetail {
+				state = label
+			}
 		case "vllm:num_requests_running":
 			load.addRunning(v)
 		case "vllm:num_requests_waiting":
@@ -108,6 +123,9 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 	if ranks > 0 {
 		r.Ranks = ranks
 	}
+	if state != "" {
+		sleep(r, "asleep ("+state+"): POST /wake_up wakes it")
+	}
 	if capacity > 0 {
 		r.CacheTokens = capacity
 	}
@@ -116,6 +134,26 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 		l.Adapters = adapters
 	}
 	mergeLoad(r, l)
+}
+
+// readVLLMSleep reads /is_sleeping and /is_paused. What one of them says is not undone by the other.
+func readVLLMSleep(a Answer, r *fleet.Report) error {
+	var told struct {
+		Sleeping json.RawMessage `json:"is_sleeping"`
+		Paused   json.RawMessage `json:"is_paused"`
+	}
+	if err := decode(a, &told); err != nil {
+		return err
+	}
+	switch sleeping, paused := string(told.Sleeping), string(told.Paused); {
+	case sleeping == "true":
+		sleep(r, "asleep: POST /wake_up wakes it")
+	case paused == "true":
+		sleep(r, "paused: POST /resume ends it")
+	case r.Sleep == fleet.SleepUnknown && (sleeping == "false" || paused == "false"):
+		r.Sleep = fleet.Awake
+	}
+	return nil
 }
 
 // cacheConfig reads the labels of vllm:cache_config_info: kv_cache_size_tokens since 0.1x, else number times size of blocks.

@@ -125,7 +125,36 @@ type Report struct {
 	// TensorRT-LLM's /server_info); "" if it reports none.
 	Handover string
 
+	Sleep Sleep  // whether it computes now; an engine that sleeps may be healthy
+	Rests string // why it is Asleep and what wakes it, for display
+
 	KVSources []KVSource // where it publishes KV events; nil: not asked, or not reported this time
+}
+
+// Sleep is what an engine says about whether it computes now. Whatever sleeps has lost its KV cache.
+type Sleep uint8
+
+// The states of sleep.
+const (
+	SleepUnknown Sleep = iota // not reported this time
+	Awake
+	Asleep // its requests wait until somebody wakes it (vLLM's sleep mode): it gets none
+	Dozing // the next request wakes it: llama.cpp's --sleep-idle-seconds
+)
+
+// Sleeps reports that it is asleep or dozing.
+func (s Sleep) Sleeps() bool { return s == Asleep || s == Dozing }
+
+// String is a word for people, "" for SleepUnknown and Awake.
+func (s Sleep) String() string {
+	switch s {
+	case Asleep:
+		return "asleep"
+	case Dozing:
+		return "dozing"
+	default:
+		return ""
+	}
 }
 
 // KVSource is an address at which an engine, or one data-parallel rank of it, publishes KV events, as configured at the engine,

@@ -180,6 +180,9 @@ func (r *readers) usable(now time.Time, e registry.Endpoint, caller uint64, rega
 	if e.Gone() || e.Draining() || e.Weight() <= 0 {
 		return health.Unfit
 	}
+	if _, asleep := e.Asleep(); asleep {
+		return health.Unfit
+	}
 	return r.health.Rank(now, e.Slot(), caller, regardless)
 }
 
@@ -361,11 +364,14 @@ func (r *readers) noEndpoint(d *decision, l fleet.Leg) error {
 
 func (r *readers) excuse(now time.Time, e registry.Endpoint, req *fleet.Request, l fleet.Leg) string {
 	name := e.Name()
+	why, asleep := e.Asleep()
 	switch s := r.health.State(now, e.Slot()); {
 	case slices.Contains(tried(req, l), name):
 		return name + " was tried and failed (" + r.health.Cause(e.Slot()) + ")"
 	case slices.Contains(req.Exclude, name):
 		return name + " is excluded by the request"
+	case asleep:
+		return name + " is " + why
 	case e.Draining():
 		return name + " is draining"
 	case e.Weight() <= 0:

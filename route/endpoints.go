@@ -129,8 +129,11 @@ func (r *Router) leave(ep registry.Endpoint) {
 
 // probe applies a report.
 func (r *Router) probe(now time.Time, ep registry.Endpoint, n *fleet.Report) {
-	if ep.Refused() && n.Healthy {
-		r.cache.Lost(ep.Slot()) // its process was gone, and with it the cache
+	switch {
+	case ep.Refused() && n.Healthy: // its process was gone, and with it the cache
+		r.cache.Lost(ep.Slot())
+	case n.Sleep.Sleeps() && !ep.Sleeps(): // which frees the cache
+		r.cache.Lost(ep.Slot())
 	}
 	r.registry.Report(now, ep, n)
 	if n.Load != nil {

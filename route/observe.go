@@ -187,6 +187,12 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 	return s
 }
 
+// Busy reports whether an endpoint has requests of this router.
+func (r *Router) Busy(endpoint string) bool {
+	ep := r.endpoints.Named(endpoint)
+	return ep.Exists() && !r.backlog.Reader().Idle(ep.Slot())
+}
+
 // Each calls f with each declared endpoint, in order of declaration. f must not keep it.
 func (r *Router) Each(f func(*fleet.Endpoint)) {
 	for ep := range r.endpoints.All() {

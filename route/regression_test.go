@@ -3,6 +3,8 @@ package route_test
 // Regression tests of the router, each for one earlier defect.
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -167,6 +169,68 @@ func TestRestartEmptiesTheCache(t *testing.T) {
 	x.up(d.Endpoint.Name, nil, fleet.Model{ID: "m"})
 	if again := x.route(fleet.Request{Model: "m", Session: "s", PromptBytes: 42_000, Pin: d.Endpoint.Name}); again.CachedTokens != 0 {
 		t.Errorf("%d tokens are predicted in the cache of an engine that was restarted", again.CachedTokens)
+	}
+}
+
+// TestSleepEmptiesTheCache: whether an engine waits to be woken or is woken by the next request, what it held before it slept is gone,
+// and what it computes afterwards is there although reports go on.
+func TestSleepEmptiesTheCache(t *testing.T) {
+	for _, sleep := range []fleet.Sleep{fleet.Asleep, fleet.Dozing} {
+		x := newReviewed(t, nil, "a", "b")
+		turn := func(bytes int, pin string) route.Decision {
+			d := x.route(fleet.Request{Model: "m", Session: "s", PromptBytes: bytes, Pin: pin})
+			x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
+			x.end(d, fleet.OK)
+			return d
+		}
+		at := turn(40_000, "").Endpoint.Name
+		report := func(s fleet.Sleep) {
+			x.r.Observe(x.now, route.Probed{Endpoint: at, Report: fleet.Report{Healthy: true, Sleep: s}})
+			x.now = x.now.Add(time.Second)
+		}
+		for _, s := range []fleet.Sleep{fleet.Awake, fleet.SleepUnknown, sleep, fleet.SleepUnknown, fleet.Awake} {
+			report(s)
+		}
+		if d := turn(42_000, at); d.CachedTokens != 0 {
+			t.Errorf("%s: %d tokens are predicted in its cache", sleep, d.CachedTokens)
+		}
+		report(fleet.Awake)
+		if d := turn(44_000, at); d.CachedTokens == 0 {
+			t.Errorf("%s: what it computed since it woke is forgotten", sleep)
+		}
+	}
+}
+
+// TestAsleepGetsNothing: an engine that waits to be woken gets no request until it is awake, nor is the router ready with nothing else; one
+// that the next request wakes is as any other.
+func TestAsleepGetsNothing(t *testing.T) {
+	x := newReviewed(t, nil, "a", "b")
+	report := func(name string, s fleet.Sleep) {
+		x.r.Observe(x.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Sleep: s, Rests: "asleep for a test"}})
+	}
+	takers := func() map[string]int {
+		got := map[string]int{}
+		for i := range 20 {
+			got[x.route(fleet.Request{Model: "m", MintedID: strconv.Itoa(i)}).Endpoint.Name]++
+		}
+		return got
+	}
+	report("a", fleet.Asleep)
+	if got := takers(); got["a"] != 0 {
+		t.Errorf("asleep: %v", got)
+	}
+	report("a", fleet.Dozing)
+	if got := takers(); got["a"] == 0 {
+		t.Errorf("dozing: %v", got)
+	}
+	report("a", fleet.Asleep)
+	report("b", fleet.Asleep)
+	if ok, why := x.r.Ready(x.now); ok || !strings.Contains(why, "a is asleep for a test") {
+		t.Errorf("ready %v, %q", ok, why)
+	}
+	report("b", fleet.Awake)
+	if got := takers(); got["b"] != 20 {
+		t.Errorf("awake again: %v", got)
 	}
 }
 

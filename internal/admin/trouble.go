@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // trouble is one thing that is wrong now, in words, with what to do about it.
@@ -82,6 +84,13 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 	again := ""
 	if e.UntilSeconds != nil {
 		again = fmt.Sprintf(" It is tried again in %.0f s.", max(1, *e.UntilSeconds))
+	}
+	switch {
+	case e.Sleep == fleet.Asleep.String():
+		add(warn, e.Name, "Wake it, or take it out of the configuration. It gets requests again at the next probe after that.", "Asleep: it gets no requests%s.", why)
+		return
+	case e.Sleep == fleet.Dozing.String():
+		add(note, e.Name, "Nothing: the next request wakes it, and waits until its model is loaded.", "Asleep since it had nothing to do: its cache is empty.")
 	}
 	switch e.State {
 	case "down":

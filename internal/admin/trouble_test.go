@@ -45,6 +45,13 @@ func TestTroubles(t *testing.T) {
 		{"ejected", []endpointView{up("a", func(e *endpointView) { e.State = "ejected" })}, quiet, nil, "", []string{"bad Ejected"}},
 		{"unknown at the start", []endpointView{up("a", func(e *endpointView) { e.State = "unknown" })}, statsView{Ready: true, UptimeSeconds: 3}, nil, "", nil},
 		{"unknown for long", []endpointView{up("a", func(e *endpointView) { e.State = "unknown" })}, quiet, nil, "", []string{"warn No answer to a health check"}},
+		{
+			"asleep",
+			[]endpointView{up("a", func(e *endpointView) { e.Sleep, e.Detail = "asleep", "paused" })},
+			quiet, nil, "",
+			[]string{"warn Asleep: it gets no requests: paused"},
+		},
+		{"dozing", []endpointView{up("a", func(e *endpointView) { e.Sleep = "dozing" })}, quiet, nil, "", []string{"note Asleep since it had nothing to do"}},
 		{"drained", []endpointView{up("a", func(e *endpointView) { e.Draining = true })}, quiet, nil, "", []string{"note Drained"}},
 		{"draining", []endpointView{up("a", func(e *endpointView) { e.Draining, e.Load.Requests = true, 2 })}, quiet, nil, "", []string{"note Draining: 2 requests"}},
 		{"weight 0", []endpointView{up("a", func(e *endpointView) { e.Weight = 0 })}, quiet, nil, "", []string{"note Weight 0"}},

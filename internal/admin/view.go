@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"math"
 	"net/url"
 	"strings"
@@ -21,6 +22,7 @@ type endpointView struct {
 	Models       []string `json:"models"`
 	State        string   `json:"state"`
 	Detail       string   `json:"detail,omitempty"`
+	Sleep        string   `json:"sleep,omitempty"`         // asleep: it waits to be woken; dozing: the next request wakes it
 	UntilSeconds *float64 `json:"until_seconds,omitempty"` // from now, while ejected or busy
 	Draining     bool     `json:"draining"`
 	Gone         bool     `json:"gone"`
@@ -93,7 +95,7 @@ func viewEndpoint(now time.Time, s *route.EndpointStatus, heard *heardOf) endpoi
 	v := endpointView{
 		Name: s.Endpoint.Name, URL: redactURL(s.Endpoint.URL), Kind: string(s.Kind), Part: s.Endpoint.Part.String(), Role: string(s.Endpoint.Role),
 		Source: s.Source, Weight: s.Endpoint.Weight, Models: []string{},
-		State: string(s.State), Detail: s.Detail, Draining: s.Draining, Gone: s.Gone, Ramp: s.Ramp,
+		State: string(s.State), Detail: cmp.Or(s.Detail, s.Report.Rests), Sleep: s.Report.Sleep.String(), Draining: s.Draining, Gone: s.Gone, Ramp: s.Ramp,
 		Load:     loadView{s.Load.Requests, s.Load.Queued, s.Load.PrefillTokens, s.Load.DecodeTokens, s.Load.ContextTokens, s.Load.TransferRequests, s.Load.TransferTokens},
 		Requests: s.Requests, Failures: s.Failures,
 		Engine: engine{

@@ -27,6 +27,7 @@ type Endpoint struct {
 	Role     string `json:"role"`
 	State    string `json:"state"`
 	Detail   string `json:"detail"`
+	Sleep    string `json:"sleep"`
 	Draining bool   `json:"draining"`
 	Gone     bool   `json:"gone"`
 	Load     struct {
@@ -168,6 +169,8 @@ func state(e *Endpoint, ink terminal.Ink) string {
 	switch {
 	case e.Gone:
 		return "gone"
+	case e.Sleep == "asleep":
+		return ink.Middling(e.Sleep)
 	case e.Draining:
 		return ink.Middling("draining")
 	}

@@ -199,7 +199,7 @@ func watch(ctx context.Context, base, key string) *watcher {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watcher{cancel: cancel, done: make(chan struct{}), change: make(chan struct{})}
 	cfg := probe.Config{Interval: 200 * time.Millisecond, LoadInterval: 200 * time.Millisecond, ModelsInterval: time.Second}
-	p := probe.New(cfg, &http.Client{}, w.take, slog.New(slog.DiscardHandler))
+	p := probe.New(cfg, &http.Client{}, w.take, nil, slog.New(slog.DiscardHandler))
 	p.Set([]fleet.Endpoint{{Name: "engine", URL: base, APIKey: key}})
 	go func() {
 		defer close(w.done)

@@ -168,6 +168,13 @@ func (f *Fleet) Status() []route.EndpointStatus {
 	return all.Of
 }
 
+// Busy reports whether an endpoint has requests of this router.
+func (f *Fleet) Busy(endpoint string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.router.Busy(endpoint)
+}
+
 // Each calls f with each declared endpoint, in order of declaration. It holds the lock: f is quick, and keeps nothing.
 func (f *Fleet) Each(do func(*fleet.Endpoint)) {
 	f.mu.Lock()

@@ -69,6 +69,7 @@ func families() []family {
 		{"warmpath_log_lines_total", counter, []string{"result"}, "Log lines written to standard error, and dropped because it did not keep up", nil},
 		{"warmpath_endpoint_info", gauge, []string{"endpoint", "kind", "source"}, "1 for each declared endpoint: the kind of engine and the discovery source that declares it", nil},
 		{"warmpath_endpoint_state", gauge, []string{"endpoint", "state"}, "1 for the endpoint's state, 0 for the others", nil},
+		{"warmpath_endpoint_asleep", gauge, endpoint, "1 while the engine says that it sleeps or is paused", nil},
 		{"warmpath_endpoint_draining", gauge, endpoint, "1 while the endpoint takes no new requests because it is being drained", nil},
 		{"warmpath_endpoint_weight", gauge, endpoint, "Configured weight of the endpoint", nil},
 		{"warmpath_endpoint_ramp_ratio", gauge, endpoint, "Share of its weight that an endpoint has during its ramp (slow start), 0 to 1", nil},

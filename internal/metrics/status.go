@@ -21,7 +21,7 @@ type statusFamily struct {
 func newStatusCollector(m *Metrics) *statusCollector {
 	c := &statusCollector{m: m, families: map[string]statusFamily{}}
 	for _, name := range []string{
-		"warmpath_endpoint_info", "warmpath_endpoint_state", "warmpath_endpoint_draining", "warmpath_endpoint_weight",
+		"warmpath_endpoint_info", "warmpath_endpoint_state", "warmpath_endpoint_draining", "warmpath_endpoint_asleep", "warmpath_endpoint_weight",
 		"warmpath_endpoint_ramp_ratio", "warmpath_endpoint_outstanding_requests", "warmpath_endpoint_queued_requests",
 		"warmpath_endpoint_outstanding_prefill_tokens", "warmpath_endpoint_outstanding_decode_tokens",
 		"warmpath_endpoint_transfer_requests", "warmpath_endpoint_transfer_tokens", "warmpath_endpoint_transfer_seconds",
@@ -79,6 +79,7 @@ func (c *statusCollector) endpoint(ch chan<- prometheus.Metric, e *route.Endpoin
 		c.send(ch, "warmpath_endpoint_state", oneIf(e.State == s), name, string(s))
 	}
 	g("warmpath_endpoint_draining", oneIf(e.Draining))
+	g("warmpath_endpoint_asleep", oneIf(e.Report.Sleep.Sleeps()))
 	g("warmpath_endpoint_weight", e.Endpoint.Weight)
 	g("warmpath_endpoint_ramp_ratio", e.Ramp)
 	g("warmpath_endpoint_outstanding_requests", float64(e.Load.Requests))

@@ -10,11 +10,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // ask puts questions and appends the answers. An engine that refuses the connection meanwhile is reported down; other
@@ -23,6 +25,11 @@ func (t *target) ask(ctx context.Context, asks []engine.Ask, got *[]engine.Answe
 	for _, ask := range asks {
 		if t.health != up || ctx.Err() != nil || time.Now().Before(t.silent[ask.Name]) {
 			continue
+		}
+		if ask.Works {
+			if t.noteSleep(t.read(*got, fleet.Part{})); t.mayDoze() {
+				continue
+			}
 		}
 		a, err := t.answer(ctx, ask)
 		switch {
@@ -38,6 +45,14 @@ func (t *target) ask(ctx context.Context, asks []engine.Ask, got *[]engine.Answe
 			*got = append(*got, a)
 		}
 	}
+}
+
+// mayDoze reports that the engine sleeps when idle, or that it can and has nothing of ours to do. It is then not asked what it takes
+// for work: the router's own books say how busy it is.
+func (t *target) mayDoze() bool {
+	return t.dozes || t.sleep != fleet.SleepUnknown && t.p.busy != nil && !slices.ContainsFunc(t.current(), func(e fleet.Endpoint) bool {
+		return t.p.busy(e.Name)
+	})
 }
 
 // answer puts one question, under its older paths where the newer are missing, and remembers which path is there. When

@@ -140,7 +140,7 @@ func start(f http.RoundTripper, cfg Config, eps ...fleet.Endpoint) (*Prober, *re
 // startLogged is start with a log.
 func startLogged(log *slog.Logger, f http.RoundTripper, cfg Config, eps ...fleet.Endpoint) (*Prober, *record, func()) {
 	rec := &record{}
-	p := New(cfg, &http.Client{Transport: f}, rec.observe, log)
+	p := New(cfg, &http.Client{Transport: f}, rec.observe, nil, log)
 	p.Set(eps)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

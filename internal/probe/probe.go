@@ -18,6 +18,7 @@ type Prober struct {
 	cfg     Config
 	client  *http.Client
 	observe func(route.Event)
+	busy    func(endpoint string) bool
 	log     *slog.Logger
 
 	mu      sync.Mutex      // guards what follows, and cancel of each target
@@ -36,13 +37,14 @@ type address struct {
 }
 
 // New makes a Prober. client's timeout should be zero: each question has its own. observe is called from several
-// goroutines at once. New panics on a Config that does not pass Validate.
-func New(cfg Config, client *http.Client, observe func(route.Event), log *slog.Logger) *Prober {
+// goroutines at once. busy says whether an endpoint has requests: an engine that sleeps when idle is asked about its load only then,
+// since asking keeps it awake; nil asks at any time. New panics on a Config that does not pass Validate.
+func New(cfg Config, client *http.Client, observe func(route.Event), busy func(endpoint string) bool, log *slog.Logger) *Prober {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
 	return &Prober{
-		cfg: cfg.WithDefaults(), client: client, observe: observe, log: log,
+		cfg: cfg.WithDefaults(), client: client, observe: observe, busy: busy, log: log,
 		targets: map[address]*target{}, byName: map[string]*target{},
 	}
 }

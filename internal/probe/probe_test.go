@@ -97,7 +97,7 @@ func TestSlowEngineNeedsFailuresInARow(t *testing.T) {
 	}{
 		{"hangs", func(f *fakeEngine) { f.hang = true }, "no answer within 2s"},
 		{"500", func(f *fakeEngine) { f.status["/health"] = 500 }, "500"},
-		{"503", func(f *fakeEngine) { f.status["/health"] = 503 }, "starting or stopping: 503"},
+		{"503", func(f *fakeEngine) { f.status["/health"] = 503 }, "starting, stopping or paused: 503"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -322,7 +322,7 @@ func TestRealSocket(t *testing.T) {
 			case reports <- e.(route.Probed).Report:
 			default:
 			}
-		}, slog.New(slog.DiscardHandler))
+		}, nil, slog.New(slog.DiscardHandler))
 	p.Set([]fleet.Endpoint{{Name: "a", URL: srv.URL}})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -358,7 +358,7 @@ func TestWrongScheme(t *testing.T) {
 		secure.URL: "; engine_tls has the authority (ca) and the name (server_name) that are expected",
 		strings.Replace(plain.URL, "http", "https", 1): "; for an engine without TLS write http:// in its URL",
 	} {
-		p := New(Config{}, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, nil, slog.New(slog.DiscardHandler))
+		p := New(Config{}, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, nil, nil, slog.New(slog.DiscardHandler))
 		if _, _, err := newTarget(p, address{url: url}, 0).get(t.Context(), "/v1/models"); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: %v, want it to end with %q", url, err, want)
 		}
@@ -409,4 +409,73 @@ func TestNoFileDescriptors(t *testing.T) {
 			t.Error("a refused one is up")
 		}
 	})
+}
+
+// TestSleepingEngine: an engine that waits to be woken is asleep until it says otherwise, whatever is asked between; one that the next request
+// wakes stays up, and gets no question that it takes for work while the router has nothing there.
+func TestSleepingEngine(t *testing.T) {
+	vllm := func(state string) map[string]string {
+		pages := vllmPages()
+		pages["/metrics"] += "vllm:engine_sleep_state{engine=\"0\",sleep_state=\"" + state + "\"} 1\n"
+		return pages
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(vllm("weights_offloaded"))
+		var log bytes.Buffer
+		_, rec, stop := startLogged(slog.New(slog.NewTextHandler(&log, nil)), f, Config{}, fleet.Endpoint{Name: "a", URL: "http://a", Kind: fleet.KindVLLM})
+		time.Sleep(20 * time.Second)
+		for i, e := range rec.events {
+			if !e.Report.Healthy || e.Report.Sleep != fleet.Asleep || !strings.Contains(e.Report.Rests, "weights_offloaded") {
+				t.Fatalf("report %d: %+v", i, e.Report)
+			}
+		}
+		f.set(func() { f.pages = vllm("awake") })
+		time.Sleep(1200 * time.Millisecond) // the interval of load and its jitter
+		if r, _ := rec.last("a"); !r.Healthy || r.Sleep != fleet.Awake || r.Rests != "" {
+			t.Errorf("not awake within an interval: %+v", r)
+		}
+		stop()
+		if n := strings.Count(log.String(), "engine is asleep"); n != 1 || !strings.Contains(log.String(), "engine is awake") {
+			t.Errorf("%d lines say that it is asleep:\n%s", n, log.String())
+		}
+	})
+	props := func(sleeping string) map[string]string {
+		return map[string]string{
+			"/health": "", "/v1/models": `{"data":[{"id":"m","owned_by":"llamacpp"}]}`, "/slots": `[{"id":0,"is_processing":false}]`,
+			"/metrics": "llamacpp:requests_processing 0\n", "/props": `{"total_slots":1` + sleeping + `}`,
+		}
+	}
+	for _, test := range []struct {
+		name, sleeping string
+		busy           bool
+		want           fleet.Sleep
+		asked          bool
+	}{
+		{"asleep", `,"is_sleeping":true`, false, fleet.Dozing, false},
+		{"idle", `,"is_sleeping":false`, false, fleet.Awake, false},
+		{"busy", `,"is_sleeping":false`, true, fleet.Awake, true},
+		{"of a version that cannot sleep", "", false, fleet.SleepUnknown, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, rec := newFake(props(test.sleeping)), &record{}
+				p := New(Config{}, &http.Client{Transport: f}, rec.observe, func(string) bool { return test.busy }, slog.New(slog.DiscardHandler))
+				p.Set([]fleet.Endpoint{{Name: "a", URL: "http://a"}})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() { p.Run(ctx); close(done) }()
+				time.Sleep(time.Minute)
+				cancel()
+				<-done
+				if r, _ := rec.last("a"); !r.Healthy || r.Sleep != test.want {
+					t.Errorf("%+v", r)
+				}
+				for _, path := range []string{"/slots", "/metrics"} {
+					if n := f.count(path); n > 0 != test.asked {
+						t.Errorf("%s asked %d times", path, n)
+					}
+				}
+			})
+		})
+	}
 }

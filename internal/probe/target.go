@@ -34,10 +34,13 @@ type target struct {
 	kind    fleet.Kind
 	dialect engine.Dialect // nil until the kind is known
 	health  health
-	fails   int  // questions in a row that failed
-	short   bool // there was no file descriptor to ask with the last time
-	ranks   int  // data-parallel ranks it reported, 0 unknown
-	slots   int  // slots it reported, 0 unknown
+	fails   int         // questions in a row that failed
+	short   bool        // there was no file descriptor to ask with the last time
+	ranks   int         // data-parallel ranks it reported, 0 unknown
+	slots   int         // slots it reported, 0 unknown
+	sleep   fleet.Sleep // as it last reported; not every round asks
+	dozes   bool        // it has been seen Dozing
+	rests   string      // why, if it is asleep
 	paths   map[string]int
 	silent  map[string]time.Time // questions it does not answer, and when to try again
 	last    time.Time            // when it was last asked whether it is alive
@@ -166,6 +169,8 @@ func (t *target) checkAlive(ctx context.Context, got *[]engine.Answer) bool {
 		clear(t.silent)
 		clear(t.paths)
 		t.ranks, t.slots = 0, 0
+		t.sleep, t.rests = fleet.SleepUnknown, ""
+		t.dozes = false
 		t.log.Debug("engine is up", "kind", t.kind)
 	}
 	return true
@@ -267,11 +272,13 @@ func (t *target) report(got []engine.Answer) {
 	if whole.Slots > 0 {
 		t.slots = whole.Slots
 	}
+	t.noteSleep(whole)
 	for _, e := range t.current() {
 		r := whole
 		if e.Part.Kind != fleet.Whole {
 			r = t.read(got, e.Part)
 		}
+		r.Sleep, r.Rests = t.sleep, t.rests
 		if e.Part.Kind == fleet.Slot && t.slots > 0 && e.Part.Index >= t.slots {
 			r.Healthy = false
 			r.Detail = "the engine has no " + e.Part.String() + ": it reports " + count(t.slots, "slot")
@@ -282,6 +289,22 @@ func (t *target) report(got []engine.Answer) {
 		}
 		t.p.observe(route.Probed{Endpoint: e.Name, Report: r})
 	}
+}
+
+// noteSleep remembers whether the engine sleeps, and logs that it fell asleep or woke.
+func (t *target) noteSleep(whole fleet.Report) {
+	if whole.Sleep == fleet.SleepUnknown {
+		return
+	}
+	switch before := t.sleep; {
+	case whole.Sleep == fleet.Asleep && before != fleet.Asleep:
+		t.log.Warn("engine is asleep: it gets no requests until it is awake", "detail", whole.Rests)
+	case whole.Sleep == fleet.Dozing && before != fleet.Dozing:
+		t.log.Info("engine is asleep: the next request wakes it")
+	case whole.Sleep == fleet.Awake && before.Sleeps():
+		t.log.Info("engine is awake")
+	}
+	t.sleep, t.rests, t.dozes = whole.Sleep, whole.Rests, t.dozes || whole.Sleep == fleet.Dozing
 }
 
 // read is what the answers say of a part.

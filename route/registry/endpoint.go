@@ -88,6 +88,14 @@ func (e Endpoint) Report() fleet.Report {
 // Refused reports that its port refused the latest probe.
 func (e Endpoint) Refused() bool { return e.r.report.Refused }
 
+// Sleeps reports that its engine sleeps, by the latest report that said.
+func (e Endpoint) Sleeps() bool { return e.r.report.Sleep.Sleeps() }
+
+// Asleep reports that its engine computes nothing until somebody wakes it; why says more.
+func (e Endpoint) Asleep() (why string, asleep bool) {
+	return e.r.report.Rests, e.r.report.Sleep == fleet.Asleep
+}
+
 // Detail says why the latest probe found it unhealthy.
 func (e Endpoint) Detail() string { return e.r.report.Detail }
 

@@ -127,6 +127,9 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	if n.Handover != "" {
 		o.Handover = n.Handover
 	}
+	if n.Sleep != fleet.SleepUnknown || !n.Healthy { // one that is down for another reason is not asleep
+		o.Sleep, o.Rests = n.Sleep, n.Rests
+	}
 }
 
 func setPositive[T int | int64](to *T, v T) {

@@ -18,7 +18,7 @@ const columns = [
   { key: "failed", head: "Failed", cls: "num", value: (e) => failures(e) },
 ];
 
-const stateWord = (e) => e.gone ? "removed" : e.draining ? "draining" : e.state;
+const stateWord = (e) => e.gone ? "removed" : e.draining ? "draining" : e.sleep === "asleep" ? "asleep" : e.state;
 const failures = (e) => Math.max(e.failures, e.served?.failed || 0);
 
 // note remembers counts, to show what the last minute brought.
@@ -100,6 +100,7 @@ function newRow(name) {
     let told = e.detail || "";
     if (e.until_seconds != null) told += (told ? ", " : "") + "for " + span(e.until_seconds);
     else if (e.state === "up" && e.ramp > 0 && e.ramp < 1) told = "taken in at " + percent(e.ramp);
+    else if (!told && e.sleep) told = e.sleep;
     set(why, told);
     const work = e.load.prefill_tokens + e.load.decode_tokens;
     load.update([e.load.prefill_tokens / scale.work, e.load.decode_tokens / scale.work], count(work),
@@ -144,7 +145,7 @@ function showTotals() {
   for (const e of fleet.values()) {
     running += e.load.requests;
     queued += e.load.queued_requests || 0;
-    if (e.state === "up" && !e.draining && !e.gone) up++;
+    if (e.state === "up" && !e.draining && !e.gone && e.sleep !== "asleep") up++;
   }
   const s = stats.served || {}, past = looks.get(""), from = past && past.length > 1 ? past[0].at : seenAt - 1000 * stats.uptime_seconds;
   const rate = grew("", s, "requests") / Math.max(1, (seenAt - from) / 1000);
@@ -171,7 +172,7 @@ function showAbout() {
 
 function showFleet() {
   const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const match = (e) => { const t = [e.name, e.kind, e.role, e.state, e.draining ? "draining" : "", ...e.models].join(" ").toLowerCase(); return words.every((w) => t.includes(w)); };
+  const match = (e) => { const t = [e.name, e.kind, e.role, e.state, e.draining ? "draining" : "", e.sleep || "", ...e.models].join(" ").toLowerCase(); return words.every((w) => t.includes(w)); };
   let all = order.map((n) => fleet.get(n)).filter(Boolean);
   const scale = { work: 1, done: 0 };
   for (const e of all) {
