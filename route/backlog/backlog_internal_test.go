@@ -307,3 +307,52 @@ func TestAccounts(t *testing.T) {
 		}
 	})
 }
+
+// TestFirstByteHeardOfLate: the first byte of another router's stream, heard of after a later one here, leaves what is still to wait
+// as it would be had it been heard of in time; so do its end without an answer and a whole answer.
+func TestFirstByteHeardOfLate(t *testing.T) {
+	r := rates(0.01)
+	for name, end := range map[string]func(w *wire, at time.Time, n uint32){
+		"its first byte came": func(w *wire, at time.Time, n uint32) {
+			w.Computed(at, n, r)
+			w.Rebase(at, 0, r)
+		},
+		"its client left": func(w *wire, at time.Time, n uint32) { w.Close(at, n, false, 0, r) },
+		"its answer came": func(w *wire, at time.Time, n uint32) { w.Computed(at, n, r) },
+	} {
+		until := func(late bool) time.Time {
+			w := newWire(0.01)
+			for n := range uint32(3) {
+				w.Open(w.now, n, Work{Class: fleet.Turn, Stream: n > 0 || name != "its answer came", PromptTokens: 4000, MsPerToken: 0.01}, r)
+				w.Send(w.now, n, r)
+			}
+			at := w.now.Add(duration(85))
+			first := func() {
+				w.Computed(w.now.Add(duration(100)), 1, r)
+				w.Rebase(w.now.Add(duration(100)), 0, r)
+			}
+			if !late {
+				end(w, at, 0)
+			}
+			if first(); late {
+				end(w, at, 0)
+			}
+			return w.endpoints.Get(0).prompts.until
+		}
+		if got, want := until(true), until(false); !got.Equal(want) {
+			t.Errorf("%s: the last prompt is expected %v later than if it had been heard of in time", name, got.Sub(want))
+		}
+	}
+}
+
+// TestArrivalHeardOfLate: the end of the queue by a time is known although an earlier arrival was heard of after a later one.
+func TestArrivalHeardOfLate(t *testing.T) {
+	var c arrivalRing
+	at := func(n int64) time.Time { return time.Unix(n, 0) }
+	c.note(at(10), 100)
+	c.note(at(20), 200)
+	c.note(at(15), 300)
+	if end, ok := c.by(at(17)); end != 100 || !ok {
+		t.Errorf("by 17 s the queue ends at %d, %v, want 100: what stands behind the arrival at 20 s came after it", end, ok)
+	}
+}

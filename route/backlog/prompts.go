@@ -8,6 +8,7 @@ import (
 // prompts are those sent to an endpoint and not computed, in order of arrival.
 type prompts struct {
 	until   time.Time // when all of them are expected to be computed
+	at      time.Time // latest moment from which that was reckoned; see latest
 	ahead   int64     // uncached tokens of streams without a first byte
 	streams int       // number of these streams
 	head    int64     // uncached tokens of the first of them, as far as known
@@ -41,6 +42,9 @@ type arrivalRing struct {
 }
 
 func (c *arrivalRing) note(now time.Time, end int64) {
+	if last := c.at[(c.next+keptArrivals-1)%keptArrivals]; now.Before(last) {
+		now = last // another router's, heard of late
+	}
 	c.at[c.next], c.end[c.next] = now, end
 	c.next = (c.next + 1) % keptArrivals
 }
@@ -60,6 +64,14 @@ func (p *prompts) soon(j *Job) (tokens float64, ok bool) {
 	half := time.Duration(float64(float64(j.Prefill)*j.MsPerToken) / 2 * 1e6)
 	end, ok := p.came.by(j.Sent.Add(half))
 	return max(0, float64(end-j.End)), ok
+}
+
+// latest is a moment, or a later one from which until was reckoned: of what happens at other routers, this one hears late.
+func (p *prompts) latest(at time.Time) time.Time {
+	if at.After(p.at) {
+		p.at = at
+	}
+	return p.at
 }
 
 // push appends a job's prompt and returns the expected ms of its prefill.
@@ -121,7 +133,7 @@ func (t *Table) withdrawStream(now time.Time, e *endpoint, j *Job, rates Rates) 
 	until := p.until
 	p.pop(j)
 	perToken := rates.MsPerToken(j.Slot)
-	p.until = now.Add(p.remaining(perToken))
+	p.until = p.latest(now).Add(p.remaining(perToken))
 	if p.wholes.tokens > 0 && p.until.After(until) { // the engine's progress is unknown
 		p.until = until
 	}
@@ -143,7 +155,7 @@ func (p *prompts) remaining(perToken float64) time.Duration {
 // Rebase recomputes when the remaining prompts are expected to be done, from now on and at the latest speed.
 func (t *Table) Rebase(now time.Time, slot int, rates Rates) {
 	p, perToken := &t.endpoints.Get(slot).prompts, rates.MsPerToken(slot)
-	p.until = now.Add(p.remaining(perToken))
+	p.until = p.latest(now).Add(p.remaining(perToken))
 	t.delay(p, perToken)
 }
 
@@ -184,7 +196,7 @@ func (t *Table) leaves(now time.Time, e *endpoint, n uint32, j *Job, rates Rates
 		w.tokens -= j.Prefill
 	}
 	perToken := rates.MsPerToken(j.Slot)
-	if most := now.Add(p.remaining(perToken)); p.until.After(most) {
+	if most := p.latest(now).Add(p.remaining(perToken)); p.until.After(most) {
 		p.until = most
 	}
 	if j.computed {

@@ -1,6 +1,7 @@
 package speed
 
 import (
+	"slices"
 	"sort"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 // batch is the prompts of streams whose first bytes came together: engines compute several in one step.
 type batch struct {
 	begin, end time.Time
+	from       time.Time // its earliest first byte; end is the latest
 	tokens     int64     // predicted uncached tokens
 	fresh      bool      // the engine was idle when it arrived
 	held       bool      // it may have waited for a place (a slot of the engine), so its time is no measure of speed
@@ -24,28 +26,67 @@ type batch struct {
 
 const mostEarly = 1e16 // the sum of maxBatches of them does not overflow
 
-// computed adds a stream whose first byte came and returns its batch.
-func (s *prefill) computed(now time.Time, j *backlog.Job) *batch {
-	b := batch{begin: j.Sent, end: now, tokens: j.Prefill + j.Between, fresh: true, held: j.Ambiguous, open: teaches(j)}
-	if n := len(s.batches); n > 0 {
-		last := &s.batches[n-1]
-		if now.Sub(last.end) < sameStep {
-			last.end, last.tokens, last.held, last.open = now, last.tokens+b.tokens, last.held || j.Ambiguous, last.open+b.open
-			return last
+// computed adds a stream whose first byte came, and returns the batches that it changed. The first bytes of other routers' streams
+// are heard of late, so it may come before others that are known; one from before all that are kept changes nothing.
+func (s *prefill) computed(now time.Time, j *backlog.Job) (changed []batch) {
+	i := sort.Search(len(s.batches), func(i int) bool { return s.batches[i].end.After(now) })
+	switch {
+	case i < len(s.batches) && s.batches[i].from.Sub(now) < sameStep:
+	case i > 0 && now.Sub(s.batches[i-1].end) < sameStep:
+		i--
+	default:
+		if i = s.makeRoom(i); i < 0 {
+			return nil
 		}
-		if last.end.After(b.begin) {
-			b.begin, b.fresh = last.end, false
-		}
-		if n >= maxBatches {
-			for i := range s.batches[:n/2] {
-				s.takeOff(&s.batches[i])
-			}
-			s.batches = append(s.batches[:0], s.batches[n/2:]...)
-		}
+		s.batches = slices.Insert(s.batches, i, batch{end: now})
 	}
-	b.held = b.held || b.fresh && j.Between > 0 // how much of the work in front was done when it arrived is unknown
-	s.batches = append(s.batches, b)
-	return &s.batches[len(s.batches)-1]
+	b := &s.batches[i]
+	if b.from.IsZero() || now.Before(b.from) {
+		b.from, b.begin, b.fresh = now, j.Sent, true
+		if i > 0 && s.batches[i-1].end.After(b.begin) {
+			b.begin, b.fresh = s.batches[i-1].end, false
+		}
+		b.held = b.held || b.fresh && j.Between > 0 // how much of the work in front was done when it arrived is unknown
+	}
+	if now.After(b.end) {
+		b.end = now
+	}
+	b.tokens, b.open, b.held = b.tokens+j.Prefill+j.Between, b.open+teaches(j), b.held || j.Ambiguous
+	if i > 0 && b.from.Sub(s.batches[i-1].end) < sameStep {
+		i--
+		s.join(i)
+	}
+	if i+1 == len(s.batches) {
+		return s.batches[i:]
+	}
+	if next := &s.batches[i+1]; s.batches[i].end.After(next.begin) {
+		next.begin, next.fresh = s.batches[i].end, false
+	}
+	return s.batches[i : i+2]
+}
+
+// makeRoom forgets the older half of the batches if there are as many as are kept. It returns where the place i is then; negative if
+// what came before that place is forgotten.
+func (s *prefill) makeRoom(i int) int {
+	if n := len(s.batches); n >= maxBatches {
+		for k := range s.batches[:n/2] {
+			s.takeOff(&s.batches[k])
+		}
+		s.batches = append(s.batches[:0], s.batches[n/2:]...)
+		i -= n / 2
+	}
+	if i == 0 && len(s.batches) >= maxBatches/2 {
+		return -1
+	}
+	return i
+}
+
+// join makes a batch and the one after it one.
+func (s *prefill) join(i int) {
+	b, next := &s.batches[i], &s.batches[i+1]
+	s.takeOff(next)
+	b.end, b.tokens, b.open, b.held = next.end, b.tokens+next.tokens, b.open+next.open, b.held || next.held
+	s.batches = slices.Delete(s.batches, i+1, i+2)
 }
 
 // teaches is the number of predicted uncached tokens that a stream's first byte is a sample for.

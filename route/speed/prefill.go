@@ -88,10 +88,12 @@ func (t *Table) learnPrompt(now time.Time, j *backlog.Job) {
 	if j.End > s.passed {
 		s.passed, s.passedAt = j.End, now
 	}
-	b := s.computed(now, j)
+	changed := s.computed(now, j)
 	perToken, fixed := t.settled(s)
 	if !t.without.Has(ablation.Provisional) {
-		s.guess(b, perToken, fixed)
+		for i := range changed {
+			s.guess(&changed[i], perToken, fixed)
+		}
 	}
 	if j.CachedTokens == 0 { // otherwise the uncached tokens are known only from the usage at the end
 		e.order.learn(j, float64(j.Prefill), fixed)
