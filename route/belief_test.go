@@ -119,6 +119,45 @@ func TestLostCacheIsNoticed(t *testing.T) {
 	}
 }
 
+// TestEvictionAfterAnErrorIsNoLoss: after an answer with a 500 a conversation that a full cache has evicted, wholly or in part, does
+// not prove a restart. In a cache with room left nothing was evicted, and a single one proves it.
+func TestEvictionAfterAnErrorIsNoLoss(t *testing.T) {
+	for _, o := range []fleet.Outcome{fleet.EngineError, fleet.ConnectFailed} {
+		for _, c := range []struct {
+			name  string
+			cache int64 // tokens
+			found int   // of 3,200
+			lost  bool
+		}{
+			{"half evicted", 22_000, 1600, false}, {"all evicted", 22_000, 0, false}, {"all there", 22_000, 3200, false},
+			{"half missing with room left", 200_000, 1600, true}, {"all missing with room left", 200_000, 0, true},
+			{"all there with room left", 200_000, 3200, false},
+		} {
+			x := newReviewed(t, nil, "a", "b")
+			report := route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, CacheTokens: c.cache, BlockTokens: 16}}
+			x.r.Observe(x.now, report)
+			long := func(id uint64, more ...uint64) (pieces []uint64) {
+				for i := range uint64(10) {
+					pieces = append(pieces, 100*id+i)
+				}
+				return append(pieces, more...)
+			}
+			for i := range uint64(6) {
+				x.serve(prompted("a", long(1+i)...), 0)
+			}
+			x.end(x.route(prompted("a", 7)), o)
+			x.r.Observe(x.now, report)
+			d, e := x.serve(prompted("a", long(2, 8)...), c.found)
+			if d.CachedTokens < 3000 {
+				t.Fatalf("%s: %d tokens are predicted", c.name, d.CachedTokens)
+			}
+			if e.Ended.LostCache != c.lost {
+				t.Errorf("%v, %s: lost %v, want %v", o, c.name, e.Ended.LostCache, c.lost)
+			}
+		}
+	}
+}
+
 // TestBurstIsNoLoss: requests that arrive before the prefix they share is computed find nothing, which does not prove a loss.
 func TestBurstIsNoLoss(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")

@@ -146,7 +146,7 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
 	if !t.without.Has(ablation.SecondTier) {
 		e.capacity.detectSecondTier(l, found, slack)
 	}
-	if lost = !t.without.Has(ablation.Restart) && e.restart.detect(l, predicted, found, u.PromptTokens); lost {
+	if lost = !t.without.Has(ablation.Restart) && e.restart.detect(l, predicted, found, u.PromptTokens, full); lost {
 		back := e.restart.missedChain
 		t.restarted(l.slot)
 		t.add(l.slot, e, back)

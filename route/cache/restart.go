@@ -12,7 +12,7 @@ type restart struct {
 	misses      int       // consecutive requests whose predicted cached tokens were all missing
 	missedChain []uint64  // prompt of the first of them, which is cached now
 	missedAt    time.Time // when it was placed
-	alert       int       // answers left after a broken one, of which a single miss is enough
+	alert       int       // answers left after a broken one, of which a single miss that eviction does not explain is enough
 }
 
 const (
@@ -24,16 +24,17 @@ const (
 func (s *restart) forget() { s.misses, s.missedChain, s.alert = 0, nil, 0 }
 
 // detect detects a lost cache: consecutive requests find nothing of what was predicted, or only what the first of them brought back.
-// After a broken answer a single one that misses a quarter is enough. Eviction does not explain this, because a shared system prompt
-// is never evicted first.
-func (s *restart) detect(l *lease, predicted, found, prompt int) (lost bool) {
+// Eviction does not explain this, because a shared system prompt is never evicted first. After a broken answer a single one that misses
+// a quarter is enough, unless the cache is full: then it may have been evicted.
+func (s *restart) detect(l *lease, predicted, found, prompt int, full bool) (lost bool) {
 	if predicted < leastPredicted || s.misses > 0 && l.placed.Before(s.missedAt) {
 		return false
 	}
 	// Blocks that others may have evicted must be missing nearly whole to count; of recent ones any part counts.
 	held := size.Part(prompt, blocks.Bytes(l.sure), l.bytes)
 	broken := l.recent && found+leastPredicted+prompt/16 < held
-	if !broken && found*8 >= predicted && (s.alert == 0 || found+leastPredicted >= predicted-predicted/4) {
+	alert := s.alert > 0 && (broken || !full)
+	if !broken && found*8 >= predicted && (!alert || found+leastPredicted >= predicted-predicted/4) {
 		s.alert = max(0, s.alert-1)
 		back := size.Part(prompt, blocks.Bytes(blocks.Common(l.chain, s.missedChain)), l.bytes)
 		if s.misses == 0 || found > back+leastPredicted {
@@ -44,7 +45,7 @@ func (s *restart) detect(l *lease, predicted, found, prompt int) (lost bool) {
 			return false // nothing is missing, but nothing proves that the rest is cached
 		}
 	}
-	if s.misses++; s.misses >= missesOfRestart || s.alert > 0 {
+	if s.misses++; s.misses >= missesOfRestart || alert {
 		return true
 	}
 	s.missedChain, s.missedAt = append(s.missedChain[:0], l.chain...), l.placed
