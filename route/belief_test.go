@@ -129,8 +129,11 @@ func TestEvictionAfterAnErrorIsNoLoss(t *testing.T) {
 			found int   // of 3,200
 			lost  bool
 		}{
-			{"half evicted", 22_000, 1600, false}, {"all evicted", 22_000, 0, false}, {"all there", 22_000, 3200, false},
-			{"half missing with room left", 200_000, 1600, true}, {"all missing with room left", 200_000, 0, true},
+			{"half evicted", 22_000, 1600, false},
+			{"all evicted", 22_000, 0, false},
+			{"all there", 22_000, 3200, false},
+			{"half missing with room left", 200_000, 1600, true},
+			{"all missing with room left", 200_000, 0, true},
 			{"all there with room left", 200_000, 3200, false},
 		} {
 			x := newReviewed(t, nil, "a", "b")
