@@ -275,7 +275,11 @@ func wholeOnly(k fleet.Kind, part fleet.Part, why string) error {
 	if part.Kind == fleet.Whole {
 		return nil
 	}
-	return fmt.Errorf("engine: %s cannot be sent to %s: %s", k, part, why)
+	parts := "ranks"
+	if part.Kind == fleet.Slot {
+		parts = "slots"
+	}
+	return fmt.Errorf("engine: a request cannot be sent to %s of %s: %s; leave out %s", part, k, why, parts)
 }
 
 // checkIndex rejects impossible ranks and slots.

@@ -26,7 +26,7 @@ func (other) Read(a Answer, _ fleet.Part, r *fleet.Report) error {
 }
 
 func (other) Supports(part fleet.Part) error {
-	return wholeOnly(fleet.KindOther, part, "state the kind of the engine to address a part of it")
+	return wholeOnly(fleet.KindOther, part, "its kind was not recognised and none is stated (kind)")
 }
 
 func (other) Address(fleet.Part) Addressing { return Addressing{} }

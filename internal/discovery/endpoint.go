@@ -44,7 +44,7 @@ type EndpointConfig struct {
 	Weight *float64 `yaml:"weight" json:"weight,omitempty"`
 	// Models that the engine serves. Empty: the ones that it reports.
 	Models []string `yaml:"models" json:"models,omitempty"`
-	// Ranks is the number of data-parallel ranks (vLLM, SGLang, TensorRT-LLM). They become endpoints NAME/rank0, NAME/rank1, ...
+	// Ranks is the number of data-parallel ranks (vLLM, SGLang; TensorRT-LLM cannot be told a rank). They become endpoints NAME/rank0, NAME/rank1, ...
 	// With 0 the engine chooses the rank.
 	Ranks int `yaml:"ranks" json:"ranks,omitempty"`
 	// Slots is the number of slots of a llama.cpp server. They become endpoints NAME/slot0, NAME/slot1, ... With 0 the engine
@@ -52,7 +52,7 @@ type EndpointConfig struct {
 	Slots int `yaml:"slots" json:"slots,omitempty"`
 	// ConversationID is the field of requests in which the engine gets the id of the conversation: conversation_params (TensorRT-LLM
 	// since June 2026), disaggregated_params (conversation_id in it, before that; in split requests), off, or auto: conversation_params
-	// for TensorRT-LLM until it refuses it, off for others. Empty means auto.
+	// for TensorRT-LLM, disaggregated_params where it refuses that, off for others. Empty means auto.
 	ConversationID string `yaml:"conversation_id" json:"conversation_id,omitempty"`
 	// KVEvents is the address of the engine's KV cache events: tcp://HOST:PORT (vLLM, SGLang; data-parallel ranks use the next
 	// ports), listen for an engine that connects to the router's kv_events.listen, poll for TensorRT-LLM, whose events the router
@@ -140,8 +140,11 @@ func (c EndpointConfig) checkTraits() []error {
 	if k := fleet.Kind(c.Kind); c.Slots > 0 && k != fleet.KindUnknown && k != fleet.KindLlamaCpp {
 		faults = append(faults, fault("slots", "%s has no slots; only llamacpp has", k))
 	}
+	if c.Ranks > 0 && fleet.Kind(c.Kind) == fleet.KindTRTLLM {
+		faults = append(faults, fault("ranks", "is %d, but TensorRT-LLM's HTTP API cannot be told a rank: leave ranks out, and the engine deals to its ranks itself", c.Ranks))
+	}
 	if k := fleet.Kind(c.Kind); c.Ranks > 0 && (k == fleet.KindLlamaCpp || k == fleet.KindOllama || k == fleet.KindOther) {
-		faults = append(faults, fault("ranks", "%s has no data-parallel ranks; vllm, sglang and trtllm have", k))
+		faults = append(faults, fault("ranks", "%s has no data-parallel ranks; vllm and sglang have", k))
 	}
 	faults = append(faults, c.checkKV()...)
 	faults = append(faults, c.checkHandover()...)

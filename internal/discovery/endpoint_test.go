@@ -82,6 +82,7 @@ func TestParseEndpointFaults(t *testing.T) {
 		"http://a,ranks=2,slots=2":     "not both",
 		"http://a,slots=2,kind=vllm":   "only llamacpp has",
 		"http://a,ranks=2,kind=ollama": "has no data-parallel ranks",
+		"http://a,ranks=2,kind=trtllm": "leave ranks out",
 		"http://a,name=a/b":            "allowed",
 		"http://a,colour=red":          `unknown option "colour"`,
 		"http://a,models=a+":           "empty name",

@@ -479,3 +479,36 @@ func TestSleepingEngine(t *testing.T) {
 		})
 	}
 }
+
+// TestPartsThatCannotBeAddressed: an engine that cannot be told a rank or slot gets no requests for one, and the report says what to do.
+func TestPartsThatCannotBeAddressed(t *testing.T) {
+	rank, slot := fleet.Part{Kind: fleet.Rank, Index: 1}, fleet.Part{Kind: fleet.Slot, Index: 1}
+	for _, row := range []struct {
+		kind   fleet.Kind
+		part   fleet.Part
+		detail string // "" for parts that can be addressed
+	}{
+		{fleet.KindTRTLLM, rank, "leave out ranks"},
+		{fleet.KindTRTLLM, slot, "leave out slots"},
+		{fleet.KindVLLM, slot, "leave out slots"},
+		{fleet.KindVLLM, rank, ""},
+		{fleet.KindOllama, rank, "leave out ranks"},
+		{fleet.KindOther, rank, "leave out ranks"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			pages := vllmPages()
+			pages["/api/tags"], pages["/v1/models"] = `{"models":[{"name":"m:latest"}]}`, `{"object":"list","data":[{"id":"m"}]}`
+			part := fleet.Endpoint{Name: "part", URL: "http://a", Kind: row.kind, Part: row.part}
+			whole := fleet.Endpoint{Name: "whole", URL: "http://a", Kind: row.kind}
+			_, rec, stop := start(newFake(pages), Config{}, part, whole)
+			defer stop()
+			time.Sleep(50 * time.Millisecond)
+			if r, _ := rec.last("part"); r.Healthy != (row.detail == "") || !strings.Contains(r.Detail, row.detail) {
+				t.Errorf("%s of %s: %+v, want %q", row.part, row.kind, r, row.detail)
+			}
+			if r, _ := rec.last("whole"); !r.Healthy {
+				t.Errorf("the whole %s: %+v", row.kind, r)
+			}
+		})
+	}
+}

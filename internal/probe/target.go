@@ -279,6 +279,9 @@ func (t *target) report(got []engine.Answer) {
 			r = t.read(got, e.Part)
 		}
 		r.Sleep, r.Rests = t.sleep, t.rests
+		if err := t.dialect.Supports(e.Part); err != nil {
+			r.Healthy, r.Detail = false, err.Error()
+		}
 		if e.Part.Kind == fleet.Slot && t.slots > 0 && e.Part.Index >= t.slots {
 			r.Healthy = false
 			r.Detail = "the engine has no " + e.Part.String() + ": it reports " + count(t.slots, "slot")

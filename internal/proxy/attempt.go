@@ -348,8 +348,14 @@ func (a *attempt) computed() bool {
 
 // withLeg adds to an error which leg it belongs to.
 func (a *attempt) withLeg(err error) error {
-	if a.d.Leg == fleet.LegWhole || errors.Is(err, patience.ErrShutdown) || a.fin.Outcome == fleet.ClientError || fault.IsOfLeg(err) {
+	if errors.Is(err, patience.ErrShutdown) || a.fin.Outcome == fleet.ClientError || fault.IsOfLeg(err) {
 		return err
 	}
-	return fault.Failed(a.d.Leg, err)
+	switch {
+	case a.d.Leg != fleet.LegWhole:
+		return fault.Failed(a.d.Leg, err)
+	case a.c.p.cfg.WrapErrors && a.d.Why != "": // asked directly, it is the decoder
+		return fault.Failed(fleet.LegDecode, err)
+	}
+	return err
 }

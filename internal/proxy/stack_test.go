@@ -82,4 +82,11 @@ func TestConditionalErrors(t *testing.T) {
 			t.Errorf("wraps %t: %d %s, want %d %s", tt.wraps, res.StatusCode, got, tt.status, tt.want)
 		}
 	}
+	for wraps, want := range map[bool]string{true: `"type":"decoder_error"`, false: `"type":"api_error"`} {
+		broken := func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }
+		r := conditional(t, proxy.Config{Characters: true, WrapErrors: wraps, Retries: -1}, 1000, broken)
+		if res, got := r.post("/v1/chat/completions", chatBody); res.StatusCode != http.StatusBadGateway || !strings.Contains(got, want) {
+			t.Errorf("a decoder that breaks off, wraps %t: %d %s, want 502 and %s", wraps, res.StatusCode, got, want)
+		}
+	}
 }

@@ -82,18 +82,12 @@ func (p *adapter) see(v *pick.View) {
 	}
 }
 
-// ask converts a request. A conversation that the client does not name but the router recognised is known by its home; a new
-// one without an id is not remembered.
+// ask converts a request. A conversation that has an id, or that the router recognised without one, has the home that the router knows:
+// its session table is saved and shared between routers, which the bindings here are not. A new one without an id is not remembered.
 func (p *adapter) ask(v *pick.View, r *fleet.Request) request {
 	q := request{ID: seedOf(r), FirstTurn: v.NewID, Tokens: v.PromptTokens, Cached: p.held}
-	switch {
-	case r.Session != "":
-		q.Conversation = v.Hash
-	case !v.FirstTurn:
+	if v.Hash != 0 && (r.Session != "" || !v.FirstTurn) {
 		q.Conversation, q.Home = v.Hash, v.Home+1
-	}
-	if q.Conversation == 0 {
-		q.Home = 0
 	}
 	return q
 }

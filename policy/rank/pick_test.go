@@ -118,6 +118,28 @@ func TestRankConversationWithoutIDs(t *testing.T) {
 	}
 }
 
+// TestRankConversationUsesTheRoutersTable: a conversation with an id and no binding goes where the router knows it to be, as after a restart,
+// when another router placed it, or when it was placed while there was one candidate. A binding comes first.
+func TestRankConversationUsesTheRoutersTable(t *testing.T) {
+	p := rankPolicyOf(t, "rank.conversation", nil)
+	v := policytest.View(policytest.Same(4), 1)
+	named := &fleet.Request{Session: "s"}
+	v.FirstTurn, v.Home = false, 3
+	for range 2 {
+		if got := policytest.Place(p, v, named); got != (pick.Choice{Index: 3, Reason: pick.ReasonSession}) {
+			t.Errorf("got %+v, want its home", got)
+		}
+	}
+	v.Home = 1
+	if got := policytest.Place(p, v, named); got.Index != 3 {
+		t.Errorf("got %+v, want the rank that it is bound to", got)
+	}
+	v.Hash, v.Home = v.Hash+1, -1
+	if got := policytest.Place(p, v, &fleet.Request{Session: "other"}); got.Reason != reasons.RoundRobin {
+		t.Errorf("got %+v, want round robin for a conversation that is nowhere", got)
+	}
+}
+
 // TestRankPoliciesAlwaysAnswer: if every endpoint is at its limit, one is picked all the same, by the same rule.
 func TestRankPoliciesAlwaysAnswer(t *testing.T) {
 	for _, name := range rankNames() {

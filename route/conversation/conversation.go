@@ -335,13 +335,14 @@ type Stats struct {
 	Responses int    // response ids remembered
 	Hits      uint64 // turns whose conversation was known
 	Misses    uint64 // turns whose conversation was unknown
-	Evictions uint64
+	Evictions uint64 // conversations that clients had named and that were forgotten, since the table was full or they were idle
 }
 
 // Stats returns the counters.
 func (t *Table) Stats() Stats {
+	claimed := t.claimed.Stats()
 	return Stats{
 		Sessions: t.claimed.Len() + t.unclaimed.Len(), Responses: t.responses.Len(),
-		Hits: t.hits, Misses: t.misses, Evictions: t.claimed.Stats().Evictions,
+		Hits: t.hits, Misses: t.misses, Evictions: claimed.Evictions + claimed.Expirations,
 	}
 }

@@ -51,3 +51,30 @@ func TestFindChangesNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestStatsCountWhatIsForgotten: conversations count as evicted when others took their place, and when they were idle for too long.
+func TestStatsCountWhatIsForgotten(t *testing.T) {
+	table := New(Config{Sessions: session.Config{Max: 8, IdleTTL: time.Minute}.WithDefaults(), Responses: 1, ResponseTTL: time.Minute})
+	turn := func(now time.Time, id string) {
+		req, found := &fleet.Request{Class: fleet.Turn, Session: id}, Found{}
+		table.Reader().Find(now, Scope{Pool: "m"}, req, &found)
+		table.Note(now, Scope{Pool: "m"}, req, &found)
+		ref := table.Bind(now, Scope{Pool: "m"}, &found, session.Entry{Endpoint: "e"})
+		table.Close(now, &ref)
+	}
+	now := time.Unix(1000, 0)
+	for i := range 12 {
+		turn(now, "full"+strconv.Itoa(i))
+	}
+	full := table.Stats().Evictions
+	if full != 4 {
+		t.Errorf("%d of 12 conversations evicted from a table of 8, want 4", full)
+	}
+	now = now.Add(2 * time.Minute)
+	for i := range 8 {
+		turn(now, "idle"+strconv.Itoa(i))
+	}
+	if got := table.Stats().Evictions; got != 12 {
+		t.Errorf("%d conversations evicted after the rest was idle for too long, want 12", got)
+	}
+}
