@@ -265,7 +265,7 @@ func rankOf(label []byte) int {
 }
 
 // concerns reports whether a rank's figure counts for the part: all do for the whole engine, and one without a rank counts for
-// each.
+// each. Ranks count from the engine's first.
 func concerns(part fleet.Part, rank int) bool {
 	return part.Kind != fleet.Rank || rank < 0 || rank == part.Index
 }

@@ -138,6 +138,18 @@ func TestReadRanked(t *testing.T) {
 			Load:    &fleet.LoadReport{Running: 4, Waiting: 5, KVUsage: 0.375, Adapters: []string{"sql", `chat\v2`}},
 			Ranks:   2, CacheTokens: 65536, BlockTokens: 32,
 		}},
+		{
+			"vllm, rank 1 of a second node", fleet.KindVLLM, rank(1),
+			[]Answer{{Ask: AskMetrics, Path: "/metrics", Status: 200, Body: []byte(
+				"vllm:num_requests_running{engine=\"5\"} 2\nvllm:num_requests_running{engine=\"4\"} 1\nvllm:num_requests_running{engine=\"6\"} 9\n")}},
+			fleet.Report{Ranks: 3, FirstRank: 4, Load: &fleet.LoadReport{Running: 2, Waiting: -1, KVUsage: -1}},
+		},
+		{
+			"vllm, one rank with a port of its own", fleet.KindVLLM,
+			fleet.Part{},
+			[]Answer{{Ask: AskMetrics, Path: "/metrics", Status: 200, Body: []byte("vllm:num_requests_running{engine=\"5\"} 2\n")}},
+			fleet.Report{Ranks: 1, FirstRank: 5, Load: &fleet.LoadReport{Running: 2, Waiting: -1, KVUsage: -1}},
+		},
 		{"vllm, rank 1", fleet.KindVLLM, rank(1), vllmAnswers(t)[2:], fleet.Report{
 			Load:  &fleet.LoadReport{Running: 1, Waiting: 0, KVUsage: 0.25, Adapters: []string{"sql", `chat\v2`}},
 			Ranks: 2, CacheTokens: 32768, BlockTokens: 32,

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,10 +18,18 @@ func readKVSources(a Answer, r *fleet.Report) error {
 	if err := decode(a, &ranks); err != nil {
 		return err
 	}
+	numbers := make([]int, 0, len(ranks))
+	for number := range ranks {
+		if n := rankOf([]byte(number)); n >= 0 && strconv.Itoa(n) == number {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
 	var sources []fleet.KVSource
-	for rank := range min(len(ranks), maxRanks) {
-		s, ok := ranks[strconv.Itoa(rank)]
-		if ok && s.Events != "" && len(s.Events)+len(s.Replay)+len(s.Topic) <= 4*maxNameBytes {
+	for _, n := range numbers {
+		rank := n - numbers[0] // counted from the engine's first, as endpoints are
+		s := ranks[strconv.Itoa(n)]
+		if s.Events != "" && len(s.Events)+len(s.Replay)+len(s.Topic) <= 4*maxNameBytes {
 			sources = append(sources, fleet.KVSource{Rank: rank, Events: s.Events, Replay: s.Replay, Topic: s.Topic})
 		}
 	}

@@ -57,12 +57,42 @@ func (vllm) Supports(part fleet.Part) error {
 	return checkIndex(fleet.KindVLLM, part)
 }
 
-// Address: the header X-data-parallel-rank (vllm-project/vllm#24945); an invalid rank gets 400.
+// Address: the header X-data-parallel-rank (vllm-project/vllm#24945); an invalid rank gets 400. Where the ranks of one node do not begin
+// at 0 some versions count from its first and others do not: see RankRefused.
 func (vllm) Address(part fleet.Part) Addressing {
 	if part.Kind != fleet.Rank {
 		return Addressing{}
 	}
 	return Addressing{Header: "X-data-parallel-rank", Value: strconv.Itoa(part.Index)}
+}
+
+// RankRefused is in vLLM's 400 for a rank that it does not have: "data_parallel_rank 5 is out of range [0, 4)." (input_processor.py).
+const RankRefused = "data_parallel_rank"
+
+// vllmRanks is the lowest label "engine" of the figures that each rank has, and how many there are up to the highest. The nodes of one deployment
+// count on: with --data-parallel-start-rank 4 the labels are 4 to 7. ranks is 0 without labels.
+func vllmRanks(page []byte) (first, ranks int) {
+	s, last := samples{rest: page}, -1
+	for s.next("vllm:") {
+		if name := string(s.name); name != "vllm:num_requests_running" && name != "vllm:cache_config_info" {
+			continue
+		}
+		if _, ok := s.value(); !ok {
+			continue
+		}
+		rank := rankOf(s.label("engine"))
+		if rank < 0 {
+			continue
+		}
+		if last < 0 || rank < first {
+			first = rank
+		}
+		last = max(last, rank)
+	}
+	if last < 0 {
+		return 0, 0
+	}
+	return first, last - first + 1
 }
 
 // readVLLMMetrics reads load and capacity. The label "engine" is the data-parallel rank; gpu_cache_usage_perc is the name
@@ -74,9 +104,9 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 		adapters []string
 		newest   float64 = -1
 		capacity int64
-		ranks    int
 		state    string
 	)
+	first, ranks := vllmRanks(page)
 	for s.next("vllm:") {
 		switch string(s.name) {
 		case "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc",
@@ -88,9 +118,7 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 		if !ok {
 			continue
 		}
-		rank := rankOf(s.label("engine"))
-		ranks = max(ranks, rank+1)
-		if !concerns(part, rank) {
+		if rank := rankOf(s.label("engine")); !concerns(part, max(rank-first, -1)) {
 			continue
 		}
 		switch string(s.name) {
@@ -121,7 +149,7 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 		}
 	}
 	if ranks > 0 {
-		r.Ranks = ranks
+		r.Ranks, r.FirstRank = ranks, first
 	}
 	if state != "" {
 		sleep(r, "asleep ("+state+"): POST /wake_up wakes it")

@@ -74,6 +74,7 @@ func (e *Endpoint) Answers(name string) bool {
 type Peer struct {
 	BootstrapPort int    // 0 unknown
 	Ranks         int    // data-parallel ranks behind the address, 0 unknown
+	FirstRank     int    // see Report.FirstRank
 	Version       string // as reported; "" unknown
 }
 
@@ -117,6 +118,7 @@ type Report struct {
 	BlockTokens   int   // tokens per KV block; 0 unknown
 	Slots         int   // requests computed concurrently; 0 unknown
 	Ranks         int   // data-parallel ranks behind the address; 0 unknown
+	FirstRank     int   // number that its metrics give the first of Ranks: not 0 at the further nodes of a deployment (vLLM)
 	BootstrapPort int   // reported port of its bootstrap server; 0 unknown
 	ReportsCached bool  // the engine's usage is known to include cached tokens
 	CacheOff      bool  // the engine says that it reuses no prefixes

@@ -4,9 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -106,6 +110,84 @@ func TestPartsOfOneEngine(t *testing.T) {
 			}
 			if len(served) != test.want {
 				t.Errorf("requests were served by %v, want all %d", served, test.want)
+			}
+		})
+	}
+}
+
+// TestRanksThatBeginLater: the second node of a deployment calls its ranks 4 to 7 in its metrics. Whether it takes these numbers in
+// requests or 0 to 3, its ranks are up, have their own figures, and all requests are served.
+func TestRanksThatBeginLater(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		least, most int    // that it takes
+		refusal     string // of another number
+	}{
+		{"takes the numbers of its metrics", 4, 7, "engine-core error"},
+		{"counts from 0", 0, 3, "data_parallel_rank %s is out of range [0, 4)."},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var mu sync.Mutex
+			took, refused := map[string]int{}, 0
+			engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case "/health":
+				case "/v1/models":
+					fmt.Fprint(w, `{"object":"list","data":[{"id":"m","owned_by":"vllm","max_model_len":4096}]}`)
+				case "/metrics":
+					for rank := 4; rank < 8; rank++ {
+						fmt.Fprintf(w, "vllm:num_requests_running{engine=\"%d\"} %d\nvllm:num_requests_waiting{engine=\"%d\"} 0\n", rank, rank-3, rank)
+					}
+				case "/v1/chat/completions":
+					rank := r.Header.Get("X-Data-Parallel-Rank")
+					n, err := strconv.Atoi(rank)
+					mu.Lock()
+					defer mu.Unlock()
+					if err != nil || n < test.least || n > test.most {
+						refused++
+						w.WriteHeader(http.StatusBadRequest)
+						fmt.Fprintf(w, `{"error":{"message":%q,"type":"BadRequestError","code":400}}`, strings.ReplaceAll(test.refusal, "%s", rank))
+						return
+					}
+					took[rank]++
+					fmt.Fprint(w, `{"choices":[{"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":4,"completion_tokens":1}}`)
+				default:
+					http.NotFound(w, r)
+				}
+			}))
+			t.Cleanup(engine.Close)
+			r := newRig(t, 0, func(c *config.Config) {
+				c.Policy.Name = "round_robin"
+				c.Endpoints = []discovery.EndpointConfig{{Name: "e", URL: engine.URL, Kind: "vllm", Ranks: 4}}
+			})
+			if state, detail := r.states(t); len(state) != 4 || slices.ContainsFunc(slices.Collect(maps.Values(state)), func(s string) bool { return s != "up" }) {
+				t.Fatalf("%v %v", state, detail)
+			}
+			for _, s := range r.router.fleet.Status() {
+				if want := s.Endpoint.Part.Index + 1; s.Report.Load == nil || s.Report.Load.Running != want || s.Report.Ranks != 4 {
+					t.Errorf("%s: %+v, want %d running", s.Endpoint.Name, s.Report.Load, want)
+				}
+			}
+			for i := range 16 {
+				body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%d begins a talk of its own"}]}`, i)
+				res, err := http.Post(r.url+"/v1/chat/completions", "application/json", strings.NewReader(body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = res.Body.Close()
+				if res.StatusCode != 200 {
+					t.Errorf("request %d: status %d", i, res.StatusCode)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for n := test.least; n <= test.most; n++ {
+				if took[strconv.Itoa(n)] == 0 {
+					t.Errorf("rank %d got nothing: %v", n, took)
+				}
+			}
+			if refused > 4 {
+				t.Errorf("%d requests were refused: once for each rank is enough", refused)
 			}
 		})
 	}

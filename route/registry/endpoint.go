@@ -130,7 +130,7 @@ func (e Endpoint) Places() int {
 // Peer is what is known of it for KV transfers.
 func (e Endpoint) Peer() fleet.Peer {
 	o := &e.r.report
-	return fleet.Peer{BootstrapPort: o.BootstrapPort, Ranks: o.Ranks, Version: o.Version}
+	return fleet.Peer{BootstrapPort: o.BootstrapPort, Ranks: o.Ranks, FirstRank: o.FirstRank, Version: o.Version}
 }
 
 // Bound reports whether its engine serves its role only. SGLang's servers are started for one part of the work and reject the rest

@@ -121,7 +121,9 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	setPositive(&o.CacheTokens, n.CacheTokens)
 	setPositive(&o.BlockTokens, n.BlockTokens)
 	setPositive(&o.Slots, n.Slots)
-	setPositive(&o.Ranks, n.Ranks)
+	if n.Ranks > 0 {
+		o.Ranks, o.FirstRank = n.Ranks, n.FirstRank
+	}
 	setPositive(&o.BootstrapPort, n.BootstrapPort)
 	o.ReportsCached = o.ReportsCached || n.ReportsCached
 	if n.Handover != "" {

@@ -26,13 +26,13 @@ const (
 // the router added. This also holds for a leg: an engine that rejects the body has not begun the leg, and the hand-over id is
 // unused.
 func (a *Outgoing) Send() (*http.Response, error) {
-	res, err := a.sendAsking()
+	res, err := a.sendRanked()
 	a.noteStated(res, err)
 	for err == nil && a.refusesID(res) {
 		res.Body.Close()
 		a.Withdraw()
 		a.refusedID = a.told
-		if res, err = a.sendAsking(); err == nil && res.StatusCode < http.StatusBadRequest {
+		if res, err = a.sendRanked(); err == nil && res.StatusCode < http.StatusBadRequest {
 			a.noteRefusal()
 		}
 	}
@@ -65,9 +65,9 @@ func (a *Outgoing) noteRefusal() {
 	p.log.Info("engine rejects conversation_params: conversation ids are sent in disaggregated_params for a while", "endpoint", name, "while", askAgain.String())
 }
 
-// Gone forgets which forms of ids an endpoint rejected: its process is gone, and the next may be of another version.
+// Gone forgets which forms of ids and ranks an endpoint rejected: its process is gone, and the next may be of another version.
 func (s *Sender) Gone(endpoint string) {
-	s.asks.change(endpoint, func(n *askNote) { n.refusedID, n.refusedOldID = time.Time{}, false })
+	s.asks.change(endpoint, func(n *askNote) { n.refusedID, n.refusedOldID, n.fromZero = time.Time{}, false, false })
 }
 
 // idForm is the form in which the engine is told the conversation. untells means that the client's conversation_params are

@@ -47,7 +47,7 @@ func (a *Outgoing) Address(h http.Header) []prompt.Edit {
 	if err != nil {
 		return nil
 	}
-	how := dialect.Address(a.d.Endpoint.Part)
+	how := dialect.Address(a.rank())
 	if how.Header != "" {
 		h.Set(how.Header, how.Value)
 	}

@@ -59,6 +59,8 @@ type Outgoing struct {
 	Message *handover.Message // the additions for one leg; nil for a whole request
 	reads   bool              // the answer is completed from a prefiller's, so it must not be compressed
 
+	fromZero bool // its rank was counted from 0, see rank
+
 	asked   bool // the engine is asked for usage and the client did not ask
 	refused bool // the engine has rejected being asked
 
