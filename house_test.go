@@ -148,7 +148,7 @@ var plan = map[string]room{
 	"internal/freeport":   {tests: true},
 	"internal/wholefile":  {},
 	"internal/fleetfile":  {may: []string{"fleet", "internal/strictyaml", "sim/calibrate", "sim/engine", "sim/rig"}, tests: true},
-	"internal/doctor":     {may: []string{"fleet", "internal/probe", "internal/starter", "internal/terminal", "route"}, tests: true},
+	"internal/doctor":     {may: []string{"engine", "fleet", "internal/probe", "internal/starter", "internal/terminal", "route"}, tests: true},
 	"internal/starter":    {},
 	"internal/console":    {may: []string{"internal/terminal"}},
 	"internal/simrun":     {may: []string{"internal/terminal", "sim/drive", "sim/figures", "sim/rig", "sim/trace"}, tests: true},

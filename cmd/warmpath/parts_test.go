@@ -17,6 +17,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/doctor"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/sim/engine"
 )
@@ -190,5 +191,19 @@ func TestRanksThatBeginLater(t *testing.T) {
 				t.Errorf("%d requests were refused: once for each rank is enough", refused)
 			}
 		})
+	}
+}
+
+// TestDoctorKnowsARouter: doctor says of a router that it is one, and advises no flags of an engine.
+func TestDoctorKnowsARouter(t *testing.T) {
+	r := newRig(t, 1, nil)
+	report := doctor.Examine(t.Context(), r.url, doctor.Options{})
+	var out strings.Builder
+	report.Show(&out)
+	if !report.Router || len(report.Advice) != 1 || report.Advice[0].Flag != "" || !strings.Contains(out.String(), "warmpath endpoints") {
+		t.Errorf("%+v\n%s", report, out.String())
+	}
+	if e := report.Endpoint(); e.Kind != "" || e.Ranks != 0 {
+		t.Errorf("written as %+v", e)
 	}
 }

@@ -51,6 +51,7 @@ func listTroubles(endpoints []endpointView, st *statsView, past []point, replica
 	for i := range endpoints {
 		endpointTrouble(&endpoints[i], st, add)
 	}
+	undeclaredTrouble(endpoints, add)
 	if len(past) > judged {
 		past = past[len(past)-judged:]
 	}
@@ -120,6 +121,32 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 	}
 	if e.CacheLosses > 0 && st.UptimeSeconds > 0 {
 		add(note, e.Name, "Nothing, if it was restarted. Otherwise look for a cache reset or too little cache memory.", "Its cache was lost %d times, judged by its answers.", e.CacheLosses)
+	}
+}
+
+// undeclaredTrouble is about engines with more ranks or slots than are endpoints: the engine then chooses one without knowing which has
+// the conversation's cache.
+func undeclaredTrouble(endpoints []endpointView, add teller) {
+	declared, told := map[string]int{}, map[string]bool{}
+	for i := range endpoints {
+		if e := &endpoints[i]; e.Part != "" && !e.Gone {
+			declared[e.URL]++
+		}
+	}
+	for i := range endpoints {
+		e := &endpoints[i]
+		if e.Gone || told[e.URL] {
+			continue
+		}
+		n := declared[e.URL]
+		switch slots := e.Kind == string(fleet.KindLlamaCpp) && e.Part == ""; {
+		case e.Engine.Ranks > max(n, 1):
+			told[e.URL] = true
+			add(warn, e.Name, fmt.Sprintf("Declare ranks: %d at its URL, so that a conversation stays at its rank.", e.Engine.Ranks), "Ranks without an endpoint: the engine has %d, declared are %d.", e.Engine.Ranks, n)
+		case slots && n == 0 && e.Engine.Slots > 1:
+			told[e.URL] = true
+			add(note, e.Name, fmt.Sprintf("Declare slots: %d at its URL, so that a conversation finds its own slot.", e.Engine.Slots), "Slots without an endpoint: the engine has %d and chooses one itself.", e.Engine.Slots)
+		}
 	}
 }
 

@@ -52,6 +52,32 @@ func TestTroubles(t *testing.T) {
 			[]string{"warn Asleep: it gets no requests: paused"},
 		},
 		{"dozing", []endpointView{up("a", func(e *endpointView) { e.Sleep = "dozing" })}, quiet, nil, "", []string{"note Asleep since it had nothing to do"}},
+		{
+			"ranks that are not declared",
+			[]endpointView{up("a", func(e *endpointView) { e.Engine.Ranks = 4 })},
+			quiet, nil, "",
+			[]string{"warn Ranks without an endpoint: the engine has 4, declared are 0"},
+		},
+		{
+			"some ranks",
+			[]endpointView{
+				up("a", func(e *endpointView) { e.URL, e.Part, e.Engine.Ranks = "http://e", "rank0", 3 }),
+				up("b", func(e *endpointView) { e.URL, e.Part, e.Engine.Ranks = "http://e", "rank1", 3 }),
+			},
+			quiet, nil, "",
+			[]string{"warn Ranks without an endpoint: the engine has 3, declared are 2"},
+		},
+		{
+			"all ranks",
+			[]endpointView{
+				up("a", func(e *endpointView) { e.URL, e.Part, e.Engine.Ranks = "http://e", "rank0", 2 }),
+				up("b", func(e *endpointView) { e.URL, e.Part, e.Engine.Ranks = "http://e", "rank1", 2 }),
+			},
+			quiet, nil, "", nil,
+		},
+		{"one rank", []endpointView{up("a", func(e *endpointView) { e.Engine.Ranks = 1 })}, quiet, nil, "", nil},
+		{"slots that are not declared", []endpointView{up("a", func(e *endpointView) { e.Kind, e.Engine.Slots = "llamacpp", 4 })}, quiet, nil, "", []string{"note Slots without an endpoint: the engine has 4"}},
+		{"places of an engine that has no slots", []endpointView{up("a", func(e *endpointView) { e.Engine.Slots = 64 })}, quiet, nil, "", nil},
 		{"drained", []endpointView{up("a", func(e *endpointView) { e.Draining = true })}, quiet, nil, "", []string{"note Drained"}},
 		{"draining", []endpointView{up("a", func(e *endpointView) { e.Draining, e.Load.Requests = true, 2 })}, quiet, nil, "", []string{"note Draining: 2 requests"}},
 		{"weight 0", []endpointView{up("a", func(e *endpointView) { e.Weight = 0 })}, quiet, nil, "", []string{"note Weight 0"}},

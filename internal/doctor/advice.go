@@ -36,6 +36,10 @@ func (r *Report) advise() {
 		add("The router would send it nothing. Check the address and port, that the engine has loaded its model, and TLS and key (--key).")
 		return
 	}
+	if r.Router {
+		add("This is a warmpath router, not an engine: give doctor the addresses of its engines. warmpath endpoints shows what stands behind it.")
+		return
+	}
 	if r.Caches == No {
 		is := "is off or too small"
 		if r.cacheOff {
@@ -88,6 +92,11 @@ func (r *Report) Show(w io.Writer) {
 		r.showAdvice(w, line)
 		return
 	}
+	if r.Router {
+		line("router", "warmpath, with the models %s", strings.Join(r.Models, ", "))
+		r.showAdvice(w, line)
+		return
+	}
 	line("engine", "%s %s", r.Kind, r.Version)
 	line("models", "%s", strings.Join(r.Models, ", "))
 	if r.Context > 0 {
@@ -100,7 +109,7 @@ func (r *Report) Show(w io.Writer) {
 		line("slots", "%d", r.Slots)
 	}
 	if r.Ranks > 1 {
-		line("ranks", "%d; ranks: %d makes each an endpoint of its own", r.Ranks, r.Ranks)
+		line("ranks", "%d; ranks: %d makes each an endpoint of its own. What follows is of one rank", r.Ranks, r.Ranks)
 	}
 	cache := works(r.Caches)
 	if r.cacheOff {

@@ -46,6 +46,7 @@ type Report struct {
 	BlockTokens int   `json:"block_tokens,omitempty"`
 	Slots       int   `json:"slots,omitempty"`
 	Ranks       int   `json:"ranks,omitempty"`
+	Router      bool  `json:"router,omitempty"` // it is a warmpath router and no engine; nothing else is examined
 
 	Caches        Answer  `json:"caches_prefixes"`
 	ReportsCached Answer  `json:"reports_cached_tokens"`
@@ -116,6 +117,13 @@ func Examine(ctx context.Context, base string, o Options) *Report {
 	fresh := http.DefaultTransport.(*http.Transport).Clone()
 	fresh.DisableKeepAlives = true // engines close idle connections, llama-server after 5 s
 	c := &asker{base: base, key: o.Key, model: o.Model, context: r.Context, client: http.Client{Transport: fresh}}
+	if last.Ranks > 1 { // else each prompt goes to another rank, and none finds the one before it in the cache
+		c.kind, c.part, c.first = last.Kind, fleet.Part{Kind: fleet.Rank}, last.FirstRank
+	}
+	if r.Router = c.isRouter(ctx); r.Router {
+		r.advise()
+		return r
+	}
 	r.clock(ctx, c)
 	if !ok && o.Model == "" {
 		r.Detail = "it lists no models: name one with --model"
@@ -245,6 +253,7 @@ func (w *watcher) take(ev route.Event) {
 	keep.CacheTokens, keep.BlockTokens = max(p.CacheTokens, before.CacheTokens), max(p.BlockTokens, before.BlockTokens)
 	keep.CacheOff = p.CacheOff || before.CacheOff
 	keep.Slots, keep.Ranks = max(p.Slots, before.Slots), max(p.Ranks, before.Ranks)
+	keep.FirstRank = max(p.FirstRank, before.FirstRank)
 	close(w.change)
 	w.change = make(chan struct{})
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
+	"github.com/warmpath/warmpath/sim/engine"
 )
 
 // TestHealthyEngine examines a simulated vLLM. Only what does not depend on how busy this machine is has an expected value.
@@ -51,6 +52,35 @@ func TestHealthyEngine(t *testing.T) {
 	for line := range strings.Lines(out.String()) {
 		if n := utf8.RuneCountInString(line); n > 81 && !strings.HasPrefix(line, "    --") {
 			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// TestParts: an engine with ranks is examined at one of them, else each prompt would go to another and none find its cache; its ranks,
+// or its slots, are in the configuration.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		dialect      fleet.Kind
+		ranks, slots int
+	}{{"vllm", 4, 0}, {"sglang", 4, 0}, {"llamacpp", 0, 4}} {
+		o := enginetest.Options{Dialect: test.dialect, Models: []string{"m"}, Ranks: max(test.ranks, 1), Engine: engine.DefaultConfig()}
+		if test.slots > 0 {
+			o.Engine.Slots = test.slots
+		}
+		e, err := enginetest.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.Close() })
+		s := httptest.NewServer(e)
+		t.Cleanup(s.Close)
+		r := Examine(t.Context(), s.URL, Options{})
+		if r.Caches != Yes || r.ReportsCached != Yes || slices.ContainsFunc(r.Advice, func(a Advice) bool { return strings.Contains(a.Text, "prefix cache") }) {
+			t.Errorf("%s: caches %s, reported %s, advice %v", test.dialect, r.Caches, r.ReportsCached, r.Advice)
+		}
+		if w := r.Endpoint(); w.Ranks != test.ranks || w.Slots != test.slots {
+			t.Errorf("%s: written as %+v", test.dialect, w)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/fleet"
 )
 
@@ -38,6 +39,10 @@ type asker struct {
 	base, key, model string
 	context          int // of the model: tokens of a prompt and its answer; 0 unknown
 	client           http.Client
+
+	kind  fleet.Kind // how it is told the part
+	part  fleet.Part // that all chats go to; zero leaves it to the engine
+	first int        // what is added to the part's number, see fleet.Report.FirstRank
 }
 
 // sample is one answer.
@@ -97,10 +102,18 @@ func words(n int) string {
 
 // open sends a chat and returns its stream.
 func (c *asker) open(ctx context.Context, text string, most int) (*http.Response, error) {
-	body, err := json.Marshal(map[string]any{
+	chat := map[string]any{
 		"model": c.model, "messages": []map[string]string{{"role": "user", "content": text}}, "max_tokens": most, "temperature": 0,
 		"stream": true, "stream_options": map[string]bool{"include_usage": true},
-	})
+	}
+	var to engine.Addressing
+	if dialect, err := engine.ByKind(c.kind); err == nil {
+		to = dialect.Address(fleet.Part{Kind: c.part.Kind, Index: c.part.Index + c.first})
+	}
+	if to.Field != "" {
+		chat[to.Field] = json.RawMessage(to.JSON)
+	}
+	body, err := json.Marshal(chat)
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +126,9 @@ func (c *asker) open(ctx context.Context, text string, most int) (*http.Response
 	if c.key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.key)
 	}
+	if to.Header != "" {
+		req.Header.Set(to.Header, to.Value)
+	}
 	res, err := c.client.Do(req)
 	if err != nil {
 		return nil, err
@@ -120,9 +136,28 @@ func (c *asker) open(ctx context.Context, text string, most int) (*http.Response
 	if res.StatusCode != http.StatusOK {
 		said, _ := io.ReadAll(io.LimitReader(res.Body, mostError))
 		_ = res.Body.Close()
+		if c.first > 0 && bytes.Contains(said, []byte(engine.RankRefused)) { // it counts its ranks from 0
+			c.first = 0
+			return c.open(ctx, text, most)
+		}
 		return nil, fmt.Errorf("it answered a chat with %d: %s", res.StatusCode, message(said))
 	}
 	return res, nil
+}
+
+// isRouter reports whether a warmpath router answers, by what its door says where an engine has its metrics.
+func (c *asker) isRouter(ctx context.Context) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(c.base, "/")+"/metrics", nil)
+	if err != nil {
+		return false
+	}
+	res, err := c.client.Do(req)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = res.Body.Close() }()
+	said, _ := io.ReadAll(io.LimitReader(res.Body, mostError))
+	return res.StatusCode == http.StatusNotFound && bytes.HasPrefix(said, []byte("metrics are on the admin listener"))
 }
 
 // message is what an error says: its message where it has OpenAI's shape or that of vLLM before 0.12, else the beginning of its text.

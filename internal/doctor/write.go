@@ -1,20 +1,22 @@
 package doctor
 
 import (
-	"fmt"
-
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/starter"
 )
 
-// Endpoint is the engine in a configuration, with what to change as comments.
+// Endpoint is the engine in a configuration, with its ranks or slots as endpoints of their own and what to change as comments.
 func (r *Report) Endpoint() starter.Endpoint {
 	e := starter.Endpoint{URL: r.URL}
-	if r.Kind != string(fleet.KindOther) {
+	if r.Kind != string(fleet.KindOther) && !r.Router {
 		e.Kind = r.Kind
 	}
-	if r.Ranks > 1 {
-		e.Notes = append(e.Notes, fmt.Sprintf("ranks: %d makes each data-parallel rank an endpoint of its own", r.Ranks))
+	switch {
+	case r.Router:
+	case r.Ranks > 1:
+		e.Ranks = r.Ranks
+	case r.Kind == string(fleet.KindLlamaCpp) && r.Slots > 1:
+		e.Slots = r.Slots
 	}
 	for _, a := range r.Advice {
 		e.Notes = append(e.Notes, a.Text)

@@ -39,6 +39,7 @@ type target struct {
 	ranks   int         // data-parallel ranks it reported, 0 unknown
 	slots   int         // slots it reported, 0 unknown
 	sleep   fleet.Sleep // as it last reported; not every round asks
+	counted bool        // its undeclared ranks have been logged
 	dozes   bool        // it has been seen Dozing
 	rests   string      // why, if it is asleep
 	paths   map[string]int
@@ -273,6 +274,7 @@ func (t *target) report(got []engine.Answer) {
 		t.slots = whole.Slots
 	}
 	t.noteSleep(whole)
+	t.noteParts(whole)
 	for _, e := range t.current() {
 		r := whole
 		if e.Part.Kind != fleet.Whole {
@@ -308,6 +310,21 @@ func (t *target) noteSleep(whole fleet.Report) {
 		t.log.Info("engine is awake")
 	}
 	t.sleep, t.rests, t.dozes = whole.Sleep, whole.Rests, t.dozes || whole.Sleep == fleet.Dozing
+}
+
+// noteParts logs once that the engine has more ranks than are endpoints.
+func (t *target) noteParts(whole fleet.Report) {
+	declared := 0
+	for _, e := range t.current() {
+		if e.Part.Kind != fleet.Whole {
+			declared++
+		}
+	}
+	if whole.Ranks > max(declared, 1) && !t.counted {
+		t.counted = true
+		t.log.Warn("engine has data-parallel ranks that are not declared: it chooses one without knowing which has the cache",
+			"ranks", whole.Ranks, "declared", declared, "do", "ranks: "+strconv.Itoa(whole.Ranks))
+	}
 }
 
 // read is what the answers say of a part.

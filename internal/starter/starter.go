@@ -18,6 +18,8 @@ var text string
 type Endpoint struct {
 	URL   string   // perhaps with options after commas, as serve --endpoint takes them
 	Kind  string   // empty leaves it to probing
+	Ranks int      // data-parallel ranks that become endpoints; 0 leaves the choice of one to the engine
+	Slots int      // the same for slots
 	Notes []string // comments below it
 }
 
@@ -37,10 +39,19 @@ func File(endpoints []Endpoint) string {
 	var b strings.Builder
 	b.WriteString("endpoints:")
 	for _, e := range endpoints {
-		if e.Kind == "" {
+		if e.Kind == "" && e.Ranks+e.Slots == 0 {
 			fmt.Fprintf(&b, "\n  - %q", e.URL)
 		} else {
-			fmt.Fprintf(&b, "\n  - url: %q\n    kind: %s", e.URL, e.Kind)
+			fmt.Fprintf(&b, "\n  - url: %q", e.URL)
+		}
+		if e.Kind != "" {
+			fmt.Fprintf(&b, "\n    kind: %s", e.Kind)
+		}
+		if e.Ranks > 0 {
+			fmt.Fprintf(&b, "\n    ranks: %-28d # each data-parallel rank by itself", e.Ranks)
+		}
+		if e.Slots > 0 {
+			fmt.Fprintf(&b, "\n    slots: %-28d # each slot by itself", e.Slots)
 		}
 		for _, note := range e.Notes {
 			fmt.Fprintf(&b, "\n    # %s", note)

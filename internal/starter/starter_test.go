@@ -39,6 +39,8 @@ func TestFile(t *testing.T) {
 		"some": {
 			{URL: "http://10.0.0.1:8000,weight=2,name=a"},
 			{URL: `http://10.0.0.2:8000`, Kind: "vllm", Notes: []string{"It does not report cached tokens.", "  start it with: --enable-prompt-tokens-details"}},
+			{URL: `http://10.0.0.3:8000`, Kind: "sglang", Ranks: 4},
+			{URL: `http://10.0.0.4:8000`, Kind: "llamacpp", Slots: 4},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
