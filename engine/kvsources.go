@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +20,7 @@ func readKVSources(a Answer, r *fleet.Report) error {
 		return err
 	}
 	numbers := make([]int, 0, len(ranks))
-	for number := range ranks {
+	for _, number := range slices.Sorted(maps.Keys(ranks)) {
 		if n := rankOf([]byte(number)); n >= 0 && strconv.Itoa(n) == number {
 			numbers = append(numbers, n)
 		}
