@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -19,19 +17,18 @@ func readKVSources(a Answer, r *fleet.Report) error {
 	if err := decode(a, &ranks); err != nil {
 		return err
 	}
-	numbers := make([]int, 0, len(ranks))
-	for _, number := range slices.Sorted(maps.Keys(ranks)) {
-		if n := rankOf([]byte(number)); n >= 0 && strconv.Itoa(n) == number {
-			numbers = append(numbers, n)
-		}
-	}
-	slices.Sort(numbers)
 	var sources []fleet.KVSource
-	for _, n := range numbers {
-		rank := n - numbers[0] // counted from the engine's first, as endpoints are
-		s := ranks[strconv.Itoa(n)]
+	first, found := -1, 0
+	for n := 0; n < maxRanks && found < len(ranks); n++ {
+		s, ok := ranks[strconv.Itoa(n)]
+		if !ok {
+			continue
+		}
+		if found++; first < 0 {
+			first = n // ranks are counted from it, as endpoints are
+		}
 		if s.Events != "" && len(s.Events)+len(s.Replay)+len(s.Topic) <= 4*maxNameBytes {
-			sources = append(sources, fleet.KVSource{Rank: rank, Events: s.Events, Replay: s.Replay, Topic: s.Topic})
+			sources = append(sources, fleet.KVSource{Rank: n - first, Events: s.Events, Replay: s.Replay, Topic: s.Topic})
 		}
 	}
 	if sources != nil {
