@@ -28,14 +28,17 @@ type Trail struct {
 	Space   uint64 // what separates caches within Scope (adapter, cache salt); mixed into every hash
 	Speaker uint64 // the user, if named: like Strict it tells apart conversations with equal beginnings
 
-	// Whole is the hash of a chat's messages without system messages; 0 for plain text and for a chat too short to identify a
-	// conversation.
+	// Whole is the hash of a chat's messages without system messages; 0 for plain text.
 	Whole uint64
 	// Strict is Whole with the system prompt and the tools: it tells apart conversations that begin alike under different
 	// system prompts.
 	Strict uint64
 	// Marks are like Whole, and StrictMarks like Strict, for the chat cut after each earlier message, latest first.
 	Marks, StrictMarks []uint64
+	// Openings is how many of the earliest messages, the last of Marks, say too little to identify a conversation by themselves:
+	// many begin with them. Opening reports that all of the chat is so short.
+	Openings int
+	Opening  bool
 
 	// Text is the hash of the whole rendered prompt. Blocks and HashAt find the ends of earlier prompts in it: Blocks[i] is the
 	// hash of the first (i+1)×TrailBlock bytes, HashAt(n) that of the first n.
@@ -47,7 +50,9 @@ type Trail struct {
 	Least  int // shortest end in bytes that identifies a conversation
 }
 
-func (p *Trail) says() bool { return p.Whole != 0 || p.Bytes >= p.Least && p.HashAt != nil }
+func (p *Trail) says() bool {
+	return p.Whole != 0 && !p.Opening || p.Bytes >= p.Least && p.HashAt != nil
+}
 
 // key mixes scope and space into a hash. The salts separate hashes of different meaning.
 func (p *Trail) key(h, salt uint64) uint64 {
@@ -110,16 +115,25 @@ const (
 	repeats         // the prompt equals the conversation's latest
 	waitedFor       // it continues a conversation that repeats another one turn by turn
 	goesOn          // it continues an earlier prompt, or none
+	opens           // the same, and it is an opening
 )
 
 // Find returns the conversation of a prompt, or the fresh id. It changes nothing. A prompt equal to an earlier one is a retry
 // of that turn, unless the turn has been continued since: then it begins a new conversation. A conversation that repeats
-// another one turn by turn keeps its id.
+// another one turn by turn keeps its id. An opening that came before begins a new conversation.
 func (t *Trails) Find(p *Trail, fresh string) Found {
-	if !p.says() {
+	if !p.says() && !p.Opening {
 		return Found{ID: fresh}
 	}
 	main := p.main()
+	if p.Opening {
+		f := Found{ID: fresh, turn: none, mark: -1}
+		if t.ends.find(main) == none {
+			f = t.goOn(p, fresh)
+		}
+		f.how = opens
+		return f
+	}
 	if i := t.ends.find(main); i != none && t.ends.at(i).value.main == main {
 		e := &t.ends.at(i).value
 		if turn := t.waiting(p, e.id); turn != none {
@@ -130,6 +144,11 @@ func (t *Trails) Find(p *Trail, fresh string) Found {
 		}
 		return Found{ID: fresh, how: goesOn, turn: none}
 	}
+	return t.goOn(p, fresh)
+}
+
+// goOn finds the conversation of a prompt that is no repeat.
+func (t *Trails) goOn(p *Trail, fresh string) Found {
 	i, mark := t.earlier(p)
 	f := Found{ID: fresh, how: goesOn, turn: i, mark: mark}
 	if i == none {
@@ -152,6 +171,8 @@ type Noted struct {
 	Main                   uint64 // its most specific hash; 0 when the prompt is too short to identify a conversation
 	Turn                   uint64 // of the turn that it repeats or continues; 0 for none
 	Repeats                bool   // it repeats that turn
+	Opening                bool   // too short to identify the conversation by itself
+	Opened                 bool   // so was the turn that it continues
 	Chat                   uint64 // end as a chat, less specific than Main; 0 for plain text
 	Answer, StrictAnswer   uint64 // of the answer with which it continued; 0 for none
 	Text, StrictText, Tail uint64 // end as plain text, and its last whole block; 0 where unknown
@@ -163,17 +184,18 @@ func (t *Trails) Noted(p *Trail, f *Found) (n Noted) {
 	if f.how == saysNothing {
 		return n
 	}
-	n = Noted{ID: f.ID, Main: p.main(), Repeats: f.how == repeats}
+	n = Noted{ID: f.ID, Main: p.main(), Repeats: f.how == repeats, Opening: f.how == opens}
 	if p.Whole != 0 {
 		n.Chat = p.key(p.Whole, looseSalt)
 	}
 	if f.turn != none {
 		n.Turn = t.ends.at(f.turn).key
 	}
-	if f.turn != none && f.how == goesOn && f.mark > 0 {
+	if f.turn != none && (f.how == goesOn || f.how == opens) && f.mark > 0 {
 		n.Answer, n.StrictAnswer = p.key(p.Marks[f.mark-1], looseSalt), p.strict(p.StrictMarks[f.mark-1])
+		n.Opened = f.mark >= len(p.Marks)-p.Openings
 	}
-	if p.HashAt == nil || p.Bytes < p.Least {
+	if n.Opening || p.HashAt == nil || p.Bytes < p.Least {
 		return n
 	}
 	n.Text, n.StrictText = p.text(p.Text)
@@ -214,8 +236,8 @@ func (t *Trails) Hear(n *Noted) {
 		repeated := turn.repeated
 		if n.Answer != 0 { // if another conversation begins alike, its answer tells them apart
 			t.twin(n.Answer, end{id: n.ID, main: n.Answer, answer: true})
-			if repeated {
-				t.ends.put(n.StrictAnswer, end{id: n.ID, main: n.StrictAnswer})
+			if repeated || n.Opened {
+				t.ends.put(n.StrictAnswer, end{id: n.ID, main: n.StrictAnswer, answer: true})
 			}
 		}
 	}
@@ -243,6 +265,9 @@ func (t *Trails) waiting(p *Trail, was string) int32 {
 // Says reports whether a prompt is long enough to identify a conversation.
 func (p *Trail) Says() bool { return p != nil && p.says() }
 
+// Opens reports whether a prompt is too short for that, but its next turn may identify the conversation.
+func (p *Trail) Opens() bool { return p != nil && p.Opening }
+
 // earlier returns the end of the longest earlier prompt that p continues, or none, and the index of its mark, or -1.
 func (t *Trails) earlier(p *Trail) (at int32, mark int) {
 	loose := true
@@ -252,7 +277,14 @@ func (t *Trails) earlier(p *Trail) (at int32, mark int) {
 		if at == none {
 			continue
 		}
-		if strict := t.ends.find(p.strict(p.StrictMarks[i])); strict != none {
+		strict, openings := t.ends.find(p.strict(p.StrictMarks[i])), len(p.Marks)-p.Openings
+		if i >= openings || i+1 == openings && strict != none && t.ends.at(strict).value.answer {
+			if at = t.opened(p, i, loose); at == none {
+				return none, -1
+			}
+			return at, i
+		}
+		if strict != none {
 			return strict, i
 		}
 		// Under another system prompt: agents put the date or the working directory there. Not if several conversations have
@@ -266,6 +298,47 @@ func (t *Trails) earlier(p *Trail) (at int32, mark int) {
 		}
 	}
 	return t.earlierText(p), -1
+}
+
+// opened returns the end of the opening at mark i from which p continues, or none. Of several conversations that begin alike and
+// have not gone on, none can be told from the others; nor can, of two with the same answer, the next turn of the one from another
+// next turn of the other.
+func (t *Trails) opened(p *Trail, i int, loose bool) int32 {
+	strict := t.ends.find(p.strict(p.StrictMarks[i]))
+	at := strict
+	if at == none && loose && p.Speaker == 0 {
+		at = t.ends.find(p.key(p.Marks[i], looseSalt))
+	}
+	if at == none || t.ends.at(at).value.shared && at != strict {
+		return none
+	}
+	e := &t.ends.at(at).value
+	if e.answer {
+		if i++; i < len(p.Marks) { // the question
+			if q := t.ends.find(p.strict(p.StrictMarks[i])); q == none || t.ends.at(q).value.repeated || t.ends.at(q).value.id != e.id {
+				return none
+			}
+		}
+		return at
+	}
+	main := t.ends.find(e.main)
+	if main == none {
+		return none
+	}
+	if turn := &t.ends.at(main).value; turn.id != e.id || turn.extended || turn.repeated {
+		return none
+	}
+	if i == 0 {
+		return at
+	}
+	answer := p.key(p.Marks[i-1], looseSalt)
+	if at == strict {
+		answer = p.strict(p.StrictMarks[i-1])
+	}
+	if t.ends.find(answer) != none {
+		return none
+	}
+	return at
 }
 
 // mayBeOf reports whether an answer found loosely as mark i can belong to its conversation; others may have got the same
@@ -342,7 +415,28 @@ func (t *Trails) twin(key uint64, e end) {
 	t.ends.touch(i)
 }
 
+// contest notes a prompt with which an earlier conversation began too, if nothing can tell later which of them goes on: of
+// openings, one that has not gone on yet; of longer prompts, those that came again before one of them went on. That lasts until
+// the end is forgotten. It returns false for any other prompt.
+func (t *Trails) contest(n *Noted) bool {
+	i := t.ends.find(n.Main)
+	if i == none {
+		return false
+	}
+	if e := &t.ends.at(i).value; e.id == n.ID || !e.repeated && (e.extended || !n.Opening) {
+		return false
+	}
+	t.ends.touch(i).repeated = true
+	if n.Chat != 0 {
+		t.ends.get(n.Chat) // keeps it from being forgotten before the strict one
+	}
+	return true
+}
+
 func (t *Trails) remember(n *Noted) {
+	if t.contest(n) {
+		return
+	}
 	if n.Chat != 0 {
 		t.ends.put(n.Main, end{id: n.ID, main: n.Main})
 		t.twin(n.Chat, end{id: n.ID, main: n.Main})

@@ -58,6 +58,44 @@ func TestTrailsNeverMix(t *testing.T) {
 	})
 }
 
+// TestOpeningsNeverMix: no two conversations that begin with the same few words under the same system prompt get the same id,
+// whatever answers they have in common and whatever is edited.
+func TestOpeningsNeverMix(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := NewTrails(10_000)
+		short := rapid.IntRange(1, 4).Draw(t, "short")
+		var talks [][]string
+		var people []int // who has each
+		owner := map[string]int{}
+		words := rapid.SampledFrom([]string{"x", "y"})
+		for step := range rapid.IntRange(1, 40).Draw(t, "steps") {
+			which := rapid.IntRange(0, min(len(talks), 3)).Draw(t, "conversation")
+			switch {
+			case which == len(talks):
+				talks, people = append(talks, []string{"hi"}), append(people, step)
+			case rapid.IntRange(0, 5).Draw(t, "leave") == 0:
+				talks[which], people[which] = []string{"hi"}, step
+			case len(talks[which]) > 1 && rapid.IntRange(0, 4).Draw(t, "edit") == 0:
+				c := append([]string(nil), talks[which]...)
+				c[len(c)-1] = "edited " + words.Draw(t, "edited") + fmt.Sprint(" of ", people[which])
+				talks[which] = c
+			default:
+				talks[which] = append(talks[which], "answer "+words.Draw(t, "answer"), words.Draw(t, "next"))
+				if n := len(talks[which]); n > short {
+					talks[which][n-1] += fmt.Sprint(" of ", people[which])
+				}
+			}
+			p := opening(short, chat("s", talks[which]...))
+			f := m.Find(p, fmt.Sprint("fresh ", step))
+			m.Note(p, &f)
+			if before, ok := owner[f.ID]; ok && before != people[which] {
+				t.Fatalf("step %d: conversation %d (%q) has the id of %d", step, people[which], talks[which], before)
+			}
+			owner[f.ID] = people[which]
+		}
+	})
+}
+
 // BenchmarkFollow measures a turn of a long conversation, and the first turn of a new one that looks like one with a long
 // history.
 func BenchmarkFollow(b *testing.B) {

@@ -110,6 +110,45 @@ func TestTrailsOfChats(t *testing.T) {
 	}
 }
 
+// opening marks the first n messages of a chat as too short to identify a conversation.
+func opening(n int, p *Trail) *Trail {
+	said := len(p.Marks) + 1
+	p.Openings, p.Opening = max(0, min(n, len(p.Marks))), n >= said
+	return p
+}
+
+// TestOpenings: the second turn of a chat whose first was too short to identify it belongs to it, if nobody else can have sent
+// it.
+func TestOpenings(t *testing.T) {
+	short := func(system string, messages ...string) *Trail { return opening(1, chat(system, messages...)) }
+	for _, tt := range []struct {
+		name  string
+		turns []*Trail
+		want  string
+	}{
+		{"turns of one conversation", []*Trail{short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi", "a1", "u2", "a2", "u3")}, "aaa"},
+		{"two say hi, and either may have gone on", []*Trail{short("s", "hi"), short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi", "a1", "v2"), short("s", "hi", "a1", "v2", "a2", "v3")}, "abcdd"},
+		{"nor is it known of those who come later", []*Trail{short("s", "hi"), short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi"), short("s", "hi", "b1", "v2")}, "abcde"},
+		{"one after the other", []*Trail{short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi"), short("s", "hi", "b1", "v2"), short("s", "hi", "a1", "u2", "a2", "u3")}, "aabba"},
+		{"the same, answered alike: the second may be an edit of the first", []*Trail{short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi"), short("s", "hi", "a1", "v2")}, "aabc"},
+		{"an edit", []*Trail{short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi", "a1", "edited")}, "aaa"},
+		{"an edit after somebody else said hi", []*Trail{short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi"), short("s", "hi", "a1", "edited"), short("s", "hi", "b1", "v2")}, "aabcb"},
+		{"two system prompts", []*Trail{short("s", "hi"), short("r", "hi"), short("s", "hi", "a1", "u2"), short("r", "hi", "a1", "u2")}, "abab"},
+		{"two users", []*Trail{by(1, short("s", "hi")), by(2, short("s", "hi")), by(1, short("s", "hi", "a1", "u2")), by(2, short("s", "hi", "a1", "u2"))}, "abab"},
+		{"a user who did not say hi", []*Trail{by(1, short("s", "hi")), by(2, short("s", "hi", "a1", "u2"))}, "ab"},
+		{"a date in the system prompt", []*Trail{short("monday", "hi"), short("tuesday", "hi", "a1", "u2")}, "aa"},
+		{"two under a date", []*Trail{short("monday", "hi"), short("tuesday", "hi"), short("wednesday", "hi", "a1", "u2")}, "abc"},
+		{"several short turns", []*Trail{opening(5, chat("s", "hi")), opening(5, chat("s", "hi", "ho", "so")), opening(5, chat("s", "hi", "ho", "so", "no", "go")), opening(5, chat("s", "hi", "ho", "so", "no", "go", "a3", "u4"))}, "aaaa"},
+		{"several short turns, and one like them", []*Trail{opening(3, chat("s", "hi")), opening(3, chat("s", "hi", "ho", "so")), opening(3, chat("s", "hi")), opening(3, chat("s", "hi", "ho", "so")), opening(3, chat("s", "hi", "ho", "so", "a2", "u3"))}, "aabcd"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := follow(NewTrails(100), tt.turns); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
 func follow(m *Trails, turns []*Trail) string {
 	names := map[string]byte{}
 	var got []byte

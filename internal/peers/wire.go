@@ -90,6 +90,8 @@ const (
 	flagHasID
 	flagHasStanding
 	flagHasText
+	flagTrailOpening
+	flagTrailOpened
 )
 
 func putKey(b []byte, k session.Key) []byte {
@@ -142,6 +144,7 @@ func appendPlaced(b []byte, p *route.Placed, base uint64, depth int, rest []uint
 	for i, set := range [...]bool{
 		p.Stream, p.Waits, p.FirstTurn, p.Again, p.Repeats, c.Minted, c.Named, c.First, c.ByUser, c.Opens, c.Trail.Repeats,
 		c.Trail.Main != 0, c.User != (session.Key{}), c.ID != "", p.Standing != (fleet.Standing{}) || p.Tenant != 0, c.Trail.StrictText != 0,
+		c.Trail.Opening, c.Trail.Opened,
 	} {
 		if set {
 			flags |= 1 << i
@@ -400,7 +403,7 @@ func (r *reader) placed(m *message) {
 	}
 	if has(flagHasTrail) {
 		t := &c.Trail
-		t.ID, t.Repeats = c.ID, has(flagTrailRepeats)
+		t.ID, t.Repeats, t.Opening, t.Opened = c.ID, has(flagTrailRepeats), has(flagTrailOpening), has(flagTrailOpened)
 		t.Main, t.Turn, t.Chat, t.Answer, t.StrictAnswer = r.uint64(), r.uint64(), r.uint64(), r.uint64(), r.uint64()
 		if has(flagHasText) {
 			t.Text, t.StrictText, t.Tail, t.Off = r.uint64(), r.uint64(), r.uint64(), r.byte()

@@ -40,7 +40,10 @@ func drawNews(t *rapid.T) route.News {
 			c.User, c.ByUser, c.Opens = key("user"), rapid.Bool().Draw(t, "by user"), true
 		}
 		if rapid.Bool().Draw(t, "trail") {
-			c.Trail = session.Noted{ID: c.ID, Main: 5, Turn: rapid.Uint64().Draw(t, "turn"), Chat: 3, Answer: 9, StrictAnswer: 10, Repeats: rapid.Bool().Draw(t, "word for word")}
+			c.Trail = session.Noted{
+				ID: c.ID, Main: 5, Turn: rapid.Uint64().Draw(t, "turn"), Chat: 3, Answer: 9, StrictAnswer: 10, Repeats: rapid.Bool().Draw(t, "word for word"),
+				Opening: rapid.Bool().Draw(t, "opening"), Opened: rapid.Bool().Draw(t, "opened"),
+			}
 			if rapid.Bool().Draw(t, "plain") {
 				c.Trail.Text, c.Trail.StrictText, c.Trail.Tail, c.Trail.Off = 1, 2, 3, uint8(rapid.IntRange(0, session.TrailBlock-1).Draw(t, "off"))
 			}

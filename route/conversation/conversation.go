@@ -99,7 +99,7 @@ type recognition uint8
 const (
 	byNothing recognition = iota
 	byText
-	byUser
+	byUser // also its opening may be noted
 )
 
 // Reader reads a Table and never changes it.
@@ -188,12 +188,14 @@ func (r Reader) recognise(now time.Time, s Scope, req *fleet.Request, f *Found) 
 	if req.User != "" {
 		user = session.KeyOf(s.Tenant, s.Pool, req.User)
 	}
-	if req.Trail.Says() {
+	if req.Trail.Says() || req.Trail.Opens() {
 		f.text, f.how = *req.Trail, byText
 		f.text.Scope, f.text.Speaker = blocks.Hash(s.Tenant, s.Pool), user.Uint64()
 		f.trail = r.t.trails.Find(&f.text, req.MintedID)
 		f.ID, f.Minted, f.Repeats = f.trail.ID, !f.trail.Known, f.trail.Repeats
-		return
+		if f.trail.Known || req.User == "" || req.Trail.Says() {
+			return
+		}
 	}
 	if req.User == "" || req.Follows != "" {
 		return
@@ -201,7 +203,7 @@ func (r Reader) recognise(now time.Time, s Scope, req *fleet.Request, f *Found) 
 	f.user, f.how = user, byUser
 	known := false
 	f.ID, known = r.t.users.Of(now, user, req.MintedID)
-	f.Minted = !known
+	f.Minted, f.trail.ID = !known, f.ID
 }
 
 // parent is the home of the conversation that started this one.
@@ -215,9 +217,9 @@ func (r Reader) parent(now time.Time, s Scope, req *fleet.Request) string {
 
 // Note records that a request was seen, with the result of Find. It comes before Bind.
 func (t *Table) Note(now time.Time, s Scope, req *fleet.Request, f *Found) {
+	t.trails.Note(&f.text, &f.trail)
 	switch f.how {
 	case byText:
-		t.trails.Note(&f.text, &f.trail)
 		if req.User != "" {
 			t.users.Said(now, session.KeyOf(s.Tenant, s.Pool, req.User), f.ID)
 		}

@@ -31,7 +31,7 @@ func (r Reader) Told(s Scope, req *fleet.Request, f *Found) (h Heard) {
 	if f.how != byNothing || f.Minted {
 		h.ID = f.ID
 	}
-	if f.how == byText {
+	if f.how != byNothing {
 		h.Trail = r.t.trails.Noted(&f.text, &f.trail)
 	}
 	if req.User != "" && (f.how != byNothing || h.Opens) {

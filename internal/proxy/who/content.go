@@ -185,18 +185,23 @@ func (c *Content) Follow() *session.Trail {
 		}
 		h = (h ^ m.Own) * 0x9e3779b97f4a7c15
 		h ^= h >> 29
-		if said += size; said < leastOwn {
-			continue
+		if t.Opening = said+size < leastOwn; t.Opening {
+			t.Openings++
 		}
+		said += size
 		t.Whole, t.Strict = h, h^strict
 		t.Marks, t.StrictMarks = append(t.Marks, t.Whole), append(t.StrictMarks, t.Strict)
 	}
 	if len(chain.Marks) < 2 && len(t.Marks) > 0 && chain.Marks[0].Role == prompt.OtherRole {
-		t.Whole, t.Strict, t.Marks, t.StrictMarks = 0, 0, t.Marks[:0], t.StrictMarks[:0] // plain text has no messages
+		t.Whole, t.Strict, t.Marks, t.StrictMarks, t.Openings, t.Opening = 0, 0, t.Marks[:0], t.StrictMarks[:0], 0, false // plain text has no messages
 	}
 	if n := len(t.Marks); n > 0 { // the last one is the prompt's end; trails have the latest first
 		t.Marks, t.StrictMarks = reversed(t.Marks[:n-1]), reversed(t.StrictMarks[:n-1])
+		if t.Opening { // a short message that is extended within says nothing
+			t.Openings, t.HashAt = n-1, nil
+		}
 		most := min(n-1, mostMarks)
+		t.Openings = max(0, t.Openings-(n-1-most))
 		t.Marks, t.StrictMarks = t.Marks[:most], t.StrictMarks[:most]
 	}
 	return t
