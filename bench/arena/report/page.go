@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -73,8 +74,14 @@ func (r *Run) glance(w io.Writer) {
 		row := "| " + router.Name
 		for _, s := range r.Scenarios {
 			cell := "-"
-			for _, l := range r.Lines(s.Name) {
-				if l.Router == router.Name && l.Ratio > 0 {
+			lines := r.Lines(s.Name)
+			mine := slices.IndexFunc(lines, func(l Line) bool { return l.Router == Ours })
+			for _, l := range lines {
+				switch {
+				case l.Router != router.Name || l.Ratio <= 0:
+				case mine >= 0 && disagree(&l, &lines[mine]):
+					cell = "unclear"
+				default:
 					cell = fmt.Sprintf("%.2f", l.Ratio)
 				}
 			}
@@ -254,7 +261,7 @@ func (r *Run) better(w io.Writer) {
 	if len(found) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n### Where another one is better\n\nEvery figure above that is more than %.0f %% better than warmpath's:\n\n", 100*margin)
+	fmt.Fprintf(w, "\n### Where another one is better\n\nEvery figure above that is more than %.0f %% better than warmpath's (hit rate: a point):\n\n", 100*margin)
 	for _, line := range found {
 		fmt.Fprintln(w, "* "+line)
 	}
@@ -273,25 +280,61 @@ func (r *Run) betterPlays() []string {
 			if l.Router == Ours {
 				continue
 			}
-			var what []string
-			if l.Ratio > 0 && l.Ratio < 1-margin {
-				what = append(what, fmt.Sprintf("mean TTFT %.2f times", l.Ratio))
-			}
-			if l.RatioP90 > 0 && l.RatioP90 < 1-margin {
-				what = append(what, fmt.Sprintf("p90 TTFT %.2f times", l.RatioP90))
-			}
-			if l.HitRate > lines[i].HitRate+0.01 {
-				what = append(what, fmt.Sprintf("hit rate %.1f %% for %.1f %%", 100*l.HitRate, 100*lines[i].HitRate))
-			}
-			if l.WorkCV >= 0 && lines[i].WorkCV > 0 && l.WorkCV < lines[i].WorkCV*(1-margin) {
-				what = append(what, fmt.Sprintf("work CV %.2f for %.2f", l.WorkCV, lines[i].WorkCV))
-			}
+			what := betterColumns(&l, &lines[i])
 			if len(what) > 0 {
 				out = append(out, fmt.Sprintf("%s, %s: %s.", l.Router, lowerFirst(s.Title), strings.Join(what, ", ")))
 			}
 		}
 	}
 	return out
+}
+
+// column is one figure of a play's table; smaller is better.
+type column struct {
+	name, form string
+	of         func(l *Line) float64 // negative for unknown
+}
+
+// columns are the figures of the table of plays, but the hit rate and failures.
+var columns = []column{
+	{"mean TTFT", "%.0f ms", func(l *Line) float64 { return l.TTFT.Mean }},
+	{"p50 TTFT", "%.0f ms", func(l *Line) float64 { return l.TTFT.P50 }},
+	{"p90 TTFT", "%.0f ms", func(l *Line) float64 { return l.TTFT.P90 }},
+	{"p99 TTFT", "%.0f ms", func(l *Line) float64 { return l.TTFT.P99 }},
+	{"work CV", "%.2f", func(l *Line) float64 { return l.WorkCV }},
+	{"router's CPU", "%.2f ms", func(l *Line) float64 { return l.CPUMs }},
+}
+
+// betterColumns lists every column of the table in which another router's line is better than ours.
+func betterColumns(l, mine *Line) (what []string) {
+	for _, c := range columns {
+		if theirs, ours := c.of(l), c.of(mine); theirs >= 0 && ours > 0 && theirs < ours*(1-margin) && (theirs > 0 || c.name == "work CV") {
+			what = append(what, fmt.Sprintf("%s "+c.form+" for "+c.form, c.name, theirs, ours))
+		}
+	}
+	if l.Ratio > 0 && l.Ratio < 1-margin {
+		what = append(what, fmt.Sprintf("mean TTFT %.2f times within a round", l.Ratio))
+	}
+	if l.RatioP90 > 0 && l.RatioP90 < 1-margin {
+		what = append(what, fmt.Sprintf("p90 TTFT %.2f times within a round", l.RatioP90))
+	}
+	if l.HitRate > mine.HitRate+0.01 {
+		what = append(what, fmt.Sprintf("hit rate %.1f %% for %.1f %%", 100*l.HitRate, 100*mine.HitRate))
+	}
+	if theirs, ours := share(l), share(mine); theirs < ours {
+		what = append(what, fmt.Sprintf("%d of %d failed for %d of %d", l.Failed, l.Requests, mine.Failed, mine.Requests))
+	}
+	return what
+}
+
+// share is the share of requests that failed.
+func share(l *Line) float64 { return float64(l.Failed) / float64(max(l.Requests, 1)) }
+
+// disagree reports that the median of the ratios within rounds says one router is better and the medians of the means say the other
+// is: no figure sums that up.
+func disagree(l, mine *Line) bool {
+	means := l.TTFT.Mean / mine.TTFT.Mean
+	return l.Ratio > 0 && mine.TTFT.Mean > 0 && (l.Ratio-1)*(means-1) < 0 && math.Abs(l.Ratio-means) > margin
 }
 
 // betterCosts compares CPU.

@@ -54,6 +54,41 @@ func TestLinesCompareWithinRounds(t *testing.T) {
 	}
 }
 
+// TestEveryColumnIsCompared: whichever column of the table another router is better in, the list names it.
+func TestEveryColumnIsCompared(t *testing.T) {
+	base := func() Line {
+		return Line{Play: Play{Requests: 10, TTFT: Latency{Mean: 100, P50: 90, P90: 200, P99: 400}, HitRate: 0.8, WorkCV: 0.3, CPUMs: 2}, Ratio: 1, RatioP90: 1}
+	}
+	mine := base()
+	mine.Failed = 1
+	if same := base(); len(betterColumns(&same, &same)) != 0 {
+		t.Errorf("equal lines: %v", betterColumns(&same, &same))
+	}
+	for want, change := range map[string]func(l *Line){
+		"mean TTFT 50 ms for 100 ms":          func(l *Line) { l.TTFT.Mean = 50 },
+		"p50 TTFT 40 ms for 90 ms":            func(l *Line) { l.TTFT.P50 = 40 },
+		"p90 TTFT 99 ms for 200 ms":           func(l *Line) { l.TTFT.P90 = 99 },
+		"p99 TTFT 99 ms for 400 ms":           func(l *Line) { l.TTFT.P99 = 99 },
+		"work CV 0.10 for 0.30":               func(l *Line) { l.WorkCV = 0.1 },
+		"router's CPU 1.00 ms for 2.00 ms":    func(l *Line) { l.CPUMs = 1 },
+		"hit rate 90.0 % for 80.0 %":          func(l *Line) { l.HitRate = 0.9 },
+		"mean TTFT 0.50 times within a round": func(l *Line) { l.Ratio = 0.5 },
+		"p90 TTFT 0.50 times within a round":  func(l *Line) { l.RatioP90 = 0.5 },
+		"0 of 10 failed for 1 of 10":          func(*Line) {},
+	} {
+		l := base()
+		change(&l)
+		if got := strings.Join(betterColumns(&l, &mine), ", "); !strings.Contains(got, want) {
+			t.Errorf("%q lacks %q", got, want)
+		}
+	}
+	l := base()
+	l.Ratio, l.TTFT.Mean = 1.86, 62
+	if !disagree(&l, &mine) || disagree(&mine, &mine) {
+		t.Error("a median ratio of 1.86 beside a mean of 0.62 times is not called unclear")
+	}
+}
+
 func TestPageSaysWhatIsBetterElsewhere(t *testing.T) {
 	var b strings.Builder
 	run().Write(&b)
@@ -63,7 +98,7 @@ func TestPageSaysWhatIsBetterElsewhere(t *testing.T) {
 		t.Fatal("no such part")
 	}
 	for _, want := range []string{
-		"other, conversations: p90 TTFT 0.90 times, work CV 0.20 for 0.30.",
+		"other, conversations: p90 TTFT 270 ms for 300 ms, work CV 0.20 for 0.30, p90 TTFT 0.90 times within a round.",
 		"other, CPU for each request: 0.33 to 0.33 times.", "other, memory: 10 MB for 80 MB.", "other, an engine answers 503: 0 failed for 1.",
 	} {
 		if !strings.Contains(better, want) {
