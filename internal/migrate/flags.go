@@ -47,13 +47,7 @@ func nothing(names ...string) []flag {
 func (d *draft) read(words []word, known []flag) {
 	known = append(known, flag{name: "version", do: func(int, []string) {}}, flag{name: "help", do: func(int, []string) {}})
 	from := slices.IndexFunc(words, func(w word) bool { return strings.HasPrefix(w.text, "--") })
-	if from < 0 {
-		for _, w := range words {
-			d.miss(w.line, w.text, "no flag; give the router's command line")
-		}
-		return
-	}
-	for i := from; i < len(words); {
+	for i := max(from, 0); i < len(words); {
 		i = d.readFlag(words, i, known)
 	}
 }

@@ -8,8 +8,10 @@
 package migrate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/warmpath/warmpath/internal/strictyaml"
@@ -71,7 +73,11 @@ func File(router, file string, data []byte) (Result, error) {
 	}
 	d := &draft{file: file}
 	r.tree(d, root)
+	known := root.touched()
 	d.leftovers(root, "")
+	if !known && len(root.items) > 0 {
+		return Result{}, fmt.Errorf("%s: nothing in it is a setting of %s's router; give its configuration, or its command line after --", file, router)
+	}
 	return d.result()
 }
 
@@ -101,6 +107,9 @@ func (r *reader) command(file string, words []word) (Result, error) {
 		for i := range words {
 			words[i].text = r.short(words[i].text)
 		}
+	}
+	if !slices.ContainsFunc(words, func(w word) bool { return isFlag(w.text) }) {
+		return Result{}, fmt.Errorf("%s: no flag in it; give the command line of %s", cmp.Or(file, "command line"), r.name)
 	}
 	d.read(words, r.flags(d))
 	return d.result()

@@ -50,7 +50,6 @@ func TestFlags(t *testing.T) {
 		{"unknown, with values", "smg", "--frobnicate 1 2 --polcy x", nil, []string{"--frobnicate 1 2: not known here", `--polcy x: not known here; did you mean "policy"?`}},
 		{"a value that belongs to nothing", "smg", "--log-json yes --host", []string{"format: json"}, []string{"yes: it belongs to no flag", "--host: it needs a value"}},
 		{"numbers out of bounds", "smg", "--retry-max-retries 1000 --max-payload-size lots --cb-timeout-duration-secs -1", nil, []string{"--retry-max-retries (\"1000\"): limits.retries takes 0 to 100", "--max-payload-size (\"lots\"): not a number", "--cb-timeout", "--cb-timeout"}},
-		{"no flags", "smg", "smg launch", nil, []string{"smg: no flag", "launch: no flag"}},
 
 		{"vllm-router, nothing said", "vllm-router", "vllm-router --port 8000", []string{"listen: 127.0.0.1:8000", "name: smg.cache_aware"}, nil},
 		{"vllm-router, ranks", "vllm-router", "--worker-urls http://a:1 --intra-node-data-parallel-size 8 --policy consistent_hash", []string{"kind: vllm", "ranks: 8", "name: vllmrouter.consistent_hash"}, nil},

@@ -19,8 +19,11 @@ type stack struct {
 	lines                                 map[string]int
 }
 
-// readStack reads a dynamic configuration: the same settings as the flags, with underscores.
+// readStack reads values of the Helm chart, or a dynamic configuration: the same settings as the flags, with underscores.
 func readStack(d *draft, root *node) {
+	if readStackHelm(d, root) {
+		return
+	}
 	s := &stack{d: d, lines: map[string]int{}}
 	flags := s.flags()
 	for _, n := range root.items {
