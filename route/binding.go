@@ -50,6 +50,13 @@ func (r *Router) wake(now time.Time, e *session.Entry, back bool) {
 	e.Rest = 0
 }
 
+// forgot removes a conversation that is remembered no more from the idle ones: if it comes back, it is a new one.
+func (r *Router) forgot(e session.Entry) {
+	if ep := r.endpoints.Named(e.Endpoint); e.Rest > 0 && ep.Exists() {
+		r.arrivals.Forget(ep.Slot(), e.Rest)
+	}
+}
+
 // respond stores which endpoint holds a response, and its conversation.
 func (r *Router) respond(now time.Time, id string, f *flight) {
 	r.conversations.Respond(now, f.tenant, id, f.ep.Name(), f.leader())

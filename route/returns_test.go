@@ -8,6 +8,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/session"
 )
 
 // awaits is a policy that places each request as told, and records the expected returns at each endpoint.
@@ -35,9 +36,9 @@ type await struct {
 	now time.Time
 }
 
-func newAwait(t *testing.T, silent bool) *await {
+func newAwait(t *testing.T, silent bool, sessions session.Config) *await {
 	p := &awaits{silent: silent}
-	a := &await{t, p, route.New(route.Config{Policy: func() pick.Policy { return p }}), time.Unix(1_000_000, 0)}
+	a := &await{t, p, route.New(route.Config{Policy: func() pick.Policy { return p }, Sessions: sessions}), time.Unix(1_000_000, 0)}
 	a.r.Observe(a.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
 	for _, name := range []string{"a", "b"} {
 		a.r.Observe(a.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
@@ -64,7 +65,7 @@ func (a *await) end(l fleet.Lease, o fleet.Outcome) {
 // long is not.
 func TestReturnsAreForeseen(t *testing.T) {
 	for _, silent := range []bool{false, true} {
-		a := newAwait(t, silent)
+		a := newAwait(t, silent, session.Config{})
 		for i := range 10 {
 			a.end(a.begin(fmt.Sprint("person", i), 1, 100), fleet.OK)
 		}
@@ -86,19 +87,22 @@ func TestReturnsAreForeseen(t *testing.T) {
 	}
 }
 
+// look reports the conversations expected back at each endpoint, ever.
+func (a *await) look(what string, atA, atB float64) {
+	a.Helper()
+	l := a.begin("", 0, 1_000_000_000) // all that return at all do so during its prefill
+	for i, want := range [2]float64{atA, atB} {
+		if got := a.p.expected[i]; got < 0.9*want || got > 1.01*want+0.01 {
+			a.Errorf("%s: %.2f are expected at %d, should be %.0f", what, got, i, want)
+		}
+	}
+	a.r.Observe(a.now, route.Finished{Lease: l, Outcome: fleet.Abandoned}) // does not become idle
+}
+
 // TestOneReturnsOnce: a conversation counts once, wherever its turns go and however they end; running turns count as well.
 func TestOneReturnsOnce(t *testing.T) {
-	a := newAwait(t, false)
-	look := func(what string, atA, atB float64) {
-		t.Helper()
-		l := a.begin("looker", 0, 1_000_000_000) // all that return at all do so during its prefill
-		for i, want := range [2]float64{atA, atB} {
-			if got := a.p.expected[i]; got < 0.9*want || got > 1.01*want+0.01 {
-				t.Errorf("%s: %.2f are expected at %d, should be %.0f", what, got, i, want)
-			}
-		}
-		a.r.Observe(a.now, route.Finished{Lease: l, Outcome: fleet.Abandoned}) // does not become idle
-	}
+	a := newAwait(t, false, session.Config{})
+	look := a.look
 	look("nobody", 0, 0)
 	first := a.begin("x", 0, 100)
 	look("one is answered", 1, 0)
@@ -124,4 +128,46 @@ func TestOneReturnsOnce(t *testing.T) {
 	look("of two turns at once one has failed", 1, 0)
 	a.now = a.now.Add(24 * time.Hour)
 	look("it has not come back", 0, 0)
+}
+
+// TestForgottenReturnNot: a conversation that is closed, has expired, or makes room for others is no longer expected back.
+func TestForgottenReturnNot(t *testing.T) {
+	a := newAwait(t, false, session.Config{Max: 4, IdleTTL: time.Hour})
+	for i := range 4 {
+		a.end(a.begin(fmt.Sprint(i), i%2, 100), fleet.OK)
+	}
+	a.look("they rest", 2, 2)
+	a.r.Observe(a.now, route.Closed{Model: "m", Session: "1"})
+	a.r.Observe(a.now, route.Closed{Model: "m", Session: "1"})
+	a.look("one is closed", 2, 1)
+	running := a.begin("2", 0, 100)
+	a.r.Observe(a.now, route.Closed{Model: "m", Session: "2"})
+	a.end(running, fleet.OK)
+	a.look("one is closed while it is answered", 1, 1)
+	for i := range 4 {
+		a.end(a.begin(fmt.Sprint("new", i), 1, 100), fleet.OK)
+	}
+	a.look("four new ones take their room", 0, 4)
+	a.now = a.now.Add(61 * time.Minute)
+	a.end(a.begin("new1", 0, 100), fleet.OK)
+	for i := range 3 {
+		a.end(a.begin(fmt.Sprint("later", i), 0, 100), fleet.OK)
+	}
+	a.look("their time is over", 4, 0)
+}
+
+// TestClaimedReturnsOnce: a conversation under an id of the router's that its client sends back counts once.
+func TestClaimedReturnsOnce(t *testing.T) {
+	a := newAwait(t, false, session.Config{})
+	a.p.at = 1
+	d, err := a.r.Decide(a.now, &fleet.Request{ID: "x", Model: "m", MintedID: "minted", PromptTokens: 100, Stream: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.end(d.Lease, fleet.OK)
+	a.look("it rests", 0, 1)
+	for range 2 {
+		a.end(a.begin("minted", 1, 100), fleet.OK)
+		a.look("its client sent the id back", 0, 1)
+	}
 }

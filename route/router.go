@@ -107,7 +107,6 @@ func New(c Config) *Router {
 		endpoints:     declared.Reader(),
 		pools:         pool.New(declared.Reader(), c.pools()),
 		health:        health.New(c.health()),
-		conversations: conversation.New(c.conversations()),
 		cache:         cache.New(c.Without),
 		arrivals:      arrivals.New(c.Without),
 		speed:         speed.New(c.Without),
@@ -115,6 +114,7 @@ func New(c Config) *Router {
 		budget:        budget.New(c.budget()),
 		others:        others{peers: map[uint64]*peer{}, leases: map[peerLease]uint32{}, pools: map[uint64]string{}},
 	}
+	r.conversations = conversation.New(c.conversations(), r.forgot)
 	r.pad.pcg = rand.NewPCG(0, 0)
 	r.pad.rng = rand.New(r.pad.pcg)
 	r.derive(&c)

@@ -11,6 +11,7 @@ import (
 
 // model is a naive table: one slice in order of use, newest first.
 type model struct {
+	dropped []Entry // expired or evicted
 	max     int
 	ttl     time.Duration
 	latest  time.Time
@@ -43,11 +44,16 @@ func (m *model) toFront(i int) {
 func (m *model) live(name [3]string) bool {
 	i := m.find(name)
 	if i >= 0 && m.expired(i) {
-		m.entries = slices.Delete(m.entries, i, i+1)
+		m.drop(i)
 		m.stats.Expirations++
 		return false
 	}
 	return i >= 0
+}
+
+func (m *model) drop(i int) {
+	m.dropped = append(m.dropped, m.entries[i].entry)
+	m.entries = slices.Delete(m.entries, i, i+1)
 }
 
 func (m *model) get(now time.Time, name [3]string) (Entry, bool) {
@@ -64,13 +70,13 @@ func (m *model) get(now time.Time, name [3]string) (Entry, bool) {
 func (m *model) put(now time.Time, name [3]string, e Entry) {
 	m.sweep(now, sweepPerPut)
 	e.Last = m.latest
-	if i := m.find(name); i >= 0 {
-		m.toFront(i)
+	if m.live(name) {
+		m.toFront(m.find(name))
 		m.entries[0].entry = e
 		return
 	}
 	if len(m.entries) == m.max {
-		m.entries = m.entries[:m.max-1]
+		m.drop(m.max - 1)
 		m.stats.Evictions++
 	}
 	m.entries = slices.Insert(m.entries, 0, modelEntry{name, e})
@@ -120,7 +126,7 @@ func (m *model) sweep(now time.Time, limit int) int {
 		if oldest < 0 || !m.expired(oldest) {
 			return done
 		}
-		m.entries = slices.Delete(m.entries, oldest, oldest+1)
+		m.drop(oldest)
 		m.stats.Expirations++
 	}
 	return limit
@@ -128,9 +134,10 @@ func (m *model) sweep(now time.Time, limit int) int {
 
 // machine drives a table and its model with the same calls.
 type machine struct {
-	table *Table
-	model model
-	now   time.Time
+	table   *Table
+	dropped []Entry // as the table tells
+	model   model
+	now     time.Time
 }
 
 func (m *machine) name(t *rapid.T) [3]string {
@@ -154,6 +161,9 @@ func (m *machine) check(t *rapid.T) {
 	}
 	if m.table.Stats() != m.model.stats {
 		t.Fatalf("stats %+v, model %+v", m.table.Stats(), m.model.stats)
+	}
+	if !slices.Equal(m.dropped, m.model.dropped) {
+		t.Fatalf("dropped %+v, model %+v", m.dropped, m.model.dropped)
 	}
 	i := s.at(none).links[byUse].older
 	for _, want := range m.model.entries {
@@ -192,6 +202,7 @@ func TestTableIsItsModel(t *testing.T) {
 		t.Run(fmt.Sprintf("hashOnly=%v", hashOnly), rapid.MakeCheck(func(t *rapid.T) {
 			c := Config{Max: rapid.IntRange(1, 8).Draw(t, "max"), IdleTTL: time.Duration(rapid.IntRange(1, 40).Draw(t, "ttl")), HashOnly: hashOnly}
 			m := &machine{table: New(c), model: model{max: c.Max, ttl: c.IdleTTL}, now: start}
+			m.table.OnDrop(func(e Entry) { m.dropped = append(m.dropped, e) })
 			t.Repeat(m.actions())
 		}))
 	}

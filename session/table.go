@@ -25,6 +25,8 @@ type Table struct {
 	origin time.Time     // the first time passed in; all times are stored relative to it
 	latest time.Duration // the latest time passed in: a clock that goes back counts as standing still
 	stats  Stats
+
+	dropped func(Entry) // see OnDrop
 }
 
 // New returns an empty table. It panics when c is invalid.
@@ -37,6 +39,10 @@ func New(c Config) *Table {
 	t.index = newIndex(c.Max, func(i int32) uint64 { return t.store.at(i).key.lo })
 	return t
 }
+
+// OnDrop sets a function that is called with each entry that the table forgets by itself: expired, evicted, or displaced by another
+// with the same hash. It must not use the table.
+func (t *Table) OnDrop(f func(Entry)) { t.dropped = f }
 
 // SetConfig replaces the bounds; it panics when c is invalid. A table above a smaller Max evicts a few entries with each Put,
 // least recently used first. Names already stored stay until their conversation goes, even if HashOnly is set now.
@@ -88,9 +94,13 @@ func (t *Table) Put(now time.Time, n *Name, e Entry) {
 	at := t.clock(now)
 	t.sweep(at, sweepPerPut)
 	i := t.held(n)
-	if i != none && !t.same(i, n) {
-		t.remove(i) // two conversations with one hash: the newer one stays
-		t.stats.Evictions++
+	switch {
+	case i == none:
+	case t.expired(i, at):
+		t.expire(i)
+		i = none
+	case !t.same(i, n):
+		t.evict(i) // two conversations with one hash: the newer one stays
 		i = none
 	}
 	if i == none {
@@ -106,8 +116,7 @@ func (t *Table) Put(now time.Time, n *Name, e Entry) {
 // make takes a position for a conversation that is absent.
 func (t *Table) make(key Key) int32 {
 	for n := 0; n < evictPerPut && t.Len() >= t.max; n++ {
-		t.remove(t.store.oldest(byUse))
-		t.stats.Evictions++
+		t.evict(t.store.oldest(byUse))
 	}
 	i := t.store.take()
 	t.store.at(i).key = key
@@ -143,11 +152,19 @@ func (t *Table) Revise(now time.Time, n *Name, f func(Entry) (Entry, bool)) bool
 
 // Delete forgets a conversation. It reports whether there was an entry, expired or not.
 func (t *Table) Delete(n *Name) bool {
+	_, ok := t.Take(n)
+	return ok
+}
+
+// Take forgets a conversation and returns its entry, expired or not.
+func (t *Table) Take(n *Name) (e Entry, ok bool) {
 	i := t.find(n)
-	if i != none {
-		t.remove(i)
+	if i == none {
+		return Entry{}, false
 	}
-	return i != none
+	e = t.entry(i)
+	t.remove(i)
+	return e, true
 }
 
 // Len is the number of entries, including expired ones not yet dropped.
@@ -217,8 +234,21 @@ func (t *Table) sweep(at time.Duration, limit int) int {
 }
 
 func (t *Table) expire(i int32) {
-	t.remove(i)
+	t.drop(i)
 	t.stats.Expirations++
+}
+
+func (t *Table) evict(i int32) {
+	t.drop(i)
+	t.stats.Evictions++
+}
+
+func (t *Table) drop(i int32) {
+	e := t.entry(i)
+	t.remove(i)
+	if t.dropped != nil {
+		t.dropped(e)
+	}
 }
 
 func (t *Table) remove(i int32) {

@@ -66,6 +66,11 @@ func (t *Table) Wake(now time.Time, slot int, since uint32, back bool) {
 	t.endpoints.Get(slot).idles.Leave(t.clock.Tick(now), since, back, &t.returns)
 }
 
+// Forget removes a conversation that is remembered no more from the idle ones of an endpoint.
+func (t *Table) Forget(slot int, since uint32) {
+	t.endpoints.Get(slot).idles.Leave(t.clock.latest, since, false, &t.returns)
+}
+
 // Rest makes a conversation idle at an endpoint and returns the tick to pass to Wake.
 func (t *Table) Rest(now time.Time, slot int) uint32 {
 	at := t.clock.Tick(now)

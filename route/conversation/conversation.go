@@ -42,18 +42,23 @@ type Table struct {
 	hits      uint64
 	misses    uint64
 	walked    int // tables that the walk has finished, see Next
+	dropped   func(session.Entry)
 }
 
-// New returns an empty table.
-func New(c Config) *Table {
-	return &Table{
+// New returns an empty table. dropped is called with the entry of each conversation that is forgotten, for whatever reason; it may be nil.
+func New(c Config, dropped func(session.Entry)) *Table {
+	t := &Table{
 		claimed:   session.New(c.Sessions),
 		unclaimed: session.New(c.unclaimed()),
 		responses: session.New(c.responses()),
 		trails:    session.NewTrails(c.Sessions.Max),
 		users:     session.NewUsers(c.Sessions),
 		seen:      session.NewSeen(c.Sessions.WithDefaults().SeenIDs),
+		dropped:   dropped,
 	}
+	t.claimed.OnDrop(dropped)
+	t.unclaimed.OnDrop(dropped)
+	return t
 }
 
 // SetConfig replaces the bounds. A table above a smaller bound shrinks gradually, with each new conversation.
@@ -327,8 +332,11 @@ func ResponseKey(tenant, response string) session.Key { return session.KeyOf(ten
 // ForgetKey forgets a conversation.
 func (t *Table) ForgetKey(key session.Key) {
 	name := session.Hashed(key)
-	t.claimed.Delete(&name)
-	t.unclaimed.Delete(&name)
+	for _, in := range [...]*session.Table{t.claimed, t.unclaimed} {
+		if e, ok := in.Take(&name); ok && t.dropped != nil {
+			t.dropped(e)
+		}
+	}
 }
 
 // Stats are a Table's sizes and counters.

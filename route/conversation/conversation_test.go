@@ -16,7 +16,7 @@ import (
 func TestFindChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Config{Sessions: session.Config{Max: 16, IdleTTL: time.Minute}.WithDefaults(), Responses: 8, ResponseTTL: time.Minute}
-		once, twice := New(c), New(c)
+		once, twice := New(c, nil), New(c, nil)
 		now := time.Unix(1000, 0)
 		for i := range rapid.IntRange(1, 60).Draw(t, "requests") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second)
