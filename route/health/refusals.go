@@ -31,9 +31,15 @@ func (s refusals) stops(now time.Time, caller uint64) bool {
 	return false
 }
 
-// add records a refusal. all is until when the endpoint is busy for every caller, or zero.
+// add records a refusal. A later one does not shorten what the caller was asked for. all is until when the endpoint is busy for every
+// caller, or zero.
 func (s *refusals) add(now time.Time, caller uint64, until time.Time) (all time.Time) {
 	kept := (*s)[:0]
+	for _, v := range *s {
+		if v.caller == caller {
+			until = later(until, v.until)
+		}
+	}
 	for _, v := range *s {
 		if v.caller == caller || !now.Before(v.until) {
 			continue
@@ -80,11 +86,11 @@ func (t *Table) refused(now time.Time, e *endpoint, v *Verdict) {
 		wait = t.cfg.BusyFor
 	}
 	until := now.Add(min(wait, t.cfg.BusyMax))
-	if !v.Limited || v.Caller == 0 {
-		e.busyUntil, e.cause = until, "it asked for less traffic (429 or 503)"
-		return
+	cause := "it asked for less traffic (429 or 503)"
+	if v.Limited && v.Caller != 0 {
+		until, cause = e.refusals.add(now, v.Caller, until), "it asked several clients for less traffic (429)"
 	}
-	if all := e.refusals.add(now, v.Caller, until); all.After(e.busyUntil) {
-		e.busyUntil, e.cause = all, "it asked several clients for less traffic (429)"
+	if until.After(e.busyUntil) { // it may have answered requests that were under way since it asked for more
+		e.busyUntil, e.cause = until, cause
 	}
 }

@@ -3,6 +3,8 @@ package health
 import (
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // TestRefusalsAreBounded: the callers remembered of an endpoint are as many as fit, the latest; those whose time is over make room.
@@ -19,5 +21,39 @@ func TestRefusalsAreBounded(t *testing.T) {
 	now = now.Add(time.Minute)
 	if all := s.add(now, 1, now.Add(time.Second)); !all.IsZero() || len(s) != 1 {
 		t.Errorf("%d remembered after their time, busy for all until %v", len(s), all)
+	}
+}
+
+// TestBusyIsNotShortened: an endpoint that has asked for a pause keeps it, whatever it answers to requests that were under way: to all
+// callers, and to each.
+func TestBusyIsNotShortened(t *testing.T) {
+	now := time.Unix(1000, 0)
+	long, short := 30*time.Second, time.Duration(0)
+	for name, v := range map[string]Verdict{
+		"503": {Outcome: fleet.Busy}, "429 without a key": {Outcome: fleet.Busy, Limited: true}, "429 of a key": {Outcome: fleet.Busy, Limited: true, Caller: 7},
+	} {
+		tab := New(Config{EjectAfter: 3, EjectFor: time.Second, EjectMax: time.Minute, EjectShare: 1, BusyFor: time.Second, BusyMax: time.Minute})
+		tab.Enter(now, 0, false)
+		tab.Probe(now, 0, true, "")
+		refuse := func(after, retry time.Duration) {
+			v.RetryAfter = retry
+			tab.Conclude(now.Add(after), 0, &v, func() Peers { return Peers{All: 2} })
+		}
+		strained := func(after time.Duration) bool { return tab.Reader().Rank(now.Add(after), 0, 7, false) == Strained }
+		refuse(0, long)
+		refuse(100*time.Millisecond, short)
+		refuse(200*time.Millisecond, 2*time.Second)
+		if !strained(29*time.Second) || strained(30*time.Second) {
+			t.Errorf("%s: avoided after 29 s: %t, after 30 s: %t", name, strained(29*time.Second), strained(30*time.Second))
+		}
+		refuse(31*time.Second, short)
+		if !strained(31*time.Second+time.Millisecond) || strained(33*time.Second) {
+			t.Errorf("%s: a new pause does not count, or for too long", name)
+		}
+		refuse(40*time.Second, short)
+		refuse(40*time.Second, long)
+		if !strained(69 * time.Second) {
+			t.Errorf("%s: a longer pause does not count", name)
+		}
 	}
 }
