@@ -124,7 +124,11 @@ func (r *readers) queueFull(d *decision) error {
 		}
 		c := &p.view.Candidates[p.choice.Index]
 		ep := r.endpoints.At(c.Slot)
-		if mayQueue(d.req, p.view.Leg, ep, r.health.Tests(ep.Slot())) && r.backlog.Queues(d.now, c.Slot, d.asker, r.speed) {
+		w := backlog.Work{
+			Slot: c.Slot, Class: d.req.Class, Leg: p.view.Leg, PromptTokens: p.view.PromptTokens, CachedTokens: c.CachedTokens,
+			MayQueue: mayQueue(d.req, p.view.Leg, ep, r.health.Tests(ep.Slot())), Asker: d.asker,
+		}
+		if r.backlog.Queues(d.now, w, r.speed) {
 			e := &QueueFullError{Pool: d.pool.Name(), Waiting: r.backlog.Queued(), RetryAfter: retryAfter(c)}
 			if own {
 				e.Tenant, e.Waiting = true, r.backlog.Waiting(d.asker.Tenant)

@@ -194,9 +194,10 @@ func (r Reader) Full(who Asker) (full, own bool) {
 	return most > 0 && r.t.queued+r.t.foreign >= most, false
 }
 
-// Queues reports whether a job that may wait would be queued for an endpoint.
-func (r Reader) Queues(now time.Time, slot int, who Asker, rates Rates) bool {
-	return r.t.queues(now, r.t.endpoints.Get(slot), &Job{Work: Work{Slot: slot, MayQueue: true, Asker: who}}, rates)
+// Queues reports whether Open would queue a job.
+func (r Reader) Queues(now time.Time, w Work, rates Rates) bool {
+	j := newJob(now, w)
+	return r.t.queues(now, r.t.endpoints.Get(w.Slot), &j, rates)
 }
 
 // Job is the job of a lease. It is valid until the number is reused.

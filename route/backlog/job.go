@@ -87,24 +87,8 @@ type Job struct {
 // Open adds a job and queues it at the router if that is better, see Job.Queued. Otherwise it must be sent.
 func (t *Table) Open(now time.Time, n uint32, w Work, rates Rates) *Job {
 	j, e := t.jobs.Grow(int(n)), t.endpoints.Get(w.Slot)
-	*j = Job{}
-	j.Work, j.open, j.Opened = w, true, now
-	switch w.Class {
-	case fleet.Turn:
-		j.Prefill, j.decode = int64(w.PromptTokens-w.CachedTokens), int64(w.OutputTokens)
-		j.context = int64(w.PromptTokens) + j.decode
-		switch w.Leg {
-		case fleet.LegPrefill:
-			j.decode, j.context, j.Transfer = 0, int64(w.PromptTokens), int64(w.PromptTokens)
-		case fleet.LegDecode:
-			j.Prefill, j.Transfer = 0, int64(w.PromptTokens-w.CachedTokens)
-		case fleet.LegWhole:
-		}
-	case fleet.Embed:
-		j.Prefill = int64(w.PromptTokens)
-		j.context = j.Prefill
-	case fleet.Aside:
-	}
+	*j = newJob(now, w)
+	j.open = true
 	if w.Foreign { // other routers do not tell
 		j.alone = int64(float64(float64(j.context) * float64(t.alone)))
 	} else if j.alone = max(0, j.context-int64(w.SharedTokens)); j.context > 0 {
@@ -125,6 +109,28 @@ func (t *Table) Open(now time.Time, n uint32, w Work, rates Rates) *Job {
 		l.TransferTokens += j.Transfer
 		j.due = now.Add(duration(w.ReadyMs))
 		e.coming = append(e.coming, n)
+	}
+	return j
+}
+
+// newJob is a job of some work.
+func newJob(now time.Time, w Work) Job {
+	j := Job{Work: w, Opened: now}
+	switch w.Class {
+	case fleet.Turn:
+		j.Prefill, j.decode = int64(w.PromptTokens-w.CachedTokens), int64(w.OutputTokens)
+		j.context = int64(w.PromptTokens) + j.decode
+		switch w.Leg {
+		case fleet.LegPrefill:
+			j.decode, j.context, j.Transfer = 0, int64(w.PromptTokens), int64(w.PromptTokens)
+		case fleet.LegDecode:
+			j.Prefill, j.Transfer = 0, int64(w.PromptTokens-w.CachedTokens)
+		case fleet.LegWhole:
+		}
+	case fleet.Embed:
+		j.Prefill = int64(w.PromptTokens)
+		j.context = j.Prefill
+	case fleet.Aside:
 	}
 	return j
 }

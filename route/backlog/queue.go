@@ -44,6 +44,7 @@ type line struct {
 	alone   int64     // tokens of memory to take, see Job
 	sentAt  time.Time // when a job was last sent
 	idle    time.Time // since when the endpoint lacks work while another router has the first job; zero otherwise
+	awaited uint32    // that job
 	ranked  [2]int    // number of jobs with low and with high priority
 }
 
@@ -143,6 +144,9 @@ func (t *Table) dequeue(e *endpoint, n uint32, j *Job) {
 	j.tenant.queued--
 	i := slices.Index(e.line.jobs, n)
 	e.line.jobs = slices.Delete(e.line.jobs, i, i+1)
+	if n == e.line.awaited { // the next one gets as long
+		e.line.idle = time.Time{}
+	}
 	e.line.tokens -= j.Prefill
 	e.line.alone -= j.alone
 	e.line.rank(j.Standing.Priority, -1)
@@ -200,7 +204,7 @@ func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint3
 	n, first := t.first(now, e, false)
 	if first != nil && first.Foreign {
 		if e.line.idle.IsZero() {
-			e.line.idle = now
+			e.line.idle, e.line.awaited = now, n
 		}
 		if now.Sub(e.line.idle) < passOver {
 			return 0, false

@@ -2,6 +2,7 @@ package backlog
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -373,7 +374,7 @@ func TestFull(t *testing.T) {
 	s.ask(10, Asker{Tenant: "b"})
 	s.ask(10, Asker{})
 	want(Asker{}, true, false)
-	if !s.Reader().Queues(s.now, 0, Asker{}, s.rates) {
+	if !s.Reader().Queues(s.now, Work{Class: fleet.Turn, PromptTokens: 10, MayQueue: true}, s.rates) {
 		t.Error("nobody would wait")
 	}
 	s.end(first)
@@ -382,5 +383,89 @@ func TestFull(t *testing.T) {
 	s.now = s.now.Add(time.Second)
 	if s.Dispatch(s.now, s.rates, nil); s.Reader().Queued() != 0 {
 		t.Error("they still wait")
+	}
+}
+
+// TestQueuesForeseesOpen: whether a job is to be queued is known before it is opened, whatever is queued here and at other routers.
+func TestQueuesForeseesOpen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newQueueing(Queue{Patience: 5})
+		asker := func() Asker {
+			return Asker{Tenant: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "tenant"), Standing: fleet.Standing{
+				Priority: rapid.SampledFrom([]fleet.Priority{fleet.PriorityNormal, fleet.PriorityHigh, fleet.PriorityLow}).Draw(t, "priority"),
+				Running:  rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "running"),
+			}}
+		}
+		work := func() Work {
+			return Work{
+				Class: fleet.Turn, Stream: true, PromptTokens: rapid.SampledFrom([]int{1, 20, 3000}).Draw(t, "tokens"), MayQueue: true, Asker: asker(), Origin: 1,
+			}
+		}
+		var open []uint32
+		for range rapid.IntRange(1, 12).Draw(t, "jobs") {
+			n := s.next
+			s.next++
+			w := work()
+			if rapid.IntRange(0, 2).Draw(t, "foreign") > 0 {
+				w.Foreign, w.MayQueue, w.Waits, w.Origin = true, false, rapid.Bool().Draw(t, "waits"), 2
+				w.Key = s.key(s.now, float64(rapid.SampledFrom([]int{1, 20, 3000}).Draw(t, "its tokens")))
+				if !s.Open(s.now, n, w, s.rates).Queued {
+					s.SentElsewhere(s.now, n, s.rates)
+				}
+			} else {
+				foreseen := s.Reader().Queues(s.now, w, s.rates)
+				queued := s.Open(s.now, n, w, s.rates).Queued
+				if queued != foreseen {
+					t.Fatalf("%+v is queued: %v, foreseen %v", w, queued, foreseen)
+				}
+				if !queued {
+					s.Send(s.now, n, s.rates)
+				}
+			}
+			open = append(open, n)
+			if rapid.Bool().Draw(t, "one ends") {
+				i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
+				s.Close(s.now, open[i], true, 0, s.rates)
+				open = append(open[:i], open[i+1:]...)
+			}
+		}
+	})
+}
+
+// TestEachIsAwaited: the first job of another router is waited for from when the endpoint lacks work, and so is the next one when the
+// first has left the queue for whatever reason.
+func TestEachIsAwaited(t *testing.T) {
+	for name, leave := range map[string]func(s *queueing, n uint32){
+		"closed": func(s *queueing, n uint32) { s.Close(s.now, n, false, 0, s.rates) },
+		"answered": func(s *queueing, n uint32) {
+			s.SentElsewhere(s.now, n, s.rates)
+			s.Close(s.now, n, true, 0, s.rates)
+		},
+	} {
+		s := newQueueing(Queue{Patience: 5})
+		running := s.ask(9000, Asker{})
+		own := s.ask(30, Asker{})
+		var foreign []uint32
+		for i := range 2 {
+			s.Open(s.now, s.next, Work{Class: fleet.Turn, Stream: true, PromptTokens: 10, Foreign: true, Waits: true, Key: float64(i), Origin: 2}, s.rates)
+			foreign, s.next = append(foreign, s.next), s.next+1
+		}
+		s.end(running)
+		goes := func(after time.Duration, want ...uint32) {
+			t.Helper()
+			s.now = s.now.Add(after)
+			var sent []uint32
+			for _, d := range s.Dispatch(s.now, s.rates, nil) {
+				sent = append(sent, d.N)
+			}
+			if !slices.Equal(sent, want) {
+				t.Errorf("%s: %v go, want %v", name, sent, want)
+			}
+		}
+		goes(150 * time.Millisecond)
+		leave(s, foreign[0])
+		goes(0)
+		goes(150 * time.Millisecond)
+		goes(passOver, own)
 	}
 }
