@@ -279,7 +279,7 @@ type Heard struct {
 	FirstTurn bool   // its conversation is new
 }
 
-// Hearing is a Policy that learns from turns placed by other routers as from its own.
+// Hearing is a Policy that learns from turns placed by the same policy of other routers as from its own.
 type Hearing interface {
 	Policy
 	Heard(t *Heard)

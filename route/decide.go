@@ -470,7 +470,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	if made.TTFTMs = reckoned(d.req, v, choice.Index); made.TTFTMs > 0 && v.Leg == fleet.LegDecode {
 		made.TTFTMs += d.ready
 	}
-	if d.pool.Shortlists() {
+	if d.pool.Shortlists() && v.Leg != fleet.LegDecode { // the speeds in its rows are those of transfers
 		r.shortlist.See(v)
 	}
 	f := r.reserve(d, v, t, ep, policy, made, choice.Index)
@@ -480,7 +480,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	r.explain(d.req, v, f, t, choice.Index)
 	if d.req.Class == fleet.Turn {
 		r.bind(d, v, t, f, c.Model)
-		if v.Eligible() > 1 && choice.Reason != pick.ReasonWeighed {
+		if counts(v, choice.Reason) {
 			r.pools.Turn(d.pool, v.Leg, v.FirstTurn, v.PromptTokens-c.CachedTokens)
 		}
 	}
@@ -489,6 +489,9 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	}
 	r.decisions++
 }
+
+// counts reports whether a turn counts among those that its pool's policy places: there was a choice, and it was the policy's.
+func counts(v *pick.View, why pick.Reason) bool { return v.Eligible() > 1 && why != pick.ReasonWeighed }
 
 // policyName is the configured name of the leg's policy.
 func (r *Router) policyName(p pool.Pool, l fleet.Leg) string {

@@ -43,6 +43,7 @@ type Placed struct {
 	Leg            fleet.Leg
 	Stream         bool
 	FirstTurn      bool
+	Uncounted      bool // of a turn: its policy had no part in placing it
 	Again          bool // a retry
 	Repeats        bool // its prompt equals its conversation's latest
 	PromptTokens   int

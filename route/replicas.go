@@ -77,7 +77,7 @@ func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f 
 	j := r.backlog.Reader().Job(f.index)
 	*p = Placed{
 		Endpoint: f.ep.Key(), Pool: NameHash(f.pool.Name()), Class: f.class, Leg: f.leg, Stream: j.Stream, Waits: j.Queued,
-		FirstTurn: v.FirstTurn, Again: len(tried(d.req, v.Leg)) > 0, Repeats: t.Repeats,
+		FirstTurn: v.FirstTurn, Uncounted: !counts(v, f.decision.Reason), Again: len(tried(d.req, v.Leg)) > 0, Repeats: t.Repeats,
 		PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens, OutputTokens: v.OutputTokens, MaxTokens: d.req.MaxTokens,
 		PromptBytes: f.promptBytes, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(d.req.Tenant), Standing: j.Standing, Chain: r.cache.Reader().Chain(f.index),
 		Conversation: d.told,
@@ -226,10 +226,12 @@ func (r *Router) heard(now, at time.Time, ev *PeerNews) {
 	if !turn {
 		return
 	}
-	if l, ok := r.pools.Policy(p, h.Leg).(pick.Hearing); ok {
-		l.Heard(&pick.Heard{Slot: ep.Slot(), Key: ep.Key(), FirstTurn: h.FirstTurn})
+	if !h.Uncounted {
+		if l, ok := r.pools.Policy(p, h.Leg).(pick.Hearing); ok {
+			l.Heard(&pick.Heard{Slot: ep.Slot(), Key: ep.Key(), FirstTurn: h.FirstTurn})
+		}
+		r.pools.Turn(p, h.Leg, h.FirstTurn, h.PromptTokens-h.CachedTokens)
 	}
-	r.pools.Turn(p, h.Leg, h.FirstTurn, h.PromptTokens-h.CachedTokens)
 	if c.Key != (session.Key{}) {
 		model := ""
 		if m, ok := p.MemberAt(ep); ok {

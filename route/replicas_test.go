@@ -24,6 +24,64 @@ type replica struct {
 	dead bool
 }
 
+// mixes records what its pool's turns are like. It places each in turn.
+type mixes struct {
+	n    int
+	last pick.View
+}
+
+func (m *mixes) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	m.last = *v
+	m.n++
+	return pick.Choice{Index: m.n % len(v.Candidates), Reason: "each in turn"}
+}
+
+// TestMixesAgree: what a pool's turns are like is the same at the router that places them and at the one that hears of them, however
+// they are placed: by the policy, by its costs of both legs, where they are pinned, or with no choice.
+func TestMixesAgree(t *testing.T) {
+	for _, when := range []route.When{"", route.WhenFree} {
+		var policies []*mixes
+		c := route.Config{Policy: func() pick.Policy {
+			p := &mixes{}
+			policies = append(policies, p)
+			return p
+		}}
+		c.Disaggregation.When = when
+		s := newReplicas(t, 2, c)
+		for i := range 60 {
+			req := &fleet.Request{ID: fmt.Sprint(i), Model: "m", Session: fmt.Sprint(i % 20), PromptTokens: 100 + 97*i%1500, Stream: true, Splits: true}
+			switch i % 5 {
+			case 1:
+				req.Pin = "b"
+			case 3:
+				req.Exclude = []string{"a", "b"}
+			}
+			d := s.decide(0, req)
+			s.observe(0, route.FirstByte{Lease: d.Lease})
+			s.observe(0, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: req.PromptTokens, OutputTokens: 5}})
+			for len(s.mail) > 0 {
+				s.deliver(0)
+			}
+		}
+		var seen [2]pick.View
+		for i := range seen {
+			for _, p := range policies {
+				p.last = pick.View{}
+			}
+			s.decide(i, &fleet.Request{ID: "look", Class: fleet.Aside, Model: "m"})
+			for _, p := range policies {
+				if len(p.last.Candidates) > 0 {
+					seen[i] = p.last
+				}
+			}
+		}
+		if len(seen[0].Candidates) != 3 || seen[0].LaterTurns != seen[1].LaterTurns || seen[0].TurnTokens != seen[1].TurnTokens {
+			t.Errorf("when %q: %v later turns of %v tokens where they are placed, %v of %v where they are heard of",
+				when, seen[0].LaterTurns, seen[0].TurnTokens, seen[1].LaterTurns, seen[1].TurnTokens)
+		}
+	}
+}
+
 // message is a piece of news in transit to one router.
 type message struct {
 	from, to int

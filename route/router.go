@@ -103,16 +103,16 @@ func New(c Config) *Router {
 	}
 	declared := registry.New()
 	r := &Router{
-		registry:      declared,
-		endpoints:     declared.Reader(),
-		pools:         pool.New(declared.Reader(), c.pools()),
-		health:        health.New(c.health()),
-		cache:         cache.New(c.Without),
-		arrivals:      arrivals.New(c.Without),
-		speed:         speed.New(c.Without),
-		backlog:       backlog.New(c.backlog()),
-		budget:        budget.New(c.budget()),
-		others:        others{peers: map[uint64]*peer{}, leases: map[peerLease]uint32{}, pools: map[uint64]string{}},
+		registry:  declared,
+		endpoints: declared.Reader(),
+		pools:     pool.New(declared.Reader(), c.pools()),
+		health:    health.New(c.health()),
+		cache:     cache.New(c.Without),
+		arrivals:  arrivals.New(c.Without),
+		speed:     speed.New(c.Without),
+		backlog:   backlog.New(c.backlog()),
+		budget:    budget.New(c.budget()),
+		others:    others{peers: map[uint64]*peer{}, leases: map[peerLease]uint32{}, pools: map[uint64]string{}},
 	}
 	r.conversations = conversation.New(c.conversations(), r.forgot)
 	r.pad.pcg = rand.NewPCG(0, 0)

@@ -156,3 +156,53 @@ func TestShortlistAgrees(t *testing.T) {
 
 // differ reports whether two figures differ by more than rounding.
 func differ(a, b float64) bool { return math.Abs(a-b) > 1e-9*(1+math.Abs(a)) }
+
+// TestShortlistKnowsPromptSpeeds: endpoints that serve one model as decoders of split requests and another alone are as fast for the
+// other as they are at computing prompts: what a transfer takes is no part of it.
+func TestShortlistKnowsPromptSpeeds(t *testing.T) {
+	var saw pick.View
+	newPolicy := func() pick.Policy { return &brief{leastttft.New(leastttft.Config{}.WithDefaults()), &saw, nil} }
+	c := route.Config{Policy: newPolicy, PolicyName: "p", Shortlist: 8}
+	c.Disaggregation.When, c.Disaggregation.Prefill, c.Disaggregation.Decode = route.WhenAlways, newPolicy, newPolicy
+	r, now := route.New(c), time.Unix(1000, 0)
+	d := route.Declared{Source: "s"}
+	for i := range 45 {
+		e := fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1, Models: []string{"m1", "m2"}}
+		if i >= 40 {
+			e.Role, e.Models = fleet.RolePrefill, []string{"m1"}
+		}
+		d.Endpoints = append(d.Endpoints, e)
+	}
+	r.Observe(now, d)
+	for _, e := range d.Endpoints {
+		r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true}})
+	}
+	beyond := func() pick.Beyond {
+		for i := range 200 { // until each endpoint has had a row
+			p, err := r.Decide(now, &fleet.Request{Model: "m2", PromptTokens: 1000, Stream: true, Seed: uint64(i)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Observe(now, route.Finished{Lease: p.Lease, Outcome: fleet.Abandoned})
+		}
+		return saw.Beyond
+	}
+	want, split := beyond(), 0
+	for i := range 200 {
+		p, err := r.Decide(now, &fleet.Request{Model: "m1", PromptTokens: 1000, Stream: true, Splits: true, Seed: uint64(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Split() {
+			split++
+			r.Observe(now, route.Finished{Lease: p.Prefill.Lease, Outcome: fleet.Abandoned})
+		}
+		r.Observe(now, route.Finished{Lease: p.Lease, Outcome: fleet.Abandoned})
+	}
+	if p, err := r.Decide(now, &fleet.Request{Model: "m2", PromptTokens: 1000, Stream: true, Seed: 1}); err != nil || split == 0 {
+		t.Fatal(p, err, split)
+	}
+	if got := saw.Beyond; want.Count == 0 || got.Count != want.Count || differ(got.Able, want.Able) || differ(got.Ready, want.Ready) {
+		t.Errorf("after %d split requests %d others compute %v tokens a ms, before that %d %v", split, got.Count, got.Able, want.Count, want.Able)
+	}
+}

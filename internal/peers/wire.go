@@ -92,6 +92,7 @@ const (
 	flagHasText
 	flagTrailOpening
 	flagTrailOpened
+	flagUncounted
 )
 
 func putKey(b []byte, k session.Key) []byte {
@@ -144,7 +145,7 @@ func appendPlaced(b []byte, p *route.Placed, base uint64, depth int, rest []uint
 	for i, set := range [...]bool{
 		p.Stream, p.Waits, p.FirstTurn, p.Again, p.Repeats, c.Minted, c.Named, c.First, c.ByUser, c.Opens, c.Trail.Repeats,
 		c.Trail.Main != 0, c.User != (session.Key{}), c.ID != "", p.Standing != (fleet.Standing{}) || p.Tenant != 0, c.Trail.StrictText != 0,
-		c.Trail.Opening, c.Trail.Opened,
+		c.Trail.Opening, c.Trail.Opened, p.Uncounted,
 	} {
 		if set {
 			flags |= 1 << i
@@ -373,6 +374,7 @@ func (r *reader) placed(m *message) {
 	flags := binary.BigEndian.Uint32(b)
 	has := func(f uint32) bool { return flags&f != 0 }
 	p.Stream, p.Waits, p.FirstTurn, p.Again, p.Repeats = has(flagStream), has(flagWaits), has(flagFirstTurn), has(flagAgain), has(flagRepeats)
+	p.Uncounted = has(flagUncounted)
 	p.Endpoint, p.Pool = r.uint64(), r.uint64()
 	p.Class, p.Leg = fleet.Class(r.byte()), fleet.Leg(r.byte())
 	if p.Class > fleet.Aside || p.Leg > fleet.LegDecode {

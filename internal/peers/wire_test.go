@@ -22,7 +22,7 @@ func drawNews(t *rapid.T) route.News {
 	case route.NewsPlaced:
 		p := &route.Placed{
 			Endpoint: rapid.Uint64().Draw(t, "endpoint"), Pool: rapid.Uint64().Draw(t, "pool"), Class: fleet.Class(rapid.IntRange(0, 2).Draw(t, "class")),
-			Leg: fleet.Leg(rapid.IntRange(0, 2).Draw(t, "leg")), Stream: rapid.Bool().Draw(t, "stream"), FirstTurn: rapid.Bool().Draw(t, "first"),
+			Leg: fleet.Leg(rapid.IntRange(0, 2).Draw(t, "leg")), Stream: rapid.Bool().Draw(t, "stream"), FirstTurn: rapid.Bool().Draw(t, "first"), Uncounted: rapid.Bool().Draw(t, "uncounted"),
 			Again: rapid.Bool().Draw(t, "again"), Repeats: rapid.Bool().Draw(t, "repeats"), Waits: rapid.Bool().Draw(t, "waits"),
 			PromptTokens: 1 << 21, CachedTokens: count.Draw(t, "cached"), OutputTokens: count.Draw(t, "answer"), MaxTokens: count.Draw(t, "most"),
 			PromptBytes: count.Draw(t, "bytes"), TextBytes: count.Draw(t, "text"), Seq: uint64(count.Draw(t, "seq")), ReadyMs: float64(count.Draw(t, "ready")),

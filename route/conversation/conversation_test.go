@@ -54,7 +54,7 @@ func TestFindChangesNothing(t *testing.T) {
 
 // TestStatsCountWhatIsForgotten: conversations count as evicted when others took their place, and when they were idle for too long.
 func TestStatsCountWhatIsForgotten(t *testing.T) {
-	table := New(Config{Sessions: session.Config{Max: 8, IdleTTL: time.Minute}.WithDefaults(), Responses: 1, ResponseTTL: time.Minute})
+	table := New(Config{Sessions: session.Config{Max: 8, IdleTTL: time.Minute}.WithDefaults(), Responses: 1, ResponseTTL: time.Minute}, nil)
 	turn := func(now time.Time, id string) {
 		req, found := &fleet.Request{Class: fleet.Turn, Session: id}, Found{}
 		table.Reader().Find(now, Scope{Pool: "m"}, req, &found)
