@@ -62,13 +62,11 @@ var impure = map[string]string{
 
 // tables are the package variables of the pure floor beside errors. They are read and never written.
 var tables = []string{
+	"engine.absentPaths",
 	"engine/answer.anthropicErrors",
 	"fleet.outcomeNames",
 	"prompt.apiNames",
 	"prompt.fieldNames",
-	"prompt.laterKinds",
-	"prompt.ollamaKinds",
-	"prompt.sglangKinds",
 	"prompt/jsonscan.deep",
 	"prompt/jsonscan.hexValue",
 	"prompt/jsonscan.isEscape",

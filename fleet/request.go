@@ -19,7 +19,8 @@ type Request struct {
 	Class Class
 
 	Model  string // name in the request; "" when the body has none
-	Kinds  []Kind // kinds of engine that serve the request's API, preferred to others; nil when all do
+	Path   string // of the request, where endpoints are told apart by whether they have it; "" where not
+	Lacked bool   // an endpoint in Tried does not have Path: only those that may have it are left
 	Native bool   // the API belongs to one kind of engine and does not require a model name
 	Tenant string // "" for the default tenant
 	Caller uint64 // identifies the caller by tenant and key, for rate limits of engines, see Finished.Limited; 0 when unknown

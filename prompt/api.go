@@ -53,27 +53,6 @@ func (a API) Class() fleet.Class {
 	}
 }
 
-// Kinds are the kinds of engine that serve the API; nil when all do. SGLang serves Ollama's paths too (SGLang 0.5).
-func (a API) Kinds() []fleet.Kind {
-	switch a {
-	case Generate:
-		return sglangKinds
-	case OllamaChat, OllamaGenerate:
-		return ollamaKinds
-	case Responses, Messages, CountTokens:
-		return laterKinds
-	default:
-		return nil
-	}
-}
-
-var (
-	sglangKinds = []fleet.Kind{fleet.KindSGLang}
-	ollamaKinds = []fleet.Kind{fleet.KindOllama, fleet.KindSGLang}
-	// TensorRT-LLM's known versions have neither /v1/messages nor /v1/responses (PR 18497 is open).
-	laterKinds = []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang, fleet.KindLlamaCpp, fleet.KindOllama, fleet.KindOther, fleet.KindUnknown}
-)
-
 // streamsByDefault reports whether an absent "stream" means true, as in Ollama's two generating calls (ollama docs/api.md, v0.5
 // and later).
 func (a API) streamsByDefault() bool { return a == OllamaChat || a == OllamaGenerate }

@@ -48,8 +48,12 @@ func (r *readers) admit(d *decision, v *pick.View, t *conversation.Found, prompt
 	if len(d.members) == 0 {
 		return r.noEndpoint(d, v.Leg)
 	}
-	if len(d.req.Kinds) > 0 {
-		d.keep(func(m pool.Member) bool { return slices.Contains(d.req.Kinds, m.Endpoint().Kind()) })
+	if lacking := r.endpoints.Absences(d.req.Path); lacking.Any() {
+		has := func(m pool.Member) bool { return !lacking.Has(d.now, m.Endpoint()) }
+		if d.req.Lacked && !slices.ContainsFunc(d.members, has) {
+			return r.noEndpoint(d, v.Leg)
+		}
+		d.keep(has)
 	}
 	if !d.pool.Alike() { // else these keep all
 		d.keepRoomy(d.size.Tokens + d.req.MaxTokens) // engines reject a request whose longest answer would exceed their context
@@ -65,11 +69,11 @@ func (r *readers) admit(d *decision, v *pick.View, t *conversation.Found, prompt
 }
 
 // shorten adds rows for a shortlist of a large pool's endpoints, see package shortlist, and reports whether it did. It leaves the
-// rare cases to a look at all members: unlike members, requests for some kinds of engines, and pools without a fit endpoint or in
+// rare cases to a look at all members: unlike members, paths that some endpoints lack, and pools without a fit endpoint or in
 // panic.
 func (r *readers) shorten(d *decision, v *pick.View, t *conversation.Found, prompt *cache.Prompt) bool {
 	p := d.pool
-	if r.shortlists < 0 || p.Len() <= r.shortlists || p.Splits() || !p.Alike() || len(d.req.Kinds) > 0 || !p.Shortlists() {
+	if r.shortlists < 0 || p.Len() <= r.shortlists || p.Splits() || !p.Alike() || r.endpoints.Absences(d.req.Path).Any() || !p.Shortlists() {
 		return false
 	}
 	d.not = d.not[:0]

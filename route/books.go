@@ -28,6 +28,7 @@ type flight struct {
 	routed time.Time
 
 	request, tenant, session string
+	path                     string // see Request.Path
 	conversation             conversation.Ref
 	caller                   uint64 // see Request.Caller
 	promptBytes, exactTokens int
@@ -49,6 +50,7 @@ func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep re
 	r.open++
 	f.ep, f.pool, f.class, f.routed = ep, s.pool, req.Class, now
 	f.request, f.tenant, f.session, f.caller = req.ID, req.Tenant, d.Session, req.Caller
+	f.path = req.Path
 	f.promptBytes, f.exactTokens = req.PromptBytes, req.PromptTokens
 	f.leg, f.policy = d.Leg, policy
 	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
@@ -197,7 +199,7 @@ func (r *Router) computed(now, at time.Time, f *flight) {
 //  2. backlog: from here on load, queue and link exclude the request;
 //  3. health: which side is to blame. Steps 1 to 3 read no cached tokens;
 //  4. cache: compares prediction and report, which may show a lost cache and begin a new epoch;
-//  5. size and speed learn: after 2, since they count the remaining requests;
+//  5. size and speed learn: after 2, since they count the remaining requests; the registry learns which paths it has;
 //  6. conversation and arrivals: after 4, since they store the epoch;
 //  7. the record of the request for listeners.
 func (r *Router) finish(now time.Time, ev *Finished) *Ended {
@@ -239,8 +241,14 @@ func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response s
 	})
 	r.say(ep, news)
 	// 5
-	if ev.Outcome == fleet.OK {
+	switch {
+	case ev.Outcome == fleet.OK:
 		r.learn(f, &told.Usage)
+		if f.path != "" {
+			r.registry.Present(ep, f.path)
+		}
+	case ev.Absent && f.path != "":
+		r.registry.Absent(now, ep, f.path)
 	}
 	r.speed.Ended(at, j, ev.Outcome == fleet.OK, &ev.Usage)
 	// 6

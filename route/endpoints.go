@@ -132,6 +132,7 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, n *fleet.Report) {
 	switch {
 	case ep.Refused() && n.Healthy: // its process was gone, and with it the cache
 		r.cache.Lost(ep.Slot())
+		r.registry.Restarted(ep)
 	case n.Sleep.Sleeps() && !ep.Sleeps(): // which frees the cache
 		r.cache.Lost(ep.Slot())
 	}

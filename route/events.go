@@ -53,6 +53,7 @@ type Finished struct {
 	Alike      bool          // with EngineError and TimedOut: the request has failed alike at another endpoint, so it may be at fault itself
 	Usage      fleet.Usage
 	Response   string // id of the response that the endpoint now holds; "" for none
+	Absent     bool   // with ClientError: the engine does not have Request.Path
 }
 
 // Configured replaces the configuration, which must pass Validate. Learnt state, running requests and endpoints stay. With

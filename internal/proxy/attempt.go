@@ -156,8 +156,10 @@ func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 			return nil, false
 		}
 	}
-	if mismatch := c.mismatch(d.Kind, res.StatusCode); mismatch != nil {
-		c.refuse(mismatch)
+	if next, why := a.absent(res); next != nil {
+		return next, false
+	} else if why != nil {
+		c.refuse(why)
 		return nil, false
 	}
 	if c.p.cfg.WrapErrors && d.Why != "" && res.StatusCode >= http.StatusBadRequest {
@@ -275,7 +277,7 @@ func (a *attempt) mayRetry() bool {
 	if c.sent.Load() || c.served.Attempts > c.p.cfg.Retries || c.ctx.Err() != nil || c.shutdown.Load() || c.Upload != nil {
 		return false
 	}
-	return a.short || a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.Busy || c.Repeatable()
+	return a.short || a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.Busy || a.fin.Absent || c.Repeatable()
 }
 
 // isDial reports whether connecting failed, so that the engine has seen nothing of the request.
@@ -339,7 +341,7 @@ func (a *attempt) judge(res *http.Response) {
 // computed reports whether a live engine may have spent work on the attempt, so that a retry is additional load and is charged
 // to the retry budget. Requests withdrawn from engines that hang or are gone are not charged.
 func (a *attempt) computed() bool {
-	if a.waits || a.short || a.fin.Outcome == fleet.ConnectFailed {
+	if a.waits || a.short || a.fin.Absent || a.fin.Outcome == fleet.ConnectFailed {
 		return false
 	}
 	cause := a.watch.Cause()

@@ -15,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/client"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
+	"github.com/warmpath/warmpath/internal/proxy/gate"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/proxy/outside"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
@@ -331,10 +332,7 @@ func (c *call) identify() error {
 	q.User, q.Parent = p.User, p.Parent
 	q.PromptBytes, q.PromptTokens, q.MaxTokens, q.Stream = p.TextBytes, p.TokenIDs, p.MaxTokens, p.Stream
 	c.served.Decision.Model = q.Model[:min(len(q.Model), 100)] // for the log, if no endpoint takes the request
-	q.Kinds, q.Native = c.API.Kinds(), c.API == prompt.Generate
-	if strings.HasPrefix(c.R.URL.Path, "/api/") {
-		q.Kinds = prompt.OllamaChat.Kinds() // Ollama's own paths, unknown ones included
-	}
+	q.Path, q.Native = gate.Known(c.API, c.R.Method, c.R.URL.Path), c.API == prompt.Generate
 	c.served.Stream = p.Stream
 	if c.API == prompt.Other {
 		q.PromptBytes, q.PromptTokens = 0, 0

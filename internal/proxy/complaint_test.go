@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
@@ -39,8 +40,7 @@ func TestErrorInPlaceOfAnAnswer(t *testing.T) {
 	}
 }
 
-// TestAPIMismatch: the 404 of an engine whose kind does not serve the client's API becomes an error that says so, in that API's shape.
-// Every other 404 is the engine's own.
+// TestAPIMismatch: the 404 of an engine that does not serve the client's API becomes an error that says so, in that API's shape.
 func TestAPIMismatch(t *testing.T) {
 	const own = `{"detail":"Not Found"}`
 	for _, tt := range []struct {
@@ -51,14 +51,14 @@ func TestAPIMismatch(t *testing.T) {
 		want       string // part of the body
 	}{
 		{"Ollama's client, vLLM", "/api/chat", fleet.KindVLLM, 404, 0, `{"error":"the engine (vllm) does not serve /api/chat`},
-		{"a path of Ollama's that is not known", "/api/embed", fleet.KindVLLM, 404, 0, "does not translate APIs: engines of the kind ollama, sglang serve it"},
+		{"a path of Ollama's that is not known", "/api/embed", fleet.KindVLLM, 404, 0, "does not translate APIs: use an API that it serves"},
 		{"Anthropic's client, TensorRT-LLM", "/v1/messages", fleet.KindTRTLLM, 405, 404, `"type":"not_found_error"`},
-		{"an engine that serves it", "/v1/messages", fleet.KindVLLM, 404, 0, own},
+		{"an old version", "/v1/messages", fleet.KindVLLM, 404, 0, "the engine (vllm) does not serve /v1/messages"},
 		{"an engine that has learnt it", "/v1/messages", fleet.KindTRTLLM, 200, 0, own},
 		{"an engine of an unknown kind", "/api/chat", fleet.KindOther, 404, 0, own},
 		{"a path without its /v1", "/chat/completions", fleet.KindVLLM, 404, 0, `the engine (vllm) does not serve /chat/completions; did you mean \"/v1/chat/completions\"?`},
 		{"a path without /v1 that the engine serves", "/chat/completions", fleet.KindLlamaCpp, 200, 0, own},
-		{"an API that all serve", "/v1/chat/completions", fleet.KindTRTLLM, 404, 0, own},
+		{"a model that only computes embeddings", "/v1/chat/completions", fleet.KindTRTLLM, 404, 0, "the engine (trtllm) does not serve /v1/chat/completions"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, proxy.Config{}, answers(tt.status, own))
@@ -69,6 +69,91 @@ func TestAPIMismatch(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhoServesWhichAPI: an engine that lacks a path has done nothing, so that the request goes on to one that has it; which lacks it is
+// remembered, for that path alone, until the process is another. What an engine says of a model or a response is its answer.
+func TestWhoServesWhichAPI(t *testing.T) {
+	lacks := map[string]string{
+		"vllm": `{"detail":"Not Found"}`, "llamacpp": `{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}`, "ollama": "404 page not found",
+	}
+	for _, path := range []string{
+		"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens",
+		"/generate", "/api/chat", "/api/generate", "/api/embed", "/v1/rerank", "/tokenize", "/v1/audio/speech",
+	} {
+		for kind, body := range lacks {
+			t.Run(kind+path, func(t *testing.T) {
+				var asked [2][]string
+				engine := func(i int, without string) engineHandler {
+					return func(w http.ResponseWriter, r *http.Request) {
+						asked[i] = append(asked[i], r.URL.Path)
+						if r.URL.Path == without {
+							w.WriteHeader(http.StatusNotFound)
+							_, _ = io.WriteString(w, body)
+							return
+						}
+						_, _ = io.WriteString(w, `{"object":"result"}`)
+					}
+				}
+				r := newRig(t, proxy.Config{Retries: 2}, engine(0, path), engine(1, ""))
+				for range 3 {
+					if res, got := r.post(path, `{"model":"m","messages":[],"input":"a","prompt":"a"}`); res.StatusCode != 200 {
+						t.Fatalf("client got %d %q", res.StatusCode, got)
+					}
+				}
+				if len(asked[0]) != 1 || len(asked[1]) != 3 {
+					t.Errorf("asked %v", asked)
+				}
+				if res, _ := r.post("/v1/score", `{"model":"m"}`); res.StatusCode != 200 || len(asked[0]) != 2 {
+					t.Errorf("another path: %d, asked %v", res.StatusCode, asked)
+				}
+				r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Refused: true}})
+				r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true}})
+				if r.post(path, `{"model":"m","messages":[],"input":"a","prompt":"a"}`); len(asked[0]) != 3 {
+					t.Errorf("after a restart: asked %v", asked)
+				}
+			})
+		}
+	}
+	for _, tt := range []struct{ name, path, body string }{
+		{"a response", "/v1/responses", `{"error":{"message":"Response with id 'resp_gone' not found.","type":"InvalidRequestError","code":404}}`},
+		{"a model", "/api/chat", `{"error":"model \"m\" not found, try pulling it first"}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, proxy.Config{Retries: 2}, answers(404, tt.body))
+			r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: fleet.KindTRTLLM, Models: []fleet.Model{{ID: "m"}}}})
+			if res, got := r.post(tt.path, `{"model":"m","messages":[],"input":"a"}`); res.StatusCode != 404 || got != tt.body {
+				t.Errorf("client got %d %q", res.StatusCode, got)
+			}
+		})
+	}
+}
+
+// TestNobodyServesAnAPI: where all lack a path the client is told so, and those known to lack it are not all asked again.
+func TestNobodyServesAnAPI(t *testing.T) {
+	asked := 0
+	without := func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"detail":"Not Found"}`)
+	}
+	r := newRig(t, proxy.Config{Retries: 2}, without, without, without)
+	for want := range 3 {
+		res, body := r.post("/api/chat", `{"model":"m","messages":[]}`)
+		if res.StatusCode != 404 || !strings.Contains(body, "does not serve /api/chat") {
+			t.Errorf("client got %d %q", res.StatusCode, body)
+		}
+		if asked != 3+want {
+			t.Errorf("%d asked, want %d", asked, 3+want)
+		}
+	}
+	r.fleet.Inside(func(_ time.Time, router *route.Router) {
+		for _, s := range router.Status(time.Now()) {
+			if s.State != fleet.StateUp || s.Failures != 0 {
+				t.Errorf("%s is %s after %d failures", s.Endpoint.Name, s.State, s.Failures)
+			}
+		}
+	})
 }
 
 // streamed is a body whose length is not known in advance.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/body"
@@ -63,18 +63,25 @@ func (c *call) limit(err error) string {
 	return fault.Limit(err)
 }
 
-// mismatch is the error for an engine's 404 or 405 to an API that its kind does not serve, whose own message ("Not Found") does
-// not explain the cause, and to a path that lacks its /v1. It is nil for any other answer, so that an engine that has gained an API works.
-func (c *call) mismatch(kind fleet.Kind, status int) error {
-	kinds := c.Request.Kinds
-	if status != http.StatusNotFound && status != http.StatusMethodNotAllowed || kind == fleet.KindUnknown || kind == fleet.KindOther {
-		return nil
+// absent handles an answer that says that the engine does not have the path. The next decision goes to an endpoint that may have it,
+// since the engine has done nothing; without one the client is told why. Both are nil for another answer, above all an engine's own
+// about a model or a response that it does not have, and where nothing better is known than what the engine says.
+func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
+	c := a.c
+	if a.d.Leg != fleet.LegWhole || !a.LacksPath(res) {
+		return nil, nil
 	}
-	if whole := "/v1" + c.R.URL.Path; c.API == prompt.Other && prompt.Classify(c.R.Method, whole) != prompt.Other {
-		return &fault.APIError{Path: c.R.URL.Path, Kind: kind, Meant: whole}
+	a.fin.Absent, c.Request.Lacked = true, true
+	if next = a.another(); next != nil {
+		return next, nil
 	}
-	if len(kinds) == 0 || slices.Contains(kinds, kind) {
-		return nil
+	path := c.R.URL.Path
+	switch whole := "/v1" + path; {
+	case a.d.Kind == fleet.KindUnknown || a.d.Kind == fleet.KindOther:
+	case c.API == prompt.Other && prompt.Classify(c.R.Method, whole) != prompt.Other:
+		return nil, &fault.APIError{Path: path, Kind: a.d.Kind, Meant: whole}
+	case c.API != prompt.Other || strings.HasPrefix(path, "/api/"):
+		return nil, &fault.APIError{Path: path, Kind: a.d.Kind}
 	}
-	return &fault.APIError{Path: c.R.URL.Path, Kind: kind, Kinds: kinds}
+	return nil, nil
 }

@@ -26,6 +26,7 @@ type Table struct {
 	byKey     map[uint64]Endpoint // by the hash of their names
 	bySlot    []Endpoint          // zero for a free slot
 	free      []int               // free slots, to be reused
+	absent    []absence
 
 	generation uint64
 }
@@ -86,6 +87,7 @@ func (t *Table) Forget(e Endpoint) {
 
 // Free makes an endpoint's slot free.
 func (t *Table) Free(e Endpoint) {
+	t.Restarted(e)
 	t.free, t.bySlot[e.r.slot] = append(t.free, e.r.slot), Endpoint{}
 }
 

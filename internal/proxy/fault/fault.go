@@ -61,26 +61,19 @@ var (
 // Encoded rejects a body with that Content-Encoding.
 func Encoded(encoding string) error { return &encodingError{encoding} }
 
-// APIError says that the engine does not serve the client's API.
+// APIError says that no engine left to ask serves the client's API.
 type APIError struct {
 	Path  string
-	Kind  fleet.Kind   // of the engine that was asked
-	Kinds []fleet.Kind // kinds that serve it
-	Meant string       // the path that the client probably meant, in place of Kinds
+	Kind  fleet.Kind // of the engine that was asked last
+	Meant string     // the path that the client probably meant
 }
 
 func (e *APIError) Error() string {
 	if e.Meant != "" {
 		return fmt.Sprintf("the engine (%s) does not serve %.100s; did you mean %q?", e.Kind, e.Path, e.Meant)
 	}
-	var served []string
-	for _, k := range e.Kinds {
-		if k != fleet.KindUnknown && k != fleet.KindOther {
-			served = append(served, string(k))
-		}
-	}
-	return fmt.Sprintf("the engine (%s) does not serve %.100s, and warmpath does not translate APIs: engines of the kind %s serve it; use a client of the OpenAI API (/v1/chat/completions) with this one",
-		e.Kind, e.Path, strings.Join(served, ", "))
+	return fmt.Sprintf("the engine (%s) does not serve %.100s, and warmpath does not translate APIs: "+
+		"use an API that it serves, such as OpenAI's (/v1/chat/completions)", e.Kind, e.Path)
 }
 
 // Fault is an error as a client sees it.

@@ -42,6 +42,15 @@ func Passes(api prompt.API, method, path string, more *guard.Paths) error {
 	return &PathError{method, path}
 }
 
+// Known is the path if it is one of a known, finite set of paths that some engines have and others do not; else "".
+func Known(api prompt.API, method, path string) string {
+	switch {
+	case api != prompt.Other, method == http.MethodPost && inferring(path), method == http.MethodGet && asking(path):
+		return path
+	}
+	return ""
+}
+
 // allowed reports whether a request is one of the engines' further inference APIs, or asks for an engine's state. It excludes
 // what acts on an engine as a whole (sleep, wake-up, caches, profiles, weights, adapters, models on disk, slots), and unparsed
 // paths that accept the parameters of a KV hand-over.
@@ -57,8 +66,13 @@ func allowed(method, path string) bool {
 	return false
 }
 
-// asks lists the paths that are read with GET.
+// asks reports whether a path is read with GET.
 func asks(path string) bool {
+	return asking(path) || strings.HasPrefix(path, "/v1/models/") || strings.HasPrefix(path, "/v1/responses/")
+}
+
+// asking lists the paths that are read with GET.
+func asking(path string) bool {
 	switch path {
 	case "/", "/health", "/health_generate", "/ping", "/version", "/v1/models", // vLLM, SGLang, TensorRT-LLM
 		"/model_info", "/get_model_info", // SGLang
@@ -67,11 +81,14 @@ func asks(path string) bool {
 		"/v1/realtime", "/v1/audio/voices": // OpenAI and vLLM
 		return true
 	}
-	return strings.HasPrefix(path, "/v1/models/") || strings.HasPrefix(path, "/v1/responses/")
+	return false
 }
 
-// infers lists the paths to which work is posted.
-func infers(path string) bool {
+// infers reports whether work is posted to a path.
+func infers(path string) bool { return inferring(path) || strings.HasPrefix(path, "/v1/responses/") }
+
+// inferring lists the paths to which work is posted.
+func inferring(path string) bool {
 	switch path {
 	case "/v1/audio/speech", "/v1/audio/transcriptions", "/v1/audio/translations", "/v1/images/generations", "/v1/images/edits", "/v1/images/variations",
 		"/v1/moderations", "/v1/realtime/sessions", "/v1/realtime/client_secrets", // OpenAI
@@ -82,5 +99,5 @@ func infers(path string) bool {
 		"/api/show": // Ollama
 		return true
 	}
-	return strings.HasPrefix(path, "/v1/responses/")
+	return false
 }

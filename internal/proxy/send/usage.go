@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/prompt/jsonscan"
@@ -162,6 +163,19 @@ func refuses(res *http.Response, field string) bool {
 	head, err := io.ReadAll(io.LimitReader(res.Body, RefusalBytes))
 	res.Body = &readBack{ReadCloser: res.Body, head: head, err: err}
 	return bytes.Contains(head, []byte(field))
+}
+
+// LacksPath reports whether an answer says that the engine does not have the path that was asked. The bytes read are put back.
+func (a *Outgoing) LacksPath(res *http.Response) bool {
+	if engine.Absent(res.StatusCode, nil) == engine.AbsentNothing || a.c.R.Method == http.MethodHead || a.carried() && a.c.Carrier.AnswerUnseen() {
+		return false
+	}
+	if len(res.Header["Content-Encoding"]) > 0 { // not read here
+		return res.StatusCode == http.StatusMethodNotAllowed
+	}
+	head, err := io.ReadAll(io.LimitReader(res.Body, engine.AbsentBytes))
+	res.Body = &readBack{ReadCloser: res.Body, head: head, err: err}
+	return engine.Absent(res.StatusCode, head) == engine.AbsentPath
 }
 
 // readBack is a body whose beginning has been read.

@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// Absence is what an engine says that it does not have.
+type Absence uint8
+
+// The absences.
+const (
+	AbsentNothing Absence = iota // the answer is not about something absent
+	AbsentPath                   // the path, or the method on it: whatever was posted cost nothing and had no effect
+	AbsentOther                  // what the request names: a model, a response, a file. The engine serves the path
+)
+
+// What engines answer to a path that they do not have: FastAPI (vLLM, SGLang, TensorRT-LLM) {"detail":"Not Found"}, which vLLM also
+// wraps as an error; llama.cpp "File Not Found"; Ollama (gin) and Go's net/http "404 page not found"; others nothing, or a page. Their
+// answers about something absent name it.
+var absentPaths = [...]string{
+	"", "not found", "file not found", "page not found", "404 page not found", "404 not found", "404",
+	"route not found", "path not found", "endpoint not found", "the requested resource was not found", "the requested url was not found on this server",
+}
+
+// AbsentBytes is how much of an answer's body Absent needs.
+const AbsentBytes = 4 << 10
+
+// Absent is what the answer to a request means by its status and the first AbsentBytes of its body. It is the one place that says
+// what a 404 from an engine means.
+func Absent(status int, body []byte) Absence {
+	switch status {
+	case 405:
+		return AbsentPath
+	case 404:
+	default:
+		return AbsentNothing
+	}
+	text := strings.ToLower(strings.Trim(absentText(body), " \t\r\n."))
+	for _, generic := range absentPaths {
+		if text == generic {
+			return AbsentPath
+		}
+	}
+	if rest, ok := strings.CutPrefix(text, "<"); ok && !strings.HasPrefix(rest, "?xml") { // a web server's page
+		return AbsentPath
+	}
+	return AbsentOther
+}
+
+// absentText is the message of an error in any of the shapes above, or the body itself.
+func absentText(body []byte) string {
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 || body[0] != '{' {
+		return string(body)
+	}
+	var told struct {
+		Detail  json.RawMessage `json:"detail"`
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+	}
+	if json.Unmarshal(body, &told) != nil {
+		return string(body)
+	}
+	for _, raw := range []json.RawMessage{told.Error, told.Detail} {
+		var text string
+		var nested struct {
+			Message string `json:"message"`
+		}
+		switch {
+		case len(raw) == 0 || string(raw) == "null":
+		case json.Unmarshal(raw, &text) == nil:
+			return text
+		case json.Unmarshal(raw, &nested) == nil && nested.Message != "":
+			return nested.Message
+		default:
+			return string(raw)
+		}
+	}
+	return told.Message
+}

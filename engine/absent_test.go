@@ -1,0 +1,52 @@
+package engine
+
+import "testing"
+
+// TestAbsent: what each kind of engine answers to a path that it does not have, and to something else that it does not have.
+func TestAbsent(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		status int
+		body   string
+		want   Absence
+	}{
+		{"FastAPI", 404, `{"detail":"Not Found"}`, AbsentPath},
+		{"FastAPI, other method", 405, `{"detail":"Method Not Allowed"}`, AbsentPath},
+		{"vllm, wrapped", 404, `{"error":{"message":"Not Found","type":"NotFoundError","param":null,"code":404}}`, AbsentPath},
+		{"sglang, wrapped", 404, `{"object":"error","message":"Not Found","type":"NotFound","param":null,"code":404}`, AbsentPath},
+		{"llamacpp", 404, `{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}`, AbsentPath},
+		{"ollama", 404, "404 page not found", AbsentPath},
+		{"ollama, other method", 405, "405 method not allowed", AbsentPath},
+		{"net/http", 404, "404 page not found\n", AbsentPath},
+		{"nothing", 404, "", AbsentPath},
+		{"nginx", 404, "<html>\r\n<head><title>404 Not Found</title></head>\r\n<body></body></html>", AbsentPath},
+		{"vllm, model", 404, `{"error":{"message":"The model ` + "`m`" + ` does not exist.","type":"NotFoundError","param":"model","code":404}}`, AbsentOther},
+		{"vllm, old, model", 404, `{"object":"error","message":"The model ` + "`m`" + ` does not exist.","type":"NotFoundError","param":null,"code":404}`, AbsentOther},
+		{"vllm, response", 404, `{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":404}}`, AbsentOther},
+		{"trtllm, response", 404, `{"error":{"message":"Response with id 'resp_gone' not found.","type":"InvalidRequestError","code":404}}`, AbsentOther},
+		{"ollama, model", 404, `{"error":"model \"m\" not found, try pulling it first"}`, AbsentOther},
+		{"ollama, model, OpenAI", 404, `{"error":{"message":"model 'm' not found","type":"not_found_error","param":null,"code":null}}`, AbsentOther},
+		{"anthropic shape", 404, `{"type":"error","error":{"type":"not_found_error","message":"model: m"}}`, AbsentOther},
+		{"text", 404, "no such adapter: sql", AbsentOther},
+		{"odd", 404, `{"error":["Not Found"]}`, AbsentOther},
+		{"cut off", 404, `{"error":{"message":"The mod`, AbsentOther},
+		{"400", 400, `{"detail":"Not Found"}`, AbsentNothing},
+		{"200", 200, "", AbsentNothing},
+		{"501", 501, `{"error":{"code":501,"message":"This server does not support embeddings.","type":"not_supported_error"}}`, AbsentNothing},
+	} {
+		if got := Absent(test.status, []byte(test.body)); got != test.want {
+			t.Errorf("%s: %d, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+func FuzzAbsent(f *testing.F) {
+	f.Add(404, []byte(`{"detail":"Not Found"}`))
+	f.Add(405, []byte(""))
+	f.Add(404, []byte(`{"error":{"message":5}}`))
+	f.Fuzz(func(t *testing.T, status int, body []byte) {
+		if got := Absent(status, body); got > AbsentOther || got != AbsentNothing && status != 404 && status != 405 {
+			t.Errorf("%d: %d", status, got)
+		}
+	})
+}
