@@ -52,6 +52,23 @@ func newTalk(endpoints, conversations, blocks int) *talk {
 
 const talkBlocks = 40
 
+// refusedBefore is a fleet in which each endpoint refused one caller an hour ago.
+const refusedBefore = "refused/1000"
+
+func (t *talk) refuse(endpoints int) {
+	for i := range endpoints {
+		p, err := t.r.Decide(t.now, &fleet.Request{ID: "r", Model: "m", Pin: fmt.Sprint("e", i), Caller: 7})
+		if err != nil {
+			panic(err)
+		}
+		t.r.Observe(t.now, route.Finished{Lease: p.Lease, Outcome: fleet.Busy, Limited: true})
+	}
+	t.now = t.now.Add(time.Hour)
+	for i := range endpoints {
+		t.r.Observe(t.now, route.Probed{Endpoint: fmt.Sprint("e", i), Report: fleet.Report{Healthy: true, Slots: 64, CacheTokens: 500_000, Models: []fleet.Model{{ID: "m", ContextTokens: 100_000}}}})
+	}
+}
+
 // turn plays a turn of a conversation and ends the oldest running one.
 func (t *talk) turn(conversation int) {
 	t.asked++
@@ -97,6 +114,9 @@ func BenchmarkScale(b *testing.B) {
 	run := func(name string, endpoints, conversations, blocks int) {
 		b.Run(name, func(b *testing.B) {
 			t := newTalk(endpoints, conversations, blocks)
+			if name == refusedBefore {
+				t.refuse(endpoints)
+			}
 			var heap runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&heap)
@@ -117,6 +137,7 @@ func BenchmarkScale(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000, 1_000_000} {
 		run(fmt.Sprintf("conversations/%d", n), 16, n, talkBlocks)
 	}
+	run(refusedBefore, 1000, 10_000, talkBlocks)
 	for _, kB := range []int{10, 100, 500} {
 		run(fmt.Sprintf("prompt/%dkB", kB), 1000, 1000, kB<<10/fleet.BlockBytes)
 	}

@@ -84,6 +84,9 @@ func (t *Table) Replace(old, slot int) {
 func (t *Table) Probe(now time.Time, slot int, healthy bool, detail string) {
 	e := t.endpoints.Get(slot)
 	was, first := e.state(now), !e.probed
+	if e.refusals.over(now) {
+		e.refusals = e.refusals[:0]
+	}
 	e.probed, e.healthy, e.detail = true, healthy, detail
 	if healthy && e.unreachable {
 		e.ejectedUntil, e.unreachable = time.Time{}, false

@@ -137,7 +137,7 @@ func (r Reader) SinceLastByte(now time.Time, slot int) time.Duration {
 // ByProbesAlone reports whether from now on an endpoint's rank depends on its probes alone, for all callers, until a request fails there.
 func (r Reader) ByProbesAlone(now time.Time, slot int) bool {
 	e := r.t.endpoints.Get(slot)
-	return len(e.refusals) == 0 && !e.halfOpen && !now.Before(e.busyUntil) && !now.Before(e.ejectedUntil)
+	return e.refusals.over(now) && !e.halfOpen && !now.Before(e.busyUntil) && !now.Before(e.ejectedUntil)
 }
 
 // byProbesAlone reports whether requests have left nothing to judge an endpoint by, as is so of nearly all of them, nearly always: probes alone say

@@ -31,6 +31,16 @@ func (s refusals) stops(now time.Time, caller uint64) bool {
 	return false
 }
 
+// over reports whether the endpoint is busy for none of the callers any more.
+func (s refusals) over(now time.Time) bool {
+	for i := range s {
+		if now.Before(s[i].until) {
+			return false
+		}
+	}
+	return true
+}
+
 // add records a refusal. A later one does not shorten what the caller was asked for. all is until when the endpoint is busy for every
 // caller, or zero.
 func (s *refusals) add(now time.Time, caller uint64, until time.Time) (all time.Time) {

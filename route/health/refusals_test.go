@@ -57,3 +57,32 @@ func TestBusyIsNotShortened(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusalsEnd: after any refusal an endpoint is judged by its probes alone again once its time is over, whether a probe came
+// since or not, and after a probe at no more cost than one that never refused.
+func TestRefusalsEnd(t *testing.T) {
+	for _, v := range []Verdict{
+		{Outcome: fleet.Busy},
+		{Outcome: fleet.Busy, RetryAfter: time.Minute},
+		{Outcome: fleet.Busy, Limited: true},
+		{Outcome: fleet.Busy, Limited: true, Caller: 1},
+		{Outcome: fleet.Busy, Limited: true, Caller: 1, RetryAfter: time.Minute},
+	} {
+		h := New(Config{BusyFor: time.Second, BusyMax: time.Minute})
+		now := time.Unix(1000, 0)
+		h.Enter(now, 0, false)
+		h.Probe(now, 0, true, "")
+		h.Conclude(now, 0, &v, nil)
+		if h.Reader().ByProbesAlone(now, 0) {
+			t.Errorf("%+v changes nothing", v)
+		}
+		now = now.Add(time.Hour)
+		if !h.Reader().ByProbesAlone(now, 0) {
+			t.Errorf("an hour after %+v the endpoint is not judged by probes alone", v)
+		}
+		h.Probe(now, 0, true, "")
+		if n := len(h.endpoints.Get(0).refusals); n > 0 {
+			t.Errorf("an hour after %+v and a probe, %d refusals are remembered", v, n)
+		}
+	}
+}
