@@ -55,6 +55,19 @@ func (p sessionPolicy) AwaitsReturns() bool {
 	return ok && a.AwaitsReturns()
 }
 
+// Shortlists implements pick.Shortlisting: the home of a conversation has a row in any case.
+func (p sessionPolicy) Shortlists() bool {
+	s, ok := p.fallback.(pick.Shortlisting)
+	return ok && s.Shortlists()
+}
+
+// Heard implements pick.Hearing.
+func (p sessionPolicy) Heard(t *pick.Heard) {
+	if h, ok := p.fallback.(pick.Hearing); ok {
+		h.Heard(t)
+	}
+}
+
 // Pick implements pick.Policy.
 func (p sessionPolicy) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	if v.Home >= 0 && v.Home < len(v.Candidates) {
