@@ -309,7 +309,13 @@ func (r *readers) keepLoaded(d *decision) {
 	if !slices.ContainsFunc(d.members, pool.Member.Adapter) {
 		return
 	}
-	d.keep(func(m pool.Member) bool { return !m.Stated() })
+	adapters := make([]string, 0, 4) // of an alias there may be several, and other models
+	for _, m := range d.members {
+		if m.Adapter() && !slices.Contains(adapters, m.Model()) {
+			adapters = append(adapters, m.Model())
+		}
+	}
+	d.keep(func(m pool.Member) bool { return !m.Stated() || !slices.Contains(adapters, m.Model()) })
 	resident := func(m pool.Member) bool {
 		if !m.Adapter() {
 			return true

@@ -131,6 +131,34 @@ func TestAliasOverBaseAndAdapter(t *testing.T) {
 	}
 }
 
+// TestAliasOverDeclaredEndpoints: an endpoint that is only declared to serve a model gets its share, whatever lists the alias's other
+// models; only for the model that somebody lists as an adapter are endpoints that list it preferred.
+func TestAliasOverDeclaredEndpoints(t *testing.T) {
+	for _, row := range []struct {
+		name, asked string
+		declared    []string // models of a
+		lists       []fleet.Model
+		want        bool // a gets traffic
+	}{
+		{"a declared base beside an adapter", "chat", []string{"m"}, []fleet.Model{{ID: "l", Parent: "m"}}, true},
+		{"both declared, one of them an adapter elsewhere", "chat", []string{"m", "l"}, []fleet.Model{{ID: "l", Parent: "m"}}, true},
+		{"a base, and the adapter beside it", "chat", []string{"m"}, []fleet.Model{{ID: "m"}, {ID: "l", Parent: "m"}}, true},
+		{"the adapter itself", "chat", []string{"l"}, []fleet.Model{{ID: "l", Parent: "m"}}, false},
+		{"the adapter by its own name", "l", []string{"m", "l"}, []fleet.Model{{ID: "l", Parent: "m"}}, false},
+		{"the base by its own name", "m", []string{"m"}, []fleet.Model{{ID: "m"}, {ID: "l", Parent: "m"}}, true},
+	} {
+		x := newReviewed(t, []route.Alias{{Name: "chat", Models: []string{"m", "l"}}})
+		x.r.Observe(x.now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{
+			{Name: "a", URL: "http://a", Weight: 1, Models: row.declared}, {Name: "c", URL: "http://c", Weight: 1},
+		}})
+		x.up("a", nil)
+		x.up("c", []string{"l"}, row.lists...)
+		if got := x.spread(6, fleet.Request{Model: row.asked, PromptBytes: 1000}); got["a"] > 0 != row.want {
+			t.Errorf("%s: %v", row.name, got)
+		}
+	}
+}
+
 // TestFirstTurnOfARetry: the retry of a conversation's first turn is still its first turn.
 func TestFirstTurnOfARetry(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
