@@ -244,6 +244,9 @@ func mergeLoad(r *fleet.Report, l *fleet.LoadReport) {
 	if l.KVUsage >= 0 {
 		r.Load.KVUsage = l.KVUsage
 	}
+	if l.Loaded != nil {
+		r.Load.Loaded = l.Loaded
+	}
 	if l.Adapters != nil {
 		r.Load.Adapters = l.Adapters
 	}

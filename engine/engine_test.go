@@ -233,7 +233,9 @@ func TestReadOthers(t *testing.T) {
 		{"ollama", fleet.KindOllama, fleet.Part{}, []Answer{
 			{Ask: AskAlive, Path: "/api/version", Status: 200, Body: []byte(`{"version":"0.33.4"}`)},
 			{Ask: AskModels, Path: "/api/tags", Status: 200, Body: fixture(t, "ollama/0.33/tags.json")},
-		}, fleet.Report{Healthy: true, Version: "0.33.4", Models: []fleet.Model{{ID: "llama3.2:latest"}, {ID: "llama3.2"}, {ID: "qwen3:8b"}}}},
+			{Ask: AskLoad, Path: "/api/ps", Status: 200, Body: []byte(
+				`{"models":[{"name":"llama3.2:latest","model":"llama3.2:latest","size":3338801804,"expires_at":"2026-06-04T14:38:31.83753-07:00","size_vram":3338801804,"context_length":4096}]}`)},
+		}, fleet.Report{Healthy: true, Version: "0.33.4", Sleep: fleet.Awake, Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"llama3.2:latest", "llama3.2"}}, Models: []fleet.Model{{ID: "llama3.2:latest"}, {ID: "llama3.2"}, {ID: "qwen3:8b"}}}},
 		{
 			"other, odd types", fleet.KindOther,
 			fleet.Part{},
@@ -285,6 +287,8 @@ func TestReadSleep(t *testing.T) {
 			fleet.Asleep, "asleep (weights_offloaded)",
 		},
 		{"vllm, something else", fleet.KindVLLM, []Answer{said(AskSleep, "/is_sleeping", `{"is_sleeping":"yes"}`)}, fleet.SleepUnknown, ""},
+		{"ollama, no model in memory", fleet.KindOllama, []Answer{said(AskLoad, "/api/ps", `{"models":[]}`)}, fleet.Dozing, ""},
+		{"ollama, one in memory", fleet.KindOllama, []Answer{said(AskLoad, "/api/ps", `{"models":[{"name":"m:latest"}]}`)}, fleet.Awake, ""},
 		{"llamacpp, awake", fleet.KindLlamaCpp, []Answer{said(AskInfo, "/props", `{"total_slots":4,"is_sleeping":false}`)}, fleet.Awake, ""},
 		{"llamacpp, asleep", fleet.KindLlamaCpp, []Answer{said(AskInfo, "/props", `{"total_slots":4,"is_sleeping":true}`)}, fleet.Dozing, ""},
 		{"llamacpp, before it could sleep", fleet.KindLlamaCpp, []Answer{said(AskInfo, "/props", `{"total_slots":4}`)}, fleet.SleepUnknown, ""},

@@ -17,8 +17,8 @@ func (ollama) Alive() Ask { return Ask{Name: AskAlive, Path: "/api/version"} }
 
 func (ollama) Asks() []Ask { return []Ask{{Name: AskModels, Path: "/api/tags"}} }
 
-// LoadAsks: Ollama has no load figures (ollama/ollama#3144).
-func (ollama) LoadAsks() []Ask { return nil }
+// LoadAsks: Ollama has no load figures (ollama/ollama#3144). /api/ps says which models are in memory; it neither loads one nor keeps it.
+func (ollama) LoadAsks() []Ask { return []Ask{{Name: AskLoad, Path: "/api/ps"}} }
 
 func (ollama) Read(a Answer, _ fleet.Part, r *fleet.Report) error {
 	switch a.Ask {
@@ -28,6 +28,8 @@ func (ollama) Read(a Answer, _ fleet.Part, r *fleet.Report) error {
 			_ = readVersion(a, r) // it is alive in any case
 		}
 		return nil
+	case AskLoad:
+		return readPS(a, r)
 	default:
 		return readTags(a, r)
 	}
@@ -39,19 +41,46 @@ func (ollama) Supports(part fleet.Part) error {
 
 func (ollama) Address(fleet.Part) Addressing { return Addressing{} }
 
-// readTags reads /api/tags. A name without a tag means ":latest", so such a model has both names. The context is unknown:
-// Ollama chooses it when it loads a model, and truncates prompts instead of rejecting them.
+// readPS reads /api/ps. An engine with no model in memory dozes: the next request loads one.
+func readPS(a Answer, r *fleet.Report) error {
+	models, err := namedModels(a)
+	if err != nil {
+		return err
+	}
+	l := &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: make([]string, 0, len(models))}
+	for _, m := range models {
+		l.Loaded = append(l.Loaded, m.ID)
+	}
+	r.Sleep = fleet.Awake
+	if len(models) == 0 {
+		r.Sleep = fleet.Dozing
+	}
+	mergeLoad(r, l)
+	return nil
+}
+
+// readTags reads /api/tags. The context is unknown: Ollama chooses it when it loads a model, and truncates prompts instead of
+// rejecting them.
 func readTags(a Answer, r *fleet.Report) error {
+	models, err := namedModels(a)
+	if err == nil {
+		r.Models = models
+	}
+	return err
+}
+
+// namedModels reads a list of models. A name without a tag means ":latest", so such a model has both names.
+func namedModels(a Answer) ([]fleet.Model, error) {
 	var tags struct {
 		Models []struct {
 			Name string `json:"name"`
 		} `json:"models"`
 	}
 	if err := decode(a, &tags); err != nil {
-		return err
+		return nil, err
 	}
 	if tags.Models == nil {
-		return fmt.Errorf("engine: GET %s: no list of models", a.Path)
+		return nil, fmt.Errorf("engine: GET %s: no list of models", a.Path)
 	}
 	models := make([]fleet.Model, 0, len(tags.Models))
 	for _, m := range tags.Models {
@@ -60,6 +89,5 @@ func readTags(a Answer, r *fleet.Report) error {
 			models = addModel(models, fleet.Model{ID: short})
 		}
 	}
-	r.Models = models
-	return nil
+	return models, nil
 }

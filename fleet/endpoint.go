@@ -102,6 +102,7 @@ type LoadReport struct {
 	Waiting  int      // requests in the engine's queue
 	KVUsage  float64  // share of the KV cache in use, 0..1
 	Adapters []string // LoRA adapters resident now; nil when not reported
+	Loaded   []string // models in memory now, of an engine that loads them on demand; nil when not reported
 }
 
 // Report is the result of probing one endpoint. Unknown parts are zero and never overwrite an earlier report.

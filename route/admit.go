@@ -55,6 +55,7 @@ func (r *readers) admit(d *decision, v *pick.View, t *conversation.Found, prompt
 		}
 		d.keep(has)
 	}
+	r.keepWarm(d)
 	if !d.pool.Alike() { // else these keep all
 		d.keepRoomy(d.size.Tokens + d.req.MaxTokens) // engines reject a request whose longest answer would exceed their context
 		if t.Known && t.Entry.Model != "" {          // a conversation keeps the model that its alias resolved to
@@ -300,6 +301,31 @@ func (d *decision) keepRoomy(tokens int) {
 	}
 	need := min(tokens+1, longest)
 	d.keep(func(m pool.Member) bool { return m.Context() == 0 || m.Context() >= need })
+}
+
+// keepWarm prefers endpoints that have the model in memory, as long as a request waits at the least loaded of them no longer than one that
+// has the model loaded elsewhere.
+func (r *readers) keepWarm(d *decision) {
+	cold := func(m pool.Member) bool { return m.Endpoint().Cold(d.now, r.staleAfter, m.Model()) }
+	if !slices.ContainsFunc(d.members, cold) {
+		return
+	}
+	least := [2]float64{-1, -1} // wait in ms at the best endpoint with and without the model in memory
+	for _, m := range d.members {
+		ep, side := m.Endpoint(), 0
+		load := r.backlog.Load(ep.Slot())
+		wait := float64(load.PrefillTokens) * r.speed.MsPerToken(ep.Slot())
+		wait += float64(load.DecodeTokens) / float64(max(load.Requests, 1)) * r.speed.MsPerAnswer(ep.Slot()) // answers are computed together
+		if cold(m) {
+			side, wait = 1, wait+float64(ep.Loading().Milliseconds())
+		}
+		if least[side] < 0 || wait < least[side] {
+			least[side] = wait
+		}
+	}
+	if least[0] >= 0 && least[0] <= least[1] {
+		d.keep(func(m pool.Member) bool { return !cold(m) })
+	}
 }
 
 // keepLoaded prefers, for a LoRA adapter, endpoints whose engine lists it to those declared to serve it, and among them those

@@ -29,6 +29,7 @@ type flight struct {
 
 	request, tenant, session string
 	path                     string // see Request.Path
+	cold                     bool   // its model was not in memory when it was placed
 	conversation             conversation.Ref
 	caller                   uint64 // see Request.Caller
 	promptBytes, exactTokens int
@@ -50,7 +51,7 @@ func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep re
 	r.open++
 	f.ep, f.pool, f.class, f.routed = ep, s.pool, req.Class, now
 	f.request, f.tenant, f.session, f.caller = req.ID, req.Tenant, d.Session, req.Caller
-	f.path = req.Path
+	f.path, f.cold = req.Path, ep.Cold(now, r.see.staleAfter, d.Model)
 	f.promptBytes, f.exactTokens = req.PromptBytes, req.PromptTokens
 	f.leg, f.policy = d.Leg, policy
 	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
@@ -183,7 +184,11 @@ func (r *Router) computed(now, at time.Time, f *flight) {
 		r.health.Withdraw(f.ep.Slot())
 		r.health.Recovered(now, f.ep.Slot())
 	}
-	r.speed.Computed(at, j)
+	if f.cold { // its time is that of loading
+		r.registry.Loaded(f.ep, at.Sub(j.Sent))
+	} else {
+		r.speed.Computed(at, j)
+	}
 	if j.Timed {
 		r.backlog.Rebase(at, j.Slot, rates)
 	}
@@ -250,7 +255,7 @@ func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response s
 	case ev.Absent && f.path != "":
 		r.registry.Absent(now, ep, f.path)
 	}
-	r.speed.Ended(at, j, ev.Outcome == fleet.OK, &ev.Usage)
+	r.speed.Ended(at, j, ev.Outcome == fleet.OK && !f.cold, &ev.Usage)
 	// 6
 	r.warmed(now, f, ev)
 	if response != (session.Key{}) {

@@ -230,7 +230,7 @@ func TestSleepEmptiesTheCache(t *testing.T) {
 }
 
 // TestAsleepGetsNothing: an engine that waits to be woken gets no request until it is awake, nor is the router ready with nothing else; one
-// that the next request wakes is as any other.
+// that the next request wakes gets some once the others are busy.
 func TestAsleepGetsNothing(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
 	report := func(name string, s fleet.Sleep) {
@@ -239,7 +239,7 @@ func TestAsleepGetsNothing(t *testing.T) {
 	takers := func() map[string]int {
 		got := map[string]int{}
 		for i := range 20 {
-			got[x.route(fleet.Request{Model: "m", MintedID: strconv.Itoa(i)}).Endpoint.Name]++
+			got[x.route(fleet.Request{Model: "m", MintedID: strconv.Itoa(i), PromptBytes: 100_000}).Endpoint.Name]++
 		}
 		return got
 	}
@@ -259,6 +259,66 @@ func TestAsleepGetsNothing(t *testing.T) {
 	report("b", fleet.Awake)
 	if got := takers(); got["b"] != 20 {
 		t.Errorf("awake again: %v", got)
+	}
+}
+
+// TestWarmFirst: a request goes where its model is in memory, until it would wait longer there than for the model to be loaded elsewhere;
+// how long that takes is learnt from the last request that waited for it, and tells nothing of how fast prompts are computed.
+func TestWarmFirst(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		cold fleet.Report // of a
+	}{
+		{"another model in memory", fleet.Report{Sleep: fleet.Awake, Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"n"}}}},
+		{"none in memory", fleet.Report{Sleep: fleet.Dozing, Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{}}}},
+		{"asleep since it was idle", fleet.Report{Sleep: fleet.Dozing}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			x := newReviewed(t, nil, "a", "b")
+			report := func() {
+				warm := fleet.Report{Healthy: true, Sleep: fleet.Awake, Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"m"}}}
+				cold := test.cold
+				cold.Healthy = true
+				x.r.Observe(x.now, route.Probed{Endpoint: "a", Report: cold})
+				x.r.Observe(x.now, route.Probed{Endpoint: "b", Report: warm})
+			}
+			n := 0
+			ask := func() route.Decision {
+				n++
+				return x.route(fleet.Request{Model: "m", MintedID: strconv.Itoa(n), PromptBytes: 4000, Stream: true})
+			}
+			untilCold := func() (warm int) { // how many open requests b has when a gets one
+				report()
+				var open []route.Decision
+				for len(open) < 500 {
+					d := ask()
+					if open = append(open, d); d.Endpoint.Name == "a" {
+						break
+					}
+					warm++
+				}
+				at := open[len(open)-1]
+				for _, d := range open[:len(open)-1] {
+					x.end(d, fleet.ClientGone)
+				}
+				x.now = x.now.Add(60 * time.Second) // the model is loaded
+				x.r.Observe(x.now, route.FirstByte{Lease: at.Lease})
+				x.end(at, fleet.OK)
+				return warm
+			}
+			first := untilCold()
+			if first < 5 || first >= 500 {
+				t.Fatalf("%d requests at b before one at a", first)
+			}
+			if again := untilCold(); again < 5*first && again < 499 {
+				t.Errorf("%d requests at b before a is used, though loading took a minute; %d before that was known", again, first)
+			}
+			for _, s := range x.r.Status(x.now) {
+				if s.Endpoint.Name == "a" && s.PrefillPerSec != 0 {
+					t.Errorf("a computes %v tokens/s, learnt from loading", s.PrefillPerSec)
+				}
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -22,6 +23,8 @@ type record struct {
 
 	report fleet.Report // the latest of each figure
 	loadAt time.Time
+
+	loading time.Duration // how long a request waited for its model to be loaded, the last time; 0 unknown
 
 	requests uint64
 	worked   bool // it has had a request, of this router or another
@@ -90,6 +93,19 @@ func (e Endpoint) Refused() bool { return e.r.report.Refused }
 
 // Sleeps reports that its engine sleeps, by the latest report that said.
 func (e Endpoint) Sleeps() bool { return e.r.report.Sleep.Sleeps() }
+
+// Cold reports that a request for the model waits until it is in memory: the engine dozes, or lists the models in memory without it.
+func (e Endpoint) Cold(now time.Time, stale time.Duration, model string) bool {
+	if e.r.report.Sleep == fleet.Dozing {
+		return true
+	}
+	return model != "" && e.HasLoad(now, stale) && e.r.report.Load.Loaded != nil && !slices.Contains(e.r.report.Load.Loaded, model)
+}
+
+// Loading is how long a request for a model that is not in memory is expected to wait: as the last one did, before the first 5 s.
+func (e Endpoint) Loading() time.Duration { return cmp.Or(e.r.loading, firstLoading) }
+
+const firstLoading = 5 * time.Second
 
 // Asleep reports that its engine computes nothing until somebody wakes it; why says more.
 func (e Endpoint) Asleep() (why string, asleep bool) {

@@ -97,6 +97,9 @@ func (t *Table) Drain(e Endpoint, on bool) { e.r.draining = on }
 // Placed counts a request of this router.
 func (t *Table) Placed(e Endpoint) { e.r.requests, e.r.worked = e.r.requests+1, true }
 
+// Loaded notes how long a request waited for its first byte since its model was not in memory.
+func (t *Table) Loaded(e Endpoint, took time.Duration) { e.r.loading = took }
+
 // Worked notes a request of another router.
 func (t *Table) Worked(e Endpoint) { e.r.worked = true }
 
