@@ -53,6 +53,7 @@ type Config struct {
 	Decisions http.Handler            // answers GET /admin/decisions: the newest decisions and why; explain.Ring is one
 	Shadow    http.Handler            // answers GET /admin/shadow: what other policies would have done; shadow.Shadow is one
 	Replicas  http.Handler            // answers GET /admin/replicas: which other routers of the fleet are there
+	Concerns  func() []Concern        // what else is wrong now; nil for nothing
 	Settings  func() any              // the configuration in force, secrets already taken out; encoded as JSON
 	Reload    func() (Running, error) // reloads the configuration, on POST /admin/reload
 	Running   func() Running          // the running configuration, for the stats
@@ -62,6 +63,9 @@ type Config struct {
 	Now       func() time.Time
 	Started   time.Time // of the program; zero is now
 }
+
+// Concern is something that is wrong and that the fleet does not know of, in words, with what to do about it.
+type Concern struct{ What, Do string }
 
 // Running is the running configuration, and the result of the latest reload.
 type Running struct {

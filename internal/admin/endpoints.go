@@ -165,8 +165,13 @@ func (a *Admin) viewStats() statsView {
 		now := a.c.Running()
 		running = &now
 	}
+	var concerns []Concern
+	if a.c.Concerns != nil {
+		concerns = a.c.Concerns()
+	}
 	return statsView{
-		Config: running, Ready: ready, Why: why, Version: a.c.Version, UptimeSeconds: a.c.Now().Sub(a.c.Started).Seconds(),
+		concerns: concerns,
+		Config:   running, Ready: ready, Why: why, Version: a.c.Version, UptimeSeconds: a.c.Now().Sub(a.c.Started).Seconds(),
 		Decisions: s.Decisions, Leases: s.Leases, DoubleFinished: s.DoubleFinished,
 		Sessions: s.Sessions, SessionHits: s.SessionHits, SessionMisses: s.SessionMisses, SessionEvictions: s.SessionEvictions,
 		Responses: s.Responses, Served: a.c.Tally.total(),

@@ -64,6 +64,9 @@ func listTroubles(endpoints []endpointView, st *statsView, past []point, replica
 			add(note, "", "Restart the router when that suits you.", "Changed settings wait for a restart: %s.", strings.Join(c.Restart, ", "))
 		}
 	}
+	for _, c := range st.concerns {
+		add(warn, "", c.Do, "%s", c.What)
+	}
 	replicaTrouble(replicas, add)
 	all = merge(all)
 	slices.SortStableFunc(all, func(a, b trouble) int { return rank(a.Severity) - rank(b.Severity) })

@@ -94,6 +94,7 @@ func TestTroubles(t *testing.T) {
 		{"a better policy", []endpointView{up("a", nil)}, quiet, minute(point{Requests: 1, Policies: []modeled{{Policy: "x", TTFT: ptr(.1)}, {Policy: "y", TTFT: ptr(.05)}}}), "", []string{"note By the router's model y would have brought the first token 50 %"}},
 		{"limited", []endpointView{up("a", nil)}, quiet, minute(point{Requests: 100, Limited: 3, Limit: "tenants.each.running"}), "", []string{"warn 18 of the last minute's requests were refused by limits, lately most by tenants.each.running"}},
 		{"queued", []endpointView{up("a", func(e *endpointView) { e.Load.Queued = 3 })}, quiet, nil, "", []string{"note 3 requests wait"}},
+		{"concerns", []endpointView{up("a", nil)}, statsView{Ready: true, concerns: []Concern{{"100 % odd", "Look."}}}, nil, "", []string{"warn 100 % odd"}},
 		{"concluded twice", []endpointView{up("a", nil)}, statsView{Ready: true, DoubleFinished: 1}, nil, "", []string{"note 1 requests were concluded twice"}},
 		{"configuration", []endpointView{up("a", nil)}, statsView{Ready: true, Config: &Running{Fault: "x: bad", Restart: []string{"listen"}}}, nil, "", []string{"bad The latest configuration was rejected: x: bad", "note Changed settings wait for a restart: listen"}},
 		{

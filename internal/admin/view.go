@@ -89,6 +89,8 @@ type statsView struct {
 	SessionEvictions uint64   `json:"session_evictions"`
 	Responses        int      `json:"responses"`
 	Served           *total   `json:"served,omitempty"`
+
+	concerns []Concern
 }
 
 func viewEndpoint(now time.Time, s *route.EndpointStatus, heard *heardOf) endpointView {

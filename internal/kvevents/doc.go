@@ -27,7 +27,7 @@ type Config struct {
 	Discover bool `yaml:"discover"`
 	// Listen is the address for engines that connect to the router, as in llm-d's setup of vLLM: tcp://HOST:PORT, with * for
 	// every interface. Their topics name the endpoint: kv@POD@MODEL, where POD is an endpoint's name, its host:port or its
-	// host, or an endpoint's kv_topic. Empty does not listen.
+	// host, and the connection comes from its address; or an endpoint's kv_topic, from any address. Empty does not listen.
 	Listen string `yaml:"listen"`
 	// Allow are the networks from which engines may connect: addresses, or networks such as 10.0.0.0/8. A connected engine
 	// determines predicted cache contents, so the default is this machine and private networks (RFC 1918, RFC 6598, RFC 4193,
@@ -102,11 +102,14 @@ var taken = []string{
 
 // Parameters that are not configurable.
 const (
-	beat       = 500 * time.Millisecond // interval of replay requests that check that a stream is complete and its engine the same
-	patience   = time.Second            // for the answer to one
-	reconnect  = 250 * time.Millisecond // between attempts
-	queue      = 256                    // messages read and not yet applied
-	mostOps    = 512                    // operations passed to the fleet at once
-	mostRanks  = 1024                   // of one endpoint
-	mostAnswer = 64 << 20               // bytes of one poll
+	beat        = 500 * time.Millisecond // interval of replay requests that check that a stream is complete and its engine the same
+	patience    = time.Second            // for the answer to one
+	reconnect   = 250 * time.Millisecond // between attempts
+	queue       = 256                    // messages of a stream read and not yet applied
+	mostQueued  = 4 << 20                // bytes of these, beside one message of any size
+	mostMessage = 16 << 20               // bytes of a message: a step that stores four million tokens
+	mostReading = 256 << 20              // bytes of long messages that are being read, of all connections
+	mostOps     = 512                    // operations passed to the fleet at once
+	mostRanks   = 1024                   // of one endpoint
+	mostAnswer  = 64 << 20               // bytes of one poll
 )

@@ -17,6 +17,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/panics"
+	"github.com/warmpath/warmpath/internal/zmtp"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/route"
 )
@@ -47,9 +49,13 @@ type Follower struct {
 	waited     map[string]bool            // endpoints already reported as not connected
 	crowded    bool                       // too many topics were already reported
 
+	hosts hosts // of endpoints that they name
+
+	room      *zmtp.Room     // of messages that are being read
+	unknown   chan struct{}  // capacity 1: there is a name to look up
 	untied    atomic.Uint64  // messages of publishers without a known endpoint
 	allowed   guard.Networks // networks of publishers
-	refused   atomic.Uint64  // connections from elsewhere
+	refused   atomic.Uint64  // connections from elsewhere, or too many
 	refusedAt atomic.Int64   // when one was last logged, in seconds
 	listeners []net.Listener // set before Run
 
@@ -82,6 +88,7 @@ func New(cfg Config, with Tokenizer, client *http.Client, observe func(route.Eve
 		allowed: allowed,
 		cfg:     cfg, with: with, reading: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/4)), client: client, observe: observe, log: log, poke: make(chan struct{}, 1), questions: make(chan question, tokenQueue),
 		told: map[string][]fleet.KVSource{}, streams: map[target]*stream{}, ended: map[string]kvstream.Counts{},
+		room: zmtp.NewRoom(mostReading), unknown: make(chan struct{}, 1), hosts: hosts{},
 		publishers: map[publication]*publisher{}, models: map[string][]string{}, waited: map[string]bool{},
 	}
 }
@@ -143,11 +150,17 @@ func (f *Follower) hint() {
 func (f *Follower) Run(ctx context.Context) {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
+	again := func(part func()) {
+		f.wg.Go(func() { panics.Keep(ctx, f.log, panics.KVEvents, reconnect, part) })
+	}
 	for range tokenAskers {
-		f.wg.Go(func() { f.askTokens(ctx) })
+		again(func() { f.askTokens(ctx) })
 	}
 	for rank, l := range f.listeners {
-		f.wg.Go(func() { f.accept(ctx, l, rank) })
+		again(func() { f.accept(ctx, l, rank) })
+	}
+	if len(f.listeners) > 0 {
+		again(func() { f.lookUp(ctx) })
 	}
 	defer context.AfterFunc(ctx, f.closeListeners)()
 	for {
@@ -156,7 +169,7 @@ func (f *Follower) Run(ctx context.Context) {
 			f.wg.Wait()
 			return
 		case <-f.poke:
-			f.reconcile(ctx)
+			panics.Catch(f.log, panics.KVEvents, func() { f.reconcile(ctx) })
 		case <-ticker.C:
 			f.mu.Lock()
 			any := len(f.streams) > 0
@@ -170,9 +183,23 @@ func (f *Follower) Run(ctx context.Context) {
 
 // reconcile starts and ends streams.
 func (f *Follower) reconcile(ctx context.Context) {
+	gone, awaited, names := f.change(ctx)
+	f.sayAwaited(awaited)
+	for _, s := range gone {
+		s.cancel()
+		<-s.done
+		if names[s.at.endpoint] {
+			f.observe(route.KVHeard{Endpoint: s.at.endpoint, State: kvstream.None, Detail: "not followed any more", Lost: true})
+		}
+	}
+}
+
+// change starts streams and returns those that are to end, endpoints that should connect and have not, and the names of all.
+func (f *Follower) change(ctx context.Context) (gone []*stream, awaited []string, names map[string]bool) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	want := map[target]bool{}
-	names := map[string]bool{}
+	names = map[string]bool{}
 	for _, e := range f.endpoints {
 		names[e.Name] = true
 		for _, t := range f.targets(e) {
@@ -180,7 +207,6 @@ func (f *Follower) reconcile(ctx context.Context) {
 		}
 	}
 	f.tie(want)
-	var gone []*stream
 	for t, s := range f.streams {
 		if !want[t] {
 			gone = append(gone, s)
@@ -210,16 +236,7 @@ func (f *Follower) reconcile(ctx context.Context) {
 		}
 	}
 	f.connect()
-	awaited := f.awaited()
-	f.mu.Unlock()
-	f.sayAwaited(awaited)
-	for _, s := range gone {
-		s.cancel()
-		<-s.done
-		if names[s.at.endpoint] {
-			f.observe(route.KVHeard{Endpoint: s.at.endpoint, State: kvstream.None, Detail: "not followed any more", Lost: true})
-		}
-	}
+	return gone, f.awaited(), names
 }
 
 // targets are the sources of an endpoint's events; mu is held.

@@ -5,25 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/go-zeromq/zmq4"
-	"github.com/go-zeromq/zmq4/security/null"
-
 	"github.com/warmpath/warmpath/engine/kv"
 	"github.com/warmpath/warmpath/internal/guard"
+	"github.com/warmpath/warmpath/internal/panics"
+	"github.com/warmpath/warmpath/internal/places"
+	"github.com/warmpath/warmpath/internal/zmtp"
 )
 
 // Bounds for engines that connect.
 const (
 	mostPublishers = 1024             // connections
+	mostFromOne    = 64               // connections from one address at one port
+	mostStray      = 64               // topics and ranks from one address that belong to no endpoint
 	mostTopics     = 4096             // known topics and ranks, including those without an endpoint
 	mostTopic      = 256              // bytes of a topic
 	mostListened   = 64               // ports
-	handshake      = 5 * time.Second  // time for a connection's handshake
 	idle           = 10 * time.Minute // after which an unused topic without an endpoint may be dropped to make room
 )
 
@@ -76,7 +78,8 @@ func (f *Follower) closeListeners() {
 func (f *Follower) accept(ctx context.Context, l net.Listener, rank int) {
 	var open sync.WaitGroup
 	defer open.Wait()
-	slots := make(chan struct{}, mostPublishers/max(1, len(f.listeners)))
+	most := mostPublishers / max(1, len(f.listeners))
+	seats := places.New(most, min(mostFromOne, most))
 	for ctx.Err() == nil {
 		c, err := l.Accept()
 		switch {
@@ -90,19 +93,22 @@ func (f *Follower) accept(ctx context.Context, l net.Listener, rank int) {
 			continue
 		}
 		if !f.allowed.Contain(guard.SourceOf(c.RemoteAddr().String())) {
-			f.refuse(c)
+			f.refuse(c, "its address is not in kv_events.allow")
 			continue
 		}
-		select {
-		case slots <- struct{}{}:
-		default:
-			f.log.Warn("KV events: too many publishers dial in, one is refused", "address", c.RemoteAddr(), "most", cap(slots))
-			_ = c.Close()
+		leave, err := seats.Take(c.RemoteAddr())
+		if err != nil {
+			f.refuse(c, err.Error())
 			continue
 		}
 		open.Go(func() {
-			defer func() { <-slots }()
-			if err := f.hear(ctx, c, rank); err != nil && ctx.Err() == nil {
+			defer leave()
+			err := errPanic
+			panics.Catch(f.log, panics.KVEvents, func() { err = f.hear(ctx, c, rank) })
+			switch {
+			case errors.Is(err, zmtp.ErrNoRoom), errors.Is(err, zmtp.ErrTooLong):
+				f.refuse(c, err.Error())
+			case err != nil && ctx.Err() == nil:
 				f.log.Debug("KV events: a publisher that dialled in is gone", "address", c.RemoteAddr(), "error", err)
 			}
 		})
@@ -112,15 +118,18 @@ func (f *Follower) accept(ctx context.Context, l net.Listener, rank int) {
 // tellAgain is the least interval between logged refusals in seconds: publishers retry again and again.
 const tellAgain = 10
 
-// refuse closes a connection from outside kv_events.allow.
-func (f *Follower) refuse(c net.Conn) {
+// refuse closes a connection that is not heard.
+func (f *Follower) refuse(c net.Conn, why string) {
 	f.refused.Add(1)
 	now := time.Now().Unix()
 	if last := f.refusedAt.Load(); now-last >= tellAgain && f.refusedAt.CompareAndSwap(last, now) {
-		f.log.Warn("KV events: a publisher that dials in is refused, its address is not in kv_events.allow", "address", c.RemoteAddr())
+		f.log.Warn("KV events: a publisher that dials in is refused, "+why, "address", c.RemoteAddr())
 	}
 	_ = c.Close()
 }
+
+// Refusing reports whether a connection was refused within the last minute.
+func (f *Follower) Refusing() bool { return time.Now().Unix()-f.refusedAt.Load() < 60 }
 
 // hear reads what one connection publishes until it ends.
 func (f *Follower) hear(ctx context.Context, c net.Conn, rank int) error {
@@ -129,31 +138,36 @@ func (f *Follower) hear(ctx context.Context, c net.Conn, rank int) error {
 		stop()
 		_ = c.Close()
 	}()
-	_ = c.SetDeadline(time.Now().Add(handshake))
-	peer, err := zmq4.Open(newFramed(c), null.Security(), zmq4.Sub, nil, true, nil)
+	sub, err := zmtp.Open(c, socket(zmtp.Sub, f.room))
 	if err != nil {
 		return err
 	}
-	if err := peer.SendMsg(zmq4.NewMsg([]byte{1})); err != nil { // all topics
+	if err := sub.Subscribe(""); err != nil {
 		return err
 	}
-	_ = c.SetDeadline(time.Time{})
-	said := map[publication]*publisher{}
-	defer func() { f.hungUp(ctx, said) }()
+	x := speaker{from: guard.SourceOf(c.RemoteAddr().String()), said: map[publication]*publisher{}}
+	defer func() { f.hungUp(ctx, x.said) }()
 	for {
-		m, err := peer.RecvMsg()
+		frames, err := sub.Receive()
 		if err != nil {
 			return err
 		}
-		if m.Type == zmq4.CmdMsg {
-			continue
-		}
-		f.deliver(ctx, said, rank, m.Frames)
+		f.deliver(ctx, &x, rank, frames)
 	}
 }
 
+// speaker is one connection of a publisher.
+type speaker struct {
+	from netip.Addr
+	said map[publication]*publisher
+	deaf time.Time // until when topics that it has not sent before are dropped
+}
+
+// deafFor is how long a caller whose topic found no room is not asked about others.
+const deafFor = time.Second
+
 // deliver passes a message to its publisher's stream, and blocks while that is behind: the engine's own queue then overflows.
-func (f *Follower) deliver(ctx context.Context, said map[publication]*publisher, rank int, frames [][]byte) {
+func (f *Follower) deliver(ctx context.Context, x *speaker, rank int, frames [][]byte) {
 	n := len(frames)
 	if n < 3 || len(frames[0]) > mostTopic {
 		f.untied.Add(1)
@@ -162,14 +176,19 @@ func (f *Follower) deliver(ctx context.Context, said map[publication]*publisher,
 	if r := kv.Rank(frames[n-1]); r >= 0 {
 		rank = r
 	}
-	pub := publication{string(frames[0]), rank}
-	p := said[pub]
+	pub := publication{string(frames[0]), rank, x.from}
+	p := x.said[pub]
 	if p == nil {
-		if p = f.publisher(pub); p == nil {
+		if now := time.Now(); now.After(x.deaf) {
+			if p = f.publisher(pub); p == nil {
+				x.deaf = now.Add(deafFor)
+			}
+		}
+		if p == nil {
 			f.untied.Add(1)
 			return
 		}
-		said[pub] = p
+		x.said[pub] = p
 	}
 	select {
 	case <-p.decided:

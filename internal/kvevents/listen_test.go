@@ -11,16 +11,17 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-zeromq/zmq4"
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/zmtp"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/route"
 )
@@ -75,21 +76,18 @@ func listeningTo(t *testing.T, allow []string, endpoints ...fleet.Endpoint) (*Fo
 }
 
 // caller is a PUB socket that has dialled in, and is heard: it waits for the subscription.
-func caller(t *testing.T, f *Follower) zmq4.Socket {
+func caller(t *testing.T, f *Follower) *zmtp.Publisher {
 	t.Helper()
-	pub := zmq4.NewPub(context.Background(), zmq4.WithLogger(quiet()))
-	if err := pub.Dial(f.Addresses()[0]); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = pub.Close() })
-	for len(pub.(zmq4.Topics).Topics()) == 0 {
+	pub := zmtp.DialPublisher(strings.TrimPrefix(f.Addresses()[0], "tcp://"))
+	t.Cleanup(pub.Close)
+	for !pub.Subscribed() {
 		time.Sleep(time.Millisecond)
 	}
 	return pub
 }
 
-func topical(topic string, seq uint64, payload []byte) zmq4.Msg {
-	return zmq4.NewMsgFrom([]byte(topic), binary.BigEndian.AppendUint64(nil, seq), payload)
+func topical(topic string, seq uint64, payload []byte) [][]byte {
+	return [][]byte{[]byte(topic), binary.BigEndian.AppendUint64(nil, seq), payload}
 }
 
 // ranked is stored of a rank.
@@ -120,24 +118,24 @@ func (h *heard) last(endpoint string) (out route.KVHeard) {
 // TestDialIn: two engines on one port are told apart by their topics, one by its name and one by its address; a gap leaves one partial, the
 // end of its connection silent, a restart exact, and the other is not touched by it.
 func TestDialIn(t *testing.T) {
-	f, h, _ := listening(t, fleet.Endpoint{Name: "a", URL: "http://10.0.0.1:8000"}, fleet.Endpoint{Name: "b", URL: "http://127.0.0.1:8001"})
+	f, h, _ := listening(t, fleet.Endpoint{Name: "a", URL: "http://127.0.0.1:8000"}, fleet.Endpoint{Name: "b", URL: "http://127.0.0.1:8001"})
 	one, two := caller(t, f), caller(t, f)
 	for i := range uint64(3) {
-		_ = one.SendMulti(topical("kv@a@m", i, stored(float64(i)+1, i+1)))
-		_ = two.SendMulti(topical("kv@127.0.0.1:8001@org/m@1", i, stored(float64(i)+1, i+1)))
+		one.Send(topical("kv@a@m", i, stored(float64(i)+1, i+1))...)
+		two.Send(topical("kv@127.0.0.1:8001@org/m@1", i, stored(float64(i)+1, i+1))...)
 	}
 	h.until(t, "both", func(h *heard) bool {
 		return figures(f, "a").Counts.Stored == 3 && figures(f, "b").Counts.Stored == 3 && h.last("a").State == kvstream.Exact && h.last("b").State == kvstream.Exact
 	})
-	_ = one.SendMulti(topical("kv@a@m", 7, stored(9, 7)))
+	one.Send(topical("kv@a@m", 7, stored(9, 7))...)
 	h.until(t, "a gap", func(h *heard) bool { return h.last("a").State == kvstream.Partial && h.last("a").Lost })
 	if c := figures(f, "a").Counts; c.Missing != 4 {
 		t.Errorf("%d messages are missing, want 4", c.Missing)
 	}
-	_ = one.Close()
+	one.Close()
 	h.until(t, "the end of the connection", func(h *heard) bool { return h.last("a").State == kvstream.Silent })
 	again := caller(t, f)
-	_ = again.SendMulti(topical("kv@a@m", 0, stored(20, 1)))
+	again.Send(topical("kv@a@m", 0, stored(20, 1))...)
 	h.until(t, "a restart", func(h *heard) bool { return h.last("a").Restart && h.last("a").State == kvstream.Exact })
 	if s := h.last("b"); s.State != kvstream.Exact || s.Lost {
 		t.Errorf("the other engine's is %+v", s)
@@ -152,7 +150,7 @@ func TestDialInCaptured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, h, _ := listening(t, fleet.Endpoint{Name: "v", URL: "http://10.1.2.3:8000"})
+	f, h, _ := listening(t, fleet.Endpoint{Name: "v", URL: "http://127.0.0.1:8000"})
 	pub := caller(t, f)
 	messages, last, missing := uint64(0), uint64(0), uint64(0)
 	var frames [][]byte
@@ -172,7 +170,7 @@ func TestDialInCaptured(t *testing.T) {
 			missing += seq - last - 1
 		}
 		last = seq
-		_ = pub.SendMulti(zmq4.NewMsgFrom([]byte("kv@10.1.2.3@Qwen/Qwen3-0.6B"), frames[1], frames[2]))
+		pub.Send([]byte("kv@127.0.0.1@Qwen/Qwen3-0.6B"), frames[1], frames[2])
 		frames = nil
 	}
 	h.until(t, "all messages", func(h *heard) bool {
@@ -187,16 +185,16 @@ func TestDialInCaptured(t *testing.T) {
 func TestDialInRanks(t *testing.T) {
 	rank := func(i int) fleet.Endpoint {
 		p := fleet.Part{Kind: fleet.Rank, Index: i}
-		return fleet.Endpoint{Name: "e/" + p.String(), URL: "http://10.0.0.1:8000", Part: p}
+		return fleet.Endpoint{Name: "e/" + p.String(), URL: "http://127.0.0.1:8000", Part: p}
 	}
-	f, h, said := listening(t, rank(0), rank(1), fleet.Endpoint{Name: "whole", URL: "http://10.0.0.2:8000"})
+	f, h, said := listening(t, rank(0), rank(1), fleet.Endpoint{Name: "whole", URL: "http://127.0.0.1:8002"})
 	pub := caller(t, f)
 	for seq := range uint64(4) {
 		for r := range 3 { // no endpoint is rank 2
-			_ = pub.SendMulti(topical("kv@10.0.0.1@m", seq, ranked(float64(seq)+1, seq+1, r)))
+			pub.Send(topical("kv@127.0.0.1:8000@m", seq, ranked(float64(seq)+1, seq+1, r))...)
 		}
 		for r := range 2 {
-			_ = pub.SendMulti(topical("kv@whole@m", seq, ranked(float64(seq)+1, seq+1, r)))
+			pub.Send(topical("kv@whole@m", seq, ranked(float64(seq)+1, seq+1, r))...)
 		}
 	}
 	h.until(t, "all ranks", func(h *heard) bool {
@@ -221,23 +219,23 @@ func TestDialInRanks(t *testing.T) {
 // TestDialInOfNobody: a topic that names nobody is counted and said once, and taken in from when its endpoint is declared; an endpoint that
 // is to dial in and has not is silent.
 func TestDialInOfNobody(t *testing.T) {
-	f, h, said := listening(t, fleet.Endpoint{Name: "late", URL: "http://10.0.0.9:1", KVEvents: listenEvents})
+	f, h, said := listening(t, fleet.Endpoint{Name: "late", URL: "http://127.0.0.1:1", KVEvents: listenEvents})
 	h.until(t, "that it has not dialled in", func(h *heard) bool { return h.last("late").State == kvstream.Silent })
 	pub := caller(t, f)
 	for i := range uint64(5) {
-		_ = pub.SendMulti(topical("kv@10.0.0.1:8000@m", i, stored(float64(i)+1, i+1)))
-		_ = pub.SendMulti(topical("kv-events", i, stored(float64(i)+1, i+1)))
+		pub.Send(topical("kv@127.0.0.1:8000@m", i, stored(float64(i)+1, i+1))...)
+		pub.Send(topical("kv-events", i, stored(float64(i)+1, i+1))...)
 	}
-	_ = pub.SendMulti(topical(strings.Repeat("x", mostTopic+1), 0, stored(1, 1)))
-	_ = pub.SendMulti(zmq4.NewMsgFrom([]byte("two"), []byte("frames")))
+	pub.Send(topical(strings.Repeat("x", mostTopic+1), 0, stored(1, 1))...)
+	pub.Send([]byte("two"), []byte("frames"))
 	h.until(t, "the count", func(*heard) bool { return f.Publishers() == Publishers{Listening: true, Untied: 2, Dropped: 12} })
 	if said.count("belongs to no endpoint") != 2 {
 		t.Errorf("topics of nobody were said %d times, want 2", said.count("belongs to no endpoint"))
 	}
-	f.Set([]fleet.Endpoint{{Name: "late", URL: "http://10.0.0.9:1", KVEvents: listenEvents}, {Name: "e", URL: "http://10.0.0.1:8000"}})
+	f.Set([]fleet.Endpoint{{Name: "late", URL: "http://127.0.0.1:1", KVEvents: listenEvents}, {Name: "e", URL: "http://127.0.0.1:8000"}})
 	h.until(t, "that it is known", func(*heard) bool { return f.Publishers().Tied == 1 })
-	_ = pub.SendMulti(topical("kv@10.0.0.1:8000@m", 5, stored(6, 6)))
-	_ = pub.SendMulti(topical("kv@late@m", 0, stored(6, 6)))
+	pub.Send(topical("kv@127.0.0.1:8000@m", 5, stored(6, 6))...)
+	pub.Send(topical("kv@late@m", 0, stored(6, 6))...)
 	h.until(t, "both", func(h *heard) bool {
 		return h.last("e").State == kvstream.Partial && h.last("late").State == kvstream.Exact
 	})
@@ -245,7 +243,7 @@ func TestDialInOfNobody(t *testing.T) {
 
 // TestDialInTooMuch: who says nothing, or promises too much, holds up nobody else.
 func TestDialInTooMuch(t *testing.T) {
-	f, h, _ := listening(t, fleet.Endpoint{Name: "e", URL: "http://10.0.0.1:8000"})
+	f, h, _ := listening(t, fleet.Endpoint{Name: "e", URL: "http://127.0.0.1:8000"})
 	dial := func() net.Conn {
 		c, err := net.Dial("tcp", strings.TrimPrefix(f.Addresses()[0], "tcp://"))
 		if err != nil {
@@ -257,13 +255,13 @@ func TestDialInTooMuch(t *testing.T) {
 	_ = dial() // says nothing
 	huge := dial()
 	greet := append([]byte{0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 3, 0}, []byte("NULL")...)
-	_, _ = huge.Write(append(greet, make([]byte, greeting-len(greet))...))
+	_, _ = huge.Write(append(greet, make([]byte, 64-len(greet))...))
 	_, _ = huge.Write(binary.BigEndian.AppendUint64([]byte{6}, 1<<40)) // a command of a terabyte
 	if _, err := io.Copy(io.Discard, huge); err != nil && !errors.Is(err, net.ErrClosed) {
 		t.Log(err) // reset
 	}
 	pub := caller(t, f)
-	_ = pub.SendMulti(topical("kv@e@m", 0, stored(1, 1)))
+	pub.Send(topical("kv@e@m", 0, stored(1, 1))...)
 	h.until(t, "a message", func(*heard) bool { return figures(f, "e").Counts.Stored == 1 })
 }
 
@@ -277,9 +275,9 @@ func TestDialInAllowed(t *testing.T) {
 		{[]string{"127.0.0.1"}, true},
 		{[]string{"10.0.0.0/8", "::/0"}, false},
 	} {
-		f, h, said := listeningTo(t, c.allow, fleet.Endpoint{Name: "e", URL: "http://10.0.0.1:8000"})
+		f, h, said := listeningTo(t, c.allow, fleet.Endpoint{Name: "e", URL: "http://127.0.0.1:8000"})
 		if c.heard {
-			_ = caller(t, f).SendMulti(topical("kv@e@m", 0, stored(1, 1)))
+			caller(t, f).Send(topical("kv@e@m", 0, stored(1, 1))...)
 			h.until(t, "a message", func(*heard) bool { return figures(f, "e").Counts.Stored == 1 })
 		} else {
 			for range 3 {
@@ -310,56 +308,88 @@ func TestDialInAllowed(t *testing.T) {
 	}
 }
 
-// TestFramed: frames within the bounds pass in whatever pieces they come, others break the connection before they are read.
-func TestFramed(t *testing.T) {
-	short := func(more byte, n int) []byte { return append([]byte{more, byte(n)}, make([]byte, n)...) }
-	long := func(n uint64) []byte { return binary.BigEndian.AppendUint64([]byte{2}, n) }
-	good := append(make([]byte, greeting), short(1, 5)...)
-	good = append(good, short(1, 0)...)
-	good = append(good, append(long(300), make([]byte, 300)...)...)
-	good = append(good, short(0, 255)...)
-	for name, c := range map[string]struct {
-		bytes []byte
-		ok    bool
-	}{
-		"good":            {good, true},
-		"good, then long": {append(bytes.Clone(good), long(mostMessage+1)...), false},
-		"never ending":    {append(bytes.Clone(good), bytes.Repeat(short(1, 1), mostFrames+1)...), false},
-		"the most":        {append(bytes.Clone(good), long(mostMessage)...), true},
-		"sum":             {append(append(bytes.Clone(good), short(1, 200)...), long(mostMessage-100)...), false},
-	} {
-		for _, piece := range []int{1, 2, 7, len(c.bytes)} {
-			f := newFramed(nil)
-			var err error
-			for b := c.bytes; len(b) > 0 && err == nil; b = b[min(piece, len(b)):] {
-				err = f.check(b[:min(piece, len(b))])
-			}
-			if (err == nil) != c.ok {
-				t.Errorf("%s, in pieces of %d: %v", name, piece, err)
-			}
-		}
-	}
-}
-
-// TestTopicsAreBounded: beyond the bound no topic is heard, until those of nobody have been quiet for long.
+// TestTopicsAreBounded: beyond the bounds no topic is heard, of one address or of all, until those of nobody have been quiet for long.
 func TestTopicsAreBounded(t *testing.T) {
 	f := New(DefaultConfig(), nil, nil, func(route.Event) {}, slog.New(slog.DiscardHandler))
+	of := func(i int) publication {
+		return publication{fmt.Sprint("kv@", i, "@m"), 0, netip.AddrFrom4([4]byte{10, 0, 0, byte(i / mostStray)})}
+	}
 	for i := range mostTopics {
-		if f.publisher(publication{fmt.Sprint("kv@", i, "@m"), 0}) == nil {
+		if f.publisher(of(i)) == nil {
 			t.Fatalf("topic %d was refused", i)
 		}
+		if other := of(i); i == mostStray-1 {
+			if other.topic = "one more"; f.publisher(other) != nil {
+				t.Error("one too many of an address was taken")
+			}
+		}
 	}
-	if f.publisher(publication{"one more", 0}) != nil {
+	more := publication{"one more", 0, netip.MustParseAddr("10.1.0.1")}
+	if f.publisher(more) != nil {
 		t.Error("one too many was taken")
 	}
-	if f.publisher(publication{"kv@7@m", 0}) == nil {
+	if f.publisher(of(7)) == nil {
 		t.Error("one that is known was refused")
 	}
 	f.connect()
-	p := f.publishers[publication{"kv@9@m", 0}]
+	p := f.publishers[of(9)]
 	p.heard, p.last = 0, time.Now().Add(-2*idle)
-	if f.publisher(publication{"one more", 0}) == nil || len(f.publishers) != mostTopics {
+	if f.publisher(more) == nil || len(f.publishers) != mostTopics {
 		t.Errorf("no room was made: %d topics", len(f.publishers))
+	}
+}
+
+// TestOwnAddress: a topic is believed from the address of the endpoint that it names, and from elsewhere only if it is stated.
+func TestOwnAddress(t *testing.T) {
+	f := New(DefaultConfig(), nil, nil, func(route.Event) {}, slog.New(slog.DiscardHandler))
+	addr := netip.MustParseAddr
+	f.endpoints = []fleet.Endpoint{
+		{Name: "four", URL: "http://10.0.0.1:8000"},
+		{Name: "six", URL: "http://[fd00::1]:8000"},
+		{Name: "named", URL: "http://Pod.example:8000"},
+		{Name: "new", URL: "http://new.example:8000"},
+		{Name: "socket", URL: "unix:///run/vllm.sock"},
+		{Name: "nat", URL: "http://10.0.0.3:8000", KVTopic: "kv@10.0.0.3:8000@m"},
+	}
+	f.listeners = make([]net.Listener, 1)
+	for _, c := range []struct {
+		topic, from string
+		want        string // endpoint, or "foreign", "pending"
+	}{
+		{"kv@four@m", "10.0.0.1", "four"},
+		{"kv@four@m", "10.0.0.2", "foreign"},
+		{"kv@10.0.0.1:8000@m", "10.0.0.1", "four"},
+		{"kv@10.0.0.1:8000@m", "10.0.0.7", "foreign"},
+		{"kv@10.0.0.1@m", "127.0.0.1", "foreign"},
+		{"kv@six@m", "fd00::1", "six"},
+		{"kv@fd00::1@m", "fd00::2", "foreign"},
+		{"kv@named@m", "10.0.0.7", "named"},
+		{"kv@pod.example@m", "fd00::7", "named"},
+		{"kv@pod.example@m", "10.0.0.1", "foreign"},
+		{"kv@new@m", "10.0.0.1", "pending"},
+		{"kv@socket@m", "127.0.0.1", "socket"},
+		{"kv@socket@m", "10.0.0.1", "foreign"},
+		{"kv@10.0.0.3:8000@m", "192.168.0.1", "nat"},
+		{"kv@nat@m", "192.168.0.1", "foreign"},
+	} {
+		f.publishers = map[publication]*publisher{}
+		f.hosts = hosts{"pod.example": {[]netip.Addr{addr("10.0.0.7"), addr("fd00::7")}, time.Now()}}
+		p := f.publisher(publication{c.topic, 0, addr(c.from)})
+		f.tie(map[target]bool{})
+		f.connect()
+		got := p.tied.endpoint
+		switch {
+		case p.foreign:
+			got = "foreign"
+		case p.pending:
+			got = "pending"
+		}
+		if got != c.want || p.settled == p.pending {
+			t.Errorf("%q from %s: %q, want %q; settled %v", c.topic, c.from, got, c.want, p.settled)
+		}
+	}
+	if len(f.hosts) > 0 {
+		t.Errorf("names that nobody needs are kept: %v", f.hosts)
 	}
 }
 
@@ -376,7 +406,7 @@ func TestOwner(t *testing.T) {
 		{Name: "r/" + r1.String(), URL: "http://[fd00::1]:8000", Part: r1},
 	}, func(name string) []string {
 		return map[string][]string{"b": {"n", "x@y"}}[name]
-	})
+	}, func(*fleet.Endpoint, netip.Addr) from { return itsOwn })
 	for _, c := range []struct {
 		topic string
 		rank  int
@@ -397,6 +427,7 @@ func TestOwner(t *testing.T) {
 		{"kv@fd00::1@m", 0, "r/" + r0.String()},
 		{"kv@[fd00::1]:8000@m", 1, "r/" + r1.String()},
 		{"kv@r@m", 2, "no such rank"},
+		{"kv@a@m", mostRanks, "no such rank"},
 		{"kv@off@m", 0, "say otherwise"},
 		{"kv@stated@m", 0, "say otherwise"},
 		{"kv@10.0.0.9@m", 0, "no endpoint has"},
@@ -406,7 +437,7 @@ func TestOwner(t *testing.T) {
 		{"kv@@m", 0, "not of the form"},
 		{"", 0, "not of the form"},
 	} {
-		e, err := d.owner(publication{c.topic, c.rank})
+		e, err := d.owner(publication{topic: c.topic, rank: c.rank})
 		switch {
 		case err == nil && e.Name == c.want:
 		case err != nil && strings.Contains(err.Error(), c.want):

@@ -1,8 +1,10 @@
 package kvevents
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,23 +12,25 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// publication is one publisher's messages: a topic, and the data-parallel rank in them.
+// publication is one publisher's messages: a topic, the data-parallel rank in them, and the address that they come from.
 type publication struct {
 	topic string
 	rank  int
+	from  netip.Addr
 }
 
 // directory finds the endpoint of a publication. It is rebuilt when endpoints change.
 type directory struct {
 	endpoints []fleet.Endpoint
 	models    func(endpoint string) []string // of its engine, besides those declared
+	judge     func(e *fleet.Endpoint, from netip.Addr) from
 
 	byTopic, byName, byAddress, byHost map[string][]int
 }
 
-func newDirectory(endpoints []fleet.Endpoint, models func(string) []string) *directory {
+func newDirectory(endpoints []fleet.Endpoint, models func(string) []string, judge func(*fleet.Endpoint, netip.Addr) from) *directory {
 	d := &directory{
-		endpoints: endpoints, models: models,
+		endpoints: endpoints, models: models, judge: judge,
 		byTopic: map[string][]int{}, byName: map[string][]int{}, byAddress: map[string][]int{}, byHost: map[string][]int{},
 	}
 	add := func(to map[string][]int, key string, i int) {
@@ -61,11 +65,18 @@ func portOf(u *url.URL) string {
 	}
 }
 
+var (
+	errPending = errors.New("the endpoint's name is being looked up")
+	errForeign = errors.New("it comes from elsewhere")
+)
+
 // owner is the endpoint of a publication: the one with this kv_topic, or whose name, address or host is POD in a topic
-// kv@POD@MODEL; MODEL selects among several. The error says why there is none.
+// kv@POD@MODEL; MODEL selects among several. A topic that is no kv_topic must come from the endpoint's own address: who can reach
+// the port could otherwise speak for every engine. The error says why there is none.
 func (d *directory) owner(p publication) (*fleet.Endpoint, error) {
 	found, model := d.byTopic[p.topic], ""
-	if len(found) == 0 {
+	stated := len(found) > 0
+	if !stated {
 		rest, ok := strings.CutPrefix(p.topic, "kv@")
 		pod, m, both := strings.Cut(rest, "@")
 		if !ok || !both || pod == "" {
@@ -88,7 +99,7 @@ func (d *directory) owner(p publication) (*fleet.Endpoint, error) {
 		return nil, fmt.Errorf("the kv_events of endpoint %s say otherwise", name)
 	}
 	found = d.where(found, func(e *fleet.Endpoint) bool {
-		return e.Part == (fleet.Part{}) || e.Part.Kind == fleet.Rank && e.Part.Index == p.rank
+		return e.Part == (fleet.Part{}) && p.rank < mostRanks || e.Part.Kind == fleet.Rank && e.Part.Index == p.rank
 	})
 	if len(found) == 0 {
 		return nil, fmt.Errorf("endpoint %s has no such rank", name)
@@ -101,7 +112,17 @@ func (d *directory) owner(p publication) (*fleet.Endpoint, error) {
 	if len(found) != 1 {
 		return nil, fmt.Errorf("several endpoints have that address, and not one of them alone serves the model")
 	}
-	return &d.endpoints[found[0]], nil
+	e := &d.endpoints[found[0]]
+	if !stated {
+		switch d.judge(e, p.from) {
+		case another:
+			return nil, fmt.Errorf("%w: %s is not the address of endpoint %s (%s); if it must be, state the topic as its kv_topic", errForeign, p.from, e.Name, e.URL)
+		case pending:
+			return nil, errPending
+		case itsOwn:
+		}
+	}
+	return e, nil
 }
 
 // where returns the elements of a list for which ok holds.

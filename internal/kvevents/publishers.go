@@ -2,7 +2,9 @@ package kvevents
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -14,11 +16,12 @@ import (
 type publisher struct {
 	decided chan struct{} // closed when its endpoint was first looked up
 	settled bool          // decided is closed
+	pending bool          // its endpoint's name is being looked up
 	tied    target        // zero without an endpoint
 	to      *stream       // nil without an endpoint
 	said    bool          // the missing endpoint was logged
+	foreign bool          // it claims to be an endpoint that has another address
 	heard   int           // open connections that have sent it
-	doubled bool          // several connections sending it were logged
 	last    time.Time     // when a connection that sends it began or ended
 }
 
@@ -28,6 +31,9 @@ func (f *Follower) publisher(pub publication) *publisher {
 	defer f.mu.Unlock()
 	p := f.publishers[pub]
 	if p == nil {
+		if f.strays(pub.from) >= mostStray && !f.makeRoom() {
+			return nil
+		}
 		if len(f.publishers) >= mostTopics && !f.makeRoom() {
 			if !f.crowded {
 				f.log.Warn("KV events: too many topics, further ones are not heard", "most", mostTopics)
@@ -41,11 +47,37 @@ func (f *Follower) publisher(pub publication) *publisher {
 	}
 	p.heard++
 	p.last = time.Now()
-	if p.heard > 1 && !p.doubled && p.to != nil {
-		p.doubled = true
-		f.log.Warn("KV events: several connections send one topic; each engine and rank needs its own, unless it has just started anew", "topic", pub.topic, "rank", pub.rank)
-	}
+	f.sayDoubled(p.to)
 	return p
+}
+
+// strays is the number of known topics and ranks from an address that have no endpoint; mu is held.
+func (f *Follower) strays(from netip.Addr) (n int) {
+	for pub, p := range f.publishers {
+		if pub.from == from && p.to == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// callers is the number of open connections that have sent something of a stream; mu is held.
+func (f *Follower) callers(s *stream) (n int) {
+	for _, p := range f.publishers {
+		if p.to == s {
+			n += p.heard
+		}
+	}
+	return n
+}
+
+// sayDoubled logs once that several connections send what is one stream's; mu is held.
+func (f *Follower) sayDoubled(s *stream) {
+	if s == nil || s.doubled || f.callers(s) < 2 {
+		return
+	}
+	s.doubled = true
+	f.log.Warn("KV events: several connections send one topic; each engine and rank needs its own, unless it has just started anew", "topic", s.at.topic, "rank", s.at.rank)
 }
 
 // makeRoom drops unused topics without an endpoint; mu is held.
@@ -66,9 +98,9 @@ func (f *Follower) hungUp(ctx context.Context, said map[publication]*publisher) 
 		p.heard--
 		p.last = time.Now()
 		s := p.to
-		last := p.heard == 0
+		last := s != nil && f.callers(s) == 0
 		f.mu.Unlock()
-		if s != nil && last {
+		if last {
 			s.give(ctx, nil)
 		}
 	}
@@ -85,7 +117,10 @@ func (f *Follower) tie(want map[target]bool) {
 	if len(f.listeners) == 0 {
 		return
 	}
-	d := newDirectory(f.endpoints, func(name string) []string { return f.models[name] })
+	names := map[string]bool{} // to be looked up
+	defer func() { f.keepHosts(names) }()
+	d := newDirectory(f.endpoints, func(name string) []string { return f.models[name] },
+		func(e *fleet.Endpoint, at netip.Addr) from { return f.judge(e, at, names) })
 	dialled := map[string]bool{} // or polled
 	for t := range want {
 		dialled[t.endpoint] = true
@@ -95,12 +130,13 @@ func (f *Follower) tie(want map[target]bool) {
 		if err == nil && dialled[e.Name] {
 			err = fmt.Errorf("endpoint %s publishes where it can be dialled, too", e.Name)
 		}
+		p.pending, p.foreign = errors.Is(err, errPending), errors.Is(err, errForeign)
 		if err != nil {
 			p.tied = target{}
-			if !p.said {
-				f.log.Warn("KV events: a topic belongs to no endpoint, its messages are ignored", "topic", pub.topic, "rank", pub.rank, "reason", err)
+			if !p.said && !p.pending {
+				f.log.Warn("KV events: a topic belongs to no endpoint, its messages are ignored", "topic", pub.topic, "rank", pub.rank, "address", pub.from, "reason", err)
 			}
-			p.said = true
+			p.said = p.said || !p.pending
 			continue
 		}
 		p.tied = target{
@@ -116,10 +152,13 @@ func (f *Follower) tie(want map[target]bool) {
 func (f *Follower) connect() {
 	for _, p := range f.publishers {
 		p.to = f.streams[p.tied]
-		if !p.settled {
+		if !p.settled && !p.pending {
 			p.settled = true
 			close(p.decided)
 		}
+	}
+	for _, s := range f.streams {
+		f.sayDoubled(s)
 	}
 }
 
@@ -146,11 +185,12 @@ func (f *Follower) sayAwaited(names []string) {
 	}
 }
 
-// Publishers are the counts of engines that connect: topics and ranks with a known endpoint and without, dropped messages of
-// the latter, and connections from outside Config.Allow.
+// Publishers are the counts of engines that connect: topics and ranks with a known endpoint and without, among these the ones that
+// name an endpoint of another address; dropped messages of those without, and refused connections.
 type Publishers struct {
 	Listening        bool
 	Tied, Untied     int
+	Foreign          int
 	Dropped, Refused uint64
 }
 
@@ -165,25 +205,20 @@ func (f *Follower) Publishers() Publishers {
 		} else {
 			out.Untied++
 		}
+		if p.foreign {
+			out.Foreign++
+		}
 	}
 	return out
 }
 
 // give passes the frames of a message to a stream, nil when its connection has ended. It returns false if the stream is over.
 func (s *stream) give(ctx context.Context, frames [][]byte) bool {
-	select {
-	case s.inbox <- frames:
-		return true
-	case <-s.done:
-		return false
-	case <-ctx.Done():
-		return false
-	}
+	return s.inbox.give(ctx, s.done, frames)
 }
 
 // listen handles the messages of an engine that connected, until ctx ends.
 func (s *stream) listen(ctx context.Context) {
-	defer s.asker.close()
 	s.beaten = time.Now()
 	s.catchUp(ctx, true)
 	ticker := time.NewTicker(beat)
@@ -192,10 +227,10 @@ func (s *stream) listen(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case frames := <-s.inbox:
-			here := s.taken(ctx, frames)
-			for n := len(s.inbox); n > 0; n-- {
-				here = s.taken(ctx, <-s.inbox)
+		case <-s.inbox.ready:
+			here := false
+			for _, frames := range s.inbox.take() {
+				here = s.taken(ctx, frames)
 			}
 			if here {
 				s.flush()

@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"io"
-	"log"
 	"math"
+	"os"
 	"time"
 
-	"github.com/go-zeromq/zmq4"
-
+	"github.com/warmpath/warmpath/internal/zmtp"
 	"github.com/warmpath/warmpath/kvstream"
 )
 
@@ -21,16 +19,13 @@ const end = math.MaxUint64
 // bytes, big endian (vLLM and SGLang).
 type asker struct {
 	addr   string
-	cancel context.CancelFunc
-	socket zmq4.Socket
-	in     chan zmq4.Msg
-	broken chan error
+	room   *zmtp.Room
+	socket *zmtp.Conn // nil while there is none
 }
 
 func (a *asker) close() {
 	if a.socket != nil {
-		a.cancel()
-		dispose(a.socket)
+		_ = a.socket.Close()
 		a.socket = nil
 	}
 }
@@ -39,18 +34,13 @@ func (a *asker) open(ctx context.Context) error {
 	if a.socket != nil {
 		return nil
 	}
-	running, cancel := context.WithCancel(ctx)
-	s := zmq4.NewDealer(running, zmq4.WithDialerTimeout(patience), zmq4.WithDialerMaxRetries(0), zmq4.WithTimeout(patience), zmq4.WithLogger(quiet()))
-	if err := s.Dial(a.addr); err != nil {
-		cancel()
-		_ = s.Close()
-		return err
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	s, err := zmtp.Dial(ctx, a.addr, socket(zmtp.Dealer, a.room))
+	if err == nil {
+		a.socket = s
 	}
-	a.socket, a.cancel = s, cancel
-	a.in, a.broken = make(chan zmq4.Msg, queue), make(chan error, 1)
-	in, broken := a.in, a.broken
-	go func() { broken <- receive(running, s, in) }()
-	return nil
+	return err
 }
 
 // ask passes each message of the answer to take, which reports whether to continue.
@@ -66,28 +56,25 @@ func (a *asker) ask(ctx context.Context, from uint64, take func(frames [][]byte)
 }
 
 func (a *asker) exchange(ctx context.Context, from uint64, take func(frames [][]byte) bool) error {
-	if err := a.socket.SendMulti(zmq4.NewMsgFrom(nil, binary.BigEndian.AppendUint64(nil, from))); err != nil {
+	stop := context.AfterFunc(ctx, func() { _ = a.socket.Close() })
+	defer stop()
+	if err := a.socket.Send(nil, binary.BigEndian.AppendUint64(nil, from)); err != nil {
 		return err
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
 	for {
-		select {
-		case <-ctx.Done():
+		frames, err := a.socket.ReceiveWithin(patience)
+		n := len(frames)
+		switch {
+		case ctx.Err() != nil:
 			return ctx.Err()
-		case err := <-a.broken:
-			return err
-		case <-timer.C:
+		case errors.Is(err, os.ErrDeadlineExceeded):
 			return errors.New("no answer of the replay socket")
-		case m := <-a.in:
-			n := len(m.Frames)
-			if n >= 2 && len(m.Frames[n-2]) == 8 && binary.BigEndian.Uint64(m.Frames[n-2]) == end {
-				return nil
-			}
-			if !take(m.Frames) {
-				return errStop
-			}
-			timer.Reset(patience)
+		case err != nil:
+			return err
+		case n >= 2 && len(frames[n-2]) == 8 && binary.BigEndian.Uint64(frames[n-2]) == end:
+			return nil
+		case !take(frames):
+			return errStop
 		}
 	}
 }
@@ -172,15 +159,3 @@ func (s *stream) unanswered(ctx context.Context, err error) {
 		s.say(kvstream.Silent, "the replay socket does not answer: "+err.Error(), false, false)
 	}
 }
-
-// dispose closes a socket whose context has ended. The library's reader may block on a full queue of ten messages without end,
-// so they are drained.
-func dispose(s zmq4.Socket) {
-	_ = s.Close()
-	for range 64 {
-		_, _ = s.Recv() // never waits: the context has ended
-	}
-}
-
-// quiet discards the library's own log, which has nothing that is not reported here.
-func quiet() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -3,15 +3,16 @@ package kvevents
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-zeromq/zmq4"
-
 	"github.com/warmpath/warmpath/engine/kv"
+	"github.com/warmpath/warmpath/internal/panics"
+	"github.com/warmpath/warmpath/internal/zmtp"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/route"
 )
@@ -34,9 +35,10 @@ type stream struct {
 	asker  asker
 	beaten time.Time // when the stream was last known to be complete
 
-	inbox  chan [][]byte // for an engine that connects: frames, nil when its connection has ended
-	asked  chan struct{} // for a polled engine, capacity 1: poll soon
-	polled time.Time     // time of the last poll
+	inbox   *inbox        // of an engine that connects: nil frames when its connection has ended
+	doubled bool          // several connections that send it were logged; Follower.mu guards it
+	asked   chan struct{} // for a polled engine, capacity 1: poll soon
+	polled  time.Time     // time of the last poll
 
 	mu    sync.Mutex // guards what follows
 	state kvstream.State
@@ -46,8 +48,8 @@ type stream struct {
 func newStream(f *Follower, at target) *stream {
 	return &stream{
 		f: f, at: at, log: f.log.With("endpoint", at.endpoint, "kv_events", at.events), done: make(chan struct{}), asked: make(chan struct{}, 1),
-		kv: kvstream.New(f.cfg.Blocks), asker: asker{addr: at.replay},
-		inbox: make(chan [][]byte, queue),
+		kv: kvstream.New(f.cfg.Blocks), asker: asker{addr: at.replay, room: f.room},
+		inbox: newInbox(),
 	}
 }
 
@@ -63,20 +65,24 @@ func (s *stream) told() kvstream.State {
 	return s.state
 }
 
-// run reads events until ctx ends.
+// run reads events until ctx ends. After a panic it begins anew: what the stream knew may be half changed.
 func (s *stream) run(ctx context.Context) {
-	switch s.at.events {
-	case pollEvents:
-		s.poll(ctx)
-		return
-	case listenEvents:
-		s.listen(ctx)
-		return
-	}
 	defer s.asker.close()
 	for ctx.Err() == nil {
-		if err := s.connected(ctx); err != nil && ctx.Err() == nil {
-			s.say(kvstream.Silent, "the stream is broken, connecting again: "+err.Error(), false, false)
+		ok := panics.Catch(s.log, panics.KVEvents, func() {
+			switch s.at.events {
+			case pollEvents:
+				s.poll(ctx)
+			case listenEvents:
+				s.listen(ctx)
+			default:
+				if err := s.connected(ctx); err != nil && ctx.Err() == nil {
+					s.say(kvstream.Silent, "the stream is broken, connecting again: "+err.Error(), false, false)
+				}
+			}
+		})
+		if !ok {
+			panics.Catch(s.log, panics.KVEvents, s.afresh)
 		}
 		select {
 		case <-ctx.Done():
@@ -85,28 +91,38 @@ func (s *stream) run(ctx context.Context) {
 	}
 }
 
+// afresh drops everything that the stream knows.
+func (s *stream) afresh() {
+	s.asker.close()
+	s.batch, s.ops = kvstream.Batch{}, kvstream.Ops{}
+	s.kv, s.base = kvstream.New(s.f.cfg.Blocks), kvstream.Partial
+	s.say(kvstream.Silent, "a message could not be read, and what the cache holds is learnt anew: see the log", true, false)
+}
+
 // connected dials and reads until the connection breaks.
 func (s *stream) connected(ctx context.Context) error {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// The library's own reconnecting hides a broken connection, which is the first sign of a restart, and gives up after ten
-	// attempts.
-	sub := zmq4.NewSub(running, zmq4.WithDialerTimeout(patience), zmq4.WithDialerMaxRetries(0), zmq4.WithLogger(quiet()))
-	defer func() {
-		cancel()
-		dispose(sub)
-	}()
-	if err := sub.SetOption(zmq4.OptionSubscribe, s.at.topic); err != nil {
+	dialling, late := context.WithTimeout(running, patience)
+	sub, err := zmtp.Dial(dialling, s.at.events, socket(zmtp.Sub, s.f.room))
+	late()
+	if err != nil {
 		return err
 	}
-	if err := sub.Dial(s.at.events); err != nil {
+	defer context.AfterFunc(running, func() { _ = sub.Close() })()
+	if err := sub.Subscribe(s.at.topic); err != nil {
 		return err
 	}
-	messages := make(chan zmq4.Msg, queue)
+	in := newInbox()
 	failed := make(chan error, 1)
 	var reader sync.WaitGroup
-	reader.Go(func() { failed <- receive(running, sub, messages) })
+	reader.Go(func() {
+		err := errPanic
+		panics.Catch(s.log, panics.KVEvents, func() { err = receive(running, sub, in) })
+		failed <- err
+	})
 	defer reader.Wait()
+	defer func() { _ = sub.Close() }()
 	defer cancel()
 
 	s.beaten = time.Now()
@@ -122,11 +138,9 @@ func (s *stream) connected(ctx context.Context) error {
 			return nil
 		case err := <-failed:
 			return err
-		case m := <-messages:
-			s.message(ctx, m.Frames)
-			for n := len(messages); n > 0; n-- {
-				m = <-messages
-				s.message(ctx, m.Frames)
+		case <-in.ready:
+			for _, frames := range in.take() {
+				s.message(ctx, frames)
 			}
 			s.flush()
 		case <-ticker.C:
@@ -135,16 +149,21 @@ func (s *stream) connected(ctx context.Context) error {
 	}
 }
 
+var errPanic = errors.New("a message could not be read: see the log")
+
+// socket is how a socket is opened, with the bounds on what engines may send.
+func socket(kind zmtp.Kind, room *zmtp.Room) zmtp.Config {
+	return zmtp.Config{Kind: kind, Message: mostMessage, Room: room}
+}
+
 // receive reads messages until the connection breaks or ctx ends.
-func receive(ctx context.Context, sub zmq4.Socket, to chan<- zmq4.Msg) error {
+func receive(ctx context.Context, sub *zmtp.Conn, to *inbox) error {
 	for {
-		m, err := sub.Recv()
+		frames, err := sub.Receive()
 		if err != nil {
 			return err
 		}
-		select {
-		case to <- m:
-		case <-ctx.Done():
+		if !to.give(ctx, nil, frames) {
 			return ctx.Err()
 		}
 	}

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zeromq/zmq4"
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/freeport"
+	"github.com/warmpath/warmpath/internal/zmtp"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/route"
 )
@@ -82,15 +82,15 @@ func follow(t *testing.T, cfg Config, e fleet.Endpoint) (*Follower, *heard) {
 }
 
 // bound is a PUB socket that tests write to.
-func bound(t *testing.T) (zmq4.Socket, string) {
+func bound(t *testing.T) (*zmtp.Publisher, string) {
 	t.Helper()
-	addr := "tcp://" + freeport.Address()
-	pub := zmq4.NewPub(context.Background(), zmq4.WithLogger(quiet()))
-	if err := pub.Listen(addr); err != nil {
+	addr := freeport.Address()
+	pub, err := zmtp.ListenPublisher(addr)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = pub.Close() })
-	return pub, addr
+	t.Cleanup(pub.Close)
+	return pub, "tcp://" + addr
 }
 
 func stored(at float64, hash uint64) []byte {
@@ -107,8 +107,8 @@ func cleared(at float64) []byte {
 	return msgp.AppendString(msgp.AppendArrayHeader(b, 1), "AllBlocksCleared")
 }
 
-func message(seq uint64, payload []byte) zmq4.Msg {
-	return zmq4.NewMsgFrom([]byte("kv"), binary.BigEndian.AppendUint64(nil, seq), payload)
+func message(seq uint64, payload []byte) [][]byte {
+	return [][]byte{[]byte("kv"), binary.BigEndian.AppendUint64(nil, seq), payload}
 }
 
 // TestForeignMessages: what is no message of ours is counted, and what comes after it is taken in.
@@ -117,21 +117,24 @@ func TestForeignMessages(t *testing.T) {
 	f, h := follow(t, DefaultConfig(), fleet.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: addr})
 	seq := uint64(0)
 	h.until(t, "the first message", func(h *heard) bool { // a subscription takes a moment to reach the publisher
-		_ = pub.SendMulti(message(seq, stored(float64(seq)+1, seq+100)))
+		pub.Send(message(seq, stored(float64(seq)+1, seq+100))...)
 		seq++
 		return h.ops > 0
 	})
-	_ = pub.SendMulti(message(seq, cleared(float64(seq)+1)))
+	pub.Send(message(seq, cleared(float64(seq)+1))...)
 	seq++
 	h.until(t, "what was still on its way", func(*heard) bool { return f.Figures()[0].Counts.Cleared == 1 })
 	before := f.Figures()[0].Counts.Stored
-	for _, m := range []zmq4.Msg{
-		zmq4.NewMsgFrom([]byte("kv")), zmq4.NewMsgFrom([]byte("kv"), []byte("short"), stored(1, 1)),
-		message(seq, []byte("not msgpack at all")), zmq4.NewMsgFrom([]byte("kv"), nil, nil), message(seq+1, nil),
+	for _, m := range [][][]byte{
+		{[]byte("kv")},
+		{[]byte("kv"), []byte("short"), stored(1, 1)},
+		message(seq, []byte("not msgpack at all")),
+		{[]byte("kv"), nil, nil},
+		message(seq+1, nil),
 	} {
-		_ = pub.SendMulti(m)
+		pub.Send(m...)
 	}
-	_ = pub.SendMulti(message(seq+2, stored(float64(seq)+3, 7)))
+	pub.Send(message(seq+2, stored(float64(seq)+3, 7))...)
 	h.until(t, "the message after them", func(*heard) bool { return f.Figures()[0].Counts.Stored == before+1 })
 	if c := f.Figures()[0].Counts; c.Skipped < 4 || c.Missing != 0 || c.Restarts != 0 {
 		t.Errorf("got %+v; want the foreign ones skipped and nothing lost", c)
@@ -144,7 +147,7 @@ func TestEndpointsComeAndGo(t *testing.T) {
 	f, h := follow(t, DefaultConfig(), fleet.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: addr})
 	seq := uint64(0)
 	h.until(t, "a message", func(h *heard) bool {
-		_ = pub.SendMulti(message(seq, stored(float64(seq)+1, seq+1)))
+		pub.Send(message(seq, stored(float64(seq)+1, seq+1))...)
 		seq++
 		return h.ops > 0
 	})
@@ -157,7 +160,7 @@ func TestEndpointsComeAndGo(t *testing.T) {
 // TestUnreachable: an address at which nobody listens is said once, and tried again.
 func TestUnreachable(t *testing.T) {
 	pub, addr := bound(t)
-	_ = pub.Close()
+	pub.Close()
 	_, h := follow(t, DefaultConfig(), fleet.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: addr})
 	h.until(t, "that it is broken", func(h *heard) bool { return len(h.states) == 1 && h.states[0].State == kvstream.Silent })
 	time.Sleep(3 * reconnect)

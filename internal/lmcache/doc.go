@@ -1,8 +1,5 @@
 // Package lmcache is the router's side of what LMCache's engines say and need beside HTTP: the socket at which prefillers tell that they have
 // pushed a prompt's KV cache to its decoder (disagg_proxy_server's ZMQ PULL socket), and the file that says where decoders receive.
-//
-// The socket takes ZMTP 3 by itself: it must be open to the prefillers' network, and the library of this repository allocates whatever length
-// a peer announces.
 package lmcache
 
 import "time"

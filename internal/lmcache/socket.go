@@ -8,6 +8,10 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/panics"
+	"github.com/warmpath/warmpath/internal/places"
+	"github.com/warmpath/warmpath/internal/zmtp"
 )
 
 // Counts are what came to the socket and what became of it.
@@ -22,6 +26,8 @@ type Counts struct {
 const (
 	// mostConnections bounds the prefillers' ranks that are connected at once.
 	mostConnections = 4096
+	// mostFromOne bounds those from one address: eight GPUs of a host, or as many hosts behind one address as one may think of.
+	mostFromOne = 512
 	// mostWaiting bounds the hand-overs that are waited for; each is a request in flight.
 	mostWaiting = 1 << 16
 	// hopeless is after how many hand-overs in a row without a notification they are waited for less, and by how much.
@@ -33,6 +39,7 @@ type Socket struct {
 	log      *slog.Logger
 	listener net.Listener
 	timeout  time.Duration
+	places   *places.Places
 	serving  sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
@@ -58,7 +65,7 @@ func Listen(address string, timeout time.Duration, log *slog.Logger) (*Socket, e
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
-	s := &Socket{log: log, listener: l, timeout: timeout, conns: map[net.Conn]bool{}, waiting: map[string]*waiter{}}
+	s := &Socket{log: log, listener: l, timeout: timeout, places: places.New(mostConnections, mostFromOne), conns: map[net.Conn]bool{}, waiting: map[string]*waiter{}}
 	s.serving.Go(s.accept)
 	return s, nil
 }
@@ -96,33 +103,52 @@ func (s *Socket) accept() {
 			time.Sleep(100 * time.Millisecond) // out of file descriptors, as a rule
 			continue
 		}
+		leave, err := s.places.Take(conn.RemoteAddr())
 		s.mu.Lock()
-		full := s.closed || len(s.conns) >= mostConnections
-		if full {
+		if err != nil {
 			s.counts.Refused++
+		} else if s.closed {
+			leave()
+			err = net.ErrClosed
 		} else {
 			s.conns[conn] = true
 		}
 		s.mu.Unlock()
-		if full {
+		if err != nil {
 			_ = conn.Close()
 			continue
 		}
-		s.serving.Go(func() { s.serve(conn) })
+		s.serving.Go(func() {
+			defer leave()
+			s.serve(conn)
+		})
 	}
 }
 
 // serve reads one connection to its end.
 func (s *Socket) serve(conn net.Conn) {
-	err := readMessages(conn, s.message)
+	var err error
+	panics.Catch(s.log, panics.LMCache, func() { err = s.read(conn) })
 	_ = conn.Close()
 	s.mu.Lock()
 	delete(s.conns, conn)
-	if errors.Is(err, errNotZMTP) {
+	if errors.Is(err, zmtp.ErrNotZMTP) {
 		s.counts.Refused++
 	}
 	s.mu.Unlock()
 	s.log.Debug("notifications of LMCache: connection ended", "peer", conn.RemoteAddr().String(), "error", err)
+}
+
+// read takes the messages of one connection until it ends. A notification is about a hundred bytes.
+func (s *Socket) read(conn net.Conn) error {
+	c, err := zmtp.Open(conn, zmtp.Config{Kind: zmtp.Pull, Message: 4 << 10})
+	for err == nil {
+		var frames [][]byte
+		if frames, err = c.Receive(); err == nil {
+			s.message(frames)
+		}
+	}
+	return err
 }
 
 // message takes one message: its last frame is the notification.

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"net"
 	"os"
@@ -17,11 +16,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zeromq/zmq4"
-
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/lmcache"
+	"github.com/warmpath/warmpath/internal/zmtp"
 )
 
 // captured is the notification of LMCache for the hand-over "r1".
@@ -85,11 +83,11 @@ func listen(t *testing.T, timeout time.Duration) *lmcache.Socket {
 	return s
 }
 
-// pusher is a prefiller's rank: a PUSH socket of another implementation.
-func pusher(t *testing.T, s *lmcache.Socket) zmq4.Socket {
+// pusher is a prefiller's rank.
+func pusher(t *testing.T, s *lmcache.Socket) *zmtp.Conn {
 	t.Helper()
-	push := zmq4.NewPush(context.Background(), zmq4.WithLogger(log.New(io.Discard, "", 0)))
-	if err := push.Dial("tcp://" + s.Addr()); err != nil {
+	push, err := zmtp.Dial(t.Context(), "tcp://"+s.Addr(), zmtp.Config{Kind: zmtp.Push})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = push.Close() })
@@ -99,7 +97,7 @@ func pusher(t *testing.T, s *lmcache.Socket) zmq4.Socket {
 // TestNotifications: a hand-over is complete when each rank has told, whichever order and connection they come in.
 func TestNotifications(t *testing.T) {
 	s := listen(t, 10*time.Second)
-	ranks := []zmq4.Socket{pusher(t, s), pusher(t, s), pusher(t, s)}
+	ranks := []*zmtp.Conn{pusher(t, s), pusher(t, s), pusher(t, s)}
 	var all sync.WaitGroup
 	for i := range 20 {
 		id := fmt.Sprint("hand-over-", i)
@@ -113,7 +111,7 @@ func TestNotifications(t *testing.T) {
 	}
 	for _, r := range ranks {
 		for i := range 20 {
-			if err := r.Send(zmq4.NewMsg(notif(t, fmt.Sprint("hand-over-", i)))); err != nil {
+			if err := r.Send(notif(t, fmt.Sprint("hand-over-", i))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -131,14 +129,14 @@ func TestNotificationsOfNoUse(t *testing.T) {
 	wait, forget := s.Expect("r1", 1)
 	defer forget()
 	for _, m := range [][]byte{notif(t, "r2"), []byte("oops"), notif(t, ""), notif(t, "r1")} {
-		if err := push.Send(zmq4.NewMsg(m)); err != nil {
+		if err := push.Send(m); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if !wait(context.Background()) {
 		t.Fatal("it did not come")
 	}
-	if err := push.Send(zmq4.NewMsg(notif(t, "r1"))); err != nil { // once too often
+	if err := push.Send(notif(t, "r1")); err != nil { // once too often
 		t.Fatal(err)
 	}
 	want := lmcache.Counts{Taken: 1, Unknown: 2, Malformed: 2}
@@ -216,7 +214,7 @@ func TestPeersThatDoNotSpeakIt(t *testing.T) {
 	push := pusher(t, s)
 	wait, forget := s.Expect("r1", 1)
 	defer forget()
-	if err := push.Send(zmq4.NewMsg(notif(t, "r1"))); err != nil || !wait(context.Background()) {
+	if err := push.Send(notif(t, "r1")); err != nil || !wait(context.Background()) {
 		t.Error("others are not heard any more")
 	}
 }

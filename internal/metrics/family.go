@@ -109,6 +109,7 @@ func families() []family {
 		{"warmpath_tenant_remaining", gauge, []string{"tenant", "of"}, "Requests or tokens left of a minute; below 0 is debt", nil},
 		{"warmpath_tenant_used_total", counter, []string{"tenant", "of"}, "Requests and tokens charged by limits, of all together (no tenant) and of tenants in tenants.limits", nil},
 		{"warmpath_objectives_total", counter, []string{"pool", "objective", "result"}, "Answered requests that named an objective (ttft: X-Warmpath-Ttft-Ms, tpot: X-Warmpath-Tpot-Ms) and whether it was met or missed; tpot is the mean time between tokens of a stream", nil},
+		{"warmpath_panics_total", counter, []string{"reader"}, "Panics caught where messages of others are read: each is a fault in this program, logged with its stack, that costs one message, connection or round", nil},
 		{"warmpath_build_info", gauge, []string{"version", "commit", "goversion"}, "Always 1; the labels identify the program", nil},
 	}, append(append(append(kvFamilies(), lmcacheFamily()), shadowFamilies()...), replicasFamilies()...)...)
 }
@@ -206,8 +207,9 @@ func kvFamilies() []family {
 	endpoint := []string{"endpoint"}
 	return []family{
 		{"warmpath_kv_publishers", gauge, []string{"tied"}, "Topics and ranks of engines that connect to kv_events.listen, by whether their endpoint is known; absent without kv_events.listen", nil},
-		{"warmpath_kv_untied_messages_total", counter, nil, "Messages at kv_events.listen that were dropped: their topic names no endpoint, or they are malformed; absent without kv_events.listen", nil},
-		{"warmpath_kv_refused_connections_total", counter, nil, "Connections to kv_events.listen from outside kv_events.allow; absent without kv_events.listen", nil},
+		{"warmpath_kv_foreign_publishers", gauge, nil, "Topics at kv_events.listen that name an endpoint and come from another address than its own; their messages are dropped. Absent without kv_events.listen", nil},
+		{"warmpath_kv_untied_messages_total", counter, nil, "Messages at kv_events.listen that were dropped: their topic names no endpoint, or one with another address, or they are malformed; absent without kv_events.listen", nil},
+		{"warmpath_kv_refused_connections_total", counter, nil, "Connections to kv_events.listen that were refused: from outside kv_events.allow, more than 64 of one address or 1024 in all, or with messages beyond the bounds; absent without kv_events.listen", nil},
 		{"warmpath_kv_state", gauge, []string{"endpoint", "state"}, "1 for the state of the endpoint's KV events, 0 for the others: exact, partial (blocks stored earlier are unknown), silent or wrong (predictions use answers instead)", nil},
 		{"warmpath_kv_blocks", gauge, endpoint, "Blocks in the endpoint's KV cache according to its events", nil},
 		{"warmpath_kv_tied_blocks_total", counter, []string{"endpoint", "tied"}, "Blocks stored, by whether their conversation is known", nil},

@@ -20,11 +20,12 @@ type KVEvents interface {
 	Publishers() KVPublishers
 }
 
-// KVPublishers are engines that connect to the router, by whether their endpoint is known, the dropped messages of unknown
-// ones, and refused connections. Listening is false if the router does not listen.
+// KVPublishers are engines that connect to the router, by whether their endpoint is known, and those that claim to be one with
+// another address; the dropped messages of unknown ones, and refused connections. Listening is false if the router does not listen.
 type KVPublishers struct {
 	Listening        bool
 	Tied, Untied     int
+	Foreign          int
 	Dropped, Refused uint64
 }
 
@@ -75,6 +76,7 @@ func (c *kvCollector) Collect(ch chan<- prometheus.Metric) {
 	if p := c.source.Publishers(); p.Listening {
 		send("warmpath_kv_publishers", prometheus.GaugeValue, float64(p.Tied), "yes")
 		send("warmpath_kv_publishers", prometheus.GaugeValue, float64(p.Untied), "no")
+		send("warmpath_kv_foreign_publishers", prometheus.GaugeValue, float64(p.Foreign))
 		send("warmpath_kv_untied_messages_total", prometheus.CounterValue, float64(p.Dropped))
 		send("warmpath_kv_refused_connections_total", prometheus.CounterValue, float64(p.Refused))
 	}

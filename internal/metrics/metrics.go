@@ -121,6 +121,7 @@ func New(c Config) *Metrics {
 	m.registry.MustRegister(
 		newStatusCollector(m),
 		buildInfo(c),
+		newPanicCollector(),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)

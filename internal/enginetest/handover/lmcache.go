@@ -14,12 +14,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zeromq/zmq4"
 	"github.com/tinylib/msgp/msgp"
 	"github.com/zeebo/xxh3"
 
 	"github.com/warmpath/warmpath/internal/enginetest/api"
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
+	"github.com/warmpath/warmpath/internal/zmtp"
 	"github.com/warmpath/warmpath/sim/text"
 )
 
@@ -38,8 +38,7 @@ type lmcache struct {
 	*host
 
 	lm       sync.Mutex // guards the following fields
-	push     zmq4.Socket
-	unpush   context.CancelFunc
+	push     *zmtp.Conn
 	received map[string]*lmReceived // by X-Request-Id: expected and arrived caches
 	order    []string
 	pushing  int  // incomplete transfers
@@ -202,18 +201,23 @@ func (h *lmcache) notify(id string) {
 		return
 	}
 	if h.push == nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		push := zmq4.NewPush(ctx, zmq4.WithDialerTimeout(time.Second), zmq4.WithLogger(quietZMQ()))
-		if push.Dial("tcp://"+h.config.Notify) != nil {
-			cancel()
+		push, err := zmtp.Dial(context.Background(), "tcp://"+h.config.Notify, zmtp.Config{Kind: zmtp.Push})
+		if err != nil {
 			return
 		}
-		h.push, h.unpush = push, cancel
+		h.push = push
+		h.serving.Go(func() { // answers the router's heartbeats, until the connection ends
+			_, _ = push.Receive()
+			_ = push.Close()
+		})
 	}
 	b := msgp.AppendMapHeader(nil, 2)
 	b = msgp.AppendString(msgp.AppendString(b, "type"), "ProxyNotif")
 	b = msgp.AppendString(msgp.AppendString(b, "req_id"), id)
-	_ = h.push.Send(zmq4.NewMsg(b)) // a router that is gone does not get it
+	if h.push.Send(b) != nil { // a router that is gone does not get it
+		_ = h.push.Close()
+		h.push = nil
+	}
 }
 
 // Mute switches an LMCache prefiller's notifications to the router off or on.
@@ -227,16 +231,15 @@ func (h *lmcache) Mute(off bool) {
 func (h *lmcache) Close() {
 	h.lm.Lock()
 	h.closed = true
-	push, unpush, ports := h.push, h.unpush, h.ports
+	push, ports := h.push, h.ports
 	h.lm.Unlock()
 	for _, l := range ports {
 		_ = l.Close()
 	}
-	h.serving.Wait()
 	if push != nil {
-		unpush()
 		_ = push.Close()
 	}
+	h.serving.Wait()
 }
 
 // Open implements connector: running pushes.

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	"strconv"
@@ -183,5 +181,3 @@ func (h *lmcache) Adjust(ans *api.Answer, seed uint64, room int) {
 	}
 	ans.Text = text.Of(leg.after.seed, ans.Want+2)[text.TokenBytes : (ans.Want+1)*text.TokenBytes]
 }
-
-func quietZMQ() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -4,12 +4,9 @@
 package kv
 
 import (
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log"
 	"math"
 	"net"
 	"strconv"
@@ -17,9 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zeromq/zmq4"
-
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/zmtp"
 	"github.com/warmpath/warmpath/sim/engine"
 )
 
@@ -29,7 +25,6 @@ const (
 	topic       = "kv-events" // unless another is given
 	tries       = 50
 	endOfReplay = math.MaxUint64
-	redial      = 50 * time.Millisecond
 )
 
 // Config says what to publish and where.
@@ -49,17 +44,15 @@ type Publisher struct {
 	arrays  bool
 	rank    int
 	ranks   int
-	size    int // tokens per block
-	pub     zmq4.Socket
-	replay  zmq4.Socket
-	stop    context.CancelFunc
-	serving sync.WaitGroup
+	size    int    // tokens per block
 	events  string // host:port
 	again   string // "" without replay
 	out     bool   // it dials events instead of listening
 	topic   string
 
-	mu      sync.Mutex // guards the following fields
+	mu      sync.Mutex      // guards the following fields
+	pub     *zmtp.Publisher // nil while closed
+	replay  *zmtp.Server
 	next    uint64
 	kept    []message
 	queue   []json.RawMessage // TensorRT-LLM
@@ -156,49 +149,41 @@ func (p *Publisher) reset() {
 }
 
 func (p *Publisher) open() error {
-	ctx, cancel := context.WithCancel(context.Background())
-	p.stop = cancel
-	quiet := zmq4.WithLogger(log.New(io.Discard, "", 0))
-	if p.out {
-		p.dial(ctx, quiet)
+	if p.out { // messages while it is not connected are lost, as with ZeroMQ's own
+		p.opened(zmtp.DialPublisher(p.events), nil)
 		return nil
 	}
-	p.pub, p.replay = zmq4.NewPub(ctx, quiet), zmq4.NewRouter(ctx, quiet)
-	err := p.pub.Listen("tcp://" + p.events)
-	if err == nil {
-		err = p.replay.Listen("tcp://" + p.again)
-	}
+	pub, err := zmtp.ListenPublisher(p.events)
 	if err != nil {
-		cancel()
-		_ = p.pub.Close()
-		_ = p.replay.Close()
 		return err
 	}
-	replay := p.replay
-	p.serving.Go(func() { p.answer(replay) })
+	replay, err := zmtp.Serve(p.again, zmtp.Config{Kind: zmtp.Router}, p.answer)
+	if err != nil {
+		pub.Close()
+		return err
+	}
+	p.opened(pub, replay)
 	return nil
 }
 
-// dial makes the publisher dial out until it is connected, and again whenever the connection breaks. Messages in between are
-// lost, as with ZeroMQ's own.
-func (p *Publisher) dial(ctx context.Context, quiet zmq4.Option) {
-	pub := zmq4.NewPub(ctx, quiet, zmq4.WithDialerMaxRetries(-1), zmq4.WithDialerRetry(redial), zmq4.WithAutomaticReconnect(true))
-	p.pub = pub
-	p.serving.Go(func() { _ = pub.Dial("tcp://" + p.events) })
+func (p *Publisher) opened(pub *zmtp.Publisher, replay *zmtp.Server) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pub, p.replay = pub, replay
 }
 
 // Close closes the sockets and ends their goroutines.
 func (p *Publisher) Close() {
-	if p.stop == nil {
-		return
+	p.mu.Lock()
+	pub, replay := p.pub, p.replay
+	p.pub, p.replay = nil, nil
+	p.mu.Unlock()
+	if pub != nil {
+		pub.Close()
 	}
-	p.stop()
-	_ = p.pub.Close()
-	if p.replay != nil {
-		_ = p.replay.Close()
+	if replay != nil {
+		replay.Close()
 	}
-	p.serving.Wait()
-	p.stop = nil
 }
 
 // Restart has the effects of a new process: closed connections, no memory, numbers from 0.
@@ -216,19 +201,19 @@ func (p *Publisher) Restart() {
 	}
 }
 
-// answer serves the replay socket: for a ROUTER's frames (identity, empty, number) it sends each stored message from that
-// number on, then the end.
-func (p *Publisher) answer(replay zmq4.Socket) {
+// answer serves a connection to the replay socket: for the frames of a DEALER (empty, number) it sends each stored message from
+// that number on, then the end.
+func (p *Publisher) answer(c *zmtp.Conn) {
 	for {
-		m, err := replay.Recv()
+		frames, err := c.Receive()
 		if err != nil {
 			return
 		}
-		n := len(m.Frames)
-		if n < 2 || len(m.Frames[n-1]) != 8 {
+		n := len(frames)
+		if len(frames[n-1]) != 8 {
 			continue
 		}
-		from := binary.BigEndian.Uint64(m.Frames[n-1])
+		from := binary.BigEndian.Uint64(frames[n-1])
 		p.mu.Lock()
 		var answer []message
 		for _, k := range p.kept {
@@ -241,11 +226,14 @@ func (p *Publisher) answer(replay zmq4.Socket) {
 		if muted {
 			continue
 		}
-		id := m.Frames[0]
 		for _, k := range answer {
-			_ = replay.SendMulti(zmq4.NewMsgFrom(id, nil, []byte(p.topic), number(k.seq), k.payload))
+			if c.Send(nil, []byte(p.topic), number(k.seq), k.payload) != nil {
+				return
+			}
 		}
-		_ = replay.SendMulti(zmq4.NewMsgFrom(id, nil, nil, number(endOfReplay), nil))
+		if c.Send(nil, nil, number(endOfReplay), nil) != nil {
+			return
+		}
 	}
 }
 
@@ -357,7 +345,9 @@ func (p *Publisher) send(events []event) {
 		p.dropped = max(0, p.dropped-1)
 		return
 	}
-	_ = p.pub.SendMulti(zmq4.NewMsgFrom([]byte(p.topic), number(m.seq), m.payload)) // only queued here
+	if p.pub != nil {
+		p.pub.Send([]byte(p.topic), number(m.seq), m.payload) // only queued here
+	}
 }
 
 func (p *Publisher) enqueue(e event) {
@@ -408,6 +398,7 @@ func (p *Publisher) Addresses() (events, replay string) {
 
 // Subscribed reports whether the events have a subscriber; earlier ones are lost.
 func (p *Publisher) Subscribed() bool {
-	t, ok := p.pub.(zmq4.Topics)
-	return ok && len(t.Topics()) > 0
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pub != nil && p.pub.Subscribed()
 }

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/warmpath/warmpath/internal/admin"
+	"github.com/warmpath/warmpath/internal/kvevents"
+	"github.com/warmpath/warmpath/internal/panics"
+)
+
+// concerns are what is wrong beside the fleet: publishers of KV events that are not believed, and faults of this program.
+func concerns(events *kvevents.Follower) (all []admin.Concern) {
+	if p := events.Publishers(); p.Foreign > 0 {
+		all = append(all, admin.Concern{
+			What: fmt.Sprintf("KV events: %d topics at kv_events.listen name an endpoint and come from another address than its own; they are not believed.", p.Foreign),
+			Do:   "Where an engine's connections come from another address (NAT, a service's address, a forwarder), state its topic as the endpoint's kv_topic. Otherwise see in the log who sends them.",
+		})
+	}
+	if events.Refusing() {
+		all = append(all, admin.Concern{
+			What: "KV events: connections to kv_events.listen are refused.",
+			Do:   "The log says whose and why: an address outside kv_events.allow, or too many connections.",
+		})
+	}
+	for who, n := range panics.Counts() {
+		if n == 0 {
+			continue
+		}
+		all = append(all, admin.Concern{
+			What: fmt.Sprintf("This program has a fault: what %s read made it panic %d times. What was read is dropped, and the router goes on.", who, n),
+			Do:   "Please report it with the stack in the log.",
+		})
+	}
+	return all
+}
