@@ -43,7 +43,7 @@ docs: ## write the generated references in docs/ anew
 
 .PHONY: figures
 figures: ## write the tables of measured figures in docs/ anew; some minutes
-	go test ./sim -run 'TestScenarios|TestWholeAnswers|FirstTurns|GateAndCap|TestFlooded|TestMechanisms' -long -rewrite
+	go test ./sim -run 'TestScenarios|TestWholeAnswers|FirstTurns|GateAndCap|TestFlooded|TestMechanisms|TestLeaving' -long -rewrite
 
 .PHONY: build
 build: ## build a static binary, bin/warmpath

@@ -62,7 +62,7 @@ func (p *player) leaveLine(now int64, at int) {
 			continue
 		}
 		s := standing{f.router, f.lease}
-		if j, ok := p.inLine[s]; !ok || int(j) != i || int(f.engine) != at {
+		if !p.stands(s, i) || int(f.engine) != at {
 			continue
 		}
 		delete(p.inLine, s)

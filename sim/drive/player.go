@@ -89,6 +89,8 @@ type flying struct {
 	prefillFails int
 	suspect      bool // a decoder has failed once, perhaps for lack of the KV cache
 	unfit        bool // its prefill leg failed for good
+
+	left bool // its client has left before, and has asked again
 }
 
 // noticed is the time until a probe finds that an engine is gone or back.
@@ -241,6 +243,8 @@ func (p *player) play() bool {
 			p.arrive(h.at, i)
 		case leaseEnds:
 			p.expire(h.at, int32(i))
+		case clientLeaves:
+			p.leave(h.at, i)
 		case endpointJoins:
 			p.joined[i] = true
 			p.declare(h.at)

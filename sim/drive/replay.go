@@ -47,6 +47,9 @@ type Replay struct {
 	MaxDelay time.Duration // limit of the time between turns of a session (closed loop); 0 for none
 	Seed     uint64
 
+	// Leaves is the share of turns whose clients leave within 5 s, before or after the first token, and ask again a second later. Split
+	// requests are not left.
+	Leaves float64
 	Whole  float64 // share of turns with non-streamed answers, of which the router sees nothing before the end
 	Kinds  []Kind  // of the texts, drawn evenly for each conversation; none gives every token text.TokenBytes, and no features
 	Limits bool    // clients state the exact length of the answer (max_tokens)
@@ -73,6 +76,7 @@ type Played struct {
 	Home       bool          // sent where the previous turn of its conversation was
 	Regret     time.Duration // extra time to its first token over the best endpoint, by the engines' real state at that time
 	Failed     bool
+	Left       bool // its client left; a later row has the turn as it was asked again
 	Retries    int
 
 	Why       route.SplitWhy // why it was split or not; "" in fleets without roles
@@ -121,6 +125,9 @@ func (r *Replay) Run() (*Outcome, error) {
 	}
 	if r.Clients < 0 || r.Clients > 0 && !r.Trace.Closed {
 		return nil, fmt.Errorf("%d conversations at once need a trace of conversations whose turns wait for each other", r.Clients)
+	}
+	if r.Leaves < 0 || r.Leaves > 1 {
+		return nil, fmt.Errorf("the share of clients that leave must be in 0..1, got %v", r.Leaves)
 	}
 	if err := r.checkRoles(); err != nil {
 		return nil, err

@@ -29,10 +29,11 @@ func (p *player) send(now int64, i int) {
 	f := &p.flights[i]
 	p.out = append(p.out, Played{Turn: i, Endpoint: -1, Prefiller: -1, Sent: time.Duration(now), First: t.Number == 0})
 	f.row, f.sent = int32(len(p.out)), now
-	if t.Next >= 0 && p.Trace.Turns[t.Next].Overlaps {
+	if t.Next >= 0 && p.Trace.Turns[t.Next].Overlaps && !f.left {
 		p.due.push(now+int64(p.pause(p.Trace.Turns[t.Next].Delay)), turnDue, int(t.Next))
 	}
 	p.mark(now)
+	p.mayLeave(now, i)
 	p.place(now, i)
 }
 

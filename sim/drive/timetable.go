@@ -23,6 +23,7 @@ const (
 	linksDue    // a transfer ends
 	handArrives // its KV cache has arrived
 	leaseEnds   // of KV cache that was not fetched
+	clientLeaves
 )
 
 // timetable is a binary heap of scheduled events, ordered by time, then by order of scheduling.

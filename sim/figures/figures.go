@@ -182,6 +182,9 @@ func newCount(turns, endpoints int) *count {
 
 func (c *count) take(p *drive.Played, t *trace.Turn, slo Objective) {
 	c.retries += p.Retries
+	if p.Left {
+		return
+	}
 	if p.Failed {
 		c.failed++
 		return
