@@ -11,6 +11,7 @@ import (
 type UnknownModelError struct {
 	Model string
 	Known []string // sorted
+	Alias []string // the models that it is an alias of; nil if it is none
 }
 
 func (e *UnknownModelError) Error() string {
@@ -20,6 +21,9 @@ func (e *UnknownModelError) Error() string {
 	}
 	if len(e.Known) == 0 {
 		return fmt.Sprintf("the model %q does not exist; no endpoint has reported its models yet", model)
+	}
+	if e.Alias != nil {
+		return fmt.Sprintf("%q is an alias of %s, which no engine serves; known models: %s", model, listed(e.Alias), listed(e.Known))
 	}
 	return fmt.Sprintf("the model %q does not exist; known models: %s", model, listed(e.Known))
 }

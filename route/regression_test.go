@@ -159,6 +159,15 @@ func TestAliasOverDeclaredEndpoints(t *testing.T) {
 	}
 }
 
+// TestAliasOfNothing: the error of an alias says what it stands for.
+func TestAliasOfNothing(t *testing.T) {
+	x := newReviewed(t, []route.Alias{{Name: "fast", Models: []string{"mm"}}}, "a")
+	_, err := x.r.Decide(x.now, &fleet.Request{Class: fleet.Turn, Model: "fast"})
+	if want := `"fast" is an alias of mm, which no engine serves; known models: m`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // TestFirstTurnOfARetry: the retry of a conversation's first turn is still its first turn.
 func TestFirstTurnOfARetry(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")

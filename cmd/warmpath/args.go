@@ -24,12 +24,23 @@ func unknownCommand(cmd *cobra.Command, got string) error {
 	return usageError(fmt.Errorf("unknown command %q%s", got, cmp.Or(strictyaml.Suggest(got, names), "; see "+cmd.CommandPath()+" --help")))
 }
 
+// otherNames are names that other routers and servers have for flags.
+var otherNames = map[string]string{
+	"port": "listen", "host": "listen", "bind": "listen", "address": "listen", "addr": "listen",
+	"engine": "endpoint", "engines": "endpoint", "backend": "endpoint", "backends": "endpoint", "upstream": "endpoint", "worker-urls": "endpoint",
+	"static-backends": "endpoint", "worker": "endpoint", "url": "endpoint",
+	"routing-logic": "policy", "routing-policy": "policy", "output": "write",
+}
+
 // flagError names the nearest flag and says where help is, in the same line.
 func flagError(cmd *cobra.Command, err error) error {
 	if got, ok := strings.CutPrefix(err.Error(), "unknown flag: "); ok {
 		name := strings.TrimPrefix(got, "--")
 		if in := commandsWith(cmd, func(f *pflag.FlagSet) bool { return f.Lookup(name) != nil }); len(in) > 0 {
 			return usageError(fmt.Errorf("%s is a flag of %s, so it follows the command, as in warmpath %s %s", got, strings.Join(in, ", "), in[0], got))
+		}
+		if own := otherNames[name]; own != "" && cmd.Flags().Lookup(own) != nil {
+			return usageError(fmt.Errorf("unknown flag %s; here it is --%s; see %s --help", got, own, cmd.CommandPath()))
 		}
 		var flags []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, "--"+f.Name) })

@@ -60,6 +60,9 @@ standard output, and lists on standard error what has no equivalent, with what t
 			if err != nil {
 				return err
 			}
+			if note := s.unread(e); note != "" {
+				fmt.Fprintln(e.stderr, "warmpath: "+note)
+			}
 			return describe(e.stdout, cfg, s.path(e), discovery.Keys{Lookup: e.lookup})
 		},
 	}

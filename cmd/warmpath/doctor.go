@@ -83,8 +83,8 @@ leaves. Best run while the engine has no other traffic. The exit code is 1 if an
 	f.StringVar(&o.Key, "key", "", "bearer `TOKEN` of the engines")
 	f.StringVar(&o.Model, "model", "", "model to ask for; empty takes each engine's first")
 	f.BoolVar(&o.Quick, "quick", false, "only ask, send no prompts")
-	f.DurationVar(&o.Wait, "wait", 0, "how long to wait for an engine that is not healthy yet; 0s is 10s")
-	f.StringVar(&file, "write", "", "new `FILE` that gets a configuration for these engines")
+	f.DurationVar(&o.Wait, "wait", 0, "how long to wait for an engine that is not healthy yet (default 10s)")
+	f.StringVarP(&file, "write", "o", "", "new `FILE` that gets a configuration for these engines")
 	f.BoolVar(&asJSON, "json", false, "print JSON, one engine a line")
 	return c
 }

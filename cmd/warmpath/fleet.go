@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,7 +52,7 @@ func (a *adminFlags) fleet(ctx context.Context) (*console.Fleet, error) {
 // look is how a terminal shows the fleet; a wide one has room for long names.
 func look(e env) console.Look {
 	columns, lines := terminal.Size(e.stdout)
-	return console.Look{Columns: columns, Lines: lines, Ink: terminal.Colours(e.stdout, e.lookup)}
+	return console.Look{Columns: columns, Lines: lines, Ink: terminal.Colours(e.stdout, e.lookup), Whole: columns == 0}
 }
 
 func endpointsCommand(e env) *cobra.Command {
@@ -82,11 +83,13 @@ func endpointsCommand(e env) *cobra.Command {
 				return err
 			}
 			for _, name := range names {
-				if !slices.ContainsFunc(f.Endpoints, func(p console.Endpoint) bool { return p.Name == name }) {
+				if !slices.ContainsFunc(f.Endpoints, func(p console.Endpoint) bool { return called(p.Name, p.URL, name) }) {
 					return fmt.Errorf("the router has no endpoint %q; warmpath endpoints lists them", name)
 				}
 			}
-			shown := slices.DeleteFunc(f.Endpoints, func(p console.Endpoint) bool { return len(names) > 0 && !slices.Contains(names, p.Name) })
+			shown := slices.DeleteFunc(f.Endpoints, func(p console.Endpoint) bool {
+				return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return called(p.Name, p.URL, name) })
+			})
 			_, err = fmt.Fprint(e.stdout, console.Table(shown, look(e)), "\n", console.Legend())
 			return err
 		},
@@ -98,20 +101,29 @@ func endpointsCommand(e env) *cobra.Command {
 	return c
 }
 
+// called reports whether a user means an endpoint by a name: its own, or the URL that serve was given.
+func called(name, url, by string) bool { return by == name || strings.TrimRight(by, "/") == url }
+
 // printEndpoints prints the JSON of the endpoints with these names, or of all.
 func printEndpoints(e env, all []json.RawMessage, names []string) error {
 	found := map[string]bool{}
 	for _, raw := range all {
 		var p struct {
 			Name string `json:"name"`
+			URL  string `json:"url"`
 		}
 		if err := json.Unmarshal(raw, &p); err != nil {
 			return err
 		}
-		if len(names) > 0 && !slices.Contains(names, p.Name) {
+		asked := false
+		for _, name := range names {
+			if called(p.Name, p.URL, name) {
+				asked, found[name] = true, true
+			}
+		}
+		if len(names) > 0 && !asked {
 			continue
 		}
-		found[p.Name] = true
 		var line bytes.Buffer
 		if err := json.Compact(&line, raw); err != nil {
 			return err

@@ -25,6 +25,9 @@ import (
 func serve(ctx context.Context, e env, cfg *config.Config, file string, load func() (config.Config, error)) error {
 	log, lines, relog := newLogger(e.stderr, cfg.Log)
 	defer lines.Close(logWait)
+	if file != "" {
+		log.Info("configuration read", "file", file)
+	}
 	for _, warning := range cfg.Warnings() {
 		log.Warn(warning)
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/internal/config"
@@ -12,7 +14,8 @@ func serveCommand(e env) *cobra.Command {
 		Use:   "serve [URL...]",
 		Short: "Route requests over engines",
 		Long: `serve routes the requests of clients over engines until SIGINT or SIGTERM. Then it takes no new requests and
-completes the running ones. Each URL is an engine, as with --endpoint. Flags override the environment (WARMPATH_...), which overrides the file.`,
+completes the running ones. Each URL is an engine, as with --endpoint. Flags override the environment (WARMPATH_...), which overrides the file:
+that of --config, or warmpath.yaml in the working directory where no engine is given.`,
 		Example: `  # Two engines, nothing else needed
   warmpath serve http://127.0.0.1:9001 http://127.0.0.1:9002
 
@@ -52,6 +55,9 @@ completes the running ones. Each URL is an engine, as with --endpoint. Flags ove
 			cfg, err := s.load(e)
 			if err != nil {
 				return err
+			}
+			if note := s.unread(e); note != "" && cfg.Log.Format != "json" {
+				fmt.Fprintln(e.stderr, "warmpath: "+note)
 			}
 			return serve(cmd.Context(), e, &cfg, s.source(e), func() (config.Config, error) { return s.load(e) })
 		},

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -66,11 +67,22 @@ func (s *settings) add(cmd *cobra.Command) {
 	f.StringVar(&s.trtllm, "trtllm-config", "", "the `FILE` of trtllm-serve disaggregated, instead of --config")
 	f.String("listen", d.Listen, "`ADDRESS` for clients' requests")
 	f.StringArrayVar(&s.endpoints, "endpoint", nil, "engine `URL`, repeatable; options follow after commas: weight=2, name=a, kind=vllm, ranks=4, models=m1+m2, ...")
+	f.String("policy", d.Policy.Name, "`NAME` of the policy that chooses the endpoint")
+	f.String("admin", d.Admin.Listen, "`ADDRESS` for metrics and the admin API; off for none")
+	f.StringArrayVar(&s.aliases, "model-alias", nil, "`NAME=MODEL[,MODEL...]`, repeatable: another name for models; * for every unknown name")
 	f.StringArrayVar(&s.prefill, "prefill", nil, "engine `URL` that computes prompts for others, repeatable; options as of --endpoint")
 	f.StringArrayVar(&s.decode, "decode", nil, "engine `URL` that generates answers to prompts computed by others, repeatable; options as of --endpoint")
 	f.String("disagg-when", d.Disaggregation.When, "`WHEN` requests are split over --prefill and --decode: time, always, never, tokens or uncached; free needs no roles")
 	f.String("disagg-threshold", "0", "`TOKENS` for --disagg-when tokens and uncached")
 	f.String("disagg-connector", "", "`NAME` of the protocol by which KV cache is handed over: "+strings.Join(handover.Names(), ", ")+"; empty follows the kind of engine")
+	f.String("peers", "", "`HOST:PORT[,HOST:PORT...]` of other routers before the same engines, or dns://NAME:PORT that has an address for each, with --peer-listen; or redis://HOST:PORT/DB")
+	f.String("peer-listen", "", "`ADDRESS` at which other routers reach this one")
+	f.String("extproc", "", "`ADDRESS` at which Envoy or a gateway asks where to send requests (external processing)")
+	f.String("shadow", "", "`NAME[,NAME...]` of shadow policies, evaluated but not applied; see explain --shadow")
+	f.String("record", "", "`FILE` that gets the traffic, for simulate: hashes, sizes, times and outcomes, never text")
+	f.String("log-level", d.Log.Level, "`LEVEL`: debug, info, warn or error")
+	f.String("log-format", d.Log.Format, "`FORMAT`: text or json")
+	f.Bool("log-requests", d.Log.Requests, "log one line for each request")
 	f.String("disagg-preset", "", "`NAME`: stack.conditional splits as production-stack PR 890, by the next three flags, which are its own")
 	f.String("routing-threshold", "0", "`TOKENS` from which stack.conditional splits a prompt; 0 splits all")
 	f.String("load-balancing-strategy", "", "`NAME` of stack.conditional's load balancing: round_robin (default) or least_loaded")
@@ -79,17 +91,6 @@ func (s *settings) add(cmd *cobra.Command) {
 	f.String("decoder-init-port", "", "`PORT[,PORT...]` at which a decoder of lmcache initialises transfers, one for each tensor-parallel rank")
 	f.String("decoder-alloc-port", "", "`PORT[,PORT...]` at which a decoder of lmcache allocates, one for each tensor-parallel rank")
 	f.String("decoder-registry", "", "JSON, or a `FILE` of it, that says where each decoder of lmcache receives")
-	f.String("policy", d.Policy.Name, "`NAME` of the policy that chooses the endpoint")
-	f.String("shadow", "", "`NAME[,NAME...]` of shadow policies, evaluated but not applied; see explain --shadow")
-	f.String("admin", d.Admin.Listen, "`ADDRESS` for metrics and the admin API; off for none")
-	f.String("peers", "", "`HOST:PORT[,HOST:PORT...]` of other routers before the same engines, or dns://NAME:PORT that has an address for each, with --peer-listen; or redis://HOST:PORT/DB")
-	f.String("peer-listen", "", "`ADDRESS` at which other routers reach this one")
-	f.String("extproc", "", "`ADDRESS` at which Envoy or a gateway asks where to send requests (external processing)")
-	f.String("record", "", "`FILE` that gets the traffic, for simulate: hashes, sizes, times and outcomes, never text")
-	f.StringArrayVar(&s.aliases, "model-alias", nil, "`NAME=MODEL[,MODEL...]`, repeatable: another name for models; * for every unknown name")
-	f.String("log-level", d.Log.Level, "`LEVEL`: debug, info, warn or error")
-	f.String("log-format", d.Log.Format, "`FORMAT`: text or json")
-	f.Bool("log-requests", d.Log.Requests, "log one line for each request")
 
 	complete := func(flag string, values ...cobra.Completion) {
 		// The error means that the flag does not exist; any test would show that.
@@ -126,9 +127,33 @@ func (s *settings) add(cmd *cobra.Command) {
 // path is the configuration file to read; "" for none.
 func (s *settings) path(e env) string {
 	if s.file == "" && !s.flags.Changed("config") {
-		s.file, _ = e.lookup(config.FileVariable)
+		if s.file, _ = e.lookup(config.FileVariable); s.file == "" && !s.givesEngines(e) && lies(ownFile) {
+			s.file = ownFile
+		}
 	}
 	return s.file
+}
+
+// ownFile is read where it lies in the working directory, when neither a flag nor a variable names a file or engines.
+const ownFile = "warmpath.yaml"
+
+func lies(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// givesEngines reports whether flags or the environment name engines.
+func (s *settings) givesEngines(e env) bool {
+	text, _ := e.lookup(config.Variable([]string{"endpoints"}))
+	return len(s.urls)+len(s.endpoints)+len(s.prefill)+len(s.decode) > 0 || s.trtllm != "" || text != ""
+}
+
+// unread says that a configuration lies here and is not read; "" otherwise.
+func (s *settings) unread(e env) string {
+	if s.source(e) != "" || s.flags.Changed("config") || !lies(ownFile) {
+		return ""
+	}
+	return ownFile + " in this folder is not read, since engines are given; -c " + ownFile + " reads it"
 }
 
 // source is the file that load reads; "" for none.

@@ -57,6 +57,7 @@ type Config struct {
 	Settings  func() any              // the configuration in force, secrets already taken out; encoded as JSON
 	Reload    func() (Running, error) // reloads the configuration, on POST /admin/reload
 	Running   func() Running          // the running configuration, for the stats
+	Aliases   map[string][]string     // of models, by name
 	Tally     *Tally                  // counts from the fleet's events; nil leaves shares, rates and the history out
 	Streams   *Streams                // open event streams, of this handler and of those before it; nil begins with none
 	Log       *slog.Logger            // log of changes and their callers; nil for none

@@ -201,6 +201,7 @@ func TestAnswers(t *testing.T) {
 		{"DELETE", "/admin/endpoints/http://h:1/x", "", 200, `"removed": true`},
 		{"POST", "/admin/endpoints/a/drain", "", 200, `"draining": true`},
 		{"POST", "/admin/endpoints/http://h:1/x/drain", "", 200, `"draining": true`},
+		{"POST", "/admin/endpoints/http:%2F%2Fh:1%2F/drain", "", 200, `"draining": true`},
 		{"POST", "/admin/endpoints/a/undrain", "", 200, `"draining": false`},
 		{"POST", "/admin/endpoints/zz/drain", "", 404, "unknown_endpoint"},
 		{"POST", "/admin/endpoints/zz/undrain", "", 404, "unknown_endpoint"},

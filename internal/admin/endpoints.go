@@ -2,6 +2,7 @@ package admin
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -29,10 +30,10 @@ func (a *Admin) views(keep func(*route.EndpointStatus) bool) []endpointView {
 	return out
 }
 
-// find looks up the endpoint of a name, or the ranks or slots of the engine of that name.
+// find looks up the endpoint of a name or URL, or the ranks or slots of the engine of that name or URL.
 func (a *Admin) find(name string) []route.EndpointStatus {
-	status := a.c.Fleet.Status()
-	return slices.DeleteFunc(status, func(s route.EndpointStatus) bool { return !s.Endpoint.Answers(name) })
+	status, url := a.c.Fleet.Status(), strings.TrimRight(name, "/")
+	return slices.DeleteFunc(status, func(s route.EndpointStatus) bool { return !s.Endpoint.Answers(name) && s.Endpoint.URL != url })
 }
 
 func notFound(name string) *failure {
@@ -174,8 +175,25 @@ func (a *Admin) viewStats() statsView {
 		Config:   running, Ready: ready, Why: why, Version: a.c.Version, UptimeSeconds: a.c.Now().Sub(a.c.Started).Seconds(),
 		Decisions: s.Decisions, Leases: s.Leases, DoubleFinished: s.DoubleFinished,
 		Sessions: s.Sessions, SessionHits: s.SessionHits, SessionMisses: s.SessionMisses, SessionEvictions: s.SessionEvictions,
-		Responses: s.Responses, Served: a.c.Tally.total(),
+		Responses: s.Responses, Served: a.c.Tally.total(), Unserved: a.unserved(),
 	}
+}
+
+// unserved lists the aliases of models that no engine serves, sorted.
+func (a *Admin) unserved() (out []string) {
+	if len(a.c.Aliases) == 0 {
+		return nil
+	}
+	served := map[string]bool{"*": true} // stands for every name, and is listed nowhere
+	for _, m := range a.c.Fleet.Models() {
+		served[m.ID] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.c.Aliases)) {
+		if !served[name] {
+			out = append(out, name+" = "+strings.Join(a.c.Aliases[name], ", "))
+		}
+	}
+	return out
 }
 
 func (a *Admin) settings(w http.ResponseWriter, _ *http.Request) {

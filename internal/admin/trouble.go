@@ -52,6 +52,10 @@ func listTroubles(endpoints []endpointView, st *statsView, past []point, replica
 		endpointTrouble(&endpoints[i], st, add)
 	}
 	undeclaredTrouble(endpoints, add)
+	if len(st.Unserved) > 0 && st.Ready && st.UptimeSeconds > settled {
+		add(warn, "", "Correct the alias (models.aliases), or start an engine with the model: until then such requests get 404.",
+			"No engine serves what an alias stands for: %s.", strings.Join(st.Unserved[:min(len(st.Unserved), alike)], "; "))
+	}
 	if len(past) > judged {
 		past = past[len(past)-judged:]
 	}

@@ -35,6 +35,13 @@ func TestTroubles(t *testing.T) {
 		{"nothing", []endpointView{up("a", nil)}, quiet, minute(point{Requests: 100, HitRate: ptr(.9), Balance: ptr(1.1)}), "", nil},
 		{"no endpoint", nil, quiet, nil, "", []string{"bad No endpoint is declared"}},
 		{
+			"an alias of nothing",
+			[]endpointView{up("a", nil)},
+			statsView{Ready: true, UptimeSeconds: 600, Unserved: []string{"fast = simulatd"}},
+			nil, "",
+			[]string{"warn No engine serves what an alias stands for: fast = simulatd."},
+		},
+		{
 			"not ready",
 			[]endpointView{up("a", func(e *endpointView) { e.State, e.Detail = "down", "connection refused" })},
 			statsView{Why: "no endpoint is up", UptimeSeconds: 5},

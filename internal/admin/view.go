@@ -88,6 +88,7 @@ type statsView struct {
 	SessionMisses    uint64   `json:"session_misses"`
 	SessionEvictions uint64   `json:"session_evictions"`
 	Responses        int      `json:"responses"`
+	Unserved         []string `json:"unserved_aliases,omitempty"` // aliases of models that no engine serves, as "alias = models"
 	Served           *total   `json:"served,omitempty"`
 
 	concerns []Concern

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -252,7 +253,7 @@ health: {eject_share: 1.5, panic_share: -1}
 		`w.yaml:7:3: endpoints[0].weight: is -1, must be 0 or more`,
 		`w.yaml:8:4: unknown key "ulr"; did you mean "url"?`,
 		`w.yaml:9:3: endpoints[2]: endpoint "ftp://x": url: "ftp://x" must start with http://, https:// or unix:///`,
-		`w.yaml:10:3: endpoints[3].url: is the same address as entry 1 (http://a:1)`,
+		`w.yaml:10:3: endpoints[3].url: is the same address as endpoints[0] (http://a:1)`,
 		`w.yaml:13:5: discovery.dns[0].port: is 0, must be between 1 and 65535`,
 		`w.yaml:15:3: policy.name: is "sesion"; did you mean "session"? valid: consistent_hash, least_requests, least_tokens, least_ttft, power_of_two, random, rendezvous, round_robin, session, and rules of other routers such as smg.cache_aware (warmpath policies lists them)`,
 		`w.yaml:16:12: sessions.max: is -1, must be between 1 and 100000000 (0 means 100000)`,
@@ -371,6 +372,26 @@ func TestCheckFiles(t *testing.T) {
 	c.Endpoints = []discovery.EndpointConfig{{URL: "a:1", APIKeyEnv: "NO"}}
 	if err := c.CheckFiles(discovery.None()); len(lines(err)) != 4 {
 		t.Errorf("got %v, want four faults", err)
+	}
+}
+
+// TestNamesThatMeanNothing: a limit of a tenant that has no key, and an alias of a model that nobody serves, are warned of, and only where
+// nothing else can bring such a name.
+func TestNamesThatMeanNothing(t *testing.T) {
+	const keys = "endpoints: [{url: 'http://127.0.0.1:1', models: [simulated]}]\ntenants: {api_keys: [{tenant: blue, key: a}, {tenant: green, key: b}], limits: [{tenant: bleu, running: 3}]%s}\n"
+	for _, row := range []struct{ yaml, want string }{
+		{fmt.Sprintf(keys, ""), `tenants.limits[0].tenant: no key in tenants.api_keys is "bleu"'s, so the limit means nothing; did you mean "blue"?`},
+		{fmt.Sprintf(keys, ", header: X-Tenant"), ""},
+		{"endpoints: [{url: 'http://127.0.0.1:1', models: [simulated]}]\nmodels: {aliases: {fast: [simulatd]}}\n", `models.aliases.fast: no endpoint serves simulatd; did you mean "simulated"?`},
+		{"endpoints: [{url: 'http://127.0.0.1:1'}]\nmodels: {aliases: {fast: [simulatd]}}\n", ""},
+	} {
+		c, err := config.Parse("f", []byte(row.yaml), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(c.Warnings(), "\n"); got != row.want {
+			t.Errorf("%s: %q, want %q", row.yaml, got, row.want)
+		}
 	}
 }
 

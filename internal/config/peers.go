@@ -123,13 +123,15 @@ func (p Peers) check() (faults []error) {
 	if !p.On() {
 		return nil
 	}
-	address := func(path, text string, least int) {
+	address := func(path, text string, least int) (ok bool) {
 		host, port, err := net.SplitHostPort(text)
-		if n, e := strconv.Atoi(port); err != nil || e != nil || n < least || n > 65535 || host == "" && least > 0 {
+		n, e := strconv.Atoi(port)
+		if ok = err == nil && e == nil && n >= least && n <= 65535 && (host != "" || least == 0); !ok {
 			faults = append(faults, fault(path, "%q must be HOST:PORT, such as 10.0.0.2:7946", text))
 		}
+		return ok
 	}
-	local := loopback(p.Listen) || p.RedisURL() != ""
+	local := p.Listen == "" || loopback(p.Listen)
 	switch {
 	case p.RedisURL() != "" && p.Listen != "":
 		faults = append(faults, fault("peers.listen", "has no meaning with Redis: leave it out"))
@@ -154,8 +156,7 @@ func (p Peers) check() (faults []error) {
 			default:
 				local = local && loopback(u.Host)
 				for _, a := range u.Query()["addr"] {
-					address(path, a, 1)
-					local = local && loopback(a)
+					local = (!address(path, a, 1) || loopback(a)) && local
 				}
 			}
 			continue
@@ -165,8 +166,7 @@ func (p Peers) check() (faults []error) {
 			faults = append(faults, fault(path, "%q has the unknown scheme %s; HOST:PORT, dns://NAME:PORT, redis:// and rediss:// are known", r, scheme))
 			continue
 		}
-		address(path, name, 1)
-		local = local && !isName && loopback(r)
+		local = (!address(path, name, 1) || !isName && loopback(r)) && local
 	}
 	tlsOnly, onTLS := "", strings.HasPrefix(p.RedisURL(), "rediss://")
 	switch {

@@ -11,6 +11,7 @@ func TestPeers(t *testing.T) {
 	rows := map[string]struct{ yaml, fault string }{
 		"two on one machine":    {"{listen: '127.0.0.1:7946', routers: ['127.0.0.1:7946', '127.0.0.1:7947']}", ""},
 		"by name":               {"{listen: ':7946', routers: ['dns://warmpath.default:7946'], secret: 0123456789abcdef}", ""},
+		"no address of its own": {"{routers: ['127.0.0.1:7001', '127.0.0.1:7002']}", "peers.listen: is needed with peers.routers"},
 		"no secret":             {"{listen: '0.0.0.0:7946', routers: ['10.0.0.2:7946']}", "peers.secret: is needed unless all addresses are loopback"},
 		"a name and no secret":  {"{listen: '127.0.0.1:7946', routers: ['dns://localhost:7946']}", "peers.secret: is needed"},
 		"a short secret":        {"{listen: '0.0.0.0:7946', routers: ['10.0.0.2:7946'], secret: abc}", "peers.secret: has 3 bytes, must have at least 16"},
@@ -35,6 +36,8 @@ func TestPeers(t *testing.T) {
 				t.Error(err)
 			case row.fault != "" && (err == nil || !strings.Contains(err.Error(), row.fault)):
 				t.Errorf("%v, want %q", err, row.fault)
+			case row.fault != "" && strings.Contains(err.Error(), "\n"):
+				t.Errorf("more than one fault: %v", err)
 			}
 		})
 	}

@@ -356,5 +356,6 @@ func (c Config) Warnings() []string {
 	if c.ExtProc.On() && !local(c.ExtProc.Listen) && !(c.ExtProc.TLS && c.TLS.ClientCA != "") {
 		out = append(out, "extproc.listen: "+c.ExtProc.Listen+" is not a loopback address: any host that reaches it is told the API keys of engines; let only the gateway reach it, or set extproc.tls and tls.client_ca")
 	}
+	out = append(out, c.nameWarnings()...)
 	return append(append(out, c.proxyWarnings()...), c.TRTLLM.Cluster.warnings()...)
 }

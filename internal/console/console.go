@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/warmpath/warmpath/internal/terminal"
 )
@@ -23,6 +24,7 @@ type Fleet struct {
 // Endpoint is one endpoint. Pointers are nil for what is unknown.
 type Endpoint struct {
 	Name     string `json:"name"`
+	URL      string `json:"url"`
 	Kind     string `json:"kind"`
 	Role     string `json:"role"`
 	State    string `json:"state"`
@@ -65,26 +67,33 @@ type Stats struct {
 
 // Look is how it is shown. The zero value is plain text in 80 columns, with every endpoint.
 type Look struct {
-	Columns, Lines int // of the terminal; 0 is 80 columns, and as many lines as there are
+	Columns, Lines int  // of the terminal; 0 is 80 columns, and as many lines as there are
+	Whole          bool // names are never cut, for output that a program reads
 	Ink            terminal.Ink
-}
-
-// nameColumns is the room for names: more on a terminal that is wider.
-func (l Look) nameColumns() int {
-	return min(leastName+max(l.Columns-terminal.Columns, 0), mostName)
 }
 
 const (
 	leastName = 18
-	mostName  = 60
 	leastRows = 3
 	dash      = "-"
 	legend    = "NOW: requests outstanding, WAIT: of these, queued at the router. TOKENS: still to compute. SHARE: of the fleet's work. HIT: cached share of prompt tokens. TTFT: median. KV: cache in use."
 )
 
-// Table lists the endpoints, and below it why any of them is not up.
+// Table lists the endpoints, and below it why any of them is not up. Names are cut only where a row would be wider than the terminal.
 func Table(endpoints []Endpoint, look Look) string {
-	room := look.nameColumns()
+	room := leastName
+	for i := range endpoints {
+		room = max(room, len([]rune(endpoints[i].Name)))
+	}
+	text, width := table(endpoints, look, room)
+	if over := width - cmp.Or(look.Columns, terminal.Columns); over > 0 && !look.Whole {
+		text, _ = table(endpoints, look, max(room-over, leastName))
+	}
+	return text
+}
+
+// table is Table with names of at most room characters, and the width of its rows.
+func table(endpoints []Endpoint, look Look, room int) (text string, width int) {
 	t := terminal.NewTable(terminal.Bare, "ENDPOINT", "STATE", "NOW", "WAIT", "TOKENS", "SHARE", "HIT", "TTFT", "KV", "FAIL")
 	t.RightFrom(3)
 	var notes strings.Builder
@@ -97,14 +106,19 @@ func Table(endpoints []Endpoint, look Look) string {
 		t.Row(clip(e.Name, room), state(e, look.Ink), e.Load.Requests, e.Load.Queued, thousands(e.Load.PrefillTokens+e.Load.DecodeTokens),
 			percent(&served.WorkShare), percent(served.HitRate), millis(served.TTFTP50), percent(e.Engine.KVUsage), served.Failed)
 		if e.Detail != "" {
-			terminal.Entry(&notes, leastName+2, clip(e.Name, leastName), e.Detail)
+			name := e.Name
+			if !look.Whole {
+				name = clip(name, leastName)
+			}
+			terminal.Entry(&notes, leastName+2, name, e.Detail)
 		}
 	}
-	out := t.String() + "\n"
+	text = strings.ReplaceAll(t.String()+"\n", " \n", "\n")
+	width = utf8.RuneCountInString(strings.SplitN(text, "\n", 2)[0])
 	if notes.Len() > 0 {
-		out += "\n" + notes.String()
+		text += "\n" + notes.String()
 	}
-	return out
+	return text, width
 }
 
 // Legend explains the columns of Table.

@@ -67,7 +67,7 @@ func TestScreenFits(t *testing.T) {
 		}
 		f.Endpoints = append(f.Endpoints, e)
 	}
-	for _, look := range []Look{{80, 24, false}, {200, 60, false}} {
+	for _, look := range []Look{{Columns: 80, Lines: 24}, {Columns: 200, Lines: 60}} {
 		text := Screen(f, nil, 0, look)
 		if n := strings.Count(text, "\n"); n >= look.Lines || n < look.Lines-3 {
 			t.Errorf("%d lines of %d", n, look.Lines)
@@ -99,5 +99,17 @@ func TestInk(t *testing.T) {
 	}
 	if bare := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(inked, ""); bare != plain {
 		t.Errorf("without colours\n%s\nwant\n%s", bare, plain)
+	}
+}
+
+// TestNamesAreWhole: what a program reads, and a row that fits, has whole names.
+func TestNamesAreWhole(t *testing.T) {
+	all := fleetOf(t, answer).Endpoints
+	if text := Table(all, Look{Whole: true}); strings.Count(text, "an-endpoint-with-a-name-that-is-far-too-long") != 2 || strings.Contains(text, "…") {
+		t.Errorf("a name is cut:\n%s", text)
+	}
+	all[1].Name = "127.0.0.1:9021/slot1"
+	if text := Table(all, Look{}); !strings.Contains(text, "\n 127.0.0.1:9021/slot1 ") {
+		t.Errorf("a name that fits is cut:\n%s", text)
 	}
 }

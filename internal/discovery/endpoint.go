@@ -272,7 +272,7 @@ func Check(configs []EndpointConfig) []error {
 			continue
 		}
 		if first, dup := urls[url]; dup {
-			faults = append(faults, fault(index(i, "url"), "is the same address as entry %d (%s)", first+1, url))
+			faults = append(faults, fault(index(i, "url"), "is the same address as endpoints[%d] (%s)", first, url))
 			continue // the default name would only repeat it
 		}
 		urls[url] = i
@@ -283,7 +283,7 @@ func Check(configs []EndpointConfig) []error {
 			field = "url"
 		}
 		if first, dup := names[name]; dup {
-			faults = append(faults, fault(index(i, field), "the name %q is used by entry %d; give it another name", name, first+1))
+			faults = append(faults, fault(index(i, field), "the name %q is used by endpoints[%d]; give it another name", name, first))
 			continue
 		}
 		names[name] = i

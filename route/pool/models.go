@@ -110,6 +110,9 @@ func (r Reader) BaseModels() []string {
 	return ids
 }
 
+// AliasOf lists the models that a name is an alias of; nil if it is none.
+func (r Reader) AliasOf(name string) []string { return r.t.aliases[name] }
+
 // Names lists the models and aliases by name.
 func (r Reader) Names() []string {
 	var ids []string

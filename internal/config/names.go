@@ -1,0 +1,45 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/warmpath/warmpath/internal/strictyaml"
+)
+
+// nameWarnings lists names that mean nothing in this configuration: limits of tenants that no key has, and aliases of models that no
+// endpoint is declared to serve where all endpoints state theirs.
+func (c Config) nameWarnings() (out []string) {
+	if t := c.Tenants; t.Header == "" && len(t.APIKeys) > 0 {
+		var tenants []string
+		for _, k := range t.APIKeys {
+			tenants = append(tenants, k.Tenant)
+		}
+		for i, l := range t.Limits {
+			if !slices.Contains(tenants, l.Tenant) {
+				out = append(out, fmt.Sprintf("tenants.limits[%d].tenant: no key in tenants.api_keys is %q's, so the limit means nothing%s",
+					i, l.Tenant, strictyaml.DidYouMean(l.Tenant, tenants)))
+			}
+		}
+	}
+	var stated []string
+	for _, e := range c.Endpoints {
+		if len(e.Models) == 0 {
+			return out // probes find out
+		}
+		stated = append(stated, e.Models...)
+	}
+	if len(stated) == 0 || c.Discovery.follows() || c.TRTLLM.Cluster.URI != "" {
+		return out
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Models.Aliases)) {
+		models := c.Models.Aliases[name]
+		if !slices.ContainsFunc(models, func(m string) bool { return slices.Contains(stated, m) }) {
+			out = append(out, fmt.Sprintf("models.aliases.%s: no endpoint serves %s%s", name, strings.Join(models, " or "),
+				strictyaml.DidYouMean(models[0], stated)))
+		}
+	}
+	return out
+}
