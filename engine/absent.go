@@ -31,7 +31,7 @@ const AbsentBytes = 4 << 10
 // what a 404 from an engine means.
 func Absent(status int, body []byte) Absence {
 	switch status {
-	case 405:
+	case 405, 501: // 501: switched off, or not with this model (llama.cpp without --embeddings, vLLM)
 		return AbsentPath
 	case 404:
 	default:

@@ -21,6 +21,11 @@ func TestKVSources(t *testing.T) {
 			[]fleet.KVSource{{Events: "tcp://*:19001", Replay: "tcp://*:19002", Topic: "kv@tiny"}, {Rank: 1, Events: "tcp://*:19003"}},
 		},
 		{fleet.KindVLLM, Answer{Ask: AskEvents, Path: "/kv_event_sources", Status: 200, Body: []byte(`{}`)}, nil},
+		{ // a second node
+			fleet.KindVLLM,
+			Answer{Ask: AskEvents, Path: "/kv_event_sources", Status: 200, Body: []byte(`{"5":{"endpoint":"tcp://*:2"},"4":{"endpoint":"tcp://*:1"},"x":{"endpoint":"tcp://*:9"}}`)},
+			[]fleet.KVSource{{Events: "tcp://*:1"}, {Rank: 1, Events: "tcp://*:2"}},
+		},
 		{
 			fleet.KindSGLang,
 			Answer{Ask: AskInfo, Path: "/server_info", Status: 200, Body: []byte(

@@ -46,6 +46,7 @@ type Follower struct {
 
 	publishers map[publication]*publisher // that connect to the router
 	models     map[string][]string        // by endpoint: models of its engine
+	first      map[string]int             // by endpoint: fleet.Report.FirstRank, where it is not 0
 	waited     map[string]bool            // endpoints already reported as not connected
 	crowded    bool                       // too many topics were already reported
 
@@ -89,7 +90,7 @@ func New(cfg Config, with Tokenizer, client *http.Client, observe func(route.Eve
 		cfg:     cfg, with: with, reading: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/4)), client: client, observe: observe, log: log, poke: make(chan struct{}, 1), questions: make(chan question, tokenQueue),
 		told: map[string][]fleet.KVSource{}, streams: map[target]*stream{}, ended: map[string]kvstream.Counts{},
 		room: zmtp.NewRoom(mostReading), unknown: make(chan struct{}, 1), hosts: hosts{},
-		publishers: map[publication]*publisher{}, models: map[string][]string{}, waited: map[string]bool{},
+		publishers: map[publication]*publisher{}, models: map[string][]string{}, first: map[string]int{}, waited: map[string]bool{},
 	}
 }
 
@@ -112,6 +113,7 @@ func (f *Follower) Listener() live.Listener {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.serves(p.Endpoint, p.Report.Models)
+		f.counts(p.Endpoint, &p.Report)
 		if p.Report.KVSources == nil {
 			return
 		}
@@ -136,6 +138,15 @@ func (f *Follower) serves(endpoint string, models []fleet.Model) {
 		ids = append(ids, m.ID)
 	}
 	f.models[endpoint] = ids
+	f.hint()
+}
+
+// counts notes from which number on an engine counts its ranks; mu is held.
+func (f *Follower) counts(endpoint string, r *fleet.Report) {
+	if len(f.listeners) == 0 || r.Ranks == 0 || r.FirstRank == f.first[endpoint] {
+		return
+	}
+	f.first[endpoint] = r.FirstRank
 	f.hint()
 }
 
@@ -220,6 +231,7 @@ func (f *Follower) change(ctx context.Context) (gone []*stream, awaited []string
 	maps.DeleteFunc(f.told, func(name string, _ []fleet.KVSource) bool { return !names[name] })
 	maps.DeleteFunc(f.ended, func(name string, _ kvstream.Counts) bool { return !names[name] })
 	maps.DeleteFunc(f.models, func(name string, _ []string) bool { return !names[name] })
+	maps.DeleteFunc(f.first, func(name string, _ int) bool { return !names[name] })
 	maps.DeleteFunc(f.waited, func(name string, _ bool) bool { return !names[name] })
 	for t := range want {
 		if f.streams[t] == nil {

@@ -404,8 +404,15 @@ func TestOwner(t *testing.T) {
 		{Name: "stated", URL: "http://10.0.0.4:8000", KVEvents: "tcp://10.0.0.4:5557"},
 		{Name: "r/" + r0.String(), URL: "http://[fd00::1]:8000", Part: r0},
 		{Name: "r/" + r1.String(), URL: "http://[fd00::1]:8000", Part: r1},
+		{Name: "later/" + r0.String(), URL: "http://[fd00::2]:8000", Part: r0},
+		{Name: "later/" + r1.String(), URL: "http://[fd00::2]:8000", Part: r1},
 	}, func(name string) []string {
 		return map[string][]string{"b": {"n", "x@y"}}[name]
+	}, func(name string) int {
+		if strings.HasPrefix(name, "later/") {
+			return 4
+		}
+		return 0
 	}, func(*fleet.Endpoint, netip.Addr) from { return itsOwn })
 	for _, c := range []struct {
 		topic string
@@ -428,6 +435,8 @@ func TestOwner(t *testing.T) {
 		{"kv@[fd00::1]:8000@m", 1, "r/" + r1.String()},
 		{"kv@r@m", 2, "no such rank"},
 		{"kv@a@m", mostRanks, "no such rank"},
+		{"kv@later@m", 5, "later/" + r1.String()},
+		{"kv@later@m", 1, "no such rank"},
 		{"kv@off@m", 0, "say otherwise"},
 		{"kv@stated@m", 0, "say otherwise"},
 		{"kv@10.0.0.9@m", 0, "no endpoint has"},

@@ -23,14 +23,17 @@ type publication struct {
 type directory struct {
 	endpoints []fleet.Endpoint
 	models    func(endpoint string) []string // of its engine, besides those declared
+	first     func(endpoint string) int      // number of its engine's first rank
 	judge     func(e *fleet.Endpoint, from netip.Addr) from
 
 	byTopic, byName, byAddress, byHost map[string][]int
 }
 
-func newDirectory(endpoints []fleet.Endpoint, models func(string) []string, judge func(*fleet.Endpoint, netip.Addr) from) *directory {
+func newDirectory(endpoints []fleet.Endpoint, models func(string) []string, first func(string) int,
+	judge func(*fleet.Endpoint, netip.Addr) from,
+) *directory {
 	d := &directory{
-		endpoints: endpoints, models: models, judge: judge,
+		endpoints: endpoints, models: models, first: first, judge: judge,
 		byTopic: map[string][]int{}, byName: map[string][]int{}, byAddress: map[string][]int{}, byHost: map[string][]int{},
 	}
 	add := func(to map[string][]int, key string, i int) {
@@ -99,7 +102,7 @@ func (d *directory) owner(p publication) (*fleet.Endpoint, error) {
 		return nil, fmt.Errorf("the kv_events of endpoint %s say otherwise", name)
 	}
 	found = d.where(found, func(e *fleet.Endpoint) bool {
-		return e.Part == (fleet.Part{}) && p.rank < mostRanks || e.Part.Kind == fleet.Rank && e.Part.Index == p.rank
+		return e.Part == (fleet.Part{}) && p.rank < mostRanks || e.Part.Kind == fleet.Rank && e.Part.Index+d.first(e.Name) == p.rank
 	})
 	if len(found) == 0 {
 		return nil, fmt.Errorf("endpoint %s has no such rank", name)

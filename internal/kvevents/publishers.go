@@ -119,7 +119,7 @@ func (f *Follower) tie(want map[target]bool) {
 	}
 	names := map[string]bool{} // to be looked up
 	defer func() { f.keepHosts(names) }()
-	d := newDirectory(f.endpoints, func(name string) []string { return f.models[name] },
+	d := newDirectory(f.endpoints, func(name string) []string { return f.models[name] }, func(name string) int { return f.first[name] },
 		func(e *fleet.Endpoint, at netip.Addr) from { return f.judge(e, at, names) })
 	dialled := map[string]bool{} // or polled
 	for t := range want {

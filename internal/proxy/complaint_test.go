@@ -57,6 +57,7 @@ func TestAPIMismatch(t *testing.T) {
 		{"an engine that has learnt it", "/v1/messages", fleet.KindTRTLLM, 200, 0, own},
 		{"an engine of an unknown kind", "/api/chat", fleet.KindOther, 404, 0, own},
 		{"a path without its /v1", "/chat/completions", fleet.KindVLLM, 404, 0, `the engine (vllm) does not serve /chat/completions; did you mean \"/v1/chat/completions\"?`},
+		{"an engine that says what it lacks", "/v1/embeddings", fleet.KindLlamaCpp, 501, 0, own},
 		{"a path without /v1 that the engine serves", "/chat/completions", fleet.KindLlamaCpp, 200, 0, own},
 		{"a model that only computes embeddings", "/v1/chat/completions", fleet.KindTRTLLM, 404, 0, "the engine (trtllm) does not serve /v1/chat/completions"},
 	} {
@@ -74,22 +75,30 @@ func TestAPIMismatch(t *testing.T) {
 // TestWhoServesWhichAPI: an engine that lacks a path has done nothing, so that the request goes on to one that has it; which lacks it is
 // remembered, for that path alone, until the process is another. What an engine says of a model or a response is its answer.
 func TestWhoServesWhichAPI(t *testing.T) {
-	lacks := map[string]string{
-		"vllm": `{"detail":"Not Found"}`, "llamacpp": `{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}`, "ollama": "404 page not found",
+	type lack struct {
+		status int
+		body   string
+	}
+	lacks := map[string]lack{
+		"vllm":     {404, `{"detail":"Not Found"}`},
+		"llamacpp": {404, `{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}`},
+		"ollama":   {404, "404 page not found"},
+		"other":    {405, ""},
+		"off":      {501, `{"error":{"code":501,"message":"This server does not support it. Start it with a flag","type":"not_supported_error"}}`},
 	}
 	for _, path := range []string{
 		"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens",
 		"/generate", "/api/chat", "/api/generate", "/api/embed", "/v1/rerank", "/tokenize", "/v1/audio/speech",
 	} {
-		for kind, body := range lacks {
+		for kind, lack := range lacks {
 			t.Run(kind+path, func(t *testing.T) {
 				var asked [2][]string
 				engine := func(i int, without string) engineHandler {
 					return func(w http.ResponseWriter, r *http.Request) {
 						asked[i] = append(asked[i], r.URL.Path)
 						if r.URL.Path == without {
-							w.WriteHeader(http.StatusNotFound)
-							_, _ = io.WriteString(w, body)
+							w.WriteHeader(lack.status)
+							_, _ = io.WriteString(w, lack.body)
 							return
 						}
 						_, _ = io.WriteString(w, `{"object":"result"}`)
