@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmpath/warmpath/internal/httpclient"
 	"github.com/warmpath/warmpath/internal/play"
 	"github.com/warmpath/warmpath/sim/trace"
 )
@@ -116,7 +117,7 @@ func runBench(ctx context.Context, e env, o benchOptions) error {
 	if o.json {
 		talk = e.stderr
 	}
-	o.target.Client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
+	o.target.Client = httpclient.New(&http.Transport{MaxIdleConnsPerHost: 1024})
 	defer o.target.Client.CloseIdleConnections()
 	if o.target.Model == "" {
 		if _, err := url.Parse(o.target.URL + "/v1/models"); err != nil {

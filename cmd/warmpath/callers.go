@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/forwarded"
 	"github.com/warmpath/warmpath/internal/guard"
@@ -13,6 +15,15 @@ func namesOf(cfg *config.Config) *guard.Names {
 		return &guard.Names{}
 	}
 	return names
+}
+
+// hostsOf are the names in the setting hosts, without "*". They have been validated.
+func hostsOf(cfg *config.Config) guard.Hosts {
+	hosts, err := guard.ParseHosts(slices.DeleteFunc(slices.Clone(cfg.Hosts), func(h string) bool { return h == "*" }))
+	if err != nil {
+		return guard.Hosts{}
+	}
+	return hosts
 }
 
 // pathsOf are the paths that are passed on besides the inference APIs. They have been validated.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/httpclient"
 	"github.com/warmpath/warmpath/internal/unixsocket"
 )
 
@@ -56,7 +57,7 @@ func callAdmin(ctx context.Context, method string, a *adminFlags, path string, q
 		return usageError(fmt.Errorf("--ca, --cert, --key: %w", err))
 	}
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: unixsocket.Dial(&net.Dialer{}), TLSClientConfig: secure}
-	res, err := (&http.Client{Transport: transport}).Do(unixsocket.Request(req))
+	res, err := httpclient.New(transport).Do(unixsocket.Request(req))
 	if err != nil {
 		if inner := (*url.Error)(nil); errors.As(err, &inner) {
 			err = inner.Err

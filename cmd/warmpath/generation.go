@@ -15,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/discovery/etcd"
+	"github.com/warmpath/warmpath/internal/httpclient"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/probe"
 	"github.com/warmpath/warmpath/internal/proxy"
@@ -126,7 +127,7 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 	} else {
 		g.transport = proxy.NewTransport(proxy.TransportConfig{Connect: cfg.Timeouts.Connect, NetHTTP: cfg.NetHTTP(), TLS: toEngines, Hosts: toHosts, Log: r.log})
 	}
-	g.client = &http.Client{Transport: g.transport}
+	g.client = httpclient.New(g.transport)
 	if g.static, g.sources, err = openSources(cfg, g.client, r.log); err != nil {
 		return nil, err
 	}

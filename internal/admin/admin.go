@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -38,8 +39,9 @@ type Declarer interface {
 // Config has everything the handler needs. Fleet is required. Parts left out answer 404 or 501.
 type Config struct {
 	Fleet   Fleet
-	Version string // of this program, shown on the status page
-	Token   string // when set, the bearer token that everything but /healthz requires
+	Version string      // of this program, shown on the status page
+	Token   string      // when set, the bearer token that everything but /healthz requires
+	Hosts   guard.Hosts // without a token, further names under which scrapers may ask for /metrics
 
 	Endpoints Declarer
 	Source    string                                      // name of the discovery source that Endpoints feeds; "" means "admin"

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/guard"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -228,6 +229,10 @@ func TestDecisionsOff(t *testing.T) {
 }
 
 func TestGuard(t *testing.T) {
+	hosts, err := guard.ParseHosts([]string{"*.corp.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name, token, method, target string
 		heads                       []string
@@ -249,14 +254,23 @@ func TestGuard(t *testing.T) {
 		{"IPv6 without port", "", "POST", "/admin/endpoints/a/drain", []string{"Host: [::1]"}, 200},
 		{"rebound name", "", "POST", "/admin/endpoints/a/drain", []string{"Host: evil.example:9190"}, 403},
 		{"rebound name reads", "", "GET", "/admin/endpoints", []string{"Host: evil.example:9190"}, 403},
-		{"scraper by name", "", "GET", "/metrics", []string{"Host: router:9190"}, 200},
+		{"scraper by the name of a service", "", "GET", "/metrics", []string{"Host: router:9190"}, 200},
+		{"scraper by its name in the cluster", "", "GET", "/metrics", []string{"Host: router.ml.svc.cluster.local:9190"}, 200},
+		{"scraper by its short name in the cluster", "", "HEAD", "/metrics", []string{"Host: router.ml.svc"}, 200},
+		{"scraper by the address of a pod", "", "GET", "/metrics", []string{"Host: 10.0.0.7:9190"}, 200},
+		{"scraper by an IPv6 address", "", "GET", "/metrics", []string{"Host: [fd00::7]:9190"}, 200},
+		{"scraper by a name in hosts", "", "GET", "/metrics", []string{"Host: router.corp.example:9190"}, 200},
+		{"rebound name scrapes", "", "GET", "/metrics", []string{"Host: evil.example"}, 403},
+		{"rebound name that resembles a cluster's", "", "GET", "/metrics", []string{"Host: router.svc.evil.example"}, 403},
+		{"foreign page scrapes", "", "POST", "/metrics", []string{"Origin: http://evil.example"}, 403},
+		{"a service's name is for metrics only", "", "GET", "/admin/stats", []string{"Host: router:9190"}, 403},
 		{"own page", "", "POST", "/admin/endpoints/a/drain", []string{"Origin: http://127.0.0.1:9190"}, 200},
 		{"foreign page", "", "POST", "/admin/endpoints/a/drain", []string{"Origin: http://evil.example"}, 403},
 		{"opaque page", "", "POST", "/admin/endpoints/a/drain", []string{"Origin: null"}, 403},
 		{"other port of this host", "", "DELETE", "/admin/endpoints/a", []string{"Origin: http://127.0.0.1:3000"}, 403},
 		{"cross-site by its own word", "", "POST", "/admin/endpoints/a/drain", []string{"Sec-Fetch-Site: cross-site"}, 403},
 	} {
-		w := call(handler(newFleet(), func(x *Config) { x.Token = c.token }), c.method, c.target, "", c.heads...)
+		w := call(handler(newFleet(), func(x *Config) { x.Token, x.Hosts = c.token, hosts }), c.method, c.target, "", c.heads...)
 		if w.Code != c.want {
 			t.Errorf("%s: got %d %s, want %d", c.name, w.Code, w.Body, c.want)
 		}

@@ -29,7 +29,8 @@ func CheckListen(addr, token string) error {
 //
 // The holder of the token may do everything; browsers do not add a bearer token by themselves, so no foreign page
 // can use one. Without, the listener is on loopback (CheckListen) and the danger is the operator's own browser: a
-// foreign page that posts here is caught by its Origin, and one whose name was rebound to 127.0.0.1 by its Host.
+// foreign page that posts here is caught by its Origin, and one whose name was rebound to 127.0.0.1 by its Host. Scrapers may come
+// through a proxy by the name of a pod or a service, to which no page of a foreign site can be rebound.
 func (a *Admin) refuse(r *http.Request) *failure {
 	if r.URL.Path == "/healthz" {
 		return nil
@@ -40,11 +41,10 @@ func (a *Admin) refuse(r *http.Request) *failure {
 		}
 		return nil
 	}
-	if r.URL.Path == "/metrics" && safe(r.Method) {
-		return nil // scrapers may come by any name
-	}
-	if !guard.IsLoopback(guard.Hostname(r.Host)) {
-		return fail(http.StatusForbidden, "foreign_host", "without a token the admin listener answers under loopback names only, not %q", r.Host)
+	scrape := r.URL.Path == "/metrics" && safe(r.Method)
+	if host := guard.Hostname(r.Host); !guard.IsLoopback(host) && !(scrape && (guard.IsInner(host) || a.c.Hosts.Contain(host))) {
+		return fail(http.StatusForbidden, "foreign_host", "without a token the admin listener answers under loopback names only, not %q; "+
+			"/metrics also under addresses, names without a dot, those of a cluster, and those in the setting hosts", r.Host)
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
 		return fail(http.StatusForbidden, "foreign_origin", "a page of another origin may not do this")

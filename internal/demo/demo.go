@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/warmpath/warmpath/internal/httpclient"
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
@@ -25,7 +26,7 @@ type scene interface {
 
 // Run plays until the time is over or ctx ends.
 func Run(ctx context.Context, o Options) error {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
+	client := httpclient.New(&http.Transport{MaxIdleConnsPerHost: 1024})
 	defer client.CloseIdleConnections()
 	var show scene = policies{&o}
 	if o.Replicas > 0 {

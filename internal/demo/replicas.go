@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/warmpath/warmpath/internal/httpclient"
 	"github.com/warmpath/warmpath/internal/play"
 )
 
@@ -77,7 +78,7 @@ func newInTurn(addresses []string, client *http.Client) (*http.Client, error) {
 		}
 		d.to = append(d.to, u)
 	}
-	return &http.Client{Transport: d}, nil
+	return httpclient.New(d), nil
 }
 
 // RoundTrip implements http.RoundTripper.

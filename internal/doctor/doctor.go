@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/httpclient"
 	"github.com/warmpath/warmpath/internal/probe"
 	"github.com/warmpath/warmpath/route"
 )
@@ -116,7 +117,7 @@ func Examine(ctx context.Context, base string, o Options) *Report {
 	r.facts(&last, o.Model)
 	fresh := http.DefaultTransport.(*http.Transport).Clone()
 	fresh.DisableKeepAlives = true // engines close idle connections, llama-server after 5 s
-	c := &asker{base: base, key: o.Key, model: o.Model, context: r.Context, client: http.Client{Transport: fresh}}
+	c := &asker{base: base, key: o.Key, model: o.Model, context: r.Context, client: httpclient.New(fresh)}
 	if last.Ranks > 1 { // else each prompt goes to another rank, and none finds the one before it in the cache
 		c.kind, c.part, c.first = last.Kind, fleet.Part{Kind: fleet.Rank}, last.FirstRank
 	}
@@ -207,7 +208,7 @@ func watch(ctx context.Context, base, key string) *watcher {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watcher{cancel: cancel, done: make(chan struct{}), change: make(chan struct{})}
 	cfg := probe.Config{Interval: 200 * time.Millisecond, LoadInterval: 200 * time.Millisecond, ModelsInterval: time.Second}
-	p := probe.New(cfg, &http.Client{}, w.take, nil, slog.New(slog.DiscardHandler))
+	p := probe.New(cfg, httpclient.New(nil), w.take, nil, slog.New(slog.DiscardHandler))
 	p.Set([]fleet.Endpoint{{Name: "engine", URL: base, APIKey: key}})
 	go func() {
 		defer close(w.done)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
+	"github.com/warmpath/warmpath/internal/httpclient"
 	"github.com/warmpath/warmpath/sim/engine"
 )
 
@@ -231,7 +232,7 @@ func TestQuietFirstToken(t *testing.T) {
 			"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n")
 	}))
 	defer s.Close()
-	c := &asker{base: s.URL, model: "m"}
+	c := &asker{base: s.URL, model: "m", client: httpclient.New(nil)}
 	if got, err := c.ask(t.Context(), "a", 1); err != nil || got.first <= 0 || got.out != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -268,7 +269,7 @@ func TestClosedConnection(t *testing.T) {
 			})
 		}
 	})
-	c := &asker{base: "http://" + l.Addr().String(), model: "m"}
+	c := &asker{base: "http://" + l.Addr().String(), model: "m", client: httpclient.New(nil)}
 	for i := range 3 {
 		if _, err := c.ask(t.Context(), "a", 1); err != nil {
 			t.Errorf("chat %d: %v", i, err)
@@ -299,7 +300,7 @@ func TestClock(t *testing.T) {
 			}))
 			defer s.Close()
 			r := &Report{ClockAgrees: Unknown}
-			r.clock(t.Context(), &asker{base: s.URL})
+			r.clock(t.Context(), &asker{base: s.URL, client: httpclient.New(nil)})
 			if r.ClockAgrees != tt.want || (r.ClockOff-tt.off).Abs() > 2*time.Minute {
 				t.Errorf("agrees %s, off %s", r.ClockAgrees, r.ClockOff)
 			}

@@ -38,7 +38,7 @@ const (
 type asker struct {
 	base, key, model string
 	context          int // of the model: tokens of a prompt and its answer; 0 unknown
-	client           http.Client
+	client           *http.Client
 
 	kind  fleet.Kind // how it is told the part
 	part  fleet.Part // that all chats go to; zero leaves it to the engine

@@ -35,6 +35,21 @@ func IsLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
+// IsInner is true of addresses and of names that no public name server can answer for, so that no web page can be rebound to
+// them: a single label, and the domains of clusters and private networks (RFC 6762, ICANN's .internal, Kubernetes' svc).
+func IsInner(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil || host == "" {
+		return true
+	}
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	at := strings.LastIndexByte(name, '.')
+	switch name[at+1:] {
+	case "local", "internal", "svc":
+		return true
+	}
+	return at < 0
+}
+
 // Hostname is the host of "host" or "host:port", without the brackets of an IPv6 address.
 func Hostname(hostport string) string {
 	if h, _, err := net.SplitHostPort(hostport); err == nil {

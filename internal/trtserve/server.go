@@ -29,7 +29,7 @@ type Config struct {
 
 	ReadBody time.Duration // longest time a client may take to send a body; default 60 s
 
-	AdminToken  string // bearer token for /perf_metrics; without one only callers on this machine may
+	AdminToken  string // bearer token for /perf_metrics and the workers in /cluster_info; without one only callers on this machine get them
 	PerfMetrics int    // requests kept for /perf_metrics; 0 for none
 
 	Cluster       bool          // workers register here or in etcd
@@ -201,12 +201,12 @@ func (s *Server) up() (context, generation []string) {
 	return context, generation
 }
 
-// clusterInfo has the orchestrator's format since June 2026.
-func (s *Server) clusterInfo(w http.ResponseWriter, _ *http.Request) {
-	context, generation := s.up()
-	info := map[string]any{
-		"is_ready":     s.ready(),
-		"server_lists": map[string]any{"context": context, "generation": generation},
+// clusterInfo has the orchestrator's format since June 2026. Only operators are told who the workers are.
+func (s *Server) clusterInfo(w http.ResponseWriter, r *http.Request) {
+	info, operator := map[string]any{"is_ready": s.ready()}, s.admin(r)
+	if operator {
+		context, generation := s.up()
+		info["server_lists"] = map[string]any{"context": context, "generation": generation}
 	}
 	keys := map[string]any{}
 	for _, role := range []fleet.Role{fleet.RolePrefill, fleet.RoleDecode} {
@@ -216,7 +216,9 @@ func (s *Server) clusterInfo(w http.ResponseWriter, _ *http.Request) {
 	}
 	info["routing_key_configs"] = keys
 	if s.cfg.Cluster {
-		info["current_workers"] = s.workers()
+		if operator {
+			info["current_workers"] = s.workers()
+		}
 		info["minimal_instances"] = map[string]int{"context_servers": s.cfg.MinContext, "generation_servers": s.cfg.MinGeneration}
 	}
 	writeJSON(w, http.StatusOK, info)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,14 +72,23 @@ func TestPerfMetricsIsForOperators(t *testing.T) {
 		{"s3cret", "10.0.0.1:9", "router", "Bearer wrong", 401},
 		{"s3cret", "10.0.0.1:9", "router", "Bearer s3cret", 200},
 	} {
-		s := serverOf(Config{Paths: true, PerfMetrics: 5, AdminToken: c.token})
-		r := httptest.NewRequest("GET", "/perf_metrics", nil)
-		r.RemoteAddr, r.Host = c.from, c.host
-		r.Header.Set("Authorization", c.sent)
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, r)
-		if w.Code != c.want {
+		s := serverOf(Config{Paths: true, PerfMetrics: 5, AdminToken: c.token, Cluster: true})
+		ask := func(path string) *httptest.ResponseRecorder {
+			r := httptest.NewRequest("GET", path, nil)
+			r.RemoteAddr, r.Host = c.from, c.host
+			r.Header.Set("Authorization", c.sent)
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			return w
+		}
+		if w := ask("/perf_metrics"); w.Code != c.want {
 			t.Errorf("%+v: %d %s", c, w.Code, w.Body)
+		}
+		w := ask("/cluster_info")
+		for _, name := range []string{"server_lists", "current_workers"} {
+			if told := strings.Contains(w.Body.String(), name); w.Code != 200 || told != (c.want == 200) {
+				t.Errorf("%+v: %s is told: %t, with %d %s", c, name, told, w.Code, w.Body)
+			}
 		}
 	}
 }

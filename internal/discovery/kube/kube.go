@@ -28,6 +28,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/httpclient"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -92,7 +93,11 @@ func open(c discovery.KubernetesConfig, access *rest.Config, home string, keys d
 		return nil, err
 	}
 	quiet() // before the client reads the log's settings, which are not guarded
-	client, err := dynamic.NewForConfig(access)
+	transport, err := rest.TransportFor(access)
+	if err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfigAndClient(access, httpclient.New(transport))
 	if err != nil {
 		return nil, err
 	}

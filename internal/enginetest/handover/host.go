@@ -17,6 +17,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/enginetest/api"
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
+	"github.com/warmpath/warmpath/internal/httpclient"
 )
 
 // ErrLoad is a failed transfer that violates nothing: the answer is the engine's own error, in a stream after its first chunk.
@@ -165,7 +166,7 @@ func (h *host) askPeer(ctx context.Context, who, url string, question, answer an
 	if err != nil {
 		return h.refuse("the address of the %s: %v", who, err)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := httpclient.New(nil).Do(req)
 	if err != nil {
 		h.count(&h.stats.Failed)
 		return ErrLoad

@@ -19,6 +19,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/enginetest/api"
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
+	"github.com/warmpath/warmpath/internal/httpclient"
 	"github.com/warmpath/warmpath/internal/zmtp"
 	"github.com/warmpath/warmpath/sim/text"
 )
@@ -181,7 +182,7 @@ func (h *lmcache) tell(ctx context.Context, host string, port int, path string, 
 	if err != nil {
 		return h.refuse("LMCache: receiver_host: %v", err)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := httpclient.New(nil).Do(req)
 	if err != nil {
 		return fmt.Errorf("LMCache: no decoder receives at %s:%d: %w", host, port, ErrLoad)
 	}

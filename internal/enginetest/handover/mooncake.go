@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/enginetest/api"
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
+	"github.com/warmpath/warmpath/internal/httpclient"
 )
 
 // The protocol of vLLM's MooncakeConnector (0.32.0), both sides. A prefiller holds the blocks under the transfer id until they
@@ -69,7 +70,7 @@ func (h *mooncake) findEngine(r *http.Request, k *meetLeg) error {
 	if err != nil {
 		return h.refuse("remote_bootstrap_addr: %v", err)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := httpclient.New(nil).Do(req)
 	if err != nil {
 		h.count(&h.stats.Failed)
 		return ErrLoad
