@@ -28,10 +28,11 @@ var absentPaths = [...]string{
 const AbsentBytes = 4 << 10
 
 // Absent is what the answer to a request means by its status and the first AbsentBytes of its body. It is the one place that says
-// what a 404 from an engine means.
+// what a 404 from an engine means. A 501 may be about the path or about something in the request, such as an image (llama.cpp), so it
+// says nothing of the path.
 func Absent(status int, body []byte) Absence {
 	switch status {
-	case 405, 501: // 501: switched off, or not with this model (llama.cpp without --embeddings, vLLM)
+	case 405:
 		return AbsentPath
 	case 404:
 	default:

@@ -220,6 +220,8 @@ func (a *attempt) conclude(err error) error {
 		return err
 	case errors.Is(cause, patience.ErrNoFirstByte) || errors.Is(cause, patience.ErrIdle) || errors.Is(cause, patience.ErrSilent):
 		a.fin.Outcome, told = fleet.TimedOut, cause
+	case errors.Is(cause, patience.ErrAsleep): // no fault, and it gets requests again when it is awake
+		a.fin.Outcome, told = fleet.Abandoned, cause
 	case errors.Is(cause, patience.ErrRefusing) || errors.Is(cause, patience.ErrDown):
 		a.fin.Outcome, told = fleet.EngineError, cause
 	case isDial(err) && shortage.Is(err): // which says nothing about the endpoint; another one may have a connection that is idle
@@ -345,7 +347,7 @@ func (a *attempt) computed() bool {
 		return false
 	}
 	cause := a.watch.Cause()
-	return !errors.Is(cause, patience.ErrSilent) && !errors.Is(cause, patience.ErrDown) && !errors.Is(cause, patience.ErrRefusing)
+	return !errors.Is(cause, patience.ErrSilent) && !errors.Is(cause, patience.ErrAsleep) && !errors.Is(cause, patience.ErrDown) && !errors.Is(cause, patience.ErrRefusing)
 }
 
 // withLeg adds to an error which leg it belongs to.

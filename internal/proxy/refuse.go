@@ -77,7 +77,7 @@ func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 	}
 	path := c.R.URL.Path
 	switch whole := "/v1" + path; {
-	case a.d.Kind == fleet.KindUnknown, a.d.Kind == fleet.KindOther, res.StatusCode == http.StatusNotImplemented: // it says what it lacks
+	case a.d.Kind == fleet.KindUnknown || a.d.Kind == fleet.KindOther:
 	case c.API == prompt.Other && prompt.Classify(c.R.Method, whole) != prompt.Other:
 		return nil, &fault.APIError{Path: path, Kind: a.d.Kind, Meant: whole}
 	case c.API != prompt.Other || strings.HasPrefix(path, "/api/"):

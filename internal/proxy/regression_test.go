@@ -302,10 +302,18 @@ func TestStories(t *testing.T) {
 	r.last(4)
 }
 
-// TestEngineThatGoesDownWhileWeWait: a request that waits for the first byte of an engine found down goes elsewhere.
-func TestEngineThatGoesDownWhileWeWait(t *testing.T) { bubble(t, engineThatGoesDownWhileWeWait) }
+// TestEngineThatGoesDownWhileWeWait: a request that waits for the first byte of an engine found down, or asleep, goes elsewhere. Sleep is no
+// fault of the engine.
+func TestEngineThatGoesDownWhileWeWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engineThatGoesDownWhileWeWait(t, fleet.Report{Detail: "GET /health: no answer within 2s"}, 1)
+	})
+	bubble(t, func(t *testing.T) {
+		engineThatGoesDownWhileWeWait(t, fleet.Report{Healthy: true, Sleep: fleet.Asleep, Rests: "asleep"}, 0)
+	})
+}
 
-func engineThatGoesDownWhileWeWait(t *testing.T) {
+func engineThatGoesDownWhileWeWait(t *testing.T, report fleet.Report, failures uint64) {
 	waiting := make(chan bool)
 	r := newRig(t, proxy.Config{Refusing: 100 * time.Millisecond}, func(_ http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body)
@@ -314,13 +322,16 @@ func engineThatGoesDownWhileWeWait(t *testing.T) {
 	}, answers(200, chatAnswer))
 	go func() {
 		<-waiting
-		r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Detail: "GET /health: no answer within 2s"}})
+		r.fleet.Observe(route.Probed{Endpoint: "e0", Report: report})
 	}()
 	if res, body := r.post("/v1/chat/completions", chatBody); res.StatusCode != 200 || body != chatAnswer {
 		t.Errorf("got %d %s", res.StatusCode, body)
 	}
 	if s := r.last(1); s.Attempts != 2 || s.Outcome != fleet.OK {
 		t.Errorf("told %+v", s)
+	}
+	if s := r.fleet.Status()[0]; s.Failures != failures {
+		t.Errorf("%d failures, want %d", s.Failures, failures)
 	}
 }
 

@@ -115,6 +115,7 @@ var faults = []struct {
 	{patience.ErrSilent, Fault{504, "api_error", "endpoint_timeout", 0}},
 	{patience.ErrRefusing, Fault{502, "api_error", "endpoint_gone", 0}},
 	{patience.ErrDown, Fault{502, "api_error", "endpoint_gone", 0}},
+	{patience.ErrAsleep, Fault{502, "api_error", "endpoint_gone", 0}},
 	{ErrUnreachable, Fault{503, "service_unavailable", "endpoint_unreachable", time.Second}},
 	{ErrShortage, Fault{503, "service_unavailable", "overloaded", time.Second}},
 	{ErrBroken, Fault{502, "api_error", "endpoint_failed", 0}},

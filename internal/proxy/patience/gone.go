@@ -10,7 +10,7 @@ import (
 // Gone lists the endpoints that are not worth waiting for.
 type Gone struct {
 	looked    int64            // unix nanoseconds of the latest look
-	endpoints map[string]error // reason: errRefusing, errDown, or errSilent for one that seems to hang although it is healthy
+	endpoints map[string]error // reason: ErrRefusing, ErrDown, ErrAsleep, or ErrSilent for one that seems to hang although it is healthy
 	up        map[string]int   // number of endpoints that are up, by pool
 }
 
@@ -31,7 +31,10 @@ func (g *Gone) Look(now time.Time, from *live.Fleet) {
 		name := s.Endpoint.Name
 		switch s.State {
 		case fleet.StateUp:
-			up[name] = !s.Draining && !s.Gone && s.Endpoint.Weight > 0
+			asleep := s.Report.Sleep == fleet.Asleep
+			if up[name] = !asleep && !s.Draining && !s.Gone && s.Endpoint.Weight > 0; asleep {
+				g.endpoints[name] = ErrAsleep
+			}
 		case fleet.StateDown:
 			g.endpoints[name] = ErrDown
 			if s.Report.Refused {

@@ -98,6 +98,7 @@ var (
 	ErrIdle        = errors.New("the engine fell silent within its answer")
 	ErrRefusing    = errors.New("the engine fell silent and refuses connections")
 	ErrDown        = errors.New("the engine is down and sent no first byte")
+	ErrAsleep      = errors.New("the engine fell asleep and sent no first byte")
 	ErrSilent      = errors.New("the engine gives no sign of life and sent no first byte")
 	ErrShutdown    = errors.New("the router is shutting down")
 )

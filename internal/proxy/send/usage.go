@@ -171,7 +171,7 @@ func (a *Outgoing) LacksPath(res *http.Response) bool {
 		return false
 	}
 	if len(res.Header["Content-Encoding"]) > 0 { // not read here
-		return res.StatusCode != http.StatusNotFound
+		return res.StatusCode == http.StatusMethodNotAllowed
 	}
 	head, err := io.ReadAll(io.LimitReader(res.Body, engine.AbsentBytes))
 	res.Body = &readBack{ReadCloser: res.Body, head: head, err: err}
