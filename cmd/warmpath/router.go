@@ -22,6 +22,7 @@ import (
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/newconns"
+	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/proxy/quota"
 	"github.com/warmpath/warmpath/internal/shortage"
@@ -183,9 +184,9 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 	newconns.Bound(r.traffic, (&connections{limits: r.limits, trusted: r.proxies.Load, log: r.log}).connect)
 	scheme := "http"
 	if cfg.NetHTTP() {
-		l = h1.BoundListener(l, cfg.Timeouts.Idle)
+		l = h1.BoundListener(l, proxy.Stall(cfg.Timeouts.Idle))
 	} else {
-		l = h1.Listener(l, cfg.Timeouts.Idle)
+		l = h1.Listener(l, proxy.Stall(cfg.Timeouts.Idle))
 	}
 	if cfg.ProxyProtocol {
 		l = forwarded.Listener(l, r.proxies.Load, cfg.Timeouts.ReadHeader, r.log)

@@ -7,6 +7,7 @@ const (
 	APIResponses      = "responses"       // OpenAI /v1/responses
 	APIMessages       = "messages"        // Anthropic /v1/messages
 	APICountTokens    = "count_tokens"    // Anthropic /v1/messages/count_tokens
+	APIEmbeddings     = "embeddings"      // OpenAI /v1/embeddings, Ollama /api/embed
 	APIGenerate       = "generate"        // SGLang /generate
 	APIOllamaChat     = "ollama_chat"     // Ollama /api/chat
 	APIOllamaGenerate = "ollama_generate" // Ollama /api/generate

@@ -19,6 +19,7 @@ const (
 	eventCompleted                   // response.completed, response.incomplete: the end, with usage
 	eventBroken                      // response.failed: the end, an error
 	eventStopped                     // Anthropic message_stop: the end
+	eventOpened                      // a part of the answer begins; it has no text yet, but may be the call of a tool
 	eventError
 )
 
@@ -27,8 +28,6 @@ func (e eventClass) failed() bool { return e == eventError || e == eventBroken }
 func (e eventClass) done() bool {
 	return e == eventCompleted || e == eventBroken || e == eventStopped
 }
-
-func (e eventClass) data() bool { return e == eventNone || e == eventCompleted }
 
 // inner reports whether the event's usage is nested in its member "response" or "message".
 func (e eventClass) inner() bool {
@@ -53,6 +52,9 @@ func classOf(name []byte) eventClass {
 		return eventBroken
 	case "message_stop":
 		return eventStopped
+	case "response.output_item.added", "response.content_part.added", "response.reasoning_part.added",
+		"response.reasoning_summary_part.added", "content_block_start":
+		return eventOpened
 	}
 	return eventNone
 }

@@ -14,7 +14,8 @@ import (
 // errors. It parses only lines that may contain these, and keeps at most 2×TailBytes of an event split over pieces. The zero
 // value is ready and treats the stream as APIOther. Results do not depend on the pieces.
 type Scanner struct {
-	API string // one of the API words; set before the first Write
+	API    string // one of the API words; set before the first Write
+	Learns bool   // look for what shows that an answer is whole, beside the end mark: see Finished
 
 	part  []byte // of the incomplete line
 	head  [headBytes]byte
@@ -26,13 +27,17 @@ type Scanner struct {
 	last  []byte // the end of the last SGLang answer: every chunk has one, only the last is parsed
 	id    string
 
-	data, done, failed bool
-	code               int // of the first error event
-	said               string
+	stage        stage // the furthest that the answer has come
+	native       bool  // see Native
+	finished     bool  // see Finished
+	done, failed bool
+	code         int // of the first error event
+	said         string
 }
 
-// headBytes is how much of a line's beginning is kept: enough for the id in OpenAI's and vLLM's response.created.
-const headBytes = 256
+// headBytes is how much of a line's beginning is kept: enough for the id in OpenAI's and vLLM's response.created, and for the
+// choices of a chunk before a prompt's token ids (vLLM, return_token_ids).
+const headBytes = 512
 
 // Reset prepares the scanner for another stream and keeps its memory.
 func (s *Scanner) Reset(api string) {
@@ -92,12 +97,13 @@ func (s *Scanner) line(head, end []byte, size int) {
 	switch {
 	case head[0] == ':': // a comment: keep-alive of llama.cpp and proxies
 	case head[0] == '{' || head[0] == '[': // a JSON line (Ollama), or a body that is not a stream
-		s.payload(head, end)
+		s.payload(head, end, size <= len(end))
 	case bytes.HasPrefix(head, []byte("data:")):
-		if size <= len(end) {
+		whole := size <= len(end)
+		if whole {
 			end = end[len("data:"):]
 		}
-		s.payload(head[len("data:"):], end)
+		s.payload(head[len("data:"):], end, whole)
 	case bytes.HasPrefix(head, []byte("event:")):
 		s.event = classOf(bytes.TrimSpace(head[len("event:"):]))
 		s.failed = s.failed || s.event.failed()
@@ -105,12 +111,12 @@ func (s *Scanner) line(head, end []byte, size int) {
 		s.failed = true
 	case bytes.HasPrefix(head, []byte("id:")), bytes.HasPrefix(head, []byte("retry:")):
 	default:
-		s.data = true
+		s.stage = stageToken
 	}
 }
 
-// payload reads the data of an event.
-func (s *Scanner) payload(head, end []byte) {
+// payload reads the data of an event; whole means that end is all of it.
+func (s *Scanner) payload(head, end []byte, whole bool) {
 	head = bytes.TrimLeft(head, " \t")
 	if bytes.HasPrefix(head, []byte("[DONE]")) {
 		s.done = true
@@ -126,7 +132,13 @@ func (s *Scanner) payload(head, end []byte) {
 	}
 	s.failed = s.failed || class.failed()
 	s.done = s.done || class.done() && bytes.HasSuffix(bytes.TrimRight(end, " \t"), []byte("}")) // an event that was cut is no end
-	s.data = s.data || class.data()
+	if event := end; s.stage < stageToken {
+		if !whole {
+			event = head
+		}
+		s.stage = max(s.stage, stageOf(class, event, &s.native))
+	}
+	s.finished = s.finished || s.Learns && bytes.Contains(end, []byte(`"finish_reason":"`))
 	if class == eventAnnounced && s.id == "" {
 		c := rawjson.Cursor{Data: head}
 		s.id = idOf(&c, "response")
@@ -150,13 +162,13 @@ func (s *Scanner) hint(end []byte) bool {
 	case APIGenerate:
 		return bytes.Contains(end, []byte(`"meta_info"`))
 	case APIOllamaChat, APIOllamaGenerate:
-		return bytes.Contains(end, []byte(`"done"`))
+		return bytes.Contains(end, []byte(`"done"`)) || bytes.Contains(end, []byte(`"total_duration"`))
 	}
 	if opensObject(end, `"usage"`) || opensObject(end, `"timings"`) {
 		return true
 	}
 	return (s.API == APIOther || s.API == "") && (opensObject(end, `"meta_info"`) ||
-		bytes.Contains(end, []byte(`eval_count"`)) || bytes.Contains(end, []byte(`"tokens_evaluated"`)))
+		bytes.Contains(end, []byte(`eval_count"`)) || bytes.Contains(end, []byte(`"tokens_evaluated"`)) || bytes.Contains(end, []byte(`"stop_type"`)))
 }
 
 // opensObject reports whether a quoted name is followed by a colon and an opening brace, and not by null as in most chunks.
@@ -193,7 +205,9 @@ func (s *Scanner) parse(end []byte, class eventClass) {
 // Close ends the stream and returns its usage; ok is false if there was none.
 func (s *Scanner) Close() (u fleet.Usage, ok bool) {
 	if s.size > 0 {
+		done, whole := s.done, s.complete()
 		s.flush()
+		s.done = s.done && (done || whole)
 	}
 	if len(s.last) > 0 {
 		s.parse(s.last, eventNone)
@@ -209,12 +223,33 @@ func (s *Scanner) Close() (u fleet.Usage, ok bool) {
 	return s.f.usage(api)
 }
 
-// Data reports whether part of the answer has been seen: more than comments, pings and the announcements that engines send
-// before they compute (vLLM sends response.created at once). Time to first token ends here.
-func (s *Scanner) Data() bool { return s.data }
+// complete reports whether the line at the end of the stream, which has no line end, is whole: the end mark, or an object of JSON.
+func (s *Scanner) complete() bool {
+	if s.size > TailBytes {
+		return false
+	}
+	line := bytes.TrimSpace(bytes.TrimPrefix(lastBytes(s.part, s.size), []byte("data:")))
+	c := rawjson.Cursor{Data: line}
+	return string(line) == "[DONE]" || len(line) > 0 && line[0] == '{' && c.Skip() && c.Pos == len(line)
+}
 
-// Done reports whether the stream's own end mark was seen: [DONE], message_stop, response.completed and the like, or Ollama's
-// "done": true. A stream of these APIs without one was cut, as by a killed SGLang scheduler.
+// Data reports whether the first token has been seen: text, reasoning or the call of a tool, or the end of an answer without any.
+// Time to first token ends here.
+func (s *Scanner) Data() bool { return s.stage == stageToken }
+
+// Opened reports whether the engine is known to work on the answer: its first token has been seen, or an event before it that is no
+// ping and no announcement, such as a chunk with only the role, or the progress of the prompt.
+func (s *Scanner) Opened() bool { return s.stage >= stageOpen }
+
+// Native reports whether the events have the form of llama.cpp's own API, which ends with "stop": true.
+func (s *Scanner) Native() bool { return s.native }
+
+// Finished reports whether a choice's finish_reason was seen, if Learns is set.
+func (s *Scanner) Finished() bool { return s.finished }
+
+// Done reports whether the stream's own end mark was seen, whole: [DONE], message_stop, response.completed and the like, Ollama's
+// "done": true, or llama.cpp's "stop": true. EndOf says which streams have one. A stream of these that ends without it was cut, as
+// by a killed SGLang scheduler.
 func (s *Scanner) Done() bool { return s.done }
 
 // Failed reports whether an error event was seen. vLLM sends a normal [DONE] after it.

@@ -51,7 +51,7 @@ var streams = []struct {
 	{"no usage asked for", APIChat, sse(`{"choices":[{"delta":{"content":"x"}}]}`, `[DONE]`), seen{data: true, done: true}},
 	{"vllm dies", APIChat, sse(`{"choices":[{}]}`, `{"error": {"message":"EngineCore","type":"InternalServerError","code":500}}`, `[DONE]`), seen{data: true, done: true, failed: true}},
 	{"flat error", APIChat, sse(`{"object":"error","message":"x","code":500}`), seen{failed: true}},
-	{"error null is none", APIChat, sse(`{"error":null,"choices":[]}`), seen{data: true}},
+	{"error null is none", APIChat, sse(`{"error":null,"choices":[{"delta":{"content":"x"}}]}`), seen{data: true}},
 	{"sglang is killed", APIChat, sse(`{"choices":[{}]}`), seen{data: true}},
 	{"llama.cpp", APIChat, ": ping\n\n" + sse(`{"choices":[{}]}`, `{"choices":[],"timings":{"cache_n":1887,"prompt_n":1,"predicted_n":4}}`, `[DONE]`), seen{usage: known(1888, 1887, 4), ok: true, data: true, done: true}},
 	{"only comments", APIChat, ": ping\n\n:\n\n: {\"usage\":{\"prompt_tokens\":1}}\nretry: 5\nid: 7\n\n", seen{}},

@@ -20,7 +20,7 @@ type tail struct {
 	usage bool    // one of the usage objects was read; of several with one name the last counts
 	batch figures // sum over the items of an array of SGLang answers
 	items int
-	done  bool // Ollama's "done": true
+	done  bool // Ollama's "done": true, or llama.cpp's "stop": true
 }
 
 // read reads b, and returns whether something was found.
@@ -129,10 +129,13 @@ func (t *tail) top(key, value []byte) (enough bool) {
 
 func (t *tail) number(key, value []byte) {
 	c := rawjson.Cursor{Data: value}
-	if string(key) == "done" {
+	switch string(key) {
+	case "done", "stop":
 		c.Space()
-		t.done = string(c.Word()) == "true"
+		t.done = t.done || string(c.Word()) == "true"
 		return
+	case "total_duration", "stop_type": // of the last event only; what stands before it may be cut off: the context, or the prompt
+		t.done = true
 	}
 	fig := topFigure(key)
 	if fig == noFigure {

@@ -267,7 +267,8 @@ type Timeouts struct {
 	FirstByte time.Duration `yaml:"first_byte"`
 	// Answer bounds the wait for the first byte of an answer that is not streamed, which engines send when it is complete.
 	Answer time.Duration `yaml:"answer"`
-	// Idle bounds the silence within an answer, and how long a client may take for a piece of one.
+	// Idle bounds the silence within an answer. Engines are silent for minutes while they hold back the arguments of a tool call.
+	// It also bounds how long a client may take for a piece of an answer, up to two minutes.
 	Idle time.Duration `yaml:"idle"`
 	// Refusing bounds the silence within an answer while the endpoint refuses new connections: its process is ending or gone.
 	Refusing time.Duration `yaml:"refusing"`

@@ -72,7 +72,7 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	c.p, c.R, c.API = p, r, prompt.Classify(r.Method, r.URL.Path)
 	id := who.RequestID(r)
 	c.ID, c.From, c.Carrier = id, p.cfg.Proxies.Of(r), outside.Of(r.Context())
-	c.client.Begin(w, r, id, p.cfg.Idle, p.log)
+	c.client.Begin(w, r, id, Stall(p.cfg.Idle), p.log)
 	if c.watchClient(); p.tracer != nil {
 		c.ctx, c.span = p.tracer.Start(c.ctx, r.Header, r.Method+" "+c.API.String())
 	}

@@ -59,7 +59,7 @@ type Config struct {
 
 	FirstByte time.Duration // longest wait for the first data of a stream; default 5 m
 	Answer    time.Duration // longest wait for the first byte of an answer that is not streamed, which engines send when it is complete; default 30 m
-	Idle      time.Duration // longest silence within an answer; default 2 m
+	Idle      time.Duration // longest silence within an answer, as of a parser that holds back the arguments of a tool call; default 10 m
 	Refusing  time.Duration // longest silence while the endpoint refuses new connections: its process is ending or gone; default 5 s
 	ReadBody  time.Duration // longest time a client may take to send a body; default 60 s
 }
@@ -86,11 +86,15 @@ func (c Config) WithDefaults() Config {
 	}
 	set(&c.FirstByte, 5*time.Minute)
 	set(&c.Answer, 30*time.Minute)
-	set(&c.Idle, 2*time.Minute)
+	set(&c.Idle, 10*time.Minute)
 	set(&c.Refusing, 5*time.Second)
 	set(&c.ReadBody, time.Minute)
 	return c
 }
+
+// Stall is how long a client may take nothing of its answer: as long as an engine may be silent, and at most two minutes, since an open
+// answer costs the router and the engine a place.
+func Stall(idle time.Duration) time.Duration { return min(idle, 2*time.Minute) }
 
 // Proxy is the traffic listener's handler.
 type Proxy struct {
@@ -104,6 +108,7 @@ type Proxy struct {
 	unreached func(endpoint string)                 // called when an endpoint could not be connected to or broke off, so that it is probed at once
 	decided   func(pool string, took time.Duration) // called with the duration of each decision; pool is "" when there was none
 
+	ends    ends
 	flights registry
 	bodies  *body.Budget
 	catalog *catalog.Catalog

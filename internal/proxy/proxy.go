@@ -43,7 +43,7 @@ func (p *Proxy) selfMade(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	client.PassOver(w, r, p.cfg.ReadBody)
-	client.BoundFlush(w, r, p.cfg.Idle)
+	client.BoundFlush(w, r, Stall(p.cfg.Idle))
 	switch r.URL.Path {
 	case "/healthz":
 		writeText(w, http.StatusOK, "ok\n")

@@ -78,6 +78,7 @@ type relay struct {
 	*attempt
 	res     *http.Response
 	events  bool // server-sent events
+	lines   bool // JSON lines
 	pieces  bool // flush each piece: events, JSON lines, or a length not known in advance
 	opaque  bool // compressed, so unreadable
 	scanner *answer.Scanner
@@ -131,11 +132,12 @@ func (r *relay) begin() {
 	header := send.Named(res.Header)
 	media, _, _ := strings.Cut(header.Get("Content-Type"), ";")
 	media = strings.ToLower(strings.TrimSpace(media))
-	r.events = media == "text/event-stream"
-	r.pieces = r.events || media == "application/x-ndjson" || res.ContentLength < 0
+	r.events, r.lines = media == "text/event-stream", media == "application/x-ndjson"
+	r.pieces = r.events || r.lines || res.ContentLength < 0
 	if e := header.Get("Content-Encoding"); e != "" && e != "identity" {
-		r.opaque, r.events = true, false
+		r.opaque, r.events, r.lines = true, false, false
 	}
+	r.scanner.Learns = answer.EndOf(r.d.Kind, r.c.API.String()) == answer.EndLearnt
 	if r.events && r.fin.Outcome == fleet.OK {
 		r.strips, r.watching = r.AsksUsage(), r.Watches()
 	}
@@ -265,15 +267,19 @@ func (r *relay) write(piece []byte) (ok bool) {
 	return true
 }
 
-// alive notes a sign of life. The limit on the first byte continues until the answer proper has begun: announcements and pings
-// are no answer.
+// alive notes a sign of life. The limit on the first data continues until there is some: announcements and pings are no answer. From
+// there on silence is limited. Before the first token, as after a chunk with only the role, the longer of both limits holds.
 func (r *relay) alive() {
-	if r.fin.Outcome == fleet.OK && !r.begun() {
+	switch streams := r.events || r.lines; {
+	case r.fin.Outcome == fleet.OK && streams && !r.scanner.Opened():
 		r.watch.Alive()
 		return
+	case r.fin.Outcome == fleet.OK && streams && !r.scanner.Data():
+		r.watch.Extend(r.c.p.cfg.Idle)
+	default:
+		r.watch.Wait(r.c.p.cfg.Idle)
 	}
 	r.watch.Begin()
-	r.watch.Wait(r.c.p.cfg.Idle)
 	r.answers()
 }
 
@@ -288,9 +294,9 @@ func (r *relay) answers() {
 	r.c.split.moved()
 }
 
-// begun reports whether data of the answer proper has arrived, not only pings and announcements.
+// begun reports whether the first token has arrived.
 func (r *relay) begun() bool {
-	return r.fin.Outcome == fleet.OK && (!r.events || r.scanner.Data())
+	return r.fin.Outcome == fleet.OK && (!r.events && !r.lines || r.scanner.Data())
 }
 
 // fail sets the lease's outcome for an error in an answer of status 200.
@@ -383,22 +389,27 @@ func (r *relay) finish() (next *route.Plan) {
 	return nil
 }
 
-// truncated reports whether a stream ended without its API's end mark, or an answer is empty. A killed SGLang scheduler leaves
-// such a stream, on a connection that ends cleanly. Engines of unknown kind may not send the mark at all.
+// truncated reports whether a stream ended without its end mark, or an answer is empty. A killed SGLang scheduler leaves such a
+// stream, on a connection that ends cleanly.
 func (r *relay) truncated() bool {
-	switch r.d.Kind {
-	case fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp:
-	default:
+	end := answer.EndOf(r.d.Kind, r.c.API.String())
+	switch {
+	case !r.events && !r.lines:
+		return end != answer.EndNone && end != answer.EndLearnt && end != answer.EndStopped && r.empty()
+	case end == answer.EndNone, r.fin.Outcome != fleet.OK, r.scanner.Failed():
 		return false
+	case end == answer.EndLearnt, end == answer.EndStopped && !r.scanner.Native():
+		k := streamKind{url: r.d.Endpoint.URL, pool: r.d.Pool, api: r.c.API.String()}
+		if r.c.API.String() == answer.APIOther {
+			k.path = r.c.R.URL.Path
+		}
+		return r.c.p.ends.learn(k, r.scanner.Done(), r.scanner.Finished())
 	}
-	switch r.c.API {
-	case prompt.Chat, prompt.Completions, prompt.Responses, prompt.Messages:
-	default:
-		return false
-	}
-	if r.events {
-		return r.fin.Outcome == fleet.OK && !r.scanner.Done() && !r.scanner.Failed()
-	}
+	return !r.scanner.Done()
+}
+
+// empty reports whether a request for an answer got none, with status 200.
+func (r *relay) empty() bool {
 	return r.res.StatusCode == http.StatusOK && r.c.R.Method == http.MethodPost && !r.c.sent.Load() && len(r.held) == 0
 }
 
@@ -422,7 +433,7 @@ func (r *relay) broken(err error) (next *route.Plan) {
 	err = r.withLeg(err)
 	f := fault.Of(err)
 	c.served.Error = f.Code
-	if r.events && r.between() {
+	if r.events && r.between() || r.lines && r.ending[len(r.ending)-1] == '\n' {
 		r.tell(f, err)
 	}
 	panic(http.ErrAbortHandler)
@@ -433,15 +444,20 @@ func (r *relay) whole() bool {
 	return r.scanner.Done() && (r.between() || !r.events && r.ending[len(r.ending)-1] == '\n')
 }
 
-// tell sends an error as an event of the stream, as engines do.
+// tell sends an error as an event or a line of the stream, as engines do.
 func (r *relay) tell(f fault.Fault, err error) {
 	event := make([]byte, 0, 512)
-	if r.c.API == prompt.Messages {
-		event = append(event, "event: error\n"...)
+	switch {
+	case r.lines:
+	case r.c.API == prompt.Messages:
+		event = append(event, "event: error\ndata: "...)
+	default:
+		event = append(event, "data: "...)
 	}
-	event = append(event, "data: "...)
-	event = append(event, fault.Body(r.c.API, f, err.Error())...)
-	event = append(event, "\n\n"...)
+	event = append(event, fault.Body(fault.Shape(r.c.API, r.c.R.URL.Path), f, err.Error())...)
+	if event = append(event, '\n'); r.events {
+		event = append(event, '\n')
+	}
 	if _, err := r.c.client.Send(event, true); err == nil {
 		r.c.served.BytesOut += int64(len(event))
 	}

@@ -34,6 +34,13 @@ func (w *Watch) Wait(limit time.Duration) {
 	w.deadline.Store(now + int64(limit))
 }
 
+// Extend notes a sign of life, and ends the time limit no sooner than after limit.
+func (w *Watch) Extend(limit time.Duration) {
+	now := time.Now().UnixNano()
+	w.moved.Store(now)
+	w.deadline.Store(max(w.deadline.Load(), now+int64(limit)))
+}
+
 // Pause stops the time limit while the router does not read from the engine.
 func (w *Watch) Pause() (limit int64) { return w.deadline.Swap(0) }
 

@@ -1,0 +1,190 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/route"
+)
+
+// streamForm is how a kind of stream looks.
+type streamForm struct {
+	media string
+	data  []string // events before the mark
+	mark  string
+	cut   []string // parts of the mark
+	told  string   // the beginning of an error in the stream
+}
+
+const (
+	eventStream = "text/event-stream"
+	jsonLines   = "application/x-ndjson"
+)
+
+var (
+	openAIForm = streamForm{
+		eventStream, []string{`data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}` + "\n\n", chunk("hi")}, doneChunk, []string{"data: [DON", "data: "}, `data: {"error":`,
+	}
+	completionsForm = streamForm{eventStream, []string{`data: {"choices":[{"index":0,"text":"hi"}]}` + "\n\n"}, doneChunk, []string{"data: ["}, `data: {"error":`}
+	responsesForm   = streamForm{
+		eventStream,
+		[]string{
+			"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\"}}\n\n",
+			"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"hi\"}\n\n",
+		},
+		"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\",\"output\":[]}}\n\n",
+		[]string{"event: response.completed\n", "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\",\"output\":[]}"},
+		`"error"`,
+	}
+	messagesForm = streamForm{
+		eventStream,
+		[]string{
+			"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\"}}\n\n",
+			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"hi\"}}\n\n",
+			"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n",
+		},
+		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+		[]string{"event: message_stop\n", "event: message_stop\ndata: {\"type\":\"mess"},
+		"event: error\ndata: ",
+	}
+	generateForm   = streamForm{eventStream, []string{`data: {"text":"hi","output_ids":[1],"meta_info":{"finish_reason":null}}` + "\n\n"}, doneChunk, []string{"data: [DO"}, `data: {"error":`}
+	ollamaChatForm = streamForm{
+		jsonLines,
+		[]string{`{"model":"m","message":{"role":"assistant","content":"hi"},"done":false}` + "\n"},
+		`{"model":"m","message":{"role":"assistant","content":""},"done":true,"total_duration":5,"eval_count":1}` + "\n",
+		[]string{`{"model":"m","message":{"role":"assistant","content":""}`},
+		`{"error":"`,
+	}
+	ollamaGenerateForm = streamForm{
+		jsonLines,
+		[]string{`{"model":"m","response":"hi","done":false}` + "\n"},
+		`{"model":"m","response":"","done":true,"context":[1,2],"total_duration":5,"eval_count":1}` + "\n",
+		[]string{`{"model":"m","response":"","done":tr`, `{"model":"m","response":"","done":true`},
+		`{"error":"`,
+	}
+	nativeForm = streamForm{
+		eventStream,
+		[]string{`data: {"index":0,"content":"hi","tokens":[],"stop":false}` + "\n\n"},
+		`data: {"index":0,"content":"","stop":true,"stop_type":"eos","timings":{"prompt_n":3}}` + "\n\n",
+		[]string{`data: {"index":0,"content":"","st`},
+		`data: {"error":`,
+	}
+)
+
+// TestStreamsWithoutTheirEnd: for every kind of engine and API, a stream that ends without its mark, or within it, is told as a failure,
+// by an event where the form allows it and always by a cut connection; with it, whatever its line ends and what follows, it is not. Where
+// no mark is known, nothing is told before the server has shown that it always sends one.
+func TestStreamsWithoutTheirEnd(t *testing.T) {
+	known := []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp, fleet.KindOllama}
+	for _, tt := range []struct {
+		path  string
+		form  streamForm
+		kinds []fleet.Kind // that are known to send the mark
+	}{
+		{"/v1/chat/completions", openAIForm, known},
+		{"/v1/completions", completionsForm, known},
+		{"/v1/responses", responsesForm, known},
+		{"/v1/messages", messagesForm, known},
+		{"/generate", generateForm, []fleet.Kind{fleet.KindSGLang}},
+		{"/api/chat", ollamaChatForm, []fleet.Kind{fleet.KindOllama, fleet.KindSGLang}},
+		{"/api/generate", ollamaGenerateForm, []fleet.Kind{fleet.KindOllama, fleet.KindSGLang}},
+		{"/completion", nativeForm, []fleet.Kind{fleet.KindLlamaCpp}},
+		{"/completions", nativeForm, []fleet.Kind{fleet.KindLlamaCpp}},
+		{"/infill", nativeForm, []fleet.Kind{fleet.KindLlamaCpp}},
+	} {
+		for _, kind := range append(known, fleet.KindOther) {
+			knows := false
+			for _, k := range tt.kinds {
+				knows = knows || k == kind
+			}
+			t.Run(fmt.Sprintf("%s %s", tt.path, kind), bubbled(func(t *testing.T) {
+				var pieces []string
+				engine := func(w http.ResponseWriter, req *http.Request) {
+					streamsAs(tt.form.media, pieces...)(w, req)
+				}
+				r := newRig(t, proxy.Config{}, engine)
+				r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: kind, Models: []fleet.Model{{ID: "m"}}}})
+				ask := func(told bool, name string, send ...string) {
+					t.Helper()
+					pieces = send
+					_, body := r.post(tt.path, `{"model":"m","stream":true,"messages":[],"prompt":"a","input":"a","text":"a"}`)
+					sent := strings.Join(send, "")
+					between := strings.HasSuffix(sent, "\n\n") || tt.form.media == jsonLines && strings.HasSuffix(sent, "\n")
+					switch cut := strings.Contains(body, "!"); {
+					case !strings.HasPrefix(body, sent):
+						t.Errorf("%s: got %q, want all of %q", name, body, sent)
+					case cut != told:
+						t.Errorf("%s: cut %t, want %t: %q", name, cut, told, body)
+					case told && between && !strings.Contains(body[len(sent):], tt.form.told):
+						t.Errorf("%s: no error in the stream: %q", name, body)
+					case !told && len(body) != len(sent):
+						t.Errorf("%s: something was added: %q", name, body)
+					}
+				}
+				data := tt.form.data
+				ask(knows, "ended without its mark, first", data...)
+				for range 2 {
+					ask(false, "whole", append(data[:len(data):len(data)], tt.form.mark)...)
+				}
+				ask(true, "ended without its mark", data...)
+				for _, part := range tt.form.cut {
+					for range 4 {
+						ask(false, "whole", append(data[:len(data):len(data)], tt.form.mark)...)
+					}
+					ask(true, "ended within its mark", append(data[:len(data):len(data)], part)...)
+				}
+				ask(false, "other line ends", strings.ReplaceAll(strings.Join(append(data[:len(data):len(data)], tt.form.mark), ""), "\n", "\r\n"))
+				if tt.form.media == eventStream {
+					ask(false, "no space, comments after it", strings.ReplaceAll(strings.Join(append(data[:len(data):len(data)], tt.form.mark), ""), "data: ", "data:"), ": bye\n\n")
+				}
+			}))
+		}
+	}
+}
+
+// TestServersWithoutEndMarks: a server of an unknown kind that sends no mark, or only sometimes, is never blamed for it, and neither is
+// one whose answer was whole by its finish_reason.
+func TestServersWithoutEndMarks(t *testing.T) {
+	finish := `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
+	for name, answers := range map[string][]string{
+		"never a mark":          {chunk("a"), chunk("b"), chunk("c"), chunk("d")},
+		"never, with a reason":  {chunk("a") + finish, chunk("b") + finish, chunk("c") + finish},
+		"now and then":          {chunk("a") + doneChunk, chunk("b"), chunk("c") + doneChunk, chunk("d"), chunk("e") + doneChunk, chunk("f")},
+		"whole by its reason":   {chunk("a") + doneChunk, chunk("b") + doneChunk, chunk("c") + doneChunk, chunk("d") + finish},
+		"error in place of one": {chunk("a") + doneChunk, chunk("b") + doneChunk, chunk("c") + doneChunk, chunk("d") + `data: {"error":{"message":"died"}}` + "\n\n"},
+	} {
+		t.Run(name, bubbled(func(t *testing.T) {
+			n := 0
+			r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) { streams(answers[n])(w, req) })
+			r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: fleet.KindOther, Models: []fleet.Model{{ID: "m"}}}})
+			for n = range answers {
+				if _, body := r.post("/v1/chat/completions", streamBody); body != answers[n] {
+					t.Errorf("answer %d: got %q, want %q", n, body, answers[n])
+				}
+			}
+		}))
+	}
+}
+
+// streamsAs is streams with a media type.
+func streamsAs(media string, pieces ...string) engineHandler {
+	inner := streams(pieces...)
+	return func(w http.ResponseWriter, r *http.Request) { inner(typed{w, media}, r) }
+}
+
+// typed is an answer whose media type is another one than its handler says.
+type typed struct {
+	http.ResponseWriter
+	media string
+}
+
+func (w typed) Write(p []byte) (int, error) {
+	w.Header().Set("Content-Type", w.media)
+	return w.ResponseWriter.Write(p)
+}
+
+func (w typed) Unwrap() http.ResponseWriter { return w.ResponseWriter }
