@@ -188,7 +188,7 @@ func hurtByKill(t *testing.T, bin string) {
 	if told != there {
 		t.Errorf("%d clients were told, want the %d of the engine that was killed", told, there)
 	}
-	r.says("engine is down")
+	r.says("endpoint is down")
 	runEngineAt(t, bin, strings.TrimPrefix(e[0].url, "http://"))
 	r.up("e0")
 	r.booksEmpty()
@@ -343,7 +343,7 @@ func hurtByAbsence(t *testing.T, bin string) {
 		return status
 	}
 	r.await("it is not ready", func() bool { return ready() == http.StatusServiceUnavailable })
-	r.await("the log says of both engines that they are down", func() bool { return strings.Count(r.text(), "engine is down") == 2 })
+	r.await("the log says of both engines that they are down", func() bool { return strings.Count(r.text(), "endpoint is down") == 2 })
 	for _, x := range e {
 		runEngineAt(t, bin, strings.TrimPrefix(x.url, "http://"))
 	}

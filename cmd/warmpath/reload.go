@@ -111,6 +111,7 @@ func (r *router) reload() (admin.Running, error) {
 		r.log.Error("the new configuration has faults; the running one stays in force", "hash", now.Hash, "error", now.Fault)
 		return now, err
 	}
+	changed := config.Changed(r.current().cfg, g.cfg)
 	r.take(g)
 	l.relog(g.cfg.Log)
 	l.renewAdmin(g)
@@ -120,7 +121,7 @@ func (r *router) reload() (admin.Running, error) {
 	for _, warning := range g.cfg.Warnings() {
 		r.log.Warn(warning)
 	}
-	r.log.Info("configuration reloaded", "hash", now.Hash)
+	r.log.Info("configuration reloaded", "hash", now.Hash, "changed", changed)
 	if len(restart) > 0 {
 		r.log.Warn("restart needed for: "+strings.Join(restart, ", "), "why", "open listeners keep their settings")
 	}

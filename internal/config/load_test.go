@@ -252,7 +252,7 @@ health: {eject_share: 1.5, panic_share: -1}
 		`w.yaml:4:3: admin.listen: 0.0.0.0:9190 is not a loopback address and needs a token: set WARMPATH_ADMIN_TOKEN, or admin.token_file in the file`,
 		`w.yaml:7:3: endpoints[0].weight: is -1, must be 0 or more`,
 		`w.yaml:8:4: unknown key "ulr"; did you mean "url"?`,
-		`w.yaml:9:3: endpoints[2]: endpoint "ftp://x": url: "ftp://x" must start with http://, https:// or unix:///`,
+		`w.yaml:9:3: endpoints[2]: "ftp://x" must start with http://, https:// or unix:///`,
 		`w.yaml:10:3: endpoints[3].url: is the same address as endpoints[0] (http://a:1)`,
 		`w.yaml:13:5: discovery.dns[0].port: is 0, must be between 1 and 65535`,
 		`w.yaml:15:3: policy.name: is "sesion"; did you mean "session"? valid: consistent_hash, least_requests, least_tokens, least_ttft, power_of_two, random, rendezvous, round_robin, session, and rules of other routers such as smg.cache_aware (warmpath policies lists them)`,

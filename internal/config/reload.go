@@ -1,11 +1,16 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
+
+	"github.com/warmpath/warmpath/internal/strictyaml"
 )
 
 // Hash identifies the configuration: the same 12 digits for the same settings, on every machine. Secrets count only as given or
@@ -17,6 +22,40 @@ func (c Config) Hash() string {
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:6])
+}
+
+// mostChanged bounds the paths that Changed lists.
+const mostChanged = 20
+
+// Changed lists the settings in which two configurations differ, as paths with commas between; never their values. "nothing" is for
+// equal ones.
+func Changed(before, now *Config) string {
+	var paths []string
+	var walk func(path string, a, b any)
+	walk = func(path string, a, b any) {
+		x, isMap := a.(map[string]any)
+		y, both := b.(map[string]any)
+		if !isMap || !both {
+			if !reflect.DeepEqual(a, b) {
+				paths = append(paths, path)
+			}
+			return
+		}
+		for key := range x {
+			walk(strictyaml.Join(path, key), x[key], y[key])
+		}
+		for key := range y {
+			if _, known := x[key]; !known {
+				walk(strictyaml.Join(path, key), nil, y[key])
+			}
+		}
+	}
+	walk("", tree(reflect.ValueOf(*before)), tree(reflect.ValueOf(*now)))
+	slices.Sort(paths)
+	if more := len(paths) - mostChanged; more > 0 {
+		paths = append(paths[:mostChanged], fmt.Sprintf("and %d more", more))
+	}
+	return cmp.Or(strings.Join(paths, ", "), "nothing")
 }
 
 // Files are the files named in the configuration that are read with it.

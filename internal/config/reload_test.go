@@ -67,3 +67,23 @@ func TestOver(t *testing.T) {
 		t.Error("the hash does not tell whether there is a token")
 	}
 }
+
+// TestChanged: the paths of settings that differ, secrets by name only.
+func TestChanged(t *testing.T) {
+	parse := func(text string) *Config {
+		t.Helper()
+		c, err := Parse("f", []byte(text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &c
+	}
+	before := parse("endpoints: ['http://a:1']\nadmin: {token: before-before-before}\nlimits: {retries: 1}\nmodels: {aliases: {x: [m]}}\n")
+	now := parse("endpoints: ['http://a:1', 'http://b:1']\nadmin: {token: now-now-now-now-now}\nlimits: {retries: 2}\nmodels: {aliases: {y: [m]}}\n")
+	if got, want := Changed(before, now), "admin.token, endpoints, limits.retries, models.aliases.x, models.aliases.y"; got != want {
+		t.Errorf("changed are %q, want %q", got, want)
+	}
+	if got := Changed(now, now); got != "nothing" {
+		t.Errorf("equal ones differ in %q", got)
+	}
+}

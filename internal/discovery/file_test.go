@@ -34,7 +34,7 @@ func TestDecodeEndpoints(t *testing.T) {
 		"":                              `e.yaml:1: no endpoints; the file needs a list under the key "endpoints", which may be []`,
 		"endpoints:":                    `e.yaml:1: no endpoints; the file needs a list under the key "endpoints", which may be []`,
 		"endpoint: []":                  `e.yaml:1:1: unknown key "endpoint"; did you mean "endpoints"?`,
-		"endpoints:\n- ftp://x\n":       `e.yaml:2:3: endpoints[0]: endpoint "ftp://x": url: "ftp://x" must start with http://, https:// or unix:///`,
+		"endpoints:\n- ftp://x\n":       `e.yaml:2:3: endpoints[0]: "ftp://x" must start with http://, https:// or unix:///`,
 		"endpoints:\n- a:1\n- url: a:1": `e.yaml:3:3: endpoints[1].url: is the same address as endpoints[0] (http://a:1)`,
 	} {
 		_, err := discovery.DecodeEndpoints("e.yaml", []byte(text), discovery.None())

@@ -37,6 +37,9 @@ func ParseEndpoint(spec string) (EndpointConfig, error) {
 	if err := c.Validate(); err != nil {
 		faults = append(faults, err)
 	}
+	if fe := (*FieldError)(nil); len(faults) == 1 && len(parts) == 1 && errors.As(faults[0], &fe) && fe.Field == "url" {
+		return EndpointConfig{}, fe.Err // which quotes all of it
+	}
 	if len(faults) > 0 {
 		return EndpointConfig{}, fmt.Errorf("endpoint %q: %w", spec, errors.Join(faults...))
 	}

@@ -67,6 +67,7 @@ func Legend(all []Decision) string {
 cost: wait for earlier work, prefill of what is not cached there, transfer from
 another engine, fixed time of each request, delay of others, spread of new
 conversations. cached: prompt tokens. open: requests there now. to do: tokens.
+regret: how much later the first token came than predicted for the best other.
 `
 		}
 	}

@@ -202,7 +202,7 @@ func (t *target) failed(ctx context.Context, err error) {
 		return
 	}
 	if t.health != down {
-		t.log.Warn("engine is down", "error", err)
+		t.log.Debug("engine is down", "error", err) // each of its endpoints is logged as down
 	}
 	t.health = down
 	for _, e := range t.current() {
