@@ -1,12 +1,15 @@
 package warmpath_test
 
 import (
+	"go/ast"
+	"go/token"
 	"net/url"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -107,6 +110,57 @@ func TestMetricsNamedInDocsExist(t *testing.T) {
 				t.Errorf("%s names the metric %s, which docs/metrics.md does not have", name, m)
 			}
 		}
+	}
+}
+
+// TestLabelsNamedInDocsExist: where a page, an alert or a dashboard selects series, the metric has the label, and its value is a word
+// of the program.
+func TestLabelsNamedInDocsExist(t *testing.T) {
+	words := map[string]bool{}
+	for _, f := range sources(t) {
+		if f.test || f.module != "." {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING {
+				if word, err := strconv.Unquote(s.Value); err == nil {
+					words[word] = true
+				}
+			}
+			return true
+		})
+	}
+	rows := map[string]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(warmpath_[a-z_]+)` \\| [a-z]+ \\| ([^|]*) \\|").FindAllStringSubmatch(pages(t)["docs/metrics.md"], -1) {
+		rows[m[1]] = m[2]
+	}
+	selector := regexp.MustCompile(`\b(warmpath_[a-z_]+?)(?:_bucket|_sum|_count)?\{([^}` + "`" + `]*)\}`)
+	label := regexp.MustCompile(`([a-z_]+)\s*(?:[!=]=?~?\\*\s*\\?"([^"\\]*))?`)
+	seen := 0
+	err := walk(func(name string) error {
+		if !slices.Contains([]string{".md", ".yaml", ".yml", ".json", ".tpl"}, path.Ext(name)) {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		for _, m := range selector.FindAllStringSubmatch(string(text), -1) {
+			for _, l := range label.FindAllStringSubmatch(strings.ReplaceAll(m[2], `\|`, "|"), -1) {
+				if seen++; !strings.Contains(rows[m[1]], "`"+l[1]+"`") {
+					t.Errorf("%s selects %s by %s, which it does not have", name, m[1], l[1])
+				}
+				for value := range strings.SplitSeq(l[2], "|") {
+					if value != "" && l[1] != "code" && !strings.ContainsAny(value, "$.*") && !words[value] {
+						t.Errorf("%s selects %s with a %s of %s, which nothing says", name, m[1], l[1], value)
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || seen < 10 {
+		t.Fatal(err, seen)
 	}
 }
 

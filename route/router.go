@@ -1,9 +1,9 @@
 // Package route decides where requests go. A Router gets the time, the requests and the events, and returns decisions.
 //
 // It owns the order of steps: which endpoints may take a request, which rooms fill in what is known of them, when a request is
-// split, and what each event changes in which order. It owns the leases. Everything
-// else belongs to the packages below it, one kind each. It promises that only the last step of a decision writes, and that
-// each lease ends once. It does no I/O, reads no clock and stores no text: the live router and the simulator run the same code.
+// split, and what each event changes in which order. It owns the leases. Everything else belongs to the packages below it, one
+// kind each. It promises that only the last step of a decision writes, and that each lease ends once. It does no I/O, reads no
+// clock and stores no text: the live router and the simulator run the same code.
 package route
 
 import (

@@ -81,7 +81,7 @@ type Entry struct {
 	Tokens   int       // tokens of prompt and answer so far
 	Prompt   int       // tokens of the last turn's prompt, as reported by the engine or else estimated; 0 unknown
 	Bytes    int       // canonical bytes of that prompt, 0 unknown
-	Flow     uint32    // tokens ever added to the endpoint's cache when the last turn ended, modulo 2^32
+	Flow     uint32    // blocks of fleet.BlockBytes ever added to the endpoint's cache when the last turn ended, modulo 2^32
 	Epoch    uint32    // the endpoint's count of lost caches at that time; if it has changed since, Tokens are no longer cached
 	Turns    int       // turns so far
 	Rest     uint32    // when its last answer ended, in ticks of the caller's clock; 0 when a turn is running

@@ -214,7 +214,7 @@ func kvFamilies() []family {
 		{"warmpath_kv_blocks", gauge, endpoint, "Blocks in the endpoint's KV cache according to its events", nil},
 		{"warmpath_kv_tied_blocks_total", counter, []string{"endpoint", "tied"}, "Blocks stored, by whether their conversation is known", nil},
 		{"warmpath_kv_events_total", counter, []string{"endpoint", "event"}, "Blocks and events of the endpoint's streams: stored, removed, cleared; skipped (malformed, unknown, or of layers without prefix cache), orphan (stored after an unknown block), unknown (removal of an unknown block), overfull (beyond kv_events.blocks)", nil},
-		{"warmpath_kv_messages_total", counter, []string{"endpoint", "result"}, "Messages of the endpoint's streams: applied, duplicate, or lost", nil},
+		{"warmpath_kv_messages_total", counter, []string{"endpoint", "result"}, "Messages of the endpoint's streams: applied, duplicate, or missing (lost on their way, and not replayed)", nil},
 		{"warmpath_kv_gaps_total", counter, endpoint, "Gaps in the messages, after which a replay was requested", nil},
 		{"warmpath_kv_restarts_total", counter, endpoint, "Engine restarts shown by the events", nil},
 		{"warmpath_kv_wrong_total", counter, endpoint, "Times that the events were ignored for a while because answers contradicted them", nil},

@@ -3,8 +3,13 @@ package metrics
 import (
 	"errors"
 	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -377,5 +382,63 @@ func TestReferenceIsFresh(t *testing.T) {
 	}
 	if d := cmp.Diff(Reference(), string(got)); d != "" {
 		t.Errorf("docs/metrics.md is stale; run this test with -update (-want +got):\n%s", d)
+	}
+}
+
+// TestLabelValuesAreNamed: each fixed value of a label stands in the metric's row of docs/metrics.md, or among its labels.
+func TestLabelValuesAreNamed(t *testing.T) {
+	reference := Reference()
+	rows := map[string]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(warmpath_[a-z_]+)` .*$").FindAllStringSubmatch(reference, -1) {
+		rows[m[1]] = m[0]
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			var words []string
+			for _, a := range call.Args {
+				if s, ok := a.(*ast.BasicLit); ok && s.Kind == token.STRING {
+					words = append(words, strings.Trim(s.Value, "\"`"))
+				}
+			}
+			if len(words) < 2 || rows[words[0]] == "" || strings.HasPrefix(words[1], "warmpath_") {
+				return true
+			}
+			for _, value := range words[1:] {
+				found++
+				if value != "yes" && value != "no" && !regexp.MustCompile(`\b`+value+`s?\b`).MatchString(rows[words[0]]) {
+					t.Errorf("%s: %s has a label of %s, which its row does not name: %s", name, words[0], value, rows[words[0]])
+				}
+			}
+			return true
+		})
+	}
+	if found < 10 {
+		t.Errorf("%d values were found", found)
+	}
+	for o := fleet.OK; o.String() != "unknown"; o++ {
+		if !strings.Contains(reference, "`"+o.String()+"`") {
+			t.Errorf("docs/metrics.md does not have the outcome %s", o)
+		}
+	}
+	for _, s := range []fleet.State{fleet.StateUnknown, fleet.StateUp, fleet.StateDown, fleet.StateEjected, fleet.StateBusy} {
+		if !strings.Contains(reference, "`"+string(s)+"`") {
+			t.Errorf("docs/metrics.md does not have the state %s", s)
+		}
 	}
 }

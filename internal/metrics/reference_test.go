@@ -34,7 +34,7 @@ have classic buckets and, over protobuf, native ones. The collectors of the Go r
   ones are added up as ` + "`other`" + `. A model that no endpoint serves is never a label.
 - ` + "`api`" + ` is the kind of path that the client called; ` + "`code`" + ` the HTTP status sent to it, or its class (` + "`2xx`" + `, ` + "`4xx`" + `) for a rare one. 499 is a client
   that left before an answer.
-- ` + "`outcome`" + ` is ` + "`ok`, `client_gone`, `client_error`, `busy`, `engine_error`, `connect_failed`, `timed_out` or `abandoned`" + `.
+- ` + "`outcome`" + ` is ` + "`ok`, `client_gone`, `client_error`, `busy`, `engine_error`, `connect_failed`, `timed_out`, `abandoned` or `transfer_failed`" + `.
 - ` + "`state`" + ` is ` + "`unknown`, `up`, `down`, `ejected` or `busy`" + `.
 - ` + "`reason`" + ` is the word that the policy gives for its choice; the log has the same.
 

@@ -145,7 +145,7 @@ func answers(v *pick.View, c *pick.Candidate) float64 {
 	return float64(v.AnswerWait*waits) + float64(float64(tokens*c.PerOtherMs)*float64(max(0, c.Load.Requests-c.Prompts)))
 }
 
-// marginal is the derivative of the length of a queue by its utilisation (M/M/1), times the utilisation.
+// marginal is the derivative of the length of a queue by its utilisation: of busy²/(1-busy), the number that wait (M/M/1).
 func marginal(busy float64) float64 {
 	return float64(busy*(2-busy)) / float64((1-busy)*(1-busy))
 }

@@ -59,9 +59,8 @@ type Batch struct {
 	Size   int // tokens of a block; 0 unknown
 }
 
-// Apply takes in a batch of events. only is the conversation of the one
-// request that can have caused blocks without a label, 0 where several can. cleared is how often the engine emptied its cache, news
-// what changed about the endpoint's events.
+// Apply takes in a batch of events. only is the conversation of the one request that can have caused blocks without a label, 0 where
+// several can. cleared is how often the engine emptied its cache, news what changed about the endpoint's events.
 func (t *Table) Apply(slot int, b *Batch, only uint64) (cleared int, news []string) {
 	e := t.endpoints.Get(slot)
 	t.open()
