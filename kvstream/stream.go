@@ -200,7 +200,8 @@ func (s *Stream) store(e *Event, ops *Ops) {
 			continue
 		}
 		b.count++
-		if b.name = name; known {
+		if known { // one that is held keeps its name otherwise: its removal must name what was told
+			b.name = name
 			b.told++
 			ops.names = append(ops.names, name)
 		}

@@ -101,6 +101,35 @@ func TestKVNamesAreTheTokens(t *testing.T) {
 	}
 }
 
+// TestKVHeldOrphan: a block that is held and stored once more after a parent that is not tracked is removed by its name.
+func TestKVHeldOrphan(t *testing.T) {
+	s := New(0)
+	var ops Ops
+	told := func(e Event) (names []uint64) {
+		ops.Reset()
+		s.Apply(s.Next(), &Batch{At: 1, Events: []Event{e}}, &ops)
+		for i := range ops.List {
+			names = append(names, ops.Of(&ops.List[i])...)
+		}
+		return names
+	}
+	tokens := []uint32{1, 2, 3, 4}
+	parent := told(storedEvent(0, []uint64{1}, tokens, ""))
+	child := told(storedEvent(1, []uint64{2}, tokens, ""))
+	if got := told(Event{Kind: Removed, Hashes: []uint64{1}}); !slices.Equal(got, parent) {
+		t.Errorf("removed %v, want %v", got, parent)
+	}
+	if got := told(storedEvent(1, []uint64{2}, tokens, "")); len(got) > 0 { // another tier, whose parent has gone
+		t.Errorf("an orphan was told: %v", got)
+	}
+	if got := told(Event{Kind: Removed, Hashes: []uint64{2}}); len(got) > 0 {
+		t.Errorf("removed %v while another tier holds it", got)
+	}
+	if got := told(Event{Kind: Removed, Hashes: []uint64{2}}); !slices.Equal(got, child) || s.Held() > 0 {
+		t.Errorf("removed %v, want %v; %d are held", got, child, s.Held())
+	}
+}
+
 // TestKVOrphans: blocks after an unknown block are only counted; so are removed blocks that were never stored.
 func TestKVOrphans(t *testing.T) {
 	s := New(4)

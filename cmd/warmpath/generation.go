@@ -17,6 +17,7 @@ import (
 	"github.com/warmpath/warmpath/internal/discovery/etcd"
 	"github.com/warmpath/warmpath/internal/httpclient"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/panics"
 	"github.com/warmpath/warmpath/internal/probe"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/policy"
@@ -206,7 +207,9 @@ func (r *router) publishSources(g, before *generation) {
 	g.following = begin(r.running, func(ctx context.Context) {
 		var all []*task
 		for _, s := range g.sources {
-			all = append(all, begin(ctx, func(ctx context.Context) { s.Run(ctx, r.publish) }))
+			all = append(all, begin(ctx, func(ctx context.Context) {
+				r.reading(ctx, panics.Discovery, func(ctx context.Context) { s.Run(ctx, r.publish) })
+			}))
 		}
 		for _, t := range all {
 			t.wait(0)

@@ -101,7 +101,7 @@ func (m *memory) Load(b []byte, later time.Duration) error {
 // newTransport makes the transport to the other routers.
 func newTransport(cfg *config.Config, l net.Listener, log *slog.Logger) (ring.Transport, error) {
 	if url := cfg.Peers.RedisURL(); url != "" {
-		var with ring.RedisOptions
+		with := ring.RedisOptions{Log: log}
 		var err error
 		c := cfg.Peers.Redis
 		with.SentinelUser, with.SentinelPassword = c.SentinelUser, c.SentinelPassword

@@ -22,6 +22,7 @@ import (
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/newconns"
+	"github.com/warmpath/warmpath/internal/panics"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/proxy/quota"
@@ -98,7 +99,9 @@ func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log
 	r.serveTraffic(cfg, o.traffic)
 	r.serveWorkers(cfg, o.workers)
 	r.servePicker(cfg, o.extproc)
-	r.wg.Go(func() { g.trt.Run(r.running, r.publish) })
+	r.wg.Go(func() {
+		r.reading(r.running, panics.TRTServe, func(ctx context.Context) { g.trt.Run(ctx, r.publish) })
+	})
 	if o.admins != nil {
 		r.serveAdmin(o.admins)
 	}
@@ -245,6 +248,15 @@ func (r *router) serveAdmin(l net.Listener) {
 	r.adminURL = urlOf(scheme, l)
 	l = shortage.Listener(l, "admin", r.log)
 	r.serve("admin", func() error { return serve(l) })
+}
+
+// reading runs what reads from others until it returns, and after a panic begins it anew.
+func (r *router) reading(ctx context.Context, who panics.Reader, run func(context.Context)) {
+	panics.Keep(ctx, r.log, who, time.Second, func() {
+		one, cancel := context.WithCancel(ctx)
+		defer cancel() // also what it has started
+		run(one)
+	})
 }
 
 // serve runs a server; if it ends by itself, the router has failed.

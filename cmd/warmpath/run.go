@@ -17,6 +17,7 @@ import (
 	"github.com/warmpath/warmpath/internal/asynclog"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/explain"
+	"github.com/warmpath/warmpath/internal/panics"
 	"github.com/warmpath/warmpath/internal/tune"
 )
 
@@ -36,7 +37,7 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	defer tuners.Wait()
 	defer stopTuning()
 	if os.Getenv("GOGC") == "" { // who sets it decides
-		tuners.Go(func() { tune.GC(tuning) })
+		tuners.Go(func() { panics.Catch(log, panics.Files, func() { tune.GC(tuning) }) })
 	}
 	r, err := startOn(ctx, cfg, e.version, inherited(), log)
 	if err != nil {
@@ -44,7 +45,7 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	}
 	r.meter.WatchLog(lines)
 	if os.Getenv("GOMAXPROCS") == "" {
-		tuners.Go(func() { tune.Processors(tuning) })
+		tuners.Go(func() { panics.Catch(log, panics.Files, func() { tune.Processors(tuning) }) })
 	}
 	talk := e.stdout
 	if cfg.Explain.File == explain.Stdout {

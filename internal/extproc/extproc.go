@@ -30,6 +30,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/panics"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -98,7 +99,9 @@ func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) error
 	received := make(chan struct{})
 	go func() {
 		defer close(received)
-		x.receive()
+		if !panics.Catch(s.cfg.Log, panics.ExtProc, x.receive) {
+			x.left()
+		}
 	}()
 	err = x.serve()
 	if err != nil || x.answered() {

@@ -19,6 +19,8 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+
+	"github.com/warmpath/warmpath/internal/panics"
 )
 
 // most is how many requests one connection of a proxy has open at most, and messageRoom what a message has beside a body.
@@ -31,7 +33,7 @@ const (
 func (s *Server) newGRPC() *grpc.Server {
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(s.cfg.BodyBytes + messageRoom), grpc.MaxConcurrentStreams(most), grpc.WriteBufferSize(64 << 10), grpc.ReadBufferSize(64 << 10),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.StreamInterceptor(s.caught), grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}
 	if s.cfg.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.cfg.TLS)))
@@ -40,6 +42,13 @@ func (s *Server) newGRPC() *grpc.Server {
 	extprocv3.RegisterExternalProcessorServer(g, s)
 	healthv1.RegisterHealthServer(g, &health{ready: s.cfg.Ready})
 	return g
+}
+
+// caught has a stream end with an error where its handler panics, which would end the process.
+func (s *Server) caught(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	err := status.Error(codes.Internal, "a fault of the router: see its log")
+	panics.Catch(s.cfg.Log, panics.ExtProc, func() { err = next(srv, stream) })
+	return err
 }
 
 // Serve takes proxies' connections until Stop.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/warmpath/warmpath/internal/panics"
 )
 
 // How files are watched.
@@ -78,9 +80,9 @@ func follow(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error
 			settle.Reset(quiet) // events may have been lost
 		case <-settle.C:
 			first = time.Time{}
-			check()
+			panics.Catch(log, panics.Files, check)
 		case <-tick.C:
-			check()
+			panics.Catch(log, panics.Files, check)
 		}
 	}
 }

@@ -24,8 +24,7 @@ const (
 	Discovery Reader = "discovery"
 	ExtProc   Reader = "extproc"
 	Proxy     Reader = "proxy"
-	Tracing   Reader = "tracing"
-	Tune      Reader = "tune"
+	Files     Reader = "files"
 )
 
 const (
@@ -41,7 +40,7 @@ type tally struct {
 
 // tallies are those of all readers: the process has one count, as it has one life.
 var tallies = map[Reader]*tally{
-	KVEvents: {}, Peers: {}, LMCache: {}, TRTServe: {}, Probe: {}, Discovery: {}, ExtProc: {}, Proxy: {}, Tracing: {}, Tune: {},
+	KVEvents: {}, Peers: {}, LMCache: {}, TRTServe: {}, Probe: {}, Discovery: {}, ExtProc: {}, Proxy: {}, Files: {},
 }
 
 // Catch calls f and reports whether it returned. Its panic is counted, and logged unless that was done within the last ten seconds.

@@ -3,18 +3,18 @@ package peers
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/panics"
+	"github.com/warmpath/warmpath/internal/places"
 )
 
 // Direct carries frames over a TCP stream from each router to each other one. The routers are named by address, or found by a DNS name that
@@ -29,18 +29,20 @@ type Direct struct {
 	order   []string         // the addresses of links, sorted
 	answers map[uint64]*link // back to routers that have opened a stream
 	problem string
+	said    time.Time // when it was last logged that a stream is not taken
 }
 
 // Bounds and times.
 const (
-	lookEvery  = 2 * time.Second // DNS
-	dialEvery  = 500 * time.Millisecond
-	dialFor    = 2 * time.Second
-	writeFor   = 2 * time.Second
-	mostWaits  = 4 << 20 // bytes that wait for one router
-	mostTarget = 128     // addresses
-	mostStream = 256     // streams that others have opened
-	mostSaid   = 3       // addresses in a message for people
+	lookEvery   = 2 * time.Second // DNS
+	dialEvery   = 500 * time.Millisecond
+	dialFor     = 2 * time.Second
+	writeFor    = 2 * time.Second
+	mostWaits   = 4 << 20 // bytes that wait for one router
+	mostTarget  = 128     // addresses
+	mostStream  = 256     // streams that others have opened
+	mostFromOne = 64      // of these from one address
+	mostSaid    = 3       // addresses in a message for people
 )
 
 // NewDirect makes a transport. The listener is closed when Run ends.
@@ -190,7 +192,9 @@ func (d *Direct) follow(ctx context.Context, wg *sync.WaitGroup, self Self, rece
 			own, cancel := context.WithCancel(ctx)
 			l := &link{wake: make(chan struct{}, 1), cancel: cancel}
 			d.links[a] = l
-			wg.Go(func() { l.keep(own, a, self, receive) })
+			wg.Go(func() {
+				panics.Keep(own, d.log, panics.Peers, dialEvery, func() { l.keep(own, a, self, receive, d.log) })
+			})
 		}
 	}
 	d.order = slices.Sorted(maps.Keys(d.links))
@@ -224,39 +228,10 @@ func (d *Direct) resolve(ctx context.Context) (addresses map[string]bool, proble
 	return addresses, problem
 }
 
-const hello = "WPR1"
-
-// greeting is what both sides of a stream say first.
-func greeting(s Self) []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte(hello), s.Fleet), s.Incarnation)
-}
-
-// Why a stream to an address is not opened, for people.
-var (
-	errNoRouter   = errors.New("what answers there is no warmpath router: give the address of its peers.listen")
-	errNoAnswer   = errors.New("what listens there does not answer: does that router hang?")
-	errOtherFleet = errors.New("the router there has another peers.fleet")
-)
-
-func greeted(c net.Conn, self Self) (other uint64, err error) {
-	var b [len(hello) + 16]byte
-	_, err = io.ReadFull(c, b[:])
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return 0, errNoAnswer
-	}
-	if err != nil || string(b[:len(hello)]) != hello {
-		return 0, errNoRouter
-	}
-	if binary.BigEndian.Uint64(b[len(hello):]) != self.Fleet {
-		return 0, errOtherFleet
-	}
-	return binary.BigEndian.Uint64(b[len(hello)+8:]), nil
-}
-
 // keep holds the stream to an address open.
-func (l *link) keep(ctx context.Context, address string, self Self, receive func([]byte)) {
+func (l *link) keep(ctx context.Context, address string, self Self, receive func([]byte), log *slog.Logger) {
 	for ctx.Err() == nil {
-		me, err := l.stream(ctx, address, self, receive)
+		me, err := l.stream(ctx, address, self, receive, log)
 		l.note(me, err)
 		if me {
 			<-ctx.Done()
@@ -285,7 +260,7 @@ func (l *link) note(me bool, err error) {
 
 // stream sends frames over one connection until it breaks, and takes in what is answered there. me says that it leads back to this router, and the
 // error why it was not opened.
-func (l *link) stream(ctx context.Context, address string, self Self, receive func([]byte)) (me bool, err error) {
+func (l *link) stream(ctx context.Context, address string, self Self, receive func([]byte), log *slog.Logger) (me bool, err error) {
 	dialer := net.Dialer{Timeout: dialFor}
 	c, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -293,24 +268,20 @@ func (l *link) stream(ctx context.Context, address string, self Self, receive fu
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-	_ = c.SetDeadline(time.Now().Add(dialFor))
-	if _, err := c.Write(greeting(self)); err != nil {
-		return false, err
-	}
-	to, err := greeted(c, self)
-	if err != nil || to == self.Incarnation {
+	s, to, err := open(c, self)
+	if s == nil {
 		return err == nil, err
 	}
-	_ = c.SetDeadline(time.Time{})
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer c.Close()
 	wg.Go(func() { // that the other side is gone shows here
-		read(c, 0, receive)
-		l.close()
+		defer c.Close()
+		defer l.close()
+		panics.Catch(log, panics.Peers, func() { s.read(0, receive) })
 	})
 	l.begin(to)
-	l.pump(ctx, c)
+	l.pump(ctx, s)
 	return false, nil
 }
 
@@ -322,9 +293,9 @@ func (l *link) begin(to uint64) {
 }
 
 // pump writes what is queued until the connection breaks or the link is closed.
-func (l *link) pump(ctx context.Context, c net.Conn) {
+func (l *link) pump(ctx context.Context, s *stream) {
 	defer l.close()
-	w := bufio.NewWriterSize(c, 64<<10)
+	w := bufio.NewWriterSize(s, 64<<10)
 	for {
 		select {
 		case <-ctx.Done():
@@ -338,12 +309,9 @@ func (l *link) pump(ctx context.Context, c net.Conn) {
 		if !open {
 			return
 		}
-		_ = c.SetWriteDeadline(time.Now().Add(writeFor))
+		_ = s.SetWriteDeadline(time.Now().Add(writeFor))
 		for _, b := range queue {
-			var n [4]byte
-			binary.BigEndian.PutUint32(n[:], uint32(len(b)))
-			_, _ = w.Write(n[:])
-			_, _ = w.Write(b)
+			s.write(w, b)
 		}
 		if w.Flush() != nil {
 			return
@@ -360,7 +328,7 @@ func (l *link) close() {
 
 // accept takes in the streams of others.
 func (d *Direct) accept(ctx context.Context, wg *sync.WaitGroup, self Self, receive func([]byte)) {
-	places := make(chan struct{}, mostStream)
+	seats := places.New(mostStream, mostFromOne)
 	for {
 		c, err := d.listener.Accept()
 		if err != nil {
@@ -370,15 +338,15 @@ func (d *Direct) accept(ctx context.Context, wg *sync.WaitGroup, self Self, rece
 			time.Sleep(dialEvery)
 			continue
 		}
-		select {
-		case places <- struct{}{}:
-			wg.Go(func() {
-				defer func() { <-places }()
-				d.serve(ctx, c, self, receive)
-			})
-		default:
+		leave, err := seats.Take(c.RemoteAddr())
+		if err != nil {
 			_ = c.Close()
+			continue
 		}
+		wg.Go(func() {
+			defer leave()
+			panics.Catch(d.log, panics.Peers, func() { d.serve(ctx, c, self, receive) })
+		})
 	}
 }
 
@@ -386,57 +354,42 @@ func (d *Direct) accept(ctx context.Context, wg *sync.WaitGroup, self Self, rece
 func (d *Direct) serve(ctx context.Context, c net.Conn, self Self, receive func([]byte)) {
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-	_ = c.SetDeadline(time.Now().Add(dialFor))
-	other, err := greeted(c, self)
-	if errors.Is(err, errOtherFleet) {
-		_, _ = c.Write(greeting(self)) // so that it can say why
+	s, err := accepted(c, self)
+	if errors.Is(err, errRelease) || errors.Is(err, errSecret) {
+		d.strange(c, err)
 	}
-	if err != nil {
+	if s == nil {
 		return
 	}
-	if _, err := c.Write(greeting(self)); err != nil || other == self.Incarnation {
-		return
-	}
-	_ = c.SetDeadline(time.Time{})
 	l := &link{wake: make(chan struct{}, 1)}
-	l.begin(other)
+	l.begin(s.other)
 	d.mu.Lock()
-	d.answers[other] = l
+	d.answers[s.other] = l
 	d.mu.Unlock()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() {
 		defer c.Close()
-		l.pump(ctx, c)
+		l.pump(ctx, s)
 	})
-	read(c, 10*silentFor, receive) // routers speak all the time
+	panics.Catch(d.log, panics.Peers, func() { s.read(10*silentFor, receive) }) // routers speak all the time
 	l.close()
 	d.mu.Lock()
-	if d.answers[other] == l {
-		delete(d.answers, other)
+	if d.answers[s.other] == l {
+		delete(d.answers, s.other)
 	}
 	d.mu.Unlock()
 }
 
-// read takes in frames until the stream breaks, or is silent for a time that is not 0.
-func read(c net.Conn, silent time.Duration, receive func([]byte)) {
-	r := bufio.NewReaderSize(c, 64<<10)
-	for {
-		if silent > 0 {
-			_ = c.SetReadDeadline(time.Now().Add(silent))
-		}
-		var n [4]byte
-		if _, err := io.ReadFull(r, n[:]); err != nil {
-			return
-		}
-		size := binary.BigEndian.Uint32(n[:])
-		if size > 4*mostFrame+8*mostChain {
-			return
-		}
-		b := make([]byte, size)
-		if _, err := io.ReadFull(r, b); err != nil {
-			return
-		}
-		receive(b)
+// strange says now and then why a stream that another one has opened is not taken.
+func (d *Direct) strange(c net.Conn, why error) {
+	d.mu.Lock()
+	say := time.Since(d.said) > strangeFor
+	if say {
+		d.said = time.Now()
+	}
+	d.mu.Unlock()
+	if say {
+		d.log.Warn("a router that connects is not heard", "address", c.RemoteAddr(), "reason", strings.Replace(why.Error(), "the router there", "it", 1))
 	}
 }

@@ -3,6 +3,7 @@ package peers
 import (
 	"cmp"
 	"context"
+	crand "crypto/rand"
 	"encoding/binary"
 	"fmt"
 	"log/slog"
@@ -15,24 +16,26 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/panics"
 	"github.com/warmpath/warmpath/route"
 	"github.com/zeebo/xxh3"
 )
 
 // Bounds and times.
 const (
-	flushEvery = time.Millisecond
-	aliveEvery = 200 * time.Millisecond
-	tickEvery  = 25 * time.Millisecond
-	silentFor  = 1500 * time.Millisecond // after which a router is gone
-	askAgain   = 500 * time.Millisecond
-	mostQueued = 8 << 20 // bytes of news that wait to be sent
-	mostPeers  = 64
-	mostJump   = time.Second     // of the fleet's time, by one frame of a router that is known
-	mostAhead  = 24 * time.Hour  // of a router that is not
-	strangeFor = time.Minute     // after which a router of another version is forgotten
-	differsFor = 3 * time.Second // before it is said that a router differs
-	startupFor = 2 * time.Second
+	flushEvery     = time.Millisecond
+	aliveEvery     = 200 * time.Millisecond
+	tickEvery      = 25 * time.Millisecond
+	silentFor      = 1500 * time.Millisecond // after which a router is gone
+	askAgain       = 500 * time.Millisecond
+	challengeAgain = 150 * time.Millisecond
+	mostQueued     = 8 << 20 // bytes of news that wait to be sent
+	mostPeers      = 64
+	mostJump       = time.Second     // of the fleet's time, by one frame of a router that is known
+	mostAhead      = 24 * time.Hour  // of a router that is not
+	strangeFor     = time.Minute     // after which a router of another version is forgotten
+	differsFor     = 3 * time.Second // before it is said that a router differs
+	startupFor     = 2 * time.Second
 )
 
 // Config of a Group.
@@ -59,7 +62,10 @@ type Transport interface {
 }
 
 // Self is how a router is known to others.
-type Self struct{ Fleet, Incarnation uint64 }
+type Self struct {
+	Fleet, Incarnation uint64
+	streams            []byte // key of the streams between routers; nil for none
+}
 
 // Group is one router's part in the fleet.
 type Group struct {
@@ -85,8 +91,9 @@ type Group struct {
 	names  sync.Mutex // guards chains
 	chains *chains
 
-	hearing sync.Mutex // guards members: one frame is taken in at a time
+	hearing sync.Mutex // guards what follows: one frame is taken in at a time
 	members map[uint64]*member
+	new     map[uint64]*member   // that have not proved yet that they live
 	others  map[uint64]*stranger // routers that are not understood
 	alone   bool                 // it was said that no other router is heard
 	sealed  bool                 // it was said that a frame does not open
@@ -112,21 +119,24 @@ type pending struct {
 
 // member is another router.
 type member struct {
-	id      uint64
-	sealer  sealer
-	heard   time.Time
-	taken   time.Time // when the latest of its frames was sent that was taken in
-	asked   time.Time
-	number  uint64 // of its latest frame to all that was taken in
-	counter uint64 // of its latest frame to this router
-	synced  bool   // what it has under way is known
-	taking  bool   // it is telling that
-	alive   alive
-	differs string // in what it differs from this router, "" for nothing
-	doubt   string // the same by its latest frame
-	since   time.Time
-	refused bool // its time is not believed
-	delay   time.Duration
+	id         uint64
+	sealer     sealer
+	heard      time.Time
+	taken      time.Time // when the latest of its frames was sent that was taken in
+	asked      time.Time
+	number     uint64    // of its latest frame to all that was taken in
+	counter    uint64    // of its latest frame
+	challenge  challenge // to which it must seal an answer before it is heard
+	challenged time.Time // when it was sent
+	met        time.Time // when its first frame came that proved nothing
+	synced     bool      // what it has under way is known
+	taking     bool      // it is telling that
+	alive      alive
+	differs    string // in what it differs from this router, "" for nothing
+	doubt      string // the same by its latest frame
+	since      time.Time
+	refused    bool // its time is not believed
+	delay      time.Duration
 }
 
 // stranger is a router that is there and not heard.
@@ -138,11 +148,14 @@ type stranger struct {
 // New makes a group. A secret is at least 16 bytes, or empty.
 func New(c Config) (*Group, error) {
 	g := &Group{
-		cfg: c, self: Self{xxh3.HashString("warmpath fleet " + c.Fleet), rand.Uint64() | 1}, started: time.Now(),
-		wake: make(chan struct{}, 1), chains: newChains(), members: map[uint64]*member{}, others: map[uint64]*stranger{},
+		cfg: c, self: Self{Fleet: xxh3.HashString("warmpath fleet " + c.Fleet), Incarnation: rand.Uint64() | 1}, started: time.Now(),
+		wake: make(chan struct{}, 1), chains: newChains(), members: map[uint64]*member{}, new: map[uint64]*member{}, others: map[uint64]*stranger{},
 		learning: newLearning(), teaching: teaching{wake: make(chan struct{}, 1)},
 	}
 	var err error
+	if g.self.streams, err = streamKey(c.Secret, g.self.Fleet); err != nil {
+		return nil, err
+	}
 	if c.Store != nil {
 		if g.keeper, err = newKeeper(&g.cfg, g.self); err != nil {
 			return nil, err
@@ -207,10 +220,14 @@ func (g *Group) Run(ctx context.Context) {
 	g.router.Observe(route.FleetClock{Self: g.self.Incarnation})
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { g.cfg.Transport.Run(ctx, g.self, g.Receive) })
-	wg.Go(func() { g.begin(ctx) })
-	wg.Go(func() { g.teach(ctx) })
-	wg.Go(func() { g.keeping(ctx) })
+	again := func(part func()) {
+		wg.Go(func() { panics.Keep(ctx, g.cfg.Log, panics.Peers, askAgain, part) })
+	}
+	wg.Go(func() { g.cfg.Transport.Run(ctx, g.self, g.hear) })
+	again(func() { g.begin(ctx) })
+	again(func() { g.teach(ctx) })
+	again(func() { g.keeping(ctx) })
+	caught := func(part func()) { panics.Catch(g.cfg.Log, panics.Peers, part) }
 	alive, tick := time.NewTicker(aliveEvery), time.NewTicker(tickEvery)
 	defer alive.Stop()
 	defer tick.Stop()
@@ -219,15 +236,15 @@ func (g *Group) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-alive.C:
-			g.flush(true)
-			g.listen()
+			caught(func() { g.flush(true) })
+			caught(g.listen)
 		case <-tick.C:
 			if g.router.Queued() > 0 && g.Peers() > 0 {
 				g.router.Observe(route.Tick{})
 			}
 		case <-g.wake:
 			time.Sleep(flushEvery) // what comes meanwhile goes with it
-			g.flush(false)
+			caught(func() { g.flush(false) })
 		}
 	}
 }
@@ -313,6 +330,7 @@ func (g *Group) send(f *frame) {
 	g.counter++
 	plain := binary.BigEndian.AppendUint64(make([]byte, 0, plainBytes+len(f.body)), number)
 	plain = binary.BigEndian.AppendUint64(plain, uint64(f.now.Add(time.Duration(g.ahead.Load())).UnixMicro()))
+	plain = binary.BigEndian.AppendUint64(plain, f.to)
 	sealed := g.sealer.seal(&head{Version, g.self.Fleet, g.self.Incarnation, g.counter}, append(plain, f.body...))
 	g.sent.Add(1)
 	g.sentBytes.Add(uint64(len(sealed)))
@@ -337,6 +355,11 @@ func (g *Group) endpoints() (sum uint64) {
 	return sum
 }
 
+// hear takes in a frame, or drops one that this program has a fault with.
+func (g *Group) hear(b []byte) {
+	panics.Catch(g.cfg.Log, panics.Peers, func() { g.Receive(b) })
+}
+
 // Receive takes in a frame.
 func (g *Group) Receive(b []byte) {
 	h, err := parseHead(b)
@@ -355,7 +378,10 @@ func (g *Group) Receive(b []byte) {
 	m := g.members[h.incarnation]
 	fresh := m == nil
 	if fresh {
-		if len(g.members) >= mostPeers {
+		m = g.new[h.incarnation]
+	}
+	if m == nil {
+		if len(g.members) >= mostPeers || len(g.new) >= mostPeers {
 			g.bad.Add(1)
 			return
 		}
@@ -375,11 +401,19 @@ func (g *Group) Receive(b []byte) {
 	}
 	now := time.Now()
 	number, said := binary.BigEndian.Uint64(plain), time.UnixMicro(int64(binary.BigEndian.Uint64(plain[8:])))
+	if to := binary.BigEndian.Uint64(plain[16:]); to != 0 && to != g.self.Incarnation || h.counter <= m.counter {
+		return // of another one, or sent again
+	}
+	m.counter = h.counter
+	if fresh && !g.proves(m, plain[plainBytes:], now) {
+		return
+	}
 	if !g.keepTime(m, now, said, fresh) {
 		return
 	}
 	if fresh {
 		g.members[h.incarnation] = m
+		delete(g.new, h.incarnation)
 		delete(g.others, h.incarnation)
 		g.cfg.Log.Info("another router is there", "router", name(m.id))
 		if _, ok := g.learning.away[m.id]; ok {
@@ -398,11 +432,11 @@ func (g *Group) Receive(b []byte) {
 	m.delay = max(0, now.Sub(local))
 	r := reader{b: plain[plainBytes:]}
 	if number == 0 {
-		if h.counter <= m.counter {
-			return
-		}
-		m.counter = h.counter
 		g.messages(m, &r, local, true)
+		if fresh {
+			m.taken = said
+			g.want(m, now)
+		}
 		return
 	}
 	switch {
@@ -422,6 +456,41 @@ func (g *Group) Receive(b []byte) {
 	default:
 		m.number, m.taken = number, said
 		g.messages(m, &r, local, true)
+	}
+}
+
+// proves reports whether a frame of a router that is not heard yet answers the challenge that was made for it. Until then nothing
+// else counts: the frame may be a recording of one that has ended. It is challenged, and its own challenge is answered.
+func (g *Group) proves(m *member, messages []byte, now time.Time) bool {
+	if g.new[m.id] == nil {
+		m.met = now
+		_, _ = crand.Read(m.challenge[:])
+		g.new[m.id] = m
+	}
+	var x message
+	r := reader{b: messages}
+	var asked *challenge
+	for {
+		ok, err := r.next(&x)
+		switch {
+		case err != nil:
+			g.bad.Add(1)
+			return false
+		case !ok:
+			if asked != nil {
+				g.tellOne(m.id, appendChallenge(nil, kindProof, *asked))
+			}
+			if now.Sub(m.challenged) >= challengeAgain {
+				m.challenged = now
+				g.tellOne(m.id, appendChallenge(nil, kindChallenge, m.challenge))
+			}
+			return false
+		case x.kind == kindProof && !m.challenged.IsZero() && x.challenge == m.challenge:
+			return true
+		case x.kind == kindChallenge:
+			c := x.challenge
+			asked = &c
+		}
 	}
 }
 
@@ -508,12 +577,13 @@ func (g *Group) messages(m *member, r *reader, local time.Time, known bool) {
 			g.compare(m, &x.alive)
 		case kindWant:
 			g.answer(m.id)
+		case kindChallenge:
+			g.tellOne(m.id, appendChallenge(nil, kindProof, x.challenge))
+		case kindProof:
 		case kindAsk:
 			g.tellNames(m.id, x.name)
 		case kindNames:
-			g.names.Lock()
-			g.chains.keep(nil, x.chain)
-			g.names.Unlock()
+			g.keepNames(x.chain)
 		case kindState:
 			m.taking, m.number = true, x.upTo
 			g.observe(route.PeerGone{Peer: m.id})
@@ -539,16 +609,26 @@ func (g *Group) messages(m *member, r *reader, local time.Time, known bool) {
 // take hands a piece of news to the router.
 func (g *Group) take(m *member, x *message, at time.Time) {
 	if x.news.Kind == route.NewsPlaced {
-		g.names.Lock()
-		chain, ok := g.chains.join(x.base, x.depth, x.rest)
-		g.names.Unlock()
-		if ok {
+		if chain, ok := g.join(x.base, x.depth, x.rest); ok {
 			x.placed.Chain = chain
 		} else {
 			g.tellOne(m.id, binary.BigEndian.AppendUint64(appendHead(nil, kindAsk, 0), x.base))
 		}
 	}
 	g.observe(route.PeerNews{Peer: m.id, At: at, News: &x.news})
+}
+
+func (g *Group) keepNames(chain []uint64) {
+	g.names.Lock()
+	defer g.names.Unlock()
+	g.chains.keep(nil, chain)
+}
+
+// join is the whole prompt whose first depth blocks are known by the name of their last.
+func (g *Group) join(base uint64, depth int, rest []uint64) ([]uint64, bool) {
+	g.names.Lock()
+	defer g.names.Unlock()
+	return g.chains.join(base, depth, rest)
 }
 
 // answer tells a router all that is under way here.
@@ -616,6 +696,11 @@ func (g *Group) listen() {
 			g.cfg.Log.Warn("a router is gone: what it had under way is forgotten", "router", name(id), "leases", m.alive.leases)
 			g.lostSight(id, m.heard)
 			g.observe(route.PeerGone{Peer: id})
+		}
+	}
+	for id, m := range g.new {
+		if time.Since(m.met) > silentFor {
+			delete(g.new, id)
 		}
 	}
 	for id, o := range g.others {

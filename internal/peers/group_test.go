@@ -250,7 +250,7 @@ func TestStrangers(t *testing.T) {
 		note     string // on /readyz
 	}{
 		"another secret":  {secret: "another secret of the fleet", heard: 0, says: "another peers.secret", note: "no other router"},
-		"another version": {mangle: func(b []byte) []byte { b[0] = 9; return b }, heard: 0, says: "speaks another version", note: "version 9, this one 1"},
+		"another version": {mangle: func(b []byte) []byte { b[0] = 9; return b }, heard: 0, says: "speaks another version", note: "version 9, this one 2"},
 		"broken frames":   {mangle: func(b []byte) []byte { b[len(b)-1] ^= 1; return b }, heard: 0, says: "does not open", note: "no other router"},
 		"other endpoints": {endpoint: "z", heard: 1, says: "other endpoints", note: "other endpoints"},
 	}
@@ -389,7 +389,7 @@ func TestDirect(t *testing.T) {
 		d := NewDirect(l, targets, slog.New(slog.DiscardHandler))
 		all = append(all, d)
 		wg.Go(func() {
-			d.Run(ctx, Self{1, uint64(i + 1)}, func(b []byte) { got <- fmt.Sprintf("%s at %d", b, i+1) })
+			d.Run(ctx, Self{Fleet: 1, Incarnation: uint64(i + 1)}, func(b []byte) { got <- fmt.Sprintf("%s at %d", b, i+1) })
 		})
 	}
 	want := func(send func(), frames ...string) {
@@ -437,7 +437,9 @@ func TestDirectAnswers(t *testing.T) {
 	found := NewDirect(listeners[1], nil, slog.New(slog.DiscardHandler))
 	got := make(chan string, 10_000)
 	for i, d := range []*Direct{unknown, found} {
-		wg.Go(func() { d.Run(ctx, Self{1, uint64(i + 1)}, func(b []byte) { got <- fmt.Sprintf("%s at %d", b, i+1) }) })
+		wg.Go(func() {
+			d.Run(ctx, Self{Fleet: 1, Incarnation: uint64(i + 1)}, func(b []byte) { got <- fmt.Sprintf("%s at %d", b, i+1) })
+		})
 	}
 	open := func() (streams int) {
 		found.mu.Lock()
@@ -491,8 +493,8 @@ func TestDirectKeepsOrder(t *testing.T) {
 	to := NewDirect(listeners[1], nil, slog.New(slog.DiscardHandler))
 	const frames = 2000
 	got := make(chan string, frames)
-	wg.Go(func() { from.Run(ctx, Self{1, 1}, func([]byte) {}) })
-	wg.Go(func() { to.Run(ctx, Self{1, 2}, func(b []byte) { got <- string(b) }) })
+	wg.Go(func() { from.Run(ctx, Self{Fleet: 1, Incarnation: 1}, func([]byte) {}) })
+	wg.Go(func() { to.Run(ctx, Self{Fleet: 1, Incarnation: 2}, func(b []byte) { got <- string(b) }) })
 	until(t, func() bool {
 		from.mu.Lock()
 		defer from.mu.Unlock()
@@ -537,8 +539,8 @@ func TestDirectSaysWhy(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	here := NewDirect(listeners[0], []string{address(0), address(1), address(2), nothing}, quiet)
 	other := NewDirect(listeners[1], nil, quiet)
-	wg.Go(func() { here.Run(ctx, Self{1, 1}, func([]byte) {}) })
-	wg.Go(func() { other.Run(ctx, Self{2, 2}, func([]byte) {}) })
+	wg.Go(func() { here.Run(ctx, Self{Fleet: 1, Incarnation: 1}, func([]byte) {}) })
+	wg.Go(func() { other.Run(ctx, Self{Fleet: 2, Incarnation: 2}, func([]byte) {}) })
 	wg.Go(func() { // a server of something else
 		defer listeners[2].Close()
 		for {
@@ -561,14 +563,14 @@ func TestDirectSaysWhy(t *testing.T) {
 // TestGreeting: what is no router is told from one that hangs, and from one of another fleet.
 func TestGreeting(t *testing.T) {
 	for answer, want := range map[string]error{
-		"": errNoAnswer, "WPR1": errNoAnswer, "HTTP/1.1 400 Bad Request": errNoRouter, string(greeting(Self{2, 2})): errOtherFleet, string(greeting(Self{1, 2})): nil,
+		"": errNoAnswer, "WPR2": errNoAnswer, "WPR1": errRelease, "WPR1 and more bytes of it": errRelease, "HTTP/1.1 400 Bad Request": errNoRouter, string(greeting(Self{Fleet: 2, Incarnation: 2})): errOtherFleet, string(greeting(Self{Fleet: 1, Incarnation: 2})): nil,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c, other := net.Pipe()
 			defer c.Close()
 			go func() { _, _ = other.Write([]byte(answer)) }()
 			_ = c.SetDeadline(time.Now().Add(dialFor))
-			if _, err := greeted(c, Self{1, 1}); !errors.Is(err, want) {
+			if _, _, err := greeted(c, Self{Fleet: 1, Incarnation: 1}); !errors.Is(err, want) {
 				t.Errorf("%q: %v, want %v", answer, err, want)
 			}
 		})

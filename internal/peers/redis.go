@@ -3,19 +3,24 @@ package peers
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/warmpath/warmpath/internal/panics"
 )
 
 // Redis carries frames over the channels of a Redis or Valkey server, or of a Cluster or the master that Sentinels name. Frames are not stored,
 // so that a server that is full or read-only carries as well as any, and what another program keeps there is no matter. It is a Store too.
 type Redis struct {
 	options rueidis.ClientOption
+	log     *slog.Logger
 
 	mu       sync.Mutex
 	queue    []letter
@@ -33,6 +38,7 @@ type RedisOptions struct {
 	Password         string      // in place of the URL's
 	SentinelUser     string      // where Sentinels have users of their own
 	SentinelPassword string
+	Log              *slog.Logger // nil for none
 }
 
 // Each direction has a connection and problems of its own.
@@ -41,6 +47,8 @@ const (
 	hears
 	directions
 )
+
+var errFault = errors.New("what the server says cannot be read: see the log")
 
 // letter is a frame to be sent; to is 0 for all.
 type letter struct {
@@ -67,7 +75,10 @@ func NewRedis(url string, with RedisOptions) (*Redis, error) {
 	o.Sentinel.Dialer = net.Dialer{Timeout: dialFor, KeepAlive: silentFor}
 	o.ClientName, o.DisableCache, o.ConnWriteTimeout = "warmpath", true, writeFor
 	o.Dialer = net.Dialer{Timeout: dialFor, KeepAlive: silentFor}
-	return &Redis{options: o, wake: make(chan struct{}, 1)}, nil
+	if with.Log == nil {
+		with.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Redis{options: o, log: with.Log, wake: make(chan struct{}, 1)}, nil
 }
 
 // Publish implements Transport.
@@ -130,11 +141,15 @@ func (d *Redis) Run(ctx context.Context, self Self, receive func([]byte)) {
 	} {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				c, err := rueidis.NewClient(d.options)
-				if err == nil {
-					err = part(ctx, c)
-					c.Close()
-				}
+				err := errFault
+				panics.Catch(d.log, panics.Peers, func() {
+					var c rueidis.Client
+					if c, err = rueidis.NewClient(d.options); err == nil {
+						defer c.Close()
+						err = errFault
+						err = part(ctx, c)
+					}
+				})
 				if ctx.Err() != nil {
 					return
 				}

@@ -309,7 +309,7 @@ func BenchmarkKept(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		s := Self{1, 2}
+		s := Self{Fleet: 1, Incarnation: 2}
 		k, err := newKeeper(&Config{Store: d, KeepFor: time.Hour}, s)
 		if err != nil {
 			b.Fatal(err)

@@ -22,6 +22,11 @@ func keptSealer(secret []byte, fleet, incarnation uint64) (sealer, error) {
 	return sealerFor("warmpath kept 1 ", secret, fleet, incarnation)
 }
 
+// streamKey is the key of the fleet's streams.
+func streamKey(secret []byte, fleet uint64) ([]byte, error) {
+	return hkdf.Key(sha256.New, secret, binary.BigEndian.AppendUint64(nil, fleet), "warmpath streams 2", 32)
+}
+
 func sealerFor(what string, secret []byte, fleet, incarnation uint64) (sealer, error) {
 	info := binary.BigEndian.AppendUint64([]byte(what), incarnation)
 	key, err := hkdf.Key(sha256.New, secret, binary.BigEndian.AppendUint64(nil, fleet), string(info), 32)

@@ -15,17 +15,22 @@ import (
 // What routers send each other. All integers are big-endian; lengths and counts are variable (uvarint).
 //
 //	frame     version 1, fleet 8, incarnation 8, counter 8, then sealed:
-//	          number 8 (of the origin's frames to all; 0 in one to a single router), fleet time in us 8, messages
+//	          number 8 (of the origin's frames to all; 0 in one to a single router), fleet time in us 8,
+//	          incarnation of the router that it is for 8 (0 for all), messages
 //	message   kind 1, ms before the frame's time (uvarint, in tenths), fields
 //
 // The version is in clear, so that a router can say why it does not understand another.
+//
+// A recorded frame counts nowhere a second time: a router hears another one only after that has sealed an answer to a challenge
+// that was made for it, and from then on each of its frames has a higher counter than the one before. One for a single router
+// counts there alone.
 
 // Version is that of the frames.
-const Version = 1
+const Version = 2
 
 const (
 	headBytes  = 25
-	plainBytes = 16 // in front of the messages
+	plainBytes = 24 // in front of the messages
 	mostFrame  = 64 << 10
 	mostChain  = 1 << 16 // names in one message
 )
@@ -34,35 +39,45 @@ const (
 type kind uint8
 
 const (
-	kindAlive kind = 32 + iota // the origin is there: digests of what all must agree on
-	kindWant                   // of one router to another: tell me all that you have under way
-	kindState                  // the answer begins: all that follows in frames to this router is under way. up to the number of the frame to all before it
-	kindDone                   // the answer ends
-	kindAsk                    // the names of a prompt that ends so are not known: tell them
-	kindNames                  // they are these
-	kindLearn                  // of one router to another: offer me what you have learnt
-	kindOffer                  // the answer: nothing, soon, or a snapshot of so many bytes
-	kindPull                   // send me a part of it
-	kindPart                   // a part
+	kindAlive     kind = 32 + iota // the origin is there: digests of what all must agree on
+	kindWant                       // of one router to another: tell me all that you have under way
+	kindState                      // the answer begins: all that follows in frames to this router is under way. up to the number of the frame to all before it
+	kindDone                       // the answer ends
+	kindAsk                        // the names of a prompt that ends so are not known: tell them
+	kindNames                      // they are these
+	kindLearn                      // of one router to another: offer me what you have learnt
+	kindOffer                      // the answer: nothing, soon, or a snapshot of so many bytes
+	kindPull                       // send me a part of it
+	kindPart                       // a part
+	kindChallenge                  // of one router to another: prove that you live
+	kindProof                      // the answer: what the challenge said
 )
 
 var errBroken = errors.New("peers: a message is broken")
 
 // message is one decoded message. Placed and Chain are valid until the next one is decoded.
 type message struct {
-	kind   kind
-	before time.Duration // its frame
-	news   route.News
-	alive  alive
-	upTo   uint64   // of kindState
-	name   uint64   // of kindAsk
-	chain  []uint64 // of kindNames
-	lesson lesson   // of kindOffer, kindPull and kindPart; its data is valid until the next frame
+	kind      kind
+	before    time.Duration // its frame
+	news      route.News
+	alive     alive
+	upTo      uint64    // of kindState
+	name      uint64    // of kindAsk
+	chain     []uint64  // of kindNames
+	challenge challenge // of kindChallenge and kindProof
+	lesson    lesson    // of kindOffer, kindPull and kindPart; its data is valid until the next frame
 
 	placed route.Placed
 	base   uint64 // of a placed prompt: the name of its first depth blocks, which is to be known; 0 for none
 	depth  int
 	rest   []uint64
+}
+
+// challenge is a number that nobody guesses.
+type challenge [16]byte
+
+func appendChallenge(b []byte, k kind, c challenge) []byte {
+	return append(appendHead(b, k, 0), c[:]...)
 }
 
 // alive is what a router says of itself.
@@ -323,6 +338,8 @@ func (r *reader) next(m *message) (ok bool, err error) {
 	case kindOffer:
 		m.lesson = lesson{kind: m.kind, state: offerState(r.byte()), id: r.uint64(), size: r.int()}
 		r.bad = r.bad || m.lesson.state > offersNow
+	case kindChallenge, kindProof:
+		copy(m.challenge[:], r.take(len(m.challenge)))
 	case kindPull:
 		m.lesson = lesson{kind: m.kind, id: r.uint64(), part: r.int()}
 	case kindPart:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/panics"
 	"github.com/warmpath/warmpath/internal/shortage"
 	"github.com/warmpath/warmpath/route"
 )
@@ -83,7 +84,9 @@ func (t *target) run(ctx context.Context) {
 			t.alive = t.last.Add(t.p.cfg.Interval / 10)
 		case <-timer.C:
 		}
-		t.round(ctx)
+		if !panics.Catch(t.p.log, panics.Probe, func() { t.round(ctx) }) {
+			t.alive = time.Now().Add(t.p.cfg.Interval)
+		}
 		timer.Reset(max(0, time.Until(t.next())))
 	}
 }

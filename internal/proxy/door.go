@@ -151,7 +151,7 @@ func New(o Options) *Proxy {
 		NetHTTP: p.cfg.NetHTTP, NoUsage: p.cfg.NoUsage, FirstTurn: p.cfg.FirstTurn, SessionHeader: p.cfg.SessionHeader, Token: p.cfg.Token, Tenants: p.cfg.Tenants,
 		Connector: p.cfg.Connector, TRTLLM: p.cfg.TRTLLM, Receiver: p.cfg.Receiver,
 	}, o.Transport, p.bodies, o.Placed, o.Log)
-	p.catalog = catalog.New(o.Fleet, o.Transport)
+	p.catalog = catalog.New(o.Fleet, o.Transport, p.log)
 	p.unreached = func(endpoint string) {
 		p.sender.Gone(endpoint)
 		if o.Unreached != nil {

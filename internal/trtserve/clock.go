@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/panics"
 )
 
 // alignEvery is the interval between searches for workers whose clocks are not aligned yet.
@@ -34,7 +35,8 @@ func (s *Server) align(ctx context.Context) {
 			wg.Go(func() {
 				asked, cancel := context.WithTimeout(ctx, alignEvery)
 				defer cancel()
-				ok := s.alignOne(asked, address+"/steady_clock_offset")
+				ok := false
+				panics.Catch(s.log, panics.TRTServe, func() { ok = s.alignOne(asked, address+"/steady_clock_offset") })
 				mu.Lock()
 				done[address] = ok
 				mu.Unlock()

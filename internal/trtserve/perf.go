@@ -12,6 +12,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/panics"
 )
 
 // perf joins the router's times of a split request with the reports of both workers, by the id of the hand-over.
@@ -139,9 +140,11 @@ func (s *Server) perfMetrics(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		wg.Go(func() {
-			if body, _ := s.fetch(ctx, e.Endpoint.URL+"/perf_metrics"); body != nil {
-				s.perf.take(bare(e.Endpoint.URL), body)
-			}
+			panics.Catch(s.log, panics.TRTServe, func() {
+				if body, _ := s.fetch(ctx, e.Endpoint.URL+"/perf_metrics"); body != nil {
+					s.perf.take(bare(e.Endpoint.URL), body)
+				}
+			})
 		})
 	}
 	wg.Wait()

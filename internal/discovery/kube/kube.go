@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -47,7 +48,10 @@ var (
 )
 
 // quiet turns client-go's own log off. The method fault logs its errors.
-var quiet = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
+var quiet = sync.OnceFunc(func() {
+	klog.SetLogger(logr.Discard())
+	utilruntime.ReallyCrash = false // by default client-go ends the process where one of its goroutines panics
+})
 
 // Source watches the pods of one entry of discovery.kubernetes.
 type Source struct {

@@ -13,6 +13,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/panics"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -29,6 +31,7 @@ import (
 type Catalog struct {
 	fleet     *live.Fleet
 	transport http.RoundTripper
+	log       *slog.Logger
 
 	fetching sync.Mutex // held while lists are fetched; other requests get the previous list meanwhile, if there is one
 
@@ -56,8 +59,8 @@ const (
 )
 
 // New lists the models of a fleet, whose engines are asked through transport.
-func New(fleet *live.Fleet, transport http.RoundTripper) *Catalog {
-	return &Catalog{fleet: fleet, transport: transport}
+func New(fleet *live.Fleet, transport http.RoundTripper, log *slog.Logger) *Catalog {
+	return &Catalog{fleet: fleet, transport: transport, log: log}
 }
 
 // Answer is the answer to a GET of a path, to be written as JSON. ok is false if the path is not a list of models.
@@ -153,7 +156,7 @@ func (g *Catalog) fetchAll(ctx context.Context, path, list, id string) [][]entry
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			out[i] = g.fetch(ctx, &s.Endpoint, path, list, id)
+			panics.Catch(g.log, panics.Proxy, func() { out[i] = g.fetch(ctx, &s.Endpoint, path, list, id) })
 		})
 	}
 	wg.Wait()

@@ -32,6 +32,7 @@ func (r *reader) buffered() int { return r.end - r.pos }
 
 // room is free memory for at least one more byte, after the buffered ones.
 func (r *reader) room() []byte {
+	r.shrink()
 	switch {
 	case r.buf == nil:
 		r.buf = readBuffers.Get().(*[readBuffer]byte)[:]
@@ -58,6 +59,13 @@ func (r *reader) give() {
 		readBuffers.Put((*[readBuffer]byte)(r.buf))
 	}
 	r.buf, r.pos, r.end = nil, 0, 0
+}
+
+// shrink lets an empty buffer go that a long head has grown: the answer may stream for hours.
+func (r *reader) shrink() {
+	if r.pos == r.end && len(r.buf) > readBuffer {
+		r.give()
+	}
 }
 
 // took notes that n bytes have been read into the room, and the read's error.
@@ -104,6 +112,7 @@ func (r *reader) once(p []byte) (int, error) {
 // may be taken from the connection, so that reading ahead gains nothing.
 func (r *reader) read(p []byte, all bool) (int, error) {
 	if r.pos == r.end {
+		r.shrink()
 		if all || len(p) >= readBuffer {
 			return r.once(p)
 		}
