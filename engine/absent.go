@@ -13,7 +13,8 @@ type Absence uint8
 const (
 	AbsentNothing Absence = iota // the answer is not about something absent
 	AbsentPath                   // the path, or the method on it: whatever was posted cost nothing and had no effect
-	AbsentOther                  // what the request names: a model, a response, a file. The engine serves the path
+	AbsentModel                  // the model or adapter that the request names: it did nothing either, and another engine may have it
+	AbsentOther                  // what else the request names: a response, a file. The engine serves the path
 )
 
 // What engines answer to a path that they do not have: FastAPI (vLLM, SGLang, TensorRT-LLM) {"detail":"Not Found"}, which vLLM also
@@ -34,11 +35,17 @@ func Absent(status int, body []byte) Absence {
 	switch status {
 	case 405:
 		return AbsentPath
-	case 404:
+	case 400, 404:
 	default:
 		return AbsentNothing
 	}
 	text := strings.ToLower(strings.Trim(absentText(body), " \t\r\n."))
+	switch {
+	case lacksModel(text):
+		return AbsentModel
+	case status == 400:
+		return AbsentNothing
+	}
 	for _, generic := range absentPaths {
 		if text == generic {
 			return AbsentPath
@@ -49,6 +56,24 @@ func Absent(status int, body []byte) Absence {
 	}
 	return AbsentOther
 }
+
+// lacksModel reports whether a message in lower case says that there is no such model: "The model `m` does not exist." (vLLM 0.32.0,
+// SGLang, TensorRT-LLM), "model 'm' not found, try pulling it first" (Ollama 0.33), "model not found" (llama.cpp as a router),
+// "LoRA adapters are not loaded: m" (SGLang 0.5), "model: m" (Anthropic's form).
+func lacksModel(text string) bool {
+	if len(text) > longestComplaint || !strings.Contains(text, "model") && !strings.Contains(text, "adapter") && !strings.Contains(text, "lora") {
+		return false
+	}
+	for _, said := range [...]string{"does not exist", "not found", "not loaded", "no such", "unknown model", "no model"} {
+		if strings.Contains(text, said) {
+			return true
+		}
+	}
+	return strings.HasPrefix(text, "model: ")
+}
+
+// longestComplaint bounds the message about a model, in bytes: a longer one repeats the request.
+const longestComplaint = 2*maxNameBytes + 256
 
 // absentText is the message of an error in any of the shapes above, or the body itself.
 func absentText(body []byte) string {

@@ -20,14 +20,17 @@ func TestAbsent(t *testing.T) {
 		{"net/http", 404, "404 page not found\n", AbsentPath},
 		{"nothing", 404, "", AbsentPath},
 		{"nginx", 404, "<html>\r\n<head><title>404 Not Found</title></head>\r\n<body></body></html>", AbsentPath},
-		{"vllm, model", 404, `{"error":{"message":"The model ` + "`m`" + ` does not exist.","type":"NotFoundError","param":"model","code":404}}`, AbsentOther},
-		{"vllm, old, model", 404, `{"object":"error","message":"The model ` + "`m`" + ` does not exist.","type":"NotFoundError","param":null,"code":404}`, AbsentOther},
+		{"vllm, model", 404, `{"error":{"message":"The model ` + "`m`" + ` does not exist.","type":"NotFoundError","param":"model","code":404}}`, AbsentModel},
+		{"vllm, old, model", 404, `{"object":"error","message":"The model ` + "`m`" + ` does not exist.","type":"NotFoundError","param":null,"code":404}`, AbsentModel},
 		{"vllm, response", 404, `{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":404}}`, AbsentOther},
 		{"trtllm, response", 404, `{"error":{"message":"Response with id 'resp_gone' not found.","type":"InvalidRequestError","code":404}}`, AbsentOther},
-		{"ollama, model", 404, `{"error":"model \"m\" not found, try pulling it first"}`, AbsentOther},
-		{"ollama, model, OpenAI", 404, `{"error":{"message":"model 'm' not found","type":"not_found_error","param":null,"code":null}}`, AbsentOther},
-		{"anthropic shape", 404, `{"type":"error","error":{"type":"not_found_error","message":"model: m"}}`, AbsentOther},
-		{"text", 404, "no such adapter: sql", AbsentOther},
+		{"ollama, model", 404, `{"error":"model \"m\" not found, try pulling it first"}`, AbsentModel},
+		{"ollama, model, OpenAI", 404, `{"error":{"message":"model 'm' not found","type":"not_found_error","param":null,"code":null}}`, AbsentModel},
+		{"anthropic shape", 404, `{"type":"error","error":{"type":"not_found_error","message":"model: m"}}`, AbsentModel},
+		{"text", 404, "no such adapter: sql", AbsentModel},
+		{"sglang, adapter", 400, `{"object":"error","message":"The following requested LoRA adapters are not loaded: sql","type":"BadRequestError","code":400}`, AbsentModel},
+		{"llamacpp, router", 400, `{"error":{"code":400,"message":"model 'm' not found","type":"invalid_request_error"}}`, AbsentModel},
+		{"a request's fault", 400, `{"error":{"message":"This model's maximum context length is 4096 tokens.","code":400}}`, AbsentNothing},
 		{"odd", 404, `{"error":["Not Found"]}`, AbsentOther},
 		{"cut off", 404, `{"error":{"message":"The mod`, AbsentOther},
 		{"400", 400, `{"detail":"Not Found"}`, AbsentNothing},
@@ -46,7 +49,7 @@ func FuzzAbsent(f *testing.F) {
 	f.Add(405, []byte(""))
 	f.Add(404, []byte(`{"error":{"message":5}}`))
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
-		if got := Absent(status, body); got > AbsentOther || got != AbsentNothing && status != 404 && status != 405 {
+		if got := Absent(status, body); got > AbsentOther || got != AbsentNothing && (status != 400 || got != AbsentModel) && status != 404 && status != 405 {
 			t.Errorf("%d: %d", status, got)
 		}
 	})

@@ -126,6 +126,24 @@ func (p *Prober) Now(name string) {
 	}
 }
 
+// Relist asks an endpoint's engine for its models without waiting for their turn, or all engines for "": one that was believed to have
+// a model does not, or no engine has the model that a client wants. It does not wait, and an engine is asked for this at most once an
+// Interval.
+func (p *Prober) Relist(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.targets {
+		if name != "" && t != p.byName[name] {
+			continue
+		}
+		t.relist.Store(true)
+		select {
+		case t.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
 // set replaces the endpoints at the target's address. Those that are new are told all that is known.
 func (t *target) set(group []fleet.Endpoint) {
 	t.mu.Lock()

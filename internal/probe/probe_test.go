@@ -512,3 +512,25 @@ func TestPartsThatCannotBeAddressed(t *testing.T) {
 		})
 	}
 }
+
+// TestRelist: models are asked for again when one is missed, at most once an interval.
+func TestRelist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(vllmPages())
+		p, _, stop := start(f, Config{Interval: time.Second, LoadInterval: time.Hour, ModelsInterval: time.Hour}, fleet.Endpoint{Name: "a", URL: "http://a", Kind: fleet.KindVLLM})
+		defer stop()
+		time.Sleep(1500 * time.Millisecond)
+		if n := f.count("/v1/models"); n != 1 {
+			t.Fatalf("models asked for %d times at first", n)
+		}
+		for range 100 {
+			p.Relist("")
+			p.Relist("a")
+			p.Relist("nobody")
+			time.Sleep(20 * time.Millisecond)
+		}
+		if n := f.count("/v1/models"); n < 2 || n > 4 {
+			t.Errorf("models asked for %d times in two seconds of demand; want about two more", n)
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
@@ -24,6 +25,7 @@ type target struct {
 	log      *slog.Logger
 	wake     chan struct{} // asks for an immediate probe
 	firstMax time.Duration // the first probe comes within this time
+	relist   atomic.Bool   // with wake: its models are asked for too
 
 	cancel context.CancelFunc // guarded by Prober.mu; nil until it runs
 
@@ -49,6 +51,7 @@ type target struct {
 	alive   time.Time            // when to ask next: whether it is alive,
 	load    time.Time            // about its load,
 	models  time.Time            // about its models
+	listed  time.Time            // when it was last asked about its models
 }
 
 type health uint8
@@ -82,6 +85,9 @@ func (t *target) run(ctx context.Context) {
 		case <-t.wake:
 			// However often it is called for, an engine is not asked more than ten times an interval.
 			t.alive = t.last.Add(t.p.cfg.Interval / 10)
+			if soon := t.listed.Add(t.p.cfg.Interval); t.relist.Swap(false) && soon.Before(t.models) {
+				t.models = soon
+			}
 		case <-timer.C:
 		}
 		if !panics.Catch(t.p.log, panics.Probe, func() { t.round(ctx) }) {
@@ -122,7 +128,7 @@ func (t *target) round(ctx context.Context) {
 		if t.kind == fleet.KindOther && t.addr.kind == fleet.KindUnknown && !t.models.IsZero() {
 			t.recognise(ctx) // it may have shown too little when it was met first
 		}
-		t.models = now.Add(jitter(t.p.cfg.ModelsInterval))
+		t.listed, t.models = now, now.Add(jitter(t.p.cfg.ModelsInterval))
 		t.ask(ctx, t.dialect.Asks(), &got)
 	}
 	if all || !now.Before(t.load) {

@@ -31,6 +31,7 @@ type attempt struct {
 	span   *tracing.Attempt
 	status int // the engine's; 0 when it sent none
 
+	lacks bool // the engine does not have the model
 	waits bool // the request is in the router's queue
 	short bool // there was no file descriptor to connect with
 }
@@ -279,7 +280,7 @@ func (a *attempt) mayRetry() bool {
 	if c.sent.Load() || c.served.Attempts > c.p.cfg.Retries || c.ctx.Err() != nil || c.shutdown.Load() || c.Upload != nil {
 		return false
 	}
-	return a.short || a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.Busy || a.fin.Absent || c.Repeatable()
+	return a.short || a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.Busy || a.fin.Absent || a.lacks || c.Repeatable()
 }
 
 // isDial reports whether connecting failed, so that the engine has seen nothing of the request.
@@ -343,7 +344,7 @@ func (a *attempt) judge(res *http.Response) {
 // computed reports whether a live engine may have spent work on the attempt, so that a retry is additional load and is charged
 // to the retry budget. Requests withdrawn from engines that hang or are gone are not charged.
 func (a *attempt) computed() bool {
-	if a.waits || a.short || a.fin.Absent || a.fin.Outcome == fleet.ConnectFailed {
+	if a.waits || a.short || a.fin.Absent || a.lacks || a.fin.Outcome == fleet.ConnectFailed {
 		return false
 	}
 	cause := a.watch.Cause()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -128,6 +129,9 @@ const statusClientGone = 499
 // serve reads, decides, passes on and relays.
 func (c *call) serve() {
 	if err := c.prepare(); err != nil {
+		if _, ok := errors.AsType[*route.UnknownModelError](err); ok {
+			c.p.relist("") // it may just have been loaded
+		}
 		c.refuse(err)
 		return
 	}

@@ -106,6 +106,7 @@ type Proxy struct {
 	parser    *prompt.Parser
 	memory    *prompt.Memory                        // of bodies read before; nil when no prompt content is needed
 	unreached func(endpoint string)                 // called when an endpoint could not be connected to or broke off, so that it is probed at once
+	relist    func(endpoint string)                 // see Options
 	decided   func(pool string, took time.Duration) // called with the duration of each decision; pool is "" when there was none
 
 	ends    ends
@@ -131,6 +132,9 @@ type Options struct {
 	Log       *slog.Logger
 	Parser    *prompt.Parser
 	Unreached func(endpoint string)
+	// Relist is called when an endpoint turned out not to have a model, or with "" when no endpoint has it, so that the engines are
+	// asked again for their models. It must not block, and bounds how often they are.
+	Relist func(endpoint string)
 	// Before is the door that this one replaces after a reload; nil for the first one. State that outlives requests moves to
 	// the new door. Open requests end at the old one, so both run until then.
 	Before  *Proxy
@@ -144,7 +148,10 @@ type Options struct {
 func New(o Options) *Proxy {
 	p := &Proxy{
 		cfg: o.Config.WithDefaults(), fleet: o.Fleet, transport: o.Transport, tracer: o.Tracer, log: o.Log, parser: o.Parser,
-		decided: o.Decided, callers: maphash.MakeSeed(),
+		decided: o.Decided, relist: o.Relist, callers: maphash.MakeSeed(),
+	}
+	if p.relist == nil {
+		p.relist = func(string) {}
 	}
 	p.keep(o.Before)
 	p.sender = send.New(send.Config{

@@ -63,25 +63,34 @@ func (c *call) limit(err error) string {
 	return fault.Limit(err)
 }
 
-// absent handles an answer that says that the engine does not have the path. The next decision goes to an endpoint that may have it,
+// absent handles an answer that says that the engine does not have the path, or the model: then its list is asked for again. The next decision goes to an endpoint that may have it,
 // since the engine has done nothing; without one the client is told why. Both are nil for another answer, above all an engine's own
-// about a model or a response that it does not have, and where nothing better is known than what the engine says.
+// about a response that it does not have, and where nothing better is known than what the engine says.
 func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 	c := a.c
-	if a.d.Leg != fleet.LegWhole || !a.LacksPath(res) {
+	if a.d.Leg != fleet.LegWhole {
+		return nil, nil
+	}
+	path, model := a.Lacks(res)
+	if model {
+		a.lacks = true
+		c.p.relist(a.d.Endpoint.Name)
+		return a.another(), nil
+	}
+	if !path {
 		return nil, nil
 	}
 	a.fin.Absent, c.Request.Lacked = true, true
 	if next = a.another(); next != nil {
 		return next, nil
 	}
-	path := c.R.URL.Path
-	switch whole := "/v1" + path; {
+	asked := c.R.URL.Path
+	switch whole := "/v1" + asked; {
 	case a.d.Kind == fleet.KindUnknown || a.d.Kind == fleet.KindOther:
 	case c.API == prompt.Other && prompt.Classify(c.R.Method, whole) != prompt.Other:
-		return nil, &fault.APIError{Path: path, Kind: a.d.Kind, Meant: whole}
-	case c.API != prompt.Other || strings.HasPrefix(path, "/api/"):
-		return nil, &fault.APIError{Path: path, Kind: a.d.Kind}
+		return nil, &fault.APIError{Path: asked, Kind: a.d.Kind, Meant: whole}
+	case c.API != prompt.Other || strings.HasPrefix(asked, "/api/"):
+		return nil, &fault.APIError{Path: asked, Kind: a.d.Kind}
 	}
 	return nil, nil
 }

@@ -165,17 +165,19 @@ func refuses(res *http.Response, field string) bool {
 	return bytes.Contains(head, []byte(field))
 }
 
-// LacksPath reports whether an answer says that the engine does not have the path that was asked. The bytes read are put back.
-func (a *Outgoing) LacksPath(res *http.Response) bool {
-	if engine.Absent(res.StatusCode, nil) == engine.AbsentNothing || a.c.R.Method == http.MethodHead || a.carried() && a.c.Carrier.AnswerUnseen() {
-		return false
+// Lacks reports whether an answer says that the engine does not have the path that was asked, or the model. The bytes read are put back.
+func (a *Outgoing) Lacks(res *http.Response) (path, model bool) {
+	if res.StatusCode != http.StatusBadRequest && engine.Absent(res.StatusCode, nil) == engine.AbsentNothing ||
+		a.c.R.Method == http.MethodHead || a.carried() && a.c.Carrier.AnswerUnseen() {
+		return false, false
 	}
 	if len(res.Header["Content-Encoding"]) > 0 { // not read here
-		return res.StatusCode == http.StatusMethodNotAllowed
+		return res.StatusCode == http.StatusMethodNotAllowed, false
 	}
 	head, err := io.ReadAll(io.LimitReader(res.Body, engine.AbsentBytes))
 	res.Body = &readBack{ReadCloser: res.Body, head: head, err: err}
-	return engine.Absent(res.StatusCode, head) == engine.AbsentPath
+	absent := engine.Absent(res.StatusCode, head)
+	return absent == engine.AbsentPath, absent == engine.AbsentModel
 }
 
 // readBack is a body whose beginning has been read.
