@@ -137,6 +137,9 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, n *fleet.Report) {
 		r.cache.Lost(ep.Slot())
 	}
 	r.registry.Report(now, ep, n)
+	if n.Sleep == fleet.Dozing {
+		r.health.Dozed(now, ep.Slot())
+	}
 	if n.Load != nil {
 		r.backlog.Reported(now, ep.Slot(), n.Load)
 	}

@@ -33,6 +33,9 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Ch
 // the rest counts again, so that it moves as soon as another endpoint is up.
 func (r *Router) listen(now time.Time, ep registry.Endpoint) {
 	judged := r.health.Reader()
+	if judged.Loads(now, ep.Slot()) {
+		return // timeouts.first_byte bounds the wait of each request
+	}
 	recent, older := r.backlog.Reader().Overdue(now, ep.Slot(), judged.Silenced(ep.Slot()))
 	untried := recent.Jobs == 0 && older.Late && now.Sub(judged.Until(ep.Slot(), fleet.StateEjected)) >= r.cfg.Silent
 	if !recent.Late && !untried || filled(ep, recent.Wholes+older.Wholes) {

@@ -50,6 +50,7 @@ type endpoint struct {
 	ejections  int       // consecutive ejections without a success
 	cause      string    // of the last failure, for people
 	lastByteAt time.Time // when a byte of an answer last came
+	dozedAt    time.Time // when it was last told to have no model in memory
 	silentAt   time.Time // when it was ejected for silence; zero when it was not, or a byte has come since
 	silenced   time.Time // when it was last ejected for silence
 
@@ -122,6 +123,9 @@ func (t *Table) Alive(slot int, at time.Time) {
 
 // Accepted records that the endpoint accepted a request sent at a time.
 func (t *Table) Accepted(slot int, sent time.Time) { t.endpoints.Get(slot).refusals.accept(sent) }
+
+// Dozed records that the endpoint has no model in memory: its next answer waits for one to load.
+func (t *Table) Dozed(now time.Time, slot int) { t.endpoints.Get(slot).dozedAt = now }
 
 // Recovered clears the failures of an endpoint that computes; after a trial it starts slowly.
 func (t *Table) Recovered(now time.Time, slot int) {

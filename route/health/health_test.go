@@ -58,3 +58,23 @@ func TestFailuresFromBeforeEndNoTrial(t *testing.T) {
 		t.Errorf("after what was sent since: %s, %d failures", s, n)
 	}
 }
+
+// TestLoads: an endpoint that had no model in memory may load one, until a byte comes or the load takes too long.
+func TestLoads(t *testing.T) {
+	tab := New(Config{})
+	now, k := time.Unix(1000, 0), 0
+	tab.Enter(now, k, false)
+	is := func(at time.Time, want bool, when string) {
+		t.Helper()
+		if got := tab.Reader().Loads(at, k); got != want {
+			t.Errorf("%s: %t", when, got)
+		}
+	}
+	is(now, false, "before a report")
+	tab.Alive(k, now)
+	tab.Dozed(now.Add(time.Second), k)
+	is(now.Add(time.Minute), true, "dozing")
+	is(now.Add(time.Second+loadMost), false, "for too long")
+	tab.Alive(k, now.Add(2*time.Second))
+	is(now.Add(3*time.Second), false, "after a byte")
+}
