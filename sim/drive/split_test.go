@@ -76,7 +76,7 @@ func TestSplitByHand(t *testing.T) {
 	if s == nil || s.Share != 1 || s.Moved != 894 || s.Transfer.P50 != 88.8 || s.When != "always" || len(s.Pools) != 2 || s.Pools[0].Prompts != 2 || s.Pools[1].Answers != 2 || s.Pools[0].HitRate != 0.222609 {
 		t.Errorf("%+v", s)
 	}
-	if f.Gap != (figures.Spread{Mean: 1, P50: 1, P90: 1, P99: 1}) {
+	if f.Gap != (figures.Spread{Mean: 1, P50: 1, P90: 1, P95: 1, P99: 1}) {
 		t.Errorf("gaps %+v", f.Gap)
 	}
 	if f.HitRate != 0.222609 || f.PerEndpoint[0].HitRate != f.HitRate {
