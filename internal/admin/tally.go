@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	recent     = 256  // times to first token kept for quantiles, the newest
-	maxTallied = 4096 // endpoints counted one by one between two looks at the status page
-	failedFrom = 500  // statuses from here on are failures; a client's own errors are not
+	recent     = 256              // times to first token kept for quantiles, the newest
+	maxTallied = 4096             // endpoints counted one by one between two looks at the status page
+	foreignFor = 15 * time.Minute // that a refused page is a trouble
+	failedFrom = 500              // statuses from here on are failures; a client's own errors are not
 )
 
 // Tally adds up the cost of finished requests for the status page. It is a listener of the fleet; a nil Tally counts nothing.
@@ -21,6 +22,8 @@ type Tally struct {
 	mu  sync.Mutex // guards all below
 	one map[string]*tallied
 	all tallied
+
+	foreign *foreignPage // the latest that was refused; nil for none
 
 	past    history
 	compare func() []Beside // nil without shadows
@@ -52,6 +55,26 @@ type heardOf struct {
 // total is the whole fleet's tally.
 type total = heardOf
 
+// foreignPage is the name of a page whose requests are refused, since its host name or origin is not known.
+type foreignPage struct {
+	Name string    `json:"name"`
+	At   time.Time `json:"at"`
+}
+
+// refused is the latest page that was refused; nil when none was lately.
+func (t *Tally) refused(now time.Time) *foreignPage {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.foreign == nil || now.Sub(t.foreign.At) > foreignFor {
+		return nil
+	}
+	page := *t.foreign
+	return &page
+}
+
 // NewTally starts at nothing.
 func NewTally() *Tally { return &Tally{one: map[string]*tallied{}} }
 
@@ -63,6 +86,9 @@ func (t *Tally) served(s *live.Served) {
 	defer t.mu.Unlock()
 	if !s.Ended.IsZero() {
 		t.past.advance(s.Ended, t)
+	}
+	if s.Foreign != "" {
+		t.foreign = &foreignPage{Name: s.Foreign, At: s.Ended}
 	}
 	failures := t.all.failed
 	t.all.add(s, true, true)

@@ -60,6 +60,9 @@ func listTroubles(endpoints []endpointView, st *statsView, past []point, replica
 		past = past[len(past)-judged:]
 	}
 	trafficTrouble(endpoints, st, past, add)
+	if p := st.Foreign; p != nil {
+		add(warn, "", fmt.Sprintf("Add hosts: [%q] to the configuration (WARMPATH_HOSTS=%s) if that name is yours: a proxy in front passes it on. Otherwise a page tries to use your engines.", p.Name, p.Name), "Requests of a browser are refused, since the name is not known here: %q.", p.Name)
+	}
 	if c := st.Config; c != nil {
 		if c.Fault != "" {
 			add(bad, "", "Run warmpath check -c on the file, correct it, and reload. The earlier configuration stays in force.", "The latest configuration was rejected: %s.", c.Fault)

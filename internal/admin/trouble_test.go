@@ -52,6 +52,7 @@ func TestTroubles(t *testing.T) {
 		{"ejected", []endpointView{up("a", func(e *endpointView) { e.State = "ejected" })}, quiet, nil, "", []string{"bad Ejected"}},
 		{"unknown at the start", []endpointView{up("a", func(e *endpointView) { e.State = "unknown" })}, statsView{Ready: true, UptimeSeconds: 3}, nil, "", nil},
 		{"unknown for long", []endpointView{up("a", func(e *endpointView) { e.State = "unknown" })}, quiet, nil, "", []string{"warn No answer to a health check"}},
+		{"a page is refused", []endpointView{up("a", nil)}, statsView{Ready: true, UptimeSeconds: 600, Foreign: &foreignPage{Name: "llm.example"}}, nil, "", []string{`warn Requests of a browser are refused, since the name is not known here: "llm.example".`}},
 		{
 			"asleep",
 			[]endpointView{up("a", func(e *endpointView) { e.Sleep, e.Detail = "asleep", "paused" })},

@@ -92,6 +92,7 @@ type statsView struct {
 	Served           *total   `json:"served,omitempty"`
 
 	concerns []Concern
+	Foreign  *foreignPage `json:"foreign,omitempty"` // a page whose requests were refused lately
 }
 
 func viewEndpoint(now time.Time, s *route.EndpointStatus, heard *heardOf) endpointView {

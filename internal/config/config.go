@@ -28,9 +28,9 @@ type Config struct {
 	// free one. unix:///PATH is a Unix socket, unix:///PATH?mode=0600 one with other rights than 0660.
 	Listen string `yaml:"listen"`
 	// Hosts are further names under which clients reach the traffic listener, and of web pages that may call it: names,
-	// *.DOMAIN, addresses and networks; * alone is any. On a loopback address, or if hosts are given, requests with other host
-	// names (Host) or from other pages (Origin) are answered 403; loopback names are always allowed, and addresses in Host.
-	// Otherwise any name is allowed.
+	// *.DOMAIN, addresses and networks; * alone is any. On a loopback address, or if hosts are given, browsers are answered 403
+	// under other host names (Host) and for other pages (Origin, Referer); loopback names are always allowed, and addresses in
+	// Host. Programs may use any name. Otherwise any name is allowed for pages too.
 	Hosts []string `yaml:"hosts"`
 	// TrustedProxies are peers whose information about their clients is trusted: addresses, networks, and unix for the peers of
 	// a Unix socket. The client that they name appears in access log and limits, and engines see it. X-Forwarded-* from other

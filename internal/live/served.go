@@ -17,6 +17,7 @@ type Served struct {
 	Error    string // code of the error body the router itself answered with, "" when an engine answered
 	Message  string // of that error, without what an engine said
 	Limit    string // setting that refused the request or cut its wait; "" for none
+	Foreign  string // host name or origin of the page whose request was refused for it; "" for none
 	Refused  bool   // no engine was sent the request, or Limit cut it
 	Class    fleet.Class
 	Queued   time.Duration // time in the router's queue

@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"errors"
+	"sync"
 
+	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/proxy/gate"
 	"github.com/warmpath/warmpath/internal/proxy/who"
 )
@@ -26,8 +28,8 @@ func (c *call) admit() bool {
 // enters checks host name, path and tenant. It returns false after refusing the request.
 func (c *call) enters() bool {
 	p, path := c.p, c.R.URL.Path
-	if err := gate.Foreign(p.cfg.Names, c.R); err != nil && c.Carrier == nil { // who carries it has another listener
-		c.refuse(err)
+	if err := p.cfg.Names.Check(c.R); err != nil && c.Carrier == nil { // who carries it has another listener
+		c.refuseForeign(err)
 		return false
 	}
 	if gate.Climbs(path) {
@@ -41,5 +43,42 @@ func (c *call) enters() bool {
 		c.refuse(err)
 		return false
 	}
+	return true
+}
+
+// refuseForeign refuses a request of a page that may not use the engines. The log says so once for each name.
+func (c *call) refuseForeign(err error) {
+	var foreign *guard.ForeignError
+	if errors.As(err, &foreign) {
+		c.served.Foreign = foreign.Name[:min(len(foreign.Name), longestName)]
+		if c.p.foreign.first(c.served.Foreign) {
+			c.p.log.Warn("requests of a page under a name that is not known here are refused: "+err.Error(), "name", c.served.Foreign, "request", c.served.ID, "client", c.served.Client)
+		}
+	}
+	c.refuse(err)
+}
+
+const (
+	longestName = 253 // of a host in DNS
+	mostNames   = 64  // that are told, so that nobody fills the log
+)
+
+// names remembers which names the log has told.
+type names struct {
+	mu   sync.Mutex
+	told map[string]struct{}
+}
+
+// first reports whether a name is to be told.
+func (n *names) first(name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, told := n.told[name]; told || len(n.told) >= mostNames {
+		return false
+	}
+	if n.told == nil {
+		n.told = map[string]struct{}{}
+	}
+	n.told[name] = struct{}{}
 	return true
 }

@@ -130,9 +130,9 @@ func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 func (r *relay) begin() {
 	res := r.res
 	header := send.Named(res.Header)
-	media, _, _ := strings.Cut(header.Get("Content-Type"), ";")
-	media = strings.ToLower(strings.TrimSpace(media))
-	r.events, r.lines = media == "text/event-stream", media == "application/x-ndjson"
+	media := mediaType(header.Get("Content-Type"))
+	r.events = media == eventStream
+	r.lines = !r.events && streams(media)
 	r.pieces = r.events || r.lines || res.ContentLength < 0
 	if e := header.Get("Content-Encoding"); e != "" && e != "identity" {
 		r.opaque, r.events, r.lines = true, false, false
@@ -144,6 +144,23 @@ func (r *relay) begin() {
 	if !r.opaque && r.fin.Outcome == fleet.OK {
 		r.cached = r.c.split.rewrites(r.attempt)
 	}
+}
+
+const eventStream = "text/event-stream"
+
+// mediaType is the media type of a Content-Type in lower case, without parameters.
+func mediaType(contentType string) string {
+	media, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(media))
+}
+
+// streams reports whether an answer of a media type comes in pieces that clients wait for: events, or lines of JSON.
+func streams(media string) bool {
+	switch media {
+	case eventStream, "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines":
+		return true
+	}
+	return false
 }
 
 // read returns the next piece. A short answer of known length is read completely before the client sees any of it, so that
@@ -478,8 +495,12 @@ func (a *attempt) head(from http.Header) {
 	if c.Upload.Unread() {
 		h["Connection"] = []string{"close"} // what is left of the body must not be taken for a request
 	}
-	if _, ok := from["Content-Type"]; !ok {
+	media, ok := from["Content-Type"]
+	if !ok {
 		h["Content-Type"] = nil // keeps net/http from guessing one
+	}
+	if ok && streams(mediaType(media[0])) && h["X-Accel-Buffering"] == nil {
+		h["X-Accel-Buffering"] = []string{"no"} // nginx, which reads it, would hold pieces back
 	}
 	if id := a.d.Session; id != "" && c.Request.Class == fleet.Turn && httpguts.ValidHeaderFieldValue(id) {
 		h[c.p.parser.Echo()] = []string{id}

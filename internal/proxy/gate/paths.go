@@ -2,41 +2,12 @@ package gate
 
 import (
 	"errors"
-	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
-
-	"github.com/warmpath/warmpath/internal/guard"
 )
 
 // ErrBadPath rejects a path with dot segments.
 var ErrBadPath = errors.New("the path has a segment that is \".\" or \"..\", encoded or not; send the path without it")
-
-// foreignError means that a page of another site sends the request; it says how to allow that.
-type foreignError struct {
-	why  error
-	name string // the unknown name
-}
-
-func (e *foreignError) Error() string {
-	return e.why.Error() + " (" + strconv.Quote(e.name) + "); hosts in the router's configuration allows names"
-}
-
-func (e *foreignError) Unwrap() error { return e.why }
-
-// Foreign is an error if a request comes under an unknown host name. names are the known ones.
-func Foreign(names *guard.Names, r *http.Request) error {
-	why := names.Check(r)
-	if why == nil {
-		return nil
-	}
-	name := r.Host
-	if errors.Is(why, guard.ErrForeignOrigin) {
-		name = r.Header.Get("Origin")
-	}
-	return &foreignError{why, name}
-}
 
 // decodings is how often a path is decoded in search of dot segments, since servers behind servers decode again.
 const decodings = 4
