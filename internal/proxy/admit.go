@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"errors"
+	"net/http"
 	"sync"
 
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/proxy/gate"
 	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/prompt"
 )
 
 // admit checks the request's access, tenant and limits. It returns false after refusing the request.
@@ -36,10 +38,14 @@ func (c *call) enters() bool {
 		c.refuse(gate.ErrBadPath)
 		return false
 	}
-	if !c.admit() {
+	if !preflight(c.R) && !c.admit() { // browsers send no key with a preflight (Fetch standard, CORS-preflight fetch)
 		return false
 	}
-	if err := gate.Passes(c.API, c.R.Method, path, p.cfg.Paths); err != nil {
+	method := c.R.Method
+	if isUpgrade(c.R) && c.Carrier == nil && gate.Passes(prompt.Classify(http.MethodPost, path), http.MethodPost, path, nil) == nil {
+		method = http.MethodPost // a WebSocket in the place of the request, which the engine may have
+	}
+	if err := gate.Passes(prompt.Classify(method, path), method, path, p.cfg.Paths); err != nil {
 		c.refuse(err)
 		return false
 	}

@@ -1,11 +1,13 @@
 package proxy_test
 
 import (
+	"crypto/sha256"
 	"io"
 	"net/http"
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/who"
 )
 
 // TestStreamsAreNotBuffered: nginx in front passes on at once what says so: streams of events and lines, not whole answers.
@@ -35,6 +37,45 @@ func TestStreamsAreNotBuffered(t *testing.T) {
 		_ = res.Body.Close()
 		if got := res.Header.Get("X-Accel-Buffering"); got != c.want {
 			t.Errorf("%s, the engine says %q: %q, want %q", c.media, c.engine, got, c.want)
+		}
+	}
+}
+
+// TestPagesReadWhatEnginesAllow: a page that an engine lets read its answers can read lists and errors too, another one cannot; a preflight
+// needs no key.
+func TestPagesReadWhatEnginesAllow(t *testing.T) {
+	keys := &who.Tenants{Keys: map[[sha256.Size]byte]string{sha256.Sum256([]byte("k")): "web"}, Required: true}
+	for _, allowed := range []string{"*", "https://app.example", ""} {
+		r := newRig(t, proxy.Config{Tenants: keys}, func(w http.ResponseWriter, _ *http.Request) {
+			if w.Header().Set("Vary", "Origin"); allowed != "" {
+				w.Header().Set("Access-Control-Allow-Origin", allowed)
+			}
+		})
+		ask := func(method, path, origin, key string) *http.Response {
+			req, _ := http.NewRequest(method, r.url+path, http.NoBody)
+			req.Header.Set("Origin", origin)
+			if req.Header.Set("Access-Control-Request-Method", "POST"); key != "" {
+				req.Header.Set("Authorization", "Bearer "+key)
+			}
+			res, err := r.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			return res
+		}
+		if res := ask("OPTIONS", "/v1/chat/completions", "https://app.example", ""); res.StatusCode != http.StatusOK {
+			t.Errorf("%q: preflight %d", allowed, res.StatusCode)
+		}
+		for _, c := range []struct {
+			path, key string
+			status    int
+		}{{"/v1/models", "k", 200}, {"/v1/models/none", "k", 404}, {"/v1/models", "", 401}} {
+			for origin, want := range map[string]string{"https://app.example": allowed, "https://other.example": map[bool]string{true: "*"}[allowed == "*"]} {
+				if res := ask("GET", c.path, origin, c.key); res.StatusCode != c.status || res.Header.Get("Access-Control-Allow-Origin") != want {
+					t.Errorf("%q, %+v for %s: %d, allowed %q", allowed, c, origin, res.StatusCode, res.Header.Get("Access-Control-Allow-Origin"))
+				}
+			}
 		}
 	}
 }

@@ -323,16 +323,26 @@ func (c *call) wantsContent() bool {
 	return c.p.cfg.NeedsContent || c.p.cfg.ByContent && !c.p.parser.InHeader(send.Named(c.R.Header).Get)
 }
 
-// peekable reports whether the body of an unknown path is read first: it is JSON, or empty.
+// peekable reports whether the body of an unknown path is read first: it is empty, or may name a model, as JSON or as a form. Some
+// clients send JSON as text, or say nothing of its type.
 func (c *call) peekable() bool {
 	n := c.R.ContentLength
-	return n == 0 || n <= c.p.cfg.BodyBytes && strings.HasPrefix(c.R.Header.Get("Content-Type"), "application/json")
+	if n == 0 || n > c.p.cfg.BodyBytes {
+		return n == 0
+	}
+	switch media := send.Media(c.R.Header.Get("Content-Type")); media {
+	case "", "application/json", "text/json", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded":
+		return true
+	default:
+		return strings.HasSuffix(media, "+json")
+	}
 }
 
 // identify fills in the request for the router.
 func (c *call) identify() error {
+	c.ReadNames()
 	q, p := &c.Request, &c.Prompt
-	q.Model, q.Session, q.Follows = cmp.Or(send.Named(c.R.Header).Get("X-Warmpath-Model"), p.Model), p.Session, p.PreviousResponse
+	q.Model, q.Session, q.Follows = cmp.Or(send.Named(c.R.Header).Get("X-Warmpath-Model"), p.Model, c.Named()), p.Session, p.PreviousResponse
 	q.User, q.Parent = p.User, p.Parent
 	q.PromptBytes, q.PromptTokens, q.MaxTokens, q.Stream = p.TextBytes, p.TokenIDs, p.MaxTokens, p.Stream
 	c.served.Decision.Model = q.Model[:min(len(q.Model), 100)] // for the log, if no endpoint takes the request

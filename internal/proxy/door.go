@@ -116,7 +116,8 @@ type Proxy struct {
 	sender  *send.Sender
 
 	callers   maphash.Seed // see callerOf
-	foreign   *names       // of pages that were refused
+	origins   *origins
+	foreign   *names // of pages that were refused
 	inquiries *handoff.Inquiries
 	returns   *handoff.Returns // nil unless decoders hand KV cache back
 	draining  atomic.Bool
@@ -180,12 +181,13 @@ func New(o Options) *Proxy {
 // keep takes over the state that outlives requests from the previous door, or creates it.
 func (p *Proxy) keep(before *Proxy) {
 	if before == nil {
-		p.bodies, p.inquiries, p.foreign = body.NewBudget(p.cfg.MemoryBytes), new(handoff.Inquiries), new(names)
+		p.bodies, p.inquiries = body.NewBudget(p.cfg.MemoryBytes), new(handoff.Inquiries)
+		p.foreign, p.origins = new(names), new(origins)
 		p.returns = handoff.NewReturns(p.cfg.Bidirectional)
 		return
 	}
 	p.bodies, p.inquiries, p.callers, p.memory = before.bodies, before.inquiries, before.callers, before.memory
-	p.foreign = before.foreign
+	p.foreign, p.origins = before.foreign, before.origins
 	p.bodies.SetLimit(p.cfg.MemoryBytes)
 	if p.returns = before.returns; p.cfg.Bidirectional != before.cfg.Bidirectional {
 		p.returns = handoff.NewReturns(p.cfg.Bidirectional)

@@ -15,7 +15,7 @@ func (p *Proxy) list(c *call) bool {
 	}
 	ctx, done := c.patient()
 	defer done()
-	list, ok, err := p.catalog.Answer(ctx, c.R.URL.Path)
+	list, ok, err := p.catalog.Answer(ctx, c.R.URL.Path, c.engineKey())
 	switch {
 	case err != nil:
 		c.refuse(err)
@@ -33,6 +33,7 @@ func (c *call) answerJSON(v any) {
 	}
 	client.PassOver(c.client.Writer(), c.R, c.p.cfg.ReadBody)
 	h := c.client.Header()
+	c.p.origins.tell(c.R.Header.Get("Origin"), h)
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	c.served.Status = http.StatusOK
@@ -40,4 +41,12 @@ func (c *call) answerJSON(v any) {
 	c.client.WriteHeader(http.StatusOK)
 	_, _ = c.client.Send(body, false)
 	c.served.BytesOut += int64(len(body))
+}
+
+// engineKey has the client's keys, if they are for engines; nil if its key names its tenant.
+func (c *call) engineKey() http.Header {
+	if c.OurKey {
+		return nil
+	}
+	return c.R.Header
 }

@@ -29,6 +29,9 @@ func (c *call) refuse(err error) {
 		}
 	}
 	h := c.client.Header()
+	if c.served.Foreign == "" {
+		c.p.origins.tell(c.R.Header.Get("Origin"), h)
+	}
 	c.ticket.Tell(h)
 	if f.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))

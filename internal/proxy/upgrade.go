@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httputil"
@@ -24,7 +25,10 @@ func (c *call) upgrade() {
 		c.refuse(err)
 		return
 	}
-	c.Request.Model = c.R.URL.Query().Get("model")
+	if err := c.charge(); err != nil {
+		c.refuse(err)
+		return
+	}
 	d, err := c.route()
 	if err != nil {
 		c.refuse(err)
@@ -40,6 +44,9 @@ func (c *call) upgrade() {
 		ModifyResponse: func(res *http.Response) error {
 			c.served.Status, a.status = res.StatusCode, res.StatusCode
 			a.judge(res)
+			if unknown(res) {
+				return fault.ErrNoUpgrade
+			}
 			a.watch.Begin()
 			if res.StatusCode == http.StatusSwitchingProtocols {
 				a.watch.Pause() // from now on either end may be silent for any time
@@ -53,6 +60,11 @@ func (c *call) upgrade() {
 			return nil
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
+			if errors.Is(err, fault.ErrNoUpgrade) {
+				c.client.Header().Set("Upgrade", "HTTP/1.1")
+				c.refuse(err)
+				return
+			}
 			if err = a.conclude(err); err != nil && !c.sent.Load() {
 				c.refuse(err)
 			}
@@ -61,12 +73,24 @@ func (c *call) upgrade() {
 	proxy.ServeHTTP(c.client.Writer(), c.R.WithContext(a.watch))
 }
 
+// unknown reports whether an engine has no WebSocket at the path: it answers as to any unknown request, or, as uvicorn does, 403 with
+// nothing. Libraries take 426 for a sign to go on without (Codex), and try others again.
+func unknown(res *http.Response) bool {
+	switch res.StatusCode {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return true
+	case http.StatusForbidden:
+		return res.ContentLength == 0
+	}
+	return false
+}
+
 // rewrite aims an upgrade at the endpoint. ReverseProxy has removed the hop-by-hop headers.
 func (a *attempt) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL = a.URL()
 	r.Out.Host = r.Out.URL.Host
 	for k := range r.Out.Header {
-		if strings.HasPrefix(k, "X-Warmpath-") {
+		if send.Withheld(k) || strings.HasPrefix(k, "X-Override-") { // no client may pose as a router
 			delete(r.Out.Header, k)
 		}
 	}

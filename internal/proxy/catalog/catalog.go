@@ -11,6 +11,7 @@ package catalog
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -47,6 +48,7 @@ type fetched struct {
 type entry struct {
 	id  string
 	raw json.RawMessage
+	own bool // of an engine that shows its models to the client's key only
 }
 
 const (
@@ -55,7 +57,8 @@ const (
 	catalogBytes   = 4 << 20         // largest list of one endpoint
 	openAIModels   = "/v1/models"
 	ollamaModels   = "/api/tags"
-	catalogFetches = 16 // endpoints asked at once
+	mostLists      = 256 // kept at one time, one for each key
+	catalogFetches = 16  // endpoints asked at once
 )
 
 // New lists the models of a fleet, whose engines are asked through transport.
@@ -63,16 +66,17 @@ func New(fleet *live.Fleet, transport http.RoundTripper, log *slog.Logger) *Cata
 	return &Catalog{fleet: fleet, transport: transport, log: log}
 }
 
-// Answer is the answer to a GET of a path, to be written as JSON. ok is false if the path is not a list of models.
-func (g *Catalog) Answer(ctx context.Context, path string) (list any, ok bool, err error) {
+// Answer is the answer to a GET of a path, to be written as JSON. from has the client's key for engines, which those are asked with that
+// show no models without one; what they list for a key is listed for it alone. ok is false if the path is not a list of models.
+func (g *Catalog) Answer(ctx context.Context, path string, from http.Header) (list any, ok bool, err error) {
 	switch {
 	case path == openAIModels:
-		return map[string]any{"object": "list", "data": raws(g.get(ctx, openAIModels, "data", "id"))}, true, nil
+		return map[string]any{"object": "list", "data": raws(g.get(ctx, from, openAIModels, "data", "id"))}, true, nil
 	case path == ollamaModels && g.speaksOllama():
-		return map[string]any{"models": raws(g.get(ctx, ollamaModels, "models", "name"))}, true, nil
+		return map[string]any{"models": raws(g.get(ctx, from, ollamaModels, "models", "name"))}, true, nil
 	case strings.HasPrefix(path, openAIModels+"/"):
 		id := path[len(openAIModels)+1:]
-		entries := g.get(ctx, openAIModels, "data", "id")
+		entries := g.get(ctx, from, openAIModels, "data", "id")
 		known := make([]string, 0, len(entries))
 		for _, e := range entries {
 			if e.id == id {
@@ -83,6 +87,25 @@ func (g *Catalog) Answer(ctx context.Context, path string) (list any, ok bool, e
 		return nil, true, &route.UnknownModelError{Model: id, Known: known}
 	}
 	return nil, false, nil
+}
+
+// keyHeaders have clients' keys.
+var keyHeaders = [...]string{"Authorization", "X-Api-Key"}
+
+// wantsKey reports whether an engine shows its models to clients' keys only: the router has none for it, and was shown nothing.
+func wantsKey(s *route.EndpointStatus) bool { return s.Endpoint.APIKey == "" && len(s.Models) == 0 }
+
+// keys is from if it has a key and an engine wants one; else nil.
+func (g *Catalog) keys(from http.Header) http.Header {
+	if from.Get("Authorization") == "" && from.Get("X-Api-Key") == "" {
+		return nil
+	}
+	for _, s := range g.fleet.Status() {
+		if wantsKey(&s) {
+			return from
+		}
+	}
+	return nil
 }
 
 func (g *Catalog) speaksOllama() bool {
@@ -103,8 +126,16 @@ func raws(entries []entry) []json.RawMessage {
 }
 
 // get returns the merged list of a path, fetched at most catalogAge ago.
-func (g *Catalog) get(ctx context.Context, path, list, id string) []entry {
-	old, ok := g.known(path)
+func (g *Catalog) get(ctx context.Context, from http.Header, path, list, id string) []entry {
+	of := path
+	if from = g.keys(from); from != nil {
+		sum := sha256.New()
+		for _, name := range keyHeaders {
+			_, _ = io.WriteString(sum, from.Get(name)+"\n") // which no header contains
+		}
+		of += string(sum.Sum(nil))
+	}
+	old, ok := g.known(of)
 	if ok && time.Since(old.at) < catalogAge {
 		return old.entries
 	}
@@ -115,17 +146,17 @@ func (g *Catalog) get(ctx context.Context, path, list, id string) []entry {
 		g.fetching.Lock()
 	}
 	defer g.fetching.Unlock()
-	if old, ok = g.known(path); ok && time.Since(old.at) < catalogAge {
+	if old, ok = g.known(of); ok && time.Since(old.at) < catalogAge {
 		return old.entries
 	}
-	entries := merge(g.fleet, g.fetchAll(ctx, path, list, id), path == openAIModels)
+	entries := merge(g.fleet, g.fetchAll(ctx, from, path, list, id), path == openAIModels)
 	if ctx.Err() == nil {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if g.lists == nil {
+		if g.lists == nil || len(g.lists) >= mostLists {
 			g.lists = map[string]fetched{}
 		}
-		g.lists[path] = fetched{at: time.Now(), entries: entries}
+		g.lists[of] = fetched{at: time.Now(), entries: entries}
 	}
 	return entries
 }
@@ -138,7 +169,7 @@ func (g *Catalog) known(path string) (fetched, bool) {
 }
 
 // fetchAll asks each engine address once.
-func (g *Catalog) fetchAll(ctx context.Context, path, list, id string) [][]entry {
+func (g *Catalog) fetchAll(ctx context.Context, from http.Header, path, list, id string) [][]entry {
 	ctx, cancel := context.WithTimeout(ctx, catalogWait)
 	defer cancel()
 	var ask []route.EndpointStatus
@@ -156,7 +187,7 @@ func (g *Catalog) fetchAll(ctx context.Context, path, list, id string) [][]entry
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			panics.Catch(g.log, panics.Proxy, func() { out[i] = g.fetch(ctx, &s.Endpoint, path, list, id) })
+			panics.Catch(g.log, panics.Proxy, func() { out[i] = g.fetch(ctx, from, &s, path, list, id) })
 		})
 	}
 	wg.Wait()
@@ -164,7 +195,9 @@ func (g *Catalog) fetchAll(ctx context.Context, path, list, id string) [][]entry
 }
 
 // fetch asks one endpoint; one that does not answer adds nothing.
-func (g *Catalog) fetch(ctx context.Context, e *fleet.Endpoint, path, list, id string) []entry {
+func (g *Catalog) fetch(ctx context.Context, from http.Header, s *route.EndpointStatus, path, list, id string) []entry {
+	e := &s.Endpoint
+	ask := from != nil && wantsKey(s)
 	u, err := url.Parse(e.URL + path)
 	if err != nil {
 		return nil
@@ -172,6 +205,13 @@ func (g *Catalog) fetch(ctx context.Context, e *fleet.Endpoint, path, list, id s
 	header := http.Header{"Accept": {"application/json"}}
 	if e.APIKey != "" {
 		header.Set("Authorization", "Bearer "+e.APIKey)
+	}
+	if ask {
+		for _, name := range keyHeaders {
+			if v := from.Get(name); v != "" {
+				header.Set(name, v)
+			}
+		}
 	}
 	req := (&http.Request{
 		Method: http.MethodGet, URL: u, Host: u.Host, Header: header, Body: http.NoBody, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -195,7 +235,7 @@ func (g *Catalog) fetch(ctx context.Context, e *fleet.Endpoint, path, list, id s
 		var fields map[string]json.RawMessage
 		var name string
 		if json.Unmarshal(raw, &fields) == nil && json.Unmarshal(fields[id], &name) == nil {
-			entries = append(entries, entry{id: name, raw: bytes.Clone(raw)})
+			entries = append(entries, entry{id: name, raw: bytes.Clone(raw), own: ask})
 		}
 	}
 	return entries
@@ -213,7 +253,7 @@ func merge(fleet *live.Fleet, lists [][]entry, all bool) []entry {
 	seen := map[string]bool{}
 	for _, list := range lists {
 		for _, e := range list {
-			if !seen[e.id] && (serves[e.id] || !all) {
+			if !seen[e.id] && (serves[e.id] || e.own || !all) {
 				seen[e.id] = true
 				out = append(out, e)
 			}

@@ -33,6 +33,7 @@ var (
 // Requests that the door rejects.
 var (
 	ErrConnect    = errors.New("CONNECT is not supported: warmpath is not a forward proxy")
+	ErrNoUpgrade  = errors.New("no engine has a WebSocket at this path; send the request over HTTP")
 	ErrDraining   = errors.New("the router is shutting down and takes no new requests")
 	ErrPinningOff = errors.New("X-Warmpath-Pin and X-Warmpath-Exclude are switched off; set pinning: true in the configuration to allow them")
 )
@@ -97,6 +98,7 @@ var faults = []struct {
 	{guard.ErrForeignHost, Fault{403, "permission_error", "foreign_host", 0}},
 	{guard.ErrForeignOrigin, Fault{403, "permission_error", "foreign_origin", 0}},
 	{gate.ErrBadPath, Fault{400, "invalid_request_error", "bad_path", 0}},
+	{ErrNoUpgrade, Fault{426, "invalid_request_error", "no_websocket", 0}},
 	{ErrConnect, Fault{405, "invalid_request_error", "method_not_allowed", 0}},
 	{who.ErrNoTenant, Fault{401, "authentication_error", "unknown_tenant", 0}},
 	{who.ErrBadTenant, Fault{400, "invalid_request_error", "bad_tenant", 0}},

@@ -13,6 +13,7 @@ func (a *Outgoing) body(edits []prompt.Edit) *body.Payload {
 	if c.Prompt.Model != "" && a.d.Model != c.Prompt.Model {
 		edits = append(edits, c.Prompt.SetModel(a.d.Model))
 	}
+	edits = append(edits, c.inForm.edits(a.d.Model)...)
 	if len(edits) == 0 {
 		return c.Body
 	}

@@ -26,11 +26,14 @@ func sidecars(name string) bool {
 	return false
 }
 
+// Withheld reports whether a header, in canonical form, reaches no engine: it is for this router, or only a router may send it.
+func Withheld(name string) bool { return strings.HasPrefix(name, "X-Warmpath-") || sidecars(name) }
+
 // copyEndToEnd copies the end-to-end headers, except the router's own.
 func copyEndToEnd(to, from http.Header) {
 	named := from["Connection"]
 	for k, v := range from {
-		if HopByHop(k) || strings.HasPrefix(k, "X-Warmpath-") || sidecars(k) || len(named) > 0 && NamedByConnection(named, k) {
+		if HopByHop(k) || Withheld(k) || len(named) > 0 && NamedByConnection(named, k) {
 			continue
 		}
 		to[k] = v

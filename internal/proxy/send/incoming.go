@@ -20,6 +20,8 @@ type Incoming struct {
 	Body    *body.Payload // nil while the body is passed on as it streams in
 	Upload  *body.Upload  // the body, while it is passed on as it streams in
 	Request fleet.Request // what the fleet is asked
+	inForm  namedModel    // of a form in Body
+	inQuery namedModel    // of the query
 	OurKey  bool          // the client's API key names its tenant, and is not the engine's
 
 	Carrier outside.Carrier // exchanges the request in the place of the transport; nil for the transport. A prefill leg is never carried

@@ -62,7 +62,7 @@ func (a *Outgoing) URL() *url.URL {
 	scheme, rest, _ := strings.Cut(a.d.Endpoint.URL, "://")
 	host, base, slash := strings.Cut(rest, "/")
 	in := a.c.R.URL
-	u := &url.URL{Scheme: scheme, Host: host, Path: in.Path, RawPath: in.RawPath, RawQuery: visible(in.RawQuery), ForceQuery: in.ForceQuery}
+	u := &url.URL{Scheme: scheme, Host: host, Path: in.Path, RawPath: in.RawPath, RawQuery: visible(a.query()), ForceQuery: in.ForceQuery}
 	if a.Message != nil && a.Message.Path != "" { // the protocol asks another of the engine's paths
 		u.Path, u.RawPath = a.Message.Path, ""
 		in = u
@@ -74,6 +74,15 @@ func (a *Outgoing) URL() *url.URL {
 		}
 	}
 	return u
+}
+
+// query is the query, with the model that an alias stands for.
+func (a *Outgoing) query() string {
+	raw := a.c.R.URL.RawQuery
+	if edits := a.c.inQuery.edits(a.d.Model); edits != nil {
+		return string(prompt.Splice(nil, []byte(raw), edits...))
+	}
+	return raw
 }
 
 // visible escapes bytes that a request line may not contain: some clients send UTF-8 in a query unescaped.

@@ -1,0 +1,60 @@
+package proxy
+
+import (
+	"net/http"
+	"sync"
+)
+
+const (
+	allowOrigin = "Access-Control-Allow-Origin"
+	mostOrigins = 1024 // that are remembered
+)
+
+// origins remembers which web pages engines let read their answers, so that a page can read the lists and errors that the router answers
+// in their place. "*" stands for any page.
+type origins struct {
+	mu      sync.Mutex
+	allowed map[string]struct{}
+}
+
+// learn reads an engine's answer to a page.
+func (o *origins) learn(origin string, answer http.Header) {
+	told := answer.Get(allowOrigin)
+	if origin == "" || told == "" && answer.Get("Vary") == "" {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case told == "":
+		delete(o.allowed, origin)
+	case told == "*" || told == origin:
+		if o.allowed == nil || len(o.allowed) >= mostOrigins {
+			o.allowed = map[string]struct{}{}
+		}
+		o.allowed[told] = struct{}{}
+	}
+}
+
+// tell lets the page read an answer of the router's own.
+func (o *origins) tell(origin string, h http.Header) {
+	if origin == "" {
+		return
+	}
+	o.mu.Lock()
+	_, one := o.allowed[origin]
+	_, any := o.allowed["*"]
+	o.mu.Unlock()
+	switch {
+	case one:
+		h.Set(allowOrigin, origin)
+		h.Add("Vary", "Origin")
+	case any:
+		h.Set(allowOrigin, "*")
+	}
+}
+
+// preflight reports whether a browser asks whether a page may send a request (Fetch standard, CORS-preflight request).
+func preflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
+}

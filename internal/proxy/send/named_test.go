@@ -1,0 +1,81 @@
+package send
+
+import (
+	"bytes"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/internal/proxy/body"
+	"github.com/warmpath/warmpath/prompt"
+)
+
+// TestModelIsFoundInForms: wherever a form or query names the model it is found, and set without a change of other bytes.
+func TestModelIsFoundInForms(t *testing.T) {
+	const part = "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n"
+	const file = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"model\"\r\n\r\nname=\"model\"\r\n\r\nx\r\n"
+	const form = "multipart/form-data; boundary=b"
+	for _, c := range []struct{ media, query, body, model, want string }{
+		{form, "", part + file + "--b--\r\n", "m", ""},
+		{`Multipart/Form-Data; boundary="b"`, "", file + part + "--b--\r\n", "m", ""},
+		{form, "", "preamble\r\n" + file + strings.ToLower(part) + "--b--", "m", ""},
+		{form, "", strings.Replace(part, "\r\n\r\nm", "\r\n\r\n", 1) + part + "--b--", "m", ""},
+		{form, "", part + part + "--b--", "m", ""},
+		{form, "", file + "--b--\r\n", "", ""},
+		{form, "", part[:40], "", ""},
+		{"multipart/form-data", "", part + "--b--", "", ""},
+		{"application/x-www-form-urlencoded", "", "a=1&model=m&xmodel=n", "m", "a=1&model=big%2Fone&xmodel=n"},
+		{"application/x-www-form-urlencoded", "", `{"model":"m"}`, "", ""},
+		{"", "a=1&model=m", "", "m", ""},
+		{"", "model=", "", "", ""},
+	} {
+		r := httptest.NewRequest("POST", "/v1/audio/transcriptions?"+c.query, nil)
+		r.Header.Set("Content-Type", c.media)
+		in := &Incoming{R: r, Body: &body.Payload{Bytes: []byte(c.body)}}
+		if in.ReadNames(); in.Named() != c.model {
+			t.Errorf("%+v: model %q", c, in.Named())
+		}
+		want := c.want
+		if want == "" {
+			want = strings.ReplaceAll(c.body, "\r\n\r\nm\r\n", "\r\n\r\nbig/one\r\n")
+		}
+		if got := string(prompt.Splice(nil, in.Body.Bytes, in.inForm.edits("big/one")...)); got != want && in.inForm.name != "" {
+			t.Errorf("%+v: became %q, want %q", c, got, want)
+		}
+	}
+}
+
+func FuzzForm(f *testing.F) {
+	f.Add("multipart/form-data; boundary=b", []byte("--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--b--\r\n"))
+	f.Add("application/x-www-form-urlencoded", []byte("model=m&a=%zz"))
+	f.Fuzz(func(t *testing.T, contentType string, text []byte) {
+		n := inMultipart(contentType, text)
+		if n.name == "" {
+			n = inPairs(text)
+		}
+		for _, at := range n.at {
+			if at.Start < 0 || at.End > len(text) || at.Start >= at.End {
+				t.Fatalf("%v of %d", at, len(text))
+			}
+		}
+		_ = prompt.Splice(nil, text, n.edits("other")...)
+	})
+}
+
+// TestFormsAsGoWritesThem: the standard library's writer, which quotes and pads as others do.
+func TestFormsAsGoWritesThem(t *testing.T) {
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	file, _ := w.CreateFormFile("file", "a.wav")
+	_, _ = file.Write(bytes.Repeat([]byte("\r\n--"), 1000))
+	_ = w.WriteField("model", "whisper")
+	_ = w.Close()
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	r.Header.Set("Content-Type", w.FormDataContentType())
+	in := &Incoming{R: r, Body: &body.Payload{Bytes: b.Bytes()}}
+	if in.ReadNames(); in.Named() != "whisper" {
+		t.Errorf("%q", in.Named())
+	}
+}
