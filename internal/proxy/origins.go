@@ -58,3 +58,28 @@ func (o *origins) tell(origin string, h http.Header) {
 func preflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }
+
+const (
+	longestName = 253 // of a host in DNS
+	mostNames   = 64  // that are told, so that nobody fills the log
+)
+
+// names remembers which names the log has told.
+type names struct {
+	mu   sync.Mutex
+	told map[string]struct{}
+}
+
+// first reports whether a name is to be told.
+func (n *names) first(name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, told := n.told[name]; told || len(n.told) >= mostNames {
+		return false
+	}
+	if n.told == nil {
+		n.told = map[string]struct{}{}
+	}
+	n.told[name] = struct{}{}
+	return true
+}
