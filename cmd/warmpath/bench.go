@@ -39,12 +39,15 @@ func benchCommand(e env) *cobra.Command {
 		Long: `Plays multi-turn conversations in closed loop against an OpenAI-compatible address (an engine, warmpath, or any other router),
 and prints time to first token, inter-token latency, time to the end of the answer, token hit rate and balance, as its clients see
 them. The hit rate is what the engines report in usage. Balance needs the endpoint of each answer, which warmpath gives in
-X-Warmpath-Endpoint (name another header with --endpoint-header). The exit code is 1 if a turn failed. To compare two routers on the
-same texts, name a --seed and restart the engines in between: the second router would find warm caches.`,
+X-Warmpath-Endpoint (name another header with --endpoint-header). With --leaving the clients of some turns leave, half of
+them before the first token, and ask again at once: it prints how many, and times and hit rate of the other turns. The exit
+code is 1 if a turn failed. To compare two routers on the same texts, name a --seed and restart the engines in between: the
+second router would find warm caches.`,
 		Example: `  warmpath bench --url http://127.0.0.1:8080 --model m
   warmpath bench --url http://127.0.0.1:8080 --conversations 40 \
     --rate 2 --sessions none
   warmpath bench --url http://127.0.0.1:8080 --streamed 0.1
+  warmpath bench --url http://127.0.0.1:8080 --leaving 0.15
   warmpath bench --url http://127.0.0.1:8080 --json`,
 		RunE: func(c *cobra.Command, _ []string) error { return runBench(c.Context(), e, o) },
 	}
@@ -56,6 +59,8 @@ same texts, name a --seed and restart the engines in between: the second router 
 	f.StringVar(&o.target.EndpointHeader, "endpoint-header", "X-Warmpath-Endpoint", "answer header that names the endpoint")
 	f.BoolVar(&o.target.IgnoreEOS, "ignore-eos", true, "ask engines for answers of exactly the length the workload says")
 	f.Float64Var(&o.streamed, "streamed", o.streamed, "share of turns, 0 to 1, whose answers are streamed; the others come as a whole, and have no time to first token")
+	f.Float64Var(&o.target.Leaving, "leaving", 0,
+		"share of turns, 0 to 1, whose clients leave, half of them before the first token, and ask again at once")
 	f.DurationVar(&o.timeout, "timeout", o.timeout, "end after this time at the latest")
 	f.Uint64Var(&o.seed, "seed", o.seed, "seed of the conversations; 0 draws one, so that no engine has seen the texts before")
 	f.BoolVar(&o.json, "json", false, "print one JSON object and nothing else on standard output")
@@ -87,6 +92,9 @@ func (o *benchOptions) validate() error {
 	}
 	if !(o.streamed >= 0 && o.streamed <= 1) {
 		errs = append(errs, fmt.Errorf("--streamed must be in 0..1, got %v", o.streamed))
+	}
+	if !(o.target.Leaving >= 0 && o.target.Leaving <= 1) {
+		errs = append(errs, fmt.Errorf("--leaving must be in 0..1, got %v", o.target.Leaving))
 	}
 	return errors.Join(append(errs, o.work.Validate())...)
 }

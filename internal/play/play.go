@@ -41,6 +41,7 @@ type Target struct {
 	Client   *http.Client
 
 	Whole     float64 // share of turns whose answers are not streamed, 0 to 1
+	Leaving   float64 // share of turns whose clients leave and ask again at once, half before the first token, 0 to 1
 	IgnoreEOS bool    // ask for answers of exactly the length the workload says (vLLM, SGLang, llama.cpp: ignore_eos)
 
 	EndpointHeader string // answer header that names the endpoint, "" for X-Warmpath-Endpoint
@@ -49,6 +50,8 @@ type Target struct {
 // Turn is one turn as its client saw it.
 type Turn struct {
 	First    bool // the first turn of its conversation
+	Left     bool // its client left before it had the answer: it is followed by another Turn, which is Again
+	Again    bool
 	Endpoint string
 	Sent     time.Time
 	Whole    bool          // its answer was not streamed
@@ -69,6 +72,7 @@ func (t *Target) Play(ctx context.Context, conversations []trace.Conversation, g
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
 	defer stop()
+	p := newPatience()
 	var wg sync.WaitGroup
 	began := time.Now()
 	for i := range conversations {
@@ -76,7 +80,7 @@ func (t *Target) Play(ctx context.Context, conversations []trace.Conversation, g
 		if !sleep(ctx, time.Until(began.Add(c.Start))) {
 			break
 		}
-		wg.Go(func() { t.converse(ctx, hard, c, observe) })
+		wg.Go(func() { t.converse(ctx, hard, c, p, observe) })
 	}
 	wg.Wait()
 }
@@ -128,7 +132,7 @@ type message struct {
 }
 
 // converse plays one conversation. A failed turn ends it: a client does not go on from half an answer.
-func (t *Target) converse(ctx, hard context.Context, c *trace.Conversation, observe func(Turn)) {
+func (t *Target) converse(ctx, hard context.Context, c *trace.Conversation, p *patience, observe func(Turn)) {
 	session := ""
 	if t.Sessions == Send {
 		session = uuid.NewString()
@@ -139,19 +143,32 @@ func (t *Target) converse(ctx, hard context.Context, c *trace.Conversation, obse
 			return
 		}
 		messages = append(messages, message{"user", c.UserText(i)})
-		out, answer, echoed := t.turn(hard, messages, turn.Answer, session, !c.Whole(i, t.Whole))
-		out.First = i == 0
-		if hard.Err() != nil {
-			return // the end of the run cut it off, which is no failure
+		stream := !c.Whole(i, t.Whole)
+		leaves, at := c.Leaves(i, t.Leaving)
+		for again := false; ; again = true {
+			attempt, done := hard, context.CancelFunc(func() {})
+			if leaves && !again {
+				attempt, done = p.lasts(hard, stream, at)
+			}
+			out, answer, echoed := t.turn(attempt, messages, turn.Answer, session, stream, leaves && !again)
+			done()
+			out.First, out.Again = i == 0, again
+			if hard.Err() != nil {
+				return // the end of the run cut it off, which is no failure
+			}
+			p.learn(&out)
+			observe(out)
+			if out.Err != nil {
+				return
+			}
+			if t.Sessions == Adopt && session == "" {
+				session = echoed
+			}
+			if !out.Left {
+				messages = append(messages, message{"assistant", answer})
+				break
+			}
 		}
-		observe(out)
-		if out.Err != nil {
-			return
-		}
-		if t.Sessions == Adopt && session == "" {
-			session = echoed
-		}
-		messages = append(messages, message{"assistant", answer})
 	}
 }
 
@@ -164,8 +181,10 @@ type chatRequest struct {
 	IgnoreEOS     bool           `json:"ignore_eos,omitempty"`
 }
 
-// turn sends one turn and reads its answer to the end.
-func (t *Target) turn(ctx context.Context, messages []message, answerTokens int, session string, stream bool) (out Turn, answer, echoed string) {
+// turn sends one turn and reads its answer to the end, or to the first token where its client leaves.
+func (t *Target) turn(
+	ctx context.Context, messages []message, answerTokens int, session string, stream, leaves bool,
+) (out Turn, answer, echoed string) {
 	r := chatRequest{Model: t.Model, Messages: messages, MaxTokens: max(answerTokens, 1), Stream: stream, IgnoreEOS: t.IgnoreEOS}
 	if stream {
 		r.StreamOptions = map[string]any{"include_usage": true}
@@ -174,12 +193,23 @@ func (t *Target) turn(ctx context.Context, messages []message, answerTokens int,
 	if err != nil {
 		return Turn{Err: err}, "", ""
 	}
-	return t.Send(ctx, "/v1/chat/completions", body, session, stream)
+	return t.send(ctx, "/v1/chat/completions", body, session, stream, leaves)
 }
 
 // Send sends a body to a path and reads the chat's or completion's answer to its end. Beside what its client saw it returns the text and
 // the id of the conversation that the answer names.
 func (t *Target) Send(ctx context.Context, path string, body []byte, session string, stream bool) (out Turn, answer, echoed string) {
+	return t.send(ctx, path, body, session, stream, false)
+}
+
+func (t *Target) send(
+	ctx context.Context, path string, body []byte, session string, stream, leaves bool,
+) (out Turn, answer, echoed string) {
+	defer func() {
+		if leaves && out.Err != nil && (errors.Is(out.Err, errLeft) || errors.Is(context.Cause(ctx), errLeft)) {
+			out.Left, out.Err = true, nil
+		}
+	}()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return Turn{Err: err}, "", ""
@@ -210,7 +240,7 @@ func (t *Target) Send(ctx context.Context, path string, body []byte, session str
 		return out, "", ""
 	}
 	if out.Whole = !stream; stream {
-		answer, out.Err = out.read(res.Body)
+		answer, out.Err = out.read(res.Body, leaves)
 	} else {
 		answer, out.Err = out.readWhole(res.Body)
 	}
@@ -242,8 +272,8 @@ type chunk struct {
 
 var errUnfinished = errors.New("the stream ended without [DONE]")
 
-// read reads an answer's events.
-func (t *Turn) read(body io.Reader) (string, error) {
+// read reads an answer's events, or those until the first token.
+func (t *Turn) read(body io.Reader, leaves bool) (string, error) {
 	var answer strings.Builder
 	lines := bufio.NewReaderSize(body, 16<<10)
 	for {
@@ -257,6 +287,9 @@ func (t *Turn) read(body io.Reader) (string, error) {
 		case ok:
 			if err := t.take(data, &answer); err != nil {
 				return "", err
+			}
+			if leaves && t.Pieces > 0 {
+				return "", errLeft
 			}
 		}
 		if errors.Is(err, io.EOF) {

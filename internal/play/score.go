@@ -17,8 +17,11 @@ type Score struct {
 	took      *hdrhistogram.Histogram // until the end of the answer
 	requests  int
 	failed    int
-	prompt    int64
-	cached    int64
+	left      int
+	early     int   // of these, before the first token
+	prompt    int64 // tokens
+	stayed    int64 // of these, of turns whose clients stayed
+	cached    int64 // of those
 	output    int64
 	work      map[string]int64 // tokens computed, by endpoint
 	turns     map[string]int   // turns, by endpoint
@@ -39,26 +42,28 @@ func NewScore(endpoints ...string) *Score {
 	}
 }
 
-// Add counts one turn.
+// Add counts one turn. One that a client left counts when it is asked again, and then not in times and hit rate: its
+// prompt may be cached since.
 func (s *Score) Add(t Turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if t.Left {
+		s.left++
+		if t.Pieces == 0 {
+			s.early++
+		}
+		return
+	}
 	s.requests++
 	if t.Err != nil {
 		s.failed++
 		s.lastError = t.Err.Error()
 		return
 	}
-	_ = s.took.RecordValue(max(t.Took.Microseconds(), 1))
-	if !t.Whole {
-		_ = s.ttft.RecordValue(max(t.TTFT.Microseconds(), 1))
-	}
-	if t.Pieces > 1 {
-		_ = s.itl.RecordValue(max((t.Took-t.TTFT).Microseconds()/int64(t.Pieces-1), 1))
-		_ = s.pause.RecordValue(max(t.Pause.Microseconds(), 1))
+	if !t.Again {
+		s.stay(&t)
 	}
 	s.prompt += int64(t.PromptTokens)
-	s.cached += int64(t.CachedTokens)
 	s.output += int64(t.OutputTokens)
 	if t.Endpoint == "" {
 		return
@@ -74,6 +79,20 @@ func (s *Score) Add(t Turn) {
 	if t.First {
 		s.first[t.Endpoint]++
 	}
+}
+
+// stay counts what is of turns whose clients stayed.
+func (s *Score) stay(t *Turn) {
+	_ = s.took.RecordValue(max(t.Took.Microseconds(), 1))
+	if !t.Whole {
+		_ = s.ttft.RecordValue(max(t.TTFT.Microseconds(), 1))
+	}
+	if t.Pieces > 1 {
+		_ = s.itl.RecordValue(max((t.Took-t.TTFT).Microseconds()/int64(t.Pieces-1), 1))
+		_ = s.pause.RecordValue(max(t.Pause.Microseconds(), 1))
+	}
+	s.stayed += int64(t.PromptTokens)
+	s.cached += int64(t.CachedTokens)
 }
 
 // Latency is a distribution of times in milliseconds.
@@ -92,17 +111,19 @@ type Share struct {
 }
 
 // Summary is a score at one moment. WorkCV and FirstTurnCV are the coefficient of variation over the endpoints of the
-// tokens they computed and of the conversations they were given.
+// tokens they computed and of the conversations they were given. Times and HitRate are of turns whose clients stayed.
 type Summary struct {
 	Requests     int     `json:"requests"`
 	Failed       int     `json:"failed"`
+	Left         int     `json:"left"`          // requests whose clients left, which are not in Requests
+	LeftEarly    int     `json:"left_early"`    // of these, before the first token
 	TTFT         Latency `json:"ttft_ms"`       // of those that are streamed
 	ITL          Latency `json:"itl_ms"`        // mean of each answer
 	Pause        Latency `json:"pause_ms"`      // longest of each answer, between two pieces of text
 	Took         Latency `json:"took_ms"`       // until the end of the answer
 	PromptTokens int64   `json:"prompt_tokens"` // of all turns
 	AnswerTokens int64   `json:"answer_tokens"`
-	HitRate      float64 `json:"hit_rate"` // cached share of all prompt tokens, 0..1
+	HitRate      float64 `json:"hit_rate"` // cached share of prompt tokens, 0..1
 	WorkCV       float64 `json:"work_cv"`
 	FirstTurnCV  float64 `json:"first_turn_cv"`
 	Shares       []Share `json:"shares,omitempty"`
@@ -113,9 +134,13 @@ type Summary struct {
 func (s *Score) Summary() Summary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := Summary{Requests: s.requests, Failed: s.failed, TTFT: latency(s.ttft), ITL: latency(s.itl), Pause: latency(s.pause), Took: latency(s.took), PromptTokens: s.prompt, AnswerTokens: s.output, LastError: s.lastError}
-	if s.prompt > 0 {
-		out.HitRate = float64(s.cached) / float64(s.prompt)
+	out := Summary{
+		Requests: s.requests, Failed: s.failed, Left: s.left, LeftEarly: s.early, LastError: s.lastError,
+		TTFT: latency(s.ttft), ITL: latency(s.itl), Pause: latency(s.pause), Took: latency(s.took),
+		PromptTokens: s.prompt, AnswerTokens: s.output,
+	}
+	if s.stayed > 0 {
+		out.HitRate = float64(s.cached) / float64(s.stayed)
 	}
 	var total int64
 	var work, first []float64

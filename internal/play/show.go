@@ -46,6 +46,10 @@ func (v *Summary) Show(w io.Writer, turns int, took time.Duration) {
 	if s := took.Seconds(); s > 0 && v.Requests > v.Failed {
 		fmt.Fprintf(w, "%.1f requests/s, %.0f prompt tokens/s, %.0f answer tokens/s\n", float64(v.Requests)/s, float64(v.PromptTokens)/s, float64(v.AnswerTokens)/s)
 	}
+	if v.Left > 0 {
+		fmt.Fprintf(w, "%d left by their clients, %d of them before the first token, and asked again; "+
+			"times and hit rate are of the other turns\n", v.Left, v.LeftEarly)
+	}
 	if v.LastError != "" {
 		fmt.Fprintf(w, "last failure: %s\n", v.LastError)
 		if strings.Contains(v.LastError, "context") && strings.Contains(v.LastError, "tokens") {
@@ -53,6 +57,10 @@ func (v *Summary) Show(w io.Writer, turns int, took time.Duration) {
 		}
 	}
 	if v.Failed == v.Requests {
+		return
+	}
+	if v.Took == (Latency{}) {
+		fmt.Fprintln(w, "times and hit rate unknown: no client stayed")
 		return
 	}
 	t := terminal.NewTable(terminal.Framed, "times in ms", "mean", "p50", "p90", "p99")

@@ -39,6 +39,13 @@ func (c *Conversation) Whole(i int, share float64) bool {
 	return float64(chance.Mix(c.Turns[i].Seed)>>11)/(1<<53) < share
 }
 
+// Leaves reports whether turn i is among the share (0 to 1) of turns whose clients leave, and when, from 0 (at once) to 1:
+// below 0.5 before the first token, from there on after it.
+func (c *Conversation) Leaves(i int, share float64) (leaves bool, at float64) {
+	drawn := chance.Mix(c.Turns[i].Seed ^ 0x6c6561766573)
+	return float64(drawn>>11)/(1<<53) < share, float64(chance.Mix(drawn)>>11) / (1 << 53)
+}
+
 // Of makes a closed-loop trace of conversations. Timed ones start at their Start, others at the rate of the load.
 func Of(conversations []Conversation, timed bool) *Trace {
 	t := &Trace{Name: "generated", Format: FormatGenerated, Closed: true, Timed: timed}
