@@ -20,11 +20,11 @@ type lruNode[V any] struct {
 
 func newLRU[V any](most int) *lru[V] {
 	l := &lru[V]{most: int32(most), used: 1, pages: []*[pageNodes]lruNode[V]{new([pageNodes]lruNode[V])}}
-	l.index = newIndex(most, func(i int32) uint64 { return l.at(i).key })
+	l.index = newIndex(func(i int32) uint64 { return l.at(i).key })
 	return l
 }
 
-// setMost replaces the bound. Entries beyond a smaller bound stay, but no page is added.
+// setMost replaces the bound. Entries beyond a smaller bound stay, but no page is added. The index grows with its entries.
 func (l *lru[V]) setMost(most int) { l.most = int32(most) }
 
 func (l *lru[V]) at(i int32) *lruNode[V] {

@@ -2,15 +2,17 @@ package session
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 
+	"github.com/zeebo/xxh3"
 	"pgregory.net/rapid"
 )
 
 // crowd makes every hash of an index fall into one bucket with one tag.
 func crowd(x *index) {
 	for i := range x.parts {
-		x.parts[i] = part{buckets: make([]bucket, 1)}
+		x.parts[i] = &part{buckets: make([]bucket, 1)}
 	}
 }
 
@@ -67,7 +69,7 @@ func TestLRUIsItsModel(t *testing.T) {
 func TestIndexIsItsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		hashes := rapid.SliceOfNDistinct(rapid.Uint64(), 100, 100, rapid.ID[uint64]).Draw(t, "hashes")
-		x := newIndex(rapid.SampledFrom([]int{100, 3 * partEntries}).Draw(t, "most"), func(i int32) uint64 { return hashes[i-1] })
+		x := newIndex(func(i int32) uint64 { return hashes[i-1] })
 		if rapid.Bool().Draw(t, "crowded") {
 			crowd(&x)
 		}
@@ -92,12 +94,54 @@ func TestIndexIsItsModel(t *testing.T) {
 		}
 		for i := range x.parts {
 			for j := range x.parts[i].buckets {
-				if p := &x.parts[i]; p.used == 0 && p.buckets[j].tags != [3]uint64{} {
+				if p := x.parts[i]; p.used == 0 && p.buckets[j].tags != [3]uint64{} {
 					t.Fatalf("a bucket of an empty part is %x", p.buckets[j].tags)
 				}
 			}
 		}
 	})
+}
+
+// TestIndexGrowsInSmallSteps: however many entries come, and whatever bound the owner had before, no insert places more than one
+// part's anew; and few places stay empty.
+func TestIndexGrowsInSmallSteps(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		hash func(i int32) uint64
+		most int // entries placed anew by one insert
+	}{
+		{"hashes as they are", func(i int32) uint64 { return xxh3.HashString(strconv.Itoa(int(i))) }, 5 * bucketEntries * mostBuckets / 8},
+		{"all equal in their upper half", func(i int32) uint64 { return xxh3.HashString(strconv.Itoa(int(i))) >> 32 }, 400_000},
+	} {
+		placed := 0
+		x := newIndex(func(i int32) uint64 { placed++; return row.hash(i) })
+		worst := 0
+		for i := range int32(400_000) {
+			placed = 0
+			x.insert(row.hash(i), i)
+			worst = max(worst, placed)
+		}
+		if worst > row.most {
+			t.Errorf("%s: an insert placed %d entries anew, want at most %d", row.name, worst, row.most)
+		}
+		if len(x.parts) > 4096 {
+			t.Errorf("%s: %d parts", row.name, len(x.parts))
+		}
+		room := 0
+		for i, p := range x.parts {
+			if i == 0 || p != x.parts[i-1] {
+				room += len(p.buckets) * bucketEntries
+			}
+		}
+		if room > 4*x.used {
+			t.Errorf("%s: room for %d entries, %d held", row.name, room, x.used)
+		}
+		for i := range int32(400_000) {
+			if x.find(row.hash(i), func(n int32) bool { return n == i }) != i {
+				t.Fatalf("%s: %d is not found", row.name, i)
+			}
+		}
+	}
 }
 
 // TestIndexSparesLooks: few absent hashes cause a comparison.

@@ -36,7 +36,7 @@ func New(c Config) *Table {
 	}
 	c = c.WithDefaults()
 	t := &Table{max: c.Max, ttl: c.IdleTTL, hashOnly: c.HashOnly, store: newStore()}
-	t.index = newIndex(c.Max, func(i int32) uint64 { return t.store.at(i).key.lo })
+	t.index = newIndex(func(i int32) uint64 { return t.store.at(i).key.lo })
 	return t
 }
 
