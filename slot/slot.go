@@ -50,6 +50,15 @@ func (t *Table[T]) Reset(slot int) {
 	}
 }
 
+// Drop empties the rows of the endpoints for which gone is true.
+func (t *Table[T]) Drop(gone func(key uint64) bool) {
+	for i := range t.rows {
+		if t.rows[i].key != 0 && gone(t.rows[i].key) {
+			t.rows[i] = row[T]{}
+		}
+	}
+}
+
 // Peek is the row of a slot; nil if it is empty or another endpoint's. It changes nothing.
 func (t *Table[T]) Peek(slot int, key uint64) *T {
 	if slot >= len(t.rows) || t.rows[slot].key != key {

@@ -54,9 +54,10 @@ type leastTTFT struct {
 	given slot.Table[given]
 	picks uint64 // first turns placed
 
-	candidates int // endpoints that could have taken the latest first turn
+	endpoints int // that could have taken a first turn of late
 
-	total float64 // sum of the counts
+	total float64             // sum of the counts
+	left  map[uint64]struct{} // endpoints whose counts are still to be dropped
 }
 
 // given is a decayed count of the first turns placed at an endpoint, see remembered.
@@ -71,7 +72,8 @@ const (
 	freeShare   = 8    // outstanding requests allowed beyond the fair share, because of chance
 	evenness    = 14   // one first turn in this many above the fewest costs a turn's mean time
 	leastSpread = 0.03 // least share of the penalty, however few later turns follow: weights apply to those too
-	rarely      = 8    // first turns for each endpoint without a row, in which all have had one with near certainty
+	rarely      = 8    // first turns for each endpoint, in which all have been candidates with near certainty
+	mostLeft    = 1000 // endpoints that have left and whose counts may still be there
 	mostSpread  = 16   // penalty limit in mean times of a turn: a misjudged endpoint must still get requests
 )
 
@@ -172,6 +174,7 @@ func (p *leastTTFT) Placed(v *pick.View, _ *fleet.Request, choice pick.Choice) {
 	if !v.FirstTurn {
 		return
 	}
+	p.dropLeft()
 	if !p.cfg.Without.Has(ablation.Spread) {
 		fastest, mean := p.mean(v)
 		for i := range v.Candidates {
@@ -227,10 +230,15 @@ func (p *leastTTFT) meanShare(v *pick.View, fastest float64) float64 {
 	return p.total / (fastest * ready)
 }
 
-// present reports whether the endpoint was a candidate for the previous first turn, or, where not all have a row, has had one for
-// a first turn of late.
+// present reports whether the endpoint was a candidate for a first turn of late. It need not have been one for the latest: prompts of
+// some lengths, models or APIs have fewer candidates.
 func (p *leastTTFT) present(v *pick.View, g *given) bool {
-	return g != nil && g.seen > 0 && p.picks-g.seen <= uint64(rarely*v.Beyond.Count)
+	return g != nil && p.late(g, max(p.endpoints, v.Eligible()))
+}
+
+// late reports whether an endpoint was a candidate among the latest first turns, with so many endpoints.
+func (p *leastTTFT) late(g *given, endpoints int) bool {
+	return g.seen > 0 && p.picks-g.seen <= uint64(rarely*endpoints)
 }
 
 // slower is how many times as slow an endpoint is as the fastest one, at most 16.
@@ -281,22 +289,54 @@ func (p *leastTTFT) nearest(v *pick.View, bestCost, limit float64) (index, near 
 // give counts a first turn.
 func (p *leastTTFT) give(v *pick.View, i int) {
 	c := &v.Candidates[i]
-	p.candidates = v.Eligible()
+	p.endpoints = max(v.Eligible(), p.recent())
 	p.count(c.Slot, c.Key)
 }
 
 // Heard implements pick.Hearing.
 func (p *leastTTFT) Heard(t *pick.Heard) {
 	if t.FirstTurn {
+		p.dropLeft()
 		p.count(t.Slot, t.Key)
 	}
+}
+
+// recent is how many endpoints have been candidates of late.
+func (p *leastTTFT) recent() (n int) {
+	p.given.Each(func(g *given) {
+		if p.late(g, p.endpoints) {
+			n++
+		}
+	})
+	return n
+}
+
+// Forget implements pick.Forgetting.
+func (p *leastTTFT) Forget(endpoint uint64) {
+	if p.left == nil {
+		p.left = map[uint64]struct{}{}
+	}
+	if p.left[endpoint] = struct{}{}; len(p.left) >= mostLeft {
+		p.dropLeft()
+	}
+}
+
+// dropLeft drops the counts of endpoints that have left, all at once, since that looks at every row.
+func (p *leastTTFT) dropLeft() {
+	if len(p.left) == 0 {
+		return
+	}
+	p.given.Drop(func(key uint64) bool { _, gone := p.left[key]; return gone })
+	clear(p.left)
+	p.total = 0
+	p.given.Each(func(g *given) { p.total += g.count })
 }
 
 // count counts a first turn at an endpoint.
 func (p *leastTTFT) count(slot int, key uint64) {
 	p.total = 1
 	p.given.Each(func(g *given) {
-		g.count -= g.count / float64(remembered*max(1, p.candidates))
+		g.count -= g.count / float64(remembered*max(1, p.endpoints))
 		p.total += g.count
 	})
 	p.given.At(slot, key).count++

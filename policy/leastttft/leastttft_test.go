@@ -353,3 +353,81 @@ func TestWeightIsNoWait(t *testing.T) {
 		}
 	}
 }
+
+// TestCandidatesThatAlternate: endpoints that can take some of the first turns only keep their counts while others take place: with
+// four for short prompts only and four for all, both kinds coming in turn, the short ones go to those that get no long ones.
+func TestCandidatesThatAlternate(t *testing.T) {
+	p, counts := ttft(t), make([]int, 8)
+	for i := range 1600 {
+		cs, from := quick(8), 0
+		if i%2 == 1 {
+			cs, from = cs[4:], 4
+		}
+		v := policytest.View(cs, uint64(i))
+		v.PromptTokens, v.LaterTurns, v.TurnTokens = 1000, 5, 1000
+		counts[from+policytest.Place(p, v, &fleet.Request{}).Index]++
+	}
+	for i, n := range counts {
+		if n < 150 || n > 250 {
+			t.Errorf("endpoint %d got %d of 1,600 first turns, want about 200: %v", i, n, counts)
+		}
+	}
+}
+
+// TestAbsentIsNotFlooded: an endpoint that was away for long starts at the others' mean, as a new one does.
+func TestAbsentIsNotFlooded(t *testing.T) {
+	p := ttft(t)
+	place := func(cs []pick.Candidate, i int) int {
+		v := policytest.View(cs, uint64(i))
+		v.PromptTokens, v.LaterTurns, v.TurnTokens = 1000, 5, 1000
+		return cs[policytest.Place(p, v, &fleet.Request{}).Index].Slot
+	}
+	for i := range 800 {
+		place(quick(5)[:4], i)
+	}
+	got := 0
+	for i := range 100 {
+		if place(quick(5), 1000+i) == 4 {
+			got++
+		}
+	}
+	if got < 5 || got > 45 {
+		t.Errorf("the newcomer got %d of 100 first turns, want about 20", got)
+	}
+}
+
+// TestCountsOfThoseThatLeft: in a pool where not all endpoints have a row, a newcomer starts at the mean of those that are there, not
+// of those that were.
+func TestCountsOfThoseThatLeft(t *testing.T) {
+	p := New(Config{}.WithDefaults())
+	view := func(from, to, i int) *pick.View {
+		all := quick(to)
+		var cs []pick.Candidate
+		for j := range 10 {
+			cs = append(cs, all[from+(i*7+j*13)%(to-from)])
+		}
+		v := policytest.View(cs, uint64(i))
+		v.PromptTokens, v.LaterTurns, v.TurnTokens = 1000, 5, 1000
+		v.Beyond = pick.Beyond{Count: to - from - len(cs), Ready: float64(to-from-len(cs)) * 10, Heaviest: 1}
+		return v
+	}
+	for i := range 20_000 {
+		policytest.Place(p, view(0, 200, i), &fleet.Request{})
+	}
+	for i := range 100 {
+		p.(pick.Forgetting).Forget(policytest.Candidate(i, 1).Key)
+	}
+	v := view(100, 200, 1)
+	policytest.Place(p, v, &fleet.Request{})
+	newcomer := quick(201)[200]
+	v = view(100, 200, 2)
+	v.Candidates = append(v.Candidates, newcomer)
+	p.Pick(v, &fleet.Request{})
+	sum := 0.0
+	for _, c := range v.Candidates[:len(v.Candidates)-1] {
+		sum += c.Terms.Spread / float64(len(v.Candidates)-1)
+	}
+	if got := v.Candidates[len(v.Candidates)-1].Terms.Spread; got > sum+100 {
+		t.Errorf("the newcomer's penalty is %.0f ms, the others' %.0f ms in the mean", got, sum)
+	}
+}
