@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -185,7 +186,7 @@ func clone(t *Table) Table {
 	for i := range t.endpoints.Len() {
 		e := *t.endpoints.Get(i)
 		e.coming = append([]uint32(nil), e.coming...)
-		e.line.jobs = append([]uint32(nil), e.line.jobs...)
+		e.line.jobs = slices.Clone(e.line.jobs)
 		came := *e.prompts.came
 		e.prompts.came = &came
 		e.prompts.wholes.open = append([]uint32(nil), e.prompts.wholes.open...)

@@ -1,6 +1,7 @@
 package backlog
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -38,7 +39,7 @@ const (
 
 // line is an endpoint's queue at the routers.
 type line struct {
-	jobs    []uint32
+	jobs    []waiting
 	foreign int       // of these, those queued at other routers
 	tokens  int64     // tokens to compute
 	alone   int64     // tokens of memory to take, see Job
@@ -47,6 +48,21 @@ type line struct {
 	awaited uint32    // that job
 	ranked  [2]int    // number of jobs with low and with high priority
 }
+
+// waiting is what each decision reads of a queued job, close together: there may be thousands.
+type waiting struct {
+	n        uint32
+	priority fleet.Priority
+	most     int32 // its tenant's running jobs at most; 0 for no limit
+	key      float64
+	prefill  int64
+	weighed  int64 // of prefill, for its tenant
+	tenant   *tenant
+	opened   time.Time
+}
+
+// atLimit is Table.atLimit.
+func (q *waiting) atLimit() bool { return q.most > 0 && q.tenant.running >= int(q.most) }
 
 // queues reports whether a job is queued: the endpoint is busy, or others are queued. If the endpoint lacks work, a job need
 // not wait for other routers' jobs that it precedes.
@@ -69,8 +85,8 @@ func (t *Table) goesFirst(now time.Time, e *endpoint, j *Job) bool {
 
 // anyStartable reports whether a queued job waits for its endpoint alone.
 func (t *Table) anyStartable(now time.Time, e *endpoint) bool {
-	for _, n := range e.line.jobs {
-		if t.startable(now, e, t.jobs.Get(int(n))) {
+	for i := range e.line.jobs {
+		if t.startable(now, e, t.jobs.Get(int(e.line.jobs[i].n))) {
 			return true
 		}
 	}
@@ -128,7 +144,10 @@ func (t *Table) enqueue(now time.Time, e *endpoint, n uint32, j *Job) {
 		t.queued++
 	}
 	j.tenant.queued++
-	e.line.jobs = append(e.line.jobs, n)
+	e.line.jobs = append(e.line.jobs, waiting{
+		n: n, priority: j.Standing.Priority, most: int32(min(max(0, j.Standing.Running), math.MaxInt32)), key: j.Key,
+		prefill: j.Prefill, weighed: weighed(j.Prefill, j.Standing.Share), tenant: j.tenant, opened: j.Opened,
+	})
 	e.line.tokens += j.Prefill
 	e.line.alone += j.alone
 	e.line.rank(j.Standing.Priority, 1)
@@ -142,7 +161,7 @@ func (t *Table) dequeue(e *endpoint, n uint32, j *Job) {
 		t.queued--
 	}
 	j.tenant.queued--
-	i := slices.Index(e.line.jobs, n)
+	i := slices.IndexFunc(e.line.jobs, func(q waiting) bool { return q.n == n })
 	e.line.jobs = slices.Delete(e.line.jobs, i, i+1)
 	if n == e.line.awaited { // the next one gets as long
 		e.line.idle = time.Time{}
@@ -223,7 +242,8 @@ func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint3
 
 // first is the first startable job of an endpoint's queue, of this router's own or of all.
 func (t *Table) first(now time.Time, e *endpoint, own bool) (n uint32, first *Job) {
-	for _, i := range e.line.jobs {
+	for k := range e.line.jobs {
+		i := e.line.jobs[k].n
 		j := t.jobs.Get(int(i))
 		if own && j.Foreign || !t.startable(now, e, j) {
 			continue
@@ -246,12 +266,10 @@ func (t *Table) inFront(now time.Time, e *endpoint, who Asker, own, perToken flo
 	if len(t.tenants.of) > 1 || l.ranked != [2]int{} || who.Standing.Priority != fleet.PriorityNormal {
 		return t.aheadOfOthers(now, l, who, key, perToken)
 	}
-	for _, i := range l.jobs {
-		j := t.jobs.Get(int(i))
-		if j.Key > key {
-			continue
+	for i := range l.jobs {
+		if q := &l.jobs[i]; q.key <= key {
+			n, ms = n+1, ms+float64(float64(q.prefill)*perToken)
 		}
-		n, ms = n+1, ms+float64(float64(j.Prefill)*perToken)
 	}
 	return n, ms, len(l.jobs) - n
 }

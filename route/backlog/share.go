@@ -169,37 +169,38 @@ func (t *Table) before(now time.Time, l *line, j, other *Job) bool {
 // used less than the asker will have at its turn, in order of arrival.
 func (t *Table) aheadOfOthers(now time.Time, l *line, who Asker, key, perToken float64) (n int, ms float64, behind int) {
 	mine, turn := t.tenants.of[who.Tenant], t.tenants.has(who.Tenant)
+	ranked := l.ranked != [2]int{} || who.Standing.Priority != fleet.PriorityNormal
 	highest := max(l.highest(), who.Standing.Priority)
-	inFront := func(j *Job, level func(key float64) bool) bool {
-		if p := t.risen(j.Standing.Priority, highest, now.Sub(j.Opened)); p != who.Standing.Priority {
+	inFront := func(q *waiting, level bool) bool {
+		if !ranked {
+			return level
+		}
+		if p := t.risen(q.priority, highest, now.Sub(q.opened)); p != who.Standing.Priority {
 			return p > who.Standing.Priority
 		}
-		return level(j.Key)
+		return level
 	}
-	count := func(j *Job) {
-		n, ms = n+1, ms+float64(float64(j.Prefill)*perToken)
-	}
-	for _, i := range l.jobs {
-		j := t.jobs.Get(int(i))
-		if j.tenant.passed = 0; j.tenant != mine {
+	for i := range l.jobs {
+		q := &l.jobs[i]
+		if q.tenant.passed = 0; q.tenant != mine {
 			continue
 		}
-		if inFront(j, func(other float64) bool { return other <= key }) {
-			count(j)
-			turn += weighed(j.Prefill, j.Standing.Share)
+		if inFront(q, q.key <= key) {
+			n, ms = n+1, ms+float64(float64(q.prefill)*perToken)
+			turn += q.weighed
 		} else {
 			behind++
 		}
 	}
-	for _, i := range l.jobs {
-		j := t.jobs.Get(int(i))
-		if j.tenant == mine || t.atLimit(j) {
+	for i := range l.jobs {
+		q := &l.jobs[i]
+		if q.tenant == mine || q.atLimit() {
 			continue
 		}
-		at := j.tenant.used + j.tenant.passed
-		if inFront(j, func(other float64) bool { return at < turn || at == turn && other <= key }) {
-			count(j)
-			j.tenant.passed += weighed(j.Prefill, j.Standing.Share)
+		at := q.tenant.used + q.tenant.passed
+		if inFront(q, at < turn || at == turn && q.key <= key) {
+			n, ms = n+1, ms+float64(float64(q.prefill)*perToken)
+			q.tenant.passed += q.weighed
 		}
 	}
 	return n, ms, behind

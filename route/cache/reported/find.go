@@ -1,6 +1,8 @@
 package reported
 
 import (
+	"slices"
+
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/prefix"
@@ -17,6 +19,7 @@ type Chain struct {
 	used   []uint64 // keys of the bindings that were found, for Touch
 	own    bool     // the chain is of the conversation's last turn, and what goes on from there is not in it
 	named  named
+	depths []int // scratch: ends of what endpoints are believed to hold, ascending
 }
 
 // Reset begins a decision.
@@ -53,19 +56,25 @@ func (r Reader) lookUp(c *Chain, tenant, session string, keys []uint64, believed
 		}
 	}
 	// The deepest place at which a chain is noted: where what an endpoint is believed to hold ends, or the prompt itself.
-	for at := len(keys); at > past; {
+	at, sorted := len(keys), false
+	for at > past {
 		if x := b.byKey[anchorKey(keys[at-1])]; x != nil && len(x.chain) > len(c.names) {
 			c.used = append(c.used, x.key)
 			c.names, c.limit, c.Covers, c.own = x.chain, 0, at, false
 			return
 		}
-		below := 0
-		for _, d := range believed.All() {
-			if d < at {
-				below = max(below, d)
+		if !sorted {
+			c.depths, sorted = c.depths[:0], true
+			for _, d := range believed.All() {
+				c.depths = append(c.depths, d)
 			}
+			slices.Sort(c.depths)
 		}
-		at = below
+		n, _ := slices.BinarySearch(c.depths, at)
+		if c.depths = c.depths[:n]; n == 0 {
+			return
+		}
+		at = c.depths[n-1]
 	}
 }
 
