@@ -175,7 +175,7 @@ func (r *readers) poolFor(req *fleet.Request) (pool.Pool, error) {
 		if req.Class != fleet.Aside && !req.Native {
 			known := r.pools.BaseModels()
 			if len(known) > 1 {
-				return pool.Pool{}, &ModelRequiredError{Known: r.pools.Names()}
+				return pool.Pool{}, &ModelRequiredError{Known: r.pools.SomeNames()}
 			}
 			if len(known) == 1 {
 				name = known[0]
@@ -193,7 +193,7 @@ func (r *readers) poolFor(req *fleet.Request) (pool.Pool, error) {
 	if r.endpoints.Len() == 0 {
 		return r.pools.Named(""), nil // admit returns the error
 	}
-	return pool.Pool{}, &UnknownModelError{Model: req.Model, Known: r.pools.Names(), Alias: r.pools.AliasOf(req.Model)}
+	return pool.Pool{}, &UnknownModelError{Model: req.Model, Known: r.pools.SomeNames(), Alias: r.pools.AliasOf(req.Model)}
 }
 
 // chooseLegs chooses the endpoints for the answer, for the prompt, or both.

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/warmpath/warmpath/route/pool"
 )
 
 // UnknownModelError means that no endpoint serves the model. Frontends answer 404.
 type UnknownModelError struct {
 	Model string
-	Known []string // sorted
+	Known []string // sorted; of many some
 	Alias []string // the models that it is an alias of; nil if it is none
 }
 
@@ -23,16 +25,16 @@ func (e *UnknownModelError) Error() string {
 		return fmt.Sprintf("the model %q does not exist; no endpoint has reported its models yet", model)
 	}
 	if e.Alias != nil {
-		return fmt.Sprintf("%q is an alias of %s, which no engine serves; known models: %s", model, listed(e.Alias), listed(e.Known))
+		return fmt.Sprintf("%q is an alias of %s, which no engine serves; known models: %s", model, listed(e.Alias), models(e.Known))
 	}
-	return fmt.Sprintf("the model %q does not exist; known models: %s", model, listed(e.Known))
+	return fmt.Sprintf("the model %q does not exist; known models: %s", model, models(e.Known))
 }
 
 // ModelRequiredError means that the request names no model and the fleet serves several. Frontends answer 400.
 type ModelRequiredError struct{ Known []string }
 
 func (e *ModelRequiredError) Error() string {
-	return "the request names no model and more than one is served; known models: " + listed(e.Known)
+	return "the request names no model and more than one is served; known models: " + models(e.Known)
 }
 
 // PinError means that the request is pinned to an endpoint that cannot take it. Frontends answer 400.
@@ -76,6 +78,14 @@ func listed(names []string) string {
 	const most = 20
 	if len(names) > most {
 		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// models joins the names of models, which may be a part of all.
+func models(names []string) string {
+	if len(names) >= pool.MostNames {
+		return strings.Join(names[:pool.MostNames-1], ", ") + " and more"
 	}
 	return strings.Join(names, ", ")
 }

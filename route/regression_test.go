@@ -3,6 +3,8 @@ package route_test
 // Regression tests of the router, each for one earlier defect.
 
 import (
+	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/route/pool"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -356,5 +359,42 @@ func TestRetriesDoNotClaimMintedIDs(t *testing.T) {
 	}
 	if d := turn(fleet.Request{Session: "alive"}); d.FirstTurn {
 		t.Error("a conversation that lives was forgotten")
+	}
+}
+
+// TestUnknownModelsCostLittle: the error for an unknown model names some of many models, sorted, and does not look at all.
+func TestUnknownModelsCostLittle(t *testing.T) {
+	const endpoints, models = 50, 40
+	var names []string
+	for i := range endpoints {
+		names = append(names, "e"+strconv.Itoa(i))
+	}
+	x := newReviewed(t, []route.Alias{{Name: "chat", Models: []string{"m0"}}}, names...)
+	for i, n := range names {
+		var list []fleet.Model
+		for k := range models {
+			list = append(list, fleet.Model{ID: "m" + strconv.Itoa(i*models+k)})
+		}
+		x.up(n, nil, list...)
+	}
+	_, err := x.r.Decide(x.now, &fleet.Request{Model: "nobody's"})
+	var unknown *route.UnknownModelError
+	if !errors.As(err, &unknown) || len(unknown.Known) != pool.MostNames || !slices.IsSorted(unknown.Known) || !strings.HasSuffix(err.Error(), " and more") {
+		t.Errorf("%v of %d names", err, len(unknown.Known))
+	}
+	_, err = x.r.Decide(x.now, &fleet.Request{})
+	var required *route.ModelRequiredError
+	if !errors.As(err, &required) || len(required.Known) != pool.MostNames {
+		t.Errorf("without a model: %v", err)
+	}
+	for i, n := range names {
+		x.up(n, nil, fleet.Model{ID: "m0"}, fleet.Model{ID: "l" + strconv.Itoa(i%2), Parent: "m0"})
+	}
+	_, err = x.r.Decide(x.now, &fleet.Request{Model: "nobody's"})
+	if want := `the model "nobody's" does not exist; known models: chat, l0, l1, m0`; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if _, err = x.r.Decide(x.now, &fleet.Request{}); err != nil {
+		t.Errorf("one model and its adapters, and a request without a model: %v", err)
 	}
 }

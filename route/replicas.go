@@ -271,8 +271,8 @@ func (r *Router) peerGone(now time.Time, id uint64) {
 // poolOf is the pool whose name has a hash; the pool of all endpoints if it is unknown here.
 func (r *Router) poolOf(hash uint64) pool.Pool {
 	o := &r.others
-	name, ok := o.pools[hash]
-	if !ok || o.at != r.endpoints.Generation() {
+	name := o.pools[hash]
+	if o.at != r.endpoints.Generation() || len(o.pools) == 0 {
 		o.at = r.endpoints.Generation()
 		clear(o.pools)
 		o.pools[NameHash("")], o.pools[NameHash(pool.Any)] = "", pool.Any

@@ -67,3 +67,52 @@ func TestReadingChangesNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestAgeInSteps: one call advances a bounded number of spans, whatever the fleet has, and further calls the rest, each endpoint in turn,
+// also where a tick brings one call only.
+func TestAgeInSteps(t *testing.T) {
+	const endpoints, conversations = 300, 150
+	var table Table
+	now := time.Unix(1000, 0)
+	for n := range endpoints {
+		table.Enter(n)
+	}
+	for range conversations {
+		now = now.Add(time.Minute)
+		for n := range endpoints {
+			table.Rest(now, n)
+		}
+	}
+	behind := func() (n int) {
+		for i := range endpoints {
+			if table.endpoints.Get(i).idles.at != table.clock.latest {
+				n++
+			}
+		}
+		return n
+	}
+	now = now.Add(tick)
+	table.Age(now)
+	spans := len(table.endpoints.Get(0).idles.spans)
+	if done := endpoints - behind(); spans < 10 || done == 0 || done*spans > mostAged+spans {
+		t.Errorf("one call advanced %d endpoints of %d spans each", done, spans)
+	}
+	for calls := 1; behind() > 0; calls++ {
+		if table.Age(now); calls > 2*endpoints*(spans+1)/mostAged+2 {
+			t.Fatalf("%d calls leave %d endpoints behind", calls, behind())
+		}
+	}
+	seen := map[int]bool{}
+	for range 20 * endpoints * (spans + 1) / mostAged {
+		now = now.Add(tick)
+		table.Age(now)
+		for i := range endpoints {
+			if table.endpoints.Get(i).idles.at == table.clock.latest {
+				seen[i] = true
+			}
+		}
+	}
+	if len(seen) != endpoints {
+		t.Errorf("with a call for each tick %d of %d endpoints were advanced", len(seen), endpoints)
+	}
+}

@@ -99,16 +99,8 @@ func (r Reader) Models() []ModelStatus {
 	return out
 }
 
-// BaseModels lists the models that are not adapters.
-func (r Reader) BaseModels() []string {
-	var ids []string
-	for _, m := range r.Models() {
-		if m.Alias == nil && m.Parent == "" {
-			ids = append(ids, m.ID)
-		}
-	}
-	return ids
-}
+// BaseModels lists up to two models that are not adapters: every request without a model asks.
+func (r Reader) BaseModels() []string { return r.some(2, true) }
 
 // AliasOf lists the models that a name is an alias of; nil if it is none.
 func (r Reader) AliasOf(name string) []string { return r.t.aliases[name] }
@@ -118,6 +110,52 @@ func (r Reader) Names() []string {
 	var ids []string
 	for _, m := range r.Models() {
 		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+// MostNames bounds SomeNames: clients can ask for unknown models as often as they like.
+const MostNames = 21
+
+// SomeNames lists models and aliases by name, sorted, up to MostNames.
+func (r Reader) SomeNames() []string {
+	ids := r.some(MostNames, false)
+	for _, a := range r.t.cfg.Aliases {
+		if len(ids) < MostNames && a.Name != Any && !slices.Contains(ids, a.Name) && r.served(a.Models) {
+			ids = append(ids, a.Name)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// served reports whether an endpoint serves one of the models.
+func (r Reader) served(models []string) bool {
+	for e := range r.t.endpoints.All() {
+		if e.Gone() {
+			continue
+		}
+		if _, _, ok := e.Serves(models); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// some lists up to most models, or bases alone.
+func (r Reader) some(most int, bases bool) (ids []string) {
+	for e := range r.t.endpoints.All() {
+		if e.Gone() {
+			continue
+		}
+		if !e.EachModel(func(id, parent string) bool {
+			if (!bases || parent == "") && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+			return len(ids) < most
+		}) {
+			break
+		}
 	}
 	return ids
 }

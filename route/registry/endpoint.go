@@ -181,6 +181,26 @@ func (e Endpoint) Context() int {
 	return longest
 }
 
+// EachModel calls f with each of its models and the base of an adapter, as Models lists them, until f returns false.
+func (e Endpoint) EachModel(f func(id, parent string) bool) bool {
+	reported := e.r.report.Models
+	for i := range reported {
+		if len(e.r.spec.Models) == 0 && !f(reported[i].ID, reported[i].Parent) {
+			return false
+		}
+	}
+	for _, id := range e.r.spec.Models {
+		parent := ""
+		if i := slices.IndexFunc(reported, func(m fleet.Model) bool { return m.ID == id }); i >= 0 {
+			parent = reported[i].Parent
+		}
+		if !f(id, parent) {
+			return false
+		}
+	}
+	return true
+}
+
 // Models lists its models: the declared ones, else the reported ones.
 func (e Endpoint) Models() []fleet.Model {
 	if len(e.r.spec.Models) == 0 {

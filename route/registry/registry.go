@@ -6,9 +6,11 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -116,7 +118,7 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	if n.Version != "" {
 		o.Version = n.Version
 	}
-	if n.Models != nil && !slices.Equal(o.Models, n.Models) {
+	if n.Models != nil && !equal(o.Models, n.Models) {
 		o.Models = n.Models
 		t.generation++
 	}
@@ -137,6 +139,17 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	if n.Sleep != fleet.SleepUnknown || !n.Healthy { // one that is down for another reason is not asleep
 		o.Sleep, o.Rests = n.Sleep, n.Rests
 	}
+}
+
+// equal reports whether two lists have the same models, in any order: engines list adapters as they come.
+func equal(a, b []fleet.Model) bool {
+	if len(a) != len(b) || slices.Equal(a, b) {
+		return len(a) == len(b)
+	}
+	order := func(x, y fleet.Model) int {
+		return cmp.Or(strings.Compare(x.ID, y.ID), strings.Compare(x.Parent, y.Parent), x.ContextTokens-y.ContextTokens)
+	}
+	return slices.Equal(slices.SortedFunc(slices.Values(a), order), slices.SortedFunc(slices.Values(b), order))
 }
 
 func setPositive[T int | int64](to *T, v T) {
