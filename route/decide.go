@@ -173,12 +173,9 @@ func (r *readers) poolFor(req *fleet.Request) (pool.Pool, error) {
 	name := req.Model
 	if name == "" {
 		if req.Class != fleet.Aside && !req.Native {
-			known := r.pools.BaseModels()
-			if len(known) > 1 {
+			several := false
+			if name, several = r.pools.Base(); several {
 				return pool.Pool{}, &ModelRequiredError{Known: r.pools.SomeNames()}
-			}
-			if len(known) == 1 {
-				name = known[0]
 			}
 		}
 		return r.pools.Named(name), nil

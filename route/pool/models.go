@@ -99,8 +99,21 @@ func (r Reader) Models() []ModelStatus {
 	return out
 }
 
-// BaseModels lists up to two models that are not adapters: every request without a model asks.
-func (r Reader) BaseModels() []string { return r.some(2, true) }
+// Base is the only model that is not an adapter, "" for none; several reports that there are more. Every request without a model
+// asks.
+func (r Reader) Base() (id string, several bool) {
+	for e := range r.t.endpoints.All() {
+		base, more := e.Base()
+		switch {
+		case e.Gone() || base == "":
+		case more || id != "" && id != base:
+			return "", true
+		default:
+			id = base
+		}
+	}
+	return id, false
+}
 
 // AliasOf lists the models that a name is an alias of; nil if it is none.
 func (r Reader) AliasOf(name string) []string { return r.t.aliases[name] }
@@ -119,7 +132,7 @@ const MostNames = 21
 
 // SomeNames lists models and aliases by name, sorted, up to MostNames.
 func (r Reader) SomeNames() []string {
-	ids := r.some(MostNames, false)
+	ids := r.some()
 	for _, a := range r.t.cfg.Aliases {
 		if len(ids) < MostNames && a.Name != Any && !slices.Contains(ids, a.Name) && r.served(a.Models) {
 			ids = append(ids, a.Name)
@@ -142,17 +155,17 @@ func (r Reader) served(models []string) bool {
 	return false
 }
 
-// some lists up to most models, or bases alone.
-func (r Reader) some(most int, bases bool) (ids []string) {
+// some lists models, up to MostNames.
+func (r Reader) some() (ids []string) {
 	for e := range r.t.endpoints.All() {
 		if e.Gone() {
 			continue
 		}
-		if !e.EachModel(func(id, parent string) bool {
-			if (!bases || parent == "") && !slices.Contains(ids, id) {
+		if !e.EachModel(func(id, _ string) bool {
+			if !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
-			return len(ids) < most
+			return len(ids) < MostNames
 		}) {
 			break
 		}

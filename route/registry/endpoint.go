@@ -22,6 +22,8 @@ type record struct {
 	current        bool // it has its name: no other address was declared for it
 
 	report fleet.Report // the latest of each figure
+	base   string       // the first of its models that is not an adapter
+	bases  bool         // it has several of these
 	loadAt time.Time
 
 	loading time.Duration // how long a request waited for its model to be loaded, the last time; 0 unknown
@@ -199,6 +201,24 @@ func (e Endpoint) EachModel(f func(id, parent string) bool) bool {
 		}
 	}
 	return true
+}
+
+// Base is its model that is not an adapter, "" for none; several reports that there are more.
+func (e Endpoint) Base() (id string, several bool) { return e.r.base, e.r.bases }
+
+// survey notes what Base returns.
+func (e Endpoint) survey() {
+	e.r.base, e.r.bases = "", false
+	e.EachModel(func(id, parent string) bool {
+		switch {
+		case parent != "" || id == e.r.base:
+		case e.r.base == "":
+			e.r.base = id
+		default:
+			e.r.bases = true
+		}
+		return !e.r.bases
+	})
 }
 
 // Models lists its models: the declared ones, else the reported ones.

@@ -62,6 +62,7 @@ func (t *Table) Enter(e Endpoint, spec fleet.Endpoint, source string) {
 // Redeclare updates an endpoint's declaration.
 func (t *Table) Redeclare(e Endpoint, spec fleet.Endpoint, source string) {
 	e.r.spec, e.r.source, e.r.gone = spec, source, false
+	e.survey()
 }
 
 // Replace gives the endpoint that was listed last the place, drain and count of an older one of the same name.
@@ -120,6 +121,7 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	}
 	if n.Models != nil && !equal(o.Models, n.Models) {
 		o.Models = n.Models
+		e.survey()
 		t.generation++
 	}
 	if n.Load != nil {

@@ -1,0 +1,135 @@
+//go:build linux
+
+package live_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/leastttft"
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/session"
+)
+
+// stalls is a fleet on a clock of its own.
+type stalls struct {
+	*live.Fleet
+	now    time.Time
+	config route.Config
+	fleet  route.Declared
+}
+
+func newStalls(endpoints int) *stalls {
+	s := &stalls{now: time.Unix(1000, 0), fleet: route.Declared{Source: "s"}}
+	s.config = route.Config{
+		Policy: func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }, PolicyName: "least_ttft", Sessions: session.Config{Max: 100_000},
+		Queue: route.Queue{Ahead: 500 * time.Millisecond, Most: 20_000},
+	}
+	s.Fleet = live.New(route.New(s.config), func() time.Time { return s.now })
+	for i := range endpoints {
+		s.fleet.Endpoints = append(s.fleet.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
+	}
+	s.Observe(s.fleet)
+	for i := range endpoints {
+		s.probed(i, adapters(20))
+	}
+	return s
+}
+
+// adapters is a model and so many adapters.
+func adapters(n int) []fleet.Model {
+	list := []fleet.Model{{ID: "m", ContextTokens: 100_000}}
+	for i := range n {
+		list = append(list, fleet.Model{ID: fmt.Sprint("l", i), Parent: "m"})
+	}
+	return list
+}
+
+func (s *stalls) probed(i int, models []fleet.Model) {
+	s.Observe(route.Probed{Endpoint: s.fleet.Endpoints[i].Name, Report: fleet.Report{Healthy: true, Slots: 64, CacheTokens: 500_000, Models: models}})
+}
+
+// BenchmarkStalls measures, in µs of processor time, each step for which the lock is held and that could grow with the fleet: with
+// 1,000 endpoints, or with 10,000 requests waiting. It reports the median and the 99th percentile.
+func BenchmarkStalls(b *testing.B) {
+	for _, cell := range []struct {
+		name      string
+		endpoints int
+		begin     func(s *stalls)
+		step      func(s *stalls, n int)
+	}{
+		{"idle-conversations", 1000, func(s *stalls) {
+			for n := range 100_000 {
+				s.now = s.now.Add(5 * time.Millisecond)
+				p, _ := s.Decide(&fleet.Request{ID: "r", Model: "m", Session: fmt.Sprint("s", n), PromptBytes: 4000, Stream: true})
+				s.Observe(route.FirstByte{Lease: p.Lease})
+				s.Observe(route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 10}})
+			}
+		}, func(s *stalls, _ int) { s.now = s.now.Add(50 * time.Millisecond); s.Observe(route.Tick{}) }},
+		{"models-in-another-order", 1000, nil, func(s *stalls, n int) {
+			list := adapters(20)
+			slices.Reverse(list[:1+n%20])
+			s.probed(n%1000, list)
+		}},
+		{"a-model-more", 1000, nil, func(s *stalls, n int) { s.probed(0, adapters(20+n%2)) }},
+		{"an-unknown-model", 1000, nil, func(s *stalls, _ int) { _, _ = s.Decide(&fleet.Request{ID: "r", Model: "nobody's"}) }},
+		{"no-model", 1000, nil, func(s *stalls, _ int) {
+			p, _ := s.Decide(&fleet.Request{ID: "r", PromptBytes: 4000})
+			s.Observe(route.Finished{Lease: p.Lease})
+		}},
+		{"a-long-queue", 4, func(s *stalls) { queue(s, 10_000) }, func(s *stalls, n int) {
+			p, _ := s.Decide(&fleet.Request{ID: "r", Model: "m", Tenant: fmt.Sprint("t", n%2), PromptBytes: 4000, Waits: true, Stream: true})
+			s.Observe(route.Finished{Lease: p.Lease, Outcome: fleet.ClientGone})
+		}},
+		{"reload", 1000, nil, func(s *stalls, _ int) { s.Observe(route.Configured{Config: s.config}) }},
+		{"an-endpoint-less-or-more", 1000, nil, func(s *stalls, n int) {
+			s.Observe(route.Declared{Source: "s", Endpoints: s.fleet.Endpoints[:999+n%2]})
+		}},
+		{"all-endpoints-less-or-more", 1000, nil, func(s *stalls, n int) {
+			s.Observe(route.Declared{Source: "s", Endpoints: s.fleet.Endpoints[:1000*(n%2)]})
+		}},
+	} {
+		b.Run(cell.name, func(b *testing.B) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			s := newStalls(cell.endpoints)
+			if cell.begin != nil {
+				cell.begin(s)
+			}
+			h := holds{}
+			for n := 0; b.Loop(); n++ {
+				h.time(cell.name, func() { cell.step(s, n) })
+			}
+			took := h[cell.name]
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1000, "p50-µs")
+			b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1000, "p99-µs")
+		})
+	}
+}
+
+// queue has this many requests of two tenants wait.
+func queue(s *stalls, most int) {
+	for range 400 { // teaches the endpoints' speeds
+		p, _ := s.Decide(&fleet.Request{ID: "r", Model: "m", PromptBytes: 40_000, Stream: true})
+		s.now = s.now.Add(time.Second)
+		s.Observe(route.FirstByte{Lease: p.Lease})
+		s.Observe(route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 10_000, OutputTokens: 10, CachedKnown: true}})
+	}
+	for n := range most {
+		_, _ = s.Decide(&fleet.Request{ID: "r", Model: "m", Tenant: fmt.Sprint("t", n%2), PromptBytes: 4000 + n%50*1000, Waits: true, Stream: true})
+	}
+	waiting := 0
+	for _, e := range s.Status() {
+		waiting += e.Load.Queued
+	}
+	if waiting < most*9/10 {
+		panic(fmt.Sprint(waiting, " requests wait"))
+	}
+}
