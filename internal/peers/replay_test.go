@@ -108,7 +108,7 @@ func selfOf(t testing.TB, incarnation uint64, secret string) Self {
 	return Self{Fleet: 1, Incarnation: incarnation, streams: key}
 }
 
-// tape records what is written to a connection.
+// tapeConn records what is written to a connection.
 type tapeConn struct {
 	net.Conn
 	all bytes.Buffer
@@ -190,11 +190,10 @@ func TestStreamsOfStrangers(t *testing.T) {
 			}
 		}
 	})
-	near, far, dialled, taken := opening(me, other)
+	near, far, _, taken := opening(me, other)
 	recorded := &tapeConn{Conn: near}
-	dialled = func() (*stream, error) { s, _, err := open(recorded, me); return s, err }
 	go func() { _, _ = taken() }()
-	if _, err := dialled(); err != nil {
+	if _, _, err := open(recorded, me); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = near.Close(), far.Close()
