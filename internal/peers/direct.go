@@ -280,6 +280,7 @@ func (l *link) stream(ctx context.Context, address string, self Self, receive fu
 		defer l.close()
 		panics.Catch(log, panics.Peers, func() { s.read(0, receive) })
 	})
+	log.Info("connected to another router", "address", address, "router", name(to))
 	l.begin(to)
 	l.pump(ctx, s)
 	return false, nil

@@ -51,12 +51,18 @@ function draw() {
       cursor: { y: false, points: { size: 6 } }, padding: [10, 28, 0, 0],
       scales: { x: { time: true, range: (u) => shown(u.data[0]) }, y: { range: (u, low, high) => [c.of.from, c.of.to || Math.max(c.of.from + 1e-3, (high ?? c.of.from) * 1.1)] } },
       axes: [{ ...axis, space: 64, size: 36, values: (u, at) => at.map((t) => clock(1000 * t).slice(0, at.length > 1 && at[1] - at[0] < 60 ? 8 : 5)) }, { ...axis, size: 62, values: (u, at) => at.map(c.of.unit) }],
-      series: [{}, ...c.series.map((s) => ({ stroke: colour(s.colour), width: 2, dash: s.dash, points: { show: past.length < 3 }, spanGaps: false }))],
+      series: [{}, ...c.series.map((s) => ({ stroke: colour(s.colour), width: 2, dash: s.dash, points: { show: past.length < 3, size: 5, filter: lone }, spanGaps: false }))],
       hooks: { setCursor: [(u) => figures(c, u.cursor.idx)] },
     }, data(c), c.canvas);
   }
   charted = past.length < 3 ? "few" : "many";
   charts.forEach((c) => figures(c, null));
+}
+
+// lone lists the samples without a neighbour, which a line does not show.
+function lone(u, series, show) {
+  const y = u.data[series];
+  return show ? null : y.flatMap((v, i) => (v != null && y[i - 1] == null && y[i + 1] == null ? [i] : []));
 }
 
 const data = (c) => [past.map((p) => p.at), ...c.series.map((s) => past.map((p) => s.of(p) ?? null))];
