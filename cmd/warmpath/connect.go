@@ -35,9 +35,18 @@ func (n *connections) connect(c net.Conn) (newconns.Place, error) {
 	}
 	var limit *quota.Error
 	if last := n.told.Load(); errors.As(err, &limit) && now.UnixNano()-last >= int64(crowdedEvery) && n.told.CompareAndSwap(last, now.UnixNano()) {
-		n.log.Warn("connections of clients are refused", "limit", limit.Setting, "most", limit.Most, "client", c.RemoteAddr().String())
+		n.log.Warn("connections of clients are refused", "limit", limit.Setting, "most", limit.Most, "client", below(c).RemoteAddr().String())
 	}
 	return nil, err
+}
+
+// below is the connection below TLS and the PROXY protocol. This is called where connections are accepted: asking for the address
+// of one whose PROXY header has not come would have all others wait for it.
+func below(c net.Conn) net.Conn {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	return forwarded.Unwrap(c)
 }
 
 // clientOf is the address that a new connection counts for: none for a trusted proxy, or while only the header of the PROXY
@@ -49,7 +58,7 @@ func (n *connections) clientOf(c net.Conn) netip.Addr {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
-	if forwarded.Unwrap(c) != c {
+	if below(c) != c {
 		return netip.Addr{}
 	}
 	client := guard.SourceOf(c.RemoteAddr().String())

@@ -32,8 +32,8 @@ type entrance struct {
 
 // ServeHTTP passes the request to the current door.
 func (d *doors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if d.leaving.Load() && r.ProtoMajor == 1 {
-		w.Header().Set("Connection", "close")
+	if d.leaving.Load() {
+		w.Header().Set("Connection", "close") // over HTTP/2 net/http sends GOAWAY, and the streams go on
 	}
 	e := d.enter()
 	defer e.inside.Add(-1)

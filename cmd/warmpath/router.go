@@ -212,13 +212,38 @@ func (r *router) serveWorkers(cfg *config.Config, l net.Listener) {
 	r.workers = &http.Server{
 		Handler: r.trt.Registry(), ReadHeaderTimeout: cfg.Timeouts.ReadHeader, ReadTimeout: cfg.Timeouts.ReadHeader + cfg.Timeouts.ReadBody,
 		IdleTimeout: cfg.Timeouts.KeepAlive, ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug), TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+		MaxHeaderBytes: sideHead,
 	}
+	r.workers.Handler = limited(r.workers.Handler, cfg.Timeouts.Idle)
+	l = shortage.Few(shortage.Listener(l, "workers", r.log))
 	serve := func() error { return r.workers.Serve(l) }
 	if cfg.TLS.Cert != "" && strings.HasPrefix(cfg.TRTLLM.Cluster.URI, "https://") {
 		serve = func() error { return r.workers.ServeTLS(l, cfg.TLS.Cert, cfg.TLS.Key) }
 	}
 	r.log.Info("workers register here", "address", l.Addr().String())
 	r.serve("workers", serve)
+}
+
+const (
+	sideHead     = 16 << 10         // the largest head of a request to a listener beside the traffic's
+	longestWatch = 10 * time.Minute // for a profile to be made and read
+)
+
+// limited bounds how long a caller may take to read its answer. Event streams set their own limits, and go on while their caller
+// sends nothing; profiles take as long as they are told to.
+func limited(next http.Handler, limit time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, most := http.NewResponseController(w), limit
+		switch {
+		case r.URL.Path == "/admin/stream" && r.ContentLength == 0:
+			_ = c.SetReadDeadline(time.Time{})
+		case strings.HasPrefix(r.URL.Path, "/debug/pprof/") && r.ContentLength == 0:
+			_ = c.SetReadDeadline(time.Time{})
+			most = longestWatch
+		}
+		_ = c.SetWriteDeadline(time.Now().Add(most))
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (r *router) serveAdmin(l net.Listener) {
@@ -237,7 +262,8 @@ func (r *router) serveAdmin(l net.Listener) {
 	r.reloads.adminOf(r.current(), handler)
 	cfg := r.current().cfg
 	r.admin = &http.Server{
-		Handler: http.HandlerFunc(r.reloads.serveAdmin), ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive,
+		Handler: limited(http.HandlerFunc(r.reloads.serveAdmin), cfg.Timeouts.Idle), ReadHeaderTimeout: cfg.Timeouts.ReadHeader,
+		ReadTimeout: cfg.Timeouts.ReadHeader + cfg.Timeouts.ReadBody, IdleTimeout: cfg.Timeouts.KeepAlive, MaxHeaderBytes: sideHead,
 		ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug), TLSConfig: r.tlsConfig(func(g *generation) *tls.Config { return g.adminTLS }),
 	}
 	r.admin.RegisterOnShutdown(r.streams.End)
@@ -246,7 +272,7 @@ func (r *router) serveAdmin(l net.Listener) {
 		scheme, serve = "https", func(l net.Listener) error { return r.admin.ServeTLS(l, "", "") }
 	}
 	r.adminURL = urlOf(scheme, l)
-	l = shortage.Listener(l, "admin", r.log)
+	l = shortage.Few(shortage.Listener(l, "admin", r.log))
 	r.serve("admin", func() error { return serve(l) })
 }
 

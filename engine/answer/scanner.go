@@ -27,6 +27,8 @@ type Scanner struct {
 	last  []byte // the end of the last SGLang answer: every chunk has one, only the last is parsed
 	id    string
 
+	events, bytes, least int // of the answer's events: their number, their length, the length of the shortest
+
 	stage        stage // the furthest that the answer has come
 	native       bool  // see Native
 	finished     bool  // see Finished
@@ -97,13 +99,13 @@ func (s *Scanner) line(head, end []byte, size int) {
 	switch {
 	case head[0] == ':': // a comment: keep-alive of llama.cpp and proxies
 	case head[0] == '{' || head[0] == '[': // a JSON line (Ollama), or a body that is not a stream
-		s.payload(head, end, size <= len(end))
+		s.payload(head, end, size <= len(end), size)
 	case bytes.HasPrefix(head, []byte("data:")):
 		whole := size <= len(end)
 		if whole {
 			end = end[len("data:"):]
 		}
-		s.payload(head[len("data:"):], end, whole)
+		s.payload(head[len("data:"):], end, whole, size)
 	case bytes.HasPrefix(head, []byte("event:")):
 		s.event = classOf(bytes.TrimSpace(head[len("event:"):]))
 		s.failed = s.failed || s.event.failed()
@@ -115,8 +117,8 @@ func (s *Scanner) line(head, end []byte, size int) {
 	}
 }
 
-// payload reads the data of an event; whole means that end is all of it.
-func (s *Scanner) payload(head, end []byte, whole bool) {
+// payload reads the data of an event, whose line has size bytes; whole means that end is all of it.
+func (s *Scanner) payload(head, end []byte, whole bool, size int) {
 	head = bytes.TrimLeft(head, " \t")
 	if bytes.HasPrefix(head, []byte("[DONE]")) {
 		s.done = true
@@ -132,6 +134,9 @@ func (s *Scanner) payload(head, end []byte, whole bool) {
 	}
 	s.failed = s.failed || class.failed()
 	s.done = s.done || class.done() && bytes.HasSuffix(bytes.TrimRight(end, " \t"), []byte("}")) // an event that was cut is no end
+	if class == eventNone {
+		s.count(size)
+	}
 	if event := end; s.stage < stageToken {
 		if !whole {
 			event = head
@@ -231,6 +236,26 @@ func (s *Scanner) complete() bool {
 	line := bytes.TrimSpace(bytes.TrimPrefix(lastBytes(s.part, s.size), []byte("data:")))
 	c := rawjson.Cursor{Data: line}
 	return string(line) == "[DONE]" || len(line) > 0 && line[0] == '{' && c.Skip() && c.Pos == len(line)
+}
+
+// shortEvent is the length below which an event has no text (Anthropic's content_block_stop).
+const shortEvent = 64
+
+func (s *Scanner) count(size int) {
+	s.events++
+	s.bytes += size
+	if size >= shortEvent && (s.least == 0 || size < s.least) {
+		s.least = size
+	}
+}
+
+// Tokens estimates the tokens of the answer so far: one for each event, and one for four bytes that an event is longer than the
+// shortest. Engines that decode several at a time, and --stream-interval, put several in an event.
+func (s *Scanner) Tokens() int {
+	if s.least == 0 {
+		return s.events
+	}
+	return s.events + max(0, s.bytes-s.events*s.least)/4
 }
 
 // Data reports whether the first token has been seen: text, reasoning or the call of a tool, or the end of an answer without any.

@@ -213,3 +213,33 @@ func BenchmarkScanner(b *testing.B) {
 		})
 	}
 }
+
+// TestTokens: each event of an answer is a token, and a longer one is several; pings and the end are none.
+func TestTokens(t *testing.T) {
+	event := func(text string) string {
+		return `data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"` + text + `"}}]}` + "\n\n"
+	}
+	for _, row := range []struct {
+		name, api, stream string
+		want              int
+	}{
+		{"nothing", APIChat, "", 0},
+		{"one each", APIChat, strings.Repeat(event("word"), 20) + "data: [DONE]\n\n", 20},
+		{"several in one", APIChat, event("word") + event(strings.Repeat("word", 10)), 2 + 9},
+		{"pings", APIMessages, ": ping\n\nevent: ping\ndata: {\"type\": \"ping\"}\n\n", 0},
+		{"lines", APIOllamaChat, strings.Repeat(`{"model":"m","created_at":"2026-01-01T00:00:00Z","message":{"role":"assistant","content":"x"},"done":false}`+"\n", 7), 7},
+		{"short ones", APIOther, strings.Repeat("data: {\"a\":1}\n\n", 5), 5},
+	} {
+		for _, size := range []int{1, 7, 1 << 20} {
+			s := Scanner{API: row.api}
+			for rest := []byte(row.stream); len(rest) > 0; {
+				n := min(size, len(rest))
+				s.Write(rest[:n])
+				rest = rest[n:]
+			}
+			if got := s.Tokens(); got != row.want {
+				t.Errorf("%s, in pieces of %d: %d tokens, want %d", row.name, size, got, row.want)
+			}
+		}
+	}
+}

@@ -205,10 +205,11 @@ func (q Queue) Of(p policy.Config) route.Queue {
 type Limits struct {
 	// Body is the largest request body; a longer one is answered 413.
 	Body Bytes `yaml:"body"`
-	// Memory bounds the total memory of request bodies, as buffers; a request beyond it is answered 503. It is at least twice
-	// body. 0 is a quarter of the memory that the machine, the control group or GOMEMLIMIT allows, 1 GiB if that is unknown.
+	// Memory bounds the total memory of requests, their bodies as buffers and their heads; a request beyond it is answered 503.
+	// It is at least twice body. 0 is a quarter of the memory that the machine, the control group or GOMEMLIMIT allows, 1 GiB if that is unknown.
 	Memory Bytes `yaml:"memory"`
-	// Header is the largest head of a request.
+	// Header is the largest head of a request, also over HTTP/2 with what its compression saves; a larger one, or one of more
+	// than 256 fields, is answered 431. It counts in memory while the request lasts.
 	Header Bytes `yaml:"header"`
 	// Retries is how many further endpoints are tried before the client has seen a byte. 0 is none.
 	Retries int `yaml:"retries"`
@@ -274,8 +275,13 @@ type Timeouts struct {
 	Refusing time.Duration `yaml:"refusing"`
 	// ReadHeader bounds how long a client may take to send the head of a request.
 	ReadHeader time.Duration `yaml:"read_header"`
-	// ReadBody bounds how long a client may take to send a body.
+	// ReadBody bounds how long a client may take to send a body that is read whole, and the pauses within a body that is passed
+	// on unread (audio, multipart). The latter brings 1 KiB a second at least, after as long as this. Then 408.
 	ReadBody time.Duration `yaml:"read_body"`
+	// Upload bounds how long a body that is passed on unread may take as a whole, however fast it comes. Then 408.
+	Upload time.Duration `yaml:"upload"`
+	// Tunnel bounds how long both ends of an upgraded connection (WebSocket) may be silent at one time; then it is closed.
+	Tunnel time.Duration `yaml:"tunnel"`
 	// KeepAlive is how long a client's unused connection is kept.
 	KeepAlive time.Duration `yaml:"keep_alive"`
 	// Drain bounds how long running requests may take to end after SIGTERM.
@@ -372,10 +378,10 @@ func Default() Config {
 		Shadow: Shadow{Budget: defaultBudget},
 		Peers:  Peers{Fleet: "warmpath", Redis: Redis{Keep: true}},
 		Queue:  Queue{Ahead: route.DefaultAhead, Patience: route.DefaultPatience},
-		Limits: Limits{Body: 64 << 20, Header: 1 << 20, Retries: 2, Waiting: 10_000, Priority: "normal", RetryShare: r.RetryShare, RetryFloor: r.RetryFloor},
+		Limits: Limits{Body: 64 << 20, Header: 64 << 10, Retries: 2, Waiting: 10_000, Priority: "normal", RetryShare: r.RetryShare, RetryFloor: r.RetryFloor},
 		Timeouts: Timeouts{
 			Connect: 5 * time.Second, FirstByte: 5 * time.Minute, Answer: 30 * time.Minute, Idle: 2 * time.Minute,
-			Refusing: 5 * time.Second, ReadHeader: 10 * time.Second, ReadBody: time.Minute, KeepAlive: 2 * time.Minute, Drain: 30 * time.Second,
+			Refusing: 5 * time.Second, ReadHeader: 10 * time.Second, ReadBody: time.Minute, Upload: time.Hour, Tunnel: time.Hour, KeepAlive: 2 * time.Minute, Drain: 30 * time.Second,
 		},
 		Probe: probe.Config{}.WithDefaults(), KVEvents: kvevents.DefaultConfig(),
 		Health: Health{

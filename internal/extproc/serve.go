@@ -29,11 +29,24 @@ const (
 	messageRoom = 1 << 20
 )
 
+// A proxy that says nothing more is let go of. One whose connection is old is told to open another, so that new routers get their
+// share; its open requests end in their own time.
+const (
+	connectWithin = 10 * time.Second
+	idleAfter     = 15 * time.Minute
+	oldAfter      = time.Hour
+	askAfter      = time.Minute
+	askWithin     = 20 * time.Second
+)
+
 // newGRPC is the gRPC server of external processing, and of the health checks of its clients.
 func (s *Server) newGRPC() *grpc.Server {
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(s.cfg.BodyBytes + messageRoom), grpc.MaxConcurrentStreams(most), grpc.WriteBufferSize(64 << 10), grpc.ReadBufferSize(64 << 10),
-		grpc.StreamInterceptor(s.caught), grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.StreamInterceptor(s.caught),
+		grpc.MaxHeaderListSize(64 << 10), grpc.ConnectionTimeout(connectWithin),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleAfter, MaxConnectionAge: oldAfter, Time: askAfter, Timeout: askWithin}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}
 	if s.cfg.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.cfg.TLS)))

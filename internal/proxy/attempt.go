@@ -33,6 +33,7 @@ type attempt struct {
 
 	lacks bool // the engine does not have the model
 	waits bool // the request is in the router's queue
+	asked bool // the engine has been sent it, or is connected to
 	short bool // there was no file descriptor to connect with
 }
 
@@ -79,9 +80,25 @@ func (a *attempt) end() {
 	c.p.fleet.Observe(a.fin)
 }
 
+// spends reports whether the engine's work is charged to the client's accounts: it was asked, and neither refused nor failed. A
+// client that leaves, or whose own deadline passes, has had its prompt computed.
+func (a *attempt) spends() bool {
+	switch a.fin.Outcome {
+	case fleet.OK, fleet.ClientGone, fleet.TimedOut:
+		return a.asked
+	case fleet.Abandoned:
+		return a.asked && !a.waits && errors.Is(a.watch.Cause(), errDeadline)
+	default:
+		return a.asked && a.c.sent.Load() && a.status == http.StatusOK // it broke off
+	}
+}
+
 // over releases what the attempt holds, except its lease.
 func (a *attempt) over() {
 	c := a.c
+	if a.spends() {
+		c.spent.Store(true)
+	}
 	a.watchSlot().Store(nil)
 	a.watch.End(nil)
 	a.Withdraw()
@@ -127,7 +144,7 @@ func (a *attempt) ask() (*http.Response, error) {
 	if err := a.awaitDispatch(limit); err != nil {
 		return nil, err
 	}
-	c.reached = true
+	c.reached, a.asked, c.asked = true, true, time.Now()
 	if c.Carrier != nil {
 		a.head(http.Header{}) // the carrier may have to answer for the header before the body comes
 	}
@@ -140,6 +157,9 @@ func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 	c, d := a.c, a.d
 	c.split.begun(res.StatusCode)
 	a.status = res.StatusCode
+	if err := c.holdAnswer(res.Header); err != nil {
+		return a.lost(err), false
+	}
 	a.judge(res)
 	if a.fin.Outcome == fleet.Busy || a.fin.Outcome == fleet.EngineError {
 		c.p.log.Warn("engine answered with an error", "request", c.served.ID, "endpoint", d.Endpoint.Name, "status", res.StatusCode)

@@ -41,6 +41,8 @@ type call struct {
 	peer       h1.Peer              // reports that the client left; nil when net/http does
 	stopWatch  func() bool          // cancels the report
 
+	head, answerHead int // bytes of both that are counted in the memory of requests
+
 	content  *who.Content  // until the first decision; nil when conversations are not recognised by content
 	sheds    bool          // the content of the first decision was released in part, see rememberContent
 	about    fleet.Content // the part of the content that another attempt needs
@@ -52,6 +54,9 @@ type call struct {
 
 	ticket    quota.Ticket  // accounts charged for the request
 	reached   bool          // it was sent to an engine
+	spent     atomic.Bool   // an engine has computed for it, and did not fail
+	passed    int64         // estimated tokens of the answer passed on
+	asked     time.Time     // when an engine was asked for the whole answer; zero for never
 	wait      time.Duration // longest wait in the router's queue; 0 for no limit of its own
 	shortened bool          // by the request itself
 	deadline  time.Time     // when its answer must begin; zero for none
@@ -101,6 +106,7 @@ func (c *call) end() {
 	again := c.unwatchClient()
 	c.content.Release() // it refers to the body
 	c.Body.Release()
+	c.letGo()
 	gone := c.served.Status == 0
 	if gone {
 		c.served.Status = statusClientGone
@@ -246,7 +252,11 @@ const mostKeptBlocks = 8192
 // model.
 func (c *call) read() error {
 	if c.API == prompt.Other && !c.peekable() {
-		c.Upload = body.NewUpload(c.client.Writer(), c.R.Body, c.p.cfg.ReadBody, func() {
+		if c.R.ContentLength > c.p.cfg.BodyBytes {
+			return body.ErrTooLarge
+		}
+		bounds := body.UploadBounds{Pause: c.p.cfg.ReadBody, Whole: c.p.cfg.Upload, Bytes: c.p.cfg.BodyBytes}
+		c.Upload = body.NewUpload(c.client.Writer(), c.R.Body, bounds, func() {
 			if w := c.watch.Load(); w != nil && !w.Begun() {
 				w.Wait(c.p.cfg.Answer)
 			}

@@ -1,12 +1,14 @@
 package proxy
 
 import (
+	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/quota"
 	"github.com/warmpath/warmpath/prompt"
@@ -67,15 +69,37 @@ func (c *call) charge() error {
 	return nil
 }
 
-// settle closes the accounts of a request that has ended. Tokens that the engine did not report are estimated, for a truncated answer from its
-// pieces.
+// leftRate is the tokens a second that an engine is taken to decode for an answer that is not streamed, when its client leaves:
+// nothing says how far it came.
+const leftRate = 50
+
+// settle closes the accounts of a request that has ended. What the engine did not report is estimated once it has computed: the
+// prompt, and of the answer what was passed on, or decoded in the time of one that is not streamed.
 func (c *call) settle() {
 	u := &c.served.Usage
 	prompt, answer := int64(u.PromptTokens), int64(u.OutputTokens)
-	if prompt == 0 && answer == 0 && c.sent.Load() && c.served.Error == "" && c.served.Status < 300 {
-		prompt, answer = c.ticket.Prompt(), int64(c.served.Chunks)
+	if c.spent.Load() {
+		if prompt == 0 {
+			prompt = c.ticket.Prompt()
+		}
+		if answer == 0 || c.served.Outcome != fleet.OK {
+			answer = max(answer, c.passed, c.decoded())
+		}
 	}
-	c.ticket.End(c.served.Ended, c.reached, prompt, answer)
+	c.ticket.End(c.served.Ended, c.reached || c.spent.Load(), prompt, answer)
+}
+
+// decoded estimates the tokens of a generation that is not streamed and was given up.
+func (c *call) decoded() int64 {
+	if c.asked.IsZero() || c.served.Outcome == fleet.OK || c.Prompt.Stream || c.Request.Class != fleet.Turn {
+		return 0
+	}
+	ms := float64(c.served.Ended.Sub(c.asked))/float64(time.Millisecond) - c.served.Decision.TTFTMs
+	tokens := int64(max(0, ms) * leftRate / 1000)
+	if most := int64(c.Request.MaxTokens); most > 0 {
+		return min(tokens, most)
+	}
+	return tokens
 }
 
 // priority is the priority that the client asks for: X-Warmpath-Priority, else OpenAI's service_tier, else vLLM's priority, of
@@ -148,4 +172,45 @@ func (c *call) unattainable(p *route.Plan) error {
 		return nil
 	}
 	return fault.ErrUnattainable
+}
+
+// hold counts the head of the request in the memory of requests, for as long as the request lasts. HTTP/2 may carry it in a few
+// bytes, and package extproc in a message of any size.
+func (c *call) hold() error {
+	fields, bytes := weigh(c.R.Header)
+	bytes += len(c.R.RequestURI)
+	if fields > mostFields || int64(bytes) > c.p.cfg.HeaderBytes {
+		return fault.ErrHead
+	}
+	if bytes += fields * fieldBytes; bytes <= commonHead {
+		return nil
+	}
+	if !c.p.bodies.Take(bytes) {
+		return body.ErrNoRoom
+	}
+	c.head = bytes
+	return nil
+}
+
+// holdAnswer counts the head of an answer in the same memory, instead of an earlier answer's.
+func (c *call) holdAnswer(h http.Header) error {
+	fields, bytes := weigh(h)
+	if fields > mostFields {
+		return fault.ErrAnswerHead
+	}
+	if bytes += fields * fieldBytes; bytes <= commonHead {
+		bytes = 0
+	}
+	if bytes != c.answerHead {
+		c.p.bodies.Add(bytes - c.answerHead)
+		c.answerHead = bytes
+	}
+	return nil
+}
+
+// letGo ends what hold and holdAnswer have counted.
+func (c *call) letGo() {
+	if n := c.head + c.answerHead; n > 0 {
+		c.p.bodies.Give(n)
+	}
 }

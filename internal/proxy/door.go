@@ -28,8 +28,9 @@ import (
 
 // Config bounds what the door accepts and how long it waits. Zero means the default named at each field.
 type Config struct {
-	BodyBytes     int64              // largest request body that is read into memory; default 64 MiB
-	MemoryBytes   int64              // all request bodies in memory at one time, in bytes; default 1 GiB, at least twice BodyBytes
+	BodyBytes     int64              // largest request body; default 64 MiB
+	HeaderBytes   int64              // names and values of the fields of a request's head, and its target, in bytes; default 64 KiB
+	MemoryBytes   int64              // all heads and bodies of requests in memory at one time, in bytes; default 1 GiB, at least twice BodyBytes
 	Retries       int                // further attempts after the first, before the client has seen a byte; default 2, negative none
 	Pinning       bool               // obey X-Warmpath-Pin and X-Warmpath-Exclude
 	NetHTTP       bool               // use net/http's client for engines in plain text too; see TransportConfig
@@ -61,7 +62,9 @@ type Config struct {
 	Answer    time.Duration // longest wait for the first byte of an answer that is not streamed, which engines send when it is complete; default 30 m
 	Idle      time.Duration // longest silence within an answer, as of a parser that holds back the arguments of a tool call; default 10 m
 	Refusing  time.Duration // longest silence while the endpoint refuses new connections: its process is ending or gone; default 5 s
-	ReadBody  time.Duration // longest time a client may take to send a body; default 60 s
+	ReadBody  time.Duration // longest time a client may take to send a body that is read whole, and longest pause within one that is passed on unread; default 60 s
+	Upload    time.Duration // longest time that a body which is passed on unread may take as a whole; default 1 h
+	Tunnel    time.Duration // longest silence of both ends of an upgraded connection; default 1 h
 }
 
 // WithDefaults fills in what is zero.
@@ -73,6 +76,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.BodyBytes == 0 {
 		c.BodyBytes = 64 << 20
+	}
+	if c.HeaderBytes == 0 {
+		c.HeaderBytes = 64 << 10
 	}
 	if c.MemoryBytes == 0 {
 		c.MemoryBytes = max(1<<30, 2*c.BodyBytes)
@@ -89,6 +95,8 @@ func (c Config) WithDefaults() Config {
 	set(&c.Idle, 10*time.Minute)
 	set(&c.Refusing, 5*time.Second)
 	set(&c.ReadBody, time.Minute)
+	set(&c.Upload, time.Hour)
+	set(&c.Tunnel, time.Hour)
 	return c
 }
 
@@ -194,5 +202,5 @@ func (p *Proxy) keep(before *Proxy) {
 	}
 }
 
-// BodyMemory is the memory that request bodies take.
+// BodyMemory is the memory that requests take: their bodies and heads.
 func (p *Proxy) BodyMemory() body.Memory { return p.bodies.Memory() }

@@ -20,10 +20,13 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := newCall(p, w, r)
 	p.flights.add(&c.place, c)
 	defer c.end()
+	err := c.hold()
 	switch {
 	case p.draining.Load():
 		w.Header().Set("Connection", "close")
 		c.refuse(fault.ErrDraining)
+	case err != nil:
+		c.refuse(err)
 	case r.Method == http.MethodConnect:
 		c.refuse(fault.ErrConnect)
 	case !c.enters():

@@ -98,6 +98,18 @@ func TestLimitsAreGivenBack(t *testing.T) {
 		{"no such wait", []engineHandler{ok}, "/v1/chat/completions", tenantBody, 0, 0, []string{"X-Warmpath-Wait", "soon"}},
 		{"no such objective", []engineHandler{ok}, "/v1/chat/completions", tenantBody, 0, 0, []string{"X-Warmpath-Tpot-Ms", "0"}},
 		{"an objective that cannot be met, at usual priority", []engineHandler{ok}, "/v1/chat/completions", tenantBody, 1, 23, []string{"X-Warmpath-Ttft-Ms", "0.001"}},
+		{"a stream without usage", []engineHandler{streams(chunk("a")+chunk("b"), chunk("c"), doneChunk)}, "/v1/chat/completions", strings.Replace(tenantBody, `"m"`, `"m","stream":true`, 1), 1, 18 + 3, nil},
+		{"a stream that breaks off", []engineHandler{func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, strings.Repeat(chunk("a"), 50)) // in one piece
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}}, "/v1/chat/completions", strings.Replace(tenantBody, `"m"`, `"m","stream":true`, 1), 1, 18 + 50, nil},
+		{"its own deadline passes", []engineHandler{func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		}}, "/v1/chat/completions", strings.Replace(tenantBody, `"m"`, `"m","stream":true`, 1), 1, 18, []string{"X-Warmpath-Deadline", "0.05"}},
 		{"an unknown path", []engineHandler{ok}, "/v1/other", `{"model":"m"}`, 1, 23, nil},
 		{"the client leaves", []engineHandler{func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // else its server does not see who leaves
@@ -107,7 +119,7 @@ func TestLimitsAreGivenBack(t *testing.T) {
 			default:
 			}
 			<-r.Context().Done()
-		}}, "/v1/chat/completions", tenantBody, 1, 0, nil},
+		}}, "/v1/chat/completions", tenantBody, 1, 18, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			const most = 6_000_000

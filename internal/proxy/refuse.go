@@ -36,7 +36,8 @@ func (c *call) refuse(err error) {
 	if f.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
 	}
-	if f.Status == http.StatusRequestEntityTooLarge || f.Status == http.StatusRequestTimeout || f.Code == "too_many_connections" || errors.Is(err, body.ErrNoRoom) || c.Upload.Unread() {
+	unread := f.Status == http.StatusRequestEntityTooLarge || f.Status == http.StatusRequestTimeout || errors.Is(err, body.ErrNoRoom) || c.Upload.Unread()
+	if f.Code == "too_many_connections" || unread && c.R.ProtoMajor == 1 { // over HTTP/2 the stream is reset, and the others go on
 		h.Set("Connection", "close") // the rest of the body is not read
 	}
 	if c.Body == nil && c.Upload == nil && f.Status != http.StatusRequestTimeout && !c.shutdown.Load() { // the deadlines of these two have passed

@@ -119,7 +119,7 @@ func TestStalledUpload(t *testing.T) { bubble(t, stalledUpload) }
 func stalledUpload(t *testing.T) {
 	limit := 100 * time.Millisecond
 	r := newRig(t, proxy.Config{Answer: limit, ReadBody: limit}, answers(200, "{}"))
-	c := r.open("POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc")
+	c := r.open("POST /upload HTTP/1.1\r\nHost: x\r\nContent-Type: audio/wav\r\nContent-Length: 1000\r\n\r\nabc")
 	if n, err := c.Read(make([]byte, 100)); n == 0 {
 		t.Errorf("no answer: %v", err)
 	}
@@ -407,7 +407,7 @@ func TestStalledUploadIsLetGo(t *testing.T) {
 			w.Header().Set("Connection", "close")
 			w.WriteHeader(404)
 		})
-		c := r.open("POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc")
+		c := r.open("POST /upload HTTP/1.1\r\nHost: x\r\nContent-Type: audio/wav\r\nContent-Length: 1000\r\n\r\nabc")
 		if b, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 404 ") {
 			t.Fatalf("the connection answered %q and ended with %v", b, err)
 		}
@@ -423,7 +423,7 @@ func TestRestOfAnUploadIsNoRequest(t *testing.T) {
 		w.WriteHeader(404)
 	})
 	const hidden = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
-	c := r.open(fmt.Sprintf("POST /other HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\nabc", 3+len(hidden)))
+	c := r.open(fmt.Sprintf("POST /other HTTP/1.1\r\nHost: x\r\nContent-Type: audio/wav\r\nContent-Length: %d\r\n\r\nabc", 3+len(hidden)))
 	first := make([]byte, 4096)
 	n, _ := c.Read(first)
 	_, _ = io.WriteString(c, hidden)

@@ -272,6 +272,7 @@ func (r *relay) write(piece []byte) (ok bool) {
 	r.watch.Resume(limit, took)
 	if err != nil {
 		r.fin.Outcome = fleet.ClientGone
+		r.count()
 		return false
 	}
 	c.served.BytesOut += int64(len(piece))
@@ -282,6 +283,20 @@ func (r *relay) write(piece []byte) (ok bool) {
 	}
 	r.remember(piece)
 	return true
+}
+
+// count reads what the answer has used so far, as the engine says it, else as it is estimated.
+func (r *relay) count() {
+	if r.fin.Usage.OutputTokens == 0 && r.pieces {
+		r.fin.Usage, _ = r.scanner.Close()
+	}
+	r.c.passed = int64(r.c.served.Chunks)
+	switch {
+	case r.events || r.pieces && r.res.ContentLength < 0 && r.scanner.Tokens() > 1:
+		r.c.passed = max(r.c.passed, int64(r.scanner.Tokens()))
+	default:
+		r.c.passed = max(r.c.passed, r.c.served.BytesOut/bytesPerToken)
+	}
 }
 
 // alive notes a sign of life. The limit on the first data continues until there is some: announcements and pings are no answer. From
@@ -400,6 +415,9 @@ func (r *relay) finish() (next *route.Plan) {
 	} else if r.fin.Outcome == fleet.OK {
 		r.fin.Usage, _ = answer.ParseUsage(c.API.String(), r.tail.Bytes)
 	}
+	if r.fin.Outcome == fleet.OK && r.fin.Usage.OutputTokens == 0 && r.c.Request.Class == fleet.Turn {
+		r.count()
+	}
 	if r.fin.Outcome == fleet.OK && !r.opaque {
 		r.keepReturned(r.tail.Bytes)
 	}
@@ -441,9 +459,7 @@ func (r *relay) broken(err error) (next *route.Plan) {
 	if r.whole() {
 		return r.finish()
 	}
-	if !errors.Is(err, fault.ErrTruncated) {
-		r.fin.Usage, _ = r.scanner.Close()
-	}
+	r.count()
 	if err = r.conclude(err); err == nil {
 		return nil // the client left
 	}
@@ -493,7 +509,7 @@ func (a *attempt) head(from http.Header) {
 			h[k] = v
 		}
 	}
-	if c.Upload.Unread() {
+	if c.Upload.Unread() && c.R.ProtoMajor == 1 { // over HTTP/2 the stream is reset
 		h["Connection"] = []string{"close"} // what is left of the body must not be taken for a request
 	}
 	media, ok := from["Content-Type"]

@@ -399,7 +399,7 @@ func (h hung) Read([]byte) (int, error) {
 	return 0, context.Cause(h.ctx)
 }
 
-// TestUpgradeMayBeSilent: once an upgrade is granted either end may be silent for as long as it likes.
+// TestUpgradeMayBeSilent: once an upgrade is granted both ends may be silent for a long time, but not for ever.
 func TestUpgradeMayBeSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine, theirs := net.Pipe()
@@ -413,10 +413,16 @@ func TestUpgradeMayBeSilent(t *testing.T) {
 		if n, err := client.Read(got); err != nil || !strings.HasPrefix(string(got[:n]), "HTTP/1.1 101 ") {
 			t.Fatalf("%q %v", got[:n], err)
 		}
-		time.Sleep(time.Hour)
-		go func() { _, _ = io.WriteString(engine, "hello") }()
-		if n, err := client.Read(got); err != nil || string(got[:n]) != "hello" {
-			t.Errorf("after an hour: %q %v", got[:n], err)
+		for range 3 {
+			time.Sleep(time.Hour - time.Second)
+			go func() { _, _ = io.WriteString(engine, "hello") }()
+			if n, err := client.Read(got); err != nil || string(got[:n]) != "hello" {
+				t.Errorf("after an hour: %q %v", got[:n], err)
+			}
+		}
+		began := time.Now()
+		if n, err := client.Read(got); n != 0 || err == nil || time.Since(began) > time.Hour+time.Minute {
+			t.Errorf("after %v of silence: %q %v", time.Since(began), got[:n], err)
 		}
 	})
 }

@@ -186,6 +186,7 @@ func (s *split) exchange(a *attempt, message *handover.Message) error {
 		a.WithoutUsage()
 	}
 	a.watch.Wait(c.p.cfg.FirstByte)
+	a.asked = true
 	res, err := a.Send()
 	if err != nil {
 		return a.conclude(err)

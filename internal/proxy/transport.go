@@ -40,6 +40,9 @@ const (
 	pingWait  = 5 * time.Second
 )
 
+// answerHead is the largest head of an answer, in bytes. It is kept for as long as the answer lasts.
+const answerHead = 64 << 10
+
 // NewTransport makes a Transport.
 func NewTransport(cfg TransportConfig) *Transport {
 	if cfg.Dial == nil {
@@ -52,7 +55,7 @@ func NewTransport(cfg TransportConfig) *Transport {
 	}
 	t := &Transport{std: &http.Transport{
 		DialContext: cfg.Dial, TLSHandshakeTimeout: cfg.Connect, ForceAttemptHTTP2: true,
-		TLSClientConfig: cfg.TLS, MaxIdleConnsPerHost: 256, IdleConnTimeout: 4 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: 1 << 20,
+		TLSClientConfig: cfg.TLS, MaxIdleConnsPerHost: 256, IdleConnTimeout: 4 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: answerHead,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingWait},
 	}}
 	for at, c := range cfg.Hosts {
@@ -64,7 +67,7 @@ func NewTransport(cfg TransportConfig) *Transport {
 		t.own[at] = own
 	}
 	if !cfg.NetHTTP {
-		t.lean = h1.New(h1.Config{DialTimeout: cfg.Connect, Dial: cfg.Dial})
+		t.lean = h1.New(h1.Config{DialTimeout: cfg.Connect, Dial: cfg.Dial, MaxHeaderBytes: answerHead})
 	}
 	return t
 }

@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
+	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
+	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/internal/proxy/send"
 	"github.com/warmpath/warmpath/internal/proxy/who"
 )
@@ -49,7 +51,8 @@ func (c *call) upgrade() {
 			}
 			a.watch.Begin()
 			if res.StatusCode == http.StatusSwitchingProtocols {
-				a.watch.Pause() // from now on either end may be silent for any time
+				a.watch.Pause() // from now on the tunnel has its own limit
+				res.Body = newTunnel(res.Body, a, c.p.cfg.Tunnel)
 			} else {
 				a.watch.Wait(c.p.cfg.Idle)
 				res.Body = &timedBody{attempt: a, from: res.Body}
@@ -156,4 +159,46 @@ func (b *timedBody) Close() error {
 		b.fin.Outcome = fleet.ClientGone
 	}
 	return b.from.Close()
+}
+
+// tunnel is the engine's end of an upgraded connection. Its attempt ends when no byte has passed in either direction for a time.
+type tunnel struct {
+	io.ReadCloser
+	idle time.Duration
+	over *time.Timer
+}
+
+func newTunnel(from io.ReadCloser, a *attempt, idle time.Duration) *tunnel {
+	return &tunnel{from, idle, time.AfterFunc(idle, func() { a.watch.End(patience.ErrIdle) })}
+}
+
+// Read implements io.Reader.
+func (t *tunnel) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	t.over.Reset(t.idle)
+	return n, err
+}
+
+// Write implements io.Writer.
+func (t *tunnel) Write(p []byte) (int, error) {
+	t.over.Reset(t.idle)
+	w, ok := t.ReadCloser.(io.Writer)
+	if !ok {
+		return 0, errors.ErrUnsupported
+	}
+	return w.Write(p)
+}
+
+// CloseWrite tells the engine that the client sends nothing more.
+func (t *tunnel) CloseWrite() error {
+	if half, ok := t.ReadCloser.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// Close closes the connection.
+func (t *tunnel) Close() error {
+	t.over.Stop()
+	return t.ReadCloser.Close()
 }

@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// ErrNoRoom rejects a body when limits.memory is used up.
-var ErrNoRoom = errors.New("the router's memory for request bodies is used up (limits.memory in its configuration); try again soon")
+// ErrNoRoom rejects a request when limits.memory is used up.
+var ErrNoRoom = errors.New("the router's memory for requests is used up (limits.memory in its configuration); try again soon")
 
-// Budget bounds the total memory of request bodies.
+// Budget bounds the total memory of requests: bodies and heads.
 type Budget struct {
 	limit   atomic.Int64
 	held    atomic.Int64
@@ -25,8 +25,8 @@ func NewBudget(limit int64) *Budget {
 // SetLimit changes the number of bytes. Memory in use is not affected.
 func (b *Budget) SetLimit(limit int64) { b.limit.Store(limit) }
 
-// take reserves n bytes, unless fewer are left. They must be given back once.
-func (b *Budget) take(n int) bool {
+// Take reserves n bytes, unless fewer are left. They must be given back once.
+func (b *Budget) Take(n int) bool {
 	for {
 		held := b.held.Load()
 		if held+int64(n) > b.limit.Load() {
@@ -39,15 +39,15 @@ func (b *Budget) take(n int) bool {
 	}
 }
 
-// add counts n bytes without a limit: a short copy of a body already in memory.
-func (b *Budget) add(n int) { b.held.Add(int64(n)) }
+// Add counts n bytes without a limit: a short copy of a body already in memory, the head of an answer.
+func (b *Budget) Add(n int) { b.held.Add(int64(n)) }
 
-// give returns n bytes that were taken or added.
-func (b *Budget) give(n int) { b.held.Add(-int64(n)) }
+// Give returns n bytes that were taken or added.
+func (b *Budget) Give(n int) { b.held.Add(-int64(n)) }
 
-// Memory is the memory of request bodies.
+// Memory is the memory of requests.
 type Memory struct {
-	Held, Limit int64  // bytes of buffers in use, and the most allowed
+	Held, Limit int64  // bytes of buffers and heads in use, and the most allowed
 	Refused     uint64 // requests rejected for lack of room
 }
 

@@ -22,7 +22,7 @@ func (p *Payload) Splice(edits []prompt.Edit, in *Budget) *Payload {
 	}
 	buf := newBuffer(room)
 	buf.bytes = prompt.Splice(buf.bytes, p.Bytes, edits...)
-	in.add(cap(buf.bytes))
+	in.Add(cap(buf.bytes))
 	return newPayload(buf, in)
 }
 

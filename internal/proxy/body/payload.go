@@ -106,7 +106,7 @@ func (p *Payload) Release() {
 		n := cap(p.buf.bytes)
 		p.buf.free()
 		p.buf = nil
-		p.budget.give(n)
+		p.budget.Give(n)
 	}
 	p.whole.Release()
 	p.whole = nil

@@ -63,7 +63,7 @@ func (r *bodyReader) grow() error {
 		arrived = len(old.bytes)
 	}
 	n := int(nextRoom(int64(arrived), r.claim, r.limit+1))
-	if !r.budget.take(bufferSize(n)) {
+	if !r.budget.Take(bufferSize(n)) {
 		return ErrNoRoom
 	}
 	r.buf = newBuffer(n)
@@ -78,7 +78,7 @@ func (r *bodyReader) drop(b *buffer) {
 	if b != nil {
 		n := cap(b.bytes)
 		b.free()
-		r.budget.give(n)
+		r.budget.Give(n)
 	}
 }
 

@@ -14,17 +14,45 @@ import (
 // and pauses the attempt's time limit while the client sends.
 type Upload struct {
 	body    io.ReadCloser
-	limited time.Duration // longest wait of a read for the client
-	heard   func()        // called after each read
+	bounds  UploadBounds
+	began   time.Time
+	heard   func() // called after each read
 	control *http.ResponseController
 	pending atomic.Bool // waiting for the client
 	ended   atomic.Bool
 	failure atomic.Pointer[error]
 
-	reading sync.Mutex // held during a read from the client
+	reading sync.Mutex    // held during a read from the client
+	waited  time.Duration // for the client, by all reads. Guarded by reading
+	arrived int64         // bytes. Guarded by reading
 
 	mu   sync.Mutex
 	over bool // the attempt has ended: do not wait for the client, nor use control. Guarded by mu
+}
+
+// UploadBounds are what the client of an upload may take.
+type UploadBounds struct {
+	Pause time.Duration // longest wait for the next bytes
+	Whole time.Duration // from the first read to the end, whoever is waited for
+	Bytes int64         // of the whole body
+}
+
+// leastRate is how many bytes a second an upload brings at least, after its first Pause and beside the waits for the engine. A
+// client that sends a byte a minute would hold its place at the engine as long as it likes; the slowest links carry several
+// times as much (Apache's mod_reqtimeout asks for 500 bytes a second).
+const leastRate = 1 << 10
+
+// until is when the next read ends at the latest. The caller holds reading.
+func (u *Upload) until(now time.Time) time.Time {
+	if u.began.IsZero() {
+		u.began = now
+	}
+	wait := u.bounds.Pause + time.Duration(u.arrived)*time.Second/leastRate - u.waited
+	last := now.Add(min(wait, u.bounds.Pause))
+	if end := u.began.Add(u.bounds.Whole); end.Before(last) {
+		return end
+	}
+	return last
 }
 
 // setLimit sets the deadline on reading from the client. ok is false when the attempt is over.
@@ -40,9 +68,9 @@ func (u *Upload) setLimit(t time.Time) (ok bool) {
 // Unread reports whether the client may still be sending: its connection cannot be used for another request.
 func (u *Upload) Unread() bool { return u != nil && !u.ended.Load() }
 
-// NewUpload streams the body of a request that w answers. Each read waits for at most limit, and calls heard when it returns.
-func NewUpload(w http.ResponseWriter, body io.ReadCloser, limit time.Duration, heard func()) *Upload {
-	u := &Upload{body: body, limited: limit, heard: heard, control: http.NewResponseController(w)}
+// NewUpload streams the body of a request that w answers, within bounds. Each read calls heard when it returns.
+func NewUpload(w http.ResponseWriter, body io.ReadCloser, bounds UploadBounds, heard func()) *Upload {
+	u := &Upload{body: body, bounds: bounds, heard: heard, control: http.NewResponseController(w)}
 	// Otherwise net/http holds the answer back until the whole body has been read. HTTP/2 does not need this and returns an
 	// error.
 	_ = u.control.EnableFullDuplex()
@@ -61,6 +89,8 @@ func (u *Upload) Read(p []byte) (int, error) {
 		why := ErrBadBody
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			why = ErrSlowBody
+		} else if errors.Is(err, ErrTooLarge) {
+			why = ErrTooLarge
 		}
 		u.failure.CompareAndSwap(nil, &why)
 	}
@@ -72,10 +102,16 @@ func (u *Upload) Read(p []byte) (int, error) {
 func (u *Upload) read(p []byte) (int, error) {
 	u.reading.Lock()
 	defer u.reading.Unlock()
-	if !u.setLimit(time.Now().Add(u.limited)) {
+	began := time.Now()
+	if !u.setLimit(u.until(began)) {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	return u.body.Read(p)
+	n, err := u.body.Read(p)
+	u.waited += time.Since(began)
+	if u.arrived += int64(n); u.arrived > u.bounds.Bytes {
+		return 0, ErrTooLarge
+	}
+	return n, err
 }
 
 // Close leaves the body to net/http, which reads or drops the rest.

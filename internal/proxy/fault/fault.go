@@ -27,6 +27,7 @@ var (
 	ErrShortage    = errors.New("the router had no file descriptor left to connect to the endpoint")
 	ErrBroken      = errors.New("the endpoint broke off before it answered")
 	ErrCut         = errors.New("the endpoint broke off within its answer")
+	ErrAnswerHead  = errors.New("the header of the engine's answer has more than 256 fields")
 	ErrTruncated   = errors.New("the engine ended its answer before it was complete")
 )
 
@@ -35,6 +36,7 @@ var (
 	ErrConnect    = errors.New("CONNECT is not supported: warmpath is not a forward proxy")
 	ErrNoUpgrade  = errors.New("no engine has a WebSocket at this path; send the request over HTTP")
 	ErrDraining   = errors.New("the router is shutting down and takes no new requests")
+	ErrHead       = errors.New("the header of the request is larger than the router accepts (limits.header in its configuration), or has more than 256 fields")
 	ErrPinningOff = errors.New("X-Warmpath-Pin and X-Warmpath-Exclude are switched off; set pinning: true in the configuration to allow them")
 )
 
@@ -99,6 +101,7 @@ var faults = []struct {
 	{guard.ErrForeignOrigin, Fault{403, "permission_error", "foreign_origin", 0}},
 	{gate.ErrBadPath, Fault{400, "invalid_request_error", "bad_path", 0}},
 	{ErrNoUpgrade, Fault{426, "invalid_request_error", "no_websocket", 0}},
+	{ErrHead, Fault{431, "invalid_request_error", "header_too_large", 0}},
 	{ErrConnect, Fault{405, "invalid_request_error", "method_not_allowed", 0}},
 	{who.ErrNoTenant, Fault{401, "authentication_error", "unknown_tenant", 0}},
 	{who.ErrBadTenant, Fault{400, "invalid_request_error", "bad_tenant", 0}},
@@ -193,6 +196,8 @@ func Limit(err error) string {
 		return "limits.memory"
 	case errors.Is(err, body.ErrTooLarge):
 		return "limits.body"
+	case errors.Is(err, ErrHead):
+		return "limits.header"
 	}
 	return ""
 }
@@ -237,7 +242,7 @@ func Body(api prompt.API, f Fault, message string) []byte {
 
 func anthropicType(f Fault) string {
 	switch f.Status {
-	case 400, 408, 415:
+	case 400, 408, 415, 431:
 		return "invalid_request_error"
 	case 401:
 		return "authentication_error"

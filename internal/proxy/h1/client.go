@@ -99,7 +99,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, err
 	}
-	defer out.recycle()
+	defer out.written() // where nothing was sent
 	defer out.giveBack(req)
 	resp, stale, err := c.attempt(req, &out, false)
 	if !stale {

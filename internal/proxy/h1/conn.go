@@ -55,8 +55,8 @@ func (cn *conn) checksSilence(out *outgoing) bool { return cn.lean != nil && out
 var errLoud = errors.New("h1: the kept connection is unusable")
 
 // sendAndReceive sends a short request on a kept connection and reads the beginning of its answer.
-func (cn *conn) sendAndReceive(head, body []byte) error {
-	n, quiet, sendErr, err := cn.lean.sendAndReceive(head, body, &cn.in)
+func (cn *conn) sendAndReceive(out *outgoing, head, body []byte) error {
+	n, quiet, sendErr, err := cn.lean.sendAndReceive(head, body, out, &cn.in)
 	if !quiet {
 		return errLoud
 	}

@@ -35,6 +35,7 @@ type leanConn struct {
 	more     []byte                // written after out.p; guarded by out.mu
 	stepFunc func(fd uintptr) bool // sendReceiveStep as a function value, made once
 	stage    stage                 // progress of sendAndReceive; guarded by in.mu
+	writing  writing               // its request; guarded by in.mu
 
 	stall   time.Duration   // longest wait of a Write for the peer; 0 for no limit
 	bound   func(time.Time) // sets the deadline of the Write in progress; nil without stall

@@ -27,6 +27,6 @@ func (d *disconnects) close() {}
 
 func (l *leanConn) gather(_, _ []byte) (int, error) { return 0, errors.ErrUnsupported }
 
-func (l *leanConn) sendAndReceive(_, _ []byte, _ memory) (int, bool, error, error) {
+func (l *leanConn) sendAndReceive(_, _ []byte, _ *outgoing, _ memory) (int, bool, error, error) {
 	return 0, true, errors.ErrUnsupported, nil
 }

@@ -12,11 +12,11 @@ import (
 
 // outgoing is a prepared request: checked, with its head written out and its body classified.
 type outgoing struct {
-	addr    string // host:port to connect to
-	head    *[]byte
-	lent    bool // a goroutine may still be writing head when RoundTrip returns
-	upgrade bool // the caller asks for another protocol, so 101 is an answer
-	close   bool // the caller asks for the connection to be closed afterwards
+	addr    string  // host:port to connect to
+	head    *[]byte // nil once it has been written
+	size    int     // of head
+	upgrade bool    // the caller asks for another protocol, so 101 is an answer
+	close   bool    // the caller asks for the connection to be closed afterwards
 
 	memory []byte        // the body, if it is in memory
 	more   [][]byte      // what follows memory
@@ -33,17 +33,22 @@ var heads = sync.Pool{New: func() any { b := make([]byte, 0, 1<<10); return &b }
 const keepHead = 16 << 10
 
 // prepare checks req and writes out its head. No content of a request can turn it into two requests.
-func prepare(req *http.Request) (outgoing, error) {
-	var out outgoing
+func prepare(req *http.Request) (out outgoing, err error) {
+	err = out.write(req)
+	return out, err
+}
+
+// write writes out the head, also that of a request which is sent a second time.
+func (o *outgoing) write(req *http.Request) error {
 	if req.URL == nil || req.URL.Scheme != "http" {
-		return out, badRequest("only http:// addresses are supported")
+		return badRequest("only http:// addresses are supported")
 	}
 	method := req.Method
 	if method == "" {
 		method = http.MethodGet
 	}
 	if !isToken(method) || method == http.MethodConnect {
-		return out, badRequest("method %q", method)
+		return badRequest("method %q", method)
 	}
 	host := req.Host
 	if host == "" {
@@ -51,26 +56,27 @@ func prepare(req *http.Request) (outgoing, error) {
 	}
 	target := requestTarget(req.URL)
 	if req.URL.Host == "" || !isPlain(host) || !isPlain(req.URL.Host) || !isPlain(target) || target[0] != '/' && target != "*" {
-		return out, badRequest("host %q, target %q", host, target)
+		return badRequest("host %q, target %q", host, target)
 	}
-	out.addr = hostPort(req.URL.Host)
-	if err := out.classifyBody(req); err != nil {
-		return out, err
+	o.addr = hostPort(req.URL.Host)
+	if err := o.classifyBody(req); err != nil {
+		return err
 	}
-	out.head = heads.Get().(*[]byte)
-	b := append((*out.head)[:0], method...)
+	o.head = heads.Get().(*[]byte)
+	b := append((*o.head)[:0], method...)
 	b = append(append(b, ' '), target...)
 	b = append(append(b, " HTTP/1.1\r\nHost: "...), withoutZone(host)...)
 	b = append(b, "\r\n"...)
-	b, err := out.appendHeader(b, req)
+	b, err := o.appendHeader(b, req)
 	if err == nil {
-		b = out.appendFraming(b, req, method)
+		b = o.appendFraming(b, req, method)
 	}
-	*out.head = append(b, "\r\n"...)
+	*o.head = append(b, "\r\n"...)
+	o.size = len(*o.head)
 	if err != nil {
-		out.recycle()
+		o.written()
 	}
-	return out, err
+	return err
 }
 
 // appendHeader writes the caller's header fields, except those that frame the message, which the client writes itself. Names
@@ -142,7 +148,7 @@ func (o *outgoing) classifyBody(req *http.Request) error {
 
 // short reports whether the request is written by one call that cannot block.
 func (o *outgoing) short() bool {
-	whole := len(*o.head) + o.inMemory()
+	whole := o.size + o.inMemory()
 	return o.stream == nil && (whole <= together || whole <= freshBuffer && len(o.more) == 0)
 }
 
@@ -166,10 +172,11 @@ func (o *outgoing) replayable(req *http.Request) bool {
 	return req.GetBody != nil
 }
 
-// rewind prepares the body to be sent a second time.
+// rewind prepares the request to be sent a second time.
 func (o *outgoing) rewind(req *http.Request) error {
-	if o.stream == nil {
-		return nil
+	streamed := o.stream != nil
+	if err := o.write(req); err != nil || !streamed {
+		return err
 	}
 	body, err := req.GetBody()
 	if err != nil {
@@ -193,11 +200,13 @@ func (o *outgoing) giveBack(req *http.Request) {
 	}
 }
 
-// recycle gives the memory of the head back.
-func (o *outgoing) recycle() {
-	if !o.lent && cap(*o.head) <= keepHead {
+// written lets the head go: nothing of it will be written any more. An engine may take half an hour to answer, and a request
+// that is sent a second time writes its head again.
+func (o *outgoing) written() {
+	if o.head != nil && cap(*o.head) <= keepHead {
 		heads.Put(o.head)
 	}
+	o.head = nil
 }
 
 func badRequest(format string, args ...any) error {

@@ -40,8 +40,17 @@ type upload struct {
 
 var copyBuffers = sync.Pool{New: func() any { return new([chunkRoom + copyBuffer + chunkTail]byte) }}
 
-// send writes the request, or starts a goroutine for it.
+// send writes the request, or starts a goroutine for it. The head has been let go when it returns, unless the connection was
+// unusable.
 func (x *exchange) send(out *outgoing) error {
+	err := x.write(out)
+	if err != errLoud { //nolint:errorlint // never wrapped
+		out.written()
+	}
+	return err
+}
+
+func (x *exchange) write(out *outgoing) error {
 	cn := x.conn
 	if out.stream != nil {
 		if _, err := cn.nc.Write(*out.head); err != nil {
@@ -60,13 +69,13 @@ func (x *exchange) send(out *outgoing) error {
 		}
 		*out.head = b[:len(*out.head)]
 		if cn.reused && cn.checksSilence(out) {
-			return cn.sendAndReceive(b, nil)
+			return cn.sendAndReceive(out, b, nil)
 		}
 		_, err := cn.nc.Write(b)
 		return err
 	}
 	if cn.reused && cn.checksSilence(out) {
-		return cn.sendAndReceive(*out.head, out.memory)
+		return cn.sendAndReceive(out, *out.head, out.memory)
 	}
 	cn.vec = [2][]byte{*out.head, out.memory}
 	cn.rest = cn.vec[:]
@@ -86,7 +95,7 @@ func (x *exchange) send(out *outgoing) error {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
 	}
-	out.lent = true
+	out.head = nil // the goroutine has it now
 	u := &upload{memory: true, done: make(chan struct{})}
 	x.upload, out.upload = u, u
 	go func() {

@@ -12,14 +12,18 @@ const (
 	allSent           // everything is written, and the next bytes are the answer
 )
 
-// sendAndReceive checks that the connection is silent, writes p and q, and reads once into the memory that m lends. Three separate
+// writing is told when the memory that a connection was given to write is not needed any more.
+type writing interface{ written() }
+
+// sendAndReceive checks that the connection is silent, writes p and q, and reads once into the memory that m lends. done is told
+// as soon as all is written. Three separate
 // calls would cost three more system calls (one to check, one to look for an answer that cannot have arrived, one for the
 // second wait). ok is false if the connection was not silent: nothing has been written then. n may be 0 without an error: the
 // answer must still be read.
 //
 // The poller reports changes since it was armed, before the first look. So no later action of the peer is missed, although the
 // next look waits for the poller.
-func (l *leanConn) sendAndReceive(p, q []byte, m memory) (n int, ok bool, writeErr, readErr error) {
+func (l *leanConn) sendAndReceive(p, q []byte, done writing, m memory) (n int, ok bool, writeErr, readErr error) {
 	l.in.mu.Lock()
 	defer l.in.mu.Unlock()
 	l.out.mu.Lock()
@@ -27,7 +31,7 @@ func (l *leanConn) sendAndReceive(p, q []byte, m memory) (n int, ok bool, writeE
 	in, out := &l.in, &l.out
 	in.m, in.n, in.err = m, 0, nil
 	out.p, l.more, out.n, out.err = p, q, 0, nil
-	l.stage = unsent
+	l.stage, l.writing = unsent, done
 	readErr = l.raw.Read(l.stepFunc)
 	switch {
 	case l.stage == unfinished && out.err == nil:
@@ -40,6 +44,7 @@ func (l *leanConn) sendAndReceive(p, q []byte, m memory) (n int, ok bool, writeE
 	}
 	in.p, in.m = nil, nil
 	l.forget()
+	l.writing = nil
 	return in.n, l.stage != unsolicited, l.explain("write", writeErr), l.explain("read", readErr)
 }
 
@@ -60,6 +65,7 @@ func (l *leanConn) sendReceiveStep(fd uintptr) bool {
 	}
 	l.stage = allSent
 	l.forget()
+	l.writing.written()
 	return false
 }
 

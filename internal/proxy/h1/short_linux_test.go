@@ -17,6 +17,11 @@ type fixed struct {
 func (f *fixed) take() []byte { f.lent++; return f.into }
 func (f *fixed) give()        { f.lent-- }
 
+// isWritten says whether it was told that all is written.
+type isWritten bool
+
+func (w *isWritten) written() { *w = true }
+
 // What is asked arrives whole, whatever the socket takes at once, and the first of the answer is what was answered.
 func TestConverse(t *testing.T) {
 	for _, size := range []int{1, 100, freshBuffer, 8 << 20} { // the last is more than the sockets hold
@@ -32,9 +37,9 @@ func TestConverse(t *testing.T) {
 			_, _ = io.WriteString(server, "answer")
 			heard <- err
 		}()
-		into := make([]byte, 16)
+		into, sent := make([]byte, 16), new(isWritten)
 		m := &fixed{into: into}
-		n, ok, sendErr, err := client.(*leanConn).sendAndReceive([]byte("head"), want, m)
+		n, ok, sendErr, err := client.(*leanConn).sendAndReceive([]byte("head"), want, sent, m)
 		if sendErr != nil || err != nil || !ok {
 			t.Fatalf("%d bytes: %v, %v, %v", size, ok, sendErr, err)
 		}
@@ -49,7 +54,10 @@ func TestConverse(t *testing.T) {
 		if err := <-heard; err != nil || string(into[:n]) != "answer" {
 			t.Errorf("%d bytes: %v, answer %q", size, err, into[:n])
 		}
-		if l := client.(*leanConn); l.out.p != nil || l.more != nil || l.out.vec[0].Base != nil || l.in.p != nil {
+		if *sent != isWritten(size < 8<<20) {
+			t.Errorf("%d bytes: told that they are written: %v", size, *sent)
+		}
+		if l := client.(*leanConn); l.writing != nil || l.out.p != nil || l.more != nil || l.out.vec[0].Base != nil || l.in.p != nil {
 			t.Error("the caller's memory is still referred to")
 		}
 	}
@@ -68,7 +76,7 @@ func TestConverseWithALoudPeer(t *testing.T) {
 			if err := l.raw.Read(peeks); err != nil {
 				t.Fatal(err)
 			}
-			if _, ok, sendErr, _ := l.sendAndReceive([]byte("x"), nil, &fixed{into: make([]byte, 8)}); ok || sendErr != nil {
+			if _, ok, sendErr, _ := l.sendAndReceive([]byte("x"), nil, new(isWritten), &fixed{into: make([]byte, 8)}); ok || sendErr != nil {
 				t.Fatalf("ok %v, %v", ok, sendErr)
 			}
 			_ = l.CloseWrite()
@@ -95,7 +103,7 @@ func TestConverseThatEnds(t *testing.T) {
 				row.act(server, client)
 			}()
 			m := &fixed{into: make([]byte, 8)}
-			n, ok, sendErr, err := client.(*leanConn).sendAndReceive([]byte("x"), nil, m)
+			n, ok, sendErr, err := client.(*leanConn).sendAndReceive([]byte("x"), nil, new(isWritten), m)
 			if n != 0 || m.lent != 0 || !ok || sendErr != nil || !errors.Is(err, row.want) {
 				t.Errorf("got %d, %v, %v, %v", n, ok, sendErr, err)
 			}
