@@ -109,7 +109,9 @@ type LoadReport struct {
 type Report struct {
 	Healthy bool
 	Refused bool   // the port refused the connection: the process has ended or is ending
-	Detail  string // why it is not healthy, for display
+	Detail  string // why it is not healthy, or Unanswered, for display
+
+	Unanswered bool // it leaves questions unanswered while it has requests, and is taken to be healthy for some time
 
 	Kind          Kind
 	Version       string  // as reported; "" unknown

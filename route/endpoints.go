@@ -145,6 +145,7 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, n *fleet.Report) {
 	}
 	r.describe(ep)
 	r.health.Probe(now, ep.Slot(), n.Healthy, n.Detail)
+	r.health.Answers(ep.Slot(), !n.Unanswered)
 }
 
 // describeShort tells the shortlist of an endpoint's work and whether it is fit.

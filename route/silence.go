@@ -38,7 +38,7 @@ func (r *Router) listen(now time.Time, ep registry.Endpoint) {
 	}
 	recent, older := r.backlog.Reader().Overdue(now, ep.Slot(), judged.Silenced(ep.Slot()))
 	untried := recent.Jobs == 0 && older.Late && now.Sub(judged.Until(ep.Slot(), fleet.StateEjected)) >= r.cfg.Silent
-	if !recent.Late && !untried || filled(ep, recent.Wholes+older.Wholes) {
+	if !recent.Late && !untried || r.filled(ep, recent.Wholes+older.Wholes) {
 		return
 	}
 	least := now.Sub(recent.Since)
@@ -50,10 +50,12 @@ func (r *Router) listen(now time.Time, ep registry.Endpoint) {
 }
 
 // filled reports whether this many non-streamed answers of unknown length occupy all slots of an endpoint: further requests
-// then wait for them without any data. Engines that do not report slots have many, except those made for one user.
-func filled(e registry.Endpoint, wholes int) bool {
-	places := e.Places()
-	if k := e.Kind(); places == 0 && (k == fleet.KindLlamaCpp || k == fleet.KindOllama) {
+// then wait for them without any data. Engines that do not report slots have many, except those made for one user, and servers of unknown
+// kinds that answer nobody while they compute.
+func (r *Router) filled(e registry.Endpoint, wholes int) bool {
+	places, k := e.Places(), e.Kind()
+	alone := k == fleet.KindLlamaCpp || k == fleet.KindOllama || k == fleet.KindOther && r.health.Reader().Unanswered(e.Slot())
+	if places == 0 && alone {
 		places = 1
 	}
 	return places > 0 && wholes >= places

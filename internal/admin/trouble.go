@@ -109,7 +109,7 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 	case "ejected":
 		add(bad, e.Name, "Read the engine's own log for the time of the first failure."+again, "Ejected after failures%s.", why)
 	case "busy":
-		add(warn, e.Name, "The engine refuses work with 429 or 503. Raise its limits, or add an engine."+again, "Busy%s.", why)
+		add(warn, e.Name, "The engine refuses work with 429 or 503, or answers nothing while it computes. Raise its limits, or add an engine."+again, "Busy%s.", why)
 	case "unknown":
 		if st.UptimeSeconds > settled {
 			add(warn, e.Name, "See whether this machine reaches "+e.URL+".", "No answer to a health check yet.")

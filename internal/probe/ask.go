@@ -34,7 +34,7 @@ func (t *target) ask(ctx context.Context, asks []engine.Ask, got *[]engine.Answe
 		a, err := t.answer(ctx, ask)
 		switch {
 		case errors.Is(err, errRefused):
-			t.failed(ctx, err)
+			t.failed(ctx, err, false)
 		case err != nil:
 			t.log.Debug("no answer", "question", ask.Name, "error", err)
 		case engine.Missing(a.Status), a.Status == http.StatusUnauthorized, a.Status == http.StatusForbidden:
@@ -50,9 +50,12 @@ func (t *target) ask(ctx context.Context, asks []engine.Ask, got *[]engine.Answe
 // mayDoze reports that the engine sleeps when idle, or that it can and has nothing of ours to do. It is then not asked what it takes
 // for work: the router's own books say how busy it is.
 func (t *target) mayDoze() bool {
-	return t.dozes || t.sleep != fleet.SleepUnknown && t.p.busy != nil && !slices.ContainsFunc(t.current(), func(e fleet.Endpoint) bool {
-		return t.p.busy(e.Name)
-	})
+	return t.dozes || t.sleep != fleet.SleepUnknown && t.p.busy != nil && !t.works()
+}
+
+// works reports whether the engine has requests of ours.
+func (t *target) works() bool {
+	return t.p.busy != nil && slices.ContainsFunc(t.current(), func(e fleet.Endpoint) bool { return t.p.busy(e.Name) })
 }
 
 // answer puts one question, under its older paths where the newer are missing, and remembers which path is there. When
@@ -115,7 +118,7 @@ func (t *target) reason(err error, path string) error {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist): // no port, no Unix socket
 		return errRefused
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("GET %s: no answer within %v", path, t.p.cfg.Timeout)
+		return unansweredError{path, t.p.cfg.Timeout}
 	}
 	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
 		return fmt.Errorf("no such host: %s", e.Name)

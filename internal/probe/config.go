@@ -23,6 +23,11 @@ type Config struct {
 	// Failures is how many questions in a row must time out or be answered with an error before an engine that was
 	// alive counts as down: a busy engine is slow to answer. A refused connection counts at once. Default 2.
 	Failures int `yaml:"failures"`
+	// Computing is how long an engine that has requests may leave these questions unanswered before that counts as failures: a server
+	// that does one thing at a time answers nobody while it computes a prompt. Meanwhile it keeps what it has, and new requests go
+	// elsewhere. A server of an unknown kind gets four times as long. An engine that hangs with its health is found down that much later,
+	// unless health.silent finds it first. Default 30s.
+	Computing time.Duration `yaml:"computing"`
 }
 
 // WithDefaults fills in what is zero.
@@ -36,6 +41,7 @@ func (c Config) WithDefaults() Config {
 	fill(&c.LoadInterval, time.Second)
 	fill(&c.ModelsInterval, 15*time.Second)
 	fill(&c.Timeout, 2*time.Second)
+	fill(&c.Computing, 30*time.Second)
 	if c.Failures == 0 {
 		c.Failures = 2
 	}
@@ -54,6 +60,7 @@ func (c Config) Validate() error {
 	atLeast("load_interval", c.LoadInterval, 10*time.Millisecond)
 	atLeast("models_interval", c.ModelsInterval, 100*time.Millisecond)
 	atLeast("timeout", c.Timeout, time.Millisecond)
+	atLeast("computing", c.Computing, time.Millisecond)
 	if c.Failures < 0 || c.Failures > 100 {
 		errs = append(errs, fmt.Errorf("probe: failures is %d, must be from 1 to 100", c.Failures))
 	}

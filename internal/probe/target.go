@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
@@ -38,6 +39,8 @@ type target struct {
 	dialect engine.Dialect // nil until the kind is known
 	health  health
 	fails   int         // questions in a row that failed
+	waits   int         // questions in a row that it left unanswered while it had requests
+	mute    time.Time   // when the first of them was asked
 	short   bool        // there was no file descriptor to ask with the last time
 	ranks   int         // data-parallel ranks it reported, 0 unknown
 	slots   int         // slots it reported, 0 unknown
@@ -64,6 +67,16 @@ const (
 
 // errRefused means that the connection was refused: the process is gone or ending.
 var errRefused = errors.New("connection refused")
+
+// unansweredError means that no answer came in time: the engine hangs, is not reached, or does something else first.
+type unansweredError struct {
+	path   string
+	within time.Duration
+}
+
+func (e unansweredError) Error() string {
+	return fmt.Sprintf("GET %s: no answer within %v", e.path, e.within)
+}
 
 func newTarget(p *Prober, a address, firstMax time.Duration) *target {
 	return &target{
@@ -97,10 +110,10 @@ func (t *target) run(ctx context.Context) {
 	}
 }
 
-// next is when the next question is due. Only an engine that is up is asked for more than whether it is alive.
+// next is when the next question is due. Only an engine that is up and answers is asked for more than whether it is alive.
 func (t *target) next() time.Time {
 	next := t.alive
-	if t.health == up {
+	if t.health == up && t.waits == 0 {
 		if t.load.Before(next) {
 			next = t.load
 		}
@@ -121,7 +134,7 @@ func (t *target) round(ctx context.Context) {
 			return
 		}
 	}
-	if t.health != up {
+	if t.health != up || t.waits > 0 {
 		return
 	}
 	if all || !now.Before(t.models) {
@@ -153,9 +166,10 @@ func (t *target) takeChanged() bool {
 // is not certain; then there is nothing else to report.
 func (t *target) checkAlive(ctx context.Context, got *[]engine.Answer) bool {
 	t.last = time.Now()
+	worked := t.works()
 	if t.dialect == nil || t.health == down && t.addr.kind == fleet.KindUnknown {
 		if err := t.recognise(ctx); err != nil {
-			t.failed(ctx, err)
+			t.failed(ctx, err, worked)
 			return false
 		}
 	}
@@ -167,11 +181,11 @@ func (t *target) checkAlive(ctx context.Context, got *[]engine.Answer) bool {
 		}
 	}
 	if err != nil {
-		t.failed(ctx, err)
+		t.failed(ctx, err, worked)
 		return false
 	}
 	*got = append(*got, a)
-	t.fails, t.short = 0, false
+	t.fails, t.waits, t.short = 0, 0, false
 	t.alive = time.Now().Add(jitter(t.p.cfg.Interval))
 	if t.health != up {
 		t.health = up
@@ -186,8 +200,9 @@ func (t *target) checkAlive(ctx context.Context, got *[]engine.Answer) bool {
 	return true
 }
 
-// failed books a failed question about health, and reports the engine down when that is certain.
-func (t *target) failed(ctx context.Context, err error) {
+// failed books a failed question about health, and reports the engine down when that is certain. worked says that it had requests when it
+// was asked.
+func (t *target) failed(ctx context.Context, err error, worked bool) {
 	if ctx.Err() != nil {
 		return // we were told to stop; that says nothing about the engine
 	}
@@ -201,10 +216,11 @@ func (t *target) failed(ctx context.Context, err error) {
 		return
 	}
 	t.short = false
+	if t.computes(err, worked) {
+		return
+	}
 	t.fails++
-	// Asked again soon, so that a failure is confirmed and a come-back noticed quickly, then less often.
-	soon := cfg.Interval >> max(0, 3-t.fails/4)
-	t.alive = time.Now().Add(jitter(max(soon, time.Millisecond)))
+	t.again(t.fails)
 	refused := errors.Is(err, errRefused)
 	if t.health == up && !refused && t.fails < cfg.Failures {
 		t.log.Debug("engine did not answer well", "error", err, "in_a_row", t.fails)
@@ -219,6 +235,46 @@ func (t *target) failed(ctx context.Context, err error) {
 			Refused: refused, Detail: err.Error(), Kind: t.kind,
 		}})
 	}
+}
+
+// again asks soon after so many bad answers in a row, so that a failure is confirmed and a come-back noticed quickly, then less often.
+func (t *target) again(bad int) {
+	soon := t.p.cfg.Interval >> max(0, 3-bad/4)
+	t.alive = time.Now().Add(jitter(max(soon, time.Millisecond)))
+}
+
+// computes books a question that an engine left unanswered while it had requests. That alone says nothing, up to a bound: many small
+// servers do one thing at a time, and others are slow to answer during a long prefill.
+func (t *target) computes(err error, worked bool) bool {
+	if _, ok := errors.AsType[unansweredError](err); !ok || t.health != up || !worked && !t.works() {
+		return false
+	}
+	cfg := t.p.cfg
+	most := cfg.Computing
+	if t.kind == fleet.KindOther {
+		most *= 4 // the engines that are known answer while they compute
+	}
+	if t.waits == 0 {
+		t.mute = t.last
+	}
+	if time.Since(t.mute) > most {
+		return false
+	}
+	t.waits++
+	if t.waits < cfg.Failures {
+		t.again(t.waits)
+		return true
+	}
+	t.alive = time.Now().Add(jitter(cfg.Interval))
+	if t.waits == cfg.Failures {
+		t.log.Debug("engine answers nothing while it has requests", "error", err)
+	}
+	for _, e := range t.current() {
+		t.p.observe(route.Probed{Endpoint: e.Name, Report: fleet.Report{
+			Healthy: true, Unanswered: true, Detail: err.Error() + ", while it has requests", Kind: t.kind,
+		}})
+	}
+	return true
 }
 
 // recognise finds out the kind of the engine. The error says that it cannot be told yet.

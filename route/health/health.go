@@ -36,6 +36,7 @@ type endpoint struct {
 	// What ranks it, beside each other: each decision looks at it.
 	healthy      bool      // result of the latest probe
 	probed       bool      // at least one probe came
+	unanswered   bool      // probes get no answer while it has requests
 	halfOpen     bool      // the ejection ended and nothing has succeeded yet: one request at a time
 	unreachable  bool      // ejected because the connection failed: a good probe lifts it
 	ejectedUntil time.Time // zero when not ejected
@@ -96,6 +97,9 @@ func (t *Table) Probe(now time.Time, slot int, healthy bool, detail string) {
 		e.rampFrom = now
 	}
 }
+
+// Answers records whether an endpoint that is taken to be healthy answers probes. One that does not computes something else first.
+func (t *Table) Answers(slot int, does bool) { t.endpoints.Get(slot).unanswered = !does }
 
 // Admit records that a request is placed, and reports whether it is a half-open trial.
 func (t *Table) Admit(slot int) (trial bool) {

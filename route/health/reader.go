@@ -78,10 +78,12 @@ func (r Reader) Rank(now time.Time, slot int, caller uint64, regardless bool) Ra
 		switch {
 		case !e.probed:
 			return Unproved
-		case e.healthy:
-			return Fit
+		case !e.healthy:
+			return Unfit
+		case e.unanswered:
+			return Strained
 		}
-		return Unfit
+		return Fit
 	}
 	rank := Unfit
 	switch e.state(now) {
@@ -135,6 +137,9 @@ func (r Reader) Loads(now time.Time, slot int) bool {
 
 const loadMost = 5 * time.Minute // of 70B weights from a network file system
 
+// Unanswered reports whether probes get no answer from an endpoint while it has requests.
+func (r Reader) Unanswered(slot int) bool { return r.t.endpoints.Get(slot).unanswered }
+
 // Silenced is when an endpoint was last ejected for silence; zero for never.
 func (r Reader) Silenced(slot int) time.Time { return r.t.endpoints.Get(slot).silenced }
 
@@ -170,7 +175,7 @@ func (e *endpoint) state(now time.Time) fleet.State {
 		return fleet.StateDown
 	case now.Before(e.ejectedUntil):
 		return fleet.StateEjected
-	case now.Before(e.busyUntil):
+	case now.Before(e.busyUntil), e.unanswered:
 		return fleet.StateBusy
 	}
 	return fleet.StateUp
@@ -181,7 +186,12 @@ func (e *endpoint) why(s fleet.State) string {
 	switch s {
 	case fleet.StateDown:
 		return e.detail
-	case fleet.StateEjected, fleet.StateBusy:
+	case fleet.StateBusy:
+		if e.unanswered {
+			return e.detail
+		}
+		return e.cause
+	case fleet.StateEjected:
 		return e.cause
 	case fleet.StateUnknown:
 		return "not probed yet"

@@ -112,7 +112,7 @@ func (t *Table) Changed() { t.generation++ }
 // Report takes in a report. Unknown figures do not overwrite known ones.
 func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	o := &e.r.report
-	o.Healthy, o.Refused, o.Detail = n.Healthy, n.Refused, n.Detail
+	o.Healthy, o.Refused, o.Unanswered, o.Detail = n.Healthy, n.Refused, n.Unanswered, n.Detail
 	if n.Kind != fleet.KindUnknown {
 		o.Kind = n.Kind
 	}
