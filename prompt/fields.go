@@ -32,6 +32,7 @@ const (
 	fCacheSalt
 	fRID
 	fKVTransferParams
+	fECTransferParams
 	fDisaggregatedParams
 	fConversationParams
 	fPromptTokenIDs
@@ -61,7 +62,7 @@ var fieldNames = [numFields]string{
 	fModel: "model", fStream: "stream", fStreamOptions: "stream_options", fMaxTokens: "max_tokens",
 	fMaxCompletionTokens: "max_completion_tokens", fIDSlot: "id_slot", fRoutedDPRank: "routed_dp_rank",
 	fDataParallelRank: "data_parallel_rank", fCacheSalt: "cache_salt", fRID: "rid",
-	fKVTransferParams: "kv_transfer_params", fDisaggregatedParams: "disaggregated_params",
+	fKVTransferParams: "kv_transfer_params", fECTransferParams: "ec_transfer_params", fDisaggregatedParams: "disaggregated_params",
 	fConversationParams: "conversation_params", fBootstrapHost: "bootstrap_host", fBootstrapPort: "bootstrap_port",
 	fBootstrapRoom: "bootstrap_room", fBootstrapPairKey: "bootstrap_pair_key", fReturnLogprob: "return_logprob", fServiceTier: "service_tier", fPriority: "priority", fExtraKey: "extra_key", fReturnTokenIDs: "return_token_ids", fMinTokens: "min_tokens", fBestOf: "best_of",
 	fUseBeamSearch: "use_beam_search", fEcho: "echo", fLogprobs: "logprobs", fPromptLogprobs: "prompt_logprobs",

@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"errors"
 	"math"
 	"strconv"
 
@@ -99,18 +100,26 @@ func (s *scan) parse(body []byte, header func(string) string) (Prompt, error) {
 }
 
 // Peek reads a body of unknown format. If it is a JSON object, it finds the model, the session and the positions of members
-// like Parse; otherwise only what headers say. It never fails.
-func (p *Parser) Peek(body []byte, header func(string) string) Prompt {
+// like Parse; otherwise only what headers say. The error says why a body that is not empty could not be read (ErrNotJSON, a
+// *SyntaxError, or ErrRepeated): an engine may still read members there.
+func (p *Parser) Peek(body []byte, header func(string) string) (Prompt, error) {
 	var s scan
 	s.parser = p
 	out := Prompt{N: 1}
-	if first := jsonscan.FirstByte(body); first == '{' && s.body(body) == nil && !s.crowded {
+	err := s.body(body)
+	if err == nil && s.crowded {
+		err = ErrRepeated
+	}
+	if err == nil {
 		out = s.prompt(body)
 	} else {
 		s.ids = [maxBodySources]jsonscan.Value{}
+		if errors.Is(err, ErrEmpty) || errors.Is(err, ErrNotObject) { // no members
+			err = nil
+		}
 	}
 	out.speaks(p.identify(body, &s.ids, header))
-	return out
+	return out, err
 }
 
 // speaks copies the ids.

@@ -194,20 +194,24 @@ func TestPeek(t *testing.T) {
 	rows := []struct {
 		body, model string
 		insertAt    int
+		err         error
 	}{
-		{`{"model":"m","stream":5}`, "m", 1},
-		{`{"model":7}`, "", 1},
-		{`{"model":"m"`, "", 0},
-		{`["model"]`, "", 0},
-		{"--boundary\r\nmodel", "", 0},
-		{"", "", 0},
+		{`{"model":"m","stream":5}`, "m", 1, nil},
+		{`{"model":7}`, "", 1, nil},
+		{`{"model":"m"`, "", 0, jsonscan.ErrNotJSON},
+		{`{"model":NaN}`, "", 0, jsonscan.ErrNotJSON},
+		{"\xff\xfe{\x00}\x00", "", 0, jsonscan.ErrNotJSON},
+		{`{"model":"m"` + strings.Repeat(`,"model":"m"`, maxEarlier+1) + `}`, "", 0, ErrRepeated},
+		{`["model"]`, "", 0, nil},
+		{"--boundary\r\nmodel", "", 0, jsonscan.ErrNotJSON},
+		{"", "", 0, nil},
 	}
 	p := newParser(t)
 	h := http.Header{"X-Session-Id": {"s"}}
 	for _, row := range rows {
-		got := p.Peek([]byte(row.body), h.Get)
-		if got.Model != row.model || got.InsertAt != row.insertAt || got.API != Other || got.Session != "s" {
-			t.Errorf("%q: got %+v", row.body, got)
+		got, err := p.Peek([]byte(row.body), h.Get)
+		if !errors.Is(err, row.err) || got.Model != row.model || got.InsertAt != row.insertAt || got.API != Other || got.Session != "s" {
+			t.Errorf("%q: got %+v, %v", row.body, got, err)
 		}
 	}
 }

@@ -153,7 +153,7 @@ func TestRepeatedMembers(t *testing.T) {
 	if _, err := parser.Parse(Chat, body(maxEarlier+2), nil); !errors.Is(err, ErrRepeated) {
 		t.Errorf("got %v, want %v", err, ErrRepeated)
 	}
-	if p := parser.Peek(body(maxEarlier+2), nil); p.InsertAt != 0 {
+	if p, err := parser.Peek(body(maxEarlier+2), nil); p.InsertAt != 0 || !errors.Is(err, ErrRepeated) {
 		t.Errorf("got %+v", p)
 	}
 }
@@ -172,10 +172,10 @@ func TestSpliceKeepsTheRest(t *testing.T) {
 func TestSetTwice(t *testing.T) {
 	parser := newParser(t)
 	names := []string{"model", "stream_options", "kv_transfer_params", "disaggregated_params", "id_slot", "stream"}
-	objects := rapid.Custom(drawObject).Filter(func(body []byte) bool { return parser.Peek(body, nil).InsertAt > 0 })
+	objects := rapid.Custom(drawObject).Filter(func(body []byte) bool { p, _ := parser.Peek(body, nil); return p.InsertAt > 0 })
 	rapid.Check(t, func(t *rapid.T) {
 		body := objects.Draw(t, "body")
-		p := parser.Peek(body, nil)
+		p, _ := parser.Peek(body, nil)
 		var edits []Edit
 		want, usage := map[string]string{}, false
 		for i := range rapid.IntRange(1, 8).Draw(t, "edits") {
@@ -213,7 +213,7 @@ func TestSetTwice(t *testing.T) {
 type failer interface{ Fatalf(string, ...any) }
 
 func checkSplice(t failer, parser *Parser, body []byte, model string) {
-	p := parser.Peek(body, nil)
+	p, _ := parser.Peek(body, nil)
 	if p.InsertAt == 0 {
 		return
 	}
@@ -253,7 +253,7 @@ func checkSplice(t failer, parser *Parser, body []byte, model string) {
 		}
 	}
 	// Parsing the result finds what was set, and a second splice changes nothing.
-	again := parser.Peek(out, nil)
+	again, _ := parser.Peek(out, nil)
 	if again.Model != wantName || !again.IncludeUsage {
 		t.Fatalf("%q: parsed again as %+v", out, again)
 	}

@@ -58,6 +58,14 @@ func (e *NoEndpointError) Error() string {
 	return fmt.Sprintf("no endpoint can take a request for %q: %s", e.Pool, e.Why)
 }
 
+// Brief is the error without Why, which names endpoints and addresses.
+func (e *NoEndpointError) Brief() string {
+	if e.Pool == "" {
+		return "no endpoint can take the request now"
+	}
+	return fmt.Sprintf("no endpoint can take a request for %q now", e.Pool)
+}
+
 // QueueFullError means that a request would have to be queued and the queue is full. Frontends answer 429 with Retry-After.
 type QueueFullError struct {
 	Pool       string

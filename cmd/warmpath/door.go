@@ -45,7 +45,9 @@ func proxyConfig(cfg *config.Config, tenants *who.Tenants, limits *quota.Table, 
 	}
 	return proxy.Config{
 		NetHTTP:   cfg.NetHTTP(),
-		BodyBytes: int64(cfg.Limits.Body), HeaderBytes: int64(cfg.Limits.Header), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain.Headers, Names: namesOf(cfg), Proxies: proxiesOf(cfg), Paths: pathsOf(cfg), Quota: limits, Tenants: tenants, NeedsContent: readsContent(cfg), Shadow: len(cfg.Shadow.Policies) > 0 || cfg.Record.File != "", ByContent: cfg.ByContent, Token: tokenOf(cfg), NoUsage: !cfg.AskUsage, Characters: cfg.Disaggregation.CountsCharacters(), FirstTurn: cfg.SendIsFirstTurn, SessionHeader: cfg.KVEvents.SessionHeader,
+		BodyBytes: int64(cfg.Limits.Body), HeaderBytes: int64(cfg.Limits.Header), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain.Headers,
+		Transfers: cfg.Trust.TransferFields, Details: cfg.Trust.Details == config.DetailsToAll, AdminToken: cfg.Admin.Token,
+		Names: namesOf(cfg), Proxies: proxiesOf(cfg), Paths: pathsOf(cfg), Quota: limits, Tenants: tenants, NeedsContent: readsContent(cfg), Shadow: len(cfg.Shadow.Policies) > 0 || cfg.Record.File != "", ByContent: cfg.ByContent, Token: tokenOf(cfg), NoUsage: !cfg.AskUsage, Characters: cfg.Disaggregation.CountsCharacters(), FirstTurn: cfg.SendIsFirstTurn, SessionHeader: cfg.KVEvents.SessionHeader,
 		FirstByte: cfg.Timeouts.FirstByte, Answer: cfg.Timeouts.Answer, Idle: cfg.Timeouts.Idle,
 		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody, Upload: cfg.Timeouts.Upload, Tunnel: cfg.Timeouts.Tunnel, MemoryBytes: bodyMemory(cfg.Limits, os.DirFS("/")),
 		Connector: connector, WrapErrors: cfg.Disaggregation.WrapsErrors(), NoFallback: !cfg.Disaggregation.Fallback, Bidirectional: cfg.Disaggregation.Bidirectional, TRTLLM: trtllmOptions(cfg), Numbers: handoff.NewNumbers(cfg.TRTLLM.NodeID, cfg.TRTLLM.ProcessID),

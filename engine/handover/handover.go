@@ -31,8 +31,6 @@ type Connector interface {
 	Reply(x *Handoff, body []byte) (Handed, error)
 	// Decode returns what the decoder is sent. h is the result of Reply; nil when both are asked together.
 	Decode(x *Handoff, h *Handed) (Message, error)
-	// Withhold returns what a whole request gets in place of members by which a client could act as a router.
-	Withhold(x *Handoff) []Member
 	// Keeps reports whether another decoder may use what a prefiller handed over after one has failed. sent means that the
 	// failed one may have received the request.
 	Keeps(sent bool) bool

@@ -197,7 +197,7 @@ func goesOn(x *Handoff) bool {
 
 // Decode implements Connector: the client's own request, or its rest after the first token.
 func (l LMCache) Decode(x *Handoff, h *Handed) (Message, error) {
-	message := Message{Set: l.Withhold(x)}
+	message := Message{Set: nulled(x, kvTransferParams)}
 	if h == nil || h.First == nil {
 		return message, nil
 	}
@@ -222,9 +222,6 @@ func withID(ids, id []byte) []byte {
 	out = append(append(out, ids[:len(ids)-1]...), ',')
 	return append(append(out, id...), ']')
 }
-
-// Withhold implements Connector: a client's own parameters could send its prompt's cache anywhere.
-func (LMCache) Withhold(x *Handoff) []Member { return Nixl{}.Withhold(x) }
 
 // Keeps implements Connector: only the decoder named to the prefiller has the cache.
 func (LMCache) Keeps(bool) bool { return false }

@@ -101,9 +101,6 @@ func idIn(entry []byte) string {
 	return string(id)
 }
 
-// Withhold implements Connector.
-func (Mooncake) Withhold(x *Handoff) []Member { return Nixl{}.Withhold(x) }
-
 // Keeps implements Connector: a transfer id is used once.
 func (Mooncake) Keeps(bool) bool { return false }
 

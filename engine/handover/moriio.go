@@ -139,9 +139,6 @@ func (m MoRIIO) Decode(x *Handoff, h *Handed) (Message, error) {
 	return Message{Set: []Member{{kvTransferParams, params}}, Header: append(rankHeader(x.Decoder), Header{"X-Request-Id", request})}, nil
 }
 
-// Withhold implements Connector.
-func (MoRIIO) Withhold(x *Handoff) []Member { return Nixl{}.Withhold(x) }
-
 // Keeps implements Connector: the prefiller was told the decoder.
 func (MoRIIO) Keeps(bool) bool { return false }
 

@@ -119,14 +119,6 @@ func (Nixl) Decode(_ *Handoff, h *Handed) (Message, error) {
 	return Message{Set: []Member{{kvTransferParams, h.Params}}}, nil
 }
 
-// Withhold implements Connector: with its own parameters a client could read others' prompts, or end the process.
-func (Nixl) Withhold(x *Handoff) []Member {
-	if rawjson.IsNull(x.Field(kvTransferParams)) {
-		return nil
-	}
-	return []Member{{kvTransferParams, []byte("null")}}
-}
-
 // Keeps implements Connector: once a decoder may have fetched the blocks, they may be reused, and a second decoder would answer
 // from another prompt.
 func (Nixl) Keeps(sent bool) bool { return !sent }

@@ -22,6 +22,27 @@ const (
 	streamOptions    = "stream_options"
 )
 
+// Withhold returns what a request gets in place of the members by which a client could act as a router, in the protocols of all kinds
+// of engine: have an engine dial an address, take or give away another client's KV cache or encoder cache, wait for a hand-over that
+// never comes, or end. The kind of the request's own engine does not matter: it may not be known yet, and the engine may be a router.
+func Withhold(x *Handoff) []Member {
+	return nulled(
+		x, kvTransferParams, "ec_transfer_params", // vLLM
+		bootstrapHost, bootstrapPort, bootstrapRoom, bootstrapPairKey, prefillRank, // SGLang
+		disaggregatedParams, // TensorRT-LLM
+	)
+}
+
+// nulled sets the members that the client has sent to null.
+func nulled(x *Handoff, names ...string) (set []Member) {
+	for _, name := range names {
+		if !rawjson.IsNull(x.Field(name)) {
+			set = append(set, Member{name, []byte("null")})
+		}
+	}
+	return set
+}
+
 // maxParamsBytes bounds the object passed on: a prompt of a million tokens has 65,536 blocks of 16, each number of at most 8
 // bytes.
 const maxParamsBytes = 4 << 20

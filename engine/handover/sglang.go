@@ -140,17 +140,6 @@ func (s SGLang) Reply(x *Handoff, body []byte) (Handed, error) {
 	return h, nil
 }
 
-// Withhold implements Connector: with its own members a client could have another's KV cache moved, or make a server wait.
-func (SGLang) Withhold(x *Handoff) []Member {
-	var out []Member
-	for _, name := range []string{bootstrapHost, bootstrapPort, bootstrapRoom, bootstrapPairKey, prefillRank} {
-		if !rawjson.IsNull(x.Field(name)) {
-			out = append(out, Member{name, []byte("null")})
-		}
-	}
-	return out
-}
-
 // Keeps implements Connector: a room works once.
 func (SGLang) Keeps(bool) bool { return false }
 

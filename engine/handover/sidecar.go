@@ -53,9 +53,6 @@ func (Sidecar) Decode(x *Handoff, _ *Handed) (Message, error) {
 	return Message{Header: []Header{{prefillerHeader, address}}}, nil
 }
 
-// Withhold implements Connector. The header by which a client could name a prefiller is never passed on.
-func (Sidecar) Withhold(*Handoff) []Member { return nil }
-
 // Keeps implements Connector: what was computed went to the sidecar that asked for it.
 func (Sidecar) Keeps(bool) bool { return false }
 

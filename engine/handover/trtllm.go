@@ -269,15 +269,6 @@ func aboutContext(told string) ([]byte, error) {
 	return out, nil
 }
 
-// Withhold implements Connector: a client acting as the orchestrator would get answers from other clients' prompts, or half an
-// answer.
-func (TRTLLM) Withhold(x *Handoff) []Member {
-	if rawjson.IsNull(x.Field(disaggregatedParams)) {
-		return nil
-	}
-	return []Member{{disaggregatedParams, []byte("null")}}
-}
-
 // Keeps implements Connector: a context worker hands its blocks over once.
 func (t TRTLLM) Keeps(sent bool) bool { return !sent && !t.GenerationFirst }
 

@@ -82,6 +82,8 @@ type Config struct {
 	// Pinning accepts X-Warmpath-Pin and X-Warmpath-Exclude (endpoint names) in requests. Leave it off if clients are not
 	// trusted: they could overload one endpoint.
 	Pinning bool `yaml:"pinning"`
+	// Trust says what clients may do and learn that others should not.
+	Trust Trust `yaml:"trust"`
 	// Explain keeps decisions for later inspection.
 	Explain Explain `yaml:"explain"`
 	// Record writes the traffic to a file, without text.
@@ -373,6 +375,7 @@ func Default() Config {
 		Sessions:  session.Config{}.WithDefaults(),
 		AskUsage:  true, ByContent: true,
 		Explain: defaultExplain(), Disaggregation: defaultDisaggregation(), TRTLLM: defaultTRTLLM(),
+		Trust:  Trust{Details: detailsToOperators},
 		Record: defaultRecord(),
 		State:  defaultState(),
 		Shadow: Shadow{Budget: defaultBudget},

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -259,7 +258,7 @@ func (a *attempt) conclude(err error) error {
 		}
 	}
 	c.p.log.Warn("attempt failed", "request", c.served.ID, "endpoint", a.d.Endpoint.Name, "outcome", a.fin.Outcome.String(), "error", err, "sent", c.sent.Load())
-	return fmt.Errorf("%w (%s)", told, a.d.Endpoint.Name)
+	return fault.At(told, a.d.Endpoint.Name)
 }
 
 // another reserves a further attempt if one is allowed and another endpoint can take the request.

@@ -284,12 +284,12 @@ func (c *call) read() error {
 		return err
 	}
 	c.served.BytesIn = int64(len(c.Body.Bytes))
-	if c.API == prompt.Other {
-		c.Prompt = c.p.parser.Peek(c.Body.Bytes, send.Named(c.R.Header).Get)
-		return nil
-	}
 	// Windows tools write a byte order mark before JSON; some engines skip it, others reject it (RFC 8259, section 8.1).
 	c.Body.Bytes = bytes.TrimPrefix(c.Body.Bytes, []byte("\ufeff"))
+	if c.API == prompt.Other {
+		c.Prompt, err = c.p.parser.Peek(c.Body.Bytes, send.Named(c.R.Header).Get)
+		return c.unread(err)
+	}
 	if !c.readsContent() {
 		c.Prompt, err = c.p.parser.Parse(c.API, c.Body.Bytes, send.Named(c.R.Header).Get)
 		return err
@@ -346,6 +346,20 @@ func (c *call) peekable() bool {
 	default:
 		return strings.HasSuffix(media, "+json")
 	}
+}
+
+// unread judges a body of an unknown path that could not be read as JSON. It must not pass where the router has to see its members and
+// an engine may see more: Python's json also reads NaN, UTF-16 and UTF-32.
+func (c *call) unread(err error) error {
+	if c.p.cfg.Transfers && c.p.cfg.Tenants == nil {
+		return nil
+	}
+	text := c.Body.Bytes
+	if first := bytes.TrimLeft(text, " \t\r\n"); bytes.HasPrefix(first, []byte("{")) || bytes.IndexByte(text[:min(len(text), 4)], 0) >= 0 ||
+		bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		return err
+	}
+	return nil
 }
 
 // identify fills in the request for the router.
@@ -415,9 +429,9 @@ func (c *call) alike(o fleet.Outcome) bool {
 	return was
 }
 
-// explain adds the endpoint's name, never its address, and the reason for its choice to the header, if configured or requested.
+// explain adds the endpoint's name, never its address, and the reason for its choice to the header, if configured, or requested by somebody who may learn it.
 func (c *call) explain(h http.Header, d *route.Decision) {
-	if d.Endpoint.Name != "" && (c.p.cfg.Explain || c.R.Header.Get("X-Warmpath-Explain") == "1") {
+	if d.Endpoint.Name != "" && (c.p.cfg.Explain || c.p.asksWhy(c.R)) {
 		h["X-Warmpath-Endpoint"] = []string{d.Endpoint.Name}
 		h["X-Warmpath-Reason"] = []string{string(d.Reason)}
 		if p := &c.served.Prefill; d.Leg == fleet.LegDecode && p.Endpoint.Name != "" {

@@ -59,7 +59,7 @@ func TestConversationIsTold(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var in inbox
-			r := newRig(t, proxy.Config{FirstTurn: strings.HasPrefix(tt.name, "made up")}, in.handler)
+			r := newRig(t, proxy.Config{Transfers: true, FirstTurn: strings.HasPrefix(tt.name, "made up")}, in.handler)
 			r.told(tt.kind, tt.form)
 			if res, body := r.post("/v1/chat/completions", tt.body, "X-Session-ID", "s"); res.StatusCode != 200 {
 				t.Fatalf("%d %s", res.StatusCode, body)
@@ -155,7 +155,7 @@ func TestConversationIsToldInTheOlderForm(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var mu sync.Mutex
 			var got []string
-			r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
+			r := newRig(t, proxy.Config{Transfers: true}, func(w http.ResponseWriter, req *http.Request) {
 				raw, _ := io.ReadAll(req.Body)
 				mu.Lock()
 				got = append(got, string(raw))
@@ -194,7 +194,7 @@ func TestConversationIsToldInTheOlderForm(t *testing.T) {
 func TestConversationFormIsForgottenOnRestart(t *testing.T) {
 	var mu sync.Mutex
 	version, forms := "old", []string{}
-	r := newRig(t, proxy.Config{Retries: -1}, func(w http.ResponseWriter, req *http.Request) {
+	r := newRig(t, proxy.Config{Transfers: true, Retries: -1}, func(w http.ResponseWriter, req *http.Request) {
 		raw, _ := io.ReadAll(req.Body)
 		mu.Lock()
 		newer, is := strings.Contains(string(raw), "conversation_params"), version

@@ -32,6 +32,9 @@ type Config struct {
 	HeaderBytes   int64              // names and values of the fields of a request's head, and its target, in bytes; default 64 KiB
 	MemoryBytes   int64              // all heads and bodies of requests in memory at one time, in bytes; default 1 GiB, at least twice BodyBytes
 	Retries       int                // further attempts after the first, before the client has seen a byte; default 2, negative none
+	Transfers     bool               // clients may send members and headers by which engines take part in KV transfers
+	Details       bool               // all clients may learn endpoints and causes, not only operators, see insider
+	AdminToken    string             // in X-Warmpath-Explain it marks an operator's request; "" for none
 	Pinning       bool               // obey X-Warmpath-Pin and X-Warmpath-Exclude
 	NetHTTP       bool               // use net/http's client for engines in plain text too; see TransportConfig
 	NoUsage       bool               // do not ask engines for usage in streams whose client did not: no cached tokens are learnt from them
@@ -165,7 +168,7 @@ func New(o Options) *Proxy {
 	}
 	p.keep(o.Before)
 	p.sender = send.New(send.Config{
-		NetHTTP: p.cfg.NetHTTP, NoUsage: p.cfg.NoUsage, FirstTurn: p.cfg.FirstTurn, SessionHeader: p.cfg.SessionHeader, Token: p.cfg.Token, Tenants: p.cfg.Tenants,
+		NetHTTP: p.cfg.NetHTTP, NoUsage: p.cfg.NoUsage, FirstTurn: p.cfg.FirstTurn, SessionHeader: p.cfg.SessionHeader, Token: p.cfg.Token, Tenants: p.cfg.Tenants, Transfers: p.cfg.Transfers,
 		Connector: p.cfg.Connector, TRTLLM: p.cfg.TRTLLM, Receiver: p.cfg.Receiver,
 	}, o.Transport, p.bodies, o.Placed, o.Log)
 	p.catalog = catalog.New(o.Fleet, o.Transport, p.log)

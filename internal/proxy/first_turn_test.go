@@ -37,7 +37,7 @@ func TestFirstTurnIsTold(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var in inbox
-			r := newRig(t, proxy.Config{FirstTurn: tt.on}, in.handler)
+			r := newRig(t, proxy.Config{Transfers: true, FirstTurn: tt.on}, in.handler)
 			r.as(tt.kind, "")
 			for turn, want := range []string{tt.want, tt.next} {
 				if res, body := r.post("/v1/chat/completions", tt.body, "X-Session-ID", "s"); res.StatusCode != 200 {
@@ -54,7 +54,7 @@ func TestFirstTurnIsTold(t *testing.T) {
 // TestFirstTurnWithoutAnID is false, whatever the router makes of it.
 func TestFirstTurnWithoutAnID(t *testing.T) {
 	var in inbox
-	r := newRig(t, proxy.Config{FirstTurn: true, ByContent: true}, in.handler)
+	r := newRig(t, proxy.Config{Transfers: true, FirstTurn: true, ByContent: true}, in.handler)
 	r.as(fleet.KindTRTLLM, "")
 	r.post("/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"a"}],"disaggregated_params":{}}`)
 	if want := `"disaggregated_params":{"is_first_turn":false}`; !strings.Contains(in.raw, want) {

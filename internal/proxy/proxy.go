@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -51,21 +52,24 @@ func (p *Proxy) selfMade(w http.ResponseWriter, r *http.Request) bool {
 	case "/healthz":
 		writeText(w, http.StatusOK, "ok\n")
 	case "/readyz":
-		p.ready(w)
+		p.ready(w, p.insider(r))
 	default:
 		writeText(w, http.StatusNotFound, "metrics are on the admin listener, see --admin\n")
 	}
 	return true
 }
 
-// ready answers 200 only while an endpoint can take a request.
-func (p *Proxy) ready(w http.ResponseWriter) {
+// ready answers 200 only while an endpoint can take a request, and tells insiders what is amiss.
+func (p *Proxy) ready(w http.ResponseWriter, insider bool) {
 	ok, why := p.fleet.Ready()
+	if !insider {
+		why = ""
+	}
 	switch {
 	case p.draining.Load():
 		writeText(w, http.StatusServiceUnavailable, "shutting down\n")
 	case !ok:
-		writeText(w, http.StatusServiceUnavailable, why+"\n")
+		writeText(w, http.StatusServiceUnavailable, cmp.Or(why, "not ready")+"\n")
 	case why != "":
 		writeText(w, http.StatusOK, "ready, but "+why+"\n")
 	default:

@@ -44,13 +44,21 @@ func (c *call) refuse(err error) {
 		client.PassOver(c.client.Writer(), c.R, c.p.cfg.ReadBody)
 	}
 	c.explain(h, &c.served.Decision) // of the last attempt; none without a decision
-	body := fault.Body(fault.Shape(c.API, c.R.URL.Path), f, err.Error())
+	body := fault.Body(fault.Shape(c.API, c.R.URL.Path), f, c.message(err))
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	c.client.WriteHeader(f.Status)
 	_, _ = c.client.Send(body, false)
 	c.sent.Store(true)
 	c.served.BytesOut += int64(len(body))
+}
+
+// message is an error in words for the client.
+func (c *call) message(err error) string {
+	if c.p.insider(c.R) {
+		return err.Error()
+	}
+	return fault.Outside(err)
 }
 
 // limit is the setting, or the header of the request, that an error comes from; "" for errors that are no limit.

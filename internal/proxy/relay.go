@@ -487,7 +487,7 @@ func (r *relay) tell(f fault.Fault, err error) {
 	default:
 		event = append(event, "data: "...)
 	}
-	event = append(event, fault.Body(fault.Shape(r.c.API, r.c.R.URL.Path), f, err.Error())...)
+	event = append(event, fault.Body(fault.Shape(r.c.API, r.c.R.URL.Path), f, r.c.message(err))...)
 	if event = append(event, '\n'); r.events {
 		event = append(event, '\n')
 	}
@@ -509,6 +509,7 @@ func (a *attempt) head(from http.Header) {
 			h[k] = v
 		}
 	}
+	send.Relocate(h, a.d.Endpoint.URL)
 	if c.Upload.Unread() && c.R.ProtoMajor == 1 { // over HTTP/2 the stream is reset
 		h["Connection"] = []string{"close"} // what is left of the body must not be taken for a request
 	}

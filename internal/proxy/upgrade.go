@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"strings"
@@ -22,7 +23,7 @@ func (c *call) upgrade() {
 		c.refuse(err)
 		return
 	}
-	c.Prompt = c.p.parser.Peek(nil, send.Named(c.R.Header).Get)
+	c.Prompt, _ = c.p.parser.Peek(nil, send.Named(c.R.Header).Get)
 	if err := c.identify(); err != nil {
 		c.refuse(err)
 		return
@@ -42,6 +43,7 @@ func (c *call) upgrade() {
 	a.watch.Wait(c.p.cfg.FirstByte)
 	proxy := httputil.ReverseProxy{
 		Transport: c.p.transport,
+		ErrorLog:  slog.NewLogLogger(c.p.log.Handler(), slog.LevelWarn),
 		Rewrite:   a.rewrite,
 		ModifyResponse: func(res *http.Response) error {
 			c.served.Status, a.status = res.StatusCode, res.StatusCode
@@ -59,6 +61,7 @@ func (c *call) upgrade() {
 			}
 			c.sent.Store(true)
 			res.Header.Del("X-Request-Id")
+			send.Relocate(res.Header, a.d.Endpoint.URL)
 			c.explain(res.Header, a.d)
 			return nil
 		},
@@ -93,7 +96,7 @@ func (a *attempt) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL = a.URL()
 	r.Out.Host = r.Out.URL.Host
 	for k := range r.Out.Header {
-		if send.Withheld(k) || strings.HasPrefix(k, "X-Override-") { // no client may pose as a router
+		if send.Withheld(k, a.c.p.cfg.Transfers) {
 			delete(r.Out.Header, k)
 		}
 	}

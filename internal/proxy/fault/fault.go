@@ -40,6 +40,37 @@ var (
 	ErrPinningOff = errors.New("X-Warmpath-Pin and X-Warmpath-Exclude are switched off; set pinning: true in the configuration to allow them")
 )
 
+// endpointError is the failure of an endpoint.
+type endpointError struct {
+	err      error
+	endpoint string
+}
+
+func (e *endpointError) Error() string { return e.err.Error() + " (" + e.endpoint + ")" }
+
+func (e *endpointError) Unwrap() error { return e.err }
+
+// At says which endpoint an error is about.
+func At(err error, endpoint string) error { return &endpointError{err, endpoint} }
+
+// Outside is an error in words for strangers: without endpoints, their addresses and the causes of their failures.
+func Outside(err error) string {
+	var (
+		leg  *legError
+		at   *endpointError
+		none *route.NoEndpointError
+	)
+	switch {
+	case errors.As(err, &leg):
+		return leg.text(Outside)
+	case errors.As(err, &at):
+		return Outside(at.err)
+	case errors.As(err, &none):
+		return none.Brief()
+	}
+	return err.Error()
+}
+
 type encodingError struct{ encoding string }
 
 func (e *encodingError) Error() string {

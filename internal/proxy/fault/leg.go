@@ -28,7 +28,10 @@ type legError struct {
 	retryAfter time.Duration
 }
 
-func (e *legError) Error() string {
+func (e *legError) Error() string { return e.text(error.Error) }
+
+// text is the message, with the cause in the words of say.
+func (e *legError) text(say func(error) string) string {
 	what := "Prefill error: "
 	if e.leg == fleet.LegDecode {
 		what = "Decoder error: "
@@ -38,9 +41,9 @@ func (e *legError) Error() string {
 		return what + e.said
 	case e.err != nil:
 		if inner := (*legError)(nil); errors.As(e.err, &inner) {
-			return inner.Error()
+			return inner.text(say)
 		}
-		return what + e.err.Error()
+		return what + say(e.err)
 	default:
 		return what + http.StatusText(e.status)
 	}

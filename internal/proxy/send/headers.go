@@ -16,24 +16,23 @@ func HopByHop(name string) bool {
 	return false
 }
 
-// sidecars reports whether a header, in canonical form, tells llm-d's sidecar of an engine whom else to ask (llm-d-router, pd-sidecar). Only a router
-// may say that: a client could have the sidecar ask any host.
-func sidecars(name string) bool {
+// Withheld reports whether a client's header, in canonical form, reaches no engine though it is not one of a hop: the router's
+// own, and, unless transfers is set, those that say whom an engine is to dial or whose KV cache it is to take. The latter are
+// llm-d's, which tell the sidecar of an engine whom else to ask (llm-d-router, pd-sidecar), and SGLang's, which override members of
+// the body (0.5.23, request_headers.py). Requests and upgrades share it.
+func Withheld(name string, transfers bool) bool {
 	switch name {
 	case "X-Prefiller-Host-Port", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port", "X-Kv-Cache-Source-Host-Port":
-		return true
+		return !transfers
 	}
-	return false
+	return strings.HasPrefix(name, "X-Warmpath-") || !transfers && strings.HasPrefix(name, "X-Override-")
 }
 
-// Withheld reports whether a header, in canonical form, reaches no engine: it is for this router, or only a router may send it.
-func Withheld(name string) bool { return strings.HasPrefix(name, "X-Warmpath-") || sidecars(name) }
-
-// copyEndToEnd copies the end-to-end headers, except the router's own.
-func copyEndToEnd(to, from http.Header) {
+// copyEndToEnd copies the end-to-end headers, except those withheld.
+func copyEndToEnd(to, from http.Header, transfers bool) {
 	named := from["Connection"]
 	for k, v := range from {
-		if HopByHop(k) || Withheld(k) || len(named) > 0 && NamedByConnection(named, k) {
+		if HopByHop(k) || Withheld(k, transfers) || len(named) > 0 && NamedByConnection(named, k) {
 			continue
 		}
 		to[k] = v
@@ -61,16 +60,6 @@ func setHeader(h http.Header, to handover.Header) {
 		return
 	}
 	h[name] = []string{to.Value}
-}
-
-// dropOverrides removes the headers that override members of the body in SGLang (0.5.23, request_headers.py): with them a
-// client could pose as a router in a hand-over of KV cache.
-func dropOverrides(h http.Header) {
-	for name := range h {
-		if strings.HasPrefix(name, "X-Override-") {
-			delete(h, name)
-		}
-	}
 }
 
 // Named looks up headers by names that are already canonical, as a prompt.Parser's are. It looks up twenty for each request,

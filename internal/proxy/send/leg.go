@@ -3,6 +3,7 @@ package send
 import (
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
@@ -10,23 +11,16 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// leg adds the edits of a request's leg. For a whole request it adds those that keep a client from posing as a router.
+// leg adds the edits of a request's leg, after those that keep a client from posing as a router.
 func (a *Outgoing) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	c := a.c
-	if a.d.Why != "" {
-		dropOverrides(h)
+	if !a.trusts() && c.Body != nil && c.Prompt.InsertAt != 0 {
+		x := a.s.Handoff(c)
+		members := handover.Withhold(&x)
+		a.s.noteWithheld(c, members)
+		edits = c.set(edits, members)
 	}
 	if a.Message == nil {
-		if a.d.Why == "" || c.Body == nil || c.Prompt.InsertAt == 0 {
-			return edits
-		}
-		x := a.s.Handoff(c)
-		if conn := a.s.Connector(a.d.Kind); conn != nil {
-			return c.set(edits, conn.Withhold(&x))
-		}
-		for _, conn := range handover.Connectors() { // the engine may be of any kind
-			edits = c.set(edits, conn.Withhold(&x))
-		}
 		return edits
 	}
 	for _, header := range a.Message.Header {
@@ -36,6 +30,23 @@ func (a *Outgoing) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 		delete(h, "Accept-Encoding") // the reply is read
 	}
 	return c.appendTo(c.set(edits, a.Message.Set), a.Message.Append)
+}
+
+// trusts reports whether the engine gets what the client says of hand-overs. On a leg the router alone speaks of them.
+func (a *Outgoing) trusts() bool { return a.s.cfg.Transfers && a.Message == nil }
+
+// noteWithheld logs, once a minute, that something of a client's was withheld: a router in front of this one would otherwise find out
+// by wrong answers.
+func (s *Sender) noteWithheld(c *Incoming, members []handover.Member) {
+	if len(members) == 0 {
+		return
+	}
+	minute := time.Now().Unix() / 60
+	if last := s.withheld.Load(); last == minute || !s.withheld.CompareAndSwap(last, minute) {
+		return
+	}
+	s.log.Warn("a member that is for routers was taken out of a client's request: trust.transfer_fields passes such members and headers on",
+		"request", c.ID, "member", members[0].Name)
 }
 
 // set adds the edits that set members of the body, instead of earlier edits of them.

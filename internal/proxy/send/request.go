@@ -15,7 +15,7 @@ import (
 func (a *Outgoing) request() *http.Request {
 	c := a.c
 	header := make(http.Header, len(c.R.Header)+5)
-	copyEndToEnd(header, c.R.Header)
+	copyEndToEnd(header, c.R.Header, a.trusts())
 	c.From.Tell(header, c.R)
 	header["X-Request-Id"] = []string{c.ID}
 	a.s.cfg.Token.Strip(header)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/engine/rawjson"
@@ -24,6 +25,7 @@ type Config struct {
 	SessionHeader string // header that tells vLLM the conversation; "" for none
 	Token         *who.EndpointToken
 	Tenants       *who.Tenants
+	Transfers     bool               // pass on what clients say of hand-overs, in endpoints' bodies and headers
 	Connector     handover.Connector // nil follows the kind of engine
 	TRTLLM        handover.TRTLLMOptions
 	Receiver      func(fleet.Endpoint) (handover.Receiver, bool)
@@ -37,6 +39,7 @@ type Sender struct {
 	placed    func(d *route.Decision, ids bool, body func() []byte) // nil for none
 	log       *slog.Logger
 	asks      askMemory
+	withheld  atomic.Int64 // the minute in which it was last logged, see noteWithheld
 }
 
 // New makes a Sender. Changed copies of bodies are counted in bodies. placed is called after a request was sent; it may be nil.
