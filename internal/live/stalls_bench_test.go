@@ -87,6 +87,16 @@ func BenchmarkStalls(b *testing.B) {
 			p, _ := s.Decide(&fleet.Request{ID: "r", Model: "m", Tenant: fmt.Sprint("t", n%2), PromptBytes: 4000, Waits: true, Stream: true})
 			s.Observe(route.Finished{Lease: p.Lease, Outcome: fleet.ClientGone})
 		}},
+		{"a-long-queue-of-priorities", 4, func(s *stalls) { queue(s, 10_000) }, func(s *stalls, n int) {
+			p, _ := s.Decide(&fleet.Request{
+				ID: "r", Model: "m", Tenant: fmt.Sprint("t", n%2), Standing: fleet.Standing{Priority: fleet.PriorityHigh}, PromptBytes: 4000, Waits: true, Stream: true,
+			})
+			s.Observe(route.Finished{Lease: p.Lease, Outcome: fleet.ClientGone})
+		}},
+		{"the-next-of-a-long-queue", 4, func(s *stalls) { queue(s, 10_000) }, func(s *stalls, _ int) {
+			s.now = s.now.Add(time.Second)
+			s.Observe(route.Tick{})
+		}},
 		{"reload", 1000, nil, func(s *stalls, _ int) { s.Observe(route.Configured{Config: s.config}) }},
 		{"an-endpoint-less-or-more", 1000, nil, func(s *stalls, n int) {
 			s.Observe(route.Declared{Source: "s", Endpoints: s.fleet.Endpoints[:999+n%2]})

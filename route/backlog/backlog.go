@@ -61,6 +61,7 @@ type Table struct {
 	jobs      slot.Table[Job]
 	queued    int           // this router's jobs in its queues
 	foreign   int           // other routers' jobs in their queues
+	arrivals  uint64        // jobs that were queued so far
 	ahead     time.Duration // see SetClock
 	tenants   tenants
 	alone     fit.Mean // share of its tokens in memory that a job of this router does not share with all others
@@ -125,7 +126,7 @@ func (t *Table) Reported(now time.Time, slot int, l *fleet.LoadReport) {
 }
 
 // sent is the number of requests at the engine; the others are queued at the router.
-func (e *endpoint) sent() int { return e.load.Requests - len(e.line.jobs) }
+func (e *endpoint) sent() int { return e.load.Requests - e.line.n }
 
 // decoding estimates how many requests are being answered: of non-streamed ones the end of prefill is not observed.
 func (e *endpoint) decoding() int {
@@ -157,7 +158,7 @@ func (t *Table) Reader() Reader { return Reader{t} }
 func (r Reader) Load(slot int) fleet.Load {
 	e := r.t.endpoints.Get(slot)
 	l := e.load
-	l.Queued = len(e.line.jobs)
+	l.Queued = e.line.n
 	return l
 }
 
@@ -165,7 +166,7 @@ func (r Reader) Load(slot int) fleet.Load {
 func (r Reader) FillLoad(c *pick.Candidate) {
 	e := r.t.endpoints.Get(c.Slot)
 	c.Load = e.load
-	c.Load.Queued = len(e.line.jobs)
+	c.Load.Queued = e.line.n
 }
 
 // Idle reports whether an endpoint has no outstanding work.
@@ -212,7 +213,7 @@ func (r Reader) Audit(slot int) error {
 		return fmt.Errorf("load %+v, %d tokens of %d prompts ahead", e.load, p.ahead, p.streams)
 	case e.alone != 0:
 		return fmt.Errorf("%d tokens of memory are taken", e.alone)
-	case len(e.line.jobs) != 0 || e.line.tokens != 0 || e.line.alone != 0 || e.line.foreign != 0 || e.line.ranked != [2]int{}:
+	case e.line.n != 0 || len(e.line.groups) != 0 || e.line.tokens != 0 || e.line.alone != 0 || e.line.foreign != 0 || e.line.ranked != [2]int{}:
 		return fmt.Errorf("%+v are queued", e.line)
 	case len(e.coming) != 0:
 		return fmt.Errorf("decode legs %v are still to come", e.coming)

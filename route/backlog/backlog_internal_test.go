@@ -1,6 +1,7 @@
 package backlog
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -186,7 +187,18 @@ func clone(t *Table) Table {
 	for i := range t.endpoints.Len() {
 		e := *t.endpoints.Get(i)
 		e.coming = append([]uint32(nil), e.coming...)
-		e.line.jobs = slices.Clone(e.line.jobs)
+		e.line.place = maps.Clone(e.line.place)
+		e.line.groups = slices.Clone(e.line.groups)
+		for k, g := range e.line.groups {
+			g := *g
+			for _, o := range []*ordered{&g.byKey, &g.byArrival} {
+				o.chunks = slices.Clone(o.chunks)
+				for i := range o.chunks {
+					o.chunks[i].jobs = slices.Clone(o.chunks[i].jobs)
+				}
+			}
+			e.line.groups[k] = &g
+		}
 		came := *e.prompts.came
 		e.prompts.came = &came
 		e.prompts.wholes.open = append([]uint32(nil), e.prompts.wholes.open...)

@@ -45,6 +45,7 @@ type Job struct {
 	AtLimit  bool // it was queued since its tenant had reached its limit of running jobs
 	Greedy   bool // it was queued since the engine was full and its tenant had used much more than the others
 	tenant   *tenant
+	came     uint64 // if queued: its place in the order of arrival
 
 	Opened time.Time
 	Sent   time.Time // to the engine: at once, or when dispatched

@@ -2,7 +2,6 @@ package backlog
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -39,30 +38,17 @@ const (
 
 // line is an endpoint's queue at the routers.
 type line struct {
-	jobs    []waiting
-	foreign int       // of these, those queued at other routers
-	tokens  int64     // tokens to compute
-	alone   int64     // tokens of memory to take, see Job
-	sentAt  time.Time // when a job was last sent
-	idle    time.Time // since when the endpoint lacks work while another router has the first job; zero otherwise
-	awaited uint32    // that job
-	ranked  [2]int    // number of jobs with low and with high priority
+	groups  []*group        // of the tenants whose jobs are queued
+	place   map[*tenant]int // of their groups
+	n       int             // jobs
+	foreign int             // of these, those queued at other routers
+	tokens  int64           // tokens to compute
+	alone   int64           // tokens of memory to take, see Job
+	sentAt  time.Time       // when a job was last sent
+	idle    time.Time       // since when the endpoint lacks work while another router has the first job; zero otherwise
+	awaited uint32          // that job
+	ranked  [2]int          // number of jobs with low and with high priority
 }
-
-// waiting is what each decision reads of a queued job, close together: there may be thousands.
-type waiting struct {
-	n        uint32
-	priority fleet.Priority
-	most     int32 // its tenant's running jobs at most; 0 for no limit
-	key      float64
-	prefill  int64
-	weighed  int64 // of prefill, for its tenant
-	tenant   *tenant
-	opened   time.Time
-}
-
-// atLimit is Table.atLimit.
-func (q *waiting) atLimit() bool { return q.most > 0 && q.tenant.running >= int(q.most) }
 
 // queues reports whether a job is queued: the endpoint is busy, or others are queued. If the endpoint lacks work, a job need
 // not wait for other routers' jobs that it precedes.
@@ -85,12 +71,8 @@ func (t *Table) goesFirst(now time.Time, e *endpoint, j *Job) bool {
 
 // anyStartable reports whether a queued job waits for its endpoint alone.
 func (t *Table) anyStartable(now time.Time, e *endpoint) bool {
-	for i := range e.line.jobs {
-		if t.startable(now, e, t.jobs.Get(int(e.line.jobs[i].n))) {
-			return true
-		}
-	}
-	return false
+	_, first := t.first(now, e, false)
+	return first != nil
 }
 
 // startable reports whether a job's tenant may have one more at the engine. What waits inside an engine is served in order of
@@ -144,13 +126,44 @@ func (t *Table) enqueue(now time.Time, e *endpoint, n uint32, j *Job) {
 		t.queued++
 	}
 	j.tenant.queued++
-	e.line.jobs = append(e.line.jobs, waiting{
-		n: n, priority: j.Standing.Priority, most: int32(min(max(0, j.Standing.Running), math.MaxInt32)), key: j.Key,
-		prefill: j.Prefill, weighed: weighed(j.Prefill, j.Standing.Share), tenant: j.tenant, opened: j.Opened,
-	})
+	t.arrivals++
+	j.came = t.arrivals
+	e.line.groupOf(j.tenant).add(j.waiting(n))
+	e.line.n++
 	e.line.tokens += j.Prefill
 	e.line.alone += j.alone
 	e.line.rank(j.Standing.Priority, 1)
+}
+
+// waiting is what is read of a queued job.
+func (j *Job) waiting(n uint32) *waiting {
+	return &waiting{
+		n: n, foreign: j.Foreign, priority: j.Standing.Priority, most: int32(min(max(0, j.Standing.Running), math.MaxInt32)), key: j.Key,
+		origin: j.Origin, seq: j.Seq, came: j.came, prefill: j.Prefill, weighed: weighed(j.Prefill, j.Standing.Share), opened: j.Opened,
+	}
+}
+
+// groupOf is the group of a tenant.
+func (l *line) groupOf(x *tenant) *group {
+	if i, ok := l.place[x]; ok {
+		return l.groups[i]
+	}
+	if l.place == nil {
+		l.place = map[*tenant]int{}
+	}
+	l.place[x] = len(l.groups)
+	l.groups = append(l.groups, &group{tenant: x, byArrival: ordered{arrivals: true}})
+	return l.groups[len(l.groups)-1]
+}
+
+// drop removes a group without jobs.
+func (l *line) drop(g *group) {
+	i, last := l.place[g.tenant], len(l.groups)-1
+	l.groups[i] = l.groups[last]
+	l.place[l.groups[i].tenant] = i
+	l.groups[last] = nil
+	l.groups = l.groups[:last]
+	delete(l.place, g.tenant)
 }
 
 func (t *Table) dequeue(e *endpoint, n uint32, j *Job) {
@@ -161,8 +174,11 @@ func (t *Table) dequeue(e *endpoint, n uint32, j *Job) {
 		t.queued--
 	}
 	j.tenant.queued--
-	i := slices.IndexFunc(e.line.jobs, func(q waiting) bool { return q.n == n })
-	e.line.jobs = slices.Delete(e.line.jobs, i, i+1)
+	g := e.line.groupOf(j.tenant)
+	if g.remove(j.waiting(n)); g.n == 0 {
+		e.line.drop(g)
+	}
+	e.line.n--
 	if n == e.line.awaited { // the next one gets as long
 		e.line.idle = time.Time{}
 	}
@@ -201,7 +217,7 @@ func (t *Table) Dispatch(now time.Time, rates Rates, to []Dispatched) []Dispatch
 	t.tenants.halve(now.Add(t.ahead)) // so that all routers compare the same
 	for _, slot := range t.order {
 		e := t.endpoints.Get(slot)
-		for len(e.line.jobs) > 0 {
+		for e.line.n > 0 {
 			n, ok := t.next(now, e, slot, rates)
 			if !ok {
 				break
@@ -240,36 +256,51 @@ func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint3
 	return n, true
 }
 
+// levels are the priorities of an endpoint's jobs and of an asker.
+func (t *Table) levels(now time.Time, l *line, asker fleet.Priority) *levels {
+	return &levels{t: t, now: now, highest: max(l.highest(), asker), one: l.ranked == [2]int{} && asker == fleet.PriorityNormal}
+}
+
 // first is the first startable job of an endpoint's queue, of this router's own or of all.
 func (t *Table) first(now time.Time, e *endpoint, own bool) (n uint32, first *Job) {
-	for k := range e.line.jobs {
-		i := e.line.jobs[k].n
-		j := t.jobs.Get(int(i))
-		if own && j.Foreign || !t.startable(now, e, j) {
+	full, levels := t.cfg.Queue.Ahead > 0 && e.full(now), t.levels(now, &e.line, fleet.PriorityNormal)
+	for _, g := range e.line.groups {
+		if full && t.tenants.greedy(g.tenant.used) || g.atLimit(g.most) {
 			continue
 		}
-		if first == nil || t.before(now, &e.line, j, first) {
-			n, first = i, j
+		q := g.first(levels, own)
+		if q == nil {
+			continue
+		}
+		if j := t.jobs.Get(int(q.n)); first == nil || t.before(now, &e.line, j, first) {
+			n, first = q.n, j
 		}
 	}
 	return n, first
 }
 
-// inFront is the part of the queue in front of a new prompt that takes own ms: its number of jobs and its time. behind is the
-// number of jobs that the new one delays, without those of tenants served after it anyway.
+// inFront is the part of the queue in front of a new prompt that takes own ms: its number of jobs and its time. Prompts of another
+// tenant are in front while it has used less than the asker will have at its turn, in order of arrival. behind is the number of
+// jobs that the new one delays, without those of tenants served after it anyway.
 func (t *Table) inFront(now time.Time, e *endpoint, who Asker, own, perToken float64) (n int, ms float64, behind int) {
 	l := &e.line
-	if len(l.jobs) == 0 {
+	if l.n == 0 {
 		return 0, 0, 0
 	}
-	key := t.key(now, own)
-	if len(t.tenants.of) > 1 || l.ranked != [2]int{} || who.Standing.Priority != fleet.PriorityNormal {
-		return t.aheadOfOthers(now, l, who, key, perToken)
+	key, priority, levels := t.key(now, own), who.Standing.Priority, t.levels(now, l, who.Standing.Priority)
+	mine, turn, tokens := t.tenants.of[who.Tenant], t.tenants.has(who.Tenant), int64(0)
+	if i, ok := l.place[mine]; ok {
+		var weighed int64
+		n, tokens, weighed = l.groups[i].upTo(levels, priority, key)
+		turn += weighed
+		behind = l.groups[i].n - n
 	}
-	for i := range l.jobs {
-		if q := &l.jobs[i]; q.key <= key {
-			n, ms = n+1, ms+float64(float64(q.prefill)*perToken)
+	for _, g := range l.groups {
+		if g.tenant == mine || g.atLimit(g.most) {
+			continue
 		}
+		others, theirs := g.within(levels, priority, turn-g.tenant.used, key)
+		n, tokens = n+others, tokens+theirs
 	}
-	return n, ms, len(l.jobs) - n
+	return n, float64(float64(tokens) * perToken), behind
 }

@@ -27,7 +27,6 @@ type tenant struct {
 	queued  int   // of these, those in queues of routers
 	running int   // those at engines, if there is a limit of them, see fleet.Standing.Running
 	used    int64 // computed prompt tokens, divided by its weight, halved every halfLife
-	passed  int64 // scratch of aheadOfOthers
 }
 
 const (
@@ -162,46 +161,8 @@ func (t *Table) before(now time.Time, l *line, j, other *Job) bool {
 	case j.Origin != other.Origin:
 		return j.Origin < other.Origin
 	}
-	return j.Seq < other.Seq
-}
-
-// aheadOfOthers is inFront for queues with several tenants or priorities. Prompts of another tenant are in front while it has
-// used less than the asker will have at its turn, in order of arrival.
-func (t *Table) aheadOfOthers(now time.Time, l *line, who Asker, key, perToken float64) (n int, ms float64, behind int) {
-	mine, turn := t.tenants.of[who.Tenant], t.tenants.has(who.Tenant)
-	ranked := l.ranked != [2]int{} || who.Standing.Priority != fleet.PriorityNormal
-	highest := max(l.highest(), who.Standing.Priority)
-	inFront := func(q *waiting, level bool) bool {
-		if !ranked {
-			return level
-		}
-		if p := t.risen(q.priority, highest, now.Sub(q.opened)); p != who.Standing.Priority {
-			return p > who.Standing.Priority
-		}
-		return level
+	if j.Seq != other.Seq {
+		return j.Seq < other.Seq
 	}
-	for i := range l.jobs {
-		q := &l.jobs[i]
-		if q.tenant.passed = 0; q.tenant != mine {
-			continue
-		}
-		if inFront(q, q.key <= key) {
-			n, ms = n+1, ms+float64(float64(q.prefill)*perToken)
-			turn += q.weighed
-		} else {
-			behind++
-		}
-	}
-	for i := range l.jobs {
-		q := &l.jobs[i]
-		if q.tenant == mine || q.atLimit() {
-			continue
-		}
-		at := q.tenant.used + q.tenant.passed
-		if inFront(q, at < turn || at == turn && q.key <= key) {
-			n, ms = n+1, ms+float64(float64(q.prefill)*perToken)
-			q.tenant.passed += q.weighed
-		}
-	}
-	return n, ms, behind
+	return j.came-1 < other.came-1 // 0 has not come yet, and is last
 }

@@ -469,3 +469,102 @@ func TestEachIsAwaited(t *testing.T) {
 		goes(passOver, own)
 	}
 }
+
+// TestSumsAgainstWalk: what is in front of a prompt, and the job that goes next, are those that a walk through all jobs in order of
+// arrival finds, whoever waits.
+func TestSumsAgainstWalk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newQueueing(Queue{Patience: 5, Promote: 30 * time.Second})
+		s.SetConfig(Config{Queue: Queue{Ahead: time.Millisecond, Patience: 5, Promote: 30 * time.Second}})
+		s.Describe(0, 1, 0)
+		ranked, limited := rapid.Bool().Draw(t, "priorities"), rapid.Bool().Draw(t, "limits")
+		asker := func() Asker {
+			who := Asker{Tenant: rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "tenant")}
+			if ranked {
+				who.Standing.Priority = fleet.Priority(rapid.IntRange(-1, 1).Draw(t, "priority"))
+			}
+			if limited {
+				who.Standing.Running = rapid.IntRange(0, 2).Draw(t, "running")
+			}
+			who.Standing.Share = rapid.SampledFrom([]float64{0, 1, 2, 1e9}).Draw(t, "share")
+			return who
+		}
+		var queued []uint32
+		check := func() {
+			e, who, own := s.endpoints.Get(0), asker(), float64(rapid.SampledFrom([]int{1, 2100, 3000, 9000}).Draw(t, "own"))
+			n, tokens, behind := s.walked(queued, who, s.key(s.now, own))
+			if gotN, ms, gotBehind := s.inFront(s.now, e, who, own, 2); gotN != n || ms != 2*float64(tokens) || gotBehind != behind {
+				t.Fatalf("%d jobs of %.0f ms in front of %+v, %d behind; want %d of %d, %d", gotN, ms, who, gotBehind, n, 2*tokens, behind)
+			}
+			for _, own := range []bool{false, true} {
+				var want *Job
+				for _, n := range queued {
+					if j := s.jobs.Get(int(n)); (!own || !j.Foreign) && s.startable(s.now, e, j) && (want == nil || s.before(s.now, &e.line, j, want)) {
+						want = j
+					}
+				}
+				if _, first := s.first(s.now, e, own); first != want {
+					t.Fatalf("%+v goes, want %+v", first, want)
+				}
+			}
+		}
+		s.ask(9000, Asker{Tenant: "c", Standing: fleet.Standing{Running: 9}}) // which counts
+		for range rapid.SampledFrom([]int{10, 60, 600}).Draw(t, "steps") {    // the last for several chunks
+			s.now = s.now.Add(time.Duration(max(0, rapid.IntRange(-9, 9).Draw(t, "s"))) * time.Second)
+			if i := rapid.IntRange(-2, len(queued)-1).Draw(t, "which"); i >= 0 && rapid.IntRange(0, 4).Draw(t, "one leaves") == 0 {
+				s.Close(s.now, queued[i], false, 0, s.rates)
+				queued = slices.Delete(queued, i, i+1)
+			} else {
+				w := Work{
+					Class: fleet.Turn, Stream: true, PromptTokens: rapid.SampledFrom([]int{2100, 3000, 9000}).Draw(t, "tokens"), Foreign: true, Waits: true,
+					Asker: asker(), Origin: 2, Seq: uint64(s.next), Key: s.key(s.now, float64(rapid.SampledFrom([]int{2100, 3000, 9000}).Draw(t, "key"))),
+				}
+				if rapid.Bool().Draw(t, "own") {
+					w.Foreign, w.Waits, w.MayQueue, w.Origin = false, false, true, 1
+				}
+				if s.Open(s.now, s.next, w, s.rates).Queued {
+					queued = append(queued, s.next)
+				} else {
+					s.Send(s.now, s.next, s.rates)
+				}
+				s.next++
+			}
+			if rapid.IntRange(0, 7).Draw(t, "look") == 0 {
+				check()
+			}
+		}
+		check()
+	})
+}
+
+// walked is what is in front of an asker's prompt: in one pass over the queue.
+func (s *queueing) walked(queued []uint32, who Asker, key float64) (n int, tokens int64, behind int) {
+	l, turn, passed := &s.endpoints.Get(0).line, s.tenants.has(who.Tenant), map[string]int64{}
+	highest := max(l.highest(), who.Standing.Priority)
+	inFront := func(j *Job, level bool) bool {
+		if p := s.risen(j.Standing.Priority, highest, s.now.Sub(j.Opened)); p != who.Standing.Priority {
+			return p > who.Standing.Priority
+		}
+		return level
+	}
+	for _, k := range queued {
+		switch j := s.jobs.Get(int(k)); {
+		case j.Tenant != who.Tenant:
+		case inFront(j, j.Key <= key):
+			n, tokens, turn = n+1, tokens+j.Prefill, turn+weighed(j.Prefill, j.Standing.Share)
+		default:
+			behind++
+		}
+	}
+	for _, k := range queued {
+		j := s.jobs.Get(int(k))
+		if j.Tenant == who.Tenant || s.atLimit(j) {
+			continue
+		}
+		if at := s.tenants.has(j.Tenant) + passed[j.Tenant]; inFront(j, at < turn || at == turn && j.Key <= key) {
+			n, tokens = n+1, tokens+j.Prefill
+			passed[j.Tenant] += weighed(j.Prefill, j.Standing.Share)
+		}
+	}
+	return n, tokens, behind
+}
