@@ -7,7 +7,6 @@ import (
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/proxy/gate"
 	"github.com/warmpath/warmpath/internal/proxy/who"
-	"github.com/warmpath/warmpath/prompt"
 )
 
 // admit checks the request's access, tenant and limits. It returns false after refusing the request.
@@ -41,10 +40,10 @@ func (c *call) enters() bool {
 		return false
 	}
 	method := c.R.Method
-	if isUpgrade(c.R) && c.Carrier == nil && gate.Passes(prompt.Classify(http.MethodPost, path), http.MethodPost, path, nil) == nil {
+	if isUpgrade(c.R) && c.Carrier == nil && gate.Passes(http.MethodPost, path, nil) == nil {
 		method = http.MethodPost // a WebSocket in the place of the request, which the engine may have
 	}
-	if err := gate.Passes(prompt.Classify(method, path), method, path, p.cfg.Paths); err != nil {
+	if err := gate.Passes(method, path, p.cfg.Paths); err != nil {
 		c.refuse(err)
 		return false
 	}

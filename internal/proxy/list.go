@@ -4,13 +4,32 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/warmpath/warmpath/internal/proxy/client"
+	"github.com/warmpath/warmpath/internal/proxy/gate"
 )
+
+// methods answers a client that asks for the methods of a path, no browser's preflight, which is for the engine (RFC 9110, section 9.3.7).
+// It reports false for any other request, and where the setting paths leaves OPTIONS to the engine.
+func (p *Proxy) methods(c *call) bool {
+	path := c.R.URL.Path
+	if c.R.Method != http.MethodOptions || preflight(c.R) || p.cfg.Paths.Has(http.MethodOptions, path) {
+		return false
+	}
+	client.PassOver(c.client.Writer(), c.R, p.cfg.ReadBody)
+	h := c.client.Header()
+	p.origins.tell(c.R.Header.Get("Origin"), h)
+	h.Set("Allow", strings.Join(gate.Methods(path, p.cfg.Paths), ", "))
+	c.served.Status = http.StatusNoContent
+	c.sent.Store(true)
+	c.client.WriteHeader(http.StatusNoContent)
+	return true
+}
 
 // list answers requests for lists of models; it reports false for any other path.
 func (p *Proxy) list(c *call) bool {
-	if c.R.Method != http.MethodGet {
+	if c.R.Method != http.MethodGet && c.R.Method != http.MethodHead {
 		return false
 	}
 	ctx, done := c.patient()

@@ -33,11 +33,13 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !c.enters():
 	case c.API == prompt.Other && isUpgrade(r) && c.Carrier == nil:
 		c.upgrade()
-	case c.API == prompt.Other && p.list(c):
+	case c.API == prompt.Other && (p.methods(c) || p.list(c)):
 	default:
 		c.serve()
 	}
 }
+
+const ownMethods = "GET, HEAD, OPTIONS" // of the router's own paths
 
 // selfMade answers the router's own paths; it returns false for any other.
 func (p *Proxy) selfMade(w http.ResponseWriter, r *http.Request) bool {
@@ -48,10 +50,17 @@ func (p *Proxy) selfMade(w http.ResponseWriter, r *http.Request) bool {
 	}
 	client.PassOver(w, r, p.cfg.ReadBody)
 	client.BoundFlush(w, r, Stall(p.cfg.Idle))
-	switch r.URL.Path {
-	case "/healthz":
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	switch path := r.URL.Path; {
+	case r.Method == http.MethodOptions:
+		w.Header().Set("Allow", ownMethods)
+		w.WriteHeader(http.StatusNoContent)
+	case !reads:
+		w.Header().Set("Allow", ownMethods)
+		writeText(w, http.StatusMethodNotAllowed, path+" takes GET, not "+r.Method+"\n")
+	case path == "/healthz":
 		writeText(w, http.StatusOK, "ok\n")
-	case "/readyz":
+	case path == "/readyz":
 		p.ready(w, p.insider(r))
 	default:
 		writeText(w, http.StatusNotFound, "metrics are on the admin listener, see --admin\n")

@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/client"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
+	"github.com/warmpath/warmpath/internal/proxy/gate"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
@@ -35,6 +36,9 @@ func (c *call) refuse(err error) {
 	c.ticket.Tell(h)
 	if f.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
+	}
+	if path, ok := errors.AsType[*gate.PathError](err); ok && len(path.Methods) > 0 {
+		h.Set("Allow", strings.Join(path.Methods, ", "))
 	}
 	unread := f.Status == http.StatusRequestEntityTooLarge || f.Status == http.StatusRequestTimeout || errors.Is(err, body.ErrNoRoom) || c.Upload.Unread()
 	if f.Code == "too_many_connections" || unread && c.R.ProtoMajor == 1 { // over HTTP/2 the stream is reset, and the others go on

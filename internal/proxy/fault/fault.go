@@ -179,6 +179,8 @@ func Of(err error) Fault {
 		return leg.fault()
 	case errors.As(err, &unknown):
 		return Fault{404, "invalid_request_error", "model_not_found", 0}
+	case errors.As(err, &path) && len(path.Methods) > 0:
+		return Fault{405, "invalid_request_error", "method_not_allowed", 0}
 	case errors.As(err, &path):
 		return Fault{404, "invalid_request_error", "path_not_allowed", 0}
 	case errors.As(err, &header):
@@ -273,7 +275,7 @@ func Body(api prompt.API, f Fault, message string) []byte {
 
 func anthropicType(f Fault) string {
 	switch f.Status {
-	case 400, 408, 415, 431:
+	case 400, 405, 408, 415, 426, 431:
 		return "invalid_request_error"
 	case 401:
 		return "authentication_error"

@@ -3,6 +3,7 @@ package gate
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,36 +11,50 @@ import (
 	"github.com/warmpath/warmpath/prompt"
 )
 
-// PathError means that a path is not passed on.
-type PathError struct{ method, path string }
+// PathError means that a request is not passed on: its path is not, or takes other methods.
+type PathError struct {
+	method, path string
+	Methods      []string // that the path takes; none for a path that is not passed on
+}
 
 func (e *PathError) Error() string {
-	if e.method != http.MethodPost && (prompt.Classify(http.MethodPost, e.path) != prompt.Other || infers(e.path)) {
-		return e.path + " takes POST, not " + e.method
+	if len(e.Methods) > 0 {
+		takes := slices.DeleteFunc(slices.Clone(e.Methods), func(m string) bool { return m == http.MethodHead || m == http.MethodOptions })
+		return e.path + " takes " + strings.Join(takes, " or ") + ", not " + e.method
 	}
 	why := cmp.Or(Meant(e.path), ": it is not a path of an inference API such as /v1/chat/completions;")
 	return "the router does not pass on " + e.method + " " + strconv.Quote(e.path) + why + " the setting paths allows others"
 }
 
-// Passes is the reason why a request must not reach an engine; nil if it may. more are paths that are passed on besides the
+// Passes is the reason, a *PathError, why a request must not reach an engine; nil if it may. more are paths that are passed on besides the
 // inference APIs.
-func Passes(api prompt.API, method, path string, more *guard.Paths) error {
-	if api != prompt.Other || allowed(method, path) || more.Has(method, path) {
+func Passes(method, path string, more *guard.Paths) error {
+	if passes(method, path, more) || method == http.MethodOptions && len(Methods(path, more)) > 0 {
 		return nil
 	}
-	switch method {
-	case http.MethodHead:
-		if more.Has(http.MethodGet, path) {
-			return nil
-		}
-	case http.MethodOptions: // a browser's preflight; engines need not see it
-		for _, m := range [...]string{http.MethodPost, http.MethodGet, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-			if prompt.Classify(m, path) != prompt.Other || allowed(m, path) || more.Has(m, path) {
-				return nil
-			}
+	return &PathError{method, path, Methods(path, more)}
+}
+
+// passes reports whether a path takes a method. It takes HEAD where it takes GET.
+func passes(method, path string, more *guard.Paths) bool {
+	return prompt.Classify(method, path) != prompt.Other || allowed(method, path) || more.Has(method, path) ||
+		method == http.MethodHead && more.Has(http.MethodGet, path)
+}
+
+// Methods are the methods that a path takes, OPTIONS among them; nil for a path that is not passed on.
+func Methods(path string, more *guard.Paths) []string {
+	var all []string
+	for _, m := range [...]string{
+		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+	} {
+		if passes(m, path, more) {
+			all = append(all, m)
 		}
 	}
-	return &PathError{method, path}
+	if len(all) > 0 || more.Has(http.MethodOptions, path) {
+		all = append(all, http.MethodOptions)
+	}
+	return all
 }
 
 // Known is the path if it is one of a known, finite set of paths that some engines have and others do not; else "".
