@@ -167,11 +167,6 @@ func (r *router) source(of *http.Request) netip.Addr {
 	return o.Addr()
 }
 
-// connContext makes the connection available to its requests.
-func connContext(ctx context.Context, c net.Conn) context.Context {
-	return h1.ConnContext(ctx, forwarded.Unwrap(c))
-}
-
 func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -181,7 +176,7 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 		Handler: r.handler(), Protocols: protocols, MaxHeaderBytes: int(cfg.Limits.Header),
 		ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive, // no write time-out: it would cut long generations
 		ErrorLog:  slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
-		TLSConfig: r.tlsConfig(func(g *generation) *tls.Config { return g.trafficTLS }), ConnContext: connContext,
+		TLSConfig: r.tlsConfig(func(g *generation) *tls.Config { return g.trafficTLS }),
 	}
 	newconns.Watch(r.traffic)
 	newconns.Bound(r.traffic, (&connections{limits: r.limits, trusted: r.proxies.Load, log: r.log}).connect)
@@ -189,7 +184,7 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 	if cfg.NetHTTP() {
 		l = h1.BoundListener(l, proxy.Stall(cfg.Timeouts.Idle))
 	} else {
-		l = h1.Listener(l, proxy.Stall(cfg.Timeouts.Idle))
+		l = h1.LeanListener(l, proxy.Stall(cfg.Timeouts.Idle))
 	}
 	if cfg.ProxyProtocol {
 		l = forwarded.Listener(l, r.proxies.Load, cfg.Timeouts.ReadHeader, r.log)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/internal/proxy/h1"
 )
 
 // closing is an engine in memory that reads nothing of a request and closes its body, as an http.RoundTripper must.
@@ -35,7 +34,6 @@ func BenchmarkBody(b *testing.B) {
 			r := newFleet(b, proxy.Config{}, closing{chatAnswer}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}})
 			front := httptest.NewUnstartedServer(r.proxy)
 			front.Listener = plainListener(front.Listener, r.idle)
-			front.Config.ConnContext = h1.ConnContext
 			front.Start()
 			defer front.Close()
 			conn, err := net.Dial("tcp", front.Listener.Addr().String())

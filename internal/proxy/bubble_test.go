@@ -77,7 +77,7 @@ func plainListener(l net.Listener, idle time.Duration) net.Listener {
 	if netHTTP() {
 		return h1.BoundListener(l, idle)
 	}
-	return h1.Listener(l, idle)
+	return h1.LeanListener(l, idle)
 }
 
 // dialTo connects a client.

@@ -17,7 +17,6 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/client"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/gate"
-	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/proxy/outside"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/internal/proxy/quota"
@@ -38,8 +37,7 @@ type call struct {
 	ctx context.Context // ends when the client leaves
 
 	cancelable *patience.Cancelable // the same as ctx
-	peer       h1.Peer              // reports that the client left; nil when net/http does
-	stopWatch  func() bool          // cancels the report
+	stopWatch  func() bool          // cancels the report that the client left
 
 	head, answerHead int // bytes of both that are counted in the memory of requests
 

@@ -19,11 +19,6 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-func contextWithCancel(t *testing.T) (context.Context, context.CancelFunc) {
-	t.Helper()
-	return context.WithCancel(context.Background())
-}
-
 // TestFailuresBeforeTheFirstByte: another endpoint answers, the client notices nothing, and blame goes where it belongs.
 func TestFailuresBeforeTheFirstByte(t *testing.T) {
 	hang := func(w http.ResponseWriter, req *http.Request) {

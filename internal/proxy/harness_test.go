@@ -18,7 +18,6 @@ import (
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -70,7 +69,6 @@ func (r *rig) listen(t *testing.T) {
 		front.Listener = within.listen()
 	}
 	front.Listener = plainListener(front.Listener, r.idle)
-	front.Config.ConnContext = h1.ConnContext
 	front.Config.Protocols = new(http.Protocols)
 	front.Config.Protocols.SetHTTP1(true)
 	front.Config.Protocols.SetUnencryptedHTTP2(true)

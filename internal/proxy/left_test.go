@@ -12,8 +12,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/send"
 )
 
-// A request whose connection is not watched (HTTP/2, TLS, requests without a body) ends with the context that net/http gives.
-func TestUnwatchedRequestEndsWithItsContext(t *testing.T) {
+// TestRequestEndsWithItsContext: a request ends with the context that net/http gives, and is let go of at its end.
+func TestRequestEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())
 		c := &call{Incoming: send.Incoming{R: httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody)}}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
 )
 
@@ -20,31 +19,22 @@ func (c *call) stop(w *patience.Watch, cause error) {
 	}
 }
 
-// watchClient makes the call end when its client leaves.
+// watchClient makes the call end when its client leaves: then net/http ends the request's context.
 func (c *call) watchClient() {
 	c.cancelable = patience.NewCancelable(c.R.Context())
 	c.ctx = c.cancelable
-	if c.R.ProtoMajor == 1 && c.R.ContentLength != 0 { // else net/http already watches for the client's departure
-		if peer := h1.PeerOf(c.cancelable.Context); peer != nil && peer.Watch(c) {
-			c.peer = peer
-			return
-		}
-	}
-	c.stopWatch = context.AfterFunc(c.cancelable.Context, c.Left)
+	c.stopWatch = context.AfterFunc(c.cancelable.Context, c.left)
 }
 
-// unwatchClient undoes watchClient. It returns false when Left is running: then the call must not be reused.
+// unwatchClient undoes watchClient. It returns false when left is running: then the call must not be reused.
 func (c *call) unwatchClient() bool {
-	if c.peer != nil {
-		c.peer.Unwatch()
-	}
-	ok := c.stopWatch == nil || c.stopWatch()
+	ok := c.stopWatch()
 	c.cancelable.End(nil)
 	return ok
 }
 
-// Left ends the call's waits: the client is gone.
-func (c *call) Left() {
+// left ends the call's waits: the client is gone.
+func (c *call) left() {
 	c.cancelable.End(nil)
 	for _, w := range []*patience.Watch{c.watch.Load(), c.aside.Load()} { // begin checks cancelable after it has set these
 		if w != nil {

@@ -159,34 +159,6 @@ func TestFirstByteIsDataNotHeaderNotPing(t *testing.T) {
 	}
 }
 
-func TestClientThatLeavesCancelsTheEngine(t *testing.T) {
-	for name, first := range map[string]string{"before the first byte": "", "within the stream": chunk("x")} {
-		t.Run(name, func(t *testing.T) {
-			arrived, cancelled := make(chan bool), make(chan bool)
-			r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
-				_, _ = io.Copy(io.Discard, req.Body)
-				w.Header().Set("Content-Type", "text/event-stream")
-				_, _ = io.WriteString(w, first)
-				_ = http.NewResponseController(w).Flush()
-				close(arrived)
-				<-req.Context().Done()
-				close(cancelled)
-			})
-			req, _ := http.NewRequest("POST", r.url+"/v1/chat/completions", strings.NewReader(`{"model":"m","stream":true}`))
-			ctx, leave := contextWithCancel(t)
-			go func() { <-arrived; leave() }()
-			if res, err := r.client.Do(req.WithContext(ctx)); err == nil {
-				_, _ = io.ReadAll(res.Body)
-				res.Body.Close()
-			}
-			<-cancelled
-			if s := r.last(1); s.Outcome != fleet.ClientGone {
-				t.Errorf("told %+v", s)
-			}
-		})
-	}
-}
-
 // TestClientThatLeavesAfterTheEnd: OpenAI's Python client closes the connection at "[DONE]", before llama-server ends the body.
 func TestClientThatLeavesAfterTheEnd(t *testing.T) {
 	for _, x := range []struct{ path, media, whole string }{

@@ -10,6 +10,14 @@ import (
 	"time"
 )
 
+// CancelNotifier is a context that calls one function at its end, cheaper than context.AfterFunc.
+type CancelNotifier interface {
+	// SetOnDone calls f when the context ends, or at once if it has. There is one f at a time.
+	SetOnDone(f func())
+	// ClearOnDone removes f. It returns false when f has been called or is about to be.
+	ClearOnDone() bool
+}
+
 // exchange is one request and its answer on one connection, and the body of that answer. It is not reused: a caller may keep
 // and close a body long after the connection has begun to serve others.
 type exchange struct {

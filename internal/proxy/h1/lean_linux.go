@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -41,10 +40,39 @@ type leanConn struct {
 	bound   func(time.Time) // sets the deadline of the Write in progress; nil without stall
 	stalled bool            // the deadline of bound is set. Guarded by out.mu
 
-	watched  atomic.Bool       // net/http need not read to detect the client's departure, see Peer
 	ahead    bool              // read ahead
 	buf      *[aheadBytes]byte // bytes read ahead; nil when it is empty. Guarded by in.mu
 	pos, end int               // guarded by in.mu
+}
+
+// serverConn is a leanConn of a server.
+type serverConn struct {
+	*leanConn
+	deadline writeDeadline
+}
+
+// serve makes a server's connection of one that was accepted.
+func serve(c net.Conn, stall time.Duration) net.Conn {
+	l, ok := lean(c, true).(*leanConn)
+	if !ok {
+		return bound(c, stall)
+	}
+	s := &serverConn{leanConn: l, deadline: writeDeadline{set: l.TCPConn.SetWriteDeadline}}
+	if l.stall = stall; stall > 0 {
+		l.bound = s.deadline.bound
+	}
+	return s
+}
+
+// SetWriteDeadline implements net.Conn.
+func (s *serverConn) SetWriteDeadline(t time.Time) error { return s.deadline.ask(t) }
+
+// SetDeadline implements net.Conn.
+func (s *serverConn) SetDeadline(t time.Time) error {
+	if err := s.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return s.deadline.ask(t)
 }
 
 // half is one direction of a connection.
@@ -78,7 +106,7 @@ func lean(c net.Conn, ahead bool) net.Conn {
 
 // Read returns buffered bytes, or else the bytes of one system call.
 func (l *leanConn) Read(p []byte) (int, error) {
-	if len(p) == 0 || len(p) == 1 && l.watched.Load() { // only net/http's check for the client's departure reads a single byte
+	if len(p) == 0 {
 		return 0, nil
 	}
 	l.in.mu.Lock()

@@ -20,7 +20,7 @@ func leanPair(t *testing.T) (server, client net.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := Listener(plain, 0)
+	l := LeanListener(plain, 0)
 	defer l.Close()
 	dialled, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
@@ -223,7 +223,7 @@ func TestLeanWriteIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	pair := func(limit time.Duration) (server, client net.Conn) {
-		l := &listener{Listener: plain, stall: limit}
+		l := LeanListener(plain, limit)
 		client, err := net.Dial("tcp", plain.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -231,7 +231,7 @@ func TestLeanWriteIsBounded(t *testing.T) {
 		if server, err = l.Accept(); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _, _ = server.Close(), client.Close(); l.disconnects.close() })
+		t.Cleanup(func() { _, _ = server.Close(), client.Close() })
 		return server, client
 	}
 	defer plain.Close()

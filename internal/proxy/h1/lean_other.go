@@ -13,17 +13,7 @@ type leanConn struct{ net.Conn }
 
 func lean(c net.Conn, _ bool) net.Conn { return c }
 
-// disconnects is for Linux only.
-type disconnects struct{}
-
-func (d *disconnects) serve(c net.Conn, stall time.Duration) net.Conn {
-	if stall <= 0 {
-		return c
-	}
-	return newBoundConn(c, stall)
-}
-
-func (d *disconnects) close() {}
+func serve(c net.Conn, stall time.Duration) net.Conn { return bound(c, stall) }
 
 func (l *leanConn) gather(_, _ []byte) (int, error) { return 0, errors.ErrUnsupported }
 

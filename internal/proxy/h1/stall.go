@@ -47,7 +47,11 @@ type boundConn struct {
 	deadline writeDeadline
 }
 
-func newBoundConn(c net.Conn, limit time.Duration) *boundConn {
+// bound limits each Write of c; a limit of 0 is none.
+func bound(c net.Conn, limit time.Duration) net.Conn {
+	if limit <= 0 {
+		return c
+	}
 	return &boundConn{Conn: c, limit: limit, deadline: writeDeadline{set: c.SetWriteDeadline}}
 }
 

@@ -46,7 +46,7 @@ func TestBoundConn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
-		c := newBoundConn(ours, time.Minute)
+		c := bound(ours, time.Minute)
 		defer c.Close()
 		go func() {
 			time.Sleep(59 * time.Second)
