@@ -185,3 +185,42 @@ func TestMethods(t *testing.T) {
 		t.Errorf("a path that is not passed on: %d %v", res.StatusCode, res.Header)
 	}
 }
+
+// TestSlashAtTheEnd: a path that is passed on is the same with a slash behind it, whoever answers it: body and query pass.
+func TestSlashAtTheEnd(t *testing.T) {
+	var seen atomic.Pointer[string]
+	r := newRig(t, proxy.Config{Paths: paths(t, "/wake_up", "/ui/*")}, func(w http.ResponseWriter, q *http.Request) {
+		b, _ := io.ReadAll(q.Body)
+		got := q.Method + " " + q.RequestURI + " " + string(b)
+		seen.Store(&got)
+		answers(200, chatAnswer)(w, q)
+	})
+	for _, line := range []string{
+		"POST /v1/chat/completions", "POST /v1/completions", "POST /v1/embeddings", "POST /v1/responses", "POST /v1/messages", "POST /v1/messages/count_tokens", "POST /generate",
+		"POST /api/chat", "POST /api/generate", "POST /tokenize", "POST /rerank", "POST /v1/responses/r%2F1/cancel", "GET /v1/responses/r1", "GET /health", "GET /v1/models", "GET /v1/models/m",
+		"POST /wake_up", "GET /healthz", "GET /readyz", "GET /metrics", "GET /v1/chat/completions",
+	} {
+		var got [2]string
+		for i, path := range []string{line + "?a=b", line + "/?a=b"} {
+			seen.Store(nil)
+			status, body := r.asked(path)
+			if got[i] = fmt.Sprint(status, " ", body); seen.Load() != nil && !strings.Contains(line, "/v1/models") {
+				got[i] = fmt.Sprint(status, " ", *seen.Load())
+			}
+		}
+		if got[0] != got[1] {
+			t.Errorf("%s: %s, with a slash %s", line, got[0], got[1])
+		}
+	}
+	for line, status := range map[string]int{
+		"GET /ui/": 200, "POST /sleep/": 404, "POST /v1/chat/completions//": 404, "POST /v1/chat/completions%2F": 404, "GET /": 200, "GET //": 404,
+	} {
+		seen.Store(nil)
+		if got, body := r.asked(line); got != status {
+			t.Errorf("%s: %d %s", line, got, body)
+		}
+		if got := seen.Load(); got != nil && strings.Fields(*got)[1] != strings.Fields(line)[1] {
+			t.Errorf("%s: the engine got %s", line, *got)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/proxy/client"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
+	"github.com/warmpath/warmpath/internal/proxy/gate"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -15,6 +16,7 @@ import (
 
 // ServeHTTP answers one request.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	gate.Unslash(r.URL, p.cfg.Paths, isOwn)
 	if p.selfMade(w, r) {
 		return
 	}
@@ -41,11 +43,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const ownMethods = "GET, HEAD, OPTIONS" // of the router's own paths
 
+func isOwn(path string) bool { return path == "/healthz" || path == "/readyz" || path == "/metrics" }
+
 // selfMade answers the router's own paths; it returns false for any other.
 func (p *Proxy) selfMade(w http.ResponseWriter, r *http.Request) bool {
-	switch r.URL.Path {
-	case "/healthz", "/readyz", "/metrics":
-	default:
+	if !isOwn(r.URL.Path) {
 		return false
 	}
 	client.PassOver(w, r, p.cfg.ReadBody)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -131,6 +132,9 @@ func (s *Server) Decided(took time.Duration) {
 
 // ServeHTTP answers its own paths and passes on the rest.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if path := strings.TrimSuffix(r.URL.Path, "/"); !s.own(r.URL.Path) && s.own(path) {
+		r.URL.Path = path
+	}
 	switch {
 	case s.cfg.Names.Check(r) != nil:
 		s.next.ServeHTTP(w, r)

@@ -92,3 +92,21 @@ func TestPerfMetricsIsForOperators(t *testing.T) {
 		}
 	}
 }
+
+// TestSlashAtTheEnd: its own paths are its own with a slash behind them too.
+func TestSlashAtTheEnd(t *testing.T) {
+	s := serverOf(Config{Paths: true, PerfMetrics: 5, Cluster: true})
+	for _, path := range []string{"/health", "/version", "/cluster_info", "/perf_metrics", "/prometheus/metrics"} {
+		var got [2]int
+		for i, asked := range []string{path, path + "/"} {
+			r := httptest.NewRequest("GET", asked, nil)
+			r.RemoteAddr, r.Host = "127.0.0.1:9", "localhost"
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			got[i] = w.Code
+		}
+		if got[0] != got[1] {
+			t.Errorf("%s: %d, with a slash %d", path, got[0], got[1])
+		}
+	}
+}
