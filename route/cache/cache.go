@@ -57,6 +57,7 @@ type endpoint struct {
 	held       held
 	capacity   capacity
 	restart    restart
+	grain      grain
 	flow       int64    // estimated blocks computed so far
 	restarts   uint64   // detected cache losses
 	pending    []uint32 // leases whose blocks are not computed yet, as they were placed

@@ -114,6 +114,12 @@ func refused(o fleet.Outcome) bool {
 	return o == fleet.Busy || o == fleet.ClientError || o == fleet.ConnectFailed
 }
 
+// lostCache reports whether an answer shows that the cache was lost.
+func (e *endpoint) lostCache(l *lease, predicted, found, prompt int, full bool) bool {
+	due := func(tokens int) int { return e.grain.due(tokens, e.facts.BlockTokens, e.restart.alert > 0) }
+	return e.restart.detect(l, due(predicted), due(size.Part(prompt, blocks.Bytes(l.sure), l.bytes)), found, prompt, full)
+}
+
 // settle compares the reported with the predicted cached tokens.
 func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
 	if f.Outcome == fleet.EngineError || f.Outcome == fleet.ConnectFailed {
@@ -129,7 +135,7 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
 	if f.Outcome != fleet.OK || !u.CachedKnown || u.PromptTokens <= 0 || l.epoch != e.epoch {
 		return false // with another epoch the predicted cache is gone
 	}
-	l.learnAnswer(f.Answers, e.facts.BlockTokens, u)
+	l.learnAnswer(f.Answers, e.grain.block(e.facts.BlockTokens), u)
 	if l.exact && t.reported.Reader().Trusted(l.slot) {
 		return false // the prediction came from events, not from this estimate
 	}
@@ -137,7 +143,9 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
 	if l.sure < l.counted {
 		predicted = min(predicted, int(int64(predicted)*int64(l.sure)/int64(l.counted)))
 	}
-	slack := 2*max(e.facts.BlockTokens, 16) + u.PromptTokens/50
+	e.grain.learn(predicted, found, e.facts.BlockTokens)
+	block := e.grain.block(e.facts.BlockTokens)
+	slack := 2*max(block, 16) + u.PromptTokens/50
 	full := t.index.Units(l.slot) >= e.capacity.bound-e.capacity.bound/8
 	missed := found+slack < min(predicted, size.Part(u.PromptTokens, blocks.Bytes(l.depth), l.bytes)) // an answer that the client leaves out is not missing
 	if !t.without.Has(ablation.CacheShare) {
@@ -146,7 +154,7 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
 	if !t.without.Has(ablation.SecondTier) {
 		e.capacity.detectSecondTier(l, found, slack)
 	}
-	if lost = !t.without.Has(ablation.Restart) && e.restart.detect(l, predicted, found, u.PromptTokens, full); lost {
+	if lost = !t.without.Has(ablation.Restart) && e.lostCache(l, predicted, found, u.PromptTokens, full); lost {
 		back := e.restart.missedChain
 		t.restarted(l.slot)
 		t.add(l.slot, e, back)

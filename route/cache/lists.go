@@ -91,10 +91,10 @@ func (r Reader) addListed(v *pick.View, x *Text, p *Prompt, q *fleet.Listed) {
 		if i == 0 || c.Model != x.model {
 			r.lookListed(x, p.Request, q, c.Model)
 		}
-		held := ofListed(c, q, tokens, x.matches.Depth(c.Slot))
+		held := r.ofListed(c, q, tokens, x.matches.Depth(c.Slot))
 		said, exact := r.exactListed(x, c, tokens, held)
 		if exact {
-			held = max(said, ofListed(c, q, tokens, r.coming(v, x, c)))
+			held = max(said, r.ofListed(c, q, tokens, r.coming(v, x, c)))
 		}
 		c.CachedTokens += held
 		c.Exact = c.Exact && exact
@@ -102,11 +102,11 @@ func (r Reader) addListed(v *pick.View, x *Text, p *Prompt, q *fleet.Listed) {
 }
 
 // ofListed is how many tokens so many of a prompt's blocks are, at most all but the last.
-func ofListed(c *pick.Candidate, q *fleet.Listed, tokens, depth int) int {
+func (r Reader) ofListed(c *pick.Candidate, q *fleet.Listed, tokens, depth int) int {
 	if depth == 0 || tokens < 2 {
 		return 0
 	}
-	return wholeBlocks(c, min(size.Part(tokens, blocks.Bytes(depth), q.Bytes), tokens-1))
+	return r.wholeBlocks(c, min(size.Part(tokens, blocks.Bytes(depth), q.Bytes), tokens-1))
 }
 
 // exactListed is the tokens of a prompt cached according to events, by its token ids; ok is false where the events do not say.

@@ -25,7 +25,7 @@ func (r Reader) Predict(v *pick.View, x *Text, p *Prompt) {
 		c.Present = r.present(x, c)
 		c.PresentTokens = c.CachedTokens
 		if c.Present < c.Blocks {
-			c.PresentTokens = min(c.CachedTokens, wholeBlocks(c, p.Size.At(blocks.Bytes(c.Present))))
+			c.PresentTokens = min(c.CachedTokens, r.wholeBlocks(c, p.Size.At(blocks.Bytes(c.Present))))
 		}
 		switch {
 		case r.t.without.Has(ablation.Losses):
@@ -65,7 +65,7 @@ func (r Reader) predict(v *pick.View, x *Text, p *Prompt) {
 			r.look(x, req, c.Model)
 		}
 		c.Blocks = x.matches.Depth(c.Slot)
-		c.CachedTokens = wholeBlocks(c, min(p.Size.At(blocks.Bytes(c.Blocks)), v.PromptTokens-1))
+		c.CachedTokens = r.wholeBlocks(c, min(p.Size.At(blocks.Bytes(c.Blocks)), v.PromptTokens-1))
 		v.Known = max(v.Known, c.CachedTokens)
 	}
 	r.merge(v, x, p)
@@ -96,7 +96,7 @@ func (r Reader) predictHome(v *pick.View, p *Prompt, depth int, believed bool) {
 	if said := held - p.Entry.Prompt; p.Entry.Prompt > 0 && said > 0 && !r.t.without.Has(ablation.Answers) {
 		held = p.Entry.Prompt + p.Answers.found(said)
 	}
-	c.CachedTokens = max(c.CachedTokens, wholeBlocks(c, min(held, v.PromptTokens-1)))
+	c.CachedTokens = max(c.CachedTokens, r.wholeBlocks(c, min(held, v.PromptTokens-1)))
 }
 
 // merge replaces predictions by what KV events say, where they are complete.
@@ -146,7 +146,7 @@ func (r Reader) beingComputed(v *pick.View, x *Text, p *Prompt, c *pick.Candidat
 	if most == 0 {
 		return 0
 	}
-	return wholeBlocks(c, min(p.Size.At(blocks.Bytes(most)), v.PromptTokens-1))
+	return r.wholeBlocks(c, min(p.Size.At(blocks.Bytes(most)), v.PromptTokens-1))
 }
 
 // coming is beingComputed in blocks.

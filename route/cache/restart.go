@@ -26,12 +26,13 @@ func (s *restart) forget() { s.misses, s.missedChain, s.alert = 0, nil, 0 }
 // detect detects a lost cache: consecutive requests find nothing of what was predicted, or only what the first of them brought back.
 // Eviction does not explain this, because a shared system prompt is never evicted first. After a broken answer a single one that misses
 // a quarter is enough, unless the cache is full: then it may have been evicted.
-func (s *restart) detect(l *lease, predicted, found, prompt int, full bool) (lost bool) {
+//
+// predicted and held, which is what was computed of it before, are as much as the engine must find again, see grain.due.
+func (s *restart) detect(l *lease, predicted, held, found, prompt int, full bool) (lost bool) {
 	if predicted < leastPredicted || s.misses > 0 && l.placed.Before(s.missedAt) {
 		return false
 	}
 	// Blocks that others may have evicted must be missing nearly whole to count; of recent ones any part counts.
-	held := size.Part(prompt, blocks.Bytes(l.sure), l.bytes)
 	broken := l.recent && found+leastPredicted+prompt/16 < held
 	alert := s.alert > 0 && (broken || !full)
 	if !broken && found*8 >= predicted && (!alert || found+leastPredicted >= predicted-predicted/4) {

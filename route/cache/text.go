@@ -89,9 +89,9 @@ func (t *Table) Note(x *Text) {
 	t.reported.Touch(&x.chain)
 }
 
-// wholeBlocks rounds down to whole blocks of an endpoint's engine.
-func wholeBlocks(c *pick.Candidate, tokens int) int {
-	if n := c.BlockTokens; n > 1 {
+// wholeBlocks rounds down to whole blocks of an endpoint's engine, or to the unit in which it finds prompts again.
+func (r Reader) wholeBlocks(c *pick.Candidate, tokens int) int {
+	if n := r.t.endpoints.Get(c.Slot).grain.block(c.BlockTokens); n > 1 {
 		return tokens - tokens%n
 	}
 	return tokens

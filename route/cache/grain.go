@@ -1,0 +1,60 @@
+package cache
+
+// grain learns the unit in tokens in which an engine finds prompts again. That of models with attention alone is a block. Models that also
+// keep a state for a whole prefix (Mamba, linear attention) find again only prefixes of some hundreds or thousands of tokens: vLLM's block
+// for them has as many tokens as fill what the state takes, and its metrics tell that or the smaller block of the attention kernels. What is
+// left of the last whole unit is computed anew, and a prompt shorter than one unit is never found.
+type grain struct {
+	unit int // greatest common divisor of all that was found; 0 before anything was
+	fits int // answers since unit changed that it explains and the stated block does not, up to grainFits
+}
+
+const (
+	usualBlock = 64 // most tokens of a block of models with attention alone, where none is stated
+	grainFits  = 3  // answers that make the unit sure enough to predict by it
+	grainError = 16 // the share of an estimate, one in so many, by which it may be too large
+)
+
+// learn takes in an answer that found so many tokens of those predicted, at an engine that states its block, 0 for none.
+func (g *grain) learn(predicted, found, block int) {
+	if found > 0 {
+		if unit := divisor(g.unit, found); unit != g.unit {
+			g.unit, g.fits = unit, 0
+		}
+	}
+	if g.unit > usualBlock && predicted-found >= usualBlock+2*block && predicted-predicted%g.unit == found {
+		g.fits = min(g.fits+1, grainFits)
+	}
+}
+
+// block is the unit to predict by: the stated block, or the learnt unit if that is larger and sure.
+func (g *grain) block(stated int) int {
+	if g.fits == grainFits {
+		return max(g.unit, stated)
+	}
+	return stated
+}
+
+// due is how much of so many tokens that are estimated to be cached must be found again. Where nothing was found yet that is nothing, since
+// the unit may be larger than any prompt so far; alert says that there is other evidence of a loss, which this is to confirm.
+func (g *grain) due(tokens, block int, alert bool) int {
+	unit := g.unit
+	switch {
+	case block > usualBlock && unit%block == 0:
+		unit = block
+	case unit == 0 && !alert:
+		return 0
+	case unit == 0, g.fits == 0:
+		return tokens // all that was found agrees with small units
+	}
+	tokens -= tokens / grainError
+	return tokens - tokens%unit
+}
+
+// divisor is the greatest common divisor of two numbers, of which not both are 0.
+func divisor(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
