@@ -25,12 +25,13 @@ type Request struct {
 	Tenant string // "" for the default tenant
 	Caller uint64 // identifies the caller by tenant and key, for rate limits of engines, see Finished.Limited; 0 when unknown
 
-	Session  string // explicit conversation id; "" when the client sent none
-	MintedID string // new id for the conversation if Session is "" and it is not recognised in another way
-	Follows  string // id of an earlier response (previous_response_id, GET /v1/responses/{id}); "" for none
-	User     string // user id, which identifies a conversation poorly; "" for none
-	Parent   string // id of the conversation that started this one; "" for none
-	HashKey  string // key for hash policies when there is no session; "" means MintedID
+	Session  string   // explicit conversation id; "" when the client sent none
+	MintedID string   // new id for the conversation if Session is "" and it is not recognised in another way
+	Follows  string   // id of an earlier response (previous_response_id, GET /v1/responses/{id}); "" for none
+	Owned    []string // ids that must be known for Tenant: of what engines keep, where tenants are told apart
+	User     string   // user id, which identifies a conversation poorly; "" for none
+	Parent   string   // id of the conversation that started this one; "" for none
+	HashKey  string   // key for hash policies when there is no session; "" means MintedID
 
 	Content       *Content       // hashes of the prompt; nil when unknown
 	ShadowContent *Content       // the same for shadow policies only, see Sighting

@@ -31,6 +31,7 @@ const (
 	fDisaggPrefillDPRank
 	fCacheSalt
 	fRID
+	fRequestID
 	fKVTransferParams
 	fECTransferParams
 	fDisaggregatedParams
@@ -61,7 +62,7 @@ const (
 var fieldNames = [numFields]string{
 	fModel: "model", fStream: "stream", fStreamOptions: "stream_options", fMaxTokens: "max_tokens",
 	fMaxCompletionTokens: "max_completion_tokens", fIDSlot: "id_slot", fRoutedDPRank: "routed_dp_rank",
-	fDataParallelRank: "data_parallel_rank", fCacheSalt: "cache_salt", fRID: "rid",
+	fDataParallelRank: "data_parallel_rank", fCacheSalt: "cache_salt", fRID: "rid", fRequestID: "request_id",
 	fKVTransferParams: "kv_transfer_params", fECTransferParams: "ec_transfer_params", fDisaggregatedParams: "disaggregated_params",
 	fConversationParams: "conversation_params", fBootstrapHost: "bootstrap_host", fBootstrapPort: "bootstrap_port",
 	fBootstrapRoom: "bootstrap_room", fBootstrapPairKey: "bootstrap_pair_key", fReturnLogprob: "return_logprob", fServiceTier: "service_tier", fPriority: "priority", fExtraKey: "extra_key", fReturnTokenIDs: "return_token_ids", fMinTokens: "min_tokens", fBestOf: "best_of",

@@ -66,6 +66,17 @@ func (e *NoEndpointError) Brief() string {
 	return fmt.Sprintf("no endpoint can take a request for %q now", e.Pool)
 }
 
+// UnknownIDError means that the tenant has no object with an id of Request.Owned. Frontends answer 404.
+type UnknownIDError struct{ ID string }
+
+func (e *UnknownIDError) Error() string {
+	id := e.ID
+	if len(id) > 100 {
+		id = id[:100] + "..."
+	}
+	return fmt.Sprintf("there is nothing with the id %q", id)
+}
+
 // QueueFullError means that a request would have to be queued and the queue is full. Frontends answer 429 with Retry-After.
 type QueueFullError struct {
 	Pool       string

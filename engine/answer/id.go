@@ -38,3 +38,27 @@ func idOf(c *rawjson.Cursor, parent string) string {
 
 // MaxIDBytes bounds the id of a response; the engines' own are 37 to 53 bytes long.
 const MaxIDBytes = 256
+
+// KeptIDs are the ids of what an engine keeps that a whole JSON answer names: its own, those of the files that a job has written, or the
+// text that the answer is (SGLang's /open_session). It is nil while the answer is incomplete.
+func KeptIDs(body []byte) (ids []string) {
+	take := func(value []byte) {
+		c := rawjson.Cursor{Data: value}
+		if id, ok := c.Str(); ok && len(id) > 0 && len(id) <= MaxIDBytes && bytes.IndexByte(id, '\\') < 0 {
+			ids = append(ids, string(id))
+		}
+	}
+	body = bytes.TrimSpace(body)
+	if len(body) > 1 && body[0] == '"' && body[len(body)-1] == '"' {
+		take(body)
+		return ids
+	}
+	values, ok := rawjson.Members(body, "id", "output_file_id", "error_file_id")
+	if !ok {
+		return nil
+	}
+	for _, v := range values {
+		take(v)
+	}
+	return ids
+}

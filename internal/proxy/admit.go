@@ -21,6 +21,7 @@ func (c *call) admit() bool {
 	}
 	c.Request.Tenant, c.OurKey = name, byKey
 	c.served.Tenant = name
+	c.EngineID = c.p.cfg.Tenants.Apart(name, c.ID)
 	c.Request.Caller = who.CallerOf(c.p.callers, name, c.R.Header)
 	return true
 }

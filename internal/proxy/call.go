@@ -374,6 +374,11 @@ func (c *call) identify() error {
 		q.PromptBytes, q.PromptTokens = 0, 0
 		q.Follows = responsePath(c.R.URL.Path)
 	}
+	if c.p.cfg.Tenants != nil {
+		if err := c.own(); err != nil {
+			return err
+		}
+	}
 	if c.p.cfg.Characters && q.Class == fleet.Turn && c.Body != nil {
 		q.Characters = max(1, prompt.Characters(c.API, c.Body.Bytes))
 	}
@@ -403,6 +408,24 @@ func (c *call) identify() error {
 			q.Exclude = append(q.Exclude, strings.TrimSpace(name))
 		}
 	}
+	return nil
+}
+
+// own collects the ids that must be the tenant's: engines know no tenants, and would give, continue or delete what is another one's.
+func (c *call) own() error {
+	q := &c.Request
+	kept := gate.KeptAt(c.R.Method, c.R.URL.Path)
+	if kept.Lists(c.R.Method) {
+		return fault.ErrListsAll
+	}
+	if kept.ID != "" {
+		q.Owned = append(q.Owned, kept.ID)
+	}
+	q.Owned = append(q.Owned, prompt.Refers(c.API, c.R.URL.Path, c.Text())...)
+	if q.Follows == "" && len(q.Owned) > 0 {
+		q.Follows = q.Owned[0]
+	}
+	c.Keeps = kept.Is
 	return nil
 }
 

@@ -85,6 +85,7 @@ type relay struct {
 	tail    *rewrite.Tail
 	ending  [3]byte // the last bytes passed on
 	held    []byte  // see holds
+	keeps   []byte  // the answer so far, see learnKept
 	cached  *rewrite.Cached
 
 	strip    rewrite.UsageStrip
@@ -200,6 +201,7 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 		r.held = nil
 	}
 	r.announce()
+	r.learnKept(piece)
 	r.alive()
 	if r.cached != nil {
 		if piece = r.cached.Pass(piece); len(piece) == 0 {
@@ -228,6 +230,21 @@ func (r *relay) announce() {
 	}
 	if r.holding = r.fin.Response != ""; r.holding {
 		r.c.p.fleet.Observe(route.ResponseStarted{Lease: r.d.Lease, Response: r.fin.Response})
+	}
+}
+
+// mostKeptAnswer bounds an answer that is searched for ids.
+const mostKeptAnswer = 64 << 10
+
+// learnKept tells the fleet, before the client can refer to it, which endpoint holds for the tenant what a plain answer names: a
+// conversation, file or job, what a job has written, or a session of SGLang, whose whole answer is its id.
+func (r *relay) learnKept(piece []byte) {
+	if !r.c.Keeps || r.opaque || r.events || r.fin.Outcome != fleet.OK || len(r.keeps)+len(piece) > mostKeptAnswer {
+		return
+	}
+	r.keeps = append(r.keeps, piece...)
+	for _, id := range answer.KeptIDs(r.keeps) {
+		r.c.p.fleet.Observe(route.ResponseStarted{Lease: r.d.Lease, Response: id})
 	}
 }
 

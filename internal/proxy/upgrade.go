@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"log/slog"
@@ -106,7 +107,7 @@ func (a *attempt) rewrite(r *httputil.ProxyRequest) {
 		}
 	}
 	a.c.From.Tell(r.Out.Header, r.In)
-	r.Out.Header.Set("X-Request-Id", a.c.served.ID)
+	r.Out.Header.Set("X-Request-Id", cmp.Or(a.c.EngineID, a.c.ID))
 	a.c.p.cfg.Tenants.Authorise(r.Out.Header, a.d.Endpoint.APIKey, a.c.OurKey)
 	a.span.Inject(r.Out.Header)
 	a.Address(r.Out.Header)

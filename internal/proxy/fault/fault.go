@@ -71,6 +71,9 @@ func Outside(err error) string {
 	return err.Error()
 }
 
+// ErrListsAll rejects a list of what engines keep where tenants are told apart.
+var ErrListsAll = errors.New("the list would have what engines keep for all tenants; ask for single objects by their id")
+
 type encodingError struct{ encoding string }
 
 func (e *encodingError) Error() string {
@@ -136,6 +139,7 @@ var faults = []struct {
 	{ErrConnect, Fault{405, "invalid_request_error", "method_not_allowed", 0}},
 	{who.ErrNoTenant, Fault{401, "authentication_error", "unknown_tenant", 0}},
 	{who.ErrBadTenant, Fault{400, "invalid_request_error", "bad_tenant", 0}},
+	{ErrListsAll, Fault{404, "invalid_request_error", "path_not_allowed", 0}},
 	{ErrPinningOff, Fault{400, "invalid_request_error", "pinning_off", 0}},
 	{body.ErrBadBody, Fault{400, "invalid_request_error", "incomplete_body", 0}},
 	{body.ErrSlowBody, Fault{408, "invalid_request_error", "request_timeout", 0}},
@@ -163,6 +167,7 @@ var faults = []struct {
 func Of(err error) Fault {
 	var (
 		unknown  *route.UnknownModelError
+		id       *route.UnknownIDError
 		required *route.ModelRequiredError
 		pin      *route.PinError
 		none     *route.NoEndpointError
@@ -179,6 +184,8 @@ func Of(err error) Fault {
 		return leg.fault()
 	case errors.As(err, &unknown):
 		return Fault{404, "invalid_request_error", "model_not_found", 0}
+	case errors.As(err, &id):
+		return Fault{404, "invalid_request_error", "not_found", 0}
 	case errors.As(err, &path) && len(path.Methods) > 0:
 		return Fault{405, "invalid_request_error", "method_not_allowed", 0}
 	case errors.As(err, &path):

@@ -12,17 +12,19 @@ import (
 
 // Incoming is the request of a client, as its attempts see it. The caller fills it in before anything is sent.
 type Incoming struct {
-	R       *http.Request // as received
-	API     prompt.API
-	ID      string // of the request, in headers and logs
-	From    forwarded.Origin
-	Prompt  prompt.Prompt
-	Body    *body.Payload // nil while the body is passed on as it streams in
-	Upload  *body.Upload  // the body, while it is passed on as it streams in
-	Request fleet.Request // what the fleet is asked
-	inForm  namedModel    // of a form in Body
-	inQuery namedModel    // of the query
-	OurKey  bool          // the client's API key names its tenant, and is not the engine's
+	R        *http.Request // as received
+	API      prompt.API
+	ID       string // of the request, in headers and logs
+	EngineID string // the same towards engines, where tenants' ids are kept apart; "" for ID
+	From     forwarded.Origin
+	Prompt   prompt.Prompt
+	Body     *body.Payload // nil while the body is passed on as it streams in
+	Upload   *body.Upload  // the body, while it is passed on as it streams in
+	Request  fleet.Request // what the fleet is asked
+	inForm   namedModel    // of a form in Body
+	inQuery  namedModel    // of the query
+	Keeps    bool          // the answer may name what the engine keeps for the tenant from now on, so that it must be readable
+	OurKey   bool          // the client's API key names its tenant, and is not the engine's
 
 	Carrier outside.Carrier // exchanges the request in the place of the transport; nil for the transport. A prefill leg is never carried
 }

@@ -1,6 +1,7 @@
 package send
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -17,12 +18,15 @@ func (a *Outgoing) request() *http.Request {
 	header := make(http.Header, len(c.R.Header)+5)
 	copyEndToEnd(header, c.R.Header, a.trusts())
 	c.From.Tell(header, c.R)
-	header["X-Request-Id"] = []string{c.ID}
+	header["X-Request-Id"] = []string{cmp.Or(c.EngineID, c.ID)}
 	a.s.cfg.Token.Strip(header)
 	a.s.cfg.Tenants.Authorise(header, a.d.Endpoint.APIKey, c.OurKey)
 	a.span.Inject(header)
 	a.labelBlocks(header)
-	edits := a.tellConversation(a.tellFirstTurn(a.leg(header, a.salt(a.ask(header, a.Address(header))))))
+	if c.Keeps {
+		delete(header, "Accept-Encoding")
+	}
+	edits := a.tellConversation(a.tellFirstTurn(a.leg(header, a.apart(a.salt(a.ask(header, a.Address(header)))))))
 
 	out := new(http.Request).WithContext(a.ctx)
 	out.Method, out.URL, out.Header, out.ContentLength = c.R.Method, a.URL(), header, c.R.ContentLength

@@ -1,6 +1,7 @@
 package send
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -128,7 +129,7 @@ func (s *Sender) Connector(k fleet.Kind) handover.Connector {
 // Handoff is what a connector needs to know of the request.
 func (s *Sender) Handoff(c *Incoming) handover.Handoff {
 	return handover.Handoff{
-		API: c.API.String(), ID: c.ID, Stream: c.Prompt.Stream, MaxTokens: c.Prompt.MaxTokens, Answers: c.Prompt.N,
+		API: c.API.String(), ID: cmp.Or(c.EngineID, c.ID), Stream: c.Prompt.Stream, MaxTokens: c.Prompt.MaxTokens, Answers: c.Prompt.N,
 		Field: func(name string) []byte {
 			at := c.Prompt.Field(name)
 			if at == (jsonscan.Span{}) {

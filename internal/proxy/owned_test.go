@@ -1,0 +1,162 @@
+package proxy_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/warmpath/warmpath/internal/proxy"
+)
+
+// keeper is an engine that keeps what it is sent under ids of its own choice, and knows no tenants.
+type keeper struct {
+	mu   sync.Mutex
+	next int
+	asks []string // method, path, body and id of each request
+}
+
+func (k *keeper) handler(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.asks = append(k.asks, r.Method+" "+r.URL.Path+" "+string(body)+" "+r.Header.Get("X-Request-Id"))
+	k.next++
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case r.URL.Path == "/open_session":
+		_, _ = fmt.Fprintf(w, `"s%d"`, k.next)
+	case strings.Contains(string(body), `"stream":true`):
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_%d\"}}\n\nevent: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_%d\"}}\n\n", k.next, k.next)
+	default:
+		half := fmt.Sprintf(`{"object":"x","status":"completed","id":"id_%d",`, k.next)
+		_, _ = io.WriteString(w, half)
+		_ = http.NewResponseController(w).Flush() // in two pieces, of unknown length
+		_, _ = fmt.Fprintf(w, `"output_file_id":"out_%d"}`, k.next)
+	}
+}
+
+func (k *keeper) count() int { k.mu.Lock(); defer k.mu.Unlock(); return len(k.asks) }
+
+// TestOwned: whatever an engine keeps under an id belongs to its tenant, by path and in bodies, however it came to be. To all others,
+// and if it was never made, it is not there, and the engine is not asked.
+func TestOwned(t *testing.T) {
+	makes := []struct{ path, body, id string }{
+		{"/v1/responses", `{"model":"m","input":"a"}`, "id_%d"},
+		{"/v1/responses", `{"model":"m","input":"a","stream":true}`, "resp_%d"},
+		{"/v1/conversations", `{}`, "id_%d"},
+		{"/v1/files", `{}`, "id_%d"},
+		{"/v1/batches", `{}`, "out_%d"},
+		{"/v1/videos", `{"model":"m"}`, "id_%d"},
+		{"/v1/fine_tuning/jobs", `{}`, "id_%d"},
+		{"/v1/messages/batches", `{}`, "id_%d"},
+		{"/open_session", `{"capacity_of_str_len":9}`, "s%d"},
+	}
+	use := []struct{ method, path, body string }{
+		{"GET", "/v1/responses/ID", ""},
+		{"HEAD", "/v1/responses/ID", ""},
+		{"DELETE", "/v1/responses/ID", ""},
+		{"POST", "/v1/responses/ID/cancel", "{}"},
+		{"GET", "/v1/responses/ID/input_items", ""},
+		{"GET", "/v1/responses/ID/", ""},
+		{"GET", "/v1/conversations/ID", ""},
+		{"POST", "/v1/conversations/ID/items", "{}"},
+		{"DELETE", "/v1/files/ID", ""},
+		{"GET", "/v1/files/ID/content", ""},
+		{"POST", "/v1/batches/ID/cancel", "{}"},
+		{"GET", "/v1/videos/ID/content", ""},
+		{"POST", "/v1/videos/ID/remix", "{}"},
+		{"GET", "/v1/fine_tuning/jobs/ID/events", ""},
+		{"GET", "/v1/messages/batches/ID/results", ""},
+		{"GET", "/v1/chat/completions/ID", ""},
+		{"POST", "/v1/responses", `{"model":"m","input":"b","previous_response_id":"ID"}`},
+		{"POST", "/v1/responses", `{"model":"m","input":"b","previous_response_id":"x","previous_response_id":"ID"}`},
+		{"POST", "/v1/responses", `{"model":"m","input":"b","conversation":"ID"}`},
+		{"POST", "/v1/responses", `{"model":"m","input":"b","conversation":{"id":"ID"}}`},
+		{"POST", "/v1/responses/compact", `{"model":"m","previous_response_id":"ID"}`},
+		{"POST", "/v1/chat/completions", `{"model":"m","messages":[],"previous_response_id":"ID"}`},
+		{"POST", "/v1/messages", `{"model":"m","messages":[],"previous_response_id":"ID"}`},
+		{"POST", "/generate", `{"text":"a","session_params":{"id":"ID"}}`},
+		{"POST", "/close_session", `{"session_id":"ID"}`},
+		{"POST", "/v1/batches", `{"input_file_id":"ID"}`},
+		{"POST", "/v1/fine_tuning/jobs", `{"model":"m","training_file":"ID"}`},
+	}
+	var k keeper
+	r := newRig(t, proxy.Config{Tenants: tenants()}, k.handler)
+	as := func(key string) []string {
+		return []string{"Authorization", "Bearer " + key, "Accept-Encoding", "gzip"}
+	}
+	for _, m := range makes {
+		if res, answer := r.post(m.path, m.body, as("sk-blue")...); res.StatusCode != 200 {
+			t.Fatalf("%s: %d %s", m.path, res.StatusCode, answer)
+		}
+		id := fmt.Sprintf(m.id, k.next)
+		for _, u := range use {
+			path, body, before := strings.ReplaceAll(u.path, "ID", id), strings.ReplaceAll(u.body, "ID", id), k.count()
+			for _, never := range []string{path, strings.ReplaceAll(u.path, "ID", "never")} {
+				text := body
+				if never != path {
+					text = strings.ReplaceAll(u.body, "ID", "never")
+				}
+				res, answer := r.do(u.method, never, text, as("sk-green")...)
+				if res.StatusCode != 404 || k.count() != before || u.method != "HEAD" && !strings.Contains(answer, "not_found") {
+					t.Errorf("%s of %s: another tenant's %s %s %s: %d %s, the engine was asked %d times", id, m.path, u.method, never, text, res.StatusCode, answer, k.count()-before)
+				}
+			}
+			if strings.Contains(u.body, `"x"`) {
+				continue
+			}
+			if res, answer := r.do(u.method, path, body, as("sk-blue")...); res.StatusCode != 200 || k.count() != before+1 {
+				t.Errorf("%s of %s: its own %s %s %s: %d %s", id, m.path, u.method, path, body, res.StatusCode, answer)
+			}
+		}
+	}
+	for _, path := range []string{"/v1/responses", "/v1/files", "/v1/batches/", "/v1/videos", "/v1/chat/completions", "/v1/fine_tuning/jobs"} {
+		before := k.count()
+		if res, answer := r.do("GET", path, "", as("sk-blue")...); res.StatusCode != 404 || k.count() != before {
+			t.Errorf("the list at %s: %d %s", path, res.StatusCode, answer)
+		}
+	}
+}
+
+// TestOwnedWithoutTenants: where tenants are not told apart, engines judge ids, and see those of clients.
+func TestOwnedWithoutTenants(t *testing.T) {
+	var k keeper
+	r := newRig(t, proxy.Config{}, k.handler)
+	for _, path := range []string{"/v1/responses/never", "/v1/files"} {
+		if res, _ := r.do("GET", path, "", "X-Request-Id", "mine"); res.StatusCode != 200 || !strings.HasSuffix(k.asks[len(k.asks)-1], " mine") {
+			t.Errorf("%s: %d %q", path, res.StatusCode, k.asks)
+		}
+	}
+}
+
+// TestRequestIDsAreApart: two tenants that choose the same id for their requests do not meet in an engine. Each sees its own.
+func TestRequestIDsAreApart(t *testing.T) {
+	for _, path := range []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings", "/generate", "/v1/score", "/v1/audio/speech"} {
+		var k keeper
+		r := newRig(t, proxy.Config{Tenants: tenants()}, k.handler)
+		for _, body := range []string{`{"model":"m"}`, `{"model":"m","request_id":"mine"}`, `{"model":"m","rid":["mine","too"]}`, `{"model":"m","rid":"a","\u0072id":"mine"}`, `{"model":"m","request_id":"resp_mine"}`} {
+			seen := map[string]string{}
+			for _, tenant := range []string{"blue", "green", ""} {
+				res, answer := r.post(path, body, "X-Tenant-Id", tenant, "X-Request-Id", "mine")
+				if res.StatusCode != 200 || res.Header.Get("X-Request-Id") != "mine" {
+					t.Fatalf("%s: %d %s %v", path, res.StatusCode, answer, res.Header)
+				}
+				ask := k.asks[len(k.asks)-1]
+				for _, word := range strings.FieldsFunc(ask, func(r rune) bool { return strings.ContainsRune(` ",:[]{}`, r) }) {
+					if strings.HasSuffix(word, "mine") || word == "too" {
+						if other, ok := seen[word]; ok && other != tenant || word == "mine" || word == "too" {
+							t.Errorf("%s %s: %q and %q are both %q to the engine: %s", path, body, tenant, other, word, ask)
+						}
+						if seen[word] = tenant; strings.Contains(body, "resp_") && strings.Contains(word, "resp") && !strings.HasPrefix(word, "resp_") {
+							t.Errorf("%q is no id of a response to vLLM", word)
+						}
+					}
+				}
+			}
+		}
+	}
+}

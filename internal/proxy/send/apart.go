@@ -1,0 +1,39 @@
+package send
+
+import (
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/prompt/jsonscan"
+)
+
+// apart adds the edits that keep the ids which clients give their requests in the body apart by tenant: request_id of vLLM, rid of
+// SGLang, which may be a list.
+func (a *Outgoing) apart(edits []prompt.Edit) []prompt.Edit {
+	c, t := a.c, a.s.cfg.Tenants
+	if t == nil || c.Body == nil || c.Prompt.InsertAt == 0 {
+		return edits
+	}
+	for _, name := range [...]string{"request_id", "rid"} {
+		at := c.Prompt.Field(name)
+		if at.Len() == 0 {
+			continue
+		}
+		value := c.Body.Bytes[at.Start:at.End]
+		var cur jsonscan.Cursor
+		cur.Reset(value)
+		switch cur.Next() {
+		case jsonscan.String:
+			edits = append(edits, c.Prompt.SetField(name, jsonscan.AppendString(nil, t.Apart(c.Request.Tenant, jsonscan.Decode(value, cur.At())))))
+		case jsonscan.Array:
+			list := []byte{'['}
+			for kind := cur.Next(); kind == jsonscan.String; kind = cur.Next() {
+				if len(list) > 1 {
+					list = append(list, ',')
+				}
+				list = jsonscan.AppendString(list, t.Apart(c.Request.Tenant, jsonscan.Decode(value, cur.At())))
+			}
+			edits = append(edits, c.Prompt.SetField(name, append(list, ']')))
+		default:
+		}
+	}
+	return edits
+}
