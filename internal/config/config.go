@@ -277,10 +277,10 @@ type Timeouts struct {
 	Refusing time.Duration `yaml:"refusing"`
 	// ReadHeader bounds how long a client may take to send the head of a request.
 	ReadHeader time.Duration `yaml:"read_header"`
-	// ReadBody bounds how long a client may take to send a body that is read whole, and the pauses within a body that is passed
-	// on unread (audio, multipart). The latter brings 1 KiB a second at least, after as long as this. Then 408.
+	// ReadBody bounds how long a client may take to send a prompt, and the pauses within a body for another path (audio, forms). The
+	// latter brings 1 KiB a second at least, after as long as this. Then 408.
 	ReadBody time.Duration `yaml:"read_body"`
-	// Upload bounds how long a body that is passed on unread may take as a whole, however fast it comes. Then 408.
+	// Upload bounds how long a body for another path than a prompt's may take as a whole, however fast it comes. Then 408.
 	Upload time.Duration `yaml:"upload"`
 	// Tunnel bounds how long both ends of an upgraded connection (WebSocket) may be silent at one time; then it is closed.
 	Tunnel time.Duration `yaml:"tunnel"`

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/warmpath/warmpath/internal/guard"
+	"github.com/warmpath/warmpath/internal/proxy/client"
 	"github.com/warmpath/warmpath/internal/proxy/gate"
 	"github.com/warmpath/warmpath/internal/proxy/who"
 )
@@ -37,7 +38,10 @@ func (c *call) enters() bool {
 		c.refuse(gate.ErrBadPath)
 		return false
 	}
-	if !preflight(c.R) && !c.admit() { // browsers send no key with a preflight (Fetch standard, CORS-preflight fetch)
+	if preflight(c.R) { // browsers send no key with it (Fetch standard, CORS-preflight fetch)
+		client.PassOver(c.client.Writer(), c.R, p.cfg.ReadBody)
+		c.R = bare(c.R)
+	} else if !c.admit() {
 		return false
 	}
 	method := c.R.Method

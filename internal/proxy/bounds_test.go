@@ -96,6 +96,9 @@ func TestUploadsAreBounded(t *testing.T) {
 		{"in chunks, too long", "audio/wav", chunked(11), 0, 413},
 		{"a pause", "audio/wav", "Content-Length: 1000\r\n\r\nabc", 0, 408},
 		{"a byte a second", "audio/wav", "Content-Length: 1000\r\n\r\n", time.Second, 408},
+		{"multipart, a pause", "multipart/form-data; boundary=b", "Content-Length: 1000\r\n\r\n--b", 0, 408},
+		{"multipart, a byte a second", "multipart/form-data; boundary=b", "Content-Length: 1000\r\n\r\n", time.Second, 408},
+		{"of no type, a byte a second, in chunks", "", "Transfer-Encoding: chunked\r\n\r\n", time.Second, 408},
 		{"a byte a second, in chunks", "application/octet-stream", "Transfer-Encoding: chunked\r\n\r\n", time.Second, 408},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -143,13 +146,25 @@ func TestUploadsAreBounded(t *testing.T) {
 
 // TestUploadTakesItsTime: one that comes steadily may take longer than read_body, and no longer than the whole may.
 func TestUploadTakesItsTime(t *testing.T) {
-	for whole, want := range map[time.Duration]int{time.Hour: 200, 10 * time.Second: 408} {
-		t.Run(whole.String(), func(t *testing.T) {
+	for _, c := range []struct {
+		media string
+		whole time.Duration
+		want  int
+	}{
+		{"audio/wav", time.Hour, 200},
+		{"audio/wav", 10 * time.Second, 408},
+		{"multipart/form-data; boundary=b", time.Hour, 200},
+		{"multipart/form-data; boundary=b", 10 * time.Second, 408},
+		{"", time.Hour, 200},
+		{"", 10 * time.Second, 408},
+	} {
+		t.Run(c.media+" "+c.whole.String(), func(t *testing.T) {
+			whole, want := c.whole, c.want
 			bubble(t, func(t *testing.T) {
 				r := newRig(t, proxy.Config{ReadBody: 3 * time.Second, Upload: whole}, func(_ http.ResponseWriter, r *http.Request) {
 					_, _ = io.Copy(io.Discard, r.Body)
 				})
-				c := r.open("POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Type: audio/wav\r\nContent-Length: 60000\r\n\r\n")
+				c := r.open("POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Type: " + c.media + "\r\nContent-Length: 60000\r\n\r\n")
 				var sends sync.WaitGroup
 				defer sends.Wait()
 				defer c.Close()

@@ -79,3 +79,44 @@ func TestPagesReadWhatEnginesAllow(t *testing.T) {
 		}
 	}
 }
+
+// TestPreflightAsksNothingElse: without a key a preflight reaches an engine as a browser sends it, whatever else a program puts in.
+func TestPreflightAsksNothingElse(t *testing.T) {
+	keys := &who.Tenants{Keys: map[[sha256.Size]byte]string{sha256.Sum256([]byte("k")): "web"}, Required: true}
+	for _, c := range []struct{ query, body, name, value string }{
+		{"", "", "", ""},
+		{"?model=zzz", "", "", ""},
+		{"", `{"model":"zzz"}`, "Content-Type", "application/json"},
+		{"", "", "X-Warmpath-Model", "zzz"},
+		{"", "", "X-Warmpath-Pin", "e9"},
+		{"", "", "X-Warmpath-Deadline", "soon"},
+		{"", "", "X-Session-Id", "s1"},
+		{"", "", "Authorization", "Bearer k"},
+	} {
+		var got *http.Request
+		var read []byte
+		r := newRig(t, proxy.Config{Tenants: keys, Pinning: true}, func(w http.ResponseWriter, q *http.Request) {
+			got = q
+			read, _ = io.ReadAll(q.Body)
+			w.Header().Set("Access-Control-Allow-Origin", "*")
+		})
+		header := []string{"Origin", "https://a.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization"}
+		if c.name != "" {
+			header = append(header, c.name, c.value)
+		}
+		res, body := r.do("OPTIONS", "/v1/chat/completions"+c.query, c.body, header...)
+		if res.StatusCode != 200 || res.Header.Get("Access-Control-Allow-Origin") != "*" || got == nil {
+			t.Errorf("%+v: %d %s", c, res.StatusCode, body)
+			continue
+		}
+		if got.URL.Path != "/v1/chat/completions" || got.URL.RawQuery != "" || len(read) > 0 || got.Header.Get("Access-Control-Request-Headers") != "authorization" {
+			t.Errorf("%+v: the engine got %s with %q and %v", c, got.URL, read, got.Header)
+		}
+		if c.name != "" && got.Header.Get(c.name) != "" {
+			t.Errorf("%+v: the engine got %v", c, got.Header)
+		}
+		if s := r.last(1); s.Decision.Session != "" || s.Decision.Waits {
+			t.Errorf("%+v: %+v", c, s.Decision)
+		}
+	}
+}

@@ -253,8 +253,7 @@ func (c *call) read() error {
 		if c.R.ContentLength > c.p.cfg.BodyBytes {
 			return body.ErrTooLarge
 		}
-		bounds := body.UploadBounds{Pause: c.p.cfg.ReadBody, Whole: c.p.cfg.Upload, Bytes: c.p.cfg.BodyBytes}
-		c.Upload = body.NewUpload(c.client.Writer(), c.R.Body, bounds, func() {
+		c.Upload = body.NewUpload(c.client.Writer(), c.R.Body, c.uploadBounds(), func() {
 			if w := c.watch.Load(); w != nil && !w.Begun() {
 				w.Wait(c.p.cfg.Answer)
 			}
@@ -267,7 +266,14 @@ func (c *call) read() error {
 		}
 	}
 	var err error
-	c.client.ReadsUntil(c.served.Started.Add(c.p.cfg.ReadBody))
+	until := c.served.Started.Add(c.p.cfg.ReadBody)
+	c.client.ReadsUntil(until)
+	if c.API == prompt.Other && c.R.ContentLength != 0 { // such as a recording in a form
+		c.R.Body = body.NewPaced(c.R.Body, c.uploadBounds(), func(t time.Time) {
+			until = t
+			c.client.ReadsUntil(t)
+		})
+	}
 	if !c.shutdown.Load() { // abort checks reading after it has set shutdown
 		c.Body, err = body.Read(c.R, c.p.cfg.BodyBytes, c.p.bodies)
 	}
@@ -275,7 +281,7 @@ func (c *call) read() error {
 	if c.shutdown.Load() {
 		return patience.ErrShutdown
 	}
-	if err == nil && time.Since(c.served.Started) >= c.p.cfg.ReadBody {
+	if err == nil && !time.Now().Before(until) {
 		err = body.ErrSlowBody // the sweeper may have cut the connection just after the body's end
 	}
 	if err != nil {
@@ -302,6 +308,11 @@ func (c *call) read() error {
 		c.Request.Trail = c.content.Follow()
 	}
 	return nil
+}
+
+// uploadBounds are what a client may take for a body of an unknown path, whether it is read first or passed on as it comes.
+func (c *call) uploadBounds() body.UploadBounds {
+	return body.UploadBounds{Pause: c.p.cfg.ReadBody, Whole: c.p.cfg.Upload, Bytes: c.p.cfg.BodyBytes}
 }
 
 // tellContent adds the prompt's content to the request for the router.
@@ -382,7 +393,7 @@ func (c *call) identify() error {
 	if c.p.cfg.Characters && q.Class == fleet.Turn && c.Body != nil {
 		q.Characters = max(1, prompt.Characters(c.API, c.Body.Bytes))
 	}
-	q.Splits, q.Waits = c.splits(), c.Upload == nil
+	q.Splits, q.Waits = c.splits(), c.Upload == nil && !preflight(c.R)
 	if q.Session == "" && q.Class == fleet.Turn {
 		q.MintedID = who.NewID()
 	}

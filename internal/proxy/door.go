@@ -65,8 +65,8 @@ type Config struct {
 	Answer    time.Duration // longest wait for the first byte of an answer that is not streamed, which engines send when it is complete; default 30 m
 	Idle      time.Duration // longest silence within an answer, as of a parser that holds back the arguments of a tool call; default 10 m
 	Refusing  time.Duration // longest silence while the endpoint refuses new connections: its process is ending or gone; default 5 s
-	ReadBody  time.Duration // longest time a client may take to send a body that is read whole, and longest pause within one that is passed on unread; default 60 s
-	Upload    time.Duration // longest time that a body which is passed on unread may take as a whole; default 1 h
+	ReadBody  time.Duration // longest time a client may take to send a prompt, and longest pause within a body for another path; default 60 s
+	Upload    time.Duration // longest time that a body for another path may take as a whole; default 1 h
 	Tunnel    time.Duration // longest silence of both ends of an upgraded connection; default 1 h
 }
 

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 )
 
@@ -57,6 +59,26 @@ func (o *origins) tell(origin string, h http.Header) {
 // preflight reports whether a browser asks whether a page may send a request (Fetch standard, CORS-preflight request).
 func preflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
+}
+
+// bare is a preflight without what no browser sends with it: a body, a model or another wish. It has no key, so that it may ask an engine
+// what a page may do, and nothing else.
+func bare(r *http.Request) *http.Request {
+	out := r.WithContext(r.Context())
+	out.URL = &url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath}
+	out.Body, out.ContentLength, out.TransferEncoding = http.NoBody, 0, nil
+	out.Header = http.Header{}
+	for name, values := range r.Header {
+		switch name {
+		case "Origin", "Accept", "Accept-Encoding", "Accept-Language", "User-Agent", "Forwarded", "X-Real-Ip":
+		default:
+			if !strings.HasPrefix(name, "Access-Control-Request-") && !strings.HasPrefix(name, "Sec-Fetch-") && !strings.HasPrefix(name, "X-Forwarded-") {
+				continue
+			}
+		}
+		out.Header[name] = values
+	}
+	return out
 }
 
 const (

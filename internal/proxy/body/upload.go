@@ -14,17 +14,14 @@ import (
 // and pauses the attempt's time limit while the client sends.
 type Upload struct {
 	body    io.ReadCloser
-	bounds  UploadBounds
-	began   time.Time
 	heard   func() // called after each read
 	control *http.ResponseController
 	pending atomic.Bool // waiting for the client
 	ended   atomic.Bool
 	failure atomic.Pointer[error]
 
-	reading sync.Mutex    // held during a read from the client
-	waited  time.Duration // for the client, by all reads. Guarded by reading
-	arrived int64         // bytes. Guarded by reading
+	reading sync.Mutex // held during a read from the client
+	pace    pace       // Guarded by reading
 
 	mu   sync.Mutex
 	over bool // the attempt has ended: do not wait for the client, nor use control. Guarded by mu
@@ -42,17 +39,52 @@ type UploadBounds struct {
 // times as much (Apache's mod_reqtimeout asks for 500 bytes a second).
 const leastRate = 1 << 10
 
-// until is when the next read ends at the latest. The caller holds reading.
-func (u *Upload) until(now time.Time) time.Time {
-	if u.began.IsZero() {
-		u.began = now
+// pace is how a client keeps within bounds.
+type pace struct {
+	bounds  UploadBounds
+	began   time.Time
+	waited  time.Duration // for the client, by all reads
+	arrived int64         // bytes
+}
+
+// until is when the read that begins now ends at the latest.
+func (p *pace) until(now time.Time) time.Time {
+	if p.began.IsZero() {
+		p.began = now
 	}
-	wait := u.bounds.Pause + time.Duration(u.arrived)*time.Second/leastRate - u.waited
-	last := now.Add(min(wait, u.bounds.Pause))
-	if end := u.began.Add(u.bounds.Whole); end.Before(last) {
+	wait := p.bounds.Pause + time.Duration(p.arrived)*time.Second/leastRate - p.waited
+	last := now.Add(min(wait, p.bounds.Pause))
+	if end := p.began.Add(p.bounds.Whole); end.Before(last) {
 		return end
 	}
 	return last
+}
+
+// heard counts what a read brought that began then.
+func (p *pace) heard(n int, began time.Time) {
+	p.waited += time.Since(began)
+	p.arrived += int64(n)
+}
+
+// Paced is a body that is read whole, within the bounds in time of an upload.
+type Paced struct {
+	io.ReadCloser
+	pace  pace
+	until func(time.Time)
+}
+
+// NewPaced bounds the reads of body. Each tells until when it ends at the latest; who is told ends it.
+func NewPaced(body io.ReadCloser, bounds UploadBounds, until func(time.Time)) *Paced {
+	return &Paced{ReadCloser: body, pace: pace{bounds: bounds}, until: until}
+}
+
+// Read waits for the client.
+func (p *Paced) Read(b []byte) (int, error) {
+	began := time.Now()
+	p.until(p.pace.until(began))
+	n, err := p.ReadCloser.Read(b)
+	p.pace.heard(n, began)
+	return n, err
 }
 
 // setLimit sets the deadline on reading from the client. ok is false when the attempt is over.
@@ -70,7 +102,7 @@ func (u *Upload) Unread() bool { return u != nil && !u.ended.Load() }
 
 // NewUpload streams the body of a request that w answers, within bounds. Each read calls heard when it returns.
 func NewUpload(w http.ResponseWriter, body io.ReadCloser, bounds UploadBounds, heard func()) *Upload {
-	u := &Upload{body: body, bounds: bounds, heard: heard, control: http.NewResponseController(w)}
+	u := &Upload{body: body, pace: pace{bounds: bounds}, heard: heard, control: http.NewResponseController(w)}
 	// Otherwise net/http holds the answer back until the whole body has been read. HTTP/2 does not need this and returns an
 	// error.
 	_ = u.control.EnableFullDuplex()
@@ -103,12 +135,11 @@ func (u *Upload) read(p []byte) (int, error) {
 	u.reading.Lock()
 	defer u.reading.Unlock()
 	began := time.Now()
-	if !u.setLimit(u.until(began)) {
+	if !u.setLimit(u.pace.until(began)) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := u.body.Read(p)
-	u.waited += time.Since(began)
-	if u.arrived += int64(n); u.arrived > u.bounds.Bytes {
+	if u.pace.heard(n, began); u.pace.arrived > u.pace.bounds.Bytes {
 		return 0, ErrTooLarge
 	}
 	return n, err
