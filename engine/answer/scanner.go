@@ -143,7 +143,7 @@ func (s *Scanner) payload(head, end []byte, whole bool, size int) {
 		}
 		s.stage = max(s.stage, stageOf(class, event, &s.native))
 	}
-	s.finished = s.finished || s.Learns && bytes.Contains(end, []byte(`"finish_reason":"`))
+	s.finished = s.finished || s.Learns && hasText(end, `"finish_reason"`)
 	if class == eventAnnounced && s.id == "" {
 		c := rawjson.Cursor{Data: head}
 		s.id = idOf(&c, "response")
@@ -156,6 +156,20 @@ func (s *Scanner) payload(head, end []byte, whole bool, size int) {
 		return
 	}
 	s.parse(end, class)
+}
+
+// hasText reports whether an event has a member of that name, in quotes, whose value is a text.
+func hasText(event []byte, name string) bool {
+	for {
+		_, rest, found := bytes.Cut(event, []byte(name))
+		if !found {
+			return false
+		}
+		if v, ok := bytes.CutPrefix(bytes.TrimLeft(rest, " \t"), []byte(":")); ok && bytes.HasPrefix(bytes.TrimLeft(v, " \t"), []byte(`"`)) {
+			return true
+		}
+		event = rest
+	}
 }
 
 // hint is a cheap test whether an event may contain usage. A name in unescaped quotes cannot occur inside a string, so text

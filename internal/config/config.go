@@ -383,7 +383,7 @@ func Default() Config {
 		Queue:  Queue{Ahead: route.DefaultAhead, Patience: route.DefaultPatience},
 		Limits: Limits{Body: 64 << 20, Header: 64 << 10, Retries: 2, Waiting: 10_000, Priority: "normal", RetryShare: r.RetryShare, RetryFloor: r.RetryFloor},
 		Timeouts: Timeouts{
-			Connect: 5 * time.Second, FirstByte: 5 * time.Minute, Answer: 30 * time.Minute, Idle: 2 * time.Minute,
+			Connect: 5 * time.Second, FirstByte: 5 * time.Minute, Answer: 30 * time.Minute, Idle: 10 * time.Minute,
 			Refusing: 5 * time.Second, ReadHeader: 10 * time.Second, ReadBody: time.Minute, Upload: time.Hour, Tunnel: time.Hour, KeepAlive: 2 * time.Minute, Drain: 30 * time.Second,
 		},
 		Probe: probe.Config{}.WithDefaults(), KVEvents: kvevents.DefaultConfig(),

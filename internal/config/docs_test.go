@@ -216,9 +216,11 @@ func shown(v reflect.Value, doc string) string {
 	}
 	text := fmt.Sprint(tree(v))
 	if d, ok := v.Interface().(time.Duration); ok && d > 0 {
-		text = strings.TrimSuffix(strings.TrimSuffix(text, "0s"), "0m")
-		if d < time.Minute || d%time.Minute != 0 {
-			text = fmt.Sprint(tree(v))
+		switch {
+		case d%time.Hour == 0:
+			text = strings.TrimSuffix(text, "0m0s")
+		case d%time.Minute == 0:
+			text = strings.TrimSuffix(text, "0s")
 		}
 	}
 	return "`" + text + "`"

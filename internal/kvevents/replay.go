@@ -56,7 +56,8 @@ func (a *asker) ask(ctx context.Context, from uint64, take func(frames [][]byte)
 }
 
 func (a *asker) exchange(ctx context.Context, from uint64, take func(frames [][]byte) bool) error {
-	stop := context.AfterFunc(ctx, func() { _ = a.socket.Close() })
+	socket := a.socket // a.close may forget it before the function runs
+	stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
 	defer stop()
 	if err := a.socket.Send(nil, binary.BigEndian.AppendUint64(nil, from)); err != nil {
 		return err

@@ -257,6 +257,14 @@ func (g *Group) flush(living bool) {
 	g.mu.Unlock()
 	g.sending.Lock()
 	defer g.sending.Unlock()
+	told := false
+	defer func() {
+		if !told { // a panic that the caller catches: the others notice the gap
+			g.mu.Lock()
+			g.dropped = true
+			g.mu.Unlock()
+		}
+	}()
 	if dropped {
 		g.number++
 	}
@@ -286,6 +294,7 @@ func (g *Group) flush(living bool) {
 		f.body = appendAlive(f.body, &a)
 	}
 	g.send(&f)
+	told = true
 	clear(todo)
 	g.mu.Lock()
 	if g.spare = todo[:0]; g.arena == nil && cap(arena) <= 1<<20 {
@@ -305,16 +314,22 @@ type frame struct {
 func (g *Group) add(f *frame, p *pending) {
 	base, depth, rest := uint64(0), 0, []uint64(nil)
 	if p.news.Kind == route.NewsPlaced {
-		g.names.Lock()
 		p.news.Placed = &p.placed
-		if base, depth, rest = g.chains.split(p.placed.Chain); p.to == 0 {
-			g.chains.join(base, depth, rest)
-		} else {
-			base, depth, rest = 0, 0, p.placed.Chain
-		}
-		g.names.Unlock()
+		base, depth, rest = g.share(p)
 	}
 	f.body = appendNews(f.body, f.now.Sub(p.at), &p.news, base, depth, rest)
+}
+
+// share is the part of a placed prompt's names that the others know already, and the rest, which they know from now on.
+func (g *Group) share(p *pending) (base uint64, depth int, rest []uint64) {
+	g.names.Lock()
+	defer g.names.Unlock()
+	base, depth, rest = g.chains.split(p.placed.Chain)
+	if p.to != 0 {
+		return 0, 0, p.placed.Chain
+	}
+	g.chains.join(base, depth, rest)
+	return base, depth, rest
 }
 
 // send seals a frame and hands it to the transport.

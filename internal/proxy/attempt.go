@@ -83,7 +83,7 @@ func (a *attempt) end() {
 // client that leaves, or whose own deadline passes, has had its prompt computed.
 func (a *attempt) spends() bool {
 	switch a.fin.Outcome {
-	case fleet.OK, fleet.ClientGone, fleet.TimedOut:
+	case fleet.OK, fleet.ClientGone:
 		return a.asked
 	case fleet.Abandoned:
 		return a.asked && !a.waits && errors.Is(a.watch.Cause(), errDeadline)
@@ -249,6 +249,8 @@ func (a *attempt) conclude(err error) error {
 		a.fin.Outcome, told = fleet.Abandoned, fault.ErrShortage
 	case isDial(err):
 		a.fin.Outcome, told = fleet.ConnectFailed, fault.ErrUnreachable
+	case errors.Is(err, fault.ErrAnswerHead), errors.Is(err, h1.ErrHeaderTooLarge): // it works, and says more than the router takes
+		a.fin.Outcome, told = fleet.Abandoned, fault.ErrAnswerHead
 	case errors.Is(err, fault.ErrTruncated):
 		a.fin.Outcome, told = fleet.EngineError, fault.ErrTruncated
 	default:

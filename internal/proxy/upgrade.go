@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -169,23 +170,34 @@ func (b *timedBody) Close() error {
 type tunnel struct {
 	io.ReadCloser
 	idle time.Duration
-	over *time.Timer
+
+	mu   sync.Mutex
+	over *time.Timer // guarded by mu; nil once it is closed
 }
 
 func newTunnel(from io.ReadCloser, a *attempt, idle time.Duration) *tunnel {
-	return &tunnel{from, idle, time.AfterFunc(idle, func() { a.watch.End(patience.ErrIdle) })}
+	return &tunnel{ReadCloser: from, idle: idle, over: time.AfterFunc(idle, func() { a.watch.End(patience.ErrIdle) })}
 }
 
 // Read implements io.Reader.
 func (t *tunnel) Read(p []byte) (int, error) {
 	n, err := t.ReadCloser.Read(p)
-	t.over.Reset(t.idle)
+	t.heard()
 	return n, err
+}
+
+// heard begins the silence anew, until the tunnel is closed.
+func (t *tunnel) heard() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over != nil {
+		t.over.Reset(t.idle)
+	}
 }
 
 // Write implements io.Writer.
 func (t *tunnel) Write(p []byte) (int, error) {
-	t.over.Reset(t.idle)
+	t.heard()
 	w, ok := t.ReadCloser.(io.Writer)
 	if !ok {
 		return 0, errors.ErrUnsupported
@@ -203,6 +215,11 @@ func (t *tunnel) CloseWrite() error {
 
 // Close closes the connection.
 func (t *tunnel) Close() error {
-	t.over.Stop()
+	t.mu.Lock()
+	if t.over != nil {
+		t.over.Stop()
+		t.over = nil
+	}
+	t.mu.Unlock()
 	return t.ReadCloser.Close()
 }

@@ -27,7 +27,7 @@ var (
 	ErrShortage    = errors.New("the router had no file descriptor left to connect to the endpoint")
 	ErrBroken      = errors.New("the endpoint broke off before it answered")
 	ErrCut         = errors.New("the endpoint broke off within its answer")
-	ErrAnswerHead  = errors.New("the header of the engine's answer has more than 256 fields")
+	ErrAnswerHead  = errors.New("the header of the engine's answer has more than 256 fields or 64 KiB")
 	ErrTruncated   = errors.New("the engine ended its answer before it was complete")
 )
 
@@ -160,6 +160,7 @@ var faults = []struct {
 	{ErrShortage, Fault{503, "service_unavailable", "overloaded", time.Second}},
 	{ErrBroken, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrCut, Fault{502, "api_error", "endpoint_failed", 0}},
+	{ErrAnswerHead, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrTruncated, Fault{502, "api_error", "endpoint_failed", 0}},
 }
 
