@@ -136,8 +136,15 @@ func TestProxyProtocol(t *testing.T) {
 	}
 }
 
-// TestProxiedClientLeaves: a client behind the PROXY protocol that leaves ends its request at the engine as any other.
+// TestProxiedClientLeaves: a client behind the PROXY protocol that leaves ends its request at the engine as any other, on each
+// kind of listener.
 func TestProxiedClientLeaves(t *testing.T) {
+	for _, transport := range []string{"lean", "lean-listener", "net/http"} {
+		t.Run(transport, func(t *testing.T) { proxiedClientLeaves(t, transport) })
+	}
+}
+
+func proxiedClientLeaves(t *testing.T, transport string) {
 	t.Parallel()
 	ended := make(chan struct{})
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -154,7 +161,7 @@ func TestProxiedClientLeaves(t *testing.T) {
 	}))
 	t.Cleanup(engine.Close)
 	r := newRig(t, 0, func(c *config.Config) {
-		c.ProxyProtocol, c.TrustedProxies = true, []string{"127.0.0.1"}
+		c.Transport, c.ProxyProtocol, c.TrustedProxies = transport, true, []string{"127.0.0.1"}
 		c.Endpoints = []discovery.EndpointConfig{{URL: engine.URL, Kind: "other", Models: []string{"m"}}}
 	})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))

@@ -167,6 +167,15 @@ func (r *router) source(of *http.Request) netip.Addr {
 	return o.Addr()
 }
 
+// clientsOn returns l with connections of clients as configured.
+func clientsOn(l net.Listener, cfg *config.Config) net.Listener {
+	stall := proxy.Stall(cfg.Timeouts.Idle)
+	if cfg.LeanListener() {
+		return h1.LeanListener(l, stall)
+	}
+	return h1.BoundListener(l, stall)
+}
+
 func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -181,11 +190,7 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 	newconns.Watch(r.traffic)
 	newconns.Bound(r.traffic, (&connections{limits: r.limits, trusted: r.proxies.Load, log: r.log}).connect)
 	scheme := "http"
-	if cfg.NetHTTP() {
-		l = h1.BoundListener(l, proxy.Stall(cfg.Timeouts.Idle))
-	} else {
-		l = h1.LeanListener(l, proxy.Stall(cfg.Timeouts.Idle))
-	}
+	l = clientsOn(l, cfg)
 	if cfg.ProxyProtocol {
 		l = forwarded.Listener(l, r.proxies.Load, cfg.Timeouts.ReadHeader, r.log)
 	}

@@ -143,7 +143,7 @@ func (a *authority) engine(name string) (url string, asked *atomic.Value) {
 // TestTLS: certificates on both listeners and towards engines, shown and asked for, by both transports; they are read again with the configuration.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	for _, transport := range []string{"lean", "net/http"} {
+	for _, transport := range []string{"lean", "lean-listener", "net/http"} {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
 			a := newAuthority(t)

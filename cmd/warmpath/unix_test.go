@@ -35,7 +35,7 @@ func engineOnSocket(t *testing.T, path string) {
 
 // TestUnixSockets: clients, operators and engines can all be on Unix sockets, whose files go with the router.
 func TestUnixSockets(t *testing.T) {
-	for _, transport := range []string{"lean", "net/http"} {
+	for _, transport := range []string{"lean", "lean-listener", "net/http"} {
 		t.Run(transport, func(t *testing.T) { unixSockets(t, transport) })
 	}
 }

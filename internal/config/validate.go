@@ -72,7 +72,7 @@ func (c Config) Validate() error {
 			faults = append(faults, fault(path, "is %q, must be one of %s", got, strings.Join(valid, ", ")))
 		}
 	}
-	oneOf("transport", c.Transport, leanTransport, netTransport)
+	oneOf("transport", c.Transport, leanTransport, leanListener, netTransport)
 	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	for i, name := range c.Metrics.Compatible {
 		oneOf(fmt.Sprintf("metrics.compatible[%d]", i), name, "vllm-router", "production-stack", "trtllm")

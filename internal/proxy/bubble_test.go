@@ -57,9 +57,11 @@ func serveEngine(t testing.TB, h http.Handler) string {
 	return s.URL
 }
 
-// netHTTP says that the tests run on net/http alone, as a router with transport: net/http: WARMPATH_TRANSPORT=net/http go test ./internal/proxy
+// transportSetting is the router's setting that the tests run with: WARMPATH_TRANSPORT=net/http go test ./internal/proxy
 // It is read while a test runs, so that go test does not take the result of one for the other.
-var netHTTP = sync.OnceValue(func() bool { return os.Getenv("WARMPATH_TRANSPORT") == "net/http" })
+var transportSetting = sync.OnceValue(func() string { return os.Getenv("WARMPATH_TRANSPORT") })
+
+func netHTTP() bool { return transportSetting() == "net/http" }
 
 // transportOf connects a router to engines.
 func transportOf(t testing.TB) http.RoundTripper {
@@ -74,10 +76,10 @@ func transportOf(t testing.TB) http.RoundTripper {
 
 // plainListener is what a router's traffic listener makes of l.
 func plainListener(l net.Listener, idle time.Duration) net.Listener {
-	if netHTTP() {
-		return h1.BoundListener(l, idle)
+	if transportSetting() == "lean-listener" {
+		return h1.LeanListener(l, idle)
 	}
-	return h1.LeanListener(l, idle)
+	return h1.BoundListener(l, idle)
 }
 
 // dialTo connects a client.

@@ -1,4 +1,5 @@
-// Package h1 is a lean HTTP/1.1 client for engines that are reached in plain text, and a lean listener.
+// Package h1 is a lean HTTP/1.1 client for engines that are reached in plain text, and the listeners of a server: one that
+// bounds writes, and a lean one.
 //
 // The client is an [net/http.RoundTripper], interchangeable with [net/http.Transport] on that path. It exists because a
 // router's cost is almost all in its two HTTP halves: http.Transport serves each connection with two goroutines and passes
