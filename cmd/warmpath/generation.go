@@ -121,6 +121,7 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 		return nil, err
 	}
 	g.door = proxyConfig(cfg, tenants, r.limits, connector)
+	g.door.StatusPage = r.adminURL
 	g.policies = !same(func(c *config.Config) any { return []any{c.Policy, c.Disaggregation} })
 	connect := same(func(c *config.Config) any { return []any{c.Timeouts.Connect, c.EngineTLS} }) && maps.Equal(g.engineTLS, before.engineTLS)
 	if connect {

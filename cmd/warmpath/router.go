@@ -72,6 +72,9 @@ func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log
 	if err != nil {
 		return nil, usageError(err)
 	}
+	if o.admins != nil {
+		r.adminURL = urlOf(adminScheme(cfg), o.admins)
+	}
 	g, err := r.newGeneration(ctx, cfg, nil)
 	if err != nil {
 		o.close()
@@ -246,6 +249,13 @@ func limited(next http.Handler, limit time.Duration) http.Handler {
 	})
 }
 
+func adminScheme(cfg *config.Config) string {
+	if cfg.Admin.TLS.Cert != "" {
+		return "https"
+	}
+	return "http"
+}
+
 func (r *router) serveAdmin(l net.Listener) {
 	declared := discovery.NewAdmin("admin", r.publish, r.taken)
 	started := time.Now()
@@ -267,11 +277,10 @@ func (r *router) serveAdmin(l net.Listener) {
 		ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug), TLSConfig: r.tlsConfig(func(g *generation) *tls.Config { return g.adminTLS }),
 	}
 	r.admin.RegisterOnShutdown(r.streams.End)
-	scheme, serve := "http", func(l net.Listener) error { return r.admin.Serve(l) }
-	if cfg.Admin.TLS.Cert != "" {
-		scheme, serve = "https", func(l net.Listener) error { return r.admin.ServeTLS(l, "", "") }
+	serve := func(l net.Listener) error { return r.admin.Serve(l) }
+	if adminScheme(cfg) == "https" {
+		serve = func(l net.Listener) error { return r.admin.ServeTLS(l, "", "") }
 	}
-	r.adminURL = urlOf(scheme, l)
 	l = shortage.Few(shortage.Listener(l, "admin", r.log))
 	r.serve("admin", func() error { return serve(l) })
 }

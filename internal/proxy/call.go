@@ -51,6 +51,7 @@ type call struct {
 	sent     atomic.Bool // the client has seen a byte or the header: no retry is allowed
 
 	ticket    quota.Ticket  // accounts charged for the request
+	root      bool          // the router answers what is at its root; no key is asked for
 	reached   bool          // it was sent to an engine
 	spent     atomic.Bool   // an engine has computed for it, and did not fail
 	passed    int64         // estimated tokens of the answer passed on

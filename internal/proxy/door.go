@@ -35,6 +35,7 @@ type Config struct {
 	Transfers     bool               // clients may send members and headers by which engines take part in KV transfers
 	Details       bool               // all clients may learn endpoints and causes, not only operators, see insider
 	AdminToken    string             // in X-Warmpath-Explain it marks an operator's request; "" for none
+	StatusPage    string             // URL of the status page, for operators; "" without an admin listener
 	Pinning       bool               // obey X-Warmpath-Pin and X-Warmpath-Exclude
 	NetHTTP       bool               // use net/http's client for engines in plain text too; see TransportConfig
 	NoUsage       bool               // do not ask engines for usage in streams whose client did not: no cached tokens are learnt from them

@@ -33,6 +33,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodConnect:
 		c.refuse(fault.ErrConnect)
 	case !c.enters():
+	case c.root:
+		c.answerRoot()
 	case c.API == prompt.Other && isUpgrade(r) && c.Carrier == nil:
 		c.upgrade()
 	case c.API == prompt.Other && (p.methods(c) || p.list(c)):
