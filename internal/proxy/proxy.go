@@ -16,7 +16,7 @@ import (
 
 // ServeHTTP answers one request.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	gate.Unslash(r.URL, p.cfg.Paths, isOwn)
+	gate.Unslash(r.URL, p.cfg.Paths, p.isOwn)
 	if p.selfMade(w, r) {
 		return
 	}
@@ -45,11 +45,24 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const ownMethods = "GET, HEAD, OPTIONS" // of the router's own paths
 
-func isOwn(path string) bool { return path == "/healthz" || path == "/readyz" || path == "/metrics" }
+// isOwn reports whether the router itself answers at a path.
+func (p *Proxy) isOwn(path string) bool {
+	switch path {
+	case "/healthz", "/readyz", "/metrics":
+		return true
+	case generating:
+		return !p.cfg.Paths.Has(http.MethodGet, generating)
+	}
+	return false
+}
+
+// generating is the path at which SGLang shows its health by a generation, for anybody and charged to nobody: the router answers in its
+// place, unless it is among the paths to pass on.
+const generating = "/health_generate"
 
 // selfMade answers the router's own paths; it returns false for any other.
 func (p *Proxy) selfMade(w http.ResponseWriter, r *http.Request) bool {
-	if !isOwn(r.URL.Path) {
+	if !p.isOwn(r.URL.Path) {
 		return false
 	}
 	client.PassOver(w, r, p.cfg.ReadBody)
@@ -64,7 +77,7 @@ func (p *Proxy) selfMade(w http.ResponseWriter, r *http.Request) bool {
 		writeText(w, http.StatusMethodNotAllowed, path+" takes GET, not "+r.Method+"\n")
 	case path == "/healthz":
 		writeText(w, http.StatusOK, "ok\n")
-	case path == "/readyz":
+	case path == "/readyz", path == generating:
 		p.ready(w, p.insider(r))
 	default:
 		writeText(w, http.StatusNotFound, "metrics are on the admin listener, see --admin\n")

@@ -1,17 +1,24 @@
 package proxy_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -260,6 +267,54 @@ func TestCacheSaltIsKept(t *testing.T) {
 	for _, got := range []*inbox{&in, &second} {
 		if s, _ := got.body["cache_salt"].(string); len(s) != 32 || got.body["stream_options"] == nil {
 			t.Errorf("got %s", got.raw)
+		}
+	}
+}
+
+// TestUnsaltedIsLogged: where a salt cannot be set, the log says so once for each endpoint; where it can, and for requests without a
+// tenant, it says nothing.
+func TestUnsaltedIsLogged(t *testing.T) {
+	var in inbox
+	var log bytes.Buffer
+	s := httptest.NewServer(http.HandlerFunc(in.handler))
+	defer s.Close()
+	fl := live.New(route.New(route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order"}), time.Now)
+	fl.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "e", URL: s.URL, Weight: 1}}})
+	parser, err := prompt.Identity{}.Parser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := proxy.New(proxy.Options{
+		Config: proxy.Config{NetHTTP: netHTTP(), Tenants: tenants()}, Fleet: fl, Transport: transportOf(t), Parser: parser, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	for _, c := range []struct {
+		kind   fleet.Kind
+		tenant string
+		want   int // lines so far
+	}{{fleet.KindVLLM, "red", 0}, {fleet.KindOther, "", 0}, {fleet.KindOther, "red", 1}, {fleet.KindOther, "blue", 1}, {fleet.KindOllama, "red", 1}} {
+		fl.Observe(route.Probed{Endpoint: "e", Report: fleet.Report{Healthy: true, Kind: c.kind, Models: []fleet.Model{{ID: "m"}}}})
+		r := httptest.NewRequest("POST", "/v1/chat/completions", strings.NewReader(tenantBody))
+		r.Header.Set("X-Tenant-Id", c.tenant)
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, r)
+		if got := strings.Count(log.String(), "tenants.cache_salt has no effect"); w.Code != 200 || got != c.want {
+			t.Errorf("%+v: %d, %d lines: %s", c, w.Code, got, log.String())
+		}
+	}
+}
+
+// TestHealthGenerate: the router answers for SGLang's health check by generation, unless its path is opened.
+func TestHealthGenerate(t *testing.T) {
+	for _, open := range []bool{false, true} {
+		var in inbox
+		patterns := []string{"/x"}
+		if open {
+			patterns = []string{"/health_generate"}
+		}
+		r := newRig(t, proxy.Config{Paths: paths(t, patterns...)}, in.handler)
+		res, body := r.do("GET", "/health_generate", "")
+		if asked := in.header != nil; res.StatusCode != 200 || asked != open {
+			t.Errorf("open %t: %d %s, the engine was asked: %t", open, res.StatusCode, body, asked)
 		}
 	}
 }

@@ -89,7 +89,7 @@ func asks(path string) bool {
 // asking lists the paths that are read with GET.
 func asking(path string) bool {
 	switch path {
-	case "/", "/health", "/health_generate", "/ping", "/version", "/v1/models", // vLLM, SGLang, TensorRT-LLM
+	case "/", "/health", "/ping", "/version", "/v1/models", // vLLM, SGLang, TensorRT-LLM
 		"/model_info", "/get_model_info", // SGLang
 		"/v1/health", "/models", // llama.cpp
 		"/api/tags", "/api/ps", "/api/version", // Ollama

@@ -33,6 +33,8 @@ type askNote struct {
 	refused time.Time // when it last rejected being asked; zero for never
 	answers bool      // it answered a client that asked with a chunk of its own
 
+	unsalted bool // it was logged that it takes no salt
+
 	fromZero bool // its ranks are counted from 0, whatever its metrics call them
 
 	refusedID    time.Time // when it last rejected a conversation id; zero for never
