@@ -2,8 +2,8 @@
 //
 // It owns the merged lists and the requests to the engines.
 //
-// It promises that an entry is passed on unchanged, that one request at a time fetches a list, which is then served for two
-// seconds, and that aliases and models that no engine lists are listed if the fleet serves them.
+// It promises that an entry is passed on unchanged, that one request at a time fetches a list, for each client's key, which is then served
+// for two seconds, and that aliases and models that no engine lists are listed if the fleet serves them.
 //
 // It never writes to a client, and learns nothing about an endpoint from an answer that fails.
 package catalog
@@ -34,15 +34,15 @@ type Catalog struct {
 	transport http.RoundTripper
 	log       *slog.Logger
 
-	fetching sync.Mutex // held while lists are fetched; other requests get the previous list meanwhile, if there is one
-
 	mu    sync.Mutex // guards lists
-	lists map[string]fetched
+	lists map[string]*fetched
 }
 
+// fetched is the list of a path for a key.
 type fetched struct {
-	at      time.Time
-	entries []entry
+	at       time.Time // zero until the first has come
+	entries  []entry
+	fetching chan struct{} // closed at the end of the fetch that is under way; nil for none
 }
 
 type entry struct {
@@ -92,8 +92,10 @@ func (g *Catalog) Answer(ctx context.Context, path string, from http.Header) (li
 // keyHeaders have clients' keys.
 var keyHeaders = [...]string{"Authorization", "X-Api-Key"}
 
-// wantsKey reports whether an engine shows its models to clients' keys only: the router has none for it, and was shown nothing.
-func wantsKey(s *route.EndpointStatus) bool { return s.Endpoint.APIKey == "" && len(s.Models) == 0 }
+// wantsKey reports whether an engine shows its models to clients' keys only: it is up, the router has no key for it, and was shown nothing.
+func wantsKey(s *route.EndpointStatus) bool {
+	return s.State == fleet.StateUp && !s.Gone && s.Endpoint.APIKey == "" && len(s.Models) == 0
+}
 
 // keys is from if it has a key and an engine wants one; else nil.
 func (g *Catalog) keys(from http.Header) http.Header {
@@ -135,37 +137,84 @@ func (g *Catalog) get(ctx context.Context, from http.Header, path, list, id stri
 		}
 		of += string(sum.Sum(nil))
 	}
-	old, ok := g.known(of)
-	if ok && time.Since(old.at) < catalogAge {
-		return old.entries
+	l := g.begin(ctx, of)
+	if l.fetching == nil {
+		return l.entries
 	}
-	if !g.fetching.TryLock() {
-		if ok {
-			return old.entries
-		}
-		g.fetching.Lock()
-	}
-	defer g.fetching.Unlock()
-	if old, ok = g.known(of); ok && time.Since(old.at) < catalogAge {
-		return old.entries
-	}
+	defer g.end(of, l.fetching)
 	entries := merge(g.fleet, g.fetchAll(ctx, from, path, list, id), path == openAIModels)
 	if ctx.Err() == nil {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.lists == nil || len(g.lists) >= mostLists {
-			g.lists = map[string]fetched{}
-		}
-		g.lists[of] = fetched{at: time.Now(), entries: entries}
+		g.keep(of, entries)
 	}
 	return entries
 }
 
-func (g *Catalog) known(path string) (fetched, bool) {
+// begin is a list that can be served, or one with the fetch that the caller is to make and end. While another caller fetches, it is the
+// previous list, or it waits for the first one as long as ctx lasts.
+func (g *Catalog) begin(ctx context.Context, of string) fetched {
+	for {
+		g.mu.Lock()
+		l := g.lists[of]
+		if l == nil {
+			l = g.add(of)
+		}
+		now := *l
+		if now.fetching == nil && (now.at.IsZero() || time.Since(now.at) >= catalogAge) {
+			l.fetching = make(chan struct{})
+			now.fetching = l.fetching
+			g.mu.Unlock()
+			return now
+		}
+		g.mu.Unlock()
+		if !now.at.IsZero() {
+			return fetched{entries: now.entries}
+		}
+		select {
+		case <-now.fetching:
+		case <-ctx.Done():
+			return fetched{}
+		}
+	}
+}
+
+// add makes room for a list in the place of the oldest one, and adds it. The caller holds mu.
+func (g *Catalog) add(of string) *fetched {
+	if g.lists == nil {
+		g.lists = map[string]*fetched{}
+	}
+	if len(g.lists) >= mostLists {
+		oldest := ""
+		for name, l := range g.lists {
+			if o := g.lists[oldest]; o == nil || l.fetching == nil && (o.fetching != nil || l.at.Before(o.at)) {
+				oldest = name
+			}
+		}
+		delete(g.lists, oldest)
+	}
+	l := &fetched{}
+	g.lists[of] = l
+	return l
+}
+
+// keep stores what a fetch brought.
+func (g *Catalog) keep(of string, entries []entry) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l, ok := g.lists[path]
-	return l, ok
+	l := g.lists[of]
+	if l == nil { // others took its place meanwhile
+		l = g.add(of)
+	}
+	l.at, l.entries = time.Now(), entries
+}
+
+// end ends a fetch, also one that failed: the next caller fetches.
+func (g *Catalog) end(of string, fetching chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l := g.lists[of]; l != nil && l.fetching == fetching {
+		l.fetching = nil
+	}
+	close(fetching)
 }
 
 // fetchAll asks each engine address once.

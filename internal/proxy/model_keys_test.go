@@ -1,0 +1,90 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route"
+)
+
+// lists asks a router for its models with a key.
+func (r *rig) lists(ctx context.Context, key string) string {
+	req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/models", http.NoBody)
+	req.Header.Set("Authorization", "Bearer "+key)
+	w := httptest.NewRecorder()
+	r.proxy.ServeHTTP(w, req)
+	return w.Body.String()
+}
+
+// TestModelsForEachKey: an engine that is up and shows its models to keys only is asked once for each key. Who has another key does not wait
+// for it, who leaves waits no longer, and one key too many costs one list.
+func TestModelsForEachKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, held := map[string]int{}, make(chan struct{})
+		r := newRouter(t, proxy.Config{}, wire(func(q *http.Request) (*http.Response, error) {
+			key := strings.TrimPrefix(q.Header.Get("Authorization"), "Bearer ")
+			if asked[key]++; key == "slow" {
+				<-held
+			}
+			return says(`{"data":[{"id":"for-` + key + `"}]}`)
+		}), route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order"}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}},
+			func(fleet.Kind) fleet.Report { return fleet.Report{Kind: fleet.KindVLLM} })
+		lists := make(chan string, 2)
+		for range 2 {
+			go func() { lists <- r.lists(t.Context(), "slow") }()
+		}
+		synctest.Wait()
+		began := time.Now()
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		r.lists(gone, "slow")
+		if got := r.lists(t.Context(), "quick"); !strings.Contains(got, `"for-quick"`) || time.Since(began) > 0 {
+			t.Errorf("beside another key's: %s after %v", got, time.Since(began))
+		}
+		close(held)
+		for range 2 {
+			if got := <-lists; !strings.Contains(got, `"for-slow"`) || asked["slow"] != 1 {
+				t.Errorf("%s, asked %d times", got, asked["slow"])
+			}
+		}
+		for i := range 257 {
+			time.Sleep(time.Millisecond)
+			r.lists(t.Context(), fmt.Sprint(i))
+		}
+		for i := 1; i < 257; i++ {
+			if r.lists(t.Context(), fmt.Sprint(i)); asked[fmt.Sprint(i)] != 1 {
+				t.Fatalf("key %d: asked %d times", i, asked[fmt.Sprint(i)])
+			}
+		}
+		if r.lists(t.Context(), "0"); asked["0"] != 2 {
+			t.Errorf("the oldest list is kept beyond the bound")
+		}
+	})
+}
+
+// TestKeysShareModels: where no engine that is up wants a key all clients share one list, whatever is down or was never reached.
+func TestKeysShareModels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		r := newFleet(t, proxy.Config{}, wire(func(*http.Request) (*http.Response, error) { asked++; return says(`{"data":[{"id":"m"}]}`) }),
+			[]fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}})
+		r.fleet.Observe(route.Declared{Source: "more", Endpoints: []fleet.Endpoint{
+			{Name: "down", URL: "http://down", Weight: 1}, {Name: "new", URL: "http://e0", Weight: 1},
+		}})
+		r.fleet.Observe(route.Probed{Endpoint: "down", Report: fleet.Report{}})
+		for _, key := range []string{"a", "b"} {
+			if got := r.lists(t.Context(), key); !strings.Contains(got, `"m"`) || asked != 1 {
+				t.Errorf("%s: %s, asked %d times", key, got, asked)
+			}
+		}
+	})
+}
