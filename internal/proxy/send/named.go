@@ -25,19 +25,29 @@ func Media(contentType string) string {
 // namedModel is a model that is named elsewhere than in JSON: where, and how a name is written there.
 type namedModel struct {
 	name  string // of the last place, as most servers read it
-	at    []jsonscan.Span
+	at    []namedAt
 	write func(string) string
+}
+
+// namedAt is a place that names a model.
+type namedAt struct {
+	jsonscan.Span
+	name string
+}
+
+// found adds a place.
+func (n *namedModel) found(name string, start, end int) {
+	n.name, n.at = name, append(n.at, namedAt{jsonscan.Span{Start: start, End: end}, name})
 }
 
 func plainly(s string) string { return s }
 
-// edits set the model in each place; none if it stands there.
+// edits set the model in each place where another one stands.
 func (n *namedModel) edits(model string) (edits []prompt.Edit) {
-	if n.name == "" || model == "" || n.name == model {
-		return nil
-	}
 	for _, at := range n.at {
-		edits = append(edits, prompt.Edit{At: at, With: []byte(n.write(model))})
+		if model != "" && at.name != model {
+			edits = append(edits, prompt.Edit{At: at.Span, With: []byte(n.write(model))})
+		}
 	}
 	return edits
 }
@@ -75,7 +85,7 @@ func inPairs(text []byte) (n namedModel) {
 		}
 		if v, ok := bytes.CutPrefix(text[at:end], []byte(name)); ok && len(v) <= longestName {
 			if model, err := url.QueryUnescape(string(v)); err == nil && model != "" {
-				n.name, n.at = model, append(n.at, jsonscan.Span{Start: at + len(name), End: end})
+				n.found(model, at+len(name), end)
 			}
 		}
 		at = end + 1
@@ -109,10 +119,11 @@ func inMultipart(contentType string, body []byte) (n namedModel) {
 		if end < 0 {
 			return n
 		}
+		next := from - 2 + end + len(line)
 		if end = max(from, from-2+end); fieldName(body[at:from]) == "model" && end > from && end-from <= longestName {
-			n.name, n.at = string(body[from:end]), append(n.at, jsonscan.Span{Start: from, End: end})
+			n.found(string(body[from:end]), from, end)
 		}
-		at = bytes.Index(body[from-2:], line) + from - 2 + len(line)
+		at = next
 	}
 	return n
 }

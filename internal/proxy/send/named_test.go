@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
 )
 
 // TestModelIsFoundInForms: wherever a form or query names the model it is found, and set without a change of other bytes.
@@ -43,6 +44,48 @@ func TestModelIsFoundInForms(t *testing.T) {
 		}
 		if got := string(prompt.Splice(nil, in.Body.Bytes, in.inForm.edits("big/one")...)); got != want && in.inForm.name != "" {
 			t.Errorf("%+v: became %q, want %q", c, got, want)
+		}
+	}
+}
+
+// TestModelIsSetWhereAnotherStands: of several places in a form or query each that names another model is set, the others stay.
+func TestModelIsSetWhereAnotherStands(t *testing.T) {
+	part := func(name string) string {
+		return "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" + name + "\r\n"
+	}
+	for text, want := range map[string]string{
+		part("alias") + part("m") + "--b--": part("m") + part("m") + "--b--",
+		part("m") + part("alias") + "--b--": part("m") + part("m") + "--b--",
+		part("m") + "--b--":                 part("m") + "--b--",
+		"model=alias&model=m&a=1":           "model=m&model=m&a=1",
+		"model=%6d&a=1":                     "model=%6d&a=1",
+	} {
+		n := inPairs([]byte(text))
+		if strings.HasPrefix(text, "--") {
+			n = inMultipart("multipart/form-data; boundary=b", []byte(text))
+		}
+		if got := string(prompt.Splice(nil, []byte(text), n.edits("m")...)); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestQueryIsLeftToTheBody: the model in a query is set only if nothing in the body names one.
+func TestQueryIsLeftToTheBody(t *testing.T) {
+	const form = "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nalias\r\n--b--"
+	for _, c := range []struct{ media, body, json, want string }{
+		{"", "", "", "model=m"},
+		{"application/json", `{"model":"alias"}`, "alias", "model=other"},
+		{"multipart/form-data; boundary=b", form, "", "model=other"},
+		{"application/x-www-form-urlencoded", "model=alias", "", "model=other"},
+		{"application/x-www-form-urlencoded", "a=b", "", "model=m"},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/v1/audio/transcriptions?model=other", nil)
+		r.Header.Set("Content-Type", c.media)
+		in := &Incoming{R: r, Body: &body.Payload{Bytes: []byte(c.body)}, Prompt: prompt.Prompt{Model: c.json}}
+		in.ReadNames()
+		if got := (&Outgoing{c: in, d: &route.Decision{Model: "m"}}).query(); got != c.want {
+			t.Errorf("%+v: %q", c, got)
 		}
 	}
 }

@@ -80,9 +80,12 @@ func (a *Outgoing) URL() *url.URL {
 	return u
 }
 
-// query is the query, with the model that an alias stands for.
+// query is the query, with the model that an alias stands for. If the body names a model, that one counts, and the query is left as it is.
 func (a *Outgoing) query() string {
 	raw := a.c.R.URL.RawQuery
+	if a.c.Prompt.Model != "" || a.c.inForm.name != "" {
+		return raw
+	}
 	if edits := a.c.inQuery.edits(a.d.Model); edits != nil {
 		return string(prompt.Splice(nil, []byte(raw), edits...))
 	}
