@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"hash/maphash"
 	"io"
 	"maps"
 	"net"
@@ -42,9 +43,9 @@ type exchange struct {
 
 	reading  *io.PipeReader // the request's body, for the door
 	writing  *io.PipeWriter
-	buffered []byte         // all of it, in mode BUFFERED
+	whole    digest         // of all of it, in mode BUFFERED; the bytes themselves are in the memory of requests, which is bounded
 	pieces   int            // messages with a piece of it
-	end      chan struct{}  // closed when the body has ended: then pieces and buffered do not change any more
+	end      chan struct{}  // closed when the body has ended: then pieces and whole do not change any more
 	trailers [2]atomic.Bool // trailers follow the request's body, the answer's
 
 	w         writer
@@ -76,6 +77,22 @@ type answer struct {
 	header   http.Header
 	bodiless bool
 	by       string // address of the endpoint that the proxy says has served it; "" where it does not say
+}
+
+// digest tells bodies apart; the zero one is that of no body.
+type digest struct {
+	size int
+	hash uint64
+}
+
+// seed is drawn at each start, so that nobody makes two bodies of one digest.
+var seed = maphash.MakeSeed()
+
+func digestOf(body []byte) digest {
+	if len(body) == 0 {
+		return digest{}
+	}
+	return digest{len(body), maphash.Bytes(seed, body)}
 }
 
 // begin makes a request of the message that the stream began with.
@@ -328,7 +345,7 @@ func (x *exchange) name(r *http.Request, addresses string) error {
 		return nil
 	}
 	var changed *extprocv3.BodyMutation
-	if !bytes.Equal(body, x.buffered) {
+	if digestOf(body) != x.whole {
 		set(m, "content-length", strconv.Itoa(len(body)))
 		changed = replaced(body)
 	}
@@ -446,7 +463,7 @@ func (x *exchange) takeBody(b *extprocv3.HttpBody) error {
 	default:
 	}
 	if x.pieces++; x.requestBuffered() || b.GetEndOfStream() && x.pieces == 1 {
-		x.buffered = b.GetBody()
+		x.whole = digestOf(b.GetBody())
 	} else if x.pieces > 1 && !x.requestDuplex() && !x.modes.GetSendBodyWithoutWaitingForHeaderResponse() {
 		err := status.Error(codes.FailedPrecondition, "the proxy sends the body on before an endpoint is chosen: set request_body_mode to FULL_DUPLEX_STREAMED or BUFFERED")
 		x.endBody(err)

@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc"
@@ -78,7 +79,7 @@ func (s *Server) warn(which int, message string) {
 
 // Process serves one request of a client of the proxy, from its header to the end of its answer.
 func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) error {
-	first, err := stream.Recv()
+	first, err := s.first(stream)
 	if err != nil {
 		return err
 	}
@@ -110,6 +111,26 @@ func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) error
 	}
 	<-received // the rest of the answer passes unchanged
 	return nil
+}
+
+// first waits for the first message of a stream, for as long as a proxy may take to send it. Once Process returns, the stream is over,
+// and Recv returns too.
+func (s *Server) first(stream extprocv3.ExternalProcessor_ProcessServer) (*extprocv3.ProcessingRequest, error) {
+	var m *extprocv3.ProcessingRequest
+	err := errFault // where Recv panics
+	came := make(chan struct{})
+	go func() {
+		defer close(came)
+		panics.Catch(s.cfg.Log, panics.ExtProc, func() { m, err = stream.Recv() })
+	}()
+	late := time.NewTimer(headWithin)
+	defer late.Stop()
+	select {
+	case <-came:
+		return m, err
+	case <-late.C:
+		return nil, status.Error(codes.DeadlineExceeded, "the stream began without a message: send the request's headers")
+	}
 }
 
 // subset is where a proxy names the endpoints that it allows.

@@ -3,14 +3,21 @@ package extproc
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
+	"weak"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	filterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -225,4 +232,54 @@ func TestFeed(t *testing.T) {
 			t.Errorf("after Close: %v", err)
 		}
 	})
+}
+
+// silent is a stream on which nothing comes.
+type silent struct {
+	extprocv3.ExternalProcessor_ProcessServer
+	over chan struct{}
+}
+
+func (s silent) Recv() (*extprocv3.ProcessingRequest, error) {
+	<-s.over
+	return nil, io.EOF
+}
+
+// TestSilentStream: a stream without a message ends, and holds its place no longer.
+func TestSilentStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stream, began := &Server{cfg: Config{Log: slog.New(slog.DiscardHandler)}}, silent{over: make(chan struct{})}, time.Now()
+		defer close(stream.over)
+		if err := s.Process(stream); status.Code(err) != codes.DeadlineExceeded || time.Since(began) != headWithin {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// TestBufferedBodyIsNotKept: what the door has read of a body is in the memory of requests, and nowhere else.
+func TestBufferedBodyIsNotKept(t *testing.T) {
+	x := &exchange{end: make(chan struct{}), modes: &extprocv3.ProtocolConfiguration{RequestBodyMode: filterv3.ProcessingMode_BUFFERED}}
+	x.reading, x.writing = io.Pipe()
+	read := make(chan int64)
+	go func() { n, _ := io.Copy(io.Discard, x.reading); read <- n }()
+	kept := func() weak.Pointer[byte] {
+		body := make([]byte, 1<<20)
+		if err := x.takeBody(&extprocv3.HttpBody{Body: body, EndOfStream: true}); err != nil {
+			t.Fatal(err)
+		}
+		return weak.Make(&body[0])
+	}()
+	if n := <-read; n != 1<<20 {
+		t.Errorf("the door read %d bytes", n)
+	}
+	if runtime.GC(); kept.Value() != nil {
+		t.Error("the body is kept")
+	}
+	other := make([]byte, 1<<20)
+	if x.whole != digestOf(other) {
+		t.Error("the same body looks like another one")
+	}
+	if other[1000] = 1; x.whole == digestOf(other) || x.whole == digestOf(other[:1000]) {
+		t.Error("another body looks like the same")
+	}
 }

@@ -33,6 +33,7 @@ const (
 // share; its open requests end in their own time.
 const (
 	connectWithin = 10 * time.Second
+	headWithin    = 10 * time.Second // from the beginning of a stream to its first message
 	idleAfter     = 15 * time.Minute
 	oldAfter      = time.Hour
 	askAfter      = time.Minute
@@ -57,9 +58,11 @@ func (s *Server) newGRPC() *grpc.Server {
 	return g
 }
 
+var errFault = status.Error(codes.Internal, "a fault of the router: see its log")
+
 // caught has a stream end with an error where its handler panics, which would end the process.
 func (s *Server) caught(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	err := status.Error(codes.Internal, "a fault of the router: see its log")
+	err := errFault
 	panics.Catch(s.cfg.Log, panics.ExtProc, func() { err = next(srv, stream) })
 	return err
 }
