@@ -34,10 +34,15 @@ const (
 
 // Bound has a server ask connect about each new connection, and answer the first request of those for which it returns an error
 // with the error. It is called before the server starts, after Watch and after Handler and ConnContext are set. A connection that
-// becomes something else (WebSocket) ends its place.
+// becomes something else (WebSocket) keeps its place until the handler that took it over returns.
 func Bound(server *http.Server, connect func(net.Conn) (Place, error)) {
-	var places sync.Map // of Place by net.Conn
-	var awaiting atomic.Int64
+	var places, taken sync.Map // of Place by net.Conn; those that a handler has taken over
+	var awaiting, takings atomic.Int64
+	end := func(c net.Conn) {
+		if place, ok := places.LoadAndDelete(c); ok {
+			place.(interface{ Close() }).Close()
+		}
+	}
 	tell, state, next := server.ConnContext, server.ConnState, server.Handler
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		if tell != nil {
@@ -46,7 +51,7 @@ func Bound(server *http.Server, connect func(net.Conn) (Place, error)) {
 		place, err := connect(c)
 		if err == nil {
 			places.Store(c, place)
-			return place.Context(ctx)
+			return context.WithValue(place.Context(ctx), connKey{}, c)
 		}
 		if _, encrypted := c.(*tls.Conn); encrypted || awaiting.Load() >= mostAwaits { // nothing can be said before the handshake
 			_ = c.Close()
@@ -58,10 +63,13 @@ func Bound(server *http.Server, connect func(net.Conn) (Place, error)) {
 		return context.WithValue(ctx, refusedKey{}, err)
 	}
 	server.ConnState = func(c net.Conn, to http.ConnState) {
-		if to == http.StateClosed || to == http.StateHijacked {
-			if place, ok := places.LoadAndDelete(c); ok {
-				place.(interface{ Close() }).Close()
-			}
+		switch to {
+		case http.StateClosed:
+			end(c)
+		case http.StateHijacked:
+			takings.Add(1)
+			taken.Store(c, nil)
+		default:
 		}
 		if state != nil {
 			state(c, to)
@@ -74,11 +82,24 @@ func Bound(server *http.Server, connect func(net.Conn) (Place, error)) {
 				return
 			}
 		}
+		defer func() {
+			if takings.Load() == 0 {
+				return
+			}
+			c, _ := r.Context().Value(connKey{}).(net.Conn)
+			if _, ok := taken.LoadAndDelete(c); ok {
+				takings.Add(-1)
+				end(c)
+			}
+		}()
 		next.ServeHTTP(w, r)
 	})
 }
 
-type refusedKey struct{}
+type (
+	refusedKey struct{}
+	connKey    struct{}
+)
 
 // refused is a connection without a place.
 type refused struct {

@@ -120,3 +120,60 @@ func testBound(t *testing.T, full error, want int) {
 		t.Errorf("%d places are left; %d of 3 requests knew theirs", open.Load(), placed.Load())
 	}
 }
+
+// TestTakenOver: a connection that a handler takes over, as for a WebSocket, has its place until the handler has done, however that ends.
+func TestTakenOver(t *testing.T) {
+	for name, fails := range map[string]bool{"returns": false, "panics": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testTakenOver(t, fails) })
+		})
+	}
+}
+
+func testTakenOver(t *testing.T, fails bool) {
+	var open atomic.Int32
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/ws" {
+			return
+		}
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		_, _ = io.Copy(io.Discard, c)
+		if fails {
+			panic(http.ErrAbortHandler)
+		}
+	})}
+	newconns.Bound(server, func(net.Conn) (newconns.Place, error) {
+		open.Add(1)
+		return place{func() { open.Add(-1) }}, nil
+	})
+	l := &pipes{come: make(chan net.Conn), closed: make(chan struct{})}
+	done := make(chan error)
+	go func() { done <- server.Serve(l) }()
+	var ends [2]net.Conn
+	for i, path := range []string{"/ws", "/"} {
+		near, far := net.Pipe()
+		l.come <- far
+		ends[i] = near
+		go func() { _, _ = io.WriteString(near, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n") }()
+		if path == "/" {
+			if res, err := http.ReadResponse(bufio.NewReader(near), nil); err != nil || res.StatusCode != 200 {
+				t.Errorf("another request: %v, %v", res, err)
+			}
+		}
+	}
+	for i, want := range []int32{2, 1, 0} {
+		if synctest.Wait(); open.Load() != want {
+			t.Errorf("%d ended: %d places are taken, want %d", i, open.Load(), want)
+		}
+		if i < len(ends) {
+			_ = ends[i].Close()
+		}
+	}
+	_ = server.Close()
+	<-done
+}

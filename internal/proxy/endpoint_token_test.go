@@ -2,7 +2,9 @@ package proxy_test
 
 import (
 	"encoding/base64"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/proxy"
@@ -128,5 +130,32 @@ func TestEndpointTokenIsOffByDefault(t *testing.T) {
 	}
 	if got := in.header.Get(tokenHeader); got != token {
 		t.Errorf("a header that is nothing to the router arrived as %q", got)
+	}
+}
+
+// TestUpgradesTellAsRequestsDo: an upgrade reaches its engine without what is the router's, and its answer the client without what another
+// router chose.
+func TestUpgradesTellAsRequestsDo(t *testing.T) {
+	for _, status := range []int{http.StatusSwitchingProtocols, http.StatusBadRequest} {
+		var in atomic.Pointer[http.Header]
+		cfg := tokens()
+		cfg.Explain = false
+		r := newRig(t, cfg, func(w http.ResponseWriter, q *http.Request) {
+			in.Store(&q.Header)
+			w.Header().Set("X-Warmpath-Reason", "theirs")
+			w.Header().Set("X-Request-Id", "theirs")
+			w.Header().Set("Connection", "Upgrade")
+			w.Header().Set("Upgrade", "websocket")
+			w.WriteHeader(status)
+		})
+		res, _ := r.raw("GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nX-Session-Token: t\r\nX-Warmpath-Odd: 1\r\nX-Override-Model: m\r\n\r\n")
+		for _, name := range []string{tokenHeader, "X-Warmpath-Odd", "X-Override-Model"} {
+			if got := (*in.Load()).Get(name); got != "" {
+				t.Errorf("the engine was told %s: %s", name, got)
+			}
+		}
+		if res.StatusCode != status || res.Header.Get("X-Warmpath-Reason") == "theirs" || res.Header.Get("X-Request-Id") == "theirs" || len(res.Header.Values("X-Request-Id")) != 1 {
+			t.Errorf("%d: %d %v", status, res.StatusCode, res.Header)
+		}
 	}
 }

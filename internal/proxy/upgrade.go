@@ -62,7 +62,11 @@ func (c *call) upgrade() {
 				res.Body = &timedBody{attempt: a, from: res.Body}
 			}
 			c.sent.Store(true)
-			res.Header.Del("X-Request-Id")
+			for k := range res.Header {
+				if k == "X-Request-Id" || strings.HasPrefix(k, "X-Warmpath-") { // as of any answer, see head
+					delete(res.Header, k)
+				}
+			}
 			send.Relocate(res.Header, a.d.Endpoint.URL)
 			c.explain(res.Header, a.d)
 			return nil
@@ -102,6 +106,7 @@ func (a *attempt) rewrite(r *httputil.ProxyRequest) {
 			delete(r.Out.Header, k)
 		}
 	}
+	a.c.p.cfg.Token.Strip(r.Out.Header)
 	for _, k := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if v, ok := r.In.Header[k]; ok {
 			r.Out.Header[k] = v
