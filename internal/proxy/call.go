@@ -146,6 +146,11 @@ func (c *call) serve() {
 		return
 	}
 	for next := &c.plan; next != nil; {
+		c.pending = next // end releases it
+		if err := c.folded(next.Kind); err != nil {
+			c.refuse(err)
+			return
+		}
 		c.pending = nil
 		if next.Split() {
 			next = c.serveSplit(next)
@@ -153,6 +158,15 @@ func (c *call) serve() {
 			next = c.attempt(next)
 		}
 	}
+}
+
+// folded refuses members that an engine which may be written in Go would take for others.
+func (c *call) folded(kind fleet.Kind) error {
+	switch kind {
+	case fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp:
+		return nil
+	}
+	return prompt.Folded(c.Text())
 }
 
 // prepare does everything up to the first decision.

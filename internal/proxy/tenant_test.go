@@ -318,3 +318,22 @@ func TestHealthGenerate(t *testing.T) {
 		}
 	}
 }
+
+// TestFoldedMembers: an engine that may be written in Go gets no member that it would take for another one; others judge for themselves.
+func TestFoldedMembers(t *testing.T) {
+	var in inbox
+	r := newRig(t, proxy.Config{}, in.handler)
+	for kind, want := range map[fleet.Kind]int{
+		fleet.KindOllama: 400, fleet.KindOther: 400, fleet.KindUnknown: 400, fleet.KindVLLM: 200, fleet.KindSGLang: 200, fleet.KindLlamaCpp: 200, fleet.KindTRTLLM: 200,
+	} {
+		r.as(kind, "")
+		for _, path := range []string{"/v1/chat/completions", "/v1/embeddings", "/v1/score"} {
+			if res, body := r.post(path, `{"model":"m","MODEL":"n"}`); res.StatusCode != want || want == 400 && !strings.Contains(body, "MODEL") {
+				t.Errorf("%s at %q: %d %s", path, kind, res.StatusCode, body)
+			}
+			if res, body := r.post(path, `{"model":"m","Mine":"n"}`); res.StatusCode != 200 {
+				t.Errorf("%s at %q: %d %s", path, kind, res.StatusCode, body)
+			}
+		}
+	}
+}
