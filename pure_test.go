@@ -30,7 +30,7 @@ import (
 // imports nothing else of it.
 var pureImports = []string{
 	"bufio", "bytes", "cmp", "container/heap", "container/list", "crypto/hmac", "crypto/sha256", "encoding", "encoding/base64", "encoding/binary", "encoding/hex",
-	"encoding/json", "errors", "fmt", "io", "iter", "maps", "math", "math/big", "math/bits", "math/rand/v2", "runtime", "slices", "sort", "strconv",
+	"encoding/json", "errors", "fmt", "io", "iter", "maps", "math", "math/big", "math/bits", "math/rand/v2", "reflect", "runtime", "slices", "sort", "strconv",
 	"strings", "time", "unicode", "unicode/utf16", "unicode/utf8",
 }
 

@@ -2,7 +2,6 @@ package route
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -11,14 +10,16 @@ import (
 	"github.com/warmpath/warmpath/route/registry"
 )
 
-// declare applies a full snapshot of one source. left are the keys of endpoints that it omits or that are another engine now.
+// declare applies a snapshot of one source, or a step of one. left are the keys of endpoints that it omits or that are another engine now.
 func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []uint64) {
+	// An endpoint that joins a running fleet ramps up; a fleet that starts together does not.
+	gently := r.running(now)
 	keep := make(map[string]bool, len(d.Endpoints))
 	for _, spec := range d.Endpoints {
 		old := r.endpoints.Named(spec.Name)
 		switch {
 		case !old.Exists():
-			r.enter(now, spec, d.Source)
+			r.enter(now, spec, d.Source, gently)
 			changes = append(changes, Change{Endpoint: spec.Name, To: fleet.StateUnknown, Detail: "declared by " + d.Source})
 		case old.Source() != d.Source && !old.Gone():
 			told := r.health.Reader().Told(old.Slot())
@@ -28,7 +29,7 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 			})
 			continue
 		case isOther(old.Spec(), &spec):
-			r.replace(now, old, spec, d.Source)
+			r.replace(now, old, spec, d.Source, gently)
 			left = append(left, old.Key())
 		default:
 			r.registry.Redeclare(old, spec, d.Source)
@@ -36,10 +37,7 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 		}
 		keep[spec.Name] = true
 	}
-	for _, ep := range slices.Collect(r.endpoints.All()) {
-		if ep.Source() != d.Source || ep.Gone() || keep[ep.Name()] {
-			continue
-		}
+	for _, ep := range r.omitted(d, keep) {
 		r.leaves(ep)
 		left = append(left, ep.Key())
 		changes = append(changes, Change{Endpoint: ep.Name(), From: r.health.Reader().Told(ep.Slot()), Detail: "no longer declared by " + d.Source})
@@ -47,8 +45,57 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 			r.forget(ep)
 		}
 	}
-	r.registry.Changed()
+	r.describeDeclared(now, d)
 	return changes, left
+}
+
+// omitted lists the endpoints that leave with a declaration.
+func (r *Router) omitted(d *Declared, keep map[string]bool) (omitted []registry.Endpoint) {
+	leaves := func(ep registry.Endpoint) bool {
+		return ep.Exists() && ep.Source() == d.Source && !ep.Gone() && !keep[ep.Name()]
+	}
+	for _, name := range d.Left {
+		if ep := r.endpoints.Named(name); leaves(ep) {
+			omitted = append(omitted, ep)
+		}
+	}
+	if d.Partly {
+		return omitted
+	}
+	for ep := range r.endpoints.All() {
+		if leaves(ep) {
+			omitted = append(omitted, ep)
+		}
+	}
+	return omitted
+}
+
+// describeDeclared tells the shortlist of the endpoints that a declaration is about.
+func (r *Router) describeDeclared(now time.Time, d *Declared) {
+	if !d.Partly {
+		for ep := range r.endpoints.All() {
+			r.describeShort(now, ep)
+		}
+		return
+	}
+	for i := range d.Endpoints {
+		r.describeShort(now, r.endpoints.Named(d.Endpoints[i].Name))
+	}
+	for _, name := range d.Left {
+		if ep := r.endpoints.Named(name); ep.Exists() {
+			r.describeShort(now, ep)
+		}
+	}
+}
+
+// running reports whether an endpoint that is up has had requests.
+func (r *Router) running(now time.Time) bool {
+	for ep := range r.endpoints.All() {
+		if ep.Requests() > 0 && r.health.Reader().State(now, ep.Slot()) == fleet.StateUp {
+			return true
+		}
+	}
+	return false
 }
 
 // isOther reports whether a declaration means another engine than the earlier one of its name.
@@ -62,18 +109,14 @@ func (r *Router) leaves(ep registry.Endpoint) {
 	r.pools.Forget(ep)
 }
 
-func (r *Router) enter(now time.Time, spec fleet.Endpoint, source string) registry.Endpoint {
+// enter lists a new endpoint, which ramps up if it is to start gently.
+func (r *Router) enter(now time.Time, spec fleet.Endpoint, source string, gently bool) registry.Endpoint {
 	ep := r.restored.declared(&spec)
 	if !ep.Exists() {
 		ep = r.newEndpoint(spec)
 	}
 	r.describe(ep)
-	// An endpoint that joins a running fleet ramps up; a fleet that starts together does not.
-	running := false
-	for other := range r.endpoints.All() {
-		running = running || other.Requests() > 0 && r.health.Reader().State(now, other.Slot()) == fleet.StateUp
-	}
-	r.health.Enter(now, ep.Slot(), running)
+	r.health.Enter(now, ep.Slot(), gently)
 	r.registry.Enter(ep, spec, source)
 	return ep
 }
@@ -101,9 +144,9 @@ func (r *Router) describe(ep registry.Endpoint) {
 // replace handles an endpoint's change of address. The new address is another engine, with a new slot: nothing learnt about the
 // old one applies, and its running requests stay on the old accounts. State of the name continues: order of declaration, idle
 // conversations, draining, counters.
-func (r *Router) replace(now time.Time, old registry.Endpoint, spec fleet.Endpoint, source string) {
+func (r *Router) replace(now time.Time, old registry.Endpoint, spec fleet.Endpoint, source string, gently bool) {
 	r.leaves(old)
-	ep := r.enter(now, spec, source)
+	ep := r.enter(now, spec, source, gently)
 	r.registry.Replace(old, ep)
 	r.health.Replace(old.Slot(), ep.Slot())
 	r.arrivals.Replace(old.Slot(), ep.Slot())

@@ -14,6 +14,8 @@ type Event interface{ event() }
 type Declared struct {
 	Source    string // "static", "file", "dns", "admin", ...
 	Endpoints []fleet.Endpoint
+	Partly    bool     // it is a step of a long snapshot: of the source's other endpoints
+	Left      []string // only these leave
 }
 
 // Probed is a report on one endpoint.

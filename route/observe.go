@@ -22,9 +22,6 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	switch ev := ev.(type) {
 	case Declared:
 		e.Changes, e.Gone = r.declare(now, &ev)
-		for ep := range r.endpoints.All() {
-			r.describeShort(now, ep)
-		}
 	case Probed:
 		if ep := r.endpoints.Named(ev.Endpoint); ep.Exists() {
 			r.probe(now, ep, &ev.Report)
@@ -94,6 +91,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	case Tick:
 	}
 	r.pools.Refresh()
+	r.registry.Settle()
 	e.Called = r.dispatch(now)
 	e.News = r.others.news
 	return e
@@ -121,6 +119,9 @@ func (r *Router) changes(now time.Time, ep registry.Endpoint, to []Change) []Cha
 	})
 	return to
 }
+
+// Endpoints is how many endpoints are listed.
+func (r *Router) Endpoints() int { return r.endpoints.Len() }
 
 // Status returns the state of the endpoints in order of declaration. The load of one whose address has changed includes running
 // requests at older addresses.

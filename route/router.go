@@ -131,9 +131,10 @@ func (r *Router) configure(c Config, policies bool) {
 	r.conversations.SetConfig(c.conversations())
 	r.backlog.SetConfig(c.backlog())
 	r.budget.SetConfig(c.budget())
-	r.pools.SetConfig(c.pools(), policies)
+	if r.pools.SetConfig(c.pools(), policies) {
+		r.registry.Changed()
+	}
 	r.derive(&c)
-	r.registry.Changed() // aliases and the rules for splitting determine the members of pools
 }
 
 // derive sets the configuration and what depends on it.

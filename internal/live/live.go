@@ -4,6 +4,7 @@ package live
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,8 @@ type Fleet struct {
 
 	roles  atomic.Bool  // some endpoint has one
 	listed atomic.Int64 // how many endpoints the last Status had
+
+	declaring sync.Mutex // held while endpoints are declared: source after source
 
 	snapshot sync.Mutex // held during a snapshot: there is one at a time
 
@@ -74,8 +77,45 @@ func (f *Fleet) Decide(req *fleet.Request) (route.Plan, error) {
 	return p, err
 }
 
-// Observe tells the router an event.
+// Observe tells the router an event. Of a long list of endpoints it makes several, of what has changed.
 func (f *Fleet) Observe(ev route.Event) {
+	if d, ok := ev.(route.Declared); ok {
+		f.declaring.Lock()
+		defer f.declaring.Unlock()
+		if f.declareInSteps(&d) {
+			return
+		}
+	}
+	f.observe(ev)
+}
+
+// declareStep is how many endpoints come or go in one hold of the lock.
+const declareStep = 4
+
+// declareInSteps declares a snapshot by its differences, and reports false if all endpoints are few enough for one step.
+func (f *Fleet) declareInSteps(d *route.Declared) bool {
+	f.mu.Lock()
+	known := f.router.Endpoints()
+	f.mu.Unlock()
+	if len(d.Endpoints) <= declareStep && known <= declareStep {
+		return false
+	}
+	s := route.NewSurvey(d)
+	for more := true; more; {
+		f.mu.Lock()
+		more = f.router.Survey(d, s)
+		f.mu.Unlock()
+	}
+	for some := range slices.Chunk(s.Fresh, declareStep) {
+		f.observe(route.Declared{Source: d.Source, Endpoints: some, Partly: true})
+	}
+	for some := range slices.Chunk(s.Left, declareStep) {
+		f.observe(route.Declared{Source: d.Source, Left: some, Partly: true})
+	}
+	return true
+}
+
+func (f *Fleet) observe(ev route.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.entry = f.router.Observe(f.now(), ev)

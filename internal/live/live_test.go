@@ -2,14 +2,17 @@ package live_test
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/fleet"
+	"pgregory.net/rapid"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
@@ -75,6 +78,60 @@ func TestLogReplays(t *testing.T) {
 	if s := f.Stats(); s.Leases != 0 || s.DoubleFinished != 0 || s.Decisions != 1600 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// TestListsInSteps: endpoints come, change and go by the snapshots of two sources as if each were declared at once, and each entry is
+// about few of them.
+func TestListsInSteps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Unix(1000, 0)
+		config := route.Config{
+			Policy: func() pick.Policy { return byChance{} }, PolicyName: "chance", Aliases: []route.Alias{{Name: "chat", Models: []string{"m1", "m2"}}},
+		}
+		whole := route.New(config)
+		f := live.New(route.New(config), func() time.Time { return now }, live.Listener{Entry: func(e *route.Entry) {
+			if d, ok := e.Event.(route.Declared); ok && len(d.Endpoints)+len(d.Left) > 4 {
+				t.Fatalf("%d endpoints in one step", len(d.Endpoints)+len(d.Left))
+			}
+		}})
+		both := func(ev route.Event) {
+			f.Observe(ev)
+			whole.Observe(now, ev)
+		}
+		for range rapid.IntRange(1, 12).Draw(t, "snapshots") {
+			d := route.Declared{Source: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "source")}
+			first := rapid.IntRange(0, 40).Draw(t, "first")
+			for i := range rapid.IntRange(0, 60).Draw(t, "endpoints") {
+				e := fleet.Endpoint{Name: fmt.Sprint("e", first+i), Weight: 1}
+				e.URL = fmt.Sprint("http://", rapid.IntRange(0, 9).Draw(t, "moved")/9, e.Name)
+				if rapid.IntRange(0, 3).Draw(t, "stated") == 0 {
+					e.Models = []string{rapid.SampledFrom([]string{"m1", "m3"}).Draw(t, "model")}
+				}
+				d.Endpoints = append(d.Endpoints, e)
+			}
+			both(d)
+			for range rapid.IntRange(0, 9).Draw(t, "reports") {
+				models := []fleet.Model{{ID: rapid.SampledFrom([]string{"m1", "m2", "m3"}).Draw(t, "reported")}}
+				both(route.Probed{Endpoint: fmt.Sprint("e", rapid.IntRange(0, 99).Draw(t, "of")), Report: fleet.Report{Healthy: true, Models: models}})
+			}
+			whole.Observe(now, route.Configured{Config: config, Policies: true}) // has all pools computed anew
+			if got, want := f.Status(), whole.Status(now); !reflect.DeepEqual(got, want) {
+				t.Fatalf("the endpoints are\n%+v, want\n%+v", got, want)
+			}
+			for seed, model := range []string{"", "m1", "m2", "m3", "chat", "m1", "m3", "chat"} {
+				req := fleet.Request{Model: model, MintedID: "x", Seed: uint64(seed + 1)}
+				p, err := f.Decide(&req)
+				q, failed := whole.Decide(now, &req)
+				if (err == nil) != (failed == nil) || err == nil && p.Endpoint.Name != q.Endpoint.Name {
+					t.Fatalf("%q goes to %s (%v), want %s (%v)", model, p.Endpoint.Name, err, q.Endpoint.Name, failed)
+				}
+				if err == nil && rapid.Bool().Draw(t, "ends") {
+					f.Observe(route.Finished{Lease: p.Lease})
+					whole.Observe(now, route.Finished{Lease: q.Lease})
+				}
+			}
+		}
+	})
 }
 
 func TestLoggerSaysWhatAnOperatorNeeds(t *testing.T) {

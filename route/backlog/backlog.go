@@ -109,7 +109,9 @@ func (t *Table) Enter(slot int) {
 // Drop removes an endpoint without work.
 func (t *Table) Drop(slot int) {
 	t.endpoints.Reset(slot)
-	t.order = slices.DeleteFunc(t.order, func(s int) bool { return s == slot })
+	if i := slices.Index(t.order, slot); i >= 0 {
+		t.order = slices.Delete(t.order, i, i+1)
+	}
 }
 
 // Describe sets how many requests an endpoint computes concurrently and how many tokens its KV cache can hold; 0 is unknown.

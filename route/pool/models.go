@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/warmpath/warmpath/route/registry"
 	"github.com/warmpath/warmpath/route/size"
 )
 
@@ -32,26 +33,36 @@ func (r Reader) Named(name string) Pool {
 // membersOf lists the endpoints that serve a model, an alias, any model ("*"), or all endpoints ("").
 func (t *Table) membersOf(name string) []member {
 	var members []member
-	targets, isAlias := t.aliases[name]
-	if !isAlias {
-		targets = []string{name}
-	}
+	targets := t.targets(name)
 	for e := range t.endpoints.All() {
-		switch {
-		case e.Gone():
-		case name == "":
-			members = append(members, member{endpoint: e, context: e.Context()})
-		case name == Any && !isAlias:
-			if e.Nameless() { // it serves anything, but only here: a known name goes to endpoints known to serve it
-				members = append(members, member{endpoint: e})
-			}
-		default:
-			if m, stated, ok := e.Serves(targets); ok {
-				members = append(members, member{endpoint: e, model: m.ID, context: m.ContextTokens, adapter: m.Parent != "", stated: stated})
-			}
+		if m, ok := t.memberOf(e, name, targets); ok {
+			members = append(members, m)
 		}
 	}
 	return members
+}
+
+// targets are the models that a name stands for; nil for any.
+func (t *Table) targets(name string) []string {
+	targets, isAlias := t.aliases[name]
+	if !isAlias && name != Any {
+		return []string{name}
+	}
+	return targets
+}
+
+// memberOf is an endpoint as a member of the pool of a name and its targets; ok is false if it is none.
+func (t *Table) memberOf(e registry.Endpoint, name string, targets []string) (_ member, ok bool) {
+	switch {
+	case e.Gone():
+		return member{}, false
+	case name == "":
+		return member{endpoint: e, context: e.Context()}, true
+	case name == Any && targets == nil: // it serves anything, but only here: a known name goes to endpoints known to serve it
+		return member{endpoint: e}, e.Nameless()
+	}
+	m, stated, ok := e.Serves(targets)
+	return member{endpoint: e, model: m.ID, context: m.ContextTokens, adapter: m.Parent != "", stated: stated}, ok
 }
 
 // ModelStatus is one model or alias a client can ask for.

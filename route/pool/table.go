@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -60,8 +61,10 @@ func New(endpoints registry.Reader, c Config) *Table {
 	return t
 }
 
-// SetConfig replaces the configuration. Refresh applies it to the pools; with policies they get new ones.
-func (t *Table) SetConfig(c Config, policies bool) {
+// SetConfig replaces the configuration; with policies the pools get new ones. changed means that Refresh is to compute all pools.
+func (t *Table) SetConfig(c Config, policies bool) (changed bool) {
+	alike := func(a, b Alias) bool { return a.Name == b.Name && slices.Equal(a.Models, b.Models) }
+	changed = policies || c.Free != t.cfg.Free || !slices.EqualFunc(c.Aliases, t.cfg.Aliases, alike)
 	t.cfg = c
 	clear(t.aliases)
 	for _, a := range c.Aliases {
@@ -72,6 +75,7 @@ func (t *Table) SetConfig(c Config, policies bool) {
 			p.s.policy, p.s.prefill = nil, nil
 		}
 	}
+	return changed
 }
 
 // Keep stores a pool with its policies and its model's statistics, also while it has no members: endpoints come and go. Above
@@ -94,27 +98,95 @@ func (t *Table) Keep(p Pool) {
 	t.kept = append(t.kept, p)
 }
 
-// Refresh recomputes the members of all pools after a change of models or endpoints.
+// Refresh recomputes the members of the pools of models that have changed, by the endpoints that have, or of all pools.
 func (t *Table) Refresh() {
 	if t.refreshed == t.endpoints.Generation() {
 		return
 	}
 	t.refreshed = t.endpoints.Generation()
-	for _, p := range t.kept {
-		p.s.members = t.membersOf(p.s.name)
-		p.s.survey()
+	touched := t.endpoints.Touched()
+	if touched.All {
+		for _, p := range t.kept {
+			t.setMembers(p, t.membersOf(p.s.name))
+		}
+		return
+	}
+	models := slices.Compact(slices.Sorted(slices.Values(touched.Models)))
+	t.retake("", touched.Endpoints)
+	t.retake(Any, touched.Endpoints)
+	for _, a := range t.cfg.Aliases {
+		if a.Name != Any && slices.ContainsFunc(a.Models, func(m string) bool { return slices.Contains(models, m) }) {
+			t.retake(a.Name, touched.Endpoints)
+		}
+	}
+	for _, name := range models {
+		if _, alias := t.aliases[name]; !alias && name != Any {
+			t.retake(name, touched.Endpoints)
+		}
+	}
+}
+
+// retake takes the endpoints that have changed out of a pool, and those that serve its model into it.
+func (t *Table) retake(name string, changed []registry.Endpoint) {
+	p, ok := t.byName[name]
+	if !ok {
+		return
+	}
+	targets, roles := t.targets(name), p.s.parts || p.s.policy == nil
+	for _, e := range changed {
+		i, was := p.s.place(e)
+		m, is := t.memberOf(e, name, targets)
+		if was {
+			p.s.members, p.s.slots = slices.Delete(p.s.members, i, i+1), slices.Delete(p.s.slots, i, i+1)
+		}
+		if is {
+			p.s.members, p.s.slots = slices.Insert(p.s.members, i, m), slices.Insert(p.s.slots, i, int32(e.Slot()))
+			roles = roles || e.Role() != fleet.RoleBoth
+			p.s.alike = p.s.alike && p.s.members[i].isLike(&p.s.members[0]) && p.s.members[i].isLike(&p.s.members[len(p.s.members)-1])
+		}
+	}
+	if !p.s.alike {
+		p.s.compare()
+	}
+	if roles {
 		t.equip(p.s)
 	}
 }
 
+// place is where an endpoint is among the members, in order of declaration, or where it belongs.
+func (s *state) place(e registry.Endpoint) (i int, ok bool) {
+	i, ok = slices.BinarySearchFunc(s.members, e, func(m member, e registry.Endpoint) int { return cmp.Compare(m.endpoint.Order(), e.Order()) })
+	return i, ok && s.members[i].endpoint == e
+}
+
+func (t *Table) setMembers(p Pool, members []member) {
+	p.s.members = members
+	p.s.survey()
+	t.equip(p.s)
+}
+
 // survey notes what a shortlist needs to know about the members.
 func (s *state) survey() {
-	s.slots, s.alike = s.slots[:0], true
+	s.slots = s.slots[:0]
 	for i := range s.members {
-		m, first := &s.members[i], &s.members[0]
-		s.slots = append(s.slots, int32(m.endpoint.Slot()))
-		s.alike = s.alike && !m.adapter && m.model == first.model && m.context == first.context
+		s.slots = append(s.slots, int32(s.members[i].endpoint.Slot()))
 	}
+	s.compare()
+}
+
+// compare notes whether all members are alike.
+func (s *state) compare() {
+	s.alike = true
+	for i := range s.members {
+		if s.alike = s.members[i].isLike(&s.members[0]); !s.alike {
+			return
+		}
+	}
+}
+
+// isLike reports whether two members have one model name and one context, and no adapter.
+func (m *member) isLike(other *member) bool {
+	return !m.adapter && !other.adapter && m.model == other.model && m.context == other.context
 }
 
 // equip makes a pool's policies, again when its endpoints get or lose roles.

@@ -19,6 +19,8 @@ type record struct {
 	key    uint64
 
 	gone, draining bool
+	touched        bool // see Touched
+	order          uint64
 	current        bool // it has its name: no other address was declared for it
 
 	report fleet.Report // the latest of each figure
@@ -43,6 +45,9 @@ func (e Endpoint) Key() uint64 { return e.r.key }
 
 // Slot is its number in the rooms' tables.
 func (e Endpoint) Slot() int { return e.r.slot }
+
+// Order is its place in order of declaration.
+func (e Endpoint) Order() uint64 { return e.r.order }
 
 // Spec is its declaration.
 func (e Endpoint) Spec() fleet.Endpoint { return e.r.spec }

@@ -31,10 +31,69 @@ type Table struct {
 	absent    []absence
 
 	generation uint64
+	entered    uint64 // endpoints so far
+	touched    Touched
+}
+
+// Touched is what has changed since Settle: endpoints that entered, left or have other models, the models that they serve or
+// served, or everything.
+type Touched struct {
+	All       bool
+	Endpoints []Endpoint
+	Models    []string // in no order, some twice
+}
+
+// touch notes that an endpoint's models change. Call it before and after.
+func (t *Table) touch(e Endpoint) {
+	t.touchEndpoint(e)
+	e.EachModel(func(id, _ string) bool {
+		t.touched.Models = append(t.touched.Models, id)
+		return true
+	})
+}
+
+// touchModels notes that an endpoint reports other models.
+func (t *Table) touchModels(e Endpoint, before, after []fleet.Model) {
+	if len(e.r.spec.Models) > 0 { // what is declared has a context by what is reported
+		t.touch(e)
+		return
+	}
+	t.touchEndpoint(e)
+	for _, side := range [...][2][]fleet.Model{{before, after}, {after, before}} {
+		has := make(map[fleet.Model]bool, len(side[1]))
+		for _, m := range side[1] {
+			has[m] = true
+		}
+		for _, m := range side[0] {
+			if !has[m] {
+				t.touched.Models = append(t.touched.Models, m.ID)
+			}
+		}
+	}
+}
+
+func (t *Table) touchEndpoint(e Endpoint) {
+	t.generation++
+	if !e.r.touched {
+		e.r.touched = true
+		t.touched.Endpoints = append(t.touched.Endpoints, e)
+	}
+}
+
+// Settle notes that the pools have taken in what has changed.
+func (t *Table) Settle() {
+	for _, e := range t.touched.Endpoints {
+		e.r.touched = false
+	}
+	clear(t.touched.Endpoints)
+	clear(t.touched.Models)
+	t.touched = Touched{Endpoints: t.touched.Endpoints[:0], Models: t.touched.Models[:0]}
 }
 
 // New makes a table without endpoints.
-func New() *Table { return &Table{byName: map[string]Endpoint{}, byKey: map[uint64]Endpoint{}} }
+func New() *Table {
+	return &Table{byName: map[string]Endpoint{}, byKey: map[uint64]Endpoint{}}
+}
 
 // Allocate makes an endpoint that has a slot and is not declared yet.
 func (t *Table) Allocate(spec fleet.Endpoint) Endpoint {
@@ -50,6 +109,8 @@ func (t *Table) Allocate(spec fleet.Endpoint) Endpoint {
 
 // Enter lists an allocated endpoint last.
 func (t *Table) Enter(e Endpoint, spec fleet.Endpoint, source string) {
+	t.entered++
+	e.r.order = t.entered
 	t.Redeclare(e, spec, source)
 	t.endpoints = append(t.endpoints, e)
 	if old, ok := t.byName[spec.Name]; ok {
@@ -61,8 +122,10 @@ func (t *Table) Enter(e Endpoint, spec fleet.Endpoint, source string) {
 
 // Redeclare updates an endpoint's declaration.
 func (t *Table) Redeclare(e Endpoint, spec fleet.Endpoint, source string) {
+	t.touch(e)
 	e.r.spec, e.r.source, e.r.gone = spec, source, false
 	e.survey()
+	t.touch(e)
 }
 
 // Replace gives the endpoint that was listed last the place, drain and count of an older one of the same name.
@@ -70,10 +133,15 @@ func (t *Table) Replace(old, e Endpoint) {
 	e.r.draining, e.r.requests = old.r.draining, old.r.requests
 	i, last := slices.Index(t.endpoints, old), len(t.endpoints)-1
 	t.endpoints[i], t.endpoints[last] = e, old
+	e.r.order, old.r.order = old.r.order, e.r.order
+	t.Changed() // pools are in this order
 }
 
 // Leave marks an endpoint as gone. It stays listed until Forget.
-func (t *Table) Leave(e Endpoint) { e.r.gone = true }
+func (t *Table) Leave(e Endpoint) {
+	e.r.gone = true
+	t.touch(e)
+}
 
 // Forget drops an endpoint from the list. Its slot stays taken until Free.
 func (t *Table) Forget(e Endpoint) {
@@ -106,8 +174,11 @@ func (t *Table) Loaded(e Endpoint, took time.Duration) { e.r.loading = took }
 // Worked notes a request of another router.
 func (t *Table) Worked(e Endpoint) { e.r.worked = true }
 
-// Changed notes that the endpoints' models, or how they are chosen, may have changed.
-func (t *Table) Changed() { t.generation++ }
+// Changed notes that the members of all pools may have changed.
+func (t *Table) Changed() {
+	t.touched.All = true
+	t.generation++
+}
 
 // Report takes in a report. Unknown figures do not overwrite known ones.
 func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
@@ -120,9 +191,9 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 		o.Version = n.Version
 	}
 	if n.Models != nil && !equal(o.Models, n.Models) {
+		t.touchModels(e, o.Models, n.Models)
 		o.Models = n.Models
 		e.survey()
-		t.generation++
 	}
 	if n.Load != nil {
 		o.Load, e.r.loadAt = n.Load, now
@@ -186,6 +257,9 @@ func (r Reader) At(slot int) Endpoint { return r.t.bySlot[slot] }
 
 // Slots lists the endpoints by slot, the zero value for a free one.
 func (r Reader) Slots() iter.Seq[Endpoint] { return slices.Values(r.t.bySlot) }
+
+// Touched is what has changed since Settle.
+func (r Reader) Touched() *Touched { return &r.t.touched }
 
 // Generation counts changes of models and endpoints.
 func (r Reader) Generation() uint64 { return r.t.generation }

@@ -59,7 +59,9 @@ func (t *Table) Enter(slot int) {
 func (t *Table) Drop(slot int) {
 	t.equals.drop(slot)
 	t.endpoints.Reset(slot)
-	t.order = slices.DeleteFunc(t.order, func(s int) bool { return s == slot })
+	if i := slices.Index(t.order, slot); i >= 0 {
+		t.order = slices.Delete(t.order, i, i+1)
+	}
 }
 
 // Computed learns from the first byte of a job.
