@@ -41,6 +41,8 @@ func Absent(status int, body []byte) Absence {
 	}
 	text := strings.ToLower(strings.Trim(absentText(body), " \t\r\n."))
 	switch {
+	case status == 400 && !aboutModel(text):
+		return AbsentNothing
 	case lacksModel(text):
 		return AbsentModel
 	case status == 400:
@@ -70,6 +72,20 @@ func lacksModel(text string) bool {
 		}
 	}
 	return strings.HasPrefix(text, "model: ")
+}
+
+// aboutModel reports whether a message in lower case begins like those about a model. A 400 may be about anything else in the request, such
+// as the URL of an image, whose name and server's words it repeats.
+func aboutModel(text string) bool {
+	for _, begins := range [...]string{
+		"model ", "model: ", "the model ", "no model ", "no such model", "unknown model", // llama.cpp as a router, vLLM
+		"adapter ", "lora ", "the lora ", "no such adapter", "no such lora", "the following requested lora adapters ", // SGLang 0.5
+	} {
+		if strings.HasPrefix(text, begins) {
+			return true
+		}
+	}
+	return false
 }
 
 // longestComplaint bounds the message about a model, in bytes: a longer one repeats the request.
