@@ -161,7 +161,7 @@ var plan = map[string]room{
 	"internal/demo":       {may: []string{"fleet", "internal/enginetest", "internal/explain", "internal/httpclient", "internal/play", "internal/terminal", "route", "sim/trace"}, tests: true},
 	"internal/tune":       {third: []string{"github.com/prometheus/procfs"}},
 	"internal/newconns":   {},
-	"internal/shortage":   {},
+	"internal/shortage":   {may: []string{"internal/places"}},
 	"internal/wholelines": {},
 	"internal/lastknown":  {},
 	"internal/unixsocket": {},

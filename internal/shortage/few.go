@@ -3,29 +3,32 @@ package shortage
 import (
 	"net"
 	"sync"
-	"sync/atomic"
+
+	"github.com/warmpath/warmpath/internal/places"
 )
 
 const (
 	fewest, fewMost = 16, 256 // connections of a listener beside the traffic's
 	fewShare        = 16      // of the limit of open files
+	fewFromOne      = 4       // one address takes as much of them as this divides
+	fewestFromOne   = 8       // connections in any case: a browser opens six
 )
 
 // few takes a bounded number of connections.
 type few struct {
 	net.Listener
-	most int64
-	open atomic.Int64
+	seats *places.Places
 }
 
 // Few is a listener beside the traffic listener: it takes a sixteenth of the process's file descriptors at most, 256 connections
-// in any case, and closes those beyond, so that strangers there cannot take those of the traffic.
+// in any case, a quarter of them from one address, and closes those beyond. So strangers there cannot take those of the traffic, nor
+// one of them all places from the others.
 func Few(l net.Listener) net.Listener {
-	most := int64(fewMost)
+	most := fewMost
 	if files := openFiles(); files > 0 {
-		most = min(max(files/fewShare, fewest), fewMost)
+		most = int(min(max(files/fewShare, fewest), fewMost))
 	}
-	return &few{Listener: l, most: most}
+	return &few{Listener: l, seats: places.New(most, max(most/fewFromOne, fewestFromOne))}
 }
 
 // Accept waits for a connection for which there is room.
@@ -35,10 +38,10 @@ func (l *few) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.open.Add(1) <= l.most {
-			return &one{Conn: c, of: l}, nil
+		leave, err := l.seats.Take(c.RemoteAddr())
+		if err == nil {
+			return &one{Conn: c, leave: sync.OnceFunc(leave)}, nil
 		}
-		l.open.Add(-1)
 		_ = c.Close()
 	}
 }
@@ -46,12 +49,19 @@ func (l *few) Accept() (net.Conn, error) {
 // one is a counted connection.
 type one struct {
 	net.Conn
-	of   *few
-	once sync.Once
+	leave func()
 }
 
 // Close closes the connection, which is counted no more.
 func (c *one) Close() error {
-	c.once.Do(func() { c.of.open.Add(-1) })
+	c.leave()
 	return c.Conn.Close()
+}
+
+// CloseWrite ends one direction, with which net/http ends a connection whose client may still be sending.
+func (c *one) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
 }

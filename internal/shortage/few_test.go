@@ -23,17 +23,29 @@ func (c *crowd) Accept() (net.Conn, error) {
 	return next, nil
 }
 
+// from is a connection from an address, of which one direction can be ended.
+type from struct {
+	net.Conn
+	addr  *net.TCPAddr
+	ended int
+}
+
+func (c *from) RemoteAddr() net.Addr { return c.addr }
+
+func (c *from) CloseWrite() error { c.ended++; return nil }
+
 // TestFew: beyond its number a listener closes connections, and takes others when some have ended, however often they are closed.
 func TestFew(t *testing.T) {
 	c := &crowd{}
-	add := func(n int) {
-		for range n {
+	add := func(n int, addr func(int) byte) {
+		for i := range n {
 			near, far := net.Pipe()
 			t.Cleanup(func() { _ = near.Close() })
-			c.conns = append(c.conns, far)
+			c.conns = append(c.conns, &from{Conn: far, addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, addr(i))}})
 		}
 	}
-	add(1000)
+	each, one := func(i int) byte { return byte(i) }, func(int) byte { return 1 }
+	add(1000, each)
 	l := shortage.Few(c)
 	all := func() (open []net.Conn) {
 		for {
@@ -52,8 +64,24 @@ func TestFew(t *testing.T) {
 		_ = conn.Close()
 		_ = conn.Close()
 	}
-	add(20)
-	if again := all(); len(again) != 10 {
+	add(20, each)
+	again := all()
+	if len(again) != 10 {
 		t.Errorf("%d more are open in the place of 10", len(again))
+	}
+	half, ok := again[0].(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		t.Error("one direction cannot be ended")
+	}
+	for _, conn := range append(again, open...) {
+		_ = conn.Close()
+	}
+	add(1000, one)
+	if mine := all(); len(mine) < 8 || len(mine) > len(open)/2 {
+		t.Errorf("one address has %d of %d", len(mine), len(open))
+	}
+	add(1, each)
+	if other := all(); len(other) != 1 {
+		t.Error("another address has no place beside one that takes all it can")
 	}
 }
