@@ -44,8 +44,9 @@ func readStackHelm(d *draft, root *node) bool {
 	add("service-discovery", how, discovery)
 	if how == "k8s" {
 		var labels []string
-		at, on := has(engines, "enableEngine")
-		if at = engines.get("labels"); at != nil && on != "false" {
+		_, on := has(engines, "enableEngine")
+		at := engines.get("labels")
+		if at != nil && on != "false" {
 			for _, l := range at.items {
 				labels = append(labels, l.key+"="+l.text)
 			}
