@@ -46,6 +46,8 @@ type Config struct {
 	// for one method only; * alone is all. By default, paths that act on an engine as a whole are blocked: sleep, caches,
 	// profiles, weights, adapters, models on disk, slots.
 	Paths []string `yaml:"paths"`
+	// CORS says which web pages may read answers.
+	CORS CORS `yaml:"cors"`
 	// Admin is the listener of metrics and the admin API.
 	Admin Admin `yaml:"admin"`
 	// TLS of the traffic listener.

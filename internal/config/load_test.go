@@ -171,7 +171,7 @@ func TestEveryVariable(t *testing.T) {
 
 // sample finds a text that the variable takes.
 func sample(t *testing.T, name string) string {
-	for _, text := range []string{"7s", "7MiB", "7", "true", "x", "127.0.0.1:7", "header:X-A,field:b", "characters", "all"} {
+	for _, text := range []string{"7s", "7MiB", "7", "true", "x", "127.0.0.1:7", "header:X-A,field:b", "characters", "all", "none"} {
 		if _, err := config.Load("", append(beside(name), name+"="+text)); err == nil {
 			return text
 		}

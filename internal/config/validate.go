@@ -48,6 +48,7 @@ func (c Config) Validate() error {
 	faults = append(faults, c.TRTLLM.check()...)
 	faults = append(faults, c.Explain.check()...)
 	faults = append(faults, c.Trust.check()...)
+	faults = append(faults, c.CORS.check()...)
 	faults = append(faults, c.checkRecord()...)
 	faults = append(faults, c.checkState()...)
 	faults = append(faults, c.Shadow.check()...)

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/proxy"
@@ -117,6 +119,58 @@ func TestPreflightAsksNothingElse(t *testing.T) {
 		}
 		if s := r.last(1); s.Decision.Session != "" || s.Decision.Waits {
 			t.Errorf("%+v: %+v", c, s.Decision)
+		}
+	}
+}
+
+// TestPagesThatMayRead: with a list of origins no other page can read anything, whatever engines allow, and a listed one what they allow.
+func TestPagesThatMayRead(t *testing.T) {
+	const app, other = "https://app.example", "https://other.example"
+	for _, c := range []struct {
+		only    []string
+		engine  string // allows
+		readers []string
+	}{
+		{nil, "*", []string{app, other}},
+		{[]string{"none"}, "*", nil},
+		{[]string{app}, "*", []string{app}},
+		{[]string{app}, "", nil},
+	} {
+		r := newRig(t, proxy.Config{Origins: c.only}, func(w http.ResponseWriter, q *http.Request) {
+			if h := w.Header(); c.engine != "" {
+				h.Set("Access-Control-Allow-Origin", c.engine)
+				h.Set("Access-Control-Allow-Methods", "POST")
+				h.Set("Access-Control-Expose-Headers", "X-Request-Id")
+			}
+			if q.URL.Path == "/refused" {
+				w.WriteHeader(400)
+			}
+			_, _ = io.WriteString(w, chatAnswer)
+		})
+		for _, ask := range []struct{ method, path, upgrade string }{
+			{"POST", "/v1/chat/completions", ""}, {"OPTIONS", "/v1/chat/completions", ""}, {"GET", "/refused", ""}, {"GET", "/refused", "websocket"}, {"GET", "/v1/models", ""}, {"GET", "/v1/models/none", ""},
+		} {
+			for _, origin := range []string{app, other, ""} {
+				req, _ := http.NewRequest(ask.method, r.url+ask.path, strings.NewReader(map[bool]string{true: tenantBody}[ask.method == "POST"]))
+				if req.Header.Set("Access-Control-Request-Method", "POST"); origin != "" {
+					req.Header.Set("Origin", origin)
+				}
+				if ask.upgrade != "" {
+					req.Header.Set("Connection", "Upgrade")
+					req.Header.Set("Upgrade", ask.upgrade)
+				}
+				res, err := r.client.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, _ = io.Copy(io.Discard, res.Body)
+				_ = res.Body.Close()
+				own := strings.HasPrefix(ask.path, "/v1/models")
+				reads, want := res.Header.Get("Access-Control-Allow-Origin") != "", slices.Contains(c.readers, origin) || origin == "" && c.only == nil && !own
+				if exposes := res.Header.Get("Access-Control-Expose-Headers") != ""; reads != want || exposes != (want && !own) {
+					t.Errorf("only %q, the engine allows %q: %s %s %s for %q: %v", c.only, c.engine, ask.method, ask.path, ask.upgrade, origin, res.Header)
+				}
+			}
 		}
 	}
 }

@@ -45,6 +45,7 @@ type Config struct {
 	Names         *guard.Names       // host names that clients may use; nil for any
 	Proxies       *forwarded.Proxies // trusted proxies, whose statements about their clients count; nil for none
 	Paths         *guard.Paths       // paths passed on besides the inference APIs
+	Origins       []string           // of web pages that may read answers where engines allow it; nil leaves it to engines
 	Quota         *quota.Table       // limits of tenants and clients; nil for none
 	Tenants       *who.Tenants       // how requests name their tenant; nil when all belong to one
 	ByContent     bool               // recognise conversations without an id by their content

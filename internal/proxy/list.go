@@ -19,7 +19,7 @@ func (p *Proxy) methods(c *call) bool {
 	}
 	client.PassOver(c.client.Writer(), c.R, p.cfg.ReadBody)
 	h := c.client.Header()
-	p.origins.tell(c.R.Header.Get("Origin"), h)
+	p.origins.tell(readerOf(c.R, c.p.cfg.Origins), h)
 	h.Set("Allow", strings.Join(gate.Methods(path, p.cfg.Paths), ", "))
 	c.served.Status = http.StatusNoContent
 	c.sent.Store(true)
@@ -52,7 +52,7 @@ func (c *call) answerJSON(v any) {
 	}
 	client.PassOver(c.client.Writer(), c.R, c.p.cfg.ReadBody)
 	h := c.client.Header()
-	c.p.origins.tell(c.R.Header.Get("Origin"), h)
+	c.p.origins.tell(readerOf(c.R, c.p.cfg.Origins), h)
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	c.served.Status = http.StatusOK

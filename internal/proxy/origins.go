@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -53,6 +54,30 @@ func (o *origins) tell(origin string, h http.Header) {
 		h.Add("Vary", "Origin")
 	case any:
 		h.Set(allowOrigin, "*")
+	}
+}
+
+// readerOf is the origin of the page that may read the answer to a request, if only some may; "" for none.
+func readerOf(r *http.Request, only []string) string {
+	origin := r.Header.Get("Origin")
+	if len(only) > 0 && !slices.Contains(only, origin) {
+		return ""
+	}
+	return origin
+}
+
+// forbid removes from an engine's answer what lets pages read it, unless the reader may, if only some may.
+func forbid(answer http.Header, reader string, only []string) {
+	if len(only) == 0 {
+		return
+	}
+	if answer.Add("Vary", "Origin"); reader != "" {
+		return
+	}
+	for name := range answer {
+		if strings.HasPrefix(name, "Access-Control-") {
+			delete(answer, name)
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ func (c *call) refuse(err error) {
 	}
 	h := c.client.Header()
 	if c.served.Foreign == "" {
-		c.p.origins.tell(c.R.Header.Get("Origin"), h)
+		c.p.origins.tell(readerOf(c.R, c.p.cfg.Origins), h)
 	}
 	c.ticket.Tell(h)
 	if f.RetryAfter > 0 {

@@ -516,8 +516,9 @@ func (r *relay) tell(f fault.Fault, err error) {
 // head sets the header of the answer: the engine's, the request id, the conversation, and on request the decision.
 func (a *attempt) head(from http.Header) {
 	c := a.c
-	c.p.origins.learn(c.R.Header.Get("Origin"), from)
+	c.p.origins.learn(readerOf(c.R, c.p.cfg.Origins), from)
 	h, named := c.client.Header(), from["Connection"]
+	forbid(from, readerOf(c.R, c.p.cfg.Origins), c.p.cfg.Origins)
 	for k, v := range from {
 		if len(named) > 0 && send.NamedByConnection(named, k) {
 			continue
