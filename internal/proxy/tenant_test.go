@@ -322,11 +322,15 @@ func TestHealthGenerate(t *testing.T) {
 // TestFoldedMembers: an engine that may be written in Go gets no member that it would take for another one; others judge for themselves.
 func TestFoldedMembers(t *testing.T) {
 	var in inbox
-	r := newRig(t, proxy.Config{}, in.handler)
+	engine := []fleet.Endpoint{{Name: "e", URL: serveEngine(t, engineHandler(in.handler)), Weight: 1}}
 	for kind, want := range map[fleet.Kind]int{
 		fleet.KindOllama: 400, fleet.KindOther: 400, fleet.KindUnknown: 400, fleet.KindVLLM: 200, fleet.KindSGLang: 200, fleet.KindLlamaCpp: 200, fleet.KindTRTLLM: 200,
 	} {
-		r.as(kind, "")
+		rules := route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order"}
+		r := newRouter(t, proxy.Config{}, transportOf(t), rules, engine, func(fleet.Kind) fleet.Report { // a known kind stays when none is reported
+			return fleet.Report{Kind: kind, Models: []fleet.Model{{ID: "m"}}}
+		})
+		r.listen(t)
 		for _, path := range []string{"/v1/chat/completions", "/v1/embeddings", "/v1/score"} {
 			if res, body := r.post(path, `{"model":"m","MODEL":"n"}`); res.StatusCode != want || want == 400 && !strings.Contains(body, "MODEL") {
 				t.Errorf("%s at %q: %d %s", path, kind, res.StatusCode, body)
