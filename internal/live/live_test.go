@@ -194,6 +194,9 @@ func loseCache(t *testing.T, f *live.Fleet) {
 	t.Helper()
 	for turn := range 8 {
 		usage := fleet.Usage{PromptTokens: 1000 + 100*turn, OutputTokens: 10, CachedKnown: true}
+		if turn > 0 && turn < 4 { // an engine that never finds anything has no cache to lose
+			usage.CachedTokens = 900 + 100*turn
+		}
 		d, err := f.Decide(&fleet.Request{ID: "r", Session: "s", Model: "m", PromptTokens: usage.PromptTokens, Pin: "a"})
 		if err != nil {
 			t.Fatal(err)
