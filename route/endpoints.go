@@ -13,7 +13,7 @@ import (
 // declare applies a snapshot of one source, or a step of one. left are the keys of endpoints that it omits or that are another engine now.
 func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []uint64) {
 	// An endpoint that joins a running fleet ramps up; a fleet that starts together does not.
-	gently := r.running(now)
+	gently := d.Gently || !d.Partly && r.running(now)
 	keep := make(map[string]bool, len(d.Endpoints))
 	for _, spec := range d.Endpoints {
 		old := r.endpoints.Named(spec.Name)

@@ -15,7 +15,8 @@ type Declared struct {
 	Source    string // "static", "file", "dns", "admin", ...
 	Endpoints []fleet.Endpoint
 	Partly    bool     // it is a step of a long snapshot: of the source's other endpoints
-	Left      []string // only these leave
+	Left      []string // of a step: only these leave
+	Gently    bool     // of a step: those that join ramp up, since the fleet ran when the snapshot came
 }
 
 // Probed is a report on one endpoint.

@@ -2,6 +2,7 @@ package route
 
 import (
 	"reflect"
+	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 )
@@ -9,9 +10,11 @@ import (
 // Survey finds out what a snapshot of endpoints changes, in steps between which requests can be decided. The snapshots of a source
 // are surveyed and declared one after another.
 type Survey struct {
-	Fresh []fleet.Endpoint // not known as they are declared now
-	Left  []string         // omitted
+	Fresh  []fleet.Endpoint // not known as they are declared now
+	Left   []string         // omitted
+	Gently bool             // the fleet runs, so those that join it ramp up
 
+	begun      bool
 	names      map[string]bool // of the snapshot
 	compared   bool            // all of it
 	next       int
@@ -32,7 +35,10 @@ func NewSurvey(d *Declared) *Survey {
 
 // Survey takes one step and reports whether there are more. If endpoints have come or gone since the last step, it looks for the
 // omitted ones anew.
-func (r *Router) Survey(d *Declared, s *Survey) (more bool) {
+func (r *Router) Survey(now time.Time, d *Declared, s *Survey) (more bool) {
+	if !s.begun {
+		s.begun, s.Gently = true, r.running(now)
+	}
 	if !s.compared {
 		end := min(s.next+surveyStep, len(d.Endpoints))
 		for ; s.next < end; s.next++ {

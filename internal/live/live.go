@@ -103,11 +103,11 @@ func (f *Fleet) declareInSteps(d *route.Declared) bool {
 	s := route.NewSurvey(d)
 	for more := true; more; {
 		f.mu.Lock()
-		more = f.router.Survey(d, s)
+		more = f.router.Survey(f.now(), d, s)
 		f.mu.Unlock()
 	}
 	for some := range slices.Chunk(s.Fresh, declareStep) {
-		f.observe(route.Declared{Source: d.Source, Endpoints: some, Partly: true})
+		f.observe(route.Declared{Source: d.Source, Endpoints: some, Partly: true, Gently: s.Gently})
 	}
 	for some := range slices.Chunk(s.Left, declareStep) {
 		f.observe(route.Declared{Source: d.Source, Left: some, Partly: true})

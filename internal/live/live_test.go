@@ -116,7 +116,14 @@ func TestListsInSteps(t *testing.T) {
 			}
 			whole.Observe(now, route.Configured{Config: config, Policies: true}) // has all pools computed anew
 			if got, want := f.Status(), whole.Status(now); !reflect.DeepEqual(got, want) {
-				t.Fatalf("the endpoints are\n%+v, want\n%+v", got, want)
+				if len(got) != len(want) {
+					t.Fatalf("%d endpoints, want %d", len(got), len(want))
+				}
+				for i := range got {
+					if !reflect.DeepEqual(got[i], want[i]) {
+						t.Fatalf("endpoint %d is\n%+v, want\n%+v", i, got[i], want[i])
+					}
+				}
 			}
 			for seed, model := range []string{"", "m1", "m2", "m3", "chat", "m1", "m3", "chat"} {
 				req := fleet.Request{Model: model, MintedID: "x", Seed: uint64(seed + 1)}
