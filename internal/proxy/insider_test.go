@@ -28,6 +28,8 @@ func TestStrangersLearnNothing(t *testing.T) {
 		{"an unknown proxy on this machine", proxy.Config{}, []string{"X-Forwarded-For", "203.0.113.9"}, false},
 		{"an unknown proxy that writes Forwarded", proxy.Config{}, []string{"Forwarded", "for=127.0.0.1"}, false},
 		{"an unknown proxy that writes X-Real-IP", proxy.Config{}, []string{"X-Real-Ip", "127.0.0.1"}, false},
+		{"an unknown proxy that says Via alone", proxy.Config{}, []string{"Via", "1.1 edge"}, false},
+		{"an unknown proxy that says the scheme alone", proxy.Config{}, []string{"X-Forwarded-Proto", "https"}, false},
 		{"a trusted proxy's stranger", proxy.Config{Proxies: proxies}, []string{"X-Forwarded-For", "203.0.113.9"}, false},
 		{"a trusted proxy's local client", proxy.Config{Proxies: proxies}, []string{"X-Forwarded-For", "127.0.0.1"}, true},
 		{"a stranger with the admin token", proxy.Config{AdminToken: "t0ken"}, []string{"X-Forwarded-For", "203.0.113.9", "X-Warmpath-Explain", "t0ken"}, true},
