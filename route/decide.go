@@ -175,11 +175,14 @@ func (r *readers) identify(d *decision) (err error) {
 func (r *readers) poolFor(req *fleet.Request) (pool.Pool, error) {
 	name := req.Model
 	if name == "" {
+		several := false
 		if req.Class != fleet.Aside && !req.Native {
-			several := false
-			if name, several = r.pools.Base(); several {
-				return pool.Pool{}, &ModelRequiredError{Known: r.pools.SomeNames()}
-			}
+			name, several = r.pools.Base()
+		} else if req.Binds {
+			several = !r.pools.Alike()
+		}
+		if several {
+			return pool.Pool{}, &ModelRequiredError{Known: r.pools.SomeNames()}
 		}
 		return r.pools.Named(name), nil
 	}

@@ -375,7 +375,7 @@ func (c *call) peekable() bool {
 // unread judges a body of an unknown path that could not be read as JSON. It must not pass where the router has to see its members and
 // an engine may see more: Python's json also reads NaN, UTF-16 and UTF-32.
 func (c *call) unread(err error) error {
-	if c.p.cfg.Transfers && c.p.cfg.Tenants == nil {
+	if !c.p.cfg.readsMembers() {
 		return nil
 	}
 	text := c.Body.Bytes

@@ -105,6 +105,10 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
+// readsMembers reports whether the router has to see what bodies say, beside where to send them: it keeps clients out of KV transfers, or
+// tenants apart.
+func (c *Config) readsMembers() bool { return !c.Transfers || c.Tenants != nil }
+
 // Stall is how long a client may take nothing of its answer: as long as an engine may be silent, and at most two minutes, since an open
 // answer costs the router and the engine a place.
 func Stall(idle time.Duration) time.Duration { return min(idle, 2*time.Minute) }

@@ -104,10 +104,10 @@ func TestLocation(t *testing.T) {
 		r.fleet.Observe(route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 		r.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		for _, ask := range []struct {
-			method string
-			header []string
-		}{{"POST", nil}, {"GET", nil}, {"GET", []string{"Connection", "Upgrade", "Upgrade", "websocket"}}} {
-			res, body := r.do(ask.method, "/v1/responses/x", chatBody, ask.header...)
+			method, path string
+			header       []string
+		}{{"POST", "/v1/responses/x", nil}, {"GET", "/v1/responses/x", nil}, {"GET", "/v1/realtime", []string{"Connection", "Upgrade", "Upgrade", "websocket"}}} {
+			res, body := r.do(ask.method, ask.path, chatBody, ask.header...)
 			if got := res.Header.Get("Location"); got != c.want || res.StatusCode != 307 || res.Header.Get("Content-Location") != c.want {
 				t.Errorf("%s %q under %q: %d %q, want %q %s", ask.method, c.sent, c.base, res.StatusCode, got, c.want, body)
 			}

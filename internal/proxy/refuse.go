@@ -37,6 +37,9 @@ func (c *call) refuse(err error) {
 	if f.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
 	}
+	if f.Status == http.StatusUpgradeRequired { // RFC 9110, section 15.5.22
+		h.Set("Upgrade", "HTTP/1.1")
+	}
 	if path, ok := errors.AsType[*gate.PathError](err); ok && len(path.Methods) > 0 {
 		h.Set("Allow", strings.Join(path.Methods, ", "))
 	}

@@ -13,16 +13,28 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
+	"github.com/warmpath/warmpath/internal/proxy/gate"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/internal/proxy/send"
 	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/route"
 )
+
+// realtime is the path of OpenAI's and vLLM's realtime API. A client names its model in the query, or in its first message; that one
+// comes after session.created, which the engine sends once it has granted the upgrade, so that it is too late to choose by
+// (vLLM, entrypoints/openai/realtime/connection.py).
+const realtime = "/v1/realtime"
 
 // upgrade passes a protocol upgrade (WebSocket) to a chosen endpoint, then bytes in both directions until either end closes. An
 // engine's other answers are bounded like any answer. Nothing is retried.
 func (c *call) upgrade() {
 	if err := c.claim(); err != nil {
 		c.refuse(err)
+		return
+	}
+	inPlace := gate.Passes(http.MethodPost, c.R.URL.Path, nil) == nil // of requests, whose messages say what bodies say
+	if inPlace && c.p.cfg.readsMembers() {
+		c.refuse(fault.ErrUnread)
 		return
 	}
 	c.Prompt, _ = c.p.parser.Peek(nil, send.Named(c.R.Header).Get)
@@ -34,7 +46,13 @@ func (c *call) upgrade() {
 		c.refuse(err)
 		return
 	}
+	c.Request.Binds = inPlace || c.R.URL.Path == realtime
 	d, err := c.route()
+	if _, ok := errors.AsType[*route.ModelRequiredError](err); ok {
+		if err = fault.Unnamed(err); inPlace {
+			err = fault.ErrUnread
+		}
+	}
 	if err != nil {
 		c.refuse(err)
 		return
@@ -74,7 +92,6 @@ func (c *call) upgrade() {
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
 			if errors.Is(err, fault.ErrNoUpgrade) {
-				c.client.Header().Set("Upgrade", "HTTP/1.1")
 				c.refuse(err)
 				return
 			}

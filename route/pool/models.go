@@ -126,6 +126,21 @@ func (r Reader) Base() (id string, several bool) {
 	return id, false
 }
 
+// Alike reports whether no two endpoints are known to serve different models first, adapters aside.
+func (r Reader) Alike() bool {
+	first := ""
+	for e := range r.t.endpoints.All() {
+		switch base, _ := e.Base(); {
+		case e.Gone() || base == "":
+		case first != "" && base != first:
+			return false
+		default:
+			first = base
+		}
+	}
+	return true
+}
+
 // AliasOf lists the models that a name is an alias of; nil if it is none.
 func (r Reader) AliasOf(name string) []string { return r.t.aliases[name] }
 

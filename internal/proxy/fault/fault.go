@@ -35,6 +35,7 @@ var (
 var (
 	ErrConnect    = errors.New("CONNECT is not supported: warmpath is not a forward proxy")
 	ErrNoUpgrade  = errors.New("no engine has a WebSocket at this path; send the request over HTTP")
+	ErrUnread     = errors.New("the router does not read the messages of a WebSocket, and what requests to this path say has to be read; send them over HTTP")
 	ErrDraining   = errors.New("the router is shutting down and takes no new requests")
 	ErrHead       = errors.New("the header of the request is larger than the router accepts (limits.header in its configuration), or has more than 256 fields")
 	ErrPinningOff = errors.New("X-Warmpath-Pin and X-Warmpath-Exclude are switched off; set pinning: true in the configuration to allow them")
@@ -69,6 +70,11 @@ func Outside(err error) string {
 		return none.Brief()
 	}
 	return err.Error()
+}
+
+// Unnamed adds to the error of an upgrade that names no model where it can, since its messages are not read.
+func Unnamed(err error) error {
+	return fmt.Errorf("%w; name one in the query (?model=NAME) or in the header X-Warmpath-Model: messages of a WebSocket are not read", err)
 }
 
 // ErrListsAll rejects a list of what engines keep where tenants are told apart.
@@ -135,6 +141,7 @@ var faults = []struct {
 	{guard.ErrForeignOrigin, Fault{403, "permission_error", "foreign_origin", 0}},
 	{gate.ErrBadPath, Fault{400, "invalid_request_error", "bad_path", 0}},
 	{ErrNoUpgrade, Fault{426, "invalid_request_error", "no_websocket", 0}},
+	{ErrUnread, Fault{426, "invalid_request_error", "no_websocket", 0}},
 	{ErrHead, Fault{431, "invalid_request_error", "header_too_large", 0}},
 	{ErrConnect, Fault{405, "invalid_request_error", "method_not_allowed", 0}},
 	{who.ErrNoTenant, Fault{401, "authentication_error", "unknown_tenant", 0}},
