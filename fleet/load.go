@@ -3,6 +3,7 @@ package fleet
 // Load is the router's own account of one endpoint's outstanding work.
 type Load struct {
 	Requests      int   // outstanding requests
+	Asides        int   // of Requests, those of class Aside, which take no place at the engine
 	PrefillTokens int64 // uncached prompt tokens of requests before their first byte
 	DecodeTokens  int64 // expected answer tokens of outstanding requests
 	Queued        int   // of Requests, those queued at the router, see Queue
@@ -16,6 +17,7 @@ type Load struct {
 // Add adds further outstanding work.
 func (l *Load) Add(more Load) {
 	l.Requests += more.Requests
+	l.Asides += more.Asides
 	l.PrefillTokens += more.PrefillTokens
 	l.DecodeTokens += more.DecodeTokens
 	l.Queued += more.Queued
@@ -24,6 +26,9 @@ func (l *Load) Add(more Load) {
 	l.TransferRequests += more.TransferRequests
 	l.TransferTokens += more.TransferTokens
 }
+
+// Working is the number of requests that take a place at the engine, or will.
+func (l Load) Working() int { return l.Requests - l.Asides }
 
 // Work is the tokens still to compute.
 func (l Load) Work() int64 { return l.PrefillTokens + l.DecodeTokens }

@@ -138,7 +138,7 @@ type View struct {
 // columns and as of each endpoint's latest row; requests are of now.
 type Beyond struct {
 	Count    int
-	Requests int     // outstanding
+	Requests int     // outstanding, without asides
 	Heaviest float64 // largest weight of any endpoint of the pool
 	Able     float64 // sum of 1 / MsPerToken
 	Ready    float64 // sum of Weight / MsPerToken

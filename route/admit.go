@@ -315,7 +315,7 @@ func (r *readers) keepWarm(d *decision) {
 		ep, side := m.Endpoint(), 0
 		load := r.backlog.Load(ep.Slot())
 		wait := float64(load.PrefillTokens) * r.speed.MsPerToken(ep.Slot())
-		wait += float64(load.DecodeTokens) / float64(max(load.Requests, 1)) * r.speed.MsPerAnswer(ep.Slot()) // answers are computed together
+		wait += float64(load.DecodeTokens) / float64(max(load.Working(), 1)) * r.speed.MsPerAnswer(ep.Slot()) // answers are computed together
 		if cold(m) {
 			side, wait = 1, wait+float64(ep.Loading().Milliseconds())
 		}

@@ -51,7 +51,7 @@ type KVFigures = reported.Figures
 // kvApply applies the operations of a stream.
 func (r *Router) kvApply(now time.Time, ep registry.Endpoint, ev *KVApplied) {
 	b := reported.Batch{Ops: ev.Ops, Blocks: ev.Blocks, Size: ev.Size}
-	r.say(ep, r.cache.Apply(now, ep.Slot(), r.backlog.Reader().Load(ep.Slot()).Requests, &b, ev.Asked))
+	r.say(ep, r.cache.Apply(now, ep.Slot(), r.backlog.Reader().Load(ep.Slot()).Working(), &b, ev.Asked))
 }
 
 // kvHeard applies the state of a stream and reports it.

@@ -16,15 +16,19 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 		name   string
 		report fleet.Report
 		wholes int
+		asides int
 		want   fleet.State
 	}{
-		{"one place", fleet.Report{Slots: 1}, 1, fleet.StateUp},
-		{"two places", fleet.Report{Slots: 2}, 1, fleet.StateEjected},
-		{"two places, both taken", fleet.Report{Slots: 2}, 2, fleet.StateUp},
-		{"llama.cpp, which does not say", fleet.Report{Kind: fleet.KindLlamaCpp}, 1, fleet.StateUp},
-		{"Ollama", fleet.Report{Kind: fleet.KindOllama}, 1, fleet.StateUp},
-		{"vLLM", fleet.Report{Kind: fleet.KindVLLM}, 1, fleet.StateEjected},
-		{"one place, free", fleet.Report{Slots: 1}, 0, fleet.StateEjected},
+		{"one place", fleet.Report{Slots: 1}, 1, 0, fleet.StateUp},
+		{"two places", fleet.Report{Slots: 2}, 1, 0, fleet.StateEjected},
+		{"two places, both taken", fleet.Report{Slots: 2}, 2, 0, fleet.StateUp},
+		{"llama.cpp, which does not say", fleet.Report{Kind: fleet.KindLlamaCpp}, 1, 0, fleet.StateUp},
+		{"Ollama", fleet.Report{Kind: fleet.KindOllama}, 1, 0, fleet.StateUp},
+		{"vLLM", fleet.Report{Kind: fleet.KindVLLM}, 1, 0, fleet.StateEjected},
+		{"one place, free", fleet.Report{Slots: 1}, 0, 0, fleet.StateEjected},
+		{"one place, free, and open connections without work", fleet.Report{Slots: 1}, 0, 3, fleet.StateEjected},
+		{"llama.cpp with such a connection", fleet.Report{Kind: fleet.KindLlamaCpp}, 0, 1, fleet.StateEjected},
+		{"two places, one taken, and such a connection", fleet.Report{Slots: 2}, 1, 1, fleet.StateEjected},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			now := time.Unix(1_000_000, 0)
@@ -32,22 +36,25 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 			r.Observe(now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
 			tt.report.Healthy, tt.report.Models = true, []fleet.Model{{ID: "m"}}
 			r.Observe(now, route.Probed{Endpoint: "a", Report: tt.report})
-			ask := func(id string, stream bool) fleet.Lease {
-				d, err := r.Decide(now, &fleet.Request{Model: "m", MintedID: id, PromptBytes: 4000, Stream: stream})
+			ask := func(id string, class fleet.Class, stream bool) fleet.Lease {
+				d, err := r.Decide(now, &fleet.Request{Class: class, Model: "m", MintedID: id, PromptBytes: 4000, Stream: stream})
 				if err != nil {
 					t.Fatal(err)
 				}
 				return d.Lease
 			}
-			l := ask("learnt", true)
+			l := ask("learnt", fleet.Turn, true)
 			now = now.Add(100 * time.Millisecond)
 			r.Observe(now, route.FirstByte{Lease: l})
 			now = now.Add(time.Second)
 			r.Observe(now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 50}})
 			for range tt.wholes {
-				ask("whole", false)
+				ask("whole", fleet.Turn, false)
 			}
-			ask("stream", true)
+			for range tt.asides {
+				ask("aside", fleet.Aside, false)
+			}
+			ask("stream", fleet.Turn, true)
 			now = now.Add(10 * time.Minute)
 			r.Observe(now, route.StreamsAlive{})
 			if got := r.Status(now)[0].State; got != tt.want {

@@ -46,8 +46,8 @@ type TenantLimits struct {
 	Connections int `yaml:"connections"`
 	// Requests is how many may be open at one time; further ones get 429 with Retry-After.
 	Requests int `yaml:"requests"`
-	// Running is how many requests engines may have at one time; further ones wait in the router's queue. It keeps a flood of
-	// one tenant from slowing the others: set it to twice what a tenant usually needs.
+	// Running is how many requests that generate engines may have at one time; further ones wait in the router's queue. It keeps
+	// a flood of one tenant from slowing the others: set it to twice what a tenant usually needs.
 	Running int `yaml:"running"`
 	// Waiting is how many requests may wait in the router's queue; further ones get 429 with Retry-After.
 	Waiting int `yaml:"waiting"`

@@ -87,15 +87,15 @@ func (p *leastTTFT) AwaitsReturns() bool { return true }
 func (p *leastTTFT) Shortlists() bool { return true }
 
 // Pick implements pick.Policy.
-func (p *leastTTFT) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
-	limit := p.fairLimit(v)
+func (p *leastTTFT) Pick(v *pick.View, r *fleet.Request) pick.Choice {
+	limit := p.fairLimit(v, r)
 	cost.Reckon(v)
 	if v.FirstTurn && !p.cfg.Without.Has(ablation.Spread) {
 		p.spread(v)
 	}
 	best, bestCost := pick.None, 0.0
 	for i := range v.Candidates {
-		if over(v, &v.Candidates[i], limit) {
+		if limit.over(v, &v.Candidates[i]) {
 			continue
 		}
 		c := v.Candidates[i].Terms.Cost()
@@ -107,13 +107,13 @@ func (p *leastTTFT) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 		return pick.Choice{Index: fair.Least(v, fair.Requests), Reason: reasons.LeastTTFT}
 	}
 	atHome := v.Home >= 0 && !v.Repeats
-	if atHome && !over(v, &v.Candidates[v.Home], limit) {
+	if atHome && !limit.over(v, &v.Candidates[v.Home]) {
 		if p.stays(&v.Candidates[v.Home].Terms, &v.Candidates[best].Terms) {
 			return pick.Choice{Index: v.Home, Reason: reasons.Home}
 		}
 	}
 	i, near := p.nearest(v, bestCost, limit)
-	parent := v.Home < 0 && v.Parent >= 0 && !over(v, &v.Candidates[v.Parent], limit) && v.Candidates[v.Parent].Terms.Cost()-bestCost <= p.cfg.StayMs
+	parent := v.Home < 0 && v.Parent >= 0 && !limit.over(v, &v.Candidates[v.Parent]) && v.Candidates[v.Parent].Terms.Cost()-bestCost <= p.cfg.StayMs
 	if parent {
 		i = v.Parent
 	}
@@ -251,31 +251,46 @@ func share(v *pick.View, c *pick.Candidate, count, fastest float64) float64 {
 	return float64(count/c.FullWeight()) * slower(v, c, fastest)
 }
 
-// fairLimit is the most outstanding requests of an endpoint, per weight and speed.
-func (p *leastTTFT) fairLimit(v *pick.View) float64 {
+// fairLimit is the most outstanding requests of an endpoint, per weight and speed. Asides count for asides only, so that these
+// spread: nothing else waits for them.
+type fairLimit struct {
+	each   float64
+	asides bool
+}
+
+func (p *leastTTFT) fairLimit(v *pick.View, r *fleet.Request) fairLimit {
+	limit := fairLimit{asides: r.Class == fleet.Aside}
 	requests, weight := 1+v.Beyond.Requests, 0.0
 	for i := range v.Candidates {
-		requests += v.Candidates[i].Load.Requests
+		requests += limit.counted(&v.Candidates[i].Load)
 		weight += v.Candidates[i].Weight / cost.Speed(v, &v.Candidates[i])
 	}
-	return float64(p.cfg.FairShare*float64(requests)) / (weight + v.Beyond.Ready)
+	limit.each = float64(p.cfg.FairShare*float64(requests)) / (weight + v.Beyond.Ready)
+	return limit
+}
+
+func (f fairLimit) counted(l *fleet.Load) int {
+	if f.asides {
+		return l.Requests
+	}
+	return l.Working()
 }
 
 // over reports whether one more request would exceed an endpoint's fair share by more than freeShare.
-func over(v *pick.View, c *pick.Candidate, limit float64) bool {
-	n := c.Load.Requests + 1
-	return float64(n) > float64(limit*c.Weight)/cost.Speed(v, c)+freeShare
+func (f fairLimit) over(v *pick.View, c *pick.Candidate) bool {
+	n := f.counted(&c.Load) + 1
+	return float64(n) > float64(f.each*c.Weight)/cost.Speed(v, c)+freeShare
 }
 
 // nearest picks, among the candidates within nearMs of the least cost, the first in the conversation's rendezvous order, so
 // that several routers tend to agree.
-func (p *leastTTFT) nearest(v *pick.View, bestCost, limit float64) (index, near int) {
+func (p *leastTTFT) nearest(v *pick.View, bestCost float64, limit fairLimit) (index, near int) {
 	index = pick.None
 	inOrder := byhash.OrderFor(v)
 	var first byhash.Place
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		if over(v, c, limit) || c.Terms.Cost()-bestCost > nearMs {
+		if limit.over(v, c) || c.Terms.Cost()-bestCost > nearMs {
 			continue
 		}
 		near++

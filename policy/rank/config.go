@@ -25,7 +25,7 @@ type Config struct {
 	MaxSessions int `yaml:"kv_cache_routing_max_sessions"`
 	// Placement of new conversations by rank.conversation: round_robin or least_queued.
 	Placement string `yaml:"kv_cache_routing_new_conv_placement"`
-	// MaxActive limits the concurrent requests of an endpoint. 0 uses the engine's report; without one there is no limit.
+	// MaxActive limits the concurrent requests of an endpoint, without connections that give it no work. 0 uses the engine's report; without one there is no limit.
 	MaxActive int `yaml:"max_num_active_requests"`
 }
 

@@ -65,7 +65,7 @@ func (p *adapter) see(v *pick.View) {
 	p.ranks, p.held = p.ranks[:0], p.held[:0]
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		k := dpRank{Key: c.Key, Requests: c.Load.Requests, Tokens: p.tokens(&c.Load), Most: p.most}
+		k := dpRank{Key: c.Key, Requests: c.Load.Working(), Tokens: p.tokens(&c.Load), Most: p.most}
 		if k.Most == 0 {
 			k.Most = c.Slots
 		}

@@ -82,7 +82,7 @@ func blocksOf(r *fleet.Request) []uint64 {
 // waiting is the number of requests waiting in the engine.
 func waiting(c *pick.Candidate) int {
 	if c.Load.Waiting == 0 && c.KVUsage < 0 && c.Slots > 0 {
-		return max(0, c.Load.Requests-c.Slots)
+		return max(0, c.Load.Working()-c.Slots)
 	}
 	return c.Load.Waiting
 }

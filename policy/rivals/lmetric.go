@@ -18,7 +18,7 @@ func NewLMetric() pick.Policy { return lmetric{} }
 // Pick implements pick.Policy.
 func (lmetric) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	at := fair.Lowest(v, func(c *pick.Candidate) float64 {
-		return float64((float64(c.Load.PrefillTokens) + uncached(v, c)) * float64(c.Load.Requests+1))
+		return float64((float64(c.Load.PrefillTokens) + uncached(v, c)) * float64(c.Load.Working()+1))
 	})
 	return pick.Choice{Index: at, Reason: reasons.Score}
 }

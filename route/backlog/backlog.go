@@ -127,8 +127,8 @@ func (t *Table) Reported(now time.Time, slot int, l *fleet.LoadReport) {
 	}
 }
 
-// sent is the number of requests at the engine; the others are queued at the router.
-func (e *endpoint) sent() int { return e.load.Requests - e.line.n }
+// sent is the number of requests that have or await a place at the engine; the others are queued at the router, or asides.
+func (e *endpoint) sent() int { return e.load.Working() - e.line.n }
 
 // decoding estimates how many requests are being answered: of non-streamed ones the end of prefill is not observed.
 func (e *endpoint) decoding() int {

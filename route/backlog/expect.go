@@ -122,7 +122,7 @@ func place(hold, left, first float64, prompts, requests, slots int) float64 {
 func (e *endpoint) occupancy(c *pick.Candidate, tokens int, hold float64) (share, takesMs float64) {
 	var each float64
 	if n := e.places; n > 0 {
-		share, each = float64(e.load.Requests)/float64(n), 1/float64(n)
+		share, each = float64(e.load.Working())/float64(n), 1/float64(n)
 	}
 	if n := c.CacheTokens; n > 0 {
 		share, each = max(share, float64(c.Resident)/float64(n)), max(each, float64(tokens)/float64(n))
@@ -170,7 +170,7 @@ func (j *Job) late(now time.Time) bool {
 	return !j.Handed.IsZero() && !now.Before(j.overdue.Add(max(0, j.Handed.Sub(j.due))))
 }
 
-// Waiting describes the jobs of one endpoint that were sent and have no answer yet.
+// Waiting describes the jobs of one endpoint that were sent and have no answer yet, without asides.
 type Waiting struct {
 	Jobs   int
 	Since  time.Time // when the oldest was sent
@@ -183,7 +183,7 @@ func (r Reader) Overdue(now time.Time, slot int, from time.Time) (recent, older 
 	recent.Since, older.Since = now, now
 	for i := range r.t.jobs.Len() {
 		j := r.t.jobs.Get(i)
-		if !j.open || j.computed || j.Queued || j.Slot != slot {
+		if !j.open || j.computed || j.Queued || j.Slot != slot || j.Class == fleet.Aside {
 			continue
 		}
 		w := &recent

@@ -39,13 +39,13 @@ type Asker struct {
 type Job struct {
 	Work
 	open     bool
-	computed bool // its first byte has come
-	counted  bool // among its tenant's running jobs, of which there is a limit
-	Queued   bool // it is in a router's queue, ordered by key
-	AtLimit  bool // it was queued since its tenant had reached its limit of running jobs
-	Greedy   bool // it was queued since the engine was full and its tenant had used much more than the others
-	tenant   *tenant
-	came     uint64 // if queued: its place in the order of arrival
+	computed bool    // its first byte has come
+	counted  bool    // among its tenant's running jobs, of which there is a limit
+	Queued   bool    // it is in a router's queue, ordered by key
+	AtLimit  bool    // it was queued since its tenant had reached its limit of running jobs
+	Greedy   bool    // it was queued since the engine was full and its tenant had used much more than the others
+	tenant   *tenant // nil for an aside
+	came     uint64  // if queued: its place in the order of arrival
 
 	Opened time.Time
 	Sent   time.Time // to the engine: at once, or when dispatched
@@ -95,12 +95,14 @@ func (t *Table) Open(now time.Time, n uint32, w Work, rates Rates) *Job {
 	} else if j.alone = max(0, j.context-int64(w.SharedTokens)); j.context > 0 {
 		t.alone.Add(aloneRate, float64(j.alone)/float64(j.context))
 	}
-	j.tenant = t.tenants.enter(now.Add(t.ahead), w.Tenant)
-	if w.Foreign && w.Waits || !w.Foreign && t.queues(now, e, j, rates) {
+	if w.Class != fleet.Aside {
+		j.tenant = t.tenants.enter(now.Add(t.ahead), w.Tenant)
+	}
+	if w.Foreign && j.Waits || !w.Foreign && t.queues(now, e, j, rates) {
 		t.enqueue(now, e, n, j)
 	}
 	l := &e.load
-	l.Requests++
+	j.count(l, 1)
 	l.PrefillTokens += j.Prefill
 	l.DecodeTokens += j.decode
 	l.ContextTokens += j.context
@@ -131,15 +133,28 @@ func newJob(now time.Time, w Work) Job {
 	case fleet.Embed:
 		j.Prefill = int64(w.PromptTokens)
 		j.context = j.Prefill
-	case fleet.Aside:
+	case fleet.Aside: // it takes no place to wait for
+		j.MayQueue, j.Waits = false, false
 	}
 	return j
+}
+
+// count adds by to the number of requests like the job.
+func (j *Job) count(l *fleet.Load, by int) {
+	l.Requests += by
+	if j.Class == fleet.Aside {
+		l.Asides += by
+	}
 }
 
 // Send records that the engine gets a job now, and returns the expected ms of its prefill.
 func (t *Table) Send(now time.Time, n uint32, rates Rates) (ms float64) {
 	j := t.jobs.Get(int(n))
 	e := t.endpoints.Get(j.Slot)
+	if j.Class == fleet.Aside {
+		j.Sent = now
+		return 0
+	}
 	others := e.sent() - 1
 	j.Sent, j.Alone = now, others == 0
 	if j.Standing.Running > 0 && j.Class == fleet.Turn && j.Leg != fleet.LegDecode {
@@ -184,7 +199,7 @@ func (t *Table) Computed(now time.Time, n uint32, rates Rates) *Job {
 	l.PrefillTokens -= j.Prefill
 	switch j.Leg {
 	case fleet.LegPrefill:
-		l.Requests--
+		j.count(l, -1)
 		l.TransferRequests++
 		l.TransferTokens += j.Transfer
 	case fleet.LegDecode:
@@ -234,7 +249,9 @@ func (t *Table) Close(now time.Time, n uint32, ok bool, outputTokens int, rates 
 	e.load.DecodeTokens -= j.decode
 	e.load.ContextTokens -= j.context
 	e.alone -= j.alone
-	t.tenants.leave(j.tenant)
+	if j.tenant != nil {
+		t.tenants.leave(j.tenant)
+	}
 	if !j.Stream || j.First.IsZero() || !ok {
 		return j
 	}
@@ -261,6 +278,6 @@ func (t *Table) leave(now time.Time, e *endpoint, n uint32, j *Job, rates Rates)
 		}
 	}
 	if !inTransfer || j.Leg == fleet.LegDecode {
-		l.Requests--
+		j.count(l, -1)
 	}
 }

@@ -142,7 +142,7 @@ func answers(v *pick.View, c *pick.Candidate) float64 {
 	tokens := float64(v.OutputTokens)
 	alone := float64(tokens * c.AnswerMs)
 	waits := alone/(1-min(c.Steady, mostBusy)) - alone
-	return float64(v.AnswerWait*waits) + float64(float64(tokens*c.PerOtherMs)*float64(max(0, c.Load.Requests-c.Prompts)))
+	return float64(v.AnswerWait*waits) + float64(float64(tokens*c.PerOtherMs)*float64(max(0, c.Load.Working()-c.Prompts)))
 }
 
 // marginal is the derivative of the length of a queue by its utilisation: of busy²/(1-busy), the number that wait (M/M/1).

@@ -28,7 +28,7 @@ type Table struct{ seats []seat }
 type seat struct {
 	key      uint64  // see pick.Candidate.Key
 	prefill  float64 // uncached prompt tokens of requests before their first byte
-	requests float64 // outstanding
+	requests float64 // outstanding, without asides
 	fit      bool    // see Describe
 
 	// As of its latest row; 0 before the first.
@@ -52,7 +52,7 @@ func (t *Table) Enter(slot int, key uint64) {
 // Describe updates an endpoint's outstanding work, and whether it is fit: whether it may take anybody's traffic, at any time.
 func (t *Table) Describe(slot int, l fleet.Load, fit bool) {
 	s := &t.seats[slot]
-	s.prefill, s.requests, s.fit = float64(l.PrefillTokens), float64(l.Requests), fit
+	s.prefill, s.requests, s.fit = float64(l.PrefillTokens), float64(l.Working()), fit
 }
 
 // See updates what the rows of a decision say of their endpoints.

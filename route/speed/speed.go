@@ -168,7 +168,7 @@ func (r Reader) Fill(v *pick.View) {
 func (r Reader) FillAnswers(v *pick.View) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		c.AnswerMs, c.PerOtherMs = r.Pace(c.Slot, max(0, c.Load.Requests-c.Prompts))
+		c.AnswerMs, c.PerOtherMs = r.Pace(c.Slot, max(0, c.Load.Working()-c.Prompts))
 	}
 }
 
