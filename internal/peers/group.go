@@ -27,6 +27,7 @@ const (
 	aliveEvery     = 200 * time.Millisecond
 	tickEvery      = 25 * time.Millisecond
 	silentFor      = 1500 * time.Millisecond // after which a router is gone
+	wantAgain      = 150 * time.Millisecond  // until a router begins to tell what it has under way
 	askAgain       = 500 * time.Millisecond
 	challengeAgain = 150 * time.Millisecond
 	mostQueued     = 8 << 20 // bytes of news that wait to be sent
@@ -130,6 +131,7 @@ type member struct {
 	challenged time.Time // when it was sent
 	met        time.Time // when its first frame came that proved nothing
 	synced     bool      // what it has under way is known
+	behind     bool      // it was not heard for so long that a snapshot of it is worth taking
 	taking     bool      // it is telling that
 	alive      alive
 	differs    string // in what it differs from this router, "" for nothing
@@ -433,11 +435,7 @@ func (g *Group) Receive(b []byte) {
 		g.cfg.Log.Info("another router is there", "router", name(m.id))
 		if _, ok := g.learning.away[m.id]; ok {
 			delete(g.learning.away, m.id)
-			g.heardAgain(m.id, now)
-		}
-		select {
-		case g.learning.met <- struct{}{}:
-		default:
+			m.behind = true
 		}
 	}
 	g.received.Add(1)
@@ -463,9 +461,7 @@ func (g *Group) Receive(b []byte) {
 	case number != m.number+1:
 		g.lost.Add(1)
 		m.synced = false
-		if said.Sub(m.taken) > awayFor {
-			g.heardAgain(m.id, now)
-		}
+		m.behind = m.behind || said.Sub(m.taken) > awayFor
 		g.want(m, now)
 		g.messages(m, &r, local, false)
 	default:
@@ -566,7 +562,11 @@ func (g *Group) keepTime(m *member, now, said time.Time, fresh bool) (ok bool) {
 
 // want asks a router for all that it has under way, now and then until it answers.
 func (g *Group) want(m *member, now time.Time) {
-	if now.Sub(m.asked) < askAgain {
+	again := wantAgain
+	if m.taking {
+		again = askAgain
+	}
+	if now.Sub(m.asked) < again {
 		return
 	}
 	m.asked = now
@@ -605,6 +605,7 @@ func (g *Group) messages(m *member, r *reader, local time.Time, known bool) {
 		case kindDone:
 			if m.taking {
 				m.taking, m.synced = false, true
+				g.caughtUp(m)
 			}
 		case kindLearn:
 			g.askedBy(m.id)

@@ -78,7 +78,7 @@ type lesson struct {
 // learning is what a router takes from others.
 type learning struct {
 	lessons  chan lesson
-	met      chan struct{} // another router was heard for the first time
+	met      chan struct{} // the news of another router are taken in from now on
 	returned chan uint64   // one that was away is back
 
 	// Guarded by Group.hearing.
@@ -166,8 +166,9 @@ func (g *Group) learnFirst(ctx context.Context) bool {
 	alone := time.NewTimer(aloneFor)
 	defer alone.Stop()
 	tried := map[uint64]bool{}
-	for {
-		if id, ok := g.untried(tried); ok {
+	for all := false; ; {
+		id, ok := g.untried(tried, all)
+		if ok {
 			tried[id] = true
 			if g.learnFrom(ctx, id) {
 				return true
@@ -178,18 +179,23 @@ func (g *Group) learnFirst(ctx context.Context) bool {
 		case <-ctx.Done():
 			return false
 		case <-alone.C:
-			return false
+			if all {
+				return false
+			}
+			all = true
+			alone.Reset(0)
 		case <-g.learning.met:
 		}
 	}
 }
 
-// untried is the next router to ask: each asks in another order.
-func (g *Group) untried(tried map[uint64]bool) (id uint64, ok bool) {
+// untried is the next router to ask: each asks in another order. One whose news are not taken in yet is asked only where there is no other:
+// what happens there while it makes the snapshot is not heard.
+func (g *Group) untried(tried map[uint64]bool, all bool) (id uint64, ok bool) {
 	g.hearing.Lock()
 	defer g.hearing.Unlock()
-	for other := range g.members {
-		if !tried[other] && (!ok || rank(g.self.Incarnation, other) < rank(g.self.Incarnation, id)) {
+	for other, m := range g.members {
+		if (all || m.synced) && !tried[other] && (!ok || rank(g.self.Incarnation, other) < rank(g.self.Incarnation, id)) {
 			id, ok = other, true
 		}
 	}
@@ -422,17 +428,25 @@ func (g *Group) pulled(by, id uint64, part int) {
 	g.tellOne(by, appendOffer(nil, offersNothing, 0, 0))
 }
 
-// heardAgain has a snapshot taken of a router of which nothing was heard for some time. Group.hearing is held.
-func (g *Group) heardAgain(id uint64, now time.Time) {
-	if g.learning.holding || now.Sub(g.learning.again[id]) < learnAgain {
+// caughtUp has a snapshot taken of a router, now that its news are taken in: of the first ones, and of one of which nothing was heard for some
+// time. Group.hearing is held.
+func (g *Group) caughtUp(m *member) {
+	l, now := &g.learning, time.Now()
+	select {
+	case l.met <- struct{}{}:
+	default:
+	}
+	behind := m.behind
+	m.behind = false
+	if !behind || l.holding || now.Sub(l.again[m.id]) < learnAgain {
 		return
 	}
-	g.learning.again[id] = now
-	if len(g.learning.again) > 4*mostPeers {
-		g.learning.again = map[uint64]time.Time{id: now}
+	l.again[m.id] = now
+	if len(l.again) > 4*mostPeers {
+		l.again = map[uint64]time.Time{m.id: now}
 	}
 	select {
-	case g.learning.returned <- id:
+	case l.returned <- m.id:
 	default:
 	}
 }

@@ -77,11 +77,16 @@ func TestForAnother(t *testing.T) {
 		a, b, c := w.node(t, "", "x"), w.node(t, "", "x"), w.node(t, "", "x")
 		time.Sleep(time.Second)
 		b.place(t, "one", 10)
+		synctest.Wait() // b has told of it
 		var tape []byte
-		w.mu.Lock()
-		b.end.mangle = func(frame []byte) []byte { tape = frame; return frame }
-		w.mu.Unlock()
+		listen := func(to func(frame []byte) []byte) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			b.end.mangle = to
+		}
+		listen(func(frame []byte) []byte { tape = frame; return frame })
 		b.group.tellOne(a.group.self.Incarnation, appendHead(nil, kindState, 0)) // would make c forget all of b's
+		listen(nil)
 		before := c.books()
 		c.group.Receive(bytes.Clone(tape))
 		if got := c.books(); got != before {

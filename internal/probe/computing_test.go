@@ -29,7 +29,7 @@ func TestComputes(t *testing.T) {
 	}{
 		{"a long prompt at a server of an unknown kind", fleet.KindOther, time.Hour, hangs, 110 * time.Second, true, never, never},
 		{"a long prompt at an engine that answers late", fleet.KindSGLang, time.Hour, hangs, 25 * time.Second, true, never, never},
-		{"one question too late", fleet.KindVLLM, time.Hour, hangs, 3 * time.Second, false, never, never},
+		{"one question too late", fleet.KindVLLM, time.Hour, hangs, 2300 * time.Millisecond, false, never, never},
 		{"it hangs, and nobody knows its kind", fleet.KindOther, time.Hour, hangs, time.Hour, true, 2 * time.Minute, 140 * time.Second},
 		{"it hangs", fleet.KindVLLM, time.Hour, hangs, time.Hour, true, 30 * time.Second, 50 * time.Second},
 		{"it hangs, and its requests are gone", fleet.KindOther, 10 * time.Second, hangs, time.Hour, true, 10 * time.Second, 25 * time.Second},

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -112,6 +113,13 @@ func (r *record) lastLoad(name string) *fleet.LoadReport {
 		}
 	}
 	return nil
+}
+
+// all are the events so far, oldest first.
+func (r *record) all() []route.Probed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.events)
 }
 
 func (r *record) len() int {

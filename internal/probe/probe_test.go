@@ -424,7 +424,7 @@ func TestSleepingEngine(t *testing.T) {
 		var log bytes.Buffer
 		_, rec, stop := startLogged(slog.New(slog.NewTextHandler(&log, nil)), f, Config{}, fleet.Endpoint{Name: "a", URL: "http://a", Kind: fleet.KindVLLM})
 		time.Sleep(20 * time.Second)
-		for i, e := range rec.events {
+		for i, e := range rec.all() {
 			if !e.Report.Healthy || e.Report.Sleep != fleet.Asleep || !strings.Contains(e.Report.Rests, "weights_offloaded") {
 				t.Fatalf("report %d: %+v", i, e.Report)
 			}

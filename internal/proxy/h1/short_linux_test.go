@@ -54,8 +54,9 @@ func TestConverse(t *testing.T) {
 		if err := <-heard; err != nil || string(into[:n]) != "answer" {
 			t.Errorf("%d bytes: %v, answer %q", size, err, into[:n])
 		}
-		if *sent != isWritten(size < 8<<20) {
-			t.Errorf("%d bytes: told that they are written: %v", size, *sent)
+		// The large one is written at once only where the other end reads as quickly as this one writes.
+		if !*sent && size < 8<<20 {
+			t.Errorf("%d bytes: not told that they are written", size)
 		}
 		if l := client.(*leanConn); l.writing != nil || l.out.p != nil || l.more != nil || l.out.vec[0].Base != nil || l.in.p != nil {
 			t.Error("the caller's memory is still referred to")
