@@ -153,10 +153,17 @@ func (x *exchanged) takeRequest(m *extprocv3.HeaderMutation) {
 
 func (x *exchanged) sendBody(b []byte, last, answer bool) error {
 	body := &extprocv3.HttpBody{Body: b, EndOfStream: last}
+	m := &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{RequestBody: body}}
 	if answer {
-		return x.stream.Send(&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseBody{ResponseBody: body}})
+		m.Request = &extprocv3.ProcessingRequest_ResponseBody{ResponseBody: body}
 	}
-	return x.stream.Send(&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{RequestBody: body}})
+	err := x.stream.Send(m)
+	for errors.Is(err, io.EOF) { // the picker has ended the stream, and said why
+		if _, why := x.next(); why != nil {
+			return why
+		}
+	}
+	return err
 }
 
 // pieces sends a body in pieces, the last of which is empty as Envoy's often is.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/extproc"
+	"github.com/warmpath/warmpath/internal/shortage"
 )
 
 // picker is the router's listener for Envoy. A nil one has none.
@@ -46,10 +47,11 @@ func (r *router) servePicker(cfg *config.Config, l net.Listener) {
 		}}
 	}
 	p.Server = extproc.New(extproc.Config{
-		Door: &r.doors, Fleet: r.fleet, Ready: ready, Objectives: cfg.ExtProc.Objectives, Fallbacks: cfg.ExtProc.Fallbacks, Sidecar: cfg.ExtProc.SidecarPort, Conformant: cfg.ExtProc.Conformance, BodyBytes: int(cfg.Limits.Body), Log: r.log,
+		Door: &r.doors, Fleet: r.fleet, Ready: ready, Objectives: cfg.ExtProc.Objectives, Fallbacks: cfg.ExtProc.Fallbacks, Sidecar: cfg.ExtProc.SidecarPort, Conformant: cfg.ExtProc.Conformance, BodyBytes: int(cfg.Limits.Body), Memory: r.doors.current().Budget(), Log: r.log,
 		TLS: secure,
 	})
 	r.picker = p
+	l = shortage.Proxies(shortage.Listener(l, "external processing", r.log))
 	r.serve("external processing", func() error { return p.Serve(l) })
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -93,6 +94,59 @@ func TestExternalProcessing(t *testing.T) {
 			served(t, r, url)
 		})
 	}
+}
+
+// TestExternalProcessingMemory: messages count in the memory of requests, in each mode. Where it is used up the client is told so, and
+// what was taken is given back, however the request ends.
+func TestExternalProcessingMemory(t *testing.T) {
+	for name, e := range map[string]*envoy{
+		"full duplex":              {request: duplex, response: duplex},
+		"buffered, streamed":       {request: buffered, response: streamed},
+		"buffered, buffered":       {request: buffered, response: buffered},
+		"streamed without waiting": {request: streamed, response: streamed, free: true},
+		"none, may be overridden":  {request: none, response: streamed, overrides: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, url := newEnvoy(t, e, nil)
+			budget := r.doors.current().Budget()
+			text := chat(false, strings.Repeat("a", 100_000))
+			for _, left := range []int{0, 1000, 50_000, len(text) + 1000} { // the last has room for the message, and none for the body
+				all := int(budget.Memory().Limit) - left
+				if !budget.Take(all) {
+					t.Fatal("memory is in use")
+				}
+				res, body := asked(t, url+"/v1/chat/completions", text)
+				budget.Give(all)
+				if res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "limits.memory") {
+					t.Errorf("with %d bytes left: %d %.200s", left, res.StatusCode, body)
+				}
+			}
+			if res, body := asked(t, url+"/v1/chat/completions", text); res.StatusCode != http.StatusOK {
+				t.Errorf("afterwards: %d %s", res.StatusCode, body)
+			}
+			eventually(t, "all memory is given back", func() bool { return budget.Memory().Held == 0 })
+		})
+	}
+}
+
+// TestExternalProcessingConnections: one machine cannot take the file descriptors of all.
+func TestExternalProcessingConnections(t *testing.T) {
+	r := newRig(t, 1, func(cfg *config.Config) { cfg.ExtProc.Listen = "127.0.0.1:0" })
+	const most = 512
+	for n := range most + 1 {
+		conn, err := net.Dial("tcp", r.picker.address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		if _, err := conn.Read(make([]byte, 1)); err != nil { // else gRPC's settings
+			if n == 0 {
+				t.Error("the first connection is closed")
+			}
+			return
+		}
+	}
+	t.Errorf("%d connections from one address are open", most+1)
 }
 
 // served asks for all that clients ask for, through a proxy.

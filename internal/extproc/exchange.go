@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/outside"
 )
 
@@ -45,6 +46,8 @@ type exchange struct {
 	writing  *io.PipeWriter
 	whole    digest         // of all of it, in mode BUFFERED; the bytes themselves are in the memory of requests, which is bounded
 	pieces   int            // messages with a piece of it
+	dropped  bool           // there was no memory for the body
+	claimed  atomic.Int64   // bytes of the memory of requests that are taken for a message that is to come
 	end      chan struct{}  // closed when the body has ended: then pieces and whole do not change any more
 	trailers [2]atomic.Bool // trailers follow the request's body, the answer's
 
@@ -139,7 +142,12 @@ func (s *Server) begin(stream extprocv3.ExternalProcessor_ProcessServer, first *
 	if x.bodiless || x.requestDuplex() {
 		return x, nil
 	}
-	if x.requestBuffered() {
+	if x.requestBuffered() { // the proxy sends the body when it has this answer
+		if n := r.ContentLength; n > 0 && n <= int64(s.cfg.BodyBytes) {
+			if !x.claim(int(n)) {
+				return x, nil
+			}
+		}
 		return x, x.reply(headersReply(false, nil))
 	}
 	if x.requestStreamed() {
@@ -323,6 +331,8 @@ func (x *exchange) name(r *http.Request, addresses string) error {
 		return x.stretch(r)
 	}
 	body, err := io.ReadAll(r.Body)
+	x.s.cfg.Memory.Add(len(body))
+	defer x.s.cfg.Memory.Give(len(body))
 	if err != nil {
 		return err
 	}
@@ -456,7 +466,7 @@ func (x *exchange) take(m *extprocv3.ProcessingRequest) error {
 func (x *exchange) takeBody(b *extprocv3.HttpBody) error {
 	select {
 	case <-x.end:
-		if x.headed || len(b.GetBody()) == 0 { // it has been answered with an error, or nothing more came
+		if x.headed || len(b.GetBody()) == 0 || x.dropped { // it has been answered with an error, or nothing more came, or there was no room
 			return nil
 		}
 		return errBodyAfterEnd
@@ -469,14 +479,35 @@ func (x *exchange) takeBody(b *extprocv3.HttpBody) error {
 		x.endBody(err)
 		return err
 	}
-	if len(b.GetBody()) > 0 { // a pipe waits for a reader of nothing too
+	if n := len(b.GetBody()); n > 0 { // a pipe waits for a reader of nothing too
+		if !x.claim(n - int(x.claimed.Load())) {
+			return nil
+		}
 		_, _ = x.writing.Write(b.GetBody()) // it has no reader where the door has answered already
+		x.unclaim()
 	}
 	if b.GetEndOfStream() || x.requestBuffered() {
 		x.endBody(nil)
 	}
 	return nil
 }
+
+// claim takes memory of requests for a message with a piece of the body; where there is none, the body ends, and the door says why.
+func (x *exchange) claim(n int) bool {
+	if n <= 0 {
+		return true
+	}
+	if !x.s.cfg.Memory.Take(n) {
+		x.dropped = true
+		x.endBody(body.ErrNoRoom)
+		return false
+	}
+	x.claimed.Add(int64(n))
+	return true
+}
+
+// unclaim gives it back.
+func (x *exchange) unclaim() { x.s.cfg.Memory.Give(int(x.claimed.Swap(0))) }
 
 // endBody ends the request's body, nil for its proper end. The first end counts.
 func (x *exchange) endBody(err error) {
@@ -539,7 +570,10 @@ func (x *exchange) takeAnswerBody(b *extprocv3.HttpBody) error {
 		}
 		return x.reply(bodyReply(true, nil))
 	}
+	n := len(b.GetBody())
+	x.s.cfg.Memory.Add(n)
 	x.body.write(b.GetBody())
+	x.s.cfg.Memory.Give(n)
 	if b.GetEndOfStream() {
 		x.body.end(io.EOF)
 	}

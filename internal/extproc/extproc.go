@@ -32,10 +32,11 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/panics"
+	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/route"
 )
 
-// Config says who decides, and among which endpoints. Door, Fleet, Ready, BodyBytes and Log are required.
+// Config says who decides, and among which endpoints. Door, Fleet, Ready, BodyBytes, Memory and Log are required.
 type Config struct {
 	Door       http.Handler      // the traffic listener's handler
 	Fleet      *live.Fleet       // whose endpoints a subset names
@@ -45,6 +46,7 @@ type Config struct {
 	Sidecar    int               // port of the pods' sidecars, by which endpoints at other ports are named; 0 for none
 	Conformant bool              // do what the inference extension's conformance suite asks of a picker, see conformance.go
 	BodyBytes  int               // the largest request body
+	Memory     *body.Budget      // the memory of requests, which messages count in too
 	Log        *slog.Logger
 
 	TLS *tls.Config // nil for plain connections, else TLS only
@@ -91,6 +93,9 @@ func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) error
 		return status.Error(codes.InvalidArgument, "observability_mode takes no answers, so no endpoint can be named")
 	}
 	x, err := s.begin(stream, first, head)
+	if x != nil {
+		defer x.unclaim()
+	}
 	if err != nil {
 		return err
 	}

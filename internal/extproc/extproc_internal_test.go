@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -258,7 +259,7 @@ func TestSilentStream(t *testing.T) {
 
 // TestBufferedBodyIsNotKept: what the door has read of a body is in the memory of requests, and nowhere else.
 func TestBufferedBodyIsNotKept(t *testing.T) {
-	x := &exchange{end: make(chan struct{}), modes: &extprocv3.ProtocolConfiguration{RequestBodyMode: filterv3.ProcessingMode_BUFFERED}}
+	x := &exchange{s: New(Config{Memory: body.NewBudget(1 << 20)}), end: make(chan struct{}), modes: &extprocv3.ProtocolConfiguration{RequestBodyMode: filterv3.ProcessingMode_BUFFERED}}
 	x.reading, x.writing = io.Pipe()
 	read := make(chan int64)
 	go func() { n, _ := io.Copy(io.Discard, x.reading); read <- n }()

@@ -23,10 +23,13 @@ import (
 	"github.com/warmpath/warmpath/internal/panics"
 )
 
-// most is how many requests one connection of a proxy has open at most, and messageRoom what a message has beside a body.
+// most is how many requests one connection of a proxy has open at most; a proxy opens another for more. messageRoom is what a message has
+// beside a body, and window how much of a stream comes before it is asked for: more comes only of a message that is being read.
 const (
-	most        = 65_536
+	most        = 1024
 	messageRoom = 1 << 20
+	window      = 64 << 10
+	connWindow  = 1 << 20
 )
 
 // A proxy that says nothing more is let go of. One whose connection is old is told to open another, so that new routers get their
@@ -43,7 +46,7 @@ const (
 // newGRPC is the gRPC server of external processing, and of the health checks of its clients.
 func (s *Server) newGRPC() *grpc.Server {
 	options := []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(s.cfg.BodyBytes + messageRoom), grpc.MaxConcurrentStreams(most), grpc.WriteBufferSize(64 << 10), grpc.ReadBufferSize(64 << 10),
+		grpc.MaxRecvMsgSize(s.cfg.BodyBytes + messageRoom), grpc.MaxConcurrentStreams(most), grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(connWindow), grpc.WriteBufferSize(64 << 10), grpc.ReadBufferSize(64 << 10),
 		grpc.StreamInterceptor(s.caught),
 		grpc.MaxHeaderListSize(64 << 10), grpc.ConnectionTimeout(connectWithin),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleAfter, MaxConnectionAge: oldAfter, Time: askAfter, Timeout: askWithin}),

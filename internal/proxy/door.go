@@ -211,5 +211,8 @@ func (p *Proxy) keep(before *Proxy) {
 	}
 }
 
+// Budget is the bound on the memory of requests. It stays the same after a reload.
+func (p *Proxy) Budget() *body.Budget { return p.bodies }
+
 // BodyMemory is the memory that requests take: their bodies and heads.
 func (p *Proxy) BodyMemory() body.Memory { return p.bodies.Memory() }

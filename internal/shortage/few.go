@@ -12,6 +12,9 @@ const (
 	fewShare        = 16      // of the limit of open files
 	fewFromOne      = 4       // one address takes as much of them as this divides
 	fewestFromOne   = 8       // connections in any case: a browser opens six
+
+	proxiesMost    = 1024 // connections that carry many requests each: Envoy opens one for each of its threads
+	proxiesFromOne = 2
 )
 
 // few takes a bounded number of connections.
@@ -23,12 +26,16 @@ type few struct {
 // Few is a listener beside the traffic listener: it takes a sixteenth of the process's file descriptors at most, 256 connections
 // in any case, a quarter of them from one address, and closes those beyond. So strangers there cannot take those of the traffic, nor
 // one of them all places from the others.
-func Few(l net.Listener) net.Listener {
-	most := fewMost
+func Few(l net.Listener) net.Listener { return bounded(l, fewMost, fewFromOne) }
+
+// Proxies is the same for a listener whose clients are proxies: it takes 1,024 connections at most, half of them from one address.
+func Proxies(l net.Listener) net.Listener { return bounded(l, proxiesMost, proxiesFromOne) }
+
+func bounded(l net.Listener, most, fromOne int) net.Listener {
 	if files := openFiles(); files > 0 {
-		most = int(min(max(files/fewShare, fewest), fewMost))
+		most = int(min(max(files/fewShare, fewest), int64(most)))
 	}
-	return &few{Listener: l, seats: places.New(most, max(most/fewFromOne, fewestFromOne))}
+	return &few{Listener: l, seats: places.New(most, max(most/fromOne, fewestFromOne))}
 }
 
 // Accept waits for a connection for which there is room.

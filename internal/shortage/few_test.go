@@ -34,6 +34,36 @@ func (c *from) RemoteAddr() net.Addr { return c.addr }
 
 func (c *from) CloseWrite() error { c.ended++; return nil }
 
+// TestProxies: a listener for proxies takes more connections than one for operators, and more from one address.
+func TestProxies(t *testing.T) {
+	for name, addr := range map[string]func(int) net.IP{
+		"one":  func(int) net.IP { return net.IPv4(10, 0, 0, 1) },
+		"many": func(i int) net.IP { return net.IPv4(10, 0, byte(i>>8), byte(i)) },
+	} {
+		open := map[bool]int{}
+		for _, proxies := range []bool{false, true} {
+			c := &crowd{}
+			for i := range 2000 {
+				_, far := net.Pipe()
+				c.conns = append(c.conns, &from{Conn: far, addr: &net.TCPAddr{IP: addr(i)}})
+			}
+			l := shortage.Few(c)
+			if proxies {
+				l = shortage.Proxies(c)
+			}
+			for {
+				if _, err := l.Accept(); err != nil {
+					break
+				}
+				open[proxies]++
+			}
+		}
+		if open[false] > open[true] || open[true] > 1024 || name == "one" && (open[false] == open[true] || open[true] > 512) {
+			t.Errorf("from %s: %d operators and %d proxies", name, open[false], open[true])
+		}
+	}
+}
+
 // TestFew: beyond its number a listener closes connections, and takes others when some have ended, however often they are closed.
 func TestFew(t *testing.T) {
 	c := &crowd{}
