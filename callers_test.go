@@ -10,10 +10,10 @@ import (
 
 // uncalled are names that only tests use, and why they stay.
 var uncalled = map[string]string{
-	"route/health.Trials":  "the tests' Router.Idle asks the rooms what is left when no lease is open",
-	"route/backlog.Audit":  "the same",
-	"route/speed.Audit":    "the same",
-	"route/registry.Audit": "the same",
+	"route/internal/health.Trials":  "the tests' Router.Idle asks the rooms what is left when no lease is open",
+	"route/internal/backlog.Audit":  "the same",
+	"route/internal/speed.Audit":    "the same",
+	"route/internal/registry.Audit": "the same",
 }
 
 // fixed are methods that the language's library and others call by their name.

@@ -7,12 +7,12 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/cache"
-	"github.com/warmpath/warmpath/route/conversation"
-	"github.com/warmpath/warmpath/route/health"
-	"github.com/warmpath/warmpath/route/pool"
-	"github.com/warmpath/warmpath/route/registry"
-	"github.com/warmpath/warmpath/route/shortlist"
+	"github.com/warmpath/warmpath/route/internal/cache"
+	"github.com/warmpath/warmpath/route/internal/conversation"
+	"github.com/warmpath/warmpath/route/internal/health"
+	"github.com/warmpath/warmpath/route/internal/pool"
+	"github.com/warmpath/warmpath/route/internal/registry"
+	"github.com/warmpath/warmpath/route/internal/shortlist"
 )
 
 // admit adds a row for each endpoint of the best available health class that may take the leg. If the request is pinned or

@@ -5,7 +5,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/conversation"
+	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/session"
 )
 

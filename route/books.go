@@ -5,12 +5,12 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/backlog"
-	"github.com/warmpath/warmpath/route/cache"
-	"github.com/warmpath/warmpath/route/conversation"
-	"github.com/warmpath/warmpath/route/health"
-	"github.com/warmpath/warmpath/route/pool"
-	"github.com/warmpath/warmpath/route/registry"
+	"github.com/warmpath/warmpath/route/internal/backlog"
+	"github.com/warmpath/warmpath/route/internal/cache"
+	"github.com/warmpath/warmpath/route/internal/conversation"
+	"github.com/warmpath/warmpath/route/internal/health"
+	"github.com/warmpath/warmpath/route/internal/pool"
+	"github.com/warmpath/warmpath/route/internal/registry"
 	"github.com/warmpath/warmpath/route/size"
 	"github.com/warmpath/warmpath/session"
 )

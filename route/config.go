@@ -9,12 +9,12 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
-	"github.com/warmpath/warmpath/route/backlog"
-	"github.com/warmpath/warmpath/route/budget"
-	"github.com/warmpath/warmpath/route/conversation"
-	"github.com/warmpath/warmpath/route/health"
-	"github.com/warmpath/warmpath/route/pool"
-	"github.com/warmpath/warmpath/route/split"
+	"github.com/warmpath/warmpath/route/internal/backlog"
+	"github.com/warmpath/warmpath/route/internal/budget"
+	"github.com/warmpath/warmpath/route/internal/conversation"
+	"github.com/warmpath/warmpath/route/internal/health"
+	"github.com/warmpath/warmpath/route/internal/pool"
+	"github.com/warmpath/warmpath/route/internal/split"
 	"github.com/warmpath/warmpath/session"
 )
 

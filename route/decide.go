@@ -8,13 +8,13 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/backlog"
-	"github.com/warmpath/warmpath/route/cache"
-	"github.com/warmpath/warmpath/route/conversation"
-	"github.com/warmpath/warmpath/route/pool"
-	"github.com/warmpath/warmpath/route/shortlist"
+	"github.com/warmpath/warmpath/route/internal/backlog"
+	"github.com/warmpath/warmpath/route/internal/cache"
+	"github.com/warmpath/warmpath/route/internal/conversation"
+	"github.com/warmpath/warmpath/route/internal/pool"
+	"github.com/warmpath/warmpath/route/internal/shortlist"
+	"github.com/warmpath/warmpath/route/internal/split"
 	"github.com/warmpath/warmpath/route/size"
-	"github.com/warmpath/warmpath/route/split"
 )
 
 // decision is the state of one decision, passed from step to step. Nothing of it is read after the call; its memory is reused.

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/route/cache"
-	"github.com/warmpath/warmpath/route/health"
-	"github.com/warmpath/warmpath/route/registry"
+	"github.com/warmpath/warmpath/route/internal/cache"
+	"github.com/warmpath/warmpath/route/internal/health"
+	"github.com/warmpath/warmpath/route/internal/registry"
 )
 
 // declare applies a snapshot of one source, or a step of one. left are the keys of endpoints that it omits or that are another engine now.

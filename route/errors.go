@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmpath/warmpath/route/pool"
+	"github.com/warmpath/warmpath/route/internal/pool"
 )
 
 // UnknownModelError means that no endpoint serves the model. Frontends answer 404.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/cost"
+	"github.com/warmpath/warmpath/route/internal/conversation"
 )
 
 // mostKept is the number of candidates recorded per decision: the chosen one, then the cheapest others.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/conversation"
-	"github.com/warmpath/warmpath/route/pool"
+	"github.com/warmpath/warmpath/route/internal/conversation"
+	"github.com/warmpath/warmpath/route/internal/pool"
 	"github.com/warmpath/warmpath/route/size"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/blocks"
+	"github.com/warmpath/warmpath/route/internal/blocks"
 	"pgregory.net/rapid"
 )
 

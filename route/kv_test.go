@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/blocks"
-	"github.com/warmpath/warmpath/route/cache/reported"
+	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/route/internal/cache/reported"
 )
 
 const (

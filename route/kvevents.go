@@ -5,8 +5,8 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
-	"github.com/warmpath/warmpath/route/cache/reported"
-	"github.com/warmpath/warmpath/route/registry"
+	"github.com/warmpath/warmpath/route/internal/cache/reported"
+	"github.com/warmpath/warmpath/route/internal/registry"
 )
 
 // KVApplied is a change in an endpoint's event stream.

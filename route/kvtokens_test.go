@@ -8,7 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
-	"github.com/warmpath/warmpath/route/cache/reported"
+	"github.com/warmpath/warmpath/route/internal/cache/reported"
 )
 
 // TestKVForeignTokens: token ids that differ from the engine's are ignored, which is reported once, and used again when they

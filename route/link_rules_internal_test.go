@@ -9,7 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/backlog"
+	"github.com/warmpath/warmpath/route/internal/backlog"
 )
 
 // wire is a router before a prefiller and a decoder, with helpers.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/blocks"
+	"github.com/warmpath/warmpath/route/internal/blocks"
 )
 
 // listRequest is a request of several prompts, each of so many token ids of a text; token ids of different texts have nothing in common.

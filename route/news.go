@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -59,7 +58,7 @@ type Placed struct {
 	Seq            uint64   // tie-break for equal keys of one router
 	Tenant         uint64   // hash of its name; 0 for none
 	Standing       fleet.Standing
-	Conversation   conversation.Heard
+	Conversation   ConversationNews
 }
 
 // PeerNews is news from another router.

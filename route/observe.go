@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/route/conversation"
-	"github.com/warmpath/warmpath/route/health"
-	"github.com/warmpath/warmpath/route/pool"
-	"github.com/warmpath/warmpath/route/registry"
+	"github.com/warmpath/warmpath/route/internal/conversation"
+	"github.com/warmpath/warmpath/route/internal/health"
+	"github.com/warmpath/warmpath/route/internal/pool"
+	"github.com/warmpath/warmpath/route/internal/registry"
 	"github.com/warmpath/warmpath/session"
 )
 

@@ -3,7 +3,7 @@ package route
 import (
 	"time"
 
-	"github.com/warmpath/warmpath/route/backlog"
+	"github.com/warmpath/warmpath/route/internal/backlog"
 )
 
 // Queue configures the router's queues. The zero value queues nothing: all prompts are sent at once.

@@ -4,9 +4,9 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/warmpath/warmpath/route/pool"
-	"github.com/warmpath/warmpath/route/registry"
-	"github.com/warmpath/warmpath/route/split"
+	"github.com/warmpath/warmpath/route/internal/pool"
+	"github.com/warmpath/warmpath/route/internal/registry"
+	"github.com/warmpath/warmpath/route/internal/split"
 )
 
 // TestReadersAreReaders: the steps before the last get Readers and plain values, and what these hand out can be read only: no field

@@ -13,7 +13,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/route/pool"
+	"github.com/warmpath/warmpath/route/internal/pool"
 	"github.com/warmpath/warmpath/session"
 )
 

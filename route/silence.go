@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/route/registry"
+	"github.com/warmpath/warmpath/route/internal/registry"
 )
 
 // An engine may stop computing while its server goes on: a collective operation of several GPUs that never ends, a hanging

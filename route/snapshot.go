@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/route/cache"
-	"github.com/warmpath/warmpath/route/conversation"
-	"github.com/warmpath/warmpath/route/pool"
-	"github.com/warmpath/warmpath/route/registry"
-	"github.com/warmpath/warmpath/route/speed"
+	"github.com/warmpath/warmpath/route/internal/cache"
+	"github.com/warmpath/warmpath/route/internal/conversation"
+	"github.com/warmpath/warmpath/route/internal/pool"
+	"github.com/warmpath/warmpath/route/internal/registry"
+	"github.com/warmpath/warmpath/route/internal/speed"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -19,20 +19,38 @@ import (
 
 // Piece is a part of a snapshot. Later pieces override earlier ones.
 type Piece struct {
-	Fleet         *speed.Fleet
+	Fleet         *LearntFleetSpeeds
 	Endpoints     []LearntEndpoint
 	Pools         []LearntPool
 	Endpoint      string        // whose cache contains
-	Chains        []cache.Chain // these chains
-	Conversations *conversation.Piece
+	Chains        []LearntChain // these chains
+	Conversations *Conversations
 }
+
+// What the parts of a snapshot are made of: plain values, of which whoever stores them needs to know no more.
+type (
+	// Conversations is what is known of some conversations.
+	Conversations = conversation.Piece
+	// Conversation is one of Conversations, or a response.
+	Conversation = conversation.Entry
+	// ConversationNews is what other routers are told of a conversation.
+	ConversationNews = conversation.Heard
+	// LearntChain is a chain of blocks that an endpoint's cache is believed to hold.
+	LearntChain = cache.Chain
+	// LearntCache is what is known of the size of an endpoint's cache.
+	LearntCache = cache.Learnt
+	// LearntSpeed is what is known of an endpoint's speed.
+	LearntSpeed = speed.Learnt
+	// LearntFleetSpeeds is what is known of the speeds of all endpoints together.
+	LearntFleetSpeeds = speed.Fleet
+)
 
 // LearntEndpoint is the learnt state of an endpoint. It applies to an endpoint with the same name, URL and part.
 type LearntEndpoint struct {
 	Name, URL string
 	Part      fleet.Part
-	Cache     cache.Learnt
-	Speed     speed.Learnt
+	Cache     LearntCache
+	Speed     LearntSpeed
 }
 
 // LearntPool is the learnt state of a model's requests.
@@ -112,7 +130,7 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 	case len(w.chains) > 0:
 		r.snapshotChains(&p)
 	default:
-		var c conversation.Piece
+		var c Conversations
 		c, more = r.conversations.Next(now, pieceEntries, r.warmAt)
 		p.Conversations = &c
 		return p, more
@@ -140,7 +158,7 @@ func (r *Router) snapshotChains(p *Piece) {
 
 // Remember appends the entry of one conversation or response to a piece, to be stored by itself. It returns false if there is
 // none.
-func (r *Router) Remember(now time.Time, p *conversation.Piece, key session.Key) bool {
+func (r *Router) Remember(now time.Time, p *Conversations, key session.Key) bool {
 	return r.conversations.Add(now, p, key, r.warmAt)
 }
 

@@ -4,7 +4,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
-	"github.com/warmpath/warmpath/route/split"
+	"github.com/warmpath/warmpath/route/internal/split"
 )
 
 // prices sets the costs of delays between prompts and answers, if costs decide about splitting.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/split"
+	"github.com/warmpath/warmpath/route/internal/split"
 	"pgregory.net/rapid"
 )
 

@@ -1,6 +1,6 @@
 package route
 
-import "github.com/warmpath/warmpath/route/split"
+import "github.com/warmpath/warmpath/route/internal/split"
 
 // When is a rule for which requests are split, see package split.
 type When = split.When

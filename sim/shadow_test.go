@@ -5,7 +5,7 @@ import (
 
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/shadow"
+	"github.com/warmpath/warmpath/route/shadow"
 	"github.com/warmpath/warmpath/sim/drive"
 	simfigures "github.com/warmpath/warmpath/sim/figures"
 	"github.com/warmpath/warmpath/sim/rig"

@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/shadow"
 	"github.com/warmpath/warmpath/policy"
-	shadowcore "github.com/warmpath/warmpath/shadow"
+	shadowcore "github.com/warmpath/warmpath/route/shadow"
 )
 
 // shadows is the part of a router that evaluates shadow policies; inactive without any.

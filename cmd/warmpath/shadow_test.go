@@ -11,7 +11,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/shadow"
-	shadowcore "github.com/warmpath/warmpath/shadow"
+	shadowcore "github.com/warmpath/warmpath/route/shadow"
 )
 
 // shadowReport asks until all decisions are judged.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/strictyaml"
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/shadow"
+	"github.com/warmpath/warmpath/route/shadow"
 )
 
 // Shadow evaluates other policies on the live traffic without applying them: GET /admin/shadow, warmpath explain --shadow,

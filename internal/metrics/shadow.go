@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/warmpath/warmpath/shadow"
+	"github.com/warmpath/warmpath/route/shadow"
 )
 
 // Shadows returns the findings of shadow policies, such as shadow.Shadow.

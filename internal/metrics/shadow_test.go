@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/warmpath/warmpath/shadow"
+	"github.com/warmpath/warmpath/route/shadow"
 )
 
 // fakeShadows have found something.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -67,8 +66,8 @@ type keeper struct {
 	count uint64
 
 	mu      sync.Mutex // taken inside the lock of live.Fleet
-	dirty   map[session.Key]*conversation.Heard
-	served  map[fleet.Lease]*conversation.Heard
+	dirty   map[session.Key]*route.ConversationNews
+	served  map[fleet.Lease]*route.ConversationNews
 	closed  []session.Key
 	dropped uint64
 	written uint64
@@ -82,7 +81,7 @@ var errFormat = errors.New("it is of another version")
 func newKeeper(c *Config, s Self) (*keeper, error) {
 	k := &keeper{
 		store: c.Store, keep: c.KeepFor, most: c.KeepMost,
-		dirty: map[session.Key]*conversation.Heard{}, served: map[fleet.Lease]*conversation.Heard{},
+		dirty: map[session.Key]*route.ConversationNews{}, served: map[fleet.Lease]*route.ConversationNews{},
 	}
 	var err error
 	if k.names, err = hkdf.Key(sha256.New, c.Secret, binary.BigEndian.AppendUint64(nil, s.Fleet), "warmpath kept names 1", 32); err != nil {
@@ -134,7 +133,7 @@ func (k *keeper) note(news []route.News) {
 }
 
 // mark has a conversation written. k.mu is held.
-func (k *keeper) mark(key session.Key, h *conversation.Heard) {
+func (k *keeper) mark(key session.Key, h *route.ConversationNews) {
 	if _, ok := k.dirty[key]; !ok && len(k.dirty) >= mostDirty {
 		k.dropped++
 		return
@@ -193,7 +192,7 @@ func (g *Group) keepConversations(ctx context.Context) {
 	k := g.keeper
 	k.mu.Lock()
 	dirty, closed := k.dirty, k.closed
-	k.dirty, k.closed = map[session.Key]*conversation.Heard{}, nil
+	k.dirty, k.closed = map[session.Key]*route.ConversationNews{}, nil
 	k.mu.Unlock()
 	if len(dirty) == 0 && len(closed) == 0 {
 		return
@@ -252,8 +251,8 @@ func (g *Group) keptWith(err error) {
 }
 
 // kept are conversations as the store has them.
-func (g *Group) kept(keys []session.Key, of map[session.Key]*conversation.Heard) (all []Kept) {
-	pieces := make([]conversation.Piece, len(keys))
+func (g *Group) kept(keys []session.Key, of map[session.Key]*route.ConversationNews) (all []Kept) {
+	pieces := make([]route.Conversations, len(keys))
 	g.router.Inside(func(now time.Time, r *route.Router) {
 		for i, key := range keys {
 			r.Remember(now, &pieces[i], key)
@@ -326,8 +325,8 @@ func (g *Group) keepKnowledge(ctx context.Context) {
 // remembered is one conversation of the store.
 type remembered struct {
 	at    time.Time
-	piece conversation.Piece
-	heard *conversation.Heard // nil for a response
+	piece route.Conversations
+	heard *route.ConversationNews // nil for a response
 }
 
 // load takes in what the store has.
@@ -378,7 +377,7 @@ func (g *Group) load(ctx context.Context) {
 	}
 	now := g.fleetNow()
 	for from := 0; from < len(all) && ctx.Err() == nil; from += loadAtOnce {
-		var p conversation.Piece
+		var p route.Conversations
 		for i := from; i < min(from+loadAtOnce, len(all)); i++ {
 			merge(&p, &all[i].piece, max(0, now.Sub(all[i].at)))
 			if h := all[i].heard; h != nil {
@@ -418,8 +417,8 @@ func newest(all []remembered, most int) []remembered {
 }
 
 // merge adds what is kept of one conversation to a piece.
-func merge(to, one *conversation.Piece, age time.Duration) {
-	add := func(to *[]conversation.Entry, from []conversation.Entry, names *[]string) {
+func merge(to, one *route.Conversations, age time.Duration) {
+	add := func(to *[]route.Conversation, from []route.Conversation, names *[]string) {
 		for _, e := range from {
 			e.Age = age
 			for _, i := range [...]*int{&e.Endpoint, &e.Model, &e.Leader} {
@@ -445,8 +444,8 @@ func indexOf(names *[]string, name string) int {
 // What is kept of a conversation: which table, then the entry, then as a placed request what recognises the conversation.
 
 // appendKept adds the one entry of a piece; b stays nil when there is none.
-func appendKept(b []byte, p *conversation.Piece, h *conversation.Heard) (_ []byte, age time.Duration) {
-	for table, entries := range [...][]conversation.Entry{p.Claimed, p.Unclaimed, p.Responses} {
+func appendKept(b []byte, p *route.Conversations, h *route.ConversationNews) (_ []byte, age time.Duration) {
+	for table, entries := range [...][]route.Conversation{p.Claimed, p.Unclaimed, p.Responses} {
 		if len(entries) == 0 {
 			continue
 		}
@@ -474,10 +473,10 @@ func appendKept(b []byte, p *conversation.Piece, h *conversation.Heard) (_ []byt
 	return b, 0
 }
 
-func readKept(b []byte, p *conversation.Piece) (h *conversation.Heard, err error) {
+func readKept(b []byte, p *route.Conversations) (h *route.ConversationNews, err error) {
 	r := reader{b: b}
 	table, flags := r.byte(), r.byte()
-	e := conversation.Entry{Warm: flags&1 != 0}
+	e := route.Conversation{Warm: flags&1 != 0}
 	e.Hi, e.Lo = r.key().Halves()
 	for _, i := range [...]*int{&e.Endpoint, &e.Model, &e.Leader} {
 		*i = len(p.Names)
@@ -489,11 +488,11 @@ func readKept(b []byte, p *conversation.Piece) (h *conversation.Heard, err error
 		r.placed(&m)
 		h = &m.placed.Conversation
 	}
-	tables := [...]*[]conversation.Entry{&p.Claimed, &p.Unclaimed, &p.Responses}
+	tables := [...]*[]route.Conversation{&p.Claimed, &p.Unclaimed, &p.Responses}
 	if r.bad || len(r.b) > 0 || int(table) >= len(tables) {
 		return nil, errBroken
 	}
-	*tables[table] = []conversation.Entry{e}
+	*tables[table] = []route.Conversation{e}
 	return h, nil
 }
 

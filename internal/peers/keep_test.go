@@ -14,7 +14,6 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -258,26 +257,26 @@ func TestKeptVersions(t *testing.T) {
 
 // TestKeptBytes: a conversation comes back as it was, and broken ones are refused.
 func TestKeptBytes(t *testing.T) {
-	entry := conversation.Entry{Hi: 1, Lo: 2, Endpoint: 0, Model: 1, Leader: 2, Tokens: 3, Prompt: 4, Bytes: 5, Flow: 1<<32 - 1, Warm: true, Turns: 7}
-	heard := conversation.Heard{Key: session.KeyFrom(1, 2), ID: "minted", Minted: true, Trail: session.Noted{ID: "minted", Main: 9, Chat: 8}}
+	entry := route.Conversation{Hi: 1, Lo: 2, Endpoint: 0, Model: 1, Leader: 2, Tokens: 3, Prompt: 4, Bytes: 5, Flow: 1<<32 - 1, Warm: true, Turns: 7}
+	heard := route.ConversationNews{Key: session.KeyFrom(1, 2), ID: "minted", Minted: true, Trail: session.Noted{ID: "minted", Main: 9, Chat: 8}}
 	names := []string{"x", "m", "\x00lead"}
 	rows := map[string]struct {
-		piece conversation.Piece
-		heard *conversation.Heard
+		piece route.Conversations
+		heard *route.ConversationNews
 	}{
-		"named":    {conversation.Piece{Names: names, Claimed: []conversation.Entry{entry}}, &conversation.Heard{Key: session.KeyFrom(1, 2), Named: true, First: true}},
-		"minted":   {conversation.Piece{Names: names, Unclaimed: []conversation.Entry{entry}}, &heard},
-		"response": {conversation.Piece{Names: names, Responses: []conversation.Entry{entry}}, nil},
+		"named":    {route.Conversations{Names: names, Claimed: []route.Conversation{entry}}, &route.ConversationNews{Key: session.KeyFrom(1, 2), Named: true, First: true}},
+		"minted":   {route.Conversations{Names: names, Unclaimed: []route.Conversation{entry}}, &heard},
+		"response": {route.Conversations{Names: names, Responses: []route.Conversation{entry}}, nil},
 	}
 	for name, row := range rows {
 		b, _ := appendKept(nil, &row.piece, row.heard)
-		var got conversation.Piece
+		var got route.Conversations
 		h, err := readKept(b, &got)
 		if err != nil || !reflect.DeepEqual(got, row.piece) || !reflect.DeepEqual(h, row.heard) {
 			t.Errorf("%s: %v\n%+v %+v, want\n%+v %+v", name, err, got, h, row.piece, row.heard)
 		}
 		for n := range len(b) {
-			if _, err := readKept(b[:n], &conversation.Piece{}); err == nil {
+			if _, err := readKept(b[:n], &route.Conversations{}); err == nil {
 				t.Errorf("%s: %d bytes of %d are taken", name, n, len(b))
 			}
 		}

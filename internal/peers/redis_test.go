@@ -26,7 +26,6 @@ import (
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -327,13 +326,13 @@ func BenchmarkKept(b *testing.B) {
 			var all []Kept
 			for i := from; i < from+mostAtOnce; i++ {
 				key := session.KeyFrom(uint64(i), 1)
-				e := conversation.Entry{Hi: uint64(i), Lo: 1, Model: 1, Leader: 2, Tokens: 20_000, Prompt: 19_000, Bytes: 80_000, Flow: 1 << 20, Turns: 20}
-				p, h := conversation.Piece{Names: []string{"engine-17", "llama-3.3-70b", ""}}, conversation.Heard{Key: key, Named: true}
+				e := route.Conversation{Hi: uint64(i), Lo: 1, Model: 1, Leader: 2, Tokens: 20_000, Prompt: 19_000, Bytes: 80_000, Flow: 1 << 20, Turns: 20}
+				p, h := route.Conversations{Names: []string{"engine-17", "llama-3.3-70b", ""}}, route.ConversationNews{Key: key, Named: true}
 				if i%2 == 0 {
-					p.Claimed = []conversation.Entry{e}
+					p.Claimed = []route.Conversation{e}
 				} else {
-					p.Unclaimed = []conversation.Entry{e}
-					h = conversation.Heard{Key: key, ID: "wp-0123456789abcdefghij", Minted: true, Trail: session.Noted{Main: 1, Turn: 2, Chat: 3, Answer: 4, StrictAnswer: 5, Text: 6, StrictText: 7, Tail: 8}}
+					p.Unclaimed = []route.Conversation{e}
+					h = route.ConversationNews{Key: key, ID: "wp-0123456789abcdefghij", Minted: true, Trail: session.Noted{Main: 1, Turn: 2, Chat: 3, Answer: 4, StrictAnswer: 5, Text: 6, StrictText: 7, Tail: 8}}
 				}
 				name, now := k.nameOf(key), time.Now()
 				plain, _ := appendKept(nil, &p, &h)
@@ -352,7 +351,7 @@ func BenchmarkKept(b *testing.B) {
 		if err := d.Each(b.Context(), s, func(name string, value []byte) bool {
 			plain, _, err := o.open(name, value)
 			if err == nil {
-				_, err = readKept(plain, &conversation.Piece{})
+				_, err = readKept(plain, &route.Conversations{})
 			}
 			if n++; err != nil {
 				bad++

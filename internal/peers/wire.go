@@ -8,7 +8,6 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -411,7 +410,7 @@ func (r *reader) placed(m *message) {
 		p.Standing.Waiting, p.Standing.Running = r.int(), r.int()
 	}
 	c := &p.Conversation
-	*c = conversation.Heard{
+	*c = route.ConversationNews{
 		Key: r.key(), Minted: has(flagMinted), Named: has(flagNamed), First: has(flagFirst), ByUser: has(flagByUser), Opens: has(flagOpens),
 	}
 	if has(flagHasID) {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -34,7 +33,7 @@ func drawNews(t *rapid.T) route.News {
 			p.Tenant, p.Standing = 7, fleet.Standing{Share: 2.5, Priority: fleet.PriorityLow, Waiting: 3, Running: 4}
 		}
 		c := &p.Conversation
-		*c = conversation.Heard{Key: key("conversation"), Minted: rapid.Bool().Draw(t, "minted"), Named: rapid.Bool().Draw(t, "named"), First: rapid.Bool().Draw(t, "attempt")}
+		*c = route.ConversationNews{Key: key("conversation"), Minted: rapid.Bool().Draw(t, "minted"), Named: rapid.Bool().Draw(t, "named"), First: rapid.Bool().Draw(t, "attempt")}
 		c.ID = rapid.StringN(0, 40, 200).Draw(t, "id")
 		if rapid.Bool().Draw(t, "user") {
 			c.User, c.ByUser, c.Opens = key("user"), rapid.Bool().Draw(t, "by user"), true
@@ -95,7 +94,7 @@ func TestNewsComesAsItWasSent(t *testing.T) {
 // TestSizes: what a request costs on the wire. A prompt of 8 kB of which others know nothing, and one that goes on by 1 kB.
 func TestSizes(t *testing.T) {
 	p := route.Placed{PromptTokens: 2000, OutputTokens: 100, PromptBytes: 8192, TextBytes: 8192, Stream: true}
-	p.Conversation = conversation.Heard{Key: session.KeyFrom(1, 2), ID: "123e4567-e89b-12d3-a456-426614174000", Trail: session.Noted{Main: 1}}
+	p.Conversation = route.ConversationNews{Key: session.KeyFrom(1, 2), ID: "123e4567-e89b-12d3-a456-426614174000", Trail: session.Noted{Main: 1}}
 	size := func(depth, rest int) int {
 		n := len(appendNews(nil, 0, &route.News{Kind: route.NewsPlaced, Lease: 1 << 33, Placed: &p}, 1, depth, make([]uint64, rest)))
 		n += len(appendNews(nil, 0, &route.News{Kind: route.NewsFirstByte, Lease: 1 << 33}, 0, 0, nil))

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/warmpath/warmpath/shadow"
+	"github.com/warmpath/warmpath/route/shadow"
 )
 
 // Report is what GET /admin/shadow answers.

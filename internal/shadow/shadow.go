@@ -15,7 +15,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/shadow"
+	"github.com/warmpath/warmpath/route/shadow"
 )
 
 // Config says who is asked and how much that may cost.

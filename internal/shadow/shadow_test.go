@@ -17,7 +17,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/shadow"
+	"github.com/warmpath/warmpath/route/shadow"
 )
 
 // rig is a fleet with shadows.

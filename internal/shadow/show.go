@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/warmpath/warmpath/internal/terminal"
-	"github.com/warmpath/warmpath/shadow"
+	"github.com/warmpath/warmpath/route/shadow"
 )
 
 // Show prints for people what shadows would have done in the acting policy's place, and what if each had decided all along.

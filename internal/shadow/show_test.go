@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/warmpath/warmpath/shadow"
+	"github.com/warmpath/warmpath/route/shadow"
 )
 
 // TestShow: nothing is divided by nothing, the most frequent reasons come first, and what was not looked at is said.

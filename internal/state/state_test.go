@@ -14,9 +14,6 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/route/cache"
-	"github.com/warmpath/warmpath/route/conversation"
-	"github.com/warmpath/warmpath/route/speed"
 )
 
 // kept is a fleet whose snapshot is a list of pieces.
@@ -37,11 +34,11 @@ func (k *kept) Snapshot(f func(*route.Piece) bool) {
 func (k *kept) Restore(pieces []route.Piece, later time.Duration) { k.taken, k.later = pieces, later }
 
 func some() *kept {
-	k := &kept{pieces: []route.Piece{{Fleet: &speed.Fleet{Own: 3}}, {Endpoint: "a", Chains: []cache.Chain{{Rest: []uint64{1, 2}}}}}}
+	k := &kept{pieces: []route.Piece{{Fleet: &route.LearntFleetSpeeds{Own: 3}}, {Endpoint: "a", Chains: []route.LearntChain{{Rest: []uint64{1, 2}}}}}}
 	for i := range 40 {
-		c := &conversation.Piece{Names: []string{"a", ""}}
+		c := &route.Conversations{Names: []string{"a", ""}}
 		for j := range 200 {
-			c.Claimed = append(c.Claimed, conversation.Entry{Hi: math.MaxUint64, Lo: uint64(i<<32 | j), Turns: 1})
+			c.Claimed = append(c.Claimed, route.Conversation{Hi: math.MaxUint64, Lo: uint64(i<<32 | j), Turns: 1})
 		}
 		k.pieces = append(k.pieces, route.Piece{Conversations: c})
 	}
@@ -68,7 +65,7 @@ func with(b []byte, change func([]byte)) []byte {
 
 func TestDecodeJudgesTheWhole(t *testing.T) {
 	whole := encode(t, some(), 1e9)
-	notANumber := encode(t, &kept{pieces: []route.Piece{{Fleet: &speed.Fleet{}, Pools: []route.LearntPool{{Missing: math.NaN()}}}}}, 1e9)
+	notANumber := encode(t, &kept{pieces: []route.Piece{{Fleet: &route.LearntFleetSpeeds{}, Pools: []route.LearntPool{{Missing: math.NaN()}}}}}, 1e9)
 	for name, c := range map[string]struct {
 		file []byte
 		want error

@@ -1,0 +1,270 @@
+package cache
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/route/size"
+)
+
+// A text is a prompt, one number for each block.
+type text []int
+
+func (w text) content() fleet.Content {
+	c := fleet.Content{Bytes: len(w) * fleet.BlockBytes}
+	name := uint64(7)
+	for _, b := range w {
+		name = blocks.Scramble(name + uint64(b))
+		c.Blocks = append(c.Blocks, name)
+	}
+	return c
+}
+
+func sharedBy(a, b text) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// sent is an outstanding request of the model.
+type sent struct {
+	slot  int
+	texts []text
+	done  bool // its first byte has come
+	stale bool // the cache was lost after it was placed
+}
+
+// believer is a table with what it should believe: an endpoint holds what has been computed there, and what requests that may
+// still be answered bring there. Slot 0 and 1 are ordinary, slot 2 holds one prompt at a time.
+type believer struct {
+	t        *Table
+	now      time.Time
+	next     uint32
+	free     []uint32
+	live     map[uint32]*sent
+	order    []uint32 // outstanding, as they were placed
+	computed [3][]text
+	asked    []text
+}
+
+const onePrompt = 2
+
+func newBeliever() *believer {
+	b := &believer{t: New(0), now: time.Unix(1_700_000_000, 0), live: map[uint32]*sent{}}
+	for i := range b.computed {
+		b.t.Enter(i)
+		b.t.Describe(i, Facts{OnePrompt: i == onePrompt})
+	}
+	return b
+}
+
+func (b *believer) draw(t *rapid.T) text {
+	w := text(rapid.SliceOfN(rapid.IntRange(0, 1), 1, 12).Draw(t, "text"))
+	if len(b.asked) > 0 && rapid.Bool().Draw(t, "goes on") {
+		w = append(slices.Clone(rapid.SampledFrom(b.asked).Draw(t, "from")), w...)
+		w = w[:min(len(w), 30)]
+	}
+	b.asked = append(b.asked, w)
+	return w
+}
+
+// place opens a lease as this router does, or as it hears of another's.
+func (b *believer) place(t *rapid.T) {
+	b.now = b.now.Add(time.Millisecond)
+	s := &sent{slot: rapid.IntRange(0, 2).Draw(t, "slot"), texts: []text{b.draw(t)}}
+	n := b.next
+	if k := len(b.free); k > 0 {
+		n, b.free = b.free[k-1], b.free[:k-1]
+	} else {
+		b.next++
+	}
+	heard, listed := rapid.Bool().Draw(t, "heard"), s.slot != onePrompt && rapid.IntRange(0, 3).Draw(t, "listed") == 0
+	for listed && len(s.texts) < 3 {
+		s.texts = append(s.texts, b.draw(t))
+	}
+	req := &fleet.Request{Content: new(fleet.Content)}
+	*req.Content = s.texts[0].content()
+	if listed {
+		heard = false
+		req.Content.List = []fleet.Listed{}
+		for _, w := range s.texts {
+			c := w.content()
+			req.Content.List = append(req.Content.List, fleet.Listed{Blocks: c.Blocks, Bytes: c.Bytes})
+		}
+	}
+	model := size.NewModel(0)
+	p := &Prompt{Request: req, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte()}
+	var x Text
+	b.t.Reader().Begin(&x)
+	if heard {
+		b.t.Reader().look(&x, req, "")
+		b.t.Hear(b.now, n, &Heard{Slot: s.slot, Turn: true, PromptTokens: 10, Bytes: req.Content.Bytes, Chain: x.keys, TokensPerByte: 0.25}, 10)
+	} else {
+		v := &pick.View{Now: b.now, PromptTokens: max(1, p.Size.Tokens), Home: -1}
+		for i := range b.computed {
+			v.Candidates = append(v.Candidates, pick.Candidate{Slot: i, Epoch: b.t.Reader().Epoch(i)})
+		}
+		b.t.Reader().Predict(v, &x, p)
+		b.t.Note(&x)
+		b.t.Open(n, v, s.slot, &x, p, 10)
+	}
+	b.live[n], b.order = s, append(b.order, n)
+}
+
+// some is an outstanding request.
+func (b *believer) some(t *rapid.T) (uint32, *sent) {
+	if len(b.order) == 0 {
+		t.Skip("nothing is outstanding")
+	}
+	n := rapid.SampledFrom(b.order).Draw(t, "lease")
+	return n, b.live[n]
+}
+
+func (b *believer) firstByte(t *rapid.T) {
+	n, s := b.some(t)
+	if s.done {
+		t.Skip("it has come")
+	}
+	b.t.Computed(b.now, n)
+	if s.done = true; !s.stale { // else it is not known which cache computed it
+		b.compute(s)
+	}
+}
+
+// first reports whether a request is the first of those outstanding at its endpoint.
+func (b *believer) first(n uint32) bool {
+	for _, k := range b.order {
+		if b.live[k].slot == b.live[n].slot {
+			return k == n
+		}
+	}
+	return false
+}
+
+func (b *believer) compute(s *sent) {
+	b.computed[s.slot] = append(b.computed[s.slot], s.texts...)
+}
+
+// end ends a request in any way, without a report of cached tokens.
+func (b *believer) end(t *rapid.T) {
+	n, s := b.some(t)
+	o := rapid.SampledFrom([]fleet.Outcome{
+		fleet.OK, fleet.ClientGone, fleet.EngineError, fleet.ConnectFailed, fleet.Busy, fleet.TimedOut, fleet.ClientError, fleet.Abandoned,
+	}).Draw(t, "outcome")
+	var a Answers
+	taken := rapid.Bool().Draw(t, "taken")
+	b.t.Close(b.now, &Ended{Lease: fleet.Lease(n), Outcome: o, Usage: &fleet.Usage{}, Sent: taken, Answers: &a})
+	if c := b.computed[s.slot]; s.slot == onePrompt && taken && !s.done && b.first(n) && len(c) > 0 {
+		switch o {
+		case fleet.ClientGone, fleet.EngineError, fleet.TimedOut, fleet.Abandoned: // it has begun, and made room for itself
+			c[len(c)-1] = c[len(c)-1][:sharedBy(c[len(c)-1], s.texts[0])]
+		}
+	}
+	i := slices.Index(b.order, n)
+	b.order = slices.Delete(b.order, i, i+1)
+	if o == fleet.OK && !s.done || s.done && s.slot != onePrompt && (!s.stale || o == fleet.OK) {
+		b.compute(s) // if the cache was lost since, it is there again
+	}
+	delete(b.live, n)
+	b.free = append(b.free, n)
+}
+
+// lose empties a cache.
+func (b *believer) lose(t *rapid.T) {
+	slot := rapid.IntRange(0, 2).Draw(t, "slot")
+	if rapid.IntRange(0, 4).Draw(t, "really") > 0 {
+		t.Skip("it is rare")
+	}
+	b.t.Lost(slot)
+	b.computed[slot] = nil
+	for _, s := range b.live {
+		if s.slot == slot {
+			s.stale = true
+		}
+	}
+}
+
+// want is how many blocks of a text are at a slot.
+func (b *believer) want(slot int, w text) (n int) {
+	held := b.computed[slot]
+	if slot == onePrompt {
+		held = held[max(0, len(held)-1):]
+	}
+	for _, k := range b.order {
+		s := b.live[k]
+		if s.slot != slot || s.done || s.stale {
+			continue
+		}
+		if slot == onePrompt {
+			held = nil // the prompt placed last will have replaced all others
+		}
+		held = append(slices.Clip(held), s.texts...)
+	}
+	for _, h := range held {
+		n = max(n, sharedBy(h, w))
+	}
+	return n
+}
+
+func (b *believer) check(t *rapid.T) {
+	var x Text
+	for _, w := range b.asked {
+		c := w.content()
+		b.t.Reader().look(&x, &fleet.Request{Content: &c}, "")
+		for slot := range b.computed {
+			if got, want := x.matches.Depth(slot), b.want(slot, w); got != want {
+				t.Fatalf("endpoint %d is believed to hold %d blocks of %v, want %d; computed %v", slot, got, w, want, b.computed[slot])
+			}
+		}
+	}
+}
+
+// TestBeliefIsWhatIsBacked: what an endpoint is believed to hold of a prompt is the longest beginning that it has computed, or that
+// a request outstanding there brings. How another request ended changes nothing about it.
+func TestBeliefIsWhatIsBacked(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := newBeliever()
+		t.Repeat(map[string]func(*rapid.T){
+			"place": b.place, "place more": b.place, "first byte": b.firstByte, "end": b.end, "end more": b.end, "lose": b.lose, "": b.check,
+		})
+	})
+}
+
+// TestNothingUnbackedIsBelieved: in caches that evict, all that is believed and not computed belongs to an outstanding request, and
+// with none outstanding all that is believed is computed.
+func TestNothingUnbackedIsBelieved(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := newBeliever()
+		for i := range b.computed {
+			b.t.Describe(i, Facts{OnePrompt: i == onePrompt, CacheTokens: 32 * int64(rapid.IntRange(5, 60).Draw(t, "blocks"))})
+		}
+		unbacked := func(t *rapid.T) {
+			var x Text
+			for _, w := range b.asked {
+				c := w.content()
+				b.t.Reader().look(&x, &fleet.Request{Content: &c}, "")
+				for slot := range b.computed {
+					if got, most := x.matches.Depth(slot), b.want(slot, w); got > most {
+						t.Fatalf("endpoint %d is believed to hold %d blocks of %v, at most %d can be there", slot, got, w, most)
+					}
+				}
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"place": b.place, "place more": b.place, "first byte": b.firstByte, "end": b.end, "end more": b.end, "": unbacked,
+		})
+		for i := range b.computed {
+			if err := b.t.Reader().Idle(i); err != nil && len(b.order) == 0 {
+				t.Error(fmt.Errorf("endpoint %d: %w", i, err))
+			}
+		}
+	})
+}

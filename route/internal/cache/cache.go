@@ -1,0 +1,207 @@
+// Package cache estimates how much of a prompt each endpoint's KV cache holds.
+//
+// It owns the estimated content of each cache (bounded), its learnt capacity, and the requests that are about to add to it. It
+// learns from placements, from the cached tokens that engines report, and, through package reported, from KV cache events. A
+// Reader fills its columns of a pick.View and changes nothing; Note and Open store a decision's findings in its last step. The
+// package counts tokens and blocks, never time, and chooses no endpoint.
+package cache
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/prefix"
+	"github.com/warmpath/warmpath/route/ablation"
+	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/route/internal/cache/reported"
+	"github.com/warmpath/warmpath/slot"
+)
+
+// Table holds the estimates of all caches.
+type Table struct {
+	index     *prefix.Index // blocks held, by endpoint
+	missed    fit.Mean      // mean tokens per turn that were cached once and are cached nowhere now
+	evicted   fit.Mean      // mean tokens that a turn evicts
+	epochs    uint32        // last epoch number
+	endpoints slot.Table[endpoint]
+	leases    slot.Table[lease]
+	reported  reported.Table
+	without   ablation.Set
+}
+
+// New makes an empty table that learns without some mechanisms.
+func New(without ablation.Set) *Table {
+	return &Table{without: without, index: prefix.New(prefix.Config{Reach: blocks.Reach, Chains: true})}
+}
+
+// Reader is a read-only view of a Table.
+type Reader struct{ t *Table }
+
+// Reader returns a read-only view.
+func (t *Table) Reader() Reader { return Reader{t} }
+
+// Facts are what an endpoint's declaration and reports state about its cache.
+type Facts struct {
+	OnePrompt   bool  // it holds one prompt at a time, as a slot of llama.cpp does
+	CacheTokens int64 // stated capacity; 0 unknown
+	BlockTokens int   // stated tokens per block; 0 unknown
+}
+
+// endpoint is one cache.
+type endpoint struct {
+	epoch      uint32 // changes when the cache is lost; unique over all endpoints
+	facts      Facts
+	held       held
+	capacity   capacity
+	restart    restart
+	grain      grain
+	flow       int64    // estimated blocks computed so far
+	restarts   uint64   // detected cache losses
+	pending    []uint32 // leases whose blocks are not computed yet, as they were placed
+	last       []uint64 // of a cache for one prompt, the one computed last
+	losses     losses
+	unreported unreported
+}
+
+// lease is a placed request.
+type lease struct {
+	slot         int
+	epoch        uint32 // of the endpoint when it was placed
+	turn         bool   // it has an answer
+	leg          fleet.Leg
+	placed       time.Time
+	done         bool // its prompt is computed
+	promptTokens int  // estimated
+	cachedTokens int  // predicted
+	exact        bool // cachedTokens comes from KV events
+
+	list    list     // of a request with several prompts; chain is empty then
+	chain   []uint64 // block names of its prompt
+	bytes   int      // canonical bytes of its prompt
+	depth   int      // blocks estimated to be cached
+	counted int      // of these, blocks that cachedTokens includes
+	sure    int      // of these, blocks already computed, not pending for another request
+	flow    int      // blocks by which it increased the endpoint's flow
+
+	base, answer int  // tokens of the previous prompt and answer of the conversation at this endpoint; 0 for none
+	since        int  // blocks computed since then
+	recent       bool // little was computed since then
+}
+
+// mostKept bounds the memory, in blocks, that a lease's row keeps for the next lease.
+const mostKept = 4096
+
+// begin empties a lease's row and keeps its memory.
+func (l *lease) begin() {
+	names := l.list
+	names.reset()
+	*l = lease{chain: l.chain[:0], list: names}
+}
+
+// Enter adds an endpoint.
+func (t *Table) Enter(slot int) {
+	e := t.endpoints.Grow(slot)
+	*e = endpoint{}
+	t.renew(e)
+	t.reported.Enter(slot, e.epoch)
+}
+
+// Describe sets the stated facts of an endpoint.
+func (t *Table) Describe(slot int, f Facts) { t.endpoints.Get(slot).facts = f }
+
+// Lost records that an endpoint's cache is empty.
+func (t *Table) Lost(slot int) {
+	e := t.endpoints.Get(slot)
+	t.empty(slot, e)
+	e.restart.forget()
+}
+
+// Left removes an endpoint without leases.
+func (t *Table) Left(slot int) {
+	t.endpoints.Reset(slot)
+	t.index.Drop(slot)
+	t.reported.Left(slot)
+}
+
+// empty begins a new epoch with nothing in the cache.
+func (t *Table) empty(slot int, e *endpoint) {
+	t.renew(e)
+	t.index.Clear(slot)
+	e.last = e.last[:0]
+}
+
+// renew begins a new epoch.
+func (t *Table) renew(e *endpoint) {
+	t.epochs++
+	e.epoch = t.epochs
+}
+
+// restarted records that an engine restarted with an empty cache.
+func (t *Table) restarted(slot int) {
+	t.Lost(slot)
+	t.endpoints.Get(slot).restarts++
+}
+
+// Epoch is the cache's generation: above 0, unique over all endpoints, new when the cache is lost.
+func (r Reader) Epoch(slot int) uint32 { return r.t.endpoints.Get(slot).epoch }
+
+// Capacity is the estimated capacity in tokens; 0 before the first placement.
+func (r Reader) Capacity(slot int) int64 {
+	e := r.t.endpoints.Get(slot)
+	if e.capacity.bound == 0 {
+		return 0
+	}
+	return r.provenTokens(slot)
+}
+
+// Filled is the share of the estimated capacity that is believed to hold blocks, 0 to 1.
+func (r Reader) Filled(slot int) float64 {
+	bound := r.t.endpoints.Get(slot).capacity.bound
+	if bound == 0 {
+		return 0
+	}
+	return min(1, float64(r.t.index.Units(slot))/float64(bound))
+}
+
+// Restarts counts the detected cache losses of an endpoint.
+func (r Reader) Restarts(slot int) uint64 { return r.t.endpoints.Get(slot).restarts }
+
+// Figures describe an endpoint's KV events.
+func (r Reader) Figures(slot int) reported.Figures { return r.t.reported.Reader().Figures(slot) }
+
+// Warmth is the state of a cache that a conversation remembers with its last turn.
+type Warmth struct {
+	Epoch uint32
+	Flow  uint32 // blocks computed so far, modulo 2^32
+	Bytes int    // canonical bytes of the turn's prompt, 0 unknown
+}
+
+// Warmth is the state for a lease's conversation. It is valid until the lease's number is reused.
+func (r Reader) Warmth(n uint32) Warmth {
+	l := r.t.leases.Get(int(n))
+	e := r.t.endpoints.Get(l.slot)
+	return Warmth{Epoch: e.epoch, Flow: uint32(e.flow), Bytes: l.bytes}
+}
+
+// Resident is the tokens that outstanding requests occupy, shared prefixes counted once. context counts them for each request.
+func (r Reader) Resident(slot int, context int64) int64 {
+	return r.t.endpoints.Get(slot).resident(context)
+}
+
+// Idle checks the invariants of an endpoint without leases: nothing pending, nothing held, a valid capacity.
+func (r Reader) Idle(slot int) error {
+	e := r.t.endpoints.Get(slot)
+	if len(e.pending) != 0 || len(e.held.leases) != 0 || e.held.blocks != 0 || e.held.prompts != 0 {
+		return fmt.Errorf("pending %v, held %+v", e.pending, e.held)
+	}
+	if x := e.capacity.share; math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
+		return fmt.Errorf("%v of the capacity is taken to be there", x)
+	}
+	return nil
+}
+
+// Empty reports whether a slot holds no blocks, as it must without an endpoint.
+func (r Reader) Empty(slot int) bool { return r.t.index.Units(slot) == 0 }

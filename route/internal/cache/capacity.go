@@ -1,0 +1,148 @@
+package cache
+
+import (
+	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/blocks"
+)
+
+// capacity is the learnt capacity of one cache.
+type capacity struct {
+	bound int      // blocks: stated × share
+	told  int      // blocks: the stated capacity, or the default
+	ratio fit.Mean // tokens per canonical byte of its prompts
+	share float64  // learnt capacity as a share of the stated one
+}
+
+// Defaults.
+const (
+	firstShare    = 0.95    // of the stated capacity: answers and half-filled blocks take room too
+	defaultTokens = 500_000 // capacity where none is stated: about that of an H100 with an 8B model in FP8
+)
+
+const (
+	leastShare   = 0.05    // lower bound of share
+	shareDown    = 0.98    // factor when an expected prefix was missing
+	shareUp      = 1.02    // factor when a prefix estimated as evicted was found
+	unstatedMost = 4.0     // upper bound of share where no capacity is stated
+	mostShare    = 16.0    // upper bound with a second tier (LMCache, HiCache, vLLM's offloading to host memory or disk)
+	beyond       = 1.25    // stated capacities of flow after which a prefix found again proves a second tier
+	shareBeyond  = 0.5     // step towards the capacity that such a find proves
+	ratioRate    = 0.1     // weight of a prompt in ratio
+	mostBlocks   = 1 << 18 // upper bound of bound: eight million tokens of English
+)
+
+// Bounds of a prompt as a sample for ratio.
+const (
+	leastTokensPerByte = 0.1 // no text has fewer
+	leastRatioBytes    = 512 // in a shorter prompt the chat template is too large a part
+)
+
+// statedTokens is the capacity that the engine states, else its events' largest content, else the default.
+func (r Reader) statedTokens(slot int) int64 {
+	tokens := r.t.endpoints.Get(slot).facts.CacheTokens
+	if tokens <= 0 {
+		tokens = r.t.reported.Reader().Capacity(slot)
+	}
+	if tokens <= 0 {
+		tokens = defaultTokens
+	}
+	return tokens
+}
+
+// provenTokens is the learnt capacity.
+func (r Reader) provenTokens(slot int) int64 {
+	return int64(float64(float64(r.statedTokens(slot)) * r.t.endpoints.Get(slot).capacity.share))
+}
+
+// full reports whether less than 1/part of the estimated capacity is free.
+func (r Reader) full(slot, part int) bool {
+	bound := r.t.endpoints.Get(slot).capacity.bound
+	return bound > 0 && r.t.index.Units(slot) >= bound-bound/part
+}
+
+// limit updates the bound of an endpoint's blocks. perByte is the tokens per byte of the model's prompts.
+func (t *Table) limit(slot int, e *endpoint, perByte float64) {
+	s := &e.capacity
+	if s.share == 0 {
+		s.share = firstShare
+	}
+	ratio := float64(s.ratio) // not the model's: several models may share the endpoint
+	if ratio == 0 {
+		ratio = perByte
+	}
+	told := float64(t.Reader().statedTokens(slot)) / float64(max(ratio, leastTokensPerByte)*fleet.BlockBytes)
+	bound := min(int(float64(told*s.share)), mostBlocks)
+	s.told = int(told)
+	// Small changes of the ratio are no reason to evict.
+	if d := bound - s.bound; d > s.bound/64 || -d > s.bound/64 {
+		s.bound = bound
+		t.index.SetCapacity(slot, bound)
+	}
+}
+
+// learnRatio adds a prompt's token count.
+func (s *capacity) learnRatio(promptTokens, bytes int) {
+	if promptTokens <= 0 || bytes < leastRatioBytes {
+		return
+	}
+	sample := min(max(float64(promptTokens)/float64(bytes), leastTokensPerByte), 2)
+	s.ratio.Add(ratioRate, sample)
+}
+
+// compare corrects share by the predicted and the found cached tokens. Only a full cache teaches where its capacity ends.
+func (s *capacity) compare(predicted, found, slack int, missed, full, stated bool) {
+	switch {
+	case missed && (full || s.share > 1):
+		s.share = max(leastShare, float64(s.share*shareDown))
+	case full && found > predicted+slack:
+		most := 1.0
+		if !stated {
+			most = unstatedMost
+		}
+		s.share = max(s.share, min(most, float64(s.share*shareUp)))
+	}
+}
+
+// detectSecondTier detects a second cache tier: most of a conversation was found although more was computed since than the stated capacity
+// holds. A conversation that the tier should have kept and that is missing lowers share again. Only conversations count, because other
+// prompts may share text with requests that the router has not seen.
+func (s *capacity) detectSecondTier(l *lease, found, slack int) {
+	if l.base == 0 || s.told == 0 {
+		return
+	}
+	kept := float64(l.since) / float64(s.told)
+	switch {
+	case 8*found >= 7*l.base && found > l.cachedTokens+slack && kept > max(beyond, s.share):
+		s.share += float64(shareBeyond * (min(kept, mostShare) - s.share))
+	case 8*found < l.base && s.share > max(kept, 1):
+		s.share += float64(shareBeyond * (max(kept, 1) - s.share))
+	}
+}
+
+// flowSince is the blocks computed since the conversation's last turn there.
+func (e *endpoint) flowSince(p *Prompt) int { return int(int32(uint32(e.flow) - p.Entry.Flow)) }
+
+// since is flowSince without pending blocks, because the turn may overtake them. Where detectSecondTier cannot use it, pending blocks are
+// not subtracted.
+func (t *Table) since(e *endpoint, p *Prompt) int {
+	flow := e.flowSince(p)
+	if e.capacity.share <= 1 && float64(flow) <= beyond*float64(e.capacity.told) {
+		return flow
+	}
+	for _, n := range e.pending {
+		l := t.leases.Get(int(n))
+		flow -= blocks.Reach(len(l.chain)) - blocks.Reach(l.depth)
+	}
+	return flow
+}
+
+// goesOnRecently reports whether the previous turn is so recent that none of it can have been evicted: less than a quarter of the
+// capacity was computed since, and less than half is in use. context is the tokens of outstanding requests.
+func (r Reader) goesOnRecently(slot int, name string, p *Prompt, context int64) bool {
+	e := r.t.endpoints.Get(slot)
+	if !p.Known || p.Entry.Endpoint != name || p.Entry.Epoch != e.epoch {
+		return false
+	}
+	return e.flowSince(p) < min(e.capacity.bound, e.capacity.told)/4 && 2*context < min(r.provenTokens(slot), r.statedTokens(slot))
+}

@@ -1,0 +1,164 @@
+package cache
+
+import (
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/ablation"
+	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/route/internal/cache/reported"
+	"github.com/warmpath/warmpath/route/size"
+)
+
+// Computed records that a lease's prompt is computed.
+func (t *Table) Computed(now time.Time, n uint32) {
+	l := t.leases.Get(int(n))
+	e := t.endpoints.Get(l.slot)
+	l.done = true
+	e.settled(n)
+	if l.epoch == e.epoch {
+		t.confirm(l, e)
+	}
+	t.computed(now, l, e)
+}
+
+// confirm notes that what is left of a lease's prompts is computed. It does not count as a use: engines evict blocks, oldest first,
+// when the request is over.
+func (t *Table) confirm(l *lease, e *endpoint) {
+	for chain := range l.prompts() {
+		if e.facts.OnePrompt {
+			t.add(l.slot, e, chain)
+		} else {
+			t.index.Confirm(l.slot, chain)
+		}
+	}
+}
+
+// settled removes a lease from pending.
+func (e *endpoint) settled(n uint32) {
+	if i := slices.Index(e.pending, n); i >= 0 {
+		e.pending = slices.Delete(e.pending, i, i+1)
+	}
+}
+
+// computed remembers a prompt whose KV events are still to come.
+func (t *Table) computed(now time.Time, l *lease, e *endpoint) {
+	if !t.reported.Reader().Trusted(l.slot) {
+		return
+	}
+	for chain := range l.prompts() {
+		e.unreported.add(now, chain)
+	}
+}
+
+// Ended is how a request ended.
+type Ended struct {
+	Lease   fleet.Lease
+	Outcome fleet.Outcome
+	Usage   *fleet.Usage
+	Sent    bool     // it was sent to the engine
+	Splits  bool     // requests for its model may be split
+	Answers *Answers // of its model; learns
+}
+
+// Close ends a lease, in this order: its blocks are no longer in use, and no longer pending; the reported cached tokens correct the
+// estimate and may show that the cache was lost; they correct the trust in events, and the losses of full caches. news is what
+// changed about the endpoint's events.
+func (t *Table) Close(now time.Time, f *Ended) (lost bool, news []string) {
+	n := uint32(f.Lease)
+	l := t.leases.Get(int(n))
+	e := t.endpoints.Get(l.slot)
+	first := t.release(e, n, l)
+	if !l.done {
+		e.settled(n)
+		if f.Sent && f.Outcome == fleet.OK {
+			t.computed(now, l, e)
+		}
+	}
+	t.settlePrompts(l, e, f, first)
+	lost = t.settle(l, e, f)
+	if f.Outcome == fleet.OK && l.turn {
+		news = t.reported.Settle(now, &reported.Finished{
+			Lease: f.Lease, Chain: l.chain, Depth: l.depth, BlockTokens: e.facts.BlockTokens, SameCache: l.epoch == e.epoch, Usage: f.Usage,
+		})
+	}
+	if f.Outcome == fleet.OK && f.Splits && l.list.none() {
+		e.learnLosses(l, f.Usage)
+	}
+	t.reported.Close(n)
+	if cap(l.chain) > mostKept {
+		l.chain = nil
+	}
+	l.list.shrink()
+	return lost, news
+}
+
+// settlePrompts corrects the estimate when a request is over: its prompts were computed, or what it alone was to bring is not there.
+// first reports that no other outstanding request was placed before it.
+func (t *Table) settlePrompts(l *lease, e *endpoint, f *Ended, first bool) {
+	switch {
+	case l.done && e.facts.OnePrompt:
+		// what was computed since has taken its place
+	case f.Outcome == fleet.OK || l.done && l.epoch == e.epoch:
+		for chain := range l.prompts() {
+			t.add(l.slot, e, chain)
+		}
+	default:
+		t.takeBack(l, e, first && f.Sent && !refused(f.Outcome))
+	}
+}
+
+// refused reports whether an engine has not begun to compute a request that ended so.
+func refused(o fleet.Outcome) bool {
+	return o == fleet.Busy || o == fleet.ClientError || o == fleet.ConnectFailed
+}
+
+// lostCache reports whether an answer shows that the cache was lost.
+func (e *endpoint) lostCache(l *lease, predicted, found, prompt int, full bool) bool {
+	due := func(tokens int) int { return e.grain.due(tokens, e.facts.BlockTokens, e.restart.alert > 0) }
+	return e.restart.detect(l, due(predicted), due(size.Part(prompt, blocks.Bytes(l.sure), l.bytes)), found, prompt, full)
+}
+
+// settle compares the reported with the predicted cached tokens.
+func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
+	if f.Outcome == fleet.EngineError || f.Outcome == fleet.ConnectFailed {
+		e.restart.alert = afterBroken
+	}
+	if !l.list.none() {
+		return false
+	}
+	u := f.Usage
+	if f.Outcome == fleet.OK && !t.without.Has(ablation.CacheRatio) {
+		e.capacity.learnRatio(u.PromptTokens, l.bytes)
+	}
+	if f.Outcome != fleet.OK || !u.CachedKnown || u.PromptTokens <= 0 || l.epoch != e.epoch {
+		return false // with another epoch the predicted cache is gone
+	}
+	l.learnAnswer(f.Answers, e.grain.block(e.facts.BlockTokens), u)
+	if l.exact && t.reported.Reader().Trusted(l.slot) {
+		return false // the prediction came from events, not from this estimate
+	}
+	predicted, found := l.cachedTokens, u.CachedTokens
+	if l.sure < l.counted {
+		predicted = min(predicted, int(int64(predicted)*int64(l.sure)/int64(l.counted)))
+	}
+	e.grain.learn(predicted, found, e.facts.BlockTokens)
+	block := e.grain.block(e.facts.BlockTokens)
+	slack := 2*max(block, 16) + u.PromptTokens/50
+	full := t.index.Units(l.slot) >= e.capacity.bound-e.capacity.bound/8
+	missed := found+slack < min(predicted, size.Part(u.PromptTokens, blocks.Bytes(l.depth), l.bytes)) // an answer that the client leaves out is not missing
+	if !t.without.Has(ablation.CacheShare) {
+		e.capacity.compare(predicted, found, slack, missed, full, e.facts.CacheTokens > 0)
+	}
+	if !t.without.Has(ablation.SecondTier) {
+		e.capacity.detectSecondTier(l, found, slack)
+	}
+	if lost = !t.without.Has(ablation.Restart) && e.lostCache(l, predicted, found, u.PromptTokens, full); lost {
+		back := e.restart.missedChain
+		t.restarted(l.slot)
+		t.add(l.slot, e, back)
+		t.add(l.slot, e, l.chain)
+	}
+	return lost
+}

@@ -1,0 +1,73 @@
+package cache
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/session"
+)
+
+// Heard is a request that another router has placed.
+type Heard struct {
+	Slot                       int
+	Name                       string // of the endpoint
+	Leg                        fleet.Leg
+	Turn                       bool     // it has an answer
+	PromptTokens, CachedTokens int      // as the other router estimates and predicts
+	Bytes                      int      // canonical bytes of its prompt
+	Chain                      []uint64 // the kept blocks of its prompt; empty when they are not known
+	TokensPerByte              float64  // of prompts of the model, on average
+
+	Known   bool // Entry is known:
+	Entry   session.Entry
+	Repeats bool // it is its conversation's latest prompt, word for word
+}
+
+// Hear is Open for a request that another router has placed. It looks at nothing but the endpoint that has it.
+func (t *Table) Hear(now time.Time, n uint32, h *Heard, context int64) {
+	l := t.leases.Grow(int(n))
+	e := t.endpoints.Get(h.Slot)
+	l.begin()
+	l.slot, l.epoch, l.turn, l.leg, l.placed = h.Slot, e.epoch, h.Turn, h.Leg, now
+	l.promptTokens, l.cachedTokens = h.PromptTokens, h.CachedTokens
+	t.reported.Open(n, h.Slot, "", "")
+	if h.Turn && len(h.Chain) > 0 {
+		l.chain, l.bytes = append(l.chain, h.Chain...), h.Bytes
+		t.limit(h.Slot, e, h.TokensPerByte)
+		before := t.index.Units(h.Slot)
+		l.sure = t.index.Confirmed(h.Slot, l.chain)
+		l.depth = len(l.chain) - t.expect(h.Slot, e, l.chain)
+		l.counted = l.depth
+		t.added(n, e, l, before, h.TokensPerByte)
+	}
+	p := Prompt{Known: h.Known, Entry: h.Entry, Repeats: h.Repeats}
+	t.goesOn(h.Slot, h.Name, l, e, &p, context)
+}
+
+// Chain is the blocks of a lease's prompt, until the next call.
+func (r Reader) Chain(n uint32) []uint64 { return r.t.leases.Get(int(n)).chain }
+
+// added notes that a lease's blocks have been entered at an endpoint that took so many units before.
+func (t *Table) added(n uint32, e *endpoint, l *lease, before int, perByte float64) {
+	t.grew(n, e, l, blocks.Reach(len(l.chain))-blocks.Reach(l.depth), before, perByte)
+	t.hold(e, n, l, perByte)
+}
+
+// grew notes that a lease adds so many new blocks to an endpoint that took so many units before.
+func (t *Table) grew(n uint32, e *endpoint, l *lease, more, before int, perByte float64) {
+	e.pending = append(e.pending, n)
+	l.flow = more
+	e.flow += int64(more)
+	gone := float64(max(0, before+more-t.index.Units(l.slot))*fleet.BlockBytes) * perByte
+	t.evicted.Move(missedRate, gone)
+}
+
+// goesOn notes what a lease goes on from at its endpoint.
+func (t *Table) goesOn(slot int, name string, l *lease, e *endpoint, p *Prompt, context int64) {
+	l.recent = t.Reader().goesOnRecently(slot, name, p, context)
+	if g := &p.Entry; l.leg == fleet.LegWhole && p.Known && !p.Repeats && g.Endpoint == name && g.Epoch == e.epoch && g.Prompt > 0 {
+		l.base, l.answer = g.Prompt, g.Tokens-g.Prompt
+		l.since = t.since(e, p)
+	}
+}

@@ -1,0 +1,140 @@
+package cache
+
+import (
+	"iter"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/kvstream"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/route/size"
+)
+
+// A request may have several prompts. Engines compute and cache each by itself, so what they hold of a request is a sum. Its answer
+// teaches nothing here: some engines report the cached tokens of the first prompt alone.
+
+// list is the block names of each prompt of a lease.
+type list struct {
+	names []uint64 // of all
+	ends  []int    // where in names each ends
+}
+
+func (p *list) reset() { p.names, p.ends = p.names[:0], p.ends[:0] }
+
+func (p *list) none() bool { return len(p.ends) == 0 }
+
+func (p *list) add(chain []uint64) {
+	p.names = append(p.names, chain...)
+	p.ends = append(p.ends, len(p.names))
+}
+
+// prompts goes through the prompts of a lease that have blocks.
+func (l *lease) prompts() iter.Seq[[]uint64] {
+	return func(yield func(chain []uint64) bool) {
+		if len(l.chain) > 0 && !yield(l.chain) {
+			return
+		}
+		from := 0
+		for _, end := range l.list.ends {
+			if end > from && !yield(l.list.names[from:end]) {
+				return
+			}
+			from = end
+		}
+	}
+}
+
+// common is the longest prefix, in blocks, that a chain shares with a prompt of a lease, or n where that is larger.
+func (l *lease) common(chain []uint64, n int) int {
+	for c := range l.prompts() {
+		n = commonBeyond(chain, c, n)
+	}
+	return n
+}
+
+// shrink lets go of more memory than the next lease is likely to need.
+func (p *list) shrink() {
+	if cap(p.names) > mostKept {
+		p.names = nil
+	}
+}
+
+// lookListed is look for one of several prompts.
+func (r Reader) lookListed(x *Text, req *fleet.Request, q *fleet.Listed, model string) {
+	x.keys = blocks.Keys(x.keys, blocks.Scope(model, req.Tenant, req.Content), &fleet.Content{Blocks: q.Blocks})
+	x.model = model
+	r.t.index.Match(x.keys, &x.matches)
+}
+
+// predictList sums what each endpoint holds of the prompts of a request with several.
+func (r Reader) predictList(v *pick.View, x *Text, p *Prompt) {
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		c.CachedTokens, c.Blocks, c.Exact = 0, 0, true
+	}
+	all := p.Request.Content.List
+	for i := range all {
+		r.addListed(v, x, p, &all[i])
+	}
+	r.t.reported.Reader().Ask(&x.chain, nil)
+	for i := range v.Candidates {
+		v.Known = max(v.Known, v.Candidates[i].CachedTokens)
+	}
+}
+
+// addListed adds what each endpoint holds of one prompt.
+func (r Reader) addListed(v *pick.View, x *Text, p *Prompt, q *fleet.Listed) {
+	r.t.reported.Reader().Ask(&x.chain, q.Tokens)
+	tokens := p.Size.OfListed(q)
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		if i == 0 || c.Model != x.model {
+			r.lookListed(x, p.Request, q, c.Model)
+		}
+		held := r.ofListed(c, q, tokens, x.matches.Depth(c.Slot))
+		said, exact := r.exactListed(x, c, tokens, held)
+		if exact {
+			held = max(said, r.ofListed(c, q, tokens, r.coming(v, x, c)))
+		}
+		c.CachedTokens += held
+		c.Exact = c.Exact && exact
+	}
+}
+
+// ofListed is how many tokens so many of a prompt's blocks are, at most all but the last.
+func (r Reader) ofListed(c *pick.Candidate, q *fleet.Listed, tokens, depth int) int {
+	if depth == 0 || tokens < 2 {
+		return 0
+	}
+	return r.wholeBlocks(c, min(size.Part(tokens, blocks.Bytes(depth), q.Bytes), tokens-1))
+}
+
+// exactListed is the tokens of a prompt cached according to events, by its token ids; ok is false where the events do not say.
+func (r Reader) exactListed(x *Text, c *pick.Candidate, tokens, believed int) (said int, ok bool) {
+	events := r.t.reported.Reader()
+	if !events.Trusted(c.Slot) || c.Adapter {
+		return 0, false
+	}
+	said, whole, ok := events.ByIDs(c.Slot, &x.chain, tokens)
+	if !ok {
+		return 0, false
+	}
+	return said, said >= believed || whole && events.State(c.Slot) != kvstream.Partial
+}
+
+// enterList adds the blocks of several prompts to their endpoint's estimated content.
+func (t *Table) enterList(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Text, p *Prompt) {
+	all := p.Request.Content.List
+	t.limit(c.Slot, e, p.TokensPerByte)
+	before, more := t.index.Units(c.Slot), 0
+	for i := range all {
+		t.Reader().lookListed(x, p.Request, &all[i], c.Model)
+		depth := x.matches.Depth(c.Slot)
+		l.list.add(x.keys)
+		if len(x.keys) > 0 {
+			more += blocks.Reach(len(x.keys)) - blocks.Reach(depth)
+			t.expect(c.Slot, e, x.keys)
+		}
+	}
+	t.grew(n, e, l, more, before, p.TokensPerByte)
+}

@@ -1,0 +1,110 @@
+package cache
+
+import (
+	"slices"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/internal/blocks"
+)
+
+// Open records that a request was placed at a row's endpoint under lease n. context is the tokens of prompts and answers outstanding
+// there, this one included.
+func (t *Table) Open(n uint32, v *pick.View, row int, x *Text, p *Prompt, context int64) {
+	c := &v.Candidates[row]
+	l := t.leases.Grow(int(n))
+	e := t.endpoints.Get(c.Slot)
+	l.begin()
+	l.slot, l.epoch, l.turn, l.leg, l.placed = c.Slot, e.epoch, p.Request.Class == fleet.Turn, v.Leg, v.Now
+	l.promptTokens, l.cachedTokens = v.PromptTokens, c.CachedTokens
+	t.reported.Open(n, c.Slot, p.Request.Tenant, p.Session)
+	switch {
+	case !l.turn || p.Request.Content == nil:
+	case len(p.Request.Content.List) > 0:
+		t.enterList(n, l, e, c, x, p)
+	case x.known && len(x.keys) > 0:
+		t.enter(n, l, e, c, x, p)
+	}
+	t.goesOn(c.Slot, c.Name, l, e, p, context)
+}
+
+// enter adds a prompt's blocks to its endpoint's estimated content.
+func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Text, p *Prompt) {
+	if c.Model != x.model {
+		t.Reader().look(x, p.Request, c.Model)
+	}
+	t.reported.Note(n, &x.chain, p.Size.Tokens, c.Adapter)
+	l.exact = x.chain.Known && c.Exact
+	l.chain = append(l.chain[:0], x.keys...)
+	l.depth, l.bytes = c.Blocks, p.Request.Content.Bytes
+	l.sure, l.counted = min(t.index.Confirmed(c.Slot, l.chain), l.depth), l.depth
+	if x.present {
+		l.counted = c.Present
+	}
+	t.limit(c.Slot, e, p.TokensPerByte)
+	before := t.index.Units(c.Slot)
+	t.expect(c.Slot, e, l.chain)
+	t.added(n, e, l, before, p.TokensPerByte)
+}
+
+// expect adds a prompt that is still to be computed, and returns how many blocks of it are new there.
+func (t *Table) expect(slot int, e *endpoint, chain []uint64) (added int) {
+	if !e.facts.OnePrompt {
+		return t.index.Insert(slot, chain)
+	}
+	added = len(chain) - blocks.Common(chain, t.only(e))
+	t.replace(slot, e, chain)
+	return added
+}
+
+// add adds a prompt that is computed.
+func (t *Table) add(slot int, e *endpoint, chain []uint64) {
+	if e.facts.OnePrompt {
+		e.last = append(e.last[:0], chain...)
+		t.replace(slot, e, t.only(e))
+		return
+	}
+	t.index.Insert(slot, chain)
+	t.index.Confirm(slot, chain)
+}
+
+// only is the prompt in a cache for one: that of the latest request to be computed, else the one computed last.
+func (t *Table) only(e *endpoint) []uint64 {
+	for _, n := range slices.Backward(e.pending) {
+		if l := t.leases.Get(int(n)); l.epoch == e.epoch {
+			return l.chain
+		}
+	}
+	return e.last
+}
+
+// replace replaces the content of a cache for one prompt.
+func (t *Table) replace(slot int, e *endpoint, chain []uint64) {
+	t.index.Clear(slot)
+	t.index.Insert(slot, chain)
+	t.index.Confirm(slot, e.last)
+}
+
+// takeBack removes what a request alone was to bring that ended before it was computed: blocks that were computed for others, or are
+// to be, stay. begun reports whether the engine has begun to compute it.
+func (t *Table) takeBack(l *lease, e *endpoint, begun bool) {
+	if l.epoch == e.epoch {
+		e.flow -= int64(l.flow)
+	}
+	if e.facts.OnePrompt && len(l.chain) > 0 {
+		if begun {
+			e.last = e.last[:blocks.Common(e.last, l.chain)] // the rest made room for it
+		}
+		t.replace(l.slot, e, t.only(e))
+		return
+	}
+	for chain := range l.prompts() {
+		backed := t.index.Confirmed(l.slot, chain)
+		for _, n := range e.pending {
+			if g := t.leases.Get(int(n)); g.epoch == e.epoch {
+				backed = g.common(chain, backed)
+			}
+		}
+		t.index.Truncate(l.slot, chain, backed)
+	}
+}

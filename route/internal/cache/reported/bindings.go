@@ -1,0 +1,130 @@
+package reported
+
+import "github.com/warmpath/warmpath/route/internal/blocks"
+
+// binding says which blocks a conversation's prompt consists of, in the names of kvstream, and where in the router's own blocks of the
+// prompt the last turn ended.
+type binding struct {
+	key        uint64 // a conversation, or what conversationKey, labelKey, tailKey and anchorKey make
+	chain      []uint64
+	ends       uint64 // the last of the router's own blocks of the last prompt; 0 unknown
+	reach      int    // how many those were
+	prompt     int    // tokens of that prompt by the engine's count
+	least      int    // blocks that the chain has if it is the prompt's, and
+	most       int    // with the answer
+	prev, next *binding
+}
+
+// goesOn reports whether a prompt, by the router's own blocks, goes on from the last turn, whose blocks are known.
+func (x *binding) goesOn(keys []uint64) bool {
+	return x.reach > 0 && x.reach <= len(keys) && keys[x.reach-1] == x.ends && len(x.chain) >= x.least
+}
+
+// turn is the blocks of the last turn. The chain is longer when the next one is under way, or when another prompt went on from this one.
+func (x *binding) turn() []uint64 { return x.chain[:min(len(x.chain), x.most)] }
+
+// bindings remembers whose blocks are whose: by conversation, and by where in a prompt's text a chain of blocks ends (anchors). The
+// names in it are bounded; what was not used for longest is forgotten.
+type bindings struct {
+	byKey map[uint64]*binding
+	used  binding // head of the ring: next is the latest
+	names int     // in all chains
+}
+
+const (
+	mostNames    = 4 << 20 // 32 MB; 64 million tokens in blocks of 16
+	mostBindings = 1 << 17
+)
+
+func (b *bindings) init() {
+	b.byKey = map[uint64]*binding{}
+	b.used.prev, b.used.next = &b.used, &b.used
+}
+
+// get finds a binding and marks it as used; nil when there is none.
+func (b *bindings) get(key uint64) *binding {
+	x := b.byKey[key]
+	if x != nil {
+		b.unlink(x)
+		b.link(x)
+	}
+	return x
+}
+
+// make finds a binding or makes it.
+func (b *bindings) make(key uint64) *binding {
+	x := b.get(key)
+	if x == nil {
+		x = &binding{key: key}
+		b.byKey[key] = x
+		b.link(x)
+	}
+	return x
+}
+
+// set replaces the end of a chain: what follows the first keep names.
+func (b *bindings) set(x *binding, keep int, names []uint64) {
+	b.names -= len(x.chain)
+	x.chain = append(x.chain[:keep], names...)
+	b.names += len(x.chain)
+	for (b.names > mostNames || len(b.byKey) > mostBindings) && b.used.prev != x {
+		b.drop(b.used.prev)
+	}
+}
+
+// forget removes a binding.
+func (b *bindings) forget(key uint64) {
+	if x := b.byKey[key]; x != nil {
+		b.drop(x)
+	}
+}
+
+func (b *bindings) drop(x *binding) {
+	b.names -= len(x.chain)
+	delete(b.byKey, x.key)
+	b.unlink(x)
+}
+
+func (b *bindings) link(x *binding) {
+	x.prev, x.next = &b.used, b.used.next
+	x.next.prev, b.used.next = x, x
+}
+
+func (b *bindings) unlink(x *binding) { x.prev.next, x.next.prev = x.next, x.prev }
+
+// Conversation names a tenant's conversation. It is never 0.
+func Conversation(tenant, session string) uint64 { return blocks.Hash(tenant, session) | 1 }
+
+// labelKey is where it is noted whose conversation an id is.
+func labelKey(session string) uint64 {
+	return blocks.Scramble(blocks.Hash("", session)^0x6c6162656c) &^ 1
+}
+
+// tailKey is where the owner of a chain's last block is noted.
+func tailKey(name uint64) uint64 { return blocks.Scramble(name^0x7461696c) &^ 1 }
+
+// anchorKey is where the chain of a prompt that ends with one of the router's own blocks is noted.
+func anchorKey(block uint64) uint64 { return blocks.Scramble(block^0x616e63686f72) &^ 1 }
+
+// label notes whose conversation an id is: engines label blocks with the id alone, and two tenants may use the same. Nothing has to be
+// noted while there is one tenant.
+func (t *Table) label(tenant, session string) {
+	if t.tenants = t.tenants || tenant != ""; !t.tenants || session == "" {
+		return
+	}
+	key, x := Conversation(tenant, session), t.bindings.make(labelKey(session))
+	switch {
+	case len(x.chain) == 0:
+		t.bindings.set(x, 0, []uint64{key})
+	case x.chain[0] != key:
+		t.bindings.set(x, 0, []uint64{0}) // of two tenants: it names no conversation
+	}
+}
+
+// labelled is the conversation that a label stands for; 0 when several tenants use it.
+func (t *Table) labelled(session string) uint64 {
+	if x := t.bindings.byKey[labelKey(session)]; x != nil && len(x.chain) == 1 {
+		return x.chain[0]
+	}
+	return Conversation("", session)
+}

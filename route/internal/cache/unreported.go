@@ -1,0 +1,57 @@
+package cache
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/route/internal/cache/reported"
+)
+
+// unreported keeps the prompts that an endpoint has just computed and whose KV events are still to come: within moments from an
+// engine that pushes, at the next poll otherwise.
+type unreported struct {
+	ring []prompt
+	next int // the oldest
+}
+
+type prompt struct {
+	chain []uint64 // the router's own block names
+	at    time.Time
+}
+
+const mostUnreported = 32 // prompts per endpoint; the newest are kept
+
+// add adds a prompt.
+func (r *unreported) add(now time.Time, chain []uint64) {
+	if len(r.ring) < mostUnreported {
+		r.ring = append(r.ring, prompt{})
+	}
+	u := &r.ring[r.next%len(r.ring)]
+	r.next = (r.next + 1) % mostUnreported
+	if cap(u.chain) > mostKept {
+		u.chain = nil
+	}
+	u.chain, u.at = append(u.chain[:0], chain...), now
+}
+
+// reported drops the prompts whose events have come: those computed before the poll at asked. An engine that pushes (asked is zero)
+// does so before the first token.
+func (r *unreported) reported(now, asked time.Time) {
+	if asked.IsZero() {
+		asked = now
+	}
+	for i := range r.ring {
+		if u := &r.ring[i]; !u.at.After(asked) {
+			u.chain = u.chain[:0]
+		}
+	}
+}
+
+// common is the longest prefix, in blocks, that a prompt shares with one of them, or n where that is larger.
+func (r *unreported) common(now time.Time, keys []uint64, n int) int {
+	for i := range r.ring {
+		if u := &r.ring[i]; now.Sub(u.at) < reported.Overdue {
+			n = commonBeyond(keys, u.chain, n)
+		}
+	}
+	return n
+}

@@ -1,0 +1,358 @@
+// Package conversation recognises the conversation of a request, and remembers where each conversation was last answered.
+//
+// It owns the table of conversations by id, a smaller one for minted ids that no client has sent back yet, the holders of
+// responses, and the means of recognising conversations without an id (content and users). A Reader finds and changes nothing;
+// its result is noted once, when the request is placed. The package chooses no endpoint.
+package conversation
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/session"
+)
+
+// Config bounds the memory.
+type Config struct {
+	Sessions    session.Config
+	Responses   int           // response ids
+	ResponseTTL time.Duration // lifetime of a response id
+}
+
+// unclaimed bounds the table of minted ids that no client has sent back: they must not evict live conversations.
+func (c Config) unclaimed() session.Config {
+	s := c.Sessions
+	s.Max, s.HashOnly = max(1, c.Sessions.Max/4), true
+	return s
+}
+
+func (c Config) responses() session.Config {
+	return session.Config{Max: c.Responses, IdleTTL: c.ResponseTTL, HashOnly: true}
+}
+
+// Table is the memory of conversations.
+type Table struct {
+	claimed   *session.Table // conversations whose id a client has sent
+	unclaimed *session.Table // conversations under a minted id that no client has sent back
+	responses *session.Table // response id -> endpoint that holds it
+	trails    *session.Trails
+	users     *session.Users
+	seen      *session.Seen // ids that clients sent recently
+	hits      uint64
+	misses    uint64
+	walked    int // tables that the walk has finished, see Next
+	dropped   func(session.Entry)
+}
+
+// New returns an empty table. dropped is called with the entry of each conversation that is forgotten, for whatever reason; it may be nil.
+func New(c Config, dropped func(session.Entry)) *Table {
+	t := &Table{
+		claimed:   session.New(c.Sessions),
+		unclaimed: session.New(c.unclaimed()),
+		responses: session.New(c.responses()),
+		trails:    session.NewTrails(c.Sessions.Max),
+		users:     session.NewUsers(c.Sessions),
+		seen:      session.NewSeen(c.Sessions.WithDefaults().SeenIDs),
+		dropped:   dropped,
+	}
+	t.claimed.OnDrop(dropped)
+	t.unclaimed.OnDrop(dropped)
+	return t
+}
+
+// SetConfig replaces the bounds. A table above a smaller bound shrinks gradually, with each new conversation.
+func (t *Table) SetConfig(c Config) {
+	t.claimed.SetConfig(c.Sessions)
+	t.unclaimed.SetConfig(c.unclaimed())
+	t.responses.SetConfig(c.responses())
+	t.trails.SetMost(c.Sessions.Max)
+	t.users.SetConfig(c.Sessions)
+	t.seen.SetMost(c.Sessions.WithDefaults().SeenIDs)
+}
+
+// Scope is the namespace of conversation ids: a pool, or the prefill side of one.
+type Scope struct {
+	Tenant string
+	Pool   string
+}
+
+// Found is the result of looking up a request's conversation.
+type Found struct {
+	ID      string
+	Minted  bool // the router minted the id for this request
+	Known   bool
+	Entry   session.Entry // zero when unknown
+	Claims  bool          // known under a minted id that a client sends back for the first time
+	Hint    string        // endpoint of its last turn according to the client; used only while the conversation is unknown
+	Parent  string        // endpoint of the conversation that started this one; "" for none
+	Repeats bool          // the prompt equals its latest one: a retry, or one of many with the same beginning
+	NewID   bool          // the client named it by an id not seen recently: is_first_turn of TensorRT-LLM PR 14744
+
+	name  session.Name  // of the id in its scope, once it was looked up
+	own   bool          // the client sent the id
+	named session.Key   // hash of the id that the client sent
+	user  session.Key   // the user, if it is recognised by the user alone; else zero
+	text  session.Trail // of the request, in its scope
+	trail session.Found
+	how   recognition
+}
+
+// recognition is what the conversation of a request without an id was recognised by.
+type recognition uint8
+
+const (
+	byNothing recognition = iota
+	byText
+	byUser // also its opening may be noted
+)
+
+// Reader reads a Table and never changes it.
+type Reader struct{ t *Table }
+
+// Reader is for steps that must not write.
+func (t *Table) Reader() Reader { return Reader{t} }
+
+// Find fills in what is known of a request's conversation: by id, by the response that it continues, by content, or by user.
+func (r Reader) Find(now time.Time, s Scope, req *fleet.Request, f *Found) {
+	*f = Found{}
+	f.ID, f.Hint, f.own = own(req.Session), req.Hint, req.Session != ""
+	if f.ID == "" {
+		r.recognise(now, s, req, f)
+	}
+	if len(req.Tried) > 0 && req.User != "" && req.Class == fleet.Turn { // the failed attempt is still open and ends next
+		f.user = session.KeyOf(s.Tenant, s.Pool, req.User)
+	}
+	if !f.Minted || len(req.Tried) > 0 {
+		r.recall(now, s, f)
+	}
+	if !f.Known {
+		f.Parent = r.parent(now, s, req)
+	}
+	if req.Class == fleet.Turn && req.Session != "" {
+		again := len(req.Tried) > 0 || len(req.TriedPrefill) > 0 || req.Leg != fleet.LegWhole
+		if f.named = f.name.Key(); f.named == (session.Key{}) || f.ID != req.Session {
+			f.named = session.KeyOf(s.Tenant, s.Pool, req.Session)
+		}
+		f.NewID = r.t.seen.Is(f.named, again) && !f.Claims
+	}
+}
+
+// FindOther finds the same conversation in another scope, where it has its own home.
+func (r Reader) FindOther(now time.Time, s Scope, same, f *Found) {
+	*f = Found{}
+	f.ID, f.Minted, f.Repeats, f.NewID, f.own = same.ID, same.Minted, same.Repeats, same.NewID, same.own
+	if f.ID != "" {
+		r.recall(now, s, f)
+	}
+}
+
+// Holder is the endpoint that holds a response; ok is false when unknown.
+func (r Reader) Holder(now time.Time, tenant, response string) (endpoint string, ok bool) {
+	if response == "" {
+		return "", false
+	}
+	name := session.NameOf(tenant, "", response)
+	e, ok := r.t.responses.Peek(now, &name)
+	return e.Endpoint, ok
+}
+
+// Entry is the stored entry of a conversation.
+func (r Reader) Entry(now time.Time, s Scope, id string) (session.Entry, bool) {
+	name := nameOf(s, id)
+	if e, ok := r.t.claimed.Peek(now, &name); ok {
+		return e, true
+	}
+	return r.t.unclaimed.Peek(now, &name)
+}
+
+func (r Reader) recall(now time.Time, s Scope, f *Found) {
+	f.name = nameOf(s, f.ID)
+	if f.Entry, f.Known = r.t.claimed.Peek(now, &f.name); f.Known {
+		return
+	}
+	if f.Entry, f.Known = r.t.unclaimed.Peek(now, &f.name); f.Known {
+		f.Claims = !f.Minted
+	}
+}
+
+// recognise finds the conversation of a request that does not name it.
+func (r Reader) recognise(now time.Time, s Scope, req *fleet.Request, f *Found) {
+	f.ID, f.Minted = req.MintedID, true
+	if req.Class != fleet.Turn || len(req.Tried) > 0 { // a retry was recognised before
+		return
+	}
+	if req.Follows != "" {
+		name := session.NameOf(s.Tenant, "", req.Follows)
+		if e, ok := r.t.responses.Peek(now, &name); ok && e.Leader != "" {
+			f.ID, f.Minted = e.Leader, false
+			return
+		}
+	}
+	user := session.Key{}
+	if req.User != "" {
+		user = session.KeyOf(s.Tenant, s.Pool, req.User)
+	}
+	if req.Trail.Says() || req.Trail.Opens() {
+		f.text, f.how = *req.Trail, byText
+		f.text.Scope, f.text.Speaker = blocks.Hash(s.Tenant, s.Pool), user.Uint64()
+		f.trail = r.t.trails.Find(&f.text, req.MintedID)
+		f.ID, f.Minted, f.Repeats = f.trail.ID, !f.trail.Known, f.trail.Repeats
+		if f.trail.Known || req.User == "" || req.Trail.Says() {
+			return
+		}
+	}
+	if req.User == "" || req.Follows != "" {
+		return
+	}
+	f.user, f.how = user, byUser
+	known := false
+	f.ID, known = r.t.users.Of(now, user, req.MintedID)
+	f.Minted, f.trail.ID = !known, f.ID
+}
+
+// parent is the home of the conversation that started this one.
+func (r Reader) parent(now time.Time, s Scope, req *fleet.Request) string {
+	if req.Parent == "" || req.Class != fleet.Turn {
+		return ""
+	}
+	e, _ := r.Entry(now, s, req.Parent)
+	return e.Endpoint
+}
+
+// Note records that a request was seen, with the result of Find. It comes before Bind.
+func (t *Table) Note(now time.Time, s Scope, req *fleet.Request, f *Found) {
+	t.trails.Note(&f.text, &f.trail)
+	switch f.how {
+	case byText:
+		if req.User != "" {
+			t.users.Said(now, session.KeyOf(s.Tenant, s.Pool, req.User), f.ID)
+		}
+	case byUser:
+		t.users.Claim(now, f.user, req.MintedID)
+	case byNothing:
+	}
+	if req.Class != fleet.Turn {
+		return
+	}
+	first := first(req)
+	if req.Session != "" {
+		t.seen.First(f.named, !first)
+	}
+	switch {
+	case !first:
+	case f.Known:
+		t.hits++
+	default:
+		t.misses++
+	}
+}
+
+// first reports whether this is a request's first attempt.
+func first(req *fleet.Request) bool {
+	return len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && req.Leg == fleet.LegWhole
+}
+
+// Ref identifies the conversation of a running request. The zero Ref is none.
+type Ref struct {
+	name session.Name
+	user session.Key
+}
+
+// Bind stores where a conversation's turn goes and returns the Ref for its end. A request without an id has no conversation.
+func (t *Table) Bind(now time.Time, s Scope, f *Found, e session.Entry) Ref {
+	if f.ID == "" {
+		return Ref{}
+	}
+	if f.user != (session.Key{}) {
+		t.users.Begin(f.user)
+	}
+	ref := Ref{name: f.name, user: f.user}
+	if ref.name.Key() == (session.Key{}) {
+		ref.name = nameOf(s, f.ID)
+	}
+	if f.Minted {
+		t.unclaimed.Put(now, &ref.name, e)
+		return ref
+	}
+	t.claimed.Put(now, &ref.name, e)
+	if f.Claims {
+		other := ref.name
+		t.unclaimed.Delete(&other)
+	}
+	return ref
+}
+
+// Revise changes the entry of a conversation whose turn is at an endpoint by f, unless it was forgotten or has been placed
+// elsewhere since.
+func (t *Table) Revise(now time.Time, r *Ref, endpoint string, f func(session.Entry) session.Entry) {
+	if r.name.Key() == (session.Key{}) {
+		return
+	}
+	change := func(e session.Entry) (session.Entry, bool) {
+		if e.Endpoint != endpoint {
+			return e, false
+		}
+		return f(e), true
+	}
+	if !t.claimed.Revise(now, &r.name, change) {
+		t.unclaimed.Revise(now, &r.name, change)
+	}
+}
+
+// Close notes the end of a turn.
+func (t *Table) Close(now time.Time, r *Ref) {
+	if r.user != (session.Key{}) {
+		t.users.End(now, r.user)
+	}
+}
+
+// Respond stores which endpoint holds a response; leader is its conversation, "" for none.
+func (t *Table) Respond(now time.Time, tenant, response, endpoint, leader string) {
+	t.RespondKey(now, ResponseKey(tenant, response), endpoint, leader)
+}
+
+// RespondKey is Respond for a response known by its key.
+func (t *Table) RespondKey(now time.Time, key session.Key, endpoint, leader string) {
+	name := session.Hashed(key)
+	e, ok := t.responses.Peek(now, &name)
+	if ok && e.Endpoint == endpoint && (leader == "" || leader == e.Leader) {
+		return
+	}
+	e.Endpoint = endpoint
+	if leader != "" {
+		e.Leader = leader
+	}
+	t.responses.Put(now, &name, e)
+}
+
+// ResponseKey is the key of a response.
+func ResponseKey(tenant, response string) session.Key { return session.KeyOf(tenant, "", response) }
+
+// ForgetKey forgets a conversation.
+func (t *Table) ForgetKey(key session.Key) {
+	name := session.Hashed(key)
+	for _, in := range [...]*session.Table{t.claimed, t.unclaimed} {
+		if e, ok := in.Take(&name); ok && t.dropped != nil {
+			t.dropped(e)
+		}
+	}
+}
+
+// Stats are a Table's sizes and counters.
+type Stats struct {
+	Sessions  int    // conversations remembered
+	Responses int    // response ids remembered
+	Hits      uint64 // turns whose conversation was known
+	Misses    uint64 // turns whose conversation was unknown
+	Evictions uint64 // conversations that clients had named and that were forgotten, since the table was full or they were idle
+}
+
+// Stats returns the counters.
+func (t *Table) Stats() Stats {
+	claimed := t.claimed.Stats()
+	return Stats{
+		Sessions: t.claimed.Len() + t.unclaimed.Len(), Responses: t.responses.Len(),
+		Hits: t.hits, Misses: t.misses, Evictions: claimed.Evictions + claimed.Expirations,
+	}
+}

@@ -1,0 +1,200 @@
+package pool
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/warmpath/warmpath/route/internal/registry"
+	"github.com/warmpath/warmpath/route/size"
+)
+
+// Reader is a read-only view of a Table.
+type Reader struct{ t *Table }
+
+// Reader returns a read-only view.
+func (t *Table) Reader() Reader { return Reader{t} }
+
+// Named is the stored pool of a model or alias, else a new one, which Table.Keep stores.
+func (r Reader) Named(name string) Pool {
+	t := r.t
+	if p, ok := t.byName[name]; ok {
+		return p
+	}
+	s := &state{name: name, size: size.NewModel(t.cfg.Without), members: t.membersOf(name)}
+	s.survey()
+	if len(s.members) > 0 || name == "" || name == Any {
+		s.prefillName = PrefillNamespace(name)
+		t.equip(s)
+		t.restored[name].apply(s)
+	}
+	return Pool{s}
+}
+
+// membersOf lists the endpoints that serve a model, an alias, any model ("*"), or all endpoints ("").
+func (t *Table) membersOf(name string) []member {
+	var members []member
+	targets := t.targets(name)
+	for e := range t.endpoints.All() {
+		if m, ok := t.memberOf(e, name, targets); ok {
+			members = append(members, m)
+		}
+	}
+	return members
+}
+
+// targets are the models that a name stands for; nil for any.
+func (t *Table) targets(name string) []string {
+	targets, isAlias := t.aliases[name]
+	if !isAlias && name != Any {
+		return []string{name}
+	}
+	return targets
+}
+
+// memberOf is an endpoint as a member of the pool of a name and its targets; ok is false if it is none.
+func (t *Table) memberOf(e registry.Endpoint, name string, targets []string) (_ member, ok bool) {
+	switch {
+	case e.Gone():
+		return member{}, false
+	case name == "":
+		return member{endpoint: e, context: e.Context()}, true
+	case name == Any && targets == nil: // it serves anything, but only here: a known name goes to endpoints known to serve it
+		return member{endpoint: e}, e.Nameless()
+	}
+	m, stated, ok := e.Serves(targets)
+	return member{endpoint: e, model: m.ID, context: m.ContextTokens, adapter: m.Parent != "", stated: stated}, ok
+}
+
+// ModelStatus is one model or alias a client can ask for.
+type ModelStatus struct {
+	ID            string
+	Alias         []string // the models it stands for; nil for a model
+	Parent        string   // base model of an adapter
+	ContextTokens int      // the largest of its endpoints; 0 unknown
+	Endpoints     []string // names of its endpoints, in order of declaration
+}
+
+// Models lists the models and aliases, sorted by id, without the alias "*".
+func (r Reader) Models() []ModelStatus {
+	var out []ModelStatus
+	index := map[string]int{}
+	for e := range r.t.endpoints.All() {
+		if e.Gone() {
+			continue
+		}
+		for _, m := range e.Models() {
+			i, ok := index[m.ID]
+			if !ok {
+				i = len(out)
+				index[m.ID] = i
+				out = append(out, ModelStatus{ID: m.ID, Parent: m.Parent})
+			}
+			out[i].ContextTokens = max(out[i].ContextTokens, m.ContextTokens)
+			out[i].Endpoints = append(out[i].Endpoints, e.Name())
+		}
+	}
+	for _, a := range r.t.cfg.Aliases {
+		_, real := index[a.Name]
+		members := r.t.membersOf(a.Name)
+		if a.Name == Any || real || len(members) == 0 {
+			continue
+		}
+		s := ModelStatus{ID: a.Name, Alias: a.Models}
+		for _, m := range members {
+			s.ContextTokens = max(s.ContextTokens, m.context)
+			s.Endpoints = append(s.Endpoints, m.endpoint.Name())
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b ModelStatus) int { return strings.Compare(a.ID, b.ID) })
+	return out
+}
+
+// Base is the only model that is not an adapter, "" for none; several reports that there are more. Every request without a model
+// asks.
+func (r Reader) Base() (id string, several bool) {
+	for e := range r.t.endpoints.All() {
+		base, more := e.Base()
+		switch {
+		case e.Gone() || base == "":
+		case more || id != "" && id != base:
+			return "", true
+		default:
+			id = base
+		}
+	}
+	return id, false
+}
+
+// Alike reports whether no two endpoints are known to serve different models first, adapters aside.
+func (r Reader) Alike() bool {
+	first := ""
+	for e := range r.t.endpoints.All() {
+		switch base, _ := e.Base(); {
+		case e.Gone() || base == "":
+		case first != "" && base != first:
+			return false
+		default:
+			first = base
+		}
+	}
+	return true
+}
+
+// AliasOf lists the models that a name is an alias of; nil if it is none.
+func (r Reader) AliasOf(name string) []string { return r.t.aliases[name] }
+
+// Names lists the models and aliases by name.
+func (r Reader) Names() []string {
+	var ids []string
+	for _, m := range r.Models() {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+// MostNames bounds SomeNames: clients can ask for unknown models as often as they like.
+const MostNames = 21
+
+// SomeNames lists models and aliases by name, sorted, up to MostNames.
+func (r Reader) SomeNames() []string {
+	ids := r.some()
+	for _, a := range r.t.cfg.Aliases {
+		if len(ids) < MostNames && a.Name != Any && !slices.Contains(ids, a.Name) && r.served(a.Models) {
+			ids = append(ids, a.Name)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// served reports whether an endpoint serves one of the models.
+func (r Reader) served(models []string) bool {
+	for e := range r.t.endpoints.All() {
+		if e.Gone() {
+			continue
+		}
+		if _, _, ok := e.Serves(models); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// some lists models, up to MostNames.
+func (r Reader) some() (ids []string) {
+	for e := range r.t.endpoints.All() {
+		if e.Gone() {
+			continue
+		}
+		if !e.EachModel(func(id, _ string) bool {
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+			return len(ids) < MostNames
+		}) {
+			break
+		}
+	}
+	return ids
+}

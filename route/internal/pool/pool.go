@@ -1,0 +1,169 @@
+// Package pool groups endpoints by the model or alias they serve, and holds what belongs to one such group: its policies, and what
+// its requests have taught about prompts, answers and conversations.
+//
+// It owns the list of pools and their members. It promises that a pool is found for every model that an endpoint serves, that pools
+// are bounded, and that nothing changes through a Reader, a Pool or a Member. It never chooses an endpoint itself.
+package pool
+
+import (
+	"slices"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/ablation"
+	"github.com/warmpath/warmpath/route/arrivals"
+	"github.com/warmpath/warmpath/route/internal/cache"
+	"github.com/warmpath/warmpath/route/internal/registry"
+	"github.com/warmpath/warmpath/route/size"
+	"github.com/warmpath/warmpath/slot"
+)
+
+// Pool is the endpoints that serve one model or alias, to be read only. Two are equal if they are the same; the zero value is none.
+type Pool struct{ s *state }
+
+type state struct {
+	name    string
+	policy  pick.Policy // for whole requests and decode legs
+	prefill pick.Policy // for prefill legs
+	parts   bool        // its members have roles, or need none: requests may be split
+	members []member
+	slots   []int32 // of the members
+	alike   bool    // all members have one model name and one context, and no adapter
+
+	kept        bool   // stored in the table
+	prefillName string // namespace of conversations on the prefill side
+
+	// Learnt from usage.
+	size    size.Model
+	answers cache.Answers
+	turns   arrivals.Mix // of whole requests and decode legs
+	prompts arrivals.Mix // of prefill legs
+}
+
+// Exists is false for the zero value.
+func (p Pool) Exists() bool { return p.s != nil }
+
+// Name is the model or alias; "" is the pool of all endpoints.
+func (p Pool) Name() string { return p.s.name }
+
+// Namespace is the scope of the pool's conversations on a leg's side.
+func (p Pool) Namespace(l fleet.Leg) string {
+	if l == fleet.LegPrefill {
+		return p.s.prefillName
+	}
+	return p.s.name
+}
+
+// Splits reports whether its members have roles, or need none, so that requests may be split.
+func (p Pool) Splits() bool { return p.s.parts }
+
+// Alike reports whether all members have one model name and one context, and none an adapter.
+func (p Pool) Alike() bool { return p.s.alike }
+
+// Len is the number of members.
+func (p Pool) Len() int { return len(p.s.members) }
+
+// Member is the member with an index, in order of declaration.
+func (p Pool) Member(i int) Member { return Member{&p.s.members[i]} }
+
+// Slots lists the members' slots.
+func (p Pool) Slots() slot.List { return slot.ListOf(p.s.slots) }
+
+// MemberAt is the member that an endpoint is; ok is false if it is none.
+func (p Pool) MemberAt(e registry.Endpoint) (m Member, ok bool) {
+	for i := range p.s.members {
+		if p.s.members[i].endpoint == e {
+			return p.Member(i), true
+		}
+	}
+	return Member{}, false
+}
+
+// Bound reports whether the pool's decoders take no whole requests. Every request that can be split is then split, whatever is
+// configured.
+func (p Pool) Bound() bool {
+	return p.s.parts && slices.ContainsFunc(p.s.members, func(m member) bool { return m.endpoint.Role() == fleet.RoleDecode && m.endpoint.Bound() })
+}
+
+// Alone reports whether some member takes whole requests.
+func (p Pool) Alone() bool {
+	return slices.ContainsFunc(p.s.members, func(m member) bool {
+		role := m.endpoint.Role()
+		return role == fleet.RoleBoth || role == fleet.RoleDecode && !m.endpoint.Bound()
+	})
+}
+
+// Shortlists reports whether the policy for whole requests takes a shortlist.
+func (p Pool) Shortlists() bool {
+	s, ok := p.s.policy.(pick.Shortlisting)
+	return ok && s.Shortlists()
+}
+
+// Ask asks the leg's policy for its choice, which changes nothing.
+func (p Pool) Ask(v *pick.View, r *fleet.Request) pick.Asked {
+	return pick.Ask(p.s.policyFor(v.Leg), v, r)
+}
+
+// Only is the choice of the only candidate, see pick.Alone.
+func (p Pool) Only(v *pick.View, why pick.Reason) pick.Asked {
+	return pick.Alone(p.s.policyFor(v.Leg), v, why)
+}
+
+// Measure estimates the prompt tokens of a request that continues a prompt of so many bytes and tokens; 0 for none.
+func (p Pool) Measure(req *fleet.Request, lastBytes, lastTokens int) size.Prompt {
+	return p.s.size.Prompt(req, lastBytes, lastTokens)
+}
+
+// Answer estimates the tokens of a request's answer.
+func (p Pool) Answer(req *fleet.Request) int { return p.s.size.Answer(req) }
+
+// TokensPerByte is the mean of the pool's prompts.
+func (p Pool) TokensPerByte() float64 { return p.s.size.TokensPerByte() }
+
+// Answers is what is known of answers as parts of later prompts.
+func (p Pool) Answers() cache.Answers { return p.s.answers }
+
+// Expect fills in the columns about the turns of the view's side.
+func (p Pool) Expect(v *pick.View, without ablation.Set) { p.s.mix(v.Leg).Expect(v, without) }
+
+// mix is the statistics of turns on the leg's side.
+func (s *state) mix(l fleet.Leg) *arrivals.Mix {
+	if l == fleet.LegPrefill {
+		return &s.prompts
+	}
+	return &s.turns
+}
+
+// policyFor is the policy of a leg.
+func (s *state) policyFor(l fleet.Leg) pick.Policy {
+	if l == fleet.LegPrefill && s.prefill != nil { // the pool of a running request may have lost its roles
+		return s.prefill
+	}
+	return s.policy
+}
+
+// Member is an endpoint of a pool and the model name it serves there, to be read only.
+type Member struct{ m *member }
+
+type member struct {
+	endpoint registry.Endpoint
+	model    string
+	context  int  // tokens, 0 unknown
+	adapter  bool // the model is a LoRA adapter
+	stated   bool // declared by the configuration; the engine has not listed it
+}
+
+// Endpoint is the endpoint.
+func (m Member) Endpoint() registry.Endpoint { return m.m.endpoint }
+
+// Model is the name under which it serves the pool's requests; "" if no name is known.
+func (m Member) Model() string { return m.m.model }
+
+// Context is the longest prompt plus answer in tokens; 0 unknown.
+func (m Member) Context() int { return m.m.context }
+
+// Adapter reports whether the model is a LoRA adapter.
+func (m Member) Adapter() bool { return m.m.adapter }
+
+// Stated reports whether only the configuration says that it serves the model.
+func (m Member) Stated() bool { return m.m.stated }

@@ -1,0 +1,236 @@
+package pool
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/ablation"
+	"github.com/warmpath/warmpath/route/arrivals"
+	"github.com/warmpath/warmpath/route/internal/cache"
+	"github.com/warmpath/warmpath/route/internal/registry"
+	"github.com/warmpath/warmpath/route/size"
+)
+
+// Alias is a name that stands for several models.
+type Alias struct {
+	Name   string   // "*" stands for every unknown name
+	Models []string // in order of preference, for endpoints that serve several of them
+}
+
+// Any is the pool for unknown model names that are acceptable: for the alias "*", or endpoints that report no models. It has one
+// name, so that clients cannot create pools.
+const Any = "*"
+
+// maxPools bounds the number of pools. Only engines and the configuration can name one.
+const maxPools = 4096
+
+// prefillSide marks the conversations of a pool's prefill side. No model name contains it.
+const prefillSide = "\x00prefill"
+
+// PrefillNamespace is the scope of the conversations of a pool's prefill side.
+func PrefillNamespace(name string) string { return name + prefillSide }
+
+// Config says which policies pools have.
+type Config struct {
+	Policy          func() pick.Policy // of a pool without roles
+	Decode, Prefill func() pick.Policy // of the two sides of one with roles
+	Free            bool               // requests are split without roles
+	Aliases         []Alias
+	Without         ablation.Set
+}
+
+// Table holds the pools.
+type Table struct {
+	cfg       Config
+	endpoints registry.Reader
+	aliases   map[string][]string
+
+	byName    map[string]Pool
+	kept      []Pool // the same in order of creation
+	refreshed uint64 // the registry's generation of their members
+
+	restored map[string]*Learnt // not found in a pool yet
+}
+
+// New makes a table without pools.
+func New(endpoints registry.Reader, c Config) *Table {
+	t := &Table{endpoints: endpoints, byName: map[string]Pool{}, aliases: map[string][]string{}}
+	t.SetConfig(c, false)
+	return t
+}
+
+// SetConfig replaces the configuration; with policies the pools get new ones. changed means that Refresh is to compute all pools.
+func (t *Table) SetConfig(c Config, policies bool) (changed bool) {
+	alike := func(a, b Alias) bool { return a.Name == b.Name && slices.Equal(a.Models, b.Models) }
+	changed = policies || c.Free != t.cfg.Free || !slices.EqualFunc(c.Aliases, t.cfg.Aliases, alike)
+	t.cfg = c
+	clear(t.aliases)
+	for _, a := range c.Aliases {
+		t.aliases[a.Name] = a.Models
+	}
+	if policies {
+		for _, p := range t.kept {
+			p.s.policy, p.s.prefill = nil, nil
+		}
+	}
+	return changed
+}
+
+// Keep stores a pool with its policies and its model's statistics, also while it has no members: endpoints come and go. Above
+// maxPools, pools without members are dropped, then all.
+func (t *Table) Keep(p Pool) {
+	if p.s.kept || p.s.prefillName == "" {
+		return
+	}
+	if len(t.byName) >= maxPools {
+		t.kept = slices.DeleteFunc(t.kept, func(k Pool) bool { return k.Len() == 0 })
+		clear(t.byName)
+		if len(t.kept) >= maxPools {
+			t.kept = t.kept[:0]
+		}
+		for _, k := range t.kept {
+			t.byName[k.s.name] = k
+		}
+	}
+	p.s.kept, t.byName[p.s.name] = true, p
+	t.kept = append(t.kept, p)
+}
+
+// Refresh recomputes the members of the pools of models that have changed, by the endpoints that have, or of all pools.
+func (t *Table) Refresh() {
+	if t.refreshed == t.endpoints.Generation() {
+		return
+	}
+	t.refreshed = t.endpoints.Generation()
+	touched := t.endpoints.Touched()
+	if touched.All {
+		for _, p := range t.kept {
+			t.setMembers(p, t.membersOf(p.s.name))
+		}
+		return
+	}
+	models := slices.Compact(slices.Sorted(slices.Values(touched.Models)))
+	t.retake("", touched.Endpoints)
+	t.retake(Any, touched.Endpoints)
+	for _, a := range t.cfg.Aliases {
+		if a.Name != Any && slices.ContainsFunc(a.Models, func(m string) bool { return slices.Contains(models, m) }) {
+			t.retake(a.Name, touched.Endpoints)
+		}
+	}
+	for _, name := range models {
+		if _, alias := t.aliases[name]; !alias && name != Any {
+			t.retake(name, touched.Endpoints)
+		}
+	}
+}
+
+// retake takes the endpoints that have changed out of a pool, and those that serve its model into it.
+func (t *Table) retake(name string, changed []registry.Endpoint) {
+	p, ok := t.byName[name]
+	if !ok {
+		return
+	}
+	targets, roles := t.targets(name), p.s.parts || p.s.policy == nil
+	for _, e := range changed {
+		i, was := p.s.place(e)
+		m, is := t.memberOf(e, name, targets)
+		if was {
+			p.s.members, p.s.slots = slices.Delete(p.s.members, i, i+1), slices.Delete(p.s.slots, i, i+1)
+		}
+		if is {
+			p.s.members, p.s.slots = slices.Insert(p.s.members, i, m), slices.Insert(p.s.slots, i, int32(e.Slot()))
+			roles = roles || e.Role() != fleet.RoleBoth
+			p.s.alike = p.s.alike && p.s.members[i].isLike(&p.s.members[0]) && p.s.members[i].isLike(&p.s.members[len(p.s.members)-1])
+		}
+	}
+	if !p.s.alike {
+		p.s.compare()
+	}
+	if roles {
+		t.equip(p.s)
+	}
+}
+
+// place is where an endpoint is among the members, in order of declaration, or where it belongs.
+func (s *state) place(e registry.Endpoint) (i int, ok bool) {
+	i, ok = slices.BinarySearchFunc(s.members, e, func(m member, e registry.Endpoint) int { return cmp.Compare(m.endpoint.Order(), e.Order()) })
+	return i, ok && s.members[i].endpoint == e
+}
+
+func (t *Table) setMembers(p Pool, members []member) {
+	p.s.members = members
+	p.s.survey()
+	t.equip(p.s)
+}
+
+// survey notes what a shortlist needs to know about the members.
+func (s *state) survey() {
+	s.slots = s.slots[:0]
+	for i := range s.members {
+		s.slots = append(s.slots, int32(s.members[i].endpoint.Slot()))
+	}
+	s.compare()
+}
+
+// compare notes whether all members are alike.
+func (s *state) compare() {
+	s.alike = true
+	for i := range s.members {
+		if s.alike = s.members[i].isLike(&s.members[0]); !s.alike {
+			return
+		}
+	}
+}
+
+// isLike reports whether two members have one model name and one context, and no adapter.
+func (m *member) isLike(other *member) bool {
+	return !m.adapter && !other.adapter && m.model == other.model && m.context == other.context
+}
+
+// equip makes a pool's policies, again when its endpoints get or lose roles.
+func (t *Table) equip(s *state) {
+	if len(s.members) == 0 && s.policy != nil {
+		return
+	}
+	parts := t.cfg.Free || slices.ContainsFunc(s.members, func(m member) bool { return m.endpoint.Role() != fleet.RoleBoth })
+	if s.policy != nil && s.parts == parts {
+		return
+	}
+	s.parts, s.prefill = parts, nil
+	s.turns, s.prompts = arrivals.Mix{}, arrivals.Mix{} // legs differ from whole requests
+	if !parts {
+		s.policy = t.cfg.Policy()
+		return
+	}
+	s.policy, s.prefill = t.cfg.Decode(), t.cfg.Prefill()
+}
+
+// Policy is the policy of a leg, to be told what has happened.
+func (t *Table) Policy(p Pool, l fleet.Leg) pick.Policy { return p.s.policyFor(l) }
+
+// Forget tells the policies of all pools that an endpoint has left, if they are pick.Forgetting.
+func (t *Table) Forget(e registry.Endpoint) {
+	for _, p := range t.kept {
+		for _, policy := range [...]pick.Policy{p.s.policy, p.s.prefill} {
+			if f, ok := policy.(pick.Forgetting); ok {
+				f.Forget(e.Key())
+			}
+		}
+	}
+}
+
+// Learn corrects the estimates of size by an engine's counts; 0 for none.
+func (t *Table) Learn(p Pool, s *size.Sample, promptTokens, outputTokens int) {
+	p.s.size.Learn(s, promptTokens, outputTokens)
+}
+
+// Answers is what the cache learns of a pool's answers.
+func (t *Table) Answers(p Pool) *cache.Answers { return &p.s.answers }
+
+// Turn counts a placed turn with this many uncached prompt tokens.
+func (t *Table) Turn(p Pool, l fleet.Leg, first bool, uncached int) { p.s.mix(l).Add(first, uncached) }
+
+// Kept lists the stored pools in order of creation.
+func (t *Table) Kept() []Pool { return slices.Clone(t.kept) }

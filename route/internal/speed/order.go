@@ -1,0 +1,74 @@
+package speed
+
+import (
+	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/backlog"
+)
+
+// The router should queue prompts itself only where an engine computes one after another. A simulated engine, or an address with
+// many engines behind it, computes all at once and would stand idle. The difference shows in times: in a serial engine a token of
+// another prompt delays a request as much as a token of its own, in a parallel one not at all. The time per own token comes
+// from prompts that had no company; with company alone, 2 s each four at a time looks like 0.5 s each in turn.
+//
+// Company is the prompts in front and those that arrive soon after: llama-server computes the prompts of its lower slots first, or
+// several in a batch. "Soon" is measured by the predicted duration, because a prompt that happens to take long has more company
+// in any kind of engine.
+
+// order fits that: decayed sums of least-squares lines through the origin.
+type order struct {
+	alone fit.Ratio // prompts without company: ms over own tokens
+	first fit.Ratio // prompts with none in front; equal to alone where prompts are computed in order of arrival
+
+	others      fit.Plane // prompts with company: ms over tokens in front and tokens soon after
+	front, soon fit.Sum   // own tokens × tokens in front, and × tokens soon after
+}
+
+const (
+	keepSerial  = 0.95 // decay of the sums with each prompt
+	leastOthers = 1024 // tokens of company (root of the sum of squares) needed for a verdict
+	fewOthers   = 16   // company shorter than 1/fewOthers of a prompt counts as none
+	serialShare = 0.4  // least delay per token of company, in own ms per token, of a serial engine
+	ridge       = 0.01 // ridge regularisation, as a share of the sums: only one kind of company may occur
+)
+
+// learn adds a prompt's time since the engine received it. A prompt that may have waited for a place, or is computed elsewhere,
+// is no sample.
+func (a *order) learn(j *backlog.Job, own, fixed float64) {
+	y := ms(j.First.Sub(j.Sent)) - fixed
+	if j.Held || j.Leg == fleet.LegDecode || y <= 0 || !j.SoonKnown {
+		return
+	}
+	others := j.Front + j.Soon
+	weight := bounded(own + others)
+	if float64(fewOthers*j.Front) <= own {
+		a.first.Add(keepSerial, weight, own, y)
+	}
+	if float64(fewOthers*others) <= own {
+		a.alone.Add(keepSerial, weight, own, y)
+		return
+	}
+	a.others.Add(keepSerial, weight, j.Front, j.Soon, y)
+	a.front.Add(keepSerial, weight, float64(own*j.Front))
+	a.soon.Add(keepSerial, weight, float64(own*j.Soon))
+}
+
+// known reports whether the endpoint was seen to compute prompts one after another: whether the time beyond a prompt's own
+// grows with its company.
+func (a *order) known() bool {
+	if a.first.XX == 0 || a.others.AA+a.others.BB < leastOthers*leastOthers {
+		return false
+	}
+	each := a.first.Slope()
+	if a.alone.XX > 0 {
+		each = min(each, a.alone.Slope())
+	}
+	beyond := a.others // time beyond the prompts' own
+	beyond.AY -= fit.Sum(each * float64(a.front))
+	beyond.BY -= fit.Sum(each * float64(a.soon))
+	little := fit.Sum(ridge * (beyond.AA + beyond.BB))
+	beyond.AA += little
+	beyond.BB += little
+	front, soon := beyond.Slopes()
+	return front+soon >= float64(serialShare*each)
+}

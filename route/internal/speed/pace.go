@@ -1,0 +1,64 @@
+package speed
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/ablation"
+	"github.com/warmpath/warmpath/route/internal/backlog"
+)
+
+// pace fits the decode time per token: base + perOther × other requests decoding, since all share one engine step. Prefill in
+// between is not part of it.
+type pace struct{ fit.Line } // ms per token over the number of others
+
+const (
+	firstPace     = 10.0 // default ms per token
+	firstPerOther = 0.02 // default perOther as a share of base; published: 1.7 % (32B model on an H100) to 6 %, see sim.Presets
+	mostPrompts   = 0.1  // a sample in which prefill took a larger share of the time is dropped
+	keepPooled    = 0.99 // decay of a sample's weight in the fleet's fit
+	priorOthers   = 64.0 // weight of the default perOther, in variance of the number of others
+)
+
+// at is the ms per token with this many others, and the extra ms for one more. prior is the default of that extra.
+func (p *pace) at(others, prior float64) (token, perOther float64) {
+	perOther = max(0, p.Slope(prior, priorOthers))
+	base := max(leastMs, p.Intercept(perOther))
+	return base + float64(perOther*others), perOther
+}
+
+// paceOf is the ms per token at an endpoint: from its own fit, else the fleet's, else the default.
+func (t *Table) paceOf(e *endpoint, others int) (token, perOther float64) {
+	prior := float64(firstPace * firstPerOther)
+	if t.without.Has(ablation.DecodeSpeed) {
+		return firstPace + float64(prior*float64(others)), prior
+	}
+	if t.pace.N > 0 {
+		_, prior = t.pace.at(0, float64(firstPerOther*float64(t.pace.Y/t.pace.N)))
+	}
+	switch {
+	case e.pace.N > 0:
+		return e.pace.at(float64(others), prior)
+	case t.pace.N > 0:
+		return t.pace.at(float64(others), prior)
+	}
+	return firstPace + float64(prior*float64(others)), prior
+}
+
+// learnPace learns from a finished answer, without the time of the prompts computed meanwhile.
+func (t *Table) learnPace(now time.Time, j *backlog.Job, u *fleet.Usage) {
+	took := ms(now.Sub(j.First))
+	if !j.Paced || j.PromptMs > float64(mostPrompts*took) {
+		return
+	}
+	e := t.endpoints.Get(j.Slot)
+	y := max(leastMs, (took-j.PromptMs)/float64(u.OutputTokens-1))
+	if e.pace.N > 0 {
+		expected, _ := t.paceOf(e, j.Others)
+		y = min(y, float64(outlier*expected))
+	}
+	x := float64(j.Others+j.Left) / 2
+	e.pace.Add(keepSample, 1, x, y)
+	t.pace.Add(keepPooled, 1, x, y)
+}

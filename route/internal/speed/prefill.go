@@ -1,0 +1,203 @@
+package speed
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/ablation"
+	"github.com/warmpath/warmpath/route/internal/backlog"
+)
+
+// prefill fits how long an endpoint takes to compute prompts and non-streamed answers. Engines compute prompts in order of
+// arrival, so the time between two first bytes is the second prompt's: fixed + perToken × uncached tokens. Queueing time
+// is outside that interval, so a long queue does not look like a slow engine.
+type prefill struct {
+	perToken  float64      // ms; 0 before the first sample
+	fixed     fit.Quantile // ms, for a prompt that arrives at an idle engine
+	samples   int
+	like      float64   // mean of known over the endpoints that are about as fast
+	perAnswer fit.Mean  // ms per output token after the first; 0 unknown
+	hold      fit.Mean  // ms from first byte to end; 0 unknown
+	line      fit.Plane // ms over prompt tokens and over tokens of non-streamed answers; older samples weigh less
+	prior     float64   // share of line.AA that is still the initial assumption
+	noise     fit.Mean  // mean squared error of non-streamed samples, ms²
+	perStep   float64   // ms per token of a non-streamed answer after the first, without prefill of other requests
+
+	batches []batch   // the latest, in order of time; at most maxBatches
+	early   fit.Whole // sums of provisional samples: batches whose answers have not ended
+	known   float64   // ms per token with provisional samples, see pooled.go; 0 unknown
+
+	passed   int64     // queue position up to which prompts are known to be computed,
+	passedAt time.Time // and when that was, about
+}
+
+const (
+	firstPerToken = 0.1              // default ms per token (10,000 tokens/s) before any sample in the fleet
+	firstFixed    = 10.0             // default ms
+	keepSample    = 0.97             // decay of a sample's weight with each later one
+	priorTokens   = 512              // tokens of a sample that weighs as much as the initial assumption
+	priorAnswer   = 4                // the same for the time per output token
+	outlier       = 4                // a sample is clamped to this factor above or below its prediction
+	fixedStep     = 0.08             // largest relative change of fixed by one sample
+	fixedQuantile = 0.35             // share of samples above fixed: those with an unseen wait
+	leastMs       = 0.1              // lower bound of the fixed times of prompts and transfers, and of a token of an answer
+	amongOthers   = 0.2              // weight of a non-streamed sample while the endpoint had other requests
+	noiseRate     = 0.05             // weight of a new sample in noise
+	slowRate      = 0.1              // weight of a new sample in perAnswer and hold
+	sameStep      = time.Millisecond // first bytes closer together than this come from one engine step
+	maxBatches    = 512              // a stream during which more batches complete teaches nothing
+	stepTokens    = 8192             // prompt tokens in one engine step: vLLM's default max_num_batched_tokens for serving on an H100
+	alike         = 1.1              // endpoints whose speeds differ by less than this factor share one estimate
+	moved         = 0.01             // relative change of a speed that makes it worth comparing again
+)
+
+func ms(d time.Duration) float64 { return backlog.Ms(d) }
+
+// speedOf is an endpoint's speed, learnt or default, pooled with endpoints that are about as fast.
+func (t *Table) speedOf(s *prefill) (perToken, fixed float64) {
+	perToken, fixed = t.settled(s)
+	if s.like > 0 && !t.without.Has(ablation.PromptSpeed) {
+		perToken = s.like
+	}
+	return perToken, fixed
+}
+
+// settled is an endpoint's own speed from finished answers, or the default.
+func (t *Table) settled(s *prefill) (perToken, fixed float64) {
+	perToken, fixed = s.perToken, float64(s.fixed)
+	if s.samples == 0 {
+		perToken, fixed = t.mean.perToken, t.mean.fixed
+		if perToken == 0 {
+			perToken, fixed = firstPerToken, firstFixed
+		}
+	}
+	if t.without.Has(ablation.PromptSpeed) {
+		perToken = firstPerToken
+	}
+	if t.without.Has(ablation.FixedTime) {
+		fixed = firstFixed
+	}
+	return perToken, fixed
+}
+
+// learnPrompt learns from the first byte of a stream: its prompt is computed.
+func (t *Table) learnPrompt(now time.Time, j *backlog.Job) {
+	e := t.endpoints.Get(j.Slot)
+	s := &e.prefill
+	if j.End > s.passed {
+		s.passed, s.passedAt = j.End, now
+	}
+	changed := s.computed(now, j)
+	perToken, fixed := t.settled(s)
+	if !t.without.Has(ablation.Provisional) {
+		for i := range changed {
+			s.guess(&changed[i], perToken, fixed)
+		}
+	}
+	if j.CachedTokens == 0 { // otherwise the uncached tokens are known only from the usage at the end
+		e.order.learn(j, float64(j.Prefill), fixed)
+	}
+	t.compare(j.Slot)
+}
+
+// learnUsage learns from a finished request.
+func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
+	e := t.endpoints.Get(j.Slot)
+	s := &e.prefill
+	perToken, fixed := t.settled(s)
+	cached := j.CachedTokens
+	if u.CachedKnown {
+		cached = u.CachedTokens
+	}
+	own := float64(max(u.PromptTokens-cached, 1))
+	rest := float64(max(u.OutputTokens-1, 0))
+	if j.Stream {
+		if rest > 0 {
+			s.perAnswer.Add(slowRate, max(0, ms(now.Sub(j.First)))/rest)
+			s.hold.Add(slowRate, max(0, ms(now.Sub(j.First))))
+		}
+		if j.CachedTokens > 0 {
+			e.order.learn(j, own, fixed)
+		}
+		if b := s.batchOf(j.First); b != nil && !b.held && j.Leg != fleet.LegDecode {
+			x := max(own, float64(b.tokens-j.Prefill)+own)
+			s.take(x, 0, ms(b.end.Sub(b.begin)), float64(own/x), b.fresh, perToken, fixed)
+		}
+	} else if j.Leg != fleet.LegDecode {
+		t.learnWhole(s, j, own, rest, perToken, fixed)
+	}
+	t.takeMeans()
+}
+
+// take adds a sample: x prompt tokens and rest output tokens took y ms. fresh means that y contains the fixed time.
+func (s *prefill) take(x, rest, y, weight float64, fresh bool, perToken, fixed float64) {
+	if s.samples == 0 {
+		s.perToken, s.fixed = perToken, fit.Quantile(fixed)
+		s.line.AA, s.line.AY = priorTokens*priorTokens, fit.Sum(perToken*priorTokens*priorTokens)
+		s.prior = float64(s.line.AA)
+	}
+	if rest > 0 && s.line.BB == 0 {
+		s.line.BB, s.line.BY = priorAnswer*priorAnswer, firstPace*priorAnswer*priorAnswer
+	}
+	start := 0.0
+	if fresh {
+		start = float64(s.fixed)
+	}
+	expected := start + float64(x*perToken) + float64(rest*s.perStep)
+	y = max(y, expected/outlier)
+	if s.samples >= 3 {
+		y = min(y, float64(expected*outlier))
+	}
+	s.samples++
+	keep := 1 - float64((1-keepSample)*weight)
+	s.prior = float64(s.prior * keep)
+	s.line.Add(keep, float64(weight*bounded(x)), x, rest, max(y-start, y/16))
+	s.solve()
+	if rest > 0 {
+		off := y - expected
+		s.noise.Move(max(noiseRate, 1/float64(s.samples)), float64(off*off))
+	}
+	if fresh {
+		s.fixed.Add(fixedQuantile, float64(fixedStep*weight), leastMs, y-float64(x*s.perToken)-float64(rest*s.perStep))
+	}
+}
+
+// bounded scales down the weight of long samples. Least squares through the origin weighs a sample by x², which is right while
+// errors are absolute (up to one engine step). Prompts of many steps have errors in proportion to x and must not dominate.
+func bounded(x float64) float64 { return 1 / (1 + float64(x*x)/(stepTokens*stepTokens)) }
+
+// solve fits perToken, and perStep too where samples contain output tokens.
+func (s *prefill) solve() {
+	l := &s.line
+	if l.Det() <= float64(l.AA*l.BB)/1000 { // the two cannot be separated
+		s.perToken = max(l.SlopeA(s.perStep), backlog.LeastMsPerToken)
+		return
+	}
+	switch perToken, perStep := l.Slopes(); {
+	case perToken <= backlog.LeastMsPerToken: // not plausible: keep the previous estimate
+		s.perStep = max(0, l.SlopeB(s.perToken))
+	case perStep > 0:
+		s.perToken, s.perStep = perToken, perStep
+	default:
+		s.perToken, s.perStep = max(l.SlopeA(0), backlog.LeastMsPerToken), 0
+	}
+}
+
+// takeMeans updates the defaults for endpoints without a sample.
+func (t *Table) takeMeans() {
+	var perToken, fixed, perAnswer float64
+	n, answers := 0, 0
+	for _, slot := range t.order {
+		s := &t.endpoints.Get(slot).prefill
+		if s.samples > 0 {
+			perToken, fixed, n = perToken+s.perToken, fixed+float64(s.fixed), n+1
+		}
+		if s.perAnswer > 0 {
+			perAnswer, answers = perAnswer+float64(s.perAnswer), answers+1
+		}
+	}
+	if n > 0 {
+		t.mean = means{perToken / float64(n), fixed / float64(n), perAnswer / float64(max(answers, 1))}
+	}
+}

@@ -1,0 +1,200 @@
+// Package speed estimates how fast endpoints are: prefill, decode, and KV cache transfers.
+//
+// It owns one set of fits per endpoint, learnt from finished jobs, and the defaults for endpoints without a sample. A Reader
+// changes nothing, always returns a speed above 0, and implements backlog.Rates. The package never knows what waits or where a
+// request goes. Times are in ms, sizes in tokens; endpoints are named by their slot.
+package speed
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/ablation"
+	"github.com/warmpath/warmpath/route/internal/backlog"
+	"github.com/warmpath/warmpath/slot"
+)
+
+// Table is the speeds of all endpoints.
+type Table struct {
+	endpoints slot.Table[endpoint]
+	order     []int // slots in order of declaration
+	mean      means
+	others    others
+	pace      pace             // of answers at all endpoints
+	moved     backlog.Transfer // default for endpoints without a transfer
+	movedAt   time.Time        // when moved was updated
+	equals    equals
+	entered   uint64 // endpoints so far
+	without   ablation.Set
+}
+
+// New makes a table without endpoints that learns without some mechanisms.
+func New(without ablation.Set) Table { return Table{without: without} }
+
+// endpoint holds the fits of one endpoint.
+type endpoint struct {
+	prefill  prefill
+	order    order
+	transfer transfer // KV cache received
+	pace     pace     // decode speed
+	place    uint64   // in the order of declaration, from 1
+}
+
+// means are the defaults for endpoints without a sample: the mean of the others. 0 before the first sample.
+type means struct{ perToken, fixed, perAnswer float64 }
+
+// Enter adds an endpoint. Means are summed in the order of these calls, so they are reproducible to the bit.
+func (t *Table) Enter(slot int) {
+	t.entered++
+	*t.endpoints.Grow(slot) = endpoint{place: t.entered}
+	t.order = append(t.order, slot)
+}
+
+// Drop removes an endpoint.
+func (t *Table) Drop(slot int) {
+	t.equals.drop(slot)
+	t.endpoints.Reset(slot)
+	if i := slices.Index(t.order, slot); i >= 0 {
+		t.order = slices.Delete(t.order, i, i+1)
+	}
+}
+
+// Computed learns from the first byte of a job.
+func (t *Table) Computed(now time.Time, j *backlog.Job) {
+	if j.Leg == fleet.LegDecode {
+		t.learnTransfer(now, j)
+	}
+	if j.Timed {
+		t.learnPrompt(now, j)
+	}
+}
+
+// Ended learns from the end of a job. ok means that the answer is complete and u is valid.
+func (t *Table) Ended(now time.Time, j *backlog.Job, ok bool, u *fleet.Usage) {
+	t.endpoints.Get(j.Slot).prefill.ended(j)
+	if ok && j.Class == fleet.Turn && !j.First.IsZero() {
+		if u.PromptTokens > 0 {
+			t.learnUsage(now, j, u)
+		}
+		t.learnPace(now, j, u)
+	}
+	t.compare(j.Slot)
+}
+
+// Reader is a read-only view of a Table. It implements backlog.Rates.
+type Reader struct{ t *Table }
+
+var _ backlog.Rates = Reader{}
+
+// Reader returns a read-only view.
+func (t *Table) Reader() Reader { return Reader{t} }
+
+// MsPerToken is the prefill time per token, learnt or default.
+func (r Reader) MsPerToken(slot int) float64 {
+	perToken, _ := r.t.speedOf(&r.t.endpoints.Get(slot).prefill)
+	return perToken
+}
+
+// MsPerAnswer is the decode time per output token after the first, learnt or default.
+func (r Reader) MsPerAnswer(slot int) float64 {
+	switch p := &r.t.endpoints.Get(slot).prefill; {
+	case p.perAnswer > 0:
+		return float64(p.perAnswer)
+	case r.t.mean.perAnswer > 0:
+		return r.t.mean.perAnswer
+	}
+	return firstPace
+}
+
+// HoldMs is the mean time from first byte to end of a request; 0 is unknown.
+func (r Reader) HoldMs(slot int) float64 {
+	if r.t.without.Has(ablation.Residence) {
+		return 0
+	}
+	return float64(r.t.endpoints.Get(slot).prefill.hold)
+}
+
+// Known says whether an endpoint's speed is its own, the fleet's, or a default.
+func (r Reader) Known(slot int) backlog.Known {
+	p := &r.t.endpoints.Get(slot).prefill
+	return backlog.Known{Own: p.samples > 0, Any: p.samples > 0 || r.t.mean.perToken != 0, MsPerAnswer: max(float64(p.perAnswer), p.perStep)}
+}
+
+// InOrder reports whether an endpoint was seen to compute prompts one after another.
+func (r Reader) InOrder(slot int) bool {
+	return r.t.without.Has(ablation.Order) || r.t.endpoints.Get(slot).order.known()
+}
+
+// Transfer is the speed of KV cache transfers to an endpoint, learnt or default.
+func (r Reader) Transfer(now time.Time, slot int) backlog.Transfer {
+	return r.t.transferOf(now, &r.t.endpoints.Get(slot).transfer)
+}
+
+// Pace is the decode time per token with this many other requests decoding, and the extra ms per token for one more.
+func (r Reader) Pace(slot, others int) (token, perOther float64) {
+	return r.t.paceOf(r.t.endpoints.Get(slot), others)
+}
+
+// Learnt is the prefill time per token from an endpoint's own finished requests; 0 before the first.
+func (r Reader) Learnt(slot int) (perToken float64) {
+	if p := &r.t.endpoints.Get(slot).prefill; p.samples > 0 {
+		return p.perToken
+	}
+	return 0
+}
+
+// LearntTransfer is the transfer speed from an endpoint's own transfers; ok is false before the first.
+func (r Reader) LearntTransfer(slot int) (learnt backlog.Transfer, ok bool) {
+	tr := &r.t.endpoints.Get(slot).transfer
+	return tr.learnt(), tr.samples > 0
+}
+
+// Fill sets the columns MsPerToken, FixedMs and MsPerAnswer.
+func (r Reader) Fill(v *pick.View) {
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		p := &r.t.endpoints.Get(c.Slot).prefill
+		c.MsPerToken, c.FixedMs = r.t.speedOf(p)
+		c.MsPerAnswer, c.AnswerMs, c.PerOtherMs = float64(p.perAnswer), 0, 0
+	}
+}
+
+// FillAnswers fills in AnswerMs and PerOtherMs. It reads the load and Prompts.
+func (r Reader) FillAnswers(v *pick.View) {
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		c.AnswerMs, c.PerOtherMs = r.Pace(c.Slot, max(0, c.Load.Working()-c.Prompts))
+	}
+}
+
+// FillTransfer sets MsPerToken and FixedMs for decode legs, which receive prompts instead of computing them.
+func (r Reader) FillTransfer(v *pick.View) {
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		pace := r.Transfer(v.Now, c.Slot)
+		c.MsPerToken, c.FixedMs = pace.MsPerToken, pace.FixedMs
+	}
+}
+
+// Audit checks the invariants of an endpoint without open jobs: no provisional sample left, no estimate negative or not a number.
+func (r Reader) Audit(slot int) error {
+	e := r.t.endpoints.Get(slot)
+	p, tr := &e.prefill, &e.transfer
+	if p.early != (fit.Whole{}) {
+		return fmt.Errorf("%+v is left of batches that have ended", p.early)
+	}
+	for _, x := range []float64{
+		p.perToken, float64(p.fixed), float64(p.perAnswer), float64(p.hold), p.known, p.like,
+		tr.perToken, float64(tr.fixed),
+	} {
+		if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
+			return fmt.Errorf("it has learnt %+v, %+v", *p, *tr)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package speed
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/internal/backlog"
+	"pgregory.net/rapid"
+)
+
+// TestPaceIsLearnt: from answers among few and many others, with some noise, what a token takes alone and what each other adds.
+func TestPaceIsLearnt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base, perOther := float64(rapid.IntRange(2, 40).Draw(t, "base")), float64(rapid.IntRange(0, 60).Draw(t, "hundredths"))/100
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		var p pace
+		for i := range 200 {
+			x := float64(i % 24)
+			p.Add(keepSample, 1, x, (base+perOther*x)*(0.95+rng.Float64()/10))
+		}
+		for _, others := range []float64{0, 10, 24} {
+			want := base + perOther*others
+			// Noise among many others is in proportion to what a token takes there, and reaches what is told of none.
+			allowed := want/10 + (base+perOther*24)/25
+			if got, _ := p.at(others, base*firstPerOther); math.Abs(got-want) > allowed {
+				t.Fatalf("with %.0f others %.2f ms, want %.2f", others, got, want)
+			}
+		}
+	})
+}
+
+// TestSpeedsStaySane: whatever jobs are like, all speeds stay above 0 and finite, readers change nothing, and nothing provisional is left
+// when all jobs have ended.
+func TestSpeedsStaySane(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var table Table
+		const endpoints = 3
+		for slot := range endpoints {
+			table.Enter(slot)
+		}
+		now := time.Unix(1000, 0)
+		read := func() {
+			before, reader := clone(&table), table.Reader()
+			v := pick.View{Now: now}
+			for slot := range endpoints {
+				v.Candidates = append(v.Candidates, pick.Candidate{Slot: slot})
+				token, known := reader.Transfer(now, slot), reader.Known(slot)
+				pace, more := reader.Pace(slot, 5)
+				for _, x := range []float64{reader.MsPerToken(slot), reader.MsPerAnswer(slot), token.MsPerToken, token.FixedMs, pace} {
+					if !(x > 0 && x < 1e12) {
+						t.Fatalf("a speed of %v: %v, %v, %+v, %v", x, reader.MsPerToken(slot), reader.MsPerAnswer(slot), token, pace)
+					}
+				}
+				if hold := reader.HoldMs(slot); reader.MsPerToken(slot) < backlog.LeastMsPerToken || !(hold >= 0 && known.MsPerAnswer >= 0 && more >= 0) {
+					t.Fatalf("%v ms a token, held for %v, %+v, %v more", reader.MsPerToken(slot), hold, known, more)
+				}
+				reader.InOrder(slot)
+			}
+			reader.Fill(&v)
+			reader.FillTransfer(&v)
+			if after := clone(&table); !reflect.DeepEqual(before, after) {
+				t.Fatalf("a reader made %+v\nof %+v", after, before)
+			}
+		}
+		var open []*backlog.Job
+		end := func() {
+			j := open[0]
+			open = open[1:]
+			prompt := rapid.IntRange(0, 5000).Draw(t, "counted")
+			u := fleet.Usage{PromptTokens: prompt, CachedTokens: rapid.IntRange(0, prompt).Draw(t, "found"), CachedKnown: rapid.Bool().Draw(t, "known"), OutputTokens: rapid.IntRange(0, 200).Draw(t, "answer")}
+			j.Paced, j.PromptMs, j.Left = u.OutputTokens >= backlog.LeastAnswer, rapid.Float64Range(0, 100).Draw(t, "prompts"), rapid.IntRange(0, 9).Draw(t, "left")
+			table.Ended(now, j, rapid.Bool().Draw(t, "ok"), &u)
+		}
+		queued := int64(0)
+		for range rapid.IntRange(1, 50).Draw(t, "jobs") {
+			sent := now
+			now = now.Add(time.Duration(rapid.IntRange(1, 20_000_000).Draw(t, "us")) * time.Microsecond)
+			prompt := rapid.IntRange(1, 5000).Draw(t, "prompt")
+			cached := rapid.IntRange(0, prompt).Draw(t, "cached")
+			j := &backlog.Job{
+				Work: backlog.Work{
+					Slot: rapid.IntRange(0, endpoints-1).Draw(t, "slot"), Class: fleet.Turn, Leg: rapid.SampledFrom([]fleet.Leg{fleet.LegWhole, fleet.LegPrefill, fleet.LegDecode}).Draw(t, "leg"),
+					Stream: rapid.Bool().Draw(t, "stream"), PromptTokens: prompt, CachedTokens: cached, MsPerToken: 0.1, WaitMs: rapid.Float64Range(0, 1000).Draw(t, "wait"),
+				},
+				Sent: sent, First: now, Handed: sent, Prefill: int64(prompt - cached), Transfer: int64(prompt - cached),
+				Front: rapid.Float64Range(0, 5000).Draw(t, "front"), Behind: rapid.Float64Range(0, 5000).Draw(t, "behind"), Soon: rapid.Float64Range(0, 5000).Draw(t, "soon"), SoonKnown: true,
+				Alone: rapid.Bool().Draw(t, "alone"), Held: rapid.Bool().Draw(t, "held"), Between: rapid.Int64Range(0, 5000).Draw(t, "between"), Ambiguous: rapid.Bool().Draw(t, "blurred"),
+				Others: rapid.IntRange(0, 9).Draw(t, "others"), TransferArea: rapid.Float64Range(0, 1e5).Draw(t, "area"),
+			}
+			queued += j.Prefill
+			j.End = queued
+			j.Timed = j.Stream && j.Leg != fleet.LegDecode && j.Prefill > 0
+			table.Computed(now, j)
+			open = append(open, j)
+			read()
+			if rapid.Bool().Draw(t, "ends") {
+				end()
+				read()
+			}
+		}
+		for len(open) > 0 {
+			end()
+		}
+		for slot := range endpoints {
+			if err := table.Reader().Audit(slot); err != nil {
+				t.Fatalf("%d: %v", slot, err)
+			}
+		}
+	})
+}
+
+// clone is a deep copy of a table, without scratch.
+func clone(t *Table) Table {
+	c := Table{order: append([]int(nil), t.order...), mean: t.mean, others: t.others, pace: t.pace, moved: t.moved, movedAt: t.movedAt}
+	for i := range t.endpoints.Len() {
+		e := *t.endpoints.Get(i)
+		e.prefill.batches = append([]batch(nil), e.prefill.batches...)
+		*c.endpoints.Grow(i) = e
+	}
+	return c
+}

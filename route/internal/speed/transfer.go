@@ -1,0 +1,116 @@
+package speed
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/route/ablation"
+	"github.com/warmpath/warmpath/route/internal/backlog"
+)
+
+// transfer fits the time until a decoder has received a prompt's KV cache and made the first token: fixed + perToken × tokens moved ×
+// concurrent transfers, since these share the decoder's link.
+type transfer struct {
+	perToken float64      // ms; 0 before the first sample
+	fixed    fit.Quantile // ms
+	prior    float64      // perToken before the first sample
+	line     fit.Line     // ms over tokens × transfers
+	samples  int
+	at       time.Time // latest sample
+}
+
+const (
+	// Defaults: 128 kB of KV cache per token (8B model, grouped-query attention, 16 bits) over 50 Gbit/s, a few round trips and a
+	// decode step.
+	firstMovePerToken = 0.02
+	firstMoveFixed    = 20.0
+	leastMovePerToken = 1e-5 // ms
+	forgetMoves       = time.Minute
+)
+
+// learnt is the speed that has been fitted.
+func (t *transfer) learnt() backlog.Transfer {
+	return backlog.Transfer{MsPerToken: t.perToken, FixedMs: float64(t.fixed)}
+}
+
+// transferOf is the transfer speed to an endpoint: its own, else the fleet's mean, else the default.
+func (t *Table) transferOf(now time.Time, tr *transfer) backlog.Transfer {
+	if t.without.Has(ablation.TransferSpeed) {
+		return backlog.Transfer{MsPerToken: firstMovePerToken, FixedMs: firstMoveFixed}
+	}
+	if tr.samples > 0 {
+		return recent(tr.learnt(), tr.at, now)
+	}
+	if t.moved.MsPerToken > 0 {
+		return recent(t.moved, t.movedAt, now)
+	}
+	return backlog.Transfer{MsPerToken: firstMovePerToken, FixedMs: firstMoveFixed}
+}
+
+// recent ages an estimate. A slow link gets no transfers, so nothing shows when it recovers: the part above the default halves
+// with each minute without a transfer.
+func recent(t backlog.Transfer, at, now time.Time) backlog.Transfer {
+	for age := now.Sub(at); age >= forgetMoves && (t.MsPerToken > firstMovePerToken || t.FixedMs > firstMoveFixed) && age < 64*forgetMoves; age -= forgetMoves {
+		t.MsPerToken = min(t.MsPerToken, (t.MsPerToken+firstMovePerToken)/2)
+		t.FixedMs = min(t.FixedMs, (t.FixedMs+firstMoveFixed)/2)
+	}
+	return t
+}
+
+// learnTransfer learns from a decode leg's first byte, without the predicted wait. A leg that waited for a place is no sample.
+func (t *Table) learnTransfer(now time.Time, j *backlog.Job) {
+	if j.Handed.IsZero() || j.Held || !j.Stream {
+		return // a non-streamed answer has no first byte of its own
+	}
+	tr := &t.endpoints.Get(j.Slot).transfer
+	pace := t.transferOf(now, tr)
+	took, tokens := ms(now.Sub(j.Handed)), float64(max(j.Transfer, 1))
+	among := 1.0 // mean number of concurrent transfers, this one included
+	if took > 0 && !t.without.Has(ablation.Links) {
+		among = max(1, j.TransferArea/took)
+	}
+	took = max(0, took-j.WaitMs)
+	tr.at = now
+	tr.samples++
+	tr.learn(float64(tokens*among), took, 1/float64(among*among), pace)
+	t.meanTransfer(now)
+}
+
+// learn adds a sample that is counted already: x tokens took y ms, with weight w. y is clamped to four times the prediction, twice after 33
+// samples: an engine that compiles, or connects to a peer for the first time, is not slow.
+func (t *transfer) learn(x, y, w float64, assumed backlog.Transfer) {
+	n := t.samples
+	if n == 1 {
+		t.perToken, t.fixed = assumed.MsPerToken, fit.Quantile(assumed.FixedMs)
+		t.prior = t.perToken
+	}
+	expected := float64(t.fixed) + float64(x*t.perToken)
+	most := float64(outlier * expected)
+	if n > 33 {
+		most = float64(outlier / 2 * expected)
+	}
+	y = min(y, most)
+	rate := fixedStep
+	if n <= 32 { // the default may be far off
+		rate = fixedStep + 0.5/float64(n)
+	}
+	t.fixed.Add(fixedQuantile, rate, leastMs, y-float64(x*t.perToken))
+	// Prompts of one length cannot separate perToken from fixed, so the prior holds until lengths differ.
+	t.line.Add(keepSample, w, x, y)
+	t.perToken = max(t.line.Slope(t.prior, priorTokens*priorTokens), leastMovePerToken)
+}
+
+// meanTransfer updates the default for endpoints without a transfer.
+func (t *Table) meanTransfer(now time.Time) {
+	m, n := backlog.Transfer{}, 0.0
+	for _, slot := range t.order {
+		tr := &t.endpoints.Get(slot).transfer
+		if tr.samples == 0 {
+			continue
+		}
+		m.MsPerToken, m.FixedMs, n = m.MsPerToken+tr.perToken, m.FixedMs+float64(tr.fixed), n+1
+	}
+	if n > 0 {
+		t.moved, t.movedAt = backlog.Transfer{MsPerToken: m.MsPerToken / n, FixedMs: m.FixedMs / n}, now
+	}
+}

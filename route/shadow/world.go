@@ -1,0 +1,281 @@
+package shadow
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/prefix"
+	"github.com/warmpath/warmpath/route/arrivals"
+	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/route/size"
+	"github.com/warmpath/warmpath/session"
+)
+
+// world models the fleet as if one policy had always decided: the endpoint of each conversation, the blocks that each endpoint
+// holds, and its outstanding work. Only that policy's choices change it. Requests, their times, the endpoints, their speed and
+// health are the real ones. An endpoint computes prompts one after another at its learnt speed; an answer ends after its
+// expected tokens. No engine corrects a world, so worlds can be compared with each other, but not with measurements.
+type world struct {
+	homes   *session.Table
+	index   *prefix.Index
+	found   prefix.Matches
+	keys    []uint64
+	within  string // model name for the keys
+	places  []place
+	ends    ends
+	ratio   fit.Mean // recent mean tokens of a prompt per canonical byte
+	told    World
+	spread  spreadOf
+	returns arrivals.Returns
+	clock   arrivals.Clock
+}
+
+// place is an endpoint in a world, by Candidate.Slot.
+type place struct {
+	key   uint64
+	epoch uint32
+	bound int // most blocks that it holds
+	load  fleet.Load
+	until time.Time // when its prompts are computed
+	turns arrivals.Turns
+	busy  arrivals.Busy
+	idles arrivals.Idles // idle from the time of their turns on, since a world does not follow the ends of answers
+}
+
+const (
+	mostWorldSessions = 1 << 16
+	mostWorldBlocks   = 1 << 17 // of an endpoint
+	mostEnds          = 1 << 15 // outstanding prompts and answers; beyond that the next one ends at once
+	worldPerAnswer    = 20.0    // ms per token of an answer before it is learnt
+	worldShare        = 0.95    // share of a cache for prompts; answers and half-filled blocks take the rest
+	worldTokens       = 500_000 // capacity of an endpoint that reports none
+	ratioBytes        = 512     // least length of a prompt for learning tokens per byte
+	ratioLeast        = 0.1     // least tokens per byte; no text has fewer
+	ratioRate         = 0.1     // weight of a prompt in the mean of tokens per byte
+)
+
+func newWorld(c session.Config) *world {
+	return &world{
+		homes: session.New(c),
+		index: prefix.New(prefix.Config{Reach: blocks.Reach, Chains: true}),
+	}
+}
+
+// knows reports whether it knows the conversation.
+func (w *world) knows(g *Sighting) bool {
+	name := g.name(g.session)
+	_, ok := w.homes.Get(g.view.Now, &name)
+	return ok
+}
+
+// name is the name of a conversation in the sighting's pool.
+func (g *Sighting) name(id string) session.Name { return session.NameOf(g.request.Tenant, g.pool, id) }
+
+// follow applies the choice of this world's policy, or the actual choice if p is nil. mix has the kinds of turns there.
+func (w *world) follow(s *Set, g *Sighting, p pick.Policy, mix *arrivals.Mix) {
+	w.advance(g.view.Now)
+	v := &s.view
+	s.show(v, g)
+	name := g.name(g.session)
+	home, known := w.homes.Get(v.Now, &name)
+	w.fill(v, g, &home, known && !v.FirstTurn)
+	mix.Expect(v, 0)
+	at := 0
+	switch {
+	case len(v.Candidates) == 1:
+		if !g.forced {
+			s.only(p, v, g) // as in the router
+		}
+	case p == nil:
+		at = g.chosen
+	default:
+		at = s.ask(p, v, g).Index
+	}
+	c := &v.Candidates[at]
+	ttft := c.WaitMs + float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken) + c.FixedMs
+	if len(v.Candidates) > 1 {
+		mix.Add(v.FirstTurn, v.PromptTokens-c.CachedTokens)
+	}
+	w.told.Turns++
+	w.told.PromptTokens += uint64(v.PromptTokens)
+	w.told.CachedTokens += uint64(c.CachedTokens)
+	w.told.TTFTMs += ttft
+	w.spread.add(ttft)
+	if v.Home >= 0 {
+		w.told.Later++
+		if v.Home == at {
+			w.told.Home++
+		}
+	}
+	w.put(v, g, c, &home, p)
+}
+
+// fill replaces homes, caches and queues in the view by those of this world.
+func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool) {
+	v.Home, v.Parent, v.Known = -1, -1, 0
+	parent := ""
+	if g.request.Parent != "" {
+		name := g.name(g.request.Parent)
+		e, _ := w.homes.Get(v.Now, &name)
+		parent = e.Endpoint
+	}
+	w.within = ""
+	now := w.clock.Tick(v.Now)
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		at := w.at(c)
+		c.CachedTokens = 0
+		depth, rest := 0, uint32(0)
+		if g.request.Content != nil && len(g.content.Blocks) > 0 {
+			w.look(g, c.Model)
+			depth = w.found.Depth(c.Slot)
+			c.CachedTokens = min(size.Part(v.PromptTokens, g.content.Lead+blocks.Bytes(depth), g.content.Lead+g.content.Bytes), v.PromptTokens-1)
+			if depth == 0 {
+				c.CachedTokens = 0
+			}
+		}
+		if known && home.Endpoint == c.Name {
+			v.Home, rest = i, home.Rest
+			if home.Epoch == c.Epoch && (g.request.Content == nil || depth >= blocks.Kept(home.Bytes/fleet.BlockBytes)) {
+				c.CachedTokens = max(c.CachedTokens, min(home.Tokens, v.PromptTokens-1))
+			}
+		}
+		if parent != "" && parent == c.Name {
+			v.Parent = i
+		}
+		c.CachedTokens = max(0, c.CachedTokens)
+		if c.BlockTokens > 1 {
+			c.CachedTokens -= c.CachedTokens % c.BlockTokens
+		}
+		v.Known = max(v.Known, c.CachedTokens)
+		at.expect(v, c)
+		at.idles.Advance(now, &w.returns)
+		c.ReturnsPerMs = at.idles.PerMs(now, rest, v, c, &w.returns)
+		c.Full = at.bound > 0 && w.index.Units(c.Slot) >= at.bound-at.bound/64
+	}
+}
+
+// expect fills in an endpoint's outstanding work in this world.
+func (at *place) expect(v *pick.View, c *pick.Candidate) {
+	c.Load = at.load
+	c.WaitMs = max(0, arrivals.Ms(at.until.Sub(v.Now)))
+	if n := c.Slots; n > 0 && at.load.Requests >= n {
+		hold := float64(float64(v.OutputTokens) * perAnswer(c))
+		c.WaitMs = max(c.WaitMs, float64(hold*float64(at.load.Requests-n+1))/float64(n))
+	}
+	c.Busy, c.Steady = at.busy.Shares(v.Now)
+	c.TurnsPerMs = at.turns.PerMs(v.Now)
+	c.Occupancy = 0
+	if c.Slots > 0 {
+		c.Occupancy = float64(at.load.Requests) / float64(c.Slots)
+	}
+	if c.CacheTokens > 0 {
+		used := float64(at.load.ContextTokens) / float64(c.CacheTokens)
+		c.Occupancy, c.KVUsage = max(c.Occupancy, used), min(1, used)
+	}
+	// Common blocks of outstanding prompts are not modelled here.
+	c.ActiveTokens, c.AddsTokens = at.load.ContextTokens-at.load.DecodeTokens, v.PromptTokens-c.CachedTokens
+}
+
+func perAnswer(c *pick.Candidate) float64 {
+	if c.MsPerAnswer > 0 {
+		return c.MsPerAnswer
+	}
+	return worldPerAnswer
+}
+
+// at is a candidate's place. It is empty if the slot has a new endpoint, or the cache is known to be lost.
+func (w *world) at(c *pick.Candidate) *place {
+	for len(w.places) <= c.Slot {
+		w.places = append(w.places, place{})
+	}
+	at := &w.places[c.Slot]
+	if at.key != c.Key {
+		w.index.Drop(c.Slot)
+		*at = place{key: c.Key, epoch: c.Epoch}
+	}
+	if at.epoch != c.Epoch {
+		w.index.Clear(c.Slot)
+		at.epoch = c.Epoch
+	}
+	return at
+}
+
+// look finds the endpoints that hold blocks of a prompt, for a model.
+func (w *world) look(g *Sighting, model string) {
+	if w.within == model && len(w.keys) > 0 {
+		return
+	}
+	w.keys = blocks.Keys(w.keys, blocks.Scope(model, g.request.Tenant, &g.content), &g.content)
+	w.index.Match(w.keys, &w.found)
+	w.within = model
+}
+
+// put applies a choice.
+func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.Entry, p pick.Policy) {
+	at := &w.places[c.Slot]
+	prefill, decode := int64(v.PromptTokens-c.CachedTokens), int64(v.OutputTokens)
+	took := float64(float64(prefill) * c.MsPerToken)
+	begins := v.Now.Add(time.Duration(c.WaitMs * 1e6))
+	at.until = begins.Add(time.Duration(took * 1e6))
+	first := at.until.Add(time.Duration(c.FixedMs * 1e6))
+	at.busy.Spend(v.Now, took)
+	at.turns.Add(v.Now)
+	at.load.Requests++
+	at.load.PrefillTokens += prefill
+	at.load.DecodeTokens += decode
+	at.load.ContextTokens += int64(v.PromptTokens) + decode
+	w.later(end{at: first, slot: c.Slot, key: at.key, load: fleet.Load{PrefillTokens: prefill}})
+	over := first.Add(time.Duration(float64(float64(decode)*perAnswer(c)) * 1e6))
+	last := end{at: over, slot: c.Slot, key: at.key, load: fleet.Load{Requests: 1, DecodeTokens: decode, ContextTokens: int64(v.PromptTokens) + decode}}
+	if k, ok := p.(pick.Keeping); ok {
+		k.Reserved(g.lease, c, v, &g.request)
+		last.keeping, last.lease = k, g.lease
+	}
+	w.later(last)
+	if g.session != "" {
+		now := w.clock.Tick(v.Now)
+		if v.Home >= 0 {
+			w.at(&v.Candidates[v.Home]).idles.Leave(now, home.Rest, !g.retry, &w.returns)
+		}
+		at.idles.Add(now, &w.returns)
+		name := g.name(g.session)
+		w.homes.Put(v.Now, &name, session.Entry{
+			Endpoint: c.Name, Epoch: c.Epoch, Tokens: v.PromptTokens + v.OutputTokens, Bytes: g.content.Bytes, Prompt: v.PromptTokens, Rest: now,
+		})
+	}
+	if g.request.Content == nil || len(g.content.Blocks) == 0 {
+		return
+	}
+	w.look(g, c.Model)
+	w.bound(v, g, c, at)
+	w.index.Insert(c.Slot, w.keys)
+}
+
+// bound sets the most blocks that an endpoint holds.
+func (w *world) bound(v *pick.View, g *Sighting, c *pick.Candidate, at *place) {
+	if g.content.Bytes >= ratioBytes {
+		w.ratio.Add(ratioRate, min(max(float64(v.PromptTokens)/float64(g.content.Bytes), ratioLeast), 2))
+	}
+	ratio := float64(w.ratio)
+	if ratio == 0 {
+		ratio = size.FirstTokensPerByte
+	}
+	tokens := c.CacheTokens
+	if tokens <= 0 {
+		tokens = worldTokens
+	}
+	blocks := min(int(float64(worldShare*float64(tokens))/float64(ratio*fleet.BlockBytes)), mostWorldBlocks)
+	if d := blocks - at.bound; at.bound == 0 || d > at.bound/64 || -d > at.bound/64 {
+		at.bound = max(blocks, 1)
+		w.index.SetCapacity(c.Slot, at.bound)
+	}
+}
+
+func (w *world) report() World {
+	r := w.told
+	r.P50Ms, r.P90Ms, r.P99Ms = w.spread.quantile(0.5), w.spread.quantile(0.9), w.spread.quantile(0.99)
+	return r
+}
