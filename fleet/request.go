@@ -22,6 +22,7 @@ type Request struct {
 	Path   string // of the request, where endpoints are told apart by whether they have it; "" where not
 	Lacked bool   // an endpoint in Tried does not have Path: only those that may have it are left
 	Native bool   // the API belongs to one kind of engine and does not require a model name
+	Kinds  []Kind // kinds of engines that may take it; nil for any
 	Binds  bool   // all that its connection carries goes to one endpoint: it needs a model name where endpoints serve different ones
 	Tenant string // "" for the default tenant
 	Caller uint64 // identifies the caller by tenant and key, for rate limits of engines, see Finished.Limited; 0 when unknown

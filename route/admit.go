@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -70,11 +71,11 @@ func (r *readers) admit(d *decision, v *pick.View, t *conversation.Found, prompt
 }
 
 // shorten adds rows for a shortlist of a large pool's endpoints, see package shortlist, and reports whether it did. It leaves the
-// rare cases to a look at all members: unlike members, paths that some endpoints lack, and pools without a fit endpoint or in
-// panic.
+// rare cases to a look at all members: unlike members, paths that some endpoints lack, kinds that may not take the request, and pools
+// without a fit endpoint or in panic.
 func (r *readers) shorten(d *decision, v *pick.View, t *conversation.Found, prompt *cache.Prompt) bool {
 	p := d.pool
-	if r.shortlists < 0 || p.Len() <= r.shortlists || p.Splits() || !p.Alike() || r.endpoints.Absences(d.req.Path).Any() || !p.Shortlists() {
+	if r.shortlists < 0 || p.Len() <= r.shortlists || p.Splits() || !p.Alike() || r.endpoints.Absences(d.req.Path).Any() || !p.Shortlists() || d.req.Kinds != nil {
 		return false
 	}
 	d.not = d.not[:0]
@@ -208,7 +209,7 @@ func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejecte
 	for i := range d.pool.Len() {
 		m := d.pool.Member(i)
 		ep := m.Endpoint()
-		if splits && !d.takes(ep, l) {
+		if splits && !d.takes(ep, l) || !d.fits(ep) {
 			continue
 		}
 		rank := r.usable(d.now, ep, d.req.Caller, regardless)
@@ -232,6 +233,11 @@ func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejecte
 		d.members = append(d.members, m)
 	}
 	return all, ejected, judged
+}
+
+// fits reports whether an endpoint is of a kind that may take the request.
+func (d *decision) fits(ep registry.Endpoint) bool {
+	return d.req.Kinds == nil || slices.Contains(d.req.Kinds, ep.Kind())
 }
 
 // takes reports whether an endpoint may be given a leg of the request. SGLang's servers serve their role only: in a pool with such
@@ -375,6 +381,14 @@ func (r *readers) noEndpoint(d *decision, l fleet.Leg) error {
 		e.Why = "no endpoint is declared"
 		return e
 	}
+	never := true // will an endpoint fit
+	for i := range p.Len() {
+		ep := p.Member(i).Endpoint()
+		never = never && ep.Kind() != fleet.KindUnknown && !d.fits(ep)
+	}
+	if never {
+		return &KindError{Pool: e.Pool, Kinds: d.req.Kinds}
+	}
 	const most = 5
 	var why []string
 	for i := range p.Len() {
@@ -406,6 +420,8 @@ func (r *readers) excuse(now time.Time, e registry.Endpoint, req *fleet.Request,
 		return name + " was tried and failed (" + r.health.Cause(e.Slot()) + ")"
 	case slices.Contains(req.Exclude, name):
 		return name + " is excluded by the request"
+	case req.Kinds != nil && !slices.Contains(req.Kinds, e.Kind()):
+		return name + " is of the kind " + cmp.Or(string(e.Kind()), "that is not known yet") + ", which may not take the request"
 	case asleep:
 		return name + " is " + why
 	case e.Draining():

@@ -83,7 +83,7 @@ func blank(v *pick.View, l fleet.Leg) {
 // Transferring when its decoder has been asked.
 //
 // With Request.Leg it decides only that leg of a split request again: Plan.Prefill for LegPrefill, the plan's own Decision for
-// LegDecode. The errors are *UnknownIDError, *UnknownModelError, *ModelRequiredError, *PinError, *NoEndpointError, *QueueFullError and, with
+// LegDecode. The errors are *UnknownIDError, *UnknownModelError, *ModelRequiredError, *KindError, *PinError, *NoEndpointError, *QueueFullError and, with
 // Request.Again, ErrRetryBudget.
 func (r *Router) Decide(now time.Time, req *fleet.Request) (p Plan, err error) {
 	d, see := r.pad.reset(now, req), r.see

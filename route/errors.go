@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/pool"
 )
 
@@ -35,6 +36,20 @@ type ModelRequiredError struct{ Known []string }
 
 func (e *ModelRequiredError) Error() string {
 	return "the request names no model and more than one is served; known models: " + models(e.Known)
+}
+
+// KindError means that all endpoints of the pool are of kinds that may not take the request (Request.Kinds). Frontends answer 400.
+type KindError struct {
+	Pool  string
+	Kinds []fleet.Kind // that may take it
+}
+
+func (e *KindError) Error() string {
+	names := make([]string, len(e.Kinds))
+	for i, k := range e.Kinds {
+		names[i] = string(k)
+	}
+	return fmt.Sprintf("no endpoint for %q is of a kind that can keep tenants' caches apart in this API, which must be: %s", e.Pool, listed(names))
 }
 
 // PinError means that the request is pinned to an endpoint that cannot take it. Frontends answer 400.

@@ -26,7 +26,7 @@ func tenantsOf(cfg *config.Config) (*who.Tenants, error) {
 		return nil, nil
 	}
 	salt, err := t.Salt()
-	return &who.Tenants{Header: t.Header, Keys: t.Sums(), Required: t.Required, Forward: t.ForwardKeys, SaltKey: salt}, err
+	return &who.Tenants{Header: t.Header, Keys: t.Sums(), Required: t.Required, Forward: t.ForwardKeys, SaltKey: salt, MustSalt: t.SaltRequired}, err
 }
 
 // tokenOf makes the endpoint tokens of clients; nil if they are off. Its secret has been read once already.

@@ -13,7 +13,7 @@ import (
 const (
 	recent     = 256              // times to first token kept for quantiles, the newest
 	maxTallied = 4096             // endpoints counted one by one between two looks at the status page
-	foreignFor = 15 * time.Minute // that a refused page is a trouble
+	troubleFor = 15 * time.Minute // that a refused page, or a request without a salt, is a trouble
 	failedFrom = 500              // statuses from here on are failures; a client's own errors are not
 )
 
@@ -24,6 +24,7 @@ type Tally struct {
 	all tallied
 
 	foreign *foreignPage // the latest that was refused; nil for none
+	bare    *unsalted    // the latest request without a salt; nil for none
 
 	past    history
 	compare func() []Beside // nil without shadows
@@ -61,6 +62,27 @@ type foreignPage struct {
 	At   time.Time `json:"at"`
 }
 
+// unsalted is a request that an engine got without the salt that keeps its tenant's cache apart.
+type unsalted struct {
+	Endpoint string    `json:"endpoint"`
+	API      string    `json:"api"`
+	At       time.Time `json:"at"`
+}
+
+// unsalted is the latest such request; nil when there was none lately.
+func (t *Tally) unsalted(now time.Time) *unsalted {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.bare == nil || now.Sub(t.bare.At) > troubleFor {
+		return nil
+	}
+	one := *t.bare
+	return &one
+}
+
 // refused is the latest page that was refused; nil when none was lately.
 func (t *Tally) refused(now time.Time) *foreignPage {
 	if t == nil {
@@ -68,7 +90,7 @@ func (t *Tally) refused(now time.Time) *foreignPage {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.foreign == nil || now.Sub(t.foreign.At) > foreignFor {
+	if t.foreign == nil || now.Sub(t.foreign.At) > troubleFor {
 		return nil
 	}
 	page := *t.foreign
@@ -89,6 +111,9 @@ func (t *Tally) served(s *live.Served) {
 	}
 	if s.Foreign != "" {
 		t.foreign = &foreignPage{Name: s.Foreign, At: s.Ended}
+	}
+	if s.Unsalted != "" {
+		t.bare = &unsalted{Endpoint: s.Unsalted, API: s.API, At: s.Ended}
 	}
 	failures := t.all.failed
 	t.all.add(s, true, true)

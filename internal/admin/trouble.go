@@ -63,6 +63,10 @@ func listTroubles(endpoints []endpointView, st *statsView, past []point, replica
 	if p := st.Foreign; p != nil {
 		add(warn, "", fmt.Sprintf("Add hosts: [%q] to the configuration (WARMPATH_HOSTS=%s) if that name is yours: a proxy in front passes it on. Otherwise a page tries to use your engines.", p.Name, p.Name), "Requests of a browser are refused, since the name is not known here: %q.", p.Name)
 	}
+	if u := st.Unsalted; u != nil {
+		add(warn, u.Endpoint, "Set tenants.salt_required: true to refuse such requests (WARMPATH_TENANTS_SALT_REQUIRED=true), or serve this API by an engine that has a salt: see docs/tenants.md.",
+			"Tenants share this engine's cache although tenants.cache_salt is on: it takes no salt in the API %s. They can find out by timing what others sent.", u.API)
+	}
 	if c := st.Config; c != nil {
 		if c.Fault != "" {
 			add(bad, "", "Run warmpath check -c on the file, correct it, and reload. The earlier configuration stays in force.", "The latest configuration was rejected: %s.", c.Fault)

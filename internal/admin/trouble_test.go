@@ -53,6 +53,7 @@ func TestTroubles(t *testing.T) {
 		{"unknown at the start", []endpointView{up("a", func(e *endpointView) { e.State = "unknown" })}, statsView{Ready: true, UptimeSeconds: 3}, nil, "", nil},
 		{"unknown for long", []endpointView{up("a", func(e *endpointView) { e.State = "unknown" })}, quiet, nil, "", []string{"warn No answer to a health check"}},
 		{"a page is refused", []endpointView{up("a", nil)}, statsView{Ready: true, UptimeSeconds: 600, Foreign: &foreignPage{Name: "llm.example"}}, nil, "", []string{`warn Requests of a browser are refused, since the name is not known here: "llm.example".`}},
+		{"no salt", []endpointView{up("a", nil)}, statsView{Ready: true, UptimeSeconds: 600, Unsalted: &unsalted{Endpoint: "a", API: "messages"}}, nil, "", []string{`warn Tenants share this engine's cache although tenants.cache_salt is on: it takes no salt in the API messages.`}},
 		{
 			"asleep",
 			[]endpointView{up("a", func(e *endpointView) { e.Sleep, e.Detail = "asleep", "paused" })},

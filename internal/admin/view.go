@@ -92,7 +92,8 @@ type statsView struct {
 	Served           *total   `json:"served,omitempty"`
 
 	concerns []Concern
-	Foreign  *foreignPage `json:"foreign,omitempty"` // a page whose requests were refused lately
+	Foreign  *foreignPage `json:"foreign,omitempty"`  // a page whose requests were refused lately
+	Unsalted *unsalted    `json:"unsalted,omitempty"` // a request that lately reached an engine without a salt
 }
 
 func viewEndpoint(now time.Time, s *route.EndpointStatus, heard *heardOf) endpointView {

@@ -26,6 +26,10 @@ type Tenants struct {
 	// CacheSalt adds a salt derived from the tenant to requests, so that engines keep the tenants' caches apart: cache_salt of
 	// vLLM, SGLang and TensorRT-LLM, extra_key in SGLang's /generate. It includes a client's own salt. Other engines have none.
 	CacheSalt bool `yaml:"cache_salt"`
+	// SaltRequired refuses, with 400 cache_not_apart, what an engine would compute for a tenant without a salt: APIs and kinds of engine
+	// that have none, forms, uploads and WebSockets. Of several engines those that have one are chosen. Needs cache_salt. Left out, such
+	// requests are served, counted (warmpath_unsalted_requests_total) and shown as a trouble.
+	SaltRequired bool `yaml:"salt_required"`
 	// SaltKey is the secret that salts are derived from, at least 16 bytes and the same on every replica. It, or salt_key_file,
 	// is required for cache_salt.
 	SaltKey string `yaml:"salt_key" secret:"true"`
@@ -251,6 +255,8 @@ func (c Config) checkTenants() []error {
 		faults = append(faults, fault("tenants.required", "needs header or api_keys, which name the tenant"))
 	}
 	switch {
+	case t.SaltRequired && !t.CacheSalt:
+		faults = append(faults, fault("tenants.salt_required", "needs cache_salt: true"))
 	case t.SaltKey != "" && t.SaltKeyFile != "":
 		faults = append(faults, fault("tenants.salt_key", "give salt_key or salt_key_file, not both"))
 	case !t.CacheSalt:

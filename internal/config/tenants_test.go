@@ -50,6 +50,7 @@ func TestTenantsRefused(t *testing.T) {
 		`tenants: {required: true}`:                                       "tenants.required",
 		`tenants: {header: a, cache_salt: true}`:                          "needs salt_key",
 		`tenants: {cache_salt: true, salt_key: 0123456789abcdef}`:         "needs header or api_keys",
+		`tenants: {header: a, salt_required: true}`:                       "needs cache_salt",
 		`tenants: {header: a, cache_salt: true, salt_key: short}`:         "must be 16 or more",
 		`tenants: {header: a, salt_key: x, salt_key_file: y}`:             "not both",
 		`tenants: {api_keys: [{tenant: a}]}`:                              "needs either key or sha256",
@@ -91,6 +92,8 @@ func beside(name string) []string {
 		return []string{"WARMPATH_TRUSTED_PROXIES=10.0.0.1"}
 	case "WARMPATH_PEERS_LISTEN", "WARMPATH_PEERS_ROUTERS":
 		return []string{"WARMPATH_PEERS_LISTEN=127.0.0.1:5", "WARMPATH_PEERS_ROUTERS=127.0.0.1:6"}
+	case "WARMPATH_TENANTS_SALT_REQUIRED":
+		return []string{"WARMPATH_TENANTS_HEADER=X-Tenant-Id", "WARMPATH_TENANTS_SALT_KEY=0123456789abcdef", "WARMPATH_TENANTS_CACHE_SALT=true"}
 	case "WARMPATH_TENANTS_REQUIRED", "WARMPATH_TENANTS_CACHE_SALT":
 		return []string{"WARMPATH_TENANTS_HEADER=X-Tenant-Id", "WARMPATH_TENANTS_SALT_KEY=0123456789abcdef"}
 	case "WARMPATH_DISAGGREGATION_ROUTING_THRESHOLD", "WARMPATH_DISAGGREGATION_LOAD_BALANCING_STRATEGY", "WARMPATH_DISAGGREGATION_DISAGG_CONNECTOR_TYPE":

@@ -18,6 +18,7 @@ type Served struct {
 	Message  string // of that error, without what an engine said
 	Limit    string // setting that refused the request or cut its wait; "" for none
 	Foreign  string // host name or origin of the page whose request was refused for it; "" for none
+	Unsalted string // name of an endpoint that got it without the salt that keeps its tenant's cache apart; "" for none
 	Refused  bool   // no engine was sent the request, or Limit cut it
 	Class    fleet.Class
 	Queued   time.Duration // time in the router's queue

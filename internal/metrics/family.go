@@ -47,6 +47,7 @@ func families() []family {
 		{"warmpath_ejections_spared_total", counter, nil, "Failed requests that did not eject their endpoint because the largest share of its pool was already ejected (health.eject_share)", nil},
 		{"warmpath_panic_decisions_total", counter, nil, "Decisions that ignored ejections for failed requests because too little of the pool was left (health.panic_share)", nil},
 		{"warmpath_client_gone_total", counter, nil, "Client requests whose client left before their end", nil},
+		{"warmpath_unsalted_requests_total", counter, []string{"api"}, "Requests of tenants that an engine got without a salt although tenants.cache_salt is on; tenants.salt_required refuses them", nil},
 		{"warmpath_ttft_seconds", histogram, poolEndpoint, "Time from a client request's arrival to the first data (not the header) of its answer", firstByteBuckets},
 		{"warmpath_itl_seconds", histogram, poolEndpoint, "Mean time between tokens of a streamed answer, one observation a request", tokenBuckets},
 		{"warmpath_request_seconds", histogram, poolEndpoint, "Time from a client request's arrival to its end", requestBuckets},
@@ -127,7 +128,7 @@ func familyOf(name string) family {
 // vectors are the families that count events; the gauges are read at scrape time instead (see statusCollector).
 type vectors struct {
 	requests, attempts, retries, decisions *prometheus.CounterVec
-	refused, objectives                    *prometheus.CounterVec
+	refused, objectives, unsalted          *prometheus.CounterVec
 	splits                                 *prometheus.CounterVec
 	prompt, cached, predicted, output      *prometheus.CounterVec
 	ttft, itl, request, decision           *prometheus.HistogramVec
@@ -143,6 +144,7 @@ func newVectors() vectors {
 	return vectors{
 		requests:    newCounter("warmpath_requests_total"),
 		refused:     newCounter("warmpath_refused_total"),
+		unsalted:    newCounter("warmpath_unsalted_requests_total"),
 		objectives:  newCounter("warmpath_objectives_total"),
 		attempts:    newCounter("warmpath_attempts_total"),
 		retries:     newCounter("warmpath_retries_total"),
@@ -169,7 +171,7 @@ func newVectors() vectors {
 
 func (v *vectors) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		v.requests, v.refused, v.objectives, v.attempts, v.retries, v.decisions, v.splits, v.prompt, v.cached, v.predicted, v.output,
+		v.requests, v.refused, v.unsalted, v.objectives, v.attempts, v.retries, v.decisions, v.splits, v.prompt, v.cached, v.predicted, v.output,
 		v.ttft, v.itl, v.request, v.decision, v.clientGone, v.reloads,
 		v.cachedError, v.cachedShare, v.ttftError, v.regret, v.queued, v.cacheLosses,
 	}

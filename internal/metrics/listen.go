@@ -37,6 +37,9 @@ func (m *Metrics) observe(s *live.Served) {
 	if s.Refused {
 		m.v.refused.WithLabelValues(s.Error, cmp.Or(s.Limit, none)).Inc()
 	}
+	if s.Unsalted != "" {
+		m.v.unsalted.WithLabelValues(s.API).Inc()
+	}
 	series, requests := m.finished(s.Decision.Pool, s.Decision.Endpoint.Name, s.API, codeLabel(s.Status))
 	requests.Inc()
 	if s.Outcome == fleet.ClientGone || s.Status == statusClientGone {

@@ -301,12 +301,16 @@ func TestFamiliesAreWhatIsServed(t *testing.T) {
 		t.Errorf("%v splits counted, want 1", n)
 	}
 	wants := served("p", "a")
+	wants.Unsalted = "a"
 	wants.WantedTTFT, wants.WantedTPOT = 80*time.Millisecond, time.Millisecond // it had 80 and 10
 	m.observe(wants)
 	for objective, result := range map[string]string{"ttft": "met", "tpot": "missed"} {
 		if n := testutil.ToFloat64(m.v.objectives.WithLabelValues("p", objective, result)); n != 1 {
 			t.Errorf("%s %s: %v, want 1", objective, result, n)
 		}
+	}
+	if n := testutil.ToFloat64(m.v.unsalted.WithLabelValues("chat")); n != 1 {
+		t.Errorf("%v requests without a salt, want 1", n)
 	}
 	m.observe(&live.Served{API: "chat", Status: 429, Error: "queue_full", Limit: "limits.waiting", Refused: true, Started: start, Ended: start})
 	got := gather(t, m)

@@ -74,6 +74,9 @@ func (a *attempt) end() {
 		a.fin = route.Finished{Lease: a.d.Lease, Outcome: fleet.Abandoned} // what came says nothing of this endpoint
 	}
 	a.fin.Alike = c.alike(a.fin.Outcome)
+	if a.Unsalted() {
+		c.served.Unsalted = a.d.Endpoint.Name
+	}
 	c.served.Outcome, c.served.Usage = a.fin.Outcome, c.split.wholeUsage(a.fin.Usage)
 	a.over()
 	c.p.fleet.Observe(a.fin)

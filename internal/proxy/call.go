@@ -147,7 +147,7 @@ func (c *call) serve() {
 	}
 	for next := &c.plan; next != nil; {
 		c.pending = next // end releases it
-		if err := c.folded(next.Kind); err != nil {
+		if err := c.fits(next); err != nil {
 			c.refuse(err)
 			return
 		}
@@ -158,6 +158,23 @@ func (c *call) serve() {
 			next = c.attempt(next)
 		}
 	}
+}
+
+// fits refuses what the engine of a decision must not get.
+func (c *call) fits(p *route.Plan) error {
+	kinds := []fleet.Kind{p.Kind}
+	if p.Split() {
+		kinds = append(kinds, p.Prefill.Kind)
+	}
+	for _, kind := range kinds {
+		if c.saltRequired() && !c.p.cfg.Tenants.CanSalt(kind, c.API, &c.Prompt) { // it was pinned, or holds an earlier response
+			return fault.ErrUnsalted
+		}
+		if err := c.folded(kind); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // folded refuses members that an engine which may be written in Go would take for others.
@@ -400,9 +417,15 @@ func (c *call) identify() error {
 		q.PromptBytes, q.PromptTokens = 0, 0
 		q.Follows = responsePath(c.R.URL.Path)
 	}
+	c.Computes = gate.Computes(c.API, c.R.Method, c.R.URL.Path) || isUpgrade(c.R)
 	if c.p.cfg.Tenants != nil {
 		if err := c.own(); err != nil {
 			return err
+		}
+		if c.saltRequired() {
+			if q.Kinds = who.Salting(c.API); q.Kinds == nil {
+				return fault.ErrUnsalted
+			}
 		}
 	}
 	if c.p.cfg.Characters && q.Class == fleet.Turn && c.Body != nil {
@@ -435,6 +458,12 @@ func (c *call) identify() error {
 		}
 	}
 	return nil
+}
+
+// saltRequired reports whether no engine may get the request without a salt.
+func (c *call) saltRequired() bool {
+	t := c.p.cfg.Tenants
+	return c.Computes && t.Salts(c.Request.Tenant) && t.MustSalt
 }
 
 // own collects the ids that must be the tenant's: engines know no tenants, and would give, continue or delete what is another one's.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -253,6 +254,129 @@ func TestCacheSaltByEngine(t *testing.T) {
 		}
 		if got != row.want {
 			t.Errorf("%s at %s: %q is set, want %q", row.path, row.kind, got, row.want)
+		}
+	}
+}
+
+// TestSaltRequired: where a salt is required, a request that an engine would compute for a tenant reaches none that cannot be told one,
+// whatever the API, its path and its form. Without the setting it does, and is counted. What computes nothing passes.
+func TestSaltRequired(t *testing.T) {
+	const salted, refused, free, form = "salted", "refused", "free", "a=b"
+	upgrade := []string{"Connection", "Upgrade", "Upgrade", "websocket"}
+	for _, row := range []struct {
+		kind         fleet.Kind
+		method, path string
+		header       []string
+		want         string
+	}{
+		{fleet.KindVLLM, "POST", "/v1/chat/completions", nil, salted},
+		{fleet.KindVLLM, "POST", "/v1/completions", nil, salted},
+		{fleet.KindVLLM, "POST", "/v1/responses", nil, salted},
+		{fleet.KindVLLM, "POST", "/v1/messages", nil, salted},
+		{fleet.KindVLLM, "POST", "/v1/embeddings", nil, refused},
+		{fleet.KindVLLM, "POST", "/v1/score", nil, refused},
+		{fleet.KindVLLM, "POST", "/v1/audio/transcriptions", []string{"Content-Type", "application/x-www-form-urlencoded"}, refused},
+		{fleet.KindVLLM, "POST", "/v1/audio/transcriptions", []string{"Content-Type", "audio/wav"}, refused},
+		{fleet.KindVLLM, "POST", "/v1/batches", nil, refused},
+		{fleet.KindVLLM, "POST", "/of/nobody", nil, refused},
+		{fleet.KindVLLM, "GET", "/v1/realtime?model=m", upgrade, refused},
+		{fleet.KindVLLM, "GET", "/ws", upgrade, refused},
+		{fleet.KindVLLM, "POST", "/tokenize", nil, free},
+		{fleet.KindVLLM, "POST", "/v1/messages/count_tokens", nil, free},
+		{fleet.KindVLLM, "POST", "/v1/conversations", nil, free},
+		{fleet.KindVLLM, "GET", "/version", nil, free},
+		{fleet.KindSGLang, "POST", "/generate", nil, salted},
+		{fleet.KindSGLang, "POST", "/v1/messages", nil, refused},
+		{fleet.KindTRTLLM, "POST", "/v1/completions", nil, salted},
+		{fleet.KindTRTLLM, "POST", "/v1/responses", nil, refused},
+		{fleet.KindLlamaCpp, "POST", "/v1/chat/completions", nil, refused},
+		{fleet.KindLlamaCpp, "POST", "/completion", nil, refused},
+		{fleet.KindOllama, "POST", "/api/chat", nil, refused},
+		{fleet.KindOther, "POST", "/v1/chat/completions", nil, refused},
+	} {
+		for _, must := range []bool{false, true} {
+			var in inbox
+			who := tenants()
+			who.MustSalt = must
+			r := newRig(t, proxy.Config{Tenants: who}, in.handler)
+			r.as(row.kind, "")
+			body := `{"model":"m","stream":false}`
+			if len(row.header) == 2 {
+				body = form
+			}
+			for _, tenant := range []string{"red", ""} {
+				in.raw, in.body = "nothing", nil
+				res, answer := r.do(row.method, row.path, body, append([]string{"X-Tenant-Id", tenant}, row.header...)...)
+				reached := in.raw != "nothing"
+				_, has := in.body["cache_salt"]
+				if _, extra := in.body["extra_key"]; extra {
+					has = true
+				}
+				want := row.want
+				if tenant == "" {
+					want = free
+				}
+				if has != (want == salted) || reached == (must && want == refused) {
+					t.Errorf("%s %s of %q at %s, required %t: %d %s; the engine got %s", row.method, row.path, tenant, row.kind, must, res.StatusCode, answer, in.raw)
+				}
+				if must && want == refused && (res.StatusCode != 400 || !strings.Contains(answer, "cache_not_apart") && !strings.HasPrefix(row.path, "/api/")) {
+					t.Errorf("%s %s at %s: %d %s", row.method, row.path, row.kind, res.StatusCode, answer)
+				}
+			}
+			for i, tenant := range []string{"red", ""} {
+				if got := r.last(i + 1).Unsalted; (got != "") != (tenant != "" && !must && row.want == refused) {
+					t.Errorf("%s %s of %q at %s, required %t: counted at %q", row.method, row.path, tenant, row.kind, must, got)
+				}
+			}
+		}
+	}
+}
+
+// TestSaltRequiredAmongMany: of several engines one that takes a salt is chosen, for retries too, and pins and unknown kinds open no way around.
+func TestSaltRequiredAmongMany(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		kinds  [3]fleet.Kind // of e0, e1, e2
+		fails  bool          // the first that is asked
+		header []string
+		want   string // endpoints asked
+		status int
+	}{
+		{"the last", [3]fleet.Kind{fleet.KindLlamaCpp, fleet.KindOther, fleet.KindVLLM}, false, nil, "e2", 200},
+		{"a retry", [3]fleet.Kind{fleet.KindVLLM, fleet.KindOllama, fleet.KindSGLang}, true, nil, "e0 e2", 200},
+		{"nobody for the retry", [3]fleet.Kind{fleet.KindOllama, fleet.KindVLLM, fleet.KindOther}, true, nil, "e1", 503},
+		{"none", [3]fleet.Kind{fleet.KindLlamaCpp, fleet.KindOther, fleet.KindOllama}, false, nil, "", 400},
+		{"not known yet", [3]fleet.Kind{fleet.KindLlamaCpp, fleet.KindUnknown, fleet.KindOllama}, false, nil, "", 503},
+		{"pinned", [3]fleet.Kind{fleet.KindVLLM, fleet.KindLlamaCpp, fleet.KindVLLM}, false, []string{"X-Warmpath-Pin", "e1"}, "", 400},
+	} {
+		var mu sync.Mutex
+		var asked []string
+		handle := func(name string) engineHandler {
+			return func(w http.ResponseWriter, req *http.Request) {
+				mu.Lock()
+				defer mu.Unlock()
+				if asked = append(asked, name); tt.fails && len(asked) == 1 {
+					answers(503, "{}")(w, req)
+					return
+				}
+				answers(200, chatAnswer)(w, req)
+			}
+		}
+		who := tenants()
+		who.MustSalt = true
+		var declared []fleet.Endpoint
+		for i, kind := range tt.kinds {
+			name := fmt.Sprintf("e%d", i)
+			declared = append(declared, fleet.Endpoint{Name: name, Kind: kind, Weight: 1, URL: serveEngine(t, handle(name))})
+		}
+		rules := route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", RetryFloor: 10}
+		r := newRouter(t, proxy.Config{Tenants: who, Pinning: true}, transportOf(t), rules, declared, func(k fleet.Kind) fleet.Report {
+			return fleet.Report{Kind: k, Models: []fleet.Model{{ID: "m"}}}
+		})
+		r.listen(t)
+		res, answer := r.post("/v1/chat/completions", tenantBody, append([]string{"X-Tenant-Id", "red"}, tt.header...)...)
+		if got := strings.Join(asked, " "); got != tt.want || res.StatusCode != tt.status {
+			t.Errorf("%s: asked %q, want %q: %d %s", tt.name, got, tt.want, res.StatusCode, answer)
 		}
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/gate"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/internal/proxy/send"
-	"github.com/warmpath/warmpath/internal/proxy/who"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -60,6 +59,7 @@ func (c *call) upgrade() {
 	a := c.begin(&d)
 	defer a.end()
 	c.reached = true
+	a.NoSalt()
 	a.watch.Wait(c.p.cfg.FirstByte)
 	proxy := httputil.ReverseProxy{
 		Transport: c.p.transport,
@@ -135,23 +135,6 @@ func (a *attempt) rewrite(r *httputil.ProxyRequest) {
 	a.c.p.cfg.Tenants.Authorise(r.Out.Header, a.d.Endpoint.APIKey, a.c.OurKey)
 	a.span.Inject(r.Out.Header)
 	a.Address(r.Out.Header)
-}
-
-// isUpgrade reports whether the client wants to change the protocol with the engine. An offer of HTTP/2 is for the router,
-// which does not accept it: such a request is served normally (RFC 9110, section 7.8).
-func isUpgrade(r *http.Request) bool {
-	to := r.Header.Get("Upgrade")
-	if to == "" || strings.EqualFold(to, "h2c") || r.Method != http.MethodGet || !who.Printable(to) {
-		return false
-	}
-	for _, v := range r.Header.Values("Connection") {
-		for token := range strings.SplitSeq(v, ",") {
-			if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // timedBody is the body of an engine's answer that ReverseProxy copies: during Read the router waits for the engine, between

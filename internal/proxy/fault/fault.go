@@ -77,6 +77,9 @@ func Unnamed(err error) error {
 	return fmt.Errorf("%w; name one in the query (?model=NAME) or in the header X-Warmpath-Model: messages of a WebSocket are not read", err)
 }
 
+// ErrUnsalted rejects a request of a tenant whose cache an engine would share with others'.
+var ErrUnsalted = errors.New("no engine here can keep what this request leaves in its cache apart from other tenants', and the router's configuration says that it must be (tenants.salt_required)")
+
 // ErrListsAll rejects a list of what engines keep where tenants are told apart.
 var ErrListsAll = errors.New("the list would have what engines keep for all tenants; ask for single objects by their id")
 
@@ -141,6 +144,7 @@ var faults = []struct {
 	{guard.ErrForeignOrigin, Fault{403, "permission_error", "foreign_origin", 0}},
 	{gate.ErrBadPath, Fault{400, "invalid_request_error", "bad_path", 0}},
 	{ErrNoUpgrade, Fault{426, "invalid_request_error", "no_websocket", 0}},
+	{ErrUnsalted, Fault{400, "invalid_request_error", "cache_not_apart", 0}},
 	{ErrUnread, Fault{426, "invalid_request_error", "no_websocket", 0}},
 	{ErrHead, Fault{431, "invalid_request_error", "header_too_large", 0}},
 	{ErrConnect, Fault{405, "invalid_request_error", "method_not_allowed", 0}},
@@ -179,6 +183,7 @@ func Of(err error) Fault {
 		required *route.ModelRequiredError
 		pin      *route.PinError
 		none     *route.NoEndpointError
+		kind     *route.KindError
 		encoding *encodingError
 		path     *gate.PathError
 		api      *APIError
@@ -210,6 +215,8 @@ func Of(err error) Fault {
 		return Fault{400, "invalid_request_error", "model_required", 0}
 	case errors.As(err, &pin):
 		return Fault{400, "invalid_request_error", "bad_pin", 0}
+	case errors.As(err, &kind):
+		return Fault{400, "invalid_request_error", "cache_not_apart", 0}
 	case errors.As(err, &none):
 		return Fault{503, "service_unavailable", "no_endpoint", max(none.RetryAfter, time.Second)}
 	case errors.As(err, &encoding):

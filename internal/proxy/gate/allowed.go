@@ -81,6 +81,32 @@ func allowed(method, path string) bool {
 	return false
 }
 
+// Computes reports whether an engine computes a prompt for a request, which it may keep in its cache. Of paths that are not known it does
+// whenever something is posted.
+func Computes(api prompt.API, method, path string) bool {
+	if api != prompt.Other {
+		return api != prompt.CountTokens
+	}
+	if method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions || method == http.MethodDelete {
+		return false
+	}
+	switch path {
+	case "/tokenize", "/v1/tokenize", "/detokenize", "/v1/detokenize", "/v1/chat/completions/render", "/v1/completions/render",
+		"/v1/chat/completions/input_tokens", "/v1/responses/input_tokens", "/parse_function_call", "/separate_reasoning", "/apply-template",
+		"/api/show", "/ping", "/v1/realtime/sessions", "/v1/realtime/client_secrets", "/open_session", "/close_session":
+		return false
+	}
+	if !KeptAt(method, path).Is {
+		return true
+	}
+	collection, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
+	switch collection {
+	case "responses", "conversations", "files", "uploads", "vector_stores", "containers", "sessions":
+		return false
+	}
+	return true // batches, jobs, videos
+}
+
 // asks reports whether a path is read with GET.
 func asks(path string) bool {
 	return asking(path) || strings.HasPrefix(path, "/v1/models/") || strings.HasPrefix(path, "/v1/responses/")

@@ -118,11 +118,20 @@ func (a *Outgoing) salt(edits []prompt.Edit) []prompt.Edit {
 	if e, ok := a.s.cfg.Tenants.Salt(c.Request.Tenant, a.d.Kind, c.API, &c.Prompt, c.Text()); ok {
 		return append(edits, e)
 	}
-	if c.Request.Class == fleet.Turn && a.s.cfg.Tenants.Salts(c.Request.Tenant) {
-		a.noteUnsalted()
-	}
+	a.NoSalt()
 	return edits
 }
+
+// NoSalt notes that the request is sent without a salt.
+func (a *Outgoing) NoSalt() {
+	if a.c.Computes && a.s.cfg.Tenants.Salts(a.c.Request.Tenant) {
+		a.unsalted = true
+		a.noteUnsalted()
+	}
+}
+
+// Unsalted reports whether the request should have had a salt, and has none.
+func (a *Outgoing) Unsalted() bool { return a.unsalted }
 
 // noteUnsalted logs, once for each endpoint, that tenants share a cache though cache_salt is on.
 func (a *Outgoing) noteUnsalted() {
@@ -130,6 +139,6 @@ func (a *Outgoing) noteUnsalted() {
 	a.s.asks.note(a.d.Endpoint.Name, func(n *askNote) { fresh, n.unsalted = !n.unsalted, true })
 	if fresh {
 		a.s.log.Warn("tenants.cache_salt has no effect at an endpoint: its kind of engine has no field for a salt in this API, or is not known yet. "+
-			"Tenants can find out by timing what others sent there", "endpoint", a.d.Endpoint.Name, "kind", string(a.d.Kind), "api", a.c.API.String())
+			"Tenants can find out by timing what others sent there; tenants.salt_required refuses such requests", "endpoint", a.d.Endpoint.Name, "kind", string(a.d.Kind), "api", a.c.API.String())
 	}
 }

@@ -65,6 +65,8 @@ type Outgoing struct {
 
 	fromZero bool // its rank was counted from 0, see rank
 
+	unsalted bool // see Unsalted
+
 	asked   bool // the engine is asked for usage and the client did not ask
 	refused bool // the engine has rejected being asked
 

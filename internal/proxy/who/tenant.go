@@ -21,6 +21,7 @@ type Tenants struct {
 	Required bool                         // reject requests without a known tenant; otherwise these belong to one unnamed tenant
 	Forward  bool                         // forward keys that name tenants to endpoints without an API key of their own
 	SaltKey  []byte                       // secret from which cache salts are derived, the same on every replica; nil for no salts
+	MustSalt bool                         // refuse what no engine can be given a salt for
 }
 
 // MaxTenantBytes is the longest name of a tenant.
@@ -104,13 +105,10 @@ func (t *Tenants) strip(h http.Header) {
 // Salt is the edit that keeps the tenant's cache in the engine apart; ok is false if there is none. It includes the client's
 // own salt, which then still separates caches within the tenant and reaches no other tenant's.
 func (t *Tenants) Salt(tenant string, kind fleet.Kind, api prompt.API, p *prompt.Prompt, body []byte) (e prompt.Edit, ok bool) {
-	if !t.Salts(tenant) || p.InsertAt == 0 {
+	if !t.Salts(tenant) || !t.CanSalt(kind, api, p) {
 		return e, false
 	}
 	field := saltField(kind, api)
-	if field == "" {
-		return e, false
-	}
 	own := []byte(nil)
 	if at := p.Field(field); at.Len() > 0 {
 		own = body[at.Start:at.End]
@@ -118,8 +116,23 @@ func (t *Tenants) Salt(tenant string, kind fleet.Kind, api prompt.API, p *prompt
 	return p.SetField(field, t.saltFor(tenant, own)), true
 }
 
+// CanSalt reports whether a kind of engine can be told in a body to keep a tenant's cache apart.
+func (t *Tenants) CanSalt(kind fleet.Kind, api prompt.API, p *prompt.Prompt) bool {
+	return p.InsertAt > 0 && saltField(kind, api) != ""
+}
+
 // Salts reports whether engines are told to keep a tenant's cache apart.
 func (t *Tenants) Salts(tenant string) bool { return t != nil && t.SaltKey != nil && tenant != "" }
+
+// Salting are the kinds of engines that separate caches in an API; none where no kind does.
+func Salting(api prompt.API) (kinds []fleet.Kind) {
+	for _, k := range []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM} {
+		if saltField(k, api) != "" {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
+}
 
 // saltFor is the salt as a JSON string of 32 hexadecimal digits: vLLM accepts at most 128 characters, and not all (vLLM 0.32.0,
 // generate/base/protocol.py). own is the client's JSON value; nil for none.
