@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/warmpath/warmpath/internal/madeby"
 )
@@ -164,99 +163,8 @@ func TestLabelsNamedInDocsExist(t *testing.T) {
 	}
 }
 
-// The longest line of prose, in characters, and the longest decision, in words.
-const (
-	longestLine     = 200
-	longestDecision = 700
-)
-
-// TestPagesAreShort holds README.md and docs/ to lines that fit a screen, and each decision to about a page. Rows of tables cannot be
-// wrapped.
-func TestPagesAreShort(t *testing.T) {
-	except := []string{
-		"docs/config.md", "docs/metrics.md", "docs/results.md", "docs/results-disagg.md", // written by programs
-	}
-	decisions := 0
-	for name, text := range pages(t) {
-		dir := path.Dir(name)
-		if name != "README.md" && name != "SECURITY.md" && dir != "docs" && dir != "docs/decisions" || slices.Contains(except, name) {
-			continue
-		}
-		for line := range strings.Lines(text) {
-			line = strings.TrimSuffix(line, "\n")
-			table, code := strings.HasPrefix(line, "|"), strings.HasPrefix(line, "    ")
-			if n := utf8.RuneCountInString(line); n > longestLine && !table && !code {
-				t.Errorf("%s: a line of prose has %d characters, more than %d: wrap it: %.60s...", name, n, longestLine, line)
-			}
-		}
-		if dir != "docs/decisions" || path.Base(name) == "README.md" {
-			continue
-		}
-		decisions++
-		if n := words(text); n > longestDecision {
-			t.Errorf("%s has %d words, more than %d: a decision is one page", name, n, longestDecision)
-		}
-	}
-	if decisions == 0 {
-		t.Error("there are no decisions to look at")
-	}
-}
-
-// words counts what has a letter or a digit in it, so that the lines of tables cost nothing.
-func words(text string) int {
-	n := 0
-	for word := range strings.FieldsSeq(text) {
-		if strings.ContainsFunc(word, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
-			n++
-		}
-	}
-	return n
-}
-
-// TestGlossary holds the glossary to its form: a table from other systems' words to terms that the page defines, and the terms,
-// both in order, each word and term once.
-func TestGlossary(t *testing.T) {
-	text := pages(t)["docs/glossary.md"]
-	inOrder := func(what string, names []string) {
-		for i, name := range names {
-			if i > 0 && strings.ToLower(name) <= strings.ToLower(names[i-1]) {
-				t.Errorf("%s %q comes after %q", what, name, names[i-1])
-			}
-		}
-	}
-
-	var terms []string
-	for _, m := range regexp.MustCompile(`(?m)^\*\*(.+)\.\*\* \S`).FindAllStringSubmatch(text, -1) {
-		terms = append(terms, m[1])
-	}
-	if len(terms) == 0 {
-		t.Fatal("docs/glossary.md defines no terms")
-	}
-	inOrder("term", terms)
-
-	var words []string
-	target := regexp.MustCompile(`\*\*(.+?)\*\*`)
-	for _, row := range regexp.MustCompile(`(?m)^\| (.+?) \| (\*\*.+?) \|`).FindAllStringSubmatch(text, -1) {
-		words = append(words, row[1])
-		for _, m := range target.FindAllStringSubmatch(row[2], -1) {
-			if !slices.Contains(terms, m[1]) {
-				t.Errorf("%q leads to %q, which the page does not define", row[1], m[1])
-			}
-		}
-	}
-	if len(words) == 0 {
-		t.Fatal("docs/glossary.md leads from no word to a term")
-	}
-	inOrder("word", words)
-	for _, word := range words {
-		if slices.Contains(terms, word) {
-			t.Errorf("%q is a term and also a word of other systems", word)
-		}
-	}
-}
-
-// TestPromisesAreShown holds docs/security.md to its form: each row of its tables names a test that shows it, tests that exist, and
-// settings that docs/config.md has.
+// TestPromisesAreShown: each row of the tables of docs/security.md names a test that shows the promise and settings of docs/config.md, all
+// of which exist.
 func TestPromisesAreShown(t *testing.T) {
 	all := pages(t)
 	text, settings := all["docs/security.md"], all["docs/config.md"]
@@ -270,8 +178,7 @@ func TestPromisesAreShown(t *testing.T) {
 		}
 		rows++
 		if len(cells) != 4 {
-			t.Errorf("a row has %d cells, want 4: %.80s", len(cells), line)
-			continue
+			t.Fatalf("a row has %d cells, want threat, promise, settings and test: %.80s", len(cells), line)
 		}
 		shown := test.FindAllStringSubmatch(cells[3], -1)
 		if len(shown) == 0 {
@@ -282,7 +189,7 @@ func TestPromisesAreShown(t *testing.T) {
 			if dir == "warmpath" {
 				dir = "."
 			}
-			if !slices.Contains(declared(t, "./"+dir), m[2]) {
+			if !slices.Contains(declared(t, dir), m[2]) {
 				t.Errorf("there is no %s in %s", m[2], m[1])
 			}
 		}
@@ -332,7 +239,7 @@ func TestFiguresAreMade(t *testing.T) {
 				continue
 			}
 			want, test := regexp.MustCompile(m[2]), ""
-			for _, f := range declared(t, "./"+m[1]) {
+			for _, f := range declared(t, m[1]) {
 				if strings.HasPrefix(f, "Test") && want.MatchString(f) {
 					test = f
 				}
@@ -354,79 +261,20 @@ func TestFiguresAreMade(t *testing.T) {
 	}
 }
 
-// TestFilesNamedInPagesExist: Go files between backticks exist, by their whole path or the end of it.
-func TestFilesNamedInPagesExist(t *testing.T) {
-	var files []string
-	if err := walk(func(name string) error { files = append(files, "/"+name); return nil }); err != nil {
+// declared lists the functions in the test files of a folder.
+func declared(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	n := 0
-	for name, text := range pages(t) {
-		for _, m := range regexp.MustCompile("`([A-Za-z0-9_./-]+\\.go)`").FindAllStringSubmatch(text, -1) {
-			if strings.Contains(m[1], "NAME") { // stands for any
-				continue
-			}
-			n++
-			if !slices.ContainsFunc(files, func(f string) bool { return strings.HasSuffix(f, "/"+m[1]) }) {
-				t.Errorf("%s names %s, which does not exist", name, m[1])
-			}
-		}
-	}
-	if n == 0 {
-		t.Error("pages name no files")
-	}
-}
-
-// TestCommandsInPagesPlaySomething: the packages of a "go test" command in a page have what its -run or -bench asks for. What it looks for
-// as ^$, xx or xxx is meant to be nothing.
-func TestCommandsInPagesPlaySomething(t *testing.T) {
-	command := regexp.MustCompile("(cd \\S+ && )?go test ([^`]+)") // behind cd it is of another module
-	asked := regexp.MustCompile(`-(run|bench)[ =]['"]?([A-Za-z0-9_|]+)`)
-	kinds := map[string]*regexp.Regexp{"run": regexp.MustCompile(`^(Test|Fuzz|Example)`), "bench": regexp.MustCompile(`^Benchmark`)}
-	n := 0
-	for name, text := range pages(t) {
-		for _, m := range command.FindAllStringSubmatch(text, -1) {
-			line := strings.Join(strings.Fields(strings.ReplaceAll(m[2], `\|`, "|")), " ")
-			for _, a := range asked.FindAllStringSubmatch(line, -1) {
-				if m[1] != "" || strings.Trim(a[2], "x") == "" {
-					continue
-				}
-				n++
-				want, kind := regexp.MustCompile(a[2]), kinds[a[1]]
-				if !slices.ContainsFunc(declared(t, line), func(f string) bool { return kind.MatchString(f) && want.MatchString(f) }) {
-					t.Errorf("%s: go test %s plays nothing for %s", name, line, a[0])
-				}
-			}
-		}
-	}
-	if n < 20 {
-		t.Errorf("%d commands were found", n)
-	}
-}
-
-// declared lists the functions in the test files of the folders that the arguments of "go test" name.
-func declared(t *testing.T, args string) (names []string) {
-	t.Helper()
-	for dir := range strings.FieldsSeq(args) {
-		if !strings.HasPrefix(dir, "./") {
-			continue
-		}
-		pattern := filepath.Join(dir, "*_test.go")
-		if below, ok := strings.CutSuffix(dir, "/..."); ok {
-			pattern = filepath.Join(below, "*", "*_test.go")
-		}
-		files, err := filepath.Glob(pattern)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, m := range regexp.MustCompile(`(?m)^func (\w+)\(`).FindAllStringSubmatch(string(text), -1) {
-				names = append(names, m[1])
-			}
+		for _, m := range regexp.MustCompile(`(?m)^func (\w+)\(`).FindAllStringSubmatch(string(text), -1) {
+			names = append(names, m[1])
 		}
 	}
 	return names

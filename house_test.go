@@ -265,6 +265,20 @@ func TestIsPure(t *testing.T) {
 	}
 }
 
+// TestNoInit: nothing runs before anyone can hand anything in, but in the command.
+func TestNoInit(t *testing.T) {
+	for _, f := range sources(t) {
+		if strings.HasPrefix(f.path, "cmd/") {
+			continue
+		}
+		for _, d := range f.ast.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+				t.Errorf("%s: init runs before anyone can hand anything in: use a constructor", f.at(fn))
+			}
+		}
+	}
+}
+
 // source is one Go file of the repository.
 type source struct {
 	path   string // with slashes, relative to the root

@@ -2,7 +2,6 @@ package prompt
 
 import (
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -76,20 +75,6 @@ func TestIdentity(t *testing.T) {
 	for _, src := range slices.Concat(DefaultSources(), DefaultUsers(), DefaultParents()) {
 		if back, err := ParseSource(src.String()); err != nil || back != src {
 			t.Errorf("%s reads as %+v, %v", src, back, err)
-		}
-	}
-}
-
-// TestSourcesAreDocumented: docs/conversations.md lists every place.
-func TestSourcesAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../docs/conversations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.ToLower(string(page))
-	for _, src := range slices.Concat(DefaultSources(), DefaultUsers(), DefaultParents()) {
-		if name := strings.ToLower(src.Header + src.Field); !strings.Contains(text, "`"+name+"`") {
-			t.Errorf("docs/conversations.md does not name %s", src)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/internal/madeby"
 )
 
-// rowsOf is a table of a page whose rows are made by parallel tests. After all have ended, the rows made are compared with the
-// page, or the whole table if all were made and -long was given; -rewrite then writes it.
+// rowsOf is a table of a page whose rows are made by parallel tests. After all have ended, and if -long was given, the table is
+// compared with the page; -rewrite writes it there.
 type rowsOf struct {
 	file, command string
 	heading       string
@@ -21,7 +21,7 @@ type rowsOf struct {
 	rows map[string]string
 }
 
-// tableOf starts a table. Its rows are compared when t and its subtests have ended.
+// tableOf starts a table. It is compared when t and its subtests have ended.
 func tableOf(t *testing.T, file, command, heading string, order []string) *rowsOf {
 	t.Helper()
 	p := &rowsOf{file: file, command: command, heading: heading, order: order, rows: map[string]string{}}
@@ -36,9 +36,7 @@ func tableOf(t *testing.T, file, command, heading string, order []string) *rowsO
 			columns := strings.Count(heading, "|") - 1
 			text := heading + "\n" + strings.Repeat("|---", columns) + "|\n" + strings.Join(rows, "\n") + "\n"
 			madeby.Block(t, p.file, p.command, text, *rewrite)
-			return
 		}
-		madeby.Rows(t, p.file, p.command, rows)
 	})
 	return p
 }

@@ -27,9 +27,6 @@ var userPages = []string{
 	"docs/shadow.md", "docs/simulate.md", "docs/standing-in.md", "docs/tenants.md", "docs/troubleshooting.md", "docs/upgrading.md", "docs/watching.md",
 }
 
-// longestPage bounds pages that users read from begin to end, in words.
-const longestPage = 1000
-
 // commandsOf are the lines of a page's commands, without comments; continued lines are one.
 func commandsOf(t *testing.T, page string) []string {
 	t.Helper()
@@ -240,23 +237,4 @@ func curl(args []string) error {
 		err = fmt.Errorf("status %d: %s", answer.StatusCode, text)
 	}
 	return err
-}
-
-// TestPagesOfUsersAreShort: a page that is read from begin to end has at most 1,000 words; one that is mostly tables has more.
-func TestPagesOfUsersAreShort(t *testing.T) {
-	for _, page := range userPages {
-		text, err := os.ReadFile(filepath.Join("..", "..", page))
-		if err != nil {
-			t.Fatal(err)
-		}
-		words := 0
-		for word := range strings.FieldsSeq(string(text)) {
-			if strings.Trim(word, "|-`#*") != "" {
-				words++
-			}
-		}
-		if most := map[string]int{"docs/performance.md": 1500}[page]; words > max(longestPage, most) {
-			t.Errorf("%s has %d words, more than %d", page, words, max(longestPage, most))
-		}
-	}
 }

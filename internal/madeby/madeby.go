@@ -73,25 +73,6 @@ func Block(t testing.TB, file, command, text string, rewrite bool) {
 	}
 }
 
-// Rows is Block for a test that makes only a part of a table: each row must be in the block, where a cell that is empty stands for any.
-func Rows(t testing.TB, file, command string, rows []string) {
-	t.Helper()
-	page, b := find(t, file, command)
-	have := strings.Split(page[b.from:b.to], "\n")
-	for _, row := range rows {
-		name := firstCell(row)
-		found := ""
-		for _, line := range have {
-			if firstCell(line) == name {
-				found = line
-			}
-		}
-		if !agrees(found, row) {
-			t.Errorf("%s is not what its command makes; if the change is meant, run %s\nit has  %s\nmade is %s", file, command, found, row)
-		}
-	}
-}
-
 func find(t testing.TB, file, command string) (string, block) {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -109,26 +90,6 @@ func find(t testing.TB, file, command string) (string, block) {
 	}
 	t.Fatalf("%s has no block that is made by: %s", file, command)
 	return "", block{}
-}
-
-// agrees reports whether a row of a page has all cells that were made.
-func agrees(have, made string) bool {
-	a, b := strings.Split(have, "|"), strings.Split(made, "|")
-	for i := range b {
-		if len(a) != len(b) || strings.TrimSpace(b[i]) != "" && a[i] != b[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// firstCell is the first cell of a table's row.
-func firstCell(row string) string {
-	cells := strings.SplitN(row, "|", 3)
-	if len(cells) < 3 {
-		return ""
-	}
-	return cells[1]
 }
 
 // difference shows the lines in which two texts differ.
