@@ -89,97 +89,6 @@ func TestBeliefIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestLostCacheIsNoticed: an engine that restarts between two probes is noticed by its second answer without cached tokens, and
-// its cache is forgotten.
-func TestLostCacheIsNoticed(t *testing.T) {
-	x := newReviewed(t, nil, "a", "b")
-	for i := range uint64(5) {
-		x.serve(prompted("a", 1, 10+i), -1)
-	}
-	for i := range uint64(3) {
-		if _, e := x.serve(prompted("a", 1, 10+i, 20), 640); e.Ended.LostCache {
-			t.Fatal("lost while everything was found")
-		}
-	}
-	if _, e := x.serve(prompted("a", 1, 13, 20), 0); e.Ended.LostCache {
-		t.Error("one answer is no proof: it may have been evicted")
-	}
-	_, e := x.serve(prompted("a", 1, 14, 20), 16)
-	if !e.Ended.LostCache {
-		t.Fatal("not noticed")
-	}
-	if s := x.r.Status(x.now)[0]; s.CacheLosses != 1 {
-		t.Errorf("%d losses told", s.CacheLosses)
-	}
-	if d := x.route(prompted("a", 1, 10, 20)); d.CachedTokens != 320 {
-		t.Errorf("%d cached tokens predicted, want 320: the part that the last request has brought back", d.CachedTokens)
-	}
-	if d := x.route(prompted("a", 1, 13, 20, 30)); d.CachedTokens != 960 {
-		t.Errorf("%d cached tokens predicted, want 960: what the request before the last has brought back", d.CachedTokens)
-	}
-}
-
-// TestEvictionAfterAnErrorIsNoLoss: after an answer with a 500 a conversation that a full cache has evicted, wholly or in part, does
-// not prove a restart. In a cache with room left nothing was evicted, and a single one proves it.
-func TestEvictionAfterAnErrorIsNoLoss(t *testing.T) {
-	for _, o := range []fleet.Outcome{fleet.EngineError, fleet.ConnectFailed} {
-		for _, c := range []struct {
-			name  string
-			cache int64 // tokens
-			found int   // of 3,200
-			lost  bool
-		}{
-			{"half evicted", 22_000, 1600, false},
-			{"all evicted", 22_000, 0, false},
-			{"all there", 22_000, 3200, false},
-			{"half missing with room left", 200_000, 1600, true},
-			{"all missing with room left", 200_000, 0, true},
-			{"all there with room left", 200_000, 3200, false},
-		} {
-			x := newReviewed(t, nil, "a", "b")
-			report := route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, CacheTokens: c.cache, BlockTokens: 16}}
-			x.r.Observe(x.now, report)
-			long := func(id uint64, more ...uint64) (pieces []uint64) {
-				for i := range uint64(10) {
-					pieces = append(pieces, 100*id+i)
-				}
-				return append(pieces, more...)
-			}
-			for i := range uint64(6) {
-				x.serve(prompted("a", long(1+i)...), 0)
-			}
-			x.end(x.route(prompted("a", 7)), o)
-			x.r.Observe(x.now, report)
-			d, e := x.serve(prompted("a", long(2, 8)...), c.found)
-			if d.CachedTokens < 3000 {
-				t.Fatalf("%s: %d tokens are predicted", c.name, d.CachedTokens)
-			}
-			if e.Ended.LostCache != c.lost {
-				t.Errorf("%v, %s: lost %v, want %v", o, c.name, e.Ended.LostCache, c.lost)
-			}
-		}
-	}
-}
-
-// TestBurstIsNoLoss: requests that arrive before the prefix they share is computed find nothing, which does not prove a loss.
-func TestBurstIsNoLoss(t *testing.T) {
-	x := newReviewed(t, nil, "a", "b")
-	var burst []route.Decision
-	for range 10 {
-		burst = append(burst, x.route(prompted("a", 1, 2, 3)))
-	}
-	for _, d := range burst {
-		x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
-		e := x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 960, OutputTokens: 1, CachedKnown: true}})
-		if e.Ended.LostCache {
-			t.Fatal("taken for a restart")
-		}
-	}
-	if d := x.route(prompted("a", 1, 2, 3, 4)); d.CachedTokens != 960 {
-		t.Errorf("%d cached tokens predicted, want 960", d.CachedTokens)
-	}
-}
-
 // TestBeliefIsBounded: belief is bounded by the reported capacity, and shows where the cache ends.
 func TestBeliefIsBounded(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
@@ -211,9 +120,7 @@ func TestAnswersThatDoNotComeBack(t *testing.T) {
 		x.now = x.now.Add(50 * time.Millisecond)
 		x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
 		u := fleet.Usage{PromptTokens: req.PromptBytes / 4, OutputTokens: 300, CachedTokens: found, CachedKnown: true}
-		if e := x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: u}); e.Ended.LostCache {
-			t.Fatal("taken for a restart")
-		}
+		x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: u})
 	}
 	const rounds, fit = 200, 15 // of 640 tokens each; 19 of them fit
 	for i := range uint64(rounds) {

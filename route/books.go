@@ -79,7 +79,7 @@ func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep re
 	}
 	r.describeShort(now, ep)
 	prompt := r.see.prompt(s, t)
-	r.cache.Open(f.index, v, index, &s.text, &prompt, r.backlog.Reader().Load(ep.Slot()).ContextTokens)
+	r.cache.Open(f.index, v, index, &s.text, &prompt)
 	d.Lease = fleet.Lease(f.generation)<<32 | fleet.Lease(f.index)
 	f.decision = *d
 	return f
@@ -238,10 +238,13 @@ func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response s
 	if own {
 		verdict := f.verdict(j.Sent, ev)
 		r.health.Conclude(now, ep.Slot(), &verdict, func() health.Peers { return r.peers(now, f) })
+		if ev.Refused {
+			r.registry.Refused(ep)
+		}
 	}
 	// 4
 	told := f.about(ev)
-	lost, news := r.cache.Close(now, &cache.Ended{
+	news := r.cache.Close(now, &cache.Ended{
 		Lease: ev.Lease, Outcome: ev.Outcome, Usage: &told.Usage, Sent: sent, Splits: f.pool.Splits(), Answers: r.pools.Answers(f.pool),
 	})
 	r.say(ep, news)
@@ -267,7 +270,7 @@ func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response s
 	if own {
 		e := &r.ended
 		e.Request, e.Decision, e.Class, e.Routed = f.request, f.decision, f.class, f.routed
-		e.Sent, e.FirstByte, e.Outcome, e.Usage, e.LostCache = j.Sent, j.First, ev.Outcome, told.Usage, lost
+		e.Sent, e.FirstByte, e.Outcome, e.Usage = j.Sent, j.First, ev.Outcome, told.Usage
 		r.explainEnd(e, f, j.Stream, e.Candidates)
 		r.open--
 		ended = e

@@ -39,7 +39,6 @@ type Ended struct {
 	Outcome   fleet.Outcome
 	Usage     fleet.Usage
 	Stream    bool // the client asked for a stream
-	LostCache bool // it showed that the endpoint had lost its cache
 
 	Home       string           // the conversation's home before the decision; "" for none
 	Candidates []pick.Candidate // the chosen one first, then the best others by cost, at most 15; nil unless Config.Explain. Valid until the next observation

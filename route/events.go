@@ -57,6 +57,7 @@ type Finished struct {
 	Usage      fleet.Usage
 	Response   string // id of the response that the endpoint now holds; "" for none
 	Absent     bool   // with ClientError: the engine does not have Request.Path
+	Refused    bool   // with ConnectFailed: the port refused the connection, so the process has ended
 }
 
 // Configured replaces the configuration, which must pass Validate. Learnt state, running requests and endpoints stay. With

@@ -88,9 +88,6 @@ func TestListsAreSummed(t *testing.T) {
 	if got := w.ask(listRequest("b", two, [2]int{9, 320}), fleet.OK, fleet.Usage{}); got != 304 {
 		t.Errorf("of one that came alone: %d tokens cached, want 304", got)
 	}
-	if n := w.r.cache.Reader().Restarts(w.r.endpoints.Named("a").Slot()); n != 0 {
-		t.Errorf("%d restarts are taken from the usage of several prompts", n)
-	}
 }
 
 // Texts have their shares of what is estimated for all.

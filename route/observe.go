@@ -174,7 +174,7 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 	s := EndpointStatus{
 		Endpoint: ep.Spec(), Kind: ep.Kind(), Source: ep.Source(), State: judged.State(now, ep.Slot()),
 		Draining: ep.Draining(), Gone: ep.Gone(), Ramp: judged.Ramp(now, ep.Slot()), Load: r.backlog.Reader().Load(ep.Slot()), Report: ep.Report(),
-		Models: ep.Models(), Requests: ep.Requests(), Failures: judged.Failures(ep.Slot()), Silent: judged.IsSilent(now, ep.Slot()), CacheLosses: caches.Restarts(ep.Slot()), KV: caches.Figures(ep.Slot()),
+		Models: ep.Models(), Requests: ep.Requests(), Failures: judged.Failures(ep.Slot()), Silent: judged.IsSilent(now, ep.Slot()), CacheLosses: caches.Losses(ep.Slot()), KV: caches.Figures(ep.Slot()),
 		CacheTokens: caches.Capacity(ep.Slot()),
 		CacheFilled: caches.Filled(ep.Slot()),
 	}

@@ -198,17 +198,47 @@ func TestNewAddressStartsClean(t *testing.T) {
 	}
 }
 
-// TestRestartEmptiesTheCache: an engine that refused connections comes back with an empty cache.
+// TestRestartEmptiesTheCache: an engine whose port refused a probe or a request comes back with an empty cache. A connection that failed
+// in another way, a broken answer and an answer that finds nothing say nothing of the kind.
 func TestRestartEmptiesTheCache(t *testing.T) {
-	x := newReviewed(t, nil, "a", "b")
-	d := x.route(fleet.Request{Model: "m", Session: "s", PromptBytes: 40_000})
-	x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
-	x.end(d, fleet.OK)
-	x.r.Observe(x.now, route.Probed{Endpoint: d.Endpoint.Name, Report: fleet.Report{Refused: true}})
-	x.now = x.now.Add(30 * time.Second)
-	x.up(d.Endpoint.Name, nil, fleet.Model{ID: "m"})
-	if again := x.route(fleet.Request{Model: "m", Session: "s", PromptBytes: 42_000, Pin: d.Endpoint.Name}); again.CachedTokens != 0 {
-		t.Errorf("%d tokens are predicted in the cache of an engine that was restarted", again.CachedTokens)
+	for name, c := range map[string]struct {
+		happens func(x *reviewed, d route.Decision)
+		lost    bool
+	}{
+		"refused probe": {func(x *reviewed, d route.Decision) {
+			x.r.Observe(x.now, route.Probed{Endpoint: d.Endpoint.Name, Report: fleet.Report{Refused: true}})
+		}, true},
+		"refused request": {func(x *reviewed, d route.Decision) {
+			again := x.route(fleet.Request{Model: "m", PromptBytes: 400, Pin: d.Endpoint.Name})
+			x.r.Observe(x.now, route.Finished{Lease: again.Lease, Outcome: fleet.ConnectFailed, Refused: true})
+		}, true},
+		"failed probe": {func(x *reviewed, d route.Decision) {
+			x.r.Observe(x.now, route.Probed{Endpoint: d.Endpoint.Name, Report: fleet.Report{}})
+		}, false},
+		"failed connection": {func(x *reviewed, d route.Decision) {
+			x.end(x.route(fleet.Request{Model: "m", PromptBytes: 400, Pin: d.Endpoint.Name}), fleet.ConnectFailed)
+		}, false},
+		"broken answer": {func(x *reviewed, d route.Decision) {
+			x.end(x.route(fleet.Request{Model: "m", PromptBytes: 400, Pin: d.Endpoint.Name}), fleet.EngineError)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newReviewed(t, nil, "a", "b")
+			d := x.route(fleet.Request{Model: "m", Session: "s", PromptBytes: 40_000})
+			x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
+			x.end(d, fleet.OK)
+			c.happens(x, d)
+			x.now = x.now.Add(30 * time.Second)
+			x.up(d.Endpoint.Name, nil, fleet.Model{ID: "m"})
+			again := x.route(fleet.Request{Model: "m", Session: "s", PromptBytes: 42_000, Pin: d.Endpoint.Name})
+			if lost := again.CachedTokens == 0; lost != c.lost {
+				t.Errorf("%d tokens are predicted in its cache", again.CachedTokens)
+			}
+			i := slices.IndexFunc(x.r.Status(x.now), func(s route.EndpointStatus) bool { return s.Endpoint.Name == d.Endpoint.Name })
+			if n := x.r.Status(x.now)[i].CacheLosses; (n == 1) != c.lost {
+				t.Errorf("%d losses are told", n)
+			}
+		})
 	}
 }
 

@@ -219,10 +219,10 @@ func (r *Router) heard(now, at time.Time, ev *PeerNews) {
 	}
 	r.conversations.Hear(now, c)
 	entry, known := r.conversations.Reader().Recall(now, c)
-	r.cache.Hear(now, i, &cache.Heard{
+	r.cache.Hear(i, &cache.Heard{
 		Slot: ep.Slot(), Name: ep.Name(), Leg: h.Leg, Turn: turn, PromptTokens: h.PromptTokens, CachedTokens: h.CachedTokens,
 		Bytes: h.TextBytes, Chain: h.Chain, TokensPerByte: p.TokensPerByte(), Known: known, Entry: entry, Repeats: h.Repeats,
-	}, r.backlog.Reader().Load(ep.Slot()).ContextTokens)
+	})
 	if !turn {
 		return
 	}

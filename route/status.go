@@ -26,7 +26,7 @@ type EndpointStatus struct {
 
 	KV KVFigures // from its KV events
 
-	CacheLosses   uint64  // losses of its cache inferred from answers
+	CacheLosses   uint64  // times that its cache was lost: the process restarted or slept, or its events said so
 	CacheTokens   int64   // assumed capacity of its cache, from reports and observed hits; 0 before the first request
 	CacheFilled   float64 // share of that which is believed to hold blocks, 0 to 1
 	PrefillPerSec float64 // learnt prefill speed in tokens per second; 0 before the first answer

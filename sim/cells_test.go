@@ -74,9 +74,6 @@ func cells() []scenario {
 		},
 		{name: "reasoning", fleet: fleetOf(4, nil), work: chats(func(g *trace.Generator) { g.Kept, g.Answer, g.PerSecond, g.Turns, g.User = false, 1500, 0.5, 8, 200 })},
 		{name: "tables", kinds: []drive.Kind{prose, numbers}, fleet: fleetOf(4, nil), work: single(800, 8, 300, 3000, 40)},
-		{name: "restart_of_long_talks", fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = 2_000_000 }), clears: 60 * time.Second, work: chats(func(g *trace.Generator) {
-			g.Conversations, g.PerSecond, g.System, g.User, g.Answer, g.Turns, g.Think, g.Long, g.LongTokens = 80, 1, 2_000, 800, 100, 12, 8*time.Second, 0.5, 20_000
-		})},
 		{name: "behind_one_address", fleet: fleetOf(2, func(_ int, c *engine.Config) {
 			c.AtOnce, c.ChunkTokens, c.Slots, c.CacheTokens = true, 256, 64, 4_000_000
 		}), work: chats(func(g *trace.Generator) {

@@ -277,7 +277,6 @@ func (d *digest) hear(e *route.Entry) {
 	if end := e.Ended; end != nil {
 		d.words(end.Decision.Endpoint.Name)
 		d.ints(int64(end.Outcome), end.Sent.UnixNano())
-		d.yes(end.LostCache)
 	}
 	for _, c := range e.Changes {
 		d.words(c.Endpoint, string(c.From), string(c.To))

@@ -40,7 +40,6 @@ func mechanisms() []mechanism {
 		{"provisional", "compiles", "mean", 8},
 		{"queue", "excerpt_mooncake_conversation_mixed4", "mean", 8},
 		{"residence", "chat", "mean", 8},
-		{"restart", "restart_of_long_talks", "p99", 64},
 		{"returns", "agents", "p90", 16},
 		{"second_tier", "host_cache", "mean", 8},
 		{"spread", "hot_prefix", "p90", 8},

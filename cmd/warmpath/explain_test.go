@@ -11,10 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
-	"github.com/warmpath/warmpath/internal/discovery"
-	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/explain"
 )
 
@@ -167,29 +164,5 @@ func TestExplainSaysWhatToDo(t *testing.T) {
 		if code, _, log := r.explain(t, append(strings.Fields(c.args), "--token", "t0ken")...); code != exitRuntime || !strings.Contains(log, c.want) {
 			t.Errorf("%s: exit code %d, %q", c.args, code, log)
 		}
-	}
-}
-
-// TestLostCacheIsSaidAloud: an engine that drops its cache without a word is noticed within three requests.
-func TestLostCacheIsSaidAloud(t *testing.T) {
-	_, url := simEngine(t, enginetest.Options{Dialect: fleet.KindSGLang, Models: []string{"m"}, Speed: 20})
-	r := newRig(t, 0, func(c *config.Config) {
-		c.Policy.Name, c.Endpoints = "least_ttft", []discovery.EndpointConfig{{URL: url, Name: "e0"}}
-	})
-	for turn := range 3 {
-		if turn == 2 {
-			res, err := http.Post(url+"/flush_cache", "", nil)
-			if err != nil || res.StatusCode != http.StatusOK {
-				t.Fatalf("%v, %v", res, err)
-			}
-			_ = res.Body.Close()
-		}
-		for talk := range 3 {
-			r.ask(t, fmt.Sprint("r", turn, talk), fmt.Sprint("talk", talk), 100+20*turn)
-		}
-	}
-	_, out, log := r.explain(t, "--last", "3")
-	if n := strings.Count(out, "e0 was found to have lost its cache"); n != 1 {
-		t.Errorf("said %d times, want once: %s\n%s", n, out, log)
 	}
 }

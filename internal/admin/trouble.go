@@ -134,7 +134,7 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 		add(warn, e.Name, cachedFlag(e.Kind), "It does not report cached tokens, so the hit rate is estimated.")
 	}
 	if e.CacheLosses > 0 && st.UptimeSeconds > 0 {
-		add(note, e.Name, "Nothing, if it was restarted. Otherwise look for a cache reset or too little cache memory.", "Its cache was lost %d times, judged by its answers.", e.CacheLosses)
+		add(note, e.Name, "Nothing, if it was restarted or sent to sleep. Otherwise look why its process ends.", "Its cache was lost %d times.", e.CacheLosses)
 	}
 }
 

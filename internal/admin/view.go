@@ -36,7 +36,7 @@ type endpointView struct {
 	PrefillPerSec float64 `json:"prefill_tokens_per_second,omitempty"` // learnt
 	AssumedCache  int64   `json:"assumed_cache_tokens,omitempty"`      // capacity of its cache, from reports and observed hits
 	CacheFilled   float64 `json:"cache_filled,omitempty"`              // share of that which is believed to hold prompts, 0..1
-	CacheLosses   uint64  `json:"cache_losses,omitempty"`              // inferred from answers
+	CacheLosses   uint64  `json:"cache_losses,omitempty"`              // its process ended, its engine slept, or its KV events said so
 
 	TransferMs     float64 `json:"transfer_ms,omitempty"`                // learnt: until KV cache from elsewhere is there, with nothing to move
 	TransferPerSec float64 `json:"transfer_tokens_per_second,omitempty"` // learnt

@@ -30,16 +30,15 @@ type Decision struct {
 	NewID        bool      `json:"is_first_turn"` // route.Decision.NewID
 	Stream       bool      `json:"stream"`
 	Outcome      string    `json:"outcome"`
-	Error        string    `json:"error,omitempty"`      // of a refused request: the message that its client got
-	Status       int       `json:"status,omitempty"`     // and its HTTP status
-	Code         string    `json:"code,omitempty"`       // its code
-	Limit        string    `json:"limit,omitempty"`      // the setting that has the limit
-	Tenant       string    `json:"tenant,omitempty"`     // whose request it was
-	Client       string    `json:"client,omitempty"`     // its address
-	LostCache    bool      `json:"lost_cache,omitempty"` // it showed that the endpoint had lost its cache
-	Leg          string    `json:"leg,omitempty"`        // prefill or decode, of a request that went to two endpoints; both have its id
-	Split        *Split    `json:"split,omitempty"`      // where endpoints have roles
-	Gate         *Gate     `json:"gate,omitempty"`       // of policies that let what is cached count only above a share of the prompt
+	Error        string    `json:"error,omitempty"`  // of a refused request: the message that its client got
+	Status       int       `json:"status,omitempty"` // and its HTTP status
+	Code         string    `json:"code,omitempty"`   // its code
+	Limit        string    `json:"limit,omitempty"`  // the setting that has the limit
+	Tenant       string    `json:"tenant,omitempty"` // whose request it was
+	Client       string    `json:"client,omitempty"` // its address
+	Leg          string    `json:"leg,omitempty"`    // prefill or decode, of a request that went to two endpoints; both have its id
+	Split        *Split    `json:"split,omitempty"`  // where endpoints have roles
+	Gate         *Gate     `json:"gate,omitempty"`   // of policies that let what is cached count only above a share of the prompt
 
 	Predicted  Predicted   `json:"predicted"`
 	Observed   Observed    `json:"observed"`
@@ -118,7 +117,7 @@ func (d *record) view() Decision {
 		Number: d.number, Request: d.get(d.request), At: d.routed.UTC(), Ended: d.end.UTC(), FirstByte: d.firstByte,
 		Endpoint: d.endpoint, Kind: string(d.kind), Reason: string(d.reason), Pool: d.pool, Model: d.get(d.model), Policy: d.policy,
 		Class: className(d.class), Conversation: d.get(d.conversation), Home: d.home, FirstTurn: d.firstTurn, NewID: d.newID, Stream: d.stream,
-		Outcome: d.outcome.String(), Error: d.get(d.failure), Status: d.status, Code: d.code, Limit: d.limit, Tenant: d.get(d.tenant), Client: d.get(d.client), LostCache: d.lost, Eligible: d.eligible, Candidates: []Candidate{},
+		Outcome: d.outcome.String(), Error: d.get(d.failure), Status: d.status, Code: d.code, Limit: d.limit, Tenant: d.get(d.tenant), Client: d.get(d.client), Eligible: d.eligible, Candidates: []Candidate{},
 		Predicted: Predicted{PromptTokens: d.prompt, CachedTokens: d.cached},
 		Observed:  Observed{QueuedMs: round(ms(d.queued)), AtLimit: d.atLimit, Greedy: d.greedy, DurationMs: round(ms(d.end.Sub(d.routed)))},
 	}

@@ -23,7 +23,7 @@ type record struct {
 	reason                       pick.Reason
 	class                        fleet.Class
 	firstTurn, newID             bool
-	stream, lost                 bool
+	stream                       bool
 	leg                          fleet.Leg
 	split                        route.SplitWhy
 	weighed                      route.Weighed
@@ -76,7 +76,7 @@ func (d *record) ended(e *route.Entry, hash bool) {
 	d.conversation = d.putConversation(v.Session, hash)
 	d.model = d.put(v.Model, longestID)
 	d.pool, d.policy, d.endpoint, d.home, d.kind = v.Pool, v.Policy, v.Endpoint.Name, x.Home, v.Kind
-	d.reason, d.class, d.firstTurn, d.newID, d.stream, d.lost = v.Reason, x.Class, v.FirstTurn, v.NewID, x.Stream, x.LostCache
+	d.reason, d.class, d.firstTurn, d.newID, d.stream = v.Reason, x.Class, v.FirstTurn, v.NewID, x.Stream
 	d.leg, d.split, d.weighed, d.gate = v.Leg, v.Why, v.Weighed, v.Gate
 	d.eligible, d.prompt, d.cached, d.ttft = v.Candidates, v.PromptTokens, v.CachedTokens, v.TTFTMs
 	d.routed, d.firstByte, d.end = x.Routed, x.FirstByte, e.Now

@@ -140,8 +140,5 @@ func (v *Decision) Texts() []string {
 		}
 	}
 	add("outcome", "%s after %s", strings.ReplaceAll(v.Outcome, "_", " "), millis(v.Observed.DurationMs))
-	if v.LostCache {
-		add("cache", "%s was found to have lost its cache", v.Endpoint)
-	}
 	return slices.Clip(out)
 }

@@ -92,10 +92,10 @@ func TestTexts(t *testing.T) {
 			"first token  36 ms predicted, 40 ms observed", "regret       0 ms", "outcome      ok after 100 ms",
 		}},
 		{"silent engine, failed", func(x *route.Ended) {
-			x.Usage, x.Stream, x.Outcome, x.LostCache = fleet.Usage{}, false, fleet.TimedOut, true
+			x.Usage, x.Stream, x.Outcome = fleet.Usage{}, false, fleet.TimedOut
 		}, []string{
 			"prompt       1,000 tokens predicted, not reported by the engine", "cached       960 tokens predicted, not reported by the engine",
-			"first token  36 ms predicted, not seen: the answer was not streamed", "outcome      timed out after 100 ms", "cache        a was found to have lost its cache",
+			"first token  36 ms predicted, not seen: the answer was not streamed", "outcome      timed out after 100 ms",
 		}},
 	} {
 		r := NewRing(Config{})

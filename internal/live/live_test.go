@@ -145,7 +145,6 @@ func TestLoggerSaysWhatAnOperatorNeeds(t *testing.T) {
 	var out bytes.Buffer
 	f := newFleet(live.Logger(slog.New(slog.NewTextHandler(&out, nil)), true))
 	f.Observe(route.Probed{Endpoint: "b", Report: fleet.Report{Refused: true, Detail: "connection refused"}})
-	loseCache(t, f)
 	now := time.Now()
 	f.Served(&live.Served{
 		ID: "r1", API: "chat", Status: 200, Attempts: 2, Stream: true, Started: now, FirstByte: now.Add(time.Second), Ended: now.Add(2 * time.Second),
@@ -153,7 +152,6 @@ func TestLoggerSaysWhatAnOperatorNeeds(t *testing.T) {
 		Usage:    fleet.Usage{PromptTokens: 100, CachedTokens: 80, OutputTokens: 7, CachedKnown: true},
 	})
 	for _, want := range []string{
-		`level=WARN msg="endpoint has lost its cache: requests find nothing of what was there" endpoint=a request=r`,
 		`level=WARN msg="endpoint is down" endpoint=b from=up to=down detail="connection refused"`,
 		"request=r1", "status=200", "endpoint=a", "first_turn=false", "new_id=true", "reason=chance", "attempts=2", "ttft_ms=1000", "duration_ms=2000",
 		"prompt_tokens=100", "cached_tokens=80", "predicted_cached_tokens=90", "output_tokens=7",
@@ -161,54 +159,5 @@ func TestLoggerSaysWhatAnOperatorNeeds(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, out.String())
 		}
-	}
-}
-
-// TestLoggerLimitsLostCaches: one line a minute for each endpoint says how often that happened, and forgets endpoints that leave.
-func TestLoggerLimitsLostCaches(t *testing.T) {
-	var out bytes.Buffer
-	l := live.Logger(slog.New(slog.NewTextHandler(&out, nil)), false)
-	start := time.Now()
-	lose := func(at time.Duration, endpoint string) string {
-		out.Reset()
-		l.Entry(&route.Entry{Now: start.Add(at), Ended: &route.Ended{LostCache: true, Decision: route.Decision{Endpoint: fleet.Endpoint{Name: endpoint}}}})
-		return out.String()
-	}
-	for _, c := range []struct {
-		at       time.Duration
-		endpoint string
-		want     string
-	}{
-		{0, "a", "endpoint=a"},
-		{time.Second, "a", ""},
-		{2 * time.Second, "b", "endpoint=b"},
-		{59 * time.Second, "a", ""},
-		{time.Minute, "a", "times_since_last_line=2"},
-		{61 * time.Second, "a", ""},
-	} {
-		if got := lose(c.at, c.endpoint); !strings.Contains(got, c.want) || c.want == "" && got != "" {
-			t.Errorf("%s after %s: %q, want %q", c.endpoint, c.at, got, c.want)
-		}
-	}
-	l.Entry(&route.Entry{Changes: []route.Change{{Endpoint: "a", From: fleet.StateUp}}})
-	if got := lose(62*time.Second, "a"); !strings.Contains(got, "endpoint=a") || strings.Contains(got, "times_since") {
-		t.Errorf("another endpoint of the name: %q", got)
-	}
-}
-
-// loseCache lets a conversation's turns find nothing of what its endpoint held.
-func loseCache(t *testing.T, f *live.Fleet) {
-	t.Helper()
-	for turn := range 8 {
-		usage := fleet.Usage{PromptTokens: 1000 + 100*turn, OutputTokens: 10, CachedKnown: true}
-		if turn > 0 && turn < 4 { // an engine that never finds anything has no cache to lose
-			usage.CachedTokens = 900 + 100*turn
-		}
-		d, err := f.Decide(&fleet.Request{ID: "r", Session: "s", Model: "m", PromptTokens: usage.PromptTokens, Pin: "a"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.Observe(route.FirstByte{Lease: d.Lease})
-		f.Observe(route.Finished{Lease: d.Lease, Usage: usage})
 	}
 }

@@ -12,17 +12,10 @@ import (
 // Logger is a listener that writes what an operator wants to read: each endpoint's change of state and, when requests is
 // true, one line for each client request. No line holds prompt text.
 func Logger(log *slog.Logger, requests bool) Listener {
-	lost := lostCaches{}
 	l := Listener{
 		Entry: func(e *route.Entry) {
 			for _, c := range e.Changes {
 				logChange(log, c)
-				if c.To == "" {
-					delete(lost, c.Endpoint)
-				}
-			}
-			if x := e.Ended; x != nil && x.LostCache {
-				lost.log(log, e.Now, x)
 			}
 		},
 	}
@@ -30,36 +23,6 @@ func Logger(log *slog.Logger, requests bool) Listener {
 		l.Served = func(s *Served) { logServed(log, s) }
 	}
 	return l
-}
-
-// lostCaches are the lost caches in the log, by endpoint.
-type lostCaches map[string]lostCache
-
-type lostCache struct {
-	told  time.Time // when the newest line was written
-	since int       // lost caches since then
-}
-
-// lossGap is the time between two lines about one endpoint: an engine that keeps no cache loses it with every other request.
-const lossGap = time.Minute
-
-func (l lostCaches) log(log *slog.Logger, now time.Time, x *route.Ended) {
-	name := x.Decision.Endpoint.Name
-	was, known := l[name]
-	if known && now.Sub(was.told) < lossGap {
-		was.since++
-		l[name] = was
-		return
-	}
-	l[name] = lostCache{told: now}
-	attrs := []slog.Attr{
-		slog.String("endpoint", name), slog.String("request", x.Request),
-		slog.Int("predicted_cached_tokens", x.Decision.CachedTokens), slog.Int("cached_tokens", x.Usage.CachedTokens),
-	}
-	if was.since > 0 {
-		attrs = append(attrs, slog.Int("times_since_last_line", was.since))
-	}
-	log.LogAttrs(context.Background(), slog.LevelWarn, "endpoint has lost its cache: requests find nothing of what was there", attrs...)
 }
 
 func logChange(log *slog.Logger, c route.Change) {

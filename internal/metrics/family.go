@@ -63,7 +63,7 @@ func families() []family {
 		{"warmpath_ttft_prediction_error_seconds", histogram, []string{"pool", "direction"}, "Difference between predicted and observed time to first token, from the decision on, of streamed answers; direction is late or early", firstByteBuckets},
 		{"warmpath_regret_seconds", histogram, []string{"pool"}, "Observed time to first token of a streamed answer minus the prediction for the best other candidate, at least 0; empty when explain.keep is 0", firstByteBuckets},
 		{"warmpath_queue_seconds", histogram, []string{"pool"}, "Time in the router's own queue of requests that were queued and then sent", firstByteBuckets},
-		{"warmpath_cache_losses_total", counter, endpoint, "Losses of the endpoint's cache, as after a restart, that requests revealed", nil},
+		{"warmpath_cache_losses_total", counter, endpoint, "Losses of the endpoint's cache: its process ended, its engine slept, or its KV events said so", nil},
 		{"warmpath_explain_lines_total", counter, []string{"result"}, "Decisions written to explain.file, and dropped because it did not keep up; absent when there is no file", nil},
 		{"warmpath_record_lines_total", counter, []string{"result"}, "Requests written to record.file, and dropped because it did not keep up, could not be written, or too many were open; absent when there is no file", nil},
 		{"warmpath_access_log_lines_total", counter, []string{"result"}, "Requests written to the access log, and dropped because it did not keep up or could not be written; absent when there is none", nil},
@@ -134,7 +134,6 @@ type vectors struct {
 	ttft, itl, request, decision           *prometheus.HistogramVec
 	cachedError, cachedShare, ttftError    *prometheus.HistogramVec
 	regret, queued                         *prometheus.HistogramVec
-	cacheLosses                            *prometheus.CounterVec
 	clientGone                             prometheus.Counter
 	reloads                                *prometheus.CounterVec
 }
@@ -163,7 +162,6 @@ func newVectors() vectors {
 		ttftError:   newHistogram("warmpath_ttft_prediction_error_seconds"),
 		regret:      newHistogram("warmpath_regret_seconds"),
 		queued:      newHistogram("warmpath_queue_seconds"),
-		cacheLosses: newCounter("warmpath_cache_losses_total"),
 		reloads:     newCounter("warmpath_config_reloads_total"),
 		clientGone:  prometheus.NewCounter(prometheus.CounterOpts{Name: gone.Name, Help: gone.Help}),
 	}
@@ -173,7 +171,7 @@ func (v *vectors) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		v.requests, v.refused, v.unsalted, v.objectives, v.attempts, v.retries, v.decisions, v.splits, v.prompt, v.cached, v.predicted, v.output,
 		v.ttft, v.itl, v.request, v.decision, v.clientGone, v.reloads,
-		v.cachedError, v.cachedShare, v.ttftError, v.regret, v.queued, v.cacheLosses,
+		v.cachedError, v.cachedShare, v.ttftError, v.regret, v.queued,
 	}
 }
 

@@ -54,7 +54,7 @@ func (f *fakeFleet) declare(names ...string) {
 	for _, n := range names {
 		f.status = append(f.status, route.EndpointStatus{
 			Endpoint: fleet.Endpoint{Name: n, Weight: 1}, Kind: fleet.KindVLLM, Source: "static", State: fleet.StateUp, Ramp: 1,
-			Report: fleet.Report{Load: &fleet.LoadReport{Running: 2, Waiting: -1, KVUsage: .5}, CacheTokens: 1000},
+			Report: fleet.Report{Load: &fleet.LoadReport{Running: 2, Waiting: -1, KVUsage: .5}, CacheTokens: 1000}, CacheLosses: 1,
 		})
 	}
 }
@@ -75,7 +75,7 @@ func ended(s *live.Served) *route.Ended {
 	d := s.Decision
 	d.TTFTMs = 50
 	return &route.Ended{
-		Decision: d, Outcome: fleet.OK, Usage: s.Usage, Stream: true, Routed: s.Started, FirstByte: s.FirstByte, LostCache: true,
+		Decision: d, Outcome: fleet.OK, Usage: s.Usage, Stream: true, Routed: s.Started, FirstByte: s.FirstByte,
 		Candidates: []pick.Candidate{{Terms: pick.Terms{Prefill: 50}}, {Terms: pick.Terms{Prefill: 90}}, {Terms: pick.Terms{Prefill: 20, Fixed: 10, Spread: 99}}},
 	}
 }
@@ -160,10 +160,10 @@ func TestCountsOneRequest(t *testing.T) {
 # HELP warmpath_attempts_total Attempts at endpoints by outcome; a retried request has several
 # TYPE warmpath_attempts_total counter
 warmpath_attempts_total{endpoint="a",outcome="ok"} 1
-# HELP warmpath_cache_losses_total Losses of the endpoint's cache, as after a restart, that requests revealed
+# HELP warmpath_cache_losses_total Losses of the endpoint's cache: its process ended, its engine slept, or its KV events said so
 # TYPE warmpath_cache_losses_total counter
 warmpath_cache_losses_total{endpoint="a"} 1
-warmpath_cache_losses_total{endpoint="b"} 0
+warmpath_cache_losses_total{endpoint="b"} 1
 # HELP warmpath_cached_tokens_total Prompt tokens that engines reported as found in their cache
 # TYPE warmpath_cached_tokens_total counter
 warmpath_cached_tokens_total{endpoint="a",pool="qwen"} 70

@@ -24,9 +24,6 @@ var (
 
 // compare counts an attempt's prediction errors. It runs while the fleet is locked.
 func (m *Metrics) compare(x *route.Ended) {
-	if x.LostCache {
-		m.lost(x.Decision.Endpoint.Name).Inc()
-	}
 	if x.Decision.Waits && !x.Sent.IsZero() {
 		m.prediction(x.Decision.Pool).queued.Observe(x.Sent.Sub(x.Routed).Seconds())
 	}
@@ -97,14 +94,6 @@ func (m *Metrics) forgetPrediction(pool string) {
 		m.v.ttftError.DeleteLabelValues(pool, ttftDirections[i])
 	}
 	delete(m.predictions, pool)
-}
-
-// lost finds the counter of an endpoint's cache losses.
-func (m *Metrics) lost(endpoint string) prometheus.Counter {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.endpoint(endpoint)
-	return m.v.cacheLosses.WithLabelValues(endpoint)
 }
 
 // Lines is a file of decisions; explain.Lines is one.

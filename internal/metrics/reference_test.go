@@ -61,7 +61,7 @@ Mean time that a request lost by not going where it would have been answered soo
 
     sum by (pool) (rate(warmpath_regret_seconds_sum[5m])) / sum by (pool) (rate(warmpath_regret_seconds_count[5m]))
 
-Engines that lost their cache within the hour, by a restart or a flush:
+Engines that lost their cache within the hour, by a restart or in their sleep:
 
     increase(warmpath_cache_losses_total[1h]) > 0
 

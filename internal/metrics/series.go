@@ -97,7 +97,6 @@ func (m *Metrics) endpoint(name string) *endpointSeries {
 		for _, o := range retried {
 			e.retries[outcomeIndex(o)] = m.v.retries.WithLabelValues(name, o.String())
 		}
-		m.v.cacheLosses.WithLabelValues(name)
 	}
 	return e
 }

@@ -27,7 +27,7 @@ func newStatusCollector(m *Metrics) *statusCollector {
 		"warmpath_endpoint_transfer_requests", "warmpath_endpoint_transfer_tokens", "warmpath_endpoint_transfer_seconds",
 		"warmpath_endpoint_transfer_tokens_per_second",
 		"warmpath_endpoint_engine_running", "warmpath_endpoint_engine_waiting", "warmpath_endpoint_kv_usage_ratio",
-		"warmpath_endpoint_kv_capacity_tokens", "warmpath_sessions", "warmpath_session_hits_total",
+		"warmpath_endpoint_kv_capacity_tokens", "warmpath_cache_losses_total", "warmpath_sessions", "warmpath_session_hits_total",
 		"warmpath_session_misses_total", "warmpath_session_evictions_total", "warmpath_responses", "warmpath_leases",
 		"warmpath_double_finished_total", "warmpath_retries_refused_total", "warmpath_ejections_spared_total", "warmpath_panic_decisions_total", "warmpath_queue_refused_total",
 	} {
@@ -102,6 +102,7 @@ func (c *statusCollector) endpoint(ch chan<- prometheus.Metric, e *route.Endpoin
 		reported("warmpath_endpoint_engine_waiting", float64(l.Waiting))
 		reported("warmpath_endpoint_kv_usage_ratio", l.KVUsage)
 	}
+	g("warmpath_cache_losses_total", float64(e.CacheLosses))
 	if e.Report.CacheTokens > 0 {
 		g("warmpath_endpoint_kv_capacity_tokens", float64(e.Report.CacheTokens))
 	}

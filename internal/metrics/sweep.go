@@ -80,7 +80,6 @@ func (m *Metrics) forgetEndpoint(name string) {
 			m.v.retries.DeleteLabelValues(name, fleet.Outcome(i).String())
 		}
 	}
-	m.v.cacheLosses.DeleteLabelValues(name)
 	m.direct.forget("endpoint", name)
 	delete(m.endpoints, name)
 	delete(m.missing, name)

@@ -146,7 +146,6 @@ func BenchmarkRequest(b *testing.B) {
 func BenchmarkEnd(b *testing.B) {
 	m := New(Config{})
 	end, l := route.Entry{Ended: ended(served("qwen", "a"))}, m.Listener()
-	end.Ended.LostCache = false
 	b.ReportAllocs()
 	for b.Loop() {
 		l.Entry(&end)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -252,6 +253,7 @@ func (a *attempt) conclude(err error) error {
 		a.fin.Outcome, told = fleet.Abandoned, fault.ErrShortage
 	case isDial(err):
 		a.fin.Outcome, told = fleet.ConnectFailed, fault.ErrUnreachable
+		a.fin.Refused = errors.Is(err, syscall.ECONNREFUSED)
 	case errors.Is(err, fault.ErrAnswerHead), errors.Is(err, h1.ErrHeaderTooLarge): // it works, and says more than the router takes
 		a.fin.Outcome, told = fleet.Abandoned, fault.ErrAnswerHead
 	case errors.Is(err, fault.ErrTruncated):

@@ -39,7 +39,6 @@ const (
 	Provisional                      // speeds are learnt when answers end, not at their first byte
 	Queue                            // prompts are sent as they come
 	Residence                        // a request leaves its place when its prompt is computed
-	Restart                          // losses of an engine's cache go unnoticed
 	Returns                          // conversations come back at the fleet's mean rate of turns
 	SecondTier                       // no cache holds more than its engine states
 	Spread                           // nothing keeps the numbers of new conversations even
@@ -56,7 +55,7 @@ func names() []string {
 	return []string{
 		"answer_cost", "answer_length", "answers", "cache_ratio", "cache_share", "decode_speed", "fixed_time", "interference",
 		"interruptions", "late_stream", "late_whole", "later_turns", "links", "losses", "occupancy", "order",
-		"pending_transfers", "pooled_speed", "prompt_speed", "provisional", "queue", "residence", "restart", "returns",
+		"pending_transfers", "pooled_speed", "prompt_speed", "provisional", "queue", "residence", "returns",
 		"second_tier", "spread", "text_features", "transfer_speed", "turn_size", "utilisation", "warm_up", "whole_doubt",
 	}
 }

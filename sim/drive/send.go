@@ -93,7 +93,7 @@ func (p *player) hand(now int64, i int) bool {
 			outcome = fleet.ClientError
 		}
 	}
-	p.observe(now, i, route.Finished{Lease: f.lease, Outcome: outcome})
+	p.observe(now, i, route.Finished{Lease: f.lease, Outcome: outcome, Refused: p.down[at]})
 	if outcome == fleet.ClientError {
 		p.failed(now, i)
 		return true

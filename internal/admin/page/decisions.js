@@ -60,7 +60,7 @@ function story(d) {
   inner.append(make("p", "", d.why));
   const facts = ["request " + d.request, d.conversation && "conversation " + d.conversation, d.first_turn ? "first turn" : "", d.pool && "pool " + d.pool,
     d.model && d.model !== d.pool ? "model " + d.model : "", d.policy && "policy " + d.policy, d.tenant && "tenant " + d.tenant, d.client && "client " + d.client, d.class !== "turn" ? d.class : d.stream ? "stream" : "not streamed",
-    d.outcome.replaceAll("_", " ") + " after " + millis(d.observed.duration_ms), d.split ? (d.leg ? "split: " : "not split: ") + d.split.why.replaceAll("_", " ") + (d.split.whole_ms ? ", " + millis(d.split.whole_ms) + " at one endpoint, " + millis(d.split.split_ms) + " at two" : "") : "", d.lost_cache ? "found to have lost its cache" : "",
+    d.outcome.replaceAll("_", " ") + " after " + millis(d.observed.duration_ms), d.split ? (d.leg ? "split: " : "not split: ") + d.split.why.replaceAll("_", " ") + (d.split.whole_ms ? ", " + millis(d.split.whole_ms) + " at one endpoint, " + millis(d.split.split_ms) + " at two" : "") : "",
     d.eligible > d.candidates.length && d.candidates.length ? "the best " + d.candidates.length + " of " + d.eligible + " candidates" : ""];
   inner.append(make("div", "facts", facts.filter(Boolean).join(" · ")));
   if (d.candidates.some((c) => costOf(c) > 0)) inner.append(bars(d));

@@ -106,7 +106,7 @@ func (b *believer) place(t *rapid.T) {
 	b.t.Reader().Begin(&x)
 	if heard {
 		b.t.Reader().look(&x, req, "")
-		b.t.Hear(b.now, n, &Heard{Slot: s.slot, Turn: true, PromptTokens: 10, Bytes: req.Content.Bytes, Chain: x.keys, TokensPerByte: 0.25}, 10)
+		b.t.Hear(n, &Heard{Slot: s.slot, Turn: true, PromptTokens: 10, Bytes: req.Content.Bytes, Chain: x.keys, TokensPerByte: 0.25})
 	} else {
 		v := &pick.View{Now: b.now, PromptTokens: max(1, p.Size.Tokens), Home: -1}
 		for i := range b.computed {
@@ -114,7 +114,7 @@ func (b *believer) place(t *rapid.T) {
 		}
 		b.t.Reader().Predict(v, &x, p)
 		b.t.Note(&x)
-		b.t.Open(n, v, s.slot, &x, p, 10)
+		b.t.Open(n, v, s.slot, &x, p)
 	}
 	b.live[n], b.order = s, append(b.order, n)
 }

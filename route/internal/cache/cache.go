@@ -9,7 +9,6 @@ package cache
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
@@ -56,13 +55,12 @@ type endpoint struct {
 	facts      Facts
 	held       held
 	capacity   capacity
-	restart    restart
 	grain      grain
 	flow       int64    // estimated blocks computed so far
-	restarts   uint64   // detected cache losses
+	losses     losses   // of single prompts
+	lost       uint64   // times that the cache was lost
 	pending    []uint32 // leases whose blocks are not computed yet, as they were placed
 	last       []uint64 // of a cache for one prompt, the one computed last
-	losses     losses
 	unreported unreported
 }
 
@@ -72,7 +70,6 @@ type lease struct {
 	epoch        uint32 // of the endpoint when it was placed
 	turn         bool   // it has an answer
 	leg          fleet.Leg
-	placed       time.Time
 	done         bool // its prompt is computed
 	promptTokens int  // estimated
 	cachedTokens int  // predicted
@@ -86,9 +83,8 @@ type lease struct {
 	sure    int      // of these, blocks already computed, not pending for another request
 	flow    int      // blocks by which it increased the endpoint's flow
 
-	base, answer int  // tokens of the previous prompt and answer of the conversation at this endpoint; 0 for none
-	since        int  // blocks computed since then
-	recent       bool // little was computed since then
+	base, answer int // tokens of the previous prompt and answer of the conversation at this endpoint; 0 for none
+	since        int // blocks computed since then
 }
 
 // mostKept bounds the memory, in blocks, that a lease's row keeps for the next lease.
@@ -112,11 +108,11 @@ func (t *Table) Enter(slot int) {
 // Describe sets the stated facts of an endpoint.
 func (t *Table) Describe(slot int, f Facts) { t.endpoints.Get(slot).facts = f }
 
-// Lost records that an endpoint's cache is empty.
+// Lost records that an endpoint's cache is empty: its process has ended or sleeps, or has said so.
 func (t *Table) Lost(slot int) {
 	e := t.endpoints.Get(slot)
 	t.empty(slot, e)
-	e.restart.forget()
+	e.lost++
 }
 
 // Left removes an endpoint without leases.
@@ -137,12 +133,6 @@ func (t *Table) empty(slot int, e *endpoint) {
 func (t *Table) renew(e *endpoint) {
 	t.epochs++
 	e.epoch = t.epochs
-}
-
-// restarted records that an engine restarted with an empty cache.
-func (t *Table) restarted(slot int) {
-	t.Lost(slot)
-	t.endpoints.Get(slot).restarts++
 }
 
 // Epoch is the cache's generation: above 0, unique over all endpoints, new when the cache is lost.
@@ -166,8 +156,8 @@ func (r Reader) Filled(slot int) float64 {
 	return min(1, float64(r.t.index.Units(slot))/float64(bound))
 }
 
-// Restarts counts the detected cache losses of an endpoint.
-func (r Reader) Restarts(slot int) uint64 { return r.t.endpoints.Get(slot).restarts }
+// Losses counts how often an endpoint's cache was lost.
+func (r Reader) Losses(slot int) uint64 { return r.t.endpoints.Get(slot).lost }
 
 // Figures describe an endpoint's KV events.
 func (r Reader) Figures(slot int) reported.Figures { return r.t.reported.Reader().Figures(slot) }

@@ -136,13 +136,3 @@ func (t *Table) since(e *endpoint, p *Prompt) int {
 	}
 	return flow
 }
-
-// goesOnRecently reports whether the previous turn is so recent that none of it can have been evicted: less than a quarter of the
-// capacity was computed since, and less than half is in use. context is the tokens of outstanding requests.
-func (r Reader) goesOnRecently(slot int, name string, p *Prompt, context int64) bool {
-	e := r.t.endpoints.Get(slot)
-	if !p.Known || p.Entry.Endpoint != name || p.Entry.Epoch != e.epoch {
-		return false
-	}
-	return e.flowSince(p) < min(e.capacity.bound, e.capacity.told)/4 && 2*context < min(r.provenTokens(slot), r.statedTokens(slot))
-}

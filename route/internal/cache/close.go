@@ -63,9 +63,8 @@ type Ended struct {
 }
 
 // Close ends a lease, in this order: its blocks are no longer in use, and no longer pending; the reported cached tokens correct the
-// estimate and may show that the cache was lost; they correct the trust in events, and the losses of full caches. news is what
-// changed about the endpoint's events.
-func (t *Table) Close(now time.Time, f *Ended) (lost bool, news []string) {
+// estimate; they correct the trust in events, and the losses of full caches. news is what changed about the endpoint's events.
+func (t *Table) Close(now time.Time, f *Ended) (news []string) {
 	n := uint32(f.Lease)
 	l := t.leases.Get(int(n))
 	e := t.endpoints.Get(l.slot)
@@ -77,7 +76,7 @@ func (t *Table) Close(now time.Time, f *Ended) (lost bool, news []string) {
 		}
 	}
 	t.settlePrompts(l, e, f, first)
-	lost = t.settle(l, e, f)
+	t.settle(l, e, f)
 	if f.Outcome == fleet.OK && l.turn {
 		news = t.reported.Settle(now, &reported.Finished{
 			Lease: f.Lease, Chain: l.chain, Depth: l.depth, BlockTokens: e.facts.BlockTokens, SameCache: l.epoch == e.epoch, Usage: f.Usage,
@@ -91,7 +90,7 @@ func (t *Table) Close(now time.Time, f *Ended) (lost bool, news []string) {
 		l.chain = nil
 	}
 	l.list.shrink()
-	return lost, news
+	return news
 }
 
 // settlePrompts corrects the estimate when a request is over: its prompts were computed, or what it alone was to bring is not there.
@@ -114,30 +113,21 @@ func refused(o fleet.Outcome) bool {
 	return o == fleet.Busy || o == fleet.ClientError || o == fleet.ConnectFailed
 }
 
-// lostCache reports whether an answer shows that the cache was lost.
-func (e *endpoint) lostCache(l *lease, predicted, found, prompt int, full bool) bool {
-	due := func(tokens int) int { return e.grain.due(tokens, e.facts.BlockTokens, e.restart.alert > 0) }
-	return e.restart.detect(l, due(predicted), due(size.Part(prompt, blocks.Bytes(l.sure), l.bytes)), found, prompt, full)
-}
-
 // settle compares the reported with the predicted cached tokens.
-func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
-	if f.Outcome == fleet.EngineError || f.Outcome == fleet.ConnectFailed {
-		e.restart.alert = afterBroken
-	}
+func (t *Table) settle(l *lease, e *endpoint, f *Ended) {
 	if !l.list.none() {
-		return false
+		return
 	}
 	u := f.Usage
 	if f.Outcome == fleet.OK && !t.without.Has(ablation.CacheRatio) {
 		e.capacity.learnRatio(u.PromptTokens, l.bytes)
 	}
 	if f.Outcome != fleet.OK || !u.CachedKnown || u.PromptTokens <= 0 || l.epoch != e.epoch {
-		return false // with another epoch the predicted cache is gone
+		return // with another epoch the predicted cache is gone
 	}
 	l.learnAnswer(f.Answers, e.grain.block(e.facts.BlockTokens), u)
 	if l.exact && t.reported.Reader().Trusted(l.slot) {
-		return false // the prediction came from events, not from this estimate
+		return // the prediction came from events, not from this estimate
 	}
 	predicted, found := l.cachedTokens, u.CachedTokens
 	if l.sure < l.counted {
@@ -154,11 +144,4 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
 	if !t.without.Has(ablation.SecondTier) {
 		e.capacity.detectSecondTier(l, found, slack)
 	}
-	if lost = !t.without.Has(ablation.Restart) && e.lostCache(l, predicted, found, u.PromptTokens, full); lost {
-		back := e.restart.missedChain
-		t.restarted(l.slot)
-		t.add(l.slot, e, back)
-		t.add(l.slot, e, l.chain)
-	}
-	return lost
 }

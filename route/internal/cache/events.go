@@ -27,7 +27,7 @@ func (t *Table) Apply(now time.Time, slot, requests int, b *reported.Batch, aske
 // reports whether the state is new.
 func (t *Table) Heard(slot int, state kvstream.State, lost, restart bool) (changed bool) {
 	if restart {
-		t.restarted(slot)
+		t.Lost(slot)
 	}
 	return t.reported.Heard(slot, state, lost || restart)
 }

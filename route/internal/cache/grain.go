@@ -12,7 +12,6 @@ type grain struct {
 const (
 	usualBlock = 64 // most tokens of a block of models with attention alone, where none is stated
 	grainFits  = 3  // answers that make the unit sure enough to predict by it
-	grainError = 16 // the share of an estimate, one in so many, by which it may be too large
 )
 
 // learn takes in an answer that found so many tokens of those predicted, at an engine that states its block, 0 for none.
@@ -33,22 +32,6 @@ func (g *grain) block(stated int) int {
 		return max(g.unit, stated)
 	}
 	return stated
-}
-
-// due is how much of so many tokens that are estimated to be cached must be found again. Where nothing was found yet that is nothing, since
-// the unit may be larger than any prompt so far; alert says that there is other evidence of a loss, which this is to confirm.
-func (g *grain) due(tokens, block int, alert bool) int {
-	unit := g.unit
-	switch {
-	case block > usualBlock && unit%block == 0:
-		unit = block
-	case unit == 0 && !alert:
-		return 0
-	case unit == 0, g.fits == 0:
-		return tokens // all that was found agrees with small units
-	}
-	tokens -= tokens / grainError
-	return tokens - tokens%unit
 }
 
 // divisor is the greatest common divisor of two numbers, of which not both are 0.

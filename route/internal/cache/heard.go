@@ -1,8 +1,6 @@
 package cache
 
 import (
-	"time"
-
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/blocks"
 	"github.com/warmpath/warmpath/session"
@@ -25,11 +23,11 @@ type Heard struct {
 }
 
 // Hear is Open for a request that another router has placed. It looks at nothing but the endpoint that has it.
-func (t *Table) Hear(now time.Time, n uint32, h *Heard, context int64) {
+func (t *Table) Hear(n uint32, h *Heard) {
 	l := t.leases.Grow(int(n))
 	e := t.endpoints.Get(h.Slot)
 	l.begin()
-	l.slot, l.epoch, l.turn, l.leg, l.placed = h.Slot, e.epoch, h.Turn, h.Leg, now
+	l.slot, l.epoch, l.turn, l.leg = h.Slot, e.epoch, h.Turn, h.Leg
 	l.promptTokens, l.cachedTokens = h.PromptTokens, h.CachedTokens
 	t.reported.Open(n, h.Slot, "", "")
 	if h.Turn && len(h.Chain) > 0 {
@@ -42,7 +40,7 @@ func (t *Table) Hear(now time.Time, n uint32, h *Heard, context int64) {
 		t.added(n, e, l, before, h.TokensPerByte)
 	}
 	p := Prompt{Known: h.Known, Entry: h.Entry, Repeats: h.Repeats}
-	t.goesOn(h.Slot, h.Name, l, e, &p, context)
+	t.goesOn(h.Name, l, e, &p)
 }
 
 // Chain is the blocks of a lease's prompt, until the next call.
@@ -64,8 +62,7 @@ func (t *Table) grew(n uint32, e *endpoint, l *lease, more, before int, perByte 
 }
 
 // goesOn notes what a lease goes on from at its endpoint.
-func (t *Table) goesOn(slot int, name string, l *lease, e *endpoint, p *Prompt, context int64) {
-	l.recent = t.Reader().goesOnRecently(slot, name, p, context)
+func (t *Table) goesOn(name string, l *lease, e *endpoint, p *Prompt) {
 	if g := &p.Entry; l.leg == fleet.LegWhole && p.Known && !p.Repeats && g.Endpoint == name && g.Epoch == e.epoch && g.Prompt > 0 {
 		l.base, l.answer = g.Prompt, g.Tokens-g.Prompt
 		l.since = t.since(e, p)

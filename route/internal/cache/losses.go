@@ -16,11 +16,12 @@ const (
 	keepLosses  = 0.98 // decay per sample
 	firstLosses = 1.0  // the initial assumption: firstLosses of firstFinds missing
 	firstFinds  = 50.0
+	leastFound  = 64 // smallest prediction, in tokens, that is a sample
 )
 
 // learnLosses compares a prompt's predicted cached tokens with those reported.
 func (e *endpoint) learnLosses(l *lease, u *fleet.Usage) {
-	if l.leg == fleet.LegDecode || !u.CachedKnown || l.cachedTokens < leastPredicted || l.epoch != e.epoch {
+	if l.leg == fleet.LegDecode || !u.CachedKnown || l.cachedTokens < leastFound || l.epoch != e.epoch {
 		return
 	}
 	g, predicted := &e.losses, float64(l.cachedTokens)

@@ -8,14 +8,13 @@ import (
 	"github.com/warmpath/warmpath/route/internal/blocks"
 )
 
-// Open records that a request was placed at a row's endpoint under lease n. context is the tokens of prompts and answers outstanding
-// there, this one included.
-func (t *Table) Open(n uint32, v *pick.View, row int, x *Text, p *Prompt, context int64) {
+// Open records that a request was placed at a row's endpoint under lease n.
+func (t *Table) Open(n uint32, v *pick.View, row int, x *Text, p *Prompt) {
 	c := &v.Candidates[row]
 	l := t.leases.Grow(int(n))
 	e := t.endpoints.Get(c.Slot)
 	l.begin()
-	l.slot, l.epoch, l.turn, l.leg, l.placed = c.Slot, e.epoch, p.Request.Class == fleet.Turn, v.Leg, v.Now
+	l.slot, l.epoch, l.turn, l.leg = c.Slot, e.epoch, p.Request.Class == fleet.Turn, v.Leg
 	l.promptTokens, l.cachedTokens = v.PromptTokens, c.CachedTokens
 	t.reported.Open(n, c.Slot, p.Request.Tenant, p.Session)
 	switch {
@@ -25,7 +24,7 @@ func (t *Table) Open(n uint32, v *pick.View, row int, x *Text, p *Prompt, contex
 	case x.known && len(x.keys) > 0:
 		t.enter(n, l, e, c, x, p)
 	}
-	t.goesOn(c.Slot, c.Name, l, e, p, context)
+	t.goesOn(c.Name, l, e, p)
 }
 
 // enter adds a prompt's blocks to its endpoint's estimated content.

@@ -95,7 +95,7 @@ func (e Endpoint) Report() fleet.Report {
 	return o
 }
 
-// Refused reports that its port refused the latest probe.
+// Refused reports that its port has refused a connection since the latest good probe.
 func (e Endpoint) Refused() bool { return e.r.report.Refused }
 
 // Sleeps reports that its engine sleeps, by the latest report that said.

@@ -180,6 +180,9 @@ func (t *Table) Changed() {
 	t.generation++
 }
 
+// Refused notes that an endpoint's port refused a request: its process has ended.
+func (t *Table) Refused(e Endpoint) { e.r.report.Refused = true }
+
 // Report takes in a report. Unknown figures do not overwrite known ones.
 func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	o := &e.r.report
