@@ -26,14 +26,21 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the digests anew; read the diff before you commit")
 
 // TestDigests plays the scenarios, cells of traces and cells of split requests, and compares each result with one line of
-// testdata/digests: some readable figures, and a hash of all decisions, predictions and measurements. A commit that only moves
-// code leaves the file unchanged; after a change of behaviour -rewrite updates it.
+// testdata/digests: some readable figures, and a hash of all decisions, predictions and measurements. Where they differ, it says which
+// decision was the first to differ from testdata/decisions.gz. A commit that only moves code leaves both files unchanged; after a
+// change of behaviour -rewrite updates them.
 func TestDigests(t *testing.T) {
+	kept := map[string]*decisions{}
+	if !*rewrite {
+		kept = readDecisions(t)
+	}
 	var lines []string
+	var runs []*watch
 	for _, c := range digestCells(t) {
 		d := digest{sum: fnv.New64a()}
+		d.watch.want, d.watch.got.Cell = kept[c.name], c.name
 		c.play(t, &d)
-		lines = append(lines, c.name+" "+d.String())
+		lines, runs = append(lines, c.name+" "+d.String()), append(runs, &d.watch)
 	}
 	path := filepath.Join("testdata", "digests")
 	got := strings.Join(lines, "\n") + "\n"
@@ -41,6 +48,11 @@ func TestDigests(t *testing.T) {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
+		var all []*decisions
+		for _, r := range runs {
+			all = append(all, &r.got)
+		}
+		writeDecisions(t, all)
 		return
 	}
 	raw, err := os.ReadFile(path)
@@ -52,10 +64,16 @@ func TestDigests(t *testing.T) {
 		name, _, _ := strings.Cut(line, " ")
 		want[name] = strings.TrimSpace(line)
 	}
-	for _, line := range lines {
+	for i, line := range lines {
 		name, _, _ := strings.Cut(line, " ")
-		if line != want[name] {
-			t.Errorf("the outputs have changed:\n got %s\nwant %s", line, want[name])
+		first := runs[i].difference()
+		switch {
+		case line != want[name] && first == "":
+			t.Errorf("the outputs have changed:\n got %s\nwant %s\nno decision has another place or estimate: see what is not chosen, ends, and measurements", line, want[name])
+		case line != want[name]:
+			t.Errorf("the outputs have changed:\n got %s\nwant %s\n%s", line, want[name], first)
+		case first != "" || runs[i].want == nil:
+			t.Errorf("%s: testdata/decisions.gz does not belong to testdata/digests: rewrite both\n%s", name, first)
 		}
 		delete(want, name)
 	}
@@ -201,6 +219,7 @@ func drawnTrace(t *testing.T) *simtrace.Trace {
 // digest accumulates the outputs of a run.
 type digest struct {
 	sum           hash.Hash64
+	watch         watch
 	turns, failed int
 	prompt, found int
 	ttft          []time.Duration
@@ -256,6 +275,7 @@ func (d *digest) listen(r *drive.Replay) { r.Heard = d.hear }
 // hear adds one call of a router: the decision with the terms of every candidate if a policy chose, or the results of an
 // observation.
 func (d *digest) hear(e *route.Entry) {
+	d.watch.hear(e)
 	d.ints(e.Now.UnixNano())
 	if e.Err != nil {
 		d.words(e.Err.Error())
