@@ -5,6 +5,8 @@ import "time"
 // Sweep drops up to limit expired entries, oldest first, and returns how many it dropped.
 func (t *Table) Sweep(now time.Time, limit int) int { return t.sweep(t.clock(now), limit) }
 
+func (l *lru[V]) len() int { return l.index.used }
+
 // Len is the number of ids remembered.
 func (s *Seen) Len() int { return s.ids.len() }
 

@@ -101,5 +101,3 @@ func (l *lru[V]) unlink(n *lruNode[V], i int32) {
 	}
 	l.at(n.prev).next, l.at(n.next).prev = n.next, n.prev
 }
-
-func (l *lru[V]) len() int { return l.index.used }

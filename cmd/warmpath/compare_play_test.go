@@ -77,7 +77,7 @@ func traceTurn(ctx context.Context, at *play.Target, salt string, trace *simtrac
 	if at.Sessions == play.Send {
 		session = trace.Sessions[turn.Session].ID
 	}
-	out, _, _ := at.Send(ctx, "/v1/completions", body, session, true)
+	out, _, _ := at.Send(ctx, "/v1/completions", body, session, true, false)
 	out.First = turn.Number == 0
 	return out
 }

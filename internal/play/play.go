@@ -193,16 +193,12 @@ func (t *Target) turn(
 	if err != nil {
 		return Turn{Err: err}, "", ""
 	}
-	return t.send(ctx, "/v1/chat/completions", body, session, stream, leaves)
+	return t.Send(ctx, "/v1/chat/completions", body, session, stream, leaves)
 }
 
-// Send sends a body to a path and reads the chat's or completion's answer to its end. Beside what its client saw it returns the text and
-// the id of the conversation that the answer names.
-func (t *Target) Send(ctx context.Context, path string, body []byte, session string, stream bool) (out Turn, answer, echoed string) {
-	return t.send(ctx, path, body, session, stream, false)
-}
-
-func (t *Target) send(
+// Send sends a body to a path and reads the chat's or completion's answer to its end, or to the first token where its client leaves. Beside
+// what its client saw it returns the text and the id of the conversation that the answer names.
+func (t *Target) Send(
 	ctx context.Context, path string, body []byte, session string, stream, leaves bool,
 ) (out Turn, answer, echoed string) {
 	defer func() {
