@@ -2,76 +2,177 @@ package prompt
 
 import "github.com/warmpath/warmpath/prompt/jsonscan"
 
-// Refers lists the ids by which a body refers to what engines keep for a client: earlier responses, conversations of the Responses API,
-// files, and sessions of SGLang. Of a repeated member it lists every value, since engines differ in which they take. A body that is
-// not a JSON object refers to nothing.
+// deepest is how deep a body is searched. In the APIs that are known the deepest reference, to a file within the output of a tool within
+// a message, stands ten levels down; what is deeper is text to them.
+const deepest = 24
+
+// Refers lists the ids by which a body refers to what engines keep for a client: earlier responses and items of them, conversations of
+// the Responses API, files, stores and containers, and sessions of SGLang. Of a repeated member it lists every value, since engines
+// differ in which they take. What a model or a client makes up itself (arguments, schemas, metadata) is passed over. A body that is not a
+// JSON object refers to nothing.
 func Refers(api API, path string, body []byte) (ids []string) {
-	var c jsonscan.Cursor
-	c.Reset(body)
-	if c.Next() != jsonscan.Object {
-		return nil
+	r := refs{api: api, path: path, body: body}
+	r.c.Reset(body)
+	if r.c.Next() == jsonscan.Object {
+		r.object(1, false)
 	}
-	for c.Next() == jsonscan.Key {
-		name, plain := c.Raw()
-		if !plain {
-			name = jsonscan.AppendDecoded(nil, name)
-		}
-		if found := refers(api, path, string(name)); !found {
-			if !c.Skip(c.Next()) {
-				return ids
-			}
-			continue
-		}
-		var ok bool
-		if ids, ok = idsIn(&c, body, ids); !ok {
-			return ids
-		}
-	}
-	return ids
+	return r.ids
 }
 
-// refers reports whether a top-level member has such an id. A conversation is an engine's own only in the Responses API.
-func refers(api API, path, name string) bool {
+// RefersBy reports whether a member, or a field of a form or query, of that name has an id of what an engine keeps, or several.
+func RefersBy(name string) bool {
 	switch name {
-	case "previous_response_id", "response_id", "input_file_id", "file_id", "file_ids", "training_file", "validation_file", "session_params":
+	case "previous_response_id", "response_id", "input_file_id", "file_id", "file_ids", "training_file", "validation_file",
+		"vector_store_id", "vector_store_ids", "container", "container_id":
 		return true
-	case "conversation":
-		return api == Responses || api == Other
-	case "session_id":
-		return path == "/close_session"
 	}
 	return false
 }
 
-// idsIn reads a value: an id, a list of ids, or an object with an id.
-func idsIn(c *jsonscan.Cursor, body []byte, ids []string) ([]string, bool) {
-	switch kind := c.Next(); kind {
-	case jsonscan.String:
-		return append(ids, jsonscan.Decode(body, c.At())), true
-	case jsonscan.Array:
-		for kind = c.Next(); kind != jsonscan.ArrayEnd; kind = c.Next() {
-			if kind == jsonscan.String {
-				ids = append(ids, jsonscan.Decode(body, c.At()))
-			} else if !c.Skip(kind) {
-				return ids, false
-			}
-		}
-		return ids, true
-	case jsonscan.Object:
-		for kind = c.Next(); kind == jsonscan.Key; kind = c.Next() {
-			name, plain := c.Raw()
-			if !plain {
-				name = jsonscan.AppendDecoded(nil, name)
-			}
-			value := c.Next()
-			if value == jsonscan.String && string(name) == "id" {
-				ids = append(ids, jsonscan.Decode(body, c.At()))
-			} else if !c.Skip(value) {
-				return ids, false
-			}
-		}
-		return ids, kind == jsonscan.ObjectEnd
-	default:
-		return ids, c.Skip(kind)
+// refs reads one body.
+type refs struct {
+	api  API
+	path string
+	body []byte
+	c    jsonscan.Cursor
+	ids  []string
+}
+
+// made reports whether a member holds what a model or a client made up: names in it mean nothing to an engine. Within a message, input
+// is what a tool was called with (Anthropic's API).
+func made(name string, depth int) bool {
+	switch name {
+	case "arguments", "parameters", "input_schema", "schema", "metadata", "chat_template_kwargs", "mm_processor_kwargs", "documents":
+		return true
+	case "input":
+		return depth > 1
 	}
+	return false
+}
+
+// refers reports whether a member has such an id. A conversation is an engine's own only in the Responses API.
+func (r *refs) refers(name string, depth int) bool {
+	switch name {
+	case "session_params":
+		return depth == 1
+	case "conversation":
+		return depth == 1 && (r.api == Responses || r.api == Other)
+	case "session_id":
+		return depth == 1 && r.path == "/close_session"
+	}
+	return RefersBy(name)
+}
+
+// object reads an object that has begun. item says that it is an item of the Responses API's input, which may be a reference: with that
+// type, or with nothing but an id. It reports false at a fault.
+func (r *refs) object(depth int, item bool) bool {
+	var ids []string
+	reference, typed, others := false, false, false
+	kindOf := r.c.Next()
+	for ; kindOf == jsonscan.Key; kindOf = r.c.Next() {
+		raw, plain := r.c.Raw()
+		if !plain {
+			raw = jsonscan.AppendDecoded(nil, raw)
+		}
+		name, value := string(raw), r.c.Next()
+		switch {
+		case value == jsonscan.String && (name == "id" || name == "type"):
+			if text := jsonscan.Decode(r.body, r.c.At()); name == "id" {
+				ids = append(ids, text)
+			} else {
+				reference, typed = reference || text == "item_reference", true
+			}
+			continue
+		case r.refers(name, depth):
+			if !r.value(value, depth) {
+				return false
+			}
+		case made(name, depth) || depth >= deepest:
+			if !r.c.Skip(value) {
+				return false
+			}
+		default:
+			if !r.nested(value, depth, name == "input" && r.api == Responses) {
+				return false
+			}
+		}
+		others = true
+	}
+	if reference || item && !typed && !others {
+		r.ids = append(r.ids, ids...)
+	}
+	return kindOf == jsonscan.ObjectEnd
+}
+
+// nested reads a value in which references may stand; input says that it is the input of the Responses API.
+func (r *refs) nested(kind jsonscan.Kind, depth int, input bool) bool {
+	switch kind {
+	case jsonscan.Object:
+		return r.object(depth+1, false)
+	case jsonscan.Array:
+		for kind = r.c.Next(); kind != jsonscan.ArrayEnd; kind = r.c.Next() {
+			switch {
+			case kind == jsonscan.Object && depth < deepest:
+				if !r.object(depth+2, input) {
+					return false
+				}
+			case kind == jsonscan.Array && depth < deepest:
+				if !r.nested(kind, depth+1, false) {
+					return false
+				}
+			case !r.c.Skip(kind):
+				return false
+			}
+		}
+		return true
+	default:
+		return r.c.Skip(kind)
+	}
+}
+
+// value reads the value of a member that refers: an id, a list of ids, or an object with an id, in which further references may stand.
+func (r *refs) value(kind jsonscan.Kind, depth int) bool {
+	switch kind {
+	case jsonscan.String:
+		if id := jsonscan.Decode(r.body, r.c.At()); id != "" {
+			r.ids = append(r.ids, id)
+		}
+		return true
+	case jsonscan.Array:
+		for kind = r.c.Next(); kind != jsonscan.ArrayEnd; kind = r.c.Next() {
+			if kind == jsonscan.String {
+				r.ids = append(r.ids, jsonscan.Decode(r.body, r.c.At()))
+			} else if !r.c.Skip(kind) {
+				return false
+			}
+		}
+		return true
+	case jsonscan.Object:
+		return r.named(depth + 1)
+	default:
+		return r.c.Skip(kind)
+	}
+}
+
+// named reads an object in the place of an id.
+func (r *refs) named(depth int) bool {
+	kind := r.c.Next()
+	for ; kind == jsonscan.Key; kind = r.c.Next() {
+		raw, plain := r.c.Raw()
+		if !plain {
+			raw = jsonscan.AppendDecoded(nil, raw)
+		}
+		name, value := string(raw), r.c.Next()
+		switch {
+		case value == jsonscan.String && name == "id":
+			r.ids = append(r.ids, jsonscan.Decode(r.body, r.c.At()))
+		case RefersBy(name) && depth < deepest:
+			if !r.value(value, depth) {
+				return false
+			}
+		case !r.c.Skip(value):
+			return false
+		}
+	}
+	return kind == jsonscan.ObjectEnd
 }

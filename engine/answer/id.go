@@ -39,8 +39,8 @@ func idOf(c *rawjson.Cursor, parent string) string {
 // MaxIDBytes bounds the id of a response; the engines' own are 37 to 53 bytes long.
 const MaxIDBytes = 256
 
-// KeptIDs are the ids of what an engine keeps that a whole JSON answer names: its own, those of the files that a job has written, or the
-// text that the answer is (SGLang's /open_session). It is nil while the answer is incomplete.
+// KeptIDs are the ids of what an engine keeps that a whole JSON answer names: its own, those of the files that a job has written and of
+// the items of a response, or the text that the answer is (SGLang's /open_session). It is nil while the answer is incomplete.
 func KeptIDs(body []byte) (ids []string) {
 	take := func(value []byte) {
 		c := rawjson.Cursor{Data: value}
@@ -53,12 +53,27 @@ func KeptIDs(body []byte) (ids []string) {
 		take(body)
 		return ids
 	}
-	values, ok := rawjson.Members(body, "id", "output_file_id", "error_file_id")
+	values, ok := rawjson.Members(body, "id", "output_file_id", "error_file_id", "output")
 	if !ok {
 		return nil
 	}
-	for _, v := range values {
+	last := len(values) - 1
+	for _, v := range values[:last] {
 		take(v)
+	}
+	items := rawjson.Cursor{Data: values[last]}
+	for more := items.Take('['); more && len(ids) < mostItems; more = items.Take(',') {
+		items.Space()
+		from := items.Pos
+		if !items.Skip() {
+			break
+		}
+		if id := ResponseID(items.Data[from:items.Pos]); id != "" {
+			ids = append(ids, id)
+		}
 	}
 	return ids
 }
+
+// mostItems bounds the items of one response whose ids are taken.
+const mostItems = 64

@@ -15,6 +15,7 @@ import (
 // value is ready and treats the stream as APIOther. Results do not depend on the pieces.
 type Scanner struct {
 	API    string // one of the API words; set before the first Write
+	Items  bool   // collect the ids of a response's items: see TakeItems
 	Learns bool   // look for what shows that an answer is whole, beside the end mark: see Finished
 
 	part  []byte // of the incomplete line
@@ -26,6 +27,10 @@ type Scanner struct {
 	found bool
 	last  []byte // the end of the last SGLang answer: every chunk has one, only the last is parsed
 	id    string
+
+	items []string // that were not taken yet
+	named int      // items whose id was found
+	item  string   // the last of them
 
 	events, bytes, least int // of the answer's events: their number, their length, the length of the shortest
 
@@ -62,6 +67,13 @@ func (s *Scanner) Write(p []byte) {
 		}
 		p = p[end+1:]
 	}
+}
+
+// TakeItems returns the ids of items of a response that have been announced since the last call, at most 64 in all.
+func (s *Scanner) TakeItems() []string {
+	ids := s.items
+	s.items = nil
+	return ids
 }
 
 // hold keeps the incomplete line at the end of a piece: its first headBytes and at least its last TailBytes.
@@ -147,6 +159,13 @@ func (s *Scanner) payload(head, end []byte, whole bool, size int) {
 	if class == eventAnnounced && s.id == "" {
 		c := rawjson.Cursor{Data: head}
 		s.id = idOf(&c, "response")
+	}
+	if s.Items && s.named < mostItems && bytes.Contains(head, []byte(`"response.output_item.`)) {
+		c := rawjson.Cursor{Data: head}
+		if id := idOf(&c, "item"); id != "" && id != s.item {
+			s.items, s.item = append(s.items, id), id
+			s.named++
+		}
 	}
 	if class == eventPing || class == eventError || !s.hint(end) {
 		return

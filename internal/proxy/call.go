@@ -476,7 +476,10 @@ func (c *call) own() error {
 	if kept.ID != "" {
 		q.Owned = append(q.Owned, kept.ID)
 	}
-	q.Owned = append(q.Owned, prompt.Refers(c.API, c.R.URL.Path, c.Text())...)
+	q.Owned = append(append(q.Owned, prompt.Refers(c.API, c.R.URL.Path, c.Text())...), c.InFields.IDs...)
+	if !c.InFields.Whole() {
+		return fault.ErrManyFields
+	}
 	if q.Follows == "" && len(q.Owned) > 0 {
 		q.Follows = q.Owned[0]
 	}

@@ -41,6 +41,40 @@ func (k *keeper) handler(w http.ResponseWriter, r *http.Request) {
 
 func (k *keeper) count() int { k.mu.Lock(); defer k.mu.Unlock(); return len(k.asks) }
 
+// typeOf is the header of a body: a form, or JSON.
+func typeOf(body string) []string {
+	switch {
+	case strings.HasPrefix(body, "--"):
+		return []string{"Content-Type", "multipart/form-data; boundary=b"}
+	case strings.HasPrefix(body, "model="):
+		return []string{"Content-Type", "application/x-www-form-urlencoded"}
+	}
+	return nil
+}
+
+// TestOwnedItems: items of a tenant's responses, streamed or not, are its own, and nobody else's.
+func TestOwnedItems(t *testing.T) {
+	const item = "event: response.output_item.added\ndata: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"id\":\"msg_1\",\"type\":\"message\"}}\n\n"
+	for _, answer := range []engineHandler{
+		answers(200, `{"id":"resp_1","object":"response","status":"completed","output":[{"type":"reasoning","id":"rs_1"},{"id":"msg_1","type":"message"}]}`),
+		streams("event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\"}}\n\n"+item[:70], item[70:]+
+			"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\"}}\n\n"),
+	} {
+		r := newRig(t, proxy.Config{Tenants: tenants()}, answer)
+		refer := func(tenant string) int {
+			res, _ := r.post("/v1/responses", `{"model":"m","input":[{"type":"item_reference","id":"msg_1"}]}`, "X-Tenant-Id", tenant)
+			return res.StatusCode
+		}
+		if got := refer("red"); got != 404 {
+			t.Errorf("before it is there: %d", got)
+		}
+		r.post("/v1/responses", `{"model":"m","input":"a","stream":true}`, "X-Tenant-Id", "red")
+		if own, other := refer("red"), refer("blue"); own != 200 || other != 404 {
+			t.Errorf("its own: %d, another's: %d", own, other)
+		}
+	}
+}
+
 // TestOwned: whatever an engine keeps under an id belongs to its tenant, by path and in bodies, however it came to be. To all others,
 // and if it was never made, it is not there, and the engine is not asked.
 func TestOwned(t *testing.T) {
@@ -56,6 +90,18 @@ func TestOwned(t *testing.T) {
 		{"/open_session", `{"capacity_of_str_len":9}`, "s%d"},
 	}
 	use := []struct{ method, path, body string }{
+		{"POST", "/v1/responses", `{"model":"m","input":[{"role":"user","content":[{"type":"input_file","file_id":"ID"}]}]}`},
+		{"POST", "/v1/responses", `{"model":"m","input":[{"type":"item_reference","id":"ID"}]}`},
+		{"POST", "/v1/responses", `{"model":"m","input":[{"id":"ID"}]}`},
+		{"POST", "/v1/responses", `{"model":"m","input":"a","tools":[{"type":"file_search","vector_store_ids":["ID"]}]}`},
+		{"POST", "/v1/responses", `{"model":"m","input":"a","tools":[{"type":"code_interpreter","container":{"type":"auto","file_ids":["ID"]}}]}`},
+		{"POST", "/v1/responses/input_tokens", `{"model":"m","input":"a","previous_response_id":"ID"}`},
+		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"ID"}}]}]}`},
+		{"POST", "/v1/messages", `{"model":"m","messages":[{"role":"user","content":[{"type":"document","source":{"type":"file","file_id":"ID"}}]}]}`},
+		{"POST", "/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":[{"type":"document","source":{"type":"file","file_id":"ID"}}]}]}`},
+		{"POST", "/v1/audio/transcriptions", "model=m&file_id=ID"},
+		{"POST", "/v1/images/edits", "--b\r\nContent-Disposition: form-data; name=\"file_id\"\r\n\r\nID\r\n--b--\r\n"},
+		{"GET", "/v1/realtime?call_id=ID", ""},
 		{"GET", "/v1/responses/ID", ""},
 		{"HEAD", "/v1/responses/ID", ""},
 		{"DELETE", "/v1/responses/ID", ""},
@@ -101,7 +147,7 @@ func TestOwned(t *testing.T) {
 				if never != path {
 					text = strings.ReplaceAll(u.body, "ID", "never")
 				}
-				res, answer := r.do(u.method, never, text, as("sk-green")...)
+				res, answer := r.do(u.method, never, text, append(as("sk-green"), typeOf(text)...)...)
 				if res.StatusCode != 404 || k.count() != before || u.method != "HEAD" && !strings.Contains(answer, "not_found") {
 					t.Errorf("%s of %s: another tenant's %s %s %s: %d %s, the engine was asked %d times", id, m.path, u.method, never, text, res.StatusCode, answer, k.count()-before)
 				}
@@ -109,7 +155,7 @@ func TestOwned(t *testing.T) {
 			if strings.Contains(u.body, `"x"`) {
 				continue
 			}
-			if res, answer := r.do(u.method, path, body, as("sk-blue")...); res.StatusCode != 200 || k.count() != before+1 {
+			if res, answer := r.do(u.method, path, body, append(as("sk-blue"), typeOf(body)...)...); res.StatusCode != 200 || k.count() != before+1 {
 				t.Errorf("%s of %s: its own %s %s %s: %d %s", id, m.path, u.method, path, body, res.StatusCode, answer)
 			}
 		}

@@ -138,6 +138,7 @@ func (r *relay) begin() {
 	if e := header.Get("Content-Encoding"); e != "" && e != "identity" {
 		r.opaque, r.events, r.lines = true, false, false
 	}
+	r.scanner.Items = r.c.Keeps && r.c.API == prompt.Responses
 	r.scanner.Learns = answer.EndOf(r.d.Kind, r.c.API.String()) == answer.EndLearnt
 	if r.events && r.fin.Outcome == fleet.OK {
 		r.strips, r.watching = r.AsksUsage(), r.Watches()
@@ -236,9 +237,12 @@ func (r *relay) announce() {
 // mostKeptAnswer bounds an answer that is searched for ids.
 const mostKeptAnswer = 64 << 10
 
-// learnKept tells the fleet, before the client can refer to it, which endpoint holds for the tenant what a plain answer names: a
-// conversation, file or job, what a job has written, or a session of SGLang, whose whole answer is its id.
+// learnKept tells the fleet, before the client can refer to it, which endpoint holds for the tenant what an answer names: items of
+// a response and, in a plain one, a conversation, file or job, what a job has written, or a session of SGLang, whose whole answer is its id.
 func (r *relay) learnKept(piece []byte) {
+	for _, id := range r.scanner.TakeItems() {
+		r.c.p.fleet.Observe(route.ResponseStarted{Lease: r.d.Lease, Response: id})
+	}
 	if !r.c.Keeps || r.opaque || r.events || r.fin.Outcome != fleet.OK || len(r.keeps)+len(piece) > mostKeptAnswer {
 		return
 	}

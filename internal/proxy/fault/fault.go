@@ -77,6 +77,9 @@ func Unnamed(err error) error {
 	return fmt.Errorf("%w; name one in the query (?model=NAME) or in the header X-Warmpath-Model: messages of a WebSocket are not read", err)
 }
 
+// ErrManyFields rejects a form in which ids of other tenants' objects could hide.
+var ErrManyFields = errors.New("the query or the form has more than 256 fields, or one whose name cannot be read")
+
 // ErrUnsalted rejects a request of a tenant whose cache an engine would share with others'.
 var ErrUnsalted = errors.New("no engine here can keep what this request leaves in its cache apart from other tenants', and the router's configuration says that it must be (tenants.salt_required)")
 
@@ -144,6 +147,7 @@ var faults = []struct {
 	{guard.ErrForeignOrigin, Fault{403, "permission_error", "foreign_origin", 0}},
 	{gate.ErrBadPath, Fault{400, "invalid_request_error", "bad_path", 0}},
 	{ErrNoUpgrade, Fault{426, "invalid_request_error", "no_websocket", 0}},
+	{ErrManyFields, Fault{400, "invalid_request_error", "bad_body", 0}},
 	{ErrUnsalted, Fault{400, "invalid_request_error", "cache_not_apart", 0}},
 	{ErrUnread, Fault{426, "invalid_request_error", "no_websocket", 0}},
 	{ErrHead, Fault{431, "invalid_request_error", "header_too_large", 0}},

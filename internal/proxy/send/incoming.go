@@ -23,6 +23,7 @@ type Incoming struct {
 	Request  fleet.Request // what the fleet is asked
 	inForm   namedModel    // of a form in Body
 	inQuery  namedModel    // of the query
+	InFields Fields        // of both
 	Computes bool          // an engine computes for it, and may keep a prompt in its cache
 	Keeps    bool          // the answer may name what the engine keeps for the tenant from now on, so that it must be readable
 	OurKey   bool          // the client's API key names its tenant, and is not the engine's

@@ -14,6 +14,7 @@ import (
 const (
 	mostParts   = 256
 	longestName = 1024
+	longestPair = 4 * longestName // with its name, and escaped
 )
 
 // Media is the media type of a Content-Type, in lower case and without parameters.
@@ -52,16 +53,43 @@ func (n *namedModel) edits(model string) (edits []prompt.Edit) {
 	return edits
 }
 
-// ReadNames reads the model that the query or a form in the body names.
+// ReadNames reads the model that the query or a form in the body names, and the ids by which they refer to what engines keep.
 func (c *Incoming) ReadNames() {
-	c.inQuery = inPairs([]byte(c.R.URL.RawQuery))
+	c.inQuery, c.InFields = namedModel{write: url.QueryEscape}, Fields{}
+	c.InFields.more = !eachPair([]byte(c.R.URL.RawQuery), c.field(&c.inQuery))
 	contentType := c.R.Header.Get("Content-Type")
 	switch text := c.Text(); Media(contentType) {
 	case "multipart/form-data":
-		c.inForm = inMultipart(contentType, text)
+		c.inForm.write = plainly
+		c.InFields.more = !eachPart(contentType, text, c.field(&c.inForm)) || c.InFields.more
 	case "application/x-www-form-urlencoded":
 		if jsonscan.FirstByte(text) != '{' { // as curl sends JSON with -d
-			c.inForm = inPairs(text)
+			c.inForm.write = url.QueryEscape
+			c.InFields.more = !eachPair(text, c.field(&c.inForm)) || c.InFields.more
+		}
+	}
+}
+
+// Fields are what fields of a query and a form say beside the model.
+type Fields struct {
+	IDs  []string // by which they refer to what engines keep
+	more bool     // there are more fields than are looked at
+}
+
+// Whole reports whether all fields were looked at.
+func (f *Fields) Whole() bool { return !f.more }
+
+// field takes one field.
+func (c *Incoming) field(model *namedModel) func(name, value string, start, end int) {
+	return func(name, value string, start, end int) {
+		switch name = strings.TrimSuffix(name, "[]"); {
+		case value == "":
+		case name == "model":
+			if len(value) <= longestName {
+				model.found(value, start, end)
+			}
+		case name == "conversation" || name == "call_id" || prompt.RefersBy(name):
+			c.InFields.IDs = append(c.InFields.IDs, value)
 		}
 	}
 }
@@ -74,70 +102,79 @@ func (c *Incoming) Named() string {
 	return c.inQuery.name
 }
 
-// inPairs finds the model in name=value pairs.
-func inPairs(text []byte) (n namedModel) {
-	n.write = url.QueryEscape
-	const name = "model="
-	for at, parts := 0, 0; at < len(text) && parts < mostParts; parts++ {
+// eachPair reads name=value pairs, and where each value stands. It reports false where there are more than it reads.
+func eachPair(text []byte, field func(name, value string, start, end int)) bool {
+	for at, parts := 0, 0; at < len(text); parts++ {
+		if parts == mostParts {
+			return false
+		}
 		end := len(text)
 		if i := bytes.IndexByte(text[at:], '&'); i >= 0 {
 			end = at + i
 		}
-		if v, ok := bytes.CutPrefix(text[at:end], []byte(name)); ok && len(v) <= longestName {
-			if model, err := url.QueryUnescape(string(v)); err == nil && model != "" {
-				n.found(model, at+len(name), end)
-			}
+		name, value, _ := strings.Cut(string(text[at:min(end, at+longestPair)]), "=")
+		start := at + len(name) + 1
+		name, err := url.QueryUnescape(name)
+		if value, wrong := url.QueryUnescape(value); err == nil && wrong == nil && start <= end {
+			field(name, value, start, end)
 		}
 		at = end + 1
 	}
-	return n
+	return true
 }
 
-// inMultipart finds the model in the fields of a form (RFC 7578); files are passed over.
-func inMultipart(contentType string, body []byte) (n namedModel) {
+// eachPart reads the fields of a form (RFC 7578); files are passed over. It reports false where there is more than it reads.
+func eachPart(contentType string, body []byte, field func(name, value string, start, end int)) bool {
 	_, params, err := mime.ParseMediaType(contentType)
 	if err != nil || params["boundary"] == "" {
-		return n
+		return false
 	}
-	n.write = plainly
 	line := []byte("\r\n--" + params["boundary"])
 	at := len(line) - 2
 	if !bytes.HasPrefix(body, line[2:]) { // a preamble
 		i := bytes.Index(body, line)
 		if i < 0 {
-			return n
+			return true
 		}
 		at = i + len(line)
 	}
+	whole := true
 	for range mostParts {
 		head := bytes.Index(body[at:], []byte("\r\n\r\n"))
 		if bytes.HasPrefix(body[at:], []byte("--")) || head < 0 {
-			return n
+			return whole
 		}
 		from := at + head + 4
 		end := bytes.Index(body[from-2:], line) // the value may be empty
 		if end < 0 {
-			return n
+			return whole
 		}
 		next := from - 2 + end + len(line)
-		if end = max(from, from-2+end); fieldName(body[at:from]) == "model" && end > from && end-from <= longestName {
-			n.found(string(body[from:end]), from, end)
+		if end = max(from, from-2+end); end-from <= longestName {
+			name, ok := fieldName(body[at:from])
+			if whole = whole && ok; name != "" {
+				field(name, string(body[from:end]), from, end)
+			}
 		}
 		at = next
 	}
-	return n
+	return false
 }
 
-// fieldName is the name of a part that is no file, by its head.
-func fieldName(head []byte) string {
+// fieldName is the name of a part that is no file, by its head; ok is false where it cannot be read.
+func fieldName(head []byte) (name string, ok bool) {
 	for l := range bytes.SplitSeq(head, []byte("\r\n")) {
 		name, value, _ := strings.Cut(string(l), ":")
 		if !strings.EqualFold(strings.TrimSpace(name), "Content-Disposition") {
 			continue
 		}
-		if _, params, err := mime.ParseMediaType(value); err == nil && params["filename"] == "" {
-			return params["name"]
+		_, params, err := mime.ParseMediaType(value)
+		if err != nil {
+			return "", false
+		}
+		if params["filename"] == "" {
+			return params["name"], true
 		}
 	}
-	return ""
+	return "", true
 }

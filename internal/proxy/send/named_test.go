@@ -48,6 +48,48 @@ func TestModelIsFoundInForms(t *testing.T) {
 	}
 }
 
+// formOf is a request with a form, whose fields have been read.
+func formOf(contentType string, text []byte) *Incoming {
+	r := httptest.NewRequest(http.MethodPost, "/v1/audio/transcriptions", nil)
+	r.Header.Set("Content-Type", contentType)
+	in := &Incoming{R: r, Body: &body.Payload{Bytes: text}}
+	in.ReadNames()
+	return in
+}
+
+// TestFieldsRefer: ids of what engines keep are found in fields of forms and queries, however they are written. Where a field cannot be
+// read, or there are too many, that is known.
+func TestFieldsRefer(t *testing.T) {
+	part := func(disposition, value string) string {
+		return "--b\r\nContent-Disposition: form-data; " + disposition + "\r\n\r\n" + value + "\r\n"
+	}
+	const form, pairs = "multipart/form-data; boundary=b", "application/x-www-form-urlencoded"
+	for _, c := range []struct {
+		media, body, ids string
+		whole            bool
+	}{
+		{form, part(`name="file_id"`, "a") + part(`name="file_ids[]"`, "b") + part(`name="model"`, "m") + "--b--", "a b", true},
+		{form, part(`name="file"; filename="file_id"`, "a") + part(`name=previous_response_id`, "b") + "--b--", "b", true},
+		{form, part(`name="file_id"; name="x"`, "a") + part(`name="model"`, "m") + "--b--", "", false},
+		{form, strings.Repeat(part(`name="x"`, "a"), mostParts) + part(`name="file_id"`, "b") + "--b--", "", false},
+		{"multipart/form-data", part(`name="file_id"`, "a") + "--b--", "", false},
+		{pairs, "file_id=a&file%5Fid=b%20c&x=file_id&file_ids%5B%5D=d&file_id=", "a b c d", true},
+		{pairs, strings.Repeat("x=y&", mostParts) + "file_id=a", "", false},
+		{pairs, `{"file_id":"a"}`, "", true}, // read as JSON
+	} {
+		in := formOf(c.media, []byte(c.body))
+		if got := strings.Join(in.InFields.IDs, " "); got != c.ids || in.InFields.Whole() != c.whole {
+			t.Errorf("%s %.200q: %q, whole %t", c.media, c.body, got, in.InFields.Whole())
+		}
+		if c.media == pairs && c.body[0] != '{' {
+			q := &Incoming{R: httptest.NewRequest(http.MethodGet, "/v1/x?"+c.body, nil)}
+			if q.ReadNames(); strings.Join(q.InFields.IDs, " ") != c.ids || q.InFields.Whole() != c.whole {
+				t.Errorf("query %.200q: %q", c.body, q.InFields.IDs)
+			}
+		}
+	}
+}
+
 // TestModelIsSetWhereAnotherStands: of several places in a form or query each that names another model is set, the others stay.
 func TestModelIsSetWhereAnotherStands(t *testing.T) {
 	part := func(name string) string {
@@ -60,10 +102,11 @@ func TestModelIsSetWhereAnotherStands(t *testing.T) {
 		"model=alias&model=m&a=1":           "model=m&model=m&a=1",
 		"model=%6d&a=1":                     "model=%6d&a=1",
 	} {
-		n := inPairs([]byte(text))
+		media := "application/x-www-form-urlencoded"
 		if strings.HasPrefix(text, "--") {
-			n = inMultipart("multipart/form-data; boundary=b", []byte(text))
+			media = "multipart/form-data; boundary=b"
 		}
+		n := formOf(media, []byte(text)).inForm
 		if got := string(prompt.Splice(nil, []byte(text), n.edits("m")...)); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)
 		}
@@ -94,10 +137,7 @@ func FuzzForm(f *testing.F) {
 	f.Add("multipart/form-data; boundary=b", []byte("--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--b--\r\n"))
 	f.Add("application/x-www-form-urlencoded", []byte("model=m&a=%zz"))
 	f.Fuzz(func(t *testing.T, contentType string, text []byte) {
-		n := inMultipart(contentType, text)
-		if n.name == "" {
-			n = inPairs(text)
-		}
+		n := formOf(contentType, text).inForm
 		for _, at := range n.at {
 			if at.Start < 0 || at.End > len(text) || at.Start >= at.End {
 				t.Fatalf("%v of %d", at, len(text))
