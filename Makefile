@@ -45,6 +45,10 @@ docs: ## write the generated references in docs/ anew
 figures: ## write the tables of measured figures in docs/ anew; some minutes
 	go test ./sim -run 'TestScenarios|TestWholeAnswers|FirstTurns|GateAndCap|TestFlooded|TestMechanisms|TestLeaving' -long -rewrite
 
+.PHONY: results
+results: ## measure policies on the grid and write docs/results.md, an hour of one core: make results TRACES=/path/to/traces
+	cd bench && go run ./results -traces "$(TRACES)"
+
 .PHONY: build
 build: ## build a static binary, bin/warmpath
 	CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags='-s -w' -o bin/warmpath ./cmd/warmpath

@@ -119,7 +119,7 @@ var plan = map[string]room{
 	"internal/record":              {may: []string{"fleet", "internal/live", "route", "sim/trace"}},
 	"internal/trtserve":            {may: []string{"fleet", "internal/etcdkeys", "internal/guard", "internal/live", "internal/panics", "route"}, third: []string{"github.com/prometheus/client_golang"}},
 	"internal/metrics":             {may: []string{"fleet", "internal/live", "internal/panics", "kvstream", "pick", "route", "route/shadow"}, third: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}},
-	"internal/admin":               {may: []string{"fleet", "internal/guard", "internal/live", "internal/unixsocket", "route"}},
+	"internal/admin":               {may: []string{"fleet", "internal/guard", "internal/live", "internal/unixsocket", "internal/uplot", "route"}},
 	"internal/tracing":             {may: []string{"fleet", "internal/live", "route"}, third: []string{"go.opentelemetry.io/otel"}},
 	"internal/enginetest":          {may: []string{"engine/handover", "fleet", "internal/enginetest/api", "internal/enginetest/handover", "internal/enginetest/kv", "internal/enginetest/prompts", "internal/enginetest/pump", "sim/engine", "sim/text"}, third: []string{"github.com/zeebo/xxh3"}, tests: true},
 	"internal/enginetest/api":      {may: []string{"fleet", "internal/enginetest/kv", "internal/enginetest/prompts", "internal/enginetest/pump", "sim/text"}, third: []string{"github.com/zeebo/xxh3"}, tests: true},
@@ -132,7 +132,6 @@ var plan = map[string]room{
 	"internal/zmtp":                {},
 	"internal/places":              {},
 	"internal/panics":              {},
-	"internal/plot":                {third: []string{"gonum.org/v1/plot"}},
 	"internal/tokenizer":           {may: []string{"jinja"}, third: []string{"golang.org/x/text"}},
 	"internal/play":                {may: []string{"internal/terminal", "sim/trace"}, third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true},
 
@@ -145,8 +144,7 @@ var plan = map[string]room{
 	"internal/starter":    {},
 	"internal/console":    {may: []string{"internal/terminal"}},
 	"internal/simrun":     {may: []string{"internal/terminal", "sim/drive", "sim/figures", "sim/rig", "sim/trace"}, tests: true},
-	"internal/simreport":  {may: []string{"internal/plot", "internal/simrun", "internal/terminal", "policy", "sim/figures", "sim/rig", "sim/trace"}, third: []string{"maragu.dev/gomponents"}, tests: true},
-	"internal/results":    {may: []string{"internal/plot", "internal/simrun", "internal/strictyaml", "internal/terminal", "internal/wholefile", "policy", "route", "sim/drive", "sim/engine", "sim/figures", "sim/rig", "sim/trace"}, tests: true},
+	"internal/simreport":  {may: []string{"internal/simrun", "internal/terminal", "internal/uplot", "sim/figures", "sim/rig", "sim/trace"}, third: []string{"maragu.dev/gomponents"}, tests: true},
 	"internal/demo":       {may: []string{"fleet", "internal/enginetest", "internal/explain", "internal/httpclient", "internal/play", "internal/terminal", "route", "sim/trace"}, tests: true},
 	"internal/tune":       {third: []string{"github.com/prometheus/procfs"}},
 	"internal/newconns":   {},
@@ -154,6 +152,7 @@ var plan = map[string]room{
 	"internal/wholelines": {},
 	"internal/lastknown":  {},
 	"internal/unixsocket": {},
+	"internal/uplot":      {},
 
 	// Where everything is tied together.
 	"cmd/warmpath": {may: []string{"*"}, third: []string{"github.com/coreos/go-systemd/v22", "github.com/spf13/cobra", "github.com/spf13/pflag"}},

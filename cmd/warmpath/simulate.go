@@ -59,7 +59,7 @@ values are compared side by side. docs/simulate.md explains the figures.`,
     --disagg-when tokens --disagg-threshold 1024,4096,16384
   warmpath simulate --fit recording.jsonl
   warmpath simulate --trace recording.jsonl --fleet fleet.yaml`,
-		Args: onlyCommands,
+		Args: noResults,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("fit") {
 				return runFit(e, c, &o)
@@ -105,11 +105,23 @@ values are compared side by side. docs/simulate.md explains the figures.`,
 	f.Lookup("jobs").DefValue = "processors" // the same in help and manual on every machine
 	f.StringVar(&o.json, "json", "", "write the figures as JSON, an object for each policy; - is standard output")
 	f.StringVar(&o.report, "report", "", "write a self-contained HTML report")
-	f.StringVar(&o.svg, "svg", "", "write a picture for documents: distributions of TTFT, hit rate and load over time")
-	f.StringVar(&o.png, "png", "", "write the picture of --svg as PNG")
-	c.AddCommand(resultsCommand(e))
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if moved := noResults(c, c.Flags().Args()); moved != nil {
+			return moved
+		}
+		return flagError(c, err)
+	})
 	simulateCompletions(c)
 	return c
+}
+
+// noResults refuses arguments, and says where the grid of results is measured.
+func noResults(c *cobra.Command, args []string) error {
+	if len(args) > 0 && args[0] == "results" {
+		return usageError(errors.New("results is a program of its own, in warmpath's sources: " +
+			"cd bench && go run ./results -traces DIR; see docs/proof.md"))
+	}
+	return noArgs(c, args)
 }
 
 // simulateCompletions completes the values of flags.
@@ -159,7 +171,7 @@ func (o *simulateOptions) check(changed func(flag string) bool) error {
 		errs = append(errs, fmt.Errorf("--without: %w", err))
 	}
 	fault(o.jobs < 1, "--jobs must be at least 1, got %d", o.jobs)
-	for _, out := range [][2]string{{"--json", o.json}, {"--report", o.report}, {"--svg", o.svg}, {"--png", o.png}} {
+	for _, out := range [][2]string{{"--json", o.json}, {"--report", o.report}} {
 		errs = append(errs, writable(out[0], out[1]))
 	}
 	if o.fleetFile != "" {
@@ -320,7 +332,7 @@ func (o *simulateOptions) write(e env, runs []*simrun.Run) error {
 		name   string
 		stdout bool // the name is "-"
 		of     func(runs []*simrun.Run) ([]byte, error)
-	}{{o.json, o.json == "-", simreport.JSON}, {o.report, false, simreport.HTML}, {o.svg, false, simreport.SVG}, {o.png, false, simreport.PNG}} {
+	}{{o.json, o.json == "-", simreport.JSON}, {o.report, false, simreport.HTML}} {
 		if f.name == "" {
 			continue
 		}

@@ -40,7 +40,6 @@ type simulateOptions struct {
 	jobs          int
 	without, set  []string
 	json, report  string
-	svg, png      string
 }
 
 // standing is every tenant's place in the queue.

@@ -12,47 +12,34 @@ import (
 // TestSimulateWrites: figures on standard output do not keep the other files from being written, and words go elsewhere.
 func TestSimulateWrites(t *testing.T) {
 	dir := t.TempDir()
-	report, svg := filepath.Join(dir, "a.html"), filepath.Join(dir, "a.svg")
+	report := filepath.Join(dir, "a.html")
 	var out, log bytes.Buffer
-	args := []string{"simulate", "--generate", "conversations=20", "--policy", "session", "--json", "-", "--report", report, "--svg", svg}
+	args := []string{"simulate", "--generate", "conversations=20", "--policy", "session", "--json", "-", "--report", report}
 	if code := Main(t.Context(), args, nil, strings.NewReader(""), &out, &log); code != exitOK || !strings.HasPrefix(out.String(), "[\n") {
 		t.Fatalf("exit code %d, %s\n%s", code, log.String(), out.String())
 	}
-	for _, name := range []string{report, svg} {
-		if text, err := os.ReadFile(name); err != nil || len(text) < 1000 {
-			t.Errorf("%s: %d bytes, %v", name, len(text), err)
-		}
+	if text, err := os.ReadFile(report); err != nil || len(text) < 1000 {
+		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }
 
 // TestTraceOfAnyName: what is written about a trace is text, whatever its file is called.
 func TestTraceOfAnyName(t *testing.T) {
 	dir := t.TempDir()
-	trace, report, svg := filepath.Join(dir, "a\x1b[31m<b>\xff.jsonl"), filepath.Join(dir, "r.html"), filepath.Join(dir, "r.svg")
+	trace, report := filepath.Join(dir, "a\x1b[31m<b>\xff.jsonl"), filepath.Join(dir, "r.html")
 	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":600,"output_length":5,"hash_ids":[1,2]}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var out, log bytes.Buffer
-	if code := Main(t.Context(), []string{"simulate", "--trace", trace, "--speed", "1", "--policy", "session", "--report", report, "--svg", svg}, nil, strings.NewReader(""), &out, &log); code != exitOK {
+	if code := Main(t.Context(), []string{"simulate", "--trace", trace, "--speed", "1", "--policy", "session", "--report", report}, nil, strings.NewReader(""), &out, &log); code != exitOK {
 		t.Fatalf("exit code %d, %s", code, log.String())
 	}
-	for _, name := range []string{report, svg} {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out.Write(text)
+	page, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if text := out.String(); !utf8.ValidString(text) || strings.Contains(text, "\x1b") || strings.Count(text, "[31m&lt;b&gt;") < 2 {
+	if text := out.String() + string(page); !utf8.ValidString(text) || strings.Contains(text, "\x1b") || strings.Count(text, "[31m&lt;b&gt;") < 2 {
 		t.Errorf("the name is written as it is, or not at all:\n%.300s", text)
-	}
-}
-
-// TestSimulateUnknownCommand names the nearest.
-func TestSimulateUnknownCommand(t *testing.T) {
-	var out, log bytes.Buffer
-	if code := Main(t.Context(), []string{"simulate", "result"}, nil, strings.NewReader(""), &out, &log); code != exitUsage || !strings.Contains(log.String(), `did you mean "results"?`) {
-		t.Errorf("exit code %d, %s", code, log.String())
 	}
 }
 

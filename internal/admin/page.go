@@ -6,9 +6,11 @@ import (
 	"encoding/base64"
 	"net/http"
 	"strings"
+
+	"github.com/warmpath/warmpath/internal/uplot"
 )
 
-// assets are the parts of the page. uplot holds the charts' library as it was released, with its licence.
+// assets are the parts of the page.
 //
 //go:embed page
 var assets embed.FS
@@ -20,8 +22,8 @@ type page struct {
 }
 
 func newPage() page {
-	css := part("uplot/uPlot.min.css") + part("page.css")
-	js := "/*\nuPlot\n" + part("uplot/LICENSE") + "\n*/\n" + part("uplot/uPlot.iife.min.js")
+	css := uplot.Style + part("page.css")
+	js := uplot.Script()
 	for _, name := range []string{"page.js", "endpoints.js", "charts.js", "decisions.js", "conversation.js", "stream.js"} {
 		js += "\n" + part(name)
 	}

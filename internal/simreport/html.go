@@ -2,7 +2,9 @@ package simreport
 
 import (
 	"bytes"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -14,17 +16,19 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"github.com/warmpath/warmpath/internal/simrun"
+	"github.com/warmpath/warmpath/internal/uplot"
 	"github.com/warmpath/warmpath/sim/figures"
 )
 
 //go:embed report.css
-var style string
+var ownStyle string
+
+//go:embed report.js
+var ownScript string
 
 // reportPolicy is one policy's own part of the page.
 type reportPolicy struct {
-	Name, Colour string
-	Border       string // of its key, as its lines are drawn
-	Work         g.Node
+	Name         string
 	Reasons      []figures.ReasonFigure
 	Split        *figures.SplitFigures // nil in fleets without roles
 	Moves        []move
@@ -40,29 +44,28 @@ type move struct {
 // mostMoves bounds the table of moves.
 const mostMoves = 20
 
-// HTML is the page. It loads nothing from anywhere.
+// HTML is the page. It loads nothing from anywhere, and runs its own script only.
 func HTML(runs []*simrun.Run) ([]byte, error) {
 	first := runs[0]
 	until := horizon(runs)
-	var ttft, hits chart
+	drawn, err := chartsOf(runs, until)
+	if err != nil {
+		return nil, err
+	}
 	var rows []figures.Figures
 	var parts []reportPolicy
-	for i, s := range runs {
+	for _, s := range runs {
 		f := s.Figures
 		f.PerEndpoint, f.Policy = nil, s.Title()
 		rows = append(rows, f)
-		border, strokes := dash(i)
-		ttft.lines = append(ttft.lines, line2{s.Title(), colour(i), strokes, distribution(s)})
-		hits.lines = append(hits.lines, line2{s.Title(), colour(i), strokes, hitsOverTime(s, until)})
-		part := policyPart(s, until)
-		part.Colour, part.Border = colour(i), border
-		parts = append(parts, part)
+		parts = append(parts, policyPart(s))
 	}
-	ttft.logX, ttft.xName, ttft.yName = true, "time to first token, ms", "share of turns"
-	hits.xName, hits.yName = "time, s", "share of prompt tokens found"
 	name := filepath.Base(first.Replay.Trace.Name)
+	style, script := uplot.Style+ownStyle, uplot.Script()+"\n"+ownScript
 	page := h.Doctype(h.HTML(
 		h.Lang("en"), h.Meta(h.Charset("utf-8")), h.Meta(h.Name("viewport"), h.Content("width=device-width")),
+		h.Meta(g.Attr("http-equiv", "Content-Security-Policy"),
+			h.Content("default-src 'none'; style-src '"+digest(style)+"'; script-src '"+digest(script)+"'")),
 		h.TitleEl(g.Text("warmpath simulate: "+name)), h.StyleEl(g.Raw(style)),
 		h.H1(g.Text(name)),
 		h.P(
@@ -71,19 +74,23 @@ func HTML(runs []*simrun.Run) ([]byte, error) {
 			g.Map(first.Replay.Trace.Notes, func(note string) g.Node { return g.Group{h.Br(), g.Text("Note: " + note + ".")} }),
 		),
 		times(rows), h.P(g.Text("Times in ms. Regret is how much sooner, on average, the best endpoint would have given the first token.")), places(rows),
-		h.H2(g.Text("Time to first token")),
-		h.P(g.Map(parts, func(p reportPolicy) g.Node {
-			return g.Group{h.Span(h.Class("entry"), p.key(), g.Text(p.Name)), g.Text(" ")}
-		})),
-		ttft.svg(),
+		h.NoScript(h.P(g.Text("The charts are drawn by a script, which this browser does not run."))),
+		h.H2(g.Text("Time to first token")), h.Div(h.ID("ttft"), h.Class("chart")),
 		h.H2(g.Text("Hit rate over time")),
 		h.P(g.Textf("Up to %s, when 95 %% of the turns have been sent.", until.Round(time.Second))),
-		hits.svg(),
+		h.Div(h.ID("hits"), h.Class("chart")),
 		g.Map(parts, reportPolicy.node),
+		h.Script(h.ID("charts"), h.Type("application/json"), g.Raw(string(drawn))), h.Script(g.Raw(script)),
 	))
 	var out bytes.Buffer
-	err := page.Render(&out)
+	err = page.Render(&out)
 	return out.Bytes(), err
+}
+
+// digest names a text to a Content-Security-Policy.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
 // table has a row of titles, separated by "|", and rows of cells.
@@ -129,11 +136,6 @@ func places(rows []figures.Figures) g.Node {
 	return h.Div(h.Class("scroll"), table("policy|hit %|expected %|from host %|work CV|max/min|first-turn CV|at home %|queue|most|evictions|preempted|in use %|retries|router MB|run, s", cells))
 }
 
-// key is the line by which a policy is known in the charts.
-func (p reportPolicy) key() g.Node {
-	return h.Span(h.Class("key"), h.Style("border-top-style:"+p.Border+";border-top-color:"+p.Colour))
-}
-
 // node is the policy's part of the page.
 func (p reportPolicy) node() g.Node {
 	var why, moves [][]string
@@ -144,8 +146,8 @@ func (p reportPolicy) node() g.Node {
 		moves = append(moves, []string{m.From, m.To, m.Reason, strconv.Itoa(m.Turns)})
 	}
 	return g.Group{
-		h.H2(p.key(), g.Text(p.Name)),
-		h.H3(g.Text("Tokens computed over time, by endpoint")), p.Work,
+		h.H2(g.Text(p.Name)),
+		h.H3(g.Text("Tokens computed over time, by endpoint")), h.Div(h.Class("work")),
 		h.H3(g.Text("Why")), table("reason|turns", why),
 		g.Iff(p.Split != nil, func() g.Node { return legs(p.Split) }),
 		h.H3(g.Text("Where conversations moved")),
@@ -176,7 +178,7 @@ func legs(s *figures.SplitFigures) g.Node {
 }
 
 // policyPart is what the page says about one policy.
-func policyPart(s *simrun.Run, until time.Duration) reportPolicy {
+func policyPart(s *simrun.Run) reportPolicy {
 	p := reportPolicy{Name: s.Title(), Reasons: s.Figures.Reasons, Split: s.Figures.Split}
 	names := s.Replay.Fleet.Endpoints
 	home := make([]int, len(s.Replay.Trace.Sessions)) // 1 + endpoint
@@ -207,6 +209,5 @@ func policyPart(s *simrun.Run, until time.Duration) reportPolicy {
 		return strings.Compare(a.From+" "+a.To+" "+a.Reason, b.From+" "+b.To+" "+b.Reason)
 	})
 	p.Moves = p.Moves[:min(len(p.Moves), mostMoves)]
-	p.Work = heat(workOverTime(s, until), names)
 	return p
 }

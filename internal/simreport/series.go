@@ -1,6 +1,7 @@
 package simreport
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -10,9 +11,10 @@ import (
 // buckets are the parts that a run's time is cut into.
 const buckets = 80
 
-// horizon is when nearly all turns of every run have been sent: sessions that last a day would squeeze the rest.
+// horizon is when nearly all turns of every run have been sent, at least a second: sessions that last a day would
+// squeeze the rest.
 func horizon(runs []*simrun.Run) time.Duration {
-	var until time.Duration = 1
+	until := time.Second
 	for _, s := range runs {
 		if turns := s.Outcome.Turns; len(turns) > 0 {
 			until = max(until, turns[len(turns)*95/100].Sent)
@@ -21,26 +23,56 @@ func horizon(runs []*simrun.Run) time.Duration {
 	return until
 }
 
-// distribution is the share of turns whose first token came within a time.
-func distribution(s *simrun.Run) [][2]float64 {
-	var all []time.Duration
-	for i := range s.Outcome.Turns {
-		if t := &s.Outcome.Turns[i]; !t.Failed {
-			all = append(all, t.TTFT)
+// grain is how many times the time to first token is looked at: about once each two or three pixels.
+const grain = 320
+
+// scale is times to first token in ms, evenly spaced by their logarithms, from the least of all runs to the most.
+func scale(runs []*simrun.Run) []float64 {
+	low, high := math.Inf(1), 1.0
+	for _, s := range runs {
+		for _, ms := range ttfts(s) {
+			low, high = min(low, ms), max(high, ms)
 		}
 	}
-	slices.Sort(all)
-	var out [][2]float64
-	for i := range 201 {
-		if len(all) > 0 {
-			at := min(i*len(all)/200, len(all)-1)
-			out = append(out, [2]float64{max(all[at].Seconds()*1000, 1), float64(at+1) / float64(len(all))})
+	if !(high > low) { // none, or all alike
+		low, high = high/2, high*2
+	}
+	out := make([]float64, grain+1)
+	for i := range out {
+		out[i] = low * math.Pow(high/low, float64(i)/grain)
+	}
+	out[grain] = high
+	return out
+}
+
+// ttfts are the times to first token of turns that did not fail, in ms, at least one.
+func ttfts(s *simrun.Run) []float64 {
+	var out []float64
+	for i := range s.Outcome.Turns {
+		if t := &s.Outcome.Turns[i]; !t.Failed {
+			out = append(out, max(t.TTFT.Seconds()*1000, 1))
 		}
 	}
 	return out
 }
 
-func hitsOverTime(s *simrun.Run, until time.Duration) [][2]float64 {
+// within is the share in % of turns whose first token came within each of some times, which ascend.
+func within(s *simrun.Run, ms []float64) []float64 {
+	all := ttfts(s)
+	slices.Sort(all)
+	out := make([]float64, len(ms))
+	for i, n := 0, 0; i < len(ms); i++ {
+		for n < len(all) && all[n] <= ms[i] {
+			n++
+		}
+		out[i] = round(100 * float64(n) / float64(max(len(all), 1)))
+	}
+	return out
+}
+
+// hitsOverTime is the share in % of the prompt tokens of turns sent in each part of the time that were found in a
+// cache.
+func hitsOverTime(s *simrun.Run, until time.Duration) []*float64 {
 	var prompt, cached [buckets]float64
 	for i := range s.Outcome.Turns {
 		t := &s.Outcome.Turns[i]
@@ -51,10 +83,11 @@ func hitsOverTime(s *simrun.Run, until time.Duration) [][2]float64 {
 		prompt[b] += float64(s.Replay.Trace.Turns[t.Turn].Prompt)
 		cached[b] += float64(t.Cached)
 	}
-	var out [][2]float64
+	out := make([]*float64, buckets)
 	for b := range buckets {
 		if prompt[b] > 0 {
-			out = append(out, [2]float64{(float64(b) + 0.5) / buckets * until.Seconds(), cached[b] / prompt[b]})
+			share := round(100 * cached[b] / prompt[b])
+			out[b] = &share
 		}
 	}
 	return out

@@ -1,6 +1,6 @@
-// Package simreport shows replays that were run side by side: as tables for a terminal, as JSON, as an HTML page and as pictures for
-// documents. It owns columns, colours and scales. It promises that the same figures give the same bytes. It never runs anything and never
-// opens files.
+// Package simreport shows replays that were run side by side: as tables for a terminal, as JSON, and as an HTML page,
+// whose charts the browser draws. It owns columns, colours and scales. It promises that the same figures give the same
+// bytes. It never runs anything and never opens files.
 package simreport
 
 import (

@@ -1,4 +1,4 @@
-package results
+package grid
 
 import (
 	"fmt"
@@ -46,20 +46,20 @@ func (c Cell) fleet(engine simengine.Config) simrig.Fleet {
 	return simrig.Even(c.Endpoints, engine)
 }
 
-// Cells are the cells that --only lets through, in the order of the page.
+// Cells are the cells that -only lets through, in the order of the page.
 func Cells(only []string) ([]Cell, error) {
 	wanted := map[string][]string{}
 	for _, o := range only {
 		key, value, ok := strings.Cut(o, "=")
 		if !ok {
-			return nil, fmt.Errorf("--only: want kind=value, got %q", o)
+			return nil, fmt.Errorf("-only: want kind=value, got %q", o)
 		}
 		known := gridValues(key)
 		if known == nil {
-			return nil, fmt.Errorf("--only: no kind %q%s; want trace, endpoints, load or fleet", key, strictyaml.DidYouMean(key, []string{"trace", "endpoints", "load", "fleet"}))
+			return nil, fmt.Errorf("-only: no kind %q%s; want trace, endpoints, load or fleet", key, strictyaml.DidYouMean(key, []string{"trace", "endpoints", "load", "fleet"}))
 		}
 		if !slices.Contains(known, value) {
-			return nil, fmt.Errorf("--only: no %s %q in the grid; want %s", key, value, strings.Join(known, ", "))
+			return nil, fmt.Errorf("-only: no %s %q in the grid; want %s", key, value, strings.Join(known, ", "))
 		}
 		wanted[key] = append(wanted[key], value)
 	}
@@ -79,7 +79,7 @@ func Cells(only []string) ([]Cell, error) {
 	return out, nil
 }
 
-// gridValues are what a kind of --only may be, nil when there is no such kind.
+// gridValues are what a kind of -only may be, nil when there is no such kind.
 func gridValues(kind string) []string {
 	var out []string
 	switch kind {

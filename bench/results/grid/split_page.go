@@ -1,4 +1,4 @@
-package results
+package grid
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ func splitPage(c *Config, cells []*splitJudged) []byte {
 	if c.Half > 0 {
 		half = fmt.Sprintf("half %d of the conversations (the rule was tuned on the other)", c.Half)
 	}
-	fmt.Fprintf(&b, "# Results: disaggregated serving\n\n<!-- Written by warmpath simulate results --disagg. Do not edit: run it again. -->\n\n")
+	fmt.Fprintf(&b, "# Results: disaggregated serving\n\n<!-- Written by bench/results (cd bench && go run ./results -disagg). Do not edit: run it again. -->\n\n")
 	fmt.Fprintf(&b, `When does it pay to compute prompts at some engines and answer at others? %d simulated engines (`+"`%s`"+`), all doing both (aggregated), against as many of
 which some compute prompts for the rest: all requests split (always), those with prompts of at least %d tokens (production-stack PR 890), and those that are predicted
 to cost less in two legs (time, the default where endpoints have roles). Last (free), a fleet **without roles**: the endpoints of the aggregated one, each of which does all, and computes prompts for

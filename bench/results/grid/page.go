@@ -1,4 +1,4 @@
-package results
+package grid
 
 import (
 	"bytes"
@@ -54,7 +54,7 @@ func tracesOf(cells []*judged) []string {
 // page is the document.
 func page(l *library, cells []*judged, pictures map[string][]string) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Results\n\n<!-- Written by warmpath simulate results. Do not edit: run it again. -->\n\n")
+	fmt.Fprintf(&b, "# Results\n\n<!-- Written by bench/results (cd bench && go run ./results). Do not edit: run it again. -->\n\n")
 	introduce(&b, l.Config, cells)
 	pageVerdicts(&b, cells)
 	pageBehind(&b, cells)

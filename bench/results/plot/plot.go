@@ -1,4 +1,4 @@
-// Package plot is the pictures that go into documents: panels of lines over a common legend, as SVG or PNG. They have a background of
+// Package plot is the pictures that go into documents: panels of lines over a common legend, as SVG. They have a background of
 // their own, so that a page in light and one in dark shows them alike.
 package plot
 
@@ -12,7 +12,6 @@ import (
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
@@ -96,20 +95,6 @@ func legible(svg string) string {
 // portable lets a reader without the fonts that sizes were measured with see others of the same widths.
 func portable(svg string) string {
 	return strings.ReplaceAll(svg, "font-family:Liberation Sans", "font-family:'Liberation Sans',Arimo,Arial,Helvetica,sans-serif")
-}
-
-// WritePNG writes the picture as PNG, at twice the size for sharp screens.
-func (f *Figure) WritePNG(w io.Writer) error {
-	width, height, err := f.size()
-	if err != nil {
-		return err
-	}
-	c := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(144))
-	if err := f.draw(draw.New(c)); err != nil {
-		return err
-	}
-	_, err = vgimg.PngCanvas{Canvas: c}.WriteTo(w)
-	return err
 }
 
 // mostPanels bounds a picture.

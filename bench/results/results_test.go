@@ -40,14 +40,14 @@ func smallTraces(t *testing.T) string {
 func TestResults(t *testing.T) {
 	traces, store, docs := smallTraces(t), t.TempDir(), t.TempDir()
 	page := filepath.Join(docs, "results.md")
-	run := func(more ...string) string {
+	measure := func(more ...string) string {
 		t.Helper()
 		var out, log bytes.Buffer
 		args := append([]string{
-			"simulate", "results", "--traces", traces, "--store", store, "--out", page, "--half", "0", "--seeds", "2",
-			"--only", "endpoints=4,load=0.7,trace=coding_agent,trace=mooncake_synthetic", "--policy", "least_ttft,session,oracle",
+			"-traces", traces, "-store", store, "-out", page, "-half", "0", "-seeds", "2",
+			"-only", "endpoints=4,load=0.7,trace=coding_agent,trace=mooncake_synthetic", "-policy", "least_ttft,session,oracle",
 		}, more...)
-		if code := Main(t.Context(), args, nil, strings.NewReader(""), &out, &log); code != exitOK {
+		if code := run(t.Context(), args, &out, &log); code != 0 {
 			t.Fatalf("exit code %d, %s", code, log.String())
 		}
 		return out.String()
@@ -58,7 +58,7 @@ func TestResults(t *testing.T) {
 			t.Errorf("got %q, want %q", out[:min(len(out), 80)], want)
 		}
 	}
-	wantStart(run("--tag", "a"), "4 cells, 24 runs, 0 of them done before; about ")
+	wantStart(measure("-tag", "a"), "4 cells, 24 runs, 0 of them done before; about ")
 	first := read(t, page)
 	for _, want := range []string{
 		"# Results\n", "in 4 cells: all conversations of each trace, 3 policies each, with seeds 1 to 2.", "## coding_agent\n",
@@ -72,22 +72,45 @@ func TestResults(t *testing.T) {
 		wellFormed(t, filepath.Join(docs, "results", name+".svg"))
 	}
 
-	wantStart(run("--tag", "a"), "4 cells, 24 runs, 24 of them done before; nothing to do\n")
+	wantStart(measure("-tag", "a"), "4 cells, 24 runs, 24 of them done before; nothing to do\n")
 	if read(t, page) != first {
 		t.Error("the page differs though nothing was measured")
 	}
-	wantStart(run("--tag", "b", "--trust", "others"), "4 cells, 24 runs, 16 of them done before")
-	wantStart(run("--tag", "a", "--trust", "session"), "4 cells, 24 runs, 16 of them done before") // b replaced the figures of ours
+	wantStart(measure("-tag", "b", "-trust", "others"), "4 cells, 24 runs, 16 of them done before")
+	wantStart(measure("-tag", "a", "-trust", "session"), "4 cells, 24 runs, 16 of them done before") // b replaced the figures of ours
 	if read(t, page) != first {
 		t.Error("the page differs though the same was measured again")
 	}
-	wantStart(run("--tag", "c"), "4 cells, 24 runs, 0 of them done before")
-	wantStart(run("--tag", "c", "--max-delay", "100ms"), "4 cells, 24 runs, 12 of them done before") // traces with a clock have no such delays
+	wantStart(measure("-tag", "c"), "4 cells, 24 runs, 0 of them done before")
+	wantStart(measure("-tag", "c", "-max-delay", "100ms"), "4 cells, 24 runs, 12 of them done before") // traces with a clock have no such delays
 	spoil(t, store)
-	out := run("--tag", "c", "--summary")
+	out := measure("-tag", "c", "-summary")
 	wantStart(out, "4 cells, 24 runs, 23 of them done before")
 	if !strings.Contains(out, "coding_agent 4 mixed 0.7") || !strings.Contains(out, " of 4 cells;") {
 		t.Errorf("summary: %s", out)
+	}
+}
+
+// TestMistakes: each is told before anything runs, with what to do.
+func TestMistakes(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                                                  "results: -traces is needed: the folder with the traces\n",
+		"-traces . -disagg -full":                           "results: -disagg measures its own cells with least_ttft",
+		"-traces . -only endpoint=8":                        `no kind "endpoint"; did you mean "endpoints"?`,
+		"-traces . -summary":                                "results: -traces: open mooncake_synthetic.jsonl: no such file or directory\n",
+		"-traces . -out page.html":                          `results: -out: want a file that ends in .md, got "page.html"`,
+		"-traces . -out nowhere/page.md":                    "results: -out: there is no folder nowhere\n",
+		"-traces . -out page.html -seeds 0":                 "results: -seeds must be in 1..1000, got 0\n",
+		"-traces . -summary -policy round_robbin":           `did you mean "round_robin"?`,
+		"-traces . -summary -policy session,random,session": "results: -policy names session twice\n",
+		"-traces . -summary -engine refrence":               `did you mean "reference"?`,
+		"-traces . -summary more":                           `unexpected argument "more"`,
+		"-trace .":                                          "flag provided but not defined: -trace",
+	} {
+		var out, log bytes.Buffer
+		if code := run(t.Context(), strings.Fields(args), &out, &log); code != 2 || !strings.Contains(log.String(), want) || out.Len() > 0 {
+			t.Errorf("%q: exit code %d, %s%s", args, code, log.String(), out.String())
+		}
 	}
 }
 
@@ -97,8 +120,8 @@ func TestResultsInterrupted(t *testing.T) {
 	traces, store, docs := smallTraces(t), t.TempDir(), t.TempDir()
 	var log bytes.Buffer
 	out := stopper{stop}
-	args := []string{"simulate", "results", "--traces", traces, "--store", store, "--out", filepath.Join(docs, "results.md"), "--jobs", "1"}
-	if code := Main(ctx, args, nil, strings.NewReader(""), &out, &log); code != exitRuntime || !strings.Contains(log.String(), "they are kept, and the same command goes on from there") {
+	args := []string{"-traces", traces, "-store", store, "-out", filepath.Join(docs, "results.md"), "-jobs", "1"}
+	if code := run(ctx, args, &out, &log); code != 1 || !strings.Contains(log.String(), "they are kept, and the same command goes on from there") {
 		t.Errorf("exit code %d, %s", code, log.String())
 	}
 	if files, _ := os.ReadDir(docs); len(files) > 0 {

@@ -1,9 +1,8 @@
-// Package results measures policies in virtual time on a grid of traces, fleets and loads, and writes the pages about it: docs/results.md,
+// Package grid measures policies in virtual time on a grid of traces, fleets and loads, and writes the pages about it: docs/results.md,
 // and docs/results-disagg.md about requests that are split. It owns the grids, the folder that keeps the figures of each run, the
 // statistics over seeds, what is asked of the default policy, and the words of the pages. It promises that an interrupted measurement goes on
-// where it was, and that the same figures give the same page. It never decides how a replay is run (internal/simrun) and never shows a
-// single one (internal/simreport).
-package results
+// where it was, and that the same figures give the same page. It never decides how a replay is run (internal/simrun).
+package grid
 
 import (
 	"fmt"
@@ -97,7 +96,7 @@ func (l *library) get(name string) (*played, error) {
 	path := filepath.Join(l.Folder, name+".jsonl")
 	hash, err := fileHash(path)
 	if err != nil {
-		return nil, fmt.Errorf("--traces: %w", err)
+		return nil, fmt.Errorf("-traces: %w", err)
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -1,4 +1,4 @@
-package results
+package grid
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/warmpath/warmpath/internal/plot"
+	"github.com/warmpath/warmpath/bench/results/plot"
 	"github.com/warmpath/warmpath/policy"
 )
 

@@ -1,4 +1,4 @@
-package results
+package grid
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/warmpath/warmpath/sim/figures"
 )
 
-// Grid is all runs of some cells under some policies.
-type Grid struct {
+// Measurement is all runs of some cells under some policies.
+type Measurement struct {
 	library
 	cells []Cell
 	runs  []*run // in order of cell, policy and seed
@@ -28,8 +28,8 @@ type Grid struct {
 }
 
 // Open reads the traces and the runs that are kept.
-func Open(c Config, cells []Cell) (*Grid, error) {
-	g := &Grid{library: newLibrary(&c), cells: cells, cost: costs{}}
+func Open(c Config, cells []Cell) (*Measurement, error) {
+	g := &Measurement{library: newLibrary(&c), cells: cells, cost: costs{}}
 	for _, at := range cells {
 		t, err := g.get(at.Trace)
 		if err != nil {
@@ -61,7 +61,7 @@ func Open(c Config, cells []Cell) (*Grid, error) {
 
 // Run measures the runs that are not kept yet, Jobs at a time, and reports progress on w: in one line that is drawn over where w is a live
 // terminal, else in a line now and then.
-func (g *Grid) Run(ctx context.Context, w io.Writer, live bool) error {
+func (g *Measurement) Run(ctx context.Context, w io.Writer, live bool) error {
 	var todo []*run
 	for _, r := range g.runs {
 		if r.result == nil {
@@ -109,13 +109,13 @@ feed:
 }
 
 // WriteSummary prints a compact table, made for tuning a policy.
-func (g *Grid) WriteSummary(w io.Writer) { printSummary(w, judge(g.cells, g.runs)) }
+func (g *Measurement) WriteSummary(w io.Writer) { printSummary(w, judge(g.cells, g.runs)) }
 
 // WritePage writes the page and its plots.
-func (g *Grid) WritePage() error { return writePage(&g.library, judge(g.cells, g.runs)) }
+func (g *Measurement) WritePage() error { return writePage(&g.library, judge(g.cells, g.runs)) }
 
 // one does one run and keeps it.
-func (g *Grid) one(ctx context.Context, r *run) error {
+func (g *Measurement) one(ctx context.Context, r *run) error {
 	c := policy.Config{Name: r.Policy}.WithDefaults()
 	oracle := r.Policy == drive.OracleName
 	make, _ := policy.New(c) // it has passed check
@@ -141,7 +141,7 @@ func (g *Grid) one(ctx context.Context, r *run) error {
 // tellEvery is how often progress is said where there is no terminal.
 const tellEvery = 15 * time.Second
 
-func (g *Grid) tell(w io.Writer, live bool, todo []*run) {
+func (g *Measurement) tell(w io.Writer, live bool, todo []*run) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var left []*run
@@ -185,7 +185,7 @@ func (c Cell) costKeys() []string { return []string{fmt.Sprint(c.Trace, " ", c.E
 const secondsATurn = 200e-6
 
 // estimate says how long the runs will take, from those that are done.
-func (g *Grid) estimate(runs []*run) string {
+func (g *Measurement) estimate(runs []*run) string {
 	if len(runs) == 0 {
 		return "nothing to do"
 	}
