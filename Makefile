@@ -34,7 +34,7 @@ fuzz: ## fuzz one package, each target for a while: make fuzz PKG=./engine FUZZ=
 
 .PHONY: golden
 golden: ## write the golden scripts anew; read the diff before you commit it
-	go test ./route ./sim ./sim/engine -rewrite
+	go test ./policy ./route ./sim ./sim/engine -rewrite
 
 .PHONY: docs
 docs: ## write the generated references in docs/ anew
