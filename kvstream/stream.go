@@ -312,6 +312,39 @@ func (o *Ops) Len() int { return len(o.List) }
 // Reset empties o and keeps its memory.
 func (o *Ops) Reset() { o.List, o.names = o.List[:0], o.names[:0] }
 
+// opCost is what an operation counts in Steps beside its blocks.
+const opCost = 8
+
+// Steps calls do with the operations in order, in pieces of about so many blocks. It cuts an operation only if it has more than twice
+// as many: its second part looks like one that goes on with a prompt. do must not keep what it gets.
+func (o *Ops) Steps(blocks int, do func(some *Ops)) {
+	some, n := Ops{names: o.names}, 0
+	flush := func() {
+		if n > 0 {
+			do(&some)
+			some.List, n = some.List[:0], 0
+		}
+	}
+	for _, op := range o.List {
+		if n+opCost+op.to-op.from > blocks {
+			flush()
+		}
+		for op.to-op.from > 2*blocks {
+			piece := op
+			piece.to = op.from + blocks
+			some.add(piece)
+			n = blocks
+			flush()
+			if op.from = piece.to; op.Kind == Stored {
+				op.Parent = o.names[op.from-1]
+			}
+		}
+		some.add(op)
+		n += opCost + op.to - op.from
+	}
+	flush()
+}
+
 // Of returns the names of an operation's blocks.
 func (o *Ops) Of(op *Op) []uint64 { return o.names[op.from:op.to] }
 

@@ -3,6 +3,8 @@ package kvstream
 import (
 	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // storedEvent is an event that stores blocks of four tokens after a parent.
@@ -151,4 +153,71 @@ func TestKVOrphans(t *testing.T) {
 	if s.Held() != 4 {
 		t.Error("a block in two tiers is gone when one lets go of it")
 	}
+}
+
+// TestSteps: the pieces have all operations in order, none has more blocks than twice what was asked for, and what is cut goes on where
+// it was cut.
+func TestSteps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, b, ops, hash := New(0), Batch{}, Ops{}, uint64(0)
+		var all []uint64 // hashes
+		for range rapid.IntRange(0, 20).Draw(t, "events") {
+			e := b.Next()
+			e.BlockTokens = 1
+			switch what := rapid.IntRange(0, 4).Draw(t, "what"); {
+			case what == 0:
+				e.Kind = Cleared
+			case what == 1 && len(all) > 0:
+				e.Kind = Removed
+				e.Hashes = append(e.Hashes, all...)
+				all = nil
+			default:
+				for range rapid.IntRange(1, 50).Draw(t, "blocks") {
+					hash++
+					e.Hashes, e.Tokens = append(e.Hashes, hash), append(e.Tokens, uint32(hash))
+				}
+				all = append(all, e.Hashes...)
+			}
+		}
+		s.Apply(0, &b, &ops)
+		type change struct {
+			kind         Kind
+			name, parent uint64
+		}
+		changes := func(o *Ops) (list []change) {
+			for i := range o.List {
+				op := &o.List[i]
+				parent := op.Parent
+				if op.Kind == Cleared {
+					list = append(list, change{kind: Cleared})
+				}
+				for _, name := range o.Of(op) {
+					if op.Kind == Removed {
+						parent = 0
+					}
+					list = append(list, change{op.Kind, name, parent})
+					parent = name
+				}
+			}
+			return list
+		}
+		most := rapid.IntRange(10, 40).Draw(t, "most")
+		var got []change
+		ops.Steps(most, func(some *Ops) {
+			if some.Len() == 0 {
+				t.Fatal("an empty piece")
+			}
+			n := 0
+			for i := range some.List {
+				n += len(some.Of(&some.List[i]))
+			}
+			if n > 2*most {
+				t.Fatalf("a piece of %d blocks, %d were asked for", n, most)
+			}
+			got = append(got, changes(some)...)
+		})
+		if want := changes(&ops); !slices.Equal(got, want) {
+			t.Fatalf("the pieces say\n%v, want\n%v", got, want)
+		}
+	})
 }

@@ -25,6 +25,7 @@ type Entry struct {
 	Changes []Change
 	News    []News        // for other routers, of a decision too, see Config.Replicas. Valid until the next call
 	Called  []fleet.Lease // queued requests that are to be sent now. Valid until the next observation
+	More    bool          // there may be more of them: a Tick is to follow
 	Gone    []uint64      // Candidate.Key of endpoints that have left or are another engine now
 }
 

@@ -19,6 +19,14 @@ type KVApplied struct {
 	Asked time.Time // when the engine was asked for it; zero for a stream that is pushed
 }
 
+// Steps calls do with the change in pieces of about so many blocks, in order. do must not keep them.
+func (ev KVApplied) Steps(blocks int, do func(some *KVApplied)) {
+	ev.Ops.Steps(blocks, func(some *kvstream.Ops) {
+		ev.Ops = some
+		do(&ev)
+	})
+}
+
 // KVHeard is the state of an endpoint's event stream. Lost discards what its cache is believed to hold, after a restart or
 // messages missing for good.
 type KVHeard struct {

@@ -69,7 +69,10 @@ type PeerNews struct {
 }
 
 // PeerGone means that another router has left or failed. Its running requests count as ended, with no one to blame.
-type PeerGone struct{ Peer uint64 }
+type PeerGone struct {
+	Peer   uint64
+	Partly bool // ends a few of its requests, as a step before the event itself, see Router.Ending
+}
 
 // Tick lets the router dispatch its queue when no other event occurs. While there are other routers and queued requests it
 // should come every few ms, see Router.Queued.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/backlog"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/health"
 	"github.com/warmpath/warmpath/route/internal/pool"
@@ -84,7 +85,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	case PeerNews:
 		r.peerNews(now, &ev)
 	case PeerGone:
-		r.peerGone(now, ev.Peer)
+		r.peerGone(now, &ev)
 	case FleetClock:
 		r.others.self, r.others.ahead = ev.Self, ev.Ahead
 		r.backlog.SetClock(ev.Ahead)
@@ -93,6 +94,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	r.pools.Refresh()
 	r.registry.Settle()
 	e.Called = r.dispatch(now)
+	e.More = len(e.Called) == backlog.MostSent
 	e.News = r.others.news
 	return e
 }
@@ -119,6 +121,9 @@ func (r *Router) changes(now time.Time, ep registry.Endpoint, to []Change) []Cha
 	})
 	return to
 }
+
+// Aliases are the configured aliases. They must not be changed.
+func (r *Router) Aliases() []Alias { return r.cfg.Aliases }
 
 // Endpoints is how many endpoints are listed.
 func (r *Router) Endpoints() int { return r.endpoints.Len() }

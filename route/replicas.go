@@ -41,10 +41,14 @@ func tenantMark(hash uint64) string {
 const (
 	mostPeers      = 64
 	mostPeerLeases = 100_000 // per router
+	mostPools      = 4096    // names that are looked up
 )
 
 // peer is another router.
-type peer struct{ leases int }
+type peer struct {
+	leases int
+	ended  int // once it is gone: how many flights were looked through for its own
+}
 
 // peerLease identifies a lease of another router.
 type peerLease struct {
@@ -59,7 +63,7 @@ type others struct {
 	ahead  time.Duration
 	peers  map[uint64]*peer
 	leases map[peerLease]uint32 // index in flights
-	pools  map[uint64]string    // names by hash, of this generation
+	pools  map[uint64]string    // names by hash of pools that are not kept, of this generation; "" for none
 	at     uint64
 	lost   uint64 // placed requests that were not accepted
 
@@ -254,34 +258,58 @@ func (r *Router) sendElsewhere(now, at time.Time, f *flight) {
 	}
 }
 
-// peerGone ends all running requests of a router that is gone.
-func (r *Router) peerGone(now time.Time, id uint64) {
+// Bounds on one step of the end of another router.
+const (
+	endStep  = 16   // requests that end
+	lookStep = 2048 // flights that are looked at
+)
+
+// peerGone ends the running requests of a router that is gone.
+func (r *Router) peerGone(now time.Time, ev *PeerGone) {
 	o := &r.others
-	if o.peers[id] == nil {
+	p := o.peers[ev.Peer]
+	if p == nil {
 		return
 	}
-	for i := range r.flights {
-		if f := &r.flights[i]; f.open && f.peer.peer == id {
+	until, most := len(r.flights), p.leases
+	if ev.Partly {
+		until, most = min(until, p.ended+lookStep), min(most, endStep)
+	} else {
+		p.ended = 0
+	}
+	for ; p.ended < until && most > 0; p.ended++ {
+		if f := &r.flights[p.ended]; f.open && f.peer.peer == ev.Peer {
 			r.endElsewhere(now, now, f, &News{Outcome: fleet.Abandoned})
+			most--
 		}
 	}
-	delete(o.peers, id)
+	if !ev.Partly {
+		delete(o.peers, ev.Peer)
+	}
+}
+
+// Ending reports whether a router that is gone has requests that a further PeerGone.Partly would end.
+func (r *Router) Ending(peer uint64) bool {
+	p := r.others.peers[peer]
+	return p != nil && p.leases > 0 && p.ended < len(r.flights)
 }
 
 // poolOf is the pool whose name has a hash; the pool of all endpoints if it is unknown here.
 func (r *Router) poolOf(hash uint64) pool.Pool {
-	o := &r.others
-	name := o.pools[hash]
-	if o.at != r.endpoints.Generation() || len(o.pools) == 0 {
+	pools, o := r.pools.Reader(), &r.others
+	if p := pools.Keyed(hash); p.Exists() {
+		return p
+	}
+	if o.at != r.endpoints.Generation() || len(o.pools) >= mostPools {
 		o.at = r.endpoints.Generation()
 		clear(o.pools)
-		o.pools[NameHash("")], o.pools[NameHash(pool.Any)] = "", pool.Any
-		for _, n := range r.pools.Reader().Names() {
-			o.pools[NameHash(n)] = n
-		}
-		name = o.pools[hash]
 	}
-	p := r.pools.Reader().Named(name)
+	name, known := o.pools[hash]
+	if !known {
+		name = pools.NameOf(hash)
+		o.pools[hash] = name
+	}
+	p := pools.Named(name)
 	r.pools.Keep(p)
 	return p
 }

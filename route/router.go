@@ -131,9 +131,8 @@ func (r *Router) configure(c Config, policies bool) {
 	r.conversations.SetConfig(c.conversations())
 	r.backlog.SetConfig(c.backlog())
 	r.budget.SetConfig(c.budget())
-	if r.pools.SetConfig(c.pools(), policies) {
-		r.registry.Changed()
-	}
+	r.pools.SetConfig(c.pools(), policies)
+	clear(r.others.pools) // there may be other aliases
 	r.derive(&c)
 }
 

@@ -77,17 +77,69 @@ func (f *Fleet) Decide(req *fleet.Request) (route.Plan, error) {
 	return p, err
 }
 
-// Observe tells the router an event. Of a long list of endpoints it makes several, of what has changed.
+// Observe tells the router an event. Of one that would hold the lock for long it makes several: of a long list of endpoints, of what
+// has changed.
 func (f *Fleet) Observe(ev route.Event) {
-	if d, ok := ev.(route.Declared); ok {
+	switch ev := ev.(type) {
+	case route.Declared:
 		f.declaring.Lock()
 		defer f.declaring.Unlock()
-		if f.declareInSteps(&d) {
+		if f.declareInSteps(&ev) {
 			return
 		}
+	case route.KVApplied:
+		ev.Steps(applyStep, func(some *route.KVApplied) { f.observe(*some) })
+		return
+	case route.PeerGone:
+		for f.ending(ev.Peer) {
+			f.observe(route.PeerGone{Peer: ev.Peer, Partly: true})
+		}
+	case route.Configured:
+		f.configureInSteps(&ev)
+		return
 	}
 	f.observe(ev)
 }
+
+// configureInSteps replaces the configuration, one alias after another: the members of its pool are computed anew.
+func (f *Fleet) configureInSteps(ev *route.Configured) {
+	f.mu.Lock()
+	aliases := slices.Clone(f.router.Aliases())
+	f.mu.Unlock()
+	step := route.Configured{Config: ev.Config}
+	for _, a := range ev.Config.Aliases {
+		i := slices.IndexFunc(aliases, func(old route.Alias) bool { return old.Name == a.Name })
+		switch {
+		case i < 0:
+			aliases = append(aliases, a)
+		case slices.Equal(aliases[i].Models, a.Models):
+			continue
+		default:
+			aliases[i] = a
+		}
+		step.Config.Aliases = slices.Clone(aliases)
+		f.observe(step)
+	}
+	for len(aliases) > len(ev.Config.Aliases) {
+		i := slices.IndexFunc(aliases, func(old route.Alias) bool {
+			return !slices.ContainsFunc(ev.Config.Aliases, func(a route.Alias) bool { return a.Name == old.Name })
+		})
+		aliases = slices.Delete(aliases, i, i+1)
+		step.Config.Aliases = slices.Clone(aliases)
+		f.observe(step)
+	}
+	f.observe(*ev)
+}
+
+// ending reports whether a router that is gone has requests to end.
+func (f *Fleet) ending(peer uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.router.Ending(peer)
+}
+
+// applyStep is about how many blocks of an engine's events are taken in in one hold of the lock.
+const applyStep = 256
 
 // declareStep is how many endpoints come or go in one hold of the lock.
 const declareStep = 4
@@ -116,6 +168,13 @@ func (f *Fleet) declareInSteps(d *route.Declared) bool {
 }
 
 func (f *Fleet) observe(ev route.Event) {
+	for more := f.step(ev); more; {
+		more = f.step(route.Tick{})
+	}
+}
+
+// step tells the router an event and reports whether a Tick is to follow.
+func (f *Fleet) step(ev route.Event) (more bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.entry = f.router.Observe(f.now(), ev)
@@ -125,7 +184,7 @@ func (f *Fleet) observe(ev route.Event) {
 	case route.Finished:
 		delete(f.turns, ev.Lease) // it may have left the line
 	}
-	called := f.entry.Called
+	called, more := f.entry.Called, f.entry.More
 	f.tell()
 	for _, l := range called { // after the listeners have heard of it
 		if turn := f.turns[l]; turn != nil {
@@ -133,6 +192,7 @@ func (f *Fleet) observe(ev route.Event) {
 			delete(f.turns, l)
 		}
 	}
+	return more
 }
 
 // stand notes that a request stands in line.

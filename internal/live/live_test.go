@@ -114,7 +114,6 @@ func TestListsInSteps(t *testing.T) {
 				models := []fleet.Model{{ID: rapid.SampledFrom([]string{"m1", "m2", "m3"}).Draw(t, "reported")}}
 				both(route.Probed{Endpoint: fmt.Sprint("e", rapid.IntRange(0, 99).Draw(t, "of")), Report: fleet.Report{Healthy: true, Models: models}})
 			}
-			whole.Observe(now, route.Configured{Config: config, Policies: true}) // has all pools computed anew
 			if got, want := f.Status(), whole.Status(now); !reflect.DeepEqual(got, want) {
 				if len(got) != len(want) {
 					t.Fatalf("%d endpoints, want %d", len(got), len(want))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy/leastttft"
 	"github.com/warmpath/warmpath/route"
@@ -27,10 +28,13 @@ type stalls struct {
 	fleet  route.Declared
 }
 
+// conversations is how many a router remembers.
+const conversations = 1_000_000
+
 func newStalls(endpoints int) *stalls {
 	s := &stalls{now: time.Unix(1000, 0), fleet: route.Declared{Source: "s"}}
 	s.config = route.Config{
-		Policy: func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }, PolicyName: "least_ttft", Sessions: session.Config{Max: 100_000},
+		Policy: func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }, PolicyName: "least_ttft", Sessions: session.Config{Max: conversations},
 		Queue: route.Queue{Ahead: 500 * time.Millisecond, Most: 20_000},
 	}
 	s.Fleet = live.New(route.New(s.config), func() time.Time {
@@ -107,6 +111,52 @@ func BenchmarkStalls(b *testing.B) {
 			s.Observe(route.Tick{})
 		}},
 		{"reload", 1000, askAll, func(s *stalls, _ int) { s.Observe(route.Configured{Config: s.config}) }},
+		{"reload-of-aliases", 1000, askAll, func(s *stalls, n int) {
+			config := s.config
+			config.Aliases = []route.Alias{{Name: "chat", Models: []string{"m", fmt.Sprint("l", n%20)}}}
+			s.Observe(route.Configured{Config: config})
+			p, _ := s.Decide(&fleet.Request{ID: "r", Model: "chat", PromptBytes: 4000})
+			s.Observe(route.Finished{Lease: p.Lease})
+		}},
+		{"reload-of-policies", 1000, askAll, func(s *stalls, _ int) { s.Observe(route.Configured{Config: s.config, Policies: true}) }},
+		{"an-endpoint-moves", 1000, askAll, func(s *stalls, n int) {
+			moved := s.fleet.Endpoints[n%1000]
+			moved.URL = fmt.Sprint("http://moved", n)
+			s.fleet.Endpoints[n%1000] = moved
+			s.Observe(s.fleet)
+			s.probed(n%1000, adapters(20))
+		}},
+		{"another-router-places", 1000, askAll, func(s *stalls, n int) {
+			s.probed(0, adapters(20+n%2)) // has the names of pools looked up anew
+			s.Observe(placed(s, n))
+			s.Observe(route.PeerNews{Peer: 1, At: s.now, News: &route.News{Kind: route.NewsEnded, Lease: fleet.Lease(n + 1)}})
+		}},
+		{"another-router-ends", 1000, askAll, func(s *stalls, n int) {
+			held := s.held
+			s.held = nil
+			for i := range 5000 {
+				s.Observe(placed(s, i))
+			}
+			s.held = held
+			s.Observe(route.PeerGone{Peer: 1})
+		}},
+		{"a-long-kv-event", 1000, askAll, func(s *stalls, n int) { s.Observe(stored(s, n, 1, 60_000)) }},
+		{"many-kv-events", 1000, askAll, func(s *stalls, n int) { s.Observe(stored(s, n, 512, 60_000)) }},
+		{"a-million-conversations", 1000, remember, func(s *stalls, n int) {
+			s.now = s.now.Add(50 * time.Millisecond)
+			p, _ := s.Decide(&fleet.Request{ID: "r", Model: "m", Session: fmt.Sprint("new", n), PromptBytes: 4000, Stream: true})
+			s.Observe(route.FirstByte{Lease: p.Lease})
+			s.Observe(route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 10}})
+		}},
+		{"a-piece-of-a-snapshot", 1000, remember, func(s *stalls, n int) {
+			pieces := 0
+			s.Snapshot(func(*route.Piece) bool {
+				if pieces++; pieces > 1 { // the first is after the beginning of the walk
+					s.held(threadTime() - s.began)
+				}
+				return n == 0 || pieces < 40
+			})
+		}},
 		{"an-endpoint-less-or-more", 1000, askAll, func(s *stalls, n int) {
 			s.Observe(route.Declared{Source: "s", Endpoints: s.fleet.Endpoints[:999+n%2]})
 		}},
@@ -121,6 +171,7 @@ func BenchmarkStalls(b *testing.B) {
 			if cell.begin != nil {
 				cell.begin(s)
 			}
+			runtime.GC()
 			var took []time.Duration
 			s.held = func(d time.Duration) { took = append(took, d) }
 			for n := 0; b.Loop(); n++ {
@@ -129,7 +180,45 @@ func BenchmarkStalls(b *testing.B) {
 			slices.Sort(took)
 			b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1000, "p50-µs")
 			b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1000, "p99-µs")
+			b.ReportMetric(float64(took[len(took)-1].Nanoseconds())/1000, "max-µs")
 		})
+	}
+}
+
+// placed is a request that another router has placed.
+func placed(s *stalls, n int) route.PeerNews {
+	return route.PeerNews{Peer: 1, At: s.now, News: &route.News{Kind: route.NewsPlaced, Lease: fleet.Lease(n + 1), Placed: &route.Placed{
+		Endpoint: route.NameHash(s.fleet.Endpoints[n%len(s.fleet.Endpoints)].Name), Pool: route.NameHash("m"), Stream: true,
+		PromptTokens: 1000, OutputTokens: 100, PromptBytes: 4000,
+	}}}
+}
+
+// stored is an engine's message that so many blocks were stored, in so many operations.
+func stored(s *stalls, n, ops, blocks int) route.KVApplied {
+	var list kvstream.Ops
+	kv := kvstream.New(0)
+	b := kvstream.Batch{}
+	for i := range ops {
+		e := b.Next()
+		e.Kind, e.BlockTokens = kvstream.Stored, 16
+		for k := range blocks / ops {
+			e.Hashes = append(e.Hashes, uint64(n*blocks+i*blocks/ops+k+1))
+			for range 16 {
+				e.Tokens = append(e.Tokens, uint32(n*blocks+i*blocks/ops+k))
+			}
+		}
+	}
+	kv.Apply(0, &b, &list)
+	return route.KVApplied{Endpoint: s.fleet.Endpoints[n%len(s.fleet.Endpoints)].Name, Ops: &list, Blocks: blocks, Size: 16}
+}
+
+// remember fills the table of conversations.
+func remember(s *stalls) {
+	for n := range conversations {
+		s.now = s.now.Add(time.Millisecond)
+		p, _ := s.Decide(&fleet.Request{ID: "r", Model: "m", Session: fmt.Sprint("s", n), PromptBytes: 4000, Stream: true})
+		s.Observe(route.FirstByte{Lease: p.Lease})
+		s.Observe(route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 10}})
 	}
 }
 

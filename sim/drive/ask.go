@@ -34,6 +34,9 @@ func (p *player) tell(router int32, now int64, ev route.Event) {
 	if p.Heard != nil {
 		p.Heard(&e)
 	}
+	if e.More {
+		p.tell(router, now, route.Tick{})
+	}
 }
 
 // observe gives a turn's router an event about it.

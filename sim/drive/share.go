@@ -63,6 +63,9 @@ func (p *player) told(now int64, router int32, ev route.Event) {
 	e := p.routers[router].Observe(p.at(now), ev)
 	p.call(router, e.Called)
 	p.spread(now, router, e.News)
+	if e.More {
+		p.told(now, router, route.Tick{})
+	}
 }
 
 // ended delivers remaining news after the last turn, so that no router has open leases; it returns true.

@@ -209,7 +209,10 @@ type Dispatched struct {
 	Ms   float64 // expected prefill time
 }
 
-// Dispatch sends the queued jobs that are due and appends them to to.
+// MostSent bounds the jobs of one Dispatch: after a tenant's use is halved thousands may be due at once.
+const MostSent = 32
+
+// Dispatch sends the queued jobs that are due, up to MostSent, and appends them to to, which is empty.
 func (t *Table) Dispatch(now time.Time, rates Rates, to []Dispatched) []Dispatched {
 	if t.queued == 0 {
 		return to
@@ -217,7 +220,7 @@ func (t *Table) Dispatch(now time.Time, rates Rates, to []Dispatched) []Dispatch
 	t.tenants.halve(now.Add(t.ahead)) // so that all routers compare the same
 	for _, slot := range t.order {
 		e := t.endpoints.Get(slot)
-		for e.line.n > 0 {
+		for e.line.n > 0 && len(to) < MostSent {
 			n, ok := t.next(now, e, slot, rates)
 			if !ok {
 				break

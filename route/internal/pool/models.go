@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/registry"
 	"github.com/warmpath/warmpath/route/size"
 )
@@ -20,7 +21,7 @@ func (r Reader) Named(name string) Pool {
 	if p, ok := t.byName[name]; ok {
 		return p
 	}
-	s := &state{name: name, size: size.NewModel(t.cfg.Without), members: t.membersOf(name)}
+	s := &state{name: name, size: size.NewModel(t.cfg.Without), members: t.membersOf(name, nil)}
 	s.survey()
 	if len(s.members) > 0 || name == "" || name == Any {
 		s.prefillName = PrefillNamespace(name)
@@ -30,9 +31,37 @@ func (r Reader) Named(name string) Pool {
 	return Pool{s}
 }
 
-// membersOf lists the endpoints that serve a model, an alias, any model ("*"), or all endpoints ("").
-func (t *Table) membersOf(name string) []member {
-	var members []member
+// Keyed is the stored pool whose name has a hash; the zero value if there is none.
+func (r Reader) Keyed(key uint64) Pool { return r.t.byKey[key] }
+
+// NameOf is the model or alias whose name has a hash, "" for none. It looks through all endpoints.
+func (r Reader) NameOf(key uint64) (name string) {
+	if key == registry.NameHash(Any) {
+		return Any
+	}
+	for _, a := range r.t.cfg.Aliases {
+		if registry.NameHash(a.Name) == key && r.served(a.Models) {
+			return a.Name
+		}
+	}
+	for e := range r.t.endpoints.All() {
+		if e.Gone() {
+			continue
+		}
+		if !e.EachModel(func(id, _ string) bool {
+			if registry.NameHash(id) == key {
+				name = id
+			}
+			return name == ""
+		}) {
+			break
+		}
+	}
+	return name
+}
+
+// membersOf appends the endpoints that serve a model, an alias, any model ("*"), or all endpoints ("").
+func (t *Table) membersOf(name string, members []member) []member {
 	targets := t.targets(name)
 	for e := range t.endpoints.All() {
 		if m, ok := t.memberOf(e, name, targets); ok {
@@ -53,16 +82,17 @@ func (t *Table) targets(name string) []string {
 
 // memberOf is an endpoint as a member of the pool of a name and its targets; ok is false if it is none.
 func (t *Table) memberOf(e registry.Endpoint, name string, targets []string) (_ member, ok bool) {
+	part := e.Role() != fleet.RoleBoth
 	switch {
 	case e.Gone():
 		return member{}, false
 	case name == "":
-		return member{endpoint: e, context: e.Context()}, true
+		return member{endpoint: e, context: e.Context(), part: part}, true
 	case name == Any && targets == nil: // it serves anything, but only here: a known name goes to endpoints known to serve it
-		return member{endpoint: e}, e.Nameless()
+		return member{endpoint: e, part: part}, e.Nameless()
 	}
 	m, stated, ok := e.Serves(targets)
-	return member{endpoint: e, model: m.ID, context: m.ContextTokens, adapter: m.Parent != "", stated: stated}, ok
+	return member{endpoint: e, model: m.ID, context: m.ContextTokens, adapter: m.Parent != "", part: part, stated: stated}, ok
 }
 
 // ModelStatus is one model or alias a client can ask for.
@@ -95,7 +125,7 @@ func (r Reader) Models() []ModelStatus {
 	}
 	for _, a := range r.t.cfg.Aliases {
 		_, real := index[a.Name]
-		members := r.t.membersOf(a.Name)
+		members := r.t.membersOf(a.Name, nil)
 		if a.Name == Any || real || len(members) == 0 {
 			continue
 		}
@@ -143,15 +173,6 @@ func (r Reader) Alike() bool {
 
 // AliasOf lists the models that a name is an alias of; nil if it is none.
 func (r Reader) AliasOf(name string) []string { return r.t.aliases[name] }
-
-// Names lists the models and aliases by name.
-func (r Reader) Names() []string {
-	var ids []string
-	for _, m := range r.Models() {
-		ids = append(ids, m.ID)
-	}
-	return ids
-}
 
 // MostNames bounds SomeNames: clients can ask for unknown models as often as they like.
 const MostNames = 21

@@ -28,6 +28,7 @@ type state struct {
 	parts   bool        // its members have roles, or need none: requests may be split
 	members []member
 	slots   []int32 // of the members
+	roles   int     // members with a role
 	alike   bool    // all members have one model name and one context, and no adapter
 
 	kept        bool   // stored in the table
@@ -150,6 +151,7 @@ type member struct {
 	model    string
 	context  int  // tokens, 0 unknown
 	adapter  bool // the model is a LoRA adapter
+	part     bool // its endpoint has a role
 	stated   bool // declared by the configuration; the engine has not listed it
 }
 

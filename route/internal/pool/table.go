@@ -48,34 +48,39 @@ type Table struct {
 	aliases   map[string][]string
 
 	byName    map[string]Pool
-	kept      []Pool // the same in order of creation
-	refreshed uint64 // the registry's generation of their members
+	byKey     map[uint64]Pool // by the hash of their names
+	kept      []Pool          // the same in order of creation
+	refreshed uint64          // the registry's generation of their members
 
 	restored map[string]*Learnt // not found in a pool yet
 }
 
 // New makes a table without pools.
 func New(endpoints registry.Reader, c Config) *Table {
-	t := &Table{endpoints: endpoints, byName: map[string]Pool{}, aliases: map[string][]string{}}
+	t := &Table{endpoints: endpoints, byName: map[string]Pool{}, byKey: map[uint64]Pool{}, aliases: map[string][]string{}}
 	t.SetConfig(c, false)
 	return t
 }
 
-// SetConfig replaces the configuration; with policies the pools get new ones. changed means that Refresh is to compute all pools.
-func (t *Table) SetConfig(c Config, policies bool) (changed bool) {
-	alike := func(a, b Alias) bool { return a.Name == b.Name && slices.Equal(a.Models, b.Models) }
-	changed = policies || c.Free != t.cfg.Free || !slices.EqualFunc(c.Aliases, t.cfg.Aliases, alike)
-	t.cfg = c
-	clear(t.aliases)
+// SetConfig replaces the configuration; with policies the pools get new ones. The pools of aliases that have changed get other members.
+func (t *Table) SetConfig(c Config, policies bool) {
+	old := t.aliases
+	t.cfg, t.aliases = c, make(map[string][]string, len(c.Aliases))
 	for _, a := range c.Aliases {
 		t.aliases[a.Name] = a.Models
 	}
-	if policies {
-		for _, p := range t.kept {
+	for _, p := range t.kept {
+		was, isOld := old[p.s.name]
+		is, isNew := t.aliases[p.s.name]
+		if isOld != isNew || !slices.Equal(was, is) {
+			p.s.members = t.membersOf(p.s.name, p.s.members[:0])
+			p.s.survey()
+		}
+		if policies {
 			p.s.policy, p.s.prefill = nil, nil
 		}
+		t.equip(p.s)
 	}
-	return changed
 }
 
 // Keep stores a pool with its policies and its model's statistics, also while it has no members: endpoints come and go. Above
@@ -87,30 +92,26 @@ func (t *Table) Keep(p Pool) {
 	if len(t.byName) >= maxPools {
 		t.kept = slices.DeleteFunc(t.kept, func(k Pool) bool { return k.Len() == 0 })
 		clear(t.byName)
+		clear(t.byKey)
 		if len(t.kept) >= maxPools {
 			t.kept = t.kept[:0]
 		}
 		for _, k := range t.kept {
-			t.byName[k.s.name] = k
+			t.byName[k.s.name], t.byKey[registry.NameHash(k.s.name)] = k, k
 		}
 	}
-	p.s.kept, t.byName[p.s.name] = true, p
+	p.s.kept = true
+	t.byName[p.s.name], t.byKey[registry.NameHash(p.s.name)] = p, p
 	t.kept = append(t.kept, p)
 }
 
-// Refresh recomputes the members of the pools of models that have changed, by the endpoints that have, or of all pools.
+// Refresh recomputes the members of the pools of models that have changed, by the endpoints that have.
 func (t *Table) Refresh() {
 	if t.refreshed == t.endpoints.Generation() {
 		return
 	}
 	t.refreshed = t.endpoints.Generation()
 	touched := t.endpoints.Touched()
-	if touched.All {
-		for _, p := range t.kept {
-			t.setMembers(p, t.membersOf(p.s.name))
-		}
-		return
-	}
 	models := slices.Compact(slices.Sorted(slices.Values(touched.Models)))
 	t.retake("", touched.Endpoints)
 	t.retake(Any, touched.Endpoints)
@@ -132,24 +133,30 @@ func (t *Table) retake(name string, changed []registry.Endpoint) {
 	if !ok {
 		return
 	}
-	targets, roles := t.targets(name), p.s.parts || p.s.policy == nil
+	targets := t.targets(name)
 	for _, e := range changed {
 		i, was := p.s.place(e)
 		m, is := t.memberOf(e, name, targets)
 		if was {
+			p.s.count(&p.s.members[i], -1)
 			p.s.members, p.s.slots = slices.Delete(p.s.members, i, i+1), slices.Delete(p.s.slots, i, i+1)
 		}
 		if is {
+			p.s.count(&m, 1)
 			p.s.members, p.s.slots = slices.Insert(p.s.members, i, m), slices.Insert(p.s.slots, i, int32(e.Slot()))
-			roles = roles || e.Role() != fleet.RoleBoth
 			p.s.alike = p.s.alike && p.s.members[i].isLike(&p.s.members[0]) && p.s.members[i].isLike(&p.s.members[len(p.s.members)-1])
 		}
 	}
 	if !p.s.alike {
 		p.s.compare()
 	}
-	if roles {
-		t.equip(p.s)
+	t.equip(p.s)
+}
+
+// count adds by to the number of members with a role if m has one.
+func (s *state) count(m *member, by int) {
+	if m.part {
+		s.roles += by
 	}
 }
 
@@ -159,16 +166,11 @@ func (s *state) place(e registry.Endpoint) (i int, ok bool) {
 	return i, ok && s.members[i].endpoint == e
 }
 
-func (t *Table) setMembers(p Pool, members []member) {
-	p.s.members = members
-	p.s.survey()
-	t.equip(p.s)
-}
-
-// survey notes what a shortlist needs to know about the members.
+// survey notes the members' slots, how many of them have a role, and whether they are alike.
 func (s *state) survey() {
-	s.slots = s.slots[:0]
+	s.slots, s.roles = s.slots[:0], 0
 	for i := range s.members {
+		s.count(&s.members[i], 1)
 		s.slots = append(s.slots, int32(s.members[i].endpoint.Slot()))
 	}
 	s.compare()
@@ -194,7 +196,7 @@ func (t *Table) equip(s *state) {
 	if len(s.members) == 0 && s.policy != nil {
 		return
 	}
-	parts := t.cfg.Free || slices.ContainsFunc(s.members, func(m member) bool { return m.endpoint.Role() != fleet.RoleBoth })
+	parts := t.cfg.Free || s.roles > 0
 	if s.policy != nil && s.parts == parts {
 		return
 	}

@@ -35,10 +35,9 @@ type Table struct {
 	touched    Touched
 }
 
-// Touched is what has changed since Settle: endpoints that entered, left or have other models, the models that they serve or
-// served, or everything.
+// Touched is what has changed since Settle: endpoints that entered, left or have other models, one that takes the place of another
+// after it, and the models that they serve or served.
 type Touched struct {
-	All       bool
 	Endpoints []Endpoint
 	Models    []string // in no order, some twice
 }
@@ -133,8 +132,7 @@ func (t *Table) Replace(old, e Endpoint) {
 	e.r.draining, e.r.requests = old.r.draining, old.r.requests
 	i, last := slices.Index(t.endpoints, old), len(t.endpoints)-1
 	t.endpoints[i], t.endpoints[last] = e, old
-	e.r.order, old.r.order = old.r.order, e.r.order
-	t.Changed() // pools are in this order
+	e.r.order = old.r.order // pools are in this order, and old leaves them
 }
 
 // Leave marks an endpoint as gone. It stays listed until Forget.
@@ -173,12 +171,6 @@ func (t *Table) Loaded(e Endpoint, took time.Duration) { e.r.loading = took }
 
 // Worked notes a request of another router.
 func (t *Table) Worked(e Endpoint) { e.r.worked = true }
-
-// Changed notes that the members of all pools may have changed.
-func (t *Table) Changed() {
-	t.touched.All = true
-	t.generation++
-}
 
 // Refused notes that an endpoint's port refused a request: its process has ended.
 func (t *Table) Refused(e Endpoint) { e.r.report.Refused = true }

@@ -1,0 +1,103 @@
+package pool
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/internal/registry"
+)
+
+// named is a policy that says for what it was made.
+type named string
+
+func (named) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{} }
+
+func policies(free bool, aliases []Alias) Config {
+	of := func(s named) func() pick.Policy { return func() pick.Policy { return s } }
+	return Config{Policy: of("whole"), Decode: of("decode"), Prefill: of("prefill"), Free: free, Aliases: aliases}
+}
+
+// TestMembersFollow: pools have the members and policies that pools made anew would have, whatever changes: endpoints that come,
+// go, move, are declared otherwise or report other models, aliases, and whether requests are split without roles.
+func TestMembersFollow(t *testing.T) {
+	names := []string{"", Any, "m1", "m2", "m3", "chat", "other"}
+	rapid.Check(t, func(t *rapid.T) {
+		of := registry.New()
+		table := New(of.Reader(), policies(false, nil))
+		now := time.Unix(1000, 0)
+		keep := func() {
+			for _, name := range names {
+				table.Keep(table.Reader().Named(name))
+			}
+		}
+		spec := func(i int) fleet.Endpoint {
+			e := fleet.Endpoint{Name: fmt.Sprint("e", i), Weight: 1}
+			e.Role = rapid.SampledFrom([]fleet.Role{fleet.RoleBoth, fleet.RoleBoth, fleet.RolePrefill, fleet.RoleDecode}).Draw(t, "role")
+			if rapid.IntRange(0, 3).Draw(t, "stated") == 0 {
+				e.Models = []string{rapid.SampledFrom([]string{"m1", "m2", "chat"}).Draw(t, "model")}
+			}
+			return e
+		}
+		for range rapid.IntRange(1, 25).Draw(t, "steps") {
+			for range rapid.IntRange(1, 3).Draw(t, "changes") {
+				i := rapid.IntRange(0, 5).Draw(t, "endpoint")
+				e := of.Reader().Named(fmt.Sprint("e", i))
+				switch what := rapid.IntRange(0, 7).Draw(t, "what"); {
+				case !e.Exists():
+					s := spec(i)
+					of.Enter(of.Allocate(s), s, "s")
+				case what == 0:
+					of.Leave(e)
+					of.Forget(e)
+					of.Free(e)
+				case what == 1: // it moves
+					s := spec(i)
+					of.Leave(e)
+					moved := of.Allocate(s)
+					of.Enter(moved, s, "s")
+					of.Replace(e, moved)
+					of.Forget(e)
+					of.Free(e)
+				case what == 2:
+					of.Redeclare(e, spec(i), "s")
+				case what == 3:
+					aliases := []Alias{{Name: "chat", Models: []string{"m1", "m2"}}, {Name: Any, Models: []string{"m2"}}, {Name: "other", Models: []string{"m3"}}, {Name: "m1", Models: []string{"m3"}}}
+					table.SetConfig(policies(rapid.Bool().Draw(t, "free"), aliases[:rapid.IntRange(0, 4).Draw(t, "aliases")]), rapid.Bool().Draw(t, "policies"))
+				default:
+					var models []fleet.Model
+					for _, id := range []string{"m1", "m2", "m3"} {
+						if rapid.Bool().Draw(t, "serves") {
+							models = append(models, fleet.Model{ID: id, ContextTokens: rapid.IntRange(1, 2).Draw(t, "context")})
+						}
+					}
+					of.Report(now, e, &fleet.Report{Healthy: true, Models: models})
+				}
+			}
+			table.Refresh()
+			of.Settle()
+			keep()
+			for _, p := range table.kept {
+				fresh := state{name: p.s.name, members: table.membersOf(p.s.name, nil)}
+				fresh.survey()
+				table.equip(&fresh)
+				got := state{name: p.s.name, members: p.s.members, slots: p.s.slots, roles: p.s.roles, alike: p.s.alike, parts: p.s.parts, policy: p.s.policy, prefill: p.s.prefill}
+				if len(fresh.members) == 0 { // a pool keeps its policies until it has members again
+					got.parts, got.policy, got.prefill = fresh.parts, fresh.policy, fresh.prefill
+				}
+				want := state{name: fresh.name, members: fresh.members, slots: fresh.slots, roles: fresh.roles, alike: fresh.alike, parts: fresh.parts, policy: fresh.policy, prefill: fresh.prefill}
+				if len(got.members)+len(want.members) == 0 {
+					got.members, want.members, got.slots, want.slots = nil, nil, nil, nil
+				}
+				if !reflect.DeepEqual(got, want) {
+					t.Fatalf("the pool %q is\n%+v, want\n%+v", p.s.name, got, want)
+				}
+			}
+		}
+	})
+}
