@@ -142,13 +142,13 @@ func BenchmarkStalls(b *testing.B) {
 		}},
 		{"a-long-kv-event", 1000, askAll, func(s *stalls, n int) { s.Observe(stored(s, n, 1, 60_000)) }},
 		{"many-kv-events", 1000, askAll, func(s *stalls, n int) { s.Observe(stored(s, n, 512, 60_000)) }},
-		{"a-million-conversations", 1000, remember, func(s *stalls, n int) {
+		{"a-million-conversations", 16, remember, func(s *stalls, n int) {
 			s.now = s.now.Add(50 * time.Millisecond)
 			p, _ := s.Decide(&fleet.Request{ID: "r", Model: "m", Session: fmt.Sprint("new", n), PromptBytes: 4000, Stream: true})
 			s.Observe(route.FirstByte{Lease: p.Lease})
 			s.Observe(route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 10}})
 		}},
-		{"a-piece-of-a-snapshot", 1000, remember, func(s *stalls, n int) {
+		{"a-piece-of-a-snapshot", 16, remember, func(s *stalls, n int) {
 			pieces := 0
 			s.Snapshot(func(*route.Piece) bool {
 				if pieces++; pieces > 1 { // the first is after the beginning of the walk
