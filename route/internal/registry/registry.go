@@ -185,7 +185,7 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	if n.Version != "" {
 		o.Version = n.Version
 	}
-	if n.Models != nil && !equal(o.Models, n.Models) {
+	if n.Models != nil && (o.Models == nil || !equal(o.Models, n.Models)) {
 		t.touchModels(e, o.Models, n.Models)
 		o.Models = n.Models
 		e.survey()
