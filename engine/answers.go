@@ -104,7 +104,10 @@ type modelList struct {
 		Parent  string   `json:"parent"`
 		Context float64  `json:"max_model_len"`
 		Aliases []string `json:"aliases"`
-		Meta    struct {
+		Status  struct {
+			Value string `json:"value"`
+		} `json:"status"`
+		Meta struct {
 			Context float64 `json:"n_ctx"`
 		} `json:"meta"`
 	} `json:"data"`
@@ -131,6 +134,53 @@ func readModels(a Answer, r *fleet.Report) error {
 	}
 	r.Models = models
 	return nil
+}
+
+// readResident reads a list of models that says of each whether it is in memory: that of llama.cpp's router mode, status.value unloaded,
+// loading, loaded, downloading or sleeping (tools/server/README.md, "Using multiple models"), or of llama-swap, running[].state ready,
+// starting, stopping (llama-swap, GET /running). A list that does not say so leaves the report as it is.
+func readResident(a Answer, r *fleet.Report) error {
+	var list struct {
+		modelList
+		Running []struct {
+			Model string `json:"model"`
+			State string `json:"state"`
+		} `json:"running"`
+	}
+	if err := decode(a, &list); err != nil {
+		return err
+	}
+	told, resident := list.Running != nil, []fleet.Model{}
+	for _, m := range list.Data {
+		told = told || m.Status.Value != ""
+		for _, name := range append([]string{m.ID}, m.Aliases...) {
+			if m.Status.Value == "loaded" {
+				resident = addModel(resident, fleet.Model{ID: name})
+			}
+		}
+	}
+	for _, m := range list.Running {
+		if m.State == "ready" {
+			resident = addModel(resident, fleet.Model{ID: m.Model})
+		}
+	}
+	if told {
+		inMemory(resident, r)
+	}
+	return nil
+}
+
+// inMemory reports the models in memory of an engine that loads them on demand. With none it dozes: the next request loads one.
+func inMemory(models []fleet.Model, r *fleet.Report) {
+	l := &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: make([]string, 0, len(models))}
+	for _, m := range models {
+		l.Loaded = append(l.Loaded, m.ID)
+	}
+	r.Sleep = fleet.Awake
+	if len(models) == 0 {
+		r.Sleep = fleet.Dozing
+	}
+	mergeLoad(r, l)
 }
 
 // addModel appends a model unless it is present, has no name, or there are too many.

@@ -40,6 +40,8 @@ const (
 	AskEvents  = "kv_event_sources"
 	AskSleep   = "sleep"
 	AskPaused  = "paused"
+
+	AskResident = "resident" // which models are in memory
 )
 
 // Ask is one question: a GET of a path relative to the engine's address.

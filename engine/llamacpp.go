@@ -20,11 +20,11 @@ func (llamaCpp) Asks() []Ask {
 	return []Ask{{Name: AskModels, Path: "/v1/models"}}
 }
 
-// LoadAsks: /props says whether it sleeps. /slots is on by default; /metrics needs --metrics and alone reports waiting requests; either may answer 501. Both wait
+// LoadAsks: /props says whether it sleeps, /models in router mode what is loaded. /slots is on by default; /metrics needs --metrics and alone reports waiting requests; either may answer 501. Both wait
 // for the model and start the time to --sleep-idle-seconds anew, /metrics in older versions; /health, /props and /models never do
 // (server-context.cpp, create_response; tools/server/README.md, "Sleeping on Idle").
 func (llamaCpp) LoadAsks() []Ask {
-	return []Ask{{Name: AskInfo, Path: "/props"}, {Name: AskLoad, Path: "/slots", Works: true}, {Name: AskMetrics, Path: "/metrics", Works: true}}
+	return []Ask{{Name: AskInfo, Path: "/props"}, {Name: AskResident, Path: "/models"}, {Name: AskLoad, Path: "/slots", Works: true}, {Name: AskMetrics, Path: "/metrics", Works: true}}
 }
 
 func (llamaCpp) Read(a Answer, part fleet.Part, r *fleet.Report) error {
@@ -40,6 +40,8 @@ func (llamaCpp) Read(a Answer, part fleet.Part, r *fleet.Report) error {
 		return nil
 	case AskInfo:
 		return readProps(a, part, r)
+	case AskResident:
+		return readResident(a, r)
 	case AskLoad:
 		return readSlots(a, part, r)
 	default:

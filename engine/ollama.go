@@ -41,21 +41,13 @@ func (ollama) Supports(part fleet.Part) error {
 
 func (ollama) Address(fleet.Part) Addressing { return Addressing{} }
 
-// readPS reads /api/ps. An engine with no model in memory dozes: the next request loads one.
+// readPS reads /api/ps.
 func readPS(a Answer, r *fleet.Report) error {
 	models, err := namedModels(a)
 	if err != nil {
 		return err
 	}
-	l := &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: make([]string, 0, len(models))}
-	for _, m := range models {
-		l.Loaded = append(l.Loaded, m.ID)
-	}
-	r.Sleep = fleet.Awake
-	if len(models) == 0 {
-		r.Sleep = fleet.Dozing
-	}
-	mergeLoad(r, l)
+	inMemory(models, r)
 	return nil
 }
 

@@ -15,14 +15,19 @@ func (other) Alive() Ask {
 
 func (other) Asks() []Ask { return []Ask{{Name: AskModels, Path: "/v1/models"}} }
 
-func (other) LoadAsks() []Ask { return nil }
+// LoadAsks: llama-swap, which starts an engine for each model, says which run.
+func (other) LoadAsks() []Ask { return []Ask{{Name: AskResident, Path: "/running"}} }
 
 func (other) Read(a Answer, _ fleet.Part, r *fleet.Report) error {
-	if a.Ask == AskAlive {
+	switch a.Ask {
+	case AskAlive:
 		readAlive(a, r)
 		return nil
+	case AskResident:
+		return readResident(a, r)
+	default:
+		return readModels(a, r)
 	}
-	return readModels(a, r)
 }
 
 func (other) Supports(part fleet.Part) error {

@@ -69,6 +69,9 @@ func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep re
 	d.Waits, d.AtLimit, d.Greedy = job.Queued, job.AtLimit, job.Greedy
 	r.registry.Placed(ep)
 	r.worked = true
+	if f.cold {
+		r.health.Loads(now, ep.Slot())
+	}
 	if !d.Waits {
 		if took := r.backlog.Send(now, f.index, rates); took > 0 {
 			r.arrivals.Spend(now, ep.Slot(), took)
@@ -186,6 +189,7 @@ func (r *Router) computed(now, at time.Time, f *flight) {
 	}
 	if f.cold { // its time is that of loading
 		r.registry.Loaded(f.ep, at.Sub(j.Sent))
+		r.health.Loaded(f.ep.Slot())
 	} else {
 		r.speed.Computed(at, j)
 	}

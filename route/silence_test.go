@@ -63,3 +63,65 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 		})
 	}
 }
+
+// TestLoadsAreNoSilence: an engine that loads the model of a request says nothing for a minute or more, whether it had another in memory or
+// none. It is not taken for one that hangs, until a load takes longer than any, or it is silent after its first byte.
+func TestLoadsAreNoSilence(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		loaded []string
+		byte   bool // comes, and the answer of another request is overdue then
+		after  time.Duration
+		want   fleet.State
+	}{
+		{"the model is in memory", []string{"m"}, false, 2 * time.Minute, fleet.StateEjected},
+		{"another is", []string{"n"}, false, 2 * time.Minute, fleet.StateUp},
+		{"none is", []string{}, false, 2 * time.Minute, fleet.StateUp},
+		{"not told", nil, false, 2 * time.Minute, fleet.StateEjected},
+		{"another is, for too long", []string{"n"}, false, 6 * time.Minute, fleet.StateEjected},
+		{"none is, for too long", []string{}, false, 6 * time.Minute, fleet.StateEjected},
+		{"silent after the load", []string{"n"}, true, 2 * time.Minute, fleet.StateEjected},
+	} {
+		now := time.Unix(1_000_000, 0)
+		r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }})
+		r.Observe(now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
+		report := func(loaded []string) {
+			sleep := fleet.Awake
+			if loaded != nil && len(loaded) == 0 {
+				sleep = fleet.Dozing
+			}
+			r.Observe(now, route.Probed{Endpoint: "a", Report: fleet.Report{
+				Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}, {ID: "n"}}, Sleep: sleep,
+				Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: loaded},
+			}})
+		}
+		ask := func(id string) fleet.Lease {
+			d, err := r.Decide(now, &fleet.Request{Model: "m", MintedID: id, PromptBytes: 4000, Stream: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Lease
+		}
+		report([]string{"m"})
+		l := ask("learnt")
+		now = now.Add(100 * time.Millisecond)
+		r.Observe(now, route.FirstByte{Lease: l})
+		now = now.Add(time.Second)
+		r.Observe(now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 50}})
+		report(tt.loaded)
+		now = now.Add(time.Second)
+		first := ask("first")
+		ask("second")
+		if tt.byte {
+			now = now.Add(time.Minute)
+			r.Observe(now, route.StreamsAlive{At: map[string]time.Time{"a": now}})
+			r.Observe(now, route.FirstByte{Lease: first})
+			report([]string{"m"})
+		}
+		now = now.Add(tt.after)
+		r.Observe(now, route.StreamsAlive{})
+		if got := r.Status(now)[0].State; got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}

@@ -51,6 +51,7 @@ type endpoint struct {
 	ejections  int       // consecutive ejections without a success
 	cause      string    // of the last failure, for people
 	lastByteAt time.Time // when a byte of an answer last came
+	loadsAt    time.Time // when a request came for a model that was not in memory, with none answered since; zero for never
 	dozedAt    time.Time // when it was last told to have no model in memory
 	silentAt   time.Time // when it was ejected for silence; zero when it was not, or a byte has come since
 	silenced   time.Time // when it was last ejected for silence
@@ -130,6 +131,16 @@ func (t *Table) Accepted(slot int, sent time.Time) { t.endpoints.Get(slot).refus
 
 // Dozed records that the endpoint has no model in memory: its next answer waits for one to load.
 func (t *Table) Dozed(now time.Time, slot int) { t.endpoints.Get(slot).dozedAt = now }
+
+// Loads notes that a request was sent for a model that is not in memory. A second one within a load that shows no life changes nothing.
+func (t *Table) Loads(now time.Time, slot int) {
+	if e := t.endpoints.Get(slot); e.loadsAt.IsZero() || e.lastByteAt.After(e.loadsAt) {
+		e.loadsAt = now
+	}
+}
+
+// Loaded notes that such a request is answered.
+func (t *Table) Loaded(slot int) { t.endpoints.Get(slot).loadsAt = time.Time{} }
 
 // Recovered clears the failures of an endpoint that computes; after a trial it starts slowly.
 func (t *Table) Recovered(now time.Time, slot int) {

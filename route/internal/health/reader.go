@@ -128,11 +128,11 @@ func (r Reader) Panics(all, ejected, judged int) bool {
 // IsSilent reports whether an endpoint is ejected for silence, so that what waits there waits in vain.
 func (r Reader) IsSilent(now time.Time, slot int) bool { return r.t.endpoints.Get(slot).silent(now) }
 
-// Loads reports whether an endpoint may be silent because it loads a model: it had none in memory, and no byte has come since. A load
-// takes loadMost at most.
+// Loads reports whether an endpoint may be silent because it loads a model: it had none in memory, and no byte has come since, or a
+// request waits for one that was not in memory. A load takes loadMost at most.
 func (r Reader) Loads(now time.Time, slot int) bool {
 	e := r.t.endpoints.Get(slot)
-	return e.dozedAt.After(e.lastByteAt) && now.Sub(e.dozedAt) < loadMost
+	return e.dozedAt.After(e.lastByteAt) && now.Sub(e.dozedAt) < loadMost || !e.loadsAt.IsZero() && now.Sub(e.loadsAt) < loadMost
 }
 
 const loadMost = 5 * time.Minute // of 70B weights from a network file system
