@@ -243,6 +243,13 @@ func splitTraces(b *testing.B) []*measured {
 	return out
 }
 
+// prefillers is how many of n equal engines compute prompts for the others in the cells of bench/results: the prompts'
+// share of a trace's work with an unlimited cache, at least one on each side.
+func prefillers(n int, c engine.Config, d trace.Demand) int {
+	prompts, answers := c.Work(d.Uncached(), 0), c.Work(0, d.Output)
+	return min(max(int(float64(n)*prompts/max(prompts+answers, 1e-9)+0.5), 1), n-1)
+}
+
 // splitReplay is eight endpoints that play a trace, with roles or without.
 func splitReplay(t testing.TB, talks *trace.Trace, when route.When, load float64, link rig.Transfer, c engine.Config, seed uint64) *drive.Replay {
 	config := policy.Config{Name: policy.Default}.WithDefaults()
@@ -255,7 +262,7 @@ func splitReplay(t testing.TB, talks *trace.Trace, when route.When, load float64
 		Load: load, Seed: seed, Transfer: link, Disaggregation: route.Disaggregation{When: when},
 	}
 	if when == route.WhenTime {
-		n := rig.Prefillers(8, c, talks.Demand(c.BlockTokens))
+		n := prefillers(8, c, talks.Demand(c.BlockTokens))
 		r.Fleet = rig.Split(n, 8-n, c)
 	}
 	return &r

@@ -74,7 +74,7 @@ func BenchmarkSplitCells(b *testing.B) {
 								Load: load, Seed: seed + 1, Transfer: cell.link, Disaggregation: route.Disaggregation{When: when},
 							}
 							if when == route.WhenTime {
-								n := rig.Prefillers(8, preset.Engine, t.Demand(preset.Engine.BlockTokens))
+								n := prefillers(8, preset.Engine, t.Demand(preset.Engine.BlockTokens))
 								r.Fleet = rig.Split(n, 8-n, preset.Engine)
 							}
 							o, err := r.Run()

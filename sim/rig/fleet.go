@@ -124,17 +124,6 @@ func Split(prefill, decode int, c engine.Config) Fleet {
 	return f
 }
 
-// Prefillers is how many of n equal engines should compute prompts for the others: the prompts' share of a trace's work with an
-// unlimited cache, at least one on each side.
-func Prefillers(n int, c engine.Config, d trace.Demand) int {
-	prompts, answers := c.Work(d.Uncached(), 0), c.Work(0, d.Output)
-	share := 0.0
-	if all := prompts + answers; all > 0 {
-		share = prompts / all
-	}
-	return min(max(int(float64(float64(n)*share)+0.5), 1), n-1)
-}
-
 // HasRoles reports whether some engine has a role.
 func (f Fleet) HasRoles() bool {
 	for _, e := range f.Endpoints {

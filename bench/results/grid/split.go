@@ -14,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/figures"
 	simrig "github.com/warmpath/warmpath/sim/rig"
 	simtrace "github.com/warmpath/warmpath/sim/trace"
@@ -72,7 +73,7 @@ func (g *splits) cell(ctx context.Context, w io.Writer, live bool, c splitCell) 
 	if err != nil {
 		return nil, err
 	}
-	c.pre = simrig.Prefillers(splitEndpoints, g.Engine, t.trace.Demand(g.Engine.BlockTokens))
+	c.pre = prefillers(splitEndpoints, g.Engine, t.trace.Demand(g.Engine.BlockTokens))
 	c.dec = splitEndpoints - c.pre
 	j := &splitJudged{cell: c, ways: make([]*measured, len(splitWays()))}
 	var todo []*simrun.Run
@@ -106,6 +107,17 @@ func (g *splits) cell(ctx context.Context, w io.Writer, live bool, c splitCell) 
 		m.figures = append(m.figures, k.Figures)
 	}
 	return j, nil
+}
+
+// prefillers is how many of n equal engines should compute prompts for the others: the prompts' share of a trace's work
+// with an unlimited cache, at least one on each side.
+func prefillers(n int, c engine.Config, d simtrace.Demand) int {
+	prompts, answers := c.Work(d.Uncached(), 0), c.Work(0, d.Output)
+	share := 0.0
+	if all := prompts + answers; all > 0 {
+		share = prompts / all
+	}
+	return min(max(int(float64(float64(n)*share)+0.5), 1), n-1)
 }
 
 // one is a run: what is kept of it, or what is to be done for it.
