@@ -17,7 +17,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	r := route.New(route.Config{Policy: newPolicy, PolicyName: "least_ttft"})
+	r := route.New(route.Config{Policy: newPolicy})
 	now := time.Unix(1_800_000_000, 0)
 	r.Observe(now, route.Declared{Source: "mine", Endpoints: []fleet.Endpoint{
 		{Name: "a", URL: "http://10.0.0.1:8000", Weight: 1, Models: []string{"m"}},

@@ -115,7 +115,7 @@ var plan = map[string]room{
 	"internal/config":              {may: []string{"engine/handover", "fleet", "internal/discovery", "internal/forwarded", "internal/guard", "internal/kvevents", "internal/probe", "internal/strictyaml", "internal/unixsocket", "policy", "prompt", "route", "route/shadow", "session"}},
 	"internal/migrate":             {may: []string{"engine/handover", "internal/strictyaml"}, third: []string{"github.com/goccy/go-yaml"}},
 	"internal/explain":             {may: []string{"fleet", "internal/live", "internal/terminal", "internal/wholelines", "pick", "policy/reasons", "route"}},
-	"internal/shadow":              {may: []string{"fleet", "internal/live", "internal/terminal", "route", "route/shadow"}},
+	"internal/shadow":              {may: []string{"fleet", "internal/live", "internal/terminal", "pick", "route", "route/shadow"}},
 	"internal/record":              {may: []string{"fleet", "internal/live", "route", "sim/trace"}},
 	"internal/trtserve":            {may: []string{"fleet", "internal/etcdkeys", "internal/guard", "internal/live", "internal/panics", "route"}, third: []string{"github.com/prometheus/client_golang"}},
 	"internal/metrics":             {may: []string{"fleet", "internal/live", "internal/panics", "kvstream", "pick", "route", "route/shadow"}, third: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}},

@@ -41,7 +41,7 @@ type Candidate struct {
 	QueuedMs     float64 // of WaitMs, for requests queued at the router
 	Behind       int     // requests queued at the router that this one would overtake
 	TurnsPerMs   float64 // recent rate of turns placed here, per ms
-	ReturnsPerMs float64 // expected rate of follow-up turns here during this prompt's wait and prefill, per ms; see Awaiting
+	ReturnsPerMs float64 // expected rate of follow-up turns here during this prompt's wait and prefill, per ms; see Needs.Returns
 	Occupancy    float64 // share of its slots or of its KV memory, whichever is larger, taken by outstanding requests; 0 when neither is known
 	DelayMs      float64 // of a decode leg, the delay of other requests that share the link
 	OccupancyMs  float64 // the share one more request adds to Occupancy, times how long it stays
@@ -122,7 +122,7 @@ type View struct {
 	Interrupts float64 // cost in ms per ms that this prompt delays a request being answered; 0 without splitting by time
 	AnswerWait float64 // cost in ms per ms that this answer will wait for prompts; 0 where splitting needs roles
 
-	Counted      bool    // the candidates' ActiveTokens and AddsTokens are known, see Counting
+	Counted      bool    // the candidates' ActiveTokens and AddsTokens are known, see Needs.Active
 	Known        int     // most cached tokens of the prompt at any candidate
 	Watched      float64 // filled share of the window over which TurnsPerMs is measured; 0 before the first turn or when unknown
 	LaterTurns   float64 // recent mean number of turns after a conversation's first
@@ -131,7 +131,7 @@ type View struct {
 	PromptTokens int     // estimate for the whole prompt
 	OutputTokens int     // expected answer tokens
 	Hash         uint64  // hash key of the request: its conversation, or random
-	Beyond       Beyond  // endpoints that may take the request and have no row, see Shortlisting
+	Beyond       Beyond  // endpoints that may take the request and have no row, see Needs.Shortlist
 }
 
 // Beyond is what is known of the endpoints without a row. The zero value means that all have one. Sums are in the units of the
@@ -162,17 +162,67 @@ const None = -1
 // serves one pool and is not called concurrently.
 //
 // Pick reads: whether and how often it is called changes no later choice. A policy changes its state only when it is told what
-// happened, by Placing, Keeping, Hearing and Forgetting.
+// happened, by its Hooks.
+//
+// Needs and Hooks are asked once, when the policy is installed (Install). A policy with another inside begins with the other's
+// and changes what it must, so that it loses none.
 type Policy interface {
 	Pick(v *View, r *fleet.Request) Choice
+	Needs() Needs
+	Hooks() Hooks
 }
 
-// Placing is a Policy that learns from its own choices.
-type Placing interface {
-	Policy
-	// Placed reports that the request was placed as Pick chose. The view is as Pick left it, and draws the same random numbers.
-	Placed(v *View, r *fleet.Request, c Choice)
+// Needs is what a policy wants of the router besides the columns that every view has.
+type Needs struct {
+	Name      string // as in the configuration
+	Content   bool   // prompts are to be read: it uses them, or what endpoints have cached
+	IDs       bool   // it gains little without clients' conversation ids
+	Active    bool   // Candidate.ActiveTokens and AddsTokens: a pass over all outstanding requests
+	Returns   bool   // Candidate.ReturnsPerMs
+	Alone     bool   // Hooks.Placed is called for a single candidate too: a counter advances with every decision
+	Shortlist bool   // large pools may be cut to the rows that can matter, see View.Beyond
 }
+
+// And is what two need together of a view. The name is n's; a shortlist must suit both.
+func (n Needs) And(o Needs) Needs {
+	return Needs{
+		Name: n.Name, Content: n.Content || o.Content, IDs: n.IDs || o.IDs, Active: n.Active || o.Active, Returns: n.Returns || o.Returns,
+		Alone: n.Alone || o.Alone, Shortlist: n.Shortlist && o.Shortlist,
+	}
+}
+
+// Hooks are what a policy wants to be told, nil for nothing. Arguments must not be kept.
+type Hooks struct {
+	// Placed reports that a request was placed as Pick chose. The view is as Pick left it, and draws the same random numbers.
+	Placed func(v *View, r *fleet.Request, c Choice)
+	// Reserved reports that a request of the pool was placed at c, by any rule.
+	Reserved func(l fleet.Lease, c *Candidate, v *View, r *fleet.Request)
+	// Released ends what Reserved began, once per lease. answered means that the engine answered completely.
+	Released func(l fleet.Lease, answered bool)
+	// Forgotten reports that the endpoint with this Candidate.Key has left or is now another engine.
+	Forgotten func(endpoint uint64)
+	// Heard reports a turn placed by the same policy of another router.
+	Heard func(t *Heard)
+}
+
+// Plain is the needs of a policy, to be embedded: its Hooks are none, unless the policy has a method of its own.
+type Plain Needs
+
+// Needs implements Policy.
+func (p Plain) Needs() Needs { return Needs(p) }
+
+// Hooks implements Policy.
+func (Plain) Hooks() Hooks { return Hooks{} }
+
+// Installed is a policy at work, with its needs and hooks.
+type Installed struct {
+	Policy Policy
+	Needs  Needs
+	Hooks  Hooks
+}
+
+// Install asks a policy for its needs and hooks.
+func Install(p Policy) *Installed { return &Installed{p, p.Needs(), p.Hooks()} }
 
 // Asked is a choice, and what its policy needs to learn from it.
 type Asked struct {
@@ -181,24 +231,24 @@ type Asked struct {
 	chance rand.PCG // state of the view's source before Pick
 }
 
-// Ask asks a policy for its choice. Nothing has changed until the caller calls Placed.
-func Ask(p Policy, v *View, r *fleet.Request) Asked {
-	a := learns(p, v)
-	a.Choice = p.Pick(v, r)
+// Ask asks for a choice. Nothing has changed until the caller calls Placed.
+func (p *Installed) Ask(v *View, r *fleet.Request) Asked {
+	a := p.learns(v)
+	a.Choice = p.Policy.Pick(v, r)
 	return a
 }
 
-// Alone is the choice of the only candidate. The policy is not asked, and hears of it if PlacesAlone.
-func Alone(p Policy, v *View, why Reason) (a Asked) {
-	if PlacesAlone(p) {
-		a = learns(p, v)
+// Alone is the choice of the only candidate. The policy is not asked, and hears of it if it needs to.
+func (p *Installed) Alone(v *View, why Reason) (a Asked) {
+	if p.Needs.Alone {
+		a = p.learns(v)
 	}
 	a.Choice = Choice{Index: 0, Reason: why}
 	return a
 }
 
-func learns(p Policy, v *View) (a Asked) {
-	if _, ok := p.(Placing); !ok {
+func (p *Installed) learns(v *View) (a Asked) {
+	if p.Hooks.Placed == nil {
 		return a
 	}
 	if a.view = v; v.Source != nil {
@@ -207,69 +257,22 @@ func learns(p Policy, v *View) (a Asked) {
 	return a
 }
 
-// Placed tells the policy that was asked, if it is Placing, that the request was placed as it chose.
-func (a *Asked) Placed(p Policy, r *fleet.Request) {
+// Placed tells the policy, if it learns, that the request was placed as it chose.
+func (p *Installed) Placed(a *Asked, r *fleet.Request) {
 	if a.view == nil {
 		return
 	}
 	if a.view.Source != nil {
 		*a.view.Source = a.chance
 	}
-	p.(Placing).Placed(a.view, r, a.Choice)
+	p.Hooks.Placed(a.view, r, a.Choice)
 }
 
-// Keeping is a Policy that accounts for the requests of its pool itself, in a unit of its own or with rules of its own.
-type Keeping interface {
-	Policy
-	// Reserved reports that a request of the pool was placed at c, by any rule. View and Request must not be kept.
-	Reserved(l fleet.Lease, c *Candidate, v *View, r *fleet.Request)
-	// Released ends what Reserved began, once per lease. answered means that the engine answered completely.
-	Released(l fleet.Lease, answered bool)
-}
-
-// Stepping is a Policy with a counter that advances with every decision of its pool, also with a single candidate.
-type Stepping interface {
-	Policy
-	// StepsAlone reports whether Placed is to be called for a single candidate.
-	StepsAlone() bool
-}
-
-// PlacesAlone reports whether Placed is to be called for a single candidate: the policy is Keeping, or Stepping and wants it.
-func PlacesAlone(p Policy) bool {
-	if _, keeps := p.(Keeping); keeps {
-		return true
+// Forgotten tells the policy that an endpoint has left.
+func (p *Installed) Forgotten(endpoint uint64) {
+	if p.Hooks.Forgotten != nil {
+		p.Hooks.Forgotten(endpoint)
 	}
-	s, steps := p.(Stepping)
-	return steps && s.StepsAlone()
-}
-
-// Forgetting is a Policy that binds conversations to endpoints and drops bindings of endpoints that have left.
-type Forgetting interface {
-	Policy
-	// Forget reports that the endpoint with this Candidate.Key has left or is now another engine.
-	Forget(endpoint uint64)
-}
-
-// Counting is a Policy that may use Candidate.ActiveTokens and AddsTokens. They cost a pass over all outstanding requests, so
-// they are computed only on demand.
-type Counting interface {
-	// CountsBlocks reports whether the policy wants them.
-	CountsBlocks() bool
-}
-
-// Awaiting is a Policy that may use Candidate.ReturnsPerMs, which is computed only on demand.
-type Awaiting interface {
-	// AwaitsReturns reports whether the policy wants it.
-	AwaitsReturns() bool
-}
-
-// Shortlisting is a Policy that chooses well if in large pools only those endpoints have a row that can matter: the home of the
-// conversation and of its parent, those with the least estimated time to first token, those with the fewest requests, and a few
-// drawn by chance. View.Beyond has sums over the others. All other policies see all candidates.
-type Shortlisting interface {
-	Policy
-	// Shortlists reports whether the policy takes such a view.
-	Shortlists() bool
 }
 
 // Heard is a turn placed by another router.
@@ -277,12 +280,6 @@ type Heard struct {
 	Slot      int    // of the endpoint
 	Key       uint64 // of the endpoint, see Candidate.Key
 	FirstTurn bool   // its conversation is new
-}
-
-// Hearing is a Policy that learns from turns placed by the same policy of other routers as from its own.
-type Hearing interface {
-	Policy
-	Heard(t *Heard)
 }
 
 // CachedEverywhere is the number of tokens cached at all candidates: the prefix common to all conversations.

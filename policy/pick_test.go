@@ -17,36 +17,36 @@ import (
 func TestPickChangesNothing(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			plain, asked := makeFor(t, name), makeFor(t, name)
+			plain, asked := pick.Install(makeFor(t, name)), pick.Install(makeFor(t, name))
 			now, lease := time.Unix(1_000_000, 0), fleet.Lease(0)
 			for i := range 16 {
 				now = now.Add(time.Duration(rapid.SampledFrom([]int{0, 1, 61, 9000}).Draw(t, "seconds")) * time.Second)
 				for range rapid.IntRange(0, 2).Draw(t, "dropped") {
 					v, r := drawn(t, now)
-					asked.Pick(v(), r)
+					asked.Policy.Pick(v(), r)
 				}
 				v, r := drawn(t, now)
 				twice := v()
-				first := asked.Pick(twice, r)
+				first := asked.Policy.Pick(twice, r)
 				again := v()
-				a := pick.Ask(asked, again, r)
+				a := asked.Ask(again, r)
 				if first != a.Choice || twice.Gate != again.Gate || !slices.Equal(twice.Candidates, again.Candidates) {
 					t.Fatalf("request %d: first %v, then %v", i, first, a.Choice)
 				}
 				view := v()
-				b := pick.Ask(plain, view, r)
+				b := plain.Ask(view, r)
 				if a.Choice != b.Choice {
 					t.Fatalf("request %d: %v, but %v without the others", i, a.Choice, b.Choice)
 				}
-				a.Placed(asked, r)
-				b.Placed(plain, r)
+				asked.Placed(&a, r)
+				plain.Placed(&b, r)
 				lease++
 				answered := rapid.Bool().Draw(t, "answered")
-				for _, p := range []pick.Policy{plain, asked} {
-					if k, ok := p.(pick.Keeping); ok {
-						k.Reserved(lease, &view.Candidates[b.Index], view, r)
+				for _, p := range []*pick.Installed{plain, asked} {
+					if h := p.Hooks; h.Reserved != nil {
+						h.Reserved(lease, &view.Candidates[b.Index], view, r)
 						if i%3 > 0 {
-							k.Released(lease, answered)
+							h.Released(lease, answered)
 						}
 					}
 				}

@@ -33,19 +33,21 @@ const (
 // ReadsContent reports whether the configured policy uses cached prefixes, so that prompts should be parsed even when requests
 // name their conversation.
 func ReadsContent(c Config) bool {
-	c = c.WithDefaults()
-	k, _ := find(c.Name)
-	if c.Name == nameSession {
-		k, _ = find(c.Session.Fallback)
-	}
-	return k.content
+	return needs(c).Content
 }
 
 // NeedsIDs reports whether the configured policy tells first turns from later ones by clients' conversation ids alone. Without ids it
 // works, and gains little.
 func NeedsIDs(c Config) bool {
-	k, _ := find(c.WithDefaults().Name)
-	return k.ids
+	return needs(c).IDs
+}
+
+// needs are those of the configured policy; none for a configuration with faults.
+func needs(c Config) (n pick.Needs) {
+	if make, err := New(c); err == nil {
+		n = make().Needs()
+	}
+	return n
 }
 
 // Queue returns the default queue settings for the configured policy: only least_ttft queues.

@@ -118,9 +118,9 @@ func TestTiesAreDrawnByWeight(t *testing.T) {
 
 func TestNoAllocationPerPick(t *testing.T) {
 	for _, name := range Names() {
-		p, v, r := make1(t, name), policytest.View(policytest.Idle(1, 2, 3, 1), 1), &fleet.Request{}
-		policytest.Place(p, v, r)
-		if got := testing.AllocsPerRun(100, func() { policytest.Place(p, v, r) }); got != 0 {
+		p, v, r := pick.Install(make1(t, name)), policytest.View(policytest.Idle(1, 2, 3, 1), 1), &fleet.Request{}
+		policytest.PlaceBy(p, v, r)
+		if got := testing.AllocsPerRun(100, func() { policytest.PlaceBy(p, v, r) }); got != 0 {
 			t.Errorf("%s: %v allocations a pick", name, got)
 		}
 	}
@@ -192,11 +192,11 @@ func BenchmarkPick(b *testing.B) {
 					cs[0].Weight = 2
 				}
 				b.Run(label, func(b *testing.B) {
-					p, v, r := make1(b, name), policytest.View(cs, 1), &fleet.Request{}
+					p, v, r := pick.Install(make1(b, name)), policytest.View(cs, 1), &fleet.Request{}
 					b.ReportAllocs()
 					for b.Loop() {
 						v.Hash++
-						policytest.Place(p, v, r)
+						policytest.PlaceBy(p, v, r)
 					}
 				})
 			}

@@ -47,7 +47,7 @@ func TestRivalsOverHistories(t *testing.T) {
 
 func TestRivalsAllocateNothing(t *testing.T) {
 	for _, name := range RivalNames() {
-		p, cs := make1(t, name), policytest.Busy(1, 2, 3, 0)
+		p, cs := pick.Install(make1(t, name)), policytest.Busy(1, 2, 3, 0)
 		var asked []*fleet.Request
 		for text := range 8 {
 			r := policytest.Words(10, text+2, 30)
@@ -58,7 +58,7 @@ func TestRivalsAllocateNothing(t *testing.T) {
 		choose := func() {
 			v.Hash = byhash.Mix(uint64(i % 8))
 			v.Now = v.Now.Add(time.Second)
-			policytest.Place(p, v, asked[i%8])
+			policytest.PlaceBy(p, v, asked[i%8])
 			i++
 		}
 		for range 300 {

@@ -30,7 +30,7 @@ func newLLMDSessions(t *testing.T, c session.Config, endpoints ...string) *affin
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &affinity{t: t, r: route.New(route.Config{Policy: f, PolicyName: "session", Sessions: c}), now: time.Unix(1_000_000, 0)}
+	l := &affinity{t: t, r: route.New(route.Config{Policy: f, Sessions: c}), now: time.Unix(1_000_000, 0)}
 	l.declare(endpoints...)
 	return l
 }

@@ -57,10 +57,10 @@ func TestSessionPassesOptionsOn(t *testing.T) {
 }
 
 func TestSessionCountsBlocksForItsFallback(t *testing.T) {
-	if c, ok := make1(t, "session").(pick.Counting); !ok || c.CountsBlocks() {
+	if make1(t, "session").Needs().Active {
 		t.Error("session over least_tokens asks for blocks")
 	}
-	if c, ok := makeOf(t, Config{Name: "session", Session: SessionConfig{Fallback: "dynamo.kv"}}).(pick.Counting); !ok || !c.CountsBlocks() {
+	if !makeOf(t, Config{Name: "session", Session: SessionConfig{Fallback: "dynamo.kv"}}).Needs().Active {
 		t.Error("session over dynamo.kv does not ask for blocks")
 	}
 }

@@ -27,7 +27,7 @@ func (w *wholeFleet) play(t testing.TB, name string, seed uint64, requests int) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := route.New(route.Config{Policy: factory, PolicyName: name})
+	r := route.New(route.Config{Policy: factory})
 	var declared []fleet.Endpoint
 	for i := range w.rates {
 		declared = append(declared, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})

@@ -18,97 +18,101 @@ import (
 	"github.com/warmpath/warmpath/policy/policytest"
 )
 
-// optional are the interfaces of pick that a policy may have, by name.
-var optional = map[string]reflect.Type{
-	"Placing":      reflect.TypeFor[pick.Placing](),
-	"Keeping":      reflect.TypeFor[pick.Keeping](),
-	"Stepping":     reflect.TypeFor[pick.Stepping](),
-	"Forgetting":   reflect.TypeFor[pick.Forgetting](),
-	"Counting":     reflect.TypeFor[pick.Counting](),
-	"Awaiting":     reflect.TypeFor[pick.Awaiting](),
-	"Shortlisting": reflect.TypeFor[pick.Shortlisting](),
-	"Hearing":      reflect.TypeFor[pick.Hearing](),
-}
-
 // wrappers make each policy that has another one inside, by the name of its type.
 var wrappers = map[string]func(pick.Policy) pick.Policy{"sessionPolicy": basic.NewSession}
 
-// all is a policy with every optional interface, which notes the methods that were called.
-type all struct{ called map[string]bool }
+// some is a policy with any needs and hooks.
+type some struct {
+	needs pick.Needs
+	hooks pick.Hooks
+}
 
-func (p all) note(s string) bool { p.called[s] = true; return true }
+func (some) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{} }
 
-func (p all) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{} }
+func (p some) Needs() pick.Needs { return p.needs }
 
-func (p all) Placed(*pick.View, *fleet.Request, pick.Choice) { p.note("Placed") }
+func (p some) Hooks() pick.Hooks { return p.hooks }
 
-func (p all) Reserved(fleet.Lease, *pick.Candidate, *pick.View, *fleet.Request) { p.note("Reserved") }
-
-func (p all) Released(fleet.Lease, bool) { p.note("Released") }
-
-func (p all) StepsAlone() bool { return p.note("StepsAlone") }
-
-func (p all) Forget(uint64) { p.note("Forget") }
-
-func (p all) CountsBlocks() bool { return p.note("CountsBlocks") }
-
-func (p all) AwaitsReturns() bool { return p.note("AwaitsReturns") }
-
-func (p all) Shortlists() bool { return p.note("Shortlists") }
-
-func (p all) Heard(*pick.Heard) { p.note("Heard") }
-
-// plain is a policy without any.
-type plain struct{}
-
-func (plain) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{} }
-
-// TestWrappersForward: a policy with another inside has every optional interface that the inner one has, and each call reaches it.
-// Asked whether it wants something, it answers as the inner one would.
-func TestWrappersForward(t *testing.T) {
-	if declared := declaredInterfaces(t); !slices.Equal(declared, slices.Sorted(maps.Keys(optional))) {
-		t.Fatalf("package pick has the optional interfaces %v, the test knows %v", declared, slices.Sorted(maps.Keys(optional)))
-	}
+// TestWrappersLoseNothing: a policy with another inside needs all that the inner one needs, each call of each hook reaches the inner
+// one, and around a policy without needs and hooks it has none.
+func TestWrappersLoseNothing(t *testing.T) {
 	if found := declaredWrappers(t); !slices.Equal(found, slices.Sorted(maps.Keys(wrappers))) {
 		t.Fatalf("policies with another inside are %v, the test knows %v", found, slices.Sorted(maps.Keys(wrappers)))
 	}
 	for name, wrap := range wrappers {
-		inner := all{called: map[string]bool{}}
-		full, empty := reflect.ValueOf(wrap(inner)), reflect.ValueOf(wrap(plain{}))
-		for word, of := range optional {
-			if !reflect.TypeOf(inner).Implements(of) {
-				t.Fatalf("the test's policy is not %s", word)
-			}
-			if !full.Type().Implements(of) {
-				t.Errorf("%s is not %s although the policy inside is", name, word)
+		for i := range reflect.TypeFor[pick.Needs]().NumField() {
+			inner := some{}
+			f := reflect.ValueOf(&inner.needs).Elem().Field(i)
+			word := reflect.TypeFor[pick.Needs]().Field(i).Name
+			if word == "Name" {
 				continue
 			}
-			for i := range of.NumMethod() {
-				m := of.Method(i)
-				if m.Name == "Pick" {
-					continue
+			f.SetBool(true)
+			got := reflect.ValueOf(wrap(inner).Needs())
+			for j := range got.NumField() {
+				if has := got.Field(j); has.Kind() == reflect.Bool && has.Bool() != (i == j) {
+					t.Errorf("%s over a policy that needs %s: %s is %v", name, word, got.Type().Field(j).Name, has.Bool())
 				}
-				clear(inner.called)
-				out := full.MethodByName(m.Name).Call(arguments(m.Type))
-				if !inner.called[m.Name] && !(m.Name == "StepsAlone" && out[0].Bool()) { // a policy that keeps count steps always
-					t.Errorf("%s does not pass %s on", name, m.Name)
+			}
+		}
+		for i := range reflect.TypeFor[pick.Hooks]().NumField() {
+			inner, calls := some{}, 0
+			f := reflect.ValueOf(&inner.hooks).Elem().Field(i)
+			word := reflect.TypeFor[pick.Hooks]().Field(i).Name
+			f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value { calls++; return nil }))
+			got := reflect.ValueOf(wrap(inner).Hooks())
+			for j := range got.NumField() {
+				if has := !got.Field(j).IsNil(); has != (i == j) {
+					t.Errorf("%s over a policy with the hook %s: has %s: %v", name, word, got.Type().Field(j).Name, has)
 				}
-				if !empty.Type().Implements(of) {
-					continue
-				}
-				if out := empty.MethodByName(m.Name).Call(arguments(m.Type)); len(out) == 1 && out[0].Bool() {
-					t.Errorf("%s around a policy without %s answers yes to %s", name, word, m.Name)
-				}
+			}
+			if got.Field(i).IsNil() {
+				continue
+			}
+			if got.Field(i).Call(arguments(f.Type())); calls != 1 {
+				t.Errorf("%s passes %s on %d times, want once", name, word, calls)
 			}
 		}
 	}
 }
 
-// arguments are arguments for a method of an interface.
-func arguments(m reflect.Type) (in []reflect.Value) {
+// TestSessionIsBoth: session over least_ttft needs and hears what least_ttft does.
+func TestSessionIsBoth(t *testing.T) {
+	both, inner := makeOf(t, Config{Name: nameSession, Session: SessionConfig{Fallback: nameLeastTTFT}}), make1(t, nameLeastTTFT)
+	want := inner.Needs()
+	want.Name = nameSession
+	if got := both.Needs(); got != want {
+		t.Errorf("needs %+v, want %+v", got, want)
+	}
+	got, hooks := reflect.ValueOf(both.Hooks()), reflect.ValueOf(inner.Hooks())
+	for i := range got.NumField() {
+		if got.Field(i).IsNil() != hooks.Field(i).IsNil() {
+			t.Errorf("hook %s: %v, least_ttft's %v", got.Type().Field(i).Name, !got.Field(i).IsNil(), !hooks.Field(i).IsNil())
+		}
+	}
+}
+
+// TestPoliciesKnowTheirNames: each calls itself what the configuration calls it, and reserves what it releases.
+func TestPoliciesKnowTheirNames(t *testing.T) {
+	for _, name := range Names() {
+		p := pick.Install(make1(t, name))
+		if p.Needs.Name != name {
+			t.Errorf("%s calls itself %q", name, p.Needs.Name)
+		}
+		if (p.Hooks.Reserved == nil) != (p.Hooks.Released == nil) {
+			t.Errorf("%s has one of Reserved and Released without the other", name)
+		}
+		if p.Needs.Alone && p.Hooks.Placed == nil {
+			t.Errorf("%s wants to hear of single candidates and has no Placed", name)
+		}
+	}
+}
+
+// arguments are arguments for a hook. The view's conversation has no home.
+func arguments(f reflect.Type) (in []reflect.Value) {
 	cs := policytest.Same(1)
-	for i := range m.NumIn() {
-		switch of := m.In(i); of {
+	for i := range f.NumIn() {
+		switch of := f.In(i); of {
 		case reflect.TypeFor[*pick.View]():
 			in = append(in, reflect.ValueOf(policytest.View(cs, 1)))
 		case reflect.TypeFor[*pick.Candidate]():
@@ -124,40 +128,10 @@ func arguments(m reflect.Type) (in []reflect.Value) {
 	return in
 }
 
-// declaredInterfaces are the interfaces in the source of pick, other than Policy itself.
-func declaredInterfaces(t *testing.T) (names []string) {
-	t.Helper()
-	types(t, "../pick", func(s *ast.TypeSpec) {
-		if _, ok := s.Type.(*ast.InterfaceType); ok && s.Name.Name != "Policy" {
-			names = append(names, s.Name.Name)
-		}
-	})
-	slices.Sort(names)
-	return names
-}
-
 // declaredWrappers are the types in the sources of all policies that have a field of type pick.Policy.
 func declaredWrappers(t *testing.T) (names []string) {
 	t.Helper()
-	types(t, ".", func(s *ast.TypeSpec) {
-		of, ok := s.Type.(*ast.StructType)
-		if !ok {
-			return
-		}
-		for _, f := range of.Fields.List {
-			if e, ok := f.Type.(*ast.SelectorExpr); ok && e.Sel.Name == "Policy" {
-				names = append(names, s.Name.Name)
-			}
-		}
-	})
-	slices.Sort(names)
-	return names
-}
-
-// types calls f with each type declared below a folder, outside tests.
-func types(t *testing.T, folder string, f func(*ast.TypeSpec)) {
-	t.Helper()
-	err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -166,8 +140,18 @@ func types(t *testing.T, folder string, f func(*ast.TypeSpec)) {
 			return err
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
-			if s, ok := n.(*ast.TypeSpec); ok {
-				f(s)
+			s, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			of, ok := s.Type.(*ast.StructType)
+			if !ok {
+				return true
+			}
+			for _, f := range of.Fields.List {
+				if e, ok := f.Type.(*ast.SelectorExpr); ok && e.Sel.Name == "Policy" {
+					names = append(names, s.Name.Name)
+				}
 			}
 			return true
 		})
@@ -176,4 +160,6 @@ func types(t *testing.T, folder string, f func(*ast.TypeSpec)) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	slices.Sort(names)
+	return names
 }

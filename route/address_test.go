@@ -12,7 +12,7 @@ import (
 // TestAnotherAddressIsAnotherEngine: requests running at the old address do not count at the new one, are shown under the name
 // until they end, and leave nothing; state that belongs to the name continues.
 func TestAnotherAddressIsAnotherEngine(t *testing.T) {
-	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "p", Explain: true})
+	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Explain: true})
 	now := time.Unix(1000, 0)
 	declare := func(url string) {
 		r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: url, Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})

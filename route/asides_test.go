@@ -27,15 +27,11 @@ func (w *watched) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return c
 }
 
-func (w *watched) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
-	w.Policy.(pick.Placing).Placed(v, r, c)
-}
-
 // newWatched is a router before two engines with so many places, and what its policy sees.
 func newWatched(places int) (*route.Router, *watched) {
 	w := &watched{Policy: leastttft.New(leastttft.Config{}.WithDefaults())}
 	r := route.New(route.Config{
-		Policy: func() pick.Policy { return w }, PolicyName: "least_ttft", Queue: route.Queue{Ahead: 100 * time.Millisecond},
+		Policy: func() pick.Policy { return w }, Queue: route.Queue{Ahead: 100 * time.Millisecond},
 	})
 	now := time.Unix(1_000_000, 0)
 	r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{

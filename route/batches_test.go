@@ -160,6 +160,10 @@ type all struct {
 	seen []pick.Candidate
 }
 
+func (*all) Needs() pick.Needs { return pick.Needs{} }
+
+func (*all) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (a *all) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	a.seen = append(a.seen[:0], v.Candidates...)
 	a.n++

@@ -38,14 +38,14 @@ type flight struct {
 
 	peer        peerLease // lease at the router that placed it; zero for this one
 	leg         fleet.Leg
-	policy      pick.Policy // the policy that placed it
-	wakes       bool        // its conversation counts as active at the endpoint, see arrivals
-	index       uint32      // its place in Router.flights and in the rooms' tables by lease
-	explanation explanation // see explain
+	released    func(l fleet.Lease, answered bool) // hook of the policy that placed it, or nil
+	wakes       bool                               // its conversation counts as active at the endpoint, see arrivals
+	index       uint32                             // its place in Router.flights and in the rooms' tables by lease
+	explanation explanation                        // see explain
 }
 
 // reserve takes a lease and records the placement in the rooms: health, backlog, arrivals, cache.
-func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep registry.Endpoint, policy pick.Policy, d *Decision, index int) *flight {
+func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep registry.Endpoint, d *Decision, index int) *flight {
 	now, req, c := s.now, s.req, &v.Candidates[index]
 	f := r.newFlight()
 	r.open++
@@ -53,7 +53,7 @@ func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep re
 	f.request, f.tenant, f.session, f.caller = req.ID, req.Tenant, d.Session, req.Caller
 	f.path, f.cold = req.Path, ep.Cold(now, r.see.staleAfter, d.Model)
 	f.promptBytes, f.exactTokens = req.PromptBytes, req.PromptTokens
-	f.leg, f.policy = d.Leg, policy
+	f.leg = d.Leg
 	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
 		f.text = req.Content.Text
 	}
@@ -230,8 +230,8 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response session.Key) (ended *Ended) {
 	own := f.peer.peer == 0
 	ep, sent := f.ep, !r.backlog.Reader().Job(f.index).Queued
-	if k, ok := f.policy.(pick.Keeping); ok && own { // 1
-		k.Released(ev.Lease, ev.Outcome == fleet.OK)
+	if f.released != nil { // 1
+		f.released(ev.Lease, ev.Outcome == fleet.OK)
 	}
 	// 2
 	j := r.backlog.Close(at, f.index, ev.Outcome == fleet.OK, ev.Usage.OutputTokens, r.speed.Reader())

@@ -15,6 +15,10 @@ import (
 // anyPick picks at random, so that it reaches every candidate.
 type anyPick struct{}
 
+func (anyPick) Needs() pick.Needs { return pick.Needs{Name: "any"} }
+
+func (anyPick) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (anyPick) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: v.Rand.IntN(len(v.Candidates)), Reason: "any"}
 }
@@ -23,7 +27,7 @@ func (anyPick) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 // accounts with a naive list of open requests. When all have ended, all accounts are empty.
 func TestBooksAgainstNaiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := route.New(route.Config{Policy: func() pick.Policy { return anyPick{} }, PolicyName: "any"})
+		r := route.New(route.Config{Policy: func() pick.Policy { return anyPick{} }})
 		now := time.Unix(0, 0)
 		type opened struct {
 			d         route.Decision
@@ -159,7 +163,7 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 }
 
 func fleetOf(n int) (*route.Router, *fleet.Request) {
-	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "first_least"})
+	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }})
 	now := time.Unix(0, 0)
 	d := route.Declared{Source: "s"}
 	for i := range n {

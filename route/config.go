@@ -26,15 +26,13 @@ type ModelStatus = pool.ModelStatus
 
 // Config configures a Router. Zero values mean the defaults named at each field.
 type Config struct {
-	Policy     func() pick.Policy // makes the policy of one pool; required
-	PolicyName string             // as in the configuration
-	Aliases    []Alias
-	Sessions   session.Config
-	Explain    bool // keep the candidates of each decision until its end, for Ended.Candidates
-	Counting   bool // compute Candidate.ActiveTokens even if no policy asks for it
-	Awaiting   bool // the same for Candidate.ReturnsPerMs, for shadows
+	Policy   func() pick.Policy // makes the policy of one pool; required
+	Aliases  []Alias
+	Sessions session.Config
+	Explain  bool       // keep the candidates of each decision until its end, for Ended.Candidates
+	Needs    pick.Needs // columns to fill in besides those that the policies need, for shadows
 
-	Shortlist int // endpoints of a pool above which a policy that is pick.Shortlisting sees a shortlist; default 64, negative never
+	Shortlist int // endpoints of a pool above which a policy that it suits (pick.Needs) sees a shortlist; default 64, negative never
 
 	Replicas bool // fill in Plan.News and Entry.News for other routers of the fleet
 
@@ -162,10 +160,8 @@ type Disaggregation struct {
 	// Tokens measures a prompt for WhenTokens; nil uses the router's own estimate.
 	Tokens func(*fleet.Request) int
 
-	Prefill     func() pick.Policy // policy for a pool's prefill legs; nil is Config.Policy
-	PrefillName string
-	Decode      func() pick.Policy // policy for decode legs and whole requests; nil is Config.Policy
-	DecodeName  string
+	Prefill func() pick.Policy // policy for a pool's prefill legs; nil is Config.Policy
+	Decode  func() pick.Policy // policy for decode legs and whole requests; nil is Config.Policy
 
 	// NoFallback returns an error when no endpoint can compute the prompt of a request that should be split. Otherwise the
 	// decoder computes it.
@@ -177,10 +173,10 @@ func (d *Disaggregation) withDefaults(c *Config) {
 		d.When = WhenTime
 	}
 	if d.Prefill == nil {
-		d.Prefill, d.PrefillName = c.Policy, c.PolicyName
+		d.Prefill = c.Policy
 	}
 	if d.Decode == nil {
-		d.Decode, d.DecodeName = c.Policy, c.PolicyName
+		d.Decode = c.Policy
 	}
 }
 

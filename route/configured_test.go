@@ -13,6 +13,10 @@ import (
 // fixed always picks the candidate with this index.
 type fixed int
 
+func (fixed) Needs() pick.Needs { return pick.Needs{Name: "fixed"} }
+
+func (fixed) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (f fixed) Pick(*pick.View, *fleet.Request) pick.Choice {
 	return pick.Choice{Index: int(f), Reason: "fixed"}
 }
@@ -21,7 +25,7 @@ func (f fixed) Pick(*pick.View, *fleet.Request) pick.Choice {
 func TestConfigured(t *testing.T) {
 	now := time.Unix(1000, 0)
 	with := func(at int) route.Config {
-		return route.Config{Policy: func() pick.Policy { return fixed(at) }, PolicyName: "fixed"}
+		return route.Config{Policy: func() pick.Policy { return fixed(at) }}
 	}
 	r := route.New(with(0))
 	r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1, Models: []string{"m"}}, {Name: "b", URL: "http://b", Weight: 1, Models: []string{"m"}}}})

@@ -358,7 +358,7 @@ func (r *readers) fill(d *decision, v *pick.View, t *conversation.Found) error {
 	d.pool.Expect(v, r.without)
 	r.backlog.Expect(v, d.asker, r.speed)
 	r.prices(d, v)
-	if r.awaiting && len(v.Candidates) > 1 {
+	if r.needs.Returns && len(v.Candidates) > 1 {
 		r.arrivals.ExpectReturns(v, t.Entry.Endpoint, t.Entry.Rest)
 	}
 	return nil
@@ -368,7 +368,7 @@ func (r *readers) fill(d *decision, v *pick.View, t *conversation.Found) error {
 func (r *readers) prompt(d *decision, t *conversation.Found) cache.Prompt {
 	return cache.Prompt{
 		Request: d.req, Size: d.size, TokensPerByte: d.pool.TokensPerByte(),
-		Session: t.ID, Known: t.Known, Entry: t.Entry, Repeats: t.Repeats, Answers: d.pool.Answers(), CountsActive: r.counting,
+		Session: t.ID, Known: t.Known, Entry: t.Entry, Repeats: t.Repeats, Answers: d.pool.Answers(), CountsActive: r.needs.Active,
 	}
 }
 
@@ -446,7 +446,7 @@ func (r *readers) choose(d *decision, v *pick.View) pick.Asked {
 func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	v, t, choice := p.view, p.who, p.choice.Choice
 	policy := r.pools.Policy(d.pool, v.Leg)
-	p.choice.Placed(policy, d.req)
+	policy.Placed(&p.choice, d.req)
 	if v.Leg == fleet.LegDecode {
 		for i := range v.Candidates { // for a decode leg, a policy's prefill term is the transfer
 			terms := &v.Candidates[i].Terms
@@ -456,7 +456,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	c := &v.Candidates[choice.Index]
 	ep := r.endpoints.At(c.Slot)
 	made.Endpoint, made.Kind, made.Peer = ep.Spec(), c.Kind, ep.Peer()
-	made.Model, made.Pool, made.Policy = c.Model, d.pool.Name(), r.policyName(d.pool, v.Leg)
+	made.Model, made.Pool, made.Policy = c.Model, d.pool.Name(), policy.Needs.Name
 	made.Session, made.FirstTurn, made.NewID = t.ID, v.FirstTurn, v.NewID
 	if conversation.IsKey(t.ID) {
 		made.Session = "" // only another router knows the client's id
@@ -476,9 +476,9 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	if d.pool.Shortlists() && v.Leg != fleet.LegDecode { // the speeds in its rows are those of transfers
 		r.shortlist.See(v)
 	}
-	f := r.reserve(d, v, t, ep, policy, made, choice.Index)
-	if k, ok := policy.(pick.Keeping); ok {
-		k.Reserved(f.decision.Lease, c, v, d.req)
+	f := r.reserve(d, v, t, ep, made, choice.Index)
+	if f.released = policy.Hooks.Released; policy.Hooks.Reserved != nil {
+		policy.Hooks.Reserved(f.decision.Lease, c, v, d.req)
 	}
 	r.explain(d.req, v, f, t, choice.Index)
 	if d.req.Class == fleet.Turn {
@@ -495,18 +495,6 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 
 // counts reports whether a turn counts among those that its pool's policy places: there was a choice, and it was the policy's.
 func counts(v *pick.View, why pick.Reason) bool { return v.Eligible() > 1 && why != pick.ReasonWeighed }
-
-// policyName is the configured name of the leg's policy.
-func (r *Router) policyName(p pool.Pool, l fleet.Leg) string {
-	switch {
-	case !p.Splits():
-		return r.cfg.PolicyName
-	case l == fleet.LegPrefill:
-		return r.cfg.Disaggregation.PrefillName
-	default:
-		return r.cfg.Disaggregation.DecodeName
-	}
-}
 
 // tried is the endpoints at which the leg has failed.
 func tried(req *fleet.Request, l fleet.Leg) []string {

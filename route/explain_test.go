@@ -16,6 +16,10 @@ type costed struct {
 	pick  int
 }
 
+func (*costed) Needs() pick.Needs { return pick.Needs{Name: "costed"} }
+
+func (*costed) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (c *costed) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	for i, cost := range c.costs {
 		v.Candidates[i].Terms = pick.Terms{Prefill: cost, Spread: 1}
@@ -26,7 +30,7 @@ func (c *costed) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 // explained is a router that records candidates, with n endpoints that are up.
 func explained(p *costed, n int, on bool) (*route.Router, time.Time) {
 	now := time.Unix(1000, 0)
-	r := route.New(route.Config{Policy: func() pick.Policy { return p }, PolicyName: "costed", Explain: on})
+	r := route.New(route.Config{Policy: func() pick.Policy { return p }, Explain: on})
 	d := route.Declared{Source: "s"}
 	for i := range n {
 		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})

@@ -107,6 +107,10 @@ func TestNothingOfADecisionSurvives(t *testing.T) {
 // leastWait picks the row with the least wait.
 type leastWait struct{}
 
+func (leastWait) Needs() pick.Needs { return pick.Needs{Name: "leastWait"} }
+
+func (leastWait) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (leastWait) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	best := 0
 	for i := range v.Candidates {

@@ -17,7 +17,9 @@ type counter struct {
 	view pick.View
 }
 
-func (*counter) CountsBlocks() bool { return true }
+func (*counter) Needs() pick.Needs { return pick.Needs{Name: "counter", Active: true} }
+
+func (*counter) Hooks() pick.Hooks { return pick.Hooks{} }
 
 func (c *counter) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	c.view, c.seen = *v, append(c.seen[:0], v.Candidates...)

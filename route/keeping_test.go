@@ -14,24 +14,32 @@ import (
 type bookkeeper struct {
 	t      *rapid.T
 	open   map[fleet.Lease]string
-	placed int
+	chosen int
+	asked  int // for its hooks
 	done   map[bool]int
+}
+
+func (*bookkeeper) Needs() pick.Needs { return pick.Needs{Name: "books", Alone: true} }
+
+func (b *bookkeeper) Hooks() pick.Hooks {
+	b.asked++
+	return pick.Hooks{Placed: b.placed, Reserved: b.reserved, Released: b.released}
 }
 
 func (b *bookkeeper) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: len(v.Candidates) - 1, Reason: "last"}
 }
 
-func (b *bookkeeper) Placed(*pick.View, *fleet.Request, pick.Choice) { b.placed++ }
+func (b *bookkeeper) placed(*pick.View, *fleet.Request, pick.Choice) { b.chosen++ }
 
-func (b *bookkeeper) Reserved(l fleet.Lease, c *pick.Candidate, v *pick.View, r *fleet.Request) {
+func (b *bookkeeper) reserved(l fleet.Lease, c *pick.Candidate, v *pick.View, r *fleet.Request) {
 	if _, twice := b.open[l]; twice || l == 0 || v == nil || r == nil {
 		b.t.Fatalf("lease %x reserved twice", l)
 	}
 	b.open[l] = c.Name
 }
 
-func (b *bookkeeper) Released(l fleet.Lease, answered bool) {
+func (b *bookkeeper) released(l fleet.Lease, answered bool) {
 	if _, ok := b.open[l]; !ok {
 		b.t.Fatalf("lease %x released and not open", l)
 	}
@@ -39,12 +47,12 @@ func (b *bookkeeper) Released(l fleet.Lease, answered bool) {
 	b.done[answered]++
 }
 
-// TestKeepingIsToldOfEveryLeaseOnce: a Keeping policy hears of each lease's start and end once, however it was chosen and
-// however it ends.
-func TestKeepingIsToldOfEveryLeaseOnce(t *testing.T) {
+// TestEveryLeaseIsToldOnce: a policy that keeps accounts hears of each lease's start and end once, however it was chosen and
+// however it ends, and is asked for its hooks once.
+func TestEveryLeaseIsToldOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := &bookkeeper{t: t, open: map[fleet.Lease]string{}, done: map[bool]int{}}
-		r := route.New(route.Config{PolicyName: "books", Policy: func() pick.Policy { return b }})
+		r := route.New(route.Config{Policy: func() pick.Policy { return b }})
 		now := time.Unix(1_000_000, 0)
 		names := []string{"a", "b", "c"}
 		var all []fleet.Endpoint
@@ -72,7 +80,7 @@ func TestKeepingIsToldOfEveryLeaseOnce(t *testing.T) {
 			}
 			q := &fleet.Request{Model: "m", MintedID: "x" + string(rune('a'+i)), Seed: uint64(i), Class: rapid.SampledFrom([]fleet.Class{fleet.Turn, fleet.Embed, fleet.Aside}).Draw(t, "class")}
 			q.Pin = rapid.SampledFrom([]string{"", "", "a"}).Draw(t, "pin")
-			before, only := b.placed, rapid.Bool().Draw(t, "only")
+			before, only := b.chosen, rapid.Bool().Draw(t, "only")
 			if q.Pin == "" && only {
 				q.Exclude = []string{"a", "b"}
 			}
@@ -80,7 +88,7 @@ func TestKeepingIsToldOfEveryLeaseOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if told := b.placed == before+1; told != (q.Pin == "") {
+			if told := b.chosen == before+1; told != (q.Pin == "") {
 				t.Fatalf("the policy was told: %v, pinned to %q", told, q.Pin)
 			}
 			if only && q.Pin == "" && d.Reason != pick.ReasonOnly {
@@ -88,6 +96,9 @@ func TestKeepingIsToldOfEveryLeaseOnce(t *testing.T) {
 			}
 			want[d.Lease] = d.Endpoint.Name
 			leases = append(leases, d.Lease)
+		}
+		if b.asked > 1 {
+			t.Fatalf("one pool asked its policy %d times for its hooks", b.asked)
 		}
 		for l, name := range want {
 			if b.open[l] != name {

@@ -59,4 +59,8 @@ var kvNow = time.Unix(1_700_000_000, 0)
 // firstPolicy picks the first candidate.
 type firstPolicy struct{}
 
+func (firstPolicy) Needs() pick.Needs { return pick.Needs{Name: "first"} }
+
+func (firstPolicy) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (firstPolicy) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{} }

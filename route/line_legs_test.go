@@ -87,7 +87,7 @@ func (s *press) run(d time.Duration) {
 func TestLineOfLegs(t *testing.T) {
 	s := &press{t: t, now: time.Unix(1_000_000, 0), plans: map[string]route.Plan{}, tokens: map[string]int{}}
 	s.r = route.New(route.Config{
-		Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "first_least", Queue: route.Queue{Ahead: time.Second},
+		Policy: func() pick.Policy { return firstLeast{} }, Queue: route.Queue{Ahead: time.Second},
 		Disaggregation: route.Disaggregation{When: route.WhenAlways},
 	})
 	s.r.Observe(s.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{

@@ -75,7 +75,7 @@ func emptyShop(t rapid.TB, q route.Queue, e engine) *shop {
 		leases: map[string]fleet.Lease{}, names: map[fleet.Lease]string{}, tokens: map[string]int{}, came: map[string]time.Time{},
 		ttft: map[string]time.Duration{}, inLine: map[string]bool{},
 	}
-	s.r = route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "first_least", Queue: q})
+	s.r = route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Queue: q})
 	s.r.Observe(s.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
 	s.r.Observe(s.now, route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	return s

@@ -161,7 +161,7 @@ func TestStallIsForgotten(t *testing.T) {
 func TestLinkIsCharged(t *testing.T) {
 	now := time.Unix(1000, 0)
 	seen := &recorder{}
-	r := New(Config{Policy: func() pick.Policy { return seen }, PolicyName: "seen", Disaggregation: Disaggregation{When: WhenTime}})
+	r := New(Config{Policy: func() pick.Policy { return seen }, Disaggregation: Disaggregation{When: WhenTime}})
 	r.Observe(now, Declared{Source: "test", Endpoints: []fleet.Endpoint{
 		{Name: "p", URL: "http://p", Weight: 1, Role: fleet.RolePrefill},
 		{Name: "d", URL: "http://d", Weight: 1, Role: fleet.RoleDecode},
@@ -221,6 +221,10 @@ func TestLinkIsCharged(t *testing.T) {
 
 // recorder picks the first candidate and records the view.
 type recorder struct{ seen []pick.View }
+
+func (*recorder) Needs() pick.Needs { return pick.Needs{Name: "seen"} }
+
+func (*recorder) Hooks() pick.Hooks { return pick.Hooks{} }
 
 func (p *recorder) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	c := *v

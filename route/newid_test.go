@@ -42,7 +42,7 @@ func TestNewID(t *testing.T) {
 // TestNewIDOfBothLegs: both legs of a split request, and a repeated leg, report the same.
 func TestNewIDOfBothLegs(t *testing.T) {
 	r := route.New(route.Config{
-		Policy: func() pick.Policy { return leastWork{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: route.WhenAlways},
+		Policy: func() pick.Policy { return leastWork{} }, Disaggregation: route.Disaggregation{When: route.WhenAlways},
 	})
 	now := time.Unix(0, 0)
 	var all []fleet.Endpoint
@@ -76,7 +76,7 @@ func TestNewIDOfBothLegs(t *testing.T) {
 // TestSeenIDsAreBounded: an id counts as a first turn again after enough others.
 func TestSeenIDsAreBounded(t *testing.T) {
 	x := &reviewed{t: t, now: time.Unix(1000, 0), r: route.New(route.Config{
-		Policy: func() pick.Policy { return leastWork{} }, PolicyName: "least", Sessions: session.Config{SeenIDs: 2},
+		Policy: func() pick.Policy { return leastWork{} }, Sessions: session.Config{SeenIDs: 2},
 	})}
 	x.declare([]string{"a", "b"}, "")
 	x.up("a", nil, fleet.Model{ID: "m"})

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/pool"
 	"github.com/warmpath/warmpath/route/internal/registry"
 	"github.com/warmpath/warmpath/route/internal/split"
@@ -19,7 +20,7 @@ func TestReadersAreReaders(t *testing.T) {
 		switch kind := f.Type.Kind(); {
 		case f.Type.Name() == "Reader":
 			handles = append(handles, f.Type)
-		case f.Type == reflect.TypeFor[split.Rule](), kind == reflect.Bool, kind == reflect.Int, kind == reflect.Int64, kind == reflect.Uint64:
+		case f.Type == reflect.TypeFor[split.Rule](), f.Type == reflect.TypeFor[pick.Needs](), kind == reflect.Bool, kind == reflect.Int, kind == reflect.Int64, kind == reflect.Uint64:
 		default:
 			t.Errorf("readers.%s is a %v: through it a step could write", f.Name, f.Type)
 		}

@@ -33,7 +33,7 @@ func TestReadyWaitsForPrefillers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			now := time.Unix(1000, 0)
 			r := route.New(route.Config{
-				Policy: func() pick.Policy { return anyPick{} }, PolicyName: "any", Disaggregation: route.Disaggregation{When: tt.when},
+				Policy: func() pick.Policy { return anyPick{} }, Disaggregation: route.Disaggregation{When: tt.when},
 			})
 			r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{
 				{Name: "d0", URL: "http://d0", Weight: 1, Role: fleet.RoleDecode, Models: []string{"m"}},
@@ -75,7 +75,7 @@ func TestReadyWaitsForEachModel(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			now := time.Unix(1000, 0)
 			r := route.New(route.Config{
-				Policy: func() pick.Policy { return anyPick{} }, PolicyName: "any", Disaggregation: route.Disaggregation{When: route.WhenAlways},
+				Policy: func() pick.Policy { return anyPick{} }, Disaggregation: route.Disaggregation{When: route.WhenAlways},
 			})
 			var all []fleet.Endpoint
 			for _, name := range []string{"d0", "d1", "p0", "p1"} {

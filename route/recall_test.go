@@ -12,6 +12,10 @@ import (
 // parents records the parent of each request and spreads them.
 type parents struct{ seen *[]int }
 
+func (parents) Needs() pick.Needs { return pick.Needs{Name: "parents"} }
+
+func (parents) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (p parents) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	*p.seen = append(*p.seen, v.Parent)
 	return pick.Choice{Index: len(*p.seen) % len(v.Candidates), Reason: "test"}
@@ -19,7 +23,7 @@ func (p parents) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 
 func TestParentIsAHint(t *testing.T) {
 	var seen []int
-	r := route.New(route.Config{Policy: func() pick.Policy { return parents{&seen} }, PolicyName: "parents"})
+	r := route.New(route.Config{Policy: func() pick.Policy { return parents{&seen} }})
 	now := time.Unix(1000, 0)
 	r.Observe(now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{
 		{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}, {Name: "c", URL: "http://c", Weight: 1},

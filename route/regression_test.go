@@ -20,6 +20,10 @@ import (
 // leastWork picks the candidate with the least outstanding work, the first of equals.
 type leastWork struct{}
 
+func (leastWork) Needs() pick.Needs { return pick.Needs{Name: "least"} }
+
+func (leastWork) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (leastWork) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	best := 0
 	for i := range v.Candidates {
@@ -40,7 +44,7 @@ type reviewed struct {
 func newReviewed(t *testing.T, aliases []route.Alias, names ...string) *reviewed {
 	t.Helper()
 	x := &reviewed{t: t, now: time.Unix(1000, 0), r: route.New(route.Config{
-		Policy: func() pick.Policy { return leastWork{} }, PolicyName: "least", Aliases: aliases,
+		Policy: func() pick.Policy { return leastWork{} }, Aliases: aliases,
 	})}
 	x.declare(names, "")
 	for _, n := range names {
@@ -367,7 +371,7 @@ func TestWarmFirst(t *testing.T) {
 // TestRetriesDoNotClaimMintedIDs: a retried first turn moved its minted id among the ids that clients have sent back, and
 // evicted those.
 func TestRetriesDoNotClaimMintedIDs(t *testing.T) {
-	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "p", Sessions: session.Config{Max: 10}})
+	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Sessions: session.Config{Max: 10}})
 	now := time.Unix(0, 0)
 	r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
 	turn := func(req fleet.Request) route.Decision {

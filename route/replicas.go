@@ -231,8 +231,8 @@ func (r *Router) heard(now, at time.Time, ev *PeerNews) {
 		return
 	}
 	if !h.Uncounted {
-		if l, ok := r.pools.Policy(p, h.Leg).(pick.Hearing); ok {
-			l.Heard(&pick.Heard{Slot: ep.Slot(), Key: ep.Key(), FirstTurn: h.FirstTurn})
+		if hear := r.pools.Policy(p, h.Leg).Hooks.Heard; hear != nil {
+			hear(&pick.Heard{Slot: ep.Slot(), Key: ep.Key(), FirstTurn: h.FirstTurn})
 		}
 		r.pools.Turn(p, h.Leg, h.FirstTurn, h.PromptTokens-h.CachedTokens)
 	}

@@ -30,6 +30,10 @@ type mixes struct {
 	last pick.View
 }
 
+func (*mixes) Needs() pick.Needs { return pick.Needs{} }
+
+func (*mixes) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (m *mixes) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	m.last = *v
 	m.n++
@@ -212,7 +216,7 @@ func leastTTFT(t rapid.TB) route.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return route.Config{Policy: p, PolicyName: c.Name, Queue: policy.Queue(c)}
+	return route.Config{Policy: p, Queue: policy.Queue(c)}
 }
 
 // TestReplicas: whatever routers do, however late news arrive and whichever routers die: once all news have arrived their
@@ -317,7 +321,7 @@ func (s *replicas) snapshotOf(i int) (pieces []route.Piece) {
 
 // TestRestoreIntoWork: a router that has served requests accepts another one's snapshot and keeps what it knows better.
 func TestRestoreIntoWork(t *testing.T) {
-	s := newReplicas(t, 2, route.Config{Policy: func() pick.Policy { return anyPick{} }, PolicyName: "any"})
+	s := newReplicas(t, 2, route.Config{Policy: func() pick.Policy { return anyPick{} }})
 	serve := func(i int, chat, pin string, blocks int) route.Decision {
 		t.Helper()
 		s.now = s.now.Add(time.Second)
@@ -397,7 +401,7 @@ func TestReplicasShareConversations(t *testing.T) {
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			s := newReplicas(t, 2, route.Config{Policy: func() pick.Policy { return anyPick{} }, PolicyName: "any"})
+			s := newReplicas(t, 2, route.Config{Policy: func() pick.Policy { return anyPick{} }})
 			for i, req := range []*fleet.Request{&row.first, &row.second} {
 				req.Model, req.MintedID, req.Tenant, req.PromptTokens, req.Seed = "m", fmt.Sprint("minted", i), "t", 1000, uint64(i)
 			}
@@ -407,7 +411,7 @@ func TestReplicasShareConversations(t *testing.T) {
 			for len(s.mail) > 0 {
 				s.deliver(0)
 			}
-			newcomer := newReplicas(t, 1, route.Config{Policy: func() pick.Policy { return anyPick{} }, PolicyName: "any"}).all[0]
+			newcomer := newReplicas(t, 1, route.Config{Policy: func() pick.Policy { return anyPick{} }}).all[0]
 			for _, piece := range s.snapshotOf(0) {
 				newcomer.Restore(s.now, &piece, 0)
 				if c := piece.Conversations; c != nil && (slices.Contains(c.Names, "chat") || slices.Contains(c.Names, "u") || slices.Contains(c.Names, "resp_1")) {
@@ -441,7 +445,7 @@ func BenchmarkHeard(b *testing.B) {
 				b.Fatal(err)
 			}
 			const conversations = 200
-			config := route.Config{Policy: p, PolicyName: c.Name, Queue: policy.Queue(c), Replicas: true}
+			config := route.Config{Policy: p, Queue: policy.Queue(c), Replicas: true}
 			type told struct {
 				placed route.Placed
 				lease  fleet.Lease

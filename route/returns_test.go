@@ -18,7 +18,9 @@ type awaits struct {
 	expected [2]float64
 }
 
-func (a *awaits) AwaitsReturns() bool { return !a.silent }
+func (a *awaits) Needs() pick.Needs { return pick.Needs{Name: "awaits", Returns: !a.silent} }
+
+func (*awaits) Hooks() pick.Hooks { return pick.Hooks{} }
 
 func (a *awaits) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	for i, c := range v.Candidates {

@@ -11,7 +11,7 @@ import (
 
 // TestRolesLeaveWhileALegIsOpen: a pool loses its roles while a split request runs and asks for another prefiller.
 func TestRolesLeaveWhileALegIsOpen(t *testing.T) {
-	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: route.WhenAlways}})
+	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Disaggregation: route.Disaggregation{When: route.WhenAlways}})
 	now := time.Unix(1000, 0)
 	if r.Roles() {
 		t.Error("nobody has a role")

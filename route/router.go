@@ -88,8 +88,7 @@ type readers struct {
 	staleAfter time.Duration // see Config
 	replicas   bool          // see Config
 	without    ablation.Set
-	counting   bool // a policy uses them, see pick.Counting
-	awaiting   bool // a policy uses returns, see pick.Awaiting
+	needs      pick.Needs // of all policies and Config.Needs
 }
 
 // New returns a router. It panics on a Config that does not pass Validate.
@@ -144,20 +143,10 @@ func (r *Router) derive(c *Config) {
 		health: r.health.Reader(), cache: r.cache.Reader(), speed: r.speed.Reader(), arrivals: r.arrivals.Reader(),
 		backlog: r.backlog.Reader(), shortlist: r.shortlist.Reader(),
 		rule: c.Disaggregation.rule(), noFallback: c.Disaggregation.NoFallback, shortlists: c.Shortlist, staleAfter: c.StaleAfter,
-		replicas: c.Replicas, without: c.Without, counting: c.Counting, awaiting: c.Awaiting,
+		replicas: c.Replicas, without: c.Without, needs: c.Needs,
 	}
 	for _, make := range [...]func() pick.Policy{c.Policy, c.Disaggregation.Prefill, c.Disaggregation.Decode} {
-		r.see.wants(make())
-	}
-}
-
-// wants notes which optional columns a policy uses.
-func (r *readers) wants(p pick.Policy) {
-	if c, ok := p.(pick.Counting); ok && c.CountsBlocks() {
-		r.counting = true
-	}
-	if a, ok := p.(pick.Awaiting); ok && a.AwaitsReturns() {
-		r.awaiting = true
+		r.see.needs = r.see.needs.And(make().Needs())
 	}
 }
 

@@ -31,7 +31,7 @@ type talk struct {
 func newTalk(endpoints, conversations, blocks int) *talk {
 	t := &talk{now: time.Unix(1000, 0), blocks: blocks}
 	t.r = route.New(route.Config{
-		Policy: func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }, PolicyName: "least_ttft",
+		Policy:   func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) },
 		Sessions: session.Config{Max: max(conversations, 1000) * 2},
 	})
 	d := route.Declared{Source: "s"}

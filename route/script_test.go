@@ -62,6 +62,10 @@ func TestScripts(t *testing.T) {
 // It keeps conversations at home.
 type firstLeast struct{}
 
+func (firstLeast) Needs() pick.Needs { return pick.Needs{Name: "first_least"} }
+
+func (firstLeast) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (firstLeast) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	if v.Home >= 0 {
 		return pick.Choice{Index: v.Home, Reason: pick.ReasonSession}
@@ -86,7 +90,7 @@ type player struct {
 
 func play(t *testing.T, script string) string {
 	p := &player{t: t, now: time.Unix(1000, 0), leases: map[string]fleet.Lease{}}
-	p.cfg = route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "first_least", Sessions: session.Config{Max: 100}, RetryFloor: 10}
+	p.cfg = route.Config{Policy: func() pick.Policy { return firstLeast{} }, Sessions: session.Config{Max: 100}, RetryFloor: 10}
 	for line := range strings.SplitSeq(script, "\n") {
 		switch {
 		case strings.HasPrefix(line, "> "):

@@ -21,8 +21,11 @@ type brief struct {
 	follow *string // name of the endpoint to choose; nil to choose itself
 }
 
-func (b *brief) Shortlists() bool    { return b.follow == nil }
-func (b *brief) AwaitsReturns() bool { return true }
+func (b *brief) Needs() pick.Needs {
+	n := b.Policy.Needs()
+	n.Shortlist = b.follow == nil
+	return n
+}
 
 func (b *brief) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	*b.saw = *v
@@ -32,10 +35,6 @@ func (b *brief) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		choice.Index = slices.IndexFunc(v.Candidates, func(c pick.Candidate) bool { return c.Name == *b.follow })
 	}
 	return choice
-}
-
-func (b *brief) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
-	b.Policy.(pick.Placing).Placed(v, r, c)
 }
 
 // TestShortlistAgrees: a router that looks at shortlists and one that looks at all, with the same traffic and troubles, agree on
@@ -49,7 +48,7 @@ func TestShortlistAgrees(t *testing.T) {
 			Policy: func() pick.Policy {
 				return &brief{leastttft.New(leastttft.Config{}.WithDefaults()), saw, follow}
 			},
-			PolicyName: "p", Shortlist: 8, RetryShare: 1,
+			Shortlist: 8, RetryShare: 1,
 		})
 		d := route.Declared{Source: "s"}
 		for i := range endpoints {
@@ -162,7 +161,7 @@ func differ(a, b float64) bool { return math.Abs(a-b) > 1e-9*(1+math.Abs(a)) }
 func TestShortlistKnowsPromptSpeeds(t *testing.T) {
 	var saw pick.View
 	newPolicy := func() pick.Policy { return &brief{leastttft.New(leastttft.Config{}.WithDefaults()), &saw, nil} }
-	c := route.Config{Policy: newPolicy, PolicyName: "p", Shortlist: 8}
+	c := route.Config{Policy: newPolicy, Shortlist: 8}
 	c.Disaggregation.When, c.Disaggregation.Prefill, c.Disaggregation.Decode = route.WhenAlways, newPolicy, newPolicy
 	r, now := route.New(c), time.Unix(1000, 0)
 	d := route.Declared{Source: "s"}

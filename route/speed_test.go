@@ -14,6 +14,10 @@ import (
 // watch picks the first candidate and records what it saw of it.
 type watch struct{ seen pick.Candidate }
 
+func (*watch) Needs() pick.Needs { return pick.Needs{} }
+
+func (*watch) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (w *watch) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	w.seen = v.Candidates[0]
 	return pick.Choice{Index: 0, Reason: "watch"}

@@ -15,6 +15,10 @@ import (
 // firstOf picks the first candidate.
 type firstOf struct{}
 
+func (firstOf) Needs() pick.Needs { return pick.Needs{Name: "first"} }
+
+func (firstOf) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (firstOf) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{Reason: "first"} }
 
 // TestPaceLeavesPromptsOut: prefill during an answer does not count towards its pace, and an answer with much of it teaches
@@ -53,7 +57,7 @@ func TestPaceLeavesPromptsOut(t *testing.T) {
 
 // freeRouter has this many endpoints without a role.
 func freeRouter(endpoints int) *Router {
-	r := New(Config{Policy: func() pick.Policy { return firstOf{} }, PolicyName: "first", Explain: true, Disaggregation: Disaggregation{When: WhenFree}})
+	r := New(Config{Policy: func() pick.Policy { return firstOf{} }, Explain: true, Disaggregation: Disaggregation{When: WhenFree}})
 	var d Declared
 	d.Source = "s"
 	for i := range endpoints {

@@ -61,7 +61,7 @@ func TestSplitBooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		when := rapid.SampledFrom(route.Whens()).Draw(t, "when")
 		r := route.New(route.Config{
-			Policy: func() pick.Policy { return anyPick{} }, PolicyName: "any", Explain: true,
+			Policy: func() pick.Policy { return anyPick{} }, Explain: true,
 			Disaggregation: route.Disaggregation{When: when, Threshold: 300, NoFallback: rapid.Bool().Draw(t, "strict")},
 		})
 		names := []string{"p0", "p1", "d0", "d1", "b"}
@@ -174,7 +174,7 @@ func TestSplitBooks(t *testing.T) {
 func TestTransferIsLearnt(t *testing.T) {
 	for _, real := range []struct{ fixed, perToken float64 }{{4, 0.005}, {60, 0.05}, {15, 0.02}} {
 		p := &player{t: &testing.T{}, now: time.Unix(1000, 0), leases: map[string]fleet.Lease{}}
-		r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: route.WhenAlways}})
+		r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Disaggregation: route.Disaggregation{When: route.WhenAlways}})
 		r.Observe(p.now, declared([]string{"s", "p,role=prefill,model=m", "d,role=decode,model=m"}))
 		once := func(i int, slower float64) {
 			tokens := 200 + (i*7919)%4000
@@ -225,7 +225,7 @@ func BenchmarkDecide(b *testing.B) {
 	} {
 		when := c.when
 		b.Run(string(when)+"/"+strconv.Itoa(c.busy), func(b *testing.B) {
-			r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: when}})
+			r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Disaggregation: route.Disaggregation{When: when}})
 			now := time.Unix(1000, 0)
 			args := []string{"s"}
 			for i := range 32 {

@@ -15,7 +15,7 @@ import (
 // TestStatusInSteps: what is collected in steps lists each endpoint once, those that came between two steps too, and none that went.
 func TestStatusInSteps(t *testing.T) {
 	now := time.Unix(1000, 0)
-	r := route.New(route.Config{Policy: func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }, PolicyName: "least_ttft"})
+	r := route.New(route.Config{Policy: func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }})
 	names := func(from, to int) (names []string) {
 		for i := from; i < to; i++ {
 			names = append(names, fmt.Sprint("e", i))

@@ -153,7 +153,7 @@ func TestStorm(t *testing.T) {
 					t.Fatal(err)
 				}
 				s := &storm{T: t, now: time.Unix(1_000_000, 0), at: map[fleet.Lease]string{}, inLine: map[fleet.Lease]bool{}, r: route.New(route.Config{
-					Policy: make1, PolicyName: name, Explain: true, Queue: route.Queue{Ahead: time.Millisecond}, Sessions: session.Config{Max: 8}, Responses: 4,
+					Policy: make1, Explain: true, Queue: route.Queue{Ahead: time.Millisecond}, Sessions: session.Config{Max: 8}, Responses: 4,
 				})}
 				s.declare()
 				for _, name := range []string{"a", "b", "c"} {

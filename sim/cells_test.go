@@ -258,7 +258,7 @@ func splitReplay(t testing.TB, talks *trace.Trace, when route.When, load float64
 		t.Fatal(err)
 	}
 	r := drive.Replay{
-		Trace: talks, Fleet: rig.Even(8, c), Policy: place, PolicyName: policy.Default, Queue: policy.Queue(config), Content: true,
+		Trace: talks, Fleet: rig.Even(8, c), Policy: place, Queue: policy.Queue(config), Content: true,
 		Load: load, Seed: seed, Transfer: link, Disaggregation: route.Disaggregation{When: when},
 	}
 	if when == route.WhenTime {
@@ -379,7 +379,7 @@ func (c *traceCell) reader(b testing.TB) func(seed uint64, change ...func(*drive
 	t, by := t.Half(2), ours(b)
 	return func(seed uint64, change ...func(*drive.Replay)) figures {
 		return replayed(b, &drive.Replay{
-			Trace: t, Fleet: c.fleet, Policy: by.make, PolicyName: by.name, Queue: policy.Queue(policy.Config{Name: by.name}), Content: true,
+			Trace: t, Fleet: c.fleet, Policy: by.make, Queue: policy.Queue(policy.Config{Name: by.name}), Content: true,
 			Load: c.load, Seed: seed,
 		}, change...)
 	}

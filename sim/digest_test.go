@@ -149,7 +149,7 @@ func digestCells(t *testing.T) []digestCell {
 	replicas.Routers, replicas.Share, replicas.Staleness = 3, true, 50*time.Millisecond
 	replay("drawn/replicas", replicas)
 	oracle := digestReplay(t, drawn, digestFleet("mixed4"), "least_ttft")
-	oracle.Policy, oracle.PolicyName, oracle.Oracle = nil, drive.OracleName, true
+	oracle.Policy, oracle.Oracle = nil, true
 	replay("drawn/oracle", oracle)
 	for _, when := range route.Whens() {
 		split := digestReplay(t, drawn, rig.Split(2, 3, digestEngine()), "least_ttft")
@@ -189,7 +189,7 @@ func digestReplay(t testing.TB, trace *simtrace.Trace, fleet rig.Fleet, by strin
 		t.Fatal(err)
 	}
 	return drive.Replay{
-		Trace: trace, Fleet: fleet, Policy: newPolicy, PolicyName: by, Queue: policy.Queue(c), Content: true, Load: 0.9, MaxDelay: time.Minute, Seed: 3,
+		Trace: trace, Fleet: fleet, Policy: newPolicy, Queue: policy.Queue(c), Content: true, Load: 0.9, MaxDelay: time.Minute, Seed: 3,
 	}
 }
 
@@ -346,7 +346,7 @@ func (d *digest) replay(t *testing.T, r *drive.Replay) {
 	}
 	for _, router := range o.Routers {
 		if s := router.Stats(); s.Leases != 0 || s.DoubleFinished != 0 {
-			t.Errorf("%s: at the end: %+v", r.PolicyName, s)
+			t.Errorf("%s: at the end: %+v", r.PolicyName(), s)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (d *drawnSplit) play(b *testing.B, how route.Disaggregation) [2]float64 {
 		b.Fatal(err)
 	}
 	r := drive.Replay{
-		Trace: d.traffic.Trace(d.seed), Fleet: rig.Split(d.prefill, d.decode, d.engine), Policy: place, PolicyName: policy.Default, Queue: policy.Queue(c),
+		Trace: d.traffic.Trace(d.seed), Fleet: rig.Split(d.prefill, d.decode, d.engine), Policy: place, Queue: policy.Queue(c),
 		Content: true, Load: d.load, Seed: d.seed, Transfer: d.transfer, Disaggregation: how,
 	}
 	o, err := r.Run()

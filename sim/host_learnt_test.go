@@ -24,7 +24,7 @@ func TestHostCacheIsLearnt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := (&drive.Replay{Trace: trace, Fleet: rig.Even(4, c), Policy: p, PolicyName: by.Name, Queue: policy.Queue(by), Content: true, Load: 0.6, Seed: 1}).Run()
+	o, err := (&drive.Replay{Trace: trace, Fleet: rig.Even(4, c), Policy: p, Queue: policy.Queue(by), Content: true, Load: 0.6, Seed: 1}).Run()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -177,7 +177,7 @@ func kvRun(t *testing.T, how *kvTelling, cache int, g trace.Generator, seed uint
 	c := engine.DefaultConfig()
 	c.CacheTokens = cache
 	r = &drive.Replay{
-		Trace: g.Trace(seed), Fleet: rig.Even(2, c), Policy: newPolicy, PolicyName: "session", Content: true, IDs: true, Limits: true, Speed: 1, Seed: seed,
+		Trace: g.Trace(seed), Fleet: rig.Even(2, c), Policy: newPolicy, Content: true, IDs: true, Limits: true, Speed: 1, Seed: seed,
 		Reported: func(_ int, r *fleet.Report) { // no engine reports its capacity
 			*r = fleet.Report{Healthy: true, Kind: fleet.KindTRTLLM, Models: r.Models, Slots: 16, BlockTokens: kvBlockTokens}
 		},

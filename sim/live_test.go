@@ -63,7 +63,7 @@ func TestLiveDecidesAsSimulated(t *testing.T) {
 				}
 			}
 			r := drive.Replay{
-				Trace: g.Trace(5), Fleet: engines, PolicyName: by, Policy: shadowPolicies(t, by)[0].New, Queue: policy.Queue(policy.Config{Name: by}),
+				Trace: g.Trace(5), Fleet: engines, Policy: shadowPolicies(t, by)[0].New, Queue: policy.Queue(policy.Config{Name: by}),
 				Content: true, IDs: c.ids, Load: c.load, Seed: 2,
 			}
 			l := &liveRun{replay: &r, requests: make([]fleet.Request, len(r.Trace.Turns))}
@@ -168,7 +168,7 @@ func (l *liveRun) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	router := live.New(route.New(route.Config{Policy: r.Policy, PolicyName: r.PolicyName, Queue: r.Queue}), time.Now, live.Listener{Entry: l.hear})
+	router := live.New(route.New(route.Config{Policy: r.Policy, Queue: r.Queue}), time.Now, live.Listener{Entry: l.hear})
 	declared := route.Declared{Source: "live"}
 	l.engines = map[string]*enginetest.Server{}
 	for _, e := range r.Fleet.Endpoints {

@@ -66,7 +66,7 @@ func replay(t testing.TB, name string, seed uint64) float64 {
 		}
 		fleet.Endpoints = append(fleet.Endpoints, rig.Endpoint{Name: string(rune('a' + i)), Engine: c})
 	}
-	r := drive.Replay{Trace: chats(t, seed), Fleet: fleet, PolicyName: name, Content: true, Load: 0.7, Seed: seed, Oracle: name == drive.OracleName}
+	r := drive.Replay{Trace: chats(t, seed), Fleet: fleet, Content: true, Load: 0.7, Seed: seed, Oracle: name == drive.OracleName}
 	if !r.Oracle {
 		make, err := policy.New(policy.Config{Name: name})
 		if err != nil {

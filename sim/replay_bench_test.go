@@ -40,7 +40,7 @@ func BenchmarkReplay(b *testing.B) {
 			b.Run(name+"/"+by, func(b *testing.B) {
 				var figures simfigures.Figures
 				for b.Loop() {
-					r := drive.Replay{Trace: trace, Fleet: rig.Even(8, preset.Engine), Policy: newPolicy, PolicyName: by, Content: reads, IDs: !reads, Load: 0.7, Seed: 1}
+					r := drive.Replay{Trace: trace, Fleet: rig.Even(8, preset.Engine), Policy: newPolicy, Content: reads, IDs: !reads, Load: 0.7, Seed: 1}
 					o, err := r.Run()
 					if err != nil {
 						b.Fatal(err)

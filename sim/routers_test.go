@@ -34,7 +34,7 @@ func TestRoutersThatHearAtOnceAreOne(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := drive.Replay{Trace: trace, Fleet: rig.Mixed(4, c), Policy: p, PolicyName: name, Content: true, Load: 0.8, Seed: 3, Routers: routers, Share: true}
+			r := drive.Replay{Trace: trace, Fleet: rig.Mixed(4, c), Policy: p, Content: true, Load: 0.8, Seed: 3, Routers: routers, Share: true}
 			o, err := r.Run()
 			if err != nil {
 				t.Fatal(err)
@@ -68,7 +68,7 @@ func TestRoutersWithQueuesGoOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := drive.Replay{
-				Trace: g.Trace(2), Fleet: fleet, Policy: p, PolicyName: by.Name, Queue: policy.Queue(by), Content: true, Load: 1.1,
+				Trace: g.Trace(2), Fleet: fleet, Policy: p, Queue: policy.Queue(by), Content: true, Load: 1.1,
 				Routers: 3, Share: share, Staleness: staleness,
 			}
 			o, err := r.Run()

@@ -96,7 +96,7 @@ func (s *scenario) run(t testing.TB, by router, seed uint64) []turnout {
 func (s *scenario) play(t testing.TB, by router, seed uint64, change ...func(*drive.Replay)) (*drive.Outcome, []turnout) {
 	t.Helper()
 	r := drive.Replay{
-		Trace: trace.Of(s.conversations(seed), true), Policy: by.make, PolicyName: by.name, Queue: policy.Queue(policy.Config{Name: by.name}), Content: true, IDs: by.ids,
+		Trace: trace.Of(s.conversations(seed), true), Policy: by.make, Queue: policy.Queue(policy.Config{Name: by.name}), Content: true, IDs: by.ids,
 		Speed: 1, Seed: seed, Whole: s.whole, Kinds: s.kinds, Limits: !s.unlimited,
 	}
 	if s.adapters {

@@ -42,12 +42,16 @@ func newSMG() *smgCacheAware {
 	}
 }
 
+func (*smgCacheAware) Needs() pick.Needs { return pick.Needs{Name: "smg_cache_aware"} }
+
+func (p *smgCacheAware) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
+
 func (p *smgCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	at, _ := p.place(v, r)
 	return pick.Choice{Index: at, Reason: "cache_aware"}
 }
 
-func (p *smgCacheAware) Placed(v *pick.View, r *fleet.Request, _ pick.Choice) {
+func (p *smgCacheAware) placed(v *pick.View, r *fleet.Request, _ pick.Choice) {
 	p.epoch++
 	at, records := p.place(v, r)
 	if records {

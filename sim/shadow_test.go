@@ -42,7 +42,7 @@ func playShadowed(t testing.TB, acting string, shadows ...string) *shadowed {
 		Acting: acting, Policies: shadowPolicies(t, shadows...),
 	})
 	s.replay = drive.Replay{
-		Trace: g.Trace(3), Fleet: rig.Even(6, preset.Engine), Policy: shadowPolicies(t, acting)[0].New, PolicyName: acting,
+		Trace: g.Trace(3), Fleet: rig.Even(6, preset.Engine), Policy: shadowPolicies(t, acting)[0].New,
 		Content: true, IDs: true, Load: 0.7, Seed: 1,
 	}
 	sighting := new(shadow.Sighting)

@@ -70,7 +70,7 @@ func BenchmarkSplitCells(b *testing.B) {
 						for seed := range uint64(*pairs) {
 							t := draw(seed + 1)
 							r := drive.Replay{
-								Trace: t, Fleet: rig.Even(8, preset.Engine), Policy: place, PolicyName: policy.Default, Queue: policy.Queue(c), Content: true,
+								Trace: t, Fleet: rig.Even(8, preset.Engine), Policy: place, Queue: policy.Queue(c), Content: true,
 								Load: load, Seed: seed + 1, Transfer: cell.link, Disaggregation: route.Disaggregation{When: when},
 							}
 							if when == route.WhenTime {

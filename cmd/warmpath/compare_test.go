@@ -149,7 +149,7 @@ func (c *compared) simulated(t *testing.T, by string) comparedFigures {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := drive.Replay{Trace: c.trace, Fleet: c.fleet, Policy: newPolicy, PolicyName: by, Content: !names(by), IDs: names(by), Load: c.load, Seed: 1}
+	r := drive.Replay{Trace: c.trace, Fleet: c.fleet, Policy: newPolicy, Content: !names(by), IDs: names(by), Load: c.load, Seed: 1}
 	o, err := r.Run()
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,6 @@ func newDisaggregation(cfg *config.Config) (d route.Disaggregation, connector ha
 	c, _ := cfg.Disaggregation.Effective()
 	d = route.Disaggregation{When: route.When(c.When), Threshold: c.Threshold, NoFallback: !c.Fallback}
 	prefill, decode := cfg.PolicyNamed(c.PrefillPolicy), cfg.DecodePolicyConfig()
-	d.PrefillName, d.DecodeName = prefill.Name, decode.Name
 	if cfg.Disaggregation.CountsCharacters() {
 		d.Tokens = stack.RequestTokens
 	}

@@ -142,10 +142,10 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 		return nil, err
 	}
 	g.route = bounded(cfg, route.Config{
-		Policy: newPolicy, PolicyName: cfg.Policy.WithDefaults().Name, Aliases: cfg.AliasList(), Sessions: cfg.Sessions, Explain: g.why.on(),
+		Policy: newPolicy, Aliases: cfg.AliasList(), Sessions: cfg.Sessions, Explain: g.why.on(),
 		Silent: cfg.Health.SilentFor(), EjectAfter: cfg.Health.EjectAfter, EjectFor: cfg.Health.EjectFor, EjectMax: cfg.Health.EjectMax,
 		BusyFor: cfg.Health.BusyFor, BusyMax: cfg.Health.BusyMax, Ramp: cfg.Health.Ramp,
-		Counting: g.shadows.on() && g.shadows.CountsBlocks(), Awaiting: g.shadows.on(), Disaggregation: disaggregation, Queue: queueOf(cfg),
+		Needs: g.shadows.needs(), Disaggregation: disaggregation, Queue: queueOf(cfg),
 		Replicas: cfg.Peers.On(), Shortlist: g.shadows.most(),
 	})
 	return g, g.route.Validate()

@@ -26,7 +26,7 @@ func TestLeavingOverHTTP2(t *testing.T) {
 	var d doors
 	d.ctx = t.Context()
 	d.open(proxy.New(proxy.Options{
-		Fleet: live.New(route.New(route.Config{Policy: func() pick.Policy { return nil }, PolicyName: "none"}), time.Now), Transport: http.DefaultTransport, Log: slog.New(slog.DiscardHandler), Parser: new(prompt.Parser),
+		Fleet: live.New(route.New(route.Config{Policy: func() pick.Policy { return nil }}), time.Now), Transport: http.DefaultTransport, Log: slog.New(slog.DiscardHandler), Parser: new(prompt.Parser),
 	}), func() {})
 	front := httptest.NewUnstartedServer(&d)
 	front.Config.Protocols = new(http.Protocols)

@@ -10,6 +10,7 @@ import (
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/shadow"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	shadowcore "github.com/warmpath/warmpath/route/shadow"
 )
@@ -49,6 +50,14 @@ func shadowPolicies(cfg *config.Config) []policy.Config {
 
 // on reports whether there are any.
 func (s *shadows) on() bool { return s.Shadow != nil }
+
+// needs are what they need of the router's views.
+func (s *shadows) needs() pick.Needs {
+	if s.on() {
+		return s.Needs()
+	}
+	return pick.Needs{}
+}
 
 // most is the size of a pool above which decisions look at a shortlist, see route.Config: shadows need all candidates.
 func (s *shadows) most() int {

@@ -297,7 +297,7 @@ func (o *simulateOptions) runs(trace *simtrace.Trace, fleet simrig.Fleet) []*sim
 			for _, way := range o.ways(fleet) {
 				out = append(out, &simrun.Run{SLO: o.slo, Label: v.label, Options: v.set, Way: way.name, Replay: drive.Replay{
 					Standing: o.standing(), Without: without, Queue: queue, Disaggregation: way.Disaggregation, Transfer: o.transfer,
-					Trace: trace, Fleet: fleet, Policy: make, PolicyName: name, Oracle: oracle, Content: content, IDs: o.named(v.config, oracle),
+					Trace: trace, Fleet: fleet, Policy: make, Oracle: oracle, Content: content, IDs: o.named(v.config, oracle),
 					Routers: o.routers, Share: share, Staleness: staleness, Load: o.load, Speed: o.speed, Clients: o.clients,
 					MaxDelay: o.maxDelay, Seed: o.seed,
 				}})

@@ -45,7 +45,7 @@ func BenchmarkHolds(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			f := live.New(route.New(route.Config{
-				Policy: func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }, PolicyName: "least_ttft", Sessions: session.Config{Max: 10_000},
+				Policy: func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }, Sessions: session.Config{Max: 10_000},
 			}), time.Now)
 			d := route.Declared{Source: "s"}
 			for i := range endpoints {

@@ -20,12 +20,16 @@ import (
 
 type byChance struct{}
 
+func (byChance) Needs() pick.Needs { return pick.Needs{Name: "chance"} }
+
+func (byChance) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (byChance) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: v.Rand.IntN(len(v.Candidates)), Reason: "chance"}
 }
 
 func newFleet(listeners ...live.Listener) *live.Fleet {
-	f := live.New(route.New(route.Config{Policy: func() pick.Policy { return byChance{} }, PolicyName: "chance"}), time.Now, listeners...)
+	f := live.New(route.New(route.Config{Policy: func() pick.Policy { return byChance{} }}), time.Now, listeners...)
 	f.Observe(route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
 	for _, n := range []string{"a", "b"} {
 		f.Observe(route.Probed{Endpoint: n, Report: fleet.Report{Healthy: true}})
@@ -64,7 +68,7 @@ func TestLogReplays(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	again := route.New(route.Config{Policy: func() pick.Policy { return byChance{} }, PolicyName: "chance"})
+	again := route.New(route.Config{Policy: func() pick.Policy { return byChance{} }})
 	for i, l := range log {
 		if l.event != nil {
 			again.Observe(l.now, l.event)
@@ -86,7 +90,7 @@ func TestListsInSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(1000, 0)
 		config := route.Config{
-			Policy: func() pick.Policy { return byChance{} }, PolicyName: "chance", Aliases: []route.Alias{{Name: "chat", Models: []string{"m1", "m2"}}},
+			Policy: func() pick.Policy { return byChance{} }, Aliases: []route.Alias{{Name: "chat", Models: []string{"m1", "m2"}}},
 		}
 		whole := route.New(config)
 		f := live.New(route.New(config), func() time.Time { return now }, live.Listener{Entry: func(e *route.Entry) {

@@ -34,7 +34,7 @@ const conversations = 1_000_000
 func newStalls(endpoints int) *stalls {
 	s := &stalls{now: time.Unix(1000, 0), fleet: route.Declared{Source: "s"}}
 	s.config = route.Config{
-		Policy: func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }, PolicyName: "least_ttft", Sessions: session.Config{Max: conversations},
+		Policy: func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }, Sessions: session.Config{Max: conversations},
 		Queue: route.Queue{Ahead: 500 * time.Millisecond, Most: 20_000},
 	}
 	s.Fleet = live.New(route.New(s.config), func() time.Time {

@@ -28,7 +28,7 @@ const (
 func TestEventsInSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(1000, 0)
-		config := route.Config{Policy: func() pick.Policy { return byChance{} }, PolicyName: "chance", Replicas: true}
+		config := route.Config{Policy: func() pick.Policy { return byChance{} }, Replicas: true}
 		whole, peers := route.New(config), 0
 		var f *live.Fleet
 		var last []route.Alias
@@ -150,7 +150,7 @@ func TestEventsInSteps(t *testing.T) {
 func TestCalledInSteps(t *testing.T) {
 	now := time.Unix(1000, 0)
 	config := route.Config{
-		Policy: func() pick.Policy { return byChance{} }, PolicyName: "chance", Queue: route.Queue{Ahead: 100 * time.Millisecond},
+		Policy: func() pick.Policy { return byChance{} }, Queue: route.Queue{Ahead: 100 * time.Millisecond},
 	}
 	called := 0
 	f := live.New(route.New(config), func() time.Time { return now }, live.Listener{Entry: func(e *route.Entry) {

@@ -67,7 +67,7 @@ func BenchmarkDelay(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				f := live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, PolicyName: "first", Replicas: true}), time.Now, g.Listener(), hears)
+				f := live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, Replicas: true}), time.Now, g.Listener(), hears)
 				g.Serve(f)
 				f.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "x", URL: "http://x", Weight: 1}}})
 				f.Observe(route.Probed{Endpoint: "x", Report: fleet.Report{Healthy: true, CacheTokens: 1 << 22, Models: []fleet.Model{{ID: "m"}}}})

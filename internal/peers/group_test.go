@@ -106,6 +106,10 @@ func (e *end) Unheard() string { return "" }
 
 type firstPick struct{}
 
+func (firstPick) Needs() pick.Needs { return pick.Needs{Name: "first"} }
+
+func (firstPick) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (firstPick) Pick(*pick.View, *fleet.Request) pick.Choice {
 	return pick.Choice{Index: 0, Reason: "first"}
 }
@@ -134,7 +138,7 @@ func (w *wire) node(t *testing.T, secret string, endpoints ...string) *node {
 		t.Fatal(err)
 	}
 	n.group = g
-	n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, PolicyName: "first", Replicas: true}), time.Now, g.Listener())
+	n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, Replicas: true}), time.Now, g.Listener())
 	n.memory.router = n.Fleet
 	g.Serve(n.Fleet)
 	d := route.Declared{Source: "test"}
@@ -605,7 +609,7 @@ func BenchmarkTold(b *testing.B) {
 			b.Fatal(err)
 		}
 		n.group = g
-		n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, PolicyName: "first", Replicas: true}), time.Now, g.Listener())
+		n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, Replicas: true}), time.Now, g.Listener())
 		g.Serve(n.Fleet)
 		n.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "x", URL: "http://x", Weight: 1}}})
 		n.Observe(route.Probed{Endpoint: "x", Report: fleet.Report{Healthy: true, CacheTokens: 1 << 22, Models: []fleet.Model{{ID: "m"}}}})

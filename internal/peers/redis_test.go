@@ -76,7 +76,7 @@ func overRedisWith(t *testing.T, url, fleetName string, with RedisOptions) *node
 	if n.group, err = New(Config{Fleet: fleetName, Transport: d, Policy: func() uint64 { return 1 }, Memory: n.memory, Store: d, KeepFor: time.Hour, KeepMost: 100_000, Log: slog.New(slog.NewTextHandler(n.log, nil))}); err != nil {
 		t.Fatal(err)
 	}
-	n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, PolicyName: "first", Replicas: true}), time.Now, n.group.Listener())
+	n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, Replicas: true}), time.Now, n.group.Listener())
 	n.memory.router = n.Fleet
 	n.group.Serve(n.Fleet)
 	n.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "x", URL: "http://x", Weight: 1}, {Name: "y", URL: "http://y", Weight: 1}}})

@@ -38,7 +38,7 @@ func newEight(t *testing.T, rules route.Config, cfg proxy.Config) (r *rig, hits 
 		t.Cleanup(s.Close)
 		declared = append(declared, fleet.Endpoint{Name: fmt.Sprintf("e%d", i), URL: s.URL, Weight: 1})
 	}
-	rules.Policy, rules.PolicyName = func() pick.Policy { return inOrder{} }, "in_order"
+	rules.Policy = func() pick.Policy { return inOrder{} }
 	r = newRouter(t, cfg, transportOf(t), rules, declared, func(fleet.Kind) fleet.Report {
 		return fleet.Report{Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}}}
 	})

@@ -94,7 +94,7 @@ func TestComputesAlone(t *testing.T) {
 				declared := []fleet.Endpoint{
 					{Name: "e0", URL: "http://e0", Weight: 1, Kind: fleet.KindOther}, {Name: "e1", URL: "http://e1", Weight: 1, Kind: fleet.KindOther},
 				}
-				rules := route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order"}
+				rules := route.Config{Policy: func() pick.Policy { return inOrder{} }}
 				r := newRouter(t, proxy.Config{}, ask, rules, declared, func(fleet.Kind) fleet.Report {
 					return fleet.Report{Models: []fleet.Model{{ID: "m"}}}
 				})

@@ -26,6 +26,10 @@ import (
 // inOrder picks the first candidate that the conversation is not bound elsewhere from: tests say exactly who gets what.
 type inOrder struct{}
 
+func (inOrder) Needs() pick.Needs { return pick.Needs{Name: "in_order"} }
+
+func (inOrder) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (inOrder) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: max(v.Home, 0), Reason: pick.ReasonSession}
 }
@@ -86,7 +90,7 @@ func (r *rig) listen(t *testing.T) {
 
 func newFleet(t testing.TB, cfg proxy.Config, transport http.RoundTripper, declared []fleet.Endpoint) *rig {
 	t.Helper()
-	return newRouter(t, cfg, transport, route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", RetryFloor: 10}, declared,
+	return newRouter(t, cfg, transport, route.Config{Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10}, declared,
 		func(fleet.Kind) fleet.Report {
 			return fleet.Report{Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m", ContextTokens: 100_000}, {ID: "n"}}}
 		})

@@ -83,7 +83,7 @@ func TestPlacedLongBody(t *testing.T) {
 	var in inbox
 	s := httptest.NewServer(http.HandlerFunc(in.handler))
 	defer s.Close()
-	router := live.New(route.New(route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order"}), time.Now)
+	router := live.New(route.New(route.Config{Policy: func() pick.Policy { return inOrder{} }}), time.Now)
 	router.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "e", URL: s.URL, Weight: 1}}})
 	router.Observe(route.Probed{Endpoint: "e", Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}}}})
 	parser, err := prompt.Identity{}.Parser()

@@ -36,7 +36,7 @@ func TestModelsForEachKey(t *testing.T) {
 				<-held
 			}
 			return says(`{"data":[{"id":"for-` + key + `"}]}`)
-		}), route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order"}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}},
+		}), route.Config{Policy: func() pick.Policy { return inOrder{} }}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}},
 			func(fleet.Kind) fleet.Report { return fleet.Report{Kind: fleet.KindVLLM} })
 		lists := make(chan string, 2)
 		for range 2 {

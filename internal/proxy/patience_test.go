@@ -77,7 +77,7 @@ func TestShutdownEndsEveryWait(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRouter(t, tt.cfg, tt.wire, route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", Disaggregation: always},
+				r := newRouter(t, tt.cfg, tt.wire, route.Config{Policy: func() pick.Policy { return inOrder{} }, Disaggregation: always},
 					[]fleet.Endpoint{
 						{Name: "p", URL: "http://p", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill},
 						{Name: "d", URL: "http://d", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
@@ -153,7 +153,7 @@ func TestUsageOfALatePrefiller(t *testing.T) {
 						return nil, context.Cause(r.Context())
 					}
 				})
-				r := newRouter(t, proxy.Config{Connector: &rooms{}}, engines, route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", Disaggregation: always},
+				r := newRouter(t, proxy.Config{Connector: &rooms{}}, engines, route.Config{Policy: func() pick.Policy { return inOrder{} }, Disaggregation: always},
 					[]fleet.Endpoint{
 						{Name: "p", URL: "http://p", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill},
 						{Name: "d", URL: "http://d", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},

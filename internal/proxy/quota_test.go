@@ -187,7 +187,7 @@ func TestQueueIsBounded(t *testing.T) {
 				}
 				table := quota.New(time.Now(), limits)
 				r := newRouter(t, proxy.Config{Quota: table}, wire(engine.RoundTrip), route.Config{
-					Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", Queue: route.Queue{Ahead: time.Second, Most: tt.most},
+					Policy: func() pick.Policy { return inOrder{} }, Queue: route.Queue{Ahead: time.Second, Most: tt.most},
 				}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}, func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
 				q, stop := newQueuing(t, r)
 				defer synctest.Wait()
@@ -241,7 +241,7 @@ func TestFloodOfOneTenant(t *testing.T) {
 			engine := &oneByOne{}
 			table := quota.New(time.Now(), quota.Config{Tenant: true, Each: quota.Limits{Standing: fleet.Standing{Running: running}}})
 			r := newRouter(t, proxy.Config{Quota: table, Tenants: &who.Tenants{Header: "X-Tenant-Id"}}, wire(engine.RoundTrip), route.Config{
-				Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", Queue: route.Queue{Ahead: 500 * time.Millisecond},
+				Policy: func() pick.Policy { return inOrder{} }, Queue: route.Queue{Ahead: 500 * time.Millisecond},
 			}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}, func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
 			q, stop := newQueuing(t, r)
 			defer synctest.Wait()
@@ -314,7 +314,7 @@ func TestPriority(t *testing.T) {
 			engine := serveEngine(t, answers(200, chatAnswer))
 			declared := []fleet.Endpoint{{Name: "e0", URL: engine, Weight: 1}, {Name: "e1", URL: engine, Weight: 1}} // of one nobody is asked
 			r := newRouter(t, proxy.Config{Quota: table}, transportOf(t), route.Config{
-				Policy: func() pick.Policy { return hears{asked} }, PolicyName: "hears",
+				Policy: func() pick.Policy { return hears{asked} },
 			}, declared, func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
 			r.listen(t)
 			var header []string
@@ -334,6 +334,10 @@ func TestPriority(t *testing.T) {
 
 // hears tells which priority requests have.
 type hears struct{ asked chan fleet.Priority }
+
+func (hears) Needs() pick.Needs { return pick.Needs{Name: "hears"} }
+
+func (hears) Hooks() pick.Hooks { return pick.Hooks{} }
 
 func (h hears) Pick(_ *pick.View, q *fleet.Request) pick.Choice {
 	h.asked <- q.Standing.Priority

@@ -59,7 +59,7 @@ func TestSilentEngineRecovers(t *testing.T) {
 					body.first = slow
 					return res, err
 				})
-				r := newRouter(t, proxy.Config{Pinning: true}, engines, route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", EjectFor: ejects},
+				r := newRouter(t, proxy.Config{Pinning: true}, engines, route.Config{Policy: func() pick.Policy { return inOrder{} }, EjectFor: ejects},
 					[]fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1}},
 					func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
 				ctx, stop := context.WithCancel(t.Context())
@@ -143,7 +143,7 @@ func TestWhatWaitsMovesLater(t *testing.T) {
 					return silence(req)
 				}
 				return trickles(2)(req)
-			}), route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order"},
+			}), route.Config{Policy: func() pick.Policy { return inOrder{} }},
 				[]fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1}},
 				func(fleet.Kind) fleet.Report { return models })
 			r.fleet.Observe(route.Probed{Endpoint: "e1", Report: fleet.Report{Detail: "it starts"}})

@@ -115,7 +115,7 @@ func TestSilentEngine(t *testing.T) {
 						return says(chatAnswer)
 					}
 					return engine(req)
-				}), route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", Silent: tt.silent}, declared,
+				}), route.Config{Policy: func() pick.Policy { return inOrder{} }, Silent: tt.silent}, declared,
 					func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
 				ctx, stop := context.WithCancel(t.Context())
 				defer synctest.Wait()

@@ -211,7 +211,7 @@ func slowRig(t *testing.T, engine func(n int) wire) (r *rig, send func(http.Resp
 		_, _ = io.Copy(io.Discard, req.Body)
 		n++
 		return engine(n - 1)(req)
-	}), route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order"}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}},
+	}), route.Config{Policy: func() pick.Policy { return inOrder{} }}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}},
 		func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
 	ctx, stop := context.WithCancel(t.Context())
 	go r.proxy.Run(ctx)

@@ -56,7 +56,7 @@ func costRig(tb testing.TB, when route.When) *proxy.Proxy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	router := live.New(route.New(route.Config{Policy: choose, PolicyName: "least_ttft", Disaggregation: route.Disaggregation{When: when}}), time.Now)
+	router := live.New(route.New(route.Config{Policy: choose, Disaggregation: route.Disaggregation{When: when}}), time.Now)
 	var declared []fleet.Endpoint
 	for _, name := range []string{"p0", "p1", "d0", "d1"} {
 		role := fleet.RolePrefill

@@ -101,7 +101,7 @@ func splitRig(t *testing.T, c pairs, declared []fleet.Endpoint) *rig {
 		choose = c.choose
 	}
 	c.proxy.NeedsContent, c.proxy.ByContent, c.proxy.Explain = true, true, true
-	r := newRouter(t, c.proxy, transportOf(t), route.Config{Policy: choose, PolicyName: "least_ttft", Disaggregation: c.split, Explain: true}, declared,
+	r := newRouter(t, c.proxy, transportOf(t), route.Config{Policy: choose, Disaggregation: c.split, Explain: true}, declared,
 		func(kind fleet.Kind) fleet.Report {
 			return fleet.Report{Kind: kind, BlockTokens: 16, CacheTokens: 120_000, Models: []fleet.Model{{ID: "m", ContextTokens: 32_768}}}
 		})

@@ -16,7 +16,7 @@ import (
 func conditional(t *testing.T, cfg proxy.Config, threshold int, decoder http.HandlerFunc) *rig {
 	t.Helper()
 	r := newRouter(t, cfg, transportOf(t), route.Config{
-		Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", RetryFloor: 10,
+		Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10,
 		Disaggregation: route.Disaggregation{When: route.WhenTokens, Threshold: threshold, Tokens: stack.RequestTokens},
 	}, []fleet.Endpoint{
 		{Name: "p", URL: refuses(t), Weight: 1, Role: fleet.RolePrefill},

@@ -369,7 +369,7 @@ func TestSaltRequiredAmongMany(t *testing.T) {
 			name := fmt.Sprintf("e%d", i)
 			declared = append(declared, fleet.Endpoint{Name: name, Kind: kind, Weight: 1, URL: serveEngine(t, handle(name))})
 		}
-		rules := route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", RetryFloor: 10}
+		rules := route.Config{Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10}
 		r := newRouter(t, proxy.Config{Tenants: who, Pinning: true}, transportOf(t), rules, declared, func(k fleet.Kind) fleet.Report {
 			return fleet.Report{Kind: k, Models: []fleet.Model{{ID: "m"}}}
 		})
@@ -402,7 +402,7 @@ func TestUnsaltedIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	s := httptest.NewServer(http.HandlerFunc(in.handler))
 	defer s.Close()
-	fl := live.New(route.New(route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order"}), time.Now)
+	fl := live.New(route.New(route.Config{Policy: func() pick.Policy { return inOrder{} }}), time.Now)
 	fl.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "e", URL: s.URL, Weight: 1}}})
 	parser, err := prompt.Identity{}.Parser()
 	if err != nil {
@@ -450,7 +450,7 @@ func TestFoldedMembers(t *testing.T) {
 	for kind, want := range map[fleet.Kind]int{
 		fleet.KindOllama: 400, fleet.KindOther: 400, fleet.KindUnknown: 400, fleet.KindVLLM: 200, fleet.KindSGLang: 200, fleet.KindLlamaCpp: 200, fleet.KindTRTLLM: 200,
 	} {
-		rules := route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order"}
+		rules := route.Config{Policy: func() pick.Policy { return inOrder{} }}
 		r := newRouter(t, proxy.Config{}, transportOf(t), rules, engine, func(fleet.Kind) fleet.Report { // a known kind stays when none is reported
 			return fleet.Report{Kind: kind, Models: []fleet.Model{{ID: "m"}}}
 		})

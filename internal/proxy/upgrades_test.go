@@ -54,7 +54,7 @@ func TestUpgradesNameTheirModel(t *testing.T) {
 					_, _ = w.Write([]byte(model))
 				}))})
 			}
-			rules := route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", Aliases: []route.Alias{{Name: "fast", Models: []string{"n"}}}}
+			rules := route.Config{Policy: func() pick.Policy { return inOrder{} }, Aliases: []route.Alias{{Name: "fast", Models: []string{"n"}}}}
 			r := newRouter(t, tt.cfg, transportOf(t), rules, declared, func(k fleet.Kind) fleet.Report {
 				return fleet.Report{Kind: k, Models: []fleet.Model{{ID: tt.serve[k]}}}
 			})

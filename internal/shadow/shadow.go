@@ -14,6 +14,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/route/shadow"
 )
@@ -87,8 +88,8 @@ func New(c Config) *Shadow {
 	return s
 }
 
-// CountsBlocks reports whether route.Config.Counting is wanted.
-func (s *Shadow) CountsBlocks() bool { return s.shadows.CountsBlocks() }
+// Needs is what the shadows need of the router's views, see route.Config.
+func (s *Shadow) Needs() pick.Needs { return s.shadows.Needs() }
 
 // Listener is what the fleet calls.
 func (s *Shadow) Listener() live.Listener { return live.Listener{Entry: s.hear} }
@@ -133,7 +134,7 @@ func (s *Shadow) pass(n notice) {
 	case g := <-s.free:
 		n.write(g)
 		s.queue <- g
-	default: // Keeping policies would count it for ever
+	default: // policies that count requests would count it for ever
 		s.lateMu.Lock()
 		defer s.lateMu.Unlock()
 		if len(s.late) < mostLate {

@@ -46,7 +46,7 @@ func newRigOf(t testing.TB, budget float64, policies ...shadow.Policy) *rig {
 		r.shadow = New(c)
 		listeners = append(listeners, r.shadow.Listener())
 	}
-	r.fleet = live.New(route.New(route.Config{Policy: factory(t, "session"), PolicyName: "session"}), time.Now, listeners...)
+	r.fleet = live.New(route.New(route.Config{Policy: factory(t, "session")}), time.Now, listeners...)
 	d := route.Declared{Source: "s"}
 	for i := range 8 {
 		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
@@ -153,6 +153,10 @@ func TestKeepsToItsBudget(t *testing.T) {
 // fails panics when it is asked for the third time.
 type fails struct{ asked *int }
 
+func (fails) Needs() pick.Needs { return pick.Needs{Name: "fails"} }
+
+func (fails) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (p fails) Pick(*pick.View, *fleet.Request) pick.Choice {
 	if *p.asked++; *p.asked >= 3 {
 		panic("out of its depth")
@@ -194,11 +198,15 @@ func TestNeverWaits(t *testing.T) {
 // keeps counts the leases that it was told of and not of their end.
 type keeps struct{ open *int }
 
+func (keeps) Needs() pick.Needs { return pick.Needs{Name: "keeps", Alone: true} }
+
+func (p keeps) Hooks() pick.Hooks { return pick.Hooks{Reserved: p.reserved, Released: p.released} }
+
 func (p keeps) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{} }
-func (p keeps) Reserved(fleet.Lease, *pick.Candidate, *pick.View, *fleet.Request) {
+func (p keeps) reserved(fleet.Lease, *pick.Candidate, *pick.View, *fleet.Request) {
 	*p.open++
 }
-func (p keeps) Released(fleet.Lease, bool) { *p.open-- }
+func (p keeps) released(fleet.Lease, bool) { *p.open-- }
 
 // TestEndsAreNotLost: whoever keeps books is told of the end of each lease that it was told of, however late.
 func TestEndsAreNotLost(t *testing.T) {
@@ -256,8 +264,12 @@ func BenchmarkRoute(b *testing.B) {
 // forgets is a policy that binds conversations to endpoints: it notes which it was told to let go of.
 type forgets struct{ keys *[]uint64 }
 
+func (forgets) Needs() pick.Needs { return pick.Needs{Name: "forgets"} }
+
+func (p forgets) Hooks() pick.Hooks { return pick.Hooks{Forgotten: p.forgotten} }
+
 func (p forgets) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{} }
-func (p forgets) Forget(endpoint uint64)                      { *p.keys = append(*p.keys, endpoint) }
+func (p forgets) forgotten(endpoint uint64)                   { *p.keys = append(*p.keys, endpoint) }
 
 // TestShadowsHearWhoLeaves: both values of a shadow are told of an endpoint that is no longer declared, and of one that is another engine now,
 // after the decisions before it and whether or not there is room in the queue.

@@ -40,7 +40,7 @@ func played(t *testing.T, f simrig.Fleet, with func(*drive.Replay)) *simrun.Run 
 		t.Fatal(err)
 	}
 	s := &simrun.Run{Replay: drive.Replay{
-		Trace: g.Trace(1), Fleet: f, Policy: choose, PolicyName: policy.Default, Content: true, Load: 0.5, Seed: 1, Routers: 1,
+		Trace: g.Trace(1), Fleet: f, Policy: choose, Content: true, Load: 0.5, Seed: 1, Routers: 1,
 	}}
 	if with != nil {
 		with(&s.Replay)

@@ -35,7 +35,7 @@ type Run struct {
 
 // Title is a run's name among those it is compared with.
 func (s *Run) Title() string {
-	title := s.Replay.PolicyName
+	title := s.Replay.PolicyName()
 	if s.Label != "" {
 		title += " [" + s.Label + "]"
 	}
@@ -57,7 +57,7 @@ func (s *Run) Do(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return fmt.Errorf("%s: %w", s.Replay.PolicyName, err)
+		return fmt.Errorf("%s: %w", s.Replay.PolicyName(), err)
 	}
 	s.Outcome, s.Figures = outcome, figures.Of(&s.Replay, outcome, s.SLO)
 	s.Figures.Options = s.Options
@@ -118,7 +118,7 @@ func showProgress(w io.Writer, runs []*Run, done <-chan struct{}) {
 				n := s.done.Load()
 				turns += n
 				if n > 0 && n < int64(len(s.Replay.Trace.Turns)) {
-					busy = append(busy, s.Replay.PolicyName)
+					busy = append(busy, s.Replay.PolicyName())
 				}
 			}
 			terminal.Line(w, terminal.Bar(float64(turns)/float64(max(total, 1)))+"  "+strings.Join(busy, ", "))

@@ -27,7 +27,7 @@ func runs(t *testing.T, names ...string) []*simrun.Run {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, &simrun.Run{Replay: drive.Replay{Trace: trace, Fleet: simrig.Even(2, engine.DefaultConfig()), Policy: choose, PolicyName: name, IDs: true, Load: 0.5, Seed: 1, Routers: 1}})
+		out = append(out, &simrun.Run{Replay: drive.Replay{Trace: trace, Fleet: simrig.Even(2, engine.DefaultConfig()), Policy: choose, IDs: true, Load: 0.5, Seed: 1, Routers: 1}})
 	}
 	return out
 }

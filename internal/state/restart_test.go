@@ -49,7 +49,7 @@ func newRouter(t *testing.T) *route.Router {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return route.New(route.Config{Policy: p, PolicyName: "default"})
+	return route.New(route.Config{Policy: p})
 }
 
 // declare has the router know the engines, as it does some time after its start.

@@ -20,11 +20,14 @@ import (
 // that the overflow of one endpoint spreads over all others.
 //
 // If LoadFactor is at least 1, the shares of all candidates add up to more than the requests, so one of them has room.
-type consistentHash struct{ factor float64 }
+type consistentHash struct {
+	pick.Plain
+	factor float64
+}
 
 // NewConsistentHash makes consistent_hash. The configuration must have its defaults.
 func NewConsistentHash(c ConsistentHashConfig) pick.Policy {
-	return consistentHash{factor: c.LoadFactor}
+	return consistentHash{Plain: pick.Plain{Name: "consistent_hash"}, factor: c.LoadFactor}
 }
 
 // Pick implements pick.Policy.

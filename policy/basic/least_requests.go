@@ -8,10 +8,10 @@ import (
 )
 
 // leastRequests picks the endpoint with the fewest outstanding requests per weight, by the router's own count.
-type leastRequests struct{}
+type leastRequests struct{ pick.Plain }
 
 // NewLeastRequests makes least_requests.
-func NewLeastRequests() pick.Policy { return leastRequests{} }
+func NewLeastRequests() pick.Policy { return leastRequests{pick.Plain{Name: "least_requests"}} }
 
 // Pick implements pick.Policy.
 func (leastRequests) Pick(v *pick.View, _ *fleet.Request) pick.Choice {

@@ -10,10 +10,10 @@ import (
 // leastTokens picks the endpoint with the fewest tokens still to compute per weight: uncached prompt tokens before the first
 // byte, and expected answer tokens. Ties go to the shorter queue in the engine's latest report: reports are late, so they only
 // break ties.
-type leastTokens struct{}
+type leastTokens struct{ pick.Plain }
 
 // NewLeastTokens makes least_tokens.
-func NewLeastTokens() pick.Policy { return leastTokens{} }
+func NewLeastTokens() pick.Policy { return leastTokens{pick.Plain{Name: "least_tokens"}} }
 
 // Pick implements pick.Policy.
 func (leastTokens) Pick(v *pick.View, _ *fleet.Request) pick.Choice {

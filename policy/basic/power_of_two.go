@@ -12,10 +12,10 @@ import (
 // the least loaded of all, and routers without common state do not all choose the same endpoint.
 //
 // A tie goes to the one drawn first, whose chance is exactly its weight.
-type powerOfTwo struct{}
+type powerOfTwo struct{ pick.Plain }
 
 // NewPowerOfTwo makes power_of_two.
-func NewPowerOfTwo() pick.Policy { return powerOfTwo{} }
+func NewPowerOfTwo() pick.Policy { return powerOfTwo{pick.Plain{Name: "power_of_two"}} }
 
 // Pick implements pick.Policy.
 func (powerOfTwo) Pick(v *pick.View, _ *fleet.Request) pick.Choice {

@@ -8,10 +8,10 @@ import (
 )
 
 // random draws an endpoint in proportion to weight.
-type random struct{}
+type random struct{ pick.Plain }
 
 // NewRandom makes random.
-func NewRandom() pick.Policy { return random{} }
+func NewRandom() pick.Policy { return random{pick.Plain{Name: "random"}} }
 
 // Pick implements pick.Policy.
 func (random) Pick(v *pick.View, _ *fleet.Request) pick.Choice {

@@ -10,10 +10,10 @@ import (
 // rendezvous places a conversation at the endpoint with the highest score, a hash of both (D. Thaler and C. Ravishankar, 1998).
 // Every replica computes the same place independently, and an endpoint that joins or leaves moves only its own conversations.
 // Load is ignored.
-type rendezvous struct{}
+type rendezvous struct{ pick.Plain }
 
 // NewRendezvous makes rendezvous.
-func NewRendezvous() pick.Policy { return rendezvous{} }
+func NewRendezvous() pick.Policy { return rendezvous{pick.Plain{Name: "rendezvous"}} }
 
 // Pick implements pick.Policy.
 func (rendezvous) Pick(v *pick.View, _ *fleet.Request) pick.Choice {

@@ -16,6 +16,7 @@ import (
 // heaviest endpoint, and routers started together do not run in step. An endpoint that was away keeps its credit, within one
 // round of the present candidates.
 type roundRobin struct {
+	pick.Plain
 	turns slot.Table[turn]
 }
 
@@ -25,7 +26,7 @@ type turn struct {
 }
 
 // NewRoundRobin makes round_robin.
-func NewRoundRobin() pick.Policy { return &roundRobin{} }
+func NewRoundRobin() pick.Policy { return &roundRobin{Plain: pick.Plain{Name: "round_robin"}} }
 
 // Pick implements pick.Policy.
 func (p *roundRobin) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
@@ -33,8 +34,10 @@ func (p *roundRobin) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: reasons.RoundRobin}
 }
 
-// Placed implements pick.Placing.
-func (p *roundRobin) Placed(v *pick.View, _ *fleet.Request, choice pick.Choice) {
+// Hooks implements pick.Policy.
+func (p *roundRobin) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
+
+func (p *roundRobin) placed(v *pick.View, _ *fleet.Request, choice pick.Choice) {
 	total := weight(v)
 	p.round(v, func(c *pick.Candidate, credit float64) {
 		*p.turns.At(c.Slot, c.Key) = turn{known: true, credit: credit}

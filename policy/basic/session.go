@@ -11,74 +11,35 @@ import (
 type sessionPolicy struct{ fallback pick.Policy }
 
 // NewSession makes session with a policy for conversations without an endpoint.
-func NewSession(fallback pick.Policy) pick.Policy {
-	p := sessionPolicy{fallback: fallback}
-	if books, ok := p.fallback.(pick.Keeping); ok {
-		return sessionKeeping{p, books}
+func NewSession(fallback pick.Policy) pick.Policy { return sessionPolicy{fallback} }
+
+// Needs implements pick.Policy. A shortlist that suits the other policy suits this one: the home has a row in any case.
+func (p sessionPolicy) Needs() pick.Needs {
+	n := p.fallback.Needs()
+	n.Name = "session"
+	return n
+}
+
+// Hooks implements pick.Policy: the other policy's, which hears only of its own choices that they were placed.
+func (p sessionPolicy) Hooks() pick.Hooks {
+	h := p.fallback.Hooks()
+	if placed := h.Placed; placed != nil {
+		h.Placed = func(v *pick.View, r *fleet.Request, c pick.Choice) {
+			if !stays(v) {
+				placed(v, r, c)
+			}
+		}
 	}
-	return p
-}
-
-// sessionKeeping is a sessionPolicy whose fallback is Keeping: it hears of requests that stay too.
-type sessionKeeping struct {
-	sessionPolicy
-	books pick.Keeping
-}
-
-// Reserved implements pick.Keeping.
-func (p sessionKeeping) Reserved(l fleet.Lease, c *pick.Candidate, v *pick.View, r *fleet.Request) {
-	p.books.Reserved(l, c, v, r)
-}
-
-// Released implements pick.Keeping.
-func (p sessionKeeping) Released(l fleet.Lease, answered bool) { p.books.Released(l, answered) }
-
-// Forget implements pick.Forgetting.
-func (p sessionPolicy) Forget(endpoint uint64) {
-	if f, ok := p.fallback.(pick.Forgetting); ok {
-		f.Forget(endpoint)
-	}
-}
-
-// StepsAlone implements pick.Stepping.
-func (p sessionPolicy) StepsAlone() bool { return pick.PlacesAlone(p.fallback) }
-
-// CountsBlocks implements pick.Counting.
-func (p sessionPolicy) CountsBlocks() bool {
-	c, ok := p.fallback.(pick.Counting)
-	return ok && c.CountsBlocks()
-}
-
-// AwaitsReturns implements pick.Awaiting.
-func (p sessionPolicy) AwaitsReturns() bool {
-	a, ok := p.fallback.(pick.Awaiting)
-	return ok && a.AwaitsReturns()
-}
-
-// Shortlists implements pick.Shortlisting: the home of a conversation has a row in any case.
-func (p sessionPolicy) Shortlists() bool {
-	s, ok := p.fallback.(pick.Shortlisting)
-	return ok && s.Shortlists()
-}
-
-// Heard implements pick.Hearing.
-func (p sessionPolicy) Heard(t *pick.Heard) {
-	if h, ok := p.fallback.(pick.Hearing); ok {
-		h.Heard(t)
-	}
+	return h
 }
 
 // Pick implements pick.Policy.
 func (p sessionPolicy) Pick(v *pick.View, r *fleet.Request) pick.Choice {
-	if v.Home >= 0 && v.Home < len(v.Candidates) {
+	if stays(v) {
 		return pick.Choice{Index: v.Home, Reason: pick.ReasonSession}
 	}
 	return p.fallback.Pick(v, r)
 }
 
-// Placed implements pick.Placing.
-func (p sessionPolicy) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
-	if f, ok := p.fallback.(pick.Placing); ok && !(v.Home >= 0 && v.Home < len(v.Candidates)) {
-		f.Placed(v, r, c)
-	}
-}
+// stays reports whether the conversation has an endpoint that can take the request.
+func stays(v *pick.View) bool { return v.Home >= 0 && v.Home < len(v.Candidates) }

@@ -8,37 +8,45 @@ import (
 	"github.com/warmpath/warmpath/policy/policytest"
 )
 
-// open counts unreleased requests.
-type open struct {
+// heard is least_tokens, and counts what it is told.
+type heard struct {
 	pick.Policy
-	n int
+	placed, open int
 }
 
-func (o *open) Reserved(fleet.Lease, *pick.Candidate, *pick.View, *fleet.Request) { o.n++ }
-
-func (o *open) Released(fleet.Lease, bool) { o.n-- }
-
-func TestSessionTellsAFallbackThatKeepsCount(t *testing.T) {
-	fallback := &open{Policy: NewLeastTokens()}
-	k, ok := NewSession(fallback).(pick.Keeping)
-	if !ok {
-		t.Fatal("session is not Keeping although its fallback is")
+func (h *heard) Hooks() pick.Hooks {
+	return pick.Hooks{
+		Placed:   func(*pick.View, *fleet.Request, pick.Choice) { h.placed++ },
+		Reserved: func(fleet.Lease, *pick.Candidate, *pick.View, *fleet.Request) { h.open++ },
+		Released: func(fleet.Lease, bool) { h.open-- },
 	}
+}
+
+// TestSessionTellsItsFallback: the other policy hears of every request, and only of its own choices that they were placed.
+func TestSessionTellsItsFallback(t *testing.T) {
+	fallback := &heard{Policy: NewLeastTokens()}
+	p := pick.Install(NewSession(fallback))
 	cs := policytest.Same(2)
-	v := policytest.View(cs, 1)
-	v.Home = 1
-	at := policytest.Place(k, v, &fleet.Request{})
-	if at != (pick.Choice{Index: 1, Reason: pick.ReasonSession}) {
-		t.Fatalf("got %v", at)
-	}
-	k.Reserved(7, &cs[1], v, &fleet.Request{})
-	if fallback.n != 1 {
-		t.Errorf("%d requests open at home, want 1", fallback.n)
-	}
-	if k.Released(7, true); fallback.n != 0 {
-		t.Errorf("%d requests open after the end", fallback.n)
-	}
-	if _, ok := NewSession(NewLeastTokens()).(pick.Keeping); ok {
-		t.Error("session is Keeping although least_tokens is not")
+	for _, at := range []struct {
+		name   string
+		home   int
+		reason pick.Reason
+		placed int
+	}{{"at home", 1, pick.ReasonSession, 0}, {"new", pick.None, "least_tokens", 1}} {
+		v, r := policytest.View(cs, 1), &fleet.Request{}
+		v.Home = at.home
+		a := p.Ask(v, r)
+		if a.Reason != at.reason {
+			t.Fatalf("%s: got %v", at.name, a.Choice)
+		}
+		if p.Placed(&a, r); fallback.placed != at.placed {
+			t.Errorf("%s: told of %d choices, want %d", at.name, fallback.placed, at.placed)
+		}
+		if p.Hooks.Reserved(7, &cs[a.Index], v, r); fallback.open != 1 {
+			t.Errorf("%s: %d requests open, want 1", at.name, fallback.open)
+		}
+		if p.Hooks.Released(7, true); fallback.open != 0 {
+			t.Errorf("%s: %d requests open after the end", at.name, fallback.open)
+		}
 	}
 }

@@ -50,6 +50,7 @@ func (c Config) WithDefaults() Config {
 
 // leastTTFT sends a request where its first token is predicted soonest, including the cost to other requests.
 type leastTTFT struct {
+	pick.Plain
 	cfg   Config
 	given slot.Table[given]
 	picks uint64 // first turns placed
@@ -78,13 +79,14 @@ const (
 )
 
 // New makes least_ttft. The configuration must have its defaults.
-func New(c Config) pick.Policy { return &leastTTFT{cfg: c} }
+func New(c Config) pick.Policy {
+	return &leastTTFT{Plain: pick.Plain{Name: "least_ttft", Content: true, Returns: true, Shortlist: true}, cfg: c}
+}
 
-// AwaitsReturns implements pick.Awaiting.
-func (p *leastTTFT) AwaitsReturns() bool { return true }
-
-// Shortlists implements pick.Shortlisting.
-func (p *leastTTFT) Shortlists() bool { return true }
+// Hooks implements pick.Policy.
+func (p *leastTTFT) Hooks() pick.Hooks {
+	return pick.Hooks{Placed: p.placed, Forgotten: p.forgotten, Heard: p.heard}
+}
 
 // Pick implements pick.Policy.
 func (p *leastTTFT) Pick(v *pick.View, r *fleet.Request) pick.Choice {
@@ -169,8 +171,8 @@ func (p *leastTTFT) spread(v *pick.View) {
 	}
 }
 
-// Placed implements pick.Placing: it counts a first turn, unless that had a home.
-func (p *leastTTFT) Placed(v *pick.View, _ *fleet.Request, choice pick.Choice) {
+// placed counts a first turn, unless that had a home.
+func (p *leastTTFT) placed(v *pick.View, _ *fleet.Request, choice pick.Choice) {
 	if !v.FirstTurn {
 		return
 	}
@@ -308,8 +310,8 @@ func (p *leastTTFT) give(v *pick.View, i int) {
 	p.count(c.Slot, c.Key)
 }
 
-// Heard implements pick.Hearing.
-func (p *leastTTFT) Heard(t *pick.Heard) {
+// heard counts another router's first turns too.
+func (p *leastTTFT) heard(t *pick.Heard) {
 	if t.FirstTurn {
 		p.dropLeft()
 		p.count(t.Slot, t.Key)
@@ -326,8 +328,7 @@ func (p *leastTTFT) recent() (n int) {
 	return n
 }
 
-// Forget implements pick.Forgetting.
-func (p *leastTTFT) Forget(endpoint uint64) {
+func (p *leastTTFT) forgotten(endpoint uint64) {
 	if p.left == nil {
 		p.left = map[uint64]struct{}{}
 	}

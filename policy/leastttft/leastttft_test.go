@@ -41,11 +41,16 @@ func (p *pool) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return p.Policy.Pick(v, r)
 }
 
-func (p *pool) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
-	p.Policy.(pick.Placing).Placed(v, r, c)
-	if r.Class == fleet.Turn {
-		p.mix.Add(v.FirstTurn, v.PromptTokens-v.Candidates[c.Index].CachedTokens)
+func (p *pool) Hooks() pick.Hooks {
+	h := p.Policy.Hooks()
+	placed := h.Placed
+	h.Placed = func(v *pick.View, r *fleet.Request, c pick.Choice) {
+		placed(v, r, c)
+		if r.Class == fleet.Turn {
+			p.mix.Add(v.FirstTurn, v.PromptTokens-v.Candidates[c.Index].CachedTokens)
+		}
 	}
+	return h
 }
 
 func ttft(interface{ Helper() }) pick.Policy { return &pool{Policy: New(Config{}.WithDefaults())} }
@@ -415,7 +420,7 @@ func TestCountsOfThoseThatLeft(t *testing.T) {
 		policytest.Place(p, view(0, 200, i), &fleet.Request{})
 	}
 	for i := range 100 {
-		p.(pick.Forgetting).Forget(policytest.Candidate(i, 1).Key)
+		p.Hooks().Forgotten(policytest.Candidate(i, 1).Key)
 	}
 	v := view(100, 200, 1)
 	policytest.Place(p, v, &fleet.Request{})

@@ -54,8 +54,13 @@ func View(cs []pick.Candidate, seed uint64) *pick.View {
 
 // Place is a policy's choice, from which it learns.
 func Place(p pick.Policy, v *pick.View, r *fleet.Request) pick.Choice {
-	a := pick.Ask(p, v, r)
-	a.Placed(p, r)
+	return PlaceBy(pick.Install(p), v, r)
+}
+
+// PlaceBy is that of a policy that is installed already.
+func PlaceBy(p *pick.Installed, v *pick.View, r *fleet.Request) pick.Choice {
+	a := p.Ask(v, r)
+	p.Placed(&a, r)
 	return a.Choice
 }
 

@@ -34,7 +34,10 @@ type bound struct{ conversation, rank uint64 }
 
 // NewConversation makes rank.conversation. The configuration must have its defaults.
 func NewConversation(c Config) pick.Policy {
-	return &adapter{most: c.MaxActive, router: makeConversation(c), tokens: tokensToCompute, transfers: c.InTransfer}
+	return &adapter{
+		Plain: pick.Plain{Name: "rank.conversation", IDs: true},
+		most:  c.MaxActive, router: makeConversation(c), tokens: tokensToCompute, transfers: c.InTransfer,
+	}
 }
 
 func makeConversation(c Config) *byConversation {

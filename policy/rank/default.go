@@ -17,7 +17,10 @@ type fewestTokens struct{ dealing }
 
 // NewDefault makes rank.default. The configuration must have its defaults.
 func NewDefault(c Config) pick.Policy {
-	return &adapter{most: c.MaxActive, router: &fewestTokens{}, tokens: promptTokens, transfers: c.InTransfer}
+	return &adapter{
+		Plain: pick.Plain{Name: "rank.default"},
+		most:  c.MaxActive, router: &fewestTokens{}, tokens: promptTokens, transfers: c.InTransfer,
+	}
 }
 
 // keep implements router: there is nothing to remember.

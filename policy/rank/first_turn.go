@@ -11,5 +11,8 @@ import (
 func NewFirstTurn(c Config) pick.Policy {
 	kv := makeKVCacheAware(c)
 	kv.firstTurns = true
-	return &adapter{most: c.MaxActive, router: kv, tokens: tokensToCompute, transfers: c.InTransfer, caches: true}
+	return &adapter{
+		Plain: pick.Plain{Name: "rank.first_turn", Content: true, IDs: true},
+		most:  c.MaxActive, router: kv, tokens: tokensToCompute, transfers: c.InTransfer, caches: true,
+	}
 }

@@ -8,6 +8,7 @@ import (
 
 // adapter makes a policy of a rank router: one request is a batch of one, and the candidates are its ranks.
 type adapter struct {
+	pick.Plain
 	router    router
 	tokens    func(l *fleet.Load) int64 // an endpoint's active tokens
 	transfers bool                      // count requests whose KV is in transfer
@@ -40,8 +41,10 @@ func (p *adapter) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: p.router.reason()}
 }
 
-// Placed implements pick.Placing.
-func (p *adapter) Placed(v *pick.View, r *fleet.Request, _ pick.Choice) {
+// Hooks implements pick.Policy.
+func (p *adapter) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
+
+func (p *adapter) placed(v *pick.View, r *fleet.Request, _ pick.Choice) {
 	p.place(v, r)
 	p.router.keep()
 }

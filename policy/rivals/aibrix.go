@@ -21,7 +21,10 @@ import (
 //
 // Differences: its 200,000 blocks are one LRU for the gateway, here each endpoint has an equal share; blocks idle for 20
 // minutes are not dropped.
-type aibrix struct{ tree sent.Tree }
+type aibrix struct {
+	pick.Plain
+	tree sent.Tree
+}
 
 const (
 	aibrixBlocks    = 200_000
@@ -30,7 +33,9 @@ const (
 )
 
 // NewAIBrix makes the policy aibrix.prefix_cache.
-func NewAIBrix() pick.Policy { return &aibrix{tree: sent.NewTree(aibrixBlocks)} }
+func NewAIBrix() pick.Policy {
+	return &aibrix{Plain: pick.Plain{Name: "aibrix.prefix_cache", Content: true}, tree: sent.NewTree(aibrixBlocks)}
+}
 
 // Pick implements pick.Policy.
 func (p *aibrix) Pick(v *pick.View, r *fleet.Request) pick.Choice {
@@ -59,8 +64,10 @@ func (p *aibrix) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: reason}
 }
 
-// Placed implements pick.Placing.
-func (p *aibrix) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
+// Hooks implements pick.Policy.
+func (p *aibrix) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
+
+func (p *aibrix) placed(v *pick.View, r *fleet.Request, c pick.Choice) {
 	p.tree.Share(v.Candidates, aibrixBlocks)
 	p.tree.Enter(v.Candidates)
 	p.tree.Sent(&v.Candidates[c.Index], content.Blocks(r))

@@ -22,6 +22,7 @@ import (
 // Differences: queued requests cannot be moved between engines, so its rebalancing is omitted. The paper sets the objective by
 // experiment; here it is an option. The growth of the prefix is our interpretation.
 type dualMap struct {
+	pick.Plain
 	sloMs   float64
 	ring    byhash.Ring
 	begins  [dualMapBegins]begin
@@ -43,7 +44,7 @@ const (
 
 // NewDualMap makes dualmap. The configuration must have its defaults.
 func NewDualMap(c DualMapConfig) pick.Policy {
-	return &dualMap{sloMs: c.SLOMs, ring: byhash.Ring{Places: dualMapPlaces}}
+	return &dualMap{Plain: pick.Plain{Name: "dualmap", Content: true}, sloMs: c.SLOMs, ring: byhash.Ring{Places: dualMapPlaces}}
 }
 
 // Pick implements pick.Policy.
@@ -96,9 +97,11 @@ func (p *dualMap) key(v *pick.View, r *fleet.Request) uint64 {
 // begin is the counter of a prefix, perhaps another one's.
 func (p *dualMap) begin(block uint64) *begin { return &p.begins[byhash.Mix(block)%dualMapBegins] }
 
-// Placed implements pick.Placing: it counts the request. Of prefixes with the same place the frequent one keeps it (J. Misra and
-// D. Gries, 1982); the others count as rare.
-func (p *dualMap) Placed(_ *pick.View, r *fleet.Request, _ pick.Choice) {
+// Hooks implements pick.Policy.
+func (p *dualMap) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
+
+// placed counts the request. Of prefixes with the same place the frequent one keeps it (J. Misra and D. Gries, 1982); the others count as rare.
+func (p *dualMap) placed(_ *pick.View, r *fleet.Request, _ pick.Choice) {
 	chain := content.Blocks(r)
 	if len(chain) == 0 {
 		return

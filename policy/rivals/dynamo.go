@@ -18,13 +18,12 @@ import (
 //
 // A block shared by several active requests counts once, as with its --router-assume-kv-reuse; if the prompt is unknown, once
 // per request. Host and disk tiers are not modelled.
-type dynamo struct{}
+type dynamo struct{ pick.Plain }
 
 // NewDynamo makes the policy dynamo.kv.
-func NewDynamo() pick.Policy { return dynamo{} }
-
-// CountsBlocks implements pick.Counting.
-func (dynamo) CountsBlocks() bool { return true }
+func NewDynamo() pick.Policy {
+	return dynamo{pick.Plain{Name: "dynamo.kv", Content: true, Active: true}}
+}
 
 // Pick implements pick.Policy.
 func (dynamo) Pick(v *pick.View, _ *fleet.Request) pick.Choice {

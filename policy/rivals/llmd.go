@@ -24,7 +24,10 @@ import (
 //
 // Differences: the original's reports are 50 ms old; ours are as old as the probe's period. The original counts an endpoint
 // that has a later block without an earlier one.
-type llmd struct{ tree sent.Tree }
+type llmd struct {
+	pick.Plain
+	tree sent.Tree
+}
 
 const (
 	llmdQueue       = 2.0
@@ -37,7 +40,9 @@ const (
 )
 
 // NewLLMD makes the policy llmd.default.
-func NewLLMD() pick.Policy { return &llmd{tree: sent.NewTree(llmdCapacity)} }
+func NewLLMD() pick.Policy {
+	return &llmd{Plain: pick.Plain{Name: "llmd.default", Content: true}, tree: sent.NewTree(llmdCapacity)}
+}
 
 // Pick implements pick.Policy.
 func (p *llmd) Pick(v *pick.View, r *fleet.Request) pick.Choice {
@@ -63,8 +68,10 @@ func (p *llmd) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: reasons.Score}
 }
 
-// Placed implements pick.Placing.
-func (p *llmd) Placed(v *pick.View, r *fleet.Request, choice pick.Choice) {
+// Hooks implements pick.Policy.
+func (p *llmd) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
+
+func (p *llmd) placed(v *pick.View, r *fleet.Request, choice pick.Choice) {
 	p.tree.Enter(v.Candidates)
 	c := &v.Candidates[choice.Index]
 	if n := int(c.CacheTokens * content.BytesPerToken / fleet.BlockBytes); n > 0 {

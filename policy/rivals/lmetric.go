@@ -10,10 +10,10 @@ import (
 // lmetric is LMetric (D. Zhang and others, arXiv 2603.15202, 2026): the smallest product of the endpoint's prompt tokens to
 // compute and its batch size, both including this request. It has no parameter. The original asks the engines for their cache
 // contents; here these are Candidate.CachedTokens. Ties are drawn.
-type lmetric struct{}
+type lmetric struct{ pick.Plain }
 
 // NewLMetric makes the policy lmetric.
-func NewLMetric() pick.Policy { return lmetric{} }
+func NewLMetric() pick.Policy { return lmetric{pick.Plain{Name: "lmetric", Content: true}} }
 
 // Pick implements pick.Policy.
 func (lmetric) Pick(v *pick.View, _ *fleet.Request) pick.Choice {

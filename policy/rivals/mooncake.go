@@ -18,10 +18,12 @@ import (
 // Differences: engines without a shared pool cannot fetch from one another, so transfer is 0 and a prefix counts only at its
 // endpoint (an infinite kvcache_balancing_threshold). A request is never rejected for its predicted TTFT, since a policy always
 // picks.
-type mooncake struct{}
+type mooncake struct{ pick.Plain }
 
 // NewMooncake makes the policy mooncake.algorithm1.
-func NewMooncake() pick.Policy { return mooncake{} }
+func NewMooncake() pick.Policy {
+	return mooncake{pick.Plain{Name: "mooncake.algorithm1", Content: true}}
+}
 
 // Pick implements pick.Policy.
 func (mooncake) Pick(v *pick.View, _ *fleet.Request) pick.Choice {

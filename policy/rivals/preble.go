@@ -27,6 +27,7 @@ import (
 // Differences: a prefix whose queue doubles is not replicated at once, requests that only decode are not treated separately,
 // and engines queue by their own rules.
 type preble struct {
+	pick.Plain
 	load     sent.Window
 	msAnswer float64 // least learnt time per answer token of any endpoint, since profiles are taken of idle ones; 0 unknown
 }
@@ -37,7 +38,9 @@ const (
 )
 
 // NewPreble makes the policy preble.e2.
-func NewPreble() pick.Policy { return &preble{load: sent.Window{Seconds: prebleWindowSeconds}} }
+func NewPreble() pick.Policy {
+	return &preble{Plain: pick.Plain{Name: "preble.e2", Content: true}, load: sent.Window{Seconds: prebleWindowSeconds}}
+}
 
 // Pick implements pick.Policy.
 func (p *preble) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
@@ -51,8 +54,10 @@ func (p *preble) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: fair.Lowest(v, func(c *pick.Candidate) float64 { return p.cost(v, c) }), Reason: reasons.Load}
 }
 
-// Placed implements pick.Placing.
-func (p *preble) Placed(v *pick.View, _ *fleet.Request, choice pick.Choice) {
+// Hooks implements pick.Policy.
+func (p *preble) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
+
+func (p *preble) placed(v *pick.View, _ *fleet.Request, choice pick.Choice) {
 	for i := range v.Candidates {
 		if ms := v.Candidates[i].MsPerAnswer; ms > 0 && (p.msAnswer == 0 || ms < p.msAnswer) {
 			p.msAnswer = ms

@@ -16,12 +16,17 @@ import (
 //
 // Differences: prompts are compared in blocks of 128 bytes. The original does not evict by default; here an endpoint's prompts
 // are limited to 64 MiB, oldest first.
-type ray struct{ tree sent.Tree }
+type ray struct {
+	pick.Plain
+	tree sent.Tree
+}
 
 const rayMatchRate = 0.1
 
 // NewRay makes the policy ray.prefix_pow2.
-func NewRay() pick.Policy { return &ray{tree: sent.NewTree(sent.Unbounded)} }
+func NewRay() pick.Policy {
+	return &ray{Plain: pick.Plain{Name: "ray.prefix_pow2", Content: true}, tree: sent.NewTree(sent.Unbounded)}
+}
 
 // Pick implements pick.Policy.
 func (p *ray) Pick(v *pick.View, r *fleet.Request) pick.Choice {
@@ -46,8 +51,10 @@ func (p *ray) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: reason}
 }
 
-// Placed implements pick.Placing.
-func (p *ray) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
+// Hooks implements pick.Policy.
+func (p *ray) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
+
+func (p *ray) placed(v *pick.View, r *fleet.Request, c pick.Choice) {
 	if content.Bytes(r) == 0 {
 		return
 	}

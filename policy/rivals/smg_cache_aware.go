@@ -23,7 +23,10 @@ import (
 // Differences: prompts are compared in blocks of 128 bytes and include roles. Its limit of 2^26 characters for all endpoints is
 // divided evenly and enforced at all times instead of every 60 s. Load is that for a fleet without /v1/loads; with it the
 // original estimates the wait from the engines' queued tokens. The triggers on KV usage are off, as by default.
-type smgCacheAware struct{ tree sent.Tree }
+type smgCacheAware struct {
+	pick.Plain
+	tree sent.Tree
+}
 
 const (
 	smgCacheThreshold = 0.3
@@ -35,7 +38,7 @@ const (
 
 // NewSMGCacheAware makes the policy smg.cache_aware.
 func NewSMGCacheAware() pick.Policy {
-	return &smgCacheAware{tree: sent.NewTree(smgTreeBytes / fleet.BlockBytes)}
+	return &smgCacheAware{Plain: pick.Plain{Name: "smg.cache_aware", Content: true}, tree: sent.NewTree(smgTreeBytes / fleet.BlockBytes)}
 }
 
 // Pick implements pick.Policy.
@@ -72,8 +75,10 @@ func (p *smgCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: reasons.Load}
 }
 
-// Placed implements pick.Placing.
-func (p *smgCacheAware) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
+// Hooks implements pick.Policy.
+func (p *smgCacheAware) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
+
+func (p *smgCacheAware) placed(v *pick.View, r *fleet.Request, c pick.Choice) {
 	p.tree.Share(v.Candidates, smgTreeBytes/fleet.BlockBytes)
 	p.tree.Enter(v.Candidates)
 	p.tree.Sent(&v.Candidates[c.Index], content.Blocks(r))

@@ -16,7 +16,10 @@ import (
 //
 // Differences: a prompt of less than 128 bytes has the hash of its conversation. Without the prompt the least loaded is picked,
 // as in the original when there is nothing to hash.
-type smgPrefixHash struct{ ring byhash.Ring }
+type smgPrefixHash struct {
+	pick.Plain
+	ring byhash.Ring
+}
 
 const (
 	smgRingPlaces   = 150
@@ -26,7 +29,9 @@ const (
 )
 
 // NewSMGPrefixHash makes the policy smg.prefix_hash.
-func NewSMGPrefixHash() pick.Policy { return &smgPrefixHash{ring: byhash.Ring{Places: smgRingPlaces}} }
+func NewSMGPrefixHash() pick.Policy {
+	return &smgPrefixHash{Plain: pick.Plain{Name: "smg.prefix_hash", Content: true}, ring: byhash.Ring{Places: smgRingPlaces}}
+}
 
 // Pick implements pick.Policy.
 func (p *smgPrefixHash) Pick(v *pick.View, r *fleet.Request) pick.Choice {

@@ -16,13 +16,16 @@ import (
 // recognised. The ring contains the available endpoints only, so that the conversations of one that is down spread over the
 // others; the original sends all of them to the first healthy one. The released 0.1.17 was observed to send all requests
 // without a session to one endpoint.
-type vllmConsistentHash struct{ ring byhash.Ring }
+type vllmConsistentHash struct {
+	pick.Plain
+	ring byhash.Ring
+}
 
 const vllmRingPlaces = 160
 
 // NewVLLMConsistentHash makes the policy vllmrouter.consistent_hash.
 func NewVLLMConsistentHash() pick.Policy {
-	return &vllmConsistentHash{ring: byhash.Ring{Places: vllmRingPlaces}}
+	return &vllmConsistentHash{Plain: pick.Plain{Name: "vllmrouter.consistent_hash"}, ring: byhash.Ring{Places: vllmRingPlaces}}
 }
 
 // Pick implements pick.Policy.

@@ -18,6 +18,7 @@ import (
 // Differences: sessions are limited to 131,072, the least recently used one going first; without a session ties are broken by
 // the hash of the prompt's blocks instead of its text. Nothing reports the end of a session (POST /finish_session).
 type vllmSticky struct {
+	pick.Plain
 	sessions map[uint64]uint32 // by hash -> place in table
 	table    []sticky          // place 0 is the ring's root: its next is the oldest, its prev the newest
 	counts   sent.Tally
@@ -40,7 +41,7 @@ const (
 
 // NewVLLMSticky makes the policy vllmrouter.sticky_least_loaded.
 func NewVLLMSticky() pick.Policy {
-	return &vllmSticky{sessions: map[uint64]uint32{}, table: make([]sticky, 1)}
+	return &vllmSticky{Plain: pick.Plain{Name: "vllmrouter.sticky_least_loaded"}, sessions: map[uint64]uint32{}, table: make([]sticky, 1)}
 }
 
 // Pick implements pick.Policy.
@@ -70,8 +71,10 @@ func (p *vllmSticky) session(v *pick.View) *sticky {
 	return &p.table[id]
 }
 
-// Placed implements pick.Placing.
-func (p *vllmSticky) Placed(v *pick.View, r *fleet.Request, choice pick.Choice) {
+// Hooks implements pick.Policy.
+func (p *vllmSticky) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
+
+func (p *vllmSticky) placed(v *pick.View, r *fleet.Request, choice pick.Choice) {
 	p.sweep(v.Now)
 	if r.Session == "" {
 		return

@@ -28,20 +28,23 @@ func RequestTokens(r *fleet.Request) int {
 // turns is round_robin of PR 890: the candidates in order of declaration. The first turn is drawn, so that routers started
 // together do not run in step.
 type turns struct {
+	pick.Plain
 	began bool
 	next  uint32
 }
 
 // NewRoundRobin makes the policy stack.round_robin.
-func NewRoundRobin() pick.Policy { return &turns{} }
+func NewRoundRobin() pick.Policy { return &turns{Plain: pick.Plain{Name: "stack.round_robin"}} }
 
 // Pick implements pick.Policy.
 func (p *turns) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: int(p.turn(v, len(v.Candidates)) % uint32(len(v.Candidates))), Reason: reasons.RoundRobin}
 }
 
-// Placed implements pick.Placing.
-func (p *turns) Placed(v *pick.View, _ *fleet.Request, _ pick.Choice) {
+// Hooks implements pick.Policy.
+func (p *turns) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
+
+func (p *turns) placed(v *pick.View, _ *fleet.Request, _ pick.Choice) {
 	p.advance(v, len(v.Candidates))
 }
 
@@ -58,10 +61,13 @@ func (p *turns) advance(v *pick.View, among int) { p.began, p.next = true, p.tur
 // leastLoaded is least_loaded of PR 890: the candidate whose engine reports the fewest requests, running and queued. If one of
 // them reports nothing, it uses round robin. Ties use round robin too: reports are seconds old, and the original sends
 // everything to one endpoint until the next report.
-type leastLoaded struct{ turns turns }
+type leastLoaded struct {
+	pick.Plain
+	turns turns
+}
 
 // NewLeastLoaded makes the policy stack.least_loaded.
-func NewLeastLoaded() pick.Policy { return &leastLoaded{} }
+func NewLeastLoaded() pick.Policy { return &leastLoaded{Plain: pick.Plain{Name: "stack.least_loaded"}} }
 
 // Pick implements pick.Policy.
 func (p *leastLoaded) Pick(v *pick.View, r *fleet.Request) pick.Choice {
@@ -82,13 +88,15 @@ func (p *leastLoaded) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return p.turns.Pick(v, r) // not reached: one has the fewest
 }
 
-// Placed implements pick.Placing.
-func (p *leastLoaded) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
+// Hooks implements pick.Policy.
+func (p *leastLoaded) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
+
+func (p *leastLoaded) placed(v *pick.View, r *fleet.Request, c pick.Choice) {
 	if _, equals := fewestReported(v.Candidates); equals > 0 {
 		p.turns.advance(v, equals)
 		return
 	}
-	p.turns.Placed(v, r, c)
+	p.turns.placed(v, r, c)
 }
 
 // fewestReported is the fewest requests reported by a candidate's engine, running and queued, and the number of candidates that

@@ -17,6 +17,7 @@ import (
 // prompt it falls back to kvaware's rule: by the session on a hash ring, and without a session the endpoint that was sent
 // fewest requests in the last minute. It asks LMCache's controller for cache contents; here these are Candidate.CachedTokens.
 type loadAware struct {
+	pick.Plain
 	ring byhash.Ring
 	sent sent.Window
 }
@@ -29,11 +30,13 @@ const (
 
 // NewLoadAware makes the policy stack.loadaware.
 func NewLoadAware() pick.Policy {
-	return &loadAware{ring: byhash.Ring{Places: ringPlaces}, sent: sent.Window{Seconds: windowSeconds}}
+	return &loadAware{Plain: pick.Plain{Name: "stack.loadaware", Content: true}, ring: byhash.Ring{Places: ringPlaces}, sent: sent.Window{Seconds: windowSeconds}}
 }
 
-// Placed implements pick.Placing.
-func (p *loadAware) Placed(v *pick.View, _ *fleet.Request, c pick.Choice) {
+// Hooks implements pick.Policy.
+func (p *loadAware) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
+
+func (p *loadAware) placed(v *pick.View, _ *fleet.Request, c pick.Choice) {
 	p.sent.Advance(v.Candidates, v.Now)
 	p.sent.Add(&v.Candidates[c.Index], v.Now, 1)
 }

@@ -15,11 +15,14 @@ import (
 //
 // Differences: an incomplete last chunk does not count. The original never forgets; here an endpoint's prompts are limited to
 // 64 MiB, oldest first.
-type prefixAware struct{ tree sent.Tree }
+type prefixAware struct {
+	pick.Plain
+	tree sent.Tree
+}
 
 // NewPrefixAware makes the policy stack.prefixaware.
 func NewPrefixAware() pick.Policy {
-	return &prefixAware{tree: sent.NewTree(sent.Unbounded)}
+	return &prefixAware{Plain: pick.Plain{Name: "stack.prefixaware", Content: true}, tree: sent.NewTree(sent.Unbounded)}
 }
 
 // Pick implements pick.Policy.
@@ -34,8 +37,10 @@ func (p *prefixAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: reasons.CacheMatch}
 }
 
-// Placed implements pick.Placing.
-func (p *prefixAware) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
+// Hooks implements pick.Policy.
+func (p *prefixAware) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
+
+func (p *prefixAware) placed(v *pick.View, r *fleet.Request, c pick.Choice) {
 	p.tree.Enter(v.Candidates)
 	p.tree.Sent(&v.Candidates[c.Index], content.Blocks(r))
 }

@@ -62,7 +62,7 @@ func (s *scripted) do(words []string) {
 	switch args := words[1:]; words[0] {
 	case "policy":
 		make := map[string]func() pick.Policy{"round_robin": NewRoundRobin, "least_loaded": NewLeastLoaded}[args[0]]
-		s.r = route.New(route.Config{Policy: make, PolicyName: "stack." + args[0], Disaggregation: route.Disaggregation{
+		s.r = route.New(route.Config{Policy: make, Disaggregation: route.Disaggregation{
 			When: route.WhenTokens, Threshold: s.number(strings.TrimPrefix(args[1], "threshold=")), Tokens: RequestTokens,
 		}})
 	case "prefillers":

@@ -16,7 +16,7 @@ func BenchmarkTRTLongPrompts(b *testing.B) {
 	for _, name := range []string{"trtllm.conversation", "trtllm.kv_cache_aware"} {
 		for _, ids := range []string{"ids", "noids"} {
 			b.Run(name+"/"+ids, func(b *testing.B) {
-				p, cs := makeTRT(b, router{Name: name}), policytest.Same(8)
+				p, cs := pick.Install(makeTRT(b, router{Name: name})), policytest.Same(8)
 				asked := make([]*fleet.Request, talks)
 				for i := range asked {
 					asked[i] = policytest.Words(200, i+2, 600)
@@ -29,10 +29,9 @@ func BenchmarkTRTLongPrompts(b *testing.B) {
 					r := asked[i%talks]
 					v := policytest.Asks(cs, 25_000)
 					v.Hash = byhash.Mix(uint64(i % talks))
-					c := policytest.Place(p, v, r)
-					k := p.(pick.Keeping)
-					k.Reserved(fleet.Lease(i+1)<<32, &cs[c.Index], v, r)
-					k.Released(fleet.Lease(i+1)<<32, true)
+					c := policytest.PlaceBy(p, v, r)
+					p.Hooks.Reserved(fleet.Lease(i+1)<<32, &cs[c.Index], v, r)
+					p.Hooks.Released(fleet.Lease(i+1)<<32, true)
 					i++
 				}
 				for range talks {

@@ -34,6 +34,7 @@ import (
 // Several texts in one request are matched as one, joined by line ends. Of several lists of token ids only the first is matched,
 // and with use_token_ids of several texts too, as in the original.
 type conversation struct {
+	pick.Plain
 	threshold float64
 	block     int
 	tokens    bool // text is counted in tokens
@@ -57,6 +58,7 @@ type openWeight struct {
 // NewConversation makes trtllm.conversation. The configuration must have its defaults.
 func NewConversation(o ConversationConfig) pick.Policy {
 	return &conversation{
+		Plain:     pick.Plain{Name: "trtllm.conversation", Content: true, Alone: true},
 		threshold: floatOr(o.MatchThreshold, defaultMatchThreshold), block: o.TokensPerBlock, tokens: o.UseTokenIDs, skip: o.HashSkipCount,
 		byTable: o.IDsByTableOnly, published: o.BlockWeights, sessions: newSessions(o.MaxSessions),
 		given: sent.NewBindings(max(1, o.MaxSessions/4)),
@@ -75,8 +77,12 @@ type placement struct {
 	given   bool   // the request's own key leads there too
 }
 
-// Placed implements pick.Placing.
-func (p *conversation) Placed(v *pick.View, r *fleet.Request, _ pick.Choice) {
+// Hooks implements pick.Policy.
+func (p *conversation) Hooks() pick.Hooks {
+	return pick.Hooks{Placed: p.placed, Reserved: p.reserved, Released: p.released, Forgotten: p.forgotten}
+}
+
+func (p *conversation) placed(v *pick.View, r *fleet.Request, _ pick.Choice) {
 	to := p.place(v, r)
 	if to.Reason == reasons.Load {
 		p.ties.advance()
@@ -273,8 +279,7 @@ func (p *conversation) load(c *pick.Candidate) int64 {
 	return 0
 }
 
-// Reserved implements pick.Keeping.
-func (p *conversation) Reserved(l fleet.Lease, c *pick.Candidate, v *pick.View, r *fleet.Request) {
+func (p *conversation) reserved(l fleet.Lease, c *pick.Candidate, v *pick.View, r *fleet.Request) {
 	if r.Class == fleet.Aside {
 		return
 	}
@@ -283,8 +288,8 @@ func (p *conversation) Reserved(l fleet.Lease, c *pick.Candidate, v *pick.View, 
 	*p.open.At(int(uint32(l)), uint64(l)) = openWeight{key: c.Key, slot: c.Slot, weight: weight}
 }
 
-// Released implements pick.Keeping. Requests of an endpoint that left do not change its successor in the slot.
-func (p *conversation) Released(l fleet.Lease, _ bool) {
+// released takes a request off its endpoint. One that left does not change its successor in the slot.
+func (p *conversation) released(l fleet.Lease, _ bool) {
 	o := p.open.Peek(int(uint32(l)), uint64(l))
 	if o == nil {
 		return
@@ -295,8 +300,8 @@ func (p *conversation) Released(l fleet.Lease, _ bool) {
 	p.open.Reset(int(uint32(l)))
 }
 
-// Forget implements pick.Forgetting: it drops the sessions of a removed server. Its running requests count until they end.
-func (p *conversation) Forget(endpoint uint64) {
+// forgotten drops the sessions of a removed server. Its running requests count until they end.
+func (p *conversation) forgotten(endpoint uint64) {
 	p.sessions.leave(endpoint)
 	p.given.Forget(endpoint)
 }

@@ -88,7 +88,7 @@ func TestTRTConversationBalancesContent(t *testing.T) {
 	}
 	for i := range d.leases {
 		d.end(i, i%2 == 0)
-		p.Released(fleet.Lease(i+1), true) // once is enough
+		p.released(fleet.Lease(i+1), true) // once is enough
 	}
 	for i := range d.cs {
 		if got := p.load(&d.cs[i]); got != 0 {

@@ -34,13 +34,14 @@ import (
 //
 // Of several prompts in one request blocks and matches are added up; matches of the first fleet.MaxListed prompts only.
 type kvCacheAware struct {
+	pick.Plain
 	ties    ties
 	shares  bool // score request_share
 	block   int  // tokens; 0 uses the engine's report
 	batch   float64
 	weight  float64
 	cap     float64       // +Inf for no cap
-	placed  sent.Bindings // by content affinity
+	homes   sent.Bindings // by content affinity
 	keeps   string        // content affinity, auto resolved
 	tracks  bool
 	tracked sent.Tree
@@ -70,8 +71,9 @@ const (
 // NewKVCacheAware makes trtllm.kv_cache_aware. The configuration must have its defaults.
 func NewKVCacheAware(o KVCacheAwareConfig) pick.Policy {
 	p := &kvCacheAware{
+		Plain:  pick.Plain{Name: "trtllm.kv_cache_aware", Content: true, Alone: true},
 		shares: o.Score == scoreShare, block: o.TokensPerBlock, batch: float64(o.MaxBatchSize), weight: floatOr(o.LoadWeight, defaultLoadWeight),
-		cap: o.LoadCap, keeps: o.affinity(), tracks: o.tracks(), tracked: sent.NewTree(sent.Unbounded), placed: sent.NewBindings(mostPlaced),
+		cap: o.LoadCap, keeps: o.affinity(), tracks: o.tracks(), tracked: sent.NewTree(sent.Unbounded), homes: sent.NewBindings(mostPlaced),
 	}
 	if p.cap == 0 {
 		p.cap = math.Inf(1)
@@ -96,7 +98,7 @@ func (p *kvCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	})
 	reason := reasons.Score
 	if key := p.keptBy(v, r); key != 0 {
-		if home, known := p.placed.Peek(key); known {
+		if home, known := p.homes.Peek(key); known {
 			i := slices.IndexFunc(cs, func(c pick.Candidate) bool { return c.Key == home })
 			if i >= 0 && (!room || below(&cs[i])) {
 				at, reason = i, pick.ReasonSession
@@ -106,15 +108,19 @@ func (p *kvCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: reason}
 }
 
-// Placed implements pick.Placing.
-func (p *kvCacheAware) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
+// Hooks implements pick.Policy.
+func (p *kvCacheAware) Hooks() pick.Hooks {
+	return pick.Hooks{Placed: p.placed, Reserved: p.reserved, Released: p.released}
+}
+
+func (p *kvCacheAware) placed(v *pick.View, r *fleet.Request, c pick.Choice) {
 	p.ties.advance()
 	if p.tracks {
 		p.tracked.Enter(v.Candidates)
 		p.fit(v.Candidates)
 	}
 	if key := p.keptBy(v, r); key != 0 {
-		p.placed.Put(key, v.Candidates[c.Index].Key)
+		p.homes.Put(key, v.Candidates[c.Index].Key)
 	}
 }
 
@@ -235,8 +241,8 @@ func (p *kvCacheAware) fit(cs []pick.Candidate) {
 	}
 }
 
-// Reserved implements pick.Keeping: it keeps the request's blocks until its end.
-func (p *kvCacheAware) Reserved(l fleet.Lease, c *pick.Candidate, _ *pick.View, r *fleet.Request) {
+// reserved keeps the request's blocks until its end.
+func (p *kvCacheAware) reserved(l fleet.Lease, c *pick.Candidate, _ *pick.View, r *fleet.Request) {
 	listed := listOf(r)
 	if !p.tracks || r.Class != fleet.Turn || content.Bytes(r) == 0 && len(listed) == 0 {
 		return
@@ -258,8 +264,8 @@ func (p *kvCacheAware) Reserved(l fleet.Lease, c *pick.Candidate, _ *pick.View, 
 	}
 }
 
-// Released implements pick.Keeping: a prompt answered in full is cached there.
-func (p *kvCacheAware) Released(l fleet.Lease, answered bool) {
+// released notes that a prompt answered in full is cached there.
+func (p *kvCacheAware) released(l fleet.Lease, answered bool) {
 	i := int(uint32(l))
 	if i >= len(p.open) || p.open[i].lease != l {
 		return

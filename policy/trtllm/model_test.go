@@ -91,7 +91,7 @@ func TestTRTConversationAgainstItsRule(t *testing.T) {
 		for i := range rapid.IntRange(1, 40).Draw(t, "steps") {
 			if len(open) > 0 && rapid.Bool().Draw(t, "end") {
 				k := rapid.IntRange(0, len(open)-1).Draw(t, "which")
-				p.Released(open[k].lease, rapid.Bool().Draw(t, "answered"))
+				p.released(open[k].lease, rapid.Bool().Draw(t, "answered"))
 				m.load[open[k].key] -= open[k].weight
 				open = slices.Delete(open, k, k+1)
 			}
@@ -117,7 +117,7 @@ func TestTRTConversationAgainstItsRule(t *testing.T) {
 			key := cs[got.Index].Key
 			weight := max(1, int64(r.Content.Bytes/5))
 			open = append(open, flight{fleet.Lease(i+1)<<32 | fleet.Lease(i), key, weight})
-			p.Reserved(open[len(open)-1].lease, &cs[got.Index], v, r)
+			p.reserved(open[len(open)-1].lease, &cs[got.Index], v, r)
 			m.load[key] += weight
 		}
 	})

@@ -24,7 +24,7 @@ type desktop struct {
 func newDesktop(t *testing.T, c router, endpoints ...string) *desktop {
 	t.Helper()
 	d := &desktop{t: t, now: time.Unix(1_000_000, 0)}
-	d.r = route.New(route.Config{PolicyName: c.Name, Policy: func() pick.Policy {
+	d.r = route.New(route.Config{Policy: func() pick.Policy {
 		p := makeTRT(t, c)
 		d.p = append(d.p, p)
 		return p

@@ -47,34 +47,39 @@ func (t *ties) least(cs []pick.Candidate, of func(i int) float64) int {
 }
 
 // roundRobin is round_robin: servers[counter mod n], then the counter advances. It is not reset when servers join or leave.
-type roundRobin struct{ counter uint64 }
+type roundRobin struct {
+	pick.Plain
+	counter uint64
+}
 
 // NewRoundRobin makes the policy trtllm.round_robin.
-func NewRoundRobin() pick.Policy { return &roundRobin{} }
+func NewRoundRobin() pick.Policy {
+	return &roundRobin{Plain: pick.Plain{Name: "trtllm.round_robin", Alone: true}}
+}
 
 // Pick implements pick.Policy.
 func (p *roundRobin) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: int(p.counter % uint64(len(v.Candidates))), Reason: reasons.RoundRobin}
 }
 
-// Placed implements pick.Placing.
-func (p *roundRobin) Placed(*pick.View, *fleet.Request, pick.Choice) { p.counter++ }
+// Hooks implements pick.Policy.
+func (p *roundRobin) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
 
-// StepsAlone implements pick.Stepping.
-func (p *roundRobin) StepsAlone() bool { return true }
+func (p *roundRobin) placed(*pick.View, *fleet.Request, pick.Choice) { p.counter++ }
 
 // loadBalancing is load_balancing: the least loaded, by active requests or, with use_tokens, by their prompt tokens.
 //
 // Differences: tokens are the router's estimate for every request. The original counts a text's characters as tokens, and
 // returns an error for chat requests and on the generation side.
 type loadBalancing struct {
+	pick.Plain
 	tokens bool
 	ties   ties
 }
 
 // NewLoadBalancing makes trtllm.load_balancing. The configuration must have its defaults.
 func NewLoadBalancing(c LoadBalancingConfig) pick.Policy {
-	return &loadBalancing{tokens: c.UseTokens}
+	return &loadBalancing{Plain: pick.Plain{Name: "trtllm.load_balancing", Alone: true}, tokens: c.UseTokens}
 }
 
 // Pick implements pick.Policy.
@@ -89,8 +94,7 @@ func (p *loadBalancing) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: reasons.Load}
 }
 
-// Placed implements pick.Placing.
-func (p *loadBalancing) Placed(*pick.View, *fleet.Request, pick.Choice) { p.ties.advance() }
+// Hooks implements pick.Policy.
+func (p *loadBalancing) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
 
-// StepsAlone implements pick.Stepping.
-func (p *loadBalancing) StepsAlone() bool { return true }
+func (p *loadBalancing) placed(*pick.View, *fleet.Request, pick.Choice) { p.ties.advance() }

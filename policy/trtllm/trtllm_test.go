@@ -50,8 +50,8 @@ func (d *desk) ask(r *fleet.Request, tokens int, out ...int) int {
 	d.last.Index = slices.IndexFunc(d.cs, func(o pick.Candidate) bool { return o.Key == c.Key })
 	policytest.Reserve(&d.cs[d.last.Index], int64(tokens), 50)
 	d.leases = append(d.leases, deskLease{d.last.Index, int64(tokens)})
-	if k, ok := d.p.(pick.Keeping); ok {
-		k.Reserved(fleet.Lease(len(d.leases)), c, v, r)
+	if h := d.p.Hooks(); h.Reserved != nil {
+		h.Reserved(fleet.Lease(len(d.leases)), c, v, r)
 	}
 	return len(d.leases) - 1
 }
@@ -61,8 +61,8 @@ func (d *desk) end(lease int, answered bool) {
 	l := d.leases[lease]
 	policytest.Reserve(&d.cs[l.at], -l.tokens, -50)
 	d.cs[l.at].Load.Requests -= 2
-	if k, ok := d.p.(pick.Keeping); ok {
-		k.Released(fleet.Lease(lease+1), answered)
+	if h := d.p.Hooks(); h.Released != nil {
+		h.Released(fleet.Lease(lease+1), answered)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/pick"
 )
 
 // end is the end of a part of an endpoint's load in a world.
@@ -15,8 +14,8 @@ type end struct {
 	key  uint64     // of the slot's endpoint
 	load fleet.Load // the load that ends
 
-	keeping pick.Keeping // informed that the lease is over; nil for none
-	lease   fleet.Lease
+	released func(l fleet.Lease, answered bool) // hook for the end of the lease; nil for none
+	lease    fleet.Lease
 }
 
 // ends is a heap, earliest first.
@@ -54,8 +53,8 @@ func (w *world) advance(now time.Time) {
 }
 
 func (w *world) over(e *end) {
-	if e.keeping != nil {
-		e.keeping.Released(e.lease, true)
+	if e.released != nil {
+		e.released(e.lease, true)
 	}
 	at := &w.places[e.slot]
 	if at.key != e.key {

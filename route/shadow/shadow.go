@@ -30,7 +30,8 @@ type Set struct {
 	report Report
 	pcg    *rand.PCG
 	rng    *rand.Rand
-	keeps  bool                  // some shadow is Keeping
+	needs  pick.Needs            // of all shadows
+	keeps  bool                  // some shadow needs the ends of leases
 	open   map[fleet.Lease]*pool // leases that these know, at most mostOpen; never ranged over
 	view   pick.View             // scratch
 	priced pick.View             // scratch: with the terms of the cost
@@ -61,10 +62,10 @@ const (
 // pool has a pool's state of each policy, in both of its roles.
 type pool struct {
 	name  string
-	here  []pick.Policy  // policies in the acting policy's role
-	apart []pick.Policy  // policies in worlds of their own
-	mixes []arrivals.Mix // kinds of turns in those worlds
-	mix   arrivals.Mix   // kinds of turns in the acting policy's world
+	here  []*pick.Installed // policies in the acting policy's role
+	apart []*pick.Installed // policies in worlds of their own
+	mixes []arrivals.Mix    // kinds of turns in those worlds
+	mix   arrivals.Mix      // kinds of turns in the acting policy's world
 }
 
 // tally counts what a shadow would have chosen instead of the acting policy.
@@ -83,25 +84,23 @@ func New(c Config) *Set {
 	s := &Set{cfg: c, pools: map[string]*pool{}, acting: newWorld(c.Sessions), pcg: rand.NewPCG(0, 0)}
 	s.rng, s.open = rand.New(s.pcg), map[fleet.Lease]*pool{}
 	for _, p := range c.Policies {
-		_, keeps := p.New().(pick.Keeping)
-		s.keeps = s.keeps || keeps
+		of := pick.Install(p.New())
+		s.needs = s.needs.And(of.Needs)
+		s.keeps = s.keeps || of.Hooks.Released != nil
 		s.worlds = append(s.worlds, newWorld(c.Sessions))
 		s.tells = append(s.tells, tally{})
 	}
 	return s
 }
 
-// CountsBlocks reports whether a policy uses Candidate.ActiveTokens, see Config.Counting.
-func (s *Set) CountsBlocks() bool {
-	for _, p := range s.cfg.Policies {
-		if c, ok := p.New().(pick.Counting); ok && c.CountsBlocks() {
-			return true
-		}
-	}
-	return false
+// Needs is what the shadows need of the router's views.
+func (s *Set) Needs() pick.Needs {
+	n := s.needs
+	n.Returns = true // choices are priced by cost
+	return n
 }
 
-// Keeps reports whether a policy is Keeping, so that it needs the ends of leases (Sighting.End).
+// Keeps reports whether a policy needs the ends of leases (Sighting.End).
 func (s *Set) Keeps() bool { return s.keeps }
 
 // pool finds a pool's state. Beyond the bound the least recently used pool is dropped.
@@ -110,7 +109,7 @@ func (s *Set) pool(name string) *pool {
 	if p == nil {
 		p = &pool{name: name, mixes: make([]arrivals.Mix, len(s.cfg.Policies))}
 		for _, c := range s.cfg.Policies {
-			p.here, p.apart = append(p.here, c.New()), append(p.apart, c.New())
+			p.here, p.apart = append(p.here, pick.Install(c.New())), append(p.apart, pick.Install(c.New()))
 		}
 		if len(s.order) >= mostPools {
 			delete(s.pools, s.order[0].name)
@@ -185,15 +184,15 @@ func (s *Set) alone(p *pool, g *Sighting) {
 	}
 }
 
-// reserved informs Keeping policies of the actual placement.
+// reserved informs the policies of the actual placement.
 func (s *Set) reserved(p *pool, g *Sighting) {
 	if !s.keeps || len(s.open) >= mostOpen {
 		return
 	}
 	for _, policy := range p.here {
-		if k, ok := policy.(pick.Keeping); ok {
+		if reserved := policy.Hooks.Reserved; reserved != nil {
 			s.show(&s.view, g)
-			k.Reserved(g.lease, &s.view.Candidates[g.chosen], &s.view, &g.request)
+			reserved(g.lease, &s.view.Candidates[g.chosen], &s.view, &g.request)
 		}
 	}
 	s.open[g.lease] = p
@@ -207,20 +206,18 @@ func (s *Set) released(g *Sighting) {
 	}
 	delete(s.open, g.lease)
 	for _, policy := range p.here {
-		if k, ok := policy.(pick.Keeping); ok {
-			k.Released(g.lease, g.answered)
+		if released := policy.Hooks.Released; released != nil {
+			released(g.lease, g.answered)
 		}
 	}
 }
 
-// left informs the Forgetting policies of all pools that an endpoint is gone.
+// left informs the policies of all pools that an endpoint is gone.
 func (s *Set) left(endpoint uint64) {
 	for _, p := range s.order {
-		for _, policies := range [...][]pick.Policy{p.here, p.apart} {
+		for _, policies := range [...][]*pick.Installed{p.here, p.apart} {
 			for _, policy := range policies {
-				if f, ok := policy.(pick.Forgetting); ok {
-					f.Forget(endpoint)
-				}
+				policy.Forgotten(endpoint)
 			}
 		}
 	}
@@ -234,18 +231,18 @@ func (s *Set) show(to *pick.View, g *Sighting) {
 }
 
 // ask lets a policy choose with the decision's own random seed, and learn from its choice.
-func (s *Set) ask(p pick.Policy, v *pick.View, g *Sighting) pick.Choice {
+func (s *Set) ask(p *pick.Installed, v *pick.View, g *Sighting) pick.Choice {
 	s.draw(v, g)
-	a := pick.Ask(p, v, &g.request)
-	a.Placed(p, &g.request)
+	a := p.Ask(v, &g.request)
+	p.Placed(&a, &g.request)
 	return a.Choice
 }
 
 // only lets a policy learn that the only candidate was chosen, if it wants to.
-func (s *Set) only(p pick.Policy, v *pick.View, g *Sighting) {
+func (s *Set) only(p *pick.Installed, v *pick.View, g *Sighting) {
 	s.draw(v, g)
-	a := pick.Alone(p, v, pick.ReasonOnly)
-	a.Placed(p, &g.request)
+	a := p.Alone(v, pick.ReasonOnly)
+	p.Placed(&a, &g.request)
 }
 
 // draw seeds the view's random numbers.

@@ -25,6 +25,10 @@ type shadowRig struct {
 // to is a policy that always picks one endpoint.
 type to int
 
+func (to) Needs() pick.Needs { return pick.Needs{Name: "told"} }
+
+func (to) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (p to) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: min(int(p), len(v.Candidates)-1), Reason: "told"}
 }
@@ -33,7 +37,7 @@ func fixed(p pick.Policy) func() pick.Policy { return func() pick.Policy { retur
 
 func newShadowRig(t testing.TB, acting pick.Policy, shadows ...shadow.Policy) *shadowRig {
 	s := &shadowRig{t: t, now: time.Unix(1_700_000_000, 0)}
-	s.r = route.New(route.Config{Policy: fixed(acting), PolicyName: "told"})
+	s.r = route.New(route.Config{Policy: fixed(acting)})
 	s.shadows = shadow.New(shadow.Config{Policies: shadows})
 	d := route.Declared{Source: "s"}
 	for _, n := range []string{"a", "b"} {

@@ -88,10 +88,10 @@ func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
 	return true
 }
 
-// End makes it the end of a lease, for Keeping policies.
+// End makes it the end of a lease, for policies that are told.
 func (s *Sighting) End(l fleet.Lease, o fleet.Outcome) {
 	s.what, s.lease, s.answered = ended, l, o == fleet.OK
 }
 
-// Leave makes it the departure of an endpoint, by Candidate.Key, for Forgetting policies.
+// Leave makes it the departure of an endpoint, by Candidate.Key, for the policies.
 func (s *Sighting) Leave(endpoint uint64) { s.what, s.endpoint = departed, endpoint }

@@ -74,7 +74,7 @@ func (w *world) knows(g *Sighting) bool {
 func (g *Sighting) name(id string) session.Name { return session.NameOf(g.request.Tenant, g.pool, id) }
 
 // follow applies the choice of this world's policy, or the actual choice if p is nil. mix has the kinds of turns there.
-func (w *world) follow(s *Set, g *Sighting, p pick.Policy, mix *arrivals.Mix) {
+func (w *world) follow(s *Set, g *Sighting, p *pick.Installed, mix *arrivals.Mix) {
 	w.advance(g.view.Now)
 	v := &s.view
 	s.show(v, g)
@@ -85,7 +85,7 @@ func (w *world) follow(s *Set, g *Sighting, p pick.Policy, mix *arrivals.Mix) {
 	at := 0
 	switch {
 	case len(v.Candidates) == 1:
-		if !g.forced {
+		if p != nil && !g.forced {
 			s.only(p, v, g) // as in the router
 		}
 	case p == nil:
@@ -214,7 +214,7 @@ func (w *world) look(g *Sighting, model string) {
 }
 
 // put applies a choice.
-func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.Entry, p pick.Policy) {
+func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.Entry, p *pick.Installed) {
 	at := &w.places[c.Slot]
 	prefill, decode := int64(v.PromptTokens-c.CachedTokens), int64(v.OutputTokens)
 	took := float64(float64(prefill) * c.MsPerToken)
@@ -230,9 +230,11 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 	w.later(end{at: first, slot: c.Slot, key: at.key, load: fleet.Load{PrefillTokens: prefill}})
 	over := first.Add(time.Duration(float64(float64(decode)*perAnswer(c)) * 1e6))
 	last := end{at: over, slot: c.Slot, key: at.key, load: fleet.Load{Requests: 1, DecodeTokens: decode, ContextTokens: int64(v.PromptTokens) + decode}}
-	if k, ok := p.(pick.Keeping); ok {
-		k.Reserved(g.lease, c, v, &g.request)
-		last.keeping, last.lease = k, g.lease
+	if p != nil {
+		if p.Hooks.Reserved != nil {
+			p.Hooks.Reserved(g.lease, c, v, &g.request)
+		}
+		last.released, last.lease = p.Hooks.Released, g.lease
 	}
 	w.later(last)
 	if g.session != "" {

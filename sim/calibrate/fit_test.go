@@ -19,7 +19,7 @@ import (
 // recordedRun is what a router before simulated engines would record.
 func recordedRun(t interface{ Fatal(...any) }, fleet rig.Fleet, g trace.Generator, load float64, seed uint64) *trace.Recording {
 	tr := g.Trace(seed)
-	run := drive.Replay{Trace: tr, Fleet: fleet, Load: load, Seed: seed, IDs: true, PolicyName: "at_home", Policy: func() pick.Policy { return atHome{new(int)} }}
+	run := drive.Replay{Trace: tr, Fleet: fleet, Load: load, Seed: seed, IDs: true, Policy: func() pick.Policy { return atHome{new(int)} }}
 	o, err := run.Run()
 	if err != nil {
 		t.Fatal(err)
@@ -128,6 +128,10 @@ func TestFitAnyEngine(t *testing.T) {
 
 // atHome keeps conversations at home, and uses round robin for new ones.
 type atHome struct{ n *int }
+
+func (atHome) Needs() pick.Needs { return pick.Needs{Name: "at_home"} }
+
+func (atHome) Hooks() pick.Hooks { return pick.Hooks{} }
 
 func (p atHome) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	if v.Home >= 0 {

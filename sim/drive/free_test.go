@@ -32,7 +32,7 @@ func TestFreeRolesComeAbout(t *testing.T) {
 	}
 	play := func(when route.When) (figures.Figures, *drive.Outcome) {
 		r := drive.Replay{
-			Trace: g.Trace(3), Fleet: rig.Even(8, engine), Policy: place, PolicyName: "least_ttft", Content: true, Load: 0.5, Seed: 3,
+			Trace: g.Trace(3), Fleet: rig.Even(8, engine), Policy: place, Content: true, Load: 0.5, Seed: 3,
 			Disaggregation: route.Disaggregation{When: when},
 		}
 		o, err := r.Run()

@@ -13,7 +13,7 @@ import (
 // it was 2.5, 1.9 and 2.1 s. For Mooncake's conversations it was 1.39, 1.31, 1.30 and 1.34 s.
 const othersWait = 3
 
-// OracleName is the policy name of Replay.Oracle.
+// OracleName is the name of the policy of Replay.Oracle.
 const OracleName = "oracle"
 
 // reasonOracle means that no endpoint would have given the first token sooner.
@@ -24,6 +24,7 @@ const reasonOracle pick.Reason = "oracle"
 // It is greedy and does not know the future, so it is a reference, not a bound. Ties go to the engine with fewest jobs, then to
 // the first.
 type oracle struct {
+	pick.Plain
 	player *player
 	now    int64
 	turn   int // the one to be placed

@@ -21,12 +21,11 @@ type Replay struct {
 	Trace *trace.Trace
 	Fleet rig.Fleet
 
-	Policy     func() pick.Policy
-	PolicyName string
-	Content    bool // the policy uses the prompts' content, so requests have it
-	Oracle     bool // instead of Policy: each turn goes where its first token really comes soonest
-	IDs        bool // clients name their conversation; otherwise the router recognises it by content
-	Routers    int  // number of routers, each with an equal share of the requests; 0 means 1
+	Policy  func() pick.Policy
+	Content bool // the policy uses the prompts' content, so requests have it
+	Oracle  bool // instead of Policy: each turn goes where its first token really comes soonest
+	IDs     bool // clients name their conversation; otherwise the router recognises it by content
+	Routers int  // number of routers, each with an equal share of the requests; 0 means 1
 
 	Without ablation.Set // mechanisms switched off in the routers; policies are configured separately
 
@@ -112,6 +111,14 @@ var ErrStopped = errors.New("stopped")
 // replayModel is the model of all engines.
 const replayModel = "m"
 
+// PolicyName is the name of the policy that places the turns.
+func (r *Replay) PolicyName() string {
+	if r.Oracle {
+		return OracleName
+	}
+	return r.Policy().Needs().Name
+}
+
 // Run plays the trace to its end.
 func (r *Replay) Run() (*Outcome, error) {
 	if err := r.Fleet.Validate(); err != nil {
@@ -142,7 +149,7 @@ func (r *Replay) Run() (*Outcome, error) {
 		policy = p.oracle.policy
 	}
 	for range max(r.Routers, 1) {
-		p.routers = append(p.routers, route.New(route.Config{Policy: policy, PolicyName: r.PolicyName, Queue: r.Queue, Without: r.Without, Shortlist: r.Shortlist, Replicas: r.Share && r.Routers > 1, Disaggregation: r.Disaggregation}))
+		p.routers = append(p.routers, route.New(route.Config{Policy: policy, Queue: r.Queue, Without: r.Without, Shortlist: r.Shortlist, Replicas: r.Share && r.Routers > 1, Disaggregation: r.Disaggregation}))
 	}
 	for i, e := range r.Fleet.Endpoints {
 		engine, err := engine.New(e.Engine, chance.Mix(r.Seed)+uint64(i))

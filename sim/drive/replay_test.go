@@ -26,14 +26,22 @@ var update = flag.Bool("update", false, "write golden files anew")
 // inTurn is round robin.
 type inTurn struct{ n int }
 
+func (*inTurn) Needs() pick.Needs { return pick.Needs{Name: "in_turn"} }
+
+func (p *inTurn) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
+
 func (p *inTurn) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: (p.n + 1) % len(v.Candidates), Reason: "in_turn"}
 }
 
-func (p *inTurn) Placed(*pick.View, *fleet.Request, pick.Choice) { p.n++ }
+func (p *inTurn) placed(*pick.View, *fleet.Request, pick.Choice) { p.n++ }
 
 // atHome keeps conversations at home.
 type atHome struct{ inTurn }
+
+func (*atHome) Needs() pick.Needs { return pick.Needs{Name: "at_home"} }
+
+func (p *atHome) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
 
 func (p *atHome) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	if v.Home >= 0 {
@@ -42,9 +50,9 @@ func (p *atHome) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return p.inTurn.Pick(v, r)
 }
 
-func (p *atHome) Placed(v *pick.View, r *fleet.Request, c pick.Choice) {
+func (p *atHome) placed(v *pick.View, r *fleet.Request, c pick.Choice) {
 	if v.Home < 0 {
-		p.inTurn.Placed(v, r, c)
+		p.inTurn.placed(v, r, c)
 	}
 }
 
@@ -56,7 +64,7 @@ func round() engine.Config {
 func replay(t testing.TB, r drive.Replay) *drive.Outcome {
 	t.Helper()
 	if r.Policy == nil {
-		r.Policy, r.PolicyName = func() pick.Policy { return &inTurn{} }, "in_turn"
+		r.Policy = func() pick.Policy { return &inTurn{} }
 	}
 	o, err := r.Run()
 	if err != nil {
@@ -64,7 +72,7 @@ func replay(t testing.TB, r drive.Replay) *drive.Outcome {
 	}
 	for _, router := range o.Routers {
 		if s := router.Stats(); s.Leases != 0 || s.DoubleFinished != 0 {
-			t.Errorf("%s: at the end: %+v", r.PolicyName, s)
+			t.Errorf("%s: at the end: %+v", r.PolicyName(), s)
 		}
 	}
 	if len(o.Turns) != len(r.Trace.Turns) {
@@ -113,7 +121,7 @@ func TestReplayIsRepeatable(t *testing.T) {
 		var all [2][]byte
 		for i := range all {
 			p, _ := rig.PresetNamed("reference")
-			r := drive.Replay{Trace: trace, Fleet: rig.Mixed(4, p.Engine), Load: 0.7, Seed: 3, IDs: true, PolicyName: "in_turn"}
+			r := drive.Replay{Trace: trace, Fleet: rig.Mixed(4, p.Engine), Load: 0.7, Seed: 3, IDs: true}
 			f := figures.Of(&r, replay(t, r), figures.Objective{TTFT: time.Second})
 			f.Predicted = 0 // depends on the router
 			out, err := json.MarshalIndent(f, "", "  ")
@@ -186,7 +194,7 @@ func TestContentTellsConversations(t *testing.T) {
 	g.Conversations, g.Tenants, g.Prefixes = 60, 2, 3
 	trace := g.Trace(4)
 	for _, ids := range []bool{true, false} {
-		r := drive.Replay{Trace: trace, Fleet: rig.Even(4, engine.DefaultConfig()), Load: 0.5, Seed: 2, IDs: ids, PolicyName: "at_home", Policy: func() pick.Policy { return &atHome{} }}
+		r := drive.Replay{Trace: trace, Fleet: rig.Even(4, engine.DefaultConfig()), Load: 0.5, Seed: 2, IDs: ids, Policy: func() pick.Policy { return &atHome{} }}
 		if f := figures.Of(&r, replay(t, r), figures.Objective{}); f.HomeShare != 1 || f.Failed != 0 || f.FirstTurnCV > 0.01 {
 			t.Errorf("ids %v: %+v", ids, f)
 		}
@@ -199,7 +207,7 @@ func TestContentIsPredicted(t *testing.T) {
 	c := round()
 	c.PrefillTokensPerSecond = 1e6
 	c.CacheTokens = 64 * 100_000
-	o := replay(t, drive.Replay{Trace: trace, Fleet: rig.Even(2, c), Load: 0.01, Seed: 2, Content: true, PolicyName: "at_home", Policy: func() pick.Policy { return &atHome{} }})
+	o := replay(t, drive.Replay{Trace: trace, Fleet: rig.Even(2, c), Load: 0.01, Seed: 2, Content: true, Policy: func() pick.Policy { return &atHome{} }})
 	for _, p := range o.Turns[20:] { // by then tokens per byte are well known
 		if d := p.Predicted - p.Cached; d > 128 || d < -128 {
 			t.Errorf("%+v: predicted %d, found %d", trace.Turns[p.Turn], p.Predicted, p.Cached)
@@ -282,7 +290,7 @@ func TestStopped(t *testing.T) {
 func ExampleReplay() {
 	g := trace.DefaultGenerator()
 	g.Conversations = 20
-	r := drive.Replay{Trace: g.Trace(1), Fleet: rig.Even(2, engine.DefaultConfig()), Load: 0.5, Seed: 1, IDs: true, PolicyName: "at_home", Policy: func() pick.Policy { return &atHome{} }}
+	r := drive.Replay{Trace: g.Trace(1), Fleet: rig.Even(2, engine.DefaultConfig()), Load: 0.5, Seed: 1, IDs: true, Policy: func() pick.Policy { return &atHome{} }}
 	o, err := r.Run()
 	if err != nil {
 		fmt.Println(err)

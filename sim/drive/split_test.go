@@ -20,7 +20,7 @@ import (
 // twoLegs is a fleet of engines with simple figures (see round) and a link of 10 ms plus 0.1 ms per token.
 func twoLegs(trace *trace.Trace, prefill, decode int, when route.When) drive.Replay {
 	return drive.Replay{
-		Trace: trace, Fleet: rig.Split(prefill, decode, round()), Policy: func() pick.Policy { return &turnTaking{} }, PolicyName: "in turn", Speed: 1, IDs: true,
+		Trace: trace, Fleet: rig.Split(prefill, decode, round()), Policy: func() pick.Policy { return &turnTaking{} }, Speed: 1, IDs: true,
 		Disaggregation: route.Disaggregation{When: when}, Transfer: rig.Transfer{BytesPerToken: 1000, Bandwidth: 1e7, Latency: 10 * time.Millisecond},
 	}
 }
@@ -28,11 +28,15 @@ func twoLegs(trace *trace.Trace, prefill, decode int, when route.When) drive.Rep
 // turnTaking is round robin.
 type turnTaking struct{ n int }
 
+func (*turnTaking) Needs() pick.Needs { return pick.Needs{Name: "in turn"} }
+
+func (p *turnTaking) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
+
 func (p *turnTaking) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: (p.n + 1) % len(v.Candidates), Reason: "turn"}
 }
 
-func (p *turnTaking) Placed(*pick.View, *fleet.Request, pick.Choice) { p.n++ }
+func (p *turnTaking) placed(*pick.View, *fleet.Request, pick.Choice) { p.n++ }
 
 // TestSplitByHand: two split turns of one conversation, computed by hand.
 func TestSplitByHand(t *testing.T) {

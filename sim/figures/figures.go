@@ -112,7 +112,7 @@ func ratio(of, whole float64) float64 {
 // Of computes the figures of a replay's outcome.
 func Of(r *drive.Replay, o *drive.Outcome, slo Objective) Figures {
 	f := Figures{
-		Policy: r.PolicyName, Trace: r.Trace.Name, Endpoints: len(r.Fleet.Endpoints), Routers: len(o.Routers), Load: rounded(o.Plan.Load, 4),
+		Policy: r.PolicyName(), Trace: r.Trace.Name, Endpoints: len(r.Fleet.Endpoints), Routers: len(o.Routers), Load: rounded(o.Plan.Load, 4),
 		Seed: r.Seed, IDs: r.IDs, Requests: len(o.Turns), Conversations: len(r.Trace.Sessions), SpanS: rounded(o.Span.Seconds(), 3),
 		IdealHitRate: rounded(o.Plan.Demand.IdealHitRate(), 6), PerEndpoint: make([]EndpointFigure, len(r.Fleet.Endpoints)),
 	}

@@ -321,11 +321,15 @@ func round() engine.Config {
 // first takes the first candidate.
 type first struct{}
 
+func (first) Needs() pick.Needs { return pick.Needs{Name: "first"} }
+
+func (first) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (first) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{Reason: "first"} }
 
 func replay(t testing.TB, r drive.Replay) *drive.Outcome {
 	t.Helper()
-	r.Policy, r.PolicyName = func() pick.Policy { return first{} }, "first"
+	r.Policy = func() pick.Policy { return first{} }
 	o, err := r.Run()
 	if err != nil {
 		t.Fatal(err)

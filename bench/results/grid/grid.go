@@ -120,7 +120,7 @@ func (g *Measurement) one(ctx context.Context, r *run) error {
 	oracle := r.Policy == drive.OracleName
 	make, _ := policy.New(c) // it has passed check
 	s := simrun.Run{SLO: figures.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, Replay: drive.Replay{
-		Trace: g.traces[r.Trace].trace, Fleet: r.fleet(g.Engine), Policy: make, PolicyName: r.Policy, Oracle: oracle,
+		Trace: g.traces[r.Trace].trace, Fleet: r.fleet(g.Engine), Policy: make, Oracle: oracle,
 		Queue: policy.Queue(c), Content: !oracle && policy.ReadsContent(c), IDs: r.IDs, Load: r.Load, MaxDelay: r.MaxDelay, Seed: r.Seed,
 	}}
 	if err := s.Do(ctx); err != nil {

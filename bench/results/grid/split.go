@@ -137,7 +137,7 @@ func (g *splits) one(c splitCell, way string, seed uint64) (*kept, *simrun.Run, 
 		MaxDelay: g.longest(t.trace), Engine: g.Engine, Policy: policy.Default, IDs: !content, Seed: seed,
 	}
 	s := &simrun.Run{SLO: figures.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, Replay: drive.Replay{
-		Trace: t.trace, Fleet: simrig.Even(splitEndpoints, g.Engine), Policy: place, PolicyName: policy.Default, Queue: policy.Queue(chosen), Content: content, IDs: on.IDs,
+		Trace: t.trace, Fleet: simrig.Even(splitEndpoints, g.Engine), Policy: place, Queue: policy.Queue(chosen), Content: content, IDs: on.IDs,
 		Load: c.load, MaxDelay: on.MaxDelay, Seed: seed,
 	}}
 	switch way {

@@ -23,9 +23,9 @@ type Pool struct{ s *state }
 
 type state struct {
 	name    string
-	policy  pick.Policy // for whole requests and decode legs
-	prefill pick.Policy // for prefill legs
-	parts   bool        // its members have roles, or need none: requests may be split
+	policy  *pick.Installed // for whole requests and decode legs
+	prefill *pick.Installed // for prefill legs
+	parts   bool            // its members have roles, or need none: requests may be split
 	members []member
 	slots   []int32 // of the members
 	roles   int     // members with a role
@@ -95,19 +95,16 @@ func (p Pool) Alone() bool {
 }
 
 // Shortlists reports whether the policy for whole requests takes a shortlist.
-func (p Pool) Shortlists() bool {
-	s, ok := p.s.policy.(pick.Shortlisting)
-	return ok && s.Shortlists()
-}
+func (p Pool) Shortlists() bool { return p.s.policy.Needs.Shortlist }
 
 // Ask asks the leg's policy for its choice, which changes nothing.
 func (p Pool) Ask(v *pick.View, r *fleet.Request) pick.Asked {
-	return pick.Ask(p.s.policyFor(v.Leg), v, r)
+	return p.s.policyFor(v.Leg).Ask(v, r)
 }
 
-// Only is the choice of the only candidate, see pick.Alone.
+// Only is the choice of the only candidate, see pick.Installed.
 func (p Pool) Only(v *pick.View, why pick.Reason) pick.Asked {
-	return pick.Alone(p.s.policyFor(v.Leg), v, why)
+	return p.s.policyFor(v.Leg).Alone(v, why)
 }
 
 // Measure estimates the prompt tokens of a request that continues a prompt of so many bytes and tokens; 0 for none.
@@ -136,7 +133,7 @@ func (s *state) mix(l fleet.Leg) *arrivals.Mix {
 }
 
 // policyFor is the policy of a leg.
-func (s *state) policyFor(l fleet.Leg) pick.Policy {
+func (s *state) policyFor(l fleet.Leg) *pick.Installed {
 	if l == fleet.LegPrefill && s.prefill != nil { // the pool of a running request may have lost its roles
 		return s.prefill
 	}

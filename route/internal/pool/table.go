@@ -203,21 +203,21 @@ func (t *Table) equip(s *state) {
 	s.parts, s.prefill = parts, nil
 	s.turns, s.prompts = arrivals.Mix{}, arrivals.Mix{} // legs differ from whole requests
 	if !parts {
-		s.policy = t.cfg.Policy()
+		s.policy = pick.Install(t.cfg.Policy())
 		return
 	}
-	s.policy, s.prefill = t.cfg.Decode(), t.cfg.Prefill()
+	s.policy, s.prefill = pick.Install(t.cfg.Decode()), pick.Install(t.cfg.Prefill())
 }
 
 // Policy is the policy of a leg, to be told what has happened.
-func (t *Table) Policy(p Pool, l fleet.Leg) pick.Policy { return p.s.policyFor(l) }
+func (t *Table) Policy(p Pool, l fleet.Leg) *pick.Installed { return p.s.policyFor(l) }
 
-// Forget tells the policies of all pools that an endpoint has left, if they are pick.Forgetting.
+// Forget tells the policies of all pools that an endpoint has left.
 func (t *Table) Forget(e registry.Endpoint) {
 	for _, p := range t.kept {
-		for _, policy := range [...]pick.Policy{p.s.policy, p.s.prefill} {
-			if f, ok := policy.(pick.Forgetting); ok {
-				f.Forget(e.Key())
+		for _, policy := range [...]*pick.Installed{p.s.policy, p.s.prefill} {
+			if policy != nil {
+				policy.Forgotten(e.Key())
 			}
 		}
 	}

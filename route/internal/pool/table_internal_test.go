@@ -16,6 +16,10 @@ import (
 // named is a policy that says for what it was made.
 type named string
 
+func (n named) Needs() pick.Needs { return pick.Needs{Name: string(n)} }
+
+func (named) Hooks() pick.Hooks { return pick.Hooks{} }
+
 func (named) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{} }
 
 func policies(free bool, aliases []Alias) Config {
