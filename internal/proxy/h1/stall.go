@@ -3,6 +3,7 @@ package h1
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,7 +14,7 @@ type writeDeadline struct {
 
 	mu    sync.Mutex
 	asked time.Time // by the user; zero for never. Guarded by mu
-	stall time.Time // of the Write in progress; zero for never. Guarded by mu
+	stall time.Time // of Writes; zero for never. Guarded by mu
 }
 
 // ask sets the user's deadline.
@@ -24,7 +25,7 @@ func (d *writeDeadline) ask(t time.Time) error {
 	return d.apply()
 }
 
-// bound sets the deadline of the Write in progress.
+// bound sets the deadline of a Write.
 func (d *writeDeadline) bound(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -44,6 +45,7 @@ func (d *writeDeadline) apply() error {
 type boundConn struct {
 	net.Conn
 	limit    time.Duration
+	until    atomic.Int64 // Unix time in ns at which a Write in progress ends, 0 for none so far
 	deadline writeDeadline
 }
 
@@ -55,10 +57,15 @@ func bound(c net.Conn, limit time.Duration) net.Conn {
 	return &boundConn{Conn: c, limit: limit, deadline: writeDeadline{set: c.SetWriteDeadline}}
 }
 
-// Write writes all of p, or fails after the limit.
+// Write writes all of p, or fails between one and 5/4 of the limit. To move a deadline costs more than a short Write, so one
+// serves all Writes until less than the limit is left of it.
 func (b *boundConn) Write(p []byte) (int, error) {
-	b.deadline.bound(time.Now().Add(b.limit))
-	defer b.deadline.bound(time.Time{})
+	now := time.Now()
+	if time.Duration(b.until.Load()-now.UnixNano()) < b.limit {
+		until := now.Add(b.limit + b.limit/4)
+		b.until.Store(until.UnixNano())
+		b.deadline.bound(until)
+	}
 	return b.Conn.Write(p)
 }
 

@@ -41,7 +41,8 @@ func TestWriteDeadline(t *testing.T) {
 	}
 }
 
-// A Write that its client does not take fails at the limit; one that waits in between does not, and leaves no deadline behind.
+// A Write that its client does not take fails at the limit or little later; one that waits in between does not, nor does one long after
+// the last.
 func TestBoundConn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
@@ -59,8 +60,9 @@ func TestBoundConn(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		began := time.Now()
-		if n, err := c.Write(make([]byte, 10)); n != 5 || !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != time.Minute {
-			t.Errorf("%d %v after %v", n, err, time.Since(began))
+		n, err := c.Write(make([]byte, 10))
+		if took := time.Since(began); n != 5 || !errors.Is(err, os.ErrDeadlineExceeded) || took < time.Minute || took > 75*time.Second {
+			t.Errorf("%d %v after %v", n, err, took)
 		}
 		if err := c.SetDeadline(time.Unix(1, 0)); err != nil {
 			t.Error(err)
