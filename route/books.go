@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/route/internal/health"
 	"github.com/warmpath/warmpath/route/internal/pool"
 	"github.com/warmpath/warmpath/route/internal/registry"
-	"github.com/warmpath/warmpath/route/size"
+	"github.com/warmpath/warmpath/route/internal/size"
 	"github.com/warmpath/warmpath/session"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/pool"
 	"github.com/warmpath/warmpath/route/internal/shortlist"
+	"github.com/warmpath/warmpath/route/internal/size"
 	"github.com/warmpath/warmpath/route/internal/split"
-	"github.com/warmpath/warmpath/route/size"
 )
 
 // decision is the state of one decision, passed from step to step. Nothing of it is read after the call; its memory is reused.

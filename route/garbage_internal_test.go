@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/pool"
-	"github.com/warmpath/warmpath/route/size"
+	"github.com/warmpath/warmpath/route/internal/size"
 )
 
 // fillWithJunk sets all of a value to implausible values.

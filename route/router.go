@@ -13,7 +13,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
-	"github.com/warmpath/warmpath/route/arrivals"
+	"github.com/warmpath/warmpath/route/internal/arrivals"
 	"github.com/warmpath/warmpath/route/internal/backlog"
 	"github.com/warmpath/warmpath/route/internal/blocks"
 	"github.com/warmpath/warmpath/route/internal/budget"

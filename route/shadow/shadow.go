@@ -9,8 +9,8 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/arrivals"
 	"github.com/warmpath/warmpath/route/cost"
+	"github.com/warmpath/warmpath/route/internal/arrivals"
 	"github.com/warmpath/warmpath/session"
 )
 

@@ -7,9 +7,9 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
-	"github.com/warmpath/warmpath/route/arrivals"
+	"github.com/warmpath/warmpath/route/internal/arrivals"
 	"github.com/warmpath/warmpath/route/internal/blocks"
-	"github.com/warmpath/warmpath/route/size"
+	"github.com/warmpath/warmpath/route/internal/size"
 	"github.com/warmpath/warmpath/session"
 )
 

@@ -9,13 +9,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/policy/basic"
 	"github.com/warmpath/warmpath/prompt"
-	"github.com/warmpath/warmpath/route/size"
+	"github.com/warmpath/warmpath/route"
 )
 
-// countedText is a text in pieces, with the tokens that real tokenizers count in them (../../../route/size/testdata).
+// countedText is a text in pieces, with the tokens that real tokenizers count in them (../../../route/internal/size/testdata).
 type countedText struct {
 	Kind   string `json:"kind"`
 	Pieces []struct {
@@ -39,7 +41,7 @@ type tellers struct {
 }
 
 func newTellers(t *testing.T) *tellers {
-	f, err := os.Open("../../../route/size/testdata/texts.jsonl")
+	f, err := os.Open("../../../route/internal/size/testdata/texts.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,6 +112,30 @@ func (g *tellers) chat(t *testing.T, kind string, half int) counted {
 	return out
 }
 
+// estimates are a router's of prompts, before one engine that counts them.
+type estimates struct {
+	r   *route.Router
+	now time.Time
+}
+
+func newEstimates() *estimates {
+	e := &estimates{r: route.New(route.Config{Policy: basic.NewRoundRobin}), now: time.Unix(1000, 0)}
+	e.r.Observe(e.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "e", URL: "http://e", Weight: 1, Models: []string{"m"}}}})
+	e.r.Observe(e.now, route.Probed{Endpoint: "e", Report: fleet.Report{Healthy: true}})
+	return e
+}
+
+// ask is the tokens that the router estimates of a prompt. Afterwards it is told how many they were; 0 if nobody has counted them.
+func (e *estimates) ask(text *fleet.Text, tokens int) int {
+	e.now = e.now.Add(time.Second)
+	d, err := e.r.Decide(e.now, &fleet.Request{Model: "m", MintedID: "c", Content: &fleet.Content{Text: *text}})
+	if err != nil {
+		panic(err)
+	}
+	e.r.Observe(e.now, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: tokens}})
+	return d.PromptTokens
+}
+
 // TestTokenEstimate judges the estimate by real tokenizers: after 50 requests, of all kinds in turn, of one kind after
 // another, or of one kind alone, prompts of other texts are estimated.
 func TestTokenEstimate(t *testing.T) {
@@ -135,10 +161,10 @@ func TestTokenEstimate(t *testing.T) {
 	}
 	for _, tokenizer := range []string{"cl100k_base", "o200k_base", "qwen2", "qwen3.6", "deepseek-v4", "tekken", "mistral-v1"} {
 		for _, stream := range streams {
-			r := size.NewRatios()
+			r := newEstimates()
 			for i := range 50 {
 				c := g.chat(t, stream.kindOf(i), 0)
-				r.Learn(&c.text, c.tokens[tokenizer])
+				r.ask(&c.text, c.tokens[tokenizer])
 			}
 			line := ""
 			for _, kind := range stream.judged {
@@ -146,7 +172,7 @@ func TestTokenEstimate(t *testing.T) {
 				for i := range held[kind] {
 					c := &held[kind][i]
 					want := float64(c.tokens[tokenizer])
-					off := (float64(r.Estimate(&c.text)) - want) / want
+					off := (float64(r.ask(&c.text, 0)) - want) / want
 					sum += math.Abs(off)
 					bias += off
 				}
@@ -172,7 +198,7 @@ func TestTokenPrior(t *testing.T) {
 		for range 50 {
 			c := g.chat(t, row.kind, 0)
 			for name, n := range c.tokens {
-				sum[name] += math.Abs(float64(estimate(&c.text))/float64(n)-1) / 50
+				sum[name] += math.Abs(float64(newEstimates().ask(&c.text, 0))/float64(n)-1) / 50
 			}
 		}
 		for name, off := range sum {
@@ -182,10 +208,4 @@ func TestTokenPrior(t *testing.T) {
 			t.Logf("%s, %s: %.1f %%", name, row.kind, 100*off)
 		}
 	}
-}
-
-// estimate is what is assumed of a text before any report.
-func estimate(t *fleet.Text) int {
-	r := size.NewRatios()
-	return r.Estimate(t)
 }

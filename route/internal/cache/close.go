@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/internal/blocks"
 	"github.com/warmpath/warmpath/route/internal/cache/reported"
-	"github.com/warmpath/warmpath/route/size"
+	"github.com/warmpath/warmpath/route/internal/size"
 )
 
 // Computed records that a lease's prompt is computed.

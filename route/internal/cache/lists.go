@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/blocks"
-	"github.com/warmpath/warmpath/route/size"
+	"github.com/warmpath/warmpath/route/internal/size"
 )
 
 // A request may have several prompts. Engines compute and cache each by itself, so what they hold of a request is a sum. Its answer

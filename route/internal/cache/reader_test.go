@@ -17,7 +17,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/blocks"
 	"github.com/warmpath/warmpath/route/internal/cache/reported"
-	"github.com/warmpath/warmpath/route/size"
+	"github.com/warmpath/warmpath/route/internal/size"
 	"github.com/warmpath/warmpath/session"
 )
 

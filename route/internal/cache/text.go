@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/route/internal/blocks"
 	"github.com/warmpath/warmpath/route/internal/cache/reported"
-	"github.com/warmpath/warmpath/route/size"
+	"github.com/warmpath/warmpath/route/internal/size"
 	"github.com/warmpath/warmpath/session"
 )
 

@@ -1,6 +1,6 @@
 package pool
 
-import "github.com/warmpath/warmpath/route/size"
+import "github.com/warmpath/warmpath/route/internal/size"
 
 // Learnt is the learnt state of a model's requests, for a snapshot.
 type Learnt struct {

@@ -11,10 +11,10 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
-	"github.com/warmpath/warmpath/route/arrivals"
+	"github.com/warmpath/warmpath/route/internal/arrivals"
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/registry"
-	"github.com/warmpath/warmpath/route/size"
+	"github.com/warmpath/warmpath/route/internal/size"
 	"github.com/warmpath/warmpath/slot"
 )
 

@@ -7,10 +7,10 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
-	"github.com/warmpath/warmpath/route/arrivals"
+	"github.com/warmpath/warmpath/route/internal/arrivals"
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/registry"
-	"github.com/warmpath/warmpath/route/size"
+	"github.com/warmpath/warmpath/route/internal/size"
 )
 
 // Alias is a name that stands for several models.
