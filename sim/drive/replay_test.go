@@ -89,7 +89,7 @@ func TestReplayByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := drive.Replay{Trace: trace, Fleet: rig.Even(1, round()), Speed: 1, IDs: true}
+	r := drive.Replay{Trace: trace, Fleet: rig.Even(1, round()), Speed: 1, IDs: true, Policy: func() pick.Policy { return &inTurn{} }}
 	o := replay(t, r)
 	// The first is computed alone: 1 ms + 1,000 tokens. The second starts then, beside the first's second token: it finds the
 	// 512 tokens of id 1 cached and computes 788.
@@ -121,7 +121,7 @@ func TestReplayIsRepeatable(t *testing.T) {
 		var all [2][]byte
 		for i := range all {
 			p, _ := rig.PresetNamed("reference")
-			r := drive.Replay{Trace: trace, Fleet: rig.Mixed(4, p.Engine), Load: 0.7, Seed: 3, IDs: true}
+			r := drive.Replay{Trace: trace, Fleet: rig.Mixed(4, p.Engine), Load: 0.7, Seed: 3, IDs: true, Policy: func() pick.Policy { return &inTurn{} }}
 			f := figures.Of(&r, replay(t, r), figures.Objective{TTFT: time.Second})
 			f.Predicted = 0 // depends on the router
 			out, err := json.MarshalIndent(f, "", "  ")
