@@ -15,7 +15,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/basic"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
@@ -26,7 +26,7 @@ func TestLeavingOverHTTP2(t *testing.T) {
 	var d doors
 	d.ctx = t.Context()
 	d.open(proxy.New(proxy.Options{
-		Fleet: live.New(route.New(route.Config{Policy: func() pick.Policy { return nil }}), time.Now), Transport: http.DefaultTransport, Log: slog.New(slog.DiscardHandler), Parser: new(prompt.Parser),
+		Fleet: live.New(route.New(route.Config{Policy: basic.NewRandom}), time.Now), Transport: http.DefaultTransport, Log: slog.New(slog.DiscardHandler), Parser: new(prompt.Parser),
 	}), func() {})
 	front := httptest.NewUnstartedServer(&d)
 	front.Config.Protocols = new(http.Protocols)
