@@ -12,8 +12,38 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Candidate is one endpoint that may take the request.
+// Candidate is one endpoint that may take the request: a row. Its parts are what one room each knows of it. A row is made as a whole, see
+// Complete, and does not change afterwards, but for Terms.
 type Candidate struct {
+	Endpoint
+	Held
+	Pace
+	Wait
+	Answers
+	Demand
+	Link  Link  // of a decode leg, else zero
+	Terms Terms // filled in by policies that estimate time
+}
+
+// Complete makes the row of an endpoint, which is there already, and all other parts, in the memory of an older row.
+func (c *Candidate) Complete(h *Held, p *Pace, w *Wait, a Answers, d Demand, l Link) {
+	c.Held, c.Pace, c.Wait, c.Answers, c.Demand, c.Link, c.Terms = *h, *p, *w, a, d, l, Terms{}
+}
+
+// Endpoints are those of rows that are still to be completed.
+type Endpoints struct{ rows []Candidate }
+
+// EndpointsOf are those of some rows.
+func EndpointsOf(rows []Candidate) Endpoints { return Endpoints{rows} }
+
+// Len is how many there are.
+func (e Endpoints) Len() int { return len(e.rows) }
+
+// At is one of them.
+func (e Endpoints) At(i int) *Endpoint { return &e.rows[i].Endpoint }
+
+// Endpoint is who may take the request, what its engine reports, and the work that it has.
+type Endpoint struct {
 	Name    string
 	Key     uint64  // hash of Name, for hash policies
 	Slot    int     // small stable number of the endpoint, for tables kept by policies
@@ -25,46 +55,74 @@ type Candidate struct {
 	Adapter bool       // the model is a LoRA adapter
 	Epoch   uint32     // version of its cache, above 0: changes when the cache is known to be lost. No two endpoints share one, not even successors under one name
 
-	CachedTokens int  // of this request's prompt, predicted to be cached here
-	Blocks       int  // of the prompt's blocks, those believed to be cached here
-	Present      int  // of Blocks, those not still to be transferred for a decode leg
-	Exact        bool // CachedTokens comes from KV events
-
-	PresentTokens int     // of CachedTokens, those not still to be transferred for a decode leg
-	ExpectedMiss  float64 // expected over-prediction in tokens, of PresentTokens, or of CachedTokens in the view of a prefill leg
-	Resident      int64   // tokens of memory taken by outstanding requests: prompts and answers to come, shared prefixes counted once
-
-	MsPerToken   float64 // learnt time to compute one prompt token; above 0
-	FixedMs      float64 // learnt time to first token when nothing has to be computed
-	WaitMs       float64 // expected wait until the prompts in front are computed and a slot is free
-	LinkMs       float64 // of WaitMs, for transfers that share the decoder's link; decode legs only
-	QueuedMs     float64 // of WaitMs, for requests queued at the router
-	Behind       int     // requests queued at the router that this one would overtake
-	TurnsPerMs   float64 // recent rate of turns placed here, per ms
-	ReturnsPerMs float64 // expected rate of follow-up turns here during this prompt's wait and prefill, per ms; see Needs.Returns
-	Occupancy    float64 // share of its slots or of its KV memory, whichever is larger, taken by outstanding requests; 0 when neither is known
-	DelayMs      float64 // of a decode leg, the delay of other requests that share the link
-	OccupancyMs  float64 // the share one more request adds to Occupancy, times how long it stays
-	Busy         float64 // recent share of time spent on prefill, 0 to 1
-	Steady       float64 // the same over the last minutes, the load of the conversations at home there
-	Prompts      int     // streams in prefill or waiting for it
-	AnswerMs     float64 // decode time per token with the requests being answered there; for role-less splitting only
-	PerOtherMs   float64 // by how much each further decoding request increases AnswerMs
-	Decoding     int     // requests being answered there, estimated
-	Full         bool    // its cache is believed to be full: adding evicts
-
-	ActiveTokens int64 // prompt tokens of outstanding requests, shared prefixes counted once; if View.Counted
-	AddsTokens   int   // tokens of this prompt not among ActiveTokens; if View.Counted
-
-	MsPerAnswer float64 // learnt time per answer token after the first; 0 unknown
 	CacheTokens int64   // reported capacity of its cache; 0 unknown
 	Slots       int     // requests it computes concurrently; 0 unknown
 	Queue       int     // requests running or waiting in the engine by its latest report; -1 when not reported
 	BlockTokens int     // reported tokens per cache block; 0 unknown
 	KVUsage     float64 // reported share of its cache held by running requests, 0 to 1; -1 when not reported
+}
 
-	WeighedMs float64 // cost of answering there, for role-less splitting; -1 where that is impossible
-	Terms     Terms   // filled in by policies that estimate time
+// Held is what an endpoint's cache is believed to hold.
+type Held struct {
+	CachedTokens int  // of this request's prompt, predicted to be cached here
+	Blocks       int  // of the prompt's blocks, those believed to be cached here
+	Present      int  // of Blocks, those not still to be transferred for a decode leg
+	Counted      int  // of Blocks, those that CachedTokens counts
+	Exact        bool // CachedTokens comes from KV events
+	Full         bool // its cache is believed to be full: adding evicts
+
+	PresentTokens int     // of CachedTokens, those not still to be transferred for a decode leg
+	ExpectedMiss  float64 // expected over-prediction in tokens, of PresentTokens, or of CachedTokens in the view of a prefill leg
+	Resident      int64   // tokens of memory taken by outstanding requests: prompts and answers to come, shared prefixes counted once
+
+	ActiveTokens int64 // prompt tokens of outstanding requests, shared prefixes counted once; if View.Counted
+	AddsTokens   int   // tokens of this prompt not among ActiveTokens; if View.Counted
+}
+
+// Arrived is what of it has arrived: what is still to be transferred for a decode leg does not count.
+func (h Held) Arrived() Held {
+	h.CachedTokens, h.Counted = h.PresentTokens, h.Present
+	return h
+}
+
+// Pace is how fast an endpoint computes.
+type Pace struct {
+	MsPerToken  float64 // learnt time to compute one prompt token; above 0
+	FixedMs     float64 // learnt time to first token when nothing has to be computed
+	MsPerAnswer float64 // learnt time per answer token after the first; 0 unknown
+}
+
+// Wait is how long the request waits at an endpoint, and how full that is.
+type Wait struct {
+	WaitMs      float64 // expected wait until the prompts in front are computed and a slot is free
+	QueuedMs    float64 // of WaitMs, for requests queued at the router
+	Behind      int     // requests queued at the router that this one would overtake
+	Prompts     int     // streams in prefill or waiting for it
+	Decoding    int     // requests being answered there, estimated
+	Occupancy   float64 // share of its slots or of its KV memory, whichever is larger, taken by outstanding requests; 0 when neither is known
+	OccupancyMs float64 // the share one more request adds to Occupancy, times how long it stays
+}
+
+// Answers is how long answers take beside those of others, for role-less splitting only.
+type Answers struct {
+	AnswerMs   float64 // decode time per token with the requests being answered there
+	PerOtherMs float64 // by how much each further decoding request increases AnswerMs
+}
+
+// Demand is who comes to an endpoint besides this request.
+type Demand struct {
+	TurnsPerMs   float64 // recent rate of turns placed here, per ms
+	ReturnsPerMs float64 // expected rate of follow-up turns here during this prompt's wait and prefill, per ms; see Needs.Returns
+	Busy         float64 // recent share of time spent on prefill, 0 to 1
+	Steady       float64 // the same over the last minutes, the load of the conversations at home there
+}
+
+// Link is how a prompt that is computed elsewhere comes to an endpoint.
+type Link struct {
+	MsPerToken float64 // learnt time to transfer one prompt token; above 0
+	FixedMs    float64 // learnt time to first token when nothing has to be transferred
+	WaitMs     float64 // of Wait.WaitMs, for transfers that share the link
+	DelayMs    float64 // the delay of other requests that share the link
 }
 
 // FullWeight is the configured weight without the ramp.
@@ -109,12 +167,11 @@ type View struct {
 	Source     *rand.PCG   // of Rand, so that Placed draws the same numbers as Pick; nil if no policy draws any in Placed
 	Candidates []Candidate // never empty; in order of declaration
 
-	Forced    Reason    // set where there is no choice: Candidates has one row, and no policy is asked
 	Home      int       // index in Candidates of the conversation's home; -1 when unknown or not a candidate
 	Parent    int       // index of the home of the conversation that started this one; -1 when unknown or not a candidate
 	Repeats   bool      // the prompt equals the conversation's latest: a retry, or one of many with the same beginning
 	FirstTurn bool      // the conversation is new to the router
-	Leg       fleet.Leg // what is placed: a whole request or one leg. For a decode leg MsPerToken and FixedMs are those of the transfer
+	Leg       fleet.Leg // what is placed: a whole request or one leg
 	NewID     bool      // the client named the conversation by an id not seen recently, see Decision.NewID
 
 	Gate       Gate    // filled in by policies with such a gate
@@ -144,6 +201,22 @@ type Beyond struct {
 	Ready    float64 // sum of Weight / MsPerToken
 	Turns    float64 // sum of TurnsPerMs
 	Busy     float64 // sum of Busy / MsPerToken
+}
+
+// PerToken is the ms for a token of the prompt that is not cached at a candidate: to compute it, or to transfer it for a decode leg.
+func (v *View) PerToken(c *Candidate) float64 {
+	if v.Leg == fleet.LegDecode {
+		return c.Link.MsPerToken
+	}
+	return c.MsPerToken
+}
+
+// Fixed is the ms to the first token when all of the prompt is there.
+func (v *View) Fixed(c *Candidate) float64 {
+	if v.Leg == fleet.LegDecode {
+		return c.Link.FixedMs
+	}
+	return c.FixedMs
 }
 
 // Eligible is how many endpoints may take the request.
@@ -282,8 +355,12 @@ type Heard struct {
 	FirstTurn bool   // its conversation is new
 }
 
-// CachedEverywhere is the number of tokens cached at all candidates: the prefix common to all conversations.
-func (v *View) CachedEverywhere() int {
+// Shared is how many tokens of the prompt a candidate holds for all conversations: those cached at all candidates. A new conversation
+// shares all that it finds cached.
+func (v *View) Shared(c *Candidate) int {
+	if v.FirstTurn {
+		return c.CachedTokens
+	}
 	tokens := v.PromptTokens
 	for i := range v.Candidates {
 		tokens = min(tokens, v.Candidates[i].CachedTokens)

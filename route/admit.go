@@ -16,43 +16,52 @@ import (
 	"github.com/warmpath/warmpath/route/internal/shortlist"
 )
 
-// admit adds a row for each endpoint of the best available health class that may take the leg. If the request is pinned or
-// refers to a stored response, it adds one row and sets Forced.
-func (r *readers) admit(d *decision, v *pick.View, t *conversation.Found, prompt *cache.Prompt) error {
+// admitted is what is known of the endpoints of rows.
+type admitted struct {
+	forced pick.Reason // see fill
+	beyond pick.Beyond // of a shortlist
+	look   cache.Look  // done before they were known
+}
+
+// admit begins a row for each endpoint of the best available health class that may take the leg. If the request is pinned or refers to a stored
+// response, that is one.
+func (r *readers) admit(d *decision, l fleet.Leg, t *conversation.Found, prompt *cache.Prompt) (a admitted, err error) {
+	d.rows[l] = d.rows[l][:0]
 	if name, ok := r.conversations.Holder(d.now, d.req.Tenant, d.req.Follows); ok {
 		m, found, err := r.holder(d, name)
 		if err != nil {
-			return err
+			return a, err
 		}
 		if found {
-			r.addRow(d, v, m)
-			v.Forced = pick.ReasonHolder
-			return nil
+			r.add(d, l, m)
+			a.forced = pick.ReasonHolder
+			return a, nil
 		}
 	}
 	if d.req.Pin != "" {
 		m, err := r.pinned(d)
 		if err != nil {
-			return err
+			return a, err
 		}
-		r.addRow(d, v, m)
-		v.Forced = pick.ReasonPinned
-		if w := &v.Candidates[0].Weight; *w <= 0 { // operators use pins: they reach endpoints with weight 0 and draining ones too
+		r.add(d, l, m)
+		a.forced = pick.ReasonPinned
+		if w := &d.rows[l][0].Weight; *w <= 0 { // operators use pins: they reach endpoints with weight 0 and draining ones too
 			*w = 1
 		}
-		return nil
+		return a, nil
 	}
-	if r.shorten(d, v, t, prompt) {
-		return nil
+	var short bool
+	if a, short = r.shorten(d, l, t, prompt); short {
+		return a, nil
 	}
-	r.bestMembers(d, v.Leg)
+	r.bestMembers(d, l)
 	if len(d.members) == 0 {
-		return r.noEndpoint(d, v.Leg)
+		return a, r.noEndpoint(d, l)
 	}
 	if lacking := r.endpoints.Absences(d.req.Path); lacking.Any() {
 		has := func(m pool.Member) bool { return !lacking.Has(d.now, m.Endpoint()) }
 		if d.req.Lacked && !slices.ContainsFunc(d.members, has) {
-			return r.noEndpoint(d, v.Leg)
+			return a, r.noEndpoint(d, l)
 		}
 		d.keep(has)
 	}
@@ -65,18 +74,18 @@ func (r *readers) admit(d *decision, v *pick.View, t *conversation.Found, prompt
 		r.keepLoaded(d)
 	}
 	for _, m := range d.members {
-		r.addRow(d, v, m)
+		r.add(d, l, m)
 	}
-	return nil
+	return a, nil
 }
 
-// shorten adds rows for a shortlist of a large pool's endpoints, see package shortlist, and reports whether it did. It leaves the
+// shorten begins rows for a shortlist of a large pool's endpoints, see package shortlist, and reports whether it did. It leaves the
 // rare cases to a look at all members: unlike members, paths that some endpoints lack, kinds that may not take the request, and pools
 // without a fit endpoint or in panic.
-func (r *readers) shorten(d *decision, v *pick.View, t *conversation.Found, prompt *cache.Prompt) bool {
+func (r *readers) shorten(d *decision, l fleet.Leg, t *conversation.Found, prompt *cache.Prompt) (a admitted, short bool) {
 	p := d.pool
 	if r.shortlists < 0 || p.Len() <= r.shortlists || p.Splits() || !p.Alike() || r.endpoints.Absences(d.req.Path).Any() || !p.Shortlists() || d.req.Kinds != nil {
-		return false
+		return a, false
 	}
 	d.not = d.not[:0]
 	for _, names := range [...][]string{d.req.Tried, d.req.Exclude} {
@@ -86,13 +95,14 @@ func (r *readers) shorten(d *decision, v *pick.View, t *conversation.Found, prom
 			}
 		}
 	}
-	l := &d.list
+	a.look = r.cache.Look(&d.text, prompt, p.Member(0).Model())
+	list := &d.list
 	slots := p.Slots()
-	r.shortlist.Begin(l, slots, shortlist.Request{
-		Tokens: d.size.Tokens, Held: r.cache.Held(&d.text, prompt, p.Member(0).Model()), Hash: placeHash(d.req, t.ID), Seed: d.req.Seed, Not: d.not,
+	r.shortlist.Begin(list, slots, shortlist.Request{
+		Tokens: d.size.Tokens, Held: a.look.Slots, Hash: placeHash(d.req, t.ID), Seed: d.req.Seed, Not: d.not,
 	})
-	all, ejected, judged := p.Len()-len(l.Asked), 0, 0
-	for _, i := range l.Asked {
+	all, ejected, judged := p.Len()-len(list.Asked), 0, 0
+	for _, i := range list.Asked {
 		ep := p.Member(int(i)).Endpoint()
 		rank := r.usable(d.now, ep, d.req.Caller, false)
 		if rank >= health.Unfit {
@@ -101,7 +111,7 @@ func (r *readers) shorten(d *decision, v *pick.View, t *conversation.Found, prom
 		all++
 		switch {
 		case rank == health.Fit:
-			l.Add(i)
+			list.Add(i)
 		case rank == health.Ejected:
 			ejected++
 			if r.health.Judged(d.now, ep.Slot()) {
@@ -109,8 +119,8 @@ func (r *readers) shorten(d *decision, v *pick.View, t *conversation.Found, prom
 			}
 		}
 	}
-	if l.Count() <= r.shortlists || r.health.Panics(all, ejected, judged) {
-		return false
+	if list.Count() <= r.shortlists || r.health.Panics(all, ejected, judged) {
+		return a, false
 	}
 	d.named = d.named[:0]
 	for _, name := range [...]string{t.Entry.Endpoint, t.Hint, t.Parent} {
@@ -120,42 +130,38 @@ func (r *readers) shorten(d *decision, v *pick.View, t *conversation.Found, prom
 			}
 		}
 	}
-	v.Beyond = l.Close(d.named)
-	for _, i := range l.Rows {
+	beyond := list.Close(d.named)
+	for _, i := range list.Rows {
 		if m := p.Member(int(i)); r.usable(d.now, m.Endpoint(), d.req.Caller, false) == health.Fit {
-			r.addRow(d, v, m)
+			r.add(d, l, m)
 		}
 	}
-	if len(v.Candidates) == 0 {
-		v.Beyond = pick.Beyond{}
-		return false
+	if len(d.rows[l]) == 0 {
+		return a, false
 	}
-	return true
+	a.beyond = beyond
+	return a, true
 }
 
-// addRow adds an endpoint's row, reusing the memory of an older one. Rows are long, so only the columns that no room always
-// fills are reset.
-func (r *readers) addRow(d *decision, v *pick.View, m pool.Member) {
+// add begins a row of a leg with an endpoint, and what it and its engine's reports say of it.
+func (r *readers) add(d *decision, l fleet.Leg, m pool.Member) {
 	ep := m.Endpoint()
-	n := len(v.Candidates)
-	v.Candidates = slices.Grow(v.Candidates, 1)[:n+1]
-	c := &v.Candidates[n]
-	c.CachedTokens, c.Blocks, c.Exact = 0, 0, false
-	c.ActiveTokens, c.AddsTokens, c.ReturnsPerMs = 0, 0, 0
-	c.LinkMs, c.DelayMs, c.WeighedMs, c.Terms = 0, 0, 0, pick.Terms{}
-	c.Name, c.Key, c.Slot, c.Epoch = ep.Name(), ep.Key(), ep.Slot(), r.cache.Epoch(ep.Slot())
-	c.Ramp = r.health.Ramp(d.now, ep.Slot())
-	c.Weight = ep.Weight() * c.Ramp
-	c.Kind, c.Model, c.Adapter = ep.Kind(), m.Model(), m.Adapter()
-	c.CacheTokens, c.BlockTokens, c.Slots = ep.CacheTokens(), ep.BlockTokens(), ep.Places()
-	r.backlog.FillLoad(c)
-	c.Queue, c.KVUsage = -1, -1
+	at := ep.Slot()
+	rows := d.rowsOf(l, len(d.rows[l])+1)
+	e := &rows[len(rows)-1].Endpoint
+	e.Name, e.Key, e.Slot, e.Epoch = ep.Name(), ep.Key(), at, r.cache.Epoch(at)
+	e.Ramp = r.health.Ramp(d.now, at)
+	e.Weight = ep.Weight() * e.Ramp
+	e.Kind, e.Model, e.Adapter = ep.Kind(), m.Model(), m.Adapter()
+	e.CacheTokens, e.BlockTokens, e.Slots = ep.CacheTokens(), ep.BlockTokens(), ep.Places()
+	r.backlog.LoadInto(at, &e.Load)
+	e.Queue, e.KVUsage = -1, -1
 	if ep.HasLoad(d.now, r.staleAfter) {
 		l := ep.Load()
-		c.Load.Waiting = max(0, l.Waiting)
-		c.KVUsage = max(-1, l.KVUsage)
+		e.Load.Waiting = max(0, l.Waiting)
+		e.KVUsage = max(-1, l.KVUsage)
 		if l.Running >= 0 && l.Waiting >= 0 {
-			c.Queue = l.Running + l.Waiting
+			e.Queue = l.Running + l.Waiting
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep re
 	job := r.backlog.Open(now, f.index, backlog.Work{
 		Slot: ep.Slot(), Class: req.Class, Leg: d.Leg, Stream: req.Stream || d.Leg == fleet.LegPrefill,
 		PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens, OutputTokens: v.OutputTokens, MaxTokens: req.MaxTokens,
-		WaitMs: c.WaitMs - c.LinkMs, MsPerToken: c.MsPerToken, TTFTMs: d.TTFTMs, ReadyMs: s.ready, SharedTokens: backlog.Shared(v, c), MayQueue: mayQueue(req, d.Leg, ep, f.trial), Asker: s.asker,
+		WaitMs: c.WaitMs - c.Link.WaitMs, MsPerToken: v.PerToken(c), TTFTMs: d.TTFTMs, ReadyMs: s.ready, SharedTokens: v.Shared(c), MayQueue: mayQueue(req, d.Leg, ep, f.trial), Asker: s.asker,
 		Origin: r.others.self, Seq: r.others.seq,
 	}, rates)
 	d.Waits, d.AtLimit, d.Greedy = job.Queued, job.AtLimit, job.Greedy
@@ -81,7 +81,7 @@ func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep re
 		r.arrivals.Turn(now, ep.Slot())
 	}
 	r.describeShort(now, ep)
-	prompt := r.see.prompt(s, t)
+	prompt := r.see.prompt(s, v.Leg, t)
 	r.cache.Open(f.index, v, index, &s.text, &prompt)
 	d.Lease = fleet.Lease(f.generation)<<32 | fleet.Lease(f.index)
 	f.decision = *d

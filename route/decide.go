@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/cost"
 	"github.com/warmpath/warmpath/route/internal/backlog"
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/conversation"
@@ -17,38 +18,59 @@ import (
 	"github.com/warmpath/warmpath/route/internal/split"
 )
 
-// decision is the state of one decision, passed from step to step. Nothing of it is read after the call; its memory is reused.
+// decision is the state of one decision, passed from step to step. Nothing of it is read after the call.
 type decision struct {
 	now     time.Time
 	req     *fleet.Request
-	pool    pool.Pool          // of the model, with its policies
-	who     conversation.Found // the conversation, in the scope of the answer
-	whoFill conversation.Found // the same in the scope of the prefill side
-	size    size.Prompt        // tokens, and where each block ends
-	why     SplitWhy           // why it is split or not, as far as known
-	open    bool               // the candidates' costs decide whether it is split
+	pool    pool.Pool   // of the model, with its policies
+	size    size.Prompt // tokens, and where each block ends
+	why     SplitWhy    // why it is split or not, as far as known
+	open    bool        // the candidates' costs decide whether it is split
 	weighed Weighed
 	asker   backlog.Asker
 	decodes bool    // whole has the candidates of a decode leg, not of a whole request
 	ready   float64 // of a decode leg: ms until the prompt is expected to be computed elsewhere
-
-	text    cache.Text // cached prefixes at all endpoints
-	prefill pick.View  // a view for each leg; empty for a leg that is not considered
-	whole   pick.View
-	decode  pick.View
+	missed  cache.Missed
 
 	answer  placement // placement of the answer or of the whole request
 	compute placement // placement of the prefill leg
 
 	told conversation.Heard // the conversation, for other routers; only with Config.Replicas
 
-	panicked uint64        // number of views for which ejections for failed requests were ignored
-	members  []pool.Member // scratch of admit
-	list     shortlist.List
-	not      []int32 // scratch of shorten, as is named
-	named    []int32
-	pcg      *rand.PCG // one generator for all legs
-	rng      *rand.Rand
+	panicked uint64 // number of views for which ejections for failed requests were ignored
+
+	*scratch
+}
+
+// scratch is memory that decisions reuse. Each step that uses some writes it first.
+type scratch struct {
+	who     conversation.Found // the conversation, in the scope of the answer
+	whoFill conversation.Found // the same in the scope of the prefill side
+
+	prefill pick.View // a view for each leg that is considered
+	whole   pick.View
+	decode  pick.View
+	arrived pick.View // whole, where what is still to be transferred does not count
+
+	text    cache.Text // cached prefixes at all endpoints
+	free    split.Free
+	members []pool.Member                     // of admit
+	held    []pick.Held                       // of fill
+	rows    [arrivedRows + 1][]pick.Candidate // of each leg
+	list    shortlist.List
+	not     []int32 // of shorten, as is named
+	named   []int32
+	pcg     *rand.PCG // one generator for all legs
+	rng     *rand.Rand
+}
+
+// arrivedRows is in the place of a leg.
+const arrivedRows = fleet.LegDecode + 1
+
+// rowsOf is memory for so many rows of a leg's view.
+func (s *scratch) rowsOf(l fleet.Leg, n int) []pick.Candidate {
+	s.rows[l] = slices.Grow(s.rows[l][:0], n)[:n]
+	return s.rows[l]
 }
 
 // placement is the row chosen for a leg.
@@ -58,23 +80,10 @@ type placement struct {
 	choice pick.Asked
 }
 
-// reset prepares the value for the next decision.
+// reset begins the next decision.
 func (d *decision) reset(now time.Time, req *fleet.Request) *decision {
-	d.now, d.req, d.pool = now, req, pool.Pool{}
-	d.size = size.Prompt{}
-	d.why, d.open, d.weighed, d.decodes, d.ready = "", false, Weighed{}, req.Leg == fleet.LegDecode, 0
-	blank(&d.prefill, fleet.LegPrefill)
-	blank(&d.whole, fleet.LegWhole)
-	blank(&d.decode, fleet.LegDecode)
-	d.answer, d.compute, d.panicked = placement{}, placement{}, 0
+	*d = decision{now: now, req: req, decodes: req.Leg == fleet.LegDecode, scratch: d.scratch}
 	return d
-}
-
-// blank empties a view and keeps the memory of its rows.
-func blank(v *pick.View, l fleet.Leg) {
-	rows := v.Candidates[:0]
-	*v = pick.View{}
-	v.Leg, v.Home, v.Parent, v.Candidates = l, -1, -1, rows
 }
 
 // Decide chooses where a request goes and reserves its work there. If its pool has roles, or needs none, and Request.Splits is
@@ -154,7 +163,7 @@ func (r *Router) note(d *decision) {
 		d.told = r.conversations.Reader().Told(d.scope(fleet.LegWhole), d.req, &d.who)
 	}
 	r.conversations.Note(d.now, d.scope(fleet.LegWhole), d.req, &d.who)
-	r.cache.Note(&d.text)
+	r.cache.Note(&d.text, d.missed)
 }
 
 // identify finds the pool, the conversation, the prompt's size, and whether the request may be split.
@@ -201,7 +210,7 @@ func (r *readers) poolFor(req *fleet.Request) (pool.Pool, error) {
 
 // chooseLegs chooses the endpoints for the answer, for the prompt, or both.
 func (r *readers) chooseLegs(d *decision) error {
-	r.cache.Begin(&d.text)
+	d.missed = r.cache.Begin(&d.text)
 	switch d.req.Leg {
 	case fleet.LegPrefill:
 		return r.choosePrefill(d)
@@ -216,9 +225,11 @@ func (r *readers) chooseLegs(d *decision) error {
 func (r *readers) chooseWhole(d *decision) error {
 	p, rule := d.pool, &r.rule
 	d.why, d.open = rule.Ask(split.Pool{Splits: p.Splits(), Must: p.Bound()}, d.req, d.size.Tokens)
+	prefillers := false
 	if d.why.Splits() || d.open {
-		switch err := r.fillPrefill(d); {
+		switch _, err := r.fillPrefill(d); {
 		case err == nil:
+			prefillers = true
 		case r.noFallback && rule.When != WhenFree || p.Bound() && !p.Alone():
 			return err
 		default:
@@ -226,17 +237,18 @@ func (r *readers) chooseWhole(d *decision) error {
 		}
 	}
 	d.decodes = d.why.Splits() && p.Bound()
-	if err := r.fill(d, &d.whole, &d.who); err != nil {
+	forced, err := r.fill(d, &d.whole, fleet.LegWhole, &d.who)
+	if err != nil {
 		return err
 	}
-	if len(d.prefill.Candidates) > 0 && d.whole.Forced == pick.ReasonHolder {
+	if prefillers && forced == pick.ReasonHolder {
 		d.why, d.open = WholePinned, false
 	}
 	choice, picked := pick.Asked{}, false
 	switch {
 	case !d.open:
 	case rule.When == WhenUncached:
-		choice, picked = r.choose(d, &d.whole), true
+		choice, picked = r.choose(d, &d.whole, forced), true
 		d.why = rule.Uncached(&d.whole, choice.Index)
 	case rule.When == WhenFree:
 		d.why, d.weighed, choice.Choice = r.weighFree(d)
@@ -249,21 +261,22 @@ func (r *readers) chooseWhole(d *decision) error {
 		r.split(d, choice, picked)
 		return nil
 	}
+	v := &d.whole
 	if p.Splits() && (!picked || choice.Reason == pick.ReasonWeighed) {
-		cache.OnlyPresent(&d.whole, &d.text)
+		v = d.fillArrived()
 	}
 	if !picked {
-		choice = r.choose(d, &d.whole)
+		choice = r.choose(d, v, forced)
 	}
-	d.answer = placement{&d.whole, &d.who, choice}
+	d.answer = placement{v, &d.who, choice}
 	return nil
 }
 
 // split chooses endpoints for both legs, the answer first.
 func (r *readers) split(d *decision, answer pick.Asked, picked bool) {
 	r.fillDecode(d, split.ReadyMs(&d.prefill))
-	if d.decode.Forced = ""; !picked {
-		answer = r.choose(d, &d.decode)
+	if !picked {
+		answer = r.choose(d, &d.decode, "")
 	} else if answer.Reason == pick.ReasonWeighed {
 		split.Price(&d.decode)
 	}
@@ -279,14 +292,14 @@ func (r *readers) split(d *decision, answer pick.Asked, picked bool) {
 		d.answer = placement{&d.whole, &d.who, answer}
 		return
 	}
-	settle(&d.prefill, &d.whoFill)
-	d.compute = placement{&d.prefill, &d.whoFill, r.choose(d, &d.prefill)}
+	d.compute = placement{&d.prefill, &d.whoFill, r.choose(d, &d.prefill, "")}
 	d.answer = placement{&d.decode, &d.who, answer}
 }
 
 // choosePrefill chooses another prefiller for a request that keeps its decoder.
 func (r *readers) choosePrefill(d *decision) error {
-	if err := r.fillPrefill(d); err != nil {
+	forced, err := r.fillPrefill(d)
+	if err != nil {
 		return err
 	}
 	if ep := r.endpoints.Named(d.req.Decoder); ep.Exists() {
@@ -301,113 +314,145 @@ func (r *readers) choosePrefill(d *decision) error {
 	if len(d.prefill.Candidates) == 0 {
 		return r.noEndpoint(d, fleet.LegPrefill)
 	}
-	settle(&d.prefill, &d.whoFill)
-	d.compute = placement{&d.prefill, &d.whoFill, r.choose(d, &d.prefill)}
+	d.compute = placement{&d.prefill, &d.whoFill, r.choose(d, &d.prefill, forced)}
 	return nil
 }
 
 // chooseDecode chooses another decoder for a prompt that is already computed.
 func (r *readers) chooseDecode(d *decision) error {
-	if err := r.fill(d, &d.whole, &d.who); err != nil {
+	forced, err := r.fill(d, &d.whole, fleet.LegWhole, &d.who)
+	if err != nil {
 		return err
 	}
 	narrow(&d.whole, func(c *pick.Candidate) bool { return c.Name != d.req.Prefiller })
 	if len(d.whole.Candidates) == 0 {
 		return r.noEndpoint(d, fleet.LegWhole)
 	}
-	settle(&d.whole, &d.who)
 	r.fillDecode(d, 0)
-	if d.decode.Forced == pick.ReasonHolder {
-		d.decode.Forced = ""
-	}
 	d.why = SplitKept
-	d.answer = placement{&d.decode, &d.who, r.choose(d, &d.decode)}
+	d.answer = placement{&d.decode, &d.who, r.choose(d, &d.decode, pinOf(forced))}
 	return nil
 }
 
 // fillPrefill fills the view of possible prefillers.
-func (r *readers) fillPrefill(d *decision) error {
+func (r *readers) fillPrefill(d *decision) (forced pick.Reason, err error) {
 	r.conversations.FindOther(d.now, d.scope(fleet.LegPrefill), &d.who, &d.whoFill)
-	err := r.fill(d, &d.prefill, &d.whoFill)
-	if d.prefill.Forced == pick.ReasonHolder {
-		d.prefill.Forced = ""
-	}
-	return err
+	forced, err = r.fill(d, &d.prefill, fleet.LegPrefill, &d.whoFill)
+	return pinOf(forced), err
 }
 
-// fill fills a view with the endpoints that may take a leg of the request.
-func (r *readers) fill(d *decision, v *pick.View, t *conversation.Found) error {
-	prompt := r.prompt(d, t)
-	if err := r.admit(d, v, t, &prompt); err != nil {
-		return err
+// pinOf is what forces the choice for one of two legs: a pin, not the place of a stored response.
+func pinOf(forced pick.Reason) pick.Reason {
+	if forced == pick.ReasonHolder {
+		return ""
 	}
-	v.Now, v.PromptTokens, v.OutputTokens = d.now, d.size.Tokens, d.pool.Answer(d.req)
-	if v.Leg == fleet.LegPrefill {
-		v.OutputTokens = 1
+	return forced
+}
+
+// fill fills a view with the endpoints that may take a leg of the request. Each room says what it knows of one, and is given what it has to
+// know for that. forced is set where there is no choice: there is one row then, and no policy is asked.
+func (r *readers) fill(d *decision, v *pick.View, leg fleet.Leg, t *conversation.Found) (forced pick.Reason, err error) {
+	prompt := r.prompt(d, leg, t)
+	a, err := r.admit(d, leg, t, &prompt)
+	if err != nil {
+		return "", err
 	}
-	v.FirstTurn = d.req.Class == fleet.Turn && (!t.Known || t.Entry.Turns == 1 && len(tried(d.req, v.Leg)) > 0) // a retry is still the same turn
-	v.NewID = t.NewID
-	settle(v, t)
-	v.Repeats = t.Repeats
-	v.Hash = placeHash(d.req, t.ID)
-	d.pcg.Seed(d.req.Seed, 0x9e3779b97f4a7c15+uint64(v.Leg))
-	v.Rand, v.Source = d.rng, d.pcg
-	r.cache.Predict(v, &d.text, &prompt)
-	r.speed.Fill(v)
-	r.arrivals.Expect(v)
-	d.pool.Expect(v, r.without)
-	r.backlog.Expect(v, d.asker, r.speed)
-	r.prices(d, v)
-	if r.needs.Returns && len(v.Candidates) > 1 {
-		r.arrivals.ExpectReturns(v, t.Entry.Endpoint, t.Entry.Rest)
+	rows := d.rows[leg]
+	at := pick.EndpointsOf(rows)
+	home, parent := named(t.Entry.Endpoint, rows), named(t.Parent, rows)
+	if !t.Known {
+		home = named(t.Hint, rows)
 	}
-	return nil
+	held, found, missed := r.cache.Predict(&d.text, &prompt, at, home, a.look, d.missed, d.held)
+	d.held, d.missed = held, missed
+	q := backlog.Newcomer{Asker: d.asker, Now: d.now, PromptTokens: d.size.Tokens, OutputTokens: d.pool.Answer(d.req)}
+	if leg == fleet.LegPrefill {
+		q.OutputTokens = 1
+	}
+	first := d.req.Class == fleet.Turn && (!t.Known || t.Entry.Turns == 1 && len(tried(d.req, leg)) > 0) // a retry is still the same turn
+	price, common, others := r.prices(d, leg), everywhere(q.PromptTokens, held), r.arrivals.Fleet(d.now, at)
+	for i := range rows {
+		c, h := at.At(i), &held[i]
+		shared := common
+		if first {
+			shared = h.CachedTokens
+		}
+		pace := r.speed.Pace(c.Slot)
+		wait := r.backlog.Expect(&q, c, h, shared, &pace, r.speed)
+		var answers pick.Answers
+		if price.answerWait > 0 {
+			answers = r.speed.Answers(c.Slot, max(0, c.Load.Working()-wait.Prompts))
+		}
+		takes, idle := -1.0, uint32(0)
+		if r.needs.Returns && len(rows) > 1 {
+			own := cost.Own(q.PromptTokens, h, &pace, &wait)
+			if takes = own.Wait + own.Prefill; t.Entry.Endpoint == c.Name {
+				idle = t.Entry.Rest
+			}
+		}
+		rows[i].Complete(h, &pace, &wait, answers, r.arrivals.Demand(d.now, c.Slot, &others, idle, takes), pick.Link{})
+	}
+	d.pcg.Seed(d.req.Seed, 0x9e3779b97f4a7c15+uint64(leg))
+	*v = pick.View{
+		Now: d.now, Rand: d.rng, Source: d.pcg, Candidates: rows, Beyond: a.beyond,
+		Home: home, Parent: parent, Repeats: t.Repeats, FirstTurn: first, Leg: leg, NewID: t.NewID,
+		Splits: price.splits, Interrupts: price.interrupts, AnswerWait: price.answerWait,
+		Counted: found.Counted, Known: found.Known, Missed: found.Missed, Watched: others.Watched,
+		PromptTokens: q.PromptTokens, OutputTokens: q.OutputTokens, Hash: placeHash(d.req, t.ID),
+	}
+	v.LaterTurns, v.TurnTokens = d.pool.Turns(leg, r.without)
+	return a.forced, nil
+}
+
+// everywhere is how many of a prompt's tokens are held at all endpoints: the prefix common to all conversations.
+func everywhere(tokens int, held []pick.Held) int {
+	for i := range held {
+		tokens = min(tokens, held[i].CachedTokens)
+	}
+	return tokens
 }
 
 // prompt is what the cache needs to know about the request.
-func (r *readers) prompt(d *decision, t *conversation.Found) cache.Prompt {
+func (r *readers) prompt(d *decision, l fleet.Leg, t *conversation.Found) cache.Prompt {
 	return cache.Prompt{
-		Request: d.req, Size: d.size, TokensPerByte: d.pool.TokensPerByte(),
+		Request: d.req, Now: d.now, Leg: l, Size: d.size, TokensPerByte: d.pool.TokensPerByte(),
 		Session: t.ID, Known: t.Known, Entry: t.Entry, Repeats: t.Repeats, Answers: d.pool.Answers(), CountsActive: r.needs.Active,
 	}
 }
 
 // fillDecode derives the view of decode legs from that of whole requests, for a prompt computed elsewhere in readyMs: uncached
-// tokens are transferred instead of computed, and work in front proceeds meanwhile. It keeps WeighedMs.
+// tokens are transferred instead of computed, and work in front proceeds meanwhile.
 func (r *readers) fillDecode(d *decision, readyMs float64) {
-	v := &d.decode
-	rows, n := v.Candidates, len(d.whole.Candidates)
-	again := len(rows) > 0
-	*v = d.whole
-	v.Leg, v.Candidates = fleet.LegDecode, slices.Grow(rows[:0], n)[:n]
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
-		weighed := c.WeighedMs
-		*c = d.whole.Candidates[i]
-		if c.Terms = (pick.Terms{}); again {
-			c.WeighedMs = weighed
-		}
+	rows := d.rowsOf(fleet.LegDecode, len(d.whole.Candidates))
+	for i := range rows {
+		c := &d.whole.Candidates[i]
+		wait, link := r.backlog.ExpectDecode(d.now, c, d.whole.PromptTokens, readyMs, r.speed)
+		rows[i].Endpoint = c.Endpoint
+		rows[i].Complete(&c.Held, &c.Pace, &wait, c.Answers, c.Demand, link)
 	}
-	r.speed.FillTransfer(v)
-	r.backlog.ExpectDecode(&d.whole, v, readyMs, r.speed)
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
-		c.DelayMs = c.LinkMs
-	}
+	d.decode = d.whole
+	d.decode.Leg, d.decode.Candidates = fleet.LegDecode, rows
 }
 
-// settle finds the rows of the conversation's home and of its parent's.
-func settle(v *pick.View, t *conversation.Found) {
-	v.Home, v.Parent = row(v, t.Entry.Endpoint), row(v, t.Parent)
-	if !t.Known {
-		v.Home = row(v, t.Hint)
+// fillArrived derives the view of whole requests for which what is still to be transferred does not count as held.
+func (d *decision) fillArrived() *pick.View {
+	rows := d.rowsOf(arrivedRows, len(d.whole.Candidates))
+	for i := range rows {
+		c := &d.whole.Candidates[i]
+		held := c.Arrived()
+		rows[i].Endpoint = c.Endpoint
+		rows[i].Complete(&held, &c.Pace, &c.Wait, c.Answers, c.Demand, pick.Link{})
+		rows[i].Terms = c.Terms
 	}
+	d.arrived = d.whole
+	d.arrived.Candidates = rows
+	return &d.arrived
 }
 
-// row is the index of an endpoint's row; -1 when it has none or name is "".
-func row(v *pick.View, name string) int {
-	for i := range v.Candidates {
-		if name != "" && v.Candidates[i].Name == name {
+// named is the index of the row with a name; -1 where there is none, or the name is "".
+func named(name string, rows []pick.Candidate) int {
+	for i := range rows {
+		if name != "" && rows[i].Name == name {
 			return i
 		}
 	}
@@ -416,23 +461,30 @@ func row(v *pick.View, name string) int {
 
 // narrow drops the rows for which ok is false, perhaps all.
 func narrow(v *pick.View, ok func(c *pick.Candidate) bool) {
-	n := 0
+	n, home, parent := 0, -1, -1
 	for i := range v.Candidates {
-		if ok(&v.Candidates[i]) {
-			if n < i {
-				v.Candidates[n] = v.Candidates[i]
-			}
-			n++
+		if !ok(&v.Candidates[i]) {
+			continue
 		}
+		if n < i {
+			v.Candidates[n] = v.Candidates[i]
+		}
+		if i == v.Home {
+			home = n
+		}
+		if i == v.Parent {
+			parent = n
+		}
+		n++
 	}
-	v.Candidates = v.Candidates[:n]
+	v.Candidates, v.Home, v.Parent = v.Candidates[:n], home, parent
 }
 
 // choose asks the leg's policy if there is a choice. The policy changes nothing before commit.
-func (r *readers) choose(d *decision, v *pick.View) pick.Asked {
+func (r *readers) choose(d *decision, v *pick.View, forced pick.Reason) pick.Asked {
 	switch {
-	case v.Forced != "":
-		return pick.Asked{Choice: pick.Choice{Index: 0, Reason: v.Forced}}
+	case forced != "":
+		return pick.Asked{Choice: pick.Choice{Index: 0, Reason: forced}}
 	case len(v.Candidates) == 1:
 		if v.Home == 0 {
 			return d.pool.Only(v, pick.ReasonSession)
@@ -447,12 +499,6 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	v, t, choice := p.view, p.who, p.choice.Choice
 	policy := r.pools.Policy(d.pool, v.Leg)
 	policy.Placed(&p.choice, d.req)
-	if v.Leg == fleet.LegDecode {
-		for i := range v.Candidates { // for a decode leg, a policy's prefill term is the transfer
-			terms := &v.Candidates[i].Terms
-			terms.Transfer, terms.Prefill = terms.Prefill, 0
-		}
-	}
 	c := &v.Candidates[choice.Index]
 	ep := r.endpoints.At(c.Slot)
 	made.Endpoint, made.Kind, made.Peer = ep.Spec(), c.Kind, ep.Peer()
@@ -473,7 +519,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	if made.TTFTMs = reckoned(d.req, v, choice.Index); made.TTFTMs > 0 && v.Leg == fleet.LegDecode {
 		made.TTFTMs += d.ready
 	}
-	if d.pool.Shortlists() && v.Leg != fleet.LegDecode { // the speeds in its rows are those of transfers
+	if d.pool.Shortlists() && v.Leg != fleet.LegDecode { // its rows are those of whole requests
 		r.shortlist.See(v)
 	}
 	f := r.reserve(d, v, t, ep, made, choice.Index)

@@ -26,9 +26,10 @@ func reckoned(req *fleet.Request, v *pick.View, index int) float64 {
 	}
 	c := &v.Candidates[index]
 	if c.Terms == (pick.Terms{}) {
-		c.Terms = cost.Own(v, c)
 		if v.Leg == fleet.LegDecode {
-			c.Terms.Transfer, c.Terms.Prefill = c.Terms.Prefill, 0
+			c.Terms = cost.OwnLeg(v.PromptTokens, c)
+		} else {
+			c.Terms = cost.Own(v.PromptTokens, &c.Held, &c.Pace, &c.Wait)
 		}
 	}
 	return c.Terms.TTFT()

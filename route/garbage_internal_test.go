@@ -10,7 +10,6 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/pool"
-	"github.com/warmpath/warmpath/route/internal/size"
 )
 
 // fillWithJunk sets all of a value to implausible values.
@@ -36,23 +35,27 @@ func fillWithJunk(v reflect.Value) {
 }
 
 // spoil overwrites the memory that the next decision reuses.
-func spoil(d *decision) {
-	var junk pick.Candidate
-	fillWithJunk(reflect.ValueOf(&junk).Elem())
-	for _, t := range []*pick.View{&d.prefill, &d.whole, &d.decode} {
-		rows := t.Candidates[:cap(t.Candidates)]
-		for i := range rows {
-			rows[i] = junk
-		}
-		*t = pick.View{Candidates: rows, Home: 77, Parent: 78, Known: 1 << 40, Missed: 9, Watched: -3, FirstTurn: true, Repeats: true, Forced: "junk", PromptTokens: -5}
+func spoil(s *scratch) {
+	var row pick.Candidate
+	var held pick.Held
+	fillWithJunk(reflect.ValueOf(&row).Elem())
+	fillWithJunk(reflect.ValueOf(&held).Elem())
+	for i := range s.rows {
+		fillAll(s.rows[i], row)
 	}
-	d.now, d.req, d.pool = time.Unix(1, 0), &fleet.Request{Pin: "junk", Session: "junk"}, pool.Pool{}
-	d.who, d.whoFill = conversation.Found{ID: "junk", Known: true}, conversation.Found{ID: "junk", Known: true}
-	d.size, d.why, d.open, d.decodes, d.ready, d.panicked = size.Prompt{Tokens: -9}, SplitAlways, true, true, 1e9, 5
-	d.weighed = Weighed{WholeMs: -1, SplitMs: -2}
-	d.members = d.members[:cap(d.members)]
-	for i := range d.members {
-		d.members[i] = pool.Member{}
+	fillAll(s.held, held)
+	fillAll(s.members, pool.Member{})
+	s.who, s.whoFill = conversation.Found{ID: "junk", Known: true}, conversation.Found{ID: "junk", Known: true}
+	for _, v := range []*pick.View{&s.prefill, &s.whole, &s.decode, &s.arrived} {
+		*v = pick.View{Home: 77, Parent: 78, Known: 1 << 40, Missed: 9, Watched: -3, FirstTurn: true, Repeats: true, PromptTokens: -5}
+	}
+}
+
+// fillAll overwrites all of a slice's memory.
+func fillAll[T any](s []T, junk T) {
+	s = s[:cap(s)]
+	for i := range s {
+		s[i] = junk
 	}
 }
 
@@ -80,15 +83,15 @@ func TestNothingOfADecisionSurvives(t *testing.T) {
 			if i%11 == 0 {
 				req.Model = "unknown"
 			}
-			spoil(&spoilt.pad)
+			spoil(spoilt.pad.scratch)
 			other := req
 			want, wantErr := clean.Decide(now, &req)
 			got, gotErr := spoilt.Decide(now, &other)
 			if fmt.Sprintf("%+v %+v %v", want.Decision, want.Prefill, wantErr) != fmt.Sprintf("%+v %+v %v", got.Decision, got.Prefill, gotErr) {
 				t.Fatalf("%s, request %d:\n%+v %+v %v, with spoilt memory\n%+v %+v %v", when, i, want.Decision, want.Prefill, wantErr, got.Decision, got.Prefill, gotErr)
 			}
-			for _, v := range [][2]*pick.View{{&clean.pad.prefill, &spoilt.pad.prefill}, {&clean.pad.whole, &spoilt.pad.whole}, {&clean.pad.decode, &spoilt.pad.decode}} {
-				if wantErr == nil && !reflect.DeepEqual(v[0].Candidates, v[1].Candidates) {
+			for _, v := range [][2]*pick.View{{clean.pad.answer.view, spoilt.pad.answer.view}, {clean.pad.compute.view, spoilt.pad.compute.view}} {
+				if wantErr == nil && v[0] != nil && !reflect.DeepEqual(v[0].Candidates, v[1].Candidates) {
 					t.Fatalf("%s, request %d: rows\n%+v, with spoilt memory\n%+v", when, i, v[0].Candidates, v[1].Candidates)
 				}
 			}

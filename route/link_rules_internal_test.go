@@ -195,7 +195,7 @@ func TestLinkIsCharged(t *testing.T) {
 	for _, l := range []fleet.Lease{alone.Prefill.Lease, alone.Lease} {
 		w.Observe(w.now, Finished{Lease: l, Outcome: fleet.ClientGone})
 	}
-	if leg := seen.of(fleet.LegDecode); leg.LinkMs != 0 || leg.DelayMs != 0 {
+	if leg := seen.of(fleet.LegDecode); leg.Link.WaitMs != 0 || leg.Link.DelayMs != 0 {
 		t.Errorf("an idle link: %+v", leg)
 	}
 	long := w.decide(100_000)
@@ -208,13 +208,13 @@ func TestLinkIsCharged(t *testing.T) {
 	if got := plan.Weighed.SplitMs - alone.Weighed.SplitMs; math.Abs(got-2*waits) > 2 {
 		t.Errorf("beside another transfer two legs cost %.2f ms more, want twice %.2f", got, waits)
 	}
-	if leg := seen.of(fleet.LegDecode); !plan.Split() || !near(leg.LinkMs, waits) || !near(leg.DelayMs, waits) || leg.WaitMs < waits {
-		t.Errorf("split %v, its decode leg waits for %.2f ms and others for %.2f, want %.2f of %.2f", plan.Split(), leg.LinkMs, leg.DelayMs, waits, leg.WaitMs)
+	if leg := seen.of(fleet.LegDecode); !plan.Split() || !near(leg.Link.WaitMs, waits) || !near(leg.Link.DelayMs, waits) || leg.WaitMs < waits {
+		t.Errorf("split %v, its decode leg waits for %.2f ms and others for %.2f, want %.2f of %.2f", plan.Split(), leg.Link.WaitMs, leg.Link.DelayMs, waits, leg.WaitMs)
 	}
 	if one := w.decide(1); one.Split() {
 		t.Fatal("one token is split")
 	}
-	if whole := seen.of(fleet.LegWhole); whole.LinkMs != 0 || whole.DelayMs != 0 {
+	if whole := seen.of(fleet.LegWhole); whole.Link.WaitMs != 0 || whole.Link.DelayMs != 0 {
 		t.Errorf("a whole request: %+v", whole)
 	}
 }
@@ -267,7 +267,7 @@ func TestDecodeLegIsChargedForTheLink(t *testing.T) {
 	if got := busy.WaitMs - idle.WaitMs; !near(got, want) {
 		t.Errorf("it waits for the two others on its link for %v ms, want %v", got, want)
 	}
-	if got := busy.DelayMs - idle.DelayMs; !near(got, want) {
+	if got := busy.Link.DelayMs - idle.Link.DelayMs; !near(got, want) {
 		t.Errorf("they wait for it for %v ms, want %v", got, want)
 	}
 }

@@ -114,7 +114,7 @@ func New(c Config) *Router {
 		others:    others{peers: map[uint64]*peer{}, leases: map[peerLease]uint32{}, pools: map[uint64]string{}},
 	}
 	r.conversations = conversation.New(c.conversations(), r.forgot)
-	r.pad.pcg = rand.NewPCG(0, 0)
+	r.pad.scratch = &scratch{pcg: rand.NewPCG(0, 0)}
 	r.pad.rng = rand.New(r.pad.pcg)
 	r.derive(&c)
 	return r

@@ -7,25 +7,32 @@ import (
 	"github.com/warmpath/warmpath/route/internal/split"
 )
 
-// prices sets the costs of delays between prompts and answers, if costs decide about splitting.
-func (r *readers) prices(d *decision, v *pick.View) {
+// prices are the costs of delays between prompts and answers, see pick.View.
+type prices struct {
+	splits                 bool
+	interrupts, answerWait float64
+}
+
+// prices says what they are, if costs decide about splitting.
+func (r *readers) prices(d *decision, l fleet.Leg) (p prices) {
 	rule := &r.rule
 	if !d.open || rule.When == WhenUncached {
-		return
+		return p
 	}
-	v.Splits = true
+	p.splits = true
 	if !r.without.Has(ablation.Interruptions) {
-		v.Interrupts = rule.Interrupts()
+		p.interrupts = rule.Interrupts()
 	}
-	if rule.When == WhenFree && v.Leg == fleet.LegWhole && !r.without.Has(ablation.AnswerCost) {
-		v.AnswerWait = split.AnswerWait
-		r.speed.FillAnswers(v)
+	if rule.When == WhenFree && l == fleet.LegWhole && !r.without.Has(ablation.AnswerCost) {
+		p.answerWait = split.AnswerWait
 	}
+	return p
 }
 
 // weighFree decides about splitting without roles, and which endpoint answers.
 func (r *readers) weighFree(d *decision) (SplitWhy, Weighed, pick.Choice) {
-	f := split.Begin(&d.prefill, &d.whole)
+	f := &d.free
+	f.Begin(&d.prefill, &d.whole)
 	for i, row := range f.Prefiller {
 		if row >= 0 {
 			r.fillDecode(d, f.ReadyMs(i))

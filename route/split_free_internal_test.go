@@ -48,7 +48,7 @@ func TestPaceLeavesPromptsOut(t *testing.T) {
 		}
 		now = now.Add(500 * time.Millisecond)
 		r.Observe(now, Finished{Lease: first, Outcome: fleet.OK, Usage: fleet.Usage{PromptTokens: 100, OutputTokens: 201}})
-		got, _ := r.speed.Reader().Pace(r.endpoints.Named("e0").Slot(), 0)
+		got := r.speed.Reader().Answers(r.endpoints.Named("e0").Slot(), 0).AnswerMs
 		if math.Abs(got-c.want) > 0.01 {
 			t.Errorf("with prompts for %v: %.2f ms a token, want %.2f", c.prompt, got, c.want)
 		}
@@ -94,16 +94,16 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.open = true
-		if err := r.see.fillPrefill(d); err != nil {
+		if _, err := r.see.fillPrefill(d); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.see.fill(d, &d.whole, &d.who); err != nil {
+		if _, err := r.see.fill(d, &d.whole, fleet.LegWhole, &d.who); err != nil {
 			t.Fatal(err)
 		}
 		_, w, _ := r.see.weighFree(d)
 		soonest := d.whole.Candidates[0].Terms
 		for i := range d.whole.Candidates {
-			if c := &d.whole.Candidates[i]; c.WeighedMs == w.WholeMs {
+			if c := &d.whole.Candidates[i]; c.Terms.Cost() == w.WholeMs {
 				soonest = c.Terms
 			}
 		}

@@ -149,7 +149,7 @@ func (d *record) view() Decision {
 		}
 	}
 	for i := range d.candidates {
-		v.Candidates = append(v.Candidates, viewCandidate(&d.candidates[i], i == 0))
+		v.Candidates = append(v.Candidates, viewCandidate(&d.candidates[i], d.leg, i == 0))
 	}
 	if d.refusal {
 		v.Reason, v.Outcome = Refused, Refused
@@ -161,13 +161,16 @@ func (d *record) view() Decision {
 // Refused is the reason and the outcome of a request that the router answered itself.
 const Refused = "refused"
 
-func viewCandidate(c *pick.Candidate, chosen bool) Candidate {
-	t := &c.Terms
+func viewCandidate(c *pick.Candidate, leg fleet.Leg, chosen bool) Candidate {
+	t, perToken := &c.Terms, c.MsPerToken
+	if leg == fleet.LegDecode {
+		perToken = c.Link.MsPerToken
+	}
 	return Candidate{
 		Endpoint: c.Name, Chosen: chosen, CostMs: round(t.Cost()), TTFTMs: round(t.TTFT()),
 		Terms:        Terms{round(t.Wait), round(t.Prefill), round(t.Fixed), round(t.Others), round(t.Spread), round(t.Transfer)},
 		CachedTokens: c.CachedTokens, Requests: c.Load.Requests, PrefillTokens: c.Load.PrefillTokens, DecodeTokens: c.Load.DecodeTokens,
-		Queued: c.Load.Queued, Waiting: c.Load.Waiting, Weight: round(c.Weight), MsPerToken: c.MsPerToken, Busy: round(c.Busy), Full: c.Full,
+		Queued: c.Load.Queued, Waiting: c.Load.Waiting, Weight: round(c.Weight), MsPerToken: perToken, Busy: round(c.Busy), Full: c.Full,
 	}
 }
 

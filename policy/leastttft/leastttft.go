@@ -167,7 +167,7 @@ func (p *leastTTFT) spread(v *pick.View) {
 	each := float64(p.cfg.SpreadShare*evenness) * min(1, max(leastSpread, v.LaterTurns)) * float64(v.Eligible()) / max(sum, float64(v.Eligible()))
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		c.Terms.Spread = float64(float64(cost.TurnMs(v, c)+c.FixedMs) * min(float64(each*(c.Terms.Spread-fewest)), mostSpread))
+		c.Terms.Spread = float64(float64(cost.TurnMs(v, c)+v.Fixed(c)) * min(float64(each*(c.Terms.Spread-fewest)), mostSpread))
 	}
 }
 

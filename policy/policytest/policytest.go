@@ -16,7 +16,7 @@ import (
 
 // Candidate is an idle endpoint with a key that is spread like a hash.
 func Candidate(slot int, weight float64) pick.Candidate {
-	return pick.Candidate{Name: "e" + strconv.Itoa(slot), Key: byhash.Mix(uint64(slot) + 1), Slot: slot, Weight: weight}
+	return pick.Candidate{Endpoint: pick.Endpoint{Name: "e" + strconv.Itoa(slot), Key: byhash.Mix(uint64(slot) + 1), Slot: slot, Weight: weight}}
 }
 
 // Idle is a fleet of idle endpoints with the given weights.

@@ -133,7 +133,7 @@ func checkSticky(t *testing.T, p *vllmSticky) {
 		}
 	}
 	for where, want := range sessions {
-		got := *p.counts.Of(&pick.Candidate{Slot: where.slot, Key: where.key})
+		got := *p.counts.Of(&pick.Candidate{Endpoint: pick.Endpoint{Slot: where.slot, Key: where.key}})
 		if got != want {
 			t.Errorf("%+v: %d counted, %d sessions", where, got, want)
 		}

@@ -33,5 +33,5 @@ func (mooncake) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 
 // queuedTTFT is the time in ms to compute all prompts waiting at a candidate and the uncached part of this one.
 func queuedTTFT(v *pick.View, c *pick.Candidate) float64 {
-	return float64((float64(c.Load.PrefillTokens) + uncached(v, c)) * c.MsPerToken)
+	return float64((float64(c.Load.PrefillTokens) + uncached(v, c)) * v.PerToken(c))
 }

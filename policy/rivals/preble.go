@@ -101,5 +101,5 @@ func (p *preble) cost(v *pick.View, c *pick.Candidate) float64 {
 
 // prefillMs is the time to compute the part of the prompt that a candidate has not cached.
 func prefillMs(v *pick.View, c *pick.Candidate) float64 {
-	return float64(uncached(v, c) * c.MsPerToken)
+	return float64(uncached(v, c) * v.PerToken(c))
 }

@@ -27,10 +27,14 @@ func Reckon(v *pick.View) { reckon(v, scope{firstTurns: firstTurns(v), othersMs:
 // out, since each of them is compared anew. A ms that others wait counts for so many.
 func Once(v *pick.View, othersMs float64) { reckon(v, scope{once: true, othersMs: othersMs}) }
 
-// Own is what a request itself waits for at one endpoint, without what it costs others, for a view whose policy does not reckon.
-func Own(v *pick.View, c *pick.Candidate) pick.Terms {
-	prefill := float64(max(0, v.PromptTokens-c.CachedTokens))
-	return pick.Terms{Wait: c.WaitMs, Prefill: float64(prefill * c.MsPerToken), Fixed: c.FixedMs}
+// Own is what a request itself waits for where so much of its prompt is held, without what it costs others.
+func Own(promptTokens int, h *pick.Held, p *pick.Pace, w *pick.Wait) pick.Terms {
+	return pick.Terms{Wait: w.WaitMs, Prefill: float64(float64(promptTokens-h.CachedTokens) * p.MsPerToken), Fixed: p.FixedMs}
+}
+
+// OwnLeg is Own of a decode leg.
+func OwnLeg(promptTokens int, c *pick.Candidate) pick.Terms {
+	return pick.Terms{Wait: c.WaitMs, Transfer: float64(float64(promptTokens-c.CachedTokens) * c.Link.MsPerToken), Fixed: c.Link.FixedMs}
 }
 
 // scope is what of a placement is reckoned.
@@ -48,13 +52,19 @@ func reckon(v *pick.View, s scope) {
 	heaviest = max(heaviest, v.Beyond.Heaviest)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		prefill := float64(missing(v, c) * c.MsPerToken)
-		c.Terms = pick.Terms{Wait: c.WaitMs + overtaken(v, c, prefill), Prefill: prefill, Fixed: c.FixedMs}
-		c.Terms.Others = others(v, c, prefill, &s) + interrupts(v, c, prefill) + answers(v, c) + c.DelayMs
+		brings := float64(missing(v, c) * v.PerToken(c))
+		t := pick.Terms{Wait: c.WaitMs + overtaken(v, c, brings), Fixed: v.Fixed(c)}
+		t.Others = others(v, c, brings, &s) + interrupts(v, c, brings) + answers(v, c) + c.Link.DelayMs
 		// An endpoint of less weight is to have less traffic: what it costs there counts for more. The request itself waits no longer.
 		if w := c.FullWeight() / heaviest; w < 1 {
-			c.Terms.Others = (c.Terms.Wait+c.Terms.Prefill+c.Terms.Others)/w - c.Terms.Wait - c.Terms.Prefill
+			t.Others = (t.Wait+brings+t.Others)/w - t.Wait - brings
 		}
+		if v.Leg == fleet.LegDecode {
+			t.Transfer = brings
+		} else {
+			t.Prefill = brings
+		}
+		c.Terms = t
 	}
 }
 
@@ -159,7 +169,7 @@ func occupied(share float64) float64 {
 
 // TurnMs is how long a turn's prompt takes to compute at an endpoint on average, never 0.
 func TurnMs(v *pick.View, c *pick.Candidate) float64 {
-	return max(float64(v.TurnTokens*c.MsPerToken), leastSpeed)
+	return max(float64(v.TurnTokens*v.PerToken(c)), leastSpeed)
 }
 
 // Speed is the time for a token of a prompt by which endpoints have their shares, never 0. How fast KV cache comes to a decoder says nothing of

@@ -25,7 +25,7 @@ func TestCrowdedGrows(t *testing.T) {
 // TestTermsByHand reckons each term of one placement, alone.
 func TestTermsByHand(t *testing.T) {
 	// Of 1,000 tokens 400 are cached, at 0.1 ms each: 60 ms to compute.
-	plain := pick.Candidate{Weight: 1, Ramp: 1, CachedTokens: 400, MsPerToken: 0.1, FixedMs: 10}
+	plain := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Held: pick.Held{CachedTokens: 400}, Pace: pick.Pace{MsPerToken: 0.1, FixedMs: 10}}
 	for _, c := range []struct {
 		name   string
 		change func(v *pick.View, c *pick.Candidate)
@@ -40,7 +40,7 @@ func TestTermsByHand(t *testing.T) {
 		{"they do where it is busy", func(_ *pick.View, c *pick.Candidate) { c.WaitMs, c.ReturnsPerMs, c.Steady = 30, 0.01, 0.5 }, pick.Terms{Wait: 30, Others: 144}},
 		{"it overtakes three", func(_ *pick.View, c *pick.Candidate) { c.Behind = 3 }, pick.Terms{Others: 2 * 3 * 60}},
 		{"a third of the places is taken", func(_ *pick.View, c *pick.Candidate) { c.Occupancy, c.OccupancyMs = 1./3, 100 }, pick.Terms{Others: 50}},
-		{"it makes others wait on a link", func(_ *pick.View, c *pick.Candidate) { c.DelayMs = 7 }, pick.Terms{Others: 7}},
+		{"it makes others wait on a link", func(_ *pick.View, c *pick.Candidate) { c.Link.DelayMs = 7 }, pick.Terms{Others: 7}},
 		// Turns come at 0.006 a ms, a third of them first ones: 0.002; each brings two more, but none of the endpoint's time is taken.
 		{"conversations begin", func(v *pick.View, c *pick.Candidate) { c.TurnsPerMs, v.LaterTurns, v.Watched = 0.006, 2, 1 }, pick.Terms{Others: 2 * 0.002 * 60 * 30}},
 		// Half of its time is taken: marginal(0.5) = 3, so two later turns of 40 ms cost 240.
@@ -65,7 +65,7 @@ func TestTermsByHand(t *testing.T) {
 // TestWeightCostsOthers: half the weight doubles what a placement costs, but for the fixed time, and leaves the request's own wait as it is.
 // What an endpoint that has just joined still lacks of its weight is no cost.
 func TestWeightCostsOthers(t *testing.T) {
-	row := pick.Candidate{Weight: 1, Ramp: 1, MsPerToken: 0.1, WaitMs: 50, DelayMs: 20}
+	row := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Pace: pick.Pace{MsPerToken: 0.1}, Wait: pick.Wait{WaitMs: 50}, Link: pick.Link{DelayMs: 20}}
 	half, joining := row, row
 	half.Weight, joining.Weight, joining.Ramp = 0.5, 0.1, 0.1
 	v := &pick.View{PromptTokens: 1000, Candidates: []pick.Candidate{row, half, joining}}
@@ -78,7 +78,7 @@ func TestWeightCostsOthers(t *testing.T) {
 
 // TestDecodersHaveEvenShares: how fast KV cache comes to an endpoint does not change how many conversations begin there.
 func TestDecodersHaveEvenShares(t *testing.T) {
-	slow := pick.Candidate{MsPerToken: 2}
+	slow := pick.Candidate{Pace: pick.Pace{MsPerToken: 2}, Link: pick.Link{MsPerToken: 3}}
 	if whole, decode := Speed(&pick.View{}, &slow), Speed(&pick.View{Leg: fleet.LegDecode}, &slow); whole != 2 || decode != 1 {
 		t.Errorf("%v ms a token, of decode legs %v", whole, decode)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
+	"github.com/warmpath/warmpath/route/cost"
 	"github.com/warmpath/warmpath/route/internal/arrivals"
 	"github.com/warmpath/warmpath/route/internal/blocks"
 	"github.com/warmpath/warmpath/route/internal/size"
@@ -81,7 +82,7 @@ func (w *world) follow(s *Set, g *Sighting, p *pick.Installed, mix *arrivals.Mix
 	name := g.name(g.session)
 	home, known := w.homes.Get(v.Now, &name)
 	w.fill(v, g, &home, known && !v.FirstTurn)
-	mix.Expect(v, 0)
+	v.LaterTurns, v.TurnTokens = mix.Expect(0)
 	at := 0
 	switch {
 	case len(v.Candidates) == 1:
@@ -94,7 +95,8 @@ func (w *world) follow(s *Set, g *Sighting, p *pick.Installed, mix *arrivals.Mix
 		at = s.ask(p, v, g).Index
 	}
 	c := &v.Candidates[at]
-	ttft := c.WaitMs + float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken) + c.FixedMs
+	own := cost.Own(v.PromptTokens, &c.Held, &c.Pace, &c.Wait)
+	ttft := own.TTFT()
 	if len(v.Candidates) > 1 {
 		mix.Add(v.FirstTurn, v.PromptTokens-c.CachedTokens)
 	}
@@ -125,58 +127,66 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 	now := w.clock.Tick(v.Now)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		at := w.at(c)
-		c.CachedTokens = 0
+		at, held := w.at(c), c.Held
+		held.CachedTokens = 0
 		depth, rest := 0, uint32(0)
 		if g.request.Content != nil && len(g.content.Blocks) > 0 {
 			w.look(g, c.Model)
 			depth = w.found.Depth(c.Slot)
-			c.CachedTokens = min(size.Part(v.PromptTokens, g.content.Lead+blocks.Bytes(depth), g.content.Lead+g.content.Bytes), v.PromptTokens-1)
+			held.CachedTokens = min(size.Part(v.PromptTokens, g.content.Lead+blocks.Bytes(depth), g.content.Lead+g.content.Bytes), v.PromptTokens-1)
 			if depth == 0 {
-				c.CachedTokens = 0
+				held.CachedTokens = 0
 			}
 		}
 		if known && home.Endpoint == c.Name {
 			v.Home, rest = i, home.Rest
 			if home.Epoch == c.Epoch && (g.request.Content == nil || depth >= blocks.Kept(home.Bytes/fleet.BlockBytes)) {
-				c.CachedTokens = max(c.CachedTokens, min(home.Tokens, v.PromptTokens-1))
+				held.CachedTokens = max(held.CachedTokens, min(home.Tokens, v.PromptTokens-1))
 			}
 		}
 		if parent != "" && parent == c.Name {
 			v.Parent = i
 		}
-		c.CachedTokens = max(0, c.CachedTokens)
+		held.CachedTokens = max(0, held.CachedTokens)
 		if c.BlockTokens > 1 {
-			c.CachedTokens -= c.CachedTokens % c.BlockTokens
+			held.CachedTokens -= held.CachedTokens % c.BlockTokens
 		}
-		v.Known = max(v.Known, c.CachedTokens)
-		at.expect(v, c)
+		v.Known = max(v.Known, held.CachedTokens)
+		// Common blocks of outstanding prompts are not modelled here.
+		held.ActiveTokens, held.AddsTokens = at.load.ContextTokens-at.load.DecodeTokens, v.PromptTokens-held.CachedTokens
+		held.Full = at.bound > 0 && w.index.Units(c.Slot) >= at.bound-at.bound/64
+		wait := at.expect(v, c)
+		if c.Load = at.load; c.CacheTokens > 0 {
+			c.KVUsage = min(1, at.used(c))
+		}
 		at.idles.Advance(now, &w.returns)
-		c.ReturnsPerMs = at.idles.PerMs(now, rest, v, c, &w.returns)
-		c.Full = at.bound > 0 && w.index.Units(c.Slot) >= at.bound-at.bound/64
+		own, demand := cost.Own(v.PromptTokens, &held, &c.Pace, &wait), pick.Demand{TurnsPerMs: at.turns.PerMs(v.Now)}
+		demand.Busy, demand.Steady = at.busy.Shares(v.Now)
+		demand.ReturnsPerMs = at.idles.PerMs(now, rest, own.Wait+own.Prefill, &w.returns)
+		c.Complete(&held, &c.Pace, &wait, c.Answers, demand, c.Link)
 	}
 }
 
-// expect fills in an endpoint's outstanding work in this world.
-func (at *place) expect(v *pick.View, c *pick.Candidate) {
-	c.Load = at.load
-	c.WaitMs = max(0, arrivals.Ms(at.until.Sub(v.Now)))
-	if n := c.Slots; n > 0 && at.load.Requests >= n {
-		hold := float64(float64(v.OutputTokens) * perAnswer(c))
-		c.WaitMs = max(c.WaitMs, float64(hold*float64(at.load.Requests-n+1))/float64(n))
-	}
-	c.Busy, c.Steady = at.busy.Shares(v.Now)
-	c.TurnsPerMs = at.turns.PerMs(v.Now)
-	c.Occupancy = 0
-	if c.Slots > 0 {
-		c.Occupancy = float64(at.load.Requests) / float64(c.Slots)
+// expect is how long a request waits at an endpoint in this world. What the world does not model is as in the row.
+func (at *place) expect(v *pick.View, c *pick.Candidate) pick.Wait {
+	w := c.Wait
+	w.WaitMs, w.Occupancy = max(0, arrivals.Ms(at.until.Sub(v.Now))), 0
+	if n := c.Slots; n > 0 {
+		if at.load.Requests >= n {
+			hold := float64(float64(v.OutputTokens) * perAnswer(c))
+			w.WaitMs = max(w.WaitMs, float64(hold*float64(at.load.Requests-n+1))/float64(n))
+		}
+		w.Occupancy = float64(at.load.Requests) / float64(n)
 	}
 	if c.CacheTokens > 0 {
-		used := float64(at.load.ContextTokens) / float64(c.CacheTokens)
-		c.Occupancy, c.KVUsage = max(c.Occupancy, used), min(1, used)
+		w.Occupancy = max(w.Occupancy, at.used(c))
 	}
-	// Common blocks of outstanding prompts are not modelled here.
-	c.ActiveTokens, c.AddsTokens = at.load.ContextTokens-at.load.DecodeTokens, v.PromptTokens-c.CachedTokens
+	return w
+}
+
+// used is the share of an endpoint's cache that is taken in this world.
+func (at *place) used(c *pick.Candidate) float64 {
+	return float64(at.load.ContextTokens) / float64(c.CacheTokens)
 }
 
 func perAnswer(c *pick.Candidate) float64 {

@@ -111,52 +111,49 @@ func (t *Table) Reader() Reader { return Reader{t} }
 // Active is the number of conversations with a running turn at an endpoint.
 func (r Reader) Active(slot int) int { return r.t.endpoints.Get(slot).idles.active }
 
-// Expect fills in the columns Busy, Steady and TurnsPerMs, and Watched.
-func (r Reader) Expect(v *pick.View) {
+// Fleet is what endpoints have in common.
+type Fleet struct {
+	Watched float64 // see pick.View.Watched
+	mean    float64 // of their TurnsPerMs, where that is taken for the rate of returns
+}
+
+// Fleet looks at all endpoints that may take a request.
+func (r Reader) Fleet(now time.Time, all pick.Endpoints) (f Fleet) {
 	var longest *Turns // the endpoint watched for longest
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
-		e := r.t.endpoints.Get(c.Slot)
-		if !r.t.without.Has(ablation.Utilisation) {
-			c.Busy, c.Steady = e.busy.Shares(v.Now)
-		}
-		c.TurnsPerMs = e.turns.PerMs(v.Now)
-		if !e.turns.first.IsZero() && (longest == nil || e.turns.first.Before(longest.first)) {
-			longest = &e.turns
+	for i := range all.Len() {
+		t := &r.t.endpoints.Get(all.At(i).Slot).turns
+		if !t.first.IsZero() && (longest == nil || t.first.Before(longest.first)) {
+			longest = t
 		}
 	}
-	if v.Watched = 0; longest != nil && !r.t.without.Has(ablation.WarmUp) {
-		v.Watched = longest.Watched(v.Now)
+	if longest != nil && !r.t.without.Has(ablation.WarmUp) {
+		f.Watched = longest.Watched(now)
 	}
-}
-
-// ExpectReturns fills in the column ReturnsPerMs without the request's own conversation, which has been idle at home since a
-// tick.
-func (r Reader) ExpectReturns(v *pick.View, home string, since uint32) {
 	if r.t.without.Has(ablation.Returns) {
-		meanReturns(v)
-		return
-	}
-	at := r.t.clock.At(v.Now)
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
-		own := uint32(0)
-		if home == c.Name {
-			own = since
+		for i := range all.Len() {
+			f.mean += r.t.endpoints.Get(all.At(i).Slot).turns.PerMs(now)
 		}
-		c.ReturnsPerMs = r.t.endpoints.Get(c.Slot).idles.PerMs(at, own, v, c, &r.t.returns)
+		f.mean /= float64(max(all.Len(), 1))
 	}
+	return f
 }
 
-// meanReturns sets ReturnsPerMs of all endpoints to the mean rate of turns.
-func meanReturns(v *pick.View) {
-	sum := 0.0
-	for i := range v.Candidates {
-		sum += v.Candidates[i].TurnsPerMs
+// Demand says who comes to an endpoint of a fleet. Returns are those within takesMs, without a conversation that has been idle there
+// since a tick, 0 for none. If takesMs is below 0 nobody asks for them.
+func (r Reader) Demand(now time.Time, slot int, f *Fleet, idle uint32, takesMs float64) (d pick.Demand) {
+	e := r.t.endpoints.Get(slot)
+	if !r.t.without.Has(ablation.Utilisation) {
+		d.Busy, d.Steady = e.busy.Shares(now)
 	}
-	for i := range v.Candidates {
-		v.Candidates[i].ReturnsPerMs = sum / float64(len(v.Candidates))
+	d.TurnsPerMs = e.turns.PerMs(now)
+	switch {
+	case takesMs < 0:
+	case r.t.without.Has(ablation.Returns):
+		d.ReturnsPerMs = f.mean
+	default:
+		d.ReturnsPerMs = e.idles.PerMs(r.t.clock.At(now), idle, takesMs, &r.t.returns)
 	}
+	return d
 }
 
 // Ms is a duration in milliseconds, to the microsecond.

@@ -28,10 +28,10 @@ func TestReadingChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var table Table
 		const endpoints = 3
-		v := &pick.View{PromptTokens: 4000}
+		var rows []pick.Candidate
 		for n := range endpoints {
 			table.Enter(n)
-			v.Candidates = append(v.Candidates, pick.Candidate{Name: string(rune('a' + n)), Slot: n, MsPerToken: 0.1})
+			rows = append(rows, pick.Candidate{Endpoint: pick.Endpoint{Slot: n}})
 		}
 		now := time.Unix(1000, 0)
 		rests := make([][]uint32, endpoints)
@@ -54,11 +54,11 @@ func TestReadingChangesNothing(t *testing.T) {
 			default:
 				table.Age(now)
 			}
-			v.Now = now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "later")) * time.Millisecond)
+			later := now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "later")) * time.Millisecond)
 			before := clone(&table)
 			for range 2 {
-				table.Reader().Expect(v)
-				table.Reader().ExpectReturns(v, "a", 1)
+				f := table.Reader().Fleet(later, pick.EndpointsOf(rows))
+				table.Reader().Demand(later, at, &f, 1, 400)
 				table.Reader().Active(at)
 			}
 			if !reflect.DeepEqual(before, clone(&table)) {

@@ -4,8 +4,6 @@ import (
 	"math/bits"
 	"slices"
 	"time"
-
-	"github.com/warmpath/warmpath/pick"
 )
 
 const (
@@ -217,10 +215,9 @@ func (r *Idles) expected(now, own uint32, ticks float64, s *Returns) float64 {
 	return sum
 }
 
-// PerMs is the expected rate of returns to a candidate during the request's wait and prefill there, without its own
-// conversation.
-func (r *Idles) PerMs(now, own uint32, v *pick.View, c *pick.Candidate, s *Returns) float64 {
-	takes := max(1, c.WaitMs+float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken))
+// PerMs is the expected rate of returns while a request waits and is computed, without its own conversation.
+func (r *Idles) PerMs(now, own uint32, takesMs float64, s *Returns) float64 {
+	takes := max(1, takesMs)
 	return max(0, r.expected(now, own, takes/Ms(tick), s)) / takes
 }
 

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
@@ -208,9 +207,8 @@ func BenchmarkReturns(b *testing.B) {
 		now++
 		r.Add(now, &s)
 	}
-	v, c := &pick.View{PromptTokens: 8000}, &pick.Candidate{MsPerToken: 0.1}
 	for b.Loop() {
-		r.PerMs(now, 0, v, c, &s)
+		r.PerMs(now, 0, 800, &s)
 	}
 	b.ReportMetric(float64(len(r.spans)), "spans")
 }

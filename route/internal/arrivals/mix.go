@@ -2,7 +2,6 @@ package arrivals
 
 import (
 	"github.com/warmpath/warmpath/fit"
-	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
 )
 
@@ -37,17 +36,18 @@ func (m *Mix) Add(first bool, uncached int) {
 	}
 }
 
-// Expect fills in LaterTurns and TurnTokens, with assumed values for those switched off.
-func (m *Mix) Expect(v *pick.View, without ablation.Set) {
+// Expect is how many turns follow a first one, and how many prompt tokens a turn computes, with assumed values for those switched off.
+func (m *Mix) Expect(without ablation.Set) (laterTurns, turnTokens float64) {
 	assumed := 1 - float64(turnRate*(m.firsts+m.laters)) // (1 - turnRate)^n after n turns: the assumption decays
-	v.LaterTurns = (m.laters + float64(firstTurns*assumed)) / max(m.firsts+assumed, 1e-6)
-	v.TurnTokens = float64(m.tokens)
+	laterTurns = (m.laters + float64(firstTurns*assumed)) / max(m.firsts+assumed, 1e-6)
+	turnTokens = float64(m.tokens)
 	if without.Has(ablation.LaterTurns) {
-		v.LaterTurns = firstTurns
+		laterTurns = firstTurns
 	}
 	if without.Has(ablation.TurnSize) {
-		v.TurnTokens = outlierTokens
+		turnTokens = outlierTokens
 	}
+	return laterTurns, turnTokens
 }
 
 // Export returns the counts.

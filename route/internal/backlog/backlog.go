@@ -14,7 +14,6 @@ import (
 
 	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/slot"
 )
@@ -131,8 +130,8 @@ func (t *Table) Reported(now time.Time, slot int, l *fleet.LoadReport) {
 func (e *endpoint) sent() int { return e.load.Working() - e.line.n }
 
 // decoding estimates how many requests are being answered: of non-streamed ones the end of prefill is not observed.
-func (e *endpoint) decoding() int {
-	return max(0, e.sent()-len(e.coming)-e.prompts.streams)
+func (e *endpoint) decoding(sent int) int {
+	return max(0, sent-len(e.coming)-e.prompts.streams)
 }
 
 // prompting is the endpoint's total prefill time in ms; only differences matter. Call it before adding or removing a prompt.
@@ -157,18 +156,16 @@ type Reader struct{ t *Table }
 func (t *Table) Reader() Reader { return Reader{t} }
 
 // Load is an endpoint's outstanding work.
-func (r Reader) Load(slot int) fleet.Load {
-	e := r.t.endpoints.Get(slot)
-	l := e.load
-	l.Queued = e.line.n
+func (r Reader) Load(slot int) (l fleet.Load) {
+	r.LoadInto(slot, &l)
 	return l
 }
 
-// FillLoad fills in the column Load of a row.
-func (r Reader) FillLoad(c *pick.Candidate) {
-	e := r.t.endpoints.Get(c.Slot)
-	c.Load = e.load
-	c.Load.Queued = e.line.n
+// LoadInto is Load without a copy.
+func (r Reader) LoadInto(slot int, l *fleet.Load) {
+	e := r.t.endpoints.Get(slot)
+	*l = e.load
+	l.Queued = e.line.n
 }
 
 // Idle reports whether an endpoint has no outstanding work.

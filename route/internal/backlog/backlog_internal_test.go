@@ -225,18 +225,20 @@ func TestAccounts(t *testing.T) {
 		free, next := []uint32(nil), uint32(0)
 		read := func() {
 			before, reader := clone(&table), table.Reader()
-			v := pick.View{Now: now, PromptTokens: 1000, OutputTokens: 100, Candidates: []pick.Candidate{
-				{Slot: 0, MsPerToken: perToken, CacheTokens: 5000, Queue: 3, Load: reader.Load(0)}, {Slot: 1, MsPerToken: perToken, CachedTokens: 500, Load: reader.Load(1)},
-			}}
-			reader.Expect(&v, Asker{}, r)
-			decode := v
-			decode.Candidates = append([]pick.Candidate(nil), v.Candidates...)
-			reader.ExpectDecode(&v, &decode, 50, r)
-			for i := range v.Candidates {
-				for _, c := range []*pick.Candidate{&v.Candidates[i], &decode.Candidates[i]} {
-					if !(c.WaitMs >= 0 && c.WaitMs < 1e9 && c.LinkMs >= 0 && c.LinkMs <= c.WaitMs && c.QueuedMs >= 0 && c.Occupancy >= 0 && c.OccupancyMs >= 0 && c.Decoding >= 0 && c.Prompts >= 0) {
-						t.Fatalf("a prediction of %+v", *c)
+			q, pace := Newcomer{Now: now, PromptTokens: 1000, OutputTokens: 100}, pick.Pace{MsPerToken: perToken}
+			for i, c := range []pick.Candidate{
+				{Endpoint: pick.Endpoint{Slot: 0, CacheTokens: 5000, Queue: 3, Load: reader.Load(0)}}, {Endpoint: pick.Endpoint{Slot: 1, Load: reader.Load(1)}, Held: pick.Held{CachedTokens: 500}},
+			} {
+				c.Pace = pace
+				c.Wait = reader.Expect(&q, &c.Endpoint, &c.Held, 0, &pace, r)
+				wait, link := reader.ExpectDecode(now, &c, 1000, 50, r)
+				for _, w := range []pick.Wait{c.Wait, wait} {
+					if !(w.WaitMs >= 0 && w.WaitMs < 1e9 && w.QueuedMs >= 0 && w.Occupancy >= 0 && w.OccupancyMs >= 0 && w.Decoding >= 0 && w.Prompts >= 0) {
+						t.Fatalf("a prediction of %+v", w)
 					}
+				}
+				if !(link.WaitMs >= 0 && link.WaitMs <= wait.WaitMs && link.DelayMs == link.WaitMs && link.MsPerToken > 0) {
+					t.Fatalf("a prediction of %+v of %+v", link, wait)
 				}
 				reader.Overdue(now, i, now)
 				reader.Idle(i)

@@ -8,67 +8,56 @@ import (
 	"github.com/warmpath/warmpath/route/ablation"
 )
 
-// Expect fills in the columns WaitMs, QueuedMs, Behind, Prompts, Decoding, Occupancy and OccupancyMs. It reads the load, the cached
-// tokens and MsPerToken.
-func (r Reader) Expect(v *pick.View, who Asker, rates Rates) {
-	shared := 0
-	if !v.FirstTurn {
-		shared = v.CachedEverywhere()
-	}
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
-		e, hold := r.t.endpoints.Get(c.Slot), rates.HoldMs(c.Slot)
-		if v.FirstTurn {
-			shared = c.CachedTokens
-		}
-		queued, first, behind := r.t.inFront(v.Now, e, who, float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken), c.MsPerToken)
-		taken := r.t.taken(v.Now, e, hold) + queued
-		c.WaitMs, c.QueuedMs, c.Behind = first+r.t.wait(v.Now, e, c, hold, taken, rates), first, behind
-		c.Prompts, c.Decoding = e.prompts.streams, e.decoding()
-		if r.t.cfg.Without.Has(ablation.Occupancy) {
-			continue
-		}
-		c.Occupancy, c.OccupancyMs = e.occupancy(c, v.PromptTokens-shared+v.OutputTokens, hold)
-	}
+// Newcomer is a request that may come to endpoints.
+type Newcomer struct {
+	Asker
+	Now                        time.Time
+	PromptTokens, OutputTokens int
 }
 
-// Shared is how many tokens of a prompt a candidate holds for all conversations. A new conversation shares all that it finds
-// cached.
-func Shared(v *pick.View, c *pick.Candidate) int {
-	if v.FirstTurn {
-		return c.CachedTokens
+// Expect says how long a request would wait at an endpoint that holds some of its prompt, of that shared with all others, and computes at
+// some pace.
+func (r Reader) Expect(q *Newcomer, c *pick.Endpoint, h *pick.Held, shared int, p *pick.Pace, rates Rates) (w pick.Wait) {
+	e, hold := r.t.endpoints.Get(c.Slot), rates.HoldMs(c.Slot)
+	sent, queued := e.sent(), 0
+	if e.line.n > 0 {
+		queued, w.QueuedMs, w.Behind = r.t.inFront(q.Now, e, &q.Asker, float64(float64(q.PromptTokens-h.CachedTokens)*p.MsPerToken), p.MsPerToken)
 	}
-	return v.CachedEverywhere()
+	taken := r.t.taken(q.Now, e, sent, hold) + queued
+	w.WaitMs = w.QueuedMs + r.t.wait(q.Now, e, c, p.MsPerToken, hold, taken, rates)
+	w.Prompts, w.Decoding = e.prompts.streams, e.decoding(sent)
+	if !r.t.cfg.Without.Has(ablation.Occupancy) {
+		w.Occupancy, w.OccupancyMs = e.occupancy(c, h.Resident, q.PromptTokens-shared+q.OutputTokens, hold)
+	}
+	return w
 }
 
-// ExpectDecode fills in WaitMs and LinkMs of decode legs whose prompts are computed in readyMs. whole has the same rows for
-// whole requests, whose speeds determine the wait for a slot.
-func (r Reader) ExpectDecode(whole, decode *pick.View, readyMs float64, rates Rates) {
-	for i := range decode.Candidates {
-		c := &decode.Candidates[i]
-		wait := r.LegWaitMs(whole.Now, &whole.Candidates[i], rates)
-		if r.t.cfg.Without.Has(ablation.Links) {
-			c.WaitMs = max(0, wait-readyMs)
-			continue
-		}
-		c.LinkMs = r.LinkMs(whole.Now, c.Slot, rates.Transfer(whole.Now, c.Slot), float64(decode.PromptTokens-c.CachedTokens), readyMs)
-		c.WaitMs = max(0, wait-readyMs) + c.LinkMs
+// ExpectDecode says how long a decode leg would wait whose prompt is computed elsewhere in readyMs, and how the prompt comes to it. c is the
+// row of the same endpoint for all of the request.
+func (r Reader) ExpectDecode(now time.Time, c *pick.Candidate, promptTokens int, readyMs float64, rates Rates) (pick.Wait, pick.Link) {
+	speed := rates.Transfer(now, c.Slot)
+	w, l := c.Wait, pick.Link{MsPerToken: speed.MsPerToken, FixedMs: speed.FixedMs}
+	if !r.t.cfg.Without.Has(ablation.Links) {
+		l.WaitMs = r.LinkMs(now, c.Slot, speed, float64(promptTokens-c.CachedTokens), readyMs)
+		l.DelayMs = l.WaitMs
 	}
+	w.WaitMs = max(0, r.LegWaitMs(now, c, rates)-readyMs) + l.WaitMs
+	return w, l
 }
 
 // LegWaitMs is the wait of a decode leg that arrives now. Pending legs have a slot by then, or are in front of it.
 func (r Reader) LegWaitMs(now time.Time, c *pick.Candidate, rates Rates) float64 {
 	e := r.t.endpoints.Get(c.Slot)
-	return r.t.wait(now, e, c, rates.HoldMs(c.Slot), e.sent(), rates)
+	return r.t.wait(now, e, &c.Endpoint, c.MsPerToken, rates.HoldMs(c.Slot), e.sent(), rates)
 }
 
 // taken is how many requests compete with a new one for a slot: those that have or await one, and those that arrive while it
 // would be answered.
-func (t *Table) taken(now time.Time, e *endpoint, hold float64) int {
+func (t *Table) taken(now time.Time, e *endpoint, sent int, hold float64) int {
 	if len(e.coming) == 0 || t.cfg.Without.Has(ablation.PendingTransfers) { // the first is the case for every endpoint without split requests
-		return e.sent()
+		return sent
 	}
-	n, until := e.sent(), now.Add(duration(hold))
+	n, until := sent, now.Add(duration(hold))
 	for _, k := range e.coming {
 		if t.jobs.Get(int(k)).due.After(until) {
 			n--
@@ -78,8 +67,8 @@ func (t *Table) taken(now time.Time, e *endpoint, hold float64) int {
 }
 
 // wait is how long a new prompt waits in ms, for prompts in front and for a slot if taken requests have or await one.
-func (t *Table) wait(now time.Time, e *endpoint, c *pick.Candidate, hold float64, taken int, rates Rates) float64 {
-	p, perToken, left := &e.prompts, c.MsPerToken, 0.0
+func (t *Table) wait(now time.Time, e *endpoint, c *pick.Endpoint, perToken, hold float64, taken int, rates Rates) float64 {
+	p, left := &e.prompts, 0.0
 	if tokens := e.load.PrefillTokens - e.line.tokens; tokens > 0 {
 		switch due := Ms(p.until.Sub(now)); {
 		case due >= 0:
@@ -119,13 +108,13 @@ func place(hold, left, first float64, prompts, requests, slots int) float64 {
 
 // occupancy is the share of the endpoint's slots and memory in use, and the share one more request takes, times how long it
 // stays.
-func (e *endpoint) occupancy(c *pick.Candidate, tokens int, hold float64) (share, takesMs float64) {
+func (e *endpoint) occupancy(c *pick.Endpoint, resident int64, tokens int, hold float64) (share, takesMs float64) {
 	var each float64
 	if n := e.places; n > 0 {
 		share, each = float64(e.load.Working())/float64(n), 1/float64(n)
 	}
 	if n := c.CacheTokens; n > 0 {
-		share, each = max(share, float64(c.Resident)/float64(n)), max(each, float64(tokens)/float64(n))
+		share, each = max(share, float64(resident)/float64(n)), max(each, float64(tokens)/float64(n))
 	}
 	return share, float64(each * hold)
 }

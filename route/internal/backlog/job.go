@@ -217,7 +217,7 @@ func (t *Table) Computed(now time.Time, n uint32, rates Rates) *Job {
 	default:
 		t.leaves(now, e, n, j, rates)
 	}
-	j.Others, j.promptMs = max(0, e.decoding()-1), e.prompting(now)
+	j.Others, j.promptMs = max(0, e.decoding(e.sent())-1), e.prompting(now)
 	return j
 }
 
@@ -259,7 +259,7 @@ func (t *Table) Close(now time.Time, n uint32, ok bool, outputTokens int, rates 
 		j.Soon, j.SoonKnown = e.prompts.soon(j)
 	}
 	if j.Paced = j.Leg != fleet.LegPrefill && j.Class == fleet.Turn && outputTokens >= LeastAnswer; j.Paced {
-		j.PromptMs, j.Left = e.prompting(now)-j.promptMs, e.decoding()
+		j.PromptMs, j.Left = e.prompting(now)-j.promptMs, e.decoding(e.sent())
 	}
 	return j
 }

@@ -285,7 +285,7 @@ func (t *Table) first(now time.Time, e *endpoint, own bool) (n uint32, first *Jo
 // inFront is the part of the queue in front of a new prompt that takes own ms: its number of jobs and its time. Prompts of another
 // tenant are in front while it has used less than the asker will have at its turn, in order of arrival. behind is the number of
 // jobs that the new one delays, without those of tenants served after it anyway.
-func (t *Table) inFront(now time.Time, e *endpoint, who Asker, own, perToken float64) (n int, ms float64, behind int) {
+func (t *Table) inFront(now time.Time, e *endpoint, who *Asker, own, perToken float64) (n int, ms float64, behind int) {
 	l := &e.line
 	if l.n == 0 {
 		return 0, 0, 0

@@ -493,7 +493,7 @@ func TestSumsAgainstWalk(t *testing.T) {
 		check := func() {
 			e, who, own := s.endpoints.Get(0), asker(), float64(rapid.SampledFrom([]int{1, 2100, 3000, 9000}).Draw(t, "own"))
 			n, tokens, behind := s.walked(queued, who, s.key(s.now, own))
-			if gotN, ms, gotBehind := s.inFront(s.now, e, who, own, 2); gotN != n || ms != 2*float64(tokens) || gotBehind != behind {
+			if gotN, ms, gotBehind := s.inFront(s.now, e, &who, own, 2); gotN != n || ms != 2*float64(tokens) || gotBehind != behind {
 				t.Fatalf("%d jobs of %.0f ms in front of %+v, %d behind; want %d of %d, %d", gotN, ms, who, gotBehind, n, 2*tokens, behind)
 			}
 			for _, own := range []bool{false, true} {

@@ -101,19 +101,23 @@ func (b *believer) place(t *rapid.T) {
 		}
 	}
 	model := size.NewModel(0)
-	p := &Prompt{Request: req, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte()}
+	p := &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte()}
 	var x Text
-	b.t.Reader().Begin(&x)
+	missed := b.t.Reader().Begin(&x)
 	if heard {
 		b.t.Reader().look(&x, req, "")
 		b.t.Hear(n, &Heard{Slot: s.slot, Turn: true, PromptTokens: 10, Bytes: req.Content.Bytes, Chain: x.keys, TokensPerByte: 0.25})
 	} else {
-		v := &pick.View{Now: b.now, PromptTokens: max(1, p.Size.Tokens), Home: -1}
+		p.Size.Tokens = max(1, p.Size.Tokens)
+		v := &pick.View{Now: b.now, PromptTokens: p.Size.Tokens}
 		for i := range b.computed {
-			v.Candidates = append(v.Candidates, pick.Candidate{Slot: i, Epoch: b.t.Reader().Epoch(i)})
+			v.Candidates = append(v.Candidates, pick.Candidate{Endpoint: pick.Endpoint{Slot: i, Epoch: b.t.Reader().Epoch(i)}})
 		}
-		b.t.Reader().Predict(v, &x, p)
-		b.t.Note(&x)
+		held, _, missed := b.t.Reader().Predict(&x, p, pick.EndpointsOf(v.Candidates), -1, Look{}, missed, nil)
+		for i := range held {
+			v.Candidates[i].Held = held[i]
+		}
+		b.t.Note(&x, missed)
 		b.t.Open(n, v, s.slot, &x, p)
 	}
 	b.live[n], b.order = s, append(b.order, n)

@@ -67,42 +67,38 @@ func (r Reader) lookListed(x *Text, req *fleet.Request, q *fleet.Listed, model s
 }
 
 // predictList sums what each endpoint holds of the prompts of a request with several.
-func (r Reader) predictList(v *pick.View, x *Text, p *Prompt) {
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
-		c.CachedTokens, c.Blocks, c.Exact = 0, 0, true
+func (r Reader) predictList(x *Text, p *Prompt, at pick.Endpoints, held []pick.Held) {
+	for i := range held {
+		held[i].Exact = true
 	}
 	all := p.Request.Content.List
 	for i := range all {
-		r.addListed(v, x, p, &all[i])
+		r.addListed(x, p, &all[i], at, held)
 	}
 	r.t.reported.Reader().Ask(&x.chain, nil)
-	for i := range v.Candidates {
-		v.Known = max(v.Known, v.Candidates[i].CachedTokens)
-	}
 }
 
 // addListed adds what each endpoint holds of one prompt.
-func (r Reader) addListed(v *pick.View, x *Text, p *Prompt, q *fleet.Listed) {
+func (r Reader) addListed(x *Text, p *Prompt, q *fleet.Listed, at pick.Endpoints, held []pick.Held) {
 	r.t.reported.Reader().Ask(&x.chain, q.Tokens)
 	tokens := p.Size.OfListed(q)
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
+	for i := range at.Len() {
+		c, h := at.At(i), &held[i]
 		if i == 0 || c.Model != x.model {
 			r.lookListed(x, p.Request, q, c.Model)
 		}
-		held := r.ofListed(c, q, tokens, x.matches.Depth(c.Slot))
-		said, exact := r.exactListed(x, c, tokens, held)
+		more := r.ofListed(c, q, tokens, x.matches.Depth(c.Slot))
+		said, exact := r.exactListed(x, c, tokens, more)
 		if exact {
-			held = max(said, r.ofListed(c, q, tokens, r.coming(v, x, c)))
+			more = max(said, r.ofListed(c, q, tokens, r.coming(x, p, c)))
 		}
-		c.CachedTokens += held
-		c.Exact = c.Exact && exact
+		h.CachedTokens += more
+		h.Exact = h.Exact && exact
 	}
 }
 
 // ofListed is how many tokens so many of a prompt's blocks are, at most all but the last.
-func (r Reader) ofListed(c *pick.Candidate, q *fleet.Listed, tokens, depth int) int {
+func (r Reader) ofListed(c *pick.Endpoint, q *fleet.Listed, tokens, depth int) int {
 	if depth == 0 || tokens < 2 {
 		return 0
 	}
@@ -110,7 +106,7 @@ func (r Reader) ofListed(c *pick.Candidate, q *fleet.Listed, tokens, depth int) 
 }
 
 // exactListed is the tokens of a prompt cached according to events, by its token ids; ok is false where the events do not say.
-func (r Reader) exactListed(x *Text, c *pick.Candidate, tokens, believed int) (said int, ok bool) {
+func (r Reader) exactListed(x *Text, c *pick.Endpoint, tokens, believed int) (said int, ok bool) {
 	events := r.t.reported.Reader()
 	if !events.Trusted(c.Slot) || c.Adapter {
 		return 0, false

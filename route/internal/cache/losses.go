@@ -31,11 +31,11 @@ func (e *endpoint) learnLosses(l *lease, u *fleet.Usage) {
 }
 
 // expectedMiss is the expected number of cached tokens that must be computed all the same.
-func (e *endpoint) expectedMiss(c *pick.Candidate, cached int) float64 {
-	if !c.Full {
+func (e *endpoint) expectedMiss(h *pick.Held, cached int) float64 {
+	if !h.Full {
 		return 0 // nothing has been evicted
 	}
-	if n := e.facts.CacheTokens; n > 0 && float64(c.Resident) >= float64(float64(n)*max(1, e.capacity.share)) {
+	if n := e.facts.CacheTokens; n > 0 && float64(h.Resident) >= float64(float64(n)*max(1, e.capacity.share)) {
 		return float64(cached) // requests wait for memory, so every unused block is evicted
 	}
 	return float64(float64(cached)*(float64(e.losses.missing)+firstLosses)) / (float64(e.losses.n) + firstFinds)

@@ -36,10 +36,7 @@ func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Tex
 	l.exact = x.chain.Known && c.Exact
 	l.chain = append(l.chain[:0], x.keys...)
 	l.depth, l.bytes = c.Blocks, p.Request.Content.Bytes
-	l.sure, l.counted = min(t.index.Confirmed(c.Slot, l.chain), l.depth), l.depth
-	if x.present {
-		l.counted = c.Present
-	}
+	l.sure, l.counted = min(t.index.Confirmed(c.Slot, l.chain), l.depth), c.Counted
 	t.limit(c.Slot, e, p.TokensPerByte)
 	before := t.index.Units(c.Slot)
 	t.expect(c.Slot, e, l.chain)

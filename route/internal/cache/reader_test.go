@@ -97,6 +97,7 @@ type site struct {
 	seq     uint64
 	answers Answers
 	context [3]int64
+	missed  Missed
 	open    []fleet.Lease
 	placed  map[fleet.Lease]placed
 	next    uint32
@@ -137,22 +138,29 @@ func (s *site) prompt() *Prompt {
 	req := &fleet.Request{Content: c, PromptBytes: c.Bytes}
 	model := size.NewModel(0)
 	who := string(rune('0' + id))
-	p := &Prompt{Request: req, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte(), Session: who, Answers: s.answers, CountsActive: true}
+	p := &Prompt{Request: req, Now: s.now, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte(), Session: who, Answers: s.answers, CountsActive: true}
 	p.Entry, p.Known = s.homes[who], s.homes[who].Endpoint != ""
 	return p
 }
 
+// view is what a decision is told, of what has arrived.
 func (s *site) view(p *Prompt) *pick.View {
-	v := &pick.View{Now: s.now, PromptTokens: p.Size.Tokens, Home: -1}
+	rows, home := make([]pick.Candidate, 0, len(slotNames)), -1
 	for i, name := range slotNames {
-		v.Candidates = append(v.Candidates, pick.Candidate{
+		rows = append(rows, pick.Candidate{Endpoint: pick.Endpoint{
 			Name: name, Slot: i, Epoch: s.t.Reader().Epoch(i), BlockTokens: 16, CacheTokens: 4000, Load: fleet.Load{ContextTokens: s.context[i]},
-		})
+		}})
 		if name == p.Entry.Endpoint {
-			v.Home = i
+			home = i
 		}
 	}
-	return v
+	missed := s.t.Reader().Begin(&s.text)
+	held, found, missed := s.t.Reader().Predict(&s.text, p, pick.EndpointsOf(rows), home, Look{}, missed, nil)
+	s.missed = missed
+	for i := range rows {
+		rows[i].Held = held[i].Arrived()
+	}
+	return &pick.View{Now: s.now, PromptTokens: p.Size.Tokens, Home: home, Known: found.Known, Candidates: rows}
 }
 
 // place opens a lease for what predict has found.
@@ -165,7 +173,7 @@ func (s *site) place(v *pick.View, p *Prompt) {
 		s.next++
 	}
 	s.context[slot] += int64(v.PromptTokens)
-	s.t.Note(&s.text)
+	s.t.Note(&s.text, s.missed)
 	s.t.Open(n, v, slot, &s.text, p)
 	l := fleet.Lease(s.rng.Uint32N(1000)+1)<<32 | fleet.Lease(n)
 	s.open, s.placed[l] = append(s.open, l), placed{slot, v.PromptTokens, p.Session}
@@ -214,11 +222,8 @@ func TestReaderChangesNothing(t *testing.T) {
 		s.now = s.now.Add(time.Duration(s.rng.IntN(500)) * time.Millisecond)
 		s.report()
 		p := s.prompt()
-		v := s.view(p)
 		before := fingerprintOf(s.t)
-		s.t.Reader().Begin(&s.text)
-		s.t.Reader().Predict(v, &s.text, p)
-		OnlyPresent(v, &s.text)
+		v := s.view(p)
 		for i := range slotNames {
 			s.t.Reader().Capacity(i)
 			s.t.Reader().Figures(i)

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"slices"
+	"time"
 
 	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
@@ -16,6 +17,8 @@ import (
 // Prompt is a request with what other rooms know of it.
 type Prompt struct {
 	Request       *fleet.Request
+	Now           time.Time
+	Leg           fleet.Leg
 	Size          size.Prompt
 	TokensPerByte float64 // mean of the model's prompts
 	Session       string  // conversation id, "" for none
@@ -33,16 +36,17 @@ type Text struct {
 	matches prefix.Matches
 	known   bool // keys and matches are valid
 	chain   reported.Chain
-	missed  fit.Mean // Table.missed, updated by this decision's views
-	present bool     // see OnlyPresent
-	ready   bool     // see Held: the next view finds all looked up
-	held    []int32  // by slot, see Held
+	slots   []int32 // scratch of Look
 }
 
+// Missed is what prompts were found to miss so far, see Predict.
+type Missed struct{ tokens fit.Mean }
+
 // Begin resets x for a decision.
-func (r Reader) Begin(x *Text) {
-	x.known, x.present, x.ready, x.missed = false, false, false, r.t.missed
+func (r Reader) Begin(x *Text) Missed {
+	x.known = false
 	x.chain.Reset()
+	return Missed{r.t.missed}
 }
 
 // look finds the endpoints that hold blocks of the prompt for a model.
@@ -52,45 +56,49 @@ func (r Reader) look(x *Text, req *fleet.Request, model string) {
 	r.t.index.Match(x.keys, &x.matches)
 }
 
-// Held returns the tokens of a prompt that each slot is believed to hold, before there are rows. All endpoints serve the request by
-// one model name, and the next view is for it.
-func (r Reader) Held(x *Text, p *Prompt, model string) []int32 {
-	x.held = x.held[:0]
+// Look is a prompt looked up before its endpoints are known.
+type Look struct {
+	Slots []int32 // tokens of the prompt that each slot is believed to hold; may be shorter than there are slots
+	done  bool    // Text has the prompt's blocks
+}
+
+// Look looks a prompt up for endpoints that all serve it by one model name. The next Predict is for these and is given the result.
+func (r Reader) Look(x *Text, p *Prompt, model string) Look {
 	req := p.Request
 	if req.Content == nil || len(req.Content.List) > 0 || len(req.Content.Blocks) == 0 || p.Size.Tokens == 0 {
-		return x.held
+		return Look{}
 	}
 	r.look(x, req, model)
 	r.t.reported.Reader().Find(&x.chain, req.Tenant, p.Session, req.Tokens, x.keys, &x.matches)
-	x.ready = true
 	n := r.t.endpoints.Len()
-	x.held = slices.Grow(x.held, n)[:n]
-	clear(x.held)
+	held := slices.Grow(x.slots[:0], n)[:n]
+	clear(held)
 	last, tokens := 0, 0
 	for slot, depth := range x.matches.All() {
 		if depth != last {
 			last, tokens = depth, p.Size.At(blocks.Bytes(depth))
 		}
-		x.held[slot] = int32(tokens)
+		held[slot] = int32(tokens)
 	}
 	if x.chain.Known {
-		for slot := range x.held {
+		for slot := range held {
 			if tokens, ok := r.t.reported.Reader().Tokens(slot, &x.chain, p.Size.Tokens); ok {
-				x.held[slot] = max(x.held[slot], int32(tokens))
+				held[slot] = max(held[slot], int32(tokens))
 			}
 		}
 	}
-	return x.held
+	x.slots = held
+	return Look{Slots: held, done: true}
 }
 
 // Note stores a decision's findings, before Open or without it.
-func (t *Table) Note(x *Text) {
-	t.missed = x.missed
+func (t *Table) Note(x *Text, m Missed) {
+	t.missed = m.tokens
 	t.reported.Touch(&x.chain)
 }
 
 // wholeBlocks rounds down to whole blocks of an endpoint's engine, or to the unit in which it finds prompts again.
-func (r Reader) wholeBlocks(c *pick.Candidate, tokens int) int {
+func (r Reader) wholeBlocks(c *pick.Endpoint, tokens int) int {
 	if n := r.t.endpoints.Get(c.Slot).grain.block(c.BlockTokens); n > 1 {
 		return tokens - tokens%n
 	}

@@ -121,8 +121,10 @@ func (p Pool) TokensPerByte() float64 { return p.s.size.TokensPerByte() }
 // Answers is what is known of answers as parts of later prompts.
 func (p Pool) Answers() cache.Answers { return p.s.answers }
 
-// Expect fills in the columns about the turns of the view's side.
-func (p Pool) Expect(v *pick.View, without ablation.Set) { p.s.mix(v.Leg).Expect(v, without) }
+// Turns says what turns of the leg's side are like, see arrivals.Mix.
+func (p Pool) Turns(l fleet.Leg, without ablation.Set) (laterTurns, turnTokens float64) {
+	return p.s.mix(l).Expect(without)
+}
 
 // mix is the statistics of turns on the leg's side.
 func (s *state) mix(l fleet.Leg) *arrivals.Mix {

@@ -39,7 +39,11 @@ func TestList(t *testing.T) {
 			fit[slot] = rapid.IntRange(0, 3).Draw(t, "fit") > 0
 			table.Describe(slot, loads[slot], fit[slot])
 			if rapid.Bool().Draw(t, "seen") {
-				rows[slot] = pick.Candidate{Slot: slot, MsPerToken: rapid.SampledFrom([]float64{0.1, 0.25, 0.5}).Draw(t, "speed"), Weight: rapid.SampledFrom([]float64{0.5, 1}).Draw(t, "weight"), TurnsPerMs: 0.25, Busy: 0.5}
+				rows[slot] = pick.Candidate{
+					Pace:     pick.Pace{MsPerToken: rapid.SampledFrom([]float64{0.1, 0.25, 0.5}).Draw(t, "speed")},
+					Endpoint: pick.Endpoint{Slot: slot, Weight: rapid.SampledFrom([]float64{0.5, 1}).Draw(t, "weight")},
+					Demand:   pick.Demand{TurnsPerMs: 0.25, Busy: 0.5},
+				}
 				v.Candidates = append(v.Candidates, rows[slot])
 			}
 		}

@@ -135,9 +135,10 @@ func (r Reader) Transfer(now time.Time, slot int) backlog.Transfer {
 	return r.t.transferOf(now, &r.t.endpoints.Get(slot).transfer)
 }
 
-// Pace is the decode time per token with this many other requests decoding, and the extra ms per token for one more.
-func (r Reader) Pace(slot, others int) (token, perOther float64) {
-	return r.t.paceOf(r.t.endpoints.Get(slot), others)
+// Answers is the decode time per token with this many other requests decoding.
+func (r Reader) Answers(slot, others int) (a pick.Answers) {
+	a.AnswerMs, a.PerOtherMs = r.t.paceOf(r.t.endpoints.Get(slot), others)
+	return a
 }
 
 // Learnt is the prefill time per token from an endpoint's own finished requests; 0 before the first.
@@ -154,31 +155,12 @@ func (r Reader) LearntTransfer(slot int) (learnt backlog.Transfer, ok bool) {
 	return tr.learnt(), tr.samples > 0
 }
 
-// Fill sets the columns MsPerToken, FixedMs and MsPerAnswer.
-func (r Reader) Fill(v *pick.View) {
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
-		p := &r.t.endpoints.Get(c.Slot).prefill
-		c.MsPerToken, c.FixedMs = r.t.speedOf(p)
-		c.MsPerAnswer, c.AnswerMs, c.PerOtherMs = float64(p.perAnswer), 0, 0
-	}
-}
-
-// FillAnswers fills in AnswerMs and PerOtherMs. It reads the load and Prompts.
-func (r Reader) FillAnswers(v *pick.View) {
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
-		c.AnswerMs, c.PerOtherMs = r.Pace(c.Slot, max(0, c.Load.Working()-c.Prompts))
-	}
-}
-
-// FillTransfer sets MsPerToken and FixedMs for decode legs, which receive prompts instead of computing them.
-func (r Reader) FillTransfer(v *pick.View) {
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
-		pace := r.Transfer(v.Now, c.Slot)
-		c.MsPerToken, c.FixedMs = pace.MsPerToken, pace.FixedMs
-	}
+// Pace is how fast an endpoint computes, learnt or default.
+func (r Reader) Pace(slot int) (p pick.Pace) {
+	e := &r.t.endpoints.Get(slot).prefill
+	p.MsPerToken, p.FixedMs = r.t.speedOf(e)
+	p.MsPerAnswer = float64(e.perAnswer)
+	return p
 }
 
 // Audit checks the invariants of an endpoint without open jobs: no provisional sample left, no estimate negative or not a number.

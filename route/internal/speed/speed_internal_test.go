@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/backlog"
 	"pgregory.net/rapid"
 )
@@ -46,23 +45,19 @@ func TestSpeedsStaySane(t *testing.T) {
 		now := time.Unix(1000, 0)
 		read := func() {
 			before, reader := clone(&table), table.Reader()
-			v := pick.View{Now: now}
 			for slot := range endpoints {
-				v.Candidates = append(v.Candidates, pick.Candidate{Slot: slot})
 				token, known := reader.Transfer(now, slot), reader.Known(slot)
-				pace, more := reader.Pace(slot, 5)
-				for _, x := range []float64{reader.MsPerToken(slot), reader.MsPerAnswer(slot), token.MsPerToken, token.FixedMs, pace} {
+				pace, answers := reader.Pace(slot), reader.Answers(slot, 5)
+				for _, x := range []float64{reader.MsPerToken(slot), reader.MsPerAnswer(slot), token.MsPerToken, token.FixedMs, pace.MsPerToken, pace.FixedMs, answers.AnswerMs} {
 					if !(x > 0 && x < 1e12) {
-						t.Fatalf("a speed of %v: %v, %v, %+v, %v", x, reader.MsPerToken(slot), reader.MsPerAnswer(slot), token, pace)
+						t.Fatalf("a speed of %v: %v, %v, %+v, %v", x, reader.MsPerToken(slot), reader.MsPerAnswer(slot), token, answers)
 					}
 				}
-				if hold := reader.HoldMs(slot); reader.MsPerToken(slot) < backlog.LeastMsPerToken || !(hold >= 0 && known.MsPerAnswer >= 0 && more >= 0) {
-					t.Fatalf("%v ms a token, held for %v, %+v, %v more", reader.MsPerToken(slot), hold, known, more)
+				if hold := reader.HoldMs(slot); reader.MsPerToken(slot) < backlog.LeastMsPerToken || !(hold >= 0 && known.MsPerAnswer >= 0 && pace.MsPerAnswer >= 0 && answers.PerOtherMs >= 0) {
+					t.Fatalf("%v ms a token, held for %v, %+v, %v more", reader.MsPerToken(slot), hold, known, answers)
 				}
 				reader.InOrder(slot)
 			}
-			reader.Fill(&v)
-			reader.FillTransfer(&v)
 			if after := clone(&table); !reflect.DeepEqual(before, after) {
 				t.Fatalf("a reader made %+v\nof %+v", after, before)
 			}

@@ -17,24 +17,27 @@ const (
 	nearMs    = 1.0 // costs that differ by less are equal
 )
 
-// Free compares the endpoints that could do all of a request with the pairs that could split it.
+// Free compares the endpoints that could do all of a request with the pairs that could split it. Its memory is reused.
 type Free struct {
 	whole     int     // the cheapest row for all of it
 	wholeMs   float64 // what that costs
 	ttftMs    float64 // when the first token comes then
 	prefill   *pick.View
 	Prefiller [2]int // rows of the two cheapest endpoints for the prompt, -1 for none: one of them is not the decoder
+
+	wholes []float64 // what doing all of it costs, for each row
+	pairs  []float64 // the lower cost of the two pairs with it, for each row; -1 where there is none
 }
 
 // Begin reckons what doing all of it costs, and what the prompt alone does.
-func Begin(prefill, whole *pick.View) Free {
+func (f *Free) Begin(prefill, whole *pick.View) {
 	cost.Once(whole, freeOthers)
+	*f = Free{prefill: prefill, Prefiller: [2]int{-1, -1}, wholes: f.wholes[:0], pairs: f.pairs[:0]}
 	for i := range whole.Candidates {
-		c := &whole.Candidates[i]
-		c.WeighedMs = c.Terms.Cost()
+		f.wholes = append(f.wholes, whole.Candidates[i].Terms.Cost())
+		f.pairs = append(f.pairs, -1)
 	}
-	f := Free{prefill: prefill, Prefiller: [2]int{-1, -1}}
-	f.whole, f.wholeMs = cheapest(whole)
+	f.whole, f.wholeMs = cheapest(whole, f.wholes)
 	f.ttftMs = whole.Candidates[f.whole].Terms.TTFT()
 	cost.Once(prefill, freeOthers)
 	two := &f.Prefiller
@@ -47,7 +50,6 @@ func Begin(prefill, whole *pick.View) Free {
 			two[1] = i
 		}
 	}
-	return f
 }
 
 // ReadyMs is how soon one of the two is predicted to have computed the prompt.
@@ -55,23 +57,19 @@ func (f *Free) ReadyMs(which int) float64 {
 	return readyAt(f.prefill, &f.prefill.Candidates[f.Prefiller[which]])
 }
 
-// Pair reckons what answers cost whose prompt that prefiller computes, the first of the two before the second. decode is filled for when the
-// prompt will be computed. The lower cost of the two pairs is kept in WeighedMs.
+// Pair reckons what answers cost whose prompt that prefiller computes. decode has the rows of whole, for when the prompt will be computed.
 func (f *Free) Pair(which int, decode *pick.View) {
 	cost.Once(decode, freeOthers)
 	o := &f.prefill.Candidates[f.Prefiller[which]]
 	ready, base := f.ReadyMs(which), o.Terms.Cost()
 	for i := range decode.Candidates {
 		c := &decode.Candidates[i]
-		if which == 0 {
-			c.WeighedMs = -1
-		}
 		if c.Slot == o.Slot || c.Kind != o.Kind || c.Model != o.Model || c.CacheTokens > 0 && int64(mostTwice*decode.PromptTokens) > c.CacheTokens {
 			continue
 		}
 		sum := base + c.Terms.Cost() + max(0, ready+c.Terms.TTFT()-f.ttftMs)
-		if c.WeighedMs < 0 || sum < c.WeighedMs {
-			c.WeighedMs = sum
+		if f.pairs[i] < 0 || sum < f.pairs[i] {
+			f.pairs[i] = sum
 		}
 	}
 }
@@ -81,7 +79,7 @@ func Price(decode *pick.View) { cost.Once(decode, freeOthers) }
 
 // Choose says whether a pair costs less, and who answers: a row of decode if it does, else of whole.
 func (f *Free) Choose(decode *pick.View) (Why, Weighed, int) {
-	pair, pairMs := cheapest(decode)
+	pair, pairMs := cheapest(decode, f.pairs)
 	if pair < 0 {
 		return WholeSooner, Weighed{}, f.whole
 	}
@@ -92,12 +90,12 @@ func (f *Free) Choose(decode *pick.View) (Why, Weighed, int) {
 	return Sooner, w, pair
 }
 
-// cheapest is the row with the lowest WeighedMs that is not negative, -1 for none. Of those about as low the request's hash chooses, so that
+// cheapest is the row with the lowest cost that is not negative, -1 for none. Of those about as low the request's hash chooses, so that
 // routers side by side do not all take the first.
-func cheapest(v *pick.View) (best int, ms float64) {
+func cheapest(v *pick.View, costs []float64) (best int, ms float64) {
 	best = -1
-	for i := range v.Candidates {
-		if c := v.Candidates[i].WeighedMs; c >= 0 && (best < 0 || c < ms) {
+	for i, c := range costs {
+		if c >= 0 && (best < 0 || c < ms) {
 			best, ms = i, c
 		}
 	}
@@ -105,14 +103,13 @@ func cheapest(v *pick.View) (best int, ms float64) {
 		return best, 0
 	}
 	least, at := ms, uint64(0)
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
-		if c.WeighedMs < 0 || c.WeighedMs > least+nearMs {
+	for i, c := range costs {
+		if c < 0 || c > least+nearMs {
 			continue
 		}
-		if h := (v.Hash ^ c.Key) * 0x9e3779b97f4a7c15; h>>11 >= at {
+		if h := (v.Hash ^ v.Candidates[i].Key) * 0x9e3779b97f4a7c15; h>>11 >= at {
 			best, at = i, h>>11
 		}
 	}
-	return best, v.Candidates[best].WeighedMs
+	return best, costs[best]
 }

@@ -44,10 +44,10 @@ func TestAsk(t *testing.T) {
 // legs are the tables of one prefiller, one endpoint for all of it, and the same as a decoder. All compute 1,000 tokens in 100 ms, move them in
 // 10 and need 20 besides, of a whole request none.
 func legs() (prefill, whole, decode *pick.View) {
-	row := pick.Candidate{Weight: 1, Ramp: 1, Slot: 1, MsPerToken: 0.1}
+	row := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1, Slot: 1}, Pace: pick.Pace{MsPerToken: 0.1}}
 	prefill = &pick.View{Leg: fleet.LegPrefill, PromptTokens: 1000, Splits: true, Interrupts: 1, Candidates: []pick.Candidate{row}}
 	whole = &pick.View{PromptTokens: 1000, Splits: true, Interrupts: 1, Candidates: []pick.Candidate{row}}
-	row.MsPerToken, row.FixedMs = 0.01, 20
+	row.Link = pick.Link{MsPerToken: 0.01, FixedMs: 20}
 	decode = &pick.View{Leg: fleet.LegDecode, PromptTokens: 1000, Splits: true, Interrupts: 1, Candidates: []pick.Candidate{row}}
 	prefill.Candidates[0].Slot = 0
 	return prefill, whole, decode
@@ -74,7 +74,7 @@ func TestTime(t *testing.T) {
 			w.CachedTokens, w.PresentTokens, w.ExpectedMiss, w.Decoding = 900, 900, 450, 10
 		}, Sooner, 605, 130},
 		{"others share the link", func(_, w, d *pick.Candidate) {
-			w.Decoding, d.WaitMs, d.LinkMs, d.DelayMs = 1, 40, 40, 40
+			w.Decoding, d.WaitMs, d.Link.WaitMs, d.Link.DelayMs = 1, 40, 40, 40
 		}, WholeSooner, 200, 210},
 		{"less than a twentieth is gained", func(_, w, _ *pick.Candidate) { w.WaitMs = 36 }, WholeSooner, 136, 130},
 		{"more than a twentieth is", func(_, w, _ *pick.Candidate) { w.WaitMs = 38 }, Sooner, 138, 130},
@@ -123,7 +123,8 @@ func TestFreeCountsTheDelay(t *testing.T) {
 	} {
 		prefill, whole, decode := legs()
 		whole.Candidates[0].WaitMs, decode.Candidates[0].CacheTokens = c.waitMs, c.memory
-		f := Begin(prefill, whole)
+		var f Free
+		f.Begin(prefill, whole)
 		if f.Prefiller != [2]int{0, -1} || f.ReadyMs(0) != 100 {
 			t.Fatalf("%+v", f)
 		}
@@ -137,7 +138,7 @@ func TestFreeCountsTheDelay(t *testing.T) {
 
 // TestAnswersStayAwayFromPrompts: where endpoints need no roles, an answer costs more where prompts take time, and where more are answered.
 func TestAnswersStayAwayFromPrompts(t *testing.T) {
-	row := pick.Candidate{Weight: 1, Ramp: 1, AnswerMs: 10, PerOtherMs: 0.2}
+	row := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Answers: pick.Answers{AnswerMs: 10, PerOtherMs: 0.2}}
 	busy, crowded := row, row
 	busy.Steady, crowded.Load.Requests = 0.5, 4
 	v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWait: 2, Candidates: []pick.Candidate{row, busy, crowded}}
@@ -153,8 +154,8 @@ func TestAnswersStayAwayFromPrompts(t *testing.T) {
 // meanwhile, and not to one that has it 3 s later.
 func TestAnswersWaitWeight(t *testing.T) {
 	for later, moves := range map[float64]bool{2000: true, 3000: false} {
-		busy := pick.Candidate{Weight: 1, Ramp: 1, AnswerMs: 10, Steady: 0.5}
-		idle := pick.Candidate{Weight: 1, Ramp: 1, AnswerMs: 10, WaitMs: later}
+		busy := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Answers: pick.Answers{AnswerMs: 10}, Demand: pick.Demand{Steady: 0.5}}
+		idle := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Answers: pick.Answers{AnswerMs: 10}, Wait: pick.Wait{WaitMs: later}}
 		v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWait: AnswerWait, Candidates: []pick.Candidate{busy, idle}}
 		Price(v)
 		if got := v.Candidates[1].Terms.Cost() < v.Candidates[0].Terms.Cost(); got != moves {
