@@ -14,7 +14,6 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/route/internal/pool"
-	"github.com/warmpath/warmpath/session"
 )
 
 // leastWork picks the candidate with the least outstanding work, the first of equals.
@@ -365,34 +364,6 @@ func TestWarmFirst(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestRetriesDoNotClaimMintedIDs: a retried first turn moved its minted id among the ids that clients have sent back, and
-// evicted those.
-func TestRetriesDoNotClaimMintedIDs(t *testing.T) {
-	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Sessions: session.Config{Max: 10}})
-	now := time.Unix(0, 0)
-	r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
-	turn := func(req fleet.Request) route.Decision {
-		d, err := r.Decide(now, &req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Observe(now, route.Finished{Lease: d.Lease})
-		return d.Decision
-	}
-	turn(fleet.Request{Session: "alive"})
-	for i := range 50 {
-		minted := fleet.Request{MintedID: string(rune('A' + i))}
-		first := turn(minted)
-		minted.Tried = []string{first.Endpoint.Name}
-		if second := turn(minted); second.Session != first.Session || !second.FirstTurn {
-			t.Fatalf("the retry is of %q, first turn %t", second.Session, second.FirstTurn)
-		}
-	}
-	if d := turn(fleet.Request{Session: "alive"}); d.FirstTurn {
-		t.Error("a conversation that lives was forgotten")
 	}
 }
 
