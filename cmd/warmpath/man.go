@@ -3,10 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 )
 
 func manCommand(e env) *cobra.Command {
@@ -28,14 +28,15 @@ The date in them is that of the source, so that a build gives the same pages aga
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}
-			header := &doc.GenManHeader{Section: "1", Source: "warmpath " + e.version.Version, Manual: "warmpath manual"}
+			date := ""
 			if at, err := time.Parse(time.RFC3339, e.version.Time); err == nil {
-				header.Date = &at
+				date = at.Format("Jan 2006")
 			}
-			root := c.Root()
-			root.DisableAutoGenTag = true // the tag contains the date
-			if err := doc.GenManTree(root, header, dir); err != nil {
-				return err
+			for _, of := range withPages(c.Root()) {
+				page := manPage(of, date, "warmpath "+e.version.Version)
+				if err := os.WriteFile(filepath.Join(dir, pageName(of)+".1"), []byte(page), 0o644); err != nil {
+					return err
+				}
 			}
 			_, err := fmt.Fprintf(e.stderr, "written: %s/warmpath*.1\n", dir)
 			return err
