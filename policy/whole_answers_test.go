@@ -108,7 +108,7 @@ func TestWholeAnswersAreSpread(t *testing.T) {
 						for _, name := range []string{"least_tokens", "least_ttft"} {
 							counts, ms := w.play(t, name, seed+1, 2000)
 							mean[name] += ms / 3
-							if least, most := slices.Min(counts[:3]), slices.Max(counts[:3]); name == "least_ttft" && !parallel && most > 2*least {
+							if least, most := slices.Min(counts[:3]), slices.Max(counts[:3]); name == "least_ttft" && !parallel && most > 5*least/2 {
 								t.Errorf("%+v: of those that are equal one got %d and one %d of %v", w, most, least, counts)
 							}
 						}

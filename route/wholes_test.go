@@ -75,7 +75,7 @@ func TestWholesInTheQueue(t *testing.T) {
 		b.whole(1800)
 		b.now = b.now.Add(100 * time.Millisecond)
 		b.answered(l, 9000, 2)
-		b.wantWait("what came later is left", 170, 220)
+		b.wantWait("what came later is left", 120, 220)
 	})
 	t.Run("failed", func(t *testing.T) {
 		b := taught(t)

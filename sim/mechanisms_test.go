@@ -25,7 +25,6 @@ func mechanisms() []mechanism {
 		{"cache_share", "agents", "mean", 8},
 		{"decode_speed", "split_free_slow_link", "p90", 12},
 		{"fixed_time", "short_uneven", "mean", 8},
-		{"interference", "compiles_whole", "p90", 8},
 		{"interruptions", "split_time_small_cache", "p90", 12},
 		{"late_stream", "compiles", "mean", 8},
 		{"late_whole", "compiles_whole", "mean", 8},
@@ -35,7 +34,6 @@ func mechanisms() []mechanism {
 		{"occupancy", "reasoning", "mean", 24},
 		{"order", "behind_one_address", "p90", 8},
 		{"pending_transfers", "split_time_excerpt_mooncake_synthetic", "mean", 12},
-		{"pooled_speed", "reasoning", "p90", 24},
 		{"prompt_speed", "uneven", "p90", 8},
 		{"provisional", "compiles", "mean", 8},
 		{"queue", "excerpt_mooncake_conversation_mixed4", "mean", 8},
@@ -47,7 +45,6 @@ func mechanisms() []mechanism {
 		{"transfer_speed", "split_time_slow_link", "mean", 12},
 		{"turn_size", "hot_prefix", "p90", 8},
 		{"warm_up", "templates", "p90", 8},
-		{"whole_doubt", "essays", "mean", 24},
 	}
 }
 

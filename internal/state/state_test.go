@@ -34,7 +34,7 @@ func (k *kept) Snapshot(f func(*route.Piece) bool) {
 func (k *kept) Restore(pieces []route.Piece, later time.Duration) { k.taken, k.later = pieces, later }
 
 func some() *kept {
-	k := &kept{pieces: []route.Piece{{Fleet: &route.LearntFleetSpeeds{Own: 3}}, {Endpoint: "a", Chains: []route.LearntChain{{Rest: []uint64{1, 2}}}}}}
+	k := &kept{pieces: []route.Piece{{Fleet: &route.LearntFleetSpeeds{}}, {Endpoint: "a", Chains: []route.LearntChain{{Rest: []uint64{1, 2}}}}}}
 	for i := range 40 {
 		c := &route.Conversations{Names: []string{"a", ""}}
 		for j := range 200 {

@@ -24,7 +24,6 @@ const (
 	CacheShare                       // caches hold a fixed share of what engines state
 	DecodeSpeed                      // every endpoint answers at the speed assumed at first
 	FixedTime                        // the fixed time of a prompt is the one assumed at first
-	Interference                     // an answer that is not streamed has waited for all prompts in front of it and for none behind
 	Interruptions                    // a prompt delays no answers
 	LateStream                       // the prompts of streams are never late
 	LateWhole                        // the same of answers that are not streamed
@@ -34,7 +33,6 @@ const (
 	Occupancy                        // taken places and memory cost nothing
 	Order                            // every engine computes its prompts in order of arrival
 	PendingTransfers                 // a transfer that has not arrived counts as one that has
-	PooledSpeed                      // small differences of speed count
 	PromptSpeed                      // every endpoint has the speed assumed at first
 	Provisional                      // speeds are learnt when answers end, not at their first byte
 	Queue                            // prompts are sent as they come
@@ -47,16 +45,15 @@ const (
 	TurnSize                         // a turn's prompt has a fixed length
 	Utilisation                      // no endpoint counts as busy
 	WarmUp                           // turns come as often as those seen in a window that is not full yet say
-	WholeDoubt                       // a speed learnt of answers that are not streamed counts however noisy
 )
 
 // names are those of the constants, in the same order.
 func names() []string {
 	return []string{
-		"answer_cost", "answer_length", "answers", "cache_ratio", "cache_share", "decode_speed", "fixed_time", "interference",
+		"answer_cost", "answer_length", "answers", "cache_ratio", "cache_share", "decode_speed", "fixed_time",
 		"interruptions", "late_stream", "late_whole", "later_turns", "links", "losses", "occupancy", "order",
-		"pending_transfers", "pooled_speed", "prompt_speed", "provisional", "queue", "residence", "returns",
-		"second_tier", "spread", "text_features", "transfer_speed", "turn_size", "utilisation", "warm_up", "whole_doubt",
+		"pending_transfers", "prompt_speed", "provisional", "queue", "residence", "returns",
+		"second_tier", "spread", "text_features", "transfer_speed", "turn_size", "utilisation", "warm_up",
 	}
 }
 

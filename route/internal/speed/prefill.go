@@ -16,20 +16,14 @@ type prefill struct {
 	perToken  float64      // ms; 0 before the first sample
 	fixed     fit.Quantile // ms, for a prompt that arrives at an idle engine
 	samples   int
-	like      float64   // mean of known over the endpoints that are about as fast
 	perAnswer fit.Mean  // ms per output token after the first; 0 unknown
 	hold      fit.Mean  // ms from first byte to end; 0 unknown
 	line      fit.Plane // ms over prompt tokens and over tokens of non-streamed answers; older samples weigh less
 	prior     float64   // share of line.AA that is still the initial assumption
-	noise     fit.Mean  // mean squared error of non-streamed samples, ms²
 	perStep   float64   // ms per token of a non-streamed answer after the first, without prefill of other requests
 
 	batches []batch   // the latest, in order of time; at most maxBatches
 	early   fit.Whole // sums of provisional samples: batches whose answers have not ended
-	known   float64   // ms per token with provisional samples, see pooled.go; 0 unknown
-
-	passed   int64     // queue position up to which prompts are known to be computed,
-	passedAt time.Time // and when that was, about
 }
 
 const (
@@ -42,23 +36,20 @@ const (
 	fixedStep     = 0.08             // largest relative change of fixed by one sample
 	fixedQuantile = 0.35             // share of samples above fixed: those with an unseen wait
 	leastMs       = 0.1              // lower bound of the fixed times of prompts and transfers, and of a token of an answer
-	amongOthers   = 0.2              // weight of a non-streamed sample while the endpoint had other requests
-	noiseRate     = 0.05             // weight of a new sample in noise
+	amongOthers   = 0.5              // weight of a non-streamed sample while the endpoint had other requests
 	slowRate      = 0.1              // weight of a new sample in perAnswer and hold
 	sameStep      = time.Millisecond // first bytes closer together than this come from one engine step
 	maxBatches    = 512              // a stream during which more batches complete teaches nothing
 	stepTokens    = 8192             // prompt tokens in one engine step: vLLM's default max_num_batched_tokens for serving on an H100
-	alike         = 1.1              // endpoints whose speeds differ by less than this factor share one estimate
-	moved         = 0.01             // relative change of a speed that makes it worth comparing again
 )
 
 func ms(d time.Duration) float64 { return backlog.Ms(d) }
 
-// speedOf is an endpoint's speed, learnt or default, pooled with endpoints that are about as fast.
+// speedOf is an endpoint's speed, learnt or default, with its provisional samples.
 func (t *Table) speedOf(s *prefill) (perToken, fixed float64) {
 	perToken, fixed = t.settled(s)
-	if s.like > 0 && !t.without.Has(ablation.PromptSpeed) {
-		perToken = s.like
+	if !t.without.Has(ablation.PromptSpeed) {
+		perToken = s.withEarly(perToken)
 	}
 	return perToken, fixed
 }
@@ -85,9 +76,6 @@ func (t *Table) settled(s *prefill) (perToken, fixed float64) {
 func (t *Table) learnPrompt(now time.Time, j *backlog.Job) {
 	e := t.endpoints.Get(j.Slot)
 	s := &e.prefill
-	if j.End > s.passed {
-		s.passed, s.passedAt = j.End, now
-	}
 	changed := s.computed(now, j)
 	perToken, fixed := t.settled(s)
 	if !t.without.Has(ablation.Provisional) {
@@ -98,7 +86,6 @@ func (t *Table) learnPrompt(now time.Time, j *backlog.Job) {
 	if j.CachedTokens == 0 { // otherwise the uncached tokens are known only from the usage at the end
 		e.order.learn(j, float64(j.Prefill), fixed)
 	}
-	t.compare(j.Slot)
 }
 
 // learnUsage learns from a finished request.
@@ -125,9 +112,31 @@ func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
 			s.take(x, 0, ms(b.end.Sub(b.begin)), float64(own/x), b.fresh, perToken, fixed)
 		}
 	} else if j.Leg != fleet.LegDecode {
-		t.learnWhole(s, j, own, rest, perToken, fixed)
+		s.learnWhole(j, own, rest, perToken, fixed)
 	}
 	t.takeMeans()
+}
+
+// learnWhole learns from a non-streamed answer: own uncached prompt tokens, rest output tokens after the first. How much of the prompts
+// in front and behind its time includes differs between engines: something from none to all. So one that had company is a sample only
+// if it came sooner than its own prompt was to take, or later than all of them were.
+func (s *prefill) learnWhole(j *backlog.Job, own, rest, perToken, fixed float64) {
+	if j.Held { // how long it waited for a place is unknown
+		return
+	}
+	took := ms(j.First.Sub(j.Sent))
+	if j.Alone && j.Behind == 0 {
+		s.take(own, rest, took, 1, true, perToken, fixed)
+	} else if computed, all := took-fixed-float64(rest*s.perStep), own+j.Front+j.Behind; computed < float64(own*perToken) {
+		s.take(own, rest, took, amongOthers, true, perToken, fixed)
+	} else if computed > float64(all*perToken) {
+		s.take(all, rest, took, amongOthers, true, perToken, fixed)
+	}
+	if rest > 0 {
+		answer := max(0, took-float64(s.fixed)-float64((own+j.Front)*s.perToken))
+		s.perAnswer.Add(slowRate, answer/rest)
+		s.hold.Add(slowRate, answer)
+	}
 }
 
 // take adds a sample: x prompt tokens and rest output tokens took y ms. fresh means that y contains the fixed time.
@@ -154,10 +163,6 @@ func (s *prefill) take(x, rest, y, weight float64, fresh bool, perToken, fixed f
 	s.prior = float64(s.prior * keep)
 	s.line.Add(keep, float64(weight*bounded(x)), x, rest, max(y-start, y/16))
 	s.solve()
-	if rest > 0 {
-		off := y - expected
-		s.noise.Move(max(noiseRate, 1/float64(s.samples)), float64(off*off))
-	}
 	if fresh {
 		s.fixed.Add(fixedQuantile, float64(fixedStep*weight), leastMs, y-float64(x*s.perToken)-float64(rest*s.perStep))
 	}

@@ -25,7 +25,7 @@ type Prefill struct {
 	Samples         int
 	PerToken, Fixed float64
 	PerAnswer, Hold float64
-	PerStep, Noise  float64
+	PerStep         float64
 	Prior           float64
 	Line            fit.Plane
 }
@@ -38,9 +38,7 @@ type Moves struct {
 
 // Fleet is what is known of all endpoints together.
 type Fleet struct {
-	Shared fit.Plane // see others
-	Own    fit.Sum
-	Pace   fit.Line
+	Pace fit.Line
 }
 
 // Export is what is known of an endpoint.
@@ -50,7 +48,7 @@ func (r Reader) Export(now time.Time, slot int) Learnt {
 	return Learnt{
 		Prefill: Prefill{
 			Samples: p.samples, PerToken: p.perToken, Fixed: float64(p.fixed), PerAnswer: float64(p.perAnswer), Hold: float64(p.hold),
-			PerStep: p.perStep, Noise: float64(p.noise), Prior: p.prior, Line: p.line,
+			PerStep: p.perStep, Prior: p.prior, Line: p.line,
 		},
 		Alone: o.alone, First: o.first, Others: o.others, Front: o.front, Soon: o.soon, Pace: e.pace.Line,
 		Moves: tr.samples, MovesAge: age(now, tr.at), Shared: tr.export(),
@@ -59,7 +57,7 @@ func (r Reader) Export(now time.Time, slot int) Learnt {
 
 // ExportFleet is what is known of all endpoints together.
 func (r Reader) ExportFleet() Fleet {
-	return Fleet{Shared: r.t.others.left, Own: r.t.others.own, Pace: r.t.pace.Line}
+	return Fleet{Pace: r.t.pace.Line}
 }
 
 // Restore takes in what was known of an endpoint that has entered and has had no request. It was kept for later since.
@@ -67,7 +65,7 @@ func (t *Table) Restore(now time.Time, slot int, l *Learnt, later time.Duration)
 	e := t.endpoints.Get(slot)
 	if p := &l.Prefill; p.Samples > 0 {
 		e.prefill = prefill{
-			samples: p.Samples, perToken: p.PerToken, fixed: fit.Quantile(p.Fixed), perStep: p.PerStep, noise: fit.Mean(p.Noise),
+			samples: p.Samples, perToken: p.PerToken, fixed: fit.Quantile(p.Fixed), perStep: p.PerStep,
 			prior: p.Prior, line: p.Line,
 		}
 	}
@@ -83,12 +81,10 @@ func (t *Table) Restore(now time.Time, slot int, l *Learnt, later time.Duration)
 		t.meanTransfer(e.transfer.at)
 	}
 	t.takeMeans()
-	t.compare(slot)
 }
 
 // RestoreFleet takes in what was known of all endpoints together.
 func (t *Table) RestoreFleet(f *Fleet) {
-	t.others = others{left: f.Shared, own: f.Own}
 	t.pace = pace{f.Pace}
 }
 

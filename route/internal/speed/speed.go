@@ -24,12 +24,9 @@ type Table struct {
 	endpoints slot.Table[endpoint]
 	order     []int // slots in order of declaration
 	mean      means
-	others    others
 	pace      pace             // of answers at all endpoints
 	moved     backlog.Transfer // default for endpoints without a transfer
 	movedAt   time.Time        // when moved was updated
-	equals    equals
-	entered   uint64 // endpoints so far
 	without   ablation.Set
 }
 
@@ -42,7 +39,6 @@ type endpoint struct {
 	order    order
 	transfer transfer // KV cache received
 	pace     pace     // decode speed
-	place    uint64   // in the order of declaration, from 1
 }
 
 // means are the defaults for endpoints without a sample: the mean of the others. 0 before the first sample.
@@ -50,14 +46,12 @@ type means struct{ perToken, fixed, perAnswer float64 }
 
 // Enter adds an endpoint. Means are summed in the order of these calls, so they are reproducible to the bit.
 func (t *Table) Enter(slot int) {
-	t.entered++
-	*t.endpoints.Grow(slot) = endpoint{place: t.entered}
+	*t.endpoints.Grow(slot) = endpoint{}
 	t.order = append(t.order, slot)
 }
 
 // Drop removes an endpoint.
 func (t *Table) Drop(slot int) {
-	t.equals.drop(slot)
 	t.endpoints.Reset(slot)
 	if i := slices.Index(t.order, slot); i >= 0 {
 		t.order = slices.Delete(t.order, i, i+1)
@@ -83,7 +77,6 @@ func (t *Table) Ended(now time.Time, j *backlog.Job, ok bool, u *fleet.Usage) {
 		}
 		t.learnPace(now, j, u)
 	}
-	t.compare(j.Slot)
 }
 
 // Reader is a read-only view of a Table. It implements backlog.Rates.
@@ -171,7 +164,7 @@ func (r Reader) Audit(slot int) error {
 		return fmt.Errorf("%+v is left of batches that have ended", p.early)
 	}
 	for _, x := range []float64{
-		p.perToken, float64(p.fixed), float64(p.perAnswer), float64(p.hold), p.known, p.like,
+		p.perToken, float64(p.fixed), float64(p.perAnswer), float64(p.hold),
 		tr.perToken, float64(tr.fixed),
 	} {
 		if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {

@@ -111,7 +111,7 @@ func TestSpeedsStaySane(t *testing.T) {
 
 // clone is a deep copy of a table, without scratch.
 func clone(t *Table) Table {
-	c := Table{order: append([]int(nil), t.order...), mean: t.mean, others: t.others, pace: t.pace, moved: t.moved, movedAt: t.movedAt}
+	c := Table{order: append([]int(nil), t.order...), mean: t.mean, pace: t.pace, moved: t.moved, movedAt: t.movedAt}
 	for i := range t.endpoints.Len() {
 		e := *t.endpoints.Get(i)
 		e.prefill.batches = append([]batch(nil), e.prefill.batches...)
