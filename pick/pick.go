@@ -95,7 +95,6 @@ type Pace struct {
 // Wait is how long the request waits at an endpoint, and how full that is.
 type Wait struct {
 	WaitMs      float64 // expected wait until the prompts in front are computed and a slot is free
-	QueuedMs    float64 // of WaitMs, for requests queued at the router
 	Behind      int     // requests queued at the router that this one would overtake
 	Prompts     int     // streams in prefill or waiting for it
 	Decoding    int     // requests being answered there, estimated
@@ -114,7 +113,6 @@ type Demand struct {
 	TurnsPerMs   float64 // recent rate of turns placed here, per ms
 	ReturnsPerMs float64 // expected rate of follow-up turns here during this prompt's wait and prefill, per ms; see Needs.Returns
 	Busy         float64 // recent share of time spent on prefill, 0 to 1
-	Steady       float64 // the same over the last minutes, the load of the conversations at home there
 }
 
 // Link is how a prompt that is computed elsewhere comes to an endpoint.

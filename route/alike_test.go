@@ -11,8 +11,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestLittleIsKnown: first answers separate an endpoint from the others only if its prompts took longer than the random delay
-// of first bytes. The first answer of an engine that has just started may be late by seconds.
+// TestLittleIsKnown: a first answer that is late by seconds, as that of an engine that has just started may be, does not make an endpoint
+// look twice as slow as others, and one that is three times as slow is told from its first answers.
 func TestLittleIsKnown(t *testing.T) {
 	for _, tt := range []struct {
 		tokens, rounds int
@@ -62,7 +62,7 @@ func TestLittleIsKnown(t *testing.T) {
 				r.Observe(now, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: tt.tokens, OutputTokens: 10, CachedKnown: true}})
 			}
 			quick, last := a.seen[0].MsPerToken, a.seen[3].MsPerToken
-			if tt.alike && (last > quick*1.5 || last < quick/1.5) || !tt.alike && last < quick*1.5 {
+			if tt.alike && (last > quick*2 || last < quick/2) || !tt.alike && last < quick*1.5 {
 				t.Errorf("%.3f ms a token, of the others %.3f; alike: %v", last, quick, tt.alike)
 			}
 		})

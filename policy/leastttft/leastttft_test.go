@@ -232,9 +232,9 @@ func TestNewcomerIsRamped(t *testing.T) {
 
 // TestHotPrefixIsReplicated: a common prefix is computed a second time once its only home is busy, and not before.
 func TestHotPrefixIsReplicated(t *testing.T) {
-	choose := func(busy float64) int {
+	choose := func(waitMs float64) int {
 		cs := quick(2)
-		cs[0].CachedTokens, cs[0].Busy, cs[0].Steady = 20_000, busy, busy
+		cs[0].CachedTokens, cs[0].WaitMs = 20_000, waitMs
 		p := ttft(t)
 		for i := range 50 { // conversations of five more turns of 400 tokens
 			v := laterTurn(cs, 0, 20_400)
@@ -249,10 +249,10 @@ func TestHotPrefixIsReplicated(t *testing.T) {
 		v.PromptTokens = 20_400
 		return policytest.Place(p, v, &fleet.Request{}).Index
 	}
-	if at := choose(0.1); at != 0 {
+	if at := choose(100); at != 0 {
 		t.Error("it is computed again though its home has little to do")
 	}
-	if at := choose(0.85); at != 1 {
+	if at := choose(2500); at != 1 {
 		t.Error("it is not computed again though its home is very busy")
 	}
 }
@@ -297,7 +297,6 @@ func TestTermsAreNumbers(t *testing.T) {
 				c.FixedMs = rapid.SampledFrom([]float64{0, 10, 1e6}).Draw(t, "fixed")
 				c.WaitMs = rapid.SampledFrom([]float64{0, 5, 1e7}).Draw(t, "wait")
 				c.Busy = rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "busy")
-				c.Steady = rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "steady")
 				c.TurnsPerMs = rapid.SampledFrom([]float64{0, 0.01, 100}).Draw(t, "rate")
 				c.Full = rapid.Bool().Draw(t, "full")
 				c.CachedTokens = rapid.IntRange(0, v.PromptTokens).Draw(t, "cached")

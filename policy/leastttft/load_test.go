@@ -34,9 +34,9 @@ func TestNewConversationsGoWhereFewerWait(t *testing.T) {
 func TestWhoHasJustComeIsAsked(t *testing.T) {
 	cs := quick(3)
 	for i := range cs {
-		cs[i].Ramp, cs[i].Steady, cs[i].Busy, cs[i].TurnsPerMs = 1, 0.5, 0.5, 0.005
+		cs[i].Ramp, cs[i].Busy, cs[i].WaitMs, cs[i].TurnsPerMs = 1, 0.5, 1000, 0.005
 	}
-	cs[2].Weight, cs[2].Ramp, cs[2].Steady, cs[2].Busy, cs[2].TurnsPerMs = 0.1, 0.1, 0, 0, 0
+	cs[2].Weight, cs[2].Ramp, cs[2].Busy, cs[2].WaitMs, cs[2].TurnsPerMs = 0.1, 0.1, 0, 0, 0
 	p := ttft(t)
 	for i := range 20 { // before it joined
 		v := policytest.View(cs[:2], uint64(100+i))
@@ -72,7 +72,7 @@ func TestWhoComesBackIsSpared(t *testing.T) {
 		for i := range 40 {
 			cs := quick(2)
 			cs[0].ReturnsPerMs = 3. / 4000 // three return during its prefill
-			cs[0].Steady, cs[1].Steady = 0.1, 0.1
+			cs[0].Busy, cs[1].Busy = 0.1, 0.1
 			v := policytest.View(cs, uint64(i))
 			v.PromptTokens = c.tokens
 			went[policytest.Place(p, v, &fleet.Request{}).Index]++

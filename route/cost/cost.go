@@ -53,7 +53,7 @@ func reckon(v *pick.View, s scope) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		brings := float64(missing(v, c) * v.PerToken(c))
-		t := pick.Terms{Wait: c.WaitMs + overtaken(v, c, brings), Fixed: v.Fixed(c)}
+		t := pick.Terms{Wait: c.WaitMs, Fixed: v.Fixed(c)}
 		t.Others = others(v, c, brings, &s) + interrupts(v, c, brings) + answers(v, c) + c.Link.DelayMs
 		// An endpoint of less weight is to have less traffic: what it costs there counts for more. The request itself waits no longer.
 		if w := c.FullWeight() / heaviest; w < 1 {
@@ -82,15 +82,6 @@ func missing(v *pick.View, c *pick.Candidate) float64 {
 	}
 }
 
-// overtaken is how much longer a prompt waits in the router's queue because shorter ones come that go first.
-func overtaken(v *pick.View, c *pick.Candidate, prefill float64) float64 {
-	if c.QueuedMs == 0 {
-		return 0
-	}
-	shorter := float64(min(c.Busy, fullBusy) * prefill / (prefill + TurnMs(v, c)))
-	return float64(c.QueuedMs * shorter / (1 - shorter))
-}
-
 // firstTurns is how many conversations a millisecond begin at an endpoint that takes one millisecond for a token, if all have their
 // share, over 1 - utilisation. Those that began at one endpoint say nothing here: they went where the policy sent them. While the window
 // over which turns are counted is not full, what is missing is extrapolated, less so where more turns follow a first one.
@@ -115,12 +106,10 @@ func firstTurns(v *pick.View) float64 {
 // others wait in turn, 1 / (1 - utilisation) times as much (M/G/1). Arrivals are conversations that begin and those that are expected
 // back there.
 //
-// A first turn brings later ones to the same endpoint. What each ms of work costs there in the long run is the derivative of the length
-// of its queue (M/M/1), by the utilisation that the conversations there already cause. So a shared prefix gets as many copies as its
-// demand needs: where it is cached the queue grows with each conversation, until computing the prefix elsewhere is cheaper. It also
-// keeps new conversations away from fast endpoints whose conversations evict each other's cache.
+// A first turn brings later ones to the same endpoint. What they take there of places and memory costs the derivative of the length of
+// its queue (M/M/1). That keeps new conversations away from fast endpoints whose conversations evict each other's cache.
 func others(v *pick.View, c *pick.Candidate, prefill float64, s *scope) float64 {
-	rate := s.firstTurns/Speed(v, c) + c.ReturnsPerMs/(1-min(c.Steady, fullBusy))
+	rate := s.firstTurns/Speed(v, c) + c.ReturnsPerMs/(1-min(c.Busy, fullBusy))
 	if s.once {
 		rate = c.TurnsPerMs / (1 - min(c.Busy, mostBusy))
 	}
@@ -129,7 +118,7 @@ func others(v *pick.View, c *pick.Candidate, prefill float64, s *scope) float64 
 	occupancy := min(c.Occupancy, fullBusy)
 	cost += float64(c.OccupancyMs*occupancy) / (1 - occupancy)
 	if v.FirstTurn && !s.once {
-		cost += float64(v.LaterTurns * (float64(TurnMs(v, c)*marginal(min(c.Steady, fullBusy))) + float64(c.OccupancyMs*occupied(c.Occupancy))))
+		cost += float64(v.LaterTurns * float64(c.OccupancyMs*occupied(c.Occupancy)))
 	}
 	return cost
 }
@@ -151,7 +140,7 @@ func answers(v *pick.View, c *pick.Candidate) float64 {
 	}
 	tokens := float64(v.OutputTokens)
 	alone := float64(tokens * c.AnswerMs)
-	waits := alone/(1-min(c.Steady, mostBusy)) - alone
+	waits := alone/(1-min(c.Busy, mostBusy)) - alone
 	return float64(v.AnswerWait*waits) + float64(float64(tokens*c.PerOtherMs)*float64(max(0, c.Load.Working()-c.Prompts)))
 }
 

@@ -33,20 +33,18 @@ func TestTermsByHand(t *testing.T) {
 	}{
 		{"idle", func(*pick.View, *pick.Candidate) {}, pick.Terms{}},
 		{"prompts in front", func(_ *pick.View, c *pick.Candidate) { c.WaitMs = 30 }, pick.Terms{Wait: 30}},
-		// A third of the time goes into prompts half as long: (1/2 * 60 / (60 + 30)) = 1/3, and 30 * 1/3 / (2/3) = 15.
-		{"shorter ones overtake", func(v *pick.View, c *pick.Candidate) { c.WaitMs, c.QueuedMs, c.Busy, v.TurnTokens = 30, 30, 0.5, 300 }, pick.Terms{Wait: 45}},
 		// 0.01 a ms come back: 2 * 0.01 * 60 * (30 + 60/2) = 72, twice that where half of the time is taken.
 		{"conversations come back", func(_ *pick.View, c *pick.Candidate) { c.WaitMs, c.ReturnsPerMs = 30, 0.01 }, pick.Terms{Wait: 30, Others: 72}},
-		{"they do where it is busy", func(_ *pick.View, c *pick.Candidate) { c.WaitMs, c.ReturnsPerMs, c.Steady = 30, 0.01, 0.5 }, pick.Terms{Wait: 30, Others: 144}},
+		{"they do where it is busy", func(_ *pick.View, c *pick.Candidate) { c.WaitMs, c.ReturnsPerMs, c.Busy = 30, 0.01, 0.5 }, pick.Terms{Wait: 30, Others: 144}},
 		{"it overtakes three", func(_ *pick.View, c *pick.Candidate) { c.Behind = 3 }, pick.Terms{Others: 2 * 3 * 60}},
 		{"a third of the places is taken", func(_ *pick.View, c *pick.Candidate) { c.Occupancy, c.OccupancyMs = 1./3, 100 }, pick.Terms{Others: 50}},
 		{"it makes others wait on a link", func(_ *pick.View, c *pick.Candidate) { c.Link.DelayMs = 7 }, pick.Terms{Others: 7}},
 		// Turns come at 0.006 a ms, a third of them first ones: 0.002; each brings two more, but none of the endpoint's time is taken.
 		{"conversations begin", func(v *pick.View, c *pick.Candidate) { c.TurnsPerMs, v.LaterTurns, v.Watched = 0.006, 2, 1 }, pick.Terms{Others: 2 * 0.002 * 60 * 30}},
-		// Half of its time is taken: marginal(0.5) = 3, so two later turns of 40 ms cost 240.
+		// Half of its places are taken: 40 for itself, and marginal(0.5) = 3, so two later turns of 40 ms cost 240.
 		{"a first turn brings later ones", func(v *pick.View, c *pick.Candidate) {
-			v.FirstTurn, v.LaterTurns, v.TurnTokens, c.Steady = true, 2, 400, 0.5
-		}, pick.Terms{Others: 240}},
+			v.FirstTurn, v.LaterTurns, c.Occupancy, c.OccupancyMs = true, 2, 0.5, 40
+		}, pick.Terms{Others: 40 + 240}},
 	} {
 		v := &pick.View{PromptTokens: 1000, Candidates: []pick.Candidate{plain}}
 		c.change(v, &v.Candidates[0])

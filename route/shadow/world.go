@@ -161,7 +161,7 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 		}
 		at.idles.Advance(now, &w.returns)
 		own, demand := cost.Own(v.PromptTokens, &held, &c.Pace, &wait), pick.Demand{TurnsPerMs: at.turns.PerMs(v.Now)}
-		demand.Busy, demand.Steady = at.busy.Shares(v.Now)
+		demand.Busy = at.busy.Share(v.Now)
 		demand.ReturnsPerMs = at.idles.PerMs(now, rest, own.Wait+own.Prefill, &w.returns)
 		c.Complete(&held, &c.Pace, &wait, c.Answers, demand, c.Link)
 	}

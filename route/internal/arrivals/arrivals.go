@@ -143,7 +143,7 @@ func (r Reader) Fleet(now time.Time, all pick.Endpoints) (f Fleet) {
 func (r Reader) Demand(now time.Time, slot int, f *Fleet, idle uint32, takesMs float64) (d pick.Demand) {
 	e := r.t.endpoints.Get(slot)
 	if !r.t.without.Has(ablation.Utilisation) {
-		d.Busy, d.Steady = e.busy.Shares(now)
+		d.Busy = e.busy.Share(now)
 	}
 	d.TurnsPerMs = e.turns.PerMs(now)
 	switch {

@@ -3,8 +3,7 @@ package arrivals
 import "time"
 
 const (
-	busyWindow   = 10 * time.Second
-	SteadyWindow = 2 * time.Minute // window of Candidate.Steady
+	busyWindow = time.Minute
 
 	turnWindow   = 20 * time.Second
 	leastWatched = time.Second // minimum window: bounds the measured rate
@@ -54,10 +53,10 @@ func (t *Turns) Watched(now time.Time) float64 {
 	return 1 - turnsKept(max(now.Sub(t.first), leastWatched))
 }
 
-// Busy sums the ms that an endpoint spends on prefill, over two windows.
+// Busy sums the ms that an endpoint spends on prefill.
 type Busy struct {
-	busy, steady float64
-	at           time.Time // of both
+	ms float64
+	at time.Time
 }
 
 // left is what remains of a sum that decays linearly over a window: unlike an exponential it is bit-exact on every machine.
@@ -70,17 +69,10 @@ func left(sum float64, age, window time.Duration) float64 {
 
 // Spend adds ms that an endpoint will spend on prefill.
 func (b *Busy) Spend(now time.Time, ms float64) {
-	age := now.Sub(b.at)
-	b.busy, b.steady = left(b.busy, age, busyWindow)+ms, left(b.steady, age, SteadyWindow)+ms
-	b.at = now
+	b.ms, b.at = left(b.ms, now.Sub(b.at), busyWindow)+ms, now
 }
 
-// Shares is the share of the endpoint's time spent on prefill, recently and over the long window, which shows the load of its
-// conversations rather than the latest arrivals.
-func (b *Busy) Shares(now time.Time) (busy, steady float64) {
-	if b.steady == 0 { // an idle endpoint, of which there may be many
-		return 0, 0
-	}
-	age := now.Sub(b.at)
-	return min(1, left(b.busy, age, busyWindow)/Ms(busyWindow)), min(1, left(b.steady, age, SteadyWindow)/Ms(SteadyWindow))
+// Share is the share of the endpoint's time spent on prefill of late.
+func (b *Busy) Share(now time.Time) float64 {
+	return min(1, left(b.ms, now.Sub(b.at), busyWindow)/Ms(busyWindow))
 }

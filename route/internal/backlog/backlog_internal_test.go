@@ -233,7 +233,7 @@ func TestAccounts(t *testing.T) {
 				c.Wait = reader.Expect(&q, &c.Endpoint, &c.Held, 0, &pace, r)
 				wait, link := reader.ExpectDecode(now, &c, 1000, 50, r)
 				for _, w := range []pick.Wait{c.Wait, wait} {
-					if !(w.WaitMs >= 0 && w.WaitMs < 1e9 && w.QueuedMs >= 0 && w.Occupancy >= 0 && w.OccupancyMs >= 0 && w.Decoding >= 0 && w.Prompts >= 0) {
+					if !(w.WaitMs >= 0 && w.WaitMs < 1e9 && w.Occupancy >= 0 && w.OccupancyMs >= 0 && w.Decoding >= 0 && w.Prompts >= 0) {
 						t.Fatalf("a prediction of %+v", w)
 					}
 				}

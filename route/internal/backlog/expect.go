@@ -19,12 +19,12 @@ type Newcomer struct {
 // some pace.
 func (r Reader) Expect(q *Newcomer, c *pick.Endpoint, h *pick.Held, shared int, p *pick.Pace, rates Rates) (w pick.Wait) {
 	e, hold := r.t.endpoints.Get(c.Slot), rates.HoldMs(c.Slot)
-	sent, queued := e.sent(), 0
+	sent, queued, first := e.sent(), 0, 0.0
 	if e.line.n > 0 {
-		queued, w.QueuedMs, w.Behind = r.t.inFront(q.Now, e, &q.Asker, float64(float64(q.PromptTokens-h.CachedTokens)*p.MsPerToken), p.MsPerToken)
+		queued, first, w.Behind = r.t.inFront(q.Now, e, &q.Asker, float64(float64(q.PromptTokens-h.CachedTokens)*p.MsPerToken), p.MsPerToken)
 	}
 	taken := r.t.taken(q.Now, e, sent, hold) + queued
-	w.WaitMs = w.QueuedMs + r.t.wait(q.Now, e, c, p.MsPerToken, hold, taken, rates)
+	w.WaitMs = first + r.t.wait(q.Now, e, c, p.MsPerToken, hold, taken, rates)
 	w.Prompts, w.Decoding = e.prompts.streams, e.decoding(sent)
 	if !r.t.cfg.Without.Has(ablation.Occupancy) {
 		w.Occupancy, w.OccupancyMs = e.occupancy(c, h.Resident, q.PromptTokens-shared+q.OutputTokens, hold)

@@ -97,7 +97,7 @@ func TestFirstTurnsAreNoReason(t *testing.T) {
 	for i := range of {
 		prefill, whole, decode := legs()
 		for _, v := range []*pick.View{prefill, whole, decode} {
-			v.FirstTurn, v.LaterTurns, v.TurnTokens, v.Candidates[0].Steady = i == 1, 5, 1000, 0.5
+			v.FirstTurn, v.LaterTurns, v.TurnTokens, v.Candidates[0].Busy = i == 1, 5, 1000, 0.5
 		}
 		_, of[i] = Time(prefill, whole, decode)
 	}
@@ -140,7 +140,7 @@ func TestFreeCountsTheDelay(t *testing.T) {
 func TestAnswersStayAwayFromPrompts(t *testing.T) {
 	row := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Answers: pick.Answers{AnswerMs: 10, PerOtherMs: 0.2}}
 	busy, crowded := row, row
-	busy.Steady, crowded.Load.Requests = 0.5, 4
+	busy.Busy, crowded.Load.Requests = 0.5, 4
 	v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWait: 2, Candidates: []pick.Candidate{row, busy, crowded}}
 	Price(v)
 	for i, want := range []float64{0, 2 * 1000, 100 * 0.2 * 4} {
@@ -154,7 +154,7 @@ func TestAnswersStayAwayFromPrompts(t *testing.T) {
 // meanwhile, and not to one that has it 3 s later.
 func TestAnswersWaitWeight(t *testing.T) {
 	for later, moves := range map[float64]bool{2000: true, 3000: false} {
-		busy := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Answers: pick.Answers{AnswerMs: 10}, Demand: pick.Demand{Steady: 0.5}}
+		busy := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Answers: pick.Answers{AnswerMs: 10}, Demand: pick.Demand{Busy: 0.5}}
 		idle := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Answers: pick.Answers{AnswerMs: 10}, Wait: pick.Wait{WaitMs: later}}
 		v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWait: AnswerWait, Candidates: []pick.Candidate{busy, idle}}
 		Price(v)
