@@ -90,7 +90,7 @@ func (b *believer) place(t *rapid.T) {
 	for listed && len(s.texts) < 3 {
 		s.texts = append(s.texts, b.draw(t))
 	}
-	req := &fleet.Request{Content: new(fleet.Content)}
+	req := &fleet.Request{Content: new(fleet.Content), PromptBytes: len(s.texts[0]) * fleet.BlockBytes}
 	*req.Content = s.texts[0].content()
 	if listed {
 		heard = false
@@ -101,7 +101,7 @@ func (b *believer) place(t *rapid.T) {
 		}
 	}
 	model := size.NewModel(0)
-	p := &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte()}
+	p := &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte(), CountsActive: true}
 	var x Text
 	missed := b.t.Reader().Begin(&x)
 	if heard {
@@ -113,9 +113,15 @@ func (b *believer) place(t *rapid.T) {
 		for i := range b.computed {
 			v.Candidates = append(v.Candidates, pick.Candidate{Endpoint: pick.Endpoint{Slot: i, Epoch: b.t.Reader().Epoch(i)}})
 		}
-		held, _, missed := b.t.Reader().Predict(&x, p, pick.EndpointsOf(v.Candidates), -1, Look{}, missed, nil)
+		held, all, missed := b.t.Reader().Predict(&x, p, pick.EndpointsOf(v.Candidates), -1, Look{}, missed, nil)
 		for i := range held {
 			v.Candidates[i].Held = held[i]
+			if all.Counted {
+				b.checkActive(t, i, s.texts[0], p, &held[i])
+			}
+		}
+		if all.Counted == listed {
+			t.Fatalf("what is active is counted: %t, with several prompts: %t", all.Counted, listed)
 		}
 		b.t.Note(&x, missed)
 		b.t.Open(n, v, s.slot, &x, p)
@@ -218,7 +224,40 @@ func (b *believer) want(slot int, w text) (n int) {
 	return n
 }
 
+// blocksOf is the set of the blocks of a slot's outstanding requests with one prompt. The name of a block covers all before it.
+func (b *believer) blocksOf(slot int) map[uint64]bool {
+	set := map[uint64]bool{}
+	for _, s := range b.live {
+		if s.slot == slot && len(s.texts) == 1 {
+			for _, name := range s.texts[0].content().Blocks {
+				set[name] = true
+			}
+		}
+	}
+	return set
+}
+
+// checkActive compares the tokens of outstanding requests, shared ones counted once, and those that a prompt would add to them.
+func (b *believer) checkActive(t *rapid.T, slot int, w text, p *Prompt, held *pick.Held) {
+	set, shared := b.blocksOf(slot), 0
+	for _, name := range w.content().Blocks {
+		if set[name] {
+			shared++
+		}
+	}
+	active, adds := int64(float64(len(set)*fleet.BlockBytes)*p.TokensPerByte), p.Size.Tokens-p.Size.At(shared*fleet.BlockBytes)
+	if held.ActiveTokens != active || held.AddsTokens != adds {
+		t.Fatalf("endpoint %d holds %d tokens, and %v adds %d; want %d and %d", slot, held.ActiveTokens, w, held.AddsTokens, active, adds)
+	}
+}
+
 func (b *believer) check(t *rapid.T) {
+	for slot := range b.computed { // all of these prompts are of 4 bytes a token, and 10 tokens have no known content
+		prompts := b.t.endpoints.Get(slot).held.prompts
+		if got, want := b.t.Reader().Resident(slot, prompts+10), 10+int64(len(b.blocksOf(slot))*fleet.BlockBytes/4); got != want {
+			t.Fatalf("endpoint %d has %d tokens in its memory, want %d", slot, got, want)
+		}
+	}
 	var x Text
 	for _, w := range b.asked {
 		c := w.content()
