@@ -18,14 +18,16 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write testdata/decides_*.txt anew; read the diff before you commit")
 
-// TestDecides plays testdata/decides_*.txt: a router with a policy of this package before engines that compute 10,000 tokens a second one
-// prompt after the other, with 20 ms more for each first token and 10 ms for each further one. Lines that start with "> " are what
-// happens, those below what the router decided and what came of it. Times are in ms.
+// TestDecides plays testdata/decides_*.txt: a router with a policy of this package before engines that compute 10,000
+// tokens a second one prompt after the other, with 20 ms more for each first token and 10 ms for each further one.
+// Lines that start with "> " are what happens, those below what the router decided and what came of it. Times are in
+// ms.
 //
 //	> policy NAME [fallback=NAME]    before anything else
 //	> engines NAME...                all that there are; those that are new are empty
 //	> ask CONVERSATION tokens=N [text=NAME/N] [answer=N] [parent=CONVERSATION]
-//	      its next turn: its prompt so far and N tokens more. Its first one begins with N tokens of a text that others begin with too
+//	      its next turn: its prompt so far and N tokens more; with text, its first turn begins with N tokens that others
+//	      begin with too
 //	> wait DURATION                  the engines work
 func TestDecides(t *testing.T) {
 	files, err := filepath.Glob("testdata/decides_*.txt")
@@ -160,7 +162,10 @@ func (p *decides) declare(names []string) {
 	}
 	p.r.Observe(p.now, d)
 	for _, name := range names {
-		p.r.Observe(p.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+		p.r.Observe(p.now, route.Probed{
+			Endpoint: name,
+			Report:   fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+		})
 	}
 }
 
@@ -197,7 +202,8 @@ func (p *decides) ask(conversation string, args []string) {
 	name := fmt.Sprintf("%s/%d", conversation, p.turns[conversation])
 	bytes := len(prompt) * blockTokens * 4
 	req := fleet.Request{
-		ID: name, Seed: 1, Model: "m", Session: conversation, Parent: parent, PromptBytes: bytes, MaxTokens: answer, Stream: true, Waits: true,
+		ID: name, Seed: 1, Model: "m", Session: conversation, Parent: parent, PromptBytes: bytes,
+		MaxTokens: answer, Stream: true, Waits: true,
 		Content: &fleet.Content{Bytes: bytes, Blocks: slices.Clone(prompt)},
 	}
 	d, err := p.r.Decide(p.now, &req)
@@ -208,9 +214,13 @@ func (p *decides) ask(conversation string, args []string) {
 	if d.Waits {
 		queued = ", queued"
 	}
-	p.say("  %s of %d tokens -> %s (%s)%s, first token in %.0f", name, d.PromptTokens, d.Endpoint.Name, d.Reason, queued, d.TTFTMs)
+	p.say("  %s of %d tokens -> %s (%s)%s, first token in %.0f", name, d.PromptTokens, d.Endpoint.Name, d.Reason,
+		queued, d.TTFTMs)
 	p.costs(&d)
-	j := &decidesJob{name: name, lease: d.Lease, at: d.Endpoint.Name, blocks: req.Content.Blocks, answer: answer, asked: p.now}
+	j := &decidesJob{
+		name: name, lease: d.Lease, at: d.Endpoint.Name, blocks: req.Content.Blocks, answer: answer,
+		asked: p.now,
+	}
 	if d.Waits {
 		p.queued = append(p.queued, j)
 		return
@@ -226,7 +236,8 @@ func (p *decides) costs(d *route.Plan) {
 		if x.Cost() == 0 { // the policy has not reckoned it
 			continue
 		}
-		p.say("    %s: cost %.0f = wait %.0f + prefill %.0f + fixed %.0f + others %.0f + spread %.0f; %d tokens cached, %d requests",
+		p.say("    %s: cost %.0f = wait %.0f + prefill %.0f + fixed %.0f + others %.0f + spread %.0f; "+
+			"%d tokens cached, %d requests",
 			c.Name, x.Cost(), x.Wait, x.Prefill, x.Fixed, x.Others, x.Spread, c.CachedTokens, c.Load.Requests)
 	}
 }
@@ -265,11 +276,15 @@ func (p *decides) wait(until time.Time) {
 		var entry route.Entry
 		if !j.begun {
 			j.begun = true
-			p.say("  %s: first token from %s after %.0f; %d tokens were cached", j.name, e.name, float64(at.Sub(j.asked))/1e6, j.found*blockTokens)
+			p.say("  %s: first token from %s after %.0f; %d tokens were cached", j.name, e.name,
+				float64(at.Sub(j.asked))/1e6, j.found*blockTokens)
 			entry = p.r.Observe(at, route.FirstByte{Lease: j.lease})
 		} else {
 			e.jobs = slices.DeleteFunc(e.jobs, func(x *decidesJob) bool { return x == j })
-			u := fleet.Usage{PromptTokens: len(j.blocks) * blockTokens, CachedTokens: j.found * blockTokens, CachedKnown: true, OutputTokens: j.answer}
+			u := fleet.Usage{
+				PromptTokens: len(j.blocks) * blockTokens, CachedTokens: j.found * blockTokens,
+				CachedKnown: true, OutputTokens: j.answer,
+			}
 			entry = p.r.Observe(at, route.Finished{Lease: j.lease, Usage: u})
 		}
 		for _, lease := range entry.Called {

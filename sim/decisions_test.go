@@ -16,8 +16,8 @@ import (
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
-// decisions are those of one cell of TestDigests, as far as testdata/decisions.gz keeps them, so that a digest that differs can say
-// which decision was the first to differ.
+// decisions are those of one cell of TestDigests, as far as testdata/decisions.gz keeps them, so that a digest that
+// differs can say which decision was the first to differ.
 type decisions struct {
 	Cell   string
 	Places []string // each once: "e1, home"
@@ -111,14 +111,19 @@ func (w *watch) hear(e *route.Entry) {
 		return
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "decision %d is the first that differs, %s after the first: %s", i+1, e.Now.Sub(w.began), requestOf(e))
+	fmt.Fprintf(&b, "decision %d is the first that differs, %s after the first: %s", i+1, e.Now.Sub(w.began),
+		requestOf(e))
 	fmt.Fprintf(&b, "\n  before: %s\n  now:    %s", w.want.word(i), w.got.word(i))
 	if e.View != nil {
 		for i := range e.View.Candidates {
 			c := &e.View.Candidates[i]
 			x := &c.Terms
-			fmt.Fprintf(&b, "\n  %s: cost %.4g ms = wait %.4g + prefill %.4g + transfer %.4g + fixed %.4g + others %.4g + spread %.4g; %d tokens cached, %d requests",
-				c.Name, x.Cost(), x.Wait, x.Prefill, x.Transfer, x.Fixed, x.Others, x.Spread, c.CachedTokens, c.Load.Requests)
+			fmt.Fprintf(&b,
+				"\n  %s: cost %.4g ms = wait %.4g + prefill %.4g + transfer %.4g + fixed %.4g + "+
+					"others %.4g + spread %.4g; "+
+					"%d tokens cached, %d requests",
+				c.Name, x.Cost(), x.Wait, x.Prefill, x.Transfer, x.Fixed, x.Others, x.Spread,
+				c.CachedTokens, c.Load.Requests)
 		}
 	}
 	w.first = b.String()
@@ -190,8 +195,8 @@ func writeDecisions(t *testing.T, all []*decisions) {
 	}
 }
 
-// TestFirstDifference: a run is compared with itself, with one that went elsewhere, with one of another estimate, with a longer and with a
-// shorter one.
+// TestFirstDifference: a run is compared with itself, with one that went elsewhere, with one of another estimate,
+// with a longer and with a shorter one.
 func TestFirstDifference(t *testing.T) {
 	run := func(want *decisions) *watch {
 		g, err := simtrace.ParseGenerator([]string{"conversations=20", "turns=3", "prefixes=5"})
@@ -216,15 +221,26 @@ func TestFirstDifference(t *testing.T) {
 		{"another place", func(d *decisions) {
 			d.Places = append(d.Places, "elsewhere, least_ttft")
 			d.Place[20], d.Place[30] = uint16(len(d.Places)-1), uint16(len(d.Places)-1)
-		}, []string{"decision 21 is the first", "before: elsewhere, least_ttft, first token in ", "now:    " + same.word(20), "= wait ", " tokens cached"}},
-		{"another estimate", func(d *decisions) { d.TTFT[10] = coarse(fine(d.TTFT[10]) * 1.01) }, []string{"decision 11 is the first", "now:    " + same.word(10)}},
-		{"one more", func(d *decisions) { d.Place, d.TTFT = append(d.Place, 0), append(d.TTFT, coarse(12)) }, []string{
-			fmt.Sprintf("there are %d decisions now, and one more before: %s, first token in 12 ms", len(same.Place), same.Places[0]),
+		}, []string{
+			"decision 21 is the first", "before: elsewhere, least_ttft, first token in ", "now:    " + same.word(20),
+			"= wait ", " tokens cached",
 		}},
-		{"one less", func(d *decisions) { d.Place, d.TTFT = d.Place[:len(d.Place)-1], d.TTFT[:len(d.TTFT)-1] }, []string{"before: nothing more was decided"}},
+		{
+			"another estimate", func(d *decisions) { d.TTFT[10] = coarse(fine(d.TTFT[10]) * 1.01) },
+			[]string{"decision 11 is the first", "now:    " + same.word(10)},
+		},
+		{"one more", func(d *decisions) { d.Place, d.TTFT = append(d.Place, 0), append(d.TTFT, coarse(12)) }, []string{
+			fmt.Sprintf("there are %d decisions now, and one more before: %s, first token in 12 ms", len(same.Place),
+				same.Places[0]),
+		}},
+		{
+			"one less", func(d *decisions) { d.Place, d.TTFT = d.Place[:len(d.Place)-1], d.TTFT[:len(d.TTFT)-1] },
+			[]string{"before: nothing more was decided"},
+		},
 	} {
 		want := same
-		want.Place, want.TTFT, want.Places = slices.Clone(same.Place), slices.Clone(same.TTFT), slices.Clone(same.Places)
+		want.Place, want.TTFT = slices.Clone(same.Place), slices.Clone(same.TTFT)
+		want.Places = slices.Clone(same.Places)
 		row.change(&want)
 		got := run(&want).difference()
 		if (got == "") != (row.want == nil) {

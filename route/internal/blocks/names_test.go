@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// TestNamesInCommon: prompts have as many names in common as blocks of their common beginning are kept, within a scope, and none between two:
-// of other tenants, models or adapters.
+// TestNamesInCommon: prompts have as many names in common as blocks of their common beginning are kept, within a
+// scope, and none between two: of other tenants, models or adapters.
 func TestNamesInCommon(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		same := rapid.IntRange(0, 700).Draw(t, "same")
@@ -25,14 +25,16 @@ func TestNamesInCommon(t *testing.T) {
 			}
 			return c
 		}
-		a, b := content(1, rapid.IntRange(0, 99).Draw(t, "of one")), content(2, rapid.IntRange(0, 99).Draw(t, "of the other"))
+		a, b := content(1, rapid.IntRange(0, 99).Draw(t, "of one")),
+			content(2, rapid.IntRange(0, 99).Draw(t, "of the other"))
 		scope := Scope("m", "t", a)
 		names := Keys(nil, scope, a)
 		if got := Common(names, Keys(nil, scope, b)); got != Kept(same) {
 			t.Fatalf("%d names are common, want those of %d blocks, %d", got, same, Kept(same))
 		}
 		for what, other := range map[string]uint64{
-			"tenant": Scope("m", "u", a), "no tenant": Scope("m", "", a), "model": Scope("n", "t", a), "salt": Scope("m", "t", &fleet.Content{Scope: 1}),
+			"tenant": Scope("m", "u", a), "no tenant": Scope("m", "", a), "model": Scope("n", "t", a),
+			"salt":            Scope("m", "t", &fleet.Content{Scope: 1}),
 			"model as tenant": Scope("t", "m", a),
 		} {
 			if n := Common(names, Keys(nil, other, a)); n != 0 {

@@ -61,21 +61,28 @@ func (n *naive) find(now time.Time, s Scope, req *fleet.Request) (f Found) {
 	return f
 }
 
-// TestAgainstMaps: what the table finds of conversations that are named, by their ids, by what they go on from, and by their parents,
-// is what maps without bounds, hashes and recency find.
+// TestAgainstMaps: what the table finds of conversations that are named, by their ids, by what they go on from, and
+// by their parents, is what maps without bounds, hashes and recency find.
 func TestAgainstMaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		table := New(Config{Sessions: session.Config{Max: 1000, IdleTTL: idle}.WithDefaults(), Responses: 1000, ResponseTTL: idle}, nil)
+		table := New(Config{
+			Sessions: session.Config{Max: 1000, IdleTTL: idle}.WithDefaults(), Responses: 1000,
+			ResponseTTL: idle,
+		}, nil)
 		n := &naive{convs: map[string]*known{}, responses: map[string]*known{}, seen: map[string]bool{}}
 		now := time.Unix(1000, 0)
 		ids, answers := []string{"a", "b", "c"}, []string{"none"}
 		refs := map[string]Ref{}
 		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
-			now = now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute, idle / 2, idle}).Draw(t, "later"))
+			waits := []time.Duration{0, time.Second, time.Minute, idle / 2, idle}
+			now = now.Add(rapid.SampledFrom(waits).Draw(t, "later"))
 			for _, c := range n.convs {
 				n.idled = n.idled || now.Sub(c.at) >= idle
 			}
-			s := Scope{Tenant: rapid.SampledFrom([]string{"", "t"}).Draw(t, "tenant"), Pool: rapid.SampledFrom([]string{"m", "n"}).Draw(t, "pool")}
+			s := Scope{
+				Tenant: rapid.SampledFrom([]string{"", "t"}).Draw(t, "tenant"),
+				Pool:   rapid.SampledFrom([]string{"m", "n"}).Draw(t, "pool"),
+			}
 			switch rapid.SampledFrom([]string{"turn", "turn", "turn", "turn", "revise", "forget"}).Draw(t, "what") {
 			case "turn":
 				req := &fleet.Request{Class: fleet.Turn, MintedID: fmt.Sprint("minted", i)}
@@ -125,16 +132,20 @@ func TestAgainstMaps(t *testing.T) {
 }
 
 // turn places a turn and ends it with a response.
-func (n *naive) turn(t *rapid.T, table *Table, now time.Time, s Scope, req *fleet.Request, refs map[string]Ref, endpoint string) {
+func (n *naive) turn(t *rapid.T, table *Table, now time.Time, s Scope, req *fleet.Request, refs map[string]Ref,
+	endpoint string,
+) {
 	want, got, other := n.find(now, s, req), Found{}, Found{}
 	table.Reader().Find(now, s, req, &got)
-	if got.ID != want.ID || got.Minted != want.Minted || got.Known != want.Known || got.Claims != want.Claims || got.Parent != want.Parent || got.NewID != want.NewID ||
+	if got.ID != want.ID || got.Minted != want.Minted || got.Known != want.Known || got.Claims != want.Claims ||
+		got.Parent != want.Parent || got.NewID != want.NewID ||
 		got.Entry.Endpoint != want.Entry.Endpoint || got.Entry.Turns != want.Entry.Turns {
 		t.Fatalf("%+v of %+v: found\n%+v, want\n%+v", req, s, got, want)
 	}
 	elsewhere := Scope{Tenant: s.Tenant, Pool: "other side of " + s.Pool}
 	table.Reader().FindOther(now, elsewhere, &got, &other)
-	if c := live(n.convs, in(elsewhere, got.ID), now); other.ID != got.ID || other.Known != (c != nil) || c != nil && other.Entry.Endpoint != c.endpoint {
+	if c := live(n.convs, in(elsewhere, got.ID), now); other.ID != got.ID || other.Known != (c != nil) ||
+		c != nil && other.Entry.Endpoint != c.endpoint {
 		t.Fatalf("in its other scope: found %+v, want %+v", other, c)
 	}
 	table.Note(now, s, req, &got)
@@ -190,18 +201,36 @@ func TestRecognised(t *testing.T) {
 		repeats            bool
 	}
 	for name, asks := range map[string][]ask{
-		"a chat goes on":            {{trail: says(1), want: "0"}, {trail: says(1, 2, 3), want: "0"}, {trail: says(1, 2, 3, 4, 5), want: "0"}},
-		"another chat":              {{trail: says(1), want: "0"}, {trail: says(2), want: "1"}, {trail: says(2, 3, 4), want: "1"}, {trail: says(1, 3, 4), want: "0"}},
-		"the same again":            {{trail: says(1), want: "0"}, {trail: says(1), want: "0", repeats: true}},
-		"of another tenant":         {{trail: says(1), want: "0"}, {tenant: "t", trail: says(1, 2, 3), want: "1"}},
-		"of another model":          {{trail: says(1), want: "0"}, {pool: "n", trail: says(1, 2, 3), want: "1"}},
-		"a user":                    {{user: "u", want: "0"}, {user: "u", want: "0"}, {user: "v", want: "2"}},
-		"a user of another tenant":  {{user: "u", want: "0"}, {tenant: "t", user: "u", want: "1"}},
-		"a user with two at a time": {{user: "u", opens: true, want: "0"}, {user: "u", want: "1"}, {user: "u", want: "2"}},
-		"a user with a chat":        {{user: "u", trail: says(1), want: "0"}, {user: "u", want: "1"}, {user: "u", trail: says(1, 2, 3), want: "0"}},
-		"nothing":                   {{want: "0"}, {want: "1"}},
+		"a chat goes on": {
+			{trail: says(1), want: "0"},
+			{trail: says(1, 2, 3), want: "0"},
+			{trail: says(1, 2, 3, 4, 5), want: "0"},
+		},
+		"another chat": {
+			{trail: says(1), want: "0"},
+			{trail: says(2), want: "1"},
+			{trail: says(2, 3, 4), want: "1"},
+			{trail: says(1, 3, 4), want: "0"},
+		},
+		"the same again":           {{trail: says(1), want: "0"}, {trail: says(1), want: "0", repeats: true}},
+		"of another tenant":        {{trail: says(1), want: "0"}, {tenant: "t", trail: says(1, 2, 3), want: "1"}},
+		"of another model":         {{trail: says(1), want: "0"}, {pool: "n", trail: says(1, 2, 3), want: "1"}},
+		"a user":                   {{user: "u", want: "0"}, {user: "u", want: "0"}, {user: "v", want: "2"}},
+		"a user of another tenant": {{user: "u", want: "0"}, {tenant: "t", user: "u", want: "1"}},
+		"a user with two at a time": {
+			{user: "u", opens: true, want: "0"},
+			{user: "u", want: "1"},
+			{user: "u", want: "2"},
+		},
+		"a user with a chat": {
+			{user: "u", trail: says(1), want: "0"},
+			{user: "u", want: "1"},
+			{user: "u", trail: says(1, 2, 3), want: "0"},
+		},
+		"nothing": {{want: "0"}, {want: "1"}},
 	} {
-		table, now := New(Config{Sessions: session.Config{}.WithDefaults(), Responses: 8, ResponseTTL: idle}, nil), time.Unix(1000, 0)
+		table := New(Config{Sessions: session.Config{}.WithDefaults(), Responses: 8, ResponseTTL: idle}, nil)
+		now := time.Unix(1000, 0)
 		for i, a := range asks {
 			now = now.Add(time.Second)
 			s := Scope{Tenant: a.tenant, Pool: "m" + a.pool}
@@ -209,7 +238,8 @@ func TestRecognised(t *testing.T) {
 			var f Found
 			table.Reader().Find(now, s, req, &f)
 			if f.ID != a.want || f.Minted != (a.want == req.MintedID) || f.Known == f.Minted || f.Repeats != a.repeats {
-				t.Errorf("%s, request %d: conversation %s, minted %t, known %t, repeats %t; want %s", name, i, f.ID, f.Minted, f.Known, f.Repeats, a.want)
+				t.Errorf("%s, request %d: conversation %s, minted %t, known %t, repeats %t; want %s", name, i, f.ID,
+					f.Minted, f.Known, f.Repeats, a.want)
 			}
 			table.Note(now, s, req, &f)
 			ref := table.Bind(now, s, &f, session.Entry{Endpoint: "e"})
@@ -220,11 +250,14 @@ func TestRecognised(t *testing.T) {
 	}
 }
 
-// TestHeardIsAsFound: a router that only hears of the turns that another one places knows their conversations as well, by the same ids, and
-// knows the ids of clients by hashes alone.
+// TestHeardIsAsFound: a router that only hears of the turns that another one places knows their conversations as
+// well, by the same ids, and knows the ids of clients by hashes alone.
 func TestHeardIsAsFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := Config{Sessions: session.Config{Max: 1000, IdleTTL: idle}.WithDefaults(), Responses: 1000, ResponseTTL: idle}
+		c := Config{
+			Sessions: session.Config{Max: 1000, IdleTTL: idle}.WithDefaults(), Responses: 1000,
+			ResponseTTL: idle,
+		}
 		here, there := New(c, nil), New(c, nil)
 		now, s := time.Unix(1000, 0), Scope{Tenant: "t", Pool: "m"}
 		ids, clients := []string{"a", "b"}, []string{"a", "b"}
@@ -237,7 +270,8 @@ func TestHeardIsAsFound(t *testing.T) {
 			var f, again Found
 			here.Reader().Find(now, s, req, &f)
 			there.Reader().Find(now, s, req, &again)
-			if again.ID != f.ID || again.Known != f.Known || again.Minted != f.Minted || again.Claims != f.Claims || again.Entry.Endpoint != f.Entry.Endpoint || again.NewID != f.NewID {
+			if again.ID != f.ID || again.Known != f.Known || again.Minted != f.Minted || again.Claims != f.Claims ||
+				again.Entry.Endpoint != f.Entry.Endpoint || again.NewID != f.NewID {
 				t.Fatalf("found there %+v, here %+v", again, f)
 			}
 			h := here.Reader().Told(s, req, &f)

@@ -66,8 +66,8 @@ func TestSeenIDsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRetriesDoNotClaimMintedIDs: a retried first turn moved its minted id among the ids that clients have sent back, and
-// evicted those.
+// TestRetriesDoNotClaimMintedIDs: a retried first turn moved its minted id among the ids that clients have sent back,
+// and evicted those.
 func TestRetriesDoNotClaimMintedIDs(t *testing.T) {
 	x := newAsked(session.Config{Max: 10})
 	x.ask(fleet.Request{Session: "alive"})

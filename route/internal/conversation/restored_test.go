@@ -11,7 +11,8 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// asks draws a request of one of some conversations: named, of a user, going on from a response, or recognised by what it says.
+// asks draws a request of one of some conversations: named, of a user, going on from a response, or recognised by
+// what it says.
 func asks(t *rapid.T, fresh string) *fleet.Request {
 	req := &fleet.Request{Class: fleet.Turn, MintedID: fresh}
 	switch rapid.SampledFrom([]string{"named", "user", "follows", "chat", "new"}).Draw(t, "how") {
@@ -35,11 +36,14 @@ func asks(t *rapid.T, fresh string) *fleet.Request {
 	return req
 }
 
-// TestRestoredIsTheSame: a table that was walked piece by piece and restored finds of any request what the first one finds, and forgets it at
-// the same time. A conversation is warm only where its endpoint's cache has not been lost.
+// TestRestoredIsTheSame: a table that was walked piece by piece and restored finds of any request what the first one
+// finds, and forgets it at the same time. A conversation is warm only where its endpoint's cache has not been lost.
 func TestRestoredIsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := Config{Sessions: session.Config{Max: 1000, IdleTTL: idle}.WithDefaults(), Responses: 1000, ResponseTTL: idle}
+		c := Config{
+			Sessions: session.Config{Max: 1000, IdleTTL: idle}.WithDefaults(), Responses: 1000,
+			ResponseTTL: idle,
+		}
 		table, back := New(c, nil), New(c, nil)
 		now := time.Unix(1000, 0)
 		var open []Ref
@@ -50,7 +54,10 @@ func TestRestoredIsTheSame(t *testing.T) {
 			var f Found
 			table.Reader().Find(now, s, req, &f)
 			table.Note(now, s, req, &f)
-			e := session.Entry{Endpoint: fmt.Sprint("e", i%3), Model: "m", Tokens: i, Bytes: 4 * i, Epoch: uint32(7 + i%2), Turns: f.Entry.Turns + 1}
+			e := session.Entry{
+				Endpoint: fmt.Sprint("e", i%3), Model: "m", Tokens: i, Bytes: 4 * i,
+				Epoch: uint32(7 + i%2), Turns: f.Entry.Turns + 1,
+			}
 			ref := table.Bind(now, s, &f, e)
 			table.Respond(now, s.Tenant, fmt.Sprint("response", i%6), e.Endpoint, f.ID)
 			if open = append(open, ref); rapid.Bool().Draw(t, "others go on") {
@@ -69,7 +76,8 @@ func TestRestoredIsTheSame(t *testing.T) {
 		later := rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "restored later")
 		for {
 			p, more := table.Next(now, n, func(_ string, epoch uint32) bool { return epoch == 7 })
-			if size := len(p.Claimed) + len(p.Unclaimed) + len(p.Responses) + len(p.Ends) + len(p.Tails) + len(p.Users) + len(p.Seen); size > n {
+			size := len(p.Claimed) + len(p.Unclaimed) + len(p.Responses)
+			if size += len(p.Ends) + len(p.Tails) + len(p.Users) + len(p.Seen); size > n {
 				t.Fatalf("a piece of %d has %d", n, size)
 			}
 			if !more {
@@ -90,8 +98,11 @@ func TestRestoredIsTheSame(t *testing.T) {
 					t.Fatalf("the epoch %d has become %d, want %d", want.Entry.Epoch, got.Entry.Epoch, warm)
 				}
 				got.Entry.Epoch = want.Entry.Epoch
-				if got.ID != want.ID || got.Minted != want.Minted || got.Known != want.Known || got.Claims != want.Claims || got.NewID != want.NewID || got.Repeats != want.Repeats ||
-					!got.Entry.Last.Equal(want.Entry.Last) || got.Entry.Endpoint != want.Entry.Endpoint || got.Entry.Tokens != want.Entry.Tokens || got.Entry.Bytes != want.Entry.Bytes || got.Entry.Turns != want.Entry.Turns {
+				if got.ID != want.ID || got.Minted != want.Minted || got.Known != want.Known ||
+					got.Claims != want.Claims || got.NewID != want.NewID || got.Repeats != want.Repeats ||
+					!got.Entry.Last.Equal(want.Entry.Last) || got.Entry.Endpoint != want.Entry.Endpoint ||
+					got.Entry.Tokens != want.Entry.Tokens || got.Entry.Bytes != want.Entry.Bytes ||
+					got.Entry.Turns != want.Entry.Turns {
 					t.Fatalf("%v later: of %+v was found\n%+v, want\n%+v", after, req, got, want)
 				}
 				holder, held := table.Reader().Holder(now, s.Tenant, req.Follows)
@@ -110,22 +121,28 @@ func TestNonsenseIsRestored(t *testing.T) {
 		p := &Piece{Names: []string{"e", "m"}}
 		for range number.Draw(t, "entries") + 3 {
 			e := Entry{
-				Hi: uint64(number.Draw(t, "hi")), Lo: uint64(number.Draw(t, "lo")), Endpoint: number.Draw(t, "endpoint"), Model: number.Draw(t, "model"), Leader: number.Draw(t, "leader"),
-				Tokens: number.Draw(t, "tokens"), Turns: number.Draw(t, "turns"), Age: time.Duration(number.Draw(t, "age")) * idle, Warm: rapid.Bool().Draw(t, "warm"),
+				Hi: uint64(number.Draw(t, "hi")), Lo: uint64(number.Draw(t, "lo")),
+				Endpoint: number.Draw(t, "endpoint"), Model: number.Draw(t, "model"), Leader: number.Draw(t, "leader"),
+				Tokens: number.Draw(t, "tokens"), Turns: number.Draw(t, "turns"),
+				Age: time.Duration(number.Draw(t, "age")) * idle, Warm: rapid.Bool().Draw(t, "warm"),
 			}
 			p.Claimed, p.Responses = append(p.Claimed, e), append(p.Responses, e)
 			p.Ends = append(p.Ends, End{Key: e.Hi, Main: e.Lo, ID: e.Endpoint})
 			p.Users = append(p.Users, User{Key: e.Lo, ID: e.Model, Age: e.Age})
 		}
 		now := time.Unix(1000, 0)
-		table := New(Config{Sessions: session.Config{Max: 4, IdleTTL: idle}.WithDefaults(), Responses: 4, ResponseTTL: idle}, nil)
+		table := New(Config{
+			Sessions: session.Config{Max: 4, IdleTTL: idle}.WithDefaults(), Responses: 4,
+			ResponseTTL: idle,
+		}, nil)
 		table.Restore(now, p, 0, func(string) (epoch, ahead uint32) { return 1, 0 })
 		if s := table.Stats(); s.Sessions > 4 || s.Responses > 4 {
 			t.Fatalf("%+v", s)
 		}
 		for _, e := range p.Claimed {
 			got, ok := table.Reader().Recall(now, &Heard{Key: session.KeyFrom(e.Hi, e.Lo)})
-			if ok && (got.Tokens < 0 || got.Turns < 0 || got.Last.After(now) || got.Endpoint != "" && got.Endpoint != "e" && got.Endpoint != "m") {
+			if ok && (got.Tokens < 0 || got.Turns < 0 || got.Last.After(now) || got.Endpoint != "" &&
+				got.Endpoint != "e" && got.Endpoint != "m") {
 				t.Fatalf("%+v", got)
 			}
 		}

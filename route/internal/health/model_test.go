@@ -87,10 +87,13 @@ func (r *replay) state(now time.Time) fleet.State {
 	return fleet.StateUp
 }
 
-// TestAgainstReplay: after whatever an endpoint answers to probes and requests, its state, its rank, whether the next request is a trial, and
-// what was counted are what a look at all that has happened says.
+// TestAgainstReplay: after whatever an endpoint answers to probes and requests, its state, its rank, whether the next
+// request is a trial, and what was counted are what a look at all that has happened says.
 func TestAgainstReplay(t *testing.T) {
-	c := Config{EjectAfter: 3, EjectFor: time.Second, EjectMax: 20 * time.Second, EjectShare: 1, PanicShare: 0.5, BusyFor: time.Second, BusyMax: 30 * time.Second, Ramp: time.Minute}
+	c := Config{
+		EjectAfter: 3, EjectFor: time.Second, EjectMax: 20 * time.Second, EjectShare: 1, PanicShare: 0.5,
+		BusyFor: time.Second, BusyMax: 30 * time.Second, Ramp: time.Minute,
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(1000, 0)
 		tab := New(c)
@@ -98,7 +101,10 @@ func TestAgainstReplay(t *testing.T) {
 		var events []event
 		told := fleet.StateUnknown
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
-			now = now.Add(rapid.SampledFrom([]time.Duration{0, 100 * time.Millisecond, time.Second, 7 * time.Second, time.Minute}).Draw(t, "later"))
+			now = now.Add(rapid.SampledFrom([]time.Duration{
+				0, 100 * time.Millisecond, time.Second, 7 * time.Second,
+				time.Minute,
+			}).Draw(t, "later"))
 			e := event{at: now}
 			switch rapid.SampledFrom([]string{"good", "bad", "request", "request", "request"}).Draw(t, "what") {
 			case "good":
@@ -122,7 +128,10 @@ func TestAgainstReplay(t *testing.T) {
 					}
 					tab.Withdraw(0)
 				}
-				tab.Conclude(now, 0, &Verdict{Outcome: e.outcome, Computes: true, Trial: e.trial, Sent: now, RetryAfter: e.retry}, func() Peers { return Peers{All: 10} })
+				tab.Conclude(now, 0, &Verdict{
+					Outcome: e.outcome, Computes: true, Trial: e.trial, Sent: now,
+					RetryAfter: e.retry,
+				}, func() Peers { return Peers{All: 10} })
 			}
 			events = append(events, e)
 			want := after(c, events)
@@ -132,7 +141,10 @@ func TestAgainstReplay(t *testing.T) {
 				if got := r.State(at, 0); got != want.state(at) {
 					t.Fatalf("%v after %+v it is %s, want %s", later, events, got, want.state(at))
 				}
-				rank := map[fleet.State]Rank{fleet.StateUp: Fit, fleet.StateUnknown: Unproved, fleet.StateBusy: Strained, fleet.StateEjected: Ejected, fleet.StateDown: Unfit}[want.state(at)]
+				rank := map[fleet.State]Rank{
+					fleet.StateUp: Fit, fleet.StateUnknown: Unproved,
+					fleet.StateBusy: Strained, fleet.StateEjected: Ejected, fleet.StateDown: Unfit,
+				}[want.state(at)]
 				if got := r.Rank(at, 0, 0, false); got != rank {
 					t.Fatalf("%v after %+v its rank is %d, want %d", later, events, got, rank)
 				}
@@ -140,7 +152,8 @@ func TestAgainstReplay(t *testing.T) {
 					rank = Fit
 				}
 				if got := r.Rank(at, 0, 0, true); got != rank {
-					t.Fatalf("%v after %+v its rank is %d if failed requests count for nothing, want %d", later, events, got, rank)
+					t.Fatalf("%v after %+v its rank is %d if failed requests count for nothing, want %d", later,
+						events, got, rank)
 				}
 			}
 			if r.Failures(0) != want.failed || r.Trials(0) != 0 || r.Tests(0) != want.trial {
@@ -159,15 +172,18 @@ func TestAgainstReplay(t *testing.T) {
 	})
 }
 
-// TestShareOfEjections: however requests fail, they eject no more of a pool than its share, and never all of it; connections that fail and
-// silence do not count as the requests' fault where the panic threshold asks.
+// TestShareOfEjections: however requests fail, they eject no more of a pool than its share, and never all of it;
+// connections that fail and silence do not count as the requests' fault where the panic threshold asks.
 func TestShareOfEjections(t *testing.T) {
 	for _, row := range []struct {
 		share     float64
 		all, most int
 	}{{0.5, 1, 0}, {0.5, 2, 1}, {0.5, 3, 1}, {0.5, 4, 2}, {0.1, 4, 1}, {1, 4, 3}, {-1, 4, 0}, {0.25, 40, 10}} {
 		t.Run(fmt.Sprintf("%v of %d", row.share, row.all), func(t *testing.T) {
-			tab, now := New(Config{EjectAfter: 1, EjectFor: time.Minute, EjectMax: time.Minute, EjectShare: row.share, PanicShare: 0.5}), time.Unix(1000, 0)
+			tab, now := New(Config{
+				EjectAfter: 1, EjectFor: time.Minute, EjectMax: time.Minute, EjectShare: row.share,
+				PanicShare: 0.5,
+			}), time.Unix(1000, 0)
 			ejected := 0
 			for i := range row.all {
 				tab.Enter(now, i, false)
@@ -175,7 +191,8 @@ func TestShareOfEjections(t *testing.T) {
 			}
 			for range 3 {
 				for i := range row.all {
-					tab.Conclude(now, i, &Verdict{Outcome: fleet.EngineError, Sent: now}, func() Peers { return Peers{All: row.all, Ejected: ejected} })
+					tab.Conclude(now, i, &Verdict{Outcome: fleet.EngineError, Sent: now},
+						func() Peers { return Peers{All: row.all, Ejected: ejected} })
 					ejected = 0
 					for j := range row.all {
 						if tab.Reader().IsEjected(now, j) {
@@ -200,7 +217,8 @@ func TestShareOfEjections(t *testing.T) {
 	}
 }
 
-// TestRamp: who joins gently, comes back, or has passed a trial gets its share little by little, and everybody else at once.
+// TestRamp: who joins gently, comes back, or has passed a trial gets its share little by little, and everybody else
+// at once.
 func TestRamp(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, row := range map[string]struct {
@@ -216,17 +234,22 @@ func TestRamp(t *testing.T) {
 		}, 0.25},
 		"is probed again": {false, func(tab *Table) { tab.Probe(now, 0, true, "") }, 1},
 		"passes a trial": {false, func(tab *Table) {
-			tab.Conclude(now.Add(-time.Minute), 0, &Verdict{Outcome: fleet.EngineError}, func() Peers { return Peers{All: 2} })
+			tab.Conclude(now.Add(-time.Minute), 0, &Verdict{Outcome: fleet.EngineError},
+				func() Peers { return Peers{All: 2} })
 			trial := tab.Admit(0)
 			tab.Withdraw(0)
 			tab.Conclude(now, 0, &Verdict{Outcome: fleet.OK, Computes: true, Trial: trial}, nil)
 		}, 0.25},
 		"answers a question that needs no computing": {false, func(tab *Table) {
-			tab.Conclude(now.Add(-time.Minute), 0, &Verdict{Outcome: fleet.EngineError}, func() Peers { return Peers{All: 2} })
+			tab.Conclude(now.Add(-time.Minute), 0, &Verdict{Outcome: fleet.EngineError},
+				func() Peers { return Peers{All: 2} })
 			tab.Conclude(now, 0, &Verdict{Outcome: fleet.OK}, nil)
 		}, 1},
 	} {
-		tab := New(Config{EjectAfter: 1, EjectFor: time.Second, EjectMax: time.Second, EjectShare: 1, Ramp: time.Minute})
+		tab := New(Config{
+			EjectAfter: 1, EjectFor: time.Second, EjectMax: time.Second, EjectShare: 1,
+			Ramp: time.Minute,
+		})
 		tab.Enter(now, 0, row.gently)
 		tab.Probe(now, 0, true, "")
 		row.then(tab)
@@ -242,8 +265,8 @@ func TestRamp(t *testing.T) {
 	}
 }
 
-// TestSilence: an endpoint that is ejected for silence stays out until its time is over, or a byte comes; probes change nothing, and neither do
-// bytes from before.
+// TestSilence: an endpoint that is ejected for silence stays out until its time is over, or a byte comes; probes
+// change nothing, and neither do bytes from before.
 func TestSilence(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, row := range map[string]struct {
@@ -265,7 +288,8 @@ func TestSilence(t *testing.T) {
 		row.then(tab)
 		r := tab.Reader()
 		if r.IsEjected(now, 0) != row.out || r.IsSilent(now, 0) != row.out || r.Judged(now, 0) {
-			t.Errorf("after %s: ejected %t, silent %t, judged %t", name, r.IsEjected(now, 0), r.IsSilent(now, 0), r.Judged(now, 0))
+			t.Errorf("after %s: ejected %t, silent %t, judged %t", name, r.IsEjected(now, 0), r.IsSilent(now, 0),
+				r.Judged(now, 0))
 		}
 		if r.IsEjected(now.Add(10*time.Second), 0) || !r.Tests(0) {
 			t.Errorf("after %s: it is out for longer than 10 s, or not tried then", name)

@@ -15,7 +15,10 @@ import (
 )
 
 func inTurn(aliases ...Alias) Config {
-	return Config{Policy: basic.NewRoundRobin, Decode: basic.NewRoundRobin, Prefill: basic.NewRoundRobin, Aliases: aliases}
+	return Config{
+		Policy: basic.NewRoundRobin, Decode: basic.NewRoundRobin, Prefill: basic.NewRoundRobin,
+		Aliases: aliases,
+	}
 }
 
 // house is a registry and its pools, and what the test knows of the endpoints itself.
@@ -90,7 +93,10 @@ func (h *house) step(t *rapid.T) {
 	spec := fleet.Endpoint{
 		Name:   rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "name"),
 		Models: rapid.SampledFrom([][]string{nil, nil, nil, {"m"}, {"n", "m"}}).Draw(t, "declared"),
-		Role:   rapid.SampledFrom([]fleet.Role{fleet.RoleBoth, fleet.RoleBoth, fleet.RoleBoth, fleet.RolePrefill, fleet.RoleDecode}).Draw(t, "role"),
+		Role: rapid.SampledFrom([]fleet.Role{
+			fleet.RoleBoth, fleet.RoleBoth, fleet.RoleBoth, fleet.RolePrefill,
+			fleet.RoleDecode,
+		}).Draw(t, "role"),
 	}
 	i := slices.IndexFunc(h.listed, func(o *occupant) bool { return o.spec.Name == spec.Name && o.e.Current() })
 	if i < 0 {
@@ -98,7 +104,10 @@ func (h *house) step(t *rapid.T) {
 		return
 	}
 	o := h.listed[i]
-	switch rapid.SampledFrom([]string{"redeclare", "replace", "leave", "forget", "report", "report", "report", "pool"}).Draw(t, "step") {
+	switch rapid.SampledFrom([]string{
+		"redeclare", "replace", "leave", "forget", "report", "report", "report",
+		"pool",
+	}).Draw(t, "step") {
 	case "redeclare":
 		o.spec, o.gone = spec, false
 		h.registry.Redeclare(o.e, spec, "s")
@@ -122,15 +131,22 @@ func (h *house) step(t *rapid.T) {
 		}
 	case "report":
 		o.knowsNone, o.reported = false, []fleet.Model{}
-		for _, id := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"m", "n", "o"}), 0, 2, rapid.ID).Draw(t, "models") {
-			o.reported = append(o.reported, fleet.Model{ID: id, ContextTokens: rapid.SampledFrom([]int{0, 9}).Draw(t, "context")})
+		ids := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"m", "n", "o"}), 0, 2, rapid.ID)
+		for _, id := range ids.Draw(t, "models") {
+			o.reported = append(o.reported, fleet.Model{
+				ID:            id,
+				ContextTokens: rapid.SampledFrom([]int{0, 9}).Draw(t, "context"),
+			})
 		}
 		if rapid.Bool().Draw(t, "adapter") {
 			o.reported = append(o.reported, fleet.Model{ID: "l", Parent: "m"})
 		}
 		h.registry.Report(time.Unix(1000, 0), o.e, &fleet.Report{Healthy: true, Models: o.reported})
 	case "pool":
-		h.pools.Keep(h.pools.Reader().Named(rapid.SampledFrom([]string{"m", "n", "o", "l", "chat", "", Any, "nobody's"}).Draw(t, "pool")))
+		h.pools.Keep(h.pools.Reader().Named(rapid.SampledFrom([]string{
+			"m", "n", "o", "l", "chat", "", Any,
+			"nobody's",
+		}).Draw(t, "pool")))
 	}
 }
 
@@ -187,7 +203,8 @@ func (h *house) checkModels(t *rapid.T) {
 			t.Fatalf("%s is served by %v, want %v", m.ID, m.Endpoints, served[m.ID])
 		}
 	}
-	if len(got) != len(served) || !slices.IsSortedFunc(got, func(a, b ModelStatus) int { return strings.Compare(a.ID, b.ID) }) {
+	if len(got) != len(served) || !slices.IsSortedFunc(got,
+		func(a, b ModelStatus) int { return strings.Compare(a.ID, b.ID) }) {
 		t.Fatalf("the models are %v, want %v", got, served)
 	}
 	if names := h.pools.Reader().SomeNames(); len(names) != len(served) {
@@ -195,11 +212,14 @@ func (h *house) checkModels(t *rapid.T) {
 	}
 }
 
-// TestMembers: a pool that is kept up with what changes has the members that it has when it is made anew, and both those endpoints that serve
-// its model, an alias of it, or anything, in order of declaration.
+// TestMembers: a pool that is kept up with what changes has the members that it has when it is made anew, and both
+// those endpoints that serve its model, an alias of it, or anything, in order of declaration.
 func TestMembers(t *testing.T) {
 	for name, aliases := range map[string][]Alias{
-		"no aliases": nil, "an alias": {{Name: "chat", Models: []string{"o", "m"}}}, "one for all": {{Name: "chat", Models: []string{"n"}}, {Name: Any, Models: []string{"m"}}},
+		"no aliases": nil, "an alias": {{Name: "chat", Models: []string{"o", "m"}}}, "one for all": {{
+			Name:   "chat",
+			Models: []string{"n"},
+		}, {Name: Any, Models: []string{"m"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -221,7 +241,8 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestKeptIsBounded: clients that ask for many names of models cannot make pools without end, and those with members stay.
+// TestKeptIsBounded: clients that ask for many names of models cannot make pools without end, and those with members
+// stay.
 func TestKeptIsBounded(t *testing.T) {
 	h := &house{registry: registry.New()}
 	h.pools = New(h.registry.Reader(), inTurn())
@@ -242,11 +263,13 @@ func TestKeptIsBounded(t *testing.T) {
 		h.pools.Keep(h.pools.Reader().Named(o.spec.Models[1]))
 	}
 	if n := len(h.pools.Kept()); n > maxPools || h.pools.Reader().Named("m") != kept {
-		t.Errorf("%d pools are kept, and the one of a model that is still served: %t", n, h.pools.Reader().Named("m") == kept)
+		t.Errorf("%d pools are kept, and the one of a model that is still served: %t", n,
+			h.pools.Reader().Named("m") == kept)
 	}
 }
 
-// TestPoliciesFollowRoles: a pool has policies of its own, others while its endpoints have roles, and new ones when the configuration says so.
+// TestPoliciesFollowRoles: a pool has policies of its own, others while its endpoints have roles, and new ones when
+// the configuration says so.
 func TestPoliciesFollowRoles(t *testing.T) {
 	h := &house{registry: registry.New()}
 	h.pools = New(h.registry.Reader(), inTurn())
@@ -260,7 +283,8 @@ func TestPoliciesFollowRoles(t *testing.T) {
 		h.settle()
 	}
 	whole := h.pools.Policy(p, fleet.LegWhole)
-	if p.Splits() || h.pools.Policy(p, fleet.LegPrefill) != whole || p.Namespace(fleet.LegPrefill) == p.Namespace(fleet.LegWhole) {
+	if p.Splits() || h.pools.Policy(p, fleet.LegPrefill) != whole ||
+		p.Namespace(fleet.LegPrefill) == p.Namespace(fleet.LegWhole) {
 		t.Error("without roles")
 	}
 	role(fleet.RolePrefill)

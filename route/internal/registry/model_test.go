@@ -19,7 +19,6 @@ type naive struct {
 	listed  []*listed
 	settled map[string]string // what each endpoint was at the last Settle, by its place in entered
 	entered []*listed
-	steps   int
 }
 
 // listed is an endpoint of it.
@@ -78,14 +77,21 @@ func (n *naive) step() {
 		n.add(&listed{name: name, source: "s", declared: models(t, "declared")})
 		return
 	}
-	switch rapid.SampledFrom([]string{"redeclare", "replace", "leave", "forget", "drain", "place", "report", "settle"}).Draw(t, "step") {
+	switch rapid.SampledFrom([]string{
+		"redeclare", "replace", "leave", "forget", "drain", "place", "report",
+		"settle",
+	}).Draw(t, "step") {
 	case "redeclare":
-		l.declared, l.source, l.gone = models(t, "declared"), rapid.SampledFrom([]string{"s", "u"}).Draw(t, "source"), false
+		l.declared, l.source = models(t, "declared"), rapid.SampledFrom([]string{"s", "u"}).Draw(t, "source")
+		l.gone = false
 		n.table.Redeclare(l.e, n.spec(l), l.source)
 	case "replace":
 		l.gone, l.current = true, false
 		n.table.Leave(l.e)
-		next := &listed{name: name, source: "s", declared: models(t, "declared"), drains: l.drains, requests: l.requests}
+		next := &listed{
+			name: name, source: "s", declared: models(t, "declared"), drains: l.drains,
+			requests: l.requests,
+		}
 		n.add(next)
 		n.table.Replace(l.e, next.e)
 		i, last := slices.Index(n.listed, l), len(n.listed)-1
@@ -151,7 +157,8 @@ func (n *naive) check() {
 		case e != l.e || e.Name() != l.name || e.Key() != NameHash(l.name) || e.Source() != l.source:
 			t.Fatalf("%d is %s of %s, want %s of %s", i, e.Name(), e.Source(), l.name, l.source)
 		case e.Gone() != l.gone || e.Current() != l.current || e.Draining() != l.drains || e.Requests() != l.requests:
-			t.Fatalf("%s: gone %t current %t drains %t requests %d, want %+v", l.name, e.Gone(), e.Current(), e.Draining(), e.Requests(), l)
+			t.Fatalf("%s: gone %t current %t drains %t requests %d, want %+v", l.name, e.Gone(), e.Current(),
+				e.Draining(), e.Requests(), l)
 		case r.At(e.Slot()) != e || slots[e.Slot()]:
 			t.Fatalf("slot %d of %s is not its own", e.Slot(), l.name)
 		case l.current && e.Order() <= last:
@@ -202,7 +209,8 @@ func (n *naive) noted() {
 		}
 		if what[0] != '#' {
 			if !slices.Contains(touched.Models, what) && !onlyMoved(now[what], n.settled[what]) {
-				n.t.Fatalf("model %s was served by%s and is by%s, which is not noted: %v", what, n.settled[what], now[what], touched.Models)
+				n.t.Fatalf("model %s was served by%s and is by%s, which is not noted: %v", what, n.settled[what],
+					now[what], touched.Models)
 			}
 			continue
 		}
@@ -229,8 +237,8 @@ func onlyMoved(a, b string) bool {
 	return slices.Equal(numbers(a), numbers(b))
 }
 
-// TestAgainstAList: the table is a list of endpoints in order of declaration, whatever enters, changes, leaves and is forgotten; each has a
-// slot of its own while it is listed; and what pools must look at again is noted.
+// TestAgainstAList: the table is a list of endpoints in order of declaration, whatever enters, changes, leaves and is
+// forgotten; each has a slot of its own while it is listed; and what pools must look at again is noted.
 func TestAgainstAList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := &naive{t: t, table: New()}
@@ -268,11 +276,32 @@ func TestServes(t *testing.T) {
 		{"nothing known", nil, nil, []string{"m"}, fleet.Model{}, false, false, ""},
 		{"reported", nil, []fleet.Model{long}, []string{"m"}, long, false, true, "m"},
 		{"declared only", []string{"m"}, nil, []string{"m"}, fleet.Model{ID: "m"}, true, true, "m"},
-		{"declared, and another reported", []string{"n"}, []fleet.Model{long}, []string{"n"}, fleet.Model{ID: "n", ContextTokens: 9}, true, true, "n"},
-		{"reported, and another declared", []string{"n"}, []fleet.Model{long}, []string{"m"}, fleet.Model{}, false, false, "n"},
+		{
+			"declared, and another reported",
+			[]string{"n"},
+			[]fleet.Model{long},
+			[]string{"n"},
+			fleet.Model{ID: "n", ContextTokens: 9},
+			true, true, "n",
+		},
+		{
+			"reported, and another declared",
+			[]string{"n"},
+			[]fleet.Model{long},
+			[]string{"m"},
+			fleet.Model{},
+			false,
+			false, "n",
+		},
 		{"both", []string{"m"}, []fleet.Model{long}, []string{"m"}, long, false, true, "m"},
 		{"an adapter", nil, []fleet.Model{long, adapter}, []string{"l"}, adapter, false, true, "m"},
-		{"the first of several that it has", nil, []fleet.Model{long, adapter}, []string{"x", "l", "m"}, adapter, false, true, "m"},
+		{
+			"the first of several that it has", nil,
+			[]fleet.Model{long, adapter},
+			[]string{"x", "l", "m"},
+			adapter,
+			false, true, "m",
+		},
 		{"an empty list", nil, []fleet.Model{}, []string{"m"}, fleet.Model{}, false, false, ""},
 	} {
 		table := New()
@@ -293,14 +322,17 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// TestReportsAddUp: what a report does not say stays as it was; what it says, and whether the endpoint is well, is as the latest says.
+// TestReportsAddUp: what a report does not say stays as it was; what it says, and whether the endpoint is well, is as
+// the latest says.
 func TestReportsAddUp(t *testing.T) {
 	table, now := New(), time.Unix(1000, 0)
 	e := table.Allocate(fleet.Endpoint{Name: "e"})
 	table.Enter(e, fleet.Endpoint{Name: "e"}, "s")
 	full := fleet.Report{
-		Healthy: true, Kind: fleet.KindVLLM, Version: "1", Models: []fleet.Model{{ID: "m"}}, Load: &fleet.LoadReport{Running: 3},
-		CacheTokens: 100, BlockTokens: 16, Slots: 4, Ranks: 2, FirstRank: 2, BootstrapPort: 9, ReportsCached: true, Handover: "h",
+		Healthy: true, Kind: fleet.KindVLLM, Version: "1", Models: []fleet.Model{{ID: "m"}},
+		Load:        &fleet.LoadReport{Running: 3},
+		CacheTokens: 100, BlockTokens: 16, Slots: 4, Ranks: 2, FirstRank: 2, BootstrapPort: 9,
+		ReportsCached: true, Handover: "h",
 	}
 	table.Report(now, e, &full)
 	table.Report(now.Add(time.Second), e, &fleet.Report{Detail: "no answer"})
@@ -308,11 +340,13 @@ func TestReportsAddUp(t *testing.T) {
 	if got.Healthy || got.Detail != "no answer" {
 		t.Errorf("the latest report says nothing: %+v", got)
 	}
-	if e.Kind() != fleet.KindVLLM || e.CacheTokens() != 100 || e.BlockTokens() != 16 || e.Places() != 4 || e.Handover() != "h" || !got.ReportsCached ||
+	if e.Kind() != fleet.KindVLLM || e.CacheTokens() != 100 || e.BlockTokens() != 16 || e.Places() != 4 ||
+		e.Handover() != "h" || !got.ReportsCached ||
 		e.Peer() != (fleet.Peer{BootstrapPort: 9, Ranks: 2, FirstRank: 2, Version: "1"}) || len(got.Models) != 1 {
 		t.Errorf("a report that says nothing has changed %+v", got)
 	}
-	if !e.HasLoad(now.Add(9*time.Second), 10*time.Second) || e.HasLoad(now.Add(10*time.Second), 10*time.Second) || e.Load().Running != 3 {
+	if !e.HasLoad(now.Add(9*time.Second), 10*time.Second) || e.HasLoad(now.Add(10*time.Second), 10*time.Second) ||
+		e.Load().Running != 3 {
 		t.Error("a load does not count for as long as it is fresh")
 	}
 	got.Models[0].ID, got.Load.Running = "changed", 7
@@ -330,7 +364,8 @@ func TestReportsAddUp(t *testing.T) {
 	}
 }
 
-// TestAbsences: a path that an endpoint lacks is asked for again after a while, when it has answered there, and when it was restarted.
+// TestAbsences: a path that an endpoint lacks is asked for again after a while, when it has answered there, and when
+// it was restarted.
 func TestAbsences(t *testing.T) {
 	table, now := New(), time.Unix(1000, 0)
 	var es [2]Endpoint
@@ -350,7 +385,8 @@ func TestAbsences(t *testing.T) {
 		"ten minutes later":  func() { now = now.Add(absentFor) },
 	} {
 		table.Absent(now, es[0], "/p")
-		if !lacks(now.Add(absentFor-1), es[0], "/p") || lacks(now, es[1], "/p") || lacks(now, es[0], "/q") || table.Reader().Absences("").Any() {
+		if !lacks(now.Add(absentFor-1), es[0], "/p") || lacks(now, es[1], "/p") || lacks(now, es[0], "/q") ||
+			table.Reader().Absences("").Any() {
 			t.Errorf("%s: before, the wrong endpoints lack the wrong paths", name)
 		}
 		ends()
