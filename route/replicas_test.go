@@ -434,6 +434,26 @@ func TestReplicasShareConversations(t *testing.T) {
 	}
 }
 
+// TestHeardOfAnotherConfiguration: a router whose aliases are others, as during a rollout, places a request in a pool that has nobody here: under
+// the name of a model that is an alias here, of an alias of nothing, or of nothing. It is taken into account at its endpoint.
+func TestHeardOfAnotherConfiguration(t *testing.T) {
+	for _, name := range []string{"m", "n", "nothing", "", "*"} {
+		now := time.Unix(1000, 0)
+		r := route.New(route.Config{
+			Policy: func() pick.Policy { return anyPick{} }, Replicas: true,
+			Aliases: []route.Alias{{Name: "m", Models: []string{"absent"}}, {Name: "n", Models: []string{"absent"}}},
+		})
+		r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
+		r.Observe(now, route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+		r.Observe(now, route.PeerNews{Peer: 1, At: now, News: &route.News{Kind: route.NewsPlaced, Lease: 1, Placed: &route.Placed{
+			Endpoint: route.NameHash("a"), Pool: route.NameHash(name), PromptTokens: 100, OutputTokens: 10, FirstTurn: true,
+		}}})
+		if n := r.Status(now)[0].Load.Requests; n != 1 {
+			t.Errorf("%q: %d requests, want 1", name, n)
+		}
+	}
+}
+
 // BenchmarkHeard is the cost of one request of another router: placed, first byte, end. Its prompt extends a known one by a few
 // blocks.
 func BenchmarkHeard(b *testing.B) {

@@ -34,15 +34,20 @@ func (r Reader) Named(name string) Pool {
 // Keyed is the stored pool whose name has a hash; the zero value if there is none.
 func (r Reader) Keyed(key uint64) Pool { return r.t.byKey[key] }
 
-// NameOf is the model or alias whose name has a hash, "" for none. It looks through all endpoints.
+// NameOf is the model or alias whose name has a hash, "" for none that an endpoint serves. It looks through all endpoints. A name that is both
+// is the alias.
 func (r Reader) NameOf(key uint64) (name string) {
 	if key == registry.NameHash(Any) {
 		return Any
 	}
 	for _, a := range r.t.cfg.Aliases {
-		if registry.NameHash(a.Name) == key && r.served(a.Models) {
+		if registry.NameHash(a.Name) != key {
+			continue
+		}
+		if r.served(a.Models) {
 			return a.Name
 		}
+		return ""
 	}
 	for e := range r.t.endpoints.All() {
 		if e.Gone() {
