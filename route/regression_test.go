@@ -215,6 +215,15 @@ func TestRestartEmptiesTheCache(t *testing.T) {
 			again := x.route(fleet.Request{Model: "m", PromptBytes: 400, Pin: d.Endpoint.Name})
 			x.r.Observe(x.now, route.Finished{Lease: again.Lease, Outcome: fleet.ConnectFailed, Refused: true})
 		}, true},
+		"refused probe, then it loads": {func(x *reviewed, d route.Decision) {
+			x.r.Observe(x.now, route.Probed{Endpoint: d.Endpoint.Name, Report: fleet.Report{Refused: true}})
+			x.r.Observe(x.now, route.Probed{Endpoint: d.Endpoint.Name, Report: fleet.Report{Detail: "503: loading model"}})
+		}, true},
+		"refused request, then it loads": {func(x *reviewed, d route.Decision) {
+			again := x.route(fleet.Request{Model: "m", PromptBytes: 400, Pin: d.Endpoint.Name})
+			x.r.Observe(x.now, route.Finished{Lease: again.Lease, Outcome: fleet.ConnectFailed, Refused: true})
+			x.r.Observe(x.now, route.Probed{Endpoint: d.Endpoint.Name, Report: fleet.Report{Detail: "503: loading model"}})
+		}, true},
 		"failed probe": {func(x *reviewed, d route.Decision) {
 			x.r.Observe(x.now, route.Probed{Endpoint: d.Endpoint.Name, Report: fleet.Report{}})
 		}, false},
@@ -242,6 +251,32 @@ func TestRestartEmptiesTheCache(t *testing.T) {
 				t.Errorf("%d losses are told", n)
 			}
 		})
+	}
+}
+
+// TestRestartEmptiesAllRanks: ranks and slots behind an address are one process: if the port refuses a request to one, the caches of all are
+// empty.
+func TestRestartEmptiesAllRanks(t *testing.T) {
+	for _, kind := range []fleet.PartKind{fleet.Rank, fleet.Slot} {
+		x := newReviewed(t, nil)
+		d := route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "other", URL: "http://b", Weight: 1}}}
+		for i := range 2 {
+			d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: "a" + strconv.Itoa(i), URL: "http://a", Part: fleet.Part{Kind: kind, Index: i}, Weight: 1})
+		}
+		x.r.Observe(x.now, d)
+		for _, e := range d.Endpoints {
+			x.up(e.Name, nil, fleet.Model{ID: "m"})
+		}
+		refused := x.route(fleet.Request{Model: "m", PromptBytes: 400, Pin: "a0"})
+		x.r.Observe(x.now, route.Finished{Lease: refused.Lease, Outcome: fleet.ConnectFailed, Refused: true})
+		for _, e := range d.Endpoints {
+			x.up(e.Name, nil, fleet.Model{ID: "m"})
+		}
+		for _, s := range x.r.Status(x.now) {
+			if want := s.Endpoint.URL == "http://a"; (s.CacheLosses == 1) != want {
+				t.Errorf("%v %s: %d losses", kind, s.Endpoint.Name, s.CacheLosses)
+			}
+		}
 	}
 }
 

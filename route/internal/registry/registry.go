@@ -172,13 +172,24 @@ func (t *Table) Loaded(e Endpoint, took time.Duration) { e.r.loading = took }
 // Worked notes a request of another router.
 func (t *Table) Worked(e Endpoint) { e.r.worked = true }
 
-// Refused notes that an endpoint's port refused a request: its process has ended.
-func (t *Table) Refused(e Endpoint) { e.r.report.Refused = true }
+// Refused notes that an endpoint's port refused a request: its process has ended, and with it all ranks and slots behind that address.
+func (t *Table) Refused(e Endpoint) {
+	e.r.report.Refused = true
+	if e.r.spec.Part.Kind == fleet.Whole {
+		return
+	}
+	for _, o := range t.endpoints {
+		if o.r.spec.URL == e.r.spec.URL {
+			o.r.report.Refused = true
+		}
+	}
+}
 
 // Report takes in a report. Unknown figures do not overwrite known ones.
 func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	o := &e.r.report
-	o.Healthy, o.Refused, o.Unanswered, o.Detail = n.Healthy, n.Refused, n.Unanswered, n.Detail
+	o.Refused = n.Refused || o.Refused && !n.Healthy // a server that loads its model has a port again, and is not well yet
+	o.Healthy, o.Unanswered, o.Detail = n.Healthy, n.Unanswered, n.Detail
 	if n.Kind != fleet.KindUnknown {
 		o.Kind = n.Kind
 	}
