@@ -29,7 +29,7 @@ type flight struct {
 
 	request, tenant, session string
 	path                     string // see Request.Path
-	cold                     bool   // its model was not in memory when it was placed
+	cold                     bool   // its model was not in memory when it was placed, and it needs it
 	conversation             conversation.Ref
 	caller                   uint64 // see Request.Caller
 	promptBytes, exactTokens int
@@ -51,7 +51,7 @@ func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep re
 	r.open++
 	f.ep, f.pool, f.class, f.routed = ep, s.pool, req.Class, now
 	f.request, f.tenant, f.session, f.caller = req.ID, req.Tenant, d.Session, req.Caller
-	f.path, f.cold = req.Path, ep.Cold(now, r.see.staleAfter, d.Model)
+	f.path, f.cold = req.Path, req.Class != fleet.Aside && ep.Cold(now, r.see.staleAfter, d.Model)
 	f.promptBytes, f.exactTokens = req.PromptBytes, req.PromptTokens
 	f.leg = d.Leg
 	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
@@ -70,7 +70,7 @@ func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep re
 	r.registry.Placed(ep)
 	r.worked = true
 	if f.cold {
-		r.health.Loads(now, ep.Slot())
+		r.health.Loads(now, ep.Slot(), d.Model)
 	}
 	if !d.Waits {
 		if took := r.backlog.Send(now, f.index, rates); took > 0 {
@@ -189,7 +189,7 @@ func (r *Router) computed(now, at time.Time, f *flight) {
 	}
 	if f.cold { // its time is that of loading
 		r.registry.Loaded(f.ep, at.Sub(j.Sent))
-		r.health.Loaded(f.ep.Slot())
+		r.health.Loaded(now, f.ep.Slot(), f.decision.Model)
 	} else {
 		r.speed.Computed(at, j)
 	}
@@ -244,6 +244,9 @@ func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response s
 		r.health.Conclude(now, ep.Slot(), &verdict, func() health.Peers { return r.peers(now, f) })
 		if ev.Refused {
 			r.registry.Refused(ep)
+		}
+		if o := ev.Outcome; f.cold && !f.prefilled && o != fleet.ClientGone && o != fleet.Abandoned && o != fleet.TimedOut {
+			r.health.Loaded(now, ep.Slot(), f.decision.Model) // without the request the load goes on
 		}
 	}
 	// 4

@@ -64,6 +64,63 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 	}
 }
 
+// TestLoadsOneAfterAnother: an engine that loads one model after another may be silent for each. What ends the load of one model says nothing of
+// the others, nor does an answer for which none is needed; when no answer waits for a load any more, silence counts.
+func TestLoadsOneAfterAnother(t *testing.T) {
+	for name, tt := range map[string]struct {
+		then  func(r *route.Router, now time.Time, first, second, aside fleet.Lease)
+		after time.Duration
+		want  fleet.State
+	}{
+		"the first is loaded": {func(r *route.Router, now time.Time, first, _, _ fleet.Lease) {
+			r.Observe(now, route.FirstByte{Lease: first})
+			r.Observe(now, route.Finished{Lease: first})
+		}, 4*time.Minute + 30*time.Second, fleet.StateUp},
+		"the first cannot be loaded": {func(r *route.Router, now time.Time, first, _, _ fleet.Lease) {
+			r.Observe(now, route.Finished{Lease: first, Outcome: fleet.EngineError})
+		}, 4*time.Minute + 30*time.Second, fleet.StateUp},
+		"an aside is answered": {func(r *route.Router, now time.Time, _, _, aside fleet.Lease) {
+			r.Observe(now, route.FirstByte{Lease: aside})
+		}, 2 * time.Minute, fleet.StateUp},
+		"both clients leave": {func(r *route.Router, now time.Time, first, second, _ fleet.Lease) {
+			r.Observe(now, route.Finished{Lease: first, Outcome: fleet.ClientGone})
+			r.Observe(now, route.Finished{Lease: second, Outcome: fleet.ClientGone})
+		}, 2 * time.Minute, fleet.StateUp},
+		"neither can be loaded": {func(r *route.Router, now time.Time, first, second, _ fleet.Lease) {
+			r.Observe(now, route.Finished{Lease: first, Outcome: fleet.EngineError})
+			r.Observe(now, route.Finished{Lease: second, Outcome: fleet.EngineError})
+		}, 2 * time.Minute, fleet.StateEjected},
+	} {
+		now := time.Unix(1_000_000, 0)
+		r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, EjectAfter: 10})
+		r.Observe(now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
+		r.Observe(now, route.Probed{Endpoint: "a", Report: fleet.Report{
+			Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}, {ID: "n"}, {ID: "here"}}, Sleep: fleet.Awake,
+			Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"here"}},
+		}})
+		ask := func(model string, class fleet.Class) fleet.Lease {
+			d, err := r.Decide(now, &fleet.Request{Model: model, MintedID: model, PromptBytes: 4000, Stream: true, Class: class})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Lease
+		}
+		learnt := ask("here", fleet.Turn)
+		now = now.Add(100 * time.Millisecond)
+		r.Observe(now, route.FirstByte{Lease: learnt})
+		r.Observe(now, route.Finished{Lease: learnt, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 50}})
+		first, second, aside := ask("m", fleet.Turn), ask("n", fleet.Turn), ask("n", fleet.Aside)
+		ask("here", fleet.Turn)
+		now = now.Add(time.Minute)
+		tt.then(r, now, first, second, aside)
+		now = now.Add(tt.after)
+		r.Observe(now, route.StreamsAlive{})
+		if got := r.Status(now)[0].State; got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
 // TestLoadsAreNoSilence: an engine that loads the model of a request says nothing for a minute or more, whether it had another in memory or
 // none. It is not taken for one that hangs, until a load takes longer than any, or it is silent after its first byte.
 func TestLoadsAreNoSilence(t *testing.T) {

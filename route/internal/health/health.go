@@ -6,6 +6,7 @@ package health
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -51,7 +52,7 @@ type endpoint struct {
 	ejections  int       // consecutive ejections without a success
 	cause      string    // of the last failure, for people
 	lastByteAt time.Time // when a byte of an answer last came
-	loadsAt    time.Time // when a request came for a model that was not in memory, with none answered since; zero for never
+	loads      []load    // that answers wait for, at most mostLoads
 	dozedAt    time.Time // when it was last told to have no model in memory
 	silentAt   time.Time // when it was ejected for silence; zero when it was not, or a byte has come since
 	silenced   time.Time // when it was last ejected for silence
@@ -59,6 +60,15 @@ type endpoint struct {
 	told fleet.State // last reported state
 	news []string    // to be reported with the next observation
 }
+
+// load is a model that an endpoint is to load.
+type load struct {
+	model string
+	at    time.Time // when it was asked for, or when another load ended that may have come before it
+}
+
+// mostLoads bounds the loads of an endpoint. An engine has room for few models at a time.
+const mostLoads = 8
 
 // New makes a table without endpoints.
 func New(c Config) *Table { return &Table{cfg: c} }
@@ -133,14 +143,30 @@ func (t *Table) Accepted(slot int, sent time.Time) { t.endpoints.Get(slot).refus
 func (t *Table) Dozed(now time.Time, slot int) { t.endpoints.Get(slot).dozedAt = now }
 
 // Loads notes that a request was sent for a model that is not in memory. A second one within a load that shows no life changes nothing.
-func (t *Table) Loads(now time.Time, slot int) {
-	if e := t.endpoints.Get(slot); e.loadsAt.IsZero() || e.lastByteAt.After(e.loadsAt) {
-		e.loadsAt = now
+func (t *Table) Loads(now time.Time, slot int, model string) {
+	e := t.endpoints.Get(slot)
+	i := slices.IndexFunc(e.loads, func(l load) bool { return l.model == model })
+	switch {
+	case i < 0 && len(e.loads) < mostLoads:
+		e.loads = append(e.loads, load{model, now})
+	case i < 0:
+		e.loads[0] = load{model, now} // an old one: few are loaded at a time
+	case e.lastByteAt.After(e.loads[i].at):
+		e.loads[i].at = now
 	}
 }
 
-// Loaded notes that such a request is answered.
-func (t *Table) Loaded(slot int) { t.endpoints.Get(slot).loadsAt = time.Time{} }
+// Loaded notes that such a request is answered, or has failed at the engine: other models may be loaded only now.
+func (t *Table) Loaded(now time.Time, slot int, model string) {
+	e := t.endpoints.Get(slot)
+	n := len(e.loads)
+	if e.loads = slices.DeleteFunc(e.loads, func(l load) bool { return l.model == model }); len(e.loads) == n {
+		return
+	}
+	for i := range e.loads {
+		e.loads[i].at = now
+	}
+}
 
 // Recovered clears the failures of an endpoint that computes; after a trial it starts slowly.
 func (t *Table) Recovered(now time.Time, slot int) {

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -132,7 +133,8 @@ func (r Reader) IsSilent(now time.Time, slot int) bool { return r.t.endpoints.Ge
 // request waits for one that was not in memory. A load takes loadMost at most.
 func (r Reader) Loads(now time.Time, slot int) bool {
 	e := r.t.endpoints.Get(slot)
-	return e.dozedAt.After(e.lastByteAt) && now.Sub(e.dozedAt) < loadMost || !e.loadsAt.IsZero() && now.Sub(e.loadsAt) < loadMost
+	return e.dozedAt.After(e.lastByteAt) && now.Sub(e.dozedAt) < loadMost ||
+		slices.ContainsFunc(e.loads, func(l load) bool { return now.Sub(l.at) < loadMost })
 }
 
 const loadMost = 5 * time.Minute // of 70B weights from a network file system
