@@ -45,7 +45,8 @@ func (d *writeDeadline) apply() error {
 type boundConn struct {
 	net.Conn
 	limit    time.Duration
-	until    atomic.Int64 // Unix time in ns at which a Write in progress ends, 0 for none so far
+	made     time.Time
+	until    atomic.Int64 // ns after made at which a Write in progress ends, 0 for none so far. The clock of the wall may be set back
 	deadline writeDeadline
 }
 
@@ -54,17 +55,16 @@ func bound(c net.Conn, limit time.Duration) net.Conn {
 	if limit <= 0 {
 		return c
 	}
-	return &boundConn{Conn: c, limit: limit, deadline: writeDeadline{set: c.SetWriteDeadline}}
+	return &boundConn{Conn: c, limit: limit, made: time.Now(), deadline: writeDeadline{set: c.SetWriteDeadline}}
 }
 
 // Write writes all of p, or fails between one and 5/4 of the limit. To move a deadline costs more than a short Write, so one
 // serves all Writes until less than the limit is left of it.
 func (b *boundConn) Write(p []byte) (int, error) {
-	now := time.Now()
-	if time.Duration(b.until.Load()-now.UnixNano()) < b.limit {
-		until := now.Add(b.limit + b.limit/4)
-		b.until.Store(until.UnixNano())
-		b.deadline.bound(until)
+	if age := time.Since(b.made); time.Duration(b.until.Load())-age < b.limit {
+		until := age + b.limit + b.limit/4
+		b.deadline.bound(b.made.Add(until))
+		b.until.Store(int64(until)) // now that other Writes may go by it
 	}
 	return b.Conn.Write(p)
 }
