@@ -161,20 +161,21 @@ func eachPart(contentType string, body []byte, field func(name, value string, st
 	return false
 }
 
-// fieldName is the name of a part that is no file, by its head; ok is false where it cannot be read.
+// fieldName is the name of a part that is no file, by its head; ok is false where it cannot be read, or is said twice: engines go by the last.
 func fieldName(head []byte) (name string, ok bool) {
+	said := false
 	for l := range bytes.SplitSeq(head, []byte("\r\n")) {
-		name, value, _ := strings.Cut(string(l), ":")
-		if !strings.EqualFold(strings.TrimSpace(name), "Content-Disposition") {
+		header, value, _ := strings.Cut(string(l), ":")
+		if !strings.EqualFold(strings.TrimSpace(header), "Content-Disposition") {
 			continue
 		}
 		_, params, err := mime.ParseMediaType(value)
-		if err != nil {
+		if err != nil || said {
 			return "", false
 		}
-		if params["filename"] == "" {
-			return params["name"], true
+		if said = true; params["filename"] == "" {
+			name = params["name"]
 		}
 	}
-	return "", true
+	return name, true
 }

@@ -72,6 +72,7 @@ func TestFieldsRefer(t *testing.T) {
 		{form, part(`name="file"; filename="file_id"`, "a") + part(`name=previous_response_id`, "b") + "--b--", "b", true},
 		{form, part(`name="file_id"; name="x"`, "a") + part(`name="model"`, "m") + "--b--", "", false},
 		{form, strings.Repeat(part(`name="x"`, "a"), mostParts) + part(`name="file_id"`, "b") + "--b--", "", false},
+		{form, part("name=\"x\"; filename=\"y\"\r\ncontent-disposition: form-data; name=\"file_id\"", "a") + part(`name="model"`, "m") + "--b--", "", false},
 		{"multipart/form-data", part(`name="file_id"`, "a") + "--b--", "", false},
 		{pairs, "file_id=a&file%5Fid=b%20c&x=file_id&file_ids%5B%5D=d&file_id=", "a b c d", true},
 		{pairs, strings.Repeat("x=y&", mostParts) + "file_id=a", "", false},
