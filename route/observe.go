@@ -122,8 +122,8 @@ func (r *Router) changes(now time.Time, ep registry.Endpoint, to []Change) []Cha
 	return to
 }
 
-// Aliases are the configured aliases. They must not be changed.
-func (r *Router) Aliases() []Alias { return r.cfg.Aliases }
+// Config is the configuration with its defaults. Its aliases must not be changed.
+func (r *Router) Config() Config { return *r.cfg }
 
 // Endpoints is how many endpoints are listed.
 func (r *Router) Endpoints() int { return r.endpoints.Len() }

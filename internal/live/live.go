@@ -29,7 +29,8 @@ type Fleet struct {
 	roles  atomic.Bool  // some endpoint has one
 	listed atomic.Int64 // how many endpoints the last Status had
 
-	declaring sync.Mutex // held while endpoints are declared: source after source
+	declaring   sync.Mutex // held while endpoints are declared: source after source
+	configuring sync.Mutex // held while a configuration is taken in: one after another
 
 	snapshot sync.Mutex // held during a snapshot: there is one at a time
 
@@ -101,12 +102,15 @@ func (f *Fleet) Observe(ev route.Event) {
 	f.observe(ev)
 }
 
-// configureInSteps replaces the configuration, one alias after another: the members of its pool are computed anew.
+// configureInSteps replaces the configuration, one alias after another, for the members of its pool are computed anew, and then all else at
+// once: policies must not meet the settings of others.
 func (f *Fleet) configureInSteps(ev *route.Configured) {
+	f.configuring.Lock()
+	defer f.configuring.Unlock()
 	f.mu.Lock()
-	aliases := slices.Clone(f.router.Aliases())
+	step := route.Configured{Config: f.router.Config()}
 	f.mu.Unlock()
-	step := route.Configured{Config: ev.Config}
+	aliases := slices.Clone(step.Config.Aliases)
 	for _, a := range ev.Config.Aliases {
 		i := slices.IndexFunc(aliases, func(old route.Alias) bool { return old.Name == a.Name })
 		switch {

@@ -146,6 +146,32 @@ func TestEventsInSteps(t *testing.T) {
 	})
 }
 
+// TestReloadIsWhole: all but the aliases of a configuration is taken in at once, with the policies: what the views of decisions have goes by
+// what policies need.
+func TestReloadIsWhole(t *testing.T) {
+	config := func(name string, aliases ...string) (c route.Config) {
+		c.Policy = func() pick.Policy { return named{pick.Plain{Name: name}} }
+		for _, a := range aliases {
+			c.Aliases = append(c.Aliases, route.Alias{Name: a, Models: []string{name}})
+		}
+		return c
+	}
+	var told []string
+	f := live.New(route.New(config("old", "a", "b")), time.Now, live.Listener{Entry: func(e *route.Entry) {
+		ev := e.Event.(route.Configured)
+		told = append(told, fmt.Sprint(ev.Config.Policy().Needs().Name, " ", len(ev.Config.Aliases), " ", ev.Policies))
+	}})
+	f.Observe(route.Configured{Config: config("new", "b", "c", "d"), Policies: true})
+	if want := []string{"old 2 false", "old 3 false", "old 4 false", "old 3 false", "new 3 true"}; !reflect.DeepEqual(told, want) {
+		t.Errorf("the steps are %q, want %q", told, want)
+	}
+}
+
+// named is a policy that is known by its name.
+type named struct{ pick.Plain }
+
+func (named) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{} }
+
 // TestCalledInSteps: when many requests are due at once, here since engines are sent more in advance, each step calls a few, and all are called.
 func TestCalledInSteps(t *testing.T) {
 	now := time.Unix(1000, 0)
