@@ -252,13 +252,14 @@ type Needs struct {
 	Returns   bool   // Candidate.ReturnsPerMs
 	Alone     bool   // Hooks.Placed is called for a single candidate too: a counter advances with every decision
 	Shortlist bool   // large pools may be cut to the rows that can matter, see View.Beyond
+	Exact     bool   // it does what another router does, exactly: without the router's queue unless the operator sets that
 }
 
 // And is what two need together of a view. The name is n's; a shortlist must suit both.
 func (n Needs) And(o Needs) Needs {
 	return Needs{
 		Name: n.Name, Content: n.Content || o.Content, IDs: n.IDs || o.IDs, Active: n.Active || o.Active, Returns: n.Returns || o.Returns,
-		Alone: n.Alone || o.Alone, Shortlist: n.Shortlist && o.Shortlist,
+		Alone: n.Alone || o.Alone, Shortlist: n.Shortlist && o.Shortlist, Exact: n.Exact || o.Exact,
 	}
 }
 

@@ -50,9 +50,13 @@ func needs(c Config) (n pick.Needs) {
 	return n
 }
 
-// Queue returns the default queue settings for the configured policy: only least_ttft queues.
+// Exact reports whether the configured policy does what another router does, exactly.
+func Exact(c Config) bool { return needs(c).Exact }
+
+// Queue returns the default queue settings for the configured policy: none for one that is Exact, which sends each request at once
+// as the original does, and for what is no policy of the registry.
 func Queue(c Config) route.Queue {
-	if c.WithDefaults().Name != nameLeastTTFT {
+	if c.Validate() != nil || Exact(c) {
 		return route.Queue{}
 	}
 	return route.Queue{Ahead: route.DefaultAhead, Patience: route.DefaultPatience}

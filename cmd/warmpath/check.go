@@ -109,6 +109,11 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 	line("listen", "%s://%s", scheme, cfg.Listen)
 	describeListeners(line, &cfg)
 	line("policy", "%s: %s", cfg.Policy.Name, policy.Describe(cfg.Policy.Name))
+	if q, off := cfg.RouteQueue(); off == "" {
+		line("queue", "on: prompts wait here, the shortest first, while an engine has %v of them to compute", q.Ahead)
+	} else {
+		line("queue", "off: %s", off)
+	}
 	for _, name := range cfg.Shadow.Policies {
 		line("shadow", "%s: %s", name, policy.Describe(name))
 	}

@@ -46,7 +46,7 @@ func quotaConfig(cfg *config.Config) quota.Config {
 
 // queueOf is the router's queue.
 func queueOf(cfg *config.Config) route.Queue {
-	q := cfg.Queue.Of(cfg.Policy)
+	q, _ := cfg.RouteQueue()
 	q.Most = cfg.Limits.Waiting
 	return q
 }

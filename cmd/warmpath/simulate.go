@@ -87,7 +87,8 @@ values are compared side by side. docs/simulate.md explains the figures.`,
 	simulateSplitFlags(c, &o)
 	f.IntVar(&o.routers, "routers", o.routers, "routers side by side, each with an even share of the requests")
 	f.StringVar(&o.staleness, "staleness", "none", "how late routers side by side hear what the others decide and see, such as 50ms; none: never")
-	f.DurationVar(&o.ahead, "queue-ahead", route.DefaultAhead, "work of prompts that an engine is sent in advance, by policies with a queue at the router (queue.ahead); 0 for no queue")
+	f.StringSliceVar(&o.queues, "queue", []string{config.QueueAuto}, "whether prompts wait at the router, auto, on or off (queue.mode); several with commas between are compared")
+	f.DurationVar(&o.ahead, "queue-ahead", route.DefaultAhead, "work of prompts that an engine is sent in advance where prompts wait at the router (queue.ahead); 0 for no queue")
 	f.IntVar(&o.tenantRunning, "tenant-running", 0, "requests of each tenant at engines at one time, others wait (tenants.each.running); 0 for any number")
 	f.Float64Var(&o.load, "load", o.load, "work that an unlimited cache leaves, as a share of the fleet's capacity")
 	f.Float64Var(&o.speed, "speed", 0, "how many times as fast as recorded, instead of --load; for sessions, the times between their turns")
@@ -155,6 +156,12 @@ func (o *simulateOptions) check(changed func(flag string) bool) error {
 	_, _, err := o.shared()
 	fault(err != nil, "--staleness: %v", err)
 	fault(o.tenantRunning < 0, "--tenant-running must not be negative, got %d", o.tenantRunning)
+	fault(len(o.queues) == 0, "--queue has no value, give auto, on or off")
+	for i, mode := range o.queues {
+		known := slices.Contains([]string{config.QueueAuto, config.QueueOn, config.QueueOff}, mode)
+		fault(!known, "--queue must be auto, on or off, got %q", mode)
+		fault(known && slices.Contains(o.queues[:i], mode), "--queue has %s twice", mode)
+	}
 	fault(o.ahead < 0, "--queue-ahead is %v, must not be negative", o.ahead)
 	fault(changed("staleness") && o.staleness != "none" && o.routers < 2, "--staleness has no meaning with one router; give --routers")
 	fault(!(o.load >= 0) || o.load > 100 || changed("load") && o.load == 0, "--load must be above 0 and at most 100, got %v", o.load)
@@ -293,10 +300,9 @@ func (o *simulateOptions) runs(trace *simtrace.Trace, fleet simrig.Fleet) []*sim
 		for _, v := range variants {
 			make, _ := policy.New(v.config)
 			content := !oracle && policy.ReadsContent(v.config)
-			queue := config.Queue{Ahead: o.ahead, Patience: route.DefaultPatience}.Of(v.config)
 			for _, way := range o.ways(fleet) {
 				out = append(out, &simrun.Run{SLO: o.slo, Label: v.label, Options: v.set, Way: way.name, Replay: drive.Replay{
-					Standing: o.standing(), Without: without, Queue: queue, Disaggregation: way.Disaggregation, Transfer: o.transfer,
+					Standing: o.standing(), Without: without, Queue: v.queue, Disaggregation: way.Disaggregation, Transfer: o.transfer,
 					Trace: trace, Fleet: fleet, Policy: make, Oracle: oracle, Content: content, IDs: o.named(v.config, oracle),
 					Routers: o.routers, Share: share, Staleness: staleness, Load: o.load, Speed: o.speed, Clients: o.clients,
 					MaxDelay: o.maxDelay, Seed: o.seed,

@@ -29,6 +29,7 @@ type simulateOptions struct {
 	clients       int
 	routers       int
 	staleness     string
+	queues        []string
 	ahead         time.Duration
 	tenantRunning int
 	load, speed   float64

@@ -12,6 +12,7 @@ import (
 	"github.com/warmpath/warmpath/internal/strictyaml"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/policy/leastttft"
+	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/sim/drive"
 )
@@ -28,8 +29,9 @@ type setting struct {
 // variant is a policy with one combination of options.
 type variant struct {
 	label  string            // what tells it from the policy's other variants, "" for the only one
-	set    map[string]string // options by their paths, nil for none
+	set    map[string]string // options by their paths, and of several queues the one, as queue; nil for none
 	config policy.Config
+	queue  route.Queue
 }
 
 // settings parses --set. The same option may be given once.
@@ -64,9 +66,18 @@ func option(name, key string) (string, bool) {
 // variants are the combinations of options to play a policy with.
 func (o *simulateOptions) variants(name string, settings []setting) ([]variant, error) {
 	without, _ := ablation.Of(o.without...) // check has validated it
-	all := []variant{{config: policy.Config{Name: name, LeastTTFT: leastttft.Config{Without: without}}.WithDefaults()}}
+	base := policy.Config{Name: name, LeastTTFT: leastttft.Config{Without: without}}.WithDefaults()
 	if name == drive.OracleName {
-		return all, nil
+		return []variant{{config: base}}, nil
+	}
+	var all []variant
+	for _, mode := range o.queues {
+		v := variant{config: base}
+		if len(o.queues) > 1 {
+			v.label, v.set = "queue "+mode, map[string]string{"queue": mode}
+		}
+		v.queue, _ = config.Queue{Mode: mode, Ahead: o.ahead, Patience: route.DefaultPatience}.Of(base)
+		all = append(all, v)
 	}
 	for _, s := range settings {
 		path, ok := option(name, s.key)

@@ -190,20 +190,46 @@ type Models struct {
 }
 
 // Queue holds prompts at the router while endpoints have enough to compute, the shortest first: an engine computes in order of
-// arrival. Policies that estimate time (least_ttft) use it, others forward requests at once.
+// arrival. It works with every policy.
 type Queue struct {
+	// Mode says whether prompts wait at the router: auto, on or off. auto is on, except with policies that do exactly what another
+	// router does, such as trtllm.* or smg.*, also as prefill or decode policy: these send each request at once, as the original
+	// does. "queue: off" is short for it.
+	Mode string `yaml:"mode"`
 	// Ahead is how much prompt work an endpoint is sent in advance. 0 turns the queue off.
 	Ahead time.Duration `yaml:"ahead"`
 	// Patience bounds how long a prompt lets later, shorter ones overtake it, as a multiple of its own computing time.
 	Patience float64 `yaml:"patience"`
 }
 
-// Of is the route's queue for a policy.
-func (q Queue) Of(p policy.Config) route.Queue {
-	if policy.Queue(p) == (route.Queue{}) {
-		return route.Queue{}
+// The values of Queue.Mode.
+const (
+	QueueAuto = "auto"
+	QueueOn   = "on"
+	QueueOff  = "off"
+)
+
+// Of is the router's queue for the policies in force, the zero value where nothing waits. off says why, "" if it is on.
+func (q Queue) Of(policies ...policy.Config) (to route.Queue, off string) {
+	switch {
+	case q.Mode == QueueOff:
+		return to, "queue.mode is off"
+	case q.Ahead == 0:
+		return to, "queue.ahead is 0"
+	case q.Mode == QueueAuto:
+		for _, p := range policies {
+			if policy.Exact(p) {
+				return to, p.WithDefaults().Name + " does exactly what another router does; queue: on changes that"
+			}
+		}
 	}
-	return route.Queue{Ahead: q.Ahead, Patience: q.Patience}
+	return route.Queue{Ahead: q.Ahead, Patience: q.Patience}, ""
+}
+
+// RouteQueue is that for the policies that c names.
+func (c Config) RouteQueue() (to route.Queue, off string) {
+	d, _ := c.Disaggregation.Effective()
+	return c.Queue.Of(c.Policy, c.PolicyNamed(d.PrefillPolicy), c.DecodePolicyConfig())
 }
 
 // Limits bounds requests and retries.
@@ -387,7 +413,7 @@ func Default() Config {
 		State:  defaultState(),
 		Shadow: Shadow{Budget: defaultBudget},
 		Peers:  Peers{Fleet: "warmpath", Redis: Redis{Keep: true}},
-		Queue:  Queue{Ahead: route.DefaultAhead, Patience: route.DefaultPatience},
+		Queue:  Queue{Mode: QueueAuto, Ahead: route.DefaultAhead, Patience: route.DefaultPatience},
 		Limits: Limits{Body: 64 << 20, Header: 64 << 10, Retries: 2, Waiting: 10_000, Priority: "normal", RetryShare: r.RetryShare, RetryFloor: r.RetryFloor},
 		Timeouts: Timeouts{
 			Connect: 5 * time.Second, FirstByte: 5 * time.Minute, Answer: 30 * time.Minute, Idle: 10 * time.Minute,

@@ -109,6 +109,10 @@ func scalars() map[string]strictyaml.Scalar {
 		return nil
 	}
 	s["config.Explain"] = explainScalar
+	s["config.Queue"] = func(into any, text string) error {
+		into.(*Queue).Mode = text
+		return nil
+	}
 	s["config.Disaggregation"] = func(into any, text string) error {
 		if text == StackConditional {
 			into.(*Disaggregation).Preset = text

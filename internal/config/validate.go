@@ -226,6 +226,9 @@ func (c Config) checkNumbers() []error {
 	}
 	atLeast("limits.header", int64(c.Limits.Header), 4096)
 	atLeast("health.eject_after", int64(c.Health.EjectAfter), 1)
+	if m := c.Queue.Mode; m != QueueAuto && m != QueueOn && m != QueueOff {
+		faults = append(faults, fault("queue.mode", "is %q, must be %s, %s or %s", m, QueueAuto, QueueOn, QueueOff))
+	}
 	if c.Queue.Ahead < 0 {
 		faults = append(faults, fault("queue.ahead", "is %v, must not be negative", c.Queue.Ahead))
 	}

@@ -35,7 +35,7 @@ type bound struct{ conversation, rank uint64 }
 // NewConversation makes rank.conversation. The configuration must have its defaults.
 func NewConversation(c Config) pick.Policy {
 	return &adapter{
-		Plain: pick.Plain{Name: "rank.conversation", IDs: true},
+		Plain: pick.Plain{Name: "rank.conversation", Exact: true, IDs: true},
 		most:  c.MaxActive, router: makeConversation(c), tokens: tokensToCompute, transfers: c.InTransfer,
 	}
 }

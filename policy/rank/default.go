@@ -18,7 +18,7 @@ type fewestTokens struct{ dealing }
 // NewDefault makes rank.default. The configuration must have its defaults.
 func NewDefault(c Config) pick.Policy {
 	return &adapter{
-		Plain: pick.Plain{Name: "rank.default"},
+		Plain: pick.Plain{Name: "rank.default", Exact: true},
 		most:  c.MaxActive, router: &fewestTokens{}, tokens: promptTokens, transfers: c.InTransfer,
 	}
 }

@@ -12,7 +12,7 @@ func NewFirstTurn(c Config) pick.Policy {
 	kv := makeKVCacheAware(c)
 	kv.firstTurns = true
 	return &adapter{
-		Plain: pick.Plain{Name: "rank.first_turn", Content: true, IDs: true},
+		Plain: pick.Plain{Name: "rank.first_turn", Exact: true, Content: true, IDs: true},
 		most:  c.MaxActive, router: kv, tokens: tokensToCompute, transfers: c.InTransfer, caches: true,
 	}
 }

@@ -57,7 +57,7 @@ const mostWarm = 4096
 // NewKVCacheAware makes rank.kv_cache_aware. The configuration must have its defaults.
 func NewKVCacheAware(c Config) pick.Policy {
 	return &adapter{
-		Plain: pick.Plain{Name: "rank.kv_cache_aware", Content: true},
+		Plain: pick.Plain{Name: "rank.kv_cache_aware", Exact: true, Content: true},
 		most:  c.MaxActive, router: makeKVCacheAware(c), tokens: tokensToCompute, transfers: c.InTransfer, caches: true,
 	}
 }

@@ -34,7 +34,7 @@ const (
 
 // NewAIBrix makes the policy aibrix.prefix_cache.
 func NewAIBrix() pick.Policy {
-	return &aibrix{Plain: pick.Plain{Name: "aibrix.prefix_cache", Content: true}, tree: sent.NewTree(aibrixBlocks)}
+	return &aibrix{Plain: pick.Plain{Name: "aibrix.prefix_cache", Exact: true, Content: true}, tree: sent.NewTree(aibrixBlocks)}
 }
 
 // Pick implements pick.Policy.

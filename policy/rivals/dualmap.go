@@ -44,7 +44,7 @@ const (
 
 // NewDualMap makes dualmap. The configuration must have its defaults.
 func NewDualMap(c DualMapConfig) pick.Policy {
-	return &dualMap{Plain: pick.Plain{Name: "dualmap", Content: true}, sloMs: c.SLOMs, ring: byhash.Ring{Places: dualMapPlaces}}
+	return &dualMap{Plain: pick.Plain{Name: "dualmap", Exact: true, Content: true}, sloMs: c.SLOMs, ring: byhash.Ring{Places: dualMapPlaces}}
 }
 
 // Pick implements pick.Policy.

@@ -22,7 +22,7 @@ type dynamo struct{ pick.Plain }
 
 // NewDynamo makes the policy dynamo.kv.
 func NewDynamo() pick.Policy {
-	return dynamo{pick.Plain{Name: "dynamo.kv", Content: true, Active: true}}
+	return dynamo{pick.Plain{Name: "dynamo.kv", Exact: true, Content: true, Active: true}}
 }
 
 // Pick implements pick.Policy.

@@ -41,7 +41,7 @@ const (
 
 // NewLLMD makes the policy llmd.default.
 func NewLLMD() pick.Policy {
-	return &llmd{Plain: pick.Plain{Name: "llmd.default", Content: true}, tree: sent.NewTree(llmdCapacity)}
+	return &llmd{Plain: pick.Plain{Name: "llmd.default", Exact: true, Content: true}, tree: sent.NewTree(llmdCapacity)}
 }
 
 // Pick implements pick.Policy.

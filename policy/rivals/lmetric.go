@@ -13,7 +13,9 @@ import (
 type lmetric struct{ pick.Plain }
 
 // NewLMetric makes the policy lmetric.
-func NewLMetric() pick.Policy { return lmetric{pick.Plain{Name: "lmetric", Content: true}} }
+func NewLMetric() pick.Policy {
+	return lmetric{pick.Plain{Name: "lmetric", Exact: true, Content: true}}
+}
 
 // Pick implements pick.Policy.
 func (lmetric) Pick(v *pick.View, _ *fleet.Request) pick.Choice {

@@ -22,7 +22,7 @@ type mooncake struct{ pick.Plain }
 
 // NewMooncake makes the policy mooncake.algorithm1.
 func NewMooncake() pick.Policy {
-	return mooncake{pick.Plain{Name: "mooncake.algorithm1", Content: true}}
+	return mooncake{pick.Plain{Name: "mooncake.algorithm1", Exact: true, Content: true}}
 }
 
 // Pick implements pick.Policy.

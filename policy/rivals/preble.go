@@ -39,7 +39,7 @@ const (
 
 // NewPreble makes the policy preble.e2.
 func NewPreble() pick.Policy {
-	return &preble{Plain: pick.Plain{Name: "preble.e2", Content: true}, load: sent.Window{Seconds: prebleWindowSeconds}}
+	return &preble{Plain: pick.Plain{Name: "preble.e2", Exact: true, Content: true}, load: sent.Window{Seconds: prebleWindowSeconds}}
 }
 
 // Pick implements pick.Policy.

@@ -25,7 +25,7 @@ const rayMatchRate = 0.1
 
 // NewRay makes the policy ray.prefix_pow2.
 func NewRay() pick.Policy {
-	return &ray{Plain: pick.Plain{Name: "ray.prefix_pow2", Content: true}, tree: sent.NewTree(sent.Unbounded)}
+	return &ray{Plain: pick.Plain{Name: "ray.prefix_pow2", Exact: true, Content: true}, tree: sent.NewTree(sent.Unbounded)}
 }
 
 // Pick implements pick.Policy.

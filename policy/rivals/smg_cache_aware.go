@@ -38,7 +38,7 @@ const (
 
 // NewSMGCacheAware makes the policy smg.cache_aware.
 func NewSMGCacheAware() pick.Policy {
-	return &smgCacheAware{Plain: pick.Plain{Name: "smg.cache_aware", Content: true}, tree: sent.NewTree(smgTreeBytes / fleet.BlockBytes)}
+	return &smgCacheAware{Plain: pick.Plain{Name: "smg.cache_aware", Exact: true, Content: true}, tree: sent.NewTree(smgTreeBytes / fleet.BlockBytes)}
 }
 
 // Pick implements pick.Policy.

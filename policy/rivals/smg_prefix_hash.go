@@ -30,7 +30,7 @@ const (
 
 // NewSMGPrefixHash makes the policy smg.prefix_hash.
 func NewSMGPrefixHash() pick.Policy {
-	return &smgPrefixHash{Plain: pick.Plain{Name: "smg.prefix_hash", Content: true}, ring: byhash.Ring{Places: smgRingPlaces}}
+	return &smgPrefixHash{Plain: pick.Plain{Name: "smg.prefix_hash", Exact: true, Content: true}, ring: byhash.Ring{Places: smgRingPlaces}}
 }
 
 // Pick implements pick.Policy.

@@ -25,7 +25,7 @@ const vllmRingPlaces = 160
 
 // NewVLLMConsistentHash makes the policy vllmrouter.consistent_hash.
 func NewVLLMConsistentHash() pick.Policy {
-	return &vllmConsistentHash{Plain: pick.Plain{Name: "vllmrouter.consistent_hash"}, ring: byhash.Ring{Places: vllmRingPlaces}}
+	return &vllmConsistentHash{Plain: pick.Plain{Name: "vllmrouter.consistent_hash", Exact: true}, ring: byhash.Ring{Places: vllmRingPlaces}}
 }
 
 // Pick implements pick.Policy.

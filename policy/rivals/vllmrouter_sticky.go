@@ -41,7 +41,7 @@ const (
 
 // NewVLLMSticky makes the policy vllmrouter.sticky_least_loaded.
 func NewVLLMSticky() pick.Policy {
-	return &vllmSticky{Plain: pick.Plain{Name: "vllmrouter.sticky_least_loaded"}, sessions: map[uint64]uint32{}, table: make([]sticky, 1)}
+	return &vllmSticky{Plain: pick.Plain{Name: "vllmrouter.sticky_least_loaded", Exact: true}, sessions: map[uint64]uint32{}, table: make([]sticky, 1)}
 }
 
 // Pick implements pick.Policy.

@@ -34,7 +34,9 @@ type turns struct {
 }
 
 // NewRoundRobin makes the policy stack.round_robin.
-func NewRoundRobin() pick.Policy { return &turns{Plain: pick.Plain{Name: "stack.round_robin"}} }
+func NewRoundRobin() pick.Policy {
+	return &turns{Plain: pick.Plain{Name: "stack.round_robin", Exact: true}}
+}
 
 // Pick implements pick.Policy.
 func (p *turns) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
@@ -67,7 +69,9 @@ type leastLoaded struct {
 }
 
 // NewLeastLoaded makes the policy stack.least_loaded.
-func NewLeastLoaded() pick.Policy { return &leastLoaded{Plain: pick.Plain{Name: "stack.least_loaded"}} }
+func NewLeastLoaded() pick.Policy {
+	return &leastLoaded{Plain: pick.Plain{Name: "stack.least_loaded", Exact: true}}
+}
 
 // Pick implements pick.Policy.
 func (p *leastLoaded) Pick(v *pick.View, r *fleet.Request) pick.Choice {

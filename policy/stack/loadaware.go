@@ -30,7 +30,7 @@ const (
 
 // NewLoadAware makes the policy stack.loadaware.
 func NewLoadAware() pick.Policy {
-	return &loadAware{Plain: pick.Plain{Name: "stack.loadaware", Content: true}, ring: byhash.Ring{Places: ringPlaces}, sent: sent.Window{Seconds: windowSeconds}}
+	return &loadAware{Plain: pick.Plain{Name: "stack.loadaware", Exact: true, Content: true}, ring: byhash.Ring{Places: ringPlaces}, sent: sent.Window{Seconds: windowSeconds}}
 }
 
 // Hooks implements pick.Policy.

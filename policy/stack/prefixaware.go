@@ -22,7 +22,7 @@ type prefixAware struct {
 
 // NewPrefixAware makes the policy stack.prefixaware.
 func NewPrefixAware() pick.Policy {
-	return &prefixAware{Plain: pick.Plain{Name: "stack.prefixaware", Content: true}, tree: sent.NewTree(sent.Unbounded)}
+	return &prefixAware{Plain: pick.Plain{Name: "stack.prefixaware", Exact: true, Content: true}, tree: sent.NewTree(sent.Unbounded)}
 }
 
 // Pick implements pick.Policy.

@@ -58,7 +58,7 @@ type openWeight struct {
 // NewConversation makes trtllm.conversation. The configuration must have its defaults.
 func NewConversation(o ConversationConfig) pick.Policy {
 	return &conversation{
-		Plain:     pick.Plain{Name: "trtllm.conversation", Content: true, Alone: true},
+		Plain:     pick.Plain{Name: "trtllm.conversation", Exact: true, Content: true, Alone: true},
 		threshold: floatOr(o.MatchThreshold, defaultMatchThreshold), block: o.TokensPerBlock, tokens: o.UseTokenIDs, skip: o.HashSkipCount,
 		byTable: o.IDsByTableOnly, published: o.BlockWeights, sessions: newSessions(o.MaxSessions),
 		given: sent.NewBindings(max(1, o.MaxSessions/4)),

@@ -54,7 +54,7 @@ type roundRobin struct {
 
 // NewRoundRobin makes the policy trtllm.round_robin.
 func NewRoundRobin() pick.Policy {
-	return &roundRobin{Plain: pick.Plain{Name: "trtllm.round_robin", Alone: true}}
+	return &roundRobin{Plain: pick.Plain{Name: "trtllm.round_robin", Exact: true, Alone: true}}
 }
 
 // Pick implements pick.Policy.
@@ -79,7 +79,7 @@ type loadBalancing struct {
 
 // NewLoadBalancing makes trtllm.load_balancing. The configuration must have its defaults.
 func NewLoadBalancing(c LoadBalancingConfig) pick.Policy {
-	return &loadBalancing{Plain: pick.Plain{Name: "trtllm.load_balancing", Alone: true}, tokens: c.UseTokens}
+	return &loadBalancing{Plain: pick.Plain{Name: "trtllm.load_balancing", Exact: true, Alone: true}, tokens: c.UseTokens}
 }
 
 // Pick implements pick.Policy.

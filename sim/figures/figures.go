@@ -21,7 +21,7 @@ type Spread struct {
 // Figures sum up a run. Shares are 0..1; times are in milliseconds; failed turns count in Failed only.
 type Figures struct {
 	Policy    string            `json:"policy"`
-	Options   map[string]string `json:"options,omitempty"` // of the policy that were set, set by the caller
+	Options   map[string]string `json:"options,omitempty"` // of the policy that were set, and queue where several are compared; set by the caller
 	Trace     string            `json:"trace"`
 	Endpoints int               `json:"endpoints"`
 	Routers   int               `json:"routers"`
