@@ -36,7 +36,8 @@ type options struct {
 
 const usage = `Replays three traces on fleets of 4, 8 and 32 endpoints, all alike or a quarter of them
 at a third of the speed, at loads of 0.4, 0.7 and 0.9, with several seeds, under each
-policy, and writes a page with its plots: who is best where, and by how much.
+policy, all with the router's queue and all without, and writes a page with its plots:
+who is best where, and by how much.
 
 Each run's figures are kept, so that an interrupted command goes on where it was. What
 another build of this program has measured is measured again, unless -trust names its

@@ -58,11 +58,15 @@ func TestResults(t *testing.T) {
 			t.Errorf("got %q, want %q", out[:min(len(out), 80)], want)
 		}
 	}
-	wantStart(measure("-tag", "a"), "4 cells, 24 runs, 0 of them done before; about ")
+	wantStart(measure("-tag", "a"), "4 cells, 40 runs, 0 of them done before; about ")
 	first := read(t, page)
 	for _, want := range []string{
 		"# Results\n", "in 4 cells: all conversations of each trace, 3 policies each, with seeds 1 to 2.", "## coding_agent\n",
 		"![coding_agent: hit rate by load](results/coding_agent-hits.svg)", "| 4 | mixed | 0.7 |", "## Where a simple policy is as good",
+		"## What is asked, all with the router's queue\n", "## What is asked, all without\n",
+		"<summary>Mean of the time to first token, in s, with the queue, of every policy", "<summary>p50 of the time to first token, in s, without, of",
+		"<summary>p90 of the time to first token, in s, without, of", "<summary>p99 of the time to first token, in s, with the queue, of",
+		"<summary>Hit rate, in %, without, of",
 	} {
 		if !strings.Contains(first, want) {
 			t.Errorf("the page lacks %q:\n%s", want, first)
@@ -72,21 +76,21 @@ func TestResults(t *testing.T) {
 		wellFormed(t, filepath.Join(docs, "results", name+".svg"))
 	}
 
-	wantStart(measure("-tag", "a"), "4 cells, 24 runs, 24 of them done before; nothing to do\n")
+	wantStart(measure("-tag", "a"), "4 cells, 40 runs, 40 of them done before; nothing to do\n")
 	if read(t, page) != first {
 		t.Error("the page differs though nothing was measured")
 	}
-	wantStart(measure("-tag", "b", "-trust", "others"), "4 cells, 24 runs, 16 of them done before")
-	wantStart(measure("-tag", "a", "-trust", "session"), "4 cells, 24 runs, 16 of them done before") // b replaced the figures of ours
+	wantStart(measure("-tag", "b", "-trust", "others"), "4 cells, 40 runs, 24 of them done before")
+	wantStart(measure("-tag", "a", "-trust", "session"), "4 cells, 40 runs, 24 of them done before") // b replaced the figures of ours
 	if read(t, page) != first {
 		t.Error("the page differs though the same was measured again")
 	}
-	wantStart(measure("-tag", "c"), "4 cells, 24 runs, 0 of them done before")
-	wantStart(measure("-tag", "c", "-max-delay", "100ms"), "4 cells, 24 runs, 12 of them done before") // traces with a clock have no such delays
+	wantStart(measure("-tag", "c"), "4 cells, 40 runs, 0 of them done before")
+	wantStart(measure("-tag", "c", "-max-delay", "100ms"), "4 cells, 40 runs, 20 of them done before") // traces with a clock have no such delays
 	spoil(t, store)
 	out := measure("-tag", "c", "-summary")
-	wantStart(out, "4 cells, 24 runs, 23 of them done before")
-	if !strings.Contains(out, "coding_agent 4 mixed 0.7") || !strings.Contains(out, " of 4 cells;") {
+	wantStart(out, "4 cells, 40 runs, 39 of them done before")
+	if !strings.Contains(out, "\nWithout:\n") || !strings.Contains(out, "coding_agent 4 mixed 0.7") || !strings.Contains(out, " of 4 cells;") {
 		t.Errorf("summary: %s", out)
 	}
 }

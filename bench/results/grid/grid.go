@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/internal/simrun"
 	"github.com/warmpath/warmpath/internal/terminal"
 	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/figures"
 )
@@ -35,11 +36,12 @@ func Open(c Config, cells []Cell) (*Measurement, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range c.Policies {
+		for _, half := range halves(c.Policies) {
+			name := half.policy
 			ids := name == drive.OracleName || policy.NeedsIDs(policy.Config{Name: name}) || !policy.ReadsContent(policy.Config{Name: name})
 			for seed := range c.Seeds {
 				r := &run{conditions: conditions{
-					Cell: at, TraceHash: t.hash, Half: c.Half, Repeat: c.repeats(t.trace), MaxDelay: c.longest(t.trace), Engine: c.Engine, Policy: name, IDs: ids,
+					Cell: at, TraceHash: t.hash, Half: c.Half, Repeat: c.repeats(t.trace), MaxDelay: c.longest(t.trace), Engine: c.Engine, Policy: name, IDs: ids, Queue: half.queue,
 					Seed: uint64(seed + 1),
 				}}
 				k, err := r.recall(c.Store)
@@ -108,11 +110,45 @@ feed:
 	}
 }
 
-// WriteSummary prints a compact table, made for tuning a policy.
-func (g *Measurement) WriteSummary(w io.Writer) { printSummary(w, judge(g.cells, g.runs)) }
+// half is a policy with the router's queue or without.
+type half struct {
+	policy string
+	queue  bool
+}
+
+// halves are each policy with the queue, then each without. The oracle, which sees the engines alone, plays without.
+func halves(policies []string) (out []half) {
+	for _, queue := range []bool{true, false} {
+		for _, name := range policies {
+			if !queue || name != drive.OracleName {
+				out = append(out, half{name, queue})
+			}
+		}
+	}
+	return out
+}
+
+// half judges the runs with the queue, or those without. The oracle's are among both.
+func (g *Measurement) half(queue bool) []*judged {
+	var runs []*run
+	for _, r := range g.runs {
+		if r.Queue == queue || r.Policy == drive.OracleName {
+			runs = append(runs, r)
+		}
+	}
+	return judge(g.cells, runs)
+}
+
+// WriteSummary prints a compact table for all with the queue and one for all without, made for tuning a policy.
+func (g *Measurement) WriteSummary(w io.Writer) {
+	fmt.Fprintln(w, "With the router's queue:")
+	printSummary(w, g.half(true))
+	fmt.Fprintln(w, "\nWithout:")
+	printSummary(w, g.half(false))
+}
 
 // WritePage writes the page and its plots.
-func (g *Measurement) WritePage() error { return writePage(&g.library, judge(g.cells, g.runs)) }
+func (g *Measurement) WritePage() error { return writePage(&g.library, g.half(true), g.half(false)) }
 
 // one does one run and keeps it.
 func (g *Measurement) one(ctx context.Context, r *run) error {
@@ -121,8 +157,11 @@ func (g *Measurement) one(ctx context.Context, r *run) error {
 	make, _ := policy.New(c) // it has passed check
 	s := simrun.Run{SLO: figures.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, Replay: drive.Replay{
 		Trace: g.traces[r.Trace].trace, Fleet: r.fleet(g.Engine), Policy: make, Oracle: oracle,
-		Queue: policy.Queue(c), Content: !oracle && policy.ReadsContent(c), IDs: r.IDs, Load: r.Load, MaxDelay: r.MaxDelay, Seed: r.Seed,
+		Content: !oracle && policy.ReadsContent(c), IDs: r.IDs, Load: r.Load, MaxDelay: r.MaxDelay, Seed: r.Seed,
 	}}
+	if r.Queue {
+		s.Replay.Queue = route.Queue{Ahead: route.DefaultAhead, Patience: route.DefaultPatience}
+	}
 	if err := s.Do(ctx); err != nil {
 		return err
 	}

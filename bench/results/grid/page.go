@@ -15,7 +15,7 @@ import (
 )
 
 // writePage writes the page and its plots, the page last: it is never there without them.
-func writePage(l *library, cells []*judged) error {
+func writePage(l *library, cells, without []*judged) error {
 	folder := strings.TrimSuffix(l.Out, filepath.Ext(l.Out))
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -38,7 +38,7 @@ func writePage(l *library, cells []*judged) error {
 			pictures[trace] = append(pictures[trace], filepath.ToSlash(filepath.Join(filepath.Base(folder), name)))
 		}
 	}
-	return wholefile.Write(l.Out, page(l, cells, pictures))
+	return wholefile.Write(l.Out, page(l, cells, without, pictures))
 }
 
 func tracesOf(cells []*judged) []string {
@@ -51,13 +51,15 @@ func tracesOf(cells []*judged) []string {
 	return out
 }
 
-// page is the document.
-func page(l *library, cells []*judged, pictures map[string][]string) []byte {
+// page is the document: cells with the router's queue, and the same without.
+func page(l *library, cells, without []*judged, pictures map[string][]string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Results\n\n<!-- Written by bench/results (cd bench && go run ./results). Do not edit: run it again. -->\n\n")
 	introduce(&b, l.Config, cells)
-	pageVerdicts(&b, cells)
-	pageBehind(&b, cells)
+	pageVerdicts(&b, "What is asked, all with the router's queue", cells)
+	pageVerdicts(&b, "What is asked, all without", without)
+	pageBehind(&b, "Where another policy is better by more than 5 %, all with the queue", cells)
+	pageBehind(&b, "The same, all without", without)
 	pageEquals(&b, cells)
 	for _, trace := range tracesOf(cells) {
 		of := slices.DeleteFunc(slices.Clone(cells), func(j *judged) bool { return j.cell.Trace != trace })
@@ -68,10 +70,35 @@ func page(l *library, cells []*judged, pictures map[string][]string) []byte {
 			fmt.Fprintf(&b, "\n![%s: %s](%s)\n", trace, what, pictures[trace][i])
 		}
 		pageCells(&b, of)
-		pageMatrix(&b, "p90 of the time to first token, in s", of, func(m *measured) string { return seconds(m.p90.mean) })
-		pageMatrix(&b, "Hit rate, in %", of, func(m *measured) string { return percent(m.hit.mean) })
+		bare := slices.DeleteFunc(slices.Clone(without), func(j *judged) bool { return j.cell.Trace != trace })
+		for _, c := range columns() {
+			pageMatrix(&b, c.title+", with the queue", of, c.of)
+			pageMatrix(&b, c.title+", without", bare, c.of)
+		}
 	}
 	return b.Bytes()
+}
+
+// column is a figure that the page has of every policy in every cell.
+type column struct {
+	title string
+	of    func(m *measured) string
+}
+
+// columns are the time to first token by mean and quantiles, and the hit rate.
+func columns() []column {
+	ttft := func(title string, of func(s *figures.Spread) float64) column {
+		return column{title + " of the time to first token, in s", func(m *measured) string {
+			return seconds(m.mean(func(f *figures.Figures) float64 { return of(&f.TTFT) }))
+		}}
+	}
+	return []column{
+		ttft("Mean", func(s *figures.Spread) float64 { return s.Mean }),
+		ttft("p50", func(s *figures.Spread) float64 { return s.P50 }),
+		ttft("p90", func(s *figures.Spread) float64 { return s.P90 }),
+		ttft("p99", func(s *figures.Spread) float64 { return s.P99 }),
+		{"Hit rate, in %", func(m *measured) string { return percent(m.hit.mean) }},
+	}
 }
 
 func introduce(b *bytes.Buffer, c *Config, cells []*judged) {
@@ -90,7 +117,9 @@ func introduce(b *bytes.Buffer, c *Config, cells []*judged) {
 	b.WriteString(`
 [simulate.md](simulate.md) explains traces, load and figures. Fleets are even, or mixed: every fourth endpoint at a third of the speed. ± and the brackets are 95 %
 intervals over the seeds (Student's t; of ratios seed by seed, in logarithms). The best policy is taken to be the one with the lowest mean, which flatters it. The
-oracle knows the engines' caches and queues; it is shown and counts nowhere. Plots of times end at 20 times the lowest. Policies that go by conversations are told the true ids.
+oracle knows the engines' caches and queues; it is shown, without the router's queue, and counts nowhere. Plots of times end at 20 times the lowest. Policies that go by
+conversations are told the true ids. All policies have [the router's queue](queue.md), those of other routers too, which have it on request only; then all are measured
+without it. Plots and what does not say otherwise are of all with it.
 `)
 }
 
@@ -105,14 +134,14 @@ func plural(n int, what string) string {
 }
 
 // pageVerdicts writes the table of aims for the default policy, and which of them are met.
-func pageVerdicts(b *bytes.Buffer, cells []*judged) {
+func pageVerdicts(b *bytes.Buffer, title string, cells []*judged) {
 	all := scoreOf(cells)
 	if all.cells == 0 {
 		fmt.Fprintf(b, "\n`%s` or others to compare with were not measured, so there is nothing to judge.\n", policy.Default)
 		return
 	}
 	traces := tracesOf(cells)
-	fmt.Fprintf(b, "\n## What is asked\n\n| | wanted | all cells |")
+	fmt.Fprintf(b, "\n## %s\n\n| | wanted | all cells |", title)
 	for _, t := range traces {
 		fmt.Fprintf(b, " %s |", t)
 	}
@@ -141,7 +170,7 @@ func pageVerdicts(b *bytes.Buffer, cells []*judged) {
 }
 
 // pageBehind lists the cells where another policy is better by more than the margin.
-func pageBehind(b *bytes.Buffer, cells []*judged) {
+func pageBehind(b *bytes.Buffer, title string, cells []*judged) {
 	var lost []*judged
 	for _, j := range cells {
 		if j.verdict == verdictOpen || j.verdict == verdictBehind {
@@ -154,7 +183,7 @@ func pageBehind(b *bytes.Buffer, cells []*judged) {
 		}
 		return 1
 	})
-	fmt.Fprintf(b, "\n## Where another policy is better by more than 5 %%\n\n")
+	fmt.Fprintf(b, "\n## %s\n\n", title)
 	if len(lost) == 0 {
 		b.WriteString("Nowhere.\n")
 		return

@@ -134,7 +134,7 @@ func (g *splits) one(c splitCell, way string, seed uint64) (*kept, *simrun.Run, 
 	content := policy.ReadsContent(chosen)
 	on := conditions{
 		Cell: Cell{Trace: c.trace, Endpoints: splitEndpoints, Fleet: fleetEven, Load: c.load}, TraceHash: t.hash, Half: g.Half, Repeat: g.repeats(t.trace),
-		MaxDelay: g.longest(t.trace), Engine: g.Engine, Policy: policy.Default, IDs: !content, Seed: seed,
+		MaxDelay: g.longest(t.trace), Engine: g.Engine, Policy: policy.Default, IDs: !content, Queue: true, Seed: seed,
 	}
 	s := &simrun.Run{SLO: figures.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, Replay: drive.Replay{
 		Trace: t.trace, Fleet: simrig.Even(splitEndpoints, g.Engine), Policy: place, Queue: policy.Queue(chosen), Content: content, IDs: on.IDs,

@@ -28,6 +28,7 @@ type conditions struct {
 	Engine    engine.Config   `json:"engine"`
 	Policy    string          `json:"policy"`
 	IDs       bool            `json:"ids"`
+	Queue     bool            `json:"queue"` // prompts wait at the router, see docs/queue.md
 	Seed      uint64          `json:"seed"`
 	Split     string          `json:"split,omitempty"`   // which requests are split, of a fleet with roles
 	Transfer  simrig.Transfer `json:"transfer,omitzero"` // of one
