@@ -78,6 +78,7 @@ type placement struct {
 	view   *pick.View // nil for a leg that is not placed
 	who    *conversation.Found
 	choice pick.Asked
+	scope  cost.Scope // in which the terms are reckoned, where the policy has not
 }
 
 // reset begins the next decision.
@@ -261,39 +262,43 @@ func (r *readers) chooseWhole(d *decision) error {
 		r.split(d, choice, picked)
 		return nil
 	}
-	v := &d.whole
+	v, scope := &d.whole, cost.Scope{}
 	if p.Splits() && (!picked || choice.Reason == pick.ReasonWeighed) {
 		v = d.fillArrived()
+	}
+	if d.open {
+		scope = rule.Scope(v)
 	}
 	if !picked {
 		choice = r.choose(d, v, forced)
 	}
-	d.answer = placement{v, &d.who, choice}
+	d.answer = placement{v, &d.who, choice, scope}
 	return nil
 }
 
 // split chooses endpoints for both legs, the answer first.
 func (r *readers) split(d *decision, answer pick.Asked, picked bool) {
 	r.fillDecode(d, split.ReadyMs(&d.prefill))
+	var ofAnswer, ofPrompt cost.Scope
 	if !picked {
 		answer = r.choose(d, &d.decode, "")
 	} else if answer.Reason == pick.ReasonWeighed {
-		split.Price(&d.decode)
+		ofAnswer = r.rule.Scope(&d.decode)
+	}
+	if d.open {
+		ofPrompt = r.rule.Scope(&d.prefill)
 	}
 	decoder := &d.decode.Candidates[answer.Index]
 	narrow(&d.prefill, func(c *pick.Candidate) bool {
 		return c.Name != decoder.Name && c.Model == decoder.Model && c.Kind == decoder.Kind
 	})
 	if len(d.prefill.Candidates) == 0 { // the only possible prefiller is the decoder itself
-		for i := range d.whole.Candidates {
-			d.whole.Candidates[i].Terms = pick.Terms{}
-		}
 		d.why = WholeNoPrefiller
-		d.answer = placement{&d.whole, &d.who, answer}
+		d.answer = placement{view: &d.whole, who: &d.who, choice: answer}
 		return
 	}
-	d.compute = placement{&d.prefill, &d.whoFill, r.choose(d, &d.prefill, "")}
-	d.answer = placement{&d.decode, &d.who, answer}
+	d.compute = placement{&d.prefill, &d.whoFill, r.choose(d, &d.prefill, ""), ofPrompt}
+	d.answer = placement{&d.decode, &d.who, answer, ofAnswer}
 }
 
 // choosePrefill chooses another prefiller for a request that keeps its decoder.
@@ -314,7 +319,7 @@ func (r *readers) choosePrefill(d *decision) error {
 	if len(d.prefill.Candidates) == 0 {
 		return r.noEndpoint(d, fleet.LegPrefill)
 	}
-	d.compute = placement{&d.prefill, &d.whoFill, r.choose(d, &d.prefill, forced)}
+	d.compute = placement{view: &d.prefill, who: &d.whoFill, choice: r.choose(d, &d.prefill, forced)}
 	return nil
 }
 
@@ -330,7 +335,7 @@ func (r *readers) chooseDecode(d *decision) error {
 	}
 	r.fillDecode(d, 0)
 	d.why = SplitKept
-	d.answer = placement{&d.decode, &d.who, r.choose(d, &d.decode, pinOf(forced))}
+	d.answer = placement{view: &d.decode, who: &d.who, choice: r.choose(d, &d.decode, pinOf(forced))}
 	return nil
 }
 
@@ -442,7 +447,6 @@ func (d *decision) fillArrived() *pick.View {
 		held := c.Arrived()
 		rows[i].Endpoint = c.Endpoint
 		rows[i].Complete(&held, &c.Pace, &c.Wait, c.Answers, c.Demand, pick.Link{})
-		rows[i].Terms = c.Terms
 	}
 	d.arrived = d.whole
 	d.arrived.Candidates = rows
@@ -516,7 +520,12 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	if made.Model == "" || d.req.Model == "" {
 		made.Model = d.req.Model
 	}
-	if made.TTFTMs = reckoned(d.req, v, choice.Index); made.TTFTMs > 0 && v.Leg == fleet.LegDecode {
+	if choice.Reason == pick.ReasonWeighed {
+		for i := range v.Candidates {
+			reckoned(d.req, v, i, &p.scope)
+		}
+	}
+	if made.TTFTMs = reckoned(d.req, v, choice.Index, &p.scope); made.TTFTMs > 0 && v.Leg == fleet.LegDecode {
 		made.TTFTMs += d.ready
 	}
 	if d.pool.Shortlists() && v.Leg != fleet.LegDecode { // its rows are those of whole requests
@@ -526,7 +535,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	if f.released = policy.Hooks.Released; policy.Hooks.Reserved != nil {
 		policy.Hooks.Reserved(f.decision.Lease, c, v, d.req)
 	}
-	r.explain(d.req, v, f, t, choice.Index)
+	r.explain(d.req, p, f)
 	if d.req.Class == fleet.Turn {
 		r.bind(d, v, t, f, c.Model)
 		if counts(v, choice.Reason) {

@@ -6,7 +6,6 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/cost"
-	"github.com/warmpath/warmpath/route/internal/conversation"
 )
 
 // mostKept is the number of candidates recorded per decision: the chosen one, then the cheapest others.
@@ -19,27 +18,24 @@ type explanation struct {
 }
 
 // reckoned is a candidate's predicted time to first token in ms; 0 when unknown. If the policy does not estimate time, or was
-// not asked, the terms are filled in with the request's own waits, without the cost to others.
-func reckoned(req *fleet.Request, v *pick.View, index int) float64 {
+// not asked, the terms are filled in.
+func reckoned(req *fleet.Request, v *pick.View, index int, s *cost.Scope) float64 {
 	if req.Class != fleet.Turn || v.PromptTokens == 0 {
 		return 0
 	}
 	c := &v.Candidates[index]
 	if c.Terms == (pick.Terms{}) {
-		if v.Leg == fleet.LegDecode {
-			c.Terms = cost.OwnLeg(v.PromptTokens, c)
-		} else {
-			c.Terms = cost.Own(v.PromptTokens, &c.Held, &c.Pace, &c.Wait)
-		}
+		c.Terms = cost.Estimate(v, c, s)
 	}
 	return c.Terms.TTFT()
 }
 
 // explain records the candidates of a decision, in the flight's own memory, which is reused.
-func (r *Router) explain(req *fleet.Request, v *pick.View, f *flight, t *conversation.Found, chosen int) {
+func (r *Router) explain(req *fleet.Request, p *placement, f *flight) {
 	if !r.cfg.Explain {
 		return
 	}
+	v, t, chosen := p.view, p.who, p.choice.Index
 	f.explanation.home = ""
 	if t.Known {
 		f.explanation.home = t.Entry.Endpoint
@@ -47,7 +43,7 @@ func (r *Router) explain(req *fleet.Request, v *pick.View, f *flight, t *convers
 	var best [mostKept - 1]int
 	n := 0
 	for i := range v.Candidates {
-		reckoned(req, v, i)
+		reckoned(req, v, i, &p.scope)
 		if i == chosen {
 			continue
 		}

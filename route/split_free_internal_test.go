@@ -8,7 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/internal/split"
+	"github.com/warmpath/warmpath/route/cost"
 	"pgregory.net/rapid"
 )
 
@@ -101,10 +101,15 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, w, _ := r.see.weighFree(d)
-		soonest := d.whole.Candidates[0].Terms
+		termsOf := func(v *pick.View, c *pick.Candidate) *pick.Terms {
+			s := r.see.rule.Scope(v)
+			t := cost.Estimate(v, c, &s)
+			return &t
+		}
+		soonest := termsOf(&d.whole, &d.whole.Candidates[0])
 		for i := range d.whole.Candidates {
-			if c := &d.whole.Candidates[i]; c.Terms.Cost() == w.WholeMs {
-				soonest = c.Terms
+			if t := termsOf(&d.whole, &d.whole.Candidates[i]); t.Cost() == w.WholeMs {
+				soonest = t
 			}
 		}
 		best := math.Inf(1)
@@ -112,10 +117,10 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 			c := &d.prefill.Candidates[i]
 			ready := c.WaitMs + c.FixedMs + float64(d.whole.PromptTokens-c.CachedTokens)*c.MsPerToken
 			r.see.fillDecode(d, ready)
-			split.Price(&d.decode)
 			for j := range d.decode.Candidates {
 				if of := &d.decode.Candidates[j]; of.Slot != c.Slot {
-					best = min(best, c.Terms.Cost()+of.Terms.Cost()+max(0, ready+of.Terms.TTFT()-soonest.TTFT()))
+					t := termsOf(&d.decode, of)
+					best = min(best, termsOf(&d.prefill, c).Cost()+t.Cost()+max(0, ready+t.TTFT()-soonest.TTFT()))
 				}
 			}
 		}

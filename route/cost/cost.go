@@ -18,54 +18,25 @@ const (
 	leastSpeed    = 1e-6 // ms a token, so that nothing is divided by 0
 )
 
-// Reckon fills in the terms of all rows, for choosing among them. Terms.Spread stays 0: it is a policy's price for an uneven placement, and
-// no time that a placement takes.
-func Reckon(v *pick.View) { reckon(v, scope{firstTurns: firstTurns(v), othersMs: othersMs}) }
-
-// Once fills in the terms for comparing one request as a whole with the same in legs. Endpoints of different parts are compared then, so those
-// who come after are the turns that each was given, not its share of the fleet's; and what later turns of the conversation will bring is left
-// out, since each of them is compared anew. A ms that others wait counts for so many.
-func Once(v *pick.View, othersMs float64) { reckon(v, scope{once: true, othersMs: othersMs}) }
-
-// Own is what a request itself waits for where so much of its prompt is held, without what it costs others.
-func Own(promptTokens int, h *pick.Held, p *pick.Pace, w *pick.Wait) pick.Terms {
-	return pick.Terms{Wait: w.WaitMs, Prefill: float64(float64(promptTokens-h.CachedTokens) * p.MsPerToken), Fixed: p.FixedMs}
-}
-
-// OwnLeg is Own of a decode leg.
-func OwnLeg(promptTokens int, c *pick.Candidate) pick.Terms {
-	return pick.Terms{Wait: c.WaitMs, Transfer: float64(float64(promptTokens-c.CachedTokens) * c.Link.MsPerToken), Fixed: c.Link.FixedMs}
-}
-
-// scope is what of a placement is reckoned.
-type scope struct {
-	once       bool    // this request alone
-	firstTurns float64 // see firstTurns
-	othersMs   float64 // ms that a ms of others' waiting counts for
-}
-
-func reckon(v *pick.View, s scope) {
-	heaviest := 0.0
-	for i := range v.Candidates {
-		heaviest = max(heaviest, v.Candidates[i].FullWeight())
+// Estimate is what placing the request of a view at one of its rows costs. Terms.Spread stays 0: it is a policy's price for an uneven
+// placement, and no time that a placement takes.
+func Estimate(v *pick.View, c *pick.Candidate, s *Scope) pick.Terms {
+	brings := float64(missing(v, c) * v.PerToken(c))
+	t := pick.Terms{Wait: c.WaitMs, Fixed: v.Fixed(c)}
+	if v.Leg == fleet.LegDecode {
+		t.Transfer = brings
+	} else {
+		t.Prefill = brings
 	}
-	heaviest = max(heaviest, v.Beyond.Heaviest)
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
-		brings := float64(missing(v, c) * v.PerToken(c))
-		t := pick.Terms{Wait: c.WaitMs, Fixed: v.Fixed(c)}
-		t.Others = others(v, c, brings, &s) + interrupts(v, c, brings) + answers(v, c) + c.Link.DelayMs
-		// An endpoint of less weight is to have less traffic: what it costs there counts for more. The request itself waits no longer.
-		if w := c.FullWeight() / heaviest; w < 1 {
-			t.Others = (t.Wait+brings+t.Others)/w - t.Wait - brings
-		}
-		if v.Leg == fleet.LegDecode {
-			t.Transfer = brings
-		} else {
-			t.Prefill = brings
-		}
-		c.Terms = t
+	if s.heaviest == 0 {
+		return t
 	}
+	t.Others = others(v, c, brings, s) + interrupts(v, c, brings) + answers(v, c) + c.Link.DelayMs
+	// An endpoint of less weight is to have less traffic: what it costs there counts for more. The request itself waits no longer.
+	if w := c.FullWeight() / s.heaviest; w < 1 {
+		t.Others = (t.Wait+brings+t.Others)/w - t.Wait - brings
+	}
+	return t
 }
 
 // missing is how many tokens are computed, or of a decode leg transferred. Where costs decide whether a request is split, a wrong belief of what
@@ -82,25 +53,6 @@ func missing(v *pick.View, c *pick.Candidate) float64 {
 	}
 }
 
-// firstTurns is how many conversations a millisecond begin at an endpoint that takes one millisecond for a token, if all have their
-// share, over 1 - utilisation. Those that began at one endpoint say nothing here: they went where the policy sent them. While the window
-// over which turns are counted is not full, what is missing is extrapolated, less so where more turns follow a first one.
-func firstTurns(v *pick.View) float64 {
-	var turns, busy, able float64
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
-		turns += c.TurnsPerMs
-		busy += c.Busy / Speed(v, c)
-		able += 1 / Speed(v, c)
-	}
-	turns, busy, able = turns+v.Beyond.Turns, busy+v.Beyond.Busy, able+v.Beyond.Able
-	if v.Watched > 0 { // a conversation placed early brings all its later turns, of which the rate of now says nothing
-		turns *= 1 + (1/v.Watched-1)/(1+v.LaterTurns)
-	}
-	share := min(busy/able, fullBusy)
-	return turns / (1 + v.LaterTurns) / able / (1 - share)
-}
-
 // others is what a placement costs those who come after it. Those who arrive while it waits and is computed wait for it: at a rate of r
 // arrivals a ms, work of w ms behind b ms makes r × b of them wait for w and r × w of them for w/2 on average, and since these make
 // others wait in turn, 1 / (1 - utilisation) times as much (M/G/1). Arrivals are conversations that begin and those that are expected
@@ -108,7 +60,7 @@ func firstTurns(v *pick.View) float64 {
 //
 // A first turn brings later ones to the same endpoint. What they take there of places and memory costs the derivative of the length of
 // its queue (M/M/1). That keeps new conversations away from fast endpoints whose conversations evict each other's cache.
-func others(v *pick.View, c *pick.Candidate, prefill float64, s *scope) float64 {
+func others(v *pick.View, c *pick.Candidate, prefill float64, s *Scope) float64 {
 	rate := s.firstTurns/Speed(v, c) + c.ReturnsPerMs/(1-min(c.Busy, fullBusy))
 	if s.once {
 		rate = c.TurnsPerMs / (1 - min(c.Busy, mostBusy))

@@ -23,7 +23,8 @@ type Free struct {
 	wholeMs   float64 // what that costs
 	ttftMs    float64 // when the first token comes then
 	prefill   *pick.View
-	Prefiller [2]int // rows of the two cheapest endpoints for the prompt, -1 for none: one of them is not the decoder
+	Prefiller [2]int     // rows of the two cheapest endpoints for the prompt, -1 for none: one of them is not the decoder
+	promptMs  [2]float64 // what the prompt costs there
 
 	wholes []float64 // what doing all of it costs, for each row
 	pairs  []float64 // the lower cost of the two pairs with it, for each row; -1 where there is none
@@ -31,23 +32,26 @@ type Free struct {
 
 // Begin reckons what doing all of it costs, and what the prompt alone does.
 func (f *Free) Begin(prefill, whole *pick.View) {
-	cost.Once(whole, freeOthers)
 	*f = Free{prefill: prefill, Prefiller: [2]int{-1, -1}, wholes: f.wholes[:0], pairs: f.pairs[:0]}
+	s := cost.Once(whole, freeOthers)
 	for i := range whole.Candidates {
-		f.wholes = append(f.wholes, whole.Candidates[i].Terms.Cost())
+		t := cost.Estimate(whole, &whole.Candidates[i], &s)
+		f.wholes = append(f.wholes, t.Cost())
 		f.pairs = append(f.pairs, -1)
 	}
 	f.whole, f.wholeMs = cheapest(whole, f.wholes)
-	f.ttftMs = whole.Candidates[f.whole].Terms.TTFT()
-	cost.Once(prefill, freeOthers)
-	two := &f.Prefiller
+	t := cost.Estimate(whole, &whole.Candidates[f.whole], &s)
+	f.ttftMs = t.TTFT()
+	s = cost.Once(prefill, freeOthers)
+	two, costs := &f.Prefiller, &f.promptMs
 	for i := range prefill.Candidates {
-		ms := prefill.Candidates[i].Terms.Cost()
-		switch {
-		case two[0] < 0 || ms < prefill.Candidates[two[0]].Terms.Cost():
-			two[1], two[0] = two[0], i
-		case two[1] < 0 || ms < prefill.Candidates[two[1]].Terms.Cost():
-			two[1] = i
+		t := cost.Estimate(prefill, &prefill.Candidates[i], &s)
+		switch ms := t.Cost(); {
+		case two[0] < 0 || ms < costs[0]:
+			two[1], costs[1] = two[0], costs[0]
+			two[0], costs[0] = i, ms
+		case two[1] < 0 || ms < costs[1]:
+			two[1], costs[1] = i, ms
 		}
 	}
 }
@@ -59,23 +63,20 @@ func (f *Free) ReadyMs(which int) float64 {
 
 // Pair reckons what answers cost whose prompt that prefiller computes. decode has the rows of whole, for when the prompt will be computed.
 func (f *Free) Pair(which int, decode *pick.View) {
-	cost.Once(decode, freeOthers)
-	o := &f.prefill.Candidates[f.Prefiller[which]]
-	ready, base := f.ReadyMs(which), o.Terms.Cost()
+	o, s := &f.prefill.Candidates[f.Prefiller[which]], cost.Once(decode, freeOthers)
+	ready, base := f.ReadyMs(which), f.promptMs[which]
 	for i := range decode.Candidates {
 		c := &decode.Candidates[i]
 		if c.Slot == o.Slot || c.Kind != o.Kind || c.Model != o.Model || c.CacheTokens > 0 && int64(mostTwice*decode.PromptTokens) > c.CacheTokens {
 			continue
 		}
-		sum := base + c.Terms.Cost() + max(0, ready+c.Terms.TTFT()-f.ttftMs)
+		t := cost.Estimate(decode, c, &s)
+		sum := base + t.Cost() + max(0, ready+t.TTFT()-f.ttftMs)
 		if f.pairs[i] < 0 || sum < f.pairs[i] {
 			f.pairs[i] = sum
 		}
 	}
 }
-
-// Price fills in the terms of the rows that could answer, for the time when the chosen prefiller has computed the prompt.
-func Price(decode *pick.View) { cost.Once(decode, freeOthers) }
 
 // Choose says whether a pair costs less, and who answers: a row of decode if it does, else of whole.
 func (f *Free) Choose(decode *pick.View) (Why, Weighed, int) {

@@ -7,6 +7,8 @@
 package split
 
 import (
+	"math"
+
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/cost"
@@ -44,6 +46,18 @@ func (r *Rule) Interrupts() float64 {
 		return promptShare
 	}
 	return 1
+}
+
+// Scope is what the rule reckons of a view's rows, if costs decide.
+func (r *Rule) Scope(v *pick.View) (s cost.Scope) {
+	switch r.When {
+	case WhenTime:
+		s = cost.Once(v, timeOthers)
+	case WhenFree:
+		s = cost.Once(v, freeOthers)
+	case WhenAlways, WhenNever, WhenTokens, WhenUncached:
+	}
+	return s
 }
 
 // Pool is what a rule needs to know of the endpoints.
@@ -129,10 +143,10 @@ func Time(prefill, whole, decode *pick.View) (Why, Weighed) {
 
 // lowest is the cost of the cheapest row.
 func lowest(v *pick.View) float64 {
-	cost.Once(v, timeOthers)
-	least := v.Candidates[0].Terms.Cost()
+	s, least := cost.Once(v, timeOthers), math.Inf(1)
 	for i := range v.Candidates {
-		least = min(least, v.Candidates[i].Terms.Cost())
+		t := cost.Estimate(v, &v.Candidates[i], &s)
+		least = min(least, t.Cost())
 	}
 	return least
 }
@@ -150,5 +164,6 @@ func ReadyMs(prefill *pick.View) float64 {
 
 // readyAt is how soon one endpoint is predicted to have computed the prompt.
 func readyAt(v *pick.View, c *pick.Candidate) float64 {
-	return c.WaitMs + c.FixedMs + float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken)
+	own := cost.Own(v.PromptTokens, &c.Held, &c.Pace, &c.Wait)
+	return own.Wait + own.Fixed + own.Prefill
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/cost"
 )
 
 // TestAsk: what can be told of a request without its candidates.
@@ -142,9 +143,9 @@ func TestAnswersStayAwayFromPrompts(t *testing.T) {
 	busy, crowded := row, row
 	busy.Busy, crowded.Load.Requests = 0.5, 4
 	v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWait: 2, Candidates: []pick.Candidate{row, busy, crowded}}
-	Price(v)
+	scope := (&Rule{When: WhenFree}).Scope(v)
 	for i, want := range []float64{0, 2 * 1000, 100 * 0.2 * 4} {
-		if got := v.Candidates[i].Terms.Others; math.Abs(got-want) > 1e-9 {
+		if got := cost.Estimate(v, &v.Candidates[i], &scope).Others; math.Abs(got-want) > 1e-9 {
 			t.Errorf("row %d: %v ms, want %v", i, got, want)
 		}
 	}
@@ -157,8 +158,9 @@ func TestAnswersWaitWeight(t *testing.T) {
 		busy := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Answers: pick.Answers{AnswerMs: 10}, Demand: pick.Demand{Busy: 0.5}}
 		idle := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Answers: pick.Answers{AnswerMs: 10}, Wait: pick.Wait{WaitMs: later}}
 		v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWait: AnswerWait, Candidates: []pick.Candidate{busy, idle}}
-		Price(v)
-		if got := v.Candidates[1].Terms.Cost() < v.Candidates[0].Terms.Cost(); got != moves {
+		scope := (&Rule{When: WhenFree}).Scope(v)
+		at, there := cost.Estimate(v, &v.Candidates[0], &scope), cost.Estimate(v, &v.Candidates[1], &scope)
+		if got := there.Cost() < at.Cost(); got != moves {
 			t.Errorf("%v ms later: moves %t, want %t", later, got, moves)
 		}
 	}

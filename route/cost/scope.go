@@ -1,0 +1,65 @@
+package cost
+
+import "github.com/warmpath/warmpath/pick"
+
+// Scope is what of a placement is reckoned, and what that takes of all rows together. The zero value reckons what the request itself waits for,
+// without what it costs others: for a view whose policy does not reckon.
+type Scope struct {
+	once       bool    // this request alone
+	firstTurns float64 // see firstTurns
+	othersMs   float64 // ms that a ms of others' waiting counts for
+	heaviest   float64 // largest weight; 0 where others do not count
+}
+
+// Choosing is for choosing among the rows.
+func Choosing(v *pick.View) Scope {
+	return Scope{firstTurns: firstTurns(v), othersMs: othersMs, heaviest: heaviest(v)}
+}
+
+// Once is for comparing one request as a whole with the same in legs. Endpoints of different parts are compared then, so those
+// who come after are the turns that each was given, not its share of the fleet's; and what later turns of the conversation will bring is left
+// out, since each of them is compared anew. A ms that others wait counts for so many.
+func Once(v *pick.View, othersMs float64) Scope {
+	return Scope{once: true, othersMs: othersMs, heaviest: heaviest(v)}
+}
+
+// Reckon fills in the terms of all rows, for choosing among them.
+func Reckon(v *pick.View) {
+	s := Choosing(v)
+	for i := range v.Candidates {
+		v.Candidates[i].Terms = Estimate(v, &v.Candidates[i], &s)
+	}
+}
+
+// Own is what a request itself waits for where so much of its prompt is held, for a step that has no row yet.
+func Own(promptTokens int, h *pick.Held, p *pick.Pace, w *pick.Wait) pick.Terms {
+	return pick.Terms{Wait: w.WaitMs, Prefill: float64(float64(promptTokens-h.CachedTokens) * p.MsPerToken), Fixed: p.FixedMs}
+}
+
+// heaviest is the largest weight of any endpoint that may take the request.
+func heaviest(v *pick.View) float64 {
+	most := v.Beyond.Heaviest
+	for i := range v.Candidates {
+		most = max(most, v.Candidates[i].FullWeight())
+	}
+	return most
+}
+
+// firstTurns is how many conversations a millisecond begin at an endpoint that takes one millisecond for a token, if all have their
+// share, over 1 - utilisation. Those that began at one endpoint say nothing here: they went where the policy sent them. While the window
+// over which turns are counted is not full, what is missing is extrapolated, less so where more turns follow a first one.
+func firstTurns(v *pick.View) float64 {
+	var turns, busy, able float64
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		turns += c.TurnsPerMs
+		busy += c.Busy / Speed(v, c)
+		able += 1 / Speed(v, c)
+	}
+	turns, busy, able = turns+v.Beyond.Turns, busy+v.Beyond.Busy, able+v.Beyond.Able
+	if v.Watched > 0 { // a conversation placed early brings all its later turns, of which the rate of now says nothing
+		turns *= 1 + (1/v.Watched-1)/(1+v.LaterTurns)
+	}
+	share := min(busy/able, fullBusy)
+	return turns / (1 + v.LaterTurns) / able / (1 - share)
+}
