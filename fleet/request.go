@@ -54,6 +54,8 @@ type Request struct {
 	Instead Lease    // reservation of the same request that this one replaces; 0 for none. It ends with its own Finished, later
 
 	Waits    bool     // the caller can hold the request in the router's queue, see Decision.Waits
+	Holds    bool     // the caller can hold it before it is placed, see Plan.Hold
+	Held     Lease    // Plan.Hold of the same request, whose turn it is; 0 for none. Decide ends it
 	Standing Standing // what its place in the queue depends on
 
 	Splits       bool     // the caller can serve it in two legs, see Router.Decide

@@ -268,6 +268,8 @@ func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response s
 	r.speed.Ended(at, j, ev.Outcome == fleet.OK && !f.cold, &ev.Usage)
 	// 6
 	r.warmed(now, f, ev)
+	holds := ev.Outcome == fleet.OK || ev.Outcome == fleet.ClientGone
+	r.admission.Ended(now, f.index, int64(told.Usage.PromptTokens+told.Usage.OutputTokens), holds)
 	if response != (session.Key{}) {
 		r.conversations.RespondKey(now, response, ep.Name(), f.leader())
 	}

@@ -40,6 +40,8 @@ type Config struct {
 
 	Queue Queue // the router's queues; the zero value queues nothing
 
+	Admission bool // hold turns back while the conversations under way need more KV cache than the engines have
+
 	Disaggregation Disaggregation // of pools whose endpoints have roles
 
 	Responses   int           // response ids remembered; default 100,000

@@ -9,6 +9,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/cost"
+	"github.com/warmpath/warmpath/route/internal/admission"
 	"github.com/warmpath/warmpath/route/internal/backlog"
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/conversation"
@@ -27,6 +28,7 @@ type decision struct {
 	why     SplitWhy    // why it is split or not, as far as known
 	open    bool        // the candidates' costs decide whether it is split
 	weighed Weighed
+	turn    admission.Turn // as admission sees it
 	asker   backlog.Asker
 	decodes bool    // whole has the candidates of a decode leg, not of a whole request
 	ready   float64 // of a decode leg: ms until the prompt is expected to be computed elsewhere
@@ -97,12 +99,17 @@ func (d *decision) reset(now time.Time, req *fleet.Request) *decision {
 // Request.Again, ErrRetryBudget.
 func (r *Router) Decide(now time.Time, req *fleet.Request) (p Plan, err error) {
 	d, see := r.pad.reset(now, req), r.see
-	if err = see.plan(d); err != nil {
+	switch err = see.plan(d); {
+	case errors.Is(err, errHeld):
+		p.Hold = r.hold(d)
+		return p, nil
+	case err != nil:
 		r.refuse(d, err)
-		return p, err
+	default:
+		r.place(d, &p)
 	}
-	r.place(d, &p)
-	return p, nil
+	r.admission.End(req.Held)
+	return p, err
 }
 
 // plan collects what is known and chooses. It writes only to the decision; place or refuse, which come last, write the rest.
@@ -240,6 +247,9 @@ func (r *readers) chooseWhole(d *decision) error {
 	d.decodes = d.why.Splits() && p.Bound()
 	forced, err := r.fill(d, &d.whole, fleet.LegWhole, &d.who)
 	if err != nil {
+		return err
+	}
+	if err := r.gate(d, forced); err != nil {
 		return err
 	}
 	if prefillers && forced == pick.ReasonHolder {
@@ -538,6 +548,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	r.explain(d.req, p, f)
 	if d.req.Class == fleet.Turn {
 		r.bind(d, v, t, f, c.Model)
+		r.admitted(d, v, f, c)
 		if counts(v, choice.Reason) {
 			r.pools.Turn(d.pool, v.Leg, v.FirstTurn, v.PromptTokens-c.CachedTokens)
 		}

@@ -1,6 +1,8 @@
 package route
 
 import (
+	"time"
+
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 )
@@ -42,9 +44,19 @@ type Plan struct {
 	Decision          // of the whole request, or of the decode leg; Lease is 0 if only a prefill leg was decided
 	Prefill  Decision // of the prefill leg; Lease is 0 when there is none
 
+	Hold Hold // nothing was placed yet, if its Lease is not 0
+
 	News []News // for other routers, see Config.Replicas. Valid until the next call
 
 	View *pick.View // what the policy saw; nil for a split request. Valid until the next decision, read-only
+}
+
+// Hold is a request that waits before it is placed, so that the conversations under way keep their cache. When its lease
+// is in an Entry.Called, it is decided again, with Request.Held. Finished ends the hold of a client that leaves.
+type Hold struct {
+	Lease fleet.Lease
+	Pool  string
+	Until time.Time // when it is called at the latest
 }
 
 // Split reports whether the request goes to two endpoints.

@@ -128,6 +128,7 @@ func (r *Router) newEndpoint(spec fleet.Endpoint) registry.Endpoint {
 	r.backlog.Enter(ep.Slot())
 	r.speed.Enter(ep.Slot())
 	r.arrivals.Enter(ep.Slot())
+	r.admission.Enter(ep.Slot())
 	r.shortlist.Enter(ep.Slot(), ep.Key())
 	return ep
 }
@@ -167,6 +168,7 @@ func (r *Router) leave(ep registry.Endpoint) {
 	r.backlog.Drop(ep.Slot())
 	r.speed.Drop(ep.Slot())
 	r.arrivals.Left(ep.Slot())
+	r.admission.Left(ep.Slot())
 	r.registry.Free(ep)
 }
 

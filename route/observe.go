@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/admission"
 	"github.com/warmpath/warmpath/route/internal/backlog"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/health"
@@ -55,6 +56,12 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	case StreamsAlive:
 		e.Changes = r.streamsAlive(now, &ev, e.Changes)
 	case Finished:
+		if admission.IsHold(ev.Lease) {
+			if !r.admission.End(ev.Lease) {
+				r.doubleFinished++
+			}
+			break
+		}
 		var ep registry.Endpoint
 		if f := r.flight(ev.Lease); f != nil {
 			ep = f.ep
@@ -94,7 +101,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	r.pools.Refresh()
 	r.registry.Settle()
 	e.Called = r.dispatch(now)
-	e.More = len(e.Called) == backlog.MostSent
+	e.More = len(e.Called) >= backlog.MostSent
 	e.News = r.others.news
 	return e
 }
@@ -111,6 +118,7 @@ func (r *Router) dispatch(now time.Time) []fleet.Lease {
 		r.called = append(r.called, lease)
 		r.tellNews(News{Kind: NewsSent, Lease: lease})
 	}
+	r.callHeld(now)
 	return r.called
 }
 

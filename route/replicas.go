@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/internal/admission"
 	"github.com/warmpath/warmpath/route/internal/backlog"
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/conversation"
@@ -242,6 +243,12 @@ func (r *Router) heard(now, at time.Time, ev *PeerNews) {
 			model = m.Model()
 		}
 		f.conversation = r.conversations.BindHeard(now, c, r.bound(now, &entry, f, model, h.Again))
+		if h.Leg == fleet.LegWhole && !p.Splits() {
+			r.admission.Placed(now, i, &admission.Placed{
+				Key: f.conversation.Key(), Slot: ep.Slot(), Tokens: int64(h.PromptTokens + h.OutputTokens),
+				First: h.FirstTurn, Prompt: h.Chain,
+			})
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
+	"github.com/warmpath/warmpath/route/internal/admission"
 	"github.com/warmpath/warmpath/route/internal/arrivals"
 	"github.com/warmpath/warmpath/route/internal/backlog"
 	"github.com/warmpath/warmpath/route/internal/blocks"
@@ -49,12 +50,15 @@ type Router struct {
 	backlog       backlog.Table
 	speed         speed.Table
 	shortlist     shortlist.Table
+	admission     *admission.Table
 
 	pad   decision // memory of the next decision
 	ended Ended    // result of the latest Finished, valid until the next one
 
 	dispatched []backlog.Dispatched // scratch, see dispatch
 	called     []fleet.Lease        // scratch, see dispatch
+	slots      []int                // scratch, see taking
+	known      admission.Engines    // what admission asks of the other rooms
 
 	others others // other routers of the fleet
 
@@ -81,12 +85,15 @@ type readers struct {
 	arrivals      arrivals.Reader
 	backlog       backlog.Reader
 	shortlist     shortlist.Reader
+	admission     admission.Reader
 
 	rule       split.Rule
 	noFallback bool          // see Disaggregation
 	shortlists int           // see Config.Shortlist
 	staleAfter time.Duration // see Config
 	replicas   bool          // see Config
+	admits     bool          // see Config.Admission
+	most       int           // see Queue.Most
 	without    ablation.Set
 	needs      pick.Needs // of all policies and Config.Needs
 }
@@ -111,6 +118,7 @@ func New(c Config) *Router {
 		speed:     speed.New(c.Without),
 		backlog:   backlog.New(c.backlog()),
 		budget:    budget.New(c.budget()),
+		admission: admission.New(!c.Admission),
 		others:    others{peers: map[uint64]*peer{}, leases: map[peerLease]uint32{}, pools: map[uint64]string{}},
 	}
 	r.conversations = conversation.New(c.conversations(), r.forgot)
@@ -130,6 +138,7 @@ func (r *Router) configure(c Config, policies bool) {
 	r.conversations.SetConfig(c.conversations())
 	r.backlog.SetConfig(c.backlog())
 	r.budget.SetConfig(c.budget())
+	r.admission.SetOff(!c.Admission)
 	r.pools.SetConfig(c.pools(), policies)
 	clear(r.others.pools) // there may be other aliases
 	r.derive(&c)
@@ -141,10 +150,11 @@ func (r *Router) derive(c *Config) {
 	r.see = readers{
 		endpoints: r.endpoints, pools: r.pools.Reader(), budget: r.budget.Reader(), conversations: r.conversations.Reader(),
 		health: r.health.Reader(), cache: r.cache.Reader(), speed: r.speed.Reader(), arrivals: r.arrivals.Reader(),
-		backlog: r.backlog.Reader(), shortlist: r.shortlist.Reader(),
+		backlog: r.backlog.Reader(), shortlist: r.shortlist.Reader(), admission: r.admission.Reader(),
 		rule: c.Disaggregation.rule(), noFallback: c.Disaggregation.NoFallback, shortlists: c.Shortlist, staleAfter: c.StaleAfter,
-		replicas: c.Replicas, without: c.Without, needs: c.Needs,
+		replicas: c.Replicas, admits: c.Admission, most: c.Queue.Most, without: c.Without, needs: c.Needs,
 	}
+	r.known = engines{r.see.cache, r.see.speed, r.see.arrivals}
 	for _, make := range [...]func() pick.Policy{c.Policy, c.Disaggregation.Prefill, c.Disaggregation.Decode} {
 		r.see.needs = r.see.needs.And(make().Needs())
 	}

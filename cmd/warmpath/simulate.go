@@ -98,6 +98,8 @@ values are compared side by side. docs/simulate.md explains the figures.`,
 	f.IntVar(&o.repeat, "repeat", o.repeat, "how often each session of agents is played, as different conversations")
 	f.IntVar(&o.half, "half", 0, "1 or 2: play one half of the conversations, to tune on the other; 0 plays all")
 	f.DurationVar(&o.maxDelay, "max-delay", 0, "longest time between turns of a session; 0 as recorded")
+	f.DurationVar(&o.horizon, "for", 0, "end the run then, with --clients; the seed draws the order of conversations. 0 plays all")
+	f.BoolVar(&o.admission, "admission", false, "hold turns back while memory for conversations is short (admission)")
 	f.DurationVar(&o.slo.TTFT, "slo-ttft", o.slo.TTFT, "time to first token that a good turn keeps")
 	f.DurationVar(&o.slo.ITL, "slo-itl", o.slo.ITL, "mean gap between tokens that a good turn keeps")
 	f.StringArrayVar(&o.set, "set", nil, "an option of a policy, POLICY.OPTION=VALUE; several values with commas between are compared (repeatable)")
@@ -167,6 +169,8 @@ func (o *simulateOptions) check(changed func(flag string) bool) error {
 	fault(!(o.load >= 0) || o.load > 100 || changed("load") && o.load == 0, "--load must be above 0 and at most 100, got %v", o.load)
 	fault(changed("speed") && !(o.speed > 0 && o.speed <= 1e6), "--speed must be above 0, got %v", o.speed)
 	fault(o.clients < 0, "--clients must not be negative, got %d", o.clients)
+	fault(o.horizon < 0, "--for must not be negative, got %v", o.horizon)
+	fault(o.horizon > 0 && o.clients == 0, "--for needs --clients")
 	fault(o.clients > 0 && changed("load"), "give either --load or --clients: both say how often conversations begin")
 	fault(o.ids != "" && o.ids != "true" && o.ids != "false", "--ids must be true or false, got %q", o.ids)
 	fault(o.repeat < 1 || o.repeat > 1000, "--repeat must be in 1..1000, got %d", o.repeat)
@@ -305,7 +309,7 @@ func (o *simulateOptions) runs(trace *simtrace.Trace, fleet simrig.Fleet) []*sim
 					Standing: o.standing(), Without: without, Queue: v.queue, Disaggregation: way.Disaggregation, Transfer: o.transfer,
 					Trace: trace, Fleet: fleet, Policy: make, Oracle: oracle, Content: content, IDs: o.named(v.config, oracle),
 					Routers: o.routers, Share: share, Staleness: staleness, Load: o.load, Speed: o.speed, Clients: o.clients,
-					MaxDelay: o.maxDelay, Seed: o.seed,
+					MaxDelay: o.maxDelay, Horizon: o.horizon, Seed: o.seed, Admission: o.admission,
 				}})
 			}
 		}

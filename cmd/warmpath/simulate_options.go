@@ -37,6 +37,8 @@ type simulateOptions struct {
 	ids           string
 	repeat, half  int
 	maxDelay      time.Duration
+	horizon       time.Duration
+	admission     bool
 	slo           figures.Objective
 	jobs          int
 	without, set  []string

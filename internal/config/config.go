@@ -100,6 +100,10 @@ type Config struct {
 	// SendIsFirstTurn tells TensorRT-LLM engines whether a turn is the first of its conversation: is_first_turn, in requests
 	// with disaggregated_params. Other versions may reject the member.
 	SendIsFirstTurn bool `yaml:"send_is_first_turn"`
+	// Admission holds turns back, before they are placed, while the conversations under way need more KV cache than the
+	// engines have, so that those which are served keep theirs. Some turns then wait for minutes: docs/agents.md. false
+	// places every turn at once.
+	Admission bool `yaml:"admission"`
 	// Queue holds prompts at the router while endpoints have enough to compute, the shortest first.
 	Queue Queue `yaml:"queue"`
 	// Peers are other routers of the same endpoints.

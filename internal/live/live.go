@@ -52,7 +52,8 @@ func (f *Fleet) SetListeners(listeners ...Listener) {
 }
 
 // Decide decides where a request goes and reserves its work there, see route.Router.Decide. Each lease in the plan must be ended by
-// exactly one Observe(route.Finished{...}). It draws req.Seed when that is zero.
+// exactly one Observe(route.Finished{...}), that of a
+// hold by that or by Decide with Request.Held. It draws req.Seed when that is zero.
 func (f *Fleet) Decide(req *fleet.Request) (route.Plan, error) {
 	if req.Seed == 0 {
 		req.Seed = rand.Uint64()
@@ -61,6 +62,10 @@ func (f *Fleet) Decide(req *fleet.Request) (route.Plan, error) {
 	defer f.mu.Unlock()
 	now := f.now()
 	p, err := f.router.Decide(now, req)
+	if p.Hold.Lease != 0 { // nothing was decided
+		f.turns[p.Hold.Lease] = make(chan struct{})
+		return p, nil
+	}
 	f.entry = route.Entry{Now: now, Request: req, Err: err}
 	if err == nil {
 		f.made, f.prefill = p.Decision, p.Prefill
@@ -206,7 +211,7 @@ func (f *Fleet) stand(d *route.Decision) {
 	}
 }
 
-// Turn is closed when it is the turn of a request whose Decision.Waits; nil when it is already.
+// Turn is closed when it is the turn of a request whose Decision.Waits, or which is held; nil when it is already.
 func (f *Fleet) Turn(l fleet.Lease) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -218,6 +223,13 @@ func (f *Fleet) Queued() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.router.Queued()
+}
+
+// Held is how many requests this router holds before they are placed.
+func (f *Fleet) Held() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.router.Held()
 }
 
 // Inside calls a function inside the lock: between two entries, of which listeners hear the one before it and the other after it. It must not

@@ -134,6 +134,9 @@ const statusClientGone = 499
 // serve reads, decides, passes on and relays.
 func (c *call) serve() {
 	if err := c.prepare(); err != nil {
+		if errors.Is(err, errLeft) {
+			return
+		}
 		if _, ok := errors.AsType[*route.UnknownModelError](err); ok {
 			c.p.relist("") // it may just have been loaded
 		}
@@ -229,7 +232,10 @@ func (c *call) decide() (route.Plan, error) {
 	c.rememberContent()
 	started := time.Now()
 	p, err := c.p.fleet.Decide(&c.Request)
-	c.p.decided(p.Pool, time.Since(started))
+	c.p.decided(cmp.Or(p.Pool, p.Hold.Pool), time.Since(started))
+	if p.Hold.Lease != 0 {
+		p, err = c.awaitRoom(&p.Hold)
+	}
 	if err == nil {
 		c.served.Attempts++
 		c.served.Decision, c.served.Prefill = p.Decision, p.Prefill
@@ -432,6 +438,7 @@ func (c *call) identify() error {
 		q.Characters = max(1, prompt.Characters(c.API, c.Body.Bytes))
 	}
 	q.Splits, q.Waits = c.splits(), c.Upload == nil && !preflight(c.R)
+	q.Holds = q.Waits
 	if q.Session == "" && q.Class == fleet.Turn {
 		q.MintedID = who.NewID()
 	}

@@ -46,6 +46,7 @@ func (c *call) upgrade() {
 		return
 	}
 	c.Request.Binds = inPlace || c.R.URL.Path == realtime
+	c.Request.Holds = false
 	d, err := c.route()
 	if _, ok := errors.AsType[*route.ModelRequiredError](err); ok {
 		if err = fault.Unnamed(err); inPlace {

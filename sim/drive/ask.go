@@ -12,6 +12,9 @@ func (p *player) decide(router int32, now int64, turn int) (route.Plan, error) {
 	p.spread(now, router, plan.News)
 	if p.Heard != nil {
 		e := route.Entry{Now: p.at(now), Request: &p.req, Err: err}
+		if plan.Hold.Lease != 0 {
+			return plan, nil
+		}
 		if err == nil {
 			if plan.Lease != 0 {
 				e.Decision = &plan.Decision

@@ -34,8 +34,11 @@ func (p *player) leave(now int64, i int) {
 	if f.over || f.hand != 0 {
 		return
 	}
-	at := int(f.engine)
-	if s := (standing{f.router, f.lease}); p.stands(s, i) {
+	at, lease := int(f.engine), f.lease
+	if f.held != 0 {
+		lease = f.held
+	}
+	if s := (standing{f.router, lease}); p.stands(s, i) {
 		delete(p.inLine, s)
 	} else {
 		p.engines[at].Cancel(uint64(i + 1))
@@ -43,8 +46,10 @@ func (p *player) leave(now int64, i int) {
 		k := slices.Index(p.busy[at], int32(i))
 		p.busy[at] = slices.Delete(p.busy[at], k, k+1)
 	}
-	p.observe(now, i, route.Finished{Lease: f.lease, Outcome: fleet.ClientGone})
-	p.schedule(at)
+	p.observe(now, i, route.Finished{Lease: lease, Outcome: fleet.ClientGone})
+	if f.held == 0 {
+		p.schedule(at)
+	}
 	row := &p.out[f.row-1]
 	row.Left, row.Took = true, time.Duration(now-f.sent)
 	*f = flying{router: f.router, chain: f.chain, attempt: f.attempt, left: true}

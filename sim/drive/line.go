@@ -27,6 +27,8 @@ func (p *player) handOn(now int64) {
 		i := int(p.called[0])
 		p.called = p.called[1:]
 		switch {
+		case p.flights[i].held != 0:
+			p.place(now, i)
 		case p.prefillStands(i):
 			if outcome := p.submitPrefill(now, i); outcome != fleet.OK {
 				p.computeElsewhere(now, i, outcome)

@@ -39,6 +39,7 @@ type player struct {
 	tide [2]tide // see mark
 	done int
 	end  int64
+	cut  bool // the run has reached its Horizon
 	seed uint64
 
 	news    []hearsay // in order of delivery
@@ -79,7 +80,8 @@ type flying struct {
 	chain   []uint64
 	attempt uint64
 	tried   []string
-	again   bool // the next attempt counts against the retry budget
+	again   bool        // the next attempt counts against the retry budget
+	held    fleet.Lease // its hold before it is placed; 0 for none
 
 	token        int64            // time of the latest token
 	hand         int32            // in hands, from 1, if it is split
@@ -166,6 +168,12 @@ func (p *player) open() {
 			p.queued = append(p.queued, s.First)
 		}
 	}
+	if p.Horizon > 0 {
+		for i := len(p.queued) - 1; i > 0; i-- {
+			k := int(chance.Mix(p.seed^uint64(i)) % uint64(i+1))
+			p.queued[i], p.queued[k] = p.queued[k], p.queued[i]
+		}
+	}
 	for range p.Clients {
 		p.nextSession(0)
 	}
@@ -221,6 +229,10 @@ func (p *player) play() bool {
 	for {
 		h, ok := p.due.pop()
 		if !ok {
+			return p.ended()
+		}
+		if p.Horizon > 0 && h.at > int64(p.Horizon) {
+			p.end, p.cut = int64(p.Horizon), true
 			return p.ended()
 		}
 		i := int(h.of)
@@ -404,6 +416,26 @@ func (p *player) pause(d time.Duration) time.Duration {
 		d = min(d, p.MaxDelay)
 	}
 	return d
+}
+
+// played are the turns that ended, and those that are under way.
+func (p *player) played() (ended, cut []Played) {
+	if !p.cut {
+		return p.out, nil
+	}
+	for i := range p.out {
+		row, f := &p.out[i], &p.flights[p.out[i].Turn]
+		switch {
+		case row.Left || f.over:
+			ended = append(ended, *row)
+		default:
+			if row.TTFT == 0 {
+				row.TTFT = time.Duration(p.end) - row.Sent
+			}
+			cut = append(cut, *row)
+		}
+	}
+	return ended, cut
 }
 
 // tide is a time and the total work of the engines up to then, in ns.

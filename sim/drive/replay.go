@@ -34,6 +34,8 @@ type Replay struct {
 	Standing fleet.Standing // for every tenant
 	Queue    route.Queue    // the routers' queues; the zero value queues nothing
 
+	Admission bool // the routers hold turns back while the engines' memory is short, see route.Config
+
 	Disaggregation route.Disaggregation // rules and policies for a fleet with roles; policies left out are Policy
 	Transfer       rig.Transfer         // KV transfers between engines with roles; zero is DefaultTransfer
 
@@ -44,6 +46,7 @@ type Replay struct {
 	Speed    float64       // see Trace.Plan
 	Clients  int           // conversations at once (closed loop): the next starts when one ends; 0 starts each at its planned time
 	MaxDelay time.Duration // limit of the time between turns of a session (closed loop); 0 for none
+	Horizon  time.Duration // the run ends then; Seed draws the order of conversations (Clients). 0 for all turns
 	Seed     uint64
 
 	// Leaves is the share of turns whose clients leave within 5 s, before or after the first token, and ask again a second later. Split
@@ -96,6 +99,7 @@ func (p *Played) Computed() int {
 // Outcome is the result of a run.
 type Outcome struct {
 	Turns   []Played // in the order they were sent
+	Cut     []Played // those under way at the Horizon: without a first token, TTFT is their wait up to then
 	Engines []engine.Stats
 	Span    time.Duration // from the start to the end of the last turn
 	Plan    trace.Plan
@@ -133,6 +137,9 @@ func (r *Replay) Run() (*Outcome, error) {
 	if r.Clients < 0 || r.Clients > 0 && !r.Trace.Closed {
 		return nil, fmt.Errorf("%d conversations at once need a trace of conversations whose turns wait for each other", r.Clients)
 	}
+	if r.Horizon < 0 || r.Horizon > 0 && r.Clients == 0 {
+		return nil, errors.New("a horizon needs a number of conversations at one time, and must not be negative")
+	}
 	if r.Leaves < 0 || r.Leaves > 1 {
 		return nil, fmt.Errorf("the share of clients that leave must be in 0..1, got %v", r.Leaves)
 	}
@@ -149,7 +156,7 @@ func (r *Replay) Run() (*Outcome, error) {
 		policy = p.oracle.policy
 	}
 	for range max(r.Routers, 1) {
-		p.routers = append(p.routers, route.New(route.Config{Policy: policy, Queue: r.Queue, Without: r.Without, Shortlist: r.Shortlist, Replicas: r.Share && r.Routers > 1, Disaggregation: r.Disaggregation}))
+		p.routers = append(p.routers, route.New(route.Config{Policy: policy, Queue: r.Queue, Admission: r.Admission, Without: r.Without, Shortlist: r.Shortlist, Replicas: r.Share && r.Routers > 1, Disaggregation: r.Disaggregation}))
 	}
 	for i, e := range r.Fleet.Endpoints {
 		engine, err := engine.New(e.Engine, chance.Mix(r.Seed)+uint64(i))
@@ -172,10 +179,11 @@ func (r *Replay) Run() (*Outcome, error) {
 	if !p.play() {
 		return nil, ErrStopped
 	}
-	if n := len(r.Trace.Turns) - p.done; n > 0 {
+	if n := len(r.Trace.Turns) - p.done; n > 0 && !p.cut {
 		return nil, fmt.Errorf("%d of %d turns never ended: a bug of the simulator", n, len(r.Trace.Turns))
 	}
-	out := &Outcome{Turns: p.out, Plan: plan, Routers: p.routers, Span: time.Duration(p.end)}
+	out := &Outcome{Plan: plan, Routers: p.routers, Span: time.Duration(p.end)}
+	out.Turns, out.Cut = p.played()
 	for i, e := range p.engines {
 		p.gone[i].Add(e.Stats())
 		out.Engines = append(out.Engines, p.gone[i])

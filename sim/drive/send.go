@@ -46,12 +46,17 @@ func (p *player) place(now int64, i int) {
 	p.oracle.now, p.oracle.turn = now, i
 	for {
 		f.attempt++
-		p.req.Seed, p.req.Tried, p.req.Again = p.drawn(i), f.tried, f.again
-		f.again = false
+		p.req.Seed, p.req.Tried, p.req.Again, p.req.Held = p.drawn(i), f.tried, f.again, f.held
+		f.again, f.held = false, 0
 		plan, err := p.decide(f.router, now, i)
 		p.settle(now, i)
 		if err != nil {
 			p.failed(now, i)
+			return
+		}
+		if plan.Hold.Lease != 0 {
+			f.held = plan.Hold.Lease
+			p.inLine[standing{f.router, f.held}] = int32(i)
 			return
 		}
 		row.Prefiller, row.Prefill, row.Moved, row.Handed, row.MovedTook = -1, 0, 0, 0, 0
@@ -148,7 +153,7 @@ func (p *player) ask(i int) {
 	if n := len(p.Kinds); n > 0 {
 		kind = p.Kinds[chance.Mix(p.seed^uint64(t.Session))%uint64(n)]
 	}
-	p.req = fleet.Request{Model: replayModel, Tenant: s.Tenant, PromptBytes: kind.TokenBytes * t.Prompt, Stream: !p.whole(i), Waits: true, Standing: p.Standing}
+	p.req = fleet.Request{Model: replayModel, Tenant: s.Tenant, PromptBytes: kind.TokenBytes * t.Prompt, Stream: !p.whole(i), Waits: true, Holds: true, Standing: p.Standing}
 	if p.Limits {
 		p.req.MaxTokens = t.Output
 	}

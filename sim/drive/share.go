@@ -7,8 +7,11 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// tickEvery is the period of ticks for a router with queued requests and peers.
-const tickEvery = 25 * time.Millisecond
+// The periods of ticks for a router with queued requests and peers, and for one with held requests.
+const (
+	tickEvery = 25 * time.Millisecond
+	callEvery = time.Second // as the live router looks for silent endpoints
+)
 
 // hearsay is news in transit.
 type hearsay struct {
@@ -32,10 +35,18 @@ func (p *player) spread(now int64, from int32, news []route.News) {
 		p.news = append(p.news, h)
 		p.due.push(now+int64(p.Staleness), newsDue, 0)
 	}
-	if p.shares() && !p.ticking[from] && p.routers[from].Queued() > 0 {
-		p.ticking[from] = true
-		p.due.push(now+int64(tickEvery), tickDue, int(from))
+	every := tickEvery
+	switch {
+	case p.ticking[from]:
+		return
+	case p.shares() && p.routers[from].Queued() > 0:
+	case p.routers[from].Held() > 0:
+		every = callEvery
+	default:
+		return
 	}
+	p.ticking[from] = true
+	p.due.push(now+int64(every), tickDue, int(from))
 }
 
 // tick sends a router a tick.

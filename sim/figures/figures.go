@@ -39,6 +39,11 @@ type Figures struct {
 	ITL  Spread `json:"itl_ms"` // of each turn's mean gap between tokens
 	Gap  Spread `json:"gap_ms"` // of every gap between two tokens, to a thousandth
 
+	Slowest   Spread  `json:"slowest_ms"`      // of each conversation's slowest turn, its TTFT; a family counts as one
+	Whole     Spread  `json:"conversation_ms"` // from its first request to its last answer
+	Ended     int     `json:"conversations_ended"`
+	EndedPerH float64 `json:"conversations_per_h"`
+
 	HitRate      float64 `json:"hit_rate"`       // prompt tokens found cached
 	IdealHitRate float64 `json:"ideal_hit_rate"` // with an unlimited cache and perfect routing
 	Predicted    float64 `json:"predicted_hit_rate"`
@@ -120,6 +125,10 @@ func Of(r *drive.Replay, o *drive.Outcome, slo Objective) Figures {
 	for i := range o.Turns {
 		c.take(&o.Turns[i], &r.Trace.Turns[o.Turns[i].Turn], slo)
 	}
+	for i := range o.Cut {
+		c.cut(&o.Cut[i], slo)
+	}
+	conversationsOf(r, o, &f)
 	f.Failed, f.Retries, f.QueueMax = c.failed, c.retries, c.queueMax
 	f.Gap, f.Split = gapsOf(&o.Gaps), splitOf(r, o)
 	f.TTFT, f.E2E, f.ITL = spread(c.ttft), spread(c.e2e), spread(c.itl)
@@ -128,7 +137,7 @@ func Of(r *drive.Replay, o *drive.Outcome, slo Objective) Figures {
 	f.Predicted = rounded(ratio(float64(c.predicted), float64(c.prompt)), 6)
 	f.HomeShare = rounded(ratio(float64(c.home), float64(c.later)), 6)
 	f.QueueMean = rounded(ratio(float64(c.queue), float64(served)), 4)
-	f.Goodput = rounded(ratio(float64(c.good), float64(len(o.Turns))), 6)
+	f.Goodput = rounded(ratio(float64(c.good), float64(len(o.Turns)+len(o.Cut))), 6)
 	f.RegretMean = rounded(ratio(float64(c.regret)/1e6, float64(served)), 3)
 	f.WorkCV, f.FirstTurnCV, f.RequestsCV = rounded(variation(c.work), 6), rounded(variation(c.first), 6), rounded(variation(c.turns), 6)
 	f.LeastMean = rounded(ratio(float64(slices.Min(c.turns)*int64(len(c.turns))), float64(served)), 6)
@@ -225,6 +234,14 @@ func (c *count) take(p *drive.Played, t *trace.Turn, slo Objective) {
 		c.reasons = append(c.reasons, ReasonFigure{Reason: string(p.Reason)})
 	}
 	c.reasons[at].Turns++
+}
+
+// cut takes a turn that was under way when the run ended.
+func (c *count) cut(p *drive.Played, slo Objective) {
+	c.ttft = append(c.ttft, p.TTFT)
+	if slo.TTFT == 0 || p.TTFT <= slo.TTFT {
+		c.good++
+	}
 }
 
 // spread sorts the times.

@@ -107,6 +107,19 @@ var (
 	ErrUnattainable = errors.New("no engine is expected to begin the answer within X-Warmpath-Ttft-Ms, and the request has low priority")
 )
 
+// HeldError says that a request may be held for longer than its client waits.
+type HeldError struct {
+	Most  time.Duration // the longest hold
+	Cause error         // ErrWaited or ErrDeadline: which time it would exceed
+}
+
+func (e *HeldError) Error() string {
+	const why = "the conversations under way need more KV cache than the engines have"
+	return fmt.Sprintf("%s: the request may be held for %v, longer than it may wait", why, e.Most.Round(time.Second))
+}
+
+func (e *HeldError) Unwrap() error { return e.Cause }
+
 // Encoded rejects a body with that Content-Encoding.
 func Encoded(encoding string) error { return &encodingError{encoding} }
 
@@ -195,10 +208,13 @@ func Of(err error) Fault {
 		header   *headerError
 		limit    *quota.Error
 		full     *route.QueueFullError
+		held     *HeldError
 	)
 	switch {
 	case errors.As(err, &leg):
 		return leg.fault()
+	case errors.As(err, &held):
+		return Fault{429, "requests", "held_too_long", max(held.Most, time.Second)}
 	case errors.As(err, &unknown):
 		return Fault{404, "invalid_request_error", "model_not_found", 0}
 	case errors.As(err, &id):

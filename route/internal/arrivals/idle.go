@@ -16,6 +16,7 @@ const (
 	fewTicks     = 16                     // ticks for which that constant rate is used
 	likelyReturn = 0.1                    // assumed share of conversations that return within their first tick
 	assumedIdles = 4                      // samples that the assumption about a bucket weighs
+	worthIt      = 0.5                    // least net saving of Pays, as a share of the turns
 	leastLeft    = 1e-9                   // lower bound of the share that stays idle for any time
 )
 
@@ -246,4 +247,30 @@ func (c *Clock) At(now time.Time) uint32 {
 		return c.latest
 	}
 	return max(c.latest, 1+uint32(max(0, now.Sub(c.began))/tick))
+}
+
+// Pays is how long an idle conversation's KV cache is worth keeping where computing a whole cacheful takes whole ms:
+// the idle time t with the most of P(back by t) - E[idle time up to t] / whole. A return saves computing what was kept;
+// keeping it costs, at most, what else as much cache could have saved meanwhile: a cacheful in whole. 0 means that
+// keeping costs more than it saves, or that fewer than half of the turns would save anything net.
+//
+// Returns that were not seen are not counted on: a bucket of few samples has a lower rate.
+func (s *Returns) Pays(whole float64) time.Duration {
+	if whole <= 0 {
+		return 0
+	}
+	left, area, best, until := 1.0, 0.0, 0.0, uint32(0)
+	for k := range ages {
+		from, width := spanOf(k)
+		end := left * (1 - s.back[k]/(s.back[k]+s.passed[k]+assumedIdles))
+		area += float64((left + end) / 2 * float64(width))
+		if net := 1 - end - float64(area*Ms(tick))/whole; net > best {
+			best, until = net, from+width
+		}
+		left = end
+	}
+	if best < worthIt {
+		return 0
+	}
+	return time.Duration(until) * tick
 }

@@ -147,6 +147,14 @@ func (r Reader) Capacity(slot int) int64 {
 	return r.provenTokens(slot)
 }
 
+// Room is the learnt capacity in tokens where the engine states one or its events show it; 0 where it is only assumed.
+func (r Reader) Room(slot int) int64 {
+	if r.t.endpoints.Get(slot).facts.CacheTokens <= 0 && r.t.reported.Reader().Capacity(slot) <= 0 {
+		return 0
+	}
+	return max(r.Capacity(slot), int64(firstShare*float64(r.statedTokens(slot))))
+}
+
 // Filled is the share of the estimated capacity that is believed to hold blocks, 0 to 1.
 func (r Reader) Filled(slot int) float64 {
 	bound := r.t.endpoints.Get(slot).capacity.bound

@@ -42,6 +42,15 @@ type Text struct {
 // Missed is what prompts were found to miss so far, see Predict.
 type Missed struct{ tokens fit.Mean }
 
+// Keys are the names of the prompt's blocks, each of which stands for all before it; nil if its content is unknown. They
+// are valid until the next decision.
+func (x *Text) Keys() []uint64 {
+	if !x.known {
+		return nil
+	}
+	return x.keys
+}
+
 // Begin resets x for a decision.
 func (r Reader) Begin(x *Text) Missed {
 	x.known = false

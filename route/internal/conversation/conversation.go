@@ -138,6 +138,19 @@ func (r Reader) Find(now time.Time, s Scope, req *fleet.Request, f *Found) {
 	}
 }
 
+// Keys identify a request's conversation and that of its parent; zero for none.
+func (r Reader) Keys(s Scope, req *fleet.Request, f *Found) (own, parent session.Key) {
+	if own = f.name.Key(); own == (session.Key{}) && f.ID != "" {
+		name := nameOf(s, f.ID)
+		own = name.Key()
+	}
+	if req.Parent != "" {
+		name := nameOf(s, req.Parent)
+		parent = name.Key()
+	}
+	return own, parent
+}
+
 // FindOther finds the same conversation in another scope, where it has its own home.
 func (r Reader) FindOther(now time.Time, s Scope, same, f *Found) {
 	*f = Found{}
@@ -306,6 +319,18 @@ func (t *Table) Close(now time.Time, r *Ref) {
 		t.users.End(now, r.user)
 	}
 }
+
+// Woken notes that a conversation is no longer idle, though its turn is not placed yet.
+func (t *Table) Woken(now time.Time, f *Found) {
+	ref := Ref{name: f.name}
+	t.Revise(now, &ref, f.Entry.Endpoint, func(e session.Entry) session.Entry {
+		e.Rest = 0
+		return e
+	})
+}
+
+// Key identifies the conversation; zero for none.
+func (r *Ref) Key() session.Key { return r.name.Key() }
 
 // Respond stores which endpoint holds a response; leader is its conversation, "" for none.
 func (t *Table) Respond(now time.Time, tenant, response, endpoint, leader string) {

@@ -1,0 +1,121 @@
+package proxy_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route"
+)
+
+// newShort is a router of an engine whose cache three conversations fill that come back quickly.
+func newShort(t *testing.T, engine wire) *rig {
+	t.Helper()
+	r := newRouter(t, proxy.Config{}, engine, route.Config{Policy: func() pick.Policy { return inOrder{} }, Admission: true},
+		[]fleet.Endpoint{{Name: "e", URL: "http://e", Weight: 1, Kind: fleet.KindVLLM}},
+		func(k fleet.Kind) fleet.Report {
+			return fleet.Report{Kind: k, CacheTokens: 100_000, Models: []fleet.Model{{ID: "m"}}}
+		})
+	for range 20 {
+		var leases []fleet.Lease
+		for _, name := range []string{"a", "b", "c"} {
+			p, err := r.fleet.Decide(&fleet.Request{
+				Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, Waits: true, Holds: true,
+			})
+			if err != nil || p.Lease == 0 {
+				t.Fatalf("%s: %+v, %v", name, p, err)
+			}
+			leases = append(leases, p.Lease)
+		}
+		time.Sleep(10 * time.Second)
+		for _, l := range leases {
+			r.fleet.Observe(route.FirstByte{Lease: l})
+		}
+		for _, l := range leases {
+			r.fleet.Observe(route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 30_000, OutputTokens: 10}})
+		}
+		time.Sleep(time.Second)
+	}
+	return r
+}
+
+// TestHeldRequests: a request that is held before it is placed goes on when it is called, and every way out of the hold
+// ends it once.
+func TestHeldRequests(t *testing.T) {
+	body := `{"model":"m","prompt":[1` + strings.Repeat(",1", 29_999) + `]}`
+	answer := func(*http.Request) (*http.Response, error) {
+		return says(`{"choices":[{"index":0,"text":"hi"}],"usage":{"prompt_tokens":30000,"completion_tokens":5}}`)
+	}
+	for _, tt := range []struct {
+		name   string
+		header string // and its value, "" for none
+		leaves bool   // its client leaves, or else the router shuts down
+		stops  bool
+		at     time.Duration // when it is over, at most
+		status int
+		says   string
+	}{
+		{"called", "", false, false, 5 * time.Minute, 200, `"hi"`},
+		{"left", "", true, false, 0, 200, ""}, // nothing is written
+		{"shut down", "", false, true, 0, 503, "shutting_down"},
+		{"would wait too long", "X-Warmpath-Wait 10", false, false, 0, 429, "held_too_long"},
+		{"would be late", "X-Warmpath-Deadline 10", false, false, 0, 429, "held_too_long"},
+		{"may wait long enough", "X-Warmpath-Wait 600", false, false, 5 * time.Minute, 200, `"hi"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newShort(t, answer)
+				ctx, leave := context.WithCancel(t.Context())
+				run, stop := context.WithCancel(t.Context())
+				go r.proxy.Run(run)
+				req := httptest.NewRequest(http.MethodPost, "/v1/completions", strings.NewReader(body)).WithContext(ctx)
+				req.Header.Set("X-Session-Id", "d")
+				if name, value, ok := strings.Cut(tt.header, " "); ok {
+					req.Header.Set(name, value)
+				}
+				w, began := httptest.NewRecorder(), time.Now()
+				over := make(chan time.Duration)
+				go func() {
+					defer func() {
+						_ = recover() // http.ErrAbortHandler, for a client that has left
+						over <- time.Since(began)
+					}()
+					r.proxy.ServeHTTP(w, req)
+				}()
+				synctest.Wait()
+				if waits := tt.status != http.StatusTooManyRequests; waits != (r.fleet.Held() == 1) {
+					t.Fatalf("%d are held: %d %s", r.fleet.Held(), w.Code, w.Body)
+				}
+				if tt.leaves {
+					leave()
+				}
+				if tt.stops {
+					r.proxy.Drain()
+					r.proxy.Abort()
+				}
+				if took := <-over; took > tt.at {
+					t.Errorf("it was over after %v, want %v at most", took, tt.at)
+				}
+				if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.says) {
+					t.Errorf("the client got %d %s, want %d with %s", w.Code, w.Body, tt.status, tt.says)
+				}
+				if after := w.Header().Get("Retry-After"); (after != "") != (tt.status >= 400) || tt.status == http.StatusTooManyRequests && len(after) < 2 {
+					t.Errorf("Retry-After is %q", after)
+				}
+				if r.fleet.Held() != 0 {
+					t.Errorf("%d are still held", r.fleet.Held())
+				}
+				r.booksBalance()
+				leave()
+				stop()
+			})
+		})
+	}
+}

@@ -1,0 +1,173 @@
+package route_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route"
+)
+
+// short is a router of one engine with room for three conversations of 30,000 tokens, which have come back quickly so
+// far.
+type short struct {
+	*route.Router
+	t   *testing.T
+	now time.Time
+}
+
+func newShort(t *testing.T, change func(*route.Config)) *short {
+	t.Helper()
+	c := route.Config{Policy: func() pick.Policy { return firstLeast{} }, Admission: true}
+	if change != nil {
+		change(&c)
+	}
+	s := &short{Router: route.New(c), t: t, now: time.Unix(1000, 0)}
+	s.Observe(s.now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "e", URL: "http://e", Weight: 1}}})
+	s.Observe(s.now, route.Probed{Endpoint: "e", Report: fleet.Report{Healthy: true, CacheTokens: 100_000, Models: []fleet.Model{{ID: "m"}}}})
+	for range 20 {
+		s.round()
+	}
+	return s
+}
+
+// round is a turn of each of the three: the engine takes ten seconds for their prompts, and they come back after a
+// second. It returns what was called.
+func (s *short) round() (called []fleet.Lease) {
+	s.t.Helper()
+	leases := []fleet.Lease{s.place("a", 0), s.place("b", 0), s.place("c", 0)}
+	s.now = s.now.Add(10 * time.Second)
+	for _, l := range leases {
+		called = append(called, s.Observe(s.now, route.FirstByte{Lease: l}).Called...)
+	}
+	for _, l := range leases {
+		called = append(called, s.end(l)...)
+	}
+	s.now = s.now.Add(time.Second)
+	return called
+}
+
+// ask asks for a turn of a conversation, which continues a hold.
+func (s *short) ask(name string, held fleet.Lease) (route.Plan, error) {
+	return s.Decide(s.now, &fleet.Request{
+		ID: name, Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, Waits: true, Holds: true, Held: held, Seed: 1,
+	})
+}
+
+// place asks, and has the turn placed.
+func (s *short) place(name string, held fleet.Lease) fleet.Lease {
+	s.t.Helper()
+	p, err := s.ask(name, held)
+	if err != nil || p.Lease == 0 || p.Hold.Lease != 0 {
+		s.t.Fatalf("%s: %+v, %v; want it placed", name, p.Hold, err)
+	}
+	return p.Lease
+}
+
+// hold asks, and has the turn held.
+func (s *short) hold(name string) route.Hold {
+	s.t.Helper()
+	before := s.Stats()
+	p, err := s.ask(name, 0)
+	if err != nil || p.Hold.Lease == 0 || p.Lease != 0 {
+		s.t.Fatalf("%s: lease %d, %v; want it held", name, p.Lease, err)
+	}
+	if after := s.Stats(); after.Leases != before.Leases || after.Decisions != before.Decisions || after.Sessions != before.Sessions {
+		s.t.Fatalf("a hold changes the books: %+v, then %+v", before, after)
+	}
+	return p.Hold
+}
+
+// end ends a turn. It returns what was called.
+func (s *short) end(l fleet.Lease) []fleet.Lease {
+	return slices.Clone(s.Observe(s.now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 30_000, OutputTokens: 10}}).Called)
+}
+
+func (s *short) wait(d time.Duration) (called []fleet.Lease) {
+	for until := s.now.Add(d); s.now.Before(until); {
+		s.now = s.now.Add(time.Second)
+		called = append(called, s.Observe(s.now, route.Tick{}).Called...)
+	}
+	return called
+}
+
+// TestHolds: where three conversations fill the cache, a fourth one's turn is held before it is placed, and goes when
+// they have been idle for so long that keeping their cache does not pay.
+func TestHolds(t *testing.T) {
+	s := newShort(t, nil)
+	h := s.hold("d")
+	if called := s.end(s.place("a", 0)); len(called) > 0 {
+		t.Fatalf("%v are called although nothing has changed", called)
+	}
+	if called := s.wait(10 * time.Minute); !slices.Equal(called, []fleet.Lease{h.Lease}) {
+		t.Fatalf("%v are called, want %v once", called, h.Lease)
+	}
+	s.end(s.place("d", h.Lease))
+	if s.Held() != 0 {
+		t.Errorf("%d are held, want none", s.Held())
+	}
+	if s.Observe(s.now, route.Finished{Lease: h.Lease}); s.Stats().DoubleFinished != 1 {
+		t.Error("a hold that was placed could be ended again")
+	}
+}
+
+// TestHoldHasBound: while the members go on, it is the bound that ends the hold.
+func TestHoldHasBound(t *testing.T) {
+	s := newShort(t, nil)
+	h := s.hold("d")
+	for len(s.round()) == 0 {
+		if s.now.After(h.Until) {
+			t.Fatalf("at %v it is not called, want it at %v at the latest", s.now, h.Until)
+		}
+	}
+	s.end(s.place("d", h.Lease))
+}
+
+// TestHeldClientLeaves: its hold ends with its Finished, once, whether it was called or not.
+func TestHeldClientLeaves(t *testing.T) {
+	s := newShort(t, nil)
+	first, second := s.hold("d"), s.hold("e")
+	s.Observe(s.now, route.Finished{Lease: first.Lease, Outcome: fleet.ClientGone})
+	if called := s.wait(10 * time.Minute); !slices.Equal(called, []fleet.Lease{second.Lease}) {
+		t.Fatalf("%v are called, want %v", called, second.Lease)
+	}
+	s.Observe(s.now, route.Finished{Lease: second.Lease, Outcome: fleet.ClientGone})
+	if stats := s.Stats(); s.Held() != 0 || stats.DoubleFinished != 0 || stats.Leases != 0 {
+		t.Fatalf("%d are held, %+v", s.Held(), stats)
+	}
+}
+
+// TestNotHeld: what can not wait before it is placed is placed.
+func TestNotHeld(t *testing.T) {
+	for name, change := range map[string]func(*fleet.Request){
+		"callers that cannot":  func(r *fleet.Request) { r.Holds = false },
+		"retries":              func(r *fleet.Request) { r.Tried = []string{"f"} },
+		"pinned requests":      func(r *fleet.Request) { r.Pin = "e" },
+		"requests but turns":   func(r *fleet.Request) { r.Class = fleet.Aside },
+		"a conversation of it": func(r *fleet.Request) { r.Session = "a" },
+		"what a member began":  func(r *fleet.Request) { r.Parent = "a" },
+	} {
+		s := newShort(t, nil)
+		req := fleet.Request{ID: "d", Model: "m", Session: "d", Class: fleet.Turn, PromptTokens: 30_000, Waits: true, Holds: true, Seed: 1}
+		change(&req)
+		if p, err := s.Decide(s.now, &req); err != nil || p.Lease == 0 {
+			t.Errorf("%s: %+v, %v; want it placed", name, p.Hold, err)
+		}
+	}
+	s := newShort(t, func(c *route.Config) { c.Admission = false })
+	s.place("d", 0)
+}
+
+// TestHeldCountAsWaiting: limits.waiting bounds those that are held too.
+func TestHeldCountAsWaiting(t *testing.T) {
+	s := newShort(t, func(c *route.Config) { c.Queue.Most = 2 })
+	s.hold("d")
+	s.hold("e")
+	var full *route.QueueFullError
+	if _, err := s.ask("f", 0); !errors.As(err, &full) || full.RetryAfter < time.Second {
+		t.Fatalf("%v, want that the queue is full, and for how long", err)
+	}
+}

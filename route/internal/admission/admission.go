@@ -1,0 +1,382 @@
+// Package admission holds turns back while the conversations under way need more KV cache than the engines have.
+//
+// Each prompt beyond what fits evicts another conversation's cache, which comes back and evicts the next: an engine
+// then computes every prompt from its beginning. So some conversations are members of an endpoint and go on at once,
+// and the turns of the others wait, before they are placed, until there is room or their time has come.
+//
+// It owns the members of each endpoint, what they take of its cache, and the turns that are held. It promises that a
+// held turn is called or dropped exactly once, that none waits longer than its bound, and that nothing is held where
+// all fits. It chooses no endpoint for a turn that has room at several, and reads no clock.
+package admission
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/session"
+	"github.com/warmpath/warmpath/slot"
+)
+
+const (
+	// Price is the longest hold, in times of what a turn would wait if none were held: each conversation's turn then
+	// computes its whole prompt, one after the other. At 1 the held ones take all of the engines' time, and nothing is
+	// kept.
+	Price = 1.5
+
+	spend      = 0.2
+	agesEvery  = 250 * time.Millisecond // between two looks at what is known of an endpoint
+	mostShared = 64                     // prefixes of an endpoint that are known to be shared
+	mostIdle   = 1 << 15                // idle members of an endpoint
+	growth     = 20                     // part of a cache that is left for the growth of its members
+	mostHeld   = 10_000                 // held turns; those beyond are placed
+	mostParts  = 16                     // conversations of a family that are known as such
+)
+
+// Engines is what others know of an endpoint.
+type Engines interface {
+	Room(slot int) int64         // tokens of KV cache; 0 unknown, and then nothing is held for it
+	MsPerToken(slot int) float64 // time to compute one prompt token
+
+	// Pays is how long an idle conversation's cache is worth keeping if computing a whole cacheful takes this long.
+	Pays(wholeMs float64) time.Duration
+}
+
+// Table is the members of all endpoints and the held turns.
+type Table struct {
+	off       bool
+	endpoints slot.Table[endpoint]
+	slots     []int // of the endpoints, in order of declaration
+	members   map[session.Key]*member
+	turns     slot.Table[*member] // of the running ones, by lease
+	lines     map[string]*line    // of the pools with held turns
+	order     []*line
+	held      map[fleet.Lease]*held
+	last      fleet.Lease
+	routers   int64
+}
+
+// endpoint is what its members take.
+type endpoint struct {
+	room     int64         // tokens of its cache; 0 unknown
+	perToken float64       // ms
+	keeps    time.Duration // how long an idle member stays one; 0: nothing is held for this endpoint
+	aged     time.Time
+
+	tokens   int64 // of its members, without what they share with others
+	shared   int64 // tokens of prefixes
+	prefixes []prefix
+	promised int64  // tokens of turns that were called and are not placed yet
+	n        int    // members
+	idle     member // head of the ring of idle members, the one idle longest first
+	idles    int
+}
+
+// member is a conversation whose turns go on at once.
+type member struct {
+	key        session.Key
+	slot       int
+	tokens     int64  // prompt and answer, without the prefix
+	prefix     prefix // what it shares with others; zero for nothing
+	running    int
+	since      time.Time // when it became idle, or its family was active
+	prev, next *member   // among the idle members; nil while it runs
+	family     *family
+}
+
+// prefix is the beginning of prompts that members share, counted once: the system prompt and the tools of one kind of
+// agent, or a conversation that others branch off.
+type prefix struct {
+	name    uint64 // of its last block, which stands for all before it
+	blocks  int
+	tokens  int64
+	members int
+}
+
+// family is a conversation and those that it has started.
+type family struct {
+	running int
+	parts   []*member
+}
+
+// New returns a table without endpoints.
+func New(off bool) *Table {
+	return &Table{off: off, members: map[session.Key]*member{}, lines: map[string]*line{}, held: map[fleet.Lease]*held{}}
+}
+
+// SetOff switches it off or on. Turns that are held are called as before.
+func (t *Table) SetOff(off bool) { t.off = off }
+
+// Reader reads a Table and changes nothing.
+type Reader struct{ t *Table }
+
+// Reader is for steps that must not write.
+func (t *Table) Reader() Reader { return Reader{t} }
+
+// Enter adds an endpoint.
+func (t *Table) Enter(slot int) {
+	e := t.endpoints.Grow(slot)
+	*e = endpoint{}
+	t.slots = append(t.slots, slot)
+}
+
+// Left removes an endpoint.
+func (t *Table) Left(slot int) {
+	for i, s := range t.slots {
+		if s == slot {
+			t.slots = append(t.slots[:i], t.slots[i+1:]...)
+			break
+		}
+	}
+	maps.DeleteFunc(t.members, func(_ session.Key, m *member) bool {
+		if m.slot == slot {
+			t.forget(m)
+		}
+		return m.slot == slot
+	})
+	t.endpoints.Reset(slot)
+}
+
+// filled is the tokens that the members take, those that they share counted once.
+func (e *endpoint) filled() int64 { return e.shared + e.tokens }
+
+// use counts a member that has a prefix, by=1, or has it no more.
+func (e *endpoint) use(p *prefix, by int) {
+	if p.blocks == 0 {
+		return
+	}
+	i := slices.IndexFunc(e.prefixes, func(x prefix) bool { return x.name == p.name })
+	if i < 0 {
+		e.prefixes = append(e.prefixes, *p)
+		i = len(e.prefixes) - 1
+		e.prefixes[i].members = 0
+		e.shared += p.tokens
+	}
+	if e.prefixes[i].members += by; e.prefixes[i].members == 0 {
+		e.shared -= e.prefixes[i].tokens
+		e.prefixes = slices.Delete(e.prefixes, i, i+1)
+	}
+}
+
+// longest is the longest prefix of a prompt that members have; zero for none.
+func (e *endpoint) longest(prompt []uint64) (best prefix) {
+	for i := range e.prefixes {
+		if p := &e.prefixes[i]; p.blocks > best.blocks && p.blocks <= len(prompt) && prompt[p.blocks-1] == p.name {
+			best = *p
+		}
+	}
+	return best
+}
+
+// ring is the head of an endpoint's idle members.
+func (e *endpoint) ring() *member {
+	if e.idle.next == nil {
+		e.idle.prev, e.idle.next = &e.idle, &e.idle
+	}
+	return &e.idle
+}
+
+// rest adds a member to the idle ones, as the latest.
+func (t *Table) rest(now time.Time, m *member) {
+	e := t.endpoints.Get(m.slot)
+	m.since = now
+	r := e.ring()
+	m.prev, m.next = r.prev, r
+	m.prev.next, r.prev = m, m
+	e.idles++
+}
+
+// wake takes a member out of the idle ones.
+func (t *Table) wake(m *member) {
+	if m.next == nil {
+		return
+	}
+	m.prev.next, m.next.prev = m.next, m.prev
+	m.prev, m.next = nil, nil
+	t.endpoints.Get(m.slot).idles--
+}
+
+// leave takes a member off its endpoint's accounts.
+func (t *Table) leave(m *member) {
+	t.wake(m)
+	e := t.endpoints.Get(m.slot)
+	e.tokens -= m.tokens
+	e.n--
+	e.use(&m.prefix, -1)
+}
+
+// join is the opposite.
+func (t *Table) join(m *member) {
+	e := t.endpoints.Get(m.slot)
+	e.tokens += m.tokens
+	e.n++
+	e.use(&m.prefix, 1)
+}
+
+// forget ends a membership; the caller deletes it from the map.
+func (t *Table) forget(m *member) {
+	t.leave(m)
+	if f := m.family; f != nil {
+		for i, x := range f.parts {
+			if x == m {
+				f.parts = append(f.parts[:i], f.parts[i+1:]...)
+				break
+			}
+		}
+	}
+}
+
+// end ends a membership.
+func (t *Table) end(m *member) {
+	t.forget(m)
+	delete(t.members, m.key)
+}
+
+// active reports whether another conversation of its family runs.
+func (m *member) active() bool { return m.family != nil && m.family.running > 0 }
+
+// lapse ends the memberships of those that have been idle for longer than pays.
+func (t *Table) lapse(now time.Time, e *endpoint) {
+	for n := e.idles; n > 0; n-- {
+		m := e.ring().next
+		if e.idles <= mostIdle && now.Sub(m.since) < e.keeps {
+			return
+		}
+		t.pass(now, m)
+	}
+}
+
+// expel ends the memberships of those idle longest while the members do not fit: their cache is evicted next.
+func (t *Table) expel(now time.Time, e *endpoint) {
+	for n := e.idles; n > 0 && e.filled() > e.room; n-- {
+		t.pass(now, e.ring().next)
+	}
+}
+
+// pass ends the membership of the one idle longest, or has it rest again while its family is active.
+func (t *Table) pass(now time.Time, m *member) {
+	if m.active() {
+		t.wake(m)
+		t.rest(now, m)
+		return
+	}
+	t.end(m)
+}
+
+// Age takes in what is known of the endpoints now, and ends the memberships that no longer pay. It comes before
+// questions. routers is how many share the endpoints, each with an even share of the turns that are held.
+func (t *Table) Age(now time.Time, of Engines, routers int) {
+	t.routers = int64(routers)
+	if t.off && len(t.held) == 0 {
+		return
+	}
+	for _, slot := range t.slots {
+		e := t.endpoints.Get(slot)
+		if now.Sub(e.aged) < agesEvery && !e.aged.IsZero() {
+			continue
+		}
+		e.aged, e.room, e.perToken, e.keeps = now, of.Room(slot), of.MsPerToken(slot), 0
+		if e.room > 0 {
+			e.keeps = of.Pays(float64(e.room) * e.perToken)
+		}
+		t.lapse(now, e)
+	}
+}
+
+// Placed is a turn that was placed.
+type Placed struct {
+	Key, Parent session.Key // of its conversation, and of the one that started that; zero for none
+	Slot        int
+	Tokens      int64    // of its prompt and the answer expected
+	First       bool     // the conversation is new: what is cached of it, it shares with others
+	Cached      int64    // tokens that are there already
+	Blocks      int      // the same in blocks
+	Prompt      []uint64 // names of the prompt's blocks, each of which stands for all before it. It is not kept
+}
+
+// Placed makes the conversation of a turn a member of the endpoint where the turn was placed. n is the number of its
+// lease.
+func (t *Table) Placed(now time.Time, n uint32, p *Placed) {
+	if t.off || p.Key == (session.Key{}) {
+		return
+	}
+	e, m := t.endpoints.Get(p.Slot), t.members[p.Key]
+	if m == nil {
+		m = &member{key: p.Key, prefix: e.longest(p.Prompt)}
+		if p.First && p.Blocks > 0 && p.Blocks <= len(p.Prompt) && len(e.prefixes) < mostShared {
+			m.prefix = prefix{name: p.Prompt[p.Blocks-1], blocks: p.Blocks, tokens: p.Cached}
+		}
+		t.members[p.Key] = m
+		t.relate(m, p.Parent)
+	} else {
+		t.leave(m)
+	}
+	m.slot, m.tokens = p.Slot, max(0, p.Tokens-m.prefix.tokens)
+	m.running++
+	t.join(m)
+	t.stir(now, m, 1)
+	*t.turns.Grow(int(n)) = m
+	t.expel(now, e)
+}
+
+// relate makes a new member one of its parent's family.
+func (t *Table) relate(m *member, parent session.Key) {
+	p := t.members[parent]
+	if p == nil || p == m || p.family != nil && len(p.family.parts) >= mostParts {
+		return
+	}
+	if p.family == nil {
+		p.family = &family{running: p.running, parts: []*member{p}}
+	}
+	m.family = p.family
+	m.family.parts = append(m.family.parts, m)
+}
+
+// stir counts a running turn of a family, whose idle conversations are as good as active then.
+func (t *Table) stir(now time.Time, m *member, by int) {
+	if m.family == nil {
+		return
+	}
+	m.family.running += by
+	for _, x := range m.family.parts {
+		if x != m && x.next != nil {
+			t.wake(x)
+			t.rest(now, x)
+		}
+	}
+}
+
+// Ended is the end of a turn: tokens of its prompt and answer, 0 if unknown; kept is false if the engine does not hold
+// them.
+func (t *Table) Ended(now time.Time, n uint32, tokens int64, kept bool) {
+	if int(n) >= t.turns.Len() {
+		return
+	}
+	m := *t.turns.Get(int(n))
+	if m == nil {
+		return
+	}
+	*t.turns.Get(int(n)) = nil
+	m.running--
+	if t.members[m.key] != m { // its endpoint has left
+		return
+	}
+	t.stir(now, m, -1)
+	e := t.endpoints.Get(m.slot)
+	if tokens > 0 {
+		t.leave(m)
+		m.tokens = max(0, tokens-m.prefix.tokens)
+		t.join(m)
+	}
+	if m.running > 0 {
+		return
+	}
+	if !kept {
+		t.end(m)
+		return
+	}
+	t.rest(now, m)
+	t.lapse(now, e)
+	t.expel(now, e)
+}

@@ -1,0 +1,256 @@
+package admission_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/admission"
+	"github.com/warmpath/warmpath/session"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden scripts in testdata; commit only if you understand the diff")
+
+// engines is what a script says of the endpoints: a token takes a millisecond.
+type engines struct {
+	room  []int64
+	keeps time.Duration
+}
+
+func (e *engines) Room(slot int) int64              { return e.room[slot] }
+func (e *engines) MsPerToken(int) float64           { return 1 }
+func (e *engines) Pays(whole float64) time.Duration { return e.keeps }
+
+// world is a table, what it is told, and a door that places each turn where there is room, at home first.
+type world struct {
+	*admission.Table
+	engines engines
+	now     time.Time
+	turns   []turn // by number
+	home    map[string]int
+	takes   []bool // of each endpoint: it takes turns
+}
+
+type turn struct {
+	name   string
+	tokens int64
+	hold   fleet.Lease
+	until  time.Time
+	at     int // -1 while it is held
+	over   bool
+	admission.Turn
+}
+
+func newWorld(keeps time.Duration, rooms ...int64) *world {
+	w := &world{Table: admission.New(false), engines: engines{keeps: keeps}, now: time.Unix(1000, 0), home: map[string]int{}}
+	for i, room := range rooms {
+		w.engines.room = append(w.engines.room, room)
+		w.takes = append(w.takes, true)
+		w.Enter(i)
+	}
+	w.Age(w.now, &w.engines, 1)
+	return w
+}
+
+func key(name string) session.Key {
+	if name == "" {
+		return session.Key{}
+	}
+	return session.KeyOf("", "", name)
+}
+
+// ask has a turn come. It returns its number.
+func (w *world) ask(name, parent string, tokens int64, p fleet.Priority) int {
+	origin, ok := w.home[name]
+	if !ok {
+		origin = -1
+	}
+	t := turn{name: name, tokens: tokens, at: -1, Turn: admission.Turn{Key: key(name), Parent: key(parent), Pool: "m", Origin: origin, Tokens: tokens, Priority: p}}
+	w.turns = append(w.turns, t)
+	n := len(w.turns) - 1
+	if !w.place(n) {
+		x := &w.turns[n]
+		x.hold, x.until = w.Hold(w.now, x.Turn)
+	}
+	return n
+}
+
+// place places a turn where it may go, and reports false where it must be held.
+func (w *world) place(n int) bool {
+	t := &w.turns[n]
+	g := w.Reader().Gate(w.now, &t.Turn, t.hold)
+	at := -1
+	for slot := range w.takes {
+		if w.takes[slot] && g.Open(slot) && (at < 0 || slot == t.Origin) {
+			at = slot
+		}
+	}
+	if at < 0 && g.MayHold() {
+		return false
+	}
+	at = max(at, 0)
+	_, known := w.home[t.name]
+	t.at, w.home[t.name] = at, at
+	w.Placed(w.now, uint32(n), &admission.Placed{Key: t.Key, Parent: t.Parent, Slot: at, Tokens: t.tokens, First: !known})
+	w.End(t.hold)
+	return true
+}
+
+// calls places the turns that are called, and returns their numbers.
+func (w *world) calls() (called []int) {
+	w.Age(w.now, &w.engines, 1)
+	for {
+		lease, ok := w.Call(w.now, func(time.Time, string) (at []int) {
+			for slot, takes := range w.takes {
+				if takes {
+					at = append(at, slot)
+				}
+			}
+			return at
+		})
+		if !ok {
+			return called
+		}
+		for n := range w.turns {
+			if t := &w.turns[n]; t.hold == lease {
+				w.place(n)
+				called = append(called, n)
+			}
+		}
+	}
+}
+
+// end ends a turn.
+func (w *world) end(n int, tokens int64, kept bool) {
+	w.turns[n].over = true
+	w.Ended(w.now, uint32(n), tokens, kept)
+}
+
+// TestScripts plays testdata/*.txt: lines that start with "> " are what happens, the lines below what comes of it.
+//
+//	> engines ROOM... keeps TIME       first: tokens of each cache, and how long an idle member stays one. A token takes 1 ms
+//	> turn NAME TOKENS [of PARENT] [high|low]
+//	> end NAME [TOKENS]                its answer is complete
+//	> fail NAME                        its engine failed
+//	> leave NAME                       its client leaves while it is held
+//	> wait TIME | closed N | opened N  an endpoint takes no turns, and takes them again
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(want))
+			if got == string(want) {
+				return
+			}
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			t.Errorf("%s differs; run with -rewrite and read the diff. got:\n%s", file, got)
+		})
+	}
+}
+
+func play(t *testing.T, script string) string {
+	var out strings.Builder
+	var w *world
+	var began time.Time
+	at := func(of time.Time) time.Duration { return of.Sub(began).Round(100 * time.Millisecond) }
+	number := func(s string) int64 {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	latest := func(name string) int {
+		for n := len(w.turns) - 1; n >= 0; n-- {
+			if w.turns[n].name == name {
+				return n
+			}
+		}
+		t.Fatalf("%s has no turn", name)
+		return 0
+	}
+	for line := range strings.Lines(script) {
+		if !strings.HasPrefix(line, "> ") {
+			if strings.HasPrefix(line, "#") || line == "\n" {
+				out.WriteString(line)
+			}
+			continue
+		}
+		out.WriteString(line)
+		f := strings.Fields(line[2:])
+		switch f[0] {
+		case "engines":
+			keeps, err := time.ParseDuration(f[len(f)-1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			var rooms []int64
+			for _, r := range f[1 : len(f)-2] {
+				rooms = append(rooms, number(r))
+			}
+			w = newWorld(keeps, rooms...)
+			began = w.now
+		case "turn":
+			parent, p := "", fleet.PriorityNormal
+			for i := 3; i < len(f); i++ {
+				switch f[i] {
+				case "of":
+					parent = f[i+1]
+				case "high":
+					p = fleet.PriorityHigh
+				case "low":
+					p = fleet.PriorityLow
+				}
+			}
+			n := w.ask(f[1], parent, number(f[2]), p)
+			if x := &w.turns[n]; x.at >= 0 {
+				fmt.Fprintf(&out, "%s goes to %d\n", x.name, x.at)
+			} else {
+				fmt.Fprintf(&out, "%s is held, until %v at most\n", x.name, at(x.until))
+			}
+		case "end":
+			n := latest(f[1])
+			tokens := w.turns[n].tokens
+			if len(f) > 2 {
+				tokens = number(f[2])
+			}
+			w.end(n, tokens, true)
+		case "fail":
+			w.end(latest(f[1]), 0, false)
+		case "leave":
+			fmt.Fprintln(&out, "dropped:", w.End(w.turns[latest(f[1])].hold))
+		case "wait":
+			d, err := time.ParseDuration(f[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.now = w.now.Add(d)
+		case "closed", "opened":
+			w.takes[number(f[1])] = f[0] == "opened"
+		default:
+			t.Fatalf("unknown: %s", line)
+		}
+		for _, n := range w.calls() {
+			fmt.Fprintf(&out, "%v: %s is called, and goes to %d\n", at(w.now), w.turns[n].name, w.turns[n].at)
+		}
+	}
+	return out.String()
+}
