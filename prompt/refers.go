@@ -42,7 +42,8 @@ type refs struct {
 // is what a tool was called with (Anthropic's API).
 func made(name string, depth int) bool {
 	switch name {
-	case "arguments", "parameters", "input_schema", "schema", "metadata", "chat_template_kwargs", "mm_processor_kwargs", "documents":
+	case "arguments", "parameters", "metadata", "chat_template_kwargs", "mm_processor_kwargs", "vllm_xargs", "documents", "env", "headers",
+		"input_schema", "schema", "json_schema", "guided_json", "structured_outputs", "format": // llama.cpp, vLLM, Ollama have schemas there
 		return true
 	case "input":
 		return depth > 1
@@ -91,6 +92,10 @@ func (r *refs) object(depth int, item bool) bool {
 			if !r.c.Skip(value) {
 				return false
 			}
+		case name == "variables": // of a template of the Responses API
+			if !r.values(value, depth+1) {
+				return false
+			}
 		default:
 			if !r.nested(value, depth, name == "input" && r.api == Responses) {
 				return false
@@ -128,6 +133,19 @@ func (r *refs) nested(kind jsonscan.Kind, depth int, input bool) bool {
 	default:
 		return r.c.Skip(kind)
 	}
+}
+
+// values reads an object whose names a client made up, and in whose values references may stand.
+func (r *refs) values(kind jsonscan.Kind, depth int) bool {
+	if kind != jsonscan.Object {
+		return r.nested(kind, depth, false)
+	}
+	for kind = r.c.Next(); kind == jsonscan.Key; kind = r.c.Next() {
+		if !r.nested(r.c.Next(), depth, false) {
+			return false
+		}
+	}
+	return kind == jsonscan.ObjectEnd
 }
 
 // value reads the value of a member that refers: an id, a list of ids, or an object with an id, in which further references may stand.
