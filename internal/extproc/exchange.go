@@ -48,6 +48,7 @@ type exchange struct {
 	pieces   int            // messages with a piece of it
 	dropped  bool           // there was no memory for the body
 	claimed  atomic.Int64   // bytes of the memory of requests that are taken for a message that is to come
+	awaited  atomic.Int64   // of Server.announced, its own
 	end      chan struct{}  // closed when the body has ended: then pieces and whole do not change any more
 	trailers [2]atomic.Bool // trailers follow the request's body, the answer's
 
@@ -144,7 +145,7 @@ func (s *Server) begin(stream extprocv3.ExternalProcessor_ProcessServer, first *
 	}
 	if x.requestBuffered() { // the proxy sends the body when it has this answer
 		if n := r.ContentLength; n > 0 && n <= int64(s.cfg.BodyBytes) {
-			if !x.claim(int(n)) {
+			if !x.announce(int(n)) {
 				return x, nil
 			}
 		}
@@ -492,6 +493,21 @@ func (x *exchange) takeBody(b *extprocv3.HttpBody) error {
 	return nil
 }
 
+// announcedShare is the share of the memory of requests, one in so many, that is taken for bodies which have not come: clients that announce
+// long ones and send them slowly leave the rest to others.
+const announcedShare = 4
+
+// announce takes memory for a body of which the length is known, unless much is taken for others that have not come: then it is counted when
+// it comes.
+func (x *exchange) announce(n int) bool {
+	if x.s.announced.Add(int64(n)) > x.s.cfg.Memory.Memory().Limit/announcedShare {
+		x.s.announced.Add(-int64(n))
+		return true
+	}
+	x.awaited.Store(int64(n))
+	return x.claim(n)
+}
+
 // claim takes memory of requests for a message with a piece of the body; where there is none, the body ends, and the door says why.
 func (x *exchange) claim(n int) bool {
 	if n <= 0 {
@@ -507,7 +523,10 @@ func (x *exchange) claim(n int) bool {
 }
 
 // unclaim gives it back.
-func (x *exchange) unclaim() { x.s.cfg.Memory.Give(int(x.claimed.Swap(0))) }
+func (x *exchange) unclaim() {
+	x.s.cfg.Memory.Give(int(x.claimed.Swap(0)))
+	x.s.announced.Add(-x.awaited.Swap(0))
+}
 
 // endBody ends the request's body, nil for its proper end. The first end counts.
 func (x *exchange) endBody(err error) {

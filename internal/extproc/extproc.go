@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
@@ -58,6 +59,8 @@ type Server struct {
 	cfg  Config
 	grpc *grpc.Server
 	once [warnings]sync.Once
+
+	announced atomic.Int64 // bytes of bodies that are to come, for which memory is taken
 }
 
 // New makes a Server.

@@ -50,6 +50,31 @@ func TestDifference(t *testing.T) {
 	}
 }
 
+// TestAnnouncedBodies: clients that announce long bodies and do not send them take a part of the memory of requests alone, and give it back.
+func TestAnnouncedBodies(t *testing.T) {
+	memory := body.NewBudget(1 << 20)
+	s := New(Config{Memory: memory})
+	exchanges := make([]exchange, 20)
+	for i := range exchanges {
+		if exchanges[i].s = s; !exchanges[i].announce(100_000) {
+			t.Errorf("request %d is refused", i)
+		}
+	}
+	if held := memory.Memory().Held; held == 0 || held > 1<<18 {
+		t.Errorf("%d bytes are taken", held)
+	}
+	if !exchanges[10].claim(100_000) {
+		t.Error("a body that comes has no room")
+	}
+	for i := range exchanges {
+		exchanges[i].unclaim()
+		exchanges[i].unclaim() // when its body has come, and at the end
+	}
+	if held, announced := memory.Memory().Held, s.announced.Load(); held != 0 || announced != 0 {
+		t.Errorf("%d bytes are taken, %d announced", held, announced)
+	}
+}
+
 // TestClientOfProxy: the client's address is the proxy's word, never that of who is farther away.
 func TestClientOfProxy(t *testing.T) {
 	source, err := structpb.NewStruct(map[string]any{"source.address": "9.9.9.9:1234"})
