@@ -235,7 +235,7 @@ func (r *Router) heard(now, at time.Time, ev *PeerNews) {
 		if hear := r.pools.Policy(p, h.Leg).Hooks.Heard; hear != nil {
 			hear(&pick.Heard{Slot: ep.Slot(), Key: ep.Key(), FirstTurn: h.FirstTurn})
 		}
-		r.pools.Turn(p, h.Leg, h.FirstTurn, h.PromptTokens-h.CachedTokens)
+		r.pools.Turn(p, h.Leg, h.FirstTurn)
 	}
 	if c.Key != (session.Key{}) {
 		model := ""

@@ -23,7 +23,7 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// cells are situations besides the scenarios, each to show a mechanism.
+// cells are situations besides the scenarios: set-ups that people run, and that those do not have.
 func cells() []scenario {
 	chats := func(change func(g *trace.Generator)) trace.Generator {
 		g := trace.Chats()
@@ -316,7 +316,14 @@ func without(t testing.TB, name string) func(*drive.Replay) {
 func (c *measured) pairs(t testing.TB, mechanism string, n uint64) *compared {
 	t.Helper()
 	var out compared
-	for seed := uint64(1); seed <= n; seed++ {
+	c.pairsFrom(t, &out, mechanism, 1, n)
+	return &out
+}
+
+// pairsFrom adds pairs from n seeds.
+func (c *measured) pairsFrom(t testing.TB, out *compared, mechanism string, from, n uint64) {
+	t.Helper()
+	for seed := from; seed < from+n; seed++ {
 		c.mu.Lock()
 		with, ok := c.with[seed]
 		if !ok {
@@ -336,7 +343,6 @@ func (c *measured) pairs(t testing.TB, mechanism string, n uint64) *compared {
 			out.itl.add(with.itl, off.itl)
 		}
 	}
-	return &out
 }
 
 // traceCell is one of the 54 cells of traces.

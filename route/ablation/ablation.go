@@ -18,15 +18,12 @@ type Set uint64
 // The mechanisms. What stands in their place is said with each.
 const (
 	AnswerCost       Set = 1 << iota // without roles an answer costs nothing beyond the time that it takes alone
-	AnswerLength                     // answers have the length that is assumed at first
 	Answers                          // a conversation's answers are all found again in its endpoint's cache
-	CacheRatio                       // tokens a byte in an endpoint's cache are the model's mean
 	CacheShare                       // caches hold a fixed share of what engines state
 	DecodeSpeed                      // every endpoint answers at the speed assumed at first
 	FixedTime                        // the fixed time of a prompt is the one assumed at first
 	Interruptions                    // a prompt delays no answers
-	LateStream                       // the prompts of streams are never late
-	LateWhole                        // the same of answers that are not streamed
+	Late                             // prompts and answers that are not streamed are never late
 	LaterTurns                       // conversations have as many turns as is assumed at first
 	Links                            // transfers to one decoder do not delay each other
 	Losses                           // all that is predicted to be cached is
@@ -42,7 +39,6 @@ const (
 	Spread                           // nothing keeps the numbers of new conversations even
 	TextFeatures                     // tokens are a share of a prompt's bytes
 	TransferSpeed                    // transfers have the speed assumed at first
-	TurnSize                         // a turn's prompt has a fixed length
 	Utilisation                      // no endpoint counts as busy
 	WarmUp                           // turns come as often as those seen in a window that is not full yet say
 )
@@ -50,10 +46,10 @@ const (
 // names are those of the constants, in the same order.
 func names() []string {
 	return []string{
-		"answer_cost", "answer_length", "answers", "cache_ratio", "cache_share", "decode_speed", "fixed_time",
-		"interruptions", "late_stream", "late_whole", "later_turns", "links", "losses", "occupancy", "order",
+		"answer_cost", "answers", "cache_share", "decode_speed", "fixed_time",
+		"interruptions", "late", "later_turns", "links", "losses", "occupancy", "order",
 		"pending_transfers", "prompt_speed", "provisional", "queue", "residence", "returns",
-		"second_tier", "spread", "text_features", "transfer_speed", "turn_size", "utilisation", "warm_up",
+		"second_tier", "spread", "text_features", "transfer_speed", "utilisation", "warm_up",
 	}
 }
 

@@ -73,10 +73,10 @@ func (t *Table) wait(now time.Time, e *endpoint, c *pick.Endpoint, perToken, hol
 		switch due := Ms(p.until.Sub(now)); {
 		case due >= 0:
 			left = min(due, float64(float64(tokens)*perToken))
-		case p.ahead > 0 && !t.cfg.Without.Has(ablation.LateStream): // late: what is late by t may take as long as t again
+		case p.ahead > 0 && !t.cfg.Without.Has(ablation.Late): // late: what is late by t may take as long as t again
 			left = min(-due, float64(float64(mostLate*p.ahead)*perToken))
 		}
-		if !t.cfg.Without.Has(ablation.LateWhole) {
+		if !t.cfg.Without.Has(ablation.Late) {
 			left = max(left, t.lateWhole(p, now, perToken, rates))
 		}
 	}

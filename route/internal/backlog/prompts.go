@@ -29,8 +29,7 @@ type wholes struct {
 }
 
 const (
-	longAnswer   = 3  // times its expected duration, after which a non-streamed answer is late
-	mostLate     = 4  // times its expected duration that a late job may still take
+	mostLate     = 4  // times its expected duration that a late prompt may still take, and after which a non-streamed answer is late
 	keptArrivals = 64 // arrivals remembered for Job.Soon
 )
 
@@ -206,14 +205,14 @@ func (t *Table) leaves(now time.Time, e *endpoint, n uint32, j *Job, rates Rates
 }
 
 // lateWhole is the overdue ms of the oldest pending non-streamed prefill, by which later prompts may be late too. The answer
-// may take three times its expected duration before it is late.
+// may take mostLate times its expected duration before it is late.
 func (t *Table) lateWhole(p *prompts, now time.Time, perToken float64, rates Rates) float64 {
 	w := &p.wholes
 	if len(w.open) == 0 {
 		return 0
 	}
 	j := t.jobs.Get(int(w.open[0]))
-	return min(Ms(now.Sub(j.ready))-float64(longAnswer*float64(j.decode)*rates.MsPerAnswer(j.Slot)), float64(float64(mostLate*w.tokens)*perToken))
+	return min(Ms(now.Sub(j.ready))-float64(mostLate*float64(j.decode)*rates.MsPerAnswer(j.Slot)), float64(float64(mostLate*w.tokens)*perToken))
 }
 
 // unfinished is the number of prompts not yet computed, if all of them are done in left ms, and when the first of them is.

@@ -1,17 +1,15 @@
 package cache
 
 import (
-	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/blocks"
 )
 
 // capacity is the learnt capacity of one cache.
 type capacity struct {
-	bound int      // blocks: stated × share
-	told  int      // blocks: the stated capacity, or the default
-	ratio fit.Mean // tokens per canonical byte of its prompts
-	share float64  // learnt capacity as a share of the stated one
+	bound int     // blocks: stated × share
+	told  int     // blocks: the stated capacity, or the default
+	share float64 // learnt capacity as a share of the stated one
 }
 
 // Defaults.
@@ -28,15 +26,10 @@ const (
 	mostShare    = 16.0    // upper bound with a second tier (LMCache, HiCache, vLLM's offloading to host memory or disk)
 	beyond       = 1.25    // stated capacities of flow after which a prefix found again proves a second tier
 	shareBeyond  = 0.5     // step towards the capacity that such a find proves
-	ratioRate    = 0.1     // weight of a prompt in ratio
 	mostBlocks   = 1 << 18 // upper bound of bound: eight million tokens of English
 )
 
-// Bounds of a prompt as a sample for ratio.
-const (
-	leastTokensPerByte = 0.1 // no text has fewer
-	leastRatioBytes    = 512 // in a shorter prompt the chat template is too large a part
-)
+const leastTokensPerByte = 0.1 // no text has fewer
 
 // statedTokens is the capacity that the engine states, else its events' largest content, else the default.
 func (r Reader) statedTokens(slot int) int64 {
@@ -67,11 +60,7 @@ func (t *Table) limit(slot int, e *endpoint, perByte float64) {
 	if s.share == 0 {
 		s.share = firstShare
 	}
-	ratio := float64(s.ratio) // not the model's: several models may share the endpoint
-	if ratio == 0 {
-		ratio = perByte
-	}
-	told := float64(t.Reader().statedTokens(slot)) / float64(max(ratio, leastTokensPerByte)*fleet.BlockBytes)
+	told := float64(t.Reader().statedTokens(slot)) / float64(max(perByte, leastTokensPerByte)*fleet.BlockBytes)
 	bound := min(int(float64(told*s.share)), mostBlocks)
 	s.told = int(told)
 	// Small changes of the ratio are no reason to evict.
@@ -79,15 +68,6 @@ func (t *Table) limit(slot int, e *endpoint, perByte float64) {
 		s.bound = bound
 		t.index.SetCapacity(slot, bound)
 	}
-}
-
-// learnRatio adds a prompt's token count.
-func (s *capacity) learnRatio(promptTokens, bytes int) {
-	if promptTokens <= 0 || bytes < leastRatioBytes {
-		return
-	}
-	sample := min(max(float64(promptTokens)/float64(bytes), leastTokensPerByte), 2)
-	s.ratio.Add(ratioRate, sample)
 }
 
 // compare corrects share by the predicted and the found cached tokens. Only a full cache teaches where its capacity ends.

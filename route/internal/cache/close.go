@@ -119,9 +119,6 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) {
 		return
 	}
 	u := f.Usage
-	if f.Outcome == fleet.OK && !t.without.Has(ablation.CacheRatio) {
-		e.capacity.learnRatio(u.PromptTokens, l.bytes)
-	}
 	if f.Outcome != fleet.OK || !u.CachedKnown || u.PromptTokens <= 0 || l.epoch != e.epoch {
 		return // with another epoch the predicted cache is gone
 	}

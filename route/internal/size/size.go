@@ -85,7 +85,7 @@ func (m *Model) Learn(s *Sample, promptTokens, outputTokens int) {
 		sample := min(max(float64(n)/float64(s.Bytes), 0.02), 2)
 		m.tokensPerByte += float64(max(rate, 1/float64(m.counted+1)) * (sample - m.tokensPerByte))
 	}
-	if outputTokens > 0 && s.Turn && !m.without.Has(ablation.AnswerLength) {
+	if outputTokens > 0 && s.Turn {
 		m.output.Move(rate, float64(outputTokens))
 	}
 }
