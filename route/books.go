@@ -51,7 +51,7 @@ func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep re
 	r.open++
 	f.ep, f.pool, f.class, f.routed = ep, s.pool, req.Class, now
 	f.request, f.tenant, f.session, f.caller = req.ID, req.Tenant, d.Session, req.Caller
-	f.path, f.cold = req.Path, req.Class != fleet.Aside && ep.Cold(now, r.see.staleAfter, d.Model)
+	f.path, f.decision.Model = req.Path, d.Model
 	f.promptBytes, f.exactTokens = req.PromptBytes, req.PromptTokens
 	f.leg = d.Leg
 	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
@@ -69,9 +69,7 @@ func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep re
 	d.Waits, d.AtLimit, d.Greedy = job.Queued, job.AtLimit, job.Greedy
 	r.registry.Placed(ep)
 	r.worked = true
-	if f.cold {
-		r.health.Loads(now, ep.Slot(), d.Model)
-	}
+	r.loads(now, f)
 	if !d.Waits {
 		if took := r.backlog.Send(now, f.index, rates); took > 0 {
 			r.arrivals.Spend(now, ep.Slot(), took)
@@ -86,6 +84,13 @@ func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep re
 	d.Lease = fleet.Lease(f.generation)<<32 | fleet.Lease(f.index)
 	f.decision = *d
 	return f
+}
+
+// loads notes whether a request waits for its model to be loaded.
+func (r *Router) loads(now time.Time, f *flight) {
+	if f.cold = f.class != fleet.Aside && f.ep.Cold(now, r.see.staleAfter, f.decision.Model); f.cold {
+		r.health.Loads(now, f.ep.Slot(), f.decision.Model)
+	}
 }
 
 // newFlight allocates a reservation.
@@ -226,7 +231,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 }
 
 // conclude does that for any router's lease. at is when it happened, response the key of the stored response. For a lease of
-// another router it skips the policy and health, which are per router, and returns nil.
+// another router it skips the policy and whom to blame, which are per router, and returns nil.
 func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response session.Key) (ended *Ended) {
 	own := f.peer.peer == 0
 	ep, sent := f.ep, !r.backlog.Reader().Job(f.index).Queued
@@ -245,9 +250,9 @@ func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response s
 		if ev.Refused {
 			r.registry.Refused(ep)
 		}
-		if o := ev.Outcome; f.cold && !f.prefilled && o != fleet.ClientGone && o != fleet.Abandoned && o != fleet.TimedOut {
-			r.health.Loaded(now, ep.Slot(), f.decision.Model) // without the request the load goes on
-		}
+	}
+	if o := ev.Outcome; f.cold && !f.prefilled && o != fleet.ClientGone && o != fleet.Abandoned && o != fleet.TimedOut {
+		r.health.Loaded(now, ep.Slot(), f.decision.Model) // without the request the load goes on
 	}
 	// 4
 	told := f.about(ev)

@@ -207,6 +207,10 @@ func (r *Router) heard(now, at time.Time, ev *PeerNews) {
 	f.ep, f.pool, f.class, f.routed, f.peer = ep, p, h.Class, at, name
 	f.session, f.promptBytes, f.leg = c.Leader(), h.PromptBytes, h.Leg
 	f.decision.PromptTokens, f.decision.CachedTokens, f.decision.Leg = h.PromptTokens, h.CachedTokens, h.Leg
+	if m, ok := p.MemberAt(ep); ok {
+		f.decision.Model = m.Model()
+	}
+	r.loads(now, f)
 	rates := r.speed.Reader()
 	queued := r.backlog.Open(at, i, backlog.Work{
 		Slot: ep.Slot(), Class: h.Class, Leg: h.Leg, Stream: h.Stream, PromptTokens: h.PromptTokens, CachedTokens: h.CachedTokens,
@@ -238,11 +242,7 @@ func (r *Router) heard(now, at time.Time, ev *PeerNews) {
 		r.pools.Turn(p, h.Leg, h.FirstTurn)
 	}
 	if c.Key != (session.Key{}) {
-		model := ""
-		if m, ok := p.MemberAt(ep); ok {
-			model = m.Model()
-		}
-		f.conversation = r.conversations.BindHeard(now, c, r.bound(now, &entry, f, model, h.Again))
+		f.conversation = r.conversations.BindHeard(now, c, r.bound(now, &entry, f, f.decision.Model, h.Again))
 		if h.Leg == fleet.LegWhole && !p.Splits() {
 			r.admission.Placed(now, i, &admission.Placed{
 				Key: f.conversation.Key(), Slot: ep.Slot(), Tokens: int64(h.PromptTokens + h.OutputTokens),

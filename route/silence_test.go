@@ -121,6 +121,51 @@ func TestLoadsOneAfterAnother(t *testing.T) {
 	}
 }
 
+// TestLoadsForOthersAreNoSilence: an engine that loads a model for a request of another router does not hang, though what this router sent waits
+// for that.
+func TestLoadsForOthersAreNoSilence(t *testing.T) {
+	for other, want := range map[string]fleet.State{"here": fleet.StateEjected, "absent": fleet.StateUp} {
+		now := time.Unix(1_000_000, 0)
+		r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Replicas: true})
+		r.Observe(now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
+		r.Observe(now, route.Probed{Endpoint: "a", Report: fleet.Report{
+			Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "here"}, {ID: "absent"}}, Sleep: fleet.Awake,
+			Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"here"}},
+		}})
+		ask := func() fleet.Lease {
+			d, err := r.Decide(now, &fleet.Request{Model: "here", MintedID: "x", PromptBytes: 4000, Stream: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Lease
+		}
+		tell := func(n *route.News) {
+			n.Lease = 1
+			r.Observe(now, route.PeerNews{Peer: 7, At: now, News: n})
+		}
+		silent := func() bool {
+			now = now.Add(2 * time.Minute)
+			r.Observe(now, route.StreamsAlive{})
+			return r.Status(now)[0].State == fleet.StateEjected
+		}
+		learnt := ask()
+		now = now.Add(100 * time.Millisecond)
+		r.Observe(now, route.FirstByte{Lease: learnt})
+		r.Observe(now, route.Finished{Lease: learnt, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 50}})
+		tell(&route.News{Kind: route.NewsPlaced, Placed: &route.Placed{
+			Endpoint: route.NameHash("a"), Pool: route.NameHash(other), Stream: true, PromptTokens: 1000, OutputTokens: 50,
+		}})
+		ask()
+		if silent() != (want == fleet.StateEjected) {
+			t.Errorf("with a request of another router for a model that is %s: %s, want %s", other, r.Status(now)[0].State, want)
+		}
+		tell(&route.News{Kind: route.NewsFirstByte})
+		if !silent() {
+			t.Errorf("after its first byte the engine may be silent for ever (%s)", other)
+		}
+	}
+}
+
 // TestLoadsAreNoSilence: an engine that loads the model of a request says nothing for a minute or more, whether it had another in memory or
 // none. It is not taken for one that hangs, until a load takes longer than any, or it is silent after its first byte.
 func TestLoadsAreNoSilence(t *testing.T) {
