@@ -50,13 +50,10 @@ func needs(c Config) (n pick.Needs) {
 	return n
 }
 
-// Exact reports whether the configured policy does what another router does, exactly.
-func Exact(c Config) bool { return needs(c).Exact }
-
-// Queue returns the default queue settings for the configured policy: none for one that is Exact, which sends each request at once
-// as the original does, and for what is no policy of the registry.
+// Queue returns the default queue settings for the configured policy: none for one that does exactly what another router
+// does, which sends each request at once, and for what is no policy of the registry.
 func Queue(c Config) route.Queue {
-	if c.Validate() != nil || Exact(c) {
+	if c.Validate() != nil || needs(c).Exact {
 		return route.Queue{}
 	}
 	return route.Queue{Ahead: route.DefaultAhead, Patience: route.DefaultPatience}

@@ -17,7 +17,7 @@ func TestExactPoliciesDoNotQueue(t *testing.T) {
 			of = append(of, Config{Name: nameSession, Session: SessionConfig{Fallback: name}})
 		}
 		for _, c := range of {
-			if got := Exact(c); got != other {
+			if got := needs(c).Exact; got != other {
 				t.Errorf("%s %s: exact %v, want %v", c.Name, c.Session.Fallback, got, other)
 			}
 			if q := Queue(c); (q == route.Queue{}) != other {

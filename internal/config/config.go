@@ -222,7 +222,7 @@ func (q Queue) Of(policies ...policy.Config) (to route.Queue, off string) {
 		return to, "queue.ahead is 0"
 	case q.Mode == QueueAuto:
 		for _, p := range policies {
-			if policy.Exact(p) {
+			if policy.Queue(p) == (route.Queue{}) {
 				return to, p.WithDefaults().Name + " does exactly what another router does; queue: on changes that"
 			}
 		}
