@@ -29,7 +29,7 @@ func TestWholeDoesNotCountOnWhatIsComing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return plan
+		return plan.Plan
 	}
 	long := ask("long", 64)
 	if !long.Split() {

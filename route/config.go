@@ -34,7 +34,7 @@ type Config struct {
 
 	Shortlist int // endpoints of a pool above which a policy that it suits (pick.Needs) sees a shortlist; default 64, negative never
 
-	Replicas bool // fill in Plan.News and Entry.News for other routers of the fleet
+	Replicas bool // fill in Made.News and Entry.News for other routers of the fleet
 
 	Without ablation.Set // mechanisms switched off, for simulations; none when serving
 

@@ -62,8 +62,19 @@ type scratch struct {
 	list    shortlist.List
 	not     []int32 // of shorten, as is named
 	named   []int32
-	pcg     *rand.PCG // one generator for all legs
-	rng     *rand.Rand
+	chance  [fleet.LegPrefill + 1]chance // for choosing who answers, and who computes the prompt
+}
+
+// chance is a generator of random numbers.
+type chance struct {
+	source *rand.PCG
+	rand   *rand.Rand
+}
+
+func newChance() (c chance) {
+	c.source = rand.NewPCG(0, 0)
+	c.rand = rand.New(c.source)
+	return c
 }
 
 // arrivedRows is in the place of a leg.
@@ -97,7 +108,7 @@ func (d *decision) reset(now time.Time, req *fleet.Request) *decision {
 // With Request.Leg it decides only that leg of a split request again: Plan.Prefill for LegPrefill, the plan's own Decision for
 // LegDecode. The errors are *UnknownIDError, *UnknownModelError, *ModelRequiredError, *KindError, *PinError, *NoEndpointError, *QueueFullError and, with
 // Request.Again, ErrRetryBudget.
-func (r *Router) Decide(now time.Time, req *fleet.Request) (p Plan, err error) {
+func (r *Router) Decide(now time.Time, req *fleet.Request) (p Made, err error) {
 	d, see := r.pad.reset(now, req), r.see
 	switch err = see.plan(d); {
 	case errors.Is(err, errHeld):
@@ -145,7 +156,7 @@ func (r *Router) refuse(d *decision, err error) {
 }
 
 // place records what was found and reserves what was chosen, the prefill leg first.
-func (r *Router) place(d *decision, p *Plan) {
+func (r *Router) place(d *decision, p *Made) {
 	r.others.news = r.others.news[:0]
 	r.note(d)
 	if d.compute.view != nil {
@@ -407,9 +418,10 @@ func (r *readers) fill(d *decision, v *pick.View, leg fleet.Leg, t *conversation
 		}
 		rows[i].Complete(h, &pace, &wait, answers, r.arrivals.Demand(d.now, c.Slot, &others, idle, takes), pick.Link{})
 	}
-	d.pcg.Seed(d.req.Seed, 0x9e3779b97f4a7c15+uint64(leg))
+	chance := &d.chance[leg]
+	chance.source.Seed(d.req.Seed, 0x9e3779b97f4a7c15+uint64(leg))
 	*v = pick.View{
-		Now: d.now, Rand: d.rng, Source: d.pcg, Candidates: rows, Beyond: a.beyond,
+		Now: d.now, Rand: chance.rand, Source: chance.source, Candidates: rows, Beyond: a.beyond,
 		Home: home, Parent: parent, Repeats: t.Repeats, FirstTurn: first, Leg: leg, NewID: t.NewID,
 		Splits: price.splits, Interrupts: price.interrupts, AnswerWait: price.answerWait,
 		Counted: found.Counted, Known: found.Known, Missed: found.Missed, Watched: others.Watched,

@@ -43,12 +43,15 @@ type Decision struct {
 type Plan struct {
 	Decision          // of the whole request, or of the decode leg; Lease is 0 if only a prefill leg was decided
 	Prefill  Decision // of the prefill leg; Lease is 0 when there is none
+	Hold     Hold     // nothing was placed yet, if its Lease is not 0
+}
 
-	Hold Hold // nothing was placed yet, if its Lease is not 0
-
-	News []News // for other routers, see Config.Replicas. Valid until the next call
-
-	View *pick.View // what the policy saw; nil for a split request. Valid until the next decision, read-only
+// Made is a plan, and what of the router's memory shows how it came about: that may be read until the router's next call, and must not be
+// written.
+type Made struct {
+	Plan
+	News []News     // for other routers, see Config.Replicas
+	View *pick.View // what the policy saw; nil for a split request
 }
 
 // Hold is a request that waits before it is placed, so that the conversations under way keep their cache. When its lease

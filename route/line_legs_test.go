@@ -35,7 +35,7 @@ func (s *press) ask(name string, tokens int) {
 	if err != nil || !plan.Split() || plan.Waits {
 		s.t.Fatalf("%+v, %v: want two legs, of which that of the answer does not stand in line", plan, err)
 	}
-	s.plans[name], s.tokens[name] = plan, tokens
+	s.plans[name], s.tokens[name] = plan.Plan, tokens
 	if plan.Prefill.Waits {
 		s.inLine = append(s.inLine, name)
 	} else {

@@ -53,7 +53,7 @@ func TestTransfersShareALink(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				plans[i], foreseen = plan, append(foreseen, plan.TTFTMs-plan.Prefill.TTFTMs)
+				plans[i], foreseen = plan.Plan, append(foreseen, plan.TTFTMs-plan.Prefill.TTFTMs)
 			}
 			now = now.Add(600 * time.Millisecond)
 			for i := range plans {

@@ -62,7 +62,7 @@ func (w *wire) decide(tokens int) Plan {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return plan
+	return plan.Plan
 }
 
 // hand reports that a split request's prompt has been computed and its decoder asked.

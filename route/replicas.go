@@ -77,8 +77,7 @@ func (r *Router) Queued() int { return r.backlog.Reader().Queued() }
 
 // tellPlaced adds the news of a placed leg.
 func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f *flight) {
-	n := len(r.others.news)
-	p := &r.others.placed[n]
+	p := &r.others.placed[len(r.others.news)]
 	j := r.backlog.Reader().Job(f.index)
 	*p = Placed{
 		Endpoint: f.ep.Key(), Pool: NameHash(f.pool.Name()), Class: f.class, Leg: f.leg, Stream: j.Stream, Waits: j.Queued,
@@ -90,11 +89,8 @@ func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f 
 	if d.req.Content != nil {
 		p.TextBytes = d.req.Content.Bytes
 	}
-	if n > 0 || v.Leg == fleet.LegPrefill {
+	if v.Leg == fleet.LegPrefill {
 		p.Conversation = conversation.ToldOther(d.scope(v.Leg), t)
-	}
-	if n > 0 {
-		p.Conversation = d.told
 	}
 	r.others.news = append(r.others.news, News{Kind: NewsPlaced, Lease: f.decision.Lease, Placed: p})
 }

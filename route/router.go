@@ -7,7 +7,6 @@
 package route
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -122,8 +121,7 @@ func New(c Config) *Router {
 		others:    others{peers: map[uint64]*peer{}, leases: map[peerLease]uint32{}, pools: map[uint64]string{}},
 	}
 	r.conversations = conversation.New(c.conversations(), r.forgot)
-	r.pad.scratch = &scratch{pcg: rand.NewPCG(0, 0)}
-	r.pad.rng = rand.New(r.pad.pcg)
+	r.pad.scratch = &scratch{chance: [...]chance{newChance(), newChance()}}
 	r.derive(&c)
 	return r
 }

@@ -155,7 +155,7 @@ func TestFreeKeepsAnswersFromPrompts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return plan
+		return plan.Plan
 	}
 	idle := decide(fleet.Request{PromptTokens: 8000, MintedID: "idle"})
 	if idle.Split() || idle.Why != WholeSooner || idle.Reason != pick.ReasonWeighed || idle.Weighed.SplitMs <= idle.Weighed.WholeMs {

@@ -64,7 +64,7 @@ func (f *Fleet) Decide(req *fleet.Request) (route.Plan, error) {
 	p, err := f.router.Decide(now, req)
 	if p.Hold.Lease != 0 { // nothing was decided
 		f.turns[p.Hold.Lease] = make(chan struct{})
-		return p, nil
+		return p.Plan, nil
 	}
 	f.entry = route.Entry{Now: now, Request: req, Err: err}
 	if err == nil {
@@ -80,7 +80,7 @@ func (f *Fleet) Decide(req *fleet.Request) (route.Plan, error) {
 		f.entry.View, f.entry.News = p.View, p.News
 	}
 	f.tell()
-	return p, err
+	return p.Plan, err
 }
 
 // Observe tells the router an event. Of one that would hold the lock for long it makes several: of a long list of endpoints, of what

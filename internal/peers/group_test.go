@@ -122,7 +122,18 @@ type node struct {
 	end    *end
 	log    *strings.Builder
 	policy atomic.Uint64 // digest
+	saw    string        // home of the latest decision's conversation
 	stop   context.CancelFunc
+}
+
+// see notes where a decision found its conversation at home.
+func (n *node) see(e *route.Entry) {
+	if e.View == nil {
+		return
+	}
+	if n.saw = "nowhere"; e.View.Home >= 0 {
+		n.saw = e.View.Candidates[e.View.Home].Name
+	}
 }
 
 func (w *wire) node(t *testing.T, secret string, endpoints ...string) *node {
@@ -138,7 +149,7 @@ func (w *wire) node(t *testing.T, secret string, endpoints ...string) *node {
 		t.Fatal(err)
 	}
 	n.group = g
-	n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, Replicas: true}), time.Now, g.Listener())
+	n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, Replicas: true}), time.Now, g.Listener(), live.Listener{Entry: n.see})
 	n.memory.router = n.Fleet
 	g.Serve(n.Fleet)
 	d := route.Declared{Source: "test"}

@@ -13,7 +13,7 @@ func (p *player) decide(router int32, now int64, turn int) (route.Plan, error) {
 	if p.Heard != nil {
 		e := route.Entry{Now: p.at(now), Request: &p.req, Err: err}
 		if plan.Hold.Lease != 0 {
-			return plan, nil
+			return plan.Plan, nil
 		}
 		if err == nil {
 			if plan.Lease != 0 {
@@ -26,7 +26,7 @@ func (p *player) decide(router int32, now int64, turn int) (route.Plan, error) {
 		}
 		p.Heard(&e)
 	}
-	return plan, err
+	return plan.Plan, err
 }
 
 // tell gives a router an event.
