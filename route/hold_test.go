@@ -172,3 +172,17 @@ func TestHeldCountAsWaiting(t *testing.T) {
 		t.Fatalf("%v, want that the queue is full, and for how long", err)
 	}
 }
+
+// TestWorkingSetIsTold: the status says how much of an endpoint's cache the conversations under way need, and the
+// statistics what those need that are held.
+func TestWorkingSetIsTold(t *testing.T) {
+	s := newShort(t, nil)
+	s.hold("d")
+	e, stats := s.Status(s.now)[0], s.Stats()
+	if e.WorkingSet < 90_000 || e.WorkingSet > e.WorkingRoom || e.WorkingRoom > 100_000 {
+		t.Errorf("%d tokens of %d are needed, want those of three conversations of 100,000", e.WorkingSet, e.WorkingRoom)
+	}
+	if stats.Held != 1 || stats.HeldTokens < 30_000 || stats.HeldTokens > 35_000 {
+		t.Errorf("%d are held, %d tokens; want 1 of 30,000 and its answer", stats.Held, stats.HeldTokens)
+	}
+}

@@ -191,6 +191,7 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 		CacheTokens: caches.Capacity(ep.Slot()),
 		CacheFilled: caches.Filled(ep.Slot()),
 	}
+	s.WorkingSet, s.WorkingRoom = r.see.admission.Set(ep.Slot())
 	if perToken := r.speed.Reader().Learnt(ep.Slot()); perToken > 0 {
 		s.PrefillPerSec = 1000 / perToken
 	}

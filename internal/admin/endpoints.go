@@ -174,7 +174,7 @@ func (a *Admin) viewStats() statsView {
 		concerns: concerns,
 		Config:   running, Ready: ready, Why: why, Version: a.c.Version, UptimeSeconds: a.c.Now().Sub(a.c.Started).Seconds(),
 		Decisions: s.Decisions, Leases: s.Leases, DoubleFinished: s.DoubleFinished,
-		Sessions: s.Sessions, SessionHits: s.SessionHits, SessionMisses: s.SessionMisses, SessionEvictions: s.SessionEvictions,
+		Sessions: s.Sessions, SessionHits: s.SessionHits, SessionMisses: s.SessionMisses, SessionEvictions: s.SessionEvictions, Held: s.Held, HeldTokens: s.HeldTokens,
 		Responses: s.Responses, Served: a.c.Tally.total(), Unserved: a.unserved(), Foreign: a.c.Tally.refused(a.c.Now()), Unsalted: a.c.Tally.unsalted(a.c.Now()),
 	}
 }

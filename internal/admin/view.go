@@ -35,6 +35,8 @@ type endpointView struct {
 
 	PrefillPerSec float64 `json:"prefill_tokens_per_second,omitempty"` // learnt
 	AssumedCache  int64   `json:"assumed_cache_tokens,omitempty"`      // capacity of its cache, from reports and observed hits
+	WorkingSet    int64   `json:"working_set,omitempty"`               // tokens of the conversations that go on at once there (admission)
+	WorkingRoom   int64   `json:"working_room,omitempty"`              // tokens of its cache for them
 	CacheFilled   float64 `json:"cache_filled,omitempty"`              // share of that which is believed to hold prompts, 0..1
 	CacheLosses   uint64  `json:"cache_losses,omitempty"`              // its process ended, its engine slept, or its KV events said so
 
@@ -88,6 +90,8 @@ type statsView struct {
 	SessionMisses    uint64   `json:"session_misses"`
 	SessionEvictions uint64   `json:"session_evictions"`
 	Responses        int      `json:"responses"`
+	Held             int      `json:"held,omitempty"`             // turns that wait before they are placed (admission)
+	HeldTokens       int64    `json:"held_tokens,omitempty"`      // of their conversations
 	Unserved         []string `json:"unserved_aliases,omitempty"` // aliases of models that no engine serves, as "alias = models"
 	Served           *total   `json:"served,omitempty"`
 
@@ -107,7 +111,8 @@ func viewEndpoint(now time.Time, s *route.EndpointStatus, heard *heardOf) endpoi
 			Version: s.Report.Version, CacheTokens: s.Report.CacheTokens, BlockTokens: s.Report.BlockTokens,
 			Slots: s.Report.Slots, Ranks: s.Report.Ranks,
 		},
-		Served: heard, PrefillPerSec: s.PrefillPerSec, AssumedCache: s.CacheTokens, CacheFilled: math.Round(1000*s.CacheFilled) / 1000, CacheLosses: s.CacheLosses, TransferMs: s.TransferMs, TransferPerSec: s.TransferPerSec,
+		Served: heard, PrefillPerSec: s.PrefillPerSec, AssumedCache: s.CacheTokens, CacheFilled: math.Round(1000*s.CacheFilled) / 1000, CacheLosses: s.CacheLosses,
+		WorkingSet: s.WorkingSet, WorkingRoom: s.WorkingRoom, TransferMs: s.TransferMs, TransferPerSec: s.TransferPerSec,
 	}
 	for i := range s.Models {
 		v.Models = append(v.Models, s.Models[i].ID)

@@ -296,6 +296,7 @@ func TestFamiliesAreWhatIsServed(t *testing.T) {
 	f := (*m.source.Load()).(*fakeFleet)
 	f.status[0].Report.Load.Waiting = 1
 	f.status[0].TransferMs, f.status[0].TransferPerSec = 12, 40_000
+	f.status[0].WorkingSet, f.status[0].WorkingRoom = 90, 100
 	m.entry(&route.Entry{Decision: &route.Decision{Pool: "p", Policy: "session", Reason: "home", Leg: fleet.LegDecode, Why: route.SplitSooner}, Prefill: &route.Decision{Pool: "p", Policy: "session", Reason: "home"}})
 	if n := testutil.ToFloat64(m.v.splits.WithLabelValues("p", "sooner", "2")); n != 1 {
 		t.Errorf("%v splits counted, want 1", n)

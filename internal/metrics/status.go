@@ -30,6 +30,7 @@ func newStatusCollector(m *Metrics) *statusCollector {
 		"warmpath_endpoint_kv_capacity_tokens", "warmpath_cache_losses_total", "warmpath_sessions", "warmpath_session_hits_total",
 		"warmpath_session_misses_total", "warmpath_session_evictions_total", "warmpath_responses", "warmpath_leases",
 		"warmpath_double_finished_total", "warmpath_retries_refused_total", "warmpath_ejections_spared_total", "warmpath_panic_decisions_total", "warmpath_queue_refused_total",
+		"warmpath_sessions_held", "warmpath_working_set_ratio", "warmpath_endpoint_working_set_ratio",
 	} {
 		f := familyOf(name)
 		kind := prometheus.GaugeValue
@@ -69,6 +70,14 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	g("warmpath_ejections_spared_total", float64(s.stats.EjectionsSpared))
 	g("warmpath_panic_decisions_total", float64(s.stats.Panics))
 	g("warmpath_queue_refused_total", float64(s.stats.QueueRefused))
+	g("warmpath_sessions_held", float64(s.stats.Held))
+	tokens, room := s.stats.HeldTokens, int64(0)
+	for i := range s.status {
+		tokens, room = tokens+s.status[i].WorkingSet, room+s.status[i].WorkingRoom
+	}
+	if room > 0 {
+		g("warmpath_working_set_ratio", float64(tokens)/float64(room))
+	}
 }
 
 func (c *statusCollector) endpoint(ch chan<- prometheus.Metric, e *route.EndpointStatus) {
@@ -103,6 +112,9 @@ func (c *statusCollector) endpoint(ch chan<- prometheus.Metric, e *route.Endpoin
 		reported("warmpath_endpoint_kv_usage_ratio", l.KVUsage)
 	}
 	g("warmpath_cache_losses_total", float64(e.CacheLosses))
+	if e.WorkingRoom > 0 {
+		g("warmpath_endpoint_working_set_ratio", float64(e.WorkingSet)/float64(e.WorkingRoom))
+	}
 	if e.Report.CacheTokens > 0 {
 		g("warmpath_endpoint_kv_capacity_tokens", float64(e.Report.CacheTokens))
 	}

@@ -53,6 +53,7 @@ type Table struct {
 	lines     map[string]*line    // of the pools with held turns
 	order     []*line
 	held      map[fleet.Lease]*held
+	waiting   int64 // tokens of those
 	last      fleet.Lease
 	routers   int64
 }

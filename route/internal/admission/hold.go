@@ -134,6 +134,7 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 		t.order = append(t.order, l)
 	}
 	t.held[h.lease] = h
+	t.waiting += h.Tokens - h.shared
 	h.until = now.Add(t.Reader().Bound(&turn))
 	i, _ := slices.BinarySearchFunc(l.turns, h, func(a, b *held) int {
 		if a.until.After(b.until) {
@@ -273,6 +274,7 @@ func (t *Table) End(lease fleet.Lease) bool {
 		return false
 	}
 	delete(t.held, lease)
+	t.waiting -= h.Tokens - h.shared
 	switch {
 	case !h.called:
 		t.take(t.lines[h.Pool], h)
@@ -285,3 +287,15 @@ func (t *Table) End(lease fleet.Lease) bool {
 
 // Held is how many turns are held, those that were called and are not placed yet among them.
 func (r Reader) Held() int { return len(r.t.held) }
+
+// Set is the working set of an endpoint, in tokens: its members' conversations, what they share counted once. room is that of
+// its cache; 0 where nothing is held for it, and nothing is known of its members then.
+func (r Reader) Set(slot int) (tokens, room int64) {
+	if e := r.t.endpoints.Get(slot); e.keeps > 0 {
+		return e.filled(), e.room
+	}
+	return 0, 0
+}
+
+// HeldTokens are those of the turns that wait.
+func (r Reader) HeldTokens() int64 { return r.t.waiting }

@@ -93,8 +93,8 @@ func TestAgainstModel(t *testing.T) {
 				t.Fatalf("hold %d ended %d times", lease, times)
 			}
 		}
-		if held := w.Reader().Held(); held != 0 {
-			t.Fatalf("%d holds are left", held)
+		if r := w.Reader(); r.Held() != 0 || r.HeldTokens() != 0 {
+			t.Fatalf("%d holds of %d tokens are left", r.Held(), r.HeldTokens())
 		}
 		for n := range w.turns {
 			if x := &w.turns[n]; !x.over && x.hold != 0 {
