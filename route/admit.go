@@ -427,7 +427,7 @@ func (r *readers) excuse(now time.Time, e registry.Endpoint, req *fleet.Request,
 	case slices.Contains(req.Exclude, name):
 		return name + " is excluded by the request"
 	case req.Kinds != nil && !slices.Contains(req.Kinds, e.Kind()):
-		return name + " is of the kind " + cmp.Or(string(e.Kind()), "that is not known yet") + ", which may not take the request"
+		return name + " is " + cmp.Or(string(e.Kind()), "of a kind that is not known yet") + ", which may not take the request"
 	case asleep:
 		return name + " is " + why
 	case e.Draining():

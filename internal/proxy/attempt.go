@@ -58,7 +58,7 @@ func (c *call) begin(d *route.Decision) *attempt {
 // watchSlot is where the call stores the watch of this attempt.
 func (a *attempt) watchSlot() *atomic.Pointer[patience.Watch] {
 	if a.d.Leg == fleet.LegPrefill {
-		return &a.c.aside
+		return &a.c.prefillWatch
 	}
 	return &a.c.watch
 }
@@ -319,7 +319,7 @@ func isDial(err error) bool {
 // The transport keeps it until it has written it.
 func (a *attempt) releaseBody() {
 	c := a.c
-	if c.Body == nil || !c.split.told() {
+	if c.Body == nil || !c.split.prefillOver() {
 		return
 	}
 	a.noteSpoken()

@@ -27,7 +27,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// call is one client request. One goroutine uses it, except for stop and check.
+// call is one client request. One goroutine uses it; others touch only watch, prefillWatch and shutdown.
 type call struct {
 	place link // in the registry
 
@@ -64,9 +64,10 @@ type call struct {
 	pending *route.Plan // reserved for the next attempt; nil for none
 	split   *split      // nil unless the request was split
 
-	watch    atomic.Pointer[patience.Watch] // the current attempt, for Proxy.Run and Proxy.Abort
-	aside    atomic.Pointer[patience.Watch] // the current prefill leg, for the same
-	shutdown atomic.Bool                    // no further attempt may start
+	watch atomic.Pointer[patience.Watch] // the current attempt, for Proxy.Run and Proxy.Abort
+	// the current prefill leg, for the same
+	prefillWatch atomic.Pointer[patience.Watch]
+	shutdown     atomic.Bool // no further attempt may start
 }
 
 // calls recycles calls: each takes 2.5 kB.

@@ -4,7 +4,7 @@ package proxy
 func (p *Proxy) AbortInSteps(wait func()) {
 	var open []inFlight
 	p.flights.each(func(f inFlight) {
-		f.forbid()
+		f.stopRetries()
 		open = append(open, f)
 	})
 	for _, one := range open {

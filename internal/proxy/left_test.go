@@ -41,7 +41,7 @@ type standing struct {
 
 func (s *standing) check(time.Time, *patience.Gone)       {}
 func (s *standing) signs(map[string]time.Time, time.Time) {}
-func (s *standing) forbid()                               { s.forbidden = true }
+func (s *standing) stopRetries()                          { s.forbidden = true }
 
 func (s *standing) abort() {
 	for i, o := range s.others {

@@ -36,7 +36,7 @@ func (c *call) unwatchClient() bool {
 // left ends the call's waits: the client is gone.
 func (c *call) left() {
 	c.cancelable.End(nil)
-	for _, w := range []*patience.Watch{c.watch.Load(), c.aside.Load()} { // begin checks cancelable after it has set these
+	for _, w := range []*patience.Watch{c.watch.Load(), c.prefillWatch.Load()} { // begin checks cancelable after it has set these
 		if w != nil {
 			w.End(nil)
 		}
@@ -53,13 +53,13 @@ func (c *call) patient() (context.Context, func()) {
 	}
 }
 
-// forbid prevents further attempts of the call. The registry calls it while locked.
-func (c *call) forbid() { c.shutdown.Store(true) }
+// stopRetries prevents further attempts of the call. The registry calls it while locked.
+func (c *call) stopRetries() { c.shutdown.Store(true) }
 
 // abort ends the call, which is already forbidden further attempts. The registry calls it while locked.
 func (c *call) abort() {
 	c.client.StopReading()
-	for _, w := range []*patience.Watch{c.watch.Load(), c.aside.Load()} {
+	for _, w := range []*patience.Watch{c.watch.Load(), c.prefillWatch.Load()} {
 		if w != nil {
 			w.End(patience.ErrShutdown)
 		}
@@ -72,7 +72,7 @@ func (c *call) abort() {
 // check enforces the limits. Proxy.Run calls it through the registry, while locked.
 func (c *call) check(now time.Time, gone *patience.Gone) {
 	c.client.Check(now)
-	for _, w := range []*patience.Watch{c.watch.Load(), c.aside.Load()} {
+	for _, w := range []*patience.Watch{c.watch.Load(), c.prefillWatch.Load()} {
 		if w == nil {
 			continue
 		}
@@ -89,5 +89,5 @@ func (c *call) check(now time.Time, gone *patience.Gone) {
 // signs adds the time of the last sign of life of the call's engines, by endpoint.
 func (c *call) signs(at map[string]time.Time, now time.Time) {
 	c.watch.Load().Sign(at, c.client.Waits(now), now)
-	c.aside.Load().Sign(at, false, now)
+	c.prefillWatch.Load().Sign(at, false, now)
 }

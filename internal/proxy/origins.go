@@ -66,8 +66,8 @@ func readerOf(r *http.Request, only []string) string {
 	return origin
 }
 
-// forbid removes from an engine's answer what lets pages read it, unless the reader may, if only some may.
-func forbid(answer http.Header, reader string, only []string) {
+// stripCORS removes from an engine's answer what lets pages read it, unless the reader may, if only some may.
+func stripCORS(answer http.Header, reader string, only []string) {
 	if len(only) == 0 {
 		return
 	}

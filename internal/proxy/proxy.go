@@ -114,7 +114,7 @@ func (p *Proxy) Drain() { p.draining.Store(true) }
 
 // Abort ends every open request: the drain deadline has passed. It is final.
 func (p *Proxy) Abort() {
-	p.flights.each(inFlight.forbid) // first, since the end of one dispatches those queued behind it
+	p.flights.each(inFlight.stopRetries) // first, since the end of one dispatches those queued behind it
 	p.flights.each(inFlight.abort)
 	p.abort()
 }

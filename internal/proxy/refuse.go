@@ -65,7 +65,7 @@ func (c *call) message(err error) string {
 	if c.p.insider(c.R) {
 		return err.Error()
 	}
-	return fault.Outside(err)
+	return fault.Redacted(err)
 }
 
 // limit is the setting, or the header of the request, that an error comes from; "" for errors that are no limit.

@@ -11,7 +11,7 @@ import (
 type inFlight interface {
 	check(now time.Time, gone *patience.Gone)
 	signs(at map[string]time.Time, now time.Time)
-	forbid()
+	stopRetries()
 	abort()
 }
 

@@ -344,7 +344,7 @@ func (r *relay) answers() {
 	r.answered = true
 	r.span.FirstByte()
 	r.c.p.fleet.Observe(route.FirstByte{Lease: r.d.Lease})
-	r.c.split.moved()
+	r.c.split.endPrefill()
 }
 
 // begun reports whether the first token has arrived.
@@ -522,7 +522,7 @@ func (a *attempt) head(from http.Header) {
 	c := a.c
 	c.p.origins.learn(readerOf(c.R, c.p.cfg.Origins), from)
 	h, named := c.client.Header(), from["Connection"]
-	forbid(from, readerOf(c.R, c.p.cfg.Origins), c.p.cfg.Origins)
+	stripCORS(from, readerOf(c.R, c.p.cfg.Origins), c.p.cfg.Origins)
 	for k, v := range from {
 		if len(named) > 0 && send.NamedByConnection(named, k) {
 			continue

@@ -229,7 +229,7 @@ func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 	s.join(false) // the state of a running prefill leg must not be read
 	sent := a.fin.Outcome != fleet.ConnectFailed && !a.short
 	if !s.conn.Keeps(sent) || time.Since(s.readyAt) > keepFor {
-		s.moved()
+		s.endPrefill()
 		s.ready = false
 		return s.afresh()
 	}
@@ -240,7 +240,7 @@ func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 		return plan, err
 	}
 	if err != nil { // the prefiller can answer too, from its own cache
-		s.moved()
+		s.endPrefill()
 		s.ready = false
 		return s.afresh()
 	}
@@ -259,8 +259,8 @@ func (s *split) afresh() (route.Plan, error) {
 	return plan, err
 }
 
-// moved ends the prefill leg: the decoder has the KV cache, or no decoder will need it.
-func (s *split) moved() {
+// endPrefill ends the prefill leg: the decoder has the KV cache, or no decoder will need it.
+func (s *split) endPrefill() {
 	if s == nil || s.prefill.Lease == 0 || s.concurrent != nil {
 		return
 	}
@@ -277,7 +277,7 @@ func (s *split) release(o fleet.Outcome) {
 	if s.prefill.Outcome == fleet.Abandoned {
 		s.prefill.Outcome = o
 	}
-	s.moved()
+	s.endPrefill()
 	if s.waiting != 0 {
 		s.c.p.fleet.Observe(route.Finished{Lease: s.waiting, Outcome: o})
 		s.waiting = 0
@@ -287,7 +287,7 @@ func (s *split) release(o fleet.Outcome) {
 // end releases the leases on every path.
 func (s *split) end() {
 	if s != nil {
-		s.heard()
+		s.stopNotices()
 		s.join(false)
 		if s.ready {
 			s.c.served.HandOver = s.handed.ID
@@ -328,7 +328,7 @@ func (s *split) blamesTransfer(a *attempt) bool {
 		return false
 	}
 	s.failedOnce, s.spared = true, len(a.c.Request.TriedPrefill)
-	s.forgetTold()
+	s.forgetInquiry()
 	a.fin.Outcome = fleet.TransferFailed
 	prefiller := s.plan.Prefill.Endpoint.Name
 	a.c.Request.TriedPrefill = append(a.c.Request.TriedPrefill, prefiller)

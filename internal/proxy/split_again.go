@@ -76,7 +76,7 @@ func (s *split) elsewhere() bool {
 		return false
 	}
 	c.p.fleet.Retried(failed, s.prefill.Outcome)
-	s.moved()
+	s.endPrefill()
 	s.plan.Prefill, c.served.Prefill = plan.Prefill, plan.Prefill
 	s.prefill = route.Finished{Lease: plan.Prefill.Lease, Outcome: fleet.Abandoned}
 	s.x.Attempt++

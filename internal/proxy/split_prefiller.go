@@ -16,8 +16,8 @@ func (s *split) inquire() {
 	}
 }
 
-// forgetTold discards the prefiller's answers, so that the next request asks again: it has failed, or its KV cache was missing.
-func (s *split) forgetTold() {
+// forgetInquiry discards the prefiller's answers, so that the next request asks again: it has failed, or its KV cache was missing.
+func (s *split) forgetInquiry() {
 	if conn, ok := s.conn.(handover.Inquirer); ok {
 		s.c.p.inquiries.Forget(conn.Inquiry(&s.x))
 	}
@@ -25,7 +25,7 @@ func (s *split) forgetTold() {
 
 // expect begins to listen for notifications of the next attempt's prefiller.
 func (s *split) expect(await handover.Await) {
-	s.heard()
+	s.stopNotices()
 	if s.c.p.cfg.Notices != nil && await.Count > 0 {
 		s.notified, s.forget = s.c.p.cfg.Notices(await.ID, await.Count)
 	}
@@ -43,11 +43,11 @@ func (s *split) await() {
 		s.c.p.log.Warn("prefiller sent no notification of pushed KV cache in time; its decoder is asked anyway",
 			"request", s.c.served.ID, "endpoint", s.plan.Prefill.Endpoint.Name, "decoder", s.plan.Endpoint.Name)
 	}
-	s.heard()
+	s.stopNotices()
 }
 
-// heard stops listening.
-func (s *split) heard() {
+// stopNotices stops listening for the prefiller.
+func (s *split) stopNotices() {
 	if s.forget != nil {
 		s.forget()
 	}

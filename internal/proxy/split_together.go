@@ -167,12 +167,12 @@ func (s *split) prefillFailed(a *attempt) bool {
 		return false
 	}
 	a.c.Request.TriedPrefill = append(a.c.Request.TriedPrefill, s.plan.Prefill.Endpoint.Name)
-	s.forgetTold()
+	s.forgetInquiry()
 	return true
 }
 
-// told reports that the prefill leg beside the decode leg, if any, is over and does not send the body any more.
-func (s *split) told() bool {
+// prefillOver reports that the prefill leg beside the decode leg, if any, is over and does not send the body any more.
+func (s *split) prefillOver() bool {
 	if s == nil || s.concurrent == nil {
 		return true
 	}
@@ -220,5 +220,5 @@ func (s *split) join(answered bool) {
 		s.prefill.Usage = s.answer
 		s.prefill.Usage.OutputTokens = 0
 	}
-	s.moved()
+	s.endPrefill()
 }

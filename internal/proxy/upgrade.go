@@ -87,7 +87,7 @@ func (c *call) upgrade() {
 				}
 			}
 			send.Relocate(res.Header, a.d.Endpoint.URL)
-			forbid(res.Header, readerOf(c.R, c.p.cfg.Origins), c.p.cfg.Origins)
+			stripCORS(res.Header, readerOf(c.R, c.p.cfg.Origins), c.p.cfg.Origins)
 			c.explain(res.Header, a.d)
 			return nil
 		},

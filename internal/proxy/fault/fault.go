@@ -35,7 +35,7 @@ var (
 var (
 	ErrConnect    = errors.New("CONNECT is not supported: warmpath is not a forward proxy")
 	ErrNoUpgrade  = errors.New("no engine has a WebSocket at this path; send the request over HTTP")
-	ErrUnread     = errors.New("the router does not read the messages of a WebSocket, and what requests to this path say has to be read; send them over HTTP")
+	ErrUnread     = errors.New("a WebSocket is not allowed at this path, since the router has to read each message (tenants, KV transfers); send requests over HTTP")
 	ErrDraining   = errors.New("the router is shutting down and takes no new requests")
 	ErrHead       = errors.New("the header of the request is larger than the router accepts (limits.header in its configuration), or has more than 256 fields")
 	ErrPinningOff = errors.New("X-Warmpath-Pin and X-Warmpath-Exclude are switched off; set pinning: true in the configuration to allow them")
@@ -54,8 +54,8 @@ func (e *endpointError) Unwrap() error { return e.err }
 // At says which endpoint an error is about.
 func At(err error, endpoint string) error { return &endpointError{err, endpoint} }
 
-// Outside is an error in words for strangers: without endpoints, their addresses and the causes of their failures.
-func Outside(err error) string {
+// Redacted is an error in words for strangers: without endpoints, their addresses and the causes of their failures.
+func Redacted(err error) string {
 	var (
 		leg  *legError
 		at   *endpointError
@@ -63,9 +63,9 @@ func Outside(err error) string {
 	)
 	switch {
 	case errors.As(err, &leg):
-		return leg.text(Outside)
+		return leg.text(Redacted)
 	case errors.As(err, &at):
-		return Outside(at.err)
+		return Redacted(at.err)
 	case errors.As(err, &none):
 		return none.Brief()
 	}
@@ -81,7 +81,7 @@ func Unnamed(err error) error {
 var ErrManyFields = errors.New("the query or the form has more than 256 fields, or one whose name cannot be read")
 
 // ErrUnsalted rejects a request of a tenant whose cache an engine would share with others'.
-var ErrUnsalted = errors.New("no engine here can keep what this request leaves in its cache apart from other tenants', and the router's configuration says that it must be (tenants.salt_required)")
+var ErrUnsalted = errors.New("no engine here can keep this request's cache apart from other tenants, as the router's configuration demands (tenants.salt_required)")
 
 // ErrListsAll rejects a list of what engines keep where tenants are told apart.
 var ErrListsAll = errors.New("the list would have what engines keep for all tenants; ask for single objects by their id")
