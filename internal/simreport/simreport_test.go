@@ -164,3 +164,14 @@ func TestWorkWhereItIsDone(t *testing.T) {
 		t.Errorf("the prefiller is shown with %.0f tokens and the decoders with %.0f, want %.0f and %.0f", p, d, prompts, answers)
 	}
 }
+
+// TestConversationsAreShown: with a number of conversations at one time the tables say how whole ones went.
+func TestConversationsAreShown(t *testing.T) {
+	for clients, want := range map[int]bool{0: false, 3: true} {
+		var out strings.Builder
+		Tables(&out, []*simrun.Run{played(t, simrig.Even(2, engine.DefaultConfig()), func(r *drive.Replay) { r.Clients = clients })})
+		if got := strings.Contains(out.String(), "ended/h"); got != want {
+			t.Errorf("%d clients: conversations shown: %v, want %v", clients, got, want)
+		}
+	}
+}

@@ -45,6 +45,7 @@ func Tables(w io.Writer, runs []*simrun.Run) {
 	for _, t := range []*terminal.Table{waits, answers, places, shares, costs} {
 		fmt.Fprintln(w, t)
 	}
+	writeConversations(w, runs)
 	writeTenants(w, runs)
 	writeSplit(w, runs)
 	legend(w, runs)
@@ -95,6 +96,23 @@ func verdict(w io.Writer, runs []*simrun.Run) {
 	if failed > 0 {
 		fmt.Fprintln(w, "Turns that failed are in no time above: compare the column failed first.")
 	}
+}
+
+// writeConversations shows how whole conversations went, where so many are under way at a time.
+func writeConversations(w io.Writer, runs []*simrun.Run) {
+	if runs[0].Replay.Clients == 0 {
+		return
+	}
+	t := figuresTable("policy", "slowest p50", "p90", "p99", "whole mean", "p90", "ended", "ended/h")
+	for _, s := range runs {
+		f := &s.Figures
+		t.Row(
+			s.Title(), whole(f.Slowest.P50), whole(f.Slowest.P90), whole(f.Slowest.P99), whole(f.Whole.Mean), whole(f.Whole.P90),
+			f.Ended, whole(f.EndedPerH),
+		)
+	}
+	fmt.Fprintln(w, t)
+	fmt.Fprintln(w, "slowest: TTFT of each conversation's slowest turn. whole: from its first request to its last answer.")
 }
 
 // mostTenants is how many tenants the tables show.
