@@ -20,7 +20,6 @@ type Request struct {
 
 	Model  string // name in the request; "" when the body has none
 	Path   string // of the request, where endpoints are told apart by whether they have it; "" where not
-	Lacked bool   // an endpoint in Tried does not have Path: only those that may have it are left
 	Native bool   // the API belongs to one kind of engine and does not require a model name
 	Kinds  []Kind // kinds of engines that may take it; nil for any
 	Binds  bool   // all that its connection carries goes to one endpoint: it needs a model name where endpoints serve different ones
@@ -49,16 +48,25 @@ type Request struct {
 	Hint    string   // name of the endpoint that last served the conversation according to the client, see the endpoint token; "" for none
 	Pin     string   // name of the endpoint that must take the request; "" for none
 	Exclude []string // names of endpoints that must not take it
-	Tried   []string // names of endpoints at which it already failed (retries)
-	Again   bool     // a working engine may have computed part of it already: the retry counts against the budget and can fail with ErrRetryBudget
-	Instead Lease    // reservation of the same request that this one replaces; 0 for none. It ends with its own Finished, later
 
 	Waits    bool     // the caller can hold the request in the router's queue, see Decision.Waits
 	Holds    bool     // the caller can hold it before it is placed, see Plan.Hold
-	Held     Lease    // Plan.Hold of the same request, whose turn it is; 0 for none. Decide ends it
 	Standing Standing // what its place in the queue depends on
 
-	Splits       bool     // the caller can serve it in two legs, see Router.Decide
+	Splits bool // the caller can serve it in two legs, see Router.Decide
+
+	Attempt // what earlier decisions on it add
+}
+
+// Attempt is what a decision on a request builds on that is not its first: a retry, a leg that is placed again, or a turn after a hold. The
+// zero value is for the first decision.
+type Attempt struct {
+	Tried   []string // names of endpoints at which it already failed (retries)
+	Lacked  bool     // an endpoint in Tried does not have Path: only those that may have it are left
+	Again   bool     // a working engine may have computed part of it already: the retry counts against the budget and can fail with ErrRetryBudget
+	Instead Lease    // reservation of the same request that this one replaces; 0 for none. It ends with its own Finished, later
+	Held    Lease    // Plan.Hold of the same request, whose turn it is; 0 for none. Decide ends it
+
 	Leg          Leg      // LegPrefill, LegDecode: place only that leg of a request that is already split; LegWhole leaves the choice to the router
 	TriedPrefill []string // names of endpoints at which its prefill leg already failed
 	Decoder      string   // with LegPrefill: the endpoint of the decode leg

@@ -229,7 +229,7 @@ func (p *decides) ask(conversation string, args []string) {
 }
 
 // costs says what each candidate costs, in the terms of warmpath explain.
-func (p *decides) costs(d *route.Plan) {
+func (p *decides) costs(d *route.Made) {
 	for i := range d.View.Candidates {
 		c := &d.View.Candidates[i]
 		x := &c.Terms

@@ -105,9 +105,9 @@ func (d *decision) reset(now time.Time, req *fleet.Request) *decision {
 // FirstByte when its prompt is computed and Finished when its KV cache is no longer needed there; the decode leg gets
 // Transferring when its decoder has been asked.
 //
-// With Request.Leg it decides only that leg of a split request again: Plan.Prefill for LegPrefill, the plan's own Decision for
+// With Attempt.Leg it decides only that leg of a split request again: Plan.Prefill for LegPrefill, the plan's own Decision for
 // LegDecode. The errors are *UnknownIDError, *UnknownModelError, *ModelRequiredError, *KindError, *PinError, *NoEndpointError, *QueueFullError and, with
-// Request.Again, ErrRetryBudget.
+// Attempt.Again, ErrRetryBudget.
 func (r *Router) Decide(now time.Time, req *fleet.Request) (p Made, err error) {
 	d, see := r.pad.reset(now, req), r.see
 	switch err = see.plan(d); {

@@ -55,7 +55,7 @@ type Made struct {
 }
 
 // Hold is a request that waits before it is placed, so that the conversations under way keep their cache. When its lease
-// is in an Entry.Called, it is decided again, with Request.Held. Finished ends the hold of a client that leaves.
+// is in an Entry.Called, it is decided again, with Attempt.Held. Finished ends the hold of a client that leaves.
 type Hold struct {
 	Lease fleet.Lease
 	Pool  string

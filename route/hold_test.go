@@ -53,7 +53,7 @@ func (s *short) round() (called []fleet.Lease) {
 // ask asks for a turn of a conversation, which continues a hold.
 func (s *short) ask(name string, held fleet.Lease) (route.Plan, error) {
 	made, err := s.Decide(s.now, &fleet.Request{
-		ID: name, Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, Waits: true, Holds: true, Held: held, Seed: 1,
+		ID: name, Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, Waits: true, Holds: true, Attempt: fleet.Attempt{Held: held}, Seed: 1,
 	})
 	return made.Plan, err
 }

@@ -179,7 +179,7 @@ func TestFirstTurnOfARetry(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
 	d := x.route(fleet.Request{Model: "m", Session: "s"})
 	x.end(d, fleet.ConnectFailed)
-	if d = x.route(fleet.Request{Model: "m", Session: "s", Tried: []string{d.Endpoint.Name}}); !d.FirstTurn {
+	if d = x.route(fleet.Request{Model: "m", Session: "s", Attempt: fleet.Attempt{Tried: []string{d.Endpoint.Name}}}); !d.FirstTurn {
 		t.Error("the retry of a first turn is told as a later turn")
 	}
 }

@@ -51,7 +51,7 @@ func newAwait(t *testing.T, silent bool, sessions session.Config) *await {
 func (a *await) begin(session string, at, tokens int, tried ...string) fleet.Lease {
 	a.Helper()
 	a.p.at = at
-	d, err := a.r.Decide(a.now, &fleet.Request{ID: session, Model: "m", Session: session, PromptTokens: tokens, Stream: true, Tried: tried})
+	d, err := a.r.Decide(a.now, &fleet.Request{ID: session, Model: "m", Session: session, PromptTokens: tokens, Stream: true, Attempt: fleet.Attempt{Tried: tried}})
 	if err != nil {
 		a.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (f *Fleet) SetListeners(listeners ...Listener) {
 
 // Decide decides where a request goes and reserves its work there, see route.Router.Decide. Each lease in the plan must be ended by
 // exactly one Observe(route.Finished{...}), that of a
-// hold by that or by Decide with Request.Held. It draws req.Seed when that is zero.
+// hold by that or by Decide with Attempt.Held. It draws req.Seed when that is zero.
 func (f *Fleet) Decide(req *fleet.Request) (route.Plan, error) {
 	if req.Seed == 0 {
 		req.Seed = rand.Uint64()

@@ -15,7 +15,7 @@ func TestCountsLeaveByTheSlot(t *testing.T) {
 	for range slots {
 		for range 100 {
 			b.Enter(now, &fleet.Request{})
-			b.Enter(now, &fleet.Request{Again: true})
+			b.Enter(now, &fleet.Request{Attempt: fleet.Attempt{Again: true}})
 		}
 		now = now.Add(slot)
 	}
@@ -24,14 +24,14 @@ func TestCountsLeaveByTheSlot(t *testing.T) {
 		if got, want := b.sum(now), (count{100 * (slots - 1 - i), 100 * (slots - 1 - i)}); got != want {
 			t.Fatalf("after %d slots: %+v, want %+v", slots+i, got, want)
 		}
-		b.Reader().Allows(now, &fleet.Request{Again: true})
+		b.Reader().Allows(now, &fleet.Request{Attempt: fleet.Attempt{Again: true}})
 		if !reflect.DeepEqual(before, *b) {
 			t.Fatal("reading has changed it")
 		}
 		b.advance(now.Add(-time.Hour))
 		now = now.Add(slot)
 	}
-	if !b.Reader().Allows(now, &fleet.Request{Again: true}) {
+	if !b.Reader().Allows(now, &fleet.Request{Attempt: fleet.Attempt{Again: true}}) {
 		t.Error("nothing is allowed a minute later")
 	}
 }

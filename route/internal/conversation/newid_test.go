@@ -38,9 +38,9 @@ func TestNewID(t *testing.T) {
 		want bool
 	}{
 		{fleet.Request{Session: "s"}, true},
-		{fleet.Request{Session: "s", Tried: []string{"a"}}, true}, // the same turn, retried
+		{fleet.Request{Session: "s", Attempt: fleet.Attempt{Tried: []string{"a"}}}, true}, // the same turn, retried
 		{fleet.Request{Session: "s"}, false},
-		{fleet.Request{Session: "s", Tried: []string{"a"}}, false},
+		{fleet.Request{Session: "s", Attempt: fleet.Attempt{Tried: []string{"a"}}}, false},
 		{fleet.Request{Session: "s", Tenant: "t"}, true}, // another tenant
 		{fleet.Request{MintedID: "minted"}, false},       // no client id
 		{fleet.Request{Session: "minted"}, false},        // sent back by the client: the conversation is known

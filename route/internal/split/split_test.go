@@ -24,7 +24,7 @@ func TestAsk(t *testing.T) {
 		{"one pool", Rule{When: WhenAlways}, Pool{}, turn, 1, "", false},
 		{"an embedding", Rule{When: WhenAlways}, Pool{Splits: true}, fleet.Request{Splits: true, Class: fleet.Embed}, 1, "", false},
 		{"pinned", Rule{When: WhenAlways}, Pool{Splits: true}, fleet.Request{Splits: true, Pin: "e"}, 1, WholePinned, false},
-		{"its prefill leg failed", Rule{When: WhenAlways}, Pool{Splits: true}, fleet.Request{Splits: true, Fails: true}, 1, WholePrefillFails, false},
+		{"its prefill leg failed", Rule{When: WhenAlways}, Pool{Splits: true}, fleet.Request{Splits: true, Attempt: fleet.Attempt{Fails: true}}, 1, WholePrefillFails, false},
 		{"cannot be split", Rule{When: WhenAlways}, Pool{Splits: true}, fleet.Request{}, 1, WholeUnfit, false},
 		{"decoders take no whole requests", Rule{When: WhenNever}, Pool{Splits: true, Must: true}, turn, 1, Always, false},
 		{"never", Rule{When: WhenNever}, Pool{Splits: true}, turn, 1, WholeNever, false},
