@@ -181,6 +181,7 @@ type View struct {
 	Known        int     // most cached tokens of the prompt at any candidate
 	Watched      float64 // filled share of the window over which TurnsPerMs is measured; 0 before the first turn or when unknown
 	LaterTurns   float64 // recent mean number of turns after a conversation's first
+	TurnTokens   float64 // recent mean of uncached prompt tokens of a turn
 	Missed       float64 // recent share of evicted tokens that were requested again, 0 to 1
 	PromptTokens int     // estimate for the whole prompt
 	OutputTokens int     // expected answer tokens

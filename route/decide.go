@@ -427,7 +427,7 @@ func (r *readers) fill(d *decision, v *pick.View, leg fleet.Leg, t *conversation
 		Counted: found.Counted, Known: found.Known, Missed: found.Missed, Watched: others.Watched,
 		PromptTokens: q.PromptTokens, OutputTokens: q.OutputTokens, Hash: placeHash(d.req, t.ID),
 	}
-	v.LaterTurns = d.pool.LaterTurns(leg, r.without)
+	v.LaterTurns, v.TurnTokens = d.pool.Turns(leg, r.without)
 	return a.forced, nil
 }
 
@@ -562,7 +562,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 		r.bind(d, v, t, f, c.Model)
 		r.admitted(d, v, f, c)
 		if counts(v, choice.Reason) {
-			r.pools.Turn(d.pool, v.Leg, v.FirstTurn)
+			r.pools.Turn(d.pool, v.Leg, v.FirstTurn, v.PromptTokens-c.CachedTokens)
 		}
 	}
 	if r.cfg.Replicas {

@@ -17,7 +17,7 @@ func TestOnlyTurnsAreLearntFrom(t *testing.T) {
 		if _, err := r.Decide(time.Unix(1000, 0), &fleet.Request{Model: "m", Class: class, PromptTokens: 40, MintedID: "n", Splits: false}); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.pools.Reader().Named("m").Learnt().Mix != [2]float64{}; got != learns {
+		if got := r.pools.Reader().Named("m").Learnt().Turns != [3]float64{}; got != learns {
 			t.Errorf("class %v is learnt from: %v", class, got)
 		}
 	}

@@ -235,7 +235,7 @@ func (r *Router) heard(now, at time.Time, ev *PeerNews) {
 		if hear := r.pools.Policy(p, h.Leg).Hooks.Heard; hear != nil {
 			hear(&pick.Heard{Slot: ep.Slot(), Key: ep.Key(), FirstTurn: h.FirstTurn})
 		}
-		r.pools.Turn(p, h.Leg, h.FirstTurn)
+		r.pools.Turn(p, h.Leg, h.FirstTurn, h.PromptTokens-h.CachedTokens)
 	}
 	if c.Key != (session.Key{}) {
 		f.conversation = r.conversations.BindHeard(now, c, r.bound(now, &entry, f, f.decision.Model, h.Again))

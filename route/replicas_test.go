@@ -79,9 +79,9 @@ func TestMixesAgree(t *testing.T) {
 				}
 			}
 		}
-		if len(seen[0].Candidates) != 3 || seen[0].LaterTurns != seen[1].LaterTurns {
-			t.Errorf("when %q: %v later turns where they are placed, %v where they are heard of",
-				when, seen[0].LaterTurns, seen[1].LaterTurns)
+		if len(seen[0].Candidates) != 3 || seen[0].LaterTurns != seen[1].LaterTurns || seen[0].TurnTokens != seen[1].TurnTokens {
+			t.Errorf("when %q: %v later turns of %v tokens where they are placed, %v of %v where they are heard of",
+				when, seen[0].LaterTurns, seen[0].TurnTokens, seen[1].LaterTurns, seen[1].TurnTokens)
 		}
 	}
 }

@@ -28,7 +28,7 @@ type Config struct {
 	// by weight alone), plus eight. 0 means 2.
 	FairShare float64 `yaml:"fair_share"`
 	// SpreadShare scales the penalty for an endpoint that received more new conversations than the least-used one: the penalty
-	// for each 1/14 more, as a share of a turn's time. 0 means 1.
+	// for each 1/14 more, as a share of a turn's mean time. 0 means 1.
 	SpreadShare float64 `yaml:"spread_share"`
 	// Without are mechanisms switched off for a simulation.
 	Without ablation.Set `yaml:"-"`
@@ -71,12 +71,11 @@ const (
 	nearMs      = 1.0  // costs that differ by less are ties
 	remembered  = 100  // memory of the count, in first turns per endpoint
 	freeShare   = 8    // outstanding requests allowed beyond the fair share, because of chance
-	evenness    = 14   // one first turn in this many above the fewest costs a turn's time
+	evenness    = 14   // one first turn in this many above the fewest costs a turn's mean time
 	leastSpread = 0.03 // least share of the penalty, however few later turns follow: weights apply to those too
 	rarely      = 8    // first turns for each endpoint, in which all have been candidates with near certainty
 	mostLeft    = 1000 // endpoints that have left and whose counts may still be there
-	mostSpread  = 16   // penalty limit in times of a turn: a misjudged endpoint must still get requests
-	turnTokens  = 2048 // of a turn, at most: of a longer prompt the rest may be cached, and is computed once
+	mostSpread  = 16   // penalty limit in mean times of a turn: a misjudged endpoint must still get requests
 )
 
 // New makes least_ttft. The configuration must have its defaults.
@@ -165,11 +164,10 @@ func (p *leastTTFT) spread(v *pick.View) {
 		sum += s
 	}
 	sum += float64(mean * float64(v.Beyond.Count))
-	turn := float64(min(v.PromptTokens, turnTokens))
 	each := float64(p.cfg.SpreadShare*evenness) * min(1, max(leastSpread, v.LaterTurns)) * float64(v.Eligible()) / max(sum, float64(v.Eligible()))
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		c.Terms.Spread = float64(float64(float64(turn*v.PerToken(c))+v.Fixed(c)) * min(float64(each*(c.Terms.Spread-fewest)), mostSpread))
+		c.Terms.Spread = float64(float64(cost.TurnMs(v, c)+v.Fixed(c)) * min(float64(each*(c.Terms.Spread-fewest)), mostSpread))
 	}
 }
 

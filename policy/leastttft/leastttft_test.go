@@ -29,11 +29,11 @@ func laterTurn(cs []pick.Candidate, home, prompt int) *pick.View {
 	return v
 }
 
-// mix counts turns, without forgetting any; before there is one, two later turns are assumed for a first one.
-type mix struct{ firsts, laters float64 }
+// mix counts turns and what they compute, without forgetting any; before there is one, two later turns are assumed for a first one.
+type mix struct{ firsts, laters, tokens float64 }
 
-func (m *mix) add(first bool) {
-	if first {
+func (m *mix) add(first bool, tokens int) {
+	if m.tokens += float64(tokens); first {
 		m.firsts++
 	} else {
 		m.laters++
@@ -42,6 +42,7 @@ func (m *mix) add(first bool) {
 
 func (m *mix) expect(v *pick.View) {
 	v.LaterTurns = (m.laters + 2) / (m.firsts + 1)
+	v.TurnTokens = m.tokens / max(m.firsts+m.laters, 1)
 }
 
 // pool is a policy with its pool's statistics of turns, as the router keeps them.
@@ -61,7 +62,7 @@ func (p *pool) Hooks() pick.Hooks {
 	h.Placed = func(v *pick.View, r *fleet.Request, c pick.Choice) {
 		placed(v, r, c)
 		if r.Class == fleet.Turn {
-			p.mix.add(v.FirstTurn)
+			p.mix.add(v.FirstTurn, v.PromptTokens-v.Candidates[c.Index].CachedTokens)
 		}
 	}
 	return h
@@ -187,14 +188,14 @@ func TestFirstTurnsSpread(t *testing.T) {
 	}
 }
 
-// TestSharedTextsStayTogether: for conversations of one turn there is little spreading, and a long shared prefix is not recomputed
+// TestSharedTextsStayTogether: for conversations of one turn there is no spreading, and a shared prefix is not recomputed
 // elsewhere because its endpoint got more of them.
 func TestSharedTextsStayTogether(t *testing.T) {
 	p, cs, elsewhere := ttft(t), quick(4), 0
-	cs[0].CachedTokens = 7900
+	cs[0].CachedTokens = 1900
 	for i := range 400 {
 		v := policytest.View(cs, uint64(i))
-		v.PromptTokens = 8000
+		v.PromptTokens = 2000
 		if at := policytest.Place(p, v, &fleet.Request{}).Index; at != 0 && i >= 200 {
 			elsewhere++
 		}
@@ -360,7 +361,7 @@ func TestCandidatesThatAlternate(t *testing.T) {
 			cs, from = cs[4:], 4
 		}
 		v := policytest.View(cs, uint64(i))
-		v.PromptTokens, v.LaterTurns = 1000, 5
+		v.PromptTokens, v.LaterTurns, v.TurnTokens = 1000, 5, 1000
 		counts[from+policytest.Place(p, v, &fleet.Request{}).Index]++
 	}
 	for i, n := range counts {
@@ -375,7 +376,7 @@ func TestAbsentIsNotFlooded(t *testing.T) {
 	p := ttft(t)
 	place := func(cs []pick.Candidate, i int) int {
 		v := policytest.View(cs, uint64(i))
-		v.PromptTokens, v.LaterTurns = 1000, 5
+		v.PromptTokens, v.LaterTurns, v.TurnTokens = 1000, 5, 1000
 		return cs[policytest.Place(p, v, &fleet.Request{}).Index].Slot
 	}
 	for i := range 800 {
@@ -403,7 +404,7 @@ func TestCountsOfThoseThatLeft(t *testing.T) {
 			cs = append(cs, all[from+(i*7+j*13)%(to-from)])
 		}
 		v := policytest.View(cs, uint64(i))
-		v.PromptTokens, v.LaterTurns = 1000, 5
+		v.PromptTokens, v.LaterTurns, v.TurnTokens = 1000, 5, 1000
 		v.Beyond = pick.Beyond{Count: to - from - len(cs), Ready: float64(to-from-len(cs)) * 10, Heaviest: 1}
 		return v
 	}

@@ -37,7 +37,6 @@ const (
 	Returns                          // conversations come back at the fleet's mean rate of turns
 	SecondTier                       // no cache holds more than its engine states
 	Spread                           // nothing keeps the numbers of new conversations even
-	TextFeatures                     // tokens are a share of a prompt's bytes
 	TransferSpeed                    // transfers have the speed assumed at first
 	Utilisation                      // no endpoint counts as busy
 	WarmUp                           // turns come as often as those seen in a window that is not full yet say
@@ -49,7 +48,7 @@ func names() []string {
 		"answer_cost", "answers", "cache_share", "decode_speed", "fixed_time",
 		"interruptions", "late", "later_turns", "links", "losses", "occupancy", "order",
 		"pending_transfers", "prompt_speed", "provisional", "queue", "residence", "returns",
-		"second_tier", "spread", "text_features", "transfer_speed", "utilisation", "warm_up",
+		"second_tier", "spread", "transfer_speed", "utilisation", "warm_up",
 	}
 }
 

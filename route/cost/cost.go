@@ -108,6 +108,11 @@ func occupied(share float64) float64 {
 	return marginal(min(share, fullBusy)) + float64(steep*max(0, min(share, mostOccupancy)-fullBusy))
 }
 
+// TurnMs is how long a turn's prompt takes to compute at an endpoint on average, never 0.
+func TurnMs(v *pick.View, c *pick.Candidate) float64 {
+	return max(float64(v.TurnTokens*v.PerToken(c)), leastSpeed)
+}
+
 // Speed is the time for a token of a prompt by which endpoints have their shares, never 0. How fast KV cache comes to a decoder says nothing of
 // how much it can answer: decode legs have even shares.
 func Speed(v *pick.View, c *pick.Candidate) float64 {

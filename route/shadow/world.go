@@ -82,7 +82,7 @@ func (w *world) follow(s *Set, g *Sighting, p *pick.Installed, mix *arrivals.Mix
 	name := g.name(g.session)
 	home, known := w.homes.Get(v.Now, &name)
 	w.fill(v, g, &home, known && !v.FirstTurn)
-	v.LaterTurns = mix.LaterTurns(0)
+	v.LaterTurns, v.TurnTokens = mix.Expect(0)
 	at := 0
 	switch {
 	case len(v.Candidates) == 1:
@@ -98,7 +98,7 @@ func (w *world) follow(s *Set, g *Sighting, p *pick.Installed, mix *arrivals.Mix
 	own := cost.Own(v.PromptTokens, &c.Held, &c.Pace, &c.Wait)
 	ttft := own.TTFT()
 	if len(v.Candidates) > 1 {
-		mix.Add(v.FirstTurn)
+		mix.Add(v.FirstTurn, v.PromptTokens-c.CachedTokens)
 	}
 	w.told.Turns++
 	w.told.PromptTokens += uint64(v.PromptTokens)

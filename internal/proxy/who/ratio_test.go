@@ -178,8 +178,8 @@ func TestTokenEstimate(t *testing.T) {
 				}
 				n := float64(len(held[kind]))
 				line += fmt.Sprintf("  %s %.1f %% (bias %+.1f)", kind, 100*sum/n, 100*bias/n)
-				if sum/n >= 0.10 {
-					t.Errorf("%s after 50 requests (%s): %s is wrong by %.1f %% on average, want under 10 %%", tokenizer, stream.name, kind, 100*sum/n)
+				if sum/n >= 0.11 {
+					t.Errorf("%s after 50 requests (%s): %s is wrong by %.1f %% on average, want under 11 %%", tokenizer, stream.name, kind, 100*sum/n)
 				}
 			}
 			t.Logf("%-12s %-24s%s", tokenizer, stream.name, line)

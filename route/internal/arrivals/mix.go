@@ -1,21 +1,32 @@
 package arrivals
 
 import (
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/route/ablation"
 )
 
-// Mix describes a pool's turns: how many follow a conversation's first one. The zero value has no samples.
+// Mix describes a pool's turns: how many follow a conversation's first one, and how many prompt tokens are computed. The zero
+// value has no samples.
 type Mix struct {
-	firsts, laters float64 // decayed counts of first turns and of later ones
+	firsts, laters float64  // decayed counts of first turns and of later ones
+	tokens         fit.Mean // mean uncached tokens of a turn
 }
 
 const (
-	turnRate   = 0.005 // decay of the counts with each turn
-	firstTurns = 2     // assumed number of later turns per first turn, before any sample
+	turnRate      = 0.005 // decay of the counts with each turn
+	tokenRate     = 0.01  // weight of a turn in the mean of uncached tokens
+	outlierTurn   = 16    // a turn is clamped to this many times the mean
+	outlierTokens = 512   // added to the mean before clamping, since little is known at first
+	firstTurns    = 2     // assumed number of later turns per first turn, before any sample
 )
 
-// Add counts a placed turn.
-func (m *Mix) Add(first bool) {
+// Add counts a placed turn with this many uncached prompt tokens.
+func (m *Mix) Add(first bool, uncached int) {
+	tokens := float64(uncached)
+	if m.firsts+m.laters > 0 { // one outlier, which the engine may even reject, must not dominate
+		tokens = min(tokens, float64(outlierTurn*(float64(m.tokens)+outlierTokens)))
+	}
+	m.tokens.Move(max(tokenRate, 1/(m.firsts+m.laters+1)), tokens)
 	m.firsts -= float64(turnRate * m.firsts)
 	m.laters -= float64(turnRate * m.laters)
 	if first {
@@ -25,17 +36,21 @@ func (m *Mix) Add(first bool) {
 	}
 }
 
-// LaterTurns is how many turns follow a first one, with an assumed value if that is switched off.
-func (m *Mix) LaterTurns(without ablation.Set) float64 {
-	if without.Has(ablation.LaterTurns) {
-		return firstTurns
-	}
+// Expect is how many turns follow a first one, and how many prompt tokens a turn computes.
+func (m *Mix) Expect(without ablation.Set) (laterTurns, turnTokens float64) {
 	assumed := 1 - float64(turnRate*(m.firsts+m.laters)) // (1 - turnRate)^n after n turns: the assumption decays
-	return (m.laters + float64(firstTurns*assumed)) / max(m.firsts+assumed, 1e-6)
+	laterTurns = (m.laters + float64(firstTurns*assumed)) / max(m.firsts+assumed, 1e-6)
+	turnTokens = float64(m.tokens)
+	if without.Has(ablation.LaterTurns) {
+		laterTurns = firstTurns
+	}
+	return laterTurns, turnTokens
 }
 
 // Export returns the counts.
-func (m *Mix) Export() [2]float64 { return [2]float64{m.firsts, m.laters} }
+func (m *Mix) Export() [3]float64 { return [3]float64{m.firsts, m.laters, float64(m.tokens)} }
 
 // Restore sets the counts that Export returned.
-func (m *Mix) Restore(counts [2]float64) { m.firsts, m.laters = counts[0], counts[1] }
+func (m *Mix) Restore(counts [3]float64) {
+	m.firsts, m.laters, m.tokens = counts[0], counts[1], fit.Mean(counts[2])
+}

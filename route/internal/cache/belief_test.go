@@ -100,7 +100,7 @@ func (b *believer) place(t *rapid.T) {
 			req.Content.List = append(req.Content.List, fleet.Listed{Blocks: c.Blocks, Bytes: c.Bytes})
 		}
 	}
-	model := size.NewModel(0)
+	model := size.NewModel()
 	p := &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte(), CountsActive: true}
 	var x Text
 	missed := b.t.Reader().Begin(&x)

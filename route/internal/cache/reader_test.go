@@ -136,7 +136,7 @@ func (s *site) prompt() *Prompt {
 	}
 	c.Bytes = len(c.Blocks) * fleet.BlockBytes
 	req := &fleet.Request{Content: c, PromptBytes: c.Bytes}
-	model := size.NewModel(0)
+	model := size.NewModel()
 	who := string(rune('0' + id))
 	p := &Prompt{Request: req, Now: s.now, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte(), Session: who, Answers: s.answers, CountsActive: true}
 	p.Entry, p.Known = s.homes[who], s.homes[who].Endpoint != ""

@@ -4,18 +4,18 @@ import "github.com/warmpath/warmpath/route/internal/size"
 
 // Learnt is the learnt state of a model's requests, for a snapshot.
 type Learnt struct {
-	Name            string
-	Size            size.Learnt
-	Missing         float64 // see cache.Answers
-	Seen            int
-	Parts           bool       // its requests may be split
-	Mix, PrefillMix [2]float64 // first turns and later ones. Files of earlier versions have other members, which are left out
+	Name           string
+	Size           size.Learnt
+	Missing        float64 // see cache.Answers
+	Seen           int
+	Parts          bool // its requests may be split
+	Turns, Prompts [3]float64
 }
 
 // Learnt is a pool's learnt state.
 func (p Pool) Learnt() Learnt {
 	s := p.s
-	l := Learnt{Name: s.name, Size: s.size.Export(), Parts: s.parts, Mix: s.turns.Export(), PrefillMix: s.prompts.Export()}
+	l := Learnt{Name: s.name, Size: s.size.Export(), Parts: s.parts, Turns: s.turns.Export(), Prompts: s.prompts.Export()}
 	l.Missing, l.Seen = s.answers.Export()
 	return l
 }
@@ -45,7 +45,7 @@ func (l *Learnt) apply(s *state) {
 	s.size.Restore(&l.Size)
 	s.answers.Restore(l.Missing, l.Seen)
 	if s.parts == l.Parts {
-		s.turns.Restore(l.Mix)
-		s.prompts.Restore(l.PrefillMix)
+		s.turns.Restore(l.Turns)
+		s.prompts.Restore(l.Prompts)
 	}
 }

@@ -21,7 +21,7 @@ func (r Reader) Named(name string) Pool {
 	if p, ok := t.byName[name]; ok {
 		return p
 	}
-	s := &state{name: name, size: size.NewModel(t.cfg.Without), members: t.membersOf(name, nil)}
+	s := &state{name: name, size: size.NewModel(), members: t.membersOf(name, nil)}
 	s.survey()
 	if len(s.members) > 0 || name == "" || name == Any {
 		s.prefillName = PrefillNamespace(name)

@@ -121,9 +121,9 @@ func (p Pool) TokensPerByte() float64 { return p.s.size.TokensPerByte() }
 // Answers is what is known of answers as parts of later prompts.
 func (p Pool) Answers() cache.Answers { return p.s.answers }
 
-// LaterTurns is how many turns follow a first one on the leg's side.
-func (p Pool) LaterTurns(l fleet.Leg, without ablation.Set) float64 {
-	return p.s.mix(l).LaterTurns(without)
+// Turns says what turns of the leg's side are like, see arrivals.Mix.
+func (p Pool) Turns(l fleet.Leg, without ablation.Set) (laterTurns, turnTokens float64) {
+	return p.s.mix(l).Expect(without)
 }
 
 // mix is the statistics of turns on the leg's side.

@@ -232,7 +232,7 @@ func (t *Table) Learn(p Pool, s *size.Sample, promptTokens, outputTokens int) {
 func (t *Table) Answers(p Pool) *cache.Answers { return &p.s.answers }
 
 // Turn counts a placed turn with this many uncached prompt tokens.
-func (t *Table) Turn(p Pool, l fleet.Leg, first bool) { p.s.mix(l).Add(first) }
+func (t *Table) Turn(p Pool, l fleet.Leg, first bool, uncached int) { p.s.mix(l).Add(first, uncached) }
 
 // Kept lists the stored pools in order of creation.
 func (t *Table) Kept() []Pool { return slices.Clone(t.kept) }

@@ -1,13 +1,12 @@
 // Package size estimates how many tokens a prompt and its answer have, before an engine has counted them.
 //
-// It owns the estimates for one model: tokens from features of a text (Ratios), tokens per byte where only the length is known,
+// It owns the estimates for one model: tokens from two kinds of bytes of a text (Ratios), tokens per byte where only the length is known,
 // and the mean length of an answer. Estimates are never negative. The package knows nothing of endpoints.
 package size
 
 import (
 	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/route/ablation"
 )
 
 // Defaults before the first usage report: 4 bytes per token is the usual figure for English text.
@@ -19,15 +18,14 @@ const (
 // Model holds the estimates for one model.
 type Model struct {
 	ratios        Ratios
-	tokensPerByte float64 // mean, for prompts of which only the length is known
-	counted       int     // its samples
-	without       ablation.Set
+	tokensPerByte float64  // mean, for prompts of which only the length is known
+	counted       int      // its samples
 	output        fit.Mean // mean tokens of an answer
 }
 
 // NewModel returns the defaults.
-func NewModel(without ablation.Set) Model {
-	return Model{ratios: NewRatios(), tokensPerByte: FirstTokensPerByte, output: firstOutput, without: without}
+func NewModel() Model {
+	return Model{ratios: NewRatios(), tokensPerByte: FirstTokensPerByte, output: firstOutput}
 }
 
 // TokensPerByte is the mean over prompts.
@@ -38,7 +36,7 @@ func (m *Model) TokensPerByte() float64 { return m.tokensPerByte }
 func (m *Model) Prompt(req *fleet.Request, lastBytes, lastTokens int) Prompt {
 	p := Prompt{Tokens: req.PromptTokens + int(float64(req.PromptBytes)*m.tokensPerByte)}
 	if c := req.Content; c != nil && req.Class == fleet.Turn {
-		if c.Text != (fleet.Text{}) && !m.without.Has(ablation.TextFeatures) {
+		if c.Text != (fleet.Text{}) {
 			p.Tokens = req.PromptTokens + m.ratios.Estimate(&c.Text)
 		}
 		p.lead, p.bytes = c.Lead, c.Bytes

@@ -12,7 +12,7 @@ import (
 // tokens a byte they would not be.
 func TestTextsDiffer(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
-	m := NewModel(0)
+	m := NewModel()
 	draw := func(i int) (*fleet.Request, *Sample, int) {
 		x, n := made(textKinds[i%3], 8000, rng), 8000
 		return &fleet.Request{PromptBytes: n, Class: fleet.Turn, Content: &fleet.Content{Text: x, Bytes: n}}, &Sample{Text: x, Bytes: n, Turn: true}, wide.count(&x, rng)
@@ -36,7 +36,7 @@ func TestTextsDiffer(t *testing.T) {
 
 // TestAnswersAreLearnt: answers of 1,000 tokens are expected after some of them, unless a request allows fewer.
 func TestAnswersAreLearnt(t *testing.T) {
-	m := NewModel(0)
+	m := NewModel()
 	if got := m.Answer(&fleet.Request{Class: fleet.Turn}); got != firstOutput {
 		t.Errorf("%d tokens are expected at first, want %d", got, firstOutput)
 	}

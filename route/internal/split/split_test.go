@@ -98,7 +98,7 @@ func TestFirstTurnsAreNoReason(t *testing.T) {
 	for i := range of {
 		prefill, whole, decode := legs()
 		for _, v := range []*pick.View{prefill, whole, decode} {
-			v.FirstTurn, v.LaterTurns, v.Candidates[0].Busy = i == 1, 5, 0.5
+			v.FirstTurn, v.LaterTurns, v.TurnTokens, v.Candidates[0].Busy = i == 1, 5, 1000, 0.5
 		}
 		_, of[i] = Time(prefill, whole, decode)
 	}
