@@ -42,7 +42,7 @@ func (r *readers) gate(d *decision, forced pick.Reason) error {
 	}
 	d.turn = admission.Turn{
 		Pool: d.pool.Name(), Origin: -1, Tokens: int64(v.PromptTokens + v.OutputTokens), Prompt: d.text.Keys(),
-		Priority: d.req.Standing.Priority,
+		Tenant: d.asker.Tenant, Priority: d.req.Standing.Priority,
 	}
 	d.turn.Key, d.turn.Parent = r.conversations.Keys(d.scope(fleet.LegWhole), d.req, &d.who)
 	if v.Home >= 0 {
@@ -57,14 +57,26 @@ func (r *readers) gate(d *decision, forced pick.Reason) error {
 	}
 	switch {
 	case open == 0 && g.MayHold():
-		if n := r.backlog.Queued() + r.admission.Held(); r.most > 0 && n >= r.most {
-			return &QueueFullError{Pool: d.pool.Name(), Waiting: n, RetryAfter: r.admission.Bound(&d.turn)}
-		}
-		return errHeld
+		return r.mayHold(d)
 	case open > 0 && open < len(v.Candidates) && g.Short():
 		narrow(v, func(c *pick.Candidate) bool { return g.Open(c.Slot) })
 	}
 	return nil
+}
+
+// mayHold is errHeld unless as many wait as may: then it says so.
+func (r *readers) mayHold(d *decision) error {
+	full := QueueFullError{Pool: d.pool.Name(), RetryAfter: r.admission.Bound(&d.turn)}
+	if most := d.req.Standing.Waiting; most > 0 {
+		full.Waiting = r.backlog.Waiting(d.asker.Tenant) + r.admission.HeldOf(d.asker.Tenant, d.pool.Name())
+		if full.Tenant = full.Waiting >= most; full.Tenant {
+			return &full
+		}
+	}
+	if full.Waiting = r.backlog.Queued() + r.admission.Held(); r.most > 0 && full.Waiting >= r.most {
+		return &full
+	}
+	return errHeld
 }
 
 // hold holds a turn. Its conversation is no longer idle.

@@ -171,6 +171,16 @@ func TestHeldCountAsWaiting(t *testing.T) {
 	if _, err := s.ask("f", 0); !errors.As(err, &full) || full.RetryAfter < time.Second {
 		t.Fatalf("%v, want that the queue is full, and for how long", err)
 	}
+	s = newShort(t, nil)
+	for n, tenant := range []string{"x", "y", "x"} {
+		_, err := s.Decide(s.now, &fleet.Request{
+			Model: "m", Session: "d", Class: fleet.Turn, PromptTokens: 30_000, Waits: true, Holds: true, Seed: 1, Tenant: tenant,
+			Standing: fleet.Standing{Waiting: 1},
+		})
+		if refused := errors.As(err, &full) && full.Tenant; refused != (n == 2) {
+			t.Errorf("turn %d, of tenant %s: %v", n, tenant, err)
+		}
+	}
 }
 
 // TestWorkingSetIsTold: the status says how much of an endpoint's cache the conversations under way need, and the

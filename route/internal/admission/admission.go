@@ -219,6 +219,7 @@ func (t *Table) join(m *member) {
 func (t *Table) forget(m *member) {
 	t.leave(m)
 	if f := m.family; f != nil {
+		f.running -= m.running // whose ends are not heard of any more
 		for i, x := range f.parts {
 			if x == m {
 				f.parts = append(f.parts[:i], f.parts[i+1:]...)

@@ -15,6 +15,7 @@ type Turn struct {
 	Origin      int      // slot where its conversation was last; -1 for none
 	Tokens      int64    // of its prompt and the answer expected
 	Prompt      []uint64 // names of the prompt's blocks, as of Placed; not kept while it is held
+	Tenant      string
 	Priority    fleet.Priority
 
 	shared int64 // of Tokens, those that members had when it was held
@@ -287,6 +288,18 @@ func (t *Table) End(lease fleet.Lease) bool {
 
 // Held is how many turns are held, those that were called and are not placed yet among them.
 func (r Reader) Held() int { return len(r.t.held) }
+
+// HeldOf is how many turns of a tenant wait in a pool's line.
+func (r Reader) HeldOf(tenant, pool string) (n int) {
+	if l := r.t.lines[pool]; l != nil {
+		for _, h := range l.turns {
+			if h.Tenant == tenant {
+				n++
+			}
+		}
+	}
+	return n
+}
 
 // Set is the working set of an endpoint, in tokens: its members' conversations, what they share counted once. room is that of
 // its cache; 0 where nothing is held for it, and nothing is known of its members then.

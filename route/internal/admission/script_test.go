@@ -139,6 +139,7 @@ func (w *world) end(n int, tokens int64, kept bool) {
 //	> end NAME [TOKENS]                its answer is complete
 //	> fail NAME                        its engine failed
 //	> leave NAME                       its client leaves while it is held
+//	> gone N                           an endpoint has left
 //	> wait TIME | closed N | opened N  an endpoint takes no turns, and takes them again
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -243,6 +244,9 @@ func play(t *testing.T, script string) string {
 				t.Fatal(err)
 			}
 			w.now = w.now.Add(d)
+		case "gone":
+			w.takes[number(f[1])] = false
+			w.Left(int(number(f[1])))
 		case "closed", "opened":
 			w.takes[number(f[1])] = f[0] == "opened"
 		default:
