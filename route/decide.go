@@ -463,6 +463,14 @@ func (r *readers) fillDecode(d *decision, readyMs float64) {
 
 // fillArrived derives the view of whole requests for which what is still to be transferred does not count as held.
 func (d *decision) fillArrived() *pick.View {
+	coming := false
+	for i := range d.whole.Candidates {
+		h := &d.whole.Candidates[i].Held
+		coming = coming || h.CachedTokens != h.PresentTokens || h.Counted != h.Present
+	}
+	if !coming {
+		return &d.whole
+	}
 	rows := d.rowsOf(arrivedRows, len(d.whole.Candidates))
 	for i := range rows {
 		c := &d.whole.Candidates[i]
