@@ -71,8 +71,8 @@ func mechanisms() []mechanism {
 const firstJudge = 400
 
 // TestMechanisms: none of the mechanisms is worth nothing. Without it the figure over all cells of its set-up is worse: with -long by 1 %
-// at least, from the seeds of docs/mechanisms.md, whose table it compares; otherwise at all, from two seeds. One that fails is to be
-// removed, with its constants, cells and row.
+// at least, from the seeds of docs/mechanisms.md, whose table it compares; otherwise it is not better by 5 %, from two seeds. One that fails is
+// to be removed, with its constants, cells and row.
 func TestMechanisms(t *testing.T) {
 	if racing {
 		t.Skip("nothing of it is concurrent")
@@ -101,7 +101,7 @@ func TestMechanisms(t *testing.T) {
 			if !strings.Contains(string(text), "\n| `"+m.name+"` |") {
 				t.Errorf("docs/mechanisms.md has no row of it")
 			}
-			seeds, least := uint64(2), 1.0
+			seeds, least := uint64(2), 0.95 // two seeds of agents say no more
 			if *allSeeds {
 				seeds, least = m.seeds, 1.01
 			}

@@ -44,6 +44,9 @@ func TestWholeAnswers(t *testing.T) {
 			if s.name == "templates" { // a tenth comes before the first caches are warm, so p90 is where times are steepest
 				p90, seeds = 1.6, s.seeds()
 			}
+			if s.name == "agents" { // whose p90 varies tenfold between seeds
+				p90 = 1.5
+			}
 			if *allSeeds {
 				shares = []float64{0.5, 0.9, 1}
 			}
