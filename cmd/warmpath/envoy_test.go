@@ -157,10 +157,14 @@ func (x *exchanged) sendBody(b []byte, last, answer bool) error {
 	if answer {
 		m.Request = &extprocv3.ProcessingRequest_ResponseBody{ResponseBody: body}
 	}
-	err := x.stream.Send(m)
-	for errors.Is(err, io.EOF) { // the picker has ended the stream, and said why
-		if _, why := x.next(); why != nil {
-			return why
+	return x.stream.Send(m)
+}
+
+// why is why a message could not be sent: a picker that has ended the stream has said it. Whoever receives asks.
+func (x *exchanged) why(err error) error {
+	for errors.Is(err, io.EOF) {
+		if _, said := x.next(); said != nil {
+			return said
 		}
 	}
 	return err
@@ -240,7 +244,7 @@ func (x *exchanged) ask() ([]byte, error) {
 		return x.takeStream()
 	case e.free:
 		if err := <-sent; err != nil {
-			return nil, err
+			return nil, x.why(err)
 		}
 	case mode == none:
 		return io.ReadAll(x.r.Body)
@@ -250,7 +254,7 @@ func (x *exchanged) ask() ([]byte, error) {
 			return nil, err
 		}
 		if err := x.sendBody(all, true, false); err != nil {
-			return nil, err
+			return nil, x.why(err)
 		}
 		m, err := x.next()
 		if err != nil {
@@ -260,7 +264,7 @@ func (x *exchanged) ask() ([]byte, error) {
 		return changed(all, m.GetRequestBody()), nil
 	default:
 		if pieces, err = x.pieces(x.r.Body, false); err != nil {
-			return nil, err
+			return nil, x.why(err)
 		}
 	}
 	var body []byte
@@ -397,7 +401,7 @@ func (x *exchanged) answer(res *http.Response) error {
 // pass shows the picker a piece of the answer and writes what becomes of it.
 func (x *exchanged) pass(b []byte, last bool) error {
 	if err := x.sendBody(b, last, true); err != nil {
-		return err
+		return x.why(err)
 	}
 	m, err := x.next()
 	if err != nil {
