@@ -1,9 +1,9 @@
 // Package warmpath is the five-minute tour of this module. It holds no code.
 //
 // warmpath is a router for self-hosted LLM engines. Each engine keeps the KV cache of the conversations it has served,
-// so a turn that returns to its engine skips most of its prefill. warmpath sends a turn there, unless the engine is gone, or
-// busy for longer than computing the conversation again elsewhere takes; a new conversation goes where its first token
-// is predicted soonest, what that costs others included.
+// so a turn that returns to its engine skips most of its prefill. warmpath sends a turn there, unless the engine is
+// gone, or busy for longer than computing the conversation again elsewhere takes; a new conversation goes where its
+// first token is predicted soonest, what that costs others included.
 //
 // # The house
 //
@@ -35,7 +35,7 @@
 //
 // Run it: go run ./cmd/warmpath demo starts simulated engines and the router, and plays conversations through both
 // warmpath and round robin. Then read, in this order: Router.Decide in route/decide.go, the whole decision;
-// policy/basic/least_tokens.go, a policy; route/testdata, conversations as golden scripts; attempt in internal/proxy, one try at
-// one endpoint. docs/architecture.md has the rest, docs/glossary.md the words, docs/decisions the reasons, and
-// CONTRIBUTING.md says where things go.
+// policy/basic/least_tokens.go, a policy; route/testdata, conversations as golden scripts; attempt in internal/proxy,
+// one try at one endpoint. docs/architecture.md has the rest, docs/glossary.md the words, docs/decisions the reasons,
+// and CONTRIBUTING.md says where things go.
 package warmpath

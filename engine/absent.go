@@ -13,13 +13,14 @@ type Absence uint8
 const (
 	AbsentNothing Absence = iota // the answer is not about something absent
 	AbsentPath                   // the path, or the method on it: whatever was posted cost nothing and had no effect
-	AbsentModel                  // the model or adapter that the request names: it did nothing either, and another engine may have it
-	AbsentOther                  // what else the request names: a response, a file. The engine serves the path
+	// the model or adapter that the request names: it did nothing either, and another engine may have it
+	AbsentModel
+	AbsentOther // what else the request names: a response, a file. The engine serves the path
 )
 
-// What engines answer to a path that they do not have: FastAPI (vLLM, SGLang, TensorRT-LLM) {"detail":"Not Found"}, which vLLM also
-// wraps as an error; llama.cpp "File Not Found"; Ollama (gin) and Go's net/http "404 page not found"; others nothing, or a page. Their
-// answers about something absent name it.
+// What engines answer to a path that they do not have: FastAPI (vLLM, SGLang, TensorRT-LLM) {"detail":"Not Found"},
+// which vLLM also wraps as an error; llama.cpp "File Not Found"; Ollama (gin) and Go's net/http "404 page not found";
+// others nothing, or a page. Their answers about something absent name it.
 var absentPaths = [...]string{
 	"", "not found", "file not found", "page not found", "404 page not found", "404 not found", "404",
 	"route not found", "path not found", "endpoint not found", "the requested resource was not found", "the requested url was not found on this server",
@@ -28,9 +29,9 @@ var absentPaths = [...]string{
 // AbsentBytes is how much of an answer's body Absent needs.
 const AbsentBytes = 4 << 10
 
-// Absent is what the answer to a request means by its status and the first AbsentBytes of its body. It is the one place that says
-// what a 404 from an engine means. A 501 may be about the path or about something in the request, such as an image (llama.cpp), so it
-// says nothing of the path.
+// Absent is what the answer to a request means by its status and the first AbsentBytes of its body. It is the one place
+// that says what a 404 from an engine means. A 501 may be about the path or about something in the request, such as an
+// image (llama.cpp), so it says nothing of the path.
 func Absent(status int, body []byte) Absence {
 	switch status {
 	case 405:
@@ -59,9 +60,9 @@ func Absent(status int, body []byte) Absence {
 	return AbsentOther
 }
 
-// lacksModel reports whether a message in lower case says that there is no such model: "The model `m` does not exist." (vLLM 0.32.0,
-// SGLang, TensorRT-LLM), "model 'm' not found, try pulling it first" (Ollama 0.33), "model not found" (llama.cpp as a router),
-// "LoRA adapters are not loaded: m" (SGLang 0.5), "model: m" (Anthropic's form).
+// lacksModel reports whether a message in lower case says that there is no such model: "The model `m` does not exist."
+// (vLLM 0.32.0, SGLang, TensorRT-LLM), "model 'm' not found, try pulling it first" (Ollama 0.33), "model not found"
+// (llama.cpp as a router), "LoRA adapters are not loaded: m" (SGLang 0.5), "model: m" (Anthropic's form).
 func lacksModel(text string) bool {
 	if len(text) > longestComplaint || !strings.Contains(text, "model") && !strings.Contains(text, "adapter") && !strings.Contains(text, "lora") {
 		return false
@@ -74,12 +75,13 @@ func lacksModel(text string) bool {
 	return strings.HasPrefix(text, "model: ")
 }
 
-// aboutModel reports whether a message in lower case begins like those about a model. A 400 may be about anything else in the request, such
-// as the URL of an image, whose name and server's words it repeats.
+// aboutModel reports whether a message in lower case begins like those about a model. A 400 may be about anything else
+// in the request, such as the URL of an image, whose name and server's words it repeats.
 func aboutModel(text string) bool {
 	for _, begins := range [...]string{
 		"model ", "model: ", "the model ", "no model ", "no such model", "unknown model", // llama.cpp as a router, vLLM
-		"adapter ", "lora ", "the lora ", "no such adapter", "no such lora", "the following requested lora adapters ", // SGLang 0.5
+		// SGLang 0.5
+		"adapter ", "lora ", "the lora ", "no such adapter", "no such lora", "the following requested lora adapters ",
 	} {
 		if strings.HasPrefix(text, begins) {
 			return true

@@ -20,8 +20,8 @@ const (
 	maxDetail    = 120
 )
 
-// readAlive reads the answer to a liveness question. An engine that requires a key, or does not have the path, is alive; 429
-// means busy, not dead; engines answer 503 while they start, and SGLang's /ready while generation is paused.
+// readAlive reads the answer to a liveness question. An engine that requires a key, or does not have the path, is
+// alive; 429 means busy, not dead; engines answer 503 while they start, and SGLang's /ready while generation is paused.
 func readAlive(a Answer, r *fleet.Report) {
 	switch {
 	case a.Status < 400, a.Status == 401, a.Status == 403, a.Status == 429, Missing(a.Status):
@@ -79,8 +79,8 @@ func useful(a Answer) error {
 	return nil
 }
 
-// decode parses a JSON answer into v. Members of an unexpected type keep their value: what an engine adds or changes must not
-// make the rest unreadable.
+// decode parses a JSON answer into v. Members of an unexpected type keep their value: what an engine adds or changes
+// must not make the rest unreadable.
 func decode(a Answer, v any) error {
 	if err := useful(a); err != nil {
 		return err
@@ -136,9 +136,10 @@ func readModels(a Answer, r *fleet.Report) error {
 	return nil
 }
 
-// readResident reads a list of models that says of each whether it is in memory: that of llama.cpp's router mode, status.value unloaded,
-// loading, loaded, downloading or sleeping (tools/server/README.md, "Using multiple models"), or of llama-swap, running[].state ready,
-// starting, stopping (llama-swap, GET /running). A list that does not say so leaves the report as it is.
+// readResident reads a list of models that says of each whether it is in memory: that of llama.cpp's router mode,
+// status.value unloaded, loading, loaded, downloading or sleeping (tools/server/README.md, "Using multiple models"), or
+// of llama-swap, running[].state ready, starting, stopping (llama-swap, GET /running). A list that does not say so
+// leaves the report as it is.
 func readResident(a Answer, r *fleet.Report) error {
 	var list struct {
 		modelList
@@ -170,7 +171,8 @@ func readResident(a Answer, r *fleet.Report) error {
 	return nil
 }
 
-// inMemory reports the models in memory of an engine that loads them on demand. With none it dozes: the next request loads one.
+// inMemory reports the models in memory of an engine that loads them on demand. With none it dozes: the next request
+// loads one.
 func inMemory(models []fleet.Model, r *fleet.Report) {
 	l := &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: make([]string, 0, len(models))}
 	for _, m := range models {
@@ -258,7 +260,8 @@ func (s *sums) addUsage(v float64) {
 	}
 }
 
-// report is the load report, nil without figures. The ranks' caches have equal size, so the usage of the whole is the mean.
+// report is the load report, nil without figures. The ranks' caches have equal size, so the usage of the whole is the
+// mean.
 func (s *sums) report() *fleet.LoadReport {
 	if !s.hasRunning && !s.hasWaiting && s.usages == 0 {
 		return nil
@@ -317,8 +320,8 @@ func rankOf(label []byte) int {
 	return n
 }
 
-// concerns reports whether a rank's figure counts for the part: all do for the whole engine, and one without a rank counts for
-// each. Ranks count from the engine's first.
+// concerns reports whether a rank's figure counts for the part: all do for the whole engine, and one without a rank
+// counts for each. Ranks count from the engine's first.
 func concerns(part fleet.Part, rank int) bool {
 	return part.Kind != fleet.Rank || rank < 0 || rank == part.Index
 }

@@ -1,9 +1,10 @@
-// Package engine defines the kinds of engines: the questions about health, models, capacity and load, the meaning of the
-// answers, and how a rank or slot is addressed. There is one file per kind; kinds.go lists them.
+// Package engine defines the kinds of engines: the questions about health, models, capacity and load, the meaning of
+// the answers, and how a rank or slot is addressed. There is one file per kind; kinds.go lists them.
 //
-// It owns each kind's paths, figures and addressing. It promises that no question causes a generation, and that an unknown or
-// damaged answer changes no figure in a report. It never opens a socket: the probe and the proxy send the questions.
-// engine/answer reads answers to requests, engine/handover is disaggregated serving, engine/kv decodes KV events.
+// It owns each kind's paths, figures and addressing. It promises that no question causes a generation, and that an
+// unknown or damaged answer changes no figure in a report. It never opens a socket: the probe and the proxy send the
+// questions. engine/answer reads answers to requests, engine/handover is disaggregated serving, engine/kv decodes KV
+// events.
 package engine
 
 import (
@@ -16,12 +17,14 @@ type Dialect interface {
 	Kind() fleet.Kind
 	// Alive is the cheapest question that shows whether the engine serves. It never causes a generation.
 	Alive() Ask
-	// Asks are the expensive questions: models, capacity, version. They are asked in this order and merged into one report.
+	// Asks are the expensive questions: models, capacity, version. They are asked in this order and merged into one
+	// report.
 	Asks() []Ask
 	// LoadAsks are the questions about load; none if the engine does not report it.
 	LoadAsks() []Ask
-	// Read merges one answer into the report of one part of the engine. What the answer lacks is unchanged. An error means that
-	// the answer was useless; the report is then unchanged, except that the answer to Alive always sets Healthy and Detail.
+	// Read merges one answer into the report of one part of the engine. What the answer lacks is unchanged. An error
+	// means that the answer was useless; the report is then unchanged, except that the answer to Alive always sets
+	// Healthy and Detail.
 	Read(a Answer, part fleet.Part, r *fleet.Report) error
 	// Supports returns an error if this kind of engine cannot address the part.
 	Supports(part fleet.Part) error
@@ -64,8 +67,8 @@ type Answer struct {
 // vLLM's /metrics of 16 ranks about 2 MB.
 const MaxAnswerBytes = 4 << 20
 
-// Missing reports whether a status means that the path does not exist, so that an older path should be tried: 404, 405, and
-// llama.cpp's 501 for a disabled feature.
+// Missing reports whether a status means that the path does not exist, so that an older path should be tried: 404, 405,
+// and llama.cpp's 501 for a disabled feature.
 func Missing(status int) bool { return status == 404 || status == 405 || status == 501 }
 
 // Addressing is how a request reaches one rank or slot. All parts that are set apply.

@@ -20,9 +20,10 @@ func (llamaCpp) Asks() []Ask {
 	return []Ask{{Name: AskModels, Path: "/v1/models"}}
 }
 
-// LoadAsks: /props says whether it sleeps, /models in router mode what is loaded. /slots is on by default; /metrics needs --metrics and alone reports waiting requests; either may answer 501. Both wait
-// for the model and start the time to --sleep-idle-seconds anew, /metrics in older versions; /health, /props and /models never do
-// (server-context.cpp, create_response; tools/server/README.md, "Sleeping on Idle").
+// LoadAsks: /props says whether it sleeps, /models in router mode what is loaded. /slots is on by default; /metrics
+// needs --metrics and alone reports waiting requests; either may answer 501. Both wait for the model and start the time
+// to --sleep-idle-seconds anew, /metrics in older versions; /health, /props and /models never do (server-context.cpp,
+// create_response; tools/server/README.md, "Sleeping on Idle").
 func (llamaCpp) LoadAsks() []Ask {
 	return []Ask{{Name: AskInfo, Path: "/props"}, {Name: AskResident, Path: "/models"}, {Name: AskLoad, Path: "/slots", Works: true}, {Name: AskMetrics, Path: "/metrics", Works: true}}
 }
@@ -71,8 +72,8 @@ func (llamaCpp) Address(part fleet.Part) Addressing {
 	return Addressing{Field: "id_slot", JSON: strconv.AppendInt(nil, int64(part.Index), 10)}
 }
 
-// readProps reads /props. default_generation_settings.n_ctx is the context of one slot; a slot's cache is its context and is
-// reused token by token, so a block is one token.
+// readProps reads /props. default_generation_settings.n_ctx is the context of one slot; a slot's cache is its context
+// and is reused token by token, so a block is one token.
 func readProps(a Answer, part fleet.Part, r *fleet.Report) error {
 	var props struct {
 		Slots    float64         `json:"total_slots"`

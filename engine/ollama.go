@@ -17,7 +17,8 @@ func (ollama) Alive() Ask { return Ask{Name: AskAlive, Path: "/api/version"} }
 
 func (ollama) Asks() []Ask { return []Ask{{Name: AskModels, Path: "/api/tags"}} }
 
-// LoadAsks: Ollama has no load figures (ollama/ollama#3144). /api/ps says which models are in memory; it neither loads one nor keeps it.
+// LoadAsks: Ollama has no load figures (ollama/ollama#3144). /api/ps says which models are in memory; it neither loads
+// one nor keeps it.
 func (ollama) LoadAsks() []Ask { return []Ask{{Name: AskLoad, Path: "/api/ps"}} }
 
 func (ollama) Read(a Answer, _ fleet.Part, r *fleet.Report) error {
@@ -51,8 +52,8 @@ func readPS(a Answer, r *fleet.Report) error {
 	return nil
 }
 
-// readTags reads /api/tags. The context is unknown: Ollama chooses it when it loads a model, and truncates prompts instead of
-// rejecting them.
+// readTags reads /api/tags. The context is unknown: Ollama chooses it when it loads a model, and truncates prompts
+// instead of rejecting them.
 func readTags(a Answer, r *fleet.Report) error {
 	models, err := namedModels(a)
 	if err == nil {

@@ -7,8 +7,8 @@ type other struct{}
 
 func (other) Kind() fleet.Kind { return fleet.KindOther }
 
-// Alive asks /health, or the list of models if that path does not exist. LiteLLM's own path comes first: its /health has every
-// model answer a prompt (LiteLLM 1.108, "Health Checks").
+// Alive asks /health, or the list of models if that path does not exist. LiteLLM's own path comes first: its /health
+// has every model answer a prompt (LiteLLM 1.108, "Health Checks").
 func (other) Alive() Ask {
 	return Ask{Name: AskAlive, Path: "/health/liveliness", Older: []string{"/health", "/v1/models"}}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/engine/rawjson"
 )
 
-// samples iterates over a page of Prometheus text (exposition format 0.0.4, OpenMetrics 1.0) and parses only what is asked for:
-// next finds names, value and label parse the line only when called. It allocates nothing.
+// samples iterates over a page of Prometheus text (exposition format 0.0.4, OpenMetrics 1.0) and parses only what is
+// asked for: next finds names, value and label parse the line only when called. It allocates nothing.
 type samples struct {
 	rest []byte
 
@@ -43,8 +43,8 @@ func (s *samples) next(prefix string) bool {
 	return false
 }
 
-// value parses the rest of the current sample. ok is false for an invalid line; NaN is a value. A timestamp and an exemplar are
-// ignored.
+// value parses the rest of the current sample. ok is false for an invalid line; NaN is a value. A timestamp and an
+// exemplar are ignored.
 func (s *samples) value() (v float64, ok bool) {
 	b := trimBlank(s.after)
 	if len(b) > 0 && b[0] == '{' {

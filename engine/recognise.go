@@ -7,8 +7,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// RecogniseAsks are the questions whose answers identify the kind of an engine. None causes a generation on any kind. /metrics
-// is excluded, because reading TensorRT-LLM's clears it.
+// RecogniseAsks are the questions whose answers identify the kind of an engine. None causes a generation on any kind.
+// /metrics is excluded, because reading TensorRT-LLM's clears it.
 func RecogniseAsks() []Ask {
 	paths := []string{"/v1/models", "/server_info", "/props", "/load", "/api/version", "/version"}
 	asks := make([]Ask, len(paths))
@@ -18,9 +18,9 @@ func RecogniseAsks() []Ask {
 	return asks
 }
 
-// Recognise identifies the kind of an engine from the answers to RecogniseAsks that arrived. The owner in the list of models
-// decides; if that needs a key or was changed by a proxy, answers that only one kind gives do. An engine that answers without
-// known features is KindOther; one that only fails or starts (5xx) is KindUnknown: ask again.
+// Recognise identifies the kind of an engine from the answers to RecogniseAsks that arrived. The owner in the list of
+// models decides; if that needs a key or was changed by a proxy, answers that only one kind gives do. An engine that
+// answers without known features is KindOther; one that only fails or starts (5xx) is KindUnknown: ask again.
 func Recognise(answers []Answer) fleet.Kind {
 	best, rank, answered := fleet.KindUnknown, 0, false
 	for _, a := range answers {

@@ -13,8 +13,8 @@ type sglang struct{}
 
 func (sglang) Kind() fleet.Kind { return fleet.KindSGLang }
 
-// Alive asks /ready, on older versions /ping, which answer in a millisecond. Never /health: in 0.5.23 and in old versions each
-// call runs a generation and takes a second.
+// Alive asks /ready, on older versions /ping, which answer in a millisecond. Never /health: in 0.5.23 and in old
+// versions each call runs a generation and takes a second.
 func (sglang) Alive() Ask {
 	return Ask{Name: AskAlive, Path: "/ready", Older: []string{"/ping", "/v1/models"}}
 }
@@ -59,8 +59,8 @@ func (sglang) Supports(part fleet.Part) error {
 	return checkIndex(fleet.KindSGLang, part)
 }
 
-// Address: the header X-Data-Parallel-Rank, which takes precedence, and the body's routed_dp_rank (data_parallel_rank in older
-// versions); an invalid rank gets 400.
+// Address: the header X-Data-Parallel-Rank, which takes precedence, and the body's routed_dp_rank (data_parallel_rank
+// in older versions); an invalid rank gets 400.
 func (sglang) Address(part fleet.Part) Addressing {
 	if part.Kind != fleet.Rank {
 		return Addressing{}
@@ -137,8 +137,8 @@ func readSGLangInfo(a Answer, part fleet.Part, r *fleet.Report) error {
 	return nil
 }
 
-// sglangLoad is one rank's load: in /v1/loads under the first names, in /get_load under num_reqs, which includes waiting
-// requests.
+// sglangLoad is one rank's load: in /v1/loads under the first names, in /get_load under num_reqs, which includes
+// waiting requests.
 type sglangLoad struct {
 	Rank    *float64 `json:"dp_rank"`
 	Running *float64 `json:"num_running_reqs"`
@@ -209,8 +209,8 @@ func partName(part fleet.Part) string {
 	return "the engine"
 }
 
-// readSGLangMetrics reads the page of an engine without /v1/loads and /get_load. Some versions use the prefix "sglang_". With
-// tensor parallelism all ranks may report (--enable-metrics-for-all-schedulers): tp_rank 0 counts.
+// readSGLangMetrics reads the page of an engine without /v1/loads and /get_load. Some versions use the prefix
+// "sglang_". With tensor parallelism all ranks may report (--enable-metrics-for-all-schedulers): tp_rank 0 counts.
 func readSGLangMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 	s := samples{rest: page}
 	var load sums

@@ -24,8 +24,8 @@ func (trtllm) Asks() []Ask {
 	}
 }
 
-// LoadAsks: never /metrics, which most versions clear on reading, while others may be reading it. /prometheus/metrics exists
-// with return_perf_metrics.
+// LoadAsks: never /metrics, which most versions clear on reading, while others may be reading it. /prometheus/metrics
+// exists with return_perf_metrics.
 func (trtllm) LoadAsks() []Ask { return []Ask{{Name: AskMetrics, Path: "/prometheus/metrics"}} }
 
 func (trtllm) Read(a Answer, part fleet.Part, r *fleet.Report) error {

@@ -21,8 +21,8 @@ func (vllm) Asks() []Ask {
 	return []Ask{{Name: AskModels, Path: "/v1/models"}, {Name: AskVersion, Path: "/version"}, {Name: AskEvents, Path: "/kv_event_sources"}}
 }
 
-// LoadAsks: /is_sleeping and /is_paused exist with VLLM_SERVER_DEV_MODE, as do the calls that put it to sleep. The metrics say
-// that it sleeps too, unless they are off, but not that it is paused.
+// LoadAsks: /is_sleeping and /is_paused exist with VLLM_SERVER_DEV_MODE, as do the calls that put it to sleep. The
+// metrics say that it sleeps too, unless they are off, but not that it is paused.
 func (vllm) LoadAsks() []Ask {
 	return []Ask{{Name: AskMetrics, Path: "/metrics"}, {Name: AskSleep, Path: "/is_sleeping"}, {Name: AskPaused, Path: "/is_paused"}}
 }
@@ -57,8 +57,8 @@ func (vllm) Supports(part fleet.Part) error {
 	return checkIndex(fleet.KindVLLM, part)
 }
 
-// Address: the header X-data-parallel-rank (vllm-project/vllm#24945); an invalid rank gets 400. Where the ranks of one node do not begin
-// at 0 some versions count from its first and others do not: see RankRefused.
+// Address: the header X-data-parallel-rank (vllm-project/vllm#24945); an invalid rank gets 400. Where the ranks of one
+// node do not begin at 0 some versions count from its first and others do not: see RankRefused.
 func (vllm) Address(part fleet.Part) Addressing {
 	if part.Kind != fleet.Rank {
 		return Addressing{}
@@ -66,11 +66,13 @@ func (vllm) Address(part fleet.Part) Addressing {
 	return Addressing{Header: "X-data-parallel-rank", Value: strconv.Itoa(part.Index)}
 }
 
-// RankRefused is in vLLM's 400 for a rank that it does not have: "data_parallel_rank 5 is out of range [0, 4)." (input_processor.py).
+// RankRefused is in vLLM's 400 for a rank that it does not have: "data_parallel_rank 5 is out of range [0, 4)."
+// (input_processor.py).
 const RankRefused = "data_parallel_rank"
 
-// vllmRanks is the lowest label "engine" of the figures that each rank has, and how many there are up to the highest. The nodes of one deployment
-// count on: with --data-parallel-start-rank 4 the labels are 4 to 7. ranks is 0 without labels.
+// vllmRanks is the lowest label "engine" of the figures that each rank has, and how many there are up to the highest.
+// The nodes of one deployment count on: with --data-parallel-start-rank 4 the labels are 4 to 7. ranks is 0 without
+// labels.
 func vllmRanks(page []byte) (first, ranks int) {
 	s, last := samples{rest: page}, -1
 	for s.next("vllm:") {
@@ -95,8 +97,8 @@ func vllmRanks(page []byte) (first, ranks int) {
 	return first, last - first + 1
 }
 
-// readVLLMMetrics reads load and capacity. The label "engine" is the data-parallel rank; gpu_cache_usage_perc is the name
-// before vllm-project/vllm#18354.
+// readVLLMMetrics reads load and capacity. The label "engine" is the data-parallel rank; gpu_cache_usage_perc is the
+// name before vllm-project/vllm#18354.
 func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 	var (
 		s        = samples{rest: page}
@@ -184,8 +186,8 @@ func readVLLMSleep(a Answer, r *fleet.Report) error {
 	return nil
 }
 
-// cacheConfig reads the labels of vllm:cache_config_info: kv_cache_size_tokens since 0.1x, else number times size of blocks.
-// num_gpu_blocks is "None" before the cache is allocated.
+// cacheConfig reads the labels of vllm:cache_config_info: kv_cache_size_tokens since 0.1x, else number times size of
+// blocks. num_gpu_blocks is "None" before the cache is allocated.
 func cacheConfig(s *samples) (blockTokens int, cacheTokens int64) {
 	number := func(label string) int64 {
 		c := rawjson.Cursor{Data: s.label(label)}

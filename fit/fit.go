@@ -1,7 +1,8 @@
 // Package fit estimates values from samples with decaying weights: sums, means, quantiles and least-squares fits.
 //
-// It owns no samples, only sums of them. It promises that each product is rounded by itself, so that every machine computes the
-// same result to the last bit. It never reads a clock and knows no units: the caller says how much each sample forgets.
+// It owns no samples, only sums of them. It promises that each product is rounded by itself, so that every machine
+// computes the same result to the last bit. It never reads a clock and knows no units: the caller says how much each
+// sample forgets.
 package fit
 
 // Sum is a sum of samples. The zero Sum is empty.
@@ -33,8 +34,8 @@ func (m *Mean) Move(rate, x float64) {
 // Quantile is a positive value with a given share of the samples above it. Its steps are proportional to itself.
 type Quantile float64
 
-// Add moves the quantile towards a sample: up by rate × (1-share) of itself when the sample is above, else down by rate × share of
-// itself, and never below least.
+// Add moves the quantile towards a sample: up by rate × (1-share) of itself when the sample is above, else down by rate
+// × share of itself, and never below least.
 func (q *Quantile) Add(share, rate, least, x float64) {
 	have := float64(*q)
 	step := float64(have * rate)
@@ -83,8 +84,8 @@ func (l *Line) Add(keep, weight, x, y float64) {
 	l.XY.Add(keep, weight, float64(x*y))
 }
 
-// Slope is y per x. A prior slope weighs as much as samples with this total variance of x, which is above 0. There must be
-// samples.
+// Slope is y per x. A prior slope weighs as much as samples with this total variance of x, which is above 0. There must
+// be samples.
 func (l *Line) Slope(prior, variance float64) float64 {
 	n, x := float64(l.N), float64(l.X)
 	spread := max(0, float64(l.XX)-float64(x*x)/n)

@@ -5,7 +5,8 @@ const BlockBytes = 128
 
 // Content describes a prompt by hashes. The router reads it during Route only; the caller may reuse it afterwards.
 type Content struct {
-	Scope  uint64   // hash of what the whole prompt depends on besides its text; the router adds the model and the tenant
+	// hash of what the whole prompt depends on besides its text; the router adds the model and the tenant
+	Scope  uint64
 	Lead   int      // bytes rendered in front of the blocks, determined by Scope alone: tools, functions, documents
 	Blocks []uint64 // Blocks[i] is the hash of the canonical bytes [0, (i+1)×BlockBytes)
 	Bytes  int      // canonical bytes, including those after the last block
@@ -13,8 +14,8 @@ type Content struct {
 	Start  uint64   // hash of the first two messages; 0 when the prompt has no messages
 	Text   Text     // features of the text; all zero when unknown
 
-	// List holds the prompts of a request with several, at most MaxListed of them; it is empty for one prompt. The other fields then describe
-	// all texts joined by line ends, or the first list of token ids.
+	// List holds the prompts of a request with several, at most MaxListed of them; it is empty for one prompt. The
+	// other fields then describe all texts joined by line ends, or the first list of token ids.
 	List []Listed
 }
 
@@ -30,8 +31,8 @@ type Listed struct {
 	Tokens *Tokens  // those ids, as in Request.Tokens; nil when unknown or not usable
 }
 
-// Text holds the features from which the number of tokens is estimated: canonical bytes by kind (prompt.TextKinds), and what a
-// chat template adds.
+// Text holds the features from which the number of tokens is estimated: canonical bytes by kind (prompt.TextKinds), and
+// what a chat template adds.
 type Text struct {
 	Latin  int // bytes: ASCII letters and the single spaces between words
 	Starts int // count of beginnings: of words, humps of camelCase, runs of punctuation, indentations and line ends

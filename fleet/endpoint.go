@@ -44,23 +44,25 @@ func (p Part) String() string {
 	}
 }
 
-// Endpoint is one engine address, or one rank or slot of it, as discovery declares it. It is an immutable value; a change
-// arrives as a new value under the same name.
+// Endpoint is one engine address, or one rank or slot of it, as discovery declares it. It is an immutable value; a
+// change arrives as a new value under the same name.
 type Endpoint struct {
-	Name               string   // unique in the fleet; used as metric label and in logs and admin calls
-	URL                string   // http:// or https:// base address without a trailing slash
-	Kind               Kind     // declared kind; KindUnknown lets the probe recognise it
-	Part               Part     // the rank or slot; zero is the whole engine
-	Weight             float64  // share of new traffic relative to others; 0 takes no traffic; never negative
-	Models             []string // declared models; nil means "what the engine reports"
-	Role               Role     // phases it serves; zero serves all
-	IDForm             IDForm   // how the engine is sent the conversation id of a request
-	KVEvents, KVReplay string   // addresses of its KV events and of their replay, see internal/kvevents; "" asks the engine
-	KVTopic            string   // topic of its events; "" subscribes to all
+	Name   string   // unique in the fleet; used as metric label and in logs and admin calls
+	URL    string   // http:// or https:// base address without a trailing slash
+	Kind   Kind     // declared kind; KindUnknown lets the probe recognise it
+	Part   Part     // the rank or slot; zero is the whole engine
+	Weight float64  // share of new traffic relative to others; 0 takes no traffic; never negative
+	Models []string // declared models; nil means "what the engine reports"
+	Role   Role     // phases it serves; zero serves all
+	IDForm IDForm   // how the engine is sent the conversation id of a request
+	// addresses of its KV events and of their replay, see internal/kvevents; "" asks the engine
+	KVEvents, KVReplay string
+	KVTopic            string // topic of its events; "" subscribes to all
 
 	APIKey string // bearer token for probes, and for client requests without one
 
-	BootstrapPort int    // of a prefiller: port of its bootstrap server (SGLang, vLLM's Mooncake connector); 0 asks the engine
+	// of a prefiller: port of its bootstrap server (SGLang, vLLM's Mooncake connector); 0 asks the engine
+	BootstrapPort int
 	KVAddress     string // address of its connector (vLLM's MoRI-IO connector); "" if it has none
 	TPSize        int    // tensor-parallel ranks, for connectors that need the number; 0 means 1
 }
@@ -78,15 +80,18 @@ type Peer struct {
 	Version       string // as reported; "" unknown
 }
 
-// IDForm says in which member of the body an engine is sent the conversation id, by which it can place requests on its ranks.
+// IDForm says in which member of the body an engine is sent the conversation id, by which it can place requests on its
+// ranks.
 type IDForm string
 
 // The forms.
 const (
 	IDUnknown IDForm = ""
-	IDAuto    IDForm = "auto"                 // conversation_params for TensorRT-LLM, disaggregated_params if it rejects that, none for other kinds
-	IDParams  IDForm = "conversation_params"  // TensorRT-LLM since June 2026
-	IDDisagg  IDForm = "disaggregated_params" // conversation_id in disaggregated_params, for older TensorRT-LLM; only split requests have it
+	// conversation_params for TensorRT-LLM, disaggregated_params if it rejects that, none for other kinds
+	IDAuto   IDForm = "auto"
+	IDParams IDForm = "conversation_params" // TensorRT-LLM since June 2026
+	// conversation_id in disaggregated_params, for older TensorRT-LLM; only split requests have it
+	IDDisagg IDForm = "disaggregated_params"
 )
 
 // Model is one model that an engine reports.
@@ -113,21 +118,22 @@ type Report struct {
 
 	Unanswered bool // it leaves questions unanswered while it has requests, and is taken to be healthy for some time
 
-	Kind          Kind
-	Version       string  // as reported; "" unknown
-	Models        []Model // nil: not asked or not answered this time
-	Load          *LoadReport
-	CacheTokens   int64 // capacity of the KV cache in tokens; 0 unknown
-	BlockTokens   int   // tokens per KV block; 0 unknown
-	Slots         int   // requests computed concurrently; 0 unknown
-	Ranks         int   // data-parallel ranks behind the address; 0 unknown
-	FirstRank     int   // number that its metrics give the first of Ranks: not 0 at the further nodes of a deployment (vLLM)
-	BootstrapPort int   // reported port of its bootstrap server; 0 unknown
-	ReportsCached bool  // the engine's usage is known to include cached tokens
-	CacheOff      bool  // the engine says that it reuses no prefixes
+	Kind        Kind
+	Version     string  // as reported; "" unknown
+	Models      []Model // nil: not asked or not answered this time
+	Load        *LoadReport
+	CacheTokens int64 // capacity of the KV cache in tokens; 0 unknown
+	BlockTokens int   // tokens per KV block; 0 unknown
+	Slots       int   // requests computed concurrently; 0 unknown
+	Ranks       int   // data-parallel ranks behind the address; 0 unknown
+	// number that its metrics give the first of Ranks: not 0 at the further nodes of a deployment (vLLM)
+	FirstRank     int
+	BootstrapPort int  // reported port of its bootstrap server; 0 unknown
+	ReportsCached bool // the engine's usage is known to include cached tokens
+	CacheOff      bool // the engine says that it reuses no prefixes
 
-	// Handover is the JSON that a decoder needs to fetch this engine's KV cache before it has answered (disaggregated_params of
-	// TensorRT-LLM's /server_info); "" if it reports none.
+	// Handover is the JSON that a decoder needs to fetch this engine's KV cache before it has answered
+	// (disaggregated_params of TensorRT-LLM's /server_info); "" if it reports none.
 	Handover string
 
 	Sleep Sleep  // whether it computes now; an engine that sleeps may be healthy
@@ -162,8 +168,8 @@ func (s Sleep) String() string {
 	}
 }
 
-// KVSource is an address at which an engine, or one data-parallel rank of it, publishes KV events, as configured at the engine,
-// such as tcp://*:5557.
+// KVSource is an address at which an engine, or one data-parallel rank of it, publishes KV events, as configured at the
+// engine, such as tcp://*:5557.
 type KVSource struct {
 	Rank                  int
 	Events, Replay, Topic string

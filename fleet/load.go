@@ -10,7 +10,9 @@ type Load struct {
 	ContextTokens int64 // prompt and answer tokens resident for outstanding requests
 	Waiting       int   // requests in the engine's own queue by its latest report; 0 when not reported
 
-	TransferRequests int   // at a prefiller: computed requests whose KV transfer has not ended, not among Requests; at a decoder: those of Requests whose KV has not arrived
+	// at a prefiller: computed requests whose KV transfer has not ended, not among Requests; at a decoder: those of
+	// Requests whose KV has not arrived
+	TransferRequests int
 	TransferTokens   int64 // prompt tokens of TransferRequests
 }
 

@@ -22,9 +22,11 @@ type Request struct {
 	Path   string // of the request, where endpoints are told apart by whether they have it; "" where not
 	Native bool   // the API belongs to one kind of engine and does not require a model name
 	Kinds  []Kind // kinds of engines that may take it; nil for any
-	Binds  bool   // all that its connection carries goes to one endpoint: it needs a model name where endpoints serve different ones
+	// all that its connection carries goes to one endpoint: it needs a model name where endpoints serve different ones
+	Binds  bool
 	Tenant string // "" for the default tenant
-	Caller uint64 // identifies the caller by tenant and key, for rate limits of engines, see Finished.Limited; 0 when unknown
+	// identifies the caller by tenant and key, for rate limits of engines, see Finished.Limited; 0 when unknown
+	Caller uint64
 
 	Session  string   // explicit conversation id; "" when the client sent none
 	MintedID string   // new id for the conversation if Session is "" and it is not recognised in another way
@@ -34,18 +36,22 @@ type Request struct {
 	Parent   string   // id of the conversation that started this one; "" for none
 	HashKey  string   // key for hash policies when there is no session; "" means MintedID
 
-	Content       *Content       // hashes of the prompt; nil when unknown
-	ShadowContent *Content       // the same for shadow policies only, see Sighting
-	Trail         *session.Trail // what the content tells about the conversation, for requests without Session; nil for nothing
+	Content       *Content // hashes of the prompt; nil when unknown
+	ShadowContent *Content // the same for shadow policies only, see Sighting
+	// what the content tells about the conversation, for requests without Session; nil for nothing
+	Trail *session.Trail
 
-	PromptBytes  int     // bytes of prompt text
-	Characters   int     // code points of the prompt without role names and tools, at least 1; 0 when not counted
-	Tokens       *Tokens // token ids of the prompt if known before the decision, else nil; of several prompts see Listed
-	PromptTokens int     // exact number of tokens given as ids in the body; added to the estimate for PromptBytes
-	MaxTokens    int     // the client's limit on the answer; 0 for none
-	Stream       bool    // the answer is streamed: its first data comes when the prompt is computed
+	PromptBytes int // bytes of prompt text
+	Characters  int // code points of the prompt without role names and tools, at least 1; 0 when not counted
+	// token ids of the prompt if known before the decision, else nil; of several prompts see Listed
+	Tokens       *Tokens
+	PromptTokens int  // exact number of tokens given as ids in the body; added to the estimate for PromptBytes
+	MaxTokens    int  // the client's limit on the answer; 0 for none
+	Stream       bool // the answer is streamed: its first data comes when the prompt is computed
 
-	Hint    string   // name of the endpoint that last served the conversation according to the client, see the endpoint token; "" for none
+	// name of the endpoint that last served the conversation according to the client, see the endpoint token; "" for
+	// none
+	Hint    string
 	Pin     string   // name of the endpoint that must take the request; "" for none
 	Exclude []string // names of endpoints that must not take it
 
@@ -58,24 +64,29 @@ type Request struct {
 	Attempt // what earlier decisions on it add
 }
 
-// Attempt is what a decision on a request builds on that is not its first: a retry, a leg that is placed again, or a turn after a hold. The
-// zero value is for the first decision.
+// Attempt is what a decision on a request builds on that is not its first: a retry, a leg that is placed again, or a
+// turn after a hold. The zero value is for the first decision.
 type Attempt struct {
-	Tried   []string // names of endpoints at which it already failed (retries)
-	Lacked  bool     // an endpoint in Tried does not have Path: only those that may have it are left
-	Again   bool     // a working engine may have computed part of it already: the retry counts against the budget and can fail with ErrRetryBudget
-	Instead Lease    // reservation of the same request that this one replaces; 0 for none. It ends with its own Finished, later
-	Held    Lease    // Plan.Hold of the same request, whose turn it is; 0 for none. Decide ends it
+	Tried  []string // names of endpoints at which it already failed (retries)
+	Lacked bool     // an endpoint in Tried does not have Path: only those that may have it are left
+	// a working engine may have computed part of it already: the retry counts against the budget and can fail with
+	// ErrRetryBudget
+	Again bool
+	// reservation of the same request that this one replaces; 0 for none. It ends with its own Finished, later
+	Instead Lease
+	Held    Lease // Plan.Hold of the same request, whose turn it is; 0 for none. Decide ends it
 
-	Leg          Leg      // LegPrefill, LegDecode: place only that leg of a request that is already split; LegWhole leaves the choice to the router
+	// LegPrefill, LegDecode: place only that leg of a request that is already split; LegWhole leaves the choice to the
+	// router
+	Leg          Leg
 	TriedPrefill []string // names of endpoints at which its prefill leg already failed
 	Decoder      string   // with LegPrefill: the endpoint of the decode leg
 	Prefiller    string   // with LegDecode: the endpoint that computed the prompt and needs no transfer from itself
 	Fails        bool     // its prefill leg failed permanently: it must not be split
 }
 
-// Tokens are a prompt's token ids as the engine sees them, taken from the body. They are set only if the prompt's blocks depend
-// on nothing else: no cache salt, no adapter, no image. They are read during Decide only.
+// Tokens are a prompt's token ids as the engine sees them, taken from the body. They are set only if the prompt's
+// blocks depend on nothing else: no cache salt, no adapter, no image. They are read during Decide only.
 type Tokens struct {
 	IDs  []uint32
 	More bool // more of the prompt follows these ids
@@ -100,7 +111,17 @@ const (
 	TransferFailed         // a decoder failed, perhaps for lack of its KV cache; blamed only when it happens again
 )
 
-var outcomeNames = [...]string{"ok", "client_gone", "client_error", "busy", "engine_error", "connect_failed", "timed_out", "abandoned", "transfer_failed"}
+var outcomeNames = [...]string{
+	"ok",
+	"client_gone",
+	"client_error",
+	"busy",
+	"engine_error",
+	"connect_failed",
+	"timed_out",
+	"abandoned",
+	"transfer_failed",
+}
 
 // String is the metric label and log word of the outcome.
 func (o Outcome) String() string {

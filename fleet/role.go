@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Role is the part of the work that an endpoint does in disaggregated serving, where one engine computes the prompt and another
-// the answer.
+// Role is the part of the work that an endpoint does in disaggregated serving, where one engine computes the prompt and
+// another the answer.
 type Role string
 
 // The roles. The zero value does all the work.
@@ -70,8 +70,8 @@ func (l Leg) String() string {
 	}
 }
 
-// CheckRoles reports a fleet with prefillers and no decoder, or the reverse. It is meant for static fleets; a discovered one
-// may become complete later.
+// CheckRoles reports a fleet with prefillers and no decoder, or the reverse. It is meant for static fleets; a
+// discovered one may become complete later.
 func CheckRoles(endpoints []Endpoint) error {
 	var prefill, decode, both int
 	for i := range endpoints {
@@ -86,9 +86,13 @@ func CheckRoles(endpoints []Endpoint) error {
 	}
 	switch {
 	case prefill > 0 && decode+both == 0:
-		return errors.New("there are endpoints with the role prefill and none that decodes: declare at least one with the role decode or both")
+		return errors.New(
+			"there are endpoints with the role prefill and none that decodes: declare at least one with the role decode or both",
+		)
 	case decode > 0 && prefill+both == 0:
-		return errors.New("there are endpoints with the role decode and none that computes prompts: declare at least one with the role prefill or both, or leave the role out")
+		return errors.New(
+			"there are endpoints with the role decode and none that computes prompts: declare at least one with the role prefill or both, or leave the role out",
+		)
 	}
 	return nil
 }

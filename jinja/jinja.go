@@ -28,8 +28,8 @@ func Parse(source string) (t *Template, err error) {
 	return t, nil
 }
 
-// Render renders a template with variables, whose values are nil, bool, int, *big.Int, float64, string, *List, Tuple and *Dict.
-// strftime_now formats now.
+// Render renders a template with variables, whose values are nil, bool, int, *big.Int, float64, string, *List, Tuple
+// and *Dict. strftime_now formats now.
 func (t *Template) Render(vars map[string]any, now time.Time, most Budget) (text string, err error) {
 	defer recovered(&err)
 	r := &rendering{most: most, steps: most.Steps, out: &strings.Builder{}}

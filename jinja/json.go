@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// Decode reads JSON like Python's json.loads, into the values of this package: objects keep their order, and for a duplicate
-// key the last value takes the place of the first.
+// Decode reads JSON like Python's json.loads, into the values of this package: objects keep their order, and for a
+// duplicate key the last value takes the place of the first.
 func Decode(raw []byte) (v any, err error) {
 	defer recovered(&err)
 	d := json.NewDecoder(bytes.NewReader(raw))

@@ -12,8 +12,8 @@ type Budget struct {
 	Expired func() bool // called every 4096 steps to ask whether to stop; nil never stops
 }
 
-// DefaultBudget is enough for chats of megabytes. It bounds no time, since some steps take longer than others: set Expired for
-// that.
+// DefaultBudget is enough for chats of megabytes. It bounds no time, since some steps take longer than others: set
+// Expired for that.
 func DefaultBudget() Budget { return Budget{Steps: 10_000_000, Output: 64 << 20} }
 
 // ErrBudget ends a rendering that exceeds its Budget.

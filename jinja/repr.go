@@ -103,7 +103,8 @@ func quoted(s string) string {
 	return out.String()
 }
 
-// pyFloat is Python's repr of a float: the shortest digits that read back, with an exponent below 1e-4 and from 1e16 on.
+// pyFloat is Python's repr of a float: the shortest digits that read back, with an exponent below 1e-4 and from 1e16
+// on.
 func pyFloat(f float64) string {
 	switch {
 	case math.IsNaN(f):

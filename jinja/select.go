@@ -1,6 +1,7 @@
 package jinja
 
-// selectFilters are the filters that apply another filter or a test to a list, and those that compute one value of a list.
+// selectFilters are the filters that apply another filter or a test to a list, and those that compute one value of a
+// list.
 func selectFilters() map[string]filterFunc {
 	return map[string]filterFunc{
 		"select": choose(false, true), "reject": choose(false, false), "selectattr": choose(true, true), "rejectattr": choose(true, false),

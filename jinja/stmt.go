@@ -1,7 +1,7 @@
 package jinja
 
-// body reads statements up to a block that begins with one of the names in ends, which it also reads, or up to the end of the
-// template.
+// body reads statements up to a block that begins with one of the names in ends, which it also reads, or up to the end
+// of the template.
 func (p *parser) body(ends ...string) ([]stmt, string) {
 	p.enter()
 	defer p.leave()

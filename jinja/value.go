@@ -4,8 +4,9 @@ import (
 	"math/big"
 )
 
-// Values are Python's: nil is None; bool, int, *big.Int (beyond 64 bits), float64 and string are as in Go; *List and Tuple are
-// sequences; *Dict is an ordered dictionary. Templates also have undefined, namespaces, functions, methods and loops.
+// Values are Python's: nil is None; bool, int, *big.Int (beyond 64 bits), float64 and string are as in Go; *List and
+// Tuple are sequences; *Dict is an ordered dictionary. Templates also have undefined, namespaces, functions, methods
+// and loops.
 
 // List is a Python list. It must not be changed once a template has it.
 type List struct{ Items []any }
@@ -38,8 +39,8 @@ func (d *Dict) Get(key any) (any, bool) {
 	return d.values[i], true
 }
 
-// Set gives a key a value; a new key comes last. It panics for an unhashable key (a list, a dictionary), which JSON cannot
-// have.
+// Set gives a key a value; a new key comes last. It panics for an unhashable key (a list, a dictionary), which JSON
+// cannot have.
 func (d *Dict) Set(key, value any) {
 	h := hash(key)
 	if i, ok := d.at[h]; ok {

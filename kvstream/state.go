@@ -8,6 +8,7 @@ const (
 	None    State = ""        // the endpoint publishes none
 	Exact   State = "exact"   // the whole content of the cache is known
 	Partial State = "partial" // everything stored since some time is known; the cache may hold more
-	Silent  State = "silent"  // events for prompts that must have been stored are missing; feedback from answers is used instead
-	Wrong   State = "wrong"   // several predictions in a row were wrong; feedback from answers is used instead
+	// events for prompts that must have been stored are missing; feedback from answers is used instead
+	Silent State = "silent"
+	Wrong  State = "wrong" // several predictions in a row were wrong; feedback from answers is used instead
 )

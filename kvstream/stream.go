@@ -1,8 +1,8 @@
-// Package kvstream follows the KV events of one engine: the order of messages, gaps, restarts of the engine, and the blocks it
-// holds.
+// Package kvstream follows the KV events of one engine: the order of messages, gaps, restarts of the engine, and the
+// blocks it holds.
 //
-// A Stream names blocks by their tokens alone, so that a prompt has the same names on every engine. The package parses no bytes
-// (package engine/kv does) and makes no predictions (route/cache does).
+// A Stream names blocks by their tokens alone, so that a prompt has the same names on every engine. The package parses
+// no bytes (package engine/kv does) and makes no predictions (route/cache does).
 package kvstream
 
 import (
@@ -24,9 +24,9 @@ const (
 	Restart             // the engine has restarted: discard what is known, then apply it
 )
 
-// Stream follows the events of one engine, or of one data-parallel rank. Sequence numbers show gaps and restarts. It names each
-// block by a hash of its tokens and all before, so names do not depend on the engine's own hash function or seed. It is pure
-// and not safe for concurrent use.
+// Stream follows the events of one engine, or of one data-parallel rank. Sequence numbers show gaps and restarts. It
+// names each block by a hash of its tokens and all before, so names do not depend on the engine's own hash function or
+// seed. It is pure and not safe for concurrent use.
 type Stream struct {
 	started bool
 	next    uint64  // sequence number of the next message
@@ -61,7 +61,8 @@ type Counts struct {
 	Duplicate, Gaps uint64
 }
 
-// DefaultBlocks is the default limit on tracked blocks of a stream, about 40 bytes each: 16 million tokens in blocks of 16.
+// DefaultBlocks is the default limit on tracked blocks of a stream, about 40 bytes each: 16 million tokens in blocks of
+// 16.
 const DefaultBlocks = 1 << 20
 
 // New returns a stream that tracks at most this many blocks; 0 means DefaultBlocks.
@@ -81,8 +82,8 @@ func (s *Stream) Held() int { return len(s.blocks) }
 // Skip counts events that could not be parsed.
 func (s *Stream) Skip(events int) { s.stats.Skipped += uint64(events) }
 
-// From is the sequence number from which to request missing messages. It is the last one applied, so that the reply shows
-// whether the engine has restarted (see Same).
+// From is the sequence number from which to request missing messages. It is the last one applied, so that the reply
+// shows whether the engine has restarted (see Same).
 func (s *Stream) From() uint64 {
 	if s.next == 0 {
 		return 0
@@ -93,8 +94,8 @@ func (s *Stream) From() uint64 {
 // Started reports whether a message was applied since New or the last Reset.
 func (s *Stream) Started() bool { return s.started }
 
-// Step classifies a message by its sequence number and time. Engines number from 0. A smaller number than expected is either a
-// duplicate, no newer than the last message, or shows a restart.
+// Step classifies a message by its sequence number and time. Engines number from 0. A smaller number than expected is
+// either a duplicate, no newer than the last message, or shows a restart.
 func (s *Stream) Step(seq uint64, at float64) Step {
 	switch {
 	case !s.started && seq == 0, s.started && seq == s.next && at >= s.at-clockSlack:
@@ -116,8 +117,8 @@ func (s *Stream) Step(seq uint64, at float64) Step {
 // clockSlack is how many seconds an engine's clock may go back before that counts as a restart.
 const clockSlack = 60
 
-// Same reports whether the last applied message, requested again, is unchanged. If not, the engine has restarted and reached
-// the same number again.
+// Same reports whether the last applied message, requested again, is unchanged. If not, the engine has restarted and
+// reached the same number again.
 func (s *Stream) Same(seq uint64, at float64) bool {
 	return !s.started || s.at == 0 || seq != s.next-1 || at == s.at
 }
@@ -256,7 +257,8 @@ func (s *Stream) remove(e *Event, ops *Ops) {
 // name is the name of the block with these tokens after a parent.
 func (s *Stream) name(parent, extra uint64, tokens []uint32) uint64 {
 	s.text = slices.Grow(s.text[:0], 4*len(tokens))[:4*len(tokens)]
-	for at := s.text; len(tokens) > 0 && len(at) >= 4; at, tokens = at[4:], tokens[1:] { // in place: this takes most of the time
+	// in place: this takes most of the time
+	for at := s.text; len(tokens) > 0 && len(at) >= 4; at, tokens = at[4:], tokens[1:] {
 		binary.LittleEndian.PutUint32(at, tokens[0])
 	}
 	if n := xxh3.HashSeed(s.text, parent^extra*0x9e3779b97f4a7c15); n != 0 {
@@ -273,9 +275,9 @@ func kvRoot(e *Event) uint64 {
 	return xxh3.HashString(strconv.Itoa(len(e.Adapter)) + ":" + e.Adapter + e.Salt)
 }
 
-// Names returns the names that Stream gives to the whole blocks of a prompt without adapter and images. extra and salt are
-// those of the engine's events (Event.Extra of the first block, Event.Salt); how a cache salt appears there depends on the
-// engine.
+// Names returns the names that Stream gives to the whole blocks of a prompt without adapter and images. extra and salt
+// are those of the engine's events (Event.Extra of the first block, Event.Salt); how a cache salt appears there depends
+// on the engine.
 func Names(tokens []uint32, blockTokens int, salt string, extra uint64, to []uint64) []uint64 {
 	if blockTokens <= 0 {
 		return to
@@ -315,8 +317,8 @@ func (o *Ops) Reset() { o.List, o.names = o.List[:0], o.names[:0] }
 // opCost is what an operation counts in Steps beside its blocks.
 const opCost = 8
 
-// Steps calls do with the operations in order, in pieces of about so many blocks. It cuts an operation only if it has more than twice
-// as many: its second part looks like one that goes on with a prompt. do must not keep what it gets.
+// Steps calls do with the operations in order, in pieces of about so many blocks. It cuts an operation only if it has
+// more than twice as many: its second part looks like one that goes on with a prompt. do must not keep what it gets.
 func (o *Ops) Steps(blocks int, do func(some *Ops)) {
 	some, n := Ops{names: o.names}, 0
 	flush := func() {

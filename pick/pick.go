@@ -1,8 +1,8 @@
-// Package pick is what a policy sees and returns: the View of one decision, a table with one row per candidate endpoint, and
-// the Choice.
+// Package pick is what a policy sees and returns: the View of one decision, a table with one row per candidate
+// endpoint, and the Choice.
 //
-// It owns these values and the interfaces of policies. One room of package route fills each column; all policies may read it.
-// The package keeps no state and implements no policy.
+// It owns these values and the interfaces of policies. One room of package route fills each column; all policies may
+// read it. The package keeps no state and implements no policy.
 package pick
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Candidate is one endpoint that may take the request: a row. Its parts are what one room each knows of it. A row is made as a whole, see
-// Complete, and does not change afterwards, but for Terms.
+// Candidate is one endpoint that may take the request: a row. Its parts are what one room each knows of it. A row is
+// made as a whole, see Complete, and does not change afterwards, but for Terms.
 type Candidate struct {
 	Endpoint
 	Held
@@ -44,16 +44,19 @@ func (e Endpoints) At(i int) *Endpoint { return &e.rows[i].Endpoint }
 
 // Endpoint is who may take the request, what its engine reports, and the work that it has.
 type Endpoint struct {
-	Name    string
-	Key     uint64  // hash of Name, for hash policies
-	Slot    int     // small stable number of the endpoint, for tables kept by policies
-	Weight  float64 // configured weight times Ramp; above 0
-	Ramp    float64 // share of its configured weight available while it ramps up after joining or recovering: above 0, normally 1
+	Name   string
+	Key    uint64  // hash of Name, for hash policies
+	Slot   int     // small stable number of the endpoint, for tables kept by policies
+	Weight float64 // configured weight times Ramp; above 0
+	// share of its configured weight available while it ramps up after joining or recovering: above 0, normally 1
+	Ramp    float64
 	Load    fleet.Load
 	Model   string     // name under which this endpoint serves the model
 	Kind    fleet.Kind // declared or recognised
 	Adapter bool       // the model is a LoRA adapter
-	Epoch   uint32     // version of its cache, above 0: changes when the cache is known to be lost. No two endpoints share one, not even successors under one name
+	// version of its cache, above 0: changes when the cache is known to be lost. No two endpoints share one, not even
+	// successors under one name
+	Epoch uint32
 
 	CacheTokens int64   // reported capacity of its cache; 0 unknown
 	Slots       int     // requests it computes concurrently; 0 unknown
@@ -71,9 +74,11 @@ type Held struct {
 	Exact        bool // CachedTokens comes from KV events
 	Full         bool // its cache is believed to be full: adding evicts
 
-	PresentTokens int     // of CachedTokens, those not still to be transferred for a decode leg
-	ExpectedMiss  float64 // expected over-prediction in tokens, of PresentTokens, or of CachedTokens in the view of a prefill leg
-	Resident      int64   // tokens of memory taken by outstanding requests: prompts and answers to come, shared prefixes counted once
+	PresentTokens int // of CachedTokens, those not still to be transferred for a decode leg
+	// expected over-prediction in tokens, of PresentTokens, or of CachedTokens in the view of a prefill leg
+	ExpectedMiss float64
+	// tokens of memory taken by outstanding requests: prompts and answers to come, shared prefixes counted once
+	Resident int64
 
 	ActiveTokens int64 // prompt tokens of outstanding requests, shared prefixes counted once; if View.Counted
 	AddsTokens   int   // tokens of this prompt not among ActiveTokens; if View.Counted
@@ -94,11 +99,13 @@ type Pace struct {
 
 // Wait is how long the request waits at an endpoint, and how full that is.
 type Wait struct {
-	WaitMs      float64 // expected wait until the prompts in front are computed and a slot is free
-	Behind      int     // requests queued at the router that this one would overtake
-	Prompts     int     // streams in prefill or waiting for it
-	Decoding    int     // requests being answered there, estimated
-	Occupancy   float64 // share of its slots or of its KV memory, whichever is larger, taken by outstanding requests; 0 when neither is known
+	WaitMs   float64 // expected wait until the prompts in front are computed and a slot is free
+	Behind   int     // requests queued at the router that this one would overtake
+	Prompts  int     // streams in prefill or waiting for it
+	Decoding int     // requests being answered there, estimated
+	// share of its slots or of its KV memory, whichever is larger, taken by outstanding requests; 0 when neither is
+	// known
+	Occupancy   float64
 	OccupancyMs float64 // the share one more request adds to Occupancy, times how long it stays
 }
 
@@ -110,8 +117,9 @@ type Answers struct {
 
 // Demand is who comes to an endpoint besides this request.
 type Demand struct {
-	TurnsPerMs   float64 // recent rate of turns placed here, per ms
-	ReturnsPerMs float64 // expected rate of follow-up turns here during this prompt's wait and prefill, per ms; see Needs.Returns
+	TurnsPerMs float64 // recent rate of turns placed here, per ms
+	// expected rate of follow-up turns here during this prompt's wait and prefill, per ms; see Needs.Returns
+	ReturnsPerMs float64
 	Busy         float64 // recent share of time spent on prefill, 0 to 1
 }
 
@@ -131,8 +139,8 @@ func (c *Candidate) FullWeight() float64 {
 	return c.Weight
 }
 
-// Gate says whether cached tokens counted in a decision: only if the best candidate holds more than a threshold share of the
-// prompt (TensorRT-LLM PR 13198). The zero value means no gate.
+// Gate says whether cached tokens counted in a decision: only if the best candidate holds more than a threshold share
+// of the prompt (TensorRT-LLM PR 13198). The zero value means no gate.
 type Gate struct {
 	Asked     bool
 	Open      bool    // cached tokens counted (cache_affinity_active)
@@ -160,26 +168,30 @@ func (t *Terms) TTFT() float64 { return t.Wait + t.Prefill + t.Transfer + t.Fixe
 
 // View is the input of a policy. It is valid during Pick and Placed only and must not be kept.
 type View struct {
-	Now        time.Time
-	Rand       *rand.Rand  // seeded from the request; the only source of randomness
-	Source     *rand.PCG   // of Rand, so that Placed draws the same numbers as Pick; nil if no policy draws any in Placed
+	Now  time.Time
+	Rand *rand.Rand // seeded from the request; the only source of randomness
+	// of Rand, so that Placed draws the same numbers as Pick; nil if no policy draws any in Placed
+	Source     *rand.PCG
 	Candidates []Candidate // never empty; in order of declaration
 
-	Home      int       // index in Candidates of the conversation's home; -1 when unknown or not a candidate
-	Parent    int       // index of the home of the conversation that started this one; -1 when unknown or not a candidate
+	Home int // index in Candidates of the conversation's home; -1 when unknown or not a candidate
+	// index of the home of the conversation that started this one; -1 when unknown or not a candidate
+	Parent    int
 	Repeats   bool      // the prompt equals the conversation's latest: a retry, or one of many with the same beginning
 	FirstTurn bool      // the conversation is new to the router
 	Leg       fleet.Leg // what is placed: a whole request or one leg
 	NewID     bool      // the client named the conversation by an id not seen recently, see Decision.NewID
 
-	Gate       Gate    // filled in by policies with such a gate
-	Splits     bool    // the request is split if that costs less
-	Interrupts float64 // cost in ms per ms that this prompt delays a request being answered; 0 without splitting by time
+	Gate   Gate // filled in by policies with such a gate
+	Splits bool // the request is split if that costs less
+	// cost in ms per ms that this prompt delays a request being answered; 0 without splitting by time
+	Interrupts float64
 	AnswerWait float64 // cost in ms per ms that this answer will wait for prompts; 0 where splitting needs roles
 
-	Counted      bool    // the candidates' ActiveTokens and AddsTokens are known, see Needs.Active
-	Known        int     // most cached tokens of the prompt at any candidate
-	Watched      float64 // filled share of the window over which TurnsPerMs is measured; 0 before the first turn or when unknown
+	Counted bool // the candidates' ActiveTokens and AddsTokens are known, see Needs.Active
+	Known   int  // most cached tokens of the prompt at any candidate
+	// filled share of the window over which TurnsPerMs is measured; 0 before the first turn or when unknown
+	Watched      float64
 	LaterTurns   float64 // recent mean number of turns after a conversation's first
 	TurnTokens   float64 // recent mean of uncached prompt tokens of a turn
 	Missed       float64 // recent share of evicted tokens that were requested again, 0 to 1
@@ -189,8 +201,8 @@ type View struct {
 	Beyond       Beyond  // endpoints that may take the request and have no row, see Needs.Shortlist
 }
 
-// Beyond is what is known of the endpoints without a row. The zero value means that all have one. Sums are in the units of the
-// columns and as of each endpoint's latest row; requests are of now.
+// Beyond is what is known of the endpoints without a row. The zero value means that all have one. Sums are in the units
+// of the columns and as of each endpoint's latest row; requests are of now.
 type Beyond struct {
 	Count    int
 	Requests int     // outstanding, without asides
@@ -201,7 +213,8 @@ type Beyond struct {
 	Busy     float64 // sum of Busy / MsPerToken
 }
 
-// PerToken is the ms for a token of the prompt that is not cached at a candidate: to compute it, or to transfer it for a decode leg.
+// PerToken is the ms for a token of the prompt that is not cached at a candidate: to compute it, or to transfer it for
+// a decode leg.
 func (v *View) PerToken(c *Candidate) float64 {
 	if v.Leg == fleet.LegDecode {
 		return c.Link.MsPerToken
@@ -229,14 +242,14 @@ type Choice struct {
 // None is the index of no candidate.
 const None = -1
 
-// Policy chooses one of the candidates. It always answers, does no I/O, and takes time and randomness from the View. One value
-// serves one pool and is not called concurrently.
+// Policy chooses one of the candidates. It always answers, does no I/O, and takes time and randomness from the View.
+// One value serves one pool and is not called concurrently.
 //
-// Pick reads: whether and how often it is called changes no later choice. A policy changes its state only when it is told what
-// happened, by its Hooks.
+// Pick reads: whether and how often it is called changes no later choice. A policy changes its state only when it is
+// told what happened, by its Hooks.
 //
-// Needs and Hooks are asked once, when the policy is installed (Install). A policy with another inside begins with the other's
-// and changes what it must, so that it loses none.
+// Needs and Hooks are asked once, when the policy is installed (Install). A policy with another inside begins with the
+// other's and changes what it must, so that it loses none.
 type Policy interface {
 	Pick(v *View, r *fleet.Request) Choice
 	Needs() Needs
@@ -252,7 +265,8 @@ type Needs struct {
 	Returns   bool   // Candidate.ReturnsPerMs
 	Alone     bool   // Hooks.Placed is called for a single candidate too: a counter advances with every decision
 	Shortlist bool   // large pools may be cut to the rows that can matter, see View.Beyond
-	Exact     bool   // it does what another router does, exactly: without the router's queue unless the operator sets that
+	// it does what another router does, exactly: without the router's queue unless the operator sets that
+	Exact bool
 }
 
 // And is what two need together of a view. The name is n's; a shortlist must suit both.
@@ -265,7 +279,8 @@ func (n Needs) And(o Needs) Needs {
 
 // Hooks are what a policy wants to be told, nil for nothing. Arguments must not be kept.
 type Hooks struct {
-	// Placed reports that a request was placed as Pick chose. The view is as Pick left it, and draws the same random numbers.
+	// Placed reports that a request was placed as Pick chose. The view is as Pick left it, and draws the same random
+	// numbers.
 	Placed func(v *View, r *fleet.Request, c Choice)
 	// Reserved reports that a request of the pool was placed at c, by any rule.
 	Reserved func(l fleet.Lease, c *Candidate, v *View, r *fleet.Request)
@@ -354,8 +369,8 @@ type Heard struct {
 	FirstTurn bool   // its conversation is new
 }
 
-// Shared is how many tokens of the prompt a candidate holds for all conversations: those cached at all candidates. A new conversation
-// shares all that it finds cached.
+// Shared is how many tokens of the prompt a candidate holds for all conversations: those cached at all candidates. A
+// new conversation shares all that it finds cached.
 func (v *View) Shared(c *Candidate) int {
 	if v.FirstTurn {
 		return c.CachedTokens
@@ -367,8 +382,8 @@ func (v *View) Shared(c *Candidate) int {
 	return tokens
 }
 
-// Reason is the word that says why an endpoint was chosen, used as metric label, in logs and in golden traces. The set is small
-// and closed.
+// Reason is the word that says why an endpoint was chosen, used as metric label, in logs and in golden traces. The set
+// is small and closed.
 type Reason string
 
 // Reasons common to all policies; each policy declares its own beside it.
@@ -377,5 +392,6 @@ const (
 	ReasonPinned  Reason = "pinned"         // the request named the endpoint
 	ReasonHolder  Reason = "holds_response" // it holds the response the request refers to
 	ReasonSession Reason = "session"        // the conversation's endpoint
-	ReasonWeighed Reason = "weighed"        // role-less splitting: it has the least cost of all endpoints that could answer, whichever computes the prompt
+	// role-less splitting: it has the least cost of all endpoints that could answer, whichever computes the prompt
+	ReasonWeighed Reason = "weighed"
 )

@@ -37,8 +37,8 @@ type TRTLLMConfig = trtllm.Config
 
 // SessionConfig are the options of session.
 type SessionConfig struct {
-	// Fallback is the policy for conversations without an endpoint: new ones, and those whose endpoint cannot take the request.
-	// Any policy but session. Empty means least_tokens.
+	// Fallback is the policy for conversations without an endpoint: new ones, and those whose endpoint cannot take the
+	// request. Any policy but session. Empty means least_tokens.
 	Fallback string `yaml:"fallback"`
 }
 
@@ -61,8 +61,8 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate reports every fault of c, joined into one error. For an unknown name it suggests the nearest valid one and lists our
-// policies, without the many rivals.
+// Validate reports every fault of c, joined into one error. For an unknown name it suggests the nearest valid one and
+// lists our policies, without the many rivals.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	var faults []error
@@ -99,7 +99,14 @@ func fallbacks() []string {
 }
 
 func unknown(field, got string, valid []string) error {
-	listed := slices.DeleteFunc(slices.Clone(valid), func(name string) bool { return slices.Contains(RivalNames(), name) })
-	return fmt.Errorf("policy: %s is %q%s, and rules of other routers such as smg.cache_aware (warmpath policies lists them)",
-		field, got, nearest.OrValid(got, valid, listed))
+	listed := slices.DeleteFunc(
+		slices.Clone(valid),
+		func(name string) bool { return slices.Contains(RivalNames(), name) },
+	)
+	return fmt.Errorf(
+		"policy: %s is %q%s, and rules of other routers such as smg.cache_aware (warmpath policies lists them)",
+		field,
+		got,
+		nearest.OrValid(got, valid, listed),
+	)
 }

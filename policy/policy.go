@@ -1,7 +1,7 @@
 // Package policy is the registry of policies: names, options, reasons, and New.
 //
-// It owns the configuration of all policies and implements none; the packages below it do. Every name in Names makes a policy,
-// and Validate reports every fault of a configuration at once.
+// It owns the configuration of all policies and implements none; the packages below it do. Every name in Names makes a
+// policy, and Validate reports every fault of a configuration at once.
 //
 // Rules for all policies:
 //
@@ -30,14 +30,14 @@ const (
 	nameSession     = "session"
 )
 
-// ReadsContent reports whether the configured policy uses cached prefixes, so that prompts should be parsed even when requests
-// name their conversation.
+// ReadsContent reports whether the configured policy uses cached prefixes, so that prompts should be parsed even when
+// requests name their conversation.
 func ReadsContent(c Config) bool {
 	return needs(c).Content
 }
 
-// NeedsIDs reports whether the configured policy tells first turns from later ones by clients' conversation ids alone. Without ids it
-// works, and gains little.
+// NeedsIDs reports whether the configured policy tells first turns from later ones by clients' conversation ids alone.
+// Without ids it works, and gains little.
 func NeedsIDs(c Config) bool {
 	return needs(c).IDs
 }
@@ -50,8 +50,8 @@ func needs(c Config) (n pick.Needs) {
 	return n
 }
 
-// Queue returns the default queue settings for the configured policy: none for one that does exactly what another router
-// does, which sends each request at once, and for what is no policy of the registry.
+// Queue returns the default queue settings for the configured policy: none for one that does exactly what another
+// router does, which sends each request at once, and for what is no policy of the registry.
 func Queue(c Config) route.Queue {
 	if c.Validate() != nil || needs(c).Exact {
 		return route.Queue{}
@@ -74,8 +74,8 @@ func Describe(name string) string {
 // Reasons lists every reason a decision can have.
 func Reasons() []pick.Reason { return reasons.All() }
 
-// New returns a constructor of the configured policy. Each pool calls it once, so that pools share no state. The error is that
-// of Config.Validate.
+// New returns a constructor of the configured policy. Each pool calls it once, so that pools share no state. The error
+// is that of Config.Validate.
 func New(c Config) (func() pick.Policy, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

@@ -2,17 +2,17 @@ package prefix
 
 import "iter"
 
-// repeat is a block that an engine has stored more than once: two requests may compute the same block concurrently, and the
-// engine then reports it stored twice and removed twice.
+// repeat is a block that an engine has stored more than once: two requests may compute the same block concurrently, and
+// the engine then reports it stored twice and removed twice.
 type repeat struct {
 	hash uint64
 	slot uint16
 }
 
-// Store applies a stored event of the slot's engine: hashes in order, the first after the block parent, or at the beginning of
-// a prompt if parent is 0. A block is held until it was removed as often as it was stored. A block from Insert is only
-// believed; it counts as stored once Store names it or a block after it. Store returns how many hashes it accepted, as Insert
-// does: none if the slot does not hold the parent, which means that events were lost.
+// Store applies a stored event of the slot's engine: hashes in order, the first after the block parent, or at the
+// beginning of a prompt if parent is 0. A block is held until it was removed as often as it was stored. A block from
+// Insert is only believed; it counts as stored once Store names it or a block after it. Store returns how many hashes
+// it accepted, as Insert does: none if the slot does not hold the parent, which means that events were lost.
 func (x *Index) Store(slot int, parent uint64, hashes []uint64) int {
 	x.single()
 	s := x.slot(slot)
@@ -34,8 +34,8 @@ func (x *Index) Store(slot int, parent uint64, hashes []uint64) int {
 	return i
 }
 
-// Remove applies a removed event of the slot's engine, hashes in any order. Blocks that follow a removed block go too, since a
-// prefix without it is useless. It returns the number of blocks that the slot lost.
+// Remove applies a removed event of the slot's engine, hashes in any order. Blocks that follow a removed block go too,
+// since a prefix without it is useless. It returns the number of blocks that the slot lost.
 func (x *Index) Remove(slot int, hashes []uint64) int {
 	x.single()
 	if slot < 0 || slot >= len(x.slots) {
@@ -60,8 +60,8 @@ func (x *Index) Remove(slot int, hashes []uint64) int {
 	return before - s.blocks
 }
 
-// seek finds the node and the place of a block. Engines remove a prompt from its end, so the block is often the end of the run
-// shortened last, which saves the search.
+// seek finds the node and the place of a block. Engines remove a prompt from its end, so the block is often the end of
+// the run shortened last, which saves the search.
 func (x *Index) seek(hash uint64) (n, i uint32, known bool) {
 	if nd := x.nodes.at(x.last); nd.length > 0 && x.chunks.at(nd.last).hash[(nd.start+nd.length-1)%chunkLen] == hash {
 		return x.last, nd.length - 1, true

@@ -2,11 +2,13 @@ package prefix
 
 import "slices"
 
-// A walk visits the content of a slot as chains, least recently used first, a few per call, while the Index changes in between.
-// Inserted into another Index in this order, they give the same content and order of use. Each slot has one walk at a time.
+// A walk visits the content of a slot as chains, least recently used first, a few per call, while the Index changes in
+// between. Inserted into another Index in this order, they give the same content and order of use. Each slot has one
+// walk at a time.
 type walk struct {
 	told uint32 // member visited last; 0 before the first
-	// with is the last block of the parent of the visited chain, 0 if it has none: a chain that ends there was included.
+	// with is the last block of the parent of the visited chain, 0 if it has none: a chain that ends there was
+	// included.
 	with uint64
 }
 

@@ -1,19 +1,19 @@
-// Package prefix remembers which endpoint is believed to hold which blocks of which prompts, and finds the cached prefix of a
-// new prompt at all endpoints in one pass.
+// Package prefix remembers which endpoint is believed to hold which blocks of which prompts, and finds the cached
+// prefix of a new prompt at all endpoints in one pass.
 //
-// A block is named by a sequence hash, which covers the block and everything before it; a chain is the sequence hashes of a
-// prompt from its first block on. So a hash has one place: the first chain that contains it fixes its parent, and two chains
-// with a common hash have a common beginning up to it. A chain that contradicts this (by collision or mistake) counts up to the
-// contradiction only. The hash 0 names no block.
+// A block is named by a sequence hash, which covers the block and everything before it; a chain is the sequence hashes
+// of a prompt from its first block on. So a hash has one place: the first chain that contains it fixes its parent, and
+// two chains with a common hash have a common beginning up to it. A chain that contradicts this (by collision or
+// mistake) counts up to the contradiction only. The hash 0 names no block.
 //
-// The blocks form a radix tree. A node is a run of consecutive blocks and knows the endpoints that hold a beginning of the run.
-// An endpoint that holds a block also holds all before it. Each endpoint is bounded by an exact LRU over its blocks: the least
-// recently used block goes first, and of those used by the same operation the deepest, so a block never goes before one that
-// needs it. Recency is the order of operations, not time.
+// The blocks form a radix tree. A node is a run of consecutive blocks and knows the endpoints that hold a beginning of
+// the run. An endpoint that holds a block also holds all before it. Each endpoint is bounded by an exact LRU over its
+// blocks: the least recently used block goes first, and of those used by the same operation the deepest, so a block
+// never goes before one that needs it. Recency is the order of operations, not time.
 //
-// Memory consists of paged arrays of records without pointers (no work for the garbage collector), reused through free lists:
-// about 28 bytes for a block held by one endpoint in long chains, 10 with Config.Chains, no allocation at steady state. Results
-// do not depend on chance or on map order.
+// Memory consists of paged arrays of records without pointers (no work for the garbage collector), reused through free
+// lists: about 28 bytes for a block held by one endpoint in long chains, 10 with Config.Chains, no allocation at steady
+// state. Results do not depend on chance or on map order.
 package prefix
 
 import (
@@ -29,20 +29,22 @@ const DefaultCapacity = 32768
 
 // Config sets up an Index.
 type Config struct {
-	// Capacity is how many blocks (units of Reach) an endpoint may hold unless SetCapacity was called; 0 means DefaultCapacity.
-	// Memory is at most about 28 bytes per block, and 230 if every conversation is a single block that no other shares.
+	// Capacity is how many blocks (units of Reach) an endpoint may hold unless SetCapacity was called; 0 means
+	// DefaultCapacity. Memory is at most about 28 bytes per block, and 230 if every conversation is a single block that
+	// no other shares.
 	Capacity int
-	// Reach is the number of units of capacity that the first n blocks of a chain take; nil means n. It never decreases and
-	// Reach(0) is 0. It allows blocks of different size.
+	// Reach is the number of units of capacity that the first n blocks of a chain take; nil means n. It never decreases
+	// and Reach(0) is 0. It allows blocks of different size.
 	Reach func(n int) int
-	// Chains means that single blocks are never named, as events of engines do: Store, Remove, Chain, Holds and Depth panic.
-	// Only the first block of each run can then be found by its hash, which saves two thirds of time and memory. A
-	// contradiction between chains is noticed where they part, not at each block. Confirm says then what Store says otherwise.
+	// Chains means that single blocks are never named, as events of engines do: Store, Remove, Chain, Holds and Depth
+	// panic. Only the first block of each run can then be found by its hash, which saves two thirds of time and memory.
+	// A contradiction between chains is noticed where they part, not at each block. Confirm says then what Store says
+	// otherwise.
 	Chains bool
 }
 
-// Index holds the belief about each endpoint's cache. The zero value is not usable; see New. It is not safe for concurrent use,
-// except that several Match may run concurrently, each with its own Matches, while nothing else does.
+// Index holds the belief about each endpoint's cache. The zero value is not usable; see New. It is not safe for
+// concurrent use, except that several Match may run concurrently, each with its own Matches, while nothing else does.
 type Index struct {
 	table   table // hash -> address of the block; with Chains only of first blocks of runs
 	chains  bool  // Config.Chains
@@ -109,7 +111,8 @@ func (x *Index) units(nd *node, from, to uint32) int {
 	return x.reach(int(nd.at+to)) - x.reach(int(nd.at+from))
 }
 
-// SetCapacity bounds a slot, in units of Config.Reach; a smaller bound evicts at once. A bound of 0 keeps the slot empty.
+// SetCapacity bounds a slot, in units of Config.Reach; a smaller bound evicts at once. A bound of 0 keeps the slot
+// empty.
 func (x *Index) SetCapacity(slot, blocks int) {
 	s := x.slot(slot)
 	s.capacity = max(0, blocks)
@@ -140,9 +143,9 @@ func (x *Index) Units(slot int) int {
 	return x.slots[slot].units
 }
 
-// Insert notes that the slot holds the chain, as it will once a request with this prompt was sent there. New blocks are added,
-// all are marked as just used, and blocks over capacity are evicted; of a chain longer than the capacity the beginning is kept.
-// It returns the number of new blocks.
+// Insert notes that the slot holds the chain, as it will once a request with this prompt was sent there. New blocks are
+// added, all are marked as just used, and blocks over capacity are evicted; of a chain longer than the capacity the
+// beginning is kept. It returns the number of new blocks.
 func (x *Index) Insert(slot int, chain []uint64) int {
 	s := x.slot(slot)
 	chain = chain[:x.within(len(chain), s.capacity)] // the rest would be evicted first
@@ -165,8 +168,9 @@ func (x *Index) within(n, capacity int) int {
 	return sort.Search(n, func(i int) bool { return x.reach(i+1) > capacity })
 }
 
-// Truncate notes that the slot holds at most depth blocks of the chain, because the endpoint reported fewer cached tokens than
-// predicted. The blocks after them are forgotten, on all chains that contain the first of them. It returns their number.
+// Truncate notes that the slot holds at most depth blocks of the chain, because the endpoint reported fewer cached
+// tokens than predicted. The blocks after them are forgotten, on all chains that contain the first of them. It returns
+// their number.
 func (x *Index) Truncate(slot int, chain []uint64, depth int) int {
 	if depth = max(0, depth); slot < 0 || slot >= len(x.slots) || depth >= len(chain) {
 		return 0
@@ -187,7 +191,8 @@ func (x *Index) Confirm(slot int, chain []uint64) {
 	}
 }
 
-// Confirmed is how many blocks of the chain the slot holds and Confirm has named, alone or as the beginning of a longer chain.
+// Confirmed is how many blocks of the chain the slot holds and Confirm has named, alone or as the beginning of a longer
+// chain.
 func (x *Index) Confirmed(slot int, chain []uint64) (n int) {
 	x.onlyChains()
 	for id, same := range x.along(slot, chain) {

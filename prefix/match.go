@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Matches is how many blocks of one chain each slot holds. The zero value is ready to use; reusing it allocates nothing.
+// Matches is how many blocks of one chain each slot holds. The zero value is ready to use; reusing it allocates
+// nothing.
 type Matches struct {
 	depth   []int32 // by slot
 	holders []uint16
@@ -61,8 +62,8 @@ func (m *Matches) reset(slots int) {
 	}
 }
 
-// Match finds how many blocks of the chain, from the first on, each slot holds. It costs one comparison per block and one step
-// per slot on each run along the chain, and does not count as a use.
+// Match finds how many blocks of the chain, from the first on, each slot holds. It costs one comparison per block and
+// one step per slot on each run along the chain, and does not count as a use.
 func (x *Index) Match(chain []uint64, out *Matches) {
 	out.reset(len(x.slots))
 	n, i := uint32(0), 0

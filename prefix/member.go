@@ -2,8 +2,8 @@ package prefix
 
 import "sort"
 
-// member is one slot's hold on one node: the first length blocks of the run. A slot's members are listed in order of use; each
-// is older than the one on its node's parent.
+// member is one slot's hold on one node: the first length blocks of the run. A slot's members are listed in order of
+// use; each is older than the one on its node's parent.
 type member struct {
 	node         uint32
 	length       uint32 // blocks held; above 0
@@ -28,9 +28,9 @@ func (x *Index) member(n uint32, slot uint16) uint32 {
 	return id
 }
 
-// claim makes a slot hold the first k blocks of a node and all before it, and marks them as just used. If the engine reported
-// the last of them, it holds all: engines store no block before its parent. The slot holds no more than k blocks of the node
-// (see extend).
+// claim makes a slot hold the first k blocks of a node and all before it, and marks them as just used. If the engine
+// reported the last of them, it holds all: engines store no block before its parent. The slot holds no more than k
+// blocks of the node (see extend).
 func (x *Index) claim(slot uint16, n, k, told uint32) {
 	s := &x.slots[slot]
 	events := told > 0

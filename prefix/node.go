@@ -14,8 +14,8 @@ type chunk struct {
 	prev, next uint32
 }
 
-// node is a run of blocks and its place in the tree. A run is as long as the longest beginning that a slot holds, and children
-// follow its end, so a slot that holds a child holds the whole run.
+// node is a run of blocks and its place in the tree. A run is as long as the longest beginning that a slot holds, and
+// children follow its end, so a slot that holds a child holds the whole run.
 type node struct {
 	parent, child uint32
 	prev, next    uint32 // siblings
@@ -90,8 +90,8 @@ func (x *Index) leave(n uint32) {
 	}
 }
 
-// push appends blocks to a run without children, up to the first that exists elsewhere. It returns how many; the caller must
-// give them a member.
+// push appends blocks to a run without children, up to the first that exists elsewhere. It returns how many; the caller
+// must give them a member.
 func (x *Index) push(n uint32, hashes []uint64) uint32 {
 	nd := x.nodes.at(n)
 	off := uint32(chunkLen)
@@ -186,9 +186,9 @@ func (x *Index) cut(n, length uint32) {
 	}
 }
 
-// split splits a run before its block i, 0 < i < length, and returns the new node of the first part; the second part keeps the
-// node, its children and its place in the order of use. If the second part proves to contradict another chain, it is forgotten
-// instead.
+// split splits a run before its block i, 0 < i < length, and returns the new node of the first part; the second part
+// keeps the node, its children and its place in the order of use. If the second part proves to contradict another
+// chain, it is forgotten instead.
 func (x *Index) split(n, i uint32) uint32 {
 	nd := x.nodes.at(n)
 	if x.chains {

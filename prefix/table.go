@@ -9,8 +9,8 @@ const firstSegment = 16
 // warmLen is the number of entries to prefetch.
 const warmLen = 32
 
-// table maps a block's hash to its address: open addressing with linear probing, at most three quarters full, one word per
-// entry. The word is 32 bits of the scattered hash and the address; the rest of the hash is stored at the address.
+// table maps a block's hash to its address: open addressing with linear probing, at most three quarters full, one word
+// per entry. The word is 32 bits of the scattered hash and the address; the rest of the hash is stored at the address.
 type table struct {
 	parts  [segments]segment
 	count  int
@@ -22,8 +22,8 @@ type segment struct {
 	count   int
 }
 
-// scatter spreads hashes that are not random (tests, foreign hashes): Fibonacci hashing. The top eight bits choose the segment,
-// the next 32 are the tag, whose low bits are the start of probing.
+// scatter spreads hashes that are not random (tests, foreign hashes): Fibonacci hashing. The top eight bits choose the
+// segment, the next 32 are the tag, whose low bits are the start of probing.
 func scatter(hash uint64) uint64 { return hash * 0x9e3779b97f4a7c15 }
 
 func tagOf(scattered uint64) uint32 { return uint32(scattered >> 24) }

@@ -23,8 +23,8 @@ func (x *Index) along(slot int, chain []uint64) iter.Seq2[uint32, uint32] {
 	}
 }
 
-// descend follows hashes from the first k blocks of a node on, as far as the tree matches. It returns the node reached, the
-// place in its run, and the number of hashes followed.
+// descend follows hashes from the first k blocks of a node on, as far as the tree matches. It returns the node reached,
+// the place in its run, and the number of hashes followed.
 func (x *Index) descend(n, k uint32, hashes []uint64) (uint32, uint32, int) {
 	i := 0
 	for {
@@ -88,9 +88,9 @@ func (x *Index) common(n, k uint32, hashes []uint64) uint32 {
 	return uint32(end)
 }
 
-// extend follows hashes from the first k blocks of a node on and adds the new ones. It returns the node reached, the place in
-// its run, and the number of accepted hashes: all up to the first contradiction. If the slot holds more of the run than that,
-// the run is split there, since the rest was used longer ago.
+// extend follows hashes from the first k blocks of a node on and adds the new ones. It returns the node reached, the
+// place in its run, and the number of accepted hashes: all up to the first contradiction. If the slot holds more of the
+// run than that, the run is split there, since the rest was used longer ago.
 func (x *Index) extend(slot uint16, n, k uint32, hashes []uint64) (uint32, uint32, int) {
 	n, k, i := x.descend(n, k, hashes)
 	if rest := hashes[i:]; len(rest) > 0 && rest[0] != 0 && x.find(rest[0]) == 0 {

@@ -1,11 +1,11 @@
-// Package prompt reads what the router needs to know from a request body, in one pass: the model, whether the answer streams,
-// the amount of text, the conversation, the prompt as a chain of hashes, and the positions of members that may have to be
-// changed for an engine.
+// Package prompt reads what the router needs to know from a request body, in one pass: the model, whether the answer
+// streams, the amount of text, the conversation, the prompt as a chain of hashes, and the positions of members that may
+// have to be changed for an engine.
 //
-// It owns the APIs and their fields, the canonical form of prompts, the places of ids, and the memory of bodies read before
-// (Memory). It promises to accept exactly what encoding/json accepts, that equal prompts have equal chains however their JSON
-// is written, and that edits leave all other bytes unchanged. It never serialises a body anew, keeps at most 135
-// bytes of a prompt in its memory, and chooses no endpoint.
+// It owns the APIs and their fields, the canonical form of prompts, the places of ids, and the memory of bodies read
+// before (Memory). It promises to accept exactly what encoding/json accepts, that equal prompts have equal chains
+// however their JSON is written, and that edits leave all other bytes unchanged. It never serialises a body anew, keeps
+// at most 135 bytes of a prompt in its memory, and chooses no endpoint.
 package prompt
 
 import "github.com/warmpath/warmpath/fleet"
@@ -53,8 +53,8 @@ func (a API) Class() fleet.Class {
 	}
 }
 
-// streamsByDefault reports whether an absent "stream" means true, as in Ollama's two generating calls (ollama docs/api.md, v0.5
-// and later).
+// streamsByDefault reports whether an absent "stream" means true, as in Ollama's two generating calls (ollama
+// docs/api.md, v0.5 and later).
 func (a API) streamsByDefault() bool { return a == OllamaChat || a == OllamaGenerate }
 
 // Classify returns the API of a method and path without query. Anything but an exact match is Other.

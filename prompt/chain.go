@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// BlockBytes is the length of one block of a Chain in canonical bytes. At about four bytes per token it is two engine blocks of
-// 16 tokens.
+// BlockBytes is the length of one block of a Chain in canonical bytes. At about four bytes per token it is two engine
+// blocks of 16 tokens.
 const BlockBytes = 128
 
 // Role is the role of a message.
@@ -49,8 +49,9 @@ type Mark struct {
 	Role  Role   // as in the body: tool results in a user message (Anthropic) have the user's role
 }
 
-// TextKinds counts canonical bytes by kind of text, for the estimate of tokens: the kinds differ in bytes per token. From 2 kB
-// on it is estimated from samples. Latin, Code, CJK and Other add up to Chain.Bytes; for token ids all are zero.
+// TextKinds counts canonical bytes by kind of text, for the estimate of tokens: the kinds differ in bytes per token.
+// From 2 kB on it is estimated from samples. Latin, Code, CJK and Other add up to Chain.Bytes; for token ids all are
+// zero.
 type TextKinds struct {
 	Latin int // ASCII letters and the single spaces between words
 	Code  int // digits, punctuation, symbols, line ends, indentation and the marks of messages
@@ -58,26 +59,26 @@ type TextKinds struct {
 	Other int // every other character beyond ASCII
 
 	Digits int // number of digits in Code
-	// Starts counts beginnings of words, humps of camelCase, runs of punctuation, indentation, and line ends. Tokenizers split
-	// there before they merge.
+	// Starts counts beginnings of words, humps of camelCase, runs of punctuation, indentation, and line ends.
+	// Tokenizers split there before they merge.
 	Starts int
 }
 
-// Chain is the content of a prompt as 64-bit xxh3 hashes over a canonical form, which is independent of the JSON's spelling:
-// escapes, white space, order of members, and text as a string or as parts. If a prompt extends another by messages or text,
-// its chain begins with the other's chain. A prompt that extends the last message in the middle also begins with the other's
-// text (see HashAt), but shares no mark with it there.
+// Chain is the content of a prompt as 64-bit xxh3 hashes over a canonical form, which is independent of the JSON's
+// spelling: escapes, white space, order of members, and text as a string or as parts. If a prompt extends another by
+// messages or text, its chain begins with the other's chain. A prompt that extends the last message in the middle also
+// begins with the other's text (see HashAt), but shares no mark with it there.
 //
-// The hashes are neither secret nor forgery-proof: a client that chooses prompts can make two chains collide, which only
-// misroutes its own conversations. The router mixes in what separates tenants.
+// The hashes are neither secret nor forgery-proof: a client that chooses prompts can make two chains collide, which
+// only misroutes its own conversations. The router mixes in what separates tenants.
 //
 // The zero Chain is ready for use. ParseChain fills it and reuses its buffers. It is not safe for concurrent use.
 type Chain struct {
 	// Scope is the hash of what the whole prompt depends on besides its text: tools, functions, documents, cache_salt,
-	// extra_key, adapters, chat_template and engine-side state (previous_response_id); 0 without any. The router mixes in model
-	// and tenant. Fields that only change the answer or the last few tokens of the prompt are excluded (response_format,
-	// tool_choice, chat_template_kwargs, reasoning_effort): a conversation that changes them keeps its identity and nearly all
-	// of its cache.
+	// extra_key, adapters, chat_template and engine-side state (previous_response_id); 0 without any. The router mixes
+	// in model and tenant. Fields that only change the answer or the last few tokens of the prompt are excluded
+	// (response_format, tool_choice, chat_template_kwargs, reasoning_effort): a conversation that changes them keeps
+	// its identity and nearly all of its cache.
 	Scope      uint64
 	Space      uint64 // Scope without tools, functions and documents; 0 without any
 	ToolsBytes int    // tools, functions and documents as compact JSON, which are rendered before everything else
@@ -90,9 +91,9 @@ type Chain struct {
 	Bytes  int      // canonical bytes
 	Whole  uint64   // HashAt(Bytes)
 
-	// Prompts is the number of prompts in the body. The canonical form of several is that of all texts, joined by line ends, or
-	// of the first list of token ids, as in TensorRT-LLM's conversation router. List has the first MaxListed separately; it is
-	// empty for a single prompt.
+	// Prompts is the number of prompts in the body. The canonical form of several is that of all texts, joined by line
+	// ends, or of the first list of token ids, as in TensorRT-LLM's conversation router. List has the first MaxListed
+	// separately; it is empty for a single prompt.
 	Prompts int
 	List    []Listed
 	Media   int       // number of images, audio and files, whose tokens Bytes does not include
@@ -183,9 +184,9 @@ func kept[T any](s []T, size int) []T {
 	return s[:0]
 }
 
-// TokenIDs appends up to most ids of a prompt that consists of token ids only; whole means that these are all. It appends none
-// for any other prompt, or for several prompts. Ids below 0 or from 2^31 on, which engines reject, are clamped. It is valid
-// until the next Reset or ParseChain.
+// TokenIDs appends up to most ids of a prompt that consists of token ids only; whole means that these are all. It
+// appends none for any other prompt, or for several prompts. Ids below 0 or from 2^31 on, which engines reject, are
+// clamped. It is valid until the next Reset or ParseChain.
 func (c *Chain) TokenIDs(to []uint32, most int) (list []uint32, whole bool) {
 	if c.Prompts != 1 || c.root != rootIDs || c.ids == 0 || c.ids != len(c.text) || c.base > 0 {
 		return to, false
@@ -210,9 +211,9 @@ func idsOf(to []uint32, text []byte, most int) (list []uint32, whole bool) {
 	return to, 4*n == len(text)
 }
 
-// HashAt is the hash of the first n canonical bytes, for 0 <= n <= Bytes, the same function as Mark.Hash and Whole. At the end
-// of block i it is Blocks[i]. It is valid until the next Reset or ParseChain. After ParseChainFrom it may have to read the body
-// again, which must be unchanged: for n in the known part, unless a message or a block ends there.
+// HashAt is the hash of the first n canonical bytes, for 0 <= n <= Bytes, the same function as Mark.Hash and Whole. At
+// the end of block i it is Blocks[i]. It is valid until the next Reset or ParseChain. After ParseChainFrom it may have
+// to read the body again, which must be unchanged: for n in the known part, unless a message or a block ends there.
 func (c *Chain) HashAt(n int) uint64 {
 	h, full := c.root, n/BlockBytes
 	if full > 0 {
@@ -243,8 +244,9 @@ func (c *Chain) readAgain() bool {
 	return true
 }
 
-// ParseChain is Parse that also computes the prompt's chain in the same pass. The earlier content of c is dropped. The chain is
-// empty (Bytes is 0) after an error, for APIs without turns (Other, Embeddings, CountTokens), and for bodies above 1 GiB.
+// ParseChain is Parse that also computes the prompt's chain in the same pass. The earlier content of c is dropped. The
+// chain is empty (Bytes is 0) after an error, for APIs without turns (Other, Embeddings, CountTokens), and for bodies
+// above 1 GiB.
 func (p *Parser) ParseChain(api API, body []byte, header func(string) string, c *Chain) (Prompt, error) {
 	c.Reset()
 	out, _, err := p.chain(nil, api, body, header, c)

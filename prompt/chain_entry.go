@@ -16,8 +16,8 @@ const (
 	thought               // not rendered in later turns
 )
 
-// entry is one message, item, part or tool call: the tokens of its relevant members, in any order in the body. 0 is absent: no
-// member's value is the first token of a tape.
+// entry is one message, item, part or tool call: the tokens of its relevant members, in any order in the body. 0 is
+// absent: no member's value is the first token of a tape.
 type entry struct {
 	known bool // has a relevant member besides role and type
 	form  form

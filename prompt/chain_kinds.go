@@ -84,8 +84,8 @@ func (c *Chain) classify(k *TextKinds, from, to int) {
 	c.classifyBytes(k, from, to)
 }
 
-// count adds the ASCII bytes of a window; bytes beyond ASCII are 0 in x and marked in high. The highest bit of a byte marks a
-// member of a class. Sums cannot overflow into the next byte, as no byte is above 0x7f.
+// count adds the ASCII bytes of a window; bytes beyond ASCII are 0 in x and marked in high. The highest bit of a byte
+// marks a member of a class. Sums cannot overflow into the next byte, as no byte is above 0x7f.
 func (k *TextKinds) count(x, high uint64) {
 	folded := x | ones*' '
 	letter := (folded + ones*(0x80-'a')) &^ (folded + ones*(0x80-'z'-1)) & highs
@@ -110,7 +110,8 @@ func hasMark(x, high uint64) bool {
 	return high&((low+ones*(0x100-markQuote))|^((low^ones*(markSuffix&0x7f))+ones*0x7f)) != 0
 }
 
-// beyond adds n bytes of characters beyond ASCII, the first of which has a byte at i, and reports whether it is a symbol.
+// beyond adds n bytes of characters beyond ASCII, the first of which has a byte at i, and reports whether it is a
+// symbol.
 func (c *Chain) beyond(k *TextKinds, i, n int) bool {
 	d := c.text
 	for i > 0 && d[i]&0xc0 == 0x80 {
@@ -128,8 +129,8 @@ func (c *Chain) beyond(k *TextKinds, i, n int) bool {
 	return false
 }
 
-// isSymbol reports, by the first two bytes of a character, whether it is punctuation, a symbol or an emoji: U+0080 to U+00BF,
-// U+2000 to U+2FFF and U+1F000 to U+1FFFF.
+// isSymbol reports, by the first two bytes of a character, whether it is punctuation, a symbol or an emoji: U+0080 to
+// U+00BF, U+2000 to U+2FFF and U+1F000 to U+1FFFF.
 func isSymbol(lead, next byte) bool {
 	return lead == 0xc2 || lead == 0xe2 || lead == 0xf0 && next == 0x9f
 }
@@ -189,8 +190,8 @@ func isWhite(b byte) bool { return b <= ' ' }
 
 func isPunctuation(b byte) bool { return b > ' ' && b < 0x80 && !isLetter(b) && (b < '0' || b > '9') }
 
-// isCJK reports, by the first two bytes of a character, whether it is Chinese, Japanese or Korean: U+3000 to U+9FFF, U+AC00 to
-// U+D7FF, U+F900 to U+FAFF, U+FF00 to U+FFBF and the planes 2 and 3.
+// isCJK reports, by the first two bytes of a character, whether it is Chinese, Japanese or Korean: U+3000 to U+9FFF,
+// U+AC00 to U+D7FF, U+F900 to U+FAFF, U+FF00 to U+FFBF and the planes 2 and 3.
 func isCJK(lead, next byte) bool {
 	switch {
 	case lead >= 0xe3 && lead <= 0xe9:

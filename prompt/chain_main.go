@@ -8,9 +8,9 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// The main field of a body, its messages or its text, is converted to canonical form while it is scanned: message by message,
-// and text directly in place if the order of members allows. Only what cannot be written yet goes onto the tape; a message
-// leaves the tape unchanged.
+// The main field of a body, its messages or its text, is converted to canonical form while it is scanned: message by
+// message, and text directly in place if the order of members allows. Only what cannot be written yet goes onto the
+// tape; a message leaves the tape unchanged.
 
 // front is the canonical form of what precedes the main field: the system part of APIs with a field for it.
 type front struct {
@@ -96,8 +96,8 @@ func (s *scan) mainMessage(kind jsonscan.Kind, a *amount, ids bool) bool {
 // keyOfContent is the number of tokens of a message up to its content's key, if only its role precedes that.
 const keyOfContent = 4
 
-// straight writes a message in place while decoding its content, if it has exactly a role and a string content, in this order.
-// The content's key is the last token. Otherwise the message continues normally, unless ok is false.
+// straight writes a message in place while decoding its content, if it has exactly a role and a string content, in this
+// order. The content's key is the last token. Otherwise the message continues normally, unless ok is false.
 func (s *scan) straight(message int, a *amount) (done, ok bool) {
 	c, k := &s.cur, s.chain
 	t := &k.tape
@@ -145,8 +145,8 @@ func (s *scan) plainMain(start int) (v jsonscan.Value, a amount, ok bool) {
 	return jsonscan.Value{At: c.At(), Kind: kind}, amount{text: c.TextLen()}, true
 }
 
-// open starts the main field, whose value is at an offset, and drops an earlier one. It continues from the known part of the
-// body, and reports that, unless that part is about another value.
+// open starts the main field, whose value is at an offset, and drops an earlier one. It continues from the known part
+// of the body, and reports that, unless that part is about another value.
 func (c *Chain) open(s *scan, f field, start int) (resumed bool) {
 	c.text, c.stops, c.filled, c.chunkEnd = c.text[:0], c.stops[:0], 0, 0
 	c.mainAt = start
@@ -199,8 +199,8 @@ func (c *Chain) composeFront(api API, at part) front {
 	return f
 }
 
-// settleFront makes sure that the front of the whole body precedes the rest. It returns false if the known part had another
-// front, and everything must be redone without it.
+// settleFront makes sure that the front of the whole body precedes the rest. It returns false if the known part had
+// another front, and everything must be redone without it.
 func (c *Chain) settleFront(api API) bool {
 	at := part(0)
 	if ff := api.frontField(); ff != numFields {

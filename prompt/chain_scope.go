@@ -12,8 +12,8 @@ import (
 type scopeField uint8
 
 // The members of Scope other than tools: cache salts (vLLM, SGLang), adapters (SGLang lora_path, vLLM and TensorRT-LLM
-// lora_request, llama.cpp lora, Hugging Face TGI adapter_id), another template (vLLM, Ollama), non-text before the prompt
-// (Ollama's context and images), and conversations stored by the engine (Responses).
+// lora_request, llama.cpp lora, Hugging Face TGI adapter_id), another template (vLLM, Ollama), non-text before the
+// prompt (Ollama's context and images), and conversations stored by the engine (Responses).
 const (
 	scopeCacheSalt scopeField = iota
 	scopeExtraKey

@@ -6,8 +6,8 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// stop is a position in the main field from which a later body with the same beginning can continue: after a message, or within
-// the string of a plain prompt.
+// stop is a position in the main field from which a later body with the same beginning can continue: after a message,
+// or within the string of a plain prompt.
 type stop struct {
 	raw   int       // position in the body
 	bytes int       // canonical bytes up to there
@@ -58,8 +58,9 @@ func (c *Chain) fill() {
 	}
 }
 
-// advance hashes the whole blocks of the first n canonical bytes, and classifies samples of them. The block's hash chooses the
-// position of its sample, which is as good as random; a fixed position would see only some columns of a table.
+// advance hashes the whole blocks of the first n canonical bytes, and classifies samples of them. The block's hash
+// chooses the position of its sample, which is as good as random; a fixed position would see only some columns of a
+// table.
 func (c *Chain) advance(n int) {
 	done := len(c.Blocks)
 	h := c.root

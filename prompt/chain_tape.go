@@ -7,8 +7,8 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// tape holds the tokens of a body's prompt, with decoded strings, so that members can be visited in any order after the one
-// pass over the body. A Cursor has validated them.
+// tape holds the tokens of a body's prompt, with decoded strings, so that members can be visited in any order after the
+// one pass over the body. A Cursor has validated them.
 type tape struct {
 	tokens []token
 	text   []byte
@@ -90,8 +90,8 @@ func (t *tape) content(i uint32) []byte {
 	return t.text[tok.from:tok.to]
 }
 
-// record is text that also puts every token onto the chain's tape, the first of them read already. It measures the same amounts
-// as text and part do.
+// record is text that also puts every token onto the chain's tape, the first of them read already. It measures the same
+// amounts as text and part do.
 func (s *scan) record(f field, kind jsonscan.Kind) (amount, bool) {
 	var a amount
 	s.chain.tape.begin(f)
@@ -100,8 +100,8 @@ func (s *scan) record(f field, kind jsonscan.Kind) (amount, bool) {
 	return a, ok
 }
 
-// recordValue puts one value onto the tape. Numbers outside objects are token ids when ids is set. The value of a message with
-// the given first token may be written in canonical form directly; -1 is no message.
+// recordValue puts one value onto the tape. Numbers outside objects are token ids when ids is set. The value of a
+// message with the given first token may be written in canonical form directly; -1 is no message.
 func (s *scan) recordValue(kind jsonscan.Kind, a *amount, ids bool, message int) bool {
 	c, t := &s.cur, &s.chain.tape
 	objects, floor := 0, c.Depth() // floor: the depth within the value, if it is a container
@@ -164,8 +164,8 @@ func (s *scan) recordValue(kind jsonscan.Kind, a *amount, ids bool, message int)
 	}
 }
 
-// counts returns how the member with the last token as its key counts: mute is the depth of its object if its strings do not
-// count one by one, else -1; whole is the end of its key if it counts as JSON, else -1.
+// counts returns how the member with the last token as its key counts: mute is the depth of its object if its strings
+// do not count one by one, else -1; whole is the end of its key if it counts as JSON, else -1.
 func (s *scan) counts(depth int) (mute, whole int) {
 	name := s.name()
 	switch {

@@ -6,8 +6,8 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// The canonical form. Decoded strings are UTF-8, in which the bytes 0xC1 and 0xF5 to 0xFF never occur; so content cannot forge
-// these marks, and no two prompts have one form by accident.
+// The canonical form. Decoded strings are UTF-8, in which the bytes 0xC1 and 0xF5 to 0xFF never occur; so content
+// cannot forge these marks, and no two prompts have one form by accident.
 //
 //	message      markRole role markRoleEnd pieces
 //	pieces       [markName name] texts, media, calls and results in the order of the body
@@ -18,12 +18,12 @@ import (
 //	else         markOther and JSON: parts of types that are not known
 //	JSON         compact, members sorted by name, markQuote for quotes, nothing escaped
 //
-// A prompt that is not a chat is its text alone, then markSuffix and the suffix to fill in before; a prompt of token ids is
-// four bytes each, little-endian.
+// A prompt that is not a chat is its text alone, then markSuffix and the suffix to fill in before; a prompt of token
+// ids is four bytes each, little-endian.
 //
-// Excluded, so that a message looks the same when it returns in the next turn: ids of calls and items, cache_control, status,
-// annotations and signatures, and thoughts (thinking blocks, reasoning items and reasoning_content), which clients drop and
-// templates do not render for past turns. Unknown members of messages are excluded too.
+// Excluded, so that a message looks the same when it returns in the next turn: ids of calls and items, cache_control,
+// status, annotations and signatures, and thoughts (thinking blocks, reasoning items and reasoning_content), which
+// clients drop and templates do not render for past turns. Unknown members of messages are excluded too.
 const (
 	markRole      = 0xFF
 	markRoleEnd   = 0xFE
@@ -39,7 +39,8 @@ const (
 	markSuffix    = 0xC1
 )
 
-// composePlain writes and ends a prompt that is not a chat. The front is in place, and the prompt too if it is one string.
+// composePlain writes and ends a prompt that is not a chat. The front is in place, and the prompt too if it is one
+// string.
 func (c *Chain) composePlain(api API) {
 	if c.straight {
 		c.Prompts = 1

@@ -6,9 +6,9 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// Characters counts the code points of a prompt: a text, the texts in a list, the contents of messages and their text parts,
-// without roles, tools, non-text and token ids. It is the measure of production-stack's PR 890. The body must be valid for
-// Parse; of duplicate fields the last counts.
+// Characters counts the code points of a prompt: a text, the texts in a list, the contents of messages and their text
+// parts, without roles, tools, non-text and token ids. It is the measure of production-stack's PR 890. The body must be
+// valid for Parse; of duplicate fields the last counts.
 func Characters(api API, body []byte) int {
 	var c jsonscan.Cursor
 	c.Reset(body)

@@ -7,8 +7,8 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// Errors of a request body. All are the client's fault (400), and the request is not sent to an engine. The messages are for
-// the client. Test with errors.Is; SyntaxError and FieldError have details.
+// Errors of a request body. All are the client's fault (400), and the request is not sent to an engine. The messages
+// are for the client. Test with errors.Is; SyntaxError and FieldError have details.
 var (
 	ErrEmpty     = errors.New("the request body is empty; expected a JSON object")
 	ErrNotObject = errors.New("the request body must be a JSON object")

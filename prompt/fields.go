@@ -74,8 +74,8 @@ var fieldNames = [numFields]string{
 	fSamplingParams: "sampling_params", fOptions: "options", fN: "n", fPreviousResponseID: "previous_response_id",
 }
 
-// findField returns the field with this name, numFields for an unknown one. Lengths differ often enough that a linear search
-// takes a few nanoseconds.
+// findField returns the field with this name, numFields for an unknown one. Lengths differ often enough that a linear
+// search takes a few nanoseconds.
 func findField(name []byte) field {
 	for f := range fieldNames {
 		if len(fieldNames[f]) == len(name) && fieldNames[f] == string(name) {
@@ -127,8 +127,8 @@ func findSub(f field, name []byte) subfield {
 	return numSubfields
 }
 
-// isMedia reports whether a member with this name in a message is not text for the model: media, their addresses, signatures
-// and labels.
+// isMedia reports whether a member with this name in a message is not text for the model: media, their addresses,
+// signatures and labels.
 func isMedia(name []byte) bool {
 	switch string(name) {
 	case "url", "data", "image_url", "video_url", "audio_url", "input_audio", "audio", "images", "source", "file_data",

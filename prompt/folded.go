@@ -17,9 +17,9 @@ func (e *CaseError) Error() string {
 // Is makes errors.Is(err, ErrField) true.
 func (e *CaseError) Is(target error) bool { return target == ErrField }
 
-// Folded returns a *CaseError for a member that an engine written in Go (Ollama), whose encoding/json does not regard case, takes for one
-// that the router reads by its exact name: the engine would run another model, or another prompt, than the router placed. Folding is
-// Unicode's, as encoding/json's.
+// Folded returns a *CaseError for a member that an engine written in Go (Ollama), whose encoding/json does not regard
+// case, takes for one that the router reads by its exact name: the engine would run another model, or another prompt,
+// than the router placed. Folding is Unicode's, as encoding/json's.
 func Folded(body []byte) error {
 	var c jsonscan.Cursor
 	c.Reset(body)

@@ -39,16 +39,16 @@ func ParseSource(text string) (Source, error) {
 // Identity lists the places of ids in a request. Each list is searched in order; the first entry with an id counts.
 type Identity struct {
 	// IDs are the places of conversation ids, each header:NAME or field:NAME, where a field is a member of the body or
-	// member.member; with #NAME the id is a member of the JSON object there, which may be encoded as a string. A list replaces
-	// the default, which docs/conversations.md gives; an empty list means none.
+	// member.member; with #NAME the id is a member of the JSON object there, which may be encoded as a string. A list
+	// replaces the default, which docs/conversations.md gives; an empty list means none.
 	IDs []string `yaml:"ids"`
-	// Users are the places of user ids. A user id identifies a conversation when nothing else does, as long as the user has one
-	// at a time.
+	// Users are the places of user ids. A user id identifies a conversation when nothing else does, as long as the user
+	// has one at a time.
 	Users []string `yaml:"users"`
 	// Parents are the places where a sub-agent's conversation names the one that started it.
 	Parents []string `yaml:"parents"`
-	// Echo is the header in which answers return the conversation's id, the client's own or a minted one, for clients to send
-	// back. Empty means X-Session-Id if ids include that, else the first header in ids.
+	// Echo is the header in which answers return the conversation's id, the client's own or a minted one, for clients
+	// to send back. Empty means X-Session-Id if ids include that, else the first header in ids.
 	Echo string `yaml:"echo"`
 }
 
@@ -138,12 +138,13 @@ func (p *Parser) echoes(stated string) string {
 // Echo is the header in which answers return the conversation's id, in canonical form.
 func (p *Parser) Echo() string { return p.echo }
 
-// DefaultSources are the default places of conversation ids, the most reliable first: TensorRT-LLM's conversation_params and
-// its older disaggregated_params.conversation_id, the headers of TensorRT-LLM, llm-d, OpenCode, NeMo, Claude Code, Codex,
-// Dynamo, SMG, SGLang, LiteLLM, Olla, Bifrost, AIBrix and Open WebUI, then the fields of OpenAI (prompt_cache_key, conversation),
-// OpenRouter, LiteLLM, vLLM, SGLang and Claude Code. Codex's thread precedes its session, which all threads of one run share
-// (Dynamo, pull request 12331). Of metadata.user_id only the session counts (see claudeUser). llm-d's x-session-token is
-// excluded because it names an endpoint, SGLang's rid because it names a request. Each call returns a new slice.
+// DefaultSources are the default places of conversation ids, the most reliable first: TensorRT-LLM's
+// conversation_params and its older disaggregated_params.conversation_id, the headers of TensorRT-LLM, llm-d, OpenCode,
+// NeMo, Claude Code, Codex, Dynamo, SMG, SGLang, LiteLLM, Olla, Bifrost, AIBrix and Open WebUI, then the fields of
+// OpenAI (prompt_cache_key, conversation), OpenRouter, LiteLLM, vLLM, SGLang and Claude Code. Codex's thread precedes
+// its session, which all threads of one run share (Dynamo, pull request 12331). Of metadata.user_id only the session
+// counts (see claudeUser). llm-d's x-session-token is excluded because it names an endpoint, SGLang's rid because it
+// names a request. Each call returns a new slice.
 func DefaultSources() []Source {
 	return []Source{
 		{Field: "conversation_params.conversation_id"},
@@ -183,8 +184,8 @@ func DefaultSources() []Source {
 	}
 }
 
-// DefaultUsers are the default places of user ids: OpenAI's fields, Anthropic's metadata.user_id when it contains no session,
-// and those of the vLLM router and of Open WebUI.
+// DefaultUsers are the default places of user ids: OpenAI's fields, Anthropic's metadata.user_id when it contains no
+// session, and those of the vLLM router and of Open WebUI.
 func DefaultUsers() []Source {
 	return []Source{
 		{Field: "safety_identifier"},
@@ -208,12 +209,12 @@ func DefaultParents() []Source {
 	}
 }
 
-// codexMetadata is Codex's description of a turn, a JSON object as a string: a header, and since pull request 27122 a member of
-// client_metadata that will replace the headers.
+// codexMetadata is Codex's description of a turn, a JSON object as a string: a header, and since pull request 27122 a
+// member of client_metadata that will replace the headers.
 const codexMetadata = "x-codex-turn-metadata"
 
-// Claude Code. All agents of a session send its id; a sub-agent also sends its own id, and that of the sub-agent that started
-// it unless that was the main one (anthropics/claude-code issue 49204).
+// Claude Code. All agents of a session send its id; a sub-agent also sends its own id, and that of the sub-agent that
+// started it unless that was the main one (anthropics/claude-code issue 49204).
 const (
 	claudeSession = "X-Claude-Code-Session-Id"
 	claudeAgent   = "X-Claude-Code-Agent-Id"
@@ -236,8 +237,9 @@ func (p *speaker) ofAgent(header func(string) string) {
 	}
 }
 
-// claudeUser extracts the session from Claude Code's metadata.user_id: user_HASH_account_UUID_session_UUID, or since 2.1.78 a
-// JSON object as a string, with session_id and for some agents parent_session_id. Both are "" for a plain user id.
+// claudeUser extracts the session from Claude Code's metadata.user_id: user_HASH_account_UUID_session_UUID, or since
+// 2.1.78 a JSON object as a string, with session_id and for some agents parent_session_id. Both are "" for a plain user
+// id.
 func claudeUser(user string) (session, parent string) {
 	if !strings.HasPrefix(user, "{") {
 		at := strings.LastIndex(user, "_session_")

@@ -2,8 +2,9 @@ package prompt
 
 import "github.com/warmpath/warmpath/prompt/jsonscan"
 
-// SetMember appends a JSON object to dst with one member set to a JSON value: the last occurrence is replaced, else it is
-// inserted as the first member. All other bytes are unchanged. The errors are ErrNotObject and ErrNotJSON (a *SyntaxError).
+// SetMember appends a JSON object to dst with one member set to a JSON value: the last occurrence is replaced, else it
+// is inserted as the first member. All other bytes are unchanged. The errors are ErrNotObject and ErrNotJSON (a
+// *SyntaxError).
 func SetMember(dst, object []byte, name string, jsonValue []byte) ([]byte, error) {
 	var c jsonscan.Cursor
 	c.Reset(object)

@@ -1,7 +1,7 @@
 package prompt
 
-// node is the state at the end of one chunk: its last stop, and the blocks and marks added since the previous stop. A chunk
-// without a stop has the values of the one before.
+// node is the state at the end of one chunk: its last stop, and the blocks and marks added since the previous stop. A
+// chunk without a stop has the values of the one before.
 type node struct {
 	key, check   uint64
 	front        uint64
@@ -26,7 +26,8 @@ type nodePage [pageNodes]node
 // node returns the node with a number other than 0.
 func (m *Memory) node(n uint32) *node { return &m.nodes[n/pageNodes][n%pageNodes] }
 
-// touch makes a node and its ancestors the most recently used, the first ancestor last. So the oldest node has no descendants.
+// touch makes a node and its ancestors the most recently used, the first ancestor last. So the oldest node has no
+// descendants.
 func (m *Memory) touch(n uint32) {
 	for ; n != 0; n = m.node(n).parent {
 		if n != m.newest {

@@ -6,8 +6,8 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// Large tools are equal in every turn, and many clients write them after the messages, where no hash of the body's beginning
-// covers them.
+// Large tools are equal in every turn, and many clients write them after the messages, where no hash of the body's
+// beginning covers them.
 
 const (
 	leastValue = 1 << 10 // bytes above which a value is worth remembering

@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// Prompt is what the router needs of one request. It contains no prompt text; spans are offsets into the parsed body. Of
-// duplicate members the last counts, as in encoding/json and in Python.
+// Prompt is what the router needs of one request. It contains no prompt text; spans are offsets into the parsed body.
+// Of duplicate members the last counts, as in encoding/json and in Python.
 type Prompt struct {
 	API     API
 	Model   string        // "" when absent
@@ -75,9 +75,10 @@ type scan struct {
 	usageInsertAt, usageFields int // of stream_options
 }
 
-// Parse scans a body once. header returns a request header by its canonical name ("" when absent, as http.Header.Get) and may
-// be nil. The errors are ErrEmpty, ErrNotJSON (a *SyntaxError), ErrNotObject, ErrRepeated and ErrField (a *FieldError), for
-// errors.Is. A wrong type is only an error in fields that the router uses (model, stream); the engine checks the rest.
+// Parse scans a body once. header returns a request header by its canonical name ("" when absent, as http.Header.Get)
+// and may be nil. The errors are ErrEmpty, ErrNotJSON (a *SyntaxError), ErrNotObject, ErrRepeated and ErrField (a
+// *FieldError), for errors.Is. A wrong type is only an error in fields that the router uses (model, stream); the engine
+// checks the rest.
 func (p *Parser) Parse(api API, body []byte, header func(string) string) (Prompt, error) {
 	var s scan
 	s.parser, s.api = p, api
@@ -99,9 +100,9 @@ func (s *scan) parse(body []byte, header func(string) string) (Prompt, error) {
 	return out, nil
 }
 
-// Peek reads a body of unknown format. If it is a JSON object, it finds the model, the session and the positions of members
-// like Parse; otherwise only what headers say. The error says why a body that is not empty could not be read (ErrNotJSON, a
-// *SyntaxError, or ErrRepeated): an engine may still read members there.
+// Peek reads a body of unknown format. If it is a JSON object, it finds the model, the session and the positions of
+// members like Parse; otherwise only what headers say. The error says why a body that is not empty could not be read
+// (ErrNotJSON, a *SyntaxError, or ErrRepeated): an engine may still read members there.
 func (p *Parser) Peek(body []byte, header func(string) string) (Prompt, error) {
 	var s scan
 	s.parser = p
@@ -174,7 +175,8 @@ func (s *scan) prompt(body []byte) Prompt {
 		p.TextBytes += s.amounts[f].text
 		p.TokenIDs += s.amounts[f].ids
 	}
-	if n := s.amounts[fPromptTokenIDs].ids; n > 0 { // they are the prompt, rendered and tokenized; messages and tools would count twice
+	// they are the prompt, rendered and tokenized; messages and tools would count twice
+	if n := s.amounts[fPromptTokenIDs].ids; n > 0 {
 		p.TextBytes, p.TokenIDs = 0, n
 	}
 	for f := range p.fields {
@@ -183,8 +185,8 @@ func (s *scan) prompt(body []byte) Prompt {
 	return p
 }
 
-// count is the first of the values that is a number above zero; 0 when none is. Fractions are truncated and numbers clamped to
-// 2^31-1, so that sums of counts cannot overflow.
+// count is the first of the values that is a number above zero; 0 when none is. Fractions are truncated and numbers
+// clamped to 2^31-1, so that sums of counts cannot overflow.
 func count(body []byte, values ...jsonscan.Value) int {
 	for _, v := range values {
 		if v.Kind != jsonscan.Number {

@@ -6,8 +6,8 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// ParseChainFrom is ParseChain starting where the body differs from those in mem, and adds the body to mem. The result is
-// equal, except that Chain.HashAt may have to read the body again. mem may be nil.
+// ParseChainFrom is ParseChain starting where the body differs from those in mem, and adds the body to mem. The result
+// is equal, except that Chain.HashAt may have to read the body again. mem may be nil.
 func (p *Parser) ParseChainFrom(mem *Memory, api API, body []byte, header func(string) string, c *Chain) (Prompt, error) {
 	if mem == nil || !api.hasChain() || len(body) < mem.least || len(body) > maxChainBody {
 		return p.ParseChain(api, body, header, c)
@@ -86,8 +86,8 @@ func (m *Memory) deepest(keys []chunkKey) (depth int, n uint32) {
 	return low, n
 }
 
-// load puts the blocks and marks of a node and its ancestors into the chain, with the remaining state. It returns false if they
-// belong to different system prompts.
+// load puts the blocks and marks of a node and its ancestors into the chain, with the remaining state. It returns false
+// if they belong to different system prompts.
 func (m *Memory) load(n uint32, c *Chain) bool {
 	last := m.node(n)
 	blocks, marks := uint32(last.bytes/BlockBytes), last.marks
@@ -133,8 +133,8 @@ func grown[T any](s []T, n int) []T {
 	return make([]T, n)
 }
 
-// keep remembers the stops of a chain. Of a body with a new beginning it keeps the first chunk only: many bodies never return,
-// and the second one with that beginning adds the rest.
+// keep remembers the stops of a chain. Of a body with a new beginning it keeps the first chunk only: many bodies never
+// return, and the second one with that beginning adds the rest.
 func (m *Memory) keep(c *Chain) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -176,7 +176,8 @@ func (m *Memory) keep(c *Chain) {
 	}
 }
 
-// put stores the stop of a chunk, nil for none, after its parent. It returns 0 without room. An existing node is overwritten.
+// put stores the stop of a chunk, nil for none, after its parent. It returns 0 without room. An existing node is
+// overwritten.
 func (m *Memory) put(key *chunkKey, parent uint32, s *stop, c *Chain) uint32 {
 	n := m.index[key.key]
 	switch {

@@ -2,14 +2,14 @@ package prompt
 
 import "github.com/warmpath/warmpath/prompt/jsonscan"
 
-// deepest is how deep a body is searched. In the APIs that are known the deepest reference, to a file within the output of a tool within
-// a message, stands ten levels down; what is deeper is text to them.
+// deepest is how deep a body is searched. In the APIs that are known the deepest reference, to a file within the output
+// of a tool within a message, stands ten levels down; what is deeper is text to them.
 const deepest = 24
 
-// Refers lists the ids by which a body refers to what engines keep for a client: earlier responses and items of them, conversations of
-// the Responses API, files, stores and containers, and sessions of SGLang. Of a repeated member it lists every value, since engines
-// differ in which they take. What a model or a client makes up itself (arguments, schemas, metadata) is passed over. A body that is not a
-// JSON object refers to nothing.
+// Refers lists the ids by which a body refers to what engines keep for a client: earlier responses and items of them,
+// conversations of the Responses API, files, stores and containers, and sessions of SGLang. Of a repeated member it
+// lists every value, since engines differ in which they take. What a model or a client makes up itself (arguments,
+// schemas, metadata) is passed over. A body that is not a JSON object refers to nothing.
 func Refers(api API, path string, body []byte) (ids []string) {
 	r := refs{api: api, path: path, body: body}
 	r.c.Reset(body)
@@ -19,7 +19,8 @@ func Refers(api API, path string, body []byte) (ids []string) {
 	return r.ids
 }
 
-// RefersBy reports whether a member, or a field of a form or query, of that name has an id of what an engine keeps, or several.
+// RefersBy reports whether a member, or a field of a form or query, of that name has an id of what an engine keeps, or
+// several.
 func RefersBy(name string) bool {
 	switch name {
 	case "previous_response_id", "response_id", "input_file_id", "file_id", "file_ids", "training_file", "validation_file",
@@ -38,12 +39,13 @@ type refs struct {
 	ids  []string
 }
 
-// made reports whether a member holds what a model or a client made up: names in it mean nothing to an engine. Within a message, input
-// is what a tool was called with (Anthropic's API).
+// made reports whether a member holds what a model or a client made up: names in it mean nothing to an engine. Within a
+// message, input is what a tool was called with (Anthropic's API).
 func made(name string, depth int) bool {
 	switch name {
 	case "arguments", "parameters", "metadata", "chat_template_kwargs", "mm_processor_kwargs", "vllm_xargs", "documents", "env", "headers",
-		"input_schema", "schema", "json_schema", "guided_json", "structured_outputs", "format": // llama.cpp, vLLM, Ollama have schemas there
+		// llama.cpp, vLLM, Ollama have schemas there
+		"input_schema", "schema", "json_schema", "guided_json", "structured_outputs", "format":
 		return true
 	case "input":
 		return depth > 1
@@ -64,8 +66,8 @@ func (r *refs) refers(name string, depth int) bool {
 	return RefersBy(name)
 }
 
-// object reads an object that has begun. item says that it is an item of the Responses API's input, which may be a reference: with that
-// type, or with nothing but an id. It reports false at a fault.
+// object reads an object that has begun. item says that it is an item of the Responses API's input, which may be a
+// reference: with that type, or with nothing but an id. It reports false at a fault.
 func (r *refs) object(depth int, item bool) bool {
 	var ids []string
 	reference, typed, others := false, false, false
@@ -148,7 +150,8 @@ func (r *refs) values(kind jsonscan.Kind, depth int) bool {
 	return kind == jsonscan.ObjectEnd
 }
 
-// value reads the value of a member that refers: an id, a list of ids, or an object with an id, in which further references may stand.
+// value reads the value of a member that refers: an id, a list of ids, or an object with an id, in which further
+// references may stand.
 func (r *refs) value(kind jsonscan.Kind, depth int) bool {
 	switch kind {
 	case jsonscan.String:

@@ -18,10 +18,10 @@ type Edit struct {
 	last   bool            // the closing brace follows, unless another member is inserted there
 }
 
-// SetField sets the top-level member called name to a JSON value: all occurrences are replaced, so that no engine reads another
-// value; else it is inserted as the first member. Only members recorded by the scan can be set (stream_options, model, id_slot,
-// routed_dp_rank, data_parallel_rank, cache_salt and the like); another name, or a body that is not an object, panics as a
-// programming error.
+// SetField sets the top-level member called name to a JSON value: all occurrences are replaced, so that no engine reads
+// another value; else it is inserted as the first member. Only members recorded by the scan can be set (stream_options,
+// model, id_slot, routed_dp_rank, data_parallel_rank, cache_salt and the like); another name, or a body that is not an
+// object, panics as a programming error.
 func (p *Prompt) SetField(name string, jsonValue []byte) Edit {
 	if at := p.Field(name); at != (jsonscan.Span{}) {
 		return Edit{At: at, With: jsonValue, also: p.occurrences(name)}
@@ -44,8 +44,8 @@ func (p *Prompt) SetModel(name string) Edit {
 	return p.SetField("model", jsonscan.AppendString(make([]byte, 0, len(name)+2), name))
 }
 
-// SetIncludeUsage requests usage at the end of a stream (stream_options.include_usage of the OpenAI API), and keeps the other
-// stream options.
+// SetIncludeUsage requests usage at the end of a stream (stream_options.include_usage of the OpenAI API), and keeps the
+// other stream options.
 func (p *Prompt) SetIncludeUsage() Edit {
 	switch {
 	case p.usageInsertAt == 0:
@@ -65,10 +65,10 @@ func (p *Prompt) insert(at int, alone bool, name string, jsonValue []byte) Edit 
 	return Edit{At: jsonscan.Span{Start: at, End: at}, With: with, member: true, name: name, last: alone}
 }
 
-// Splice appends body with the edits applied to dst. All other bytes are unchanged. Edits may come in any order; those at the
-// same position are applied in the given order, but of edits that set one member the last wins. An edit inside a part that
-// another one replaces is dropped. Edits that overlap otherwise or are outside the body panic as a programming error; those of
-// SetField and SetIncludeUsage never do.
+// Splice appends body with the edits applied to dst. All other bytes are unchanged. Edits may come in any order; those
+// at the same position are applied in the given order, but of edits that set one member the last wins. An edit inside a
+// part that another one replaces is dropped. Edits that overlap otherwise or are outside the body panic as a
+// programming error; those of SetField and SetIncludeUsage never do.
 func Splice(dst, body []byte, edits ...Edit) []byte {
 	edits = settle(edits)
 	grow := len(body)
@@ -93,8 +93,8 @@ func Splice(dst, body []byte, edits ...Edit) []byte {
 // longPiece is the length above which Pieces refers to bytes instead of copying them.
 const longPiece = 4 << 10
 
-// Pieces is the result of Splice in pieces: long parts of the body and long values of edits are referred to in place. The rules
-// for edits are those of Splice.
+// Pieces is the result of Splice in pieces: long parts of the body and long values of edits are referred to in place.
+// The rules for edits are those of Splice.
 func Pieces(body []byte, edits ...Edit) [][]byte {
 	edits = settle(edits)
 	var (
@@ -209,6 +209,6 @@ func editable(name string) field {
 	panic("prompt: " + strconv.Quote(name) + " is not a member that can be set")
 }
 
-// Field is the position of a top-level member's value; zero when absent. Of duplicates it is the last. Only the members that
-// SetField can set are known; another name panics.
+// Field is the position of a top-level member's value; zero when absent. Of duplicates it is the last. Only the members
+// that SetField can set are known; another name panics.
 func (p *Prompt) Field(name string) jsonscan.Span { return p.fields[editable(name)] }

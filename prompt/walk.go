@@ -188,8 +188,8 @@ func (s *scan) object(f field, watched uint32) bool {
 	}
 }
 
-// text measures the value that starts with the last token: bytes of text in strings, and token ids, which are numbers in nested
-// arrays only.
+// text measures the value that starts with the last token: bytes of text in strings, and token ids, which are numbers
+// in nested arrays only.
 func (s *scan) text(kind jsonscan.Kind) (amount, bool) {
 	c := &s.cur
 	var a amount
@@ -252,8 +252,8 @@ func isTokenID(number []byte) bool {
 	return true
 }
 
-// part reads one member of an object within prompt text; its key is the last token. Simple values are skipped here; a container
-// with prompt text is left to text.
+// part reads one member of an object within prompt text; its key is the last token. Simple values are skipped here; a
+// container with prompt text is left to text.
 func (s *scan) part(a *amount) bool {
 	c := &s.cur
 	name := s.name()

@@ -23,8 +23,8 @@ type admitted struct {
 	look   cache.Look  // done before they were known
 }
 
-// admit begins a row for each endpoint of the best available health class that may take the leg. If the request is pinned or refers to a stored
-// response, that is one.
+// admit begins a row for each endpoint of the best available health class that may take the leg. If the request is
+// pinned or refers to a stored response, that is one.
 func (r *readers) admit(d *decision, l fleet.Leg, t *conversation.Found, prompt *cache.Prompt) (a admitted, err error) {
 	d.rows[l] = d.rows[l][:0]
 	if name, ok := r.conversations.Holder(d.now, d.req.Tenant, d.req.Follows); ok {
@@ -45,7 +45,8 @@ func (r *readers) admit(d *decision, l fleet.Leg, t *conversation.Found, prompt 
 		}
 		r.add(d, l, m)
 		a.forced = pick.ReasonPinned
-		if w := &d.rows[l][0].Weight; *w <= 0 { // operators use pins: they reach endpoints with weight 0 and draining ones too
+		// operators use pins: they reach endpoints with weight 0 and draining ones too
+		if w := &d.rows[l][0].Weight; *w <= 0 {
 			*w = 1
 		}
 		return a, nil
@@ -67,8 +68,9 @@ func (r *readers) admit(d *decision, l fleet.Leg, t *conversation.Found, prompt 
 	}
 	r.keepWarm(d)
 	if !d.pool.Alike() { // else these keep all
-		d.keepRoomy(d.size.Tokens + d.req.MaxTokens) // engines reject a request whose longest answer would exceed their context
-		if t.Known && t.Entry.Model != "" {          // a conversation keeps the model that its alias resolved to
+		// engines reject a request whose longest answer would exceed their context
+		d.keepRoomy(d.size.Tokens + d.req.MaxTokens)
+		if t.Known && t.Entry.Model != "" { // a conversation keeps the model that its alias resolved to
 			d.keep(func(m pool.Member) bool { return m.Model() == t.Entry.Model })
 		}
 		r.keepLoaded(d)
@@ -79,12 +81,20 @@ func (r *readers) admit(d *decision, l fleet.Leg, t *conversation.Found, prompt 
 	return a, nil
 }
 
-// shorten begins rows for a shortlist of a large pool's endpoints, see package shortlist, and reports whether it did. It leaves the
-// rare cases to a look at all members: unlike members, paths that some endpoints lack, kinds that may not take the request, and pools
-// without a fit endpoint or in panic.
-func (r *readers) shorten(d *decision, l fleet.Leg, t *conversation.Found, prompt *cache.Prompt) (a admitted, short bool) {
+// shorten begins rows for a shortlist of a large pool's endpoints, see package shortlist, and reports whether it did.
+// It leaves the rare cases to a look at all members: unlike members, paths that some endpoints lack, kinds that may not
+// take the request, and pools without a fit endpoint or in panic.
+func (r *readers) shorten(
+	d *decision,
+	l fleet.Leg,
+	t *conversation.Found,
+	prompt *cache.Prompt,
+) (a admitted, short bool) {
 	p := d.pool
-	if r.shortlists < 0 || p.Len() <= r.shortlists || p.Splits() || !p.Alike() || r.endpoints.Absences(d.req.Path).Any() || !p.Shortlists() || d.req.Kinds != nil {
+	if r.shortlists < 0 || p.Len() <= r.shortlists || p.Splits() || !p.Alike() ||
+		r.endpoints.Absences(d.req.Path).Any() ||
+		!p.Shortlists() ||
+		d.req.Kinds != nil {
 		return a, false
 	}
 	d.not = d.not[:0]
@@ -124,7 +134,8 @@ func (r *readers) shorten(d *decision, l fleet.Leg, t *conversation.Found, promp
 	}
 	d.named = d.named[:0]
 	for _, name := range [...]string{t.Entry.Endpoint, t.Hint, t.Parent} {
-		if ep := r.endpoints.Named(name); ep.Exists() && r.usable(d.now, ep, d.req.Caller, false) == health.Fit && !slices.Contains(d.not, int32(ep.Slot())) {
+		if ep := r.endpoints.Named(name); ep.Exists() && r.usable(d.now, ep, d.req.Caller, false) == health.Fit &&
+			!slices.Contains(d.not, int32(ep.Slot())) {
 			if i := slots.Index(int32(ep.Slot())); i >= 0 {
 				d.named = append(d.named, int32(i))
 			}
@@ -198,8 +209,8 @@ func (r *readers) usable(now time.Time, e registry.Endpoint, caller uint64, rega
 	return r.health.Rank(now, e.Slot(), caller, regardless)
 }
 
-// bestMembers selects the members of the best rank present. When too few members are left (see health.Panics), ejections for
-// failed requests are ignored.
+// bestMembers selects the members of the best rank present. When too few members are left (see health.Panics),
+// ejections for failed requests are ignored.
 func (r *readers) bestMembers(d *decision, l fleet.Leg) {
 	if all, ejected, judged := r.ranked(d, l, false); r.health.Panics(all, ejected, judged) {
 		d.panicked++
@@ -207,8 +218,8 @@ func (r *readers) bestMembers(d *decision, l fleet.Leg) {
 	}
 }
 
-// ranked does that, with or without (regardless) ejections for failed requests. It counts the members of the right role that
-// are not down, the ejected ones among them, and those ejected only for failed requests.
+// ranked does that, with or without (regardless) ejections for failed requests. It counts the members of the right role
+// that are not down, the ejected ones among them, and those ejected only for failed requests.
 func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejected, judged int) {
 	d.members = d.members[:0]
 	best, splits, without := health.Unfit, d.pool.Splits(), len(tried(d.req, l))+len(d.req.Exclude) > 0
@@ -229,7 +240,8 @@ func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejecte
 				judged++
 			}
 		}
-		if rank > best || without && (slices.Contains(tried(d.req, l), ep.Name()) || slices.Contains(d.req.Exclude, ep.Name())) {
+		if rank > best ||
+			without && (slices.Contains(tried(d.req, l), ep.Name()) || slices.Contains(d.req.Exclude, ep.Name())) {
 			continue
 		}
 		if rank < best {
@@ -246,8 +258,8 @@ func (d *decision) fits(ep registry.Endpoint) bool {
 	return d.req.Kinds == nil || slices.Contains(d.req.Kinds, ep.Kind())
 }
 
-// takes reports whether an endpoint may be given a leg of the request. SGLang's servers serve their role only: in a pool with such
-// decoders whole requests go to endpoints of the role both.
+// takes reports whether an endpoint may be given a leg of the request. SGLang's servers serve their role only: in a
+// pool with such decoders whole requests go to endpoints of the role both.
 func (d *decision) takes(ep registry.Endpoint, l fleet.Leg) bool {
 	role, p := ep.Role(), d.pool
 	if !p.Splits() || !ep.Bound() {
@@ -265,8 +277,8 @@ func (d *decision) takes(ep registry.Endpoint, l fleet.Leg) bool {
 	}
 }
 
-// holder is the endpoint that holds a response, in any state but down: no other can answer for it. It is not found when a new turn
-// refers to a holder that left, since another engine may be able to answer.
+// holder is the endpoint that holds a response, in any state but down: no other can answer for it. It is not found when
+// a new turn refers to a holder that left, since another engine may be able to answer.
 func (r *readers) holder(d *decision, name string) (m pool.Member, found bool, err error) {
 	for i := range d.pool.Len() {
 		m := d.pool.Member(i)
@@ -281,7 +293,11 @@ func (r *readers) holder(d *decision, name string) (m pool.Member, found bool, e
 	if d.req.Class == fleet.Turn {
 		return m, false, nil
 	}
-	return m, false, &NoEndpointError{Pool: d.pool.Name(), Why: fmt.Sprintf("%s holds the response and is down or has left", name), RetryAfter: time.Second}
+	return m, false, &NoEndpointError{
+		Pool:       d.pool.Name(),
+		Why:        fmt.Sprintf("%s holds the response and is down or has left", name),
+		RetryAfter: time.Second,
+	}
 }
 
 // pinned is the endpoint that the request is pinned to.
@@ -293,15 +309,19 @@ func (r *readers) pinned(d *decision) (pool.Member, error) {
 	}
 	if m, ok := d.pool.MemberAt(ep); ok {
 		if s := r.health.State(d.now, ep.Slot()); s == fleet.StateDown || slices.Contains(req.Tried, req.Pin) {
-			return m, &NoEndpointError{Pool: d.pool.Name(), Why: fmt.Sprintf("%s is %s and the request is pinned to it", req.Pin, s), RetryAfter: time.Second}
+			return m, &NoEndpointError{
+				Pool:       d.pool.Name(),
+				Why:        fmt.Sprintf("%s is %s and the request is pinned to it", req.Pin, s),
+				RetryAfter: time.Second,
+			}
 		}
 		return m, nil
 	}
 	return pool.Member{}, &PinError{req.Pin, fmt.Sprintf("it does not serve the model %q", req.Model)}
 }
 
-// keepRoomy drops endpoints whose context the prompt exceeds. If none has room, those with the largest context stay, since the
-// size is an estimate and the engine can reject the request.
+// keepRoomy drops endpoints whose context the prompt exceeds. If none has room, those with the largest context stay,
+// since the size is an estimate and the engine can reject the request.
 func (d *decision) keepRoomy(tokens int) {
 	longest, tight := 0, false
 	for _, m := range d.members {
@@ -315,8 +335,8 @@ func (d *decision) keepRoomy(tokens int) {
 	d.keep(func(m pool.Member) bool { return m.Context() == 0 || m.Context() >= need })
 }
 
-// keepWarm prefers endpoints that have the model in memory, as long as a request waits at the least loaded of them no longer than one that
-// has the model loaded elsewhere.
+// keepWarm prefers endpoints that have the model in memory, as long as a request waits at the least loaded of them no
+// longer than one that has the model loaded elsewhere.
 func (r *readers) keepWarm(d *decision) {
 	cold := func(m pool.Member) bool { return m.Endpoint().Cold(d.now, r.staleAfter, m.Model()) }
 	if !slices.ContainsFunc(d.members, cold) {
@@ -327,7 +347,8 @@ func (r *readers) keepWarm(d *decision) {
 		ep, side := m.Endpoint(), 0
 		load := r.backlog.Load(ep.Slot())
 		wait := float64(load.PrefillTokens) * r.speed.MsPerToken(ep.Slot())
-		wait += float64(load.DecodeTokens) / float64(max(load.Working(), 1)) * r.speed.MsPerAnswer(ep.Slot()) // answers are computed together
+		// answers are computed together
+		wait += float64(load.DecodeTokens) / float64(max(load.Working(), 1)) * r.speed.MsPerAnswer(ep.Slot())
 		if cold(m) {
 			side, wait = 1, wait+float64(ep.Loading().Milliseconds())
 		}
@@ -340,9 +361,9 @@ func (r *readers) keepWarm(d *decision) {
 	}
 }
 
-// keepLoaded prefers, for a LoRA adapter, endpoints whose engine lists it to those declared to serve it, and among them those
-// that have it loaded, as long as the least loaded of these has at most twice the work of the least loaded other plus 4,096
-// tokens, about half a second of prefill.
+// keepLoaded prefers, for a LoRA adapter, endpoints whose engine lists it to those declared to serve it, and among them
+// those that have it loaded, as long as the least loaded of these has at most twice the work of the least loaded other
+// plus 4,096 tokens, about half a second of prefill.
 func (r *readers) keepLoaded(d *decision) {
 	if !slices.ContainsFunc(d.members, pool.Member.Adapter) {
 		return
@@ -427,7 +448,10 @@ func (r *readers) excuse(now time.Time, e registry.Endpoint, req *fleet.Request,
 	case slices.Contains(req.Exclude, name):
 		return name + " is excluded by the request"
 	case req.Kinds != nil && !slices.Contains(req.Kinds, e.Kind()):
-		return name + " is " + cmp.Or(string(e.Kind()), "of a kind that is not known yet") + ", which may not take the request"
+		return name + " is " + cmp.Or(
+			string(e.Kind()),
+			"of a kind that is not known yet",
+		) + ", which may not take the request"
 	case asleep:
 		return name + " is " + why
 	case e.Draining():

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// bind stores where a conversation's turn goes. The cached tokens are only known after prefill, so the stored number is kept
-// only if the conversation stays.
+// bind stores where a conversation's turn goes. The cached tokens are only known after prefill, so the stored number is
+// kept only if the conversation stays.
 func (r *Router) bind(d *decision, v *pick.View, t *conversation.Found, f *flight, model string) {
 	if t.ID == "" {
 		return
@@ -29,7 +29,15 @@ func (r *Router) bound(now time.Time, was *session.Entry, f *flight, model strin
 	f.wakes = true
 	r.arrivals.Activate(ep.Slot())
 	epoch := r.cache.Reader().Epoch(ep.Slot())
-	e := session.Entry{Endpoint: ep.Name(), Model: model, Epoch: epoch, Turns: was.Turns, Prompt: was.Prompt, Bytes: was.Bytes, Last: now}
+	e := session.Entry{
+		Endpoint: ep.Name(),
+		Model:    model,
+		Epoch:    epoch,
+		Turns:    was.Turns,
+		Prompt:   was.Prompt,
+		Bytes:    was.Bytes,
+		Last:     now,
+	}
 	if !again || e.Turns == 0 {
 		e.Turns++
 	}
@@ -62,7 +70,8 @@ func (r *Router) respond(now time.Time, id string, f *flight) {
 	r.conversations.Respond(now, f.tenant, id, f.ep.Name(), f.leader())
 }
 
-// warm updates a conversation's cached tokens when its prompt has been computed, if the conversation is still at the endpoint.
+// warm updates a conversation's cached tokens when its prompt has been computed, if the conversation is still at the
+// endpoint.
 func (r *Router) warm(now time.Time, f *flight) {
 	if !f.ep.Current() { // its conversation is cold at the new address
 		return
@@ -73,8 +82,8 @@ func (r *Router) warm(now time.Time, f *flight) {
 	})
 }
 
-// warmed does that when its turn has ended, and makes it idle. A client that left or was rejected may return. A failed turn
-// changes nothing: it is retried elsewhere, or another turn of the conversation was answered meanwhile.
+// warmed does that when its turn has ended, and makes it idle. A client that left or was rejected may return. A failed
+// turn changes nothing: it is retried elsewhere, or another turn of the conversation was answered meanwhile.
 func (r *Router) warmed(now time.Time, f *flight, ev *Finished) {
 	if f.wakes {
 		r.arrivals.Deactivate(f.ep.Slot())

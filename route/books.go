@@ -45,7 +45,14 @@ type flight struct {
 }
 
 // reserve takes a lease and records the placement in the rooms: health, backlog, arrivals, cache.
-func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep registry.Endpoint, d *Decision, index int) *flight {
+func (r *Router) reserve(
+	s *decision,
+	v *pick.View,
+	t *conversation.Found,
+	ep registry.Endpoint,
+	d *Decision,
+	index int,
+) *flight {
 	now, req, c := s.now, s.req, &v.Candidates[index]
 	f := r.newFlight()
 	r.open++
@@ -107,8 +114,8 @@ func (r *Router) newFlight() *flight {
 	return f
 }
 
-// mayQueue reports whether a request can be queued: it computes a prompt, its caller can wait, and it is a first attempt. A
-// decode leg waits for its prefill leg anyway.
+// mayQueue reports whether a request can be queued: it computes a prompt, its caller can wait, and it is a first
+// attempt. A decode leg waits for its prefill leg anyway.
 func mayQueue(req *fleet.Request, leg fleet.Leg, ep registry.Endpoint, trial bool) bool {
 	return req.Waits && req.Class == fleet.Turn && leg != fleet.LegDecode && !trial && !req.Fails &&
 		req.Pin == "" && len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && !ep.IsSlot()
@@ -168,7 +175,8 @@ func (r *Router) flight(l fleet.Lease) *flight {
 	return f
 }
 
-// firstByte records that a prompt has been computed: backlog, health, speed, the queue at the new speed, cache, conversation.
+// firstByte records that a prompt has been computed: backlog, health, speed, the queue at the new speed, cache,
+// conversation.
 func (r *Router) firstByte(now time.Time, l fleet.Lease) {
 	f := r.flight(l)
 	if f == nil || f.prefilled || r.backlog.Reader().Job(f.index).Queued {
@@ -206,8 +214,8 @@ func (r *Router) computed(now, at time.Time, f *flight) {
 	r.describeShort(now, f.ep)
 }
 
-// finish releases a lease; each room then takes in the result of its request. It returns nil for a lease that is not open. The
-// order of the steps is a contract:
+// finish releases a lease; each room then takes in the result of its request. It returns nil for a lease that is not
+// open. The order of the steps is a contract:
 //
 //  1. the policy's own accounts;
 //  2. backlog: from here on load, queue and link exclude the request;
@@ -230,8 +238,8 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	return r.conclude(now, now, f, ev, n.Response)
 }
 
-// conclude does that for any router's lease. at is when it happened, response the key of the stored response. For a lease of
-// another router it skips the policy and whom to blame, which are per router, and returns nil.
+// conclude does that for any router's lease. at is when it happened, response the key of the stored response. For a
+// lease of another router it skips the policy and whom to blame, which are per router, and returns nil.
 func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response session.Key) (ended *Ended) {
 	own := f.peer.peer == 0
 	ep, sent := f.ep, !r.backlog.Reader().Job(f.index).Queued
@@ -299,7 +307,8 @@ func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response s
 	return ended
 }
 
-// learn corrects the pool's size estimates by the engine's counts. A split request's prompt was learnt from the prefill leg.
+// learn corrects the pool's size estimates by the engine's counts. A split request's prompt was learnt from the prefill
+// leg.
 func (r *Router) learn(f *flight, u *fleet.Usage) {
 	prompt := u.PromptTokens
 	if f.leg == fleet.LegDecode {
@@ -309,8 +318,8 @@ func (r *Router) learn(f *flight, u *fleet.Usage) {
 	r.pools.Learn(f.pool, &sample, prompt, u.OutputTokens)
 }
 
-// about is the part of a leg's end that concerns its own endpoint. A decoder's counts of prompt and cached tokens belong to the
-// prefiller; the one token that a prefiller generates is no answer.
+// about is the part of a leg's end that concerns its own endpoint. A decoder's counts of prompt and cached tokens
+// belong to the prefiller; the one token that a prefiller generates is no answer.
 func (f *flight) about(ev *Finished) Finished {
 	told := *ev
 	switch f.leg {

@@ -32,7 +32,8 @@ type Config struct {
 	Explain  bool       // keep the candidates of each decision until its end, for Ended.Candidates
 	Needs    pick.Needs // columns to fill in besides those that the policies need, for shadows
 
-	Shortlist int // endpoints of a pool above which a policy that it suits (pick.Needs) sees a shortlist; default 64, negative never
+	// endpoints of a pool above which a policy that it suits (pick.Needs) sees a shortlist; default 64, negative never
+	Shortlist int
 
 	Replicas bool // fill in Made.News and Entry.News for other routers of the fleet
 
@@ -50,12 +51,19 @@ type Config struct {
 	EjectAfter int           // failures in a row, blamed on the endpoint, that eject it; default 3
 	EjectFor   time.Duration // the first ejection; doubles with each further one; default 1 s
 	EjectMax   time.Duration // the longest ejection; default 30 s
-	EjectShare float64       // most endpoints of a pool ejected for failed requests at once, as a share, never the last; one of two is allowed; default 0.5, negative none
-	PanicShare float64       // least share of a pool's endpoints not ejected for failed requests; below it these ejections are ignored; default 0.5, negative never
-	Silent     time.Duration // time without a sign of life while answers are overdue, after which an endpoint is ejected; default 10 s, negative never
-	BusyFor    time.Duration // how long 429 or 503 without Retry-After keeps traffic away; default 1 s
-	BusyMax    time.Duration // upper bound of Retry-After; default 30 s
-	Ramp       time.Duration // time in which an endpoint that joins or recovers ramps up to its full share; default 10 s
+	// most endpoints of a pool ejected for failed requests at once, as a share, never the last; one of two is allowed;
+	// default 0.5, negative none
+	EjectShare float64
+	// least share of a pool's endpoints not ejected for failed requests; below it these ejections are ignored; default
+	// 0.5, negative never
+	PanicShare float64
+	// time without a sign of life while answers are overdue, after which an endpoint is ejected; default 10 s, negative
+	// never
+	Silent  time.Duration
+	BusyFor time.Duration // how long 429 or 503 without Retry-After keeps traffic away; default 1 s
+	BusyMax time.Duration // upper bound of Retry-After; default 30 s
+	// time in which an endpoint that joins or recovers ramps up to its full share; default 10 s
+	Ramp       time.Duration
 	StaleAfter time.Duration // a load report older than this is ignored; default 10 s
 
 	RetryShare float64 // retries of the last minute as a share of its requests; default 0.2, negative none
@@ -154,7 +162,8 @@ func (c Config) Validate() error {
 	return errors.Join(append(errs, c.Disaggregation.validate(), c.Sessions.Validate())...)
 }
 
-// Disaggregation configures pools with roles. The zero value splits by predicted time, and both sides use the router's policy.
+// Disaggregation configures pools with roles. The zero value splits by predicted time, and both sides use the router's
+// policy.
 type Disaggregation struct {
 	When      When
 	Threshold int // tokens, see When
@@ -165,8 +174,8 @@ type Disaggregation struct {
 	Prefill func() pick.Policy // policy for a pool's prefill legs; nil is Config.Policy
 	Decode  func() pick.Policy // policy for decode legs and whole requests; nil is Config.Policy
 
-	// NoFallback returns an error when no endpoint can compute the prompt of a request that should be split. Otherwise the
-	// decoder computes it.
+	// NoFallback returns an error when no endpoint can compute the prompt of a request that should be split. Otherwise
+	// the decoder computes it.
 	NoFallback bool
 }
 

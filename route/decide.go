@@ -100,14 +100,14 @@ func (d *decision) reset(now time.Time, req *fleet.Request) *decision {
 	return d
 }
 
-// Decide chooses where a request goes and reserves its work there. If its pool has roles, or needs none, and Request.Splits is
-// set, the request may be split: the plan then has two leases, each ended by exactly one Finished. The prefill leg gets
-// FirstByte when its prompt is computed and Finished when its KV cache is no longer needed there; the decode leg gets
-// Transferring when its decoder has been asked.
+// Decide chooses where a request goes and reserves its work there. If its pool has roles, or needs none, and
+// Request.Splits is set, the request may be split: the plan then has two leases, each ended by exactly one Finished.
+// The prefill leg gets FirstByte when its prompt is computed and Finished when its KV cache is no longer needed there;
+// the decode leg gets Transferring when its decoder has been asked.
 //
-// With Attempt.Leg it decides only that leg of a split request again: Plan.Prefill for LegPrefill, the plan's own Decision for
-// LegDecode. The errors are *UnknownIDError, *UnknownModelError, *ModelRequiredError, *KindError, *PinError, *NoEndpointError, *QueueFullError and, with
-// Attempt.Again, ErrRetryBudget.
+// With Attempt.Leg it decides only that leg of a split request again: Plan.Prefill for LegPrefill, the plan's own
+// Decision for LegDecode. The errors are *UnknownIDError, *UnknownModelError, *ModelRequiredError, *KindError,
+// *PinError, *NoEndpointError, *QueueFullError and, with Attempt.Again, ErrRetryBudget.
 func (r *Router) Decide(now time.Time, req *fleet.Request) (p Made, err error) {
 	d, see := r.pad.reset(now, req), r.see
 	switch err = see.plan(d); {
@@ -123,7 +123,8 @@ func (r *Router) Decide(now time.Time, req *fleet.Request) (p Made, err error) {
 	return p, err
 }
 
-// plan collects what is known and chooses. It writes only to the decision; place or refuse, which come last, write the rest.
+// plan collects what is known and chooses. It writes only to the decision; place or refuse, which come last, write the
+// rest.
 func (r *readers) plan(d *decision) error {
 	if !r.budget.Allows(d.now, d.req) {
 		return ErrRetryBudget
@@ -224,7 +225,11 @@ func (r *readers) poolFor(req *fleet.Request) (pool.Pool, error) {
 	if r.endpoints.Len() == 0 {
 		return r.pools.Named(""), nil // admit returns the error
 	}
-	return pool.Pool{}, &UnknownModelError{Model: req.Model, Known: r.pools.SomeNames(), Alias: r.pools.AliasOf(req.Model)}
+	return pool.Pool{}, &UnknownModelError{
+		Model: req.Model,
+		Known: r.pools.SomeNames(),
+		Alias: r.pools.AliasOf(req.Model),
+	}
 }
 
 // chooseLegs chooses the endpoints for the answer, for the prompt, or both.
@@ -375,9 +380,15 @@ func pinOf(forced pick.Reason) pick.Reason {
 	return forced
 }
 
-// fill fills a view with the endpoints that may take a leg of the request. Each room says what it knows of one, and is given what it has to
-// know for that. forced is set where there is no choice: there is one row then, and no policy is asked.
-func (r *readers) fill(d *decision, v *pick.View, leg fleet.Leg, t *conversation.Found) (forced pick.Reason, err error) {
+// fill fills a view with the endpoints that may take a leg of the request. Each room says what it knows of one, and is
+// given what it has to know for that. forced is set where there is no choice: there is one row then, and no policy is
+// asked.
+func (r *readers) fill(
+	d *decision,
+	v *pick.View,
+	leg fleet.Leg,
+	t *conversation.Found,
+) (forced pick.Reason, err error) {
 	prompt := r.prompt(d, leg, t)
 	a, err := r.admit(d, leg, t, &prompt)
 	if err != nil {
@@ -395,7 +406,8 @@ func (r *readers) fill(d *decision, v *pick.View, leg fleet.Leg, t *conversation
 	if leg == fleet.LegPrefill {
 		q.OutputTokens = 1
 	}
-	first := d.req.Class == fleet.Turn && (!t.Known || t.Entry.Turns == 1 && len(tried(d.req, leg)) > 0) // a retry is still the same turn
+	// a retry is still the same turn
+	first := d.req.Class == fleet.Turn && (!t.Known || t.Entry.Turns == 1 && len(tried(d.req, leg)) > 0)
 	price, common, others := r.prices(d, leg), everywhere(q.PromptTokens, held), r.arrivals.Fleet(d.now, at)
 	for i := range rows {
 		c, h := at.At(i), &held[i]
@@ -447,8 +459,8 @@ func (r *readers) prompt(d *decision, l fleet.Leg, t *conversation.Found) cache.
 	}
 }
 
-// fillDecode derives the view of decode legs from that of whole requests, for a prompt computed elsewhere in readyMs: uncached
-// tokens are transferred instead of computed, and work in front proceeds meanwhile.
+// fillDecode derives the view of decode legs from that of whole requests, for a prompt computed elsewhere in readyMs:
+// uncached tokens are transferred instead of computed, and work in front proceeds meanwhile.
 func (r *readers) fillDecode(d *decision, readyMs float64) {
 	rows := d.rowsOf(fleet.LegDecode, len(d.whole.Candidates))
 	for i := range rows {
@@ -579,7 +591,8 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	r.decisions++
 }
 
-// counts reports whether a turn counts among those that its pool's policy places: there was a choice, and it was the policy's.
+// counts reports whether a turn counts among those that its pool's policy places: there was a choice, and it was the
+// policy's.
 func counts(v *pick.View, why pick.Reason) bool { return v.Eligible() > 1 && why != pick.ReasonWeighed }
 
 // tried is the endpoints at which the leg has failed.

@@ -16,15 +16,18 @@ type Decision struct {
 	Pool     string     // name of the pool, a model or alias; "" for requests without a model
 	Policy   string     // name of the policy that decided
 
-	Session    string // conversation id to return: the client's own, or the minted one
-	FirstTurn  bool   // the conversation was unknown
-	NewID      bool   // is_first_turn of TensorRT-LLM PR 14744: the client named the conversation by an id that is not among the last 100,000; false without an id
+	Session   string // conversation id to return: the client's own, or the minted one
+	FirstTurn bool   // the conversation was unknown
+	// is_first_turn of TensorRT-LLM PR 14744: the client named the conversation by an id that is not among the last
+	// 100,000; false without an id
+	NewID      bool
 	Reason     pick.Reason
 	Candidates int // how many endpoints were eligible
 
-	PromptTokens int     // estimate for the whole prompt
-	CachedTokens int     // predicted to be in the endpoint's cache
-	TTFTMs       float64 // predicted time to first token (Terms.TTFT), for a decode leg including prefill; 0 when unknown
+	PromptTokens int // estimate for the whole prompt
+	CachedTokens int // predicted to be in the endpoint's cache
+	// predicted time to first token (Terms.TTFT), for a decode leg including prefill; 0 when unknown
+	TTFTMs float64
 
 	Waits   bool // it is queued: send it when its lease is in an Entry.Called
 	AtLimit bool // it is queued since its tenant has as many requests at engines as it may (fleet.Standing.Running)
@@ -46,16 +49,16 @@ type Plan struct {
 	Hold     Hold     // nothing was placed yet, if its Lease is not 0
 }
 
-// Made is a plan, and what of the router's memory shows how it came about: that may be read until the router's next call, and must not be
-// written.
+// Made is a plan, and what of the router's memory shows how it came about: that may be read until the router's next
+// call, and must not be written.
 type Made struct {
 	Plan
 	News []News     // for other routers, see Config.Replicas
 	View *pick.View // what the policy saw; nil for a split request
 }
 
-// Hold is a request that waits before it is placed, so that the conversations under way keep their cache. When its lease
-// is in an Entry.Called, it is decided again, with Attempt.Held. Finished ends the hold of a client that leaves.
+// Hold is a request that waits before it is placed, so that the conversations under way keep their cache. When its
+// lease is in an Entry.Called, it is decided again, with Attempt.Held. Finished ends the hold of a client that leaves.
 type Hold struct {
 	Lease fleet.Lease
 	Pool  string

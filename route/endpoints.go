@@ -10,7 +10,8 @@ import (
 	"github.com/warmpath/warmpath/route/internal/registry"
 )
 
-// declare applies a snapshot of one source, or a step of one. left are the keys of endpoints that it omits or that are another engine now.
+// declare applies a snapshot of one source, or a step of one. left are the keys of endpoints that it omits or that are
+// another engine now.
 func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []uint64) {
 	// An endpoint that joins a running fleet ramps up; a fleet that starts together does not.
 	gently := d.Gently || !d.Partly && r.running(now)
@@ -20,7 +21,10 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 		switch {
 		case !old.Exists():
 			r.enter(now, spec, d.Source, gently)
-			changes = append(changes, Change{Endpoint: spec.Name, To: fleet.StateUnknown, Detail: "declared by " + d.Source})
+			changes = append(
+				changes,
+				Change{Endpoint: spec.Name, To: fleet.StateUnknown, Detail: "declared by " + d.Source},
+			)
 		case old.Source() != d.Source && !old.Gone():
 			told := r.health.Reader().Told(old.Slot())
 			changes = append(changes, Change{
@@ -40,7 +44,14 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 	for _, ep := range r.omitted(d, keep) {
 		r.leaves(ep)
 		left = append(left, ep.Key())
-		changes = append(changes, Change{Endpoint: ep.Name(), From: r.health.Reader().Told(ep.Slot()), Detail: "no longer declared by " + d.Source})
+		changes = append(
+			changes,
+			Change{
+				Endpoint: ep.Name(),
+				From:     r.health.Reader().Told(ep.Slot()),
+				Detail:   "no longer declared by " + d.Source,
+			},
+		)
 		if r.backlog.Reader().Idle(ep.Slot()) {
 			r.forget(ep)
 		}
@@ -133,8 +144,8 @@ func (r *Router) newEndpoint(spec fleet.Endpoint) registry.Endpoint {
 	return ep
 }
 
-// describe passes an endpoint's cache and slots, from its declaration and reports, to the rooms. It is called whenever these
-// change.
+// describe passes an endpoint's cache and slots, from its declaration and reports, to the rooms. It is called whenever
+// these change.
 func (r *Router) describe(ep registry.Endpoint) {
 	r.backlog.Describe(ep.Slot(), ep.Places(), ep.CacheTokens())
 	r.cache.Describe(ep.Slot(), cache.Facts{
@@ -142,9 +153,9 @@ func (r *Router) describe(ep registry.Endpoint) {
 	})
 }
 
-// replace handles an endpoint's change of address. The new address is another engine, with a new slot: nothing learnt about the
-// old one applies, and its running requests stay on the old accounts. State of the name continues: order of declaration, idle
-// conversations, draining, counters.
+// replace handles an endpoint's change of address. The new address is another engine, with a new slot: nothing learnt
+// about the old one applies, and its running requests stay on the old accounts. State of the name continues: order of
+// declaration, idle conversations, draining, counters.
 func (r *Router) replace(now time.Time, old registry.Endpoint, spec fleet.Endpoint, source string, gently bool) {
 	r.leaves(old)
 	ep := r.enter(now, spec, source, gently)
@@ -202,7 +213,8 @@ func (r *Router) describeShort(now time.Time, ep registry.Endpoint) {
 // verdict is what an attempt's end means for its endpoint's health.
 func (f *flight) verdict(sent time.Time, ev *Finished) health.Verdict {
 	return health.Verdict{
-		Outcome: ev.Outcome, Alike: ev.Alike, Computes: f.class != fleet.Aside, // counting tokens works on an engine that has stopped computing
+		// counting tokens works on an engine that has stopped computing
+		Outcome: ev.Outcome, Alike: ev.Alike, Computes: f.class != fleet.Aside,
 		Trial: f.trial, Sent: sent, RetryAfter: ev.RetryAfter, Limited: ev.Limited, Caller: f.caller,
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// Entry is one line of the log of all inputs and outputs of the router. Listeners get entries in order; they must copy what
-// they keep beyond the call.
+// Entry is one line of the log of all inputs and outputs of the router. Listeners get entries in order; they must copy
+// what they keep beyond the call.
 type Entry struct {
 	Now time.Time
 
@@ -41,8 +41,10 @@ type Ended struct {
 	Usage     fleet.Usage
 	Stream    bool // the client asked for a stream
 
-	Home       string           // the conversation's home before the decision; "" for none
-	Candidates []pick.Candidate // the chosen one first, then the best others by cost, at most 15; nil unless Config.Explain. Valid until the next observation
+	Home string // the conversation's home before the decision; "" for none
+	// the chosen one first, then the best others by cost, at most 15; nil unless Config.Explain. Valid until the next
+	// observation
+	Candidates []pick.Candidate
 }
 
 // Change is an endpoint's change of state, for the operator's log.

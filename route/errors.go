@@ -26,7 +26,12 @@ func (e *UnknownModelError) Error() string {
 		return fmt.Sprintf("the model %q does not exist; no endpoint has reported its models yet", model)
 	}
 	if e.Alias != nil {
-		return fmt.Sprintf("%q is an alias of %s, which no engine serves; known models: %s", model, listed(e.Alias), models(e.Known))
+		return fmt.Sprintf(
+			"%q is an alias of %s, which no engine serves; known models: %s",
+			model,
+			listed(e.Alias),
+			models(e.Known),
+		)
 	}
 	return fmt.Sprintf("the model %q does not exist; known models: %s", model, models(e.Known))
 }
@@ -38,7 +43,8 @@ func (e *ModelRequiredError) Error() string {
 	return "the request names no model and more than one is served; known models: " + models(e.Known)
 }
 
-// KindError means that all endpoints of the pool are of kinds that may not take the request (Request.Kinds). Frontends answer 400.
+// KindError means that all endpoints of the pool are of kinds that may not take the request (Request.Kinds). Frontends
+// answer 400.
 type KindError struct {
 	Pool  string
 	Kinds []fleet.Kind // that may take it
@@ -49,7 +55,11 @@ func (e *KindError) Error() string {
 	for i, k := range e.Kinds {
 		names[i] = string(k)
 	}
-	return fmt.Sprintf("tenants' caches have to be kept apart, which only %s can do in this API, and no endpoint for %q is one", listed(names), e.Pool)
+	return fmt.Sprintf(
+		"tenants' caches have to be kept apart, which only %s can do in this API, and no endpoint for %q is one",
+		listed(names),
+		e.Pool,
+	)
 }
 
 // PinError means that the request is pinned to an endpoint that cannot take it. Frontends answer 400.
@@ -92,7 +102,8 @@ func (e *UnknownIDError) Error() string {
 	return fmt.Sprintf("there is nothing with the id %q", id)
 }
 
-// QueueFullError means that a request would have to be queued and the queue is full. Frontends answer 429 with Retry-After.
+// QueueFullError means that a request would have to be queued and the queue is full. Frontends answer 429 with
+// Retry-After.
 type QueueFullError struct {
 	Pool       string
 	Tenant     bool          // the tenant's limit is reached, not the total one
@@ -124,6 +135,6 @@ func models(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// ErrRetryBudget means that a retry is refused because retries are too large a share of the traffic. The frontend then returns
-// the previous endpoint's answer.
+// ErrRetryBudget means that a retry is refused because retries are too large a share of the traffic. The frontend then
+// returns the previous endpoint's answer.
 var ErrRetryBudget = errors.New("the retry budget is used up")

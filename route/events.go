@@ -9,8 +9,8 @@ import (
 // Event is an input of the router besides requests. The set is closed.
 type Event interface{ event() }
 
-// Declared replaces the endpoints of one discovery source by a full snapshot. Names are unique over all sources: a name that
-// another source declared first is refused, and the refusal reported.
+// Declared replaces the endpoints of one discovery source by a full snapshot. Names are unique over all sources: a name
+// that another source declared first is refused, and the refusal reported.
 type Declared struct {
 	Source    string // "static", "file", "dns", "admin", ...
 	Endpoints []fleet.Endpoint
@@ -43,8 +43,8 @@ type ResponseStarted struct {
 // Transferring means that a decode leg's prompt has been computed and its decoder asked: the KV transfer begins.
 type Transferring struct{ Lease fleet.Lease }
 
-// StreamsAlive are the times at which data of running streams last arrived, as signs of life. The router also looks for silent
-// endpoints then, so it should get the event about every second while requests run.
+// StreamsAlive are the times at which data of running streams last arrived, as signs of life. The router also looks for
+// silent endpoints then, so it should get the event about every second while requests run.
 type StreamsAlive struct{ At map[string]time.Time } // by name
 
 // Finished ends a lease. Each lease ends once; a second Finished is counted and ignored.
@@ -53,15 +53,16 @@ type Finished struct {
 	Outcome    fleet.Outcome
 	RetryAfter time.Duration // with Busy: the engine's Retry-After; 0 for none
 	Limited    bool          // with Busy: the status was 429, which may concern the request's Caller only
-	Alike      bool          // with EngineError and TimedOut: the request has failed alike at another endpoint, so it may be at fault itself
-	Usage      fleet.Usage
-	Response   string // id of the response that the endpoint now holds; "" for none
-	Absent     bool   // with ClientError: the engine does not have Request.Path
-	Refused    bool   // with ConnectFailed: the port refused the connection, so the process has ended
+	// with EngineError and TimedOut: the request has failed alike at another endpoint, so it may be at fault itself
+	Alike    bool
+	Usage    fleet.Usage
+	Response string // id of the response that the endpoint now holds; "" for none
+	Absent   bool   // with ClientError: the engine does not have Request.Path
+	Refused  bool   // with ConnectFailed: the port refused the connection, so the process has ended
 }
 
-// Configured replaces the configuration, which must pass Validate. Learnt state, running requests and endpoints stay. With
-// Policies each pool gets new policies without state; otherwise pools keep theirs.
+// Configured replaces the configuration, which must pass Validate. Learnt state, running requests and endpoints stay.
+// With Policies each pool gets new policies without state; otherwise pools keep theirs.
 type Configured struct {
 	Config   Config
 	Policies bool

@@ -17,8 +17,8 @@ type explanation struct {
 	home       string           // the conversation's home before the decision; "" for none
 }
 
-// reckoned is a candidate's predicted time to first token in ms; 0 when unknown. If the policy does not estimate time, or was
-// not asked, the terms are filled in.
+// reckoned is a candidate's predicted time to first token in ms; 0 when unknown. If the policy does not estimate time,
+// or was not asked, the terms are filled in.
 func reckoned(req *fleet.Request, v *pick.View, index int, s *cost.Scope) float64 {
 	if req.Class != fleet.Turn || v.PromptTokens == 0 {
 		return 0
@@ -72,8 +72,8 @@ func (r *Router) explainEnd(e *Ended, f *flight, stream bool, free []pick.Candid
 	f.explanation = explanation{candidates: free[:0]}
 }
 
-// TTFT is the time from the decision to the first data of the answer. ok is false without data, and for non-streamed answers,
-// whose first data comes at the end.
+// TTFT is the time from the decision to the first data of the answer. ok is false without data, and for non-streamed
+// answers, whose first data comes at the end.
 func (e *Ended) TTFT() (d time.Duration, ok bool) {
 	if !e.Stream || e.FirstByte.IsZero() || e.Class != fleet.Turn {
 		return 0, false
@@ -81,8 +81,8 @@ func (e *Ended) TTFT() (d time.Duration, ok bool) {
 	return max(0, e.FirstByte.Sub(e.Routed)), true
 }
 
-// Regret is the observed TTFT minus the best alternative's predicted TTFT, in ms, at least 0. ok is false when it is unknown:
-// no first token, no other candidate, or no recorded candidates (Config.Explain).
+// Regret is the observed TTFT minus the best alternative's predicted TTFT, in ms, at least 0. ok is false when it is
+// unknown: no first token, no other candidate, or no recorded candidates (Config.Explain).
 func (e *Ended) Regret() (regret float64, ok bool) {
 	took, ok := e.TTFT()
 	if !ok || len(e.Candidates) < 2 || e.Decision.TTFTMs == 0 {

@@ -27,8 +27,8 @@ func (ev KVApplied) Steps(blocks int, do func(some *KVApplied)) {
 	})
 }
 
-// KVHeard is the state of an endpoint's event stream. Lost discards what its cache is believed to hold, after a restart or
-// messages missing for good.
+// KVHeard is the state of an endpoint's event stream. Lost discards what its cache is believed to hold, after a restart
+// or messages missing for good.
 type KVHeard struct {
 	Endpoint string
 	State    kvstream.State

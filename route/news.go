@@ -74,8 +74,8 @@ type PeerGone struct {
 	Partly bool // ends a few of its requests, as a step before the event itself, see Router.Ending
 }
 
-// Tick lets the router dispatch its queue when no other event occurs. While there are other routers and queued requests it
-// should come every few ms, see Router.Queued.
+// Tick lets the router dispatch its queue when no other event occurs. While there are other routers and queued requests
+// it should come every few ms, see Router.Queued.
 type Tick struct{}
 
 // FleetClock says how far the router's clock is behind the common one, and gives the router's id.

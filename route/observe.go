@@ -136,8 +136,8 @@ func (r *Router) Config() Config { return *r.cfg }
 // Endpoints is how many endpoints are listed.
 func (r *Router) Endpoints() int { return r.endpoints.Len() }
 
-// Status returns the state of the endpoints in order of declaration. The load of one whose address has changed includes running
-// requests at older addresses.
+// Status returns the state of the endpoints in order of declaration. The load of one whose address has changed includes
+// running requests at older addresses.
 func (r *Router) Status(now time.Time) []EndpointStatus {
 	s := Statuses{Of: make([]EndpointStatus, 0, r.endpoints.Len())}
 	for r.Describe(now, &s) {
@@ -155,7 +155,8 @@ type Statuses struct {
 // statusStep is how many endpoints one step describes.
 const statusStep = 64
 
-// Describe takes one step and reports whether there are more. If endpoints have come or gone since the last step, it begins anew.
+// Describe takes one step and reports whether there are more. If endpoints have come or gone since the last step, it
+// begins anew.
 func (r *Router) Describe(now time.Time, s *Statuses) (more bool) {
 	if g := r.endpoints.Generation(); g != s.generation {
 		s.Of, s.next, s.generation = s.Of[:0], 0, g
@@ -245,15 +246,17 @@ func (r *Router) Ready(now time.Time) (ok bool, why string) {
 	return false, listed(excuses)
 }
 
-// unseenPrefillers names the prefillers that were not probed yet, if requests are split and no other prefiller of the same
-// model is up: the first requests would be served whole only because they came early. A prefiller with unknown models may serve
-// any. "" means that there is nothing to wait for; one found down is not waited for, since requests are served without it.
+// unseenPrefillers names the prefillers that were not probed yet, if requests are split and no other prefiller of the
+// same model is up: the first requests would be served whole only because they came early. A prefiller with unknown
+// models may serve any. "" means that there is nothing to wait for; one found down is not waited for, since requests
+// are served without it.
 func (r *Router) unseenPrefillers(now time.Time) string {
 	if r.cfg.Disaggregation.When == WhenNever {
 		return ""
 	}
 	var unseen []registry.Endpoint
-	served, fit := map[string]bool{}, map[string]bool{} // models of the decoders now, and of the fit prefillers; "" is any
+	// models of the decoders now, and of the fit prefillers; "" is any
+	served, fit := map[string]bool{}, map[string]bool{}
 	for ep := range r.endpoints.All() {
 		if ep.Gone() {
 			continue
@@ -275,7 +278,8 @@ func (r *Router) unseenPrefillers(now time.Time) string {
 	maps.DeleteFunc(served, func(m string, _ bool) bool { return fit[m] })
 	var waits []string
 	for _, ep := range unseen {
-		if m := ep.ModelNames(); len(served) > 0 && m[0] == "" || slices.ContainsFunc(m, func(m string) bool { return served[m] }) {
+		if m := ep.ModelNames(); len(served) > 0 && m[0] == "" ||
+			slices.ContainsFunc(m, func(m string) bool { return served[m] }) {
 			waits = append(waits, r.see.excuse(now, ep, &fleet.Request{}, fleet.LegPrefill))
 		}
 	}

@@ -166,7 +166,13 @@ func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 func (r *Router) endElsewhere(now, at time.Time, f *flight, n *News) {
 	delete(r.others.leases, f.peer)
 	r.others.peers[f.peer.peer].leases--
-	r.conclude(now, at, f, &Finished{Lease: fleet.Lease(f.generation)<<32 | fleet.Lease(f.index), Outcome: n.Outcome, Usage: n.Usage}, n.Response)
+	r.conclude(
+		now,
+		at,
+		f,
+		&Finished{Lease: fleet.Lease(f.generation)<<32 | fleet.Lease(f.index), Outcome: n.Outcome, Usage: n.Usage},
+		n.Response,
+	)
 }
 
 // leader is the conversation id stored with the flight's response.
@@ -182,7 +188,8 @@ func (r *Router) heard(now, at time.Time, ev *PeerNews) {
 	h, o := ev.News.Placed, &r.others
 	ep, from := r.endpoints.Keyed(h.Endpoint), o.peers[ev.Peer]
 	name := peerLease{ev.Peer, ev.News.Lease}
-	if _, known := o.leases[name]; known || !ep.Exists() || from == nil && len(o.peers) >= mostPeers || from != nil && from.leases >= mostPeerLeases {
+	if _, known := o.leases[name]; known || !ep.Exists() || from == nil && len(o.peers) >= mostPeers ||
+		from != nil && from.leases >= mostPeerLeases {
 		if !known {
 			o.lost++
 		}

@@ -2,8 +2,8 @@ package route
 
 import "github.com/warmpath/warmpath/fleet"
 
-// missingRole describes a role without peers, for a model or for the whole fleet; "" if there is none. Endpoints come and go, so
-// this is not a configuration error.
+// missingRole describes a role without peers, for a model or for the whole fleet; "" if there is none. Endpoints come
+// and go, so this is not a configuration error.
 func (r *Router) missingRole() string {
 	var all []fleet.Endpoint
 	for ep := range r.endpoints.All() {
@@ -28,8 +28,8 @@ func (r *Router) missingRole() string {
 	return ""
 }
 
-// Roles reports whether some endpoint has a role, or roles are not needed. Otherwise nothing is split, and frontends need not
-// check whether a request could be.
+// Roles reports whether some endpoint has a role, or roles are not needed. Otherwise nothing is split, and frontends
+// need not check whether a request could be.
 func (r *Router) Roles() bool {
 	if r.cfg.Disaggregation.When == WhenFree {
 		return true

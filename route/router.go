@@ -1,9 +1,9 @@
 // Package route decides where requests go. A Router gets the time, the requests and the events, and returns decisions.
 //
-// It owns the order of steps: which endpoints may take a request, which rooms fill in what is known of them, when a request is
-// split, and what each event changes in which order. It owns the leases. Everything else belongs to the packages below it, one
-// kind each. It promises that only the last step of a decision writes, and that each lease ends once. It does no I/O, reads no
-// clock and stores no text: the live router and the simulator run the same code.
+// It owns the order of steps: which endpoints may take a request, which rooms fill in what is known of them, when a
+// request is split, and what each event changes in which order. It owns the leases. Everything else belongs to the
+// packages below it, one kind each. It promises that only the last step of a decision writes, and that each lease ends
+// once. It does no I/O, reads no clock and stores no text: the live router and the simulator run the same code.
 package route
 
 import (
@@ -27,8 +27,8 @@ import (
 	"github.com/warmpath/warmpath/route/internal/split"
 )
 
-// Router is the state machine that decides. It gets the time, the requests and the events; it does no I/O, reads no clock and
-// stores no text. It is not safe for concurrent use (package live wraps it).
+// Router is the state machine that decides. It gets the time, the requests and the events; it does no I/O, reads no
+// clock and stores no text. It is not safe for concurrent use (package live wraps it).
 type Router struct {
 	cfg *Config
 	see readers // what the steps of a decision see
@@ -71,8 +71,8 @@ type Router struct {
 	queueRefused              uint64 // requests rejected because the queue was full
 }
 
-// readers is what the steps of a decision see, all but the last: the Reader of each room, and settings. Each decision has a copy.
-// So the compiler refuses that such a step changes a room, and what it changes here ends with the decision.
+// readers is what the steps of a decision see, all but the last: the Reader of each room, and settings. Each decision
+// has a copy. So the compiler refuses that such a step changes a room, and what it changes here ends with the decision.
 type readers struct {
 	endpoints     registry.Reader
 	pools         pool.Reader

@@ -7,9 +7,9 @@ import (
 	"github.com/warmpath/warmpath/route/internal/registry"
 )
 
-// An engine may stop computing while its server goes on: a collective operation of several GPUs that never ends, a hanging
-// kernel, a deadlocked scheduler. Its health check succeeds, its connections stay open, and no data comes. A single request
-// cannot tell this from a long queue; an overdue answer together with silence of the whole endpoint can.
+// An engine may stop computing while its server goes on: a collective operation of several GPUs that never ends, a
+// hanging kernel, a deadlocked scheduler. Its health check succeeds, its connections stay open, and no data comes. A
+// single request cannot tell this from a long queue; an overdue answer together with silence of the whole endpoint can.
 
 // streamsAlive records the signs of life of running streams, and ejects silent endpoints with overdue answers.
 func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Change {
@@ -20,7 +20,9 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Ch
 		if at, ok := ev.At[ep.Name()]; ok {
 			r.health.Alive(ep.Slot(), at)
 		}
-		if r.cfg.Silent >= 0 && r.backlog.Reader().Load(ep.Slot()).Requests > 0 && !r.health.Reader().IsSilent(now, ep.Slot()) && r.health.Reader().SinceLastByte(now, ep.Slot()) >= r.cfg.Silent {
+		if r.cfg.Silent >= 0 && r.backlog.Reader().Load(ep.Slot()).Requests > 0 &&
+			!r.health.Reader().IsSilent(now, ep.Slot()) &&
+			r.health.Reader().SinceLastByte(now, ep.Slot()) >= r.cfg.Silent {
 			r.listen(now, ep)
 		}
 		to = r.changes(now, ep, to)
@@ -28,9 +30,9 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Ch
 	return to
 }
 
-// listen ejects an endpoint that has been silent for a while with an answer overdue. After an ejection for silence only what was sent
-// since counts: an engine that has recovered may have lost the rest, and its trial is not to end by that. If nothing tries it for a while,
-// the rest counts again, so that it moves as soon as another endpoint is up.
+// listen ejects an endpoint that has been silent for a while with an answer overdue. After an ejection for silence only
+// what was sent since counts: an engine that has recovered may have lost the rest, and its trial is not to end by that.
+// If nothing tries it for a while, the rest counts again, so that it moves as soon as another endpoint is up.
 func (r *Router) listen(now time.Time, ep registry.Endpoint) {
 	judged := r.health.Reader()
 	if judged.Loads(now, ep.Slot()) {
@@ -45,16 +47,23 @@ func (r *Router) listen(now time.Time, ep registry.Endpoint) {
 	if older.Since.Before(recent.Since) {
 		recent.Since = older.Since
 	}
-	r.health.Silent(now, ep.Slot(), recent.Jobs+older.Jobs, now.Sub(recent.Since).Round(time.Second), least.Round(time.Second))
+	r.health.Silent(
+		now,
+		ep.Slot(),
+		recent.Jobs+older.Jobs,
+		now.Sub(recent.Since).Round(time.Second),
+		least.Round(time.Second),
+	)
 	r.describeShort(now, ep)
 }
 
-// filled reports whether this many non-streamed answers of unknown length occupy all slots of an endpoint: further requests
-// then wait for them without any data. Engines that do not report slots have many, except those made for one user, and servers of unknown
-// kinds that answer nobody while they compute.
+// filled reports whether this many non-streamed answers of unknown length occupy all slots of an endpoint: further
+// requests then wait for them without any data. Engines that do not report slots have many, except those made for one
+// user, and servers of unknown kinds that answer nobody while they compute.
 func (r *Router) filled(e registry.Endpoint, wholes int) bool {
 	places, k := e.Places(), e.Kind()
-	alone := k == fleet.KindLlamaCpp || k == fleet.KindOllama || k == fleet.KindOther && r.health.Reader().Unanswered(e.Slot())
+	alone := k == fleet.KindLlamaCpp || k == fleet.KindOllama ||
+		k == fleet.KindOther && r.health.Reader().Unanswered(e.Slot())
 	if places == 0 && alone {
 		places = 1
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// A snapshot is the router's learnt state as plain values in pieces, for a warm start: conversations, believed cache contents,
-// speeds and prompt sizes. It contains no text, no running requests and no health, which the first probes show. It is taken
-// piece by piece while the router works.
+// A snapshot is the router's learnt state as plain values in pieces, for a warm start: conversations, believed cache
+// contents, speeds and prompt sizes. It contains no text, no running requests and no health, which the first probes
+// show. It is taken piece by piece while the router works.
 
 // Piece is a part of a snapshot. Later pieces override earlier ones.
 type Piece struct {
@@ -156,8 +156,8 @@ func (r *Router) snapshotChains(p *Piece) {
 	}
 }
 
-// Remember appends the entry of one conversation or response to a piece, to be stored by itself. It returns false if there is
-// none.
+// Remember appends the entry of one conversation or response to a piece, to be stored by itself. It returns false if
+// there is none.
 func (r *Router) Remember(now time.Time, p *Conversations, key session.Key) bool {
 	return r.conversations.Add(now, p, key, r.warmAt)
 }
@@ -176,9 +176,10 @@ func (r *Router) knownAs(name string) registry.Endpoint {
 	return r.restored.endpoints[name]
 }
 
-// Restore applies a piece. Pieces come in the order in which they were taken; later is the age of the snapshot. State of an
-// endpoint that is not declared yet waits for its declaration. A router that has served requests keeps what it knows better: the
-// speeds of endpoints that have had requests, and conversations whose latest turn came after the snapshot's.
+// Restore applies a piece. Pieces come in the order in which they were taken; later is the age of the snapshot. State
+// of an endpoint that is not declared yet waits for its declaration. A router that has served requests keeps what it
+// knows better: the speeds of endpoints that have had requests, and conversations whose latest turn came after the
+// snapshot's.
 func (r *Router) Restore(now time.Time, p *Piece, later time.Duration) {
 	s := &r.restored
 	if s.endpoints == nil {
@@ -205,8 +206,8 @@ func (r *Router) Restore(now time.Time, p *Piece, later time.Duration) {
 	}
 }
 
-// cacheNow is the epoch of an endpoint's cache, 0 when the snapshot means another one, and how far its flow is ahead of the
-// snapshot's.
+// cacheNow is the epoch of an endpoint's cache, 0 when the snapshot means another one, and how far its flow is ahead of
+// the snapshot's.
 func (r *Router) cacheNow(name string) (epoch, ahead uint32) {
 	if ep := r.knownAs(name); ep.Exists() && !r.restored.others[name] {
 		return r.cache.Reader().Epoch(ep.Slot()), r.restored.ahead[name]
@@ -214,8 +215,8 @@ func (r *Router) cacheNow(name string) (epoch, ahead uint32) {
 	return 0, 0
 }
 
-// restoreEndpoint allocates an endpoint's slot before its declaration. A declared one accepts speed and cache capacity until its
-// first request.
+// restoreEndpoint allocates an endpoint's slot before its declaration. A declared one accepts speed and cache capacity
+// until its first request.
 func (r *Router) restoreEndpoint(now time.Time, l *LearntEndpoint, later time.Duration) {
 	s, ep := &r.restored, r.knownAs(l.Name)
 	if !ep.Exists() {

@@ -26,10 +26,11 @@ type EndpointStatus struct {
 
 	KV KVFigures // from its KV events
 
-	CacheLosses   uint64  // times that its cache was lost: the process restarted or slept, or its events said so
-	CacheTokens   int64   // assumed capacity of its cache, from reports and observed hits; 0 before the first request
-	CacheFilled   float64 // share of that which is believed to hold blocks, 0 to 1
-	WorkingSet    int64   // tokens of the conversations whose turns go on at once there, see Config.Admission; 0 unknown
+	CacheLosses uint64  // times that its cache was lost: the process restarted or slept, or its events said so
+	CacheTokens int64   // assumed capacity of its cache, from reports and observed hits; 0 before the first request
+	CacheFilled float64 // share of that which is believed to hold blocks, 0 to 1
+	// tokens of the conversations whose turns go on at once there, see Config.Admission; 0 unknown
+	WorkingSet    int64
 	WorkingRoom   int64   // tokens of its cache for them; 0 where nothing is held
 	PrefillPerSec float64 // learnt prefill speed in tokens per second; 0 before the first answer
 

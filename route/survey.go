@@ -7,8 +7,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Survey finds out what a snapshot of endpoints changes, in steps between which requests can be decided. The snapshots of a source
-// are surveyed and declared one after another.
+// Survey finds out what a snapshot of endpoints changes, in steps between which requests can be decided. The snapshots
+// of a source are surveyed and declared one after another.
 type Survey struct {
 	Fresh  []fleet.Endpoint // not known as they are declared now
 	Left   []string         // omitted
@@ -33,8 +33,8 @@ func NewSurvey(d *Declared) *Survey {
 	return s
 }
 
-// Survey takes one step and reports whether there are more. If endpoints have come or gone since the last step, it looks for the
-// omitted ones anew.
+// Survey takes one step and reports whether there are more. If endpoints have come or gone since the last step, it
+// looks for the omitted ones anew.
 func (r *Router) Survey(now time.Time, d *Declared, s *Survey) (more bool) {
 	if !s.begun {
 		s.begun, s.Gently = true, r.running(now)

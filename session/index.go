@@ -2,19 +2,20 @@ package session
 
 import "math/bits"
 
-// index maps hashes of keys to entry numbers. It stores no keys: the owner of the entries compares them, and supplies their
-// hashes when a part grows. A full index takes about 13 bytes per entry.
+// index maps hashes of keys to entry numbers. It stores no keys: the owner of the entries compares them, and supplies
+// their hashes when a part grows. A full index takes about 13 bytes per entry.
 //
-// It is an open-addressing table of buckets of one cache line each, after F14 (Bronson and Shi, Facebook 2019): an entry whose
-// bucket is full goes to the next bucket with room, and each bucket counts the entries that passed it. So nearly every search
-// costs one memory access, hit or miss, and a removal leaves no tombstone. The table consists of parts that split when they are
-// full (extendible hashing, Fagin et al., ACM TODS 1979), however many entries there will be: no insert costs more than rebuilding
-// one part of mostBuckets. It never shrinks.
+// It is an open-addressing table of buckets of one cache line each, after F14 (Bronson and Shi, Facebook 2019): an
+// entry whose bucket is full goes to the next bucket with room, and each bucket counts the entries that passed it. So
+// nearly every search costs one memory access, hit or miss, and a removal leaves no tombstone. The table consists of
+// parts that split when they are full (extendible hashing, Fagin et al., ACM TODS 1979), however many entries there
+// will be: no insert costs more than rebuilding one part of mostBuckets. It never shrinks.
 type index struct {
 	hashOf func(number int32) uint64
-	parts  []*part // by the upper bits of the hash, which are as many as the logarithm of the length; some have several places
-	shift  uint    // of a hash, to its place in parts
-	used   int
+	// by the upper bits of the hash, which are as many as the logarithm of the length; some have several places
+	parts []*part
+	shift uint // of a hash, to its place in parts
+	used  int
 }
 
 type part struct {
@@ -25,8 +26,9 @@ type part struct {
 	depth   uint
 }
 
-// bucket holds entry numbers, each with a tag of 16 bits of its mixed hash, 0 for a free place. Tags avoid most comparisons.
-// Each word holds four tags, the first lowest; the upper half of the last word counts the entries that passed the bucket.
+// bucket holds entry numbers, each with a tag of 16 bits of its mixed hash, 0 for a free place. Tags avoid most
+// comparisons. Each word holds four tags, the first lowest; the upper half of the last word counts the entries that
+// passed the bucket.
 type bucket struct {
 	tags    [3]uint64
 	numbers [bucketEntries]int32
@@ -37,17 +39,18 @@ const (
 	tagBits       = 16
 	passed        = uint64(1) << (2 * tagBits) // one passing entry, in the last word
 
-	// mostBuckets is the size of a part at which it splits instead of growing, when it is five eighths full: 1,600 entries, which
-	// take about 100 µs to place anew. Parts are 43 % full on average.
+	// mostBuckets is the size of a part at which it splits instead of growing, when it is five eighths full: 1,600
+	// entries, which take about 100 µs to place anew. Parts are 43 % full on average.
 	mostBuckets = 256
 	firstFactor = 0x9e3779b97f4a7c15
 
-	// mostPlaces bounds the places for each full part: hashes that are equal in their upper bits by intent do not split.
+	// mostPlaces bounds the places for each full part: hashes that are equal in their upper bits by intent do not
+	// split.
 	mostPlaces = 16
 
-	// longProbe is a number of full buckets that no entry passes by chance: 32 buckets of a part five eighths full would hold
-	// 120 entries more than average, eight standard deviations. An attacker who crowds keys must know the factor, and every
-	// rebuild chooses another one from the hash of whatever entry comes next.
+	// longProbe is a number of full buckets that no entry passes by chance: 32 buckets of a part five eighths full
+	// would hold 120 entries more than average, eight standard deviations. An attacker who crowds keys must know the
+	// factor, and every rebuild chooses another one from the hash of whatever entry comes next.
 	longProbe = 32
 
 	ones  = 0x0001000100010001

@@ -11,8 +11,8 @@ import (
 // Key is the 128-bit hash of a conversation's name.
 type Key struct{ hi, lo uint64 }
 
-// KeyOf hashes a conversation's name with XXH3-128. Each part is hashed with its length, so that different names never give the
-// same bytes. The hash is the same on every machine and in every version.
+// KeyOf hashes a conversation's name with XXH3-128. Each part is hashed with its length, so that different names never
+// give the same bytes. The hash is the same on every machine and in every version.
 func KeyOf(tenant, model, id string) Key {
 	var room [nameRoom]byte
 	return hash(appendName(room[:0], tenant, model, id))
@@ -33,7 +33,8 @@ func (k Key) String() string { return fmt.Sprintf("%016x%016x", k.hi, k.lo) }
 // nameRoom is the size of a buffer on the stack that fits nearly every name.
 const nameRoom = 256
 
-// longName is the length above which the table keeps a digest instead of the name, so that huge ids cannot fill the memory.
+// longName is the length above which the table keeps a digest instead of the name, so that huge ids cannot fill the
+// memory.
 const longName = 256
 
 func hash(name []byte) Key {
@@ -55,9 +56,10 @@ func appendName(b []byte, tenant, model, id string) []byte {
 type Name struct {
 	key               Key
 	tenant, model, id string
-	hashed            bool   // only the hash is known
-	at                int32  // position in the table where it was found last, of which the entry's key is proof; none for nowhere
-	known             string // the entry's identity there, once compared
+	hashed            bool // only the hash is known
+	// position in the table where it was found last, of which the entry's key is proof; none for nowhere
+	at    int32
+	known string // the entry's identity there, once compared
 }
 
 // NameOf is the name of a conversation.

@@ -11,7 +11,8 @@ type lru[V any] struct {
 	walked int32 // last node that the walk returned; none before the first
 }
 
-// lruNode is a value in the ring in order of use. Node 0 is the ring's root: next is the most recently used, prev the least.
+// lruNode is a value in the ring in order of use. Node 0 is the ring's root: next is the most recently used, prev the
+// least.
 type lruNode[V any] struct {
 	key        uint64
 	prev, next int32
@@ -24,7 +25,8 @@ func newLRU[V any](most int) *lru[V] {
 	return l
 }
 
-// setMost replaces the bound. Entries beyond a smaller bound stay, but no page is added. The index grows with its entries.
+// setMost replaces the bound. Entries beyond a smaller bound stay, but no page is added. The index grows with its
+// entries.
 func (l *lru[V]) setMost(most int) { l.most = int32(most) }
 
 func (l *lru[V]) at(i int32) *lruNode[V] {

@@ -1,8 +1,8 @@
 package session
 
-// Seen is a bounded set of conversation ids that clients have sent recently. It tells first turns, as the set of 100,000 ids in
-// TensorRT-LLM PR 14744 does. The id requested longest ago is forgotten and would count as a first turn again. It is not safe
-// for concurrent use.
+// Seen is a bounded set of conversation ids that clients have sent recently. It tells first turns, as the set of
+// 100,000 ids in TensorRT-LLM PR 14744 does. The id requested longest ago is forgotten and would count as a first turn
+// again. It is not safe for concurrent use.
 type Seen struct{ ids *lru[bool] } // true for an id that was requested more than once
 
 // DefaultSeen is the size of the set in that PR.
@@ -23,8 +23,8 @@ func (s *Seen) Is(key Key, again bool) bool {
 	return i == none
 }
 
-// First notes a request for a conversation and reports whether it is its first turn. again marks a retry of a request already
-// noted: the retry of a first turn is a first turn too.
+// First notes a request for a conversation and reports whether it is its first turn. again marks a retry of a request
+// already noted: the retry of a first turn is a first turn too.
 func (s *Seen) First(key Key, again bool) bool {
 	twice := s.ids.get(key.Uint64())
 	switch {

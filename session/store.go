@@ -2,8 +2,8 @@ package session
 
 import "time"
 
-// An order is one of the two orders in which a store keeps its nodes. They differ because reading an entry is a use but does
-// not extend its life.
+// An order is one of the two orders in which a store keeps its nodes. They differ because reading an entry is a use but
+// does not extend its life.
 type order int
 
 const (
@@ -12,8 +12,8 @@ const (
 	orders
 )
 
-// A node is one entry with its place in each order. Links are positions in the store: half the size of pointers, and no work
-// for the garbage collector.
+// A node is one entry with its place in each order. Links are positions in the store: half the size of pointers, and no
+// work for the garbage collector.
 type node struct {
 	key             Key
 	identity        string // result of keep; "" when only the hash is known or kept
@@ -32,8 +32,8 @@ type link struct{ newer, older int32 }
 // none means no node. Position 0 is the head of both rings and holds no entry.
 const none int32 = 0
 
-// pageNodes is the number of nodes allocated at once. The store grows by whole pages without copying, so that no Put moves the
-// whole table.
+// pageNodes is the number of nodes allocated at once. The store grows by whole pages without copying, so that no Put
+// moves the whole table.
 const pageNodes = 512
 
 // A store holds nodes in pages, linked into one ring per order, and reuses freed nodes.
@@ -94,8 +94,8 @@ func (s *store) moveToFront(o order, i int32) {
 // oldest is the last node of an order, or none.
 func (s *store) oldest(o order) int32 { return s.at(none).links[o].newer }
 
-// unlink removes a node from an order. A node that is in no order links to the head on both sides and the head does not link
-// back; unlinking it must leave the head alone.
+// unlink removes a node from an order. A node that is in no order links to the head on both sides and the head does not
+// link back; unlinking it must leave the head alone.
 func (s *store) unlink(o order, i int32) {
 	l := s.at(i).links[o]
 	if s.at(l.older).links[o].newer != i {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// sweepPerPut is how many expired entries one Put drops at most. It is above one, so that the table shrinks, and small, so that
-// a Put after a long silence is cheap.
+// sweepPerPut is how many expired entries one Put drops at most. It is above one, so that the table shrinks, and small,
+// so that a Put after a long silence is cheap.
 const sweepPerPut = 4
 
 // evictPerPut is how many entries one Put evicts at most after the bound was reduced.
@@ -40,12 +40,13 @@ func New(c Config) *Table {
 	return t
 }
 
-// OnDrop sets a function that is called with each entry that the table forgets by itself: expired, evicted, or displaced by another
-// with the same hash. It must not use the table.
+// OnDrop sets a function that is called with each entry that the table forgets by itself: expired, evicted, or
+// displaced by another with the same hash. It must not use the table.
 func (t *Table) OnDrop(f func(Entry)) { t.dropped = f }
 
-// SetConfig replaces the bounds; it panics when c is invalid. A table above a smaller Max evicts a few entries with each Put,
-// least recently used first. Names already stored stay until their conversation goes, even if HashOnly is set now.
+// SetConfig replaces the bounds; it panics when c is invalid. A table above a smaller Max evicts a few entries with
+// each Put, least recently used first. Names already stored stay until their conversation goes, even if HashOnly is set
+// now.
 func (t *Table) SetConfig(c Config) {
 	if err := c.Validate(); err != nil {
 		panic(err)
@@ -54,8 +55,8 @@ func (t *Table) SetConfig(c Config) {
 	t.max, t.ttl, t.hashOnly = c.Max, c.IdleTTL, c.HashOnly
 }
 
-// Get finds a conversation. It counts as a use for eviction and does not extend the entry's life. An expired entry is dropped
-// and reported as absent.
+// Get finds a conversation. It counts as a use for eviction and does not extend the entry's life. An expired entry is
+// dropped and reported as absent.
 func (t *Table) Get(now time.Time, n *Name) (Entry, bool) {
 	at := t.clock(now)
 	i := t.find(n)
@@ -87,9 +88,9 @@ func (t *Table) entry(i int32) Entry {
 	return Entry{Endpoint: n.endpoint, Model: n.model, Tokens: n.tokens, Prompt: int(n.prompt), Bytes: int(n.bytes), Flow: n.flow, Epoch: n.epoch, Turns: n.turns, Rest: n.rest, Leader: n.leader, Last: t.origin.Add(n.last)}
 }
 
-// Put adds or updates a conversation and restarts its life. It drops a few expired entries, oldest first, and evicts the least
-// recently used one if the table is full. If only the hash of its name is known, the first name with that hash that is asked for
-// becomes its name.
+// Put adds or updates a conversation and restarts its life. It drops a few expired entries, oldest first, and evicts
+// the least recently used one if the table is full. If only the hash of its name is known, the first name with that
+// hash that is asked for becomes its name.
 func (t *Table) Put(now time.Time, n *Name, e Entry) {
 	at := t.clock(now)
 	t.sweep(at, sweepPerPut)
@@ -135,8 +136,8 @@ func (t *Table) write(i int32, e *Entry, at time.Duration) {
 	t.store.moveToFront(byAge, i)
 }
 
-// Revise changes a conversation by f. If f returns true, the entry that it returns is written as by Put. Revise reports whether
-// the conversation was found.
+// Revise changes a conversation by f. If f returns true, the entry that it returns is written as by Put. Revise reports
+// whether the conversation was found.
 func (t *Table) Revise(now time.Time, n *Name, f func(Entry) (Entry, bool)) bool {
 	i, at := t.find(n), t.peekClock(now)
 	if i == none || t.expired(i, at) {
@@ -173,8 +174,8 @@ func (t *Table) Len() int { return t.index.used }
 // Stats returns the counters.
 func (t *Table) Stats() Stats { return t.stats }
 
-// clock converts a time to its distance from the first one. Subtraction uses the monotonic reading if there is one, so that a
-// change of the wall clock expires nothing.
+// clock converts a time to its distance from the first one. Subtraction uses the monotonic reading if there is one, so
+// that a change of the wall clock expires nothing.
 func (t *Table) clock(now time.Time) time.Duration {
 	if !t.began {
 		t.began, t.origin = true, now

@@ -1,8 +1,8 @@
 package session
 
-// Trails recognises conversations by their content. For each prompt it stores a hash of the whole prompt (its end) and its
-// conversation; a later prompt that continues from there belongs to the same conversation. It stores hashes and ids, never
-// text, and is bounded: the least recently used ends are forgotten.
+// Trails recognises conversations by their content. For each prompt it stores a hash of the whole prompt (its end) and
+// its conversation; a later prompt that continues from there belongs to the same conversation. It stores hashes and
+// ids, never text, and is bounded: the least recently used ends are forgotten.
 type Trails struct {
 	ends  *lru[end]
 	tails *lru[[2]uint64]
@@ -30,18 +30,18 @@ type Trail struct {
 
 	// Whole is the hash of a chat's messages without system messages; 0 for plain text.
 	Whole uint64
-	// Strict is Whole with the system prompt and the tools: it tells apart conversations that begin alike under different
-	// system prompts.
+	// Strict is Whole with the system prompt and the tools: it tells apart conversations that begin alike under
+	// different system prompts.
 	Strict uint64
 	// Marks are like Whole, and StrictMarks like Strict, for the chat cut after each earlier message, latest first.
 	Marks, StrictMarks []uint64
-	// Openings is how many of the earliest messages, the last of Marks, say too little to identify a conversation by themselves:
-	// many begin with them. Opening reports that all of the chat is so short.
+	// Openings is how many of the earliest messages, the last of Marks, say too little to identify a conversation by
+	// themselves: many begin with them. Opening reports that all of the chat is so short.
 	Openings int
 	Opening  bool
 
-	// Text is the hash of the whole rendered prompt. Blocks and HashAt find the ends of earlier prompts in it: Blocks[i] is the
-	// hash of the first (i+1)×TrailBlock bytes, HashAt(n) that of the first n.
+	// Text is the hash of the whole rendered prompt. Blocks and HashAt find the ends of earlier prompts in it:
+	// Blocks[i] is the hash of the first (i+1)×TrailBlock bytes, HashAt(n) that of the first n.
 	Text   uint64
 	Blocks []uint64
 	HashAt func(n int) uint64
@@ -118,9 +118,9 @@ const (
 	opens           // the same, and it is an opening
 )
 
-// Find returns the conversation of a prompt, or the fresh id. It changes nothing. A prompt equal to an earlier one is a retry
-// of that turn, unless the turn has been continued since: then it begins a new conversation. A conversation that repeats
-// another one turn by turn keeps its id. An opening that came before begins a new conversation.
+// Find returns the conversation of a prompt, or the fresh id. It changes nothing. A prompt equal to an earlier one is a
+// retry of that turn, unless the turn has been continued since: then it begins a new conversation. A conversation that
+// repeats another one turn by turn keeps its id. An opening that came before begins a new conversation.
 func (t *Trails) Find(p *Trail, fresh string) Found {
 	if !p.says() && !p.Opening {
 		return Found{ID: fresh}
@@ -164,8 +164,8 @@ func (t *Trails) goOn(p *Trail, fresh string) Found {
 	return f
 }
 
-// Noted is what Note stores of a prompt: hashes and the id of its conversation. Another router that takes it in by Hear then
-// recognises the conversation too.
+// Noted is what Note stores of a prompt: hashes and the id of its conversation. Another router that takes it in by Hear
+// then recognises the conversation too.
 type Noted struct {
 	ID                     string
 	Main                   uint64 // its most specific hash; 0 when the prompt is too short to identify a conversation
@@ -207,8 +207,8 @@ func (t *Trails) Noted(p *Trail, f *Found) (n Noted) {
 	return n
 }
 
-// Note stores the end of a prompt and the continuation of its conversation. f must be the result of Find, with nothing noted
-// since.
+// Note stores the end of a prompt and the continuation of its conversation. f must be the result of Find, with nothing
+// noted since.
 func (t *Trails) Note(p *Trail, f *Found) {
 	n := t.Noted(p, f)
 	t.Hear(&n)
@@ -244,9 +244,9 @@ func (t *Trails) Hear(n *Noted) {
 	t.remember(n)
 }
 
-// waiting returns the end of the turn that p continues in a conversation other than was, or none. A whole conversation may be
-// repeated, as when a benchmark runs twice: a new conversation has then repeated the turn before this one and expects this turn
-// next.
+// waiting returns the end of the turn that p continues in a conversation other than was, or none. A whole conversation
+// may be repeated, as when a benchmark runs twice: a new conversation has then repeated the turn before this one and
+// expects this turn next.
 func (t *Trails) waiting(p *Trail, was string) int32 {
 	i, _ := t.earlier(p)
 	if i == none {
@@ -287,8 +287,8 @@ func (t *Trails) earlier(p *Trail) (at int32, mark int) {
 		if strict != none {
 			return strict, i
 		}
-		// Under another system prompt: agents put the date or the working directory there. Not if several conversations have
-		// this beginning.
+		// Under another system prompt: agents put the date or the working directory there. Not if several conversations
+		// have this beginning.
 		if !loose {
 			continue
 		}
@@ -300,9 +300,9 @@ func (t *Trails) earlier(p *Trail) (at int32, mark int) {
 	return t.earlierText(p), -1
 }
 
-// opened returns the end of the opening at mark i from which p continues, or none. Of several conversations that begin alike and
-// have not gone on, none can be told from the others; nor can, of two with the same answer, the next turn of the one from another
-// next turn of the other.
+// opened returns the end of the opening at mark i from which p continues, or none. Of several conversations that begin
+// alike and have not gone on, none can be told from the others; nor can, of two with the same answer, the next turn of
+// the one from another next turn of the other.
 func (t *Trails) opened(p *Trail, i int, loose bool) int32 {
 	strict := t.ends.find(p.strict(p.StrictMarks[i]))
 	at := strict
@@ -341,9 +341,9 @@ func (t *Trails) opened(p *Trail, i int, loose bool) int32 {
 	return at
 }
 
-// mayBeOf reports whether an answer found loosely as mark i can belong to its conversation; others may have got the same
-// answer. It cannot if the question before it, mark i+1, belongs to another conversation under the same system prompt, or to
-// another one that was not continued yet.
+// mayBeOf reports whether an answer found loosely as mark i can belong to its conversation; others may have got the
+// same answer. It cannot if the question before it, mark i+1, belongs to another conversation under the same system
+// prompt, or to another one that was not continued yet.
 func (t *Trails) mayBeOf(p *Trail, answer *end, i int) bool {
 	if i++; i == len(p.Marks) {
 		return true
@@ -415,9 +415,9 @@ func (t *Trails) twin(key uint64, e end) {
 	t.ends.touch(i)
 }
 
-// contest notes a prompt with which an earlier conversation began too, if nothing can tell later which of them goes on: of
-// openings, one that has not gone on yet; of longer prompts, those that came again before one of them went on. That lasts until
-// the end is forgotten. It returns false for any other prompt.
+// contest notes a prompt with which an earlier conversation began too, if nothing can tell later which of them goes on:
+// of openings, one that has not gone on yet; of longer prompts, those that came again before one of them went on. That
+// lasts until the end is forgotten. It returns false for any other prompt.
 func (t *Trails) contest(n *Noted) bool {
 	i := t.ends.find(n.Main)
 	if i == none {

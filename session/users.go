@@ -2,16 +2,17 @@ package session
 
 import "time"
 
-// Users tells user ids with one conversation from those with many. A user id is weak evidence: it is used only when a request
-// neither names its conversation nor can be recognised by content, and only while nothing shows that the user has several
-// conversations at a time. Afterwards the id identifies nothing until it has not been seen for Config.IdleTTL. Evidence of
-// several conversations:
+// Users tells user ids with one conversation from those with many. A user id is weak evidence: it is used only when a
+// request neither names its conversation nor can be recognised by content, and only while nothing shows that the user
+// has several conversations at a time. Afterwards the id identifies nothing until it has not been seen for
+// Config.IdleTTL. Evidence of several conversations:
 //
 //   - a request of the user while another one is open,
 //   - two conversations of the user that were told apart by content,
 //   - one such conversation, and a request too short to be recognised.
 //
-// It is bounded: the least recently seen users are forgotten. It starts no goroutine and is not safe for concurrent use.
+// It is bounded: the least recently seen users are forgotten. It starts no goroutine and is not safe for concurrent
+// use.
 type Users struct {
 	known *lru[user]
 	ttl   time.Duration
@@ -60,8 +61,8 @@ func (u *Users) Said(now time.Time, key Key, id string) {
 	}
 }
 
-// Claim returns the conversation of a request that only its user identifies. It returns the fresh id, and known false, when the
-// user is new or has several conversations. Begin opens each accepted Claim.
+// Claim returns the conversation of a request that only its user identifies. It returns the fresh id, and known false,
+// when the user is new or has several conversations. Begin opens each accepted Claim.
 func (u *Users) Claim(now time.Time, key Key, fresh string) (id string, known bool) {
 	e := u.seen(now, key)
 	if e == nil {

@@ -2,8 +2,9 @@ package session
 
 import "time"
 
-// A walk visits all entries, oldest first, a few per call, while the memory changes in between. It remembers the entry visited
-// last; an entry that is used meanwhile moves ahead of it and is visited again. Each memory has one walk at a time.
+// A walk visits all entries, oldest first, a few per call, while the memory changes in between. It remembers the entry
+// visited last; an entry that is used meanwhile moves ahead of it and is visited again. Each memory has one walk at a
+// time.
 
 // Kept is a conversation as a walk returns it: by the hash of its name.
 type Kept struct {
@@ -31,8 +32,8 @@ func (t *Table) Next(now time.Time, n int, to []Kept) (out []Kept, more bool) {
 	return to, true
 }
 
-// Restore stores an entry of a walk with its age, unless the conversation was written here since. Entries of one walk are restored in its
-// order.
+// Restore stores an entry of a walk with its age, unless the conversation was written here since. Entries of one walk
+// are restored in its order.
 func (t *Table) Restore(now time.Time, k *Kept) {
 	if k.Age < 0 || k.Age >= t.ttl {
 		return

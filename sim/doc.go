@@ -9,6 +9,6 @@
 //	figures    the figures of a run
 //	calibrate  engine models fitted to recorded traffic
 //
-// Packages import only those above them in this list. Time is passed in and randomness is seeded, so equal calls give equal
-// results.
+// Packages import only those above them in this list. Time is passed in and randomness is seeded, so equal calls give
+// equal results.
 package sim

@@ -1,7 +1,7 @@
 // Package slot has tables of values by endpoint, or by lease, indexed by small numbers.
 //
-// It owns the rows and which key each belongs to. It promises that a row is empty when its slot has a new endpoint. It never
-// interprets the values.
+// It owns the rows and which key each belongs to. It promises that a row is empty when its slot has a new endpoint. It
+// never interprets the values.
 package slot
 
 import (
@@ -17,8 +17,8 @@ type row[T any] struct {
 	value T
 }
 
-// At is the row of a slot, emptied if another endpoint has the slot now. key identifies the endpoint and is not 0. The pointer
-// is valid until the table grows.
+// At is the row of a slot, emptied if another endpoint has the slot now. key identifies the endpoint and is not 0. The
+// pointer is valid until the table grows.
 func (t *Table[T]) At(slot int, key uint64) *T {
 	t.Grow(slot)
 	r := &t.rows[slot]
@@ -28,8 +28,8 @@ func (t *Table[T]) At(slot int, key uint64) *T {
 	return &r.value
 }
 
-// Get is the row with a number regardless of its key: a lease's, or that of an endpoint whose changes the caller handles. It
-// panics unless Grow has made the row.
+// Get is the row with a number regardless of its key: a lease's, or that of an endpoint whose changes the caller
+// handles. It panics unless Grow has made the row.
 func (t *Table[T]) Get(n int) *T { return &t.rows[n].value }
 
 // Grow makes the row with a number, and those before it, if missing. Growing invalidates earlier pointers.

@@ -1,5 +1,5 @@
-// Command demo checks the JSON object that "warmpath demo --json" prints: both sides are there, every number makes sense,
-// and no request failed.
+// Command demo checks the JSON object that "warmpath demo --json" prints: both sides are there, every number makes
+// sense, and no request failed.
 package main
 
 import (

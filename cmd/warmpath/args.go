@@ -67,7 +67,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usageError(fmt.Errorf("%s see %s --help", text, cmd.CommandPath()))
 }
 
-// commandsWith are the commands below cmd that have a flag, those that most people mean first; none below a command without any.
+// commandsWith are the commands below cmd that have a flag, those that most people mean first; none below a command
+// without any.
 func commandsWith(cmd *cobra.Command, has func(*pflag.FlagSet) bool) []string {
 	var names []string
 	for _, c := range cmd.Commands() {
@@ -105,7 +106,8 @@ func meantFlag(cmd *cobra.Command, arg string) string {
 	return ""
 }
 
-// onlyURLs takes the addresses of engines, each with a scheme or a port. Another word is most likely a mistyped option or a file.
+// onlyURLs takes the addresses of engines, each with a scheme or a port. Another word is most likely a mistyped option
+// or a file.
 func onlyURLs(cmd *cobra.Command, args []string) error {
 	for _, a := range args {
 		if !strings.Contains(a, ":") {

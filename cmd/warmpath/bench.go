@@ -76,7 +76,8 @@ second router would find warm caches.`,
 }
 
 func (o *benchOptions) validate() error {
-	o.target.URL = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(o.target.URL, "/"), "/v1"), "/") // clients' base URLs end with it
+	// clients' base URLs end with it
+	o.target.URL = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(o.target.URL, "/"), "/v1"), "/")
 	o.target.Sessions, o.target.Whole = play.Sessions(o.sessions), 1-o.streamed
 	var errs []error
 	switch {

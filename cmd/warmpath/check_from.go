@@ -28,8 +28,8 @@ func fromFlag(cmd *cobra.Command) *string {
 	return &from
 }
 
-// checkFrom writes the equivalent of another router's configuration to standard output, and settings without one to standard
-// error.
+// checkFrom writes the equivalent of another router's configuration to standard output, and settings without one to
+// standard error.
 func checkFrom(cmd *cobra.Command, e env, from string, args []string) error {
 	result, err := converted(cmd, from, args)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/warmpath/warmpath/internal/panics"
 )
 
-// concerns are what is wrong beside the fleet: publishers of KV events that are not believed, and faults of this program.
+// concerns are what is wrong beside the fleet: publishers of KV events that are not believed, and faults of this
+// program.
 func concerns(events *kvevents.Follower) (all []admin.Concern) {
 	if p := events.Publishers(); p.Foreign > 0 {
 		all = append(all, admin.Concern{

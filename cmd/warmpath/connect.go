@@ -40,8 +40,8 @@ func (n *connections) connect(c net.Conn) (newconns.Place, error) {
 	return nil, err
 }
 
-// below is the connection below TLS and the PROXY protocol. This is called where connections are accepted: asking for the address
-// of one whose PROXY header has not come would have all others wait for it.
+// below is the connection below TLS and the PROXY protocol. This is called where connections are accepted: asking for
+// the address of one whose PROXY header has not come would have all others wait for it.
 func below(c net.Conn) net.Conn {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
@@ -49,8 +49,8 @@ func below(c net.Conn) net.Conn {
 	return forwarded.Unwrap(c)
 }
 
-// clientOf is the address that a new connection counts for: none for a trusted proxy, or while only the header of the PROXY
-// protocol will tell it.
+// clientOf is the address that a new connection counts for: none for a trusted proxy, or while only the header of the
+// PROXY protocol will tell it.
 func (n *connections) clientOf(c net.Conn) netip.Addr {
 	if !n.limits.Clients() {
 		return netip.Addr{}

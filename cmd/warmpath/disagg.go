@@ -11,7 +11,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// newDisaggregation makes the rules for splitting requests and the connector; a nil connector means each kind of engine's own.
+// newDisaggregation makes the rules for splitting requests and the connector; a nil connector means each kind of
+// engine's own.
 func newDisaggregation(cfg *config.Config) (d route.Disaggregation, connector handover.Connector, err error) {
 	c, _ := cfg.Disaggregation.Effective()
 	d = route.Disaggregation{When: route.When(c.When), Threshold: c.Threshold, NoFallback: !c.Fallback}

@@ -11,7 +11,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// doors is the handler of the traffic listener: the door of the current configuration, and earlier ones with open requests.
+// doors is the handler of the traffic listener: the door of the current configuration, and earlier ones with open
+// requests.
 type doors struct {
 	now     atomic.Pointer[entrance]
 	leaving atomic.Bool // another process accepts new connections: each answer closes its connection

@@ -48,7 +48,9 @@ switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/
 			if !c.Flags().Changed("seed") && o.Connector == "" {
 				h := fnv.New64a()
 				_, _ = h.Write([]byte(listen))
-				o.Seed = h.Sum64() // engines have different seeds; those that hand KV cache over have the same weights, and give the same answers
+				// engines have different seeds; those that hand KV cache over have the same weights, and give the same
+				// answers
+				o.Seed = h.Sum64()
 			}
 			if o.KVConnect != "" && o.KVTopic == "" {
 				if strings.HasSuffix(listen, ":0") {

@@ -83,7 +83,8 @@ func refusedWhy(base *url.URL, token bool, status int, body []byte) error {
 	var b struct {
 		Error struct{ Message, Code string }
 	}
-	if json.Unmarshal(body, &b) != nil || b.Error.Code == "" || b.Error.Code == "path_not_allowed" { // of the listener for clients
+	// of the listener for clients
+	if json.Unmarshal(body, &b) != nil || b.Error.Code == "" || b.Error.Code == "path_not_allowed" {
 		return fmt.Errorf("%s answered %d and is not a warmpath admin listener; --admin needs the admin address, not the address for clients", base.Redacted(), status)
 	}
 	switch b.Error.Code {

@@ -25,8 +25,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// generation is everything made from one configuration, except the listeners. A reload makes another one, which takes over
-// parts with the same settings.
+// generation is everything made from one configuration, except the listeners. A reload makes another one, which takes
+// over parts with the same settings.
 type generation struct {
 	cfg      *config.Config
 	route    route.Config
@@ -71,8 +71,8 @@ func (t *task) end() {
 	}
 }
 
-// wait waits until it has ended, for at most the given time, so that a hanging disk does not keep the router from ending. 0 is
-// no limit.
+// wait waits until it has ended, for at most the given time, so that a hanging disk does not keep the router from
+// ending. 0 is no limit.
 func (t *task) wait(atMost time.Duration) {
 	if t == nil {
 		return
@@ -87,8 +87,8 @@ func (t *task) wait(atMost time.Duration) {
 	}
 }
 
-// newGeneration makes the parts of cfg, or none if one fails, and starts nothing. before is the running generation, nil at the
-// start.
+// newGeneration makes the parts of cfg, or none if one fails, and starts nothing. before is the running generation, nil
+// at the start.
 func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *generation) (g *generation, err error) {
 	g = &generation{cfg: cfg, policies: true}
 	same := func(settings func(*config.Config) any) bool {

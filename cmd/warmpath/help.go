@@ -21,8 +21,8 @@ func narrow(c *cobra.Command) {
 	}
 }
 
-// usage is cobra's usage text, with flags in 80 columns. It is not a template: a program that contains Go's template engine
-// keeps every method of every type, which makes warmpath half as large again (.ci/run checks its size).
+// usage is cobra's usage text, with flags in 80 columns. It is not a template: a program that contains Go's template
+// engine keeps every method of every type, which makes warmpath half as large again (.ci/run checks its size).
 func usage(c *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:")

@@ -16,8 +16,8 @@ import (
 // bodyShare is the divisor of the machine's memory for request bodies if limits.memory is not set.
 const bodyShare = 4
 
-// bodyMemory bounds the bytes of request bodies in memory: the configured limit, else a share of the process's memory, with
-// room for one growing body of the largest size; 0 if the memory is unknown. files is the root of the file system.
+// bodyMemory bounds the bytes of request bodies in memory: the configured limit, else a share of the process's memory,
+// with room for one growing body of the largest size; 0 if the memory is unknown. files is the root of the file system.
 func bodyMemory(limits config.Limits, files fs.FS) int64 {
 	if limits.Memory > 0 {
 		return int64(limits.Memory)
@@ -29,8 +29,8 @@ func bodyMemory(limits config.Limits, files fs.FS) int64 {
 	return max(memory/bodyShare, int64(limits.LeastMemory()))
 }
 
-// memoryLimit is the memory that this process may use: the least of the machine's, its control groups' and GOMEMLIMIT. It is
-// math.MaxInt64 if none is known.
+// memoryLimit is the memory that this process may use: the least of the machine's, its control groups' and GOMEMLIMIT.
+// It is math.MaxInt64 if none is known.
 func memoryLimit(files fs.FS) int64 {
 	least := debug.SetMemoryLimit(-1) // only reads
 	if total, ok := machineMemory(files); ok {

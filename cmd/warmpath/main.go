@@ -1,9 +1,9 @@
-// Command warmpath is a router for self-hosted LLM engines. It owns flags, help, exit codes, the environment, and the wiring of
-// the packages below, which get everything they need as parameters. Commands that show figures leave measuring and drawing to
-// internal/. It never decides where a request goes, and no package imports it.
+// Command warmpath is a router for self-hosted LLM engines. It owns flags, help, exit codes, the environment, and the
+// wiring of the packages below, which get everything they need as parameters. Commands that show figures leave
+// measuring and drawing to internal/. It never decides where a request goes, and no package imports it.
 //
-// main and root are the top, then comes a file for each command, then router with the parts of a running router; env is the
-// bottom.
+// main and root are the top, then comes a file for each command, then router with the parts of a running router; env is
+// the bottom.
 package main
 
 import (

@@ -37,7 +37,8 @@ func manPage(c *cobra.Command, date, source string) string {
 		if i > 0 {
 			b.WriteString(".PP\n")
 		}
-		if strings.HasPrefix(part, " ") || strings.Contains(part, "\n ") || strings.Contains(part, "\n\t") { // its lines stay as they are
+		// its lines stay as they are
+		if strings.HasPrefix(part, " ") || strings.Contains(part, "\n ") || strings.Contains(part, "\n\t") {
 			part = ".EX\n" + roff(part) + "\n.EE"
 		} else {
 			part = roff(part)
@@ -97,7 +98,8 @@ func manFlags(b *strings.Builder, title string, flags *pflag.FlagSet) {
 	})
 }
 
-// roff writes a text so that man(7) shows it as it is: no line of it is a request, and a hyphen is one that can be copied.
+// roff writes a text so that man(7) shows it as it is: no line of it is a request, and a hyphen is one that can be
+// copied.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	lines := strings.Split(text, "\n")

@@ -79,7 +79,8 @@ func listen(cfg *config.Config, held sockets) (traffic, admins net.Listener, err
 	return traffic, admins, nil
 }
 
-// listenHint says what to do about an address that cannot be listened on, with the setting that names it and a good value.
+// listenHint says what to do about an address that cannot be listened on, with the setting that names it and a good
+// value.
 func listenHint(err error, setting, example string) string {
 	var address *net.AddrError
 	var name *net.DNSError

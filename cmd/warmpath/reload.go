@@ -93,7 +93,8 @@ func (r *router) reloadable(file string, load func() (config.Config, error), rel
 	r.rewatch()
 }
 
-// reload reads the configuration again and applies all of it, or nothing. Settings that need a restart are kept and reported.
+// reload reads the configuration again and applies all of it, or nothing. Settings that need a restart are kept and
+// reported.
 func (r *router) reload() (admin.Running, error) {
 	l := &r.reloads
 	l.one.Lock()
@@ -132,7 +133,8 @@ func (r *router) reload() (admin.Running, error) {
 	return now, nil
 }
 
-// nextGeneration makes the generation of the configuration as it is now. restart names the settings that need a restart.
+// nextGeneration makes the generation of the configuration as it is now. restart names the settings that need a
+// restart.
 func (r *router) nextGeneration() (g *generation, restart []string, err error) {
 	loaded, err := r.reloads.load()
 	if err != nil {

@@ -46,7 +46,8 @@ sends each request where it will be answered soonest: usually to the engine that
 	return root
 }
 
-// strictHelp makes errors of unknown topics of help and of unknown shells of completion, where cobra shows a help that fits any.
+// strictHelp makes errors of unknown topics of help and of unknown shells of completion, where cobra shows a help that
+// fits any.
 func strictHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

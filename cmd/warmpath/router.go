@@ -54,7 +54,8 @@ type router struct {
 	held     net.Listener // the traffic listener, if another process also has it open
 	peers    peers
 
-	publishing sync.Mutex // held while a snapshot of endpoints goes to fleet and prober, so that both get the same order; guards generation
+	// held while a snapshot of endpoints goes to fleet and prober, so that both get the same order; guards generation
+	publishing sync.Mutex
 	*generation
 	reloads reloads
 
@@ -64,8 +65,8 @@ type router struct {
 	failed  chan error // a listener that ended by itself
 }
 
-// startOn makes all parts of a router and runs them, on inherited sockets where there are some. Faults of the configuration or
-// the listeners are a usageError.
+// startOn makes all parts of a router and runs them, on inherited sockets where there are some. Faults of the
+// configuration or the listeners are a usageError.
 func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log *slog.Logger) (*router, error) {
 	r := &router{build: b, log: log, peers: peers{log: log}, failed: make(chan error, 4), tally: admin.NewTally(), streams: admin.NewStreams(), limits: quota.New(time.Now(), quota.Config{})}
 	o, err := open(cfg, held, log)
@@ -140,7 +141,8 @@ func (r *router) publish(d route.Declared) {
 		seen[at] = s.Endpoint.Name
 	}
 	r.peers.check(all)
-	r.events.Set(all) // before the first probe reports where a new endpoint publishes: reports on unknown endpoints are dropped
+	// before the first probe reports where a new endpoint publishes: reports on unknown endpoints are dropped
+	r.events.Set(all)
 	r.prober.Set(all)
 }
 
@@ -186,7 +188,8 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 	protocols.SetUnencryptedHTTP2(true)
 	r.traffic = &http.Server{
 		Handler: r.handler(), Protocols: protocols, MaxHeaderBytes: int(cfg.Limits.Header),
-		ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive, // no write time-out: it would cut long generations
+		// no write time-out: it would cut long generations
+		ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive,
 		ErrorLog:  slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 		TLSConfig: r.tlsConfig(func(g *generation) *tls.Config { return g.trafficTLS }),
 	}
@@ -207,7 +210,8 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 	r.serve("traffic", serve)
 }
 
-// serveWorkers serves the registration of workers on a listener of its own, if configured, with TLS if the URI is https.
+// serveWorkers serves the registration of workers on a listener of its own, if configured, with TLS if the URI is
+// https.
 func (r *router) serveWorkers(cfg *config.Config, l net.Listener) {
 	if l == nil {
 		return
@@ -232,8 +236,8 @@ const (
 	longestWatch = 10 * time.Minute // for a profile to be made and read
 )
 
-// limited bounds how long a caller may take to read its answer. Event streams set their own limits, and go on while their caller
-// sends nothing; profiles take as long as they are told to.
+// limited bounds how long a caller may take to read its answer. Event streams set their own limits, and go on while
+// their caller sends nothing; profiles take as long as they are told to.
 func limited(next http.Handler, limit time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, most := http.NewResponseController(w), limit
@@ -312,8 +316,8 @@ func (r *router) taken(name string) bool {
 	return false
 }
 
-// parseDeclaration expands a declaration of the admin API. Keys in files or variables are not read for a caller from the
-// network.
+// parseDeclaration expands a declaration of the admin API. Keys in files or variables are not read for a caller from
+// the network.
 func parseDeclaration(d admin.Declaration) ([]fleet.Endpoint, error) {
 	return discovery.Endpoints([]discovery.EndpointConfig{{
 		URL: d.URL, Name: d.Name, Kind: d.Kind, Role: d.Role, Weight: d.Weight, Models: d.Models, Ranks: d.Ranks, Slots: d.Slots,

@@ -21,8 +21,8 @@ import (
 	"github.com/warmpath/warmpath/internal/tune"
 )
 
-// serve runs a router until ctx ends or one of its listeners fails, and drains it. load reads the configuration again from the
-// same source; file is its file, "" for none.
+// serve runs a router until ctx ends or one of its listeners fails, and drains it. load reads the configuration again
+// from the same source; file is its file, "" for none.
 func serve(ctx context.Context, e env, cfg *config.Config, file string, load func() (config.Config, error)) error {
 	log, lines, relog := newLogger(e.stderr, cfg.Log)
 	defer lines.Close(logWait)
@@ -59,7 +59,8 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	notify(daemon.SdNotifyReady)
 	select {
 	case <-ctx.Done():
-		log.Info("stopping: no new requests, running ones are completed", "deadline", r.current().cfg.Timeouts.Drain.String()) // in JSON a duration would be a number
+		// in JSON a duration would be a number
+		log.Info("stopping: no new requests, running ones are completed", "deadline", r.current().cfg.Timeouts.Drain.String())
 	case err = <-r.failed:
 	}
 	notify(daemon.SdNotifyStopping)
@@ -75,8 +76,8 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	return err
 }
 
-// obeyHangups reloads the configuration at each SIGHUP; undo ends that. It is not used in a terminal, where SIGHUP means that
-// the terminal was closed.
+// obeyHangups reloads the configuration at each SIGHUP; undo ends that. It is not used in a terminal, where SIGHUP
+// means that the terminal was closed.
 func obeyHangups(r *router) (undo func()) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -97,8 +98,8 @@ func obeyHangups(r *router) (undo func()) {
 // logWait is how long the last lines of the log may take to be written.
 const logWait = 2 * time.Second
 
-// newLogger makes the logger of a valid cfg. Logging never waits for w. Close the handler to flush it. again changes the style
-// of further lines.
+// newLogger makes the logger of a valid cfg. Logging never waits for w. Close the handler to flush it. again changes
+// the style of further lines.
 func newLogger(w io.Writer, cfg config.Log) (log *slog.Logger, lines *asynclog.Handler, again func(config.Log)) {
 	as := &style{}
 	as.set(cfg)

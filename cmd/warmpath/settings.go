@@ -239,8 +239,8 @@ func (s *settings) declared() (declared []string, from string, err error) {
 // processVariable is the environment variable with the process number of trtllm-serve disaggregated (disagg_utils.py).
 const processVariable = "TRTLLM_DISAGG_WORKER_PROCESS_ID"
 
-// loadTRTLLM makes the configuration from the YAML of trtllm-serve disaggregated. Faults that trtllm-serve would also report
-// are errors with file and line. It returns settings without an equivalent.
+// loadTRTLLM makes the configuration from the YAML of trtllm-serve disaggregated. Faults that trtllm-serve would also
+// report are errors with file and line. It returns settings without an equivalent.
 func loadTRTLLM(e env, path string, overrides []config.Override) (config.Config, []migrate.Missing, error) {
 	data, err := readSome(path)
 	if err != nil {

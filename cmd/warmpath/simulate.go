@@ -317,7 +317,8 @@ func (o *simulateOptions) runs(trace *simtrace.Trace, fleet simrig.Fleet) []*sim
 	return out
 }
 
-// named reports whether clients name their conversations: by default for policies that need ids, and for those that read no prompts.
+// named reports whether clients name their conversations: by default for policies that need ids, and for those that
+// read no prompts.
 func (o *simulateOptions) named(c policy.Config, oracle bool) bool {
 	if o.ids != "" {
 		return o.ids == "true"

@@ -14,7 +14,8 @@ import (
 // shapeFlags say what kind of engines to play. Without any of them a recording is played on engines as fast as its own.
 var shapeFlags = []string{"engine", "mixed", "fleet", "prefill", "decode"}
 
-// fitted is the fleet that a recording shows: its endpoints, or as many as --endpoints says, with the speeds found in it.
+// fitted is the fleet that a recording shows: its endpoints, or as many as --endpoints says, with the speeds found in
+// it.
 func (o *simulateOptions) fitted(r *trace.Recording, name string, changed func(flag string) bool) (simrig.Fleet, error) {
 	base, err := fleetfile.Kind(o.engine)
 	if err != nil {
@@ -46,8 +47,8 @@ func (o *simulateOptions) fitted(r *trace.Recording, name string, changed func(f
 	return f, f.Validate()
 }
 
-// fleet makes the engines to play: those of the recording, unless flags or a file describe others. The note says which, "" where the
-// flags do.
+// fleet makes the engines to play: those of the recording, unless flags or a file describe others. The note says which,
+// "" where the flags do.
 func (o *simulateOptions) fleet(r *trace.Recording, name string, changed func(flag string) bool) (f simrig.Fleet, note string, err error) {
 	if r == nil || slices.ContainsFunc(shapeFlags, changed) {
 		f, err = o.described()

@@ -11,8 +11,8 @@ import (
 	"github.com/warmpath/warmpath/internal/unixsocket"
 )
 
-// sockets are inherited listeners, as from systemd (sd_listen_fds(3)), by purpose: traffic, admin, workers. They outlive the
-// process: a client that connects while no process accepts waits for the next one.
+// sockets are inherited listeners, as from systemd (sd_listen_fds(3)), by purpose: traffic, admin, workers. They
+// outlive the process: a client that connects while no process accepts waits for the next one.
 type sockets map[string]net.Listener
 
 // socketNames are the FileDescriptorName= values in a socket unit, in the order in which unnamed sockets are assigned.

@@ -10,17 +10,18 @@ import (
 type stage uint8
 
 const (
-	stageNone  stage = iota // nothing, or only pings and announcements that come before any work
-	stageOpen               // the engine works on it: its role, a part without text, or the progress of loading or of the prompt
-	stageToken              // text, reasoning, the call of a tool, or the end
+	stageNone stage = iota // nothing, or only pings and announcements that come before any work
+	// the engine works on it: its role, a part without text, or the progress of loading or of the prompt
+	stageOpen
+	stageToken // text, reasoning, the call of a tool, or the end
 )
 
-// stageOf is the stage that an event of any API shows. data may be cut off at its end. native is set if the event has the form of
-// llama.cpp's own API. An event of an unknown form counts as text.
+// stageOf is the stage that an event of any API shows. data may be cut off at its end. native is set if the event has
+// the form of llama.cpp's own API. An event of an unknown form counts as text.
 //
-// The shapes: OpenAI's chunks (vLLM 0.32.0 and others: {"delta":{"role":"assistant","content":""}} comes first), llama.cpp's
-// prompt_progress (return_progress), Responses and Messages by the type of the event, SGLang's /generate, Ollama's lines, whose
-// loads and pulls have a status.
+// The shapes: OpenAI's chunks (vLLM 0.32.0 and others: {"delta":{"role":"assistant","content":""}} comes first),
+// llama.cpp's prompt_progress (return_progress), Responses and Messages by the type of the event, SGLang's /generate,
+// Ollama's lines, whose loads and pulls have a status.
 func stageOf(class eventClass, data []byte, native *bool) stage {
 	var e event
 	e.read(data)
@@ -180,7 +181,8 @@ func filled(value []byte) bool {
 	return true
 }
 
-// choicesStage is the stage that OpenAI's choices show. Without any they are the usage, or what Azure's filter says of a prompt.
+// choicesStage is the stage that OpenAI's choices show. Without any they are the usage, or what Azure's filter says of
+// a prompt.
 func choicesStage(choices []byte) stage {
 	c := rawjson.Cursor{Data: choices}
 	if !c.Take('[') {
@@ -215,8 +217,8 @@ func choicesStage(choices []byte) stage {
 	}
 }
 
-// NoAnswer reports whether the beginning of a chat's stream, given in two parts, contains nothing of the answer: only role
-// announcements, errors, the end mark, comments, and a partial event.
+// NoAnswer reports whether the beginning of a chat's stream, given in two parts, contains nothing of the answer: only
+// role announcements, errors, the end mark, comments, and a partial event.
 func NoAnswer(held, piece []byte) bool {
 	all := piece
 	if len(held) > 0 {

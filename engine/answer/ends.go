@@ -18,9 +18,9 @@ const (
 
 // EndOf is the mark that a kind of engine sends at the end of each stream of an API.
 //
-// vLLM 0.32.0, SGLang 0.5.23, TensorRT-LLM 1.x, llama.cpp 0.7.0 (server-context.cpp: no [DONE] in Messages and Responses; its own
-// API has none either) and Ollama 0.33 (middleware/openai.go, anthropic.go). SGLang serves Ollama's paths in Ollama's form
-// (entrypoints/ollama/serving.py).
+// vLLM 0.32.0, SGLang 0.5.23, TensorRT-LLM 1.x, llama.cpp 0.7.0 (server-context.cpp: no [DONE] in Messages and
+// Responses; its own API has none either) and Ollama 0.33 (middleware/openai.go, anthropic.go). SGLang serves Ollama's
+// paths in Ollama's form (entrypoints/ollama/serving.py).
 func EndOf(kind fleet.Kind, api string) End {
 	if api == APICountTokens || api == APIEmbeddings {
 		return EndNone

@@ -34,8 +34,8 @@ func (e eventClass) inner() bool {
 	return e == eventCompleted || e == eventBroken || e == eventStarted
 }
 
-// classOf classifies an event by name: the value of "event:" or of the member "type" (OpenAI Responses API, Anthropic Messages
-// API).
+// classOf classifies an event by name: the value of "event:" or of the member "type" (OpenAI Responses API, Anthropic
+// Messages API).
 func classOf(name []byte) eventClass {
 	switch string(name) {
 	case "error":
@@ -59,8 +59,8 @@ func classOf(name []byte) eventClass {
 	return eventNone
 }
 
-// firstMember classifies an event by the first member of its data: an error as sent by vLLM and SGLang ({"error":{...}}),
-// SGLang's flat error ({"object":"error"}), or the type if the event line is absent.
+// firstMember classifies an event by the first member of its data: an error as sent by vLLM and SGLang
+// ({"error":{...}}), SGLang's flat error ({"object":"error"}), or the type if the event line is absent.
 func firstMember(head []byte) eventClass {
 	c := rawjson.Cursor{Data: head}
 	if !c.Take('{') {
@@ -86,8 +86,8 @@ func firstMember(head []byte) eventClass {
 	return eventNone
 }
 
-// ErrorAnswer reports whether an answer, or its beginning, is an error, in the shapes of error events. code is the HTTP status
-// in it and said its message; 0 and "" if absent.
+// ErrorAnswer reports whether an answer, or its beginning, is an error, in the shapes of error events. code is the HTTP
+// status in it and said its message; 0 and "" if absent.
 func ErrorAnswer(body []byte) (code int, said string, ok bool) {
 	if firstMember(body) != eventError {
 		return 0, "", false

@@ -39,8 +39,8 @@ func noFigures() (f figures) {
 	return f
 }
 
-// merge applies a later event. All figures grow during a stream, so a later one wins; but a zero, which some servers send for
-// unknown values, does not replace a number.
+// merge applies a later event. All figures grow during a stream, so a later one wins; but a zero, which some servers
+// send for unknown values, does not replace a number.
 func (f *figures) merge(later *figures) {
 	for i, n := range later {
 		if n > 0 || n == 0 && f[i] < 0 {
@@ -192,8 +192,8 @@ func (f *figures) usage(api string) (u fleet.Usage, ok bool) {
 	return f.openAI()
 }
 
-// anthropic sums up the prompt, of which input_tokens is only the part neither read from nor written to the cache (Anthropic
-// Messages API; vLLM 0.32.0 and SGLang 0.5.23 do the same).
+// anthropic sums up the prompt, of which input_tokens is only the part neither read from nor written to the cache
+// (Anthropic Messages API; vLLM 0.32.0 and SGLang 0.5.23 do the same).
 func (f *figures) anthropic() (fleet.Usage, bool) {
 	prompt := f[inputTokens]
 	if prompt >= 0 {
@@ -202,7 +202,8 @@ func (f *figures) anthropic() (fleet.Usage, bool) {
 	return build(prompt, f[cacheRead], f[outputTokens])
 }
 
-// openAI reads the OpenAI shape, completed by llama.cpp's timings (which replace it in a stream without requested usage).
+// openAI reads the OpenAI shape, completed by llama.cpp's timings (which replace it in a stream without requested
+// usage).
 func (f *figures) openAI() (fleet.Usage, bool) {
 	prompt, cached, output := f[promptTokens], f[detailCached], f[completionTokens]
 	if prompt < 0 {

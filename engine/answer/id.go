@@ -39,8 +39,9 @@ func idOf(c *rawjson.Cursor, parent string) string {
 // MaxIDBytes bounds the id of a response; the engines' own are 37 to 53 bytes long.
 const MaxIDBytes = 256
 
-// KeptIDs are the ids of what an engine keeps that a whole JSON answer names: its own, those of the files that a job has written and of
-// the items of a response, or the text that the answer is (SGLang's /open_session). It is nil while the answer is incomplete.
+// KeptIDs are the ids of what an engine keeps that a whole JSON answer names: its own, those of the files that a job
+// has written and of the items of a response, or the text that the answer is (SGLang's /open_session). It is nil while
+// the answer is incomplete.
 func KeptIDs(body []byte) (ids []string) {
 	take := func(value []byte) {
 		c := rawjson.Cursor{Data: value}

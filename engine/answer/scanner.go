@@ -1,6 +1,6 @@
-// Package answer reads usage, begin, end, failure and the id of a stored response from an engine's answer while it is relayed.
-// It owns the shapes of all APIs' usage, and reads whole bodies and streams in pieces of any size with bounded memory. It never
-// changes, delays or rejects an answer.
+// Package answer reads usage, begin, end, failure and the id of a stored response from an engine's answer while it is
+// relayed. It owns the shapes of all APIs' usage, and reads whole bodies and streams in pieces of any size with bounded
+// memory. It never changes, delays or rejects an answer.
 package answer
 
 import (
@@ -10,9 +10,9 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Scanner observes a streamed answer (server-sent events or JSON lines) in pieces of any size, and finds its usage, end and
-// errors. It parses only lines that may contain these, and keeps at most 2×TailBytes of an event split over pieces. The zero
-// value is ready and treats the stream as APIOther. Results do not depend on the pieces.
+// Scanner observes a streamed answer (server-sent events or JSON lines) in pieces of any size, and finds its usage, end
+// and errors. It parses only lines that may contain these, and keeps at most 2×TailBytes of an event split over pieces.
+// The zero value is ready and treats the stream as APIOther. Results do not depend on the pieces.
 type Scanner struct {
 	API    string // one of the API words; set before the first Write
 	Items  bool   // collect the ids of a response's items: see TakeItems
@@ -42,8 +42,8 @@ type Scanner struct {
 	said         string
 }
 
-// headBytes is how much of a line's beginning is kept: enough for the id in OpenAI's and vLLM's response.created, and for the
-// choices of a chunk before a prompt's token ids (vLLM, return_token_ids).
+// headBytes is how much of a line's beginning is kept: enough for the id in OpenAI's and vLLM's response.created, and
+// for the choices of a chunk before a prompt's token ids (vLLM, return_token_ids).
 const headBytes = 512
 
 // Reset prepares the scanner for another stream and keeps its memory.
@@ -145,7 +145,8 @@ func (s *Scanner) payload(head, end []byte, whole bool, size int) {
 		s.said = errorMessage(end)
 	}
 	s.failed = s.failed || class.failed()
-	s.done = s.done || class.done() && bytes.HasSuffix(bytes.TrimRight(end, " \t"), []byte("}")) // an event that was cut is no end
+	// an event that was cut is no end
+	s.done = s.done || class.done() && bytes.HasSuffix(bytes.TrimRight(end, " \t"), []byte("}"))
 	if class == eventNone {
 		s.count(size)
 	}
@@ -191,8 +192,8 @@ func hasText(event []byte, name string) bool {
 	}
 }
 
-// hint is a cheap test whether an event may contain usage. A name in unescaped quotes cannot occur inside a string, so text
-// about usage does not pass.
+// hint is a cheap test whether an event may contain usage. A name in unescaped quotes cannot occur inside a string, so
+// text about usage does not pass.
 func (s *Scanner) hint(end []byte) bool {
 	switch s.API {
 	case APICountTokens:
@@ -209,7 +210,8 @@ func (s *Scanner) hint(end []byte) bool {
 		bytes.Contains(end, []byte(`eval_count"`)) || bytes.Contains(end, []byte(`"tokens_evaluated"`)) || bytes.Contains(end, []byte(`"stop_type"`)))
 }
 
-// opensObject reports whether a quoted name is followed by a colon and an opening brace, and not by null as in most chunks.
+// opensObject reports whether a quoted name is followed by a colon and an opening brace, and not by null as in most
+// chunks.
 func opensObject(b []byte, quoted string) bool {
 	for {
 		i := bytes.Index(b, []byte(quoted)) // not LastIndex, which is ten times slower
@@ -261,7 +263,8 @@ func (s *Scanner) Close() (u fleet.Usage, ok bool) {
 	return s.f.usage(api)
 }
 
-// complete reports whether the line at the end of the stream, which has no line end, is whole: the end mark, or an object of JSON.
+// complete reports whether the line at the end of the stream, which has no line end, is whole: the end mark, or an
+// object of JSON.
 func (s *Scanner) complete() bool {
 	if s.size > TailBytes {
 		return false
@@ -282,8 +285,8 @@ func (s *Scanner) count(size int) {
 	}
 }
 
-// Tokens estimates the tokens of the answer so far: one for each event, and one for four bytes that an event is longer than the
-// shortest. Engines that decode several at a time, and --stream-interval, put several in an event.
+// Tokens estimates the tokens of the answer so far: one for each event, and one for four bytes that an event is longer
+// than the shortest. Engines that decode several at a time, and --stream-interval, put several in an event.
 func (s *Scanner) Tokens() int {
 	if s.least == 0 {
 		return s.events
@@ -291,12 +294,12 @@ func (s *Scanner) Tokens() int {
 	return s.events + max(0, s.bytes-s.events*s.least)/4
 }
 
-// Data reports whether the first token has been seen: text, reasoning or the call of a tool, or the end of an answer without any.
-// Time to first token ends here.
+// Data reports whether the first token has been seen: text, reasoning or the call of a tool, or the end of an answer
+// without any. Time to first token ends here.
 func (s *Scanner) Data() bool { return s.stage == stageToken }
 
-// Opened reports whether the engine is known to work on the answer: its first token has been seen, or an event before it that is no
-// ping and no announcement, such as a chunk with only the role, or the progress of the prompt.
+// Opened reports whether the engine is known to work on the answer: its first token has been seen, or an event before
+// it that is no ping and no announcement, such as a chunk with only the role, or the progress of the prompt.
 func (s *Scanner) Opened() bool { return s.stage >= stageOpen }
 
 // Native reports whether the events have the form of llama.cpp's own API, which ends with "stop": true.
@@ -305,9 +308,9 @@ func (s *Scanner) Native() bool { return s.native }
 // Finished reports whether a choice's finish_reason was seen, if Learns is set.
 func (s *Scanner) Finished() bool { return s.finished }
 
-// Done reports whether the stream's own end mark was seen, whole: [DONE], message_stop, response.completed and the like, Ollama's
-// "done": true, or llama.cpp's "stop": true. EndOf says which streams have one. A stream of these that ends without it was cut, as
-// by a killed SGLang scheduler.
+// Done reports whether the stream's own end mark was seen, whole: [DONE], message_stop, response.completed and the
+// like, Ollama's "done": true, or llama.cpp's "stop": true. EndOf says which streams have one. A stream of these that
+// ends without it was cut, as by a killed SGLang scheduler.
 func (s *Scanner) Done() bool { return s.done }
 
 // Failed reports whether an error event was seen. vLLM sends a normal [DONE] after it.

@@ -6,10 +6,10 @@ import (
 	"github.com/warmpath/warmpath/engine/rawjson"
 )
 
-// tail reads a JSON answer from its end backwards; the beginning may be missing. That is safe: the end of an answer is outside
-// any string, and a quote is escaped if and only if an odd number of backslashes precedes it, so strings and nesting are known
-// at each step. The model's text is inside strings (or, for arguments of tools, nested deeper than usage), so it cannot be
-// mistaken for usage.
+// tail reads a JSON answer from its end backwards; the beginning may be missing. That is safe: the end of an answer is
+// outside any string, and a quote is escaped if and only if an odd number of backslashes precedes it, so strings and
+// nesting are known at each step. The model's text is inside strings (or, for arguments of tools, nested deeper than
+// usage), so it cannot be mistaken for usage.
 type tail struct {
 	api     string
 	inner   bool // the usage is nested in the member "response" or "message" of a stream's event

@@ -7,8 +7,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// ParseUsage finds usage in the tail of an answer: a JSON body or a stream whose beginning may be cut off anywhere. It reads
-// the last TailBytes. ok is false when they contain no usage.
+// ParseUsage finds usage in the tail of an answer: a JSON body or a stream whose beginning may be cut off anywhere. It
+// reads the last TailBytes. ok is false when they contain no usage.
 //
 // The shapes: OpenAI usage with prompt_tokens_details (vLLM 0.32.0, SGLang 0.5.23, TensorRT-LLM, llama.cpp), Responses
 // usage with input_tokens_details, Anthropic usage (the prompt is the sum of its input parts), SGLang meta_info,

@@ -1,9 +1,9 @@
-// Package handover implements the protocols by which a prompt's KV cache gets from the engine that computes it to the engine
-// that answers (disaggregated prefill), one file per protocol.
+// Package handover implements the protocols by which a prompt's KV cache gets from the engine that computes it to the
+// engine that answers (disaggregated prefill), one file per protocol.
 //
-// It owns what each engine is sent, what the first one's reply means, and how the two answers are combined. It promises that
-// bodies are changed by named members only, and that the engines' own values are relayed unchanged. It never opens a socket,
-// chooses engines or repeats a request.
+// It owns what each engine is sent, what the first one's reply means, and how the two answers are combined. It promises
+// that bodies are changed by named members only, and that the engines' own values are relayed unchanged. It never opens
+// a socket, chooses engines or repeats a request.
 package handover
 
 import (
@@ -12,9 +12,9 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Connector is one protocol for KV transfers: what each of the two engines is sent, and what the first one's reply means. A
-// connector never sees a whole body: it names the top-level members to set, and its caller splices them into the client's body,
-// so that the prompt is equal to the byte on both legs.
+// Connector is one protocol for KV transfers: what each of the two engines is sent, and what the first one's reply
+// means. A connector never sees a whole body: it names the top-level members to set, and its caller splices them into
+// the client's body, so that the prompt is equal to the byte on both legs.
 //
 // Implementations are stateless values and safe for concurrent use.
 type Connector interface {
@@ -22,8 +22,8 @@ type Connector interface {
 	Name() string
 	// Order says when the decoder is asked.
 	Order() Order
-	// Fits returns the reason why a request cannot be split by this protocol, or nil. The handoff has what is known before
-	// endpoints are chosen: all but Prefiller, Decoder, Attempt and Number.
+	// Fits returns the reason why a request cannot be split by this protocol, or nil. The handoff has what is known
+	// before endpoints are chosen: all but Prefiller, Decoder, Attempt and Number.
 	Fits(x *Handoff) error
 	// Prefill returns what the prefiller is sent.
 	Prefill(x *Handoff) (Message, error)
@@ -31,8 +31,8 @@ type Connector interface {
 	Reply(x *Handoff, body []byte) (Handed, error)
 	// Decode returns what the decoder is sent. h is the result of Reply; nil when both are asked together.
 	Decode(x *Handoff, h *Handed) (Message, error)
-	// Keeps reports whether another decoder may use what a prefiller handed over after one has failed. sent means that the
-	// failed one may have received the request.
+	// Keeps reports whether another decoder may use what a prefiller handed over after one has failed. sent means that
+	// the failed one may have received the request.
 	Keeps(sent bool) bool
 }
 
@@ -42,8 +42,9 @@ type Order uint8
 // The orders.
 const (
 	PrefillFirst Order = iota // the decoder is asked after the prefiller's reply
-	Together                  // both are asked at once; the prefiller's reply is read in the background, and its failure ends the decode leg
-	ByDecoder                 // only the decoder is asked, which asks the prefiller itself
+	// both are asked at once; the prefiller's reply is read in the background, and its failure ends the decode leg
+	Together
+	ByDecoder // only the decoder is asked, which asks the prefiller itself
 )
 
 // Handoff is one split request, or one that may be split.
@@ -117,12 +118,12 @@ type Before struct {
 	Host   string // that decoder's host, as reached by the router
 }
 
-// Returner is a Connector whose decoders can hand KV cache back: the prefiller of the next turn fetches it and computes only
-// what is new.
+// Returner is a Connector whose decoders can hand KV cache back: the prefiller of the next turn fetches it and computes
+// only what is new.
 type Returner interface {
 	Connector
-	// Returned finds a decoder's description of its cache in the end of an answer or stream; nil without one. It becomes
-	// Handoff.Before, once. It shares the memory of the answer.
+	// Returned finds a decoder's description of its cache in the end of an answer or stream; nil without one. It
+	// becomes Handoff.Before, once. It shares the memory of the answer.
 	Returned(end []byte) []byte
 }
 
@@ -131,8 +132,8 @@ type Merger interface {
 	Connector
 	// Merges reports whether that applies to a request.
 	Merges(x *Handoff) bool
-	// Merge completes an answer by a prefiller's whole reply: the JSON of a plain answer, or of a stream's event with that
-	// number, from 0. It returns the answer unchanged if there is nothing to add.
+	// Merge completes an answer by a prefiller's whole reply: the JSON of a plain answer, or of a stream's event with
+	// that number, from 0. It returns the answer unchanged if there is nothing to add.
 	Merge(x *Handoff, reply, answer []byte, event int) []byte
 }
 
@@ -142,10 +143,11 @@ type Handed struct {
 	Usage  fleet.Usage // of the prompt, with the cached tokens at the prefiller
 	Known  bool        // Usage was reported
 
-	// Honest means that the decoder is known to report the prefiller's cached tokens, so that its usage needs no correction.
+	// Honest means that the decoder is known to report the prefiller's cached tokens, so that its usage needs no
+	// correction.
 	Honest bool
-	// Whole means that the reply is the complete answer: its first token was the last, and no decoder is needed. Answer is what
-	// the client gets, see AsStream for streams.
+	// Whole means that the reply is the complete answer: its first token was the last, and no decoder is needed. Answer
+	// is what the client gets, see AsStream for streams.
 	Whole  bool
 	Answer []byte
 	First  *First // the first token, if the decoder continues after it; else nil

@@ -11,16 +11,17 @@ import (
 	"github.com/warmpath/warmpath/engine/rawjson"
 )
 
-// LMCache is the protocol of LMCache's connector in vLLM (LMCacheConnectorV1 with enable_pd, transfer_channel nixl; also in
-// LMCache's disagg_proxy_server and production-stack PR 890). The decoder is chosen first: the prefiller is told its receiving
-// address, pushes the prompt's KV cache there, and sends the router a notification per tensor-parallel rank when that is done.
-// Its reply has the first token. The decoder is told nothing; it finds the cache by the tokens of the prompt.
+// LMCache is the protocol of LMCache's connector in vLLM (LMCacheConnectorV1 with enable_pd, transfer_channel nixl;
+// also in LMCache's disagg_proxy_server and production-stack PR 890). The decoder is chosen first: the prefiller is
+// told its receiving address, pushes the prompt's KV cache there, and sends the router a notification per
+// tensor-parallel rank when that is done. Its reply has the first token. The decoder is told nothing; it finds the
+// cache by the tokens of the prompt.
 //
-// A decoder of a completion continues after the first token: its prompt is the token ids including that one, and the client
-// gets the token's text before the decoder's answer (see First). Anything but a plain completion is sent unchanged, as by
-// llm-d's connector lmcache: the decoder generates the first token again from the cache, so that chunks have the chat's shape,
-// and tool calls, reasoning, log probabilities and grammars are complete, which are lost when a chat is turned into a
-// completion.
+// A decoder of a completion continues after the first token: its prompt is the token ids including that one, and the
+// client gets the token's text before the decoder's answer (see First). Anything but a plain completion is sent
+// unchanged, as by llm-d's connector lmcache: the decoder generates the first token again from the cache, so that
+// chunks have the chat's shape, and tool calls, reasoning, log probabilities and grammars are complete, which are lost
+// when a chat is turned into a completion.
 //
 // Since LMCache is a cache, a failed transfer is harmless: missing blocks are computed.
 type LMCache struct{}
@@ -78,8 +79,8 @@ func (LMCache) Prefill(x *Handoff) (Message, error) {
 	return message, nil
 }
 
-// specID is the id of a transfer: the request's, and a random number, so that notifications of earlier attempts, or of another
-// client's request with the same id, are not mistaken for it.
+// specID is the id of a transfer: the request's, and a random number, so that notifications of earlier attempts, or of
+// another client's request with the same id, are not mistaken for it.
 func specID(x *Handoff) string {
 	return x.ID + "-" + strconv.FormatUint(x.Number, 16)
 }
@@ -150,7 +151,8 @@ func firstOfReply(x *Handoff, params, text, ids []byte) *First {
 	return f
 }
 
-// partOfCharacter reports whether a text may be part of a character that the next token completes: it is shown as U+FFFD.
+// partOfCharacter reports whether a text may be part of a character that the next token completes: it is shown as
+// U+FFFD.
 func partOfCharacter(text []byte) bool {
 	return bytes.Contains(text, []byte("\ufffd")) || bytes.Contains(bytes.ToLower(text), []byte(`\ufffd`))
 }
@@ -160,8 +162,8 @@ func isIDList(value []byte) bool {
 	return isIDs(value) && bytes.ContainsAny(value, "0123456789")
 }
 
-// isPlain reports whether a member of a completion has the same effect when the first token moves into the prompt. Others may
-// not: stop texts and grammars start anew, penalties miss a token, seeds draw other numbers.
+// isPlain reports whether a member of a completion has the same effect when the first token moves into the prompt.
+// Others may not: stop texts and grammars start anew, penalties miss a token, seeds draw other numbers.
 func isPlain(name string) bool {
 	switch name {
 	case "model", promptMember, maxTokens, streamMember, streamOptions, "temperature", "top_p", "top_k", "min_p", "user", "n", "best_of", "echo",

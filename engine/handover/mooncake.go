@@ -10,12 +10,13 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Mooncake is vLLM's MooncakeConnector (vLLM 0.32.0, distributed/kv_transfer/kv_connector/v1/mooncake). Both engines are asked
-// at once and meet by a transfer id from the router. The decoder is told the prefiller's engine id and its bootstrap server,
-// which resolves that id. The router asks the same server for the id: GET http://HOST:8998/query answers
-// {"0":{"engine_id":"...","worker_addr":{...}}}, by data-parallel rank.
+// Mooncake is vLLM's MooncakeConnector (vLLM 0.32.0, distributed/kv_transfer/kv_connector/v1/mooncake). Both engines
+// are asked at once and meet by a transfer id from the router. The decoder is told the prefiller's engine id and its
+// bootstrap server, which resolves that id. The router asks the same server for the id: GET http://HOST:8998/query
+// answers {"0":{"engine_id":"...","worker_addr":{...}}}, by data-parallel rank.
 //
-// Like NIXL's, its engines trust their input, see Nixl. A decoder that lacks one of the members computes the prompt itself.
+// Like NIXL's, its engines trust their input, see Nixl. A decoder that lacks one of the members computes the prompt
+// itself.
 type Mooncake struct{}
 
 // Name implements Connector.

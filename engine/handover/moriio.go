@@ -10,12 +10,13 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// MoRIIO is vLLM's MoRIIOConnector for AMD GPUs (vLLM 0.32.0, distributed/kv_transfer/kv_connector/v1/moriio). Each engine
-// needs the other's address, HOST with a handshake and a notify port, which are not in its URL: they are declared with the
-// endpoint (kv_address). Both go into the request id, as in vLLM's own router, and into the parameters, as in llm-d's.
+// MoRIIO is vLLM's MoRIIOConnector for AMD GPUs (vLLM 0.32.0, distributed/kv_transfer/kv_connector/v1/moriio). Each
+// engine needs the other's address, HOST with a handshake and a notify port, which are not in its URL: they are
+// declared with the endpoint (kv_address). Both go into the request id, as in vLLM's own router, and into the
+// parameters, as in llm-d's.
 //
-// All engines of a fleet move blocks in one of two ways: the prefiller writes them to the decoder, and both are asked at once;
-// or (read_mode) the decoder reads them, and is asked when the prefiller's reply has their location.
+// All engines of a fleet move blocks in one of two ways: the prefiller writes them to the decoder, and both are asked
+// at once; or (read_mode) the decoder reads them, and is asked when the prefiller's reply has their location.
 type MoRIIO struct {
 	Read bool // the engines run with read_mode
 }
@@ -52,8 +53,8 @@ func (MoRIIO) pair(x *Handoff) (p, d fleet.KVAddress, err error) {
 	return p, d, err
 }
 
-// ids are the request id, which contains both engines' addresses, and the transfer's id. Both are unique per prefill leg: an id
-// is 32 hexadecimal digits (_DECODE_ZMQ_RE).
+// ids are the request id, which contains both engines' addresses, and the transfer's id. Both are unique per prefill
+// leg: an id is 32 hexadecimal digits (_DECODE_ZMQ_RE).
 func (MoRIIO) ids(x *Handoff, p, d fleet.KVAddress) (request, transfer string) {
 	var h uint64 = 14695981039346656037 // FNV-1a of the client's id, so that the two halves are independent
 	for i := range len(x.ID) {
@@ -114,9 +115,9 @@ func (m MoRIIO) Reply(x *Handoff, body []byte) (Handed, error) {
 	return h, nil
 }
 
-// Decode implements Connector. In read mode the prefiller's parameters are passed on whole, plus its tensor parallelism under
-// the name that decoders look for first. The client's limit on the answer is unchanged: the decoder generates the first token
-// itself (MoRIIOConnectorScheduler.get_num_new_matched_tokens).
+// Decode implements Connector. In read mode the prefiller's parameters are passed on whole, plus its tensor parallelism
+// under the name that decoders look for first. The client's limit on the answer is unchanged: the decoder generates the
+// first token itself (MoRIIOConnectorScheduler.get_num_new_matched_tokens).
 func (m MoRIIO) Decode(x *Handoff, h *Handed) (Message, error) {
 	p, d, err := m.pair(x)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 )
 
 // Nixl is vLLM's NixlConnector (vLLM 0.32.0, distributed/kv_transfer/kv_connector/v1/nixl; the same exchange is in the
-// repository's toy_proxy_server and in llm-d's sidecar as nixlv2). The prefiller computes the prompt and one token, holds the
-// blocks for a lease of 30 s, and gives their location in its reply. The decoder gets that and fetches them.
+// repository's toy_proxy_server and in llm-d's sidecar as nixlv2). The prefiller computes the prompt and one token,
+// holds the blocks for a lease of 30 s, and gives their location in its reply. The decoder gets that and fetches them.
 //
-// An engine trusts its parameters: those of another prompt, those used again after the blocks were reused, or a prefill of more
-// than one token give a wrong text without an error, and incomplete parameters end the process (all observed with vLLM 0.32.0).
-// So the object is copied whole or not at all; the prompt has equal bytes on both legs; and a client's own parameters reach no
-// engine.
+// An engine trusts its parameters: those of another prompt, those used again after the blocks were reused, or a prefill
+// of more than one token give a wrong text without an error, and incomplete parameters end the process (all observed
+// with vLLM 0.32.0). So the object is copied whole or not at all; the prompt has equal bytes on both legs; and a
+// client's own parameters reach no engine.
 type Nixl struct{}
 
 // nixlAsk is the prefiller's parameters. Older versions require all keys.
@@ -27,9 +27,9 @@ func (Nixl) Name() string { return "nixl" }
 // Order implements Connector: the decoder needs the prefiller's reply.
 func (Nixl) Order() Order { return PrefillFirst }
 
-// Fits implements Connector. Parameters belong to one prompt and one answer: with a list of prompts the second would get the
-// first one's cache, and a second answer's blocks would stay until the lease ends. Requests for data about the prompt's tokens
-// need prefill where the answer is made.
+// Fits implements Connector. Parameters belong to one prompt and one answer: with a list of prompts the second would
+// get the first one's cache, and a second answer's blocks would stay until the lease ends. Requests for data about the
+// prompt's tokens need prefill where the answer is made.
 func (Nixl) Fits(x *Handoff) error {
 	switch x.API {
 	case answer.APIChat, answer.APICompletions, answer.APIResponses, answer.APIMessages:
@@ -39,8 +39,8 @@ func (Nixl) Fits(x *Handoff) error {
 	return fitsOnce(x)
 }
 
-// Prefill implements Connector: one token, not streamed. A limit that overrides max_tokens must be one too, and a minimum above
-// the limit is rejected. Members cannot be removed, so they are set to values equivalent to absence.
+// Prefill implements Connector: one token, not streamed. A limit that overrides max_tokens must be one too, and a
+// minimum above the limit is rejected. Members cannot be removed, so they are set to values equivalent to absence.
 func (n Nixl) Prefill(x *Handoff) (Message, error) {
 	if x.Before == nil {
 		return Message{Set: onlyPrompt(x, nixlAsk)}, nil
@@ -48,16 +48,16 @@ func (n Nixl) Prefill(x *Handoff) (Message, error) {
 	return Message{Set: onlyPrompt(x, nixlBack(x.Before))}, nil
 }
 
-// nixlBack is the parameters of a prefiller that first fetches a conversation's beginning from its decoder: the decoder's own
-// with the direction reversed and its address (bidirectional mode, kv_connector_extra_config.bidirectional_kv_xfer, and vLLM's
-// multi-turn proxy).
+// nixlBack is the parameters of a prefiller that first fetches a conversation's beginning from its decoder: the
+// decoder's own with the direction reversed and its address (bidirectional mode,
+// kv_connector_extra_config.bidirectional_kv_xfer, and vLLM's multi-turn proxy).
 func nixlBack(b *Before) string {
 	out := []byte(`{"do_remote_decode":true,"do_remote_prefill":false,"remote_host":` + jsonString(b.Host))
 	return string(rawjson.AppendOthers(out, b.Params, "do_remote_decode", "do_remote_prefill", "remote_host")) + "}"
 }
 
-// Returned implements Returner: the member kv_transfer_params of a plain answer, or of the last chunk of a stream. Its name in
-// unescaped quotes cannot occur inside a string, so text about it is not mistaken for it.
+// Returned implements Returner: the member kv_transfer_params of a plain answer, or of the last chunk of a stream. Its
+// name in unescaped quotes cannot occur inside a string, so text about it is not mistaken for it.
 func (Nixl) Returned(end []byte) []byte {
 	const name = `"` + kvTransferParams + `"`
 	for {
@@ -85,8 +85,8 @@ func (Nixl) Returned(end []byte) []byte {
 	}
 }
 
-// Reply implements Connector: the object kv_transfer_params at the top of the reply, passed on unread. remote_block_ids is a
-// list in older versions and a list per cache group in newer ones.
+// Reply implements Connector: the object kv_transfer_params at the top of the reply, passed on unread. remote_block_ids
+// is a list in older versions and a list per cache group in newer ones.
 func (Nixl) Reply(x *Handoff, body []byte) (Handed, error) {
 	h := Handed{}
 	found, ok := rawjson.Members(body, "usage", kvTransferParams)
@@ -119,8 +119,8 @@ func (Nixl) Decode(_ *Handoff, h *Handed) (Message, error) {
 	return Message{Set: []Member{{kvTransferParams, h.Params}}}, nil
 }
 
-// Keeps implements Connector: once a decoder may have fetched the blocks, they may be reused, and a second decoder would answer
-// from another prompt.
+// Keeps implements Connector: once a decoder may have fetched the blocks, they may be reused, and a second decoder
+// would answer from another prompt.
 func (Nixl) Keeps(sent bool) bool { return !sent }
 
 var _ Connector = Nixl{}

@@ -48,8 +48,8 @@ func appendPorts(b []byte, ports []int) []byte {
 	return append(b, ']')
 }
 
-// Receivers finds the decoders' addresses, in this order: the registry's entry for a decoder, else Host with the given ports,
-// else the host of the decoder's URL with these ports.
+// Receivers finds the decoders' addresses, in this order: the registry's entry for a decoder, else Host with the given
+// ports, else the host of the decoder's URL with these ports.
 type Receivers struct {
 	Registry   map[string]Receiver // by the endpoint's name or URL
 	Host       string              // of the one decoder without an entry; "" for the host of its URL
@@ -132,10 +132,11 @@ func ReadReceivers(text string, ranks int, read func(path string) ([]byte, error
 // mostReceivers bounds a registry.
 const mostReceivers = 10_000
 
-// ParseReceivers parses a registry of decoders: a JSON object with a member per decoder, named by its URL or name, with host,
-// init_port and alloc_port, and optionally query_port and rdma_host. A port is a number or a list with one per tensor-parallel
-// rank. The names in the prefiller's parameters (receiver_host, receiver_init_port, ...) are accepted too. The keys of
-// production-stack PR 890 (--decoder-registry) are not published; this follows its thread. The error lists every fault.
+// ParseReceivers parses a registry of decoders: a JSON object with a member per decoder, named by its URL or name, with
+// host, init_port and alloc_port, and optionally query_port and rdma_host. A port is a number or a list with one per
+// tensor-parallel rank. The names in the prefiller's parameters (receiver_host, receiver_init_port, ...) are accepted
+// too. The keys of production-stack PR 890 (--decoder-registry) are not published; this follows its thread. The error
+// lists every fault.
 func ParseReceivers(data []byte, ranks int) (map[string]Receiver, error) {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {

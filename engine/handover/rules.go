@@ -22,9 +22,10 @@ const (
 	streamOptions    = "stream_options"
 )
 
-// Withhold returns what a request gets in place of the members by which a client could act as a router, in the protocols of all kinds
-// of engine: have an engine dial an address, take or give away another client's KV cache or encoder cache, wait for a hand-over that
-// never comes, or end. The kind of the request's own engine does not matter: it may not be known yet, and the engine may be a router.
+// Withhold returns what a request gets in place of the members by which a client could act as a router, in the
+// protocols of all kinds of engine: have an engine dial an address, take or give away another client's KV cache or
+// encoder cache, wait for a hand-over that never comes, or end. The kind of the request's own engine does not matter:
+// it may not be known yet, and the engine may be a router.
 func Withhold(x *Handoff) []Member {
 	return nulled(
 		x, kvTransferParams, "ec_transfer_params", // vLLM
@@ -43,8 +44,8 @@ func nulled(x *Handoff, names ...string) (set []Member) {
 	return set
 }
 
-// maxParamsBytes bounds the object passed on: a prompt of a million tokens has 65,536 blocks of 16, each number of at most 8
-// bytes.
+// maxParamsBytes bounds the object passed on: a prompt of a million tokens has 65,536 blocks of 16, each number of at
+// most 8 bytes.
 const maxParamsBytes = 4 << 20
 
 // fitsOnce rejects requests with more than one prompt or answer, or for data about the prompt's tokens.
@@ -67,8 +68,8 @@ func fitsOnce(x *Handoff) error {
 // isOne reports whether a count is absent, null or 1.
 func isOne(value []byte) bool { return rawjson.IsNull(value) || string(value) == "1" }
 
-// severalPrompts reports whether the prompt of a completion is a list of prompts, even of one, instead of a text or a list of
-// token ids.
+// severalPrompts reports whether the prompt of a completion is a list of prompts, even of one, instead of a text or a
+// list of token ids.
 func severalPrompts(value []byte) bool {
 	c := rawjson.Cursor{Data: value}
 	if !c.Take('[') {
@@ -121,8 +122,8 @@ func checkParams(params []byte, ok bool) error {
 	return nil
 }
 
-// rankHeader keeps a client from choosing the rank of a whole engine. If a rank is the endpoint, the header is set with every
-// request.
+// rankHeader keeps a client from choosing the rank of a whole engine. If a rank is the endpoint, the header is set with
+// every request.
 func rankHeader(e fleet.Endpoint) []Header {
 	if e.Part.Kind == fleet.Rank {
 		return nil
@@ -156,8 +157,8 @@ func bootstrapPortOf(x *Handoff) int {
 	}
 }
 
-// DefaultBootstrapPort is the default port of a prefiller's bootstrap server (SGLang's --disaggregation-bootstrap-port, vLLM's
-// VLLM_MOONCAKE_BOOTSTRAP_PORT).
+// DefaultBootstrapPort is the default port of a prefiller's bootstrap server (SGLang's --disaggregation-bootstrap-port,
+// vLLM's VLLM_MOONCAKE_BOOTSTRAP_PORT).
 const DefaultBootstrapPort = 8998
 
 // jsonString quotes text that needs no escapes: hosts, addresses and ids.

@@ -12,13 +12,13 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// SGLang is SGLang's own protocol (0.5.23, disaggregation; as its router and SMG use it over HTTP). Both servers get the
-// client's request at once, with the same three members added: the prefill server's bootstrap address, and a room, a random
-// number by which the two meet. The decode server gets the KV cache and the first token there, and answers; the prefill server
-// answers with one token.
+// SGLang is SGLang's own protocol (0.5.23, disaggregation; as its router and SMG use it over HTTP). Both servers get
+// the client's request at once, with the same three members added: the prefill server's bootstrap address, and a room,
+// a random number by which the two meet. The decode server gets the KV cache and the first token there, and answers;
+// the prefill server answers with one token.
 //
-// A server started for one role does nothing else: without a room it answers 400. When one side fails the other waits for its
-// time-out (300 s), so it must be cancelled.
+// A server started for one role does nothing else: without a room it answers 400. When one side fails the other waits
+// for its time-out (300 s), so it must be cancelled.
 type SGLang struct{}
 
 // The members that the protocol sets.
@@ -55,8 +55,8 @@ func (SGLang) Fits(x *Handoff) error {
 	return nil
 }
 
-// errSeveral: 0.5.23 was observed to use the first room for all answers of one prompt, and its decode server then to wait for
-// ever, with one room or a list.
+// errSeveral: 0.5.23 was observed to use the first room for all answers of one prompt, and its decode server then to
+// wait for ever, with one room or a list.
 var errSeveral = errors.New("engine: SGLang 0.5.23 never answers a request for several answers to one prompt in two legs")
 
 // Prefill implements Connector.
@@ -72,7 +72,8 @@ func (s SGLang) Decode(x *Handoff, _ *Handed) (Message, error) {
 	return s.message(x, fleet.LegDecode), nil
 }
 
-// message is the common part of both legs, without the ranks. The rank of an endpoint that is one is set in every request.
+// message is the common part of both legs, without the ranks. The rank of an endpoint that is one is set in every
+// request.
 func (SGLang) message(x *Handoff, leg fleet.Leg) Message {
 	n, list := answersOf(x)
 	ranks, rank := x.PrefillerPeer.Ranks, -1
@@ -109,8 +110,8 @@ func (SGLang) message(x *Handoff, leg fleet.Leg) Message {
 	return Message{Set: set, Header: rankHeader(ep)}
 }
 
-// Reply implements Connector. The reply is one token, streamed when the client wants a stream. A request aborted at the prefill
-// server ends with a success.
+// Reply implements Connector. The reply is one token, streamed when the client wants a stream. A request aborted at the
+// prefill server ends with a success.
 func (s SGLang) Reply(x *Handoff, body []byte) (Handed, error) {
 	h := Handed{Honest: true}
 	h.Usage, h.Known = answer.ParseUsage(x.API, body)
@@ -143,8 +144,8 @@ func (s SGLang) Reply(x *Handoff, body []byte) (Handed, error) {
 // Keeps implements Connector: a room works once.
 func (SGLang) Keeps(bool) bool { return false }
 
-// answersOf is the number of answers to all prompts of a request, and whether the engine treats it as a list of requests: then
-// each answer has a room (io_struct.py, GenerateReqInput).
+// answersOf is the number of answers to all prompts of a request, and whether the engine treats it as a list of
+// requests: then each answer has a room (io_struct.py, GenerateReqInput).
 func answersOf(x *Handoff) (n int, list bool) {
 	prompts := -1
 	switch x.API {
@@ -179,8 +180,8 @@ func promptsIn(value []byte) int {
 	return n
 }
 
-// roomsOf are n distinct rooms between 0 and 2^63-1. A prefill server with ranks may choose the rank as the room's remainder
-// (load-balance method follow_bootstrap_room): if the rank is known, all rooms lead to it.
+// roomsOf are n distinct rooms between 0 and 2^63-1. A prefill server with ranks may choose the rank as the room's
+// remainder (load-balance method follow_bootstrap_room): if the rank is known, all rooms lead to it.
 func roomsOf(number uint64, n, ranks, rank int) []uint64 {
 	step := uint64(1)
 	if ranks > 1 && rank >= 0 && rank < ranks {

@@ -21,9 +21,10 @@ func (SGLang) Merges(x *Handoff) bool {
 	}
 }
 
-// Merge implements Merger. In meta_info, which /generate has and other APIs may have in their choices, the prefill server's
-// lists of the prompt are put before the decode server's (SMG does the same, in each event of a stream). A completion with echo
-// has them in its choices' logprobs instead: there the prefill server's are used without the token it generated.
+// Merge implements Merger. In meta_info, which /generate has and other APIs may have in their choices, the prefill
+// server's lists of the prompt are put before the decode server's (SMG does the same, in each event of a stream). A
+// completion with echo has them in its choices' logprobs instead: there the prefill server's are used without the token
+// it generated.
 func (SGLang) Merge(x *Handoff, reply, body []byte, event int) []byte {
 	replies := objectsOf(reply)
 	if len(replies) == 0 {
@@ -57,8 +58,8 @@ func (SGLang) Merge(x *Handoff, reply, body []byte, event int) []byte {
 	}
 }
 
-// mergeMeta puts the lists of the prompt in one object's meta_info before those in another's. They have an element per token
-// (SGLang 0.5.23, tokenizer_manager.py).
+// mergeMeta puts the lists of the prompt in one object's meta_info before those in another's. They have an element per
+// token (SGLang 0.5.23, tokenizer_manager.py).
 func mergeMeta(from, to []byte) []byte {
 	theirs, _ := rawjson.Member(from, "meta_info")
 	ours, _ := rawjson.Member(to, "meta_info")
@@ -122,8 +123,8 @@ func objectsOf(reply []byte) [][]byte {
 	return out
 }
 
-// pickOf is the object about the same answer: with the same index, else at the same position. Of a stream's events the first
-// has what is needed.
+// pickOf is the object about the same answer: with the same index, else at the same position. Of a stream's events the
+// first has what is needed.
 func pickOf(from [][]byte, one []byte, place int) []byte {
 	index, _ := rawjson.Member(one, "index")
 	if !rawjson.IsNull(index) {

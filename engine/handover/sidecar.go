@@ -7,9 +7,10 @@ import (
 	"github.com/warmpath/warmpath/engine/answer"
 )
 
-// Sidecar is the protocol of llm-d's sidecar (llm-d-router, pd-sidecar): a proxy in the decoder's pod, which asks the prefiller that a header names,
-// by the protocol that it is configured for, and then its own engine. The prefiller hears nothing from the router. The answer's header comes when the
-// prompt is computed, and the answer reports the prefiller's cached tokens.
+// Sidecar is the protocol of llm-d's sidecar (llm-d-router, pd-sidecar): a proxy in the decoder's pod, which asks the
+// prefiller that a header names, by the protocol that it is configured for, and then its own engine. The prefiller
+// hears nothing from the router. The answer's header comes when the prompt is computed, and the answer reports the
+// prefiller's cached tokens.
 type Sidecar struct{}
 
 // prefillerHeader names the prefiller to the sidecar.

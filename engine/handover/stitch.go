@@ -10,9 +10,9 @@ import (
 // mostHeldEvent bounds a held-back event or whole answer; a longer one is passed on unchanged.
 const mostHeldEvent = 16 << 20
 
-// Stitch puts the first token before a decoder's answer to a completion, and corrects its usage, since that token was part of
-// the decoder's prompt. In a stream it becomes an event before the first one with a choice. Anything else, such as an error,
-// passes unchanged.
+// Stitch puts the first token before a decoder's answer to a completion, and corrects its usage, since that token was
+// part of the decoder's prompt. In a stream it becomes an event before the first one with a choice. Anything else, such
+// as an error, passes unchanged.
 type Stitch struct {
 	first  *First
 	stream bool

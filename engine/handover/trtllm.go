@@ -11,16 +11,16 @@ import (
 	"github.com/warmpath/warmpath/engine/rawjson"
 )
 
-// TRTLLM is TensorRT-LLM's protocol (tensorrt_llm/serve/openai_disagg_service.py and openai_protocol.py, versions of April to
-// September 2026), by the object disaggregated_params in requests and in choices[0] of replies.
+// TRTLLM is TensorRT-LLM's protocol (tensorrt_llm/serve/openai_disagg_service.py and openai_protocol.py, versions of
+// April to September 2026), by the object disaggregated_params in requests and in choices[0] of replies.
 //
-// Context-first: the context worker gets the whole request, not streamed, as "context_only", computes the prompt and one token,
-// and gives the cache's location in its reply. The generation worker gets that unchanged, as "generation_only", with the
-// prompt's token ids, and emits the first token itself. Generation-first: both are asked at once and meet by the id; the
-// generation worker finds the context worker by its description in GET /server_info.
+// Context-first: the context worker gets the whole request, not streamed, as "context_only", computes the prompt and
+// one token, and gives the cache's location in its reply. The generation worker gets that unchanged, as
+// "generation_only", with the prompt's token ids, and emits the first token itself. Generation-first: both are asked at
+// once and meet by the id; the generation worker finds the context worker by its description in GET /server_info.
 //
-// Ids exceed 2^53, and opaque_state, log probabilities and later members are the workers' own: everything is relayed as bytes.
-// The KV cache is found by the id in the context worker's reply, which may differ from the request's.
+// Ids exceed 2^53, and opaque_state, log probabilities and later members are the workers' own: everything is relayed as
+// bytes. The KV cache is found by the id in the context worker's reply, which may differ from the request's.
 type TRTLLM struct {
 	TRTLLMOptions
 	GenerationFirst bool
@@ -28,8 +28,8 @@ type TRTLLM struct {
 
 // TRTLLMOptions are the configurable parts of the protocol.
 type TRTLLMOptions struct {
-	// Key signs the generation worker's parameters in the header x-trtllm-disagg-auth (disagg_auth.py); newer workers with a
-	// key reject unsigned requests. "" signs nothing.
+	// Key signs the generation worker's parameters in the header x-trtllm-disagg-auth (disagg_auth.py); newer workers
+	// with a key reject unsigned requests. "" signs nothing.
 	Key string
 	// TokenIDsBase64 transmits token ids of chats in base64 (gen_tokids_ctxbytes), a third of the bytes.
 	TokenIDsBase64 bool
@@ -72,7 +72,8 @@ func (t TRTLLM) Order() Order {
 	return PrefillFirst
 }
 
-// Fits implements Connector: chats and completions with one prompt and one answer. A list with one prompt is one prompt.
+// Fits implements Connector: chats and completions with one prompt and one answer. A list with one prompt is one
+// prompt.
 func (TRTLLM) Fits(x *Handoff) error {
 	if x.API != answer.APIChat && x.API != answer.APICompletions {
 		return fmt.Errorf("the connector trtllm knows no API %q", x.API)
@@ -125,7 +126,8 @@ func (t TRTLLM) Reply(x *Handoff, body []byte) (Handed, error) {
 	}
 	choices, usage := values[0], values[1]
 	h.Usage, h.Known = answer.UsageIn(x.API, usage)
-	h.Honest = h.Known && !t.GenerationFirst // ctx_usage makes the decoder report it, which is impossible when both are asked at once
+	// ctx_usage makes the decoder report it, which is impossible when both are asked at once
+	h.Honest = h.Known && !t.GenerationFirst
 	if n := rawjson.Count(choices, 2); n != 1 {
 		many := "no choice"
 		if n > 1 {
@@ -160,8 +162,8 @@ func (t TRTLLM) Reply(x *Handoff, body []byte) (Handed, error) {
 	return h, err
 }
 
-// generationParams are the context worker's parameters for the generation worker: unchanged except for request type, style and
-// the prompt's usage.
+// generationParams are the context worker's parameters for the generation worker: unchanged except for request type,
+// style and the prompt's usage.
 func generationParams(params, usage, finish []byte) ([]byte, error) {
 	switch {
 	case rawjson.IsNull(params):
@@ -186,8 +188,8 @@ func generationParams(params, usage, finish []byte) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// promptIDs is the prompt as the generation worker is told it: token ids, so that it needs no tokenizer and reads the very prompt that was
-// computed.
+// promptIDs is the prompt as the generation worker is told it: token ids, so that it needs no tokenizer and reads the
+// very prompt that was computed.
 func (t TRTLLM) promptIDs(x *Handoff, ids, encoded []byte) ([]Member, error) {
 	var set []Member
 	switch {
@@ -274,8 +276,8 @@ func (t TRTLLM) Keeps(sent bool) bool { return !sent && !t.GenerationFirst }
 
 var _ Connector = TRTLLM{}
 
-// withoutHandoff is a context worker's reply without the parts for routers: parameters in its choices and the prompt's token
-// ids. ok is false when it cannot be parsed.
+// withoutHandoff is a context worker's reply without the parts for routers: parameters in its choices and the prompt's
+// token ids. ok is false when it cannot be parsed.
 func withoutHandoff(body []byte) (answer []byte, ok bool) {
 	out, err := rawjson.RewriteObject(nil, body, func(name string, value []byte) ([]byte, []byte) {
 		switch name {

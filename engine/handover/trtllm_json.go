@@ -48,9 +48,9 @@ func decodeIDs(value []byte) ([]byte, error) {
 	return append(out, ']'), nil
 }
 
-// signature is what a generation worker with a key checks (tensorrt_llm/serve/disagg_auth.py): HMAC-SHA256 over the two members
-// by which it finds the KV cache, as compact JSON with sorted keys, with the first of a list of addresses. "" when both are
-// absent.
+// signature is what a generation worker with a key checks (tensorrt_llm/serve/disagg_auth.py): HMAC-SHA256 over the two
+// members by which it finds the KV cache, as compact JSON with sorted keys, with the first of a list of addresses. ""
+// when both are absent.
 func signature(key string, params []byte) string {
 	values, _ := rawjson.Members(params, ctxInfoEndpoint, opaqueState)
 	at, state := rawjson.First(values[0]), values[1]

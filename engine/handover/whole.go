@@ -8,9 +8,9 @@ import (
 	"github.com/warmpath/warmpath/engine/rawjson"
 )
 
-// AsStream is a non-streamed answer as the events of a stream (OpenAI API, "chat.completion.chunk" and "text_completion"): its
-// text in one chunk, the finish reason in the next, requested usage in one more, and the end mark. The chunks keep all members
-// of the answer. ok is false for anything else.
+// AsStream is a non-streamed answer as the events of a stream (OpenAI API, "chat.completion.chunk" and
+// "text_completion"): its text in one chunk, the finish reason in the next, requested usage in one more, and the end
+// mark. The chunks keep all members of the answer. ok is false for anything else.
 func AsStream(api string, body []byte, usage bool) (events []byte, ok bool) {
 	values, ok := rawjson.Members(body, "choices", "usage")
 	choices := values[0]

@@ -1,8 +1,8 @@
-// Package kv decodes the KV events of engines: ZeroMQ messages of vLLM and SGLang (msgpack) and TensorRT-LLM's list of events
-// (JSON), into batches of package kvstream.
+// Package kv decodes the KV events of engines: ZeroMQ messages of vLLM and SGLang (msgpack) and TensorRT-LLM's list of
+// events (JSON), into batches of package kvstream.
 //
-// It owns the encodings. It promises that malformed or unknown events are counted and skipped, and that memory is bounded for
-// any input. It never opens a socket, and does not interpret events for an endpoint.
+// It owns the encodings. It promises that malformed or unknown events are counted and skipped, and that memory is
+// bounded for any input. It never opens a socket, and does not interpret events for an endpoint.
 package kv
 
 import (
@@ -23,9 +23,9 @@ import (
 //
 //	[ts, [event, ...], data_parallel_rank]
 //
-// or a map with the keys ts, events and data_parallel_rank (attn_dp_rank in SGLang). An event is an array that begins with its
-// name, or, since vLLM PR 42892 and SGLang PR 37482, a map with the key type; fields with their default are omitted. Unknown
-// fields are skipped, in maps and at the end of arrays.
+// or a map with the keys ts, events and data_parallel_rank (attn_dp_rank in SGLang). An event is an array that begins
+// with its name, or, since vLLM PR 42892 and SGLang PR 37482, a map with the key type; fields with their default are
+// omitted. Unknown fields are skipped, in maps and at the end of arrays.
 
 // Bounds of one message.
 const (
@@ -39,8 +39,8 @@ const MaxSessionBytes = 1024
 
 var errShape = errors.New("not an event")
 
-// ReadBatch decodes a message's payload into b, reusing its memory. A malformed or unknown event is counted in b.Skipped and
-// skipped; the error means that the message is not a batch, or is truncated.
+// ReadBatch decodes a message's payload into b, reusing its memory. A malformed or unknown event is counted in
+// b.Skipped and skipped; the error means that the message is not a batch, or is truncated.
 func ReadBatch(payload []byte, b *kvstream.Batch) error {
 	b.Reset()
 	switch msgp.NextType(payload) {
@@ -305,8 +305,8 @@ func (r *reader) array() (n uint32) {
 	return n
 }
 
-// hash reads a block's hash. vLLM sends the last 8 bytes of its digest as a number, or the digest; SGLang the first 8 as a
-// signed number.
+// hash reads a block's hash. vLLM sends the last 8 bytes of its digest as a number, or the digest; SGLang the first 8
+// as a signed number.
 func (r *reader) hash() (h uint64) {
 	switch msgp.NextType(r.b) {
 	case msgp.UintType:

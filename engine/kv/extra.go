@@ -5,8 +5,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// extra reads what each block depends on besides its tokens: null or a list per block. Only equality matters, so a hash of the
-// bytes is kept.
+// extra reads what each block depends on besides its tokens: null or a list per block. Only equality matters, so a hash
+// of the bytes is kept.
 func (r *reader) extra() {
 	any := false
 	for n := r.array(); n > 0 && r.err == nil; n-- {

@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/kvstream"
 )
 
-// trtEvent is an event in TensorRT-LLM's /kv_cache_events (tensorrt_llm/_utils.py, KVCacheEventSerializer; serve/router.py, PR
-// 12526), with or without an envelope.
+// trtEvent is an event in TensorRT-LLM's /kv_cache_events (tensorrt_llm/_utils.py, KVCacheEventSerializer;
+// serve/router.py, PR 12526), with or without an envelope.
 type trtEvent struct {
 	EventID *int64          `json:"event_id"`
 	Window  int64           `json:"window_size"`
@@ -49,8 +49,8 @@ type TRTBatch struct {
 	Batch kvstream.Batch
 }
 
-// ReadTRTEvents decodes the answer of /kv_cache_events: a JSON array, oldest first. Events without blocks (created, updated)
-// become empty batches, so that their ids count. The error means that the answer is not a list.
+// ReadTRTEvents decodes the answer of /kv_cache_events: a JSON array, oldest first. Events without blocks (created,
+// updated) become empty batches, so that their ids count. The error means that the answer is not a list.
 func ReadTRTEvents(body []byte) (TRTEvents, error) {
 	var list []json.RawMessage
 	var out TRTEvents
@@ -181,8 +181,8 @@ func (k *trtBlock) medium() string {
 	}
 }
 
-// trtHash reads a hash: a number of 64 bits (v1_block_key, v2_sha256_64), or 64 hexadecimal digits (v2_sha256), whose first 8
-// bytes equal v2_sha256_64. Never a float: they exceed 2^53.
+// trtHash reads a hash: a number of 64 bits (v1_block_key, v2_sha256_64), or 64 hexadecimal digits (v2_sha256), whose
+// first 8 bytes equal v2_sha256_64. Never a float: they exceed 2^53.
 func trtHash(raw json.RawMessage) (uint64, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) > 1 && raw[0] == '"' {

@@ -1,12 +1,12 @@
-// Package rawjson reads and rewrites JSON in place: it owns the cursor and the functions that find, count and replace members
-// and elements. Values are slices of the input; nothing is copied unless it is written. It checks only the syntax it needs,
-// never decodes values into types, and reports failures by results.
+// Package rawjson reads and rewrites JSON in place: it owns the cursor and the functions that find, count and replace
+// members and elements. Values are slices of the input; nothing is copied unless it is written. It checks only the
+// syntax it needs, never decodes values into types, and reports failures by results.
 package rawjson
 
 import "bytes"
 
-// Cursor reads JSON forwards in place. It checks only the syntax it needs to proceed, copies nothing, and fails by returning
-// false, at the latest at the end of Data.
+// Cursor reads JSON forwards in place. It checks only the syntax it needs to proceed, copies nothing, and fails by
+// returning false, at the latest at the end of Data.
 type Cursor struct {
 	Data []byte
 	Pos  int // of the next byte in Data
@@ -116,8 +116,8 @@ func (c *Cursor) Word() (w []byte) {
 // MaxCount bounds plausible token counts; no context is near it, and sums of a few do not overflow.
 const MaxCount = 1 << 40
 
-// Count reads a whole number from 0 to MaxCount, with an optional fraction of zero. Any other value (null, a string, an object,
-// a negative number) is skipped and not ok.
+// Count reads a whole number from 0 to MaxCount, with an optional fraction of zero. Any other value (null, a string, an
+// object, a negative number) is skipped and not ok.
 func (c *Cursor) Count() (n int64, ok bool) {
 	c.Space()
 	if c.Pos >= len(c.Data) {
@@ -152,8 +152,8 @@ func allZero(b []byte) bool {
 	return true
 }
 
-// numbers skips a list of numbers only, such as a million token ids, if one comes next. It looks no further than the next list,
-// so many of them cost no more than their length.
+// numbers skips a list of numbers only, such as a million token ids, if one comes next. It looks no further than the
+// next list, so many of them cost no more than their length.
 func (c *Cursor) numbers() bool {
 	if c.Pos+1 >= len(c.Data) || c.Data[c.Pos] != '[' || c.Data[c.Pos+1] < '0' || c.Data[c.Pos+1] > '9' {
 		return false

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// Member returns the value of a top-level member of a JSON object, in place; of several the last, as engines do. ok is false
-// when body is not a complete object.
+// Member returns the value of a top-level member of a JSON object, in place; of several the last, as engines do. ok is
+// false when body is not a complete object.
 func Member(body []byte, name string) (value []byte, ok bool) {
 	c := Cursor{Data: body}
 	if !c.Take('{') {

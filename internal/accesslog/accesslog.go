@@ -1,6 +1,7 @@
-// Package accesslog writes one line of JSON for each client request that has ended, for those who account, audit and search. It owns the
-// file and a bounded queue in front of it. It promises that no request waits for the disk: what does not fit is dropped and counted. A file that
-// somebody else renames is begun anew under its old name. No line holds text of prompts or answers, or a query.
+// Package accesslog writes one line of JSON for each client request that has ended, for those who account, audit and
+// search. It owns the file and a bounded queue in front of it. It promises that no request waits for the disk: what
+// does not fit is dropped and counted. A file that somebody else renames is begun anew under its old name. No line
+// holds text of prompts or answers, or a query.
 package accesslog
 
 import (
@@ -102,7 +103,8 @@ func (l *Log) open() error {
 // Listener hears the requests.
 func (l *Log) Listener() live.Listener { return live.Listener{Served: l.served} }
 
-// Written is how many lines were written, Dropped how many were not since the file did not keep up or could not be written.
+// Written is how many lines were written, Dropped how many were not since the file did not keep up or could not be
+// written.
 func (l *Log) Written() uint64 { return l.written.Load() }
 
 // Dropped is the number of lines that were not written.
@@ -205,7 +207,8 @@ func (l *Log) flush() {
 	l.held = 0
 }
 
-// lost gives up the lines that are not in the file yet. A writer that has failed once fails for ever, so that it begins anew.
+// lost gives up the lines that are not in the file yet. A writer that has failed once fails for ever, so that it begins
+// anew.
 func (l *Log) lost(err error) {
 	l.dropped.Add(l.held)
 	l.held = 0

@@ -1,9 +1,9 @@
 // Package admin is the HTTP handler of the admin listener: metrics, endpoints and their draining, models, counters, the
 // configuration in force, profiles, and a status page.
 //
-// It owns the admin API, its protection by token and host name, and the tally and history behind the page. It promises that
-// every answer is JSON or the page, that errors have one shape, and that memory is bounded. It never chooses an endpoint, and
-// changes the fleet only by events.
+// It owns the admin API, its protection by token and host name, and the tally and history behind the page. It promises
+// that every answer is JSON or the page, that errors have one shape, and that memory is bounded. It never chooses an
+// endpoint, and changes the fleet only by events.
 package admin
 
 import (
@@ -44,27 +44,31 @@ type Config struct {
 	Hosts   guard.Hosts // without a token, further names under which scrapers may ask for /metrics
 
 	Endpoints Declarer
-	Source    string                                      // name of the discovery source that Endpoints feeds; "" means "admin"
-	Parse     func(Declaration) ([]fleet.Endpoint, error) // expands a declaration (ranks, slots) and reports all its faults
+	// name of the discovery source that Endpoints feeds; "" means "admin"
+	Source string
+	// expands a declaration (ranks, slots) and reports all its faults
+	Parse func(Declaration) ([]fleet.Endpoint, error)
 
 	// The errors that Endpoints wraps for a duplicate name and for an undeclared one; nil means ErrDuplicate and
 	// ErrNotDeclared.
 	Duplicate, NotDeclared error
 
-	Metrics   http.Handler            // answers /metrics
-	Decisions http.Handler            // answers GET /admin/decisions: the newest decisions and why; explain.Ring is one
-	Shadow    http.Handler            // answers GET /admin/shadow: what other policies would have done; shadow.Shadow is one
-	Replicas  http.Handler            // answers GET /admin/replicas: which other routers of the fleet are there
-	Concerns  func() []Concern        // what else is wrong now; nil for nothing
-	Settings  func() any              // the configuration in force, secrets already taken out; encoded as JSON
-	Reload    func() (Running, error) // reloads the configuration, on POST /admin/reload
-	Running   func() Running          // the running configuration, for the stats
-	Aliases   map[string][]string     // of models, by name
-	Tally     *Tally                  // counts from the fleet's events; nil leaves shares, rates and the history out
-	Streams   *Streams                // open event streams, of this handler and of those before it; nil begins with none
-	Log       *slog.Logger            // log of changes and their callers; nil for none
-	Now       func() time.Time
-	Started   time.Time // of the program; zero is now
+	Metrics   http.Handler // answers /metrics
+	Decisions http.Handler // answers GET /admin/decisions: the newest decisions and why; explain.Ring is one
+	// answers GET /admin/shadow: what other policies would have done; shadow.Shadow is one
+	Shadow   http.Handler
+	Replicas http.Handler            // answers GET /admin/replicas: which other routers of the fleet are there
+	Concerns func() []Concern        // what else is wrong now; nil for nothing
+	Settings func() any              // the configuration in force, secrets already taken out; encoded as JSON
+	Reload   func() (Running, error) // reloads the configuration, on POST /admin/reload
+	Running  func() Running          // the running configuration, for the stats
+	Aliases  map[string][]string     // of models, by name
+	Tally    *Tally                  // counts from the fleet's events; nil leaves shares, rates and the history out
+	// open event streams, of this handler and of those before it; nil begins with none
+	Streams *Streams
+	Log     *slog.Logger // log of changes and their callers; nil for none
+	Now     func() time.Time
+	Started time.Time // of the program; zero is now
 }
 
 // Concern is something that is wrong and that the fleet does not know of, in words, with what to do about it.

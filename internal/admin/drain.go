@@ -22,8 +22,8 @@ func (a *Admin) undrain(w http.ResponseWriter, r *http.Request, name string) {
 	a.show(w, r, name)
 }
 
-// drain stops new traffic to an endpoint, or to all ranks or slots of an engine. With ?wait=30s it answers 200 as soon as no
-// request is outstanding there, or 202 when the time is over.
+// drain stops new traffic to an endpoint, or to all ranks or slots of an engine. With ?wait=30s it answers 200 as soon
+// as no request is outstanding there, or 202 when the time is over.
 func (a *Admin) drain(w http.ResponseWriter, r *http.Request, name string) {
 	var wait time.Duration
 	if s := r.URL.Query().Get("wait"); s != "" {
@@ -59,8 +59,8 @@ func (a *Admin) drain(w http.ResponseWriter, r *http.Request, name string) {
 	writeViews(w, status, name, views)
 }
 
-// idle waits until no request is outstanding at the endpoints of a name. It polls the fleet, since a handler must not wait
-// inside a listener.
+// idle waits until no request is outstanding at the endpoints of a name. It polls the fleet, since a handler must not
+// wait inside a listener.
 func (a *Admin) idle(ctx context.Context, name string, wait time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

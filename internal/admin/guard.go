@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/internal/unixsocket"
 )
 
-// CheckListen refuses an admin address that other machines can reach when no token protects it. addr is host:port, or a Unix
-// socket, which the rights of its file protect.
+// CheckListen refuses an admin address that other machines can reach when no token protects it. addr is host:port, or a
+// Unix socket, which the rights of its file protect.
 func CheckListen(addr, token string) error {
 	if unixsocket.Is(addr) {
 		return nil
@@ -27,10 +27,10 @@ func CheckListen(addr, token string) error {
 
 // refuse says why a request may not go on, nil when it may.
 //
-// The holder of the token may do everything; browsers do not add a bearer token by themselves, so no foreign page
-// can use one. Without, the listener is on loopback (CheckListen) and the danger is the operator's own browser: a
-// foreign page that posts here is caught by its Origin, and one whose name was rebound to 127.0.0.1 by its Host. Scrapers may come
-// through a proxy by the name of a pod or a service, to which no page of a foreign site can be rebound.
+// The holder of the token may do everything; browsers do not add a bearer token by themselves, so no foreign page can
+// use one. Without, the listener is on loopback (CheckListen) and the danger is the operator's own browser: a foreign
+// page that posts here is caught by its Origin, and one whose name was rebound to 127.0.0.1 by its Host. Scrapers may
+// come through a proxy by the name of a pod or a service, to which no page of a foreign site can be rebound.
 func (a *Admin) refuse(r *http.Request) *failure {
 	if r.URL.Path == "/healthz" {
 		return nil

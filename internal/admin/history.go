@@ -128,7 +128,8 @@ func (h *history) close(t *Tally) {
 	clear(h.limited)
 }
 
-// since is what policies have come to between two looks; nil where they are not the same policies, or counts began anew.
+// since is what policies have come to between two looks; nil where they are not the same policies, or counts began
+// anew.
 func since(before, now []Beside) []modeled {
 	if len(before) != len(now) {
 		return nil
@@ -181,8 +182,8 @@ func (s *spread) quantile(q float64) time.Duration {
 	return 0
 }
 
-// Compare has the history hold what other policies would have come to, beside what was measured. f is asked every ten seconds of traffic;
-// its first row is the acting policy. nil ends it.
+// Compare has the history hold what other policies would have come to, beside what was measured. f is asked every ten
+// seconds of traffic; its first row is the acting policy. nil ends it.
 func (t *Tally) Compare(f func() []Beside) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -19,8 +19,8 @@ const (
 	streamNewest  = 25               // decisions in one event
 )
 
-// Streams counts the open event streams of an admin listener and can end them: all when the program ends, and an earlier
-// handler's when a new one, perhaps with another token, replaces it.
+// Streams counts the open event streams of an admin listener and can end them: all when the program ends, and an
+// earlier handler's when a new one, perhaps with another token, replaces it.
 type Streams struct {
 	mu   sync.Mutex // guards all below
 	open int
@@ -97,8 +97,9 @@ func (a *Admin) look(replicas json.RawMessage) *look {
 	return l
 }
 
-// stream answers with server-sent events until the reader leaves: fleet every second with what has changed, history every ten seconds,
-// decisions as they end, shadow and replicas every five seconds. Each look is the present one, so a slow reader misses looks and nothing piles up.
+// stream answers with server-sent events until the reader leaves: fleet every second with what has changed, history
+// every ten seconds, decisions as they end, shadow and replicas every five seconds. Each look is the present one, so a
+// slow reader misses looks and nothing piles up.
 func (a *Admin) stream(w http.ResponseWriter, r *http.Request) {
 	over, ok := a.c.Streams.enter()
 	if !ok {
@@ -140,7 +141,8 @@ type reader struct {
 
 // show sends what is new at the n-th look.
 func (s *reader) show(n int) error {
-	_ = s.control.SetWriteDeadline(time.Now().Add(streamPatient)) // where the connection has none, the reader is this program's own test
+	// where the connection has none, the reader is this program's own test
+	_ = s.control.SetWriteDeadline(time.Now().Add(streamPatient))
 	a := s.admin
 	var b bytes.Buffer
 	if n%streamSlow == 0 {

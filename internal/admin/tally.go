@@ -17,7 +17,8 @@ const (
 	failedFrom = 500              // statuses from here on are failures; a client's own errors are not
 )
 
-// Tally adds up the cost of finished requests for the status page. It is a listener of the fleet; a nil Tally counts nothing.
+// Tally adds up the cost of finished requests for the status page. It is a listener of the fleet; a nil Tally counts
+// nothing.
 type Tally struct {
 	mu  sync.Mutex // guards all below
 	one map[string]*tallied
@@ -135,7 +136,8 @@ func (t *Tally) charge(name string, s *live.Served, promptToo, answerToo bool) {
 	}
 }
 
-// of is the tally of an endpoint; nil when there is none, or when there are too many: it is not shown, and the sum still counts it.
+// of is the tally of an endpoint; nil when there is none, or when there are too many: it is not shown, and the sum
+// still counts it.
 func (t *Tally) of(name string) *tallied {
 	one := t.one[name]
 	if one == nil && name != "" && len(t.one) < maxTallied {

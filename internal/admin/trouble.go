@@ -12,7 +12,8 @@ import (
 
 // trouble is one thing that is wrong now, in words, with what to do about it.
 type trouble struct {
-	Severity string `json:"severity"` // bad: requests fail or soon may; warn: slower than it could be; note: worth knowing
+	// bad: requests fail or soon may; warn: slower than it could be; note: worth knowing
+	Severity string `json:"severity"`
 	Endpoint string `json:"endpoint,omitempty"`
 	What     string `json:"what"`
 	Do       string `json:"do"`
@@ -138,8 +139,8 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 	}
 }
 
-// undeclaredTrouble is about engines with more ranks or slots than are endpoints: the engine then chooses one without knowing which has
-// the conversation's cache.
+// undeclaredTrouble is about engines with more ranks or slots than are endpoints: the engine then chooses one without
+// knowing which has the conversation's cache.
 func undeclaredTrouble(endpoints []endpointView, add teller) {
 	declared, told := map[string]int{}, map[string]bool{}
 	for i := range endpoints {

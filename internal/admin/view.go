@@ -12,17 +12,18 @@ import (
 
 // endpointView is one endpoint as JSON. Pointers are for what may be unknown.
 type endpointView struct {
-	Name         string   `json:"name"`
-	URL          string   `json:"url"`
-	Kind         string   `json:"kind"`
-	Part         string   `json:"part,omitempty"`
-	Role         string   `json:"role,omitempty"` // prefill or decode; left out for both
-	Source       string   `json:"source"`
-	Weight       float64  `json:"weight"`
-	Models       []string `json:"models"`
-	State        string   `json:"state"`
-	Detail       string   `json:"detail,omitempty"`
-	Sleep        string   `json:"sleep,omitempty"`         // asleep: it waits to be woken; dozing: the next request wakes it
+	Name   string   `json:"name"`
+	URL    string   `json:"url"`
+	Kind   string   `json:"kind"`
+	Part   string   `json:"part,omitempty"`
+	Role   string   `json:"role,omitempty"` // prefill or decode; left out for both
+	Source string   `json:"source"`
+	Weight float64  `json:"weight"`
+	Models []string `json:"models"`
+	State  string   `json:"state"`
+	Detail string   `json:"detail,omitempty"`
+	// asleep: it waits to be woken; dozing: the next request wakes it
+	Sleep        string   `json:"sleep,omitempty"`
 	UntilSeconds *float64 `json:"until_seconds,omitempty"` // from now, while ejected or busy
 	Draining     bool     `json:"draining"`
 	Gone         bool     `json:"gone"`
@@ -34,13 +35,18 @@ type endpointView struct {
 	Served       *heardOf `json:"served,omitempty"`
 
 	PrefillPerSec float64 `json:"prefill_tokens_per_second,omitempty"` // learnt
-	AssumedCache  int64   `json:"assumed_cache_tokens,omitempty"`      // capacity of its cache, from reports and observed hits
-	WorkingSet    int64   `json:"working_set,omitempty"`               // tokens of the conversations that go on at once there (admission)
-	WorkingRoom   int64   `json:"working_room,omitempty"`              // tokens of its cache for them
-	CacheFilled   float64 `json:"cache_filled,omitempty"`              // share of that which is believed to hold prompts, 0..1
-	CacheLosses   uint64  `json:"cache_losses,omitempty"`              // its process ended, its engine slept, or its KV events said so
+	// capacity of its cache, from reports and observed hits
+	AssumedCache int64 `json:"assumed_cache_tokens,omitempty"`
+	// tokens of the conversations that go on at once there (admission)
+	WorkingSet  int64 `json:"working_set,omitempty"`
+	WorkingRoom int64 `json:"working_room,omitempty"` // tokens of its cache for them
+	// share of that which is believed to hold prompts, 0..1
+	CacheFilled float64 `json:"cache_filled,omitempty"`
+	// its process ended, its engine slept, or its KV events said so
+	CacheLosses uint64 `json:"cache_losses,omitempty"`
 
-	TransferMs     float64 `json:"transfer_ms,omitempty"`                // learnt: until KV cache from elsewhere is there, with nothing to move
+	// learnt: until KV cache from elsewhere is there, with nothing to move
+	TransferMs     float64 `json:"transfer_ms,omitempty"`
 	TransferPerSec float64 `json:"transfer_tokens_per_second,omitempty"` // learnt
 }
 
@@ -51,7 +57,8 @@ type loadView struct {
 	DecodeTokens  int64 `json:"decode_tokens"`
 	ContextTokens int64 `json:"context_tokens"`
 
-	TransferRequests int   `json:"transfer_requests,omitempty"` // whose KV cache is on its way to another endpoint, or still to come from one
+	// whose KV cache is on its way to another endpoint, or still to come from one
+	TransferRequests int   `json:"transfer_requests,omitempty"`
 	TransferTokens   int64 `json:"transfer_tokens,omitempty"`
 }
 
@@ -90,10 +97,11 @@ type statsView struct {
 	SessionMisses    uint64   `json:"session_misses"`
 	SessionEvictions uint64   `json:"session_evictions"`
 	Responses        int      `json:"responses"`
-	Held             int      `json:"held,omitempty"`             // turns that wait before they are placed (admission)
-	HeldTokens       int64    `json:"held_tokens,omitempty"`      // of their conversations
-	Unserved         []string `json:"unserved_aliases,omitempty"` // aliases of models that no engine serves, as "alias = models"
-	Served           *total   `json:"served,omitempty"`
+	Held             int      `json:"held,omitempty"`        // turns that wait before they are placed (admission)
+	HeldTokens       int64    `json:"held_tokens,omitempty"` // of their conversations
+	// aliases of models that no engine serves, as "alias = models"
+	Unserved []string `json:"unserved_aliases,omitempty"`
+	Served   *total   `json:"served,omitempty"`
 
 	concerns []Concern
 	Foreign  *foreignPage `json:"foreign,omitempty"`  // a page whose requests were refused lately

@@ -1,6 +1,6 @@
-// Package asynclog is a slog.Handler whose caller never waits: records are queued, and formatted and written by a goroutine of its own. The
-// queue is bounded by records and by bytes; what does not fit, because standard error is a pipe without a reader, is dropped and counted. It
-// never blocks, and loses nothing that fits while it runs.
+// Package asynclog is a slog.Handler whose caller never waits: records are queued, and formatted and written by a
+// goroutine of its own. The queue is bounded by records and by bytes; what does not fit, because standard error is a
+// pipe without a reader, is dropped and counted. It never blocks, and loses nothing that fits while it runs.
 package asynclog
 
 import (
@@ -90,8 +90,8 @@ func (q *queue) stopped() bool {
 	}
 }
 
-// freeze is a record that does not change any more, and about how many bytes it holds: errors and values that make themselves are asked now,
-// since what they speak of may be used again by the time they are written.
+// freeze is a record that does not change any more, and about how many bytes it holds: errors and values that make
+// themselves are asked now, since what they speak of may be used again by the time they are written.
 func freeze(r slog.Record) (slog.Record, int64) {
 	out := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
 	size := int64(len(r.Message))
@@ -147,8 +147,8 @@ func (h *Handler) Written() uint64 { return h.written.Load() }
 // Dropped is the number of records that were not, or could not be, written.
 func (h *Handler) Dropped() uint64 { return h.dropped.Load() }
 
-// Close has what is queued written, and waits for that, but no longer than it is told: a reader that does not read must not keep the process from
-// ending. Records that come later are dropped.
+// Close has what is queued written, and waits for that, but no longer than it is told: a reader that does not read must
+// not keep the process from ending. Records that come later are dropped.
 func (h *Handler) Close(wait time.Duration) {
 	h.once.Do(func() { close(h.stop) })
 	t := time.NewTimer(wait)

@@ -1,9 +1,9 @@
-// Package config has every setting of the router: one struct, and one path to it from defaults, file, environment and flags, in
-// this order.
+// Package config has every setting of the router: one struct, and one path to it from defaults, file, environment and
+// flags, in this order.
 //
-// It owns the gathering of the packages' own settings, their documentation, and the checks across packages. It promises strict
-// decoding: unknown names, wrong types and values out of range are reported all at once, each with its location. It never
-// guesses a value, and starts nothing.
+// It owns the gathering of the packages' own settings, their documentation, and the checks across packages. It promises
+// strict decoding: unknown names, wrong types and values out of range are reported all at once, each with its location.
+// It never guesses a value, and starts nothing.
 package config
 
 import (
@@ -24,27 +24,28 @@ import (
 
 // Config is the whole configuration of the router. Its comments are the reference in docs/config.md.
 type Config struct {
-	// Listen is the address (host:port) of the traffic listener: clients' requests, /healthz and /readyz. Port 0 takes a
-	// free one. unix:///PATH is a Unix socket, unix:///PATH?mode=0600 one with other rights than 0660.
+	// Listen is the address (host:port) of the traffic listener: clients' requests, /healthz and /readyz. Port 0 takes
+	// a free one. unix:///PATH is a Unix socket, unix:///PATH?mode=0600 one with other rights than 0660.
 	Listen string `yaml:"listen"`
 	// Hosts are further names under which clients reach the traffic listener, and of web pages that may call it: names,
-	// *.DOMAIN, addresses and networks; * alone is any. On a loopback address, or if hosts are given, browsers are answered 403
-	// under other host names (Host) and for other pages (Origin, Referer); loopback names are always allowed, and addresses in
-	// Host. Programs may use any name. Otherwise any name is allowed for pages too.
+	// *.DOMAIN, addresses and networks; * alone is any. On a loopback address, or if hosts are given, browsers are
+	// answered 403 under other host names (Host) and for other pages (Origin, Referer); loopback names are always
+	// allowed, and addresses in Host. Programs may use any name. Otherwise any name is allowed for pages too.
 	Hosts []string `yaml:"hosts"`
-	// TrustedProxies are peers whose information about their clients is trusted: addresses, networks, and unix for the peers of
-	// a Unix socket. The client that they name appears in access log and limits, and engines see it. X-Forwarded-* from other
-	// peers is removed.
+	// TrustedProxies are peers whose information about their clients is trusted: addresses, networks, and unix for the
+	// peers of a Unix socket. The client that they name appears in access log and limits, and engines see it.
+	// X-Forwarded-* from other peers is removed.
 	TrustedProxies []string `yaml:"trusted_proxies"`
-	// ClientHeader is the header in which trusted proxies name their client: Forwarded (RFC 7239), or one that lists addresses,
-	// such as X-Real-IP. Other headers are ignored, since a client could send them. Empty means X-Forwarded-For.
+	// ClientHeader is the header in which trusted proxies name their client: Forwarded (RFC 7239), or one that lists
+	// addresses, such as X-Real-IP. Other headers are ignored, since a client could send them. Empty means
+	// X-Forwarded-For.
 	ClientHeader string `yaml:"client_header"`
-	// ProxyProtocol accepts only connections of trusted_proxies on the traffic listener, each of which begins with a header of
-	// the PROXY protocol, version 1 or 2, that names the client. Others are closed.
+	// ProxyProtocol accepts only connections of trusted_proxies on the traffic listener, each of which begins with a
+	// header of the PROXY protocol, version 1 or 2, that names the client. Others are closed.
 	ProxyProtocol bool `yaml:"proxy_protocol"`
-	// Paths are further paths that are passed to engines, besides the inference APIs, each "/path" or "/prefix*", "POST /path"
-	// for one method only; * alone is all. By default, paths that act on an engine as a whole are blocked: sleep, caches,
-	// profiles, weights, adapters, models on disk, slots.
+	// Paths are further paths that are passed to engines, besides the inference APIs, each "/path" or "/prefix*", "POST
+	// /path" for one method only; * alone is all. By default, paths that act on an engine as a whole are blocked:
+	// sleep, caches, profiles, weights, adapters, models on disk, slots.
 	Paths []string `yaml:"paths"`
 	// CORS says which web pages may read answers.
 	CORS CORS `yaml:"cors"`
@@ -54,10 +55,10 @@ type Config struct {
 	TLS TLS `yaml:"tls"`
 	// EngineTLS is how engines with https:// URLs are connected to.
 	EngineTLS EngineTLS `yaml:"engine_tls"`
-	// Transport selects the HTTP/1.1 code for plain connections to engines, lean or net/http. lean is this project's; Go's
-	// net/http takes more CPU time and memory, so try it to find out whether the lean code causes a fault. lean-listener is lean,
-	// and reads and writes clients' plain TCP connections on Linux with raw system calls too: some 10 % less CPU time for short
-	// requests, by code that fewer people use.
+	// Transport selects the HTTP/1.1 code for plain connections to engines, lean or net/http. lean is this project's;
+	// Go's net/http takes more CPU time and memory, so try it to find out whether the lean code causes a fault.
+	// lean-listener is lean, and reads and writes clients' plain TCP connections on Linux with raw system calls too:
+	// some 10 % less CPU time for short requests, by code that fewer people use.
 	Transport string `yaml:"transport"`
 	// Endpoints that are permanent, each a mapping or a plain URL[,key=value...].
 	Endpoints []discovery.EndpointConfig `yaml:"endpoints"`
@@ -71,8 +72,8 @@ type Config struct {
 	TRTLLM TRTLLM `yaml:"trtllm"`
 	// Sessions bounds the memory of conversations.
 	Sessions session.Config `yaml:"sessions"`
-	// ByContent recognises conversations without an id by their content: a prompt that continues an earlier one belongs to its
-	// conversation. Only hashes are stored.
+	// ByContent recognises conversations without an id by their content: a prompt that continues an earlier one belongs
+	// to its conversation. Only hashes are stored.
 	ByContent bool `yaml:"by_content"`
 	// Identity says where requests have ids of conversations and users.
 	Identity prompt.Identity `yaml:"identity"`
@@ -82,8 +83,8 @@ type Config struct {
 	Tenants Tenants `yaml:"tenants"`
 	// Models adds names for models.
 	Models Models `yaml:"models"`
-	// Pinning accepts X-Warmpath-Pin and X-Warmpath-Exclude (endpoint names) in requests. Leave it off if clients are not
-	// trusted: they could overload one endpoint.
+	// Pinning accepts X-Warmpath-Pin and X-Warmpath-Exclude (endpoint names) in requests. Leave it off if clients are
+	// not trusted: they could overload one endpoint.
 	Pinning bool `yaml:"pinning"`
 	// Trust says what clients may do and learn that others should not.
 	Trust Trust `yaml:"trust"`
@@ -94,11 +95,11 @@ type Config struct {
 	// Shadow evaluates other policies on the live traffic, without applying them: their names, or a mapping.
 	Shadow Shadow `yaml:"shadow"`
 	// AskUsage asks engines for usage in streams whose client did not (stream_options.include_usage), and removes the
-	// additional chunk: its cached tokens show how much of a conversation was cached. Turn it off for vLLM engines that run
-	// with --enable-force-include-usage.
+	// additional chunk: its cached tokens show how much of a conversation was cached. Turn it off for vLLM engines that
+	// run with --enable-force-include-usage.
 	AskUsage bool `yaml:"ask_usage"`
-	// SendIsFirstTurn tells TensorRT-LLM engines whether a turn is the first of its conversation: is_first_turn, in requests
-	// with disaggregated_params. Other versions may reject the member.
+	// SendIsFirstTurn tells TensorRT-LLM engines whether a turn is the first of its conversation: is_first_turn, in
+	// requests with disaggregated_params. Other versions may reject the member.
 	SendIsFirstTurn bool `yaml:"send_is_first_turn"`
 	// Admission holds turns back, before they are placed, while the conversations under way need more KV cache than the
 	// engines have, so that those which are served keep theirs. Some turns then wait for minutes: docs/agents.md. false
@@ -148,8 +149,8 @@ type Admin struct {
 
 // Metrics adds metrics to /metrics of the admin listener.
 type Metrics struct {
-	// Compatible lists other routers whose metric names are served too, for existing dashboards: vllm-router, production-stack,
-	// trtllm. docs/metrics.md lists them.
+	// Compatible lists other routers whose metric names are served too, for existing dashboards: vllm-router,
+	// production-stack, trtllm. docs/metrics.md lists them.
 	Compatible []string `yaml:"compatible"`
 }
 
@@ -189,16 +190,17 @@ func (d Discovery) templates() map[string]discovery.EndpointConfig {
 
 // Models adds names to those that endpoints serve.
 type Models struct {
-	// Aliases maps a name to models, in order of preference. The name "*" matches every name that is not served otherwise.
+	// Aliases maps a name to models, in order of preference. The name "*" matches every name that is not served
+	// otherwise.
 	Aliases map[string][]string `yaml:"aliases"`
 }
 
-// Queue holds prompts at the router while endpoints have enough to compute, the shortest first: an engine computes in order of
-// arrival. It works with every policy.
+// Queue holds prompts at the router while endpoints have enough to compute, the shortest first: an engine computes in
+// order of arrival. It works with every policy.
 type Queue struct {
-	// Mode says whether prompts wait at the router: auto, on or off. auto is on, except with policies that do exactly what another
-	// router does, such as trtllm.* or smg.*, also as prefill or decode policy: these send each request at once, as the original
-	// does. "queue: off" is short for it.
+	// Mode says whether prompts wait at the router: auto, on or off. auto is on, except with policies that do exactly
+	// what another router does, such as trtllm.* or smg.*, also as prefill or decode policy: these send each request at
+	// once, as the original does. "queue: off" is short for it.
 	Mode string `yaml:"mode"`
 	// Ahead is how much prompt work an endpoint is sent in advance. 0 turns the queue off.
 	Ahead time.Duration `yaml:"ahead"`
@@ -240,39 +242,43 @@ func (c Config) RouteQueue() (to route.Queue, off string) {
 type Limits struct {
 	// Body is the largest request body; a longer one is answered 413.
 	Body Bytes `yaml:"body"`
-	// Memory bounds the total memory of requests, their bodies as buffers and their heads; a request beyond it is answered 503.
-	// It is at least twice body. 0 is a quarter of the memory that the machine, the control group or GOMEMLIMIT allows, 1 GiB if that is unknown.
+	// Memory bounds the total memory of requests, their bodies as buffers and their heads; a request beyond it is
+	// answered 503. It is at least twice body. 0 is a quarter of the memory that the machine, the control group or
+	// GOMEMLIMIT allows, 1 GiB if that is unknown.
 	Memory Bytes `yaml:"memory"`
-	// Header is the largest head of a request, also over HTTP/2 with what its compression saves; a larger one, or one of more
-	// than 256 fields, is answered 431. It counts in memory while the request lasts.
+	// Header is the largest head of a request, also over HTTP/2 with what its compression saves; a larger one, or one
+	// of more than 256 fields, is answered 431. It counts in memory while the request lasts.
 	Header Bytes `yaml:"header"`
 	// Retries is how many further endpoints are tried before the client has seen a byte. 0 is none.
 	Retries int `yaml:"retries"`
-	// RetryShare bounds the retries of a minute, as a share of its requests. Beyond it clients get the engine's error. Attempts
-	// that cost an engine nothing do not count: no connection, or an engine that hangs or is down. 0 leaves retry_floor.
+	// RetryShare bounds the retries of a minute, as a share of its requests. Beyond it clients get the engine's error.
+	// Attempts that cost an engine nothing do not count: no connection, or an engine that hangs or is down. 0 leaves
+	// retry_floor.
 	RetryShare float64 `yaml:"retry_share"`
 	// RetryFloor is how many retries a minute are always allowed.
 	RetryFloor int `yaml:"retry_floor"`
-	// Connections is how many clients may be connected to the traffic listener at one time; further ones get 503 and are
-	// closed. 0 is any number.
+	// Connections is how many clients may be connected to the traffic listener at one time; further ones get 503 and
+	// are closed. 0 is any number.
 	Connections int `yaml:"connections"`
-	// Requests is how many requests may be open at one time, of all tenants together; further ones get 429 with Retry-After. 0
-	// is any number.
+	// Requests is how many requests may be open at one time, of all tenants together; further ones get 429 with
+	// Retry-After. 0 is any number.
 	Requests int `yaml:"requests"`
 	// RequestsPerMinute is how many requests may begin in a minute, as a token bucket. 0 is any number.
 	RequestsPerMinute int64 `yaml:"requests_per_minute"`
-	// TokensPerMinute is how many tokens of prompts and answers may be used in a minute: estimated when a request comes,
-	// corrected by the engine's count at its end. 0 is any number.
+	// TokensPerMinute is how many tokens of prompts and answers may be used in a minute: estimated when a request
+	// comes, corrected by the engine's count at its end. 0 is any number.
 	TokensPerMinute int64 `yaml:"tokens_per_minute"`
-	// Waiting is how many requests may wait in the router's queue; further ones get 429 with Retry-After. 0 is any number.
+	// Waiting is how many requests may wait in the router's queue; further ones get 429 with Retry-After. 0 is any
+	// number.
 	Waiting int `yaml:"waiting"`
 	// Wait is how long a request may wait in the router's queue before it gets 503; 0 leaves timeouts.first_byte and
 	// timeouts.answer.
 	Wait time.Duration `yaml:"wait"`
-	// Client has the limits of each client address, or IPv6 network of 64 bits. Behind proxies it needs trusted_proxies.
+	// Client has the limits of each client address, or IPv6 network of 64 bits. Behind proxies it needs
+	// trusted_proxies.
 	Client ClientLimits `yaml:"client"`
-	// Priority is the highest that clients may ask for (X-Warmpath-Priority, service_tier, vLLM's priority): low, normal or
-	// high. Tenants may have another.
+	// Priority is the highest that clients may ask for (X-Warmpath-Priority, service_tier, vLLM's priority): low,
+	// normal or high. Tenants may have another.
 	Priority string `yaml:"priority"`
 }
 
@@ -301,21 +307,25 @@ type Timeouts struct {
 	Connect time.Duration `yaml:"connect"`
 	// FirstByte bounds the wait for the first data of a stream: queue and prefill of the engine.
 	FirstByte time.Duration `yaml:"first_byte"`
-	// Answer bounds the wait for the first byte of an answer that is not streamed, which engines send when it is complete.
+	// Answer bounds the wait for the first byte of an answer that is not streamed, which engines send when it is
+	// complete.
 	Answer time.Duration `yaml:"answer"`
-	// Idle bounds the silence within an answer. Engines are silent for minutes while they hold back the arguments of a tool call.
-	// It also bounds how long a client may take for a piece of an answer, up to two minutes.
+	// Idle bounds the silence within an answer. Engines are silent for minutes while they hold back the arguments of a
+	// tool call. It also bounds how long a client may take for a piece of an answer, up to two minutes.
 	Idle time.Duration `yaml:"idle"`
-	// Refusing bounds the silence within an answer while the endpoint refuses new connections: its process is ending or gone.
+	// Refusing bounds the silence within an answer while the endpoint refuses new connections: its process is ending or
+	// gone.
 	Refusing time.Duration `yaml:"refusing"`
 	// ReadHeader bounds how long a client may take to send the head of a request.
 	ReadHeader time.Duration `yaml:"read_header"`
-	// ReadBody bounds how long a client may take to send a prompt, and the pauses within a body for another path (audio, forms). The
-	// latter brings 1 KiB a second at least, after as long as this. Then 408.
+	// ReadBody bounds how long a client may take to send a prompt, and the pauses within a body for another path
+	// (audio, forms). The latter brings 1 KiB a second at least, after as long as this. Then 408.
 	ReadBody time.Duration `yaml:"read_body"`
-	// Upload bounds how long a body for another path than a prompt's may take as a whole, however fast it comes. Then 408.
+	// Upload bounds how long a body for another path than a prompt's may take as a whole, however fast it comes. Then
+	// 408.
 	Upload time.Duration `yaml:"upload"`
-	// Tunnel bounds how long both ends of an upgraded connection (WebSocket) may be silent at one time; then it is closed.
+	// Tunnel bounds how long both ends of an upgraded connection (WebSocket) may be silent at one time; then it is
+	// closed.
 	Tunnel time.Duration `yaml:"tunnel"`
 	// KeepAlive is how long a client's unused connection is kept.
 	KeepAlive time.Duration `yaml:"keep_alive"`
@@ -331,14 +341,14 @@ type Health struct {
 	EjectFor time.Duration `yaml:"eject_for"`
 	// EjectMax is the longest ejection.
 	EjectMax time.Duration `yaml:"eject_max"`
-	// EjectShare is the share of the endpoints of a model (and of a role) that failed requests may eject at one time: at least
-	// one of two, never the last. Endpoints that are down do not count. 0 ejects none.
+	// EjectShare is the share of the endpoints of a model (and of a role) that failed requests may eject at one time:
+	// at least one of two, never the last. Endpoints that are down do not count. 0 ejects none.
 	EjectShare float64 `yaml:"eject_share"`
-	// PanicShare is the least share of a model's endpoints that are not ejected: below it, ejections for failed requests are
-	// ignored. Endpoints that are down do not count. 0 turns this off.
+	// PanicShare is the least share of a model's endpoints that are not ejected: below it, ejections for failed
+	// requests are ignored. Endpoints that are down do not count. 0 turns this off.
 	PanicShare float64 `yaml:"panic_share"`
-	// Silent is how long an endpoint with good health may give no sign of life while answers are overdue. Then it is ejected,
-	// and its waiting requests go elsewhere. 0 is for ever.
+	// Silent is how long an endpoint with good health may give no sign of life while answers are overdue. Then it is
+	// ejected, and its waiting requests go elsewhere. 0 is for ever.
 	Silent time.Duration `yaml:"silent"`
 	// BusyFor is how long a 429 or 503 without Retry-After keeps traffic away.
 	BusyFor time.Duration `yaml:"busy_for"`
@@ -371,8 +381,8 @@ type Log struct {
 	Requests bool `yaml:"requests"`
 }
 
-// AccessLog writes a line of JSON for each finished request: client, request, endpoint, reason and duration. Instead of the
-// mapping, a text is file.
+// AccessLog writes a line of JSON for each finished request: client, request, endpoint, reason and duration. Instead of
+// the mapping, a text is file.
 type AccessLog struct {
 	// File to write, or stderr. Empty writes none. It may be renamed at any time; a new one is created.
 	File string `yaml:"file"`
@@ -457,7 +467,7 @@ func (c Config) AliasList() []route.Alias {
 
 // Reload says when the configuration is reloaded, besides SIGHUP and POST /admin/reload.
 type Reload struct {
-	// Watch reloads the configuration when its file changes, or a file named in it: certificates, keys, tokens. A version with
-	// faults is logged and ignored.
+	// Watch reloads the configuration when its file changes, or a file named in it: certificates, keys, tokens. A
+	// version with faults is logged and ignored.
 	Watch bool `yaml:"watch"`
 }

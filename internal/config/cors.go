@@ -8,9 +8,10 @@ import (
 
 // CORS says which web pages may read answers (Fetch standard, CORS protocol).
 type CORS struct {
-	// Origins are the web pages, each as https://app.example, that may read answers where an engine allows it; ["none"] forbids it to
-	// all. Access-Control-* of engines then reach no other page, and neither do the router's own. Empty leaves it to engines: vLLM allows
-	// any page. Answers that Envoy fetches do not pass the router (extproc), and keep what engines say.
+	// Origins are the web pages, each as https://app.example, that may read answers where an engine allows it; ["none"]
+	// forbids it to all. Access-Control-* of engines then reach no other page, and neither do the router's own. Empty
+	// leaves it to engines: vLLM allows any page. Answers that Envoy fetches do not pass the router (extproc), and keep
+	// what engines say.
 	Origins []string `yaml:"origins"`
 }
 

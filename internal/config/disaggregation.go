@@ -13,71 +13,75 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// Disaggregation splits requests of models with endpoint roles (prefill, decode): one engine computes the prompt, another one
-// answers. Instead of the mapping, a text is when.
+// Disaggregation splits requests of models with endpoint roles (prefill, decode): one engine computes the prompt,
+// another one answers. Instead of the mapping, a text is when.
 type Disaggregation struct {
-	// When says which requests are split: time (if two legs are predicted to cost less, with the transfer and the delay of
-	// other requests), free (the same without roles: endpoints without a role compute prompts for each other when that is
-	// cheaper, which their engines must support), always, never, tokens (prompts of at least threshold tokens), or uncached
-	// (prompts with more than threshold tokens, or all, not cached at their decoder).
+	// When says which requests are split: time (if two legs are predicted to cost less, with the transfer and the delay
+	// of other requests), free (the same without roles: endpoints without a role compute prompts for each other when
+	// that is cheaper, which their engines must support), always, never, tokens (prompts of at least threshold tokens),
+	// or uncached (prompts with more than threshold tokens, or all, not cached at their decoder).
 	When string `yaml:"when"`
 	// Threshold in tokens, for tokens and uncached.
 	Threshold int `yaml:"threshold"`
-	// PrefillPolicy is the policy that chooses prefillers. Empty means that of policy. Its options are those under policy.
-	PrefillPolicy string `yaml:"prefill_policy"`
-	// DecodePolicy is the policy that chooses decoders, and endpoints of requests that are not split. Empty means that of
+	// PrefillPolicy is the policy that chooses prefillers. Empty means that of policy. Its options are those under
 	// policy.
+	PrefillPolicy string `yaml:"prefill_policy"`
+	// DecodePolicy is the policy that chooses decoders, and endpoints of requests that are not split. Empty means that
+	// of policy.
 	DecodePolicy string `yaml:"decode_policy"`
-	// DecodeTRTLLM has the options of the policies trtllm.* for choosing decoders, instead of policy.trtllm, with the same
-	// keys. An empty mapping means the defaults. Unset means policy.trtllm.
+	// DecodeTRTLLM has the options of the policies trtllm.* for choosing decoders, instead of policy.trtllm, with the
+	// same keys. An empty mapping means the defaults. Unset means policy.trtllm.
 	DecodeTRTLLM *policy.TRTLLMConfig `yaml:"decode_trtllm"`
-	// Connector is the protocol by which engines hand over KV cache: llmd_sidecar (decoders behind llm-d's sidecar, of any
-	// kind of engine), nixl, mooncake, moriio and moriio_read (vLLM), lmcache
-	// (vLLM with LMCache), sglang, trtllm and trtllm_generation_first (TensorRT-LLM). Empty follows the kind of engine.
+	// Connector is the protocol by which engines hand over KV cache: llmd_sidecar (decoders behind llm-d's sidecar, of
+	// any kind of engine), nixl, mooncake, moriio and moriio_read (vLLM), lmcache (vLLM with LMCache), sglang, trtllm
+	// and trtllm_generation_first (TensorRT-LLM). Empty follows the kind of engine.
 	Connector string `yaml:"connector"`
 	// Fallback lets the decoder compute a prompt if no prefiller can, or if prefill failed. Otherwise that is an error.
 	Fallback bool `yaml:"fallback"`
-	// Bidirectional is for vLLM engines whose NixlConnector runs with bidirectional_kv_xfer: how long a decoder is assumed to
-	// hold its conversation's KV cache for the prefiller of the next turn. It must be below their decoder_kv_blocks_ttl (480s);
-	// vLLM's own proxy uses 450s. 0 is off.
+	// Bidirectional is for vLLM engines whose NixlConnector runs with bidirectional_kv_xfer: how long a decoder is
+	// assumed to hold its conversation's KV cache for the prefiller of the next turn. It must be below their
+	// decoder_kv_blocks_ttl (480s); vLLM's own proxy uses 450s. 0 is off.
 	Bidirectional time.Duration `yaml:"bidirectional"`
-	// Estimate is how the tokens of a prompt are counted for when: tokens. router is the router's own estimate, learnt from
-	// usage, with tools and chat template; characters is a quarter of the text's characters, as in production-stack's PR 890
-	// (without roles, tools and non-text). Empty means characters with the preset stack.conditional, else router.
+	// Estimate is how the tokens of a prompt are counted for when: tokens. router is the router's own estimate, learnt
+	// from usage, with tools and chat template; characters is a quarter of the text's characters, as in
+	// production-stack's PR 890 (without roles, tools and non-text). Empty means characters with the preset
+	// stack.conditional, else router.
 	Estimate string `yaml:"estimate"`
-	// WrapErrors reports decoders' errors as {"error": {"message": "Decoder error: ...", "type": "decoder_error", "code":
-	// STATUS}}, also for requests that are not split, like production-stack's PR 890. Otherwise an engine's error to a whole
-	// request is passed on unchanged. Unset means true with the preset stack.conditional, else false.
+	// WrapErrors reports decoders' errors as {"error": {"message": "Decoder error: ...", "type": "decoder_error",
+	// "code": STATUS}}, also for requests that are not split, like production-stack's PR 890. Otherwise an engine's
+	// error to a whole request is passed on unchanged. Unset means true with the preset stack.conditional, else false.
 	WrapErrors *bool `yaml:"wrap_errors"`
 	// Preset stack.conditional configures production-stack's conditional disaggregation (PR 890) under its own names:
-	// routing_threshold, load_balancing_strategy and disagg_connector_type replace when, threshold, the policies and the
-	// connector.
+	// routing_threshold, load_balancing_strategy and disagg_connector_type replace when, threshold, the policies and
+	// the connector.
 	Preset string `yaml:"preset"`
-	// RoutingThreshold of the preset: prompts of at least this many estimated tokens are split (a quarter of their characters,
-	// or their token ids). 0 splits all; 4096 is recommended for models of 70B.
+	// RoutingThreshold of the preset: prompts of at least this many estimated tokens are split (a quarter of their
+	// characters, or their token ids). 0 splits all; 4096 is recommended for models of 70B.
 	RoutingThreshold int `yaml:"routing_threshold"`
-	// LoadBalancingStrategy of the preset: round_robin, or least_loaded (fewest requests running and queued as engines report,
-	// in turn while any reports none). Empty means round_robin.
+	// LoadBalancingStrategy of the preset: round_robin, or least_loaded (fewest requests running and queued as engines
+	// report, in turn while any reports none). Empty means round_robin.
 	LoadBalancingStrategy string `yaml:"load_balancing_strategy"`
 	// DisaggConnectorType of the preset: nixl or lmcache. Empty means nixl.
 	DisaggConnectorType string `yaml:"disagg_connector_type"`
-	// DecoderHost is where a decoder outside decoder_registry receives KV cache, for the connector lmcache. Empty means the
-	// host of the decoder's URL.
+	// DecoderHost is where a decoder outside decoder_registry receives KV cache, for the connector lmcache. Empty means
+	// the host of the decoder's URL.
 	DecoderHost string `yaml:"decoder_host"`
-	// DecoderInitPort has LMCache's pd_peer_init_port of decoders outside decoder_registry, one for each tensor-parallel rank.
+	// DecoderInitPort has LMCache's pd_peer_init_port of decoders outside decoder_registry, one for each
+	// tensor-parallel rank.
 	DecoderInitPort []string `yaml:"decoder_init_port"`
 	// DecoderAllocPort has LMCache's pd_peer_alloc_port of these.
 	DecoderAllocPort []string `yaml:"decoder_alloc_port"`
 	// DecoderRegistry says where each decoder receives, by URL or name: JSON such as {"http://d:8200": {"host": "d",
 	// "init_port": [8300], "alloc_port": [8400]}}, or the name of a file with it, which is reloaded when it changes.
 	DecoderRegistry string `yaml:"decoder_registry"`
-	// DecoderRanks is the number of tensor-parallel ranks of prefillers and decoders; each needs a port of each kind. 0 is the
-	// number of ports.
+	// DecoderRanks is the number of tensor-parallel ranks of prefillers and decoders; each needs a port of each kind. 0
+	// is the number of ports.
 	DecoderRanks int `yaml:"decoder_ranks"`
-	// NotifyListen is the address for notifications of LMCache's prefillers that KV cache was pushed (their pd_proxy_host and
-	// pd_proxy_port), HOST:PORT. Empty means 0.0.0.0:8500; off does not wait for them.
+	// NotifyListen is the address for notifications of LMCache's prefillers that KV cache was pushed (their
+	// pd_proxy_host and pd_proxy_port), HOST:PORT. Empty means 0.0.0.0:8500; off does not wait for them.
 	NotifyListen string `yaml:"notify_listen"`
-	// NotifyTimeout is the longest wait for these. Afterwards the decoder is asked anyway, and computes what is missing.
+	// NotifyTimeout is the longest wait for these. Afterwards the decoder is asked anyway, and computes what is
+	// missing.
 	NotifyTimeout time.Duration `yaml:"notify_timeout"`
 }
 

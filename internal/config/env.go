@@ -18,8 +18,8 @@ const prefix = "WARMPATH_"
 // FileVariable names the configuration file if no flag does.
 const FileVariable = prefix + "CONFIG"
 
-// serviceLink matches the variables that Kubernetes puts into every container for a Service whose name starts with "warmpath"
-// (Kubernetes documentation, "Service": environment variables). They are ignored.
+// serviceLink matches the variables that Kubernetes puts into every container for a Service whose name starts with
+// "warmpath" (Kubernetes documentation, "Service": environment variables). They are ignored.
 var serviceLink = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$`)
 
 // Variables maps each environment variable to the path that it sets.
@@ -41,7 +41,8 @@ func Variables() map[string][]string {
 	return out
 }
 
-// trtBlockVariable is TensorRT-LLM's own: it overrides the block size of its kv_cache_aware router (tensorrt_llm/serve/router.py, all versions).
+// trtBlockVariable is TensorRT-LLM's own: it overrides the block size of its kv_cache_aware router
+// (tensorrt_llm/serve/router.py, all versions).
 const trtBlockVariable = "TRTLLM_KVCACHE_AWARE_ROUTER_HASH_TOKENS_PER_BLOCK"
 
 func trtBlockPath() []string {
@@ -75,7 +76,8 @@ func environment(env []string) ([]Override, []error) {
 				faults = append(faults, &strictyaml.Fault{File: name, Err: fmt.Errorf("is %q, must be a whole number of tokens, 1 or more", value)})
 				continue
 			}
-			out = append(out, Override{Path: trtBlockPath(), Text: value, From: name}) // our own variable comes later and takes precedence
+			// our own variable comes later and takes precedence
+			out = append(out, Override{Path: trtBlockPath(), Text: value, From: name})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {

@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// Explain keeps decisions for later inspection: GET /admin/decisions, the status page, warmpath explain, a file. Instead of the
-// mapping, true or false is headers.
+// Explain keeps decisions for later inspection: GET /admin/decisions, the status page, warmpath explain, a file.
+// Instead of the mapping, true or false is headers.
 type Explain struct {
-	// Headers adds endpoint and reason (X-Warmpath-Endpoint, X-Warmpath-Reason) to every answer, not only to requests with
-	// X-Warmpath-Explain: 1.
+	// Headers adds endpoint and reason (X-Warmpath-Endpoint, X-Warmpath-Reason) to every answer, not only to requests
+	// with X-Warmpath-Explain: 1.
 	Headers bool `yaml:"headers"`
 	// Keep is the number of newest decisions kept, each with up to 16 candidates, about 4 kB. 0 keeps none; the metric
 	// warmpath_regret_seconds is then empty too.

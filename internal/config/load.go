@@ -39,9 +39,9 @@ func (f Faults) Error() string {
 // Unwrap returns the faults.
 func (f Faults) Unwrap() []error { return f }
 
-// Load makes the configuration: defaults, then the file at path (none if ""), then the WARMPATH_ variables of env ("NAME=value"
-// each), then overrides. A configuration with faults comes with an error of type Faults; valid settings are applied all the
-// same. Load depends on nothing else and can be called again.
+// Load makes the configuration: defaults, then the file at path (none if ""), then the WARMPATH_ variables of env
+// ("NAME=value" each), then overrides. A configuration with faults comes with an error of type Faults; valid settings
+// are applied all the same. Load depends on nothing else and can be called again.
 func Load(path string, env []string, overrides ...Override) (Config, error) {
 	var data []byte
 	if path != "" {

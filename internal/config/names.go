@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/internal/strictyaml"
 )
 
-// nameWarnings lists names that mean nothing in this configuration: limits of tenants that no key has, and aliases of models that no
-// endpoint is declared to serve where all endpoints state theirs.
+// nameWarnings lists names that mean nothing in this configuration: limits of tenants that no key has, and aliases of
+// models that no endpoint is declared to serve where all endpoints state theirs.
 func (c Config) nameWarnings() (out []string) {
 	if t := c.Tenants; t.Header == "" && len(t.APIKeys) > 0 {
 		var tenants []string

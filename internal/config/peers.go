@@ -10,14 +10,15 @@ import (
 	"strings"
 )
 
-// Peers makes routers of the same fleet decide as one: each tells the others its decisions and their results. No request waits
-// for that.
+// Peers makes routers of the same fleet decide as one: each tells the others its decisions and their results. No
+// request waits for that.
 type Peers struct {
 	// Listen is the address (host:port) at which other routers reach this one.
 	Listen string `yaml:"listen"`
-	// Routers are the other routers: HOST:PORT of each (this one may be among them), or dns://NAME:PORT, a name with an address for each.
-	// Alternatively redis://[USER:PASSWORD@]HOST:PORT/DB is a Redis or Valkey server that all can reach, rediss:// with TLS; listen is not needed.
-	// With it, ?addr=HOST:PORT&addr=HOST:PORT names further nodes of a Cluster, and with &master_set=NAME all are Sentinels.
+	// Routers are the other routers: HOST:PORT of each (this one may be among them), or dns://NAME:PORT, a name with an
+	// address for each. Alternatively redis://[USER:PASSWORD@]HOST:PORT/DB is a Redis or Valkey server that all can
+	// reach, rediss:// with TLS; listen is not needed. With it, ?addr=HOST:PORT&addr=HOST:PORT names further nodes of a
+	// Cluster, and with &master_set=NAME all are Sentinels.
 	Routers []string `yaml:"routers"`
 	// Fleet is the common name of a fleet's routers; others are ignored.
 	Fleet string `yaml:"fleet"`
@@ -32,8 +33,8 @@ type Peers struct {
 
 // Redis says how to use the Redis or Valkey server in peers.routers.
 type Redis struct {
-	// Keep also stores learnt state there, so that it outlives a restart of all routers: conversations for sessions.idle_ttl after their
-	// last turn. False stores nothing.
+	// Keep also stores learnt state there, so that it outlives a restart of all routers: conversations for
+	// sessions.idle_ttl after their last turn. False stores nothing.
 	Keep bool `yaml:"keep"`
 	// PasswordFile has the password instead of the URL; surrounding white space is removed.
 	PasswordFile string `yaml:"password_file"`

@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/policy"
 )
 
-// PolicyOptions lists the options that a policy reads, as paths below "policy" in the file, such as rank.max_num_active_requests for
-// rank.first_turn. Policies of one family share options.
+// PolicyOptions lists the options that a policy reads, as paths below "policy" in the file, such as
+// rank.max_num_active_requests for rank.first_turn. Policies of one family share options.
 func PolicyOptions(name string) []string {
 	v, path := reflect.TypeFor[policy.Config](), ""
 	for _, part := range strings.Split(name, ".") {
@@ -36,7 +36,8 @@ func PolicyOptions(name string) []string {
 	return out
 }
 
-// SetPolicyOption stores the text of an option, named as PolicyOptions does. The value is not checked against other options.
+// SetPolicyOption stores the text of an option, named as PolicyOptions does. The value is not checked against other
+// options.
 func SetPolicyOption(c *policy.Config, option, text string) error {
 	return setAt(reflect.ValueOf(c).Elem(), strings.Split(option, "."), text)
 }

@@ -9,7 +9,8 @@ import (
 
 // ClientLimits bounds the connections and requests of one client address; 0 is any number.
 type ClientLimits struct {
-	// Connections is how many may be open at one time; further ones get 429 and are closed. Those of trusted_proxies do not count.
+	// Connections is how many may be open at one time; further ones get 429 and are closed. Those of trusted_proxies do
+	// not count.
 	Connections int `yaml:"connections"`
 	// Requests is how many may be open at one time; further ones get 429 with Retry-After.
 	Requests int `yaml:"requests"`

@@ -9,13 +9,13 @@ import (
 	"syscall"
 )
 
-// Record writes the router's own traffic to a file that warmpath simulate replays and fits engines to: sizes, times, outcomes,
-// and common parts of prompts. It contains no text, and ids only as hashes with a secret salt.
+// Record writes the router's own traffic to a file that warmpath simulate replays and fits engines to: sizes, times,
+// outcomes, and common parts of prompts. It contains no text, and ids only as hashes with a secret salt.
 type Record struct {
 	// File to write, a line of JSON for each finished request. Empty writes none.
 	File string `yaml:"file"`
-	// FileBytes is the size at which the file is renamed to FILE.1, FILE.1 to FILE.2 and so on, and a new one is begun. This
-	// also happens when the router starts.
+	// FileBytes is the size at which the file is renamed to FILE.1, FILE.1 to FILE.2 and so on, and a new one is begun.
+	// This also happens when the router starts.
 	FileBytes Bytes `yaml:"file_bytes"`
 	// Files is how many renamed files are kept.
 	Files int `yaml:"files"`

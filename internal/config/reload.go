@@ -13,8 +13,8 @@ import (
 	"github.com/warmpath/warmpath/internal/strictyaml"
 )
 
-// Hash identifies the configuration: the same 12 digits for the same settings, on every machine. Secrets count only as given or
-// not: the hash is a label of a metric, and whoever knows the rest of the file could try out weak ones.
+// Hash identifies the configuration: the same 12 digits for the same settings, on every machine. Secrets count only as
+// given or not: the hash is a label of a metric, and whoever knows the rest of the file could try out weak ones.
 func (c Config) Hash() string {
 	b, err := json.Marshal(c.Settings())
 	if err != nil {
@@ -27,8 +27,8 @@ func (c Config) Hash() string {
 // mostChanged bounds the paths that Changed lists.
 const mostChanged = 20
 
-// Changed lists the settings in which two configurations differ, as paths with commas between; never their values. "nothing" is for
-// equal ones.
+// Changed lists the settings in which two configurations differ, as paths with commas between; never their values.
+// "nothing" is for equal ones.
 func Changed(before, now *Config) string {
 	var paths []string
 	var walk func(path string, a, b any)
@@ -84,8 +84,8 @@ func (c Config) Files() []string {
 	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
 }
 
-// Over is the configuration that can replace a running one without a restart: settings of open listeners keep their running
-// values. restart names these settings.
+// Over is the configuration that can replace a running one without a restart: settings of open listeners keep their
+// running values. restart names these settings.
 func (c Config) Over(running *Config) (out Config, restart []string) {
 	keep := func(path string, now, next any) {
 		n, r := reflect.ValueOf(next).Elem(), reflect.ValueOf(now).Elem()

@@ -12,7 +12,8 @@ import (
 
 const hidden = "(hidden)"
 
-// Redacted is a copy in which every secret reads "(hidden)", and passwords in URLs "xxxxx". It shares no mutable data with c.
+// Redacted is a copy in which every secret reads "(hidden)", and passwords in URLs "xxxxx". It shares no mutable data
+// with c.
 func (c Config) Redacted() Config {
 	out := reflect.New(reflect.TypeOf(c)).Elem()
 	redact(reflect.ValueOf(c), out)
@@ -72,8 +73,8 @@ func redact(from, to reflect.Value) {
 	}
 }
 
-// Settings is the configuration under its own keys, for encoding as JSON or YAML: secrets hidden, durations and sizes as
-// texts.
+// Settings is the configuration under its own keys, for encoding as JSON or YAML: secrets hidden, durations and sizes
+// as texts.
 func (c Config) Settings() map[string]any {
 	return tree(reflect.ValueOf(c.Redacted())).(map[string]any)
 }

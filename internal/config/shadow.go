@@ -11,12 +11,13 @@ import (
 	"github.com/warmpath/warmpath/route/shadow"
 )
 
-// Shadow evaluates other policies on the live traffic without applying them: GET /admin/shadow, warmpath explain --shadow,
-// metrics. Instead of the mapping, names are policies.
+// Shadow evaluates other policies on the live traffic without applying them: GET /admin/shadow, warmpath explain
+// --shadow, metrics. Instead of the mapping, names are policies.
 type Shadow struct {
 	// Policies to evaluate, by name, at most 8. Their options are those under policy.
 	Policies []string `yaml:"policies"`
-	// Budget is the share of one processor core that the evaluation may take. Beyond it fewer conversations are evaluated.
+	// Budget is the share of one processor core that the evaluation may take. Beyond it fewer conversations are
+	// evaluated.
 	Budget float64 `yaml:"budget"`
 }
 

@@ -5,8 +5,8 @@ import "time"
 // State keeps what the router has learnt in a file, so that it is warm after a restart: conversations, predicted cache
 // contents, speeds of engines. It contains hashes and names, no text. A change needs a restart.
 type State struct {
-	// File for the state, one for each router. It is read at the start. Empty keeps nothing. A file that is not warmpath's, or
-	// of a later version, is not touched.
+	// File for the state, one for each router. It is read at the start. Empty keeps nothing. A file that is not
+	// warmpath's, or of a later version, is not touched.
 	File string `yaml:"file"`
 	// Every is how often the file is written; it is also written when the router ends.
 	Every time.Duration `yaml:"every"`

@@ -16,22 +16,24 @@ import (
 type Tenants struct {
 	// Header names the tenant, at most 128 bytes. It is trusted: make sure that only a gateway in front sets it.
 	Header string `yaml:"header"`
-	// APIKeys are the API keys (Authorization: Bearer, or X-Api-Key) that name a tenant; they take precedence over the header.
-	// Engines do not see them: the endpoint's api_key replaces them, if there is one.
+	// APIKeys are the API keys (Authorization: Bearer, or X-Api-Key) that name a tenant; they take precedence over the
+	// header. Engines do not see them: the endpoint's api_key replaces them, if there is one.
 	APIKeys []TenantKey `yaml:"api_keys"`
 	// ForwardKeys forwards API keys that name tenants to endpoints without an api_key, for engines that check them.
 	ForwardKeys bool `yaml:"forward_keys"`
 	// Required answers requests without a known tenant with 401. Otherwise these belong to one unnamed tenant.
 	Required bool `yaml:"required"`
-	// CacheSalt adds a salt derived from the tenant to requests, so that engines keep the tenants' caches apart: cache_salt of
-	// vLLM, SGLang and TensorRT-LLM, extra_key in SGLang's /generate. It includes a client's own salt. Other engines have none.
+	// CacheSalt adds a salt derived from the tenant to requests, so that engines keep the tenants' caches apart:
+	// cache_salt of vLLM, SGLang and TensorRT-LLM, extra_key in SGLang's /generate. It includes a client's own salt.
+	// Other engines have none.
 	CacheSalt bool `yaml:"cache_salt"`
-	// SaltRequired refuses, with 400 cache_not_apart, what an engine would compute for a tenant without a salt: APIs and kinds of engine
-	// that have none, forms, uploads and WebSockets. Of several engines those that have one are chosen. Needs cache_salt. Left out, such
-	// requests are served, counted (warmpath_unsalted_requests_total) and shown as a trouble.
+	// SaltRequired refuses, with 400 cache_not_apart, what an engine would compute for a tenant without a salt: APIs
+	// and kinds of engine that have none, forms, uploads and WebSockets. Of several engines those that have one are
+	// chosen. Needs cache_salt. Left out, such requests are served, counted (warmpath_unsalted_requests_total) and
+	// shown as a trouble.
 	SaltRequired bool `yaml:"salt_required"`
-	// SaltKey is the secret that salts are derived from, at least 16 bytes and the same on every replica. It, or salt_key_file,
-	// is required for cache_salt.
+	// SaltKey is the secret that salts are derived from, at least 16 bytes and the same on every replica. It, or
+	// salt_key_file, is required for cache_salt.
 	SaltKey string `yaml:"salt_key" secret:"true"`
 	// SaltKeyFile has the secret instead; surrounding white space is removed.
 	SaltKeyFile string `yaml:"salt_key_file"`
@@ -45,13 +47,13 @@ type Tenants struct {
 type TenantLimits struct {
 	// Tenant is the name; each has none.
 	Tenant string `yaml:"tenant"`
-	// Connections is how many may be open at one time that carried a request of the tenant last; a request on a further one gets
-	// 429, and the connection is closed. Those of trusted_proxies do not count.
+	// Connections is how many may be open at one time that carried a request of the tenant last; a request on a further
+	// one gets 429, and the connection is closed. Those of trusted_proxies do not count.
 	Connections int `yaml:"connections"`
 	// Requests is how many may be open at one time; further ones get 429 with Retry-After.
 	Requests int `yaml:"requests"`
-	// Running is how many requests that generate engines may have at one time; further ones wait in the router's queue. It keeps
-	// a flood of one tenant from slowing the others: set it to twice what a tenant usually needs.
+	// Running is how many requests that generate engines may have at one time; further ones wait in the router's queue.
+	// It keeps a flood of one tenant from slowing the others: set it to twice what a tenant usually needs.
 	Running int `yaml:"running"`
 	// Waiting is how many requests may wait in the router's queue; further ones get 429 with Retry-After.
 	Waiting int `yaml:"waiting"`

@@ -17,7 +17,8 @@ type TLS struct {
 	Cert string `yaml:"cert"`
 	// Key is the file of its private key, PEM.
 	Key string `yaml:"key"`
-	// ClientCA is a file with authorities, PEM. With it only clients that show a certificate of one of them are served, on every path.
+	// ClientCA is a file with authorities, PEM. With it only clients that show a certificate of one of them are served,
+	// on every path.
 	ClientCA string `yaml:"client_ca"`
 }
 
@@ -50,7 +51,8 @@ func (t TLS) check(path string) (faults []error) {
 	return faults
 }
 
-// EngineTLS is how engines with https:// URLs are connected to, by requests and by probes, KV events that are asked for, and lists of discovery.http.
+// EngineTLS is how engines with https:// URLs are connected to, by requests and by probes, KV events that are asked
+// for, and lists of discovery.http.
 type EngineTLS struct {
 	// CA is a file with authorities, PEM, that engines' certificates may be of, instead of the system's.
 	CA string `yaml:"ca"`
@@ -58,7 +60,8 @@ type EngineTLS struct {
 	Cert string `yaml:"cert"`
 	// Key is the file of its private key, PEM.
 	Key string `yaml:"key"`
-	// ServerName is what engines are asked for (SNI) and what their certificates must be of, instead of the host in their URL.
+	// ServerName is what engines are asked for (SNI) and what their certificates must be of, instead of the host in
+	// their URL.
 	ServerName string `yaml:"server_name"`
 	// Hosts are engines with settings of their own.
 	Hosts []EngineHostTLS `yaml:"hosts"`
@@ -107,8 +110,8 @@ func (e EngineTLS) Load() (all *tls.Config, hosts map[string]*tls.Config, err er
 	return all, hosts, nil
 }
 
-// ClientTLS is how an https:// server is called whose certificate is of the authorities in a file, with a certificate to show; nil as the system
-// says, for names that are all empty.
+// ClientTLS is how an https:// server is called whose certificate is of the authorities in a file, with a certificate
+// to show; nil as the system says, for names that are all empty.
 func ClientTLS(ca, cert, key string) (*tls.Config, error) {
 	if (cert == "") != (key == "") {
 		return nil, errors.New("a certificate needs its key, and a key its certificate")

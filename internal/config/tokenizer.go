@@ -82,7 +82,8 @@ func (c Config) checkTokenizerFile() error {
 	return nil
 }
 
-// gptOSS reports whether the model of a tokenizer is of the family whose chats TensorRT-LLM renders in harmony's format.
+// gptOSS reports whether the model of a tokenizer is of the family whose chats TensorRT-LLM renders in harmony's
+// format.
 func gptOSS(path string) bool {
 	if st, err := os.Stat(path); err == nil && !st.IsDir() {
 		path = filepath.Dir(path)

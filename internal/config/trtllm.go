@@ -15,11 +15,11 @@ type TRTLLM struct {
 	// Paths serves, on the traffic listener, the additional paths of trtllm-serve disaggregated: /health, /version,
 	// /cluster_info, /perf_metrics and /prometheus/metrics.
 	Paths bool `yaml:"paths"`
-	// PerfMetrics is how many requests /perf_metrics keeps until both workers have reported them (perf_metrics_max_requests). 0
-	// turns it off.
+	// PerfMetrics is how many requests /perf_metrics keeps until both workers have reported them
+	// (perf_metrics_max_requests). 0 turns it off.
 	PerfMetrics int `yaml:"perf_metrics"`
-	// NodeID (0 to 255) is the part of request ids that distinguishes routers and orchestrators of the same workers; give each
-	// its own. -1 draws a longer one at random.
+	// NodeID (0 to 255) is the part of request ids that distinguishes routers and orchestrators of the same workers;
+	// give each its own. -1 draws a longer one at random.
 	NodeID int `yaml:"node_id"`
 	// ProcessID (0 to 63) distinguishes processes of one node.
 	ProcessID int `yaml:"process_id"`
@@ -38,13 +38,13 @@ type TRTLLM struct {
 
 // TRTCluster is the service discovery of TensorRT-LLM (disagg_cluster).
 type TRTCluster struct {
-	// URI is where workers register: http://HOST:PORT, the address at which they reach this router, which then serves their
-	// storage (/set, /get, /get_prefix, /expire, /delete), on the traffic listener or on listen; or etcd://HOST:PORT. Empty
-	// turns it off.
+	// URI is where workers register: http://HOST:PORT, the address at which they reach this router, which then serves
+	// their storage (/set, /get, /get_prefix, /expire, /delete), on the traffic listener or on listen; or
+	// etcd://HOST:PORT. Empty turns it off.
 	URI string `yaml:"uri"`
-	// Listen is the address (host:port) of a separate listener for the storage, out of clients' reach; any host that reaches it may register,
-	// unless token or allow is set. Empty serves the storage on the traffic listener, where registration needs token or allow: registered
-	// workers get prompts and keys.
+	// Listen is the address (host:port) of a separate listener for the storage, out of clients' reach; any host that
+	// reaches it may register, unless token or allow is set. Empty serves the storage on the traffic listener, where
+	// registration needs token or allow: registered workers get prompts and keys.
 	Listen string `yaml:"listen"`
 	// Allow are the networks and addresses (10.0.0.0/8, 192.0.2.7) from which workers may register.
 	Allow []string `yaml:"allow"`

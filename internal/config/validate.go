@@ -95,8 +95,8 @@ func below(path string, err error) []error {
 	return out
 }
 
-// section adds paths to the faults of a package's Config. The packages write "package: key.key is ..., must be ..."; the key
-// gives the path.
+// section adds paths to the faults of a package's Config. The packages write "package: key.key is ..., must be ...";
+// the key gives the path.
 func section(path string, t reflect.Type, err error) []error {
 	var out []error
 	for _, e := range strictyaml.Flatten(err) {

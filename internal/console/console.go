@@ -1,7 +1,7 @@
 // Package console shows a running router in a terminal: its endpoints and its totals, once or live.
 //
-// It owns what of the admin listener's JSON is shown, and how it is laid out in 80 columns. It makes no requests: the caller fetches a Fleet.
-// It never holds prompt text, because the admin listener has none.
+// It owns what of the admin listener's JSON is shown, and how it is laid out in 80 columns. It makes no requests: the
+// caller fetches a Fleet. It never holds prompt text, because the admin listener has none.
 package console
 
 import (
@@ -79,7 +79,8 @@ const (
 	legend    = "NOW: requests outstanding, WAIT: of these, queued at the router. TOKENS: still to compute. SHARE: of the fleet's work. HIT: cached share of prompt tokens. TTFT: median. KV: cache in use."
 )
 
-// Table lists the endpoints, and below it why any of them is not up. Names are cut only where a row would be wider than the terminal.
+// Table lists the endpoints, and below it why any of them is not up. Names are cut only where a row would be wider than
+// the terminal.
 func Table(endpoints []Endpoint, look Look) string {
 	room := leastName
 	for i := range endpoints {
@@ -128,8 +129,8 @@ func Legend() string {
 	return b.String()
 }
 
-// Screen is the live view: totals, the table and its legend, cut to the lines of the terminal. before is the Fleet of the previous look,
-// between ago; nil at the first.
+// Screen is the live view: totals, the table and its legend, cut to the lines of the terminal. before is the Fleet of
+// the previous look, between ago; nil at the first.
 func Screen(f, before *Fleet, between time.Duration, look Look) string {
 	head, foot := totals(f, before, between, look.Ink), "\n"+Legend()
 	text := head + Table(f.Endpoints, look) + foot

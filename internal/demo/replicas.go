@@ -12,8 +12,8 @@ import (
 	"github.com/warmpath/warmpath/internal/play"
 )
 
-// replicas shows several routers that tell each other what they do, beside one alone and beside as many that do not. Requests are dealt to
-// them in turn, as load balancers do, and clients name no conversation.
+// replicas shows several routers that tell each other what they do, beside one alone and beside as many that do not.
+// Requests are dealt to them in turn, as load balancers do, and clients name no conversation.
 type replicas struct{ policies }
 
 func (p replicas) fleets() []named {

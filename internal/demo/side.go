@@ -18,11 +18,12 @@ import (
 type Options struct {
 	Duration time.Duration // 0 is until the context ends
 	JSON     bool          // one JSON object on Out at the end, words on Talk
-	Replicas int           // routers that tell each other what they do, beside one and beside as many that do not; 0 shows something else
-	Disagg   bool          // prefillers and decoders, beside engines that do both
-	Policy   string        // beside round robin
-	Engines  int           // in each fleet
-	Rate     float64       // new conversations a second
+	// routers that tell each other what they do, beside one and beside as many that do not; 0 shows something else
+	Replicas int
+	Disagg   bool    // prefillers and decoders, beside engines that do both
+	Policy   string  // beside round robin
+	Engines  int     // in each fleet
+	Rate     float64 // new conversations a second
 	Seed     uint64
 
 	Start func(ctx context.Context, f Fleet) (*Router, error) // of a router that is ready

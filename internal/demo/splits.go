@@ -28,8 +28,8 @@ const (
 	decoders      = 2
 )
 
-// splits shows a fleet with prefillers and decoders beside one whose engines do both: what clients wait for, and what was split and why,
-// read as any reader could, from the admin listener.
+// splits shows a fleet with prefillers and decoders beside one whose engines do both: what clients wait for, and what
+// was split and why, read as any reader could, from the admin listener.
 type splits struct {
 	o      *Options
 	client *http.Client
@@ -48,8 +48,8 @@ func (v *splits) fleets() []named {
 	}
 }
 
-// traffic is conversations of short turns with answers that people read as they come, and now and then a long document with a
-// question about it.
+// traffic is conversations of short turns with answers that people read as they come, and now and then a long document
+// with a question about it.
 func (v *splits) traffic() []trace.Generator {
 	chat := trace.Chats()
 	chat.PerSecond, chat.System, chat.User, chat.Answer, chat.Turns = v.o.Rate, 300, 60, 120, 3
@@ -73,7 +73,8 @@ Metrics:  %s/metrics    Status page: %s/
 `, prefillers, decoders, prefillers+decoders, v.o.Rate, v.o.Rate/3, s.router.URL, strings.TrimPrefix(s.router.AdminURL, "http://"), s.router.AdminURL, s.router.AdminURL)
 }
 
-// look reads the counters and the latest decisions of the router in front of the fleet with roles. What cannot be read stays as it was.
+// look reads the counters and the latest decisions of the router in front of the fleet with roles. What cannot be read
+// stays as it was.
 func (v *splits) look(admin string) {
 	if body, err := v.get(admin + "/metrics"); err == nil {
 		v.counts = splitCounts(body)

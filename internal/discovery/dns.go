@@ -26,19 +26,20 @@ type DNSConfig struct {
 	Type string `yaml:"type"`
 	// Port of the engines. Required unless the type is srv, whose records contain it.
 	Port int `yaml:"port"`
-	// Scheme of the engines: http or https. Empty means http. With https the certificates must be valid for the addresses
-	// (with srv, for the target names of the records).
+	// Scheme of the engines: http or https. Empty means http. With https the certificates must be valid for the
+	// addresses (with srv, for the target names of the records).
 	Scheme string `yaml:"scheme"`
 	// Interval between lookups. 0 means 10s.
 	Interval time.Duration `yaml:"interval"`
-	// RemoveAfter is the number of consecutive "no such name" answers after which the endpoints are removed. 0 means 3. Other
-	// failures never remove endpoints.
+	// RemoveAfter is the number of consecutive "no such name" answers after which the endpoints are removed. 0 means 3.
+	// Other failures never remove endpoints.
 	RemoveAfter int `yaml:"remove_after"`
 	// Kind of engine: vllm, sglang, trtllm, llamacpp, ollama or other. Empty: probes detect it.
 	Kind string `yaml:"kind"`
 	// Role of each engine: prefill, decode or both, as for an endpoint.
 	Role string `yaml:"role"`
-	// Weight of each engine in the distribution of new traffic. 0 means none; not set means 1. Weights of SRV records scale it.
+	// Weight of each engine in the distribution of new traffic. 0 means none; not set means 1. Weights of SRV records
+	// scale it.
 	Weight *float64 `yaml:"weight"`
 	// Models that the engines serve. Empty: the ones that they report.
 	Models []string `yaml:"models"`
@@ -48,8 +49,8 @@ type DNSConfig struct {
 	Slots int `yaml:"slots"`
 	// ConversationID is the same as for an endpoint.
 	ConversationID string `yaml:"conversation_id"`
-	// KVEvents is the same as for an endpoint, with * for each engine's own address: tcp://*:5557, poll (TensorRT-LLM) or off. Empty: probes
-	// ask the engine.
+	// KVEvents is the same as for an endpoint, with * for each engine's own address: tcp://*:5557, poll (TensorRT-LLM)
+	// or off. Empty: probes ask the engine.
 	KVEvents string `yaml:"kv_events"`
 	// KVReplay is the address of the engine's replay socket, such as tcp://*:5657.
 	KVReplay string `yaml:"kv_replay"`
@@ -124,10 +125,11 @@ type DNS struct {
 	resolver Resolver
 	log      *slog.Logger
 
-	last   []fleet.Endpoint // last published
-	sent   bool             // published at least once; before that, the source may have endpoints of an earlier configuration
-	misses int              // consecutive "no such name" answers
-	failed bool             // the last lookup failed; logged once
+	last []fleet.Endpoint // last published
+	// published at least once; before that, the source may have endpoints of an earlier configuration
+	sent   bool
+	misses int  // consecutive "no such name" answers
+	failed bool // the last lookup failed; logged once
 }
 
 // NewDNS makes a source. It fails for faults of the configuration and for missing keys. Run does the first lookup.
@@ -257,8 +259,8 @@ func (d *DNS) hosts(ctx context.Context) ([]target, error) {
 	return out, nil
 }
 
-// srv keeps the records with the best priority (RFC 2782: the lowest number) and turns their weights into shares. RFC 2782
-// gives a weight of 0 very little traffic, so it counts as 1.
+// srv keeps the records with the best priority (RFC 2782: the lowest number) and turns their weights into shares. RFC
+// 2782 gives a weight of 0 very little traffic, so it counts as 1.
 func (d *DNS) srv(ctx context.Context) ([]target, error) {
 	_, records, err := d.resolver.LookupSRV(ctx, "", "", d.c.Name)
 	if err != nil {

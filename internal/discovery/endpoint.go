@@ -30,33 +30,35 @@ const (
 
 // EndpointConfig declares one engine. With Ranks or Slots, each part of it is an endpoint.
 type EndpointConfig struct {
-	// URL is the engine's base address: http:// or https://, host, port and optionally a path, without /v1, which is part of
-	// requests. A missing scheme means http://. unix:///PATH is a Unix socket; unix:///PATH:/BASE adds a path.
+	// URL is the engine's base address: http:// or https://, host, port and optionally a path, without /v1, which is
+	// part of requests. A missing scheme means http://. unix:///PATH is a Unix socket; unix:///PATH:/BASE adds a path.
 	URL string `yaml:"url" json:"url"`
-	// Name in logs, metrics and the admin API; unique in the fleet. Empty means host:port of the URL, or the file name of the socket.
+	// Name in logs, metrics and the admin API; unique in the fleet. Empty means host:port of the URL, or the file name
+	// of the socket.
 	Name string `yaml:"name" json:"name,omitempty"`
 	// Kind of engine: vllm, sglang, trtllm, llamacpp, ollama or other. Empty: probes detect it.
 	Kind string `yaml:"kind" json:"kind,omitempty"`
-	// Role of the engine: prefill (computes prompts for others), decode (answers with the KV cache of others) or both. Empty means
-	// both. If an endpoint of a model has a role, requests for the model may be split, see disaggregation.
+	// Role of the engine: prefill (computes prompts for others), decode (answers with the KV cache of others) or both.
+	// Empty means both. If an endpoint of a model has a role, requests for the model may be split, see disaggregation.
 	Role string `yaml:"role" json:"role,omitempty"`
 	// Weight in the distribution of new traffic. 0 means none; not set means 1.
 	Weight *float64 `yaml:"weight" json:"weight,omitempty"`
 	// Models that the engine serves. Empty: the ones that it reports.
 	Models []string `yaml:"models" json:"models,omitempty"`
-	// Ranks is the number of data-parallel ranks (vLLM, SGLang; TensorRT-LLM cannot be told a rank). They become endpoints NAME/rank0, NAME/rank1, ...
-	// With 0 the engine chooses the rank.
+	// Ranks is the number of data-parallel ranks (vLLM, SGLang; TensorRT-LLM cannot be told a rank). They become
+	// endpoints NAME/rank0, NAME/rank1, ... With 0 the engine chooses the rank.
 	Ranks int `yaml:"ranks" json:"ranks,omitempty"`
-	// Slots is the number of slots of a llama.cpp server. They become endpoints NAME/slot0, NAME/slot1, ... With 0 the engine
-	// chooses the slot.
+	// Slots is the number of slots of a llama.cpp server. They become endpoints NAME/slot0, NAME/slot1, ... With 0 the
+	// engine chooses the slot.
 	Slots int `yaml:"slots" json:"slots,omitempty"`
-	// ConversationID is the field of requests in which the engine gets the id of the conversation: conversation_params (TensorRT-LLM
-	// since June 2026), disaggregated_params (conversation_id in it, before that; in split requests), off, or auto: conversation_params
-	// for TensorRT-LLM, disaggregated_params where it refuses that, off for others. Empty means auto.
+	// ConversationID is the field of requests in which the engine gets the id of the conversation: conversation_params
+	// (TensorRT-LLM since June 2026), disaggregated_params (conversation_id in it, before that; in split requests),
+	// off, or auto: conversation_params for TensorRT-LLM, disaggregated_params where it refuses that, off for others.
+	// Empty means auto.
 	ConversationID string `yaml:"conversation_id" json:"conversation_id,omitempty"`
-	// KVEvents is the address of the engine's KV cache events: tcp://HOST:PORT (vLLM, SGLang; data-parallel ranks use the next
-	// ports), listen for an engine that connects to the router's kv_events.listen, poll for TensorRT-LLM, whose events the router
-	// polls, or off. Empty: probes ask the engine, and the engine may connect.
+	// KVEvents is the address of the engine's KV cache events: tcp://HOST:PORT (vLLM, SGLang; data-parallel ranks use
+	// the next ports), listen for an engine that connects to the router's kv_events.listen, poll for TensorRT-LLM,
+	// whose events the router polls, or off. Empty: probes ask the engine, and the engine may connect.
 	KVEvents string `yaml:"kv_events" json:"kv_events,omitempty"`
 	// KVReplay is the address at which lost events can be requested: tcp://HOST:PORT; ranks use the next ports.
 	KVReplay string `yaml:"kv_replay" json:"kv_replay,omitempty"`
@@ -177,8 +179,8 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-// checkName accepts names that are valid in a metric label, a header list and a path element of the admin API. The slash is
-// reserved for ranks and slots.
+// checkName accepts names that are valid in a metric label, a header list and a path element of the admin API. The
+// slash is reserved for ranks and slots.
 func checkName(name string) error {
 	if len(name) > maxName {
 		return fmt.Errorf("is longer than %d bytes", maxName)
@@ -198,8 +200,8 @@ type Keys struct {
 	ReadFile func(name string) ([]byte, error)
 }
 
-// None reads no keys. It is for declarations from the network, which must not make the router send its own secrets to an
-// address that the caller chose.
+// None reads no keys. It is for declarations from the network, which must not make the router send its own secrets to
+// an address that the caller chose.
 func None() Keys {
 	return Keys{
 		Lookup:   func(string) (string, bool) { return "", false },

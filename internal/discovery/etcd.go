@@ -11,8 +11,9 @@ import (
 	"github.com/warmpath/warmpath/internal/strictyaml"
 )
 
-// EtcdConfig declares engines that are registered in etcd: one key each under a prefix. The value is an address, the JSON or YAML of
-// an endpoint (url, role, models, ...), or the format of TensorRT-LLM's servers (url, server_type). A key with a lease disappears when the engine stops renewing it.
+// EtcdConfig declares engines that are registered in etcd: one key each under a prefix. The value is an address, the
+// JSON or YAML of an endpoint (url, role, models, ...), or the format of TensorRT-LLM's servers (url, server_type). A
+// key with a lease disappears when the engine stops renewing it.
 type EtcdConfig struct {
 	// Endpoints of etcd: host:port, or https://host:port for TLS.
 	Endpoints []string `yaml:"endpoints"`

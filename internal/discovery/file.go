@@ -23,9 +23,9 @@ type fileContent struct {
 	Endpoints *[]EndpointConfig `yaml:"endpoints"`
 }
 
-// DecodeEndpoints reads an endpoints file: a YAML or JSON mapping with the single key endpoints. It reports every fault with
-// file:line:column. A file without the key is a fault, since a half-written file must not remove all endpoints; a list without
-// endpoints is "endpoints: []".
+// DecodeEndpoints reads an endpoints file: a YAML or JSON mapping with the single key endpoints. It reports every fault
+// with file:line:column. A file without the key is a fault, since a half-written file must not remove all endpoints; a
+// list without endpoints is "endpoints: []".
 func DecodeEndpoints(file string, data []byte, keys Keys) ([]fleet.Endpoint, error) {
 	var content fileContent
 	places, err := strictyaml.Decode(file, data, &content, strictyaml.Options{Scalars: Scalars()})

@@ -9,8 +9,8 @@ import (
 // ownHost is the prefix of an address at each engine's own host.
 const ownHost = "tcp://*:"
 
-// At applies the settings to an engine at an address (host:port). In kv_events and kv_replay it replaces * with the engine's host.
-// An empty address changes nothing.
+// At applies the settings to an engine at an address (host:port). In kv_events and kv_replay it replaces * with the
+// engine's host. An empty address changes nothing.
 func (c EndpointConfig) At(scheme, address string) EndpointConfig {
 	if address == "" {
 		return c

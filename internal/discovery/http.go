@@ -19,8 +19,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// HTTPConfig declares a URL that lists engines in the format of Prometheus' HTTP service discovery: a JSON list of groups, each
-// with targets (host:port) and labels. Source: Prometheus' documentation, "HTTP service discovery".
+// HTTPConfig declares a URL that lists engines in the format of Prometheus' HTTP service discovery: a JSON list of
+// groups, each with targets (host:port) and labels. Source: Prometheus' documentation, "HTTP service discovery".
 type HTTPConfig struct {
 	// URL of the list: http:// or https://.
 	URL string `yaml:"url"`
@@ -30,8 +30,9 @@ type HTTPConfig struct {
 	TokenFile string `yaml:"token_file"`
 	// Scheme of the engines: http or https. Empty means http. The label __scheme__ overrides it.
 	Scheme string `yaml:"scheme"`
-	// Engine has the settings of each engine, as in a list of endpoints without url and name; in kv_events and kv_replay, * is the engine's
-	// own host (tcp://*:5557). Labels of a group override them: warmpath_ and the name of the setting.
+	// Engine has the settings of each engine, as in a list of endpoints without url and name; in kv_events and
+	// kv_replay, * is the engine's own host (tcp://*:5557). Labels of a group override them: warmpath_ and the name of
+	// the setting.
 	Engine EndpointConfig `yaml:"engine"`
 }
 

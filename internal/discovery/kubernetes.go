@@ -8,8 +8,8 @@ import (
 
 // KubernetesConfig declares engines in pods of a Kubernetes cluster, selected by an InferencePool, a Service or labels.
 type KubernetesConfig struct {
-	// Pool is the name of an InferencePool of the Gateway API inference extension (v1 or v1alpha2). It selects pods and target
-	// ports. Give one of pool, service and selector.
+	// Pool is the name of an InferencePool of the Gateway API inference extension (v1 or v1alpha2). It selects pods and
+	// target ports. Give one of pool, service and selector.
 	Pool string `yaml:"pool"`
 	// Service is the name of a Service, whose EndpointSlices list the engines.
 	Service string `yaml:"service"`
@@ -17,15 +17,17 @@ type KubernetesConfig struct {
 	Selector string `yaml:"selector"`
 	// Namespace of the pool, Service or pods. Empty means that of the router, or of the kubeconfig.
 	Namespace string `yaml:"namespace"`
-	// Port of the engines: a number, or its name in the Service or the pod. Empty means the only one. A pool has its own.
+	// Port of the engines: a number, or its name in the Service or the pod. Empty means the only one. A pool has its
+	// own.
 	Port string `yaml:"port"`
 	// Scheme of the engines: http or https. Empty means http.
 	Scheme string `yaml:"scheme"`
-	// Kubeconfig is the file with the cluster's address and credentials. Empty means the service account of the router's pod, or else
-	// KUBECONFIG or ~/.kube/config.
+	// Kubeconfig is the file with the cluster's address and credentials. Empty means the service account of the
+	// router's pod, or else KUBECONFIG or ~/.kube/config.
 	Kubeconfig string `yaml:"kubeconfig"`
-	// Engine has the settings of each engine, as in a list of endpoints without url and name; in kv_events and kv_replay, * is the engine's
-	// own host (tcp://*:5557). Annotations of a pod (warmpath.dev/role and others) override them.
+	// Engine has the settings of each engine, as in a list of endpoints without url and name; in kv_events and
+	// kv_replay, * is the engine's own host (tcp://*:5557). Annotations of a pod (warmpath.dev/role and others)
+	// override them.
 	Engine EndpointConfig `yaml:"engine"`
 }
 

@@ -113,8 +113,8 @@ func (c *EndpointConfig) set(key, value string) error {
 	return nil
 }
 
-// ParseEndpoints parses the list in WARMPATH_ENDPOINTS: endpoints in the form of ParseEndpoint, separated by commas or white
-// space.
+// ParseEndpoints parses the list in WARMPATH_ENDPOINTS: endpoints in the form of ParseEndpoint, separated by commas or
+// white space.
 func ParseEndpoints(list string) ([]EndpointConfig, error) {
 	var specs []string
 	for _, item := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' }) {
@@ -180,7 +180,8 @@ func normalise(address string) (base, name string, err error) {
 	} else if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 		return "", "", fmt.Errorf("%q: the port must be between 1 and 65535", address)
 	}
-	path := strings.ReplaceAll(strings.TrimRight(u.EscapedPath(), "/"), ",", "%2C") // a comma ends an address in flags and lists
+	// a comma ends an address in flags and lists
+	path := strings.ReplaceAll(strings.TrimRight(u.EscapedPath(), "/"), ",", "%2C")
 	if path == "/v1" {
 		return "", "", fmt.Errorf("%q ends in /v1, which is part of requests; use %s://%s", address, u.Scheme, u.Host)
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/warmpath/warmpath/internal/terminal"
 )
 
-// flags are what turns a feature on, by kind of engine, and what turns the cache off; docs/kv-events.md has more of the last.
+// flags are what turns a feature on, by kind of engine, and what turns the cache off; docs/kv-events.md has more of the
+// last.
 var flags = map[fleet.Kind]struct{ cache, noCache, report, events string }{
 	fleet.KindVLLM: {
 		"--enable-prefix-caching", "", "--enable-prompt-tokens-details",

@@ -1,8 +1,8 @@
-// Package doctor examines an engine before it serves behind the router: what it is, whether its prefix cache works and is reported, how
-// fast it is, and what to change.
+// Package doctor examines an engine before it serves behind the router: what it is, whether its prefix cache works and
+// is reported, how fast it is, and what to change.
 //
-// It owns the examination and its advice. It promises to send a handful of small requests (about eight prompts of up to 1,500 tokens) and to
-// be bounded in time. It sends nothing but text that it made up, and never changes an engine.
+// It owns the examination and its advice. It promises to send a handful of small requests (about eight prompts of up to
+// 1,500 tokens) and to be bounded in time. It sends nothing but text that it made up, and never changes an engine.
 package doctor
 
 import (
@@ -177,7 +177,8 @@ func (r *Report) events(ctx context.Context, base string, p *fleet.Report) {
 	}
 }
 
-// greets reports whether a ZeroMQ socket answers at an address: it greets first, with ten bytes whose ends are fixed (ZMTP 3.1).
+// greets reports whether a ZeroMQ socket answers at an address: it greets first, with ten bytes whose ends are fixed
+// (ZMTP 3.1).
 func greets(ctx context.Context, host string) Answer {
 	d := net.Dialer{Timeout: dialWait}
 	conn, err := d.DialContext(ctx, "tcp", host)

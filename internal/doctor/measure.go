@@ -30,8 +30,9 @@ const (
 	mostError    = 4096   // bytes read of an error
 	mostDecode   = 10_000 // tokens a second: faster than any engine decodes one answer
 	together     = 3      // prompts sent at once to see whether they are computed one after another
-	serialRatio  = 1.6    // the last of these takes at least this many times the first where they are; 3 when each takes the same
-	warmRatio    = 0.6    // a repeated prompt takes at most this share where it is cached and that is not reported
+	// the last of these takes at least this many times the first where they are; 3 when each takes the same
+	serialRatio = 1.6
+	warmRatio   = 0.6 // a repeated prompt takes at most this share where it is cached and that is not reported
 )
 
 // asker sends chats to an engine.
@@ -122,7 +123,8 @@ func (c *asker) open(ctx context.Context, text string, most int) (*http.Response
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header["Idempotency-Key"] = nil // net/http sends it again on a new connection if the engine has just closed the kept one
+	// net/http sends it again on a new connection if the engine has just closed the kept one
+	req.Header["Idempotency-Key"] = nil
 	if c.key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.key)
 	}
@@ -160,7 +162,8 @@ func (c *asker) isRouter(ctx context.Context) bool {
 	return res.StatusCode == http.StatusNotFound && bytes.HasPrefix(said, []byte("metrics are on the admin listener"))
 }
 
-// message is what an error says: its message where it has OpenAI's shape or that of vLLM before 0.12, else the beginning of its text.
+// message is what an error says: its message where it has OpenAI's shape or that of vLLM before 0.12, else the
+// beginning of its text.
 func message(body []byte) string {
 	var e struct {
 		Message string
@@ -317,8 +320,9 @@ func (r *Report) order(ctx context.Context, c *asker, length int) error {
 	return nil
 }
 
-// inOrder judges the first and the last of prompts sent at once. An engine that computes them one after another has answered the first when
-// it has not begun the last; one that shares its time among them answers all late, one with time to spare all soon.
+// inOrder judges the first and the last of prompts sent at once. An engine that computes them one after another has
+// answered the first when it has not begun the last; one that shares its time among them answers all late, one with
+// time to spare all soon.
 func (r *Report) inOrder(first, last time.Duration) {
 	r.TogetherMs = &[2]float64{ms(first), ms(last)}
 	r.InOrder = No

@@ -5,7 +5,8 @@ import (
 	"github.com/warmpath/warmpath/internal/starter"
 )
 
-// Endpoint is the engine in a configuration, with its ranks or slots as endpoints of their own and what to change as comments.
+// Endpoint is the engine in a configuration, with its ranks or slots as endpoints of their own and what to change as
+// comments.
 func (r *Report) Endpoint() starter.Endpoint {
 	e := starter.Endpoint{URL: r.URL}
 	if r.Kind != string(fleet.KindOther) && !r.Router {

@@ -102,7 +102,8 @@ func (s *Server) requestID(r *http.Request, f *api.Fields) string {
 		}
 	}
 	n := s.ids.Add(1)
-	rng := rand.New(rand.NewPCG(xxh3.HashStringSeed(s.address(), s.opts.Seed), n)) // engines with one seed generate different ids
+	// engines with one seed generate different ids
+	rng := rand.New(rand.NewPCG(xxh3.HashStringSeed(s.address(), s.opts.Seed), n))
 	return fmt.Sprintf("%016x%016x", rng.Uint64(), rng.Uint64())
 }
 
@@ -186,8 +187,8 @@ func (s *Server) job(a *api.Ask) (engine.Job, *api.Answer, error) {
 	return job, ans, nil
 }
 
-// truncates says whether an answer is cut at the end of the context (llama.cpp, Ollama); the others reject a max_tokens that
-// does not fit.
+// truncates says whether an answer is cut at the end of the context (llama.cpp, Ollama); the others reject a max_tokens
+// that does not fit.
 func (s *Server) truncates() bool { return s.dialect.lanes || s.opts.Dialect == fleet.KindOllama }
 
 // answerTokens is the length of the answer, at most room.

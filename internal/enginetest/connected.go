@@ -35,8 +35,8 @@ func (s *Server) KV() KVStats {
 	return st
 }
 
-// LoseKV makes the next transfer fail as if the engine had been killed after its reply: the blocks are gone when they are
-// fetched.
+// LoseKV makes the next transfer fail as if the engine had been killed after its reply: the blocks are gone when they
+// are fetched.
 func (s *Server) LoseKV() { s.connector.Lose() }
 
 // MuteKV switches an LMCache prefiller's notifications to the router off or on.
@@ -46,8 +46,8 @@ func (s *Server) MuteKV(off bool) {
 	}
 }
 
-// ListenKV opens the receiving ports of an LMCache decoder: KVPort and following ones, one of each kind per rank, or free ones.
-// Close closes them.
+// ListenKV opens the receiving ports of an LMCache decoder: KVPort and following ones, one of each kind per rank, or
+// free ones. Close closes them.
 func (s *Server) ListenKV(host string) (enginehandover.Receiver, error) {
 	if c, ok := s.connector.(receiver); ok {
 		return c.ListenKV(host)

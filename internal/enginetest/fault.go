@@ -19,17 +19,22 @@ type FaultKind string
 
 // The faults. Faults of "generations" do not affect health, models and metrics unless Fault.All is set.
 const (
-	FaultNone       FaultKind = "none"        // ends every fault
-	FaultRefuse     FaultKind = "refuse"      // the port is closed; requests on open connections get the connection closed
-	Fault500        FaultKind = "500"         // generations get a 500
-	Fault503        FaultKind = "503"         // generations get a 503, with Retry-After when set
-	Fault429        FaultKind = "429"         // generations get a 429, with Retry-After when set
-	FaultHang       FaultKind = "hang"        // every request is accepted and never answered, until the fault ends or the client leaves
-	FaultCut        FaultKind = "cut"         // generations lose the connection after AfterChunks tokens
-	FaultSlow       FaultKind = "slow"        // steps take Factor times as long
-	FaultRestart    FaultKind = "restart"     // open requests lose their connection and the cache is emptied; with Seconds the port is closed for that time
-	FaultErrorEvent FaultKind = "error_event" // after AfterChunks tokens streams get an error event and a normal [DONE] (vLLM when its core dies)
-	FaultGarbage    FaultKind = "garbage"     // after AfterChunks tokens streams get bytes that are not an event; plain answers are broken JSON
+	FaultNone FaultKind = "none" // ends every fault
+	// the port is closed; requests on open connections get the connection closed
+	FaultRefuse FaultKind = "refuse"
+	Fault500    FaultKind = "500" // generations get a 500
+	Fault503    FaultKind = "503" // generations get a 503, with Retry-After when set
+	Fault429    FaultKind = "429" // generations get a 429, with Retry-After when set
+	// every request is accepted and never answered, until the fault ends or the client leaves
+	FaultHang FaultKind = "hang"
+	FaultCut  FaultKind = "cut"  // generations lose the connection after AfterChunks tokens
+	FaultSlow FaultKind = "slow" // steps take Factor times as long
+	// open requests lose their connection and the cache is emptied; with Seconds the port is closed for that time
+	FaultRestart FaultKind = "restart"
+	// after AfterChunks tokens streams get an error event and a normal [DONE] (vLLM when its core dies)
+	FaultErrorEvent FaultKind = "error_event"
+	// after AfterChunks tokens streams get bytes that are not an event; plain answers are broken JSON
+	FaultGarbage FaultKind = "garbage"
 )
 
 // Fault describes a fault.
@@ -172,8 +177,8 @@ func (s *Server) passFault(w http.ResponseWriter, r *http.Request) bool {
 	panic(http.ErrAbortHandler)
 }
 
-// generationFault applies faults of generations. nil means that the request is answered; otherwise it is the fault to apply
-// while streaming (FaultNone if there is none).
+// generationFault applies faults of generations. nil means that the request is answered; otherwise it is the fault to
+// apply while streaming (FaultNone if there is none).
 func (s *Server) generationFault(w http.ResponseWriter, r *http.Request) *Fault {
 	f, _ := s.faults.meet(Fault500, Fault503, Fault429, FaultCut, FaultErrorEvent, FaultGarbage)
 	if f == nil {

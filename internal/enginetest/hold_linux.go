@@ -17,8 +17,9 @@ func reusable(fd, value int) error {
 	return syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, value)
 }
 
-// hold binds another socket to the port of a listener that is about to be closed. It does not listen, so that who connects is refused; but the port
-// is not given to another process, which would answer in the engine's place. release frees it; nil when it could not be held.
+// hold binds another socket to the port of a listener that is about to be closed. It does not listen, so that who
+// connects is refused; but the port is not given to another process, which would answer in the engine's place. release
+// frees it; nil when it could not be held.
 func hold(ln net.Listener) (release func()) {
 	tcp, ok := ln.(*net.TCPListener)
 	if !ok {

@@ -26,30 +26,42 @@ type Options struct {
 	AnswerTokens  int           // mean natural length of answers; default 64
 	LoadingFor    time.Duration // real time for which health reports "loading"; default 0
 	NoCacheReport bool          // usage has no cached tokens, as in engines where that is off
-	KVEvents      string        // host:port of KV events (vLLM, SGLang; ranks and replays at following ports; port 0 takes free ones), anything for TensorRT-LLM's; "" publishes none
-	KVConnect     string        // tcp://HOST:PORT of a listening router: KV events are published by dialling out (vLLM, SGLang; each rank to the next port), without replay; instead of KVEvents
-	KVTopic       string        // of KV events; default kv-events
-	KVArrays      bool          // events are arrays, as in vLLM up to 0.23
-	BodyBytes     int64         // longest request body; default 64 MiB
+	// host:port of KV events (vLLM, SGLang; ranks and replays at following ports; port 0 takes free ones), anything for
+	// TensorRT-LLM's; "" publishes none
+	KVEvents  string
+	KVConnect string // tcp://HOST:PORT of a listening router: KV events are published by dialling out (vLLM, SGLang; each rank to the next port), without replay; instead of KVEvents
+	KVTopic   string // of KV events; default kv-events
+	KVArrays  bool   // events are arrays, as in vLLM up to 0.23
+	BodyBytes int64  // longest request body; default 64 MiB
 
 	Computed func(took time.Duration) // called with each prompt's time to completion, in simulated time; must not block
 
 	// Disaggregated serving: either side of a transfer, as each request asks.
-	Connector         string        // "nixl" or "lmcache" (vLLM), "trtllm" (TensorRT-LLM); "" has none and ignores parameters for one
+	// "nixl" or "lmcache" (vLLM), "trtllm" (TensorRT-LLM); "" has none and ignores parameters for one
+	Connector         string
 	KVLease           time.Duration // real time for which a prefiller holds blocks; default 30 s
 	KVLatency         time.Duration // minimum simulated time of a transfer; default 5 ms
 	KVTokensPerSecond float64       // tokens of KV cache moved per second; default 50,000
-	KVBack            time.Duration // NIXL's bidirectional mode: real time for which a decoder holds blocks for the prefiller of the next turn; 0 is off
-	KVRecompute       bool          // a decoder computes what it cannot fetch (kv_load_failure_policy); otherwise it answers 500
-	OldKV             bool          // parameters of older versions: a flat list of blocks, no request id, no cached tokens; for TensorRT-LLM, conversation_id in disaggregated_params and no conversation_params
-	TP                int           // LMCache: tensor-parallel ranks, each with its own ports; default 1
-	KVPort            int           // LMCache: first of a decoder's receiving ports, opened by Listen; 0 leaves them to ListenKV
-	KVNotify          string        // LMCache: host:port for notifications of pushed KV cache to the router; "" sends none
-	Silent            bool          // every answer is just the end-of-sequence token
-	Role              fleet.Role    // SGLang: the server's role; the others take it from each request
-	BootstrapPort     int           // SGLang and Mooncake: of a prefiller's bootstrap server, opened by Listen; 0 takes a free one
-	Tokenizer         Tokenizer     // TensorRT-LLM: makes the tokens; nil: four bytes of a prompt are a token
-	DisaggKey         string        // TensorRT-LLM: a generation worker rejects unsigned requests; "" requires no signature
+	// NIXL's bidirectional mode: real time for which a decoder holds blocks for the prefiller of the next turn; 0 is
+	// off
+	KVBack time.Duration
+	// a decoder computes what it cannot fetch (kv_load_failure_policy); otherwise it answers 500
+	KVRecompute bool
+	// parameters of older versions: a flat list of blocks, no request id, no cached tokens; for TensorRT-LLM,
+	// conversation_id in disaggregated_params and no conversation_params
+	OldKV bool
+	TP    int // LMCache: tensor-parallel ranks, each with its own ports; default 1
+	// LMCache: first of a decoder's receiving ports, opened by Listen; 0 leaves them to ListenKV
+	KVPort int
+	// LMCache: host:port for notifications of pushed KV cache to the router; "" sends none
+	KVNotify string
+	Silent   bool       // every answer is just the end-of-sequence token
+	Role     fleet.Role // SGLang: the server's role; the others take it from each request
+	// SGLang and Mooncake: of a prefiller's bootstrap server, opened by Listen; 0 takes a free one
+	BootstrapPort int
+	Tokenizer     Tokenizer // TensorRT-LLM: makes the tokens; nil: four bytes of a prompt are a token
+	// TensorRT-LLM: a generation worker rejects unsigned requests; "" requires no signature
+	DisaggKey string
 }
 
 func (o Options) withDefaults() Options {
@@ -136,7 +148,8 @@ func (o Options) validate(known bool) error {
 	return errors.Join(errs...)
 }
 
-// Tokenizer is a real tokenizer, for engines with a model's own tokens: Request tokenizes a chat or completion, Encode a text.
+// Tokenizer is a real tokenizer, for engines with a model's own tokens: Request tokenizes a chat or completion, Encode
+// a text.
 type Tokenizer interface {
 	Request(body []byte) ([]int32, error)
 	Encode(text string, special bool) []int32

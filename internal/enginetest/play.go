@@ -54,7 +54,8 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a *api.Ask, sh api
 	}
 }
 
-// failLoad answers a decode leg whose KV cache cannot be fetched. In a stream the error follows the first chunk, as in vLLM.
+// failLoad answers a decode leg whose KV cache cannot be fetched. In a stream the error follows the first chunk, as in
+// vLLM.
 func (s *Server) failLoad(w http.ResponseWriter, r *http.Request, ans *api.Answer, sh api.Shape, err error) {
 	const said = "Internal server error"
 	switch {
@@ -68,8 +69,8 @@ func (s *Server) failLoad(w http.ResponseWriter, r *http.Request, ans *api.Answe
 	}
 }
 
-// wait returns when the job is done or has produced enough tokens. If the client has left or the engine is gone it does not
-// return: the job is cancelled and the connection closed.
+// wait returns when the job is done or has produced enough tokens. If the client has left or the engine is gone it does
+// not return: the job is cancelled and the connection closed.
 func (s *Server) wait(r *http.Request, st *pump.Stream, enough int) pump.Progress {
 	st.Expect(enough)
 	for {

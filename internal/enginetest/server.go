@@ -1,14 +1,14 @@
-// Package enginetest serves simulated engines over HTTP: the model of package sim in real time, with the wire format of its
-// dialect (health, models, metrics, usage with cached tokens, streams, ranks or slots) and faults that can be switched on at
-// run time. Tests, the demo and the engine command use it.
+// Package enginetest serves simulated engines over HTTP: the model of package sim in real time, with the wire format of
+// its dialect (health, models, metrics, usage with cached tokens, streams, ranks or slots) and faults that can be
+// switched on at run time. Tests, the demo and the engine command use it.
 //
-// It declares itself simulated: every answer has the header X-Simulated, completions have the system fingerprint "simulated",
-// and versions end in "+simulated".
+// It declares itself simulated: every answer has the header X-Simulated, completions have the system fingerprint
+// "simulated", and versions end in "+simulated".
 //
-// One token is four bytes of text, in prompts and answers; a list of token ids counts as is. The answer is readable nonsense
-// drawn from the seed and the prompt, so equal prompts get equal answers. A conversation that sends the answer back continues
-// the cached chain. An answer is as long as max_tokens allows, at most its natural length (drawn from the prompt around
-// Options.AnswerTokens); ignore_eos makes it exactly max_tokens long.
+// One token is four bytes of text, in prompts and answers; a list of token ids counts as is. The answer is readable
+// nonsense drawn from the seed and the prompt, so equal prompts get equal answers. A conversation that sends the answer
+// back continues the cached chain. An answer is as long as max_tokens allows, at most its natural length (drawn from
+// the prompt around Options.AnswerTokens); ignore_eos makes it exactly max_tokens long.
 package enginetest
 
 import (

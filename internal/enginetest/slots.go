@@ -9,11 +9,11 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// slots are llama.cpp's: each computes one request at a time and reuses only its own earlier work. A request without a slot
-// gets the idle one whose last prompt shares most with it, if that is at least a tenth of the shorter one
-// (--slot-prompt-similarity 0.10), else the one idle for longest. All slots share the memory of the one simulated cache, where
-// a real server has a fixed part for each; a slot's older prompts may therefore still be warm, as in the server's own prompt
-// cache in host memory.
+// slots are llama.cpp's: each computes one request at a time and reuses only its own earlier work. A request without a
+// slot gets the idle one whose last prompt shares most with it, if that is at least a tenth of the shorter one
+// (--slot-prompt-similarity 0.10), else the one idle for longest. All slots share the memory of the one simulated
+// cache, where a real server has a fixed part for each; a slot's older prompts may therefore still be warm, as in the
+// server's own prompt cache in host memory.
 type slots struct {
 	mu    sync.Mutex
 	clock uint64

@@ -26,8 +26,8 @@ func (s *Server) tokenized(f *api.Fields) ([]byte, error) {
 	return prompts.TokenBytes(unsigned(ids)), err
 }
 
-// appendAnswer appends an answer as its tokens are cached. With a tokenizer the text is cut to the number of tokens asked for;
-// missing ones are filled with tokens without text.
+// appendAnswer appends an answer as its tokens are cached. With a tokenizer the text is cut to the number of tokens
+// asked for; missing ones are filled with tokens without text.
 func (s *Server) appendAnswer(full []byte, ans *api.Answer) []byte {
 	if s.opts.Tokenizer == nil {
 		return append(full, ans.Text...)

@@ -31,8 +31,8 @@ func (s *Server) trtllmRoutes(m *http.ServeMux) {
 	}
 }
 
-// iterations are the engine's iteration statistics: a JSON array since the last call, which clears it. The simulated engine
-// sums up the steps in between to one entry per rank, and has none without steps.
+// iterations are the engine's iteration statistics: a JSON array since the last call, which clears it. The simulated
+// engine sums up the steps in between to one entry per rank, and has none without steps.
 type iterations struct {
 	s    *Server
 	mu   sync.Mutex

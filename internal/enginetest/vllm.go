@@ -91,7 +91,8 @@ func (s *Server) vllmMetrics(w http.ResponseWriter, _ *http.Request) {
 	x.write(w)
 }
 
-// tokenize counts as the engine does: four bytes per token. It takes a prompt or messages (vLLM) or content (llama.cpp).
+// tokenize counts as the engine does: four bytes per token. It takes a prompt or messages (vLLM) or content
+// (llama.cpp).
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 	var f struct {
 		api.Fields

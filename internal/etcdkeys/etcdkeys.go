@@ -1,5 +1,5 @@
-// Package etcdkeys follows the keys under a prefix of etcd. It owns the connection and the copy of the keys, promises that each copy is
-// whole, and says nothing of what the keys mean.
+// Package etcdkeys follows the keys under a prefix of etcd. It owns the connection and the copy of the keys, promises
+// that each copy is whole, and says nothing of what the keys mean.
 package etcdkeys
 
 import (
@@ -31,8 +31,8 @@ const (
 
 var errWatchEnded = errors.New("the watch ended")
 
-// Follow calls changed with a copy of all keys and their values, at first and whenever they changed, until ctx ends. While etcd cannot be
-// reached nothing is called but failed, once for each attempt.
+// Follow calls changed with a copy of all keys and their values, at first and whenever they changed, until ctx ends.
+// While etcd cannot be reached nothing is called but failed, once for each attempt.
 func Follow(ctx context.Context, c Config, changed func(map[string]string), failed func(error)) {
 	for {
 		err := connect(ctx, c, changed, failed)
@@ -46,7 +46,8 @@ func Follow(ctx context.Context, c Config, changed func(map[string]string), fail
 	}
 }
 
-// connect follows the keys over one client until ctx ends. The error says why there is none: one with a user's name asks etcd for a token first.
+// connect follows the keys over one client until ctx ends. The error says why there is none: one with a user's name
+// asks etcd for a token first.
 func connect(ctx context.Context, c Config, changed func(map[string]string), failed func(error)) error {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: c.Endpoints, DialTimeout: wait, DialKeepAliveTime: probe, DialKeepAliveTimeout: wait, Logger: zap.NewNop(), Context: ctx,

@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// Decision is a decision as JSON: what GET /admin/decisions answers, what a line of the file is, and what warmpath explain
-// shows. Times are in ms unless they are points in time.
+// Decision is a decision as JSON: what GET /admin/decisions answers, what a line of the file is, and what warmpath
+// explain shows. Times are in ms unless they are points in time.
 type Decision struct {
 	Number       uint64    `json:"number"` // since the start of the router
 	Request      string    `json:"request"`
@@ -36,9 +36,11 @@ type Decision struct {
 	Limit        string    `json:"limit,omitempty"`  // the setting that has the limit
 	Tenant       string    `json:"tenant,omitempty"` // whose request it was
 	Client       string    `json:"client,omitempty"` // its address
-	Leg          string    `json:"leg,omitempty"`    // prefill or decode, of a request that went to two endpoints; both have its id
-	Split        *Split    `json:"split,omitempty"`  // where endpoints have roles
-	Gate         *Gate     `json:"gate,omitempty"`   // of policies that let what is cached count only above a share of the prompt
+	// prefill or decode, of a request that went to two endpoints; both have its id
+	Leg   string `json:"leg,omitempty"`
+	Split *Split `json:"split,omitempty"` // where endpoints have roles
+	// of policies that let what is cached count only above a share of the prompt
+	Gate *Gate `json:"gate,omitempty"`
 
 	Predicted  Predicted   `json:"predicted"`
 	Observed   Observed    `json:"observed"`
@@ -49,8 +51,9 @@ type Decision struct {
 
 // Split says why a request went to two endpoints, or why not.
 type Split struct {
-	Why     string  `json:"why"`                // route.SplitWhy
-	WholeMs float64 `json:"whole_ms,omitempty"` // what it was predicted to cost at one endpoint, others' waiting included
+	Why string `json:"why"` // route.SplitWhy
+	// what it was predicted to cost at one endpoint, others' waiting included
+	WholeMs float64 `json:"whole_ms,omitempty"`
 	SplitMs float64 `json:"split_ms,omitempty"` // and at two
 }
 
@@ -76,9 +79,11 @@ type Observed struct {
 	OutputTokens *int     `json:"output_tokens,omitempty"`
 	TTFTMs       *float64 `json:"ttft_ms,omitempty"`   // of streams only
 	QueuedMs     float64  `json:"queued_ms,omitempty"` // of these times, in the router's queue
-	AtLimit      bool     `json:"at_limit,omitempty"`  // queued since its tenant had as many requests at engines as it may
-	Greedy       bool     `json:"greedy,omitempty"`    // queued since the engine was full and its tenant had used much more than the others
-	DurationMs   float64  `json:"duration_ms"`
+	// queued since its tenant had as many requests at engines as it may
+	AtLimit bool `json:"at_limit,omitempty"`
+	// queued since the engine was full and its tenant had used much more than the others
+	Greedy     bool    `json:"greedy,omitempty"`
+	DurationMs float64 `json:"duration_ms"`
 }
 
 // Candidate is one endpoint that could take the request, as it was when it was decided.

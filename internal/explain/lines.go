@@ -18,8 +18,8 @@ import (
 // Stdout is the file name that stands for standard output.
 const Stdout = "-"
 
-// Lines writes each decision that ends as one line of JSON (Decision). It follows a Ring, which is its queue: where the disk
-// is slower than the decisions come, the ring goes on and what it lets go of is counted as dropped.
+// Lines writes each decision that ends as one line of JSON (Decision). It follows a Ring, which is its queue: where the
+// disk is slower than the decisions come, the ring goes on and what it lets go of is counted as dropped.
 type Lines struct {
 	ring *Ring
 	path string // "" when out does not end in a file of our own
@@ -41,8 +41,8 @@ const (
 	tellEvery   = time.Minute // between two log lines about a file that cannot be written
 )
 
-// NewLines opens the file at path, to be gone on with, or takes stdout for the path Stdout. A file that would grow beyond most
-// bytes is renamed to path.1, in place of the one before, and begun anew. Run must be called.
+// NewLines opens the file at path, to be gone on with, or takes stdout for the path Stdout. A file that would grow
+// beyond most bytes is renamed to path.1, in place of the one before, and begun anew. Run must be called.
 func NewLines(r *Ring, path string, most int64, stdout io.Writer, log *slog.Logger) (*Lines, error) {
 	l := &Lines{ring: r, most: most, log: log}
 	_, _, next := r.count(0)

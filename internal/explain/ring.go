@@ -1,6 +1,6 @@
-// Package explain answers why: it keeps the newest decisions with all that they were made of and what became of them, tells
-// them in words, shows them to people, serves them to the admin listener and writes them to a file, one JSON object a line. It
-// never holds prompt text.
+// Package explain answers why: it keeps the newest decisions with all that they were made of and what became of them,
+// tells them in words, shows them to people, serves them to the admin listener and writes them to a file, one JSON
+// object a line. It never holds prompt text.
 package explain
 
 import (
@@ -34,9 +34,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Ring keeps the newest decisions that have ended, and apart from them the newest requests that the router refused, so that a
-// flood of refusals leaves the decisions. A decision enters inside the fleet's lock: entering one copies into memory that an
-// older one has left, and readers hold the ring for one record at a time.
+// Ring keeps the newest decisions that have ended, and apart from them the newest requests that the router refused, so
+// that a flood of refusals leaves the decisions. A decision enters inside the fleet's lock: entering one copies into
+// memory that an older one has left, and readers hold the ring for one record at a time.
 type Ring struct {
 	cfg Config
 
@@ -73,7 +73,8 @@ func (r *Ring) Listener() live.Listener {
 			}
 		},
 		Served: func(s *live.Served) {
-			if s.Refused && (s.API != "other" || s.Limit != "") { // a stray path is no request for an engine; it is in the access log
+			// a stray path is no request for an engine; it is in the access log
+			if s.Refused && (s.API != "other" || s.Limit != "") {
 				r.add(&r.refusals, func(to *record) { to.refused(s, r.cfg.HashIDs) })
 			}
 		},

@@ -2,8 +2,8 @@ package extproc
 
 import "net/http"
 
-// The conformance suite of the Gateway API inference extension tests gateways, and needs a picker that does as requests say (conformance/testing-epp
-// of its repository). A gateway's own tests can be run with this picker so.
+// The conformance suite of the Gateway API inference extension tests gateways, and needs a picker that does as requests
+// say (conformance/testing-epp of its repository). A gateway's own tests can be run with this picker so.
 const (
 	selection  = "Test-Epp-Endpoint-Selection"        // of a request: the endpoints to name, in this order
 	servedTold = "X-Conformance-Test-Served-Endpoint" // of an answer: the endpoint that the gateway says has served it

@@ -26,7 +26,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/outside"
 )
 
-// exchange is one request of a client of the proxy. Two goroutines work on it: one receives the proxy's messages, in the other the door serves.
+// exchange is one request of a client of the proxy. Two goroutines work on it: one receives the proxy's messages, in
+// the other the door serves.
 type exchange struct {
 	s       *Server
 	stream  extprocv3.ExternalProcessor_ProcessServer
@@ -42,9 +43,10 @@ type exchange struct {
 	modes    *extprocv3.ProtocolConfiguration
 	excluded []string
 
-	reading  *io.PipeReader // the request's body, for the door
-	writing  *io.PipeWriter
-	whole    digest         // of all of it, in mode BUFFERED; the bytes themselves are in the memory of requests, which is bounded
+	reading *io.PipeReader // the request's body, for the door
+	writing *io.PipeWriter
+	// of all of it, in mode BUFFERED; the bytes themselves are in the memory of requests, which is bounded
+	whole    digest
 	pieces   int            // messages with a piece of it
 	dropped  bool           // there was no memory for the body
 	claimed  atomic.Int64   // bytes of the memory of requests that are taken for a message that is to come
@@ -72,7 +74,8 @@ var (
 	errBodyAfterEnd  = errors.New("a piece of a request's body after its end")
 )
 
-// errAnswered ends an upload whose endpoint has answered with an error before all of it came: the client may wait for that answer.
+// errAnswered ends an upload whose endpoint has answered with an error before all of it came: the client may wait for
+// that answer.
 var errAnswered = errors.New("answered before the request had been read")
 
 // answer is the header of an endpoint's answer.
@@ -190,8 +193,8 @@ func (x *exchange) Excluded() []string { return x.excluded }
 // Elsewhere reports whether the proxy says that another endpoint than the named one answered.
 func (x *exchange) Elsewhere() bool { return x.elsewhere.Load() }
 
-// remoteOf is the address of the proxy's client: the attribute source.address where the proxy sends it, else what it appended to
-// X-Forwarded-For, else nothing.
+// remoteOf is the address of the proxy's client: the attribute source.address where the proxy sends it, else what it
+// appended to X-Forwarded-For, else nothing.
 func remoteOf(m *extprocv3.ProcessingRequest, h http.Header) string {
 	for _, a := range m.GetAttributes() {
 		if v := a.GetFields()["source.address"].GetStringValue(); v != "" {
@@ -467,7 +470,8 @@ func (x *exchange) take(m *extprocv3.ProcessingRequest) error {
 func (x *exchange) takeBody(b *extprocv3.HttpBody) error {
 	select {
 	case <-x.end:
-		if x.headed || len(b.GetBody()) == 0 || x.dropped { // it has been answered with an error, or nothing more came, or there was no room
+		// it has been answered with an error, or nothing more came, or there was no room
+		if x.headed || len(b.GetBody()) == 0 || x.dropped {
 			return nil
 		}
 		return errBodyAfterEnd
@@ -493,12 +497,12 @@ func (x *exchange) takeBody(b *extprocv3.HttpBody) error {
 	return nil
 }
 
-// announcedShare is the share of the memory of requests, one in so many, that is taken for bodies which have not come: clients that announce
-// long ones and send them slowly leave the rest to others.
+// announcedShare is the share of the memory of requests, one in so many, that is taken for bodies which have not come:
+// clients that announce long ones and send them slowly leave the rest to others.
 const announcedShare = 4
 
-// announce takes memory for a body of which the length is known, unless much is taken for others that have not come: then it is counted when
-// it comes.
+// announce takes memory for a body of which the length is known, unless much is taken for others that have not come:
+// then it is counted when it comes.
 func (x *exchange) announce(n int) bool {
 	if x.s.announced.Add(int64(n)) > x.s.cfg.Memory.Memory().Limit/announcedShare {
 		x.s.announced.Add(-int64(n))
@@ -508,7 +512,8 @@ func (x *exchange) announce(n int) bool {
 	return x.claim(n)
 }
 
-// claim takes memory of requests for a message with a piece of the body; where there is none, the body ends, and the door says why.
+// claim takes memory of requests for a message with a piece of the body; where there is none, the body ends, and the
+// door says why.
 func (x *exchange) claim(n int) bool {
 	if n <= 0 {
 		return true

@@ -1,13 +1,15 @@
-// Package extproc is an endpoint picker for Envoy, and for whatever else speaks the protocol of the Gateway API inference extension: a gRPC server
-// of Envoy's external processing, to which the proxy shows a request and its answer, and which names the endpoint.
+// Package extproc is an endpoint picker for Envoy, and for whatever else speaks the protocol of the Gateway API
+// inference extension: a gRPC server of Envoy's external processing, to which the proxy shows a request and its answer,
+// and which names the endpoint.
 //
-// It owns the translation between messages of that protocol and a request of the door: each stream is one call of the door's handler, whose exchange
-// with the endpoint is carried by Envoy (package outside). It promises that the door decides, counts and learns as it does for its own clients,
-// that no message is sent which the proxy's mode does not allow, and that a request is released when its stream ends, however it ends. It never
-// chooses an endpoint and never connects to one.
+// It owns the translation between messages of that protocol and a request of the door: each stream is one call of the
+// door's handler, whose exchange with the endpoint is carried by Envoy (package outside). It promises that the door
+// decides, counts and learns as it does for its own clients, that no message is sent which the proxy's mode does not
+// allow, and that a request is released when its stream ends, however it ends. It never chooses an endpoint and never
+// connects to one.
 //
-// The wire is envoy/service/ext_proc/v3/external_processor.proto of Envoy 1.40; names of headers and metadata are those of proposal 004 (endpoint
-// picker protocol) of kubernetes-sigs/gateway-api-inference-extension, v1.
+// The wire is envoy/service/ext_proc/v3/external_processor.proto of Envoy 1.40; names of headers and metadata are those
+// of proposal 004 (endpoint picker protocol) of kubernetes-sigs/gateway-api-inference-extension, v1.
 package extproc
 
 import (
@@ -43,11 +45,13 @@ type Config struct {
 	Fleet      *live.Fleet       // whose endpoints a subset names
 	Ready      func() bool       // whether requests can be placed
 	Objectives map[string]string // priorities (low, normal, high) by the names of the inference extension's objectives
-	Fallbacks  int               // how many further endpoints are named for the proxy to try; most implementations take one
-	Sidecar    int               // port of the pods' sidecars, by which endpoints at other ports are named; 0 for none
-	Conformant bool              // do what the inference extension's conformance suite asks of a picker, see conformance.go
-	BodyBytes  int               // the largest request body
-	Memory     *body.Budget      // the memory of requests, which messages count in too
+	// how many further endpoints are named for the proxy to try; most implementations take one
+	Fallbacks int
+	Sidecar   int // port of the pods' sidecars, by which endpoints at other ports are named; 0 for none
+	// do what the inference extension's conformance suite asks of a picker, see conformance.go
+	Conformant bool
+	BodyBytes  int          // the largest request body
+	Memory     *body.Budget // the memory of requests, which messages count in too
 	Log        *slog.Logger
 
 	TLS *tls.Config // nil for plain connections, else TLS only
@@ -121,8 +125,8 @@ func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) error
 	return nil
 }
 
-// first waits for the first message of a stream, for as long as a proxy may take to send it. Once Process returns, the stream is over,
-// and Recv returns too.
+// first waits for the first message of a stream, for as long as a proxy may take to send it. Once Process returns, the
+// stream is over, and Recv returns too.
 func (s *Server) first(stream extprocv3.ExternalProcessor_ProcessServer) (*extprocv3.ProcessingRequest, error) {
 	var m *extprocv3.ProcessingRequest
 	err := errFault // where Recv panics
@@ -147,8 +151,8 @@ const (
 	subsetKey   = "x-gateway-destination-endpoint-subset"
 )
 
-// outsideSubset are the names of endpoints that the proxy does not allow; none where it says nothing. An entry without a port allows all ports of
-// its address. The error says that it allows none of them.
+// outsideSubset are the names of endpoints that the proxy does not allow; none where it says nothing. An entry without
+// a port allows all ports of its address. The error says that it allows none of them.
 func (s *Server) outsideSubset(m *extprocv3.ProcessingRequest) (excluded []string, err error) {
 	hint := m.GetMetadataContext().GetFilterMetadata()[subsetSpace].GetFields()[subsetKey]
 	if hint == nil {
@@ -175,7 +179,8 @@ func (s *Server) outsideSubset(m *extprocv3.ProcessingRequest) (excluded []strin
 	return excluded, nil
 }
 
-// hostOf is host:port and host of an endpoint's URL, "" where it has none. It is called for each endpoint of a fleet: it makes no url.URL.
+// hostOf is host:port and host of an endpoint's URL, "" where it has none. It is called for each endpoint of a fleet:
+// it makes no url.URL.
 func hostOf(raw string) (hostport, host string) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok || scheme != "http" && scheme != "https" {
@@ -214,7 +219,8 @@ type addressError struct{ endpoint, why string }
 
 func (e *addressError) Error() string { return "endpoint " + e.endpoint + ": " + e.why }
 
-// fallbacks are addresses of further endpoints that serve the model of the chosen one, those with the fewest requests first.
+// fallbacks are addresses of further endpoints that serve the model of the chosen one, those with the fewest requests
+// first.
 func (s *Server) fallbacks(ctx context.Context, chosen fleet.Endpoint, excluded []string) (addresses []string) {
 	if s.cfg.Fallbacks <= 0 || s.cfg.Sidecar > 0 { // a sidecar is told one rank
 		return nil
@@ -230,7 +236,8 @@ func (s *Server) fallbacks(ctx context.Context, chosen fleet.Endpoint, excluded 
 	return addresses
 }
 
-// leastBusy are the endpoints that are up and serve what the chosen one serves, but for it, in order of running requests.
+// leastBusy are the endpoints that are up and serve what the chosen one serves, but for it, in order of running
+// requests.
 func leastBusy(all []route.EndpointStatus, chosen fleet.Endpoint, excluded []string) (list []fleet.Endpoint) {
 	serves := map[string]bool{}
 	for _, e := range all {

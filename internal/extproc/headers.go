@@ -17,7 +17,8 @@ var meanings = [...]struct{ own, newer, older string }{
 	{"X-Warmpath-Tpot-Ms", "X-Llm-D-Slo-Tpot-Ms", "X-Slo-Tpot-Ms"},
 }
 
-// translate adds the door's own headers that mean the same as those of llm-d. What a request says in the door's own words counts.
+// translate adds the door's own headers that mean the same as those of llm-d. What a request says in the door's own
+// words counts.
 func (s *Server) translate(h http.Header) {
 	if h.Get("X-Warmpath-Priority") == "" {
 		for _, name := range objective {
@@ -40,8 +41,8 @@ func (s *Server) translate(h http.Header) {
 	}
 }
 
-// sidecar is the address by which the proxy reaches an endpoint: where a sidecar takes the requests for all ranks of a pod it is the sidecar's, and the
-// sidecar is told the rank's.
+// sidecar is the address by which the proxy reaches an endpoint: where a sidecar takes the requests for all ranks of a
+// pod it is the sidecar's, and the sidecar is told the rank's.
 func (s *Server) sidecar(h http.Header, address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if sidecars := strconv.Itoa(s.cfg.Sidecar); s.cfg.Sidecar > 0 && err == nil && port != sidecars {

@@ -21,7 +21,8 @@ const (
 	metadataSpace = "envoy.lb"
 )
 
-// chunkBytes is the largest piece of a body in one message: Envoy's stream of messages is of 64 kB frames, and llm-d's picker sends no more either.
+// chunkBytes is the largest piece of a body in one message: Envoy's stream of messages is of 64 kB frames, and llm-d's
+// picker sends no more either.
 const chunkBytes = 62_000
 
 // errNoSubset says that no endpoint is among those that the proxy allows.
@@ -56,7 +57,8 @@ func set(m *extprocv3.HeaderMutation, name string, values ...string) {
 	}
 }
 
-// difference is what makes of one header another. What ends at a proxy, and what the proxy says of its own client, is left as it is.
+// difference is what makes of one header another. What ends at a proxy, and what the proxy says of its own client, is
+// left as it is.
 func difference(from, to http.Header) *extprocv3.HeaderMutation {
 	m := new(extprocv3.HeaderMutation)
 	for name, values := range to {

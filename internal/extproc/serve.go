@@ -23,8 +23,9 @@ import (
 	"github.com/warmpath/warmpath/internal/panics"
 )
 
-// most is how many requests one connection of a proxy has open at most; a proxy opens another for more. messageRoom is what a message has
-// beside a body, and window how much of a stream comes before it is asked for: more comes only of a message that is being read.
+// most is how many requests one connection of a proxy has open at most; a proxy opens another for more. messageRoom is
+// what a message has beside a body, and window how much of a stream comes before it is asked for: more comes only of a
+// message that is being read.
 const (
 	most        = 1024
 	messageRoom = 1 << 20
@@ -32,8 +33,8 @@ const (
 	connWindow  = 1 << 20
 )
 
-// A proxy that says nothing more is let go of. One whose connection is old is told to open another, so that new routers get their
-// share; its open requests end in their own time.
+// A proxy that says nothing more is let go of. One whose connection is old is told to open another, so that new routers
+// get their share; its open requests end in their own time.
 const (
 	connectWithin = 10 * time.Second
 	headWithin    = 10 * time.Second // from the beginning of a stream to its first message

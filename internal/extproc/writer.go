@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// writer is what the door writes its answer with. Before the endpoint's answer has come, what it writes is the proxy's own answer to its client;
-// afterwards it is what the endpoint's is changed into. Only the door's goroutine uses it, but for take.
+// writer is what the door writes its answer with. Before the endpoint's answer has come, what it writes is the proxy's
+// own answer to its client; afterwards it is what the endpoint's is changed into. Only the door's goroutine uses it,
+// but for take.
 type writer struct {
 	x      *exchange
 	header http.Header

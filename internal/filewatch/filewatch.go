@@ -1,6 +1,6 @@
-// Package filewatch says when files may have changed. It owns the watches on their directories, and waits until writers have finished. It
-// reads no file: whether one has changed is its caller's to judge. It promises to ask at the start, after each change, and regularly, since
-// network file systems and links to elsewhere send no events.
+// Package filewatch says when files may have changed. It owns the watches on their directories, and waits until writers
+// have finished. It reads no file: whether one has changed is its caller's to judge. It promises to ask at the start,
+// after each change, and regularly, since network file systems and links to elsewhere send no events.
 package filewatch
 
 import (
@@ -22,8 +22,9 @@ const (
 	recheck = 15 * time.Second
 )
 
-// Run calls check, from one goroutine, whenever one of the files may have changed, until ctx ends. It watches their directories, since
-// editors and Kubernetes replace files (a ConfigMap swaps the symbolic link ..data) instead of writing them.
+// Run calls check, from one goroutine, whenever one of the files may have changed, until ctx ends. It watches their
+// directories, since editors and Kubernetes replace files (a ConfigMap swaps the symbolic link ..data) instead of
+// writing them.
 func Run(ctx context.Context, files []string, log *slog.Logger, check func()) {
 	watcher, err := fsnotify.NewWatcher()
 	if err == nil {

@@ -1,6 +1,7 @@
-// Package fleetfile is the YAML file that describes the engines of a simulation, one by one. It owns the file's keys, the names of the
-// kinds of engine, and the way there and back: Read makes a fleet of a file, Fitted writes a file whose engines are as fast as a recording
-// shows. It promises that an impossible fleet is refused, with the place of the engine at fault. It never opens files and never simulates.
+// Package fleetfile is the YAML file that describes the engines of a simulation, one by one. It owns the file's keys,
+// the names of the kinds of engine, and the way there and back: Read makes a fleet of a file, Fitted writes a file
+// whose engines are as fast as a recording shows. It promises that an impossible fleet is refused, with the place of
+// the engine at fault. It never opens files and never simulates.
 package fleetfile
 
 import (

@@ -1,6 +1,7 @@
-// Package forwarded says who a request came from where proxies stand between: by X-Forwarded-For, Forwarded or another header, and by the PROXY
-// protocol. It owns the set of trusted proxies. It promises that only trusted proxies are believed, that headers are read from the right, where
-// trusted proxies wrote, and that engines get no such header that a client made up.
+// Package forwarded says who a request came from where proxies stand between: by X-Forwarded-For, Forwarded or another
+// header, and by the PROXY protocol. It owns the set of trusted proxies. It promises that only trusted proxies are
+// believed, that headers are read from the right, where trusted proxies wrote, and that engines get no such header that
+// a client made up.
 package forwarded
 
 import (
@@ -36,9 +37,9 @@ type Proxies struct {
 	header   string // in canonical form
 }
 
-// Parse parses addresses, networks in CIDR notation and the word unix. header is where they name their client: Forwarded, or
-// one that lists addresses; "" is X-Forwarded-For. Other headers are ignored: a client could send them through a proxy that
-// does not know them.
+// Parse parses addresses, networks in CIDR notation and the word unix. header is where they name their client:
+// Forwarded, or one that lists addresses; "" is X-Forwarded-For. Other headers are ignored: a client could send them
+// through a proxy that does not know them.
 func Parse(trusted []string, header string) (*Proxies, error) {
 	if len(trusted) == 0 {
 		return nil, nil
@@ -106,8 +107,8 @@ func (p *Proxies) Of(r *http.Request) Origin {
 	return o
 }
 
-// walk reads a list of addresses from the right, each written by the peer to its right, up to the first that is not trusted.
-// Anything but an address ends the walk.
+// walk reads a list of addresses from the right, each written by the peer to its right, up to the first that is not
+// trusted. Anything but an address ends the walk.
 func (p *Proxies) walk(values []string, client netip.Addr, read func(string) (netip.Addr, bool)) netip.Addr {
 	for i := len(values) - 1; i >= 0; i-- {
 		for rest, more := values[i], true; more; {
@@ -193,8 +194,8 @@ var (
 	secure = []string{"https"} // immutable
 )
 
-// Tell adds the client, host and protocol to the headers for an engine. A trusted proxy's statements are kept, with the proxy
-// added; all others are removed.
+// Tell adds the client, host and protocol to the headers for an engine. A trusted proxy's statements are kept, with the
+// proxy added; all others are removed.
 func (o *Origin) Tell(h http.Header, r *http.Request) {
 	peer, proto, host := bare(r.RemoteAddr), plain, r.Host
 	if r.TLS != nil {
@@ -225,8 +226,8 @@ func (o *Origin) Tell(h http.Header, r *http.Request) {
 	}
 }
 
-// told is Tell for requests through a trusted proxy: its header is extended with the proxy, and other headers are rewritten to
-// match.
+// told is Tell for requests through a trusted proxy: its header is extended with the proxy, and other headers are
+// rewritten to match.
 func (o *Origin) told(h http.Header, peer string, proto []string, host string) (_ []string, _, chain string) {
 	if o.by.header == DefaultHeader {
 		chain = join(strings.Join(h[DefaultHeader], ", "), peer)

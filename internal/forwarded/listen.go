@@ -14,9 +14,9 @@ import (
 // tellAgain is the least interval between logged refusals in seconds.
 const tellAgain = 10
 
-// Listener returns l with connections that begin with a header of the PROXY protocol, version 1 or 2, and whose RemoteAddr is
-// the client named there. A connection from an untrusted peer is closed. One whose header is missing, invalid or late fails at
-// its first Read.
+// Listener returns l with connections that begin with a header of the PROXY protocol, version 1 or 2, and whose
+// RemoteAddr is the client named there. A connection from an untrusted peer is closed. One whose header is missing,
+// invalid or late fails at its first Read.
 func Listener(l net.Listener, trusted func() *Proxies, within time.Duration, log *slog.Logger) net.Listener {
 	return &listener{Listener: l, trusted: trusted, within: within, log: log}
 }
@@ -29,7 +29,8 @@ type listener struct {
 	told    atomic.Int64 // when a refusal was last logged, in seconds
 }
 
-// Accept waits for the next connection of a trusted proxy. It reads nothing: the header is read with the first use of the connection.
+// Accept waits for the next connection of a trusted proxy. It reads nothing: the header is read with the first use of
+// the connection.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()

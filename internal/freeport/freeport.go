@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// The ports lie below those that Linux (32768) and macOS (49152) give to outgoing connections. Between the search for a port and the start of
-// the server, such a connection could take it.
+// The ports lie below those that Linux (32768) and macOS (49152) give to outgoing connections. Between the search for a
+// port and the start of the server, such a connection could take it.
 const lowest, highest = 20_000, 32_000
 
 var (

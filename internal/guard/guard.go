@@ -1,6 +1,6 @@
-// Package guard judges by the head of a request and its source address whether a caller may use a listener: by bearer token, by network, and
-// by the names in Host and Origin, which tell a browser's foreign page from a local client. It resolves no names, keeps no state and answers
-// nobody: what a refusal looks like is its caller's business.
+// Package guard judges by the head of a request and its source address whether a caller may use a listener: by bearer
+// token, by network, and by the names in Host and Origin, which tell a browser's foreign page from a local client. It
+// resolves no names, keeps no state and answers nobody: what a refusal looks like is its caller's business.
 package guard
 
 import (
@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// Bearer reports whether the request carries the token. It compares digests, so that neither the length nor the first differing byte shows
-// in the time it takes.
+// Bearer reports whether the request carries the token. It compares digests, so that neither the length nor the first
+// differing byte shows in the time it takes.
 func Bearer(r *http.Request, token string) bool {
 	scheme, got, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !ok || !strings.EqualFold(scheme, "bearer") {
@@ -25,8 +25,8 @@ func Bearer(r *http.Request, token string) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
-// IsLoopback is true of loopback addresses and of localhost, which browsers never resolve to anything else (RFC 6761 section 6.3). Other
-// names are not looked up: what they resolve to can change after the check.
+// IsLoopback is true of loopback addresses and of localhost, which browsers never resolve to anything else (RFC 6761
+// section 6.3). Other names are not looked up: what they resolve to can change after the check.
 func IsLoopback(host string) bool {
 	if strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") {
 		return true
@@ -35,8 +35,9 @@ func IsLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// IsInner is true of addresses and of names that no public name server can answer for, so that no web page can be rebound to
-// them: a single label, and the domains of clusters and private networks (RFC 6762, ICANN's .internal, Kubernetes' svc).
+// IsInner is true of addresses and of names that no public name server can answer for, so that no web page can be
+// rebound to them: a single label, and the domains of clusters and private networks (RFC 6762, ICANN's .internal,
+// Kubernetes' svc).
 func IsInner(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil || host == "" {
 		return true
@@ -154,8 +155,8 @@ func (h Hosts) Contain(host string) bool {
 	return false
 }
 
-// IsName reports whether a text can be a host's name: letters, digits, hyphens, dots and underscores only, so that it means nothing else in
-// a URL.
+// IsName reports whether a text can be a host's name: letters, digits, hyphens, dots and underscores only, so that it
+// means nothing else in a URL.
 func IsName(s string) bool {
 	return s != "" && len(s) <= 253 && s[0] != '.' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._") == ""
 }

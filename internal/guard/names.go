@@ -33,10 +33,10 @@ func (e *ForeignError) Error() string {
 // Unwrap is Why.
 func (e *ForeignError) Unwrap() error { return e.Why }
 
-// Names are the names under which browsers reach a listener that has no other protection against pages in the browsers of those who may
-// reach it: a page whose name was rebound to the listener's address shows in Host, one that calls across origins in Origin or Referer. Who
-// is no browser may use any name, as a proxy in front does that passes on the name of its upstream or its clients'. A nil *Names refuses
-// nothing.
+// Names are the names under which browsers reach a listener that has no other protection against pages in the browsers
+// of those who may reach it: a page whose name was rebound to the listener's address shows in Host, one that calls
+// across origins in Origin or Referer. Who is no browser may use any name, as a proxy in front does that passes on the
+// name of its upstream or its clients'. A nil *Names refuses nothing.
 type Names struct{ Hosts Hosts } // beside loopback names and, in Host, all addresses: those cannot be rebound
 
 // Check returns a *ForeignError, nil when the request may go on.
@@ -54,7 +54,8 @@ func (n *Names) Check(r *http.Request) error {
 	}
 	switch safe := r.Method == http.MethodGet || r.Method == http.MethodHead; {
 	case told && !n.mayCall(from, r.Host), // a WebSocket is a GET, and always tells
-		!told && !safe && from != "" && strings.HasPrefix(from, "http") && !n.mayCall(from, r.Host), // browsers before 2020 send no Origin with forms
+		// browsers before 2020 send no Origin with forms
+		!told && !safe && from != "" && strings.HasPrefix(from, "http") && !n.mayCall(from, r.Host),
 		!told && !safe && r.Header.Get("Sec-Fetch-Site") == "cross-site":
 		return &ForeignError{ErrForeignOrigin, nameOf(from)}
 	}
@@ -71,10 +72,10 @@ func nameOf(page string) string {
 
 // fromBrowser reports whether a browser may have made the request for a page.
 //
-// Every browser tells the languages of its user, and a page can change that header but not remove it. Over plain http to a foreign name
-// that may be all: Sec-Fetch-* is sent to trustworthy addresses only (W3C Fetch Metadata, section 2), Origin not with GET, Referer not if
-// the page says so, and some browsers let it choose the User-Agent. Node's fetch tells "*" and, beyond a page's reach, Sec-Fetch-Mode
-// (undici, lib/web/fetch). PowerShell calls itself Mozilla.
+// Every browser tells the languages of its user, and a page can change that header but not remove it. Over plain http
+// to a foreign name that may be all: Sec-Fetch-* is sent to trustworthy addresses only (W3C Fetch Metadata, section 2),
+// Origin not with GET, Referer not if the page says so, and some browsers let it choose the User-Agent. Node's fetch
+// tells "*" and, beyond a page's reach, Sec-Fetch-Mode (undici, lib/web/fetch). PowerShell calls itself Mozilla.
 func fromBrowser(h http.Header) bool {
 	for _, mark := range [...]string{"Origin", "Referer", "Sec-Fetch-Site", "Sec-Fetch-Dest", "Sec-Fetch-User", "Sec-Gpc", "Sec-Ch-Ua", "Upgrade-Insecure-Requests"} {
 		if h[mark] != nil {
@@ -89,8 +90,8 @@ func fromBrowser(h http.Header) bool {
 		strings.HasPrefix(agent, "Mozilla/") && !strings.Contains(agent, "PowerShell/")
 }
 
-// mayCall judges an origin: pages under the listener's own names may call, and what is no page of the web, as extensions and desktop
-// applications. "null" is what a page in a sandbox says, which may be anybody's.
+// mayCall judges an origin: pages under the listener's own names may call, and what is no page of the web, as
+// extensions and desktop applications. "null" is what a page in a sandbox says, which may be anybody's.
 func (n *Names) mayCall(origin, host string) bool {
 	u, err := url.Parse(origin)
 	switch {

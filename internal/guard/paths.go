@@ -15,7 +15,8 @@ type Paths struct {
 // ErrPath says that a text names no paths.
 var ErrPath = errors.New(`is not "/path", "/prefix*" or "*", with or without a method before it`)
 
-// ParsePaths reads patterns: a path, or a prefix of paths with * behind it, after a method and a space where only that one is meant.
+// ParsePaths reads patterns: a path, or a prefix of paths with * behind it, after a method and a space where only that
+// one is meant.
 func ParsePaths(patterns []string) (*Paths, error) {
 	p := &Paths{exact: map[string]bool{}}
 	for _, text := range patterns {

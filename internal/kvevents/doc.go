@@ -1,11 +1,12 @@
-// Package kvevents reads the KV events of engines: over ZeroMQ (vLLM, SGLang), in connections opened by the router or by the
-// engine, and by polling (TensorRT-LLM).
+// Package kvevents reads the KV events of engines: over ZeroMQ (vLLM, SGLang), in connections opened by the router or
+// by the engine, and by polling (TensorRT-LLM).
 //
-// It owns the streams, their sockets and the lookup of requests' tokens. It passes operations to the fleet as route.KVApplied
-// and the state of each stream as route.KVHeard. Each stream has one goroutine that reads, decodes and names blocks while the
-// fleet is not locked. It promises that missing messages are requested again, that a restart of the engine and silence are
-// reported within two seconds, and that all queues are bounded: if the router falls behind, the engine's own queue overflows,
-// which shows as missing messages. It never predicts what a cache holds: route/cache does.
+// It owns the streams, their sockets and the lookup of requests' tokens. It passes operations to the fleet as
+// route.KVApplied and the state of each stream as route.KVHeard. Each stream has one goroutine that reads, decodes and
+// names blocks while the fleet is not locked. It promises that missing messages are requested again, that a restart of
+// the engine and silence are reported within two seconds, and that all queues are bounded: if the router falls behind,
+// the engine's own queue overflows, which shows as missing messages. It never predicts what a cache holds: route/cache
+// does.
 package kvevents
 
 import (
@@ -21,36 +22,37 @@ import (
 
 // Config says which KV events are read, and how.
 type Config struct {
-	// Discover subscribes to the events of engines that report where they publish: vLLM (GET /kv_event_sources) and SGLang
-	// (/server_info). TensorRT-LLM is polled only for endpoints with kv_events: poll, since each poll removes the events for
-	// other readers.
+	// Discover subscribes to the events of engines that report where they publish: vLLM (GET /kv_event_sources) and
+	// SGLang (/server_info). TensorRT-LLM is polled only for endpoints with kv_events: poll, since each poll removes
+	// the events for other readers.
 	Discover bool `yaml:"discover"`
-	// Listen is the address for engines that connect to the router, as in llm-d's setup of vLLM: tcp://HOST:PORT, with * for
-	// every interface. Their topics name the endpoint: kv@POD@MODEL, where POD is an endpoint's name, its host:port or its
-	// host, and the connection comes from its address; or an endpoint's kv_topic, from any address. Empty does not listen.
+	// Listen is the address for engines that connect to the router, as in llm-d's setup of vLLM: tcp://HOST:PORT, with
+	// * for every interface. Their topics name the endpoint: kv@POD@MODEL, where POD is an endpoint's name, its
+	// host:port or its host, and the connection comes from its address; or an endpoint's kv_topic, from any address.
+	// Empty does not listen.
 	Listen string `yaml:"listen"`
-	// Allow are the networks from which engines may connect: addresses, or networks such as 10.0.0.0/8. A connected engine
-	// determines predicted cache contents, so the default is this machine and private networks (RFC 1918, RFC 6598, RFC 4193,
-	// link-local). Other connections are closed, logged and counted.
+	// Allow are the networks from which engines may connect: addresses, or networks such as 10.0.0.0/8. A connected
+	// engine determines predicted cache contents, so the default is this machine and private networks (RFC 1918, RFC
+	// 6598, RFC 4193, link-local). Other connections are closed, logged and counted.
 	Allow []string `yaml:"allow"`
-	// ListenRanks is the number of consecutive ports to listen at, from that of listen on: vLLM adds the data-parallel rank to
-	// the port.
+	// ListenRanks is the number of consecutive ports to listen at, from that of listen on: vLLM adds the data-parallel
+	// rank to the port.
 	ListenRanks int `yaml:"listen_ranks"`
-	// Poll is the longest interval between polls of TensorRT-LLM. It is also polled when an answer begins or ends there, up to
-	// ten times as often.
+	// Poll is the longest interval between polls of TensorRT-LLM. It is also polled when an answer begins or ends
+	// there, up to ten times as often.
 	Poll time.Duration `yaml:"poll"`
 	// Blocks bounds the blocks kept of one engine or data-parallel rank, at about 100 bytes each.
 	Blocks int `yaml:"blocks"`
-	// SessionHeader is the header in which engines get the conversation's id if the client sent none; vLLM adds it to the
-	// blocks that it stores, which assigns them to their conversation. Empty sends none.
+	// SessionHeader is the header in which engines get the conversation's id if the client sent none; vLLM adds it to
+	// the blocks that it stores, which assigns them to their conversation. Empty sends none.
 	SessionHeader string `yaml:"session_header"`
 	// Tokenize asks vLLM and SGLang, for each request to an endpoint with KV events, for the tokens of its prompt (POST
-	// /tokenize), so that its blocks are recognised by content. It costs the engine's front end about as much as the request
-	// itself.
+	// /tokenize), so that its blocks are recognised by content. It costs the engine's front end about as much as the
+	// request itself.
 	Tokenize bool `yaml:"tokenize"`
-	// Tokenizer computes these tokens in the router, for engines without a tokenize path (TensorRT-LLM), and for vLLM and
-	// SGLang if tokenize is off: the model's directory, or its tokenizer.json, with the chat template beside it. One serves all
-	// endpoints. If an engine reports another number of tokens, token ids are not used for it.
+	// Tokenizer computes these tokens in the router, for engines without a tokenize path (TensorRT-LLM), and for vLLM
+	// and SGLang if tokenize is off: the model's directory, or its tokenizer.json, with the chat template beside it.
+	// One serves all endpoints. If an engine reports another number of tokens, token ids are not used for it.
 	Tokenizer string `yaml:"tokenizer"`
 }
 

@@ -70,16 +70,16 @@ type target struct {
 	rank                  int
 }
 
-// pollEvents as an endpoint's kv_events polls TensorRT-LLM's HTTP endpoint; off switches the events off; listenEvents means
-// that the engine connects to the router.
+// pollEvents as an endpoint's kv_events polls TensorRT-LLM's HTTP endpoint; off switches the events off; listenEvents
+// means that the engine connects to the router.
 const (
 	pollEvents   = "poll"
 	off          = "off"
 	listenEvents = "listen"
 )
 
-// New makes a Follower. with is the tokenizer of cfg.Tokenizer; nil for none. observe is called from several goroutines at
-// once.
+// New makes a Follower. with is the tokenizer of cfg.Tokenizer; nil for none. observe is called from several goroutines
+// at once.
 func New(cfg Config, with Tokenizer, client *http.Client, observe func(route.Event), log *slog.Logger) *Follower {
 	if err := cfg.Validate(); err != nil {
 		panic("kvevents: " + err.Error())
@@ -205,7 +205,8 @@ func (f *Follower) reconcile(ctx context.Context) {
 	}
 }
 
-// change starts streams and returns those that are to end, endpoints that should connect and have not, and the names of all.
+// change starts streams and returns those that are to end, endpoints that should connect and have not, and the names of
+// all.
 func (f *Follower) change(ctx context.Context) (gone []*stream, awaited []string, names map[string]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -290,8 +291,8 @@ func (f *Follower) targets(e fleet.Endpoint) []target {
 	return out
 }
 
-// reachable is the address at which an engine that listens at addr can be dialled: if it listens on all interfaces, at its own
-// host. If it names another host it connects itself, and the result is "".
+// reachable is the address at which an engine that listens at addr can be dialled: if it listens on all interfaces, at
+// its own host. If it names another host it connects itself, and the result is "".
 func reachable(addr, engine string) string {
 	rest, ok := strings.CutPrefix(addr, "tcp://")
 	at := strings.LastIndexByte(rest, ':')
@@ -314,8 +315,8 @@ func reachable(addr, engine string) string {
 	return "tcp://" + host + rest[at:]
 }
 
-// worst is the state of an endpoint with several streams. restart means that a loss of one stream affects all, since they share
-// one table.
+// worst is the state of an endpoint with several streams. restart means that a loss of one stream affects all, since
+// they share one table.
 func (f *Follower) worst(endpoint string, not *stream, lost bool) (kvstream.State, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/warmpath/warmpath/internal/panics"
 )
 
-// hosts are the addresses of endpoints whose URL has a host name, for the publishers that name them. A publisher is believed for
-// an endpoint only from that endpoint's address.
+// hosts are the addresses of endpoints whose URL has a host name, for the publishers that name them. A publisher is
+// believed for an endpoint only from that endpoint's address.
 type hosts map[string]host // by name, in lower case
 
 type host struct {
@@ -46,8 +46,8 @@ const (
 	pending // the name has not been looked up yet
 )
 
-// judge reports whether an address is that of an endpoint: its URL's, or this machine's if the endpoint is a Unix socket. names
-// notes a name that must be looked up.
+// judge reports whether an address is that of an endpoint: its URL's, or this machine's if the endpoint is a Unix
+// socket. names notes a name that must be looked up.
 func (f *Follower) judge(e *fleet.Endpoint, at netip.Addr, names map[string]bool) from {
 	name := urlHost(e)
 	if name == "" {

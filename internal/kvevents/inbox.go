@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// inbox holds messages read and not yet applied, bounded in number and bytes. Several connections may give; one stream takes.
+// inbox holds messages read and not yet applied, bounded in number and bytes. Several connections may give; one stream
+// takes.
 type inbox struct {
 	ready chan struct{} // capacity 1: there is a message
 	room  chan struct{} // capacity 1: there is room again

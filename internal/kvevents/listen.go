@@ -166,7 +166,8 @@ type speaker struct {
 // deafFor is how long a caller whose topic found no room is not asked about others.
 const deafFor = time.Second
 
-// deliver passes a message to its publisher's stream, and blocks while that is behind: the engine's own queue then overflows.
+// deliver passes a message to its publisher's stream, and blocks while that is behind: the engine's own queue then
+// overflows.
 func (f *Follower) deliver(ctx context.Context, x *speaker, rank int, frames [][]byte) {
 	n := len(frames)
 	if n < 3 || len(frames[0]) > mostTopic {

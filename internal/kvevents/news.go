@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// news polls engines (TensorRT-LLM) when the router's own requests show that events must exist: between two regular polls a
-// busy engine stores many blocks.
+// news polls engines (TensorRT-LLM) when the router's own requests show that events must exist: between two regular
+// polls a busy engine stores many blocks.
 type news struct {
 	any atomic.Int64 // number of polled streams
 

@@ -12,7 +12,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// publication is one publisher's messages: a topic, the data-parallel rank in them, and the address that they come from.
+// publication is one publisher's messages: a topic, the data-parallel rank in them, and the address that they come
+// from.
 type publication struct {
 	topic string
 	rank  int
@@ -74,8 +75,8 @@ var (
 )
 
 // owner is the endpoint of a publication: the one with this kv_topic, or whose name, address or host is POD in a topic
-// kv@POD@MODEL; MODEL selects among several. A topic that is no kv_topic must come from the endpoint's own address: who can reach
-// the port could otherwise speak for every engine. The error says why there is none.
+// kv@POD@MODEL; MODEL selects among several. A topic that is no kv_topic must come from the endpoint's own address: who
+// can reach the port could otherwise speak for every engine. The error says why there is none.
 func (d *directory) owner(p publication) (*fleet.Endpoint, error) {
 	found, model := d.byTopic[p.topic], ""
 	stated := len(found) > 0

@@ -12,9 +12,9 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// poll polls TensorRT-LLM for new events (POST /kv_cache_events), regularly and when an answer begins or ends there, since
-// blocks are stored and evicted then. A poll empties the engine's queue: events that another reader got are missing here, and
-// are lost.
+// poll polls TensorRT-LLM for new events (POST /kv_cache_events), regularly and when an answer begins or ends there,
+// since blocks are stored and evicted then. A poll empties the engine's queue: events that another reader got are
+// missing here, and are lost.
 func (s *stream) poll(ctx context.Context) {
 	ticker := time.NewTicker(s.f.cfg.Poll)
 	defer ticker.Stop()
@@ -107,7 +107,8 @@ func (s *stream) take(kv *kvstream.Stream, b *kv.TRTBatch) {
 		s.size = max(s.size, b.Batch.Events[i].BlockTokens)
 	}
 	kv.Apply(seq, &b.Batch, &s.ops)
-	if s.ops.Len() >= mostOps { // one answer may have tens of thousands, and one call applies all of its operations while the fleet is locked
+	// one answer may have tens of thousands, and one call applies all of its operations while the fleet is locked
+	if s.ops.Len() >= mostOps {
 		s.tellOps(kv.Held())
 	}
 }

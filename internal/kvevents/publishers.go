@@ -185,8 +185,8 @@ func (f *Follower) sayAwaited(names []string) {
 	}
 }
 
-// Publishers are the counts of engines that connect: topics and ranks with a known endpoint and without, among these the ones that
-// name an endpoint of another address; dropped messages of those without, and refused connections.
+// Publishers are the counts of engines that connect: topics and ranks with a known endpoint and without, among these
+// the ones that name an endpoint of another address; dropped messages of those without, and refused connections.
 type Publishers struct {
 	Listening        bool
 	Tied, Untied     int
@@ -212,7 +212,8 @@ func (f *Follower) Publishers() Publishers {
 	return out
 }
 
-// give passes the frames of a message to a stream, nil when its connection has ended. It returns false if the stream is over.
+// give passes the frames of a message to a stream, nil when its connection has ended. It returns false if the stream is
+// over.
 func (s *stream) give(ctx context.Context, frames [][]byte) bool {
 	return s.inbox.give(ctx, s.done, frames)
 }

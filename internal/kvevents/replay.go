@@ -15,8 +15,8 @@ import (
 // end is the number in the message that ends an answer: -1.
 const end = math.MaxUint64
 
-// asker requests messages from a number on from an engine's replay socket, a ROUTER: an empty frame, then the number in 8
-// bytes, big endian (vLLM and SGLang).
+// asker requests messages from a number on from an engine's replay socket, a ROUTER: an empty frame, then the number in
+// 8 bytes, big endian (vLLM and SGLang).
 type asker struct {
 	addr   string
 	room   *zmtp.Room
@@ -82,8 +82,8 @@ func (a *asker) exchange(ctx context.Context, from uint64, take func(frames [][]
 
 var errStop = errors.New("stopped")
 
-// catchUp requests the messages from the last applied one on: they show whether messages are missing and whether the engine is
-// the same.
+// catchUp requests the messages from the last applied one on: they show whether messages are missing and whether the
+// engine is the same.
 func (s *stream) catchUp(ctx context.Context, now bool) {
 	if s.redo.Swap(false) {
 		s.kv.Reset(false, 0)

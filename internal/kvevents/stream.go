@@ -169,8 +169,8 @@ func receive(ctx context.Context, sub *zmtp.Conn, to *inbox) error {
 	}
 }
 
-// decode parses the frames of a message: topic, number, payload. In a replay an empty frame comes first, and the topic may be
-// missing. Malformed messages are counted and have no number.
+// decode parses the frames of a message: topic, number, payload. In a replay an empty frame comes first, and the topic
+// may be missing. Malformed messages are counted and have no number.
 func (s *stream) decode(frames [][]byte) (seq uint64, ok bool) {
 	n := len(frames)
 	if n < 2 || len(frames[n-2]) != 8 {

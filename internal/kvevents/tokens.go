@@ -40,8 +40,8 @@ type question struct {
 	tokenPath string // path at the engine; "" for the local tokenizer
 }
 
-// Placed looks up the tokens of a request in the background: from the engine, from the tokenizer, or from its body if that has
-// them (ids). body makes a copy of the request as sent, and is called only if needed. Placed does not block.
+// Placed looks up the tokens of a request in the background: from the engine, from the tokenizer, or from its body if
+// that has them (ids). body makes a copy of the request as sent, and is called only if needed. Placed does not block.
 func (f *Follower) Placed(d *route.Decision, ids bool, body func() []byte) {
 	q := question{lease: d.Lease, url: d.Endpoint.URL, key: d.Endpoint.APIKey, kind: d.Kind}
 	switch {
@@ -159,8 +159,8 @@ func (f *Follower) askEngine(ctx context.Context, q *question) ([]uint32, error)
 // given is false for a member that is missing or null.
 func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// givenIDs are the token ids in a body: prompt_token_ids, or the prompt of a completion. None without an error means that there
-// are none.
+// givenIDs are the token ids in a body: prompt_token_ids, or the prompt of a completion. None without an error means
+// that there are none.
 func givenIDs(members ...json.RawMessage) ([]uint32, error) {
 	for _, raw := range members {
 		raw = bytes.TrimSpace(raw)

@@ -1,5 +1,6 @@
-// Package lastknown is the address that a host name had when it was connected to last. It owns these addresses, and uses them while names
-// cannot be looked up. It promises that a name that does not exist any more is not connected to. It never looks a name up itself.
+// Package lastknown is the address that a host name had when it was connected to last. It owns these addresses, and
+// uses them while names cannot be looked up. It promises that a name that does not exist any more is not connected to.
+// It never looks a name up itself.
 package lastknown
 
 import (
@@ -36,8 +37,8 @@ type names struct {
 	places map[string]place
 }
 
-// Dialer is dial, which connects to the address of last time while a host name cannot be looked up (the resolver does not answer, or says that it
-// failed). The log is told when that begins and ends.
+// Dialer is dial, which connects to the address of last time while a host name cannot be looked up (the resolver does
+// not answer, or says that it failed). The log is told when that begins and ends.
 func Dialer(dial Dial, log *slog.Logger) Dial {
 	n := &names{dial: dial, log: log, places: map[string]place{}}
 	return n.connect

@@ -44,16 +44,17 @@ func New(r *route.Router, now func() time.Time, listeners ...Listener) *Fleet {
 	return f
 }
 
-// SetListeners replaces all listeners between two entries. A request that is served meanwhile is told to either set, once.
+// SetListeners replaces all listeners between two entries. A request that is served meanwhile is told to either set,
+// once.
 func (f *Fleet) SetListeners(listeners ...Listener) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.listeners.Store(&listeners)
 }
 
-// Decide decides where a request goes and reserves its work there, see route.Router.Decide. Each lease in the plan must be ended by
-// exactly one Observe(route.Finished{...}), that of a
-// hold by that or by Decide with Attempt.Held. It draws req.Seed when that is zero.
+// Decide decides where a request goes and reserves its work there, see route.Router.Decide. Each lease in the plan must
+// be ended by exactly one Observe(route.Finished{...}), that of a hold by that or by Decide with Attempt.Held. It draws
+// req.Seed when that is zero.
 func (f *Fleet) Decide(req *fleet.Request) (route.Plan, error) {
 	if req.Seed == 0 {
 		req.Seed = rand.Uint64()
@@ -83,8 +84,8 @@ func (f *Fleet) Decide(req *fleet.Request) (route.Plan, error) {
 	return p.Plan, err
 }
 
-// Observe tells the router an event. Of one that would hold the lock for long it makes several: of a long list of endpoints, of what
-// has changed.
+// Observe tells the router an event. Of one that would hold the lock for long it makes several: of a long list of
+// endpoints, of what has changed.
 func (f *Fleet) Observe(ev route.Event) {
 	switch ev := ev.(type) {
 	case route.Declared:
@@ -107,8 +108,8 @@ func (f *Fleet) Observe(ev route.Event) {
 	f.observe(ev)
 }
 
-// configureInSteps replaces the configuration, one alias after another, for the members of its pool are computed anew, and then all else at
-// once: policies must not meet the settings of others.
+// configureInSteps replaces the configuration, one alias after another, for the members of its pool are computed anew,
+// and then all else at once: policies must not meet the settings of others.
 func (f *Fleet) configureInSteps(ev *route.Configured) {
 	f.configuring.Lock()
 	defer f.configuring.Unlock()
@@ -153,7 +154,8 @@ const applyStep = 256
 // declareStep is how many endpoints come or go in one hold of the lock.
 const declareStep = 4
 
-// declareInSteps declares a snapshot by its differences, and reports false if all endpoints are few enough for one step.
+// declareInSteps declares a snapshot by its differences, and reports false if all endpoints are few enough for one
+// step.
 func (f *Fleet) declareInSteps(d *route.Declared) bool {
 	f.mu.Lock()
 	known := f.router.Endpoints()
@@ -232,8 +234,8 @@ func (f *Fleet) Held() int {
 	return f.router.Held()
 }
 
-// Inside calls a function inside the lock: between two entries, of which listeners hear the one before it and the other after it. It must not
-// block, decide or observe.
+// Inside calls a function inside the lock: between two entries, of which listeners hear the one before it and the other
+// after it. It must not block, decide or observe.
 func (f *Fleet) Inside(do func(now time.Time, r *route.Router)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -271,8 +273,8 @@ func (f *Fleet) Retried(endpoint string, o fleet.Outcome) {
 	}
 }
 
-// Status lists the endpoints in order of declaration. Of a large fleet the lock is let go of now and then, so that requests are decided in
-// between.
+// Status lists the endpoints in order of declaration. Of a large fleet the lock is let go of now and then, so that
+// requests are decided in between.
 func (f *Fleet) Status() []route.EndpointStatus {
 	all := route.Statuses{Of: make([]route.EndpointStatus, 0, f.listed.Load())}
 	for more := true; more; {
@@ -312,8 +314,8 @@ func (f *Fleet) Stats() route.Stats {
 	return f.router.Stats()
 }
 
-// Ready reports whether at least one endpoint can take a request now; when none can, why says what is wrong. It may say what is amiss
-// although some can: a role without peers, so that nothing is split.
+// Ready reports whether at least one endpoint can take a request now; when none can, why says what is wrong. It may say
+// what is amiss although some can: a role without peers, so that nothing is split.
 func (f *Fleet) Ready() (ok bool, why string) {
 	f.mu.Lock()
 	ok, why = f.router.Ready(f.now())
@@ -329,7 +331,8 @@ func (f *Fleet) Ready() (ok bool, why string) {
 // SetNote sets a further judge of Ready: whether requests can be taken as far as it knows, and what is amiss.
 func (f *Fleet) SetNote(note func() (ready bool, why string)) { f.note.Store(&note) }
 
-// Snapshot hands out the pieces of what the router has learnt, in order, until yield returns false. Requests are decided between any two.
+// Snapshot hands out the pieces of what the router has learnt, in order, until yield returns false. Requests are
+// decided between any two.
 func (f *Fleet) Snapshot(yield func(*route.Piece) bool) {
 	f.snapshot.Lock()
 	defer f.snapshot.Unlock()

@@ -37,8 +37,9 @@ type Served struct {
 	BytesIn, BytesOut int64
 	Chunks            int // pieces of the answer passed on, one flush each
 
-	Outcome  fleet.Outcome  // of the last attempt
-	Decision route.Decision // of the last attempt; zero when there was none. Of a request that was split, its decode leg's
+	Outcome fleet.Outcome // of the last attempt
+	// of the last attempt; zero when there was none. Of a request that was split, its decode leg's
+	Decision route.Decision
 	Prefill  route.Decision // of its prefill leg; zero when it was not split
 	HandOver string         // id under which both engines know what was handed over, "" when there is none
 	Usage    fleet.Usage

@@ -15,8 +15,9 @@ const longestID = 256
 // ErrNotif says that a message is no notification.
 var ErrNotif = errors.New("lmcache: the message is no ProxyNotif")
 
-// ReadNotif reads a notification: a msgpack map with the type ProxyNotif and the req_id of the hand-over (LMCache, ProxyNotif of its NIXL
-// connector, an msgspec struct that is tagged with its type). Members that are not known are passed over.
+// ReadNotif reads a notification: a msgpack map with the type ProxyNotif and the req_id of the hand-over (LMCache,
+// ProxyNotif of its NIXL connector, an msgspec struct that is tagged with its type). Members that are not known are
+// passed over.
 func ReadNotif(b []byte) (id string, err error) {
 	n, b, err := msgp.ReadMapHeaderBytes(b)
 	if err != nil || n > 64 {

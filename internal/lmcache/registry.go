@@ -51,7 +51,8 @@ type stamp struct {
 	at   time.Time
 }
 
-// NewRegistry begins with fixed, and with the registry that text is or names, unless that is "". ranks is what ParseReceivers is told.
+// NewRegistry begins with fixed, and with the registry that text is or names, unless that is "". ranks is what
+// ParseReceivers is told.
 func NewRegistry(text string, ranks int, fixed handover.Receivers, log *slog.Logger) (*Registry, error) {
 	r := &Registry{ranks: ranks, log: log}
 	if text != "" {

@@ -26,7 +26,8 @@ type Counts struct {
 const (
 	// mostConnections bounds the prefillers' ranks that are connected at once.
 	mostConnections = 4096
-	// mostFromOne bounds those from one address: eight GPUs of a host, or as many hosts behind one address as one may think of.
+	// mostFromOne bounds those from one address: eight GPUs of a host, or as many hosts behind one address as one may
+	// think of.
 	mostFromOne = 512
 	// mostWaiting bounds the hand-overs that are waited for; each is a request in flight.
 	mostWaiting = 1 << 16
@@ -171,9 +172,9 @@ func (s *Socket) message(frames [][]byte) {
 	}
 }
 
-// Expect begins to wait for so many notifications of a hand-over, before its prefiller is asked. wait returns true when they have come, false
-// when they did not in time or ctx ended. After some hand-overs in a row that nothing was told of, wait is short: the prefillers then
-// do not know the socket. forget must be called.
+// Expect begins to wait for so many notifications of a hand-over, before its prefiller is asked. wait returns true when
+// they have come, false when they did not in time or ctx ended. After some hand-overs in a row that nothing was told
+// of, wait is short: the prefillers then do not know the socket. forget must be called.
 func (s *Socket) Expect(id string, count int) (wait func(ctx context.Context) bool, forget func()) {
 	w := &waiter{left: count, done: make(chan struct{})}
 	s.mu.Lock()

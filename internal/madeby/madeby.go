@@ -6,8 +6,9 @@
 //	| a table |
 //	<!-- end -->
 //
-// What follows a # in the mark tells blocks of one command apart. The test makes the text and hands it to Block. It fails when the page says something else, or rewrites the page. The package knows
-// the marks and nothing of what is between them.
+// What follows a # in the mark tells blocks of one command apart. The test makes the text and hands it to Block. It
+// fails when the page says something else, or rewrites the page. The package knows the marks and nothing of what is
+// between them.
 package madeby
 
 import (
@@ -57,7 +58,8 @@ func blocks(page string) ([]block, error) {
 	return out, nil
 }
 
-// Block compares the block of a command in the page of a file with a text, which ends with a line. With rewrite it writes the text there.
+// Block compares the block of a command in the page of a file with a text, which ends with a line. With rewrite it
+// writes the text there.
 func Block(t testing.TB, file, command, text string, rewrite bool) {
 	t.Helper()
 	page, b := find(t, file, command)

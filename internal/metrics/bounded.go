@@ -8,7 +8,8 @@ type bounded struct {
 
 func newBounded(limit int) bounded { return bounded{max: limit, values: map[string]struct{}{}} }
 
-// label is the value to use for s: itself if it is or can be admitted, "none" if empty, "other" if there is no room left.
+// label is the value to use for s: itself if it is or can be admitted, "none" if empty, "other" if there is no room
+// left.
 func (b *bounded) label(s string) string {
 	switch {
 	case s == "":

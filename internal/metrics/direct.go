@@ -13,8 +13,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// direct has the counts that other routers' metrics need and ours lack: histograms with their bounds, and counts by other
-// labels. It counts only for the routers in Config.Compatible. Its own names are not served.
+// direct has the counts that other routers' metrics need and ours lack: histograms with their bounds, and counts by
+// other labels. It counts only for the routers in Config.Compatible. Its own names are not served.
 type direct struct {
 	registry *prometheus.Registry
 
@@ -32,8 +32,8 @@ type direct struct {
 	first, complete, perToken, queue prometheus.Histogram
 }
 
-// Bounds of buckets, as in the originals: vllm-router's src/metrics.rs, production-stack's metrics_service, TensorRT-LLM's
-// serve/perf_metrics.py.
+// Bounds of buckets, as in the originals: vllm-router's src/metrics.rs, production-stack's metrics_service,
+// TensorRT-LLM's serve/perf_metrics.py.
 var (
 	vllmRouterBuckets = []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 30, 45, 60, 90, 120, 180, 240}
 	stackBuckets      = []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}

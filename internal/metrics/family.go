@@ -22,8 +22,8 @@ type family struct {
 	Buckets []float64 // in the unit of the name; histograms only
 }
 
-// Bucket bounds in seconds. Scrapers that can read native histograms get these too. The classic bounds are chosen so that
-// quantiles over the interesting range are off by at most a third.
+// Bucket bounds in seconds. Scrapers that can read native histograms get these too. The classic bounds are chosen so
+// that quantiles over the interesting range are off by at most a third.
 var (
 	firstByteBuckets = []float64{
 		.001, .002, .003, .005, .0075, .01, .015, .02, .03, .05, .075, .1, .15, .2, .3, .5, .75, 1, 1.5, 2, 3, 5, 7.5, 10, 15, 20, 30, 60,

@@ -20,8 +20,9 @@ type KVEvents interface {
 	Publishers() KVPublishers
 }
 
-// KVPublishers are engines that connect to the router, by whether their endpoint is known, and those that claim to be one with
-// another address; the dropped messages of unknown ones, and refused connections. Listening is false if the router does not listen.
+// KVPublishers are engines that connect to the router, by whether their endpoint is known, and those that claim to be
+// one with another address; the dropped messages of unknown ones, and refused connections. Listening is false if the
+// router does not listen.
 type KVPublishers struct {
 	Listening        bool
 	Tied, Untied     int

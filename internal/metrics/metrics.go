@@ -2,8 +2,8 @@
 //
 // It owns the registry, the families with their help, and the counters that it increments as a listener to the fleet.
 //
-// It promises bounded labels (pools by Config.MaxPools, endpoints by those declared), and deletes the series of endpoints that
-// are no longer declared, so that memory stays flat.
+// It promises bounded labels (pools by Config.MaxPools, endpoints by those declared), and deletes the series of
+// endpoints that are no longer declared, so that memory stays flat.
 //
 // It never affects a decision.
 package metrics
@@ -173,8 +173,8 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// gatherOpen is Gather for scrapers that read OpenMetrics. There a counter's family has the name without _total, so that one
-// that shares it with a gauge (go_memstats_alloc_bytes) would be declared twice; it is left out.
+// gatherOpen is Gather for scrapers that read OpenMetrics. There a counter's family has the name without _total, so
+// that one that shares it with a gauge (go_memstats_alloc_bytes) would be declared twice; it is left out.
 func (m *Metrics) gatherOpen() ([]*dto.MetricFamily, error) {
 	all, err := m.Gather()
 	names := make(map[string]bool, len(all))

@@ -7,7 +7,8 @@ type Fleet struct {
 	Peers                                                   int     // connected
 	DelayMs                                                 float64 // longest delay of a peer's latest frame
 	Sent, Received, SentBytes, ReceivedBytes, Refused, Gaps uint64
-	Kept, KeptDropped, KeptFailed                           uint64 // conversations written to the store, not written; failed attempts
+	// conversations written to the store, not written; failed attempts
+	Kept, KeptDropped, KeptFailed uint64
 }
 
 // Replicas returns it; cmd makes one from peers.Group.

@@ -10,16 +10,16 @@ import (
 
 // Shadows returns the findings of shadow policies, such as shadow.Shadow.
 type Shadows interface {
-	// Told returns the report so far, the decisions that were not evaluated because of the budget and of a full queue, and the
-	// time spent.
+	// Told returns the report so far, the decisions that were not evaluated because of the budget and of a full queue,
+	// and the time spent.
 	Told() (r shadow.Report, skipped, dropped uint64, spent time.Duration)
 }
 
 // acting is the value of the label policy for the policy in force.
 const acting = "acting"
 
-// shadowCollector turns the report into series at the time of a scrape. Labels are bounded: policies by the configuration,
-// reasons by the policies.
+// shadowCollector turns the report into series at the time of a scrape. Labels are bounded: policies by the
+// configuration, reasons by the policies.
 type shadowCollector struct {
 	source Shadows
 	descs  map[string]*prometheus.Desc

@@ -25,8 +25,8 @@ func (m *Metrics) look() snapshot {
 	return snapshot{known: true, status: s.Status(), models: s.Models(), stats: s.Stats()}
 }
 
-// sweepIfMany keeps memory flat without scrapes. It must not be called while the fleet is locked, so finished requests call it,
-// not entries.
+// sweepIfMany keeps memory flat without scrapes. It must not be called while the fleet is locked, so finished requests
+// call it, not entries.
 func (m *Metrics) sweepIfMany() {
 	m.mu.RLock()
 	many := len(m.endpoints) >= m.sweepAt
@@ -34,15 +34,15 @@ func (m *Metrics) sweepIfMany() {
 	if !many || m.source.Load() == nil {
 		return
 	}
-	// An endpoint's series go at the second sweep that misses it. Here both sweeps happen at once, since no scraper waits for
-	// the last figures.
+	// An endpoint's series go at the second sweep that misses it. Here both sweeps happen at once, since no scraper
+	// waits for the last figures.
 	s := m.look()
 	m.sweep(s)
 	m.sweep(s)
 }
 
-// sweep deletes the series of endpoints that are missing for the second time, so that their last counts can be scraped once
-// more. If the table of pools is full, pools that no endpoint serves are dropped.
+// sweep deletes the series of endpoints that are missing for the second time, so that their last counts can be scraped
+// once more. If the table of pools is full, pools that no endpoint serves are dropped.
 func (m *Metrics) sweep(s snapshot) {
 	declared := make(map[string]struct{}, len(s.status))
 	for i := range s.status {

@@ -213,8 +213,8 @@ func (d *draft) result() (Result, error) {
 	return out, nil
 }
 
-// scalar writes a string. The library writes one with a control character as a block that it does not read again (goccy/go-yaml 1.19.2), so
-// that is quoted here: YAML has all of Go's escapes.
+// scalar writes a string. The library writes one with a control character as a block that it does not read again
+// (goccy/go-yaml 1.19.2), so that is quoted here: YAML has all of Go's escapes.
 func scalar(s string) ([]byte, error) {
 	if strings.ContainsFunc(s, unicode.IsControl) {
 		return []byte(strconv.Quote(s)), nil

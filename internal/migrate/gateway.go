@@ -96,7 +96,8 @@ func (d *draft) worker(line int, url, kind, role string) *endpoint {
 	return d.add(line, endpoint{url: url, kind: kind, role: role})
 }
 
-// metrics sets the listener of metrics, which is that of the admin API, if it is on loopback: elsewhere it needs a token.
+// metrics sets the listener of metrics, which is that of the admin API, if it is on loopback: elsewhere it needs a
+// token.
 func (d *draft) metrics(line int, host, port string) {
 	if host == "" {
 		host = "127.0.0.1"

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// readLLMD reads an EndpointPickerConfig. It says how to choose and not among whom: endpoints are those of an InferencePool.
+// readLLMD reads an EndpointPickerConfig. It says how to choose and not among whom: endpoints are those of an
+// InferencePool.
 func readLLMD(d *draft, root *node) {
 	if kind := root.take("kind"); kind != "EndpointPickerConfig" {
 		d.miss(root.line, "kind"+show(kind), "EndpointPickerConfig is wanted")

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// events reads how KV events come. zmqEndpoint is where the endpoint picker listens and engines dial in, discoverPods has it dial the engines.
+// events reads how KV events come. zmqEndpoint is where the endpoint picker listens and engines dial in, discoverPods
+// has it dial the engines.
 func (p *llmd) events(of *node) {
 	c := of.get("kvEventsConfig")
 	if c == nil {

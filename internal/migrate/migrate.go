@@ -1,10 +1,11 @@
-// Package migrate turns the configuration of another router into the equivalent one of warmpath, and says what has no equivalent. It
-// reads bytes and words and touches nothing: neither files nor engines.
+// Package migrate turns the configuration of another router into the equivalent one of warmpath, and says what has no
+// equivalent. It reads bytes and words and touches nothing: neither files nor engines.
 //
-// What is known of the others' settings was read in their sources: TensorRT-LLM's disaggregated YAML (tensorrt_llm/llmapi/disagg_utils.py,
-// epochs of April to September 2026), SMG 1.9 to 1.13 (smg launch) with the flags of SGLang's router before it, vllm-project/router
-// 0.1.17, production-stack at a6c01db0, and llm-d's EndpointPickerConfig (llm-d.ai/v1alpha1). A setting that is not known is
-// listed and skipped: versions differ, and a warning beats a refusal.
+// What is known of the others' settings was read in their sources: TensorRT-LLM's disaggregated YAML
+// (tensorrt_llm/llmapi/disagg_utils.py, epochs of April to September 2026), SMG 1.9 to 1.13 (smg launch) with the flags
+// of SGLang's router before it, vllm-project/router 0.1.17, production-stack at a6c01db0, and llm-d's
+// EndpointPickerConfig (llm-d.ai/v1alpha1). A setting that is not known is listed and skipped: versions differ, and a
+// warning beats a refusal.
 package migrate
 
 import (
@@ -50,8 +51,8 @@ var ErrUnknown = errors.New("unknown router")
 // MaxBytes bounds what is read.
 const MaxBytes = 4 << 20
 
-// File converts a configuration file: YAML, or the text of a command line where the router has none or the text is one. The error is
-// ErrUnknown, or lists every place where the text is malformed as "file:line: what".
+// File converts a configuration file: YAML, or the text of a command line where the router has none or the text is one.
+// The error is ErrUnknown, or lists every place where the text is malformed as "file:line: what".
 func File(router, file string, data []byte) (Result, error) {
 	r, err := find(router)
 	if err != nil {
@@ -124,8 +125,8 @@ func find(router string) (reader, error) {
 	return reader{}, fmt.Errorf("%w %q%s; known: %s", ErrUnknown, router, strictyaml.DidYouMean(router, Names()), strings.Join(Names(), ", "))
 }
 
-// isCommand reports whether a text is a command line: its first line that says something has a flag in it, or goes on in the next,
-// and is no YAML.
+// isCommand reports whether a text is a command line: its first line that says something has a flag in it, or goes on
+// in the next, and is no YAML.
 func isCommand(data []byte) bool {
 	for line := range strings.Lines(string(data)) {
 		line = strings.TrimSpace(line)

@@ -19,7 +19,8 @@ type stack struct {
 	lines                                 map[string]int
 }
 
-// readStack reads values of the Helm chart, or a dynamic configuration: the same settings as the flags, with underscores.
+// readStack reads values of the Helm chart, or a dynamic configuration: the same settings as the flags, with
+// underscores.
 func readStack(d *draft, root *node) {
 	if readStackHelm(d, root) {
 		return

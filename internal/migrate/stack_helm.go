@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// readStackHelm reads the values of production-stack's Helm chart as the command line that the chart makes of them for its router
-// (helm/templates/deployment-router.yaml). It reports false for a file that is none.
+// readStackHelm reads the values of production-stack's Helm chart as the command line that the chart makes of them for
+// its router (helm/templates/deployment-router.yaml). It reports false for a file that is none.
 func readStackHelm(d *draft, root *node) bool {
 	router, engines := root.get("routerSpec"), root.get("servingEngineSpec")
 	if router == nil && engines == nil {

@@ -128,8 +128,8 @@ func (b *treeBuilder) build(key string, n ast.Node, depth int) (*node, error) {
 	return out, nil
 }
 
-// plain puts together what the parser took apart: within flow mappings it reads host:8000 as one, though YAML wants a space
-// after the colon of one.
+// plain puts together what the parser took apart: within flow mappings it reads host:8000 as one, though YAML wants a
+// space after the colon of one.
 func plain(n *ast.MappingValueNode) (string, bool) {
 	colon, value := n.Start.Position, n.Value.GetToken().Position
 	if _, ok := n.Value.(ast.ScalarNode); !ok || colon.Line != value.Line || colon.Column+1 != value.Column {
@@ -140,7 +140,8 @@ func plain(n *ast.MappingValueNode) (string, bool) {
 
 func keyText(k ast.MapKeyNode) string { return k.GetToken().Value }
 
-// get finds a member of a mapping, the last one if it is there twice; nil when there is none. It does not count as read.
+// get finds a member of a mapping, the last one if it is there twice; nil when there is none. It does not count as
+// read.
 func (n *node) get(path ...string) *node {
 	for _, key := range path {
 		if n == nil {

@@ -13,8 +13,8 @@ const (
 	bodiesPass = "bodies are passed on as they are"
 )
 
-// readTRTLLM reads the YAML of trtllm-serve disaggregated. A key at the top that is none of its own is inherited by both sections of
-// servers.
+// readTRTLLM reads the YAML of trtllm-serve disaggregated. A key at the top that is none of its own is inherited by
+// both sections of servers.
 func readTRTLLM(d *draft, root *node) {
 	d.listen(root.take("hostname"), root.take("port"), "localhost", "8000")
 	if n := root.get("max_retries"); n != nil {
@@ -122,7 +122,8 @@ func (d *draft) trtRouter(root, s *node, key, role string) string {
 	return name
 }
 
-// trtDecodeOptions are the options of the router of generation_servers, where that of context_servers has the same type.
+// trtDecodeOptions are the options of the router of generation_servers, where that of context_servers has the same
+// type.
 const trtDecodeOptions = "disaggregation.decode_trtllm"
 
 // trtShare states the options of the second of two routers of one type only if they differ from the first's.
@@ -179,8 +180,8 @@ func trtOptionsOf(router string) []trtOption {
 	return nil
 }
 
-// trtOptions copies the options of the router that is taken. max_batch_size and tokens_per_block of the servers' section count too, as
-// TensorRT-LLM copies them: the first over what the router says, the second under it.
+// trtOptions copies the options of the router that is taken. max_batch_size and tokens_per_block of the servers'
+// section count too, as TensorRT-LLM copies them: the first over what the router says, the second under it.
 func (d *draft) trtOptions(root, s, r *node, at, router, under string) {
 	find := func(name string) (*node, string) {
 		own := r.get(name)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// idFormKey says, in a section of servers or at the top, in which form its workers are told conversations. TensorRT-LLM has no such
-// key, and leaves one that it does not know alone.
+// idFormKey says, in a section of servers or at the top, in which form its workers are told conversations. TensorRT-LLM
+// has no such key, and leaves one that it does not know alone.
 const idFormKey = "conversation_id"
 
 // trtIDForm reads the form in which the workers of a section are told conversations; "" when it is not stated.
@@ -39,8 +39,9 @@ func trtRankOptions() []trtOption {
 	}
 }
 
-// trtRanks reads attention_dp_config, which says how one engine deals requests to its ranks, and returns the policy that deals them so to
-// endpoints; "" when it says none. By conversation goes before first turns in round robin, and that before the cache alone.
+// trtRanks reads attention_dp_config, which says how one engine deals requests to its ranks, and returns the policy
+// that deals them so to endpoints; "" when it says none. By conversation goes before first turns in round robin, and
+// that before the cache alone.
 func (d *draft) trtRanks(root, s *node, section string) string {
 	c, at := s.get("attention_dp_config"), section+".attention_dp_config"
 	if c == nil {
@@ -108,7 +109,8 @@ func (d *draft) trtRankValues(c *node, at string) {
 			d.miss(n.line, at+"."+n.key+show(text), "round_robin is taken, as there")
 		}
 	}
-	for _, key := range []string{"enable_balance", "timeout_iters", "batching_wait_iters"} { // how an engine waits for a batch
+	// how an engine waits for a batch
+	for _, key := range []string{"enable_balance", "timeout_iters", "batching_wait_iters"} {
 		c.get(key).usedWhole()
 	}
 }

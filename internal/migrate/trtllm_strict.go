@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// trtTopKeys are the keys at the top that are the orchestrator's own (tensorrt_llm/llmapi/disagg_utils.py). Any other one is inherited by
-// both sections of servers.
+// trtTopKeys are the keys at the top that are the orchestrator's own (tensorrt_llm/llmapi/disagg_utils.py). Any other
+// one is inherited by both sections of servers.
 func trtTopKeys() []string {
 	return []string{
 		"hostname", "port", "max_retries", "perf_metrics_max_requests", "node_id", "schedule_style", "conditional_disagg_config", "otlp_config",
@@ -39,8 +39,8 @@ func (s *strict) fault(n *node, format string, args ...any) {
 	s.faults = append(s.faults, fmt.Errorf("%s:%d: "+format, append([]any{s.file, line}, args...)...))
 }
 
-// CheckTRTLLM reports every place of the YAML of trtllm-serve disaggregated with which that would not start, as "file:line: what", joined
-// into one error. File alone converts what it can.
+// CheckTRTLLM reports every place of the YAML of trtllm-serve disaggregated with which that would not start, as
+// "file:line: what", joined into one error. File alone converts what it can.
 func CheckTRTLLM(file string, data []byte) error {
 	if len(data) > MaxBytes {
 		return fmt.Errorf("%s is larger than %d MiB", file, MaxBytes>>20)

@@ -12,8 +12,8 @@ type word struct {
 	line int
 }
 
-// split cuts a text into words as a shell does: quotes and backslashes, comments, lines that go on. Variables and substitutions are left
-// as they are written. The error names the line of a quote that is not closed.
+// split cuts a text into words as a shell does: quotes and backslashes, comments, lines that go on. Variables and
+// substitutions are left as they are written. The error names the line of a quote that is not closed.
 func split(file, text string) ([]word, error) {
 	s := splitter{line: 1}
 	var quote rune // the open one, 0 for none

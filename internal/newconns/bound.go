@@ -25,16 +25,17 @@ type Refusal interface {
 	Status() int
 }
 
-// Bounds on refused connections. A client that is answered before it has asked may lose the answer: closing a connection with unread
-// bytes resets it, and clients with a pool take bytes that they did not ask for as an error.
+// Bounds on refused connections. A client that is answered before it has asked may lose the answer: closing a
+// connection with unread bytes resets it, and clients with a pool take bytes that they did not ask for as an error.
 const (
 	askWithin  = time.Second // time for a refused client to send its request
 	mostAwaits = 256         // refused connections that wait for a request at once; further ones are closed
 )
 
-// Bound has a server ask connect about each new connection, and answer the first request of those for which it returns an error
-// with the error. It is called before the server starts, after Watch and after Handler and ConnContext are set. A connection that
-// becomes something else (WebSocket) keeps its place until the handler that took it over returns.
+// Bound has a server ask connect about each new connection, and answer the first request of those for which it returns
+// an error with the error. It is called before the server starts, after Watch and after Handler and ConnContext are
+// set. A connection that becomes something else (WebSocket) keeps its place until the handler that took it over
+// returns.
 func Bound(server *http.Server, connect func(net.Conn) (Place, error)) {
 	var places, taken sync.Map // of Place by net.Conn; those that a handler has taken over
 	var awaiting, takings atomic.Int64
@@ -53,7 +54,8 @@ func Bound(server *http.Server, connect func(net.Conn) (Place, error)) {
 			places.Store(c, place)
 			return context.WithValue(place.Context(ctx), connKey{}, c)
 		}
-		if _, encrypted := c.(*tls.Conn); encrypted || awaiting.Load() >= mostAwaits { // nothing can be said before the handshake
+		// nothing can be said before the handshake
+		if _, encrypted := c.(*tls.Conn); encrypted || awaiting.Load() >= mostAwaits {
 			_ = c.Close()
 			return ctx
 		}

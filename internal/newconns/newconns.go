@@ -1,5 +1,6 @@
-// Package newconns closes the connections that have not asked for anything yet when an HTTP server stops. It owns the set of them. It
-// promises that no connection is closed from which the head of a request has been read. It never stops a server.
+// Package newconns closes the connections that have not asked for anything yet when an HTTP server stops. It owns the
+// set of them. It promises that no connection is closed from which the head of a request has been read. It never stops
+// a server.
 package newconns
 
 import (
@@ -15,8 +16,9 @@ type pending struct {
 	count atomic.Int64
 }
 
-// Watch has a server close them when it takes no new ones any more. Load balancers and browsers open connections ahead of need; a server
-// that stops waits 5 s for the first request on each of them (net/http, Server.Shutdown), although it would be refused.
+// Watch has a server close them when it takes no new ones any more. Load balancers and browsers open connections ahead
+// of need; a server that stops waits 5 s for the first request on each of them (net/http, Server.Shutdown), although it
+// would be refused.
 func Watch(server *http.Server) {
 	s := &pending{}
 	server.ConnState = func(c net.Conn, state http.ConnState) {

@@ -1,6 +1,6 @@
-// Package panics is the last defence of goroutines that read what others send: a panic there is counted, logged with its stack and
-// ends the reading of that message, connection or round instead of the process. It hides nothing else: who calls it goes on with a
-// pause, or drops the connection.
+// Package panics is the last defence of goroutines that read what others send: a panic there is counted, logged with
+// its stack and ends the reading of that message, connection or round instead of the process. It hides nothing else:
+// who calls it goes on with a pause, or drops the connection.
 package panics
 
 import (
@@ -43,7 +43,8 @@ var tallies = map[Reader]*tally{
 	KVEvents: {}, Peers: {}, LMCache: {}, TRTServe: {}, Probe: {}, Discovery: {}, ExtProc: {}, Proxy: {}, Files: {},
 }
 
-// Catch calls f and reports whether it returned. Its panic is counted, and logged unless that was done within the last ten seconds.
+// Catch calls f and reports whether it returned. Its panic is counted, and logged unless that was done within the last
+// ten seconds.
 func Catch(log *slog.Logger, who Reader, f func()) (ok bool) {
 	defer func() {
 		if ok {

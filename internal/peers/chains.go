@@ -1,8 +1,9 @@
 package peers
 
-// chains are the prompts that all routers have heard of, as names of their blocks, so that a prompt can be told as where it leaves one
-// that is known. They are found by their end, and by every 32nd name, for what many prompts begin with. Memory is bounded: the chains used
-// longest ago are forgotten. A router asks for one that it has forgotten and another router uses.
+// chains are the prompts that all routers have heard of, as names of their blocks, so that a prompt can be told as
+// where it leaves one that is known. They are found by their end, and by every 32nd name, for what many prompts begin
+// with. Memory is bounded: the chains used longest ago are forgotten. A router asks for one that it has forgotten and
+// another router uses.
 type chains struct {
 	known map[uint64]place
 	all   []*chain // a ring of what is kept, in order of entry
@@ -30,7 +31,8 @@ const (
 
 func newChains() *chains { return &chains{known: map[uint64]place{}, all: make([]*chain, mostChains)} }
 
-// split is a prompt as others know it: the name of its longest beginning that is known, how many blocks that is, and the rest.
+// split is a prompt as others know it: the name of its longest beginning that is known, how many blocks that is, and
+// the rest.
 func (c *chains) split(names []uint64) (base uint64, depth int, rest []uint64) {
 	for n := len(names); n > 0; n-- {
 		if p, ok := c.known[names[n-1]]; ok && p.depth == n {
@@ -40,7 +42,8 @@ func (c *chains) split(names []uint64) (base uint64, depth int, rest []uint64) {
 	return 0, 0, names
 }
 
-// join is the prompt that goes on from a base; ok is false when that is not known. It is kept, and is not to be changed.
+// join is the prompt that goes on from a base; ok is false when that is not known. It is kept, and is not to be
+// changed.
 func (c *chains) join(base uint64, depth int, rest []uint64) (names []uint64, ok bool) {
 	if depth == 0 {
 		return c.keep(nil, rest), true

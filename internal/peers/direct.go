@@ -17,8 +17,9 @@ import (
 	"github.com/warmpath/warmpath/internal/places"
 )
 
-// Direct carries frames over a TCP stream from each router to each other one. The routers are named by address, or found by a DNS name that
-// has an address for each. A router that is not found yet is answered on the stream that it has opened.
+// Direct carries frames over a TCP stream from each router to each other one. The routers are named by address, or
+// found by a DNS name that has an address for each. A router that is not found yet is answered on the stream that it
+// has opened.
 type Direct struct {
 	listener net.Listener
 	targets  []string // HOST:PORT or dns://NAME:PORT
@@ -63,8 +64,8 @@ type link struct {
 	cancel context.CancelFunc
 }
 
-// push queues a frame for a router, 0 for whichever is there, and returns that router; 0 when the frame cannot go there. When too much waits
-// the stream is closed: what is missing then is asked for.
+// push queues a frame for a router, 0 for whichever is there, and returns that router; 0 when the frame cannot go
+// there. When too much waits the stream is closed: what is missing then is asked for.
 func (l *link) push(to uint64, b []byte) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,8 +89,8 @@ func (l *link) awake() {
 	}
 }
 
-// Publish implements Transport. Each router gets a frame once, however many streams lead to it, and all its frames by the same one while that is
-// open: two streams would change their order.
+// Publish implements Transport. Each router gets a frame once, however many streams lead to it, and all its frames by
+// the same one while that is open: two streams would change their order.
 func (d *Direct) Publish(b []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -258,8 +259,8 @@ func (l *link) note(me bool, err error) {
 	l.fault = err.Error()
 }
 
-// stream sends frames over one connection until it breaks, and takes in what is answered there. me says that it leads back to this router, and the
-// error why it was not opened.
+// stream sends frames over one connection until it breaks, and takes in what is answered there. me says that it leads
+// back to this router, and the error why it was not opened.
 func (l *link) stream(ctx context.Context, address string, self Self, receive func([]byte), log *slog.Logger) (me bool, err error) {
 	dialer := net.Dialer{Timeout: dialFor}
 	c, err := dialer.DialContext(ctx, "tcp", address)

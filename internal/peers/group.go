@@ -54,7 +54,8 @@ type Config struct {
 
 // Transport carries frames. It may lose them; it keeps those of one router to another in order.
 type Transport interface {
-	// Run carries frames until ctx ends; receive is called with each that comes, one at a time for each router it is of.
+	// Run carries frames until ctx ends; receive is called with each that comes, one at a time for each router it is
+	// of.
 	Run(ctx context.Context, self Self, receive func(frame []byte))
 	Publish(frame []byte)         // to all
 	Send(to uint64, frame []byte) // to one router
@@ -470,8 +471,9 @@ func (g *Group) Receive(b []byte) {
 	}
 }
 
-// proves reports whether a frame of a router that is not heard yet answers the challenge that was made for it. Until then nothing
-// else counts: the frame may be a recording of one that has ended. It is challenged, and its own challenge is answered.
+// proves reports whether a frame of a router that is not heard yet answers the challenge that was made for it. Until
+// then nothing else counts: the frame may be a recording of one that has ended. It is challenged, and its own challenge
+// is answered.
 func (g *Group) proves(m *member, messages []byte, now time.Time) bool {
 	if g.new[m.id] == nil {
 		m.met = now
@@ -677,7 +679,8 @@ func (g *Group) tellNames(to, end uint64) {
 	}
 }
 
-// compare notes what a router says of itself, and says once in what it differs, when that lasts: one router finds new endpoints before the other.
+// compare notes what a router says of itself, and says once in what it differs, when that lasts: one router finds new
+// endpoints before the other.
 func (g *Group) compare(m *member, a *alive) {
 	m.alive = *a
 	differs := ""

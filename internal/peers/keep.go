@@ -17,9 +17,10 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// What routers have learnt outlives a restart of all of them in a store that they share: each conversation by itself, written soon after its
-// turn by the router that served it, with an expiry; and what is known of endpoints, by one router of the fleet now and then. A router that
-// begins and finds no other one reads it. Names in the store are keyed hashes and values are sealed. No request waits for the store.
+// What routers have learnt outlives a restart of all of them in a store that they share: each conversation by itself,
+// written soon after its turn by the router that served it, with an expiry; and what is known of endpoints, by one
+// router of the fleet now and then. A router that begins and finds no other one reads it. Names in the store are keyed
+// hashes and values are sealed. No request waits for the store.
 
 // Store keeps values by name, each for some time.
 type Store interface {
@@ -187,7 +188,8 @@ func (g *Group) first() bool {
 // fleetNow is the fleet's time.
 func (g *Group) fleetNow() time.Time { return time.Now().Add(time.Duration(g.ahead.Load())) }
 
-// keepConversations writes those that had a turn, and removes those that were closed. What cannot be written is tried again.
+// keepConversations writes those that had a turn, and removes those that were closed. What cannot be written is tried
+// again.
 func (g *Group) keepConversations(ctx context.Context) {
 	k := g.keeper
 	k.mu.Lock()
@@ -432,7 +434,8 @@ func merge(to, one *route.Conversations, age time.Duration) {
 	add(&to.Responses, one.Responses, &to.Names)
 }
 
-// indexOf is the index of a name, which is added where it is missing. The names of endpoints and models of a piece are few.
+// indexOf is the index of a name, which is added where it is missing. The names of endpoints and models of a piece are
+// few.
 func indexOf(names *[]string, name string) int {
 	if i := slices.Index(*names, name); i >= 0 {
 		return i
@@ -441,7 +444,8 @@ func indexOf(names *[]string, name string) int {
 	return len(*names) - 1
 }
 
-// What is kept of a conversation: which table, then the entry, then as a placed request what recognises the conversation.
+// What is kept of a conversation: which table, then the entry, then as a placed request what recognises the
+// conversation.
 
 // appendKept adds the one entry of a piece; b stays nil when there is none.
 func appendKept(b []byte, p *route.Conversations, h *route.ConversationNews) (_ []byte, age time.Duration) {

@@ -11,9 +11,10 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// A router that begins gets from another one what that has learnt: it asks for a snapshot and pulls it part by part, so that no more is on its
-// way than a stream takes, and what is lost is asked for again. Until then news wait, so that they are taken in after what they follow. It is
-// ready after learnFor in any case; a snapshot that takes longer is taken in when it is there.
+// A router that begins gets from another one what that has learnt: it asks for a snapshot and pulls it part by part, so
+// that no more is on its way than a stream takes, and what is lost is asked for again. Until then news wait, so that
+// they are taken in after what they follow. It is ready after learnFor in any case; a snapshot that takes longer is
+// taken in when it is there.
 
 // Bounds and times of a snapshot.
 const (
@@ -189,8 +190,8 @@ func (g *Group) learnFirst(ctx context.Context) bool {
 	}
 }
 
-// untried is the next router to ask: each asks in another order. One whose news are not taken in yet is asked only where there is no other:
-// what happens there while it makes the snapshot is not heard.
+// untried is the next router to ask: each asks in another order. One whose news are not taken in yet is asked only
+// where there is no other: what happens there while it makes the snapshot is not heard.
 func (g *Group) untried(tried map[uint64]bool, all bool) (id uint64, ok bool) {
 	g.hearing.Lock()
 	defer g.hearing.Unlock()
@@ -428,8 +429,8 @@ func (g *Group) pulled(by, id uint64, part int) {
 	g.tellOne(by, appendOffer(nil, offersNothing, 0, 0))
 }
 
-// caughtUp has a snapshot taken of a router, now that its news are taken in: of the first ones, and of one of which nothing was heard for some
-// time. Group.hearing is held.
+// caughtUp has a snapshot taken of a router, now that its news are taken in: of the first ones, and of one of which
+// nothing was heard for some time. Group.hearing is held.
 func (g *Group) caughtUp(m *member) {
 	l, now := &g.learning, time.Now()
 	select {

@@ -16,8 +16,9 @@ import (
 	"github.com/warmpath/warmpath/internal/panics"
 )
 
-// Redis carries frames over the channels of a Redis or Valkey server, or of a Cluster or the master that Sentinels name. Frames are not stored,
-// so that a server that is full or read-only carries as well as any, and what another program keeps there is no matter. It is a Store too.
+// Redis carries frames over the channels of a Redis or Valkey server, or of a Cluster or the master that Sentinels
+// name. Frames are not stored, so that a server that is full or read-only carries as well as any, and what another
+// program keeps there is no matter. It is a Store too.
 type Redis struct {
 	options rueidis.ClientOption
 	log     *slog.Logger
@@ -56,8 +57,8 @@ type letter struct {
 	frame []byte
 }
 
-// NewRedis makes a transport of a URL: redis://[USER:PASSWORD@]HOST:PORT/DB, or rediss:// for TLS. ?addr=HOST:PORT adds further nodes of a
-// Cluster, or with &master_set=NAME further Sentinels.
+// NewRedis makes a transport of a URL: redis://[USER:PASSWORD@]HOST:PORT/DB, or rediss:// for TLS. ?addr=HOST:PORT adds
+// further nodes of a Cluster, or with &master_set=NAME further Sentinels.
 func NewRedis(url string, with RedisOptions) (*Redis, error) {
 	o, err := rueidis.ParseURL(url)
 	if err != nil {
@@ -114,7 +115,8 @@ func (d *Redis) Problem() string {
 // Unheard implements Transport: which routers there should be is not known.
 func (d *Redis) Unheard() string { return "" }
 
-// note notes how a direction does. A problem lasts until a frame was carried: a server may take a connection and refuse what is asked for.
+// note notes how a direction does. A problem lasts until a frame was carried: a server may take a connection and refuse
+// what is asked for.
 func (d *Redis) note(direction int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

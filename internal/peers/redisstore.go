@@ -9,7 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// putScript writes a value unless a later version is there. Versions are 8 bytes, of which Lua's numbers hold the lower seven.
+// putScript writes a value unless a later version is there. Versions are 8 bytes, of which Lua's numbers hold the lower
+// seven.
 const putScript = `local function version(s)
   local v = 0
   for i = 2, 8 do v = v * 256 + string.byte(s, i) end

@@ -9,8 +9,8 @@ import (
 	"errors"
 )
 
-// sealer seals the frames of one incarnation of a router. Its key is made of the fleet's secret and the incarnation, its nonces are the numbers
-// of the frames, so that none is used twice.
+// sealer seals the frames of one incarnation of a router. Its key is made of the fleet's secret and the incarnation,
+// its nonces are the numbers of the frames, so that none is used twice.
 type sealer struct{ aead cipher.AEAD }
 
 func newSealer(secret []byte, fleet, incarnation uint64) (sealer, error) {

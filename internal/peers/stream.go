@@ -22,8 +22,8 @@ import (
 //	          one that dials
 //	frame     length 4, frame, 16: HMAC-SHA256, cut off, over the number of the frame in this direction, the length and the frame
 //
-// The keys of frames are made of both greetings. So nothing of a stream counts on another one, or a second time, or for one who does
-// not know the secret, for whom nothing is kept but the two greetings.
+// The keys of frames are made of both greetings. So nothing of a stream counts on another one, or a second time, or for
+// one who does not know the secret, for whom nothing is kept but the two greetings.
 
 const (
 	hello      = "WPR2"

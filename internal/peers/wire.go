@@ -20,9 +20,9 @@ import (
 //
 // The version is in clear, so that a router can say why it does not understand another.
 //
-// A recorded frame counts nowhere a second time: a router hears another one only after that has sealed an answer to a challenge
-// that was made for it, and from then on each of its frames has a higher counter than the one before. One for a single router
-// counts there alone.
+// A recorded frame counts nowhere a second time: a router hears another one only after that has sealed an answer to a
+// challenge that was made for it, and from then on each of its frames has a higher counter than the one before. One for
+// a single router counts there alone.
 
 // Version is that of the frames.
 const Version = 2
@@ -38,18 +38,20 @@ const (
 type kind uint8
 
 const (
-	kindAlive     kind = 32 + iota // the origin is there: digests of what all must agree on
-	kindWant                       // of one router to another: tell me all that you have under way
-	kindState                      // the answer begins: all that follows in frames to this router is under way. up to the number of the frame to all before it
-	kindDone                       // the answer ends
-	kindAsk                        // the names of a prompt that ends so are not known: tell them
-	kindNames                      // they are these
-	kindLearn                      // of one router to another: offer me what you have learnt
-	kindOffer                      // the answer: nothing, soon, or a snapshot of so many bytes
-	kindPull                       // send me a part of it
-	kindPart                       // a part
-	kindChallenge                  // of one router to another: prove that you live
-	kindProof                      // the answer: what the challenge said
+	kindAlive kind = 32 + iota // the origin is there: digests of what all must agree on
+	kindWant                   // of one router to another: tell me all that you have under way
+	// the answer begins: all that follows in frames to this router is under way. up to the number of the frame to all
+	// before it
+	kindState
+	kindDone      // the answer ends
+	kindAsk       // the names of a prompt that ends so are not known: tell them
+	kindNames     // they are these
+	kindLearn     // of one router to another: offer me what you have learnt
+	kindOffer     // the answer: nothing, soon, or a snapshot of so many bytes
+	kindPull      // send me a part of it
+	kindPart      // a part
+	kindChallenge // of one router to another: prove that you live
+	kindProof     // the answer: what the challenge said
 )
 
 var errBroken = errors.New("peers: a message is broken")
@@ -120,7 +122,8 @@ func putFloat(b []byte, f float64) []byte {
 	return binary.BigEndian.AppendUint64(b, math.Float64bits(f))
 }
 
-// appendNews adds a piece of news that happened so long before the frame. base and rest are the prompt of a placed request as others know it.
+// appendNews adds a piece of news that happened so long before the frame. base and rest are the prompt of a placed
+// request as others know it.
 func appendNews(b []byte, before time.Duration, n *route.News, base uint64, depth int, rest []uint64) []byte {
 	b = appendHead(b, kind(n.Kind), before)
 	b = binary.AppendUvarint(b, uint64(n.Lease))

@@ -1,5 +1,5 @@
-// Package places is the places of a listener: it counts connections, in all and from one source, so that one machine cannot take
-// those of all others. It accepts and closes nothing.
+// Package places is the places of a listener: it counts connections, in all and from one source, so that one machine
+// cannot take those of all others. It accepts and closes nothing.
 package places
 
 import (
@@ -24,8 +24,8 @@ type Places struct {
 	from map[netip.Prefix]int
 }
 
-// New makes places for so many connections, and so many from one source: an IPv4 address, or an IPv6 network of 64 bits, which is
-// what one machine usually has.
+// New makes places for so many connections, and so many from one source: an IPv4 address, or an IPv6 network of 64
+// bits, which is what one machine usually has.
 func New(most, fromOne int) *Places {
 	return &Places{most: most, fromOne: fromOne, from: map[netip.Prefix]int{}}
 }

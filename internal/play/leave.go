@@ -37,8 +37,8 @@ func (p *patience) learn(t *Turn) {
 	}
 }
 
-// lasts returns the context of a request whose client leaves at a time from 0 to 1 (trace.Conversation.Leaves). One that
-// leaves after the first token waits for it; of an answer that is not streamed nobody sees a first token.
+// lasts returns the context of a request whose client leaves at a time from 0 to 1 (trace.Conversation.Leaves). One
+// that leaves after the first token waits for it; of an answer that is not streamed nobody sees a first token.
 func (p *patience) lasts(ctx context.Context, stream bool, at float64) (context.Context, context.CancelFunc) {
 	switch {
 	case !stream:

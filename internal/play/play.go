@@ -1,7 +1,8 @@
 // Package play plays multi-turn conversations against any OpenAI address, as clients do: each turn carries the whole
-// conversation so far, has its answer streamed (unless told otherwise), and the next turn follows some time after the answer has ended. It measures what a
-// user would feel, so that routers can be compared from outside, and shows it. It owns requests, answers and the score of a run. It
-// promises that a part of an answer is never taken for the whole. It never knows which router, or which engine, is behind an address.
+// conversation so far, has its answer streamed (unless told otherwise), and the next turn follows some time after the
+// answer has ended. It measures what a user would feel, so that routers can be compared from outside, and shows it. It
+// owns requests, answers and the score of a run. It promises that a part of an answer is never taken for the whole. It
+// never knows which router, or which engine, is behind an address.
 package play
 
 import (
@@ -65,8 +66,8 @@ type Turn struct {
 	Err                                      error // nil when the answer was complete
 }
 
-// Play starts the conversations at their times and runs them to their ends, or until ctx ends: then no further turn is sent
-// and those under way are finished within grace. observe is called from many goroutines.
+// Play starts the conversations at their times and runs them to their ends, or until ctx ends: then no further turn is
+// sent and those under way are finished within grace. observe is called from many goroutines.
 func (t *Target) Play(ctx context.Context, conversations []trace.Conversation, grace time.Duration, observe func(Turn)) {
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -196,8 +197,8 @@ func (t *Target) turn(
 	return t.Send(ctx, "/v1/chat/completions", body, session, stream, leaves)
 }
 
-// Send sends a body to a path and reads the chat's or completion's answer to its end, or to the first token where its client leaves. Beside
-// what its client saw it returns the text and the id of the conversation that the answer names.
+// Send sends a body to a path and reads the chat's or completion's answer to its end, or to the first token where its
+// client leaves. Beside what its client saw it returns the text and the id of the conversation that the answer names.
 func (t *Target) Send(
 	ctx context.Context, path string, body []byte, session string, stream, leaves bool,
 ) (out Turn, answer, echoed string) {

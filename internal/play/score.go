@@ -33,7 +33,8 @@ type Score struct {
 // maxEndpoints bounds how many endpoints are distinguished: their names come from a header that a stranger controls.
 const maxEndpoints = 1000
 
-// NewScore returns an empty score. endpoints are those that are known to be there; others are added as answers name them.
+// NewScore returns an empty score. endpoints are those that are known to be there; others are added as answers name
+// them.
 func NewScore(endpoints ...string) *Score {
 	const longest = int64(time.Hour / time.Microsecond)
 	return &Score{

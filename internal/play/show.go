@@ -9,7 +9,8 @@ import (
 	"github.com/warmpath/warmpath/internal/terminal"
 )
 
-// Watch shows the progress of a run with that many turns until done: in one line that is drawn over where w is a live terminal.
+// Watch shows the progress of a run with that many turns until done: in one line that is drawn over where w is a live
+// terminal.
 func (s *Score) Watch(w io.Writer, live bool, turns int, done <-chan struct{}) {
 	every := 5 * time.Second
 	if live {

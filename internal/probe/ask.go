@@ -47,8 +47,8 @@ func (t *target) ask(ctx context.Context, asks []engine.Ask, got *[]engine.Answe
 	}
 }
 
-// mayDoze reports that the engine sleeps when idle, or that it can and has nothing of ours to do. It is then not asked what it takes
-// for work: the router's own books say how busy it is.
+// mayDoze reports that the engine sleeps when idle, or that it can and has nothing of ours to do. It is then not asked
+// what it takes for work: the router's own books say how busy it is.
 func (t *target) mayDoze() bool {
 	return t.dozes || t.sleep != fleet.SleepUnknown && t.p.busy != nil && !t.works()
 }
@@ -126,15 +126,16 @@ func (t *target) reason(err error, path string) error {
 	return fmt.Errorf("GET %s: %w%s", path, err, t.wrongScheme(err))
 }
 
-// wrongScheme says which URL to give where the engine speaks HTTPS and its URL does not say so, or the other way round, and which
-// settings the check of a certificate follows.
+// wrongScheme says which URL to give where the engine speaks HTTPS and its URL does not say so, or the other way round,
+// and which settings the check of a certificate follows.
 func (t *target) wrongScheme(err error) string {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "; engine_tls has the authority (ca) and the name (server_name) that are expected"
 	}
 	if strings.HasPrefix(t.addr.url, "https://") {
 		_, ok := errors.AsType[tls.RecordHeaderError](err)
-		if ok || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") { // net/http has no type for it
+		// net/http has no type for it
+		if ok || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
 			return "; for an engine without TLS write http:// in its URL"
 		}
 		return ""

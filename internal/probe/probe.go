@@ -37,8 +37,9 @@ type address struct {
 }
 
 // New makes a Prober. client's timeout should be zero: each question has its own. observe is called from several
-// goroutines at once. busy says whether an endpoint has requests: an engine that sleeps when idle is asked about its load only then,
-// since asking keeps it awake; nil asks at any time. New panics on a Config that does not pass Validate.
+// goroutines at once. busy says whether an endpoint has requests: an engine that sleeps when idle is asked about its
+// load only then, since asking keeps it awake; nil asks at any time. New panics on a Config that does not pass
+// Validate.
 func New(cfg Config, client *http.Client, observe func(route.Event), busy func(endpoint string) bool, log *slog.Logger) *Prober {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
@@ -126,9 +127,9 @@ func (p *Prober) Now(name string) {
 	}
 }
 
-// Relist asks an endpoint's engine for its models without waiting for their turn, or all engines for "": one that was believed to have
-// a model does not, or no engine has the model that a client wants. It does not wait, and an engine is asked for this at most once an
-// Interval.
+// Relist asks an endpoint's engine for its models without waiting for their turn, or all engines for "": one that was
+// believed to have a model does not, or no engine has the model that a client wants. It does not wait, and an engine is
+// asked for this at most once an Interval.
 func (p *Prober) Relist(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -110,7 +110,8 @@ func (t *target) run(ctx context.Context) {
 	}
 }
 
-// next is when the next question is due. Only an engine that is up and answers is asked for more than whether it is alive.
+// next is when the next question is due. Only an engine that is up and answers is asked for more than whether it is
+// alive.
 func (t *target) next() time.Time {
 	next := t.alive
 	if t.health == up && t.waits == 0 {
@@ -200,8 +201,8 @@ func (t *target) checkAlive(ctx context.Context, got *[]engine.Answer) bool {
 	return true
 }
 
-// failed books a failed question about health, and reports the engine down when that is certain. worked says that it had requests when it
-// was asked.
+// failed books a failed question about health, and reports the engine down when that is certain. worked says that it
+// had requests when it was asked.
 func (t *target) failed(ctx context.Context, err error, worked bool) {
 	if ctx.Err() != nil {
 		return // we were told to stop; that says nothing about the engine
@@ -237,14 +238,15 @@ func (t *target) failed(ctx context.Context, err error, worked bool) {
 	}
 }
 
-// again asks soon after so many bad answers in a row, so that a failure is confirmed and a come-back noticed quickly, then less often.
+// again asks soon after so many bad answers in a row, so that a failure is confirmed and a come-back noticed quickly,
+// then less often.
 func (t *target) again(bad int) {
 	soon := t.p.cfg.Interval >> max(0, 3-bad/4)
 	t.alive = time.Now().Add(jitter(max(soon, time.Millisecond)))
 }
 
-// computes books a question that an engine left unanswered while it had requests. That alone says nothing, up to a bound: many small
-// servers do one thing at a time, and others are slow to answer during a long prefill.
+// computes books a question that an engine left unanswered while it had requests. That alone says nothing, up to a
+// bound: many small servers do one thing at a time, and others are slow to answer during a long prefill.
 func (t *target) computes(err error, worked bool) bool {
 	if _, ok := errors.AsType[unansweredError](err); !ok || t.health != up || !worked && !t.works() {
 		return false

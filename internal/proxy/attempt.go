@@ -40,8 +40,13 @@ type attempt struct {
 // begin opens an attempt; end must be deferred.
 func (c *call) begin(d *route.Decision) *attempt {
 	a := &attempt{
-		c: c, d: d, span: c.span.Attempt(d), watch: patience.NewWatch(c.ctx, d.Endpoint.Name, d.Pool,
-			c.Upload == nil && c.Carrier == nil && c.Request.Pin == "" && c.Repeatable() && c.served.Attempts <= c.p.cfg.Retries),
+		c: c, d: d, span: c.span.Attempt(d), watch: patience.NewWatch(
+			c.ctx,
+			d.Endpoint.Name,
+			d.Pool,
+			c.Upload == nil && c.Carrier == nil && c.Request.Pin == "" && c.Repeatable() &&
+				c.served.Attempts <= c.p.cfg.Retries,
+		),
 		fin: route.Finished{Lease: d.Lease, Outcome: fleet.Abandoned},
 	}
 	a.Outgoing = c.p.sender.To(&c.Incoming, d, a.watch, a.span)
@@ -83,8 +88,8 @@ func (a *attempt) end() {
 	c.p.fleet.Observe(a.fin)
 }
 
-// spends reports whether the engine's work is charged to the client's accounts: it was asked, and neither refused nor failed. A
-// client that leaves, or whose own deadline passes, has had its prompt computed.
+// spends reports whether the engine's work is charged to the client's accounts: it was asked, and neither refused nor
+// failed. A client that leaves, or whose own deadline passes, has had its prompt computed.
 func (a *attempt) spends() bool {
 	switch a.fin.Outcome {
 	case fleet.OK, fleet.ClientGone:
@@ -111,8 +116,8 @@ func (a *attempt) over() {
 	}
 }
 
-// attempt sends the request to the chosen endpoint and relays its answer. If another attempt should be made, it returns the
-// decision for that attempt, reserved before this answer is discarded.
+// attempt sends the request to the chosen endpoint and relays its answer. If another attempt should be made, it returns
+// the decision for that attempt, reserved before this answer is discarded.
 //
 // What comes before and after the relay is done by other functions, since each open stream keeps the stack of this one.
 func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
@@ -154,8 +159,8 @@ func (a *attempt) ask() (*http.Response, error) {
 	return a.Send()
 }
 
-// accept reads the header of an answer. ok is false if this answer is not passed on: the client has got an error, or there is a
-// decision for another attempt.
+// accept reads the header of an answer. ok is false if this answer is not passed on: the client has got an error, or
+// there is a decision for another attempt.
 func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 	c, d := a.c, a.d
 	c.split.begun(res.StatusCode)
@@ -165,7 +170,15 @@ func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 	}
 	a.judge(res)
 	if a.fin.Outcome == fleet.Busy || a.fin.Outcome == fleet.EngineError {
-		c.p.log.Warn("engine answered with an error", "request", c.served.ID, "endpoint", d.Endpoint.Name, "status", res.StatusCode)
+		c.p.log.Warn(
+			"engine answered with an error",
+			"request",
+			c.served.ID,
+			"endpoint",
+			d.Endpoint.Name,
+			"status",
+			res.StatusCode,
+		)
 		blamed := a.blamed()
 		if next = a.another(); next != nil {
 			return next, false
@@ -254,7 +267,8 @@ func (a *attempt) conclude(err error) error {
 	case isDial(err):
 		a.fin.Outcome, told = fleet.ConnectFailed, fault.ErrUnreachable
 		a.fin.Refused = errors.Is(err, syscall.ECONNREFUSED)
-	case errors.Is(err, fault.ErrAnswerHead), errors.Is(err, h1.ErrHeaderTooLarge): // it works, and says more than the router takes
+	case errors.Is(err, fault.ErrAnswerHead),
+		errors.Is(err, h1.ErrHeaderTooLarge): // it works, and says more than the router takes
 		a.fin.Outcome, told = fleet.Abandoned, fault.ErrAnswerHead
 	case errors.Is(err, fault.ErrTruncated):
 		a.fin.Outcome, told = fleet.EngineError, fault.ErrTruncated
@@ -264,7 +278,19 @@ func (a *attempt) conclude(err error) error {
 			told = fault.ErrCut
 		}
 	}
-	c.p.log.Warn("attempt failed", "request", c.served.ID, "endpoint", a.d.Endpoint.Name, "outcome", a.fin.Outcome.String(), "error", err, "sent", c.sent.Load())
+	c.p.log.Warn(
+		"attempt failed",
+		"request",
+		c.served.ID,
+		"endpoint",
+		a.d.Endpoint.Name,
+		"outcome",
+		a.fin.Outcome.String(),
+		"error",
+		err,
+		"sent",
+		c.sent.Load(),
+	)
 	return fault.At(told, a.d.Endpoint.Name)
 }
 
@@ -293,8 +319,8 @@ func (a *attempt) another() *route.Plan {
 	return c.pending
 }
 
-// mayRetry reports whether another attempt is allowed: the client has seen nothing and is still connected, and sending the
-// request again repeats no side effect.
+// mayRetry reports whether another attempt is allowed: the client has seen nothing and is still connected, and sending
+// the request again repeats no side effect.
 func (a *attempt) mayRetry() bool {
 	c := a.c
 	if errors.Is(a.watch.Cause(), errDeadline) || errors.Is(a.watch.Cause(), errWaited) {
@@ -303,10 +329,12 @@ func (a *attempt) mayRetry() bool {
 	if c.reached && c.Carrier != nil {
 		return false // it has been handed over, and its endpoint has been told
 	}
-	if c.sent.Load() || c.served.Attempts > c.p.cfg.Retries || c.ctx.Err() != nil || c.shutdown.Load() || c.Upload != nil {
+	if c.sent.Load() || c.served.Attempts > c.p.cfg.Retries || c.ctx.Err() != nil || c.shutdown.Load() ||
+		c.Upload != nil {
 		return false
 	}
-	return a.short || a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.Busy || a.fin.Absent || a.lacks || c.Repeatable()
+	return a.short || a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.Busy || a.fin.Absent || a.lacks ||
+		c.Repeatable()
 }
 
 // isDial reports whether connecting failed, so that the engine has seen nothing of the request.
@@ -315,8 +343,8 @@ func isDial(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// releaseBody releases the body once the client has seen a byte of the answer, when neither a retry nor another leg can need it.
-// The transport keeps it until it has written it.
+// releaseBody releases the body once the client has seen a byte of the answer, when neither a retry nor another leg can
+// need it. The transport keeps it until it has written it.
 func (a *attempt) releaseBody() {
 	c := a.c
 	if c.Body == nil || !c.split.prefillOver() {
@@ -328,8 +356,9 @@ func (a *attempt) releaseBody() {
 	c.Body = nil
 }
 
-// awaitDispatch waits until a queued request is dispatched; then the time limit on the engine starts. It returns an error when the
-// attempt ends first: the client left, the endpoint is gone, the time is up, or the router is shutting down.
+// awaitDispatch waits until a queued request is dispatched; then the time limit on the engine starts. It returns an
+// error when the attempt ends first: the client left, the endpoint is gone, the time is up, or the router is shutting
+// down.
 func (a *attempt) awaitDispatch(limit time.Duration) error {
 	if !a.d.Waits {
 		return nil
@@ -367,14 +396,16 @@ func (a *attempt) judge(res *http.Response) {
 	}
 }
 
-// computed reports whether a live engine may have spent work on the attempt, so that a retry is additional load and is charged
-// to the retry budget. Requests withdrawn from engines that hang or are gone are not charged.
+// computed reports whether a live engine may have spent work on the attempt, so that a retry is additional load and is
+// charged to the retry budget. Requests withdrawn from engines that hang or are gone are not charged.
 func (a *attempt) computed() bool {
 	if a.waits || a.short || a.fin.Absent || a.lacks || a.fin.Outcome == fleet.ConnectFailed {
 		return false
 	}
 	cause := a.watch.Cause()
-	return !errors.Is(cause, patience.ErrSilent) && !errors.Is(cause, patience.ErrAsleep) && !errors.Is(cause, patience.ErrDown) && !errors.Is(cause, patience.ErrRefusing)
+	return !errors.Is(cause, patience.ErrSilent) && !errors.Is(cause, patience.ErrAsleep) &&
+		!errors.Is(cause, patience.ErrDown) &&
+		!errors.Is(cause, patience.ErrRefusing)
 }
 
 // withLeg adds to an error which leg it belongs to.

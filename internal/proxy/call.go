@@ -90,8 +90,8 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	return c
 }
 
-// end releases the call's reservations and memory. It runs on every path, panics included, and the call must not be used
-// afterwards.
+// end releases the call's reservations and memory. It runs on every path, panics included, and the call must not be
+// used afterwards.
 func (c *call) end() {
 	c.p.flights.remove(&c.place)
 	if c.pending != nil { // reserved but not begun
@@ -171,7 +171,8 @@ func (c *call) fits(p *route.Plan) error {
 		kinds = append(kinds, p.Prefill.Kind)
 	}
 	for _, kind := range kinds {
-		if c.saltRequired() && !c.p.cfg.Tenants.CanSalt(kind, c.API, &c.Prompt) { // it was pinned, or holds an earlier response
+		// it was pinned, or holds an earlier response
+		if c.saltRequired() && !c.p.cfg.Tenants.CanSalt(kind, c.API, &c.Prompt) {
 			return fault.ErrUnsalted
 		}
 		if err := c.folded(kind); err != nil {
@@ -247,8 +248,8 @@ func (c *call) decide() (route.Plan, error) {
 	return p, err
 }
 
-// forgetContent keeps the part of the content that another attempt needs and releases the rest, which is as large as the body;
-// a generation may take minutes.
+// forgetContent keeps the part of the content that another attempt needs and releases the rest, which is as large as
+// the body; a generation may take minutes.
 func (c *call) forgetContent(d *route.Decision) {
 	if c.content == nil {
 		return
@@ -271,7 +272,8 @@ func (c *call) forgetContent(d *route.Decision) {
 	c.content = nil
 }
 
-// rememberContent reads again what forgetContent released and another decision needs: token ids, and each prompt of a list.
+// rememberContent reads again what forgetContent released and another decision needs: token ids, and each prompt of a
+// list.
 func (c *call) rememberContent() {
 	if !c.sheds || c.content != nil || c.Body == nil {
 		return
@@ -285,8 +287,8 @@ func (c *call) rememberContent() {
 // mostKeptBlocks bounds the memory that a call keeps for its next use to 64 kB.
 const mostKeptBlocks = 8192
 
-// read reads and parses the body. Bodies of unknown paths are streamed to the engine, unless they are JSON that may name a
-// model.
+// read reads and parses the body. Bodies of unknown paths are streamed to the engine, unless they are JSON that may
+// name a model.
 func (c *call) read() error {
 	if c.API == prompt.Other && !c.peekable() {
 		if c.R.ContentLength > c.p.cfg.BodyBytes {
@@ -327,7 +329,8 @@ func (c *call) read() error {
 		return err
 	}
 	c.served.BytesIn = int64(len(c.Body.Bytes))
-	// Windows tools write a byte order mark before JSON; some engines skip it, others reject it (RFC 8259, section 8.1).
+	// Windows tools write a byte order mark before JSON; some engines skip it, others reject it (RFC 8259, section
+	// 8.1).
 	c.Body.Bytes = bytes.TrimPrefix(c.Body.Bytes, []byte("\ufeff"))
 	if c.API == prompt.Other {
 		c.Prompt, err = c.p.parser.Peek(c.Body.Bytes, send.Named(c.R.Header).Get)
@@ -338,7 +341,13 @@ func (c *call) read() error {
 		return err
 	}
 	c.content = who.NewContent()
-	c.Prompt, err = c.p.parser.ParseChainFrom(c.p.memory, c.API, c.Body.Bytes, send.Named(c.R.Header).Get, &c.content.Chain)
+	c.Prompt, err = c.p.parser.ParseChainFrom(
+		c.p.memory,
+		c.API,
+		c.Body.Bytes,
+		send.Named(c.R.Header).Get,
+		&c.content.Chain,
+	)
 	if err != nil {
 		return err
 	}
@@ -349,7 +358,8 @@ func (c *call) read() error {
 	return nil
 }
 
-// uploadBounds are what a client may take for a body of an unknown path, whether it is read first or passed on as it comes.
+// uploadBounds are what a client may take for a body of an unknown path, whether it is read first or passed on as it
+// comes.
 func (c *call) uploadBounds() body.UploadBounds {
 	return body.UploadBounds{Pause: c.p.cfg.ReadBody, Whole: c.p.cfg.Upload, Bytes: c.p.cfg.BodyBytes}
 }
@@ -370,8 +380,8 @@ func (c *call) tellContent() {
 	}
 }
 
-// readsContent reports whether the prompt's content is needed: by the policy, a shadow, or to recognise the conversation of a
-// request without an id.
+// readsContent reports whether the prompt's content is needed: by the policy, a shadow, or to recognise the
+// conversation of a request without an id.
 func (c *call) readsContent() bool {
 	return c.API.Class() == fleet.Turn && (c.p.cfg.Shadow || c.wantsContent())
 }
@@ -381,8 +391,8 @@ func (c *call) wantsContent() bool {
 	return c.p.cfg.NeedsContent || c.p.cfg.ByContent && !c.p.parser.InHeader(send.Named(c.R.Header).Get)
 }
 
-// peekable reports whether the body of an unknown path is read first: it is empty, or may name a model, as JSON or as a form. Some
-// clients send JSON as text, or say nothing of its type.
+// peekable reports whether the body of an unknown path is read first: it is empty, or may name a model, as JSON or as a
+// form. Some clients send JSON as text, or say nothing of its type.
 func (c *call) peekable() bool {
 	n := c.R.ContentLength
 	if n == 0 || n > c.p.cfg.BodyBytes {
@@ -396,15 +406,16 @@ func (c *call) peekable() bool {
 	}
 }
 
-// unread judges a body of an unknown path that could not be read as JSON. It must not pass where the router has to see its members and
-// an engine may see more: Python's json also reads NaN, UTF-16 and UTF-32.
+// unread judges a body of an unknown path that could not be read as JSON. It must not pass where the router has to see
+// its members and an engine may see more: Python's json also reads NaN, UTF-16 and UTF-32.
 func (c *call) unread(err error) error {
 	if !c.p.cfg.readsMembers() {
 		return nil
 	}
 	text := c.Body.Bytes
 	if first := bytes.TrimLeft(text, " \t\r\n"); bytes.HasPrefix(first, []byte("{")) || bytes.IndexByte(text[:min(len(text), 4)], 0) >= 0 ||
-		bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		bytes.HasPrefix(text, []byte("\xff\xfe")) ||
+		bytes.HasPrefix(text, []byte("\xfe\xff")) {
 		return err
 	}
 	return nil
@@ -414,7 +425,11 @@ func (c *call) unread(err error) error {
 func (c *call) identify() error {
 	c.ReadNames()
 	q, p := &c.Request, &c.Prompt
-	q.Model, q.Session, q.Follows = cmp.Or(send.Named(c.R.Header).Get("X-Warmpath-Model"), p.Model, c.Named()), p.Session, p.PreviousResponse
+	q.Model, q.Session, q.Follows = cmp.Or(
+		send.Named(c.R.Header).Get("X-Warmpath-Model"),
+		p.Model,
+		c.Named(),
+	), p.Session, p.PreviousResponse
 	q.User, q.Parent = p.User, p.Parent
 	q.PromptBytes, q.PromptTokens, q.MaxTokens, q.Stream = p.TextBytes, p.TokenIDs, p.MaxTokens, p.Stream
 	c.served.Decision.Model = q.Model[:min(len(q.Model), 100)] // for the log, if no endpoint takes the request
@@ -474,7 +489,8 @@ func (c *call) saltRequired() bool {
 	return c.Computes && t.Salts(c.Request.Tenant) && t.MustSalt
 }
 
-// own collects the ids that must be the tenant's: engines know no tenants, and would give, continue or delete what is another one's.
+// own collects the ids that must be the tenant's: engines know no tenants, and would give, continue or delete what is
+// another one's.
 func (c *call) own() error {
 	q := &c.Request
 	kept := gate.KeptAt(c.R.Method, c.R.URL.Path)
@@ -505,8 +521,8 @@ func responsePath(path string) string {
 	return id
 }
 
-// alike reports whether an earlier attempt of the call failed with the same outcome. If engines fail one after another, the
-// request may be at fault, and only the first engine is blamed.
+// alike reports whether an earlier attempt of the call failed with the same outcome. If engines fail one after another,
+// the request may be at fault, and only the first engine is blamed.
 func (c *call) alike(o fleet.Outcome) bool {
 	if o != fleet.EngineError && o != fleet.TimedOut {
 		return false
@@ -516,7 +532,8 @@ func (c *call) alike(o fleet.Outcome) bool {
 	return was
 }
 
-// explain adds the endpoint's name, never its address, and the reason for its choice to the header, if configured, or requested by somebody who may learn it.
+// explain adds the endpoint's name, never its address, and the reason for its choice to the header, if configured, or
+// requested by somebody who may learn it.
 func (c *call) explain(h http.Header, d *route.Decision) {
 	if d.Endpoint.Name != "" && (c.p.cfg.Explain || c.p.asksWhy(c.R)) {
 		h["X-Warmpath-Endpoint"] = []string{d.Endpoint.Name}

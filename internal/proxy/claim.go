@@ -69,12 +69,12 @@ func (c *call) charge() error {
 	return nil
 }
 
-// leftRate is the tokens a second that an engine is taken to decode for an answer that is not streamed, when its client leaves:
-// nothing says how far it came.
+// leftRate is the tokens a second that an engine is taken to decode for an answer that is not streamed, when its client
+// leaves: nothing says how far it came.
 const leftRate = 50
 
-// settle closes the accounts of a request that has ended. What the engine did not report is estimated once it has computed: the
-// prompt, and of the answer what was passed on, or decoded in the time of one that is not streamed.
+// settle closes the accounts of a request that has ended. What the engine did not report is estimated once it has
+// computed: the prompt, and of the answer what was passed on, or decoded in the time of one that is not streamed.
 func (c *call) settle() {
 	u := &c.served.Usage
 	prompt, answer := int64(u.PromptTokens), int64(u.OutputTokens)
@@ -102,8 +102,8 @@ func (c *call) decoded() int64 {
 	return tokens
 }
 
-// priority is the priority that the client asks for: X-Warmpath-Priority, else OpenAI's service_tier, else vLLM's priority, of
-// which the lowest goes first.
+// priority is the priority that the client asks for: X-Warmpath-Priority, else OpenAI's service_tier, else vLLM's
+// priority, of which the lowest goes first.
 func (c *call) priority() (fleet.Priority, error) {
 	if h := c.R.Header["X-Warmpath-Priority"]; len(h) > 0 {
 		p, err := fleet.ParsePriority(strings.ToLower(strings.TrimSpace(h[0])))
@@ -145,8 +145,9 @@ func (c *call) priority() (fleet.Priority, error) {
 	}
 }
 
-// readTargets reads what the client says of times: X-Warmpath-Deadline, within which its answer must begin, X-Warmpath-Wait, the longest wait in the
-// router's queue, and the objectives X-Warmpath-Ttft-Ms and X-Warmpath-Tpot-Ms.
+// readTargets reads what the client says of times: X-Warmpath-Deadline, within which its answer must begin,
+// X-Warmpath-Wait, the longest wait in the router's queue, and the objectives X-Warmpath-Ttft-Ms and
+// X-Warmpath-Tpot-Ms.
 func (c *call) readTargets() error {
 	deadline, err := target(c.R.Header, "X-Warmpath-Deadline", time.Second)
 	if deadline > 0 {
@@ -164,18 +165,19 @@ func (c *call) readTargets() error {
 	return err
 }
 
-// unattainable is the error for a request of low priority that no endpoint is expected to begin to answer within its objective; else nil. What
-// matters more is sent in any case: a late answer is better than none.
+// unattainable is the error for a request of low priority that no endpoint is expected to begin to answer within its
+// objective; else nil. What matters more is sent in any case: a late answer is better than none.
 func (c *call) unattainable(p *route.Plan) error {
 	wanted := c.served.WantedTTFT
-	if wanted == 0 || c.Request.Standing.Priority != fleet.PriorityLow || p.TTFTMs <= float64(wanted)/float64(time.Millisecond) {
+	if wanted == 0 || c.Request.Standing.Priority != fleet.PriorityLow ||
+		p.TTFTMs <= float64(wanted)/float64(time.Millisecond) {
 		return nil
 	}
 	return fault.ErrUnattainable
 }
 
-// hold counts the head of the request in the memory of requests, for as long as the request lasts. HTTP/2 may carry it in a few
-// bytes, and package extproc in a message of any size.
+// hold counts the head of the request in the memory of requests, for as long as the request lasts. HTTP/2 may carry it
+// in a few bytes, and package extproc in a message of any size.
 func (c *call) hold() error {
 	fields, bytes := weigh(c.R.Header)
 	bytes += len(c.R.RequestURI)

@@ -28,48 +28,66 @@ import (
 
 // Config bounds what the door accepts and how long it waits. Zero means the default named at each field.
 type Config struct {
-	BodyBytes     int64              // largest request body; default 64 MiB
-	HeaderBytes   int64              // names and values of the fields of a request's head, and its target, in bytes; default 64 KiB
-	MemoryBytes   int64              // all heads and bodies of requests in memory at one time, in bytes; default 1 GiB, at least twice BodyBytes
-	Retries       int                // further attempts after the first, before the client has seen a byte; default 2, negative none
-	Transfers     bool               // clients may send members and headers by which engines take part in KV transfers
-	Details       bool               // all clients may learn endpoints and causes, not only operators, see insider
-	AdminToken    string             // in X-Warmpath-Explain it marks an operator's request; "" for none
-	StatusPage    string             // URL of the status page, for operators; "" without an admin listener
-	Pinning       bool               // obey X-Warmpath-Pin and X-Warmpath-Exclude
-	NetHTTP       bool               // use net/http's client for engines in plain text too; see TransportConfig
-	NoUsage       bool               // do not ask engines for usage in streams whose client did not: no cached tokens are learnt from them
-	NeedsContent  bool               // the policy needs the content of prompts
-	Shadow        bool               // shadow policies or the recorder need it
-	Token         *who.EndpointToken // endpoint tokens for clients; nil when off
-	Names         *guard.Names       // host names that clients may use; nil for any
-	Proxies       *forwarded.Proxies // trusted proxies, whose statements about their clients count; nil for none
-	Paths         *guard.Paths       // paths passed on besides the inference APIs
-	Origins       []string           // of web pages that may read answers where engines allow it; nil leaves it to engines
-	Quota         *quota.Table       // limits of tenants and clients; nil for none
-	Tenants       *who.Tenants       // how requests name their tenant; nil when all belong to one
-	ByContent     bool               // recognise conversations without an id by their content
-	SessionHeader string             // header that tells vLLM the conversation, which labels its KV events, unless the client sent one; "" for none
-	FirstTurn     bool               // tell TensorRT-LLM in disaggregated_params whether a turn is its conversation's first
-	Characters    bool               // count the characters of prompts, for rules that measure prompts by them
-	Explain       bool               // report endpoint and reason in the headers of every answer, not only on request
+	BodyBytes int64 // largest request body; default 64 MiB
+	// names and values of the fields of a request's head, and its target, in bytes; default 64 KiB
+	HeaderBytes int64
+	// all heads and bodies of requests in memory at one time, in bytes; default 1 GiB, at least twice BodyBytes
+	MemoryBytes int64
+	// further attempts after the first, before the client has seen a byte; default 2, negative none
+	Retries    int
+	Transfers  bool   // clients may send members and headers by which engines take part in KV transfers
+	Details    bool   // all clients may learn endpoints and causes, not only operators, see insider
+	AdminToken string // in X-Warmpath-Explain it marks an operator's request; "" for none
+	StatusPage string // URL of the status page, for operators; "" without an admin listener
+	Pinning    bool   // obey X-Warmpath-Pin and X-Warmpath-Exclude
+	NetHTTP    bool   // use net/http's client for engines in plain text too; see TransportConfig
+	// do not ask engines for usage in streams whose client did not: no cached tokens are learnt from them
+	NoUsage      bool
+	NeedsContent bool               // the policy needs the content of prompts
+	Shadow       bool               // shadow policies or the recorder need it
+	Token        *who.EndpointToken // endpoint tokens for clients; nil when off
+	Names        *guard.Names       // host names that clients may use; nil for any
+	Proxies      *forwarded.Proxies // trusted proxies, whose statements about their clients count; nil for none
+	Paths        *guard.Paths       // paths passed on besides the inference APIs
+	// of web pages that may read answers where engines allow it; nil leaves it to engines
+	Origins   []string
+	Quota     *quota.Table // limits of tenants and clients; nil for none
+	Tenants   *who.Tenants // how requests name their tenant; nil when all belong to one
+	ByContent bool         // recognise conversations without an id by their content
+	// header that tells vLLM the conversation, which labels its KV events, unless the client sent one; "" for none
+	SessionHeader string
+	// tell TensorRT-LLM in disaggregated_params whether a turn is its conversation's first
+	FirstTurn  bool
+	Characters bool // count the characters of prompts, for rules that measure prompts by them
+	Explain    bool // report endpoint and reason in the headers of every answer, not only on request
 
-	Connector     handover.Connector // how prefillers hand KV cache over; nil follows their kind of engine
-	TRTLLM        handover.TRTLLMOptions
-	Numbers       *handoff.Numbers                               // numbers for request ids of split requests; nil makes a source of its own
-	Receiver      func(fleet.Endpoint) (handover.Receiver, bool) // where decoders receive pushed KV cache; nil when not configured
-	Notices       handoff.Notices                                // notifications of pushed KV cache; nil waits for none
-	Bidirectional time.Duration                                  // how long a decoder is assumed to hold the KV cache that it reported for a conversation (handover.Returner); 0 is never
-	WrapErrors    bool                                           // report decoders' errors in one form, also for requests that were not split (production-stack PR 890)
-	NoFallback    bool                                           // a request whose prompt no prefiller can compute is an error; its decoder does not compute it
+	Connector handover.Connector // how prefillers hand KV cache over; nil follows their kind of engine
+	TRTLLM    handover.TRTLLMOptions
+	// numbers for request ids of split requests; nil makes a source of its own
+	Numbers *handoff.Numbers
+	// where decoders receive pushed KV cache; nil when not configured
+	Receiver func(fleet.Endpoint) (handover.Receiver, bool)
+	Notices  handoff.Notices // notifications of pushed KV cache; nil waits for none
+	// how long a decoder is assumed to hold the KV cache that it reported for a conversation (handover.Returner); 0 is
+	// never
+	Bidirectional time.Duration
+	// report decoders' errors in one form, also for requests that were not split (production-stack PR 890)
+	WrapErrors bool
+	// a request whose prompt no prefiller can compute is an error; its decoder does not compute it
+	NoFallback bool
 
 	FirstByte time.Duration // longest wait for the first data of a stream; default 5 m
-	Answer    time.Duration // longest wait for the first byte of an answer that is not streamed, which engines send when it is complete; default 30 m
-	Idle      time.Duration // longest silence within an answer, as of a parser that holds back the arguments of a tool call; default 10 m
-	Refusing  time.Duration // longest silence while the endpoint refuses new connections: its process is ending or gone; default 5 s
-	ReadBody  time.Duration // longest time a client may take to send a prompt, and longest pause within a body for another path; default 60 s
-	Upload    time.Duration // longest time that a body for another path may take as a whole; default 1 h
-	Tunnel    time.Duration // longest silence of both ends of an upgraded connection; default 1 h
+	// longest wait for the first byte of an answer that is not streamed, which engines send when it is complete;
+	// default 30 m
+	Answer time.Duration
+	// longest silence within an answer, as of a parser that holds back the arguments of a tool call; default 10 m
+	Idle time.Duration
+	// longest silence while the endpoint refuses new connections: its process is ending or gone; default 5 s
+	Refusing time.Duration
+	// longest time a client may take to send a prompt, and longest pause within a body for another path; default 60 s
+	ReadBody time.Duration
+	Upload   time.Duration // longest time that a body for another path may take as a whole; default 1 h
+	Tunnel   time.Duration // longest silence of both ends of an upgraded connection; default 1 h
 }
 
 // WithDefaults fills in what is zero.
@@ -105,12 +123,12 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// readsMembers reports whether the router has to see what bodies say, beside where to send them: it keeps clients out of KV transfers, or
-// tenants apart.
+// readsMembers reports whether the router has to see what bodies say, beside where to send them: it keeps clients out
+// of KV transfers, or tenants apart.
 func (c *Config) readsMembers() bool { return !c.Transfers || c.Tenants != nil }
 
-// Stall is how long a client may take nothing of its answer: as long as an engine may be silent, and at most two minutes, since an open
-// answer costs the router and the engine a place.
+// Stall is how long a client may take nothing of its answer: as long as an engine may be silent, and at most two
+// minutes, since an open answer costs the router and the engine a place.
 func Stall(idle time.Duration) time.Duration { return min(idle, 2*time.Minute) }
 
 // Proxy is the traffic listener's handler.
@@ -121,10 +139,12 @@ type Proxy struct {
 	tracer    *tracing.Tracer // nil when off
 	log       *slog.Logger
 	parser    *prompt.Parser
-	memory    *prompt.Memory                        // of bodies read before; nil when no prompt content is needed
-	unreached func(endpoint string)                 // called when an endpoint could not be connected to or broke off, so that it is probed at once
-	relist    func(endpoint string)                 // see Options
-	decided   func(pool string, took time.Duration) // called with the duration of each decision; pool is "" when there was none
+	memory    *prompt.Memory // of bodies read before; nil when no prompt content is needed
+	// called when an endpoint could not be connected to or broke off, so that it is probed at once
+	unreached func(endpoint string)
+	relist    func(endpoint string) // see Options
+	// called with the duration of each decision; pool is "" when there was none
+	decided func(pool string, took time.Duration)
 
 	ends    ends
 	flights registry
@@ -151,15 +171,15 @@ type Options struct {
 	Log       *slog.Logger
 	Parser    *prompt.Parser
 	Unreached func(endpoint string)
-	// Relist is called when an endpoint turned out not to have a model, or with "" when no endpoint has it, so that the engines are
-	// asked again for their models. It must not block, and bounds how often they are.
+	// Relist is called when an endpoint turned out not to have a model, or with "" when no endpoint has it, so that the
+	// engines are asked again for their models. It must not block, and bounds how often they are.
 	Relist func(endpoint string)
-	// Before is the door that this one replaces after a reload; nil for the first one. State that outlives requests moves to
-	// the new door. Open requests end at the old one, so both run until then.
+	// Before is the door that this one replaces after a reload; nil for the first one. State that outlives requests
+	// moves to the new door. Open requests end at the old one, so both run until then.
 	Before  *Proxy
 	Decided func(pool string, took time.Duration)
-	// Placed is called when a chat or completion was sent. ids says that its prompt is token ids, and body returns a copy of
-	// it. It must not block.
+	// Placed is called when a chat or completion was sent. ids says that its prompt is token ids, and body returns a
+	// copy of it. It must not block.
 	Placed func(d *route.Decision, ids bool, body func() []byte)
 }
 

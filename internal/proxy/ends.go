@@ -18,8 +18,9 @@ type ends struct {
 // streamKind is what streams have in common that end alike.
 type streamKind struct{ url, pool, api, path string }
 
-// learn notes how a stream ended, and reports whether it was cut: all before it had a mark, and nothing shows that it is whole. A
-// server that goes on without marks has changed, and is believed after a few. If there is no room left, all is learnt anew.
+// learn notes how a stream ended, and reports whether it was cut: all before it had a mark, and nothing shows that it
+// is whole. A server that goes on without marks has changed, and is believed after a few. If there is no room left, all
+// is learnt anew.
 func (e *ends) learn(k streamKind, marked, whole bool) (cut bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,9 +11,10 @@ import (
 // explainHeader asks for the decision in the answer: 1, or the admin token.
 const explainHeader = "X-Warmpath-Explain"
 
-// insider reports whether a request may learn what is inside: endpoints, their addresses, and why they fail. Operators may: who asks
-// from this machine, or has the admin token. A proxy that is not trusted says by its headers that the client is elsewhere.
-// A proxy on this machine that adds no header makes strangers look local: nothing but what may be learnt may hang on this.
+// insider reports whether a request may learn what is inside: endpoints, their addresses, and why they fail. Operators
+// may: who asks from this machine, or has the admin token. A proxy that is not trusted says by its headers that the
+// client is elsewhere. A proxy on this machine that adds no header makes strangers look local: nothing but what may be
+// learnt may hang on this.
 func (p *Proxy) insider(r *http.Request) bool {
 	if p.cfg.Details || p.isAdminToken(r.Header.Get(explainHeader)) {
 		return true

@@ -7,8 +7,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/patience"
 )
 
-// stop ends the current attempt, and one second later a write to a client that does not read. Only the first call has an
-// effect: otherwise the deadline of the write would move on for ever.
+// stop ends the current attempt, and one second later a write to a client that does not read. Only the first call has
+// an effect: otherwise the deadline of the write would move on for ever.
 func (c *call) stop(w *patience.Watch, cause error) {
 	if w.Ended() {
 		return
@@ -36,14 +36,16 @@ func (c *call) unwatchClient() bool {
 // left ends the call's waits: the client is gone.
 func (c *call) left() {
 	c.cancelable.End(nil)
-	for _, w := range []*patience.Watch{c.watch.Load(), c.prefillWatch.Load()} { // begin checks cancelable after it has set these
+	// begin checks cancelable after it has set these
+	for _, w := range []*patience.Watch{c.watch.Load(), c.prefillWatch.Load()} {
 		if w != nil {
 			w.End(nil)
 		}
 	}
 }
 
-// patient is a context for waits outside an attempt: it ends when the client leaves, and with Abort. The function releases it.
+// patient is a context for waits outside an attempt: it ends when the client leaves, and with Abort. The function
+// releases it.
 func (c *call) patient() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	stop := context.AfterFunc(c.p.aborted, func() { cancel(patience.ErrShutdown) })

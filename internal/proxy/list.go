@@ -10,8 +10,9 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/gate"
 )
 
-// methods answers a client that asks for the methods of a path, no browser's preflight, which is for the engine (RFC 9110, section 9.3.7).
-// It reports false for any other request, and where the setting paths leaves OPTIONS to the engine.
+// methods answers a client that asks for the methods of a path, no browser's preflight, which is for the engine (RFC
+// 9110, section 9.3.7). It reports false for any other request, and where the setting paths leaves OPTIONS to the
+// engine.
 func (p *Proxy) methods(c *call) bool {
 	path := c.R.URL.Path
 	if c.R.Method != http.MethodOptions || preflight(c.R) || p.cfg.Paths.Has(http.MethodOptions, path) {

@@ -13,8 +13,8 @@ const (
 	mostOrigins = 1024 // that are remembered
 )
 
-// origins remembers which web pages engines let read their answers, so that a page can read the lists and errors that the router answers
-// in their place. "*" stands for any page.
+// origins remembers which web pages engines let read their answers, so that a page can read the lists and errors that
+// the router answers in their place. "*" stands for any page.
 type origins struct {
 	mu      sync.Mutex
 	allowed map[string]struct{}
@@ -83,11 +83,12 @@ func stripCORS(answer http.Header, reader string, only []string) {
 
 // preflight reports whether a browser asks whether a page may send a request (Fetch standard, CORS-preflight request).
 func preflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
+	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" &&
+		r.Header.Get("Access-Control-Request-Method") != ""
 }
 
-// bare is a preflight without what no browser sends with it: a body, a model or another wish. It has no key, so that it may ask an engine
-// what a page may do, and nothing else.
+// bare is a preflight without what no browser sends with it: a body, a model or another wish. It has no key, so that it
+// may ask an engine what a page may do, and nothing else.
 func bare(r *http.Request) *http.Request {
 	out := r.WithContext(r.Context())
 	out.URL = &url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath}
@@ -97,7 +98,8 @@ func bare(r *http.Request) *http.Request {
 		switch name {
 		case "Origin", "Accept", "Accept-Encoding", "Accept-Language", "User-Agent", "Forwarded", "X-Real-Ip":
 		default:
-			if !strings.HasPrefix(name, "Access-Control-Request-") && !strings.HasPrefix(name, "Sec-Fetch-") && !strings.HasPrefix(name, "X-Forwarded-") {
+			if !strings.HasPrefix(name, "Access-Control-Request-") && !strings.HasPrefix(name, "Sec-Fetch-") &&
+				!strings.HasPrefix(name, "X-Forwarded-") {
 				continue
 			}
 		}

@@ -56,8 +56,8 @@ func (p *Proxy) isOwn(path string) bool {
 	return false
 }
 
-// generating is the path at which SGLang shows its health by a generation, for anybody and charged to nobody: the router answers in its
-// place, unless it is among the paths to pass on.
+// generating is the path at which SGLang shows its health by a generation, for anybody and charged to nobody: the
+// router answers in its place, unless it is among the paths to pass on.
 const generating = "/health_generate"
 
 // selfMade answers the router's own paths; it returns false for any other.
@@ -148,8 +148,8 @@ func (p *Proxy) Run(ctx context.Context) {
 	}
 }
 
-// tellSigns reports to the fleet when each endpoint last sent data of a running stream. While a client holds up its stream, the
-// router does not read from the engine: the engine counts as alive, for Idle at most.
+// tellSigns reports to the fleet when each endpoint last sent data of a running stream. While a client holds up its
+// stream, the router does not read from the engine: the engine counts as alive, for Idle at most.
 func (p *Proxy) tellSigns(now time.Time) {
 	at := map[string]time.Time{}
 	p.flights.each(func(c inFlight) { c.signs(at, now) })

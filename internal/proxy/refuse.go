@@ -43,11 +43,15 @@ func (c *call) refuse(err error) {
 	if path, ok := errors.AsType[*gate.PathError](err); ok && len(path.Methods) > 0 {
 		h.Set("Allow", strings.Join(path.Methods, ", "))
 	}
-	unread := f.Status == http.StatusRequestEntityTooLarge || f.Status == http.StatusRequestTimeout || errors.Is(err, body.ErrNoRoom) || c.Upload.Unread()
-	if f.Code == "too_many_connections" || unread && c.R.ProtoMajor == 1 { // over HTTP/2 the stream is reset, and the others go on
+	unread := f.Status == http.StatusRequestEntityTooLarge || f.Status == http.StatusRequestTimeout ||
+		errors.Is(err, body.ErrNoRoom) ||
+		c.Upload.Unread()
+	// over HTTP/2 the stream is reset, and the others go on
+	if f.Code == "too_many_connections" || unread && c.R.ProtoMajor == 1 {
 		h.Set("Connection", "close") // the rest of the body is not read
 	}
-	if c.Body == nil && c.Upload == nil && f.Status != http.StatusRequestTimeout && !c.shutdown.Load() { // the deadlines of these two have passed
+	// the deadlines of these two have passed
+	if c.Body == nil && c.Upload == nil && f.Status != http.StatusRequestTimeout && !c.shutdown.Load() {
 		client.PassOver(c.client.Writer(), c.R, c.p.cfg.ReadBody)
 	}
 	c.explain(h, &c.served.Decision) // of the last attempt; none without a decision
@@ -82,9 +86,10 @@ func (c *call) limit(err error) string {
 	return fault.Limit(err)
 }
 
-// absent handles an answer that says that the engine does not have the path, or the model: then its list is asked for again. The next decision goes to an endpoint that may have it,
-// since the engine has done nothing; without one the client is told why. Both are nil for another answer, above all an engine's own
-// about a response that it does not have, and where nothing better is known than what the engine says.
+// absent handles an answer that says that the engine does not have the path, or the model: then its list is asked for
+// again. The next decision goes to an endpoint that may have it, since the engine has done nothing; without one the
+// client is told why. Both are nil for another answer, above all an engine's own about a response that it does not
+// have, and where nothing better is known than what the engine says.
 func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 	c := a.c
 	if a.d.Leg != fleet.LegWhole {

@@ -21,8 +21,8 @@ type link struct {
 	of         inFlight
 }
 
-// registry holds the requests being served, to enforce their limits and to end them at shutdown. A list costs one short lock at
-// either end of a request, less than a timer for each request and each piece of a stream.
+// registry holds the requests being served, to enforce their limits and to end them at shutdown. A list costs one short
+// lock at either end of a request, less than a timer for each request and each piece of a stream.
 type registry struct {
 	mu   sync.Mutex
 	root link // next is the first, prev the last

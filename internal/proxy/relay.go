@@ -22,8 +22,8 @@ const (
 	eventBytes = 4 << 10  // a piece at most while they are small, as the events of a stream are
 )
 
-// relayMemory is the memory of a relay, recycled for the next one. An open stream keeps it, without a buffer where it can wait
-// for its engine without one.
+// relayMemory is the memory of a relay, recycled for the next one. An open stream keeps it, without a buffer where it
+// can wait for its engine without one.
 type relayMemory struct {
 	relay   relay
 	scanner answer.Scanner
@@ -72,8 +72,8 @@ func (m *relayMemory) free() {
 	relayMemories.Put(m)
 }
 
-// relay passes an answer on, piece by piece. It holds the header back until the first piece: engines send theirs long before
-// they compute (vLLM at once), and until then another endpoint can still answer.
+// relay passes an answer on, piece by piece. It holds the header back until the first piece: engines send theirs long
+// before they compute (vLLM at once), and until then another endpoint can still answer.
 type relay struct {
 	*attempt
 	res     *http.Response
@@ -165,10 +165,11 @@ func streams(media string) bool {
 	return false
 }
 
-// read returns the next piece. A short answer of known length is read completely before the client sees any of it, so that
-// another endpoint can answer if it breaks off.
+// read returns the next piece. A short answer of known length is read completely before the client sees any of it, so
+// that another endpoint can answer if it breaks off.
 func (r *relay) read(buf []byte) (int, error) {
-	if n := r.res.ContentLength; !r.pieces && n > 0 && n <= relayBytes && r.c.R.Method != http.MethodHead && !r.c.sent.Load() {
+	if n := r.res.ContentLength; !r.pieces && n > 0 && n <= relayBytes && r.c.R.Method != http.MethodHead &&
+		!r.c.sent.Load() {
 		return io.ReadFull(r.res.Body, buf[:n])
 	}
 	return r.res.Body.Read(buf)
@@ -237,8 +238,9 @@ func (r *relay) announce() {
 // mostKeptAnswer bounds an answer that is searched for ids.
 const mostKeptAnswer = 64 << 10
 
-// learnKept tells the fleet, before the client can refer to it, which endpoint holds for the tenant what an answer names: items of
-// a response and, in a plain one, a conversation, file or job, what a job has written, or a session of SGLang, whose whole answer is its id.
+// learnKept tells the fleet, before the client can refer to it, which endpoint holds for the tenant what an answer
+// names: items of a response and, in a plain one, a conversation, file or job, what a job has written, or a session of
+// SGLang, whose whole answer is its id.
 func (r *relay) learnKept(piece []byte) {
 	for _, id := range r.scanner.TakeItems() {
 		r.c.p.fleet.Observe(route.ResponseStarted{Lease: r.d.Lease, Response: id})
@@ -252,8 +254,8 @@ func (r *relay) learnKept(piece []byte) {
 	}
 }
 
-// complaint is the error of an engine that answered 200 and failed before its first token, in its stream or as the body. The
-// client has seen nothing of it.
+// complaint is the error of an engine that answered 200 and failed before its first token, in its stream or as the
+// body. The client has seen nothing of it.
 func (r *relay) complaint(piece []byte) (code int, said string, ok bool) {
 	switch {
 	case r.c.sent.Load():
@@ -266,13 +268,15 @@ func (r *relay) complaint(piece []byte) (code int, said string, ok bool) {
 	return 0, "", false
 }
 
-// holds keeps back what a decoder sends before it has its KV cache: the first chunk of a chat, which has only the role. vLLM
-// sends that, and then an error if it could not fetch the cache; until then another endpoint can answer.
+// holds keeps back what a decoder sends before it has its KV cache: the first chunk of a chat, which has only the role.
+// vLLM sends that, and then an error if it could not fetch the cache; until then another endpoint can answer.
 func (r *relay) holds(piece []byte) bool {
-	if r.d.Leg != fleet.LegDecode || !r.events || r.c.API != prompt.Chat || r.c.sent.Load() || r.fin.Outcome != fleet.OK {
+	if r.d.Leg != fleet.LegDecode || !r.events || r.c.API != prompt.Chat || r.c.sent.Load() ||
+		r.fin.Outcome != fleet.OK {
 		return false
 	}
-	if all := len(r.held) + len(piece); all > relayBytes || r.scanner.Failed() || r.scanner.Done() || !answer.NoAnswer(r.held, piece) {
+	if all := len(r.held) + len(piece); all > relayBytes || r.scanner.Failed() || r.scanner.Done() ||
+		!answer.NoAnswer(r.held, piece) {
 		return false
 	}
 	r.held = append(r.held, piece...)
@@ -280,8 +284,8 @@ func (r *relay) holds(piece []byte) bool {
 	return true
 }
 
-// write sends bytes of the answer to the client, after the header if that was not sent yet. It returns false when the client
-// left or does not read. The engine's time limits are paused meanwhile.
+// write sends bytes of the answer to the client, after the header if that was not sent yet. It returns false when the
+// client left or does not read. The engine's time limits are paused meanwhile.
 func (r *relay) write(piece []byte) (ok bool) {
 	c := r.c
 	if !c.sent.Load() {
@@ -320,8 +324,9 @@ func (r *relay) count() {
 	}
 }
 
-// alive notes a sign of life. The limit on the first data continues until there is some: announcements and pings are no answer. From
-// there on silence is limited. Before the first token, as after a chunk with only the role, the longer of both limits holds.
+// alive notes a sign of life. The limit on the first data continues until there is some: announcements and pings are no
+// answer. From there on silence is limited. Before the first token, as after a chunk with only the role, the longer of
+// both limits holds.
 func (r *relay) alive() {
 	switch streams := r.events || r.lines; {
 	case r.fin.Outcome == fleet.OK && streams && !r.scanner.Opened():
@@ -354,8 +359,17 @@ func (r *relay) begun() bool {
 
 // fail sets the lease's outcome for an error in an answer of status 200.
 func (r *relay) fail(code int) {
-	r.c.p.log.Warn("engine reported an error within its answer", "request", r.c.served.ID, "endpoint", r.d.Endpoint.Name,
-		"code", code, "sent", r.c.sent.Load())
+	r.c.p.log.Warn(
+		"engine reported an error within its answer",
+		"request",
+		r.c.served.ID,
+		"endpoint",
+		r.d.Endpoint.Name,
+		"code",
+		code,
+		"sent",
+		r.c.sent.Load(),
+	)
 	r.fin.Outcome, r.fin.Limited = fault.OutcomeOfError(code), code == http.StatusTooManyRequests
 }
 
@@ -381,7 +395,8 @@ func (r *relay) remember(piece []byte) {
 	copy(r.ending[keep:], piece[max(0, len(piece)-len(r.ending)):])
 }
 
-// between reports whether the data passed on of a stream ends with an empty line, so that an event may follow. Lines end with a
+// between reports whether the data passed on of a stream ends with an empty line, so that an event may follow. Lines
+// end with a
 // line feed, with some engines' servers after a carriage return.
 func (r *relay) between() bool {
 	return string(r.ending[1:]) == "\n\n" || string(r.ending[:]) == "\n\r\n"
@@ -445,8 +460,8 @@ func (r *relay) finish() (next *route.Plan) {
 	return nil
 }
 
-// truncated reports whether a stream ended without its end mark, or an answer is empty. A killed SGLang scheduler leaves such a
-// stream, on a connection that ends cleanly.
+// truncated reports whether a stream ended without its end mark, or an answer is empty. A killed SGLang scheduler
+// leaves such a stream, on a connection that ends cleanly.
 func (r *relay) truncated() bool {
 	end := answer.EndOf(r.d.Kind, r.c.API.String())
 	switch {
@@ -469,9 +484,9 @@ func (r *relay) empty() bool {
 	return r.res.StatusCode == http.StatusOK && r.c.R.Method == http.MethodPost && !r.c.sent.Load() && len(r.held) == 0
 }
 
-// broken concludes an answer that broke off. If the client has seen a part of it, the error is sent in the stream where possible, and the
-// connection is cut, so that the client cannot take the part for the whole. Nothing is missing after a stream's end mark: clients leave
-// there, before the engine has ended the body.
+// broken concludes an answer that broke off. If the client has seen a part of it, the error is sent in the stream where
+// possible, and the connection is cut, so that the client cannot take the part for the whole. Nothing is missing after
+// a stream's end mark: clients leave there, before the engine has ended the body.
 func (r *relay) broken(err error) (next *route.Plan) {
 	c := r.c
 	if !c.sent.Load() {
@@ -527,7 +542,8 @@ func (a *attempt) head(from http.Header) {
 		if len(named) > 0 && send.NamedByConnection(named, k) {
 			continue
 		}
-		if !send.HopByHop(k) && k != "X-Request-Id" && !strings.HasPrefix(k, "X-Warmpath-") { // what a router behind this one chose is not ours to tell
+		// what a router behind this one chose is not ours to tell
+		if !send.HopByHop(k) && k != "X-Request-Id" && !strings.HasPrefix(k, "X-Warmpath-") {
 			h[k] = v
 		}
 	}

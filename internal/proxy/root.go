@@ -10,11 +10,13 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/client"
 )
 
-// asksRoot reports whether a request asks what is at the listener's root: people do, and load balancers. Where all engines are Ollama, whose
-// clients wait for its own words there, and where the setting paths names the root, the engine answers.
+// asksRoot reports whether a request asks what is at the listener's root: people do, and load balancers. Where all
+// engines are Ollama, whose clients wait for its own words there, and where the setting paths names the root, the
+// engine answers.
 func (c *call) asksRoot() bool {
 	r := c.R
-	if r.URL.Path != "/" || r.Method != http.MethodGet && r.Method != http.MethodHead || isUpgrade(r) || c.p.cfg.Paths.Has(http.MethodGet, "/") {
+	if r.URL.Path != "/" || r.Method != http.MethodGet && r.Method != http.MethodHead || isUpgrade(r) ||
+		c.p.cfg.Paths.Has(http.MethodGet, "/") {
 		return false
 	}
 	any := false
@@ -30,7 +32,8 @@ func (c *call) asksRoot() bool {
 	return !any
 }
 
-// answerRoot says what listens here, as a page to those that read HTML. It needs no key, and says where the status page is to operators only.
+// answerRoot says what listens here, as a page to those that read HTML. It needs no key, and says where the status page
+// is to operators only.
 func (c *call) answerRoot() {
 	p := c.p
 	status, link := "at the admin listener (--admin)", ""

@@ -19,8 +19,9 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// split is a request served in two legs: one engine computes the prompt, another one answers. It owns the lease of the prefill
-// leg from the decision on, and that of the decode leg until its attempt begins. It is nil for requests that were never split.
+// split is a request served in two legs: one engine computes the prompt, another one answers. It owns the lease of the
+// prefill leg from the decision on, and that of the decode leg until its attempt begins. It is nil for requests that
+// were never split.
 type split struct {
 	c    *call
 	conn handover.Connector
@@ -30,9 +31,10 @@ type split struct {
 	prefill route.Finished // how the prefill leg's lease will end; its Lease is 0 when none is open
 	waiting fleet.Lease    // of the decode leg while the prompt is computed; 0 when there is none
 
-	handed     handover.Handed
-	message    handover.Message // for the decoder
-	ready      bool             // the prompt is computed, and no decoder has received the hand-over that may have used it up
+	handed  handover.Handed
+	message handover.Message // for the decoder
+	// the prompt is computed, and no decoder has received the hand-over that may have used it up
+	ready      bool
 	readyAt    time.Time
 	failed     int                // prefill legs that failed
 	wasQueued  bool               // the last one was still queued at the router when it ended
@@ -40,23 +42,26 @@ type split struct {
 	answer     fleet.Usage        // of the decode leg that has ended
 	said       handoff.SpokenNote // the client's messages, for the conversation's next turn
 	failedOnce bool               // a decoder has failed once; the transfer may have been the cause
-	spared     int                // number of failed prefillers at that time: the next of them may be asked again if there is no other
+	// number of failed prefillers at that time: the next of them may be asked again if there is no other
+	spared int
 
 	notified func(context.Context) bool // waits for the notification that the KV cache has arrived; nil for none
 	forget   func()
 
-	concurrent *concurrentLeg // the prefill leg that runs beside the decode leg, for protocols that need both at once; nil when there is none
+	// the prefill leg that runs beside the decode leg, for protocols that need both at once; nil when there is none
+	concurrent *concurrentLeg
 }
 
 const (
-	// keepFor is how long a prefiller's KV cache is assumed to be available for transfer: half of the shortest lease in use
-	// (vLLM's kv_lease_duration is 30 s).
+	// keepFor is how long a prefiller's KV cache is assumed to be available for transfer: half of the shortest lease in
+	// use (vLLM's kv_lease_duration is 30 s).
 	keepFor = 15 * time.Second
 )
 
 // splits reports whether the request can be served in two legs, as far as is known before endpoints are chosen.
 func (c *call) splits() bool {
-	if !c.p.fleet.Roles() || c.Request.Class != fleet.Turn || c.Body == nil || c.Prompt.InsertAt == 0 || c.Request.Pin != "" {
+	if !c.p.fleet.Roles() || c.Request.Class != fleet.Turn || c.Body == nil || c.Prompt.InsertAt == 0 ||
+		c.Request.Pin != "" {
 		return false
 	}
 	x := c.p.sender.Handoff(&c.Incoming)
@@ -71,8 +76,8 @@ func (c *call) splits() bool {
 	return false
 }
 
-// serveSplit computes the prompt and then the answer. next is the decision to continue with if that fails and the client has
-// seen nothing.
+// serveSplit computes the prompt and then the answer. next is the decision to continue with if that fails and the
+// client has seen nothing.
 func (c *call) serveSplit(plan *route.Plan) (next *route.Plan) {
 	s := c.split
 	if s == nil {
@@ -116,8 +121,8 @@ func (s *split) pairUp() {
 	s.x.PrefillerPeer, s.x.DecoderPeer, s.x.Random = s.plan.Prefill.Peer, s.plan.Peer, rand.Uint64()
 }
 
-// compute computes the prompt, at another prefiller if one fails. If ok is false no prefiller did, and next is the decision to
-// continue with; nil when the client has its answer or left.
+// compute computes the prompt, at another prefiller if one fails. If ok is false no prefiller did, and next is the
+// decision to continue with; nil when the client has its answer or left.
 func (s *split) compute() (next *route.Plan, ok bool) {
 	for {
 		err := s.ask()
@@ -140,7 +145,17 @@ func (s *split) whole(cause error) (next *route.Plan) {
 		if errors.Is(cause, fault.ErrNoConnector) {
 			level = slog.LevelDebug // the engine is not at fault
 		}
-		c.p.log.Log(c.ctx, level, "prefill leg failed", "request", c.served.ID, "endpoint", s.plan.Prefill.Endpoint.Name, "error", fault.Unsaid(cause))
+		c.p.log.Log(
+			c.ctx,
+			level,
+			"prefill leg failed",
+			"request",
+			c.served.ID,
+			"endpoint",
+			s.plan.Prefill.Endpoint.Name,
+			"error",
+			fault.Unsaid(cause),
+		)
 		c.Request.Instead = s.plan.Lease
 		if plan, err := c.decide(); err == nil {
 			c.served.Attempts-- // the decoder of the first decision was never asked
@@ -156,8 +171,8 @@ func (s *split) whole(cause error) (next *route.Plan) {
 	return next
 }
 
-// ask sends the prefill leg when it is dispatched, and reads its reply. KV cache that a decoder holds for it is looked up only
-// then, since decoders drop it after a time.
+// ask sends the prefill leg when it is dispatched, and reads its reply. KV cache that a decoder holds for it is looked
+// up only then, since decoders drop it after a time.
 func (s *split) ask() error {
 	a, err := s.begin()
 	defer a.over()
@@ -175,7 +190,15 @@ func (s *split) ask() error {
 	again := s.failedToFetch(a)
 	s.took(a)
 	if again {
-		s.c.p.log.Warn("prefiller could not fetch the conversation's KV cache from its decoder", "request", s.c.served.ID, "endpoint", a.d.Endpoint.Name, "error", fault.Unsaid(err))
+		s.c.p.log.Warn(
+			"prefiller could not fetch the conversation's KV cache from its decoder",
+			"request",
+			s.c.served.ID,
+			"endpoint",
+			a.d.Endpoint.Name,
+			"error",
+			fault.Unsaid(err),
+		)
 	}
 	return err
 }
@@ -198,7 +221,17 @@ func (s *split) exchange(a *attempt, message *handover.Message) error {
 		return a.conclude(err)
 	}
 	if a.judge(res); a.fin.Outcome != fleet.OK {
-		c.p.log.Warn("engine answered with an error", "request", c.served.ID, "endpoint", a.d.Endpoint.Name, "status", res.StatusCode, "leg", "prefill")
+		c.p.log.Warn(
+			"engine answered with an error",
+			"request",
+			c.served.ID,
+			"endpoint",
+			a.d.Endpoint.Name,
+			"status",
+			res.StatusCode,
+			"leg",
+			"prefill",
+		)
 		return fault.Answered(fleet.LegPrefill, res.StatusCode, fault.Text(body), a.fin.RetryAfter)
 	}
 	if code, said, failed := answer.ErrorAnswer(body); failed {
@@ -220,8 +253,8 @@ func (s *split) took(a *attempt) {
 	s.charged = a.computed()
 }
 
-// redecide decides again when an attempt failed before the client has seen anything. The prefiller's result is kept for another
-// decoder where the protocol allows it.
+// redecide decides again when an attempt failed before the client has seen anything. The prefiller's result is kept for
+// another decoder where the protocol allows it.
 func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 	if s == nil || a.d.Leg != fleet.LegDecode {
 		return c.decide()
@@ -253,7 +286,11 @@ func (s *split) afresh() (route.Plan, error) {
 	c := s.c
 	plan, err := c.decide()
 	if err != nil && !errors.Is(err, route.ErrRetryBudget) && s.failedOnce && s.spared < len(c.Request.TriedPrefill) {
-		c.Request.TriedPrefill, s.spared = slices.Delete(c.Request.TriedPrefill, s.spared, s.spared+1), rewrite.MostReply
+		c.Request.TriedPrefill, s.spared = slices.Delete(
+			c.Request.TriedPrefill,
+			s.spared,
+			s.spared+1,
+		), rewrite.MostReply
 		plan, err = c.decide()
 	}
 	return plan, err
@@ -296,8 +333,8 @@ func (s *split) end() {
 	}
 }
 
-// wholeUsage is the usage of the whole request. Cached tokens come from the prefiller: a decoder reports the whole transferred
-// prompt as cached.
+// wholeUsage is the usage of the whole request. Cached tokens come from the prefiller: a decoder reports the whole
+// transferred prompt as cached.
 func (s *split) wholeUsage(u fleet.Usage) fleet.Usage {
 	if s == nil || !s.ready || s.handed.Honest && !s.handed.Known {
 		return u
@@ -317,9 +354,9 @@ func (c *call) keepSession(session string) {
 	c.Request.Trail = nil // already used
 }
 
-// blamesTransfer reports whether a decoder that failed may not be at fault: the KV cache that it should fetch may have been missing.
-// The first such failure of a request blames no endpoint; the prompt is computed again, by another prefiller if there is one,
-// and the decoder may be asked again.
+// blamesTransfer reports whether a decoder that failed may not be at fault: the KV cache that it should fetch may have
+// been missing. The first such failure of a request blames no endpoint; the prompt is computed again, by another
+// prefiller if there is one, and the decoder may be asked again.
 func (s *split) blamesTransfer(a *attempt) bool {
 	if s.prefillFailed(a) {
 		return true
@@ -336,8 +373,8 @@ func (s *split) blamesTransfer(a *attempt) bool {
 	return true
 }
 
-// unstatedID is the conversation's id if the client's own header does not have it; "" if it does, or if the id cannot stand in a
-// header.
+// unstatedID is the conversation's id if the client's own header does not have it; "" if it does, or if the id cannot
+// stand in a header.
 func (c *call) unstatedID(session string) string {
 	if c.R.Header.Get("X-Correlation-Id") != "" || !httpguts.ValidHeaderFieldValue(session) {
 		return ""

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// begin begins an attempt at the prefill leg when it is dispatched: a decoder asked earlier would reserve memory for a prompt
-// that is not being computed yet. The caller must end the attempt with over in any case.
+// begin begins an attempt at the prefill leg when it is dispatched: a decoder asked earlier would reserve memory for a
+// prompt that is not being computed yet. The caller must end the attempt with over in any case.
 func (s *split) begin() (*attempt, error) {
 	limit := s.c.p.cfg.FirstByte
 	a := s.c.begin(&s.plan.Prefill)
@@ -26,8 +26,8 @@ func (s *split) begin() (*attempt, error) {
 	return a, err
 }
 
-// instead reserves another prefiller for the one that failed. If again is false there is none, and next is the decision to
-// continue with; nil when the client has its answer or left.
+// instead reserves another prefiller for the one that failed. If again is false there is none, and next is the decision
+// to continue with; nil when the client has its answer or left.
 func (s *split) instead(err error) (next *route.Plan, again bool) {
 	c := s.c
 	switch {

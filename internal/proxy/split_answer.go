@@ -38,7 +38,11 @@ func (a *attempt) merge(res *http.Response) error {
 		return nil
 	}
 	s := a.c.split
-	return rewrite.Merge(res, func(answer []byte, n int) []byte { return m.Merge(&s.x, s.reply(a), answer, n) }, a.watch.Err)
+	return rewrite.Merge(
+		res,
+		func(answer []byte, n int) []byte { return m.Merge(&s.x, s.reply(a), answer, n) },
+		a.watch.Err,
+	)
 }
 
 // reply waits for the prefiller's reply, which comes before or with the decoder's first token.
@@ -49,8 +53,8 @@ func (s *split) reply(a *attempt) []byte {
 	return s.handed.Reply
 }
 
-// rewrites is how to change the answer's usage; nil for not at all. A running prefill leg is asked for its figure when the
-// answer reaches that place.
+// rewrites is how to change the answer's usage; nil for not at all. A running prefill leg is asked for its figure when
+// the answer reaches that place.
 func (s *split) rewrites(a *attempt) *rewrite.Cached {
 	if s == nil || !a.AsLeg() {
 		return nil
@@ -72,8 +76,8 @@ func (s *split) found() []byte {
 	return rewrite.AppendCount(nil, s.handed.Usage.CachedTokens)
 }
 
-// foundConcurrently is found for a prefill leg that may be running. The decoder reports usage only after the prompt was computed, so
-// the prefiller's reply is due.
+// foundConcurrently is found for a prefill leg that may be running. The decoder reports usage only after the prompt was
+// computed, so the prefiller's reply is due.
 func (s *split) foundConcurrently(a *attempt) []byte {
 	if !s.replied(a, time.After(replyWait)) {
 		return nil

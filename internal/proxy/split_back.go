@@ -18,21 +18,27 @@ func (c *call) known() *fleet.Content {
 	return c.Request.ShadowContent
 }
 
-// fetchBack finds out whether the prefiller can fetch the beginning of the conversation from the decoder of its latest turn.
+// fetchBack finds out whether the prefiller can fetch the beginning of the conversation from the decoder of its latest
+// turn.
 func (s *split) fetchBack() {
 	s.x.Before = nil
 	if r := s.c.p.returns; r != nil {
 		if _, can := s.conn.(handover.Returner); can {
 			d := &s.plan.Prefill
 			if content := s.c.known(); content != nil {
-				s.x.Before = r.Take(time.Now(), handoff.ReturnKey{Tenant: s.c.Request.Tenant, Pool: d.Pool, Session: d.Session}, content.Scope, handoff.SpokenOf(s.c.API, &s.c.Prompt, s.c.Text()))
+				s.x.Before = r.Take(
+					time.Now(),
+					handoff.ReturnKey{Tenant: s.c.Request.Tenant, Pool: d.Pool, Session: d.Session},
+					content.Scope,
+					handoff.SpokenOf(s.c.API, &s.c.Prompt, s.c.Text()),
+				)
 			}
 		}
 	}
 }
 
-// failedToFetch reports whether a failed prefill leg was told to fetch from a decoder: the fetch may have failed, so the prefiller is
-// not blamed. It may be asked again, without the fetch.
+// failedToFetch reports whether a failed prefill leg was told to fetch from a decoder: the fetch may have failed, so
+// the prefiller is not blamed. It may be asked again, without the fetch.
 func (s *split) failedToFetch(a *attempt) bool {
 	if s.x.Before == nil || a.status == 0 || a.fin.Outcome != fleet.EngineError && a.fin.Outcome != fleet.ClientError {
 		return false
@@ -53,11 +59,13 @@ func (a *attempt) noteSpoken() {
 	}
 }
 
-// keepReturned remembers the KV cache that the decoder of a complete answer reports to hold. end is the end of the answer.
+// keepReturned remembers the KV cache that the decoder of a complete answer reports to hold. end is the end of the
+// answer.
 func (a *attempt) keepReturned(end []byte) {
 	c := a.c
 	r := c.p.returns
-	if r == nil || a.d.Leg != fleet.LegDecode || a.d.Session == "" || c.split == nil || !bytes.Contains(end, []byte("kv_transfer_params")) {
+	if r == nil || a.d.Leg != fleet.LegDecode || a.d.Session == "" || c.split == nil ||
+		!bytes.Contains(end, []byte("kv_transfer_params")) {
 		return
 	}
 	a.noteSpoken()
@@ -72,7 +80,11 @@ func (a *attempt) keepReturned(end []byte) {
 		return
 	}
 	r.Put(time.Now(), handoff.Returned{
-		Key: handoff.ReturnKey{Tenant: c.Request.Tenant, Pool: a.d.Pool, Session: a.d.Session}, Before: handover.Before{Params: bytes.Clone(params), Host: at.Hostname()},
+		Key: handoff.ReturnKey{
+			Tenant:  c.Request.Tenant,
+			Pool:    a.d.Pool,
+			Session: a.d.Session,
+		}, Before: handover.Before{Params: bytes.Clone(params), Host: at.Hostname()},
 		Scope: content.Scope, Bytes: said.Bytes, Hash: said.Hash,
 	})
 }

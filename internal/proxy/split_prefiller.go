@@ -16,7 +16,8 @@ func (s *split) inquire() {
 	}
 }
 
-// forgetInquiry discards the prefiller's answers, so that the next request asks again: it has failed, or its KV cache was missing.
+// forgetInquiry discards the prefiller's answers, so that the next request asks again: it has failed, or its KV cache
+// was missing.
 func (s *split) forgetInquiry() {
 	if conn, ok := s.conn.(handover.Inquirer); ok {
 		s.c.p.inquiries.Forget(conn.Inquiry(&s.x))
@@ -31,8 +32,8 @@ func (s *split) expect(await handover.Await) {
 	}
 }
 
-// await waits until the KV cache has arrived. If no notification comes in time, the decoder is asked anyway: it computes what
-// is missing.
+// await waits until the KV cache has arrived. If no notification comes in time, the decoder is asked anyway: it
+// computes what is missing.
 func (s *split) await() {
 	if s.notified == nil {
 		return

@@ -13,8 +13,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// concurrentLeg is a prefill leg that runs beside its decode leg. Until done is closed, only its goroutine touches the split's state
-// of it (handed, prefill, ready).
+// concurrentLeg is a prefill leg that runs beside its decode leg. Until done is closed, only its goroutine touches the
+// split's state of it (handed, prefill, ready).
 type concurrentLeg struct {
 	attempt *attempt
 	done    chan struct{}
@@ -27,7 +27,8 @@ type concurrentLeg struct {
 var (
 	// errPrefillFailed is the cause that ends a decode leg whose prefill leg failed.
 	errPrefillFailed = errors.New("the prompt was not computed")
-	// errRefused says that a decoder that asks the prefiller itself answered with an error: whose fault it is shows nowhere.
+	// errRefused says that a decoder that asks the prefiller itself answered with an error: whose fault it is shows
+	// nowhere.
 	errRefused = errors.New("the decoder answered with an error")
 )
 
@@ -98,8 +99,8 @@ func (s *split) exchangeConcurrently(a *attempt, message *handover.Message) (err
 	return s.exchange(a, message)
 }
 
-// awaitHandover waits until the decoder, which asks the prefiller itself, has the prompt's KV cache: then the header of its answer comes. One that says
-// that it failed tells nothing of the prefiller, and least of all how fast it is.
+// awaitHandover waits until the decoder, which asks the prefiller itself, has the prompt's KV cache: then the header of
+// its answer comes. One that says that it failed tells nothing of the prefiller, and least of all how fast it is.
 func (s *split) awaitHandover(a *attempt) error {
 	select {
 	case <-s.concurrent.begun:
@@ -143,8 +144,8 @@ func (s *split) prefillError() error {
 	return errPrefillFailed
 }
 
-// blamed is the failure of the prefill leg when the decoder beside it answered with an error; nil when the prefill leg has not
-// failed. Both fail at about the same time, and either may be seen first; the decoder is not blamed.
+// blamed is the failure of the prefill leg when the decoder beside it answered with an error; nil when the prefill leg
+// has not failed. Both fail at about the same time, and either may be seen first; the decoder is not blamed.
 func (a *attempt) blamed() error {
 	s := a.c.split
 	if s == nil || s.concurrent == nil || a.d.Leg != fleet.LegDecode || a.fin.Outcome != fleet.EngineError {
@@ -160,10 +161,11 @@ func (a *attempt) blamed() error {
 	return s.prefillError()
 }
 
-// prefillFailed reports whether a decoder's attempt ended because its prefill leg failed, so that another prefiller should be
-// asked.
+// prefillFailed reports whether a decoder's attempt ended because its prefill leg failed, so that another prefiller
+// should be asked.
 func (s *split) prefillFailed(a *attempt) bool {
-	if s == nil || s.concurrent == nil || a.d.Leg != fleet.LegDecode || a.fin.Outcome != fleet.Abandoned || s.concurrent.failure.Load() == nil {
+	if s == nil || s.concurrent == nil || a.d.Leg != fleet.LegDecode || a.fin.Outcome != fleet.Abandoned ||
+		s.concurrent.failure.Load() == nil {
 		return false
 	}
 	a.c.Request.TriedPrefill = append(a.c.Request.TriedPrefill, s.plan.Prefill.Endpoint.Name)
@@ -184,8 +186,8 @@ func (s *split) prefillOver() bool {
 	}
 }
 
-// replied waits for the prefill leg beside a decode leg, until the attempt ends or the limit, if any, has passed. It reports
-// whether the prefill leg is over.
+// replied waits for the prefill leg beside a decode leg, until the attempt ends or the limit, if any, has passed. It
+// reports whether the prefill leg is over.
 func (s *split) replied(a *attempt, limit <-chan time.Time) bool {
 	if s.concurrent == nil {
 		return true

@@ -17,24 +17,29 @@ import (
 
 // TransportConfig says how to connect to engines. Zero means the default named at each field.
 type TransportConfig struct {
-	Connect time.Duration                                                     // longest attempt to connect; required
-	NetHTTP bool                                                              // use net/http's client for engines in plain text too. Config.NetHTTP must agree
+	Connect time.Duration // longest attempt to connect; required
+	// use net/http's client for engines in plain text too. Config.NetHTTP must agree
+	NetHTTP bool
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // default TCP and Unix sockets
-	TLS     *tls.Config                                                       // towards engines over TLS; default the system's
-	Hosts   map[string]*tls.Config                                            // the same by host:port, where it is another; nil is the system's
-	Log     *slog.Logger                                                      // hears of names that cannot be looked up; default slog.Default
+	// towards engines over TLS; default the system's
+	TLS *tls.Config
+	// the same by host:port, where it is another; nil is the system's
+	Hosts map[string]*tls.Config
+	// hears of names that cannot be looked up; default slog.Default
+	Log *slog.Logger
 }
 
-// Transport connects to engines: with the lean client of package h1 over plain HTTP and Unix sockets, unless that is off, and
-// with net/http over TLS. docs/decisions has the measurements.
+// Transport connects to engines: with the lean client of package h1 over plain HTTP and Unix sockets, unless that is
+// off, and with net/http over TLS. docs/decisions has the measurements.
 type Transport struct {
 	lean *h1.Client // nil when net/http does everything
 	std  *http.Transport
 	own  map[string]*http.Transport // of hosts with TLS settings of their own, by host:port
 }
 
-// A connection to an engine over HTTP/2 carries many requests. After pingAfter without a byte from the engine it is pinged, and
-// closed if no answer comes within pingWait: otherwise new requests would follow those that already hang on it.
+// A connection to an engine over HTTP/2 carries many requests. After pingAfter without a byte from the engine it is
+// pinged, and closed if no answer comes within pingWait: otherwise new requests would follow those that already hang on
+// it.
 const (
 	pingAfter = 10 * time.Second
 	pingWait  = 5 * time.Second

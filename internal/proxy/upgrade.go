@@ -19,13 +19,13 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// realtime is the path of OpenAI's and vLLM's realtime API. A client names its model in the query, or in its first message; that one
-// comes after session.created, which the engine sends once it has granted the upgrade, so that it is too late to choose by
-// (vLLM, entrypoints/openai/realtime/connection.py).
+// realtime is the path of OpenAI's and vLLM's realtime API. A client names its model in the query, or in its first
+// message; that one comes after session.created, which the engine sends once it has granted the upgrade, so that it is
+// too late to choose by (vLLM, entrypoints/openai/realtime/connection.py).
 const realtime = "/v1/realtime"
 
-// upgrade passes a protocol upgrade (WebSocket) to a chosen endpoint, then bytes in both directions until either end closes. An
-// engine's other answers are bounded like any answer. Nothing is retried.
+// upgrade passes a protocol upgrade (WebSocket) to a chosen endpoint, then bytes in both directions until either end
+// closes. An engine's other answers are bounded like any answer. Nothing is retried.
 func (c *call) upgrade() {
 	if err := c.claim(); err != nil {
 		c.refuse(err)
@@ -104,8 +104,8 @@ func (c *call) upgrade() {
 	proxy.ServeHTTP(c.client.Writer(), c.R.WithContext(a.watch))
 }
 
-// unknown reports whether an engine has no WebSocket at the path: it answers as to any unknown request, or, as uvicorn does, 403 with
-// nothing. Libraries take 426 for a sign to go on without (Codex), and try others again.
+// unknown reports whether an engine has no WebSocket at the path: it answers as to any unknown request, or, as uvicorn
+// does, 403 with nothing. Libraries take 426 for a sign to go on without (Codex), and try others again.
 func unknown(res *http.Response) bool {
 	switch res.StatusCode {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
@@ -138,8 +138,8 @@ func (a *attempt) rewrite(r *httputil.ProxyRequest) {
 	a.Address(r.Out.Header)
 }
 
-// timedBody is the body of an engine's answer that ReverseProxy copies: during Read the router waits for the engine, between
-// Reads for the client.
+// timedBody is the body of an engine's answer that ReverseProxy copies: during Read the router waits for the engine,
+// between Reads for the client.
 type timedBody struct {
 	*attempt
 	from  io.ReadCloser
@@ -173,7 +173,8 @@ func (b *timedBody) Close() error {
 	return b.from.Close()
 }
 
-// tunnel is the engine's end of an upgraded connection. Its attempt ends when no byte has passed in either direction for a time.
+// tunnel is the engine's end of an upgraded connection. Its attempt ends when no byte has passed in either direction
+// for a time.
 type tunnel struct {
 	io.ReadCloser
 	idle time.Duration

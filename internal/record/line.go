@@ -57,15 +57,17 @@ type requestLine struct {
 	OutputTokens int      `json:"output,omitempty"`    // output tokens, by the engine
 	MaxTokens    int      `json:"max_tokens,omitempty"`
 
-	// The content of the prompt: Blocks blocks of the header's block_bytes. The first Shared blocks equal those of request From of the
-	// same file. Hashes are of later blocks; each covers all bytes up to the end of its block.
-	Scope  string `json:"scope,omitempty"` // hash of what the KV cache depends on besides the text; prompts of different scopes share nothing
-	Lead   int    `json:"lead,omitempty"`  // bytes before the blocks, the same in all prompts of the scope
+	// The content of the prompt: Blocks blocks of the header's block_bytes. The first Shared blocks equal those of
+	// request From of the same file. Hashes are of later blocks; each covers all bytes up to the end of its block.
+	// hash of what the KV cache depends on besides the text; prompts of different scopes share nothing
+	Scope  string `json:"scope,omitempty"`
+	Lead   int    `json:"lead,omitempty"` // bytes before the blocks, the same in all prompts of the scope
 	Bytes  int    `json:"bytes,omitempty"`
 	Blocks int    `json:"blocks,omitempty"`
 	From   uint64 `json:"from,omitempty"`
 	Shared int    `json:"shared,omitempty"`
-	Hashes []byte `json:"hashes,omitempty"` // base64 of trace.RecordedHash bytes for each block that trace.RecordedMarks names
+	// base64 of trace.RecordedHash bytes for each block that trace.RecordedMarks names
+	Hashes []byte `json:"hashes,omitempty"`
 }
 
 // hasher makes hashes with a secret salt (truncated HMAC-SHA256). It is not safe for concurrent use.

@@ -32,8 +32,8 @@ const (
 	mostHeld   = 64 << 20 // bytes of the blocks of requests in flight and waiting
 )
 
-// Recorder listens to the fleet and writes a line for each request that has ended. It never blocks: if the disk is too slow or too many
-// requests are in flight, it drops requests and counts them.
+// Recorder listens to the fleet and writes a line for each request that has ended. It never blocks: if the disk is too
+// slow or too many requests are in flight, it drops requests and counts them.
 type Recorder struct {
 	cfg   Config
 	log   *slog.Logger
@@ -102,8 +102,8 @@ func (r *Recorder) entry(e *route.Entry) {
 	}
 }
 
-// routed adds a request that was sent to an endpoint. A retry belongs to the same request; it is reserved before the failed attempt
-// ends.
+// routed adds a request that was sent to an endpoint. A retry belongs to the same request; it is reserved before the
+// failed attempt ends.
 func (r *Recorder) routed(e *route.Entry) {
 	q, d := e.Request, e.Decision
 	if first := r.open[q.Instead]; first != nil && q.Instead != 0 {

@@ -2,8 +2,9 @@ package record
 
 import "slices"
 
-// tree is a radix tree of the prompts of a file. It finds the prefix that a new prompt shares with earlier ones. The hash of a block covers
-// all bytes up to its end, so that equal blocks have equal prefixes. The tree is bounded and evicts the least recently used pieces.
+// tree is a radix tree of the prompts of a file. It finds the prefix that a new prompt shares with earlier ones. The
+// hash of a block covers all bytes up to its end, so that equal blocks have equal prefixes. The tree is bounded and
+// evicts the least recently used pieces.
 type tree struct {
 	byFirst map[uint64]*piece // by the hash of its first block
 	newest  *piece            // most recently used first; a piece comes after the ones before it in a prompt
@@ -28,7 +29,8 @@ const mostTree = 4 << 20 // units of 8 bytes: 32 MiB
 
 func newTree(most int) *tree { return &tree{byFirst: map[uint64]*piece{}, most: most} }
 
-// add inserts the prompt of a request. It returns how many of its first blocks an earlier request has, and the number of that request.
+// add inserts the prompt of a request. It returns how many of its first blocks an earlier request has, and the number
+// of that request.
 func (t *tree) add(number uint64, chain []uint64) (from uint64, shared int) {
 	t.path = t.path[:0]
 	var before *piece
@@ -83,7 +85,8 @@ func common(a, b []uint64) int {
 	return low
 }
 
-// split cuts a piece after its first n blocks and returns the front. Both halves are copied, so that neither keeps the whole array alive.
+// split cuts a piece after its first n blocks and returns the front. Both halves are copied, so that neither keeps the
+// whole array alive.
 func (t *tree) split(p *piece, n int) *piece {
 	front := &piece{blocks: slices.Clone(p.blocks[:n]), before: p.before, number: p.number}
 	t.size -= p.cost()

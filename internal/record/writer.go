@@ -16,15 +16,16 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// writer writes items as lines and rotates the file when it is full. Each file is complete in itself: it begins with a header
-// and refers to no other file.
+// writer writes items as lines and rotates the file when it is full. Each file is complete in itself: it begins with a
+// header and refers to no other file.
 type writer struct {
-	cfg    *Config
-	hash   hasher
-	tree   *tree
-	open   func(name string) (file, error)
-	file   file   // nil if there is none; the next item opens one
-	torn   bool   // lines of the file were lost: the next line is a header, since later lines could refer to the lost ones
+	cfg  *Config
+	hash hasher
+	tree *tree
+	open func(name string) (file, error)
+	file file // nil if there is none; the next item opens one
+	// lines of the file were lost: the next line is a header, since later lines could refer to the lost ones
+	torn   bool
 	buf    []byte // whole lines that wait to be written
 	lines  uint64 // requests in buf
 	size   int64  // of the file, buf included
@@ -129,8 +130,8 @@ func (w *writer) put(line any, requests uint64) error {
 	return nil
 }
 
-// flush writes the buffer. After an error the buffer is lost and the file is truncated to its old size. If that fails too, the file is
-// closed, since it may end in half a line.
+// flush writes the buffer. After an error the buffer is lost and the file is truncated to its old size. If that fails
+// too, the file is closed, since it may end in half a line.
 func (w *writer) flush() error {
 	if w.file == nil {
 		w.lose()

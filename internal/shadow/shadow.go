@@ -1,5 +1,5 @@
-// Package shadow runs candidate policies on live traffic without obeying them. It hears each decision inside the fleet's lock,
-// where it only copies it, and judges it in a goroutine of its own, within a share of a core.
+// Package shadow runs candidate policies on live traffic without obeying them. It hears each decision inside the
+// fleet's lock, where it only copies it, and judges it in a goroutine of its own, within a share of a core.
 package shadow
 
 import (
@@ -58,8 +58,8 @@ type Shadow struct {
 	failed  string        // what the panic said
 }
 
-// notice is the end of a lease, or that an endpoint has left. One that finds no room in the queue is told when the queue is empty, since it
-// must not come before the decisions before it.
+// notice is the end of a lease, or that an endpoint has left. One that finds no room in the queue is told when the
+// queue is empty, since it must not come before the decisions before it.
 type notice struct {
 	lease    fleet.Lease
 	outcome  fleet.Outcome
@@ -207,7 +207,8 @@ func (s *Shadow) judge(g *shadow.Sighting) {
 	}
 }
 
-// ask lets the shadows judge. A policy that is only asked must not end the router: if one panics, all are asked no more.
+// ask lets the shadows judge. A policy that is only asked must not end the router: if one panics, all are asked no
+// more.
 func (s *Shadow) ask(g *shadow.Sighting) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -221,8 +222,8 @@ func (s *Shadow) ask(g *shadow.Sighting) {
 	}
 }
 
-// pace begins a window: after one that was spent before its end only half of the conversations are looked at, after one that was
-// hardly used twice as many.
+// pace begins a window: after one that was spent before its end only half of the conversations are looked at, after one
+// that was hardly used twice as many.
 func (s *Shadow) pace() {
 	s.mu.Lock()
 	used := s.spent - s.from

@@ -9,7 +9,8 @@ import (
 	"github.com/warmpath/warmpath/route/shadow"
 )
 
-// Show prints for people what shadows would have done in the acting policy's place, and what if each had decided all along.
+// Show prints for people what shadows would have done in the acting policy's place, and what if each had decided all
+// along.
 func (r *Report) Show(w io.Writer) {
 	others := "1 other policy"
 	if n := len(r.Shadows); n != 1 {

@@ -23,12 +23,13 @@ type few struct {
 	seats *places.Places
 }
 
-// Few is a listener beside the traffic listener: it takes a sixteenth of the process's file descriptors at most, 256 connections
-// in any case, a quarter of them from one address, and closes those beyond. So strangers there cannot take those of the traffic, nor
-// one of them all places from the others.
+// Few is a listener beside the traffic listener: it takes a sixteenth of the process's file descriptors at most, 256
+// connections in any case, a quarter of them from one address, and closes those beyond. So strangers there cannot take
+// those of the traffic, nor one of them all places from the others.
 func Few(l net.Listener) net.Listener { return bounded(l, fewMost, fewFromOne) }
 
-// Proxies is the same for a listener whose clients are proxies: it takes 1,024 connections at most, half of them from one address.
+// Proxies is the same for a listener whose clients are proxies: it takes 1,024 connections at most, half of them from
+// one address.
 func Proxies(l net.Listener) net.Listener { return bounded(l, proxiesMost, proxiesFromOne) }
 
 func bounded(l net.Listener, most, fromOne int) net.Listener {

@@ -1,6 +1,6 @@
-// Package shortage is the shortage of file descriptors in this process or on this machine. It owns which errors say so, and what the log is
-// told when connections cannot be accepted for want of them. It promises that such an error is never taken for one of the other side. It
-// never frees anything.
+// Package shortage is the shortage of file descriptors in this process or on this machine. It owns which errors say so,
+// and what the log is told when connections cannot be accepted for want of them. It promises that such an error is
+// never taken for one of the other side. It never frees anything.
 package shortage
 
 import (
@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// Is reports whether an error says that this process, or this machine, had no file descriptor or no buffer left for a connection. It says
-// nothing about who was to be connected to.
+// Is reports whether an error says that this process, or this machine, had no file descriptor or no buffer left for a
+// connection. It says nothing about who was to be connected to.
 func Is(err error) bool {
 	for _, short := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS} {
 		if errors.Is(err, short) {
@@ -30,8 +30,8 @@ type listener struct {
 	short atomic.Bool
 }
 
-// Listener is l, which tells the log when connections cannot be accepted for want of file descriptors, and when they can again, once each.
-// http.Server tries again by itself; clients wait until then.
+// Listener is l, which tells the log when connections cannot be accepted for want of file descriptors, and when they
+// can again, once each. http.Server tries again by itself; clients wait until then.
 func Listener(l net.Listener, name string, log *slog.Logger) net.Listener {
 	return &listener{Listener: l, name: name, log: log}
 }

@@ -93,8 +93,8 @@ func hitsOverTime(s *simrun.Run, until time.Duration) []*float64 {
 	return out
 }
 
-// workOverTime is the tokens that each endpoint had to compute of the turns sent in each part of the time: the prompt's where it was
-// computed, the answer's where that was made.
+// workOverTime is the tokens that each endpoint had to compute of the turns sent in each part of the time: the prompt's
+// where it was computed, the answer's where that was made.
 func workOverTime(s *simrun.Run, until time.Duration) [][buckets]float64 {
 	work := make([][buckets]float64, len(s.Replay.Fleet.Endpoints))
 	for i := range s.Outcome.Turns {

@@ -1,6 +1,6 @@
-// Package simrun runs replays of one trace side by side and keeps what came of them. It owns how many run at a time, how far they are,
-// and how long and how much memory each took. It promises that figures depend on a replay alone, but for those two. It never chooses what
-// is replayed and never says what figures mean.
+// Package simrun runs replays of one trace side by side and keeps what came of them. It owns how many run at a time,
+// how far they are, and how long and how much memory each took. It promises that figures depend on a replay alone, but
+// for those two. It never chooses what is replayed and never says what figures mean.
 package simrun
 
 import (
@@ -21,7 +21,8 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// Run is one policy's replay. Replay, SLO, Label, Options and Way are set beforehand; Outcome and Figures are what came of it.
+// Run is one policy's replay. Replay, SLO, Label, Options and Way are set beforehand; Outcome and Figures are what came
+// of it.
 type Run struct {
 	Replay  drive.Replay
 	SLO     figures.Objective

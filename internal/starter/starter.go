@@ -1,8 +1,8 @@
-// Package starter is the configuration that a user starts with: every setting that most people touch, with a comment, and the engines at
-// hand.
+// Package starter is the configuration that a user starts with: every setting that most people touch, with a comment,
+// and the engines at hand.
 //
-// It owns the text of that file. It promises YAML that internal/config accepts, also with any commented section put in force. It reads and
-// writes no files.
+// It owns the text of that file. It promises YAML that internal/config accepts, also with any commented section put in
+// force. It reads and writes no files.
 package starter
 
 import (

@@ -59,8 +59,8 @@ func (k *Keeper) Figures() Figures {
 	return k.figures
 }
 
-// Restore hands the file's content to the router, which has had no request yet. A file that cannot be used is told, and the router begins
-// cold: one of ours that is damaged is renamed to FILE.damaged, any other is left as it is.
+// Restore hands the file's content to the router, which has had no request yet. A file that cannot be used is told, and
+// the router begins cold: one of ours that is damaged is renamed to FILE.damaged, any other is left as it is.
 func (k *Keeper) Restore() {
 	name := k.config.File
 	b, err := read(name, k.config.Most)

@@ -1,7 +1,8 @@
 // Package state is the file in which a router keeps what it has learnt, so that it is warm after a restart.
 //
-// The file holds the pieces of a route snapshot, each with its length and checksum, behind a mark, a version and the time. It is written
-// whole or not at all, and judged whole before anything of it is taken. A file that is not ours, or a later version's, is never touched.
+// The file holds the pieces of a route snapshot, each with its length and checksum, behind a mark, a version and the
+// time. It is written whole or not at all, and judged whole before anything of it is taken. A file that is not ours, or
+// a later version's, is never touched.
 package state
 
 import (
@@ -21,7 +22,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// The head of a file: the mark, the version and the time of writing in milliseconds since 1970. All numbers are big-endian.
+// The head of a file: the mark, the version and the time of writing in milliseconds since 1970. All numbers are
+// big-endian.
 const (
 	mark    = "WARMPATH STATE\r\n"
 	version = 1
@@ -41,7 +43,8 @@ var (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Encode is the content of a file. When it would be larger than most bytes, conversations that were used longest ago are left out.
+// Encode is the content of a file. When it would be larger than most bytes, conversations that were used longest ago
+// are left out.
 func Encode(now time.Time, pieces func(yield func(*route.Piece) bool), most int64) ([]byte, error) {
 	var frames [][]byte
 	var faults error

@@ -1,6 +1,6 @@
-// Package strictyaml is the one path from a YAML or JSON file to a struct: strict, with the place of every fault, and all
-// faults at once. The text is parsed by goccy/go-yaml; its own strict decoding stops at the first fault, and positions
-// are lost once values are decoded, so the walk from syntax tree to struct is here.
+// Package strictyaml is the one path from a YAML or JSON file to a struct: strict, with the place of every fault, and
+// all faults at once. The text is parsed by goccy/go-yaml; its own strict decoding stops at the first fault, and
+// positions are lost once values are decoded, so the walk from syntax tree to struct is here.
 //
 // Fields are named by their yaml tags, nested structs, pointers, lists and maps with text keys included. Durations are
 // texts such as "5s". A null keeps the default. Paths are written as "endpoints[2].url".
@@ -88,8 +88,8 @@ func (d *decoder) fault(path string, at ast.Node, format string, args ...any) {
 	d.faults = append(d.faults, f)
 }
 
-// resolve follows anchors, aliases and tags to the value they stand for; nil after a fault. The returned function must be
-// called when the value has been stored.
+// resolve follows anchors, aliases and tags to the value they stand for; nil after a fault. The returned function must
+// be called when the value has been stored.
 func (d *decoder) resolve(path string, n ast.Node) (ast.Node, func()) {
 	var opened []string
 	done := func() {
@@ -211,7 +211,8 @@ func (d *decoder) mapping(path string, n ast.Node, out reflect.Value) {
 	})
 }
 
-// entries calls do for each entry of a mapping. A repeated key is a fault; keys merged by "<<" yield to those written out.
+// entries calls do for each entry of a mapping. A repeated key is a fault; keys merged by "<<" yield to those written
+// out.
 func (d *decoder) entries(path string, n ast.Node, do func(key string, keyNode, v ast.Node)) {
 	var values []*ast.MappingValueNode
 	switch m := n.(type) {

@@ -163,8 +163,8 @@ func Suggest(got string, valid []string) string {
 	return hint
 }
 
-// DidYouMean is "; did you mean "x"?" for the valid name that a wrong one was probably meant for: the nearest, if it takes no more edits
-// than a third of the letters typed, or one where these are few. "" when none is near.
+// DidYouMean is "; did you mean "x"?" for the valid name that a wrong one was probably meant for: the nearest, if it
+// takes no more edits than a third of the letters typed, or one where these are few. "" when none is near.
 func DidYouMean(got string, valid []string) string {
 	if len(valid) == 0 {
 		return ""
@@ -188,8 +188,8 @@ func DidYouMean(got string, valid []string) string {
 // mostListed bounds the names in a message.
 const mostListed = 12
 
-// distance is the number of letters to insert, delete, replace or swap with a neighbour to turn a into b (optimal string
-// alignment). Long texts are cut, since only small distances matter.
+// distance is the number of letters to insert, delete, replace or swap with a neighbour to turn a into b (optimal
+// string alignment). Long texts are cut, since only small distances matter.
 func distance(a, b string) int {
 	a, b = strings.ToLower(a[:min(len(a), 64)]), strings.ToLower(b[:min(len(b), 64)])
 	before, row := make([]int, len(b)+1), make([]int, len(b)+1)

@@ -1,6 +1,7 @@
-// Package terminal draws for people who read a terminal: tables, bars, a line or some lines that are drawn over. It owns how figures look
-// there and which library draws them. It promises text that can be piped into a file: colours come only from an Ink that is on, and control
-// sequences only from Line, ClearLine and Area. It never knows what the figures mean.
+// Package terminal draws for people who read a terminal: tables, bars, a line or some lines that are drawn over. It
+// owns how figures look there and which library draws them. It promises text that can be piped into a file: colours
+// come only from an Ink that is on, and control sequences only from Line, ClearLine and Area. It never knows what the
+// figures mean.
 package terminal
 
 import (
@@ -38,7 +39,8 @@ func Size(w io.Writer) (columns, lines int) {
 // Ink colours words. The zero value does not.
 type Ink bool
 
-// Colours is an Ink for w: on where it is a terminal that shows colours and whose user has not set NO_COLOR (no-color.org).
+// Colours is an Ink for w: on where it is a terminal that shows colours and whose user has not set NO_COLOR
+// (no-color.org).
 func Colours(w io.Writer, lookup func(string) (string, bool)) Ink {
 	no, _ := lookup("NO_COLOR")
 	kind, _ := lookup("TERM")

@@ -58,8 +58,8 @@ func (m *matcher) at(s string, i int) *addedToken {
 	return found
 }
 
-// sections passes the parts of s to yield in order: text, or a token with its text. The rules and their order are those of
-// AddedVocabulary::find_matches in huggingface/tokenizers (added_vocabulary.rs, 0.23).
+// sections passes the parts of s to yield in order: text, or a token with its text. The rules and their order are those
+// of AddedVocabulary::find_matches in huggingface/tokenizers (added_vocabulary.rs, 0.23).
 func (m *matcher) sections(s string, yield func(text string, token *addedToken)) {
 	if len(m.tokens) == 0 {
 		if s != "" {

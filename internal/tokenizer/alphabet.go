@@ -1,7 +1,8 @@
 package tokenizer
 
-// alphabet is GPT-2's encoding of bytes as printable characters (openai/gpt-2, src/encoder.py), used for the vocabulary and the
-// merges of a byte-level tokenizer. Printable bytes of Latin-1 are themselves, the others are U+0100 and following, in order.
+// alphabet is GPT-2's encoding of bytes as printable characters (openai/gpt-2, src/encoder.py), used for the vocabulary
+// and the merges of a byte-level tokenizer. Printable bytes of Latin-1 are themselves, the others are U+0100 and
+// following, in order.
 type alphabet struct {
 	byte map[rune]byte
 }

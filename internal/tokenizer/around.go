@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// around reads post_processor: the tokens before and after a single text. Settings for them in tokenizer_config.json take
-// precedence (transformers, update_post_processor). The Llama classes, which DeepSeek's models also use, have one at the
-// beginning by default.
+// around reads post_processor: the tokens before and after a single text. Settings for them in tokenizer_config.json
+// take precedence (transformers, update_post_processor). The Llama classes, which DeepSeek's models also use, have one
+// at the beginning by default.
 func around(p *part, cfg *config, id func(content string) (int32, bool)) (before, after []int32, err error) {
 	llama := strings.HasPrefix(cfg.Class, "Llama") || strings.HasPrefix(cfg.Class, "CodeLlama")
 	if !llama && cfg.AddBOS == nil && cfg.AddEOS == nil {

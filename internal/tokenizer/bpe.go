@@ -112,8 +112,8 @@ func mergeParts(raw json.RawMessage) (left, right string, err error) {
 	return left, right, nil
 }
 
-// symbol is a part of a word during merging: a linked list over a slice, so that long words (a base64 text, a row of spaces)
-// cost n log n.
+// symbol is a part of a word during merging: a linked list over a slice, so that long words (a base64 text, a row of
+// spaces) cost n log n.
 type symbol struct {
 	token      int32
 	prev, next int32 // -1: none
@@ -132,7 +132,8 @@ func (b *bpe) append(out []int32, word string) []int32 {
 	}
 	start := len(out)
 	for i := range len(word) {
-		if id := b.single[word[i]]; id != noToken { // bytes without a token are dropped, as in the reference implementation without an unk_token
+		// bytes without a token are dropped, as in the reference implementation without an unk_token
+		if id := b.single[word[i]]; id != noToken {
 			out = append(out, id)
 		}
 	}
@@ -142,8 +143,8 @@ func (b *bpe) append(out []int32, word string) []int32 {
 	return out[:start+b.mergeLong(out[start:])]
 }
 
-// mergeShort merges in place and returns the number of tokens left. It keeps the merge of each neighbouring pair and scans for
-// the lowest.
+// mergeShort merges in place and returns the number of tokens left. It keeps the merge of each neighbouring pair and
+// scans for the lowest.
 func (b *bpe) mergeShort(w []int32) int {
 	var best [few]merge
 	none := merge{rank: math.MaxInt32}

@@ -46,7 +46,8 @@ func newChat(cfg *config) (*chat, error) {
 	return c, nil
 }
 
-// templates are the templates by name: chat_template.jinja takes precedence over tokenizer_config.json, as in transformers.
+// templates are the templates by name: chat_template.jinja takes precedence over tokenizer_config.json, as in
+// transformers.
 func (c *config) templates() (map[string]string, error) {
 	out := map[string]string{}
 	if c.template != "" {

@@ -30,8 +30,8 @@ var ascii = func() (t [utf8.RuneSelf]class) {
 	return t
 }()
 
-// basic has the classes of the characters below 0x10000, computed once: 128 KiB and a few milliseconds, for a fiftieth of the
-// time per character.
+// basic has the classes of the characters below 0x10000, computed once: 128 KiB and a few milliseconds, for a fiftieth
+// of the time per character.
 var basic = sync.OnceValue(func() *[0x10000]class {
 	var t [0x10000]class
 	for r := range t {
@@ -63,8 +63,8 @@ func classOf(r rune) class {
 	return 0
 }
 
-// classAt is the class of the character at i, and the start of the next one. At the end of s they are 0 and i. Invalid UTF-8
-// has no class.
+// classAt is the class of the character at i, and the start of the next one. At the end of s they are 0 and i. Invalid
+// UTF-8 has no class.
 func classAt(s string, i int) (class, int) {
 	if i >= len(s) {
 		return 0, i

@@ -23,7 +23,8 @@ type config struct {
 	model    string            // model_type of config.json
 }
 
-// specialNames are the tokens that a chat template may use (transformers, SpecialTokensMixin.SPECIAL_TOKENS_ATTRIBUTES).
+// specialNames are the tokens that a chat template may use (transformers,
+// SpecialTokensMixin.SPECIAL_TOKENS_ATTRIBUTES).
 func specialNames() []string {
 	return []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // messages are a chat's messages as TensorRT-LLM passes them to the template (tensorrt_llm/serve/chat_utils.py,
-// parse_chat_message_content): role, content as one text, an assistant's tool calls and reasoning, and the call that a tool
-// answers. Other fields are dropped.
+// parse_chat_message_content): role, content as one text, an assistant's tool calls and reasoning, and the call that a
+// tool answers. Other fields are dropped.
 func messages(raw []byte) ([]*jinja.Dict, error) {
 	in, err := objects(raw)
 	if err != nil {
@@ -147,8 +147,9 @@ func partText(p any) (string, error) {
 	}
 }
 
-// toolCalls are the calls of an assistant. Arguments in a JSON text are decoded, as templates expect. The fields of a call that
-// follows the API are in the order of its definition, as after the server's validation; others keep their order.
+// toolCalls are the calls of an assistant. Arguments in a JSON text are decoded, as templates expect. The fields of a
+// call that follows the API are in the order of its definition, as after the server's validation; others keep their
+// order.
 func toolCalls(v any) (*jinja.List, error) {
 	list, ok := v.(*jinja.List)
 	if !ok {
@@ -210,9 +211,9 @@ func callArguments(v any) (any, error) {
 	return nil, errors.New("is not an object")
 }
 
-// tools are a request's tools as the server passes them to the template: fields in the order of their definition, missing ones
-// null (tensorrt_llm/serve/openai_protocol.py, ChatCompletionToolsParam). The field strict, which only newer servers have, is
-// included if the request has it.
+// tools are a request's tools as the server passes them to the template: fields in the order of their definition,
+// missing ones null (tensorrt_llm/serve/openai_protocol.py, ChatCompletionToolsParam). The field strict, which only
+// newer servers have, is included if the request has it.
 func tools(raw []byte) (*jinja.List, error) {
 	in, err := objects(raw)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The supported patterns, as written in tokenizer.json. Some files write the contractions out, some make the quantifiers
-// possessive: the matches are the same.
+// The supported patterns, as written in tokenizer.json. Some files write the contractions out, some make the
+// quantifiers possessive: the matches are the same.
 const (
 	patternGPT2     = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 	patternCL100K   = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`

@@ -31,8 +31,9 @@ type request struct {
 	Kwargs              json.RawMessage `json:"chat_template_kwargs"`
 }
 
-// Request returns the model's token ids for a body of OpenAI's API: a chat (messages) or a completion (prompt: a text, a list
-// of ids, or a list with one of these). An error says why they cannot be computed; the request itself may still be valid.
+// Request returns the model's token ids for a body of OpenAI's API: a chat (messages) or a completion (prompt: a text,
+// a list of ids, or a list with one of these). An error says why they cannot be computed; the request itself may still
+// be valid.
 func (t *Tokenizer) Request(body []byte) ([]int32, error) {
 	var r request
 	if err := json.Unmarshal(body, &r); err != nil {

@@ -5,11 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// splitter is the length in bytes of the first piece of s, which is not empty: a match of the pattern at the start of s, or the
-// text before the next match. It depends on nothing before s, and is above 0.
+// splitter is the length in bytes of the first piece of s, which is not empty: a match of the pattern at the start of
+// s, or the text before the next match. It depends on nothing before s, and is above 0.
 type splitter func(s string) int
 
-// wordPattern is the family of patterns that began with tiktoken's cl100k_base (openai/tiktoken, tiktoken_ext/openai_public.py):
+// wordPattern is the family of patterns that began with tiktoken's cl100k_base (openai/tiktoken,
+// tiktoken_ext/openai_public.py):
 //
 //	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 type wordPattern struct {
@@ -39,7 +40,8 @@ func (p wordPattern) split(s string) int {
 	return blank(s, true)
 }
 
-// casePattern is the family of patterns that began with tiktoken's o200k_base, which also cuts words where the case changes:
+// casePattern is the family of patterns that began with tiktoken's o200k_base, which also cuts words where the case
+// changes:
 //
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
@@ -85,8 +87,8 @@ func (p casePattern) split(s string) int {
 	return blank(s, true)
 }
 
-// headTail matches [head]*[tail]+ at i and returns its end, or -1. Without a lower-case letter after the head, it backtracks to
-// the last character of both classes.
+// headTail matches [head]*[tail]+ at i and returns its end, or -1. Without a lower-case letter after the head, it
+// backtracks to the last character of both classes.
 func headTail(s string, i int) int {
 	last := -1
 	for i < len(s) {
@@ -137,8 +139,8 @@ func gpt2(s string) int {
 	}
 }
 
-// contraction is the length of one of 's 't 're 've 'm 'll 'd at the start of s, or 0. With anyCase, s also matches the long s,
-// which folds to it.
+// contraction is the length of one of 's 't 're 've 'm 'll 'd at the start of s, or 0. With anyCase, s also matches the
+// long s, which folds to it.
 func contraction(s string, anyCase bool) int {
 	if len(s) < 2 || s[0] != '\'' {
 		return 0
@@ -200,9 +202,9 @@ func symbols(s string, avoid class, after string) int {
 	return end
 }
 
-// blank is "\s*[\r\n]+|\s+(?!\S)|\s+", the first only if lines is true: up to the last line break of the white space at the
-// start of s, else all of it except the last character before other text. It is one character if s begins with no white space:
-// an unmatched character is a piece.
+// blank is "\s*[\r\n]+|\s+(?!\S)|\s+", the first only if lines is true: up to the last line break of the white space at
+// the start of s, else all of it except the last character before other text. It is one character if s begins with no
+// white space: an unmatched character is a piece.
 func blank(s string, lines bool) int {
 	end, last, lastLine := 0, 0, 0
 	for end < len(s) {

@@ -26,8 +26,8 @@ type Tokenizer struct {
 }
 
 // Load reads a tokenizer from a model's directory, or from the path of a tokenizer.json with tokenizer_config.json and
-// chat_template.jinja beside it. Without these Request supports completions only. An error names the file and what it does not
-// support.
+// chat_template.jinja beside it. Without these Request supports completions only. An error names the file and what it
+// does not support.
 func Load(path string) (*Tokenizer, error) {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		path = filepath.Join(path, "tokenizer.json")
@@ -131,8 +131,8 @@ func (t *Tokenizer) addTokens(added []addedToken) {
 	t.raw, t.normalized = newMatcher(raw), newMatcher(normalized)
 }
 
-// Encode returns the token ids of text. Added tokens in it are recognised, special ones too, as by servers. With special, the
-// post-processor's tokens (usually one at the beginning) are added.
+// Encode returns the token ids of text. Added tokens in it are recognised, special ones too, as by servers. With
+// special, the post-processor's tokens (usually one at the beginning) are added.
 func (t *Tokenizer) Encode(text string, special bool) []int32 {
 	out := make([]int32, 0, len(text)/3+8)
 	if special {

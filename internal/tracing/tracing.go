@@ -22,15 +22,17 @@ import (
 )
 
 const (
-	scope       = "github.com/warmpath/warmpath"
-	tracesPath  = "/v1/traces" // where OTLP/HTTP receives spans by default (OTLP specification 1.x, "OTLP/HTTP Request")
+	scope = "github.com/warmpath/warmpath"
+	// where OTLP/HTTP receives spans by default (OTLP specification 1.x, "OTLP/HTTP Request")
+	tracesPath  = "/v1/traces"
 	defaultName = "warmpath"
 )
 
 // Config says where spans go. The zero value is "nowhere".
 type Config struct {
-	Endpoint    string       // OTLP/HTTP address of a collector, such as http://127.0.0.1:4318; "" turns tracing off
-	SampleRatio float64      // 0..1: share of requests traced whose caller sends no trace of its own; a caller's choice is obeyed
+	Endpoint string // OTLP/HTTP address of a collector, such as http://127.0.0.1:4318; "" turns tracing off
+	// 0..1: share of requests traced whose caller sends no trace of its own; a caller's choice is obeyed
+	SampleRatio float64
 	ServiceName string       // "" means "warmpath"
 	Version     string       // of this program
 	Log         *slog.Logger // hears when spans cannot be delivered; nil is silent

@@ -32,8 +32,8 @@ const (
 // prefix is the prefix of all keys of the cluster's workers.
 func (s *Server) prefix() string { return "/trtllm-disagg/" + s.cfg.ClusterName + "/workers/" }
 
-// list decodes workers in the order of their keys. It leaves out values that are not workers, and hosts that a URL would not take as a
-// host.
+// list decodes workers in the order of their keys. It leaves out values that are not workers, and hosts that a URL
+// would not take as a host.
 func list(keys map[string]string) []worker {
 	var out []worker
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
@@ -72,8 +72,8 @@ func (s *Server) workers() map[string][]worker {
 	return out
 }
 
-// endpointsOf turns workers into endpoints. An address that is registered twice (a worker that was killed and restarted before its key
-// expired) is one endpoint. If its roles differ, it has both.
+// endpointsOf turns workers into endpoints. An address that is registered twice (a worker that was killed and restarted
+// before its key expired) is one endpoint. If its roles differ, it has both.
 func endpointsOf(workers []worker) []fleet.Endpoint {
 	var out []fleet.Endpoint
 	at := map[string]int{}
@@ -104,7 +104,8 @@ func endpointsOf(workers []worker) []fleet.Endpoint {
 	return out
 }
 
-// follow publishes the workers after each change, until ctx ends. Keys are checked for expiry every second, as in the original.
+// follow publishes the workers after each change, until ctx ends. Keys are checked for expiry every second, as in the
+// original.
 func (s *Server) follow(ctx context.Context, publish func(route.Declared)) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -29,8 +29,8 @@ func (e *etcdKeys) set(keys map[string]string) {
 	e.mu.Unlock()
 }
 
-// followEtcd publishes the workers in etcd after each change, until ctx ends. While etcd cannot be reached, the last workers stay and health
-// checks decide about them.
+// followEtcd publishes the workers in etcd after each change, until ctx ends. While etcd cannot be reached, the last
+// workers stay and health checks decide about them.
 func (s *Server) followEtcd(ctx context.Context, publish func(route.Declared)) {
 	c := etcdkeys.Config{Endpoints: []string{strings.TrimPrefix(s.cfg.Etcd, "etcd://")}, Prefix: s.prefix(), Most: mostKeys}
 	var last []fleet.Endpoint

@@ -112,7 +112,8 @@ func (p *perf) complete() []*perfRequest {
 // mostReport bounds the size of one report.
 const mostReport = 16 << 20
 
-// admin reports whether a caller is an operator, by the rule of the admin listener: its token, or a loopback address if there is no token.
+// admin reports whether a caller is an operator, by the rule of the admin listener: its token, or a loopback address if
+// there is no token.
 func (s *Server) admin(r *http.Request) bool {
 	if s.cfg.AdminToken != "" {
 		return guard.Bearer(r, s.cfg.AdminToken)
@@ -120,8 +121,8 @@ func (s *Server) admin(r *http.Request) bool {
 	return s.cfg.Source(r).IsLoopback() && guard.IsLoopback(guard.Hostname(r.Host)) && http.NewCrossOriginProtection().Check(r) == nil
 }
 
-// perfMetrics fetches the reports of all workers and answers with the complete requests. Only operators may call it: workers drop what they
-// have reported, and each call costs all workers time.
+// perfMetrics fetches the reports of all workers and answers with the complete requests. Only operators may call it:
+// workers drop what they have reported, and each call costs all workers time.
 func (s *Server) perfMetrics(w http.ResponseWriter, r *http.Request) {
 	if !s.admin(r) {
 		w.Header().Set("WWW-Authenticate", "Bearer")

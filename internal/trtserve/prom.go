@@ -18,8 +18,8 @@ const (
 	generationRole = "gen"
 )
 
-// prom has the orchestrator's own metrics (metrics/collector.py, perf_metrics.py) under its names. It uses Python's client, which adds
-// _total to counters.
+// prom has the orchestrator's own metrics (metrics/collector.py, perf_metrics.py) under its names. It uses Python's
+// client, which adds _total to counters.
 type prom struct {
 	registry                                                               *prometheus.Registry
 	total, stream, nonstream, validation, exceptions, internals, responses prometheus.Counter

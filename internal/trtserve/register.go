@@ -11,8 +11,8 @@ import (
 	"github.com/warmpath/warmpath/internal/guard"
 )
 
-// Registration says who may use the storage at which workers register, and which addresses they may register. All else is
-// refused, since workers are sent prompts and API keys.
+// Registration says who may use the storage at which workers register, and which addresses they may register. All else
+// is refused, since workers are sent prompts and API keys.
 type Registration struct {
 	Own   bool           // the storage has its own listener: every caller that reaches it may use it
 	Token string         // bearer token that callers need; "" for none
@@ -33,8 +33,8 @@ func (g *Registration) refused(r *http.Request, from netip.Addr) string {
 	return ""
 }
 
-// covers reports whether a caller may register a worker at a host: its own address, a loopback name if the caller is on this machine, or a
-// host that the configuration allows.
+// covers reports whether a caller may register a worker at a host: its own address, a loopback name if the caller is on
+// this machine, or a host that the configuration allows.
 func (g *Registration) covers(host string, from netip.Addr) bool {
 	if from.IsLoopback() && guard.IsLoopback(host) {
 		return true
@@ -52,7 +52,8 @@ type gate struct {
 	logged atomic.Int64 // Unix time of the last refusal that was logged
 }
 
-// logEvery is the least time in seconds between two logged refusals: workers that are refused call every few seconds, attackers more often.
+// logEvery is the least time in seconds between two logged refusals: workers that are refused call every few seconds,
+// attackers more often.
 const logEvery = 10
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -72,8 +73,8 @@ func (g *gate) refuse(w http.ResponseWriter, r *http.Request, why string) {
 	writeJSON(w, http.StatusForbidden, map[string]any{"result": false, "detail": why})
 }
 
-// misplaced returns why a value may not be stored under a key of the cluster's workers, "" if it may. Values that are not workers have no
-// address to check.
+// misplaced returns why a value may not be stored under a key of the cluster's workers, "" if it may. Values that are
+// not workers have no address to check.
 func (s *Server) misplaced(r *http.Request, key, value string) string {
 	var v worker
 	if !strings.HasPrefix(key, s.prefix()) || json.Unmarshal([]byte(value), &v) != nil || s.cfg.Registration.covers(v.Host, s.cfg.Source(r)) {

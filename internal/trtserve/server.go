@@ -1,7 +1,7 @@
-// Package trtserve serves the paths of trtllm-serve disaggregated besides its API, so that the router can replace it: /health, /version,
-// /cluster_info, /perf_metrics, /prometheus/metrics, and the storage at which workers register (tensorrt_llm/serve/
-// openai_disagg_server.py, cluster_storage.py, disagg_auto_scaling.py and responses_utils.py of the summer of 2026). All other paths go to
-// the next handler.
+// Package trtserve serves the paths of trtllm-serve disaggregated besides its API, so that the router can replace it:
+// /health, /version, /cluster_info, /perf_metrics, /prometheus/metrics, and the storage at which workers register
+// (tensorrt_llm/serve/ openai_disagg_server.py, cluster_storage.py, disagg_auto_scaling.py and responses_utils.py of
+// the summer of 2026). All other paths go to the next handler.
 package trtserve
 
 import (
@@ -23,15 +23,18 @@ import (
 
 // Config says what is served.
 type Config struct {
-	Names   *guard.Names                   // Host names of the router; requests with others go to the next handler, which refuses them
+	// Host names of the router; requests with others go to the next handler, which refuses them
+	Names   *guard.Names
 	Source  func(*http.Request) netip.Addr // address of a caller; nil: that of the connection
 	Paths   bool                           // serve the paths for people and monitoring
 	Version string                         // for /version
 
 	ReadBody time.Duration // longest time a client may take to send a body; default 60 s
 
-	AdminToken  string // bearer token for /perf_metrics and the workers in /cluster_info; without one only callers on this machine get them
-	PerfMetrics int    // requests kept for /perf_metrics; 0 for none
+	// bearer token for /perf_metrics and the workers in /cluster_info; without one only callers on this machine get
+	// them
+	AdminToken  string
+	PerfMetrics int // requests kept for /perf_metrics; 0 for none
 
 	Cluster       bool          // workers register here or in etcd
 	Etcd          string        // etcd://HOST:PORT; "" if they register here
@@ -149,7 +152,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// limit bounds how long a client may take to send a body. This holds for bodies that no handler reads too: net/http reads them to the end.
+// limit bounds how long a client may take to send a body. This holds for bodies that no handler reads too: net/http
+// reads them to the end.
 func (s *Server) limit(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.ReadBody))

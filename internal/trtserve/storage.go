@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// storage is the key-value store over HTTP that an orchestrator runs for its workers (cluster_storage.py). Every failure is a 400.
+// storage is the key-value store over HTTP that an orchestrator runs for its workers (cluster_storage.py). Every
+// failure is a 400.
 type storage struct {
 	now      func() time.Time
 	inactive time.Duration

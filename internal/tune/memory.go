@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The live heap of a router is small (some 10 MB) and its garbage young, so that Go's default of collecting whenever the heap
-// has doubled collects many times a second. gcSpare lets it grow by so much before the next collection.
+// The live heap of a router is small (some 10 MB) and its garbage young, so that Go's default of collecting whenever
+// the heap has doubled collects many times a second. gcSpare lets it grow by so much before the next collection.
 const (
 	gcSpare    = 24 << 20
 	gcMost     = 400 // percent
@@ -16,8 +16,8 @@ const (
 	gcInterval = 2 * time.Second
 )
 
-// GC keeps the collector's target at gcSpare above the live heap, or at half of it above where that is more (most of a large
-// heap are tables without pointers, which cost the collector nothing), until ctx ends.
+// GC keeps the collector's target at gcSpare above the live heap, or at half of it above where that is more (most of a
+// large heap are tables without pointers, which cost the collector nothing), until ctx ends.
 func GC(ctx context.Context) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	tick := time.NewTicker(gcInterval)

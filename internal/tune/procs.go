@@ -1,6 +1,6 @@
-// Package tune fits Go's runtime to what a router does: how much garbage may gather, and how many processors are used. It owns these two
-// settings of the process while it runs, and gives the processors back at its end. It promises never to use more than Go itself would. It
-// never reads the environment: who sets GOGC or GOMAXPROCS is asked by the caller.
+// Package tune fits Go's runtime to what a router does: how much garbage may gather, and how many processors are used.
+// It owns these two settings of the process while it runs, and gives the processors back at its end. It promises never
+// to use more than Go itself would. It never reads the environment: who sets GOGC or GOMAXPROCS is asked by the caller.
 package tune
 
 import (
@@ -11,8 +11,9 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// A router's work is many short pieces, each begun by a packet. Where Go may use several processors, threads wake one another for pieces
-// that take less time than the waking, and what one of them has in its cache the other needs. So it uses as few as do the work.
+// A router's work is many short pieces, each begun by a packet. Where Go may use several processors, threads wake one
+// another for pieces that take less time than the waking, and what one of them has in its cache the other needs. So it
+// uses as few as do the work.
 const (
 	procsTick  = 250 * time.Millisecond
 	procsBusy  = 0.6  // of the processors in use: beyond that, what is ready waits longer than it takes
@@ -23,11 +24,13 @@ const (
 	procsLong  = 20   // ticks at procsFull after which more are used even if other processes keep the machine busy
 	procsLook  = 240  // ticks after which Go is asked again how many there are: a container's limit may have changed
 
-	// With that many processors at least two are used, so that long work of the collector or of the admin page delays no request.
+	// With that many processors at least two are used, so that long work of the collector or of the admin page delays
+	// no request.
 	procsMany = 4
 )
 
-// Processors sets how many processors Go uses by how busy they are, until ctx ends. Where there is no /proc all are used.
+// Processors sets how many processors Go uses by how busy they are, until ctx ends. Where there is no /proc all are
+// used.
 func Processors(ctx context.Context) {
 	used, idle, ok := processorTimes()
 	if !ok {
@@ -63,8 +66,8 @@ func Processors(ctx context.Context) {
 	}
 }
 
-// processorTimes returns readers of how many seconds of processor time this process has used, and of how many all processors of the
-// machine were idle.
+// processorTimes returns readers of how many seconds of processor time this process has used, and of how many all
+// processors of the machine were idle.
 func processorTimes() (used, idle func() (float64, bool), ok bool) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {

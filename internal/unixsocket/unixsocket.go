@@ -1,6 +1,7 @@
-// Package unixsocket is where Unix sockets stand in the place of host and port: listening on one, and reaching an engine behind one. It owns
-// the form of their addresses and the files of the sockets it listens on. It promises that such a file is never there with more rights than
-// stated, that the file of another running process is left alone, and that no file stays behind.
+// Package unixsocket is where Unix sockets stand in the place of host and port: listening on one, and reaching an
+// engine behind one. It owns the form of their addresses and the files of the sockets it listens on. It promises that
+// such a file is never there with more rights than stated, that the file of another running process is left alone, and
+// that no file stays behind.
 package unixsocket
 
 import (
@@ -22,7 +23,8 @@ import (
 // prefix begins the address of a socket.
 const prefix = "unix://"
 
-// longest is how long the path of a socket may be: sun_path of Linux, less its end and what a listener's temporary name may have more.
+// longest is how long the path of a socket may be: sun_path of Linux, less its end and what a listener's temporary name
+// may have more.
 const longest = 100
 
 // defaultMode lets the owner and the group of the process connect.
@@ -73,8 +75,8 @@ func checkPath(path string) error {
 	return nil
 }
 
-// Listen listens. What another process has left behind is replaced; a socket on which somebody answers is an error, and so is another kind
-// of file. Closing the listener removes the file, unless it is another one by then.
+// Listen listens. What another process has left behind is replaced; a socket on which somebody answers is an error, and
+// so is another kind of file. Closing the listener removes the file, unless it is another one by then.
 func (a Address) Listen() (net.Listener, error) {
 	if err := a.vacant(); err != nil {
 		return nil, err
@@ -145,8 +147,8 @@ func (l *listener) Close() error {
 	return err
 }
 
-// Base is the base address of an engine behind a socket, unix:///PATH or unix:///PATH:/BASE, in the form to which paths can be added:
-// unix:///PATH:BASE. name is what the socket's file is called.
+// Base is the base address of an engine behind a socket, unix:///PATH or unix:///PATH:/BASE, in the form to which paths
+// can be added: unix:///PATH:BASE. name is what the socket's file is called.
 func Base(text string) (base, name string, err error) {
 	path, below, _ := strings.Cut(strings.TrimPrefix(text, prefix), ":")
 	if err := checkPath(path); err != nil {
@@ -160,8 +162,8 @@ func Base(text string) (base, name string, err error) {
 	return prefix + path + ":" + below, filepath.Base(path), nil
 }
 
-// An HTTP client connects to a host and port and keeps connections by them. A socket's path stands there with a sign that no host has in
-// the place of its slashes.
+// An HTTP client connects to a host and port and keeps connections by them. A socket's path stands there with a sign
+// that no host has in the place of its slashes.
 const (
 	slash = "!"
 	port  = "80"

@@ -1,5 +1,5 @@
-// Package wholefile writes files whole or not at all. It promises that no reader sees half of a file, and that a failure leaves the
-// file that was there before. It never makes folders.
+// Package wholefile writes files whole or not at all. It promises that no reader sees half of a file, and that a
+// failure leaves the file that was there before. It never makes folders.
 package wholefile
 
 import (

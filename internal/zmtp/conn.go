@@ -152,7 +152,8 @@ func appendProperty(b []byte, name, value string) []byte {
 
 var errMetadata = fmt.Errorf("%w: its READY is malformed", ErrNotZMTP)
 
-// readReady reads the metadata of READY: properties of a name (1 byte length) and a value (4 bytes length) to the command's end.
+// readReady reads the metadata of READY: properties of a name (1 byte length) and a value (4 bytes length) to the
+// command's end.
 func readReady(b []byte) (kind Kind, err error) {
 	for len(b) > 0 {
 		n := int(b[0])
@@ -187,7 +188,8 @@ func splitCommand(b []byte) (name string, rest []byte, err error) {
 	return string(b[1:n]), b[n:], nil
 }
 
-// reader reads from the connection within the limits of time that hold at that moment, and asks a silent peer for a sign of life.
+// reader reads from the connection within the limits of time that hold at that moment, and asks a silent peer for a
+// sign of life.
 type reader struct{ *Conn }
 
 func (c reader) Read(p []byte) (int, error) {
@@ -265,7 +267,8 @@ func (c *Conn) head() (flags byte, size uint64, err error) {
 	return flags, size, nil
 }
 
-// body reads a frame of a checked length into memory that grows as its bytes come. counted says that it belongs to a message.
+// body reads a frame of a checked length into memory that grows as its bytes come. counted says that it belongs to a
+// message.
 func (c *Conn) body(size uint64, counted bool) ([]byte, error) {
 	b := make([]byte, 0, min(size, piece))
 	for uint64(len(b)) < size {
@@ -287,8 +290,8 @@ func (c *Conn) body(size uint64, counted bool) ([]byte, error) {
 	return b, nil
 }
 
-// Receive is the next message: its frames, which are the caller's. Commands in between are followed. Its error ends the connection,
-// except os.ErrDeadlineExceeded of ReceiveWithin between two messages.
+// Receive is the next message: its frames, which are the caller's. Commands in between are followed. Its error ends the
+// connection, except os.ErrDeadlineExceeded of ReceiveWithin between two messages.
 func (c *Conn) Receive() ([][]byte, error) {
 	defer func() { c.cfg.Room.give(c.held); c.held = 0 }()
 	c.last = time.Now() // silence counts while somebody listens

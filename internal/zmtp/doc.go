@@ -1,10 +1,11 @@
-// Package zmtp is the ZeroMQ Message Transport Protocol, versions 3.0 and 3.1 (rfc.zeromq.org/spec/23 and /37), with the mechanism
-// NULL: one Conn for each TCP connection, dialled or accepted, and the two servers that simulated engines need.
+// Package zmtp is the ZeroMQ Message Transport Protocol, versions 3.0 and 3.1 (rfc.zeromq.org/spec/23 and /37), with
+// the mechanism NULL: one Conn for each TCP connection, dialled or accepted, and the two servers that simulated engines
+// need.
 //
-// It owns the handshake, frames, commands, heartbeats and subscriptions. It promises that no length that a peer announces is
-// allocated before the bytes have come, that a message, a command and what all connections of a Room hold are bounded, and that a
-// peer that stops in the middle of a message, or is gone, is noticed within half a minute. It never connects again by itself and
-// never waits for a peer without a limit: a broken connection is its user's to see.
+// It owns the handshake, frames, commands, heartbeats and subscriptions. It promises that no length that a peer
+// announces is allocated before the bytes have come, that a message, a command and what all connections of a Room hold
+// are bounded, and that a peer that stops in the middle of a message, or is gone, is noticed within half a minute. It
+// never connects again by itself and never waits for a peer without a limit: a broken connection is its user's to see.
 package zmtp
 
 import (
@@ -62,8 +63,9 @@ var (
 	ErrSlow    = errors.New("zmtp: a message has not arrived in full for too long")
 )
 
-// Room bounds the bytes that unfinished messages of several connections hold together. The first 64 KiB of each are free, so that
-// peers that fill the room with long messages do not keep others from sending short ones. It is safe for concurrent use.
+// Room bounds the bytes that unfinished messages of several connections hold together. The first 64 KiB of each are
+// free, so that peers that fill the room with long messages do not keep others from sending short ones. It is safe for
+// concurrent use.
 type Room struct{ left atomic.Int64 }
 
 // NewRoom is room for so many bytes.

@@ -13,7 +13,8 @@ const (
 	redial     = 50 * time.Millisecond // of a Publisher that dials
 )
 
-// Server accepts connections and hands each to a function after its handshake. It is what simulated engines listen with.
+// Server accepts connections and hands each to a function after its handshake. It is what simulated engines listen
+// with.
 type Server struct {
 	l       net.Listener
 	serving sync.WaitGroup

@@ -1,7 +1,7 @@
 // Package basic has the simple policies: round robin, random, by load, by hash, and by session.
 //
-// Each uses one criterion and has at most one option. All respect weights: loads are compared per weight, and ties are drawn in
-// proportion to weight. None considers cached prefixes.
+// Each uses one criterion and has at most one option. All respect weights: loads are compared per weight, and ties are
+// drawn in proportion to weight. None considers cached prefixes.
 package basic
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// consistentHash is consistent hashing with bounded loads (V. Mirrokni, M. Thorup and M. Zadimoghaddam, arXiv 1608.01350): a
-// conversation goes to the first endpoint of its order that has room. An endpoint has room while it holds fewer requests than
-// LoadFactor times its fair share, including this request, rounded up. The order is the rendezvous order instead of a ring, so
-// that the overflow of one endpoint spreads over all others.
+// consistentHash is consistent hashing with bounded loads (V. Mirrokni, M. Thorup and M. Zadimoghaddam, arXiv
+// 1608.01350): a conversation goes to the first endpoint of its order that has room. An endpoint has room while it
+// holds fewer requests than LoadFactor times its fair share, including this request, rounded up. The order is the
+// rendezvous order instead of a ring, so that the overflow of one endpoint spreads over all others.
 //
 // If LoadFactor is at least 1, the shares of all candidates add up to more than the requests, so one of them has room.
 type consistentHash struct {
@@ -52,7 +52,8 @@ func (p consistentHash) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: open, Reason: reasons.ConsistentHashOverflow}
 }
 
-// A bound is the number of requests that an endpoint may hold per unit of weight, as a fraction so that whole shares are exact.
+// A bound is the number of requests that an endpoint may hold per unit of weight, as a fraction so that whole shares
+// are exact.
 type bound struct{ requests, weight float64 }
 
 func (p consistentHash) boundFor(v *pick.View) bound {
@@ -73,8 +74,8 @@ func (b bound) room(c *pick.Candidate) bool { return float64(c.Load.Requests+1) 
 
 // ConsistentHashConfig are the options of consistent_hash.
 type ConsistentHashConfig struct {
-	// LoadFactor limits the outstanding requests of an endpoint to this many times its fair share, rounded up. 1 spreads
-	// requests evenly and moves conversations most; large values approach rendezvous. 0 means 1.25.
+	// LoadFactor limits the outstanding requests of an endpoint to this many times its fair share, rounded up. 1
+	// spreads requests evenly and moves conversations most; large values approach rendezvous. 0 means 1.25.
 	LoadFactor float64 `yaml:"load_factor"`
 }
 
@@ -92,7 +93,11 @@ func (c ConsistentHashConfig) WithDefaults() ConsistentHashConfig {
 // Validate reports the fault of a configuration that has its defaults.
 func (c ConsistentHashConfig) Validate() error {
 	if f := c.LoadFactor; !(f >= 1) || math.IsInf(f, 0) {
-		return fmt.Errorf("policy: consistent_hash.load_factor is %v, must be 1 or more (0 means %v)", f, defaultLoadFactor)
+		return fmt.Errorf(
+			"policy: consistent_hash.load_factor is %v, must be 1 or more (0 means %v)",
+			f,
+			defaultLoadFactor,
+		)
 	}
 	return nil
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// leastTokens picks the endpoint with the fewest tokens still to compute per weight: uncached prompt tokens before the first
-// byte, and expected answer tokens. Ties go to the shorter queue in the engine's latest report: reports are late, so they only
-// break ties.
+// leastTokens picks the endpoint with the fewest tokens still to compute per weight: uncached prompt tokens before the
+// first byte, and expected answer tokens. Ties go to the shorter queue in the engine's latest report: reports are late,
+// so they only break ties.
 type leastTokens struct{ pick.Plain }
 
 // NewLeastTokens makes least_tokens.

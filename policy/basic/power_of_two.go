@@ -7,9 +7,9 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// powerOfTwo draws two different endpoints by weight and picks the one with fewer tokens to compute per weight, then with fewer
-// requests per weight (M. Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 2001). It is nearly as even as
-// the least loaded of all, and routers without common state do not all choose the same endpoint.
+// powerOfTwo draws two different endpoints by weight and picks the one with fewer tokens to compute per weight, then
+// with fewer requests per weight (M. Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 2001). It
+// is nearly as even as the least loaded of all, and routers without common state do not all choose the same endpoint.
 //
 // A tie goes to the one drawn first, whose chance is exactly its weight.
 type powerOfTwo struct{ pick.Plain }

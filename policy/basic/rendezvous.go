@@ -7,9 +7,9 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// rendezvous places a conversation at the endpoint with the highest score, a hash of both (D. Thaler and C. Ravishankar, 1998).
-// Every replica computes the same place independently, and an endpoint that joins or leaves moves only its own conversations.
-// Load is ignored.
+// rendezvous places a conversation at the endpoint with the highest score, a hash of both (D. Thaler and C.
+// Ravishankar, 1998). Every replica computes the same place independently, and an endpoint that joins or leaves moves
+// only its own conversations. Load is ignored.
 type rendezvous struct{ pick.Plain }
 
 // NewRendezvous makes rendezvous.

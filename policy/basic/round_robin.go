@@ -8,13 +8,13 @@ import (
 	"github.com/warmpath/warmpath/slot"
 )
 
-// roundRobin is smooth weighted round robin as in nginx (upstream round robin, since 1.3.1): each pick adds its weight to every
-// candidate's credit and subtracts the sum of all weights from the one with most credit. So an endpoint of weight 3 beside two
-// of weight 1 gives A B A C A instead of A A A B C.
+// roundRobin is smooth weighted round robin as in nginx (upstream round robin, since 1.3.1): each pick adds its weight
+// to every candidate's credit and subtracts the sum of all weights from the one with most credit. So an endpoint of
+// weight 3 beside two of weight 1 gives A B A C A instead of A A A B C.
 //
 // A new endpoint starts with a random credit below one round, so that the first turn does not always go to the first or
-// heaviest endpoint, and routers started together do not run in step. An endpoint that was away keeps its credit, within one
-// round of the present candidates.
+// heaviest endpoint, and routers started together do not run in step. An endpoint that was away keeps its credit,
+// within one round of the present candidates.
 type roundRobin struct {
 	pick.Plain
 	turns slot.Table[turn]

@@ -5,8 +5,8 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// sessionPolicy keeps a conversation at its endpoint while that can take the request, whatever its load, and places all others
-// by another policy (session affinity of llm-d, inference payload processor, PR 178). The reason for staying is
+// sessionPolicy keeps a conversation at its endpoint while that can take the request, whatever its load, and places all
+// others by another policy (session affinity of llm-d, inference payload processor, PR 178). The reason for staying is
 // pick.ReasonSession; otherwise it is the other policy's.
 type sessionPolicy struct{ fallback pick.Policy }
 

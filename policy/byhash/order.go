@@ -1,7 +1,7 @@
 // Package byhash places a key by hash alone: by rendezvous order or on a ring.
 //
-// Equal keys and endpoints give equal places on every replica and machine. An endpoint that joins or leaves moves only its own
-// keys. Load is ignored.
+// Equal keys and endpoints give equal places on every replica and machine. An endpoint that joins or leaves moves only
+// its own keys. Load is ignored.
 package byhash
 
 import (
@@ -32,11 +32,11 @@ type Place struct {
 	key   uint64
 }
 
-// Of is a candidate's place. The score is -weight/ln(u), where u is the hash as a number between 0 and 1, so a candidate comes
-// first with exactly its share of weight (J. Resch, "New Hashing Algorithms for Data Storage", 2015). For equal weights that is
-// the order of the hashes themselves, which are compared as integers: faster, and identical on every machine. The logarithm is
-// assembly on amd64 and s390x and pure Go elsewhere, so replicas of different architecture may disagree about unequal weights
-// whose scores differ in the last bits: about one conversation in 2^50.
+// Of is a candidate's place. The score is -weight/ln(u), where u is the hash as a number between 0 and 1, so a
+// candidate comes first with exactly its share of weight (J. Resch, "New Hashing Algorithms for Data Storage", 2015).
+// For equal weights that is the order of the hashes themselves, which are compared as integers: faster, and identical
+// on every machine. The logarithm is assembly on amd64 and s390x and pure Go elsewhere, so replicas of different
+// architecture may disagree about unequal weights whose scores differ in the last bits: about one conversation in 2^50.
 func (r Order) Of(c *pick.Candidate) Place {
 	p := Place{hash: Mix(c.Key ^ r.hash), key: c.Key}
 	if !r.equal {
@@ -56,14 +56,15 @@ func (p Place) Before(o Place) bool {
 	return p.key > o.key
 }
 
-// score is -weight/ln(u) for the upper 52 bits of a hash plus half a step, so that u is neither 0 nor 1. With 53 bits the half
-// step would not fit a float64, and the largest hash would become 1.
+// score is -weight/ln(u) for the upper 52 bits of a hash plus half a step, so that u is neither 0 nor 1. With 53 bits
+// the half step would not fit a float64, and the largest hash would become 1.
 func score(hash uint64, weight float64) float64 {
 	u := (float64(hash>>12) + 0.5) * 0x1p-52
 	return -weight / math.Log(u)
 }
 
-// Mix spreads every bit over all others: the finaliser of SplitMix64 (variant 13 of D. Stafford, "Better Bit Mixing", 2011).
+// Mix spreads every bit over all others: the finaliser of SplitMix64 (variant 13 of D. Stafford, "Better Bit Mixing",
+// 2011).
 func Mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9

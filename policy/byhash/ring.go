@@ -7,9 +7,9 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// Ring is consistent hashing (D. Karger and others, 1997): each endpoint has several places on a circle of hashes, and a key
-// belongs to the first place at or after its hash. It is rebuilt when the candidates change. The hash functions are our own, so
-// single conversations are placed differently from the originals, but spread equally.
+// Ring is consistent hashing (D. Karger and others, 1997): each endpoint has several places on a circle of hashes, and
+// a key belongs to the first place at or after its hash. It is rebuilt when the candidates change. The hash functions
+// are our own, so single conversations are placed differently from the originals, but spread equally.
 type Ring struct {
 	Places int // per endpoint
 	keys   []uint64

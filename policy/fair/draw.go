@@ -1,5 +1,5 @@
-// Package fair chooses the candidate with the least of a figure and breaks ties without bias: in proportion to weight, or
-// evenly for rules that ignore weights.
+// Package fair chooses the candidate with the least of a figure and breaks ties without bias: in proportion to weight,
+// or evenly for rules that ignore weights.
 //
 // It keeps no state and takes randomness from the view. The order of the candidates never decides.
 package fair
@@ -33,8 +33,9 @@ func Draw(rng *rand.Rand, cs []pick.Candidate, skip int) int {
 	return last // rounding left a remainder
 }
 
-// A Sample is a running draw among tied candidates in proportion to weight: each one added replaces the current one with the
-// probability of its share so far (reservoir sampling, A. Efraimidis and P. Spirakis, 2006, for a sample of one).
+// A Sample is a running draw among tied candidates in proportion to weight: each one added replaces the current one
+// with the probability of its share so far (reservoir sampling, A. Efraimidis and P. Spirakis, 2006, for a sample of
+// one).
 type Sample struct {
 	Index int
 	total float64

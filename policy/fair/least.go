@@ -4,8 +4,8 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// A Burden is a candidate's load: First decides, Second breaks ties. Both are per weight. Loads are compared as quotients, not
-// as products with the other's weight: rounded quotients are ordered, rounded products may be circular.
+// A Burden is a candidate's load: First decides, Second breaks ties. Both are per weight. Loads are compared as
+// quotients, not as products with the other's weight: rounded quotients are ordered, rounded products may be circular.
 type Burden struct{ First, Second float64 }
 
 // Compare is negative when b is smaller and positive when o is.

@@ -1,9 +1,9 @@
-// Package leastttft is the default policy, least_ttft: a request goes where its predicted time to first token is shortest,
-// including the cost of the placement to other requests.
+// Package leastttft is the default policy, least_ttft: a request goes where its predicted time to first token is
+// shortest, including the cost of the placement to other requests.
 //
-// Besides that cost (package cost) it owns the rule by which a conversation leaves its endpoint, the placement fairness that
-// spreads new conversations, and the breaking of ties. It remembers where it placed first turns, and writes nothing in a view
-// but Candidate.Terms.
+// Besides that cost (package cost) it owns the rule by which a conversation leaves its endpoint, the placement fairness
+// that spreads new conversations, and the breaking of ties. It remembers where it placed first turns, and writes
+// nothing in a view but Candidate.Terms.
 package leastttft
 
 import (
@@ -19,16 +19,16 @@ import (
 
 // Config are the options of least_ttft.
 type Config struct {
-	// StayMs is by how many milliseconds another endpoint must cost less than a conversation's own before the conversation
-	// moves. 0 means 20.
+	// StayMs is by how many milliseconds another endpoint must cost less than a conversation's own before the
+	// conversation moves. 0 means 20.
 	StayMs float64 `yaml:"stay_ms"`
 	// StayShare is the same as a share of the cost at its own endpoint; the larger of both counts. 0 means 0.2.
 	StayShare float64 `yaml:"stay_share"`
-	// FairShare limits an endpoint's outstanding requests to this many times its fair share, by weight and speed (decode legs
-	// by weight alone), plus eight. 0 means 2.
+	// FairShare limits an endpoint's outstanding requests to this many times its fair share, by weight and speed
+	// (decode legs by weight alone), plus eight. 0 means 2.
 	FairShare float64 `yaml:"fair_share"`
-	// SpreadShare scales the penalty for an endpoint that received more new conversations than the least-used one: the penalty
-	// for each 1/14 more, as a share of a turn's mean time. 0 means 1.
+	// SpreadShare scales the penalty for an endpoint that received more new conversations than the least-used one: the
+	// penalty for each 1/14 more, as a share of a turn's mean time. 0 means 1.
 	SpreadShare float64 `yaml:"spread_share"`
 	// Without are mechanisms switched off for a simulation.
 	Without ablation.Set `yaml:"-"`
@@ -115,7 +115,8 @@ func (p *leastTTFT) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		}
 	}
 	i, near := p.nearest(v, bestCost, limit)
-	parent := v.Home < 0 && v.Parent >= 0 && !limit.over(v, &v.Candidates[v.Parent]) && v.Candidates[v.Parent].Terms.Cost()-bestCost <= p.cfg.StayMs
+	parent := v.Home < 0 && v.Parent >= 0 && !limit.over(v, &v.Candidates[v.Parent]) &&
+		v.Candidates[v.Parent].Terms.Cost()-bestCost <= p.cfg.StayMs
 	if parent {
 		i = v.Parent
 	}
@@ -133,8 +134,8 @@ func (p *leastTTFT) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: i, Reason: reason}
 }
 
-// stays reports whether a conversation stays at home: another endpoint must cost less by StayMs and by StayShare of home's
-// cost. The cost includes the delay of other requests by recomputing the prompt.
+// stays reports whether a conversation stays at home: another endpoint must cost less by StayMs and by StayShare of
+// home's cost. The cost includes the delay of other requests by recomputing the prompt.
 func (p *leastTTFT) stays(home, there *pick.Terms) bool {
 	stay := home.Cost()
 	return stay-there.Cost() <= max(p.cfg.StayMs, float64(p.cfg.StayShare*stay))
@@ -150,8 +151,9 @@ func alike(v *pick.View) bool {
 	return true
 }
 
-// spread fills in the penalty for more first turns than the least-used endpoint, in proportion to weight and speed, since
-// conversations continue where they begin. With few later turns it is small, so that prompts can gather at their shared prefix.
+// spread fills in the penalty for more first turns than the least-used endpoint, in proportion to weight and speed,
+// since conversations continue where they begin. With few later turns it is small, so that prompts can gather at their
+// shared prefix.
 func (p *leastTTFT) spread(v *pick.View) {
 	fastest, mean := p.mean(v)
 	fewest, sum := -1.0, 0.0
@@ -164,10 +166,22 @@ func (p *leastTTFT) spread(v *pick.View) {
 		sum += s
 	}
 	sum += float64(mean * float64(v.Beyond.Count))
-	each := float64(p.cfg.SpreadShare*evenness) * min(1, max(leastSpread, v.LaterTurns)) * float64(v.Eligible()) / max(sum, float64(v.Eligible()))
+	each := float64(
+		p.cfg.SpreadShare*evenness,
+	) * min(
+		1,
+		max(leastSpread, v.LaterTurns),
+	) * float64(
+		v.Eligible(),
+	) / max(
+		sum,
+		float64(v.Eligible()),
+	)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		c.Terms.Spread = float64(float64(cost.TurnMs(v, c)+v.Fixed(c)) * min(float64(each*(c.Terms.Spread-fewest)), mostSpread))
+		c.Terms.Spread = float64(
+			float64(cost.TurnMs(v, c)+v.Fixed(c)) * min(float64(each*(c.Terms.Spread-fewest)), mostSpread),
+		)
 	}
 }
 
@@ -232,8 +246,8 @@ func (p *leastTTFT) meanShare(v *pick.View, fastest float64) float64 {
 	return p.total / (fastest * ready)
 }
 
-// present reports whether the endpoint was a candidate for a first turn of late. It need not have been one for the latest: prompts of
-// some lengths, models or APIs have fewer candidates.
+// present reports whether the endpoint was a candidate for a first turn of late. It need not have been one for the
+// latest: prompts of some lengths, models or APIs have fewer candidates.
 func (p *leastTTFT) present(v *pick.View, g *given) bool {
 	return g != nil && p.late(g, max(p.endpoints, v.Eligible()))
 }
@@ -253,8 +267,8 @@ func share(v *pick.View, c *pick.Candidate, count, fastest float64) float64 {
 	return float64(count/c.FullWeight()) * slower(v, c, fastest)
 }
 
-// fairLimit is the most outstanding requests of an endpoint, per weight and speed. Asides count for asides only, so that these
-// spread: nothing else waits for them.
+// fairLimit is the most outstanding requests of an endpoint, per weight and speed. Asides count for asides only, so
+// that these spread: nothing else waits for them.
 type fairLimit struct {
 	each   float64
 	asides bool
@@ -284,8 +298,8 @@ func (f fairLimit) over(v *pick.View, c *pick.Candidate) bool {
 	return float64(n) > float64(f.each*c.Weight)/cost.Speed(v, c)+freeShare
 }
 
-// nearest picks, among the candidates within nearMs of the least cost, the first in the conversation's rendezvous order, so
-// that several routers tend to agree.
+// nearest picks, among the candidates within nearMs of the least cost, the first in the conversation's rendezvous
+// order, so that several routers tend to agree.
 func (p *leastTTFT) nearest(v *pick.View, bestCost float64, limit fairLimit) (index, near int) {
 	index = pick.None
 	inOrder := byhash.OrderFor(v)

@@ -1,7 +1,7 @@
 // Package nearest suggests a name for a misspelt one.
 //
-// It suggests only likely names: those that contain the typed text, or the one within few edits. Its work is bounded for any
-// input.
+// It suggests only likely names: those that contain the typed text, or the one within few edits. Its work is bounded
+// for any input.
 package nearest
 
 import (
@@ -15,8 +15,8 @@ const (
 	mostParts   = 4  // most names listed that contain the typed text
 )
 
-// Hint is "; did you mean "x"?" for a wrong name, or lists the names that contain it. It is empty when no name is within a
-// third of the typed letters. Case and the choice between - and _ are ignored.
+// Hint is "; did you mean "x"?" for a wrong name, or lists the names that contain it. It is empty when no name is
+// within a third of the typed letters. Case and the choice between - and _ are ignored.
 func Hint(typed string, names []string) string {
 	typed = strings.ReplaceAll(strings.ToLower(typed), "-", "_")
 	if len(typed) > longestTypo {

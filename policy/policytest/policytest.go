@@ -16,7 +16,14 @@ import (
 
 // Candidate is an idle endpoint with a key that is spread like a hash.
 func Candidate(slot int, weight float64) pick.Candidate {
-	return pick.Candidate{Endpoint: pick.Endpoint{Name: "e" + strconv.Itoa(slot), Key: byhash.Mix(uint64(slot) + 1), Slot: slot, Weight: weight}}
+	return pick.Candidate{
+		Endpoint: pick.Endpoint{
+			Name:   "e" + strconv.Itoa(slot),
+			Key:    byhash.Mix(uint64(slot) + 1),
+			Slot:   slot,
+			Weight: weight,
+		},
+	}
 }
 
 // Idle is a fleet of idle endpoints with the given weights.
@@ -49,7 +56,10 @@ func Seed(v *pick.View, seed uint64) *pick.View {
 
 // View is the view of a new conversation's request.
 func View(cs []pick.Candidate, seed uint64) *pick.View {
-	return Seed(&pick.View{Candidates: cs, Home: -1, Parent: -1, FirstTurn: true, Hash: byhash.Mix(seed ^ 0xfeed)}, seed)
+	return Seed(
+		&pick.View{Candidates: cs, Home: -1, Parent: -1, FirstTurn: true, Hash: byhash.Mix(seed ^ 0xfeed)},
+		seed,
+	)
 }
 
 // Place is a policy's choice, from which it learns.
@@ -72,7 +82,8 @@ func Reserve(c *pick.Candidate, prefill, decode int64) {
 	c.Load.ContextTokens += prefill + decode
 }
 
-// Play makes n picks with distinct seeds and counts them by candidate. With books, each pick is reserved before the next.
+// Play makes n picks with distinct seeds and counts them by candidate. With books, each pick is reserved before the
+// next.
 func Play(p pick.Policy, cs []pick.Candidate, n int, books bool) []int {
 	counts := make([]int, len(cs))
 	for i := range n {

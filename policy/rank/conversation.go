@@ -6,18 +6,19 @@ import (
 	"github.com/warmpath/warmpath/policy/sent"
 )
 
-// byConversation is TensorRT-LLM's rank router by conversation, the successor of PR 14744. A conversation goes to its rank
-// while that has room under max_num_active_requests; the softer limit
+// byConversation is TensorRT-LLM's rank router by conversation, the successor of PR 14744. A conversation goes to its
+// rank while that has room under max_num_active_requests; the softer limit
 //
 //	max(ceil(multiplier × ceil((active + new) / ranks)), most active), at most max_num_active_requests
 //
-// applies to new ones, which go in round robin to the ranks below it, or with least_queued to the rank with fewest requests. A
-// known one whose rank is full goes elsewhere by the same rule and keeps its rank for the next turn. Without an id nothing is
-// remembered; a full memory drops the least recently used conversation after the batch. Requests that ask for a rank are served
-// first. An existing binding takes precedence over the rank asked for, which otherwise becomes the binding.
+// applies to new ones, which go in round robin to the ranks below it, or with least_queued to the rank with fewest
+// requests. A known one whose rank is full goes elsewhere by the same rule and keeps its rank for the next turn.
+// Without an id nothing is remembered; a full memory drops the least recently used conversation after the batch.
+// Requests that ask for a rank are served first. An existing binding takes precedence over the rank asked for, which
+// otherwise becomes the binding.
 //
-// Differences: when all ranks are full the request stays unplaced, where the original exceeds the limit; and a conversation
-// whose rank has left is placed anew.
+// Differences: when all ranks are full the request stays unplaced, where the original exceeds the limit; and a
+// conversation whose rank has left is placed anew.
 type byConversation struct {
 	dealing
 	multiplier  float64
@@ -42,7 +43,10 @@ func NewConversation(c Config) pick.Policy {
 
 func makeConversation(c Config) *byConversation {
 	return &byConversation{
-		multiplier: max(1, c.Multiplier), leastQueued: c.Placement == placeLeastQueued, bindings: sent.NewBindings(c.MaxSessions),
+		multiplier: max(
+			1,
+			c.Multiplier,
+		), leastQueued: c.Placement == placeLeastQueued, bindings: sent.NewBindings(c.MaxSessions),
 	}
 }
 
@@ -80,8 +84,8 @@ func (p *byConversation) take(ranks []dpRank, i int, r *request, at int) {
 	ranks[at].Tokens += int64(max(r.Tokens-r.cachedAt(at), 0))
 }
 
-// asked is the rank of a request that asks for one, if that has room: its conversation's own if there is one, else the one
-// asked for, which is then bound. Otherwise the request is placed with the others.
+// asked is the rank of a request that asks for one, if that has room: its conversation's own if there is one, else the
+// one asked for, which is then bound. Otherwise the request is placed with the others.
 func (p *byConversation) asked(ranks []dpRank, r *request) int {
 	if home := p.home(ranks, r); home != pick.None {
 		if !ranks[home].room() {

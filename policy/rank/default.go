@@ -8,9 +8,10 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// fewestTokens is TensorRT-LLM's default router: the longest prompt first, each to the rank with fewest prompt tokens (then
-// fewest requests, then the first) among those below a fair share of requests. Tokens are all prompt tokens of active requests,
-// cached or not. A request that asks for a rank counts there at once; its tokens count from the next batch on.
+// fewestTokens is TensorRT-LLM's default router: the longest prompt first, each to the rank with fewest prompt tokens
+// (then fewest requests, then the first) among those below a fair share of requests. Tokens are all prompt tokens of
+// active requests, cached or not. A request that asks for a rank counts there at once; its tokens count from the next
+// batch on.
 //
 // Difference: a batch that does not fit leaves the rest unplaced; the original fails.
 type fewestTokens struct{ dealing }

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// kvCacheAware is TensorRT-LLM's KV-cache-aware rank router with the hit-rate gate and fair-share cap of PR 13198. Of the ranks
-// below
+// kvCacheAware is TensorRT-LLM's KV-cache-aware rank router with the hit-rate gate and fair-share cap of PR 13198. Of
+// the ranks below
 //
 //	expected = min(max(ceil(multiplier × ceil((active + new) / ranks)), most active), max_num_active_requests)
 //
@@ -18,13 +18,13 @@ import (
 //
 //	(tokens - cached) + weight × active tokens / max(active tokens of all eligible, tokens) × tokens
 //
-// where active tokens are those still to compute, and cached counts as 0 everywhere unless the largest cached share at an
-// eligible rank exceeds the threshold (strictly, so that 0 lets any match count). Ranks are tried in an order shuffled by the
-// request's id; ties go to fewer active tokens, then to the first in that order. The winner is charged with the tokens it has
-// to compute by its own match, whether or not the gate let it count.
+// where active tokens are those still to compute, and cached counts as 0 everywhere unless the largest cached share at
+// an eligible rank exceeds the threshold (strictly, so that 0 lets any match count). Ranks are tried in an order
+// shuffled by the request's id; ties go to fewer active tokens, then to the first in that order. The winner is charged
+// with the tokens it has to compute by its own match, whether or not the gate let it count.
 //
-// Optional warm-up: until each rank has received a request, a relaxed one that asks for no rank goes to the first that has not,
-// in order of arrival and before the others of its batch. Warm-up happens once.
+// Optional warm-up: until each rank has received a request, a relaxed one that asks for no rank goes to the first that
+// has not, in order of arrival and before the others of its batch. Warm-up happens once.
 type kvCacheAware struct {
 	dealing
 	weight, threshold, multiplier float64
@@ -126,8 +126,8 @@ func (p *kvCacheAware) choose(ranks []dpRank, r *request, expected int) int {
 	return at
 }
 
-// score is the cost of a request at a rank; active is the sum over the eligible ranks. The denominator is at least 1 (the
-// original divides by zero for empty requests to idle ranks).
+// score is the cost of a request at a rank; active is the sum over the eligible ranks. The denominator is at least 1
+// (the original divides by zero for empty requests to idle ranks).
 func (p *kvCacheAware) score(rank *dpRank, tokens, cached int, active int64) float64 {
 	denominator := float64(max(active, int64(tokens), 1))
 	share := float64(p.weight * float64(float64(rank.Tokens)/denominator))

@@ -85,8 +85,9 @@ func (p *adapter) see(v *pick.View) {
 	}
 }
 
-// ask converts a request. A conversation that has an id, or that the router recognised without one, has the home that the router knows:
-// its session table is saved and shared between routers, which the bindings here are not. A new one without an id is not remembered.
+// ask converts a request. A conversation that has an id, or that the router recognised without one, has the home that
+// the router knows: its session table is saved and shared between routers, which the bindings here are not. A new one
+// without an id is not remembered.
 func (p *adapter) ask(v *pick.View, r *fleet.Request) request {
 	q := request{ID: seedOf(r), FirstTurn: v.NewID, Tokens: v.PromptTokens, Cached: p.held}
 	if v.Hash != 0 && (r.Session != "" || !v.FirstTurn) {

@@ -1,13 +1,14 @@
-// Package rank has the rank routers of NVIDIA TensorRT-LLM (tensorrt_llm/_torch/pyexecutor/scheduler/adp_router.py), which
-// distribute a batch of new requests over the attention data-parallel ranks of one engine: its default router, the
-// KV-cache-aware one (PR 13198 and later), the one by conversation, and round robin for first turns (PR 14744). As policies
-// they distribute requests over endpoints, one at a time.
+// Package rank has the rank routers of NVIDIA TensorRT-LLM (tensorrt_llm/_torch/pyexecutor/scheduler/adp_router.py),
+// which distribute a batch of new requests over the attention data-parallel ranks of one engine: its default router,
+// the KV-cache-aware one (PR 13198 and later), the one by conversation, and round robin for first turns (PR 14744). As
+// policies they distribute requests over endpoints, one at a time.
 //
-// The rules are written for batches, as published, because only so can their order within a batch, requests for a rank, and
-// waiting be checked. A live request is a batch of one that asks for no rank, so only tests set Target, Strict and Lead.
+// The rules are written for batches, as published, because only so can their order within a batch, requests for a rank,
+// and waiting be checked. A live request is a batch of one that asks for no rank, so only tests set Target, Strict and
+// Lead.
 //
-// They ignore weights. Their only randomness is a shuffle seeded by the request's id, so that every replica gets equal results
-// from equal inputs.
+// They ignore weights. Their only randomness is a shuffle seeded by the request's id, so that every replica gets equal
+// results from equal inputs.
 package rank
 
 import (
@@ -55,9 +56,9 @@ func (r *request) cachedAt(rank int) int {
 
 // router distributes batches of requests over ranks. It is not safe for concurrent use.
 type router interface {
-	// Place returns for each request of the batch its rank, or unplaced. It charges ranks, of which there is at least one.
-	// expected is the expected maximum of requests per rank, at least the present maximum. to is valid until the next call.
-	// It changes no later placement.
+	// Place returns for each request of the batch its rank, or unplaced. It charges ranks, of which there is at least
+	// one. expected is the expected maximum of requests per rank, at least the present maximum. to is valid until the
+	// next call. It changes no later placement.
 	Place(ranks []dpRank, batch []request) (to []int, expected int)
 	// keep makes the latest Place come true: what it remembers of its batch counts from the next one on.
 	keep()
@@ -79,8 +80,8 @@ type dealing struct {
 
 func (d *dealing) reason() pick.Reason { return d.why }
 
-// begin sorts strict requests first and places those that ask for a rank with room. An unset attention_dp_relax counts as
-// relaxed. charge records a request at a rank.
+// begin sorts strict requests first and places those that ask for a rank with room. An unset attention_dp_relax counts
+// as relaxed. charge records a request at a rank.
 func (d *dealing) begin(ranks []dpRank, batch []request, charge func(rank int, r *request)) {
 	d.to, d.pool = d.to[:0], d.pool[:0]
 	for range batch {
@@ -112,9 +113,9 @@ func fairShare(ranks []dpRank, fresh int) int {
 	return (total + len(ranks) - 1) / len(ranks)
 }
 
-// expectedOf is min(max(ceil(multiplier × fair share), most active), max_num_active_requests). Rounding up is as published:
-// with 1 request at one rank, 1.5 times 1 gives 2. If ranks have different limits the largest applies; dpRank.below checks each
-// one's own.
+// expectedOf is min(max(ceil(multiplier × fair share), most active), max_num_active_requests). Rounding up is as
+// published: with 1 request at one rank, 1.5 times 1 gives 2. If ranks have different limits the largest applies;
+// dpRank.below checks each one's own.
 func expectedOf(ranks []dpRank, fresh int, multiplier float64) int {
 	share := math.Ceil(float64(multiplier * float64(fairShare(ranks, fresh))))
 	expected := int(min(share, math.MaxInt32))
@@ -138,7 +139,8 @@ func atLeast(ranks []dpRank, expected int) int {
 	return expected
 }
 
-// fewestBelow is the rank with fewest requests among those below expected, the first of ties; pick.None if there is none.
+// fewestBelow is the rank with fewest requests among those below expected, the first of ties; pick.None if there is
+// none.
 func fewestBelow(ranks []dpRank, expected int) int {
 	at := pick.None
 	for i := range ranks {
@@ -161,8 +163,8 @@ func nextBelow(ranks []dpRank, turn *int, expected int) int {
 	return pick.None
 }
 
-// byLead orders requests by their leading tokens, the longer first among equals, so that turns of one conversation in one batch
-// are adjacent.
+// byLead orders requests by their leading tokens, the longer first among equals, so that turns of one conversation in
+// one batch are adjacent.
 func byLead(a, b *request) int {
 	n, m := a.Lead[:min(len(a.Lead), leadTokens)], b.Lead[:min(len(b.Lead), leadTokens)]
 	return cmp.Or(slices.Compare(n, m), cmp.Compare(b.Tokens, a.Tokens))

@@ -1,8 +1,8 @@
-// Package reasons is the closed set of words that say why an endpoint was chosen, used as metric label, log field and column of
-// recorded decisions.
+// Package reasons is the closed set of words that say why an endpoint was chosen, used as metric label, log field and
+// column of recorded decisions.
 //
-// It owns the words of all policies. A reason outside All never occurs in a decision. The words of the router itself are in
-// package pick.
+// It owns the words of all policies. A reason outside All never occurs in a decision. The words of the router itself
+// are in package pick.
 package reasons
 
 import "github.com/warmpath/warmpath/pick"
@@ -25,8 +25,9 @@ const (
 	Leaves    pick.Reason = "leaves"     // the conversation's endpoint is so busy that recomputing elsewhere is faster
 	Warm      pick.Reason = "warm"       // it has more of the prompt cached than others
 	LeastTTFT pick.Reason = "least_ttft" // the shortest predicted time to first token
-	Parent    pick.Reason = "parent"     // the endpoint of the conversation that started this one, which is about as fast
-	Spread    pick.Reason = "spread"     // several are about as fast; the first in rendezvous order
+	// the endpoint of the conversation that started this one, which is about as fast
+	Parent pick.Reason = "parent"
+	Spread pick.Reason = "spread" // several are about as fast; the first in rendezvous order
 )
 
 // The rules of other routers and of papers.

@@ -11,16 +11,16 @@ import (
 	"github.com/warmpath/warmpath/policy/sent"
 )
 
-// aibrix is AIBrix's prefix-cache (vllm-project/aibrix 0.7, e3e10f9, pkg/plugins/gateway/algorithms/prefix_cache.go), with
-// blocks of 128 bytes as in its manifests and otherwise the defaults of its code.
+// aibrix is AIBrix's prefix-cache (vllm-project/aibrix 0.7, e3e10f9, pkg/plugins/gateway/algorithms/prefix_cache.go),
+// with blocks of 128 bytes as in its manifests and otherwise the defaults of its code.
 //
 // If most - fewest requests is above 8, only the least loaded endpoints are considered. Each endpoint has a match: the
-// percentage of the prompt's whole blocks that it was sent, as a whole number. In order of match, then of requests, then at
-// random, the first endpoint with at most mean + 1 standard deviation of requests is picked; without one the least loaded, ties
-// at random. The prompt is recorded for the endpoint picked.
+// percentage of the prompt's whole blocks that it was sent, as a whole number. In order of match, then of requests,
+// then at random, the first endpoint with at most mean + 1 standard deviation of requests is picked; without one the
+// least loaded, ties at random. The prompt is recorded for the endpoint picked.
 //
-// Differences: its 200,000 blocks are one LRU for the gateway, here each endpoint has an equal share; blocks idle for 20
-// minutes are not dropped.
+// Differences: its 200,000 blocks are one LRU for the gateway, here each endpoint has an equal share; blocks idle for
+// 20 minutes are not dropped.
 type aibrix struct {
 	pick.Plain
 	tree sent.Tree
@@ -34,7 +34,10 @@ const (
 
 // NewAIBrix makes the policy aibrix.prefix_cache.
 func NewAIBrix() pick.Policy {
-	return &aibrix{Plain: pick.Plain{Name: "aibrix.prefix_cache", Exact: true, Content: true}, tree: sent.NewTree(aibrixBlocks)}
+	return &aibrix{
+		Plain: pick.Plain{Name: "aibrix.prefix_cache", Exact: true, Content: true},
+		tree:  sent.NewTree(aibrixBlocks),
+	}
 }
 
 // Pick implements pick.Policy.
@@ -46,7 +49,8 @@ func (p *aibrix) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	at, equals, reason := pick.None, 0, reasons.CacheMatch
 	for i := range cs {
 		c := &cs[i]
-		if most-fewest > aibrixImbalance && c.Load.Requests > fewest || p.tree.Depth(c) == 0 || fair.Outstanding(c) > limit {
+		if most-fewest > aibrixImbalance && c.Load.Requests > fewest || p.tree.Depth(c) == 0 ||
+			fair.Outstanding(c) > limit {
 			continue
 		}
 		switch p.compare(c, cs, at, len(chain)) {

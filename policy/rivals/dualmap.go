@@ -11,16 +11,16 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// dualMap is DualMap (Y. Yuan and others, ICLR 2026, arXiv 2602.06502): two hashes of a prompt's prefix select two endpoints on
-// a ring. The one with more of the prompt cached is picked if its predicted time to first token is within the objective,
-// otherwise the one of the two with the shorter prediction. The prediction is the time to compute the prompts in front and the
-// uncached part, by learnt speeds; cached tokens are Candidate.CachedTokens.
+// dualMap is DualMap (Y. Yuan and others, ICLR 2026, arXiv 2602.06502): two hashes of a prompt's prefix select two
+// endpoints on a ring. The one with more of the prompt cached is picked if its predicted time to first token is within
+// the objective, otherwise the one of the two with the shorter prediction. The prediction is the time to compute the
+// prompts in front and the uncached part, by learnt speeds; cached tokens are Candidate.CachedTokens.
 //
-// The length of the hashed prefix adapts: the smallest of 1, 2, 4, ... blocks that no more than an endpoint's fair share of
-// recent requests have in common, so that a prefix common to all does not decide.
+// The length of the hashed prefix adapts: the smallest of 1, 2, 4, ... blocks that no more than an endpoint's fair
+// share of recent requests have in common, so that a prefix common to all does not decide.
 //
-// Differences: queued requests cannot be moved between engines, so its rebalancing is omitted. The paper sets the objective by
-// experiment; here it is an option. The growth of the prefix is our interpretation.
+// Differences: queued requests cannot be moved between engines, so its rebalancing is omitted. The paper sets the
+// objective by experiment; here it is an option. The growth of the prefix is our interpretation.
 type dualMap struct {
 	pick.Plain
 	sloMs   float64
@@ -44,7 +44,11 @@ const (
 
 // NewDualMap makes dualmap. The configuration must have its defaults.
 func NewDualMap(c DualMapConfig) pick.Policy {
-	return &dualMap{Plain: pick.Plain{Name: "dualmap", Exact: true, Content: true}, sloMs: c.SLOMs, ring: byhash.Ring{Places: dualMapPlaces}}
+	return &dualMap{
+		Plain: pick.Plain{Name: "dualmap", Exact: true, Content: true},
+		sloMs: c.SLOMs,
+		ring:  byhash.Ring{Places: dualMapPlaces},
+	}
 }
 
 // Pick implements pick.Policy.
@@ -100,7 +104,8 @@ func (p *dualMap) begin(block uint64) *begin { return &p.begins[byhash.Mix(block
 // Hooks implements pick.Policy.
 func (p *dualMap) Hooks() pick.Hooks { return pick.Hooks{Placed: p.placed} }
 
-// placed counts the request. Of prefixes with the same place the frequent one keeps it (J. Misra and D. Gries, 1982); the others count as rare.
+// placed counts the request. Of prefixes with the same place the frequent one keeps it (J. Misra and D. Gries, 1982);
+// the others count as rare.
 func (p *dualMap) placed(_ *pick.View, r *fleet.Request, _ pick.Choice) {
 	chain := content.Blocks(r)
 	if len(chain) == 0 {
@@ -126,8 +131,8 @@ func (p *dualMap) placed(_ *pick.View, r *fleet.Request, _ pick.Choice) {
 
 // DualMapConfig are the options of dualmap.
 type DualMapConfig struct {
-	// SLOMs is the objective for the time to first token in milliseconds: while the prediction meets it, the warmer of the two
-	// endpoints is picked. 0 means 5000.
+	// SLOMs is the objective for the time to first token in milliseconds: while the prediction meets it, the warmer of
+	// the two endpoints is picked. 0 means 5000.
 	SLOMs float64 `yaml:"slo_ms"`
 }
 

@@ -9,21 +9,21 @@ import (
 	"github.com/warmpath/warmpath/policy/sent"
 )
 
-// llmd is llm-d's endpoint picker without any configuration (llm-d-inference-scheduler, 2026; weights of Gateway API Inference
-// Extension 1827):
+// llmd is llm-d's endpoint picker without any configuration (llm-d-inference-scheduler, 2026; weights of Gateway API
+// Inference Extension 1827):
 //
 //	score = 2 queue + 2 KV cache + 3 prefix
 //
-// queue is (most waiting - waiting)/(most - fewest), 1 for all when they are equal; KV cache is 1 - usage; prefix is the share
-// of the prompt's blocks that the endpoint was sent, in blocks of 64 tokens at 4 bytes each including the incomplete last one,
-// of at most 2,048 blocks. The largest score is picked, ties at random. The prompt is recorded for the endpoint picked, in an
-// LRU of the capacity that the engine reports, else of 31,250 blocks.
+// queue is (most waiting - waiting)/(most - fewest), 1 for all when they are equal; KV cache is 1 - usage; prefix is
+// the share of the prompt's blocks that the endpoint was sent, in blocks of 64 tokens at 4 bytes each including the
+// incomplete last one, of at most 2,048 blocks. The largest score is picked, ties at random. The prompt is recorded for
+// the endpoint picked, in an LRU of the capacity that the engine reports, else of 31,250 blocks.
 //
-// Waiting and usage come from the engine's latest report. Without one they come from the router's own accounts: requests beyond
-// the endpoint's slots, and the share of its cache taken by outstanding requests.
+// Waiting and usage come from the engine's latest report. Without one they come from the router's own accounts:
+// requests beyond the endpoint's slots, and the share of its cache taken by outstanding requests.
 //
-// Differences: the original's reports are 50 ms old; ours are as old as the probe's period. The original counts an endpoint
-// that has a later block without an earlier one.
+// Differences: the original's reports are 50 ms old; ours are as old as the probe's period. The original counts an
+// endpoint that has a later block without an earlier one.
 type llmd struct {
 	pick.Plain
 	tree sent.Tree

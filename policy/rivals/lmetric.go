@@ -7,9 +7,9 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// lmetric is LMetric (D. Zhang and others, arXiv 2603.15202, 2026): the smallest product of the endpoint's prompt tokens to
-// compute and its batch size, both including this request. It has no parameter. The original asks the engines for their cache
-// contents; here these are Candidate.CachedTokens. Ties are drawn.
+// lmetric is LMetric (D. Zhang and others, arXiv 2603.15202, 2026): the smallest product of the endpoint's prompt
+// tokens to compute and its batch size, both including this request. It has no parameter. The original asks the engines
+// for their cache contents; here these are Candidate.CachedTokens. Ties are drawn.
 type lmetric struct{ pick.Plain }
 
 // NewLMetric makes the policy lmetric.

@@ -7,17 +7,18 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// mooncake is Algorithm 1 of Mooncake (R. Qin and others, FAST 2025, section 4): the smallest estimated time to first token,
+// mooncake is Algorithm 1 of Mooncake (R. Qin and others, FAST 2025, section 4): the smallest estimated time to first
+// token,
 //
 //	TTFT = transfer + queue + prefill
 //
-// where queue is the time to compute the prompts in front, and prefill that for the uncached part of this one. The paper fits a
-// polynomial offline for both; here the router's learnt speeds replace it. Its index follows the engines; here it is
-// Candidate.CachedTokens. Ties are drawn.
+// where queue is the time to compute the prompts in front, and prefill that for the uncached part of this one. The
+// paper fits a polynomial offline for both; here the router's learnt speeds replace it. Its index follows the engines;
+// here it is Candidate.CachedTokens. Ties are drawn.
 //
-// Differences: engines without a shared pool cannot fetch from one another, so transfer is 0 and a prefix counts only at its
-// endpoint (an infinite kvcache_balancing_threshold). A request is never rejected for its predicted TTFT, since a policy always
-// picks.
+// Differences: engines without a shared pool cannot fetch from one another, so transfer is 0 and a prefix counts only
+// at its endpoint (an infinite kvcache_balancing_threshold). A request is never rejected for its predicted TTFT, since
+// a policy always picks.
 type mooncake struct{ pick.Plain }
 
 // NewMooncake makes the policy mooncake.algorithm1.

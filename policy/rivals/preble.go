@@ -10,26 +10,27 @@ import (
 
 // preble is the E2 rule of Preble (V. Srivatsa and others, ICLR 2025, arXiv 2407.00023, section 3.2; WukLab/preble).
 //
-// If more of the prompt is cached somewhere than remains to be computed, it exploits: of the endpoints with the longest match
-// it picks the least loaded; but if that is the most loaded of all, with more than 1.5 times the load of the least loaded one,
-// it picks the latter. Otherwise it explores: the smallest of
+// If more of the prompt is cached somewhere than remains to be computed, it exploits: of the endpoints with the longest
+// match it picks the least loaded; but if that is the most loaded of all, with more than 1.5 times the load of the
+// least loaded one, it picks the latter. Otherwise it explores: the smallest of
 //
 //	load + eviction + prefill
 //
-// load is the work sent to the endpoint in the last three minutes: the time to compute each request's uncached prompt and to
-// generate its answer. prefill is the time to compute this one's. eviction is the time to recompute what it evicts, times the
-// probability that it is requested again. Ties are drawn.
+// load is the work sent to the endpoint in the last three minutes: the time to compute each request's uncached prompt
+// and to generate its answer. prefill is the time to compute this one's. eviction is the time to recompute what it
+// evicts, times the probability that it is requested again. Ties are drawn.
 //
 // The original fits both times offline for one GPU and model; here the router's learnt speeds replace them. Its local
-// schedulers report evictions; here Candidate.CachedTokens replaces its tree, and the probability of a request for what a full
-// cache evicts is View.Missed.
+// schedulers report evictions; here Candidate.CachedTokens replaces its tree, and the probability of a request for what
+// a full cache evicts is View.Missed.
 //
-// Differences: a prefix whose queue doubles is not replicated at once, requests that only decode are not treated separately,
-// and engines queue by their own rules.
+// Differences: a prefix whose queue doubles is not replicated at once, requests that only decode are not treated
+// separately, and engines queue by their own rules.
 type preble struct {
 	pick.Plain
-	load     sent.Window
-	msAnswer float64 // least learnt time per answer token of any endpoint, since profiles are taken of idle ones; 0 unknown
+	load sent.Window
+	// least learnt time per answer token of any endpoint, since profiles are taken of idle ones; 0 unknown
+	msAnswer float64
 }
 
 const (
@@ -39,7 +40,10 @@ const (
 
 // NewPreble makes the policy preble.e2.
 func NewPreble() pick.Policy {
-	return &preble{Plain: pick.Plain{Name: "preble.e2", Exact: true, Content: true}, load: sent.Window{Seconds: prebleWindowSeconds}}
+	return &preble{
+		Plain: pick.Plain{Name: "preble.e2", Exact: true, Content: true},
+		load:  sent.Window{Seconds: prebleWindowSeconds},
+	}
 }
 
 // Pick implements pick.Policy.
@@ -51,7 +55,10 @@ func (p *preble) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	if known > v.PromptTokens-known {
 		return pick.Choice{Index: p.exploit(v, known), Reason: reasons.CacheMatch}
 	}
-	return pick.Choice{Index: fair.Lowest(v, func(c *pick.Candidate) float64 { return p.cost(v, c) }), Reason: reasons.Load}
+	return pick.Choice{
+		Index:  fair.Lowest(v, func(c *pick.Candidate) float64 { return p.cost(v, c) }),
+		Reason: reasons.Load,
+	}
 }
 
 // Hooks implements pick.Policy.

@@ -9,13 +9,14 @@ import (
 )
 
 // ray is Ray Serve LLM's PrefixCacheAffinityRouter with its defaults (ray-project/ray at 06c16f2,
-// llm/_internal/serve/routing_policies/prefix_aware; alpha): if at least 0.1 of the prompt is in the tree, it considers the
-// endpoints with the deepest match, else those with the smallest tree, in characters; of these it picks the one with the
-// shortest queue, the first of ties. The threshold for imbalance, above which it would take the less loaded of two, is infinite
-// by default. Without the prompt it picks the less loaded of two drawn evenly. The prompt is recorded for the endpoint picked.
+// llm/_internal/serve/routing_policies/prefix_aware; alpha): if at least 0.1 of the prompt is in the tree, it considers
+// the endpoints with the deepest match, else those with the smallest tree, in characters; of these it picks the one
+// with the shortest queue, the first of ties. The threshold for imbalance, above which it would take the less loaded of
+// two, is infinite by default. Without the prompt it picks the less loaded of two drawn evenly. The prompt is recorded
+// for the endpoint picked.
 //
-// Differences: prompts are compared in blocks of 128 bytes. The original does not evict by default; here an endpoint's prompts
-// are limited to 64 MiB, oldest first.
+// Differences: prompts are compared in blocks of 128 bytes. The original does not evict by default; here an endpoint's
+// prompts are limited to 64 MiB, oldest first.
 type ray struct {
 	pick.Plain
 	tree sent.Tree
@@ -25,7 +26,10 @@ const rayMatchRate = 0.1
 
 // NewRay makes the policy ray.prefix_pow2.
 func NewRay() pick.Policy {
-	return &ray{Plain: pick.Plain{Name: "ray.prefix_pow2", Exact: true, Content: true}, tree: sent.NewTree(sent.Unbounded)}
+	return &ray{
+		Plain: pick.Plain{Name: "ray.prefix_pow2", Exact: true, Content: true},
+		tree:  sent.NewTree(sent.Unbounded),
+	}
 }
 
 // Pick implements pick.Policy.

@@ -11,18 +11,19 @@ import (
 	"github.com/warmpath/warmpath/policy/sent"
 )
 
-// smgCacheAware is the default policy of SMG with the defaults of its command line (smg-project/smg 1.13, policy cache_aware, over
-// HTTP).
+// smgCacheAware is the default policy of SMG with the defaults of its command line (smg-project/smg 1.13, policy
+// cache_aware, over HTTP).
 //
-// A prompt with more than 0.3 in the tree goes to the least loaded endpoint with the deepest match that is not under pressure;
-// if all of these are, to the least loaded of the others. Any other prompt goes to the least loaded endpoint. An endpoint is
-// under pressure while its load is above 1.5 times the mean and above the mean plus a margin: twice the standard deviation of a
-// random count of that mean, at least 4 and at most 64. The prompt is recorded for the endpoint picked, so that a popular
-// prefix gets more homes. Load is outstanding requests, ties are drawn.
+// A prompt with more than 0.3 in the tree goes to the least loaded endpoint with the deepest match that is not under
+// pressure; if all of these are, to the least loaded of the others. Any other prompt goes to the least loaded endpoint.
+// An endpoint is under pressure while its load is above 1.5 times the mean and above the mean plus a margin: twice the
+// standard deviation of a random count of that mean, at least 4 and at most 64. The prompt is recorded for the endpoint
+// picked, so that a popular prefix gets more homes. Load is outstanding requests, ties are drawn.
 //
-// Differences: prompts are compared in blocks of 128 bytes and include roles. Its limit of 2^26 characters for all endpoints is
-// divided evenly and enforced at all times instead of every 60 s. Load is that for a fleet without /v1/loads; with it the
-// original estimates the wait from the engines' queued tokens. The triggers on KV usage are off, as by default.
+// Differences: prompts are compared in blocks of 128 bytes and include roles. Its limit of 2^26 characters for all
+// endpoints is divided evenly and enforced at all times instead of every 60 s. Load is that for a fleet without
+// /v1/loads; with it the original estimates the wait from the engines' queued tokens. The triggers on KV usage are off,
+// as by default.
 type smgCacheAware struct {
 	pick.Plain
 	tree sent.Tree
@@ -38,14 +39,18 @@ const (
 
 // NewSMGCacheAware makes the policy smg.cache_aware.
 func NewSMGCacheAware() pick.Policy {
-	return &smgCacheAware{Plain: pick.Plain{Name: "smg.cache_aware", Exact: true, Content: true}, tree: sent.NewTree(smgTreeBytes / fleet.BlockBytes)}
+	return &smgCacheAware{
+		Plain: pick.Plain{Name: "smg.cache_aware", Exact: true, Content: true},
+		tree:  sent.NewTree(smgTreeBytes / fleet.BlockBytes),
+	}
 }
 
 // Pick implements pick.Policy.
 func (p *smgCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	cs, chain := v.Candidates, content.Blocks(r)
 	p.tree.Match(cs, chain)
-	deepest := p.tree.DeepestAnywhere() // endpoints that cannot take the request count too, and may hide shallower matches of others
+	// endpoints that cannot take the request count too, and may hide shallower matches of others
+	deepest := p.tree.DeepestAnywhere()
 	pressure := smgPressure(cs)
 	held, safe, others := 0, 0, 0
 	if float64(deepest*fleet.BlockBytes) > float64(smgCacheThreshold*float64(content.Bytes(r))) {

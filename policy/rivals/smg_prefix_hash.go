@@ -9,13 +9,13 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// smgPrefixHash is SMG's prefix_hash with its defaults (smg-project/smg 1.13, model_gateway/src/policies/prefix_hash.rs, over
-// HTTP): the hash of the first 256 tokens, taken as 1,024 characters, on a ring of 150 places per endpoint. An endpoint is
-// acceptable while its load including this request is at most 1.25 times the mean, or at most 10 above it. If the one on the
-// ring is not, the least loaded is picked, the first of ties.
+// smgPrefixHash is SMG's prefix_hash with its defaults (smg-project/smg 1.13,
+// model_gateway/src/policies/prefix_hash.rs, over HTTP): the hash of the first 256 tokens, taken as 1,024 characters,
+// on a ring of 150 places per endpoint. An endpoint is acceptable while its load including this request is at most 1.25
+// times the mean, or at most 10 above it. If the one on the ring is not, the least loaded is picked, the first of ties.
 //
-// Differences: a prompt of less than 128 bytes has the hash of its conversation. Without the prompt the least loaded is picked,
-// as in the original when there is nothing to hash.
+// Differences: a prompt of less than 128 bytes has the hash of its conversation. Without the prompt the least loaded is
+// picked, as in the original when there is nothing to hash.
 type smgPrefixHash struct {
 	pick.Plain
 	ring byhash.Ring
@@ -30,7 +30,10 @@ const (
 
 // NewSMGPrefixHash makes the policy smg.prefix_hash.
 func NewSMGPrefixHash() pick.Policy {
-	return &smgPrefixHash{Plain: pick.Plain{Name: "smg.prefix_hash", Exact: true, Content: true}, ring: byhash.Ring{Places: smgRingPlaces}}
+	return &smgPrefixHash{
+		Plain: pick.Plain{Name: "smg.prefix_hash", Exact: true, Content: true},
+		ring:  byhash.Ring{Places: smgRingPlaces},
+	}
 }
 
 // Pick implements pick.Policy.

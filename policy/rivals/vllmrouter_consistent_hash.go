@@ -8,14 +8,14 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// vllmConsistentHash is vllm-router's consistent_hash (vllm-project/router 0.1.17, src/policies/consistent_hash.rs): a ring
-// with 160 places per endpoint, by the request's session, ignoring load. Without a session it uses the hash of the request's
-// body, so each turn goes elsewhere.
+// vllmConsistentHash is vllm-router's consistent_hash (vllm-project/router 0.1.17, src/policies/consistent_hash.rs): a
+// ring with 160 places per endpoint, by the request's session, ignoring load. Without a session it uses the hash of the
+// request's body, so each turn goes elsewhere.
 //
-// Differences: it does not require parsed prompts; without a session and a prompt it uses the conversation, as far as that is
-// recognised. The ring contains the available endpoints only, so that the conversations of one that is down spread over the
-// others; the original sends all of them to the first healthy one. The released 0.1.17 was observed to send all requests
-// without a session to one endpoint.
+// Differences: it does not require parsed prompts; without a session and a prompt it uses the conversation, as far as
+// that is recognised. The ring contains the available endpoints only, so that the conversations of one that is down
+// spread over the others; the original sends all of them to the first healthy one. The released 0.1.17 was observed to
+// send all requests without a session to one endpoint.
 type vllmConsistentHash struct {
 	pick.Plain
 	ring byhash.Ring
@@ -25,7 +25,10 @@ const vllmRingPlaces = 160
 
 // NewVLLMConsistentHash makes the policy vllmrouter.consistent_hash.
 func NewVLLMConsistentHash() pick.Policy {
-	return &vllmConsistentHash{Plain: pick.Plain{Name: "vllmrouter.consistent_hash", Exact: true}, ring: byhash.Ring{Places: vllmRingPlaces}}
+	return &vllmConsistentHash{
+		Plain: pick.Plain{Name: "vllmrouter.consistent_hash", Exact: true},
+		ring:  byhash.Ring{Places: vllmRingPlaces},
+	}
 }
 
 // Pick implements pick.Policy.

@@ -10,13 +10,14 @@ import (
 	"github.com/warmpath/warmpath/policy/sent"
 )
 
-// vllmSticky is vllm-router's sticky_least_loaded (vllm-project/router, PR 235, src/policies/sticky_least_loaded.rs): a new
-// session goes to the endpoint with the fewest sessions, ties to the first by rendezvous hash, and stays there while the
-// endpoint is available, whatever its load. A session counts until it has been idle for two hours; the sweep runs at most once
-// a minute. A request without a session follows the same rule and is not counted.
+// vllmSticky is vllm-router's sticky_least_loaded (vllm-project/router, PR 235, src/policies/sticky_least_loaded.rs): a
+// new session goes to the endpoint with the fewest sessions, ties to the first by rendezvous hash, and stays there
+// while the endpoint is available, whatever its load. A session counts until it has been idle for two hours; the sweep
+// runs at most once a minute. A request without a session follows the same rule and is not counted.
 //
-// Differences: sessions are limited to 131,072, the least recently used one going first; without a session ties are broken by
-// the hash of the prompt's blocks instead of its text. Nothing reports the end of a session (POST /finish_session).
+// Differences: sessions are limited to 131,072, the least recently used one going first; without a session ties are
+// broken by the hash of the prompt's blocks instead of its text. Nothing reports the end of a session (POST
+// /finish_session).
 type vllmSticky struct {
 	pick.Plain
 	sessions map[uint64]uint32 // by hash -> place in table
@@ -41,7 +42,11 @@ const (
 
 // NewVLLMSticky makes the policy vllmrouter.sticky_least_loaded.
 func NewVLLMSticky() pick.Policy {
-	return &vllmSticky{Plain: pick.Plain{Name: "vllmrouter.sticky_least_loaded", Exact: true}, sessions: map[uint64]uint32{}, table: make([]sticky, 1)}
+	return &vllmSticky{
+		Plain:    pick.Plain{Name: "vllmrouter.sticky_least_loaded", Exact: true},
+		sessions: map[uint64]uint32{},
+		table:    make([]sticky, 1),
+	}
 }
 
 // Pick implements pick.Policy.

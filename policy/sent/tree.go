@@ -1,8 +1,8 @@
 // Package sent records what was sent where: prompts (Tree), a count (Tally), a sum over recent seconds (Window) and the
 // endpoint of a conversation (Bindings).
 //
-// This is the state of single rules, separate from the router's belief. Each kind is bounded, and records of an endpoint never
-// apply to its successor in the slot.
+// This is the state of single rules, separate from the router's belief. Each kind is bounded, and records of an
+// endpoint never apply to its successor in the slot.
 package sent
 
 import (
@@ -12,7 +12,8 @@ import (
 	"github.com/warmpath/warmpath/slot"
 )
 
-// Tree is a policy's own tree of the prompts it sent where, by the blocks of their content. It is bounded per endpoint by an LRU.
+// Tree is a policy's own tree of the prompts it sent where, by the blocks of their content. It is bounded per endpoint
+// by an LRU.
 type Tree struct {
 	index *prefix.Index
 	found prefix.Matches

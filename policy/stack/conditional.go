@@ -1,7 +1,7 @@
 // Package stack has the routing rules of vLLM's production-stack, and its estimate of a prompt's tokens.
 //
-// Each file names its source and the published defaults, and states differences from the original. The rules ignore weights, as
-// the originals do.
+// Each file names its source and the published defaults, and states differences from the original. The rules ignore
+// weights, as the originals do.
 package stack
 
 import (
@@ -11,13 +11,14 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// Conditional disaggregation of production-stack (vllm-project/production-stack, PR 890, by its description and thread): a
-// prompt with at least a threshold of estimated tokens goes through a prefill endpoint, a shorter one straight to a decode
-// endpoint. Both are chosen among those of the role by round robin, or by the load that engines report.
+// Conditional disaggregation of production-stack (vllm-project/production-stack, PR 890, by its description and
+// thread): a prompt with at least a threshold of estimated tokens goes through a prefill endpoint, a shorter one
+// straight to a decode endpoint. Both are chosen among those of the role by round robin, or by the load that engines
+// report.
 
-// RequestTokens estimates the tokens of a prompt as production-stack does: the length of a list of token ids, or a quarter of a
-// text's characters (code points), rounded down. If characters are not counted it uses the prompt's bytes, which include role
-// names and tools.
+// RequestTokens estimates the tokens of a prompt as production-stack does: the length of a list of token ids, or a
+// quarter of a text's characters (code points), rounded down. If characters are not counted it uses the prompt's bytes,
+// which include role names and tools.
 func RequestTokens(r *fleet.Request) int {
 	if r.Characters > 0 {
 		return max(0, r.PromptTokens) + r.Characters/content.BytesPerToken
@@ -25,8 +26,8 @@ func RequestTokens(r *fleet.Request) int {
 	return max(0, r.PromptTokens) + max(0, content.Characters(r.PromptBytes, r.Content))/content.BytesPerToken
 }
 
-// turns is round_robin of PR 890: the candidates in order of declaration. The first turn is drawn, so that routers started
-// together do not run in step.
+// turns is round_robin of PR 890: the candidates in order of declaration. The first turn is drawn, so that routers
+// started together do not run in step.
 type turns struct {
 	pick.Plain
 	began bool
@@ -60,9 +61,9 @@ func (p *turns) turn(v *pick.View, among int) uint32 {
 
 func (p *turns) advance(v *pick.View, among int) { p.began, p.next = true, p.turn(v, among)+1 }
 
-// leastLoaded is least_loaded of PR 890: the candidate whose engine reports the fewest requests, running and queued. If one of
-// them reports nothing, it uses round robin. Ties use round robin too: reports are seconds old, and the original sends
-// everything to one endpoint until the next report.
+// leastLoaded is least_loaded of PR 890: the candidate whose engine reports the fewest requests, running and queued. If
+// one of them reports nothing, it uses round robin. Ties use round robin too: reports are seconds old, and the original
+// sends everything to one endpoint until the next report.
 type leastLoaded struct {
 	pick.Plain
 	turns turns
@@ -103,8 +104,8 @@ func (p *leastLoaded) placed(v *pick.View, r *fleet.Request, c pick.Choice) {
 	p.turns.placed(v, r, c)
 }
 
-// fewestReported is the fewest requests reported by a candidate's engine, running and queued, and the number of candidates that
-// report it; 0 of them if one reports nothing, since loads cannot be compared then.
+// fewestReported is the fewest requests reported by a candidate's engine, running and queued, and the number of
+// candidates that report it; 0 of them if one reports nothing, since loads cannot be compared then.
 func fewestReported(cs []pick.Candidate) (fewest, equals int) {
 	for i := range cs {
 		switch n := cs[i].Queue; {

@@ -13,9 +13,10 @@ import (
 //
 //	score = min(matched, prompt)/prompt - 1.0 * (load - mean load)/max(1, mean load)
 //
-// in tokens and outstanding requests; the largest score is picked, the first by name of ties. If no endpoint has any of the
-// prompt it falls back to kvaware's rule: by the session on a hash ring, and without a session the endpoint that was sent
-// fewest requests in the last minute. It asks LMCache's controller for cache contents; here these are Candidate.CachedTokens.
+// in tokens and outstanding requests; the largest score is picked, the first by name of ties. If no endpoint has any of
+// the prompt it falls back to kvaware's rule: by the session on a hash ring, and without a session the endpoint that
+// was sent fewest requests in the last minute. It asks LMCache's controller for cache contents; here these are
+// Candidate.CachedTokens.
 type loadAware struct {
 	pick.Plain
 	ring byhash.Ring
@@ -30,7 +31,11 @@ const (
 
 // NewLoadAware makes the policy stack.loadaware.
 func NewLoadAware() pick.Policy {
-	return &loadAware{Plain: pick.Plain{Name: "stack.loadaware", Exact: true, Content: true}, ring: byhash.Ring{Places: ringPlaces}, sent: sent.Window{Seconds: windowSeconds}}
+	return &loadAware{
+		Plain: pick.Plain{Name: "stack.loadaware", Exact: true, Content: true},
+		ring:  byhash.Ring{Places: ringPlaces},
+		sent:  sent.Window{Seconds: windowSeconds},
+	}
 }
 
 // Hooks implements pick.Policy.

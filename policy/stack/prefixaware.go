@@ -9,12 +9,13 @@ import (
 	"github.com/warmpath/warmpath/policy/sent"
 )
 
-// prefixAware is production-stack's routing logic prefixaware (vllm-project/production-stack at a6c01db0, prefix/hashtrie.py):
-// a trie of chunks of 128 characters. It picks any endpoint with the deepest chunk, evenly at random, ignoring load; without a
-// match any endpoint at all (--prefix-min-match-length 0). The prompt is recorded for the endpoint picked.
+// prefixAware is production-stack's routing logic prefixaware (vllm-project/production-stack at a6c01db0,
+// prefix/hashtrie.py): a trie of chunks of 128 characters. It picks any endpoint with the deepest chunk, evenly at
+// random, ignoring load; without a match any endpoint at all (--prefix-min-match-length 0). The prompt is recorded for
+// the endpoint picked.
 //
-// Differences: an incomplete last chunk does not count. The original never forgets; here an endpoint's prompts are limited to
-// 64 MiB, oldest first.
+// Differences: an incomplete last chunk does not count. The original never forgets; here an endpoint's prompts are
+// limited to 64 MiB, oldest first.
 type prefixAware struct {
 	pick.Plain
 	tree sent.Tree
@@ -22,7 +23,10 @@ type prefixAware struct {
 
 // NewPrefixAware makes the policy stack.prefixaware.
 func NewPrefixAware() pick.Policy {
-	return &prefixAware{Plain: pick.Plain{Name: "stack.prefixaware", Exact: true, Content: true}, tree: sent.NewTree(sent.Unbounded)}
+	return &prefixAware{
+		Plain: pick.Plain{Name: "stack.prefixaware", Exact: true, Content: true},
+		tree:  sent.NewTree(sent.Unbounded),
+	}
 }
 
 // Pick implements pick.Policy.

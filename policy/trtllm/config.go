@@ -27,8 +27,9 @@ type LoadBalancingConfig struct {
 
 // KVCacheAwareConfig are the options of trtllm.kv_cache_aware.
 type KVCacheAwareConfig struct {
-	// Score is the formula: request_share (PR 12526), matched tokens / prompt tokens - active requests / max_batch_size; or
-	// blocks (since June 2026), matched blocks - load_weight * active requests. Empty means request_share.
+	// Score is the formula: request_share (PR 12526), matched tokens / prompt tokens - active requests /
+	// max_batch_size; or blocks (since June 2026), matched blocks - load_weight * active requests. Empty means
+	// request_share.
 	Score string `yaml:"score"`
 	// UseTokens is accepted and changes nothing, as in the original: both formulas count requests.
 	UseTokens bool `yaml:"use_tokens"`
@@ -36,40 +37,41 @@ type KVCacheAwareConfig struct {
 	MaxBatchSize int `yaml:"max_batch_size"`
 	// TokensPerBlock is the block size. 0 means the size that the engine reports, and 32 before its first report.
 	TokensPerBlock int `yaml:"tokens_per_block"`
-	// TrackRoutedBlocks counts prompts that an endpoint has answered in full as cached there, in addition to the router's
-	// prediction. Unset means true.
+	// TrackRoutedBlocks counts prompts that an endpoint has answered in full as cached there, in addition to the
+	// router's prediction. Unset means true.
 	TrackRoutedBlocks *bool `yaml:"track_routed_blocks"`
 	// BackfillBlockHashesOnFinish is an older name of track_routed_blocks.
 	BackfillBlockHashesOnFinish *bool `yaml:"backfill_block_hashes_on_finish"`
 	// LoadWeight is the weight of an active request in blocks, for score blocks. Unset means 0.25.
 	LoadWeight *float64 `yaml:"load_weight"`
-	// LoadCap excludes endpoints whose active requests / max_batch_size are at or above it, unless that excludes all. 0 means
-	// no cap.
+	// LoadCap excludes endpoints whose active requests / max_batch_size are at or above it, unless that excludes all. 0
+	// means no cap.
 	LoadCap float64 `yaml:"load_cap"`
-	// ContentAffinity keeps conversations that begin alike at one endpoint: on, by the client's conversation id, or without one
-	// by the first two messages and the tenant; messages, by the first two messages alone, as published, so that all
-	// conversations that begin alike share one endpoint; off; or auto, which is on with score blocks and off with
-	// request_share. Empty means auto.
+	// ContentAffinity keeps conversations that begin alike at one endpoint: on, by the client's conversation id, or
+	// without one by the first two messages and the tenant; messages, by the first two messages alone, as published, so
+	// that all conversations that begin alike share one endpoint; off; or auto, which is on with score blocks and off
+	// with request_share. Empty means auto.
 	ContentAffinity string `yaml:"content_affinity"`
-	// CustomTokenizer names Python code that loads the tokenizer, which cannot run here: set tokenizer_dir too, which is loaded
-	// instead.
+	// CustomTokenizer names Python code that loads the tokenizer, which cannot run here: set tokenizer_dir too, which
+	// is loaded instead.
 	CustomTokenizer string `yaml:"custom_tokenizer"`
-	// TokenizerDir is a directory with the model's tokenizer.json and chat template, for matching the engines' KV events to
-	// prompts, like kv_events.tokenizer. Placement uses bytes and does not wait for it.
+	// TokenizerDir is a directory with the model's tokenizer.json and chat template, for matching the engines' KV
+	// events to prompts, like kv_events.tokenizer. Placement uses bytes and does not wait for it.
 	TokenizerDir string `yaml:"tokenizer_dir"`
 	// ModelPath is the directory of the tokenizer if tokenizer_dir is not set.
 	ModelPath string `yaml:"model_path"`
-	// UseHarmony says that the engine uses gpt-oss' harmony format, which no chat template reproduces exactly: chats are not
-	// tokenized then. Unset means that the model's config.json decides (model_type gpt_oss).
+	// UseHarmony says that the engine uses gpt-oss' harmony format, which no chat template reproduces exactly: chats
+	// are not tokenized then. Unset means that the model's config.json decides (model_type gpt_oss).
 	UseHarmony *bool `yaml:"use_harmony"`
 }
 
 // ConversationConfig are the options of trtllm.conversation.
 type ConversationConfig struct {
-	// MatchThreshold is the share of a request's blocks that a session must contain for the request to continue it. Unset means
-	// 0.75.
+	// MatchThreshold is the share of a request's blocks that a session must contain for the request to continue it.
+	// Unset means 0.75.
 	MatchThreshold *float64 `yaml:"match_threshold"`
-	// TokensPerBlock is the size of these blocks, in characters, or in tokens for token ids and with use_token_ids. 0 means 128.
+	// TokensPerBlock is the size of these blocks, in characters, or in tokens for token ids and with use_token_ids. 0
+	// means 128.
 	TokensPerBlock int `yaml:"tokens_per_block"`
 	// UseTokenIDs counts text in (estimated) tokens, not in characters.
 	UseTokenIDs bool `yaml:"use_token_ids"`
@@ -77,13 +79,14 @@ type ConversationConfig struct {
 	HashSkipCount int `yaml:"hash_skip_count"`
 	// MaxSessions limits the sessions remembered; the least recently used one goes first. 0 means 100000.
 	MaxSessions int `yaml:"max_sessions"`
-	// IDsByTableOnly excludes sessions with an id from matching requests without one, as in the original since June 2026.
+	// IDsByTableOnly excludes sessions with an id from matching requests without one, as in the original since June
+	// 2026.
 	IDsByTableOnly bool `yaml:"ids_by_table_only"`
-	// BlockWeights weighs requests by blocks * tokens_per_block, as the original does (all in PR 12526, those without id
-	// since). A text then weighs five times as much as the same text as token ids or with an id.
+	// BlockWeights weighs requests by blocks * tokens_per_block, as the original does (all in PR 12526, those without
+	// id since). A text then weighs five times as much as the same text as token ids or with an id.
 	BlockWeights bool `yaml:"block_weights"`
-	// CustomTokenizer, and the options that follow, are as in kv_cache_aware: they match KV events. Blocks are still counted by
-	// estimate.
+	// CustomTokenizer, and the options that follow, are as in kv_cache_aware: they match KV events. Blocks are still
+	// counted by estimate.
 	CustomTokenizer string `yaml:"custom_tokenizer"`
 	// TokenizerDir is as in kv_cache_aware.
 	TokenizerDir string `yaml:"tokenizer_dir"`
@@ -166,11 +169,21 @@ func (c Config) Validate() error {
 	var faults []error
 	oneOf := func(field, got string, valid ...string) {
 		if !slices.Contains(valid, got) {
-			faults = append(faults, fmt.Errorf("policy: trtllm.%s is %q%s", field, got, nearest.OrValid(got, valid, valid)))
+			faults = append(
+				faults,
+				fmt.Errorf("policy: trtllm.%s is %q%s", field, got, nearest.OrValid(got, valid, valid)),
+			)
 		}
 	}
 	oneOf("kv_cache_aware.score", kv.Score, scoreShare, scoreBlocks)
-	oneOf("kv_cache_aware.content_affinity", kv.ContentAffinity, affinityAuto, affinityOn, affinityMessages, affinityOff)
+	oneOf(
+		"kv_cache_aware.content_affinity",
+		kv.ContentAffinity,
+		affinityAuto,
+		affinityOn,
+		affinityMessages,
+		affinityOff,
+	)
 	for _, n := range []struct {
 		field       string
 		got, lo, hi int
@@ -182,29 +195,46 @@ func (c Config) Validate() error {
 		{"conversation.max_sessions", conv.MaxSessions, 1, 1 << 24},
 	} {
 		if n.got < n.lo || n.got > n.hi {
-			faults = append(faults, fmt.Errorf("policy: trtllm.%s is %d, must be between %d and %d", n.field, n.got, n.lo, n.hi))
+			faults = append(
+				faults,
+				fmt.Errorf("policy: trtllm.%s is %d, must be between %d and %d", n.field, n.got, n.lo, n.hi),
+			)
 		}
 	}
 	if w := floatOr(kv.LoadWeight, defaultLoadWeight); !(w >= 0) || math.IsInf(w, 0) {
 		faults = append(faults, fmt.Errorf("policy: trtllm.kv_cache_aware.load_weight is %v, must be 0 or more", w))
 	}
 	if !(kv.LoadCap >= 0) {
-		faults = append(faults, fmt.Errorf("policy: trtllm.kv_cache_aware.load_cap is %v, must be 0 or more (0 means no cap)", kv.LoadCap))
+		faults = append(
+			faults,
+			fmt.Errorf("policy: trtllm.kv_cache_aware.load_cap is %v, must be 0 or more (0 means no cap)", kv.LoadCap),
+		)
 	}
 	if s := floatOr(conv.MatchThreshold, defaultMatchThreshold); !(s >= 0 && s <= 1) {
-		faults = append(faults, fmt.Errorf("policy: trtllm.conversation.match_threshold is %v, must be between 0 and 1", s))
+		faults = append(
+			faults,
+			fmt.Errorf("policy: trtllm.conversation.match_threshold is %v, must be between 0 and 1", s),
+		)
 	}
 	for _, t := range []struct{ router, custom, path string }{
 		{"kv_cache_aware", kv.CustomTokenizer, kv.TokenizerDir + kv.ModelPath},
 		{"conversation", conv.CustomTokenizer, conv.TokenizerDir + conv.ModelPath},
 	} {
 		if t.custom != "" && t.path == "" {
-			faults = append(faults, fmt.Errorf("policy: trtllm.%s.custom_tokenizer is %q: that names Python code, and none runs here; "+
-				"set tokenizer_dir to a directory with the model's tokenizer.json, or leave both out", t.router, t.custom))
+			faults = append(
+				faults,
+				fmt.Errorf("policy: trtllm.%s.custom_tokenizer is %q: that names Python code, and none runs here; "+
+					"set tokenizer_dir to a directory with the model's tokenizer.json, or leave both out", t.router, t.custom),
+			)
 		}
 	}
 	if a, b := kv.TrackRoutedBlocks, kv.BackfillBlockHashesOnFinish; a != nil && b != nil && *a != *b {
-		faults = append(faults, errors.New("policy: trtllm.kv_cache_aware.track_routed_blocks and backfill_block_hashes_on_finish are two names of one option and differ"))
+		faults = append(
+			faults,
+			errors.New(
+				"policy: trtllm.kv_cache_aware.track_routed_blocks and backfill_block_hashes_on_finish are two names of one option and differ",
+			),
+		)
 	}
 	return errors.Join(faults...)
 }

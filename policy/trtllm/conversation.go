@@ -19,20 +19,20 @@ import (
 //     the prefix is at least match_threshold of the request's own blocks. It takes over that session.
 //  3. Any other request goes to the least loaded, which then has the session: an id whose endpoint left is bound anew.
 //
-// Load is the content weight of running requests, at least 1 each; idle endpoints are ties and take turns (ties). Sessions are
-// limited in number, not in age.
+// Load is the content weight of running requests, at least 1 each; idle endpoints are ties and take turns (ties).
+// Sessions are limited in number, not in age.
 //
-// The original splits text into blocks of 128 code points. Here the canonical form has blocks of 128 bytes, converted to
-// characters, so that a match is exact to one block. Other block sizes are converted from these.
+// The original splits text into blocks of 128 code points. Here the canonical form has blocks of 128 bytes, converted
+// to characters, so that a match is exact to one block. Other block sizes are converted from these.
 //
-// Differences: text of role:content lines is measured in canonical bytes, which render structured parts differently. A weight
-// is in tokens (text in characters / 5) for every form of request; block_weights has the published weights. A session without
-// an id uses the id that the router gave the conversation, so that a client that adopts it stays. A request that continues a
-// session may be a new conversation to the router, whose id it then gets: that id leads to the session's endpoint too. The part
-// excluded by hash_skip_count must still match. Tenants never share a session.
+// Differences: text of role:content lines is measured in canonical bytes, which render structured parts differently. A
+// weight is in tokens (text in characters / 5) for every form of request; block_weights has the published weights. A
+// session without an id uses the id that the router gave the conversation, so that a client that adopts it stays. A
+// request that continues a session may be a new conversation to the router, whose id it then gets: that id leads to the
+// session's endpoint too. The part excluded by hash_skip_count must still match. Tenants never share a session.
 //
-// Several texts in one request are matched as one, joined by line ends. Of several lists of token ids only the first is matched,
-// and with use_token_ids of several texts too, as in the original.
+// Several texts in one request are matched as one, joined by line ends. Of several lists of token ids only the first is
+// matched, and with use_token_ids of several texts too, as in the original.
 type conversation struct {
 	pick.Plain
 	threshold float64
@@ -58,8 +58,11 @@ type openWeight struct {
 // NewConversation makes trtllm.conversation. The configuration must have its defaults.
 func NewConversation(o ConversationConfig) pick.Policy {
 	return &conversation{
-		Plain:     pick.Plain{Name: "trtllm.conversation", Exact: true, Content: true, Alone: true},
-		threshold: floatOr(o.MatchThreshold, defaultMatchThreshold), block: o.TokensPerBlock, tokens: o.UseTokenIDs, skip: o.HashSkipCount,
+		Plain: pick.Plain{Name: "trtllm.conversation", Exact: true, Content: true, Alone: true},
+		threshold: floatOr(
+			o.MatchThreshold,
+			defaultMatchThreshold,
+		), block: o.TokensPerBlock, tokens: o.UseTokenIDs, skip: o.HashSkipCount,
 		byTable: o.IDsByTableOnly, published: o.BlockWeights, sessions: newSessions(o.MaxSessions),
 		given: sent.NewBindings(max(1, o.MaxSessions/4)),
 	}
@@ -136,8 +139,8 @@ func (p *conversation) lightest(cs []pick.Candidate) int {
 	return p.ties.least(cs, func(i int) float64 { return float64(p.load(&cs[i])) })
 }
 
-// continued is the session that a request without an id continues, and its endpoint among the candidates; pick.None if there is
-// none.
+// continued is the session that a request without an id continues, and its endpoint among the candidates; pick.None if
+// there is none.
 func (p *conversation) continued(v *pick.View, r *fleet.Request) (key uint64, at int) {
 	n := p.size(v, r)
 	skip := p.skipped(r)
@@ -229,8 +232,8 @@ func (p *conversation) skipped(r *fleet.Request) int {
 	return int(min(int64(p.skip)*charsPerToken, math.MaxInt32))
 }
 
-// characters is the length of a prompt's text as the original weighs it: for a chat the lines "role:content" joined by line
-// ends, one less than in the canonical form.
+// characters is the length of a prompt's text as the original weighs it: for a chat the lines "role:content" joined by
+// line ends, one less than in the canonical form.
 func characters(r *fleet.Request) int {
 	if r.Content == nil {
 		return r.PromptBytes
@@ -253,8 +256,8 @@ func (p *conversation) weigh(v *pick.View, r *fleet.Request) int64 {
 	return int64(max(1, characters(r)/charsPerToken))
 }
 
-// spoken is the first longestPrompt blocks of the matched text, scoped to the tenant, and a last one for the whole text if its hash is
-// known.
+// spoken is the first longestPrompt blocks of the matched text, scoped to the tenant, and a last one for the whole text
+// if its hash is known.
 func (p *conversation) spoken(to []uint64, r *fleet.Request) []uint64 {
 	tenant, blocks, whole := byhash.Text(r.Tenant), content.Blocks(r), content.Whole(r)
 	if q := p.first(r); q != nil {

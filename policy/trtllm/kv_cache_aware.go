@@ -19,18 +19,19 @@ import (
 //	request_share: matched tokens / padded prompt tokens - active requests / max_batch_size   (PR 12526)
 //	blocks:        matched blocks - load_weight × active requests                             (since June 2026)
 //
-// A prompt of n tokens has ceil((n-1) / tokens_per_block) blocks, since its last token belongs to none, and is padded to whole
-// blocks, at least one token. A partial last block counts as a whole one. With content affinity a placed conversation stays,
-// whatever the scores, while its endpoint is a candidate below load_cap.
+// A prompt of n tokens has ceil((n-1) / tokens_per_block) blocks, since its last token belongs to none, and is padded
+// to whole blocks, at least one token. A partial last block counts as a whole one. With content affinity a placed
+// conversation stays, whatever the scores, while its endpoint is a candidate below load_cap.
 //
 // The original learns a server's cache contents by polling KV cache events at the end of each request; here it is
 // Candidate.CachedTokens, which follows events where engines send them and is otherwise corrected by usage. With
 // track_routed_blocks prompts answered in full count too.
 //
-// Differences, each a defect of the original: tracked blocks are limited to the capacity of the engine's cache where that is
-// known, and forgotten when the cache is lost; the original only adds. Without events it silently becomes least loaded. A block
-// size reported later also applies to endpoints known before. Conversations that begin alike stay together within a tenant
-// only, and a conversation named by the client is separate (content_affinity: messages has the published form).
+// Differences, each a defect of the original: tracked blocks are limited to the capacity of the engine's cache where
+// that is known, and forgotten when the cache is lost; the original only adds. Without events it silently becomes least
+// loaded. A block size reported later also applies to endpoints known before. Conversations that begin alike stay
+// together within a tenant only, and a conversation named by the client is separate (content_affinity: messages has the
+// published form).
 //
 // Of several prompts in one request blocks and matches are added up; matches of the first fleet.MaxListed prompts only.
 type kvCacheAware struct {
@@ -164,7 +165,8 @@ func (p *kvCacheAware) count(cs []pick.Candidate, tokens, bytes int) {
 		f, size := &p.found[i], p.size(&cs[i])
 		if f.whole += blocks(tokens, size); p.tracks && bytes > 0 {
 			sent := 0
-			if epoch := p.epochs.Peek(cs[i].Slot, cs[i].Key); epoch != nil && *epoch == cs[i].Epoch { // else its cache was lost
+			// else its cache was lost
+			if epoch := p.epochs.Peek(cs[i].Slot, cs[i].Key); epoch != nil && *epoch == cs[i].Epoch {
 				sent = min(bytes, p.tracked.Depth(&cs[i])*fleet.BlockBytes)
 			}
 			f.matched += inBlocks(int(int64(tokens)*int64(sent)/int64(bytes)), tokens, size)
@@ -192,8 +194,8 @@ func (p *kvCacheAware) score(i int, c *pick.Candidate) float64 {
 	return float64(f.matched) - float64(p.weight*fair.Outstanding(c))
 }
 
-// inBlocks is the number of matching blocks of a prompt with this many cached tokens. If all but the last token are cached, the
-// last block is cached too, full or not.
+// inBlocks is the number of matching blocks of a prompt with this many cached tokens. If all but the last token are
+// cached, the last block is cached too, full or not.
 func inBlocks(cached, tokens, size int) int {
 	whole := blocks(tokens, size)
 	if cached >= tokens-1 {
@@ -283,8 +285,8 @@ func (p *kvCacheAware) released(l fleet.Lease, answered bool) {
 	}
 }
 
-// scoped appends the first longestPrompt blocks of a prompt and a last one for the whole prompt if its hash is known, mixed with
-// the tenant and the prompt's scope.
+// scoped appends the first longestPrompt blocks of a prompt and a last one for the whole prompt if its hash is known,
+// mixed with the tenant and the prompt's scope.
 func scoped(to []uint64, r *fleet.Request, blocks []uint64, bytes int, whole uint64) []uint64 {
 	if r.Content == nil {
 		return to

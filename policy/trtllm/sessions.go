@@ -2,9 +2,9 @@ package trtllm
 
 import "sort"
 
-// sessions is the memory of trtllm.conversation: sessions with their endpoints in order of use, and a tree of their prompts'
-// blocks. A block's hash covers all before it, so it has one place in the tree. A block is stored once for all its sessions, at
-// about 60 bytes; a block without sessions is removed.
+// sessions is the memory of trtllm.conversation: sessions with their endpoints in order of use, and a tree of their
+// prompts' blocks. A block's hash covers all before it, so it has one place in the tree. A block is stored once for all
+// its sessions, at about 60 bytes; a block without sessions is removed.
 type sessions struct {
 	most   int // sessions
 	blocks int // blocks in the tree; beyond that the oldest sessions keep their key only
@@ -130,8 +130,9 @@ func (s *sessions) depth(chain []uint64) int {
 	return sort.Search(len(chain), func(i int) bool { return s.at[chain[i]] == 0 })
 }
 
-// find returns a session with the longest common prefix with the chain, at least least blocks, whose endpoint fits. Of several
-// it prefers the last that passed; if that does not fit (its endpoint is unavailable) it tries others, up to mostVisits.
+// find returns a session with the longest common prefix with the chain, at least least blocks, whose endpoint fits. Of
+// several it prefers the last that passed; if that does not fit (its endpoint is unavailable) it tries others, up to
+// mostVisits.
 func (s *sessions) find(chain []uint64, least int, fits func(endpoint uint64) bool) (key uint64, depth int) {
 	const mostVisits = 4096
 	visits, seen := mostVisits, uint32(0)

@@ -1,6 +1,6 @@
-// Package trtllm has the routers of TensorRT-LLM's orchestrator (NVIDIA/TensorRT-LLM, tensorrt_llm/serve/router.py; PR 12526
-// and its successors in 2026) with their published names, parameters and defaults. They ignore weights.
-// Common to all:
+// Package trtllm has the routers of TensorRT-LLM's orchestrator (NVIDIA/TensorRT-LLM, tensorrt_llm/serve/router.py; PR
+// 12526 and its successors in 2026) with their published names, parameters and defaults. They ignore weights. Common to
+// all:
 //
 //   - A server is a candidate: one that is excluded, down or draining is not in the list that the counter indexes.
 //   - Loads are the router's own count, reserved in the decision; the original reads them before it takes its lock, so
@@ -46,7 +46,8 @@ func (t *ties) least(cs []pick.Candidate, of func(i int) float64) int {
 	return 0 // not reached: one of them has the smallest
 }
 
-// roundRobin is round_robin: servers[counter mod n], then the counter advances. It is not reset when servers join or leave.
+// roundRobin is round_robin: servers[counter mod n], then the counter advances. It is not reset when servers join or
+// leave.
 type roundRobin struct {
 	pick.Plain
 	counter uint64
@@ -69,8 +70,8 @@ func (p *roundRobin) placed(*pick.View, *fleet.Request, pick.Choice) { p.counter
 
 // loadBalancing is load_balancing: the least loaded, by active requests or, with use_tokens, by their prompt tokens.
 //
-// Differences: tokens are the router's estimate for every request. The original counts a text's characters as tokens, and
-// returns an error for chat requests and on the generation side.
+// Differences: tokens are the router's estimate for every request. The original counts a text's characters as tokens,
+// and returns an error for chat requests and on the generation side.
 type loadBalancing struct {
 	pick.Plain
 	tokens bool
@@ -79,7 +80,10 @@ type loadBalancing struct {
 
 // NewLoadBalancing makes trtllm.load_balancing. The configuration must have its defaults.
 func NewLoadBalancing(c LoadBalancingConfig) pick.Policy {
-	return &loadBalancing{Plain: pick.Plain{Name: "trtllm.load_balancing", Exact: true, Alone: true}, tokens: c.UseTokens}
+	return &loadBalancing{
+		Plain:  pick.Plain{Name: "trtllm.load_balancing", Exact: true, Alone: true},
+		tokens: c.UseTokens,
+	}
 }
 
 // Pick implements pick.Policy.

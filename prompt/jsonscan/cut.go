@@ -1,7 +1,7 @@
 package jsonscan
 
-// Checkpoints of a body are at ends of messages and, in plain prompts, at positions within the string; one per chunk of the raw
-// body. Chunks grow with their distance from the body's beginning, which limits their number.
+// Checkpoints of a body are at ends of messages and, in plain prompts, at positions within the string; one per chunk of
+// the raw body. Chunks grow with their distance from the body's beginning, which limits their number.
 const (
 	smallChunk, smallUntil   = 2 << 10, 16 << 10
 	middleChunk, middleUntil = 4 << 10, 64 << 10
@@ -23,8 +23,8 @@ func ChunkAfter(n int) int {
 	return (n/size + 1) * size
 }
 
-// Cuts records positions in one long string at which decoding may continue another time: before an escape, where no character
-// or surrogate pair is split. A string that is not UTF-8 has none.
+// Cuts records positions in one long string at which decoding may continue another time: before an escape, where no
+// character or surrogate pair is split. A string that is not UTF-8 has none.
 type Cuts struct {
 	At    int // offset of the string's opening quote
 	From  int // position to continue from; 0 for none
@@ -42,8 +42,8 @@ type cut struct {
 // cutWindow is the distance before the end of a chunk within which an escape is used.
 const cutWindow = 256
 
-// begin returns where to start within the string with this opening quote, and the position from which the next escape is
-// recorded.
+// begin returns where to start within the string with this opening quote, and the position from which the next escape
+// is recorded.
 func (k *Cuts) begin(at int) (from, lost, next int) {
 	from = at + 1
 	if k.From > 0 && k.At == at {

@@ -1,8 +1,8 @@
 // Package jsonscan reads JSON token by token.
 //
-// It owns the cursor and the decoding of strings, 8 to 64 bytes at a time depending on the processor. It promises to accept
-// exactly what encoding/json accepts, to allocate nothing, and positions as offsets into the document; values may be decoded to
-// a buffer on the way. It never builds a tree, and knows no member names.
+// It owns the cursor and the decoding of strings, 8 to 64 bytes at a time depending on the processor. It promises to
+// accept exactly what encoding/json accepts, to allocate nothing, and positions as offsets into the document; values
+// may be decoded to a buffer on the way. It never builds a tree, and knows no member names.
 package jsonscan
 
 import (
@@ -58,8 +58,8 @@ const (
 	expectNothing                       // after an error
 )
 
-// Cursor reads one JSON document token by token, without recursion or allocation. It accepts exactly what encoding/json's Valid
-// accepts. The zero Cursor is not usable; call Reset.
+// Cursor reads one JSON document token by token, without recursion or allocation. It accepts exactly what
+// encoding/json's Valid accepts. The zero Cursor is not usable; call Reset.
 type Cursor struct {
 	data   []byte
 	pos    int // next byte to read
@@ -104,8 +104,8 @@ func (c *Cursor) Resume(at int) { c.pos, c.expect = at, expectMore }
 // Depth is the number of open containers.
 func (c *Cursor) Depth() int { return c.depth }
 
-// TextLen is the decoded length in bytes of the last Key or String. It is exact for valid UTF-8; each half of an escaped
-// surrogate pair counts 2 bytes.
+// TextLen is the decoded length in bytes of the last Key or String. It is exact for valid UTF-8; each half of an
+// escaped surrogate pair counts 2 bytes.
 func (c *Cursor) TextLen() int { return c.end - c.start - 2 - c.lost }
 
 // Raw is the text of the last Key or String between its quotes, undecoded; plain means without escapes.
@@ -167,8 +167,8 @@ func (c *Cursor) Next() Kind {
 	return Bad
 }
 
-// Skip skips to the end of the value that starts with the last token, of kind k. It returns false if the document is invalid. A
-// scalar is already at its end.
+// Skip skips to the end of the value that starts with the last token, of kind k. It returns false if the document is
+// invalid. A scalar is already at its end.
 func (c *Cursor) Skip(k Kind) bool {
 	switch k {
 	case Bad:

@@ -16,9 +16,9 @@ const escapes = "\"" + "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" + "/" 
 	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" + "\\" +
 	"\x00\x00\x00\x00\x00" + "\b" + "\x00\x00\x00" + "\f" + "\x00\x00\x00\x00\x00\x00\x00" + "\n" + "\x00\x00\x00" + "\r" + "\x00" + "\t"
 
-// quotedOnto is quoted that also appends the decoded string to *c.Out, from c.OutFrom on. Copying while searching for the end
-// costs little; a second pass for escapes would cost as much as the first. The decoded string is never longer than the input,
-// and up to 64 bytes are written at a time.
+// quotedOnto is quoted that also appends the decoded string to *c.Out, from c.OutFrom on. Copying while searching for
+// the end costs little; a second pass for escapes would cost as much as the first. The decoded string is never longer
+// than the input, and up to 64 bytes are written at a time.
 func (c *Cursor) quotedOnto() int {
 	d, i, lost, cutAt := c.data, c.pos+1, 0, len(c.data)
 	if c.Cut != nil {
@@ -89,12 +89,12 @@ func (c *Cursor) quotedOnto() int {
 	}
 }
 
-// deepAfter is how much of a string is read before blocks are tried, and again after they end: they are useless for short
-// strings or when all escapes are numeric.
+// deepAfter is how much of a string is read before blocks are tried, and again after they end: they are useless for
+// short strings or when all escapes are numeric.
 const deepAfter = 64
 
-// blocks decodes whole blocks from i on into out from o on, as far as possible, but not beyond end. It returns the advanced
-// arguments.
+// blocks decodes whole blocks from i on into out from o on, as far as possible, but not beyond end. It returns the
+// advanced arguments.
 func (c *Cursor) blocks(out, near []byte, i, o, end int, seen uint64) (_, _ []byte, _, _ int, _ uint64) {
 	for deep {
 		if len(near)-i < 64 && len(near) < len(c.data) {
@@ -126,8 +126,9 @@ func (c *Cursor) room(out []byte, i int) (grown, near []byte) {
 	return out[:cap(out)], c.data[:i+min(left, cap(out)-len(out)-beyond)]
 }
 
-// closed accepts the decoded string out[from:], whose raw form is at a span, and returns the offset after its closing quote; -1
-// if the string is invalid. Bytes that are not UTF-8 are replaced, so that it cannot contain marks of the canonical form.
+// closed accepts the decoded string out[from:], whose raw form is at a span, and returns the offset after its closing
+// quote; -1 if the string is invalid. Bytes that are not UTF-8 are replaced, so that it cannot contain marks of the
+// canonical form.
 func (c *Cursor) closed(out []byte, from int, raw Span, seen uint64, lost int) int {
 	switch {
 	case raw.End >= len(c.data):
@@ -147,8 +148,8 @@ func (c *Cursor) closed(out []byte, from int, raw Span, seen uint64, lost int) i
 	return raw.End + 1
 }
 
-// escapedRune is the character of the valid \uXXXX at i and the length of its spelling, which is 12 for a surrogate pair. Half
-// of a pair is U+FFFD, as in encoding/json.
+// escapedRune is the character of the valid \uXXXX at i and the length of its spelling, which is 12 for a surrogate
+// pair. Half of a pair is U+FFFD, as in encoding/json.
 func escapedRune(d []byte, i int) (r rune, n int) {
 	r = hexRune(d[i+2:])
 	if !utf16.IsSurrogate(r) {

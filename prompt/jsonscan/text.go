@@ -15,8 +15,8 @@ func Decode(body []byte, at Span) string {
 	return string(AppendDecoded(nil, raw))
 }
 
-// AppendDecoded appends the decoded content of a JSON string accepted by a Cursor. Bytes that are not UTF-8 and halves of
-// surrogate pairs become U+FFFD each, as in encoding/json.
+// AppendDecoded appends the decoded content of a JSON string accepted by a Cursor. Bytes that are not UTF-8 and halves
+// of surrogate pairs become U+FFFD each, as in encoding/json.
 func AppendDecoded(dst, raw []byte) []byte {
 	for i := 0; i < len(raw); {
 		switch b := raw[i]; {

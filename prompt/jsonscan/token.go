@@ -10,20 +10,21 @@ const (
 	highs = 0x8080808080808080
 )
 
-// stops marks the bytes of eight (little-endian) that end a run of plain string content: a quote, a backslash or a control
-// character. The lowest mark is exact; borrows may set false marks above a true one only.
+// stops marks the bytes of eight (little-endian) that end a run of plain string content: a quote, a backslash or a
+// control character. The lowest mark is exact; borrows may set false marks above a true one only.
 func stops(x uint64) uint64 {
 	quote := x ^ ones*'"'
 	slash := x ^ ones*'\\'
 	return ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*' ')&^x) & highs
 }
 
-// wideFrom is the number of bytes of a string after which larger steps are used, so that keys and short values do not pay for
-// them.
+// wideFrom is the number of bytes of a string after which larger steps are used, so that keys and short values do not
+// pay for them.
 const wideFrom = 32
 
-// quoted reads the string whose opening quote is at the position and returns the offset after its closing quote, or -1 after a
-// failure. It sets lost. Nearly all bytes of a body pass here: eight at a time, or 64 depending on the processor.
+// quoted reads the string whose opening quote is at the position and returns the offset after its closing quote, or -1
+// after a failure. It sets lost. Nearly all bytes of a body pass here: eight at a time, or 64 depending on the
+// processor.
 func (c *Cursor) quoted() int {
 	d, i, lost := c.data, c.pos+1, 0
 	next := len(d) // where to start larger steps

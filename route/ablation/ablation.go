@@ -1,7 +1,8 @@
-// Package ablation names what the router learns and can do without, so that a simulation can show what each of it is worth.
+// Package ablation names what the router learns and can do without, so that a simulation can show what each of it is
+// worth.
 //
-// It owns the list of names and nothing else. The packages that learn ask a Set, which costs a bit test; the router that serves has
-// the empty one. docs/mechanisms.md has a figure for each name.
+// It owns the list of names and nothing else. The packages that learn ask a Set, which costs a bit test; the router
+// that serves has the empty one. docs/mechanisms.md has a figure for each name.
 package ablation
 
 import (
@@ -62,7 +63,14 @@ func Of(named ...string) (Set, error) {
 	for _, name := range named {
 		i := slices.Index(names(), name)
 		if i < 0 {
-			errs = append(errs, fmt.Errorf("nothing that the router learns is called %q; there are %s", name, strings.Join(names(), ", ")))
+			errs = append(
+				errs,
+				fmt.Errorf(
+					"nothing that the router learns is called %q; there are %s",
+					name,
+					strings.Join(names(), ", "),
+				),
+			)
 			continue
 		}
 		s |= 1 << i

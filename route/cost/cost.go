@@ -1,8 +1,8 @@
 // Package cost is what a placement costs: the wait of the request itself, and what it makes others wait.
 //
-// It owns the formulas. Policies, the rules when to split and shadow evaluation reckon with the same ones. They read the columns of a
-// pick.View and nothing else, so the package keeps no state, and knows no request, policy or endpoint. Costs are in ms, and no constant
-// stands for a GPU or a model.
+// It owns the formulas. Policies, the rules when to split and shadow evaluation reckon with the same ones. They read
+// the columns of a pick.View and nothing else, so the package keeps no state, and knows no request, policy or endpoint.
+// Costs are in ms, and no constant stands for a GPU or a model.
 package cost
 
 import (
@@ -11,15 +11,18 @@ import (
 )
 
 const (
-	fullBusy      = 0.75 // utilisation up to which queues are reckoned: none lasts for ever, and of one that is there the wait is known
-	mostBusy      = 0.9  // the same where one request is reckoned alone, and for the prompts that are computed beside an answer
-	mostOccupancy = 3    // times its places or memory that an endpoint counts as occupied at most
-	othersMs      = 2    // ms that a ms of others' waiting counts for: some of them leave, and compute again what they had
-	leastSpeed    = 1e-6 // ms a token, so that nothing is divided by 0
+	// utilisation up to which queues are reckoned: none lasts for ever, and of one that is there the wait is known
+	fullBusy = 0.75
+	// the same where one request is reckoned alone, and for the prompts that are computed beside an answer
+	mostBusy      = 0.9
+	mostOccupancy = 3 // times its places or memory that an endpoint counts as occupied at most
+	// ms that a ms of others' waiting counts for: some of them leave, and compute again what they had
+	othersMs   = 2
+	leastSpeed = 1e-6 // ms a token, so that nothing is divided by 0
 )
 
-// Estimate is what placing the request of a view at one of its rows costs. Terms.Spread stays 0: it is a policy's price for an uneven
-// placement, and no time that a placement takes.
+// Estimate is what placing the request of a view at one of its rows costs. Terms.Spread stays 0: it is a policy's price
+// for an uneven placement, and no time that a placement takes.
 func Estimate(v *pick.View, c *pick.Candidate, s *Scope) pick.Terms {
 	brings := float64(missing(v, c) * v.PerToken(c))
 	t := pick.Terms{Wait: c.WaitMs, Fixed: v.Fixed(c)}
@@ -32,16 +35,17 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope) pick.Terms {
 		return t
 	}
 	t.Others = others(v, c, brings, s) + interrupts(v, c, brings) + answers(v, c) + c.Link.DelayMs
-	// An endpoint of less weight is to have less traffic: what it costs there counts for more. The request itself waits no longer.
+	// An endpoint of less weight is to have less traffic: what it costs there counts for more. The request itself waits
+	// no longer.
 	if w := c.FullWeight() / s.heaviest; w < 1 {
 		t.Others = (t.Wait+brings+t.Others)/w - t.Wait - brings
 	}
 	return t
 }
 
-// missing is how many tokens are computed, or of a decode leg transferred. Where costs decide whether a request is split, a wrong belief of what
-// is cached delays all that are answered there: what proves to be missing of late is counted, and of a whole request what a decode leg is
-// still to bring.
+// missing is how many tokens are computed, or of a decode leg transferred. Where costs decide whether a request is
+// split, a wrong belief of what is cached delays all that are answered there: what proves to be missing of late is
+// counted, and of a whole request what a decode leg is still to bring.
 func missing(v *pick.View, c *pick.Candidate) float64 {
 	switch {
 	case v.Splits && v.Leg == fleet.LegPrefill:
@@ -53,13 +57,14 @@ func missing(v *pick.View, c *pick.Candidate) float64 {
 	}
 }
 
-// others is what a placement costs those who come after it. Those who arrive while it waits and is computed wait for it: at a rate of r
-// arrivals a ms, work of w ms behind b ms makes r × b of them wait for w and r × w of them for w/2 on average, and since these make
-// others wait in turn, 1 / (1 - utilisation) times as much (M/G/1). Arrivals are conversations that begin and those that are expected
-// back there.
+// others is what a placement costs those who come after it. Those who arrive while it waits and is computed wait for
+// it: at a rate of r arrivals a ms, work of w ms behind b ms makes r × b of them wait for w and r × w of them for w/2
+// on average, and since these make others wait in turn, 1 / (1 - utilisation) times as much (M/G/1). Arrivals are
+// conversations that begin and those that are expected back there.
 //
-// A first turn brings later ones to the same endpoint. What they take there of places and memory costs the derivative of the length of
-// its queue (M/M/1). That keeps new conversations away from fast endpoints whose conversations evict each other's cache.
+// A first turn brings later ones to the same endpoint. What they take there of places and memory costs the derivative
+// of the length of its queue (M/M/1). That keeps new conversations away from fast endpoints whose conversations evict
+// each other's cache.
 func others(v *pick.View, c *pick.Candidate, prefill float64, s *Scope) float64 {
 	rate := s.firstTurns/Speed(v, c) + c.ReturnsPerMs/(1-min(c.Busy, fullBusy))
 	if s.once {
@@ -83,9 +88,9 @@ func interrupts(v *pick.View, c *pick.Candidate, prefill float64) float64 {
 	return float64(v.Interrupts * float64(float64(c.Decoding)*prefill))
 }
 
-// answers is what an answer costs beyond the time that it takes alone: the prompts that are computed meanwhile, by the utilisation of
-// minutes, and the others that are answered in the same steps. It delays those as much as they delay it, but that is not counted: it would
-// spread answers over endpoints that prompts then have to keep away from.
+// answers is what an answer costs beyond the time that it takes alone: the prompts that are computed meanwhile, by the
+// utilisation of minutes, and the others that are answered in the same steps. It delays those as much as they delay it,
+// but that is not counted: it would spread answers over endpoints that prompts then have to keep away from.
 func answers(v *pick.View, c *pick.Candidate) float64 {
 	if v.AnswerWait == 0 || v.Leg == fleet.LegPrefill {
 		return 0
@@ -93,16 +98,22 @@ func answers(v *pick.View, c *pick.Candidate) float64 {
 	tokens := float64(v.OutputTokens)
 	alone := float64(tokens * c.AnswerMs)
 	waits := alone/(1-min(c.Busy, mostBusy)) - alone
-	return float64(v.AnswerWait*waits) + float64(float64(tokens*c.PerOtherMs)*float64(max(0, c.Load.Working()-c.Prompts)))
+	return float64(
+		v.AnswerWait*waits,
+	) + float64(
+		float64(tokens*c.PerOtherMs)*float64(max(0, c.Load.Working()-c.Prompts)),
+	)
 }
 
-// marginal is the derivative of the length of a queue by its utilisation: of busy²/(1-busy), the number that wait (M/M/1).
+// marginal is the derivative of the length of a queue by its utilisation: of busy²/(1-busy), the number that wait
+// (M/M/1).
 func marginal(busy float64) float64 {
 	return float64(busy*(2-busy)) / float64((1-busy)*(1-busy))
 }
 
-// occupied is marginal for an occupancy that may be above 1, up to mostOccupancy. Beyond fullBusy it goes on along its tangent: later turns stay with
-// their conversation, so that where all endpoints are full it still matters which is the fullest.
+// occupied is marginal for an occupancy that may be above 1, up to mostOccupancy. Beyond fullBusy it goes on along its
+// tangent: later turns stay with their conversation, so that where all endpoints are full it still matters which is the
+// fullest.
 func occupied(share float64) float64 {
 	const steep = 2 / ((1 - fullBusy) * (1 - fullBusy) * (1 - fullBusy))
 	return marginal(min(share, fullBusy)) + float64(steep*max(0, min(share, mostOccupancy)-fullBusy))
@@ -113,8 +124,8 @@ func TurnMs(v *pick.View, c *pick.Candidate) float64 {
 	return max(float64(v.TurnTokens*v.PerToken(c)), leastSpeed)
 }
 
-// Speed is the time for a token of a prompt by which endpoints have their shares, never 0. How fast KV cache comes to a decoder says nothing of
-// how much it can answer: decode legs have even shares.
+// Speed is the time for a token of a prompt by which endpoints have their shares, never 0. How fast KV cache comes to a
+// decoder says nothing of how much it can answer: decode legs have even shares.
 func Speed(v *pick.View, c *pick.Candidate) float64 {
 	if v.Leg == fleet.LegDecode {
 		return 1

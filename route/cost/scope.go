@@ -2,8 +2,8 @@ package cost
 
 import "github.com/warmpath/warmpath/pick"
 
-// Scope is what of a placement is reckoned, and what that takes of all rows together. The zero value reckons what the request itself waits for,
-// without what it costs others: for a view whose policy does not reckon.
+// Scope is what of a placement is reckoned, and what that takes of all rows together. The zero value reckons what the
+// request itself waits for, without what it costs others: for a view whose policy does not reckon.
 type Scope struct {
 	once       bool    // this request alone
 	firstTurns float64 // see firstTurns
@@ -16,9 +16,9 @@ func Choosing(v *pick.View) Scope {
 	return Scope{firstTurns: firstTurns(v), othersMs: othersMs, heaviest: heaviest(v)}
 }
 
-// Once is for comparing one request as a whole with the same in legs. Endpoints of different parts are compared then, so those
-// who come after are the turns that each was given, not its share of the fleet's; and what later turns of the conversation will bring is left
-// out, since each of them is compared anew. A ms that others wait counts for so many.
+// Once is for comparing one request as a whole with the same in legs. Endpoints of different parts are compared then,
+// so those who come after are the turns that each was given, not its share of the fleet's; and what later turns of the
+// conversation will bring is left out, since each of them is compared anew. A ms that others wait counts for so many.
 func Once(v *pick.View, othersMs float64) Scope {
 	return Scope{once: true, othersMs: othersMs, heaviest: heaviest(v)}
 }
@@ -33,7 +33,11 @@ func Reckon(v *pick.View) {
 
 // Own is what a request itself waits for where so much of its prompt is held, for a step that has no row yet.
 func Own(promptTokens int, h *pick.Held, p *pick.Pace, w *pick.Wait) pick.Terms {
-	return pick.Terms{Wait: w.WaitMs, Prefill: float64(float64(promptTokens-h.CachedTokens) * p.MsPerToken), Fixed: p.FixedMs}
+	return pick.Terms{
+		Wait:    w.WaitMs,
+		Prefill: float64(float64(promptTokens-h.CachedTokens) * p.MsPerToken),
+		Fixed:   p.FixedMs,
+	}
 }
 
 // heaviest is the largest weight of any endpoint that may take the request.
@@ -45,9 +49,10 @@ func heaviest(v *pick.View) float64 {
 	return most
 }
 
-// firstTurns is how many conversations a millisecond begin at an endpoint that takes one millisecond for a token, if all have their
-// share, over 1 - utilisation. Those that began at one endpoint say nothing here: they went where the policy sent them. While the window
-// over which turns are counted is not full, what is missing is extrapolated, less so where more turns follow a first one.
+// firstTurns is how many conversations a millisecond begin at an endpoint that takes one millisecond for a token, if
+// all have their share, over 1 - utilisation. Those that began at one endpoint say nothing here: they went where the
+// policy sent them. While the window over which turns are counted is not full, what is missing is extrapolated, less so
+// where more turns follow a first one.
 func firstTurns(v *pick.View) float64 {
 	var turns, busy, able float64
 	for i := range v.Candidates {

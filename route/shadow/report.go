@@ -11,7 +11,8 @@ import (
 // Report has the findings of the shadows.
 type Report struct {
 	Decisions uint64 `json:"decisions"` // that they were shown
-	Late      uint64 `json:"late"`      // turns of conversations whose beginning they had not seen; no part of the worlds
+	// turns of conversations whose beginning they had not seen; no part of the worlds
+	Late uint64 `json:"late"`
 
 	Acting  World  `json:"acting"` // what the acting policy decided, played through the same model
 	Shadows []Told `json:"shadows"`
@@ -34,7 +35,8 @@ type Step struct {
 	Priced  uint64  `json:"priced"`
 	Cheaper uint64  `json:"cheaper"`  // of these, those that would have cost less by the estimate
 	SavesMs float64 `json:"saves_ms"` // what these would have saved, in all
-	TTFTMs  float64 `json:"ttft_ms"`  // predicted time to first token at its choice less that at the acting one's, in all
+	// predicted time to first token at its choice less that at the acting one's, in all
+	TTFTMs  float64 `json:"ttft_ms"`
 	LosesMs float64 `json:"loses_ms"` // what the others would have cost more, in all
 	CostMs  float64 `json:"cost_ms"`  // the same of the cost, what others wait and what is evicted included
 }
@@ -65,7 +67,10 @@ func (s *Set) Report() Report {
 	for i, p := range s.cfg.Policies {
 		why := slices.Clone(s.tells[i].reasons)
 		slices.SortFunc(why, func(a, b Reason) int { return strings.Compare(string(a.Reason), string(b.Reason)) })
-		r.Shadows = append(r.Shadows, Told{Policy: p.Name, Here: s.tells[i].Step, Apart: s.worlds[i].report(), Why: why})
+		r.Shadows = append(
+			r.Shadows,
+			Told{Policy: p.Name, Here: s.tells[i].Step, Apart: s.worlds[i].report(), Why: why},
+		)
 	}
 	return r
 }

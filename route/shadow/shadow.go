@@ -1,7 +1,7 @@
 // Package shadow evaluates policies without applying their choices, and simulates these in worlds of their own.
 //
-// It owns those worlds and its findings. It promises bounded memory, and to share nothing with the router: it gets copies of
-// decisions (Sighting). It never decides anything for a request.
+// It owns those worlds and its findings. It promises bounded memory, and to share nothing with the router: it gets
+// copies of decisions (Sighting). It never decides anything for a request.
 package shadow
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// Set evaluates shadow policies. Each has two values with separate state. One sees what the acting policy saw, decision by
-// decision: what would it have chosen? The other lives in a world of its own (see world), where its own choices determine
-// homes, caches and queues: what if it had always decided? The acting policy's choices are simulated in such a world too, so
-// that the errors of the model affect both sides of a comparison.
+// Set evaluates shadow policies. Each has two values with separate state. One sees what the acting policy saw, decision
+// by decision: what would it have chosen? The other lives in a world of its own (see world), where its own choices
+// determine homes, caches and queues: what if it had always decided? The acting policy's choices are simulated in such
+// a world too, so that the errors of the model affect both sides of a comparison.
 //
 // It touches neither the router nor the acting policy, and serves one caller at a time.
 type Set struct {

@@ -5,8 +5,8 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// Sighting is a copy of a decision for shadows. It shares nothing with the router, so that it can be evaluated later and in
-// another goroutine. It can be reused for another decision.
+// Sighting is a copy of a decision for shadows. It shares nothing with the router, so that it can be evaluated later
+// and in another goroutine. It can be reused for another decision.
 type Sighting struct {
 	view    pick.View
 	request fleet.Request // what policies read; without the trail, and of names only their number
@@ -44,8 +44,8 @@ type Placed struct {
 	Reason   pick.Reason
 }
 
-// Take copies a decision: the policy's view, the request and the placement. It returns false, and the sighting is invalid, if
-// the view is of another decision or only a leg of the request was placed.
+// Take copies a decision: the policy's view, the request and the placement. It returns false, and the sighting is
+// invalid, if the view is of another decision or only a leg of the request was placed.
 func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
 	if v.Leg != fleet.LegWhole {
 		return false

@@ -14,10 +14,11 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// world models the fleet as if one policy had always decided: the endpoint of each conversation, the blocks that each endpoint
-// holds, and its outstanding work. Only that policy's choices change it. Requests, their times, the endpoints, their speed and
-// health are the real ones. An endpoint computes prompts one after another at its learnt speed; an answer ends after its
-// expected tokens. No engine corrects a world, so worlds can be compared with each other, but not with measurements.
+// world models the fleet as if one policy had always decided: the endpoint of each conversation, the blocks that each
+// endpoint holds, and its outstanding work. Only that policy's choices change it. Requests, their times, the endpoints,
+// their speed and health are the real ones. An endpoint computes prompts one after another at its learnt speed; an
+// answer ends after its expected tokens. No engine corrects a world, so worlds can be compared with each other, but not
+// with measurements.
 type world struct {
 	homes   *session.Table
 	index   *prefix.Index
@@ -133,14 +134,18 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 		if g.request.Content != nil && len(g.content.Blocks) > 0 {
 			w.look(g, c.Model)
 			depth = w.found.Depth(c.Slot)
-			held.CachedTokens = min(size.Part(v.PromptTokens, g.content.Lead+blocks.Bytes(depth), g.content.Lead+g.content.Bytes), v.PromptTokens-1)
+			held.CachedTokens = min(
+				size.Part(v.PromptTokens, g.content.Lead+blocks.Bytes(depth), g.content.Lead+g.content.Bytes),
+				v.PromptTokens-1,
+			)
 			if depth == 0 {
 				held.CachedTokens = 0
 			}
 		}
 		if known && home.Endpoint == c.Name {
 			v.Home, rest = i, home.Rest
-			if home.Epoch == c.Epoch && (g.request.Content == nil || depth >= blocks.Kept(home.Bytes/fleet.BlockBytes)) {
+			if home.Epoch == c.Epoch &&
+				(g.request.Content == nil || depth >= blocks.Kept(home.Bytes/fleet.BlockBytes)) {
 				held.CachedTokens = max(held.CachedTokens, min(home.Tokens, v.PromptTokens-1))
 			}
 		}
@@ -239,7 +244,12 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 	at.load.ContextTokens += int64(v.PromptTokens) + decode
 	w.later(end{at: first, slot: c.Slot, key: at.key, load: fleet.Load{PrefillTokens: prefill}})
 	over := first.Add(time.Duration(float64(float64(decode)*perAnswer(c)) * 1e6))
-	last := end{at: over, slot: c.Slot, key: at.key, load: fleet.Load{Requests: 1, DecodeTokens: decode, ContextTokens: int64(v.PromptTokens) + decode}}
+	last := end{
+		at:   over,
+		slot: c.Slot,
+		key:  at.key,
+		load: fleet.Load{Requests: 1, DecodeTokens: decode, ContextTokens: int64(v.PromptTokens) + decode},
+	}
 	if p != nil {
 		if p.Hooks.Reserved != nil {
 			p.Hooks.Reserved(g.lease, c, v, &g.request)

@@ -29,18 +29,19 @@ const (
 	leastFit  = 5      // observations needed for a fit
 	fitRounds = 5      // prefill and steps are fitted alternately, each with the other subtracted
 	fitCut    = 32_768 // tokens after which a long prefill period is cut, to get more observations
-	mostBusy  = 0.4    // share of an answer's time spent on other prefill; answers with more are used only if there are too few others
+	// share of an answer's time spent on other prefill; answers with more are used only if there are too few others
+	mostBusy = 0.4
 )
 
-// Fit finds each endpoint's prefill rate, fixed time, step base and step per sequence. The model (engine.Config) computes
-// prompts one after another beside the running answers, so that
+// Fit finds each endpoint's prefill rate, fixed time, step base and step per sequence. The model (engine.Config)
+// computes prompts one after another beside the running answers, so that
 //
 //   - from a prompt's arrival at an idle endpoint to the last first token before it is idle again takes the fixed time,
 //     the uncached tokens over the rate, and the steps;
 //   - an answer takes one step per token: the base, an amount per sequence in it, and other prefill.
 //
-// Both fits are robust: up to half of the observations may be outliers. Probed values are used as they are; base supplies the
-// rest. The result is sorted by endpoint name.
+// Both fits are robust: up to half of the observations may be outliers. Probed values are used as they are; base
+// supplies the rest. The result is sorted by endpoint name.
 func Fit(r *trace.Recording, base engine.Config) []Endpoint {
 	var names []string
 	of := map[string][]trace.Recorded{}

@@ -17,9 +17,10 @@ const (
 	madToSigma = 1.4826
 )
 
-// robust fits a and b, neither below 0, tolerating up to half of the samples as outliers: least median of squares over planes
-// through pairs of samples (Rousseeuw 1984), ties to the plane with fewest far samples, refined by least squares without weight
-// for far samples (Tukey's bisquare). outliers is the share of samples without weight. The seed draws the pairs.
+// robust fits a and b, neither below 0, tolerating up to half of the samples as outliers: least median of squares over
+// planes through pairs of samples (Rousseeuw 1984), ties to the plane with fewest far samples, refined by least squares
+// without weight for far samples (Tukey's bisquare). outliers is the share of samples without weight. The seed draws
+// the pairs.
 func robust(samples []sample, seed uint64) (a, b, outliers float64) {
 	if len(samples) == 0 {
 		return 0, 0, 0
@@ -29,7 +30,8 @@ func robust(samples []sample, seed uint64) (a, b, outliers float64) {
 	for i := range samples {
 		scale[i] = math.Sqrt(max(samples[i].q/typical, 0.1))
 	}
-	least := max(float64(0.003*medianOf(samples, func(s *sample) float64 { return math.Abs(s.y) })), 1e-9) // below this a residual is not far
+	// below this a residual is not far
+	least := max(float64(0.003*medianOf(samples, func(s *sample) float64 { return math.Abs(s.y) })), 1e-9)
 	rng := rand.New(rand.NewPCG(seed, 0x726f62757374))
 	judges := rng.Perm(len(samples))[:min(len(samples), fitJudges)]
 	off := make([]float64, len(judges))
@@ -85,8 +87,8 @@ func beyond(values []float64, limit float64) int {
 
 func (s *sample) off(a, b float64) float64 { return s.y - float64(a*s.p) - float64(b*s.q) }
 
-// plane is the plane through two samples, NaN if a slope would be negative. For a single sample with only one of p and q, or
-// the mean of two, the other slope is 0.
+// plane is the plane through two samples, NaN if a slope would be negative. For a single sample with only one of p and
+// q, or the mean of two, the other slope is 0.
 func plane(s, t sample) (a, b float64) {
 	d := float64(s.p*t.q) - float64(t.p*s.q)
 	if math.Abs(d) > float64(1e-9*(math.Abs(float64(s.p*t.q))+math.Abs(float64(t.p*s.q)))) {

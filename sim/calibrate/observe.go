@@ -63,8 +63,8 @@ type prefill struct {
 	begun    int       // and at its beginning
 }
 
-// busy finds the prefill periods: from an arrival with no prompt in front to the first token after which none is left. Long
-// ones are cut at a first token.
+// busy finds the prefill periods: from an arrival with no prompt in front to the first token after which none is left.
+// Long ones are cut at a first token.
 func (f *fit) busy() {
 	arrivals := slices.Clone(f.requests)
 	slices.SortStableFunc(arrivals, func(a, b trace.Recorded) int { return cmp.Compare(a.Sent, b.Sent) })
@@ -145,7 +145,8 @@ func (f *fit) meet() {
 	}
 }
 
-// late is the factor over an answer's fitted duration above which its end is attributed to a slow client instead of the engine.
+// late is the factor over an answer's fitted duration above which its end is attributed to a slow client instead of the
+// engine.
 const late = 1.5
 
 // company recounts concurrent answers without the time of those that ended much later than the fit explains.

@@ -15,8 +15,8 @@ func (f *fit) stepsOf(p *prefill) float64 {
 	return n
 }
 
-// besides is a prefill period's time beyond the fixed time and the tokens: its steps, and half of one already running at its
-// start.
+// besides is a prefill period's time beyond the fixed time and the tokens: its steps, and half of one already running
+// at its start.
 func (f *fit) besides(p *prefill) float64 {
 	took := float64(f.stepsOf(p) * (f.base + float64(f.perSeq*(p.beside+1))))
 	if p.fresh && p.begun > 0 {

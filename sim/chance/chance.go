@@ -20,8 +20,8 @@ func Exponential(rng *rand.Rand) float64 {
 	return -logarithm(u)
 }
 
-// logarithm is the natural logarithm of a positive number by the series of the inverse hyperbolic tangent, each operation
-// rounded separately.
+// logarithm is the natural logarithm of a positive number by the series of the inverse hyperbolic tangent, each
+// operation rounded separately.
 func logarithm(x float64) float64 {
 	fraction, exponent := math.Frexp(x) // fraction in [0.5, 1)
 	s := (fraction - 1) / (fraction + 1)

@@ -119,8 +119,8 @@ func (p *player) undone(now int64, i int) {
 	f.hand = 0
 }
 
-// unfetched handles an answer that cannot be made because its prompt is gone with the prefiller: the decoder fails and is not
-// blamed the first time.
+// unfetched handles an answer that cannot be made because its prompt is gone with the prefiller: the decoder fails and
+// is not blamed the first time.
 func (p *player) unfetched(now int64, i int) {
 	f := &p.flights[i]
 	at := int(f.engine)

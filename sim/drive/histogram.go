@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Histogram counts durations in buckets of a microsecond up to 2 ms, and above that of at most a thousandth of the duration, so
-// that all gaps between the tokens of a long run fit in little memory.
+// Histogram counts durations in buckets of a microsecond up to 2 ms, and above that of at most a thousandth of the
+// duration, so that all gaps between the tokens of a long run fit in little memory.
 type Histogram struct {
 	counts []int64
 	n      int64

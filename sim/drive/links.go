@@ -2,8 +2,8 @@ package drive
 
 import "github.com/warmpath/warmpath/sim/rig"
 
-// links are the running transfers. One from an engine with n outgoing transfers to one with m incoming gets 1/n of the one's
-// bandwidth or 1/m of the other's, whichever is less; unused bandwidth is not redistributed.
+// links are the running transfers. One from an engine with n outgoing transfers to one with m incoming gets 1/n of the
+// one's bandwidth or 1/m of the other's, whichever is less; unused bandwidth is not redistributed.
 type links struct {
 	rig.Transfer
 	active  []moving

@@ -8,9 +8,9 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// othersWait is the weight of the prefill time as a cost to others. Without it the oracle moves conversations so readily that
-// their copies crowd the caches: for coding agents at load 0.7 the mean time to first token was 4.7 s; with weights 1, 3 and 7
-// it was 2.5, 1.9 and 2.1 s. For Mooncake's conversations it was 1.39, 1.31, 1.30 and 1.34 s.
+// othersWait is the weight of the prefill time as a cost to others. Without it the oracle moves conversations so
+// readily that their copies crowd the caches: for coding agents at load 0.7 the mean time to first token was 4.7 s;
+// with weights 1, 3 and 7 it was 2.5, 1.9 and 2.1 s. For Mooncake's conversations it was 1.39, 1.31, 1.30 and 1.34 s.
 const othersWait = 3
 
 // OracleName is the name of the policy of Replay.Oracle.
@@ -19,10 +19,10 @@ const OracleName = "oracle"
 // reasonOracle means that no endpoint would have given the first token sooner.
 const reasonOracle pick.Reason = "oracle"
 
-// oracle is a policy that only a simulation can have: it sees the engines' real caches and work, and places each turn where its
-// first token comes soonest, with prefill time weighted by othersWait because others wait for it and it evicts their prefixes.
-// It is greedy and does not know the future, so it is a reference, not a bound. Ties go to the engine with fewest jobs, then to
-// the first.
+// oracle is a policy that only a simulation can have: it sees the engines' real caches and work, and places each turn
+// where its first token comes soonest, with prefill time weighted by othersWait because others wait for it and it
+// evicts their prefixes. It is greedy and does not know the future, so it is a reference, not a bound. Ties go to the
+// engine with fewest jobs, then to the first.
 type oracle struct {
 	pick.Plain
 	player *player
@@ -60,8 +60,8 @@ func (o *oracle) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: best, Reason: reasonOracle}
 }
 
-// cost is the time an engine needs for this many new prompt tokens after its present work (the current step, the prompts in
-// front, a free slot), and the cost of that to others.
+// cost is the time an engine needs for this many new prompt tokens after its present work (the current step, the
+// prompts in front, a free slot), and the cost of that to others.
 func (o *oracle) cost(at, tokens int) time.Duration {
 	p := o.player
 	e := p.engines[at]

@@ -15,8 +15,8 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// Replay plays a trace through routers and simulated engines on a virtual clock. The routers are the live ones, with simulated
-// time.
+// Replay plays a trace through routers and simulated engines on a virtual clock. The routers are the live ones, with
+// simulated time.
 type Replay struct {
 	Trace *trace.Trace
 	Fleet rig.Fleet
@@ -42,22 +42,25 @@ type Replay struct {
 	Share     bool          // routers exchange news; otherwise each knows only its own requests
 	Staleness time.Duration // delay of news
 
-	Load     float64       // see Trace.Plan
-	Speed    float64       // see Trace.Plan
-	Clients  int           // conversations at once (closed loop): the next starts when one ends; 0 starts each at its planned time
+	Load  float64 // see Trace.Plan
+	Speed float64 // see Trace.Plan
+	// conversations at once (closed loop): the next starts when one ends; 0 starts each at its planned time
+	Clients  int
 	MaxDelay time.Duration // limit of the time between turns of a session (closed loop); 0 for none
 	Horizon  time.Duration // the run ends then; Seed draws the order of conversations (Clients). 0 for all turns
 	Seed     uint64
 
-	// Leaves is the share of turns whose clients leave within 5 s, before or after the first token, and ask again a second later. Split
-	// requests are not left.
+	// Leaves is the share of turns whose clients leave within 5 s, before or after the first token, and ask again a
+	// second later. Split requests are not left.
 	Leaves float64
 	Whole  float64 // share of turns with non-streamed answers, of which the router sees nothing before the end
-	Kinds  []Kind  // of the texts, drawn evenly for each conversation; none gives every token text.TokenBytes, and no features
-	Limits bool    // clients state the exact length of the answer (max_tokens)
+	// of the texts, drawn evenly for each conversation; none gives every token text.TokenBytes, and no features
+	Kinds  []Kind
+	Limits bool // clients state the exact length of the answer (max_tokens)
 
-	Asked    func(turn int, req *fleet.Request)  // may change a turn's request before the decision. nil for nothing
-	Heard    func(*route.Entry)                  // listener for the routers' entries, in order, without news of other routers; it must not keep them. nil for none
+	Asked func(turn int, req *fleet.Request) // may change a turn's request before the decision. nil for nothing
+	// listener for the routers' entries, in order, without news of other routers; it must not keep them. nil for none
+	Heard    func(*route.Entry)
 	Reported func(endpoint int, r *fleet.Report) // may change a probe's report. nil for nothing
 	Stage    func(*Stage)                        // gets the run before it starts, to add events. nil for nothing
 	Progress func(done, turns int) bool          // called occasionally; false stops the run. nil for nothing
@@ -74,18 +77,20 @@ type Played struct {
 	Predicted  int // prompt tokens the router predicted to be cached
 	Queue      int // requests waiting in the engine on its arrival
 	Reason     pick.Reason
-	First      bool          // of its conversation
-	Home       bool          // sent where the previous turn of its conversation was
-	Regret     time.Duration // extra time to its first token over the best endpoint, by the engines' real state at that time
-	Failed     bool
-	Left       bool // its client left; a later row has the turn as it was asked again
-	Retries    int
+	First      bool // of its conversation
+	Home       bool // sent where the previous turn of its conversation was
+	// extra time to its first token over the best endpoint, by the engines' real state at that time
+	Regret  time.Duration
+	Failed  bool
+	Left    bool // its client left; a later row has the turn as it was asked again
+	Retries int
 
-	Why       route.SplitWhy // why it was split or not; "" in fleets without roles
-	Prefill   time.Duration  // from sending to the end of the prefill leg
-	Moved     int            // transferred tokens
-	Handed    time.Duration  // from the end of the prefill leg to the arrival of its KV cache: waiting for blocks, and the transfer
-	MovedTook time.Duration  // the transfer alone
+	Why     route.SplitWhy // why it was split or not; "" in fleets without roles
+	Prefill time.Duration  // from sending to the end of the prefill leg
+	Moved   int            // transferred tokens
+	// from the end of the prefill leg to the arrival of its KV cache: waiting for blocks, and the transfer
+	Handed    time.Duration
+	MovedTook time.Duration // the transfer alone
 }
 
 // Computed is the index of the endpoint that computed its prompt: the prefiller, or the one that answered.

@@ -206,8 +206,8 @@ func (p *player) fail(now int64, at int) {
 	p.failHands(now, at)
 }
 
-// regret is how much sooner another endpoint would have given the first token, from the engines' real caches and work: what
-// they owe, and the uncached part of this prompt.
+// regret is how much sooner another endpoint would have given the first token, from the engines' real caches and work:
+// what they owe, and the uncached part of this prompt.
 func (p *player) regret(i, chosen, remains int) time.Duration {
 	if p.roles {
 		return 0 // other waits matter as well

@@ -13,9 +13,9 @@ import (
 	"github.com/warmpath/warmpath/sim/rig"
 )
 
-// A split turn goes through the same steps as in the live proxy with vLLM's NixlConnector: the prefiller computes the prompt
-// and one token, which is discarded; then the decoder is asked, fetches the KV cache when it has room, and generates every
-// token of the answer. The routers get the same events in the same order.
+// A split turn goes through the same steps as in the live proxy with vLLM's NixlConnector: the prefiller computes the
+// prompt and one token, which is discarded; then the decoder is asked, fetches the KV cache when it has room, and
+// generates every token of the answer. The routers get the same events in the same order.
 
 // handoff is one attempt to compute a turn's prompt elsewhere. Attempts are not reused, like their ids in real engines.
 type handoff struct {
@@ -35,10 +35,11 @@ type handoff struct {
 const (
 	// handID separates the jobs of prefill legs, numbered by attempt, from those of turns.
 	handID = 1 << 62
-	// heldFor is how long a prefiller holds blocks that are neither fetched nor kept on request (vLLM's kv_lease_duration).
+	// heldFor is how long a prefiller holds blocks that are neither fetched nor kept on request (vLLM's
+	// kv_lease_duration).
 	heldFor = 30 * time.Second
-	// heldMost is how long it holds blocks that a decoder asks it to keep (VLLM_NIXL_ABORT_REQUEST_TIMEOUT). It resolves
-	// deadlocks of two engines that wait for each other's blocks.
+	// heldMost is how long it holds blocks that a decoder asks it to keep (VLLM_NIXL_ABORT_REQUEST_TIMEOUT). It
+	// resolves deadlocks of two engines that wait for each other's blocks.
 	heldMost = 480 * time.Second
 	// keptFor is how long the proxy assumes that the blocks are held.
 	keptFor = 15 * time.Second
@@ -97,7 +98,8 @@ func (p *player) decodes(i int, d *route.Decision) {
 	row.Home = t.Number > 0 && p.home[t.Session] == int32(at)
 }
 
-// compute submits a turn's prompt to a prefiller, to another one if that refuses, and if all do the whole turn to a decoder.
+// compute submits a turn's prompt to a prefiller, to another one if that refuses, and if all do the whole turn to a
+// decoder.
 func (p *player) compute(now int64, i int, d route.Decision) {
 	for {
 		outcome := p.toPrefiller(now, i, &d)
@@ -176,8 +178,8 @@ func (p *player) elsewhere(now int64, i int, outcome fleet.Outcome) (route.Decis
 	return plan.Prefill, true
 }
 
-// undivided places a whole turn at a decoder when no prefiller is left. Its leases end after the next decision, as in the
-// proxy.
+// undivided places a whole turn at a decoder when no prefiller is left. Its leases end after the next decision, as in
+// the proxy.
 func (p *player) undivided(now int64, i int, outcome fleet.Outcome) {
 	f := &p.flights[i]
 	f.unfit = true

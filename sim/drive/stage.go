@@ -10,8 +10,10 @@ import (
 
 // Stage lets callers add to a run: KV events of engines, actions of an operator.
 type Stage struct {
-	Submitted func(now time.Time, lease fleet.Lease, endpoint int, job *engine.Job) // called when an engine gets a whole turn. nil for none
-	Stepped   func(now time.Time, endpoint int)                                     // called at the end of a step, before the routers. nil for none
+	// called when an engine gets a whole turn. nil for none
+	Submitted func(now time.Time, lease fleet.Lease, endpoint int, job *engine.Job)
+	// called at the end of a step, before the routers. nil for none
+	Stepped func(now time.Time, endpoint int)
 
 	p *player
 }

@@ -2,10 +2,10 @@ package engine
 
 import "sort"
 
-// cache is the pool of KV blocks of one engine. A block is free (no content), held by requests, or kept (content that no
-// request holds; evictable). Kept blocks form a list in the order of release, a request's last block first. Since a request
-// that holds a block holds all blocks before it, this order never evicts a block before its continuations: leaves go first
-// without any counting of children.
+// cache is the pool of KV blocks of one engine. A block is free (no content), held by requests, or kept (content that
+// no request holds; evictable). Kept blocks form a list in the order of release, a request's last block first. Since a
+// request that holds a block holds all blocks before it, this order never evicts a block before its continuations:
+// leaves go first without any counting of children.
 type cache struct {
 	blocks []block // index 0 is the sentinel of the kept list
 	free   []int32 // stack
@@ -68,8 +68,8 @@ func (c *cache) match(chain []uint64) (hits, keptHits int) {
 	return hits, keptHits
 }
 
-// reach is the hits of match by binary search: blocks are evicted before those they continue, so a chain's cached blocks come
-// first. The step doubles until a block is missing.
+// reach is the hits of match by binary search: blocks are evicted before those they continue, so a chain's cached
+// blocks come first. The step doubles until a block is missing.
 func (c *cache) reach(chain []uint64) int {
 	low, high := 0, 1 // the first low blocks are cached
 	for high <= len(chain) && c.table.find(c.blocks, chain[high-1]) != 0 {
@@ -103,7 +103,8 @@ func (c *cache) take(b int32) {
 	c.blocks[b].refs++
 }
 
-// alloc returns an empty block held once, evicting the oldest kept block if none is free; 0 means that every block is held.
+// alloc returns an empty block held once, evicting the oldest kept block if none is free; 0 means that every block is
+// held.
 func (c *cache) alloc() int32 {
 	if n := len(c.free); n > 0 {
 		b := c.free[n-1]
@@ -126,8 +127,8 @@ func (c *cache) alloc() int32 {
 	return b
 }
 
-// publish names the content of a full block. If the cache has that content in another block the two are merged, and the caller
-// continues with the block returned.
+// publish names the content of a full block. If the cache has that content in another block the two are merged, and the
+// caller continues with the block returned.
 func (c *cache) publish(b int32, hash uint64) int32 {
 	if twin := c.table.find(c.blocks, hash); twin != 0 {
 		c.take(twin)
@@ -174,8 +175,8 @@ func (c *cache) unlink(b int32) {
 	c.kept--
 }
 
-// keep adds unheld content as the last to be evicted, evicting the oldest if needed. It is for a second tier, whose blocks are
-// never held.
+// keep adds unheld content as the last to be evicted, evicting the oldest if needed. It is for a second tier, whose
+// blocks are never held.
 func (c *cache) keep(hash uint64) {
 	if b := c.table.find(c.blocks, hash); b != 0 {
 		c.take(b)

@@ -22,8 +22,8 @@ func (n *news) add(hash uint64, stored bool) {
 // Watch makes the engine record changes of its cache. The caller must fetch them with Changes, since they accumulate.
 func (e *Engine) Watch() { e.cache.news.on = true }
 
-// Changes returns the changes since the last call, in order. The slice is valid until the next call. A restart (Clear) is not
-// included.
+// Changes returns the changes since the last call, in order. The slice is valid until the next call. A restart (Clear)
+// is not included.
 func (e *Engine) Changes() []Change {
 	n := &e.cache.news
 	n.given, n.changes = n.changes, n.given[:0]

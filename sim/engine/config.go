@@ -16,15 +16,19 @@ type Config struct {
 	QueueLimit             int           // maximum waiting requests; 0 is no limit
 	StepBase               time.Duration // base time of a step
 	StepPerSeq             time.Duration // extra time of a step per sequence in it
-	HostCacheTokens        int           // second tier: tokens evicted from the KV cache that host memory keeps; 0 is none
-	HostTokensPerSecond    float64       // speed of restoring them for a prompt; required with HostCacheTokens
-	SlotOrder              bool          // a request takes the lowest free slot at once, and prompts are computed in order of slots (llama.cpp) instead of arrival
-	AtOnce                 bool          // each prompt is computed as if alone: an address with many engines behind it
-	Jitter                 float64       // 0..1: each step's time varies evenly by up to this share in both directions; 0 is none
+	// second tier: tokens evicted from the KV cache that host memory keeps; 0 is none
+	HostCacheTokens     int
+	HostTokensPerSecond float64 // speed of restoring them for a prompt; required with HostCacheTokens
+	// a request takes the lowest free slot at once, and prompts are computed in order of slots (llama.cpp) instead of
+	// arrival
+	SlotOrder bool
+	AtOnce    bool // each prompt is computed as if alone: an address with many engines behind it
+	// 0..1: each step's time varies evenly by up to this share in both directions; 0 is none
+	Jitter float64
 }
 
-// DefaultConfig is a mid-size engine: 9,000 prefill tokens per second in chunks of 2,048, 120,000 tokens of cache in blocks of
-// 16, 16 slots, a step of 4 ms plus 0.1 ms per sequence.
+// DefaultConfig is a mid-size engine: 9,000 prefill tokens per second in chunks of 2,048, 120,000 tokens of cache in
+// blocks of 16, 16 slots, a step of 4 ms plus 0.1 ms per sequence.
 func DefaultConfig() Config {
 	return Config{
 		PrefillTokensPerSecond: 9000,

@@ -17,17 +17,17 @@ var (
 // Job is one request to compute.
 type Job struct {
 	ID uint64 // unique among the jobs in the engine
-	// Chain is a hash for each full block of the prompt followed by the answer, each covering everything before it. Blocks
-	// beyond a short chain are private: computed, but never reused. The engine keeps the slice until the job ends; it must not
-	// change.
+	// Chain is a hash for each full block of the prompt followed by the answer, each covering everything before it.
+	// Blocks beyond a short chain are private: computed, but never reused. The engine keeps the slice until the job
+	// ends; it must not change.
 	Chain        []uint64
 	PromptTokens int
 	OutputTokens int // 0 computes the prompt only (embeddings)
-	// Lane, if not 0, names a resource for one job at a time (a llama.cpp slot): jobs of one lane never run together, and
-	// others overtake one that waits for its lane.
+	// Lane, if not 0, names a resource for one job at a time (a llama.cpp slot): jobs of one lane never run together,
+	// and others overtake one that waits for its lane.
 	Lane uint32
-	// Remote means that another engine computes the prompt: the job gets blocks, requests their content (Engine.Fetches), and
-	// continues when it has arrived (Engine.Arrived).
+	// Remote means that another engine computes the prompt: the job gets blocks, requests their content
+	// (Engine.Fetches), and continues when it has arrived (Engine.Arrived).
 	Remote bool
 	// Keep holds the prompt's blocks after the job's end for another engine to fetch, until Engine.Release.
 	Keep bool
@@ -60,14 +60,16 @@ type Stats struct {
 	HeldBlocks  int `json:"held_blocks"` // in use by running jobs
 	KeptBlocks  int `json:"kept_blocks"` // unheld content; evictable
 
-	Submitted     uint64        `json:"submitted"`
-	Finished      uint64        `json:"finished"`
-	Cancelled     uint64        `json:"cancelled"`
-	QueryTokens   uint64        `json:"query_tokens"`   // prompt tokens looked up, once per admission
-	HitTokens     uint64        `json:"hit_tokens"`     // of these, found
-	HostTokens    uint64        `json:"host_tokens"`    // prompt tokens restored from host memory at the first admission; among CachedTokens
-	PromptTokens  uint64        `json:"prompt_tokens"`  // of jobs whose prefill is done
-	CachedTokens  uint64        `json:"cached_tokens"`  // of these, found at the first admission, as reported to the client
+	Submitted   uint64 `json:"submitted"`
+	Finished    uint64 `json:"finished"`
+	Cancelled   uint64 `json:"cancelled"`
+	QueryTokens uint64 `json:"query_tokens"` // prompt tokens looked up, once per admission
+	HitTokens   uint64 `json:"hit_tokens"`   // of these, found
+	// prompt tokens restored from host memory at the first admission; among CachedTokens
+	HostTokens   uint64 `json:"host_tokens"`
+	PromptTokens uint64 `json:"prompt_tokens"` // of jobs whose prefill is done
+	// of these, found at the first admission, as reported to the client
+	CachedTokens  uint64        `json:"cached_tokens"`
 	PrefillTokens uint64        `json:"prefill_tokens"` // prompt tokens computed, including recomputation
 	FetchedTokens uint64        `json:"fetched_tokens"` // prompt tokens whose KV cache came from another engine
 	OutputTokens  uint64        `json:"output_tokens"`
@@ -166,8 +168,8 @@ func (e *Engine) Submit(now time.Time, job Job) error {
 	return nil
 }
 
-// Cancel removes a job and reports whether it was found. Blocks that it filled stay in the cache; the current step keeps its
-// length.
+// Cancel removes a job and reports whether it was found. Blocks that it filled stay in the cache; the current step
+// keeps its length.
 func (e *Engine) Cancel(id uint64) bool {
 	s := e.jobs[id]
 	if s == nil {
@@ -195,8 +197,8 @@ func (e *Engine) drop(list *[]*seq, s *seq) {
 // Next is the end of the current step; false means that the engine is idle.
 func (e *Engine) Next() (time.Time, bool) { return e.stepEnd, e.stepping }
 
-// Advance ends every step that is over by now, starts the next ones when earlier ones end, and returns the events in order. The
-// slice is valid until the next call.
+// Advance ends every step that is over by now, starts the next ones when earlier ones end, and returns the events in
+// order. The slice is valid until the next call.
 func (e *Engine) Advance(now time.Time) []Emission {
 	e.out = e.out[:0]
 	for e.stepping && !now.Before(e.stepEnd) {
@@ -225,8 +227,8 @@ func (e *Engine) clearHost() {
 	}
 }
 
-// ClearCache drops all unheld content, also in host memory, as an engine's cache-reset endpoint does. It reports whether that
-// was everything.
+// ClearCache drops all unheld content, also in host memory, as an engine's cache-reset endpoint does. It reports
+// whether that was everything.
 func (e *Engine) ClearCache() bool {
 	for e.cache.kept > 0 {
 		b := e.cache.blocks[0].next
@@ -240,8 +242,8 @@ func (e *Engine) ClearCache() bool {
 	return len(e.cache.free) == e.cfg.Blocks()
 }
 
-// Remains is the number of tokens the engine would have to compute for a prompt with this chain now. Restoring from host memory
-// counts as the number of tokens computed in that time.
+// Remains is the number of tokens the engine would have to compute for a prompt with this chain now. Restoring from
+// host memory counts as the number of tokens computed in that time.
 func (e *Engine) Remains(chain []uint64, promptTokens int) int {
 	hits := e.cache.reach(chain)
 	remains := promptTokens - hits*e.cfg.BlockTokens
@@ -315,8 +317,8 @@ func (s *Stats) Add(o Stats) {
 // Load is the number of running and of waiting jobs.
 func (e *Engine) Load() (running, waiting int) { return len(e.running), len(e.waiting) }
 
-// Progress appends the remaining answer tokens of each running job, and returns how many prompt tokens of jobs without an
-// answer token were computed, including the current step.
+// Progress appends the remaining answer tokens of each running job, and returns how many prompt tokens of jobs without
+// an answer token were computed, including the current step.
 func (e *Engine) Progress(to []int) (left []int, computed int64) {
 	for _, s := range e.running {
 		if s.made == 0 {

@@ -2,10 +2,10 @@ package engine
 
 import "time"
 
-// An engine that answers from a prompt computed elsewhere behaves as vLLM does with a connector that loads in the background
-// (v1/core/sched/scheduler.py, WAITING_FOR_REMOTE_KVS): when it is a job's turn and there is room, it gets blocks for the whole
-// prompt; cached blocks are used, the rest is fetched; the job then waits without a slot, and is admitted first when all has
-// arrived. Its last token is computed, since that yields the first token of the answer.
+// An engine that answers from a prompt computed elsewhere behaves as vLLM does with a connector that loads in the
+// background (v1/core/sched/scheduler.py, WAITING_FOR_REMOTE_KVS): when it is a job's turn and there is room, it gets
+// blocks for the whole prompt; cached blocks are used, the rest is fetched; the job then waits without a slot, and is
+// admitted first when all has arrived. Its last token is computed, since that yields the first token of the answer.
 
 // Fetch is what a job needs from another engine's KV cache.
 type Fetch struct {
@@ -16,15 +16,15 @@ type Fetch struct {
 // fetchLeast is the minimum number of tokens worth fetching; fewer are computed (vLLM's kv_recompute_threshold).
 const fetchLeast = 64
 
-// Fetches returns the requests since the last call, in order. Their blocks are allocated. The slice is valid until the next
-// call.
+// Fetches returns the requests since the last call, in order. Their blocks are allocated. The slice is valid until the
+// next call.
 func (e *Engine) Fetches() []Fetch {
 	e.given, e.wanted = e.wanted, e.given[:0]
 	return e.given
 }
 
-// Arrived means that the content requested by a job has arrived: it is admitted next. It reports whether the job was waiting
-// for that.
+// Arrived means that the content requested by a job has arrived: it is admitted next. It reports whether the job was
+// waiting for that.
 func (e *Engine) Arrived(now time.Time, id uint64) bool {
 	s := e.jobs[id]
 	if s == nil || !s.fetching {
@@ -54,7 +54,8 @@ func (e *Engine) Release(now time.Time, id uint64) bool {
 	return true
 }
 
-// Wake starts a step if the engine is idle while a job waits that has room now, after blocks held for others were freed.
+// Wake starts a step if the engine is idle while a job waits that has room now, after blocks held for others were
+// freed.
 func (e *Engine) Wake(now time.Time) {
 	if !e.stepping && len(e.waiting) > 0 {
 		e.next(now)
@@ -64,8 +65,8 @@ func (e *Engine) Wake(now time.Time) {
 // wantsFetch says whether a job waits for room for its fetch.
 func (s *seq) wantsFetch() bool { return s.job.Remote && !s.fetched && s.made == 0 && s.cached < 0 }
 
-// fetch allocates blocks for a job's prompt and requests what is not cached; false without room. A job that need not fetch is
-// left for enter.
+// fetch allocates blocks for a job's prompt and requests what is not cached; false without room. A job that need not
+// fetch is left for enter.
 func (e *Engine) fetch(s *seq) bool {
 	bt := e.cfg.BlockTokens
 	prompt := s.job.PromptTokens

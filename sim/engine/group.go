@@ -5,9 +5,9 @@ import "time"
 // group is engines whose steps begin together and take as long as the slowest of them.
 type group struct{ engines []*Engine }
 
-// InStep couples idle engines like the attention data-parallel ranks of one model instance. Each step starts at all of them at once
-// and ends when the slowest has computed its part; a job submitted during a step starts with the next. Advance must be called for
-// every engine at the end of a step. Clear is not supported.
+// InStep couples idle engines like the attention data-parallel ranks of one model instance. Each step starts at all of
+// them at once and ends when the slowest has computed its part; a job submitted during a step starts with the next.
+// Advance must be called for every engine at the end of a step. Clear is not supported.
 func InStep(engines []*Engine) {
 	g := &group{engines: engines}
 	for _, e := range engines {

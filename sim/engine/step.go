@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// startStep plans the next step: what each running job computes, which jobs are admitted, and how long it takes. Without work
-// the engine becomes idle.
+// startStep plans the next step: what each running job computes, which jobs are admitted, and how long it takes.
+// Without work the engine becomes idle.
 func (e *Engine) startStep(now time.Time) {
 	budget := e.cfg.ChunkTokens
 	e.loading = 0
@@ -69,8 +69,8 @@ func (e *Engine) spend(budget *int, tokens int) {
 	}
 }
 
-// stepTime is StepBase + StepPerSeq per sequence + the prompt tokens at the prefill rate + restored tokens at the host's rate,
-// with jitter.
+// stepTime is StepBase + StepPerSeq per sequence + the prompt tokens at the prefill rate + restored tokens at the
+// host's rate, with jitter.
 func (e *Engine) stepTime(prefillTokens, seqs int) time.Duration {
 	d := e.cfg.StepBase + time.Duration(seqs)*e.cfg.StepPerSeq +
 		time.Duration(float64(prefillTokens)/e.cfg.PrefillTokensPerSecond*float64(time.Second))
@@ -86,8 +86,8 @@ func (e *Engine) stepTime(prefillTokens, seqs int) time.Duration {
 	return max(d, 1)
 }
 
-// room allocates blocks so that a running job has enough for this many tokens. If every block is held, the youngest running job
-// is preempted until there is one; ok is false if that was the job itself.
+// room allocates blocks so that a running job has enough for this many tokens. If every block is held, the youngest
+// running job is preempted until there is one; ok is false if that was the job itself.
 func (e *Engine) room(s *seq, tokens int) (ok, preempted bool) {
 	for len(s.blocks)*e.cfg.BlockTokens < tokens {
 		b := e.cache.alloc()
@@ -118,8 +118,9 @@ func (e *Engine) preempt(s *seq) {
 	e.stats.Preemptions++
 }
 
-// admit moves waiting jobs into the step in order of arrival while there are slots, budget and blocks. A job that waits for its
-// lane is skipped; one that waits for blocks blocks all after it, so that short prompts do not starve a long one.
+// admit moves waiting jobs into the step in order of arrival while there are slots, budget and blocks. A job that waits
+// for its lane is skipped; one that waits for blocks blocks all after it, so that short prompts do not starve a long
+// one.
 func (e *Engine) admit(budget *int) {
 	keep := 0
 	i := 0
@@ -150,9 +151,9 @@ func (e *Engine) admit(budget *int) {
 	e.waiting = e.waiting[:keep+n]
 }
 
-// enter admits one job: it takes its prompt's cached blocks, and room for its first chunk. Of a fully cached prompt the last
-// block is computed, since an engine needs at least one token to compute. Admission requires room for the whole prompt, or two
-// long prompts would evict each other in turns.
+// enter admits one job: it takes its prompt's cached blocks, and room for its first chunk. Of a fully cached prompt the
+// last block is computed, since an engine needs at least one token to compute. Admission requires room for the whole
+// prompt, or two long prompts would evict each other in turns.
 func (e *Engine) enter(s *seq, budget *int) bool {
 	bt := e.cfg.BlockTokens
 	target := s.target()
@@ -202,8 +203,8 @@ func (e *Engine) begin(s *seq) {
 	e.running = slices.Insert(e.running, at, s)
 }
 
-// bringBack restores blocks of a job from host memory. They stay there too, as the last to be evicted: the job's last block
-// first, as in the cache.
+// bringBack restores blocks of a job from host memory. They stay there too, as the last to be evicted: the job's last
+// block first, as in the cache.
 func (e *Engine) bringBack(s *seq, chain []uint64) {
 	for i := len(chain) - 1; i >= 0; i-- {
 		e.host.keep(chain[i])

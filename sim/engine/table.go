@@ -2,8 +2,8 @@ package engine
 
 import "math/bits"
 
-// table maps a hash to a block: open addressing with linear probing and backward-shift deletion. It is at most half full and
-// holds block indices only: 64 kB for a cache of 7,500 blocks.
+// table maps a hash to a block: open addressing with linear probing and backward-shift deletion. It is at most half
+// full and holds block indices only: 64 kB for a cache of 7,500 blocks.
 type table struct {
 	slots []int32 // block index, 0 empty
 	shift uint

@@ -20,8 +20,9 @@ type Spread struct {
 
 // Figures sum up a run. Shares are 0..1; times are in milliseconds; failed turns count in Failed only.
 type Figures struct {
-	Policy    string            `json:"policy"`
-	Options   map[string]string `json:"options,omitempty"` // of the policy that were set, and queue where several are compared; set by the caller
+	Policy string `json:"policy"`
+	// of the policy that were set, and queue where several are compared; set by the caller
+	Options   map[string]string `json:"options,omitempty"`
 	Trace     string            `json:"trace"`
 	Endpoints int               `json:"endpoints"`
 	Routers   int               `json:"routers"`
@@ -49,14 +50,16 @@ type Figures struct {
 	Predicted    float64 `json:"predicted_hit_rate"`
 	HostShare    float64 `json:"host_share"` // prompt tokens restored from host memory; part of HitRate
 
-	OutputPerS  float64 `json:"output_tokens_per_s"` // answer tokens of turns that did not fail, over the span
-	RequestsCV  float64 `json:"requests_cv"`         // over endpoints, of answered requests: standard deviation over mean
-	LeastMean   float64 `json:"least_mean"`          // requests of the endpoint that answered fewest, over the mean
-	WorkCV      float64 `json:"work_cv"`             // over endpoints, of computed prompt and answer tokens
-	WorkMaxMin  float64 `json:"work_max_min"`        // most over least; 0 when an endpoint did nothing
-	FirstTurnCV float64 `json:"first_turn_cv"`       // over endpoints, of conversations started there
-	HomeShare   float64 `json:"home_share"`          // later turns sent where the previous turn was
-	Utilisation float64 `json:"utilisation"`         // like Load, of the work actually done between the first and the last tenth of the turns
+	OutputPerS float64 `json:"output_tokens_per_s"` // answer tokens of turns that did not fail, over the span
+	// over endpoints, of answered requests: standard deviation over mean
+	RequestsCV  float64 `json:"requests_cv"`
+	LeastMean   float64 `json:"least_mean"`    // requests of the endpoint that answered fewest, over the mean
+	WorkCV      float64 `json:"work_cv"`       // over endpoints, of computed prompt and answer tokens
+	WorkMaxMin  float64 `json:"work_max_min"`  // most over least; 0 when an endpoint did nothing
+	FirstTurnCV float64 `json:"first_turn_cv"` // over endpoints, of conversations started there
+	HomeShare   float64 `json:"home_share"`    // later turns sent where the previous turn was
+	// like Load, of the work actually done between the first and the last tenth of the turns
+	Utilisation float64 `json:"utilisation"`
 
 	QueueMean   float64 `json:"queue_mean"` // requests waiting in the engine at a turn's arrival
 	QueueMax    int     `json:"queue_max"`

@@ -16,12 +16,14 @@ type SplitFigures struct {
 	Share     float64     `json:"share"` // of turns that were split
 	Why       []WhyFigure `json:"why"`
 
-	Moved      float64 `json:"moved_tokens"`  // transferred tokens, mean of split turns
-	MovedShare float64 `json:"moved_share"`   // of the prompt tokens of those turns; the decoders had the rest cached
-	Prefill    Spread  `json:"prefill_ms"`    // from sending to the end of the prefill leg
-	Transfer   Spread  `json:"transfer_ms"`   // from the first byte requested to the last received, of turns with a transfer
-	Handed     Spread  `json:"handed_ms"`     // from the end of the prefill leg until the decoder had everything: waiting for room there, and the transfer
-	FirstToken Spread  `json:"first_step_ms"` // from there to the first token
+	Moved      float64 `json:"moved_tokens"` // transferred tokens, mean of split turns
+	MovedShare float64 `json:"moved_share"`  // of the prompt tokens of those turns; the decoders had the rest cached
+	Prefill    Spread  `json:"prefill_ms"`   // from sending to the end of the prefill leg
+	// from the first byte requested to the last received, of turns with a transfer
+	Transfer Spread `json:"transfer_ms"`
+	// from the end of the prefill leg until the decoder had everything: waiting for room there, and the transfer
+	Handed     Spread `json:"handed_ms"`
+	FirstToken Spread `json:"first_step_ms"` // from there to the first token
 
 	Pools []PoolFigure `json:"pools"`
 }

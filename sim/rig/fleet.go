@@ -52,8 +52,8 @@ type Preset struct {
 	Source string // source of its figures
 }
 
-// Presets are the kinds of engine with published figures. Blocks have 64 tokens throughout, which loses 32 tokens of a shared
-// prefix on average.
+// Presets are the kinds of engine with published figures. Blocks have 64 tokens throughout, which loses 32 tokens of a
+// shared prefix on average.
 func Presets() []Preset {
 	make := func(rate float64, chunk, cache, slots int, base, perSeq time.Duration) engine.Config {
 		return engine.Config{
@@ -197,8 +197,8 @@ func (f Fleet) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Capacity is the number of average trace turns per second that the fleet can compute with an unlimited cache and all slots in
-// use.
+// Capacity is the number of average trace turns per second that the fleet can compute with an unlimited cache and all
+// slots in use.
 func (f Fleet) Capacity(d trace.Demand) float64 {
 	turns := float64(max(d.Turns, 1))
 	total := 0.0

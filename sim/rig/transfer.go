@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// Transfer describes KV transfers between engines. A transfer starts when the prompt is computed and the decoder has blocks for
-// it, as with vLLM's NixlConnector, which fetches; nothing is sent during prefill.
+// Transfer describes KV transfers between engines. A transfer starts when the prompt is computed and the decoder has
+// blocks for it, as with vLLM's NixlConnector, which fetches; nothing is sent during prefill.
 type Transfer struct {
-	BytesPerToken float64       // of KV cache
-	Bandwidth     float64       // bytes per second that an engine can send, and the same to receive; its transfers share it evenly
-	Latency       time.Duration // additional time of each transfer
+	BytesPerToken float64 // of KV cache
+	// bytes per second that an engine can send, and the same to receive; its transfers share it evenly
+	Bandwidth float64
+	Latency   time.Duration // additional time of each transfer
 }
 
-// DefaultTransfer is 131,072 bytes per token (32 layers of 8 KV heads of 128 numbers, keys and values, in 16 bits: Llama 3 8B)
-// at 64 GB/s (the speed in Dynamo's mocker for transfers between prefill and decode), and 5 ms, a round figure for the
-// messages.
+// DefaultTransfer is 131,072 bytes per token (32 layers of 8 KV heads of 128 numbers, keys and values, in 16 bits:
+// Llama 3 8B) at 64 GB/s (the speed in Dynamo's mocker for transfers between prefill and decode), and 5 ms, a round
+// figure for the messages.
 func DefaultTransfer() Transfer {
 	return Transfer{BytesPerToken: 131_072, Bandwidth: 64e9, Latency: 5 * time.Millisecond}
 }

@@ -12,9 +12,9 @@ import (
 // sharedGrain is the block size in tokens to which a trace of agents rounds shared lengths down.
 const sharedGrain = 64
 
-// agents reads sessions of coding agents, derived from the recordings of kv-cache-tester (callanjfox/kv-cache-tester). The
-// shared part of a prompt comes from the latest earlier prompt of its session that is long enough, for a sub-agent's first turn
-// from its parent's latest; sessions of one group start with the same tokens.
+// agents reads sessions of coding agents, derived from the recordings of kv-cache-tester (callanjfox/kv-cache-tester).
+// The shared part of a prompt comes from the latest earlier prompt of its session that is long enough, for a
+// sub-agent's first turn from its parent's latest; sessions of one group start with the same tokens.
 type agents struct {
 	t      *Trace
 	byID   map[string]int

@@ -21,10 +21,10 @@ type Plan struct {
 	Arrivals []time.Duration // of each turn (open loop) or session (closed loop; those with a parent start by it)
 }
 
-// Plan sets the arrivals for a fleet with this capacity, in turns of that demand per second with an unlimited cache. A load
-// above 0 sets the rate to that share of the capacity; load 0 uses the recorded times divided by speed. In a closed loop
-// sessions arrive at random (Poisson) at the rate of the load, and speed divides the times between their turns; a Timed trace
-// uses the recorded starts of sessions, scaled by load or speed.
+// Plan sets the arrivals for a fleet with this capacity, in turns of that demand per second with an unlimited cache. A
+// load above 0 sets the rate to that share of the capacity; load 0 uses the recorded times divided by speed. In a
+// closed loop sessions arrive at random (Poisson) at the rate of the load, and speed divides the times between their
+// turns; a Timed trace uses the recorded starts of sessions, scaled by load or speed.
 func (t *Trace) Plan(d Demand, capacity, load, speed float64, seed uint64) (Plan, error) {
 	switch {
 	case len(t.Turns) == 0:
@@ -106,7 +106,8 @@ const (
 	burstsInAll = 10
 )
 
-// beginnings draws the starts of sessions without a parent: in random order, at random times, over about this many seconds.
+// beginnings draws the starts of sessions without a parent: in random order, at random times, over about this many
+// seconds.
 func (t *Trace) beginnings(window float64, rng *rand.Rand) ([]time.Duration, time.Duration) {
 	var roots []int
 	for i := range t.Sessions {
@@ -128,8 +129,8 @@ func (t *Trace) beginnings(window float64, rng *rand.Rand) ([]time.Duration, tim
 	return out, time.Duration(mean * 1e9)
 }
 
-// gathered moves a start time, as a share of the window, so that in a fifth of each tenth sessions start burst times as often
-// as in the rest.
+// gathered moves a start time, as a share of the window, so that in a fifth of each tenth sessions start burst times as
+// often as in the rest.
 func (t *Trace) gathered(at float64) float64 {
 	if t.burst <= 1 {
 		return at
@@ -145,8 +146,8 @@ func (t *Trace) gathered(at float64) float64 {
 	return (whole + part) / burstsInAll
 }
 
-// smeared is the recorded times. If the clock is so coarse that at least two requests share a time on average, each request
-// gets a random time before the next tick.
+// smeared is the recorded times. If the clock is so coarse that at least two requests share a time on average, each
+// request gets a random time before the next tick.
 func (t *Trace) smeared(rng *rand.Rand) []time.Duration {
 	out := make([]time.Duration, len(t.Turns))
 	moments := 1

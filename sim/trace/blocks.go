@@ -2,8 +2,8 @@ package trace
 
 import "github.com/warmpath/warmpath/sim/chance"
 
-// Blocks names the whole blocks of a turn's prompt. Two prompts share a block's name if they agree in all tokens up to its end.
-// The names overwrite to.
+// Blocks names the whole blocks of a turn's prompt. Two prompts share a block's name if they agree in all tokens up to
+// its end. The names overwrite to.
 func (t *Trace) Blocks(to []uint64, turn, block int) []uint64 {
 	q := &t.Turns[turn]
 	return t.forest.chain(to, q.node, q.Prompt, block, 0)

@@ -8,7 +8,8 @@ import (
 	"github.com/warmpath/warmpath/sim/text"
 )
 
-// Conversation is a chat or an agent session: each turn follows some time after the end of the previous answer (closed loop).
+// Conversation is a chat or an agent session: each turn follows some time after the end of the previous answer (closed
+// loop).
 type Conversation struct {
 	ID           string // the client's id; conversations may share one, and "" means the number in the list
 	Tenant       string
@@ -39,8 +40,8 @@ func (c *Conversation) Whole(i int, share float64) bool {
 	return float64(chance.Mix(c.Turns[i].Seed)>>11)/(1<<53) < share
 }
 
-// Leaves reports whether turn i is among the share (0 to 1) of turns whose clients leave, and when, from 0 (at once) to 1:
-// below 0.5 before the first token, from there on after it.
+// Leaves reports whether turn i is among the share (0 to 1) of turns whose clients leave, and when, from 0 (at once) to
+// 1: below 0.5 before the first token, from there on after it.
 func (c *Conversation) Leaves(i int, share float64) (leaves bool, at float64) {
 	drawn := chance.Mix(c.Turns[i].Seed ^ 0x6c6561766573)
 	return float64(drawn>>11)/(1<<53) < share, float64(chance.Mix(drawn)>>11) / (1 << 53)
@@ -73,8 +74,8 @@ func Of(conversations []Conversation, timed bool) *Trace {
 	return t
 }
 
-// converse adds the turns of a conversation that begins with this many tokens of a piece: the prompt of an earlier turn, or
-// none.
+// converse adds the turns of a conversation that begins with this many tokens of a piece: the prompt of an earlier
+// turn, or none.
 func (t *Trace) converse(session int, c *Conversation, node int32, tokens int, from int32) {
 	last := int32(-1)
 	for i := range c.Turns {

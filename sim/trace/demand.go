@@ -20,8 +20,8 @@ func (d Demand) IdealHitRate() float64 {
 	return float64(d.Ideal) / float64(d.Prompt)
 }
 
-// Demand computes a trace's work in the order of its turns, for engines that reuse whole blocks and compute at least one token
-// of each prompt.
+// Demand computes a trace's work in the order of its turns, for engines that reuse whole blocks and compute at least
+// one token of each prompt.
 func (t *Trace) Demand(block int) Demand {
 	d := Demand{Turns: len(t.Turns), Sessions: len(t.Sessions)}
 	seen := make([]int32, len(t.forest.nodes)) // per piece, the token up to which an earlier prompt had it

@@ -11,8 +11,8 @@ import (
 	"github.com/warmpath/warmpath/sim/chance"
 )
 
-// Generator describes conversations to generate: how many, how long, their shared prefixes, their tenants, and bursts. Lengths
-// are exponential with a floor: x × (0.3 + 0.7 Exp(1)) for a typical x tokens.
+// Generator describes conversations to generate: how many, how long, their shared prefixes, their tenants, and bursts.
+// Lengths are exponential with a floor: x × (0.3 + 0.7 Exp(1)) for a typical x tokens.
 type Generator struct {
 	Conversations int
 	PerSecond     float64       // rate of new conversations (Poisson); 0 leaves starts to the player
@@ -25,12 +25,14 @@ type Generator struct {
 	User, Answer  float64       // typical tokens of a user message and of an answer
 	First         float64       // factor on the first user message of a conversation; 0 is 1
 	Think         time.Duration // mean time between an answer and the next turn
-	Kept          bool          // the next prompt contains the answer as generated, so that the engine finds it cached; otherwise as different text
-	Burst         float64       // factor on the rate of new conversations during a fifth of the time
-	Long          float64       // share of the conversations that start with a document of their own, of typically LongTokens
-	LongTokens    float64
-	Flood         int // conversations of one turn that start together in the middle, with one new prompt of FloodTokens
-	FloodTokens   int
+	// the next prompt contains the answer as generated, so that the engine finds it cached; otherwise as different text
+	Kept  bool
+	Burst float64 // factor on the rate of new conversations during a fifth of the time
+	// share of the conversations that start with a document of their own, of typically LongTokens
+	Long        float64
+	LongTokens  float64
+	Flood       int // conversations of one turn that start together in the middle, with one new prompt of FloodTokens
+	FloodTokens int
 }
 
 // DefaultGenerator is 400 conversations of 6 turns on average behind one system prompt of 2,000 tokens.
@@ -40,8 +42,9 @@ func DefaultGenerator() Generator {
 	}
 }
 
-// Chats is the workload of the scenario `table` in docs/scenarios.md: 160 conversations, 4 per second, of 1 + Exp(5) turns up to 24 behind
-// a system prompt of 2,000 tokens, with user messages around 400 tokens, answers around 60, and 0.8 s to think.
+// Chats is the workload of the scenario `table` in docs/scenarios.md: 160 conversations, 4 per second, of 1 + Exp(5)
+// turns up to 24 behind a system prompt of 2,000 tokens, with user messages around 400 tokens, answers around 60, and
+// 0.8 s to think.
 func Chats() Generator {
 	g := DefaultGenerator()
 	g.Conversations, g.PerSecond, g.Turns, g.MaxTurns, g.Answer, g.Think, g.Kept = 160, 4, 5, 24, 60, 800*time.Millisecond, true

@@ -11,9 +11,9 @@ import (
 // mooncakeBlock is the number of tokens per hash id in a Mooncake trace.
 const mooncakeBlock = 512
 
-// mooncake reads the traces of the Mooncake paper (Qin et al., USENIX FAST 2025; kvcache-ai/Mooncake, FAST25-release/traces).
-// They do not name conversations: a request continues the one that last used its deepest known id, if that is beyond the prefix
-// common to all requests.
+// mooncake reads the traces of the Mooncake paper (Qin et al., USENIX FAST 2025; kvcache-ai/Mooncake,
+// FAST25-release/traces). They do not name conversations: a request continues the one that last used its deepest known
+// id, if that is beyond the prefix common to all requests.
 type mooncake struct {
 	t      *Trace
 	ids    map[idUnder]int32
@@ -22,7 +22,8 @@ type mooncake struct {
 	last   float64
 }
 
-// idUnder is an id with the piece before it, so that traces whose ids do not depend on what precedes them are read correctly.
+// idUnder is an id with the piece before it, so that traces whose ids do not depend on what precedes them are read
+// correctly.
 type idUnder struct {
 	parent int32
 	id     int64
@@ -131,8 +132,8 @@ func (m *mooncake) earlier(turn *Turn, lastUse []int32) (earlier int32, depth in
 	return -1, 0
 }
 
-// whole is the latest of a turn and its predecessors whose full blocks are all among the first depth ones. The last block of a
-// prompt is partial and has another id once the conversation continues.
+// whole is the latest of a turn and its predecessors whose full blocks are all among the first depth ones. The last
+// block of a prompt is partial and has another id once the conversation continues.
 func (m *mooncake) whole(turn int32, depth int) int32 {
 	for turn >= 0 && m.t.Turns[turn].Prompt/mooncakeBlock > depth {
 		turn = m.t.Turns[turn].from

@@ -10,11 +10,12 @@ import (
 	"github.com/warmpath/warmpath/sim/text"
 )
 
-// FormatRecorded is the format of traffic recorded by warmpath serve (record.file): salted hashes, sizes, times and outcomes.
+// FormatRecorded is the format of traffic recorded by warmpath serve (record.file): salted hashes, sizes, times and
+// outcomes.
 const FormatRecorded Format = "recorded"
 
-// RecordingNumber is the supported version of the format, under the key warmpath_recording in a file's first line. Package
-// internal/record writes it.
+// RecordingNumber is the supported version of the format, under the key warmpath_recording in a file's first line.
+// Package internal/record writes it.
 const RecordingNumber = 1
 
 // Recording is recorded traffic: what the router observed of each request sent to an engine.
@@ -51,8 +52,8 @@ type RecordedEngine struct {
 	Slots       int
 }
 
-// ReadRecording reads recordings of warmpath serve, one file or several concatenated. Errors give name:line and what was
-// expected.
+// ReadRecording reads recordings of warmpath serve, one file or several concatenated. Errors give name:line and what
+// was expected.
 func ReadRecording(name string, r io.Reader) (*Recording, error) {
 	t := &Trace{Name: name, Format: FormatRecorded}
 	read := newRecorded(t)

@@ -10,8 +10,8 @@ import (
 // leastAnswer is the minimum length of an answer that shows whether engines keep answers cached.
 const leastAnswer = 64
 
-// answers determines whether engines held the answers that returned in later prompts: whether turns that stayed on an endpoint
-// hit more than the previous turn's prompt. If so, those prompts continue the answers too.
+// answers determines whether engines held the answers that returned in later prompts: whether turns that stayed on an
+// endpoint hit more than the previous turn's prompt. If so, those prompts continue the answers too.
 func (r *recorded) answers() {
 	t := r.t
 	stamps := make([]int32, len(t.forest.nodes))

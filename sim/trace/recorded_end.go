@@ -81,8 +81,8 @@ func (r *recorded) begin(q *recordedRequest, sessions map[talkKey]int, last []in
 	return len(t.Sessions) - 1
 }
 
-// goesOn is the latest of a conversation's turns, going back from before, whose prompt's full blocks are all in a request. Two
-// prompts of a conversation share the least that any two consecutive prompts between them share.
+// goesOn is the latest of a conversation's turns, going back from before, whose prompt's full blocks are all in a
+// request. Two prompts of a conversation share the least that any two consecutive prompts between them share.
 func (r *recorded) goesOn(q *recordedRequest, before int32, stamps []int32, stamp int32) int32 {
 	if q.blocks == 0 {
 		return -1

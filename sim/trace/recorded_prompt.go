@@ -6,8 +6,8 @@ import (
 	"github.com/warmpath/warmpath/sim/chance"
 )
 
-// prompts builds the pieces of recorded prompts. A piece is cut wherever another prompt diverges, so that the part before a
-// piece is always all of another piece.
+// prompts builds the pieces of recorded prompts. A piece is cut wherever another prompt diverges, so that the part
+// before a piece is always all of another piece.
 type prompts struct {
 	forest *forest
 	places []place // of each piece
@@ -43,10 +43,10 @@ func (p *prompts) init(f *forest) {
 	p.forest, p.roots, p.known = f, map[scopeKey]int32{}, map[blockKey]int32{}
 }
 
-// RecordedMarks returns in to the blocks, counted from 1, whose hashes are recorded for a prompt with this many blocks, of
-// which an earlier one has the first shared: each up to 32, every second up to 128, every fourth up to 512, then every eighth,
-// and the last. The hashes find shared prefixes across files; within a file From and Shared give them exactly. A new prompt of
-// 500 kB takes 5 kB.
+// RecordedMarks returns in to the blocks, counted from 1, whose hashes are recorded for a prompt with this many blocks,
+// of which an earlier one has the first shared: each up to 32, every second up to 128, every fourth up to 512, then
+// every eighth, and the last. The hashes find shared prefixes across files; within a file From and Shared give them
+// exactly. A new prompt of 500 kB takes 5 kB.
 func RecordedMarks(to []int, shared, blocks int) []int {
 	to = to[:0]
 	for n := shared + 1; n <= blocks; n++ {
@@ -66,7 +66,8 @@ func RecordedMarks(to []int, shared, blocks int) []int {
 	return to
 }
 
-// add adds a prompt and returns its last piece, which is its own: whether two prompts are equal to the last byte is unknown.
+// add adds a prompt and returns its last piece, which is its own: whether two prompts are equal to the last byte is
+// unknown.
 func (p *prompts) add(l *recordedLine, tokens int, file *recordedFile) (int32, error) {
 	p.marks = RecordedMarks(p.marks, l.Shared, l.Blocks)
 	if len(l.Hashes) != RecordedHash*len(p.marks) {
@@ -139,8 +140,8 @@ func (p *prompts) piece(before int32, at place) int32 {
 	return node
 }
 
-// cut finds the piece before a prompt's last one, or the last one, that ends with this many blocks, splitting one if needed; -1
-// when there is none. The second part keeps its piece.
+// cut finds the piece before a prompt's last one, or the last one, that ends with this many blocks, splitting one if
+// needed; -1 when there is none. The second part keeps its piece.
 func (p *prompts) cut(leaf int32, blocks int) int32 {
 	above := leaf
 	for above >= 0 && int(p.places[above].block) >= blocks {

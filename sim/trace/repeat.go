@@ -6,9 +6,9 @@ import (
 	"github.com/warmpath/warmpath/sim/chance"
 )
 
-// Repeat is the trace with each session repeated as different conversations; the common prefix of a group of sessions remains
-// common. It makes a trace long enough for a large fleet. Only closed-loop traces can be repeated; others are returned
-// unchanged.
+// Repeat is the trace with each session repeated as different conversations; the common prefix of a group of sessions
+// remains common. It makes a trace long enough for a large fleet. Only closed-loop traces can be repeated; others are
+// returned unchanged.
 func (t *Trace) Repeat(times int) *Trace {
 	if times <= 1 || !t.Closed {
 		return t

@@ -5,8 +5,8 @@ import (
 	"github.com/warmpath/warmpath/sim/text"
 )
 
-// Text is a turn's prompt as plain text, TokenBytes per token: two turns' texts share what the trace says that their prompts
-// share. With it a trace can be played over HTTP.
+// Text is a turn's prompt as plain text, TokenBytes per token: two turns' texts share what the trace says that their
+// prompts share. With it a trace can be played over HTTP.
 func (t *Trace) Text(turn int) string {
 	tokens := t.Turns[turn].Prompt
 	out := make([]byte, tokens*text.TokenBytes)

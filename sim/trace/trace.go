@@ -33,7 +33,8 @@ type Trace struct {
 	Sessions []Session // conversations
 	Notes    []string  // notes for readers of the figures
 
-	Recording *Recording // what was observed of each request; nil for other formats, and for parts and repetitions of a recording
+	// what was observed of each request; nil for other formats, and for parts and repetitions of a recording
+	Recording *Recording
 
 	forest forest
 	burst  float64 // see Generator.Burst; 0 is 1
@@ -88,8 +89,8 @@ func (f *forest) add(parent int32, start int, seed uint64) int32 {
 	return int32(len(f.nodes) - 1)
 }
 
-// chain names the whole blocks of the first tokens of a prompt. Two prompts share a block's name if they agree in all tokens up
-// to its end.
+// chain names the whole blocks of the first tokens of a prompt. Two prompts share a block's name if they agree in all
+// tokens up to its end.
 func (f *forest) chain(to []uint64, node int32, tokens, block int, salt uint64) []uint64 {
 	limit := tokens / block
 	to = to[:0]

@@ -1,5 +1,5 @@
-// Package etcd discovers engines that are registered in etcd, one key each. It only reads. A key with faults is left out and logged
-// once. While etcd is unavailable, the last endpoints stay.
+// Package etcd discovers engines that are registered in etcd, one key each. It only reads. A key with faults is left
+// out and logged once. While etcd is unavailable, the last endpoints stay.
 package etcd
 
 import (
@@ -63,7 +63,8 @@ func (s *Source) Run(ctx context.Context, publish discovery.Publish) {
 	})
 }
 
-// take publishes the declared endpoints if they changed. If two keys declare the same name or address, the first one counts.
+// take publishes the declared endpoints if they changed. If two keys declare the same name or address, the first one
+// counts.
 func (s *Source) take(keys map[string]string, publish discovery.Publish) {
 	if s.away {
 		s.log.Info("etcd can be watched again", "source", s.Source())

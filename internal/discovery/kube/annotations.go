@@ -22,7 +22,8 @@ var roles = map[string]fleet.Role{
 	"encode-prefill": fleet.RolePrefill, "encode-prefill-decode": fleet.RoleBoth,
 }
 
-// annotate applies a pod's warmpath annotations and llm-d role label to the settings. It fails for contradictions and unknown values.
+// annotate applies a pod's warmpath annotations and llm-d role label to the settings. It fails for contradictions and
+// unknown values.
 func annotate(e *discovery.EndpointConfig, p *pod) error {
 	if label := p.Labels[roleLabel]; label != "" {
 		role, ok := roles[label]

@@ -41,8 +41,8 @@ func engines(c *discovery.KubernetesConfig, home string, w world) (found []engin
 			found[i].config.Name += "." + c.Namespace
 		}
 	}
-	// An address counts once, and so does a name: an engine may be in slices of two address families, and a pod that ends may still be told with an
-	// address or a name that a new one has. The one that takes requests counts.
+	// An address counts once, and so does a name: an engine may be in slices of two address families, and a pod that
+	// ends may still be told with an address or a name that a new one has. The one that takes requests counts.
 	slices.SortFunc(found, func(a, b engine) int {
 		return cmp.Or(rank(a)-rank(b), cmp.Compare(a.config.Name, b.config.Name), cmp.Compare(a.config.URL, b.config.URL))
 	})

@@ -1,7 +1,8 @@
-// Package kube discovers engines in a Kubernetes cluster: pods selected by an InferencePool, a Service or labels, through watches of the
-// API server. It only reads. An engine is declared once its pod is ready. If the pod is no longer ready, or terminates, the engine stays
-// declared with weight 0 until the pod is gone: its requests finish, it gets no new ones, and the knowledge about its cache stays. While the
-// API server is unavailable, the last endpoints stay.
+// Package kube discovers engines in a Kubernetes cluster: pods selected by an InferencePool, a Service or labels,
+// through watches of the API server. It only reads. An engine is declared once its pod is ready. If the pod is no
+// longer ready, or terminates, the engine stays declared with weight 0 until the pod is gone: its requests finish, it
+// gets no new ones, and the knowledge about its cache stays. While the API server is unavailable, the last endpoints
+// stay.
 package kube
 
 import (
@@ -34,7 +35,8 @@ import (
 )
 
 const (
-	// together is the delay in which changes are collected before they are published: a rollout changes many pods at once.
+	// together is the delay in which changes are collected before they are published: a rollout changes many pods at
+	// once.
 	together = 100 * time.Millisecond
 	// again is the interval between log lines about the same lasting fault of the API server.
 	again = 5 * time.Minute
@@ -70,7 +72,8 @@ type Source struct {
 	silent map[string]time.Time // faults of the API server, and until when they are not logged again
 }
 
-// New makes a source. It fails for faults of the configuration or the kubeconfig and for missing keys. Run connects to the cluster.
+// New makes a source. It fails for faults of the configuration or the kubeconfig and for missing keys. Run connects to
+// the cluster.
 func New(c discovery.KubernetesConfig, keys discovery.Keys, log *slog.Logger) (*Source, error) {
 	quiet()
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()

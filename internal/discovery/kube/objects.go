@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// The fields of Kubernetes objects that are used. The others are dropped on arrival, so that 5,000 pods use little memory.
+// The fields of Kubernetes objects that are used. The others are dropped on arrival, so that 5,000 pods use little
+// memory.
 
 // pod is a Pod of the core API, v1.
 type pod struct {

@@ -71,8 +71,8 @@ type storedResponse struct {
 	Body     json.RawMessage
 }
 
-// NewResponses writes a response that continues previous (a response id, "" for none) and history, and stores it if store is
-// set.
+// NewResponses writes a response that continues previous (a response id, "" for none) and history, and stores it if
+// store is set.
 func NewResponses(s Style, kept *ResponseStore, history []prompts.Message, store bool, previous string) Shape {
 	return &responses{Style: s, responses: kept, history: history, store: store, previous: previous}
 }
@@ -169,8 +169,8 @@ func (p *responses) Whole(a *Answer) any {
 
 func (*responses) ContentType() string { return "text/event-stream; charset=utf-8" }
 
-// InputMessages reads the input of a response: a text, or a list of items. Other items than messages (tool calls and their
-// outputs) count as a message of their type.
+// InputMessages reads the input of a response: a text, or a list of items. Other items than messages (tool calls and
+// their outputs) count as a message of their type.
 func InputMessages(raw json.RawMessage) ([]prompts.Message, error) {
 	raw = bytes.TrimSpace(raw)
 	if !prompts.Present(raw) {

@@ -1,6 +1,6 @@
-// Package api implements the engines' APIs: the fields of requests, the request they mean (Ask), its answer (Answer), and the
-// shape of an answer or error in each API, plain and streamed. Answers equal the engines' byte for byte. It drives no engine
-// and opens no socket.
+// Package api implements the engines' APIs: the fields of requests, the request they mean (Ask), its answer (Answer),
+// and the shape of an answer or error in each API, plain and streamed. Answers equal the engines' byte for byte. It
+// drives no engine and opens no socket.
 package api
 
 import (

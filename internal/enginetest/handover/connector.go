@@ -1,6 +1,6 @@
-// Package handover is the simulated engines' side of disaggregated serving: the connectors that move a prompt's KV cache to the
-// engine that answers. It owns leases, meetings, ports and counters; requests at which a real engine would hang, die or answer
-// wrongly are rejected and counted. It computes no prompt and decides no placement.
+// Package handover is the simulated engines' side of disaggregated serving: the connectors that move a prompt's KV
+// cache to the engine that answers. It owns leases, meetings, ports and counters; requests at which a real engine would
+// hang, die or answer wrongly are rejected and counted. It computes no prompt and decides no placement.
 //
 // To add one, write a type that embeds host, and its row in connectors.go.
 package handover
@@ -13,8 +13,8 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/api"
 )
 
-// Connector is one engine's side of a transfer protocol. Its methods are called in order; a request's parameters are kept in
-// Ask.Leg between them. An error is the answer to the request, see ErrLoad.
+// Connector is one engine's side of a transfer protocol. Its methods are called in order; a request's parameters are
+// kept in Ask.Leg between them. An error is the answer to the request, see ErrLoad.
 type Connector interface {
 	// Read reads a request's parameters before its rank is known, Placed afterwards.
 	Read(r *http.Request, f *api.Fields, a *api.Ask) error
@@ -44,8 +44,8 @@ type Connector interface {
 	Close()
 	// Stats are the counters, without open transfers.
 	Stats() Stats
-	// Lose makes the next transfer fail as if the engine had been killed after its reply: the blocks are gone when they are
-	// fetched.
+	// Lose makes the next transfer fail as if the engine had been killed after its reply: the blocks are gone when they
+	// are fetched.
 	Lose()
 }
 

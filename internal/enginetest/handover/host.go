@@ -20,11 +20,12 @@ import (
 	"github.com/warmpath/warmpath/internal/httpclient"
 )
 
-// ErrLoad is a failed transfer that violates nothing: the answer is the engine's own error, in a stream after its first chunk.
+// ErrLoad is a failed transfer that violates nothing: the answer is the engine's own error, in a stream after its first
+// chunk.
 var ErrLoad = errors.New("the prefiller's blocks cannot be fetched")
 
-// host is the common part of all connectors: the engine, the counters, and the fault of a lost transfer. By itself it is the
-// connector that does nothing.
+// host is the common part of all connectors: the engine, the counters, and the fault of a lost transfer. By itself it
+// is the connector that does nothing.
 type host struct {
 	config Config
 	engine Engine
@@ -155,8 +156,9 @@ func left(r *http.Request) {
 	}
 }
 
-// askPeer asks the other engine of a transfer; who is its role. Its answer is decoded into answer, unless that is nil. The
-// error is ErrLoad if it cannot be reached or no longer has the blocks, and a refusal if the question violates the protocol.
+// askPeer asks the other engine of a transfer; who is its role. Its answer is decoded into answer, unless that is nil.
+// The error is ErrLoad if it cannot be reached or no longer has the blocks, and a refusal if the question violates the
+// protocol.
 func (h *host) askPeer(ctx context.Context, who, url string, question, answer any) error {
 	body, err := json.Marshal(question)
 	if err != nil {

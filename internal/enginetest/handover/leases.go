@@ -35,9 +35,9 @@ func (h *host) hold(key string, l *lease) {
 	h.stats.Handed++
 }
 
-// take ends a lease for a decoder that fetches it, once, and reports whether it did. l is nil when none is open, and why says
-// how it ended, "" for never begun; changed names the decoder's parameters that differ from those it was given, prompt is its
-// prompt's hash. A wrong decoder gets the reason.
+// take ends a lease for a decoder that fetches it, once, and reports whether it did. l is nil when none is open, and
+// why says how it ended, "" for never begun; changed names the decoder's parameters that differ from those it was
+// given, prompt is its prompt's hash. A wrong decoder gets the reason.
 func (h *host) take(w http.ResponseWriter, key string, l *lease, why, changed, prompt string) bool {
 	wrong := changed
 	switch {

@@ -24,13 +24,13 @@ import (
 	"github.com/warmpath/warmpath/sim/text"
 )
 
-// The protocol of LMCache's connector, both sides (LMCacheConnectorV1 with enable_pd). The prefiller pushes to the ports in
-// disagg_spec, one of each kind per tensor-parallel rank, and sends the router a ProxyNotif per rank over a real ZeroMQ PUSH
-// socket. HTTP at these ports replaces NIXL.
+// The protocol of LMCache's connector, both sides (LMCacheConnectorV1 with enable_pd). The prefiller pushes to the
+// ports in disagg_spec, one of each kind per tensor-parallel rank, and sends the router a ProxyNotif per rank over a
+// real ZeroMQ PUSH socket. HTTP at these ports replaces NIXL.
 //
-// Requests at which a real engine would hang, fail or answer wrongly are rejected, as in nixl.go: missing or unknown fields,
-// too few ports, ports without a receiver or of another rank, more than one token, a decoder asked before the cache has
-// arrived, for another prompt, or with another X-Request-Id.
+// Requests at which a real engine would hang, fail or answer wrongly are rejected, as in nixl.go: missing or unknown
+// fields, too few ports, ports without a receiver or of another rank, more than one token, a decoder asked before the
+// cache has arrived, for another prompt, or with another X-Request-Id.
 
 // lmEOS is the token that ends an answer.
 const lmEOS = 2

@@ -29,8 +29,8 @@ type lmReceived struct {
 
 func (e *lmReceived) complete() bool { return e.lost || len(e.done) == e.ranks }
 
-// ListenKV opens the receiving ports of an LMCache decoder: KVPort and following ones, one of each kind per rank, or free ones.
-// Close closes them.
+// ListenKV opens the receiving ports of an LMCache decoder: KVPort and following ones, one of each kind per rank, or
+// free ones. Close closes them.
 func (h *lmcache) ListenKV(host string) (handover.Receiver, error) {
 	to := handover.Receiver{Host: host}
 	for rank := range h.config.TP {
@@ -158,8 +158,8 @@ func (h *lmcache) Find(_ *http.Request, a *api.Ask) error {
 	return nil
 }
 
-// Adjust implements connector: it makes an answer with equal tokens at any length, and after a handed-over first token that of
-// the prompt before it.
+// Adjust implements connector: it makes an answer with equal tokens at any length, and after a handed-over first token
+// that of the prompt before it.
 func (h *lmcache) Adjust(ans *api.Answer, seed uint64, room int) {
 	a := ans.Ask
 	leg, _ := a.Leg.(*lmLeg)

@@ -25,8 +25,8 @@ type meetLeg struct {
 
 var errMeetTimeout = errors.New("the other engine did not come in time")
 
-// Begin implements connector: it makes a prefill leg the host of its meeting, and waits for the decoder if the protocol demands
-// it.
+// Begin implements connector: it makes a prefill leg the host of its meeting, and waits for the decoder if the protocol
+// demands it.
 func (h *meetingHost) Begin(r *http.Request, a *api.Ask) error {
 	k, _ := a.Leg.(*meetLeg)
 	if k == nil || !k.prefill {
@@ -79,8 +79,8 @@ func (h *meetingHost) leave(k *meetLeg) {
 	h.meets.idle(k.key)
 }
 
-// meet tells the decoder that the prompt is computed, or keeps it for the time of a lease. SGLang's prefill servers answer
-// after it has been fetched.
+// meet tells the decoder that the prompt is computed, or keeps it for the time of a lease. SGLang's prefill servers
+// answer after it has been fetched.
 func (h *meetingHost) meet(r *http.Request, ans *api.Answer) {
 	k, _ := ans.Ask.Leg.(*meetLeg)
 	if k == nil || k.m == nil {

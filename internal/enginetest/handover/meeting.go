@@ -9,11 +9,11 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/api"
 )
 
-// Meetings let two engines with concurrent requests find each other: SGLang's rooms, and the transfer ids of Mooncake and
-// MoRI-IO. The prefiller holds one for each; the decoder joins it and waits until the prompt is computed.
+// Meetings let two engines with concurrent requests find each other: SGLang's rooms, and the transfer ids of Mooncake
+// and MoRI-IO. The prefiller holds one for each; the decoder joins it and waits until the prompt is computed.
 //
-// The real engines use ZMQ, HTTP and RDMA; here a decoder sends POST /_sim/meet, to the prefiller's bootstrap port if the
-// protocol has one.
+// The real engines use ZMQ, HTTP and RDMA; here a decoder sends POST /_sim/meet, to the prefiller's bootstrap port if
+// the protocol has one.
 
 // meetingHost is the common part of connectors with meetings.
 type meetingHost struct {

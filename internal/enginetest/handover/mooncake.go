@@ -14,9 +14,9 @@ import (
 	"github.com/warmpath/warmpath/internal/httpclient"
 )
 
-// The protocol of vLLM's MooncakeConnector (0.32.0), both sides. A prefiller holds the blocks under the transfer id until they
-// are fetched; a decoder asks the prefiller's bootstrap server for its engine's address, and waits for the prompt. With
-// Options.OldKV the bootstrap server has no queries, and decoders are given its host and port.
+// The protocol of vLLM's MooncakeConnector (0.32.0), both sides. A prefiller holds the blocks under the transfer id
+// until they are fetched; a decoder asks the prefiller's bootstrap server for its engine's address, and waits for the
+// prompt. With Options.OldKV the bootstrap server has no queries, and decoders are given its host and port.
 
 type mooncake struct{ *meetingHost }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// The protocol of vLLM's MoRIIOConnector (0.32.0), both sides and both modes (Options.Connector "moriio" and "moriio_read").
-// Engines find each other's address in the request id, or alternatively in the parameters; here both must be present and agree.
-// The handshake and notify ports of a simulated engine are its own port.
+// The protocol of vLLM's MoRIIOConnector (0.32.0), both sides and both modes (Options.Connector "moriio" and
+// "moriio_read"). Engines find each other's address in the request id, or alternatively in the parameters; here both
+// must be present and agree. The handshake and notify ports of a simulated engine are its own port.
 
 // The patterns of moriio_common.py.
 var (

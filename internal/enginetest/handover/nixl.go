@@ -13,10 +13,10 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// The protocol of vLLM's NixlConnector (0.32.0), both sides. Parameters with which a real engine would answer from another
-// prompt, hang or die are rejected with a 400 of the type "SimulatedProtocolError" and counted in Stats.KV.Refused, so that
-// tests show every wrong message of a router. Failures that violate nothing (the prefiller is gone, the lease has expired) are
-// a 500, as with kv_load_failure_policy "fail".
+// The protocol of vLLM's NixlConnector (0.32.0), both sides. Parameters with which a real engine would answer from
+// another prompt, hang or die are rejected with a 400 of the type "SimulatedProtocolError" and counted in
+// Stats.KV.Refused, so that tests show every wrong message of a router. Failures that violate nothing (the prefiller is
+// gone, the lease has expired) are a 500, as with kv_load_failure_policy "fail".
 //
 // The real side channel is ZMQ and RDMA; here a decoder fetches the blocks over HTTP, at POST /_sim/kv.
 type nixl struct {

@@ -17,10 +17,10 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// NIXL's bidirectional mode (kv_connector_extra_config.bidirectional_kv_xfer): a decoder's answer ends with the location of the
-// conversation's blocks, held for decoder_kv_blocks_ttl; the prefiller of the next turn fetches them first and computes only
-// what is new. A real prefiller trusts its parameters; the simulated one rejects blocks of another conversation, blocks fetched
-// before, and expired blocks.
+// NIXL's bidirectional mode (kv_connector_extra_config.bidirectional_kv_xfer): a decoder's answer ends with the
+// location of the conversation's blocks, held for decoder_kv_blocks_ttl; the prefiller of the next turn fetches them
+// first and computes only what is new. A real prefiller trusts its parameters; the simulated one rejects blocks of
+// another conversation, blocks fetched before, and expired blocks.
 
 // backLease is the blocks that a decoder holds of one answered request.
 type backLease struct {
@@ -36,7 +36,8 @@ type backTake struct {
 	Prompt []byte          `json:"prompt"`
 }
 
-// holdBack opens a lease for an answered decode leg and returns the next prefiller's parameters; nil when the mode is off.
+// holdBack opens a lease for an answered decode leg and returns the next prefiller's parameters; nil when the mode is
+// off.
 func (h *nixl) holdBack(a *api.Answer) json.RawMessage {
 	leg, _ := a.Ask.Leg.(*nixlLeg)
 	if h.config.Back == 0 || leg == nil || leg.params == nil {
@@ -52,7 +53,8 @@ func (h *nixl) holdBack(a *api.Answer) json.RawMessage {
 	b = prompts.AppendJSON(b, [][]int{ids})
 	b = prompts.AppendString(append(b, `,"remote_engine_id":`...), engine)
 	b = prompts.AppendString(append(b, `,"remote_request_id":`...), request)
-	b = prompts.AppendString(append(b, `,"remote_host":`...), "localhost") // the default of VLLM_NIXL_SIDE_CHANNEL_HOST: the router must replace it
+	// the default of VLLM_NIXL_SIDE_CHANNEL_HOST: the router must replace it
+	b = prompts.AppendString(append(b, `,"remote_host":`...), "localhost")
 	b = append(b, `,"remote_port":`+strconv.Itoa(port)+`,"tp_size":1,"remote_num_tokens":`+strconv.Itoa(a.PromptTokens+a.Made)+`}`...)
 	key := nixlKey(b)
 	if h.back == nil {

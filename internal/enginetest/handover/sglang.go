@@ -16,10 +16,11 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// SGLang's protocol (0.5.23), with a server per role. A prefill server computes a prompt when its decoder has joined the room,
-// and answers with one token when the KV cache has been fetched; each waits for the other. A request without a room is a 400,
-// as with real servers. Rejected and counted in Stats.KV.Refused are a room used twice, legs that differ, the bootstrap address
-// of another server, and a room or rank that leads to another rank than the one that computes.
+// SGLang's protocol (0.5.23), with a server per role. A prefill server computes a prompt when its decoder has joined
+// the room, and answers with one token when the KV cache has been fetched; each waits for the other. A request without
+// a room is a 400, as with real servers. Rejected and counted in Stats.KV.Refused are a room used twice, legs that
+// differ, the bootstrap address of another server, and a room or rank that leads to another rank than the one that
+// computes.
 
 type sglang struct{ *meetingHost }
 

@@ -17,9 +17,9 @@ import (
 	simtext "github.com/warmpath/warmpath/sim/text"
 )
 
-// TensorRT-LLM's protocol, both roles and both schedule styles. Parameters with which a real worker would answer from another
-// prompt or wait for ever are rejected with a 400 of the type "SimulatedProtocolError" and counted in Stats.KV.Refused. Unknown
-// members of disaggregated_params are rejected, as by real workers.
+// TensorRT-LLM's protocol, both roles and both schedule styles. Parameters with which a real worker would answer from
+// another prompt or wait for ever are rejected with a 400 of the type "SimulatedProtocolError" and counted in
+// Stats.KV.Refused. Unknown members of disaggregated_params are rejected, as by real workers.
 //
 // The real cache transceiver is NIXL, UCX or MPI; here a generation worker sends POST /_sim/trt to the context worker.
 
@@ -198,8 +198,8 @@ func (h *trtllm) hand(ans *api.Answer, t *trtLeg) trtParams {
 	return p
 }
 
-// Computed implements connector: a context leg's reply contains the cache's location. In generation-first it waits until the
-// cache has been fetched.
+// Computed implements connector: a context leg's reply contains the cache's location. In generation-first it waits
+// until the cache has been fetched.
 func (h *trtllm) Computed(r *http.Request, ans *api.Answer) error {
 	t, _ := ans.Ask.Leg.(*trtLeg)
 	if t == nil || !t.context {

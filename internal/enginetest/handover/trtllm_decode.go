@@ -53,7 +53,8 @@ func trtSign(key string, p *trtParams) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// fetch takes the blocks of a generation leg's prompt from its context worker and waits for the duration of the transfer.
+// fetch takes the blocks of a generation leg's prompt from its context worker and waits for the duration of the
+// transfer.
 func (h *trtllm) fetch(r *http.Request, a *api.Ask, t *trtLeg, promptTokens int) error {
 	address, ok := strings.CutPrefix(t.params.At, "tcp://")
 	if !ok {
@@ -133,8 +134,8 @@ func (h *trtllm) Adjust(ans *api.Answer, _ uint64, _ int) {
 	}
 }
 
-// Load implements connector: it puts the fetched blocks into the cache, and checks that the answer begins with the handed-over
-// token.
+// Load implements connector: it puts the fetched blocks into the cache, and checks that the answer begins with the
+// handed-over token.
 func (h *trtllm) Load(_ *http.Request, ans *api.Answer, chain []uint64) error {
 	t, _ := ans.Ask.Leg.(*trtLeg)
 	if t == nil || t.context {

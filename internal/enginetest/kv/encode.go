@@ -28,7 +28,8 @@ type event struct {
 	removed []uint64
 }
 
-// appendBatch is a message's payload as the dialect has it: an array of time, events and rank (vLLM 0.32, SGLang 0.5.23).
+// appendBatch is a message's payload as the dialect has it: an array of time, events and rank (vLLM 0.32, SGLang
+// 0.5.23).
 func appendBatch(dialect fleet.Kind, arrays bool, at float64, events []event, rank int) []byte {
 	b := msgp.AppendFloat64(msgp.AppendArrayHeader(nil, 3), at)
 	n := 0

@@ -5,18 +5,19 @@ import (
 	"encoding/binary"
 )
 
-// The hashes by which engines name the blocks of a prompt. Only simulated engines compute them: the router follows events by names of
-// its own (kvstream.Names).
+// The hashes by which engines name the blocks of a prompt. Only simulated engines compute them: the router follows
+// events by names of its own (kvstream.Names).
 
-// vllmHash is how a vLLM engine names its blocks (vllm/v1/core/kv_cache_utils.py, hash_block_tokens; --prefix-caching-hash-algo sha256:
-// SHA-256 of Python's pickle, protocol 5).
+// vllmHash is how a vLLM engine names its blocks (vllm/v1/core/kv_cache_utils.py, hash_block_tokens;
+// --prefix-caching-hash-algo sha256: SHA-256 of Python's pickle, protocol 5).
 type vllmHash struct{ root []byte }
 
-// newVLLMHash is the hasher of an engine with this PYTHONHASHSEED; the root is the parent of every first block (NONE_HASH).
+// newVLLMHash is the hasher of an engine with this PYTHONHASHSEED; the root is the parent of every first block
+// (NONE_HASH).
 func newVLLMHash(seed string) *vllmHash { return &vllmHash{root: sum(framed(pickleText(nil, seed)))} }
 
-// digest is a block's digest: of its parent's (nil at the beginning of a prompt), its tokens, and further texts: the adapter's
-// name, then, for the first block, the cache salt. Images are not supported.
+// digest is a block's digest: of its parent's (nil at the beginning of a prompt), its tokens, and further texts: the
+// adapter's name, then, for the first block, the cache salt. Images are not supported.
 func (h *vllmHash) digest(parent []byte, tokens []uint32, extra ...string) []byte {
 	if parent == nil {
 		parent = h.root
@@ -90,8 +91,8 @@ func pickleText(b []byte, s string) []byte {
 	return append(append(b, s...), 0x94)
 }
 
-// sglangDigest is SGLang's digest of a block (observed with 0.5.23): SHA-256 of the parent's digest, nothing at the beginning
-// of a prompt, and the tokens as 32 bits each, little-endian.
+// sglangDigest is SGLang's digest of a block (observed with 0.5.23): SHA-256 of the parent's digest, nothing at the
+// beginning of a prompt, and the tokens as 32 bits each, little-endian.
 func sglangDigest(parent []byte, tokens []uint32) []byte {
 	b := append(make([]byte, 0, len(parent)+4*len(tokens)), parent...)
 	for _, t := range tokens {
@@ -113,8 +114,8 @@ const (
 	trtK = 0x45D9F3B
 )
 
-// trtllmBlock is the v1_block_key of one block of a request without adapter and salt after its parent's, 0 for a prompt's first
-// block (tensorrt_llm/serve/router.py, 2026). All arithmetic wraps.
+// trtllmBlock is the v1_block_key of one block of a request without adapter and salt after its parent's, 0 for a
+// prompt's first block (tensorrt_llm/serve/router.py, 2026). All arithmetic wraps.
 func trtllmBlock(parent uint64, block []uint32) uint64 {
 	seed := uint64(len(block)) ^ parent*trtC
 	for _, token := range block {

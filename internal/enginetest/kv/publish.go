@@ -1,6 +1,6 @@
-// Package kv publishes the changes of a simulated engine's cache, byte for byte as vLLM, SGLang and TensorRT-LLM do: it owns
-// the names of blocks, the encoding of events, the ZeroMQ sockets with their replay, and the faults of publishing. Blocks are
-// reported in order. It reads no events (see engine/kv) and drives no engine.
+// Package kv publishes the changes of a simulated engine's cache, byte for byte as vLLM, SGLang and TensorRT-LLM do: it
+// owns the names of blocks, the encoding of events, the ZeroMQ sockets with their replay, and the faults of publishing.
+// Blocks are reported in order. It reads no events (see engine/kv) and drives no engine.
 package kv
 
 import (
@@ -38,7 +38,8 @@ type Config struct {
 	Topic       string // "" is kv-events
 }
 
-// Publisher publishes the changes of one rank's cache. It is safe for concurrent use; messages are in the order of the calls.
+// Publisher publishes the changes of one rank's cache. It is safe for concurrent use; messages are in the order of the
+// calls.
 type Publisher struct {
 	dialect fleet.Kind
 	arrays  bool
@@ -79,7 +80,8 @@ type Job struct {
 	place map[uint64]int
 }
 
-// Open opens the sockets of all ranks: events at Config.Address, each rank at the next port; replays at the ports after those.
+// Open opens the sockets of all ranks: events at Config.Address, each rank at the next port; replays at the ports after
+// those.
 func Open(c Config) (Publishers, error) {
 	address := c.Address
 	if c.Topic == "" {
@@ -201,8 +203,8 @@ func (p *Publisher) Restart() {
 	}
 }
 
-// answer serves a connection to the replay socket: for the frames of a DEALER (empty, number) it sends each stored message from
-// that number on, then the end.
+// answer serves a connection to the replay socket: for the frames of a DEALER (empty, number) it sends each stored
+// message from that number on, then the end.
 func (p *Publisher) answer(c *zmtp.Conn) {
 	for {
 		frames, err := c.Receive()

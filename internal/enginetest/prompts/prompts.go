@@ -1,6 +1,6 @@
-// Package prompts converts requests for a simulated engine: the text rendered by its chat template, tokens of four bytes, and
-// the chain of block hashes. Equal messages give equal bytes, and a conversation continues where its last answer ended. It
-// keeps no state.
+// Package prompts converts requests for a simulated engine: the text rendered by its chat template, tokens of four
+// bytes, and the chain of block hashes. Equal messages give equal bytes, and a conversation continues where its last
+// answer ended. It keeps no state.
 package prompts
 
 import (
@@ -31,8 +31,8 @@ type part struct {
 	Content json.RawMessage `json:"content"` // Anthropic tool_result
 }
 
-// Render appends a chat as the engine's template would write it: tools, then each message between its marks, then the mark that
-// opens the answer. An answer sent back as an assistant message gives the same bytes up to its end.
+// Render appends a chat as the engine's template would write it: tools, then each message between its marks, then the
+// mark that opens the answer. An answer sent back as an assistant message gives the same bytes up to its end.
 func Render(dst []byte, tools json.RawMessage, messages []Message) ([]byte, error) {
 	if Present(tools) {
 		dst = append(dst, "<|tools|>\n"...)
@@ -162,8 +162,8 @@ func TokenIDs(b []byte) []uint32 {
 // Tokens is the number of tokens of n bytes.
 func Tokens(n int) int { return (n + simtext.TokenBytes - 1) / simtext.TokenBytes }
 
-// Chain hashes each full block of the bytes, each hash covering all before it. The root separates adapters, salts and slots, as
-// in engines.
+// Chain hashes each full block of the bytes, each hash covering all before it. The root separates adapters, salts and
+// slots, as in engines.
 func Chain(root uint64, b []byte, blockTokens int) []uint64 {
 	size := blockTokens * simtext.TokenBytes
 	out := make([]uint64, 0, len(b)/size)

@@ -1,6 +1,6 @@
-// Package pump drives the engines of all ranks in real time: it owns their clock, which runs at a given speed, passes jobs to
-// ranks, reports progress to handlers, and cache changes to the KV publishers. Times are those of the simulated engine, however
-// late the pump wakes. It does not know requests or write answers.
+// Package pump drives the engines of all ranks in real time: it owns their clock, which runs at a given speed, passes
+// jobs to ranks, reports progress to handlers, and cache changes to the KV publishers. Times are those of the simulated
+// engine, however late the pump wakes. It does not know requests or write answers.
 package pump
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/warmpath/warmpath/sim/engine"
 )
 
-// Pump drives the engines of all ranks in real time: one goroutine sleeps until the next step of any rank ends, takes its
-// results and informs the streams. Simulated time runs Config.Speed times as fast as the wall clock, divided by the factor of a
-// "slow" fault; steps that ended while the goroutine slept too long keep their own times.
+// Pump drives the engines of all ranks in real time: one goroutine sleeps until the next step of any rank ends, takes
+// its results and informs the streams. Simulated time runs Config.Speed times as fast as the wall clock, divided by the
+// factor of a "slow" fault; steps that ended while the goroutine slept too long keep their own times.
 type Pump struct {
 	wake    chan struct{} // room for one
 	stop    chan struct{}
@@ -195,8 +195,8 @@ func (st *Stream) Progress() Progress {
 	return st.now
 }
 
-// Submit passes a job to a rank. A negative rank leaves the choice to the engine: the least waiting×4 + running, as in vLLM's
-// internal balancer, ties in turn.
+// Submit passes a job to a rank. A negative rank leaves the choice to the engine: the least waiting×4 + running, as in
+// vLLM's internal balancer, ties in turn.
 func (p *Pump) Submit(rank int, job engine.Job) (*Stream, error) { return p.SubmitAs(rank, job, nil) }
 
 // SubmitAs is Submit of a job whose blocks are published, if kv is not nil.

@@ -6,7 +6,9 @@ import (
 )
 
 // ErrNoRoom rejects a request when limits.memory is used up.
-var ErrNoRoom = errors.New("the router's memory for requests is used up (limits.memory in its configuration); try again soon")
+var ErrNoRoom = errors.New(
+	"the router's memory for requests is used up (limits.memory in its configuration); try again soon",
+)
 
 // Budget bounds the total memory of requests: bodies and heads.
 type Budget struct {

@@ -33,8 +33,8 @@ type Terms struct {
 	OnlyOnce bool // nor over HTTP/2
 }
 
-// Lend gives a request its body, and returns a Closer that takes it back before the transport has closed it; nil for an empty
-// body.
+// Lend gives a request its body, and returns a Closer that takes it back before the transport has closed it; nil for an
+// empty body.
 func (p *Payload) Lend(out *http.Request, terms Terms) io.Closer {
 	if !terms.Lean && out.Header.Get("User-Agent") == "" {
 		out.Header["User-Agent"] = []string{""} // keeps net/http from naming itself

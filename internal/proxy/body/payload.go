@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// Payload is a request body in memory. The call, each attempt and each transport that reads it hold a reference. Releasing the
-// last one returns the memory to the pool and the budget.
+// Payload is a request body in memory. The call, each attempt and each transport that reads it hold a reference.
+// Releasing the last one returns the memory to the pool and the budget.
 type Payload struct {
 	Bytes  []byte
 	pieces [][]byte // instead of bytes: parts of whole and the edits between them
@@ -37,8 +37,8 @@ func (p *Payload) Copy() []byte {
 	return bytes.Clone(p.Bytes)
 }
 
-// buffer is memory for a body. Buffers are pooled by powers of two between these sizes; larger ones are left to the garbage
-// collector.
+// buffer is memory for a body. Buffers are pooled by powers of two between these sizes; larger ones are left to the
+// garbage collector.
 type buffer struct{ bytes []byte }
 
 const (
@@ -115,8 +115,8 @@ func (p *Payload) Release() {
 // Returned implements h1.Owner: the transport has dropped its reference.
 func (p *Payload) Returned() { p.Release() }
 
-// reader lends the payload to net/http's transport, which may still read it after its attempt has failed. It is nil if the
-// payload has been released.
+// reader lends the payload to net/http's transport, which may still read it after its attempt has failed. It is nil if
+// the payload has been released.
 func (p *Payload) reader() *payloadReader {
 	for {
 		refs := p.refs.Load()
@@ -134,8 +134,8 @@ func (p *Payload) reader() *payloadReader {
 	return r
 }
 
-// payloadReader reads a payload, and refers to it until its end or until it is closed: over HTTP/2 a body is closed when the
-// answer ends, and an answer refers to the body of its request. It may be closed during a read.
+// payloadReader reads a payload, and refers to it until its end or until it is closed: over HTTP/2 a body is closed
+// when the answer ends, and an answer refers to the body of its request. It may be closed during a read.
 type payloadReader struct {
 	mu     sync.Mutex
 	lender *Payload // nil after release

@@ -14,9 +14,9 @@ var (
 	ErrBadBody  = errors.New("the request body could not be read to its end")
 )
 
-// A client's statement of a long body's length is trusted only in proportion to the bytes that arrive: the first buffer is
-// small, and each further one a multiple of what has arrived. The multiples are chosen so that little of a body of up to 512 kB
-// is copied.
+// A client's statement of a long body's length is trusted only in proportion to the bytes that arrive: the first buffer
+// is small, and each further one a multiple of what has arrived. The multiples are chosen so that little of a body of
+// up to 512 kB is copied.
 const (
 	smallBody  = 4 << 10 // up to this length a body has one buffer from the start
 	firstBytes = 512
@@ -25,8 +25,8 @@ const (
 	growLater  = 16
 )
 
-// nextRoom is the size of the buffer for a body of which this many bytes have arrived. claim is the client's statement of the
-// length, negative for none; most bounds what is read of a body without one.
+// nextRoom is the size of the buffer for a body of which this many bytes have arrived. claim is the client's statement
+// of the length, negative for none; most bounds what is read of a body without one.
 func nextRoom(arrived, claim, most int64) int64 {
 	known := claim >= 0
 	if known {
@@ -82,8 +82,8 @@ func (r *bodyReader) drop(b *buffer) {
 	}
 }
 
-// full reports whether the buffer must grow before the next read. A nearly full buffer is not used if one call could read the
-// rest: net/http reads past its own buffer only into a larger one.
+// full reports whether the buffer must grow before the next read. A nearly full buffer is not used if one call could
+// read the rest: net/http reads past its own buffer only into a larger one.
 func (r *bodyReader) full() bool {
 	if r.buf == nil {
 		return true
@@ -127,8 +127,8 @@ func (r *bodyReader) read() (buf *buffer, err error) {
 	}
 }
 
-// Read reads a whole request body of at most limit bytes. The caller limits the time that the client may take. net/http notices
-// that a client left only after its body has been read to the end.
+// Read reads a whole request body of at most limit bytes. The caller limits the time that the client may take. net/http
+// notices that a client left only after its body has been read to the end.
 func Read(r *http.Request, limit int64, in *Budget) (*Payload, error) {
 	if r.ContentLength > limit {
 		return nil, ErrTooLarge

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Upload is a request body that is streamed to the engine. It remembers whether the client is to blame when the attempt fails,
-// and pauses the attempt's time limit while the client sends.
+// Upload is a request body that is streamed to the engine. It remembers whether the client is to blame when the attempt
+// fails, and pauses the attempt's time limit while the client sends.
 type Upload struct {
 	body    io.ReadCloser
 	heard   func() // called after each read
@@ -34,9 +34,9 @@ type UploadBounds struct {
 	Bytes int64         // of the whole body
 }
 
-// leastRate is how many bytes a second an upload brings at least, after its first Pause and beside the waits for the engine. A
-// client that sends a byte a minute would hold its place at the engine as long as it likes; the slowest links carry several
-// times as much (Apache's mod_reqtimeout asks for 500 bytes a second).
+// leastRate is how many bytes a second an upload brings at least, after its first Pause and beside the waits for the
+// engine. A client that sends a byte a minute would hold its place at the engine as long as it likes; the slowest links
+// carry several times as much (Apache's mod_reqtimeout asks for 500 bytes a second).
 const leastRate = 1 << 10
 
 // pace is how a client keeps within bounds.
@@ -103,8 +103,8 @@ func (u *Upload) Unread() bool { return u != nil && !u.ended.Load() }
 // NewUpload streams the body of a request that w answers, within bounds. Each read calls heard when it returns.
 func NewUpload(w http.ResponseWriter, body io.ReadCloser, bounds UploadBounds, heard func()) *Upload {
 	u := &Upload{body: body, pace: pace{bounds: bounds}, heard: heard, control: http.NewResponseController(w)}
-	// Otherwise net/http holds the answer back until the whole body has been read. HTTP/2 does not need this and returns an
-	// error.
+	// Otherwise net/http holds the answer back until the whole body has been read. HTTP/2 does not need this and
+	// returns an error.
 	_ = u.control.EnableFullDuplex()
 	return u
 }
@@ -171,8 +171,8 @@ func (u *Upload) Late() bool {
 	return why != nil && errors.Is(*why, ErrSlowBody)
 }
 
-// Finish ends all reads from the client: the attempt is over. It returns after the last one. If net/http finds a read in
-// progress when the handler returns, it lifts the deadline and waits for the rest of the body without limit.
+// Finish ends all reads from the client: the attempt is over. It returns after the last one. If net/http finds a read
+// in progress when the handler returns, it lifts the deadline and waits for the rest of the body without limit.
 func (u *Upload) Finish() {
 	if u == nil {
 		return

@@ -2,8 +2,9 @@
 //
 // It owns the merged lists and the requests to the engines.
 //
-// It promises that an entry is passed on unchanged, that one request at a time fetches a list, for each client's key, which is then served
-// for two seconds, and that aliases and models that no engine lists are listed if the fleet serves them.
+// It promises that an entry is passed on unchanged, that one request at a time fetches a list, for each client's key,
+// which is then served for two seconds, and that aliases and models that no engine lists are listed if the fleet serves
+// them.
 //
 // It never writes to a client, and learns nothing about an endpoint from an answer that fails.
 package catalog
@@ -27,8 +28,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// Catalog is the list of models merged over the endpoints. Entries are passed on unchanged, since clients rely on fields that
-// the router does not know.
+// Catalog is the list of models merged over the endpoints. Entries are passed on unchanged, since clients rely on
+// fields that the router does not know.
 type Catalog struct {
 	fleet     *live.Fleet
 	transport http.RoundTripper
@@ -66,8 +67,9 @@ func New(fleet *live.Fleet, transport http.RoundTripper, log *slog.Logger) *Cata
 	return &Catalog{fleet: fleet, transport: transport, log: log}
 }
 
-// Answer is the answer to a GET of a path, to be written as JSON. from has the client's key for engines, which those are asked with that
-// show no models without one; what they list for a key is listed for it alone. ok is false if the path is not a list of models.
+// Answer is the answer to a GET of a path, to be written as JSON. from has the client's key for engines, which those
+// are asked with that show no models without one; what they list for a key is listed for it alone. ok is false if the
+// path is not a list of models.
 func (g *Catalog) Answer(ctx context.Context, path string, from http.Header) (list any, ok bool, err error) {
 	switch {
 	case path == openAIModels:
@@ -92,7 +94,8 @@ func (g *Catalog) Answer(ctx context.Context, path string, from http.Header) (li
 // keyHeaders have clients' keys.
 var keyHeaders = [...]string{"Authorization", "X-Api-Key"}
 
-// wantsKey reports whether an engine shows its models to clients' keys only: it is up, the router has no key for it, and was shown nothing.
+// wantsKey reports whether an engine shows its models to clients' keys only: it is up, the router has no key for it,
+// and was shown nothing.
 func wantsKey(s *route.EndpointStatus) bool {
 	return s.State == fleet.StateUp && !s.Gone && s.Endpoint.APIKey == "" && len(s.Models) == 0
 }
@@ -149,8 +152,8 @@ func (g *Catalog) get(ctx context.Context, from http.Header, path, list, id stri
 	return entries
 }
 
-// begin is a list that can be served, or one with the fetch that the caller is to make and end. While another caller fetches, it is the
-// previous list, or it waits for the first one as long as ctx lasts.
+// begin is a list that can be served, or one with the fetch that the caller is to make and end. While another caller
+// fetches, it is the previous list, or it waits for the first one as long as ctx lasts.
 func (g *Catalog) begin(ctx context.Context, of string) fetched {
 	for {
 		g.mu.Lock()
@@ -224,7 +227,8 @@ func (g *Catalog) fetchAll(ctx context.Context, from http.Header, path, list, id
 	var ask []route.EndpointStatus
 	seen := map[string]bool{}
 	for _, s := range g.fleet.Status() {
-		if s.State != fleet.StateDown && !s.Gone && !seen[s.Endpoint.URL] && (path != ollamaModels || s.Kind == fleet.KindOllama) {
+		if s.State != fleet.StateDown && !s.Gone && !seen[s.Endpoint.URL] &&
+			(path != ollamaModels || s.Kind == fleet.KindOllama) {
 			seen[s.Endpoint.URL] = true
 			ask = append(ask, s)
 		}
@@ -290,8 +294,8 @@ func (g *Catalog) fetch(ctx context.Context, from http.Header, s *route.Endpoint
 	return entries
 }
 
-// merge joins the lists (the first entry of a name counts), keeps what the fleet serves, and adds what no engine lists: aliases,
-// and models of endpoints that do not answer now.
+// merge joins the lists (the first entry of a name counts), keeps what the fleet serves, and adds what no engine lists:
+// aliases, and models of endpoints that do not answer now.
 func merge(fleet *live.Fleet, lists [][]entry, all bool) []entry {
 	known := fleet.Models()
 	serves := make(map[string]bool, len(known))

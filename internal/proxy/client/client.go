@@ -1,9 +1,10 @@
-// Package client writes to the client of one request, and limits how long it may take to read its answer and to send its body.
+// Package client writes to the client of one request, and limits how long it may take to read its answer and to send
+// its body.
 //
 // It owns the deadlines of the client's connection while the request is served.
 //
-// It promises that a client which does not take a write in time is cut once, that a connection which serves further requests is
-// left without a deadline, and that a client's delays can be told from the engine's.
+// It promises that a client which does not take a write in time is cut once, that a connection which serves further
+// requests is left without a deadline, and that a client's delays can be told from the engine's.
 //
 // It never decides what is written, and knows no engine. The caller calls Check, GiveUp and StopReading under one lock.
 package client
@@ -15,7 +16,8 @@ import (
 	"time"
 )
 
-// slowWrite is the duration of a write from which on the router counts as waiting for the client and not for the engine.
+// slowWrite is the duration of a write from which on the router counts as waiting for the client and not for the
+// engine.
 const slowWrite = 50 * time.Millisecond
 
 // cutGrace is how long a client may take for the last bytes after its answer has been given up.
@@ -32,7 +34,8 @@ type Client struct {
 	writing atomic.Int64 // unix nanoseconds at which the current write to the client began, 0 for none
 	cut     bool         // the client did not read. Guarded by the caller's lock
 	limited bool         // writes to the client have a deadline. Guarded by the caller's lock
-	reading atomic.Int64 // unix nanoseconds until which the client may send its body, 0 when the router does not wait for it
+	// unix nanoseconds until which the client may send its body, 0 when the router does not wait for it
+	reading atomic.Int64
 }
 
 // Begin starts a client that may take idle for each write.
@@ -49,8 +52,8 @@ func (c *Client) Header() http.Header { return c.w.Header() }
 // WriteHeader sends the header with a status.
 func (c *Client) WriteHeader(status int) { c.w.WriteHeader(status) }
 
-// Send writes a part of the answer to the client, flushes it if told to, and returns how long that took. If the client does not
-// take it within its idle time, Check cuts the client and Send returns an error.
+// Send writes a part of the answer to the client, flushes it if told to, and returns how long that took. If the client
+// does not take it within its idle time, Check cuts the client and Send returns an error.
 func (c *Client) Send(part []byte, flush bool) (took time.Duration, err error) {
 	began := time.Now()
 	c.writing.Store(began.UnixNano())
@@ -75,7 +78,8 @@ func (c *Client) Awaits() { c.writing.Store(time.Now().UnixNano()) }
 // Awaited notes the end of that wait.
 func (c *Client) Awaited() { c.writing.Store(0) }
 
-// ReadsUntil sets the time until which the client may send its body; the zero time means that the router does not wait for it.
+// ReadsUntil sets the time until which the client may send its body; the zero time means that the router does not wait
+// for it.
 func (c *Client) ReadsUntil(until time.Time) {
 	if until.IsZero() {
 		c.reading.Store(0)
@@ -127,8 +131,8 @@ func (c *Client) limitWrites(until time.Time) {
 	_ = http.NewResponseController(c.w).SetWriteDeadline(until)
 }
 
-// HandOver leaves the rest of the answer to net/http, which flushes it when the handler has returned and Send cannot see it. An
-// HTTP/1.1 connection serves further requests, and its listener bounds each write (package h1).
+// HandOver leaves the rest of the answer to net/http, which flushes it when the handler has returned and Send cannot
+// see it. An HTTP/1.1 connection serves further requests, and its listener bounds each write (package h1).
 func (c *Client) HandOver() {
 	if c.limited && c.r.ProtoMajor == 1 {
 		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{})
@@ -136,16 +140,16 @@ func (c *Client) HandOver() {
 	BoundFlush(c.w, c.r, c.idle)
 }
 
-// BoundFlush bounds the flush of a handler's answer over HTTP/2, which waits for the client's window. The deadline ends with
-// the stream. A stream that has ended is left alone, since a deadline would reset it again.
+// BoundFlush bounds the flush of a handler's answer over HTTP/2, which waits for the client's window. The deadline ends
+// with the stream. A stream that has ended is left alone, since a deadline would reset it again.
 func BoundFlush(w http.ResponseWriter, r *http.Request, limit time.Duration) {
 	if r.ProtoMajor > 1 && r.Context().Err() == nil {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit))
 	}
 }
 
-// PassOver limits how long a client may take to send a body that the router does not read: net/http waits for it before it
-// sends the answer, by default without limit.
+// PassOver limits how long a client may take to send a body that the router does not read: net/http waits for it before
+// it sends the answer, by default without limit.
 func PassOver(w http.ResponseWriter, r *http.Request, limit time.Duration) {
 	if r.ContentLength != 0 {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit))

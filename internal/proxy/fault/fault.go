@@ -33,12 +33,18 @@ var (
 
 // Requests that the door rejects.
 var (
-	ErrConnect    = errors.New("CONNECT is not supported: warmpath is not a forward proxy")
-	ErrNoUpgrade  = errors.New("no engine has a WebSocket at this path; send the request over HTTP")
-	ErrUnread     = errors.New("a WebSocket is not allowed at this path, since the router has to read each message (tenants, KV transfers); send requests over HTTP")
-	ErrDraining   = errors.New("the router is shutting down and takes no new requests")
-	ErrHead       = errors.New("the header of the request is larger than the router accepts (limits.header in its configuration), or has more than 256 fields")
-	ErrPinningOff = errors.New("X-Warmpath-Pin and X-Warmpath-Exclude are switched off; set pinning: true in the configuration to allow them")
+	ErrConnect   = errors.New("CONNECT is not supported: warmpath is not a forward proxy")
+	ErrNoUpgrade = errors.New("no engine has a WebSocket at this path; send the request over HTTP")
+	ErrUnread    = errors.New(
+		"a WebSocket is not allowed at this path, since the router has to read each message (tenants, KV transfers); send requests over HTTP",
+	)
+	ErrDraining = errors.New("the router is shutting down and takes no new requests")
+	ErrHead     = errors.New(
+		"the header of the request is larger than the router accepts (limits.header in its configuration), or has more than 256 fields",
+	)
+	ErrPinningOff = errors.New(
+		"X-Warmpath-Pin and X-Warmpath-Exclude are switched off; set pinning: true in the configuration to allow them",
+	)
 )
 
 // endpointError is the failure of an endpoint.
@@ -74,17 +80,24 @@ func Redacted(err error) string {
 
 // Unnamed adds to the error of an upgrade that names no model where it can, since its messages are not read.
 func Unnamed(err error) error {
-	return fmt.Errorf("%w; name one in the query (?model=NAME) or in the header X-Warmpath-Model: messages of a WebSocket are not read", err)
+	return fmt.Errorf(
+		"%w; name one in the query (?model=NAME) or in the header X-Warmpath-Model: messages of a WebSocket are not read",
+		err,
+	)
 }
 
 // ErrManyFields rejects a form in which ids of other tenants' objects could hide.
 var ErrManyFields = errors.New("the query or the form has more than 256 fields, or one whose name cannot be read")
 
 // ErrUnsalted rejects a request of a tenant whose cache an engine would share with others'.
-var ErrUnsalted = errors.New("no engine here can keep this request's cache apart from other tenants, as the router's configuration demands (tenants.salt_required)")
+var ErrUnsalted = errors.New(
+	"no engine here can keep this request's cache apart from other tenants, as the router's configuration demands (tenants.salt_required)",
+)
 
 // ErrListsAll rejects a list of what engines keep where tenants are told apart.
-var ErrListsAll = errors.New("the list would have what engines keep for all tenants; ask for single objects by their id")
+var ErrListsAll = errors.New(
+	"the list would have what engines keep for all tenants; ask for single objects by their id",
+)
 
 type encodingError struct{ encoding string }
 
@@ -101,10 +114,14 @@ func Header(name, must string) error { return &headerError{name, must} }
 
 // Reasons for giving up a queued request, or for not queueing it.
 var (
-	ErrWaited   = errors.New("the request reached its longest wait in the router's queue, and no engine had room for it")
+	ErrWaited = errors.New(
+		"the request reached its longest wait in the router's queue, and no engine had room for it",
+	)
 	ErrDeadline = errors.New("the answer did not begin within X-Warmpath-Deadline")
 
-	ErrUnattainable = errors.New("no engine is expected to begin the answer within X-Warmpath-Ttft-Ms, and the request has low priority")
+	ErrUnattainable = errors.New(
+		"no engine is expected to begin the answer within X-Warmpath-Ttft-Ms, and the request has low priority",
+	)
 )
 
 // HeldError says that a request may be held for longer than its client waits.
@@ -250,7 +267,8 @@ func Of(err error) Fault {
 	return Fault{500, "api_error", "internal_error", 0}
 }
 
-// Limit is the setting for all tenants, or the header of the request, that an error comes from; "" for errors that are no limit.
+// Limit is the setting for all tenants, or the header of the request, that an error comes from; "" for errors that are
+// no limit.
 func Limit(err error) string {
 	var (
 		limit *quota.Error
@@ -291,8 +309,8 @@ func limited(e *quota.Error) Fault {
 	return f
 }
 
-// Body is an error in the format of the client's API: OpenAI's, which Anthropic's clients also read if "type" is "error"
-// (Anthropic API, "Errors"), or the string that Ollama's clients expect (ollama docs/api.md).
+// Body is an error in the format of the client's API: OpenAI's, which Anthropic's clients also read if "type" is
+// "error" (Anthropic API, "Errors"), or the string that Ollama's clients expect (ollama docs/api.md).
 func Body(api prompt.API, f Fault, message string) []byte {
 	inner := map[string]any{"message": message, "type": f.kind, "code": f.Code, "param": nil}
 	var outer any = map[string]any{"error": inner}

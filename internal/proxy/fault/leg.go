@@ -11,7 +11,9 @@ import (
 )
 
 // ErrNoConnector means that the prefiller's kind of engine has no known way of handing its KV cache over.
-var ErrNoConnector = errors.New("no known connector can hand this request's KV cache over from the prefiller's kind of engine")
+var ErrNoConnector = errors.New(
+	"no known connector can hand this request's KV cache over from the prefiller's kind of engine",
+)
 
 // Types of errors that name the failed leg, as in production-stack.
 const (

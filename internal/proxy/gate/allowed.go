@@ -19,15 +19,20 @@ type PathError struct {
 
 func (e *PathError) Error() string {
 	if len(e.Methods) > 0 {
-		takes := slices.DeleteFunc(slices.Clone(e.Methods), func(m string) bool { return m == http.MethodHead || m == http.MethodOptions })
+		takes := slices.DeleteFunc(
+			slices.Clone(e.Methods),
+			func(m string) bool { return m == http.MethodHead || m == http.MethodOptions },
+		)
 		return e.path + " takes " + strings.Join(takes, " or ") + ", not " + e.method
 	}
 	why := cmp.Or(Meant(e.path), ": it is not a path of an inference API such as /v1/chat/completions;")
-	return "the router does not pass on " + e.method + " " + strconv.Quote(e.path) + why + " the setting paths allows others"
+	return "the router does not pass on " + e.method + " " + strconv.Quote(
+		e.path,
+	) + why + " the setting paths allows others"
 }
 
-// Passes is the reason, a *PathError, why a request must not reach an engine; nil if it may. more are paths that are passed on besides the
-// inference APIs.
+// Passes is the reason, a *PathError, why a request must not reach an engine; nil if it may. more are paths that are
+// passed on besides the inference APIs.
 func Passes(method, path string, more *guard.Paths) error {
 	if passes(method, path, more) || method == http.MethodOptions && len(Methods(path, more)) > 0 {
 		return nil
@@ -66,9 +71,9 @@ func Known(api prompt.API, method, path string) string {
 	return ""
 }
 
-// allowed reports whether a request is one of the engines' further inference APIs, or asks for an engine's state. It excludes
-// what acts on an engine as a whole (sleep, wake-up, caches, profiles, weights, adapters, models on disk, slots), and unparsed
-// paths that accept the parameters of a KV hand-over.
+// allowed reports whether a request is one of the engines' further inference APIs, or asks for an engine's state. It
+// excludes what acts on an engine as a whole (sleep, wake-up, caches, profiles, weights, adapters, models on disk,
+// slots), and unparsed paths that accept the parameters of a KV hand-over.
 func allowed(method, path string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead:
@@ -81,19 +86,34 @@ func allowed(method, path string) bool {
 	return false
 }
 
-// Computes reports whether an engine computes a prompt for a request, which it may keep in its cache. Of paths that are not known it does
-// whenever something is posted.
+// Computes reports whether an engine computes a prompt for a request, which it may keep in its cache. Of paths that are
+// not known it does whenever something is posted.
 func Computes(api prompt.API, method, path string) bool {
 	if api != prompt.Other {
 		return api != prompt.CountTokens
 	}
-	if method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions || method == http.MethodDelete {
+	if method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions ||
+		method == http.MethodDelete {
 		return false
 	}
 	switch path {
-	case "/tokenize", "/v1/tokenize", "/detokenize", "/v1/detokenize", "/v1/chat/completions/render", "/v1/completions/render",
-		"/v1/chat/completions/input_tokens", "/v1/responses/input_tokens", "/parse_function_call", "/separate_reasoning", "/apply-template",
-		"/api/show", "/ping", "/v1/realtime/sessions", "/v1/realtime/client_secrets", "/open_session", "/close_session":
+	case "/tokenize",
+		"/v1/tokenize",
+		"/detokenize",
+		"/v1/detokenize",
+		"/v1/chat/completions/render",
+		"/v1/completions/render",
+		"/v1/chat/completions/input_tokens",
+		"/v1/responses/input_tokens",
+		"/parse_function_call",
+		"/separate_reasoning",
+		"/apply-template",
+		"/api/show",
+		"/ping",
+		"/v1/realtime/sessions",
+		"/v1/realtime/client_secrets",
+		"/open_session",
+		"/close_session":
 		return false
 	}
 	if !KeptAt(method, path).Is {
@@ -131,12 +151,46 @@ func infers(path string) bool { return inferring(path) || strings.HasPrefix(path
 // inferring lists the paths to which work is posted.
 func inferring(path string) bool {
 	switch path {
-	case "/v1/audio/speech", "/v1/audio/transcriptions", "/v1/audio/translations", "/v1/images/generations", "/v1/images/edits", "/v1/images/variations",
-		"/v1/moderations", "/v1/realtime/sessions", "/v1/realtime/client_secrets", // OpenAI
-		"/tokenize", "/v1/tokenize", "/detokenize", "/v1/detokenize", "/v1/chat/completions/render", "/v1/completions/render", "/v1/chat/completions/input_tokens",
-		"/rerank", "/v1/rerank", "/v2/rerank", "/score", "/v1/score", "/classify", "/v1/classify", "/pooling", "/v2/embed", "/ping", // vLLM
-		"/encode", "/parse_function_call", "/separate_reasoning", // SGLang
-		"/completion", "/completions", "/chat/completions", "/infill", "/embedding", "/embeddings", "/reranking", "/v1/reranking", "/apply-template", // llama.cpp
+	case "/v1/audio/speech",
+		"/v1/audio/transcriptions",
+		"/v1/audio/translations",
+		"/v1/images/generations",
+		"/v1/images/edits",
+		"/v1/images/variations",
+		"/v1/moderations",
+		"/v1/realtime/sessions",
+		"/v1/realtime/client_secrets", // OpenAI
+		"/tokenize",
+		"/v1/tokenize",
+		"/detokenize",
+		"/v1/detokenize",
+		"/v1/chat/completions/render",
+		"/v1/completions/render",
+		"/v1/chat/completions/input_tokens",
+		// vLLM
+		"/rerank",
+		"/v1/rerank",
+		"/v2/rerank",
+		"/score",
+		"/v1/score",
+		"/classify",
+		"/v1/classify",
+		"/pooling",
+		"/v2/embed",
+		"/ping",
+		"/encode",
+		"/parse_function_call",
+		"/separate_reasoning", // SGLang
+		// llama.cpp
+		"/completion",
+		"/completions",
+		"/chat/completions",
+		"/infill",
+		"/embedding",
+		"/embeddings",
+		"/reranking",
+		"/v1/reranking",
+		"/apply-template",
 		"/api/show": // Ollama
 		return true
 	}

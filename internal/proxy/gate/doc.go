@@ -2,8 +2,8 @@
 //
 // It owns the list of the engines' inference paths.
 //
-// It promises that a path which acts on an engine as a whole, or leaves its folder in any encoding, does not pass unless the
-// configuration names it.
+// It promises that a path which acts on an engine as a whole, or leaves its folder in any encoding, does not pass
+// unless the configuration names it.
 //
 // It never answers a request, and knows neither tenants nor endpoints.
 package gate

@@ -16,7 +16,8 @@ func (k Kept) Lists(method string) bool {
 	return k.Is && k.ID == "" && (method == http.MethodGet || method == http.MethodHead)
 }
 
-// KeptAt reads a path. Collections are those of OpenAI's and Anthropic's APIs that engines, and servers before them, have.
+// KeptAt reads a path. Collections are those of OpenAI's and Anthropic's APIs that engines, and servers before them,
+// have.
 func KeptAt(method, path string) Kept {
 	if method == http.MethodPost && path == "/open_session" { // SGLang
 		return Kept{Is: true}
@@ -27,7 +28,20 @@ func KeptAt(method, path string) Kept {
 	}
 	collection, rest, _ := strings.Cut(rest, "/")
 	switch collection {
-	case "responses", "conversations", "videos", "files", "batches", "uploads", "vector_stores", "assistants", "threads", "evals", "containers", "jobs", "tasks", "sessions":
+	case "responses",
+		"conversations",
+		"videos",
+		"files",
+		"batches",
+		"uploads",
+		"vector_stores",
+		"assistants",
+		"threads",
+		"evals",
+		"containers",
+		"jobs",
+		"tasks",
+		"sessions":
 	case "chat", "fine_tuning", "messages", "realtime":
 		inner := ""
 		inner, rest, _ = strings.Cut(rest, "/")

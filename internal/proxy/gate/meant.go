@@ -19,8 +19,8 @@ const (
 	longestMeant = 128 // bytes of a path that is compared
 )
 
-// Meant is "; did you mean "x"?" for a path that was probably meant for a common one: it has something before it, lacks its /v1, has
-// slashes too many or capitals, or is misspelt. "" when none is near, or it is right.
+// Meant is "; did you mean "x"?" for a path that was probably meant for a common one: it has something before it, lacks
+// its /v1, has slashes too many or capitals, or is misspelt. "" when none is near, or it is right.
 func Meant(asked string) string {
 	if len(asked) > longestMeant || slices.Contains(common, asked) {
 		return ""

@@ -11,9 +11,9 @@ import (
 // ErrBadPath rejects a path with dot segments.
 var ErrBadPath = errors.New("the path has a segment that is \".\" or \"..\", encoded or not; send the path without it")
 
-// Unslash takes the slash from the end of a path that is passed on without it, and else would not be: clients join a base URL and a path
-// with one too many, and engines' own redirects would lose bodies. A path with a slash that more names stays. own reports whether a path
-// is the router's own.
+// Unslash takes the slash from the end of a path that is passed on without it, and else would not be: clients join a
+// base URL and a path with one too many, and engines' own redirects would lose bodies. A path with a slash that more
+// names stays. own reports whether a path is the router's own.
 func Unslash(u *url.URL, more *guard.Paths, own func(string) bool) {
 	path, ok := strings.CutSuffix(u.Path, "/")
 	raw, escaped := strings.CutSuffix(u.RawPath, "/")
@@ -28,8 +28,8 @@ func Unslash(u *url.URL, more *guard.Paths, own func(string) bool) {
 // decodings is how often a path is decoded in search of dot segments, since servers behind servers decode again.
 const decodings = 4
 
-// Climbs reports whether a decoded path has a dot segment as engines and proxies before them may read it: with either slash,
-// with parameters, or encoded again. Such a path could leave the path of an endpoint's URL.
+// Climbs reports whether a decoded path has a dot segment as engines and proxies before them may read it: with either
+// slash, with parameters, or encoded again. Such a path could leave the path of an endpoint's URL.
 func Climbs(path string) bool {
 	if !strings.Contains(path, "/.") && !strings.ContainsAny(path, `%\`) {
 		return false

@@ -21,8 +21,8 @@ type Owner interface{ Returned() }
 // NewBody returns a Body that reads data. The caller must not change data until the request is over.
 func NewBody(data []byte) *Body { return &Body{data: data} }
 
-// NewPieces returns a Body that reads pieces one after another, so that a large body with small changes needs no copy. The caller
-// must not change them until the request is over.
+// NewPieces returns a Body that reads pieces one after another, so that a large body with small changes needs no copy.
+// The caller must not change them until the request is over.
 func NewPieces(pieces [][]byte) *Body {
 	if len(pieces) == 0 {
 		return NewBody(nil)
@@ -30,8 +30,8 @@ func NewPieces(pieces [][]byte) *Body {
 	return &Body{data: pieces[0], more: pieces[1:]}
 }
 
-// Once marks a body that must not be sent a second time, not even when a kept connection proves dead: the engine may have taken
-// the request, and its effect is wanted once.
+// Once marks a body that must not be sent a second time, not even when a kept connection proves dead: the engine may
+// have taken the request, and its effect is wanted once.
 func (b *Body) Once() *Body {
 	b.once = true
 	return b

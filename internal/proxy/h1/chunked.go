@@ -13,8 +13,8 @@ const (
 	maxChunkLine = 4000
 	// maxTrailer bounds the trailer section.
 	maxTrailer = 4000
-	// maxChunkWaste bounds the bytes of size lines and extensions beyond 16 for each chunk and twice the data: the allowance of
-	// net/http, which bounds the overhead that an engine can send.
+	// maxChunkWaste bounds the bytes of size lines and extensions beyond 16 for each chunk and twice the data: the
+	// allowance of net/http, which bounds the overhead that an engine can send.
 	maxChunkWaste = 16 << 10
 )
 
@@ -33,8 +33,8 @@ const (
 	atTrailer
 )
 
-// nextChunks decodes chunked coding (RFC 9112 §7.1) into p. It joins chunks that have already arrived, so that a burst of small
-// ones costs the caller one write, and returns what it has before it would wait.
+// nextChunks decodes chunked coding (RFC 9112 §7.1) into p. It joins chunks that have already arrived, so that a burst
+// of small ones costs the caller one write, and returns what it has before it would wait.
 func (x *exchange) nextChunks(p []byte) (n int, err error) {
 	in := &x.conn.in
 	for {
@@ -57,7 +57,8 @@ func (x *exchange) nextChunks(p []byte) (n int, err error) {
 			if all {
 				dst = dst[:x.left]
 			}
-			// Not past the buffer unless much is still to come: the end of a small chunk arrives with the next size line.
+			// Not past the buffer unless much is still to come: the end of a small chunk arrives with the next size
+			// line.
 			got, err := in.read(dst, false)
 			n += got
 			if x.left -= int64(got); x.left == 0 {
@@ -120,9 +121,9 @@ func (x *exchange) beginChunk(line []byte) error {
 	return nil
 }
 
-// chunkSize reads a size line, which still ends in its carriage return. The line must end in both characters: proxies have
-// disagreed about chunk lines that end in a bare line feed (CVE-2025-22871). Spaces may end the line, since old servers pad it,
-// but not precede an extension, as in net/http; extensions are ignored.
+// chunkSize reads a size line, which still ends in its carriage return. The line must end in both characters: proxies
+// have disagreed about chunk lines that end in a bare line feed (CVE-2025-22871). Spaces may end the line, since old
+// servers pad it, but not precede an extension, as in net/http; extensions are ignored.
 func chunkSize(line []byte) (int64, error) {
 	i := bytes.IndexByte(line, '\r')
 	if i != len(line)-1 || i < 0 {

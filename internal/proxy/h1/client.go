@@ -56,8 +56,9 @@ var (
 	ErrBadRequest = errors.New("request cannot be sent")
 )
 
-// staleWindow is how soon after sending a kept connection must fail to count as dead before the request. A peer's reset arrives
-// within a round trip. If the connection breaks later, the request was lost with it, and the caller decides what follows.
+// staleWindow is how soon after sending a kept connection must fail to count as dead before the request. A peer's reset
+// arrives within a round trip. If the connection breaks later, the request was lost with it, and the caller decides
+// what follows.
 const staleWindow = time.Second
 
 // New returns a Client.
@@ -82,17 +83,19 @@ func New(cfg Config) *Client {
 	return c
 }
 
-// RoundTrip sends req and returns as soon as the head of the final answer has arrived; the body is read from the connection as
-// the caller reads it. The caller must close it, or read it to its end.
+// RoundTrip sends req and returns as soon as the head of the final answer has arrived; the body is read from the
+// connection as the caller reads it. The caller must close it, or read it to its end.
 //
-// A body made by [NewBody] is written from the caller's memory without a copy. It is closed as soon as it has been written and
-// will not be repeated: before RoundTrip returns, or by a goroutine if the answer came before its end, but at the latest when
-// the response body ends or is closed. Any other body is written by a goroutine, which closes it afterwards, possibly after
-// RoundTrip has returned. A body with ContentLength 0 (other than http.NoBody) or -1 is sent in chunks.
+// A body made by [NewBody] is written from the caller's memory without a copy. It is closed as soon as it has been
+// written and will not be repeated: before RoundTrip returns, or by a goroutine if the answer came before its end, but
+// at the latest when the response body ends or is closed. Any other body is written by a goroutine, which closes it
+// afterwards, possibly after RoundTrip has returned. A body with ContentLength 0 (other than http.NoBody) or -1 is sent
+// in chunks.
 //
-// If a kept connection fails before any byte of an answer, or says 408 at once, and the body can be sent again (none, NewBody,
-// or GetBody set), the request is repeated once on a fresh connection. Errors wrap [DialError], [ErrMalformed],
-// [ErrHeaderTooLarge] or [ErrBadRequest] where they apply; after the context has ended, its cause is returned.
+// If a kept connection fails before any byte of an answer, or says 408 at once, and the body can be sent again (none,
+// NewBody, or GetBody set), the request is repeated once on a fresh connection. Errors wrap [DialError],
+// [ErrMalformed], [ErrHeaderTooLarge] or [ErrBadRequest] where they apply; after the context has ended, its cause is
+// returned.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	out, err := prepare(req)
 	if err != nil {

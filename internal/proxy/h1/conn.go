@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// conn is one connection and the memory that its exchanges share. It belongs to one exchange at a time, or to the pool; only
-// close (and abort, its alias) may be called by others.
+// conn is one connection and the memory that its exchanges share. It belongs to one exchange at a time, or to the pool;
+// only close (and abort, its alias) may be called by others.
 type conn struct {
 	client *Client
 	addr   string // host:port
@@ -42,8 +42,8 @@ func newConn(c *Client, addr string, nc net.Conn) *conn {
 	return cn
 }
 
-// alive reports whether an unused connection can take a request: it is open, and silent since its last answer. Unrequested
-// bytes (a 408 before closing, or an extra answer) would be taken for the answer to the next request.
+// alive reports whether an unused connection can take a request: it is open, and silent since its last answer.
+// Unrequested bytes (a 408 before closing, or an extra answer) would be taken for the answer to the next request.
 func (cn *conn) alive(out *outgoing) bool {
 	return !cn.closed.Load() && cn.in.buffered() == 0 && (cn.checksSilence(out) || cn.probe.quiet())
 }

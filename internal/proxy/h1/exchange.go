@@ -18,8 +18,8 @@ type CancelNotifier interface {
 	ClearOnDone() bool
 }
 
-// exchange is one request and its answer on one connection, and the body of that answer. It is not reused: a caller may keep
-// and close a body long after the connection has begun to serve others.
+// exchange is one request and its answer on one connection, and the body of that answer. It is not reused: a caller may
+// keep and close a body long after the connection has begun to serve others.
 type exchange struct {
 	conn     *conn
 	ctx      context.Context // bounds this exchange only, like that of an http.Request
@@ -72,7 +72,8 @@ func (x *exchange) run(req *http.Request, out *outgoing, limit int) (*http.Respo
 	return resp, nil
 }
 
-// readHead reads the head of the final answer and skips informational ones (RFC 9110 §15.2), which share the bound on its size.
+// readHead reads the head of the final answer and skips informational ones (RFC 9110 §15.2), which share the bound on
+// its size.
 func (x *exchange) readHead(upgrade bool, limit int) (head, error) {
 	for {
 		block, err := x.conn.in.block(limit, true)
@@ -96,8 +97,8 @@ func (x *exchange) readHead(upgrade bool, limit int) (head, error) {
 	}
 }
 
-// settle ends the exchange, once: the connection goes back to the pool if no bytes of this exchange can follow on it, and is
-// closed otherwise. Afterwards no goroutine refers to a request body in memory.
+// settle ends the exchange, once: the connection goes back to the pool if no bytes of this exchange can follow on it,
+// and is closed otherwise. Afterwards no goroutine refers to a request body in memory.
 func (x *exchange) settle(clean bool) {
 	if !x.settled.CompareAndSwap(false, true) {
 		return

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// aheadBytes is how much a leanConn of a server reads at once: the head of a request and most bodies. net/http's own buffer
-	// has 4 kB and cannot be made larger, so a request of 8 kB needs two system calls with it, and each costs as much as
-	// copying ten times as much.
+	// aheadBytes is how much a leanConn of a server reads at once: the head of a request and most bodies. net/http's
+	// own buffer has 4 kB and cannot be made larger, so a request of 8 kB needs two system calls with it, and each
+	// costs as much as copying ten times as much.
 	aheadBytes = 16 << 10
 	// callBytes bounds one system call. The garbage collector waits for those that run, at most some 0.1 ms with this.
 	callBytes = 256 << 10
@@ -20,10 +20,11 @@ const (
 
 var aheadBuffers = sync.Pool{New: func() any { return new([aheadBytes]byte) }}
 
-// leanConn is a TCP connection that makes its system calls without telling Go's scheduler. That saves a quarter of the CPU time
-// of a short request. If the scheduler knows that a thread is in the kernel, and finds it there 20 µs later, it wakes another
-// thread to take over. That happens when the kernel delivers the bytes to a reader on the same machine during the writer's
-// call. The sockets do not block, so taking over is useless; waiting is left to the poller, as in net.
+// leanConn is a TCP connection that makes its system calls without telling Go's scheduler. That saves a quarter of the
+// CPU time of a short request. If the scheduler knows that a thread is in the kernel, and finds it there 20 µs later,
+// it wakes another thread to take over. That happens when the kernel delivers the bytes to a reader on the same machine
+// during the writer's call. The sockets do not block, so taking over is useless; waiting is left to the poller, as in
+// net.
 //
 // It is as safe for concurrent use as a net.TCPConn, deadlines and Close included.
 type leanConn struct {
@@ -162,8 +163,8 @@ func (l *leanConn) receive(fd uintptr) (done bool) {
 	return done
 }
 
-// receiveAhead reads once, into a buffer if that is larger than the caller's memory. A waiting connection has no buffer: idle
-// ones and those that wait for a generation cost no memory.
+// receiveAhead reads once, into a buffer if that is larger than the caller's memory. A waiting connection has no
+// buffer: idle ones and those that wait for a generation cost no memory.
 func (l *leanConn) receiveAhead(fd uintptr) (done bool) {
 	if len(l.in.p) >= aheadBytes {
 		return l.receive(fd)
@@ -268,7 +269,8 @@ func (l *leanConn) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, struct{ io.Reader }{l})
 }
 
-// explain turns an error into the one that net would return. net/http recognises by the operation's name that a client is gone.
+// explain turns an error into the one that net would return. net/http recognises by the operation's name that a client
+// is gone.
 func (l *leanConn) explain(op string, err error) error {
 	if err == nil || err == io.EOF {
 		return err

@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// BoundListener returns l with connections whose Write fails if the client has not taken all of it within stall; 0 is no limit.
-// This also bounds net/http's flush after a handler has returned.
+// BoundListener returns l with connections whose Write fails if the client has not taken all of it within stall; 0 is
+// no limit. This also bounds net/http's flush after a handler has returned.
 func BoundListener(l net.Listener, stall time.Duration) net.Listener {
 	return &listener{Listener: l, stall: stall, of: bound}
 }
 
-// LeanListener is a BoundListener with connections that cost a server less CPU time: they read ahead, and their system calls are
-// as cheap as those of a Client's connections. Its stall begins with the first wait of a Write for the client.
+// LeanListener is a BoundListener with connections that cost a server less CPU time: they read ahead, and their system
+// calls are as cheap as those of a Client's connections. Its stall begins with the first wait of a Write for the
+// client.
 func LeanListener(l net.Listener, stall time.Duration) net.Listener {
 	return &listener{Listener: l, stall: stall, of: serve}
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// pool keeps unused connections by address. Each address has a stack: the connection used last is taken first, so that the
-// others can age out after a burst. One timer for the whole pool, armed only while it is not empty, closes expired connections;
-// no connection has a goroutine or timer of its own.
+// pool keeps unused connections by address. Each address has a stack: the connection used last is taken first, so that
+// the others can age out after a burst. One timer for the whole pool, armed only while it is not empty, closes expired
+// connections; no connection has a goroutine or timer of its own.
 type pool struct {
 	timeout time.Duration // immutable
 	perHost int           // immutable

@@ -4,8 +4,8 @@ package h1
 
 import "syscall"
 
-// probe tests an unused connection with one non-blocking read. An idle peer sends nothing, so any result but "try again" (data,
-// end of file, reset) means that the connection is unusable; the byte read is lost with it.
+// probe tests an unused connection with one non-blocking read. An idle peer sends nothing, so any result but "try
+// again" (data, end of file, reset) means that the connection is unusable; the byte read is lost with it.
 type probe struct {
 	raw   syscall.RawConn
 	read  func(fd uintptr) bool // made once, so that a test allocates nothing

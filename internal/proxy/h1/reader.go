@@ -17,8 +17,8 @@ const (
 // readBuffers are the buffers that readers lend from and give back.
 var readBuffers = sync.Pool{New: func() any { return new([readBuffer]byte) }}
 
-// reader is a read buffer that can grow to hold a long head, and is bypassed by large reads of a body. Without bytes it has no
-// memory where src can do with that.
+// reader is a read buffer that can grow to hold a long head, and is bypassed by large reads of a body. Without bytes it
+// has no memory where src can do with that.
 type reader struct {
 	src      io.Reader
 	lent     lateReader // src, if it is one
@@ -108,8 +108,8 @@ func (r *reader) once(p []byte) (int, error) {
 	return 0, io.ErrNoProgress
 }
 
-// read returns buffered bytes if there are any, else the bytes of one read from src. all means that p can hold everything that
-// may be taken from the connection, so that reading ahead gains nothing.
+// read returns buffered bytes if there are any, else the bytes of one read from src. all means that p can hold
+// everything that may be taken from the connection, so that reading ahead gains nothing.
 func (r *reader) read(p []byte, all bool) (int, error) {
 	if r.pos == r.end {
 		r.shrink()

@@ -55,7 +55,8 @@ func (o *outgoing) write(req *http.Request) error {
 		host = req.URL.Host
 	}
 	target := requestTarget(req.URL)
-	if req.URL.Host == "" || !isPlain(host) || !isPlain(req.URL.Host) || !isPlain(target) || target[0] != '/' && target != "*" {
+	if req.URL.Host == "" || !isPlain(host) || !isPlain(req.URL.Host) || !isPlain(target) ||
+		target[0] != '/' && target != "*" {
 		return badRequest("host %q, target %q", host, target)
 	}
 	o.addr = hostPort(req.URL.Host)
@@ -79,8 +80,8 @@ func (o *outgoing) write(req *http.Request) error {
 	return err
 }
 
-// appendHeader writes the caller's header fields, except those that frame the message, which the client writes itself. Names
-// are compared without regard to case, since a map can hold any spelling.
+// appendHeader writes the caller's header fields, except those that frame the message, which the client writes itself.
+// Names are compared without regard to case, since a map can hold any spelling.
 func (o *outgoing) appendHeader(b []byte, req *http.Request) ([]byte, error) {
 	o.close = req.Close
 	said := false
@@ -200,8 +201,8 @@ func (o *outgoing) giveBack(req *http.Request) {
 	}
 }
 
-// written lets the head go: nothing of it will be written any more. An engine may take half an hour to answer, and a request
-// that is sent a second time writes its head again.
+// written lets the head go: nothing of it will be written any more. An engine may take half an hour to answer, and a
+// request that is sent a second time writes its head again.
 func (o *outgoing) written() {
 	if o.head != nil && cap(*o.head) <= keepHead {
 		heads.Put(o.head)

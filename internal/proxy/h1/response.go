@@ -35,9 +35,9 @@ func malformed(format string, args ...any) error {
 
 // parseHead parses the head of an answer, the empty line included. All strings of the result share one allocation.
 //
-// It accepts what net/http accepts, except: folded header lines (RFC 9112 §5.2), white space inside or after a header name
-// (§5.1), control characters in a reason phrase, protocols other than HTTP/1.0 and HTTP/1.1, more than one space after the
-// protocol, and status codes under 100.
+// It accepts what net/http accepts, except: folded header lines (RFC 9112 §5.2), white space inside or after a header
+// name (§5.1), control characters in a reason phrase, protocols other than HTTP/1.0 and HTTP/1.1, more than one space
+// after the protocol, and status codes under 100.
 func parseHead(block []byte) (head, error) {
 	lines := bytes.Count(block, []byte{'\n'}) - 2 // without status line and empty line
 	text := string(block)
@@ -148,8 +148,8 @@ func (x *exchange) respond(req *http.Request, h *head) (*http.Response, error) {
 	return resp, nil
 }
 
-// frame reads Content-Length (-1: absent) and Transfer-Encoding, and removes the latter. Every disagreement is an error: a
-// reader that chose one of two lengths would take the rest of the body for the next answer.
+// frame reads Content-Length (-1: absent) and Transfer-Encoding, and removes the latter. Every disagreement is an
+// error: a reader that chose one of two lengths would take the rest of the body for the next answer.
 func (h *head) frame() (length int64, chunked bool, err error) {
 	codings, lengths := h.header["Transfer-Encoding"], h.header["Content-Length"]
 	if codings != nil {

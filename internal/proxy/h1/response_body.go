@@ -8,9 +8,9 @@ import (
 	"net/http"
 )
 
-// Read returns bytes of the answer's body as soon as there are any. At the end of the body the connection goes back to the pool
-// before io.EOF is returned, possibly together with the last bytes. A truncated body fails with io.ErrUnexpectedEOF, one whose
-// context has ended with the context's cause.
+// Read returns bytes of the answer's body as soon as there are any. At the end of the body the connection goes back to
+// the pool before io.EOF is returned, possibly together with the last bytes. A truncated body fails with
+// io.ErrUnexpectedEOF, one whose context has ended with the context's cause.
 func (x *exchange) Read(p []byte) (int, error) {
 	if x.err != nil {
 		return 0, x.err
@@ -30,8 +30,8 @@ func (x *exchange) Read(p []byte) (int, error) {
 	return n, x.err
 }
 
-// Wait returns when Read would return something: bytes that have arrived, or an error. Unlike Read it needs no memory of the
-// caller's while it waits.
+// Wait returns when Read would return something: bytes that have arrived, or an error. Unlike Read it needs no memory
+// of the caller's while it waits.
 func (x *exchange) Wait() {
 	if x.err == nil && !x.settled.Load() {
 		x.conn.in.wait()
@@ -77,8 +77,8 @@ func (x *exchange) next(p []byte) (n int, err error) {
 	}
 }
 
-// Close ends the exchange. If the body has not been read to its end the connection is closed too, which is how an HTTP/1.1
-// engine learns that its client is gone. It may be called while another goroutine is in Read.
+// Close ends the exchange. If the body has not been read to its end the connection is closed too, which is how an
+// HTTP/1.1 engine learns that its client is gone. It may be called while another goroutine is in Read.
 func (x *exchange) Close() error {
 	x.settle(false)
 	return nil

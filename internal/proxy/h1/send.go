@@ -18,8 +18,8 @@ const (
 	together = 8 << 10
 	// freshBuffer is the size of a request that a fresh socket buffer takes whole, so that writing it cannot block.
 	freshBuffer = 16 << 10
-	// stallWait is how long a body in memory may block the caller. A peer that does not read may have answered already, and
-	// only a reader sees the answer; so a goroutine continues the write and the caller reads.
+	// stallWait is how long a body in memory may block the caller. A peer that does not read may have answered already,
+	// and only a reader sees the answer; so a goroutine continues the write and the caller reads.
 	stallWait = 100 * time.Millisecond
 	// copyBuffer is the memory that streams a body.
 	copyBuffer = 32 << 10
@@ -29,9 +29,10 @@ const (
 
 // upload is a goroutine that writes a request body while the caller waits for the answer.
 type upload struct {
-	memory bool        // the body is the caller's memory
-	body   *Body       // to be closed at the end; valid when left has been set first
-	left   atomic.Bool // set by the first of two events: the caller leaves the body to the goroutine, or the goroutine ends
+	memory bool  // the body is the caller's memory
+	body   *Body // to be closed at the end; valid when left has been set first
+	// set by the first of two events: the caller leaves the body to the goroutine, or the goroutine ends
+	left   atomic.Bool
 	ending atomic.Bool // the last write has begun
 	done   chan struct{}
 	err    error // of the connection; valid after done
@@ -40,8 +41,8 @@ type upload struct {
 
 var copyBuffers = sync.Pool{New: func() any { return new([chunkRoom + copyBuffer + chunkTail]byte) }}
 
-// send writes the request, or starts a goroutine for it. The head has been let go when it returns, unless the connection was
-// unusable.
+// send writes the request, or starts a goroutine for it. The head has been let go when it returns, unless the
+// connection was unusable.
 func (x *exchange) send(out *outgoing) error {
 	err := x.write(out)
 	if err != errLoud { //nolint:errorlint // never wrapped
@@ -135,8 +136,8 @@ func (cn *conn) gather() (int64, error) {
 	return int64(n), err
 }
 
-// stream writes body to the connection and closes it. A body that fails closes the connection too: the engine must not take a
-// part for the whole, and the caller, which waits for an answer, must wake up.
+// stream writes body to the connection and closes it. A body that fails closes the connection too: the engine must not
+// take a part for the whole, and the caller, which waits for an answer, must wake up.
 func (u *upload) stream(cn *conn, body io.ReadCloser, length int64) {
 	buf := copyBuffers.Get().(*[chunkRoom + copyBuffer + chunkTail]byte)
 	if length < 0 {

@@ -15,14 +15,13 @@ const (
 // writing is told when the memory that a connection was given to write is not needed any more.
 type writing interface{ written() }
 
-// sendAndReceive checks that the connection is silent, writes p and q, and reads once into the memory that m lends. done is told
-// as soon as all is written. Three separate
-// calls would cost three more system calls (one to check, one to look for an answer that cannot have arrived, one for the
-// second wait). ok is false if the connection was not silent: nothing has been written then. n may be 0 without an error: the
-// answer must still be read.
+// sendAndReceive checks that the connection is silent, writes p and q, and reads once into the memory that m lends.
+// done is told as soon as all is written. Three separate calls would cost three more system calls (one to check, one to
+// look for an answer that cannot have arrived, one for the second wait). ok is false if the connection was not silent:
+// nothing has been written then. n may be 0 without an error: the answer must still be read.
 //
-// The poller reports changes since it was armed, before the first look. So no later action of the peer is missed, although the
-// next look waits for the poller.
+// The poller reports changes since it was armed, before the first look. So no later action of the peer is missed,
+// although the next look waits for the poller.
 func (l *leanConn) sendAndReceive(p, q []byte, done writing, m memory) (n int, ok bool, writeErr, readErr error) {
 	l.in.mu.Lock()
 	defer l.in.mu.Unlock()

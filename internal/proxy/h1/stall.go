@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// writeDeadline is the write deadline of a connection with two sources: the connection's user, and the bound on a Write that
-// the client does not take. The earlier one applies.
+// writeDeadline is the write deadline of a connection with two sources: the connection's user, and the bound on a Write
+// that the client does not take. The earlier one applies.
 type writeDeadline struct {
 	set func(time.Time) error // the connection's own SetWriteDeadline
 
@@ -44,9 +44,10 @@ func (d *writeDeadline) apply() error {
 // boundConn is a server's connection with a limit on each Write, where leanConn is not available.
 type boundConn struct {
 	net.Conn
-	limit    time.Duration
-	made     time.Time
-	until    atomic.Int64 // ns after made at which a Write in progress ends, 0 for none so far. The clock of the wall may be set back
+	limit time.Duration
+	made  time.Time
+	// ns after made at which a Write in progress ends, 0 for none so far. The clock of the wall may be set back
+	until    atomic.Int64
 	deadline writeDeadline
 }
 
@@ -58,8 +59,8 @@ func bound(c net.Conn, limit time.Duration) net.Conn {
 	return &boundConn{Conn: c, limit: limit, made: time.Now(), deadline: writeDeadline{set: c.SetWriteDeadline}}
 }
 
-// Write writes all of p, or fails between one and 5/4 of the limit. To move a deadline costs more than a short Write, so one
-// serves all Writes until less than the limit is left of it.
+// Write writes all of p, or fails between one and 5/4 of the limit. To move a deadline costs more than a short Write,
+// so one serves all Writes until less than the limit is left of it.
 func (b *boundConn) Write(p []byte) (int, error) {
 	if age := time.Since(b.made); time.Duration(b.until.Load())-age < b.limit {
 		until := age + b.limit + b.limit/4

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Under the race detector the system calls are those of package syscall, which tell it that a write happens before the read of
-// its bytes.
+// Under the race detector the system calls are those of package syscall, which tell it that a write happens before the
+// read of its bytes.
 
 func sysRead(fd uintptr, p []byte) (int, syscall.Errno) {
 	n, err := syscall.Read(int(fd), p)

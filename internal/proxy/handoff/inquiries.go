@@ -66,7 +66,16 @@ func fetch(ctx context.Context, transport http.RoundTripper, address string) []b
 	}
 	ctx, cancel := context.WithTimeout(ctx, inquiryWait)
 	defer cancel()
-	req := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{"Accept": {"application/json"}}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody}
+	req := &http.Request{
+		Method:     http.MethodGet,
+		URL:        u,
+		Host:       u.Host,
+		Header:     http.Header{"Accept": {"application/json"}},
+		Proto:      "HTTP/1.1",
+		ProtoMajor: 1,
+		ProtoMinor: 1,
+		Body:       http.NoBody,
+	}
 	res, err := transport.RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		return nil

@@ -8,11 +8,11 @@ import (
 
 // Numbers draws the numbers for protocols' request ids, unique within a router and between routers.
 //
-// With a node the layout is that of TensorRT-LLM's orchestrator (disagg_utils.py): 39 bits of milliseconds, 8 of the node, 6 of
-// the process, 10 of a counter, so that routers and orchestrators with different nodes never collide. The orchestrator counts
-// milliseconds since the machine started. This clock is the wall clock, never set back, so that a restarted router does not
-// repeat numbers. Without a node, 40 random bits drawn at start replace the first three parts, and 23 bits count: two routers
-// share the 40 bits once in 10^12.
+// With a node the layout is that of TensorRT-LLM's orchestrator (disagg_utils.py): 39 bits of milliseconds, 8 of the
+// node, 6 of the process, 10 of a counter, so that routers and orchestrators with different nodes never collide. The
+// orchestrator counts milliseconds since the machine started. This clock is the wall clock, never set back, so that a
+// restarted router does not repeat numbers. Without a node, 40 random bits drawn at start replace the first three
+// parts, and 23 bits count: two routers share the 40 bits once in 10^12.
 type Numbers struct {
 	prefix uint64
 	timed  bool
@@ -47,7 +47,8 @@ func (n *Numbers) Next() uint64 {
 	}
 	for {
 		last := n.last.Load()
-		next := max(last+1, uint64(n.now().UnixMilli())<<countBits) // more than 1,024 in a millisecond use the next one's
+		// more than 1,024 in a millisecond use the next one's
+		next := max(last+1, uint64(n.now().UnixMilli())<<countBits)
 		if n.last.CompareAndSwap(last, next) {
 			ms, count := next>>countBits&(1<<timeBits-1), next&(1<<countBits-1)
 			return ms<<(nodeBits+processBits+countBits) | n.prefix | count

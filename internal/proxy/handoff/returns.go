@@ -12,8 +12,8 @@ import (
 )
 
 // Returns has the KV cache that decoders report to hold for conversations, for the prefillers of the next turns
-// (handover.Returner). Each report is used once, before it expires, and only for a prompt that continues the reported one: an
-// engine trusts the report, and would answer from another text.
+// (handover.Returner). Each report is used once, before it expires, and only for a prompt that continues the reported
+// one: an engine trusts the report, and would answer from another text.
 type Returns struct {
 	keep time.Duration
 	seed maphash.Seed
@@ -63,8 +63,8 @@ func (r *Returns) Put(now time.Time, v Returned) {
 	}
 }
 
-// Take removes and returns the report for a conversation if its prompt continues the reported one; nil otherwise. One that does
-// not fit is dropped too: the conversation has branched.
+// Take removes and returns the report for a conversation if its prompt continues the reported one; nil otherwise. One
+// that does not fit is dropped too: the conversation has branched.
 func (r *Returns) Take(now time.Time, key ReturnKey, scope uint64, said spoken) *handover.Before {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,7 +74,8 @@ func (r *Returns) Take(now time.Time, key ReturnKey, scope uint64, said spoken) 
 	}
 	v := e.Value.(*Returned)
 	r.drop(e)
-	if now.After(v.until) || scope != v.Scope || !said.goesOn(v.Bytes) || maphash.Bytes(r.seed, said.text[:v.Bytes]) != v.Hash {
+	if now.After(v.until) || scope != v.Scope || !said.goesOn(v.Bytes) ||
+		maphash.Bytes(r.seed, said.text[:v.Bytes]) != v.Hash {
 		return nil
 	}
 	return &v.Before
@@ -90,9 +91,9 @@ func (r *Returns) drop(e *list.Element) {
 	r.bytes -= len(v.Before.Params)
 }
 
-// spoken is the conversation in a request's body: the list of messages without the final bracket, or the text of a completion
-// without the final quote. A turn continues another if it begins with the same bytes: text that is equal only in meaning may be
-// rendered differently.
+// spoken is the conversation in a request's body: the list of messages without the final bracket, or the text of a
+// completion without the final quote. A turn continues another if it begins with the same bytes: text that is equal
+// only in meaning may be rendered differently.
 type spoken struct {
 	text     []byte // empty if the API has none, or it is encoded differently
 	messages bool

@@ -8,9 +8,9 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 )
 
-// Cancelable is a context that its owner ends, with a cause. It does what context.WithCancelCause does for a single listener: a
-// request makes two contexts, and those of package context, each with a table of listeners, take a fiftieth of the CPU time of
-// a short request. context.Cause does not know its cause.
+// Cancelable is a context that its owner ends, with a cause. It does what context.WithCancelCause does for a single
+// listener: a request makes two contexts, and those of package context, each with a table of listeners, take a fiftieth
+// of the CPU time of a short request. context.Cause does not know its cause.
 type Cancelable struct {
 	context.Context // source of values; its end is not observed
 
@@ -106,8 +106,8 @@ func (l *Cancelable) ClearOnDone() bool {
 	return was
 }
 
-// AfterFunc runs f in a goroutine of its own after the end. Package context uses this method when it derives a context from
-// this one.
+// AfterFunc runs f in a goroutine of its own after the end. Package context uses this method when it derives a context
+// from this one.
 func (l *Cancelable) AfterFunc(f func()) (stop func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

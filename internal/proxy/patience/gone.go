@@ -9,16 +9,17 @@ import (
 
 // Gone lists the endpoints that are not worth waiting for.
 type Gone struct {
-	looked    int64            // unix nanoseconds of the latest look
-	endpoints map[string]error // reason: ErrRefusing, ErrDown, ErrAsleep, or ErrSilent for one that seems to hang although it is healthy
-	up        map[string]int   // number of endpoints that are up, by pool
+	looked int64 // unix nanoseconds of the latest look
+	// reason: ErrRefusing, ErrDown, ErrAsleep, or ErrSilent for one that seems to hang although it is healthy
+	endpoints map[string]error
+	up        map[string]int // number of endpoints that are up, by pool
 }
 
 // NewGone makes an empty list.
 func NewGone() *Gone { return &Gone{endpoints: map[string]error{}, up: map[string]int{}} }
 
-// others reports whether the pool has an endpoint that is up for what waits at one that is gone. An engine that hangs may
-// recover, but not sooner than another one answers.
+// others reports whether the pool has an endpoint that is up for what waits at one that is gone. An engine that hangs
+// may recover, but not sooner than another one answers.
 func (g *Gone) others(pool string) bool { return g.up[pool] > 0 }
 
 // Look updates the list.

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Watch is the context of one attempt, with its time limit and the engine's last sign of life. Any goroutine may use it.
+// Watch is the context of one attempt, with its time limit and the engine's last sign of life. Any goroutine may use
+// it.
 type Watch struct {
 	Cancelable // the attempt's context, with its cause
 	endpoint   string
@@ -19,7 +20,8 @@ type Watch struct {
 	moves bool   // the request can move to another endpoint
 }
 
-// NewWatch makes the context of an attempt at an endpoint of a pool. moves means that the request can move to another endpoint.
+// NewWatch makes the context of an attempt at an endpoint of a pool. moves means that the request can move to another
+// endpoint.
 func NewWatch(ctx context.Context, endpoint, pool string, moves bool) *Watch {
 	return &Watch{Cancelable: Cancelable{Context: ctx}, endpoint: endpoint, pool: pool, moves: moves}
 }
@@ -64,8 +66,8 @@ func (w *Watch) Begun() bool { return w.begun.Load() }
 // Moved is the time of the engine's last sign of life, moved on by later waits for the client.
 func (w *Watch) Moved() time.Time { return time.Unix(0, w.moved.Load()) }
 
-// Sign adds the time of the engine's last sign of life to at, by endpoint: now while the client holds up the stream. It adds
-// nothing before the engine has begun its answer.
+// Sign adds the time of the engine's last sign of life to at, by endpoint: now while the client holds up the stream. It
+// adds nothing before the engine has begun its answer.
 func (w *Watch) Sign(at map[string]time.Time, held bool, now time.Time) {
 	if w == nil || !w.begun.Load() && !held {
 		return
@@ -79,8 +81,8 @@ func (w *Watch) Sign(at map[string]time.Time, held bool, now time.Time) {
 	}
 }
 
-// Overdue is the reason to give up the attempt now; nil for none. refusing is how long a gone engine may be silent, and sent
-// means that the client has seen a part of the answer.
+// Overdue is the reason to give up the attempt now; nil for none. refusing is how long a gone engine may be silent, and
+// sent means that the client has seen a part of the answer.
 func (w *Watch) Overdue(now time.Time, gone *Gone, refusing time.Duration, sent bool) error {
 	deadline := w.deadline.Load()
 	why := gone.endpoints[w.endpoint]

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Connection is the place of one client connection in the accounts: of all together, of its client address, and of the tenant
-// whose request it carried last. Connections of trusted proxies, which carry requests of many, count for all together only.
+// Connection is the place of one client connection in the accounts: of all together, of its client address, and of the
+// tenant whose request it carried last. Connections of trusted proxies, which carry requests of many, count for all
+// together only.
 type Connection struct {
 	table *Table
 
@@ -53,8 +54,8 @@ func (t *Table) Connected() int {
 	return t.all.conns
 }
 
-// Carry counts the connection for the tenant whose request it carries, and for the client address if that was unknown when it
-// was opened. It returns an *Error if one of them has too many. A nil Connection counts for no limit.
+// Carry counts the connection for the tenant whose request it carries, and for the client address if that was unknown
+// when it was opened. It returns an *Error if one of them has too many. A nil Connection counts for no limit.
 func (c *Connection) Carry(now time.Time, tenant string, client netip.Addr) error {
 	if c == nil {
 		return nil

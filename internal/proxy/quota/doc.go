@@ -3,8 +3,8 @@
 // It owns the counts of open requests, and the requests and tokens left of a minute.
 //
 // It promises that a Ticket is settled once on every path, that an account never has more left than its limit, and that
-// accounts of unconfigured tenants are bounded. A request's tokens are estimated when it comes and corrected by its usage when
-// it ends, so a tenant may go into debt, and then waits longer.
+// accounts of unconfigured tenants are bounded. A request's tokens are estimated when it comes and corrected by its
+// usage when it ends, so a tenant may go into debt, and then waits longer.
 //
 // It never waits, reads no clock of its own, and writes nothing to a client.
 package quota

@@ -57,7 +57,8 @@ type Table struct {
 
 // Refusal names the limit that rejected a request, and its tenant.
 type Refusal struct {
-	Limit  string // connections, requests, requests_per_minute, tokens_per_minute; prefixed with client_ for a client address
+	// connections, requests, requests_per_minute, tokens_per_minute; prefixed with client_ for a client address
+	Limit  string
 	Tenant string // "" for the limit of all together, or of a client address
 }
 
@@ -170,8 +171,8 @@ func (t *Table) account(now time.Time, tenant string) *account {
 	return a
 }
 
-// networkBits is the prefix of an IPv6 address that distinguishes clients: one customer has a network of at least this size
-// (RFC 6177).
+// networkBits is the prefix of an IPv6 address that distinguishes clients: one customer has a network of at least this
+// size (RFC 6177).
 const networkBits = 64
 
 // caller is the account of a client address; nil without limits, or if the address is unknown.
@@ -256,7 +257,13 @@ func (e *Error) Error() string {
 	case "tokens_per_minute":
 		what = "tokens a minute"
 	}
-	return fmt.Sprintf("the limit %s of %d %s is reached; try again in %d s", whose, e.Most, what, seconds(e.RetryAfter))
+	return fmt.Sprintf(
+		"the limit %s of %d %s is reached; try again in %d s",
+		whose,
+		e.Most,
+		what,
+		seconds(e.RetryAfter),
+	)
 }
 
 // Status is the HTTP status for a client: 503 where the router is full, 429 where the client has too much.
@@ -281,8 +288,8 @@ type Ticket struct {
 	seen      state   // for the headers of the answer
 }
 
-// Enter admits a request, or returns an *Error. The ticket must be ended with End. client is the client's address; the zero
-// Addr has no limits.
+// Enter admits a request, or returns an *Error. The ticket must be ended with End. client is the client's address; the
+// zero Addr has no limits.
 func (t *Table) Enter(now time.Time, tenant string, client netip.Addr) (Ticket, error) {
 	if t == nil || !t.counts.Load() {
 		return Ticket{}, nil
@@ -298,7 +305,12 @@ func (t *Table) Enter(now time.Time, tenant string, client netip.Addr) (Ticket, 
 		a.requests.fill(now)
 		a.tokens.fill(now)
 		if most := a.limits.Requests; most > 0 && a.open >= most {
-			return k.refuse("requests", a, int64(most), time.Duration(a.held/float64(max(a.open, 1))*float64(time.Second)))
+			return k.refuse(
+				"requests",
+				a,
+				int64(most),
+				time.Duration(a.held/float64(max(a.open, 1))*float64(time.Second)),
+			)
 		}
 		if wait := a.requests.wait(1); wait > 0 {
 			return k.refuse("requests_per_minute", a, a.limits.RequestsPerMinute, wait)
@@ -328,7 +340,14 @@ func (k *Ticket) refuse(limit string, a *account, most int64, wait time.Duration
 		}
 	}
 	k.table.count(r)
-	return Ticket{seen: k.look()}, &Error{Refusal: r, Setting: setting + limit, Most: most, RetryAfter: min(max(wait, time.Second), time.Hour)}
+	return Ticket{
+		seen: k.look(),
+	}, &Error{
+		Refusal:    r,
+		Setting:    setting + limit,
+		Most:       most,
+		RetryAfter: min(max(wait, time.Second), time.Hour),
+	}
 }
 
 // Waiting is the setting that bounds how many of a tenant's requests wait.
@@ -387,8 +406,8 @@ func (k *Ticket) accounts() []*account {
 	return append(out, &k.table.all)
 }
 
-// Charge charges the tokens of a request that has been read: its prompt's, and an average answer's, at most mostAnswer (0 for
-// no limit). If they are not available, it returns an *Error and charges nothing.
+// Charge charges the tokens of a request that has been read: its prompt's, and an average answer's, at most mostAnswer
+// (0 for no limit). If they are not available, it returns an *Error and charges nothing.
 func (k *Ticket) Charge(now time.Time, prompt, mostAnswer int64, answers bool) error {
 	if k.table == nil {
 		return nil
@@ -429,8 +448,8 @@ func (k *Ticket) Charge(now time.Time, prompt, mostAnswer int64, answers bool) e
 // Prompt is the estimated tokens of the prompt.
 func (k *Ticket) Prompt() int64 { return k.prompt }
 
-// End closes the ticket, once, and replaces the estimate by the tokens used. served means that the request was sent to an
-// engine; otherwise no rate is charged.
+// End closes the ticket, once, and replaces the estimate by the tokens used. served means that the request was sent to
+// an engine; otherwise no rate is charged.
 func (k *Ticket) End(now time.Time, served bool, prompt, answer int64) {
 	if k.table == nil {
 		return
@@ -501,7 +520,12 @@ func rateOf(b *bucket) rate {
 
 // Tell writes the limits into the header of an answer under OpenAI's names.
 func (k *Ticket) Tell(h http.Header) {
-	k.seen.requests.tell(h, "X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests")
+	k.seen.requests.tell(
+		h,
+		"X-Ratelimit-Limit-Requests",
+		"X-Ratelimit-Remaining-Requests",
+		"X-Ratelimit-Reset-Requests",
+	)
 	k.seen.tokens.tell(h, "X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens")
 }
 
@@ -534,7 +558,14 @@ func (t *Table) Usages(now time.Time) []Usage {
 	of := func(name string, a *account) Usage {
 		a.requests.fill(now)
 		a.tokens.fill(now)
-		return Usage{Tenant: name, Open: a.open, Requests: a.requests.remaining(), Tokens: a.tokens.remaining(), UsedRequests: a.usedRequests, UsedTokens: a.usedTokens}
+		return Usage{
+			Tenant:       name,
+			Open:         a.open,
+			Requests:     a.requests.remaining(),
+			Tokens:       a.tokens.remaining(),
+			UsedRequests: a.usedRequests,
+			UsedTokens:   a.usedTokens,
+		}
 	}
 	out := []Usage{of("", &t.all)}
 	for name := range t.cfg.Of {

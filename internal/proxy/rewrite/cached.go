@@ -4,9 +4,9 @@ import (
 	"bytes"
 )
 
-// Cached replaces the cached tokens that a decoder reports by the prefiller's count, since the decoder counts the transferred
-// prompt as cached (vLLM before it had remote_prefill_cached_tokens). A key in unescaped quotes cannot stand inside a string,
-// so answers that mention it are left alone.
+// Cached replaces the cached tokens that a decoder reports by the prefiller's count, since the decoder counts the
+// transferred prompt as cached (vLLM before it had remote_prefill_cached_tokens). A key in unescaped quotes cannot
+// stand inside a string, so answers that mention it are left alone.
 type Cached struct {
 	value []byte        // digits to put in; nil keeps the figure
 	late  func() []byte // returns value when the first member is found; nil if value is given
@@ -16,12 +16,12 @@ type Cached struct {
 
 var cachedKey = []byte(`"cached_tokens"`)
 
-// longestCached bounds the bytes of the member that are kept back: no count is as long, and endless white space must not be
-// awaited.
+// longestCached bounds the bytes of the member that are kept back: no count is as long, and endless white space must
+// not be awaited.
 const longestCached = 128
 
-// NewCached puts value in the answer, or keeps the figure if it is nil. late returns value when the first member is found; nil
-// if value is given.
+// NewCached puts value in the answer, or keeps the figure if it is nil. late returns value when the first member is
+// found; nil if value is given.
 func NewCached(value []byte, late func() []byte) *Cached {
 	return &Cached{value: value, late: late}
 }

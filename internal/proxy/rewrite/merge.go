@@ -15,8 +15,8 @@ var (
 	errLongReply     = errors.New("the prefiller's reply is longer than 16 MB")
 )
 
-// Merge completes the decoder's answer from the prefiller's reply. with completes one answer, or the n-th event of a stream.
-// ended returns an error once the answer is no longer wanted.
+// Merge completes the decoder's answer from the prefiller's reply. with completes one answer, or the n-th event of a
+// stream. ended returns an error once the answer is no longer wanted.
 func Merge(res *http.Response, with func(answer []byte, n int) []byte, ended func() error) error {
 	if e := res.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return errEncodedAnswer

@@ -2,12 +2,13 @@ package rewrite
 
 import "bytes"
 
-// UsageStrip removes the usage chunk from a stream whose client did not ask for it, and nothing else. The chunk is an event of
-// one data line, possibly after comments: an object whose "choices" is an empty array and whose "usage" is an object (OpenAI
-// API, "stream_options"; vLLM 0.32.0 and SGLang 0.5.23 send it so). Members that engines add to other chunks are kept.
+// UsageStrip removes the usage chunk from a stream whose client did not ask for it, and nothing else. The chunk is an
+// event of one data line, possibly after comments: an object whose "choices" is an empty array and whose "usage" is an
+// object (OpenAI API, "stream_options"; vLLM 0.32.0 and SGLang 0.5.23 send it so). Members that engines add to other
+// chunks are kept.
 //
-// The stream comes in pieces of any size. All bytes are passed on with their piece, except the beginning of an event that may
-// still become a usage chunk, at most stripBytes. The zero value is ready.
+// The stream comes in pieces of any size. All bytes are passed on with their piece, except the beginning of an event
+// that may still become a usage chunk, at most stripBytes. The zero value is ready.
 type UsageStrip struct {
 	at      stripPlace
 	chunk   chunkScan
@@ -43,8 +44,8 @@ const (
 	drop             // remove it, with the bytes kept back
 )
 
-// Pass takes the next piece and returns what to pass on of it and of the bytes kept back. The result is valid until the next
-// call, and no longer than the piece.
+// Pass takes the next piece and returns what to pass on of it and of the bytes kept back. The result is valid until the
+// next call, and no longer than the piece.
 func (s *UsageStrip) Pass(piece []byte) []byte {
 	if s.at == atEvent && endsEvent(piece) && !mentionsUsage(piece) {
 		return piece // the path of nearly all chunks: engines write whole events
@@ -79,8 +80,8 @@ func (s *UsageStrip) Pass(piece []byte) []byte {
 	return s.out
 }
 
-// Close ends the stream and returns the bytes kept back unless they are a usage chunk. A chunk that lacks only its line end or
-// blank line is removed too.
+// Close ends the stream and returns the bytes kept back unless they are a usage chunk. A chunk that lacks only its line
+// end or blank line is removed too.
 func (s *UsageStrip) Close() []byte {
 	if s.at == atBlank || s.at == atBlankLF || s.at == inMaybe && s.chunk.ended(s.held) {
 		s.Removed++
@@ -188,9 +189,9 @@ func endsEvent(b []byte) bool {
 	return n >= 2 && b[n-1] == '\n' && (b[n-2] == '\n' || n >= 3 && b[n-2] == '\r' && b[n-3] == '\n')
 }
 
-// mentionsUsage is a cheap test for whole lines that may be a usage chunk. A name in unescaped quotes cannot stand inside a
-// JSON string, so text about usage does not pass, nor does the "usage":null of most chunks. The quote before it is checked
-// last: chunks are full of quotes, and a search for one would stop at each.
+// mentionsUsage is a cheap test for whole lines that may be a usage chunk. A name in unescaped quotes cannot stand
+// inside a JSON string, so text about usage does not pass, nor does the "usage":null of most chunks. The quote before
+// it is checked last: chunks are full of quotes, and a search for one would stop at each.
 func mentionsUsage(b []byte) bool {
 	for {
 		i := bytes.Index(b, []byte(`usage"`))

@@ -6,8 +6,8 @@ import (
 )
 
 // chunkScan reads a line of a stream, in parts of any size, while it may be a usage chunk: "data:" and one object whose
-// "choices" is an empty array and whose "usage" is an object. It checks only the syntax needed to find the object's members;
-// ended checks the rest. The zero value is ready.
+// "choices" is an empty array and whose "usage" is an object. It checks only the syntax needed to find the object's
+// members; ended checks the rest. The zero value is ready.
 type chunkScan struct {
 	state          chunkState
 	depth          int // brackets open below the object's own

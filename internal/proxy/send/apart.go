@@ -5,8 +5,8 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// apart adds the edits that keep the ids which clients give their requests in the body apart by tenant: request_id of vLLM, rid of
-// SGLang, which may be a list.
+// apart adds the edits that keep the ids which clients give their requests in the body apart by tenant: request_id of
+// vLLM, rid of SGLang, which may be a list.
 func (a *Outgoing) apart(edits []prompt.Edit) []prompt.Edit {
 	c, t := a.c, a.s.cfg.Tenants
 	if t == nil || c.Body == nil || c.Prompt.InsertAt == 0 {
@@ -22,7 +22,13 @@ func (a *Outgoing) apart(edits []prompt.Edit) []prompt.Edit {
 		cur.Reset(value)
 		switch cur.Next() {
 		case jsonscan.String:
-			edits = append(edits, c.Prompt.SetField(name, jsonscan.AppendString(nil, t.Apart(c.Request.Tenant, jsonscan.Decode(value, cur.At())))))
+			edits = append(
+				edits,
+				c.Prompt.SetField(
+					name,
+					jsonscan.AppendString(nil, t.Apart(c.Request.Tenant, jsonscan.Decode(value, cur.At()))),
+				),
+			)
 		case jsonscan.Array:
 			list := []byte{'['}
 			for kind := cur.Next(); kind == jsonscan.String; kind = cur.Next() {

@@ -21,10 +21,14 @@ func (a *Outgoing) body(edits []prompt.Edit) *body.Payload {
 	return a.sent
 }
 
-// lend gives the request to the endpoint its body. The transport has it until it closes it, and a until Withdraw. A hand-over
-// id may be sent once only.
+// lend gives the request to the endpoint its body. The transport has it until it closes it, and a until Withdraw. A
+// hand-over id may be sent once only.
 func (a *Outgoing) lend(out *http.Request, payload *body.Payload) {
-	terms := body.Terms{Lean: !a.s.cfg.NetHTTP && out.URL.Scheme != "https", Once: !a.c.Repeatable(), OnlyOnce: a.Message != nil}
+	terms := body.Terms{
+		Lean:     !a.s.cfg.NetHTTP && out.URL.Scheme != "https",
+		Once:     !a.c.Repeatable(),
+		OnlyOnce: a.Message != nil,
+	}
 	if lent := payload.Lend(out, terms); lent != nil {
 		a.lent = lent
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// TensorRT-LLM can be told the conversation of a request, so that it spreads conversations over its own ranks: since June 2026
-// in conversation_params {"conversation_id": "..."}, before in disaggregated_params.conversation_id
+// TensorRT-LLM can be told the conversation of a request, so that it spreads conversations over its own ranks: since
+// June 2026 in conversation_params {"conversation_id": "..."}, before in disaggregated_params.conversation_id
 // (tensorrt_llm/serve/openai_protocol.py). It rejects unknown members.
 
 const (
@@ -22,9 +22,9 @@ const (
 )
 
 // Send sends the request and returns when the header of the answer has arrived. An engine that rejects the form of the
-// conversation id gets the request again with the older form, then without an id: the client must not see errors caused by what
-// the router added. This also holds for a leg: an engine that rejects the body has not begun the leg, and the hand-over id is
-// unused.
+// conversation id gets the request again with the older form, then without an id: the client must not see errors caused
+// by what the router added. This also holds for a leg: an engine that rejects the body has not begun the leg, and the
+// hand-over id is unused.
 func (a *Outgoing) Send() (*http.Response, error) {
 	res, err := a.sendRanked()
 	a.noteStated(res, err)
@@ -59,19 +59,32 @@ func (a *Outgoing) noteRefusal() {
 		n.refusedID, n.refusedOldID = time.Now(), refused == fleet.IDDisagg
 	})
 	if refused == fleet.IDDisagg {
-		p.log.Info("engine rejects conversation ids in both forms: they are not sent for a while", "endpoint", name, "while", askAgain.String())
+		p.log.Info(
+			"engine rejects conversation ids in both forms: they are not sent for a while",
+			"endpoint",
+			name,
+			"while",
+			askAgain.String(),
+		)
 		return
 	}
-	p.log.Info("engine rejects conversation_params: conversation ids are sent in disaggregated_params for a while", "endpoint", name, "while", askAgain.String())
+	p.log.Info(
+		"engine rejects conversation_params: conversation ids are sent in disaggregated_params for a while",
+		"endpoint",
+		name,
+		"while",
+		askAgain.String(),
+	)
 }
 
-// Gone forgets which forms of ids and ranks an endpoint rejected: its process is gone, and the next may be of another version.
+// Gone forgets which forms of ids and ranks an endpoint rejected: its process is gone, and the next may be of another
+// version.
 func (s *Sender) Gone(endpoint string) {
 	s.asks.change(endpoint, func(n *askNote) { n.refusedID, n.refusedOldID, n.fromZero = time.Time{}, false, false })
 }
 
-// idForm is the form in which the engine is told the conversation. untells means that the client's conversation_params are
-// removed, since the engine does not know them.
+// idForm is the form in which the engine is told the conversation. untells means that the client's conversation_params
+// are removed, since the engine does not know them.
 func (a *Outgoing) idForm() (form fleet.IDForm, untells bool) {
 	form = a.d.Endpoint.IDForm
 	switch {
@@ -91,9 +104,9 @@ func (a *Outgoing) idForm() (form fleet.IDForm, untells bool) {
 	return fleet.IDParams, false
 }
 
-// tellConversation adds the edits that tell the engine its conversation. An id from the client in the same place is kept. For a
-// whole request, disaggregated_params with nothing but an id (as TensorRT-LLM's own router makes them) are removed: the engine
-// would take the request for a leg.
+// tellConversation adds the edits that tell the engine its conversation. An id from the client in the same place is
+// kept. For a whole request, disaggregated_params with nothing but an id (as TensorRT-LLM's own router makes them) are
+// removed: the engine would take the request for a leg.
 func (a *Outgoing) tellConversation(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
 	if c.Body == nil || c.Prompt.InsertAt == 0 || c.API != prompt.Chat && c.API != prompt.Completions {
@@ -217,8 +230,8 @@ func memberNames(object []byte) (names []string, ok bool) {
 	return names, c.Next() == jsonscan.End
 }
 
-// memberSpan is what to cut out of an object to remove a member with its name and one comma, given the place of its value. It
-// is empty for an object's only member and for a name written with escapes.
+// memberSpan is what to cut out of an object to remove a member with its name and one comma, given the place of its
+// value. It is empty for an object's only member and for a name written with escapes.
 func memberSpan(body []byte, value jsonscan.Span, name string) (jsonscan.Span, bool) {
 	if value.Len() == 0 {
 		return jsonscan.Span{}, false

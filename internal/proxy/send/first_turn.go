@@ -14,13 +14,14 @@ const (
 	isFirstTurn         = "is_first_turn"
 )
 
-// tellFirstTurn says in the disaggregated_params of a request to TensorRT-LLM whether it is the first turn of its conversation,
-// as in PR 14744, so that the engine can spread first turns over its ranks. Both schedule styles treat it alike: each leg with
-// these parameters has it. A request without them gets none, since the engine would take it for a leg. A value from the client,
-// or from another edit, is kept.
+// tellFirstTurn says in the disaggregated_params of a request to TensorRT-LLM whether it is the first turn of its
+// conversation, as in PR 14744, so that the engine can spread first turns over its ranks. Both schedule styles treat it
+// alike: each leg with these parameters has it. A request without them gets none, since the engine would take it for a
+// leg. A value from the client, or from another edit, is kept.
 func (a *Outgoing) tellFirstTurn(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
-	if !a.s.cfg.FirstTurn || a.d.Kind != fleet.KindTRTLLM || c.API != prompt.Chat && c.API != prompt.Completions || c.Body == nil {
+	if !a.s.cfg.FirstTurn || a.d.Kind != fleet.KindTRTLLM || c.API != prompt.Chat && c.API != prompt.Completions ||
+		c.Body == nil {
 		return edits
 	}
 	value := strconv.AppendBool(nil, a.d.NewID)

@@ -10,16 +10,24 @@ import (
 // HopByHop reports whether a header, in canonical form, ends at a proxy (RFC 9110, section 7.6.1).
 func HopByHop(name string) bool {
 	switch name {
-	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+	case "Connection",
+		"Proxy-Connection",
+		"Keep-Alive",
+		"Proxy-Authenticate",
+		"Proxy-Authorization",
+		"Te",
+		"Trailer",
+		"Transfer-Encoding",
+		"Upgrade":
 		return true
 	}
 	return false
 }
 
-// Withheld reports whether a client's header, in canonical form, reaches no engine though it is not one of a hop: the router's
-// own, and, unless transfers is set, those that say whom an engine is to dial or whose KV cache it is to take. The latter are
-// llm-d's, which tell the sidecar of an engine whom else to ask (llm-d-router, pd-sidecar), and SGLang's, which override members of
-// the body (0.5.23, request_headers.py). Requests and upgrades share it.
+// Withheld reports whether a client's header, in canonical form, reaches no engine though it is not one of a hop: the
+// router's own, and, unless transfers is set, those that say whom an engine is to dial or whose KV cache it is to take.
+// The latter are llm-d's, which tell the sidecar of an engine whom else to ask (llm-d-router, pd-sidecar), and
+// SGLang's, which override members of the body (0.5.23, request_headers.py). Requests and upgrades share it.
 func Withheld(name string, transfers bool) bool {
 	switch name {
 	case "X-Prefiller-Host-Port", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port", "X-Kv-Cache-Source-Host-Port":
@@ -62,8 +70,8 @@ func setHeader(h http.Header, to handover.Header) {
 	h[name] = []string{to.Value}
 }
 
-// Named looks up headers by names that are already canonical, as a prompt.Parser's are. It looks up twenty for each request,
-// and http.Header.Get would examine every letter of each first.
+// Named looks up headers by names that are already canonical, as a prompt.Parser's are. It looks up twenty for each
+// request, and http.Header.Get would examine every letter of each first.
 type Named http.Header
 
 // Get is the first value of a header, "" for none.

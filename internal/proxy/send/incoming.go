@@ -25,10 +25,12 @@ type Incoming struct {
 	inQuery  namedModel    // of the query
 	InFields Fields        // of both
 	Computes bool          // an engine computes for it, and may keep a prompt in its cache
-	Keeps    bool          // the answer may name what the engine keeps for the tenant from now on, so that it must be readable
-	OurKey   bool          // the client's API key names its tenant, and is not the engine's
+	// the answer may name what the engine keeps for the tenant from now on, so that it must be readable
+	Keeps  bool
+	OurKey bool // the client's API key names its tenant, and is not the engine's
 
-	Carrier outside.Carrier // exchanges the request in the place of the transport; nil for the transport. A prefill leg is never carried
+	// exchanges the request in the place of the transport; nil for the transport. A prefill leg is never carried
+	Carrier outside.Carrier
 }
 
 // Repeatable reports whether an engine may get the request twice: it only computes, or its method is idempotent.

@@ -12,15 +12,17 @@ import (
 	"github.com/warmpath/warmpath/prompt"
 )
 
-// labelBlocks tells vLLM the conversation if the client did not. vLLM adds the id to the KV events of the blocks that it stores
-// (seen in 0.32), and does nothing else with it.
+// labelBlocks tells vLLM the conversation if the client did not. vLLM adds the id to the KV events of the blocks that
+// it stores (seen in 0.32), and does nothing else with it.
 func (a *Outgoing) labelBlocks(h http.Header) {
 	name := a.s.cfg.SessionHeader
-	if name == "" || a.d.Kind != fleet.KindVLLM || a.d.Session == "" || a.c.Request.Class != fleet.Turn || Named(h).Get(name) != "" {
+	if name == "" || a.d.Kind != fleet.KindVLLM || a.d.Session == "" || a.c.Request.Class != fleet.Turn ||
+		Named(h).Get(name) != "" {
 		return
 	}
 	// Engines read header bytes beyond ASCII as ISO 8859-1, and would report another id.
-	if httpguts.ValidHeaderFieldValue(a.d.Session) && !strings.ContainsFunc(a.d.Session, func(r rune) bool { return r >= utf8.RuneSelf }) {
+	if httpguts.ValidHeaderFieldValue(a.d.Session) &&
+		!strings.ContainsFunc(a.d.Session, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		h[name] = []string{a.d.Session}
 	}
 }

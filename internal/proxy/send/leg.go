@@ -35,8 +35,8 @@ func (a *Outgoing) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 // trusts reports whether the engine gets what the client says of hand-overs. On a leg the router alone speaks of them.
 func (a *Outgoing) trusts() bool { return a.s.cfg.Transfers && a.Message == nil }
 
-// noteWithheld logs, once a minute, that something of a client's was withheld: a router in front of this one would otherwise find out
-// by wrong answers.
+// noteWithheld logs, once a minute, that something of a client's was withheld: a router in front of this one would
+// otherwise find out by wrong answers.
 func (s *Sender) noteWithheld(c *Incoming, members []handover.Member) {
 	if len(members) == 0 {
 		return
@@ -45,8 +45,13 @@ func (s *Sender) noteWithheld(c *Incoming, members []handover.Member) {
 	if last := s.withheld.Load(); last == minute || !s.withheld.CompareAndSwap(last, minute) {
 		return
 	}
-	s.log.Warn("a member that is for routers was taken out of a client's request: trust.transfer_fields passes such members and headers on",
-		"request", c.ID, "member", members[0].Name)
+	s.log.Warn(
+		"a member that is for routers was taken out of a client's request: trust.transfer_fields passes such members and headers on",
+		"request",
+		c.ID,
+		"member",
+		members[0].Name,
+	)
 }
 
 // set adds the edits that set members of the body, instead of earlier edits of them.

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Relocate changes the addresses in an answer's header that lead to the endpoint itself into ones relative to the router, whose
-// clients neither reach the endpoint nor should learn where it is. Addresses of other servers are dropped: a client would take its
-// key there.
+// Relocate changes the addresses in an answer's header that lead to the endpoint itself into ones relative to the
+// router, whose clients neither reach the endpoint nor should learn where it is. Addresses of other servers are
+// dropped: a client would take its key there.
 func Relocate(h http.Header, endpoint string) {
 	for _, name := range [...]string{"Location", "Content-Location"} {
 		at, ok := h[name]
@@ -23,7 +23,8 @@ func Relocate(h http.Header, endpoint string) {
 	}
 }
 
-// relative is an address without scheme and host, and without the path of the endpoint's URL; false if it is another server's.
+// relative is an address without scheme and host, and without the path of the endpoint's URL; false if it is another
+// server's.
 func relative(at []string, endpoint string) (string, bool) {
 	if len(at) != 1 || strings.Contains(at[0], `\`) { // which browsers take for a slash
 		return "", false

@@ -53,7 +53,8 @@ func (n *namedModel) edits(model string) (edits []prompt.Edit) {
 	return edits
 }
 
-// ReadNames reads the model that the query or a form in the body names, and the ids by which they refer to what engines keep.
+// ReadNames reads the model that the query or a form in the body names, and the ids by which they refer to what engines
+// keep.
 func (c *Incoming) ReadNames() {
 	c.inQuery, c.InFields = namedModel{write: url.QueryEscape}, Fields{}
 	c.InFields.more = !eachPair([]byte(c.R.URL.RawQuery), c.field(&c.inQuery))
@@ -123,7 +124,8 @@ func eachPair(text []byte, field func(name, value string, start, end int)) bool 
 	return true
 }
 
-// eachPart reads the fields of a form (RFC 7578); files are passed over. It reports false where there is more than it reads.
+// eachPart reads the fields of a form (RFC 7578); files are passed over. It reports false where there is more than it
+// reads.
 func eachPart(contentType string, body []byte, field func(name, value string, start, end int)) bool {
 	_, params, err := mime.ParseMediaType(contentType)
 	if err != nil || params["boundary"] == "" {
@@ -161,7 +163,8 @@ func eachPart(contentType string, body []byte, field func(name, value string, st
 	return false
 }
 
-// fieldName is the name of a part that is no file, by its head; ok is false where it cannot be read, or is said twice: engines go by the last.
+// fieldName is the name of a part that is no file, by its head; ok is false where it cannot be read, or is said twice:
+// engines go by the last.
 func fieldName(head []byte) (name string, ok bool) {
 	said := false
 	for l := range bytes.SplitSeq(head, []byte("\r\n")) {

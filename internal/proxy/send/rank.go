@@ -7,10 +7,10 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// The second node of a data-parallel deployment may call its ranks 4 to 7 in its metrics. Some versions of vLLM take these numbers in
-// requests, others count from the node's first (input_processor.py: data_parallel_size_local where only local engines are addressed).
-// The endpoints are counted from 0. The metrics' numbers are tried first, since the 400 of an engine that counts from 0 says what is
-// wrong, and that of one that does not may not.
+// The second node of a data-parallel deployment may call its ranks 4 to 7 in its metrics. Some versions of vLLM take
+// these numbers in requests, others count from the node's first (input_processor.py: data_parallel_size_local where
+// only local engines are addressed). The endpoints are counted from 0. The metrics' numbers are tried first, since the
+// 400 of an engine that counts from 0 says what is wrong, and that of one that does not may not.
 
 // rank is the part as its engine counts it.
 func (a *Outgoing) rank() fleet.Part {
@@ -24,8 +24,8 @@ func (a *Outgoing) rank() fleet.Part {
 	return part
 }
 
-// sendRanked sends the request. An engine that rejects the number of its rank, so that it has not begun the request, gets it again with
-// the number counted the other way, which is remembered unless it is no better.
+// sendRanked sends the request. An engine that rejects the number of its rank, so that it has not begun the request,
+// gets it again with the number counted the other way, which is remembered unless it is no better.
 func (a *Outgoing) sendRanked() (*http.Response, error) {
 	res, err := a.sendAsking()
 	if err != nil || !a.refusesRank(res) {

@@ -66,7 +66,14 @@ func (a *Outgoing) URL() *url.URL {
 	scheme, rest, _ := strings.Cut(a.d.Endpoint.URL, "://")
 	host, base, slash := strings.Cut(rest, "/")
 	in := a.c.R.URL
-	u := &url.URL{Scheme: scheme, Host: host, Path: in.Path, RawPath: in.RawPath, RawQuery: visible(a.query()), ForceQuery: in.ForceQuery}
+	u := &url.URL{
+		Scheme:     scheme,
+		Host:       host,
+		Path:       in.Path,
+		RawPath:    in.RawPath,
+		RawQuery:   visible(a.query()),
+		ForceQuery: in.ForceQuery,
+	}
 	if a.Message != nil && a.Message.Path != "" { // the protocol asks another of the engine's paths
 		u.Path, u.RawPath = a.Message.Path, ""
 		in = u
@@ -80,7 +87,8 @@ func (a *Outgoing) URL() *url.URL {
 	return u
 }
 
-// query is the query, with the model that an alias stands for. If the body names a model, that one counts, and the query is left as it is.
+// query is the query, with the model that an alias stands for. If the body names a model, that one counts, and the
+// query is left as it is.
 func (a *Outgoing) query() string {
 	raw := a.c.R.URL.RawQuery
 	if a.c.Prompt.Model != "" || a.c.inForm.name != "" {
@@ -138,7 +146,15 @@ func (a *Outgoing) noteUnsalted() {
 	fresh := false
 	a.s.asks.note(a.d.Endpoint.Name, func(n *askNote) { fresh, n.unsalted = !n.unsalted, true })
 	if fresh {
-		a.s.log.Warn("tenants.cache_salt has no effect at an endpoint: its kind of engine has no field for a salt in this API, or is not known yet. "+
-			"Tenants can find out by timing what others sent there; tenants.salt_required refuses such requests", "endpoint", a.d.Endpoint.Name, "kind", string(a.d.Kind), "api", a.c.API.String())
+		a.s.log.Warn(
+			"tenants.cache_salt has no effect at an endpoint: its kind of engine has no field for a salt in this API, or is not known yet. "+
+				"Tenants can find out by timing what others sent there; tenants.salt_required refuses such requests",
+			"endpoint",
+			a.d.Endpoint.Name,
+			"kind",
+			string(a.d.Kind),
+			"api",
+			a.c.API.String(),
+		)
 	}
 }

@@ -43,8 +43,15 @@ type Sender struct {
 	withheld  atomic.Int64 // the minute in which it was last logged, see noteWithheld
 }
 
-// New makes a Sender. Changed copies of bodies are counted in bodies. placed is called after a request was sent; it may be nil.
-func New(cfg Config, transport http.RoundTripper, bodies *body.Budget, placed func(d *route.Decision, ids bool, body func() []byte), log *slog.Logger) *Sender {
+// New makes a Sender. Changed copies of bodies are counted in bodies. placed is called after a request was sent; it may
+// be nil.
+func New(
+	cfg Config,
+	transport http.RoundTripper,
+	bodies *body.Budget,
+	placed func(d *route.Decision, ids bool, body func() []byte),
+	log *slog.Logger,
+) *Sender {
 	cfg.SessionHeader = http.CanonicalHeaderKey(cfg.SessionHeader)
 	return &Sender{cfg: cfg, transport: transport, bodies: bodies, placed: placed, log: log}
 }

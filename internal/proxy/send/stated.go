@@ -7,9 +7,9 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// noteStated logs, once in a while for each endpoint, that an engine rejects the form of conversation ids that its endpoint states. That
-// form is always sent: only with auto does the router look for one that the engine takes. A leg that is rejected so is otherwise seen
-// only in requests that are not split.
+// noteStated logs, once in a while for each endpoint, that an engine rejects the form of conversation ids that its
+// endpoint states. That form is always sent: only with auto does the router look for one that the engine takes. A leg
+// that is rejected so is otherwise seen only in requests that are not split.
 func (a *Outgoing) noteStated(res *http.Response, err error) {
 	if err != nil || res.StatusCode < http.StatusBadRequest {
 		return
@@ -32,7 +32,14 @@ func (a *Outgoing) noteStated(res *http.Response, err error) {
 		}
 	})
 	if fresh {
-		p.log.Warn("engine rejects the conversation ids that its endpoint states: conversation_id: auto finds the form that it takes",
-			"endpoint", a.d.Endpoint.Name, "conversation_id", string(form), "leg", a.d.Leg.String())
+		p.log.Warn(
+			"engine rejects the conversation ids that its endpoint states: conversation_id: auto finds the form that it takes",
+			"endpoint",
+			a.d.Endpoint.Name,
+			"conversation_id",
+			string(form),
+			"leg",
+			a.d.Leg.String(),
+		)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// Engines report the usage of a stream, and with it cached tokens, only on request (OpenAI API, "stream_options"). The router
-// asks if the client did not, and removes the chunk that this adds from the answer (rewrite.UsageStrip).
+// Engines report the usage of a stream, and with it cached tokens, only on request (OpenAI API, "stream_options"). The
+// router asks if the client did not, and removes the chunk that this adds from the answer (rewrite.UsageStrip).
 
 const (
 	askAgain     = 10 * time.Minute // how long an endpoint that rejected the request for usage is not asked
@@ -69,11 +69,12 @@ func (b *askMemory) change(endpoint string, change func(*askNote)) {
 	}
 }
 
-// ask adds the edit that asks for usage, if the engine should be asked. It also asks for an uncompressed answer, which the
-// router can read and every client accepts (RFC 9110, section 12.5.3).
+// ask adds the edit that asks for usage, if the engine should be asked. It also asks for an uncompressed answer, which
+// the router can read and every client accepts (RFC 9110, section 12.5.3).
 func (a *Outgoing) ask(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	c := a.c
-	a.asked = !a.refused && !a.s.cfg.NoUsage && !(a.carried() && c.Carrier.AnswerUnseen()) && c.mayAsk() && a.s.asks.allows(a.d, c.API, time.Now())
+	a.asked = !a.refused && !a.s.cfg.NoUsage && !(a.carried() && c.Carrier.AnswerUnseen()) && c.mayAsk() &&
+		a.s.asks.allows(a.d, c.API, time.Now())
 	if !a.asked {
 		return edits
 	}
@@ -83,9 +84,9 @@ func (a *Outgoing) ask(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	return append(edits, c.Prompt.SetIncludeUsage())
 }
 
-// mayAsk reports whether the router may ask for usage and remove it again: the request is a stream without stream_options or
-// with include_usage off. Requests with other options are left alone. In vLLM an object without include_usage turns it on
-// (StreamOptions, vLLM 0.32.0); with continuous_usage_stats every chunk would have usage.
+// mayAsk reports whether the router may ask for usage and remove it again: the request is a stream without
+// stream_options or with include_usage off. Requests with other options are left alone. In vLLM an object without
+// include_usage turns it on (StreamOptions, vLLM 0.32.0); with continuous_usage_stats every chunk would have usage.
 func (c *Incoming) mayAsk() bool {
 	p := &c.Prompt
 	if !p.Stream || p.IncludeUsage || p.InsertAt == 0 || c.API != prompt.Chat && c.API != prompt.Completions {
@@ -106,10 +107,10 @@ func (c *Incoming) mayAsk() bool {
 	return false
 }
 
-// allows reports whether asking changes nothing else in the engine's answer. llama.cpp is not asked: its timings, which have
-// the same figures, would move to the additional chunk (server-task.cpp). Ollama is not asked in completions, where every chunk
-// would get a usage of zeros (middleware/openai.go). Engines of unknown kind are asked once they have answered a client that
-// asked.
+// allows reports whether asking changes nothing else in the engine's answer. llama.cpp is not asked: its timings, which
+// have the same figures, would move to the additional chunk (server-task.cpp). Ollama is not asked in completions,
+// where every chunk would get a usage of zeros (middleware/openai.go). Engines of unknown kind are asked once they have
+// answered a client that asked.
 func (b *askMemory) allows(d *route.Decision, api prompt.API, now time.Time) bool {
 	switch d.Kind {
 	case fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindOther, fleet.KindUnknown:
@@ -133,8 +134,9 @@ func (a *Outgoing) Watches() bool {
 		(a.c.API == prompt.Chat || a.c.API == prompt.Completions)
 }
 
-// sendAsking sends the request and returns when the header of the answer has arrived. An engine that rejects stream_options, as
-// old versions do, gets the request again without: the client did not ask and must not see that error.
+// sendAsking sends the request and returns when the header of the answer has arrived. An engine that rejects
+// stream_options, as old versions do, gets the request again without: the client did not ask and must not see that
+// error.
 func (a *Outgoing) sendAsking() (*http.Response, error) {
 	p := a.s
 	res, err := a.exchange(a.request())
@@ -151,13 +153,19 @@ func (a *Outgoing) sendAsking() (*http.Response, error) {
 	if res, err = a.exchange(a.request()); err == nil && res.StatusCode < http.StatusBadRequest {
 		name := a.d.Endpoint.Name
 		p.asks.note(name, func(n *askNote) { n.refused = time.Now() })
-		p.log.Info("engine rejects stream_options: usage is not requested for a while", "endpoint", name, "while", askAgain.String())
+		p.log.Info(
+			"engine rejects stream_options: usage is not requested for a while",
+			"endpoint",
+			name,
+			"while",
+			askAgain.String(),
+		)
 	}
 	return res, err
 }
 
-// refuses reports whether an answer is an error about a field: 400, or 422 from a FastAPI server that checks the body. The
-// bytes read are put back.
+// refuses reports whether an answer is an error about a field: 400, or 422 from a FastAPI server that checks the body.
+// The bytes read are put back.
 func refuses(res *http.Response, field string) bool {
 	if res.StatusCode != http.StatusBadRequest && res.StatusCode != http.StatusUnprocessableEntity {
 		return false
@@ -167,7 +175,8 @@ func refuses(res *http.Response, field string) bool {
 	return bytes.Contains(head, []byte(field))
 }
 
-// Lacks reports whether an answer says that the engine does not have the path that was asked, or the model. The bytes read are put back.
+// Lacks reports whether an answer says that the engine does not have the path that was asked, or the model. The bytes
+// read are put back.
 func (a *Outgoing) Lacks(res *http.Response) (path, model bool) {
 	if res.StatusCode != http.StatusBadRequest && engine.Absent(res.StatusCode, nil) == engine.AbsentNothing ||
 		a.c.R.Method == http.MethodHead || a.carried() && a.c.Carrier.AnswerUnseen() {

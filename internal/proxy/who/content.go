@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// leastOwn is how many bytes a prompt needs beyond shared text (tools, system prompt) to identify its conversation: many begin
-// with the same greeting.
+// leastOwn is how many bytes a prompt needs beyond shared text (tools, system prompt) to identify its conversation:
+// many begin with the same greeting.
 const leastOwn = 64
 
 // Content is the content of one prompt, by which its conversation is recognised.
@@ -27,8 +27,8 @@ type Content struct {
 // NewContent returns an empty Content. Release gives it back.
 func NewContent() *Content { return contents.Get().(*Content) }
 
-// ReadIDs reads the token ids, a JSON list, that accompany a chat's messages. Engines compute and cache these; the conversation
-// is still recognised by the messages.
+// ReadIDs reads the token ids, a JSON list, that accompany a chat's messages. Engines compute and cache these; the
+// conversation is still recognised by the messages.
 func (c *Content) ReadIDs(p *prompt.Parser, list []byte) {
 	c.body = append(append(append(c.body[:0], `{"prompt":`...), list...), '}')
 	if _, err := p.ParseChain(prompt.Completions, c.body, nil, &c.ids); err != nil {
@@ -42,7 +42,13 @@ func (c *Content) Told(api prompt.API) *fleet.Content {
 		return nil
 	}
 	if c.ids.Bytes > 0 { // the ids include tools and documents
-		c.about = fleet.Content{Scope: c.Chain.Space, Blocks: c.ids.Blocks, Bytes: c.ids.Bytes, Whole: c.ids.Whole, Start: c.start(api)}
+		c.about = fleet.Content{
+			Scope:  c.Chain.Space,
+			Blocks: c.ids.Blocks,
+			Bytes:  c.ids.Bytes,
+			Whole:  c.ids.Whole,
+			Start:  c.start(api),
+		}
 		return &c.about
 	}
 	c.about = fleet.Content{
@@ -59,8 +65,9 @@ func (c *Content) Told(api prompt.API) *fleet.Content {
 // mostIDs bounds the token ids read of a prompt before it is placed, and thereby the time: BenchmarkTokens.
 const mostIDs = 1 << 16
 
-// Tokens are the token ids of a prompt that consists of ids; nil for another, and if the engine's blocks depend on more than
-// ids: a salt, an adapter, an image. The ids of several prompts go into the List of the content, and the result is nil.
+// Tokens are the token ids of a prompt that consists of ids; nil for another, and if the engine's blocks depend on more
+// than ids: a salt, an adapter, an image. The ids of several prompts go into the List of the content, and the result is
+// nil.
 func (c *Content) Tokens() *fleet.Tokens {
 	if c.Chain.Space != 0 || c.Chain.Media > 0 {
 		return nil
@@ -113,8 +120,8 @@ func (c *Content) start(api prompt.API) uint64 {
 	return h
 }
 
-// textOf has the features of the prompt's text for the estimate of its tokens; it is zero for token ids, which are counted.
-// Plain prompts get no chat template.
+// textOf has the features of the prompt's text for the estimate of its tokens; it is zero for token ids, which are
+// counted. Plain prompts get no chat template.
 func (c *Content) textOf(api prompt.API) fleet.Text {
 	k := &c.Chain.Kinds
 	if *k == (prompt.TextKinds{}) {
@@ -130,8 +137,8 @@ func (c *Content) textOf(api prompt.API) fleet.Text {
 	return t
 }
 
-// mostMarks is how many messages one turn may add and still be recognised as the next turn. The search runs while the fleet is
-// locked.
+// mostMarks is how many messages one turn may add and still be recognised as the next turn. The search runs while the
+// fleet is locked.
 const mostMarks = 256
 
 // mostScratch bounds the memory kept for token ids, in bytes.
@@ -154,8 +161,8 @@ func (c *Content) Release() {
 
 var contents = sync.Pool{New: func() any { return new(Content) }}
 
-// Follow turns the chain into a trail; nil if the prompt identifies no conversation. System messages are left out: agents write
-// dates and directories into them.
+// Follow turns the chain into a trail; nil if the prompt identifies no conversation. System messages are left out:
+// agents write dates and directories into them.
 func (c *Content) Follow() *session.Trail {
 	chain, t := &c.Chain, &c.trail
 	if chain.Bytes == 0 || chain.Prompts > 1 {
@@ -193,7 +200,8 @@ func (c *Content) Follow() *session.Trail {
 		t.Marks, t.StrictMarks = append(t.Marks, t.Whole), append(t.StrictMarks, t.Strict)
 	}
 	if len(chain.Marks) < 2 && len(t.Marks) > 0 && chain.Marks[0].Role == prompt.OtherRole {
-		t.Whole, t.Strict, t.Marks, t.StrictMarks, t.Openings, t.Opening = 0, 0, t.Marks[:0], t.StrictMarks[:0], 0, false // plain text has no messages
+		// plain text has no messages
+		t.Whole, t.Strict, t.Marks, t.StrictMarks, t.Openings, t.Opening = 0, 0, t.Marks[:0], t.StrictMarks[:0], 0, false
 	}
 	if n := len(t.Marks); n > 0 { // the last one is the prompt's end; trails have the latest first
 		t.Marks, t.StrictMarks = reversed(t.Marks[:n-1]), reversed(t.StrictMarks[:n-1])

@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// NewID returns a random UUID (version 4, RFC 9562). It comes from the runtime's ChaCha8 generator, which is faster than the
-// operating system's: an id only distinguishes requests and conversations, and a guessed one gains nothing but the choice of an
-// endpoint.
+// NewID returns a random UUID (version 4, RFC 9562). It comes from the runtime's ChaCha8 generator, which is faster
+// than the operating system's: an id only distinguishes requests and conversations, and a guessed one gains nothing but
+// the choice of an endpoint.
 func NewID() string {
 	var id uuid.UUID
 	binary.NativeEndian.PutUint64(id[:8], rand.Uint64())

@@ -13,15 +13,18 @@ import (
 	"github.com/warmpath/warmpath/prompt"
 )
 
-// Tenants finds the tenant of a request. Conversations, predicted cache contents and, with a SaltKey, the engines' caches are
-// kept apart by tenant.
+// Tenants finds the tenant of a request. Conversations, predicted cache contents and, with a SaltKey, the engines'
+// caches are kept apart by tenant.
 type Tenants struct {
-	Header   string                       // header that names the tenant, trusted; "" for none
-	Keys     map[[sha256.Size]byte]string // tenant by the SHA-256 of its API key; a key takes precedence over the header
-	Required bool                         // reject requests without a known tenant; otherwise these belong to one unnamed tenant
-	Forward  bool                         // forward keys that name tenants to endpoints without an API key of their own
-	SaltKey  []byte                       // secret from which cache salts are derived, the same on every replica; nil for no salts
-	MustSalt bool                         // refuse what no engine can be given a salt for
+	Header string // header that names the tenant, trusted; "" for none
+	// tenant by the SHA-256 of its API key; a key takes precedence over the header
+	Keys map[[sha256.Size]byte]string
+	// reject requests without a known tenant; otherwise these belong to one unnamed tenant
+	Required bool
+	Forward  bool // forward keys that name tenants to endpoints without an API key of their own
+	// secret from which cache salts are derived, the same on every replica; nil for no salts
+	SaltKey  []byte
+	MustSalt bool // refuse what no engine can be given a salt for
 }
 
 // MaxTenantBytes is the longest name of a tenant.
@@ -29,8 +32,12 @@ const MaxTenantBytes = 128
 
 // Reasons for rejecting a request without a known tenant.
 var (
-	ErrNoTenant  = errors.New("the request has no API key that the router knows: send yours as \"Authorization: Bearer KEY\", or the header that names your tenant")
-	ErrBadTenant = errors.New("the header that names the tenant is longer than 128 bytes or contains invalid characters")
+	ErrNoTenant = errors.New(
+		"the request has no API key that the router knows: send yours as \"Authorization: Bearer KEY\", or the header that names your tenant",
+	)
+	ErrBadTenant = errors.New(
+		"the header that names the tenant is longer than 128 bytes or contains invalid characters",
+	)
 )
 
 // Of finds the tenant. byKey reports that an API key named it.
@@ -70,8 +77,8 @@ func bearer(authorization string) string {
 	return strings.TrimSpace(token)
 }
 
-// Authorise sets the endpoint's API key ("" for none), unless the client sent a key of the engine's. A key that names a tenant
-// (ours) is for the router, and is not forwarded unless the configuration says so.
+// Authorise sets the endpoint's API key ("" for none), unless the client sent a key of the engine's. A key that names a
+// tenant (ours) is for the router, and is not forwarded unless the configuration says so.
 func (t *Tenants) Authorise(h http.Header, key string, ours bool) {
 	t.strip(h)
 	if key == "" {
@@ -102,9 +109,15 @@ func (t *Tenants) strip(h http.Header) {
 	}
 }
 
-// Salt is the edit that keeps the tenant's cache in the engine apart; ok is false if there is none. It includes the client's
-// own salt, which then still separates caches within the tenant and reaches no other tenant's.
-func (t *Tenants) Salt(tenant string, kind fleet.Kind, api prompt.API, p *prompt.Prompt, body []byte) (e prompt.Edit, ok bool) {
+// Salt is the edit that keeps the tenant's cache in the engine apart; ok is false if there is none. It includes the
+// client's own salt, which then still separates caches within the tenant and reaches no other tenant's.
+func (t *Tenants) Salt(
+	tenant string,
+	kind fleet.Kind,
+	api prompt.API,
+	p *prompt.Prompt,
+	body []byte,
+) (e prompt.Edit, ok bool) {
 	if !t.Salts(tenant) || !t.CanSalt(kind, api, p) {
 		return e, false
 	}
@@ -134,8 +147,8 @@ func Salting(api prompt.API) (kinds []fleet.Kind) {
 	return kinds
 }
 
-// saltFor is the salt as a JSON string of 32 hexadecimal digits: vLLM accepts at most 128 characters, and not all (vLLM 0.32.0,
-// generate/base/protocol.py). own is the client's JSON value; nil for none.
+// saltFor is the salt as a JSON string of 32 hexadecimal digits: vLLM accepts at most 128 characters, and not all (vLLM
+// 0.32.0, generate/base/protocol.py). own is the client's JSON value; nil for none.
 func (t *Tenants) saltFor(tenant string, own []byte) []byte {
 	mac := hmac.New(sha256.New, t.SaltKey)
 	mac.Write([]byte(tenant))
@@ -146,9 +159,9 @@ func (t *Tenants) saltFor(tenant string, own []byte) []byte {
 	return []byte(`"` + hex.EncodeToString(mac.Sum(nil)[:16]) + `"`)
 }
 
-// saltField is the member by which a kind of engine separates caches in an API; "" for none: cache_salt of vLLM 0.32.0 in chat,
-// completions, responses and messages, of SGLang 0.5.23 in the first three and of TensorRT-LLM in the first two, which rejects
-// unknown members in others. Older versions of SGLang know only extra_key in /generate.
+// saltField is the member by which a kind of engine separates caches in an API; "" for none: cache_salt of vLLM 0.32.0
+// in chat, completions, responses and messages, of SGLang 0.5.23 in the first three and of TensorRT-LLM in the first
+// two, which rejects unknown members in others. Older versions of SGLang know only extra_key in /generate.
 func saltField(kind fleet.Kind, api prompt.API) string {
 	openAI := api == prompt.Chat || api == prompt.Completions
 	switch {

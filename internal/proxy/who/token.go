@@ -10,13 +10,14 @@ import (
 	"strings"
 )
 
-// EndpointToken names in a header of each answer the endpoint that gave it, and reads that header as a hint: a client without
-// an id then stays with its cache, at whichever replica of the router it arrives. It is the session affinity of llm-d's
-// endpoint picker with the strategy encoded_endpoint_header (llm-d-router, 2026). Its tokens, the standard base64 of
-// "namespace/name", also work if an endpoint has that name.
+// EndpointToken names in a header of each answer the endpoint that gave it, and reads that header as a hint: a client
+// without an id then stays with its cache, at whichever replica of the router it arrives. It is the session affinity of
+// llm-d's endpoint picker with the strategy encoded_endpoint_header (llm-d-router, 2026). Its tokens, the standard
+// base64 of "namespace/name", also work if an endpoint has that name.
 //
-// Names can be addresses, so the token is the name sealed with AES-256-GCM. A hint counts like an earlier turn while the router
-// does not know the conversation. One that cannot be read, or names no endpoint that can take the request, is ignored.
+// Names can be addresses, so the token is the name sealed with AES-256-GCM. A hint counts like an earlier turn while
+// the router does not know the conversation. One that cannot be read, or names no endpoint that can take the request,
+// is ignored.
 type EndpointToken struct {
 	header string // canonical
 	aead   cipher.AEAD
@@ -27,7 +28,8 @@ const (
 	longestToken = 4 * 1024 // longest header value that is read
 )
 
-// NewEndpointToken makes the tokens of a header. Without a secret, tokens are valid until this router stops, and only for it.
+// NewEndpointToken makes the tokens of a header. Without a secret, tokens are valid until this router stops, and only
+// for it.
 func NewEndpointToken(header string, secret []byte) *EndpointToken {
 	if len(secret) == 0 {
 		secret = make([]byte, sha256.Size)

@@ -1,5 +1,5 @@
-// Command openai-go drives the router with the official Go client of OpenAI: openai-go URL MODEL. It exits with 1 where an
-// answer is not as it must be.
+// Command openai-go drives the router with the official Go client of OpenAI: openai-go URL MODEL. It exits with 1 where
+// an answer is not as it must be.
 package main
 
 import (
@@ -92,7 +92,8 @@ func response(ctx context.Context, client openai.Client, model string) error {
 	return nil
 }
 
-// wrong asks for a model that is not there: the client must see its own kind of error, with the router's code and message.
+// wrong asks for a model that is not there: the client must see its own kind of error, with the router's code and
+// message.
 func wrong(ctx context.Context, client openai.Client, model string) error {
 	_, err := client.Chat.Completions.New(ctx, question("nothing"))
 	var said *openai.Error

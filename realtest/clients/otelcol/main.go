@@ -1,5 +1,5 @@
-// Command otelcol is a small OpenTelemetry collector, made of the collector's own parts as its builder would: it receives OTLP and
-// prints what it gets. otelcol --config FILE.
+// Command otelcol is a small OpenTelemetry collector, made of the collector's own parts as its builder would: it
+// receives OTLP and prints what it gets. otelcol --config FILE.
 package main
 
 import (

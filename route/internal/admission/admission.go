@@ -103,7 +103,12 @@ type family struct {
 
 // New returns a table without endpoints.
 func New(off bool) *Table {
-	return &Table{off: off, members: map[session.Key]*member{}, lines: map[string]*line{}, held: map[fleet.Lease]*held{}}
+	return &Table{
+		off:     off,
+		members: map[session.Key]*member{},
+		lines:   map[string]*line{},
+		held:    map[fleet.Lease]*held{},
+	}
 }
 
 // SetOff switches it off or on. Turns that are held are called as before.

@@ -301,8 +301,8 @@ func (r Reader) HeldOf(tenant, pool string) (n int) {
 	return n
 }
 
-// Set is the working set of an endpoint, in tokens: its members' conversations, what they share counted once. room is that of
-// its cache; 0 where nothing is held for it, and nothing is known of its members then.
+// Set is the working set of an endpoint, in tokens: its members' conversations, what they share counted once. room is
+// that of its cache; 0 where nothing is held for it, and nothing is known of its members then.
 func (r Reader) Set(slot int) (tokens, room int64) {
 	if e := r.t.endpoints.Get(slot); e.keeps > 0 {
 		return e.filled(), e.room

@@ -1,8 +1,8 @@
-// Package arrivals forecasts further requests for each endpoint: its recent rate of turns, the share of its time spent on
-// prefill, and the idle conversations expected back.
+// Package arrivals forecasts further requests for each endpoint: its recent rate of turns, the share of its time spent
+// on prefill, and the idle conversations expected back.
 //
-// It owns a row per endpoint and one return curve learnt from all conversations together. Rates are turns per millisecond. The
-// package computes no cost of a request and places nothing.
+// It owns a row per endpoint and one return curve learnt from all conversations together. Rates are turns per
+// millisecond. The package computes no cost of a request and places nothing.
 package arrivals
 
 import (
@@ -61,8 +61,8 @@ func (t *Table) Activate(slot int) { t.endpoints.Get(slot).idles.active++ }
 // Deactivate ends Activate.
 func (t *Table) Deactivate(slot int) { t.endpoints.Get(slot).idles.active-- }
 
-// Wake removes a conversation from the idle ones of an endpoint. back means that it has returned; otherwise its idle time
-// restarts.
+// Wake removes a conversation from the idle ones of an endpoint. back means that it has returned; otherwise its idle
+// time restarts.
 func (t *Table) Wake(now time.Time, slot int, since uint32, back bool) {
 	t.endpoints.Get(slot).idles.Leave(t.clock.Tick(now), since, back, &t.returns)
 }
@@ -82,8 +82,8 @@ func (t *Table) Rest(now time.Time, slot int) uint32 {
 // mostAged is how many spans of idle conversations one Age advances, but for those of the last endpoint: about 70 µs.
 const mostAged = 2048
 
-// Age advances the idle time of all conversations. The router calls it with every event. In a large fleet it takes several calls;
-// what is not advanced yet is computed for those endpoints that a decision asks about.
+// Age advances the idle time of all conversations. The router calls it with every event. In a large fleet it takes
+// several calls; what is not advanced yet is computed for those endpoints that a decision asks about.
 func (t *Table) Age(now time.Time) {
 	if at := t.clock.Tick(now); at != t.aged {
 		if t.due == 0 {
@@ -138,8 +138,8 @@ func (r Reader) Fleet(now time.Time, all pick.Endpoints) (f Fleet) {
 	return f
 }
 
-// Demand says who comes to an endpoint of a fleet. Returns are those within takesMs, without a conversation that has been idle there
-// since a tick, 0 for none. If takesMs is below 0 nobody asks for them.
+// Demand says who comes to an endpoint of a fleet. Returns are those within takesMs, without a conversation that has
+// been idle there since a tick, 0 for none. If takesMs is below 0 nobody asks for them.
 func (r Reader) Demand(now time.Time, slot int, f *Fleet, idle uint32, takesMs float64) (d pick.Demand) {
 	e := r.t.endpoints.Get(slot)
 	if !r.t.without.Has(ablation.Utilisation) {

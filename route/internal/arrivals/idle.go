@@ -7,17 +7,19 @@ import (
 )
 
 const (
-	tick         = 250 * time.Millisecond // unit of idle time
-	mostIdle     = 1 << 15                // ticks, 2.3 hours; then a conversation is forgotten
-	longIdle     = 1 << 10                // ticks, 4 minutes; beyond, returns are so rare that idle times need little precision
-	ages         = 30                     // number of age buckets, see ageOf
-	returnsKept  = 512                    // samples of a bucket after which its counts are halved
-	longSpan     = 32                     // ticks, 8 seconds; a conversation idle for longer counts with a constant rate of return
-	fewTicks     = 16                     // ticks for which that constant rate is used
-	likelyReturn = 0.1                    // assumed share of conversations that return within their first tick
-	assumedIdles = 4                      // samples that the assumption about a bucket weighs
-	worthIt      = 0.5                    // least net saving of Pays, as a share of the turns
-	leastLeft    = 1e-9                   // lower bound of the share that stays idle for any time
+	tick     = 250 * time.Millisecond // unit of idle time
+	mostIdle = 1 << 15                // ticks, 2.3 hours; then a conversation is forgotten
+	// ticks, 4 minutes; beyond, returns are so rare that idle times need little precision
+	longIdle    = 1 << 10
+	ages        = 30  // number of age buckets, see ageOf
+	returnsKept = 512 // samples of a bucket after which its counts are halved
+	// ticks, 8 seconds; a conversation idle for longer counts with a constant rate of return
+	longSpan     = 32
+	fewTicks     = 16   // ticks for which that constant rate is used
+	likelyReturn = 0.1  // assumed share of conversations that return within their first tick
+	assumedIdles = 4    // samples that the assumption about a bucket weighs
+	worthIt      = 0.5  // least net saving of Pays, as a share of the turns
+	leastLeft    = 1e-9 // lower bound of the share that stays idle for any time
 )
 
 // ageOf is the age bucket of an idle time: 0, 1, 2, 3, 4 and 5, 6 and 7, 8 to 11, two per power of two.
@@ -57,8 +59,8 @@ func (s *Returns) count(age int, back, passed float64) {
 	}
 }
 
-// learn recomputes the survival curve from the counts, at most once per tick. Sparse buckets inherit the previous bucket's
-// hazard rate.
+// learn recomputes the survival curve from the counts, at most once per tick. Sparse buckets inherit the previous
+// bucket's hazard rate.
 func (s *Returns) learn(now uint32) {
 	if s.at == now {
 		return
@@ -135,8 +137,9 @@ func (r *Idles) Leave(now, since uint32, back bool, s *Returns) {
 	}
 }
 
-// Advance advances time. A conversation idle beyond a bucket counts as not returned in it. Neighbouring spans are merged as
-// they age, so that a bucket has at most eight, and two beyond longIdle. Conversations idle for too long are forgotten.
+// Advance advances time. A conversation idle beyond a bucket counts as not returned in it. Neighbouring spans are
+// merged as they age, so that a bucket has at most eight, and two beyond longIdle. Conversations idle for too long are
+// forgotten.
 func (r *Idles) Advance(now uint32, s *Returns) {
 	if now == r.at {
 		return
@@ -189,8 +192,8 @@ func (r *Idles) holding(since uint32) int {
 	return slices.IndexFunc(r.spans, func(p span) bool { return p.from <= since && since < p.to })
 }
 
-// expected is the number of conversations expected back within this many ticks from now. Running turns count as idle from now
-// on. One that has been idle since own is left out; own 0 is none.
+// expected is the number of conversations expected back within this many ticks from now. Running turns count as idle
+// from now on. One that has been idle since own is left out; own 0 is none.
 func (r *Idles) expected(now, own uint32, ticks float64, s *Returns) float64 {
 	sum, from := float64(float64(r.active)*(1-s.idle(ticks))), 0
 	if now == r.at && ticks <= fewTicks { // spans idle for long are summed up, not visited one by one

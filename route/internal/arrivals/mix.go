@@ -5,8 +5,8 @@ import (
 	"github.com/warmpath/warmpath/route/ablation"
 )
 
-// Mix describes a pool's turns: how many follow a conversation's first one, and how many prompt tokens are computed. The zero
-// value has no samples.
+// Mix describes a pool's turns: how many follow a conversation's first one, and how many prompt tokens are computed.
+// The zero value has no samples.
 type Mix struct {
 	firsts, laters float64  // decayed counts of first turns and of later ones
 	tokens         fit.Mean // mean uncached tokens of a turn

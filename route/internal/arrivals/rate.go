@@ -36,8 +36,9 @@ func turnsKept(age time.Duration) float64 {
 	return float64(keep * (1 - float64(age)/float64(2*turnWindow)))
 }
 
-// PerMs is the recent rate of turns per ms: a count that halves in each window is rate × window / ln 2. For turns in quick
-// succession the result is up to 1.4 (2 ln 2) times the rate, since a short linear step removes less than the exponential.
+// PerMs is the recent rate of turns per ms: a count that halves in each window is rate × window / ln 2. For turns in
+// quick succession the result is up to 1.4 (2 ln 2) times the rate, since a short linear step removes less than the
+// exponential.
 func (t *Turns) PerMs(now time.Time) float64 {
 	if t.count == 0 {
 		return 0
@@ -59,7 +60,8 @@ type Busy struct {
 	at time.Time
 }
 
-// left is what remains of a sum that decays linearly over a window: unlike an exponential it is bit-exact on every machine.
+// left is what remains of a sum that decays linearly over a window: unlike an exponential it is bit-exact on every
+// machine.
 func left(sum float64, age, window time.Duration) float64 {
 	if sum == 0 || age >= window {
 		return 0

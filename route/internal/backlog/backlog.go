@@ -1,9 +1,9 @@
 // Package backlog accounts for the outstanding work of endpoints and predicts how long one more request waits.
 //
-// It owns each endpoint's load, the router's queue for it, the prompts sent to it and the KV transfers to it, with a Job per
-// lease. It promises that a job that is opened and closed leaves nothing behind, and that a Reader changes nothing. It learns
-// no speeds: callers pass in Rates and learn from the Jobs it returns. Times are in ms, sizes in tokens; endpoints are
-// identified by slot, jobs by the number of their lease.
+// It owns each endpoint's load, the router's queue for it, the prompts sent to it and the KV transfers to it, with a
+// Job per lease. It promises that a job that is opened and closed leaves nothing behind, and that a Reader changes
+// nothing. It learns no speeds: callers pass in Rates and learn from the Jobs it returns. Times are in ms, sizes in
+// tokens; endpoints are identified by slot, jobs by the number of their lease.
 package backlog
 
 import (
@@ -91,7 +91,8 @@ func New(c Config) Table {
 	return t
 }
 
-// SetConfig replaces the Config. Queued jobs stay queued until their endpoint has room, even if the queue is switched off.
+// SetConfig replaces the Config. Queued jobs stay queued until their endpoint has room, even if the queue is switched
+// off.
 func (t *Table) SetConfig(c Config) {
 	if c.Queue.Promote <= 0 {
 		c.Queue.Promote = DefaultPromote
@@ -113,7 +114,8 @@ func (t *Table) Drop(slot int) {
 	}
 }
 
-// Describe sets how many requests an endpoint computes concurrently and how many tokens its KV cache can hold; 0 is unknown.
+// Describe sets how many requests an endpoint computes concurrently and how many tokens its KV cache can hold; 0 is
+// unknown.
 func (t *Table) Describe(slot, places int, memory int64) {
 	e := t.endpoints.Get(slot)
 	e.places, e.memory = places, memory
@@ -126,7 +128,8 @@ func (t *Table) Reported(now time.Time, slot int, l *fleet.LoadReport) {
 	}
 }
 
-// sent is the number of requests that have or await a place at the engine; the others are queued at the router, or asides.
+// sent is the number of requests that have or await a place at the engine; the others are queued at the router, or
+// asides.
 func (e *endpoint) sent() int { return e.load.Working() - e.line.n }
 
 // decoding estimates how many requests are being answered: of non-streamed ones the end of prefill is not observed.
@@ -134,7 +137,8 @@ func (e *endpoint) decoding(sent int) int {
 	return max(0, sent-len(e.coming)-e.prompts.streams)
 }
 
-// prompting is the endpoint's total prefill time in ms; only differences matter. Call it before adding or removing a prompt.
+// prompting is the endpoint's total prefill time in ms; only differences matter. Call it before adding or removing a
+// prompt.
 func (e *endpoint) prompting(now time.Time) float64 {
 	if e.prompts.streams > 0 {
 		e.promptMs += Ms(now.Sub(e.promptedAt))

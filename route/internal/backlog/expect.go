@@ -15,13 +15,26 @@ type Newcomer struct {
 	PromptTokens, OutputTokens int
 }
 
-// Expect says how long a request would wait at an endpoint that holds some of its prompt, of that shared with all others, and computes at
-// some pace.
-func (r Reader) Expect(q *Newcomer, c *pick.Endpoint, h *pick.Held, shared int, p *pick.Pace, rates Rates) (w pick.Wait) {
+// Expect says how long a request would wait at an endpoint that holds some of its prompt, of that shared with all
+// others, and computes at some pace.
+func (r Reader) Expect(
+	q *Newcomer,
+	c *pick.Endpoint,
+	h *pick.Held,
+	shared int,
+	p *pick.Pace,
+	rates Rates,
+) (w pick.Wait) {
 	e, hold := r.t.endpoints.Get(c.Slot), rates.HoldMs(c.Slot)
 	sent, queued, first := e.sent(), 0, 0.0
 	if e.line.n > 0 {
-		queued, first, w.Behind = r.t.inFront(q.Now, e, &q.Asker, float64(float64(q.PromptTokens-h.CachedTokens)*p.MsPerToken), p.MsPerToken)
+		queued, first, w.Behind = r.t.inFront(
+			q.Now,
+			e,
+			&q.Asker,
+			float64(float64(q.PromptTokens-h.CachedTokens)*p.MsPerToken),
+			p.MsPerToken,
+		)
 	}
 	taken := r.t.taken(q.Now, e, sent, hold) + queued
 	w.WaitMs = first + r.t.wait(q.Now, e, c, p.MsPerToken, hold, taken, rates)
@@ -32,9 +45,15 @@ func (r Reader) Expect(q *Newcomer, c *pick.Endpoint, h *pick.Held, shared int, 
 	return w
 }
 
-// ExpectDecode says how long a decode leg would wait whose prompt is computed elsewhere in readyMs, and how the prompt comes to it. c is the
-// row of the same endpoint for all of the request.
-func (r Reader) ExpectDecode(now time.Time, c *pick.Candidate, promptTokens int, readyMs float64, rates Rates) (pick.Wait, pick.Link) {
+// ExpectDecode says how long a decode leg would wait whose prompt is computed elsewhere in readyMs, and how the prompt
+// comes to it. c is the row of the same endpoint for all of the request.
+func (r Reader) ExpectDecode(
+	now time.Time,
+	c *pick.Candidate,
+	promptTokens int,
+	readyMs float64,
+	rates Rates,
+) (pick.Wait, pick.Link) {
 	speed := rates.Transfer(now, c.Slot)
 	w, l := c.Wait, pick.Link{MsPerToken: speed.MsPerToken, FixedMs: speed.FixedMs}
 	if !r.t.cfg.Without.Has(ablation.Links) {
@@ -51,10 +70,11 @@ func (r Reader) LegWaitMs(now time.Time, c *pick.Candidate, rates Rates) float64
 	return r.t.wait(now, e, &c.Endpoint, c.MsPerToken, rates.HoldMs(c.Slot), e.sent(), rates)
 }
 
-// taken is how many requests compete with a new one for a slot: those that have or await one, and those that arrive while it
-// would be answered.
+// taken is how many requests compete with a new one for a slot: those that have or await one, and those that arrive
+// while it would be answered.
 func (t *Table) taken(now time.Time, e *endpoint, sent int, hold float64) int {
-	if len(e.coming) == 0 || t.cfg.Without.Has(ablation.PendingTransfers) { // the first is the case for every endpoint without split requests
+	// the first is the case for every endpoint without split requests
+	if len(e.coming) == 0 || t.cfg.Without.Has(ablation.PendingTransfers) {
 		return sent
 	}
 	n, until := sent, now.Add(duration(hold))
@@ -67,7 +87,14 @@ func (t *Table) taken(now time.Time, e *endpoint, sent int, hold float64) int {
 }
 
 // wait is how long a new prompt waits in ms, for prompts in front and for a slot if taken requests have or await one.
-func (t *Table) wait(now time.Time, e *endpoint, c *pick.Endpoint, perToken, hold float64, taken int, rates Rates) float64 {
+func (t *Table) wait(
+	now time.Time,
+	e *endpoint,
+	c *pick.Endpoint,
+	perToken, hold float64,
+	taken int,
+	rates Rates,
+) float64 {
 	p, left := &e.prompts, 0.0
 	if tokens := e.load.PrefillTokens - e.line.tokens; tokens > 0 {
 		switch due := Ms(p.until.Sub(now)); {
@@ -90,9 +117,9 @@ func (t *Table) wait(now time.Time, e *endpoint, c *pick.Endpoint, perToken, hol
 	return left
 }
 
-// place is the time in ms until a slot is free at an endpoint with at least as many requests as slots. Its prompts are all
-// computed in left ms, the first of them in first ms. Answers end evenly within hold, and requests in prefill end hold ms after
-// their prompt is computed.
+// place is the time in ms until a slot is free at an endpoint with at least as many requests as slots. Its prompts are
+// all computed in left ms, the first of them in first ms. Answers end evenly within hold, and requests in prefill end
+// hold ms after their prompt is computed.
 func place(hold, left, first float64, prompts, requests, slots int) float64 {
 	before := float64(requests - slots + 1)
 	answers, each := float64(min(max(requests-prompts, 0), slots)), float64(max(prompts, 1))
@@ -106,8 +133,8 @@ func place(hold, left, first float64, prompts, requests, slots int) float64 {
 	}
 }
 
-// occupancy is the share of the endpoint's slots and memory in use, and the share one more request takes, times how long it
-// stays.
+// occupancy is the share of the endpoint's slots and memory in use, and the share one more request takes, times how
+// long it stays.
 func (e *endpoint) occupancy(c *pick.Endpoint, resident int64, tokens int, hold float64) (share, takesMs float64) {
 	var each float64
 	if n := e.places; n > 0 {
@@ -125,8 +152,8 @@ const (
 	mostLength    = 2  // times the expected duration of the longest requested answer, for non-streamed ones
 )
 
-// overdueAt is when a job's answer becomes overdue if its endpoint gives no sign of life; zero for never, if its duration
-// cannot be predicted.
+// overdueAt is when a job's answer becomes overdue if its endpoint gives no sign of life; zero for never, if its
+// duration cannot be predicted.
 func (t *Table) overdueAt(j *Job, rates Rates) time.Time {
 	if t.cfg.Silent < 0 || j.Class != fleet.Turn || j.TTFTMs <= 0 {
 		return time.Time{}

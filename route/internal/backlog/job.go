@@ -52,7 +52,8 @@ type Job struct {
 	First  time.Time // first byte of the answer; zero before
 	Handed time.Time // of a decode leg: when its KV transfer began
 
-	Prefill, Transfer int64 // tokens it computes, and tokens of KV cache to be transferred to a decode leg or from a prefill leg
+	// tokens it computes, and tokens of KV cache to be transferred to a decode leg or from a prefill leg
+	Prefill, Transfer int64
 	decode, context   int64 // tokens of its answer, and its total tokens
 	alone             int64 // of context, those not shared with all others
 
@@ -221,8 +222,8 @@ func (t *Table) Computed(now time.Time, n uint32, rates Rates) *Job {
 	return j
 }
 
-// Close removes a job. ok means that it was answered completely, with this many tokens. The job is valid until its number is
-// reused.
+// Close removes a job. ok means that it was answered completely, with this many tokens. The job is valid until its
+// number is reused.
 func (t *Table) Close(now time.Time, n uint32, ok bool, outputTokens int, rates Rates) *Job {
 	j := t.jobs.Get(int(n))
 	e := t.endpoints.Get(j.Slot)
@@ -264,9 +265,9 @@ func (t *Table) Close(now time.Time, n uint32, ok bool, outputTokens int, rates 
 	return j
 }
 
-// leave removes an ending job from the count of requests. A prefill leg is outstanding until its prompt is computed, and in
-// transfer until its decoder has the KV cache. A decode leg is outstanding from the beginning, and in transfer until its first
-// byte.
+// leave removes an ending job from the count of requests. A prefill leg is outstanding until its prompt is computed,
+// and in transfer until its decoder has the KV cache. A decode leg is outstanding from the beginning, and in transfer
+// until its first byte.
 func (t *Table) leave(now time.Time, e *endpoint, n uint32, j *Job, rates Rates) {
 	l := &e.load
 	inTransfer := j.Leg != fleet.LegWhole && j.computed == (j.Leg == fleet.LegPrefill)

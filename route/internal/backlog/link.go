@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// link models the transfers to one decoder that share its bandwidth: each gets an equal part, as TCP and the queue pairs of an
-// RDMA port do. Bandwidth of prefillers is not modelled.
+// link models the transfers to one decoder that share its bandwidth: each gets an equal part, as TCP and the queue
+// pairs of an RDMA port do. Bandwidth of prefillers is not modelled.
 type link struct {
 	at   time.Time // up to when it is accounted
 	area float64   // running transfers, integrated over ms
@@ -58,14 +58,14 @@ func (t *Table) carried(now time.Time, e *endpoint, perToken float64) (each, are
 	return each, area
 }
 
-// moves reports whether KV cache of a decode leg is in transfer: until its first byte, or, for a non-streamed answer, until all
-// is expected to have arrived.
+// moves reports whether KV cache of a decode leg is in transfer: until its first byte, or, for a non-streamed answer,
+// until all is expected to have arrived.
 func (j *Job) moves() bool {
 	return !j.Handed.IsZero() && j.Transfer > 0 && (j.Stream || j.left > 0)
 }
 
-// came removes a decode leg from the pending transfers and from the link. Until then it occupies no slot, and whole requests
-// cannot use its blocks.
+// came removes a decode leg from the pending transfers and from the link. Until then it occupies no slot, and whole
+// requests cannot use its blocks.
 func (t *Table) came(now time.Time, e *endpoint, slot int, n uint32, rates Rates) {
 	t.passes(now, e, slot, rates)
 	if i := slices.Index(e.coming, n); i >= 0 {
@@ -73,8 +73,8 @@ func (t *Table) came(now time.Time, e *endpoint, slot int, n uint32, rates Rates
 	}
 }
 
-// LinkMs is the extra ms from link sharing if a transfer of this many tokens starts in `in` ms, for it and for the others:
-// while two overlap, each has half the bandwidth.
+// LinkMs is the extra ms from link sharing if a transfer of this many tokens starts in `in` ms, for it and for the
+// others: while two overlap, each has half the bandwidth.
 func (r Reader) LinkMs(now time.Time, slot int, pace Transfer, tokens, in float64) float64 {
 	t, e := r.t, r.t.endpoints.Get(slot)
 	if len(e.coming) == 0 {

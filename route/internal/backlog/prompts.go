@@ -16,8 +16,8 @@ type prompts struct {
 	came    *arrivalRing
 }
 
-// The end of prefill of a non-streamed answer is not observed. Engines compute prompts in order of arrival, so it has ended
-// once a later prompt is computed or the answer has come.
+// The end of prefill of a non-streamed answer is not observed. Engines compute prompts in order of arrival, so it has
+// ended once a later prompt is computed or the answer has come.
 
 // wholes are the prompts of non-streamed answers.
 type wholes struct {
@@ -29,7 +29,8 @@ type wholes struct {
 }
 
 const (
-	mostLate     = 4  // times its expected duration that a late prompt may still take, and after which a non-streamed answer is late
+	// times its expected duration that a late prompt may still take, and after which a non-streamed answer is late
+	mostLate     = 4
 	keptArrivals = 64 // arrivals remembered for Job.Soon
 )
 
@@ -65,7 +66,8 @@ func (p *prompts) soon(j *Job) (tokens float64, ok bool) {
 	return max(0, float64(end-j.End)), ok
 }
 
-// latest is a moment, or a later one from which until was reckoned: of what happens at other routers, this one hears late.
+// latest is a moment, or a later one from which until was reckoned: of what happens at other routers, this one hears
+// late.
 func (p *prompts) latest(at time.Time) time.Time {
 	if at.After(p.at) {
 		p.at = at
@@ -162,7 +164,9 @@ func (t *Table) Rebase(now time.Time, slot int, rates Rates) {
 func (t *Table) delay(p *prompts, perToken float64) {
 	for _, n := range p.wholes.open {
 		j := t.jobs.Get(int(n))
-		if at := p.until.Add(-time.Duration(float64(float64(p.wholes.queued-j.End)*perToken) * 1e6)); at.After(j.ready) {
+		if at := p.until.Add(-time.Duration(float64(float64(p.wholes.queued-j.End)*perToken) * 1e6)); at.After(
+			j.ready,
+		) {
 			j.ready = at
 		}
 	}
@@ -204,18 +208,22 @@ func (t *Table) leaves(now time.Time, e *endpoint, n uint32, j *Job, rates Rates
 	}
 }
 
-// lateWhole is the overdue ms of the oldest pending non-streamed prefill, by which later prompts may be late too. The answer
-// may take mostLate times its expected duration before it is late.
+// lateWhole is the overdue ms of the oldest pending non-streamed prefill, by which later prompts may be late too. The
+// answer may take mostLate times its expected duration before it is late.
 func (t *Table) lateWhole(p *prompts, now time.Time, perToken float64, rates Rates) float64 {
 	w := &p.wholes
 	if len(w.open) == 0 {
 		return 0
 	}
 	j := t.jobs.Get(int(w.open[0]))
-	return min(Ms(now.Sub(j.ready))-float64(mostLate*float64(j.decode)*rates.MsPerAnswer(j.Slot)), float64(float64(mostLate*w.tokens)*perToken))
+	return min(
+		Ms(now.Sub(j.ready))-float64(mostLate*float64(j.decode)*rates.MsPerAnswer(j.Slot)),
+		float64(float64(mostLate*w.tokens)*perToken),
+	)
 }
 
-// unfinished is the number of prompts not yet computed, if all of them are done in left ms, and when the first of them is.
+// unfinished is the number of prompts not yet computed, if all of them are done in left ms, and when the first of them
+// is.
 func (t *Table) unfinished(p *prompts, left, perToken float64) (n int, first float64) {
 	first = max(0, left-float64(float64(p.ahead-p.head)*perToken))
 	n, w := p.streams, &p.wholes

@@ -7,11 +7,12 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Engines compute prompts in order of arrival, and a sent prompt cannot be withdrawn: behind a prompt of 100,000 tokens a
-// hundred short ones wait for seconds. So an endpoint is sent only enough prompts to stay busy; the others wait in the router's
-// queue, shortest first. This is Smith's rule, which minimises the mean wait; Dynamo's router offers it too
-// (--router-queue-policy wspt). A prompt is not overtaken once it has waited for Queue.Patience times its own prefill time.
-// Keys are fixed on arrival, so that several routers keep one order, and each sends its own job when that is first.
+// Engines compute prompts in order of arrival, and a sent prompt cannot be withdrawn: behind a prompt of 100,000 tokens
+// a hundred short ones wait for seconds. So an endpoint is sent only enough prompts to stay busy; the others wait in
+// the router's queue, shortest first. This is Smith's rule, which minimises the mean wait; Dynamo's router offers it
+// too (--router-queue-policy wspt). A prompt is not overtaken once it has waited for Queue.Patience times its own
+// prefill time. Keys are fixed on arrival, so that several routers keep one order, and each sends its own job when that
+// is first.
 
 // Queue configures the router's queues. The zero value queues nothing: all prompts are sent at once.
 type Queue struct {
@@ -29,11 +30,13 @@ const (
 )
 
 const (
-	aloneRate = 0.02                   // weight of a job in Table.alone
-	mostKept  = 10 * time.Second       // how long an engine's limit counts that its reports showed
-	passOver  = 200 * time.Millisecond // how long an endpoint may lack work because another router does not send its first job
-	onItsWay  = 10 * time.Millisecond  // allowance for a request's way to the engine
-	stepLeast = 2048                   // minimum prompt tokens per engine step: vLLM's default max_num_batched_tokens when serving on smaller GPUs
+	aloneRate = 0.02             // weight of a job in Table.alone
+	mostKept  = 10 * time.Second // how long an engine's limit counts that its reports showed
+	// how long an endpoint may lack work because another router does not send its first job
+	passOver = 200 * time.Millisecond
+	onItsWay = 10 * time.Millisecond // allowance for a request's way to the engine
+	// minimum prompt tokens per engine step: vLLM's default max_num_batched_tokens when serving on smaller GPUs
+	stepLeast = 2048
 )
 
 // line is an endpoint's queue at the routers.
@@ -50,14 +53,15 @@ type line struct {
 	ranked  [2]int          // number of jobs with low and with high priority
 }
 
-// queues reports whether a job is queued: the endpoint is busy, or others are queued. If the endpoint lacks work, a job need
-// not wait for other routers' jobs that it precedes.
+// queues reports whether a job is queued: the endpoint is busy, or others are queued. If the endpoint lacks work, a job
+// need not wait for other routers' jobs that it precedes.
 func (t *Table) queues(now time.Time, e *endpoint, j *Job, rates Rates) bool {
 	if !j.MayQueue {
 		return false
 	}
 	j.Key = t.key(now, float64(float64(j.Prefill)*rates.MsPerToken(j.Slot)))
-	return !t.startable(now, e, j) || t.cfg.Queue.Ahead > 0 && (t.busy(now, e, j.Slot, rates) || t.anyStartable(now, e) && !t.goesFirst(now, e, j))
+	return !t.startable(now, e, j) ||
+		t.cfg.Queue.Ahead > 0 && (t.busy(now, e, j.Slot, rates) || t.anyStartable(now, e) && !t.goesFirst(now, e, j))
 }
 
 // goesFirst reports whether a job that is not queued would precede the first one of another router.
@@ -75,8 +79,8 @@ func (t *Table) anyStartable(now time.Time, e *endpoint) bool {
 	return first != nil
 }
 
-// startable reports whether a job's tenant may have one more at the engine. What waits inside an engine is served in order of
-// arrival, so a tenant that takes much more than its share waits at the router while the engine is full.
+// startable reports whether a job's tenant may have one more at the engine. What waits inside an engine is served in
+// order of arrival, so a tenant that takes much more than its share waits at the router while the engine is full.
 func (t *Table) startable(now time.Time, e *endpoint, j *Job) bool {
 	return !t.atLimit(j) && !t.yields(now, e, j)
 }
@@ -96,8 +100,8 @@ func (t *Table) atLimit(j *Job) bool {
 	return x != nil && x.running >= most
 }
 
-// busy reports whether an endpoint that computes in order has enough prompts to compute. It may always have the tokens of one
-// step: short prompts are computed together.
+// busy reports whether an endpoint that computes in order has enough prompts to compute. It may always have the tokens
+// of one step: short prompts are computed together.
 func (t *Table) busy(now time.Time, e *endpoint, slot int, rates Rates) bool {
 	if t.cfg.Queue.Ahead <= 0 || !rates.InOrder(slot) {
 		return false
@@ -108,8 +112,8 @@ func (t *Table) busy(now time.Time, e *endpoint, slot int, rates Rates) bool {
 	return left > max(Ms(t.cfg.Queue.Ahead), float64(stepLeast*perToken))
 }
 
-// full reports whether the requests at an engine take all its places or memory, as far as these are known, or are as many as
-// those that it computed when others had to wait.
+// full reports whether the requests at an engine take all its places or memory, as far as these are known, or are as
+// many as those that it computed when others had to wait.
 func (e *endpoint) full(now time.Time) bool {
 	n := e.sent()
 	return n > 0 && (e.places > 0 && n >= e.places || e.memory > 0 && e.alone-e.line.alone >= e.memory ||
@@ -232,8 +236,8 @@ func (t *Table) Dispatch(now time.Time, rates Rates, to []Dispatched) []Dispatch
 	return to
 }
 
-// next is the job to send to an endpoint; ok is false if there is none, or if it belongs to another router. A router that does
-// not send its job, because it is gone or unreachable, is waited for no longer than passOver.
+// next is the job to send to an endpoint; ok is false if there is none, or if it belongs to another router. A router
+// that does not send its job, because it is gone or unreachable, is waited for no longer than passOver.
 func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint32, ok bool) {
 	if t.busy(now, e, slot, rates) {
 		e.line.idle = time.Time{}
@@ -253,7 +257,8 @@ func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint3
 		return 0, false
 	}
 	took := float64(float64(first.Prefill) * rates.MsPerToken(slot))
-	if took > Ms(t.cfg.Queue.Ahead) && now.Sub(e.line.sentAt) < onItsWay && e.prompts.streams+len(e.prompts.wholes.open) > 0 {
+	if took > Ms(t.cfg.Queue.Ahead) && now.Sub(e.line.sentAt) < onItsWay &&
+		e.prompts.streams+len(e.prompts.wholes.open) > 0 {
 		return 0, false // those before a long prompt must not arrive after it
 	}
 	return n, true
@@ -261,7 +266,12 @@ func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint3
 
 // levels are the priorities of an endpoint's jobs and of an asker.
 func (t *Table) levels(now time.Time, l *line, asker fleet.Priority) *levels {
-	return &levels{t: t, now: now, highest: max(l.highest(), asker), one: l.ranked == [2]int{} && asker == fleet.PriorityNormal}
+	return &levels{
+		t:       t,
+		now:     now,
+		highest: max(l.highest(), asker),
+		one:     l.ranked == [2]int{} && asker == fleet.PriorityNormal,
+	}
 }
 
 // first is the first startable job of an endpoint's queue, of this router's own or of all.
@@ -282,9 +292,9 @@ func (t *Table) first(now time.Time, e *endpoint, own bool) (n uint32, first *Jo
 	return n, first
 }
 
-// inFront is the part of the queue in front of a new prompt that takes own ms: its number of jobs and its time. Prompts of another
-// tenant are in front while it has used less than the asker will have at its turn, in order of arrival. behind is the number of
-// jobs that the new one delays, without those of tenants served after it anyway.
+// inFront is the part of the queue in front of a new prompt that takes own ms: its number of jobs and its time. Prompts
+// of another tenant are in front while it has used less than the asker will have at its turn, in order of arrival.
+// behind is the number of jobs that the new one delays, without those of tenants served after it anyway.
 func (t *Table) inFront(now time.Time, e *endpoint, who *Asker, own, perToken float64) (n int, ms float64, behind int) {
 	l := &e.line
 	if l.n == 0 {

@@ -7,11 +7,11 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Tenants share the queues by what they have used: the tenant that had the fewest computed prompt tokens, divided by its weight,
-// goes next, at whichever endpoint. What was used is halved every halfLife, so that a tenant with little traffic precedes one
-// with much, and none starves. A greedy tenant waits at the router while an engine is full. Among one tenant's prompts the
-// shortest goes first. Priority precedes all this. Routers halve at the same moments of their common clock, so that they keep
-// one order.
+// Tenants share the queues by what they have used: the tenant that had the fewest computed prompt tokens, divided by
+// its weight, goes next, at whichever endpoint. What was used is halved every halfLife, so that a tenant with little
+// traffic precedes one with much, and none starves. A greedy tenant waits at the router while an engine is full. Among
+// one tenant's prompts the shortest goes first. Priority precedes all this. Routers halve at the same moments of their
+// common clock, so that they keep one order.
 
 // tenants are those with open jobs, and those that have used engines recently.
 type tenants struct {
@@ -90,7 +90,8 @@ func (s *tenants) halve(now time.Time) {
 	})
 }
 
-// greedy reports whether a tenant that has used this much takes more than its share: greedyFrom times the mean of the others.
+// greedy reports whether a tenant that has used this much takes more than its share: greedyFrom times the mean of the
+// others.
 func (s *tenants) greedy(used int64) bool {
 	n := len(s.of)
 	return n > 1 && float64(used)*float64(n-1) > greedyFrom*float64(s.used-used)
@@ -143,8 +144,8 @@ func (l *line) highest() fleet.Priority {
 	return fleet.PriorityNormal
 }
 
-// before reports whether a job precedes another of the same queue: by priority, then by its tenant's use, then by key. All
-// routers agree on the order.
+// before reports whether a job precedes another of the same queue: by priority, then by its tenant's use, then by key.
+// All routers agree on the order.
 func (t *Table) before(now time.Time, l *line, j, other *Job) bool {
 	if l.ranked != [2]int{} {
 		highest := l.highest()

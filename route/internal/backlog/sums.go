@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// A queue may have thousands of jobs, and each decision and each job that is sent reads it. So the jobs of each tenant are listed
-// by key and by arrival, in chunks with sums: a look reads some chunks, and one of them job by job.
+// A queue may have thousands of jobs, and each decision and each job that is sent reads it. So the jobs of each tenant
+// are listed by key and by arrival, in chunks with sums: a look reads some chunks, and one of them job by job.
 
 // waiting is what is read of a queued job.
 type waiting struct {
@@ -113,8 +113,8 @@ func (g *group) upTo(l *levels, mine fleet.Priority, key float64) (n int, prefil
 	return n, prefill, weighed
 }
 
-// within is the number and tokens of the jobs above a level, and on it, in order of arrival, of those before which the others have
-// taken less than left, or just as much if their key is at most this one.
+// within is the number and tokens of the jobs above a level, and on it, in order of arrival, of those before which the
+// others have taken less than left, or just as much if their key is at most this one.
 func (g *group) within(l *levels, mine fleet.Priority, left int64, key float64) (n int, prefill int64) {
 	passed := int64(0)
 	for i := range g.byArrival.chunks {
@@ -234,7 +234,14 @@ func (o *ordered) remove(q *waiting) {
 // sum adds up a chunk.
 func (c *chunk) sum() {
 	first := &c.jobs[0]
-	*c = chunk{jobs: c.jobs, least: first.key, low: first.priority, high: first.priority, oldest: first.opened, newest: first.opened}
+	*c = chunk{
+		jobs:   c.jobs,
+		least:  first.key,
+		low:    first.priority,
+		high:   first.priority,
+		oldest: first.opened,
+		newest: first.opened,
+	}
 	for i := range c.jobs {
 		q := &c.jobs[i]
 		c.prefill, c.weighed, c.least = c.prefill+q.prefill, c.weighed+q.weighed, min(c.least, q.key)

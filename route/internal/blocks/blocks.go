@@ -1,8 +1,8 @@
 // Package blocks names the blocks of a prompt as the router remembers them.
 //
-// A prompt is cut into blocks of fleet.BlockBytes canonical bytes. A chain is the names of those blocks that are kept, in order;
-// each name covers all of the prompt up to the end of its block, so that two prompts have a name in common exactly where they
-// begin alike. The package computes names and positions from its arguments; it keeps no state.
+// A prompt is cut into blocks of fleet.BlockBytes canonical bytes. A chain is the names of those blocks that are kept,
+// in order; each name covers all of the prompt up to the end of its block, so that two prompts have a name in common
+// exactly where they begin alike. The package computes names and positions from its arguments; it keeps no state.
 package blocks
 
 import (
@@ -22,7 +22,8 @@ func Hash(tenant, key string) uint64 {
 	return h
 }
 
-// Common is how many names two chains have in common, from the first on. Names cover all before them, so that it can be searched for.
+// Common is how many names two chains have in common, from the first on. Names cover all before them, so that it can be
+// searched for.
 func Common(a, b []uint64) int {
 	return sort.Search(min(len(a), len(b)), func(i int) bool { return a[i] != b[i] })
 }
@@ -41,8 +42,8 @@ func Scramble(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// The router keeps every block of a prompt up to 4 kB, every second up to 16 kB, every fourth up to 64 kB, then every eighth. So a
-// match is exact to 1/30 of its length, and a prompt of 500 kB takes 600 entries instead of 4,000.
+// The router keeps every block of a prompt up to 4 kB, every second up to 16 kB, every fourth up to 64 kB, then every
+// eighth. So a match is exact to 1/30 of its length, and a prompt of 500 kB takes 600 entries instead of 4,000.
 const (
 	everyUpTo   = 32
 	secondUpTo  = everyUpTo + (128-everyUpTo)/2

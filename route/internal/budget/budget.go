@@ -1,7 +1,8 @@
-// Package budget bounds retries to a share of the traffic, so that requests that fail everywhere do not multiply the load.
+// Package budget bounds retries to a share of the traffic, so that requests that fail everywhere do not multiply the
+// load.
 //
-// It owns the counts of requests and retries of the last minute and decides whether one more retry is allowed, not whether a request
-// deserves one.
+// It owns the counts of requests and retries of the last minute and decides whether one more retry is allowed, not
+// whether a request deserves one.
 package budget
 
 import (
@@ -78,7 +79,8 @@ func (b *Budget) Refused() uint64 { return b.refused }
 // Enter counts a placed request: a retry or a first attempt.
 func (b *Budget) Enter(now time.Time, req *fleet.Request) {
 	retry := req.Again
-	if first := req.Leg == fleet.LegWhole && req.Instead == 0 && len(req.Tried) == 0 && len(req.TriedPrefill) == 0; !retry && !first {
+	if first := req.Leg == fleet.LegWhole && req.Instead == 0 && len(req.Tried) == 0 && len(req.TriedPrefill) == 0; !retry &&
+		!first {
 		return
 	}
 	b.advance(now)

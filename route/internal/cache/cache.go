@@ -1,9 +1,9 @@
 // Package cache estimates how much of a prompt each endpoint's KV cache holds.
 //
-// It owns the estimated content of each cache (bounded), its learnt capacity, and the requests that are about to add to it. It
-// learns from placements, from the cached tokens that engines report, and, through package reported, from KV cache events. A
-// Reader fills its columns of a pick.View and changes nothing; Note and Open store a decision's findings in its last step. The
-// package counts tokens and blocks, never time, and chooses no endpoint.
+// It owns the estimated content of each cache (bounded), its learnt capacity, and the requests that are about to add to
+// it. It learns from placements, from the cached tokens that engines report, and, through package reported, from KV
+// cache events. A Reader fills its columns of a pick.View and changes nothing; Note and Open store a decision's
+// findings in its last step. The package counts tokens and blocks, never time, and chooses no endpoint.
 package cache
 
 import (
@@ -184,7 +184,8 @@ func (r Reader) Warmth(n uint32) Warmth {
 	return Warmth{Epoch: e.epoch, Flow: uint32(e.flow), Bytes: l.bytes}
 }
 
-// Resident is the tokens that outstanding requests occupy, shared prefixes counted once. context counts them for each request.
+// Resident is the tokens that outstanding requests occupy, shared prefixes counted once. context counts them for each
+// request.
 func (r Reader) Resident(slot int, context int64) int64 {
 	return r.t.endpoints.Get(slot).resident(context)
 }

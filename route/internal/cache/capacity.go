@@ -19,14 +19,15 @@ const (
 )
 
 const (
-	leastShare   = 0.05    // lower bound of share
-	shareDown    = 0.98    // factor when an expected prefix was missing
-	shareUp      = 1.02    // factor when a prefix estimated as evicted was found
-	unstatedMost = 4.0     // upper bound of share where no capacity is stated
-	mostShare    = 16.0    // upper bound with a second tier (LMCache, HiCache, vLLM's offloading to host memory or disk)
-	beyond       = 1.25    // stated capacities of flow after which a prefix found again proves a second tier
-	shareBeyond  = 0.5     // step towards the capacity that such a find proves
-	mostBlocks   = 1 << 18 // upper bound of bound: eight million tokens of English
+	leastShare   = 0.05 // lower bound of share
+	shareDown    = 0.98 // factor when an expected prefix was missing
+	shareUp      = 1.02 // factor when a prefix estimated as evicted was found
+	unstatedMost = 4.0  // upper bound of share where no capacity is stated
+	// upper bound with a second tier (LMCache, HiCache, vLLM's offloading to host memory or disk)
+	mostShare   = 16.0
+	beyond      = 1.25    // stated capacities of flow after which a prefix found again proves a second tier
+	shareBeyond = 0.5     // step towards the capacity that such a find proves
+	mostBlocks  = 1 << 18 // upper bound of bound: eight million tokens of English
 )
 
 const leastTokensPerByte = 0.1 // no text has fewer
@@ -70,7 +71,8 @@ func (t *Table) limit(slot int, e *endpoint, perByte float64) {
 	}
 }
 
-// compare corrects share by the predicted and the found cached tokens. Only a full cache teaches where its capacity ends.
+// compare corrects share by the predicted and the found cached tokens. Only a full cache teaches where its capacity
+// ends.
 func (s *capacity) compare(predicted, found, slack int, missed, full, stated bool) {
 	switch {
 	case missed && (full || s.share > 1):
@@ -84,9 +86,9 @@ func (s *capacity) compare(predicted, found, slack int, missed, full, stated boo
 	}
 }
 
-// detectSecondTier detects a second cache tier: most of a conversation was found although more was computed since than the stated capacity
-// holds. A conversation that the tier should have kept and that is missing lowers share again. Only conversations count, because other
-// prompts may share text with requests that the router has not seen.
+// detectSecondTier detects a second cache tier: most of a conversation was found although more was computed since than
+// the stated capacity holds. A conversation that the tier should have kept and that is missing lowers share again. Only
+// conversations count, because other prompts may share text with requests that the router has not seen.
 func (s *capacity) detectSecondTier(l *lease, found, slack int) {
 	if l.base == 0 || s.told == 0 {
 		return
@@ -103,8 +105,8 @@ func (s *capacity) detectSecondTier(l *lease, found, slack int) {
 // flowSince is the blocks computed since the conversation's last turn there.
 func (e *endpoint) flowSince(p *Prompt) int { return int(int32(uint32(e.flow) - p.Entry.Flow)) }
 
-// since is flowSince without pending blocks, because the turn may overtake them. Where detectSecondTier cannot use it, pending blocks are
-// not subtracted.
+// since is flowSince without pending blocks, because the turn may overtake them. Where detectSecondTier cannot use it,
+// pending blocks are not subtracted.
 func (t *Table) since(e *endpoint, p *Prompt) int {
 	flow := e.flowSince(p)
 	if e.capacity.share <= 1 && float64(flow) <= beyond*float64(e.capacity.told) {

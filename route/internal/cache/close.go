@@ -23,8 +23,8 @@ func (t *Table) Computed(now time.Time, n uint32) {
 	t.computed(now, l, e)
 }
 
-// confirm notes that what is left of a lease's prompts is computed. It does not count as a use: engines evict blocks, oldest first,
-// when the request is over.
+// confirm notes that what is left of a lease's prompts is computed. It does not count as a use: engines evict blocks,
+// oldest first, when the request is over.
 func (t *Table) confirm(l *lease, e *endpoint) {
 	for chain := range l.prompts() {
 		if e.facts.OnePrompt {
@@ -62,8 +62,9 @@ type Ended struct {
 	Answers *Answers // of its model; learns
 }
 
-// Close ends a lease, in this order: its blocks are no longer in use, and no longer pending; the reported cached tokens correct the
-// estimate; they correct the trust in events, and the losses of full caches. news is what changed about the endpoint's events.
+// Close ends a lease, in this order: its blocks are no longer in use, and no longer pending; the reported cached tokens
+// correct the estimate; they correct the trust in events, and the losses of full caches. news is what changed about the
+// endpoint's events.
 func (t *Table) Close(now time.Time, f *Ended) (news []string) {
 	n := uint32(f.Lease)
 	l := t.leases.Get(int(n))
@@ -93,8 +94,8 @@ func (t *Table) Close(now time.Time, f *Ended) (news []string) {
 	return news
 }
 
-// settlePrompts corrects the estimate when a request is over: its prompts were computed, or what it alone was to bring is not there.
-// first reports that no other outstanding request was placed before it.
+// settlePrompts corrects the estimate when a request is over: its prompts were computed, or what it alone was to bring
+// is not there. first reports that no other outstanding request was placed before it.
 func (t *Table) settlePrompts(l *lease, e *endpoint, f *Ended, first bool) {
 	switch {
 	case l.done && e.facts.OnePrompt:
@@ -134,7 +135,8 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) {
 	block := e.grain.block(e.facts.BlockTokens)
 	slack := 2*max(block, 16) + u.PromptTokens/50
 	full := t.index.Units(l.slot) >= e.capacity.bound-e.capacity.bound/8
-	missed := found+slack < min(predicted, size.Part(u.PromptTokens, blocks.Bytes(l.depth), l.bytes)) // an answer that the client leaves out is not missing
+	// an answer that the client leaves out is not missing
+	missed := found+slack < min(predicted, size.Part(u.PromptTokens, blocks.Bytes(l.depth), l.bytes))
 	if !t.without.Has(ablation.CacheShare) {
 		e.capacity.compare(predicted, found, slack, missed, full, e.facts.CacheTokens > 0)
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/warmpath/warmpath/route/internal/cache/reported"
 )
 
-// Apply applies a batch of an endpoint's KV events. news is what changed about its events. requests is the number outstanding
-// there; asked is when the engine was polled, zero for one that pushes.
+// Apply applies a batch of an endpoint's KV events. news is what changed about its events. requests is the number
+// outstanding there; asked is when the engine was polled, zero for one that pushes.
 func (t *Table) Apply(now time.Time, slot, requests int, b *reported.Batch, asked time.Time) (news []string) {
 	e := t.endpoints.Get(slot)
 	only := uint64(0) // conversation of the only request that can have caused these blocks
@@ -23,8 +23,8 @@ func (t *Table) Apply(now time.Time, slot, requests int, b *reported.Batch, aske
 	return news
 }
 
-// Heard sets the state of an endpoint's event stream. lost voids earlier events; restart means that the engine restarted. changed
-// reports whether the state is new.
+// Heard sets the state of an endpoint's event stream. lost voids earlier events; restart means that the engine
+// restarted. changed reports whether the state is new.
 func (t *Table) Heard(slot int, state kvstream.State, lost, restart bool) (changed bool) {
 	if restart {
 		t.Lost(slot)

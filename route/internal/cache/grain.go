@@ -1,9 +1,10 @@
 package cache
 
-// grain learns the unit in tokens in which an engine finds prompts again. That of models with attention alone is a block. Models that also
-// keep a state for a whole prefix (Mamba, linear attention) find again only prefixes of some hundreds or thousands of tokens: vLLM's block
-// for them has as many tokens as fill what the state takes, and its metrics tell that or the smaller block of the attention kernels. What is
-// left of the last whole unit is computed anew, and a prompt shorter than one unit is never found.
+// grain learns the unit in tokens in which an engine finds prompts again. That of models with attention alone is a
+// block. Models that also keep a state for a whole prefix (Mamba, linear attention) find again only prefixes of some
+// hundreds or thousands of tokens: vLLM's block for them has as many tokens as fill what the state takes, and its
+// metrics tell that or the smaller block of the attention kernels. What is left of the last whole unit is computed
+// anew, and a prompt shorter than one unit is never found.
 type grain struct {
 	unit int // greatest common divisor of all that was found; 0 before anything was
 	fits int // answers since unit changed that it explains and the stated block does not, up to grainFits
@@ -14,7 +15,8 @@ const (
 	grainFits  = 3  // answers that make the unit sure enough to predict by it
 )
 
-// learn takes in an answer that found so many tokens of those predicted, at an engine that states its block, 0 for none.
+// learn takes in an answer that found so many tokens of those predicted, at an engine that states its block, 0 for
+// none.
 func (g *grain) learn(predicted, found, block int) {
 	if found > 0 {
 		if unit := divisor(g.unit, found); unit != g.unit {

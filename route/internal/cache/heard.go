@@ -63,7 +63,8 @@ func (t *Table) grew(n uint32, e *endpoint, l *lease, more, before int, perByte 
 
 // goesOn notes what a lease goes on from at its endpoint.
 func (t *Table) goesOn(name string, l *lease, e *endpoint, p *Prompt) {
-	if g := &p.Entry; l.leg == fleet.LegWhole && p.Known && !p.Repeats && g.Endpoint == name && g.Epoch == e.epoch && g.Prompt > 0 {
+	if g := &p.Entry; l.leg == fleet.LegWhole && p.Known && !p.Repeats && g.Endpoint == name && g.Epoch == e.epoch &&
+		g.Prompt > 0 {
 		l.base, l.answer = g.Prompt, g.Tokens-g.Prompt
 		l.since = t.since(e, p)
 	}

@@ -15,14 +15,14 @@ type held struct {
 	perByte float64 // tokens per byte of the latest
 }
 
-// resident is the tokens that outstanding requests occupy: prompts and answers to come, shared prefixes once. context counts them
-// for each request. A request without known content counts in full.
+// resident is the tokens that outstanding requests occupy: prompts and answers to come, shared prefixes once. context
+// counts them for each request. A request without known content counts in full.
 func (e *endpoint) resident(context int64) int64 {
 	return max(0, context-e.held.prompts) + int64(float64(e.held.blocks*fleet.BlockBytes)*e.held.perByte)
 }
 
-// hold adds a lease's blocks. A block's name covers all before it, so the new blocks of a chain are those after the longest prefix
-// that it shares with another.
+// hold adds a lease's blocks. A block's name covers all before it, so the new blocks of a chain are those after the
+// longest prefix that it shares with another.
 func (t *Table) hold(e *endpoint, n uint32, l *lease, perByte float64) {
 	h := &e.held
 	h.blocks += blocks.Reach(len(l.chain)) - blocks.Reach(t.shared(e, l.chain))

@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/route/internal/size"
 )
 
-// A request may have several prompts. Engines compute and cache each by itself, so what they hold of a request is a sum. Its answer
-// teaches nothing here: some engines report the cached tokens of the first prompt alone.
+// A request may have several prompts. Engines compute and cache each by itself, so what they hold of a request is a
+// sum. Its answer teaches nothing here: some engines report the cached tokens of the first prompt alone.
 
 // list is the block names of each prompt of a lease.
 type list struct {
@@ -105,7 +105,8 @@ func (r Reader) ofListed(c *pick.Endpoint, q *fleet.Listed, tokens, depth int) i
 	return r.wholeBlocks(c, min(size.Part(tokens, blocks.Bytes(depth), q.Bytes), tokens-1))
 }
 
-// exactListed is the tokens of a prompt cached according to events, by its token ids; ok is false where the events do not say.
+// exactListed is the tokens of a prompt cached according to events, by its token ids; ok is false where the events do
+// not say.
 func (r Reader) exactListed(x *Text, c *pick.Endpoint, tokens, believed int) (said int, ok bool) {
 	events := r.t.reported.Reader()
 	if !events.Trusted(c.Slot) || c.Adapter {

@@ -6,8 +6,9 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// losses estimates over-prediction: the share of the predicted cached tokens that a full cache turns out not to hold. A whole request
-// whose long prompt is wrongly expected to be cached delays all requests decoding there; a split one delays only itself.
+// losses estimates over-prediction: the share of the predicted cached tokens that a full cache turns out not to hold. A
+// whole request whose long prompt is wrongly expected to be cached delays all requests decoding there; a split one
+// delays only itself.
 type losses struct {
 	missing, n fit.Sum // of missing shares and of samples
 }

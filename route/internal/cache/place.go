@@ -81,8 +81,8 @@ func (t *Table) replace(slot int, e *endpoint, chain []uint64) {
 	t.index.Confirm(slot, e.last)
 }
 
-// takeBack removes what a request alone was to bring that ended before it was computed: blocks that were computed for others, or are
-// to be, stay. begun reports whether the engine has begun to compute it.
+// takeBack removes what a request alone was to bring that ended before it was computed: blocks that were computed for
+// others, or are to be, stay. begun reports whether the engine has begun to compute it.
 func (t *Table) takeBack(l *lease, e *endpoint, begun bool) {
 	if l.epoch == e.epoch {
 		e.flow -= int64(l.flow)

@@ -21,10 +21,18 @@ type Found struct {
 	Counted bool
 }
 
-// Predict says what each endpoint holds of a prompt, how certain that is, and the memory that outstanding requests occupy. home is the
-// index of the conversation's home, -1 for none, and look the result of Look if that was asked. memory is for the result. What prompts
-// miss is counted on, from one Predict of a decision to the next.
-func (r Reader) Predict(x *Text, p *Prompt, at pick.Endpoints, home int, look Look, m Missed, memory []pick.Held) ([]pick.Held, Found, Missed) {
+// Predict says what each endpoint holds of a prompt, how certain that is, and the memory that outstanding requests
+// occupy. home is the index of the conversation's home, -1 for none, and look the result of Look if that was asked.
+// memory is for the result. What prompts miss is counted on, from one Predict of a decision to the next.
+func (r Reader) Predict(
+	x *Text,
+	p *Prompt,
+	at pick.Endpoints,
+	home int,
+	look Look,
+	m Missed,
+	memory []pick.Held,
+) ([]pick.Held, Found, Missed) {
 	held := slices.Grow(memory[:0], at.Len())[:at.Len()]
 	clear(held)
 	all, m := r.find(x, p, at, home, look, m, held)
@@ -49,7 +57,15 @@ func (r Reader) Predict(x *Text, p *Prompt, at pick.Endpoints, home int, look Lo
 	return held, all, m
 }
 
-func (r Reader) find(x *Text, p *Prompt, at pick.Endpoints, home int, look Look, m Missed, held []pick.Held) (all Found, _ Missed) {
+func (r Reader) find(
+	x *Text,
+	p *Prompt,
+	at pick.Endpoints,
+	home int,
+	look Look,
+	m Missed,
+	held []pick.Held,
+) (all Found, _ Missed) {
 	req := p.Request
 	x.known, x.chain.Known = false, false
 	if req.Content != nil && len(req.Content.List) > 0 {
@@ -80,7 +96,8 @@ func (r Reader) find(x *Text, p *Prompt, at pick.Endpoints, home int, look Look,
 	}
 	gone := 0
 	if p.Known && p.Entry.Prompt > 0 {
-		gone = min(p.Entry.Prompt, p.Size.Tokens) - all.Known - p.Entry.Prompt/16 - fleet.BlockBytes // the last, partial block is not missing
+		// the last, partial block is not missing
+		gone = min(p.Entry.Prompt, p.Size.Tokens) - all.Known - p.Entry.Prompt/16 - fleet.BlockBytes
 	}
 	m.tokens.Move(missedRate, float64(max(0, gone)))
 	if r.t.evicted > 0 {
@@ -97,8 +114,8 @@ func most(held []pick.Held) (tokens int) {
 	return tokens
 }
 
-// predictHome adds the conversation's previous answer to its home's prediction, as far as answers are found again. The router sees
-// an answer's blocks only in the next prompt; the home holds them as long as it holds the prompt before.
+// predictHome adds the conversation's previous answer to its home's prediction, as far as answers are found again. The
+// router sees an answer's blocks only in the next prompt; the home holds them as long as it holds the prompt before.
 func (r Reader) predictHome(p *Prompt, c *pick.Endpoint, h *pick.Held, believed bool) {
 	if p.Size.Tokens == 0 || c.Epoch != p.Entry.Epoch {
 		return
@@ -131,7 +148,13 @@ func (r Reader) merge(x *Text, p *Prompt, at pick.Endpoints, look Look, held []p
 }
 
 // exact is the tokens of the prompt cached according to events; ok is false where the events may be incomplete.
-func (r Reader) exact(events reported.Reader, x *Text, p *Prompt, c *pick.Endpoint, h *pick.Held) (tokens int, ok bool) {
+func (r Reader) exact(
+	events reported.Reader,
+	x *Text,
+	p *Prompt,
+	c *pick.Endpoint,
+	h *pick.Held,
+) (tokens int, ok bool) {
 	if !events.Trusted(c.Slot) || c.Model != x.model {
 		return 0, false
 	}
@@ -151,7 +174,8 @@ func (r Reader) exact(events reported.Reader, x *Text, p *Prompt, c *pick.Endpoi
 	return tokens, true
 }
 
-// beingComputed is the tokens that the prompt shares with another request that is being computed there, or whose events are due.
+// beingComputed is the tokens that the prompt shares with another request that is being computed there, or whose events
+// are due.
 func (r Reader) beingComputed(x *Text, p *Prompt, c *pick.Endpoint) int {
 	most := r.coming(x, p, c)
 	if most == 0 {
@@ -169,7 +193,8 @@ func (r Reader) coming(x *Text, p *Prompt, c *pick.Endpoint) int {
 	return e.unreported.common(p.Now, x.keys, most)
 }
 
-// present is the blocks of the prompt that are there now or computed before this request; pending transfers are left out.
+// present is the blocks of the prompt that are there now or computed before this request; pending transfers are left
+// out.
 func (r Reader) present(x *Text, c *pick.Endpoint, believed int) int {
 	present, keys := believed, x.keys
 	if c.Load.TransferRequests == 0 || r.t.without.Has(ablation.PendingTransfers) {
@@ -177,7 +202,8 @@ func (r Reader) present(x *Text, c *pick.Endpoint, believed int) int {
 	}
 	for _, k := range r.t.endpoints.Get(c.Slot).pending {
 		g := r.t.leases.Get(int(k))
-		if n := g.sure; g.leg == fleet.LegDecode && n < present && n < min(len(keys), len(g.chain)) && keys[n] == g.chain[n] {
+		if n := g.sure; g.leg == fleet.LegDecode && n < present && n < min(len(keys), len(g.chain)) &&
+			keys[n] == g.chain[n] {
 			present = n
 		}
 	}

@@ -42,8 +42,8 @@ type Text struct {
 // Missed is what prompts were found to miss so far, see Predict.
 type Missed struct{ tokens fit.Mean }
 
-// Keys are the names of the prompt's blocks, each of which stands for all before it; nil if its content is unknown. They
-// are valid until the next decision.
+// Keys are the names of the prompt's blocks, each of which stands for all before it; nil if its content is unknown.
+// They are valid until the next decision.
 func (x *Text) Keys() []uint64 {
 	if !x.known {
 		return nil
@@ -71,7 +71,8 @@ type Look struct {
 	done  bool    // Text has the prompt's blocks
 }
 
-// Look looks a prompt up for endpoints that all serve it by one model name. The next Predict is for these and is given the result.
+// Look looks a prompt up for endpoints that all serve it by one model name. The next Predict is for these and is given
+// the result.
 func (r Reader) Look(x *Text, p *Prompt, model string) Look {
 	req := p.Request
 	if req.Content == nil || len(req.Content.List) > 0 || len(req.Content.Blocks) == 0 || p.Size.Tokens == 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/warmpath/warmpath/route/internal/cache/reported"
 )
 
-// unreported keeps the prompts that an endpoint has just computed and whose KV events are still to come: within moments from an
-// engine that pushes, at the next poll otherwise.
+// unreported keeps the prompts that an endpoint has just computed and whose KV events are still to come: within moments
+// from an engine that pushes, at the next poll otherwise.
 type unreported struct {
 	ring []prompt
 	next int // the oldest
@@ -33,8 +33,8 @@ func (r *unreported) add(now time.Time, chain []uint64) {
 	u.chain, u.at = append(u.chain[:0], chain...), now
 }
 
-// reported drops the prompts whose events have come: those computed before the poll at asked. An engine that pushes (asked is zero)
-// does so before the first token.
+// reported drops the prompts whose events have come: those computed before the poll at asked. An engine that pushes
+// (asked is zero) does so before the first token.
 func (r *unreported) reported(now, asked time.Time) {
 	if asked.IsZero() {
 		asked = now

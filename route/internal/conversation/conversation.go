@@ -1,8 +1,9 @@
-// Package conversation recognises the conversation of a request, and remembers where each conversation was last answered.
+// Package conversation recognises the conversation of a request, and remembers where each conversation was last
+// answered.
 //
-// It owns the table of conversations by id, a smaller one for minted ids that no client has sent back yet, the holders of
-// responses, and the means of recognising conversations without an id (content and users). A Reader finds and changes nothing;
-// its result is noted once, when the request is placed. The package chooses no endpoint.
+// It owns the table of conversations by id, a smaller one for minted ids that no client has sent back yet, the holders
+// of responses, and the means of recognising conversations without an id (content and users). A Reader finds and
+// changes nothing; its result is noted once, when the request is placed. The package chooses no endpoint.
 package conversation
 
 import (
@@ -45,7 +46,8 @@ type Table struct {
 	dropped   func(session.Entry)
 }
 
-// New returns an empty table. dropped is called with the entry of each conversation that is forgotten, for whatever reason; it may be nil.
+// New returns an empty table. dropped is called with the entry of each conversation that is forgotten, for whatever
+// reason; it may be nil.
 func New(c Config, dropped func(session.Entry)) *Table {
 	t := &Table{
 		claimed:   session.New(c.Sessions),
@@ -79,15 +81,16 @@ type Scope struct {
 
 // Found is the result of looking up a request's conversation.
 type Found struct {
-	ID      string
-	Minted  bool // the router minted the id for this request
-	Known   bool
-	Entry   session.Entry // zero when unknown
-	Claims  bool          // known under a minted id that a client sends back for the first time
-	Hint    string        // endpoint of its last turn according to the client; used only while the conversation is unknown
-	Parent  string        // endpoint of the conversation that started this one; "" for none
-	Repeats bool          // the prompt equals its latest one: a retry, or one of many with the same beginning
-	NewID   bool          // the client named it by an id not seen recently: is_first_turn of TensorRT-LLM PR 14744
+	ID     string
+	Minted bool // the router minted the id for this request
+	Known  bool
+	Entry  session.Entry // zero when unknown
+	Claims bool          // known under a minted id that a client sends back for the first time
+	// endpoint of its last turn according to the client; used only while the conversation is unknown
+	Hint    string
+	Parent  string // endpoint of the conversation that started this one; "" for none
+	Repeats bool   // the prompt equals its latest one: a retry, or one of many with the same beginning
+	NewID   bool   // the client named it by an id not seen recently: is_first_turn of TensorRT-LLM PR 14744
 
 	name  session.Name  // of the id in its scope, once it was looked up
 	own   bool          // the client sent the id
@@ -113,14 +116,16 @@ type Reader struct{ t *Table }
 // Reader is for steps that must not write.
 func (t *Table) Reader() Reader { return Reader{t} }
 
-// Find fills in what is known of a request's conversation: by id, by the response that it continues, by content, or by user.
+// Find fills in what is known of a request's conversation: by id, by the response that it continues, by content, or by
+// user.
 func (r Reader) Find(now time.Time, s Scope, req *fleet.Request, f *Found) {
 	*f = Found{}
 	f.ID, f.Hint, f.own = own(req.Session), req.Hint, req.Session != ""
 	if f.ID == "" {
 		r.recognise(now, s, req, f)
 	}
-	if len(req.Tried) > 0 && req.User != "" && req.Class == fleet.Turn { // the failed attempt is still open and ends next
+	// the failed attempt is still open and ends next
+	if len(req.Tried) > 0 && req.User != "" && req.Class == fleet.Turn {
 		f.user = session.KeyOf(s.Tenant, s.Pool, req.User)
 	}
 	if !f.Minted || len(req.Tried) > 0 {
@@ -272,7 +277,8 @@ type Ref struct {
 	user session.Key
 }
 
-// Bind stores where a conversation's turn goes and returns the Ref for its end. A request without an id has no conversation.
+// Bind stores where a conversation's turn goes and returns the Ref for its end. A request without an id has no
+// conversation.
 func (t *Table) Bind(now time.Time, s Scope, f *Found, e session.Entry) Ref {
 	if f.ID == "" {
 		return Ref{}
@@ -296,8 +302,8 @@ func (t *Table) Bind(now time.Time, s Scope, f *Found, e session.Entry) Ref {
 	return ref
 }
 
-// Revise changes the entry of a conversation whose turn is at an endpoint by f, unless it was forgotten or has been placed
-// elsewhere since.
+// Revise changes the entry of a conversation whose turn is at an endpoint by f, unless it was forgotten or has been
+// placed elsewhere since.
 func (t *Table) Revise(now time.Time, r *Ref, endpoint string, f func(session.Entry) session.Entry) {
 	if r.name.Key() == (session.Key{}) {
 		return
@@ -370,7 +376,8 @@ type Stats struct {
 	Responses int    // response ids remembered
 	Hits      uint64 // turns whose conversation was known
 	Misses    uint64 // turns whose conversation was unknown
-	Evictions uint64 // conversations that clients had named and that were forgotten, since the table was full or they were idle
+	// conversations that clients had named and that were forgotten, since the table was full or they were idle
+	Evictions uint64
 }
 
 // Stats returns the counters.

@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// Heard is what a router sends to others about the conversation of a request that it placed: hashes, and the id if a router
-// minted it. Ids of clients are not sent.
+// Heard is what a router sends to others about the conversation of a request that it placed: hashes, and the id if a
+// router minted it. Ids of clients are not sent.
 type Heard struct {
 	Key    session.Key // of the conversation; zero for none
 	ID     string      // minted id; "" for a client's own
@@ -99,7 +99,8 @@ func (t *Table) BindHeard(now time.Time, h *Heard, e session.Entry) Ref {
 	return ref
 }
 
-// Leader is the conversation id stored with a response where other routers are told of it. An id that the client sent is hashed.
+// Leader is the conversation id stored with a response where other routers are told of it. An id that the client sent
+// is hashed.
 func (f *Found) Leader(s Scope) string {
 	if f.own {
 		return byKey(keyOf(s, f.ID))
@@ -115,8 +116,8 @@ func (h *Heard) Leader() string {
 	return h.ID
 }
 
-// A conversation from another router is known by its key alone. In place of the id it has a byte 0 and the key, which cannot be
-// a client's id.
+// A conversation from another router is known by its key alone. In place of the id it has a byte 0 and the key, which
+// cannot be a client's id.
 
 const keyBytes = 16
 

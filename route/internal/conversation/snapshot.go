@@ -58,8 +58,8 @@ func (t *Table) Rewind() {
 	t.seen.Rewind()
 }
 
-// Next returns the next piece of the walk, of up to n entries. warm reports whether an endpoint's cache still has an epoch.
-// more is false at the end.
+// Next returns the next piece of the walk, of up to n entries. warm reports whether an endpoint's cache still has an
+// epoch. more is false at the end.
 func (t *Table) Next(now time.Time, n int, warm func(endpoint string, epoch uint32) bool) (p Piece, more bool) {
 	w := naming{piece: &p, places: map[string]int{}}
 	entries := func(in *session.Table) (out []Entry, more bool) {
@@ -122,9 +122,14 @@ func (t *Table) Add(now time.Time, p *Piece, key session.Key, warm func(endpoint
 	return false
 }
 
-// Restore stores a piece. later is its age; cache returns the epoch of an endpoint's cache, 0 for an unknown endpoint, and how far its flow
-// is ahead of the piece's.
-func (t *Table) Restore(now time.Time, p *Piece, later time.Duration, cache func(endpoint string) (epoch, ahead uint32)) {
+// Restore stores a piece. later is its age; cache returns the epoch of an endpoint's cache, 0 for an unknown endpoint,
+// and how far its flow is ahead of the piece's.
+func (t *Table) Restore(
+	now time.Time,
+	p *Piece,
+	later time.Duration,
+	cache func(endpoint string) (epoch, ahead uint32),
+) {
 	names := func(i int) string {
 		if i < 0 || i >= len(p.Names) {
 			return ""
@@ -136,7 +141,10 @@ func (t *Table) Restore(now time.Time, p *Piece, later time.Duration, cache func
 			e := &all[i]
 			k := session.Kept{Key: session.KeyFrom(e.Hi, e.Lo), Age: max(0, e.Age) + later, Entry: session.Entry{
 				Endpoint: names(e.Endpoint), Model: names(e.Model), Leader: names(e.Leader),
-				Tokens: max(0, e.Tokens), Prompt: max(0, e.Prompt), Bytes: max(0, e.Bytes), Flow: e.Flow, Turns: max(0, e.Turns),
+				Tokens: max(
+					0,
+					e.Tokens,
+				), Prompt: max(0, e.Prompt), Bytes: max(0, e.Bytes), Flow: e.Flow, Turns: max(0, e.Turns),
 			}}
 			epoch, ahead := cache(k.Entry.Endpoint)
 			k.Entry.Flow += ahead
@@ -150,13 +158,26 @@ func (t *Table) Restore(now time.Time, p *Piece, later time.Duration, cache func
 	entries(t.unclaimed, p.Unclaimed)
 	entries(t.responses, p.Responses)
 	for _, e := range p.Ends {
-		t.trails.RestoreEnd(&session.End{Key: e.Key, Main: e.Main, ID: names(e.ID), Answer: e.Answer, Extended: e.Extended, Repeated: e.Repeated, Shared: e.Shared})
+		t.trails.RestoreEnd(
+			&session.End{
+				Key:      e.Key,
+				Main:     e.Main,
+				ID:       names(e.ID),
+				Answer:   e.Answer,
+				Extended: e.Extended,
+				Repeated: e.Repeated,
+				Shared:   e.Shared,
+			},
+		)
 	}
 	for i := range p.Tails {
 		t.trails.RestoreTail(&p.Tails[i])
 	}
 	for _, u := range p.Users {
-		t.users.Restore(now, &session.User{Key: u.Key, ID: names(u.ID), Age: max(0, u.Age) + later, Said: u.Said, Many: u.Many})
+		t.users.Restore(
+			now,
+			&session.User{Key: u.Key, ID: names(u.ID), Age: max(0, u.Age) + later, Said: u.Said, Many: u.Many},
+		)
 	}
 	for _, s := range p.Seen {
 		t.seen.Restore(s)

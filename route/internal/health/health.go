@@ -1,7 +1,7 @@
 // Package health decides which endpoints are fit for traffic, from probes, from how requests end, and from silence.
 //
-// It owns one row per endpoint: the latest probe, ejection (outlier detection) and half-open trials, back-pressure for all callers or
-// for one, and slow start. It never counts load and never chooses an endpoint.
+// It owns one row per endpoint: the latest probe, ejection (outlier detection) and half-open trials, back-pressure for
+// all callers or for one, and slow start. It never counts load and never chooses an endpoint.
 package health
 
 import (
@@ -85,8 +85,8 @@ func (t *Table) Enter(now time.Time, slot int, gently bool) {
 	}
 }
 
-// Replace takes in that an endpoint that has entered is another engine under the name of an older one: its count of failures and the
-// state that was told go on.
+// Replace takes in that an endpoint that has entered is another engine under the name of an older one: its count of
+// failures and the state that was told go on.
 func (t *Table) Replace(old, slot int) {
 	was := t.endpoints.Get(old)
 	*t.endpoints.Get(slot) = endpoint{failed: was.failed, told: was.told, news: was.news}
@@ -109,7 +109,8 @@ func (t *Table) Probe(now time.Time, slot int, healthy bool, detail string) {
 	}
 }
 
-// Answers records whether an endpoint that is taken to be healthy answers probes. One that does not computes something else first.
+// Answers records whether an endpoint that is taken to be healthy answers probes. One that does not computes something
+// else first.
 func (t *Table) Answers(slot int, does bool) { t.endpoints.Get(slot).unanswered = !does }
 
 // Admit records that a request is placed, and reports whether it is a half-open trial.
@@ -142,7 +143,8 @@ func (t *Table) Accepted(slot int, sent time.Time) { t.endpoints.Get(slot).refus
 // Dozed records that the endpoint has no model in memory: its next answer waits for one to load.
 func (t *Table) Dozed(now time.Time, slot int) { t.endpoints.Get(slot).dozedAt = now }
 
-// Loads notes that a request was sent for a model that is not in memory. A second one within a load that shows no life changes nothing.
+// Loads notes that a request was sent for a model that is not in memory. A second one within a load that shows no life
+// changes nothing.
 func (t *Table) Loads(now time.Time, slot int, model string) {
 	e := t.endpoints.Get(slot)
 	i := slices.IndexFunc(e.loads, func(l load) bool { return l.model == model })
@@ -189,12 +191,12 @@ type Verdict struct {
 	Caller     uint64        // hash of the caller; 0 when callers are not told apart
 }
 
-// Peers counts the endpoints that can do the same work in the request's pool: all that are not down (the judged one included), and
-// how many others are ejected.
+// Peers counts the endpoints that can do the same work in the request's pool: all that are not down (the judged one
+// included), and how many others are ejected.
 type Peers struct{ All, Ejected int }
 
-// Conclude applies the end of an attempt to its endpoint. A client's fault is never the endpoint's. Back-pressure keeps new traffic
-// away for a while and is no failure. peers is called when a failure should eject.
+// Conclude applies the end of an attempt to its endpoint. A client's fault is never the endpoint's. Back-pressure keeps
+// new traffic away for a while and is no failure. peers is called when a failure should eject.
 func (t *Table) Conclude(now time.Time, slot int, v *Verdict, peers func() Peers) {
 	e := t.endpoints.Get(slot)
 	switch v.Outcome {
@@ -233,10 +235,15 @@ func (t *Table) Conclude(now time.Time, slot int, v *Verdict, peers func() Peers
 	}
 }
 
-// Silent ejects an endpoint, for at least a time, that sends nothing although answers are overdue: waiting requests, the first for waited.
+// Silent ejects an endpoint, for at least a time, that sends nothing although answers are overdue: waiting requests,
+// the first for waited.
 func (t *Table) Silent(now time.Time, slot int, waiting int, waited, least time.Duration) {
 	e := t.endpoints.Get(slot)
-	e.cause = fmt.Sprintf("no data although its health check is good; requests waiting: %d, the first for %v", waiting, waited)
+	e.cause = fmt.Sprintf(
+		"no data although its health check is good; requests waiting: %d, the first for %v",
+		waiting,
+		waited,
+	)
 	t.eject(now, e, least)
 	e.silentAt, e.silenced, e.unreachable = now, now, false
 }
@@ -255,8 +262,8 @@ func (t *Table) eject(now time.Time, e *endpoint, least time.Duration) {
 	e.halfOpen = true
 }
 
-// mayEject bounds ejections for failed requests, because the requests may be at fault: never the last endpoint that can do the work,
-// never more than EjectShare of them. first means that this is the first failure that should eject it.
+// mayEject bounds ejections for failed requests, because the requests may be at fault: never the last endpoint that can
+// do the work, never more than EjectShare of them. first means that this is the first failure that should eject it.
 func (t *Table) mayEject(now time.Time, e *endpoint, peers func() Peers, first bool) bool {
 	if now.Before(e.ejectedUntil) {
 		return true // it is ejected already
@@ -273,7 +280,16 @@ func (t *Table) mayEject(now time.Time, e *endpoint, peers func() Peers, first b
 	case first && p.All == 1:
 		e.news = append(e.news, e.cause+"; not ejected: no other endpoint can do its work")
 	case first:
-		e.news = append(e.news, fmt.Sprintf("%s; not ejected: %d of %d endpoints that can do its work are ejected, the limit is %d", e.cause, p.Ejected, p.All, most))
+		e.news = append(
+			e.news,
+			fmt.Sprintf(
+				"%s; not ejected: %d of %d endpoints that can do its work are ejected, the limit is %d",
+				e.cause,
+				p.Ejected,
+				p.All,
+				most,
+			),
+		)
 	}
 	return false
 }

@@ -59,8 +59,9 @@ func (r Reader) Ramp(now time.Time, slot int) float64 {
 	return max(0.1, float64(age)/float64(r.t.cfg.Ramp))
 }
 
-// Rank grades an endpoint for new traffic; 0 is best. A worse rank is used only when no better one is left: an endpoint not probed
-// yet may be up, an ejected one may have recovered, a busy one may have room again; trying is better than refusing.
+// Rank grades an endpoint for new traffic; 0 is best. A worse rank is used only when no better one is left: an endpoint
+// not probed yet may be up, an ejected one may have recovered, a busy one may have room again; trying is better than
+// refusing.
 type Rank int
 
 // The ranks.
@@ -72,7 +73,8 @@ const (
 	Unfit    Rank = 100 // not used at all
 )
 
-// Rank grades an endpoint for a caller's request; caller 0 is anonymous. regardless ignores ejections caused by failed requests alone.
+// Rank grades an endpoint for a caller's request; caller 0 is anonymous. regardless ignores ejections caused by failed
+// requests alone.
 func (r Reader) Rank(now time.Time, slot int, caller uint64, regardless bool) Rank {
 	e := r.t.endpoints.Get(slot)
 	if e.byProbesAlone() {
@@ -120,8 +122,8 @@ func (r Reader) Judged(now time.Time, slot int) bool {
 	return now.Before(e.ejectedUntil) && !e.unreachable && e.silentAt.IsZero()
 }
 
-// Panics reports whether so few of a pool's endpoints are left (panic threshold) that ejections for failed requests are ignored. Of
-// all that are not down, ejected are ejected, and judged of these for failed requests alone.
+// Panics reports whether so few of a pool's endpoints are left (panic threshold) that ejections for failed requests are
+// ignored. Of all that are not down, ejected are ejected, and judged of these for failed requests alone.
 func (r Reader) Panics(all, ejected, judged int) bool {
 	return judged > 0 && float64(all-ejected) < float64(r.t.cfg.PanicShare*float64(all))
 }
@@ -129,8 +131,8 @@ func (r Reader) Panics(all, ejected, judged int) bool {
 // IsSilent reports whether an endpoint is ejected for silence, so that what waits there waits in vain.
 func (r Reader) IsSilent(now time.Time, slot int) bool { return r.t.endpoints.Get(slot).silent(now) }
 
-// Loads reports whether an endpoint may be silent because it loads a model: it had none in memory, and no byte has come since, or a
-// request waits for one that was not in memory. A load takes loadMost at most.
+// Loads reports whether an endpoint may be silent because it loads a model: it had none in memory, and no byte has come
+// since, or a request waits for one that was not in memory. A load takes loadMost at most.
 func (r Reader) Loads(now time.Time, slot int) bool {
 	e := r.t.endpoints.Get(slot)
 	return e.dozedAt.After(e.lastByteAt) && now.Sub(e.dozedAt) < loadMost ||
@@ -150,14 +152,15 @@ func (r Reader) SinceLastByte(now time.Time, slot int) time.Duration {
 	return now.Sub(r.t.endpoints.Get(slot).lastByteAt)
 }
 
-// ByProbesAlone reports whether from now on an endpoint's rank depends on its probes alone, for all callers, until a request fails there.
+// ByProbesAlone reports whether from now on an endpoint's rank depends on its probes alone, for all callers, until a
+// request fails there.
 func (r Reader) ByProbesAlone(now time.Time, slot int) bool {
 	e := r.t.endpoints.Get(slot)
 	return e.refusals.over(now) && !e.halfOpen && !now.Before(e.busyUntil) && !now.Before(e.ejectedUntil)
 }
 
-// byProbesAlone reports whether requests have left nothing to judge an endpoint by, as is so of nearly all of them, nearly always: probes alone say
-// how it is, whatever the time.
+// byProbesAlone reports whether requests have left nothing to judge an endpoint by, as is so of nearly all of them,
+// nearly always: probes alone say how it is, whatever the time.
 func (e *endpoint) byProbesAlone() bool {
 	return len(e.refusals) == 0 && !e.halfOpen && e.busyUntil.IsZero() && e.ejectedUntil.IsZero()
 }

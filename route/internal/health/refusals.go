@@ -2,8 +2,8 @@ package health
 
 import "time"
 
-// An engine, or a proxy in front of it, may limit each client by its key. Such a 429 concerns that caller alone. A full engine refuses
-// everybody: the endpoint is busy for all once it refused two callers and accepted nothing in between.
+// An engine, or a proxy in front of it, may limit each client by its key. Such a 429 concerns that caller alone. A full
+// engine refuses everybody: the endpoint is busy for all once it refused two callers and accepted nothing in between.
 
 // mostRefusals bounds the callers remembered per endpoint.
 const mostRefusals = 64
@@ -41,8 +41,8 @@ func (s refusals) over(now time.Time) bool {
 	return true
 }
 
-// add records a refusal. A later one does not shorten what the caller was asked for. all is until when the endpoint is busy for every
-// caller, or zero.
+// add records a refusal. A later one does not shorten what the caller was asked for. all is until when the endpoint is
+// busy for every caller, or zero.
 func (s *refusals) add(now time.Time, caller uint64, until time.Time) (all time.Time) {
 	kept := (*s)[:0]
 	for _, v := range *s {

@@ -15,7 +15,13 @@ type Learnt struct {
 // Learnt is a pool's learnt state.
 func (p Pool) Learnt() Learnt {
 	s := p.s
-	l := Learnt{Name: s.name, Size: s.size.Export(), Parts: s.parts, Turns: s.turns.Export(), Prompts: s.prompts.Export()}
+	l := Learnt{
+		Name:    s.name,
+		Size:    s.size.Export(),
+		Parts:   s.parts,
+		Turns:   s.turns.Export(),
+		Prompts: s.prompts.Export(),
+	}
 	l.Missing, l.Seen = s.answers.Export()
 	return l
 }

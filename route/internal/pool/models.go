@@ -34,8 +34,8 @@ func (r Reader) Named(name string) Pool {
 // Keyed is the stored pool whose name has a hash; the zero value if there is none.
 func (r Reader) Keyed(key uint64) Pool { return r.t.byKey[key] }
 
-// NameOf is the model or alias whose name has a hash, "" for none that an endpoint serves. It looks through all endpoints. A name that is both
-// is the alias.
+// NameOf is the model or alias whose name has a hash, "" for none that an endpoint serves. It looks through all
+// endpoints. A name that is both is the alias.
 func (r Reader) NameOf(key uint64) (name string) {
 	if key == registry.NameHash(Any) {
 		return Any
@@ -97,7 +97,14 @@ func (t *Table) memberOf(e registry.Endpoint, name string, targets []string) (_ 
 		return member{endpoint: e, part: part}, e.Nameless()
 	}
 	m, stated, ok := e.Serves(targets)
-	return member{endpoint: e, model: m.ID, context: m.ContextTokens, adapter: m.Parent != "", part: part, stated: stated}, ok
+	return member{
+		endpoint: e,
+		model:    m.ID,
+		context:  m.ContextTokens,
+		adapter:  m.Parent != "",
+		part:     part,
+		stated:   stated,
+	}, ok
 }
 
 // ModelStatus is one model or alias a client can ask for.
@@ -145,8 +152,8 @@ func (r Reader) Models() []ModelStatus {
 	return out
 }
 
-// Base is the only model that is not an adapter, "" for none; several reports that there are more. Every request without a model
-// asks.
+// Base is the only model that is not an adapter, "" for none; several reports that there are more. Every request
+// without a model asks.
 func (r Reader) Base() (id string, several bool) {
 	for e := range r.t.endpoints.All() {
 		base, more := e.Base()

@@ -1,8 +1,9 @@
-// Package pool groups endpoints by the model or alias they serve, and holds what belongs to one such group: its policies, and what
-// its requests have taught about prompts, answers and conversations.
+// Package pool groups endpoints by the model or alias they serve, and holds what belongs to one such group: its
+// policies, and what its requests have taught about prompts, answers and conversations.
 //
-// It owns the list of pools and their members. It promises that a pool is found for every model that an endpoint serves, that pools
-// are bounded, and that nothing changes through a Reader, a Pool or a Member. It never chooses an endpoint itself.
+// It owns the list of pools and their members. It promises that a pool is found for every model that an endpoint
+// serves, that pools are bounded, and that nothing changes through a Reader, a Pool or a Member. It never chooses an
+// endpoint itself.
 package pool
 
 import (
@@ -18,7 +19,8 @@ import (
 	"github.com/warmpath/warmpath/slot"
 )
 
-// Pool is the endpoints that serve one model or alias, to be read only. Two are equal if they are the same; the zero value is none.
+// Pool is the endpoints that serve one model or alias, to be read only. Two are equal if they are the same; the zero
+// value is none.
 type Pool struct{ s *state }
 
 type state struct {
@@ -80,10 +82,14 @@ func (p Pool) MemberAt(e registry.Endpoint) (m Member, ok bool) {
 	return Member{}, false
 }
 
-// Bound reports whether the pool's decoders take no whole requests. Every request that can be split is then split, whatever is
-// configured.
+// Bound reports whether the pool's decoders take no whole requests. Every request that can be split is then split,
+// whatever is configured.
 func (p Pool) Bound() bool {
-	return p.s.parts && slices.ContainsFunc(p.s.members, func(m member) bool { return m.endpoint.Role() == fleet.RoleDecode && m.endpoint.Bound() })
+	return p.s.parts &&
+		slices.ContainsFunc(
+			p.s.members,
+			func(m member) bool { return m.endpoint.Role() == fleet.RoleDecode && m.endpoint.Bound() },
+		)
 }
 
 // Alone reports whether some member takes whole requests.

@@ -19,8 +19,8 @@ type Alias struct {
 	Models []string // in order of preference, for endpoints that serve several of them
 }
 
-// Any is the pool for unknown model names that are acceptable: for the alias "*", or endpoints that report no models. It has one
-// name, so that clients cannot create pools.
+// Any is the pool for unknown model names that are acceptable: for the alias "*", or endpoints that report no models.
+// It has one name, so that clients cannot create pools.
 const Any = "*"
 
 // maxPools bounds the number of pools. Only engines and the configuration can name one.
@@ -57,12 +57,18 @@ type Table struct {
 
 // New makes a table without pools.
 func New(endpoints registry.Reader, c Config) *Table {
-	t := &Table{endpoints: endpoints, byName: map[string]Pool{}, byKey: map[uint64]Pool{}, aliases: map[string][]string{}}
+	t := &Table{
+		endpoints: endpoints,
+		byName:    map[string]Pool{},
+		byKey:     map[uint64]Pool{},
+		aliases:   map[string][]string{},
+	}
 	t.SetConfig(c, false)
 	return t
 }
 
-// SetConfig replaces the configuration; with policies the pools get new ones. The pools of aliases that have changed get other members.
+// SetConfig replaces the configuration; with policies the pools get new ones. The pools of aliases that have changed
+// get other members.
 func (t *Table) SetConfig(c Config, policies bool) {
 	old := t.aliases
 	t.cfg, t.aliases = c, make(map[string][]string, len(c.Aliases))
@@ -83,8 +89,8 @@ func (t *Table) SetConfig(c Config, policies bool) {
 	}
 }
 
-// Keep stores a pool with its policies and its model's statistics, also while it has no members: endpoints come and go. Above
-// maxPools, pools without members are dropped, then all.
+// Keep stores a pool with its policies and its model's statistics, also while it has no members: endpoints come and go.
+// Above maxPools, pools without members are dropped, then all.
 func (t *Table) Keep(p Pool) {
 	if p.s.kept || p.s.prefillName == "" {
 		return
@@ -144,7 +150,8 @@ func (t *Table) retake(name string, changed []registry.Endpoint) {
 		if is {
 			p.s.count(&m, 1)
 			p.s.members, p.s.slots = slices.Insert(p.s.members, i, m), slices.Insert(p.s.slots, i, int32(e.Slot()))
-			p.s.alike = p.s.alike && p.s.members[i].isLike(&p.s.members[0]) && p.s.members[i].isLike(&p.s.members[len(p.s.members)-1])
+			p.s.alike = p.s.alike && p.s.members[i].isLike(&p.s.members[0]) &&
+				p.s.members[i].isLike(&p.s.members[len(p.s.members)-1])
 		}
 	}
 	if !p.s.alike {
@@ -162,7 +169,11 @@ func (s *state) count(m *member, by int) {
 
 // place is where an endpoint is among the members, in order of declaration, or where it belongs.
 func (s *state) place(e registry.Endpoint) (i int, ok bool) {
-	i, ok = slices.BinarySearchFunc(s.members, e, func(m member, e registry.Endpoint) int { return cmp.Compare(m.endpoint.Order(), e.Order()) })
+	i, ok = slices.BinarySearchFunc(
+		s.members,
+		e,
+		func(m member, e registry.Endpoint) int { return cmp.Compare(m.endpoint.Order(), e.Order()) },
+	)
 	return i, ok && s.members[i].endpoint == e
 }
 

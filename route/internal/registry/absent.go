@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Which engine serves which path is learnt from their answers, since it differs between versions. An endpoint that lacks a path is asked
-// again after a while, and at once when its process was restarted.
+// Which engine serves which path is learnt from their answers, since it differs between versions. An endpoint that
+// lacks a path is asked again after a while, and at once when its process was restarted.
 
 const (
 	absentFor   = 10 * time.Minute

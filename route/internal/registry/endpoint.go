@@ -101,15 +101,18 @@ func (e Endpoint) Refused() bool { return e.r.report.Refused }
 // Sleeps reports that its engine sleeps, by the latest report that said.
 func (e Endpoint) Sleeps() bool { return e.r.report.Sleep.Sleeps() }
 
-// Cold reports that a request for the model waits until it is in memory: the engine dozes, or lists the models in memory without it.
+// Cold reports that a request for the model waits until it is in memory: the engine dozes, or lists the models in
+// memory without it.
 func (e Endpoint) Cold(now time.Time, stale time.Duration, model string) bool {
 	if e.r.report.Sleep == fleet.Dozing {
 		return true
 	}
-	return model != "" && e.HasLoad(now, stale) && e.r.report.Load.Loaded != nil && !slices.Contains(e.r.report.Load.Loaded, model)
+	return model != "" && e.HasLoad(now, stale) && e.r.report.Load.Loaded != nil &&
+		!slices.Contains(e.r.report.Load.Loaded, model)
 }
 
-// Loading is how long a request for a model that is not in memory is expected to wait: as the last one did, before the first 5 s.
+// Loading is how long a request for a model that is not in memory is expected to wait: as the last one did, before the
+// first 5 s.
 func (e Endpoint) Loading() time.Duration { return cmp.Or(e.r.loading, firstLoading) }
 
 const firstLoading = 5 * time.Second
@@ -156,8 +159,8 @@ func (e Endpoint) Peer() fleet.Peer {
 	return fleet.Peer{BootstrapPort: o.BootstrapPort, Ranks: o.Ranks, FirstRank: o.FirstRank, Version: o.Version}
 }
 
-// Bound reports whether its engine serves its role only. SGLang's servers are started for one part of the work and reject the rest
-// (0.5.23): a decoder takes no whole request, and a server without a role takes no leg.
+// Bound reports whether its engine serves its role only. SGLang's servers are started for one part of the work and
+// reject the rest (0.5.23): a decoder takes no whole request, and a server without a role takes no leg.
 func (e Endpoint) Bound() bool { return e.Kind() == fleet.KindSGLang }
 
 // Serves finds the name under which it serves one of the models: as reported, or as declared only (stated).

@@ -1,8 +1,9 @@
-// Package registry holds the declared endpoints: what was declared and reported of each, and the slot under which the other rooms
-// keep theirs.
+// Package registry holds the declared endpoints: what was declared and reported of each, and the slot under which the
+// other rooms keep theirs.
 //
-// It owns names, order of declaration, slots, drains and reports. It promises that an endpoint keeps its slot for as long as it is
-// listed, and that nothing changes through a Reader or an Endpoint. It judges no health and counts no load.
+// It owns names, order of declaration, slots, drains and reports. It promises that an endpoint keeps its slot for as
+// long as it is listed, and that nothing changes through a Reader or an Endpoint. It judges no health and counts no
+// load.
 package registry
 
 import (
@@ -35,8 +36,8 @@ type Table struct {
 	touched    Touched
 }
 
-// Touched is what has changed since Settle: endpoints that entered, left or have other models, one that takes the place of another
-// after it, and the models that they serve or served.
+// Touched is what has changed since Settle: endpoints that entered, left or have other models, one that takes the place
+// of another after it, and the models that they serve or served.
 type Touched struct {
 	Endpoints []Endpoint
 	Models    []string // in no order, some twice
@@ -172,7 +173,8 @@ func (t *Table) Loaded(e Endpoint, took time.Duration) { e.r.loading = took }
 // Worked notes a request of another router.
 func (t *Table) Worked(e Endpoint) { e.r.worked = true }
 
-// Refused notes that an endpoint's port refused a request: its process has ended, and with it all ranks and slots behind that address.
+// Refused notes that an endpoint's port refused a request: its process has ended, and with it all ranks and slots
+// behind that address.
 func (t *Table) Refused(e Endpoint) {
 	e.r.report.Refused = true
 	if e.r.spec.Part.Kind == fleet.Whole {
@@ -188,7 +190,8 @@ func (t *Table) Refused(e Endpoint) {
 // Report takes in a report. Unknown figures do not overwrite known ones.
 func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	o := &e.r.report
-	o.Refused = n.Refused || o.Refused && !n.Healthy // a server that loads its model has a port again, and is not well yet
+	// a server that loads its model has a port again, and is not well yet
+	o.Refused = n.Refused || o.Refused && !n.Healthy
 	o.Healthy, o.Unanswered, o.Detail = n.Healthy, n.Unanswered, n.Detail
 	if n.Kind != fleet.KindUnknown {
 		o.Kind = n.Kind

@@ -1,9 +1,10 @@
 // Package shortlist chooses which endpoints of a large pool a decision looks at closely.
 //
-// It owns a small record of each endpoint, updated when its work, health or figures change: passing over the records costs a few
-// ns for each, filling a row of a pick.View some hundred. It promises that the endpoints with the least estimated time to first
-// token, those with the fewest requests and a few drawn by chance are on the list, ties in the conversation's rendezvous order,
-// and that the sums over all that are not listed are returned. It chooses no endpoint and judges no health.
+// It owns a small record of each endpoint, updated when its work, health or figures change: passing over the records
+// costs a few ns for each, filling a row of a pick.View some hundred. It promises that the endpoints with the least
+// estimated time to first token, those with the fewest requests and a few drawn by chance are on the list, ties in the
+// conversation's rendezvous order, and that the sums over all that are not listed are returned. It chooses no endpoint
+// and judges no health.
 package shortlist
 
 import (
@@ -49,7 +50,8 @@ func (t *Table) Enter(slot int, key uint64) {
 	t.seats[slot] = seat{key: key}
 }
 
-// Describe updates an endpoint's outstanding work, and whether it is fit: whether it may take anybody's traffic, at any time.
+// Describe updates an endpoint's outstanding work, and whether it is fit: whether it may take anybody's traffic, at any
+// time.
 func (t *Table) Describe(slot int, l fleet.Load, fit bool) {
 	s := &t.seats[slot]
 	s.prefill, s.requests, s.fit = float64(l.PrefillTokens), float64(l.Working()), fit
@@ -122,8 +124,8 @@ func (m *sums) remove(s *seat) {
 	m.busy -= s.busy
 }
 
-// best holds the members with the least values, least first. A value is a figure in whole numbers and, below it, the member's place
-// in the order of the request's hash.
+// best holds the members with the least values, least first. A value is a figure in whole numbers and, below it, the
+// member's place in the order of the request's hash.
 type best struct {
 	value  [max(soonest, idlest)]uint64
 	member [max(soonest, idlest)]int32
@@ -159,7 +161,8 @@ const (
 	finest  = 1 << 10
 )
 
-// Begin considers the members of a pool, which have these slots. Members that are not known to be fit are in l.Asked after it.
+// Begin considers the members of a pool, which have these slots. Members that are not known to be fit are in l.Asked
+// after it.
 func (r Reader) Begin(l *List, slots slot.List, req Request) {
 	l.Asked, l.Rows = l.Asked[:0], l.Rows[:0]
 	l.seats, l.slots, l.req, l.hash = r.t.seats, slots, req, blocks.Scramble(req.Hash)
@@ -226,8 +229,8 @@ func (l *List) Add(i int32) {
 	l.offer(i, s, float64(missing*s.each), float64(finest*float64(s.requests*s.each)))
 }
 
-// Close fills l.Rows: the best members, those drawn by chance, and those named, which may take the request. It returns the sums
-// over all others that may.
+// Close fills l.Rows: the best members, those drawn by chance, and those named, which may take the request. It returns
+// the sums over all others that may.
 func (l *List) Close(named []int32) pick.Beyond {
 	l.Rows = append(l.Rows, l.soon.member[:l.soon.n]...)
 	l.Rows = append(l.Rows, l.idle.member[:l.idle.n]...)

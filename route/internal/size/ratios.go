@@ -7,10 +7,11 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Ratios estimates the tokens of prompts without a tokenizer, and learns from the counts that engines report: so many tokens for each
-// beginning of a word or a run of punctuation, and so many for each byte of digits and of characters beyond ASCII. Tokenizers split at the
-// former before they merge bytes (the regular expressions of tiktoken, Qwen, Llama 3, DeepSeek and Tekken), so English and code take about
-// as many tokens for each. Not safe for concurrent use; the methods do not allocate.
+// Ratios estimates the tokens of prompts without a tokenizer, and learns from the counts that engines report: so many
+// tokens for each beginning of a word or a run of punctuation, and so many for each byte of digits and of characters
+// beyond ASCII. Tokenizers split at the former before they merge bytes (the regular expressions of tiktoken, Qwen,
+// Llama 3, DeepSeek and Tekken), so English and code take about as many tokens for each. Not safe for concurrent use;
+// the methods do not allocate.
 type Ratios struct {
 	line   fit.Plane // both ratios as multiples of those assumed at first; older prompts weigh less
 	medium fit.Mean  // tokens of one image, audio or file
@@ -28,9 +29,14 @@ const (
 // NewRatios returns the start values.
 func NewRatios() Ratios { return Ratios{medium: firstMedium} }
 
-// parts are the tokens of both kinds at the ratios assumed at first. A message has two beginnings more, and tools are JSON.
+// parts are the tokens of both kinds at the ratios assumed at first. A message has two beginnings more, and tools are
+// JSON.
 func parts(t *fleet.Text) (starts, bytes float64) {
-	return float64(firstStart * (float64(t.Starts+2*t.Messages) + float64(t.Tools)/4)), float64(firstByte * float64(t.Digits+t.CJK+t.Other))
+	return float64(
+			firstStart * (float64(t.Starts+2*t.Messages) + float64(t.Tools)/4),
+		), float64(
+			firstByte * float64(t.Digits+t.CJK+t.Other),
+		)
 }
 
 // ofText is the tokens of a text without media. What is assumed at first weighs as much as one prompt of each kind.

@@ -1,7 +1,8 @@
 // Package size estimates how many tokens a prompt and its answer have, before an engine has counted them.
 //
-// It owns the estimates for one model: tokens from two kinds of bytes of a text (Ratios), tokens per byte where only the length is known,
-// and the mean length of an answer. Estimates are never negative. The package knows nothing of endpoints.
+// It owns the estimates for one model: tokens from two kinds of bytes of a text (Ratios), tokens per byte where only
+// the length is known, and the mean length of an answer. Estimates are never negative. The package knows nothing of
+// endpoints.
 package size
 
 import (
@@ -31,8 +32,8 @@ func NewModel() Model {
 // TokensPerByte is the mean over prompts.
 func (m *Model) TokensPerByte() float64 { return m.tokensPerByte }
 
-// Prompt estimates the tokens of a request's prompt. lastBytes and lastTokens are the length of the conversation's previous prompt,
-// by the engine's count, or 0; only what follows that prompt is estimated.
+// Prompt estimates the tokens of a request's prompt. lastBytes and lastTokens are the length of the conversation's
+// previous prompt, by the engine's count, or 0; only what follows that prompt is estimated.
 func (m *Model) Prompt(req *fleet.Request, lastBytes, lastTokens int) Prompt {
 	p := Prompt{Tokens: req.PromptTokens + int(float64(req.PromptBytes)*m.tokensPerByte)}
 	if c := req.Content; c != nil && req.Class == fleet.Turn {
@@ -68,7 +69,8 @@ type Sample struct {
 	Turn  bool       // it has an answer
 }
 
-// Learn corrects the estimates by an engine's count. In short prompts the chat template is too large a part to learn from.
+// Learn corrects the estimates by an engine's count. In short prompts the chat template is too large a part to learn
+// from.
 func (m *Model) Learn(s *Sample, promptTokens, outputTokens int) {
 	const (
 		rate       = 0.05

@@ -13,7 +13,13 @@ type Learnt struct {
 
 // Export is what the estimates are made of.
 func (m *Model) Export() Learnt {
-	return Learnt{Text: m.ratios.line, Medium: float64(m.ratios.medium), TokensPerByte: m.tokensPerByte, Counted: m.counted, Output: float64(m.output)}
+	return Learnt{
+		Text:          m.ratios.line,
+		Medium:        float64(m.ratios.medium),
+		TokensPerByte: m.tokensPerByte,
+		Counted:       m.counted,
+		Output:        float64(m.output),
+	}
 }
 
 // Empty reports whether no prompt has been counted yet.

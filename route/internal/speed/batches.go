@@ -21,13 +21,14 @@ type batch struct {
 	counts     fit.Whole // the provisional sample: µs over tokens
 }
 
-// Engines report cached tokens at the end of an answer, which may take minutes. Until then a prompt counts as a provisional sample
-// from its first byte on, with the predicted uncached tokens; the usage replaces it.
+// Engines report cached tokens at the end of an answer, which may take minutes. Until then a prompt counts as a
+// provisional sample from its first byte on, with the predicted uncached tokens; the usage replaces it.
 
 const mostEarly = 1e16 // the sum of maxBatches of them does not overflow
 
-// computed adds a stream whose first byte came, and returns the batches that it changed. The first bytes of other routers' streams
-// are heard of late, so it may come before others that are known; one from before all that are kept changes nothing.
+// computed adds a stream whose first byte came, and returns the batches that it changed. The first bytes of other
+// routers' streams are heard of late, so it may come before others that are known; one from before all that are kept
+// changes nothing.
 func (s *prefill) computed(now time.Time, j *backlog.Job) (changed []batch) {
 	i := sort.Search(len(s.batches), func(i int) bool { return s.batches[i].end.After(now) })
 	switch {
@@ -65,8 +66,8 @@ func (s *prefill) computed(now time.Time, j *backlog.Job) (changed []batch) {
 	return s.batches[i : i+2]
 }
 
-// makeRoom forgets the older half of the batches if there are as many as are kept. It returns where the place i is then; negative if
-// what came before that place is forgotten.
+// makeRoom forgets the older half of the batches if there are as many as are kept. It returns where the place i is
+// then; negative if what came before that place is forgotten.
 func (s *prefill) makeRoom(i int) int {
 	if n := len(s.batches); n >= maxBatches {
 		for k := range s.batches[:n/2] {
@@ -123,7 +124,10 @@ func (s *prefill) guess(b *batch, perToken, fixed float64) {
 	}
 	y = max(y-start, y/16)
 	weight := float64(float64(float64(b.open)/x) * bounded(x))
-	b.counts = fit.Whole{XX: int64(min(float64(weight*float64(x*x)), mostEarly)), XY: int64(min(float64(weight*float64(x*y))*1000, mostEarly))}
+	b.counts = fit.Whole{
+		XX: int64(min(float64(weight*float64(x*x)), mostEarly)),
+		XY: int64(min(float64(weight*float64(x*y))*1000, mostEarly)),
+	}
 	s.early.Add(b.counts)
 }
 

@@ -6,14 +6,15 @@ import (
 	"github.com/warmpath/warmpath/route/internal/backlog"
 )
 
-// The router should queue prompts itself only where an engine computes one after another. A simulated engine, or an address with
-// many engines behind it, computes all at once and would stand idle. The difference shows in times: in a serial engine a token of
-// another prompt delays a request as much as a token of its own, in a parallel one not at all. The time per own token comes
-// from prompts that had no company; with company alone, 2 s each four at a time looks like 0.5 s each in turn.
+// The router should queue prompts itself only where an engine computes one after another. A simulated engine, or an
+// address with many engines behind it, computes all at once and would stand idle. The difference shows in times: in a
+// serial engine a token of another prompt delays a request as much as a token of its own, in a parallel one not at all.
+// The time per own token comes from prompts that had no company; with company alone, 2 s each four at a time looks like
+// 0.5 s each in turn.
 //
-// Company is the prompts in front and those that arrive soon after: llama-server computes the prompts of its lower slots first, or
-// several in a batch. "Soon" is measured by the predicted duration, because a prompt that happens to take long has more company
-// in any kind of engine.
+// Company is the prompts in front and those that arrive soon after: llama-server computes the prompts of its lower
+// slots first, or several in a batch. "Soon" is measured by the predicted duration, because a prompt that happens to
+// take long has more company in any kind of engine.
 
 // order fits that: decayed sums of least-squares lines through the origin.
 type order struct {
@@ -32,8 +33,8 @@ const (
 	ridge       = 0.01 // ridge regularisation, as a share of the sums: only one kind of company may occur
 )
 
-// learn adds a prompt's time since the engine received it. A prompt that may have waited for a place, or is computed elsewhere,
-// is no sample.
+// learn adds a prompt's time since the engine received it. A prompt that may have waited for a place, or is computed
+// elsewhere, is no sample.
 func (a *order) learn(j *backlog.Job, own, fixed float64) {
 	y := ms(j.First.Sub(j.Sent)) - fixed
 	if j.Held || j.Leg == fleet.LegDecode || y <= 0 || !j.SoonKnown {
@@ -53,8 +54,8 @@ func (a *order) learn(j *backlog.Job, own, fixed float64) {
 	a.soon.Add(keepSerial, weight, float64(own*j.Soon))
 }
 
-// known reports whether the endpoint was seen to compute prompts one after another: whether the time beyond a prompt's own
-// grows with its company.
+// known reports whether the endpoint was seen to compute prompts one after another: whether the time beyond a prompt's
+// own grows with its company.
 func (a *order) known() bool {
 	if a.first.XX == 0 || a.others.AA+a.others.BB < leastOthers*leastOthers {
 		return false

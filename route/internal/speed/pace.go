@@ -9,13 +9,14 @@ import (
 	"github.com/warmpath/warmpath/route/internal/backlog"
 )
 
-// pace fits the decode time per token: base + perOther × other requests decoding, since all share one engine step. Prefill in
-// between is not part of it.
+// pace fits the decode time per token: base + perOther × other requests decoding, since all share one engine step.
+// Prefill in between is not part of it.
 type pace struct{ fit.Line } // ms per token over the number of others
 
 const (
-	firstPace     = 10.0 // default ms per token
-	firstPerOther = 0.02 // default perOther as a share of base; published: 1.7 % (32B model on an H100) to 6 %, see sim.Presets
+	firstPace = 10.0 // default ms per token
+	// default perOther as a share of base; published: 1.7 % (32B model on an H100) to 6 %, see sim.Presets
+	firstPerOther = 0.02
 	mostPrompts   = 0.1  // a sample in which prefill took a larger share of the time is dropped
 	keepPooled    = 0.99 // decay of a sample's weight in the fleet's fit
 	priorOthers   = 64.0 // weight of the default perOther, in variance of the number of others

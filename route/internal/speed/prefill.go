@@ -9,9 +9,9 @@ import (
 	"github.com/warmpath/warmpath/route/internal/backlog"
 )
 
-// prefill fits how long an endpoint takes to compute prompts and non-streamed answers. Engines compute prompts in order of
-// arrival, so the time between two first bytes is the second prompt's: fixed + perToken × uncached tokens. Queueing time
-// is outside that interval, so a long queue does not look like a slow engine.
+// prefill fits how long an endpoint takes to compute prompts and non-streamed answers. Engines compute prompts in order
+// of arrival, so the time between two first bytes is the second prompt's: fixed + perToken × uncached tokens. Queueing
+// time is outside that interval, so a long queue does not look like a slow engine.
 type prefill struct {
 	perToken  float64      // ms; 0 before the first sample
 	fixed     fit.Quantile // ms, for a prompt that arrives at an idle engine
@@ -27,20 +27,22 @@ type prefill struct {
 }
 
 const (
-	firstPerToken = 0.1              // default ms per token (10,000 tokens/s) before any sample in the fleet
-	firstFixed    = 10.0             // default ms
-	keepSample    = 0.97             // decay of a sample's weight with each later one
-	priorTokens   = 512              // tokens of a sample that weighs as much as the initial assumption
-	priorAnswer   = 4                // the same for the time per output token
-	outlier       = 4                // a sample is clamped to this factor above or below its prediction
-	fixedStep     = 0.08             // largest relative change of fixed by one sample
-	fixedQuantile = 0.35             // share of samples above fixed: those with an unseen wait
-	leastMs       = 0.1              // lower bound of the fixed times of prompts and transfers, and of a token of an answer
-	amongOthers   = 0.5              // weight of a non-streamed sample while the endpoint had other requests
-	slowRate      = 0.1              // weight of a new sample in perAnswer and hold
-	sameStep      = time.Millisecond // first bytes closer together than this come from one engine step
-	maxBatches    = 512              // a stream during which more batches complete teaches nothing
-	stepTokens    = 8192             // prompt tokens in one engine step: vLLM's default max_num_batched_tokens for serving on an H100
+	firstPerToken = 0.1  // default ms per token (10,000 tokens/s) before any sample in the fleet
+	firstFixed    = 10.0 // default ms
+	keepSample    = 0.97 // decay of a sample's weight with each later one
+	priorTokens   = 512  // tokens of a sample that weighs as much as the initial assumption
+	priorAnswer   = 4    // the same for the time per output token
+	outlier       = 4    // a sample is clamped to this factor above or below its prediction
+	fixedStep     = 0.08 // largest relative change of fixed by one sample
+	fixedQuantile = 0.35 // share of samples above fixed: those with an unseen wait
+	// lower bound of the fixed times of prompts and transfers, and of a token of an answer
+	leastMs     = 0.1
+	amongOthers = 0.5              // weight of a non-streamed sample while the endpoint had other requests
+	slowRate    = 0.1              // weight of a new sample in perAnswer and hold
+	sameStep    = time.Millisecond // first bytes closer together than this come from one engine step
+	maxBatches  = 512              // a stream during which more batches complete teaches nothing
+	// prompt tokens in one engine step: vLLM's default max_num_batched_tokens for serving on an H100
+	stepTokens = 8192
 )
 
 func ms(d time.Duration) float64 { return backlog.Ms(d) }
@@ -117,9 +119,9 @@ func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
 	t.takeMeans()
 }
 
-// learnWhole learns from a non-streamed answer: own uncached prompt tokens, rest output tokens after the first. How much of the prompts
-// in front and behind its time includes differs between engines: something from none to all. So one that had company is a sample only
-// if it came sooner than its own prompt was to take, or later than all of them were.
+// learnWhole learns from a non-streamed answer: own uncached prompt tokens, rest output tokens after the first. How
+// much of the prompts in front and behind its time includes differs between engines: something from none to all. So one
+// that had company is a sample only if it came sooner than its own prompt was to take, or later than all of them were.
 func (s *prefill) learnWhole(j *backlog.Job, own, rest, perToken, fixed float64) {
 	if j.Held { // how long it waited for a place is unknown
 		return
@@ -168,8 +170,9 @@ func (s *prefill) take(x, rest, y, weight float64, fresh bool, perToken, fixed f
 	}
 }
 
-// bounded scales down the weight of long samples. Least squares through the origin weighs a sample by x², which is right while
-// errors are absolute (up to one engine step). Prompts of many steps have errors in proportion to x and must not dominate.
+// bounded scales down the weight of long samples. Least squares through the origin weighs a sample by x², which is
+// right while errors are absolute (up to one engine step). Prompts of many steps have errors in proportion to x and
+// must not dominate.
 func bounded(x float64) float64 { return 1 / (1 + float64(x*x)/(stepTokens*stepTokens)) }
 
 // solve fits perToken, and perStep too where samples contain output tokens.

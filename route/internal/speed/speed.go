@@ -1,8 +1,8 @@
 // Package speed estimates how fast endpoints are: prefill, decode, and KV cache transfers.
 //
-// It owns one set of fits per endpoint, learnt from finished jobs, and the defaults for endpoints without a sample. A Reader
-// changes nothing, always returns a speed above 0, and implements backlog.Rates. The package never knows what waits or where a
-// request goes. Times are in ms, sizes in tokens; endpoints are named by their slot.
+// It owns one set of fits per endpoint, learnt from finished jobs, and the defaults for endpoints without a sample. A
+// Reader changes nothing, always returns a speed above 0, and implements backlog.Rates. The package never knows what
+// waits or where a request goes. Times are in ms, sizes in tokens; endpoints are named by their slot.
 package speed
 
 import (
@@ -115,7 +115,11 @@ func (r Reader) HoldMs(slot int) float64 {
 // Known says whether an endpoint's speed is its own, the fleet's, or a default.
 func (r Reader) Known(slot int) backlog.Known {
 	p := &r.t.endpoints.Get(slot).prefill
-	return backlog.Known{Own: p.samples > 0, Any: p.samples > 0 || r.t.mean.perToken != 0, MsPerAnswer: max(float64(p.perAnswer), p.perStep)}
+	return backlog.Known{
+		Own:         p.samples > 0,
+		Any:         p.samples > 0 || r.t.mean.perToken != 0,
+		MsPerAnswer: max(float64(p.perAnswer), p.perStep),
+	}
 }
 
 // InOrder reports whether an endpoint was seen to compute prompts one after another.
@@ -156,7 +160,8 @@ func (r Reader) Pace(slot int) (p pick.Pace) {
 	return p
 }
 
-// Audit checks the invariants of an endpoint without open jobs: no provisional sample left, no estimate negative or not a number.
+// Audit checks the invariants of an endpoint without open jobs: no provisional sample left, no estimate negative or not
+// a number.
 func (r Reader) Audit(slot int) error {
 	e := r.t.endpoints.Get(slot)
 	p, tr := &e.prefill, &e.transfer

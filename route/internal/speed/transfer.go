@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/route/internal/backlog"
 )
 
-// transfer fits the time until a decoder has received a prompt's KV cache and made the first token: fixed + perToken × tokens moved ×
-// concurrent transfers, since these share the decoder's link.
+// transfer fits the time until a decoder has received a prompt's KV cache and made the first token: fixed + perToken ×
+// tokens moved × concurrent transfers, since these share the decoder's link.
 type transfer struct {
 	perToken float64      // ms; 0 before the first sample
 	fixed    fit.Quantile // ms
@@ -20,8 +20,8 @@ type transfer struct {
 }
 
 const (
-	// Defaults: 128 kB of KV cache per token (8B model, grouped-query attention, 16 bits) over 50 Gbit/s, a few round trips and a
-	// decode step.
+	// Defaults: 128 kB of KV cache per token (8B model, grouped-query attention, 16 bits) over 50 Gbit/s, a few round
+	// trips and a decode step.
 	firstMovePerToken = 0.02
 	firstMoveFixed    = 20.0
 	leastMovePerToken = 1e-5 // ms
@@ -47,8 +47,8 @@ func (t *Table) transferOf(now time.Time, tr *transfer) backlog.Transfer {
 	return backlog.Transfer{MsPerToken: firstMovePerToken, FixedMs: firstMoveFixed}
 }
 
-// recent ages an estimate. A slow link gets no transfers, so nothing shows when it recovers: the part above the default halves
-// with each minute without a transfer.
+// recent ages an estimate. A slow link gets no transfers, so nothing shows when it recovers: the part above the default
+// halves with each minute without a transfer.
 func recent(t backlog.Transfer, at, now time.Time) backlog.Transfer {
 	for age := now.Sub(at); age >= forgetMoves && (t.MsPerToken > firstMovePerToken || t.FixedMs > firstMoveFixed) && age < 64*forgetMoves; age -= forgetMoves {
 		t.MsPerToken = min(t.MsPerToken, (t.MsPerToken+firstMovePerToken)/2)
@@ -57,7 +57,8 @@ func recent(t backlog.Transfer, at, now time.Time) backlog.Transfer {
 	return t
 }
 
-// learnTransfer learns from a decode leg's first byte, without the predicted wait. A leg that waited for a place is no sample.
+// learnTransfer learns from a decode leg's first byte, without the predicted wait. A leg that waited for a place is no
+// sample.
 func (t *Table) learnTransfer(now time.Time, j *backlog.Job) {
 	if j.Handed.IsZero() || j.Held || !j.Stream {
 		return // a non-streamed answer has no first byte of its own
@@ -76,8 +77,8 @@ func (t *Table) learnTransfer(now time.Time, j *backlog.Job) {
 	t.meanTransfer(now)
 }
 
-// learn adds a sample that is counted already: x tokens took y ms, with weight w. y is clamped to four times the prediction, twice after 33
-// samples: an engine that compiles, or connects to a peer for the first time, is not slow.
+// learn adds a sample that is counted already: x tokens took y ms, with weight w. y is clamped to four times the
+// prediction, twice after 33 samples: an engine that compiles, or connects to a peer for the first time, is not slow.
 func (t *transfer) learn(x, y, w float64, assumed backlog.Transfer) {
 	n := t.samples
 	if n == 1 {

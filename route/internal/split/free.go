@@ -5,25 +5,29 @@ import (
 	"github.com/warmpath/warmpath/route/cost"
 )
 
-// Where endpoints need no roles (WhenFree), any of them may compute a prompt for any other, and doing both at one endpoint is one choice
-// among many. An answer's wait for prompts counts for AnswerWait, and what a request waits longer for its first token because
-// its prompt is computed elsewhere counts twice: that is certain, what it saves others is not.
+// Where endpoints need no roles (WhenFree), any of them may compute a prompt for any other, and doing both at one
+// endpoint is one choice among many. An answer's wait for prompts counts for AnswerWait, and what a request waits
+// longer for its first token because its prompt is computed elsewhere counts twice: that is certain, what it saves
+// others is not.
 //
-// Answers then gather where few prompts are computed, and prompts stay away from there: roles come about by themselves, as many of each
-// kind as the traffic needs now.
+// Answers then gather where few prompts are computed, and prompts stay away from there: roles come about by themselves,
+// as many of each kind as the traffic needs now.
 
 const (
-	mostTwice = 4   // part of an engine's memory, 1 to so many, that a prompt may take to be in that of two: two that each wait at both for what the other holds get nowhere
+	// part of an engine's memory, 1 to so many, that a prompt may take to be in that of two: two that each wait at both
+	// for what the other holds get nowhere
+	mostTwice = 4
 	nearMs    = 1.0 // costs that differ by less are equal
 )
 
 // Free compares the endpoints that could do all of a request with the pairs that could split it. Its memory is reused.
 type Free struct {
-	whole     int     // the cheapest row for all of it
-	wholeMs   float64 // what that costs
-	ttftMs    float64 // when the first token comes then
-	prefill   *pick.View
-	Prefiller [2]int     // rows of the two cheapest endpoints for the prompt, -1 for none: one of them is not the decoder
+	whole   int     // the cheapest row for all of it
+	wholeMs float64 // what that costs
+	ttftMs  float64 // when the first token comes then
+	prefill *pick.View
+	// rows of the two cheapest endpoints for the prompt, -1 for none: one of them is not the decoder
+	Prefiller [2]int
 	promptMs  [2]float64 // what the prompt costs there
 
 	wholes []float64 // what doing all of it costs, for each row
@@ -61,13 +65,15 @@ func (f *Free) ReadyMs(which int) float64 {
 	return readyAt(f.prefill, &f.prefill.Candidates[f.Prefiller[which]])
 }
 
-// Pair reckons what answers cost whose prompt that prefiller computes. decode has the rows of whole, for when the prompt will be computed.
+// Pair reckons what answers cost whose prompt that prefiller computes. decode has the rows of whole, for when the
+// prompt will be computed.
 func (f *Free) Pair(which int, decode *pick.View) {
 	o, s := &f.prefill.Candidates[f.Prefiller[which]], cost.Once(decode, freeOthers)
 	ready, base := f.ReadyMs(which), f.promptMs[which]
 	for i := range decode.Candidates {
 		c := &decode.Candidates[i]
-		if c.Slot == o.Slot || c.Kind != o.Kind || c.Model != o.Model || c.CacheTokens > 0 && int64(mostTwice*decode.PromptTokens) > c.CacheTokens {
+		if c.Slot == o.Slot || c.Kind != o.Kind || c.Model != o.Model ||
+			c.CacheTokens > 0 && int64(mostTwice*decode.PromptTokens) > c.CacheTokens {
 			continue
 		}
 		t := cost.Estimate(decode, c, &s)
@@ -91,8 +97,8 @@ func (f *Free) Choose(decode *pick.View) (Why, Weighed, int) {
 	return Sooner, w, pair
 }
 
-// cheapest is the row with the lowest cost that is not negative, -1 for none. Of those about as low the request's hash chooses, so that
-// routers side by side do not all take the first.
+// cheapest is the row with the lowest cost that is not negative, -1 for none. Of those about as low the request's hash
+// chooses, so that routers side by side do not all take the first.
 func cheapest(v *pick.View, costs []float64) (best int, ms float64) {
 	best = -1
 	for i, c := range costs {

@@ -1,9 +1,9 @@
-// Package split decides which legs a request has, and why: one endpoint for all of it, or one that computes its prompt and another that
-// answers.
+// Package split decides which legs a request has, and why: one endpoint for all of it, or one that computes its prompt
+// and another that answers.
 //
-// It owns the rules, their words, and what waits count for in them. It compares costs (package cost) of the rows that it is shown and knows
-// no endpoints: who may compute, who may answer, and in how many ms a transfer can begin it is told. It keeps no state and never places
-// anything.
+// It owns the rules, their words, and what waits count for in them. It compares costs (package cost) of the rows that
+// it is shown and knows no endpoints: who may compute, who may answer, and in how many ms a transfer can begin it is
+// told. It keeps no state and never places anything.
 package split
 
 import (
@@ -19,12 +19,16 @@ type When string
 
 // The ways to decide it. The zero value is WhenTime.
 const (
-	WhenTime     When = "time"     // those that are predicted to cost less in two legs, transfer included
-	WhenFree     When = "free"     // as WhenTime, also where no endpoint has a role: who answers is chosen together with who computes the prompt
-	WhenAlways   When = "always"   // all that can be
-	WhenNever    When = "never"    // none
-	WhenTokens   When = "tokens"   // those whose prompt has at least Threshold tokens (production-stack PR 890, --routing-threshold)
-	WhenUncached When = "uncached" // those of whose prompt more than Threshold tokens, or all, are not cached at the decoder that was picked (TensorRT-LLM, max_local_prefill_length)
+	WhenTime When = "time" // those that are predicted to cost less in two legs, transfer included
+	// as WhenTime, also where no endpoint has a role: who answers is chosen together with who computes the prompt
+	WhenFree   When = "free"
+	WhenAlways When = "always" // all that can be
+	WhenNever  When = "never"  // none
+	// those whose prompt has at least Threshold tokens (production-stack PR 890, --routing-threshold)
+	WhenTokens When = "tokens"
+	// those of whose prompt more than Threshold tokens, or all, are not cached at the decoder that was picked
+	// (TensorRT-LLM, max_local_prefill_length)
+	WhenUncached When = "uncached"
 )
 
 // Whens lists them.
@@ -39,8 +43,8 @@ type Rule struct {
 	Tokens    func(*fleet.Request) int // measures a prompt for WhenTokens; nil is the router's own estimate
 }
 
-// Interrupts is what a ms counts for that a request being answered waits for a prompt beside it. Without roles most of that was charged to the
-// answer when it came.
+// Interrupts is what a ms counts for that a request being answered waits for a prompt beside it. Without roles most of
+// that was charged to the answer when it came.
 func (r *Rule) Interrupts() float64 {
 	if r.When == WhenFree {
 		return promptShare
@@ -98,8 +102,8 @@ func (r *Rule) Ask(p Pool, req *fleet.Request, tokens int) (why Why, open bool) 
 	}
 }
 
-// Uncached decides by what the endpoint that was picked to decode has of the prompt. One that has nothing leaves the prompt to
-// others however short it is (TensorRT-LLM, openai_disagg_service.py).
+// Uncached decides by what the endpoint that was picked to decode has of the prompt. One that has nothing leaves the
+// prompt to others however short it is (TensorRT-LLM, openai_disagg_service.py).
 func (r *Rule) Uncached(v *pick.View, picked int) Why {
 	cached := v.Candidates[picked].CachedTokens
 	if cached == 0 || v.PromptTokens-cached > r.Threshold {
@@ -112,16 +116,18 @@ const (
 	gainMs      = 1.0  // ms that a split must gain at least
 	gainShare   = 0.05 // the same as a share of what the whole costs; the larger counts
 	promptShare = 0.25 // see Interrupts
-	timeOthers  = 1.0  // ms that count for each that others wait for a prompt: as much as for those who are answered there
-	freeOthers  = 2.0  // the same where endpoints need no roles: some of them go where they have to compute again what they had
+	// ms that count for each that others wait for a prompt: as much as for those who are answered there
+	timeOthers = 1.0
+	// the same where endpoints need no roles: some of them go where they have to compute again what they had
+	freeOthers = 2.0
 )
 
-// AnswerWait is what a ms counts for that an answer waits for prompts, where endpoints need no roles: interruptions of an answer are seen, and
-// one that goes on for long meets many.
+// AnswerWait is what a ms counts for that an answer waits for prompts, where endpoints need no roles: interruptions of
+// an answer are seen, and one that goes on for long meets many.
 const AnswerWait = 2.5
 
-// Weighed is what a request was predicted to cost as a whole and in two legs, in ms; both are 0 when that was not asked.
-// The costs are what the request waits, and what others wait for it.
+// Weighed is what a request was predicted to cost as a whole and in two legs, in ms; both are 0 when that was not
+// asked. The costs are what the request waits, and what others wait for it.
 type Weighed struct {
 	WholeMs, SplitMs float64
 }
@@ -134,8 +140,8 @@ func (w *Weighed) why() Why {
 	return WholeSooner
 }
 
-// Time decides by what it costs at the best endpoint that could do all of it, against the best that could compute the prompt and the best
-// that could answer then.
+// Time decides by what it costs at the best endpoint that could do all of it, against the best that could compute the
+// prompt and the best that could answer then.
 func Time(prefill, whole, decode *pick.View) (Why, Weighed) {
 	w := Weighed{WholeMs: lowest(whole), SplitMs: lowest(prefill) + lowest(decode)}
 	return w.why(), w
@@ -151,7 +157,8 @@ func lowest(v *pick.View) float64 {
 	return least
 }
 
-// ReadyMs is how soon the best of a prefill leg's rows is predicted to have computed the prompt; 0 where there are none.
+// ReadyMs is how soon the best of a prefill leg's rows is predicted to have computed the prompt; 0 where there are
+// none.
 func ReadyMs(prefill *pick.View) float64 {
 	best := -1.0
 	for i := range prefill.Candidates {

@@ -14,12 +14,14 @@ const (
 
 // Why it goes to one endpoint although its pool could split it.
 const (
-	WholeNever        Why = "never"         // none is split
-	WholeShort        Why = "short"         // its prompt has fewer tokens than the threshold
-	WholeWarm         Why = "warm"          // no more of its prompt than the threshold is uncached where it decodes
-	WholeSooner       Why = "whole_sooner"  // it is predicted to cost less at one endpoint
-	WholeUnfit        Why = "unfit"         // its kind cannot be split: several answers, several prompts, an API without a protocol
-	WholePinned       Why = "pinned"        // it must go to one endpoint: pinned, or the holder of the response it refers to
+	WholeNever  Why = "never"        // none is split
+	WholeShort  Why = "short"        // its prompt has fewer tokens than the threshold
+	WholeWarm   Why = "warm"         // no more of its prompt than the threshold is uncached where it decodes
+	WholeSooner Why = "whole_sooner" // it is predicted to cost less at one endpoint
+	// its kind cannot be split: several answers, several prompts, an API without a protocol
+	WholeUnfit Why = "unfit"
+	// it must go to one endpoint: pinned, or the holder of the response it refers to
+	WholePinned       Why = "pinned"
 	WholeNoPrefiller  Why = "no_prefiller"  // no other endpoint can compute its prompt now
 	WholePrefillFails Why = "prefill_fails" // its prefill leg failed, and the decoder computes the prompt itself
 )

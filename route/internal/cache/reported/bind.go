@@ -1,14 +1,16 @@
 package reported
 
-// bind enters stored blocks into a conversation's chain, after their parent, and reports whether it could. Blocks without a label go to
-// the conversation whose chain they go on from, else to the one request that can have caused them (only; 0 is none).
+// bind enters stored blocks into a conversation's chain, after their parent, and reports whether it could. Blocks
+// without a label go to the conversation whose chain they go on from, else to the one request that can have caused them
+// (only; 0 is none).
 func (t *Table) bind(label, only, parent uint64, names []uint64) bool {
 	key := label
 	if key == 0 && parent != 0 {
 		key = t.owner(parent)
 	}
 	if key == 0 && t.tokens {
-		if x, past := t.within(names); x != nil { // a run that begins in a prompt whose tokens are known and goes on into the answer
+		// a run that begins in a prompt whose tokens are known and goes on into the answer
+		if x, past := t.within(names); x != nil {
 			t.bindings.set(x, len(x.chain), names[past:])
 			t.own(x)
 			return true
@@ -46,7 +48,8 @@ func (t *Table) owner(name uint64) uint64 {
 // within finds a conversation whose chain ends within a run, and how many blocks of the run come up to there.
 func (t *Table) within(names []uint64) (x *binding, past int) {
 	for i := len(names) - 1; i >= 0; i-- {
-		if x := t.bindings.byKey[t.owner(names[i])]; x != nil && len(x.chain) > 0 && x.chain[len(x.chain)-1] == names[i] {
+		if x := t.bindings.byKey[t.owner(names[i])]; x != nil && len(x.chain) > 0 &&
+			x.chain[len(x.chain)-1] == names[i] {
 			return x, i + 1
 		}
 	}

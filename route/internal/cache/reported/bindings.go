@@ -2,8 +2,8 @@ package reported
 
 import "github.com/warmpath/warmpath/route/internal/blocks"
 
-// binding says which blocks a conversation's prompt consists of, in the names of kvstream, and where in the router's own blocks of the
-// prompt the last turn ended.
+// binding says which blocks a conversation's prompt consists of, in the names of kvstream, and where in the router's
+// own blocks of the prompt the last turn ended.
 type binding struct {
 	key        uint64 // a conversation, or what conversationKey, labelKey, tailKey and anchorKey make
 	chain      []uint64
@@ -20,11 +20,12 @@ func (x *binding) goesOn(keys []uint64) bool {
 	return x.reach > 0 && x.reach <= len(keys) && keys[x.reach-1] == x.ends && len(x.chain) >= x.least
 }
 
-// turn is the blocks of the last turn. The chain is longer when the next one is under way, or when another prompt went on from this one.
+// turn is the blocks of the last turn. The chain is longer when the next one is under way, or when another prompt went
+// on from this one.
 func (x *binding) turn() []uint64 { return x.chain[:min(len(x.chain), x.most)] }
 
-// bindings remembers whose blocks are whose: by conversation, and by where in a prompt's text a chain of blocks ends (anchors). The
-// names in it are bounded; what was not used for longest is forgotten.
+// bindings remembers whose blocks are whose: by conversation, and by where in a prompt's text a chain of blocks ends
+// (anchors). The names in it are bounded; what was not used for longest is forgotten.
 type bindings struct {
 	byKey map[uint64]*binding
 	used  binding // head of the ring: next is the latest
@@ -106,8 +107,8 @@ func tailKey(name uint64) uint64 { return blocks.Scramble(name^0x7461696c) &^ 1 
 // anchorKey is where the chain of a prompt that ends with one of the router's own blocks is noted.
 func anchorKey(block uint64) uint64 { return blocks.Scramble(block^0x616e63686f72) &^ 1 }
 
-// label notes whose conversation an id is: engines label blocks with the id alone, and two tenants may use the same. Nothing has to be
-// noted while there is one tenant.
+// label notes whose conversation an id is: engines label blocks with the id alone, and two tenants may use the same.
+// Nothing has to be noted while there is one tenant.
 func (t *Table) label(tenant, session string) {
 	if t.tenants = t.tenants || tenant != ""; !t.tenants || session == "" {
 		return

@@ -8,13 +8,14 @@ import (
 	"github.com/warmpath/warmpath/prefix"
 )
 
-// Chain is the blocks, in the engines' names, that one prompt begins with, and who holds how many of them. It is the memory of one
-// decision, and may be used again.
+// Chain is the blocks, in the engines' names, that one prompt begins with, and who holds how many of them. It is the
+// memory of one decision, and may be used again.
 type Chain struct {
 	Known  bool     // some endpoint has events, so that the rest was looked up
 	Covers int      // how many of the router's own blocks of the prompt the chain is about
 	names  []uint64 // of a binding, which does not change while the request is decided
-	limit  int      // tokens of the prompt, up to the end of the earlier one, that are certain to be the same; 0 for all
+	// tokens of the prompt, up to the end of the earlier one, that are certain to be the same; 0 for all
+	limit  int
 	held   prefix.Matches
 	used   []uint64 // keys of the bindings that were found, for Touch
 	own    bool     // the chain is of the conversation's last turn, and what goes on from there is not in it
@@ -28,8 +29,9 @@ func (c *Chain) Reset() {
 	c.named.begin(nil)
 }
 
-// Find finds the blocks that a prompt begins with: those of its conversation's last turn, if it goes on from there, else those of a
-// prompt that began with the same text, which may reach deeper. tokens are the prompt's, nil where they are not known. keys are the router's own blocks of it, believed is who is believed to hold how many of these.
+// Find finds the blocks that a prompt begins with: those of its conversation's last turn, if it goes on from there,
+// else those of a prompt that began with the same text, which may reach deeper. tokens are the prompt's, nil where they
+// are not known. keys are the router's own blocks of it, believed is who is believed to hold how many of these.
 func (r Reader) Find(c *Chain, tenant, session string, tokens *fleet.Tokens, keys []uint64, believed *prefix.Matches) {
 	if c.Known = r.t.any; !c.Known {
 		return
@@ -55,7 +57,8 @@ func (r Reader) lookUp(c *Chain, tenant, session string, keys []uint64, believed
 			}
 		}
 	}
-	// The deepest place at which a chain is noted: where what an endpoint is believed to hold ends, or the prompt itself.
+	// The deepest place at which a chain is noted: where what an endpoint is believed to hold ends, or the prompt
+	// itself.
 	at, sorted := len(keys), false
 	for at > past {
 		if x := b.byKey[anchorKey(keys[at-1])]; x != nil && len(x.chain) > len(c.names) {
@@ -78,7 +81,8 @@ func (r Reader) lookUp(c *Chain, tenant, session string, keys []uint64, believed
 	}
 }
 
-// Tokens is how many tokens of a prompt an endpoint holds by its events, at most all but the last; ok is false when they do not say.
+// Tokens is how many tokens of a prompt an endpoint holds by its events, at most all but the last; ok is false when
+// they do not say.
 func (r Reader) Tokens(slot int, c *Chain, promptTokens int) (tokens int, ok bool) {
 	e := r.t.endpoints.Get(slot)
 	if e.block <= 0 || len(c.names) == 0 || e.State == kvstream.None {
@@ -92,8 +96,9 @@ func (r Reader) Tokens(slot int, c *Chain, promptTokens int) (tokens int, ok boo
 	return min(held, whole-whole%e.block), true
 }
 
-// Deeper reports whether an endpoint may hold more of a prompt than the chain says: it holds all of the conversation's chain, which ends with
-// the last turn, and is believed to hold clearly more. Somebody else may have had the rest computed.
+// Deeper reports whether an endpoint may hold more of a prompt than the chain says: it holds all of the conversation's
+// chain, which ends with the last turn, and is believed to hold clearly more. Somebody else may have had the rest
+// computed.
 func (r Reader) Deeper(slot int, c *Chain, believed int) bool {
 	e := r.t.endpoints.Get(slot)
 	if !c.own || e.block <= 0 || c.held.Depth(slot) < len(c.names) {

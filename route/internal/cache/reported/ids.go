@@ -6,15 +6,17 @@ import (
 	"github.com/warmpath/warmpath/prefix"
 )
 
-// The bounds of what is named while a request is decided, so that it takes far less than a millisecond (BenchmarkKVTokens of route). What lies
-// deeper is not looked up, and engines with blocks of a third size are predicted as if no ids were known.
+// The bounds of what is named while a request is decided, so that it takes far less than a millisecond
+// (BenchmarkKVTokens of route). What lies deeper is not looked up, and engines with blocks of a third size are
+// predicted as if no ids were known.
 const (
 	mostNamed      = 4096    // blocks of a size
 	mostNamedIDs   = 1 << 16 // tokens in them, of a second size half as many
 	mostBlockSizes = 2
 )
 
-// named is the blocks of a prompt whose token ids are known before the decision, by the sizes of blocks that engines have.
+// named is the blocks of a prompt whose token ids are known before the decision, by the sizes of blocks that engines
+// have.
 type named struct {
 	tokens *fleet.Tokens
 	sizes  [mostBlockSizes]sized
@@ -43,7 +45,13 @@ func (n *named) of(block int, index *prefix.Index) *sized {
 			return s
 		case 0:
 			ids := n.tokens.IDs
-			s.block, s.names = block, kvstream.Names(ids[:min(len(ids), mostNamed*block, mostNamedIDs>>i)], block, "", 0, s.names[:0])
+			s.block, s.names = block, kvstream.Names(
+				ids[:min(len(ids), mostNamed*block, mostNamedIDs>>i)],
+				block,
+				"",
+				0,
+				s.names[:0],
+			)
 			index.Match(s.names, &s.held)
 			return s
 		}
@@ -57,11 +65,13 @@ func (r Reader) Ask(c *Chain, tokens *fleet.Tokens) {
 	c.named.begin(tokens)
 }
 
-// ByIDs is how many tokens of a prompt an endpoint holds by its events where the prompt's token ids are known, for any request that had it computed; at
-// most all but the last. ok is false where the events do not say. whole is false when the prompt may be held further than was looked.
+// ByIDs is how many tokens of a prompt an endpoint holds by its events where the prompt's token ids are known, for any
+// request that had it computed; at most all but the last. ok is false where the events do not say. whole is false when
+// the prompt may be held further than was looked.
 func (r Reader) ByIDs(slot int, c *Chain, promptTokens int) (tokens int, whole, ok bool) {
 	e, n := r.t.endpoints.Get(slot), &c.named
-	if n.tokens == nil || len(n.tokens.IDs) == 0 || e.block <= 0 || e.State == kvstream.None || e.foreign || r.t.index == nil {
+	if n.tokens == nil || len(n.tokens.IDs) == 0 || e.block <= 0 || e.State == kvstream.None || e.foreign ||
+		r.t.index == nil {
 		return 0, false, false
 	}
 	s := n.of(e.block, r.t.index)

@@ -63,8 +63,9 @@ type TokenIDs struct {
 	Extra  uint64
 }
 
-// Tokens binds a request's conversation to the blocks that its tokens make. The request may have ended. reported is how many tokens a
-// block has by the endpoint's own report, 0 unknown. news is what changed about the events of the endpoint at slot.
+// Tokens binds a request's conversation to the blocks that its tokens make. The request may have ended. reported is how
+// many tokens a block has by the endpoint's own report, 0 unknown. news is what changed about the events of the
+// endpoint at slot.
 func (t *Table) Tokens(ids *TokenIDs, reported int) (slot int, news []string) {
 	if !t.any || len(ids.Tokens) == 0 {
 		return 0, nil
@@ -92,7 +93,8 @@ func (t *Table) Tokens(ids *TokenIDs, reported int) (slot int, news []string) {
 	return end.slot, news
 }
 
-// bindTokens binds a conversation to the blocks of a prompt, and to those that go on from them; ok is false when there are none.
+// bindTokens binds a conversation to the blocks of a prompt, and to those that go on from them; ok is false when there
+// are none.
 func (t *Table) bindTokens(ids *TokenIDs, key uint64, block int) (ok bool) {
 	names := kvstream.Names(ids.Tokens, block, ids.Salt, ids.Extra, t.chain[:0])
 	t.chain = names
@@ -118,7 +120,8 @@ func (t *Table) lease(ids *TokenIDs) *lease {
 	return &lease{}
 }
 
-// agree is endpoint.agree for a request that has ended. Of an endpoint that has left since, only its own count is compared.
+// agree is endpoint.agree for a request that has ended. Of an endpoint that has left since, only its own count is
+// compared.
 func (t *Table) agree(end *request, listed int) (ok bool, news []string) {
 	if e := t.endpoints.Get(end.slot); e.born == end.born {
 		return e.agree(listed, end.usage.PromptTokens, nil)
@@ -144,8 +147,8 @@ type Finished struct {
 	Usage       *fleet.Usage
 }
 
-// Settle draws the conclusions of an answer about its endpoint's events: whether they agree with it, whether some are missing, and
-// whose the blocks are that they reported. It returns what changed about the events.
+// Settle draws the conclusions of an answer about its endpoint's events: whether they agree with it, whether some are
+// missing, and whose the blocks are that they reported. It returns what changed about the events.
 func (t *Table) Settle(now time.Time, f *Finished) (news []string) {
 	if !t.any {
 		return nil

@@ -1,6 +1,7 @@
 package reported
 
-// loose keeps the latest blocks that were stored and not bound, by the block they follow, for when it becomes known whose that is.
+// loose keeps the latest blocks that were stored and not bound, by the block they follow, for when it becomes known
+// whose that is.
 type loose struct {
 	after map[uint64][]uint64
 	order []uint64 // of the last so many, in a ring
@@ -25,7 +26,8 @@ func (l *loose) put(parent uint64, names []uint64) {
 	l.at = (l.at + 1) % mostLoose
 }
 
-// beyond takes out what goes on from a chain: a run that begins after its last block, or after an earlier one and contains the last.
+// beyond takes out what goes on from a chain: a run that begins after its last block, or after an earlier one and
+// contains the last.
 func (l *loose) beyond(chain []uint64) []uint64 {
 	if len(l.after) == 0 {
 		return nil

@@ -1,9 +1,10 @@
-// Package reported keeps what engines reported by KV cache events: which blocks each of them holds, and which conversation's prompt
-// those blocks make up.
+// Package reported keeps what engines reported by KV cache events: which blocks each of them holds, and which
+// conversation's prompt those blocks make up.
 //
-// It owns an index of the reported blocks, under the names of package kvstream, the bindings of conversations and of common
-// beginnings to chains of such names, and how far each endpoint's events can be trusted. Each of them is bounded. A Reader changes
-// nothing. The package never estimates: what an endpoint may hold beyond what its engine reported is the business of package cache.
+// It owns an index of the reported blocks, under the names of package kvstream, the bindings of conversations and of
+// common beginnings to chains of such names, and how far each endpoint's events can be trusted. Each of them is
+// bounded. A Reader changes nothing. The package never estimates: what an endpoint may hold beyond what its engine
+// reported is the business of package cache.
 package reported
 
 import (
@@ -59,8 +60,9 @@ type Batch struct {
 	Size   int // tokens of a block; 0 unknown
 }
 
-// Apply takes in a batch of events. only is the conversation of the one request that can have caused blocks without a label, 0 where
-// several can. cleared is how often the engine emptied its cache, news what changed about the endpoint's events.
+// Apply takes in a batch of events. only is the conversation of the one request that can have caused blocks without a
+// label, 0 where several can. cleared is how often the engine emptied its cache, news what changed about the endpoint's
+// events.
 func (t *Table) Apply(slot int, b *Batch, only uint64) (cleared int, news []string) {
 	e := t.endpoints.Get(slot)
 	t.open()
@@ -107,8 +109,8 @@ func (t *Table) Apply(slot int, b *Batch, only uint64) (cleared int, news []stri
 	return cleared, news
 }
 
-// Heard takes in the state of an endpoint's event stream; with void, what it reported before no longer holds. changed is false when
-// the state is what it was.
+// Heard takes in the state of an endpoint's event stream; with void, what it reported before no longer holds. changed
+// is false when the state is what it was.
 func (t *Table) Heard(slot int, state kvstream.State, void bool) (changed bool) {
 	e := t.endpoints.Get(slot)
 	t.open()

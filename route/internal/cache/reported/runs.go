@@ -6,8 +6,9 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// run is blocks that an engine stored, one after another, without saying for whom. When a request has ended, its prompt's length and
-// what of it was cached tell which run is its own: it begins where the cached part ended, and ends with the prompt or within the answer.
+// run is blocks that an engine stored, one after another, without saying for whom. When a request has ended, its
+// prompt's length and what of it was cached tell which run is its own: it begins where the cached part ended, and ends
+// with the prompt or within the answer.
 type run struct {
 	slot         int
 	start, depth int // blocks of the prompt in front of the run, and with it
@@ -60,7 +61,8 @@ func (t *Table) noteRun(slot int, parent uint64, names []uint64) {
 	tail := names[len(names)-1]
 	for i := range k.ring {
 		if h := &k.ring[i]; parent != 0 && h.tail == parent && h.slot == slot {
-			h.tail, h.depth = tail, h.depth+len(names) // the next chunk, or the answer; or the conversation's next turn, which begins here
+			// the next chunk, or the answer; or the conversation's next turn, which begins here
+			h.tail, h.depth = tail, h.depth+len(names)
 		}
 	}
 	start := 0
@@ -124,7 +126,8 @@ func (k *runs) only(e *request) (own *run) {
 	found, least, most := u.CachedTokens/e.block, (u.PromptTokens-1)/e.block, (u.PromptTokens+u.OutputTokens)/e.block
 	for i := range k.ring {
 		h := &k.ring[i]
-		if h.tail == 0 || h.claimed || h.slot != e.slot || h.number < e.since || h.start != found || h.depth < least || h.depth > most {
+		if h.tail == 0 || h.claimed || h.slot != e.slot || h.number < e.since || h.start != found || h.depth < least ||
+			h.depth > most {
 			continue
 		}
 		if own != nil {
@@ -162,8 +165,8 @@ func (t *Table) learn(e *request) {
 	}
 }
 
-// anchor notes that a text up to one of the router's own blocks is these blocks of the engine. Of several claims the longest holds:
-// less is found of what was evicted.
+// anchor notes that a text up to one of the router's own blocks is these blocks of the engine. Of several claims the
+// longest holds: less is found of what was evicted.
 func (t *Table) anchor(block uint64, chain []uint64) {
 	x := t.bindings.make(anchorKey(block))
 	if len(x.chain) > len(chain) && slices.Equal(x.chain[:len(chain)], chain) {

@@ -36,11 +36,13 @@ type endpoint struct {
 
 // Parameters of trust in events.
 const (
-	Overdue      = time.Second // by when the events of a computed prompt must have come; engines take milliseconds
-	mostMisses   = 4           // wrong predictions in a row after which events are not trusted
-	leastHits    = 8           // right ones in a row after which they are again
-	leastBlocks  = 2           // blocks that must be missing, to tell silence from a prompt that was cached nearly whole
-	answerMisses = 3           // answers that are not found as they were made, in excess of those that are, before that is assumed
+	Overdue    = time.Second // by when the events of a computed prompt must have come; engines take milliseconds
+	mostMisses = 4           // wrong predictions in a row after which events are not trusted
+	leastHits  = 8           // right ones in a row after which they are again
+	// blocks that must be missing, to tell silence from a prompt that was cached nearly whole
+	leastBlocks = 2
+	// answers that are not found as they were made, in excess of those that are, before that is assumed
+	answerMisses = 3
 )
 
 func trusted(s kvstream.State) bool { return s == kvstream.Exact || s == kvstream.Partial }
@@ -54,8 +56,8 @@ func (r Reader) State(slot int) kvstream.State { return r.t.endpoints.Get(slot).
 // Figures are what is known of an endpoint's events.
 func (r Reader) Figures(slot int) Figures { return r.t.endpoints.Get(slot).Figures }
 
-// Capacity is how many tokens an endpoint's cache has room for, by what it held when it evicted; 0 unknown. Partly filled blocks
-// and blocks in use that have no name yet take room too, and are not counted.
+// Capacity is how many tokens an endpoint's cache has room for, by what it held when it evicted; 0 unknown. Partly
+// filled blocks and blocks in use that have no name yet take room too, and are not counted.
 func (r Reader) Capacity(slot int) int64 {
 	e := r.t.endpoints.Get(slot)
 	if !trusted(e.State) {
@@ -147,14 +149,14 @@ func (e *endpoint) compare(l *lease, f *Finished, news []string) []string {
 	return news
 }
 
-// answersChange reports whether prompts that go on from an answer do not have it as the engine made it: it is another text (reasoning
-// left out), or other tokens for the same.
+// answersChange reports whether prompts that go on from an answer do not have it as the engine made it: it is another
+// text (reasoning left out), or other tokens for the same.
 func (e *endpoint) answersChange() bool { return e.answers < -answerMisses }
 
-// agree compares the length of a list of token ids with what the engine counted, and reports whether such lists are to be used. A
-// tokenizer or a chat template that is not the engine's gives tokens whose blocks the engine never has, and everything would be
-// predicted to be missing (TensorRT-LLM issues 13232 and 13798 are about that). So lists are not used once four prompts in a row had
-// another number of tokens, until eight have the same.
+// agree compares the length of a list of token ids with what the engine counted, and reports whether such lists are to
+// be used. A tokenizer or a chat template that is not the engine's gives tokens whose blocks the engine never has, and
+// everything would be predicted to be missing (TensorRT-LLM issues 13232 and 13798 are about that). So lists are not
+// used once four prompts in a row had another number of tokens, until eight have the same.
 func (e *endpoint) agree(listed, counted int, news []string) (ok bool, _ []string) {
 	if listed == counted {
 		e.otherLength = 0
@@ -167,7 +169,14 @@ func (e *endpoint) agree(listed, counted int, news []string) (ok bool, _ []strin
 	e.sameLength = 0
 	if e.otherLength = min(e.otherLength+1, mostMisses); !e.foreign && e.otherLength == mostMisses {
 		e.foreign = true
-		news = append(news, fmt.Sprintf("token ids are ignored: a prompt has %d ids, but the engine counted %d tokens", listed, counted))
+		news = append(
+			news,
+			fmt.Sprintf(
+				"token ids are ignored: a prompt has %d ids, but the engine counted %d tokens",
+				listed,
+				counted,
+			),
+		)
 	}
 	return false, news
 }
