@@ -76,7 +76,7 @@ func TestRatiosLearn(t *testing.T) {
 			for _, kind := range textKinds {
 				most := 0.06
 				if v == &narrow { // whose letters and marks cost much, too
-					most = 0.18
+					most = 0.2
 				}
 				if off := wrongBy(&r, v, kind, rng); off > most {
 					t.Errorf("%s after %d requests: %s is wrong by %.1f %%", name, requests, kind, 100*off)
