@@ -392,16 +392,11 @@ func (c *traceCell) reader(b testing.TB) func(seed uint64, change ...func(*drive
 }
 
 // paired accumulates ratios of two figures of one seed, as logarithms.
-type paired struct{ n, sum, squares, with float64 }
+type paired struct{ n, sum, squares float64 }
 
 func (p *paired) add(with, without float64) {
 	x := math.Log(without / with)
-	p.n, p.sum, p.squares, p.with = p.n+1, p.sum+x, p.squares+x*x, p.with+math.Log(with)
-}
-
-// both are the geometric means of the figure with and without.
-func (p *paired) both() (with, without float64) {
-	return math.Exp(p.with / p.n), math.Exp((p.with + p.sum) / p.n)
+	p.n, p.sum, p.squares = p.n+1, p.sum+x, p.squares+x*x
 }
 
 // interval is the geometric mean of the ratios, and half the width of its 95 % interval by Student's t.

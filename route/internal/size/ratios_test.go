@@ -18,7 +18,6 @@ type vocabulary struct {
 var (
 	wide   = vocabulary{12, 2, 0.25, 0.07, 0.85, 1.5, 0.03, 0.2, 0.14, 0.05} // as of 150,000 entries, digits one by one
 	narrow = vocabulary{40, 4, 0.4, 0.21, 0.9, 1.1, 0.1, 1.04, 1.0, 0.05}    // as of 4,000 entries
-	bulky  = vocabulary{400, 9, 0.3, 0.07, 0.85, 1.0, 0.03, 0.3, 0.2, 0.05}  // a template with a system prompt
 )
 
 func (v *vocabulary) count(t *fleet.Text, rng *rand.Rand) int {
