@@ -87,6 +87,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		for _, scope := range [...]string{ev.Model, pool.PrefillNamespace(ev.Model)} {
 			key := session.KeyOf(ev.Tenant, scope, ev.Session)
 			r.conversations.ForgetKey(key)
+			r.admission.Closed(key)
 			r.tellNews(News{Kind: NewsClosed, Conversation: key})
 		}
 	case PeerNews:

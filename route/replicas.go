@@ -137,6 +137,7 @@ func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 		return
 	case NewsClosed:
 		r.conversations.ForgetKey(n.Conversation)
+		r.admission.Closed(n.Conversation)
 		return
 	}
 	name := peerLease{ev.Peer, n.Lease}

@@ -83,6 +83,7 @@ type member struct {
 	running    int
 	since      time.Time // when it became idle, or its family was active
 	prev, next *member   // among the idle members; nil while it runs
+	over       bool      // its conversation has ended; it ends with its running turns
 	family     *family
 }
 
@@ -271,6 +272,18 @@ func (t *Table) pass(now time.Time, m *member) {
 	t.end(m)
 }
 
+// Closed says that a conversation is over: its place is free, at once or after its running turns.
+func (t *Table) Closed(key session.Key) {
+	m := t.members[key]
+	switch {
+	case m == nil:
+	case m.running > 0:
+		m.over = true
+	default:
+		t.end(m)
+	}
+}
+
 // Age takes in what is known of the endpoints now, and ends the memberships that no longer pay. It comes before
 // questions. routers is how many share the endpoints, each with an even share of the turns that are held.
 func (t *Table) Age(now time.Time, of Engines, routers int) {
@@ -319,7 +332,7 @@ func (t *Table) Placed(now time.Time, n uint32, p *Placed) {
 	} else {
 		t.leave(m)
 	}
-	m.slot, m.tokens = p.Slot, max(0, p.Tokens-m.prefix.tokens)
+	m.slot, m.tokens, m.over = p.Slot, max(0, p.Tokens-m.prefix.tokens), false
 	m.running++
 	t.join(m)
 	t.stir(now, m, 1)
@@ -379,7 +392,7 @@ func (t *Table) Ended(now time.Time, n uint32, tokens int64, kept bool) {
 	if m.running > 0 {
 		return
 	}
-	if !kept {
+	if !kept || m.over {
 		t.end(m)
 		return
 	}

@@ -137,6 +137,7 @@ func (w *world) end(n int, tokens int64, kept bool) {
 //	> engines ROOM... keeps TIME       first: tokens of each cache, and how long an idle member stays one. A token takes 1 ms
 //	> turn NAME TOKENS [of PARENT] [high|low]
 //	> end NAME [TOKENS]                its answer is complete
+//	> over NAME                        its conversation has ended
 //	> fail NAME                        its engine failed
 //	> leave NAME                       its client leaves while it is held
 //	> gone N                           an endpoint has left
@@ -247,6 +248,8 @@ func play(t *testing.T, script string) string {
 		case "gone":
 			w.takes[number(f[1])] = false
 			w.Left(int(number(f[1])))
+		case "over":
+			w.Closed(w.turns[latest(f[1])].Key)
 		case "closed", "opened":
 			w.takes[number(f[1])] = f[0] == "opened"
 		default:
