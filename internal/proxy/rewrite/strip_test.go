@@ -242,6 +242,7 @@ func FuzzStrip(f *testing.F) {
 	for _, s := range []string{
 		vllmChunk + vllmUsage + doneEvent, sglangChunk + sglangUsage + doneEvent, ": c\n" + vllmUsage, "data: {\"choices\":[],\"usage\":{}}\r\n\r\n",
 		"data: {\"choices\":[],\"usage\":{}}\ndata: x\n\n", "event: a\n" + vllmUsage, "\r\n\r", "data", "data:{\"usage\":{\"\\\"\":\"\\\\\"},\"choices\":[ ]}",
+		"data:{\"usage\":{},\"choices\":[[ ] ]}",
 	} {
 		f.Add([]byte(s), uint64(0x9e3779b97f4a7c15))
 	}
@@ -315,7 +316,7 @@ func naiveUsage(line []byte) bool {
 		}
 		switch name {
 		case `"choices"`:
-			if value[0] != '[' || len(bytes.Trim(value, "[] \t\r")) > 0 {
+			if value[0] != '[' || bytes.TrimSpace(value[1:])[0] != ']' {
 				return false
 			}
 			found[name] = true
