@@ -89,7 +89,7 @@ func (e *end) Publish(b []byte) { e.carry(b, func(*end) bool { return true }) }
 func (e *end) Send(to uint64, b []byte) {
 	e.on.mu.Lock()
 	e.on.carried++
-	lost := e.dumb || e.on.loses > 0 && e.on.carried%e.on.loses == 0
+	lost := e.dumb || e.on.loses > 0 && uint64(e.on.carried)*0x9e3779b97f4a7c15>>33%uint64(e.on.loses) == 0 // in no rhythm
 	e.on.mu.Unlock()
 	if lost {
 		return
