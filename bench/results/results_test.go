@@ -61,7 +61,11 @@ func TestResults(t *testing.T) {
 	wantStart(measure("-tag", "a"), "4 cells, 40 runs, 0 of them done before; about ")
 	first := read(t, page)
 	for _, want := range []string{
-		"# Results\n", "in 4 cells: all conversations of each trace, 3 policies each, with seeds 1 to 2.", "## coding_agent\n",
+		"# Results\n", "in 4 of the grid's 54 cells (trace=mooncake_synthetic, trace=coding_agent, endpoints=4, load=0.7):\n",
+		"all conversations of each trace, 3 policies each, with seeds 1 to 2.\n", "95 % intervals over the seeds", "## coding_agent\n",
+		"go run ./results -traces DIR -only trace=mooncake_synthetic,trace=coding_agent,endpoints=4,load=0.7 -half 0 -seeds 2 " +
+			"-engine reference -policy least_ttft,session,oracle\n",
+		"| p90 as a multiple of the best other policy's, geometric mean |",
 		"![coding_agent: hit rate by load](results/coding_agent-hits.svg)", "| 4 | mixed | 0.7 |", "## Where a simple policy is as good",
 		"## What is asked, all with the router's queue\n", "## What is asked, all without\n",
 		"<summary>Mean of the time to first token, in s, with the queue, of every policy", "<summary>p50 of the time to first token, in s, without, of",
@@ -79,6 +83,10 @@ func TestResults(t *testing.T) {
 	wantStart(measure("-tag", "a"), "4 cells, 40 runs, 40 of them done before; nothing to do\n")
 	if read(t, page) != first {
 		t.Error("the page differs though nothing was measured")
+	}
+	wantStart(measure("-tag", "a", "-seeds", "1"), "4 cells, 20 runs, 20 of them done before; nothing to do\n")
+	if one := read(t, page); !strings.Contains(one, ", with seed 1.\n") || !strings.Contains(one, "One seed shows no intervals") {
+		t.Error("the page does not say that it is of one seed")
 	}
 	wantStart(measure("-tag", "b", "-trust", "others"), "4 cells, 40 runs, 24 of them done before")
 	wantStart(measure("-tag", "a", "-trust", "session"), "4 cells, 40 runs, 24 of them done before") // b replaced the figures of ours

@@ -39,6 +39,23 @@ func (c Cell) String() string {
 	return fmt.Sprintf("%s, %d endpoints, %s, load %g", c.Trace, c.Endpoints, c.Fleet, c.Load)
 }
 
+// kinds are the words of -only.
+func kinds() []string { return []string{"trace", "endpoints", "load", "fleet"} }
+
+// value is what the cell has of a kind.
+func (c Cell) value(kind string) string {
+	switch kind {
+	case "trace":
+		return c.Trace
+	case "endpoints":
+		return strconv.Itoa(c.Endpoints)
+	case "load":
+		return fmt.Sprint(c.Load)
+	default:
+		return c.Fleet
+	}
+}
+
 func (c Cell) fleet(engine simengine.Config) simrig.Fleet {
 	if c.Fleet == fleetMixed {
 		return simrig.Mixed(c.Endpoints, engine)
@@ -56,27 +73,47 @@ func Cells(only []string) ([]Cell, error) {
 		}
 		known := gridValues(key)
 		if known == nil {
-			return nil, fmt.Errorf("-only: no kind %q%s; want trace, endpoints, load or fleet", key, strictyaml.DidYouMean(key, []string{"trace", "endpoints", "load", "fleet"}))
+			return nil, fmt.Errorf("-only: no kind %q%s; want trace, endpoints, load or fleet", key, strictyaml.DidYouMean(key, kinds()))
 		}
 		if !slices.Contains(known, value) {
 			return nil, fmt.Errorf("-only: no %s %q in the grid; want %s", key, value, strings.Join(known, ", "))
 		}
 		wanted[key] = append(wanted[key], value)
 	}
-	in := func(key, value string) bool { return wanted[key] == nil || slices.Contains(wanted[key], value) }
 	var out []Cell
 	for _, trace := range Traces() {
 		for _, fleet := range []string{fleetEven, fleetMixed} {
 			for _, n := range endpoints() {
 				for _, load := range loads() {
-					if in("trace", trace) && in("fleet", fleet) && in("endpoints", strconv.Itoa(n)) && in("load", fmt.Sprint(load)) {
-						out = append(out, Cell{trace, n, fleet, load})
-					}
+					out = append(out, Cell{trace, n, fleet, load})
 				}
 			}
 		}
 	}
-	return out, nil
+	return slices.DeleteFunc(out, func(c Cell) bool {
+		for kind, values := range wanted {
+			if !slices.Contains(values, c.value(kind)) {
+				return true
+			}
+		}
+		return false
+	}), nil
+}
+
+// onlyOf is what -only says to let these cells through, and no others; none for the whole grid.
+func onlyOf(cells []Cell) (only []string) {
+	for _, kind := range kinds() {
+		all, some := gridValues(kind), []string(nil)
+		for _, value := range all {
+			if slices.ContainsFunc(cells, func(c Cell) bool { return c.value(kind) == value }) {
+				some = append(some, kind+"="+value)
+			}
+		}
+		if len(some) < len(all) {
+			only = append(only, some...)
+		}
+	}
+	return only
 }
 
 // gridValues are what a kind of -only may be, nil when there is no such kind.

@@ -185,7 +185,12 @@ type score struct {
 	cells, best, within, open, behind int
 	hits, fairHits                    int // cells with hitOK and with hitFair
 	spreads, spreadOK                 int // cells where the first-turn CV counts, and where it is low enough
+
+	logs float64 // sum of the logarithms of our p90 as a multiple of the best other's
 }
+
+// ratio is our p90 as a multiple of the best other's in each cell: the geometric mean.
+func (s score) ratio() float64 { return math.Exp(s.logs / float64(s.cells)) }
 
 func scoreOf(cells []*judged) score {
 	var s score
@@ -194,6 +199,7 @@ func scoreOf(cells []*judged) score {
 			continue
 		}
 		s.cells++
+		s.logs += math.Log(j.ratio.mean)
 		switch j.verdict {
 		case verdictBest:
 			s.best++

@@ -3,6 +3,7 @@ package grid
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,6 +115,9 @@ func TestCellsOf(t *testing.T) {
 		got, err := Cells(tt.only)
 		if len(got) != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%v: %d cells, %v", tt.only, len(got), err)
+		}
+		if only := onlyOf(got); err == nil && !slices.Equal(slices.Sorted(slices.Values(only)), slices.Sorted(slices.Values(tt.only))) {
+			t.Errorf("%v: the cells are said to be those of %v", tt.only, only)
 		}
 	}
 }

@@ -22,12 +22,12 @@ func splitPage(c *Config, cells []*splitJudged) []byte {
 	fmt.Fprintf(&b, `When does it pay to compute prompts at some engines and answer at others? %d simulated engines (`+"`%s`"+`), all doing both (aggregated), against as many of
 which some compute prompts for the rest: all requests split (always), those with prompts of at least %d tokens (production-stack PR 890), and those that are predicted
 to cost less in two legs (time, the default where endpoints have roles). Last (free), a fleet **without roles**: the endpoints of the aggregated one, each of which does all, and computes prompts for
-others where that costs less (`+"`disaggregation.when: free`"+`). Placed by `+"`%s`"+`, told no conversation ids; %s of each trace, seeds 1 to %d.
+others where that costs less (`+"`disaggregation.when: free`"+`). Placed by `+"`%s`"+`, told no conversation ids; %s of each trace, %s.
 
 How many have the roles prefill and decode (7P1D) follows from the trace: the share of prompts in the work that an unlimited cache leaves, rounded. `+"`%s`"+` is drawn: chats, of which every tenth begins with a document of 16,000
 tokens on average (`+"`--generate %s`"+`). KV cache goes over links of 64 GB/s (Dynamo's mocker), there also of 10 Gbit/s, at 131,072 bytes a token. [simulate.md](simulate.md) explains loads and figures; ITL is every gap between
 two tokens, brackets are 95 %% intervals over the seeds.
-`, splitEndpoints, c.Kind, splitThreshold, policy.Default, half, c.Seeds, mixedTrace, mixedSettings)
+`, splitEndpoints, c.Kind, splitThreshold, policy.Default, half, c.seeds(), mixedTrace, mixedSettings)
 	ways := splitWays()
 	for _, way := range []int{slices.Index(ways, wayFree), slices.Index(ways, wayTime)} {
 		splitAsked(&b, cells, way)
