@@ -113,14 +113,11 @@ func defaultDisaggregation() Disaggregation {
 }
 
 func (d *Disaggregation) check() []error {
-	var faults []error
-	if !slices.Contains(route.Whens(), route.When(d.When)) {
-		var names []string
-		for _, w := range route.Whens() {
-			names = append(names, string(w))
-		}
-		faults = append(faults, fault("disaggregation.when", "is %q, must be one of %s", d.When, strings.Join(names, ", ")))
+	var names []string
+	for _, w := range route.Whens() {
+		names = append(names, string(w))
 	}
+	faults := oneOf("disaggregation.when", d.When, names...)
 	if d.Threshold < 0 {
 		faults = append(faults, fault("disaggregation.threshold", "is %d tokens, must not be negative", d.Threshold))
 	}

@@ -240,6 +240,7 @@ tls: {cert: c}
 log: {level: loud}
 tracing: {sample_ratio: 2, endpoint: x}
 health: {eject_share: 1.5, panic_share: -1}
+trust: {details: me}
 `
 	_, err := config.Parse("w.yaml", []byte(text), []string{"WARMPATH_LOG_FORMAT=xml", "WARMPATH_TIMEOUTS_CONECT=1s", "WARMPATH_LIMITS_HEADER=lots"},
 		config.Override{Path: []string{"timeouts", "drain"}, Text: "-1s", From: "--drain"})
@@ -272,6 +273,7 @@ health: {eject_share: 1.5, panic_share: -1}
 		`w.yaml:26:28: tracing.endpoint: is not an http:// or https:// address`,
 		`w.yaml:27:10: health.eject_share: is 1.5, must be between 0 and 1`,
 		`w.yaml:27:28: health.panic_share: is -1, must be between 0 and 1`,
+		`w.yaml:28:9: trust.details: is "me", must be one of operators, all`,
 		`WARMPATH_TIMEOUTS_CONECT: unknown variable; did you mean "WARMPATH_TIMEOUTS_CONNECT"?`,
 		`WARMPATH_LIMITS_HEADER: want a size such as "64MiB", got "lots"`,
 		`--drain: timeouts.drain: is -1s, must be above 0`,

@@ -53,7 +53,7 @@ func TestQueueMode(t *testing.T) {
 func TestQueueModeUnknown(t *testing.T) {
 	for _, text := range []string{"queue: of\n", "queue: {mode: of}\n", "queue: true\n"} {
 		_, err := config.Parse("f.yaml", []byte("endpoints: [http://a:1]\n"+text), nil)
-		if err == nil || !strings.Contains(err.Error(), "f.yaml:2") || !strings.Contains(err.Error(), "auto, on or off") {
+		if err == nil || !strings.Contains(err.Error(), "f.yaml:2") || !strings.Contains(err.Error(), "must be one of auto, on, off") {
 			t.Errorf("%s%v", text, err)
 		}
 	}

@@ -19,10 +19,3 @@ const (
 	detailsToOperators = "operators"
 	DetailsToAll       = "all"
 )
-
-func (t Trust) check() []error {
-	if t.Details != detailsToOperators && t.Details != DetailsToAll {
-		return []error{fault("trust.details", "is %q, must be operators or all", t.Details)}
-	}
-	return nil
-}

@@ -47,7 +47,6 @@ func (c Config) Validate() error {
 	}
 	faults = append(faults, c.TRTLLM.check()...)
 	faults = append(faults, c.Explain.check()...)
-	faults = append(faults, c.Trust.check()...)
 	faults = append(faults, c.CORS.check()...)
 	faults = append(faults, c.checkRecord()...)
 	faults = append(faults, c.checkState()...)
@@ -68,18 +67,24 @@ func (c Config) Validate() error {
 			faults = append(faults, fault("models.aliases."+a.Name, "needs a name and at least one model, none empty or \"*\""))
 		}
 	}
-	oneOf := func(path, got string, valid ...string) {
-		if !slices.Contains(valid, got) {
-			faults = append(faults, fault(path, "is %q, must be one of %s", got, strings.Join(valid, ", ")))
-		}
-	}
-	oneOf("transport", c.Transport, leanTransport, leanListener, netTransport)
-	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	faults = append(faults, oneOf("transport", c.Transport, leanTransport, leanListener, netTransport)...)
+	faults = append(faults, oneOf("queue.mode", c.Queue.Mode, QueueAuto, QueueOn, QueueOff)...)
+	faults = append(faults, oneOf("trust.details", c.Trust.Details, detailsToOperators, DetailsToAll)...)
+	faults = append(faults, oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")...)
 	for i, name := range c.Metrics.Compatible {
-		oneOf(fmt.Sprintf("metrics.compatible[%d]", i), name, "vllm-router", "production-stack", "trtllm")
+		path := fmt.Sprintf("metrics.compatible[%d]", i)
+		faults = append(faults, oneOf(path, name, "vllm-router", "production-stack", "trtllm")...)
 	}
-	oneOf("log.format", c.Log.Format, "text", "json")
+	faults = append(faults, oneOf("log.format", c.Log.Format, "text", "json")...)
 	return errors.Join(faults...)
+}
+
+// oneOf is the fault of a value that is none of the valid ones.
+func oneOf(path, got string, valid ...string) []error {
+	if slices.Contains(valid, got) {
+		return nil
+	}
+	return []error{fault(path, "is %q, must be one of %s", got, strings.Join(valid, ", "))}
 }
 
 // below adds a prefix to the paths of err's faults.
@@ -226,9 +231,6 @@ func (c Config) checkNumbers() []error {
 	}
 	atLeast("limits.header", int64(c.Limits.Header), 4096)
 	atLeast("health.eject_after", int64(c.Health.EjectAfter), 1)
-	if m := c.Queue.Mode; m != QueueAuto && m != QueueOn && m != QueueOff {
-		faults = append(faults, fault("queue.mode", "is %q, must be %s, %s or %s", m, QueueAuto, QueueOn, QueueOff))
-	}
 	if c.Queue.Ahead < 0 {
 		faults = append(faults, fault("queue.ahead", "is %v, must not be negative", c.Queue.Ahead))
 	}
