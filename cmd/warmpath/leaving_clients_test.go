@@ -296,7 +296,7 @@ func directed(
 }
 
 // TestLeavingTakesNothingFromOthers: clients that leave do not cost the turns of others what engines have computed for them.
-// The default goes by times that it learns, the other policy by tokens alone.
+// The default policy places by learnt times, dynamo.kv by numbers of tokens: a departed client could mislead either.
 func TestLeavingTakesNothingFromOthers(t *testing.T) {
 	conversations := leavingConversations()
 	for _, policy := range []string{"least_ttft", "dynamo.kv"} {

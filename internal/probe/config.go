@@ -23,10 +23,10 @@ type Config struct {
 	// Failures is how many questions in a row must time out or be answered with an error before an engine that was
 	// alive counts as down: a busy engine is slow to answer. A refused connection counts at once. Default 2.
 	Failures int `yaml:"failures"`
-	// Computing is how long an engine that has requests may leave these questions unanswered before that counts as
-	// failures: a server that does one thing at a time answers nobody while it computes a prompt. Meanwhile it keeps
-	// what it has, and new requests go elsewhere. A server of an unknown kind gets four times as long. An engine that
-	// hangs with its health is found down that much later, unless health.silent finds it first. Default 30s.
+	// Computing is how long an engine that has requests may leave these questions unanswered; after that, each counts
+	// as a failure. Some servers answer nothing else while they compute a prompt. Meanwhile the engine keeps the
+	// requests that it has, and new ones go elsewhere. An engine of an unknown kind gets four times as long. The longer
+	// this is, the later an engine that really hangs is found, unless health.silent finds it first. Default 30s.
 	Computing time.Duration `yaml:"computing"`
 }
 
