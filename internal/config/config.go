@@ -30,7 +30,8 @@ type Config struct {
 	// Hosts are further names under which clients reach the traffic listener, and of web pages that may call it: names,
 	// *.DOMAIN, addresses and networks; * alone is any. On a loopback address, or if hosts are given, browsers are
 	// answered 403 under other host names (Host) and for other pages (Origin, Referer); loopback names are always
-	// allowed, and addresses in Host. Programs may use any name. Otherwise any name is allowed for pages too.
+	// allowed, and addresses in Host. On other addresses and without hosts, browsers may use any name and pages of any
+	// site may call. Programs may always use any name.
 	Hosts []string `yaml:"hosts"`
 	// TrustedProxies are peers whose information about their clients is trusted: addresses, networks, and unix for the
 	// peers of a Unix socket. The client that they name appears in access log and limits, and engines see it.
@@ -319,7 +320,7 @@ type Timeouts struct {
 	// ReadHeader bounds how long a client may take to send the head of a request.
 	ReadHeader time.Duration `yaml:"read_header"`
 	// ReadBody bounds how long a client may take to send a prompt, and the pauses within a body for another path
-	// (audio, forms). The latter brings 1 KiB a second at least, after as long as this. Then 408.
+	// (audio, forms). All of such a body may take this long and a second for each KiB. Then 408.
 	ReadBody time.Duration `yaml:"read_body"`
 	// Upload bounds how long a body for another path than a prompt's may take as a whole, however fast it comes. Then
 	// 408.

@@ -9,8 +9,9 @@ type Trust struct {
 	// become null and headers are removed. The router's own legs do not need it.
 	TransferFields bool `yaml:"transfer_fields"`
 	// Details says who learns endpoints, addresses and causes, by X-Warmpath-Explain, in errors and at /readyz:
-	// operators or all. Operators are clients on a loopback address that no unknown proxy stands before, and requests
-	// with admin.token as the value of X-Warmpath-Explain. Others get the same errors without them; the log has all.
+	// operators or all. Operators are clients on a loopback address, unless an unknown proxy stands before them, and
+	// requests with admin.token as the value of X-Warmpath-Explain. Others get the same errors without these details;
+	// the log has all.
 	Details string `yaml:"details"`
 }
 
