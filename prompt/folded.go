@@ -2,9 +2,7 @@ package prompt
 
 import (
 	"strconv"
-	"strings"
-
-	"github.com/warmpath/warmpath/prompt/jsonscan"
+	"unicode/utf8"
 )
 
 // CaseError names a top-level member that differs from a known one by case only. It is ErrField.
@@ -17,30 +15,37 @@ func (e *CaseError) Error() string {
 // Is makes errors.Is(err, ErrField) true.
 func (e *CaseError) Is(target error) bool { return target == ErrField }
 
-// Folded returns a *CaseError for a member that an engine written in Go (Ollama), whose encoding/json does not regard
-// case, takes for one that the router reads by its exact name: the engine would run another model, or another prompt,
-// than the router placed. Folding is Unicode's, as encoding/json's.
-func Folded(body []byte) error {
-	var c jsonscan.Cursor
-	c.Reset(body)
-	if c.Next() != jsonscan.Object {
-		return nil
+// noteFolded notes the first unknown member that an engine written in Go takes for a known one.
+func (s *scan) noteFolded(name []byte) {
+	if s.folded != nil {
+		return
 	}
-	for c.Next() == jsonscan.Key {
-		name, plain := c.Raw()
-		if !plain {
-			name = jsonscan.AppendDecoded(nil, name)
-		}
-		if len(name) <= 3*maxNameBytes && findField(name) == numFields {
-			for _, known := range fieldNames {
-				if strings.EqualFold(known, string(name)) {
-					return &CaseError{string(name), known}
-				}
+	var small [maxNameBytes]byte
+	if f := findField(fold(small[:0], name)); f < numFields {
+		s.folded = &CaseError{string(name), fieldNames[f]}
+	}
+}
+
+// fold appends a name in small letters. Of the characters that are no ASCII, Unicode folds only ſ and the Kelvin sign
+// to ASCII letters, of which all known names are.
+func fold(dst, name []byte) []byte {
+	for i := 0; i < len(name); i++ {
+		switch b := name[i]; {
+		case b >= 'A' && b <= 'Z':
+			dst = append(dst, b|' ')
+		case b < utf8.RuneSelf:
+			dst = append(dst, b)
+		default:
+			r, n := utf8.DecodeRune(name[i:])
+			switch i += n - 1; r {
+			case 'ſ':
+				dst = append(dst, 's')
+			case '\u212a':
+				dst = append(dst, 'k')
+			default:
+				return nil
 			}
 		}
-		if !c.Skip(c.Next()) {
-			return nil
-		}
 	}
-	return nil
+	return dst
 }

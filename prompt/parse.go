@@ -31,6 +31,10 @@ type Prompt struct {
 	User             string // user id; "" for none or if there is a Session; weak evidence for a conversation
 	Parent           string // explicit id of the conversation that started this one; "" for none
 
+	// the first member that an engine written in Go (Ollama) takes for one that the router reads by its exact name, since
+	// its encoding/json does not regard case; nil for none. The engine would run another model or prompt than was placed.
+	Folded *CaseError
+
 	InsertAt int  // offset after the body's opening brace; 0 if the body is not an object
 	Empty    bool // the object has no members
 
@@ -70,6 +74,7 @@ type scan struct {
 	earlier []occurrence
 	crowded bool // there are more than maxEarlier
 	badIDs  bool // prompt_token_ids of a chat are invalid
+	folded  *CaseError
 
 	insertAt, members          int
 	usageInsertAt, usageFields int // of stream_options
@@ -115,6 +120,7 @@ func (p *Parser) Peek(body []byte, header func(string) string) (Prompt, error) {
 		out = s.prompt(body)
 	} else {
 		s.ids = [maxBodySources]jsonscan.Value{}
+		out.Folded = s.folded                                         // Go's decoder takes an object whatever follows it
 		if errors.Is(err, ErrEmpty) || errors.Is(err, ErrNotObject) { // no members
 			err = nil
 		}
@@ -153,6 +159,7 @@ func (s *scan) prompt(body []byte) Prompt {
 		InsertAt: s.insertAt, Empty: s.members == 0,
 		StreamAt: s.fields[fStream].At, StreamOptionsAt: s.fields[fStreamOptions].At,
 		IncludeUsage: s.subs[sIncludeUsage].Kind == jsonscan.True,
+		Folded:       s.folded,
 		earlier:      s.earlier,
 		usageAt:      s.subs[sIncludeUsage].At, usageInsertAt: s.usageInsertAt, usageAlone: s.usageFields == 0,
 	}

@@ -119,7 +119,7 @@ func TestParse(t *testing.T) {
 		{"wrong types that are not ours to judge", Chat, `{"model":null,"max_tokens":"x","n":[],"messages":7,"stream_options":[1],"tools":null}`, Prompt{N: 1, TextBytes: 4}},
 		{"saturating counts", Chat, `{"max_tokens":99999999999999999999,"n":1e400}`, Prompt{MaxTokens: 1<<31 - 1, N: 1<<31 - 1}},
 		{"negative and broken counts", Chat, `{"max_tokens":-1,"n":-2.5,"n_predict":12.9}`, Prompt{MaxTokens: 12, N: 1}},
-		{"names in other cases are other names", Chat, `{"Model":"x","STREAM":true}`, Prompt{N: 1}},
+		{"names in other cases are other names", Chat, `{"Model":"x","STREAM":true}`, Prompt{N: 1, Folded: &CaseError{"Model", "model"}}},
 		{"empty object", Chat, ` { } `, Prompt{N: 1, Empty: true}},
 	}
 	spans := cmpopts.IgnoreFields(Prompt{}, "ModelAt", "StreamAt", "StreamOptionsAt", "InsertAt")

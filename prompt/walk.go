@@ -54,6 +54,9 @@ func (s *scan) member() bool {
 	c := &s.cur
 	name := s.name()
 	f := findField(name)
+	if f == numFields {
+		s.noteFolded(name)
+	}
 	watched := s.parser.watch(name, &s.ids)
 	scope, taped := noScope, false
 	var v jsonscan.Value

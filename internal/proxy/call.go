@@ -166,29 +166,26 @@ func (c *call) serve() {
 
 // fits refuses what the engine of a decision must not get.
 func (c *call) fits(p *route.Plan) error {
-	kinds := []fleet.Kind{p.Kind}
-	if p.Split() {
-		kinds = append(kinds, p.Prefill.Kind)
+	err := c.fitsKind(p.Kind)
+	if err == nil && p.Split() {
+		err = c.fitsKind(p.Prefill.Kind)
 	}
-	for _, kind := range kinds {
-		// it was pinned, or holds an earlier response
-		if c.saltRequired() && !c.p.cfg.Tenants.CanSalt(kind, c.API, &c.Prompt) {
-			return fault.ErrUnsalted
-		}
-		if err := c.folded(kind); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
-// folded refuses members that an engine which may be written in Go would take for others.
-func (c *call) folded(kind fleet.Kind) error {
+func (c *call) fitsKind(kind fleet.Kind) error {
+	// it was pinned, or holds an earlier response
+	if c.saltRequired() && !c.p.cfg.Tenants.CanSalt(kind, c.API, &c.Prompt) {
+		return fault.ErrUnsalted
+	}
 	switch kind {
 	case fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp:
 		return nil
 	}
-	return prompt.Folded(c.Text())
+	if folded := c.Prompt.Folded; folded != nil { // the engine may be written in Go
+		return folded
+	}
+	return nil
 }
 
 // prepare does everything up to the first decision.
