@@ -18,6 +18,9 @@ type Edit struct {
 	last   bool            // the closing brace follows, unless another member is inserted there
 }
 
+// Inserts reports whether an edit inserts a member of that name, rather than replacing its value.
+func (e *Edit) Inserts(name string) bool { return e.member && e.name == name }
+
 // SetField sets the top-level member called name to a JSON value: all occurrences are replaced, so that no engine reads
 // another value; else it is inserted as the first member. Only members recorded by the scan can be set (stream_options,
 // model, id_slot, routed_dp_rank, data_parallel_rank, cache_salt and the like); another name, or a body that is not an

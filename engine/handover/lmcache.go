@@ -199,7 +199,7 @@ func goesOn(x *Handoff) bool {
 
 // Decode implements Connector: the client's own request, or its rest after the first token.
 func (l LMCache) Decode(x *Handoff, h *Handed) (Message, error) {
-	message := Message{Set: nulled(x, kvTransferParams)}
+	message := Message{Set: nulled(x.Field, kvTransferParams)}
 	if h == nil || h.First == nil {
 		return message, nil
 	}

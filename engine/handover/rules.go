@@ -25,19 +25,19 @@ const (
 // Withhold returns what a request gets in place of the members by which a client could act as a router, in the
 // protocols of all kinds of engine: have an engine dial an address, take or give away another client's KV cache or
 // encoder cache, wait for a hand-over that never comes, or end. The kind of the request's own engine does not matter:
-// it may not be known yet, and the engine may be a router.
-func Withhold(x *Handoff) []Member {
+// it may not be known yet, and the engine may be a router. field is that of a Handoff.
+func Withhold(field func(name string) []byte) []Member {
 	return nulled(
-		x, kvTransferParams, "ec_transfer_params", // vLLM
+		field, kvTransferParams, "ec_transfer_params", // vLLM
 		bootstrapHost, bootstrapPort, bootstrapRoom, bootstrapPairKey, prefillRank, // SGLang
 		disaggregatedParams, // TensorRT-LLM
 	)
 }
 
 // nulled sets the members that the client has sent to null.
-func nulled(x *Handoff, names ...string) (set []Member) {
+func nulled(field func(name string) []byte, names ...string) (set []Member) {
 	for _, name := range names {
-		if !rawjson.IsNull(x.Field(name)) {
+		if !rawjson.IsNull(field(name)) {
 			set = append(set, Member{name, []byte("null")})
 		}
 	}

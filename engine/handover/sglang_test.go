@@ -121,7 +121,7 @@ func TestSGLangRanks(t *testing.T) {
 	if got := setOf(d); !strings.Contains(got, room) || !strings.Contains(got, `"disagg_prefill_dp_rank":3`) || strings.Contains(got, "routed") {
 		t.Error(got)
 	}
-	withheld := handover.Message{Set: handover.Withhold(x)}
+	withheld := handover.Message{Set: handover.Withhold(x.Field)}
 	if got := setOf(withheld); got != `{"bootstrap_host":null,"bootstrap_room":null,"bootstrap_pair_key":null,"disagg_prefill_dp_rank":null}` {
 		t.Error(got)
 	}

@@ -32,11 +32,10 @@ type rooms struct {
 	left   int // decode legs whose client left while they waited
 }
 
-func (*rooms) Name() string                                 { return "rooms" }
-func (*rooms) Order() handover.Order                        { return handover.Together }
-func (*rooms) Fits(*handover.Handoff) error                 { return nil }
-func (*rooms) Keeps(bool) bool                              { return false }
-func (*rooms) Withhold(*handover.Handoff) []handover.Member { return nil }
+func (*rooms) Name() string                 { return "rooms" }
+func (*rooms) Order() handover.Order        { return handover.Together }
+func (*rooms) Fits(*handover.Handoff) error { return nil }
+func (*rooms) Keeps(bool) bool              { return false }
 
 func room(x *handover.Handoff) []handover.Member {
 	return []handover.Member{{Name: "bootstrap_room", JSON: strconv.AppendUint(nil, x.Number, 10)}}

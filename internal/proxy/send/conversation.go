@@ -160,13 +160,12 @@ func (a *Outgoing) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
 		return out, err == nil
 	}
 	at := c.Prompt.Field(disaggregatedParams)
-	inserted := append(jsonscan.AppendString(nil, disaggregatedParams), ':')
 	for i := range edits {
 		head := 0
 		switch e := &edits[i]; {
 		case at.Len() > 0 && e.At == at:
-		case e.At.Len() == 0 && bytes.HasPrefix(e.With, inserted):
-			head = len(inserted)
+		case e.Inserts(disaggregatedParams):
+			head = len(`"` + disaggregatedParams + `":`)
 		default:
 			continue
 		}
@@ -186,13 +185,7 @@ func (a *Outgoing) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
 
 // sets reports whether an edit already sets the member, whose value is at the given place if present.
 func sets(edits []prompt.Edit, at jsonscan.Span, name string) bool {
-	if len(edits) == 0 {
-		return false
-	}
-	inserted := append(jsonscan.AppendString(nil, name), ':')
-	return slices.ContainsFunc(edits, func(e prompt.Edit) bool {
-		return at.Len() > 0 && e.At == at || e.At.Len() == 0 && bytes.HasPrefix(e.With, inserted)
-	})
+	return slices.ContainsFunc(edits, func(e prompt.Edit) bool { return at.Len() > 0 && e.At == at || e.Inserts(name) })
 }
 
 // replace adds an edit, instead of one of the same bytes.

@@ -8,6 +8,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/outside"
 	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 // Incoming is the request of a client, as its attempts see it. The caller fills it in before anything is sent.
@@ -41,6 +42,15 @@ func (c *Incoming) Repeatable() bool {
 	default:
 		return true
 	}
+}
+
+// member is the JSON value of a top-level member of the body that the prompt's scan records; nil when it is absent.
+func (c *Incoming) member(name string) []byte {
+	at := c.Prompt.Field(name)
+	if at == (jsonscan.Span{}) {
+		return nil
+	}
+	return c.Body.Bytes[at.Start:at.End]
 }
 
 // Text is the body of a request that is in memory; nil for another.

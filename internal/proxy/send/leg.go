@@ -15,8 +15,7 @@ import (
 func (a *Outgoing) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	c := a.c
 	if !a.trusts() && c.Body != nil && c.Prompt.InsertAt != 0 {
-		x := a.s.Handoff(c)
-		members := handover.Withhold(&x)
+		members := handover.Withhold(c.member)
 		a.s.noteWithheld(c, members)
 		edits = c.set(edits, members)
 	}

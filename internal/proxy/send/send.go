@@ -14,7 +14,6 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/who"
 	"github.com/warmpath/warmpath/internal/tracing"
-	"github.com/warmpath/warmpath/prompt/jsonscan"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -139,13 +138,6 @@ func (s *Sender) Connector(k fleet.Kind) handover.Connector {
 func (s *Sender) Handoff(c *Incoming) handover.Handoff {
 	return handover.Handoff{
 		API: c.API.String(), ID: cmp.Or(c.EngineID, c.ID), Stream: c.Prompt.Stream, MaxTokens: c.Prompt.MaxTokens, Answers: c.Prompt.N,
-		Field: func(name string) []byte {
-			at := c.Prompt.Field(name)
-			if at == (jsonscan.Span{}) {
-				return nil
-			}
-			return c.Body.Bytes[at.Start:at.End]
-		},
-		Names: func() []string { return rawjson.Names(c.Body.Bytes) }, Receiver: s.cfg.Receiver,
+		Field: c.member, Names: func() []string { return rawjson.Names(c.Body.Bytes) }, Receiver: s.cfg.Receiver,
 	}
 }
