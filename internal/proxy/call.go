@@ -306,11 +306,10 @@ func (c *call) read() error {
 	var err error
 	until := c.served.Started.Add(c.p.cfg.ReadBody)
 	c.client.ReadsUntil(until)
+	var paced *body.Paced
 	if c.API == prompt.Other && c.R.ContentLength != 0 { // such as a recording in a form
-		c.R.Body = body.NewPaced(c.R.Body, c.uploadBounds(), func(t time.Time) {
-			until = t
-			c.client.ReadsUntil(t)
-		})
+		paced = body.NewPaced(c.R.Body, c.uploadBounds(), c.client.ReadsUntil)
+		c.R.Body = paced
 	}
 	if !c.shutdown.Load() { // abort checks reading after it has set shutdown
 		c.Body, err = body.Read(c.R, c.p.cfg.BodyBytes, c.p.bodies)
@@ -319,7 +318,11 @@ func (c *call) read() error {
 	if c.shutdown.Load() {
 		return patience.ErrShutdown
 	}
-	if err == nil && !time.Now().Before(until) {
+	late := !time.Now().Before(until)
+	if paced != nil {
+		late = paced.Late()
+	}
+	if err == nil && late {
 		err = body.ErrSlowBody // the sweeper may have cut the connection just after the body's end
 	}
 	if err != nil {

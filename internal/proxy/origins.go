@@ -22,8 +22,11 @@ type origins struct {
 
 // learn reads an engine's answer to a page.
 func (o *origins) learn(origin string, answer http.Header) {
+	if origin == "" {
+		return
+	}
 	told := answer.Get(allowOrigin)
-	if origin == "" || told == "" && answer.Get("Vary") == "" {
+	if told == "" && answer.Get("Vary") == "" {
 		return
 	}
 	o.mu.Lock()

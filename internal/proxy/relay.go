@@ -532,12 +532,15 @@ func (r *relay) tell(f fault.Fault, err error) {
 	}
 }
 
+var unbuffered = []string{"no"} // immutable
+
 // head sets the header of the answer: the engine's, the request id, the conversation, and on request the decision.
 func (a *attempt) head(from http.Header) {
 	c := a.c
-	c.p.origins.learn(readerOf(c.R, c.p.cfg.Origins), from)
+	reader := readerOf(c.R, c.p.cfg.Origins)
+	c.p.origins.learn(reader, from)
 	h, named := c.client.Header(), from["Connection"]
-	stripCORS(from, readerOf(c.R, c.p.cfg.Origins), c.p.cfg.Origins)
+	stripCORS(from, reader, c.p.cfg.Origins)
 	for k, v := range from {
 		if len(named) > 0 && send.NamedByConnection(named, k) {
 			continue
@@ -556,7 +559,7 @@ func (a *attempt) head(from http.Header) {
 		h["Content-Type"] = nil // keeps net/http from guessing one
 	}
 	if ok && streams(mediaType(media[0])) && h["X-Accel-Buffering"] == nil {
-		h["X-Accel-Buffering"] = []string{"no"} // nginx, which reads it, would hold pieces back
+		h["X-Accel-Buffering"] = unbuffered // nginx, which reads it, would hold pieces back
 	}
 	if id := a.d.Session; id != "" && c.Request.Class == fleet.Turn && httpguts.ValidHeaderFieldValue(id) {
 		h[c.p.parser.Echo()] = []string{id}

@@ -70,18 +70,23 @@ func (p *pace) heard(n int, began time.Time) {
 type Paced struct {
 	io.ReadCloser
 	pace  pace
-	until func(time.Time)
+	until time.Time // the end of the last read at the latest; zero before the first
+	tell  func(until time.Time)
 }
 
 // NewPaced bounds the reads of body. Each tells until when it ends at the latest; who is told ends it.
-func NewPaced(body io.ReadCloser, bounds UploadBounds, until func(time.Time)) *Paced {
-	return &Paced{ReadCloser: body, pace: pace{bounds: bounds}, until: until}
+func NewPaced(body io.ReadCloser, bounds UploadBounds, tell func(until time.Time)) *Paced {
+	return &Paced{ReadCloser: body, pace: pace{bounds: bounds}, tell: tell}
 }
+
+// Late reports whether the last read took longer than it may.
+func (p *Paced) Late() bool { return !p.until.IsZero() && !time.Now().Before(p.until) }
 
 // Read waits for the client.
 func (p *Paced) Read(b []byte) (int, error) {
 	began := time.Now()
-	p.until(p.pace.until(began))
+	p.until = p.pace.until(began)
+	p.tell(p.until)
 	n, err := p.ReadCloser.Read(b)
 	p.pace.heard(n, began)
 	return n, err
