@@ -37,40 +37,43 @@ const (
 // set. A connection that becomes something else (WebSocket) keeps its place until the handler that took it over
 // returns.
 func Bound(server *http.Server, connect func(net.Conn) (Place, error)) {
-	var places, taken sync.Map // of Place by net.Conn; those that a handler has taken over
-	var awaiting, takings atomic.Int64
-	end := func(c net.Conn) {
-		if place, ok := places.LoadAndDelete(c); ok {
-			place.(interface{ Close() }).Close()
-		}
-	}
+	var seats sync.Map // of *seat by net.Conn, until it is closed or a handler takes it over
+	var awaiting atomic.Int64
 	tell, state, next := server.ConnContext, server.ConnState, server.Handler
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		if tell != nil {
 			ctx = tell(ctx, c)
 		}
+		s := &seat{}
 		place, err := connect(c)
 		if err == nil {
-			places.Store(c, place)
-			return context.WithValue(place.Context(ctx), connKey{}, c)
+			ctx, s.leave = place.Context(ctx), place.Close
+		} else {
+			// nothing can be said before the handshake
+			if _, encrypted := c.(*tls.Conn); encrypted || awaiting.Load() >= mostAwaits {
+				_ = c.Close()
+				return ctx
+			}
+			awaiting.Add(1)
+			late := time.AfterFunc(askWithin, func() { _ = c.Close() })
+			s.refused, s.leave = err, func() {
+				late.Stop()
+				awaiting.Add(-1)
+			}
 		}
-		// nothing can be said before the handshake
-		if _, encrypted := c.(*tls.Conn); encrypted || awaiting.Load() >= mostAwaits {
-			_ = c.Close()
-			return ctx
-		}
-		awaiting.Add(1)
-		late := time.AfterFunc(askWithin, func() { _ = c.Close() })
-		places.Store(c, refused{late, &awaiting})
-		return context.WithValue(ctx, refusedKey{}, err)
+		seats.Store(c, s)
+		return context.WithValue(ctx, seatKey{}, s)
 	}
 	server.ConnState = func(c net.Conn, to http.ConnState) {
 		switch to {
 		case http.StateClosed:
-			end(c)
+			if s, ok := seats.LoadAndDelete(c); ok {
+				s.(*seat).leave()
+			}
 		case http.StateHijacked:
-			takings.Add(1)
-			taken.Store(c, nil)
+			if s, ok := seats.LoadAndDelete(c); ok {
+				s.(*seat).taken.Store(true)
+			}
 		default:
 		}
 		if state != nil {
@@ -78,40 +81,28 @@ func Bound(server *http.Server, connect func(net.Conn) (Place, error)) {
 		}
 	}
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if awaiting.Load() > 0 {
-			if err, ok := r.Context().Value(refusedKey{}).(error); ok {
-				refuse(w, err)
+		if s, ok := r.Context().Value(seatKey{}).(*seat); ok {
+			if s.refused != nil {
+				refuse(w, s.refused)
 				return
 			}
+			defer func() {
+				if s.taken.Load() {
+					s.leave()
+				}
+			}()
 		}
-		defer func() {
-			if takings.Load() == 0 {
-				return
-			}
-			c, _ := r.Context().Value(connKey{}).(net.Conn)
-			if _, ok := taken.LoadAndDelete(c); ok {
-				takings.Add(-1)
-				end(c)
-			}
-		}()
 		next.ServeHTTP(w, r)
 	})
 }
 
-type (
-	refusedKey struct{}
-	connKey    struct{}
-)
+type seatKey struct{}
 
-// refused is a connection without a place.
-type refused struct {
-	late     *time.Timer
-	awaiting *atomic.Int64
-}
-
-func (r refused) Close() {
-	r.late.Stop()
-	r.awaiting.Add(-1)
+// seat is what is known of a connection.
+type seat struct {
+	refused error       // why it has no place; nil for one that has
+	leave   func()      // called once, when the place or the wait for a request ends
+	taken   atomic.Bool // a handler has taken it over, and ends it
 }
 
 func refuse(w http.ResponseWriter, err error) {
