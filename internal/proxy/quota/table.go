@@ -340,14 +340,13 @@ func (k *Ticket) refuse(limit string, a *account, most int64, wait time.Duration
 		}
 	}
 	k.table.count(r)
-	return Ticket{
-		seen: k.look(),
-	}, &Error{
+	err := &Error{
 		Refusal:    r,
 		Setting:    setting + limit,
 		Most:       most,
 		RetryAfter: min(max(wait, time.Second), time.Hour),
 	}
+	return Ticket{seen: k.look()}, err
 }
 
 // Waiting is the setting that bounds how many of a tenant's requests wait.
