@@ -14,14 +14,19 @@ import (
 	"strings"
 )
 
-// Bearer reports whether the request carries the token. It compares digests, so that neither the length nor the first
-// differing byte shows in the time it takes.
+// Bearer reports whether the request carries the token.
 func Bearer(r *http.Request, token string) bool {
 	scheme, got, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !ok || !strings.EqualFold(scheme, "bearer") {
 		return false
 	}
-	a, b := sha256.Sum256([]byte(strings.TrimSpace(got))), sha256.Sum256([]byte(token))
+	return SameSecret(strings.TrimSpace(got), token)
+}
+
+// SameSecret reports whether two texts are equal. It compares digests, so that neither the length nor the first
+// differing byte shows in the time it takes.
+func SameSecret(x, y string) bool {
+	a, b := sha256.Sum256([]byte(x)), sha256.Sum256([]byte(y))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 

@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net/http"
 
 	"github.com/warmpath/warmpath/internal/guard"
@@ -41,9 +39,5 @@ func (p *Proxy) asksWhy(r *http.Request) bool {
 }
 
 func (p *Proxy) isAdminToken(text string) bool {
-	if p.cfg.AdminToken == "" || text == "" {
-		return false
-	}
-	a, b := sha256.Sum256([]byte(text)), sha256.Sum256([]byte(p.cfg.AdminToken))
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
+	return p.cfg.AdminToken != "" && text != "" && guard.SameSecret(text, p.cfg.AdminToken)
 }
