@@ -61,15 +61,8 @@ func (c *call) refuseForeign(err error) {
 	if errors.As(err, &foreign) {
 		c.served.Foreign = foreign.Name[:min(len(foreign.Name), longestName)]
 		if c.p.foreign.first(c.served.Foreign) {
-			c.p.log.Warn(
-				"requests of a page under a name that is not known here are refused: "+err.Error(),
-				"name",
-				c.served.Foreign,
-				"request",
-				c.served.ID,
-				"client",
-				c.served.Client,
-			)
+			c.p.log.Warn("requests of a page under a name that is not known here are refused: "+err.Error(),
+				"name", c.served.Foreign, "request", c.served.ID, "client", c.served.Client)
 		}
 	}
 	c.refuse(err)

@@ -170,15 +170,8 @@ func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 	}
 	a.judge(res)
 	if a.fin.Outcome == fleet.Busy || a.fin.Outcome == fleet.EngineError {
-		c.p.log.Warn(
-			"engine answered with an error",
-			"request",
-			c.served.ID,
-			"endpoint",
-			d.Endpoint.Name,
-			"status",
-			res.StatusCode,
-		)
+		c.p.log.Warn("engine answered with an error",
+			"request", c.served.ID, "endpoint", d.Endpoint.Name, "status", res.StatusCode)
 		blamed := a.blamed()
 		if next = a.another(); next != nil {
 			return next, false
@@ -278,19 +271,9 @@ func (a *attempt) conclude(err error) error {
 			told = fault.ErrCut
 		}
 	}
-	c.p.log.Warn(
-		"attempt failed",
-		"request",
-		c.served.ID,
-		"endpoint",
-		a.d.Endpoint.Name,
-		"outcome",
-		a.fin.Outcome.String(),
-		"error",
-		err,
-		"sent",
-		c.sent.Load(),
-	)
+	c.p.log.Warn("attempt failed",
+		"request", c.served.ID, "endpoint", a.d.Endpoint.Name, "outcome", a.fin.Outcome.String(), "error", err,
+		"sent", c.sent.Load())
 	return fault.At(told, a.d.Endpoint.Name)
 }
 

@@ -359,17 +359,8 @@ func (r *relay) begun() bool {
 
 // fail sets the lease's outcome for an error in an answer of status 200.
 func (r *relay) fail(code int) {
-	r.c.p.log.Warn(
-		"engine reported an error within its answer",
-		"request",
-		r.c.served.ID,
-		"endpoint",
-		r.d.Endpoint.Name,
-		"code",
-		code,
-		"sent",
-		r.c.sent.Load(),
-	)
+	r.c.p.log.Warn("engine reported an error within its answer",
+		"request", r.c.served.ID, "endpoint", r.d.Endpoint.Name, "code", code, "sent", r.c.sent.Load())
 	r.fin.Outcome, r.fin.Limited = fault.OutcomeOfError(code), code == http.StatusTooManyRequests
 }
 

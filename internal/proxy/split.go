@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -145,17 +146,8 @@ func (s *split) whole(cause error) (next *route.Plan) {
 		if errors.Is(cause, fault.ErrNoConnector) {
 			level = slog.LevelDebug // the engine is not at fault
 		}
-		c.p.log.Log(
-			c.ctx,
-			level,
-			"prefill leg failed",
-			"request",
-			c.served.ID,
-			"endpoint",
-			s.plan.Prefill.Endpoint.Name,
-			"error",
-			fault.Unsaid(cause),
-		)
+		c.p.log.Log(c.ctx, level, "prefill leg failed",
+			"request", c.served.ID, "endpoint", s.plan.Prefill.Endpoint.Name, "error", fault.Unsaid(cause))
 		c.Request.Instead = s.plan.Lease
 		if plan, err := c.decide(); err == nil {
 			c.served.Attempts-- // the decoder of the first decision was never asked
@@ -190,15 +182,8 @@ func (s *split) ask() error {
 	again := s.failedToFetch(a)
 	s.took(a)
 	if again {
-		s.c.p.log.Warn(
-			"prefiller could not fetch the conversation's KV cache from its decoder",
-			"request",
-			s.c.served.ID,
-			"endpoint",
-			a.d.Endpoint.Name,
-			"error",
-			fault.Unsaid(err),
-		)
+		s.c.p.log.Warn("prefiller could not fetch the conversation's KV cache from its decoder",
+			"request", s.c.served.ID, "endpoint", a.d.Endpoint.Name, "error", fault.Unsaid(err))
 	}
 	return err
 }
@@ -221,17 +206,8 @@ func (s *split) exchange(a *attempt, message *handover.Message) error {
 		return a.conclude(err)
 	}
 	if a.judge(res); a.fin.Outcome != fleet.OK {
-		c.p.log.Warn(
-			"engine answered with an error",
-			"request",
-			c.served.ID,
-			"endpoint",
-			a.d.Endpoint.Name,
-			"status",
-			res.StatusCode,
-			"leg",
-			"prefill",
-		)
+		c.p.log.Warn("engine answered with an error",
+			"request", c.served.ID, "endpoint", a.d.Endpoint.Name, "status", res.StatusCode, "leg", "prefill")
 		return fault.Answered(fleet.LegPrefill, res.StatusCode, fault.Text(body), a.fin.RetryAfter)
 	}
 	if code, said, failed := answer.ErrorAnswer(body); failed {
@@ -286,11 +262,8 @@ func (s *split) afresh() (route.Plan, error) {
 	c := s.c
 	plan, err := c.decide()
 	if err != nil && !errors.Is(err, route.ErrRetryBudget) && s.failedOnce && s.spared < len(c.Request.TriedPrefill) {
-		c.Request.TriedPrefill, s.spared = slices.Delete(
-			c.Request.TriedPrefill,
-			s.spared,
-			s.spared+1,
-		), rewrite.MostReply
+		c.Request.TriedPrefill = slices.Delete(c.Request.TriedPrefill, s.spared, s.spared+1)
+		s.spared = math.MaxInt // once only
 		plan, err = c.decide()
 	}
 	return plan, err

@@ -26,9 +26,7 @@ func (e *PathError) Error() string {
 		return e.path + " takes " + strings.Join(takes, " or ") + ", not " + e.method
 	}
 	why := cmp.Or(Meant(e.path), ": it is not a path of an inference API such as /v1/chat/completions;")
-	return "the router does not pass on " + e.method + " " + strconv.Quote(
-		e.path,
-	) + why + " the setting paths allows others"
+	return "the router does not pass on " + e.method + " " + strconv.Quote(e.path) + why + " the setting paths allows others"
 }
 
 // Passes is the reason, a *PathError, why a request must not reach an engine; nil if it may. more are paths that are
@@ -97,23 +95,11 @@ func Computes(api prompt.API, method, path string) bool {
 		return false
 	}
 	switch path {
-	case "/tokenize",
-		"/v1/tokenize",
-		"/detokenize",
-		"/v1/detokenize",
-		"/v1/chat/completions/render",
-		"/v1/completions/render",
-		"/v1/chat/completions/input_tokens",
-		"/v1/responses/input_tokens",
-		"/parse_function_call",
-		"/separate_reasoning",
-		"/apply-template",
-		"/api/show",
-		"/ping",
-		"/v1/realtime/sessions",
-		"/v1/realtime/client_secrets",
-		"/open_session",
-		"/close_session":
+	case "/tokenize", "/v1/tokenize", "/detokenize", "/v1/detokenize",
+		"/v1/chat/completions/render", "/v1/completions/render",
+		"/v1/chat/completions/input_tokens", "/v1/responses/input_tokens",
+		"/parse_function_call", "/separate_reasoning", "/apply-template", "/api/show", "/ping",
+		"/v1/realtime/sessions", "/v1/realtime/client_secrets", "/open_session", "/close_session":
 		return false
 	}
 	if !KeptAt(method, path).Is {
@@ -151,47 +137,21 @@ func infers(path string) bool { return inferring(path) || strings.HasPrefix(path
 // inferring lists the paths to which work is posted.
 func inferring(path string) bool {
 	switch path {
-	case "/v1/audio/speech",
-		"/v1/audio/transcriptions",
-		"/v1/audio/translations",
-		"/v1/images/generations",
-		"/v1/images/edits",
-		"/v1/images/variations",
-		"/v1/moderations",
-		"/v1/realtime/sessions",
-		"/v1/realtime/client_secrets", // OpenAI
-		"/tokenize",
-		"/v1/tokenize",
-		"/detokenize",
-		"/v1/detokenize",
-		"/v1/chat/completions/render",
-		"/v1/completions/render",
-		"/v1/chat/completions/input_tokens",
-		// vLLM
-		"/rerank",
-		"/v1/rerank",
-		"/v2/rerank",
-		"/score",
-		"/v1/score",
-		"/classify",
-		"/v1/classify",
-		"/pooling",
-		"/v2/embed",
-		"/ping",
-		"/encode",
-		"/parse_function_call",
-		"/separate_reasoning", // SGLang
-		// llama.cpp
-		"/completion",
-		"/completions",
-		"/chat/completions",
-		"/infill",
-		"/embedding",
-		"/embeddings",
-		"/reranking",
-		"/v1/reranking",
-		"/apply-template",
-		"/api/show": // Ollama
+	case "/v1/audio/speech", "/v1/audio/transcriptions", "/v1/audio/translations", // OpenAI
+		"/v1/images/generations", "/v1/images/edits", "/v1/images/variations",
+		"/v1/moderations", "/v1/realtime/sessions", "/v1/realtime/client_secrets":
+		return true
+	case "/tokenize", "/v1/tokenize", "/detokenize", "/v1/detokenize", // vLLM
+		"/v1/chat/completions/render", "/v1/completions/render", "/v1/chat/completions/input_tokens",
+		"/rerank", "/v1/rerank", "/v2/rerank", "/score", "/v1/score", "/classify", "/v1/classify",
+		"/pooling", "/v2/embed", "/ping":
+		return true
+	case "/encode", "/parse_function_call", "/separate_reasoning": // SGLang
+		return true
+	case "/completion", "/completions", "/chat/completions", "/infill", "/embedding", "/embeddings", // llama.cpp
+		"/reranking", "/v1/reranking", "/apply-template":
+		return true
+	case "/api/show": // Ollama
 		return true
 	}
 	return false

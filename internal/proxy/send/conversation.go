@@ -59,22 +59,12 @@ func (a *Outgoing) noteRefusal() {
 		n.refusedID, n.refusedOldID = time.Now(), refused == fleet.IDDisagg
 	})
 	if refused == fleet.IDDisagg {
-		p.log.Info(
-			"engine rejects conversation ids in both forms: they are not sent for a while",
-			"endpoint",
-			name,
-			"while",
-			askAgain.String(),
-		)
+		p.log.Info("engine rejects conversation ids in both forms: they are not sent for a while",
+			"endpoint", name, "while", askAgain.String())
 		return
 	}
-	p.log.Info(
-		"engine rejects conversation_params: conversation ids are sent in disaggregated_params for a while",
-		"endpoint",
-		name,
-		"while",
-		askAgain.String(),
-	)
+	p.log.Info("engine rejects conversation_params: conversation ids are sent in disaggregated_params for a while",
+		"endpoint", name, "while", askAgain.String())
 }
 
 // Gone forgets which forms of ids and ranks an endpoint rejected: its process is gone, and the next may be of another

@@ -153,13 +153,8 @@ func (a *Outgoing) sendAsking() (*http.Response, error) {
 	if res, err = a.exchange(a.request()); err == nil && res.StatusCode < http.StatusBadRequest {
 		name := a.d.Endpoint.Name
 		p.asks.note(name, func(n *askNote) { n.refused = time.Now() })
-		p.log.Info(
-			"engine rejects stream_options: usage is not requested for a while",
-			"endpoint",
-			name,
-			"while",
-			askAgain.String(),
-		)
+		p.log.Info("engine rejects stream_options: usage is not requested for a while",
+			"endpoint", name, "while", askAgain.String())
 	}
 	return res, err
 }
