@@ -285,6 +285,7 @@ func FuzzTRTLLMReply(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"finish_reason":"length","disaggregated_params":{"request_type":"a","request\u005ftype":"b","ctx_request_id":1,"disagg_request_id":2}}],"prompt_token_ids":[]}`))
 	f.Add([]byte(`{"choices":[{"finish_reason":"length","disaggregated_params":{"ctx_request_id":1,"disagg_request_id":2}}],"prompt_token_ids_b64":"AAAA"}`))
 	f.Add([]byte(`{"choices":[{"finish_reason":"length","disaggregated_params":{"request_tyPe":"a","request\u005ftype":"b","ctx_request_id":1,"disagg_request_id":2}}],"prompt_token_ids":[]}`))
+	f.Add([]byte(`{"choices":[{"finish_reason":"length","disaggregated_params":{"ctx_request_id":1,"disagg_request_id":2}}],"prompt_token_ids":[1,02,3]}`))
 	con := handover.TRTLLM{TRTLLMOptions: handover.TRTLLMOptions{Key: "k"}}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		x := handoffOf(answer.APIChat, nil)
