@@ -76,5 +76,8 @@ func (b *Busy) Spend(now time.Time, ms float64) {
 
 // Share is the share of the endpoint's time spent on prefill of late.
 func (b *Busy) Share(now time.Time) float64 {
+	if b.ms == 0 { // an idle endpoint, of which there may be many
+		return 0
+	}
 	return min(1, left(b.ms, now.Sub(b.at), busyWindow)/Ms(busyWindow))
 }
