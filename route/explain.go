@@ -25,7 +25,7 @@ func reckoned(req *fleet.Request, v *pick.View, index int, s *cost.Scope) float6
 	}
 	c := &v.Candidates[index]
 	if c.Terms == (pick.Terms{}) {
-		c.Terms = cost.Estimate(v, c, s)
+		cost.Estimate(v, c, s, &c.Terms)
 	}
 	return c.Terms.TTFT()
 }

@@ -103,7 +103,8 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 		_, w, _ := r.see.weighFree(d)
 		termsOf := func(v *pick.View, c *pick.Candidate) *pick.Terms {
 			s := r.see.rule.Scope(v)
-			t := cost.Estimate(v, c, &s)
+			var t pick.Terms
+			cost.Estimate(v, c, &s, &t)
 			return &t
 		}
 		soonest := termsOf(&d.whole, &d.whole.Candidates[0])

@@ -21,26 +21,23 @@ const (
 	leastSpeed = 1e-6 // ms a token, so that nothing is divided by 0
 )
 
-// Estimate is what placing the request of a view at one of its rows costs. Terms.Spread stays 0: it is a policy's price
-// for an uneven placement, and no time that a placement takes.
-func Estimate(v *pick.View, c *pick.Candidate, s *Scope) pick.Terms {
-	brings := float64(missing(v, c) * v.PerToken(c))
-	t := pick.Terms{Wait: c.WaitMs, Fixed: v.Fixed(c)}
+// Estimate says in t what placing the request of a view at one of its rows costs. Terms.Spread is 0: it is a policy's
+// price for an uneven placement, and no time that a placement takes.
+func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) {
+	brings, delays := float64(missing(v, c)*v.PerToken(c)), 0.0
+	if s.heaviest > 0 {
+		delays = others(v, c, brings, s) + interrupts(v, c, brings) + answers(v, c) + c.Link.DelayMs
+		// An endpoint of less weight is to have less traffic: what it costs there counts for more. The request itself
+		// waits no longer.
+		if w := c.FullWeight() / s.heaviest; w < 1 {
+			delays = (c.WaitMs+brings+delays)/w - c.WaitMs - brings
+		}
+	}
 	if v.Leg == fleet.LegDecode {
-		t.Transfer = brings
-	} else {
-		t.Prefill = brings
+		*t = pick.Terms{Wait: c.WaitMs, Transfer: brings, Fixed: c.Link.FixedMs, Others: delays}
+		return
 	}
-	if s.heaviest == 0 {
-		return t
-	}
-	t.Others = others(v, c, brings, s) + interrupts(v, c, brings) + answers(v, c) + c.Link.DelayMs
-	// An endpoint of less weight is to have less traffic: what it costs there counts for more. The request itself waits
-	// no longer.
-	if w := c.FullWeight() / s.heaviest; w < 1 {
-		t.Others = (t.Wait+brings+t.Others)/w - t.Wait - brings
-	}
-	return t
+	*t = pick.Terms{Wait: c.WaitMs, Prefill: brings, Fixed: c.FixedMs, Others: delays}
 }
 
 // missing is how many tokens are computed, or of a decode leg transferred. Where costs decide whether a request is
@@ -66,9 +63,11 @@ func missing(v *pick.View, c *pick.Candidate) float64 {
 // of the length of its queue (M/M/1). That keeps new conversations away from fast endpoints whose conversations evict
 // each other's cache.
 func others(v *pick.View, c *pick.Candidate, prefill float64, s *Scope) float64 {
-	rate := s.firstTurns/Speed(v, c) + c.ReturnsPerMs/(1-min(c.Busy, fullBusy))
+	var rate float64
 	if s.once {
 		rate = c.TurnsPerMs / (1 - min(c.Busy, mostBusy))
+	} else {
+		rate = s.firstTurns/Speed(v, c) + c.ReturnsPerMs/(1-min(c.Busy, fullBusy))
 	}
 	cost := float64(s.othersMs * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
 	cost += float64(s.othersMs * float64(prefill*float64(c.Behind)))
@@ -98,11 +97,8 @@ func answers(v *pick.View, c *pick.Candidate) float64 {
 	tokens := float64(v.OutputTokens)
 	alone := float64(tokens * c.AnswerMs)
 	waits := alone/(1-min(c.Busy, mostBusy)) - alone
-	return float64(
-		v.AnswerWait*waits,
-	) + float64(
-		float64(tokens*c.PerOtherMs)*float64(max(0, c.Load.Working()-c.Prompts)),
-	)
+	among := float64(tokens*c.PerOtherMs) * float64(max(0, c.Load.Working()-c.Prompts))
+	return float64(v.AnswerWait*waits) + float64(among)
 }
 
 // marginal is the derivative of the length of a queue by its utilisation: of busy²/(1-busy), the number that wait

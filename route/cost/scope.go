@@ -27,7 +27,7 @@ func Once(v *pick.View, othersMs float64) Scope {
 func Reckon(v *pick.View) {
 	s := Choosing(v)
 	for i := range v.Candidates {
-		v.Candidates[i].Terms = Estimate(v, &v.Candidates[i], &s)
+		Estimate(v, &v.Candidates[i], &s, &v.Candidates[i].Terms)
 	}
 }
 

@@ -37,19 +37,19 @@ type Free struct {
 // Begin reckons what doing all of it costs, and what the prompt alone does.
 func (f *Free) Begin(prefill, whole *pick.View) {
 	*f = Free{prefill: prefill, Prefiller: [2]int{-1, -1}, wholes: f.wholes[:0], pairs: f.pairs[:0]}
-	s := cost.Once(whole, freeOthers)
+	s, t := cost.Once(whole, freeOthers), pick.Terms{}
 	for i := range whole.Candidates {
-		t := cost.Estimate(whole, &whole.Candidates[i], &s)
+		cost.Estimate(whole, &whole.Candidates[i], &s, &t)
 		f.wholes = append(f.wholes, t.Cost())
 		f.pairs = append(f.pairs, -1)
 	}
 	f.whole, f.wholeMs = cheapest(whole, f.wholes)
-	t := cost.Estimate(whole, &whole.Candidates[f.whole], &s)
+	cost.Estimate(whole, &whole.Candidates[f.whole], &s, &t)
 	f.ttftMs = t.TTFT()
 	s = cost.Once(prefill, freeOthers)
 	two, costs := &f.Prefiller, &f.promptMs
 	for i := range prefill.Candidates {
-		t := cost.Estimate(prefill, &prefill.Candidates[i], &s)
+		cost.Estimate(prefill, &prefill.Candidates[i], &s, &t)
 		switch ms := t.Cost(); {
 		case two[0] < 0 || ms < costs[0]:
 			two[1], costs[1] = two[0], costs[0]
@@ -69,14 +69,14 @@ func (f *Free) ReadyMs(which int) float64 {
 // prompt will be computed.
 func (f *Free) Pair(which int, decode *pick.View) {
 	o, s := &f.prefill.Candidates[f.Prefiller[which]], cost.Once(decode, freeOthers)
-	ready, base := f.ReadyMs(which), f.promptMs[which]
+	ready, base, t := f.ReadyMs(which), f.promptMs[which], pick.Terms{}
 	for i := range decode.Candidates {
 		c := &decode.Candidates[i]
 		if c.Slot == o.Slot || c.Kind != o.Kind || c.Model != o.Model ||
 			c.CacheTokens > 0 && int64(mostTwice*decode.PromptTokens) > c.CacheTokens {
 			continue
 		}
-		t := cost.Estimate(decode, c, &s)
+		cost.Estimate(decode, c, &s, &t)
 		sum := base + t.Cost() + max(0, ready+t.TTFT()-f.ttftMs)
 		if f.pairs[i] < 0 || sum < f.pairs[i] {
 			f.pairs[i] = sum

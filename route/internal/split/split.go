@@ -149,9 +149,9 @@ func Time(prefill, whole, decode *pick.View) (Why, Weighed) {
 
 // lowest is the cost of the cheapest row.
 func lowest(v *pick.View) float64 {
-	s, least := cost.Once(v, timeOthers), math.Inf(1)
+	s, t, least := cost.Once(v, timeOthers), pick.Terms{}, math.Inf(1)
 	for i := range v.Candidates {
-		t := cost.Estimate(v, &v.Candidates[i], &s)
+		cost.Estimate(v, &v.Candidates[i], &s, &t)
 		least = min(least, t.Cost())
 	}
 	return least

@@ -145,7 +145,9 @@ func TestAnswersStayAwayFromPrompts(t *testing.T) {
 	v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWait: 2, Candidates: []pick.Candidate{row, busy, crowded}}
 	scope := (&Rule{When: WhenFree}).Scope(v)
 	for i, want := range []float64{0, 2 * 1000, 100 * 0.2 * 4} {
-		if got := cost.Estimate(v, &v.Candidates[i], &scope).Others; math.Abs(got-want) > 1e-9 {
+		var terms pick.Terms
+		cost.Estimate(v, &v.Candidates[i], &scope, &terms)
+		if got := terms.Others; math.Abs(got-want) > 1e-9 {
 			t.Errorf("row %d: %v ms, want %v", i, got, want)
 		}
 	}
@@ -159,7 +161,9 @@ func TestAnswersWaitWeight(t *testing.T) {
 		idle := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Answers: pick.Answers{AnswerMs: 10}, Wait: pick.Wait{WaitMs: later}}
 		v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWait: AnswerWait, Candidates: []pick.Candidate{busy, idle}}
 		scope := (&Rule{When: WhenFree}).Scope(v)
-		at, there := cost.Estimate(v, &v.Candidates[0], &scope), cost.Estimate(v, &v.Candidates[1], &scope)
+		var at, there pick.Terms
+		cost.Estimate(v, &v.Candidates[0], &scope, &at)
+		cost.Estimate(v, &v.Candidates[1], &scope, &there)
 		if got := there.Cost() < at.Cost(); got != moves {
 			t.Errorf("%v ms later: moves %t, want %t", later, got, moves)
 		}
