@@ -166,22 +166,12 @@ func (p *leastTTFT) spread(v *pick.View) {
 		sum += s
 	}
 	sum += float64(mean * float64(v.Beyond.Count))
-	each := float64(
-		p.cfg.SpreadShare*evenness,
-	) * min(
-		1,
-		max(leastSpread, v.LaterTurns),
-	) * float64(
-		v.Eligible(),
-	) / max(
-		sum,
-		float64(v.Eligible()),
-	)
+	eligible, later := float64(v.Eligible()), min(1, max(leastSpread, v.LaterTurns))
+	each := float64(p.cfg.SpreadShare*evenness) * later * eligible / max(sum, eligible)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		c.Terms.Spread = float64(
-			float64(cost.TurnMs(v, c)+v.Fixed(c)) * min(float64(each*(c.Terms.Spread-fewest)), mostSpread),
-		)
+		turnMs, times := cost.TurnMs(v, c)+v.Fixed(c), min(float64(each*(c.Terms.Spread-fewest)), mostSpread)
+		c.Terms.Spread = float64(float64(turnMs) * times)
 	}
 }
 
