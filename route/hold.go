@@ -68,7 +68,7 @@ func (r *readers) gate(d *decision, forced pick.Reason) error {
 func (r *readers) mayHold(d *decision) error {
 	full := QueueFullError{Pool: d.pool.Name(), RetryAfter: r.admission.Bound(&d.turn)}
 	if most := d.req.Standing.Waiting; most > 0 {
-		full.Waiting = r.backlog.Waiting(d.asker.Tenant) + r.admission.HeldOf(d.asker.Tenant, d.pool.Name())
+		full.Waiting = r.backlog.Waiting(d.asker.Tenant) + r.admission.HeldOf(d.asker.Tenant)
 		if full.Tenant = full.Waiting >= most; full.Tenant {
 			return &full
 		}

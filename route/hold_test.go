@@ -183,6 +183,24 @@ func TestHeldCountAsWaiting(t *testing.T) {
 	}
 }
 
+// TestHeldCountInAllPools: the limit of a tenant is one for all models, as it is for turns that are queued.
+func TestHeldCountInAllPools(t *testing.T) {
+	s := newShort(t, func(c *route.Config) { c.Aliases = []route.Alias{{Name: "other", Models: []string{"m"}}} })
+	for n, model := range []string{"m", "other"} {
+		_, err := s.Decide(s.now, &fleet.Request{
+			Model: model, Session: "d", Class: fleet.Turn, PromptTokens: 30_000, Waits: true, Holds: true, Seed: 1,
+			Tenant: "x", Standing: fleet.Standing{Waiting: 1},
+		})
+		var full *route.QueueFullError
+		if refused := errors.As(err, &full) && full.Tenant && full.Waiting == 1; refused != (n == 1) {
+			t.Errorf("turn %d, for %s: %v", n, model, err)
+		}
+	}
+	if s.Stats().Held != 1 {
+		t.Errorf("%d are held, want the first", s.Stats().Held)
+	}
+}
+
 // TestWorkingSetIsTold: the status says how much of an endpoint's cache the conversations under way need, and the
 // statistics what those need that are held.
 func TestWorkingSetIsTold(t *testing.T) {

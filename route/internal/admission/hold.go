@@ -289,9 +289,9 @@ func (t *Table) End(lease fleet.Lease) bool {
 // Held is how many turns are held, those that were called and are not placed yet among them.
 func (r Reader) Held() int { return len(r.t.held) }
 
-// HeldOf is how many turns of a tenant wait in a pool's line.
-func (r Reader) HeldOf(tenant, pool string) (n int) {
-	if l := r.t.lines[pool]; l != nil {
+// HeldOf is how many turns of a tenant wait, in the lines of all pools.
+func (r Reader) HeldOf(tenant string) (n int) {
+	for _, l := range r.t.order {
 		for _, h := range l.turns {
 			if h.Tenant == tenant {
 				n++
