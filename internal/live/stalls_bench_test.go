@@ -119,6 +119,14 @@ func BenchmarkStalls(b *testing.B) {
 			s.Observe(route.Finished{Lease: p.Lease})
 		}},
 		{"reload-of-policies", 1000, askAll, func(s *stalls, _ int) { s.Observe(route.Configured{Config: s.config, Policies: true}) }},
+		{"one-in-the-middle-leaves-or-comes", 1000, askAll, func(s *stalls, n int) {
+			d := s.fleet
+			if n%2 == 0 {
+				d.Endpoints = slices.Delete(slices.Clone(d.Endpoints), 500, 501)
+			}
+			s.Observe(d)
+			s.probed(500, adapters(20))
+		}},
 		{"an-endpoint-moves", 1000, askAll, func(s *stalls, n int) {
 			moved := s.fleet.Endpoints[n%1000]
 			moved.URL = fmt.Sprint("http://moved", n)

@@ -21,8 +21,8 @@ func (r Reader) Named(name string) Pool {
 	if p, ok := t.byName[name]; ok {
 		return p
 	}
-	s := &state{name: name, size: size.NewModel(), members: t.membersOf(name, nil)}
-	s.survey()
+	s := &state{endpoints: t.endpoints, name: name, size: size.NewModel()}
+	t.fill(s)
 	if len(s.members) > 0 || name == "" || name == Any {
 		s.prefillName = PrefillNamespace(name)
 		t.equip(s)
@@ -65,15 +65,16 @@ func (r Reader) NameOf(key uint64) (name string) {
 	return name
 }
 
-// membersOf appends the endpoints that serve a model, an alias, any model ("*"), or all endpoints ("").
-func (t *Table) membersOf(name string, members []member) []member {
-	targets := t.targets(name)
+// fill makes the members of a pool anew: the endpoints that serve a model, an alias, any model ("*"), or all ("").
+func (t *Table) fill(s *state) {
+	s.members, s.models = s.members[:0], nil
+	targets := t.targets(s.name)
 	for e := range t.endpoints.All() {
-		if m, ok := t.memberOf(e, name, targets); ok {
-			members = append(members, m)
+		if m, ok := t.memberOf(e, s, targets); ok {
+			s.members = append(s.members, m)
 		}
 	}
-	return members
+	s.survey()
 }
 
 // targets are the models that a name stands for; nil for any.
@@ -85,26 +86,34 @@ func (t *Table) targets(name string) []string {
 	return targets
 }
 
-// memberOf is an endpoint as a member of the pool of a name and its targets; ok is false if it is none.
-func (t *Table) memberOf(e registry.Endpoint, name string, targets []string) (_ member, ok bool) {
-	part := e.Role() != fleet.RoleBoth
+// memberOf is an endpoint as a member of a pool whose name stands for the targets; ok is false if it is none.
+func (t *Table) memberOf(e registry.Endpoint, s *state, targets []string) (m member, ok bool) {
+	var model fleet.Model
 	switch {
 	case e.Gone():
 		return member{}, false
-	case name == "":
-		return member{endpoint: e, context: e.Context(), part: part}, true
-	case name == Any && targets == nil: // it serves anything, but only here: a known name goes to endpoints known to serve it
-		return member{endpoint: e, part: part}, e.Nameless()
+	case s.name == "":
+		model.ContextTokens, ok = e.Context(), true
+	case s.name == Any && targets == nil: // it serves anything, but only here: a known name goes to endpoints known to serve it
+		ok = e.Nameless()
+	default:
+		model, m.stated, ok = e.Serves(targets)
 	}
-	m, stated, ok := e.Serves(targets)
-	return member{
-		endpoint: e,
-		model:    m.ID,
-		context:  m.ContextTokens,
-		adapter:  m.Parent != "",
-		part:     part,
-		stated:   stated,
-	}, ok
+	if !ok {
+		return member{}, false
+	}
+	m.order, m.slot, m.part = e.Order(), int32(e.Slot()), e.Role() != fleet.RoleBoth
+	m.model, m.context, m.adapter = s.called(model.ID), model.ContextTokens, model.Parent != ""
+	return m, true
+}
+
+// called is the index of a name under which a member serves a pool's requests: one of the models that the pool stands for.
+func (s *state) called(model string) int32 {
+	i := slices.Index(s.models, model)
+	if i < 0 {
+		i, s.models = len(s.models), append(s.models, model)
+	}
+	return int32(i)
 }
 
 // ModelStatus is one model or alias a client can ask for.
@@ -137,14 +146,14 @@ func (r Reader) Models() []ModelStatus {
 	}
 	for _, a := range r.t.cfg.Aliases {
 		_, real := index[a.Name]
-		members := r.t.membersOf(a.Name, nil)
-		if a.Name == Any || real || len(members) == 0 {
+		p := state{endpoints: r.t.endpoints, name: a.Name}
+		if r.t.fill(&p); a.Name == Any || real || len(p.members) == 0 {
 			continue
 		}
 		s := ModelStatus{ID: a.Name, Alias: a.Models}
-		for _, m := range members {
-			s.ContextTokens = max(s.ContextTokens, m.context)
-			s.Endpoints = append(s.Endpoints, m.endpoint.Name())
+		for i := range p.members {
+			s.ContextTokens = max(s.ContextTokens, p.members[i].context)
+			s.Endpoints = append(s.Endpoints, r.t.endpoints.At(int(p.members[i].slot)).Name())
 		}
 		out = append(out, s)
 	}

@@ -24,14 +24,17 @@ import (
 type Pool struct{ s *state }
 
 type state struct {
+	endpoints registry.Reader
+
 	name    string
 	policy  *pick.Installed // for whole requests and decode legs
 	prefill *pick.Installed // for prefill legs
 	parts   bool            // its members have roles, or need none: requests may be split
 	members []member
-	slots   []int32 // of the members
-	roles   int     // members with a role
-	alike   bool    // all members have one model name and one context, and no adapter
+	slots   []int32  // of the members
+	models  []string // names under which members serve its requests
+	roles   int      // members with a role
+	alike   bool     // all members have one model name and one context, and no adapter
 
 	kept        bool   // stored in the table
 	prefillName string // namespace of conversations on the prefill side
@@ -67,36 +70,35 @@ func (p Pool) Alike() bool { return p.s.alike }
 func (p Pool) Len() int { return len(p.s.members) }
 
 // Member is the member with an index, in order of declaration.
-func (p Pool) Member(i int) Member { return Member{&p.s.members[i]} }
+func (p Pool) Member(i int) Member { return Member{p.s, &p.s.members[i]} }
 
 // Slots lists the members' slots.
 func (p Pool) Slots() slot.List { return slot.ListOf(p.s.slots) }
 
 // MemberAt is the member that an endpoint is; ok is false if it is none.
 func (p Pool) MemberAt(e registry.Endpoint) (m Member, ok bool) {
-	for i := range p.s.members {
-		if p.s.members[i].endpoint == e {
-			return p.Member(i), true
-		}
+	i, ok := p.s.place(e)
+	if !ok {
+		return Member{}, false
 	}
-	return Member{}, false
+	return p.Member(i), true
 }
 
 // Bound reports whether the pool's decoders take no whole requests. Every request that can be split is then split,
 // whatever is configured.
 func (p Pool) Bound() bool {
 	return p.s.parts &&
-		slices.ContainsFunc(
-			p.s.members,
-			func(m member) bool { return m.endpoint.Role() == fleet.RoleDecode && m.endpoint.Bound() },
-		)
+		slices.ContainsFunc(p.s.slots, func(slot int32) bool {
+			e := p.s.endpoints.At(int(slot))
+			return e.Role() == fleet.RoleDecode && e.Bound()
+		})
 }
 
 // Alone reports whether some member takes whole requests.
 func (p Pool) Alone() bool {
-	return slices.ContainsFunc(p.s.members, func(m member) bool {
-		role := m.endpoint.Role()
-		return role == fleet.RoleBoth || role == fleet.RoleDecode && !m.endpoint.Bound()
+	return slices.ContainsFunc(p.s.slots, func(slot int32) bool {
+		e := p.s.endpoints.At(int(slot))
+		return e.Role() == fleet.RoleBoth || e.Role() == fleet.RoleDecode && !e.Bound()
 	})
 }
 
@@ -149,22 +151,27 @@ func (s *state) policyFor(l fleet.Leg) *pick.Installed {
 }
 
 // Member is an endpoint of a pool and the model name it serves there, to be read only.
-type Member struct{ m *member }
+type Member struct {
+	s *state
+	m *member
+}
 
+// member has no pointers, so that the collector does not look at members that move when one in the middle leaves.
 type member struct {
-	endpoint registry.Endpoint
-	model    string
-	context  int  // tokens, 0 unknown
-	adapter  bool // the model is a LoRA adapter
-	part     bool // its endpoint has a role
-	stated   bool // declared by the configuration; the engine has not listed it
+	order   uint64 // of its endpoint's declaration
+	context int    // tokens, 0 unknown
+	slot    int32  // of its endpoint
+	model   int32  // index of state.models
+	adapter bool   // the model is a LoRA adapter
+	part    bool   // its endpoint has a role
+	stated  bool   // declared by the configuration; the engine has not listed it
 }
 
 // Endpoint is the endpoint.
-func (m Member) Endpoint() registry.Endpoint { return m.m.endpoint }
+func (m Member) Endpoint() registry.Endpoint { return m.s.endpoints.At(int(m.m.slot)) }
 
 // Model is the name under which it serves the pool's requests; "" if no name is known.
-func (m Member) Model() string { return m.m.model }
+func (m Member) Model() string { return m.s.models[m.m.model] }
 
 // Context is the longest prompt plus answer in tokens; 0 unknown.
 func (m Member) Context() int { return m.m.context }

@@ -79,8 +79,7 @@ func (t *Table) SetConfig(c Config, policies bool) {
 		was, isOld := old[p.s.name]
 		is, isNew := t.aliases[p.s.name]
 		if isOld != isNew || !slices.Equal(was, is) {
-			p.s.members = t.membersOf(p.s.name, p.s.members[:0])
-			p.s.survey()
+			t.fill(p.s)
 		}
 		if policies {
 			p.s.policy, p.s.prefill = nil, nil
@@ -139,26 +138,43 @@ func (t *Table) retake(name string, changed []registry.Endpoint) {
 	if !ok {
 		return
 	}
-	targets := t.targets(name)
+	s, targets, holes := p.s, t.targets(name), 0
 	for _, e := range changed {
-		i, was := p.s.place(e)
-		m, is := t.memberOf(e, name, targets)
+		i, was := s.place(e)
+		m, is := t.memberOf(e, s, targets)
 		if was {
-			p.s.count(&p.s.members[i], -1)
-			p.s.members, p.s.slots = slices.Delete(p.s.members, i, i+1), slices.Delete(p.s.slots, i, i+1)
+			s.count(&s.members[i], -1)
+		}
+		switch {
+		case is && was:
+			s.members[i], s.slots[i] = m, m.slot
+		case is && i < len(s.slots) && s.slots[i] == hole && s.members[i].order == m.order:
+			s.members[i], s.slots[i] = m, m.slot
+			holes--
+		case is:
+			s.members, s.slots = slices.Insert(s.members, i, m), slices.Insert(s.slots, i, m.slot)
+		case was:
+			s.members[i].slot, s.slots[i] = hole, hole
+			holes++
 		}
 		if is {
-			p.s.count(&m, 1)
-			p.s.members, p.s.slots = slices.Insert(p.s.members, i, m), slices.Insert(p.s.slots, i, int32(e.Slot()))
-			p.s.alike = p.s.alike && p.s.members[i].isLike(&p.s.members[0]) &&
-				p.s.members[i].isLike(&p.s.members[len(p.s.members)-1])
+			s.count(&m, 1)
+			s.alike = s.alike && m.isLike(&s.members[0]) && m.isLike(&s.members[len(s.members)-1])
 		}
 	}
-	if !p.s.alike {
-		p.s.compare()
+	for ; holes > 0; holes-- {
+		i := slices.Index(s.slots, hole)
+		s.members, s.slots = slices.Delete(s.members, i, i+1), slices.Delete(s.slots, i, i+1)
 	}
-	t.equip(p.s)
+	if !s.alike {
+		s.compare()
+	}
+	t.equip(s)
 }
+
+// hole is in place of the slot of a member that has left, until all changes are known: one that comes in its place, as an
+// engine that moves does, moves no others.
+const hole = -1
 
 // count adds by to the number of members with a role if m has one.
 func (s *state) count(m *member, by int) {
@@ -169,12 +185,8 @@ func (s *state) count(m *member, by int) {
 
 // place is where an endpoint is among the members, in order of declaration, or where it belongs.
 func (s *state) place(e registry.Endpoint) (i int, ok bool) {
-	i, ok = slices.BinarySearchFunc(
-		s.members,
-		e,
-		func(m member, e registry.Endpoint) int { return cmp.Compare(m.endpoint.Order(), e.Order()) },
-	)
-	return i, ok && s.members[i].endpoint == e
+	i, ok = slices.BinarySearchFunc(s.members, e.Order(), func(m member, order uint64) int { return cmp.Compare(m.order, order) })
+	return i, ok && int(s.members[i].slot) == e.Slot()
 }
 
 // survey notes the members' slots, how many of them have a role, and whether they are alike.
@@ -182,7 +194,7 @@ func (s *state) survey() {
 	s.slots, s.roles = s.slots[:0], 0
 	for i := range s.members {
 		s.count(&s.members[i], 1)
-		s.slots = append(s.slots, int32(s.members[i].endpoint.Slot()))
+		s.slots = append(s.slots, s.members[i].slot)
 	}
 	s.compare()
 }

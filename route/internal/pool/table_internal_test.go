@@ -87,9 +87,12 @@ func TestMembersFollow(t *testing.T) {
 			of.Settle()
 			keep()
 			for _, p := range table.kept {
-				fresh := state{name: p.s.name, members: table.membersOf(p.s.name, nil)}
-				fresh.survey()
+				fresh := state{endpoints: of.Reader(), name: p.s.name}
+				table.fill(&fresh)
 				table.equip(&fresh)
+				for i := range fresh.members { // names have the numbers in which they came
+					fresh.members[i].model = p.s.called(fresh.models[fresh.members[i].model])
+				}
 				got := state{name: p.s.name, members: p.s.members, slots: p.s.slots, roles: p.s.roles, alike: p.s.alike, parts: p.s.parts, policy: p.s.policy, prefill: p.s.prefill}
 				if len(fresh.members) == 0 { // a pool keeps its policies until it has members again
 					got.parts, got.policy, got.prefill = fresh.parts, fresh.policy, fresh.prefill
