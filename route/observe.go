@@ -153,16 +153,13 @@ type Statuses struct {
 	generation uint64 // of the registry, at the first step
 }
 
-// statusStep is how many endpoints one step describes.
-const statusStep = 64
-
 // Describe takes one step and reports whether there are more. If endpoints have come or gone since the last step, it
 // begins anew.
 func (r *Router) Describe(now time.Time, s *Statuses) (more bool) {
 	if g := r.endpoints.Generation(); g != s.generation {
 		s.Of, s.next, s.generation = s.Of[:0], 0, g
 	}
-	end := min(s.next+statusStep, r.endpoints.Len())
+	end := min(s.next+stepDone, r.endpoints.Len())
 	for ; s.next < end; s.next++ {
 		if ep := r.endpoints.Nth(s.next); ep.Current() {
 			s.Of = append(s.Of, r.statusOf(now, ep))

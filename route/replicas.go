@@ -42,7 +42,6 @@ func tenantMark(hash uint64) string {
 const (
 	mostPeers      = 64
 	mostPeerLeases = 100_000 // per router
-	mostPools      = 4096    // names that are looked up
 )
 
 // peer is another router.
@@ -269,12 +268,6 @@ func (r *Router) sendElsewhere(now, at time.Time, f *flight) {
 	}
 }
 
-// Bounds on one step of the end of another router.
-const (
-	endStep  = 16   // requests that end
-	lookStep = 2048 // flights that are looked at
-)
-
 // peerGone ends the running requests of a router that is gone.
 func (r *Router) peerGone(now time.Time, ev *PeerGone) {
 	o := &r.others
@@ -284,7 +277,7 @@ func (r *Router) peerGone(now time.Time, ev *PeerGone) {
 	}
 	until, most := len(r.flights), p.leases
 	if ev.Partly {
-		until, most = min(until, p.ended+lookStep), min(most, endStep)
+		until, most = min(until, p.ended+stepSeen), min(most, stepDone)
 	} else {
 		p.ended = 0
 	}
@@ -311,7 +304,7 @@ func (r *Router) poolOf(hash uint64) pool.Pool {
 	if p := pools.Keyed(hash); p.Exists() {
 		return p
 	}
-	if o.at != r.endpoints.Generation() || len(o.pools) >= mostPools {
+	if o.at != r.endpoints.Generation() || len(o.pools) >= pool.Most {
 		o.at = r.endpoints.Generation()
 		clear(o.pools)
 	}

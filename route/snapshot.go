@@ -56,14 +56,6 @@ type LearntEndpoint struct {
 // LearntPool is the learnt state of a model's requests.
 type LearntPool = pool.Learnt
 
-// Bounds on one piece, which blocks all requests while it is taken.
-const (
-	pieceEndpoints = 8
-	piecePools     = 8
-	pieceNames     = 1024 // of blocks
-	pieceEntries   = 128
-)
-
 // forgetAfter is how long restored state waits for its endpoint's declaration.
 const forgetAfter = 10 * time.Minute
 
@@ -111,7 +103,7 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 		f := r.speed.Reader().ExportFleet()
 		p.Fleet = &f
 	case len(w.endpoints) > 0:
-		n := min(len(w.endpoints), pieceEndpoints)
+		n := min(len(w.endpoints), stepDone)
 		for _, ep := range w.endpoints[:n] {
 			if r.endpoints.At(ep.Slot()) == ep {
 				spec := ep.Spec()
@@ -122,7 +114,7 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 		}
 		w.endpoints = w.endpoints[n:]
 	case len(w.pools) > 0:
-		n := min(len(w.pools), piecePools)
+		n := min(len(w.pools), stepDone)
 		for _, k := range w.pools[:n] {
 			p.Pools = append(p.Pools, k.Learnt())
 		}
@@ -131,7 +123,7 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 		r.snapshotChains(&p)
 	default:
 		var c Conversations
-		c, more = r.conversations.Next(now, pieceEntries, r.warmAt)
+		c, more = r.conversations.Next(now, stepDone, r.warmAt)
 		p.Conversations = &c
 		return p, more
 	}
@@ -149,7 +141,7 @@ func (r *Router) snapshotChains(p *Piece) {
 			r.cache.Rewind(ep.Slot())
 		}
 		p.Endpoint = ep.Name()
-		p.Chains, more = r.cache.Held(ep.Slot(), pieceNames)
+		p.Chains, more = r.cache.Held(ep.Slot(), stepSeen)
 	}
 	if !more {
 		w.chains = w.chains[1:]

@@ -21,9 +21,6 @@ type Survey struct {
 	generation uint64 // of the registry when the omitted ones were first looked for
 }
 
-// surveyStep is how many endpoints one step compares.
-const surveyStep = 32
-
 // NewSurvey begins a survey of a snapshot.
 func NewSurvey(d *Declared) *Survey {
 	s := &Survey{names: make(map[string]bool, len(d.Endpoints))}
@@ -40,7 +37,7 @@ func (r *Router) Survey(now time.Time, d *Declared, s *Survey) (more bool) {
 		s.begun, s.Gently = true, r.running(now)
 	}
 	if !s.compared {
-		end := min(s.next+surveyStep, len(d.Endpoints))
+		end := min(s.next+stepDone, len(d.Endpoints))
 		for ; s.next < end; s.next++ {
 			spec := &d.Endpoints[s.next]
 			old := r.endpoints.Named(spec.Name)
@@ -56,7 +53,7 @@ func (r *Router) Survey(now time.Time, d *Declared, s *Survey) (more bool) {
 	if g := r.endpoints.Generation(); s.generation != g {
 		s.Left, s.next, s.generation = s.Left[:0], 0, g
 	}
-	end := min(s.next+surveyStep, r.endpoints.Len())
+	end := min(s.next+stepDone, r.endpoints.Len())
 	for ; s.next < end; s.next++ {
 		if ep := r.endpoints.Nth(s.next); ep.Current() && ep.Source() == d.Source && !ep.Gone() && !s.names[ep.Name()] {
 			s.Left = append(s.Left, ep.Name())

@@ -68,14 +68,14 @@ type given struct {
 }
 
 const (
-	nearMs      = 1.0  // costs that differ by less are ties
 	remembered  = 100  // memory of the count, in first turns per endpoint
 	freeShare   = 8    // outstanding requests allowed beyond the fair share, because of chance
 	evenness    = 14   // one first turn in this many above the fewest costs a turn's mean time
 	leastSpread = 0.03 // least share of the penalty, however few later turns follow: weights apply to those too
 	rarely      = 8    // first turns for each endpoint, in which all have been candidates with near certainty
-	mostLeft    = 1000 // endpoints that have left and whose counts may still be there
-	mostSpread  = 16   // penalty limit in mean times of a turn: a misjudged endpoint must still get requests
+	// limit of the penalty in mean times of a turn, and of how many times as slow as the fastest an endpoint counts as:
+	// a misjudged endpoint must still get requests
+	mostTimes = 16
 )
 
 // New makes least_ttft. The configuration must have its defaults.
@@ -170,7 +170,7 @@ func (p *leastTTFT) spread(v *pick.View) {
 	each := float64(p.cfg.SpreadShare*evenness) * later * eligible / max(sum, eligible)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		turnMs, times := cost.TurnMs(v, c)+v.Fixed(c), min(float64(each*(c.Terms.Spread-fewest)), mostSpread)
+		turnMs, times := cost.TurnMs(v, c)+v.Fixed(c), min(float64(each*(c.Terms.Spread-fewest)), mostTimes)
 		c.Terms.Spread = float64(float64(turnMs) * times)
 	}
 }
@@ -247,9 +247,9 @@ func (p *leastTTFT) late(g *given, endpoints int) bool {
 	return g.seen > 0 && p.picks-g.seen <= uint64(rarely*endpoints)
 }
 
-// slower is how many times as slow an endpoint is as the fastest one, at most 16.
+// slower is how many times as slow an endpoint is as the fastest one, at most mostTimes.
 func slower(v *pick.View, c *pick.Candidate, fastest float64) float64 {
-	return min(cost.Speed(v, c)/fastest, 16)
+	return min(cost.Speed(v, c)/fastest, mostTimes)
 }
 
 // share is an endpoint's recent first turns relative to its weight and speed.
@@ -288,7 +288,7 @@ func (f fairLimit) over(v *pick.View, c *pick.Candidate) bool {
 	return float64(n) > float64(f.each*c.Weight)/cost.Speed(v, c)+freeShare
 }
 
-// nearest picks, among the candidates within nearMs of the least cost, the first in the conversation's rendezvous
+// nearest picks, among the candidates within cost.NearMs of the least cost, the first in the conversation's rendezvous
 // order, so that several routers tend to agree.
 func (p *leastTTFT) nearest(v *pick.View, bestCost float64, limit fairLimit) (index, near int) {
 	index = pick.None
@@ -296,7 +296,7 @@ func (p *leastTTFT) nearest(v *pick.View, bestCost float64, limit fairLimit) (in
 	var first byhash.Place
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		if limit.over(v, c) || c.Terms.Cost()-bestCost > nearMs {
+		if limit.over(v, c) || c.Terms.Cost()-bestCost > cost.NearMs {
 			continue
 		}
 		near++
@@ -336,7 +336,7 @@ func (p *leastTTFT) forgotten(endpoint uint64) {
 	if p.left == nil {
 		p.left = map[uint64]struct{}{}
 	}
-	if p.left[endpoint] = struct{}{}; len(p.left) >= mostLeft {
+	if p.left[endpoint] = struct{}{}; len(p.left) >= p.endpoints {
 		p.dropLeft()
 	}
 }

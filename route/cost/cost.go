@@ -10,6 +10,9 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
+// NearMs is the difference in ms below which two costs are equal: predictions are no better.
+const NearMs = 1.0
+
 const (
 	// utilisation up to which queues are reckoned: none lasts for ever, and of one that is there the wait is known
 	fullBusy = 0.75

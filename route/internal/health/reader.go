@@ -66,11 +66,11 @@ type Rank int
 
 // The ranks.
 const (
-	Fit      Rank = 0
-	Unproved Rank = 1
-	Strained Rank = 2 // busy, or under trial
-	Ejected  Rank = 3
-	Unfit    Rank = 100 // not used at all
+	Fit Rank = iota
+	Unproved
+	Strained // busy, or under trial
+	Ejected
+	Unfit // not used at all
 )
 
 // Rank grades an endpoint for a caller's request; caller 0 is anonymous. regardless ignores ejections caused by failed

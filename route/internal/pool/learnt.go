@@ -31,7 +31,7 @@ func (t *Table) Restore(l *Learnt) {
 	if t.restored == nil {
 		t.restored = map[string]*Learnt{}
 	}
-	if len(t.restored) >= maxPools {
+	if len(t.restored) >= Most {
 		return
 	}
 	t.restored[l.Name] = l

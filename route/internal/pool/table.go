@@ -23,8 +23,8 @@ type Alias struct {
 // It has one name, so that clients cannot create pools.
 const Any = "*"
 
-// maxPools bounds the number of pools. Only engines and the configuration can name one.
-const maxPools = 4096
+// Most bounds the number of pools, and of names that are looked up for them. Only engines and the configuration can name one.
+const Most = 4096
 
 // prefillSide marks the conversations of a pool's prefill side. No model name contains it.
 const prefillSide = "\x00prefill"
@@ -89,16 +89,16 @@ func (t *Table) SetConfig(c Config, policies bool) {
 }
 
 // Keep stores a pool with its policies and its model's statistics, also while it has no members: endpoints come and go.
-// Above maxPools, pools without members are dropped, then all.
+// Above Most, pools without members are dropped, then all.
 func (t *Table) Keep(p Pool) {
 	if p.s.kept || p.s.prefillName == "" {
 		return
 	}
-	if len(t.byName) >= maxPools {
+	if len(t.byName) >= Most {
 		t.kept = slices.DeleteFunc(t.kept, func(k Pool) bool { return k.Len() == 0 })
 		clear(t.byName)
 		clear(t.byKey)
-		if len(t.kept) >= maxPools {
+		if len(t.kept) >= Most {
 			t.kept = t.kept[:0]
 		}
 		for _, k := range t.kept {

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	soonest = 8 // endpoints with the least estimated wait and prefill
-	idlest  = 8 // endpoints with the fewest requests for their weight and speed
-	drawn   = 2 // endpoints drawn by chance, so that their figures are read anew
+	// endpoints with the least estimated wait and prefill, and as many with the fewest requests for their weight and speed
+	listed = 8
+	drawn  = 2 // endpoints drawn by chance, so that their figures are read anew
 )
 
 // Table is the records of all endpoints, by slot.
@@ -127,8 +127,8 @@ func (m *sums) remove(s *seat) {
 // best holds the members with the least values, least first. A value is a figure in whole numbers and, below it, the
 // member's place in the order of the request's hash.
 type best struct {
-	value  [max(soonest, idlest)]uint64
-	member [max(soonest, idlest)]int32
+	value  [listed]uint64
+	member [listed]int32
 	n      int
 	over   float64 // figures from here on are too large
 }

@@ -101,11 +101,11 @@ func TestList(t *testing.T) {
 		}
 		must := slices.Clone(named)
 		slices.SortFunc(all, func(a, b model) int { return cmp.Or(cmp.Compare(a.soon, b.soon), cmp.Compare(a.place, b.place)) })
-		for _, m := range all[:min(soonest, len(all))] {
+		for _, m := range all[:min(listed, len(all))] {
 			must = append(must, m.member)
 		}
 		slices.SortFunc(all, func(a, b model) int { return cmp.Or(cmp.Compare(a.idle, b.idle), cmp.Compare(a.place, b.place)) })
-		for _, m := range all[:min(idlest, len(all))] {
+		for _, m := range all[:min(listed, len(all))] {
 			must = append(must, m.member)
 		}
 		for _, m := range must {
@@ -113,7 +113,7 @@ func TestList(t *testing.T) {
 				t.Fatalf("member %d is missing in %v", m, list.Rows)
 			}
 		}
-		if most := len(named) + soonest + idlest + drawn; len(list.Rows) > most {
+		if most := len(named) + listed + listed + drawn; len(list.Rows) > most {
 			t.Fatalf("%d rows", len(list.Rows))
 		}
 		var want pick.Beyond

@@ -17,7 +17,6 @@ const (
 	// part of an engine's memory, 1 to so many, that a prompt may take to be in that of two: two that each wait at both
 	// for what the other holds get nowhere
 	mostTwice = 4
-	nearMs    = 1.0 // costs that differ by less are equal
 )
 
 // Free compares the endpoints that could do all of a request with the pairs that could split it. Its memory is reused.
@@ -111,7 +110,7 @@ func cheapest(v *pick.View, costs []float64) (best int, ms float64) {
 	}
 	least, at := ms, uint64(0)
 	for i, c := range costs {
-		if c < 0 || c > least+nearMs {
+		if c < 0 || c > least+cost.NearMs {
 			continue
 		}
 		if h := (v.Hash ^ v.Candidates[i].Key) * 0x9e3779b97f4a7c15; h>>11 >= at {

@@ -113,8 +113,7 @@ func (r *Rule) Uncached(v *pick.View, picked int) Why {
 }
 
 const (
-	gainMs      = 1.0  // ms that a split must gain at least
-	gainShare   = 0.05 // the same as a share of what the whole costs; the larger counts
+	gainShare   = 0.05 // share of what the whole costs that a split must gain, and cost.NearMs at least
 	promptShare = 0.25 // see Interrupts
 	// ms that count for each that others wait for a prompt: as much as for those who are answered there
 	timeOthers = 1.0
@@ -134,7 +133,7 @@ type Weighed struct {
 
 // why says which is cheaper, by enough.
 func (w *Weighed) why() Why {
-	if w.SplitMs+max(gainMs, float64(gainShare*w.WholeMs)) < w.WholeMs {
+	if w.SplitMs+max(cost.NearMs, float64(gainShare*w.WholeMs)) < w.WholeMs {
 		return Sooner
 	}
 	return WholeSooner
