@@ -201,6 +201,11 @@ type View struct {
 	Beyond       Beyond  // endpoints that may take the request and have no row, see Needs.Shortlist
 }
 
+// Seed begins the random numbers of a decision about a leg: those of Rand, whose source is given.
+func Seed(source *rand.PCG, seed uint64, leg fleet.Leg) {
+	source.Seed(seed, 0x9e3779b97f4a7c15+uint64(leg))
+}
+
 // Beyond is what is known of the endpoints without a row. The zero value means that all have one. Sums are in the units
 // of the columns and as of each endpoint's latest row; requests are of now.
 type Beyond struct {

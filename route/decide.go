@@ -431,7 +431,7 @@ func (r *readers) fill(
 		rows[i].Complete(h, &pace, &wait, answers, r.arrivals.Demand(d.now, c.Slot, &others, idle, takes), pick.Link{})
 	}
 	chance := &d.chance[leg]
-	chance.source.Seed(d.req.Seed, 0x9e3779b97f4a7c15+uint64(leg))
+	pick.Seed(chance.source, d.req.Seed, leg)
 	*v = pick.View{
 		Now: d.now, Rand: chance.rand, Source: chance.source, Candidates: rows, Beyond: a.beyond,
 		Home: home, Parent: parent, Repeats: t.Repeats, FirstTurn: first, Leg: leg, NewID: t.NewID,

@@ -37,9 +37,9 @@ func (e *ends) Pop() any {
 	return x
 }
 
-// later schedules an end.
+// later schedules an end. Above mostOpen of them the next one comes at once.
 func (w *world) later(e end) {
-	if len(w.ends) >= mostEnds {
+	if len(w.ends) >= mostOpen {
 		w.over(heap.Pop(&w.ends).(*end))
 	}
 	heap.Push(&w.ends, &e)

@@ -52,11 +52,9 @@ type Policy struct {
 
 // Bounds of the shadows' memory.
 const (
-	Most         = 8
-	mostPools    = 64 // beyond it the least recently used is dropped
-	mostReasons  = 64
-	mostOpen     = 1 << 16
-	chanceStream = 0x9e3779b97f4a7c15 // the second half of each decision's seed, as in Route
+	Most      = 8
+	mostPools = 64      // beyond it the least recently used is dropped
+	mostOpen  = 1 << 16 // conversations of a world, outstanding prompts and answers there, and leases
 )
 
 // pool has a pool's state of each policy, in both of its roles.
@@ -80,7 +78,7 @@ func New(c Config) *Set {
 		panic("shadow: too many policies")
 	}
 	c.Sessions = c.Sessions.WithDefaults()
-	c.Sessions.Max, c.Sessions.HashOnly = min(c.Sessions.Max, mostWorldSessions), true
+	c.Sessions.Max, c.Sessions.HashOnly = min(c.Sessions.Max, mostOpen), true
 	s := &Set{cfg: c, pools: map[string]*pool{}, acting: newWorld(c.Sessions), pcg: rand.NewPCG(0, 0)}
 	s.rng, s.open = rand.New(s.pcg), map[fleet.Lease]*pool{}
 	for _, p := range c.Policies {
@@ -247,7 +245,7 @@ func (s *Set) only(p *pick.Installed, v *pick.View, g *Sighting) {
 
 // draw seeds the view's random numbers.
 func (s *Set) draw(v *pick.View, g *Sighting) {
-	s.pcg.Seed(g.request.Seed, chanceStream)
+	pick.Seed(s.pcg, g.request.Seed, fleet.LegWhole)
 	v.Rand, v.Source = s.rng, s.pcg
 }
 
@@ -282,7 +280,5 @@ func (t *tally) because(r pick.Reason) {
 			return
 		}
 	}
-	if len(t.reasons) < mostReasons {
-		t.reasons = append(t.reasons, Reason{Reason: r, Differs: 1})
-	}
+	t.reasons = append(t.reasons, Reason{Reason: r, Differs: 1})
 }

@@ -166,7 +166,7 @@ func TestShadowsAreBounded(t *testing.T) {
 		s.turn(fmt.Sprint("c", i), 10, func(r *fleet.Request) { r.Model = fmt.Sprint("m", i%200) })
 	}
 	pools, ends, conversations := s.shadows.Sizes()
-	if pools > 64 || ends > 1<<15 || conversations > 65_536 {
+	if pools > 64 || ends > 1<<16 || conversations > 65_536 {
 		t.Errorf("%d pools, %d ends, %d conversations", pools, ends, conversations)
 	}
 	s.wait(24 * time.Hour)

@@ -3,6 +3,7 @@ package shadow
 import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/internal/blocks"
 )
 
 // Sighting is a copy of a decision for shadows. It shares nothing with the router, so that it can be evaluated later
@@ -31,9 +32,6 @@ const (
 	ended
 	departed
 )
-
-// mostSightedBlocks bounds the memory that a Sighting keeps for reuse, in blocks.
-const mostSightedBlocks = 4096
 
 // Placed is where a request went.
 type Placed struct {
@@ -71,18 +69,18 @@ func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
 	s.request.Trail, s.request.Exclude, s.request.Tried, s.request.TriedPrefill, s.request.Owned = nil, nil, nil, nil, nil
 	s.request.Content, s.request.ShadowContent, s.request.Tokens, s.request.Kinds = nil, nil, nil, nil
 	s.retry, s.pool, s.session = len(req.Tried) > 0 || req.Instead != 0, d.Pool, d.Session
-	blocks := s.content.Blocks[:0]
-	s.content = fleet.Content{Blocks: blocks}
+	names := s.content.Blocks[:0]
+	s.content = fleet.Content{Blocks: names}
 	c := req.Content
 	if c == nil {
 		c = req.ShadowContent
 	}
 	if c != nil && len(c.List) == 0 {
-		if cap(blocks) > mostSightedBlocks && len(c.Blocks) <= mostSightedBlocks {
-			blocks = nil
+		if cap(names) > blocks.MostReused && len(c.Blocks) <= blocks.MostReused {
+			names = nil
 		}
 		s.content = *c
-		s.content.Blocks = append(blocks, c.Blocks...)
+		s.content.Blocks = append(names, c.Blocks...)
 		s.request.Content = &s.content
 	}
 	return true

@@ -3,14 +3,15 @@ package shadow
 import (
 	"time"
 
-	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/route/cost"
 	"github.com/warmpath/warmpath/route/internal/arrivals"
 	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/size"
+	"github.com/warmpath/warmpath/route/internal/speed"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -27,7 +28,7 @@ type world struct {
 	within  string // model name for the keys
 	places  []place
 	ends    ends
-	ratio   fit.Mean // recent mean tokens of a prompt per canonical byte
+	sizes   size.Model // for the tokens of a prompt per canonical byte
 	told    World
 	spread  spreadOf
 	returns arrivals.Returns
@@ -46,20 +47,9 @@ type place struct {
 	idles arrivals.Idles // idle from the time of their turns on, since a world does not follow the ends of answers
 }
 
-const (
-	mostWorldSessions = 1 << 16
-	mostWorldBlocks   = 1 << 17 // of an endpoint
-	mostEnds          = 1 << 15 // outstanding prompts and answers; beyond that the next one ends at once
-	worldPerAnswer    = 20.0    // ms per token of an answer before it is learnt
-	worldShare        = 0.95    // share of a cache for prompts; answers and half-filled blocks take the rest
-	worldTokens       = 500_000 // capacity of an endpoint that reports none
-	ratioBytes        = 512     // least length of a prompt for learning tokens per byte
-	ratioLeast        = 0.1     // least tokens per byte; no text has fewer
-	ratioRate         = 0.1     // weight of a prompt in the mean of tokens per byte
-)
-
 func newWorld(c session.Config) *world {
 	return &world{
+		sizes: size.NewModel(),
 		homes: session.New(c),
 		index: prefix.New(prefix.Config{Reach: blocks.Reach, Chains: true}),
 	}
@@ -198,7 +188,7 @@ func perAnswer(c *pick.Candidate) float64 {
 	if c.MsPerAnswer > 0 {
 		return c.MsPerAnswer
 	}
-	return worldPerAnswer
+	return speed.FirstPace
 }
 
 // at is a candidate's place. It is empty if the slot has a new endpoint, or the cache is known to be lost.
@@ -278,20 +268,9 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 
 // bound sets the most blocks that an endpoint holds.
 func (w *world) bound(v *pick.View, g *Sighting, c *pick.Candidate, at *place) {
-	if g.content.Bytes >= ratioBytes {
-		w.ratio.Add(ratioRate, min(max(float64(v.PromptTokens)/float64(g.content.Bytes), ratioLeast), 2))
-	}
-	ratio := float64(w.ratio)
-	if ratio == 0 {
-		ratio = size.FirstTokensPerByte
-	}
-	tokens := c.CacheTokens
-	if tokens <= 0 {
-		tokens = worldTokens
-	}
-	blocks := min(int(float64(worldShare*float64(tokens))/float64(ratio*fleet.BlockBytes)), mostWorldBlocks)
-	if d := blocks - at.bound; at.bound == 0 || d > at.bound/64 || -d > at.bound/64 {
-		at.bound = max(blocks, 1)
+	w.sizes.Learn(&size.Sample{Bytes: g.content.Bytes}, v.PromptTokens, 0)
+	if n := cache.Blocks(c.CacheTokens, w.sizes.TokensPerByte()); at.bound == 0 || cache.Differs(n, at.bound) {
+		at.bound = max(n, 1)
 		w.index.SetCapacity(c.Slot, at.bound)
 	}
 }

@@ -87,9 +87,6 @@ type lease struct {
 	since        int // blocks computed since then
 }
 
-// mostKept bounds the memory, in blocks, that a lease's row keeps for the next lease.
-const mostKept = 4096
-
 // begin empties a lease's row and keeps its memory.
 func (l *lease) begin() {
 	names := l.list

@@ -49,6 +49,23 @@ func (r Reader) provenTokens(slot int) int64 {
 	return int64(float64(float64(r.statedTokens(slot)) * r.t.endpoints.Get(slot).capacity.share))
 }
 
+// blocksOf is how many blocks so many tokens are. perByte is the tokens per byte of the model's prompts.
+func blocksOf(tokens int64, perByte float64) float64 {
+	return float64(tokens) / float64(max(perByte, leastTokensPerByte)*fleet.BlockBytes)
+}
+
+// Blocks is how many blocks a cache of so many tokens, 0 for unknown, holds before answers have told more.
+func Blocks(tokens int64, perByte float64) int {
+	if tokens <= 0 {
+		tokens = defaultTokens
+	}
+	return min(int(firstShare*blocksOf(tokens, perByte)), mostBlocks)
+}
+
+// Differs reports whether a bound differs from an earlier one by enough: small changes of the ratio are no reason to
+// evict.
+func Differs(bound, was int) bool { return max(bound-was, was-bound) > was/64 }
+
 // full reports whether less than 1/part of the estimated capacity is free.
 func (r Reader) full(slot, part int) bool {
 	bound := r.t.endpoints.Get(slot).capacity.bound
@@ -61,11 +78,10 @@ func (t *Table) limit(slot int, e *endpoint, perByte float64) {
 	if s.share == 0 {
 		s.share = firstShare
 	}
-	told := float64(t.Reader().statedTokens(slot)) / float64(max(perByte, leastTokensPerByte)*fleet.BlockBytes)
+	told := blocksOf(t.Reader().statedTokens(slot), perByte)
 	bound := min(int(float64(told*s.share)), mostBlocks)
 	s.told = int(told)
-	// Small changes of the ratio are no reason to evict.
-	if d := bound - s.bound; d > s.bound/64 || -d > s.bound/64 {
+	if Differs(bound, s.bound) {
 		s.bound = bound
 		t.index.SetCapacity(slot, bound)
 	}

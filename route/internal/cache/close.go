@@ -87,7 +87,7 @@ func (t *Table) Close(now time.Time, f *Ended) (news []string) {
 		e.learnLosses(l, f.Usage)
 	}
 	t.reported.Close(n)
-	if cap(l.chain) > mostKept {
+	if cap(l.chain) > blocks.MostReused {
 		l.chain = nil
 	}
 	l.list.shrink()

@@ -54,7 +54,7 @@ func (l *lease) common(chain []uint64, n int) int {
 
 // shrink lets go of more memory than the next lease is likely to need.
 func (p *list) shrink() {
-	if cap(p.names) > mostKept {
+	if cap(p.names) > blocks.MostReused {
 		p.names = nil
 	}
 }

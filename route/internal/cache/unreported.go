@@ -3,6 +3,7 @@ package cache
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/route/internal/blocks"
 	"github.com/warmpath/warmpath/route/internal/cache/reported"
 )
 
@@ -27,7 +28,7 @@ func (r *unreported) add(now time.Time, chain []uint64) {
 	}
 	u := &r.ring[r.next%len(r.ring)]
 	r.next = (r.next + 1) % mostUnreported
-	if cap(u.chain) > mostKept {
+	if cap(u.chain) > blocks.MostReused {
 		u.chain = nil
 	}
 	u.chain, u.at = append(u.chain[:0], chain...), now

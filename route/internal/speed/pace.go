@@ -13,8 +13,10 @@ import (
 // Prefill in between is not part of it.
 type pace struct{ fit.Line } // ms per token over the number of others
 
+// FirstPace is the ms for a token of an answer that are assumed before any is known.
+const FirstPace = 10.0
+
 const (
-	firstPace = 10.0 // default ms per token
 	// default perOther as a share of base; published: 1.7 % (32B model on an H100) to 6 %, see sim.Presets
 	firstPerOther = 0.02
 	mostPrompts   = 0.1  // a sample in which prefill took a larger share of the time is dropped
@@ -31,9 +33,9 @@ func (p *pace) at(others, prior float64) (token, perOther float64) {
 
 // paceOf is the ms per token at an endpoint: from its own fit, else the fleet's, else the default.
 func (t *Table) paceOf(e *endpoint, others int) (token, perOther float64) {
-	prior := float64(firstPace * firstPerOther)
+	prior := float64(FirstPace * firstPerOther)
 	if t.without.Has(ablation.DecodeSpeed) {
-		return firstPace + float64(prior*float64(others)), prior
+		return FirstPace + float64(prior*float64(others)), prior
 	}
 	if t.pace.N > 0 {
 		_, prior = t.pace.at(0, float64(firstPerOther*float64(t.pace.Y/t.pace.N)))
@@ -44,7 +46,7 @@ func (t *Table) paceOf(e *endpoint, others int) (token, perOther float64) {
 	case t.pace.N > 0:
 		return t.pace.at(float64(others), prior)
 	}
-	return firstPace + float64(prior*float64(others)), prior
+	return FirstPace + float64(prior*float64(others)), prior
 }
 
 // learnPace learns from a finished answer, without the time of the prompts computed meanwhile.

@@ -149,7 +149,7 @@ func (s *prefill) take(x, rest, y, weight float64, fresh bool, perToken, fixed f
 		s.prior = float64(s.line.AA)
 	}
 	if rest > 0 && s.line.BB == 0 {
-		s.line.BB, s.line.BY = priorAnswer*priorAnswer, firstPace*priorAnswer*priorAnswer
+		s.line.BB, s.line.BY = priorAnswer*priorAnswer, FirstPace*priorAnswer*priorAnswer
 	}
 	start := 0.0
 	if fresh {

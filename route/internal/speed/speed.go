@@ -101,7 +101,7 @@ func (r Reader) MsPerAnswer(slot int) float64 {
 	case r.t.mean.perAnswer > 0:
 		return r.t.mean.perAnswer
 	}
-	return firstPace
+	return FirstPace
 }
 
 // HoldMs is the mean time from first byte to end of a request; 0 is unknown.
