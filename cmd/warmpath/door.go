@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"github.com/warmpath/warmpath/engine/handover"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/handoff"
@@ -19,14 +20,32 @@ func bounded(cfg *config.Config, c route.Config) route.Config {
 	return c
 }
 
-// tenantsOf is how the door distinguishes tenants; nil if there is only one.
-func tenantsOf(cfg *config.Config) (*who.Tenants, error) {
+// tenantsOf is how the door distinguishes tenants; nil if there is only one. before are the keys that these replace.
+func tenantsOf(cfg *config.Config, before *who.Tenants) (*who.Tenants, error) {
 	t := cfg.Tenants
-	if t.Header == "" && len(t.APIKeys) == 0 {
+	if t.Header == "" && len(t.APIKeys) == 0 && t.KeysFile == "" {
 		return nil, nil
 	}
+	listed, err := t.Keys()
+	if err != nil {
+		return nil, err
+	}
+	keys := who.Keys{}
+	for sum, k := range listed {
+		keys.Add(sum, who.Key{Tenant: k.Tenant, Name: k.Name, Models: k.Models, Ends: k.Ends.Time})
+	}
+	if before != nil {
+		keys.Keep(before.Keys)
+	}
+	of, each := t.LimitsOf()
+	models := map[string]fleet.Names{}
+	for _, l := range of {
+		models[l.Tenant] = l.Models
+	}
 	salt, err := t.Salt()
-	return &who.Tenants{Header: t.Header, Keys: t.Sums(), Required: t.Required, Forward: t.ForwardKeys, SaltKey: salt, MustSalt: t.SaltRequired}, err
+	return &who.Tenants{
+		Header: t.Header, Keys: keys, Models: models, EachModels: each.Models, Required: t.Required, Forward: t.ForwardKeys, SaltKey: salt, MustSalt: t.SaltRequired,
+	}, err
 }
 
 // tokenOf makes the endpoint tokens of clients; nil if they are off. Its secret has been read once already.

@@ -20,6 +20,7 @@ import (
 	"github.com/warmpath/warmpath/internal/panics"
 	"github.com/warmpath/warmpath/internal/probe"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/who"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -112,7 +113,11 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 	if err != nil {
 		return nil, err
 	}
-	tenants, err := tenantsOf(cfg)
+	var keys *who.Tenants
+	if before != nil {
+		keys = before.door.Tenants
+	}
+	tenants, err := tenantsOf(cfg, keys)
 	if err != nil {
 		return nil, err
 	}

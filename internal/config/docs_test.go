@@ -158,7 +158,7 @@ func (r *reader) section(b *strings.Builder, title string, path []string, v refl
 		}
 		value := v.FieldByIndex(f.Index)
 		switch {
-		case f.Type.Kind() == reflect.Struct:
+		case f.Type.Kind() == reflect.Struct && !strictyaml.IsLeaf(f.Type):
 			rest = append(rest, below{name, at, value})
 		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
 			rest = append(rest, below{name + "[]", nil, reflect.New(f.Type.Elem()).Elem()})

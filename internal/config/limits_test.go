@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -45,7 +46,7 @@ func TestLimitsOfTenants(t *testing.T) {
 		Limits: []config.TenantLimits{{Tenant: "a", TokensPerMinute: -1, Share: 2}},
 	}.LimitsOf()
 	want := config.TenantLimits{Tenant: "a", Running: 5, TokensPerMinute: -1, Share: 2, Priority: "low"}
-	if each.Running != 5 || len(of) != 1 || of[0] != want {
+	if each.Running != 5 || len(of) != 1 || !reflect.DeepEqual(of[0], want) {
 		t.Errorf("%+v, %+v", of, each)
 	}
 }

@@ -82,17 +82,23 @@ func Parse(file string, data []byte, env []string, overrides ...Override) (Confi
 }
 
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	data, err := readAtMost(path, largestFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: write one with warmpath init -o %s", err, path)
+		err = fmt.Errorf("%w: write one with warmpath init -o %s", err, path)
 	}
+	return data, err
+}
+
+// readAtMost reads a file of at most so many bytes.
+func readAtMost(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, largestFile+1))
-	if err == nil && len(data) > largestFile {
-		err = fmt.Errorf("%s is larger than %d MiB", path, largestFile>>20)
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s is larger than %d MiB", path, most>>20)
 	}
 	return data, err
 }
@@ -108,6 +114,7 @@ func scalars() map[string]strictyaml.Scalar {
 		into.(*AccessLog).File = text
 		return nil
 	}
+	s["config.TenantKey"] = keyScalar
 	s["config.Explain"] = explainScalar
 	s["config.Queue"] = func(into any, text string) error {
 		into.(*Queue).Mode = text

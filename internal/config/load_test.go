@@ -383,7 +383,7 @@ func TestCheckFiles(t *testing.T) {
 func TestNamesThatMeanNothing(t *testing.T) {
 	const keys = "endpoints: [{url: 'http://127.0.0.1:1', models: [simulated]}]\ntenants: {api_keys: [{tenant: blue, key: a}, {tenant: green, key: b}], limits: [{tenant: bleu, running: 3}]%s}\n"
 	for _, row := range []struct{ yaml, want string }{
-		{fmt.Sprintf(keys, ""), `tenants.limits[0].tenant: no key in tenants.api_keys is "bleu"'s, so the limit means nothing; did you mean "blue"?`},
+		{fmt.Sprintf(keys, ""), `tenants.limits[0].tenant: no API key is "bleu"'s, so the limit means nothing; did you mean "blue"?`},
 		{fmt.Sprintf(keys, ", header: X-Tenant"), ""},
 		{"endpoints: [{url: 'http://127.0.0.1:1', models: [simulated]}]\nmodels: {aliases: {fast: [simulatd]}}\n", `models.aliases.fast: no endpoint serves simulatd; did you mean "simulated"?`},
 		{"endpoints: [{url: 'http://127.0.0.1:1'}]\nmodels: {aliases: {fast: [simulatd]}}\n", ""},

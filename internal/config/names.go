@@ -12,14 +12,18 @@ import (
 // nameWarnings lists names that mean nothing in this configuration: limits of tenants that no key has, and aliases of
 // models that no endpoint is declared to serve where all endpoints state theirs.
 func (c Config) nameWarnings() (out []string) {
-	if t := c.Tenants; t.Header == "" && len(t.APIKeys) > 0 {
+	if t := c.Tenants; t.Header == "" && t.keys() {
 		var tenants []string
-		for _, k := range t.APIKeys {
-			tenants = append(tenants, k.Tenant)
+		all, _ := t.Keys() // faults are those of CheckFiles
+		for _, k := range all {
+			if !slices.Contains(tenants, k.Tenant) {
+				tenants = append(tenants, k.Tenant)
+			}
 		}
+		slices.Sort(tenants)
 		for i, l := range t.Limits {
 			if !slices.Contains(tenants, l.Tenant) {
-				out = append(out, fmt.Sprintf("tenants.limits[%d].tenant: no key in tenants.api_keys is %q's, so the limit means nothing%s",
+				out = append(out, fmt.Sprintf("tenants.limits[%d].tenant: no API key is %q's, so the limit means nothing%s",
 					i, l.Tenant, strictyaml.DidYouMean(l.Tenant, tenants)))
 			}
 		}

@@ -2,23 +2,25 @@ package config
 
 import (
 	"cmp"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
 )
 
-// Tenants separates the tenants that share the router. Without header and api_keys there is one tenant.
+// Tenants separates the tenants that share the router. Without header, api_keys and keys_file there is one tenant.
 type Tenants struct {
 	// Header names the tenant, at most 128 bytes. It is trusted: make sure that only a gateway in front sets it.
 	Header string `yaml:"header"`
 	// APIKeys are the API keys (Authorization: Bearer, or X-Api-Key) that name a tenant; they take precedence over the
 	// header. Engines do not see them: the endpoint's api_key replaces them, if there is one.
 	APIKeys []TenantKey `yaml:"api_keys"`
+	// KeysFile has further keys, as hashes, under its single key api_keys; warmpath key --file adds one. It is read again
+	// when it changes, and a version with faults is logged and ignored. At most 4 MiB and 10,000 keys.
+	KeysFile string `yaml:"keys_file"`
 	// ForwardKeys forwards API keys that name tenants to endpoints without an api_key, for engines that check them.
 	ForwardKeys bool `yaml:"forward_keys"`
 	// Required answers requests without a known tenant with 401. Otherwise these belong to one unnamed tenant.
@@ -67,10 +69,19 @@ type TenantLimits struct {
 	Share float64 `yaml:"share"`
 	// Priority is the highest that the tenant may ask for: low, normal or high. Left out, it is that of limits.
 	Priority string `yaml:"priority"`
+	// Models are the only models that the tenant may use, by the names that clients use, aliases included; * in one
+	// stands for any text. Others are answered 404, as if they did not exist. Left out, it may use all.
+	Models fleet.Names `yaml:"models"`
 }
 
+// named reports whether requests can name their tenant.
+func (t Tenants) named() bool { return t.Header != "" || t.keys() }
+
+// keys reports whether there are API keys that name a tenant.
+func (t Tenants) keys() bool { return len(t.APIKeys) > 0 || t.KeysFile != "" }
+
 // None reports that it limits nothing.
-func (l TenantLimits) None() bool { return l == TenantLimits{Tenant: l.Tenant} }
+func (l TenantLimits) None() bool { return reflect.DeepEqual(l, TenantLimits{Tenant: l.Tenant}) }
 
 // LimitsOf is the limits of each tenant with its own, and of the others.
 func (t Tenants) LimitsOf() (of []TenantLimits, each TenantLimits) {
@@ -80,6 +91,9 @@ func (t Tenants) LimitsOf() (of []TenantLimits, each TenantLimits) {
 		l.Requests, l.Running, l.Waiting = cmp.Or(l.Requests, each.Requests), cmp.Or(l.Running, each.Running), cmp.Or(l.Waiting, each.Waiting)
 		l.Wait, l.Share, l.Priority = cmp.Or(l.Wait, each.Wait), cmp.Or(l.Share, each.Share), cmp.Or(l.Priority, each.Priority)
 		l.RequestsPerMinute, l.TokensPerMinute = cmp.Or(l.RequestsPerMinute, each.RequestsPerMinute), cmp.Or(l.TokensPerMinute, each.TokensPerMinute)
+		if l.Models == nil {
+			l.Models = each.Models
+		}
 		of = append(of, l)
 	}
 	return of, each
@@ -108,7 +122,7 @@ func (l TenantLimits) check(at string) (faults []error) {
 	if l.Share != 0 && !(l.Share >= 0.001 && l.Share <= 1000) {
 		faults = append(faults, fault(at+".share", "is %v, must be between 0.001 and 1000", l.Share))
 	}
-	return append(faults, checkPriority(at+".priority", l.Priority)...)
+	return append(append(faults, checkPriority(at+".priority", l.Priority)...), checkNames(at+".models", l.Models)...)
 }
 
 func checkPriority(at, word string) []error {
@@ -138,12 +152,12 @@ func (c Config) checkLimits() []error {
 		seen[l.Tenant] = true
 		faults = append(faults, l.check(at)...)
 	}
-	if named := t.Header != "" || len(t.APIKeys) > 0; !named && (!t.Each.None() || len(t.Limits) > 0) {
+	if !t.named() && (!t.Each.None() || len(t.Limits) > 0) {
 		at := "tenants.each"
 		if t.Each.None() {
 			at = "tenants.limits"
 		}
-		faults = append(faults, fault(at, "needs header or api_keys, which name the tenant; the limits of all together are under limits"))
+		faults = append(faults, fault(at, "needs header, api_keys or keys_file, which name the tenant; the limits of all together are under limits"))
 	}
 	for _, n := range []struct {
 		key   string
@@ -165,51 +179,6 @@ func (c Config) checkLimits() []error {
 		}
 	}
 	return faults
-}
-
-// TenantKey is one API key and its tenant.
-type TenantKey struct {
-	// Tenant is the name.
-	Tenant string `yaml:"tenant"`
-	// Key is the API key itself, or "sha256:" and its SHA-256 in hexadecimal digits.
-	Key string `yaml:"key" secret:"true"`
-	// SHA256 is the key's SHA-256 in hexadecimal digits instead, so that the file contains no secret.
-	SHA256 string `yaml:"sha256"`
-}
-
-// hashedKey begins a key that is given as its SHA-256.
-const hashedKey = "sha256:"
-
-// NewKey makes a random API key of 256 bits, and the form of it that the configuration can hold without telling it.
-func NewKey() (key, form string) {
-	var b [32]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	key = "wp-" + base64.RawURLEncoding.EncodeToString(b[:])
-	sum := sha256.Sum256([]byte(key))
-	return key, hashedKey + hex.EncodeToString(sum[:])
-}
-
-// sum is the SHA-256 of the key; false if it is invalid.
-func (k TenantKey) sum() (sum [sha256.Size]byte, ok bool) {
-	if digest, hashed := strings.CutPrefix(k.Key, hashedKey); hashed && k.SHA256 == "" {
-		k.Key, k.SHA256 = "", digest
-	}
-	if k.SHA256 == "" {
-		return sha256.Sum256([]byte(k.Key)), k.Key != ""
-	}
-	b, err := hex.DecodeString(k.SHA256)
-	return [sha256.Size]byte(append(b, sum[:]...)), err == nil && len(b) == sha256.Size && k.Key == ""
-}
-
-// Sums maps the SHA-256 of each API key to its tenant.
-func (t Tenants) Sums() map[[sha256.Size]byte]string {
-	out := map[[sha256.Size]byte]string{}
-	for _, k := range t.APIKeys {
-		if sum, ok := k.sum(); ok {
-			out[sum] = k.Tenant
-		}
-	}
-	return out
 }
 
 // Salt is the secret that salts are derived from, read from its file if it is there; nil without salts.
@@ -236,25 +205,10 @@ func (c Config) checkTenants() []error {
 	if !headerName(t.Header) {
 		faults = append(faults, fault("tenants.header", "%q is not a header name", t.Header))
 	}
-	whose := map[[sha256.Size]byte]string{}
-	for i, k := range t.APIKeys {
-		at := "tenants.api_keys[" + strconv.Itoa(i) + "]"
-		if k.Tenant == "" || len(k.Tenant) > 128 || strings.ContainsFunc(k.Tenant, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			faults = append(faults, fault(at+".tenant", "must be 1 to 128 bytes, without control characters"))
-		}
-		sum, ok := k.sum()
-		if !ok {
-			faults = append(faults, fault(at, "needs either key or sha256 (64 hexadecimal digits)"))
-			continue
-		}
-		if other, twice := whose[sum]; twice && other != k.Tenant {
-			faults = append(faults, fault(at, "the key of %q is given to %q too", other, k.Tenant))
-		}
-		whose[sum] = k.Tenant
-	}
-	named := t.Header != "" || len(t.APIKeys) > 0
+	faults = append(faults, checkKeys("tenants.api_keys", t.APIKeys, false)...)
+	named := t.named()
 	if t.Required && !named {
-		faults = append(faults, fault("tenants.required", "needs header or api_keys, which name the tenant"))
+		faults = append(faults, fault("tenants.required", "needs header, api_keys or keys_file, which name the tenant"))
 	}
 	switch {
 	case t.SaltRequired && !t.CacheSalt:
@@ -263,7 +217,7 @@ func (c Config) checkTenants() []error {
 		faults = append(faults, fault("tenants.salt_key", "give salt_key or salt_key_file, not both"))
 	case !t.CacheSalt:
 	case !named:
-		faults = append(faults, fault("tenants.cache_salt", "needs header or api_keys, which name the tenant"))
+		faults = append(faults, fault("tenants.cache_salt", "needs header, api_keys or keys_file, which name the tenant"))
 	case t.SaltKey == "" && t.SaltKeyFile == "":
 		faults = append(faults, fault("tenants.cache_salt", "needs salt_key or salt_key_file, the same on every replica"))
 	case t.SaltKey != "" && len(t.SaltKey) < leastSaltKey:

@@ -29,9 +29,9 @@ tenants:
 	if err != nil {
 		t.Fatal(err)
 	}
-	sums := c.Tenants.Sums()
-	if sums[sha256.Sum256([]byte("sk-a"))] != "a" || sums[sum] != "b" || len(sums) != 2 {
-		t.Errorf("keys %v", sums)
+	keys, err := c.Tenants.Keys()
+	if keys[sha256.Sum256([]byte("sk-a"))].Tenant != "a" || keys[sum].Tenant != "b" || len(keys) != 2 || err != nil {
+		t.Errorf("keys %v, %v", keys, err)
 	}
 	if salt, err := c.Tenants.Salt(); err != nil || string(salt) != "0123456789abcdef" {
 		t.Errorf("salt %q, %v", salt, err)
@@ -49,7 +49,7 @@ func TestTenantsRefused(t *testing.T) {
 		`tenants: {header: "a b"}`:                                        "tenants.header",
 		`tenants: {required: true}`:                                       "tenants.required",
 		`tenants: {header: a, cache_salt: true}`:                          "needs salt_key",
-		`tenants: {cache_salt: true, salt_key: 0123456789abcdef}`:         "needs header or api_keys",
+		`tenants: {cache_salt: true, salt_key: 0123456789abcdef}`:         "needs header, api_keys or keys_file",
 		`tenants: {header: a, salt_required: true}`:                       "needs cache_salt",
 		`tenants: {header: a, cache_salt: true, salt_key: short}`:         "must be 16 or more",
 		`tenants: {header: a, salt_key: x, salt_key_file: y}`:             "not both",

@@ -282,6 +282,9 @@ func (c Config) CheckFiles(keys discovery.Keys) error {
 	if _, err := c.Tenants.Salt(); err != nil {
 		faults = append(faults, err)
 	}
+	if _, err := c.Tenants.Keys(); err != nil {
+		faults = append(faults, strictyaml.Flatten(err)...)
+	}
 	if _, err := c.TRTLLM.Options(); err != nil {
 		faults = append(faults, err)
 	}
@@ -357,7 +360,7 @@ func (c Config) Warnings() []string {
 	if len(c.Endpoints) > 0 && !slices.ContainsFunc(c.Endpoints, func(e discovery.EndpointConfig) bool { return e.Weight == nil || *e.Weight > 0 }) {
 		out = append(out, "every endpoint has weight 0 and takes no traffic")
 	}
-	if !local(c.Listen) && !(c.Tenants.Required && len(c.Tenants.APIKeys) > 0) {
+	if !local(c.Listen) && !(c.Tenants.Required && c.Tenants.keys()) {
 		out = append(out, "listen: "+c.Listen+" is not a loopback address, and clients need no key: any host that reaches it can use the engines; set tenants.api_keys and tenants.required, or let only a gateway reach it")
 	}
 	if c.ExtProc.On() && !local(c.ExtProc.Listen) && !(c.ExtProc.TLS && c.TLS.ClientCA != "") {

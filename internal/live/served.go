@@ -27,6 +27,7 @@ type Served struct {
 	Client   string // address that it came from, with the port unless a proxy has told it; "" if unknown
 	Peer     string // address and port of the trusted proxy that has told it, "" for none
 	Tenant   string // of the request; "" if unknown
+	Key      string // id of the router's API key that it came with; "" for none
 	Agent    string // User-Agent
 
 	Started   time.Time

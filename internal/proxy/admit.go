@@ -12,16 +12,22 @@ import (
 
 // admit checks the request's access, tenant and limits. It returns false after refusing the request.
 func (c *call) admit() bool {
-	name, byKey, err := c.p.cfg.Tenants.Of(c.R.Header)
+	from, err := c.p.cfg.Tenants.Of(c.R.Header, c.served.Started)
 	if err != nil {
-		if errors.Is(err, who.ErrNoTenant) {
+		if _, ended := errors.AsType[*who.EndedError](err); ended {
+			c.client.Header()["Www-Authenticate"] = []string{`Bearer error="invalid_token"`} // RFC 6750, section 3.1
+		} else if errors.Is(err, who.ErrNoTenant) {
 			c.client.Header()["Www-Authenticate"] = []string{"Bearer"}
 		}
 		c.refuse(err)
 		return false
 	}
-	c.Request.Tenant, c.OurKey = name, byKey
+	name := from.Tenant
+	c.Request.Tenant, c.OurKey, c.allowed = name, from.Key != nil, from.Allowed
 	c.served.Tenant = name
+	if from.Key != nil {
+		c.served.Key = from.Key.ID
+	}
 	c.EngineID = c.p.cfg.Tenants.Apart(name, c.ID)
 	c.Request.Caller = who.CallerOf(c.p.callers, name, c.R.Header)
 	return true

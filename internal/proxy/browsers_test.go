@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"crypto/sha256"
 	"io"
 	"net/http"
 	"slices"
@@ -46,7 +45,7 @@ func TestStreamsAreNotBuffered(t *testing.T) {
 // TestPagesReadWhatEnginesAllow: a page that an engine lets read its answers can read lists and errors too, another one cannot; a preflight
 // needs no key.
 func TestPagesReadWhatEnginesAllow(t *testing.T) {
-	keys := &who.Tenants{Keys: map[[sha256.Size]byte]string{sha256.Sum256([]byte("k")): "web"}, Required: true}
+	keys := &who.Tenants{Keys: keysOf("k", "web"), Required: true}
 	for _, allowed := range []string{"*", "https://app.example", ""} {
 		r := newRig(t, proxy.Config{Tenants: keys}, func(w http.ResponseWriter, _ *http.Request) {
 			if w.Header().Set("Vary", "Origin"); allowed != "" {
@@ -84,7 +83,7 @@ func TestPagesReadWhatEnginesAllow(t *testing.T) {
 
 // TestPreflightAsksNothingElse: without a key a preflight reaches an engine as a browser sends it, whatever else a program puts in.
 func TestPreflightAsksNothingElse(t *testing.T) {
-	keys := &who.Tenants{Keys: map[[sha256.Size]byte]string{sha256.Sum256([]byte("k")): "web"}, Required: true}
+	keys := &who.Tenants{Keys: keysOf("k", "web"), Required: true}
 	for _, c := range []struct{ query, body, name, value string }{
 		{"", "", "", ""},
 		{"?model=zzz", "", "", ""},

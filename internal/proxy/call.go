@@ -50,6 +50,7 @@ type call struct {
 	failures uint16      // one bit for each outcome of attempts that failed by their engine's fault
 	sent     atomic.Bool // the client has seen a byte or the header: no retry is allowed
 
+	allowed   who.Allowed   // models that the caller may use
 	ticket    quota.Ticket  // accounts charged for the request
 	root      bool          // the router answers what is at its root; no key is asked for
 	reached   bool          // it was sent to an engine
@@ -228,6 +229,9 @@ func (c *call) decide() (route.Plan, error) {
 	if c.shutdown.Load() {
 		return route.Plan{}, patience.ErrShutdown
 	}
+	if err := c.permit(); err != nil {
+		return route.Plan{}, err
+	}
 	c.rememberContent()
 	started := time.Now()
 	p, err := c.p.fleet.Decide(&c.Request)
@@ -391,12 +395,15 @@ func (c *call) wantsContent() bool {
 	return c.p.cfg.NeedsContent || c.p.cfg.ByContent && !c.p.parser.InHeader(send.Named(c.R.Header).Get)
 }
 
-// peekable reports whether the body of an unknown path is read first: it is empty, or may name a model, as JSON or as a
-// form. Some clients send JSON as text, or say nothing of its type.
+// peekable reports whether the body of an unknown path is read first: it is empty, may name a model, as JSON or as a
+// form, or must name none but those that the caller may use. Some clients send JSON as text, or say nothing of its type.
 func (c *call) peekable() bool {
 	n := c.R.ContentLength
 	if n == 0 || n > c.p.cfg.BodyBytes {
 		return n == 0
+	}
+	if !c.allowed.All() { // llama.cpp reads JSON whatever it is called
+		return true
 	}
 	switch media := send.Media(c.R.Header.Get("Content-Type")); media {
 	case "", "application/json", "text/json", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded":
@@ -426,7 +433,7 @@ func (c *call) identify() error {
 	c.ReadNames()
 	q, p := &c.Request, &c.Prompt
 	q.Model, q.Session, q.Follows = cmp.Or(
-		send.Named(c.R.Header).Get("X-Warmpath-Model"),
+		send.Named(c.R.Header).Get(send.ModelHeader),
 		p.Model,
 		c.Named(),
 	), p.Session, p.PreviousResponse

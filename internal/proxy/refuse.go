@@ -18,6 +18,7 @@ import (
 
 // refuse answers with an error of the router's own.
 func (c *call) refuse(err error) {
+	err = c.seen(err)
 	f := fault.Of(err)
 	c.served.Error = f.Code
 	c.served.Status = f.Status

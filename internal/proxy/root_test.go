@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"crypto/sha256"
 	"io"
 	"net/http"
 	"slices"
@@ -18,7 +17,7 @@ import (
 // are Ollama.
 func TestRoot(t *testing.T) {
 	const ollama, status = "Ollama is running", "http://127.0.0.1:9190"
-	keys := &who.Tenants{Keys: map[[sha256.Size]byte]string{sha256.Sum256([]byte("k")): "web"}, Required: true}
+	keys := &who.Tenants{Keys: keysOf("k", "web"), Required: true}
 	engine := func(w http.ResponseWriter, q *http.Request) {
 		w.WriteHeader(map[bool]int{true: 200, false: 404}[q.URL.Path == "/"])
 		_, _ = io.WriteString(w, ollama)

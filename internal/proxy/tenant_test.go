@@ -59,10 +59,19 @@ func (r *rig) as(kind fleet.Kind, apiKey string) {
 	}
 }
 
+// keysOf are keys, each with its tenant.
+func keysOf(keyAndTenant ...string) who.Keys {
+	keys := who.Keys{}
+	for i := 0; i < len(keyAndTenant); i += 2 {
+		keys.Add(sha256.Sum256([]byte(keyAndTenant[i])), who.Key{Tenant: keyAndTenant[i+1]})
+	}
+	return keys
+}
+
 func tenants() *who.Tenants {
 	return &who.Tenants{
 		Header: "X-Tenant-Id", SaltKey: []byte("0123456789abcdef"),
-		Keys: map[[sha256.Size]byte]string{sha256.Sum256([]byte("sk-blue")): "blue", sha256.Sum256([]byte("sk-green")): "green"},
+		Keys: keysOf("sk-blue", "blue", "sk-green", "green"),
 	}
 }
 

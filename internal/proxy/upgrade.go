@@ -47,7 +47,11 @@ func (c *call) upgrade() {
 	}
 	c.Request.Binds = inPlace || c.R.URL.Path == realtime
 	c.Request.Holds = false
-	d, err := c.route()
+	var d route.Decision
+	err := c.permit()
+	if err == nil {
+		d, err = c.route()
+	}
 	if _, ok := errors.AsType[*route.ModelRequiredError](err); ok {
 		if err = fault.Unnamed(err); inPlace {
 			err = fault.ErrUnread

@@ -1,4 +1,5 @@
-// Package catalog answers GETs of the lists of models, /v1/models and Ollama's /api/tags.
+// Package catalog answers GETs of the lists of models: /v1/models and Ollama's /api/tags, and for a client that may use
+// some models only, those that it would get from one engine.
 //
 // It owns the merged lists and the requests to the engines.
 //
@@ -57,7 +58,9 @@ const (
 	catalogWait    = 2 * time.Second // longest wait for one endpoint's list
 	catalogBytes   = 4 << 20         // largest list of one endpoint
 	openAIModels   = "/v1/models"
+	llamaModels    = "/models"
 	ollamaModels   = "/api/tags"
+	ollamaRunning  = "/api/ps"
 	mostLists      = 256 // kept at one time, one for each key
 	catalogFetches = 16  // endpoints asked at once
 )
@@ -68,19 +71,25 @@ func New(fleet *live.Fleet, transport http.RoundTripper, log *slog.Logger) *Cata
 }
 
 // Answer is the answer to a GET of a path, to be written as JSON. from has the client's key for engines, which those
-// are asked with that show no models without one; what they list for a key is listed for it alone. ok is false if the
-// path is not a list of models.
-func (g *Catalog) Answer(ctx context.Context, path string, from http.Header) (list any, ok bool, err error) {
+// are asked with that show no models without one; what they list for a key is listed for it alone. may says which
+// models the client may know of; nil is all. Otherwise lists that one engine would give are answered here too. ok is
+// false if the path is not a list of models.
+func (g *Catalog) Answer(
+	ctx context.Context, path string, from http.Header, may func(string) bool,
+) (list any, ok bool, err error) {
 	switch {
-	case path == openAIModels:
-		return map[string]any{"object": "list", "data": raws(g.get(ctx, from, openAIModels, "data", "id"))}, true, nil
-	case path == ollamaModels && g.speaksOllama():
-		return map[string]any{"models": raws(g.get(ctx, from, ollamaModels, "models", "name"))}, true, nil
+	case path == openAIModels, path == llamaModels && may != nil:
+		return map[string]any{"object": "list", "data": raws(g.get(ctx, from, openAIModels, "data", "id"), may)}, true, nil
+	case path == ollamaModels && (may != nil || g.speaksOllama()), path == ollamaRunning && may != nil:
+		return map[string]any{"models": raws(g.get(ctx, from, path, "models", "name"), may)}, true, nil
 	case strings.HasPrefix(path, openAIModels+"/"):
 		id := path[len(openAIModels)+1:]
 		entries := g.get(ctx, from, openAIModels, "data", "id")
 		known := make([]string, 0, len(entries))
 		for _, e := range entries {
+			if may != nil && !may(e.id) {
+				continue
+			}
 			if e.id == id {
 				return e.raw, true, nil
 			}
@@ -122,10 +131,13 @@ func (g *Catalog) speaksOllama() bool {
 	return false
 }
 
-func raws(entries []entry) []json.RawMessage {
-	out := make([]json.RawMessage, len(entries))
-	for i, e := range entries {
-		out[i] = e.raw
+// raws are the entries that a client may know of.
+func raws(entries []entry, may func(string) bool) []json.RawMessage {
+	out := make([]json.RawMessage, 0, len(entries))
+	for _, e := range entries {
+		if may == nil || may(e.id) {
+			out = append(out, e.raw)
+		}
 	}
 	return out
 }
@@ -226,9 +238,9 @@ func (g *Catalog) fetchAll(ctx context.Context, from http.Header, path, list, id
 	defer cancel()
 	var ask []route.EndpointStatus
 	seen := map[string]bool{}
+	ollama := path != openAIModels && g.speaksOllama() // others have these paths too: SGLang
 	for _, s := range g.fleet.Status() {
-		if s.State != fleet.StateDown && !s.Gone && !seen[s.Endpoint.URL] &&
-			(path != ollamaModels || s.Kind == fleet.KindOllama) {
+		if s.State != fleet.StateDown && !s.Gone && !seen[s.Endpoint.URL] && (!ollama || s.Kind == fleet.KindOllama) {
 			seen[s.Endpoint.URL] = true
 			ask = append(ask, s)
 		}

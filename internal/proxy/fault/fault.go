@@ -36,7 +36,7 @@ var (
 	ErrConnect   = errors.New("CONNECT is not supported: warmpath is not a forward proxy")
 	ErrNoUpgrade = errors.New("no engine has a WebSocket at this path; send the request over HTTP")
 	ErrUnread    = errors.New(
-		"a WebSocket is not allowed at this path, since the router has to read each message (tenants, KV transfers); send requests over HTTP",
+		"a WebSocket is not allowed at this path, since the router has to read each message (tenants, models of a key, KV transfers); send requests over HTTP",
 	)
 	ErrDraining = errors.New("the router is shutting down and takes no new requests")
 	ErrHead     = errors.New(
@@ -92,6 +92,14 @@ var ErrManyFields = errors.New("the query or the form has more than 256 fields, 
 // ErrUnsalted rejects a request of a tenant whose cache an engine would share with others'.
 var ErrUnsalted = errors.New(
 	"no engine here can keep this request's cache apart from other tenants, as the router's configuration demands (tenants.salt_required)",
+)
+
+// Requests of a caller that may use some models only.
+var (
+	ErrNoModel      = errors.New("the request names no model, and none that this API key may use is served")
+	ErrModelsUnread = errors.New(
+		"this API key may use some models only, and the router does not read which models a batch or an evaluation names; send single requests",
+	)
 )
 
 // ErrListsAll rejects a list of what engines keep where tenants are told apart.
@@ -184,6 +192,8 @@ var faults = []struct {
 	{ErrConnect, Fault{405, "invalid_request_error", "method_not_allowed", 0}},
 	{who.ErrNoTenant, Fault{401, "authentication_error", "unknown_tenant", 0}},
 	{who.ErrBadTenant, Fault{400, "invalid_request_error", "bad_tenant", 0}},
+	{ErrNoModel, Fault{404, "invalid_request_error", "model_not_found", 0}},
+	{ErrModelsUnread, Fault{404, "invalid_request_error", "path_not_allowed", 0}},
 	{ErrListsAll, Fault{404, "invalid_request_error", "path_not_allowed", 0}},
 	{ErrPinningOff, Fault{400, "invalid_request_error", "pinning_off", 0}},
 	{body.ErrBadBody, Fault{400, "invalid_request_error", "incomplete_body", 0}},
@@ -226,10 +236,13 @@ func Of(err error) Fault {
 		limit    *quota.Error
 		full     *route.QueueFullError
 		held     *HeldError
+		ended    *who.EndedError
 	)
 	switch {
 	case errors.As(err, &leg):
 		return leg.fault()
+	case errors.As(err, &ended):
+		return Fault{401, "authentication_error", "key_ended", 0}
 	case errors.As(err, &held):
 		return Fault{429, "requests", "held_too_long", max(held.Most, time.Second)}
 	case errors.As(err, &unknown):

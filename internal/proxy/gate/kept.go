@@ -66,3 +66,13 @@ func KeptAt(method, path string) Kept {
 	}
 	return Kept{Is: true, ID: id}
 }
+
+// NamesInside reports whether what is posted to a path names models where they are not looked for: in a file, or in what
+// an earlier request has said.
+func NamesInside(method, path string) bool {
+	if method != http.MethodPost {
+		return false
+	}
+	collection, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
+	return collection == "batches" || collection == "evals"
+}

@@ -95,6 +95,36 @@ func (c *Incoming) field(model *namedModel) func(name, value string, start, end 
 	}
 }
 
+// ModelHeader names the model of a request, before all else.
+const ModelHeader = "X-Warmpath-Model"
+
+// Models lists every model that the request may name to an engine, in whatever way.
+func (c *Incoming) Models() (names []string) {
+	add := func(name string) {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	add(Named(c.R.Header).Get(ModelHeader))
+	for _, prefix := range [...]string{"/v1/models/", "/v2/models/"} {
+		if of, ok := strings.CutPrefix(c.R.URL.Path, prefix); ok {
+			if prefix != "/v1/models/" { // Open Inference Protocol: /v2/models/NAME/infer
+				of, _, _ = strings.Cut(of, "/")
+			}
+			add(of)
+		}
+	}
+	for _, in := range [...]*namedModel{&c.inQuery, &c.inForm} {
+		for _, at := range in.at {
+			add(at.name)
+		}
+	}
+	for _, name := range prompt.Models(c.API, c.R.URL.Path, c.Text()) {
+		add(name)
+	}
+	return names
+}
+
 // Named is the model that a form or the query names; "" for none.
 func (c *Incoming) Named() string {
 	if c.inForm.name != "" {

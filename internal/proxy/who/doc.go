@@ -6,5 +6,5 @@
 // It promises that tenants' keys reach no endpoint unless the configuration says so, that only holders of the secret
 // can make and read a token, and that tenants' caches are kept apart where engines can do so.
 //
-// It never chooses an endpoint, and keeps nothing from one request to the next.
+// It never chooses an endpoint, and keeps nothing from one request to the next but when each API key was last used.
 package who

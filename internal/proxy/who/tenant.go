@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
@@ -17,8 +18,10 @@ import (
 // caches are kept apart by tenant.
 type Tenants struct {
 	Header string // header that names the tenant, trusted; "" for none
-	// tenant by the SHA-256 of its API key; a key takes precedence over the header
-	Keys map[[sha256.Size]byte]string
+	Keys   Keys   // that name a tenant; a key takes precedence over the header
+	// models that a tenant may use, by its name, and those of every other tenant
+	Models     map[string]fleet.Names
+	EachModels fleet.Names
 	// reject requests without a known tenant; otherwise these belong to one unnamed tenant
 	Required bool
 	Forward  bool // forward keys that name tenants to endpoints without an API key of their own
@@ -40,28 +43,39 @@ var (
 	)
 )
 
-// Of finds the tenant. byKey reports that an API key named it.
-func (t *Tenants) Of(h http.Header) (name string, byKey bool, err error) {
+// Caller is who sent a request.
+type Caller struct {
+	Tenant  string
+	Key     *Key // the router's own key that named the tenant; nil for none
+	Allowed Allowed
+}
+
+// Of finds the caller. now is the time by which keys end.
+func (t *Tenants) Of(h http.Header, now time.Time) (c Caller, err error) {
 	if t == nil {
-		return "", false, nil
+		return c, nil
 	}
-	if len(t.Keys) > 0 {
-		for _, key := range [...]string{bearer(h.Get("Authorization")), h.Get("X-Api-Key")} {
-			if name, ok := t.Keys[sha256.Sum256([]byte(key))]; ok && key != "" {
-				return name, true, nil
-			}
+	if c.Key = t.Keys.of(h); c.Key != nil {
+		if !c.Key.Ends.IsZero() && !now.Before(c.Key.Ends) {
+			return Caller{}, &EndedError{c.Key.Ends}
 		}
+		c.Key.used.Store(now.UnixNano())
+		c.Tenant, c.Allowed.key = c.Key.Tenant, c.Key.Models
+	} else if t.Header != "" {
+		c.Tenant = h.Get(t.Header)
 	}
-	if t.Header != "" {
-		name = h.Get(t.Header)
+	if !validTenant(c.Tenant) {
+		return Caller{}, ErrBadTenant
 	}
-	if !validTenant(name) {
-		return "", false, ErrBadTenant
+	if c.Tenant == "" && t.Required {
+		return Caller{}, ErrNoTenant
 	}
-	if name == "" && t.Required {
-		return "", false, ErrNoTenant
+	own, ok := t.Models[c.Tenant]
+	if !ok {
+		own = t.EachModels
 	}
-	return name, false, nil
+	c.Allowed.tenant = own
+	return c, nil
 }
 
 func validTenant(name string) bool {
@@ -98,8 +112,7 @@ func (t *Tenants) strip(h http.Header) {
 		return
 	}
 	names := func(key string) bool {
-		_, ok := t.Keys[sha256.Sum256([]byte(key))]
-		return ok && key != ""
+		return key != "" && t.Keys[sha256.Sum256([]byte(key))] != nil
 	}
 	if slices.ContainsFunc(h["Authorization"], func(v string) bool { return names(bearer(v)) }) {
 		delete(h, "Authorization")

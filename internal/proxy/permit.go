@@ -1,0 +1,138 @@
+package proxy
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/fault"
+	"github.com/warmpath/warmpath/internal/proxy/gate"
+	"github.com/warmpath/warmpath/route"
+)
+
+// permit refuses a request for a model that its caller may not use, by the error of a model that does not exist. A
+// request without a name goes only where none but permitted models can be meant.
+func (c *call) permit() error {
+	if c.allowed.All() {
+		return nil
+	}
+	if gate.NamesInside(c.R.Method, c.R.URL.Path) {
+		return fault.ErrModelsUnread
+	}
+	names := c.Models()
+	for _, name := range names {
+		if !c.allowed.Has(name) {
+			return &route.UnknownModelError{Model: name, Known: c.visible()}
+		}
+	}
+	q := &c.Request
+	unread := isUpgrade(c.R) && c.Carrier == nil
+	if len(names) > 0 && !unread {
+		return nil
+	}
+	if len(names) == 0 && q.Class != fleet.Aside && !q.Native {
+		return c.nameOnly()
+	}
+	return c.keepOut(unread)
+}
+
+// nameOnly names the only model that the caller may use.
+func (c *call) nameOnly() error {
+	only := ""
+	for _, m := range c.p.fleet.Models() {
+		if m.Parent != "" || m.Alias != nil || !c.allowed.Has(m.ID) {
+			continue
+		}
+		if only != "" {
+			return &route.ModelRequiredError{Known: c.visible()}
+		}
+		only = m.ID
+	}
+	if c.Request.Model = only; only != "" {
+		return nil
+	}
+	if known := c.visible(); len(known) > 0 {
+		return &route.ModelRequiredError{Known: known}
+	}
+	return fault.ErrNoModel
+}
+
+// keepOut excludes endpoints that could use another model than the caller may: for what they compute without a name,
+// their first; for messages that are not read, any that they have. What they only tell, those may that serve one of the
+// caller's, and the holder of what is its own.
+func (c *call) keepOut(unread bool) error {
+	q := &c.Request
+	if !unread && !c.Computes && len(q.Owned) > 0 {
+		return nil
+	}
+	may, pinned := false, false
+	for _, s := range c.p.fleet.Status() {
+		if s.Gone {
+			continue
+		}
+		if c.mayAsk(s.Models, unread) {
+			may, pinned = true, pinned || s.Endpoint.Answers(q.Pin)
+			continue
+		}
+		q.Exclude = append(q.Exclude, s.Endpoint.Name)
+	}
+	switch {
+	case may && (q.Pin == "" || pinned):
+		return nil
+	case unread:
+		return fault.ErrUnread
+	default:
+		return fault.ErrNoModel
+	}
+}
+
+// mayAsk reports whether an endpoint with these models may be asked, see keepOut.
+func (c *call) mayAsk(models []fleet.Model, unread bool) bool {
+	has := func(m fleet.Model) bool { return c.allowed.Has(m.ID) }
+	switch {
+	case len(models) == 0:
+		return c.allowed.Has("")
+	case unread:
+		return !slices.ContainsFunc(models, func(m fleet.Model) bool { return !has(m) })
+	case c.Computes:
+		first := max(0, slices.IndexFunc(models, func(m fleet.Model) bool { return m.Parent == "" }))
+		return has(models[first])
+	default:
+		return slices.ContainsFunc(models, has)
+	}
+}
+
+// mayUse says which models the caller may see in lists; nil for all.
+func (c *call) mayUse() func(model string) bool {
+	if c.allowed.All() {
+		return nil
+	}
+	return c.allowed.Has
+}
+
+// mostKnown bounds the models that an error names.
+const mostKnown = 20
+
+// visible are names of models that the caller may use, in order, of many some.
+func (c *call) visible() (names []string) {
+	for _, m := range c.p.fleet.Models() {
+		if c.allowed.Has(m.ID) && len(names) < mostKnown {
+			names = append(names, m.ID)
+		}
+	}
+	return names
+}
+
+// seen is an error without the models that the caller may not use.
+func (c *call) seen(err error) error {
+	if c.allowed.All() {
+		return err
+	}
+	if unknown, ok := errors.AsType[*route.UnknownModelError](err); ok {
+		return &route.UnknownModelError{Model: unknown.Model, Known: c.visible()}
+	}
+	if required, ok := errors.AsType[*route.ModelRequiredError](err); ok {
+		required.Known = c.visible() // it may be wrapped in an advice
+	}
+	return err
+}

@@ -1,0 +1,296 @@
+package proxy_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/route"
+)
+
+// listing is an engine that lists its models in every way, and notes what else it was asked.
+type listing struct {
+	models []string
+	mu     sync.Mutex
+	asked  []string
+}
+
+func (l *listing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	w.Header().Set("Content-Type", "application/json")
+	switch r.URL.Path {
+	case "/v1/models", "/models", "/api/tags", "/api/ps":
+		var data []map[string]any
+		for _, m := range l.models {
+			data = append(data, map[string]any{"id": m, "name": m, "object": "model"})
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": data, "models": data})
+		return
+	}
+	l.mu.Lock()
+	l.asked = append(l.asked, r.Method+" "+r.URL.RequestURI()+" "+string(body))
+	l.mu.Unlock()
+	_, _ = io.WriteString(w, chatAnswer)
+}
+
+func (l *listing) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer func() { l.asked = nil }()
+	return l.asked
+}
+
+// keyed is a router in front of an engine with m and its adapter a, one with n, and one with secret, which keys may use
+// in part.
+func keyed(t *testing.T) (*rig, []*listing) {
+	t.Helper()
+	engines := []*listing{{models: []string{"m", "a"}}, {models: []string{"n"}}, {models: []string{"secret"}}}
+	keys := who.Keys{}
+	add := func(key, tenant string, models ...string) {
+		keys.Add(sha256.Sum256([]byte(key)), who.Key{Tenant: tenant, Models: models})
+	}
+	add("all", "blue")
+	add("one", "blue", "m")
+	add("some", "blue", "m", "n", "unserved")
+	add("adapter", "blue", "a")
+	add("none", "blue", "unserved")
+	add("theirs", "green") // the tenant may use m and n
+	add("both", "green", "m", "secret")
+	r := newRig(t, proxy.Config{Tenants: &who.Tenants{Keys: keys, Required: true, Models: map[string]fleet.Names{"green": {"m", "n*"}}}},
+		engines[0].ServeHTTP, engines[1].ServeHTTP, engines[2].ServeHTTP)
+	for i, e := range engines {
+		report := fleet.Report{Healthy: true, Kind: fleet.KindVLLM}
+		for j, m := range e.models {
+			report.Models = append(report.Models, fleet.Model{ID: m, Parent: []string{"", "m"}[j]})
+		}
+		r.fleet.Observe(route.Probed{Endpoint: fmt.Sprint("e", i), Report: report})
+	}
+	return r, engines
+}
+
+// way is a way to name a model; MODEL stands for its name.
+type way struct{ name, method, path, contentType, body string }
+
+const form = "--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nMODEL\r\n--x--\r\n"
+
+var ways = []way{
+	{"chat", "POST", "/v1/chat/completions", "", `{"model":"MODEL","messages":[{"role":"user","content":"x"}]}`},
+	{"chat, twice", "POST", "/v1/chat/completions", "", `{"model":"MODEL","model":"m","messages":[{"role":"user","content":"x"}]}`},
+	{"chat, escaped", "POST", "/v1/chat/completions", "", `{"mod\u0065l":"MODEL","messages":[]}`},
+	{"completions", "POST", "/v1/completions", "", `{"model":"MODEL","prompt":"x"}`},
+	{"responses", "POST", "/v1/responses", "", `{"model":"MODEL","input":"x"}`},
+	{"messages", "POST", "/v1/messages", "", `{"model":"MODEL","max_tokens":5,"messages":[]}`},
+	{"count_tokens", "POST", "/v1/messages/count_tokens", "", `{"model":"MODEL","messages":[]}`},
+	{"embeddings", "POST", "/v1/embeddings", "", `{"model":"MODEL","input":"x"}`},
+	{"rerank", "POST", "/v1/rerank", "", `{"model":"MODEL","query":"x","documents":[]}`},
+	{"tokenize", "POST", "/tokenize", "", `{"model":"MODEL","prompt":"x"}`},
+	{"ollama chat", "POST", "/api/chat", "", `{"model":"MODEL","messages":[]}`},
+	{"ollama generate", "POST", "/api/generate", "", `{"model":"MODEL","prompt":"x"}`},
+	{"ollama show", "POST", "/api/show", "", `{"model":"MODEL"}`},
+	{"ollama show, by name", "POST", "/api/show", "", `{"model":"m","name":"MODEL"}`},
+	{"an adapter of SGLang", "POST", "/generate", "", `{"text":"x","model":"m","lora_path":"MODEL"}`},
+	{"adapters of SGLang", "POST", "/generate", "", `{"text":["x"],"model":"m","lora_path":["m","MODEL"]}`},
+	{"an adapter of TensorRT-LLM", "POST", "/v1/completions", "", `{"model":"m","prompt":"x","lora_request":{"lora_name":"MODEL"}}`},
+	{"JSON as text", "POST", "/completion", "text/plain", `{"model":"MODEL","prompt":"x"}`},
+	{"JSON as bytes", "POST", "/completion", "application/octet-stream", `{"model":"MODEL","prompt":"x"}`},
+	{"a session", "POST", "/v1/realtime/client_secrets", "", `{"session":{"type":"realtime","model":"MODEL"}}`},
+	{"a batch", "POST", "/v1/messages/batches", "", `{"requests":[{"params":{"model":"m"}},{"params":{"model":"MODEL"}}]}`},
+	{"a form with a file", "POST", "/v1/audio/transcriptions", "multipart/form-data; boundary=x", form},
+	{"a form, twice", "POST", "/v1/audio/transcriptions", "multipart/form-data; boundary=x", strings.TrimSuffix(form, "--x--\r\n") + strings.ReplaceAll(form, "MODEL", "m")},
+	{"a form", "POST", "/v1/x", "application/x-www-form-urlencoded", `a=b&model=MODEL`},
+	{"the query", "GET", "/v1/realtime?model=MODEL", "", ""},
+	{"the query beside the body", "POST", "/v1/chat/completions?model=MODEL", "", `{"model":"m","messages":[]}`},
+	{"the query, escaped", "POST", "/v1/x?mod%65l=MODEL", "", "{}"},
+	{"the path", "GET", "/v1/models/MODEL", "", ""},
+	{"the path of another verb", "DELETE", "/v1/models/MODEL", "", ""},
+	{"the path of the open inference protocol", "POST", "/v2/models/MODEL/infer", "", `{}`},
+	{"a header", "POST", "/v1/chat/completions", "", `{"messages":[]}`},
+	{"a header beside the body", "POST", "/v1/chat/completions", "", `{"model":"m","messages":[]}`},
+}
+
+func (w way) ask(r *rig, key, model string) (*http.Response, string) {
+	headers := []string{"Authorization", "Bearer " + key}
+	if w.contentType != "" {
+		headers = append(headers, "Content-Type", w.contentType)
+	}
+	if strings.HasPrefix(w.name, "a header") {
+		headers = append(headers, "X-Warmpath-Model", model)
+	}
+	return r.do(w.method, strings.ReplaceAll(w.path, "MODEL", model), strings.ReplaceAll(w.body, "MODEL", model), headers...)
+}
+
+// TestModelsOfKeys: in every way to name a model, one that a key or its tenant may not use is answered as one that does
+// not exist, and reaches no engine; others are served.
+func TestModelsOfKeys(t *testing.T) {
+	r, engines := keyed(t)
+	seen := func() (all []string) {
+		for _, e := range engines {
+			all = append(all, e.take()...)
+		}
+		return all
+	}
+	for _, w := range ways {
+		for _, key := range []string{"one", "some", "theirs", "both"} {
+			hidden, got := w.ask(r, key, "secret")
+			absent, want := w.ask(r, key, "absent")
+			if want = strings.ReplaceAll(want, "absent", "secret"); hidden.StatusCode != 404 || absent.StatusCode != 404 || got != want {
+				t.Errorf("%s with %q: %d %s\nwant the answer of a model that does not exist: %d %s", w.name, key, hidden.StatusCode, got, absent.StatusCode, want)
+			}
+			if strings.Count(got, "secret") > strings.Count(want, "secret") || strings.Contains(strings.SplitAfter(got, "known models")[1:][0], "secret") {
+				t.Errorf("%s with %q is told of the model: %s", w.name, key, got)
+			}
+			if all := seen(); len(all) > 0 {
+				t.Errorf("%s with %q: an engine was asked %q", w.name, key, all)
+			}
+			if res, body := w.ask(r, key, "m"); res.StatusCode != 200 {
+				t.Errorf("%s with %q, of its own model: %d %s", w.name, key, res.StatusCode, body)
+			}
+			if n := len(seen()); n != 1 && w.path != "/v1/models/MODEL" {
+				t.Errorf("%s with %q, of its own model: %d engines were asked", w.name, key, n)
+			}
+		}
+	}
+	for _, w := range ways[:1] {
+		if res, body := w.ask(r, "all", "secret"); res.StatusCode != 200 {
+			t.Errorf("a key without models: %d %s", res.StatusCode, body)
+		}
+	}
+}
+
+// TestListsOfKeys: every list of models has those that the caller may use.
+func TestListsOfKeys(t *testing.T) {
+	r, _ := keyed(t)
+	for key, want := range map[string][]string{
+		"one": {"m"}, "some": {"m", "n"}, "adapter": {"a"}, "none": {}, "theirs": {"m", "n"}, "both": {"m"}, "all": {"m", "a", "n", "secret"},
+	} {
+		for _, path := range []string{"/v1/models", "/v1/models/", "/models", "/api/tags", "/api/ps"} {
+			if key == "all" && !strings.HasPrefix(path, "/v1/") {
+				continue // an engine's own
+			}
+			res, body := r.do("GET", path, "", "Authorization", "Bearer "+key)
+			var list struct{ Data, Models []struct{ ID, Name string } }
+			if err := json.Unmarshal([]byte(body), &list); err != nil || res.StatusCode != 200 {
+				t.Errorf("%s with %q: %d %s", path, key, res.StatusCode, body)
+			}
+			got := []string{}
+			for _, m := range append(list.Data, list.Models...) {
+				got = append(got, m.ID+strings.Repeat(m.Name, 1-min(1, len(m.ID))))
+			}
+			if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+				t.Errorf("%s with %q: %q, want %q", path, key, got, want)
+			}
+		}
+	}
+}
+
+// TestNoModelOfKeys: a request that names no model is one for what its caller may use.
+func TestNoModelOfKeys(t *testing.T) {
+	r, engines := keyed(t)
+	chat := way{"", "POST", "/v1/chat/completions", "", `{"messages":[]}`}
+	generate := way{"", "POST", "/generate", "", `{"text":"x"}`}
+	speech := way{"", "POST", "/v1/audio/speech", "", `{"input":"x"}`}
+	info := way{"", "GET", "/model_info", "", ""}
+	upgrade := way{"", "GET", "/v1/realtime", "", ""}
+	batches := way{"", "POST", "/v1/batches", "", `{"endpoint":"/v1/chat/completions"}`}
+	for _, tt := range []struct {
+		key  string
+		w    way
+		code string // of the error; "" for none
+		at   string // the engines that may be asked
+	}{
+		{"one", chat, "", "0"},
+		{"one", generate, "", "0"},
+		{"one", speech, "", "0"},
+		{"one", info, "", "0"},
+		{"one", batches, "path_not_allowed", ""},
+		{"some", chat, "model_required", ""},
+		{"some", generate, "", "01"},
+		{"some", info, "", "01"},
+		{"adapter", chat, "model_required", ""},
+		{"adapter", generate, "model_not_found", ""},
+		{"adapter", info, "", "0"},
+		{"none", chat, "model_not_found", ""},
+		{"none", generate, "model_not_found", ""},
+		{"none", info, "model_not_found", ""},
+		{"theirs", chat, "model_required", ""},
+		{"theirs", speech, "", "01"},
+		{"both", chat, "", "0"},
+		{"all", speech, "", "012"},
+		{"all", batches, "", "012"},
+		{"all", upgrade, "", "012"},
+	} {
+		for range 8 {
+			res, body := tt.w.ask(r, tt.key, "")
+			if tt.code == "" && res.StatusCode != 200 && res.StatusCode != 400 || tt.code != "" && !strings.Contains(body, `"`+tt.code+`"`) {
+				t.Errorf("%s %s with %q: %d %s, want %q", tt.w.method, tt.w.path, tt.key, res.StatusCode, body, tt.code)
+			}
+			if strings.Contains(body, "secret") {
+				t.Errorf("%s with %q is told of the model: %s", tt.w.path, tt.key, body)
+			}
+			for i, e := range engines {
+				if n := len(e.take()); n > 0 && !strings.Contains(tt.at, fmt.Sprint(i)) {
+					t.Errorf("%s %s with %q: engine %d was asked", tt.w.method, tt.w.path, tt.key, i)
+				}
+			}
+		}
+	}
+}
+
+// TestSocketsOfKeys: the messages of a WebSocket are not read, so that no engine may have a model that the caller may
+// not use.
+func TestSocketsOfKeys(t *testing.T) {
+	for key, want := range map[string]int{"one": 426, "some": 200, "none": 426} {
+		r, _ := keyed(t)
+		model := map[string]string{"one": "m", "some": "n", "none": "unserved"}[key]
+		res, body := r.raw("GET /v1/realtime?model=" + model + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key +
+			"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+		if res == nil || res.StatusCode != want {
+			t.Errorf("%s: %v %s, want %d", key, res, body, want)
+		}
+	}
+}
+
+// TestKeysEnd: a key is good until its end and then refused, whatever else names the tenant.
+func TestKeysEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		keys := who.Keys{}
+		keys.Add(sha256.Sum256([]byte("k")), who.Key{Tenant: "blue", Ends: time.Now().Add(time.Minute)})
+		r := newRig(t, proxy.Config{Tenants: &who.Tenants{Keys: keys, Header: "X-Tenant"}}, answers(200, chatAnswer))
+		ask := func() (*http.Response, string) {
+			return r.post("/v1/chat/completions", chatBody, "Authorization", "Bearer k", "X-Tenant", "red")
+		}
+		if res, body := ask(); res.StatusCode != 200 {
+			t.Fatalf("before the end: %d %s", res.StatusCode, body)
+		}
+		used := func() time.Time {
+			for _, k := range keys {
+				return k.Used()
+			}
+			return time.Time{}
+		}
+		if got := used(); !got.Equal(time.Now()) {
+			t.Errorf("last used %v", got)
+		}
+		time.Sleep(time.Minute)
+		res, body := ask()
+		if res.StatusCode != 401 || !strings.Contains(body, `"key_ended"`) || !strings.Contains(res.Header.Get("Www-Authenticate"), "invalid_token") {
+			t.Errorf("after the end: %d %s %v", res.StatusCode, body, res.Header)
+		}
+		if s := r.last(2); s.Error != "key_ended" || r.last(1).Key == "" {
+			t.Errorf("%+v", s)
+		}
+		if got := used(); got.Equal(time.Now()) {
+			t.Error("a refused request counts as a use")
+		}
+	})
+}

@@ -1,0 +1,105 @@
+package prompt
+
+import "github.com/warmpath/warmpath/prompt/jsonscan"
+
+// Models lists every model and adapter that a body may name to an engine, with each value of a repeated member, since
+// engines differ in which they take: model, SGLang's lora_path, the name and the path in lora_request (TensorRT-LLM),
+// and for /api/show name (Ollama). Of APIs that are not known it also lists model within other members, as batches and
+// sessions of the realtime API have it, but where a model or a client made up the names.
+func Models(api API, path string, body []byte) (names []string) {
+	m := models{inner: api == Other, show: path == "/api/show", body: body}
+	m.c.Reset(body)
+	if m.c.Next() == jsonscan.Object {
+		m.object(1)
+	}
+	return m.names
+}
+
+// models reads one body.
+type models struct {
+	inner, show bool // it names models within other members, and by name
+	body        []byte
+	c           jsonscan.Cursor
+	names       []string
+}
+
+// object reads an object that has begun. It reports false at a fault.
+func (m *models) object(depth int) bool {
+	kind := m.c.Next()
+	for ; kind == jsonscan.Key; kind = m.c.Next() {
+		raw, plain := m.c.Raw()
+		if !plain {
+			raw = jsonscan.AppendDecoded(nil, raw)
+		}
+		name, value, ok := string(raw), m.c.Next(), false
+		switch {
+		case name == "model", depth == 1 && (name == "lora_path" || m.show && name == "name"):
+			ok = m.value(value, depth)
+		case depth == 1 && name == "lora_request" && value == jsonscan.Object:
+			ok = m.adapter()
+		case m.inner && depth < deepest && !made(name, 1):
+			ok = m.within(value, depth)
+		default:
+			ok = m.c.Skip(value)
+		}
+		if !ok {
+			return false
+		}
+	}
+	return kind == jsonscan.ObjectEnd
+}
+
+// value reads a name, or a list of names.
+func (m *models) value(kind jsonscan.Kind, depth int) bool {
+	if kind == jsonscan.String {
+		m.names = append(m.names, jsonscan.Decode(m.body, m.c.At()))
+		return true
+	}
+	if kind != jsonscan.Array {
+		return m.within(kind, depth)
+	}
+	for kind = m.c.Next(); kind != jsonscan.ArrayEnd; kind = m.c.Next() {
+		if kind == jsonscan.String {
+			m.names = append(m.names, jsonscan.Decode(m.body, m.c.At()))
+		} else if !m.c.Skip(kind) {
+			return false
+		}
+	}
+	return true
+}
+
+// adapter reads a lora_request.
+func (m *models) adapter() bool {
+	kind := m.c.Next()
+	for ; kind == jsonscan.Key; kind = m.c.Next() {
+		raw, plain := m.c.Raw()
+		if !plain {
+			raw = jsonscan.AppendDecoded(nil, raw)
+		}
+		name, value := string(raw), m.c.Next()
+		switch {
+		case value == jsonscan.String && (name == "lora_name" || name == "name" || name == "lora_path" || name == "path"):
+			m.names = append(m.names, jsonscan.Decode(m.body, m.c.At()))
+		case !m.c.Skip(value):
+			return false
+		}
+	}
+	return kind == jsonscan.ObjectEnd
+}
+
+// within reads a value in which models may be named, if the API has such.
+func (m *models) within(kind jsonscan.Kind, depth int) bool {
+	switch {
+	case kind == jsonscan.Object && m.inner && depth < deepest:
+		return m.object(depth + 1)
+	case kind == jsonscan.Array && m.inner && depth < deepest:
+		for kind = m.c.Next(); kind != jsonscan.ArrayEnd; kind = m.c.Next() {
+			if !m.within(kind, depth+1) {
+				return false
+			}
+		}
+		return true
+	default:
+		return m.c.Skip(kind)
+	}
+}
