@@ -157,6 +157,11 @@ func (p *Parser) identify(body []byte, ids *[maxBodySources]jsonscan.Value, head
 	return out
 }
 
+// HeaderID is the conversation's id that headers name, while the body is not known; "" for none.
+func (p *Parser) HeaderID(header func(string) string) string {
+	return p.identify(nil, new([maxBodySources]jsonscan.Value), header).session
+}
+
 // InHeader reports whether a header names the conversation, so that the body need not be searched.
 func (p *Parser) InHeader(header func(string) string) bool {
 	for i := range p.sources {

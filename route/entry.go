@@ -26,6 +26,7 @@ type Entry struct {
 	News    []News        // for other routers, of a decision too, see Config.Replicas. Valid until the next call
 	Called  []fleet.Lease // queued requests that are to be sent now. Valid until the next observation
 	More    bool          // there may be more of them: a Tick is to follow
+	Closed  bool          // of a Closed: the conversation was known
 	Gone    []uint64      // Candidate.Key of endpoints that have left or are another engine now
 }
 

@@ -68,9 +68,10 @@ type Configured struct {
 	Policies bool
 }
 
-// Closed forgets a conversation.
+// Closed means that a conversation is over: it is forgotten, and its place is free, at once or after its running turns.
 type Closed struct {
-	Tenant, Model, Session string
+	Tenant, Session string
+	Pools           []string // where it may be, see Router.Pools
 }
 
 func (Declared) event()        {}

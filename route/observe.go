@@ -84,11 +84,13 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	case Configured:
 		r.configure(ev.Config, ev.Policies)
 	case Closed:
-		for _, scope := range [...]string{ev.Model, pool.PrefillNamespace(ev.Model)} {
-			key := session.KeyOf(ev.Tenant, scope, ev.Session)
-			r.conversations.ForgetKey(key)
-			r.admission.Closed(key)
-			r.tellNews(News{Kind: NewsClosed, Conversation: key})
+		for _, name := range ev.Pools {
+			for _, scope := range [...]string{name, pool.PrefillNamespace(name)} {
+				key := session.KeyOf(ev.Tenant, scope, ev.Session)
+				e.Closed = r.conversations.ForgetKey(key) || e.Closed
+				r.admission.Closed(key)
+				r.tellNews(News{Kind: NewsClosed, Conversation: key})
+			}
 		}
 	case PeerNews:
 		r.peerNews(now, &ev)
@@ -133,6 +135,9 @@ func (r *Router) changes(now time.Time, ep registry.Endpoint, to []Change) []Cha
 
 // Config is the configuration with its defaults. Its aliases must not be changed.
 func (r *Router) Config() Config { return *r.cfg }
+
+// Pools are the names of all pools, those of models, of aliases, and of requests without a model.
+func (r *Router) Pools() []string { return r.see.pools.Names() }
 
 // Endpoints is how many endpoints are listed.
 func (r *Router) Endpoints() int { return r.endpoints.Len() }

@@ -86,6 +86,33 @@ func TestMixesAgree(t *testing.T) {
 	}
 }
 
+// TestClosedEverywhere: a conversation that is closed at one router is forgotten at the others, and at one that has heard of it only.
+func TestClosedEverywhere(t *testing.T) {
+	for at := range 2 {
+		s := newReplicas(t, 2, route.Config{Policy: func() pick.Policy { return &mixes{} }})
+		for _, tenant := range []string{"", "other"} {
+			d := s.decide(0, &fleet.Request{ID: "1", Model: "m", Session: "s", Tenant: tenant, PromptTokens: 100, Stream: true})
+			s.observe(0, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 100, OutputTokens: 5}})
+		}
+		for len(s.mail) > 0 {
+			s.deliver(0)
+		}
+		for i, known := range []bool{true, false} {
+			if e := s.observe(at, route.Closed{Session: "s", Pools: s.all[at].Pools()}); e.Closed != known {
+				t.Errorf("at router %d, time %d: known %v, want %v", at, i, e.Closed, known)
+			}
+		}
+		for len(s.mail) > 0 {
+			s.deliver(0)
+		}
+		for i, r := range s.all {
+			if n := r.Stats().Sessions; n != 1 {
+				t.Errorf("router %d remembers %d conversations, want the other tenant's", i, n)
+			}
+		}
+	}
+}
+
 // message is a piece of news in transit to one router.
 type message struct {
 	from, to int

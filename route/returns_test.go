@@ -139,11 +139,11 @@ func TestForgottenReturnNot(t *testing.T) {
 		a.end(a.begin(fmt.Sprint(i), i%2, 100), fleet.OK)
 	}
 	a.look("they rest", 2, 2)
-	a.r.Observe(a.now, route.Closed{Model: "m", Session: "1"})
-	a.r.Observe(a.now, route.Closed{Model: "m", Session: "1"})
+	a.r.Observe(a.now, route.Closed{Pools: a.r.Pools(), Session: "1"})
+	a.r.Observe(a.now, route.Closed{Pools: a.r.Pools(), Session: "1"})
 	a.look("one is closed", 2, 1)
 	running := a.begin("2", 0, 100)
-	a.r.Observe(a.now, route.Closed{Model: "m", Session: "2"})
+	a.r.Observe(a.now, route.Closed{Pools: a.r.Pools(), Session: "2"})
 	a.end(running, fleet.OK)
 	a.look("one is closed while it is answered", 1, 1)
 	for i := range 4 {

@@ -219,6 +219,22 @@ func TestExternalProcessingIsWarm(t *testing.T) {
 	}
 }
 
+// TestExternalProcessingFinal: the last request of a session ends it, also where a proxy carries it.
+func TestExternalProcessingFinal(t *testing.T) {
+	t.Parallel()
+	r, url := newEnvoy(t, &envoy{request: duplex, response: duplex}, nil)
+	for _, header := range [][]string{{"X-Session-Id", "s"}, {"X-Session-Id", "s", "X-Session-Final", "true"}} {
+		before := r.fleet.Stats().Decisions
+		if res, body := asked(t, url+"/v1/chat/completions", chat(true, "hello"), header...); res.StatusCode != http.StatusOK {
+			t.Fatalf("%d %s", res.StatusCode, body)
+		}
+		eventually(t, "the request ends", func() bool {
+			s := r.fleet.Stats()
+			return s.Decisions > before && s.Leases == 0 && (s.Sessions == 0) == (len(header) > 2)
+		})
+	}
+}
+
 // TestExternalProcessingSubset: only endpoints that the proxy allows are named; where it allows none that is known, its client gets 503.
 func TestExternalProcessingSubset(t *testing.T) {
 	t.Parallel()

@@ -141,6 +141,20 @@ func (f *Fleet) configureInSteps(ev *route.Configured) {
 	f.observe(*ev)
 }
 
+// closeStep is in how many pools a conversation is closed in one hold of the lock.
+const closeStep = 64
+
+// Close says that a tenant's conversation is over, in all pools, and reports whether it was known.
+func (f *Fleet) Close(tenant, id string) (known bool) {
+	f.mu.Lock()
+	pools := f.router.Pools()
+	f.mu.Unlock()
+	for some := range slices.Chunk(pools, closeStep) {
+		known = f.observe(route.Closed{Tenant: tenant, Session: id, Pools: some}) || known
+	}
+	return known
+}
+
 // ending reports whether a router that is gone has requests to end.
 func (f *Fleet) ending(peer uint64) bool {
 	f.mu.Lock()
@@ -178,14 +192,17 @@ func (f *Fleet) declareInSteps(d *route.Declared) bool {
 	return true
 }
 
-func (f *Fleet) observe(ev route.Event) {
-	for more := f.step(ev); more; {
-		more = f.step(route.Tick{})
+// observe reports what Entry.Closed does.
+func (f *Fleet) observe(ev route.Event) (closed bool) {
+	more, closed := f.step(ev)
+	for more {
+		more, _ = f.step(route.Tick{})
 	}
+	return closed
 }
 
-// step tells the router an event and reports whether a Tick is to follow.
-func (f *Fleet) step(ev route.Event) (more bool) {
+// step tells the router an event and reports whether a Tick is to follow, and what Entry.Closed does.
+func (f *Fleet) step(ev route.Event) (more, closed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.entry = f.router.Observe(f.now(), ev)
@@ -195,7 +212,7 @@ func (f *Fleet) step(ev route.Event) (more bool) {
 	case route.Finished:
 		delete(f.turns, ev.Lease) // it may have left the line
 	}
-	called, more := f.entry.Called, f.entry.More
+	called, more, closed := f.entry.Called, f.entry.More, f.entry.Closed
 	f.tell()
 	for _, l := range called { // after the listeners have heard of it
 		if turn := f.turns[l]; turn != nil {
@@ -203,7 +220,7 @@ func (f *Fleet) step(ev route.Event) (more bool) {
 			delete(f.turns, l)
 		}
 	}
-	return more
+	return more, closed
 }
 
 // stand notes that a request stands in line.

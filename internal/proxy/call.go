@@ -57,6 +57,8 @@ type call struct {
 	spent     atomic.Bool   // an engine has computed for it, and did not fail
 	passed    int64         // estimated tokens of the answer passed on
 	asked     time.Time     // when an engine was asked for the whole answer; zero for never
+	final     bool          // its client says that its session ends with it
+	cut       bool          // its body came in part: its client has left
 	wait      time.Duration // longest wait in the router's queue; 0 for no limit of its own
 	shortened bool          // by the request itself
 	deadline  time.Time     // when its answer must begin; zero for none
@@ -109,7 +111,7 @@ func (c *call) end() {
 	c.Body.Release()
 	c.letGo()
 	gone := c.served.Status == 0
-	if gone {
+	if c.closeSession(gone); gone {
 		c.served.Status = statusClientGone
 		c.served.Outcome = fleet.ClientGone
 	}
@@ -330,6 +332,7 @@ func (c *call) read() error {
 		err = body.ErrSlowBody // the sweeper may have cut the connection just after the body's end
 	}
 	if err != nil {
+		c.cut = errors.Is(err, body.ErrBadBody)
 		return err
 	}
 	c.served.BytesIn = int64(len(c.Body.Bytes))

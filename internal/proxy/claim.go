@@ -38,6 +38,9 @@ func (c *call) claim() (err error) {
 	if err != nil {
 		return err
 	}
+	if err := c.readFinal(); err != nil {
+		return err
+	}
 	return c.readTargets()
 }
 

@@ -37,7 +37,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.answerRoot()
 	case c.API == prompt.Other && isUpgrade(r) && c.Carrier == nil:
 		c.upgrade()
-	case c.API == prompt.Other && (p.methods(c) || p.list(c)):
+	case c.API == prompt.Other && (p.methods(c) || p.list(c) || p.deletes(c)):
 	default:
 		c.serve()
 	}

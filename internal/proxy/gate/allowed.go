@@ -79,7 +79,7 @@ func allowed(method, path string) bool {
 	case http.MethodPost:
 		return infers(path)
 	case http.MethodDelete:
-		return strings.HasPrefix(path, "/v1/responses/")
+		return strings.HasPrefix(path, "/v1/responses/") || strings.HasPrefix(path, "/v1/sessions/") && path != "/v1/sessions/"
 	}
 	return false
 }

@@ -360,14 +360,16 @@ func (t *Table) RespondKey(now time.Time, key session.Key, endpoint, leader stri
 // ResponseKey is the key of a response.
 func ResponseKey(tenant, response string) session.Key { return session.KeyOf(tenant, "", response) }
 
-// ForgetKey forgets a conversation.
-func (t *Table) ForgetKey(key session.Key) {
+// ForgetKey forgets a conversation, and reports whether it was known.
+func (t *Table) ForgetKey(key session.Key) (known bool) {
 	name := session.Hashed(key)
 	for _, in := range [...]*session.Table{t.claimed, t.unclaimed} {
-		if e, ok := in.Take(&name); ok && t.dropped != nil {
+		e, ok := in.Take(&name)
+		if known = known || ok; ok && t.dropped != nil {
 			t.dropped(e)
 		}
 	}
+	return known
 }
 
 // Stats are a Table's sizes and counters.

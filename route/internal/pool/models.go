@@ -192,6 +192,26 @@ func (r Reader) Alike() bool {
 	return true
 }
 
+// Names are the names of all pools: those that were asked for here, and those of models and aliases, which may have been
+// elsewhere, or before a restart.
+func (r Reader) Names() []string {
+	names := append(make([]string, 0, len(r.t.kept)+2), "", Any)
+	for _, p := range r.t.kept {
+		names = append(names, p.s.name)
+	}
+	for _, a := range r.t.cfg.Aliases {
+		names = append(names, a.Name)
+	}
+	for e := range r.t.endpoints.All() {
+		e.EachModel(func(id, _ string) bool {
+			names = append(names, id)
+			return true
+		})
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // AliasOf lists the models that a name is an alias of; nil if it is none.
 func (r Reader) AliasOf(name string) []string { return r.t.aliases[name] }
 
