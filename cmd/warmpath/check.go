@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -108,6 +109,7 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 	}
 	line("listen", "%s://%s", scheme, cfg.Listen)
 	describeListeners(line, &cfg)
+	describeKeys(line, &cfg)
 	line("policy", "%s: %s", cfg.Policy.Name, policy.Describe(cfg.Policy.Name))
 	if q, off := cfg.RouteQueue(); off == "" {
 		line("queue", "on: prompts wait here, the shortest first, while an engine has %v of them to compute", q.Ahead)
@@ -168,6 +170,29 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 	}
 	line("ok", "no faults")
 	return nil
+}
+
+// describeKeys prints how many API keys there are.
+func describeKeys(line func(name, format string, args ...any), cfg *config.Config) {
+	keys, err := cfg.Tenants.Keys()
+	if err != nil || len(keys) == 0 && cfg.Tenants.KeysFile == "" {
+		return // faults have been told
+	}
+	tenants, confined, ended := map[string]bool{}, 0, 0
+	for _, k := range keys {
+		tenants[k.Tenant] = true
+		if len(k.Models) > 0 {
+			confined++
+		}
+		if !k.Ends.IsZero() && !time.Now().Before(k.Ends.Time) {
+			ended++
+		}
+	}
+	from := ""
+	if cfg.Tenants.KeysFile != "" {
+		from = ", also from " + cfg.Tenants.KeysFile
+	}
+	line("keys", "%d of %d tenants%s; %d for some models only, %d have ended", len(keys), len(tenants), from, confined, ended)
 }
 
 // describeListeners prints the trusted proxies, and the listeners besides that of clients.

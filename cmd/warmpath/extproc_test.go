@@ -428,6 +428,29 @@ func TestExternalProcessingLLMDHeaders(t *testing.T) {
 	eventually(t, "all requests have ended", func() bool { return r.fleet.Stats().Leases == 0 })
 }
 
+// TestExternalProcessingKeys: a key's models and its end count for requests that Envoy carries, in each mode of bodies.
+func TestExternalProcessingKeys(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []*envoy{{request: duplex, response: duplex}, {request: buffered, response: buffered}} {
+		r, front := newEnvoy(t, mode, func(cfg *config.Config) {
+			cfg.Tenants = config.Tenants{Required: true, APIKeys: []config.TenantKey{
+				{Tenant: "a", Key: "good", Models: fleet.Names{"m"}},
+				{Tenant: "a", Key: "other", Models: fleet.Names{"n*"}},
+				{Tenant: "a", Key: "old", Ends: config.Moment{Time: time.Now().Add(-time.Hour)}},
+			}}
+		})
+		for key, want := range map[string]struct {
+			status int
+			says   string
+		}{"good": {200, `"usage"`}, "other": {404, "model_not_found"}, "old": {401, "key_ended"}, "none": {401, "unknown_tenant"}} {
+			if res, body := asked(t, front+"/v1/chat/completions", chat(false, "hello"), "Authorization", "Bearer "+key); res.StatusCode != want.status || !strings.Contains(body, want.says) {
+				t.Errorf("%s: %d %s", key, res.StatusCode, body)
+			}
+		}
+		eventually(t, "all requests have ended", func() bool { return r.fleet.Stats().Leases == 0 })
+	}
+}
+
 // TestExternalProcessingSidecar: ranks of a pod are named by its sidecar's port, and the sidecar is told which; what clients say to sidecars is not.
 func TestExternalProcessingSidecar(t *testing.T) {
 	t.Parallel()

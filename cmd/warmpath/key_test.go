@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/enginetest"
 )
@@ -36,5 +39,108 @@ func TestKey(t *testing.T) {
 		if status, said := r.ask(key, 1); status != want {
 			t.Errorf("key %q: %d %s, want %d", key, status, said, want)
 		}
+	}
+}
+
+const keysInFile = `
+listen: 127.0.0.1:0
+admin: {listen: "127.0.0.1:0"}
+reload: {watch: true}
+probe: {interval: 50ms, load_interval: 50ms}
+tenants: {keys_file: '%s', required: true}
+endpoints: ['%s']
+`
+
+// TestKeysFile: a key that is added to the file is good without a restart, also where Kubernetes swaps a link; a version
+// with faults keeps the keys of before and is told; keys are listed with when they were used.
+func TestKeysFile(t *testing.T) {
+	t.Parallel()
+	run := func(code int, args ...string) string {
+		t.Helper()
+		var out, said bytes.Buffer
+		if got := Main(t.Context(), append([]string{"key"}, args...), nil, nil, &out, &said); got != code {
+			t.Fatalf("%q: code %d: %s", args, got, said.String())
+		}
+		return out.String() + said.String()
+	}
+	dir := t.TempDir()
+	volume := func(name string) string { return filepath.Join(dir, name, "keys.yaml") }
+	for _, name := range []string{"v1", "v2", "v3"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swap := func(to string) {
+		t.Helper()
+		next := filepath.Join(dir, "..next")
+		if err := os.Symlink(to, next); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(next, filepath.Join(dir, "..data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made := func(file string, args ...string) string {
+		t.Helper()
+		var k newKey
+		if err := json.Unmarshal([]byte(run(exitOK, append([]string{"--json", "--file", file}, args...)...)), &k); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), k.Key) || !strings.Contains(string(text), k.Line) {
+			t.Fatalf("%v: %s", err, text)
+		}
+		return k.Key
+	}
+	file := filepath.Join(dir, "keys.yaml")
+	one := made(file, "--tenant", "blue", "--models", "m", "--name", "the first")
+	_, engine := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 20})
+	r := newFileRig(t, fmt.Sprintf(keysInFile, file, engine))
+	good := func(key string, want int) {
+		t.Helper()
+		settled(func() bool { status, _ := r.ask(key, 1); return status == want })
+		if status, said := r.ask(key, 1); status != want {
+			t.Fatalf("%d %s, want %d", status, said, want)
+		}
+	}
+	good(one, 200)
+	two := made(file, "--tenant", "blue", "--models", "other") // added to the file itself
+	good(two, 404)
+	if err := os.Rename(file, volume("v1")); err != nil {
+		t.Fatal(err)
+	}
+	swap("v1")
+	if err := os.Symlink("..data/keys.yaml", file); err != nil {
+		t.Fatal(err)
+	}
+	three := made(volume("v2"), "--tenant", "green", "--ends", time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
+	four := made(volume("v2"), "--tenant", "green", "--ends", "90d")
+	swap("v2")
+	good(four, 200)
+	good(three, 401)
+	good(one, 401)
+
+	if err := os.WriteFile(volume("v3"), []byte("api_keys:\n- {tenant: red, key: wp-told}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	swap("v3")
+	settled(func() bool { return r.stats().Fault != "" })
+	if fault := r.stats().Fault; !strings.Contains(fault, "keys.yaml:2:17") || strings.Contains(fault, "wp-told") {
+		t.Errorf("the fault is told as %q", fault)
+	}
+	good(four, 200)
+	if said := run(exitUsage, "--tenant", "a", "--file", volume("v3")); !strings.Contains(said, "keys.yaml:2:17") {
+		t.Errorf("a line is added to a file with faults: %s", said)
+	}
+
+	list := run(exitOK, "--list", "--admin", r.adminURL)
+	lines := strings.Split(strings.TrimSpace(list), "\n")
+	if len(lines) != 3 || strings.Contains(lines[1], " -") || !strings.Contains(lines[2], "over") || !strings.HasSuffix(strings.TrimSpace(lines[2]), "-") {
+		t.Errorf("the key that was used comes first, the one that has ended never was:\n%s", list)
+	}
+	if list := run(exitOK, "--list", "--tenant", "red", "--json", "--admin", r.adminURL); !strings.Contains(list, `"keys":[]`) {
+		t.Errorf("of another tenant: %s", list)
+	}
+	for _, args := range [][]string{{"--list", "--ends", "1d"}, {"--name", "x"}, {"--tenant", "a", "--ends", "soon"}, {"--tenant", "a\nb"}, {"--tenant", "a", "--models", ""}} {
+		run(exitUsage, args...)
 	}
 }

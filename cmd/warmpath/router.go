@@ -270,7 +270,7 @@ func (r *router) serveAdmin(l net.Listener) {
 			Fleet: r.fleet, Version: r.build.Version, Started: started, Token: g.cfg.Admin.Token, Hosts: hostsOf(g.cfg), Endpoints: declared, Source: "admin", Parse: parseDeclaration,
 			Duplicate: discovery.ErrDuplicate, NotDeclared: discovery.ErrNotDeclared, Reload: r.reload, Running: r.reloads.state,
 			Metrics: r.meter.Handler(), Settings: func() any { return g.cfg.Settings() }, Aliases: g.cfg.Models.Aliases, Tally: r.tally, Streams: r.streams, Log: r.log, Decisions: g.why.handler(), Shadow: g.shadows.handler(), Replicas: r.replicas.handler(),
-			Concerns: func() []admin.Concern { return concerns(g.events) },
+			Keys: keysOf(g.door.Tenants), Concerns: func() []admin.Concern { return concerns(g.events) },
 		})
 	}
 	r.reloads.adminOf(r.current(), handler)

@@ -58,6 +58,7 @@ type Config struct {
 	// answers GET /admin/shadow: what other policies would have done; shadow.Shadow is one
 	Shadow   http.Handler
 	Replicas http.Handler            // answers GET /admin/replicas: which other routers of the fleet are there
+	Keys     func() []Key            // the API keys of clients; nil for none
 	Concerns func() []Concern        // what else is wrong now; nil for nothing
 	Settings func() any              // the configuration in force, secrets already taken out; encoded as JSON
 	Reload   func() (Running, error) // reloads the configuration, on POST /admin/reload
@@ -167,6 +168,7 @@ func (a *Admin) routes() {
 	get("/admin/decisions", a.decisions)
 	get("/admin/shadow", a.shadow)
 	get("/admin/replicas", a.replicas)
+	get("/admin/keys", a.keys)
 	a.mux.HandleFunc("POST /admin/reload", a.reload)
 	a.mux.HandleFunc("/admin/reload", only("POST"))
 	if a.c.Metrics != nil {
