@@ -3,12 +3,12 @@ package fleet
 // Load is the router's own account of one endpoint's outstanding work.
 type Load struct {
 	Requests      int   // outstanding requests
-	Asides        int   // of Requests, those of class Aside, which take no place at the engine
+	Auxiliary     int   // of Requests, those of class Auxiliary, which take no place at the engine
 	PrefillTokens int64 // uncached prompt tokens of requests before their first byte
 	DecodeTokens  int64 // expected answer tokens of outstanding requests
-	Queued        int   // of Requests, those queued at the router, see Queue
+	Queued        int   // of Requests, those queued at the router, see backlog.QueueConfig
 	ContextTokens int64 // prompt and answer tokens resident for outstanding requests
-	Waiting       int   // requests in the engine's own queue by its latest report; 0 when not reported
+	EngineWaiting int   // requests in the engine's own queue by its latest report; 0 when not reported
 
 	// at a prefiller: computed requests whose KV transfer has not ended, not among Requests; at a decoder: those of
 	// Requests whose KV has not arrived
@@ -19,18 +19,18 @@ type Load struct {
 // Add adds further outstanding work.
 func (l *Load) Add(more Load) {
 	l.Requests += more.Requests
-	l.Asides += more.Asides
+	l.Auxiliary += more.Auxiliary
 	l.PrefillTokens += more.PrefillTokens
 	l.DecodeTokens += more.DecodeTokens
 	l.Queued += more.Queued
 	l.ContextTokens += more.ContextTokens
-	l.Waiting += more.Waiting
+	l.EngineWaiting += more.EngineWaiting
 	l.TransferRequests += more.TransferRequests
 	l.TransferTokens += more.TransferTokens
 }
 
 // Working is the number of requests that take a place at the engine, or will.
-func (l Load) Working() int { return l.Requests - l.Asides }
+func (l Load) Working() int { return l.Requests - l.Auxiliary }
 
 // Work is the tokens still to compute.
 func (l Load) Work() int64 { return l.PrefillTokens + l.DecodeTokens }

@@ -7,9 +7,9 @@ type Class uint8
 
 // The request classes.
 const (
-	Turn  Class = iota // generates: a turn of a conversation
-	Embed              // computes a prompt and generates nothing
-	Aside              // costs the engine almost nothing (count_tokens, GET of a response, unknown paths)
+	Turn      Class = iota // generates: a turn of a conversation
+	Embed                  // computes a prompt and generates nothing
+	Auxiliary              // costs the engine almost nothing (count_tokens, GET of a response, unknown paths)
 )
 
 // Request is what the frontend tells the router about one request. It contains no text.
@@ -55,9 +55,9 @@ type Request struct {
 	Pin     string   // name of the endpoint that must take the request; "" for none
 	Exclude []string // names of endpoints that must not take it
 
-	Waits    bool     // the caller can hold the request in the router's queue, see Decision.Waits
-	Holds    bool     // the caller can hold it before it is placed, see Plan.Hold
-	Standing Standing // what its place in the queue depends on
+	MayQueue   bool       // the caller can hold the request in the router's queue, see Decision.Queued
+	MayHold    bool       // the caller can hold it before it is placed, see Plan.Hold
+	QueueClass QueueClass // what its place in the queue depends on
 
 	Splits bool // the caller can serve it in two legs, see Router.Decide
 
@@ -74,7 +74,7 @@ type Attempt struct {
 	Again bool
 	// reservation of the same request that this one replaces; 0 for none. It ends with its own Finished, later
 	Instead Lease
-	Held    Lease // Plan.Hold of the same request, whose turn it is; 0 for none. Decide ends it
+	Hold    Lease // Plan.Hold of the same request, whose turn it is; 0 for none. Decide ends it
 
 	// LegPrefill, LegDecode: place only that leg of a request that is already split; LegWhole leaves the choice to the
 	// router

@@ -12,12 +12,12 @@ const (
 	PriorityHigh
 )
 
-// Standing is what a request's place in the router's queue depends on, besides its size.
-type Standing struct {
-	Share    float64 // weight of its tenant in the queue; 0 means 1
-	Priority Priority
-	Waiting  int // most requests of its tenant in the queue; 0 for no limit
-	Running  int // most requests of its tenant at engines, further ones wait; 0 for no limit
+// QueueClass is what a request's place in the router's queue depends on, besides its size.
+type QueueClass struct {
+	Share      float64 // weight of its tenant in the queue; 0 means 1
+	Priority   Priority
+	MaxWaiting int // most requests of its tenant in the queue; 0 for no limit
+	MaxRunning int // most requests of its tenant at engines, further ones wait; 0 for no limit
 }
 
 // String is the word in configurations.

@@ -16,7 +16,7 @@ import (
 // made as a whole, see Complete, and does not change afterwards, but for Terms.
 type Candidate struct {
 	Endpoint
-	Held
+	Cached
 	Pace
 	Wait
 	Answers
@@ -26,8 +26,8 @@ type Candidate struct {
 }
 
 // Complete makes the row of an endpoint, which is there already, and all other parts, in the memory of an older row.
-func (c *Candidate) Complete(h *Held, p *Pace, w *Wait, a Answers, d Demand, l Link) {
-	c.Held, c.Pace, c.Wait, c.Answers, c.Demand, c.Link, c.Terms = *h, *p, *w, a, d, l, Terms{}
+func (c *Candidate) Complete(h *Cached, p *Pace, w *Wait, a Answers, d Demand, l Link) {
+	c.Cached, c.Pace, c.Wait, c.Answers, c.Demand, c.Link, c.Terms = *h, *p, *w, a, d, l, Terms{}
 }
 
 // Endpoints are those of rows that are still to be completed.
@@ -58,15 +58,15 @@ type Endpoint struct {
 	// successors under one name
 	Epoch uint32
 
-	CacheTokens int64   // reported capacity of its cache; 0 unknown
-	Slots       int     // requests it computes concurrently; 0 unknown
-	Queue       int     // requests running or waiting in the engine by its latest report; -1 when not reported
-	BlockTokens int     // reported tokens per cache block; 0 unknown
-	KVUsage     float64 // reported share of its cache held by running requests, 0 to 1; -1 when not reported
+	CacheTokens    int64   // reported capacity of its cache; 0 unknown
+	Slots          int     // requests it computes concurrently; 0 unknown
+	EngineRequests int     // requests running or waiting in the engine by its latest report; -1 when not reported
+	BlockTokens    int     // reported tokens per cache block; 0 unknown
+	KVUsage        float64 // reported share of its cache held by running requests, 0 to 1; -1 when not reported
 }
 
-// Held is what an endpoint's cache is believed to hold.
-type Held struct {
+// Cached is what an endpoint's cache is believed to hold.
+type Cached struct {
 	CachedTokens int  // of this request's prompt, predicted to be cached here
 	Blocks       int  // of the prompt's blocks, those believed to be cached here
 	Present      int  // of Blocks, those not still to be transferred for a decode leg
@@ -85,7 +85,7 @@ type Held struct {
 }
 
 // Arrived is what of it has arrived: what is still to be transferred for a decode leg does not count.
-func (h Held) Arrived() Held {
+func (h Cached) Arrived() Cached {
 	h.CachedTokens, h.Counted = h.PresentTokens, h.Present
 	return h
 }
@@ -99,10 +99,10 @@ type Pace struct {
 
 // Wait is how long the request waits at an endpoint, and how full that is.
 type Wait struct {
-	WaitMs   float64 // expected wait until the prompts in front are computed and a slot is free
-	Behind   int     // requests queued at the router that this one would overtake
-	Prompts  int     // streams in prefill or waiting for it
-	Decoding int     // requests being answered there, estimated
+	WaitMs    float64 // expected wait until the prompts in front are computed and a slot is free
+	Overtaken int     // requests queued at the router that this one would overtake
+	Prompts   int     // streams in prefill or waiting for it
+	Decoding  int     // requests being answered there, estimated
 	// share of its slots or of its KV memory, whichever is larger, taken by outstanding requests; 0 when neither is
 	// known
 	Occupancy   float64
@@ -139,9 +139,9 @@ func (c *Candidate) FullWeight() float64 {
 	return c.Weight
 }
 
-// Gate says whether cached tokens counted in a decision: only if the best candidate holds more than a threshold share
-// of the prompt (TensorRT-LLM PR 13198). The zero value means no gate.
-type Gate struct {
+// CacheGate says whether cached tokens counted in a decision: only if the best candidate holds more than a threshold
+// share of the prompt (TensorRT-LLM PR 13198). The zero value means no gate.
+type CacheGate struct {
 	Asked     bool
 	Open      bool    // cached tokens counted (cache_affinity_active)
 	Match     int     // most tokens of the prompt held by an eligible candidate (max_match_for_req)
@@ -150,17 +150,17 @@ type Gate struct {
 
 // Terms are the expected costs of a placement, in ms. Cost is their sum.
 type Terms struct {
-	Wait     float64 // prompts in front of this one, and a free slot
-	Prefill  float64 // computing the uncached part of the prompt
-	Transfer float64 // of decode legs: moving the KV cache of what another endpoint computes
-	Fixed    float64 // first token of an answer when nothing has to be computed
-	Others   float64 // delay of later requests, and of those being answered there
-	Spread   float64 // penalty for more new conversations than the endpoint's share
+	Wait        float64 // prompts in front of this one, and a free slot
+	Prefill     float64 // computing the uncached part of the prompt
+	Transfer    float64 // of decode legs: moving the KV cache of what another endpoint computes
+	Fixed       float64 // first token of an answer when nothing has to be computed
+	Externality float64 // delay of later requests, and of those being answered there
+	Spread      float64 // penalty for more new conversations than the endpoint's share
 }
 
 // Cost is the sum of the terms.
 func (t *Terms) Cost() float64 {
-	return t.Wait + t.Prefill + t.Transfer + t.Fixed + t.Others + t.Spread
+	return t.Wait + t.Prefill + t.Transfer + t.Fixed + t.Externality + t.Spread
 }
 
 // TTFT is the expected time to first token of the request itself.
@@ -182,11 +182,11 @@ type View struct {
 	Leg       fleet.Leg // what is placed: a whole request or one leg
 	NewID     bool      // the client named the conversation by an id not seen recently, see Decision.NewID
 
-	Gate   Gate // filled in by policies with such a gate
-	Splits bool // the request is split if that costs less
+	CacheGate CacheGate // filled in by policies with such a gate
+	Splits    bool      // the request is split if that costs less
 	// cost in ms per ms that this prompt delays a request being answered; 0 without splitting by time
-	Interrupts float64
-	AnswerWait float64 // cost in ms per ms that this answer will wait for prompts; 0 where splitting needs roles
+	Interference   float64
+	AnswerWaitCost float64 // cost in ms per ms that this answer will wait for prompts; 0 where splitting needs roles
 
 	Counted bool // the candidates' ActiveTokens and AddsTokens are known, see Needs.Active
 	Known   int  // most cached tokens of the prompt at any candidate
@@ -210,7 +210,7 @@ func Seed(source *rand.PCG, seed uint64, leg fleet.Leg) {
 // of the columns and as of each endpoint's latest row; requests are of now.
 type Beyond struct {
 	Count    int
-	Requests int     // outstanding, without asides
+	Requests int     // outstanding, without auxiliary ones
 	Heaviest float64 // largest weight of any endpoint of the pool
 	Able     float64 // sum of 1 / MsPerToken
 	Ready    float64 // sum of Weight / MsPerToken
@@ -268,7 +268,7 @@ type Needs struct {
 	IDs       bool   // it gains little without clients' conversation ids
 	Active    bool   // Candidate.ActiveTokens and AddsTokens: a pass over all outstanding requests
 	Returns   bool   // Candidate.ReturnsPerMs
-	Alone     bool   // Hooks.Placed is called for a single candidate too: a counter advances with every decision
+	WhenOnly  bool   // Hooks.Placed is called for a single candidate too: a counter advances with every decision
 	Shortlist bool   // large pools may be cut to the rows that can matter, see View.Beyond
 	// it does what another router does, exactly: without the router's queue unless the operator sets that
 	Exact bool
@@ -278,7 +278,7 @@ type Needs struct {
 func (n Needs) And(o Needs) Needs {
 	return Needs{
 		Name: n.Name, Content: n.Content || o.Content, IDs: n.IDs || o.IDs, Active: n.Active || o.Active, Returns: n.Returns || o.Returns,
-		Alone: n.Alone || o.Alone, Shortlist: n.Shortlist && o.Shortlist, Exact: n.Exact || o.Exact,
+		WhenOnly: n.WhenOnly || o.WhenOnly, Shortlist: n.Shortlist && o.Shortlist, Exact: n.Exact || o.Exact,
 	}
 }
 
@@ -293,8 +293,8 @@ type Hooks struct {
 	Released func(l fleet.Lease, answered bool)
 	// Forgotten reports that the endpoint with this Candidate.Key has left or is now another engine.
 	Forgotten func(endpoint uint64)
-	// Heard reports a turn placed by the same policy of another router.
-	Heard func(t *Heard)
+	// PeerTurn reports a turn placed by the same policy of another router.
+	PeerPlaced func(t *PeerTurn)
 }
 
 // Plain is the needs of a policy, to be embedded: its Hooks are none, unless the policy has a method of its own.
@@ -316,30 +316,30 @@ type Installed struct {
 // Install asks a policy for its needs and hooks.
 func Install(p Policy) *Installed { return &Installed{p, p.Needs(), p.Hooks()} }
 
-// Asked is a choice, and what its policy needs to learn from it.
-type Asked struct {
+// Tentative is a choice, and what its policy needs to learn from it.
+type Tentative struct {
 	Choice
 	view   *View    // nil if the policy does not learn
 	chance rand.PCG // state of the view's source before Pick
 }
 
 // Ask asks for a choice. Nothing has changed until the caller calls Placed.
-func (p *Installed) Ask(v *View, r *fleet.Request) Asked {
+func (p *Installed) Ask(v *View, r *fleet.Request) Tentative {
 	a := p.learns(v)
 	a.Choice = p.Policy.Pick(v, r)
 	return a
 }
 
-// Alone is the choice of the only candidate. The policy is not asked, and hears of it if it needs to.
-func (p *Installed) Alone(v *View, why Reason) (a Asked) {
-	if p.Needs.Alone {
+// Only is the choice of the only candidate. The policy is not asked, and hears of it if it needs to.
+func (p *Installed) Only(v *View, why Reason) (a Tentative) {
+	if p.Needs.WhenOnly {
 		a = p.learns(v)
 	}
 	a.Choice = Choice{Index: 0, Reason: why}
 	return a
 }
 
-func (p *Installed) learns(v *View) (a Asked) {
+func (p *Installed) learns(v *View) (a Tentative) {
 	if p.Hooks.Placed == nil {
 		return a
 	}
@@ -350,7 +350,7 @@ func (p *Installed) learns(v *View) (a Asked) {
 }
 
 // Placed tells the policy, if it learns, that the request was placed as it chose.
-func (p *Installed) Placed(a *Asked, r *fleet.Request) {
+func (p *Installed) Placed(a *Tentative, r *fleet.Request) {
 	if a.view == nil {
 		return
 	}
@@ -367,8 +367,8 @@ func (p *Installed) Forgotten(endpoint uint64) {
 	}
 }
 
-// Heard is a turn placed by another router.
-type Heard struct {
+// PeerTurn is a turn placed by another router.
+type PeerTurn struct {
 	Slot      int    // of the endpoint
 	Key       uint64 // of the endpoint, see Candidate.Key
 	FirstTurn bool   // its conversation is new

@@ -203,7 +203,7 @@ func (p *decides) ask(conversation string, args []string) {
 	bytes := len(prompt) * blockTokens * 4
 	req := fleet.Request{
 		ID: name, Seed: 1, Model: "m", Session: conversation, Parent: parent, PromptBytes: bytes,
-		MaxTokens: answer, Stream: true, Waits: true,
+		MaxTokens: answer, Stream: true, MayQueue: true,
 		Content: &fleet.Content{Bytes: bytes, Blocks: slices.Clone(prompt)},
 	}
 	d, err := p.r.Decide(p.now, &req)
@@ -211,7 +211,7 @@ func (p *decides) ask(conversation string, args []string) {
 		p.t.Fatal(err)
 	}
 	queued := ""
-	if d.Waits {
+	if d.Queued {
 		queued = ", queued"
 	}
 	p.say("  %s of %d tokens -> %s (%s)%s, first token in %.0f", name, d.PromptTokens, d.Endpoint.Name, d.Reason,
@@ -221,7 +221,7 @@ func (p *decides) ask(conversation string, args []string) {
 		name: name, lease: d.Lease, at: d.Endpoint.Name, blocks: req.Content.Blocks, answer: answer,
 		asked: p.now,
 	}
-	if d.Waits {
+	if d.Queued {
 		p.queued = append(p.queued, j)
 		return
 	}
@@ -238,7 +238,7 @@ func (p *decides) costs(d *route.Made) {
 		}
 		p.say("    %s: cost %.0f = wait %.0f + prefill %.0f + fixed %.0f + others %.0f + spread %.0f; "+
 			"%d tokens cached, %d requests",
-			c.Name, x.Cost(), x.Wait, x.Prefill, x.Fixed, x.Others, x.Spread, c.CachedTokens, c.Load.Requests)
+			c.Name, x.Cost(), x.Wait, x.Prefill, x.Fixed, x.Externality, x.Spread, c.CachedTokens, c.Load.Requests)
 	}
 }
 
@@ -287,7 +287,7 @@ func (p *decides) wait(until time.Time) {
 			}
 			entry = p.r.Observe(at, route.Finished{Lease: j.lease, Usage: u})
 		}
-		for _, lease := range entry.Called {
+		for _, lease := range entry.Dispatched {
 			i := slices.IndexFunc(p.queued, func(x *decidesJob) bool { return x.lease == lease })
 			called := p.queued[i]
 			p.queued = slices.Delete(p.queued, i, i+1)

@@ -30,7 +30,7 @@ func TestPickChangesNothing(t *testing.T) {
 				first := asked.Policy.Pick(twice, r)
 				again := v()
 				a := asked.Ask(again, r)
-				if first != a.Choice || twice.Gate != again.Gate || !slices.Equal(twice.Candidates, again.Candidates) {
+				if first != a.Choice || twice.CacheGate != again.CacheGate || !slices.Equal(twice.Candidates, again.Candidates) {
 					t.Fatalf("request %d: first %v, then %v", i, first, a.Choice)
 				}
 				view := v()
@@ -64,7 +64,7 @@ func drawn(t *rapid.T, now time.Time) (func() *pick.View, *fleet.Request) {
 		c.Epoch = rapid.Uint32Range(0, 1).Draw(t, "epoch")
 		c.CachedTokens, c.CacheTokens = rapid.IntRange(0, 300).Draw(t, "cached"), rapid.SampledFrom([]int64{0, 200, 100_000}).Draw(t, "holds")
 		c.MsPerToken, c.MsPerAnswer, c.FixedMs = 0.1, rapid.Float64Range(0, 30).Draw(t, "answers"), 10
-		c.Queue = rapid.IntRange(-1, 2).Draw(t, "queue")
+		c.EngineRequests = rapid.IntRange(-1, 2).Draw(t, "queue")
 	}
 	r := policytest.Words(rapid.IntRange(0, 20).Draw(t, "shared"), rapid.IntRange(2, 5).Draw(t, "text"), rapid.IntRange(0, 20).Draw(t, "other"))
 	r.Session = rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "session")

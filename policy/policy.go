@@ -52,11 +52,11 @@ func needs(c Config) (n pick.Needs) {
 
 // Queue returns the default queue settings for the configured policy: none for one that does exactly what another
 // router does, which sends each request at once, and for what is no policy of the registry.
-func Queue(c Config) route.Queue {
+func Queue(c Config) route.QueueConfig {
 	if c.Validate() != nil || needs(c).Exact {
-		return route.Queue{}
+		return route.QueueConfig{}
 	}
-	return route.Queue{Ahead: route.DefaultAhead, Patience: route.DefaultPatience}
+	return route.QueueConfig{Ahead: route.DefaultAhead, Patience: route.DefaultPatience}
 }
 
 // Names lists the policies, sorted.

@@ -20,12 +20,12 @@ func TestExactPoliciesDoNotQueue(t *testing.T) {
 			if got := needs(c).Exact; got != other {
 				t.Errorf("%s %s: exact %v, want %v", c.Name, c.Session.Fallback, got, other)
 			}
-			if q := Queue(c); (q == route.Queue{}) != other {
+			if q := Queue(c); (q == route.QueueConfig{}) != other {
 				t.Errorf("%s %s: %+v", c.Name, c.Session.Fallback, q)
 			}
 		}
 	}
-	if q := Queue(Config{Name: "oracle"}); q != (route.Queue{}) {
+	if q := Queue(Config{Name: "oracle"}); q != (route.QueueConfig{}) {
 		t.Errorf("no policy, and %+v", q)
 	}
 }

@@ -102,7 +102,7 @@ func TestPoliciesKnowTheirNames(t *testing.T) {
 		if (p.Hooks.Reserved == nil) != (p.Hooks.Released == nil) {
 			t.Errorf("%s has one of Reserved and Released without the other", name)
 		}
-		if p.Needs.Alone && p.Hooks.Placed == nil {
+		if p.Needs.WhenOnly && p.Hooks.Placed == nil {
 			t.Errorf("%s wants to hear of single candidates and has no Placed", name)
 		}
 	}

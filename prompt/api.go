@@ -47,7 +47,7 @@ func (a API) Class() fleet.Class {
 	case Embeddings:
 		return fleet.Embed
 	case Other, CountTokens:
-		return fleet.Aside
+		return fleet.Auxiliary
 	default:
 		return fleet.Turn
 	}

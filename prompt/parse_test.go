@@ -51,14 +51,14 @@ func TestClassify(t *testing.T) {
 		{"POST", "/api/embeddings", Embeddings, "embeddings", fleet.Embed},
 		{"POST", "/v1/responses", Responses, "responses", fleet.Turn},
 		{"POST", "/v1/messages", Messages, "messages", fleet.Turn},
-		{"POST", "/v1/messages/count_tokens", CountTokens, "count_tokens", fleet.Aside},
+		{"POST", "/v1/messages/count_tokens", CountTokens, "count_tokens", fleet.Auxiliary},
 		{"POST", "/generate", Generate, "generate", fleet.Turn},
 		{"POST", "/api/chat", OllamaChat, "ollama_chat", fleet.Turn},
 		{"POST", "/api/generate", OllamaGenerate, "ollama_generate", fleet.Turn},
-		{"GET", "/v1/chat/completions", Other, "other", fleet.Aside},
-		{"GET", "/v1/responses/resp_1", Other, "other", fleet.Aside},
-		{"POST", "/v1/chat/completions/", Other, "other", fleet.Aside},
-		{"POST", "", Other, "other", fleet.Aside},
+		{"GET", "/v1/chat/completions", Other, "other", fleet.Auxiliary},
+		{"GET", "/v1/responses/resp_1", Other, "other", fleet.Auxiliary},
+		{"POST", "/v1/chat/completions/", Other, "other", fleet.Auxiliary},
+		{"POST", "", Other, "other", fleet.Auxiliary},
 	}
 	for _, row := range rows {
 		got := Classify(row.method, row.path)

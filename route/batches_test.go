@@ -24,7 +24,7 @@ func (b *bench) burst(n, tokens int) (leases []fleet.Lease, computed []time.Time
 // looks is the router's current view of the first engine.
 func (b *bench) looks() pick.Candidate {
 	b.t.Helper()
-	d, err := b.r.Decide(b.now, &fleet.Request{ID: "look", Class: fleet.Aside, Model: "m"})
+	d, err := b.r.Decide(b.now, &fleet.Request{ID: "look", Class: fleet.Auxiliary, Model: "m"})
 	if err != nil {
 		b.t.Fatal(err)
 	}

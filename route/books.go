@@ -73,11 +73,11 @@ func (r *Router) reserve(
 		WaitMs: c.WaitMs - c.Link.WaitMs, MsPerToken: v.PerToken(c), TTFTMs: d.TTFTMs, ReadyMs: s.ready, SharedTokens: v.Shared(c), MayQueue: mayQueue(req, d.Leg, ep, f.trial), Asker: s.asker,
 		Origin: r.others.self, Seq: r.others.seq,
 	}, rates)
-	d.Waits, d.AtLimit, d.Greedy = job.Queued, job.AtLimit, job.Greedy
+	d.Queued, d.AtLimit, d.Greedy = job.Queued, job.AtLimit, job.Greedy
 	r.registry.Placed(ep)
 	r.worked = true
 	r.loads(now, f)
-	if !d.Waits {
+	if !d.Queued {
 		if took := r.backlog.Send(now, f.index, rates); took > 0 {
 			r.arrivals.Spend(now, ep.Slot(), took)
 		}
@@ -95,7 +95,7 @@ func (r *Router) reserve(
 
 // loads notes whether a request waits for its model to be loaded.
 func (r *Router) loads(now time.Time, f *flight) {
-	if f.cold = f.class != fleet.Aside && f.ep.Cold(now, r.see.staleAfter, f.decision.Model); f.cold {
+	if f.cold = f.class != fleet.Auxiliary && f.ep.Cold(now, r.see.staleAfter, f.decision.Model); f.cold {
 		r.health.Loads(now, f.ep.Slot(), f.decision.Model)
 	}
 }
@@ -117,13 +117,13 @@ func (r *Router) newFlight() *flight {
 // mayQueue reports whether a request can be queued: it computes a prompt, its caller can wait, and it is a first
 // attempt. A decode leg waits for its prefill leg anyway.
 func mayQueue(req *fleet.Request, leg fleet.Leg, ep registry.Endpoint, trial bool) bool {
-	return req.Waits && req.Class == fleet.Turn && leg != fleet.LegDecode && !trial && !req.Fails &&
+	return req.MayQueue && req.Class == fleet.Turn && leg != fleet.LegDecode && !trial && !req.Fails &&
 		req.Pin == "" && len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && !ep.IsSlot()
 }
 
 // asker is what the queue needs to know about the request's owner.
 func asker(req *fleet.Request, replicas bool) backlog.Asker {
-	who := backlog.Asker{Tenant: req.Tenant, Standing: req.Standing}
+	who := backlog.Asker{Tenant: req.Tenant, QueueClass: req.QueueClass}
 	if replicas { // other routers are not told names
 		who.Tenant = tenantMark(tenantHash(req.Tenant))
 	}
@@ -146,10 +146,10 @@ func (r *readers) queueFull(d *decision) error {
 			Slot: c.Slot, Class: d.req.Class, Leg: p.view.Leg, PromptTokens: p.view.PromptTokens, CachedTokens: c.CachedTokens,
 			MayQueue: mayQueue(d.req, p.view.Leg, ep, r.health.Tests(ep.Slot())), Asker: d.asker,
 		}
-		if r.backlog.Queues(d.now, w, r.speed) {
+		if r.backlog.WouldQueue(d.now, w, r.speed) {
 			e := &QueueFullError{Pool: d.pool.Name(), Waiting: r.backlog.Queued(), RetryAfter: retryAfter(c)}
 			if own {
-				e.Tenant, e.Waiting = true, r.backlog.Waiting(d.asker.Tenant)
+				e.Tenant, e.Waiting = true, r.backlog.QueuedOf(d.asker.Tenant)
 			}
 			return e
 		}
@@ -191,7 +191,7 @@ func (r *Router) computed(now, at time.Time, f *flight) {
 	f.prefilled = true
 	rates := r.speed.Reader()
 	j := r.backlog.Computed(at, f.index, rates)
-	if f.peer.peer == 0 && f.class != fleet.Aside {
+	if f.peer.peer == 0 && f.class != fleet.Auxiliary {
 		r.health.Alive(f.ep.Slot(), now)
 		r.health.Accepted(f.ep.Slot(), j.Sent)
 	}
@@ -282,7 +282,7 @@ func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response s
 	// 6
 	r.warmed(now, f, ev)
 	holds := ev.Outcome == fleet.OK || ev.Outcome == fleet.ClientGone
-	r.admission.Ended(now, f.index, int64(told.Usage.PromptTokens+told.Usage.OutputTokens), holds)
+	r.admission.TurnEnded(now, f.index, int64(told.Usage.PromptTokens+told.Usage.OutputTokens), holds)
 	if response != (session.Key{}) {
 		r.conversations.RespondKey(now, response, ep.Name(), f.leader())
 	}

@@ -39,7 +39,7 @@ type Config struct {
 
 	Without ablation.Set // mechanisms switched off, for simulations; none when serving
 
-	Queue Queue // the router's queues; the zero value queues nothing
+	Queue QueueConfig // the router's queues; the zero value queues nothing
 
 	Admission bool // hold turns back while the conversations under way need more KV cache than the engines have
 

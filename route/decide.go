@@ -57,7 +57,7 @@ type scratch struct {
 	text    cache.Text // cached prefixes at all endpoints
 	free    split.Free
 	members []pool.Member                     // of admit
-	held    []pick.Held                       // of fill
+	cached  []pick.Cached                     // of fill
 	rows    [arrivedRows + 1][]pick.Candidate // of each leg
 	list    shortlist.List
 	not     []int32 // of shorten, as is named
@@ -90,7 +90,7 @@ func (s *scratch) rowsOf(l fleet.Leg, n int) []pick.Candidate {
 type placement struct {
 	view   *pick.View // nil for a leg that is not placed
 	who    *conversation.Found
-	choice pick.Asked
+	choice pick.Tentative
 	scope  cost.Scope // in which the terms are reckoned, where the policy has not
 }
 
@@ -119,7 +119,7 @@ func (r *Router) Decide(now time.Time, req *fleet.Request) (p Made, err error) {
 	default:
 		r.place(d, &p)
 	}
-	r.admission.End(req.Held)
+	r.admission.EndHold(req.Hold)
 	return p, err
 }
 
@@ -205,7 +205,7 @@ func (r *readers) poolFor(req *fleet.Request) (pool.Pool, error) {
 	name := req.Model
 	if name == "" {
 		several := false
-		if req.Class != fleet.Aside && !req.Native {
+		if req.Class != fleet.Auxiliary && !req.Native {
 			name, several = r.pools.Base()
 		} else if req.Binds {
 			several = !r.pools.Alike()
@@ -265,13 +265,13 @@ func (r *readers) chooseWhole(d *decision) error {
 	if err != nil {
 		return err
 	}
-	if err := r.gate(d, forced); err != nil {
+	if err := r.checkAdmission(d, forced); err != nil {
 		return err
 	}
 	if prefillers && forced == pick.ReasonHolder {
 		d.why, d.open = WholePinned, false
 	}
-	choice, picked := pick.Asked{}, false
+	choice, picked := pick.Tentative{}, false
 	switch {
 	case !d.open:
 	case rule.When == WhenUncached:
@@ -303,7 +303,7 @@ func (r *readers) chooseWhole(d *decision) error {
 }
 
 // split chooses endpoints for both legs, the answer first.
-func (r *readers) split(d *decision, answer pick.Asked, picked bool) {
+func (r *readers) split(d *decision, answer pick.Tentative, picked bool) {
 	r.fillDecode(d, split.ReadyMs(&d.prefill))
 	var ofAnswer, ofPrompt cost.Scope
 	if !picked {
@@ -390,7 +390,7 @@ func (r *readers) fill(
 	t *conversation.Found,
 ) (forced pick.Reason, err error) {
 	prompt := r.prompt(d, leg, t)
-	a, err := r.admit(d, leg, t, &prompt)
+	a, err := r.candidates(d, leg, t, &prompt)
 	if err != nil {
 		return "", err
 	}
@@ -400,8 +400,8 @@ func (r *readers) fill(
 	if !t.Known {
 		home = named(t.Hint, rows)
 	}
-	held, found, missed := r.cache.Predict(&d.text, &prompt, at, home, a.look, d.missed, d.held)
-	d.held, d.missed = held, missed
+	held, found, missed := r.cache.Predict(&d.text, &prompt, at, home, a.look, d.missed, d.cached)
+	d.cached, d.missed = held, missed
 	q := backlog.Newcomer{Asker: d.asker, Now: d.now, PromptTokens: d.size.Tokens, OutputTokens: d.pool.Answer(d.req)}
 	if leg == fleet.LegPrefill {
 		q.OutputTokens = 1
@@ -418,12 +418,12 @@ func (r *readers) fill(
 		pace := r.speed.Pace(c.Slot)
 		wait := r.backlog.Expect(&q, c, h, shared, &pace, r.speed)
 		var answers pick.Answers
-		if price.answerWait > 0 {
+		if price.answerWaitCost > 0 {
 			answers = r.speed.Answers(c.Slot, max(0, c.Load.Working()-wait.Prompts))
 		}
 		takes, idle := -1.0, uint32(0)
 		if r.needs.Returns && len(rows) > 1 {
-			own := cost.Own(q.PromptTokens, h, &pace, &wait)
+			own := cost.OwnTerms(q.PromptTokens, h, &pace, &wait)
 			if takes = own.Wait + own.Prefill; t.Entry.Endpoint == c.Name {
 				idle = t.Entry.Rest
 			}
@@ -435,7 +435,7 @@ func (r *readers) fill(
 	*v = pick.View{
 		Now: d.now, Rand: chance.rand, Source: chance.source, Candidates: rows, Beyond: a.beyond,
 		Home: home, Parent: parent, Repeats: t.Repeats, FirstTurn: first, Leg: leg, NewID: t.NewID,
-		Splits: price.splits, Interrupts: price.interrupts, AnswerWait: price.answerWait,
+		Splits: price.splits, Interference: price.interference, AnswerWaitCost: price.answerWaitCost,
 		Counted: found.Counted, Known: found.Known, Missed: found.Missed, Watched: others.Watched,
 		PromptTokens: q.PromptTokens, OutputTokens: q.OutputTokens, Hash: placeHash(d.req, t.ID),
 	}
@@ -444,7 +444,7 @@ func (r *readers) fill(
 }
 
 // everywhere is how many of a prompt's tokens are held at all endpoints: the prefix common to all conversations.
-func everywhere(tokens int, held []pick.Held) int {
+func everywhere(tokens int, held []pick.Cached) int {
 	for i := range held {
 		tokens = min(tokens, held[i].CachedTokens)
 	}
@@ -467,7 +467,7 @@ func (r *readers) fillDecode(d *decision, readyMs float64) {
 		c := &d.whole.Candidates[i]
 		wait, link := r.backlog.ExpectDecode(d.now, c, d.whole.PromptTokens, readyMs, r.speed)
 		rows[i].Endpoint = c.Endpoint
-		rows[i].Complete(&c.Held, &c.Pace, &wait, c.Answers, c.Demand, link)
+		rows[i].Complete(&c.Cached, &c.Pace, &wait, c.Answers, c.Demand, link)
 	}
 	d.decode = d.whole
 	d.decode.Leg, d.decode.Candidates = fleet.LegDecode, rows
@@ -477,7 +477,7 @@ func (r *readers) fillDecode(d *decision, readyMs float64) {
 func (d *decision) fillArrived() *pick.View {
 	coming := false
 	for i := range d.whole.Candidates {
-		h := &d.whole.Candidates[i].Held
+		h := &d.whole.Candidates[i].Cached
 		coming = coming || h.CachedTokens != h.PresentTokens || h.Counted != h.Present
 	}
 	if !coming {
@@ -527,10 +527,10 @@ func narrow(v *pick.View, ok func(c *pick.Candidate) bool) {
 }
 
 // choose asks the leg's policy if there is a choice. The policy changes nothing before commit.
-func (r *readers) choose(d *decision, v *pick.View, forced pick.Reason) pick.Asked {
+func (r *readers) choose(d *decision, v *pick.View, forced pick.Reason) pick.Tentative {
 	switch {
 	case forced != "":
-		return pick.Asked{Choice: pick.Choice{Index: 0, Reason: forced}}
+		return pick.Tentative{Choice: pick.Choice{Index: 0, Reason: forced}}
 	case len(v.Candidates) == 1:
 		if v.Home == 0 {
 			return d.pool.Only(v, pick.ReasonSession)
@@ -555,7 +555,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	}
 	made.Reason, made.Candidates = choice.Reason, v.Eligible()
 	made.PromptTokens, made.CachedTokens = v.PromptTokens, c.CachedTokens
-	made.Leg, made.Why, made.Weighed, made.Gate = v.Leg, d.why, d.weighed, v.Gate
+	made.Leg, made.Why, made.Weighed, made.CacheGate = v.Leg, d.why, d.weighed, v.CacheGate
 	if v.Leg == fleet.LegPrefill {
 		made.Handover = ep.Handover()
 	}
@@ -580,7 +580,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	r.explain(d.req, p, f)
 	if d.req.Class == fleet.Turn {
 		r.bind(d, v, t, f, c.Model)
-		r.admitted(d, v, f, c)
+		r.addMember(d, v, f, c)
 		if counts(v, choice.Reason) {
 			r.pools.Turn(d.pool, v.Leg, v.FirstTurn, v.PromptTokens-c.CachedTokens)
 		}

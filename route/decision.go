@@ -29,14 +29,15 @@ type Decision struct {
 	// predicted time to first token (Terms.TTFT), for a decode leg including prefill; 0 when unknown
 	TTFTMs float64
 
-	Waits   bool // it is queued: send it when its lease is in an Entry.Called
-	AtLimit bool // it is queued since its tenant has as many requests at engines as it may (fleet.Standing.Running)
+	Queued bool // it is queued: send it when its lease is in an Entry.Dispatched
+	// it is queued since its tenant has as many requests at engines as it may (fleet.QueueClass.MaxRunning)
+	AtLimit bool
 	Greedy  bool // it is queued since the engine is full and its tenant has used much more than the others
 
-	Leg     fleet.Leg
-	Why     SplitWhy // why the request was split or not; "" where nothing is split
-	Weighed Weighed
-	Gate    pick.Gate // of a policy that has one
+	Leg       fleet.Leg
+	Why       SplitWhy // why the request was split or not; "" where nothing is split
+	Weighed   Weighed
+	CacheGate pick.CacheGate // of a policy that has one
 
 	Peer     fleet.Peer // learnt facts about the endpoint, for KV transfers
 	Handover string     // of a prefill leg: see Report.Handover
@@ -58,7 +59,8 @@ type Made struct {
 }
 
 // Hold is a request that waits before it is placed, so that the conversations under way keep their cache. When its
-// lease is in an Entry.Called, it is decided again, with Attempt.Held. Finished ends the hold of a client that leaves.
+// lease is in an Entry.Dispatched, it is decided again, with Attempt.Hold. Finished ends the hold of a client that
+// leaves.
 type Hold struct {
 	Lease fleet.Lease
 	Pool  string

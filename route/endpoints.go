@@ -214,7 +214,7 @@ func (r *Router) describeShort(now time.Time, ep registry.Endpoint) {
 func (f *flight) verdict(sent time.Time, ev *Finished) health.Verdict {
 	return health.Verdict{
 		// counting tokens works on an engine that has stopped computing
-		Outcome: ev.Outcome, Alike: ev.Alike, Computes: f.class != fleet.Aside,
+		Outcome: ev.Outcome, Alike: ev.Alike, Computes: f.class != fleet.Auxiliary,
 		Trial: f.trial, Sent: sent, RetryAfter: ev.RetryAfter, Limited: ev.Limited, Caller: f.caller,
 	}
 }

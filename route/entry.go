@@ -20,14 +20,14 @@ type Entry struct {
 	View     *pick.View // what the policy saw; nil without a Decision and for split requests
 
 	// An observation: Event is set; Ended too if it ended a lease, Changes if endpoints changed state.
-	Event   Event
-	Ended   *Ended // valid until the next observation
-	Changes []Change
-	News    []News        // for other routers, of a decision too, see Config.Replicas. Valid until the next call
-	Called  []fleet.Lease // queued requests that are to be sent now. Valid until the next observation
-	More    bool          // there may be more of them: a Tick is to follow
-	Closed  bool          // of a Closed: the conversation was known
-	Gone    []uint64      // Candidate.Key of endpoints that have left or are another engine now
+	Event      Event
+	Ended      *Ended // valid until the next observation
+	Changes    []Change
+	News       []News        // for other routers, of a decision too, see Config.Replicas. Valid until the next call
+	Dispatched []fleet.Lease // queued requests that are to be sent now. Valid until the next observation
+	More       bool          // there may be more of them: a Tick is to follow
+	Closed     bool          // of a Closed: the conversation was known
+	Gone       []uint64      // Candidate.Key of endpoints that have left or are another engine now
 }
 
 // Ended is the record of one attempt: the decision and the result.

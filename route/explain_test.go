@@ -139,7 +139,7 @@ func TestTermsWhereNobodyReckoned(t *testing.T) {
 	if _, ok := x.TTFT(); ok {
 		t.Error("the first byte of a whole answer was taken for its first token")
 	}
-	if d, _ := end(t, r, now, &fleet.Request{Class: fleet.Aside, Model: "m", Seed: 1}, 0); d.TTFTMs != 0 {
+	if d, _ := end(t, r, now, &fleet.Request{Class: fleet.Auxiliary, Model: "m", Seed: 1}, 0); d.TTFTMs != 0 {
 		t.Errorf("predicted %v ms for what computes nothing", d.TTFTMs)
 	}
 }

@@ -37,13 +37,13 @@ func fillWithJunk(v reflect.Value) {
 // spoil overwrites the memory that the next decision reuses.
 func spoil(s *scratch) {
 	var row pick.Candidate
-	var held pick.Held
+	var held pick.Cached
 	fillWithJunk(reflect.ValueOf(&row).Elem())
 	fillWithJunk(reflect.ValueOf(&held).Elem())
 	for i := range s.rows {
 		fillAll(s.rows[i], row)
 	}
-	fillAll(s.held, held)
+	fillAll(s.cached, held)
 	fillAll(s.members, pool.Member{})
 	s.who, s.whoFill = conversation.Found{ID: "junk", Known: true}, conversation.Found{ID: "junk", Known: true}
 	for _, v := range []*pick.View{&s.prefill, &s.whole, &s.decode, &s.arrived} {

@@ -19,7 +19,7 @@ type bookkeeper struct {
 	done   map[bool]int
 }
 
-func (*bookkeeper) Needs() pick.Needs { return pick.Needs{Name: "books", Alone: true} }
+func (*bookkeeper) Needs() pick.Needs { return pick.Needs{Name: "books", WhenOnly: true} }
 
 func (b *bookkeeper) Hooks() pick.Hooks {
 	b.asked++
@@ -78,7 +78,7 @@ func TestEveryLeaseIsToldOnce(t *testing.T) {
 				answered[o == fleet.OK]++
 				continue
 			}
-			q := &fleet.Request{Model: "m", MintedID: "x" + string(rune('a'+i)), Seed: uint64(i), Class: rapid.SampledFrom([]fleet.Class{fleet.Turn, fleet.Embed, fleet.Aside}).Draw(t, "class")}
+			q := &fleet.Request{Model: "m", MintedID: "x" + string(rune('a'+i)), Seed: uint64(i), Class: rapid.SampledFrom([]fleet.Class{fleet.Turn, fleet.Embed, fleet.Auxiliary}).Draw(t, "class")}
 			q.Pin = rapid.SampledFrom([]string{"", "", "a"}).Draw(t, "pin")
 			before, only := b.chosen, rapid.Bool().Draw(t, "only")
 			if q.Pin == "" && only {

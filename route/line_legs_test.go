@@ -26,17 +26,17 @@ type press struct {
 }
 
 func (s *press) request(name string, tokens int) *fleet.Request {
-	return &fleet.Request{ID: name, Seed: 1, Model: "m", MintedID: name, PromptTokens: tokens, Stream: true, Waits: true, Splits: true}
+	return &fleet.Request{ID: name, Seed: 1, Model: "m", MintedID: name, PromptTokens: tokens, Stream: true, MayQueue: true, Splits: true}
 }
 
 func (s *press) ask(name string, tokens int) {
 	s.t.Helper()
 	plan, err := s.r.Decide(s.now, s.request(name, tokens))
-	if err != nil || !plan.Split() || plan.Waits {
+	if err != nil || !plan.Split() || plan.Queued {
 		s.t.Fatalf("%+v, %v: want two legs, of which that of the answer does not stand in line", plan, err)
 	}
 	s.plans[name], s.tokens[name] = plan.Plan, tokens
-	if plan.Prefill.Waits {
+	if plan.Prefill.Queued {
 		s.inLine = append(s.inLine, name)
 	} else {
 		s.send(name)
@@ -51,7 +51,7 @@ func (s *press) send(name string) {
 }
 
 func (s *press) observe(ev route.Event) {
-	for _, l := range slices.Clone(s.r.Observe(s.now, ev).Called) {
+	for _, l := range slices.Clone(s.r.Observe(s.now, ev).Dispatched) {
 		i := slices.IndexFunc(s.inLine, func(name string) bool { return s.plans[name].Prefill.Lease == l })
 		if i < 0 {
 			s.t.Fatalf("%d is called, and does not stand in line", l)
@@ -87,7 +87,7 @@ func (s *press) run(d time.Duration) {
 func TestLineOfLegs(t *testing.T) {
 	s := &press{t: t, now: time.Unix(1_000_000, 0), plans: map[string]route.Plan{}, tokens: map[string]int{}}
 	s.r = route.New(route.Config{
-		Policy: func() pick.Policy { return firstLeast{} }, Queue: route.Queue{Ahead: time.Second},
+		Policy: func() pick.Policy { return firstLeast{} }, Queue: route.QueueConfig{Ahead: time.Second},
 		Disaggregation: route.Disaggregation{When: route.WhenAlways},
 	})
 	s.r.Observe(s.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{
@@ -115,12 +115,12 @@ func TestLineOfLegs(t *testing.T) {
 	for what, change := range map[string]func(q *fleet.Request){
 		"another prefiller failed": func(q *fleet.Request) { q.TriedPrefill = []string{"other"} },
 		"a decoder failed":         func(q *fleet.Request) { q.Tried = []string{"other"} },
-		"its door cannot wait":     func(q *fleet.Request) { q.Waits = false },
+		"its door cannot wait":     func(q *fleet.Request) { q.MayQueue = false },
 	} {
 		q := s.request("tried", 2000)
 		change(q)
 		plan, err := s.r.Decide(s.now, q)
-		if err != nil || plan.Prefill.Waits {
+		if err != nil || plan.Prefill.Queued {
 			t.Errorf("%s: %+v, %v: want it not to stand in line", what, plan, err)
 		}
 		s.observe(route.Finished{Lease: plan.Prefill.Lease, Outcome: fleet.Abandoned})

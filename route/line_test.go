@@ -55,7 +55,7 @@ type doing struct {
 	left time.Duration // time left if nothing else were computed
 }
 
-func newShop(t rapid.TB, q route.Queue, e engine) *shop {
+func newShop(t rapid.TB, q route.QueueConfig, e engine) *shop {
 	s := emptyShop(t, q, e)
 	// A few prompts show the kind of engine: one alone, and some together.
 	for i := range 8 {
@@ -69,7 +69,7 @@ func newShop(t rapid.TB, q route.Queue, e engine) *shop {
 	return s
 }
 
-func emptyShop(t rapid.TB, q route.Queue, e engine) *shop {
+func emptyShop(t rapid.TB, q route.QueueConfig, e engine) *shop {
 	s := &shop{
 		t: t, now: time.Unix(1_000_000, 0), engine: e,
 		leases: map[string]fleet.Lease{}, names: map[fleet.Lease]string{}, tokens: map[string]int{}, came: map[string]time.Time{},
@@ -82,7 +82,7 @@ func emptyShop(t rapid.TB, q route.Queue, e engine) *shop {
 }
 
 func (s *shop) request(name string, tokens int) *fleet.Request {
-	return &fleet.Request{ID: name, Seed: 1, Model: "m", MintedID: name, PromptTokens: tokens, Stream: true, Waits: true}
+	return &fleet.Request{ID: name, Seed: 1, Model: "m", MintedID: name, PromptTokens: tokens, Stream: true, MayQueue: true}
 }
 
 func (s *shop) ask(name string, tokens int) route.Decision {
@@ -91,7 +91,7 @@ func (s *shop) ask(name string, tokens int) route.Decision {
 		s.t.Fatal(err)
 	}
 	s.leases[name], s.names[d.Lease], s.tokens[name], s.came[name] = d.Lease, name, tokens, s.now
-	if d.Waits {
+	if d.Queued {
 		s.inLine[name] = true
 	} else {
 		s.send(name)
@@ -138,7 +138,7 @@ func (s *shop) compute(d time.Duration) {
 }
 
 func (s *shop) observe(ev route.Event) {
-	for _, l := range s.r.Observe(s.now, ev).Called {
+	for _, l := range s.r.Observe(s.now, ev).Dispatched {
 		name := s.names[l]
 		if !s.inLine[name] {
 			s.t.Fatalf("%s is called, and does not stand in line", name)
@@ -195,7 +195,7 @@ func (s *shop) want(what string, got, want []string) {
 }
 
 // aSecond keeps at most one second of prompts at an engine.
-var aSecond = route.Queue{Ahead: time.Second, Patience: 5}
+var aSecond = route.QueueConfig{Ahead: time.Second, Patience: 5}
 
 // TestLine: an engine is sent a second of work; the rest is queued, shortest first, until a prompt has waited long enough.
 func TestLine(t *testing.T) {
@@ -203,11 +203,11 @@ func TestLine(t *testing.T) {
 	s.ask("a", 10_000) // 1 s: no more than a second ahead
 	s.ask("b", 20_000)
 	s.want("sent", s.sent, []string{"a", "b"})
-	if d := s.ask("long", 60_000); !d.Waits || d.TTFTMs < 8500 || d.TTFTMs > 9500 {
-		t.Errorf("waits %t and is due in %.0f ms, want to wait and 9 s", d.Waits, d.TTFTMs)
+	if d := s.ask("long", 60_000); !d.Queued || d.TTFTMs < 8500 || d.TTFTMs > 9500 {
+		t.Errorf("waits %t and is due in %.0f ms, want to wait and 9 s", d.Queued, d.TTFTMs)
 	}
-	if d := s.ask("short", 1000); !d.Waits || d.TTFTMs < 2800 || d.TTFTMs > 3400 {
-		t.Errorf("waits %t and is due in %.0f ms, want to wait and 3.1 s: it goes before the long one", d.Waits, d.TTFTMs)
+	if d := s.ask("short", 1000); !d.Queued || d.TTFTMs < 2800 || d.TTFTMs > 3400 {
+		t.Errorf("waits %t and is due in %.0f ms, want to wait and 3.1 s: it goes before the long one", d.Queued, d.TTFTMs)
 	}
 	s.ask("middle", 5000)
 	s.run(time.Second)
@@ -256,17 +256,17 @@ func TestLineIsLeft(t *testing.T) {
 func TestWhoStandsInLine(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		q    route.Queue
+		q    route.QueueConfig
 		with func(*fleet.Request)
 		want bool
 	}{
 		{"a prompt", aSecond, func(*fleet.Request) {}, true},
 		{"an answer that comes as a whole", aSecond, func(q *fleet.Request) { q.Stream = false }, true},
-		{"its door cannot wait", aSecond, func(q *fleet.Request) { q.Waits = false }, false},
+		{"its door cannot wait", aSecond, func(q *fleet.Request) { q.MayQueue = false }, false},
 		{"pinned", aSecond, func(q *fleet.Request) { q.Pin = "a" }, false},
 		{"tried elsewhere", aSecond, func(q *fleet.Request) { q.Tried = []string{"b"} }, false},
 		{"an embedding", aSecond, func(q *fleet.Request) { q.Class = fleet.Embed }, false},
-		{"no line is kept", route.Queue{}, func(*fleet.Request) {}, false},
+		{"no line is kept", route.QueueConfig{}, func(*fleet.Request) {}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newShop(t, tt.q, inTurn)
@@ -274,8 +274,8 @@ func TestWhoStandsInLine(t *testing.T) {
 			q := s.request("x", 4000)
 			tt.with(q)
 			d, err := s.r.Decide(s.now, q)
-			if err != nil || d.Waits != tt.want {
-				t.Errorf("waits %t (%v), want %t", d.Waits, err, tt.want)
+			if err != nil || d.Queued != tt.want {
+				t.Errorf("waits %t (%v), want %t", d.Queued, err, tt.want)
 			}
 		})
 	}
@@ -284,7 +284,7 @@ func TestWhoStandsInLine(t *testing.T) {
 // TestNoLineWhereAllIsComputedAtOnce: a fake engine, or an address with many engines behind it, is soon sent everything again.
 // Queueing would waste three quarters of its capacity.
 func TestNoLineWhereAllIsComputedAtOnce(t *testing.T) {
-	play := func(q route.Queue) time.Duration {
+	play := func(q route.QueueConfig) time.Duration {
 		s := newShop(t, q, atOnce)
 		for i := range 200 {
 			s.ask(fmt.Sprint(i), 20_000) // 2 s
@@ -300,7 +300,7 @@ func TestNoLineWhereAllIsComputedAtOnce(t *testing.T) {
 		}
 		return sum / 200
 	}
-	if with, without := play(route.Queue{Ahead: 500 * time.Millisecond, Patience: 5}), play(route.Queue{}); with > without*11/10 {
+	if with, without := play(route.QueueConfig{Ahead: 500 * time.Millisecond, Patience: 5}), play(route.QueueConfig{}); with > without*11/10 {
 		t.Errorf("a prompt takes %v with a line, %v without", with, without)
 	}
 }

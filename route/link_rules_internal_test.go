@@ -49,7 +49,7 @@ func (w *wire) teachPrompts(name string, perToken, fixed float64) {
 	slot := w.endpoints.Named(name).Slot()
 	for i := range 400 {
 		tokens := 500 + (i*7919)%4000
-		j := backlog.Job{Work: backlog.Work{Slot: slot, Class: fleet.Turn}, Prefill: int64(tokens), Alone: true, First: w.now}
+		j := backlog.Job{Work: backlog.Work{Slot: slot, Class: fleet.Turn}, Prefill: int64(tokens), WasIdle: true, First: w.now}
 		j.Sent = w.now.Add(-time.Duration((fixed + float64(tokens)*perToken) * 1e6))
 		w.speed.Ended(w.now, &j, true, &fleet.Usage{PromptTokens: tokens, OutputTokens: 1})
 	}

@@ -9,7 +9,7 @@ import (
 
 // TestOnlyTurnsAreLearntFrom: token counts and embeddings are placed, but teach nothing about conversations.
 func TestOnlyTurnsAreLearntFrom(t *testing.T) {
-	for class, learns := range map[fleet.Class]bool{fleet.Turn: true, fleet.Embed: false, fleet.Aside: false} {
+	for class, learns := range map[fleet.Class]bool{fleet.Turn: true, fleet.Embed: false, fleet.Auxiliary: false} {
 		r := freeRouter(2)
 		c := *r.cfg
 		c.Disaggregation.When = WhenTime

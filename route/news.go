@@ -53,11 +53,11 @@ type Placed struct {
 	TextBytes      int      // canonical bytes of the prompt
 	Chain          []uint64 // names of the prompt's blocks, see package blocks
 	ReadyMs        float64  // of a decode leg: until its prompt is computed
-	Waits          bool     // it is queued:
+	Queued         bool     // it is queued:
 	Key            float64  // its key there
 	Seq            uint64   // tie-break for equal keys of one router
 	Tenant         uint64   // hash of its name; 0 for none
-	Standing       fleet.Standing
+	QueueClass     fleet.QueueClass
 	Conversation   ConversationNews
 }
 
@@ -80,8 +80,8 @@ type Tick struct{}
 
 // FleetClock says how far the router's clock is behind the common one, and gives the router's id.
 type FleetClock struct {
-	Self  uint64
-	Ahead time.Duration
+	Self   uint64
+	Offset time.Duration
 }
 
 func (PeerNews) event()   {}

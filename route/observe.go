@@ -57,7 +57,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		e.Changes = r.streamsAlive(now, &ev, e.Changes)
 	case Finished:
 		if admission.IsHold(ev.Lease) {
-			if !r.admission.End(ev.Lease) {
+			if !r.admission.EndHold(ev.Lease) {
 				r.doubleFinished++
 			}
 			break
@@ -88,7 +88,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 			for _, scope := range [...]string{name, pool.PrefillNamespace(name)} {
 				key := session.KeyOf(ev.Tenant, scope, ev.Session)
 				e.Closed = r.conversations.ForgetKey(key) || e.Closed
-				r.admission.Closed(key)
+				r.admission.ConversationEnded(key)
 				r.tellNews(News{Kind: NewsClosed, Conversation: key})
 			}
 		}
@@ -97,32 +97,32 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	case PeerGone:
 		r.peerGone(now, &ev)
 	case FleetClock:
-		r.others.self, r.others.ahead = ev.Self, ev.Ahead
-		r.backlog.SetClock(ev.Ahead)
+		r.others.self, r.others.clockOffset = ev.Self, ev.Offset
+		r.backlog.SetClock(ev.Offset)
 	case Tick:
 	}
 	r.pools.Refresh()
 	r.registry.Settle()
-	e.Called = r.dispatch(now)
-	e.More = len(e.Called) >= backlog.MostSent
+	e.Dispatched = r.dispatch(now)
+	e.More = len(e.Dispatched) >= backlog.MostSent
 	e.News = r.others.news
 	return e
 }
 
 // dispatch sends the queued requests that are due and returns their leases.
 func (r *Router) dispatch(now time.Time) []fleet.Lease {
-	r.called = r.called[:0]
+	r.dispatchedLeases = r.dispatchedLeases[:0]
 	r.dispatched = r.backlog.Dispatch(now, r.speed.Reader(), r.dispatched[:0])
 	for _, s := range r.dispatched {
 		if ep := r.endpoints.At(s.Slot); s.Ms > 0 {
 			r.arrivals.Spend(now, ep.Slot(), s.Ms)
 		}
 		lease := r.flights[s.N].decision.Lease
-		r.called = append(r.called, lease)
+		r.dispatchedLeases = append(r.dispatchedLeases, lease)
 		r.tellNews(News{Kind: NewsSent, Lease: lease})
 	}
-	r.callHeld(now)
-	return r.called
+	r.admitHeld(now)
+	return r.dispatchedLeases
 }
 
 // changes appends an endpoint's changes of state, each once.
@@ -195,7 +195,7 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 		CacheTokens: caches.Capacity(ep.Slot()),
 		CacheFilled: caches.Filled(ep.Slot()),
 	}
-	s.WorkingSet, s.WorkingRoom = r.see.admission.Set(ep.Slot())
+	s.WorkingSet, s.WorkingRoom = r.see.admission.WorkingSet(ep.Slot())
 	if perToken := r.speed.Reader().Learnt(ep.Slot()); perToken > 0 {
 		s.PrefillPerSec = 1000 / perToken
 	}
@@ -238,7 +238,7 @@ func (r *Router) Ready(now time.Time) (ok bool, why string) {
 			}
 			return true, r.missingRole()
 		}
-		excuses = append(excuses, r.see.excuse(now, ep, &fleet.Request{}, fleet.LegWhole))
+		excuses = append(excuses, r.see.unavailableReason(now, ep, &fleet.Request{}, fleet.LegWhole))
 	}
 	if len(excuses) == 0 {
 		if lone := r.missingRole(); lone != "" {
@@ -283,7 +283,7 @@ func (r *Router) unseenPrefillers(now time.Time) string {
 	for _, ep := range unseen {
 		if m := ep.ModelNames(); len(served) > 0 && m[0] == "" ||
 			slices.ContainsFunc(m, func(m string) bool { return served[m] }) {
-			waits = append(waits, r.see.excuse(now, ep, &fleet.Request{}, fleet.LegPrefill))
+			waits = append(waits, r.see.unavailableReason(now, ep, &fleet.Request{}, fleet.LegPrefill))
 		}
 	}
 	if len(waits) == 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/warmpath/warmpath/route/internal/backlog"
 )
 
-// Queue configures the router's queues. The zero value queues nothing: all prompts are sent at once.
-type Queue = backlog.Queue
+// QueueConfig configures the router's queues. The zero value queues nothing: all prompts are sent at once.
+type QueueConfig = backlog.QueueConfig
 
 // The defaults where prompts are queued.
 const (

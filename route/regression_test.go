@@ -108,7 +108,7 @@ func TestAsidesDoNotAbsolve(t *testing.T) {
 		x := newReviewed(t, nil, "a", "b")
 		for range 10 {
 			x.end(x.route(fleet.Request{Model: "m", Pin: "a"}), fleet.TimedOut)
-			x.end(x.route(fleet.Request{Class: fleet.Aside, Pin: "a"}), o)
+			x.end(x.route(fleet.Request{Class: fleet.Auxiliary, Pin: "a"}), o)
 		}
 		if s := x.r.Status(x.now)[0]; s.State != fleet.StateEjected {
 			t.Errorf("%s after 10 turns timed out with asides that ended %s in between", s.State, o)

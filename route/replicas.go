@@ -58,14 +58,14 @@ type peerLease struct {
 
 // others is the state about other routers.
 type others struct {
-	self   uint64
-	seq    uint64 // requests placed so far
-	ahead  time.Duration
-	peers  map[uint64]*peer
-	leases map[peerLease]uint32 // index in flights
-	pools  map[uint64]string    // names by hash of pools that are not kept, of this generation; "" for none
-	at     uint64
-	lost   uint64 // placed requests that were not accepted
+	self        uint64
+	seq         uint64 // requests placed so far
+	clockOffset time.Duration
+	peers       map[uint64]*peer
+	leases      map[peerLease]uint32 // index in flights
+	pools       map[uint64]string    // names by hash of pools that are not kept, of this generation; "" for none
+	at          uint64
+	lost        uint64 // placed requests that were not accepted
 
 	news   []News
 	placed [2]Placed
@@ -79,10 +79,12 @@ func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f 
 	p := &r.others.placed[len(r.others.news)]
 	j := r.backlog.Reader().Job(f.index)
 	*p = Placed{
-		Endpoint: f.ep.Key(), Pool: NameHash(f.pool.Name()), Class: f.class, Leg: f.leg, Stream: j.Stream, Waits: j.Queued,
+		Endpoint: f.ep.Key(), Pool: NameHash(f.pool.Name()), Class: f.class, Leg: f.leg, Stream: j.Stream,
+		Queued:    j.Queued,
 		FirstTurn: v.FirstTurn, Uncounted: !counts(v, f.decision.Reason), Again: len(tried(d.req, v.Leg)) > 0, Repeats: t.Repeats,
 		PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens, OutputTokens: v.OutputTokens, MaxTokens: d.req.MaxTokens,
-		PromptBytes: f.promptBytes, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(d.req.Tenant), Standing: j.Standing, Chain: r.cache.Reader().Chain(f.index),
+		PromptBytes: f.promptBytes, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(d.req.Tenant),
+		QueueClass: j.QueueClass, Chain: r.cache.Reader().Chain(f.index),
 		Conversation: d.told,
 	}
 	if d.req.Content != nil {
@@ -103,9 +105,11 @@ func (r *Router) Open(tell func(news []News)) {
 		}
 		j := r.backlog.Reader().Job(f.index)
 		p := Placed{
-			Endpoint: f.ep.Key(), Pool: NameHash(f.pool.Name()), Class: f.class, Leg: f.leg, Stream: j.Stream, Waits: j.Queued,
+			Endpoint: f.ep.Key(), Pool: NameHash(f.pool.Name()), Class: f.class, Leg: f.leg, Stream: j.Stream,
+			Queued:       j.Queued,
 			PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens, OutputTokens: j.OutputTokens, MaxTokens: j.MaxTokens,
-			PromptBytes: f.promptBytes, Again: true, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(f.tenant), Standing: j.Standing,
+			PromptBytes: f.promptBytes, Again: true, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq,
+			Tenant: tenantHash(f.tenant), QueueClass: j.QueueClass,
 			Chain: r.cache.Reader().Chain(f.index), Conversation: f.conversation.Heard(),
 		}
 		news := append(make([]News, 0, 2), News{Kind: NewsPlaced, Lease: f.decision.Lease, Placed: &p})
@@ -136,7 +140,7 @@ func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 		return
 	case NewsClosed:
 		r.conversations.ForgetKey(n.Conversation)
-		r.admission.Closed(n.Conversation)
+		r.admission.ConversationEnded(n.Conversation)
 		return
 	}
 	name := peerLease{ev.Peer, n.Lease}
@@ -218,8 +222,8 @@ func (r *Router) heard(now, at time.Time, ev *PeerNews) {
 	queued := r.backlog.Open(at, i, backlog.Work{
 		Slot: ep.Slot(), Class: h.Class, Leg: h.Leg, Stream: h.Stream, PromptTokens: h.PromptTokens, CachedTokens: h.CachedTokens,
 		OutputTokens: h.OutputTokens, MaxTokens: h.MaxTokens, MsPerToken: rates.MsPerToken(ep.Slot()), ReadyMs: h.ReadyMs,
-		Foreign: true, Waits: h.Waits, Key: h.Key, Origin: ev.Peer, Seq: h.Seq,
-		Asker: backlog.Asker{Tenant: tenantMark(h.Tenant), Standing: h.Standing},
+		Foreign: true, QueuedThere: h.Queued, Key: h.Key, Origin: ev.Peer, Seq: h.Seq,
+		Asker: backlog.Asker{Tenant: tenantMark(h.Tenant), QueueClass: h.QueueClass},
 	}, rates).Queued
 	if !queued {
 		r.sendElsewhere(now, at, f)
@@ -239,15 +243,15 @@ func (r *Router) heard(now, at time.Time, ev *PeerNews) {
 		return
 	}
 	if !h.Uncounted {
-		if hear := r.pools.Policy(p, h.Leg).Hooks.Heard; hear != nil {
-			hear(&pick.Heard{Slot: ep.Slot(), Key: ep.Key(), FirstTurn: h.FirstTurn})
+		if hear := r.pools.Policy(p, h.Leg).Hooks.PeerPlaced; hear != nil {
+			hear(&pick.PeerTurn{Slot: ep.Slot(), Key: ep.Key(), FirstTurn: h.FirstTurn})
 		}
 		r.pools.Turn(p, h.Leg, h.FirstTurn, h.PromptTokens-h.CachedTokens)
 	}
 	if c.Key != (session.Key{}) {
 		f.conversation = r.conversations.BindHeard(now, c, r.bound(now, &entry, f, f.decision.Model, h.Again))
 		if h.Leg == fleet.LegWhole && !p.Splits() {
-			r.admission.Placed(now, i, &admission.Placed{
+			r.admission.TurnPlaced(now, i, &admission.PlacedTurn{
 				Key: f.conversation.Key(), Slot: ep.Slot(), Tokens: int64(h.PromptTokens + h.OutputTokens),
 				First: h.FirstTurn, Prompt: h.Chain,
 			})

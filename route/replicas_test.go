@@ -72,7 +72,7 @@ func TestMixesAgree(t *testing.T) {
 			for _, p := range policies {
 				p.last = pick.View{}
 			}
-			s.decide(i, &fleet.Request{ID: "look", Class: fleet.Aside, Model: "m"})
+			s.decide(i, &fleet.Request{ID: "look", Class: fleet.Auxiliary, Model: "m"})
 			for _, p := range policies {
 				if len(p.last.Candidates) > 0 {
 					seen[i] = p.last
@@ -166,7 +166,7 @@ func (s *replicas) post(from int, news []route.News) {
 func (s *replicas) observe(i int, ev route.Event) route.Entry {
 	r := s.all[i]
 	e := r.Observe(s.now, ev)
-	for _, l := range e.Called {
+	for _, l := range e.Dispatched {
 		at := slices.Index(r.line, l)
 		if at < 0 {
 			s.t.Fatalf("router %d calls %d, which does not wait", i, l)
@@ -184,7 +184,7 @@ func (s *replicas) decide(i int, req *fleet.Request) route.Decision {
 	}
 	r := s.all[i]
 	r.open = append(r.open, p.Lease)
-	if p.Waits {
+	if p.Queued {
 		r.line = append(r.line, p.Lease)
 	}
 	s.post(i, p.News)
@@ -277,7 +277,7 @@ func TestReplicas(t *testing.T) {
 				s.decide(live(t), &fleet.Request{
 					Seed: uint64(n), Model: "m", Session: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "session"), MintedID: fmt.Sprint("minted", n),
 					Trail: &session.Trail{Whole: uint64(n), Strict: uint64(n)}, Content: &fleet.Content{Blocks: blocks, Bytes: len(blocks) * fleet.BlockBytes},
-					PromptTokens: rapid.IntRange(1, 5000).Draw(t, "tokens"), Stream: rapid.Bool().Draw(t, "stream"), Waits: true,
+					PromptTokens: rapid.IntRange(1, 5000).Draw(t, "tokens"), Stream: rapid.Bool().Draw(t, "stream"), MayQueue: true,
 				})
 			},
 			"first byte": func(t *rapid.T) {

@@ -60,10 +60,10 @@ type Router struct {
 	pad   decision // memory of the next decision
 	ended Ended    // result of the latest Finished, valid until the next one
 
-	dispatched []backlog.Dispatched // scratch, see dispatch
-	called     []fleet.Lease        // scratch, see dispatch
-	slots      []int                // scratch, see taking
-	known      admission.Engines    // what admission asks of the other rooms
+	dispatched       []backlog.Dispatched // scratch, see dispatch
+	dispatchedLeases []fleet.Lease        // scratch, see dispatch
+	slots            []int                // scratch, see taking
+	known            admission.Engines    // what admission asks of the other rooms
 
 	others others // other routers of the fleet
 
@@ -98,7 +98,7 @@ type readers struct {
 	staleAfter time.Duration // see Config
 	replicas   bool          // see Config
 	admits     bool          // see Config.Admission
-	most       int           // see Queue.Most
+	most       int           // see QueueConfig.Most
 	without    ablation.Set
 	needs      pick.Needs // of all policies and Config.Needs
 }

@@ -231,7 +231,7 @@ func (p *player) request(args []string) fleet.Request {
 		case "max":
 			req.MaxTokens = n
 		case "class":
-			req.Class = map[string]fleet.Class{"turn": fleet.Turn, "embed": fleet.Embed, "aside": fleet.Aside}[v]
+			req.Class = map[string]fleet.Class{"turn": fleet.Turn, "embed": fleet.Embed, "aside": fleet.Auxiliary}[v]
 		case "caller":
 			req.Caller = uint64(n)
 		case "pin":

@@ -26,7 +26,7 @@ func TestInTurn(t *testing.T) {
 			if load > e.load {
 				continue
 			}
-			for _, q := range []route.Queue{{}, {Ahead: 500 * time.Millisecond, Patience: 5}} {
+			for _, q := range []route.QueueConfig{{}, {Ahead: 500 * time.Millisecond, Patience: 5}} {
 				for _, even := range []bool{true, false} {
 					right, n := 0, 0
 					for seed := range uint64(5) {
@@ -80,7 +80,7 @@ func TestBurstHidesNothing(t *testing.T) {
 			}
 		}
 		s.ask("a", 20_000)
-		if d := s.ask("b", 4000); !d.Waits {
+		if d := s.ask("b", 4000); !d.Queued {
 			t.Errorf("%+v: nobody stands in line", e)
 		}
 	}

@@ -40,7 +40,7 @@ func (r *Router) listen(now time.Time, ep registry.Endpoint) {
 	}
 	recent, older := r.backlog.Reader().Overdue(now, ep.Slot(), judged.Silenced(ep.Slot()))
 	untried := recent.Jobs == 0 && older.Late && now.Sub(judged.Until(ep.Slot(), fleet.StateEjected)) >= r.cfg.Silent
-	if !recent.Late && !untried || r.filled(ep, recent.Wholes+older.Wholes) {
+	if !recent.Late && !untried || r.filled(ep, recent.NonStreaming+older.NonStreaming) {
 		return
 	}
 	least := now.Sub(recent.Since)

@@ -52,7 +52,7 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 				ask("whole", fleet.Turn, false)
 			}
 			for range tt.asides {
-				ask("aside", fleet.Aside, false)
+				ask("aside", fleet.Auxiliary, false)
 			}
 			ask("stream", fleet.Turn, true)
 			now = now.Add(10 * time.Minute)
@@ -109,7 +109,7 @@ func TestLoadsOneAfterAnother(t *testing.T) {
 		now = now.Add(100 * time.Millisecond)
 		r.Observe(now, route.FirstByte{Lease: learnt})
 		r.Observe(now, route.Finished{Lease: learnt, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 50}})
-		first, second, aside := ask("m", fleet.Turn), ask("n", fleet.Turn), ask("n", fleet.Aside)
+		first, second, aside := ask("m", fleet.Turn), ask("n", fleet.Turn), ask("n", fleet.Auxiliary)
 		ask("here", fleet.Turn)
 		now = now.Add(time.Minute)
 		tt.then(r, now, first, second, aside)

@@ -72,7 +72,7 @@ type walk struct {
 type restored struct {
 	endpoints map[string]registry.Endpoint
 	others    map[string]bool   // endpoints that are other engines here
-	ahead     map[string]uint32 // of declared ones: how far the flow of their caches is ahead of the snapshot's
+	flowAhead map[string]uint32 // of declared ones: how far the flow of their caches is ahead of the snapshot's
 	until     time.Time
 }
 
@@ -178,7 +178,7 @@ func (r *Router) Restore(now time.Time, p *Piece, later time.Duration) {
 		s.endpoints = map[string]registry.Endpoint{}
 	}
 	if p.Fleet != nil || s.others == nil { // the first piece
-		s.others, s.ahead = map[string]bool{}, map[string]uint32{}
+		s.others, s.flowAhead = map[string]bool{}, map[string]uint32{}
 	}
 	if p.Fleet != nil && !r.worked {
 		r.speed.RestoreFleet(p.Fleet)
@@ -202,7 +202,7 @@ func (r *Router) Restore(now time.Time, p *Piece, later time.Duration) {
 // the snapshot's.
 func (r *Router) cacheNow(name string) (epoch, ahead uint32) {
 	if ep := r.knownAs(name); ep.Exists() && !r.restored.others[name] {
-		return r.cache.Reader().Epoch(ep.Slot()), r.restored.ahead[name]
+		return r.cache.Reader().Epoch(ep.Slot()), r.restored.flowAhead[name]
 	}
 	return 0, 0
 }
@@ -223,7 +223,7 @@ func (r *Router) restoreEndpoint(now time.Time, l *LearntEndpoint, later time.Du
 		r.speed.Restore(now, ep.Slot(), &l.Speed, later)
 	}
 	if own := r.cache.Reader().Learnt(ep.Slot()).Flow; ep.Worked() || own != 0 {
-		s.ahead[l.Name] = uint32(own) - uint32(l.Cache.Flow)
+		s.flowAhead[l.Name] = uint32(own) - uint32(l.Cache.Flow)
 		return
 	}
 	r.cache.Restore(ep.Slot(), &l.Cache)

@@ -243,7 +243,7 @@ func TestLateIsWaitedFor(t *testing.T) {
 	}
 	wait := func(after time.Duration) float64 {
 		b.now = b.now.Add(after)
-		if _, err := b.r.Decide(b.now, &fleet.Request{ID: "probe", Class: fleet.Aside, Model: "m"}); err != nil {
+		if _, err := b.r.Decide(b.now, &fleet.Request{ID: "probe", Class: fleet.Auxiliary, Model: "m"}); err != nil {
 			b.t.Fatal(err)
 		}
 		return b.w.seen.WaitMs

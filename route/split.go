@@ -9,8 +9,8 @@ import (
 
 // prices are the costs of delays between prompts and answers, see pick.View.
 type prices struct {
-	splits                 bool
-	interrupts, answerWait float64
+	splits                       bool
+	interference, answerWaitCost float64
 }
 
 // prices says what they are, if costs decide about splitting.
@@ -21,10 +21,10 @@ func (r *readers) prices(d *decision, l fleet.Leg) (p prices) {
 	}
 	p.splits = true
 	if !r.without.Has(ablation.Interruptions) {
-		p.interrupts = rule.Interrupts()
+		p.interference = rule.Interference()
 	}
 	if rule.When == WhenFree && l == fleet.LegWhole && !r.without.Has(ablation.AnswerCost) {
-		p.answerWait = split.AnswerWait
+		p.answerWaitCost = split.AnswerWaitCost
 	}
 	return p
 }

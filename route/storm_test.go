@@ -31,7 +31,7 @@ func (s *storm) observe(ev route.Event) {
 		delete(s.at, f.Lease)
 		delete(s.inLine, f.Lease)
 	}
-	for _, l := range s.r.Observe(s.now, ev).Called {
+	for _, l := range s.r.Observe(s.now, ev).Dispatched {
 		if !s.inLine[l] {
 			s.Fatalf("%d is called, and does not stand in line", l)
 		}
@@ -87,10 +87,10 @@ func (s *storm) request() {
 		c.Blocks = append(c.Blocks, h)
 	}
 	q := &fleet.Request{
-		Seed: 1, Class: rapid.SampledFrom([]fleet.Class{fleet.Turn, fleet.Turn, fleet.Turn, fleet.Embed, fleet.Aside}).Draw(s.T, "class"),
+		Seed: 1, Class: rapid.SampledFrom([]fleet.Class{fleet.Turn, fleet.Turn, fleet.Turn, fleet.Embed, fleet.Auxiliary}).Draw(s.T, "class"),
 		Model: rapid.SampledFrom([]string{"m", "m", "lora"}).Draw(s.T, "model"), MintedID: fmt.Sprint("minted", s.of(4, "minted")),
 		Stream: s.of(2, "stream") == 0, PromptBytes: c.Bytes + 40_000*s.of(2, "unread"), MaxTokens: s.nonsense("max tokens"),
-		Waits: s.of(3, "waits") > 0, Session: rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(s.T, "session"), User: rapid.SampledFrom([]string{"", "u"}).Draw(s.T, "user"),
+		MayQueue: s.of(3, "waits") > 0, Session: rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(s.T, "session"), User: rapid.SampledFrom([]string{"", "u"}).Draw(s.T, "user"),
 		Follows: rapid.SampledFrom([]string{"", "", "r1"}).Draw(s.T, "follows"),
 	}
 	if q.Class == fleet.Turn && s.of(3, "content") > 0 {
@@ -105,7 +105,7 @@ func (s *storm) request() {
 			s.Fatalf("decision %+v", d)
 		}
 		s.open = append(s.open, d.Lease)
-		if s.at[d.Lease] = d.Endpoint.Name; d.Waits {
+		if s.at[d.Lease] = d.Endpoint.Name; d.Queued {
 			s.inLine[d.Lease] = true
 		}
 		q.Tried = append(q.Tried, d.Endpoint.Name)
@@ -153,7 +153,7 @@ func TestStorm(t *testing.T) {
 					t.Fatal(err)
 				}
 				s := &storm{T: t, now: time.Unix(1_000_000, 0), at: map[fleet.Lease]string{}, inLine: map[fleet.Lease]bool{}, r: route.New(route.Config{
-					Policy: make1, Explain: true, Queue: route.Queue{Ahead: time.Millisecond}, Sessions: session.Config{Max: 8}, Responses: 4,
+					Policy: make1, Explain: true, Queue: route.QueueConfig{Ahead: time.Millisecond}, Sessions: session.Config{Max: 8}, Responses: 4,
 				})}
 				s.declare()
 				for _, name := range []string{"a", "b", "c"} {

@@ -24,7 +24,7 @@ func taught(t *testing.T) *bench {
 // wantWait checks the predicted wait of a prompt that arrives now.
 func (b *bench) wantWait(what string, from, to float64) {
 	b.t.Helper()
-	if _, err := b.r.Decide(b.now, &fleet.Request{ID: "probe", Class: fleet.Aside, Model: "m"}); err != nil {
+	if _, err := b.r.Decide(b.now, &fleet.Request{ID: "probe", Class: fleet.Auxiliary, Model: "m"}); err != nil {
 		b.t.Fatal(err)
 	}
 	if got := b.w.seen.WaitMs; got < from || got > to {

@@ -68,7 +68,7 @@ func placeOf(e *route.Entry) string {
 		if x.d.Why != "" {
 			s += " (split: " + string(x.d.Why) + ")"
 		}
-		if x.d.Waits {
+		if x.d.Queued {
 			s += ", queued"
 		}
 		out = append(out, s)
@@ -122,7 +122,7 @@ func (w *watch) hear(e *route.Entry) {
 				"\n  %s: cost %.4g ms = wait %.4g + prefill %.4g + transfer %.4g + fixed %.4g + "+
 					"others %.4g + spread %.4g; "+
 					"%d tokens cached, %d requests",
-				c.Name, x.Cost(), x.Wait, x.Prefill, x.Transfer, x.Fixed, x.Others, x.Spread,
+				c.Name, x.Cost(), x.Wait, x.Prefill, x.Transfer, x.Fixed, x.Externality, x.Spread,
 				c.CachedTokens, c.Load.Requests)
 		}
 	}

@@ -291,7 +291,7 @@ func (d *digest) hear(e *route.Entry) {
 			c := &v.Candidates[i]
 			d.words(c.Name)
 			d.ints(int64(c.CachedTokens))
-			d.floats(c.Terms.Wait, c.Terms.Prefill, c.Terms.Transfer, c.Terms.Fixed, c.Terms.Others, c.Terms.Spread)
+			d.floats(c.Terms.Wait, c.Terms.Prefill, c.Terms.Transfer, c.Terms.Fixed, c.Terms.Externality, c.Terms.Spread)
 		}
 	}
 	if end := e.Ended; end != nil {
@@ -301,12 +301,12 @@ func (d *digest) hear(e *route.Entry) {
 	for _, c := range e.Changes {
 		d.words(c.Endpoint, string(c.From), string(c.To))
 	}
-	d.ints(int64(len(e.Called)))
+	d.ints(int64(len(e.Dispatched)))
 }
 
 func (d *digest) decision(x *route.Decision) {
 	d.words(x.Endpoint.Name, x.Session, string(x.Reason), string(x.Why))
-	d.yes(x.FirstTurn, x.NewID, x.Waits)
+	d.yes(x.FirstTurn, x.NewID, x.Queued)
 	d.ints(int64(x.Candidates), int64(x.PromptTokens), int64(x.CachedTokens), int64(x.Leg))
 	d.floats(x.TTFTMs, x.Weighed.WholeMs, x.Weighed.SplitMs)
 }

@@ -57,7 +57,7 @@ func TestFlooded(t *testing.T) {
 		for _, seed := range from {
 			s := flooded(8, times)
 			_, turns := s.play(t, ours(t), seed, func(r *drive.Replay) {
-				r.Standing.Running = running
+				r.Standing.MaxRunning = running
 				if together {
 					for i := range r.Trace.Sessions {
 						r.Trace.Sessions[i].Tenant = ""
@@ -123,7 +123,7 @@ func BenchmarkRunning(b *testing.B) {
 							for i := range s.fleet {
 								s.fleet[i].Slots = places
 							}
-							_, turns := s.play(b, ours(b), seed, func(r *drive.Replay) { r.Standing.Running = running })
+							_, turns := s.play(b, ours(b), seed, func(r *drive.Replay) { r.Standing.MaxRunning = running })
 							all = append(all, s.others(seed, turns)...)
 						}
 						b.ReportMetric(float64(quantile(all, 0.95))/float64(time.Millisecond), unit)

@@ -122,13 +122,13 @@ func (l *decisionLog) hear(e *route.Entry) {
 			return
 		}
 		l.asked[d.Lease] = e.Request.ID
-		line("%s -> %s %s, first %v, %d of %d tokens cached, ttft %v ms, %d candidates, waits %t", e.Request.ID, d.Endpoint.Name, d.Reason, d.FirstTurn, d.CachedTokens, d.PromptTokens, d.TTFTMs, d.Candidates, d.Waits)
+		line("%s -> %s %s, first %v, %d of %d tokens cached, ttft %v ms, %d candidates, waits %t", e.Request.ID, d.Endpoint.Name, d.Reason, d.FirstTurn, d.CachedTokens, d.PromptTokens, d.TTFTMs, d.Candidates, d.Queued)
 	case route.FirstByte:
 		line("%s first", l.asked[ev.Lease])
 	case route.Finished:
 		line("%s %v %+v", l.asked[ev.Lease], ev.Outcome, ev.Usage)
 	}
-	for _, lease := range e.Called {
+	for _, lease := range e.Dispatched {
 		line("%s called", l.asked[lease])
 	}
 }
@@ -209,10 +209,10 @@ func (l *liveRun) run(t *testing.T) {
 // hear logs, and keeps each turn's request.
 func (l *liveRun) hear(e *route.Entry) {
 	l.log.hear(e)
-	if d := e.Decision; d != nil && !d.Waits {
+	if d := e.Decision; d != nil && !d.Queued {
 		l.orders.Store(e.Request.ID, l.sent.Add(1))
 	}
-	for _, lease := range e.Called {
+	for _, lease := range e.Dispatched {
 		l.orders.Store(l.log.asked[lease], l.sent.Add(1))
 	}
 	if e.Request == nil {

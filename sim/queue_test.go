@@ -18,7 +18,7 @@ func TestEveryPolicyMayQueue(t *testing.T) {
 	g.Conversations = 150
 	trace := g.Trace(4)
 	for _, name := range policy.Names() {
-		for _, q := range []route.Queue{{}, {Ahead: route.DefaultAhead, Patience: route.DefaultPatience}} {
+		for _, q := range []route.QueueConfig{{}, {Ahead: route.DefaultAhead, Patience: route.DefaultPatience}} {
 			p, err := policy.New(policy.Config{Name: name})
 			if err != nil {
 				t.Fatal(err)
@@ -27,7 +27,7 @@ func TestEveryPolicyMayQueue(t *testing.T) {
 			r := drive.Replay{
 				Trace: trace, Fleet: rig.Even(2, engine.DefaultConfig()), Policy: p, Queue: q, Content: true, Load: 1.3, Seed: 1,
 				Heard: func(e *route.Entry) {
-					if e.Decision != nil && e.Decision.Waits {
+					if e.Decision != nil && e.Decision.Queued {
 						waited++
 					}
 				},

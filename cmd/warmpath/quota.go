@@ -17,7 +17,7 @@ func quotaConfig(cfg *config.Config) quota.Config {
 	c := quota.Config{
 		All: quota.Limits{
 			Connections: l.Connections, Requests: l.Requests, RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute, Wait: l.Wait,
-			Standing: fleet.Standing{Priority: all},
+			QueueClass: fleet.QueueClass{Priority: all},
 		},
 		Tenant: !t.Each.None() || len(t.Limits) > 0,
 		Client: quota.Limits{Connections: l.Client.Connections, Requests: l.Client.Requests, RequestsPerMinute: l.Client.RequestsPerMinute, TokensPerMinute: l.Client.TokensPerMinute},
@@ -33,7 +33,10 @@ func quotaConfig(cfg *config.Config) quota.Config {
 		}
 		return quota.Limits{
 			Connections: max(of.Connections, 0), Requests: max(of.Requests, 0), RequestsPerMinute: max(of.RequestsPerMinute, 0), TokensPerMinute: max(of.TokensPerMinute, 0), Wait: wait,
-			Standing: fleet.Standing{Share: of.Share, Priority: priority, Waiting: max(of.Waiting, 0), Running: max(of.Running, 0)},
+			QueueClass: fleet.QueueClass{
+				Share: of.Share, Priority: priority, MaxWaiting: max(of.Waiting, 0),
+				MaxRunning: max(of.Running, 0),
+			},
 		}
 	}
 	of, each := t.LimitsOf()
@@ -45,7 +48,7 @@ func quotaConfig(cfg *config.Config) quota.Config {
 }
 
 // queueOf is the router's queue.
-func queueOf(cfg *config.Config) route.Queue {
+func queueOf(cfg *config.Config) route.QueueConfig {
 	q, _ := cfg.RouteQueue()
 	q.Most = cfg.Limits.Waiting
 	return q

@@ -46,7 +46,9 @@ type simulateOptions struct {
 }
 
 // standing is every tenant's place in the queue.
-func (o *simulateOptions) standing() fleet.Standing { return fleet.Standing{Running: o.tenantRunning} }
+func (o *simulateOptions) standing() fleet.QueueClass {
+	return fleet.QueueClass{MaxRunning: o.tenantRunning}
+}
 
 // shared reports whether routers hear of each other, and with what delay.
 func (o *simulateOptions) shared() (bool, time.Duration, error) {

@@ -31,7 +31,7 @@ type variant struct {
 	label  string            // what tells it from the policy's other variants, "" for the only one
 	set    map[string]string // options by their paths, and of several queues the one, as queue; nil for none
 	config policy.Config
-	queue  route.Queue
+	queue  route.QueueConfig
 }
 
 // settings parses --set. The same option may be given once.

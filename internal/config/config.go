@@ -217,7 +217,7 @@ const (
 )
 
 // Of is the router's queue for the policies in force, the zero value where nothing waits. off says why, "" if it is on.
-func (q Queue) Of(policies ...policy.Config) (to route.Queue, off string) {
+func (q Queue) Of(policies ...policy.Config) (to route.QueueConfig, off string) {
 	switch {
 	case q.Mode == QueueOff:
 		return to, "queue.mode is off"
@@ -225,16 +225,16 @@ func (q Queue) Of(policies ...policy.Config) (to route.Queue, off string) {
 		return to, "queue.ahead is 0"
 	case q.Mode == QueueAuto:
 		for _, p := range policies {
-			if policy.Queue(p) == (route.Queue{}) {
+			if policy.Queue(p) == (route.QueueConfig{}) {
 				return to, p.WithDefaults().Name + " does exactly what another router does; queue: on changes that"
 			}
 		}
 	}
-	return route.Queue{Ahead: q.Ahead, Patience: q.Patience}, ""
+	return route.QueueConfig{Ahead: q.Ahead, Patience: q.Patience}, ""
 }
 
 // RouteQueue is that for the policies that c names.
-func (c Config) RouteQueue() (to route.Queue, off string) {
+func (c Config) RouteQueue() (to route.QueueConfig, off string) {
 	d, _ := c.Disaggregation.Effective()
 	return c.Queue.Of(c.Policy, c.PolicyNamed(d.PrefillPolicy), c.DecodePolicyConfig())
 }

@@ -173,9 +173,13 @@ func viewCandidate(c *pick.Candidate, leg fleet.Leg, chosen bool) Candidate {
 	}
 	return Candidate{
 		Endpoint: c.Name, Chosen: chosen, CostMs: round(t.Cost()), TTFTMs: round(t.TTFT()),
-		Terms:        Terms{round(t.Wait), round(t.Prefill), round(t.Fixed), round(t.Others), round(t.Spread), round(t.Transfer)},
+		Terms: Terms{
+			round(t.Wait), round(t.Prefill), round(t.Fixed), round(t.Externality), round(t.Spread),
+			round(t.Transfer),
+		},
 		CachedTokens: c.CachedTokens, Requests: c.Load.Requests, PrefillTokens: c.Load.PrefillTokens, DecodeTokens: c.Load.DecodeTokens,
-		Queued: c.Load.Queued, Waiting: c.Load.Waiting, Weight: round(c.Weight), MsPerToken: perToken, Busy: round(c.Busy), Full: c.Full,
+		Queued: c.Load.Queued, Waiting: c.Load.EngineWaiting, Weight: round(c.Weight), MsPerToken: perToken,
+		Busy: round(c.Busy), Full: c.Full,
 	}
 }
 
@@ -188,7 +192,7 @@ func className(c fleet.Class) string {
 		return "turn"
 	case fleet.Embed:
 		return "embed"
-	case fleet.Aside:
+	case fleet.Auxiliary:
 		return "aside"
 	default:
 		return "unknown"

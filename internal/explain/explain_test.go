@@ -34,9 +34,9 @@ func told(id string, change func(*route.Ended)) *route.Entry {
 			Session: "conv-1", Reason: reasons.Home, Candidates: 3, PromptTokens: 1000, CachedTokens: 960, TTFTMs: 36,
 		},
 		Candidates: []pick.Candidate{
-			{Endpoint: pick.Endpoint{Name: "a", Load: fleet.Load{Requests: 2, PrefillTokens: 100, DecodeTokens: 50}}, Held: pick.Held{CachedTokens: 960}, Terms: pick.Terms{Wait: 20, Prefill: 6, Fixed: 10, Others: 1}},
-			{Endpoint: pick.Endpoint{Name: "b"}, Terms: pick.Terms{Prefill: 100, Fixed: 10, Others: 25}},
-			{Endpoint: pick.Endpoint{Name: "c"}, Terms: pick.Terms{Prefill: 150, Fixed: 10, Others: 25}},
+			{Endpoint: pick.Endpoint{Name: "a", Load: fleet.Load{Requests: 2, PrefillTokens: 100, DecodeTokens: 50}}, Cached: pick.Cached{CachedTokens: 960}, Terms: pick.Terms{Wait: 20, Prefill: 6, Fixed: 10, Externality: 1}},
+			{Endpoint: pick.Endpoint{Name: "b"}, Terms: pick.Terms{Prefill: 100, Fixed: 10, Externality: 25}},
+			{Endpoint: pick.Endpoint{Name: "c"}, Terms: pick.Terms{Prefill: 150, Fixed: 10, Externality: 25}},
 		},
 	}
 	if change != nil {

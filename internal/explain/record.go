@@ -27,7 +27,7 @@ type record struct {
 	leg                          fleet.Leg
 	split                        route.SplitWhy
 	weighed                      route.Weighed
-	gate                         pick.Gate
+	gate                         pick.CacheGate
 	refusal                      bool // the router answered it itself
 	status                       int
 	code, limit                  string // of the refusal: the error's code, and the setting that has the limit
@@ -77,11 +77,11 @@ func (d *record) ended(e *route.Entry, hash bool) {
 	d.model = d.put(v.Model, longestID)
 	d.pool, d.policy, d.endpoint, d.home, d.kind = v.Pool, v.Policy, v.Endpoint.Name, x.Home, v.Kind
 	d.reason, d.class, d.firstTurn, d.newID, d.stream = v.Reason, x.Class, v.FirstTurn, v.NewID, x.Stream
-	d.leg, d.split, d.weighed, d.gate = v.Leg, v.Why, v.Weighed, v.Gate
+	d.leg, d.split, d.weighed, d.gate = v.Leg, v.Why, v.Weighed, v.CacheGate
 	d.eligible, d.prompt, d.cached, d.ttft = v.Candidates, v.PromptTokens, v.CachedTokens, v.TTFTMs
 	d.routed, d.firstByte, d.end = x.Routed, x.FirstByte, e.Now
 	d.atLimit, d.greedy = v.AtLimit, v.Greedy
-	if v.Waits {
+	if v.Queued {
 		sent := x.Sent
 		if sent.IsZero() {
 			sent = e.Now

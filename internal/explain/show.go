@@ -31,7 +31,7 @@ func (d *Decision) Show(w io.Writer) {
 	switch {
 	case d.FirstTurn:
 		about[0] = "first turn"
-	case d.Class == className(fleet.Aside):
+	case d.Class == className(fleet.Auxiliary):
 		about[0] = "a request that generates nothing"
 	}
 	for _, f := range [][2]string{{"conversation", d.Conversation}, {"pool", d.Pool}, {"policy", d.Policy}, {"tenant", d.Tenant}, {"client", d.Client}} {

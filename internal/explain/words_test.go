@@ -37,12 +37,12 @@ func TestWhy(t *testing.T) {
 		{"warm", reasons.Warm, func(x *route.Ended) { x.Home = "" }, "a holds 960 of its 1,000 prompt tokens, more than most others. The first token is due in 36 ms; b, the next best, would cost 98 ms more."},
 		{"least_ttft", reasons.LeastTTFT, func(x *route.Ended) { x.Candidates[1].Terms = pick.Terms{Fixed: 37} }, "It costs least at a. The first token is due in 36 ms; b would cost as much."},
 		{"over its share", reasons.LeastTTFT, func(x *route.Ended) { x.Candidates[1].Terms = pick.Terms{Fixed: 10} }, "b would cost 27 ms less, but has its fair share of requests already."},
-		{"queued", pick.ReasonSession, func(x *route.Ended) { x.Decision.Waits, x.Sent = true, x.Routed.Add(30*time.Millisecond) }, " It waited 30 ms in the router's queue, where shorter prompts go first."},
+		{"queued", pick.ReasonSession, func(x *route.Ended) { x.Decision.Queued, x.Sent = true, x.Routed.Add(30*time.Millisecond) }, " It waited 30 ms in the router's queue, where shorter prompts go first."},
 		{"queued by a limit", pick.ReasonSession, func(x *route.Ended) {
-			x.Decision.Waits, x.Decision.AtLimit, x.Sent = true, true, x.Routed.Add(30*time.Millisecond)
+			x.Decision.Queued, x.Decision.AtLimit, x.Sent = true, true, x.Routed.Add(30*time.Millisecond)
 		}, "queue: its tenant had as many requests at engines as it may have running"},
 		{"queued as greedy", pick.ReasonSession, func(x *route.Ended) {
-			x.Decision.Waits, x.Decision.Greedy, x.Sent = true, true, x.Routed.Add(30*time.Millisecond)
+			x.Decision.Queued, x.Decision.Greedy, x.Sent = true, true, x.Routed.Add(30*time.Millisecond)
 		}, "queue: the engine was full, and its tenant had used more than twice what the others had."},
 		{"weighed", pick.ReasonWeighed, func(x *route.Ended) { x.Home = "" }, "Of all who could answer and all who could compute the prompt for them, it costs least at a."},
 		{"parent", reasons.Parent, nil, "The conversation that started this one is at a, which costs hardly more than the best."},

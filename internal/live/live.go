@@ -53,7 +53,7 @@ func (f *Fleet) SetListeners(listeners ...Listener) {
 }
 
 // Decide decides where a request goes and reserves its work there, see route.Router.Decide. Each lease in the plan must
-// be ended by exactly one Observe(route.Finished{...}), that of a hold by that or by Decide with Attempt.Held. It draws
+// be ended by exactly one Observe(route.Finished{...}), that of a hold by that or by Decide with Attempt.Hold. It draws
 // req.Seed when that is zero.
 func (f *Fleet) Decide(req *fleet.Request) (route.Plan, error) {
 	if req.Seed == 0 {
@@ -212,7 +212,7 @@ func (f *Fleet) step(ev route.Event) (more, closed bool) {
 	case route.Finished:
 		delete(f.turns, ev.Lease) // it may have left the line
 	}
-	called, more, closed := f.entry.Called, f.entry.More, f.entry.Closed
+	called, more, closed := f.entry.Dispatched, f.entry.More, f.entry.Closed
 	f.tell()
 	for _, l := range called { // after the listeners have heard of it
 		if turn := f.turns[l]; turn != nil {
@@ -225,12 +225,12 @@ func (f *Fleet) step(ev route.Event) (more, closed bool) {
 
 // stand notes that a request stands in line.
 func (f *Fleet) stand(d *route.Decision) {
-	if d.Waits {
+	if d.Queued {
 		f.turns[d.Lease] = make(chan struct{})
 	}
 }
 
-// Turn is closed when it is the turn of a request whose Decision.Waits, or which is held; nil when it is already.
+// Turn is closed when it is the turn of a request whose Decision.Queued, or which is held; nil when it is already.
 func (f *Fleet) Turn(l fleet.Lease) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -35,7 +35,7 @@ func newStalls(endpoints int) *stalls {
 	s := &stalls{now: time.Unix(1000, 0), fleet: route.Declared{Source: "s"}}
 	s.config = route.Config{
 		Policy: func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }, Sessions: session.Config{Max: conversations},
-		Queue: route.Queue{Ahead: 500 * time.Millisecond, Most: 20_000},
+		Queue: route.QueueConfig{Ahead: 500 * time.Millisecond, Most: 20_000},
 	}
 	s.Fleet = live.New(route.New(s.config), func() time.Time {
 		s.began = threadTime()
@@ -97,12 +97,12 @@ func BenchmarkStalls(b *testing.B) {
 			s.Observe(route.Finished{Lease: p.Lease})
 		}},
 		{"a-long-queue", 4, func(s *stalls) { queue(s, 10_000) }, func(s *stalls, n int) {
-			p, _ := s.Decide(&fleet.Request{ID: "r", Model: "m", Tenant: fmt.Sprint("t", n%2), PromptBytes: 4000, Waits: true, Stream: true})
+			p, _ := s.Decide(&fleet.Request{ID: "r", Model: "m", Tenant: fmt.Sprint("t", n%2), PromptBytes: 4000, MayQueue: true, Stream: true})
 			s.Observe(route.Finished{Lease: p.Lease, Outcome: fleet.ClientGone})
 		}},
 		{"a-long-queue-of-priorities", 4, func(s *stalls) { queue(s, 10_000) }, func(s *stalls, n int) {
 			p, _ := s.Decide(&fleet.Request{
-				ID: "r", Model: "m", Tenant: fmt.Sprint("t", n%2), Standing: fleet.Standing{Priority: fleet.PriorityHigh}, PromptBytes: 4000, Waits: true, Stream: true,
+				ID: "r", Model: "m", Tenant: fmt.Sprint("t", n%2), QueueClass: fleet.QueueClass{Priority: fleet.PriorityHigh}, PromptBytes: 4000, MayQueue: true, Stream: true,
 			})
 			s.Observe(route.Finished{Lease: p.Lease, Outcome: fleet.ClientGone})
 		}},
@@ -247,7 +247,7 @@ func queue(s *stalls, most int) {
 		s.Observe(route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 10_000, OutputTokens: 10, CachedKnown: true}})
 	}
 	for n := range most {
-		_, _ = s.Decide(&fleet.Request{ID: "r", Model: "m", Tenant: fmt.Sprint("t", n%2), PromptBytes: 4000 + n%50*1000, Waits: true, Stream: true})
+		_, _ = s.Decide(&fleet.Request{ID: "r", Model: "m", Tenant: fmt.Sprint("t", n%2), PromptBytes: 4000 + n%50*1000, MayQueue: true, Stream: true})
 	}
 	waiting := 0
 	for _, e := range s.Status() {

@@ -63,8 +63,8 @@ func TestEventsInSteps(t *testing.T) {
 				}
 				last = ev.Config.Aliases
 			}
-			if len(e.Called) > mostCalled {
-				t.Fatalf("%d requests are called in one step", len(e.Called))
+			if len(e.Dispatched) > mostCalled {
+				t.Fatalf("%d requests are called in one step", len(e.Dispatched))
 			}
 		}})
 		both := func(ev route.Event) {
@@ -176,18 +176,18 @@ func (named) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{}
 func TestCalledInSteps(t *testing.T) {
 	now := time.Unix(1000, 0)
 	config := route.Config{
-		Policy: func() pick.Policy { return byChance{} }, Queue: route.Queue{Ahead: 100 * time.Millisecond},
+		Policy: func() pick.Policy { return byChance{} }, Queue: route.QueueConfig{Ahead: 100 * time.Millisecond},
 	}
 	called := 0
 	f := live.New(route.New(config), func() time.Time { return now }, live.Listener{Entry: func(e *route.Entry) {
-		if called += len(e.Called); len(e.Called) > mostCalled {
-			t.Errorf("%d requests are called in one step", len(e.Called))
+		if called += len(e.Dispatched); len(e.Dispatched) > mostCalled {
+			t.Errorf("%d requests are called in one step", len(e.Dispatched))
 		}
 	}})
 	f.Observe(route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
 	f.Observe(route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	ask := func(bytes int, waits bool) route.Plan {
-		p, err := f.Decide(&fleet.Request{ID: "r", Model: "m", PromptBytes: bytes, Waits: waits, Stream: true})
+		p, err := f.Decide(&fleet.Request{ID: "r", Model: "m", PromptBytes: bytes, MayQueue: waits, Stream: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func TestCalledInSteps(t *testing.T) {
 	}
 	var turns []<-chan struct{}
 	for range 1000 {
-		if p := ask(4000, true); p.Waits {
+		if p := ask(4000, true); p.Queued {
 			turns = append(turns, f.Turn(p.Lease))
 		}
 	}

@@ -24,7 +24,7 @@ var (
 
 // compare counts an attempt's prediction errors. It runs while the fleet is locked.
 func (m *Metrics) compare(x *route.Ended) {
-	if x.Decision.Waits && !x.Sent.IsZero() {
+	if x.Decision.Queued && !x.Sent.IsZero() {
 		m.prediction(x.Decision.Pool).queued.Observe(x.Sent.Sub(x.Routed).Seconds())
 	}
 	if x.Class != fleet.Turn || x.Outcome != fleet.OK {

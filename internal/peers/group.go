@@ -556,7 +556,7 @@ func (g *Group) keepTime(m *member, now, said time.Time, fresh bool) (ok bool) {
 	if jump > 0 {
 		ahead := time.Duration(g.ahead.Add(int64(jump)))
 		if jump >= time.Millisecond {
-			g.router.Observe(route.FleetClock{Self: g.self.Incarnation, Ahead: ahead})
+			g.router.Observe(route.FleetClock{Self: g.self.Incarnation, Offset: ahead})
 		}
 	}
 	return true

@@ -405,7 +405,7 @@ func (g *Group) load(ctx context.Context) {
 func (g *Group) raise(at time.Time) {
 	if ahead := time.Until(at); ahead > time.Duration(g.ahead.Load()) && ahead < mostAhead {
 		g.ahead.Store(int64(ahead))
-		g.router.Observe(route.FleetClock{Self: g.self.Incarnation, Ahead: ahead})
+		g.router.Observe(route.FleetClock{Self: g.self.Incarnation, Offset: ahead})
 	}
 }
 

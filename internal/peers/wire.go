@@ -160,8 +160,10 @@ func appendHead(b []byte, k kind, before time.Duration) []byte {
 func appendPlaced(b []byte, p *route.Placed, base uint64, depth int, rest []uint64) []byte {
 	c, flags := &p.Conversation, uint32(0)
 	for i, set := range [...]bool{
-		p.Stream, p.Waits, p.FirstTurn, p.Again, p.Repeats, c.Minted, c.Named, c.First, c.ByUser, c.Opens, c.Trail.Repeats,
-		c.Trail.Main != 0, c.User != (session.Key{}), c.ID != "", p.Standing != (fleet.Standing{}) || p.Tenant != 0, c.Trail.StrictText != 0,
+		p.Stream, p.Queued, p.FirstTurn, p.Again, p.Repeats, c.Minted, c.Named, c.First, c.ByUser, c.Opens,
+		c.Trail.Repeats,
+		c.Trail.Main != 0, c.User != (session.Key{}), c.ID != "", p.QueueClass != (fleet.QueueClass{}) ||
+			p.Tenant != 0, c.Trail.StrictText != 0,
 		c.Trail.Opening, c.Trail.Opened, p.Uncounted,
 	} {
 		if set {
@@ -179,8 +181,8 @@ func appendPlaced(b []byte, p *route.Placed, base uint64, depth int, rest []uint
 	}
 	if flags&flagHasStanding != 0 {
 		b = binary.BigEndian.AppendUint64(b, p.Tenant)
-		b = append(putFloat(b, p.Standing.Share), byte(p.Standing.Priority))
-		b = putInt(putInt(b, p.Standing.Waiting), p.Standing.Running)
+		b = append(putFloat(b, p.QueueClass.Share), byte(p.QueueClass.Priority))
+		b = putInt(putInt(b, p.QueueClass.MaxWaiting), p.QueueClass.MaxRunning)
 	}
 	b = putKey(b, c.Key)
 	if flags&flagHasID != 0 {
@@ -392,11 +394,12 @@ func (r *reader) placed(m *message) {
 	}
 	flags := binary.BigEndian.Uint32(b)
 	has := func(f uint32) bool { return flags&f != 0 }
-	p.Stream, p.Waits, p.FirstTurn, p.Again, p.Repeats = has(flagStream), has(flagWaits), has(flagFirstTurn), has(flagAgain), has(flagRepeats)
+	p.Stream, p.Queued, p.FirstTurn, p.Again, p.Repeats = has(flagStream), has(flagWaits), has(flagFirstTurn),
+		has(flagAgain), has(flagRepeats)
 	p.Uncounted = has(flagUncounted)
 	p.Endpoint, p.Pool = r.uint64(), r.uint64()
 	p.Class, p.Leg = fleet.Class(r.byte()), fleet.Leg(r.byte())
-	if p.Class > fleet.Aside || p.Leg > fleet.LegDecode {
+	if p.Class > fleet.Auxiliary || p.Leg > fleet.LegDecode {
 		r.bad = true
 	}
 	p.PromptTokens, p.CachedTokens, p.OutputTokens, p.MaxTokens = r.int(), r.int(), r.int(), r.int()
@@ -409,8 +412,8 @@ func (r *reader) placed(m *message) {
 	}
 	if has(flagHasStanding) {
 		p.Tenant = r.uint64()
-		p.Standing = fleet.Standing{Share: r.float(), Priority: fleet.Priority(r.byte())}
-		p.Standing.Waiting, p.Standing.Running = r.int(), r.int()
+		p.QueueClass = fleet.QueueClass{Share: r.float(), Priority: fleet.Priority(r.byte())}
+		p.QueueClass.MaxWaiting, p.QueueClass.MaxRunning = r.int(), r.int()
 	}
 	c := &p.Conversation
 	*c = route.ConversationNews{

@@ -22,15 +22,15 @@ func drawNews(t *rapid.T) route.News {
 		p := &route.Placed{
 			Endpoint: rapid.Uint64().Draw(t, "endpoint"), Pool: rapid.Uint64().Draw(t, "pool"), Class: fleet.Class(rapid.IntRange(0, 2).Draw(t, "class")),
 			Leg: fleet.Leg(rapid.IntRange(0, 2).Draw(t, "leg")), Stream: rapid.Bool().Draw(t, "stream"), FirstTurn: rapid.Bool().Draw(t, "first"), Uncounted: rapid.Bool().Draw(t, "uncounted"),
-			Again: rapid.Bool().Draw(t, "again"), Repeats: rapid.Bool().Draw(t, "repeats"), Waits: rapid.Bool().Draw(t, "waits"),
+			Again: rapid.Bool().Draw(t, "again"), Repeats: rapid.Bool().Draw(t, "repeats"), Queued: rapid.Bool().Draw(t, "waits"),
 			PromptTokens: 1 << 21, CachedTokens: count.Draw(t, "cached"), OutputTokens: count.Draw(t, "answer"), MaxTokens: count.Draw(t, "most"),
 			PromptBytes: count.Draw(t, "bytes"), TextBytes: count.Draw(t, "text"), Seq: uint64(count.Draw(t, "seq")), ReadyMs: float64(count.Draw(t, "ready")),
 		}
-		if p.Waits {
+		if p.Queued {
 			p.Key = rapid.Float64Range(-1e12, 1e12).Draw(t, "place")
 		}
 		if rapid.Bool().Draw(t, "tenant") {
-			p.Tenant, p.Standing = 7, fleet.Standing{Share: 2.5, Priority: fleet.PriorityLow, Waiting: 3, Running: 4}
+			p.Tenant, p.QueueClass = 7, fleet.QueueClass{Share: 2.5, Priority: fleet.PriorityLow, MaxWaiting: 3, MaxRunning: 4}
 		}
 		c := &p.Conversation
 		*c = route.ConversationNews{Key: key("conversation"), Minted: rapid.Bool().Draw(t, "minted"), Named: rapid.Bool().Draw(t, "named"), First: rapid.Bool().Draw(t, "attempt")}
@@ -108,7 +108,7 @@ func TestSizes(t *testing.T) {
 
 // FuzzMessages: bytes from elsewhere are read without harm, and what is read of them is within bounds.
 func FuzzMessages(f *testing.F) {
-	n := route.News{Kind: route.NewsPlaced, Lease: 5, Placed: &route.Placed{PromptTokens: 10, Waits: true, Key: 3}}
+	n := route.News{Kind: route.NewsPlaced, Lease: 5, Placed: &route.Placed{PromptTokens: 10, Queued: true, Key: 3}}
 	f.Add(appendNews(nil, time.Second, &n, 1, 2, []uint64{3, 4}))
 	f.Add(appendAlive(nil, &alive{1, 2, 3, 4}))
 	f.Add(appendNames(appendHead(nil, kindNames, 0), []uint64{1, 2, 3}))

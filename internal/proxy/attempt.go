@@ -343,7 +343,7 @@ func (a *attempt) releaseBody() {
 // error when the attempt ends first: the client left, the endpoint is gone, the time is up, or the router is shutting
 // down.
 func (a *attempt) awaitDispatch(limit time.Duration) error {
-	if !a.d.Waits {
+	if !a.d.Queued {
 		return nil
 	}
 	turn := a.c.p.fleet.Turn(a.d.Lease)

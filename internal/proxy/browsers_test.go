@@ -116,7 +116,7 @@ func TestPreflightAsksNothingElse(t *testing.T) {
 		if c.name != "" && got.Header.Get(c.name) != "" {
 			t.Errorf("%+v: the engine got %v", c, got.Header)
 		}
-		if s := r.last(1); s.Decision.Session != "" || s.Decision.Waits {
+		if s := r.last(1); s.Decision.Session != "" || s.Decision.Queued {
 			t.Errorf("%+v: %+v", c, s.Decision)
 		}
 	}

@@ -463,8 +463,8 @@ func (c *call) identify() error {
 	if c.p.cfg.Characters && q.Class == fleet.Turn && c.Body != nil {
 		q.Characters = max(1, prompt.Characters(c.API, c.Body.Bytes))
 	}
-	q.Splits, q.Waits = c.splits(), c.Upload == nil && !preflight(c.R)
-	q.Holds = q.Waits
+	q.Splits, q.MayQueue = c.splits(), c.Upload == nil && !preflight(c.R)
+	q.MayHold = q.MayQueue
 	if q.Session == "" && q.Class == fleet.Turn {
 		q.MintedID = who.NewID()
 	}

@@ -51,7 +51,7 @@ const bytesPerToken = 4
 func (c *call) charge() error {
 	q := &c.Request
 	prompt := int64(q.PromptTokens + q.PromptBytes/bytesPerToken)
-	if q.Class == fleet.Aside {
+	if q.Class == fleet.Auxiliary {
 		prompt = 0
 	}
 	if c.p.cfg.Quota != nil {
@@ -64,11 +64,11 @@ func (c *call) charge() error {
 	if err != nil {
 		return err
 	}
-	q.Standing = limits.Standing
+	q.QueueClass = limits.QueueClass
 	if c.shortened = c.wait > 0 && (limits.Wait == 0 || c.wait < limits.Wait); !c.shortened {
 		c.wait = limits.Wait
 	}
-	q.Standing.Priority = min(asked, limits.Standing.Priority)
+	q.QueueClass.Priority = min(asked, limits.QueueClass.Priority)
 	return nil
 }
 
@@ -172,7 +172,7 @@ func (c *call) readTargets() error {
 // objective; else nil. What matters more is sent in any case: a late answer is better than none.
 func (c *call) unattainable(p *route.Plan) error {
 	wanted := c.served.WantedTTFT
-	if wanted == 0 || c.Request.Standing.Priority != fleet.PriorityLow ||
+	if wanted == 0 || c.Request.QueueClass.Priority != fleet.PriorityLow ||
 		p.TTFTMs <= float64(wanted)/float64(time.Millisecond) {
 		return nil
 	}

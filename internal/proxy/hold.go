@@ -56,8 +56,8 @@ func (c *call) awaitRoom(h *route.Hold) (route.Plan, error) {
 		return route.Plan{}, patience.ErrShutdown
 	}
 	held = false
-	c.Request.Held = h.Lease
+	c.Request.Hold = h.Lease
 	p, err := c.p.fleet.Decide(&c.Request)
-	c.Request.Held, c.Request.Holds = 0, false
+	c.Request.Hold, c.Request.MayHold = 0, false
 	return p, err
 }

@@ -27,7 +27,7 @@ func newShort(t *testing.T, engine wire) *rig {
 		var leases []fleet.Lease
 		for _, name := range []string{"a", "b", "c"} {
 			p, err := r.fleet.Decide(&fleet.Request{
-				Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, Waits: true, Holds: true,
+				Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, MayQueue: true, MayHold: true,
 			})
 			if err != nil || p.Lease == 0 {
 				t.Fatalf("%s: %+v, %v", name, p, err)

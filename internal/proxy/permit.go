@@ -30,7 +30,7 @@ func (c *call) permit() error {
 	if len(names) > 0 && !unread {
 		return nil
 	}
-	if len(names) == 0 && q.Class != fleet.Aside && !q.Native {
+	if len(names) == 0 && q.Class != fleet.Auxiliary && !q.Native {
 		return c.nameOnly()
 	}
 	return c.keepOut(unread)

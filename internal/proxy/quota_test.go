@@ -176,7 +176,7 @@ func TestQueueIsBounded(t *testing.T) {
 		{"its client would wait for less", quota.Limits{Wait: time.Hour, Requests: 100}, false, 0, 503, []string{"X-Warmpath-Wait", "2"}, "X-Warmpath-Wait"},
 		{"an objective that cannot be met", quota.Limits{Requests: 100}, false, 0, 429, []string{"X-Warmpath-Ttft-Ms", "500", "X-Warmpath-Priority", "low"}, "X-Warmpath-Ttft-Ms"},
 		{"no more than may", quota.Limits{Requests: 100}, false, 1, 429, nil, "limits.waiting"},
-		{"no more of a tenant than may", quota.Limits{Standing: fleet.Standing{Waiting: 1}}, true, 0, 429, nil, "tenants.each.waiting"},
+		{"no more of a tenant than may", quota.Limits{QueueClass: fleet.QueueClass{MaxWaiting: 1}}, true, 0, 429, nil, "tenants.each.waiting"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestQueueIsBounded(t *testing.T) {
 				}
 				table := quota.New(time.Now(), limits)
 				r := newRouter(t, proxy.Config{Quota: table}, wire(engine.RoundTrip), route.Config{
-					Policy: func() pick.Policy { return inOrder{} }, Queue: route.Queue{Ahead: time.Second, Most: tt.most},
+					Policy: func() pick.Policy { return inOrder{} }, Queue: route.QueueConfig{Ahead: time.Second, Most: tt.most},
 				}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}, func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
 				q, stop := newQueuing(t, r)
 				defer synctest.Wait()
@@ -239,9 +239,9 @@ func TestFloodOfOneTenant(t *testing.T) {
 	for _, running := range []int{0, 2} {
 		synctest.Test(t, func(t *testing.T) {
 			engine := &oneByOne{}
-			table := quota.New(time.Now(), quota.Config{Tenant: true, Each: quota.Limits{Standing: fleet.Standing{Running: running}}})
+			table := quota.New(time.Now(), quota.Config{Tenant: true, Each: quota.Limits{QueueClass: fleet.QueueClass{MaxRunning: running}}})
 			r := newRouter(t, proxy.Config{Quota: table, Tenants: &who.Tenants{Header: "X-Tenant-Id"}}, wire(engine.RoundTrip), route.Config{
-				Policy: func() pick.Policy { return inOrder{} }, Queue: route.Queue{Ahead: 500 * time.Millisecond},
+				Policy: func() pick.Policy { return inOrder{} }, Queue: route.QueueConfig{Ahead: 500 * time.Millisecond},
 			}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}, func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
 			q, stop := newQueuing(t, r)
 			defer synctest.Wait()
@@ -309,7 +309,7 @@ func TestPriority(t *testing.T) {
 		{"the header counts first", fleet.PriorityHigh, "low", `,"priority":-3`, fleet.PriorityLow},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			table := quota.New(time.Now(), quota.Config{All: quota.Limits{Standing: fleet.Standing{Priority: tt.most}}})
+			table := quota.New(time.Now(), quota.Config{All: quota.Limits{QueueClass: fleet.QueueClass{Priority: tt.most}}})
 			asked := make(chan fleet.Priority, 8) // a policy may be asked more than once
 			engine := serveEngine(t, answers(200, chatAnswer))
 			declared := []fleet.Endpoint{{Name: "e0", URL: engine, Weight: 1}, {Name: "e1", URL: engine, Weight: 1}} // of one nobody is asked
@@ -340,6 +340,6 @@ func (hears) Needs() pick.Needs { return pick.Needs{Name: "hears"} }
 func (hears) Hooks() pick.Hooks { return pick.Hooks{} }
 
 func (h hears) Pick(_ *pick.View, q *fleet.Request) pick.Choice {
-	h.asked <- q.Standing.Priority
+	h.asked <- q.QueueClass.Priority
 	return pick.Choice{Reason: pick.ReasonSession}
 }

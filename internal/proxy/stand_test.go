@@ -162,7 +162,7 @@ func TestQueue(t *testing.T) {
 				engines := map[string]*oneByOne{"e0": {}, "e1": {}}
 				r := newRouter(t, proxy.Config{Refusing: time.Second}, wire(func(req *http.Request) (*http.Response, error) {
 					return engines[req.URL.Hostname()].RoundTrip(req)
-				}), route.Config{Policy: func() pick.Policy { return inOrder{} }, Queue: route.Queue{Ahead: time.Second}},
+				}), route.Config{Policy: func() pick.Policy { return inOrder{} }, Queue: route.QueueConfig{Ahead: time.Second}},
 					[]fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1}},
 					func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
 				q, stop := newQueuing(t, r)

@@ -46,7 +46,7 @@ func (c *call) upgrade() {
 		return
 	}
 	c.Request.Binds = inPlace || c.R.URL.Path == realtime
-	c.Request.Holds = false
+	c.Request.MayHold = false
 	var d route.Decision
 	err := c.permit()
 	if err == nil {

@@ -84,7 +84,8 @@ func (r *Recorder) entry(e *route.Entry) {
 	case e.Ended != nil:
 		r.ended(e)
 	case e.Request != nil:
-		if e.Request.Class == fleet.Aside || e.Request.Leg == fleet.LegPrefill || e.Decision != nil && e.Decision.Leg == fleet.LegPrefill {
+		if e.Request.Class == fleet.Auxiliary || e.Request.Leg == fleet.LegPrefill || e.Decision != nil &&
+			e.Decision.Leg == fleet.LegPrefill {
 			return // a split request is recorded by its decode leg
 		}
 		if e.Decision != nil {

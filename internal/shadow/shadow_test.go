@@ -198,7 +198,7 @@ func TestNeverWaits(t *testing.T) {
 // keeps counts the leases that it was told of and not of their end.
 type keeps struct{ open *int }
 
-func (keeps) Needs() pick.Needs { return pick.Needs{Name: "keeps", Alone: true} }
+func (keeps) Needs() pick.Needs { return pick.Needs{Name: "keeps", WhenOnly: true} }
 
 func (p keeps) Hooks() pick.Hooks { return pick.Hooks{Reserved: p.reserved, Released: p.released} }
 

@@ -21,5 +21,5 @@ func (leastTokens) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 }
 
 func tokens(c *pick.Candidate) fair.Burden {
-	return fair.Burden{First: float64(c.Load.Work()) / c.Weight, Second: float64(c.Load.Waiting) / c.Weight}
+	return fair.Burden{First: float64(c.Load.Work()) / c.Weight, Second: float64(c.Load.EngineWaiting) / c.Weight}
 }

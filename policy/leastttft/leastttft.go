@@ -51,9 +51,9 @@ func (c Config) WithDefaults() Config {
 // leastTTFT sends a request where its first token is predicted soonest, including the cost to other requests.
 type leastTTFT struct {
 	pick.Plain
-	cfg   Config
-	given slot.Table[given]
-	picks uint64 // first turns placed
+	cfg        Config
+	firstTurns slot.Table[firstTurnCount]
+	picks      uint64 // first turns placed
 
 	endpoints int // that could have taken a first turn of late
 
@@ -61,8 +61,8 @@ type leastTTFT struct {
 	left  map[uint64]struct{} // endpoints whose counts are still to be dropped
 }
 
-// given is a decayed count of the first turns placed at an endpoint, see remembered.
-type given struct {
+// firstTurnCount is a decayed count of the first turns placed at an endpoint, see remembered.
+type firstTurnCount struct {
 	count float64
 	seen  uint64 // value of picks when it was last a candidate
 }
@@ -85,13 +85,13 @@ func New(c Config) pick.Policy {
 
 // Hooks implements pick.Policy.
 func (p *leastTTFT) Hooks() pick.Hooks {
-	return pick.Hooks{Placed: p.placed, Forgotten: p.forgotten, Heard: p.heard}
+	return pick.Hooks{Placed: p.placed, Forgotten: p.forgotten, PeerPlaced: p.peerPlaced}
 }
 
 // Pick implements pick.Policy.
 func (p *leastTTFT) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	limit := p.fairLimit(v, r)
-	cost.Reckon(v)
+	cost.Score(v)
 	if v.FirstTurn && !p.cfg.Without.Has(ablation.Spread) {
 		p.spread(v)
 	}
@@ -126,7 +126,7 @@ func (p *leastTTFT) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		reason = reasons.Leaves
 	case parent:
 		reason = reasons.Parent
-	case v.Candidates[i].CachedTokens > 0 && v.Candidates[i].CachedTokens == v.Known && !alike(v):
+	case v.Candidates[i].CachedTokens > 0 && v.Candidates[i].CachedTokens == v.Known && !equallyCached(v):
 		reason = reasons.Warm
 	case near > 1:
 		reason = reasons.Spread
@@ -141,8 +141,8 @@ func (p *leastTTFT) stays(home, there *pick.Terms) bool {
 	return stay-there.Cost() <= max(p.cfg.StayMs, float64(p.cfg.StayShare*stay))
 }
 
-// alike reports whether all candidates have the same number of the prompt's tokens cached.
-func alike(v *pick.View) bool {
+// equallyCached reports whether all candidates have the same number of the prompt's tokens cached.
+func equallyCached(v *pick.View) bool {
 	for i := range v.Candidates {
 		if v.Candidates[i].CachedTokens != v.Candidates[0].CachedTokens {
 			return false
@@ -186,12 +186,12 @@ func (p *leastTTFT) placed(v *pick.View, _ *fleet.Request, choice pick.Choice) {
 		for i := range v.Candidates {
 			c := &v.Candidates[i]
 			count := p.countOf(v, c, fastest, mean)
-			*p.given.At(c.Slot, c.Key) = given{count: count, seen: p.picks + 1}
+			*p.firstTurns.At(c.Slot, c.Key) = firstTurnCount{count: count, seen: p.picks + 1}
 		}
 		p.picks++
 	}
 	if choice.Reason != reasons.Home {
-		p.give(v, choice.Index)
+		p.countPlaced(v, choice.Index)
 	}
 }
 
@@ -207,7 +207,7 @@ func (p *leastTTFT) mean(v *pick.View) (fastest, mean float64) {
 	sum, n := 0.0, 0
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		if g := p.given.Peek(c.Slot, c.Key); p.present(v, g) {
+		if g := p.firstTurns.Peek(c.Slot, c.Key); p.present(v, g) {
 			sum += share(v, c, g.count, fastest)
 			n++
 		}
@@ -217,7 +217,7 @@ func (p *leastTTFT) mean(v *pick.View) (fastest, mean float64) {
 
 // countOf is an endpoint's count of first turns. One that was away starts at the others' mean.
 func (p *leastTTFT) countOf(v *pick.View, c *pick.Candidate, fastest, mean float64) float64 {
-	g, count := p.given.Peek(c.Slot, c.Key), 0.0
+	g, count := p.firstTurns.Peek(c.Slot, c.Key), 0.0
 	if g != nil {
 		count = g.count
 	}
@@ -238,12 +238,12 @@ func (p *leastTTFT) meanShare(v *pick.View, fastest float64) float64 {
 
 // present reports whether the endpoint was a candidate for a first turn of late. It need not have been one for the
 // latest: prompts of some lengths, models or APIs have fewer candidates.
-func (p *leastTTFT) present(v *pick.View, g *given) bool {
-	return g != nil && p.late(g, max(p.endpoints, v.Eligible()))
+func (p *leastTTFT) present(v *pick.View, g *firstTurnCount) bool {
+	return g != nil && p.seenLately(g, max(p.endpoints, v.Eligible()))
 }
 
-// late reports whether an endpoint was a candidate among the latest first turns, with so many endpoints.
-func (p *leastTTFT) late(g *given, endpoints int) bool {
+// seenLately reports whether an endpoint was a candidate among the latest first turns, with so many endpoints.
+func (p *leastTTFT) seenLately(g *firstTurnCount, endpoints int) bool {
 	return g.seen > 0 && p.picks-g.seen <= uint64(rarely*endpoints)
 }
 
@@ -257,15 +257,15 @@ func share(v *pick.View, c *pick.Candidate, count, fastest float64) float64 {
 	return float64(count/c.FullWeight()) * slower(v, c, fastest)
 }
 
-// fairLimit is the most outstanding requests of an endpoint, per weight and speed. Asides count for asides only, so
-// that these spread: nothing else waits for them.
+// fairLimit is the most outstanding requests of an endpoint, per weight and speed. Auxiliary requests count for each
+// other only, so that these spread: nothing else waits for them.
 type fairLimit struct {
-	each   float64
-	asides bool
+	each      float64
+	auxiliary bool
 }
 
 func (p *leastTTFT) fairLimit(v *pick.View, r *fleet.Request) fairLimit {
-	limit := fairLimit{asides: r.Class == fleet.Aside}
+	limit := fairLimit{auxiliary: r.Class == fleet.Auxiliary}
 	requests, weight := 1+v.Beyond.Requests, 0.0
 	for i := range v.Candidates {
 		requests += limit.counted(&v.Candidates[i].Load)
@@ -276,7 +276,7 @@ func (p *leastTTFT) fairLimit(v *pick.View, r *fleet.Request) fairLimit {
 }
 
 func (f fairLimit) counted(l *fleet.Load) int {
-	if f.asides {
+	if f.auxiliary {
 		return l.Requests
 	}
 	return l.Working()
@@ -307,25 +307,25 @@ func (p *leastTTFT) nearest(v *pick.View, bestCost float64, limit fairLimit) (in
 	return index, near
 }
 
-// give counts a first turn.
-func (p *leastTTFT) give(v *pick.View, i int) {
+// countPlaced counts a first turn.
+func (p *leastTTFT) countPlaced(v *pick.View, i int) {
 	c := &v.Candidates[i]
 	p.endpoints = max(v.Eligible(), p.recent())
-	p.count(c.Slot, c.Key)
+	p.addFirstTurn(c.Slot, c.Key)
 }
 
-// heard counts another router's first turns too.
-func (p *leastTTFT) heard(t *pick.Heard) {
+// peerPlaced counts another router's first turns too.
+func (p *leastTTFT) peerPlaced(t *pick.PeerTurn) {
 	if t.FirstTurn {
 		p.dropLeft()
-		p.count(t.Slot, t.Key)
+		p.addFirstTurn(t.Slot, t.Key)
 	}
 }
 
 // recent is how many endpoints have been candidates of late.
 func (p *leastTTFT) recent() (n int) {
-	p.given.Each(func(g *given) {
-		if p.late(g, p.endpoints) {
+	p.firstTurns.Each(func(g *firstTurnCount) {
+		if p.seenLately(g, p.endpoints) {
 			n++
 		}
 	})
@@ -346,18 +346,18 @@ func (p *leastTTFT) dropLeft() {
 	if len(p.left) == 0 {
 		return
 	}
-	p.given.Drop(func(key uint64) bool { _, gone := p.left[key]; return gone })
+	p.firstTurns.Drop(func(key uint64) bool { _, gone := p.left[key]; return gone })
 	clear(p.left)
 	p.total = 0
-	p.given.Each(func(g *given) { p.total += g.count })
+	p.firstTurns.Each(func(g *firstTurnCount) { p.total += g.count })
 }
 
-// count counts a first turn at an endpoint.
-func (p *leastTTFT) count(slot int, key uint64) {
+// addFirstTurn counts a first turn at an endpoint.
+func (p *leastTTFT) addFirstTurn(slot int, key uint64) {
 	p.total = 1
-	p.given.Each(func(g *given) {
+	p.firstTurns.Each(func(g *firstTurnCount) {
 		g.count -= g.count / float64(remembered*max(1, p.endpoints))
 		p.total += g.count
 	})
-	p.given.At(slot, key).count++
+	p.firstTurns.At(slot, key).count++
 }

@@ -306,7 +306,7 @@ func TestTermsAreNumbers(t *testing.T) {
 				t.Fatalf("picked %d of %d", got.Index, len(v.Candidates))
 			}
 			for _, c := range v.Candidates {
-				for _, x := range []float64{c.Terms.Wait, c.Terms.Prefill, c.Terms.Fixed, c.Terms.Others, c.Terms.Spread} {
+				for _, x := range []float64{c.Terms.Wait, c.Terms.Prefill, c.Terms.Fixed, c.Terms.Externality, c.Terms.Spread} {
 					if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
 						t.Fatalf("terms %+v of %+v", c.Terms, c)
 					}

@@ -127,7 +127,7 @@ func Fleets(equalWeights bool) *rapid.Generator[[]pick.Candidate] {
 				Requests:      rapid.IntRange(0, 40).Draw(t, "requests"),
 				PrefillTokens: rapid.Int64Range(0, 1_000_000).Draw(t, "prefill"),
 				DecodeTokens:  rapid.Int64Range(0, 3).Draw(t, "decode"),
-				Waiting:       rapid.IntRange(0, 3).Draw(t, "waiting"),
+				EngineWaiting: rapid.IntRange(0, 3).Draw(t, "waiting"),
 			}
 		}
 		return cs

@@ -18,16 +18,16 @@ func TestGateIsTold(t *testing.T) {
 		cached    [2]int // of a prompt of 1,000 tokens
 		busy      bool   // the second rank is full
 		newID     bool
-		want      pick.Gate
+		want      pick.CacheGate
 	}{
-		{"above", "rank.kv_cache_aware", 0.1, [2]int{101, 40}, false, false, pick.Gate{Asked: true, Open: true, Match: 101, Threshold: 0.1}},
-		{"at the threshold", "rank.kv_cache_aware", 0.1, [2]int{100, 40}, false, false, pick.Gate{Asked: true, Match: 100, Threshold: 0.1}},
-		{"any match", "rank.kv_cache_aware", 0, [2]int{0, 1}, false, false, pick.Gate{Asked: true, Open: true, Match: 1}},
-		{"nothing cached", "rank.kv_cache_aware", 0, [2]int{}, false, false, pick.Gate{Asked: true}},
-		{"of eligible ranks only", "rank.kv_cache_aware", 0.1, [2]int{50, 900}, true, false, pick.Gate{Asked: true, Match: 50, Threshold: 0.1}},
-		{"a later turn", "rank.first_turn", 0.1, [2]int{500, 0}, false, false, pick.Gate{Asked: true, Open: true, Match: 500, Threshold: 0.1}},
-		{"a first turn is not weighed", "rank.first_turn", 0.1, [2]int{500, 0}, false, true, pick.Gate{}},
-		{"no gate", "rank.default", 0.1, [2]int{500, 0}, false, false, pick.Gate{}},
+		{"above", "rank.kv_cache_aware", 0.1, [2]int{101, 40}, false, false, pick.CacheGate{Asked: true, Open: true, Match: 101, Threshold: 0.1}},
+		{"at the threshold", "rank.kv_cache_aware", 0.1, [2]int{100, 40}, false, false, pick.CacheGate{Asked: true, Match: 100, Threshold: 0.1}},
+		{"any match", "rank.kv_cache_aware", 0, [2]int{0, 1}, false, false, pick.CacheGate{Asked: true, Open: true, Match: 1}},
+		{"nothing cached", "rank.kv_cache_aware", 0, [2]int{}, false, false, pick.CacheGate{Asked: true}},
+		{"of eligible ranks only", "rank.kv_cache_aware", 0.1, [2]int{50, 900}, true, false, pick.CacheGate{Asked: true, Match: 50, Threshold: 0.1}},
+		{"a later turn", "rank.first_turn", 0.1, [2]int{500, 0}, false, false, pick.CacheGate{Asked: true, Open: true, Match: 500, Threshold: 0.1}},
+		{"a first turn is not weighed", "rank.first_turn", 0.1, [2]int{500, 0}, false, true, pick.CacheGate{}},
+		{"no gate", "rank.default", 0.1, [2]int{500, 0}, false, false, pick.CacheGate{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := rankPolicyOf(t, tt.policy, func(c *Config) { c.Threshold, c.MaxActive = tt.threshold, 4 })
@@ -40,8 +40,8 @@ func TestGateIsTold(t *testing.T) {
 				v.Candidates[1].Load = fleet.Load{Requests: 4}
 			}
 			policytest.Place(p, v, &fleet.Request{ID: "r"})
-			if v.Gate != tt.want {
-				t.Errorf("%+v, want %+v", v.Gate, tt.want)
+			if v.CacheGate != tt.want {
+				t.Errorf("%+v, want %+v", v.CacheGate, tt.want)
 			}
 		})
 	}

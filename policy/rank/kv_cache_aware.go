@@ -33,7 +33,7 @@ type kvCacheAware struct {
 
 	kept, next memory // before and after the latest batch
 
-	gate  pick.Gate // of the last scored request
+	gate  pick.CacheGate // of the last scored request
 	pcg   *rand.PCG
 	rng   *rand.Rand
 	tried []int // eligible ranks in the order of trial
@@ -72,7 +72,7 @@ func makeKVCacheAware(c Config) *kvCacheAware {
 // Place implements router.
 func (p *kvCacheAware) Place(ranks []dpRank, batch []request) (to []int, expected int) {
 	p.next.set(&p.kept)
-	p.gate = pick.Gate{}
+	p.gate = pick.CacheGate{}
 	p.begin(ranks, batch, func(at int, r *request) { p.charge(ranks, at, r) })
 	expected = expectedOf(ranks, len(p.pool), p.multiplier)
 	p.warmUp(ranks, batch, expected)
@@ -105,7 +105,7 @@ func (p *kvCacheAware) choose(ranks []dpRank, r *request, expected int) int {
 		}
 	}
 	open := float64(matched)/float64(max(r.Tokens, 1)) > p.threshold
-	p.gate = pick.Gate{Asked: true, Open: open, Match: matched, Threshold: p.threshold}
+	p.gate = pick.CacheGate{Asked: true, Open: open, Match: matched, Threshold: p.threshold}
 	p.why = reasons.Load
 	if open && matched > 0 {
 		p.why = reasons.Score
@@ -180,7 +180,7 @@ func (p *kvCacheAware) charge(ranks []dpRank, at int, r *request) {
 }
 
 // lastGate implements gated. First turns and those of warm-up are not scored.
-func (p *kvCacheAware) lastGate() pick.Gate { return p.gate }
+func (p *kvCacheAware) lastGate() pick.CacheGate { return p.gate }
 
 // keep implements router.
 func (p *kvCacheAware) keep() { p.kept.set(&p.next) }

@@ -20,9 +20,9 @@ type adapter struct {
 	held  []int
 }
 
-// gated is a router with a gate, see pick.Gate.
+// gated is a router with a gate, see pick.CacheGate.
 type gated interface {
-	lastGate() pick.Gate // of the request scored last; zero if none was in the latest batch
+	lastGate() pick.CacheGate // of the request scored last; zero if none was in the latest batch
 }
 
 // promptTokens are the prompt tokens of all outstanding requests.
@@ -36,7 +36,7 @@ func tokensToCompute(l *fleet.Load) int64 { return l.PrefillTokens }
 func (p *adapter) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	at := p.place(v, r)
 	if g, ok := p.router.(gated); ok {
-		v.Gate = g.lastGate()
+		v.CacheGate = g.lastGate()
 	}
 	return pick.Choice{Index: at, Reason: p.router.reason()}
 }

@@ -88,10 +88,10 @@ func blocksOf(r *fleet.Request) []uint64 {
 
 // waiting is the number of requests waiting in the engine.
 func waiting(c *pick.Candidate) int {
-	if c.Load.Waiting == 0 && c.KVUsage < 0 && c.Slots > 0 {
+	if c.Load.EngineWaiting == 0 && c.KVUsage < 0 && c.Slots > 0 {
 		return max(0, c.Load.Working()-c.Slots)
 	}
-	return c.Load.Waiting
+	return c.Load.EngineWaiting
 }
 
 // cacheUsage is the share of an engine's cache used by running requests, 0 to 1.

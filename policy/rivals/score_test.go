@@ -73,14 +73,14 @@ func TestScoresByHand(t *testing.T) {
 		{"stack.loadaware: equals by name", "stack.loadaware", 1000, []row{{cached: 500}, {cached: 500}}, 0},
 		// No prefix anywhere. 2*1+2*(1-0.9) = 2.2 against 2*0+2*(1-0) = 2.
 		{"llmd: queue", "llmd.default", 1000, []row{
-			{load: fleet.Load{Waiting: 0}, kvUsage: 0.9}, {load: fleet.Load{Waiting: 5}, kvUsage: 0},
+			{load: fleet.Load{EngineWaiting: 0}, kvUsage: 0.9}, {load: fleet.Load{EngineWaiting: 5}, kvUsage: 0},
 		}, 0},
 		// 2*1 + 2*0.5 = 3 for both of the first two by queue alone; the third is 2*(5-3)/5 + 2*0.9 = 2.6; the second has 2*1+2*0.55 = 3.1.
 		{"llmd: min-max of three", "llmd.default", 1000, []row{
-			{load: fleet.Load{Waiting: 0}, kvUsage: 0.5},
-			{load: fleet.Load{Waiting: 0}, kvUsage: 0.45},
-			{load: fleet.Load{Waiting: 3}, kvUsage: 0.1},
-			{load: fleet.Load{Waiting: 5}, kvUsage: 0},
+			{load: fleet.Load{EngineWaiting: 0}, kvUsage: 0.5},
+			{load: fleet.Load{EngineWaiting: 0}, kvUsage: 0.45},
+			{load: fleet.Load{EngineWaiting: 3}, kvUsage: 0.1},
+			{load: fleet.Load{EngineWaiting: 5}, kvUsage: 0},
 		}, 1},
 	}
 	for _, tt := range tests {

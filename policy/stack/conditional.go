@@ -82,7 +82,7 @@ func (p *leastLoaded) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		return p.turns.Pick(v, r)
 	}
 	for i, turn := 0, p.turns.turn(v, equals)%uint32(equals); i < len(cs); i++ {
-		if cs[i].Queue != fewest {
+		if cs[i].EngineRequests != fewest {
 			continue
 		}
 		if turn == 0 {
@@ -108,7 +108,7 @@ func (p *leastLoaded) placed(v *pick.View, r *fleet.Request, c pick.Choice) {
 // candidates that report it; 0 of them if one reports nothing, since loads cannot be compared then.
 func fewestReported(cs []pick.Candidate) (fewest, equals int) {
 	for i := range cs {
-		switch n := cs[i].Queue; {
+		switch n := cs[i].EngineRequests; {
 		case n < 0:
 			return 0, 0
 		case equals == 0 || n < fewest:

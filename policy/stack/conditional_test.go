@@ -27,7 +27,7 @@ func TestStackEstimatesByCharacters(t *testing.T) {
 func reports(queues ...int) []pick.Candidate {
 	cs := policytest.Same(len(queues))
 	for i, n := range queues {
-		cs[i].Queue = n
+		cs[i].EngineRequests = n
 	}
 	return cs
 }

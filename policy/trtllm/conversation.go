@@ -58,7 +58,7 @@ type openWeight struct {
 // NewConversation makes trtllm.conversation. The configuration must have its defaults.
 func NewConversation(o ConversationConfig) pick.Policy {
 	return &conversation{
-		Plain: pick.Plain{Name: "trtllm.conversation", Exact: true, Content: true, Alone: true},
+		Plain: pick.Plain{Name: "trtllm.conversation", Exact: true, Content: true, WhenOnly: true},
 		threshold: floatOr(
 			o.MatchThreshold,
 			defaultMatchThreshold,
@@ -283,7 +283,7 @@ func (p *conversation) load(c *pick.Candidate) int64 {
 }
 
 func (p *conversation) reserved(l fleet.Lease, c *pick.Candidate, v *pick.View, r *fleet.Request) {
-	if r.Class == fleet.Aside {
+	if r.Class == fleet.Auxiliary {
 		return
 	}
 	weight := p.weigh(v, r)

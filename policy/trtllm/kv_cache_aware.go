@@ -72,7 +72,7 @@ const (
 // NewKVCacheAware makes trtllm.kv_cache_aware. The configuration must have its defaults.
 func NewKVCacheAware(o KVCacheAwareConfig) pick.Policy {
 	p := &kvCacheAware{
-		Plain:  pick.Plain{Name: "trtllm.kv_cache_aware", Exact: true, Content: true, Alone: true},
+		Plain:  pick.Plain{Name: "trtllm.kv_cache_aware", Exact: true, Content: true, WhenOnly: true},
 		shares: o.Score == scoreShare, block: o.TokensPerBlock, batch: float64(o.MaxBatchSize), weight: floatOr(o.LoadWeight, defaultLoadWeight),
 		cap: o.LoadCap, keeps: o.affinity(), tracks: o.tracks(), tracked: sent.NewTree(sent.Unbounded), homes: sent.NewBindings(mostPlaced),
 	}

@@ -139,7 +139,7 @@ func TestTRTConversationLoadIsExact(t *testing.T) {
 		return n
 	}
 	var open []route.Decision
-	for i, r := range []*fleet.Request{named("s", 5000), said(0, 3, 1000), named("t", 100), {Class: fleet.Aside}, {Class: fleet.Embed, PromptBytes: 500}} {
+	for i, r := range []*fleet.Request{named("s", 5000), said(0, 3, 1000), named("t", 100), {Class: fleet.Auxiliary}, {Class: fleet.Embed, PromptBytes: 500}} {
 		open = append(open, d.ask(r))
 		if want := []int64{1000, 1200, 1220, 1220, 1320}[i]; total() != want {
 			t.Errorf("request %d: %d in flight, want %d", i, total(), want)

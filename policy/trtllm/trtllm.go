@@ -55,7 +55,7 @@ type roundRobin struct {
 
 // NewRoundRobin makes the policy trtllm.round_robin.
 func NewRoundRobin() pick.Policy {
-	return &roundRobin{Plain: pick.Plain{Name: "trtllm.round_robin", Exact: true, Alone: true}}
+	return &roundRobin{Plain: pick.Plain{Name: "trtllm.round_robin", Exact: true, WhenOnly: true}}
 }
 
 // Pick implements pick.Policy.
@@ -81,7 +81,7 @@ type loadBalancing struct {
 // NewLoadBalancing makes trtllm.load_balancing. The configuration must have its defaults.
 func NewLoadBalancing(c LoadBalancingConfig) pick.Policy {
 	return &loadBalancing{
-		Plain:  pick.Plain{Name: "trtllm.load_balancing", Exact: true, Alone: true},
+		Plain:  pick.Plain{Name: "trtllm.load_balancing", Exact: true, WhenOnly: true},
 		tokens: c.UseTokens,
 	}
 }

@@ -20,16 +20,16 @@ const (
 	mostBusy      = 0.9
 	mostOccupancy = 3 // times its places or memory that an endpoint counts as occupied at most
 	// ms that a ms of others' waiting counts for: some of them leave, and compute again what they had
-	othersMs   = 2
-	leastSpeed = 1e-6 // ms a token, so that nothing is divided by 0
+	externalityMs = 2
+	leastSpeed    = 1e-6 // ms a token, so that nothing is divided by 0
 )
 
 // Estimate says in t what placing the request of a view at one of its rows costs. Terms.Spread is 0: it is a policy's
 // price for an uneven placement, and no time that a placement takes.
 func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) {
-	brings, delays := float64(missing(v, c)*v.PerToken(c)), 0.0
+	brings, delays := float64(uncached(v, c)*v.PerToken(c)), 0.0
 	if s.heaviest > 0 {
-		delays = others(v, c, brings, s) + interrupts(v, c, brings) + answers(v, c) + c.Link.DelayMs
+		delays = externality(v, c, brings, s) + interference(v, c, brings) + answerDelay(v, c) + c.Link.DelayMs
 		// An endpoint of less weight is to have less traffic: what it costs there counts for more. The request itself
 		// waits no longer.
 		if w := c.FullWeight() / s.heaviest; w < 1 {
@@ -37,16 +37,16 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) {
 		}
 	}
 	if v.Leg == fleet.LegDecode {
-		*t = pick.Terms{Wait: c.WaitMs, Transfer: brings, Fixed: c.Link.FixedMs, Others: delays}
+		*t = pick.Terms{Wait: c.WaitMs, Transfer: brings, Fixed: c.Link.FixedMs, Externality: delays}
 		return
 	}
-	*t = pick.Terms{Wait: c.WaitMs, Prefill: brings, Fixed: c.FixedMs, Others: delays}
+	*t = pick.Terms{Wait: c.WaitMs, Prefill: brings, Fixed: c.FixedMs, Externality: delays}
 }
 
-// missing is how many tokens are computed, or of a decode leg transferred. Where costs decide whether a request is
+// uncached is how many tokens are computed, or of a decode leg transferred. Where costs decide whether a request is
 // split, a wrong belief of what is cached delays all that are answered there: what proves to be missing of late is
 // counted, and of a whole request what a decode leg is still to bring.
-func missing(v *pick.View, c *pick.Candidate) float64 {
+func uncached(v *pick.View, c *pick.Candidate) float64 {
 	switch {
 	case v.Splits && v.Leg == fleet.LegPrefill:
 		return float64(v.PromptTokens-c.CachedTokens) + c.ExpectedMiss
@@ -57,51 +57,51 @@ func missing(v *pick.View, c *pick.Candidate) float64 {
 	}
 }
 
-// others is what a placement costs those who come after it. Those who arrive while it waits and is computed wait for
-// it: at a rate of r arrivals a ms, work of w ms behind b ms makes r × b of them wait for w and r × w of them for w/2
-// on average, and since these make others wait in turn, 1 / (1 - utilisation) times as much (M/G/1). Arrivals are
+// externality is what a placement costs those who come after it. Those who arrive while it waits and is computed wait
+// for it: at a rate of r arrivals a ms, work of w ms behind b ms makes r × b of them wait for w and r × w of them for
+// w/2 on average, and since these make others wait in turn, 1 / (1 - utilisation) times as much (M/G/1). Arrivals are
 // conversations that begin and those that are expected back there.
 //
 // A first turn brings later ones to the same endpoint. What they take there of places and memory costs the derivative
 // of the length of its queue (M/M/1). That keeps new conversations away from fast endpoints whose conversations evict
 // each other's cache.
-func others(v *pick.View, c *pick.Candidate, prefill float64, s *Scope) float64 {
+func externality(v *pick.View, c *pick.Candidate, prefill float64, s *Scope) float64 {
 	var rate float64
-	if s.once {
+	if s.alone {
 		rate = c.TurnsPerMs / (1 - min(c.Busy, mostBusy))
 	} else {
 		rate = s.firstTurns/Speed(v, c) + c.ReturnsPerMs/(1-min(c.Busy, fullBusy))
 	}
-	cost := float64(s.othersMs * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
-	cost += float64(s.othersMs * float64(prefill*float64(c.Behind)))
+	cost := float64(s.externalityMs * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
+	cost += float64(s.externalityMs * float64(prefill*float64(c.Overtaken)))
 	occupancy := min(c.Occupancy, fullBusy)
 	cost += float64(c.OccupancyMs*occupancy) / (1 - occupancy)
-	if v.FirstTurn && !s.once {
-		cost += float64(v.LaterTurns * float64(c.OccupancyMs*occupied(c.Occupancy)))
+	if v.FirstTurn && !s.alone {
+		cost += float64(v.LaterTurns * float64(c.OccupancyMs*marginalBeyond(c.Occupancy)))
 	}
 	return cost
 }
 
-// interrupts is what those wait who are answered there: a step that computes prompts delays all answers.
-func interrupts(v *pick.View, c *pick.Candidate, prefill float64) float64 {
+// interference is what those wait who are answered there: a step that computes prompts delays all answers.
+func interference(v *pick.View, c *pick.Candidate, prefill float64) float64 {
 	if v.Leg == fleet.LegDecode {
 		return 0
 	}
-	return float64(v.Interrupts * float64(float64(c.Decoding)*prefill))
+	return float64(v.Interference * float64(float64(c.Decoding)*prefill))
 }
 
-// answers is what an answer costs beyond the time that it takes alone: the prompts that are computed meanwhile, by the
-// utilisation of minutes, and the others that are answered in the same steps. It delays those as much as they delay it,
-// but that is not counted: it would spread answers over endpoints that prompts then have to keep away from.
-func answers(v *pick.View, c *pick.Candidate) float64 {
-	if v.AnswerWait == 0 || v.Leg == fleet.LegPrefill {
+// answerDelay is what an answer costs beyond the time that it takes alone: the prompts that are computed meanwhile, by
+// the utilisation of minutes, and the others that are answered in the same steps. It delays those as much as they delay
+// it, but that is not counted: it would spread answers over endpoints that prompts then have to keep away from.
+func answerDelay(v *pick.View, c *pick.Candidate) float64 {
+	if v.AnswerWaitCost == 0 || v.Leg == fleet.LegPrefill {
 		return 0
 	}
 	tokens := float64(v.OutputTokens)
 	alone := float64(tokens * c.AnswerMs)
 	waits := alone/(1-min(c.Busy, mostBusy)) - alone
 	among := float64(tokens*c.PerOtherMs) * float64(max(0, c.Load.Working()-c.Prompts))
-	return float64(v.AnswerWait*waits) + float64(among)
+	return float64(v.AnswerWaitCost*waits) + float64(among)
 }
 
 // marginal is the derivative of the length of a queue by its utilisation: of busy²/(1-busy), the number that wait
@@ -110,10 +110,10 @@ func marginal(busy float64) float64 {
 	return float64(busy*(2-busy)) / float64((1-busy)*(1-busy))
 }
 
-// occupied is marginal for an occupancy that may be above 1, up to mostOccupancy. Beyond fullBusy it goes on along its
-// tangent: later turns stay with their conversation, so that where all endpoints are full it still matters which is the
-// fullest.
-func occupied(share float64) float64 {
+// marginalBeyond is marginal for an occupancy that may be above 1, up to mostOccupancy. Beyond fullBusy it goes on
+// along its tangent: later turns stay with their conversation, so that where all endpoints are full it still matters
+// which is the fullest.
+func marginalBeyond(share float64) float64 {
 	const steep = 2 / ((1 - fullBusy) * (1 - fullBusy) * (1 - fullBusy))
 	return marginal(min(share, fullBusy)) + float64(steep*max(0, min(share, mostOccupancy)-fullBusy))
 }

@@ -13,11 +13,11 @@ import (
 func TestCrowdedGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Float64Range(0, mostOccupancy).Draw(t, "share"), rapid.Float64Range(0, mostOccupancy).Draw(t, "another")
-		if a < b-1e-9 && occupied(a) >= occupied(b) {
-			t.Errorf("%v of the places: %v, %v of them: %v", a, occupied(a), b, occupied(b))
+		if a < b-1e-9 && marginalBeyond(a) >= marginalBeyond(b) {
+			t.Errorf("%v of the places: %v, %v of them: %v", a, marginalBeyond(a), b, marginalBeyond(b))
 		}
-		if a < fullBusy && occupied(a) != marginal(a) {
-			t.Errorf("%v of the places: %v, should be %v", a, occupied(a), marginal(a))
+		if a < fullBusy && marginalBeyond(a) != marginal(a) {
+			t.Errorf("%v of the places: %v, should be %v", a, marginalBeyond(a), marginal(a))
 		}
 	})
 }
@@ -25,7 +25,7 @@ func TestCrowdedGrows(t *testing.T) {
 // TestTermsByHand reckons each term of one placement, alone.
 func TestTermsByHand(t *testing.T) {
 	// Of 1,000 tokens 400 are cached, at 0.1 ms each: 60 ms to compute.
-	plain := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Held: pick.Held{CachedTokens: 400}, Pace: pick.Pace{MsPerToken: 0.1, FixedMs: 10}}
+	plain := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Cached: pick.Cached{CachedTokens: 400}, Pace: pick.Pace{MsPerToken: 0.1, FixedMs: 10}}
 	for _, c := range []struct {
 		name   string
 		change func(v *pick.View, c *pick.Candidate)
@@ -34,24 +34,24 @@ func TestTermsByHand(t *testing.T) {
 		{"idle", func(*pick.View, *pick.Candidate) {}, pick.Terms{}},
 		{"prompts in front", func(_ *pick.View, c *pick.Candidate) { c.WaitMs = 30 }, pick.Terms{Wait: 30}},
 		// 0.01 a ms come back: 2 * 0.01 * 60 * (30 + 60/2) = 72, twice that where half of the time is taken.
-		{"conversations come back", func(_ *pick.View, c *pick.Candidate) { c.WaitMs, c.ReturnsPerMs = 30, 0.01 }, pick.Terms{Wait: 30, Others: 72}},
-		{"they do where it is busy", func(_ *pick.View, c *pick.Candidate) { c.WaitMs, c.ReturnsPerMs, c.Busy = 30, 0.01, 0.5 }, pick.Terms{Wait: 30, Others: 144}},
-		{"it overtakes three", func(_ *pick.View, c *pick.Candidate) { c.Behind = 3 }, pick.Terms{Others: 2 * 3 * 60}},
-		{"a third of the places is taken", func(_ *pick.View, c *pick.Candidate) { c.Occupancy, c.OccupancyMs = 1./3, 100 }, pick.Terms{Others: 50}},
-		{"it makes others wait on a link", func(_ *pick.View, c *pick.Candidate) { c.Link.DelayMs = 7 }, pick.Terms{Others: 7}},
+		{"conversations come back", func(_ *pick.View, c *pick.Candidate) { c.WaitMs, c.ReturnsPerMs = 30, 0.01 }, pick.Terms{Wait: 30, Externality: 72}},
+		{"they do where it is busy", func(_ *pick.View, c *pick.Candidate) { c.WaitMs, c.ReturnsPerMs, c.Busy = 30, 0.01, 0.5 }, pick.Terms{Wait: 30, Externality: 144}},
+		{"it overtakes three", func(_ *pick.View, c *pick.Candidate) { c.Overtaken = 3 }, pick.Terms{Externality: 2 * 3 * 60}},
+		{"a third of the places is taken", func(_ *pick.View, c *pick.Candidate) { c.Occupancy, c.OccupancyMs = 1./3, 100 }, pick.Terms{Externality: 50}},
+		{"it makes others wait on a link", func(_ *pick.View, c *pick.Candidate) { c.Link.DelayMs = 7 }, pick.Terms{Externality: 7}},
 		// Turns come at 0.006 a ms, a third of them first ones: 0.002; each brings two more, but none of the endpoint's time is taken.
-		{"conversations begin", func(v *pick.View, c *pick.Candidate) { c.TurnsPerMs, v.LaterTurns, v.Watched = 0.006, 2, 1 }, pick.Terms{Others: 2 * 0.002 * 60 * 30}},
+		{"conversations begin", func(v *pick.View, c *pick.Candidate) { c.TurnsPerMs, v.LaterTurns, v.Watched = 0.006, 2, 1 }, pick.Terms{Externality: 2 * 0.002 * 60 * 30}},
 		// Half of its places are taken: 40 for itself, and marginal(0.5) = 3, so two later turns of 40 ms cost 240.
 		{"a first turn brings later ones", func(v *pick.View, c *pick.Candidate) {
 			v.FirstTurn, v.LaterTurns, c.Occupancy, c.OccupancyMs = true, 2, 0.5, 40
-		}, pick.Terms{Others: 40 + 240}},
+		}, pick.Terms{Externality: 40 + 240}},
 	} {
 		v := &pick.View{PromptTokens: 1000, Candidates: []pick.Candidate{plain}}
 		c.change(v, &v.Candidates[0])
-		Reckon(v)
+		Score(v)
 		got, want := v.Candidates[0].Terms, c.want
 		want.Prefill, want.Fixed = 60, 10
-		for _, x := range [][2]float64{{got.Wait, want.Wait}, {got.Prefill, 60}, {got.Fixed, 10}, {got.Others, want.Others}, {got.Spread, 0}} {
+		for _, x := range [][2]float64{{got.Wait, want.Wait}, {got.Prefill, 60}, {got.Fixed, 10}, {got.Externality, want.Externality}, {got.Spread, 0}} {
 			if math.Abs(x[0]-x[1]) > 1e-9 {
 				t.Errorf("%s: %+v, want %+v", c.name, got, want)
 				break
@@ -67,7 +67,7 @@ func TestWeightCostsOthers(t *testing.T) {
 	half, joining := row, row
 	half.Weight, joining.Weight, joining.Ramp = 0.5, 0.1, 0.1
 	v := &pick.View{PromptTokens: 1000, Candidates: []pick.Candidate{row, half, joining}}
-	Reckon(v)
+	Score(v)
 	a, b, c := v.Candidates[0].Terms, v.Candidates[1].Terms, v.Candidates[2].Terms
 	if b.TTFT() != a.TTFT() || math.Abs(b.Cost()-2*a.Cost()) > 1e-9 || c != a {
 		t.Errorf("%+v, half the weight %+v, joining %+v", a, b, c)

@@ -5,34 +5,35 @@ import "github.com/warmpath/warmpath/pick"
 // Scope is what of a placement is reckoned, and what that takes of all rows together. The zero value reckons what the
 // request itself waits for, without what it costs others: for a view whose policy does not reckon.
 type Scope struct {
-	once       bool    // this request alone
-	firstTurns float64 // see firstTurns
-	othersMs   float64 // ms that a ms of others' waiting counts for
-	heaviest   float64 // largest weight; 0 where others do not count
+	alone         bool    // this request alone
+	firstTurns    float64 // see firstTurns
+	externalityMs float64 // ms that a ms of others' waiting counts for
+	heaviest      float64 // largest weight; 0 where others do not count
 }
 
-// Choosing is for choosing among the rows.
-func Choosing(v *pick.View) Scope {
-	return Scope{firstTurns: firstTurns(v), othersMs: othersMs, heaviest: heaviest(v)}
+// ForChoice is for choosing among the rows.
+func ForChoice(v *pick.View) Scope {
+	return Scope{firstTurns: firstTurns(v), externalityMs: externalityMs, heaviest: heaviest(v)}
 }
 
-// Once is for comparing one request as a whole with the same in legs. Endpoints of different parts are compared then,
-// so those who come after are the turns that each was given, not its share of the fleet's; and what later turns of the
-// conversation will bring is left out, since each of them is compared anew. A ms that others wait counts for so many.
-func Once(v *pick.View, othersMs float64) Scope {
-	return Scope{once: true, othersMs: othersMs, heaviest: heaviest(v)}
+// ForSplit is for comparing one request as a whole with the same in legs. Endpoints of different parts are compared
+// then, so those who come after are the turns that each was given, not its share of the fleet's; and what later turns
+// of the conversation will bring is left out, since each of them is compared anew. A ms that others wait counts for so
+// many.
+func ForSplit(v *pick.View, othersMs float64) Scope {
+	return Scope{alone: true, externalityMs: othersMs, heaviest: heaviest(v)}
 }
 
-// Reckon fills in the terms of all rows, for choosing among them.
-func Reckon(v *pick.View) {
-	s := Choosing(v)
+// Score fills in the terms of all rows, for choosing among them.
+func Score(v *pick.View) {
+	s := ForChoice(v)
 	for i := range v.Candidates {
 		Estimate(v, &v.Candidates[i], &s, &v.Candidates[i].Terms)
 	}
 }
 
-// Own is what a request itself waits for where so much of its prompt is held, for a step that has no row yet.
-func Own(promptTokens int, h *pick.Held, p *pick.Pace, w *pick.Wait) pick.Terms {
+// OwnTerms is what a request itself waits for where so much of its prompt is held, for a step that has no row yet.
+func OwnTerms(promptTokens int, h *pick.Cached, p *pick.Pace, w *pick.Wait) pick.Terms {
 	return pick.Terms{
 		Wait:    w.WaitMs,
 		Prefill: float64(float64(promptTokens-h.CachedTokens) * p.MsPerToken),

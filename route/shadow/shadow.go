@@ -166,7 +166,7 @@ func (s *Set) here(p *pool, g *Sighting) {
 	turn := g.request.Class == fleet.Turn && g.view.PromptTokens > 0
 	if turn {
 		s.show(&s.priced, g)
-		cost.Reckon(&s.priced)
+		cost.Score(&s.priced)
 	}
 	for i := range s.tells {
 		s.show(&s.view, g)
@@ -239,7 +239,7 @@ func (s *Set) ask(p *pick.Installed, v *pick.View, g *Sighting) pick.Choice {
 // only lets a policy learn that the only candidate was chosen, if it wants to.
 func (s *Set) only(p *pick.Installed, v *pick.View, g *Sighting) {
 	s.draw(v, g)
-	a := p.Alone(v, pick.ReasonOnly)
+	a := p.Only(v, pick.ReasonOnly)
 	p.Placed(&a, &g.request)
 }
 

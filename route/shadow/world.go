@@ -86,7 +86,7 @@ func (w *world) follow(s *Set, g *Sighting, p *pick.Installed, mix *arrivals.Mix
 		at = s.ask(p, v, g).Index
 	}
 	c := &v.Candidates[at]
-	own := cost.Own(v.PromptTokens, &c.Held, &c.Pace, &c.Wait)
+	own := cost.OwnTerms(v.PromptTokens, &c.Cached, &c.Pace, &c.Wait)
 	ttft := own.TTFT()
 	if len(v.Candidates) > 1 {
 		mix.Add(v.FirstTurn, v.PromptTokens-c.CachedTokens)
@@ -118,7 +118,7 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 	now := w.clock.Tick(v.Now)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		at, held := w.at(c), c.Held
+		at, held := w.at(c), c.Cached
 		held.CachedTokens = 0
 		depth, rest := 0, uint32(0)
 		if g.request.Content != nil && len(g.content.Blocks) > 0 {
@@ -155,7 +155,8 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 			c.KVUsage = min(1, at.used(c))
 		}
 		at.idles.Advance(now, &w.returns)
-		own, demand := cost.Own(v.PromptTokens, &held, &c.Pace, &wait), pick.Demand{TurnsPerMs: at.turns.PerMs(v.Now)}
+		own, demand := cost.OwnTerms(v.PromptTokens, &held, &c.Pace, &wait),
+			pick.Demand{TurnsPerMs: at.turns.PerMs(v.Now)}
 		demand.Busy = at.busy.Share(v.Now)
 		demand.ReturnsPerMs = at.idles.PerMs(now, rest, own.Wait+own.Prefill, &w.returns)
 		c.Complete(&held, &c.Pace, &wait, c.Answers, demand, c.Link)

@@ -32,7 +32,7 @@ func (p *player) decide(router int32, now int64, turn int) (route.Plan, error) {
 // tell gives a router an event.
 func (p *player) tell(router int32, now int64, ev route.Event) {
 	e := p.routers[router].Observe(p.at(now), ev)
-	p.call(router, e.Called)
+	p.call(router, e.Dispatched)
 	p.spread(now, router, e.News)
 	if p.Heard != nil {
 		p.Heard(&e)

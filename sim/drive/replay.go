@@ -31,8 +31,8 @@ type Replay struct {
 
 	Shortlist int // see route.Config
 
-	Standing fleet.Standing // for every tenant
-	Queue    route.Queue    // the routers' queues; the zero value queues nothing
+	Standing fleet.QueueClass  // for every tenant
+	Queue    route.QueueConfig // the routers' queues; the zero value queues nothing
 
 	Admission bool // the routers hold turns back while the engines' memory is short, see route.Config
 

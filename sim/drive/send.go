@@ -46,7 +46,7 @@ func (p *player) place(now int64, i int) {
 	p.oracle.now, p.oracle.turn = now, i
 	for {
 		f.attempt++
-		p.req.Seed, p.req.Tried, p.req.Again, p.req.Held = p.drawn(i), f.tried, f.again, f.held
+		p.req.Seed, p.req.Tried, p.req.Again, p.req.Hold = p.drawn(i), f.tried, f.again, f.held
 		f.again, f.held = false, 0
 		plan, err := p.decide(f.router, now, i)
 		p.settle(now, i)
@@ -69,7 +69,7 @@ func (p *player) place(now int64, i int) {
 		f.lease, f.engine = d.Lease, int32(at)
 		row.Endpoint, row.Predicted, row.Reason = at, d.CachedTokens, d.Reason
 		row.Home = t.Number > 0 && p.home[t.Session] == int32(at)
-		if d.Waits {
+		if d.Queued {
 			p.inLine[standing{f.router, d.Lease}] = int32(i)
 			return
 		}
@@ -153,7 +153,10 @@ func (p *player) ask(i int) {
 	if n := len(p.Kinds); n > 0 {
 		kind = p.Kinds[chance.Mix(p.seed^uint64(t.Session))%uint64(n)]
 	}
-	p.req = fleet.Request{Model: replayModel, Tenant: s.Tenant, PromptBytes: kind.TokenBytes * t.Prompt, Stream: !p.whole(i), Waits: true, Holds: true, Standing: p.Standing}
+	p.req = fleet.Request{
+		Model: replayModel, Tenant: s.Tenant, PromptBytes: kind.TokenBytes * t.Prompt,
+		Stream: !p.whole(i), MayQueue: true, MayHold: true, QueueClass: p.Standing,
+	}
 	if p.Limits {
 		p.req.MaxTokens = t.Output
 	}

@@ -72,7 +72,7 @@ func (p *player) hear(now int64) {
 // told gives a router an event that is not reported to Heard.
 func (p *player) told(now int64, router int32, ev route.Event) {
 	e := p.routers[router].Observe(p.at(now), ev)
-	p.call(router, e.Called)
+	p.call(router, e.Dispatched)
 	p.spread(now, router, e.News)
 	if e.More {
 		p.told(now, router, route.Tick{})

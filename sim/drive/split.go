@@ -127,9 +127,9 @@ func (p *player) instead(now int64, i int, outcome fleet.Outcome) (route.Decisio
 func (p *player) toPrefiller(now int64, i int, d *route.Decision) fleet.Outcome {
 	f := &p.flights[i]
 	from := p.index[d.Endpoint.Name]
-	p.hands = append(p.hands, handoff{turn: int32(i), from: int32(from), to: f.engine, lease: d.Lease, waits: d.Waits})
+	p.hands = append(p.hands, handoff{turn: int32(i), from: int32(from), to: f.engine, lease: d.Lease, waits: d.Queued})
 	f.hand = int32(len(p.hands))
-	if d.Waits {
+	if d.Queued {
 		p.inLine[standing{f.router, d.Lease}] = int32(i)
 		return fleet.OK
 	}

@@ -160,7 +160,7 @@ func (g *Measurement) one(ctx context.Context, r *run) error {
 		Content: !oracle && policy.ReadsContent(c), IDs: r.IDs, Load: r.Load, MaxDelay: r.MaxDelay, Seed: r.Seed,
 	}}
 	if r.Queue {
-		s.Replay.Queue = route.Queue{Ahead: route.DefaultAhead, Patience: route.DefaultPatience}
+		s.Replay.Queue = route.QueueConfig{Ahead: route.DefaultAhead, Patience: route.DefaultPatience}
 	}
 	if err := s.Do(ctx); err != nil {
 		return err

@@ -20,7 +20,7 @@ type Limits struct {
 	RequestsPerMinute int64         // that are begun
 	TokensPerMinute   int64         // of prompts and answers together
 	Wait              time.Duration // longest wait in the router's queue
-	Standing          fleet.Standing
+	QueueClass        fleet.QueueClass
 }
 
 // limited reports whether any limit of requests is set.
@@ -33,11 +33,12 @@ func (l *Limits) counts() bool { return l.Connections > 0 || l.limited() }
 
 // Config has the limits of all accounts.
 type Config struct {
-	All    Limits            // of all together; its Standing bounds the priority of tenants without their own
+	All    Limits            // of all together; its QueueClass bounds the priority of tenants without their own
 	Each   Limits            // of a tenant that is not in Of
 	Of     map[string]Limits // by tenant
 	Tenant bool              // tenants are distinguished
-	Client Limits            // of one client address, or of one IPv6 network of 64 bits; Wait and Standing are ignored
+	// of one client address, or of one IPv6 network of 64 bits; Wait and QueueClass are ignored
+	Client Limits
 }
 
 // Table has the accounts. A nil Table limits nothing.

@@ -5,7 +5,7 @@
 // and the turns of the others wait, before they are placed, until there is room or their time has come.
 //
 // It owns the members of each endpoint, what they take of its cache, and the turns that are held. It promises that a
-// held turn is called or dropped exactly once, that none waits longer than its bound, and that nothing is held where
+// held turn is admitted or dropped exactly once, that none waits longer than its bound, and that nothing is held where
 // all fits. It chooses no endpoint for a turn that has room at several, and reads no clock.
 package admission
 
@@ -31,7 +31,7 @@ const (
 	mostIdle   = 1 << 15                // idle members of an endpoint
 	growth     = 20                     // part of a cache that is left for the growth of its members
 	mostHeld   = 10_000                 // held turns; those beyond are placed
-	mostParts  = 16                     // conversations of a family that are known as such
+	mostFamily = 16                     // conversations of a family that are known as such
 )
 
 // Engines is what others know of an endpoint.
@@ -39,39 +39,40 @@ type Engines interface {
 	Room(slot int) int64         // tokens of KV cache; 0 unknown, and then nothing is held for it
 	MsPerToken(slot int) float64 // time to compute one prompt token
 
-	// Pays is how long an idle conversation's cache is worth keeping if computing a whole cacheful takes this long.
-	Pays(wholeMs float64) time.Duration
+	// WorthKeeping is how long an idle conversation's cache is worth keeping if computing a whole cacheful takes this
+	// long.
+	WorthKeeping(wholeMs float64) time.Duration
 }
 
 // Table is the members of all endpoints and the held turns.
 type Table struct {
-	off       bool
-	endpoints slot.Table[endpoint]
-	slots     []int // of the endpoints, in order of declaration
-	members   map[session.Key]*member
-	turns     slot.Table[*member] // of the running ones, by lease
-	lines     map[string]*line    // of the pools with held turns
-	order     []*line
-	held      map[fleet.Lease]*held
-	waiting   int64 // tokens of those
-	last      fleet.Lease
-	routers   int64
+	off        bool
+	endpoints  slot.Table[endpoint]
+	slots      []int // of the endpoints, in order of declaration
+	members    map[session.Key]*member
+	turns      slot.Table[*member]   // of the running ones, by lease
+	queues     map[string]*poolQueue // of the pools with held turns
+	order      []*poolQueue
+	heldTurns  map[fleet.Lease]*heldTurn
+	heldTokens int64 // tokens of those
+	last       fleet.Lease
+	routers    int64
 }
 
 // endpoint is what its members take.
 type endpoint struct {
 	room     int64         // tokens of its cache; 0 unknown
 	perToken float64       // ms
-	keeps    time.Duration // how long an idle member stays one; 0: nothing is held for this endpoint
+	keepIdle time.Duration // how long an idle member stays one; 0: nothing is held for this endpoint
 	aged     time.Time
 
-	tokens   int64 // of its members, without what they share with others
-	shared   int64 // tokens of prefixes
-	prefixes []prefix
-	promised int64  // tokens of turns that were called and are not placed yet
-	n        int    // members
-	idle     member // head of the ring of idle members, the one idle longest first
-	idles    int
+	tokens      int64 // of its members, without what they share with others
+	shared      int64 // tokens of prefixes
+	prefixes    []prefix
+	reserved    int64  // tokens of held turns that were admitted and are not placed yet
+	memberCount int    // members
+	idle        member // head of the ring of idle members, the one idle longest first
+	idleCount   int
 }
 
 // member is a conversation whose turns go on at once.
@@ -83,7 +84,7 @@ type member struct {
 	running    int
 	since      time.Time // when it became idle, or its family was active
 	prev, next *member   // among the idle members; nil while it runs
-	over       bool      // its conversation has ended; it ends with its running turns
+	ended      bool      // its conversation has ended; it ends with its running turns
 	family     *family
 }
 
@@ -99,20 +100,20 @@ type prefix struct {
 // family is a conversation and those that it has started.
 type family struct {
 	running int
-	parts   []*member
+	members []*member
 }
 
 // New returns a table without endpoints.
 func New(off bool) *Table {
 	return &Table{
-		off:     off,
-		members: map[session.Key]*member{},
-		lines:   map[string]*line{},
-		held:    map[fleet.Lease]*held{},
+		off:       off,
+		members:   map[session.Key]*member{},
+		queues:    map[string]*poolQueue{},
+		heldTurns: map[fleet.Lease]*heldTurn{},
 	}
 }
 
-// SetOff switches it off or on. Turns that are held are called as before.
+// SetOff switches it off or on. Turns that are held are admitted as before.
 func (t *Table) SetOff(off bool) { t.off = off }
 
 // Reader reads a Table and changes nothing.
@@ -138,7 +139,7 @@ func (t *Table) Left(slot int) {
 	}
 	maps.DeleteFunc(t.members, func(_ session.Key, m *member) bool {
 		if m.slot == slot {
-			t.forget(m)
+			t.dropMember(m)
 		}
 		return m.slot == slot
 	})
@@ -148,8 +149,8 @@ func (t *Table) Left(slot int) {
 // filled is the tokens that the members take, those that they share counted once.
 func (e *endpoint) filled() int64 { return e.shared + e.tokens }
 
-// use counts a member that has a prefix, by=1, or has it no more.
-func (e *endpoint) use(p *prefix, by int) {
+// countPrefix counts a member that has a prefix, by=1, or has it no more.
+func (e *endpoint) countPrefix(p *prefix, by int) {
 	if p.blocks == 0 {
 		return
 	}
@@ -176,111 +177,112 @@ func (e *endpoint) longest(prompt []uint64) (best prefix) {
 	return best
 }
 
-// ring is the head of an endpoint's idle members.
-func (e *endpoint) ring() *member {
+// idleRing is the head of an endpoint's idle members.
+func (e *endpoint) idleRing() *member {
 	if e.idle.next == nil {
 		e.idle.prev, e.idle.next = &e.idle, &e.idle
 	}
 	return &e.idle
 }
 
-// rest adds a member to the idle ones, as the latest.
-func (t *Table) rest(now time.Time, m *member) {
+// addIdle adds a member to the idle ones, as the latest.
+func (t *Table) addIdle(now time.Time, m *member) {
 	e := t.endpoints.Get(m.slot)
 	m.since = now
-	r := e.ring()
+	r := e.idleRing()
 	m.prev, m.next = r.prev, r
 	m.prev.next, r.prev = m, m
-	e.idles++
+	e.idleCount++
 }
 
-// wake takes a member out of the idle ones.
-func (t *Table) wake(m *member) {
+// removeIdle takes a member out of the idle ones.
+func (t *Table) removeIdle(m *member) {
 	if m.next == nil {
 		return
 	}
 	m.prev.next, m.next.prev = m.next, m.prev
 	m.prev, m.next = nil, nil
-	t.endpoints.Get(m.slot).idles--
+	t.endpoints.Get(m.slot).idleCount--
 }
 
-// leave takes a member off its endpoint's accounts.
-func (t *Table) leave(m *member) {
-	t.wake(m)
+// uncount takes a member off its endpoint's accounts.
+func (t *Table) uncount(m *member) {
+	t.removeIdle(m)
 	e := t.endpoints.Get(m.slot)
 	e.tokens -= m.tokens
-	e.n--
-	e.use(&m.prefix, -1)
+	e.memberCount--
+	e.countPrefix(&m.prefix, -1)
 }
 
-// join is the opposite.
-func (t *Table) join(m *member) {
+// count is the opposite.
+func (t *Table) count(m *member) {
 	e := t.endpoints.Get(m.slot)
 	e.tokens += m.tokens
-	e.n++
-	e.use(&m.prefix, 1)
+	e.memberCount++
+	e.countPrefix(&m.prefix, 1)
 }
 
-// forget ends a membership; the caller deletes it from the map.
-func (t *Table) forget(m *member) {
-	t.leave(m)
+// dropMember ends a membership; the caller deletes it from the map.
+func (t *Table) dropMember(m *member) {
+	t.uncount(m)
 	if f := m.family; f != nil {
 		f.running -= m.running // whose ends are not heard of any more
-		for i, x := range f.parts {
+		for i, x := range f.members {
 			if x == m {
-				f.parts = append(f.parts[:i], f.parts[i+1:]...)
+				f.members = append(f.members[:i], f.members[i+1:]...)
 				break
 			}
 		}
 	}
 }
 
-// end ends a membership.
-func (t *Table) end(m *member) {
-	t.forget(m)
+// endMembership ends a membership.
+func (t *Table) endMembership(m *member) {
+	t.dropMember(m)
 	delete(t.members, m.key)
 }
 
-// active reports whether another conversation of its family runs.
-func (m *member) active() bool { return m.family != nil && m.family.running > 0 }
+// familyActive reports whether another conversation of its family runs.
+func (m *member) familyActive() bool { return m.family != nil && m.family.running > 0 }
 
-// lapse ends the memberships of those that have been idle for longer than pays.
-func (t *Table) lapse(now time.Time, e *endpoint) {
-	for n := e.idles; n > 0; n-- {
-		m := e.ring().next
-		if e.idles <= mostIdle && now.Sub(m.since) < e.keeps {
+// expireIdle ends the memberships of those that have been idle for longer than pays.
+func (t *Table) expireIdle(now time.Time, e *endpoint) {
+	for n := e.idleCount; n > 0; n-- {
+		m := e.idleRing().next
+		if e.idleCount <= mostIdle && now.Sub(m.since) < e.keepIdle {
 			return
 		}
-		t.pass(now, m)
+		t.expireUnlessActive(now, m)
 	}
 }
 
-// expel ends the memberships of those idle longest while the members do not fit: their cache is evicted next.
-func (t *Table) expel(now time.Time, e *endpoint) {
-	for n := e.idles; n > 0 && e.filled() > e.room; n-- {
-		t.pass(now, e.ring().next)
+// evictIdle ends the memberships of those idle longest while the members do not fit: their cache is evicted next.
+func (t *Table) evictIdle(now time.Time, e *endpoint) {
+	for n := e.idleCount; n > 0 && e.filled() > e.room; n-- {
+		t.expireUnlessActive(now, e.idleRing().next)
 	}
 }
 
-// pass ends the membership of the one idle longest, or has it rest again while its family is active.
-func (t *Table) pass(now time.Time, m *member) {
-	if m.active() {
-		t.wake(m)
-		t.rest(now, m)
+// expireUnlessActive ends the membership of the one idle longest, or has it begin its idle time again while its family
+// is active.
+func (t *Table) expireUnlessActive(now time.Time, m *member) {
+	if m.familyActive() {
+		t.removeIdle(m)
+		t.addIdle(now, m)
 		return
 	}
-	t.end(m)
+	t.endMembership(m)
 }
 
-// Closed says that a conversation is over: its place is free, at once or after its running turns.
-func (t *Table) Closed(key session.Key) {
+// ConversationEnded says that a conversation is over: its place is free, at once or after its running turns.
+func (t *Table) ConversationEnded(key session.Key) {
 	m := t.members[key]
 	switch {
 	case m == nil:
 	case m.running > 0:
-		m.over = true
+		m.ended = true
 	default:
-		t.end(m)
+		t.endMembership(m)
 	}
 }
 
@@ -288,7 +290,7 @@ func (t *Table) Closed(key session.Key) {
 // questions. routers is how many share the endpoints, each with an even share of the turns that are held.
 func (t *Table) Age(now time.Time, of Engines, routers int) {
 	t.routers = int64(routers)
-	if t.off && len(t.held) == 0 {
+	if t.off && len(t.heldTurns) == 0 {
 		return
 	}
 	for _, slot := range t.slots {
@@ -296,16 +298,16 @@ func (t *Table) Age(now time.Time, of Engines, routers int) {
 		if now.Sub(e.aged) < agesEvery && !e.aged.IsZero() {
 			continue
 		}
-		e.aged, e.room, e.perToken, e.keeps = now, of.Room(slot), of.MsPerToken(slot), 0
+		e.aged, e.room, e.perToken, e.keepIdle = now, of.Room(slot), of.MsPerToken(slot), 0
 		if e.room > 0 {
-			e.keeps = of.Pays(float64(e.room) * e.perToken)
+			e.keepIdle = of.WorthKeeping(float64(e.room) * e.perToken)
 		}
-		t.lapse(now, e)
+		t.expireIdle(now, e)
 	}
 }
 
-// Placed is a turn that was placed.
-type Placed struct {
+// PlacedTurn is a turn that was placed.
+type PlacedTurn struct {
 	Key, Parent session.Key // of its conversation, and of the one that started that; zero for none
 	Slot        int
 	Tokens      int64    // of its prompt and the answer expected
@@ -315,9 +317,9 @@ type Placed struct {
 	Prompt      []uint64 // names of the prompt's blocks, each of which stands for all before it. It is not kept
 }
 
-// Placed makes the conversation of a turn a member of the endpoint where the turn was placed. n is the number of its
-// lease.
-func (t *Table) Placed(now time.Time, n uint32, p *Placed) {
+// TurnPlaced makes the conversation of a turn a member of the endpoint where the turn was placed. n is the number of
+// its lease.
+func (t *Table) TurnPlaced(now time.Time, n uint32, p *PlacedTurn) {
 	if t.off || p.Key == (session.Key{}) {
 		return
 	}
@@ -328,48 +330,48 @@ func (t *Table) Placed(now time.Time, n uint32, p *Placed) {
 			m.prefix = prefix{name: p.Prompt[p.Blocks-1], blocks: p.Blocks, tokens: p.Cached}
 		}
 		t.members[p.Key] = m
-		t.relate(m, p.Parent)
+		t.joinFamily(m, p.Parent)
 	} else {
-		t.leave(m)
+		t.uncount(m)
 	}
-	m.slot, m.tokens, m.over = p.Slot, max(0, p.Tokens-m.prefix.tokens), false
+	m.slot, m.tokens, m.ended = p.Slot, max(0, p.Tokens-m.prefix.tokens), false
 	m.running++
-	t.join(m)
-	t.stir(now, m, 1)
+	t.count(m)
+	t.familyRuns(now, m, 1)
 	*t.turns.Grow(int(n)) = m
-	t.expel(now, e)
+	t.evictIdle(now, e)
 }
 
-// relate makes a new member one of its parent's family.
-func (t *Table) relate(m *member, parent session.Key) {
+// joinFamily makes a new member one of its parent's family.
+func (t *Table) joinFamily(m *member, parent session.Key) {
 	p := t.members[parent]
-	if p == nil || p == m || p.family != nil && len(p.family.parts) >= mostParts {
+	if p == nil || p == m || p.family != nil && len(p.family.members) >= mostFamily {
 		return
 	}
 	if p.family == nil {
-		p.family = &family{running: p.running, parts: []*member{p}}
+		p.family = &family{running: p.running, members: []*member{p}}
 	}
 	m.family = p.family
-	m.family.parts = append(m.family.parts, m)
+	m.family.members = append(m.family.members, m)
 }
 
-// stir counts a running turn of a family, whose idle conversations are as good as active then.
-func (t *Table) stir(now time.Time, m *member, by int) {
+// familyRuns counts a running turn of a family, whose idle conversations are as good as active then.
+func (t *Table) familyRuns(now time.Time, m *member, by int) {
 	if m.family == nil {
 		return
 	}
 	m.family.running += by
-	for _, x := range m.family.parts {
+	for _, x := range m.family.members {
 		if x != m && x.next != nil {
-			t.wake(x)
-			t.rest(now, x)
+			t.removeIdle(x)
+			t.addIdle(now, x)
 		}
 	}
 }
 
-// Ended is the end of a turn: tokens of its prompt and answer, 0 if unknown; kept is false if the engine does not hold
-// them.
-func (t *Table) Ended(now time.Time, n uint32, tokens int64, kept bool) {
+// TurnEnded is the end of a turn: tokens of its prompt and answer, 0 if unknown; kept is false if the engine does not
+// hold them.
+func (t *Table) TurnEnded(now time.Time, n uint32, tokens int64, kept bool) {
 	if int(n) >= t.turns.Len() {
 		return
 	}
@@ -382,21 +384,21 @@ func (t *Table) Ended(now time.Time, n uint32, tokens int64, kept bool) {
 	if t.members[m.key] != m { // its endpoint has left
 		return
 	}
-	t.stir(now, m, -1)
+	t.familyRuns(now, m, -1)
 	e := t.endpoints.Get(m.slot)
 	if tokens > 0 {
-		t.leave(m)
+		t.uncount(m)
 		m.tokens = max(0, tokens-m.prefix.tokens)
-		t.join(m)
+		t.count(m)
 	}
 	if m.running > 0 {
 		return
 	}
-	if !kept || m.over {
-		t.end(m)
+	if !kept || m.ended {
+		t.endMembership(m)
 		return
 	}
-	t.rest(now, m)
-	t.lapse(now, e)
-	t.expel(now, e)
+	t.addIdle(now, m)
+	t.expireIdle(now, e)
+	t.evictIdle(now, e)
 }

@@ -14,7 +14,7 @@ type Turn struct {
 	Pool        string
 	Origin      int      // slot where its conversation was last; -1 for none
 	Tokens      int64    // of its prompt and the answer expected
-	Prompt      []uint64 // names of the prompt's blocks, as of Placed; not kept while it is held
+	Prompt      []uint64 // names of the prompt's blocks, as of PlacedTurn; not kept while it is held
 	Tenant      string
 	Priority    fleet.Priority
 
@@ -29,63 +29,63 @@ func (t *Turn) needs(e *endpoint) int64 {
 	return max(0, t.Tokens-e.longest(t.Prompt).tokens)
 }
 
-// held is a turn that waits for room.
-type held struct {
+// heldTurn is a turn that waits for room.
+type heldTurn struct {
 	Turn
-	lease  fleet.Lease
-	until  time.Time // its bound
-	called bool
+	lease    fleet.Lease
+	deadline time.Time // its bound
+	admitted bool
 
-	slot     int   // with called: where there is room for it; -1 for nowhere
-	promised int64 // there
+	slot     int   // with admitted: where there is room for it; -1 for nowhere
+	reserved int64 // there
 }
 
-// line is a pool's held turns.
-type line struct {
-	pool     string
-	turns    []*held   // those not called, in the order of their bounds
-	called   time.Time // when one was last called without room
-	perToken float64   // ms that all endpoints together took then for a prompt token
-	due      time.Time // when the next is
-	first    *held     // with room: of the highest priority, that with the earliest bound
+// poolQueue is a pool's held turns.
+type poolQueue struct {
+	pool       string
+	turns      []*heldTurn // those not admitted, in the order of their bounds
+	admittedAt time.Time   // when one was last admitted without room
+	perToken   float64     // ms that all endpoints together took then for a prompt token
+	due        time.Time   // when the next is
+	first      *heldTurn   // with room: of the highest priority, that with the earliest bound
 }
 
-// Gate is what may be done with one turn.
-type Gate struct {
+// Check is what may be done with one turn.
+type Check struct {
 	t      *Table
 	turn   *Turn
-	member *member // of its conversation, or of its family
-	behind bool    // others go first
-	called *held   // it was held and has been called
+	member *member   // of its conversation, or of its family
+	yields bool      // others go first
+	held   *heldTurn // its own hold, if it was held
 }
 
-// Gate asks about a turn. continues is the hold that it continues, 0 for none.
-func (r Reader) Gate(now time.Time, turn *Turn, continues fleet.Lease) Gate {
-	g := Gate{t: r.t, turn: turn, called: r.t.held[continues]}
-	if g.member = r.t.members[turn.Key]; g.member == nil && turn.Parent != (session.Key{}) {
-		g.member = r.t.members[turn.Parent]
+// Check asks about a turn. continues is the hold that it continues, 0 for none.
+func (r Reader) Check(now time.Time, turn *Turn, continues fleet.Lease) Check {
+	c := Check{t: r.t, turn: turn, held: r.t.heldTurns[continues]}
+	if c.member = r.t.members[turn.Key]; c.member == nil && turn.Parent != (session.Key{}) {
+		c.member = r.t.members[turn.Parent]
 	}
-	if l := r.t.lines[turn.Pool]; l != nil && l.first != nil && g.called == nil {
-		g.behind = turn.Priority <= l.first.Priority && !now.Add(r.Bound(turn)).Before(l.first.until)
+	if l := r.t.queues[turn.Pool]; l != nil && l.first != nil && c.held == nil {
+		c.yields = turn.Priority <= l.first.Priority && !now.Add(r.MaxHold(turn)).Before(l.first.deadline)
 	}
-	return g
+	return c
 }
 
-// Open reports whether the turn may be placed at an endpoint now.
-func (g *Gate) Open(slot int) bool {
+// MayPlace reports whether the turn may be placed at an endpoint now.
+func (g *Check) MayPlace(slot int) bool {
 	e := g.t.endpoints.Get(slot)
 	switch {
-	case e.keeps == 0, g.at(slot):
+	case e.keepIdle == 0, g.isMemberAt(slot):
 		return true
-	case g.called != nil && g.called.called:
-		return slot == g.called.slot || e.fits(g.turn)
+	case g.held != nil && g.held.admitted:
+		return slot == g.held.slot || e.fits(g.turn)
 	default:
-		return !g.behind && e.fits(g.turn)
+		return !g.yields && e.fits(g.turn)
 	}
 }
 
-// at reports whether the conversation or its family is a member there.
-func (g *Gate) at(slot int) bool {
+// isMemberAt reports whether the conversation or its family is a member there.
+func (g *Check) isMemberAt(slot int) bool {
 	m := g.member
 	if m == nil {
 		return false
@@ -94,71 +94,73 @@ func (g *Gate) at(slot int) bool {
 		return true
 	}
 	return m.key != g.turn.Key && m.family != nil &&
-		slices.ContainsFunc(m.family.parts, func(x *member) bool { return x.slot == slot })
+		slices.ContainsFunc(m.family.members, func(x *member) bool { return x.slot == slot })
 }
 
 // MayHold reports whether the turn may be held if it may be placed nowhere.
-func (g *Gate) MayHold() bool { return !g.t.off && g.called == nil && len(g.t.held) < mostHeld }
+func (g *Check) MayHold() bool { return !g.t.off && g.held == nil && len(g.t.heldTurns) < mostHeld }
 
-// Short reports whether turns of the pool are held, so that those that are not may go only where there is room. While
-// none is, memory is short at some endpoints alone, and the policy knows better.
-func (g *Gate) Short() bool { return g.called != nil || g.t.lines[g.turn.Pool] != nil }
+// OthersHeld reports whether turns of the pool are held, so that those that are not may go only where there is room.
+// While none is, memory is short at some endpoints alone, and the policy knows better.
+func (g *Check) OthersHeld() bool { return g.held != nil || g.t.queues[g.turn.Pool] != nil }
 
 // fits reports whether there is room for a turn; an engine without members takes whatever comes.
-func (e *endpoint) fits(t *Turn) bool { return e.n == 0 && e.promised == 0 || t.needs(e) <= e.free() }
-
-// free is the room that is neither taken nor promised, less what is left for the growth of the members from turn to
-// turn: without it each newcomer would soon expel another. That is the size of one, and of large ones a growth of a
-// twentieth.
-func (e *endpoint) free() int64 {
-	return e.room - e.filled() - e.promised - min(e.tokens/int64(max(e.n, 1)), e.room/growth)
+func (e *endpoint) fits(t *Turn) bool {
+	return e.memberCount == 0 && e.reserved == 0 || t.needs(e) <= e.free()
 }
 
-// holds are numbered above all leases of reservations.
-const holds fleet.Lease = 1 << 63
+// free is the room that is neither taken nor reserved, less what is left for the growth of the members from turn to
+// turn: without it each newcomer would soon evict another. That is the size of one, and of large ones a growth of a
+// twentieth.
+func (e *endpoint) free() int64 {
+	return e.room - e.filled() - e.reserved - min(e.tokens/int64(max(e.memberCount, 1)), e.room/growth)
+}
+
+// holdBit are numbered above all leases of reservations.
+const holdBit fleet.Lease = 1 << 63
 
 // IsHold reports whether a lease is that of a held turn.
-func IsHold(l fleet.Lease) bool { return l&holds != 0 }
+func IsHold(l fleet.Lease) bool { return l&holdBit != 0 }
 
-// Hold holds a turn, and says until when at most.
+// Hold holds a turn, and says until when it waits at most.
 func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Time) {
 	t.last++
 	for _, slot := range t.slots {
 		turn.shared = max(turn.shared, t.endpoints.Get(slot).longest(turn.Prompt).tokens)
 	}
 	turn.Prompt = nil
-	h := &held{Turn: turn, lease: holds | t.last}
-	l := t.lines[turn.Pool]
+	h := &heldTurn{Turn: turn, lease: holdBit | t.last}
+	l := t.queues[turn.Pool]
 	if l == nil {
-		l = &line{pool: turn.Pool, called: now, perToken: t.perToken()}
-		t.lines[turn.Pool] = l
+		l = &poolQueue{pool: turn.Pool, admittedAt: now, perToken: t.perToken()}
+		t.queues[turn.Pool] = l
 		t.order = append(t.order, l)
 	}
-	t.held[h.lease] = h
-	t.waiting += h.Tokens - h.shared
-	h.until = now.Add(t.Reader().Bound(&turn))
-	i, _ := slices.BinarySearchFunc(l.turns, h, func(a, b *held) int {
-		if a.until.After(b.until) {
+	t.heldTurns[h.lease] = h
+	t.heldTokens += h.Tokens - h.shared
+	h.deadline = now.Add(t.Reader().MaxHold(&turn))
+	i, _ := slices.BinarySearchFunc(l.turns, h, func(a, b *heldTurn) int {
+		if a.deadline.After(b.deadline) {
 			return 1
 		}
 		return -1
 	})
 	l.turns = slices.Insert(l.turns, i, h)
 	l.plan()
-	return h.lease, h.until
+	return h.lease, h.deadline
 }
 
-// Bound is the longest hold of a turn: Price times what it would wait if none were held. All conversations under way
+// MaxHold is the longest hold of a turn: Price times what it would wait if none were held. All conversations under way
 // would have their whole prompts computed before it, or, of a small one, prompts as small as its own.
-func (r Reader) Bound(turn *Turn) time.Duration {
+func (r Reader) MaxHold(turn *Turn) time.Duration {
 	t := r.t
 	tokens, n, perToken, engines := turn.Tokens, 1, 0.0, 0
 	for _, slot := range t.slots {
-		if e := t.endpoints.Get(slot); e.keeps > 0 {
-			tokens, n, perToken, engines = tokens+e.tokens, n+e.n, perToken+e.perToken, engines+1
+		if e := t.endpoints.Get(slot); e.keepIdle > 0 {
+			tokens, n, perToken, engines = tokens+e.tokens, n+e.memberCount, perToken+e.perToken, engines+1
 		}
 	}
-	if l := t.lines[turn.Pool]; l != nil {
+	if l := t.queues[turn.Pool]; l != nil {
 		for _, x := range l.turns {
 			tokens, n = tokens+t.routers*x.Tokens, n+int(t.routers)
 		}
@@ -171,7 +173,7 @@ func (r Reader) Bound(turn *Turn) time.Duration {
 func (t *Table) perToken() float64 {
 	rate := 0.0
 	for _, slot := range t.slots {
-		if e := t.endpoints.Get(slot); e.keeps > 0 && e.perToken > 0 {
+		if e := t.endpoints.Get(slot); e.keepIdle > 0 && e.perToken > 0 {
 			rate += 1 / e.perToken
 		}
 	}
@@ -180,7 +182,7 @@ func (t *Table) perToken() float64 {
 
 // plan sets which turn goes first when there is room, and when the next goes without: evenly, so that each goes before
 // its bound.
-func (l *line) plan() {
+func (l *poolQueue) plan() {
 	l.first = nil
 	pace, tokens := 0.0, int64(0) // ns per token
 	for _, h := range l.turns {
@@ -188,19 +190,20 @@ func (l *line) plan() {
 			l.first = h
 		}
 		tokens += max(h.Tokens, 1)
-		if p := float64(max(h.until.Sub(l.called), 0)) / float64(tokens); tokens == max(h.Tokens, 1) || p < pace {
+		if p := float64(max(h.deadline.Sub(l.admittedAt), 0)) / float64(tokens); tokens == max(h.Tokens, 1) ||
+			p < pace {
 			pace = p
 		}
 	}
 	if len(l.turns) > 0 {
 		pace = min(pace, l.perToken/spend*1e6)
-		l.due = l.called.Add(time.Duration(pace * float64(max(l.turns[0].Tokens, 1))))
+		l.due = l.admittedAt.Add(time.Duration(pace * float64(max(l.turns[0].Tokens, 1))))
 	}
 }
 
-// Call takes a held turn for which there is room, or whose time has come, and promises it its room. open lists the
+// Admit takes a held turn for which there is room, or whose time has come, and reserves its room. open lists the
 // endpoints of a pool that take turns now. ok is false if there is none.
-func (t *Table) Call(now time.Time, open func(now time.Time, pool string) []int) (lease fleet.Lease, ok bool) {
+func (t *Table) Admit(now time.Time, open func(now time.Time, pool string) []int) (lease fleet.Lease, ok bool) {
 	for _, l := range t.order {
 		if len(l.turns) == 0 {
 			continue
@@ -211,30 +214,30 @@ func (t *Table) Call(now time.Time, open func(now time.Time, pool string) []int)
 		if slot < 0 && (!now.Before(l.due) || len(at) == 0) {
 			h = l.turns[0]
 			slot = t.leastFor(h, at)
-			l.called, l.perToken = now, t.perToken()
+			l.admittedAt, l.perToken = now, t.perToken()
 		}
 		if slot < 0 && len(at) > 0 {
 			continue
 		}
-		h.called, h.slot = true, slot
+		h.admitted, h.slot = true, slot
 		if slot >= 0 {
 			e := t.endpoints.Get(slot)
-			h.promised = h.needs(e)
-			e.promised += h.promised
+			h.reserved = h.needs(e)
+			e.reserved += h.reserved
 		}
-		t.take(l, h)
+		t.removeHeld(l, h)
 		return h.lease, true
 	}
 	return 0, false
 }
 
 // roomFor is an endpoint with room for a turn, its conversation's own first, else that with the most; -1 for none.
-func (t *Table) roomFor(h *held, at []int) int {
+func (t *Table) roomFor(h *heldTurn, at []int) int {
 	best, most := -1, int64(0)
 	for _, slot := range at {
 		e := t.endpoints.Get(slot)
 		free := e.free()
-		if e.keeps > 0 && !e.fits(&h.Turn) {
+		if e.keepIdle > 0 && !e.fits(&h.Turn) {
 			continue
 		}
 		if slot == h.Origin {
@@ -248,7 +251,7 @@ func (t *Table) roomFor(h *held, at []int) int {
 }
 
 // leastFor is the endpoint that would be filled least; -1 for none.
-func (t *Table) leastFor(h *held, at []int) int {
+func (t *Table) leastFor(h *heldTurn, at []int) int {
 	best, least := -1, 0.0
 	for _, slot := range at {
 		e := t.endpoints.Get(slot)
@@ -259,35 +262,35 @@ func (t *Table) leastFor(h *held, at []int) int {
 	return best
 }
 
-// take takes a turn out of its line.
-func (t *Table) take(l *line, h *held) {
-	l.turns = slices.DeleteFunc(l.turns, func(x *held) bool { return x == h })
+// removeHeld takes a turn out of its pool's queue.
+func (t *Table) removeHeld(l *poolQueue, h *heldTurn) {
+	l.turns = slices.DeleteFunc(l.turns, func(x *heldTurn) bool { return x == h })
 	if l.plan(); len(l.turns) == 0 {
-		delete(t.lines, l.pool)
-		t.order = slices.DeleteFunc(t.order, func(x *line) bool { return x == l })
+		delete(t.queues, l.pool)
+		t.order = slices.DeleteFunc(t.order, func(x *poolQueue) bool { return x == l })
 	}
 }
 
-// End ends a hold: its turn was placed or refused, or its client left. It reports whether there was one.
-func (t *Table) End(lease fleet.Lease) bool {
-	h := t.held[lease]
+// EndHold ends a hold: its turn was placed or refused, or its client left. It reports whether there was one.
+func (t *Table) EndHold(lease fleet.Lease) bool {
+	h := t.heldTurns[lease]
 	if h == nil {
 		return false
 	}
-	delete(t.held, lease)
-	t.waiting -= h.Tokens - h.shared
+	delete(t.heldTurns, lease)
+	t.heldTokens -= h.Tokens - h.shared
 	switch {
-	case !h.called:
-		t.take(t.lines[h.Pool], h)
+	case !h.admitted:
+		t.removeHeld(t.queues[h.Pool], h)
 	case h.slot >= 0 && h.slot < t.endpoints.Len():
 		e := t.endpoints.Get(h.slot)
-		e.promised = max(0, e.promised-h.promised)
+		e.reserved = max(0, e.reserved-h.reserved)
 	}
 	return true
 }
 
-// Held is how many turns are held, those that were called and are not placed yet among them.
-func (r Reader) Held() int { return len(r.t.held) }
+// Held is how many turns are held, those that were admitted and are not placed yet among them.
+func (r Reader) Held() int { return len(r.t.heldTurns) }
 
 // HeldOf is how many turns of a tenant wait, in the lines of all pools.
 func (r Reader) HeldOf(tenant string) (n int) {
@@ -301,14 +304,14 @@ func (r Reader) HeldOf(tenant string) (n int) {
 	return n
 }
 
-// Set is the working set of an endpoint, in tokens: its members' conversations, what they share counted once. room is
-// that of its cache; 0 where nothing is held for it, and nothing is known of its members then.
-func (r Reader) Set(slot int) (tokens, room int64) {
-	if e := r.t.endpoints.Get(slot); e.keeps > 0 {
+// WorkingSet is the working set of an endpoint, in tokens: its members' conversations, what they share counted once.
+// room is that of its cache; 0 where nothing is held for it, and nothing is known of its members then.
+func (r Reader) WorkingSet(slot int) (tokens, room int64) {
+	if e := r.t.endpoints.Get(slot); e.keepIdle > 0 {
 		return e.filled(), e.room
 	}
 	return 0, 0
 }
 
 // HeldTokens are those of the turns that wait.
-func (r Reader) HeldTokens() int64 { return r.t.waiting }
+func (r Reader) HeldTokens() int64 { return r.t.heldTokens }

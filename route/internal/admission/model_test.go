@@ -65,7 +65,7 @@ func TestAgainstModel(t *testing.T) {
 					t.Fatalf("%s is held, and all that ever came takes %d of %d", name, all, room)
 				}
 			case w.turns[n].at < 0: // its client leaves
-				if w.turns[n].over = true; !w.End(w.turns[n].hold) || w.End(w.turns[n].hold) {
+				if w.turns[n].over = true; !w.EndHold(w.turns[n].hold) || w.EndHold(w.turns[n].hold) {
 					t.Fatal("a hold did not end once")
 				}
 				ended[w.turns[n].hold]++

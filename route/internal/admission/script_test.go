@@ -23,9 +23,9 @@ type engines struct {
 	keeps time.Duration
 }
 
-func (e *engines) Room(slot int) int64              { return e.room[slot] }
-func (e *engines) MsPerToken(int) float64           { return 1 }
-func (e *engines) Pays(whole float64) time.Duration { return e.keeps }
+func (e *engines) Room(slot int) int64                      { return e.room[slot] }
+func (e *engines) MsPerToken(int) float64                   { return 1 }
+func (e *engines) WorthKeeping(whole float64) time.Duration { return e.keeps }
 
 // world is a table, what it is told, and a door that places each turn where there is room, at home first.
 type world struct {
@@ -84,10 +84,10 @@ func (w *world) ask(name, parent string, tokens int64, p fleet.Priority) int {
 // place places a turn where it may go, and reports false where it must be held.
 func (w *world) place(n int) bool {
 	t := &w.turns[n]
-	g := w.Reader().Gate(w.now, &t.Turn, t.hold)
+	g := w.Reader().Check(w.now, &t.Turn, t.hold)
 	at := -1
 	for slot := range w.takes {
-		if w.takes[slot] && g.Open(slot) && (at < 0 || slot == t.Origin) {
+		if w.takes[slot] && g.MayPlace(slot) && (at < 0 || slot == t.Origin) {
 			at = slot
 		}
 	}
@@ -97,8 +97,8 @@ func (w *world) place(n int) bool {
 	at = max(at, 0)
 	_, known := w.home[t.name]
 	t.at, w.home[t.name] = at, at
-	w.Placed(w.now, uint32(n), &admission.Placed{Key: t.Key, Parent: t.Parent, Slot: at, Tokens: t.tokens, First: !known})
-	w.End(t.hold)
+	w.TurnPlaced(w.now, uint32(n), &admission.PlacedTurn{Key: t.Key, Parent: t.Parent, Slot: at, Tokens: t.tokens, First: !known})
+	w.EndHold(t.hold)
 	return true
 }
 
@@ -106,7 +106,7 @@ func (w *world) place(n int) bool {
 func (w *world) calls() (called []int) {
 	w.Age(w.now, &w.engines, 1)
 	for {
-		lease, ok := w.Call(w.now, func(time.Time, string) (at []int) {
+		lease, ok := w.Admit(w.now, func(time.Time, string) (at []int) {
 			for slot, takes := range w.takes {
 				if takes {
 					at = append(at, slot)
@@ -129,7 +129,7 @@ func (w *world) calls() (called []int) {
 // end ends a turn.
 func (w *world) end(n int, tokens int64, kept bool) {
 	w.turns[n].over = true
-	w.Ended(w.now, uint32(n), tokens, kept)
+	w.TurnEnded(w.now, uint32(n), tokens, kept)
 }
 
 // TestScripts plays testdata/*.txt: lines that start with "> " are what happens, the lines below what comes of it.
@@ -238,7 +238,7 @@ func play(t *testing.T, script string) string {
 		case "fail":
 			w.end(latest(f[1]), 0, false)
 		case "leave":
-			fmt.Fprintln(&out, "dropped:", w.End(w.turns[latest(f[1])].hold))
+			fmt.Fprintln(&out, "dropped:", w.EndHold(w.turns[latest(f[1])].hold))
 		case "wait":
 			d, err := time.ParseDuration(f[1])
 			if err != nil {
@@ -249,7 +249,7 @@ func play(t *testing.T, script string) string {
 			w.takes[number(f[1])] = false
 			w.Left(int(number(f[1])))
 		case "over":
-			w.Closed(w.turns[latest(f[1])].Key)
+			w.ConversationEnded(w.turns[latest(f[1])].Key)
 		case "closed", "opened":
 			w.takes[number(f[1])] = f[0] == "opened"
 		default:

@@ -159,5 +159,5 @@ func (r Reader) Demand(now time.Time, slot int, f *Fleet, idle uint32, takesMs f
 // Ms is a duration in milliseconds, to the microsecond.
 func Ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// Pays is how long an idle conversation's KV cache is worth keeping, see Returns.Pays.
-func (r Reader) Pays(whole float64) time.Duration { return r.t.returns.Pays(whole) }
+// WorthKeeping is how long an idle conversation's KV cache is worth keeping, see Returns.worthKeeping.
+func (r Reader) WorthKeeping(whole float64) time.Duration { return r.t.returns.worthKeeping(whole) }

@@ -18,7 +18,7 @@ const (
 	fewTicks     = 16   // ticks for which that constant rate is used
 	likelyReturn = 0.1  // assumed share of conversations that return within their first tick
 	assumedIdles = 4    // samples that the assumption about a bucket weighs
-	worthIt      = 0.5  // least net saving of Pays, as a share of the turns
+	worthIt      = 0.5  // least net saving of worthKeeping, as a share of the turns
 	leastLeft    = 1e-9 // lower bound of the share that stays idle for any time
 )
 
@@ -252,13 +252,13 @@ func (c *Clock) At(now time.Time) uint32 {
 	return max(c.latest, 1+uint32(max(0, now.Sub(c.began))/tick))
 }
 
-// Pays is how long an idle conversation's KV cache is worth keeping where computing a whole cacheful takes whole ms:
-// the idle time t with the most of P(back by t) - E[idle time up to t] / whole. A return saves computing what was kept;
-// keeping it costs, at most, what else as much cache could have saved meanwhile: a cacheful in whole. 0 means that
-// keeping costs more than it saves, or that fewer than half of the turns would save anything net.
+// worthKeeping is how long an idle conversation's KV cache is worth keeping where computing a whole cacheful takes
+// whole ms: the idle time t with the most of P(back by t) - E[idle time up to t] / whole. A return saves computing what
+// was kept; keeping it costs, at most, what else as much cache could have saved meanwhile: a cacheful in whole. 0 means
+// that keeping costs more than it saves, or that fewer than half of the turns would save anything net.
 //
 // Returns that were not seen are not counted on: a bucket of few samples has a lower rate.
-func (s *Returns) Pays(whole float64) time.Duration {
+func (s *Returns) worthKeeping(whole float64) time.Duration {
 	if whole <= 0 {
 		return 0
 	}

@@ -22,7 +22,7 @@ import (
 type Rates interface {
 	MsPerToken(slot int) float64  // per prompt token; at least LeastMsPerToken
 	MsPerAnswer(slot int) float64 // per answer token after the first; above 0
-	HoldMs(slot int) float64      // from first byte to end of a request; 0 unknown
+	DecodeMs(slot int) float64    // from first byte to end of a request; 0 unknown
 	InOrder(slot int) bool        // known to compute prompts one after another
 	Transfer(now time.Time, slot int) Transfer
 	Known(slot int) Known
@@ -47,36 +47,36 @@ const LeastAnswer = 16
 
 // Config configures the accounts.
 type Config struct {
-	Queue   Queue
+	Queue   QueueConfig
 	Without ablation.Set
 	Silent  time.Duration // time without a sign of life before an answer can be overdue; negative: never overdue
 }
 
 // Table is the outstanding work of all endpoints.
 type Table struct {
-	cfg       Config
-	endpoints slot.Table[endpoint]
-	order     []int // slots in order of declaration
-	jobs      slot.Table[Job]
-	queued    int           // this router's jobs in its queues
-	foreign   int           // other routers' jobs in their queues
-	arrivals  uint64        // jobs that were queued so far
-	ahead     time.Duration // see SetClock
-	tenants   tenants
-	alone     fit.Mean // share of its tokens in memory that a job of this router does not share with all others
+	cfg           Config
+	endpoints     slot.Table[endpoint]
+	order         []int // slots in order of declaration
+	jobs          slot.Table[Job]
+	queued        int           // this router's jobs in its queues
+	foreign       int           // other routers' jobs in their queues
+	arrivalCount  uint64        // jobs that were queued so far
+	clockOffset   time.Duration // see SetClock
+	tenants       tenants
+	unsharedShare fit.Mean // share of its tokens in memory that a job of this router does not share with all others
 }
 
 // endpoint is the outstanding work of one endpoint.
 type endpoint struct {
-	places int   // requests it computes concurrently; 0 unknown
-	memory int64 // tokens of KV cache it can hold; 0 unknown
-	load   fleet.Load
-	alone  int64 // of load.ContextTokens, those not shared with all others
-	most   int   // requests that it computed when it last reported that others wait in it; 0 unknown
-	mostAt time.Time
-	coming []uint32 // decode legs whose KV cache has not arrived; among load.Requests
+	places           int   // requests it computes concurrently; 0 unknown
+	memory           int64 // tokens of KV cache it can hold; 0 unknown
+	load             fleet.Load
+	unshared         int64 // of load.ContextTokens, those not shared with all others
+	most             int   // requests that it computed when it last reported that others wait in it; 0 unknown
+	mostAt           time.Time
+	pendingTransfers []uint32 // decode legs whose KV cache has not arrived; among load.Requests
 
-	line    line    // at the router
+	queue   queue   // at the router
 	prompts prompts // at the engine
 	link    link
 
@@ -102,7 +102,7 @@ func (t *Table) SetConfig(c Config) {
 
 // Enter adds an endpoint. Queues are dispatched in the order of the calls.
 func (t *Table) Enter(slot int) {
-	*t.endpoints.Grow(slot) = endpoint{prompts: prompts{came: new(arrivalRing)}}
+	*t.endpoints.Grow(slot) = endpoint{prompts: prompts{arrivals: new(arrivalRing)}}
 	t.order = append(t.order, slot)
 }
 
@@ -129,12 +129,12 @@ func (t *Table) Reported(now time.Time, slot int, l *fleet.LoadReport) {
 }
 
 // sent is the number of requests that have or await a place at the engine; the others are queued at the router, or
-// asides.
-func (e *endpoint) sent() int { return e.load.Working() - e.line.n }
+// auxiliary ones.
+func (e *endpoint) sent() int { return e.load.Working() - e.queue.n }
 
 // decoding estimates how many requests are being answered: of non-streamed ones the end of prefill is not observed.
 func (e *endpoint) decoding(sent int) int {
-	return max(0, sent-len(e.coming)-e.prompts.streams)
+	return max(0, sent-len(e.pendingTransfers)-e.prompts.streams)
 }
 
 // prompting is the endpoint's total prefill time in ms; only differences matter. Call it before adding or removing a
@@ -169,7 +169,7 @@ func (r Reader) Load(slot int) (l fleet.Load) {
 func (r Reader) LoadInto(slot int, l *fleet.Load) {
 	e := r.t.endpoints.Get(slot)
 	*l = e.load
-	l.Queued = e.line.n
+	l.Queued = e.queue.n
 }
 
 // Idle reports whether an endpoint has no outstanding work.
@@ -181,8 +181,8 @@ func (r Reader) Idle(slot int) bool {
 // Queued is the number of this router's queued jobs, at all endpoints.
 func (r Reader) Queued() int { return r.t.queued }
 
-// Waiting is the number of a tenant's queued jobs, at all routers and endpoints.
-func (r Reader) Waiting(tenant string) int {
+// QueuedOf is the number of a tenant's queued jobs, at all routers and endpoints.
+func (r Reader) QueuedOf(tenant string) int {
 	if x := r.t.tenants.of[tenant]; x != nil {
 		return x.queued
 	}
@@ -191,17 +191,17 @@ func (r Reader) Waiting(tenant string) int {
 
 // Full reports whether the queue has no room for a job of an asker; own means that the tenant's own limit is reached.
 func (r Reader) Full(who Asker) (full, own bool) {
-	if most := who.Standing.Waiting; most > 0 && r.Waiting(who.Tenant) >= most {
+	if most := who.QueueClass.MaxWaiting; most > 0 && r.QueuedOf(who.Tenant) >= most {
 		return true, true
 	}
 	most := r.t.cfg.Queue.Most
 	return most > 0 && r.t.queued+r.t.foreign >= most, false
 }
 
-// Queues reports whether Open would queue a job.
-func (r Reader) Queues(now time.Time, w Work, rates Rates) bool {
+// WouldQueue reports whether Open would queue a job.
+func (r Reader) WouldQueue(now time.Time, w Work, rates Rates) bool {
 	j := newJob(now, w)
-	return r.t.queues(now, r.t.endpoints.Get(w.Slot), &j, rates)
+	return r.t.mustQueue(now, r.t.endpoints.Get(w.Slot), &j, rates)
 }
 
 // Job is the job of a lease. It is valid until the number is reused.
@@ -212,14 +212,15 @@ func (r Reader) Audit(slot int) error {
 	e := r.t.endpoints.Get(slot)
 	p := &e.prompts
 	switch {
-	case e.load != (fleet.Load{}), p.ahead != 0, p.streams != 0, p.head != 0:
-		return fmt.Errorf("load %+v, %d tokens of %d prompts ahead", e.load, p.ahead, p.streams)
-	case e.alone != 0:
-		return fmt.Errorf("%d tokens of memory are taken", e.alone)
-	case e.line.n != 0 || len(e.line.groups) != 0 || e.line.tokens != 0 || e.line.alone != 0 || e.line.foreign != 0 || e.line.ranked != [2]int{}:
-		return fmt.Errorf("%+v are queued", e.line)
-	case len(e.coming) != 0:
-		return fmt.Errorf("decode legs %v are still to come", e.coming)
+	case e.load != (fleet.Load{}), p.streamTokens != 0, p.streams != 0, p.head != 0:
+		return fmt.Errorf("load %+v, %d tokens of %d prompts ahead", e.load, p.streamTokens, p.streams)
+	case e.unshared != 0:
+		return fmt.Errorf("%d tokens of memory are taken", e.unshared)
+	case e.queue.n != 0 || len(e.queue.groups) != 0 || e.queue.tokens != 0 || e.queue.unshared != 0 ||
+		e.queue.foreign != 0 || e.queue.ranked != [2]int{}:
+		return fmt.Errorf("%+v are queued", e.queue)
+	case len(e.pendingTransfers) != 0:
+		return fmt.Errorf("decode legs %v are still to come", e.pendingTransfers)
 	case math.IsNaN(e.link.area) || math.IsInf(e.link.area, 0) || e.link.area < 0:
 		return fmt.Errorf("its link has carried %v", e.link.area)
 	}

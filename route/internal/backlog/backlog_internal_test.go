@@ -23,7 +23,7 @@ type steady struct {
 
 func (s steady) MsPerToken(int) float64               { return s.perToken }
 func (s steady) MsPerAnswer(int) float64              { return 10 }
-func (s steady) HoldMs(int) float64                   { return 500 }
+func (s steady) DecodeMs(int) float64                 { return 500 }
 func (s steady) Known(int) Known                      { return Known{true, true, 10} }
 func (s steady) InOrder(int) bool                     { return s.inOrder }
 func (s steady) Transfer(_ time.Time, _ int) Transfer { return s.transfer }
@@ -68,8 +68,8 @@ func (w *wire) wait(ms float64) { w.now = w.now.Add(duration(ms)) }
 
 // left is how many tokens of a leg are still to be transferred according to the accounts.
 func (w *wire) left(n uint32) float64 {
-	w.passes(w.now, w.endpoints.Get(0), 0, w.rates)
-	return w.jobs.Get(int(n)).left
+	w.advanceLink(w.now, w.endpoints.Get(0), 0, w.rates)
+	return w.jobs.Get(int(n)).transferLeft
 }
 
 // TestWhoLeavesTheLink: when a transfer ends for any reason, the remaining one has the link to itself.
@@ -156,9 +156,9 @@ func TestLinkPasses(t *testing.T) {
 				switch j := w.jobs.Get(i); {
 				case at == begins[i]*ticks:
 					now := start.Add(time.Duration(begins[i]) * time.Millisecond)
-					w.passes(now, e, 0, w.rates)
-					j.Handed, j.left = now, float64(j.Transfer)
-					left[i] = j.left
+					w.advanceLink(now, e, 0, w.rates)
+					j.Handed, j.transferLeft = now, float64(j.Transfer)
+					left[i] = j.transferLeft
 				case at < begins[i]*ticks:
 					continue
 				}
@@ -172,9 +172,9 @@ func TestLinkPasses(t *testing.T) {
 				}
 			}
 		}
-		w.passes(start.Add(400*time.Millisecond), e, 0, w.rates)
+		w.advanceLink(start.Add(400*time.Millisecond), e, 0, w.rates)
 		for i := range n {
-			if got := w.jobs.Get(i).left; math.Abs(got-left[i]) > 10 {
+			if got := w.jobs.Get(i).transferLeft; math.Abs(got-left[i]) > 10 {
 				t.Fatalf("transfer %d of %+v has %.0f tokens left, want %.0f", i, begins, got, left[i])
 			}
 		}
@@ -186,10 +186,10 @@ func clone(t *Table) Table {
 	c := Table{cfg: t.cfg, queued: t.queued, order: append([]int(nil), t.order...)}
 	for i := range t.endpoints.Len() {
 		e := *t.endpoints.Get(i)
-		e.coming = append([]uint32(nil), e.coming...)
-		e.line.place = maps.Clone(e.line.place)
-		e.line.groups = slices.Clone(e.line.groups)
-		for k, g := range e.line.groups {
+		e.pendingTransfers = append([]uint32(nil), e.pendingTransfers...)
+		e.queue.place = maps.Clone(e.queue.place)
+		e.queue.groups = slices.Clone(e.queue.groups)
+		for k, g := range e.queue.groups {
 			g := *g
 			for _, o := range []*ordered{&g.byKey, &g.byArrival} {
 				o.chunks = slices.Clone(o.chunks)
@@ -197,11 +197,11 @@ func clone(t *Table) Table {
 					o.chunks[i].jobs = slices.Clone(o.chunks[i].jobs)
 				}
 			}
-			e.line.groups[k] = &g
+			e.queue.groups[k] = &g
 		}
-		came := *e.prompts.came
-		e.prompts.came = &came
-		e.prompts.wholes.open = append([]uint32(nil), e.prompts.wholes.open...)
+		came := *e.prompts.arrivals
+		e.prompts.arrivals = &came
+		e.prompts.nonStreaming.open = append([]uint32(nil), e.prompts.nonStreaming.open...)
 		*c.endpoints.Grow(i) = e
 	}
 	for i := range t.jobs.Len() {
@@ -214,7 +214,7 @@ func clone(t *Table) Table {
 // readers change nothing and predict plausible waits, and closing all jobs leaves nothing.
 func TestAccounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		table, now := New(Config{Queue: Queue{Ahead: 100 * time.Millisecond, Patience: 5}}), time.Unix(1000, 0)
+		table, now := New(Config{Queue: QueueConfig{Ahead: 100 * time.Millisecond, Patience: 5}}), time.Unix(1000, 0)
 		perToken := rapid.SampledFrom([]float64{0.01, 0.1, 2}).Draw(t, "speed")
 		r := rates(perToken)
 		for slot := range 2 {
@@ -227,10 +227,10 @@ func TestAccounts(t *testing.T) {
 			before, reader := clone(&table), table.Reader()
 			q, pace := Newcomer{Now: now, PromptTokens: 1000, OutputTokens: 100}, pick.Pace{MsPerToken: perToken}
 			for i, c := range []pick.Candidate{
-				{Endpoint: pick.Endpoint{Slot: 0, CacheTokens: 5000, Queue: 3, Load: reader.Load(0)}}, {Endpoint: pick.Endpoint{Slot: 1, Load: reader.Load(1)}, Held: pick.Held{CachedTokens: 500}},
+				{Endpoint: pick.Endpoint{Slot: 0, CacheTokens: 5000, EngineRequests: 3, Load: reader.Load(0)}}, {Endpoint: pick.Endpoint{Slot: 1, Load: reader.Load(1)}, Cached: pick.Cached{CachedTokens: 500}},
 			} {
 				c.Pace = pace
-				c.Wait = reader.Expect(&q, &c.Endpoint, &c.Held, 0, &pace, r)
+				c.Wait = reader.Expect(&q, &c.Endpoint, &c.Cached, 0, &pace, r)
 				wait, link := reader.ExpectDecode(now, &c, 1000, 50, r)
 				for _, w := range []pick.Wait{c.Wait, wait} {
 					if !(w.WaitMs >= 0 && w.WaitMs < 1e9 && w.Occupancy >= 0 && w.OccupancyMs >= 0 && w.Decoding >= 0 && w.Prompts >= 0) {
@@ -247,7 +247,7 @@ func TestAccounts(t *testing.T) {
 				t.Fatalf("a reader made %+v\nof %+v", after, before)
 			}
 			for slot := range 2 {
-				w, tokens, last := &table.endpoints.Get(slot).prompts.wholes, int64(0), int64(0)
+				w, tokens, last := &table.endpoints.Get(slot).prompts.nonStreaming, int64(0), int64(0)
 				for _, n := range w.open {
 					j := table.jobs.Get(int(n))
 					if !j.open || j.Stream || j.computed || j.Queued || j.Slot != slot || j.End <= last {
@@ -280,7 +280,7 @@ func TestAccounts(t *testing.T) {
 				prompt := rapid.IntRange(0, 5000).Draw(t, "prompt")
 				leg := rapid.SampledFrom([]fleet.Leg{fleet.LegWhole, fleet.LegWhole, fleet.LegPrefill, fleet.LegDecode}).Draw(t, "leg")
 				w := Work{
-					Slot: rapid.IntRange(0, 1).Draw(t, "slot"), Class: rapid.SampledFrom([]fleet.Class{fleet.Turn, fleet.Turn, fleet.Embed, fleet.Aside}).Draw(t, "class"), Leg: leg,
+					Slot: rapid.IntRange(0, 1).Draw(t, "slot"), Class: rapid.SampledFrom([]fleet.Class{fleet.Turn, fleet.Turn, fleet.Embed, fleet.Auxiliary}).Draw(t, "class"), Leg: leg,
 					Stream: leg == fleet.LegPrefill || rapid.Bool().Draw(t, "stream"), PromptTokens: prompt, CachedTokens: rapid.IntRange(0, prompt).Draw(t, "cached"), OutputTokens: 100,
 					MaxTokens: rapid.IntRange(0, 200).Draw(t, "most"), MsPerToken: perToken, TTFTMs: 100, ReadyMs: 200, MayQueue: leg != fleet.LegDecode && rapid.Bool().Draw(t, "queues"),
 				}
@@ -316,7 +316,7 @@ func TestAccounts(t *testing.T) {
 			if err := table.Reader().Audit(slot); err != nil || !table.Reader().Idle(slot) || table.Reader().Queued() != 0 {
 				t.Fatalf("left at %d: %v", slot, err)
 			}
-			if w := &table.endpoints.Get(slot).prompts.wholes; len(w.open) != 0 || w.tokens != 0 {
+			if w := &table.endpoints.Get(slot).prompts.nonStreaming; len(w.open) != 0 || w.tokens != 0 {
 				t.Fatalf("left at %d: %+v", slot, w)
 			}
 		}

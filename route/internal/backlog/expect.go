@@ -20,15 +20,15 @@ type Newcomer struct {
 func (r Reader) Expect(
 	q *Newcomer,
 	c *pick.Endpoint,
-	h *pick.Held,
+	h *pick.Cached,
 	shared int,
 	p *pick.Pace,
 	rates Rates,
 ) (w pick.Wait) {
-	e, hold := r.t.endpoints.Get(c.Slot), rates.HoldMs(c.Slot)
+	e, decodeMs := r.t.endpoints.Get(c.Slot), rates.DecodeMs(c.Slot)
 	sent, queued, first := e.sent(), 0, 0.0
-	if e.line.n > 0 {
-		queued, first, w.Behind = r.t.inFront(
+	if e.queue.n > 0 {
+		queued, first, w.Overtaken = r.t.jobsBefore(
 			q.Now,
 			e,
 			&q.Asker,
@@ -36,11 +36,11 @@ func (r Reader) Expect(
 			p.MsPerToken,
 		)
 	}
-	taken := r.t.taken(q.Now, e, sent, hold) + queued
-	w.WaitMs = first + r.t.wait(q.Now, e, c, p.MsPerToken, hold, taken, rates)
+	competing := r.t.competing(q.Now, e, sent, decodeMs) + queued
+	w.WaitMs = first + r.t.wait(q.Now, e, c, p.MsPerToken, decodeMs, competing, rates)
 	w.Prompts, w.Decoding = e.prompts.streams, e.decoding(sent)
 	if !r.t.cfg.Without.Has(ablation.Occupancy) {
-		w.Occupancy, w.OccupancyMs = e.occupancy(c, h.Resident, q.PromptTokens-shared+q.OutputTokens, hold)
+		w.Occupancy, w.OccupancyMs = e.occupancy(c, h.Resident, q.PromptTokens-shared+q.OutputTokens, decodeMs)
 	}
 	return w
 }
@@ -67,18 +67,18 @@ func (r Reader) ExpectDecode(
 // LegWaitMs is the wait of a decode leg that arrives now. Pending legs have a slot by then, or are in front of it.
 func (r Reader) LegWaitMs(now time.Time, c *pick.Candidate, rates Rates) float64 {
 	e := r.t.endpoints.Get(c.Slot)
-	return r.t.wait(now, e, &c.Endpoint, c.MsPerToken, rates.HoldMs(c.Slot), e.sent(), rates)
+	return r.t.wait(now, e, &c.Endpoint, c.MsPerToken, rates.DecodeMs(c.Slot), e.sent(), rates)
 }
 
-// taken is how many requests compete with a new one for a slot: those that have or await one, and those that arrive
+// competing is how many requests compete with a new one for a slot: those that have or await one, and those that arrive
 // while it would be answered.
-func (t *Table) taken(now time.Time, e *endpoint, sent int, hold float64) int {
+func (t *Table) competing(now time.Time, e *endpoint, sent int, decodeMs float64) int {
 	// the first is the case for every endpoint without split requests
-	if len(e.coming) == 0 || t.cfg.Without.Has(ablation.PendingTransfers) {
+	if len(e.pendingTransfers) == 0 || t.cfg.Without.Has(ablation.PendingTransfers) {
 		return sent
 	}
-	n, until := sent, now.Add(duration(hold))
-	for _, k := range e.coming {
+	n, until := sent, now.Add(duration(decodeMs))
+	for _, k := range e.pendingTransfers {
 		if t.jobs.Get(int(k)).due.After(until) {
 			n--
 		}
@@ -91,51 +91,54 @@ func (t *Table) wait(
 	now time.Time,
 	e *endpoint,
 	c *pick.Endpoint,
-	perToken, hold float64,
-	taken int,
+	perToken, decodeMs float64,
+	competing int,
 	rates Rates,
 ) float64 {
 	p, left := &e.prompts, 0.0
-	if tokens := e.load.PrefillTokens - e.line.tokens; tokens > 0 {
+	if tokens := e.load.PrefillTokens - e.queue.tokens; tokens > 0 {
 		switch due := Ms(p.until.Sub(now)); {
 		case due >= 0:
 			left = min(due, float64(float64(tokens)*perToken))
-		case p.ahead > 0 && !t.cfg.Without.Has(ablation.Late): // late: what is late by t may take as long as t again
-			left = min(-due, float64(float64(mostLate*p.ahead)*perToken))
+		// late: what is late by t may take as long as t again
+		case p.streamTokens > 0 && !t.cfg.Without.Has(ablation.Late):
+			left = min(-due, float64(float64(mostLate*p.streamTokens)*perToken))
 		}
 		if !t.cfg.Without.Has(ablation.Late) {
-			left = max(left, t.lateWhole(p, now, perToken, rates))
+			left = max(left, t.lateNonStreaming(p, now, perToken, rates))
 		}
 	}
-	if e.places > 0 && taken >= e.places {
+	if e.places > 0 && competing >= e.places {
 		prompts, first := t.unfinished(p, left, perToken)
-		return max(left, place(hold, left, first, prompts, taken, e.places))
+		return max(left, slotFreeMs(decodeMs, left, first, prompts, competing, e.places))
 	}
-	if running := c.Queue - c.Load.Waiting; c.Load.Waiting > 0 && running > 0 { // as reported by the engine
-		left = max(left, float64(hold*float64(c.Load.Waiting))/float64(running))
+	// as reported by the engine
+	if running := c.EngineRequests - c.Load.EngineWaiting; c.Load.EngineWaiting > 0 && running > 0 {
+		left = max(left, float64(decodeMs*float64(c.Load.EngineWaiting))/float64(running))
 	}
 	return left
 }
 
-// place is the time in ms until a slot is free at an endpoint with at least as many requests as slots. Its prompts are
-// all computed in left ms, the first of them in first ms. Answers end evenly within hold, and requests in prefill end
-// hold ms after their prompt is computed.
-func place(hold, left, first float64, prompts, requests, slots int) float64 {
+// slotFreeMs is the time in ms until a slot is free at an endpoint with at least as many requests as slots. Its prompts
+// are all computed in left ms, the first of them in first ms. Answers end evenly within decodeMs, and requests in
+// prefill end decodeMs ms after their prompt is computed.
+func slotFreeMs(decodeMs, left, first float64, prompts, requests, slots int) float64 {
 	before := float64(requests - slots + 1)
 	answers, each := float64(min(max(requests-prompts, 0), slots)), float64(max(prompts, 1))
 	switch {
 	case before <= answers:
-		return float64(hold*before) / answers
+		return float64(decodeMs*before) / answers
 	case before <= float64(slots):
-		return hold + first + float64((left-first)*(before-answers))/each
+		return decodeMs + first + float64((left-first)*(before-answers))/each
 	default:
-		return float64((hold + first + float64((left-first)*(float64(slots)-answers))/each) * before / float64(slots))
+		return float64((decodeMs + first +
+			float64((left-first)*(float64(slots)-answers))/each) * before / float64(slots))
 	}
 }
 
 // occupancy is the share of the endpoint's slots and memory in use, and the share one more request takes, times how
 // long it stays.
-func (e *endpoint) occupancy(c *pick.Endpoint, resident int64, tokens int, hold float64) (share, takesMs float64) {
+func (e *endpoint) occupancy(c *pick.Endpoint, resident int64, tokens int, decodeMs float64) (share, takesMs float64) {
 	var each float64
 	if n := e.places; n > 0 {
 		share, each = float64(e.load.Working())/float64(n), 1/float64(n)
@@ -143,7 +146,7 @@ func (e *endpoint) occupancy(c *pick.Endpoint, resident int64, tokens int, hold 
 	if n := c.CacheTokens; n > 0 {
 		share, each = max(share, float64(resident)/float64(n)), max(each, float64(tokens)/float64(n))
 	}
-	return share, float64(each * hold)
+	return share, float64(each * decodeMs)
 }
 
 const (
@@ -186,20 +189,20 @@ func (j *Job) late(now time.Time) bool {
 	return !j.Handed.IsZero() && !now.Before(j.overdue.Add(max(0, j.Handed.Sub(j.due))))
 }
 
-// Waiting describes the jobs of one endpoint that were sent and have no answer yet, without asides.
-type Waiting struct {
-	Jobs   int
-	Since  time.Time // when the oldest was sent
-	Late   bool      // an answer is overdue
-	Wholes int       // non-streamed jobs that are not overdue
+// Unanswered describes the jobs of one endpoint that were sent and have no answer yet, without auxiliary ones.
+type Unanswered struct {
+	Jobs         int
+	Since        time.Time // when the oldest was sent
+	Late         bool      // an answer is overdue
+	NonStreaming int       // non-streamed jobs that are not overdue
 }
 
 // Overdue examines an endpoint's jobs without an answer: those sent from a moment on, and the older ones.
-func (r Reader) Overdue(now time.Time, slot int, from time.Time) (recent, older Waiting) {
+func (r Reader) Overdue(now time.Time, slot int, from time.Time) (recent, older Unanswered) {
 	recent.Since, older.Since = now, now
 	for i := range r.t.jobs.Len() {
 		j := r.t.jobs.Get(i)
-		if !j.open || j.computed || j.Queued || j.Slot != slot || j.Class == fleet.Aside {
+		if !j.open || j.computed || j.Queued || j.Slot != slot || j.Class == fleet.Auxiliary {
 			continue
 		}
 		w := &recent
@@ -210,7 +213,7 @@ func (r Reader) Overdue(now time.Time, slot int, from time.Time) (recent, older 
 		if j.late(now) {
 			w.Late = true
 		} else if !j.Stream {
-			w.Wholes++
+			w.NonStreaming++
 		}
 		if j.Sent.Before(w.Since) {
 			w.Since = j.Sent

@@ -25,14 +25,14 @@ type Work struct {
 
 	Origin, Seq uint64  // the router that placed it, and how many it had placed before: the tie-break for equal keys
 	Foreign     bool    // placed and sent by another router:
-	Waits       bool    // it is queued there
+	QueuedThere bool    // it is queued there
 	Key         float64 // its key in that queue
 }
 
 // Asker is what the queue needs to know about a request's owner.
 type Asker struct {
-	Tenant   string
-	Standing fleet.Standing
+	Tenant     string
+	QueueClass fleet.QueueClass
 }
 
 // Job is the work of one lease and what was observed of it.
@@ -44,8 +44,8 @@ type Job struct {
 	Queued   bool    // it is in a router's queue, ordered by key
 	AtLimit  bool    // it was queued since its tenant had reached its limit of running jobs
 	Greedy   bool    // it was queued since the engine was full and its tenant had used much more than the others
-	tenant   *tenant // nil for an aside
-	came     uint64  // if queued: its place in the order of arrival
+	tenant   *tenant // nil for an auxiliary request
+	arrival  uint64  // if queued: its place in the order of arrival
 
 	Opened time.Time
 	Sent   time.Time // to the engine: at once, or when dispatched
@@ -55,20 +55,20 @@ type Job struct {
 	// tokens it computes, and tokens of KV cache to be transferred to a decode leg or from a prefill leg
 	Prefill, Transfer int64
 	decode, context   int64 // tokens of its answer, and its total tokens
-	alone             int64 // of context, those not shared with all others
+	unshared          int64 // of context, those not shared with all others
 
-	due     time.Time // of a decode leg: when its prompt is expected to be computed
-	overdue time.Time // see Overdue; zero never
-	ready   time.Time // of non-streamed answers: when the prompt is expected to be computed
-	left    float64   // tokens of Transfer not yet moved, once the transfer has begun
-	area    float64   // of the link at that time
+	due          time.Time // of a decode leg: when its prompt is expected to be computed
+	overdue      time.Time // see Overdue; zero never
+	ready        time.Time // of non-streamed answers: when the prompt is expected to be computed
+	transferLeft float64   // tokens of Transfer not yet moved, once the transfer has begun
+	linkArea     float64   // of the link at that time
 
-	Held          bool    // it may have waited for a slot
-	Alone         bool    // nothing else was outstanding there when it was sent
-	End           int64   // position of its prompt's end in the endpoint's queue, in tokens since the first
-	Front, Behind float64 // estimated tokens of prompts in front and behind computed during its stay
-	Others        int     // requests being answered when its answer began
-	promptMs      float64 // of the endpoint when its answer began
+	WaitedForSlot             bool    // it may have waited for a slot
+	WasIdle                   bool    // nothing else was outstanding there when it was sent
+	End                       int64   // position of its prompt's end in the endpoint's queue, in tokens since the first
+	TokensBefore, TokensAfter float64 // estimated tokens of prompts in front and behind computed during its stay
+	Concurrent                int     // requests being answered when its answer began
+	promptMs                  float64 // of the endpoint when its answer began
 
 	// Set by Computed. Timed means that a stream's first byte shows when its prompt was computed.
 	Timed        bool
@@ -81,9 +81,9 @@ type Job struct {
 	SoonKnown bool
 
 	// Set by Close. Paced means that the answer was long enough for a sample of decode speed.
-	Paced    bool
-	PromptMs float64 // ms of prefill during its answer
-	Left     int     // requests still being answered after it
+	Paced         bool
+	PromptMs      float64 // ms of prefill during its answer
+	StillDecoding int     // requests still being answered after it
 }
 
 // Open adds a job and queues it at the router if that is better, see Job.Queued. Otherwise it must be sent.
@@ -92,14 +92,14 @@ func (t *Table) Open(now time.Time, n uint32, w Work, rates Rates) *Job {
 	*j = newJob(now, w)
 	j.open = true
 	if w.Foreign { // other routers do not tell
-		j.alone = int64(float64(float64(j.context) * float64(t.alone)))
-	} else if j.alone = max(0, j.context-int64(w.SharedTokens)); j.context > 0 {
-		t.alone.Add(aloneRate, float64(j.alone)/float64(j.context))
+		j.unshared = int64(float64(float64(j.context) * float64(t.unsharedShare)))
+	} else if j.unshared = max(0, j.context-int64(w.SharedTokens)); j.context > 0 {
+		t.unsharedShare.Add(unsharedRate, float64(j.unshared)/float64(j.context))
 	}
-	if w.Class != fleet.Aside {
-		j.tenant = t.tenants.enter(now.Add(t.ahead), w.Tenant)
+	if w.Class != fleet.Auxiliary {
+		j.tenant = t.tenants.enter(now.Add(t.clockOffset), w.Tenant)
 	}
-	if w.Foreign && j.Waits || !w.Foreign && t.queues(now, e, j, rates) {
+	if w.Foreign && j.QueuedThere || !w.Foreign && t.mustQueue(now, e, j, rates) {
 		t.enqueue(now, e, n, j)
 	}
 	l := &e.load
@@ -107,12 +107,12 @@ func (t *Table) Open(now time.Time, n uint32, w Work, rates Rates) *Job {
 	l.PrefillTokens += j.Prefill
 	l.DecodeTokens += j.decode
 	l.ContextTokens += j.context
-	e.alone += j.alone
+	e.unshared += j.unshared
 	if w.Leg == fleet.LegDecode {
 		l.TransferRequests++
 		l.TransferTokens += j.Transfer
 		j.due = now.Add(duration(w.ReadyMs))
-		e.coming = append(e.coming, n)
+		e.pendingTransfers = append(e.pendingTransfers, n)
 	}
 	return j
 }
@@ -134,8 +134,8 @@ func newJob(now time.Time, w Work) Job {
 	case fleet.Embed:
 		j.Prefill = int64(w.PromptTokens)
 		j.context = j.Prefill
-	case fleet.Aside: // it takes no place to wait for
-		j.MayQueue, j.Waits = false, false
+	case fleet.Auxiliary: // it takes no place to wait for
+		j.MayQueue, j.QueuedThere = false, false
 	}
 	return j
 }
@@ -143,8 +143,8 @@ func newJob(now time.Time, w Work) Job {
 // count adds by to the number of requests like the job.
 func (j *Job) count(l *fleet.Load, by int) {
 	l.Requests += by
-	if j.Class == fleet.Aside {
-		l.Asides += by
+	if j.Class == fleet.Auxiliary {
+		l.Auxiliary += by
 	}
 }
 
@@ -152,18 +152,18 @@ func (j *Job) count(l *fleet.Load, by int) {
 func (t *Table) Send(now time.Time, n uint32, rates Rates) (ms float64) {
 	j := t.jobs.Get(int(n))
 	e := t.endpoints.Get(j.Slot)
-	if j.Class == fleet.Aside {
+	if j.Class == fleet.Auxiliary {
 		j.Sent = now
 		return 0
 	}
 	others := e.sent() - 1
-	j.Sent, j.Alone = now, others == 0
-	if j.Standing.Running > 0 && j.Class == fleet.Turn && j.Leg != fleet.LegDecode {
+	j.Sent, j.WasIdle = now, others == 0
+	if j.QueueClass.MaxRunning > 0 && j.Class == fleet.Turn && j.Leg != fleet.LegDecode {
 		j.counted = true
 		j.tenant.running++
 	}
-	t.tenants.charge(now.Add(t.ahead), j.tenant, j.Prefill, j.Standing.Share)
-	j.Held = e.places > 0 && others >= e.places
+	t.tenants.charge(now.Add(t.clockOffset), j.tenant, j.Prefill, j.QueueClass.Share)
+	j.WaitedForSlot = e.places > 0 && others >= e.places
 	j.overdue = t.overdueAt(j, rates)
 	if j.Prefill <= 0 {
 		return 0
@@ -186,9 +186,9 @@ func (t *Table) Transferring(now time.Time, n uint32, rates Rates) {
 		return
 	}
 	e := t.endpoints.Get(j.Slot)
-	t.passes(now, e, j.Slot, rates)
-	j.Held = e.places > 0 && e.sent()-len(e.coming) >= e.places
-	j.Handed, j.left, j.area = now, float64(j.Transfer), e.link.area
+	t.advanceLink(now, e, j.Slot, rates)
+	j.WaitedForSlot = e.places > 0 && e.sent()-len(e.pendingTransfers) >= e.places
+	j.Handed, j.transferLeft, j.linkArea = now, float64(j.Transfer), e.link.area
 }
 
 // Computed records the first byte of a job's answer. After a Timed one, and once its speed is learnt, call Rebase.
@@ -206,8 +206,8 @@ func (t *Table) Computed(now time.Time, n uint32, rates Rates) *Job {
 	case fleet.LegDecode:
 		l.TransferRequests--
 		l.TransferTokens -= j.Transfer
-		t.came(now, e, j.Slot, n, rates)
-		j.TransferArea = e.link.area - j.area
+		t.transferArrived(now, e, j.Slot, n, rates)
+		j.TransferArea = e.link.area - j.linkArea
 	case fleet.LegWhole:
 	}
 	switch {
@@ -216,9 +216,9 @@ func (t *Table) Computed(now time.Time, n uint32, rates Rates) *Job {
 		e.prompting(now)
 		t.computedStream(e, j)
 	default:
-		t.leaves(now, e, n, j, rates)
+		t.removeNonStreaming(now, e, n, j, rates)
 	}
-	j.Others, j.promptMs = max(0, e.decoding(e.sent())-1), e.prompting(now)
+	j.Concurrent, j.promptMs = max(0, e.decoding(e.sent())-1), e.prompting(now)
 	return j
 }
 
@@ -232,7 +232,7 @@ func (t *Table) Close(now time.Time, n uint32, ok bool, outputTokens int, rates 
 		j.counted = false
 		j.tenant.running--
 	}
-	t.leave(now, e, n, j, rates)
+	t.removeRequest(now, e, n, j, rates)
 	if j.Queued {
 		t.dequeue(e, n, j)
 		e.load.PrefillTokens -= j.Prefill
@@ -244,12 +244,12 @@ func (t *Table) Close(now time.Time, n uint32, ok bool, outputTokens int, rates 
 			e.prompting(now)
 			t.withdrawStream(now, e, j, rates)
 		default:
-			t.leaves(now, e, n, j, rates)
+			t.removeNonStreaming(now, e, n, j, rates)
 		}
 	}
 	e.load.DecodeTokens -= j.decode
 	e.load.ContextTokens -= j.context
-	e.alone -= j.alone
+	e.unshared -= j.unshared
 	if j.tenant != nil {
 		t.tenants.leave(j.tenant)
 	}
@@ -260,22 +260,22 @@ func (t *Table) Close(now time.Time, n uint32, ok bool, outputTokens int, rates 
 		j.Soon, j.SoonKnown = e.prompts.soon(j)
 	}
 	if j.Paced = j.Leg != fleet.LegPrefill && j.Class == fleet.Turn && outputTokens >= LeastAnswer; j.Paced {
-		j.PromptMs, j.Left = e.prompting(now)-j.promptMs, e.decoding(e.sent())
+		j.PromptMs, j.StillDecoding = e.prompting(now)-j.promptMs, e.decoding(e.sent())
 	}
 	return j
 }
 
-// leave removes an ending job from the count of requests. A prefill leg is outstanding until its prompt is computed,
-// and in transfer until its decoder has the KV cache. A decode leg is outstanding from the beginning, and in transfer
-// until its first byte.
-func (t *Table) leave(now time.Time, e *endpoint, n uint32, j *Job, rates Rates) {
+// removeRequest removes an ending job from the count of requests. A prefill leg is outstanding until its prompt is
+// computed, and in transfer until its decoder has the KV cache. A decode leg is outstanding from the beginning, and in
+// transfer until its first byte.
+func (t *Table) removeRequest(now time.Time, e *endpoint, n uint32, j *Job, rates Rates) {
 	l := &e.load
 	inTransfer := j.Leg != fleet.LegWhole && j.computed == (j.Leg == fleet.LegPrefill)
 	if inTransfer {
 		l.TransferRequests--
 		l.TransferTokens -= j.Transfer
 		if j.Leg == fleet.LegDecode {
-			t.came(now, e, j.Slot, n, rates)
+			t.transferArrived(now, e, j.Slot, n, rates)
 		}
 	}
 	if !inTransfer || j.Leg == fleet.LegDecode {

@@ -12,36 +12,36 @@ type link struct {
 	area float64   // running transfers, integrated over ms
 }
 
-// passes accounts for the time since the last call. Call it before a transfer begins or ends.
-func (t *Table) passes(now time.Time, e *endpoint, slot int, rates Rates) {
+// advanceLink accounts for the time since the last call. Call it before a transfer begins or ends.
+func (t *Table) advanceLink(now time.Time, e *endpoint, slot int, rates Rates) {
 	if Ms(now.Sub(e.link.at)) <= 0 {
 		return
 	}
 	each, area := 0.0, 0.0
-	if len(e.coming) > 0 {
-		each, area = t.carried(now, e, rates.Transfer(now, slot).MsPerToken)
+	if len(e.pendingTransfers) > 0 {
+		each, area = t.linkProgress(now, e, rates.Transfer(now, slot).MsPerToken)
 	}
 	e.link.at = now
 	e.link.area += area
-	for _, n := range e.coming {
-		if j := t.jobs.Get(int(n)); j.moves() {
-			j.left = max(0, j.left-each)
+	for _, n := range e.pendingTransfers {
+		if j := t.jobs.Get(int(n)); j.inTransfer() {
+			j.transferLeft = max(0, j.transferLeft-each)
 		}
 	}
 }
 
-// carried is how many tokens of each transfer the link has carried since link.at, and the number of running transfers
-// integrated over ms. It changes nothing.
-func (t *Table) carried(now time.Time, e *endpoint, perToken float64) (each, area float64) {
+// linkProgress is how many tokens of each transfer the link has carried since link.at, and the number of running
+// transfers integrated over ms. It changes nothing.
+func (t *Table) linkProgress(now time.Time, e *endpoint, perToken float64) (each, area float64) {
 	for dt := Ms(now.Sub(e.link.at)); dt > 0; {
 		n, next := 0, -1.0 // running transfers, and the tokens left of the first that may end within dt
-		for _, k := range e.coming {
+		for _, k := range e.pendingTransfers {
 			j := t.jobs.Get(int(k))
-			if !j.moves() || !j.Stream && j.left <= each {
+			if !j.inTransfer() || !j.Stream && j.transferLeft <= each {
 				continue
 			}
-			if n++; !j.Stream && (next < 0 || j.left-each < next) {
-				next = j.left - each
+			if n++; !j.Stream && (next < 0 || j.transferLeft-each < next) {
+				next = j.transferLeft - each
 			}
 		}
 		if n == 0 {
@@ -58,18 +58,18 @@ func (t *Table) carried(now time.Time, e *endpoint, perToken float64) (each, are
 	return each, area
 }
 
-// moves reports whether KV cache of a decode leg is in transfer: until its first byte, or, for a non-streamed answer,
-// until all is expected to have arrived.
-func (j *Job) moves() bool {
-	return !j.Handed.IsZero() && j.Transfer > 0 && (j.Stream || j.left > 0)
+// inTransfer reports whether KV cache of a decode leg is in transfer: until its first byte, or, for a non-streamed
+// answer, until all is expected to have arrived.
+func (j *Job) inTransfer() bool {
+	return !j.Handed.IsZero() && j.Transfer > 0 && (j.Stream || j.transferLeft > 0)
 }
 
-// came removes a decode leg from the pending transfers and from the link. Until then it occupies no slot, and whole
-// requests cannot use its blocks.
-func (t *Table) came(now time.Time, e *endpoint, slot int, n uint32, rates Rates) {
-	t.passes(now, e, slot, rates)
-	if i := slices.Index(e.coming, n); i >= 0 {
-		e.coming = slices.Delete(e.coming, i, i+1)
+// transferArrived removes a decode leg from the pending transfers and from the link. Until then it occupies no slot,
+// and whole requests cannot use its blocks.
+func (t *Table) transferArrived(now time.Time, e *endpoint, slot int, n uint32, rates Rates) {
+	t.advanceLink(now, e, slot, rates)
+	if i := slices.Index(e.pendingTransfers, n); i >= 0 {
+		e.pendingTransfers = slices.Delete(e.pendingTransfers, i, i+1)
 	}
 }
 
@@ -77,25 +77,25 @@ func (t *Table) came(now time.Time, e *endpoint, slot int, n uint32, rates Rates
 // others: while two overlap, each has half the bandwidth.
 func (r Reader) LinkMs(now time.Time, slot int, pace Transfer, tokens, in float64) float64 {
 	t, e := r.t, r.t.endpoints.Get(slot)
-	if len(e.coming) == 0 {
+	if len(e.pendingTransfers) == 0 {
 		return 0
 	}
-	each, _ := t.carried(now, e, pace.MsPerToken)
+	each, _ := t.linkProgress(now, e, pace.MsPerToken)
 	n := 0
-	for _, k := range e.coming {
-		if j := t.jobs.Get(int(k)); j.moves() && (j.Stream || j.left > each) {
+	for _, k := range e.pendingTransfers {
+		if j := t.jobs.Get(int(k)); j.inTransfer() && (j.Stream || j.transferLeft > each) {
 			n++
 		}
 	}
 	gone := in / float64(pace.MsPerToken*float64(max(n, 1))) // tokens of each moved by then
 	begins := now.Add(duration(in))
 	sum := 0.0
-	for _, k := range e.coming {
+	for _, k := range e.pendingTransfers {
 		j := t.jobs.Get(int(k))
 		left := float64(j.Transfer)
 		switch {
 		case !j.Handed.IsZero():
-			left = j.left - each - gone
+			left = j.transferLeft - each - gone
 		case j.due.After(begins):
 			continue
 		}

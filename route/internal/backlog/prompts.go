@@ -7,20 +7,20 @@ import (
 
 // prompts are those sent to an endpoint and not computed, in order of arrival.
 type prompts struct {
-	until   time.Time // when all of them are expected to be computed
-	at      time.Time // latest moment from which that was reckoned; see latest
-	ahead   int64     // uncached tokens of streams without a first byte
-	streams int       // number of these streams
-	head    int64     // uncached tokens of the first of them, as far as known
-	wholes  wholes
-	came    *arrivalRing
+	until        time.Time // when all of them are expected to be computed
+	at           time.Time // latest moment from which that was reckoned; see latest
+	streamTokens int64     // uncached tokens of streams without a first byte
+	streams      int       // number of these streams
+	head         int64     // uncached tokens of the first of them, as far as known
+	nonStreaming nonStreaming
+	arrivals     *arrivalRing
 }
 
 // The end of prefill of a non-streamed answer is not observed. Engines compute prompts in order of arrival, so it has
 // ended once a later prompt is computed or the answer has come.
 
-// wholes are the prompts of non-streamed answers.
-type wholes struct {
+// nonStreaming are the prompts of non-streamed answers.
+type nonStreaming struct {
 	queued    int64    // uncached tokens of all prompts ever sent to the endpoint
 	open      []uint32 // jobs whose prompts are not known to be computed, in order of arrival
 	tokens    int64    // tokens of these
@@ -62,7 +62,7 @@ func (c *arrivalRing) by(t time.Time) (end int64, ok bool) {
 // soon is how many tokens arrived within half of a job's expected prefill time after it.
 func (p *prompts) soon(j *Job) (tokens float64, ok bool) {
 	half := time.Duration(float64(float64(j.Prefill)*j.MsPerToken) / 2 * 1e6)
-	end, ok := p.came.by(j.Sent.Add(half))
+	end, ok := p.arrivals.by(j.Sent.Add(half))
 	return max(0, float64(end-j.End)), ok
 }
 
@@ -83,21 +83,21 @@ func (e *endpoint) push(now time.Time, n uint32, j *Job) (took float64) {
 	if p.until.Before(now) {
 		p.until = now
 	}
-	p.enter(now, n, j, Ms(p.until.Sub(now)))
+	p.addPrompt(now, n, j, Ms(p.until.Sub(now)))
 	p.until = p.until.Add(duration(took))
 	if j.Stream {
 		if p.streams == 0 {
 			p.head = j.Prefill
 		}
-		p.ahead += j.Prefill
+		p.streamTokens += j.Prefill
 		p.streams++
 	}
 	return took
 }
 
-// enter records the position of a job's prompt in the queue; front is the expected ms of the prompts in front.
-func (p *prompts) enter(now time.Time, n uint32, j *Job, front float64) {
-	w := &p.wholes
+// addPrompt records the position of a job's prompt in the queue; front is the expected ms of the prompts in front.
+func (p *prompts) addPrompt(now time.Time, n uint32, j *Job, front float64) {
+	w := &p.nonStreaming
 	if j.Stream && p.streams == 0 {
 		// Its first byte measures what is computed from now on. The prompts in front are done as far as is known.
 		w.between, w.ambiguous = 0, false
@@ -106,8 +106,8 @@ func (p *prompts) enter(now time.Time, n uint32, j *Job, front float64) {
 		}
 	}
 	w.queued += j.Prefill
-	j.End, j.Front = w.queued, float64(front/max(j.MsPerToken, LeastMsPerToken))
-	p.came.note(now, j.End)
+	j.End, j.TokensBefore = w.queued, float64(front/max(j.MsPerToken, LeastMsPerToken))
+	p.arrivals.note(now, j.End)
 	if !j.Stream {
 		w.open = append(w.open, n)
 		w.tokens += j.Prefill
@@ -117,54 +117,54 @@ func (p *prompts) enter(now time.Time, n uint32, j *Job, front float64) {
 
 // computedStream removes the computed prompt of a stream and records what its first byte shows.
 func (t *Table) computedStream(e *endpoint, j *Job) {
-	w := &e.prompts.wholes
-	j.Timed, j.Between = true, w.between+t.pass(w, j.End)
+	w := &e.prompts.nonStreaming
+	j.Timed, j.Between = true, w.between+t.computedUpTo(w, j.End)
 	ambiguous := w.ambiguous
 	w.between, w.ambiguous = 0, len(w.open) > 0
-	j.Ambiguous = ambiguous || w.ambiguous || e.places > 0 && e.sent()-len(e.coming) > e.places
+	j.Ambiguous = ambiguous || w.ambiguous || e.places > 0 && e.sent()-len(e.pendingTransfers) > e.places
 	if j.CachedTokens == 0 {
 		j.Soon, j.SoonKnown = e.prompts.soon(j)
 	}
-	e.prompts.pop(j)
+	e.prompts.removeStream(j)
 }
 
 // withdrawStream removes the prompt of a stream that ends without an answer.
 func (t *Table) withdrawStream(now time.Time, e *endpoint, j *Job, rates Rates) {
 	p := &e.prompts
 	until := p.until
-	p.pop(j)
+	p.removeStream(j)
 	perToken := rates.MsPerToken(j.Slot)
 	p.until = p.latest(now).Add(p.remaining(perToken))
-	if p.wholes.tokens > 0 && p.until.After(until) { // the engine's progress is unknown
+	if p.nonStreaming.tokens > 0 && p.until.After(until) { // the engine's progress is unknown
 		p.until = until
 	}
-	t.delay(p, perToken)
+	t.delayNonStreaming(p, perToken)
 }
 
-// pop removes a stream's prompt from the counts.
-func (p *prompts) pop(j *Job) {
-	p.ahead -= j.Prefill
+// removeStream removes a stream's prompt from the counts.
+func (p *prompts) removeStream(j *Job) {
+	p.streamTokens -= j.Prefill
 	p.streams--
-	p.head = p.ahead / int64(max(p.streams, 1))
+	p.head = p.streamTokens / int64(max(p.streams, 1))
 }
 
 // remaining is the time for all prompts left.
 func (p *prompts) remaining(perToken float64) time.Duration {
-	return time.Duration(float64(float64(p.ahead+p.wholes.tokens)*perToken) * 1e6)
+	return time.Duration(float64(float64(p.streamTokens+p.nonStreaming.tokens)*perToken) * 1e6)
 }
 
 // Rebase recomputes when the remaining prompts are expected to be done, from now on and at the latest speed.
 func (t *Table) Rebase(now time.Time, slot int, rates Rates) {
 	p, perToken := &t.endpoints.Get(slot).prompts, rates.MsPerToken(slot)
 	p.until = p.latest(now).Add(p.remaining(perToken))
-	t.delay(p, perToken)
+	t.delayNonStreaming(p, perToken)
 }
 
-// delay postpones the expected times of non-streamed answers after those in front took longer.
-func (t *Table) delay(p *prompts, perToken float64) {
-	for _, n := range p.wholes.open {
+// delayNonStreaming postpones the expected times of non-streamed answers after those in front took longer.
+func (t *Table) delayNonStreaming(p *prompts, perToken float64) {
+	for _, n := range p.nonStreaming.open {
 		j := t.jobs.Get(int(n))
-		if at := p.until.Add(-time.Duration(float64(float64(p.wholes.queued-j.End)*perToken) * 1e6)); at.After(
+		if at := p.until.Add(-time.Duration(float64(float64(p.nonStreaming.queued-j.End)*perToken) * 1e6)); at.After(
 			j.ready,
 		) {
 			j.ready = at
@@ -172,8 +172,8 @@ func (t *Table) delay(p *prompts, perToken float64) {
 	}
 }
 
-// pass removes the prompts that are computed once the one with this end is, and returns their tokens.
-func (t *Table) pass(w *wholes, end int64) (tokens int64) {
+// computedUpTo removes the prompts that are computed once the one with this end is, and returns their tokens.
+func (t *Table) computedUpTo(w *nonStreaming, end int64) (tokens int64) {
 	n := 0
 	for n < len(w.open) {
 		j := t.jobs.Get(int(w.open[n]))
@@ -188,12 +188,12 @@ func (t *Table) pass(w *wholes, end int64) (tokens int64) {
 	return tokens
 }
 
-// leaves removes the prompt of a non-streamed answer that has come or failed.
-func (t *Table) leaves(now time.Time, e *endpoint, n uint32, j *Job, rates Rates) {
+// removeNonStreaming removes the prompt of a non-streamed answer that has come or failed.
+func (t *Table) removeNonStreaming(now time.Time, e *endpoint, n uint32, j *Job, rates Rates) {
 	p := &e.prompts
-	w := &p.wholes
+	w := &p.nonStreaming
 	if j.computed {
-		w.between += t.pass(w, j.End)
+		w.between += t.computedUpTo(w, j.End)
 	} else if i := slices.Index(w.open, n); i >= 0 {
 		w.open = slices.Delete(w.open, i, i+1)
 		w.tokens -= j.Prefill
@@ -204,14 +204,14 @@ func (t *Table) leaves(now time.Time, e *endpoint, n uint32, j *Job, rates Rates
 	}
 	if j.computed {
 		behind, left := float64(w.queued-j.End), max(0, Ms(p.until.Sub(now)))
-		j.Behind = max(0, behind-float64(left/max(perToken, LeastMsPerToken)))
+		j.TokensAfter = max(0, behind-float64(left/max(perToken, LeastMsPerToken)))
 	}
 }
 
-// lateWhole is the overdue ms of the oldest pending non-streamed prefill, by which later prompts may be late too. The
-// answer may take mostLate times its expected duration before it is late.
-func (t *Table) lateWhole(p *prompts, now time.Time, perToken float64, rates Rates) float64 {
-	w := &p.wholes
+// lateNonStreaming is the overdue ms of the oldest pending non-streamed prefill, by which later prompts may be late
+// too. The answer may take mostLate times its expected duration before it is late.
+func (t *Table) lateNonStreaming(p *prompts, now time.Time, perToken float64, rates Rates) float64 {
+	w := &p.nonStreaming
 	if len(w.open) == 0 {
 		return 0
 	}
@@ -225,8 +225,8 @@ func (t *Table) lateWhole(p *prompts, now time.Time, perToken float64, rates Rat
 // unfinished is the number of prompts not yet computed, if all of them are done in left ms, and when the first of them
 // is.
 func (t *Table) unfinished(p *prompts, left, perToken float64) (n int, first float64) {
-	first = max(0, left-float64(float64(p.ahead-p.head)*perToken))
-	n, w := p.streams, &p.wholes
+	first = max(0, left-float64(float64(p.streamTokens-p.head)*perToken))
+	n, w := p.streams, &p.nonStreaming
 	computed := w.queued - int64(left/max(perToken, LeastMsPerToken))
 	for i := len(w.open) - 1; i >= 0; i-- {
 		end := t.jobs.Get(int(w.open[i])).End

@@ -10,12 +10,12 @@ import (
 // Engines compute prompts in order of arrival, and a sent prompt cannot be withdrawn: behind a prompt of 100,000 tokens
 // a hundred short ones wait for seconds. So an endpoint is sent only enough prompts to stay busy; the others wait in
 // the router's queue, shortest first. This is Smith's rule, which minimises the mean wait; Dynamo's router offers it
-// too (--router-queue-policy wspt). A prompt is not overtaken once it has waited for Queue.Patience times its own
+// too (--router-queue-policy wspt). A prompt is not overtaken once it has waited for QueueConfig.Patience times its own
 // prefill time. Keys are fixed on arrival, so that several routers keep one order, and each sends its own job when that
 // is first.
 
-// Queue configures the router's queues. The zero value queues nothing: all prompts are sent at once.
-type Queue struct {
+// QueueConfig configures the router's queues. The zero value queues nothing: all prompts are sent at once.
+type QueueConfig struct {
 	Ahead    time.Duration // work sent to an endpoint in advance; 0 for no queue
 	Patience float64       // times its own prefill time during which a prompt can be overtaken; default DefaultPatience
 	Promote  time.Duration // wait after which a request counts as of the next higher priority; default DefaultPromote
@@ -30,8 +30,8 @@ const (
 )
 
 const (
-	aloneRate = 0.02             // weight of a job in Table.alone
-	mostKept  = 10 * time.Second // how long an engine's limit counts that its reports showed
+	unsharedRate = 0.02             // weight of a job in Table.unsharedShare
+	mostKept     = 10 * time.Second // how long an engine's limit counts that its reports showed
 	// how long an endpoint may lack work because another router does not send its first job
 	passOver = 200 * time.Millisecond
 	onItsWay = 10 * time.Millisecond // allowance for a request's way to the engine
@@ -39,23 +39,24 @@ const (
 	stepLeast = 2048
 )
 
-// line is an endpoint's queue at the routers.
-type line struct {
-	groups  []*group        // of the tenants whose jobs are queued
-	place   map[*tenant]int // of their groups
-	n       int             // jobs
-	foreign int             // of these, those queued at other routers
-	tokens  int64           // tokens to compute
-	alone   int64           // tokens of memory to take, see Job
-	sentAt  time.Time       // when a job was last sent
-	idle    time.Time       // since when the endpoint lacks work while another router has the first job; zero otherwise
-	awaited uint32          // that job
-	ranked  [2]int          // number of jobs with low and with high priority
+// queue is an endpoint's queue at the routers.
+type queue struct {
+	groups   []*group        // of the tenants whose jobs are queued
+	place    map[*tenant]int // of their groups
+	n        int             // jobs
+	foreign  int             // of these, those queued at other routers
+	tokens   int64           // tokens to compute
+	unshared int64           // tokens of memory to take, see Job
+	sentAt   time.Time       // when a job was last sent
+	// since when the endpoint lacks work while another router has the first job; zero otherwise
+	idleSince  time.Time
+	awaitedJob uint32 // that job
+	ranked     [2]int // number of jobs with low and with high priority
 }
 
-// queues reports whether a job is queued: the endpoint is busy, or others are queued. If the endpoint lacks work, a job
-// need not wait for other routers' jobs that it precedes.
-func (t *Table) queues(now time.Time, e *endpoint, j *Job, rates Rates) bool {
+// mustQueue reports whether a job is queued: the endpoint is busy, or others are queued. If the endpoint lacks work, a
+// job need not wait for other routers' jobs that it precedes.
+func (t *Table) mustQueue(now time.Time, e *endpoint, j *Job, rates Rates) bool {
 	if !j.MayQueue {
 		return false
 	}
@@ -66,11 +67,11 @@ func (t *Table) queues(now time.Time, e *endpoint, j *Job, rates Rates) bool {
 
 // goesFirst reports whether a job that is not queued would precede the first one of another router.
 func (t *Table) goesFirst(now time.Time, e *endpoint, j *Job) bool {
-	if e.line.foreign == 0 {
+	if e.queue.foreign == 0 {
 		return false
 	}
 	_, first := t.first(now, e, false)
-	return first != nil && t.before(now, &e.line, j, first)
+	return first != nil && t.before(now, &e.queue, j, first)
 }
 
 // anyStartable reports whether a queued job waits for its endpoint alone.
@@ -92,7 +93,7 @@ func (t *Table) yields(now time.Time, e *endpoint, j *Job) bool {
 
 // atLimit reports whether the job's tenant has reached its limit of running jobs.
 func (t *Table) atLimit(j *Job) bool {
-	most := j.Standing.Running
+	most := j.QueueClass.MaxRunning
 	if most <= 0 {
 		return false
 	}
@@ -107,8 +108,8 @@ func (t *Table) busy(now time.Time, e *endpoint, slot int, rates Rates) bool {
 		return false
 	}
 	p, perToken := &e.prompts, rates.MsPerToken(slot)
-	sure := float64(float64(p.ahead) * perToken)
-	left := min(max(sure, Ms(p.until.Sub(now))), float64(float64(p.ahead+p.wholes.tokens)*perToken))
+	sure := float64(float64(p.streamTokens) * perToken)
+	left := min(max(sure, Ms(p.until.Sub(now))), float64(float64(p.streamTokens+p.nonStreaming.tokens)*perToken))
 	return left > max(Ms(t.cfg.Queue.Ahead), float64(stepLeast*perToken))
 }
 
@@ -116,7 +117,7 @@ func (t *Table) busy(now time.Time, e *endpoint, slot int, rates Rates) bool {
 // many as those that it computed when others had to wait.
 func (e *endpoint) full(now time.Time) bool {
 	n := e.sent()
-	return n > 0 && (e.places > 0 && n >= e.places || e.memory > 0 && e.alone-e.line.alone >= e.memory ||
+	return n > 0 && (e.places > 0 && n >= e.places || e.memory > 0 && e.unshared-e.queue.unshared >= e.memory ||
 		e.most > 0 && n >= e.most && now.Sub(e.mostAt) < mostKept)
 }
 
@@ -124,31 +125,33 @@ func (t *Table) enqueue(now time.Time, e *endpoint, n uint32, j *Job) {
 	j.Queued, j.AtLimit = true, t.atLimit(j)
 	j.Greedy = !j.AtLimit && t.yields(now, e, j)
 	if j.Foreign {
-		e.line.foreign++
+		e.queue.foreign++
 		t.foreign++
 	} else {
 		t.queued++
 	}
 	j.tenant.queued++
-	t.arrivals++
-	j.came = t.arrivals
-	e.line.groupOf(j.tenant).add(j.waiting(n))
-	e.line.n++
-	e.line.tokens += j.Prefill
-	e.line.alone += j.alone
-	e.line.rank(j.Standing.Priority, 1)
+	t.arrivalCount++
+	j.arrival = t.arrivalCount
+	e.queue.groupOf(j.tenant).add(j.queuedJob(n))
+	e.queue.n++
+	e.queue.tokens += j.Prefill
+	e.queue.unshared += j.unshared
+	e.queue.rank(j.QueueClass.Priority, 1)
 }
 
-// waiting is what is read of a queued job.
-func (j *Job) waiting(n uint32) *waiting {
-	return &waiting{
-		n: n, foreign: j.Foreign, priority: j.Standing.Priority, most: int32(min(max(0, j.Standing.Running), math.MaxInt32)), key: j.Key,
-		origin: j.Origin, seq: j.Seq, came: j.came, prefill: j.Prefill, weighed: weighed(j.Prefill, j.Standing.Share), opened: j.Opened,
+// queuedJob is what is read of a queued job.
+func (j *Job) queuedJob(n uint32) *queuedJob {
+	return &queuedJob{
+		n: n, foreign: j.Foreign, priority: j.QueueClass.Priority,
+		most: int32(min(max(0, j.QueueClass.MaxRunning), math.MaxInt32)), key: j.Key,
+		origin: j.Origin, seq: j.Seq, arrival: j.arrival, prefill: j.Prefill,
+		weighed: weighed(j.Prefill, j.QueueClass.Share), opened: j.Opened,
 	}
 }
 
 // groupOf is the group of a tenant.
-func (l *line) groupOf(x *tenant) *group {
+func (l *queue) groupOf(x *tenant) *group {
 	if i, ok := l.place[x]; ok {
 		return l.groups[i]
 	}
@@ -156,12 +159,12 @@ func (l *line) groupOf(x *tenant) *group {
 		l.place = map[*tenant]int{}
 	}
 	l.place[x] = len(l.groups)
-	l.groups = append(l.groups, &group{tenant: x, byArrival: ordered{arrivals: true}})
+	l.groups = append(l.groups, &group{tenant: x, byArrival: ordered{byArrival: true}})
 	return l.groups[len(l.groups)-1]
 }
 
 // drop removes a group without jobs.
-func (l *line) drop(g *group) {
+func (l *queue) drop(g *group) {
 	i, last := l.place[g.tenant], len(l.groups)-1
 	l.groups[i] = l.groups[last]
 	l.place[l.groups[i].tenant] = i
@@ -172,39 +175,39 @@ func (l *line) drop(g *group) {
 
 func (t *Table) dequeue(e *endpoint, n uint32, j *Job) {
 	if j.Foreign {
-		e.line.foreign--
+		e.queue.foreign--
 		t.foreign--
 	} else {
 		t.queued--
 	}
 	j.tenant.queued--
-	g := e.line.groupOf(j.tenant)
-	if g.remove(j.waiting(n)); g.n == 0 {
-		e.line.drop(g)
+	g := e.queue.groupOf(j.tenant)
+	if g.remove(j.queuedJob(n)); g.n == 0 {
+		e.queue.drop(g)
 	}
-	e.line.n--
-	if n == e.line.awaited { // the next one gets as long
-		e.line.idle = time.Time{}
+	e.queue.n--
+	if n == e.queue.awaitedJob { // the next one gets as long
+		e.queue.idleSince = time.Time{}
 	}
-	e.line.tokens -= j.Prefill
-	e.line.alone -= j.alone
-	e.line.rank(j.Standing.Priority, -1)
+	e.queue.tokens -= j.Prefill
+	e.queue.unshared -= j.unshared
+	e.queue.rank(j.QueueClass.Priority, -1)
 	j.Queued = false
 }
 
 // takeOut removes a job from the queue to send it.
 func (t *Table) takeOut(now time.Time, e *endpoint, n uint32, j *Job) {
 	t.dequeue(e, n, j)
-	e.line.sentAt, e.line.idle = now, time.Time{}
+	e.queue.sentAt, e.queue.idleSince = now, time.Time{}
 }
 
 // key is the sort key of a prompt with this prefill time that arrives at this time; the least goes first.
-func (t *Table) key(came time.Time, prefillMs float64) float64 {
-	return prefillMs + float64(came.Add(t.ahead).UnixMicro())/1000/t.cfg.Queue.Patience
+func (t *Table) key(arrived time.Time, prefillMs float64) float64 {
+	return prefillMs + float64(arrived.Add(t.clockOffset).UnixMicro())/1000/t.cfg.Queue.Patience
 }
 
 // SetClock sets how far this router's clock is behind the common one.
-func (t *Table) SetClock(ahead time.Duration) { t.ahead = ahead }
+func (t *Table) SetClock(offset time.Duration) { t.clockOffset = offset }
 
 // Dispatched is a job that was sent from the queue.
 type Dispatched struct {
@@ -221,10 +224,10 @@ func (t *Table) Dispatch(now time.Time, rates Rates, to []Dispatched) []Dispatch
 	if t.queued == 0 {
 		return to
 	}
-	t.tenants.halve(now.Add(t.ahead)) // so that all routers compare the same
+	t.tenants.halve(now.Add(t.clockOffset)) // so that all routers compare the same
 	for _, slot := range t.order {
 		e := t.endpoints.Get(slot)
-		for e.line.n > 0 && len(to) < MostSent {
+		for e.queue.n > 0 && len(to) < MostSent {
 			n, ok := t.next(now, e, slot, rates)
 			if !ok {
 				break
@@ -240,15 +243,15 @@ func (t *Table) Dispatch(now time.Time, rates Rates, to []Dispatched) []Dispatch
 // that does not send its job, because it is gone or unreachable, is waited for no longer than passOver.
 func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint32, ok bool) {
 	if t.busy(now, e, slot, rates) {
-		e.line.idle = time.Time{}
+		e.queue.idleSince = time.Time{}
 		return 0, false
 	}
 	n, first := t.first(now, e, false)
 	if first != nil && first.Foreign {
-		if e.line.idle.IsZero() {
-			e.line.idle, e.line.awaited = now, n
+		if e.queue.idleSince.IsZero() {
+			e.queue.idleSince, e.queue.awaitedJob = now, n
 		}
-		if now.Sub(e.line.idle) < passOver {
+		if now.Sub(e.queue.idleSince) < passOver {
 			return 0, false
 		}
 		n, first = t.first(now, e, true)
@@ -257,15 +260,15 @@ func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint3
 		return 0, false
 	}
 	took := float64(float64(first.Prefill) * rates.MsPerToken(slot))
-	if took > Ms(t.cfg.Queue.Ahead) && now.Sub(e.line.sentAt) < onItsWay &&
-		e.prompts.streams+len(e.prompts.wholes.open) > 0 {
+	if took > Ms(t.cfg.Queue.Ahead) && now.Sub(e.queue.sentAt) < onItsWay &&
+		e.prompts.streams+len(e.prompts.nonStreaming.open) > 0 {
 		return 0, false // those before a long prompt must not arrive after it
 	}
 	return n, true
 }
 
 // levels are the priorities of an endpoint's jobs and of an asker.
-func (t *Table) levels(now time.Time, l *line, asker fleet.Priority) *levels {
+func (t *Table) levels(now time.Time, l *queue, asker fleet.Priority) *levels {
 	return &levels{
 		t:       t,
 		now:     now,
@@ -276,8 +279,8 @@ func (t *Table) levels(now time.Time, l *line, asker fleet.Priority) *levels {
 
 // first is the first startable job of an endpoint's queue, of this router's own or of all.
 func (t *Table) first(now time.Time, e *endpoint, own bool) (n uint32, first *Job) {
-	full, levels := t.cfg.Queue.Ahead > 0 && e.full(now), t.levels(now, &e.line, fleet.PriorityNormal)
-	for _, g := range e.line.groups {
+	full, levels := t.cfg.Queue.Ahead > 0 && e.full(now), t.levels(now, &e.queue, fleet.PriorityNormal)
+	for _, g := range e.queue.groups {
 		if full && t.tenants.greedy(g.tenant.used) || g.atLimit(g.most) {
 			continue
 		}
@@ -285,35 +288,37 @@ func (t *Table) first(now time.Time, e *endpoint, own bool) (n uint32, first *Jo
 		if q == nil {
 			continue
 		}
-		if j := t.jobs.Get(int(q.n)); first == nil || t.before(now, &e.line, j, first) {
+		if j := t.jobs.Get(int(q.n)); first == nil || t.before(now, &e.queue, j, first) {
 			n, first = q.n, j
 		}
 	}
 	return n, first
 }
 
-// inFront is the part of the queue in front of a new prompt that takes own ms: its number of jobs and its time. Prompts
-// of another tenant are in front while it has used less than the asker will have at its turn, in order of arrival.
-// behind is the number of jobs that the new one delays, without those of tenants served after it anyway.
-func (t *Table) inFront(now time.Time, e *endpoint, who *Asker, own, perToken float64) (n int, ms float64, behind int) {
-	l := &e.line
+// jobsBefore is the part of the queue in front of a new prompt that takes own ms: its number of jobs and its time.
+// Prompts of another tenant are in front while it has used less than the asker will have at its turn, in order of
+// arrival. overtaken is the number of jobs that the new one delays, without those of tenants served after it anyway.
+func (t *Table) jobsBefore(now time.Time, e *endpoint, who *Asker, own, perToken float64) (n int, ms float64,
+	overtaken int,
+) {
+	l := &e.queue
 	if l.n == 0 {
 		return 0, 0, 0
 	}
-	key, priority, levels := t.key(now, own), who.Standing.Priority, t.levels(now, l, who.Standing.Priority)
-	mine, turn, tokens := t.tenants.of[who.Tenant], t.tenants.has(who.Tenant), int64(0)
+	key, priority, levels := t.key(now, own), who.QueueClass.Priority, t.levels(now, l, who.QueueClass.Priority)
+	mine, turn, tokens := t.tenants.of[who.Tenant], t.tenants.usedBy(who.Tenant), int64(0)
 	if i, ok := l.place[mine]; ok {
 		var weighed int64
 		n, tokens, weighed = l.groups[i].upTo(levels, priority, key)
 		turn += weighed
-		behind = l.groups[i].n - n
+		overtaken = l.groups[i].n - n
 	}
 	for _, g := range l.groups {
 		if g.tenant == mine || g.atLimit(g.most) {
 			continue
 		}
-		others, theirs := g.within(levels, priority, turn-g.tenant.used, key)
-		n, tokens = n+others, tokens+theirs
+		theirJobs, theirs := g.jobsWithin(levels, priority, turn-g.tenant.used, key)
+		n, tokens = n+theirJobs, tokens+theirs
 	}
-	return n, float64(float64(tokens) * perToken), behind
+	return n, float64(float64(tokens) * perToken), overtaken
 }

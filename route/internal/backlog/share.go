@@ -25,7 +25,7 @@ type tenants struct {
 type tenant struct {
 	open    int   // its jobs
 	queued  int   // of these, those in queues of routers
-	running int   // those at engines, if there is a limit of them, see fleet.Standing.Running
+	running int   // those at engines, if there is a limit of them, see fleet.QueueClass.MaxRunning
 	used    int64 // computed prompt tokens, divided by its weight, halved every halfLife
 }
 
@@ -97,8 +97,8 @@ func (s *tenants) greedy(used int64) bool {
 	return n > 1 && float64(used)*float64(n-1) > greedyFrom*float64(s.used-used)
 }
 
-// has is what a tenant has used.
-func (s *tenants) has(name string) int64 {
+// usedBy is what a tenant has used.
+func (s *tenants) usedBy(name string) int64 {
 	if x := s.of[name]; x != nil {
 		return x.used
 	}
@@ -110,7 +110,7 @@ func (t *Table) used(j *Job) int64 {
 	if j.tenant != nil {
 		return j.tenant.used
 	}
-	return t.tenants.has(j.Tenant)
+	return t.tenants.usedBy(j.Tenant)
 }
 
 // weighed is the cost of tokens for a tenant with that weight; 0 is 1.
@@ -122,7 +122,7 @@ func weighed(tokens int64, weight float64) int64 {
 }
 
 // rank adds by to the number of jobs with that priority.
-func (l *line) rank(p fleet.Priority, by int) {
+func (l *queue) rank(p fleet.Priority, by int) {
 	switch {
 	case p < fleet.PriorityNormal:
 		l.ranked[0] += by
@@ -131,13 +131,13 @@ func (l *line) rank(p fleet.Priority, by int) {
 	}
 }
 
-// risen is a priority after a wait: it rises one step per Queue.Promote, up to the highest one present.
-func (t *Table) risen(p, highest fleet.Priority, waited time.Duration) fleet.Priority {
+// agedPriority is a priority after a wait: it rises one step per QueueConfig.Promote, up to the highest one present.
+func (t *Table) agedPriority(p, highest fleet.Priority, waited time.Duration) fleet.Priority {
 	return max(p, min(highest, p+fleet.Priority(min(2, max(0, waited/t.cfg.Queue.Promote)))))
 }
 
 // highest is the highest priority present, at least normal.
-func (l *line) highest() fleet.Priority {
+func (l *queue) highest() fleet.Priority {
 	if l.ranked[1] > 0 {
 		return fleet.PriorityHigh
 	}
@@ -146,10 +146,11 @@ func (l *line) highest() fleet.Priority {
 
 // before reports whether a job precedes another of the same queue: by priority, then by its tenant's use, then by key.
 // All routers agree on the order.
-func (t *Table) before(now time.Time, l *line, j, other *Job) bool {
+func (t *Table) before(now time.Time, l *queue, j, other *Job) bool {
 	if l.ranked != [2]int{} {
 		highest := l.highest()
-		if a, b := t.risen(j.Standing.Priority, highest, now.Sub(j.Opened)), t.risen(other.Standing.Priority, highest, now.Sub(other.Opened)); a != b {
+		if a, b := t.agedPriority(j.QueueClass.Priority, highest, now.Sub(j.Opened)),
+			t.agedPriority(other.QueueClass.Priority, highest, now.Sub(other.Opened)); a != b {
 			return a > b
 		}
 	}
@@ -165,5 +166,5 @@ func (t *Table) before(now time.Time, l *line, j, other *Job) bool {
 	if j.Seq != other.Seq {
 		return j.Seq < other.Seq
 	}
-	return j.came-1 < other.came-1 // 0 has not come yet, and is last
+	return j.arrival-1 < other.arrival-1 // 0 has not come yet, and is last
 }

@@ -19,7 +19,7 @@ type queueing struct {
 	next  uint32
 }
 
-func newQueueing(q Queue) *queueing {
+func newQueueing(q QueueConfig) *queueing {
 	q.Ahead = time.Millisecond
 	s := &queueing{Table: New(Config{Queue: q}), now: time.Unix(1000, 0), rates: rates(1)}
 	s.Enter(0)
@@ -70,7 +70,7 @@ func (m *model) at(now time.Time) {
 // TestShareAgainstModel: the next prompt is that of a naive model, and nothing is left in the end.
 func TestShareAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newQueueing(Queue{Patience: 5, Promote: 30 * time.Second})
+		s := newQueueing(QueueConfig{Patience: 5, Promote: 30 * time.Second})
 		tenants := []string{"", "a", "b", "c"}
 		part := map[string]float64{"": 0, "a": 1, "b": 2, "c": 0.5}
 		m := model{had: map[string]int64{"": 5000}, open: map[string]int{"": 1}, halved: s.now.UnixNano() / int64(halfLife)}
@@ -84,18 +84,18 @@ func TestShareAgainstModel(t *testing.T) {
 		choose := func() uint32 {
 			high, best := fleet.PriorityNormal, -1
 			for _, i := range m.waiting {
-				high = max(high, s.Reader().Job(i).Standing.Priority)
+				high = max(high, s.Reader().Job(i).QueueClass.Priority)
 			}
 			stated := false
 			for _, i := range m.waiting {
-				stated = stated || s.Reader().Job(i).Standing.Priority != fleet.PriorityNormal
+				stated = stated || s.Reader().Job(i).QueueClass.Priority != fleet.PriorityNormal
 			}
 			rank := func(j *Job) int {
 				if !stated {
 					return 0
 				}
 				up := int(s.now.Sub(j.Opened) / (30 * time.Second))
-				return max(int(j.Standing.Priority), min(int(high), int(j.Standing.Priority)+min(2, up)))
+				return max(int(j.QueueClass.Priority), min(int(high), int(j.QueueClass.Priority)+min(2, up)))
 			}
 			key := func(j *Job) float64 { return float64(j.Prefill) - Ms(s.now.Sub(j.Opened))/5 }
 			for k, i := range m.waiting {
@@ -127,8 +127,8 @@ func TestShareAgainstModel(t *testing.T) {
 			m.at(s.now)
 			if rapid.IntRange(0, 2).Draw(t, "what") > 0 || len(m.waiting) == 0 {
 				who := Asker{Tenant: rapid.SampledFrom(tenants).Draw(t, "tenant")}
-				if who.Standing.Share = part[who.Tenant]; priorities {
-					who.Standing.Priority = fleet.Priority(rapid.IntRange(-1, 1).Draw(t, "priority"))
+				if who.QueueClass.Share = part[who.Tenant]; priorities {
+					who.QueueClass.Priority = fleet.Priority(rapid.IntRange(-1, 1).Draw(t, "priority"))
 				}
 				m.open[who.Tenant]++
 				m.waiting = append(m.waiting, s.ask(rapid.IntRange(2100, 9000).Draw(t, "tokens"), who))
@@ -173,7 +173,7 @@ func TestShareAgainstModel(t *testing.T) {
 
 // TestHalvedBeforeCompared: what tenants have used is halved, and rounded, before their prompts are compared, also if none has come since.
 func TestHalvedBeforeCompared(t *testing.T) {
-	s := newQueueing(Queue{Patience: 5})
+	s := newQueueing(QueueConfig{Patience: 5})
 	running := s.ask(5000, Asker{})
 	for _, x := range []struct {
 		tenant string
@@ -197,7 +197,7 @@ func TestHalvedBeforeCompared(t *testing.T) {
 // TestLightTenantFirst: a tenant with little traffic precedes one with much each time it comes, also to an endpoint where it has
 // not waited before; a minute later what was used does not matter.
 func TestLightTenantFirst(t *testing.T) {
-	s := newQueueing(Queue{Patience: 5})
+	s := newQueueing(QueueConfig{Patience: 5})
 	running := s.ask(5000, Asker{Tenant: "loud"})
 	for range 20 {
 		s.ask(5000, Asker{Tenant: "loud"})
@@ -228,10 +228,10 @@ func TestLightTenantFirst(t *testing.T) {
 
 // TestTenantsAreForgotten: tenants that leave are forgotten after a while, and at once where there are too many.
 func TestTenantsAreForgotten(t *testing.T) {
-	s := newQueueing(Queue{Patience: 5})
+	s := newQueueing(QueueConfig{Patience: 5})
 	running := s.ask(5000, Asker{})
 	for range 40 {
-		s.ask(100_000, Asker{Tenant: "stays", Standing: fleet.Standing{Priority: fleet.PriorityLow}})
+		s.ask(100_000, Asker{Tenant: "stays", QueueClass: fleet.QueueClass{Priority: fleet.PriorityLow}})
 	}
 	for i := range 5000 {
 		s.ask(3000, Asker{Tenant: fmt.Sprint("once", i)})
@@ -279,7 +279,7 @@ func TestGreedyTenant(t *testing.T) {
 		{"a request larger than the memory", 0, 50, 0, 0, []int{400}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newQueueing(Queue{Patience: 5})
+			s := newQueueing(QueueConfig{Patience: 5})
 			s.cfg.Queue.Ahead = time.Hour
 			s.Describe(0, c.places, c.memory)
 			s.Reported(s.now, 0, &fleet.LoadReport{Running: c.running, Waiting: 3})
@@ -329,9 +329,9 @@ func TestGreedyTenant(t *testing.T) {
 // TestRunning: a tenant never has more requests at engines than its limit, and the next one starts when one ends.
 func TestRunning(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Second} {
-		s := newQueueing(Queue{Patience: 5})
+		s := newQueueing(QueueConfig{Patience: 5})
 		s.cfg.Queue.Ahead = ahead
-		two := Asker{Tenant: "a", Standing: fleet.Standing{Running: 2}}
+		two := Asker{Tenant: "a", QueueClass: fleet.QueueClass{MaxRunning: 2}}
 		a, b, c, d := s.ask(10, two), s.ask(10, two), s.ask(30, two), s.ask(20, two)
 		other := s.ask(10, Asker{Tenant: "b"})
 		queued := func(want ...bool) {
@@ -358,8 +358,8 @@ func TestRunning(t *testing.T) {
 
 // TestFull: the queue is full for those at their limit, and no longer when a request has left.
 func TestFull(t *testing.T) {
-	s := newQueueing(Queue{Patience: 5, Most: 3})
-	one := Asker{Tenant: "a", Standing: fleet.Standing{Waiting: 1}}
+	s := newQueueing(QueueConfig{Patience: 5, Most: 3})
+	one := Asker{Tenant: "a", QueueClass: fleet.QueueClass{MaxWaiting: 1}}
 	want := func(who Asker, full, own bool) {
 		t.Helper()
 		if f, o := s.Reader().Full(who); f != full || o != own {
@@ -374,7 +374,7 @@ func TestFull(t *testing.T) {
 	s.ask(10, Asker{Tenant: "b"})
 	s.ask(10, Asker{})
 	want(Asker{}, true, false)
-	if !s.Reader().Queues(s.now, Work{Class: fleet.Turn, PromptTokens: 10, MayQueue: true}, s.rates) {
+	if !s.Reader().WouldQueue(s.now, Work{Class: fleet.Turn, PromptTokens: 10, MayQueue: true}, s.rates) {
 		t.Error("nobody would wait")
 	}
 	s.end(first)
@@ -389,11 +389,11 @@ func TestFull(t *testing.T) {
 // TestQueuesForeseesOpen: whether a job is to be queued is known before it is opened, whatever is queued here and at other routers.
 func TestQueuesForeseesOpen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newQueueing(Queue{Patience: 5})
+		s := newQueueing(QueueConfig{Patience: 5})
 		asker := func() Asker {
-			return Asker{Tenant: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "tenant"), Standing: fleet.Standing{
-				Priority: rapid.SampledFrom([]fleet.Priority{fleet.PriorityNormal, fleet.PriorityHigh, fleet.PriorityLow}).Draw(t, "priority"),
-				Running:  rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "running"),
+			return Asker{Tenant: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "tenant"), QueueClass: fleet.QueueClass{
+				Priority:   rapid.SampledFrom([]fleet.Priority{fleet.PriorityNormal, fleet.PriorityHigh, fleet.PriorityLow}).Draw(t, "priority"),
+				MaxRunning: rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "running"),
 			}}
 		}
 		work := func() Work {
@@ -407,13 +407,13 @@ func TestQueuesForeseesOpen(t *testing.T) {
 			s.next++
 			w := work()
 			if rapid.IntRange(0, 2).Draw(t, "foreign") > 0 {
-				w.Foreign, w.MayQueue, w.Waits, w.Origin = true, false, rapid.Bool().Draw(t, "waits"), 2
+				w.Foreign, w.MayQueue, w.QueuedThere, w.Origin = true, false, rapid.Bool().Draw(t, "waits"), 2
 				w.Key = s.key(s.now, float64(rapid.SampledFrom([]int{1, 20, 3000}).Draw(t, "its tokens")))
 				if !s.Open(s.now, n, w, s.rates).Queued {
 					s.SentElsewhere(s.now, n, s.rates)
 				}
 			} else {
-				foreseen := s.Reader().Queues(s.now, w, s.rates)
+				foreseen := s.Reader().WouldQueue(s.now, w, s.rates)
 				queued := s.Open(s.now, n, w, s.rates).Queued
 				if queued != foreseen {
 					t.Fatalf("%+v is queued: %v, foreseen %v", w, queued, foreseen)
@@ -442,12 +442,12 @@ func TestEachIsAwaited(t *testing.T) {
 			s.Close(s.now, n, true, 0, s.rates)
 		},
 	} {
-		s := newQueueing(Queue{Patience: 5})
+		s := newQueueing(QueueConfig{Patience: 5})
 		running := s.ask(9000, Asker{})
 		own := s.ask(30, Asker{})
 		var foreign []uint32
 		for i := range 2 {
-			s.Open(s.now, s.next, Work{Class: fleet.Turn, Stream: true, PromptTokens: 10, Foreign: true, Waits: true, Key: float64(i), Origin: 2}, s.rates)
+			s.Open(s.now, s.next, Work{Class: fleet.Turn, Stream: true, PromptTokens: 10, Foreign: true, QueuedThere: true, Key: float64(i), Origin: 2}, s.rates)
 			foreign, s.next = append(foreign, s.next), s.next+1
 		}
 		s.end(running)
@@ -474,32 +474,32 @@ func TestEachIsAwaited(t *testing.T) {
 // arrival finds, whoever waits.
 func TestSumsAgainstWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newQueueing(Queue{Patience: 5, Promote: 30 * time.Second})
-		s.SetConfig(Config{Queue: Queue{Ahead: time.Millisecond, Patience: 5, Promote: 30 * time.Second}})
+		s := newQueueing(QueueConfig{Patience: 5, Promote: 30 * time.Second})
+		s.SetConfig(Config{Queue: QueueConfig{Ahead: time.Millisecond, Patience: 5, Promote: 30 * time.Second}})
 		s.Describe(0, 1, 0)
 		ranked, limited := rapid.Bool().Draw(t, "priorities"), rapid.Bool().Draw(t, "limits")
 		asker := func() Asker {
 			who := Asker{Tenant: rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "tenant")}
 			if ranked {
-				who.Standing.Priority = fleet.Priority(rapid.IntRange(-1, 1).Draw(t, "priority"))
+				who.QueueClass.Priority = fleet.Priority(rapid.IntRange(-1, 1).Draw(t, "priority"))
 			}
 			if limited {
-				who.Standing.Running = rapid.IntRange(0, 2).Draw(t, "running")
+				who.QueueClass.MaxRunning = rapid.IntRange(0, 2).Draw(t, "running")
 			}
-			who.Standing.Share = rapid.SampledFrom([]float64{0, 1, 2, 1e9}).Draw(t, "share")
+			who.QueueClass.Share = rapid.SampledFrom([]float64{0, 1, 2, 1e9}).Draw(t, "share")
 			return who
 		}
 		var queued []uint32
 		check := func() {
 			e, who, own := s.endpoints.Get(0), asker(), float64(rapid.SampledFrom([]int{1, 2100, 3000, 9000}).Draw(t, "own"))
 			n, tokens, behind := s.walked(queued, who, s.key(s.now, own))
-			if gotN, ms, gotBehind := s.inFront(s.now, e, &who, own, 2); gotN != n || ms != 2*float64(tokens) || gotBehind != behind {
+			if gotN, ms, gotBehind := s.jobsBefore(s.now, e, &who, own, 2); gotN != n || ms != 2*float64(tokens) || gotBehind != behind {
 				t.Fatalf("%d jobs of %.0f ms in front of %+v, %d behind; want %d of %d, %d", gotN, ms, who, gotBehind, n, 2*tokens, behind)
 			}
 			for _, own := range []bool{false, true} {
 				var want *Job
 				for _, n := range queued {
-					if j := s.jobs.Get(int(n)); (!own || !j.Foreign) && s.startable(s.now, e, j) && (want == nil || s.before(s.now, &e.line, j, want)) {
+					if j := s.jobs.Get(int(n)); (!own || !j.Foreign) && s.startable(s.now, e, j) && (want == nil || s.before(s.now, &e.queue, j, want)) {
 						want = j
 					}
 				}
@@ -508,19 +508,19 @@ func TestSumsAgainstWalk(t *testing.T) {
 				}
 			}
 		}
-		s.ask(9000, Asker{Tenant: "c", Standing: fleet.Standing{Running: 9}}) // which counts
-		for range rapid.SampledFrom([]int{10, 60, 600}).Draw(t, "steps") {    // the last for several chunks
+		s.ask(9000, Asker{Tenant: "c", QueueClass: fleet.QueueClass{MaxRunning: 9}}) // which counts
+		for range rapid.SampledFrom([]int{10, 60, 600}).Draw(t, "steps") {           // the last for several chunks
 			s.now = s.now.Add(time.Duration(max(0, rapid.IntRange(-9, 9).Draw(t, "s"))) * time.Second)
 			if i := rapid.IntRange(-2, len(queued)-1).Draw(t, "which"); i >= 0 && rapid.IntRange(0, 4).Draw(t, "one leaves") == 0 {
 				s.Close(s.now, queued[i], false, 0, s.rates)
 				queued = slices.Delete(queued, i, i+1)
 			} else {
 				w := Work{
-					Class: fleet.Turn, Stream: true, PromptTokens: rapid.SampledFrom([]int{2100, 3000, 9000}).Draw(t, "tokens"), Foreign: true, Waits: true,
+					Class: fleet.Turn, Stream: true, PromptTokens: rapid.SampledFrom([]int{2100, 3000, 9000}).Draw(t, "tokens"), Foreign: true, QueuedThere: true,
 					Asker: asker(), Origin: 2, Seq: uint64(s.next), Key: s.key(s.now, float64(rapid.SampledFrom([]int{2100, 3000, 9000}).Draw(t, "key"))),
 				}
 				if rapid.Bool().Draw(t, "own") {
-					w.Foreign, w.Waits, w.MayQueue, w.Origin = false, false, true, 1
+					w.Foreign, w.QueuedThere, w.MayQueue, w.Origin = false, false, true, 1
 				}
 				if s.Open(s.now, s.next, w, s.rates).Queued {
 					queued = append(queued, s.next)
@@ -539,11 +539,11 @@ func TestSumsAgainstWalk(t *testing.T) {
 
 // walked is what is in front of an asker's prompt: in one pass over the queue.
 func (s *queueing) walked(queued []uint32, who Asker, key float64) (n int, tokens int64, behind int) {
-	l, turn, passed := &s.endpoints.Get(0).line, s.tenants.has(who.Tenant), map[string]int64{}
-	highest := max(l.highest(), who.Standing.Priority)
+	l, turn, passed := &s.endpoints.Get(0).queue, s.tenants.usedBy(who.Tenant), map[string]int64{}
+	highest := max(l.highest(), who.QueueClass.Priority)
 	inFront := func(j *Job, level bool) bool {
-		if p := s.risen(j.Standing.Priority, highest, s.now.Sub(j.Opened)); p != who.Standing.Priority {
-			return p > who.Standing.Priority
+		if p := s.agedPriority(j.QueueClass.Priority, highest, s.now.Sub(j.Opened)); p != who.QueueClass.Priority {
+			return p > who.QueueClass.Priority
 		}
 		return level
 	}
@@ -551,7 +551,7 @@ func (s *queueing) walked(queued []uint32, who Asker, key float64) (n int, token
 		switch j := s.jobs.Get(int(k)); {
 		case j.Tenant != who.Tenant:
 		case inFront(j, j.Key <= key):
-			n, tokens, turn = n+1, tokens+j.Prefill, turn+weighed(j.Prefill, j.Standing.Share)
+			n, tokens, turn = n+1, tokens+j.Prefill, turn+weighed(j.Prefill, j.QueueClass.Share)
 		default:
 			behind++
 		}
@@ -561,9 +561,9 @@ func (s *queueing) walked(queued []uint32, who Asker, key float64) (n int, token
 		if j.Tenant == who.Tenant || s.atLimit(j) {
 			continue
 		}
-		if at := s.tenants.has(j.Tenant) + passed[j.Tenant]; inFront(j, at < turn || at == turn && j.Key <= key) {
+		if at := s.tenants.usedBy(j.Tenant) + passed[j.Tenant]; inFront(j, at < turn || at == turn && j.Key <= key) {
 			n, tokens = n+1, tokens+j.Prefill
-			passed[j.Tenant] += weighed(j.Prefill, j.Standing.Share)
+			passed[j.Tenant] += weighed(j.Prefill, j.QueueClass.Share)
 		}
 	}
 	return n, tokens, behind

@@ -11,22 +11,22 @@ import (
 // A queue may have thousands of jobs, and each decision and each job that is sent reads it. So the jobs of each tenant
 // are listed by key and by arrival, in chunks with sums: a look reads some chunks, and one of them job by job.
 
-// waiting is what is read of a queued job.
-type waiting struct {
+// queuedJob is what is read of a queued job.
+type queuedJob struct {
 	n           uint32
 	foreign     bool
 	priority    fleet.Priority
 	most        int32 // its tenant's running jobs at most; 0 for no limit
 	key         float64
 	origin, seq uint64
-	came        uint64 // its place in the order of arrival
+	arrival     uint64 // its place in the order of arrival
 	prefill     int64
 	weighed     int64 // of prefill, for its tenant
 	opened      time.Time
 }
 
 // precedes is the order of one tenant's jobs of equal priority.
-func (q *waiting) precedes(other *waiting) bool {
+func (q *queuedJob) precedes(other *queuedJob) bool {
 	switch {
 	case q.key != other.key:
 		return q.key < other.key
@@ -35,7 +35,7 @@ func (q *waiting) precedes(other *waiting) bool {
 	case q.seq != other.seq:
 		return q.seq < other.seq
 	}
-	return q.came < other.came
+	return q.arrival < other.arrival
 }
 
 // group is the queued jobs of one tenant at one endpoint.
@@ -51,7 +51,7 @@ type group struct {
 // atLimit reports whether a job must wait until another one of its tenant has ended.
 func (g *group) atLimit(most int32) bool { return most > 0 && g.tenant.running >= int(most) }
 
-func (g *group) add(q *waiting) {
+func (g *group) add(q *queuedJob) {
 	if g.n > 0 && q.most != g.most {
 		g.mixed = true
 		if q.most == 0 || g.most == 0 {
@@ -66,7 +66,7 @@ func (g *group) add(q *waiting) {
 	g.byArrival.add(q)
 }
 
-func (g *group) remove(q *waiting) {
+func (g *group) remove(q *queuedJob) {
 	g.n--
 	g.byKey.remove(q)
 	g.byArrival.remove(q)
@@ -81,8 +81,8 @@ type levels struct {
 }
 
 // of is a job's.
-func (l *levels) of(q *waiting) fleet.Priority {
-	return l.t.risen(q.priority, l.highest, l.now.Sub(q.opened))
+func (l *levels) of(q *queuedJob) fleet.Priority {
+	return l.t.agedPriority(q.priority, l.highest, l.now.Sub(q.opened))
 }
 
 // over are the lowest and the highest that the jobs of a chunk may have.
@@ -90,7 +90,8 @@ func (l *levels) over(c *chunk) (low, high fleet.Priority) {
 	if l.one {
 		return fleet.PriorityNormal, fleet.PriorityNormal
 	}
-	return l.t.risen(c.low, l.highest, l.now.Sub(c.newest)), l.t.risen(c.high, l.highest, l.now.Sub(c.oldest))
+	return l.t.agedPriority(c.low, l.highest, l.now.Sub(c.newest)),
+		l.t.agedPriority(c.high, l.highest, l.now.Sub(c.oldest))
 }
 
 // upTo is the number and tokens of the jobs above a level, and on it of those whose key is at most this one.
@@ -113,9 +114,9 @@ func (g *group) upTo(l *levels, mine fleet.Priority, key float64) (n int, prefil
 	return n, prefill, weighed
 }
 
-// within is the number and tokens of the jobs above a level, and on it, in order of arrival, of those before which the
-// others have taken less than left, or just as much if their key is at most this one.
-func (g *group) within(l *levels, mine fleet.Priority, left int64, key float64) (n int, prefill int64) {
+// jobsWithin is the number and tokens of the jobs above a level, and on it, in order of arrival, of those before which
+// the others have taken less than left, or just as much if their key is at most this one.
+func (g *group) jobsWithin(l *levels, mine fleet.Priority, left int64, key float64) (n int, prefill int64) {
 	passed := int64(0)
 	for i := range g.byArrival.chunks {
 		c := &g.byArrival.chunks[i]
@@ -137,7 +138,7 @@ func (g *group) within(l *levels, mine fleet.Priority, left int64, key float64) 
 }
 
 // first is the first job that may go now, of this router's own or of all; nil for none.
-func (g *group) first(l *levels, own bool) (best *waiting) {
+func (g *group) first(l *levels, own bool) (best *queuedJob) {
 	at := fleet.PriorityLow
 	for i := range g.byKey.chunks {
 		c := &g.byKey.chunks[i]
@@ -162,13 +163,13 @@ func (g *group) first(l *levels, own bool) (best *waiting) {
 
 // ordered is jobs in order.
 type ordered struct {
-	arrivals bool // in order of arrival, not of key
-	chunks   []chunk
+	byArrival bool // in order of arrival, not of key
+	chunks    []chunk
 }
 
 // chunk is up to mostInChunk jobs that follow each other, at least one.
 type chunk struct {
-	jobs             []waiting
+	jobs             []queuedJob
 	prefill, weighed int64
 	least            float64        // key
 	low, high        fleet.Priority // as asked for
@@ -178,15 +179,15 @@ type chunk struct {
 const mostInChunk = 128
 
 // reaches reports whether a job comes at or before another.
-func (o *ordered) reaches(q, other *waiting) bool {
-	if o.arrivals {
-		return q.came <= other.came
+func (o *ordered) reaches(q, other *queuedJob) bool {
+	if o.byArrival {
+		return q.arrival <= other.arrival
 	}
 	return !other.precedes(q)
 }
 
 // find is the place of a job, or the one where it belongs.
-func (o *ordered) find(q *waiting) (i, k int) {
+func (o *ordered) find(q *queuedJob) (i, k int) {
 	i = sort.Search(len(o.chunks), func(i int) bool {
 		jobs := o.chunks[i].jobs
 		return o.reaches(q, &jobs[len(jobs)-1])
@@ -200,7 +201,7 @@ func (o *ordered) find(q *waiting) (i, k int) {
 	return i, sort.Search(len(jobs), func(k int) bool { return o.reaches(q, &jobs[k]) })
 }
 
-func (o *ordered) add(q *waiting) {
+func (o *ordered) add(q *queuedJob) {
 	i, k := o.find(q)
 	if len(o.chunks) == 0 {
 		o.chunks = append(o.chunks, chunk{})
@@ -216,7 +217,7 @@ func (o *ordered) add(q *waiting) {
 	o.chunks[i].sum()
 }
 
-func (o *ordered) remove(q *waiting) {
+func (o *ordered) remove(q *queuedJob) {
 	i, k := o.find(q)
 	c := &o.chunks[i]
 	c.jobs = slices.Delete(c.jobs, k, k+1)

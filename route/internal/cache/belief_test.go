@@ -115,7 +115,7 @@ func (b *believer) place(t *rapid.T) {
 		}
 		held, all, missed := b.t.Reader().Predict(&x, p, pick.EndpointsOf(v.Candidates), -1, Look{}, missed, nil)
 		for i := range held {
-			v.Candidates[i].Held = held[i]
+			v.Candidates[i].Cached = held[i]
 			if all.Counted {
 				b.checkActive(t, i, s.texts[0], p, &held[i])
 			}
@@ -238,7 +238,7 @@ func (b *believer) blocksOf(slot int) map[uint64]bool {
 }
 
 // checkActive compares the tokens of outstanding requests, shared ones counted once, and those that a prompt would add to them.
-func (b *believer) checkActive(t *rapid.T, slot int, w text, p *Prompt, held *pick.Held) {
+func (b *believer) checkActive(t *rapid.T, slot int, w text, p *Prompt, held *pick.Cached) {
 	set, shared := b.blocksOf(slot), 0
 	for _, name := range w.content().Blocks {
 		if set[name] {

@@ -67,7 +67,7 @@ func (r Reader) lookListed(x *Text, req *fleet.Request, q *fleet.Listed, model s
 }
 
 // predictList sums what each endpoint holds of the prompts of a request with several.
-func (r Reader) predictList(x *Text, p *Prompt, at pick.Endpoints, held []pick.Held) {
+func (r Reader) predictList(x *Text, p *Prompt, at pick.Endpoints, held []pick.Cached) {
 	for i := range held {
 		held[i].Exact = true
 	}
@@ -79,7 +79,7 @@ func (r Reader) predictList(x *Text, p *Prompt, at pick.Endpoints, held []pick.H
 }
 
 // addListed adds what each endpoint holds of one prompt.
-func (r Reader) addListed(x *Text, p *Prompt, q *fleet.Listed, at pick.Endpoints, held []pick.Held) {
+func (r Reader) addListed(x *Text, p *Prompt, q *fleet.Listed, at pick.Endpoints, held []pick.Cached) {
 	r.t.reported.Reader().Ask(&x.chain, q.Tokens)
 	tokens := p.Size.OfListed(q)
 	for i := range at.Len() {

@@ -32,7 +32,7 @@ func (e *endpoint) learnLosses(l *lease, u *fleet.Usage) {
 }
 
 // expectedMiss is the expected number of cached tokens that must be computed all the same.
-func (e *endpoint) expectedMiss(h *pick.Held, cached int) float64 {
+func (e *endpoint) expectedMiss(h *pick.Cached, cached int) float64 {
 	if !h.Full {
 		return 0 // nothing has been evicted
 	}

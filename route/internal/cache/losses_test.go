@@ -26,7 +26,7 @@ func TestFullMemoryHoldsNothing(t *testing.T) {
 		{"memory is not known", true, 0, 200_000, 0, 1, 40_000 / firstFinds},
 	} {
 		e := &endpoint{facts: Facts{CacheTokens: c.tokens}, held: held{prompts: c.twice}, capacity: capacity{share: c.share}}
-		if got := e.expectedMiss(&pick.Held{Full: c.full, Resident: e.resident(c.context)}, 40_000); math.Abs(got-c.want) > 1e-9 {
+		if got := e.expectedMiss(&pick.Cached{Full: c.full, Resident: e.resident(c.context)}, 40_000); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %v tokens of 40,000, want %v", c.name, got, c.want)
 		}
 	}

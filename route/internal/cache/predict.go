@@ -31,8 +31,8 @@ func (r Reader) Predict(
 	home int,
 	look Look,
 	m Missed,
-	memory []pick.Held,
-) ([]pick.Held, Found, Missed) {
+	memory []pick.Cached,
+) ([]pick.Cached, Found, Missed) {
 	held := slices.Grow(memory[:0], at.Len())[:at.Len()]
 	clear(held)
 	all, m := r.find(x, p, at, home, look, m, held)
@@ -64,7 +64,7 @@ func (r Reader) find(
 	home int,
 	look Look,
 	m Missed,
-	held []pick.Held,
+	held []pick.Cached,
 ) (all Found, _ Missed) {
 	req := p.Request
 	x.known, x.chain.Known = false, false
@@ -107,7 +107,7 @@ func (r Reader) find(
 }
 
 // most is the most tokens found at any endpoint.
-func most(held []pick.Held) (tokens int) {
+func most(held []pick.Cached) (tokens int) {
 	for i := range held {
 		tokens = max(tokens, held[i].CachedTokens)
 	}
@@ -116,7 +116,7 @@ func most(held []pick.Held) (tokens int) {
 
 // predictHome adds the conversation's previous answer to its home's prediction, as far as answers are found again. The
 // router sees an answer's blocks only in the next prompt; the home holds them as long as it holds the prompt before.
-func (r Reader) predictHome(p *Prompt, c *pick.Endpoint, h *pick.Held, believed bool) {
+func (r Reader) predictHome(p *Prompt, c *pick.Endpoint, h *pick.Cached, believed bool) {
 	if p.Size.Tokens == 0 || c.Epoch != p.Entry.Epoch {
 		return
 	}
@@ -131,7 +131,7 @@ func (r Reader) predictHome(p *Prompt, c *pick.Endpoint, h *pick.Held, believed 
 }
 
 // merge replaces predictions by what KV events say, where they are complete.
-func (r Reader) merge(x *Text, p *Prompt, at pick.Endpoints, look Look, held []pick.Held) {
+func (r Reader) merge(x *Text, p *Prompt, at pick.Endpoints, look Look, held []pick.Cached) {
 	events := r.t.reported.Reader()
 	if !look.done {
 		events.Find(&x.chain, p.Request.Tenant, p.Session, p.Request.Tokens, x.keys, &x.matches)
@@ -153,7 +153,7 @@ func (r Reader) exact(
 	x *Text,
 	p *Prompt,
 	c *pick.Endpoint,
-	h *pick.Held,
+	h *pick.Cached,
 ) (tokens int, ok bool) {
 	if !events.Trusted(c.Slot) || c.Model != x.model {
 		return 0, false
@@ -211,7 +211,7 @@ func (r Reader) present(x *Text, c *pick.Endpoint, believed int) int {
 }
 
 // countActive counts ActiveTokens and AddsTokens, for policies that ask for them.
-func (r Reader) countActive(x *Text, p *Prompt, at pick.Endpoints, held []pick.Held) {
+func (r Reader) countActive(x *Text, p *Prompt, at pick.Endpoints, held []pick.Cached) {
 	perBlock := float64(p.TokensPerByte * fleet.BlockBytes)
 	for i := range at.Len() {
 		c, h := at.At(i), &held[i]

@@ -158,7 +158,7 @@ func (s *site) view(p *Prompt) *pick.View {
 	held, found, missed := s.t.Reader().Predict(&s.text, p, pick.EndpointsOf(rows), home, Look{}, missed, nil)
 	s.missed = missed
 	for i := range rows {
-		rows[i].Held = held[i].Arrived()
+		rows[i].Cached = held[i].Arrived()
 	}
 	return &pick.View{Now: s.now, PromptTokens: p.Size.Tokens, Home: home, Known: found.Known, Candidates: rows}
 }

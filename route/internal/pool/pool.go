@@ -106,13 +106,13 @@ func (p Pool) Alone() bool {
 func (p Pool) Shortlists() bool { return p.s.policy.Needs.Shortlist }
 
 // Ask asks the leg's policy for its choice, which changes nothing.
-func (p Pool) Ask(v *pick.View, r *fleet.Request) pick.Asked {
+func (p Pool) Ask(v *pick.View, r *fleet.Request) pick.Tentative {
 	return p.s.policyFor(v.Leg).Ask(v, r)
 }
 
 // Only is the choice of the only candidate, see pick.Installed.
-func (p Pool) Only(v *pick.View, why pick.Reason) pick.Asked {
-	return p.s.policyFor(v.Leg).Alone(v, why)
+func (p Pool) Only(v *pick.View, why pick.Reason) pick.Tentative {
+	return p.s.policyFor(v.Leg).Only(v, why)
 }
 
 // Measure estimates the prompt tokens of a request that continues a prompt of so many bytes and tokens; 0 for none.

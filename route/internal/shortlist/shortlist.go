@@ -29,7 +29,7 @@ type Table struct{ seats []seat }
 type seat struct {
 	key      uint64  // see pick.Candidate.Key
 	prefill  float64 // uncached prompt tokens of requests before their first byte
-	requests float64 // outstanding, without asides
+	requests float64 // outstanding, without auxiliary ones
 	fit      bool    // see Describe
 
 	// As of its latest row; 0 before the first.

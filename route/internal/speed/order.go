@@ -37,20 +37,20 @@ const (
 // elsewhere, is no sample.
 func (a *order) learn(j *backlog.Job, own, fixed float64) {
 	y := ms(j.First.Sub(j.Sent)) - fixed
-	if j.Held || j.Leg == fleet.LegDecode || y <= 0 || !j.SoonKnown {
+	if j.WaitedForSlot || j.Leg == fleet.LegDecode || y <= 0 || !j.SoonKnown {
 		return
 	}
-	others := j.Front + j.Soon
+	others := j.TokensBefore + j.Soon
 	weight := bounded(own + others)
-	if float64(fewOthers*j.Front) <= own {
+	if float64(fewOthers*j.TokensBefore) <= own {
 		a.first.Add(keepSerial, weight, own, y)
 	}
 	if float64(fewOthers*others) <= own {
 		a.alone.Add(keepSerial, weight, own, y)
 		return
 	}
-	a.others.Add(keepSerial, weight, j.Front, j.Soon, y)
-	a.front.Add(keepSerial, weight, float64(own*j.Front))
+	a.others.Add(keepSerial, weight, j.TokensBefore, j.Soon, y)
+	a.front.Add(keepSerial, weight, float64(own*j.TokensBefore))
 	a.soon.Add(keepSerial, weight, float64(own*j.Soon))
 }
 

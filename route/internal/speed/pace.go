@@ -58,10 +58,10 @@ func (t *Table) learnPace(now time.Time, j *backlog.Job, u *fleet.Usage) {
 	e := t.endpoints.Get(j.Slot)
 	y := max(leastMs, (took-j.PromptMs)/float64(u.OutputTokens-1))
 	if e.pace.N > 0 {
-		expected, _ := t.paceOf(e, j.Others)
+		expected, _ := t.paceOf(e, j.Concurrent)
 		y = min(y, float64(outlier*expected))
 	}
-	x := float64(j.Others+j.Left) / 2
+	x := float64(j.Concurrent+j.StillDecoding) / 2
 	e.pace.Add(keepSample, 1, x, y)
 	t.pace.Add(keepPooled, 1, x, y)
 }

@@ -123,19 +123,20 @@ func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
 // much of the prompts in front and behind its time includes differs between engines: something from none to all. So one
 // that had company is a sample only if it came sooner than its own prompt was to take, or later than all of them were.
 func (s *prefill) learnWhole(j *backlog.Job, own, rest, perToken, fixed float64) {
-	if j.Held { // how long it waited for a place is unknown
+	if j.WaitedForSlot { // how long it waited for a place is unknown
 		return
 	}
 	took := ms(j.First.Sub(j.Sent))
-	if j.Alone && j.Behind == 0 {
+	if j.WasIdle && j.TokensAfter == 0 {
 		s.take(own, rest, took, 1, true, perToken, fixed)
-	} else if computed, all := took-fixed-float64(rest*s.perStep), own+j.Front+j.Behind; computed < float64(own*perToken) {
+	} else if computed, all := took-fixed-float64(rest*s.perStep),
+		own+j.TokensBefore+j.TokensAfter; computed < float64(own*perToken) {
 		s.take(own, rest, took, amongOthers, true, perToken, fixed)
 	} else if computed > float64(all*perToken) {
 		s.take(all, rest, took, amongOthers, true, perToken, fixed)
 	}
 	if rest > 0 {
-		answer := max(0, took-float64(s.fixed)-float64((own+j.Front)*s.perToken))
+		answer := max(0, took-float64(s.fixed)-float64((own+j.TokensBefore)*s.perToken))
 		s.perAnswer.Add(slowRate, answer/rest)
 		s.hold.Add(slowRate, answer)
 	}

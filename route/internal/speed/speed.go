@@ -104,8 +104,8 @@ func (r Reader) MsPerAnswer(slot int) float64 {
 	return FirstPace
 }
 
-// HoldMs is the mean time from first byte to end of a request; 0 is unknown.
-func (r Reader) HoldMs(slot int) float64 {
+// DecodeMs is the mean time from first byte to end of a request; 0 is unknown.
+func (r Reader) DecodeMs(slot int) float64 {
 	if r.t.without.Has(ablation.Residence) {
 		return 0
 	}

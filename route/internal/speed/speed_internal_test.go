@@ -53,7 +53,7 @@ func TestSpeedsStaySane(t *testing.T) {
 						t.Fatalf("a speed of %v: %v, %v, %+v, %v", x, reader.MsPerToken(slot), reader.MsPerAnswer(slot), token, answers)
 					}
 				}
-				if hold := reader.HoldMs(slot); reader.MsPerToken(slot) < backlog.LeastMsPerToken || !(hold >= 0 && known.MsPerAnswer >= 0 && pace.MsPerAnswer >= 0 && answers.PerOtherMs >= 0) {
+				if hold := reader.DecodeMs(slot); reader.MsPerToken(slot) < backlog.LeastMsPerToken || !(hold >= 0 && known.MsPerAnswer >= 0 && pace.MsPerAnswer >= 0 && answers.PerOtherMs >= 0) {
 					t.Fatalf("%v ms a token, held for %v, %+v, %v more", reader.MsPerToken(slot), hold, known, answers)
 				}
 				reader.InOrder(slot)
@@ -68,7 +68,7 @@ func TestSpeedsStaySane(t *testing.T) {
 			open = open[1:]
 			prompt := rapid.IntRange(0, 5000).Draw(t, "counted")
 			u := fleet.Usage{PromptTokens: prompt, CachedTokens: rapid.IntRange(0, prompt).Draw(t, "found"), CachedKnown: rapid.Bool().Draw(t, "known"), OutputTokens: rapid.IntRange(0, 200).Draw(t, "answer")}
-			j.Paced, j.PromptMs, j.Left = u.OutputTokens >= backlog.LeastAnswer, rapid.Float64Range(0, 100).Draw(t, "prompts"), rapid.IntRange(0, 9).Draw(t, "left")
+			j.Paced, j.PromptMs, j.StillDecoding = u.OutputTokens >= backlog.LeastAnswer, rapid.Float64Range(0, 100).Draw(t, "prompts"), rapid.IntRange(0, 9).Draw(t, "left")
 			table.Ended(now, j, rapid.Bool().Draw(t, "ok"), &u)
 		}
 		queued := int64(0)
@@ -83,9 +83,9 @@ func TestSpeedsStaySane(t *testing.T) {
 					Stream: rapid.Bool().Draw(t, "stream"), PromptTokens: prompt, CachedTokens: cached, MsPerToken: 0.1, WaitMs: rapid.Float64Range(0, 1000).Draw(t, "wait"),
 				},
 				Sent: sent, First: now, Handed: sent, Prefill: int64(prompt - cached), Transfer: int64(prompt - cached),
-				Front: rapid.Float64Range(0, 5000).Draw(t, "front"), Behind: rapid.Float64Range(0, 5000).Draw(t, "behind"), Soon: rapid.Float64Range(0, 5000).Draw(t, "soon"), SoonKnown: true,
-				Alone: rapid.Bool().Draw(t, "alone"), Held: rapid.Bool().Draw(t, "held"), Between: rapid.Int64Range(0, 5000).Draw(t, "between"), Ambiguous: rapid.Bool().Draw(t, "blurred"),
-				Others: rapid.IntRange(0, 9).Draw(t, "others"), TransferArea: rapid.Float64Range(0, 1e5).Draw(t, "area"),
+				TokensBefore: rapid.Float64Range(0, 5000).Draw(t, "front"), TokensAfter: rapid.Float64Range(0, 5000).Draw(t, "behind"), Soon: rapid.Float64Range(0, 5000).Draw(t, "soon"), SoonKnown: true,
+				WasIdle: rapid.Bool().Draw(t, "alone"), WaitedForSlot: rapid.Bool().Draw(t, "held"), Between: rapid.Int64Range(0, 5000).Draw(t, "between"), Ambiguous: rapid.Bool().Draw(t, "blurred"),
+				Concurrent: rapid.IntRange(0, 9).Draw(t, "others"), TransferArea: rapid.Float64Range(0, 1e5).Draw(t, "area"),
 			}
 			queued += j.Prefill
 			j.End = queued

@@ -43,9 +43,9 @@ type Rule struct {
 	Tokens    func(*fleet.Request) int // measures a prompt for WhenTokens; nil is the router's own estimate
 }
 
-// Interrupts is what a ms counts for that a request being answered waits for a prompt beside it. Without roles most of
-// that was charged to the answer when it came.
-func (r *Rule) Interrupts() float64 {
+// Interference is what a ms counts for that a request being answered waits for a prompt beside it. Without roles most
+// of that was charged to the answer when it came.
+func (r *Rule) Interference() float64 {
 	if r.When == WhenFree {
 		return promptShare
 	}
@@ -56,9 +56,9 @@ func (r *Rule) Interrupts() float64 {
 func (r *Rule) Scope(v *pick.View) (s cost.Scope) {
 	switch r.When {
 	case WhenTime:
-		s = cost.Once(v, timeOthers)
+		s = cost.ForSplit(v, timeOthers)
 	case WhenFree:
-		s = cost.Once(v, freeOthers)
+		s = cost.ForSplit(v, freeOthers)
 	case WhenAlways, WhenNever, WhenTokens, WhenUncached:
 	}
 	return s
@@ -114,16 +114,16 @@ func (r *Rule) Uncached(v *pick.View, picked int) Why {
 
 const (
 	gainShare   = 0.05 // share of what the whole costs that a split must gain, and cost.NearMs at least
-	promptShare = 0.25 // see Interrupts
+	promptShare = 0.25 // see Interference
 	// ms that count for each that others wait for a prompt: as much as for those who are answered there
 	timeOthers = 1.0
 	// the same where endpoints need no roles: some of them go where they have to compute again what they had
 	freeOthers = 2.0
 )
 
-// AnswerWait is what a ms counts for that an answer waits for prompts, where endpoints need no roles: interruptions of
-// an answer are seen, and one that goes on for long meets many.
-const AnswerWait = 2.5
+// AnswerWaitCost is what a ms counts for that an answer waits for prompts, where endpoints need no roles: interruptions
+// of an answer are seen, and one that goes on for long meets many.
+const AnswerWaitCost = 2.5
 
 // Weighed is what a request was predicted to cost as a whole and in two legs, in ms; both are 0 when that was not
 // asked. The costs are what the request waits, and what others wait for it.
@@ -148,7 +148,7 @@ func Time(prefill, whole, decode *pick.View) (Why, Weighed) {
 
 // lowest is the cost of the cheapest row.
 func lowest(v *pick.View) float64 {
-	s, t, least := cost.Once(v, timeOthers), pick.Terms{}, math.Inf(1)
+	s, t, least := cost.ForSplit(v, timeOthers), pick.Terms{}, math.Inf(1)
 	for i := range v.Candidates {
 		cost.Estimate(v, &v.Candidates[i], &s, &t)
 		least = min(least, t.Cost())
@@ -170,6 +170,6 @@ func ReadyMs(prefill *pick.View) float64 {
 
 // readyAt is how soon one endpoint is predicted to have computed the prompt.
 func readyAt(v *pick.View, c *pick.Candidate) float64 {
-	own := cost.Own(v.PromptTokens, &c.Held, &c.Pace, &c.Wait)
+	own := cost.OwnTerms(v.PromptTokens, &c.Cached, &c.Pace, &c.Wait)
 	return own.Wait + own.Fixed + own.Prefill
 }

@@ -46,10 +46,10 @@ func TestAsk(t *testing.T) {
 // 10 and need 20 besides, of a whole request none.
 func legs() (prefill, whole, decode *pick.View) {
 	row := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1, Slot: 1}, Pace: pick.Pace{MsPerToken: 0.1}}
-	prefill = &pick.View{Leg: fleet.LegPrefill, PromptTokens: 1000, Splits: true, Interrupts: 1, Candidates: []pick.Candidate{row}}
-	whole = &pick.View{PromptTokens: 1000, Splits: true, Interrupts: 1, Candidates: []pick.Candidate{row}}
+	prefill = &pick.View{Leg: fleet.LegPrefill, PromptTokens: 1000, Splits: true, Interference: 1, Candidates: []pick.Candidate{row}}
+	whole = &pick.View{PromptTokens: 1000, Splits: true, Interference: 1, Candidates: []pick.Candidate{row}}
 	row.Link = pick.Link{MsPerToken: 0.01, FixedMs: 20}
-	decode = &pick.View{Leg: fleet.LegDecode, PromptTokens: 1000, Splits: true, Interrupts: 1, Candidates: []pick.Candidate{row}}
+	decode = &pick.View{Leg: fleet.LegDecode, PromptTokens: 1000, Splits: true, Interference: 1, Candidates: []pick.Candidate{row}}
 	prefill.Candidates[0].Slot = 0
 	return prefill, whole, decode
 }
@@ -81,7 +81,7 @@ func TestTime(t *testing.T) {
 		{"more than a twentieth is", func(_, w, _ *pick.Candidate) { w.WaitMs = 38 }, Sooner, 138, 130},
 		// 0.01 turns a ms come there, over half of the time that is left: each waits for 100 ms, or half of that.
 		{"turns come there", func(_, w, _ *pick.Candidate) { w.TurnsPerMs, w.Busy = 0.01, 0.5 }, Sooner, 200, 130},
-		{"it overtakes three at the router", func(_, w, _ *pick.Candidate) { w.Behind = 3 }, Sooner, 400, 130},
+		{"it overtakes three at the router", func(_, w, _ *pick.Candidate) { w.Overtaken = 3 }, Sooner, 400, 130},
 	} {
 		prefill, whole, decode := legs()
 		c.change(&prefill.Candidates[0], &whole.Candidates[0], &decode.Candidates[0])
@@ -142,12 +142,12 @@ func TestAnswersStayAwayFromPrompts(t *testing.T) {
 	row := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Answers: pick.Answers{AnswerMs: 10, PerOtherMs: 0.2}}
 	busy, crowded := row, row
 	busy.Busy, crowded.Load.Requests = 0.5, 4
-	v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWait: 2, Candidates: []pick.Candidate{row, busy, crowded}}
+	v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWaitCost: 2, Candidates: []pick.Candidate{row, busy, crowded}}
 	scope := (&Rule{When: WhenFree}).Scope(v)
 	for i, want := range []float64{0, 2 * 1000, 100 * 0.2 * 4} {
 		var terms pick.Terms
 		cost.Estimate(v, &v.Candidates[i], &scope, &terms)
-		if got := terms.Others; math.Abs(got-want) > 1e-9 {
+		if got := terms.Externality; math.Abs(got-want) > 1e-9 {
 			t.Errorf("row %d: %v ms, want %v", i, got, want)
 		}
 	}
@@ -159,7 +159,7 @@ func TestAnswersWaitWeight(t *testing.T) {
 	for later, moves := range map[float64]bool{2000: true, 3000: false} {
 		busy := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Answers: pick.Answers{AnswerMs: 10}, Demand: pick.Demand{Busy: 0.5}}
 		idle := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Answers: pick.Answers{AnswerMs: 10}, Wait: pick.Wait{WaitMs: later}}
-		v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWait: AnswerWait, Candidates: []pick.Candidate{busy, idle}}
+		v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWaitCost: AnswerWaitCost, Candidates: []pick.Candidate{busy, idle}}
 		scope := (&Rule{When: WhenFree}).Scope(v)
 		var at, there pick.Terms
 		cost.Estimate(v, &v.Candidates[0], &scope, &at)

@@ -41,7 +41,7 @@ func (s *short) round() (called []fleet.Lease) {
 	leases := []fleet.Lease{s.place("a", 0), s.place("b", 0), s.place("c", 0)}
 	s.now = s.now.Add(10 * time.Second)
 	for _, l := range leases {
-		called = append(called, s.Observe(s.now, route.FirstByte{Lease: l}).Called...)
+		called = append(called, s.Observe(s.now, route.FirstByte{Lease: l}).Dispatched...)
 	}
 	for _, l := range leases {
 		called = append(called, s.end(l)...)
@@ -53,7 +53,7 @@ func (s *short) round() (called []fleet.Lease) {
 // ask asks for a turn of a conversation, which continues a hold.
 func (s *short) ask(name string, held fleet.Lease) (route.Plan, error) {
 	made, err := s.Decide(s.now, &fleet.Request{
-		ID: name, Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, Waits: true, Holds: true, Attempt: fleet.Attempt{Held: held}, Seed: 1,
+		ID: name, Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, MayQueue: true, MayHold: true, Attempt: fleet.Attempt{Hold: held}, Seed: 1,
 	})
 	return made.Plan, err
 }
@@ -84,13 +84,13 @@ func (s *short) hold(name string) route.Hold {
 
 // end ends a turn. It returns what was called.
 func (s *short) end(l fleet.Lease) []fleet.Lease {
-	return slices.Clone(s.Observe(s.now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 30_000, OutputTokens: 10}}).Called)
+	return slices.Clone(s.Observe(s.now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 30_000, OutputTokens: 10}}).Dispatched)
 }
 
 func (s *short) wait(d time.Duration) (called []fleet.Lease) {
 	for until := s.now.Add(d); s.now.Before(until); {
 		s.now = s.now.Add(time.Second)
-		called = append(called, s.Observe(s.now, route.Tick{}).Called...)
+		called = append(called, s.Observe(s.now, route.Tick{}).Dispatched...)
 	}
 	return called
 }
@@ -144,15 +144,15 @@ func TestHeldClientLeaves(t *testing.T) {
 // TestNotHeld: what can not wait before it is placed is placed.
 func TestNotHeld(t *testing.T) {
 	for name, change := range map[string]func(*fleet.Request){
-		"callers that cannot":  func(r *fleet.Request) { r.Holds = false },
+		"callers that cannot":  func(r *fleet.Request) { r.MayHold = false },
 		"retries":              func(r *fleet.Request) { r.Tried = []string{"f"} },
 		"pinned requests":      func(r *fleet.Request) { r.Pin = "e" },
-		"requests but turns":   func(r *fleet.Request) { r.Class = fleet.Aside },
+		"requests but turns":   func(r *fleet.Request) { r.Class = fleet.Auxiliary },
 		"a conversation of it": func(r *fleet.Request) { r.Session = "a" },
 		"what a member began":  func(r *fleet.Request) { r.Parent = "a" },
 	} {
 		s := newShort(t, nil)
-		req := fleet.Request{ID: "d", Model: "m", Session: "d", Class: fleet.Turn, PromptTokens: 30_000, Waits: true, Holds: true, Seed: 1}
+		req := fleet.Request{ID: "d", Model: "m", Session: "d", Class: fleet.Turn, PromptTokens: 30_000, MayQueue: true, MayHold: true, Seed: 1}
 		change(&req)
 		if p, err := s.Decide(s.now, &req); err != nil || p.Lease == 0 {
 			t.Errorf("%s: %+v, %v; want it placed", name, p.Hold, err)
@@ -174,8 +174,8 @@ func TestHeldCountAsWaiting(t *testing.T) {
 	s = newShort(t, nil)
 	for n, tenant := range []string{"x", "y", "x"} {
 		_, err := s.Decide(s.now, &fleet.Request{
-			Model: "m", Session: "d", Class: fleet.Turn, PromptTokens: 30_000, Waits: true, Holds: true, Seed: 1, Tenant: tenant,
-			Standing: fleet.Standing{Waiting: 1},
+			Model: "m", Session: "d", Class: fleet.Turn, PromptTokens: 30_000, MayQueue: true, MayHold: true, Seed: 1, Tenant: tenant,
+			QueueClass: fleet.QueueClass{MaxWaiting: 1},
 		})
 		if refused := errors.As(err, &full) && full.Tenant; refused != (n == 2) {
 			t.Errorf("turn %d, of tenant %s: %v", n, tenant, err)
@@ -188,8 +188,8 @@ func TestHeldCountInAllPools(t *testing.T) {
 	s := newShort(t, func(c *route.Config) { c.Aliases = []route.Alias{{Name: "other", Models: []string{"m"}}} })
 	for n, model := range []string{"m", "other"} {
 		_, err := s.Decide(s.now, &fleet.Request{
-			Model: model, Session: "d", Class: fleet.Turn, PromptTokens: 30_000, Waits: true, Holds: true, Seed: 1,
-			Tenant: "x", Standing: fleet.Standing{Waiting: 1},
+			Model: model, Session: "d", Class: fleet.Turn, PromptTokens: 30_000, MayQueue: true, MayHold: true, Seed: 1,
+			Tenant: "x", QueueClass: fleet.QueueClass{MaxWaiting: 1},
 		})
 		var full *route.QueueFullError
 		if refused := errors.As(err, &full) && full.Tenant && full.Waiting == 1; refused != (n == 1) {

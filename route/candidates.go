@@ -16,16 +16,18 @@ import (
 	"github.com/warmpath/warmpath/route/internal/shortlist"
 )
 
-// admitted is what is known of the endpoints of rows.
-type admitted struct {
+// candidateSet is what is known of the endpoints of rows.
+type candidateSet struct {
 	forced pick.Reason // see fill
 	beyond pick.Beyond // of a shortlist
 	look   cache.Look  // done before they were known
 }
 
-// admit begins a row for each endpoint of the best available health class that may take the leg. If the request is
+// candidates begins a row for each endpoint of the best available health class that may take the leg. If the request is
 // pinned or refers to a stored response, that is one.
-func (r *readers) admit(d *decision, l fleet.Leg, t *conversation.Found, prompt *cache.Prompt) (a admitted, err error) {
+func (r *readers) candidates(d *decision, l fleet.Leg, t *conversation.Found, prompt *cache.Prompt) (a candidateSet,
+	err error,
+) {
 	d.rows[l] = d.rows[l][:0]
 	if name, ok := r.conversations.Holder(d.now, d.req.Tenant, d.req.Follows); ok {
 		m, found, err := r.holder(d, name)
@@ -52,7 +54,7 @@ func (r *readers) admit(d *decision, l fleet.Leg, t *conversation.Found, prompt 
 		return a, nil
 	}
 	var short bool
-	if a, short = r.shorten(d, l, t, prompt); short {
+	if a, short = r.shortlistRows(d, l, t, prompt); short {
 		return a, nil
 	}
 	r.bestMembers(d, l)
@@ -66,14 +68,14 @@ func (r *readers) admit(d *decision, l fleet.Leg, t *conversation.Found, prompt 
 		}
 		d.keep(has)
 	}
-	r.keepWarm(d)
+	r.preferInMemory(d)
 	if !d.pool.Alike() { // else these keep all
 		// engines reject a request whose longest answer would exceed their context
-		d.keepRoomy(d.size.Tokens + d.req.MaxTokens)
+		d.keepContext(d.size.Tokens + d.req.MaxTokens)
 		if t.Known && t.Entry.Model != "" { // a conversation keeps the model that its alias resolved to
 			d.keep(func(m pool.Member) bool { return m.Model() == t.Entry.Model })
 		}
-		r.keepLoaded(d)
+		r.preferLoadedAdapter(d)
 	}
 	for _, m := range d.members {
 		r.add(d, l, m)
@@ -81,15 +83,15 @@ func (r *readers) admit(d *decision, l fleet.Leg, t *conversation.Found, prompt 
 	return a, nil
 }
 
-// shorten begins rows for a shortlist of a large pool's endpoints, see package shortlist, and reports whether it did.
-// It leaves the rare cases to a look at all members: unlike members, paths that some endpoints lack, kinds that may not
-// take the request, and pools without a fit endpoint or in panic.
-func (r *readers) shorten(
+// shortlistRows begins rows for a shortlist of a large pool's endpoints, see package shortlist, and reports whether it
+// did. It leaves the rare cases to a look at all members: unlike members, paths that some endpoints lack, kinds that
+// may not take the request, and pools without a fit endpoint or in panic.
+func (r *readers) shortlistRows(
 	d *decision,
 	l fleet.Leg,
 	t *conversation.Found,
 	prompt *cache.Prompt,
-) (a admitted, short bool) {
+) (a candidateSet, short bool) {
 	p := d.pool
 	if r.shortlists < 0 || p.Len() <= r.shortlists || p.Splits() || !p.Alike() ||
 		r.endpoints.Absences(d.req.Path).Any() ||
@@ -166,13 +168,13 @@ func (r *readers) add(d *decision, l fleet.Leg, m pool.Member) {
 	e.Kind, e.Model, e.Adapter = ep.Kind(), m.Model(), m.Adapter()
 	e.CacheTokens, e.BlockTokens, e.Slots = ep.CacheTokens(), ep.BlockTokens(), ep.Places()
 	r.backlog.LoadInto(at, &e.Load)
-	e.Queue, e.KVUsage = -1, -1
+	e.EngineRequests, e.KVUsage = -1, -1
 	if ep.HasLoad(d.now, r.staleAfter) {
 		l := ep.Load()
-		e.Load.Waiting = max(0, l.Waiting)
+		e.Load.EngineWaiting = max(0, l.Waiting)
 		e.KVUsage = max(-1, l.KVUsage)
 		if l.Running >= 0 && l.Waiting >= 0 {
-			e.Queue = l.Running + l.Waiting
+			e.EngineRequests = l.Running + l.Waiting
 		}
 	}
 }
@@ -320,9 +322,9 @@ func (r *readers) pinned(d *decision) (pool.Member, error) {
 	return pool.Member{}, &PinError{req.Pin, fmt.Sprintf("it does not serve the model %q", req.Model)}
 }
 
-// keepRoomy drops endpoints whose context the prompt exceeds. If none has room, those with the largest context stay,
+// keepContext drops endpoints whose context the prompt exceeds. If none has room, those with the largest context stay,
 // since the size is an estimate and the engine can reject the request.
-func (d *decision) keepRoomy(tokens int) {
+func (d *decision) keepContext(tokens int) {
 	longest, tight := 0, false
 	for _, m := range d.members {
 		longest = max(longest, m.Context())
@@ -335,9 +337,9 @@ func (d *decision) keepRoomy(tokens int) {
 	d.keep(func(m pool.Member) bool { return m.Context() == 0 || m.Context() >= need })
 }
 
-// keepWarm prefers endpoints that have the model in memory, as long as a request waits at the least loaded of them no
-// longer than one that has the model loaded elsewhere.
-func (r *readers) keepWarm(d *decision) {
+// preferInMemory prefers endpoints that have the model in memory, as long as a request waits at the least loaded of
+// them no longer than one that has the model loaded elsewhere.
+func (r *readers) preferInMemory(d *decision) {
 	cold := func(m pool.Member) bool { return m.Endpoint().Cold(d.now, r.staleAfter, m.Model()) }
 	if !slices.ContainsFunc(d.members, cold) {
 		return
@@ -361,10 +363,10 @@ func (r *readers) keepWarm(d *decision) {
 	}
 }
 
-// keepLoaded prefers, for a LoRA adapter, endpoints whose engine lists it to those declared to serve it, and among them
-// those that have it loaded, as long as the least loaded of these has at most twice the work of the least loaded other
-// plus 4,096 tokens, about half a second of prefill.
-func (r *readers) keepLoaded(d *decision) {
+// preferLoadedAdapter prefers, for a LoRA adapter, endpoints whose engine lists it to those declared to serve it, and
+// among them those that have it loaded, as long as the least loaded of these has at most twice the work of the least
+// loaded other plus 4,096 tokens, about half a second of prefill.
+func (r *readers) preferLoadedAdapter(d *decision) {
 	if !slices.ContainsFunc(d.members, pool.Member.Adapter) {
 		return
 	}
@@ -420,7 +422,7 @@ func (r *readers) noEndpoint(d *decision, l fleet.Leg) error {
 	var why []string
 	for i := range p.Len() {
 		if ep := p.Member(i).Endpoint(); d.takes(ep, l) {
-			why = append(why, r.excuse(d.now, ep, d.req, l))
+			why = append(why, r.unavailableReason(d.now, ep, d.req, l))
 		}
 	}
 	if len(why) == 0 {
@@ -439,7 +441,7 @@ func (r *readers) noEndpoint(d *decision, l fleet.Leg) error {
 	return e
 }
 
-func (r *readers) excuse(now time.Time, e registry.Endpoint, req *fleet.Request, l fleet.Leg) string {
+func (r *readers) unavailableReason(now time.Time, e registry.Endpoint, req *fleet.Request, l fleet.Leg) string {
 	name := e.Name()
 	why, asleep := e.Asleep()
 	switch s := r.health.State(now, e.Slot()); {

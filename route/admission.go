@@ -30,45 +30,45 @@ func (e engines) Room(slot int) int64 { return e.cache.Room(slot) }
 // MsPerToken is the time that an endpoint takes for one prompt token.
 func (e engines) MsPerToken(slot int) float64 { return e.speed.MsPerToken(slot) }
 
-// Pays is how long an idle conversation's cache is worth keeping.
-func (e engines) Pays(wholeMs float64) time.Duration { return e.arrivals.Pays(wholeMs) }
+// WorthKeeping is how long an idle conversation's cache is worth keeping.
+func (e engines) WorthKeeping(wholeMs float64) time.Duration { return e.arrivals.WorthKeeping(wholeMs) }
 
-// gate drops the rows where the turn has no room. It returns errHeld if that leaves none.
-func (r *readers) gate(d *decision, forced pick.Reason) error {
+// checkAdmission drops the rows where the turn has no room. It returns errHeld if that leaves none.
+func (r *readers) checkAdmission(d *decision, forced pick.Reason) error {
 	v := &d.whole
-	waits := d.req.Class == fleet.Turn && d.req.Holds && d.req.Waits && len(d.req.Tried) == 0 && forced == ""
+	waits := d.req.Class == fleet.Turn && d.req.MayHold && d.req.MayQueue && len(d.req.Tried) == 0 && forced == ""
 	if !r.admits || !waits || d.pool.Splits() || v.Beyond.Count > 0 {
 		return nil
 	}
 	d.turn = admission.Turn{
 		Pool: d.pool.Name(), Origin: -1, Tokens: int64(v.PromptTokens + v.OutputTokens), Prompt: d.text.Keys(),
-		Tenant: d.asker.Tenant, Priority: d.req.Standing.Priority,
+		Tenant: d.asker.Tenant, Priority: d.req.QueueClass.Priority,
 	}
 	d.turn.Key, d.turn.Parent = r.conversations.Keys(d.scope(fleet.LegWhole), d.req, &d.who)
 	if v.Home >= 0 {
 		d.turn.Origin = v.Candidates[v.Home].Slot
 	}
-	g := r.admission.Gate(d.now, &d.turn, d.req.Held)
+	check := r.admission.Check(d.now, &d.turn, d.req.Hold)
 	open := 0
 	for i := range v.Candidates {
-		if g.Open(v.Candidates[i].Slot) {
+		if check.MayPlace(v.Candidates[i].Slot) {
 			open++
 		}
 	}
 	switch {
-	case open == 0 && g.MayHold():
-		return r.mayHold(d)
-	case open > 0 && open < len(v.Candidates) && g.Short():
-		narrow(v, func(c *pick.Candidate) bool { return g.Open(c.Slot) })
+	case open == 0 && check.MayHold():
+		return r.holdUnlessFull(d)
+	case open > 0 && open < len(v.Candidates) && check.OthersHeld():
+		narrow(v, func(c *pick.Candidate) bool { return check.MayPlace(c.Slot) })
 	}
 	return nil
 }
 
-// mayHold is errHeld unless as many wait as may: then it says so.
-func (r *readers) mayHold(d *decision) error {
-	full := QueueFullError{Pool: d.pool.Name(), RetryAfter: r.admission.Bound(&d.turn)}
-	if most := d.req.Standing.Waiting; most > 0 {
-		full.Waiting = r.backlog.Waiting(d.asker.Tenant) + r.admission.HeldOf(d.asker.Tenant)
+// holdUnlessFull is errHeld unless as many wait as may: then it says so.
+func (r *readers) holdUnlessFull(d *decision) error {
+	full := QueueFullError{Pool: d.pool.Name(), RetryAfter: r.admission.MaxHold(&d.turn)}
+	if most := d.req.QueueClass.MaxWaiting; most > 0 {
+		full.Waiting = r.backlog.QueuedOf(d.asker.Tenant) + r.admission.HeldOf(d.asker.Tenant)
 		if full.Tenant = full.Waiting >= most; full.Tenant {
 			return &full
 		}
@@ -89,35 +89,35 @@ func (r *Router) hold(d *decision) Hold {
 	return Hold{Lease: lease, Pool: d.pool.Name(), Until: until}
 }
 
-// admitted tells admission of a placed turn.
-func (r *Router) admitted(d *decision, v *pick.View, f *flight, c *pick.Candidate) {
+// addMember tells admission of a placed turn.
+func (r *Router) addMember(d *decision, v *pick.View, f *flight, c *pick.Candidate) {
 	if v.Leg != fleet.LegWhole || d.pool.Splits() {
 		return
 	}
 	_, parent := r.see.conversations.Keys(d.scope(fleet.LegWhole), d.req, &d.who)
-	r.admission.Placed(d.now, f.index, &admission.Placed{
+	r.admission.TurnPlaced(d.now, f.index, &admission.PlacedTurn{
 		Key: f.conversation.Key(), Parent: parent, Slot: c.Slot, Tokens: int64(v.PromptTokens + v.OutputTokens),
 		First: v.FirstTurn, Cached: int64(c.CachedTokens), Blocks: c.Blocks, Prompt: d.text.Keys(),
 	})
 }
 
-// callHeld calls the held turns that may be placed now.
-func (r *Router) callHeld(now time.Time) {
+// admitHeld calls the held turns that may be placed now.
+func (r *Router) admitHeld(now time.Time) {
 	if !r.see.admits && r.Held() == 0 {
 		return
 	}
 	r.admission.Age(now, r.known, 1+len(r.others.peers))
-	for len(r.called) < backlog.MostSent {
-		lease, ok := r.admission.Call(now, r.taking)
+	for len(r.dispatchedLeases) < backlog.MostSent {
+		lease, ok := r.admission.Admit(now, r.takingTraffic)
 		if !ok {
 			return
 		}
-		r.called = append(r.called, lease)
+		r.dispatchedLeases = append(r.dispatchedLeases, lease)
 	}
 }
 
-// taking lists the endpoints of a pool that take new traffic.
-func (r *Router) taking(now time.Time, name string) []int {
+// takingTraffic lists the endpoints of a pool that take new traffic.
+func (r *Router) takingTraffic(now time.Time, name string) []int {
 	p := r.see.pools.Named(name)
 	r.slots = r.slots[:0]
 	for i := range p.Len() {
