@@ -162,6 +162,10 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 	for _, name := range slices.Sorted(maps.Keys(cfg.Models.Aliases)) {
 		line("alias", "%s = %s", name, strings.Join(cfg.Models.Aliases[name], ", "))
 	}
+	for i := range cfg.Models.Settings {
+		m := &cfg.Models.Settings[i]
+		line("model", "%s: %s", strings.Join(m.Match, ", "), m.Describe())
+	}
 	if r := cfg.Record; r.File != "" {
 		line("record", "%s, at most %d files of %s", r.File, r.Files+1, r.FileBytes)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/handoff"
@@ -48,6 +49,38 @@ func tenantsOf(cfg *config.Config, before *who.Tenants) (*who.Tenants, error) {
 	}, err
 }
 
+// noneIfZero is a number of retries for the door, where 0 is the default.
+func noneIfZero(retries int) int {
+	if retries == 0 {
+		return -1
+	}
+	return retries
+}
+
+// modelBounds are the door's bounds for some models.
+func modelBounds(cfg *config.Config) (all []proxy.ModelBounds) {
+	for i := range cfg.Models.Settings {
+		m := &cfg.Models.Settings[i]
+		b := proxy.Bounds{
+			BodyBytes: int64(m.Body), FirstByte: m.Timeouts.FirstByte, Answer: m.Timeouts.Answer, Idle: m.Timeouts.Idle, Refusing: m.Timeouts.Refusing, Tunnel: m.Timeouts.Tunnel,
+		}
+		if m.Retries != nil {
+			b.Retries = noneIfZero(*m.Retries)
+		}
+		all = append(all, proxy.ModelBounds{Models: m.Match, Bounds: b})
+	}
+	return all
+}
+
+// modelSettings are the settings for some models, in words.
+func modelSettings(cfg *config.Config) (all []admin.ModelSettings) {
+	for i := range cfg.Models.Settings {
+		m := &cfg.Models.Settings[i]
+		all = append(all, admin.ModelSettings{Models: m.Match, Text: m.Describe()})
+	}
+	return all
+}
+
 // tokenOf makes the endpoint tokens of clients; nil if they are off. Its secret has been read once already.
 func tokenOf(cfg *config.Config) *who.EndpointToken {
 	secret, err := cfg.EndpointToken.Secret()
@@ -58,17 +91,15 @@ func tokenOf(cfg *config.Config) *who.EndpointToken {
 }
 
 func proxyConfig(cfg *config.Config, tenants *who.Tenants, limits *quota.Table, connector handover.Connector) proxy.Config {
-	retries := cfg.Limits.Retries
-	if retries == 0 {
-		retries = -1 // no retries, as configured; the zero of proxy.Config means its default
-	}
+	retries, largest := noneIfZero(cfg.Limits.Retries), cfg.Limits
+	largest.Body = cfg.LargestBody()
 	return proxy.Config{
 		NetHTTP:   cfg.NetHTTP(),
 		BodyBytes: int64(cfg.Limits.Body), HeaderBytes: int64(cfg.Limits.Header), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain.Headers,
 		Transfers: cfg.Trust.TransferFields, Details: cfg.Trust.Details == config.DetailsToAll, AdminToken: cfg.Admin.Token,
 		Names: namesOf(cfg), Proxies: proxiesOf(cfg), Paths: pathsOf(cfg), Origins: cfg.CORS.Origins, Quota: limits, Tenants: tenants, NeedsContent: readsContent(cfg), Shadow: len(cfg.Shadow.Policies) > 0 || cfg.Record.File != "", ByContent: cfg.ByContent, Token: tokenOf(cfg), NoUsage: !cfg.AskUsage, Characters: cfg.Disaggregation.CountsCharacters(), FirstTurn: cfg.SendIsFirstTurn, SessionHeader: cfg.KVEvents.SessionHeader,
 		FirstByte: cfg.Timeouts.FirstByte, Answer: cfg.Timeouts.Answer, Idle: cfg.Timeouts.Idle,
-		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody, Upload: cfg.Timeouts.Upload, Tunnel: cfg.Timeouts.Tunnel, MemoryBytes: bodyMemory(cfg.Limits, os.DirFS("/")),
+		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody, Upload: cfg.Timeouts.Upload, Tunnel: cfg.Timeouts.Tunnel, MemoryBytes: bodyMemory(largest, os.DirFS("/")), Models: modelBounds(cfg),
 		Connector: connector, WrapErrors: cfg.Disaggregation.WrapsErrors(), NoFallback: !cfg.Disaggregation.Fallback, Bidirectional: cfg.Disaggregation.Bidirectional, TRTLLM: trtllmOptions(cfg), Numbers: handoff.NewNumbers(cfg.TRTLLM.NodeID, cfg.TRTLLM.ProcessID),
 	}
 }

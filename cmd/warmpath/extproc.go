@@ -47,7 +47,7 @@ func (r *router) servePicker(cfg *config.Config, l net.Listener) {
 		}}
 	}
 	p.Server = extproc.New(extproc.Config{
-		Door: &r.doors, Fleet: r.fleet, Ready: ready, Objectives: cfg.ExtProc.Objectives, Fallbacks: cfg.ExtProc.Fallbacks, Sidecar: cfg.ExtProc.SidecarPort, Conformant: cfg.ExtProc.Conformance, BodyBytes: int(cfg.Limits.Body), Memory: r.doors.current().Budget(), Log: r.log,
+		Door: &r.doors, Fleet: r.fleet, Ready: ready, Objectives: cfg.ExtProc.Objectives, Fallbacks: cfg.ExtProc.Fallbacks, Sidecar: cfg.ExtProc.SidecarPort, Conformant: cfg.ExtProc.Conformance, BodyBytes: int(cfg.LargestBody()), Memory: r.doors.current().Budget(), Log: r.log,
 		TLS: secure,
 	})
 	r.picker = p

@@ -64,12 +64,20 @@ type Config struct {
 	Reload   func() (Running, error) // reloads the configuration, on POST /admin/reload
 	Running  func() Running          // the running configuration, for the stats
 	Aliases  map[string][]string     // of models, by name
-	Tally    *Tally                  // counts from the fleet's events; nil leaves shares, rates and the history out
+	// settings for some models, in words, in the order in which they count
+	ModelSettings []ModelSettings
+	Tally         *Tally // counts from the fleet's events; nil leaves shares, rates and the history out
 	// open event streams, of this handler and of those before it; nil begins with none
 	Streams *Streams
 	Log     *slog.Logger // log of changes and their callers; nil for none
 	Now     func() time.Time
 	Started time.Time // of the program; zero is now
+}
+
+// ModelSettings are settings for some models.
+type ModelSettings struct {
+	Models fleet.Names
+	Text   string // what they are
 }
 
 // Concern is something that is wrong and that the fleet does not know of, in words, with what to do about it.

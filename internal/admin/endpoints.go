@@ -140,7 +140,14 @@ func (a *Admin) models(w http.ResponseWriter, _ *http.Request) {
 	models := a.c.Fleet.Models()
 	out := make([]modelView, 0, len(models))
 	for i := range models {
-		out = append(out, viewModel(&models[i]))
+		v := viewModel(&models[i])
+		for j := range a.c.ModelSettings {
+			if s := &a.c.ModelSettings[j]; s.Models.Has(v.ID) {
+				v.Settings = s.Text
+				break
+			}
+		}
+		out = append(out, v)
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"models": out})
 }
@@ -175,7 +182,7 @@ func (a *Admin) viewStats() statsView {
 		Config:   running, Ready: ready, Why: why, Version: a.c.Version, UptimeSeconds: a.c.Now().Sub(a.c.Started).Seconds(),
 		Decisions: s.Decisions, Leases: s.Leases, DoubleFinished: s.DoubleFinished,
 		Sessions: s.Sessions, SessionHits: s.SessionHits, SessionMisses: s.SessionMisses, SessionEvictions: s.SessionEvictions, Held: s.Held, HeldTokens: s.HeldTokens,
-		Responses: s.Responses, Served: a.c.Tally.total(), Unserved: a.unserved(), Foreign: a.c.Tally.refused(a.c.Now()), Unsalted: a.c.Tally.unsalted(a.c.Now()),
+		Responses: s.Responses, Served: a.c.Tally.total(), Unserved: a.unserved(), Idle: a.unmatched(), Foreign: a.c.Tally.refused(a.c.Now()), Unsalted: a.c.Tally.unsalted(a.c.Now()),
 	}
 }
 
@@ -191,6 +198,23 @@ func (a *Admin) unserved() (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(a.c.Aliases)) {
 		if !served[name] {
 			out = append(out, name+" = "+strings.Join(a.c.Aliases[name], ", "))
+		}
+	}
+	return out
+}
+
+// unmatched lists the patterns of settings that match no model which is served.
+func (a *Admin) unmatched() (out []string) {
+	if len(a.c.ModelSettings) == 0 {
+		return nil
+	}
+	models := a.c.Fleet.Models()
+	for i := range a.c.ModelSettings {
+		for _, pattern := range a.c.ModelSettings[i].Models {
+			has := func(m route.ModelStatus) bool { return fleet.Names{pattern}.Has(m.ID) }
+			if pattern != "*" && !slices.ContainsFunc(models, has) {
+				out = append(out, pattern)
+			}
 		}
 	}
 	return out

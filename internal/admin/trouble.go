@@ -57,6 +57,10 @@ func listTroubles(endpoints []endpointView, st *statsView, past []point, replica
 		add(warn, "", "Correct the alias (models.aliases), or start an engine with the model: until then such requests get 404.",
 			"No engine serves what an alias stands for: %s.", strings.Join(st.Unserved[:min(len(st.Unserved), alike)], "; "))
 	}
+	if len(st.Idle) > 0 && st.Ready && st.UptimeSeconds > settled {
+		add(note, "", "Correct the pattern, or take it out of the configuration.",
+			"No model that is served is matched by %s of models.settings.", strings.Join(st.Idle[:min(len(st.Idle), alike)], ", "))
+	}
 	if len(past) > judged {
 		past = past[len(past)-judged:]
 	}

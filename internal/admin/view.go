@@ -81,6 +81,7 @@ type modelView struct {
 	Parent        string   `json:"parent,omitempty"`
 	ContextTokens int      `json:"context_tokens,omitempty"`
 	Endpoints     []string `json:"endpoints"`
+	Settings      string   `json:"settings,omitempty"` // that are not those of all models
 }
 
 type statsView struct {
@@ -97,8 +98,9 @@ type statsView struct {
 	SessionMisses    uint64   `json:"session_misses"`
 	SessionEvictions uint64   `json:"session_evictions"`
 	Responses        int      `json:"responses"`
-	Held             int      `json:"held,omitempty"`        // turns that wait before they are placed (admission)
-	HeldTokens       int64    `json:"held_tokens,omitempty"` // of their conversations
+	Held             int      `json:"held,omitempty"`               // turns that wait before they are placed (admission)
+	HeldTokens       int64    `json:"held_tokens,omitempty"`        // of their conversations
+	Idle             []string `json:"unmatched_settings,omitempty"` // patterns of models.settings that match no model
 	// aliases of models that no engine serves, as "alias = models"
 	Unserved []string `json:"unserved_aliases,omitempty"`
 	Served   *total   `json:"served,omitempty"`

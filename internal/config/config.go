@@ -82,7 +82,7 @@ type Config struct {
 	EndpointToken EndpointToken `yaml:"endpoint_token"`
 	// Tenants separates the tenants that share the router.
 	Tenants Tenants `yaml:"tenants"`
-	// Models adds names for models.
+	// Models adds names for models, and settings for some.
 	Models Models `yaml:"models"`
 	// Pinning accepts X-Warmpath-Pin and X-Warmpath-Exclude (endpoint names) in requests. Leave it off if clients are
 	// not trusted: they could overload one endpoint.
@@ -189,11 +189,13 @@ func (d Discovery) templates() map[string]discovery.EndpointConfig {
 	return all
 }
 
-// Models adds names to those that endpoints serve.
+// Models adds names to those that endpoints serve, and settings for some models.
 type Models struct {
 	// Aliases maps a name to models, in order of preference. The name "*" matches every name that is not served
 	// otherwise.
 	Aliases map[string][]string `yaml:"aliases"`
+	// Settings are those for some models. The first entry that has a model counts.
+	Settings []ModelSettings `yaml:"settings"`
 }
 
 // Queue holds prompts at the router while endpoints have enough to compute, the shortest first: an engine computes in

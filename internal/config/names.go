@@ -31,13 +31,14 @@ func (c Config) nameWarnings() (out []string) {
 	var stated []string
 	for _, e := range c.Endpoints {
 		if len(e.Models) == 0 {
-			return out // probes find out
+			return append(out, c.settingWarnings(nil)...) // probes find out
 		}
 		stated = append(stated, e.Models...)
 	}
 	if len(stated) == 0 || c.Discovery.follows() || c.TRTLLM.Cluster.URI != "" {
-		return out
+		return append(out, c.settingWarnings(nil)...)
 	}
+	out = append(out, c.settingWarnings(slices.Concat(stated, slices.Sorted(maps.Keys(c.Models.Aliases))))...)
 	for _, name := range slices.Sorted(maps.Keys(c.Models.Aliases)) {
 		models := c.Models.Aliases[name]
 		if !slices.ContainsFunc(models, func(m string) bool { return slices.Contains(stated, m) }) {

@@ -67,6 +67,7 @@ func (c Config) Validate() error {
 			faults = append(faults, fault("models.aliases."+a.Name, "needs a name and at least one model, none empty or \"*\""))
 		}
 	}
+	faults = append(faults, c.checkModelSettings()...)
 	faults = append(faults, oneOf("transport", c.Transport, leanTransport, leanListener, netTransport)...)
 	faults = append(faults, oneOf("queue.mode", c.Queue.Mode, QueueAuto, QueueOn, QueueOff)...)
 	faults = append(faults, oneOf("trust.details", c.Trust.Details, detailsToOperators, DetailsToAll)...)

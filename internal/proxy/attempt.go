@@ -45,7 +45,7 @@ func (c *call) begin(d *route.Decision) *attempt {
 			d.Endpoint.Name,
 			d.Pool,
 			c.Upload == nil && c.Carrier == nil && c.Request.Pin == "" && c.Repeatable() &&
-				c.served.Attempts <= c.p.cfg.Retries,
+				c.served.Attempts <= c.bounds.Load().Retries,
 		),
 		fin: route.Finished{Lease: d.Lease, Outcome: fleet.Abandoned},
 	}
@@ -144,9 +144,9 @@ func (a *attempt) ask() (*http.Response, error) {
 		}
 		c.split.watchPrefill(a)
 	}
-	limit := c.p.cfg.Answer
+	limit := c.bounds.Load().Answer
 	if c.Prompt.Stream {
-		limit = c.p.cfg.FirstByte
+		limit = c.bounds.Load().FirstByte
 	}
 	a.watch.Wait(limit)
 	if err := a.awaitDispatch(limit); err != nil {
@@ -312,7 +312,7 @@ func (a *attempt) mayRetry() bool {
 	if c.reached && c.Carrier != nil {
 		return false // it has been handed over, and its endpoint has been told
 	}
-	if c.sent.Load() || c.served.Attempts > c.p.cfg.Retries || c.ctx.Err() != nil || c.shutdown.Load() ||
+	if c.sent.Load() || c.served.Attempts > c.bounds.Load().Retries || c.ctx.Err() != nil || c.shutdown.Load() ||
 		c.Upload != nil {
 		return false
 	}

@@ -50,6 +50,7 @@ type call struct {
 	failures uint16      // one bit for each outcome of attempts that failed by their engine's fault
 	sent     atomic.Bool // the client has seen a byte or the header: no retry is allowed
 
+	bounds    atomic.Pointer[Bounds]
 	allowed   who.Allowed   // models that the caller may use
 	ticket    quota.Ticket  // accounts charged for the request
 	root      bool          // the router answers what is at its root; no key is asked for
@@ -85,6 +86,7 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	if c.watchClient(); p.tracer != nil {
 		c.ctx, c.span = p.tracer.Start(c.ctx, r.Header, r.Method+" "+c.API.String())
 	}
+	c.bounds.Store(p.bounds.all)
 	c.Request = fleet.Request{ID: id, Class: c.API.Class()}
 	c.served = live.Served{
 		ID: id, API: c.API.String(), Method: r.Method, Path: r.URL.Path, Client: c.From.Client, Peer: c.From.Peer, Agent: r.UserAgent(), Started: time.Now(), BytesIn: max(r.ContentLength, 0),
@@ -294,12 +296,16 @@ const mostKeptBlocks = 8192
 // name a model.
 func (c *call) read() error {
 	if c.API == prompt.Other && !c.peekable() {
-		if c.R.ContentLength > c.p.cfg.BodyBytes {
+		if c.R.ContentLength > c.p.bounds.body {
 			return body.ErrTooLarge
 		}
-		c.Upload = body.NewUpload(c.client.Writer(), c.R.Body, c.uploadBounds(), func() {
+		c.ReadNames()
+		c.bounds.Store(c.p.bounds.of(cmp.Or(send.Named(c.R.Header).Get(send.ModelHeader), c.Named())))
+		bounds := c.uploadBounds()
+		bounds.Bytes = c.bounds.Load().BodyBytes
+		c.Upload = body.NewUpload(c.client.Writer(), c.R.Body, bounds, func() {
 			if w := c.watch.Load(); w != nil && !w.Begun() {
-				w.Wait(c.p.cfg.Answer)
+				w.Wait(c.bounds.Load().Answer)
 			}
 		})
 		return nil
@@ -318,7 +324,7 @@ func (c *call) read() error {
 		c.R.Body = paced
 	}
 	if !c.shutdown.Load() { // abort checks reading after it has set shutdown
-		c.Body, err = body.Read(c.R, c.p.cfg.BodyBytes, c.p.bodies)
+		c.Body, err = body.Read(c.R, c.p.bounds.body, c.p.bodies)
 	}
 	c.client.ReadsUntil(time.Time{})
 	if c.shutdown.Load() {
@@ -368,7 +374,7 @@ func (c *call) read() error {
 // uploadBounds are what a client may take for a body of an unknown path, whether it is read first or passed on as it
 // comes.
 func (c *call) uploadBounds() body.UploadBounds {
-	return body.UploadBounds{Pause: c.p.cfg.ReadBody, Whole: c.p.cfg.Upload, Bytes: c.p.cfg.BodyBytes}
+	return body.UploadBounds{Pause: c.p.cfg.ReadBody, Whole: c.p.cfg.Upload, Bytes: c.p.bounds.body}
 }
 
 // tellContent adds the prompt's content to the request for the router.
@@ -402,7 +408,7 @@ func (c *call) wantsContent() bool {
 // form, or must name none but those that the caller may use. Some clients send JSON as text, or say nothing of its type.
 func (c *call) peekable() bool {
 	n := c.R.ContentLength
-	if n == 0 || n > c.p.cfg.BodyBytes {
+	if n == 0 || n > c.p.bounds.body {
 		return n == 0
 	}
 	if !c.allowed.All() { // llama.cpp reads JSON whatever it is called
@@ -443,6 +449,9 @@ func (c *call) identify() error {
 	q.User, q.Parent = p.User, p.Parent
 	q.PromptBytes, q.PromptTokens, q.MaxTokens, q.Stream = p.TextBytes, p.TokenIDs, p.MaxTokens, p.Stream
 	c.served.Decision.Model = q.Model[:min(len(q.Model), 100)] // for the log, if no endpoint takes the request
+	if err := c.bound(); err != nil {
+		return err
+	}
 	q.Path, q.Native = gate.Known(c.API, c.R.Method, c.R.URL.Path), c.API == prompt.Generate
 	c.served.Stream = p.Stream
 	if c.API == prompt.Other {

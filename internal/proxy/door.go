@@ -88,6 +88,8 @@ type Config struct {
 	ReadBody time.Duration
 	Upload   time.Duration // longest time that a body for another path may take as a whole; default 1 h
 	Tunnel   time.Duration // longest silence of both ends of an upgraded connection; default 1 h
+
+	Models []ModelBounds // other bounds for some models; of several entries that have a model the first counts
 }
 
 // WithDefaults fills in what is zero.
@@ -134,6 +136,7 @@ func Stall(idle time.Duration) time.Duration { return min(idle, 2*time.Minute) }
 // Proxy is the traffic listener's handler.
 type Proxy struct {
 	cfg       Config
+	bounds    boundsOfModels
 	fleet     *live.Fleet
 	transport http.RoundTripper
 	tracer    *tracing.Tracer // nil when off
@@ -192,6 +195,7 @@ func New(o Options) *Proxy {
 	if p.relist == nil {
 		p.relist = func(string) {}
 	}
+	p.bounds = newBounds(&p.cfg)
 	p.keep(o.Before)
 	p.sender = send.New(send.Config{
 		NetHTTP: p.cfg.NetHTTP, NoUsage: p.cfg.NoUsage, FirstTurn: p.cfg.FirstTurn, SessionHeader: p.cfg.SessionHeader, Token: p.cfg.Token, Tenants: p.cfg.Tenants, Transfers: p.cfg.Transfers,

@@ -82,7 +82,7 @@ func (c *call) check(now time.Time, gone *patience.Gone) {
 			c.stop(w, errDeadline)
 			continue
 		}
-		if cause := w.Overdue(now, gone, c.p.cfg.Refusing, c.sent.Load()); cause != nil {
+		if cause := w.Overdue(now, gone, c.bounds.Load().Refusing, c.sent.Load()); cause != nil {
 			c.stop(w, cause)
 		}
 	}

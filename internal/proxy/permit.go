@@ -38,17 +38,7 @@ func (c *call) permit() error {
 
 // nameOnly names the only model that the caller may use.
 func (c *call) nameOnly() error {
-	only := ""
-	for _, m := range c.p.fleet.Models() {
-		if m.Parent != "" || m.Alias != nil || !c.allowed.Has(m.ID) {
-			continue
-		}
-		if only != "" {
-			return &route.ModelRequiredError{Known: c.visible()}
-		}
-		only = m.ID
-	}
-	if c.Request.Model = only; only != "" {
+	if c.Request.Model = c.onlyModel(); c.Request.Model != "" {
 		return nil
 	}
 	if known := c.visible(); len(known) > 0 {

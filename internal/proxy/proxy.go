@@ -124,7 +124,7 @@ func (p *Proxy) Open() int { return p.flights.len() }
 
 // Run enforces the time limits until ctx ends.
 func (p *Proxy) Run(ctx context.Context) {
-	tick := min(p.cfg.FirstByte, p.cfg.Answer, p.cfg.Idle, p.cfg.Refusing, p.cfg.ReadBody) / 8
+	tick := min(p.bounds.tick, p.cfg.ReadBody) / 8
 	t := time.NewTicker(min(max(tick, 5*time.Millisecond), 250*time.Millisecond))
 	defer t.Stop()
 	gone := patience.NewGone()
@@ -139,7 +139,7 @@ func (p *Proxy) Run(ctx context.Context) {
 			continue
 		}
 		now := time.Now()
-		if now.Sub(looked) >= p.cfg.Refusing/8 {
+		if now.Sub(looked) >= p.bounds.tick/8 {
 			looked = now
 			p.tellSigns(now)
 			gone.Look(now, p.fleet)

@@ -77,6 +77,8 @@ func (c *call) message(err error) string {
 func (c *call) limit(err error) string {
 	var full *route.QueueFullError
 	switch {
+	case errors.Is(err, body.ErrTooLarge) && c.bounds.Load() != c.p.bounds.all:
+		return "models.settings"
 	case errors.Is(err, fault.ErrWaited) && c.shortened:
 		return "X-Warmpath-Wait"
 	case errors.Is(err, fault.ErrWaited):

@@ -333,9 +333,9 @@ func (r *relay) alive() {
 		r.watch.Alive()
 		return
 	case r.fin.Outcome == fleet.OK && streams && !r.scanner.Data():
-		r.watch.Extend(r.c.p.cfg.Idle)
+		r.watch.Extend(r.c.bounds.Load().Idle)
 	default:
-		r.watch.Wait(r.c.p.cfg.Idle)
+		r.watch.Wait(r.c.bounds.Load().Idle)
 	}
 	r.watch.Begin()
 	r.answers()

@@ -193,7 +193,7 @@ func (s *split) exchange(a *attempt, message *handover.Message) error {
 	if a.Carry(message); message.Sets("stream") { // of a reply that is no stream the usage comes by itself
 		a.WithoutUsage()
 	}
-	a.watch.Wait(c.p.cfg.FirstByte)
+	a.watch.Wait(c.bounds.Load().FirstByte)
 	a.asked = true
 	res, err := a.Send()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // begin begins an attempt at the prefill leg when it is dispatched: a decoder asked earlier would reserve memory for a
 // prompt that is not being computed yet. The caller must end the attempt with over in any case.
 func (s *split) begin() (*attempt, error) {
-	limit := s.c.p.cfg.FirstByte
+	limit := s.c.bounds.Load().FirstByte
 	a := s.c.begin(&s.plan.Prefill)
 	a.watch.Wait(limit)
 	err := a.awaitDispatch(limit)
@@ -58,7 +58,7 @@ func (s *split) elsewhere() bool {
 	default:
 		return false // another one would give the same answer
 	}
-	if s.failed > c.p.cfg.Retries || c.shutdown.Load() {
+	if s.failed > c.bounds.Load().Retries || c.shutdown.Load() {
 		return false
 	}
 	failed := s.plan.Prefill.Endpoint.Name

@@ -65,7 +65,7 @@ func (c *call) upgrade() {
 	defer a.end()
 	c.reached = true
 	a.NoSalt()
-	a.watch.Wait(c.p.cfg.FirstByte)
+	a.watch.Wait(c.bounds.Load().FirstByte)
 	proxy := httputil.ReverseProxy{
 		Transport: c.p.transport,
 		ErrorLog:  slog.NewLogLogger(c.p.log.Handler(), slog.LevelWarn),
@@ -79,9 +79,9 @@ func (c *call) upgrade() {
 			a.watch.Begin()
 			if res.StatusCode == http.StatusSwitchingProtocols {
 				a.watch.Pause() // from now on the tunnel has its own limit
-				res.Body = newTunnel(res.Body, a, c.p.cfg.Tunnel)
+				res.Body = newTunnel(res.Body, a, c.bounds.Load().Tunnel)
 			} else {
-				a.watch.Wait(c.p.cfg.Idle)
+				a.watch.Wait(c.bounds.Load().Idle)
 				res.Body = &timedBody{attempt: a, from: res.Body}
 			}
 			c.sent.Store(true)
@@ -153,7 +153,7 @@ type timedBody struct {
 // Read implements io.Reader.
 func (b *timedBody) Read(p []byte) (int, error) {
 	b.c.client.Awaited()
-	b.watch.Wait(b.c.p.cfg.Idle)
+	b.watch.Wait(b.c.bounds.Load().Idle)
 	n, err := b.from.Read(p)
 	b.watch.Pause()
 	b.c.client.Awaits()
