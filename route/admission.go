@@ -10,6 +10,7 @@ import (
 	"github.com/warmpath/warmpath/route/internal/arrivals"
 	"github.com/warmpath/warmpath/route/internal/backlog"
 	"github.com/warmpath/warmpath/route/internal/cache"
+	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/health"
 	"github.com/warmpath/warmpath/route/internal/speed"
 )
@@ -42,7 +43,8 @@ func (r *readers) checkAdmission(d *decision, forced pick.Reason) error {
 	}
 	d.turn = admission.Turn{
 		Pool: d.pool.Name(), Origin: -1, Tokens: int64(v.PromptTokens + v.OutputTokens), Prompt: d.text.Keys(),
-		Tenant: d.asker.Tenant, Priority: d.req.QueueClass.Priority,
+		Tenant: d.asker.Tenant, Share: d.req.QueueClass.Share, Priority: d.req.QueueClass.Priority,
+		Request: d.req.ID, Name: clientsID(d.who.ID),
 	}
 	d.turn.Key, d.turn.Parent = r.conversations.Keys(d.scope(fleet.LegWhole), d.req, &d.who)
 	if v.Home >= 0 {
@@ -85,6 +87,9 @@ func (r *Router) hold(d *decision) Hold {
 		r.wake(d.now, &d.who.Entry, true)
 		r.conversations.Woken(d.now, &d.who)
 	}
+	if r.cfg.Sessions.HashOnly {
+		d.turn.Name = ""
+	}
 	lease, until := r.admission.Hold(d.now, d.turn)
 	return Hold{Lease: lease, Pool: d.pool.Name(), Until: until}
 }
@@ -96,8 +101,9 @@ func (r *Router) addMember(d *decision, v *pick.View, f *flight, c *pick.Candida
 	}
 	_, parent := r.see.conversations.Keys(d.scope(fleet.LegWhole), d.req, &d.who)
 	r.admission.TurnPlaced(d.now, f.index, &admission.PlacedTurn{
-		Key: f.conversation.Key(), Parent: parent, Slot: c.Slot, Tokens: int64(v.PromptTokens + v.OutputTokens),
-		First: v.FirstTurn, Cached: int64(c.CachedTokens), Blocks: c.Blocks, Prompt: d.text.Keys(),
+		Key: f.conversation.Key(), Parent: parent, Slot: c.Slot, Tenant: d.asker.Tenant, Share: d.req.QueueClass.Share,
+		Tokens: int64(v.PromptTokens + v.OutputTokens),
+		First:  v.FirstTurn, Cached: int64(c.CachedTokens), Blocks: c.Blocks, Prompt: d.text.Keys(),
 	})
 }
 
@@ -128,5 +134,45 @@ func (r *Router) takingTraffic(now time.Time, name string) []int {
 	return r.slots
 }
 
+// HeldTurn is a turn that is held before it is placed, see Config.Admission.
+type HeldTurn struct {
+	Request      string // its X-Request-Id
+	Conversation string // id; "" with Sessions.HashOnly, and where only another router knows it
+	Tenant, Pool string
+	Priority     fleet.Priority
+	Tokens       int64  // of its prompt and the answer expected
+	Home         string // endpoint where its conversation was last, which takes it first; "" for none
+	Since, Until time.Time
+}
+
+// HeldTurns lists the router's own held turns, the one with the earliest bound first, at most so many.
+func (r *Router) HeldTurns(most int) []HeldTurn {
+	var out []HeldTurn
+	for _, w := range r.see.admission.Waiting(most) {
+		h := HeldTurn{
+			Request: w.Request, Conversation: w.Name, Tenant: w.Tenant, Pool: w.Pool, Priority: w.Priority, Tokens: w.Tokens,
+			Since: w.Since, Until: w.Until,
+		}
+		if w.Origin >= 0 {
+			if ep := r.endpoints.At(w.Origin); ep.Exists() {
+				h.Home = ep.Name()
+			}
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// HeldPool is what a pool's held turns need.
+type HeldPool = admission.Line
+
 // Held is the number of the router's own held turns.
 func (r *Router) Held() int { return r.see.admission.Held() }
+
+// clientsID is a conversation's id, unless only another router knows it.
+func clientsID(id string) string {
+	if conversation.IsKey(id) {
+		return ""
+	}
+	return id
+}

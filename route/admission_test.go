@@ -214,3 +214,30 @@ func TestWorkingSetIsTold(t *testing.T) {
 		t.Errorf("%d are held, %d tokens; want 1 of 30,000 and its answer", stats.Held, stats.HeldTokens)
 	}
 }
+
+// TestHeldTurnsAreTold: who is held, where its conversation was, and until when, until it is placed; the decision then
+// says how long it was held.
+func TestHeldTurnsAreTold(t *testing.T) {
+	s := newShort(t, nil)
+	s.end(s.place("a", 0))
+	first, second := s.hold("d"), s.hold("e")
+	got := s.HeldTurns(10)
+	if len(got) != 2 || got[0].Conversation != "d" || got[0].Request != "d" || got[0].Pool != "m" || got[0].Home != "" ||
+		got[0].Until != first.Until || !got[0].Since.Equal(s.now) || got[1].Until != second.Until {
+		t.Fatalf("held: %+v", got)
+	}
+	if got := s.HeldTurns(1); len(got) != 1 || got[0].Conversation != "d" {
+		t.Fatalf("the first of those held: %+v", got)
+	}
+	began := s.now
+	s.wait(10 * time.Minute)
+	p, err := s.ask("d", first.Lease)
+	if err != nil || p.Held != s.now.Sub(began) {
+		t.Fatalf("held for %v, want %v: %v", p.Held, s.now.Sub(began), err)
+	}
+	s.end(p.Lease)
+	s.end(s.place("e", second.Lease))
+	if got := s.HeldTurns(10); len(got) != 0 || len(s.Stats().HeldPools) != 0 {
+		t.Fatalf("still held: %+v, %+v", got, s.Stats().HeldPools)
+	}
+}

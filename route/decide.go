@@ -549,9 +549,9 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	ep := r.endpoints.At(c.Slot)
 	made.Endpoint, made.Kind, made.Peer = ep.Spec(), c.Kind, ep.Peer()
 	made.Model, made.Pool, made.Policy = c.Model, d.pool.Name(), policy.Needs.Name
-	made.Session, made.FirstTurn, made.NewID = t.ID, v.FirstTurn, v.NewID
-	if conversation.IsKey(t.ID) {
-		made.Session = "" // only another router knows the client's id
+	made.Session, made.FirstTurn, made.NewID = clientsID(t.ID), v.FirstTurn, v.NewID
+	if since := r.see.admission.Since(d.req.Hold); !since.IsZero() {
+		made.Held = d.now.Sub(since)
 	}
 	made.Reason, made.Candidates = choice.Reason, v.Eligible()
 	made.PromptTokens, made.CachedTokens = v.PromptTokens, c.CachedTokens

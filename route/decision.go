@@ -34,6 +34,8 @@ type Decision struct {
 	AtLimit bool
 	Greedy  bool // it is queued since the engine is full and its tenant has used much more than the others
 
+	Held time.Duration // how long it was held before it was placed, see Config.Admission
+
 	Leg       fleet.Leg
 	Why       SplitWhy // why the request was split or not; "" where nothing is split
 	Weighed   Weighed

@@ -181,13 +181,14 @@ type Stats struct {
 	SessionHits      uint64
 	SessionMisses    uint64
 	SessionEvictions uint64
-	Responses        int    // response ids remembered
-	RetriesRefused   uint64 // retries refused by the retry budget
-	EjectionsSpared  uint64 // failed requests that ejected nothing because of EjectShare
-	QueueRefused     uint64 // requests rejected because the queue was full
-	Held             int    // turns that wait before they are placed, see Config.Admission
-	HeldTokens       int64  // of their conversations
-	Panics           uint64 // decisions that ignored ejections for failed requests because too few endpoints were left
+	Responses        int        // response ids remembered
+	RetriesRefused   uint64     // retries refused by the retry budget
+	EjectionsSpared  uint64     // failed requests that ejected nothing because of EjectShare
+	QueueRefused     uint64     // requests rejected because the queue was full
+	Held             int        // turns that wait before they are placed, see Config.Admission
+	HeldTokens       int64      // of their conversations
+	HeldPools        []HeldPool // the same by pool
+	Panics           uint64     // decisions that ignored ejections for failed requests because too few endpoints were left
 }
 
 // Stats returns the counters.
@@ -199,6 +200,6 @@ func (r *Router) Stats() Stats {
 		SessionHits: s.Hits, SessionMisses: s.Misses, SessionEvictions: s.Evictions,
 		Responses:      s.Responses,
 		RetriesRefused: r.budget.Refused(), EjectionsSpared: r.health.Spared(), Panics: r.panicked, QueueRefused: r.queueRefused,
-		Held: r.see.admission.Held(), HeldTokens: r.see.admission.HeldTokens(),
+		Held: r.see.admission.Held(), HeldTokens: r.see.admission.HeldTokens(), HeldPools: r.see.admission.Lines(),
 	}
 }

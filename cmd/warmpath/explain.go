@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmpath/warmpath/internal/console"
 	"github.com/warmpath/warmpath/internal/explain"
 	"github.com/warmpath/warmpath/internal/shadow"
 	"github.com/warmpath/warmpath/policy"
@@ -21,7 +22,7 @@ type explainOptions struct {
 	adminFlags
 	last                   int
 	endpoint, pool, reason string
-	json, shadow           bool
+	json, shadow, held     bool
 }
 
 func explainCommand(e env) *cobra.Command {
@@ -48,6 +49,9 @@ yet among them.`,
   # Which requests got a 429 or 503 from the router, and by which limit?
   warmpath explain --last 10 --reason refused
 
+  # Which sessions wait until the caches have room, and until when at most?
+  warmpath explain --held
+
   # What would the policies of serve --shadow have done?
   warmpath explain --shadow
 
@@ -56,6 +60,9 @@ yet among them.`,
 		Args: explainArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.fill(e)
+			if o.held {
+				return explainHeld(c.Context(), e, o)
+			}
 			if o.shadow {
 				return explainShadow(c.Context(), e, o)
 			}
@@ -75,6 +82,7 @@ yet among them.`,
 	f.StringVar(&o.reason, "reason", "", "only those with the reason `WORD`")
 	o.add(c)
 	f.BoolVar(&o.shadow, "shadow", false, "what other policies would have done (serve --shadow), in place of decisions")
+	f.BoolVar(&o.held, "held", false, "the turns that are held before they are decided (admission), in place of decisions")
 	f.BoolVar(&o.json, "json", false, "print JSON, one decision a line")
 	reasons := []cobra.Completion{explain.Refused}
 	for _, r := range policy.Reasons() {
@@ -93,7 +101,12 @@ func explainArgs(c *cobra.Command, args []string) error {
 	last := c.Flags().Changed("last")
 	n, _ := c.Flags().GetInt("last")
 	shadow, _ := c.Flags().GetBool("shadow")
+	held, _ := c.Flags().GetBool("held")
 	switch {
+	case held && (shadow || len(args) > 0 || last || c.Flags().Changed("endpoint") || c.Flags().Changed("pool") || c.Flags().Changed("reason")):
+		return usageError(errors.New("--held lists all that are held: name no request, and give no --shadow, --last, --endpoint, --pool or --reason"))
+	case held:
+		return nil
 	case shadow && (len(args) > 0 || last || c.Flags().Changed("endpoint") || c.Flags().Changed("pool") || c.Flags().Changed("reason")):
 		return usageError(errors.New("--shadow covers all decisions: name no request, and give no --last, --endpoint, --pool or --reason"))
 	case shadow:
@@ -113,6 +126,11 @@ func runExplain(ctx context.Context, e env, o explainOptions, request string) er
 	a, err := askWhy(ctx, o, request)
 	if err != nil {
 		return err
+	}
+	if len(a.Decisions) == 0 && request != "" {
+		if now, err := askHeld(ctx, o, request); err == nil && len(now.Held) > 0 {
+			return showHeld(e, o, now)
+		}
 	}
 	if len(a.Decisions) == 0 {
 		return nothingFound(&a, o, request)
@@ -147,6 +165,47 @@ func explainShadow(ctx context.Context, e env, o explainOptions) error {
 		return json.NewEncoder(e.stdout).Encode(&r)
 	}
 	r.Show(e.stdout)
+	return nil
+}
+
+// heldTurns is what GET /admin/held answers.
+type heldTurns struct {
+	Held []console.Held `json:"held"`
+}
+
+// askHeld gets the held turns, or that of a request.
+func askHeld(ctx context.Context, o explainOptions, request string) (h heldTurns, err error) {
+	query := url.Values{}
+	if request != "" {
+		query.Set("request", request)
+	}
+	return h, askAdmin(ctx, &o.adminFlags, "/admin/held", query, &h)
+}
+
+// explainHeld prints the turns that are held now.
+func explainHeld(ctx context.Context, e env, o explainOptions) error {
+	h, err := askHeld(ctx, o, "")
+	if err != nil {
+		return err
+	}
+	return showHeld(e, o, h)
+}
+
+func showHeld(e env, o explainOptions, h heldTurns) error {
+	out := json.NewEncoder(e.stdout)
+	out.SetEscapeHTML(false)
+	for i := range h.Held {
+		if o.json {
+			if err := out.Encode(&h.Held[i]); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintln(e.stdout, h.Held[i].String())
+	}
+	if !o.json {
+		fmt.Fprintf(e.stdout, "%d held: the caches have no room for their sessions beside those that go on (docs/agents.md).\n", len(h.Held))
+	}
 	return nil
 }
 

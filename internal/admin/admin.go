@@ -25,6 +25,7 @@ type Fleet interface {
 	Models() []route.ModelStatus
 	Stats() route.Stats
 	Ready() (ok bool, why string)
+	HeldTurns(most int) []route.HeldTurn
 	Observe(route.Event)
 }
 
@@ -169,6 +170,7 @@ func (a *Admin) routes() {
 	get("/{$}", func(w http.ResponseWriter, _ *http.Request) { a.page.serve(w, http.StatusOK) })
 	get("/admin/models", a.models)
 	get("/admin/stats", a.stats)
+	get("/admin/held", a.held)
 	get("/admin/stream", a.stream)
 	get("/admin/history", a.history)
 	get("/admin/troubles", a.troubles)

@@ -26,6 +26,7 @@ import (
 type fakeFleet struct {
 	mu     sync.Mutex
 	status []route.EndpointStatus
+	held   []route.HeldTurn
 }
 
 func (f *fakeFleet) Status() []route.EndpointStatus {
@@ -40,6 +41,8 @@ func (f *fakeFleet) Models() []route.ModelStatus {
 
 func (f *fakeFleet) Stats() route.Stats    { return route.Stats{Decisions: 9, Sessions: 3} }
 func (f *fakeFleet) Ready() (bool, string) { return true, "" }
+
+func (f *fakeFleet) HeldTurns(most int) []route.HeldTurn { return f.held[:min(most, len(f.held))] }
 
 func (f *fakeFleet) Observe(ev route.Event) {
 	f.mu.Lock()
@@ -396,4 +399,41 @@ func FuzzDeclaration(f *testing.F) {
 			t.Errorf("%q is no JSON and was read as %+v", b, d)
 		}
 	})
+}
+
+// TestHeldTurnsAreShown: who is held, where its session was and until when at most, beside the endpoints and alone.
+func TestHeldTurnsAreShown(t *testing.T) {
+	now := time.Unix(1000, 0)
+	f := &fakeFleet{held: []route.HeldTurn{
+		{Request: "r1", Conversation: "c1", Tenant: "x", Pool: "qwen", Tokens: 90_000, Home: "a", Since: now.Add(-5 * time.Second), Until: now.Add(time.Minute)},
+		{Request: "r2", Pool: "qwen", Priority: 1, Since: now, Until: now.Add(-time.Second)}, // it is just being called
+	}}
+	a := New(Config{Fleet: f, Now: func() time.Time { return now }})
+	for path, want := range map[string]int{
+		"/admin/endpoints": 2, "/admin/held": 2, "/admin/held?request=r1": 1, "/admin/held?conversation=c1": 1, "/admin/held?request=other": 0,
+	} {
+		var got struct {
+			Held []struct {
+				Request, Conversation, Tenant, Pool, Priority, Home string
+				Tokens                                              int64
+				Seconds                                             float64 `json:"held_seconds"`
+				Left                                                float64 `json:"seconds_left"`
+				Until                                               time.Time
+			}
+		}
+		w := call(a, http.MethodGet, path, "")
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || len(got.Held) != want {
+			t.Fatalf("%s: %v, %d held, want %d: %s", path, err, len(got.Held), want, w.Body)
+		}
+		if want == 0 {
+			continue
+		}
+		h := got.Held[0]
+		if h.Conversation != "c1" || h.Tenant != "x" || h.Home != "a" || h.Priority != "normal" || h.Seconds != 5 || h.Left != 60 || !h.Until.Equal(now.Add(time.Minute)) {
+			t.Errorf("%s: %+v", path, h)
+		}
+		if want == 2 && (got.Held[1].Priority != "high" || got.Held[1].Left != 0) {
+			t.Errorf("%s: %+v", path, got.Held[1])
+		}
+	}
 }

@@ -14,7 +14,7 @@ import (
 const maxDeclaration = 1 << 20 // bytes of a POST
 
 func (a *Admin) list(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]any{"endpoints": a.views(nil), "stats": a.viewStats()})
+	writeJSON(w, http.StatusOK, map[string]any{"endpoints": a.views(nil), "stats": a.viewStats(), "held": a.viewHeld(shownHeld)})
 }
 
 // views are the endpoints of the fleet in order of declaration for which keep is true; nil keeps all.

@@ -61,6 +61,7 @@ type look struct {
 	names     []string
 	endpoints map[string]json.RawMessage
 	stats     json.RawMessage
+	held      json.RawMessage
 	troubles  json.RawMessage
 }
 
@@ -70,6 +71,7 @@ type fleetEvent struct {
 	Names     []string          `json:"names,omitempty"` // of all endpoints in order, when that has changed
 	Endpoints []json.RawMessage `json:"endpoints,omitempty"`
 	Stats     json.RawMessage   `json:"stats"`
+	Held      json.RawMessage   `json:"held"`
 	Troubles  json.RawMessage   `json:"troubles,omitempty"`
 }
 
@@ -87,7 +89,7 @@ func (a *Admin) look(replicas json.RawMessage) *look {
 		return l
 	}
 	views, st := a.views(nil), a.viewStats()
-	l := &look{at: now, endpoints: make(map[string]json.RawMessage, len(views)), stats: encode(st)}
+	l := &look{at: now, endpoints: make(map[string]json.RawMessage, len(views)), stats: encode(st), held: encode(a.viewHeld(shownHeld))}
 	for i := range views {
 		l.names = append(l.names, views[i].Name)
 		l.endpoints[views[i].Name] = encode(views[i])
@@ -170,7 +172,7 @@ func (s *reader) show(n int) error {
 
 // fleet sends the endpoints that differ from what was sent, and the totals.
 func (s *reader) fleet(b *bytes.Buffer, l *look) {
-	e := fleetEvent{At: l.at.UnixMilli(), Stats: l.stats}
+	e := fleetEvent{At: l.at.UnixMilli(), Stats: l.stats, Held: l.held}
 	if names := fmt.Sprintf("%q", l.names); names != s.names {
 		s.names, e.Names = names, l.names
 		for name := range s.sent {

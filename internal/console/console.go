@@ -19,6 +19,20 @@ import (
 type Fleet struct {
 	Endpoints []Endpoint `json:"endpoints"`
 	Stats     Stats      `json:"stats"`
+	Held      []Held     `json:"held"`
+}
+
+// Held is a turn that is held before it is placed (admission).
+type Held struct {
+	Request      string  `json:"request"`
+	Conversation string  `json:"conversation"`
+	Tenant       string  `json:"tenant"`
+	Pool         string  `json:"pool"`
+	Priority     string  `json:"priority"`
+	Tokens       int64   `json:"tokens"`
+	Home         string  `json:"home"` // endpoint where its conversation was last; "" for none
+	Seconds      float64 `json:"held_seconds"`
+	Left         float64 `json:"seconds_left"` // until it is placed at the latest
 }
 
 // Endpoint is one endpoint. Pointers are nil for what is unknown.
@@ -38,7 +52,9 @@ type Endpoint struct {
 		PrefillTokens int64 `json:"prefill_tokens"`
 		DecodeTokens  int64 `json:"decode_tokens"`
 	} `json:"load"`
-	Engine struct {
+	WorkingSet  int64 `json:"working_set"`  // tokens that the sessions there need
+	WorkingRoom int64 `json:"working_room"` // of so many; 0 where nothing is held
+	Engine      struct {
 		KVUsage *float64 `json:"kv_usage"` // 0 to 1
 	} `json:"engine"`
 	Served *Served `json:"served"`
@@ -62,6 +78,7 @@ type Stats struct {
 	UptimeSeconds float64 `json:"uptime_seconds"`
 	Leases        int     `json:"leases"`
 	Sessions      int     `json:"sessions"`
+	Held          int     `json:"held"`
 	Served        *Served `json:"served"`
 }
 
@@ -132,7 +149,7 @@ func Legend() string {
 // Screen is the live view: totals, the table and its legend, cut to the lines of the terminal. before is the Fleet of
 // the previous look, between ago; nil at the first.
 func Screen(f, before *Fleet, between time.Duration, look Look) string {
-	head, foot := totals(f, before, between, look.Ink), "\n"+Legend()
+	head, foot := totals(f, before, between, look.Ink), heldLines(f)+"\n"+Legend()
 	text := head + Table(f.Endpoints, look) + foot
 	if look.Lines == 0 || strings.Count(text, "\n") < look.Lines {
 		return text
@@ -170,6 +187,51 @@ func totals(f, before *Fleet, between time.Duration, ink terminal.Ink) string {
 	return fmt.Sprintf("%s %s, up %s, %s\n", ink.Strong("warmpath"), s.Version, time.Duration(s.UptimeSeconds*float64(time.Second)).Round(time.Second), ready) +
 		fmt.Sprintf("%d open, %s requests/s, %d served, %d failed, %d conversations\nhit %s, TTFT p50 %s p90 %s\n\n",
 			s.Leases, rate, all.Requests, all.Failed, s.Sessions, percent(all.HitRate), millis(all.TTFTP50), millis(all.TTFTP90))
+}
+
+// mostHeldLines is how many held turns the live view names.
+const mostHeldLines = 5
+
+// heldLines says who is held, where and until when at most; "" if nobody is.
+func heldLines(f *Fleet) string {
+	if len(f.Held) == 0 {
+		return ""
+	}
+	set, room := int64(0), int64(0)
+	for i := range f.Endpoints {
+		set, room = set+f.Endpoints[i].WorkingSet, room+f.Endpoints[i].WorkingRoom
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%d held until the caches have room", max(f.Stats.Held, len(f.Held)))
+	if room > 0 {
+		fmt.Fprintf(&b, "; the others need %.0f%% of them", 100*float64(set)/float64(room))
+	}
+	b.WriteString("\n")
+	for i := range f.Held[:min(len(f.Held), mostHeldLines)] {
+		terminal.Entry(&b, 2, "", f.Held[i].String())
+	}
+	return b.String()
+}
+
+// String says who is held, where and until when at most, in one line.
+func (h *Held) String() string {
+	who := cmp.Or(h.Conversation, h.Request)
+	if h.Tenant != "" {
+		who += " of " + h.Tenant
+	}
+	where := cmp.Or(h.Pool, "any model")
+	if h.Home != "" {
+		where += ", last at " + h.Home
+	}
+	if h.Priority != "" && h.Priority != "normal" {
+		where += ", " + h.Priority + " priority"
+	}
+	return fmt.Sprintf("%s (%s, %s tokens): held %s, goes in %s at most", clip(who, 2*leastName), where, thousands(h.Tokens), brief(h.Seconds), brief(h.Left))
+}
+
+// brief writes seconds as people read them.
+func brief(seconds float64) string {
+	return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
 }
 
 // rank puts what needs attention first.

@@ -113,3 +113,33 @@ func TestNamesAreWhole(t *testing.T) {
 		t.Errorf("a name that fits is cut:\n%s", text)
 	}
 }
+
+// TestScreenSaysWhoIsHeld: who, where and until when at most, in 80 columns, the rest counted.
+func TestScreenSaysWhoIsHeld(t *testing.T) {
+	f := fleetOf(t, answer)
+	f.Stats.Held = 7
+	f.Endpoints[0].WorkingSet, f.Endpoints[0].WorkingRoom = 930, 1000
+	for range 7 {
+		f.Held = append(f.Held, Held{
+			Request: "r", Conversation: "a-conversation-with-a-name-that-is-far-too-long-for-a-line", Tenant: "team-a",
+			Pool: "qwen", Priority: "high", Tokens: 117_000, Home: "gpu-1", Seconds: 12.4, Left: 61,
+		})
+	}
+	text := heldLines(f)
+	for _, want := range []string{"7 held", "the others need 93% of them", "of team-a", "last at gpu-1", "high priority", "117k tokens", "held 12s", "1m1s"} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	if n := strings.Count(text, "team-a"); n != mostHeldLines {
+		t.Errorf("%d are named, want %d", n, mostHeldLines)
+	}
+	for line := range strings.Lines(text) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	if text := heldLines(fleetOf(t, answer)); text != "" {
+		t.Errorf("nobody is held: %s", text)
+	}
+}

@@ -79,6 +79,7 @@ type Observed struct {
 	OutputTokens *int     `json:"output_tokens,omitempty"`
 	TTFTMs       *float64 `json:"ttft_ms,omitempty"`   // of streams only
 	QueuedMs     float64  `json:"queued_ms,omitempty"` // of these times, in the router's queue
+	HeldMs       float64  `json:"held_ms,omitempty"`   // before it was decided, until caches had room (admission); in none of these times
 	// queued since its tenant had as many requests at engines as it may
 	AtLimit bool `json:"at_limit,omitempty"`
 	// queued since the engine was full and its tenant had used much more than the others
@@ -124,7 +125,7 @@ func (d *record) view() Decision {
 		Class: className(d.class), Conversation: d.get(d.conversation), Home: d.home, FirstTurn: d.firstTurn, NewID: d.newID, Stream: d.stream,
 		Outcome: d.outcome.String(), Error: d.get(d.failure), Status: d.status, Code: d.code, Limit: d.limit, Tenant: d.get(d.tenant), Client: d.get(d.client), Eligible: d.eligible, Candidates: []Candidate{},
 		Predicted: Predicted{PromptTokens: d.prompt, CachedTokens: d.cached},
-		Observed:  Observed{QueuedMs: round(ms(d.queued)), AtLimit: d.atLimit, Greedy: d.greedy, DurationMs: round(ms(d.end.Sub(d.routed)))},
+		Observed:  Observed{QueuedMs: round(ms(d.queued)), HeldMs: round(ms(d.held)), AtLimit: d.atLimit, Greedy: d.greedy, DurationMs: round(ms(d.end.Sub(d.routed)))},
 	}
 	if d.leg != fleet.LegWhole {
 		v.Leg = d.leg.String()
@@ -159,7 +160,7 @@ func (d *record) view() Decision {
 	if d.refusal {
 		v.Reason, v.Outcome = Refused, Refused
 	}
-	v.Why = why(&v) + gated(&v) + parted(&v) + queued(&v)
+	v.Why = why(&v) + gated(&v) + parted(&v) + held(&v) + queued(&v)
 	return v
 }
 

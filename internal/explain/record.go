@@ -38,6 +38,7 @@ type record struct {
 
 	routed, firstByte, end time.Time
 	queued                 time.Duration // in the router's queue
+	held                   time.Duration // before it was decided
 	atLimit                bool          // since its tenant ran as many requests as it may
 	greedy                 bool          // since its tenant had used much more than the others, and the engine was full
 	outcome                fleet.Outcome
@@ -80,7 +81,7 @@ func (d *record) ended(e *route.Entry, hash bool) {
 	d.leg, d.split, d.weighed, d.gate = v.Leg, v.Why, v.Weighed, v.CacheGate
 	d.eligible, d.prompt, d.cached, d.ttft = v.Candidates, v.PromptTokens, v.CachedTokens, v.TTFTMs
 	d.routed, d.firstByte, d.end = x.Routed, x.FirstByte, e.Now
-	d.atLimit, d.greedy = v.AtLimit, v.Greedy
+	d.atLimit, d.greedy, d.held = v.AtLimit, v.Greedy, v.Held
 	if v.Queued {
 		sent := x.Sent
 		if sent.IsZero() {

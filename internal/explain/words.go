@@ -188,6 +188,14 @@ func requests(n int) string {
 	return count(n) + " requests"
 }
 
+// held says how long it was held before it was decided.
+func held(v *Decision) string {
+	if v.Observed.HeldMs == 0 {
+		return ""
+	}
+	return " It was held " + millis(v.Observed.HeldMs) + " before, until the caches had room for its session or its time had come (admission)."
+}
+
 // queued says how long it waited at the router.
 func queued(v *Decision) string {
 	if v.Observed.QueuedMs == 0 {

@@ -44,6 +44,7 @@ func TestWhy(t *testing.T) {
 		{"queued as greedy", pick.ReasonSession, func(x *route.Ended) {
 			x.Decision.Queued, x.Decision.Greedy, x.Sent = true, true, x.Routed.Add(30*time.Millisecond)
 		}, "queue: the engine was full, and its tenant had used more than twice what the others had."},
+		{"held", pick.ReasonSession, func(x *route.Ended) { x.Decision.Held = 12 * time.Second }, " It was held 12.0 s before, until the caches had room"},
 		{"weighed", pick.ReasonWeighed, func(x *route.Ended) { x.Home = "" }, "Of all who could answer and all who could compute the prompt for them, it costs least at a."},
 		{"parent", reasons.Parent, nil, "The conversation that started this one is at a, which costs hardly more than the best."},
 		{"spread", reasons.Spread, nil, "New conversations are spread among them, and this one goes to a."},

@@ -251,6 +251,13 @@ func (f *Fleet) Held() int {
 	return f.router.Held()
 }
 
+// HeldTurns lists the turns that this router holds, see route.Router.HeldTurns.
+func (f *Fleet) HeldTurns(most int) []route.HeldTurn {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.router.HeldTurns(most)
+}
+
 // Inside calls a function inside the lock: between two entries, of which listeners hear the one before it and the other
 // after it. It must not block, decide or observe.
 func (f *Fleet) Inside(do func(now time.Time, r *route.Router)) {

@@ -106,6 +106,7 @@ func families() []family {
 		{"warmpath_queue_refused_total", counter, nil, "Requests answered 429 because the router's queue was full (limits.waiting, tenants.each.waiting)", nil},
 		{"warmpath_sessions_held", gauge, nil, "Turns that wait before they are placed, so that the conversations under way keep their cache (admission)", nil},
 		{"warmpath_working_set_ratio", gauge, nil, "KV cache that the conversations under way need, those that are held included, over what all engines have (admission: true). Above 1 more engines are needed. None while caches are no bottleneck", nil},
+		{"warmpath_pool_working_set_ratio", gauge, []string{"pool"}, "The same of a model or alias and the endpoints that serve it, at most 200; an endpoint of several counts whole for each", nil},
 		{"warmpath_endpoint_working_set_ratio", gauge, []string{"endpoint"}, "The same of an endpoint, without those that are held: full at 1", nil},
 		{"warmpath_limited_total", counter, []string{"limit", "tenant"}, "Requests answered 429, and connections refused, because a limit was reached: connections, requests (open at one time), requests_per_minute, tokens_per_minute, with the prefix client_ for limits of a client address. Without a tenant it is otherwise the limit of all together. At most 300 series", nil},
 		{"warmpath_client_connections", gauge, nil, "Open connections of clients to the traffic listener", nil},

@@ -30,7 +30,7 @@ func newStatusCollector(m *Metrics) *statusCollector {
 		"warmpath_endpoint_kv_capacity_tokens", "warmpath_cache_losses_total", "warmpath_sessions", "warmpath_session_hits_total",
 		"warmpath_session_misses_total", "warmpath_session_evictions_total", "warmpath_responses", "warmpath_leases",
 		"warmpath_double_finished_total", "warmpath_retries_refused_total", "warmpath_ejections_spared_total", "warmpath_panic_decisions_total", "warmpath_queue_refused_total",
-		"warmpath_sessions_held", "warmpath_working_set_ratio", "warmpath_endpoint_working_set_ratio",
+		"warmpath_sessions_held", "warmpath_working_set_ratio", "warmpath_pool_working_set_ratio", "warmpath_endpoint_working_set_ratio",
 	} {
 		f := familyOf(name)
 		kind := prometheus.GaugeValue
@@ -77,6 +77,36 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	if room > 0 {
 		g("warmpath_working_set_ratio", float64(tokens)/float64(room))
+	}
+	c.poolSets(ch, s)
+}
+
+// poolSets tells the working sets of models and aliases.
+func (c *statusCollector) poolSets(ch chan<- prometheus.Metric, s *snapshot) {
+	at := map[string]*route.EndpointStatus{}
+	for i := range s.status {
+		if e := &s.status[i]; e.WorkingRoom > 0 {
+			at[e.Endpoint.Name] = e
+		}
+	}
+	if len(at) == 0 {
+		return
+	}
+	held := map[string]int64{}
+	for _, l := range s.stats.HeldPools {
+		held[l.Pool] = l.Tokens
+	}
+	for i := range s.models[:min(len(s.models), c.m.pools.max)] {
+		m := &s.models[i]
+		tokens, room := held[m.ID], int64(0)
+		for _, name := range m.Endpoints {
+			if e := at[name]; e != nil {
+				tokens, room = tokens+e.WorkingSet, room+e.WorkingRoom
+			}
+		}
+		if room > 0 {
+			c.send(ch, "warmpath_pool_working_set_ratio", float64(tokens)/float64(room), m.ID)
+		}
 	}
 }
 

@@ -2,7 +2,7 @@
 const fleet = new Map(); // name -> the endpoint as it was told last
 const rows = new Map(); // name -> its row on the page
 const looks = new Map(); // name, "" for all -> [{at, ...counts}] of the last minute, one in five seconds
-let order = [], stats = null, seenAt = 0, sortBy = "", sortDown = true;
+let order = [], waitingTurns = [], stats = null, seenAt = 0, sortBy = "", sortDown = true;
 
 const columns = [
   { key: "name", head: "Endpoint", value: (e) => e.name },
@@ -12,6 +12,7 @@ const columns = [
   { key: "share", head: "Work share", title: "share of the fleet's computed tokens in the last minute", cls: "wide", value: (e) => over(e, "work_tokens") },
   { key: "hit", head: "Hit rate", title: "share of prompt tokens found in its cache in the last minute", cls: "wide", value: (e) => hitRate(e.name, e.served) ?? -1 },
   { key: "warmth", head: "Warmth", cls: "wide", title: "share of the engine's cache that is believed to hold prompts of earlier requests", value: (e) => e.cache_filled || 0 },
+  { key: "set", head: "Sessions", cls: "wide", title: "what the sessions under way need of its cache (admission); empty where nothing is held for it", value: (e) => e.working_room ? e.working_set / e.working_room : 0 },
   { key: "speed", head: "Tokens/s", cls: "num", title: "learnt: prompt tokens computed in a second", value: (e) => e.prefill_tokens_per_second || 0 },
   { key: "ttft", head: "TTFT p50", cls: "num", value: (e) => e.served?.ttft_p50_seconds ?? -1 },
   { key: "served", head: "Served", cls: "num", value: (e) => e.served?.requests || 0 },
@@ -75,7 +76,7 @@ function newRow(name) {
   const title = make("div", "name"), about = make("div", "under"), chip = make("span", "chip"), why = make("div", "under");
   cells[0].append(title, about);
   cells[1].append(chip, why);
-  const load = meter("prefill", "decode"), share = meter("share"), hit = meter("hit"), warm = meter("warm");
+  const load = meter("prefill", "decode"), share = meter("share"), hit = meter("hit"), warm = meter("warm"), needs = meter("warm");
   const now = make("div"), queued = make("div", "under");
   queued.title = "the engine's queue is as it reports";
   cells[2].append(load.box);
@@ -83,6 +84,7 @@ function newRow(name) {
   cells[4].append(share.box);
   cells[5].append(hit.box);
   cells[6].append(warm.box);
+  cells[7].append(needs.box);
   const act = make("td", "num"), button = make("button", "small");
   button.type = "button";
   act.append(button);
@@ -113,10 +115,12 @@ function newRow(name) {
     hit.update([found], percent(found));
     warm.update([e.cache_filled], percent(e.cache_filled || 0), (e.assumed_cache_tokens ? "of about " + count(e.assumed_cache_tokens) + " tokens" : "size not known yet") +
       (e.engine.kv_usage == null ? "" : "; running requests use " + percent(e.engine.kv_usage) + " of the KV cache"));
-    set(cells[7], e.prefill_tokens_per_second ? count(e.prefill_tokens_per_second) : "–");
-    set(cells[8], seconds(e.served?.ttft_p50_seconds));
-    set(cells[9], count(e.served?.requests || e.requests || 0));
-    set(cells[10], count(failures(e)));
+    needs.box.hidden = !e.working_room;
+    if (e.working_room) needs.update([e.working_set / e.working_room], percent(e.working_set / e.working_room), count(e.working_set) + " of " + count(e.working_room) + " tokens");
+    set(cells[8], e.prefill_tokens_per_second ? count(e.prefill_tokens_per_second) : "–");
+    set(cells[9], seconds(e.served?.ttft_p50_seconds));
+    set(cells[10], count(e.served?.requests || e.requests || 0));
+    set(cells[11], count(failures(e)));
     button.hidden = e.gone;
     set(button, e.draining ? "Undrain" : "Drain");
     const label = (e.draining ? "Undrain " : "Drain ") + e.name;
@@ -154,6 +158,7 @@ function showTotals() {
     total("requests/s", rate < 10 ? rate.toFixed(1) : count(rate), "over the last minute"),
     total("running", count(running)),
     total("queued", count(queued), "requests that wait in the router"),
+    total("held", count(stats.held || 0), "sessions whose next turn waits until the engines' caches have room (admission)"),
     total("token hit rate", percent(hitRate("", s)), "share of prompt tokens found in engines' caches, over the last minute"),
     total("TTFT p50", seconds(s.ttft_p50_seconds), "of the newest 256 answers"),
     total("TTFT p90", seconds(s.ttft_p90_seconds), "of the newest 256 answers"),
@@ -231,6 +236,21 @@ function showReplicas(r) {
     return tr;
   };
   $("peers").replaceChildren(...(r.peers || []).map(row));
+}
+
+// showHeld lists the sessions that are held before they are placed, the one with the nearest bound first.
+function showHeld() {
+  $("held").hidden = !waitingTurns.length;
+  if (!waitingTurns.length) return;
+  const n = stats.held || waitingTurns.length;
+  set($("held-about"), (n === 1 ? "1 turn waits" : count(n) + " turns wait") + " until the caches have room; the nearest bound is first" + (n > waitingTurns.length ? ", " + waitingTurns.length + " are shown" : ""));
+  $("held-rows").replaceChildren(...waitingTurns.map((h) => {
+    const tr = make("tr"), name = make("th", "", h.request);
+    name.scope = "row";
+    tr.append(name, make("td", "", h.conversation || "–"), make("td", "", h.pool), make("td", "", h.tenant || "–"), make("td", "", h.priority), make("td", "", h.home || "nowhere yet"),
+      make("td", "num", tokens(h.tokens)), make("td", "num", span(h.held_seconds)), make("td", "num", "in " + span(h.seconds_left)));
+    return tr;
+  }));
 }
 
 $("filter").addEventListener("input", () => stats && showFleet());

@@ -10,6 +10,7 @@ const heard = {
     }
     for (const one of e.endpoints || []) fleet.set(one.name, one);
     stats = e.stats;
+    waitingTurns = e.held || [];
     note("", stats.served, seenAt);
     for (const one of fleet.values()) note(one.name, one.served, seenAt);
     if (e.troubles) showTroubles(e.troubles);
@@ -22,6 +23,7 @@ const heard = {
       showAbout();
       showTotals();
       showFleet();
+      showHeld();
       if (!charts.length) draw();
     });
   },

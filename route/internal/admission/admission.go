@@ -52,6 +52,7 @@ type Table struct {
 	members    map[session.Key]*member
 	turns      slot.Table[*member]   // of the running ones, by lease
 	queues     map[string]*poolQueue // of the pools with held turns
+	tenants    map[string]*tenant    // those with members or held turns
 	order      []*poolQueue
 	heldTurns  map[fleet.Lease]*heldTurn
 	heldTokens int64 // tokens of those
@@ -86,6 +87,7 @@ type member struct {
 	prev, next *member   // among the idle members; nil while it runs
 	ended      bool      // its conversation has ended; it ends with its running turns
 	family     *family
+	tenant     *tenant
 }
 
 // prefix is the beginning of prompts that members share, counted once: the system prompt and the tools of one kind of
@@ -109,6 +111,7 @@ func New(off bool) *Table {
 		off:       off,
 		members:   map[session.Key]*member{},
 		queues:    map[string]*poolQueue{},
+		tenants:   map[string]*tenant{},
 		heldTurns: map[fleet.Lease]*heldTurn{},
 	}
 }
@@ -210,6 +213,7 @@ func (t *Table) uncount(m *member) {
 	t.removeIdle(m)
 	e := t.endpoints.Get(m.slot)
 	e.tokens -= m.tokens
+	m.tenant.tokens -= m.tokens
 	e.memberCount--
 	e.countPrefix(&m.prefix, -1)
 }
@@ -218,6 +222,7 @@ func (t *Table) uncount(m *member) {
 func (t *Table) count(m *member) {
 	e := t.endpoints.Get(m.slot)
 	e.tokens += m.tokens
+	m.tenant.tokens += m.tokens
 	e.memberCount++
 	e.countPrefix(&m.prefix, 1)
 }
@@ -225,6 +230,7 @@ func (t *Table) count(m *member) {
 // dropMember ends a membership; the caller deletes it from the map.
 func (t *Table) dropMember(m *member) {
 	t.uncount(m)
+	t.releaseTenant(m.tenant)
 	if f := m.family; f != nil {
 		f.running -= m.running // whose ends are not heard of any more
 		for i, x := range f.members {
@@ -310,6 +316,8 @@ func (t *Table) Age(now time.Time, of Engines, routers int) {
 type PlacedTurn struct {
 	Key, Parent session.Key // of its conversation, and of the one that started that; zero for none
 	Slot        int
+	Tenant      string
+	Share       float64  // the tenant's weight; 0 means 1
 	Tokens      int64    // of its prompt and the answer expected
 	First       bool     // the conversation is new: what is cached of it, it shares with others
 	Cached      int64    // tokens that are there already
@@ -325,7 +333,7 @@ func (t *Table) TurnPlaced(now time.Time, n uint32, p *PlacedTurn) {
 	}
 	e, m := t.endpoints.Get(p.Slot), t.members[p.Key]
 	if m == nil {
-		m = &member{key: p.Key, prefix: e.longest(p.Prompt)}
+		m = &member{key: p.Key, prefix: e.longest(p.Prompt), tenant: t.tenant(p.Tenant, p.Share)}
 		if p.First && p.Blocks > 0 && p.Blocks <= len(p.Prompt) && len(e.prefixes) < mostShared {
 			m.prefix = prefix{name: p.Prompt[p.Blocks-1], blocks: p.Blocks, tokens: p.Cached}
 		}

@@ -16,7 +16,10 @@ type Turn struct {
 	Tokens      int64    // of its prompt and the answer expected
 	Prompt      []uint64 // names of the prompt's blocks, as of PlacedTurn; not kept while it is held
 	Tenant      string
+	Share       float64 // the tenant's weight; 0 means 1
 	Priority    fleet.Priority
+	Request     string // its id, and its conversation's name, for those who ask who waits; cut to longestName
+	Name        string
 
 	shared int64 // of Tokens, those that members had when it was held
 }
@@ -33,6 +36,8 @@ func (t *Turn) needs(e *endpoint) int64 {
 type heldTurn struct {
 	Turn
 	lease    fleet.Lease
+	tenant   *tenant
+	since    time.Time
 	deadline time.Time // its bound
 	admitted bool
 
@@ -47,7 +52,7 @@ type poolQueue struct {
 	admittedAt time.Time   // when one was last admitted without room
 	perToken   float64     // ms that all endpoints together took then for a prompt token
 	due        time.Time   // when the next is
-	first      *heldTurn   // with room: of the highest priority, that with the earliest bound
+	groups     []group     // of the turns, by tenant and priority
 }
 
 // Check is what may be done with one turn.
@@ -65,8 +70,9 @@ func (r Reader) Check(now time.Time, turn *Turn, continues fleet.Lease) Check {
 	if c.member = r.t.members[turn.Key]; c.member == nil && turn.Parent != (session.Key{}) {
 		c.member = r.t.members[turn.Parent]
 	}
-	if l := r.t.queues[turn.Pool]; l != nil && l.first != nil && c.held == nil {
-		c.yields = turn.Priority <= l.first.Priority && !now.Add(r.MaxHold(turn)).Before(l.first.deadline)
+	if l := r.t.queues[turn.Pool]; l != nil && len(l.turns) > 0 && c.held == nil {
+		own := group{tenant: r.t.tenants[turn.Tenant], priority: turn.Priority, deadline: now.Add(r.MaxHold(turn))}
+		c.yields = !own.before(l.first())
 	}
 	return c
 }
@@ -129,7 +135,8 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 		turn.shared = max(turn.shared, t.endpoints.Get(slot).longest(turn.Prompt).tokens)
 	}
 	turn.Prompt = nil
-	h := &heldTurn{Turn: turn, lease: holdBit | t.last}
+	turn.Request, turn.Name = short(turn.Request), short(turn.Name)
+	h := &heldTurn{Turn: turn, lease: holdBit | t.last, since: now, tenant: t.tenant(turn.Tenant, turn.Share)}
 	l := t.queues[turn.Pool]
 	if l == nil {
 		l = &poolQueue{pool: turn.Pool, admittedAt: now, perToken: t.perToken()}
@@ -180,15 +187,13 @@ func (t *Table) perToken() float64 {
 	return float64(t.routers) / max(rate, 1e-9)
 }
 
-// plan sets which turn goes first when there is room, and when the next goes without: evenly, so that each goes before
+// plan sets which turns go first when there is room, and when the next goes without: evenly, so that each goes before
 // its bound.
 func (l *poolQueue) plan() {
-	l.first = nil
+	l.groups = l.groups[:0]
 	pace, tokens := 0.0, int64(0) // ns per token
 	for _, h := range l.turns {
-		if l.first == nil || h.Priority > l.first.Priority {
-			l.first = h
-		}
+		l.group(h)
 		tokens += max(h.Tokens, 1)
 		if p := float64(max(h.deadline.Sub(l.admittedAt), 0)) / float64(tokens); tokens == max(h.Tokens, 1) ||
 			p < pace {
@@ -209,7 +214,7 @@ func (t *Table) Admit(now time.Time, open func(now time.Time, pool string) []int
 			continue
 		}
 		at := open(now, l.pool)
-		h := l.first
+		h := l.first().turn
 		slot := t.roomFor(h, at)
 		if slot < 0 && (!now.Before(l.due) || len(at) == 0) {
 			h = l.turns[0]
@@ -224,6 +229,7 @@ func (t *Table) Admit(now time.Time, open func(now time.Time, pool string) []int
 			e := t.endpoints.Get(slot)
 			h.reserved = h.needs(e)
 			e.reserved += h.reserved
+			h.tenant.tokens += h.reserved
 		}
 		t.removeHeld(l, h)
 		return h.lease, true
@@ -279,6 +285,8 @@ func (t *Table) EndHold(lease fleet.Lease) bool {
 	}
 	delete(t.heldTurns, lease)
 	t.heldTokens -= h.Tokens - h.shared
+	h.tenant.tokens -= h.reserved
+	t.releaseTenant(h.tenant)
 	switch {
 	case !h.admitted:
 		t.removeHeld(t.queues[h.Pool], h)

@@ -56,7 +56,8 @@ func TestAgainstModel(t *testing.T) {
 					parent = rapid.SampledFrom(names).Draw(t, "parent")
 				}
 				largest[name] = max(largest[name], tokens)
-				n = w.ask(name, parent, tokens, rapid.SampledFrom([]fleet.Priority{fleet.PriorityLow, fleet.PriorityNormal, fleet.PriorityHigh}).Draw(t, "priority"))
+				n = w.ask(name, parent, tokens, rapid.SampledFrom([]fleet.Priority{fleet.PriorityLow, fleet.PriorityNormal, fleet.PriorityHigh}).Draw(t, "priority"),
+					rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "tenant"), rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "share"))
 				all := int64(0)
 				for _, most := range largest {
 					all += most
@@ -104,5 +105,11 @@ func TestAgainstModel(t *testing.T) {
 		w.Age(w.now.Add(time.Hour), &w.engines, 1)
 		w.Left(0)
 		w.Left(1)
+		if tenants := w.Tenants(); tenants != 0 {
+			t.Fatalf("%d tenants are left", tenants)
+		}
+		if n, lines := w.Reader().Waiting(10), w.Reader().Lines(); len(n)+len(lines) != 0 {
+			t.Fatalf("%v in %v are said to wait", n, lines)
+		}
 	})
 }

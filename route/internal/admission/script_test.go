@@ -66,12 +66,12 @@ func key(name string) session.Key {
 }
 
 // ask has a turn come. It returns its number.
-func (w *world) ask(name, parent string, tokens int64, p fleet.Priority) int {
+func (w *world) ask(name, parent string, tokens int64, p fleet.Priority, tenant string, share float64) int {
 	origin, ok := w.home[name]
 	if !ok {
 		origin = -1
 	}
-	t := turn{name: name, tokens: tokens, at: -1, Turn: admission.Turn{Key: key(name), Parent: key(parent), Pool: "m", Origin: origin, Tokens: tokens, Priority: p}}
+	t := turn{name: name, tokens: tokens, at: -1, Turn: admission.Turn{Key: key(name), Parent: key(parent), Pool: "m", Origin: origin, Tokens: tokens, Priority: p, Tenant: tenant, Share: share}}
 	w.turns = append(w.turns, t)
 	n := len(w.turns) - 1
 	if !w.place(n) {
@@ -97,7 +97,7 @@ func (w *world) place(n int) bool {
 	at = max(at, 0)
 	_, known := w.home[t.name]
 	t.at, w.home[t.name] = at, at
-	w.TurnPlaced(w.now, uint32(n), &admission.PlacedTurn{Key: t.Key, Parent: t.Parent, Slot: at, Tokens: t.tokens, First: !known})
+	w.TurnPlaced(w.now, uint32(n), &admission.PlacedTurn{Key: t.Key, Parent: t.Parent, Slot: at, Tenant: t.Tenant, Share: t.Share, Tokens: t.tokens, First: !known})
 	w.EndHold(t.hold)
 	return true
 }
@@ -135,7 +135,7 @@ func (w *world) end(n int, tokens int64, kept bool) {
 // TestScripts plays testdata/*.txt: lines that start with "> " are what happens, the lines below what comes of it.
 //
 //	> engines ROOM... keeps TIME       first: tokens of each cache, and how long an idle member stays one. A token takes 1 ms
-//	> turn NAME TOKENS [of PARENT] [high|low]
+//	> turn NAME TOKENS [of PARENT] [high|low] [by TENANT] [weight N]
 //	> end NAME [TOKENS]                its answer is complete
 //	> over NAME                        its conversation has ended
 //	> fail NAME                        its engine failed
@@ -211,18 +211,22 @@ func play(t *testing.T, script string) string {
 			w = newWorld(keeps, rooms...)
 			began = w.now
 		case "turn":
-			parent, p := "", fleet.PriorityNormal
+			parent, p, tenant, share := "", fleet.PriorityNormal, "", 0.0
 			for i := 3; i < len(f); i++ {
 				switch f[i] {
 				case "of":
 					parent = f[i+1]
+				case "by":
+					tenant = f[i+1]
+				case "weight":
+					share = float64(number(f[i+1]))
 				case "high":
 					p = fleet.PriorityHigh
 				case "low":
 					p = fleet.PriorityLow
 				}
 			}
-			n := w.ask(f[1], parent, number(f[2]), p)
+			n := w.ask(f[1], parent, number(f[2]), p, tenant, share)
 			if x := &w.turns[n]; x.at >= 0 {
 				fmt.Fprintf(&out, "%s goes to %d\n", x.name, x.at)
 			} else {

@@ -1,0 +1,64 @@
+package admission
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+)
+
+const longestName = 128 // bytes kept of a request's id and a conversation's name
+
+// short is a copy of a client's text, which keeps no header alive.
+func short(s string) string { return strings.Clone(s[:min(len(s), longestName)]) }
+
+// Waiting is a held turn, as it is shown.
+type Waiting struct {
+	Turn
+	Lease        fleet.Lease
+	Since, Until time.Time
+}
+
+// Waiting lists those of the held turns that wait, the one with the earliest bound first, at most so many.
+func (r Reader) Waiting(most int) []Waiting {
+	var out []Waiting
+	for _, l := range r.t.order {
+		for _, h := range l.turns[:min(len(l.turns), most)] {
+			out = append(out, Waiting{Turn: h.Turn, Lease: h.lease, Since: h.since, Until: h.deadline})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Waiting) int {
+		return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.Lease, b.Lease))
+	})
+	return out[:min(len(out), most)]
+}
+
+// Since is when a turn was held; the zero time if it is not held.
+func (r Reader) Since(lease fleet.Lease) time.Time {
+	if h := r.t.heldTurns[lease]; h != nil {
+		return h.since
+	}
+	return time.Time{}
+}
+
+// Line is the held turns of a pool that wait.
+type Line struct {
+	Pool   string
+	Turns  int
+	Tokens int64 // that they need beside what members have
+}
+
+// Lines lists the pools with held turns.
+func (r Reader) Lines() []Line {
+	var out []Line
+	for _, l := range r.t.order {
+		x := Line{Pool: l.pool, Turns: len(l.turns)}
+		for _, h := range l.turns {
+			x.Tokens += h.Tokens - h.shared
+		}
+		out = append(out, x)
+	}
+	return out
+}
