@@ -18,7 +18,7 @@ import (
 // The most that one hold of the lock may take in.
 const (
 	mostBlocks  = 512
-	mostEnded   = 16
+	mostEnded   = 32
 	mostCalled  = 32
 	mostRenamed = 1
 )
