@@ -293,7 +293,7 @@ func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response s
 		e := &r.ended
 		e.Request, e.Decision, e.Class, e.Routed = f.request, f.decision, f.class, f.routed
 		e.Sent, e.FirstByte, e.Outcome, e.Usage = j.Sent, j.First, ev.Outcome, told.Usage
-		r.explainEnd(e, f, j.Stream, e.Candidates)
+		r.explainEnd(e, f, j.Stream)
 		r.open--
 		ended = e
 	}

@@ -562,6 +562,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	if made.Model == "" || d.req.Model == "" {
 		made.Model = d.req.Model
 	}
+	scored := c.Terms != pick.Terms{}
 	if choice.Reason == pick.ReasonWeighed {
 		for i := range v.Candidates {
 			reckoned(d.req, v, i, &p.scope)
@@ -577,7 +578,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	if f.released = policy.Hooks.Released; policy.Hooks.Reserved != nil {
 		policy.Hooks.Reserved(f.decision.Lease, c, v, d.req)
 	}
-	r.explain(d.req, p, f)
+	r.explain(d.req, p, f, scored)
 	if d.req.Class == fleet.Turn {
 		r.bind(d, v, t, f, c.Model)
 		r.addMember(d, v, f, c)

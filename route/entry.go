@@ -46,6 +46,10 @@ type Ended struct {
 	// the chosen one first, then the best others by cost, at most 15; nil unless Config.Explain. Valid until the next
 	// observation
 	Candidates []pick.Candidate
+	Costs      []Costs // of each of them
+	// in which their terms are reckoned: choice, split or request (package cost), policy (ScopeOfPolicy); "" where
+	// there are none
+	Scope string
 }
 
 // Change is an endpoint's change of state, for the operator's log.

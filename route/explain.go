@@ -1,6 +1,7 @@
 package route
 
 import (
+	"math"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -14,7 +15,33 @@ const mostKept = 16
 // explanation is what a flight keeps to explain its decision later.
 type explanation struct {
 	candidates []pick.Candidate // the chosen one first, then the best others by cost
+	parts      []Costs          // of each of these
+	scope      string           // of their terms, see Ended.Scope
 	home       string           // the conversation's home before the decision; "" for none
+}
+
+// Costs is what the terms of a candidate consist of.
+type Costs struct {
+	Uncached    float64    // tokens that its prefill or transfer is reckoned for
+	Externality cost.Parts // of Terms.Externality; zero where the policy has a formula of its own
+}
+
+// The scopes of terms, see package cost. The last is of those that a policy has filled in by a formula of its own.
+const (
+	ScopeOfChoice  = cost.Choice
+	ScopeOfSplit   = cost.Split
+	ScopeOfRequest = cost.Request
+	ScopeOfPolicy  = "policy"
+)
+
+// costsOf says what the terms of a candidate consist of, and in which scope that is. scored means that the policy has
+// filled them in.
+func costsOf(v *pick.View, c *pick.Candidate, s *cost.Scope) (x Costs, scope string) {
+	x = Costs{cost.Uncached(v, c), cost.PartsOf(v, c, s)}
+	if is := x.Externality.Sum(); math.Abs(is-c.Terms.Externality) > 1e-6*max(1, math.Abs(is)) {
+		return Costs{}, ScopeOfPolicy
+	}
+	return x, s.String()
 }
 
 // reckoned is a candidate's predicted time to first token in ms; 0 when unknown. If the policy does not estimate time,
@@ -31,11 +58,15 @@ func reckoned(req *fleet.Request, v *pick.View, index int, s *cost.Scope) float6
 }
 
 // explain records the candidates of a decision, in the flight's own memory, which is reused.
-func (r *Router) explain(req *fleet.Request, p *placement, f *flight) {
+// scored means that the policy has filled in the terms.
+func (r *Router) explain(req *fleet.Request, p *placement, f *flight, scored bool) {
 	if !r.cfg.Explain {
 		return
 	}
-	v, t, chosen := p.view, p.who, p.choice.Index
+	v, t, chosen, scope := p.view, p.who, p.choice.Index, p.scope
+	if scored {
+		scope = cost.ForChoice(v)
+	}
 	f.explanation.home = ""
 	if t.Known {
 		f.explanation.home = t.Entry.Endpoint
@@ -63,13 +94,26 @@ func (r *Router) explain(req *fleet.Request, p *placement, f *flight) {
 	for _, i := range best[:n] {
 		kept = append(kept, v.Candidates[i])
 	}
-	f.explanation.candidates = kept
+	parts, reckons := f.explanation.parts[:0], ""
+	for i := range kept {
+		if kept[i].Terms == (pick.Terms{}) {
+			parts = append(parts, Costs{})
+			continue
+		}
+		x, is := costsOf(v, &kept[i], &scope)
+		if reckons != ScopeOfPolicy {
+			reckons = is
+		}
+		parts = append(parts, x)
+	}
+	f.explanation.candidates, f.explanation.parts, f.explanation.scope = kept, parts, reckons
 }
 
 // explainEnd moves a flight's explanation into its Ended. The flight gets the memory of the previous one.
-func (r *Router) explainEnd(e *Ended, f *flight, stream bool, free []pick.Candidate) {
-	e.Stream, e.Home, e.Candidates = stream, f.explanation.home, f.explanation.candidates
-	f.explanation = explanation{candidates: free[:0]}
+func (r *Router) explainEnd(e *Ended, f *flight, stream bool) {
+	free, parts, x := e.Candidates[:0], e.Costs[:0], &f.explanation
+	e.Stream, e.Home, e.Candidates, e.Costs, e.Scope = stream, x.home, x.candidates, x.parts, x.scope
+	f.explanation = explanation{candidates: free, parts: parts}
 }
 
 // TTFT is the time from the decision to the first data of the answer. ok is false without data, and for non-streamed

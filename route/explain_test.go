@@ -2,18 +2,21 @@ package route_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/leastttft"
 	"github.com/warmpath/warmpath/route"
 )
 
 // costed gives candidate i the cost costs[i] and picks the one at pick. With nil costs it leaves the terms empty.
 type costed struct {
-	costs []float64
-	pick  int
+	costs  []float64
+	others float64
+	pick   int
 }
 
 func (*costed) Needs() pick.Needs { return pick.Needs{Name: "costed"} }
@@ -22,7 +25,7 @@ func (*costed) Hooks() pick.Hooks { return pick.Hooks{} }
 
 func (c *costed) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	for i, cost := range c.costs {
-		v.Candidates[i].Terms = pick.Terms{Prefill: cost, Spread: 1}
+		v.Candidates[i].Terms = pick.Terms{Prefill: cost, Externality: c.others, Spread: 1}
 	}
 	return pick.Choice{Index: c.pick, Reason: "costed"}
 }
@@ -196,5 +199,69 @@ func BenchmarkExplain(b *testing.B) {
 				r.Observe(now, route.Finished{Lease: d.Lease})
 			}
 		})
+	}
+}
+
+// TestTermsCanBeDerived: each term that is explained follows from what is explained with it, whoever filled it in.
+func TestTermsCanBeDerived(t *testing.T) {
+	chooses := func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }
+	for name, tt := range map[string]struct {
+		policy func() pick.Policy
+		scope  string
+	}{
+		"least_ttft":                {chooses, route.ScopeOfChoice},
+		"a policy without terms":    {func() pick.Policy { return &costed{} }, route.ScopeOfRequest},
+		"a policy with its formula": {func() pick.Policy { return &costed{costs: []float64{1, 2, 3}, others: 4} }, route.ScopeOfPolicy},
+	} {
+		r, now := route.New(route.Config{Policy: tt.policy, Explain: true}), time.Unix(1000, 0)
+		d := route.Declared{Source: "s"}
+		for i := range 3 {
+			d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1 + float64(i)})
+		}
+		r.Observe(now, d)
+		for i := range 3 {
+			r.Observe(now, route.Probed{
+				Endpoint: fmt.Sprint("e", i),
+				Report:   fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}, Slots: 4, CacheTokens: 20_000},
+			})
+		}
+		others := 0
+		for i := range 40 {
+			now = now.Add(50 * time.Millisecond)
+			q := turn(fmt.Sprint("r", i))
+			q.Session = fmt.Sprint("s", i/3)
+			p, err := r.Decide(now, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Observe(now.Add(20*time.Millisecond), route.FirstByte{Lease: p.Lease})
+			if i%4 == 0 { // the others stay open
+				continue
+			}
+			e := r.Observe(now.Add(40*time.Millisecond), route.Finished{Lease: p.Lease}).Ended
+			if e.Scope != tt.scope || len(e.Costs) != len(e.Candidates) {
+				t.Fatalf("%s: scope %q, costs of %d of %d candidates, want %q", name, e.Scope, len(e.Costs), len(e.Candidates), tt.scope)
+			}
+			for k := range e.Candidates {
+				c, x := &e.Candidates[k], &e.Costs[k]
+				if tt.scope == route.ScopeOfPolicy {
+					continue
+				}
+				if c.Terms.Externality > 0 {
+					others++
+				}
+				for what, is := range map[string][2]float64{
+					"others":  {x.Externality.Sum(), c.Terms.Externality},
+					"prefill": {x.Uncached * c.MsPerToken, c.Terms.Prefill},
+				} {
+					if math.Abs(is[0]-is[1]) > 1e-6*max(1, is[1]) {
+						t.Errorf("%s, request %d: %s is %v by its parts and %v in the terms", name, i, what, is[0], is[1])
+					}
+				}
+			}
+		}
+		if tt.scope == route.ScopeOfChoice && others == 0 {
+			t.Errorf("%s: no placement cost others anything", name)
+		}
 	}
 }

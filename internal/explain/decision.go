@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route"
 )
 
 // Decision is a decision as JSON: what GET /admin/decisions answers, what a line of the file is, and what warmpath
@@ -42,11 +43,13 @@ type Decision struct {
 	// of policies that let what is cached count only above a share of the prompt
 	Gate *Gate `json:"gate,omitempty"`
 
-	Predicted  Predicted   `json:"predicted"`
-	Observed   Observed    `json:"observed"`
-	RegretMs   *float64    `json:"regret_ms,omitempty"` // how much later than the best other was predicted to be
-	Eligible   int         `json:"eligible"`            // endpoints that could take the request
-	Candidates []Candidate `json:"candidates"`          // the chosen one first, then the best of the others
+	Predicted Predicted `json:"predicted"`
+	Observed  Observed  `json:"observed"`
+	RegretMs  *float64  `json:"regret_ms,omitempty"` // how much later than the best other was predicted to be
+	Eligible  int       `json:"eligible"`            // endpoints that could take the request
+	// what the candidates' terms reckon: choice, split, request, or policy where that has a formula of its own
+	Scope      string      `json:"scope,omitempty"`
+	Candidates []Candidate `json:"candidates"` // the chosen one first, then the best of the others
 }
 
 // Split says why a request went to two endpoints, or why not.
@@ -94,6 +97,8 @@ type Candidate struct {
 	CostMs        float64 `json:"cost_ms"`
 	TTFTMs        float64 `json:"ttft_ms"`
 	Terms         Terms   `json:"terms_ms"`
+	Others        *Others `json:"others_ms,omitempty"`       // what its term others consists of
+	Uncached      float64 `json:"uncached_tokens,omitempty"` // prefill or transfer is this many × ms_per_token
 	CachedTokens  int     `json:"cached_tokens"`
 	Requests      int     `json:"requests"`
 	PrefillTokens int64   `json:"prefill_tokens"`
@@ -115,6 +120,33 @@ type Terms struct {
 	Spread  float64 `json:"spread"`
 
 	Transfer float64 `json:"transfer,omitempty"`
+}
+
+// Others are the summands of the term others, see cost.Parts.
+type Others struct {
+	Arrivals     float64 `json:"arrivals,omitempty"`
+	Returns      float64 `json:"returns,omitempty"`
+	Overtaken    float64 `json:"overtaken,omitempty"`
+	Occupancy    float64 `json:"occupancy,omitempty"`
+	LaterTurns   float64 `json:"later_turns,omitempty"`
+	Interference float64 `json:"interference,omitempty"`
+	Answer       float64 `json:"answer,omitempty"`
+	Link         float64 `json:"link,omitempty"`
+	Weight       float64 `json:"weight,omitempty"`
+}
+
+// othersOf is what a candidate costs others; nil for nothing, or where that is not known.
+func othersOf(c *route.Costs) *Others {
+	p := &c.Externality
+	o := Others{
+		Arrivals: round(p.Arrivals), Returns: round(p.Returns), Overtaken: round(p.Overtaken),
+		Occupancy: round(p.Occupancy), LaterTurns: round(p.LaterTurns), Interference: round(p.Interference),
+		Answer: round(p.Answer), Link: round(p.Link), Weight: round(p.Weight),
+	}
+	if o == (Others{}) {
+		return nil
+	}
+	return &o
 }
 
 // view is a record as it is shown.
@@ -156,7 +188,11 @@ func (d *record) view() Decision {
 	}
 	for i := range d.candidates {
 		v.Candidates = append(v.Candidates, viewCandidate(&d.candidates[i], d.leg, i == 0))
+		if c := &v.Candidates[i]; i < len(d.costs) && d.scope != route.ScopeOfPolicy {
+			c.Others, c.Uncached = othersOf(&d.costs[i]), round(d.costs[i].Uncached)
+		}
 	}
+	v.Scope = d.scope
 	if d.refusal {
 		v.Reason, v.Outcome = Refused, Refused
 	}

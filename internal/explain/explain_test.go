@@ -1,8 +1,10 @@
 package explain
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -291,5 +293,45 @@ func BenchmarkEnter(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		l.Entry(e)
+	}
+}
+
+// TestTermsAddUp: the terms that are printed add up to the cost, and the parts of one to that term.
+func TestTermsAddUp(t *testing.T) {
+	r := NewRing(Config{})
+	r.Listener().Entry(told("r1", func(x *route.Ended) {
+		x.Scope = route.ScopeOfChoice
+		c := &x.Candidates[0]
+		c.CachedTokens, c.MsPerToken = 960, 0.15
+		x.Costs = []route.Costs{{Uncached: 40}, {}, {}}
+		p := &x.Costs[0].Externality
+		p.Arrivals, p.Returns, p.Overtaken, p.Occupancy, p.LaterTurns = 10, 20.5, 3, 4, 5
+		p.Interference, p.Answer, p.Link, p.Weight = 6, 7, 8, 9
+		c.Terms = pick.Terms{Wait: 20, Prefill: 6, Fixed: 10, Externality: p.Sum(), Spread: 2, Transfer: 1}
+	}))
+	d := &get(t, r, "request=r1").Decisions[0]
+	c := &d.Candidates[0]
+	o, s := c.Others, &c.Terms
+	if sum := s.Wait + s.Prefill + s.Fixed + s.Others + s.Spread + s.Transfer; math.Abs(sum-c.CostMs) > 0.01 {
+		t.Errorf("terms of %v, a cost of %v", sum, c.CostMs)
+	}
+	if sum := s.Wait + s.Prefill + s.Fixed + s.Transfer; math.Abs(sum-c.TTFTMs) > 0.01 {
+		t.Errorf("terms of the request itself of %v, a TTFT of %v", sum, c.TTFTMs)
+	}
+	sum := o.Arrivals + o.Returns + o.Overtaken + o.Occupancy + o.LaterTurns + o.Interference + o.Answer + o.Link + o.Weight
+	if math.Abs(sum-s.Others) > 0.01 {
+		t.Errorf("parts of %v, others of %v", sum, s.Others)
+	}
+	if math.Abs(c.Uncached*c.MsPerToken-s.Prefill) > 0.01 {
+		t.Errorf("%v tokens at %v ms, a prefill of %v", c.Uncached, c.MsPerToken, s.Prefill)
+	}
+	var out bytes.Buffer
+	d.Show(&out)
+	const want = `   of others, ms  arrivals  returns  overtaken  occupancy  later turns  interference  answer  link  weight  others 
+   * a                10.0     20.5        3.0        4.0          5.0           6.0     7.0   8.0     9.0    72.5 
+  Scope choice: those who come after count, and a first turn's later ones.
+`
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("%s\nwant in it\n%s", out.String(), want)
 	}
 }

@@ -45,6 +45,8 @@ type record struct {
 	usage                  fleet.Usage
 	observed, regret       float64 // ms, -1 unknown
 	candidates             []pick.Candidate
+	costs                  []route.Costs // of each of them
+	scope                  string        // of their terms, see route.Ended
 }
 
 // cut is a piece of record.text.
@@ -66,7 +68,7 @@ func (d *record) get(c cut) string { return string(d.text[c.from:c.to]) }
 
 // reset empties a record but keeps its memory.
 func (d *record) reset() {
-	*d = record{text: d.text[:0], candidates: d.candidates[:0]}
+	*d = record{text: d.text[:0], candidates: d.candidates[:0], costs: d.costs[:0]}
 }
 
 // ended fills in the story of an attempt.
@@ -97,7 +99,7 @@ func (d *record) ended(e *route.Entry, hash bool) {
 	if regret, ok := x.Regret(); ok {
 		d.regret = regret
 	}
-	d.candidates = append(d.candidates, x.Candidates...)
+	d.candidates, d.costs, d.scope = append(d.candidates, x.Candidates...), append(d.costs, x.Costs...), x.Scope
 }
 
 // refused fills in the story of a request that the router answered itself.
@@ -134,8 +136,9 @@ func (d *record) putConversation(id string, hash bool) cut {
 // copy makes d the same as from, in d's own memory.
 func (d *record) copy(from *record) {
 	text, candidates := append(d.text[:0], from.text...), append(d.candidates[:0], from.candidates...)
+	costs := append(d.costs[:0], from.costs...)
 	*d = *from
-	d.text, d.candidates = text, candidates
+	d.text, d.candidates, d.costs = text, candidates, costs
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

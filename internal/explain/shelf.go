@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route"
 )
 
 // shelf keeps the newest records of one sort, within a number and a size.
@@ -49,5 +50,7 @@ func (s *shelf) search(number uint64) uint64 {
 
 // size is the memory of a record and of what it points to.
 func (d *record) size() int64 {
-	return int64(unsafe.Sizeof(*d)) + int64(cap(d.text)) + int64(cap(d.candidates))*int64(unsafe.Sizeof(pick.Candidate{}))
+	return int64(unsafe.Sizeof(*d)) + int64(cap(d.text)) +
+		int64(cap(d.candidates))*int64(unsafe.Sizeof(pick.Candidate{})) +
+		int64(cap(d.costs))*int64(unsafe.Sizeof(route.Costs{}))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/terminal"
+	"github.com/warmpath/warmpath/route"
 )
 
 // Show prints a decision for people: what it was, why, its candidates, and what came of it.
@@ -50,6 +51,17 @@ func (d *Decision) Show(w io.Writer) {
 			fmt.Fprint(w, "  "+line)
 		}
 		fmt.Fprintln(w)
+		if others := d.others(); others != "" {
+			for line := range strings.Lines(others) {
+				fmt.Fprint(w, "  "+line)
+			}
+			fmt.Fprintln(w)
+		}
+		if text := scopes[d.Scope]; text != "" {
+			for _, line := range wrap(text, 78) {
+				fmt.Fprintln(w, "  "+line)
+			}
+		}
 		if n := d.Eligible - len(d.Candidates); n > 0 {
 			fmt.Fprintf(w, "  and %d more that cost as much or more\n", n)
 		}
@@ -117,6 +129,62 @@ func (d *Decision) costs() string {
 			row = append(row, brief(c.CostMs))
 		}
 		t.Row(append(row, c.CachedTokens, c.Requests, c.PrefillTokens+c.DecodeTokens)...)
+	}
+	return t.String()
+}
+
+// scopes say what is reckoned in each.
+var scopes = map[string]string{
+	route.ScopeOfChoice:  "Scope choice: those who come after count, and a first turn's later ones.",
+	route.ScopeOfSplit:   "Scope split: those who come after count as those who came of late, later turns do not.",
+	route.ScopeOfRequest: "Scope request: what the request itself waits for, and not what it costs others.",
+	route.ScopeOfPolicy:  "Scope policy: the terms are the policy's own.",
+}
+
+// others is the table of what the term others consists of; "" where that is nothing. Parts that are 0 everywhere are
+// left out.
+func (d *Decision) others() string {
+	parts := []struct {
+		name string
+		of   func(*Others) float64
+	}{
+		{"arrivals", func(o *Others) float64 { return o.Arrivals }},
+		{"returns", func(o *Others) float64 { return o.Returns }},
+		{"overtaken", func(o *Others) float64 { return o.Overtaken }},
+		{"occupancy", func(o *Others) float64 { return o.Occupancy }},
+		{"later turns", func(o *Others) float64 { return o.LaterTurns }},
+		{"interference", func(o *Others) float64 { return o.Interference }},
+		{"answer", func(o *Others) float64 { return o.Answer }},
+		{"link", func(o *Others) float64 { return o.Link }},
+		{"weight", func(o *Others) float64 { return o.Weight }},
+	}
+	headings, shown := []string{"of others, ms"}, parts[:0:0]
+	for _, p := range parts {
+		for i := range d.Candidates {
+			if o := d.Candidates[i].Others; o != nil && p.of(o) != 0 {
+				shown, headings = append(shown, p), append(headings, p.name)
+				break
+			}
+		}
+	}
+	if len(shown) == 0 {
+		return ""
+	}
+	t := terminal.NewTable(terminal.Bare, append(headings, "others")...)
+	t.RightFrom(2)
+	for i := range d.Candidates {
+		c := &d.Candidates[i]
+		if c.Others == nil {
+			continue
+		}
+		row := []any{"  " + c.Endpoint}
+		if c.Chosen {
+			row[0] = "* " + c.Endpoint
+		}
+		for _, p := range shown {
+			row = append(row, brief(p.of(c.Others)))
+		}
+		t.Row(append(row, brief(c.Terms.Others))...)
 	}
 	return t.String()
 }

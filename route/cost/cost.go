@@ -27,13 +27,13 @@ const (
 // Estimate says in t what placing the request of a view at one of its rows costs. Terms.Spread is 0: it is a policy's
 // price for an uneven placement, and no time that a placement takes.
 func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) {
-	brings, delays := float64(uncached(v, c)*v.PerToken(c)), 0.0
+	brings, delays := float64(Uncached(v, c)*v.PerToken(c)), 0.0
 	if s.heaviest > 0 {
 		delays = externality(v, c, brings, s) + interference(v, c, brings) + answerDelay(v, c) + c.Link.DelayMs
 		// An endpoint of less weight is to have less traffic: what it costs there counts for more. The request itself
 		// waits no longer.
 		if w := c.FullWeight() / s.heaviest; w < 1 {
-			delays = (c.WaitMs+brings+delays)/w - c.WaitMs - brings
+			delays = (c.WaitMs+brings+delays)/w - c.WaitMs - brings // see Parts.Weight
 		}
 	}
 	if v.Leg == fleet.LegDecode {
@@ -43,10 +43,10 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) {
 	*t = pick.Terms{Wait: c.WaitMs, Prefill: brings, Fixed: c.FixedMs, Externality: delays}
 }
 
-// uncached is how many tokens are computed, or of a decode leg transferred. Where costs decide whether a request is
-// split, a wrong belief of what is cached delays all that are answered there: what proves to be missing of late is
-// counted, and of a whole request what a decode leg is still to bring.
-func uncached(v *pick.View, c *pick.Candidate) float64 {
+// Uncached is how many tokens are to be computed, or of a decode leg transferred: those of the prompt that are not
+// cached. Where costs decide whether a request is split, the expected over-prediction of cached tokens counts too,
+// since a wrong prediction delays all that are answered there, and blocks still in transfer do not count as cached.
+func Uncached(v *pick.View, c *pick.Candidate) float64 {
 	switch {
 	case v.Splits && v.Leg == fleet.LegPrefill:
 		return float64(v.PromptTokens-c.CachedTokens) + c.ExpectedMiss
@@ -66,20 +66,39 @@ func uncached(v *pick.View, c *pick.Candidate) float64 {
 // of the length of its queue (M/M/1). That keeps new conversations away from fast endpoints whose conversations evict
 // each other's cache.
 func externality(v *pick.View, c *pick.Candidate, prefill float64, s *Scope) float64 {
-	var rate float64
-	if s.alone {
-		rate = c.TurnsPerMs / (1 - min(c.Busy, mostBusy))
-	} else {
-		rate = s.firstTurns/Speed(v, c) + c.ReturnsPerMs/(1-min(c.Busy, fullBusy))
-	}
-	cost := float64(s.externalityMs * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
+	begin, back := arrivals(v, c, s)
+	cost := delayed(begin+back, c, prefill, s)
 	cost += float64(s.externalityMs * float64(prefill*float64(c.Overtaken)))
-	occupancy := min(c.Occupancy, fullBusy)
-	cost += float64(c.OccupancyMs*occupancy) / (1 - occupancy)
+	cost += occupies(c)
 	if v.FirstTurn && !s.alone {
-		cost += float64(v.LaterTurns * float64(c.OccupancyMs*marginalBeyond(c.Occupancy)))
+		cost += laterTurns(v, c)
 	}
 	return cost
+}
+
+// arrivals are the turns a ms that will wait for this one: those of conversations that begin, in a scope of one request
+// all that were placed there of late, and those of conversations that come back.
+func arrivals(v *pick.View, c *pick.Candidate, s *Scope) (begin, back float64) {
+	if s.alone {
+		return c.TurnsPerMs / (1 - min(c.Busy, mostBusy)), 0
+	}
+	return s.firstTurns / Speed(v, c), c.ReturnsPerMs / (1 - min(c.Busy, fullBusy))
+}
+
+// delayed is the wait of turns that arrive at this rate while a prompt waits and is computed.
+func delayed(rate float64, c *pick.Candidate, prefill float64, s *Scope) float64 {
+	return float64(s.externalityMs * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
+}
+
+// occupies is what the request takes of places or memory, while others wait for those.
+func occupies(c *pick.Candidate) float64 {
+	occupancy := min(c.Occupancy, fullBusy)
+	return float64(c.OccupancyMs*occupancy) / (1 - occupancy)
+}
+
+// laterTurns is the same of the turns that follow a first one.
+func laterTurns(v *pick.View, c *pick.Candidate) float64 {
+	return float64(v.LaterTurns * float64(c.OccupancyMs*marginalBeyond(c.Occupancy)))
 }
 
 // interference is what those wait who are answered there: a step that computes prompts delays all answers.

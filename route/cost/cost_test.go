@@ -81,3 +81,43 @@ func TestDecodersHaveEvenShares(t *testing.T) {
 		t.Errorf("%v ms a token, of decode legs %v", whole, decode)
 	}
 }
+
+// TestPartsAddUp: what a placement costs others is the sum of its parts, in each scope, for each leg, at any weight.
+func TestPartsAddUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string, most float64) float64 { return rapid.Float64Range(0, most).Draw(t, name) }
+		v := &pick.View{
+			PromptTokens: 1000, OutputTokens: 100, FirstTurn: rapid.Bool().Draw(t, "first"), Splits: rapid.Bool().Draw(t, "splits"),
+			Leg:        rapid.SampledFrom([]fleet.Leg{fleet.LegWhole, fleet.LegPrefill, fleet.LegDecode}).Draw(t, "leg"),
+			LaterTurns: draw("later", 10), Watched: draw("watched", 1), Interference: draw("interference", 1), AnswerWaitCost: draw("answer", 3),
+		}
+		for range 2 {
+			v.Candidates = append(v.Candidates, pick.Candidate{
+				Endpoint: pick.Endpoint{Weight: 0.1 + draw("weight", 2), Ramp: 1},
+				Cached:   pick.Cached{CachedTokens: 400, PresentTokens: 300, ExpectedMiss: draw("miss", 50)},
+				Pace:     pick.Pace{MsPerToken: 0.01 + draw("speed", 1)},
+				Wait: pick.Wait{
+					WaitMs: draw("wait", 100), Overtaken: rapid.IntRange(0, 3).Draw(t, "overtaken"), Decoding: rapid.IntRange(0, 9).Draw(t, "decoding"),
+					Occupancy: draw("occupancy", 4), OccupancyMs: draw("takes", 50),
+				},
+				Answers: pick.Answers{AnswerMs: draw("ms", 10), PerOtherMs: draw("per", 1)},
+				Demand:  pick.Demand{TurnsPerMs: draw("turns", 0.01), ReturnsPerMs: draw("returns", 0.01), Busy: draw("busy", 1)},
+				Link:    pick.Link{MsPerToken: draw("link", 1), DelayMs: draw("delay", 9)},
+			})
+		}
+		for name, s := range map[string]Scope{Choice: ForChoice(v), Split: ForSplit(v, 1), Request: {}} {
+			if s.String() != name {
+				t.Errorf("scope %s is called %s", name, s.String())
+			}
+			for i := range v.Candidates {
+				var is pick.Terms
+				c := &v.Candidates[i]
+				Estimate(v, c, &s, &is)
+				p := PartsOf(v, c, &s)
+				if d := math.Abs(p.Sum() - is.Externality); d > 1e-9*max(1, is.Externality) {
+					t.Errorf("%s: %+v is %v, should be %v", name, p, p.Sum(), is.Externality)
+				}
+			}
+		}
+	})
+}

@@ -16,12 +16,30 @@ func ForChoice(v *pick.View) Scope {
 	return Scope{firstTurns: firstTurns(v), externalityMs: externalityMs, heaviest: heaviest(v)}
 }
 
-// ForSplit is for comparing one request as a whole with the same in legs. Endpoints of different parts are compared
-// then, so those who come after are the turns that each was given, not its share of the fleet's; and what later turns
-// of the conversation will bring is left out, since each of them is compared anew. A ms that others wait counts for so
-// many.
-func ForSplit(v *pick.View, othersMs float64) Scope {
-	return Scope{alone: true, externalityMs: othersMs, heaviest: heaviest(v)}
+// ForSplit is for the decision whether a request is split: it compares the whole request with the same in two legs. The
+// candidates of legs are different endpoints, so arrivals are the turns that each endpoint had of late, not its share
+// of the fleet's. Later turns are left out: each is compared anew. weight is what a ms that others wait counts for.
+func ForSplit(v *pick.View, weight float64) Scope {
+	return Scope{alone: true, externalityMs: weight, heaviest: heaviest(v)}
+}
+
+// Scopes by name, for people.
+const (
+	Choice  = "choice"  // those who come after count, and the later turns of a conversation that begins
+	Split   = "split"   // those who come after count as those who came of late, later turns do not
+	Request = "request" // what the request itself waits for, and nothing else
+)
+
+// String is the scope's name.
+func (s *Scope) String() string {
+	switch {
+	case s.heaviest <= 0:
+		return Request
+	case s.alone:
+		return Split
+	default:
+		return Choice
+	}
 }
 
 // Score fills in the terms of all rows, for choosing among them.

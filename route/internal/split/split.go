@@ -43,8 +43,8 @@ type Rule struct {
 	Tokens    func(*fleet.Request) int // measures a prompt for WhenTokens; nil is the router's own estimate
 }
 
-// Interference is what a ms counts for that a request being answered waits for a prompt beside it. Without roles most
-// of that was charged to the answer when it came.
+// Interference is the weight of a ms by which a prompt delays a request being answered beside it: 1, and less without
+// roles, where the cost of that answer already contained most of it.
 func (r *Rule) Interference() float64 {
 	if r.When == WhenFree {
 		return promptShare
