@@ -30,7 +30,7 @@ func simulateCommand(e env) *cobra.Command {
 		policies: []string{"round_robin", "least_tokens", "consistent_hash", "session", "least_ttft"}, endpoints: 8, engine: "reference",
 		routers: 1, load: 0.7, seed: 1, repeat: 1, jobs: runtime.GOMAXPROCS(0),
 		transfer: simrig.DefaultTransfer(),
-		slo:      figures.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond},
+		slo:      figures.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, share: 0.9,
 	}
 	c := &cobra.Command{
 		Use:   "simulate (--trace FILE | --generate NAME=VALUE,...)",
@@ -40,6 +40,8 @@ side by side. Traces are JSON lines: recorded by serve (--record), in the format
 their keys tell which. They may be compressed with gzip.
 
 --fit FILE replays nothing: it prints the fleet whose engines are as fast as a recording shows them to be, for --fleet.
+--find-endpoints says how many engines each policy needs for the traffic as it was recorded: the fewest with which --slo-share of the
+turns keep --slo-ttft and --slo-itl.
 
 --load sets how often requests come: at 0.7 the work that would remain with an unlimited cache is 0.7 of what the fleet can do.
 Policies that use conversation ids get the trace's true ones. Those that read prompts, such as least_ttft, get none and must
@@ -58,7 +60,8 @@ values are compared side by side. docs/simulate.md explains the figures.`,
   warmpath simulate --trace t.jsonl --prefill 2 --decode 4 \
     --disagg-when tokens --disagg-threshold 1024,4096,16384
   warmpath simulate --fit recording.jsonl
-  warmpath simulate --trace recording.jsonl --fleet fleet.yaml`,
+  warmpath simulate --trace recording.jsonl --fleet fleet.yaml
+  warmpath simulate --trace recording.jsonl --find-endpoints --slo-ttft 2s`,
 		Args: noResults,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("fit") {
@@ -102,6 +105,8 @@ values are compared side by side. docs/simulate.md explains the figures.`,
 	f.BoolVar(&o.admission, "admission", false, "hold turns back while memory for conversations is short (admission)")
 	f.DurationVar(&o.slo.TTFT, "slo-ttft", o.slo.TTFT, "time to first token that a good turn keeps")
 	f.DurationVar(&o.slo.ITL, "slo-itl", o.slo.ITL, "mean gap between tokens that a good turn keeps")
+	f.BoolVar(&o.find, "find-endpoints", false, "find the fewest engines with which --slo-share of the turns are good, at the recorded rate times --speed, or with --clients")
+	f.Float64Var(&o.share, "slo-share", o.share, "share of turns that are to keep --slo-ttft and --slo-itl, with --find-endpoints")
 	f.StringArrayVar(&o.set, "set", nil, "an option of a policy, POLICY.OPTION=VALUE; several values with commas between are compared (repeatable)")
 	f.StringSliceVar(&o.without, "without", nil, "learnt mechanisms to switch off, to measure their worth (docs/mechanisms.md): "+strings.Join(ablation.Names(), ", "))
 	f.IntVar(&o.jobs, "jobs", o.jobs, "policies computed at a time")
@@ -176,7 +181,7 @@ func (o *simulateOptions) check(changed func(flag string) bool) error {
 	fault(o.repeat < 1 || o.repeat > 1000, "--repeat must be in 1..1000, got %d", o.repeat)
 	fault(o.half < 0 || o.half > 2, "--half must be 0, 1 or 2, got %d", o.half)
 	fault(o.maxDelay < 0 || o.slo.TTFT < 0 || o.slo.ITL < 0, "--max-delay, --slo-ttft and --slo-itl must not be negative")
-	errs = append(errs, o.checkSplit(changed), o.checkSettings())
+	errs = append(errs, o.checkSplit(changed), o.checkSettings(), o.checkFind(changed))
 	fault(o.cacheTokens < 0, "--cache-tokens must not be negative, got %d", o.cacheTokens)
 	if _, err := ablation.Of(o.without...); err != nil {
 		errs = append(errs, fmt.Errorf("--without: %w", err))
@@ -208,7 +213,7 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 	if trace, err = o.part(trace); err != nil {
 		return usageError(err)
 	}
-	if trace.Timed && !c.Flags().Changed("load") {
+	if (trace.Timed || o.find && !trace.Closed) && !c.Flags().Changed("load") {
 		o.load = 0 // as recorded
 	} else if trace.Closed && o.load == 0 {
 		o.load = 0.7 // sessions have no common clock: --speed sets how fast each goes, not how often they begin
@@ -217,6 +222,9 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 	}
 	if o.clients > 0 && !trace.Closed {
 		return usageError(fmt.Errorf("--clients: the requests of %s have recorded times; only sessions begin one after another", o.trace))
+	}
+	if o.find {
+		fleet = resized(fleet, 1)
 	}
 	if err := o.checkRoles(c.Flags().Changed, fleet); err != nil {
 		return usageError(err)
@@ -250,6 +258,12 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 	}
 	if unfit > 0 {
 		fmt.Fprintf(talk, "Note: %d requests fail: prompt and answer together fit no engine's KV cache.\n", unfit)
+	}
+	if o.find {
+		if runs, err = o.search(ctx, e, talk, trace, fleet); err != nil {
+			return err
+		}
+		return o.write(e, runs)
 	}
 	if err := simrun.All(ctx, talk, e.terminal && o.json != "-", runs, o.jobs); err != nil {
 		return err

@@ -30,13 +30,7 @@ func (o *simulateOptions) fitted(r *trace.Recording, name string, changed func(f
 		return simrig.Fleet{}, err
 	}
 	if changed("endpoints") && o.endpoints != len(f.Endpoints) {
-		own := f.Endpoints
-		f.Endpoints = nil
-		for i := range o.endpoints {
-			e := own[i%len(own)]
-			e.Name = fmt.Sprintf("%s-%d", e.Name, i/len(own)+1)
-			f.Endpoints = append(f.Endpoints, e)
-		}
+		f = resized(f, o.endpoints)
 	}
 	if o.cacheTokens > 0 {
 		for i := range f.Endpoints {

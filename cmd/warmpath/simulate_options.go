@@ -40,6 +40,8 @@ type simulateOptions struct {
 	horizon       time.Duration
 	admission     bool
 	slo           figures.Objective
+	find          bool
+	share         float64
 	jobs          int
 	without, set  []string
 	json, report  string

@@ -98,7 +98,7 @@ func (v *splits) look(admin string) {
 }
 
 func (v *splits) get(address string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // a machine may be that busy
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
