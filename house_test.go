@@ -143,7 +143,7 @@ var plan = map[string]room{
 	"internal/console":    {may: []string{"internal/terminal"}},
 	"internal/simrun":     {may: []string{"internal/terminal", "sim/drive", "sim/figures", "sim/rig", "sim/trace"}, tests: true},
 	"internal/simreport":  {may: []string{"internal/simrun", "internal/terminal", "internal/uplot", "sim/figures", "sim/rig", "sim/trace"}, third: []string{"maragu.dev/gomponents"}, tests: true},
-	"internal/demo":       {may: []string{"fleet", "internal/enginetest", "internal/explain", "internal/httpclient", "internal/play", "internal/terminal", "route", "sim/trace"}, tests: true},
+	"internal/demo":       {may: []string{"fleet", "internal/enginetest", "internal/explain", "internal/httpclient", "internal/play", "internal/terminal", "route", "sim/engine", "sim/trace"}, tests: true},
 	"internal/tune":       {third: []string{"github.com/prometheus/procfs"}},
 	"internal/newconns":   {},
 	"internal/shortage":   {may: []string{"internal/places"}},

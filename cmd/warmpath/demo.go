@@ -28,6 +28,9 @@ the clients see, beside the same traffic through round robin on a second, identi
 With --replicas several routers share the engines and tell each other their decisions. They are compared with a single router, and
 with as many routers that do not; requests go to the routers in turn.
 
+With --agents half as many sessions again as the caches hold play in closed loop, with admission and without it: output, and the
+slowest turn of a session, which is its price.
+
 With --disagg two prefillers and two decoders are compared with four engines that do both. The traffic has short turns and long
 prompts, and the demo shows which requests were split, and why.`,
 		Example: `  warmpath demo                          until Ctrl-C
@@ -35,13 +38,17 @@ prompts, and the demo shows which requests were split, and why.`,
   warmpath demo --duration 20s --json    one JSON object, for scripts
   warmpath demo --policy least_tokens    another policy against round robin
   warmpath demo --replicas 3             three routers as one
-  warmpath demo --disagg                 prompts here, answers there`,
+  warmpath demo --disagg                 prompts here, answers there
+  warmpath demo --agents --duration 1m   more sessions than the caches hold`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.Disagg && c.Flags().Changed("engines") {
 				return usageError(errors.New("--disagg has two prefillers and two decoders and cannot be combined with --engines"))
 			}
 			if c.Flags().Changed("replicas") && (o.Replicas < 2 || o.Replicas > 16 || o.Disagg) {
 				return usageError(errors.New("--replicas must be from 2 to 16, without --disagg"))
+			}
+			if o.Agents && (o.Disagg || o.Replicas > 0 || c.Flags().Changed("rate")) {
+				return usageError(errors.New("--agents has sessions in closed loop and cannot be combined with --disagg, --replicas or --rate"))
 			}
 			return runDemo(c.Context(), e, o)
 		},
@@ -53,6 +60,7 @@ prompts, and the demo shows which requests were split, and why.`,
 	f.IntVar(&o.Engines, "engines", o.Engines, "simulated engines in each fleet")
 	f.Float64Var(&o.Rate, "rate", o.Rate, "new conversations a second")
 	f.IntVar(&o.Replicas, "replicas", 0, "routers of the same engines, 2 to 16, sharing decisions and not")
+	f.BoolVar(&o.Agents, "agents", false, "sessions that need more KV cache than there is, with admission and without it")
 	f.BoolVar(&o.Disagg, "disagg", false, "prefillers and decoders, beside engines that do both")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the conversations")
 	completePolicies(c)
@@ -136,7 +144,7 @@ func startOneForDemo(ctx context.Context, e env, f demo.Fleet, held sockets, add
 		cfg.Peers.Listen, cfg.Peers.Routers = "127.0.0.1:0", addresses
 	}
 	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
-	cfg.Policy.Name, cfg.Disaggregation.Connector = f.Policy, f.Connector
+	cfg.Policy.Name, cfg.Disaggregation.Connector, cfg.Admission = f.Policy, f.Connector, f.Admission
 	for _, at := range f.Endpoints {
 		cfg.Endpoints = append(cfg.Endpoints, discovery.EndpointConfig{Name: at.Name, URL: at.URL, Role: at.Role})
 	}

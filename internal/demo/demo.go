@@ -1,7 +1,7 @@
 // Package demo plays the same conversations to two fleets of simulated engines side by side, and shows what their
 // clients see: a policy beside round robin, or prefillers and decoders beside engines that do both. It owns the fleets,
-// the traffic and the words and tables that are shown. It promises that both sides get the same conversations at the
-// same times, and that nothing it started is left behind. It never makes a router: that is handed in, so that the one
+// the traffic and the words and tables that are shown. It promises that both sides get the same conversations, at the
+// same times or in the same order, and that nothing it started is left behind. It never makes a router: that is handed in, so that the one
 // that is shown is the one that serves.
 package demo
 
@@ -12,17 +12,16 @@ import (
 	"net/http"
 
 	"github.com/warmpath/warmpath/internal/httpclient"
-	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // scene is one of the demos.
 type scene interface {
 	view
 	fleets() []named
-	traffic() []trace.Generator
 	introduce(w io.Writer, sides []*side)
 	figures(sides []*side) any
 	conclude(w io.Writer, sides []*side)
+	play(ctx context.Context, sides []*side)
 }
 
 // Run plays until the time is over or ctx ends.
@@ -32,6 +31,9 @@ func Run(ctx context.Context, o Options) error {
 	var show scene = policies{&o}
 	if o.Replicas > 0 {
 		show = replicas{policies{&o}}
+	}
+	if o.Agents {
+		show = &agents{o: &o, client: client}
 	}
 	if o.Disagg {
 		show = &splits{o: &o, client: client}
@@ -58,7 +60,7 @@ func Run(ctx context.Context, o Options) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		playAll(ctx, sides, show.traffic(), &o)
+		show.play(ctx, sides)
 	}()
 	watch(o.Talk, o.Live, show, sides, done)
 	if o.JSON {

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -25,6 +26,9 @@ func (p policies) traffic() []trace.Generator {
 	w.PerSecond = p.o.Rate
 	return []trace.Generator{w}
 }
+
+// play plays the conversations to all sides at the same times.
+func (p policies) play(ctx context.Context, sides []*side) { playAll(ctx, sides, p.traffic(), p.o) }
 
 func (p policies) introduce(w io.Writer, sides []*side) {
 	s := sides[0]

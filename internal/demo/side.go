@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/play"
+	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
@@ -20,6 +21,7 @@ type Options struct {
 	JSON     bool          // one JSON object on Out at the end, words on Talk
 	// routers that tell each other what they do, beside one and beside as many that do not; 0 shows something else
 	Replicas int
+	Agents   bool    // sessions that need more KV cache than there is, with admission and without it
 	Disagg   bool    // prefillers and decoders, beside engines that do both
 	Policy   string  // beside round robin
 	Engines  int     // in each fleet
@@ -37,6 +39,8 @@ type Fleet struct {
 	Policy    string
 	Connector string // protocol that hands KV cache over, "" for none
 	Endpoints []Endpoint
+	Engine    engine.Config // of each engine; zero has the default
+	Admission bool
 	Routers   int  // before the endpoints; 0 is one
 	Share     bool // they tell each other what they do
 }
@@ -76,13 +80,13 @@ func newSide(ctx context.Context, o *Options, name string, f Fleet, client *http
 	var names []string
 	for i := range f.Endpoints {
 		at := &f.Endpoints[i]
-		engine, err := enginetest.New(enginetest.Options{Dialect: fleet.KindVLLM, Models: []string{"demo"}, Seed: uint64(i), Connector: f.Connector})
+		served, err := enginetest.New(enginetest.Options{Dialect: fleet.KindVLLM, Models: []string{"demo"}, Seed: uint64(i), Connector: f.Connector, Engine: f.Engine})
 		if err != nil {
 			s.close()
 			return nil, err
 		}
-		s.engines = append(s.engines, engine)
-		if at.URL, err = engine.Listen("127.0.0.1:0"); err != nil {
+		s.engines = append(s.engines, served)
+		if at.URL, err = served.Listen("127.0.0.1:0"); err != nil {
 			s.close()
 			return nil, err
 		}

@@ -58,6 +58,9 @@ func (v *splits) traffic() []trace.Generator {
 	return []trace.Generator{chat, document}
 }
 
+// play plays the conversations to all sides at the same times.
+func (v *splits) play(ctx context.Context, sides []*side) { playAll(ctx, sides, v.traffic(), v.o) }
+
 func (v *splits) introduce(w io.Writer, sides []*side) {
 	s := sides[0]
 	fmt.Fprintf(w, `warmpath demo: %d simulated prefillers and %d decoders (vLLM, NIXL), and %d engines

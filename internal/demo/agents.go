@@ -1,0 +1,263 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/play"
+	"github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/trace"
+)
+
+// agents shows agents' sessions that need more KV cache than there is, with admission and without it, in closed loop: a
+// session begins when another ends.
+type agents struct {
+	o      *Options
+	client *http.Client
+	began  time.Time
+	seen   []*sessions // of each side
+	held   int         // at the last look
+	room   float64     // working set over the caches, then
+}
+
+const (
+	agentCache = 64_000 // tokens of each engine
+	agentRate  = 12_000 // prompt tokens that it computes in a second
+)
+
+// agentEngine is an engine whose cache holds about six of the sessions.
+func agentEngine() engine.Config {
+	c := engine.DefaultConfig()
+	c.CacheTokens, c.PrefillTokensPerSecond, c.StepBase = agentCache, agentRate, 5*time.Millisecond
+	return c
+}
+
+// workload draws sessions that begin with about 8,000 tokens and grow to some 14,000.
+func (a *agents) workload() trace.Generator {
+	w := trace.DefaultGenerator()
+	w.PerSecond, w.System, w.Turns, w.MaxTurns = 0, 2000, 15, 40
+	w.User, w.First, w.Answer, w.Think, w.Kept = 300, 20, 60, 500*time.Millisecond, true
+	return w
+}
+
+// clients is how many sessions there are at one time: half as many again as the caches hold.
+func (a *agents) clients() int { return a.o.Engines * 8 }
+
+func (a *agents) fleets() []named {
+	var out []named
+	for _, name := range []string{"admission", "without it"} {
+		out = append(out, named{name, Fleet{
+			Policy: a.o.Policy, Endpoints: endpoints("engine", "", a.o.Engines), Engine: agentEngine(), Admission: name == "admission",
+		}})
+		a.seen = append(a.seen, &sessions{})
+	}
+	return out
+}
+
+// sessions counts what sessions see.
+type sessions struct {
+	mu      sync.Mutex
+	ended   int
+	slowest []float64         // ms to the first token of the slowest turn, of those that have ended
+	open    map[*session]bool // those under way
+}
+
+type session struct {
+	slowest time.Duration
+	since   time.Time // its last answer ended, or it began
+}
+
+// waits is what its slowest turn has waited, the one under way included.
+func (s *session) waits(now time.Time) float64 {
+	return float64(max(s.slowest, now.Sub(s.since)).Microseconds()) / 1000
+}
+
+func (s *sessions) begin(x *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = map[*session]bool{}
+	}
+	x.since, s.open[x] = time.Now(), true
+}
+
+func (s *sessions) turn(x *session, t *play.Turn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x.slowest, x.since = max(x.slowest, t.TTFT), time.Now()
+}
+
+func (s *sessions) end(x *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended++
+	s.slowest = append(s.slowest, float64(x.slowest.Microseconds())/1000)
+	delete(s.open, x)
+}
+
+// figures are how many have ended, and the slowest turn of a session at the ninetieth percentile, in ms.
+func (s *sessions) figures() (ended int, slowest float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, now := slices.Clone(s.slowest), time.Now()
+	for x := range s.open {
+		all = append(all, x.waits(now))
+	}
+	if len(all) == 0 {
+		return s.ended, 0
+	}
+	slices.Sort(all)
+	return s.ended, all[len(all)*9/10]
+}
+
+// play has each client play one session after the other.
+func (a *agents) play(ctx context.Context, sides []*side) {
+	const most = 10_000 // sessions; more than a minute has
+	w := a.workload()
+	w.Conversations = 100
+	a.began = time.Now()
+	var wg sync.WaitGroup
+	for i, s := range sides {
+		var mu sync.Mutex
+		var drawn []trace.Conversation
+		next := 0
+		take := func() *trace.Conversation {
+			mu.Lock()
+			defer mu.Unlock()
+			if next%w.Conversations == 0 {
+				drawn = w.Draw(a.o.Seed + uint64(next/w.Conversations))
+			}
+			c := drawn[next%w.Conversations]
+			next++
+			c.Start = 0
+			return &c
+		}
+		for range a.clients() {
+			wg.Go(func() {
+				for n := 0; ctx.Err() == nil && n < most; n++ {
+					x := &session{}
+					a.seen[i].begin(x)
+					s.target.Play(ctx, []trace.Conversation{*take()}, 0, func(t play.Turn) {
+						s.score.Add(t)
+						a.seen[i].turn(x, &t)
+					})
+					if ctx.Err() == nil {
+						a.seen[i].end(x)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+func (a *agents) introduce(w io.Writer, sides []*side) {
+	s := sides[0]
+	fmt.Fprintf(w, `warmpath demo: %d simulated engines of %d tokens of KV cache behind warmpath
+(%s) with admission: true, and the same again without it. %d agents'
+sessions at one time need more cache than there is; one begins when another ends.
+
+Who is held:  warmpath explain --held --admin %s
+Status page:  %s/    Without admission: %s/
+
+`, len(s.engines), agentCache, a.o.Policy, a.clients(), s.router.AdminURL, s.router.AdminURL, sides[1].router.AdminURL)
+}
+
+// look asks the router how many are held.
+func (a *agents) look(sides []*side) {
+	res, err := a.client.Get(sides[0].router.AdminURL + "/admin/endpoints")
+	if err != nil {
+		return
+	}
+	defer res.Body.Close()
+	var f struct {
+		Endpoints []struct {
+			Set  float64 `json:"working_set"`
+			Room float64 `json:"working_room"`
+		} `json:"endpoints"`
+		Stats struct {
+			Held   int     `json:"held"`
+			Tokens float64 `json:"held_tokens"`
+		} `json:"stats"`
+	}
+	if json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&f) != nil {
+		return
+	}
+	need, room := f.Stats.Tokens, 0.0
+	for _, e := range f.Endpoints {
+		need, room = need+e.Set, room+e.Room
+	}
+	a.held, a.room = f.Stats.Held, 0
+	if room > 0 {
+		a.room = need / room
+	}
+}
+
+func (a *agents) line(sides []*side) string {
+	a.look(sides)
+	text := ""
+	for i, s := range sides {
+		if i > 0 {
+			text += "\n      "
+		}
+		v := s.score.Summary()
+		text += fmt.Sprintf("%-10s %4.0f tokens/s, hit %.0f %%, TTFT p50 %.0f p90 %.0f ms, %d failed", s.name, a.perSecond(&v), 100*v.HitRate, v.TTFT.P50, v.TTFT.P90, v.Failed)
+	}
+	return text + fmt.Sprintf("\n      %d held; the sessions need %.2f of the caches", a.held, a.room)
+}
+
+func (a *agents) perSecond(v *play.Summary) float64 {
+	return float64(v.AnswerTokens) / max(time.Since(a.began).Seconds(), 1)
+}
+
+func (a *agents) table(sides []*side) string {
+	a.look(sides)
+	return a.scores(sides) + fmt.Sprintf("\n %d held; the sessions need %.2f of the caches", a.held, a.room)
+}
+
+func (a *agents) scores(sides []*side) string {
+	t, sums, row := sideBySide(sides)
+	row("output tokens/s", "%.0f", func(v play.Summary) any { return a.perSecond(&v) })
+	row("token hit rate", "%.1f %%", func(v play.Summary) any { return 100 * v.HitRate })
+	row("TTFT p50", "%.0f ms", func(v play.Summary) any { return v.TTFT.P50 })
+	row("TTFT p90", "%.0f ms", func(v play.Summary) any { return v.TTFT.P90 })
+	row("TTFT p99", "%.0f ms", func(v play.Summary) any { return v.TTFT.P99 })
+	ended, slowest := []any{"sessions ended"}, []any{"slowest turn of a session, p90"}
+	for i := range sums {
+		n, ms := a.seen[i].figures()
+		ended, slowest = append(ended, n), append(slowest, fmt.Sprintf("%.1f s", ms/1000))
+	}
+	t.Row(slowest...)
+	t.Row(ended...)
+	row("turns", "%d", func(v play.Summary) any { return v.Requests })
+	row("failed", "%d", func(v play.Summary) any { return v.Failed })
+	return t.String()
+}
+
+// figures are those of --json.
+func (a *agents) figures(sides []*side) any {
+	out := map[string]any{}
+	for i, name := range []string{"admission", "without"} {
+		v := sides[i].score.Summary()
+		ended, slowest := a.seen[i].figures()
+		out[name] = map[string]any{
+			"scores": v, "output_tokens_per_s": a.perSecond(&v), "sessions_ended": ended, "slowest_turn_p90_ms": slowest,
+		}
+	}
+	return out
+}
+
+func (a *agents) conclude(w io.Writer, sides []*side) {
+	fmt.Fprintln(w, a.scores(sides))
+	x, y := sides[0].score.Summary(), sides[1].score.Summary()
+	if with, without := a.perSecond(&x), a.perSecond(&y); without > 0 {
+		fmt.Fprintf(w, "Output: %.1f times as much with admission. Its price is above: the slowest turn of a session.\n", with/without)
+	}
+	complain(w, x, y)
+}
