@@ -80,6 +80,7 @@ func readSGLangInfo(a Answer, part fleet.Part, r *fleet.Report) error {
 		Context     float64 `json:"context_length"`
 		CacheReport bool    `json:"enable_cache_report"`
 		CacheOff    bool    `json:"disable_radix_cache"`
+		Sessions    bool    `json:"enable_session_radix_cache"` // since pull request 29436
 		Mode        string  `json:"disaggregation_mode"`
 		Bootstrap   float64 `json:"disaggregation_bootstrap_port"`
 		Events      struct {
@@ -122,6 +123,7 @@ func readSGLangInfo(a Answer, part fleet.Part, r *fleet.Report) error {
 		}
 	}
 	r.ReportsCached, r.CacheOff = r.ReportsCached || info.CacheReport, info.CacheOff
+	r.Sessions = info.Sessions && !info.CacheOff
 	if n := tokens(info.Bootstrap); info.Mode == "prefill" && n > 0 && n < 1<<16 {
 		r.BootstrapPort = n
 	}

@@ -131,6 +131,7 @@ type Report struct {
 	BootstrapPort int  // reported port of its bootstrap server; 0 unknown
 	ReportsCached bool // the engine's usage is known to include cached tokens
 	CacheOff      bool // the engine says that it reuses no prefixes
+	Sessions      bool // it keeps KV cache by the session that a request names, until that is closed (SGLang)
 
 	// Handover is the JSON that a decoder needs to fetch this engine's KV cache before it has answered
 	// (disaggregated_params of TensorRT-LLM's /server_info); "" if it reports none.

@@ -20,9 +20,10 @@ type Decision struct {
 	FirstTurn bool   // the conversation was unknown
 	// is_first_turn of TensorRT-LLM PR 14744: the client named the conversation by an id that is not among the last
 	// 100,000; false without an id
-	NewID      bool
-	Reason     pick.Reason
-	Candidates int // how many endpoints were eligible
+	NewID       bool
+	TellSession bool // the endpoint is to be told Session, see fleet.Report.Sessions
+	Reason      pick.Reason
+	Candidates  int // how many endpoints were eligible
 
 	PromptTokens int // estimate for the whole prompt
 	CachedTokens int // predicted to be in the endpoint's cache

@@ -139,6 +139,22 @@ func (r *Router) Config() Config { return *r.cfg }
 // Pools are the names of all pools, those of models, of aliases, and of requests without a model.
 func (r *Router) Pools() []string { return r.see.pools.Names() }
 
+// Keepers appends the endpoints that keep KV cache by session, one for each URL, at most 64.
+func (r *Router) Keepers(to []fleet.Endpoint) []fleet.Endpoint {
+	for ep := range r.endpoints.All() {
+		if len(to) == mostKeepers {
+			break
+		}
+		if spec := ep.Spec(); ep.Report().Sessions && ep.Current() && !ep.Gone() &&
+			!slices.ContainsFunc(to, func(e fleet.Endpoint) bool { return e.URL == spec.URL }) {
+			to = append(to, spec)
+		}
+	}
+	return to
+}
+
+const mostKeepers = 64
+
 // Endpoints is how many endpoints are listed.
 func (r *Router) Endpoints() int { return r.endpoints.Len() }
 

@@ -155,6 +155,13 @@ func (f *Fleet) Close(tenant, id string) (known bool) {
 	return known
 }
 
+// Keepers are the endpoints that are to be told the end of a session, see route.Router.Keepers.
+func (f *Fleet) Keepers() []fleet.Endpoint {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.router.Keepers(nil)
+}
+
 // ending reports whether a router that is gone has requests to end.
 func (f *Fleet) ending(peer uint64) bool {
 	f.mu.Lock()

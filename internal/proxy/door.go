@@ -155,6 +155,8 @@ type Proxy struct {
 	catalog *catalog.Catalog
 	sender  *send.Sender
 
+	closings *send.Closings // ends of sessions that engines are to be told
+
 	callers   maphash.Seed // see callerOf
 	origins   *origins
 	foreign   *names // of pages that were refused
@@ -224,11 +226,12 @@ func (p *Proxy) keep(before *Proxy) {
 	if before == nil {
 		p.bodies, p.inquiries = body.NewBudget(p.cfg.MemoryBytes), new(handoff.Inquiries)
 		p.foreign, p.origins = new(names), new(origins)
+		p.closings = send.NewClosings()
 		p.returns = handoff.NewReturns(p.cfg.Bidirectional)
 		return
 	}
 	p.bodies, p.inquiries, p.callers, p.memory = before.bodies, before.inquiries, before.callers, before.memory
-	p.foreign, p.origins = before.foreign, before.origins
+	p.foreign, p.origins, p.closings = before.foreign, before.origins, before.closings
 	p.bodies.SetLimit(p.cfg.MemoryBytes)
 	if p.returns = before.returns; p.cfg.Bidirectional != before.cfg.Bidirectional {
 		p.returns = handoff.NewReturns(p.cfg.Bidirectional)

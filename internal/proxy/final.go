@@ -47,7 +47,14 @@ func (c *call) closeSession(gone bool) {
 
 // endSession forgets a session here, at other routers, and at engines that keep sessions. It reports whether it was
 // known here.
-func (p *Proxy) endSession(tenant, id string) (known bool) { return p.fleet.Close(tenant, id) }
+func (p *Proxy) endSession(tenant, id string) (known bool) {
+	if known = p.fleet.Close(tenant, id); known {
+		for _, e := range p.fleet.Keepers() {
+			p.sender.Close(p.closings, e, tenant, id)
+		}
+	}
+	return known
+}
 
 // sessions is the collection of the path by which a client ends its session: DELETE /v1/sessions/{id}.
 const sessions = "/v1/sessions/"

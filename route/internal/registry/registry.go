@@ -214,7 +214,7 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 		o.Ranks, o.FirstRank = n.Ranks, n.FirstRank
 	}
 	setPositive(&o.BootstrapPort, n.BootstrapPort)
-	o.ReportsCached = o.ReportsCached || n.ReportsCached
+	o.ReportsCached, o.Sessions = o.ReportsCached || n.ReportsCached, o.Sessions || n.Sessions
 	if n.Handover != "" {
 		o.Handover = n.Handover
 	}
