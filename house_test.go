@@ -90,6 +90,7 @@ var plan = map[string]room{
 	"internal/live":                {may: []string{"fleet", "route"}},
 	"internal/proxy":               {may: []string{"engine/answer", "engine/handover", "fleet", "internal/forwarded", "internal/guard", "internal/lastknown", "internal/live", "internal/proxy/body", "internal/proxy/catalog", "internal/proxy/client", "internal/proxy/fault", "internal/proxy/gate", "internal/proxy/h1", "internal/proxy/handoff", "internal/proxy/outside", "internal/proxy/patience", "internal/proxy/quota", "internal/proxy/rewrite", "internal/proxy/send", "internal/proxy/who", "internal/shortage", "internal/tracing", "internal/unixsocket", "prompt", "route"}, third: []string{"github.com/google/uuid", "golang.org/x/net"}},
 	"internal/extproc":             {may: []string{"fleet", "internal/live", "internal/panics", "internal/proxy/body", "internal/proxy/outside", "route"}, third: []string{"github.com/envoyproxy/go-control-plane", "google.golang.org/grpc", "google.golang.org/protobuf"}},
+	"internal/lease":               {may: []string{"fleet", "internal/guard", "internal/panics", "internal/proxy/body", "internal/proxy/outside", "prompt"}, third: []string{"github.com/zeebo/xxh3"}},
 	"internal/proxy/h1":            {},
 	"internal/proxy/outside":       {may: []string{"fleet"}},
 	"internal/proxy/body":          {may: []string{"internal/proxy/h1", "prompt"}},

@@ -556,7 +556,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	made.Reason, made.Candidates = choice.Reason, v.Eligible()
 	made.PromptTokens, made.CachedTokens = v.PromptTokens, c.CachedTokens
 	made.Leg, made.Why, made.Weighed, made.CacheGate = v.Leg, d.why, d.weighed, v.CacheGate
-	made.TellSession = ep.Report().Sessions
+	made.TellSession = ep.KeepsSessions()
 	if v.Leg == fleet.LegPrefill {
 		made.Handover = ep.Handover()
 	}

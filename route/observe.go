@@ -145,7 +145,7 @@ func (r *Router) Keepers(to []fleet.Endpoint) []fleet.Endpoint {
 		if len(to) == mostKeepers {
 			break
 		}
-		if spec := ep.Spec(); ep.Report().Sessions && ep.Current() && !ep.Gone() &&
+		if spec := ep.Spec(); ep.KeepsSessions() && ep.Current() && !ep.Gone() &&
 			!slices.ContainsFunc(to, func(e fleet.Endpoint) bool { return e.URL == spec.URL }) {
 			to = append(to, spec)
 		}

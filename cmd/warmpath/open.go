@@ -18,6 +18,7 @@ type opened struct {
 	workers         net.Listener // where workers register; nil without a listener of their own
 	replicas        net.Listener // for other routers; nil without any
 	extproc         net.Listener // for Envoy; nil without external processing
+	leases          net.Listener // for programs that send requests themselves; nil without
 	lmcache         *lmCache
 }
 
@@ -44,6 +45,12 @@ func open(cfg *config.Config, held sockets, log *slog.Logger) (o opened, err err
 			return o, fmt.Errorf("cannot listen for external processing: %w", err)
 		}
 	}
+	if cfg.Lease.On() {
+		if o.leases, err = held.listen("lease", cfg.Lease.Listen); err != nil {
+			o.close()
+			return o, fmt.Errorf("cannot listen for leases: %w", err)
+		}
+	}
 	if o.lmcache, err = newLMCache(cfg, log); err != nil {
 		o.close()
 	}
@@ -52,7 +59,7 @@ func open(cfg *config.Config, held sockets, log *slog.Logger) (o opened, err err
 
 func (o *opened) close() {
 	o.lmcache.close()
-	closeAll(o.traffic, o.admins, o.workers, o.replicas, o.extproc)
+	closeAll(o.traffic, o.admins, o.workers, o.replicas, o.extproc, o.leases)
 }
 
 // listen opens both ports, so that a port in use is an error before the router runs.

@@ -50,6 +50,7 @@ type router struct {
 	traffic  *http.Server
 	admin    *http.Server
 	workers  *http.Server // nil without a listener of their own for registering workers
+	lessor   *lessor      // for programs that send requests themselves, nil without
 	picker   *picker      // for Envoy, nil without
 	held     net.Listener // the traffic listener, if another process also has it open
 	peers    peers
@@ -103,6 +104,7 @@ func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log
 	r.serveTraffic(cfg, o.traffic)
 	r.serveWorkers(cfg, o.workers)
 	r.servePicker(cfg, o.extproc)
+	r.serveLeases(cfg, o.leases)
 	r.wg.Go(func() {
 		r.reading(r.running, panics.TRTServe, func(ctx context.Context) { g.trt.Run(ctx, r.publish) })
 	})
@@ -377,6 +379,7 @@ func (r *router) stop(ctx context.Context) error {
 		}
 	}
 	r.picker.close()
+	r.lessor.close()
 	r.cancel()
 	r.wg.Wait()
 	r.doors.wg.Wait()

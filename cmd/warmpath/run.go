@@ -153,7 +153,7 @@ func greet(w io.Writer, e env, r *router, cfg *config.Config, log *slog.Logger) 
 	picker := r.picker.address()
 	if cfg.Log.Format == "json" {
 		attrs := []any{"version", e.version.Version, "policy", cfg.Policy.Name, "url", r.url}
-		for _, f := range [][2]string{{"admin", r.adminURL}, {"extproc", picker}} {
+		for _, f := range [][2]string{{"admin", r.adminURL}, {"extproc", picker}, {"lease", r.lessor.address()}} {
 			if f[1] != "" {
 				attrs = append(attrs, f[0], f[1])
 			}
@@ -167,5 +167,8 @@ func greet(w io.Writer, e env, r *router, cfg *config.Config, log *slog.Logger) 
 	}
 	if picker != "" {
 		fmt.Fprintf(w, "external processing for Envoy on %s\n", picker)
+	}
+	if at := r.lessor.address(); at != "" {
+		fmt.Fprintf(w, "leases for programs that send requests themselves on %s\n", at)
 	}
 }

@@ -112,6 +112,8 @@ type Config struct {
 	Peers Peers `yaml:"peers"`
 	// ExtProc chooses endpoints for Envoy.
 	ExtProc ExtProc `yaml:"extproc"`
+	// Lease chooses endpoints for programs that send requests themselves.
+	Lease Lease `yaml:"lease"`
 	// Limits bounds what is accepted and retried.
 	Limits Limits `yaml:"limits"`
 	// Timeouts bounds waits. There is none for a whole generation.
@@ -426,7 +428,7 @@ func Default() Config {
 		AskUsage:  true, ByContent: true,
 		Explain: defaultExplain(), Disaggregation: defaultDisaggregation(), TRTLLM: defaultTRTLLM(),
 		Trust:  Trust{Details: detailsToOperators},
-		Record: defaultRecord(),
+		Record: defaultRecord(), Lease: Lease{Expires: 10 * time.Minute, Most: 10_000},
 		State:  defaultState(),
 		Shadow: Shadow{Budget: defaultBudget},
 		Peers:  Peers{Fleet: "warmpath", Redis: Redis{Keep: true}},

@@ -61,7 +61,7 @@ func Changed(before, now *Config) string {
 // Files are the files named in the configuration that are read with it.
 func (c Config) Files() []string {
 	all := []string{
-		c.TLS.Cert, c.TLS.Key, c.TLS.ClientCA, c.Admin.TLS.Cert, c.Admin.TLS.Key, c.Admin.TLS.ClientCA, c.Admin.TokenFile, c.EndpointToken.KeyFile, c.Tenants.SaltKeyFile, c.Tenants.KeysFile, c.Record.SaltFile,
+		c.TLS.Cert, c.TLS.Key, c.TLS.ClientCA, c.Admin.TLS.Cert, c.Admin.TLS.Key, c.Admin.TLS.ClientCA, c.Admin.TokenFile, c.Lease.TokenFile, c.EndpointToken.KeyFile, c.Tenants.SaltKeyFile, c.Tenants.KeysFile, c.Record.SaltFile,
 	}
 	all = append(all, c.EngineTLS.Files()...)
 	for i := range c.Endpoints {
@@ -110,6 +110,7 @@ func (c Config) Over(running *Config) (out Config, restart []string) {
 	keep("timeouts.keep_alive", &running.Timeouts.KeepAlive, &c.Timeouts.KeepAlive)
 	keep("peers", &running.Peers, &c.Peers)
 	keep("extproc", &running.ExtProc, &c.ExtProc)
+	keep("lease", &running.Lease, &c.Lease)
 	keep("trtllm", &running.TRTLLM, &c.TRTLLM)
 	if c.TRTLLM.Paths || c.TRTLLM.Cluster.URI != "" { // they have a listener's names and token too
 		keep("hosts", &running.Hosts, &c.Hosts)

@@ -58,6 +58,7 @@ func (c Config) Validate() error {
 	faults = append(faults, c.checkLimits()...)
 	faults = append(faults, c.Peers.check()...)
 	faults = append(faults, c.ExtProc.check()...)
+	faults = append(faults, c.Lease.check()...)
 	faults = append(faults, c.EndpointToken.check()...)
 	faults = append(faults, section("probe", reflect.TypeOf(c.Probe), c.Probe.Validate())...)
 	faults = append(faults, section("kv_events", reflect.TypeOf(c.KVEvents), c.KVEvents.Validate())...)
@@ -272,6 +273,9 @@ func (c Config) CheckFiles(keys discovery.Keys) error {
 		}
 	}
 	if _, _, err := c.EngineTLS.Load(); err != nil {
+		faults = append(faults, err)
+	}
+	if _, err := c.Lease.Secret(); err != nil {
 		faults = append(faults, err)
 	}
 	if _, err := c.AdminToken(); err != nil {

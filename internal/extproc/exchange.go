@@ -29,6 +29,7 @@ import (
 // exchange is one request of a client of the proxy. Two goroutines work on it: one receives the proxy's messages, in
 // the other the door serves.
 type exchange struct {
+	outside.Seen
 	s       *Server
 	stream  extprocv3.ExternalProcessor_ProcessServer
 	ctx     context.Context // ends with the stream, or when the answer is given up
@@ -62,7 +63,7 @@ type exchange struct {
 	told      http.Header   // what the door tells the client beside the answer. The same
 	came      chan *answer  // the answer's header
 	headed    bool          // that has come. Only receive uses it
-	body      *feed         // the answer's body
+	body      *outside.Feed // the answer's body
 	replied   bool          // by the door: all that the proxy waits for
 	over      chan struct{} // the door has returned
 }
@@ -106,7 +107,7 @@ func digestOf(body []byte) digest {
 func (s *Server) begin(stream extprocv3.ExternalProcessor_ProcessServer, first *extprocv3.ProcessingRequest, head *extprocv3.HttpHeaders) (*exchange, error) {
 	x := &exchange{
 		s: s, stream: stream, bodiless: head.GetEndOfStream(), modes: first.GetProtocolConfig(),
-		end: make(chan struct{}), came: make(chan *answer, 1), over: make(chan struct{}), body: newFeed(),
+		end: make(chan struct{}), came: make(chan *answer, 1), over: make(chan struct{}), body: outside.NewFeed(),
 	}
 	if x.modes == nil { // a proxy of the inference extension, which asks for this mode
 		x.modes = &extprocv3.ProtocolConfiguration{RequestBodyMode: filterv3.ProcessingMode_FULL_DUPLEX_STREAMED, ResponseBodyMode: filterv3.ProcessingMode_FULL_DUPLEX_STREAMED}
@@ -283,7 +284,7 @@ func (x *exchange) Carry(r *http.Request, to fleet.Endpoint) (*http.Response, er
 	case <-x.ctx.Done():
 		return nil, outside.ErrLeft
 	}
-	stop := context.AfterFunc(r.Context(), func() { x.body.end(context.Cause(r.Context())) })
+	stop := context.AfterFunc(r.Context(), func() { x.body.End(context.Cause(r.Context())) })
 	res := &http.Response{
 		StatusCode: x.got.status, Status: http.StatusText(x.got.status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: x.got.header.Clone(), Body: &answerBody{x.body, stop}, ContentLength: -1, Request: r,
@@ -301,13 +302,13 @@ func (x *exchange) Carry(r *http.Request, to fleet.Endpoint) (*http.Response, er
 
 // answerBody ends what watches over the exchange when the answer has been read.
 type answerBody struct {
-	*feed
+	*outside.Feed
 	stop func() bool
 }
 
 func (b *answerBody) Close() error {
 	b.stop()
-	return b.feed.Close()
+	return b.Feed.Close()
 }
 
 // name tells the proxy the endpoints, and what the request has become.
@@ -429,11 +430,11 @@ func (x *exchange) receive() {
 // left ends what waits for the proxy. An answer that has come whole is not given up.
 func (x *exchange) left() {
 	x.endBody(outside.ErrLeft)
-	if x.headed && x.body.ended() {
+	if x.headed && x.body.Ended() {
 		return
 	}
 	x.cancel()
-	x.body.end(outside.ErrLeft)
+	x.body.End(outside.ErrLeft)
 }
 
 // take takes one message.
@@ -456,7 +457,7 @@ func (x *exchange) take(m *extprocv3.ProcessingRequest) error {
 			return x.reply(trailersReply(true))
 		}
 		x.trailers[1].Store(true)
-		x.body.end(io.EOF)
+		x.body.End(io.EOF)
 		if !x.duplex() {
 			return x.reply(trailersReply(true))
 		}
@@ -553,7 +554,7 @@ func (x *exchange) takeAnswer(m *extprocv3.ProcessingRequest, head *extprocv3.Ht
 	a.by = m.GetMetadataContext().GetFilterMetadata()[metadataSpace].GetFields()[served].GetStringValue()
 	x.elsewhere.Store(a.by != "" && a.by != x.address)
 	if a.bodiless {
-		x.body.end(io.EOF)
+		x.body.End(io.EOF)
 	}
 	var err error
 	if !x.duplex() {
@@ -596,10 +597,10 @@ func (x *exchange) takeAnswerBody(b *extprocv3.HttpBody) error {
 	}
 	n := len(b.GetBody())
 	x.s.cfg.Memory.Add(n)
-	x.body.write(b.GetBody())
+	_, _ = x.body.Write(b.GetBody())
 	x.s.cfg.Memory.Give(n)
 	if b.GetEndOfStream() {
-		x.body.end(io.EOF)
+		x.body.End(io.EOF)
 	}
 	if x.duplex() {
 		return nil
@@ -607,7 +608,7 @@ func (x *exchange) takeAnswerBody(b *extprocv3.HttpBody) error {
 	if b.GetEndOfStream() {
 		<-x.over
 	} else {
-		x.body.taken()
+		x.body.Taken()
 	}
 	out, events := x.w.take(), x.got != nil && strings.HasPrefix(x.got.header.Get("Content-Type"), "text/event-stream")
 	if !events || !x.w.relays() || bytes.Equal(out, b.GetBody()) { // of other answers the length has been told

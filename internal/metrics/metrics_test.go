@@ -135,6 +135,7 @@ func populated(t *testing.T) (*Metrics, *fakeFleet) {
 	})
 	m.WatchReplicas(fakeReplicas{})
 	m.WatchState(func() State { return State{Saved: time.Unix(1700000000, 0), Bytes: 1234, Failures: 2, Restored: true} })
+	m.WatchLeases(func() int { return 1 }, func() uint64 { return 2 })
 	m.WatchBodies(func() Bodies { return Bodies{Held: 4096, Limit: 1 << 30, Refused: 2} })
 	f.status[0].KV = route.KVFigures{State: kvstream.Exact, Blocks: 40, Tied: 30, Untied: 10, Wrong: 1}
 	play(m, "qwen", "a")

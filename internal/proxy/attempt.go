@@ -148,6 +148,7 @@ func (a *attempt) ask() (*http.Response, error) {
 	if c.Prompt.Stream {
 		limit = c.bounds.Load().FirstByte
 	}
+	limit = c.within(limit)
 	a.watch.Wait(limit)
 	if err := a.awaitDispatch(limit); err != nil {
 		return nil, err

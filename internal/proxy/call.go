@@ -349,6 +349,16 @@ func (c *call) read() error {
 		c.Prompt, err = c.p.parser.Peek(c.Body.Bytes, send.Named(c.R.Header).Get)
 		return c.unread(err)
 	}
+	if c.Carrier != nil {
+		if content, tokens := c.Carrier.Prompt(); content != nil {
+			c.Prompt, err = c.p.parser.Parse(c.API, c.Body.Bytes, send.Named(c.R.Header).Get)
+			c.Prompt.TextBytes, c.Prompt.TokenIDs = 0, tokens
+			if c.Request.ShadowContent = content; c.p.cfg.NeedsContent {
+				c.Request.Content = content
+			}
+			return err
+		}
+	}
 	if !c.readsContent() {
 		c.Prompt, err = c.p.parser.Parse(c.API, c.Body.Bytes, send.Named(c.R.Header).Get)
 		return err

@@ -19,6 +19,17 @@ func (c *call) stop(w *patience.Watch, cause error) {
 	}
 }
 
+// never is a limit that ends nothing.
+const never = 100 * 365 * 24 * time.Hour
+
+// within is a limit on an engine's silence; never where who carries the request ends it.
+func (c *call) within(limit time.Duration) time.Duration {
+	if c.Carrier != nil && c.Carrier.Timed() {
+		return never
+	}
+	return limit
+}
+
 // watchClient makes the call end when its client leaves: then net/http ends the request's context.
 func (c *call) watchClient() {
 	c.cancelable = patience.NewCancelable(c.R.Context())

@@ -333,9 +333,9 @@ func (r *relay) alive() {
 		r.watch.Alive()
 		return
 	case r.fin.Outcome == fleet.OK && streams && !r.scanner.Data():
-		r.watch.Extend(r.c.bounds.Load().Idle)
+		r.watch.Extend(r.c.within(r.c.bounds.Load().Idle))
 	default:
-		r.watch.Wait(r.c.bounds.Load().Idle)
+		r.watch.Wait(r.c.within(r.c.bounds.Load().Idle))
 	}
 	r.watch.Begin()
 	r.answers()
@@ -444,6 +444,11 @@ func (r *relay) finish() (next *route.Plan) {
 	}
 	if r.fin.Outcome == fleet.OK && r.fin.Usage.OutputTokens == 0 && r.c.Request.Class == fleet.Turn {
 		r.count()
+	}
+	if c.Carrier != nil && r.fin.Outcome == fleet.OK {
+		if u, told := c.Carrier.Usage(); told {
+			r.fin.Usage = u
+		}
 	}
 	if r.fin.Outcome == fleet.OK && !r.opaque {
 		r.keepReturned(r.tail.Bytes)

@@ -1,5 +1,6 @@
-// Package outside lets another proxy exchange a request with the endpoint that the door chose: Envoy, which asks an
-// external processor where to send a request and shows it what came of it.
+// Package outside lets another program exchange a request with the endpoint that the door chose: Envoy, which asks an
+// external processor where to send a request and shows it what came of it, or one that sends requests itself, and says
+// what came of them.
 //
 // It owns the link between such an exchange and the context of its request. It promises that a request without a
 // carrier is not changed by it. It never sends anything itself.
@@ -28,7 +29,27 @@ type Carrier interface {
 	AnswerUnseen() bool
 	// Elsewhere reports, after Carry, whether another endpoint than the chosen one answered.
 	Elsewhere() bool
+
+	// Prompt is the prompt where the body does not have it: its hashes, and its tokens. nil where the body does.
+	Prompt() (*fleet.Content, int)
+	// Usage is what the answer has used, where its body does not pass the router and the carrier is told.
+	Usage() (u fleet.Usage, told bool)
+	// Timed says that the carrier ends the request when its time is up, so that the limits on engines' silence mean
+	// nothing.
+	Timed() bool
 }
+
+// Seen is the part of a carrier that shows the door requests and answers.
+type Seen struct{}
+
+// Prompt is nil: the body has the prompt.
+func (Seen) Prompt() (*fleet.Content, int) { return nil, 0 }
+
+// Usage is not told: the answer has it.
+func (Seen) Usage() (fleet.Usage, bool) { return fleet.Usage{}, false }
+
+// Timed is false: the door's limits hold.
+func (Seen) Timed() bool { return false }
 
 type key struct{}
 

@@ -125,6 +125,9 @@ func (e Endpoint) Asleep() (why string, asleep bool) {
 // Detail says why the latest probe found it unhealthy.
 func (e Endpoint) Detail() string { return e.r.report.Detail }
 
+// KeepsSessions is fleet.Report.Sessions.
+func (e Endpoint) KeepsSessions() bool { return e.r.report.Sessions }
+
 // Handover is what a decoder needs to fetch its KV cache, see fleet.Report.
 func (e Endpoint) Handover() string { return e.r.report.Handover }
 

@@ -1,4 +1,4 @@
-package extproc
+package outside
 
 import (
 	"io"
@@ -8,8 +8,8 @@ import (
 // feedBytes is how much of an answer waits to be read; the proxy's stream is not read meanwhile.
 const feedBytes = 256 << 10
 
-// feed is the body of an answer: one goroutine writes it as pieces come, another reads it.
-type feed struct {
+// Feed is the body of an answer: one goroutine writes it as pieces come, another reads it.
+type Feed struct {
 	mu      sync.Mutex
 	change  sync.Cond
 	buf     []byte
@@ -18,14 +18,15 @@ type feed struct {
 	waiting bool  // the reader has read all and waits for more
 }
 
-func newFeed() *feed {
-	f := new(feed)
+// NewFeed is an empty one.
+func NewFeed() *Feed {
+	f := new(Feed)
 	f.change.L = &f.mu
 	return f
 }
 
 // Read waits for a piece.
-func (f *feed) Read(p []byte) (int, error) {
+func (f *Feed) Read(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for len(f.buf) == 0 && f.err == nil && !f.closed {
@@ -49,7 +50,7 @@ func (f *feed) Read(p []byte) (int, error) {
 }
 
 // Close notes that the reader has ended.
-func (f *feed) Close() error {
+func (f *Feed) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed, f.buf = true, nil
@@ -57,23 +58,24 @@ func (f *feed) Close() error {
 	return nil
 }
 
-// write adds a piece, when there is room for it.
-func (f *feed) write(b []byte) {
+// Write adds a piece, when there is room for it.
+func (f *Feed) Write(b []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for len(f.buf) >= feedBytes && f.err == nil && !f.closed {
 		f.change.Wait()
 	}
 	if f.closed || f.err != nil || len(b) == 0 {
-		return
+		return len(b), nil
 	}
 	f.buf = append(f.buf, b...)
 	f.waiting = false
 	f.change.Broadcast()
+	return len(b), nil
 }
 
-// end has reading end with err, when what came before has been read. The first end counts.
-func (f *feed) end(err error) {
+// End has reading end with err, when what came before has been read. The first end counts.
+func (f *Feed) End(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err == nil {
@@ -82,15 +84,15 @@ func (f *feed) end(err error) {
 	}
 }
 
-// ended reports whether all has been written that will be.
-func (f *feed) ended() bool {
+// Ended reports whether all has been written that will be.
+func (f *Feed) Ended() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.err != nil
 }
 
-// taken waits until all that was written has been worked off: the reader asks for more, or has gone.
-func (f *feed) taken() {
+// Taken waits until all that was written has been worked off: the reader asks for more, or has gone.
+func (f *Feed) Taken() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for !f.waiting && !f.closed {
