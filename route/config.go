@@ -27,6 +27,7 @@ type ModelStatus = pool.ModelStatus
 // Config configures a Router. Zero values mean the defaults named at each field.
 type Config struct {
 	Policy   func() pick.Policy // makes the policy of one pool; required
+	Models   []ModelRules       // other rules for some models; of several entries that have one the first counts
 	Aliases  []Alias
 	Sessions session.Config
 	Explain  bool       // keep the candidates of each decision until its end, for Ended.Candidates
@@ -78,7 +79,11 @@ func (c Config) WithDefaults() Config {
 		}
 	}
 	c.Sessions = c.Sessions.WithDefaults()
-	c.Disaggregation.withDefaults(&c)
+	c.Disaggregation.withDefaults(c.Policy)
+	c.Models = slices.Clone(c.Models)
+	for i := range c.Models {
+		c.Models[i].Disaggregation.withDefaults(c.Models[i].Policy)
+	}
 	if c.Queue.Patience == 0 {
 		c.Queue.Patience = DefaultPatience
 	}
@@ -130,10 +135,16 @@ func (c Config) backlog() backlog.Config {
 }
 
 func (c Config) pools() pool.Config {
-	return pool.Config{
-		Policy: c.Policy, Prefill: c.Disaggregation.Prefill, Decode: c.Disaggregation.Decode, Free: c.Disaggregation.When == WhenFree,
-		Aliases: c.Aliases, Without: c.Without,
+	p := pool.Config{Rules: rules(c.Policy, &c.Disaggregation), Aliases: c.Aliases, Without: c.Without}
+	for i := range c.Models {
+		m := &c.Models[i]
+		p.Some = append(p.Some, pool.SomeRules{Names: m.Names, Rules: rules(m.Policy, &m.Disaggregation)})
 	}
+	return p
+}
+
+func rules(policy func() pick.Policy, d *Disaggregation) pool.Rules {
+	return pool.Rules{Policy: policy, Prefill: d.Prefill, Decode: d.Decode, Split: d.rule()}
 }
 
 func (c Config) budget() budget.Config {
@@ -159,7 +170,21 @@ func (c Config) Validate() error {
 	if c.EjectAfter < 0 || c.Responses < 0 {
 		errs = append(errs, errors.New("counts must not be negative"))
 	}
+	for i := range c.Models {
+		if c.Models[i].Policy == nil || len(c.Models[i].Names) == 0 {
+			errs = append(errs, fmt.Errorf("the rules of %q need names and a policy", c.Models[i].Names))
+		}
+		errs = append(errs, c.Models[i].Disaggregation.validate())
+	}
 	return errors.Join(append(errs, c.Disaggregation.validate(), c.Sessions.Validate())...)
+}
+
+// ModelRules are by what requests for some models are placed. Nothing is taken from the Config around them, but for
+// Disaggregation.NoFallback, which is one for all.
+type ModelRules struct {
+	Names          fleet.Names // of pools: models and aliases as requests name them
+	Policy         func() pick.Policy
+	Disaggregation Disaggregation
 }
 
 // Disaggregation configures pools with roles. The zero value splits by predicted time, and both sides use the router's
@@ -179,15 +204,15 @@ type Disaggregation struct {
 	NoFallback bool
 }
 
-func (d *Disaggregation) withDefaults(c *Config) {
+func (d *Disaggregation) withDefaults(policy func() pick.Policy) {
 	if d.When == "" {
 		d.When = WhenTime
 	}
 	if d.Prefill == nil {
-		d.Prefill = c.Policy
+		d.Prefill = policy
 	}
 	if d.Decode == nil {
-		d.Decode = c.Policy
+		d.Decode = policy
 	}
 }
 

@@ -247,7 +247,7 @@ func (r *readers) chooseLegs(d *decision) error {
 
 // chooseWhole chooses for a request without a placed leg.
 func (r *readers) chooseWhole(d *decision) error {
-	p, rule := d.pool, &r.rule
+	p, rule := d.pool, d.pool.Rule()
 	d.why, d.open = rule.Ask(split.Pool{Splits: p.Splits(), Must: p.Bound()}, d.req, d.size.Tokens)
 	prefillers := false
 	if d.why.Splits() || d.open {
@@ -309,10 +309,10 @@ func (r *readers) split(d *decision, answer pick.Tentative, picked bool) {
 	if !picked {
 		answer = r.choose(d, &d.decode, "")
 	} else if answer.Reason == pick.ReasonWeighed {
-		ofAnswer = r.rule.Scope(&d.decode)
+		ofAnswer = d.pool.Rule().Scope(&d.decode)
 	}
 	if d.open {
-		ofPrompt = r.rule.Scope(&d.prefill)
+		ofPrompt = d.pool.Rule().Scope(&d.prefill)
 	}
 	decoder := &d.decode.Candidates[answer.Index]
 	narrow(&d.prefill, func(c *pick.Candidate) bool {

@@ -24,7 +24,6 @@ import (
 	"github.com/warmpath/warmpath/route/internal/registry"
 	"github.com/warmpath/warmpath/route/internal/shortlist"
 	"github.com/warmpath/warmpath/route/internal/speed"
-	"github.com/warmpath/warmpath/route/internal/split"
 )
 
 // What takes long is done in steps, each of which holds up all requests for less than about 100 µs.
@@ -92,7 +91,6 @@ type readers struct {
 	shortlist     shortlist.Reader
 	admission     admission.Reader
 
-	rule       split.Rule
 	noFallback bool          // see Disaggregation
 	shortlists int           // see Config.Shortlist
 	staleAfter time.Duration // see Config
@@ -155,12 +153,19 @@ func (r *Router) derive(c *Config) {
 		endpoints: r.endpoints, pools: r.pools.Reader(), budget: r.budget.Reader(), conversations: r.conversations.Reader(),
 		health: r.health.Reader(), cache: r.cache.Reader(), speed: r.speed.Reader(), arrivals: r.arrivals.Reader(),
 		backlog: r.backlog.Reader(), shortlist: r.shortlist.Reader(), admission: r.admission.Reader(),
-		rule: c.Disaggregation.rule(), noFallback: c.Disaggregation.NoFallback, shortlists: c.Shortlist, staleAfter: c.StaleAfter,
+		noFallback: c.Disaggregation.NoFallback, shortlists: c.Shortlist, staleAfter: c.StaleAfter,
 		replicas: c.Replicas, admits: c.Admission, most: c.Queue.Most, without: c.Without, needs: c.Needs,
 	}
 	r.known = engines{r.see.cache, r.see.speed, r.see.arrivals}
-	for _, make := range [...]func() pick.Policy{c.Policy, c.Disaggregation.Prefill, c.Disaggregation.Decode} {
-		r.see.needs = r.see.needs.And(make().Needs())
+	pools := c.pools()
+	add := func(of *pool.Rules) {
+		for _, make := range [...]func() pick.Policy{of.Policy, of.Prefill, of.Decode} {
+			r.see.needs = r.see.needs.And(make().Needs())
+		}
+	}
+	add(&pools.Rules)
+	for i := range pools.Some {
+		add(&pools.Some[i].Rules)
 	}
 }
 

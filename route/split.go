@@ -15,7 +15,7 @@ type prices struct {
 
 // prices says what they are, if costs decide about splitting.
 func (r *readers) prices(d *decision, l fleet.Leg) (p prices) {
-	rule := &r.rule
+	rule := d.pool.Rule()
 	if !d.open || rule.When == WhenUncached {
 		return p
 	}

@@ -102,7 +102,7 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 		}
 		_, w, _ := r.see.weighFree(d)
 		termsOf := func(v *pick.View, c *pick.Candidate) *pick.Terms {
-			s := r.see.rule.Scope(v)
+			s := d.pool.Rule().Scope(v)
 			var t pick.Terms
 			cost.Estimate(v, c, &s, &t)
 			return &t

@@ -54,8 +54,39 @@ func (p *peers) check(all []fleet.Endpoint) {
 	p.amiss = amiss
 }
 
+// placings are the settings of modelRules.
+func placings(cfg *config.Config) (all []any) {
+	for i := range cfg.Models.Settings {
+		m := &cfg.Models.Settings[i]
+		all = append(all, m.Match, m.Policy, m.Split)
+	}
+	return all
+}
+
+// modelRules are the rules by which requests for some models are placed.
+func modelRules(cfg *config.Config) (all []route.ModelRules, err error) {
+	for i := range cfg.Models.Settings {
+		of := cfg.Placing(i)
+		m := route.ModelRules{Names: of.Models.Settings[i].Match}
+		if m.Policy, err = policy.New(of.Policy); err != nil {
+			return nil, err
+		}
+		if m.Disaggregation, _, err = newDisaggregation(&of); err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
 // readsContent reports whether a policy in force reads prompts.
 func readsContent(cfg *config.Config) bool {
+	for i := range cfg.Models.Settings {
+		of := cfg.Placing(i)
+		if policy.ReadsContent(of.Policy) {
+			return true
+		}
+	}
 	c, _ := cfg.Disaggregation.Effective()
 	return policy.ReadsContent(cfg.Policy) || policy.ReadsContent(cfg.PolicyNamed(c.PrefillPolicy)) || policy.ReadsContent(cfg.DecodePolicyConfig())
 }

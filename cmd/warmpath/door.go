@@ -63,6 +63,7 @@ func modelBounds(cfg *config.Config) (all []proxy.ModelBounds) {
 		m := &cfg.Models.Settings[i]
 		b := proxy.Bounds{
 			BodyBytes: int64(m.Body), FirstByte: m.Timeouts.FirstByte, Answer: m.Timeouts.Answer, Idle: m.Timeouts.Idle, Refusing: m.Timeouts.Refusing, Tunnel: m.Timeouts.Tunnel,
+			AtOnce: cfg.SentAtOnce(i),
 		}
 		if m.Retries != nil {
 			b.Retries = noneIfZero(*m.Retries)

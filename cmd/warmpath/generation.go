@@ -125,9 +125,13 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 	if err != nil {
 		return nil, err
 	}
+	models, err := modelRules(cfg)
+	if err != nil {
+		return nil, err
+	}
 	g.door = proxyConfig(cfg, tenants, r.limits, connector)
 	g.door.StatusPage = r.adminURL
-	g.policies = !same(func(c *config.Config) any { return []any{c.Policy, c.Disaggregation} })
+	g.policies = !same(func(c *config.Config) any { return append(placings(c), c.Policy, c.Disaggregation) })
 	connect := same(func(c *config.Config) any { return []any{c.Timeouts.Connect, c.EngineTLS} }) && maps.Equal(g.engineTLS, before.engineTLS)
 	if connect {
 		g.transport = before.transport
@@ -147,7 +151,7 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 		return nil, err
 	}
 	g.route = bounded(cfg, route.Config{
-		Policy: newPolicy, Aliases: cfg.AliasList(), Sessions: cfg.Sessions, Explain: g.why.on(),
+		Policy: newPolicy, Models: models, Aliases: cfg.AliasList(), Sessions: cfg.Sessions, Explain: g.why.on(),
 		Silent: cfg.Health.SilentFor(), EjectAfter: cfg.Health.EjectAfter, EjectFor: cfg.Health.EjectFor, EjectMax: cfg.Health.EjectMax,
 		BusyFor: cfg.Health.BusyFor, BusyMax: cfg.Health.BusyMax, Ramp: cfg.Health.Ramp,
 		Needs: g.shadows.needs(), Disaggregation: disaggregation, Queue: queueOf(cfg), Admission: cfg.Admission,

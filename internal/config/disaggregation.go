@@ -112,7 +112,8 @@ func defaultDisaggregation() Disaggregation {
 	return Disaggregation{When: string(route.WhenTime), Fallback: true, NotifyTimeout: 5 * time.Second}
 }
 
-func (d *Disaggregation) check() []error {
+// checkWhen reports faults of the rule for splitting.
+func (d *Disaggregation) checkWhen() []error {
 	var names []string
 	for _, w := range route.Whens() {
 		names = append(names, string(w))
@@ -124,6 +125,11 @@ func (d *Disaggregation) check() []error {
 	if d.Threshold > 0 && (d.When == string(route.WhenTime) || d.When == string(route.WhenFree) || d.When == string(route.WhenAlways) || d.When == string(route.WhenNever)) {
 		faults = append(faults, fault("disaggregation.threshold", "says nothing with when: %s; it is for tokens and uncached", d.When))
 	}
+	return faults
+}
+
+func (d *Disaggregation) check() []error {
+	faults := d.checkWhen()
 	if !slices.Contains([]string{"", estimateRouter, estimateCharacters}, d.Estimate) {
 		faults = append(faults, fault("disaggregation.estimate", "is %q, must be %s or %s", d.Estimate, estimateRouter, estimateCharacters))
 	}

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -9,7 +11,10 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/strictyaml"
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/route"
 )
 
 // ModelSettings are the settings for some models, in the place of those for all. The first entry of the list whose match
@@ -24,6 +29,23 @@ type ModelSettings struct {
 	Retries *int `yaml:"retries"`
 	// Timeouts bounds waits, instead of timeouts.
 	Timeouts ModelTimeouts `yaml:"timeouts"`
+	// Policy that chooses among the endpoints, of both legs where requests are split, instead of policy: a name, or a
+	// mapping with name and options. Its options are its own; left out they are the policy's defaults.
+	Policy *policy.Config `yaml:"policy"`
+	// Split says which requests are split, instead of disaggregation.when and threshold.
+	Split ModelSplit `yaml:"split"`
+	// Queue off sends prompts to engines at once: they wait neither in the router's queue nor by admission, also not for
+	// a tenant's limit running. How much an endpoint is sent in advance (queue.ahead) belongs to the endpoint, and is the
+	// same for all models. Empty is as queue says, but off for a policy that does exactly what another router does.
+	Queue string `yaml:"queue"`
+}
+
+// ModelSplit says which requests for some models are split.
+type ModelSplit struct {
+	// When says which, as disaggregation.when. Empty means that.
+	When string `yaml:"when"`
+	// Threshold in tokens, for tokens and uncached.
+	Threshold int `yaml:"threshold"`
 }
 
 // ModelTimeouts bounds waits for some models. What is left out is that of timeouts.
@@ -40,6 +62,52 @@ type ModelTimeouts struct {
 	Tunnel time.Duration `yaml:"tunnel"`
 }
 
+// Placing is the configuration by which requests for the models of an entry are placed.
+func (c Config) Placing(entry int) Config {
+	m := &c.Models.Settings[entry]
+	if m.Policy != nil {
+		c.Policy = m.Policy.WithDefaults()
+		c.Disaggregation.PrefillPolicy, c.Disaggregation.DecodePolicy, c.Disaggregation.DecodeTRTLLM = "", "", nil
+	}
+	if m.Split != (ModelSplit{}) {
+		c.Disaggregation.When, c.Disaggregation.Threshold = cmp.Or(m.Split.When, c.Disaggregation.When), m.Split.Threshold
+	}
+	return c
+}
+
+// SentAtOnce reports whether prompts for the models of an entry do not wait at the router.
+func (c Config) SentAtOnce(entry int) bool {
+	m := &c.Models.Settings[entry]
+	return m.Queue == QueueOff || m.Policy != nil && c.Queue.Mode == QueueAuto && policy.Queue(m.Policy.WithDefaults()) == (route.QueueConfig{})
+}
+
+// checkPlacing reports what is wrong with how requests for the models of an entry are placed.
+func (c Config) checkPlacing(m *ModelSettings, at string) (faults []error) {
+	if m.Queue != "" {
+		faults = append(faults, oneOf(at+".queue", m.Queue, QueueOff)...)
+	}
+	if c.Disaggregation.Preset != "" && (m.Policy != nil || m.Split != (ModelSplit{})) {
+		faults = append(faults, fault(at, "has a policy or a rule for splitting, which disaggregation.preset sets for all models; give one of both"))
+	}
+	if p := m.Policy; p != nil {
+		faults = append(faults, section(at+".policy", reflect.TypeOf(*p), p.Validate())...)
+		kv, conv := &p.TRTLLM.KVCacheAware, &p.TRTLLM.Conversation
+		if kv.TokenizerDir+kv.ModelPath+conv.TokenizerDir+conv.ModelPath != "" {
+			faults = append(faults, fault(at+".policy", "has a tokenizer; one serves all engines: give it in kv_events.tokenizer"))
+		}
+	}
+	if s := m.Split; s != (ModelSplit{}) {
+		d := Disaggregation{When: cmp.Or(s.When, c.Disaggregation.When), Threshold: s.Threshold}
+		for _, e := range d.checkWhen() {
+			if f, ok := errors.AsType[*discovery.FieldError](e); ok {
+				e = fault(at+".split."+strings.TrimPrefix(f.Field, "disaggregation."), "%w", f.Err)
+			}
+			faults = append(faults, e)
+		}
+	}
+	return faults
+}
+
 // Describe says what an entry sets, as "retries 0, timeouts.answer 1m0s".
 func (m *ModelSettings) Describe() string {
 	var out []string
@@ -51,6 +119,8 @@ func (m *ModelSettings) Describe() string {
 			case f.Name == "match" && path == "" || of.IsZero():
 			case of.Kind() == reflect.Pointer && of.Elem().Kind() == reflect.Struct:
 				walk(at, of.Elem())
+			case f.Name == "name" && path == "policy":
+				out = append(out, fmt.Sprintf("policy %v", of))
 			case of.Kind() == reflect.Struct:
 				walk(at, of)
 			default:
@@ -69,7 +139,7 @@ func (c Config) checkModelSettings() (faults []error) {
 		if len(m.Match) == 0 {
 			faults = append(faults, fault(at+".match", "must name a model, or a pattern such as \"embed-*\""))
 		}
-		faults = append(faults, checkNames(at+".match", m.Match)...)
+		faults = append(append(faults, checkNames(at+".match", m.Match)...), c.checkPlacing(m, at)...)
 		if m.Body < 0 {
 			faults = append(faults, fault(at+".body", "is %v, must be above 0", m.Body))
 		}

@@ -482,7 +482,7 @@ func (c *call) identify() error {
 	if c.p.cfg.Characters && q.Class == fleet.Turn && c.Body != nil {
 		q.Characters = max(1, prompt.Characters(c.API, c.Body.Bytes))
 	}
-	q.Splits, q.MayQueue = c.splits(), c.Upload == nil && !preflight(c.R)
+	q.Splits, q.MayQueue = c.splits(), c.Upload == nil && !preflight(c.R) && !c.bounds.Load().AtOnce
 	q.MayHold = q.MayQueue
 	if q.Session == "" && q.Class == fleet.Turn {
 		q.MintedID = who.NewID()

@@ -8,12 +8,13 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/body"
 )
 
-// Bounds are what a request may take once its model is known. They mean what the fields of Config of the same names
-// mean; zero is that of Config.
+// Bounds are what a request may take once its model is known. Those that Config has too mean the same, and zero is that of
+// Config.
 type Bounds struct {
 	BodyBytes                                 int64
 	Retries                                   int // negative is none
 	FirstByte, Answer, Idle, Refusing, Tunnel time.Duration
+	AtOnce                                    bool // prompts do not wait at the router
 }
 
 // ModelBounds are the bounds of requests for some models.
@@ -28,6 +29,7 @@ func (b Bounds) over(all *Bounds) *Bounds {
 	return &Bounds{
 		BodyBytes: cmp.Or(b.BodyBytes, all.BodyBytes), Retries: max(retries, 0), FirstByte: cmp.Or(b.FirstByte, all.FirstByte), Answer: cmp.Or(b.Answer, all.Answer),
 		Idle: cmp.Or(b.Idle, all.Idle), Refusing: cmp.Or(b.Refusing, all.Refusing), Tunnel: cmp.Or(b.Tunnel, all.Tunnel),
+		AtOnce: b.AtOnce,
 	}
 }
 

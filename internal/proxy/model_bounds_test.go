@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -150,4 +153,48 @@ func TestBoundsWithoutName(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", models, res.StatusCode, text, want)
 		}
 	}
+}
+
+// TestModelsSentAtOnce: while prompts of other models wait at the router for an engine that has enough to compute, those
+// of a model that is sent at once reach it.
+func TestModelsSentAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := &oneByOne{}
+		cfg := proxy.Config{Models: []proxy.ModelBounds{{Models: fleet.Names{"now"}, Bounds: proxy.Bounds{AtOnce: true}}}}
+		r := newRouter(t, cfg, wire(engine.RoundTrip), route.Config{
+			Policy: func() pick.Policy { return inOrder{} }, Queue: route.QueueConfig{Ahead: 500 * time.Millisecond},
+		}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}, func(fleet.Kind) fleet.Report {
+			return fleet.Report{Models: []fleet.Model{{ID: "m"}, {ID: "now"}}}
+		})
+		q, stop := newQueuing(t, r)
+		defer synctest.Wait()
+		defer stop()
+		q.learn()
+		ask := func(model string) {
+			go func() {
+				defer func() { _ = recover() }()
+				body := fmt.Sprintf(`{"model":%q,"stream":true,"prompt":"%s"}`, model, strings.Repeat("abc ", 5000))
+				r.proxy.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(q.ctx, http.MethodPost, "/v1/completions", strings.NewReader(body)))
+			}()
+			synctest.Wait()
+		}
+		for range 5 {
+			ask("m")
+		}
+		for range 5 {
+			ask("now")
+		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		r.booksBalance()
+		queued := map[string]int{}
+		for _, s := range r.served {
+			if s.Queued > 0 {
+				queued[s.Decision.Model]++
+			}
+		}
+		if queued["m"] == 0 || queued["now"] != 0 {
+			t.Errorf("%v waited at the router, want some of m only", queued)
+		}
+	})
 }

@@ -16,7 +16,7 @@ import (
 
 func inTurn(aliases ...Alias) Config {
 	return Config{
-		Policy: basic.NewRoundRobin, Decode: basic.NewRoundRobin, Prefill: basic.NewRoundRobin,
+		Rules:   Rules{Policy: basic.NewRoundRobin, Decode: basic.NewRoundRobin, Prefill: basic.NewRoundRobin},
 		Aliases: aliases,
 	}
 }

@@ -21,7 +21,7 @@ func (r Reader) Named(name string) Pool {
 	if p, ok := t.byName[name]; ok {
 		return p
 	}
-	s := &state{endpoints: t.endpoints, name: name, size: size.NewModel()}
+	s := &state{endpoints: t.endpoints, name: name, rules: t.rules(name), size: size.NewModel()}
 	t.fill(s)
 	if len(s.members) > 0 || name == "" || name == Any {
 		s.prefillName = PrefillNamespace(name)

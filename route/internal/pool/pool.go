@@ -16,6 +16,7 @@ import (
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/registry"
 	"github.com/warmpath/warmpath/route/internal/size"
+	"github.com/warmpath/warmpath/route/internal/split"
 	"github.com/warmpath/warmpath/slot"
 )
 
@@ -27,6 +28,7 @@ type state struct {
 	endpoints registry.Reader
 
 	name    string
+	rules   *Rules
 	policy  *pick.Installed // for whole requests and decode legs
 	prefill *pick.Installed // for prefill legs
 	parts   bool            // its members have roles, or need none: requests may be split
@@ -62,6 +64,9 @@ func (p Pool) Namespace(l fleet.Leg) string {
 
 // Splits reports whether its members have roles, or need none, so that requests may be split.
 func (p Pool) Splits() bool { return p.s.parts }
+
+// Rule says which of its requests are split.
+func (p Pool) Rule() *split.Rule { return &p.s.rules.Split }
 
 // Alike reports whether all members have one model name and one context, and none an adapter.
 func (p Pool) Alike() bool { return p.s.alike }

@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/registry"
 	"github.com/warmpath/warmpath/route/internal/size"
+	"github.com/warmpath/warmpath/route/internal/split"
 )
 
 // Alias is a name that stands for several models.
@@ -32,13 +33,35 @@ const prefillSide = "\x00prefill"
 // PrefillNamespace is the scope of the conversations of a pool's prefill side.
 func PrefillNamespace(name string) string { return name + prefillSide }
 
-// Config says which policies pools have.
-type Config struct {
+// Rules are by what a pool's requests are placed.
+type Rules struct {
 	Policy          func() pick.Policy // of a pool without roles
 	Decode, Prefill func() pick.Policy // of the two sides of one with roles
-	Free            bool               // requests are split without roles
-	Aliases         []Alias
-	Without         ablation.Set
+	Split           split.Rule
+}
+
+// SomeRules are the rules of the pools with these names.
+type SomeRules struct {
+	Names fleet.Names
+	Rules
+}
+
+// Config says which rules pools have.
+type Config struct {
+	Rules               // of all pools
+	Some    []SomeRules // of some; of several entries that have a pool's name the first counts
+	Aliases []Alias
+	Without ablation.Set
+}
+
+// rules are those of the pool of a name.
+func (t *Table) rules(name string) *Rules {
+	for i := range t.cfg.Some {
+		if t.cfg.Some[i].Names.Has(name) {
+			return &t.cfg.Some[i].Rules
+		}
+	}
+	return &t.cfg.Rules
 }
 
 // Table holds the pools.
@@ -81,7 +104,7 @@ func (t *Table) SetConfig(c Config, policies bool) {
 		if isOld != isNew || !slices.Equal(was, is) {
 			t.fill(p.s)
 		}
-		if policies {
+		if p.s.rules = t.rules(p.s.name); policies {
 			p.s.policy, p.s.prefill = nil, nil
 		}
 		t.equip(p.s)
@@ -219,17 +242,17 @@ func (t *Table) equip(s *state) {
 	if len(s.members) == 0 && s.policy != nil {
 		return
 	}
-	parts := t.cfg.Free || s.roles > 0
+	parts := s.rules.Split.When == split.WhenFree || s.roles > 0
 	if s.policy != nil && s.parts == parts {
 		return
 	}
 	s.parts, s.prefill = parts, nil
 	s.turns, s.prompts = arrivals.Mix{}, arrivals.Mix{} // legs differ from whole requests
 	if !parts {
-		s.policy = pick.Install(t.cfg.Policy())
+		s.policy = pick.Install(s.rules.Policy())
 		return
 	}
-	s.policy, s.prefill = pick.Install(t.cfg.Decode()), pick.Install(t.cfg.Prefill())
+	s.policy, s.prefill = pick.Install(s.rules.Decode()), pick.Install(s.rules.Prefill())
 }
 
 // Policy is the policy of a leg, to be told what has happened.

@@ -3,6 +3,7 @@ package pool
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/registry"
+	"github.com/warmpath/warmpath/route/internal/split"
 )
 
 // named is a policy that says for what it was made.
@@ -22,9 +24,16 @@ func (named) Hooks() pick.Hooks { return pick.Hooks{} }
 
 func (named) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{} }
 
-func policies(free bool, aliases []Alias) Config {
+// policies are rules of which some pools have others, which split without roles when the rest does not.
+func policies(free bool, some fleet.Names, aliases []Alias) Config {
 	of := func(s named) func() pick.Policy { return func() pick.Policy { return s } }
-	return Config{Policy: of("whole"), Decode: of("decode"), Prefill: of("prefill"), Free: free, Aliases: aliases}
+	when := map[bool]split.When{true: split.WhenFree}
+	c := Config{Rules: Rules{Policy: of("whole"), Decode: of("decode"), Prefill: of("prefill"), Split: split.Rule{When: when[free]}}, Aliases: aliases}
+	if some != nil {
+		own := Rules{Policy: of("own whole"), Decode: of("own decode"), Prefill: of("own prefill"), Split: split.Rule{When: when[!free]}}
+		c.Some = []SomeRules{{some, own}, {fleet.Names{"*"}, c.Rules}, {some, c.Rules}}
+	}
+	return c
 }
 
 // TestMembersFollow: pools have the members and policies that pools made anew would have, whatever changes: endpoints that come,
@@ -33,8 +42,8 @@ func TestMembersFollow(t *testing.T) {
 	names := []string{"", Any, "m1", "m2", "m3", "chat", "other"}
 	rapid.Check(t, func(t *rapid.T) {
 		of := registry.New()
-		table := New(of.Reader(), policies(false, nil))
-		now := time.Unix(1000, 0)
+		table := New(of.Reader(), policies(false, nil, nil))
+		now, some := time.Unix(1000, 0), fleet.Names(nil)
 		keep := func() {
 			for _, name := range names {
 				table.Keep(table.Reader().Named(name))
@@ -72,7 +81,10 @@ func TestMembersFollow(t *testing.T) {
 					of.Redeclare(e, spec(i), "s")
 				case what == 3:
 					aliases := []Alias{{Name: "chat", Models: []string{"m1", "m2"}}, {Name: Any, Models: []string{"m2"}}, {Name: "other", Models: []string{"m3"}}, {Name: "m1", Models: []string{"m3"}}}
-					table.SetConfig(policies(rapid.Bool().Draw(t, "free"), aliases[:rapid.IntRange(0, 4).Draw(t, "aliases")]), rapid.Bool().Draw(t, "policies"))
+					next := rapid.SampledFrom([]fleet.Names{nil, {"m1"}, {"m*"}, {"chat", "m2"}, {""}}).Draw(t, "some")
+					anew := rapid.Bool().Draw(t, "policies") || !slices.Equal(next, some)
+					some = next
+					table.SetConfig(policies(rapid.Bool().Draw(t, "free"), some, aliases[:rapid.IntRange(0, 4).Draw(t, "aliases")]), anew)
 				default:
 					var models []fleet.Model
 					for _, id := range []string{"m1", "m2", "m3"} {
@@ -87,7 +99,7 @@ func TestMembersFollow(t *testing.T) {
 			of.Settle()
 			keep()
 			for _, p := range table.kept {
-				fresh := state{endpoints: of.Reader(), name: p.s.name}
+				fresh := state{endpoints: of.Reader(), name: p.s.name, rules: table.rules(p.s.name)}
 				table.fill(&fresh)
 				table.equip(&fresh)
 				for i := range fresh.members { // names have the numbers in which they came
