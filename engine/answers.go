@@ -328,7 +328,7 @@ func concerns(part fleet.Part, rank int) bool {
 
 // wholeOnly is Supports for engines whose parts cannot be addressed.
 func wholeOnly(k fleet.Kind, part fleet.Part, why string) error {
-	if part.Kind == fleet.Whole {
+	if part.Kind == fleet.WholeEngine {
 		return nil
 	}
 	parts := "ranks"

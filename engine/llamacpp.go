@@ -49,7 +49,7 @@ func (llamaCpp) Read(a Answer, part fleet.Part, r *fleet.Report) error {
 		if err := useful(a); err != nil {
 			return err
 		}
-		if part.Kind == fleet.Whole { // the page describes the whole server only
+		if part.Kind == fleet.WholeEngine { // the page describes the whole server only
 			readLlamaMetrics(a.Body, r)
 		}
 		return nil

@@ -58,18 +58,18 @@ func (r *Ratio) Add(keep, weight, x, y float64) {
 // Slope is y per x. There must be samples.
 func (r *Ratio) Slope() float64 { return float64(r.XY) / float64(r.XX) }
 
-// Whole has the sums of a line through the origin as integers, so that removing a sample is exact.
-type Whole struct{ XX, XY int64 }
+// IntSums has the sums of a line through the origin as integers, so that removing a sample is exact.
+type IntSums struct{ XX, XY int64 }
 
 // Add adds the sums of samples.
-func (w *Whole) Add(x Whole) { w.XX, w.XY = w.XX+x.XX, w.XY+x.XY }
+func (w *IntSums) Add(x IntSums) { w.XX, w.XY = w.XX+x.XX, w.XY+x.XY }
 
 // TakeOff removes sums that were added.
-func (w *Whole) TakeOff(x Whole) { w.XX, w.XY = w.XX-x.XX, w.XY-x.XY }
+func (w *IntSums) TakeOff(x IntSums) { w.XX, w.XY = w.XX-x.XX, w.XY-x.XY }
 
 // Share is a share (0 to 1) of the sums.
-func (w Whole) Share(share float64) Whole {
-	return Whole{int64(float64(w.XX) * share), int64(float64(w.XY) * share)}
+func (w IntSums) Share(share float64) IntSums {
+	return IntSums{int64(float64(w.XX) * share), int64(float64(w.XY) * share)}
 }
 
 // Line is a line with an intercept.

@@ -95,9 +95,9 @@ func TestQuantile(t *testing.T) {
 // TestWholeIsTakenOff: nothing is left of samples that are taken off, in whatever order and parts.
 func TestWholeIsTakenOff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var all fit.Whole
-		samples := rapid.SliceOf(rapid.Custom(func(t *rapid.T) fit.Whole {
-			return fit.Whole{XX: rapid.Int64Range(0, 1e16).Draw(t, "xx"), XY: rapid.Int64Range(0, 1e16).Draw(t, "xy")}
+		var all fit.IntSums
+		samples := rapid.SliceOf(rapid.Custom(func(t *rapid.T) fit.IntSums {
+			return fit.IntSums{XX: rapid.Int64Range(0, 1e16).Draw(t, "xx"), XY: rapid.Int64Range(0, 1e16).Draw(t, "xy")}
 		})).Draw(t, "samples")
 		for _, s := range samples {
 			all.Add(s)
@@ -108,7 +108,7 @@ func TestWholeIsTakenOff(t *testing.T) {
 			all.Add(part)
 			all.TakeOff(part)
 		}
-		if all != (fit.Whole{}) {
+		if all != (fit.IntSums{}) {
 			t.Fatalf("%+v is left", all)
 		}
 	})

@@ -10,7 +10,7 @@ type Content struct {
 	Lead   int      // bytes rendered in front of the blocks, determined by Scope alone: tools, functions, documents
 	Blocks []uint64 // Blocks[i] is the hash of the canonical bytes [0, (i+1)×BlockBytes)
 	Bytes  int      // canonical bytes, including those after the last block
-	Whole  uint64   // hash of all Bytes; 0 when unknown
+	Hash   uint64   // hash of all Bytes; 0 when unknown
 	Start  uint64   // hash of the first two messages; 0 when the prompt has no messages
 	Text   Text     // features of the text; all zero when unknown
 
@@ -26,7 +26,7 @@ const MaxListed = 16
 type Listed struct {
 	Blocks []uint64 // as in a Content of this prompt alone
 	Bytes  int      // canonical bytes
-	Whole  uint64   // hash of all Bytes
+	Hash   uint64   // hash of all Bytes
 	IDs    int      // number of token ids in the body; 0 for text
 	Tokens *Tokens  // those ids, as in Request.Tokens; nil when unknown or not usable
 }

@@ -21,15 +21,15 @@ type PartKind uint8
 
 // The part kinds. The zero value is the whole engine.
 const (
-	Whole PartKind = iota // the engine chooses a rank or slot by itself
-	Rank                  // one data-parallel rank behind the address (vLLM, SGLang, TensorRT-LLM)
-	Slot                  // one slot of a llama.cpp server
+	WholeEngine PartKind = iota // the engine chooses a rank or slot by itself
+	Rank                        // one data-parallel rank behind the address (vLLM, SGLang, TensorRT-LLM)
+	Slot                        // one slot of a llama.cpp server
 )
 
 // Part addresses one data-parallel rank or slot behind an engine's address; the zero value is the whole engine.
 type Part struct {
 	Kind  PartKind
-	Index int // from 0; meaningless for Whole
+	Index int // from 0; meaningless for WholeEngine
 }
 
 // String is "", "rank3" or "slot3".

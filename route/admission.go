@@ -95,11 +95,11 @@ func (r *Router) hold(d *decision) Hold {
 }
 
 // addMember tells admission of a placed turn.
-func (r *Router) addMember(d *decision, v *pick.View, f *flight, c *pick.Candidate) {
+func (r *Router) addMember(d *decision, v *pick.View, f *reservation, c *pick.Candidate) {
 	if v.Leg != fleet.LegWhole || d.pool.Splits() {
 		return
 	}
-	_, parent := r.see.conversations.Keys(d.scope(fleet.LegWhole), d.req, &d.who)
+	_, parent := r.readers.conversations.Keys(d.scope(fleet.LegWhole), d.req, &d.who)
 	r.admission.TurnPlaced(d.now, f.index, &admission.PlacedTurn{
 		Key: f.conversation.Key(), Parent: parent, Slot: c.Slot, Tenant: d.asker.Tenant, Share: d.req.QueueClass.Share,
 		Tokens: int64(v.PromptTokens + v.OutputTokens),
@@ -109,10 +109,10 @@ func (r *Router) addMember(d *decision, v *pick.View, f *flight, c *pick.Candida
 
 // admitHeld calls the held turns that may be placed now.
 func (r *Router) admitHeld(now time.Time) {
-	if !r.see.admits && r.Held() == 0 {
+	if !r.readers.admits && r.Held() == 0 {
 		return
 	}
-	r.admission.Age(now, r.known, 1+len(r.others.peers))
+	r.admission.Age(now, r.known, 1+len(r.replicas.peers))
 	for len(r.dispatchedLeases) < backlog.MostSent {
 		lease, ok := r.admission.Admit(now, r.takingTraffic)
 		if !ok {
@@ -124,10 +124,10 @@ func (r *Router) admitHeld(now time.Time) {
 
 // takingTraffic lists the endpoints of a pool that take new traffic.
 func (r *Router) takingTraffic(now time.Time, name string) []int {
-	p := r.see.pools.Named(name)
+	p := r.readers.pools.Named(name)
 	r.slots = r.slots[:0]
 	for i := range p.Len() {
-		if ep := p.Member(i).Endpoint(); r.see.usable(now, ep, 0, false) == health.Fit {
+		if ep := p.Member(i).Endpoint(); r.readers.usable(now, ep, 0, false) == health.Fit {
 			r.slots = append(r.slots, ep.Slot())
 		}
 	}
@@ -148,7 +148,7 @@ type HeldTurn struct {
 // HeldTurns lists the router's own held turns, the one with the earliest bound first, at most so many.
 func (r *Router) HeldTurns(most int) []HeldTurn {
 	var out []HeldTurn
-	for _, w := range r.see.admission.Waiting(most) {
+	for _, w := range r.readers.admission.Waiting(most) {
 		h := HeldTurn{
 			Request: w.Request, Conversation: w.Name, Tenant: w.Tenant, Pool: w.Pool, Priority: w.Priority, Tokens: w.Tokens,
 			Since: w.Since, Until: w.Until,
@@ -167,7 +167,7 @@ func (r *Router) HeldTurns(most int) []HeldTurn {
 type HeldPool = admission.Line
 
 // Held is the number of the router's own held turns.
-func (r *Router) Held() int { return r.see.admission.Held() }
+func (r *Router) Held() int { return r.readers.admission.Held() }
 
 // clientsID is a conversation's id, unless only another router knows it.
 func clientsID(id string) string {

@@ -11,7 +11,7 @@ import (
 
 // bind stores where a conversation's turn goes. The cached tokens are only known after prefill, so the stored number is
 // kept only if the conversation stays.
-func (r *Router) bind(d *decision, v *pick.View, t *conversation.Found, f *flight, model string) {
+func (r *Router) bind(d *decision, v *pick.View, t *conversation.Found, f *reservation, model string) {
 	if t.ID == "" {
 		return
 	}
@@ -23,7 +23,7 @@ func (r *Router) bind(d *decision, v *pick.View, t *conversation.Found, f *fligh
 }
 
 // bound is a conversation's new entry once its turn has been placed; was is the old one.
-func (r *Router) bound(now time.Time, was *session.Entry, f *flight, model string, again bool) session.Entry {
+func (r *Router) bound(now time.Time, was *session.Entry, f *reservation, model string, again bool) session.Entry {
 	ep := f.ep
 	r.wake(now, was, !again)
 	f.wakes = true
@@ -66,13 +66,13 @@ func (r *Router) forgot(e session.Entry) {
 }
 
 // respond stores which endpoint holds a response, and its conversation.
-func (r *Router) respond(now time.Time, id string, f *flight) {
+func (r *Router) respond(now time.Time, id string, f *reservation) {
 	r.conversations.Respond(now, f.tenant, id, f.ep.Name(), f.leader())
 }
 
 // warm updates a conversation's cached tokens when its prompt has been computed, if the conversation is still at the
 // endpoint.
-func (r *Router) warm(now time.Time, f *flight) {
+func (r *Router) warm(now time.Time, f *reservation) {
 	if !f.ep.Current() { // its conversation is cold at the new address
 		return
 	}
@@ -84,7 +84,7 @@ func (r *Router) warm(now time.Time, f *flight) {
 
 // warmed does that when its turn has ended, and makes it idle. A client that left or was rejected may return. A failed
 // turn changes nothing: it is retried elsewhere, or another turn of the conversation was answered meanwhile.
-func (r *Router) warmed(now time.Time, f *flight, ev *Finished) {
+func (r *Router) warmed(now time.Time, f *reservation, ev *Finished) {
 	if f.wakes {
 		r.arrivals.Deactivate(f.ep.Slot())
 	}
@@ -104,7 +104,7 @@ func (r *Router) warmed(now time.Time, f *flight, ev *Finished) {
 }
 
 // warms stores a conversation's cached tokens and the tokens of its last prompt.
-func (r *Router) warms(f *flight, e *session.Entry, tokens, prompt int) {
+func (r *Router) warms(f *reservation, e *session.Entry, tokens, prompt int) {
 	w := r.cache.Reader().Warmth(f.index)
 	e.Epoch, e.Flow, e.Tokens = w.Epoch, w.Flow, tokens
 	if prompt > 0 && w.Bytes > 0 {

@@ -69,7 +69,7 @@ func (r *readers) candidates(d *decision, l fleet.Leg, t *conversation.Found, pr
 		d.keep(has)
 	}
 	r.preferInMemory(d)
-	if !d.pool.Alike() { // else these keep all
+	if !d.pool.Uniform() { // else these keep all
 		// engines reject a request whose longest answer would exceed their context
 		d.keepContext(d.size.Tokens + d.req.MaxTokens)
 		if t.Known && t.Entry.Model != "" { // a conversation keeps the model that its alias resolved to
@@ -93,7 +93,7 @@ func (r *readers) shortlistRows(
 	prompt *cache.Prompt,
 ) (a candidateSet, short bool) {
 	p := d.pool
-	if r.shortlists < 0 || p.Len() <= r.shortlists || p.Splits() || !p.Alike() ||
+	if r.shortlists < 0 || p.Len() <= r.shortlists || p.Splits() || !p.Uniform() ||
 		r.endpoints.Absences(d.req.Path).Any() ||
 		!p.Shortlists() ||
 		d.req.Kinds != nil {
@@ -113,8 +113,8 @@ func (r *readers) shortlistRows(
 	r.shortlist.Begin(list, slots, shortlist.Request{
 		Tokens: d.size.Tokens, Held: a.look.Slots, Hash: placeHash(d.req, t.ID), Seed: d.req.Seed, Not: d.not,
 	})
-	all, ejected, judged := p.Len()-len(list.Asked), 0, 0
-	for _, i := range list.Asked {
+	all, ejected, judged := p.Len()-len(list.Unverified), 0, 0
+	for _, i := range list.Unverified {
 		ep := p.Member(int(i)).Endpoint()
 		rank := r.usable(d.now, ep, d.req.Caller, false)
 		if rank >= health.Unfit {
@@ -264,7 +264,7 @@ func (d *decision) fits(ep registry.Endpoint) bool {
 // pool with such decoders whole requests go to endpoints of the role both.
 func (d *decision) takes(ep registry.Endpoint, l fleet.Leg) bool {
 	role, p := ep.Role(), d.pool
-	if !p.Splits() || !ep.Bound() {
+	if !p.Splits() || !ep.RoleOnly() {
 		return role.Takes(l)
 	}
 	switch {
@@ -272,7 +272,7 @@ func (d *decision) takes(ep registry.Endpoint, l fleet.Leg) bool {
 		return role == fleet.RolePrefill
 	case d.decodes:
 		return role == fleet.RoleDecode
-	case !d.req.Splits && !p.Alone(): // the engine itself may reject it
+	case !d.req.Splits && !p.ServesWhole(): // the engine itself may reject it
 		return role == fleet.RoleDecode
 	default:
 		return role == fleet.RoleBoth
@@ -429,7 +429,7 @@ func (r *readers) noEndpoint(d *decision, l fleet.Leg) error {
 		e.Why = "all of its endpoints only compute prompts (role prefill)"
 		if l == fleet.LegPrefill {
 			e.Why = "none of its endpoints computes prompts for others (role prefill or both)"
-		} else if p.Bound() {
+		} else if p.SplitsAlways() {
 			e.Why = "none of its endpoints serves whole requests (SGLang's decode servers do not, role both would)"
 		}
 		return e

@@ -37,7 +37,7 @@ type decision struct {
 	answer  placement // placement of the answer or of the whole request
 	compute placement // placement of the prefill leg
 
-	told conversation.Heard // the conversation, for other routers; only with Config.Replicas
+	announcement conversation.Announcement // the conversation, for other routers; only with Config.Replicas
 
 	panicked uint64 // number of views for which ejections for failed requests were ignored
 
@@ -109,7 +109,7 @@ func (d *decision) reset(now time.Time, req *fleet.Request) *decision {
 // Decision for LegDecode. The errors are *UnknownIDError, *UnknownModelError, *ModelRequiredError, *KindError,
 // *PinError, *NoEndpointError, *QueueFullError and, with Attempt.Again, ErrRetryBudget.
 func (r *Router) Decide(now time.Time, req *fleet.Request) (p Made, err error) {
-	d, see := r.pad.reset(now, req), r.see
+	d, see := r.scratch.reset(now, req), r.readers
 	switch err = see.plan(d); {
 	case errors.Is(err, errHeld):
 		p.Hold = r.hold(d)
@@ -158,7 +158,7 @@ func (r *Router) refuse(d *decision, err error) {
 
 // place records what was found and reserves what was chosen, the prefill leg first.
 func (r *Router) place(d *decision, p *Made) {
-	r.others.news = r.others.news[:0]
+	r.replicas.news = r.replicas.news[:0]
 	r.note(d)
 	if d.compute.view != nil {
 		r.commit(d, &d.compute, &p.Prefill)
@@ -170,7 +170,7 @@ func (r *Router) place(d *decision, p *Made) {
 	if d.compute.view == nil {
 		p.View = d.answer.view
 	}
-	p.News = r.others.news
+	p.News = r.replicas.news
 	r.budget.Enter(d.now, d.req)
 }
 
@@ -180,7 +180,7 @@ func (r *Router) note(d *decision) {
 	r.pools.Keep(d.pool)
 	r.panicked += d.panicked
 	if r.cfg.Replicas {
-		d.told = r.conversations.Reader().Told(d.scope(fleet.LegWhole), d.req, &d.who)
+		d.announcement = r.conversations.Reader().Announce(d.scope(fleet.LegWhole), d.req, &d.who)
 	}
 	r.conversations.Note(d.now, d.scope(fleet.LegWhole), d.req, &d.who)
 	r.cache.Note(&d.text, d.missed)
@@ -208,7 +208,7 @@ func (r *readers) poolFor(req *fleet.Request) (pool.Pool, error) {
 		if req.Class != fleet.Auxiliary && !req.Native {
 			name, several = r.pools.Base()
 		} else if req.Binds {
-			several = !r.pools.Alike()
+			several = !r.pools.OneModel()
 		}
 		if several {
 			return pool.Pool{}, &ModelRequiredError{Known: r.pools.SomeNames()}
@@ -248,19 +248,19 @@ func (r *readers) chooseLegs(d *decision) error {
 // chooseWhole chooses for a request without a placed leg.
 func (r *readers) chooseWhole(d *decision) error {
 	p, rule := d.pool, d.pool.Rule()
-	d.why, d.open = rule.Ask(split.Pool{Splits: p.Splits(), Must: p.Bound()}, d.req, d.size.Tokens)
+	d.why, d.open = rule.Ask(split.Pool{Splits: p.Splits(), Must: p.SplitsAlways()}, d.req, d.size.Tokens)
 	prefillers := false
 	if d.why.Splits() || d.open {
 		switch _, err := r.fillPrefill(d); {
 		case err == nil:
 			prefillers = true
-		case r.noFallback && rule.When != WhenFree || p.Bound() && !p.Alone():
+		case r.noFallback && rule.When != WhenFree || p.SplitsAlways() && !p.ServesWhole():
 			return err
 		default:
 			d.why, d.open = WholeNoPrefiller, false
 		}
 	}
-	d.decodes = d.why.Splits() && p.Bound()
+	d.decodes = d.why.Splits() && p.SplitsAlways()
 	forced, err := r.fill(d, &d.whole, fleet.LegWhole, &d.who)
 	if err != nil {
 		return err
@@ -550,7 +550,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	made.Endpoint, made.Kind, made.Peer = ep.Spec(), c.Kind, ep.Peer()
 	made.Model, made.Pool, made.Policy = c.Model, d.pool.Name(), policy.Needs.Name
 	made.Session, made.FirstTurn, made.NewID = clientsID(t.ID), v.FirstTurn, v.NewID
-	if since := r.see.admission.Since(d.req.Hold); !since.IsZero() {
+	if since := r.readers.admission.Since(d.req.Hold); !since.IsZero() {
 		made.Held = d.now.Sub(since)
 	}
 	made.Reason, made.Candidates = choice.Reason, v.Eligible()

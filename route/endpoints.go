@@ -26,7 +26,7 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 				Change{Endpoint: spec.Name, To: fleet.StateUnknown, Detail: "declared by " + d.Source},
 			)
 		case old.Source() != d.Source && !old.Gone():
-			told := r.health.Reader().Told(old.Slot())
+			told := r.health.Reader().Reported(old.Slot())
 			changes = append(changes, Change{
 				Endpoint: spec.Name, From: told, To: told,
 				Detail: fmt.Sprintf("%s declares it too; the declaration by %s applies", d.Source, old.Source()),
@@ -48,7 +48,7 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 			changes,
 			Change{
 				Endpoint: ep.Name(),
-				From:     r.health.Reader().Told(ep.Slot()),
+				From:     r.health.Reader().Reported(ep.Slot()),
 				Detail:   "no longer declared by " + d.Source,
 			},
 		)
@@ -127,7 +127,7 @@ func (r *Router) enter(now time.Time, spec fleet.Endpoint, source string, gently
 		ep = r.newEndpoint(spec)
 	}
 	r.describe(ep)
-	r.health.Enter(now, ep.Slot(), gently)
+	r.health.AddEndpoint(now, ep.Slot(), gently)
 	r.registry.Enter(ep, spec, source)
 	return ep
 }
@@ -135,12 +135,12 @@ func (r *Router) enter(now time.Time, spec fleet.Endpoint, source string, gently
 // newEndpoint allocates an endpoint's slot in the rooms. It is not declared yet.
 func (r *Router) newEndpoint(spec fleet.Endpoint) registry.Endpoint {
 	ep := r.registry.Allocate(spec)
-	r.cache.Enter(ep.Slot())
-	r.backlog.Enter(ep.Slot())
-	r.speed.Enter(ep.Slot())
-	r.arrivals.Enter(ep.Slot())
-	r.admission.Enter(ep.Slot())
-	r.shortlist.Enter(ep.Slot(), ep.Key())
+	r.cache.AddEndpoint(ep.Slot())
+	r.backlog.AddEndpoint(ep.Slot())
+	r.speed.AddEndpoint(ep.Slot())
+	r.arrivals.AddEndpoint(ep.Slot())
+	r.admission.AddEndpoint(ep.Slot())
+	r.shortlist.AddEndpoint(ep.Slot(), ep.Key())
 	return ep
 }
 
@@ -175,11 +175,11 @@ func (r *Router) forget(ep registry.Endpoint) {
 
 // leave frees an endpoint's slot.
 func (r *Router) leave(ep registry.Endpoint) {
-	r.cache.Left(ep.Slot())
-	r.backlog.Drop(ep.Slot())
-	r.speed.Drop(ep.Slot())
-	r.arrivals.Left(ep.Slot())
-	r.admission.Left(ep.Slot())
+	r.cache.RemoveEndpoint(ep.Slot())
+	r.backlog.RemoveEndpoint(ep.Slot())
+	r.speed.RemoveEndpoint(ep.Slot())
+	r.arrivals.RemoveEndpoint(ep.Slot())
+	r.admission.RemoveEndpoint(ep.Slot())
 	r.registry.Free(ep)
 }
 
@@ -206,25 +206,25 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, n *fleet.Report) {
 
 // describeShort tells the shortlist of an endpoint's work and whether it is fit.
 func (r *Router) describeShort(now time.Time, ep registry.Endpoint) {
-	fit := r.health.Reader().ByProbesAlone(now, ep.Slot()) && r.see.usable(now, ep, 0, false) == health.Fit
+	fit := r.health.Reader().ProbesDecide(now, ep.Slot()) && r.readers.usable(now, ep, 0, false) == health.Fit
 	r.shortlist.Describe(ep.Slot(), r.backlog.Reader().Load(ep.Slot()), fit)
 }
 
 // verdict is what an attempt's end means for its endpoint's health.
-func (f *flight) verdict(sent time.Time, ev *Finished) health.Verdict {
+func (f *reservation) verdict(sent time.Time, ev *Finished) health.Verdict {
 	return health.Verdict{
 		// counting tokens works on an engine that has stopped computing
-		Outcome: ev.Outcome, Alike: ev.Alike, Computes: f.class != fleet.Auxiliary,
+		Outcome: ev.Outcome, FailsElsewhere: ev.FailsElsewhere, Computes: f.class != fleet.Auxiliary,
 		Trial: f.trial, Sent: sent, RetryAfter: ev.RetryAfter, Limited: ev.Limited, Caller: f.caller,
 	}
 }
 
-// peers counts the endpoints of a flight's pool that can do the same work.
-func (r *Router) peers(now time.Time, f *flight) health.Peers {
+// peers counts the endpoints of a reservation's pool that can do the same work.
+func (r *Router) peers(now time.Time, f *reservation) health.Peers {
 	p := health.Peers{All: 1}
 	for i := range f.pool.Len() {
 		e := f.pool.Member(i).Endpoint()
-		if e == f.ep || !e.Role().Takes(f.leg) || r.see.usable(now, e, 0, false) == health.Unfit {
+		if e == f.ep || !e.Role().Takes(f.leg) || r.readers.usable(now, e, 0, false) == health.Unfit {
 			continue
 		}
 		p.All++

@@ -12,7 +12,7 @@ import (
 // mostKept is the number of candidates recorded per decision: the chosen one, then the cheapest others.
 const mostKept = 16
 
-// explanation is what a flight keeps to explain its decision later.
+// explanation is what a reservation keeps to explain its decision later.
 type explanation struct {
 	candidates []pick.Candidate // the chosen one first, then the best others by cost
 	parts      []Costs          // of each of these
@@ -57,9 +57,9 @@ func reckoned(req *fleet.Request, v *pick.View, index int, s *cost.Scope) float6
 	return c.Terms.TTFT()
 }
 
-// explain records the candidates of a decision, in the flight's own memory, which is reused.
+// explain records the candidates of a decision, in the reservation's own memory, which is reused.
 // scored means that the policy has filled in the terms.
-func (r *Router) explain(req *fleet.Request, p *placement, f *flight, scored bool) {
+func (r *Router) explain(req *fleet.Request, p *placement, f *reservation, scored bool) {
 	if !r.cfg.Explain {
 		return
 	}
@@ -109,8 +109,8 @@ func (r *Router) explain(req *fleet.Request, p *placement, f *flight, scored boo
 	f.explanation.candidates, f.explanation.parts, f.explanation.scope = kept, parts, reckons
 }
 
-// explainEnd moves a flight's explanation into its Ended. The flight gets the memory of the previous one.
-func (r *Router) explainEnd(e *Ended, f *flight, stream bool) {
+// explainEnd moves a reservation's explanation into its Ended. The reservation gets the memory of the previous one.
+func (r *Router) explainEnd(e *Ended, f *reservation, stream bool) {
 	free, parts, x := e.Candidates[:0], e.Costs[:0], &f.explanation
 	e.Stream, e.Home, e.Candidates, e.Costs, e.Scope = stream, x.home, x.candidates, x.parts, x.scope
 	f.explanation = explanation{candidates: free, parts: parts}

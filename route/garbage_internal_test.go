@@ -83,14 +83,14 @@ func TestNothingOfADecisionSurvives(t *testing.T) {
 			if i%11 == 0 {
 				req.Model = "unknown"
 			}
-			spoil(spoilt.pad.scratch)
+			spoil(spoilt.scratch.scratch)
 			other := req
 			want, wantErr := clean.Decide(now, &req)
 			got, gotErr := spoilt.Decide(now, &other)
 			if fmt.Sprintf("%+v %+v %v", want.Decision, want.Prefill, wantErr) != fmt.Sprintf("%+v %+v %v", got.Decision, got.Prefill, gotErr) {
 				t.Fatalf("%s, request %d:\n%+v %+v %v, with spoilt memory\n%+v %+v %v", when, i, want.Decision, want.Prefill, wantErr, got.Decision, got.Prefill, gotErr)
 			}
-			for _, v := range [][2]*pick.View{{clean.pad.answer.view, spoilt.pad.answer.view}, {clean.pad.compute.view, spoilt.pad.compute.view}} {
+			for _, v := range [][2]*pick.View{{clean.scratch.answer.view, spoilt.scratch.answer.view}, {clean.scratch.compute.view, spoilt.scratch.compute.view}} {
 				if wantErr == nil && v[0] != nil && !reflect.DeepEqual(v[0].Candidates, v[1].Candidates) {
 					t.Fatalf("%s, request %d: rows\n%+v, with spoilt memory\n%+v", when, i, v[0].Candidates, v[1].Candidates)
 				}

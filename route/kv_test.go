@@ -33,7 +33,7 @@ func newKVWorld(t *testing.T) *kvWorld {
 	for _, name := range []string{"a", "b"} {
 		w.observe(Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, BlockTokens: 16, CacheTokens: 100_000}})
 		w.streams[name] = kvstream.New(0)
-		w.observe(KVHeard{Endpoint: name, State: kvstream.Exact, Detail: "followed"})
+		w.observe(KVStreamState{Endpoint: name, State: kvstream.Exact, Detail: "followed"})
 	}
 	w.said = nil
 	return w

@@ -27,9 +27,9 @@ func (ev KVApplied) Steps(blocks int, do func(some *KVApplied)) {
 	})
 }
 
-// KVHeard is the state of an endpoint's event stream. Lost discards what its cache is believed to hold, after a restart
-// or messages missing for good.
-type KVHeard struct {
+// KVStreamState is the state of an endpoint's event stream. Lost discards what its cache is believed to hold, after a
+// restart or messages missing for good.
+type KVStreamState struct {
 	Endpoint string
 	State    kvstream.State
 	Detail   string // what happened, for display
@@ -48,10 +48,10 @@ type KVTokens struct {
 	Extra  uint64
 }
 
-func (KVApplied) event() {}
-func (KVHeard) event()   {}
-func (KVTick) event()    {}
-func (KVTokens) event()  {}
+func (KVApplied) event()     {}
+func (KVStreamState) event() {}
+func (KVTick) event()        {}
+func (KVTokens) event()      {}
 
 // KVFigures are the figures of an endpoint's KV events.
 type KVFigures = reported.Figures
@@ -62,12 +62,12 @@ func (r *Router) kvApply(now time.Time, ep registry.Endpoint, ev *KVApplied) {
 	r.say(ep, r.cache.Apply(now, ep.Slot(), r.backlog.Reader().Load(ep.Slot()).Working(), &b, ev.Asked))
 }
 
-// kvHeard applies the state of a stream and reports it.
-func (r *Router) kvHeard(ep registry.Endpoint, ev *KVHeard, to []Change) []Change {
-	if changed := r.cache.Heard(ep.Slot(), ev.State, ev.Lost, ev.Restart); !changed && ev.Detail == "" {
+// kvStreamState applies the state of a stream and reports it.
+func (r *Router) kvStreamState(ep registry.Endpoint, ev *KVStreamState, to []Change) []Change {
+	if changed := r.cache.SetStreamState(ep.Slot(), ev.State, ev.Lost, ev.Restart); !changed && ev.Detail == "" {
 		return to
 	}
-	told := r.health.Reader().Told(ep.Slot())
+	told := r.health.Reader().Reported(ep.Slot())
 	return append(to, Change{Endpoint: ep.Name(), From: told, To: told, Detail: "KV events: " + ev.Detail})
 }
 
@@ -75,7 +75,7 @@ func (r *Router) kvHeard(ep registry.Endpoint, ev *KVHeard, to []Change) []Chang
 func (r *Router) kvTick(now time.Time, to []Change) []Change {
 	for ep := range r.endpoints.All() {
 		if ep.Current() && r.cache.Tick(now, ep.Slot()) {
-			told := r.health.Reader().Told(ep.Slot())
+			told := r.health.Reader().Reported(ep.Slot())
 			to = append(to, Change{
 				Endpoint: ep.Name(), From: told, To: told,
 				Detail: "KV events: silent although blocks must have been stored; cached tokens are taken from answers until events arrive again",
@@ -88,7 +88,7 @@ func (r *Router) kvTick(now time.Time, to []Change) []Change {
 // kvTokens applies the token ids of a prompt.
 func (r *Router) kvTokens(ev *KVTokens) {
 	slot, news := r.cache.Tokens(&reported.TokenIDs{
-		Lease: ev.Lease, Open: r.flight(ev.Lease) != nil, Tokens: ev.Tokens, Salt: ev.Salt, Extra: ev.Extra,
+		Lease: ev.Lease, Open: r.reservation(ev.Lease) != nil, Tokens: ev.Tokens, Salt: ev.Salt, Extra: ev.Extra,
 	})
 	if len(news) > 0 {
 		r.say(r.endpoints.At(slot), news)

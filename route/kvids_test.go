@@ -98,7 +98,7 @@ func TestKVSizesOfBlocks(t *testing.T) {
 		all = append(all, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Models: []string{"m"}})
 		w.observe(Declared{Source: "s", Endpoints: all})
 		w.observe(Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, BlockTokens: sizes[i], CacheTokens: 100_000}})
-		w.observe(KVHeard{Endpoint: name, State: kvstream.Exact, Detail: "followed"})
+		w.observe(KVStreamState{Endpoint: name, State: kvstream.Exact, Detail: "followed"})
 		w.tellSized(name, tokens, sizes[i])
 	}
 	for _, tt := range []struct {

@@ -28,8 +28,8 @@ func newWire(t *testing.T) *wire {
 // teach shows a decoder's transfers at this ms per token over a shared link, and returns what was learnt.
 func (w *wire) teach(name string, perToken, fixed float64) backlog.Transfer {
 	slot := w.endpoints.Named(name).Slot()
-	w.speed.Drop(slot)
-	w.speed.Enter(slot)
+	w.speed.RemoveEndpoint(slot)
+	w.speed.AddEndpoint(slot)
 	for i := range 400 {
 		tokens, among := 500+(i*7919)%4000, float64(1+i%4)
 		took := fixed + float64(tokens)*among*perToken
@@ -174,8 +174,8 @@ func TestLinkIsCharged(t *testing.T) {
 	known := func() (link backlog.Transfer) {
 		w.teach("far", 0.01, 10_000)
 		link = w.teach("d", 0.01, 10)
-		w.speed.Drop(r.endpoints.Named("p").Slot())
-		w.speed.Enter(r.endpoints.Named("p").Slot())
+		w.speed.RemoveEndpoint(r.endpoints.Named("p").Slot())
+		w.speed.AddEndpoint(r.endpoints.Named("p").Slot())
 		w.teachPrompts("p", 0.1, 10)
 		w.teachPrompts("d", 0.1, 10)
 		w.teachPrompts("far", 0.1, 10_000)
@@ -254,8 +254,8 @@ func TestDecodeLegIsChargedForTheLink(t *testing.T) {
 		d := w.decide(2000) // the views recorded are this one's
 		w.Observe(w.now, Finished{Lease: d.Prefill.Lease})
 		w.Observe(w.now, Finished{Lease: d.Lease, Outcome: fleet.ClientGone})
-		w.see.fillDecode(&w.pad, 210)
-		answers := &w.pad.decode
+		w.readers.fillDecode(&w.scratch, 210)
+		answers := &w.scratch.decode
 		if len(answers.Candidates) != 1 || answers.Candidates[0].Name != "d" {
 			t.Fatalf("%d candidates to answer", len(answers.Candidates))
 		}

@@ -20,7 +20,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	e := Entry{Now: now, Event: ev}
 	r.arrivals.Age(now)
 	r.forgetRestored(now)
-	r.others.news = r.others.news[:0]
+	r.replicas.news = r.replicas.news[:0]
 	switch ev := ev.(type) {
 	case Declared:
 		e.Changes, e.Gone = r.declare(now, &ev)
@@ -38,18 +38,18 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 			if ev.Off {
 				detail = "takes traffic again"
 			}
-			told := r.health.Reader().Told(ep.Slot())
+			told := r.health.Reader().Reported(ep.Slot())
 			e.Changes = append(e.Changes, Change{Endpoint: ev.Endpoint, From: told, To: told, Detail: detail})
 		}
 	case FirstByte:
 		r.firstByte(now, ev.Lease)
 	case ResponseStarted:
-		if f := r.flight(ev.Lease); f != nil {
+		if f := r.reservation(ev.Lease); f != nil {
 			r.respond(now, ev.Response, f)
 			r.tellNews(News{Kind: NewsResponse, Lease: ev.Lease, Response: conversation.ResponseKey(f.tenant, ev.Response)})
 		}
 	case Transferring:
-		if r.flight(ev.Lease) != nil {
+		if r.reservation(ev.Lease) != nil {
 			r.backlog.Transferring(now, uint32(ev.Lease), r.speed.Reader())
 			r.tellNews(News{Kind: NewsTransferring, Lease: ev.Lease})
 		}
@@ -63,7 +63,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 			break
 		}
 		var ep registry.Endpoint
-		if f := r.flight(ev.Lease); f != nil {
+		if f := r.reservation(ev.Lease); f != nil {
 			ep = f.ep
 		}
 		if e.Ended = r.finish(now, &ev); ep.Exists() && ep.Current() {
@@ -73,9 +73,9 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		if ep := r.endpoints.Named(ev.Endpoint); ep.Exists() {
 			r.kvApply(now, ep, &ev)
 		}
-	case KVHeard:
+	case KVStreamState:
 		if ep := r.endpoints.Named(ev.Endpoint); ep.Exists() {
-			e.Changes = r.kvHeard(ep, &ev, e.Changes)
+			e.Changes = r.kvStreamState(ep, &ev, e.Changes)
 		}
 	case KVTick:
 		e.Changes = r.kvTick(now, e.Changes)
@@ -97,7 +97,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	case PeerGone:
 		r.peerGone(now, &ev)
 	case FleetClock:
-		r.others.self, r.others.clockOffset = ev.Self, ev.Offset
+		r.replicas.self, r.replicas.clockOffset = ev.Self, ev.Offset
 		r.backlog.SetClock(ev.Offset)
 	case Tick:
 	}
@@ -105,7 +105,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	r.registry.Settle()
 	e.Dispatched = r.dispatch(now)
 	e.More = len(e.Dispatched) >= backlog.MostSent
-	e.News = r.others.news
+	e.News = r.replicas.news
 	return e
 }
 
@@ -117,7 +117,7 @@ func (r *Router) dispatch(now time.Time) []fleet.Lease {
 		if ep := r.endpoints.At(s.Slot); s.Ms > 0 {
 			r.arrivals.Spend(now, ep.Slot(), s.Ms)
 		}
-		lease := r.flights[s.N].decision.Lease
+		lease := r.reservations[s.N].decision.Lease
 		r.dispatchedLeases = append(r.dispatchedLeases, lease)
 		r.tellNews(News{Kind: NewsSent, Lease: lease})
 	}
@@ -137,7 +137,7 @@ func (r *Router) changes(now time.Time, ep registry.Endpoint, to []Change) []Cha
 func (r *Router) Config() Config { return *r.cfg }
 
 // Pools are the names of all pools, those of models, of aliases, and of requests without a model.
-func (r *Router) Pools() []string { return r.see.pools.Names() }
+func (r *Router) Pools() []string { return r.readers.pools.Names() }
 
 // Keepers appends the endpoints that keep KV cache by session, one for each URL, at most 64.
 func (r *Router) Keepers(to []fleet.Endpoint) []fleet.Endpoint {
@@ -211,7 +211,7 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 		CacheTokens: caches.Capacity(ep.Slot()),
 		CacheFilled: caches.Filled(ep.Slot()),
 	}
-	s.WorkingSet, s.WorkingRoom = r.see.admission.WorkingSet(ep.Slot())
+	s.WorkingSet, s.WorkingRoom = r.readers.admission.WorkingSet(ep.Slot())
 	if perToken := r.speed.Reader().Learnt(ep.Slot()); perToken > 0 {
 		s.PrefillPerSec = 1000 / perToken
 	}
@@ -245,7 +245,7 @@ func (r *Router) Ready(now time.Time) (ok bool, why string) {
 		if ep.Gone() || !ep.Role().Takes(fleet.LegWhole) {
 			continue
 		}
-		if rank := r.see.usable(now, ep, 0, false); rank == health.Fit || rank == health.Strained {
+		if rank := r.readers.usable(now, ep, 0, false); rank == health.Fit || rank == health.Strained {
 			if !r.Roles() {
 				return true, ""
 			}
@@ -254,7 +254,7 @@ func (r *Router) Ready(now time.Time) (ok bool, why string) {
 			}
 			return true, r.missingRole()
 		}
-		excuses = append(excuses, r.see.unavailableReason(now, ep, &fleet.Request{}, fleet.LegWhole))
+		excuses = append(excuses, r.readers.unavailableReason(now, ep, &fleet.Request{}, fleet.LegWhole))
 	}
 	if len(excuses) == 0 {
 		if lone := r.missingRole(); lone != "" {
@@ -280,7 +280,7 @@ func (r *Router) unseenPrefillers(now time.Time) string {
 		if ep.Gone() {
 			continue
 		}
-		rank := r.see.usable(now, ep, 0, false)
+		rank := r.readers.usable(now, ep, 0, false)
 		switch prefills := ep.Role() == fleet.RolePrefill; {
 		case rank == health.Fit || rank == health.Strained:
 			of := served
@@ -299,7 +299,7 @@ func (r *Router) unseenPrefillers(now time.Time) string {
 	for _, ep := range unseen {
 		if m := ep.ModelNames(); len(served) > 0 && m[0] == "" ||
 			slices.ContainsFunc(m, func(m string) bool { return served[m] }) {
-			waits = append(waits, r.see.unavailableReason(now, ep, &fleet.Request{}, fleet.LegPrefill))
+			waits = append(waits, r.readers.unavailableReason(now, ep, &fleet.Request{}, fleet.LegPrefill))
 		}
 	}
 	if len(waits) == 0 {

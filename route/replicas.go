@@ -47,7 +47,7 @@ const (
 // peer is another router.
 type peer struct {
 	leases int
-	ended  int // once it is gone: how many flights were looked through for its own
+	ended  int // once it is gone: how many reservations were looked through for its own
 }
 
 // peerLease identifies a lease of another router.
@@ -56,13 +56,13 @@ type peerLease struct {
 	lease fleet.Lease
 }
 
-// others is the state about other routers.
-type others struct {
+// replicas is the state about other routers.
+type replicas struct {
 	self        uint64
 	seq         uint64 // requests placed so far
 	clockOffset time.Duration
 	peers       map[uint64]*peer
-	leases      map[peerLease]uint32 // index in flights
+	leases      map[peerLease]uint32 // index in reservations
 	pools       map[uint64]string    // names by hash of pools that are not kept, of this generation; "" for none
 	at          uint64
 	lost        uint64 // placed requests that were not accepted
@@ -75,8 +75,8 @@ type others struct {
 func (r *Router) Queued() int { return r.backlog.Reader().Queued() }
 
 // tellPlaced adds the news of a placed leg.
-func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f *flight) {
-	p := &r.others.placed[len(r.others.news)]
+func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f *reservation) {
+	p := &r.replicas.placed[len(r.replicas.news)]
 	j := r.backlog.Reader().Job(f.index)
 	*p = Placed{
 		Endpoint: f.ep.Key(), Pool: NameHash(f.pool.Name()), Class: f.class, Leg: f.leg, Stream: j.Stream,
@@ -85,21 +85,21 @@ func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f 
 		PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens, OutputTokens: v.OutputTokens, MaxTokens: d.req.MaxTokens,
 		PromptBytes: f.promptBytes, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(d.req.Tenant),
 		QueueClass: j.QueueClass, Chain: r.cache.Reader().Chain(f.index),
-		Conversation: d.told,
+		Conversation: d.announcement,
 	}
 	if d.req.Content != nil {
 		p.TextBytes = d.req.Content.Bytes
 	}
 	if v.Leg == fleet.LegPrefill {
-		p.Conversation = conversation.ToldOther(d.scope(v.Leg), t)
+		p.Conversation = conversation.AnnounceSide(d.scope(v.Leg), t)
 	}
-	r.others.news = append(r.others.news, News{Kind: NewsPlaced, Lease: f.decision.Lease, Placed: p})
+	r.replicas.news = append(r.replicas.news, News{Kind: NewsPlaced, Lease: f.decision.Lease, Placed: p})
 }
 
 // Open reports the running requests, one lease after another, for routers that have not heard of them.
 func (r *Router) Open(tell func(news []News)) {
-	for i := range r.flights {
-		f := &r.flights[i]
+	for i := range r.reservations {
+		f := &r.reservations[i]
 		if !f.open || f.peer.peer != 0 {
 			continue
 		}
@@ -110,7 +110,7 @@ func (r *Router) Open(tell func(news []News)) {
 			PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens, OutputTokens: j.OutputTokens, MaxTokens: j.MaxTokens,
 			PromptBytes: f.promptBytes, Again: true, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq,
 			Tenant: tenantHash(f.tenant), QueueClass: j.QueueClass,
-			Chain: r.cache.Reader().Chain(f.index), Conversation: f.conversation.Heard(),
+			Chain: r.cache.Reader().Chain(f.index), Conversation: f.conversation.Announce(),
 		}
 		news := append(make([]News, 0, 2), News{Kind: NewsPlaced, Lease: f.decision.Lease, Placed: &p})
 		if f.prefilled {
@@ -123,7 +123,7 @@ func (r *Router) Open(tell func(news []News)) {
 // tellNews adds news for other routers.
 func (r *Router) tellNews(n News) {
 	if r.cfg.Replicas {
-		r.others.news = append(r.others.news, n)
+		r.replicas.news = append(r.replicas.news, n)
 	}
 }
 
@@ -136,7 +136,7 @@ func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 	}
 	switch n.Kind {
 	case NewsPlaced:
-		r.heard(now, at, ev)
+		r.peerPlaced(now, at, ev)
 		return
 	case NewsClosed:
 		r.conversations.ForgetKey(n.Conversation)
@@ -144,11 +144,11 @@ func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 		return
 	}
 	name := peerLease{ev.Peer, n.Lease}
-	i, ok := r.others.leases[name]
+	i, ok := r.replicas.leases[name]
 	if !ok {
 		return
 	}
-	f := &r.flights[i]
+	f := &r.reservations[i]
 	switch n.Kind {
 	case NewsSent:
 		r.sentElsewhere(now, at, f)
@@ -167,9 +167,9 @@ func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 }
 
 // endElsewhere ends a lease of another router.
-func (r *Router) endElsewhere(now, at time.Time, f *flight, n *News) {
-	delete(r.others.leases, f.peer)
-	r.others.peers[f.peer.peer].leases--
+func (r *Router) endElsewhere(now, at time.Time, f *reservation, n *News) {
+	delete(r.replicas.leases, f.peer)
+	r.replicas.peers[f.peer.peer].leases--
 	r.conclude(
 		now,
 		at,
@@ -179,17 +179,17 @@ func (r *Router) endElsewhere(now, at time.Time, f *flight, n *News) {
 	)
 }
 
-// leader is the conversation id stored with the flight's response.
-func (f *flight) leader() string {
+// leader is the conversation id stored with the reservation's response.
+func (f *reservation) leader() string {
 	if f.class == fleet.Turn {
 		return f.session
 	}
 	return ""
 }
 
-// heard applies a request placed by another router: it writes what Decide would have written, without deciding.
-func (r *Router) heard(now, at time.Time, ev *PeerNews) {
-	h, o := ev.News.Placed, &r.others
+// peerPlaced applies a request placed by another router: it writes what Decide would have written, without deciding.
+func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
+	h, o := ev.News.Placed, &r.replicas
 	ep, from := r.endpoints.Keyed(h.Endpoint), o.peers[ev.Peer]
 	name := peerLease{ev.Peer, ev.News.Lease}
 	if _, known := o.leases[name]; known || !ep.Exists() || from == nil && len(o.peers) >= mostPeers ||
@@ -207,7 +207,7 @@ func (r *Router) heard(now, at time.Time, ev *PeerNews) {
 	r.registry.Worked(ep)
 	r.worked = true
 	p := r.poolOf(h.Pool)
-	f := r.newFlight()
+	f := r.newReservation()
 	i := f.index
 	o.leases[name] = i
 	c := &h.Conversation
@@ -235,7 +235,7 @@ func (r *Router) heard(now, at time.Time, ev *PeerNews) {
 	}
 	r.conversations.Hear(now, c)
 	entry, known := r.conversations.Reader().Recall(now, c)
-	r.cache.Hear(i, &cache.Heard{
+	r.cache.AddPeerRequest(i, &cache.PeerRequest{
 		Slot: ep.Slot(), Name: ep.Name(), Leg: h.Leg, Turn: turn, PromptTokens: h.PromptTokens, CachedTokens: h.CachedTokens,
 		Bytes: h.TextBytes, Chain: h.Chain, TokensPerByte: p.TokensPerByte(), Known: known, Entry: entry, Repeats: h.Repeats,
 	})
@@ -249,7 +249,7 @@ func (r *Router) heard(now, at time.Time, ev *PeerNews) {
 		r.pools.Turn(p, h.Leg, h.FirstTurn, h.PromptTokens-h.CachedTokens)
 	}
 	if c.Key != (session.Key{}) {
-		f.conversation = r.conversations.BindHeard(now, c, r.bound(now, &entry, f, f.decision.Model, h.Again))
+		f.conversation = r.conversations.BindAnnounced(now, c, r.bound(now, &entry, f, f.decision.Model, h.Again))
 		if h.Leg == fleet.LegWhole && !p.Splits() {
 			r.admission.TurnPlaced(now, i, &admission.PlacedTurn{
 				Key: f.conversation.Key(), Slot: ep.Slot(), Tokens: int64(h.PromptTokens + h.OutputTokens),
@@ -260,13 +260,13 @@ func (r *Router) heard(now, at time.Time, ev *PeerNews) {
 }
 
 // sentElsewhere records that another router has sent a queued request.
-func (r *Router) sentElsewhere(now, at time.Time, f *flight) {
+func (r *Router) sentElsewhere(now, at time.Time, f *reservation) {
 	if r.backlog.Reader().Job(f.index).Queued {
 		r.sendElsewhere(now, at, f)
 	}
 }
 
-func (r *Router) sendElsewhere(now, at time.Time, f *flight) {
+func (r *Router) sendElsewhere(now, at time.Time, f *reservation) {
 	if took := r.backlog.SentElsewhere(at, f.index, r.speed.Reader()); took > 0 {
 		r.arrivals.Spend(now, f.ep.Slot(), took)
 	}
@@ -274,19 +274,19 @@ func (r *Router) sendElsewhere(now, at time.Time, f *flight) {
 
 // peerGone ends the running requests of a router that is gone.
 func (r *Router) peerGone(now time.Time, ev *PeerGone) {
-	o := &r.others
+	o := &r.replicas
 	p := o.peers[ev.Peer]
 	if p == nil {
 		return
 	}
-	until, most := len(r.flights), p.leases
+	until, most := len(r.reservations), p.leases
 	if ev.Partly {
 		until, most = min(until, p.ended+stepSeen), min(most, stepDone)
 	} else {
 		p.ended = 0
 	}
 	for ; p.ended < until && most > 0; p.ended++ {
-		if f := &r.flights[p.ended]; f.open && f.peer.peer == ev.Peer {
+		if f := &r.reservations[p.ended]; f.open && f.peer.peer == ev.Peer {
 			r.endElsewhere(now, now, f, &News{Outcome: fleet.Abandoned})
 			most--
 		}
@@ -298,13 +298,13 @@ func (r *Router) peerGone(now time.Time, ev *PeerGone) {
 
 // Ending reports whether a router that is gone has requests that a further PeerGone.Partly would end.
 func (r *Router) Ending(peer uint64) bool {
-	p := r.others.peers[peer]
-	return p != nil && p.leases > 0 && p.ended < len(r.flights)
+	p := r.replicas.peers[peer]
+	return p != nil && p.leases > 0 && p.ended < len(r.reservations)
 }
 
 // poolOf is the pool whose name has a hash; the pool of all endpoints if it is unknown here.
 func (r *Router) poolOf(hash uint64) pool.Pool {
-	pools, o := r.pools.Reader(), &r.others
+	pools, o := r.pools.Reader(), &r.replicas
 	if p := pools.Keyed(hash); p.Exists() {
 		return p
 	}

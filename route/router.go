@@ -35,12 +35,12 @@ const (
 // Router is the state machine that decides. It gets the time, the requests and the events; it does no I/O, reads no
 // clock and stores no text. It is not safe for concurrent use (package live wraps it).
 type Router struct {
-	cfg *Config
-	see readers // what the steps of a decision see
+	cfg     *Config
+	readers readers // what the steps of a decision see
 
-	flights []flight // indexed by the low half of a Lease
-	free    []uint32 // free indexes of flights
-	open    int
+	reservations []reservation // indexed by the low half of a Lease
+	free         []uint32      // free indexes of reservations
+	open         int
 
 	// The rooms.
 	registry      *registry.Table
@@ -56,15 +56,15 @@ type Router struct {
 	shortlist     shortlist.Table
 	admission     *admission.Table
 
-	pad   decision // memory of the next decision
-	ended Ended    // result of the latest Finished, valid until the next one
+	scratch decision // memory of the next decision
+	ended   Ended    // result of the latest Finished, valid until the next one
 
 	dispatched       []backlog.Dispatched // scratch, see dispatch
 	dispatchedLeases []fleet.Lease        // scratch, see dispatch
 	slots            []int                // scratch, see taking
 	known            admission.Engines    // what admission asks of the other rooms
 
-	others others // other routers of the fleet
+	replicas replicas // other routers of the fleet
 
 	restored restored // from a snapshot
 
@@ -122,10 +122,10 @@ func New(c Config) *Router {
 		backlog:   backlog.New(c.backlog()),
 		budget:    budget.New(c.budget()),
 		admission: admission.New(!c.Admission),
-		others:    others{peers: map[uint64]*peer{}, leases: map[peerLease]uint32{}, pools: map[uint64]string{}},
+		replicas:  replicas{peers: map[uint64]*peer{}, leases: map[peerLease]uint32{}, pools: map[uint64]string{}},
 	}
 	r.conversations = conversation.New(c.conversations(), r.forgot)
-	r.pad.scratch = &scratch{chance: [...]chance{newChance(), newChance()}}
+	r.scratch.scratch = &scratch{chance: [...]chance{newChance(), newChance()}}
 	r.derive(&c)
 	return r
 }
@@ -142,25 +142,25 @@ func (r *Router) configure(c Config, policies bool) {
 	r.budget.SetConfig(c.budget())
 	r.admission.SetOff(!c.Admission)
 	r.pools.SetConfig(c.pools(), policies)
-	clear(r.others.pools) // there may be other aliases
+	clear(r.replicas.pools) // there may be other aliases
 	r.derive(&c)
 }
 
 // derive sets the configuration and what depends on it.
 func (r *Router) derive(c *Config) {
 	r.cfg = c
-	r.see = readers{
+	r.readers = readers{
 		endpoints: r.endpoints, pools: r.pools.Reader(), budget: r.budget.Reader(), conversations: r.conversations.Reader(),
 		health: r.health.Reader(), cache: r.cache.Reader(), speed: r.speed.Reader(), arrivals: r.arrivals.Reader(),
 		backlog: r.backlog.Reader(), shortlist: r.shortlist.Reader(), admission: r.admission.Reader(),
 		noFallback: c.Disaggregation.NoFallback, shortlists: c.Shortlist, staleAfter: c.StaleAfter,
 		replicas: c.Replicas, admits: c.Admission, most: c.Queue.Most, without: c.Without, needs: c.Needs,
 	}
-	r.known = engines{r.see.cache, r.see.speed, r.see.arrivals}
+	r.known = engines{r.readers.cache, r.readers.speed, r.readers.arrivals}
 	pools := c.pools()
 	add := func(of *pool.Rules) {
 		for _, make := range [...]func() pick.Policy{of.Policy, of.Prefill, of.Decode} {
-			r.see.needs = r.see.needs.And(make().Needs())
+			r.readers.needs = r.readers.needs.And(make().Needs())
 		}
 	}
 	add(&pools.Rules)
@@ -205,6 +205,7 @@ func (r *Router) Stats() Stats {
 		SessionHits: s.Hits, SessionMisses: s.Misses, SessionEvictions: s.Evictions,
 		Responses:      s.Responses,
 		RetriesRefused: r.budget.Refused(), EjectionsSpared: r.health.Spared(), Panics: r.panicked, QueueRefused: r.queueRefused,
-		Held: r.see.admission.Held(), HeldTokens: r.see.admission.HeldTokens(), HeldPools: r.see.admission.Lines(),
+		Held: r.readers.admission.Held(), HeldTokens: r.readers.admission.HeldTokens(),
+		HeldPools: r.readers.admission.HeldPools(),
 	}
 }

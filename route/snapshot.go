@@ -34,7 +34,7 @@ type (
 	// Conversation is one of Conversations, or a response.
 	Conversation = conversation.Entry
 	// ConversationNews is what other routers are told of a conversation.
-	ConversationNews = conversation.Heard
+	ConversationNews = conversation.Announcement
 	// LearntChain is a chain of blocks that an endpoint's cache is believed to hold.
 	LearntChain = cache.Chain
 	// LearntCache is what is known of the size of an endpoint's cache.

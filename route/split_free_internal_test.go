@@ -89,18 +89,18 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 			}
 		}
 		req := fleet.Request{Model: "m", PromptTokens: rapid.IntRange(1, 20_000).Draw(t, "tokens"), Stream: true, Splits: true, MintedID: "last"}
-		d := r.pad.reset(now, &req)
-		if err := r.see.identify(d); err != nil {
+		d := r.scratch.reset(now, &req)
+		if err := r.readers.identify(d); err != nil {
 			t.Fatal(err)
 		}
 		d.open = true
-		if _, err := r.see.fillPrefill(d); err != nil {
+		if _, err := r.readers.fillPrefill(d); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.see.fill(d, &d.whole, fleet.LegWhole, &d.who); err != nil {
+		if _, err := r.readers.fill(d, &d.whole, fleet.LegWhole, &d.who); err != nil {
 			t.Fatal(err)
 		}
-		_, w, _ := r.see.weighFree(d)
+		_, w, _ := r.readers.weighFree(d)
 		termsOf := func(v *pick.View, c *pick.Candidate) *pick.Terms {
 			s := d.pool.Rule().Scope(v)
 			var t pick.Terms
@@ -117,7 +117,7 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 		for i := range d.prefill.Candidates {
 			c := &d.prefill.Candidates[i]
 			ready := c.WaitMs + c.FixedMs + float64(d.whole.PromptTokens-c.CachedTokens)*c.MsPerToken
-			r.see.fillDecode(d, ready)
+			r.readers.fillDecode(d, ready)
 			for j := range d.decode.Candidates {
 				if of := &d.decode.Candidates[j]; of.Slot != c.Slot {
 					t := termsOf(&d.decode, of)
@@ -139,8 +139,8 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 // waitOf is the tolerance: a later prompt lets the work at the decoder proceed meanwhile.
 func waitOf(r *Router) float64 {
 	most := 0.0
-	for i := range r.pad.whole.Candidates {
-		most = max(most, r.backlog.Reader().LegWaitMs(r.pad.now, &r.pad.whole.Candidates[i], r.speed.Reader()))
+	for i := range r.scratch.whole.Candidates {
+		most = max(most, r.backlog.Reader().LegWaitMs(r.scratch.now, &r.scratch.whole.Candidates[i], r.speed.Reader()))
 	}
 	return most
 }

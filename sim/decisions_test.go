@@ -205,7 +205,7 @@ func TestFirstDifference(t *testing.T) {
 		}
 		replay := digestReplay(t, g.Trace(5), digestFleet("mixed4"), "least_ttft")
 		w := &watch{want: want}
-		replay.Heard = w.hear
+		replay.Announced = w.hear
 		if _, err := replay.Run(); err != nil {
 			t.Fatal(err)
 		}

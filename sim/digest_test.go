@@ -270,7 +270,7 @@ func (d *digest) yes(all ...bool) {
 }
 
 // listen feeds the digest from the routers of a run.
-func (d *digest) listen(r *drive.Replay) { r.Heard = d.hear }
+func (d *digest) listen(r *drive.Replay) { r.Announced = d.hear }
 
 // hear adds one call of a router: the decision with the terms of every candidate if a policy chose, or the results of an
 // observation.
@@ -328,7 +328,7 @@ func (d *digest) turnout(x *turnout) {
 // replay adds a replay's turns, router calls and engine counters.
 func (d *digest) replay(t *testing.T, r *drive.Replay) {
 	t.Helper()
-	r.Heard = d.hear
+	r.Announced = d.hear
 	o, err := r.Run()
 	if err != nil {
 		t.Fatal(err)

@@ -60,7 +60,7 @@ func newKVTeller(s *drive.Stage, engines int, how kvTelling, until time.Duration
 		k.jobs, k.queued = append(k.jobs, map[uint64]kvPlace{}), append(k.queued, nil)
 		k.asked, k.want = append(k.asked, s.Start()), append(k.want, false)
 		s.At(0, func(now time.Time) {
-			s.Observe(now, route.KVHeard{Endpoint: fmt.Sprint("e", i), State: kvstream.Exact, Detail: "followed"})
+			s.Observe(now, route.KVStreamState{Endpoint: fmt.Sprint("e", i), State: kvstream.Exact, Detail: "followed"})
 		})
 	}
 	s.Submitted, s.Stepped = k.sent, k.stepped

@@ -70,7 +70,7 @@ func TestLiveDecidesAsSimulated(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { l.run(t) })
 
 			var log decisionLog
-			r.Heard = log.hear
+			r.Announced = log.hear
 			r.Asked = func(turn int, req *fleet.Request) { *req = l.requests[turn] }
 			o, err := r.Run()
 			if err != nil {

@@ -26,7 +26,7 @@ func TestEveryPolicyMayQueue(t *testing.T) {
 			waited := 0
 			r := drive.Replay{
 				Trace: trace, Fleet: rig.Even(2, engine.DefaultConfig()), Policy: p, Queue: q, Content: true, Load: 1.3, Seed: 1,
-				Heard: func(e *route.Entry) {
+				Announced: func(e *route.Entry) {
 					if e.Decision != nil && e.Decision.Queued {
 						waited++
 					}

@@ -46,7 +46,7 @@ func playShadowed(t testing.TB, acting string, shadows ...string) *shadowed {
 		Content: true, IDs: true, Load: 0.7, Seed: 1,
 	}
 	sighting := new(shadow.Sighting)
-	s.replay.Heard = func(e *route.Entry) {
+	s.replay.Announced = func(e *route.Entry) {
 		switch {
 		case e.Decision != nil && sighting.Take(e.View, e.Request, placed(e.Decision)):
 			s.shadows.Judge(sighting)

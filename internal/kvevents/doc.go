@@ -2,11 +2,11 @@
 // by the engine, and by polling (TensorRT-LLM).
 //
 // It owns the streams, their sockets and the lookup of requests' tokens. It passes operations to the fleet as
-// route.KVApplied and the state of each stream as route.KVHeard. Each stream has one goroutine that reads, decodes and
-// names blocks while the fleet is not locked. It promises that missing messages are requested again, that a restart of
-// the engine and silence are reported within two seconds, and that all queues are bounded: if the router falls behind,
-// the engine's own queue overflows, which shows as missing messages. It never predicts what a cache holds: route/cache
-// does.
+// route.KVApplied and the state of each stream as route.KVStreamState. Each stream has one goroutine that reads,
+// decodes and names blocks while the fleet is not locked. It promises that missing messages are requested again, that a
+// restart of the engine and silence are reported within two seconds, and that all queues are bounded: if the router
+// falls behind, the engine's own queue overflows, which shows as missing messages. It never predicts what a cache
+// holds: route/cache does.
 package kvevents
 
 import (

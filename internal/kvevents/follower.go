@@ -200,7 +200,10 @@ func (f *Follower) reconcile(ctx context.Context) {
 		s.cancel()
 		<-s.done
 		if names[s.at.endpoint] {
-			f.observe(route.KVHeard{Endpoint: s.at.endpoint, State: kvstream.None, Detail: "not followed any more", Lost: true})
+			f.observe(route.KVStreamState{
+				Endpoint: s.at.endpoint, State: kvstream.None,
+				Detail: "not followed any more", Lost: true,
+			})
 		}
 	}
 }

@@ -106,7 +106,7 @@ func figures(f *Follower, endpoint string) Figures {
 	return Figures{}
 }
 
-func (h *heard) last(endpoint string) (out route.KVHeard) {
+func (h *heard) last(endpoint string) (out route.KVStreamState) {
 	for _, s := range h.states {
 		if s.Endpoint == endpoint {
 			out = s

@@ -181,7 +181,10 @@ func (f *Follower) awaited() (out []string) {
 // sayAwaited reports endpoints without any message so far.
 func (f *Follower) sayAwaited(names []string) {
 	for _, name := range names {
-		f.observe(route.KVHeard{Endpoint: name, State: kvstream.Silent, Detail: "the engine has not dialled in yet"})
+		f.observe(route.KVStreamState{
+			Endpoint: name, State: kvstream.Silent,
+			Detail: "the engine has not dialled in yet",
+		})
 	}
 }
 

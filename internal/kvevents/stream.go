@@ -289,5 +289,8 @@ func (s *stream) say(state kvstream.State, detail string, lost, restart bool) {
 	if several {
 		state, detail = worst, fmt.Sprintf("rank %d: %s", s.at.rank, detail)
 	}
-	s.f.observe(route.KVHeard{Endpoint: s.at.endpoint, State: state, Detail: detail, Lost: lost, Restart: restart})
+	s.f.observe(route.KVStreamState{
+		Endpoint: s.at.endpoint, State: state, Detail: detail, Lost: lost,
+		Restart: restart,
+	})
 }

@@ -25,7 +25,7 @@ import (
 // heard collects what a Follower tells.
 type heard struct {
 	mu     sync.Mutex
-	states []route.KVHeard
+	states []route.KVStreamState
 	ops    int
 	most   int // of them at once
 	blocks int
@@ -36,7 +36,7 @@ func (h *heard) observe(ev route.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch ev := ev.(type) {
-	case route.KVHeard:
+	case route.KVStreamState:
 		h.states = append(h.states, ev)
 	case route.KVApplied:
 		h.ops += ev.Ops.Len()

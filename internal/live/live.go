@@ -24,7 +24,7 @@ type Fleet struct {
 	made    route.Decision // the decision in it
 	prefill route.Decision // the one of a prefill leg in it
 
-	turns map[fleet.Lease]chan struct{} // of those in line, closed when it is their turn
+	dispatched map[fleet.Lease]chan struct{} // of those in line, closed when it is their turn
 
 	roles  atomic.Bool  // some endpoint has one
 	listed atomic.Int64 // how many endpoints the last Status had
@@ -39,7 +39,7 @@ type Fleet struct {
 
 // New makes a Fleet around a router. now is the clock, time.Now in production.
 func New(r *route.Router, now func() time.Time, listeners ...Listener) *Fleet {
-	f := &Fleet{router: r, now: now, turns: map[fleet.Lease]chan struct{}{}}
+	f := &Fleet{router: r, now: now, dispatched: map[fleet.Lease]chan struct{}{}}
 	f.listeners.Store(&listeners)
 	return f
 }
@@ -64,7 +64,7 @@ func (f *Fleet) Decide(req *fleet.Request) (route.Plan, error) {
 	now := f.now()
 	p, err := f.router.Decide(now, req)
 	if p.Hold.Lease != 0 { // nothing was decided
-		f.turns[p.Hold.Lease] = make(chan struct{})
+		f.dispatched[p.Hold.Lease] = make(chan struct{})
 		return p.Plan, nil
 	}
 	f.entry = route.Entry{Now: now, Request: req, Err: err}
@@ -217,14 +217,14 @@ func (f *Fleet) step(ev route.Event) (more, closed bool) {
 	case route.Declared:
 		f.roles.Store(f.router.Roles())
 	case route.Finished:
-		delete(f.turns, ev.Lease) // it may have left the line
+		delete(f.dispatched, ev.Lease) // it may have left the line
 	}
 	called, more, closed := f.entry.Dispatched, f.entry.More, f.entry.Closed
 	f.tell()
 	for _, l := range called { // after the listeners have heard of it
-		if turn := f.turns[l]; turn != nil {
+		if turn := f.dispatched[l]; turn != nil {
 			close(turn)
-			delete(f.turns, l)
+			delete(f.dispatched, l)
 		}
 	}
 	return more, closed
@@ -233,15 +233,16 @@ func (f *Fleet) step(ev route.Event) (more, closed bool) {
 // stand notes that a request stands in line.
 func (f *Fleet) stand(d *route.Decision) {
 	if d.Queued {
-		f.turns[d.Lease] = make(chan struct{})
+		f.dispatched[d.Lease] = make(chan struct{})
 	}
 }
 
-// Turn is closed when it is the turn of a request whose Decision.Queued, or which is held; nil when it is already.
-func (f *Fleet) Turn(l fleet.Lease) <-chan struct{} {
+// Dispatched is closed when it is the turn of a request whose Decision.Queued, or which is held; nil when it is
+// already.
+func (f *Fleet) Dispatched(l fleet.Lease) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.turns[l]
+	return f.dispatched[l]
 }
 
 // Queued is how many requests stand in line at this router.

@@ -209,7 +209,7 @@ func TestCalledInSteps(t *testing.T) {
 	var turns []<-chan struct{}
 	for range 1000 {
 		if p := ask(4000, true); p.Queued {
-			turns = append(turns, f.Turn(p.Lease))
+			turns = append(turns, f.Dispatched(p.Lease))
 		}
 	}
 	if len(turns) < 900 {

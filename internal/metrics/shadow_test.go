@@ -15,7 +15,7 @@ type fakeShadows struct{}
 
 func (fakeShadows) Told() (r shadow.Report, skipped, dropped uint64, spent time.Duration) {
 	r.Acting = shadow.World{Turns: 4, PromptTokens: 400, CachedTokens: 300, TTFTMs: 500}
-	r.Shadows = []shadow.Told{{
+	r.Shadows = []shadow.PolicyReport{{
 		Policy: "session", Apart: shadow.World{Turns: 4, PromptTokens: 400, CachedTokens: 200, TTFTMs: 2000},
 		Here: shadow.Step{Decisions: 5, Differs: 2, Priced: 2, Cheaper: 1, SavesMs: 100, LosesMs: 400, CostMs: 300, TTFTMs: 250},
 		Why:  []shadow.Reason{{Reason: "session", Differs: 2}},

@@ -344,7 +344,7 @@ func (t *target) report(got []engine.Answer) {
 	t.noteParts(whole)
 	for _, e := range t.current() {
 		r := whole
-		if e.Part.Kind != fleet.Whole {
+		if e.Part.Kind != fleet.WholeEngine {
 			r = t.read(got, e.Part)
 		}
 		r.Sleep, r.Rests = t.sleep, t.rests
@@ -383,7 +383,7 @@ func (t *target) noteSleep(whole fleet.Report) {
 func (t *target) noteParts(whole fleet.Report) {
 	declared := 0
 	for _, e := range t.current() {
-		if e.Part.Kind != fleet.Whole {
+		if e.Part.Kind != fleet.WholeEngine {
 			declared++
 		}
 	}

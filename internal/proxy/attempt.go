@@ -79,7 +79,7 @@ func (a *attempt) end() {
 	if c.Carrier != nil && c.Carrier.Elsewhere() {
 		a.fin = route.Finished{Lease: a.d.Lease, Outcome: fleet.Abandoned} // what came says nothing of this endpoint
 	}
-	a.fin.Alike = c.alike(a.fin.Outcome)
+	a.fin.FailsElsewhere = c.alike(a.fin.Outcome)
 	if a.Unsalted() {
 		c.served.Unsalted = a.d.Endpoint.Name
 	}
@@ -347,7 +347,7 @@ func (a *attempt) awaitDispatch(limit time.Duration) error {
 	if !a.d.Queued {
 		return nil
 	}
-	turn := a.c.p.fleet.Turn(a.d.Lease)
+	turn := a.c.p.fleet.Dispatched(a.d.Lease)
 	if turn == nil {
 		return nil
 	}

@@ -33,7 +33,7 @@ func (c *call) awaitRoom(h *route.Hold) (route.Plan, error) {
 	}
 	ctx, release := c.patient()
 	defer release()
-	turn := c.p.fleet.Turn(h.Lease)
+	turn := c.p.fleet.Dispatched(h.Lease)
 	if turn != nil {
 		var late <-chan time.Time
 		if wait != 0 {

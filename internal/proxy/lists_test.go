@@ -86,7 +86,7 @@ func TestRetriesKnowTokenIDs(t *testing.T) {
 				s.Apply(0, &kvstream.Batch{Events: []kvstream.Event{e}}, &ops)
 				r.fleet.Observe(route.KVApplied{Endpoint: "e1", Ops: &ops, Blocks: s.Held(), Size: 16})
 			}
-			r.fleet.Observe(route.KVHeard{Endpoint: "e1", State: kvstream.Exact, Detail: "followed"})
+			r.fleet.Observe(route.KVStreamState{Endpoint: "e1", State: kvstream.Exact, Detail: "followed"})
 			if res, body := r.post(tt.path, tt.body); res.StatusCode != 200 {
 				t.Fatalf("%d %s", res.StatusCode, body)
 			}

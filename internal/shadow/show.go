@@ -55,7 +55,7 @@ func (r *Report) Show(w io.Writer) {
 }
 
 // reasons are why a shadow's choices differ, the most frequent first in number, at most three.
-func reasons(s *shadow.Told) string {
+func reasons(s *shadow.PolicyReport) string {
 	var out []string
 	left := append([]shadow.Reason{}, s.Why...)
 	for len(out) < 3 && len(left) > 0 {

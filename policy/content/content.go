@@ -21,7 +21,7 @@ func Whole(r *fleet.Request) uint64 {
 	if r.Content == nil {
 		return 0
 	}
-	return r.Content.Whole
+	return r.Content.Hash
 }
 
 // Bytes is the length of a request's prompt in canonical bytes; 0 when unknown.

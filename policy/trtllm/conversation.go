@@ -261,7 +261,7 @@ func (p *conversation) weigh(v *pick.View, r *fleet.Request) int64 {
 func (p *conversation) spoken(to []uint64, r *fleet.Request) []uint64 {
 	tenant, blocks, whole := byhash.Text(r.Tenant), content.Blocks(r), content.Whole(r)
 	if q := p.first(r); q != nil {
-		blocks, whole = q.Blocks, q.Whole
+		blocks, whole = q.Blocks, q.Hash
 	} else if whole == 0 && r.Trail != nil {
 		whole = r.Trail.Text
 	}

@@ -143,7 +143,7 @@ func (p *kvCacheAware) find(v *pick.View, r *fleet.Request) {
 	rest := v.PromptTokens
 	for i := range listed {
 		q := &listed[i]
-		p.chain = scoped(p.chain[:0], r, q.Blocks, q.Bytes, q.Whole)
+		p.chain = scoped(p.chain[:0], r, q.Blocks, q.Bytes, q.Hash)
 		tokens := min(rest, listedTokens(v, r, q))
 		p.count(cs, tokens, q.Bytes)
 		rest -= tokens
@@ -261,7 +261,7 @@ func (p *kvCacheAware) reserved(l fleet.Lease, c *pick.Candidate, _ *pick.View, 
 	}
 	for i := range listed {
 		q := &listed[i]
-		o.chain = scoped(o.chain, r, q.Blocks, q.Bytes, q.Whole)
+		o.chain = scoped(o.chain, r, q.Blocks, q.Bytes, q.Hash)
 		o.ends = append(o.ends, len(o.chain))
 	}
 }

@@ -157,7 +157,7 @@ func (s *scripted) prompts(r *fleet.Request, value string, ids bool) {
 	if r.Content = (&fleet.Content{}); len(all) > 1 {
 		for i, text := range all {
 			blocks, whole := hashed(text)
-			q := fleet.Listed{Blocks: blocks, Bytes: len(text), Whole: whole}
+			q := fleet.Listed{Blocks: blocks, Bytes: len(text), Hash: whole}
 			if ids {
 				q.IDs = len(text) / 4
 			}
@@ -172,7 +172,7 @@ func (s *scripted) prompts(r *fleet.Request, value string, ids bool) {
 		}
 	}
 	r.Content.Bytes = len(joined)
-	r.Content.Blocks, r.Content.Whole = hashed(joined)
+	r.Content.Blocks, r.Content.Hash = hashed(joined)
 }
 
 // drawn is the first characters, or token ids, of a text.

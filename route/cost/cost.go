@@ -70,7 +70,7 @@ func externality(v *pick.View, c *pick.Candidate, prefill float64, s *Scope) flo
 	cost := delayed(begin+back, c, prefill, s)
 	cost += float64(s.externalityMs * float64(prefill*float64(c.Overtaken)))
 	cost += occupies(c)
-	if v.FirstTurn && !s.alone {
+	if v.FirstTurn && !s.single {
 		cost += laterTurns(v, c)
 	}
 	return cost
@@ -79,7 +79,7 @@ func externality(v *pick.View, c *pick.Candidate, prefill float64, s *Scope) flo
 // arrivals are the turns a ms that will wait for this one: those of conversations that begin, in a scope of one request
 // all that were placed there of late, and those of conversations that come back.
 func arrivals(v *pick.View, c *pick.Candidate, s *Scope) (begin, back float64) {
-	if s.alone {
+	if s.single {
 		return c.TurnsPerMs / (1 - min(c.Busy, mostBusy)), 0
 	}
 	return s.firstTurns / Speed(v, c), c.ReturnsPerMs / (1 - min(c.Busy, fullBusy))

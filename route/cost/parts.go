@@ -32,7 +32,7 @@ func PartsOf(v *pick.View, c *pick.Candidate, s *Scope) (p Parts) {
 		Overtaken: s.externalityMs * brings * float64(c.Overtaken), Occupancy: occupies(c),
 		Interference: interference(v, c, brings), Answer: answerDelay(v, c), Link: c.Link.DelayMs,
 	}
-	if v.FirstTurn && !s.alone {
+	if v.FirstTurn && !s.single {
 		p.LaterTurns = laterTurns(v, c)
 	}
 	if w := c.FullWeight() / s.heaviest; w < 1 {

@@ -5,7 +5,7 @@ import "github.com/warmpath/warmpath/pick"
 // Scope is what of a placement is reckoned, and what that takes of all rows together. The zero value reckons what the
 // request itself waits for, without what it costs others: for a view whose policy does not reckon.
 type Scope struct {
-	alone         bool    // this request alone
+	single        bool    // this request alone
 	firstTurns    float64 // see firstTurns
 	externalityMs float64 // ms that a ms of others' waiting counts for
 	heaviest      float64 // largest weight; 0 where others do not count
@@ -20,7 +20,7 @@ func ForChoice(v *pick.View) Scope {
 // candidates of legs are different endpoints, so arrivals are the turns that each endpoint had of late, not its share
 // of the fleet's. Later turns are left out: each is compared anew. weight is what a ms that others wait counts for.
 func ForSplit(v *pick.View, weight float64) Scope {
-	return Scope{alone: true, externalityMs: weight, heaviest: heaviest(v)}
+	return Scope{single: true, externalityMs: weight, heaviest: heaviest(v)}
 }
 
 // Scopes by name, for people.
@@ -35,7 +35,7 @@ func (s *Scope) String() string {
 	switch {
 	case s.heaviest <= 0:
 		return Request
-	case s.alone:
+	case s.single:
 		return Split
 	default:
 		return Choice

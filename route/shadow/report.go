@@ -14,12 +14,12 @@ type Report struct {
 	// turns of conversations whose beginning they had not seen; no part of the worlds
 	Late uint64 `json:"late"`
 
-	Acting  World  `json:"acting"` // what the acting policy decided, played through the same model
-	Shadows []Told `json:"shadows"`
+	Acting  World          `json:"acting"` // what the acting policy decided, played through the same model
+	Shadows []PolicyReport `json:"shadows"`
 }
 
-// Told has the findings of one policy.
-type Told struct {
+// PolicyReport has the findings of one policy.
+type PolicyReport struct {
 	Policy string   `json:"policy"`
 	Here   Step     `json:"here"`  // in the acting policy's place, one decision at a time
 	Apart  World    `json:"apart"` // had it decided all along
@@ -69,7 +69,7 @@ func (s *Set) Report() Report {
 		slices.SortFunc(why, func(a, b Reason) int { return strings.Compare(string(a.Reason), string(b.Reason)) })
 		r.Shadows = append(
 			r.Shadows,
-			Told{Policy: p.Name, Here: s.tells[i].Step, Apart: s.worlds[i].report(), Why: why},
+			PolicyReport{Policy: p.Name, Here: s.tells[i].Step, Apart: s.worlds[i].report(), Why: why},
 		)
 	}
 	return r

@@ -29,7 +29,7 @@ type world struct {
 	places  []place
 	ends    ends
 	sizes   size.Model // for the tokens of a prompt per canonical byte
-	told    World
+	sums    World
 	spread  spreadOf
 	returns arrivals.Returns
 	clock   arrivals.Clock
@@ -91,15 +91,15 @@ func (w *world) follow(s *Set, g *Sighting, p *pick.Installed, mix *arrivals.Mix
 	if len(v.Candidates) > 1 {
 		mix.Add(v.FirstTurn, v.PromptTokens-c.CachedTokens)
 	}
-	w.told.Turns++
-	w.told.PromptTokens += uint64(v.PromptTokens)
-	w.told.CachedTokens += uint64(c.CachedTokens)
-	w.told.TTFTMs += ttft
+	w.sums.Turns++
+	w.sums.PromptTokens += uint64(v.PromptTokens)
+	w.sums.CachedTokens += uint64(c.CachedTokens)
+	w.sums.TTFTMs += ttft
 	w.spread.add(ttft)
 	if v.Home >= 0 {
-		w.told.Later++
+		w.sums.Later++
 		if v.Home == at {
-			w.told.Home++
+			w.sums.Home++
 		}
 	}
 	w.put(v, g, c, &home, p)
@@ -277,7 +277,7 @@ func (w *world) bound(v *pick.View, g *Sighting, c *pick.Candidate, at *place) {
 }
 
 func (w *world) report() World {
-	r := w.told
+	r := w.sums
 	r.P50Ms, r.P90Ms, r.P99Ms = w.spread.quantile(0.5), w.spread.quantile(0.9), w.spread.quantile(0.99)
 	return r
 }

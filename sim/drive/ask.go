@@ -10,7 +10,7 @@ func (p *player) decide(router int32, now int64, turn int) (route.Plan, error) {
 	}
 	plan, err := r.Decide(p.at(now), &p.req)
 	p.spread(now, router, plan.News)
-	if p.Heard != nil {
+	if p.Announced != nil {
 		e := route.Entry{Now: p.at(now), Request: &p.req, Err: err}
 		if plan.Hold.Lease != 0 {
 			return plan.Plan, nil
@@ -24,7 +24,7 @@ func (p *player) decide(router int32, now int64, turn int) (route.Plan, error) {
 			}
 			e.View = plan.View
 		}
-		p.Heard(&e)
+		p.Announced(&e)
 	}
 	return plan.Plan, err
 }
@@ -34,8 +34,8 @@ func (p *player) tell(router int32, now int64, ev route.Event) {
 	e := p.routers[router].Observe(p.at(now), ev)
 	p.call(router, e.Dispatched)
 	p.spread(now, router, e.News)
-	if p.Heard != nil {
-		p.Heard(&e)
+	if p.Announced != nil {
+		p.Announced(&e)
 	}
 	if e.More {
 		p.tell(router, now, route.Tick{})

@@ -60,10 +60,10 @@ type Replay struct {
 
 	Asked func(turn int, req *fleet.Request) // may change a turn's request before the decision. nil for nothing
 	// listener for the routers' entries, in order, without news of other routers; it must not keep them. nil for none
-	Heard    func(*route.Entry)
-	Reported func(endpoint int, r *fleet.Report) // may change a probe's report. nil for nothing
-	Stage    func(*Stage)                        // gets the run before it starts, to add events. nil for nothing
-	Progress func(done, turns int) bool          // called occasionally; false stops the run. nil for nothing
+	Announced func(*route.Entry)
+	Reported  func(endpoint int, r *fleet.Report) // may change a probe's report. nil for nothing
+	Stage     func(*Stage)                        // gets the run before it starts, to add events. nil for nothing
+	Progress  func(done, turns int) bool          // called occasionally; false stops the run. nil for nothing
 }
 
 // Played is one turn as its client saw it.

@@ -69,7 +69,7 @@ func (p *player) hear(now int64) {
 	}
 }
 
-// told gives a router an event that is not reported to Heard.
+// told gives a router an event that is not reported to Announced.
 func (p *player) told(now int64, router int32, ev route.Event) {
 	e := p.routers[router].Observe(p.at(now), ev)
 	p.call(router, e.Dispatched)

@@ -117,7 +117,7 @@ func TestSplitModel(t *testing.T) {
 			t.Skip("there are prefillers without decoders, or decoders without prefillers: no such fleet is taken")
 		}
 		began, ended := map[fleet.Lease]int{}, map[fleet.Lease]int{}
-		r.Heard = func(e *route.Entry) {
+		r.Announced = func(e *route.Entry) {
 			if e.Decision != nil {
 				began[e.Decision.Lease]++
 			}
@@ -174,7 +174,7 @@ func TestSplitModel(t *testing.T) {
 		if retries == 0 && fetched != moved {
 			t.Fatalf("%d tokens were moved, %d came", moved, fetched)
 		}
-		r.Heard = nil
+		r.Announced = nil
 		again, err := r.Run()
 		if err != nil || !reflect.DeepEqual(again.Turns, o.Turns) {
 			t.Fatalf("the second time it is not the same: %v", err)

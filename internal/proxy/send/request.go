@@ -44,7 +44,7 @@ func (a *Outgoing) request() *http.Request {
 
 // Address sets the header that selects the endpoint's rank, and returns the edit of the body that does so.
 func (a *Outgoing) Address(h http.Header) []prompt.Edit {
-	if a.d.Endpoint.Part.Kind == fleet.Whole {
+	if a.d.Endpoint.Part.Kind == fleet.WholeEngine {
 		return nil
 	}
 	dialect, err := engine.ByKind(a.d.Kind)

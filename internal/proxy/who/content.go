@@ -46,18 +46,19 @@ func (c *Content) Told(api prompt.API) *fleet.Content {
 			Scope:  c.Chain.Space,
 			Blocks: c.ids.Blocks,
 			Bytes:  c.ids.Bytes,
-			Whole:  c.ids.Whole,
+			Hash:   c.ids.Whole,
 			Start:  c.start(api),
 		}
 		return &c.about
 	}
 	c.about = fleet.Content{
-		Scope: c.Chain.Scope, Lead: c.Chain.ToolsBytes, Blocks: c.Chain.Blocks, Bytes: c.Chain.Bytes, Whole: c.Chain.Whole, Start: c.start(api), Text: c.textOf(api),
+		Scope: c.Chain.Scope, Lead: c.Chain.ToolsBytes, Blocks: c.Chain.Blocks, Bytes: c.Chain.Bytes,
+		Hash: c.Chain.Whole, Start: c.start(api), Text: c.textOf(api),
 		List: c.listed[:len(c.Chain.List)],
 	}
 	for i := range c.Chain.List {
 		p := &c.Chain.List[i]
-		c.listed[i] = fleet.Listed{Blocks: p.Blocks, Bytes: p.Bytes, Whole: p.Whole, IDs: p.IDs}
+		c.listed[i] = fleet.Listed{Blocks: p.Blocks, Bytes: p.Bytes, Hash: p.Whole, IDs: p.IDs}
 	}
 	return &c.about
 }

@@ -125,15 +125,15 @@ type Reader struct{ t *Table }
 // Reader is for steps that must not write.
 func (t *Table) Reader() Reader { return Reader{t} }
 
-// Enter adds an endpoint.
-func (t *Table) Enter(slot int) {
+// AddEndpoint adds an endpoint.
+func (t *Table) AddEndpoint(slot int) {
 	e := t.endpoints.Grow(slot)
 	*e = endpoint{}
 	t.slots = append(t.slots, slot)
 }
 
-// Left removes an endpoint.
-func (t *Table) Left(slot int) {
+// RemoveEndpoint removes an endpoint.
+func (t *Table) RemoveEndpoint(slot int) {
 	for i, s := range t.slots {
 		if s == slot {
 			t.slots = append(t.slots[:i], t.slots[i+1:]...)

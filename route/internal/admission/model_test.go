@@ -103,12 +103,12 @@ func TestAgainstModel(t *testing.T) {
 			}
 		}
 		w.Age(w.now.Add(time.Hour), &w.engines, 1)
-		w.Left(0)
-		w.Left(1)
+		w.RemoveEndpoint(0)
+		w.RemoveEndpoint(1)
 		if tenants := w.Tenants(); tenants != 0 {
 			t.Fatalf("%d tenants are left", tenants)
 		}
-		if n, lines := w.Reader().Waiting(10), w.Reader().Lines(); len(n)+len(lines) != 0 {
+		if n, lines := w.Reader().Waiting(10), w.Reader().HeldPools(); len(n)+len(lines) != 0 {
 			t.Fatalf("%v in %v are said to wait", n, lines)
 		}
 	})

@@ -52,7 +52,7 @@ func newWorld(keeps time.Duration, rooms ...int64) *world {
 	for i, room := range rooms {
 		w.engines.room = append(w.engines.room, room)
 		w.takes = append(w.takes, true)
-		w.Enter(i)
+		w.AddEndpoint(i)
 	}
 	w.Age(w.now, &w.engines, 1)
 	return w
@@ -251,7 +251,7 @@ func play(t *testing.T, script string) string {
 			w.now = w.now.Add(d)
 		case "gone":
 			w.takes[number(f[1])] = false
-			w.Left(int(number(f[1])))
+			w.RemoveEndpoint(int(number(f[1])))
 		case "over":
 			w.ConversationEnded(w.turns[latest(f[1])].Key)
 		case "closed", "opened":

@@ -50,8 +50,8 @@ type Line struct {
 	Tokens int64 // that they need beside what members have
 }
 
-// Lines lists the pools with held turns.
-func (r Reader) Lines() []Line {
+// HeldPools lists the pools with held turns.
+func (r Reader) HeldPools() []Line {
 	var out []Line
 	for _, l := range r.t.order {
 		x := Line{Pool: l.pool, Turns: len(l.turns)}

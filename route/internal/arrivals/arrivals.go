@@ -32,8 +32,8 @@ type endpoint struct {
 	idles Idles
 }
 
-// Enter adds an endpoint.
-func (t *Table) Enter(slot int) { *t.endpoints.Grow(slot) = endpoint{} }
+// AddEndpoint adds an endpoint.
+func (t *Table) AddEndpoint(slot int) { *t.endpoints.Grow(slot) = endpoint{} }
 
 // Replace moves the idle conversations of an endpoint to its successor under the same name. Running turns stay.
 func (t *Table) Replace(old, slot int) {
@@ -52,8 +52,8 @@ func (t *Table) Spend(now time.Time, slot int, ms float64) {
 	t.endpoints.Get(slot).busy.Spend(now, ms)
 }
 
-// Left forgets an endpoint that is no longer declared.
-func (t *Table) Left(slot int) { t.endpoints.Reset(slot) }
+// RemoveEndpoint forgets an endpoint that is no longer declared.
+func (t *Table) RemoveEndpoint(slot int) { t.endpoints.Reset(slot) }
 
 // Activate counts a conversation with a running turn at an endpoint.
 func (t *Table) Activate(slot int) { t.endpoints.Get(slot).idles.active++ }

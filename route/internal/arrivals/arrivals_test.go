@@ -30,7 +30,7 @@ func TestReadingChangesNothing(t *testing.T) {
 		const endpoints = 3
 		var rows []pick.Candidate
 		for n := range endpoints {
-			table.Enter(n)
+			table.AddEndpoint(n)
 			rows = append(rows, pick.Candidate{Endpoint: pick.Endpoint{Slot: n}})
 		}
 		now := time.Unix(1000, 0)
@@ -75,7 +75,7 @@ func TestAgeInSteps(t *testing.T) {
 	var table Table
 	now := time.Unix(1000, 0)
 	for n := range endpoints {
-		table.Enter(n)
+		table.AddEndpoint(n)
 	}
 	for range conversations {
 		now = now.Add(time.Minute)

@@ -42,13 +42,13 @@ func spanOf(age int) (from, width uint32) {
 
 // Returns is the learnt hazard rate: the share of the conversations that reach an age bucket and return within it.
 type Returns struct {
-	back, passed [ages]float64  // conversations that returned within the bucket, and that stayed idle beyond it
-	lines        [ages + 1]line // survival curve: the share still idle, per bucket
-	at           uint32         // tick of lines
+	back, passed [ages]float64        // conversations that returned within the bucket, and that stayed idle beyond it
+	lines        [ages + 1]returnLine // survival curve: the share still idle, per bucket
+	at           uint32               // tick of lines
 }
 
-// line is a share that falls linearly with each tick.
-type line struct{ share, perTick float64 }
+// returnLine is a share that falls linearly with each tick.
+type returnLine struct{ share, perTick float64 }
 
 func (s *Returns) count(age int, back, passed float64) {
 	s.back[age] += back
@@ -71,10 +71,10 @@ func (s *Returns) learn(now uint32) {
 		share = (s.back[k] + float64(assumedIdles*share)) / (s.back[k] + s.passed[k] + assumedIdles)
 		from, width := spanOf(k)
 		perTick := float64(left*share) / float64(width)
-		s.lines[k] = line{left + float64(perTick*float64(from)), perTick}
+		s.lines[k] = returnLine{left + float64(perTick*float64(from)), perTick}
 		left -= float64(left * share)
 	}
-	s.lines[ages] = line{share: left}
+	s.lines[ages] = returnLine{share: left}
 }
 
 // idle is the share still idle after this many ticks, interpolated linearly within a bucket.

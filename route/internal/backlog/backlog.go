@@ -100,14 +100,14 @@ func (t *Table) SetConfig(c Config) {
 	t.cfg = c
 }
 
-// Enter adds an endpoint. Queues are dispatched in the order of the calls.
-func (t *Table) Enter(slot int) {
+// AddEndpoint adds an endpoint. Queues are dispatched in the order of the calls.
+func (t *Table) AddEndpoint(slot int) {
 	*t.endpoints.Grow(slot) = endpoint{prompts: prompts{arrivals: new(arrivalRing)}}
 	t.order = append(t.order, slot)
 }
 
-// Drop removes an endpoint without work.
-func (t *Table) Drop(slot int) {
+// RemoveEndpoint removes an endpoint without work.
+func (t *Table) RemoveEndpoint(slot int) {
 	t.endpoints.Reset(slot)
 	if i := slices.Index(t.order, slot); i >= 0 {
 		t.order = slices.Delete(t.order, i, i+1)

@@ -44,7 +44,7 @@ type wire struct {
 
 func newWire(perToken float64) *wire {
 	w := &wire{Table: New(Config{}), rates: rates(perToken), now: time.Unix(1000, 0)}
-	w.Enter(0)
+	w.AddEndpoint(0)
 	return w
 }
 
@@ -218,7 +218,7 @@ func TestAccounts(t *testing.T) {
 		perToken := rapid.SampledFrom([]float64{0.01, 0.1, 2}).Draw(t, "speed")
 		r := rates(perToken)
 		for slot := range 2 {
-			table.Enter(slot)
+			table.AddEndpoint(slot)
 			table.Describe(slot, rapid.IntRange(0, 4).Draw(t, "places"), rapid.Int64Range(0, 50_000).Draw(t, "memory"))
 		}
 		var open []uint32

@@ -22,7 +22,7 @@ type queueing struct {
 func newQueueing(q QueueConfig) *queueing {
 	q.Ahead = time.Millisecond
 	s := &queueing{Table: New(Config{Queue: q}), now: time.Unix(1000, 0), rates: rates(1)}
-	s.Enter(0)
+	s.AddEndpoint(0)
 	return s
 }
 

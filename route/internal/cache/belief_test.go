@@ -60,7 +60,7 @@ const onePrompt = 2
 func newBeliever() *believer {
 	b := &believer{t: New(0), now: time.Unix(1_700_000_000, 0), live: map[uint32]*sent{}}
 	for i := range b.computed {
-		b.t.Enter(i)
+		b.t.AddEndpoint(i)
 		b.t.Describe(i, Facts{OnePrompt: i == onePrompt})
 	}
 	return b
@@ -106,7 +106,7 @@ func (b *believer) place(t *rapid.T) {
 	missed := b.t.Reader().Begin(&x)
 	if heard {
 		b.t.Reader().look(&x, req, "")
-		b.t.Hear(n, &Heard{Slot: s.slot, Turn: true, PromptTokens: 10, Bytes: req.Content.Bytes, Chain: x.keys, TokensPerByte: 0.25})
+		b.t.AddPeerRequest(n, &PeerRequest{Slot: s.slot, Turn: true, PromptTokens: 10, Bytes: req.Content.Bytes, Chain: x.keys, TokensPerByte: 0.25})
 	} else {
 		p.Size.Tokens = max(1, p.Size.Tokens)
 		v := &pick.View{Now: b.now, PromptTokens: p.Size.Tokens}
@@ -253,7 +253,7 @@ func (b *believer) checkActive(t *rapid.T, slot int, w text, p *Prompt, held *pi
 
 func (b *believer) check(t *rapid.T) {
 	for slot := range b.computed { // all of these prompts are of 4 bytes a token, and 10 tokens have no known content
-		prompts := b.t.endpoints.Get(slot).held.prompts
+		prompts := b.t.endpoints.Get(slot).outstanding.prompts
 		if got, want := b.t.Reader().Resident(slot, prompts+10), 10+int64(len(b.blocksOf(slot))*fleet.BlockBytes/4); got != want {
 			t.Fatalf("endpoint %d has %d tokens in its memory, want %d", slot, got, want)
 		}

@@ -51,17 +51,17 @@ type Facts struct {
 
 // endpoint is one cache.
 type endpoint struct {
-	epoch      uint32 // changes when the cache is lost; unique over all endpoints
-	facts      Facts
-	held       held
-	capacity   capacity
-	grain      grain
-	flow       int64    // estimated blocks computed so far
-	losses     losses   // of single prompts
-	lost       uint64   // times that the cache was lost
-	pending    []uint32 // leases whose blocks are not computed yet, as they were placed
-	last       []uint64 // of a cache for one prompt, the one computed last
-	unreported unreported
+	epoch       uint32 // changes when the cache is lost; unique over all endpoints
+	facts       Facts
+	outstanding resident
+	capacity    capacity
+	grain       grain
+	flow        int64    // estimated blocks computed so far
+	losses      losses   // of single prompts
+	lost        uint64   // times that the cache was lost
+	pending     []uint32 // leases whose blocks are not computed yet, as they were placed
+	last        []uint64 // of a cache for one prompt, the one computed last
+	unreported  unreported
 }
 
 // lease is a placed request.
@@ -94,12 +94,12 @@ func (l *lease) begin() {
 	*l = lease{chain: l.chain[:0], list: names}
 }
 
-// Enter adds an endpoint.
-func (t *Table) Enter(slot int) {
+// AddEndpoint adds an endpoint.
+func (t *Table) AddEndpoint(slot int) {
 	e := t.endpoints.Grow(slot)
 	*e = endpoint{}
 	t.renew(e)
-	t.reported.Enter(slot, e.epoch)
+	t.reported.AddEndpoint(slot, e.epoch)
 }
 
 // Describe sets the stated facts of an endpoint.
@@ -112,11 +112,11 @@ func (t *Table) Lost(slot int) {
 	e.lost++
 }
 
-// Left removes an endpoint without leases.
-func (t *Table) Left(slot int) {
+// RemoveEndpoint removes an endpoint without leases.
+func (t *Table) RemoveEndpoint(slot int) {
 	t.endpoints.Reset(slot)
 	t.index.Drop(slot)
-	t.reported.Left(slot)
+	t.reported.RemoveEndpoint(slot)
 }
 
 // empty begins a new epoch with nothing in the cache.
@@ -184,14 +184,15 @@ func (r Reader) Warmth(n uint32) Warmth {
 // Resident is the tokens that outstanding requests occupy, shared prefixes counted once. context counts them for each
 // request.
 func (r Reader) Resident(slot int, context int64) int64 {
-	return r.t.endpoints.Get(slot).resident(context)
+	return r.t.endpoints.Get(slot).residentTokens(context)
 }
 
 // Idle checks the invariants of an endpoint without leases: nothing pending, nothing held, a valid capacity.
 func (r Reader) Idle(slot int) error {
 	e := r.t.endpoints.Get(slot)
-	if len(e.pending) != 0 || len(e.held.leases) != 0 || e.held.blocks != 0 || e.held.prompts != 0 {
-		return fmt.Errorf("pending %v, held %+v", e.pending, e.held)
+	if len(e.pending) != 0 || len(e.outstanding.leases) != 0 || e.outstanding.blocks != 0 ||
+		e.outstanding.prompts != 0 {
+		return fmt.Errorf("pending %v, held %+v", e.pending, e.outstanding)
 	}
 	if x := e.capacity.share; math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
 		return fmt.Errorf("%v of the capacity is taken to be there", x)

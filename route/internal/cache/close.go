@@ -69,7 +69,7 @@ func (t *Table) Close(now time.Time, f *Ended) (news []string) {
 	n := uint32(f.Lease)
 	l := t.leases.Get(int(n))
 	e := t.endpoints.Get(l.slot)
-	first := t.release(e, n, l)
+	first := t.removeResident(e, n, l)
 	if !l.done {
 		e.settled(n)
 		if f.Sent && f.Outcome == fleet.OK {

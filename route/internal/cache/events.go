@@ -23,13 +23,13 @@ func (t *Table) Apply(now time.Time, slot, requests int, b *reported.Batch, aske
 	return news
 }
 
-// Heard sets the state of an endpoint's event stream. lost voids earlier events; restart means that the engine
+// SetStreamState sets the state of an endpoint's event stream. lost voids earlier events; restart means that the engine
 // restarted. changed reports whether the state is new.
-func (t *Table) Heard(slot int, state kvstream.State, lost, restart bool) (changed bool) {
+func (t *Table) SetStreamState(slot int, state kvstream.State, lost, restart bool) (changed bool) {
 	if restart {
 		t.Lost(slot)
 	}
-	return t.reported.Heard(slot, state, lost || restart)
+	return t.reported.SetStreamState(slot, state, lost || restart)
 }
 
 // Tick detects that an endpoint's events have stopped; silent is true once, when they have.

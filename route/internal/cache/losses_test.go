@@ -25,8 +25,8 @@ func TestFullMemoryHoldsNothing(t *testing.T) {
 		{"host memory keeps it", true, 100_000, 120_000, 0, 4, 40_000 / firstFinds},
 		{"memory is not known", true, 0, 200_000, 0, 1, 40_000 / firstFinds},
 	} {
-		e := &endpoint{facts: Facts{CacheTokens: c.tokens}, held: held{prompts: c.twice}, capacity: capacity{share: c.share}}
-		if got := e.expectedMiss(&pick.Cached{Full: c.full, Resident: e.resident(c.context)}, 40_000); math.Abs(got-c.want) > 1e-9 {
+		e := &endpoint{facts: Facts{CacheTokens: c.tokens}, outstanding: resident{prompts: c.twice}, capacity: capacity{share: c.share}}
+		if got := e.expectedMiss(&pick.Cached{Full: c.full, Resident: e.residentTokens(c.context)}, 40_000); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %v tokens of 40,000, want %v", c.name, got, c.want)
 		}
 	}

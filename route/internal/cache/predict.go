@@ -41,7 +41,7 @@ func (r Reader) Predict(
 	}
 	for i := range at.Len() {
 		c, h, e := at.At(i), &held[i], r.t.endpoints.Get(at.At(i).Slot)
-		h.Full, h.Resident = r.full(c.Slot, 64), e.resident(c.Load.ContextTokens)
+		h.Full, h.Resident = r.full(c.Slot, 64), e.residentTokens(c.Load.ContextTokens)
 		h.Counted, h.Present, h.PresentTokens = h.Blocks, r.present(x, c, h.Blocks), h.CachedTokens
 		if h.Present < h.Blocks {
 			h.PresentTokens = min(h.CachedTokens, r.wholeBlocks(c, p.Size.At(blocks.Bytes(h.Present))))
@@ -219,7 +219,7 @@ func (r Reader) countActive(x *Text, p *Prompt, at pick.Endpoints, held []pick.C
 		if c.Model != x.model {
 			r.look(x, p.Request, c.Model)
 		}
-		h.ActiveTokens = int64(float64(e.held.blocks) * perBlock)
+		h.ActiveTokens = int64(float64(e.outstanding.blocks) * perBlock)
 		h.AddsTokens = p.Size.Tokens - p.Size.At(blocks.Bytes(r.t.shared(e, x.keys)))
 	}
 }

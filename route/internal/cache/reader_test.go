@@ -115,10 +115,10 @@ var slotNames = []string{"a", "b", "c"}
 func newSite() *site {
 	s := &site{t: New(0), now: time.Unix(1_700_000_000, 0), rng: rand.New(rand.NewPCG(1, 2)), stream: kvstream.New(0), placed: map[fleet.Lease]placed{}, homes: map[string]session.Entry{}}
 	for i := range slotNames {
-		s.t.Enter(i)
+		s.t.AddEndpoint(i)
 		s.t.Describe(i, Facts{CacheTokens: 4000, BlockTokens: 16})
 	}
-	s.t.Heard(0, kvstream.Exact, false, false)
+	s.t.SetStreamState(0, kvstream.Exact, false, false)
 	return s
 }
 
@@ -257,7 +257,7 @@ func TestReaderChangesNothing(t *testing.T) {
 		if s.t.Reader().Resident(i, s.context[i]) != 0 {
 			t.Errorf("endpoint %d, with no lease, keeps %d tokens", i, s.t.Reader().Resident(i, s.context[i]))
 		}
-		if s.t.Left(i); !s.t.Reader().Empty(i) {
+		if s.t.RemoveEndpoint(i); !s.t.Reader().Empty(i) {
 			t.Errorf("something is believed to be at slot %d, which nobody has", i)
 		}
 	}
@@ -278,12 +278,12 @@ func TestEpochs(t *testing.T) {
 	look("declared", 1)
 	s.t.Lost(0)
 	look("lost", 0)
-	s.t.Heard(0, kvstream.Exact, false, true)
+	s.t.SetStreamState(0, kvstream.Exact, false, true)
 	look("restarted", 0)
 	if n := s.t.Reader().Losses(0); n != 2 {
 		t.Errorf("%d losses", n)
 	}
-	s.t.Left(0)
-	s.t.Enter(0)
+	s.t.RemoveEndpoint(0)
+	s.t.AddEndpoint(0)
 	look("another one", 0)
 }

@@ -274,7 +274,7 @@ func TestHeardIsAsFound(t *testing.T) {
 				again.Entry.Endpoint != f.Entry.Endpoint || again.NewID != f.NewID {
 				t.Fatalf("found there %+v, here %+v", again, f)
 			}
-			h := here.Reader().Told(s, req, &f)
+			h := here.Reader().Announce(s, req, &f)
 			for _, id := range clients {
 				if h.ID == id || h.Leader() == id {
 					t.Fatalf("the id %s of a client was told", id)
@@ -287,7 +287,7 @@ func TestHeardIsAsFound(t *testing.T) {
 			if known, ok := there.Reader().Recall(now, &h); ok != f.Known || known.Endpoint != f.Entry.Endpoint {
 				t.Fatalf("recalled %+v, %t, want %+v", known, ok, f.Entry)
 			}
-			there.BindHeard(now, &h, e)
+			there.BindAnnounced(now, &h, e)
 			for _, table := range []*Table{here, there} {
 				if got, ok := table.Reader().Entry(now, s, f.Leader(s)); !ok || got.Endpoint != e.Endpoint {
 					t.Fatalf("by what is told as its id the conversation is at %+v, %t, want %s", got, ok, e.Endpoint)

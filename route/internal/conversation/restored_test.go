@@ -140,7 +140,7 @@ func TestNonsenseIsRestored(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 		for _, e := range p.Claimed {
-			got, ok := table.Reader().Recall(now, &Heard{Key: session.KeyFrom(e.Hi, e.Lo)})
+			got, ok := table.Reader().Recall(now, &Announcement{Key: session.KeyFrom(e.Hi, e.Lo)})
 			if ok && (got.Tokens < 0 || got.Turns < 0 || got.Last.After(now) || got.Endpoint != "" &&
 				got.Endpoint != "e" && got.Endpoint != "m") {
 				t.Fatalf("%+v", got)

@@ -15,11 +15,11 @@ type Piece struct {
 	Users                         []User
 	Seen                          []session.SeenID
 
-	heard []Heard // in place of ends, tails and users, of conversations that are stored one by one
+	heard []Announcement // in place of ends, tails and users, of conversations that are stored one by one
 }
 
 // Hear adds what recognises a conversation that is stored by itself.
-func (p *Piece) Hear(h *Heard) { p.heard = append(p.heard, *h) }
+func (p *Piece) Hear(h *Announcement) { p.heard = append(p.heard, *h) }
 
 // Entry is a conversation or a response. Endpoint, Model and Leader are indices of names.
 type Entry struct {

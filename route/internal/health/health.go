@@ -57,8 +57,8 @@ type endpoint struct {
 	silentAt   time.Time // when it was ejected for silence; zero when it was not, or a byte has come since
 	silenced   time.Time // when it was last ejected for silence
 
-	told fleet.State // last reported state
-	news []string    // to be reported with the next observation
+	reported fleet.State // last reported state
+	news     []string    // to be reported with the next observation
 }
 
 // load is a model that an endpoint is to load.
@@ -76,10 +76,10 @@ func New(c Config) *Table { return &Table{cfg: c} }
 // SetConfig replaces the settings by which outcomes are judged.
 func (t *Table) SetConfig(c Config) { t.cfg = c }
 
-// Enter adds an endpoint; gently starts it slowly.
-func (t *Table) Enter(now time.Time, slot int, gently bool) {
+// AddEndpoint adds an endpoint; gently starts it slowly.
+func (t *Table) AddEndpoint(now time.Time, slot int, gently bool) {
 	e := t.endpoints.Grow(slot)
-	*e = endpoint{told: fleet.StateUnknown}
+	*e = endpoint{reported: fleet.StateUnknown}
 	if gently {
 		e.rampFrom = now
 	}
@@ -89,7 +89,7 @@ func (t *Table) Enter(now time.Time, slot int, gently bool) {
 // failures and the state that was told go on.
 func (t *Table) Replace(old, slot int) {
 	was := t.endpoints.Get(old)
-	*t.endpoints.Get(slot) = endpoint{failed: was.failed, told: was.told, news: was.news}
+	*t.endpoints.Get(slot) = endpoint{failed: was.failed, reported: was.reported, news: was.news}
 	was.news = nil
 }
 
@@ -181,14 +181,14 @@ func (t *Table) Recovered(now time.Time, slot int) {
 
 // Verdict is how an attempt ended.
 type Verdict struct {
-	Outcome    fleet.Outcome
-	Alike      bool          // the request failed the same way at another endpoint: it may be the request's fault
-	Computes   bool          // with OK: the success shows that the engine computes
-	Trial      bool          // it was a half-open trial, see Admit
-	Sent       time.Time     // when
-	RetryAfter time.Duration // with Busy, 0 when the engine did not say
-	Limited    bool          // with Busy: a 429, which may concern the caller alone
-	Caller     uint64        // hash of the caller; 0 when callers are not told apart
+	Outcome        fleet.Outcome
+	FailsElsewhere bool          // the request failed the same way at another endpoint: it may be the request's fault
+	Computes       bool          // with OK: the success shows that the engine computes
+	Trial          bool          // it was a half-open trial, see Admit
+	Sent           time.Time     // when
+	RetryAfter     time.Duration // with Busy, 0 when the engine did not say
+	Limited        bool          // with Busy: a 429, which may concern the caller alone
+	Caller         uint64        // hash of the caller; 0 when callers are not told apart
 }
 
 // Peers counts the endpoints that can do the same work in the request's pool: all that are not down (the judged one
@@ -216,7 +216,7 @@ func (t *Table) Conclude(now time.Time, slot int, v *Verdict, peers func() Peers
 			e.unreachable = true
 		}
 	case fleet.EngineError, fleet.TimedOut:
-		if v.Alike {
+		if v.FailsElsewhere {
 			return
 		}
 		e.failed++
@@ -310,12 +310,12 @@ type Change struct {
 func (t *Table) Changes(now time.Time, slot int, tell func(Change)) {
 	e := t.endpoints.Get(slot)
 	for _, detail := range e.news {
-		tell(Change{e.told, e.told, detail})
+		tell(Change{e.reported, e.reported, detail})
 	}
 	e.news = e.news[:0]
-	if s := e.state(now); s != e.told {
-		from := e.told
-		e.told = s
+	if s := e.state(now); s != e.reported {
+		from := e.reported
+		e.reported = s
 		tell(Change{from, s, e.why(s)})
 	}
 }

@@ -97,7 +97,7 @@ func TestAgainstReplay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(1000, 0)
 		tab := New(c)
-		tab.Enter(now, 0, false)
+		tab.AddEndpoint(now, 0, false)
 		var events []event
 		told := fleet.StateUnknown
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
@@ -186,7 +186,7 @@ func TestShareOfEjections(t *testing.T) {
 			}), time.Unix(1000, 0)
 			ejected := 0
 			for i := range row.all {
-				tab.Enter(now, i, false)
+				tab.AddEndpoint(now, i, false)
 				tab.Probe(now, i, true, "")
 			}
 			for range 3 {
@@ -250,7 +250,7 @@ func TestRamp(t *testing.T) {
 			EjectAfter: 1, EjectFor: time.Second, EjectMax: time.Second, EjectShare: 1,
 			Ramp: time.Minute,
 		})
-		tab.Enter(now, 0, row.gently)
+		tab.AddEndpoint(now, 0, row.gently)
 		tab.Probe(now, 0, true, "")
 		row.then(tab)
 		if got := tab.Reader().Ramp(now.Add(15*time.Second), 0); got != row.want {
@@ -282,7 +282,7 @@ func TestSilence(t *testing.T) {
 		}, true},
 	} {
 		tab := New(Config{EjectAfter: 3, EjectFor: time.Second, EjectMax: time.Minute, EjectShare: 1})
-		tab.Enter(now, 0, false)
+		tab.AddEndpoint(now, 0, false)
 		tab.Probe(now, 0, true, "")
 		tab.Silent(now, 0, 2, 10*time.Second, 10*time.Second)
 		row.then(tab)

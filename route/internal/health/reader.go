@@ -16,8 +16,8 @@ func (t *Table) Reader() Reader { return Reader{t} }
 // State is an endpoint's health at a moment.
 func (r Reader) State(now time.Time, slot int) fleet.State { return r.t.endpoints.Get(slot).state(now) }
 
-// Told is the state that Changes reported last.
-func (r Reader) Told(slot int) fleet.State { return r.t.endpoints.Get(slot).told }
+// Reported is the state that Changes reported last.
+func (r Reader) Reported(slot int) fleet.State { return r.t.endpoints.Get(slot).reported }
 
 // Why says, for people, why an endpoint is in a state that is not up.
 func (r Reader) Why(slot int, s fleet.State) string { return r.t.endpoints.Get(slot).why(s) }
@@ -77,7 +77,7 @@ const (
 // requests alone.
 func (r Reader) Rank(now time.Time, slot int, caller uint64, regardless bool) Rank {
 	e := r.t.endpoints.Get(slot)
-	if e.byProbesAlone() {
+	if e.probesDecide() {
 		switch {
 		case !e.probed:
 			return Unproved
@@ -152,16 +152,16 @@ func (r Reader) SinceLastByte(now time.Time, slot int) time.Duration {
 	return now.Sub(r.t.endpoints.Get(slot).lastByteAt)
 }
 
-// ByProbesAlone reports whether from now on an endpoint's rank depends on its probes alone, for all callers, until a
+// ProbesDecide reports whether from now on an endpoint's rank depends on its probes alone, for all callers, until a
 // request fails there.
-func (r Reader) ByProbesAlone(now time.Time, slot int) bool {
+func (r Reader) ProbesDecide(now time.Time, slot int) bool {
 	e := r.t.endpoints.Get(slot)
 	return e.refusals.over(now) && !e.halfOpen && !now.Before(e.busyUntil) && !now.Before(e.ejectedUntil)
 }
 
-// byProbesAlone reports whether requests have left nothing to judge an endpoint by, as is so of nearly all of them,
+// probesDecide reports whether requests have left nothing to judge an endpoint by, as is so of nearly all of them,
 // nearly always: probes alone say how it is, whatever the time.
-func (e *endpoint) byProbesAlone() bool {
+func (e *endpoint) probesDecide() bool {
 	return len(e.refusals) == 0 && !e.halfOpen && e.busyUntil.IsZero() && e.ejectedUntil.IsZero()
 }
 

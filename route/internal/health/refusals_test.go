@@ -33,7 +33,7 @@ func TestBusyIsNotShortened(t *testing.T) {
 		"503": {Outcome: fleet.Busy}, "429 without a key": {Outcome: fleet.Busy, Limited: true}, "429 of a key": {Outcome: fleet.Busy, Limited: true, Caller: 7},
 	} {
 		tab := New(Config{EjectAfter: 3, EjectFor: time.Second, EjectMax: time.Minute, EjectShare: 1, BusyFor: time.Second, BusyMax: time.Minute})
-		tab.Enter(now, 0, false)
+		tab.AddEndpoint(now, 0, false)
 		tab.Probe(now, 0, true, "")
 		refuse := func(after, retry time.Duration) {
 			v.RetryAfter = retry
@@ -70,14 +70,14 @@ func TestRefusalsEnd(t *testing.T) {
 	} {
 		h := New(Config{BusyFor: time.Second, BusyMax: time.Minute})
 		now := time.Unix(1000, 0)
-		h.Enter(now, 0, false)
+		h.AddEndpoint(now, 0, false)
 		h.Probe(now, 0, true, "")
 		h.Conclude(now, 0, &v, nil)
-		if h.Reader().ByProbesAlone(now, 0) {
+		if h.Reader().ProbesDecide(now, 0) {
 			t.Errorf("%+v changes nothing", v)
 		}
 		now = now.Add(time.Hour)
-		if !h.Reader().ByProbesAlone(now, 0) {
+		if !h.Reader().ProbesDecide(now, 0) {
 			t.Errorf("an hour after %+v the endpoint is not judged by probes alone", v)
 		}
 		h.Probe(now, 0, true, "")

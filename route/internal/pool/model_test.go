@@ -175,8 +175,8 @@ func (h *house) check(t *rapid.T, name string) {
 	if !slices.Equal(got, want) {
 		t.Fatalf("%q has %v, want %v", name, got, want)
 	}
-	if p.Alike() != alike || p.Len() > 0 && p.Splits() != splits {
-		t.Fatalf("%q: alike %t, want %t; splits %t, want %t", name, p.Alike(), alike, p.Splits(), splits)
+	if p.Uniform() != alike || p.Len() > 0 && p.Splits() != splits {
+		t.Fatalf("%q: alike %t, want %t; splits %t, want %t", name, p.Uniform(), alike, p.Splits(), splits)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestPoliciesFollowRoles(t *testing.T) {
 	}
 	role(fleet.RolePrefill)
 	decode, prefill := h.pools.Policy(p, fleet.LegDecode), h.pools.Policy(p, fleet.LegPrefill)
-	if !p.Splits() || decode == whole || prefill == decode || p.Alone() {
+	if !p.Splits() || decode == whole || prefill == decode || p.ServesWhole() {
 		t.Error("with roles")
 	}
 	h.registry.Leave(o.e) // nobody is left: what the pool has learnt waits for those that come
@@ -298,7 +298,7 @@ func TestPoliciesFollowRoles(t *testing.T) {
 		t.Error("without members")
 	}
 	role(fleet.RoleBoth)
-	if p.Splits() || h.pools.Policy(p, fleet.LegWhole) == decode || !p.Alone() {
+	if p.Splits() || h.pools.Policy(p, fleet.LegWhole) == decode || !p.ServesWhole() {
 		t.Error("without roles again")
 	}
 	whole = h.pools.Policy(p, fleet.LegWhole)
@@ -334,8 +334,8 @@ func TestBase(t *testing.T) {
 			h.registry.Report(time.Unix(1000, 0), o.e, &fleet.Report{Healthy: true, Models: models})
 		}
 		id, several := h.pools.Reader().Base()
-		if id != row.want || several != row.several || h.pools.Reader().Alike() != row.alike {
-			t.Errorf("%s: %q, several %t, alike %t", row.name, id, several, h.pools.Reader().Alike())
+		if id != row.want || several != row.several || h.pools.Reader().OneModel() != row.alike {
+			t.Errorf("%s: %q, several %t, alike %t", row.name, id, several, h.pools.Reader().OneModel())
 		}
 	}
 }

@@ -177,8 +177,8 @@ func (r Reader) Base() (id string, several bool) {
 	return id, false
 }
 
-// Alike reports whether no two endpoints are known to serve different models first, adapters aside.
-func (r Reader) Alike() bool {
+// OneModel reports whether no two endpoints are known to serve different models first, adapters aside.
+func (r Reader) OneModel() bool {
 	first := ""
 	for e := range r.t.endpoints.All() {
 		switch base, _ := e.Base(); {

@@ -36,7 +36,7 @@ type state struct {
 	slots   []int32  // of the members
 	models  []string // names under which members serve its requests
 	roles   int      // members with a role
-	alike   bool     // all members have one model name and one context, and no adapter
+	uniform bool     // all members have one model name and one context, and no adapter
 
 	kept        bool   // stored in the table
 	prefillName string // namespace of conversations on the prefill side
@@ -68,8 +68,8 @@ func (p Pool) Splits() bool { return p.s.parts }
 // Rule says which of its requests are split.
 func (p Pool) Rule() *split.Rule { return &p.s.rules.Split }
 
-// Alike reports whether all members have one model name and one context, and none an adapter.
-func (p Pool) Alike() bool { return p.s.alike }
+// Uniform reports whether all members have one model name and one context, and none an adapter.
+func (p Pool) Uniform() bool { return p.s.uniform }
 
 // Len is the number of members.
 func (p Pool) Len() int { return len(p.s.members) }
@@ -89,21 +89,21 @@ func (p Pool) MemberAt(e registry.Endpoint) (m Member, ok bool) {
 	return p.Member(i), true
 }
 
-// Bound reports whether the pool's decoders take no whole requests. Every request that can be split is then split,
-// whatever is configured.
-func (p Pool) Bound() bool {
+// SplitsAlways reports whether the pool's decoders take no whole requests. Every request that can be split is then
+// split, whatever is configured.
+func (p Pool) SplitsAlways() bool {
 	return p.s.parts &&
 		slices.ContainsFunc(p.s.slots, func(slot int32) bool {
 			e := p.s.endpoints.At(int(slot))
-			return e.Role() == fleet.RoleDecode && e.Bound()
+			return e.Role() == fleet.RoleDecode && e.RoleOnly()
 		})
 }
 
-// Alone reports whether some member takes whole requests.
-func (p Pool) Alone() bool {
+// ServesWhole reports whether some member takes whole requests.
+func (p Pool) ServesWhole() bool {
 	return slices.ContainsFunc(p.s.slots, func(slot int32) bool {
 		e := p.s.endpoints.At(int(slot))
-		return e.Role() == fleet.RoleBoth || e.Role() == fleet.RoleDecode && !e.Bound()
+		return e.Role() == fleet.RoleBoth || e.Role() == fleet.RoleDecode && !e.RoleOnly()
 	})
 }
 

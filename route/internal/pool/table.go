@@ -182,14 +182,14 @@ func (t *Table) retake(name string, changed []registry.Endpoint) {
 		}
 		if is {
 			s.count(&m, 1)
-			s.alike = s.alike && m.isLike(&s.members[0]) && m.isLike(&s.members[len(s.members)-1])
+			s.uniform = s.uniform && m.isLike(&s.members[0]) && m.isLike(&s.members[len(s.members)-1])
 		}
 	}
 	for ; holes > 0; holes-- {
 		i := slices.Index(s.slots, hole)
 		s.members, s.slots = slices.Delete(s.members, i, i+1), slices.Delete(s.slots, i, i+1)
 	}
-	if !s.alike {
+	if !s.uniform {
 		s.compare()
 	}
 	t.equip(s)
@@ -224,9 +224,9 @@ func (s *state) survey() {
 
 // compare notes whether all members are alike.
 func (s *state) compare() {
-	s.alike = true
+	s.uniform = true
 	for i := range s.members {
-		if s.alike = s.members[i].isLike(&s.members[0]); !s.alike {
+		if s.uniform = s.members[i].isLike(&s.members[0]); !s.uniform {
 			return
 		}
 	}

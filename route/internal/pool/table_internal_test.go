@@ -105,11 +105,11 @@ func TestMembersFollow(t *testing.T) {
 				for i := range fresh.members { // names have the numbers in which they came
 					fresh.members[i].model = p.s.called(fresh.models[fresh.members[i].model])
 				}
-				got := state{name: p.s.name, members: p.s.members, slots: p.s.slots, roles: p.s.roles, alike: p.s.alike, parts: p.s.parts, policy: p.s.policy, prefill: p.s.prefill}
+				got := state{name: p.s.name, members: p.s.members, slots: p.s.slots, roles: p.s.roles, uniform: p.s.uniform, parts: p.s.parts, policy: p.s.policy, prefill: p.s.prefill}
 				if len(fresh.members) == 0 { // a pool keeps its policies until it has members again
 					got.parts, got.policy, got.prefill = fresh.parts, fresh.policy, fresh.prefill
 				}
-				want := state{name: fresh.name, members: fresh.members, slots: fresh.slots, roles: fresh.roles, alike: fresh.alike, parts: fresh.parts, policy: fresh.policy, prefill: fresh.prefill}
+				want := state{name: fresh.name, members: fresh.members, slots: fresh.slots, roles: fresh.roles, uniform: fresh.uniform, parts: fresh.parts, policy: fresh.policy, prefill: fresh.prefill}
 				if len(got.members)+len(want.members) == 0 {
 					got.members, want.members, got.slots, want.slots = nil, nil, nil, nil
 				}

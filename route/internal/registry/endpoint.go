@@ -162,9 +162,9 @@ func (e Endpoint) Peer() fleet.Peer {
 	return fleet.Peer{BootstrapPort: o.BootstrapPort, Ranks: o.Ranks, FirstRank: o.FirstRank, Version: o.Version}
 }
 
-// Bound reports whether its engine serves its role only. SGLang's servers are started for one part of the work and
+// RoleOnly reports whether its engine serves its role only. SGLang's servers are started for one part of the work and
 // reject the rest (0.5.23): a decoder takes no whole request, and a server without a role takes no leg.
-func (e Endpoint) Bound() bool { return e.Kind() == fleet.KindSGLang }
+func (e Endpoint) RoleOnly() bool { return e.Kind() == fleet.KindSGLang }
 
 // Serves finds the name under which it serves one of the models: as reported, or as declared only (stated).
 func (e Endpoint) Serves(models []string) (m fleet.Model, stated, ok bool) {

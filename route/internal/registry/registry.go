@@ -177,7 +177,7 @@ func (t *Table) Worked(e Endpoint) { e.r.worked = true }
 // behind that address.
 func (t *Table) Refused(e Endpoint) {
 	e.r.report.Refused = true
-	if e.r.spec.Part.Kind == fleet.Whole {
+	if e.r.spec.Part.Kind == fleet.WholeEngine {
 		return
 	}
 	for _, o := range t.endpoints {

@@ -42,8 +42,8 @@ type seat struct {
 	busy   float64 // Busy / MsPerToken
 }
 
-// Enter adds an endpoint.
-func (t *Table) Enter(slot int, key uint64) {
+// AddEndpoint adds an endpoint.
+func (t *Table) AddEndpoint(slot int, key uint64) {
 	for len(t.seats) <= slot {
 		t.seats = append(t.seats, seat{})
 	}
@@ -85,8 +85,8 @@ type Request struct {
 
 // List is a shortlist in the making. Its memory is reused.
 type List struct {
-	Asked []int32 // members that are not known to be fit, in order: those that may take the request are for Add
-	Rows  []int32 // the members listed, in order
+	Unverified []int32 // members that are not known to be fit, in order: those that may take the request are for Add
+	Rows       []int32 // the members listed, in order
 
 	seats []seat
 	slots slot.List
@@ -161,10 +161,10 @@ const (
 	finest  = 1 << 10
 )
 
-// Begin considers the members of a pool, which have these slots. Members that are not known to be fit are in l.Asked
-// after it.
+// Begin considers the members of a pool, which have these slots. Members that are not known to be fit are in
+// l.Unverified after it.
 func (r Reader) Begin(l *List, slots slot.List, req Request) {
-	l.Asked, l.Rows = l.Asked[:0], l.Rows[:0]
+	l.Unverified, l.Rows = l.Unverified[:0], l.Rows[:0]
 	l.seats, l.slots, l.req, l.hash = r.t.seats, slots, req, blocks.Scramble(req.Hash)
 	l.soon.n, l.soon.over, l.idle.n, l.idle.over = 0, largest, 0, largest
 	l.count, l.sum = 0, sums{}
@@ -173,7 +173,7 @@ func (r Reader) Begin(l *List, slots slot.List, req Request) {
 			if l.seats[slots.At(i)].fit {
 				l.Add(int32(i))
 			} else {
-				l.Asked = append(l.Asked, int32(i))
+				l.Unverified = append(l.Unverified, int32(i))
 			}
 		}
 		return
@@ -184,7 +184,7 @@ func (r Reader) Begin(l *List, slots slot.List, req Request) {
 	for i, slot := range slots.All() {
 		s := &seats[slot]
 		if !s.fit {
-			l.Asked = append(l.Asked, int32(i))
+			l.Unverified = append(l.Unverified, int32(i))
 			continue
 		}
 		m.add(s)
@@ -197,7 +197,7 @@ func (r Reader) Begin(l *List, slots slot.List, req Request) {
 			l.offer(int32(i), s, soon, idle)
 		}
 	}
-	l.sum, l.count = m, slots.Len()-len(l.Asked)
+	l.sum, l.count = m, slots.Len()-len(l.Unverified)
 }
 
 func (l *List) offer(i int32, s *seat, soon, idle float64) {

@@ -34,7 +34,7 @@ func TestList(t *testing.T) {
 			held[i] = int32(rapid.SampledFrom([]int{0, 0, 500, 2000, 2500}).Draw(t, "held"))
 		}
 		for slot := range n {
-			table.Enter(slot, uint64(slot+1)*0x9e3779b97f4a7c15)
+			table.AddEndpoint(slot, uint64(slot+1)*0x9e3779b97f4a7c15)
 			loads[slot] = fleet.Load{Requests: rapid.IntRange(0, 4).Draw(t, "requests"), PrefillTokens: int64(rapid.IntRange(0, 3).Draw(t, "prompts")) * 1000}
 			fit[slot] = rapid.IntRange(0, 3).Draw(t, "fit") > 0
 			table.Describe(slot, loads[slot], fit[slot])
@@ -80,10 +80,10 @@ func TestList(t *testing.T) {
 			}
 			all = append(all, m)
 		}
-		if !slices.Equal(list.Asked, asked) {
-			t.Fatalf("asked for %v, should be %v", list.Asked, asked)
+		if !slices.Equal(list.Unverified, asked) {
+			t.Fatalf("asked for %v, should be %v", list.Unverified, asked)
 		}
-		for _, i := range list.Asked {
+		for _, i := range list.Unverified {
 			if slots[i]%2 == 1 {
 				list.Add(i)
 			}

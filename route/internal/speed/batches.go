@@ -13,12 +13,12 @@ import (
 // batch is the prompts of streams whose first bytes came together: engines compute several in one step.
 type batch struct {
 	begin, end time.Time
-	from       time.Time // its earliest first byte; end is the latest
-	tokens     int64     // predicted uncached tokens
-	fresh      bool      // the engine was idle when it arrived
-	held       bool      // it may have waited for a place (a slot of the engine), so its time is no measure of speed
-	open       int64     // of tokens, those of requests that have not ended
-	counts     fit.Whole // the provisional sample: µs over tokens
+	from       time.Time   // its earliest first byte; end is the latest
+	tokens     int64       // predicted uncached tokens
+	fresh      bool        // the engine was idle when it arrived
+	held       bool        // it may have waited for a place (a slot of the engine), so its time is no measure of speed
+	open       int64       // of tokens, those of requests that have not ended
+	counts     fit.IntSums // the provisional sample: µs over tokens
 }
 
 // Engines report cached tokens at the end of an answer, which may take minutes. Until then a prompt counts as a
@@ -124,7 +124,7 @@ func (s *prefill) guess(b *batch, perToken, fixed float64) {
 	}
 	y = max(y-start, y/16)
 	weight := float64(float64(float64(b.open)/x) * bounded(x))
-	b.counts = fit.Whole{
+	b.counts = fit.IntSums{
 		XX: int64(min(float64(weight*float64(x*x)), mostEarly)),
 		XY: int64(min(float64(weight*float64(x*y))*1000, mostEarly)),
 	}
@@ -134,7 +134,7 @@ func (s *prefill) guess(b *batch, perToken, fixed float64) {
 // takeOff removes a batch's provisional sample.
 func (s *prefill) takeOff(b *batch) {
 	s.early.TakeOff(b.counts)
-	b.counts = fit.Whole{}
+	b.counts = fit.IntSums{}
 }
 
 // ended removes a finished request's share of its batch's provisional sample.

@@ -20,7 +20,7 @@ func stream(sent, first float64, tokens int64) *backlog.Job {
 // heard is what a table has learnt from first bytes, in this order.
 func heard(jobs ...*backlog.Job) (*Table, *endpoint) {
 	t := New(0)
-	t.Enter(0)
+	t.AddEndpoint(0)
 	for _, j := range jobs {
 		t.Computed(j.First, j)
 	}

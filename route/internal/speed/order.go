@@ -18,7 +18,7 @@ import (
 
 // order fits that: decayed sums of least-squares lines through the origin.
 type order struct {
-	alone fit.Ratio // prompts without company: ms over own tokens
+	solo  fit.Ratio // prompts without company: ms over own tokens
 	first fit.Ratio // prompts with none in front; equal to alone where prompts are computed in order of arrival
 
 	others      fit.Plane // prompts with company: ms over tokens in front and tokens soon after
@@ -46,7 +46,7 @@ func (a *order) learn(j *backlog.Job, own, fixed float64) {
 		a.first.Add(keepSerial, weight, own, y)
 	}
 	if float64(fewOthers*others) <= own {
-		a.alone.Add(keepSerial, weight, own, y)
+		a.solo.Add(keepSerial, weight, own, y)
 		return
 	}
 	a.others.Add(keepSerial, weight, j.TokensBefore, j.Soon, y)
@@ -61,8 +61,8 @@ func (a *order) known() bool {
 		return false
 	}
 	each := a.first.Slope()
-	if a.alone.XX > 0 {
-		each = min(each, a.alone.Slope())
+	if a.solo.XX > 0 {
+		each = min(each, a.solo.Slope())
 	}
 	beyond := a.others // time beyond the prompts' own
 	beyond.AY -= fit.Sum(each * float64(a.front))

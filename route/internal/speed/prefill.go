@@ -22,8 +22,8 @@ type prefill struct {
 	prior     float64   // share of line.AA that is still the initial assumption
 	perStep   float64   // ms per token of a non-streamed answer after the first, without prefill of other requests
 
-	batches []batch   // the latest, in order of time; at most maxBatches
-	early   fit.Whole // sums of provisional samples: batches whose answers have not ended
+	batches []batch     // the latest, in order of time; at most maxBatches
+	early   fit.IntSums // sums of provisional samples: batches whose answers have not ended
 }
 
 const (

@@ -50,7 +50,7 @@ func (r Reader) Export(now time.Time, slot int) Learnt {
 			Samples: p.samples, PerToken: p.perToken, Fixed: float64(p.fixed), PerAnswer: float64(p.perAnswer), Hold: float64(p.hold),
 			PerStep: p.perStep, Prior: p.prior, Line: p.line,
 		},
-		Alone: o.alone, First: o.first, Others: o.others, Front: o.front, Soon: o.soon, Pace: e.pace.Line,
+		Alone: o.solo, First: o.first, Others: o.others, Front: o.front, Soon: o.soon, Pace: e.pace.Line,
 		Moves: tr.samples, MovesAge: age(now, tr.at), Shared: tr.export(),
 	}
 }
@@ -70,7 +70,7 @@ func (t *Table) Restore(now time.Time, slot int, l *Learnt, later time.Duration)
 		}
 	}
 	e.prefill.perAnswer, e.prefill.hold = fit.Mean(l.Prefill.PerAnswer), fit.Mean(l.Prefill.Hold)
-	e.order = order{alone: l.Alone, first: l.First, others: l.Others, front: l.Front, soon: l.Soon}
+	e.order = order{solo: l.Alone, first: l.First, others: l.Others, front: l.Front, soon: l.Soon}
 	e.pace = pace{l.Pace}
 	if l.Moves > 0 {
 		m := &l.Shared

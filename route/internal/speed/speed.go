@@ -44,14 +44,14 @@ type endpoint struct {
 // means are the defaults for endpoints without a sample: the mean of the others. 0 before the first sample.
 type means struct{ perToken, fixed, perAnswer float64 }
 
-// Enter adds an endpoint. Means are summed in the order of these calls, so they are reproducible to the bit.
-func (t *Table) Enter(slot int) {
+// AddEndpoint adds an endpoint. Means are summed in the order of these calls, so they are reproducible to the bit.
+func (t *Table) AddEndpoint(slot int) {
 	*t.endpoints.Grow(slot) = endpoint{}
 	t.order = append(t.order, slot)
 }
 
-// Drop removes an endpoint.
-func (t *Table) Drop(slot int) {
+// RemoveEndpoint removes an endpoint.
+func (t *Table) RemoveEndpoint(slot int) {
 	t.endpoints.Reset(slot)
 	if i := slices.Index(t.order, slot); i >= 0 {
 		t.order = slices.Delete(t.order, i, i+1)
@@ -165,7 +165,7 @@ func (r Reader) Pace(slot int) (p pick.Pace) {
 func (r Reader) Audit(slot int) error {
 	e := r.t.endpoints.Get(slot)
 	p, tr := &e.prefill, &e.transfer
-	if p.early != (fit.Whole{}) {
+	if p.early != (fit.IntSums{}) {
 		return fmt.Errorf("%+v is left of batches that have ended", p.early)
 	}
 	for _, x := range []float64{

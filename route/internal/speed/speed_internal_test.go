@@ -40,7 +40,7 @@ func TestSpeedsStaySane(t *testing.T) {
 		var table Table
 		const endpoints = 3
 		for slot := range endpoints {
-			table.Enter(slot)
+			table.AddEndpoint(slot)
 		}
 		now := time.Unix(1000, 0)
 		read := func() {

@@ -104,8 +104,8 @@ func labelKey(session string) uint64 {
 // tailKey is where the owner of a chain's last block is noted.
 func tailKey(name uint64) uint64 { return blocks.Scramble(name^0x7461696c) &^ 1 }
 
-// anchorKey is where the chain of a prompt that ends with one of the router's own blocks is noted.
-func anchorKey(block uint64) uint64 { return blocks.Scramble(block^0x616e63686f72) &^ 1 }
+// checkpointKey is where the chain of a prompt that ends with one of the router's own blocks is noted.
+func checkpointKey(block uint64) uint64 { return blocks.Scramble(block^0x616e63686f72) &^ 1 }
 
 // label notes whose conversation an id is: engines label blocks with the id alone, and two tenants may use the same.
 // Nothing has to be noted while there is one tenant.

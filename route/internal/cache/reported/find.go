@@ -61,7 +61,7 @@ func (r Reader) lookUp(c *Chain, tenant, session string, keys []uint64, believed
 	// itself.
 	at, sorted := len(keys), false
 	for at > past {
-		if x := b.byKey[anchorKey(keys[at-1])]; x != nil && len(x.chain) > len(c.names) {
+		if x := b.byKey[checkpointKey(keys[at-1])]; x != nil && len(x.chain) > len(c.names) {
 			c.used = append(c.used, x.key)
 			c.names, c.limit, c.Covers, c.own = x.chain, 0, at, false
 			return

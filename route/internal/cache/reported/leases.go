@@ -105,10 +105,10 @@ func (t *Table) bindTokens(ids *TokenIDs, key uint64, block int) (ok bool) {
 	if len(x.chain) < len(names) || !slices.Equal(x.chain[:len(names)], names) {
 		t.bindings.set(x, 0, names)
 	}
-	for more := t.loose.beyond(x.chain); more != nil; more = t.loose.beyond(x.chain) {
+	for more := t.loose.takeContinuation(x.chain); more != nil; more = t.loose.takeContinuation(x.chain) {
 		t.bindings.set(x, len(x.chain), more)
 	}
-	t.own(x)
+	t.recordTailOwner(x)
 	return true
 }
 
@@ -176,7 +176,7 @@ func (t *Table) Settle(now time.Time, f *Finished) (news []string) {
 	if t.bindings.get(x.key) != nil {
 		t.learn(&x)
 	}
-	t.claim(&x)
+	t.matchRun(&x)
 	t.finished.keep(&x)
 	return news
 }

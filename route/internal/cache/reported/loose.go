@@ -26,9 +26,9 @@ func (l *loose) put(parent uint64, names []uint64) {
 	l.at = (l.at + 1) % mostLoose
 }
 
-// beyond takes out what goes on from a chain: a run that begins after its last block, or after an earlier one and
-// contains the last.
-func (l *loose) beyond(chain []uint64) []uint64 {
+// takeContinuation takes out what goes on from a chain: a run that begins after its last block, or after an earlier one
+// and contains the last.
+func (l *loose) takeContinuation(chain []uint64) []uint64 {
 	if len(l.after) == 0 {
 		return nil
 	}

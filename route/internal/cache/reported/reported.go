@@ -34,11 +34,11 @@ type Reader struct{ t *Table }
 // Reader is what steps that may not write are handed.
 func (t *Table) Reader() Reader { return Reader{t} }
 
-// Enter begins the row of an endpoint. born is a number that no other endpoint ever has.
-func (t *Table) Enter(slot int, born uint32) { *t.endpoints.Grow(slot) = endpoint{born: born} }
+// AddEndpoint begins the row of an endpoint. born is a number that no other endpoint ever has.
+func (t *Table) AddEndpoint(slot int, born uint32) { *t.endpoints.Grow(slot) = endpoint{born: born} }
 
-// Left forgets an endpoint.
-func (t *Table) Left(slot int) {
+// RemoveEndpoint forgets an endpoint.
+func (t *Table) RemoveEndpoint(slot int) {
 	t.endpoints.Reset(slot)
 	if t.index != nil {
 		t.index.Drop(slot)
@@ -85,7 +85,7 @@ func (t *Table) Apply(slot int, b *Batch, only uint64) (cleared int, news []stri
 			if op.Session != "" {
 				label, alone = t.labelled(op.Session), 0
 			}
-			if t.bind(label, alone, op.Parent, names) {
+			if t.attachBlocks(label, alone, op.Parent, names) {
 				e.Tied += uint64(len(names))
 			} else {
 				e.Untied += uint64(len(names))
@@ -104,14 +104,14 @@ func (t *Table) Apply(slot int, b *Batch, only uint64) (cleared int, news []stri
 	}
 	e.Blocks = b.Blocks
 	if late {
-		t.claimLate(slot)
+		t.matchRunsLate(slot)
 	}
 	return cleared, news
 }
 
-// Heard takes in the state of an endpoint's event stream; with void, what it reported before no longer holds. changed
-// is false when the state is what it was.
-func (t *Table) Heard(slot int, state kvstream.State, void bool) (changed bool) {
+// SetStreamState takes in the state of an endpoint's event stream; with void, what it reported before no longer holds.
+// changed is false when the state is what it was.
+func (t *Table) SetStreamState(slot int, state kvstream.State, void bool) (changed bool) {
 	e := t.endpoints.Get(slot)
 	t.open()
 	if void || state == kvstream.None {

@@ -31,8 +31,8 @@ type bed struct {
 
 func newBed() *bed {
 	b := &bed{stream: kvstream.New(0)}
-	b.Enter(0, 1)
-	b.Heard(0, kvstream.Exact, false)
+	b.AddEndpoint(0, 1)
+	b.SetStreamState(0, kvstream.Exact, false)
 	return b
 }
 
@@ -134,8 +134,8 @@ func TestTokensOfOneThatLeft(t *testing.T) {
 	for i := range uint32(8) {
 		b.serve(i, "", "x", keys, 640, false, func(fleet.Lease) {})
 	}
-	b.Left(0)
-	b.Enter(0, 2)
+	b.RemoveEndpoint(0)
+	b.AddEndpoint(0, 2)
 	for i := range fleet.Lease(8) {
 		if _, news := b.Tokens(&TokenIDs{Lease: 1<<32 | i, Tokens: tokens[:600]}, 16); news != nil {
 			t.Errorf("%q", news)

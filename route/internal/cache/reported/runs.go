@@ -13,7 +13,7 @@ type run struct {
 	slot         int
 	start, depth int // blocks of the prompt in front of the run, and with it
 	tail         uint64
-	claimed      bool
+	matched      bool
 	number       int // of runs noted before it
 }
 
@@ -94,8 +94,8 @@ func (f *finished) find(l fleet.Lease) (found *request) {
 	return found
 }
 
-// claim binds a prompt whose answer has ended to the run that is its own, if there is exactly one that can be.
-func (t *Table) claim(e *request) {
+// matchRun binds a prompt whose answer has ended to the run that is its own, if there is exactly one that can be.
+func (t *Table) matchRun(e *request) {
 	u := &e.usage
 	if e.bound || t.runs.ring == nil || !u.CachedKnown {
 		return
@@ -113,10 +113,10 @@ func (t *Table) claim(e *request) {
 	if !held {
 		return
 	}
-	own.claimed, e.bound = true, true
+	own.matched, e.bound = true, true
 	x := t.bindings.make(e.key)
 	t.bindings.set(x, 0, path)
-	t.own(x)
+	t.recordTailOwner(x)
 	t.learn(e)
 }
 
@@ -126,7 +126,7 @@ func (k *runs) only(e *request) (own *run) {
 	found, least, most := u.CachedTokens/e.block, (u.PromptTokens-1)/e.block, (u.PromptTokens+u.OutputTokens)/e.block
 	for i := range k.ring {
 		h := &k.ring[i]
-		if h.tail == 0 || h.claimed || h.slot != e.slot || h.number < e.since || h.start != found || h.depth < least ||
+		if h.tail == 0 || h.matched || h.slot != e.slot || h.number < e.since || h.start != found || h.depth < least ||
 			h.depth > most {
 			continue
 		}
@@ -138,12 +138,12 @@ func (k *runs) only(e *request) (own *run) {
 	return own
 }
 
-// claimLate is claim for the prompts that had ended before their blocks were reported.
-func (t *Table) claimLate(slot int) {
+// matchRunsLate is claim for the prompts that had ended before their blocks were reported.
+func (t *Table) matchRunsLate(slot int) {
 	f := &t.finished
 	for i := max(0, f.next-mostLate); i < f.next; i++ {
 		if e := &f.ring[i%mostFinished]; e.slot == slot && e.key != 0 {
-			t.claim(e)
+			t.matchRun(e)
 		}
 	}
 }
@@ -157,18 +157,18 @@ func (t *Table) learn(e *request) {
 		return // the end of it is still to come, or it is another prompt's
 	}
 	if whole := u.PromptTokens / e.block; whole > 0 && whole <= len(x.chain) {
-		t.anchor(x.ends, x.chain[:whole])
+		t.addCheckpoint(x.ends, x.chain[:whole])
 	}
 	// What it shared with an earlier prompt is known now to the block.
 	if found := u.CachedTokens / e.block; u.CachedKnown && e.shared != 0 && found > 0 && found <= len(x.chain) {
-		t.anchor(e.shared, x.chain[:found])
+		t.addCheckpoint(e.shared, x.chain[:found])
 	}
 }
 
-// anchor notes that a text up to one of the router's own blocks is these blocks of the engine. Of several claims the
-// longest holds: less is found of what was evicted.
-func (t *Table) anchor(block uint64, chain []uint64) {
-	x := t.bindings.make(anchorKey(block))
+// addCheckpoint notes that a text up to one of the router's own blocks is these blocks of the engine. Of several claims
+// the longest holds: less is found of what was evicted.
+func (t *Table) addCheckpoint(block uint64, chain []uint64) {
+	x := t.bindings.make(checkpointKey(block))
 	if len(x.chain) > len(chain) && slices.Equal(x.chain[:len(chain)], chain) {
 		return
 	}

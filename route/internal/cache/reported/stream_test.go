@@ -19,7 +19,7 @@ func storedEvent(parent uint64, hashes []uint64, tokens []uint32, session string
 func TestStreamCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var k Table
-		k.Enter(0, 1)
+		k.AddEndpoint(0, 1)
 		s := kvstream.New(0)
 		var ops kvstream.Ops
 		count := map[uint64]int{}     // by hash

@@ -7,33 +7,34 @@ import (
 	"github.com/warmpath/warmpath/route/internal/blocks"
 )
 
-// held counts the blocks of an endpoint's outstanding requests, shared ones once.
-type held struct {
+// resident counts the blocks of an endpoint's outstanding requests, shared ones once.
+type resident struct {
 	leases  []uint32
 	blocks  int
 	prompts int64   // tokens of these requests' prompts, shared ones counted for each
 	perByte float64 // tokens per byte of the latest
 }
 
-// resident is the tokens that outstanding requests occupy: prompts and answers to come, shared prefixes once. context
-// counts them for each request. A request without known content counts in full.
-func (e *endpoint) resident(context int64) int64 {
-	return max(0, context-e.held.prompts) + int64(float64(e.held.blocks*fleet.BlockBytes)*e.held.perByte)
+// residentTokens is the tokens that outstanding requests occupy: prompts and answers to come, shared prefixes once.
+// context counts them for each request. A request without known content counts in full.
+func (e *endpoint) residentTokens(context int64) int64 {
+	return max(0, context-e.outstanding.prompts) +
+		int64(float64(e.outstanding.blocks*fleet.BlockBytes)*e.outstanding.perByte)
 }
 
-// hold adds a lease's blocks. A block's name covers all before it, so the new blocks of a chain are those after the
-// longest prefix that it shares with another.
-func (t *Table) hold(e *endpoint, n uint32, l *lease, perByte float64) {
-	h := &e.held
+// addResident adds a lease's blocks. A block's name covers all before it, so the new blocks of a chain are those after
+// the longest prefix that it shares with another.
+func (t *Table) addResident(e *endpoint, n uint32, l *lease, perByte float64) {
+	h := &e.outstanding
 	h.blocks += blocks.Reach(len(l.chain)) - blocks.Reach(t.shared(e, l.chain))
 	h.prompts += int64(l.promptTokens)
 	h.perByte = perByte
 	h.leases = append(h.leases, n)
 }
 
-// release removes a lease's blocks. first reports that none of the others was placed before it.
-func (t *Table) release(e *endpoint, n uint32, l *lease) (first bool) {
-	h := &e.held
+// removeResident removes a lease's blocks. first reports that none of the others was placed before it.
+func (t *Table) removeResident(e *endpoint, n uint32, l *lease) (first bool) {
+	h := &e.outstanding
 	i := slices.Index(h.leases, n)
 	if i < 0 {
 		return false
@@ -47,7 +48,7 @@ func (t *Table) release(e *endpoint, n uint32, l *lease) (first bool) {
 // shared is the longest prefix, in blocks, that a chain shares with an outstanding request of an endpoint.
 func (t *Table) shared(e *endpoint, chain []uint64) int {
 	most := 0
-	for _, n := range e.held.leases {
+	for _, n := range e.outstanding.leases {
 		most = commonBeyond(chain, t.leases.Get(int(n)).chain, most)
 	}
 	return most

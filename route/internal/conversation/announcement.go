@@ -8,9 +8,9 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// Heard is what a router sends to others about the conversation of a request that it placed: hashes, and the id if a
-// router minted it. Ids of clients are not sent.
-type Heard struct {
+// Announcement is what a router sends to others about the conversation of a request that it placed: hashes, and the id
+// if a router minted it. Ids of clients are not sent.
+type Announcement struct {
 	Key    session.Key // of the conversation; zero for none
 	ID     string      // minted id; "" for a client's own
 	Minted bool        // no client has sent the id yet
@@ -22,9 +22,9 @@ type Heard struct {
 	Opens  bool        // counts as a running request of the user
 }
 
-// Told returns what others need to know of a request whose conversation Find found. It comes before Note.
-func (r Reader) Told(s Scope, req *fleet.Request, f *Found) (h Heard) {
-	h = Heard{Minted: f.Minted, Named: req.Session != "", First: first(req), Opens: f.user != (session.Key{})}
+// Announce returns what others need to know of a request whose conversation Find found. It comes before Note.
+func (r Reader) Announce(s Scope, req *fleet.Request, f *Found) (h Announcement) {
+	h = Announcement{Minted: f.Minted, Named: req.Session != "", First: first(req), Opens: f.user != (session.Key{})}
 	if f.ID != "" {
 		h.Key = keyOf(s, f.ID)
 	}
@@ -40,23 +40,23 @@ func (r Reader) Told(s Scope, req *fleet.Request, f *Found) (h Heard) {
 	return h
 }
 
-// ToldOther is Told for the same conversation in another scope, where only its home is noted.
-func ToldOther(s Scope, f *Found) (h Heard) {
-	h = Heard{Minted: f.Minted}
+// AnnounceSide is Announce for the same conversation in another scope, where only its home is noted.
+func AnnounceSide(s Scope, f *Found) (h Announcement) {
+	h = Announcement{Minted: f.Minted}
 	if f.ID != "" {
 		h.Key = keyOf(s, f.ID)
 	}
 	return h
 }
 
-// Heard returns what others need to know of the conversation while its turn is running.
-func (r *Ref) Heard() (h Heard) {
+// Announce returns what others need to know of the conversation while its turn is running.
+func (r *Ref) Announce() (h Announcement) {
 	h.Key = r.name.Key()
 	return h
 }
 
 // Hear is Note for a request placed by another router.
-func (t *Table) Hear(now time.Time, h *Heard) {
+func (t *Table) Hear(now time.Time, h *Announcement) {
 	t.trails.Hear(&h.Trail)
 	switch {
 	case h.User == (session.Key{}):
@@ -71,7 +71,7 @@ func (t *Table) Hear(now time.Time, h *Heard) {
 }
 
 // Recall is the stored entry of such a request's conversation.
-func (r Reader) Recall(now time.Time, h *Heard) (session.Entry, bool) {
+func (r Reader) Recall(now time.Time, h *Announcement) (session.Entry, bool) {
 	name := session.Hashed(h.Key)
 	if e, ok := r.t.claimed.Peek(now, &name); ok {
 		return e, true
@@ -79,8 +79,8 @@ func (r Reader) Recall(now time.Time, h *Heard) (session.Entry, bool) {
 	return r.t.unclaimed.Peek(now, &name)
 }
 
-// BindHeard is Bind for such a request.
-func (t *Table) BindHeard(now time.Time, h *Heard, e session.Entry) Ref {
+// BindAnnounced is Bind for such a request.
+func (t *Table) BindAnnounced(now time.Time, h *Announcement, e session.Entry) Ref {
 	if h.Key == (session.Key{}) {
 		return Ref{}
 	}
@@ -109,7 +109,7 @@ func (f *Found) Leader(s Scope) string {
 }
 
 // Leader is the conversation id stored with a response.
-func (h *Heard) Leader() string {
+func (h *Announcement) Leader() string {
 	if h.ID == "" && h.Key != (session.Key{}) {
 		return byKey(h.Key)
 	}

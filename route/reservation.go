@@ -15,8 +15,8 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// flight is an open reservation.
-type flight struct {
+// reservation is an open reservation.
+type reservation struct {
 	generation uint32 // of the index; the high half of the Lease
 	open       bool
 	prefilled  bool // its first byte has come: prefill is done
@@ -40,7 +40,7 @@ type flight struct {
 	leg         fleet.Leg
 	released    func(l fleet.Lease, answered bool) // hook of the policy that placed it, or nil
 	wakes       bool                               // its conversation counts as active at the endpoint, see arrivals
-	index       uint32                             // its place in Router.flights and in the rooms' tables by lease
+	index       uint32                             // its place in Router.reservations and in the rooms' tables by lease
 	explanation explanation                        // see explain
 }
 
@@ -52,9 +52,9 @@ func (r *Router) reserve(
 	ep registry.Endpoint,
 	d *Decision,
 	index int,
-) *flight {
+) *reservation {
 	now, req, c := s.now, s.req, &v.Candidates[index]
-	f := r.newFlight()
+	f := r.newReservation()
 	r.open++
 	f.ep, f.pool, f.class, f.routed = ep, s.pool, req.Class, now
 	f.request, f.tenant, f.session, f.caller = req.ID, req.Tenant, d.Session, req.Caller
@@ -66,12 +66,14 @@ func (r *Router) reserve(
 	}
 	f.trial = r.health.Admit(ep.Slot())
 	rates := r.speed.Reader()
-	r.others.seq++
+	r.replicas.seq++
 	job := r.backlog.Open(now, f.index, backlog.Work{
 		Slot: ep.Slot(), Class: req.Class, Leg: d.Leg, Stream: req.Stream || d.Leg == fleet.LegPrefill,
-		PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens, OutputTokens: v.OutputTokens, MaxTokens: req.MaxTokens,
-		WaitMs: c.WaitMs - c.Link.WaitMs, MsPerToken: v.PerToken(c), TTFTMs: d.TTFTMs, ReadyMs: s.ready, SharedTokens: v.Shared(c), MayQueue: mayQueue(req, d.Leg, ep, f.trial), Asker: s.asker,
-		Origin: r.others.self, Seq: r.others.seq,
+		PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens, OutputTokens: v.OutputTokens,
+		MaxTokens: req.MaxTokens,
+		WaitMs:    c.WaitMs - c.Link.WaitMs, MsPerToken: v.PerToken(c), TTFTMs: d.TTFTMs, ReadyMs: s.ready,
+		SharedTokens: v.Shared(c), MayQueue: mayQueue(req, d.Leg, ep, f.trial), Asker: s.asker,
+		Origin: r.replicas.self, Seq: r.replicas.seq,
 	}, rates)
 	d.Queued, d.AtLimit, d.Greedy = job.Queued, job.AtLimit, job.Greedy
 	r.registry.Placed(ep)
@@ -86,7 +88,7 @@ func (r *Router) reserve(
 		r.arrivals.Turn(now, ep.Slot())
 	}
 	r.describeShort(now, ep)
-	prompt := r.see.prompt(s, v.Leg, t)
+	prompt := r.readers.prompt(s, v.Leg, t)
 	r.cache.Open(f.index, v, index, &s.text, &prompt)
 	d.Lease = fleet.Lease(f.generation)<<32 | fleet.Lease(f.index)
 	f.decision = *d
@@ -94,20 +96,23 @@ func (r *Router) reserve(
 }
 
 // loads notes whether a request waits for its model to be loaded.
-func (r *Router) loads(now time.Time, f *flight) {
-	if f.cold = f.class != fleet.Auxiliary && f.ep.Cold(now, r.see.staleAfter, f.decision.Model); f.cold {
+func (r *Router) loads(now time.Time, f *reservation) {
+	if f.cold = f.class != fleet.Auxiliary && f.ep.Cold(now, r.readers.staleAfter, f.decision.Model); f.cold {
 		r.health.Loads(now, f.ep.Slot(), f.decision.Model)
 	}
 }
 
-// newFlight allocates a reservation.
-func (r *Router) newFlight() *flight {
+// newReservation allocates a reservation.
+func (r *Router) newReservation() *reservation {
 	n := len(r.free)
 	if n == 0 {
-		r.flights = append(r.flights, flight{generation: 1, open: true, index: uint32(len(r.flights))})
-		return &r.flights[len(r.flights)-1]
+		r.reservations = append(r.reservations, reservation{
+			generation: 1, open: true,
+			index: uint32(len(r.reservations)),
+		})
+		return &r.reservations[len(r.reservations)-1]
 	}
-	f := &r.flights[r.free[n-1]]
+	f := &r.reservations[r.free[n-1]]
 	r.free = r.free[:n-1]
 	f.generation++
 	f.open = true
@@ -143,8 +148,9 @@ func (r *readers) queueFull(d *decision) error {
 		c := &p.view.Candidates[p.choice.Index]
 		ep := r.endpoints.At(c.Slot)
 		w := backlog.Work{
-			Slot: c.Slot, Class: d.req.Class, Leg: p.view.Leg, PromptTokens: p.view.PromptTokens, CachedTokens: c.CachedTokens,
-			MayQueue: mayQueue(d.req, p.view.Leg, ep, r.health.Tests(ep.Slot())), Asker: d.asker,
+			Slot: c.Slot, Class: d.req.Class, Leg: p.view.Leg, PromptTokens: p.view.PromptTokens,
+			CachedTokens: c.CachedTokens,
+			MayQueue:     mayQueue(d.req, p.view.Leg, ep, r.health.Tests(ep.Slot())), Asker: d.asker,
 		}
 		if r.backlog.WouldQueue(d.now, w, r.speed) {
 			e := &QueueFullError{Pool: d.pool.Name(), Waiting: r.backlog.Queued(), RetryAfter: retryAfter(c)}
@@ -162,13 +168,13 @@ func retryAfter(c *pick.Candidate) time.Duration {
 	return min(max(time.Duration(c.WaitMs)*time.Millisecond, time.Second), time.Minute)
 }
 
-// flight is the reservation of a lease; nil when it is not open or belongs to another router.
-func (r *Router) flight(l fleet.Lease) *flight {
+// reservation is the reservation of a lease; nil when it is not open or belongs to another router.
+func (r *Router) reservation(l fleet.Lease) *reservation {
 	i := uint32(l)
-	if int(i) >= len(r.flights) {
+	if int(i) >= len(r.reservations) {
 		return nil
 	}
-	f := &r.flights[i]
+	f := &r.reservations[i]
 	if !f.open || f.generation != uint32(l>>32) || f.peer.peer != 0 {
 		return nil
 	}
@@ -178,7 +184,7 @@ func (r *Router) flight(l fleet.Lease) *flight {
 // firstByte records that a prompt has been computed: backlog, health, speed, the queue at the new speed, cache,
 // conversation.
 func (r *Router) firstByte(now time.Time, l fleet.Lease) {
-	f := r.flight(l)
+	f := r.reservation(l)
 	if f == nil || f.prefilled || r.backlog.Reader().Job(f.index).Queued {
 		return
 	}
@@ -187,7 +193,7 @@ func (r *Router) firstByte(now time.Time, l fleet.Lease) {
 }
 
 // computed does that for any router's lease. at is when it happened.
-func (r *Router) computed(now, at time.Time, f *flight) {
+func (r *Router) computed(now, at time.Time, f *reservation) {
 	f.prefilled = true
 	rates := r.speed.Reader()
 	j := r.backlog.Computed(at, f.index, rates)
@@ -225,7 +231,7 @@ func (r *Router) computed(now, at time.Time, f *flight) {
 //  6. conversation and arrivals: after 4, since they store the epoch;
 //  7. the record of the request for listeners.
 func (r *Router) finish(now time.Time, ev *Finished) *Ended {
-	f := r.flight(ev.Lease)
+	f := r.reservation(ev.Lease)
 	if f == nil {
 		r.doubleFinished++
 		return nil
@@ -240,7 +246,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 
 // conclude does that for any router's lease. at is when it happened, response the key of the stored response. For a
 // lease of another router it skips the policy and whom to blame, which are per router, and returns nil.
-func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response session.Key) (ended *Ended) {
+func (r *Router) conclude(now, at time.Time, f *reservation, ev *Finished, response session.Key) (ended *Ended) {
 	own := f.peer.peer == 0
 	ep, sent := f.ep, !r.backlog.Reader().Job(f.index).Queued
 	if f.released != nil { // 1
@@ -263,15 +269,16 @@ func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response s
 		r.health.Loaded(now, ep.Slot(), f.decision.Model) // without the request the load goes on
 	}
 	// 4
-	told := f.about(ev)
+	part := f.about(ev)
 	news := r.cache.Close(now, &cache.Ended{
-		Lease: ev.Lease, Outcome: ev.Outcome, Usage: &told.Usage, Sent: sent, Splits: f.pool.Splits(), Answers: r.pools.Answers(f.pool),
+		Lease: ev.Lease, Outcome: ev.Outcome, Usage: &part.Usage, Sent: sent, Splits: f.pool.Splits(),
+		Answers: r.pools.Answers(f.pool),
 	})
 	r.say(ep, news)
 	// 5
 	switch {
 	case ev.Outcome == fleet.OK:
-		r.learn(f, &told.Usage)
+		r.learn(f, &part.Usage)
 		if f.path != "" {
 			r.registry.Present(ep, f.path)
 		}
@@ -282,7 +289,7 @@ func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response s
 	// 6
 	r.warmed(now, f, ev)
 	holds := ev.Outcome == fleet.OK || ev.Outcome == fleet.ClientGone
-	r.admission.TurnEnded(now, f.index, int64(told.Usage.PromptTokens+told.Usage.OutputTokens), holds)
+	r.admission.TurnEnded(now, f.index, int64(part.Usage.PromptTokens+part.Usage.OutputTokens), holds)
 	if response != (session.Key{}) {
 		r.conversations.RespondKey(now, response, ep.Name(), f.leader())
 	}
@@ -292,13 +299,13 @@ func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response s
 	if own {
 		e := &r.ended
 		e.Request, e.Decision, e.Class, e.Routed = f.request, f.decision, f.class, f.routed
-		e.Sent, e.FirstByte, e.Outcome, e.Usage = j.Sent, j.First, ev.Outcome, told.Usage
+		e.Sent, e.FirstByte, e.Outcome, e.Usage = j.Sent, j.First, ev.Outcome, part.Usage
 		r.explainEnd(e, f, j.Stream)
 		r.open--
 		ended = e
 	}
 	generation, index, explanation := f.generation, f.index, f.explanation
-	*f = flight{}
+	*f = reservation{}
 	f.generation, f.index, f.explanation = generation, index, explanation
 	r.free = append(r.free, index)
 	if ep.Gone() && r.backlog.Reader().Idle(ep.Slot()) {
@@ -309,7 +316,7 @@ func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response s
 
 // learn corrects the pool's size estimates by the engine's counts. A split request's prompt was learnt from the prefill
 // leg.
-func (r *Router) learn(f *flight, u *fleet.Usage) {
+func (r *Router) learn(f *reservation, u *fleet.Usage) {
 	prompt := u.PromptTokens
 	if f.leg == fleet.LegDecode {
 		prompt = 0
@@ -320,14 +327,14 @@ func (r *Router) learn(f *flight, u *fleet.Usage) {
 
 // about is the part of a leg's end that concerns its own endpoint. A decoder's counts of prompt and cached tokens
 // belong to the prefiller; the one token that a prefiller generates is no answer.
-func (f *flight) about(ev *Finished) Finished {
-	told := *ev
+func (f *reservation) about(ev *Finished) Finished {
+	part := *ev
 	switch f.leg {
 	case fleet.LegPrefill:
-		told.Usage.OutputTokens = 0
+		part.Usage.OutputTokens = 0
 	case fleet.LegDecode:
-		told.Usage.CachedTokens, told.Usage.CachedKnown = 0, false
+		part.Usage.CachedTokens, part.Usage.CachedKnown = 0, false
 	case fleet.LegWhole:
 	}
-	return told
+	return part
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// Heard is a request that another router has placed.
-type Heard struct {
+// PeerRequest is a request that another router has placed.
+type PeerRequest struct {
 	Slot                       int
 	Name                       string // of the endpoint
 	Leg                        fleet.Leg
@@ -22,8 +22,9 @@ type Heard struct {
 	Repeats bool // it is its conversation's latest prompt, word for word
 }
 
-// Hear is Open for a request that another router has placed. It looks at nothing but the endpoint that has it.
-func (t *Table) Hear(n uint32, h *Heard) {
+// AddPeerRequest is Open for a request that another router has placed. It looks at nothing but the endpoint that has
+// it.
+func (t *Table) AddPeerRequest(n uint32, h *PeerRequest) {
 	l := t.leases.Grow(int(n))
 	e := t.endpoints.Get(h.Slot)
 	l.begin()
@@ -49,7 +50,7 @@ func (r Reader) Chain(n uint32) []uint64 { return r.t.leases.Get(int(n)).chain }
 // added notes that a lease's blocks have been entered at an endpoint that took so many units before.
 func (t *Table) added(n uint32, e *endpoint, l *lease, before int, perByte float64) {
 	t.grew(n, e, l, blocks.Reach(len(l.chain))-blocks.Reach(l.depth), before, perByte)
-	t.hold(e, n, l, perByte)
+	t.addResident(e, n, l, perByte)
 }
 
 // grew notes that a lease adds so many new blocks to an endpoint that took so many units before.

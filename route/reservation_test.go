@@ -23,8 +23,8 @@ func (anyPick) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: v.Rand.IntN(len(v.Candidates)), Reason: "any"}
 }
 
-// TestBooksAgainstNaiveModel plays random requests, ends, repeated ends, reports and changes of the fleet, and compares the
-// accounts with a naive list of open requests. When all have ended, all accounts are empty.
+// TestBooksAgainstNaiveModel plays random requests, ends, repeated ends, reports and changes of the fleet, and compares
+// the accounts with a naive list of open requests. When all have ended, all accounts are empty.
 func TestBooksAgainstNaiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := route.New(route.Config{Policy: func() pick.Policy { return anyPick{} }})
