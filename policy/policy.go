@@ -1,7 +1,7 @@
 // Package policy is the registry of policies: names, options, reasons, and New.
 //
-// It owns the configuration of all policies and implements none; the packages below it do. Every name in Names makes a
-// policy, and Validate reports every fault of a configuration at once.
+// It owns the list of policies and implements none; the packages below it do, and each has the Config with its options.
+// Every name in Names makes a policy, and Validate reports every fault of a configuration at once.
 //
 // Rules for all policies:
 //

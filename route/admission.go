@@ -84,7 +84,7 @@ func (r *readers) holdUnlessFull(d *decision) error {
 // hold holds a turn. Its conversation is no longer idle.
 func (r *Router) hold(d *decision) Hold {
 	if rest := d.who.Entry.Rest; rest != 0 {
-		r.wake(d.now, &d.who.Entry, true)
+		r.endIdle(d.now, &d.who.Entry, true)
 		r.conversations.Woken(d.now, &d.who)
 	}
 	if r.cfg.Sessions.HashOnly {
@@ -148,7 +148,7 @@ type HeldTurn struct {
 // HeldTurns lists the router's own held turns, the one with the earliest bound first, at most so many.
 func (r *Router) HeldTurns(most int) []HeldTurn {
 	var out []HeldTurn
-	for _, w := range r.readers.admission.Waiting(most) {
+	for _, w := range r.readers.admission.HeldTurns(most) {
 		h := HeldTurn{
 			Request: w.Request, Conversation: w.Name, Tenant: w.Tenant, Pool: w.Pool, Priority: w.Priority, Tokens: w.Tokens,
 			Since: w.Since, Until: w.Until,
@@ -164,7 +164,7 @@ func (r *Router) HeldTurns(most int) []HeldTurn {
 }
 
 // HeldPool is what a pool's held turns need.
-type HeldPool = admission.Line
+type HeldPool = admission.PoolHolds
 
 // Held is the number of the router's own held turns.
 func (r *Router) Held() int { return r.readers.admission.Held() }

@@ -25,8 +25,8 @@ func (r *Router) bind(d *decision, v *pick.View, t *conversation.Found, f *reser
 // bound is a conversation's new entry once its turn has been placed; was is the old one.
 func (r *Router) bound(now time.Time, was *session.Entry, f *reservation, model string, again bool) session.Entry {
 	ep := f.ep
-	r.wake(now, was, !again)
-	f.wakes = true
+	r.endIdle(now, was, !again)
+	f.countsActive = true
 	r.arrivals.Activate(ep.Slot())
 	epoch := r.cache.Reader().Epoch(ep.Slot())
 	e := session.Entry{
@@ -47,8 +47,8 @@ func (r *Router) bound(now time.Time, was *session.Entry, f *reservation, model 
 	return e
 }
 
-// wake removes a conversation from the idle ones.
-func (r *Router) wake(now time.Time, e *session.Entry, back bool) {
+// endIdle removes a conversation from the idle ones.
+func (r *Router) endIdle(now time.Time, e *session.Entry, back bool) {
 	if e.Rest == 0 {
 		return
 	}
@@ -58,8 +58,8 @@ func (r *Router) wake(now time.Time, e *session.Entry, back bool) {
 	e.Rest = 0
 }
 
-// forgot removes a conversation that is remembered no more from the idle ones: if it comes back, it is a new one.
-func (r *Router) forgot(e session.Entry) {
+// forgetIdle removes a conversation that is remembered no more from the idle ones: if it comes back, it is a new one.
+func (r *Router) forgetIdle(e session.Entry) {
 	if ep := r.endpoints.Named(e.Endpoint); e.Rest > 0 && ep.Exists() {
 		r.arrivals.Forget(ep.Slot(), e.Rest)
 	}
@@ -70,22 +70,22 @@ func (r *Router) respond(now time.Time, id string, f *reservation) {
 	r.conversations.Respond(now, f.tenant, id, f.ep.Name(), f.leader())
 }
 
-// warm updates a conversation's cached tokens when its prompt has been computed, if the conversation is still at the
-// endpoint.
-func (r *Router) warm(now time.Time, f *reservation) {
+// storeComputed updates a conversation's cached tokens when its prompt has been computed, if the conversation is still
+// at the endpoint.
+func (r *Router) storeComputed(now time.Time, f *reservation) {
 	if !f.ep.Current() { // its conversation is cold at the new address
 		return
 	}
 	r.conversations.Revise(now, &f.conversation, f.ep.Name(), func(e session.Entry) session.Entry {
-		r.warms(f, &e, f.decision.PromptTokens, f.decision.PromptTokens)
+		r.storeTokens(f, &e, f.decision.PromptTokens, f.decision.PromptTokens)
 		return e
 	})
 }
 
-// warmed does that when its turn has ended, and makes it idle. A client that left or was rejected may return. A failed
-// turn changes nothing: it is retried elsewhere, or another turn of the conversation was answered meanwhile.
-func (r *Router) warmed(now time.Time, f *reservation, ev *Finished) {
-	if f.wakes {
+// storeEnded does that when its turn has ended, and makes it idle. A client that left or was rejected may return. A
+// failed turn changes nothing: it is retried elsewhere, or another turn of the conversation was answered meanwhile.
+func (r *Router) storeEnded(now time.Time, f *reservation, ev *Finished) {
+	if f.countsActive {
 		r.arrivals.Deactivate(f.ep.Slot())
 	}
 	if o := ev.Outcome; o != fleet.OK && o != fleet.ClientGone && o != fleet.ClientError || !f.ep.Current() {
@@ -93,18 +93,18 @@ func (r *Router) warmed(now time.Time, f *reservation, ev *Finished) {
 	}
 	r.conversations.Revise(now, &f.conversation, f.ep.Name(), func(e session.Entry) session.Entry {
 		if n := ev.Usage.PromptTokens; ev.Outcome == fleet.OK && n > 0 {
-			r.warms(f, &e, n+ev.Usage.OutputTokens, n)
+			r.storeTokens(f, &e, n+ev.Usage.OutputTokens, n)
 		}
-		if f.wakes {
-			r.wake(now, &e, false) // another turn of it may have ended before
+		if f.countsActive {
+			r.endIdle(now, &e, false) // another turn of it may have ended before
 			e.Rest = r.arrivals.Rest(now, f.ep.Slot())
 		}
 		return e
 	})
 }
 
-// warms stores a conversation's cached tokens and the tokens of its last prompt.
-func (r *Router) warms(f *reservation, e *session.Entry, tokens, prompt int) {
+// storeTokens stores a conversation's cached tokens and the tokens of its last prompt.
+func (r *Router) storeTokens(f *reservation, e *session.Entry, tokens, prompt int) {
 	w := r.cache.Reader().Warmth(f.index)
 	e.Epoch, e.Flow, e.Tokens = w.Epoch, w.Flow, tokens
 	if prompt > 0 && w.Bytes > 0 {

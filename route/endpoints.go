@@ -20,7 +20,7 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 		old := r.endpoints.Named(spec.Name)
 		switch {
 		case !old.Exists():
-			r.enter(now, spec, d.Source, gently)
+			r.addEndpoint(now, spec, d.Source, gently)
 			changes = append(
 				changes,
 				Change{Endpoint: spec.Name, To: fleet.StateUnknown, Detail: "declared by " + d.Source},
@@ -41,8 +41,8 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 		}
 		keep[spec.Name] = true
 	}
-	for _, ep := range r.omitted(d, keep) {
-		r.leaves(ep)
+	for _, ep := range r.leaving(d, keep) {
+		r.endpointLeft(ep)
 		left = append(left, ep.Key())
 		changes = append(
 			changes,
@@ -53,15 +53,15 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 			},
 		)
 		if r.backlog.Reader().Idle(ep.Slot()) {
-			r.forget(ep)
+			r.dropEndpoint(ep)
 		}
 	}
 	r.describeDeclared(now, d)
 	return changes, left
 }
 
-// omitted lists the endpoints that leave with a declaration.
-func (r *Router) omitted(d *Declared, keep map[string]bool) (omitted []registry.Endpoint) {
+// leaving lists the endpoints that leave with a declaration.
+func (r *Router) leaving(d *Declared, keep map[string]bool) (omitted []registry.Endpoint) {
 	leaves := func(ep registry.Endpoint) bool {
 		return ep.Exists() && ep.Source() == d.Source && !ep.Gone() && !keep[ep.Name()]
 	}
@@ -114,14 +114,14 @@ func isOther(old fleet.Endpoint, spec *fleet.Endpoint) bool {
 	return old.URL != spec.URL || old.Part != spec.Part || old.Kind != spec.Kind
 }
 
-// leaves notes that an endpoint has left; its last requests may be running.
-func (r *Router) leaves(ep registry.Endpoint) {
+// endpointLeft notes that an endpoint has left; its last requests may be running.
+func (r *Router) endpointLeft(ep registry.Endpoint) {
 	r.registry.Leave(ep)
 	r.pools.Forget(ep)
 }
 
-// enter lists a new endpoint, which ramps up if it is to start gently.
-func (r *Router) enter(now time.Time, spec fleet.Endpoint, source string, gently bool) registry.Endpoint {
+// addEndpoint lists a new endpoint, which ramps up if it is to start gently.
+func (r *Router) addEndpoint(now time.Time, spec fleet.Endpoint, source string, gently bool) registry.Endpoint {
 	ep := r.restored.declared(&spec)
 	if !ep.Exists() {
 		ep = r.newEndpoint(spec)
@@ -157,24 +157,24 @@ func (r *Router) describe(ep registry.Endpoint) {
 // about the old one applies, and its running requests stay on the old accounts. State of the name continues: order of
 // declaration, idle conversations, draining, counters.
 func (r *Router) replace(now time.Time, old registry.Endpoint, spec fleet.Endpoint, source string, gently bool) {
-	r.leaves(old)
-	ep := r.enter(now, spec, source, gently)
+	r.endpointLeft(old)
+	ep := r.addEndpoint(now, spec, source, gently)
 	r.registry.Replace(old, ep)
 	r.health.Replace(old.Slot(), ep.Slot())
 	r.arrivals.Replace(old.Slot(), ep.Slot())
 	if r.backlog.Reader().Idle(old.Slot()) {
-		r.forget(old)
+		r.dropEndpoint(old)
 	}
 }
 
-// forget drops an endpoint that has left and is idle.
-func (r *Router) forget(ep registry.Endpoint) {
+// dropEndpoint drops an endpoint that has left and is idle.
+func (r *Router) dropEndpoint(ep registry.Endpoint) {
 	r.registry.Forget(ep)
-	r.leave(ep)
+	r.freeSlot(ep)
 }
 
-// leave frees an endpoint's slot.
-func (r *Router) leave(ep registry.Endpoint) {
+// freeSlot frees an endpoint's slot.
+func (r *Router) freeSlot(ep registry.Endpoint) {
 	r.cache.RemoveEndpoint(ep.Slot())
 	r.backlog.RemoveEndpoint(ep.Slot())
 	r.speed.RemoveEndpoint(ep.Slot())
@@ -235,8 +235,8 @@ func (r *Router) peers(now time.Time, f *reservation) health.Peers {
 	return p
 }
 
-// say reports changes of an endpoint's events with its next observation.
-func (r *Router) say(ep registry.Endpoint, news []string) {
+// reportKVEvents reports changes of an endpoint's events with its next observation.
+func (r *Router) reportKVEvents(ep registry.Endpoint, news []string) {
 	for _, detail := range news {
 		r.health.Say(ep.Slot(), "KV events: "+detail)
 	}

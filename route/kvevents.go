@@ -59,7 +59,7 @@ type KVFigures = reported.Figures
 // kvApply applies the operations of a stream.
 func (r *Router) kvApply(now time.Time, ep registry.Endpoint, ev *KVApplied) {
 	b := reported.Batch{Ops: ev.Ops, Blocks: ev.Blocks, Size: ev.Size}
-	r.say(ep, r.cache.Apply(now, ep.Slot(), r.backlog.Reader().Load(ep.Slot()).Working(), &b, ev.Asked))
+	r.reportKVEvents(ep, r.cache.Apply(now, ep.Slot(), r.backlog.Reader().Load(ep.Slot()).Working(), &b, ev.Asked))
 }
 
 // kvStreamState applies the state of a stream and reports it.
@@ -91,6 +91,6 @@ func (r *Router) kvTokens(ev *KVTokens) {
 		Lease: ev.Lease, Open: r.reservation(ev.Lease) != nil, Tokens: ev.Tokens, Salt: ev.Salt, Extra: ev.Extra,
 	})
 	if len(news) > 0 {
-		r.say(r.endpoints.At(slot), news)
+		r.reportKVEvents(r.endpoints.At(slot), news)
 	}
 }

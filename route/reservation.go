@@ -36,12 +36,13 @@ type reservation struct {
 	text                     fleet.Text
 	decision                 Decision
 
-	peer        peerLease // lease at the router that placed it; zero for this one
-	leg         fleet.Leg
-	released    func(l fleet.Lease, answered bool) // hook of the policy that placed it, or nil
-	wakes       bool                               // its conversation counts as active at the endpoint, see arrivals
-	index       uint32                             // its place in Router.reservations and in the rooms' tables by lease
-	explanation explanation                        // see explain
+	peer     peerLease // lease at the router that placed it; zero for this one
+	leg      fleet.Leg
+	released func(l fleet.Lease, answered bool) // hook of the policy that placed it, or nil
+	// its conversation counts as active at the endpoint, see arrivals
+	countsActive bool
+	index        uint32      // its place in Router.reservations and in the rooms' tables by lease
+	explanation  explanation // see explain
 }
 
 // reserve takes a lease and records the placement in the rooms: health, backlog, arrivals, cache.
@@ -216,7 +217,7 @@ func (r *Router) computed(now, at time.Time, f *reservation) {
 		r.backlog.Rebase(at, j.Slot, rates)
 	}
 	r.cache.Computed(now, f.index)
-	r.warm(now, f)
+	r.storeComputed(now, f)
 	r.describeShort(now, f.ep)
 }
 
@@ -274,7 +275,7 @@ func (r *Router) conclude(now, at time.Time, f *reservation, ev *Finished, respo
 		Lease: ev.Lease, Outcome: ev.Outcome, Usage: &part.Usage, Sent: sent, Splits: f.pool.Splits(),
 		Answers: r.pools.Answers(f.pool),
 	})
-	r.say(ep, news)
+	r.reportKVEvents(ep, news)
 	// 5
 	switch {
 	case ev.Outcome == fleet.OK:
@@ -287,7 +288,7 @@ func (r *Router) conclude(now, at time.Time, f *reservation, ev *Finished, respo
 	}
 	r.speed.Ended(at, j, ev.Outcome == fleet.OK && !f.cold, &ev.Usage)
 	// 6
-	r.warmed(now, f, ev)
+	r.storeEnded(now, f, ev)
 	holds := ev.Outcome == fleet.OK || ev.Outcome == fleet.ClientGone
 	r.admission.TurnEnded(now, f.index, int64(part.Usage.PromptTokens+part.Usage.OutputTokens), holds)
 	if response != (session.Key{}) {
@@ -309,7 +310,7 @@ func (r *Router) conclude(now, at time.Time, f *reservation, ev *Finished, respo
 	f.generation, f.index, f.explanation = generation, index, explanation
 	r.free = append(r.free, index)
 	if ep.Gone() && r.backlog.Reader().Idle(ep.Slot()) {
-		r.forget(ep)
+		r.dropEndpoint(ep)
 	}
 	return ended
 }

@@ -1,9 +1,11 @@
 // Package route decides where requests go. A Router gets the time, the requests and the events, and returns decisions.
 //
-// It owns the order of steps: which endpoints may take a request, which rooms fill in what is known of them, when a
-// request is split, and what each event changes in which order. It owns the leases. Everything else belongs to the
-// packages below it, one kind each. It promises that only the last step of a decision writes, and that each lease ends
-// once. It does no I/O, reads no clock and stores no text: the live router and the simulator run the same code.
+// It owns the order of steps: which endpoints may take a request (candidates.go), who fills in what is known of them
+// (decide.go), and what each event changes in which order (observe.go; reservation.go for requests, endpoints.go for
+// endpoints that come, move and go, replicas.go for what other routers tell). It owns the leases. Everything else
+// belongs to the packages below it, the rooms, one kind of state each. It promises that only the last step of a
+// decision writes, and that each lease ends once. It does no I/O, reads no clock and stores no text: the live router
+// and the simulator run the same code.
 package route
 
 import (
@@ -124,7 +126,7 @@ func New(c Config) *Router {
 		admission: admission.New(!c.Admission),
 		replicas:  replicas{peers: map[uint64]*peer{}, leases: map[peerLease]uint32{}, pools: map[uint64]string{}},
 	}
-	r.conversations = conversation.New(c.conversations(), r.forgot)
+	r.conversations = conversation.New(c.conversations(), r.forgetIdle)
 	r.scratch.scratch = &scratch{chance: [...]chance{newChance(), newChance()}}
 	r.derive(&c)
 	return r

@@ -251,7 +251,7 @@ func (r *Router) forgetRestored(now time.Time) {
 	}
 	for _, ep := range slices.Collect(r.endpoints.Slots()) {
 		if ep.Exists() && s.endpoints[ep.Name()] == ep {
-			r.leave(ep)
+			r.freeSlot(ep)
 		}
 	}
 	*s = restored{}

@@ -108,7 +108,7 @@ func TestAgainstModel(t *testing.T) {
 		if tenants := w.Tenants(); tenants != 0 {
 			t.Fatalf("%d tenants are left", tenants)
 		}
-		if n, lines := w.Reader().Waiting(10), w.Reader().HeldPools(); len(n)+len(lines) != 0 {
+		if n, lines := w.Reader().HeldTurns(10), w.Reader().HeldPools(); len(n)+len(lines) != 0 {
 			t.Fatalf("%v in %v are said to wait", n, lines)
 		}
 	})

@@ -14,22 +14,22 @@ const longestName = 128 // bytes kept of a request's id and a conversation's nam
 // short is a copy of a client's text, which keeps no header alive.
 func short(s string) string { return strings.Clone(s[:min(len(s), longestName)]) }
 
-// Waiting is a held turn, as it is shown.
-type Waiting struct {
+// HeldTurn is a held turn, as it is shown.
+type HeldTurn struct {
 	Turn
 	Lease        fleet.Lease
 	Since, Until time.Time
 }
 
-// Waiting lists those of the held turns that wait, the one with the earliest bound first, at most so many.
-func (r Reader) Waiting(most int) []Waiting {
-	var out []Waiting
+// HeldTurn lists those of the held turns that wait, the one with the earliest bound first, at most so many.
+func (r Reader) HeldTurns(most int) []HeldTurn {
+	var out []HeldTurn
 	for _, l := range r.t.order {
 		for _, h := range l.turns[:min(len(l.turns), most)] {
-			out = append(out, Waiting{Turn: h.Turn, Lease: h.lease, Since: h.since, Until: h.deadline})
+			out = append(out, HeldTurn{Turn: h.Turn, Lease: h.lease, Since: h.since, Until: h.deadline})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Waiting) int {
+	slices.SortStableFunc(out, func(a, b HeldTurn) int {
 		return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.Lease, b.Lease))
 	})
 	return out[:min(len(out), most)]
@@ -43,18 +43,18 @@ func (r Reader) Since(lease fleet.Lease) time.Time {
 	return time.Time{}
 }
 
-// Line is the held turns of a pool that wait.
-type Line struct {
+// PoolHolds is the held turns of a pool that wait.
+type PoolHolds struct {
 	Pool   string
 	Turns  int
 	Tokens int64 // that they need beside what members have
 }
 
 // HeldPools lists the pools with held turns.
-func (r Reader) HeldPools() []Line {
-	var out []Line
+func (r Reader) HeldPools() []PoolHolds {
+	var out []PoolHolds
 	for _, l := range r.t.order {
-		x := Line{Pool: l.pool, Turns: len(l.turns)}
+		x := PoolHolds{Pool: l.pool, Turns: len(l.turns)}
 		for _, h := range l.turns {
 			x.Tokens += h.Tokens - h.shared
 		}

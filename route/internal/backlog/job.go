@@ -80,8 +80,8 @@ type Job struct {
 	Soon      float64 // tokens of prompts that arrived within half of its expected prefill time after it
 	SoonKnown bool
 
-	// Set by Close. Paced means that the answer was long enough for a sample of decode speed.
-	Paced         bool
+	// Set by Close. DecodeTimed means that the answer was long enough for a sample of decode speed.
+	DecodeTimed   bool
 	PromptMs      float64 // ms of prefill during its answer
 	StillDecoding int     // requests still being answered after it
 }
@@ -259,7 +259,8 @@ func (t *Table) Close(now time.Time, n uint32, ok bool, outputTokens int, rates 
 	if j.CachedTokens > 0 {
 		j.Soon, j.SoonKnown = e.prompts.soon(j)
 	}
-	if j.Paced = j.Leg != fleet.LegPrefill && j.Class == fleet.Turn && outputTokens >= LeastAnswer; j.Paced {
+	if j.DecodeTimed = j.Leg != fleet.LegPrefill && j.Class == fleet.Turn &&
+		outputTokens >= LeastAnswer; j.DecodeTimed {
 		j.PromptMs, j.StillDecoding = e.prompting(now)-j.promptMs, e.decoding(e.sent())
 	}
 	return j

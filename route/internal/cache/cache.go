@@ -2,8 +2,9 @@
 //
 // It owns the estimated content of each cache (bounded), its learnt capacity, and the requests that are about to add to
 // it. It learns from placements, from the cached tokens that engines report, and, through package reported, from KV
-// cache events. A Reader fills its columns of a pick.View and changes nothing; Note and Open store a decision's
-// findings in its last step. The package counts tokens and blocks, never time, and chooses no endpoint.
+// cache events. A second tier, in host memory, counts as capacity (capacity.go). A Reader fills its columns of a
+// pick.View and changes nothing; Note and Open store a decision's findings in its last step. The package counts tokens
+// and blocks, never time, and chooses no endpoint.
 package cache
 
 import (

@@ -1,7 +1,8 @@
 // Package health decides which endpoints are fit for traffic, from probes, from how requests end, and from silence.
 //
 // It owns one row per endpoint: the latest probe, ejection (outlier detection) and half-open trials, back-pressure for
-// all callers or for one, and slow start. It never counts load and never chooses an endpoint.
+// all callers or for one, and slow start. An endpoint that is down because of its probes is so until a good one: how
+// often it is probed is the business of internal/probe. It never counts load and never chooses an endpoint.
 package health
 
 import (

@@ -50,14 +50,14 @@ func (r Reader) Export(now time.Time, slot int) Learnt {
 			Samples: p.samples, PerToken: p.perToken, Fixed: float64(p.fixed), PerAnswer: float64(p.perAnswer), Hold: float64(p.hold),
 			PerStep: p.perStep, Prior: p.prior, Line: p.line,
 		},
-		Alone: o.solo, First: o.first, Others: o.others, Front: o.front, Soon: o.soon, Pace: e.pace.Line,
+		Alone: o.solo, First: o.first, Others: o.others, Front: o.front, Soon: o.soon, Pace: e.decodePace.Line,
 		Moves: tr.samples, MovesAge: age(now, tr.at), Shared: tr.export(),
 	}
 }
 
 // ExportFleet is what is known of all endpoints together.
 func (r Reader) ExportFleet() Fleet {
-	return Fleet{Pace: r.t.pace.Line}
+	return Fleet{Pace: r.t.decodePace.Line}
 }
 
 // Restore takes in what was known of an endpoint that has entered and has had no request. It was kept for later since.
@@ -71,7 +71,7 @@ func (t *Table) Restore(now time.Time, slot int, l *Learnt, later time.Duration)
 	}
 	e.prefill.perAnswer, e.prefill.hold = fit.Mean(l.Prefill.PerAnswer), fit.Mean(l.Prefill.Hold)
 	e.order = order{solo: l.Alone, first: l.First, others: l.Others, front: l.Front, soon: l.Soon}
-	e.pace = pace{l.Pace}
+	e.decodePace = decodePace{l.Pace}
 	if l.Moves > 0 {
 		m := &l.Shared
 		e.transfer = transfer{
@@ -85,7 +85,7 @@ func (t *Table) Restore(now time.Time, slot int, l *Learnt, later time.Duration)
 
 // RestoreFleet takes in what was known of all endpoints together.
 func (t *Table) RestoreFleet(f *Fleet) {
-	t.pace = pace{f.Pace}
+	t.decodePace = decodePace{f.Pace}
 }
 
 func age(now, at time.Time) time.Duration {

@@ -1,8 +1,10 @@
 // Package speed estimates how fast endpoints are: prefill, decode, and KV cache transfers.
 //
-// It owns one set of fits per endpoint, learnt from finished jobs, and the defaults for endpoints without a sample. A
-// Reader changes nothing, always returns a speed above 0, and implements backlog.Rates. The package never knows what
-// waits or where a request goes. Times are in ms, sizes in tokens; endpoints are named by their slot.
+// It owns one set of fits per endpoint, learnt from finished jobs, and the defaults for endpoints without a sample:
+// prefill.go and batches.go for prompts, order.go for whether they are computed one after another, decode.go for
+// answers by the number of requests beside them, transfer.go for links. A Reader changes nothing, always returns a
+// speed above 0, and implements backlog.Rates. The package never knows what waits or where a request goes. Times are in
+// ms, sizes in tokens; endpoints are named by their slot.
 package speed
 
 import (
@@ -21,13 +23,13 @@ import (
 
 // Table is the speeds of all endpoints.
 type Table struct {
-	endpoints slot.Table[endpoint]
-	order     []int // slots in order of declaration
-	mean      means
-	pace      pace             // of answers at all endpoints
-	moved     backlog.Transfer // default for endpoints without a transfer
-	movedAt   time.Time        // when moved was updated
-	without   ablation.Set
+	endpoints  slot.Table[endpoint]
+	order      []int // slots in order of declaration
+	mean       means
+	decodePace decodePace       // of answers at all endpoints
+	moved      backlog.Transfer // default for endpoints without a transfer
+	movedAt    time.Time        // when moved was updated
+	without    ablation.Set
 }
 
 // New makes a table without endpoints that learns without some mechanisms.
@@ -35,10 +37,10 @@ func New(without ablation.Set) Table { return Table{without: without} }
 
 // endpoint holds the fits of one endpoint.
 type endpoint struct {
-	prefill  prefill
-	order    order
-	transfer transfer // KV cache received
-	pace     pace     // decode speed
+	prefill    prefill
+	order      order
+	transfer   transfer   // KV cache received
+	decodePace decodePace // decode speed
 }
 
 // means are the defaults for endpoints without a sample: the mean of the others. 0 before the first sample.
@@ -75,7 +77,7 @@ func (t *Table) Ended(now time.Time, j *backlog.Job, ok bool, u *fleet.Usage) {
 		if u.PromptTokens > 0 {
 			t.learnUsage(now, j, u)
 		}
-		t.learnPace(now, j, u)
+		t.learnDecodePace(now, j, u)
 	}
 }
 
@@ -134,7 +136,7 @@ func (r Reader) Transfer(now time.Time, slot int) backlog.Transfer {
 
 // Answers is the decode time per token with this many other requests decoding.
 func (r Reader) Answers(slot, others int) (a pick.Answers) {
-	a.AnswerMs, a.PerOtherMs = r.t.paceOf(r.t.endpoints.Get(slot), others)
+	a.AnswerMs, a.PerOtherMs = r.t.decodePaceOf(r.t.endpoints.Get(slot), others)
 	return a
 }
 

@@ -17,7 +17,7 @@ func TestPaceIsLearnt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base, perOther := float64(rapid.IntRange(2, 40).Draw(t, "base")), float64(rapid.IntRange(0, 60).Draw(t, "hundredths"))/100
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
-		var p pace
+		var p decodePace
 		for i := range 200 {
 			x := float64(i % 24)
 			p.Add(keepSample, 1, x, (base+perOther*x)*(0.95+rng.Float64()/10))
@@ -68,7 +68,7 @@ func TestSpeedsStaySane(t *testing.T) {
 			open = open[1:]
 			prompt := rapid.IntRange(0, 5000).Draw(t, "counted")
 			u := fleet.Usage{PromptTokens: prompt, CachedTokens: rapid.IntRange(0, prompt).Draw(t, "found"), CachedKnown: rapid.Bool().Draw(t, "known"), OutputTokens: rapid.IntRange(0, 200).Draw(t, "answer")}
-			j.Paced, j.PromptMs, j.StillDecoding = u.OutputTokens >= backlog.LeastAnswer, rapid.Float64Range(0, 100).Draw(t, "prompts"), rapid.IntRange(0, 9).Draw(t, "left")
+			j.DecodeTimed, j.PromptMs, j.StillDecoding = u.OutputTokens >= backlog.LeastAnswer, rapid.Float64Range(0, 100).Draw(t, "prompts"), rapid.IntRange(0, 9).Draw(t, "left")
 			table.Ended(now, j, rapid.Bool().Draw(t, "ok"), &u)
 		}
 		queued := int64(0)
@@ -111,7 +111,7 @@ func TestSpeedsStaySane(t *testing.T) {
 
 // clone is a deep copy of a table, without scratch.
 func clone(t *Table) Table {
-	c := Table{order: append([]int(nil), t.order...), mean: t.mean, pace: t.pace, moved: t.moved, movedAt: t.movedAt}
+	c := Table{order: append([]int(nil), t.order...), mean: t.mean, decodePace: t.decodePace, moved: t.moved, movedAt: t.movedAt}
 	for i := range t.endpoints.Len() {
 		e := *t.endpoints.Get(i)
 		e.prefill.batches = append([]batch(nil), e.prefill.batches...)

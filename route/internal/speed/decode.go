@@ -9,9 +9,9 @@ import (
 	"github.com/warmpath/warmpath/route/internal/backlog"
 )
 
-// pace fits the decode time per token: base + perOther × other requests decoding, since all share one engine step.
-// Prefill in between is not part of it.
-type pace struct{ fit.Line } // ms per token over the number of others
+// decodePace fits the decode time per token: base + perOther × other requests decoding, since all share one engine
+// step. Prefill in between is not part of it.
+type decodePace struct{ fit.Line } // ms per token over the number of others
 
 // FirstPace is the ms for a token of an answer that are assumed before any is known.
 const FirstPace = 10.0
@@ -25,43 +25,43 @@ const (
 )
 
 // at is the ms per token with this many others, and the extra ms for one more. prior is the default of that extra.
-func (p *pace) at(others, prior float64) (token, perOther float64) {
+func (p *decodePace) at(others, prior float64) (token, perOther float64) {
 	perOther = max(0, p.Slope(prior, priorOthers))
 	base := max(leastMs, p.Intercept(perOther))
 	return base + float64(perOther*others), perOther
 }
 
-// paceOf is the ms per token at an endpoint: from its own fit, else the fleet's, else the default.
-func (t *Table) paceOf(e *endpoint, others int) (token, perOther float64) {
+// decodePaceOf is the ms per token at an endpoint: from its own fit, else the fleet's, else the default.
+func (t *Table) decodePaceOf(e *endpoint, others int) (token, perOther float64) {
 	prior := float64(FirstPace * firstPerOther)
 	if t.without.Has(ablation.DecodeSpeed) {
 		return FirstPace + float64(prior*float64(others)), prior
 	}
-	if t.pace.N > 0 {
-		_, prior = t.pace.at(0, float64(firstPerOther*float64(t.pace.Y/t.pace.N)))
+	if t.decodePace.N > 0 {
+		_, prior = t.decodePace.at(0, float64(firstPerOther*float64(t.decodePace.Y/t.decodePace.N)))
 	}
 	switch {
-	case e.pace.N > 0:
-		return e.pace.at(float64(others), prior)
-	case t.pace.N > 0:
-		return t.pace.at(float64(others), prior)
+	case e.decodePace.N > 0:
+		return e.decodePace.at(float64(others), prior)
+	case t.decodePace.N > 0:
+		return t.decodePace.at(float64(others), prior)
 	}
 	return FirstPace + float64(prior*float64(others)), prior
 }
 
-// learnPace learns from a finished answer, without the time of the prompts computed meanwhile.
-func (t *Table) learnPace(now time.Time, j *backlog.Job, u *fleet.Usage) {
+// learnDecodePace learns from a finished answer, without the time of the prompts computed meanwhile.
+func (t *Table) learnDecodePace(now time.Time, j *backlog.Job, u *fleet.Usage) {
 	took := ms(now.Sub(j.First))
-	if !j.Paced || j.PromptMs > float64(mostPrompts*took) {
+	if !j.DecodeTimed || j.PromptMs > float64(mostPrompts*took) {
 		return
 	}
 	e := t.endpoints.Get(j.Slot)
 	y := max(leastMs, (took-j.PromptMs)/float64(u.OutputTokens-1))
-	if e.pace.N > 0 {
-		expected, _ := t.paceOf(e, j.Concurrent)
+	if e.decodePace.N > 0 {
+		expected, _ := t.decodePaceOf(e, j.Concurrent)
 		y = min(y, float64(outlier*expected))
 	}
 	x := float64(j.Concurrent+j.StillDecoding) / 2
-	e.pace.Add(keepSample, 1, x, y)
-	t.pace.Add(keepPooled, 1, x, y)
+	e.decodePace.Add(keepSample, 1, x, y)
+	t.decodePace.Add(keepPooled, 1, x, y)
 }
