@@ -111,7 +111,7 @@ var plan = map[string]room{
 	"internal/etcdkeys":            {third: []string{"go.etcd.io/etcd/client/v3", "go.uber.org/zap"}},
 	"internal/discovery/kube":      {may: []string{"fleet", "internal/discovery", "internal/httpclient", "route"}, third: []string{"github.com/go-logr/logr", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/klog"}},
 	"internal/filewatch":           {may: []string{"internal/panics"}, third: []string{"github.com/fsnotify/fsnotify"}},
-	"internal/config":              {may: []string{"engine/handover", "fleet", "internal/discovery", "internal/forwarded", "internal/guard", "internal/kvevents", "internal/probe", "internal/strictyaml", "internal/unixsocket", "policy", "prompt", "route", "route/shadow", "session"}},
+	"internal/config":              {may: []string{"engine/handover", "fleet", "internal/accesslog", "internal/discovery", "internal/forwarded", "internal/guard", "internal/kvevents", "internal/probe", "internal/strictyaml", "internal/unixsocket", "policy", "prompt", "route", "route/shadow", "session"}},
 	"internal/migrate":             {may: []string{"engine/handover", "internal/strictyaml"}, third: []string{"github.com/goccy/go-yaml"}},
 	"internal/explain":             {may: []string{"fleet", "internal/live", "internal/terminal", "internal/wholelines", "pick", "policy/reasons", "route"}},
 	"internal/shadow":              {may: []string{"fleet", "internal/live", "internal/terminal", "pick", "route", "route/shadow"}},

@@ -21,7 +21,7 @@ func newAccess(cfg *config.Config, log *slog.Logger) (*access, error) {
 	if cfg.AccessLog.File == "" {
 		return &access{}, nil
 	}
-	l, err := accesslog.New(cfg.AccessLog.File, os.Stderr, log)
+	l, err := accesslog.New(cfg.AccessLog.File, cfg.AccessLog.Fields, os.Stderr, log)
 	return &access{Log: l}, err
 }
 

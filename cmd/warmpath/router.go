@@ -269,7 +269,7 @@ func (r *router) serveAdmin(l net.Listener) {
 		r.tally.Compare(g.shadows.compare())
 		r.streams.End() // what was open had the token of the generation before
 		return admin.New(admin.Config{
-			Fleet: r.fleet, Version: r.build.Version, Started: started, Token: g.cfg.Admin.Token, Hosts: hostsOf(g.cfg), Endpoints: declared, Source: "admin", Parse: parseDeclaration,
+			Fleet: r.fleet, Version: r.build.Version, Started: started, Token: g.cfg.Admin.Token, ReadToken: g.cfg.Admin.ReadToken, Hosts: hostsOf(g.cfg), Endpoints: declared, Source: "admin", Parse: parseDeclaration,
 			Duplicate: discovery.ErrDuplicate, NotDeclared: discovery.ErrNotDeclared, Reload: r.reload, Running: r.reloads.state,
 			Metrics: r.meter.Handler(), Settings: func() any { return g.cfg.Settings() }, Aliases: g.cfg.Models.Aliases, ModelSettings: modelSettings(g.cfg), Tally: r.tally, Streams: r.streams, Log: r.log, Decisions: g.why.handler(), Shadow: g.shadows.handler(), Replicas: r.replicas.handler(),
 			Keys: keysOf(g.door.Tenants), Concerns: func() []admin.Concern { return concerns(g.events) },

@@ -189,7 +189,9 @@ func (s *settings) load(e env) (config.Config, error) {
 	if err := cfg.CheckFiles(discovery.Keys{Lookup: e.lookup}); err != nil {
 		return cfg, usageError(err)
 	}
-	cfg.Admin.Token, err = cfg.AdminToken()
+	if cfg.Admin.Token, err = cfg.AdminToken(); err == nil {
+		cfg.Admin.ReadToken, err = cfg.AdminReadToken()
+	}
 	return cfg, usageError(err)
 }
 

@@ -12,6 +12,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -62,9 +66,63 @@ type line struct {
 	Output     int       `json:"output_tokens,omitempty"`
 }
 
+// Fields are the names that a line may have, in their order.
+func Fields() (names []string) {
+	for f := range reflect.TypeFor[line]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+// some are the fields of a line with these names, by their index; nil for no names.
+func some(names []string) (out []chosen) {
+	known := Fields()
+	for _, name := range names {
+		i := slices.Index(known, name)
+		if i < 0 {
+			continue // the configuration has been checked
+		}
+		f := reflect.TypeFor[line]().Field(i)
+		out = append(out, chosen{index: i, key: strconv.Quote(name) + ":", omits: strings.HasSuffix(f.Tag.Get("json"), ",omitempty")})
+	}
+	return out
+}
+
+// chosen is a field that lines have.
+type chosen struct {
+	index int
+	key   string // in JSON, with its colon
+	omits bool   // where it is empty
+}
+
+// encode is the line with the fields that were chosen.
+func (l *Log) encode(x *line) ([]byte, error) {
+	if l.fields == nil {
+		return json.Marshal(x)
+	}
+	out, v := []byte{'{'}, reflect.ValueOf(x).Elem()
+	for _, f := range l.fields {
+		of := v.Field(f.index)
+		if f.omits && of.IsZero() {
+			continue
+		}
+		b, err := json.Marshal(of.Interface())
+		if err != nil {
+			return nil, err
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(out, f.key...), b...)
+	}
+	return append(out, '}'), nil
+}
+
 // Log listens to the door and writes. Run must be called.
 type Log struct {
 	path   string
+	fields []chosen // nil for all
 	log    *slog.Logger
 	queue  chan line
 	reopen chan struct{}
@@ -78,9 +136,9 @@ type Log struct {
 	written, dropped atomic.Uint64
 }
 
-// New opens the file, to be gone on with. stderr is what Stderr stands for.
-func New(path string, stderr io.Writer, log *slog.Logger) (*Log, error) {
-	l := &Log{path: path, log: log, queue: make(chan line, mostLines), reopen: make(chan struct{}, 1)}
+// New opens the file, to be gone on with. fields are those of a line; none for all. stderr is what Stderr stands for.
+func New(path string, fields []string, stderr io.Writer, log *slog.Logger) (*Log, error) {
+	l := &Log{path: path, fields: some(fields), log: log, queue: make(chan line, mostLines), reopen: make(chan struct{}, 1)}
 	if path == Stderr {
 		l.out = bufio.NewWriterSize(stderr, bufferBytes)
 		return l, nil
@@ -123,9 +181,10 @@ func clip(s string) string { return s[:min(len(s), mostText)] }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func (l *Log) served(s *live.Served) {
+// lineOf is the line of a request.
+func lineOf(s *live.Served) *line {
 	d := &s.Decision
-	x := line{
+	x := &line{
 		Time: s.Started, Request: s.ID, Client: s.Client, Peer: s.Peer, Tenant: s.Tenant, Key: s.Key, Agent: clip(s.Agent), Method: clip(s.Method), Path: clip(s.Path), API: s.API,
 		Status: s.Status, Outcome: s.Outcome.String(), Error: s.Error, Limit: s.Limit, Model: clip(d.Model), Endpoint: d.Endpoint.Name, Prefill: s.Prefill.Endpoint.Name,
 		Reason: string(d.Reason), Attempts: s.Attempts, Stream: s.Stream, DurationMs: ms(s.Ended.Sub(s.Started)), QueuedMs: ms(s.Queued), BytesIn: s.BytesIn, BytesOut: s.BytesOut,
@@ -139,8 +198,12 @@ func (l *Log) served(s *live.Served) {
 		n := s.Usage.CachedTokens
 		x.Cached = &n
 	}
+	return x
+}
+
+func (l *Log) served(s *live.Served) {
 	select {
-	case l.queue <- x:
+	case l.queue <- *lineOf(s):
 	default:
 		l.dropped.Add(1)
 	}
@@ -181,7 +244,7 @@ func (l *Log) rest() {
 
 // write writes a line; the last one that waits brings all before it to the file.
 func (l *Log) write(x *line) {
-	b, err := json.Marshal(x)
+	b, err := l.encode(x)
 	if err != nil || l.out == nil {
 		l.dropped.Add(1)
 		l.complain(err)

@@ -34,7 +34,7 @@ func request(id string) *live.Served {
 // TestLine: one request is one line, which says who, what, where, why and how long.
 func TestLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.jsonl")
-	l, err := New(path, nil, quiet)
+	l, err := New(path, nil, nil, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestLine(t *testing.T) {
 
 // TestNobodyWaits: where nobody writes, requests go on, and the lines that are lost are counted.
 func TestNobodyWaits(t *testing.T) {
-	l, err := New(Stderr, io.Discard, quiet)
+	l, err := New(Stderr, nil, io.Discard, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestNobodyWaits(t *testing.T) {
 // TestRotation: a file that is renamed is begun anew under its name, and no line is lost.
 func TestRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.jsonl")
-	l, err := New(path, nil, quiet)
+	l, err := New(path, nil, nil, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,26 @@ func TestRotation(t *testing.T) {
 			t.Errorf("%s: %v %s", name, err, b)
 		}
 	}
-	if _, err := New(filepath.Join(path, "x"), nil, quiet); err == nil {
+	if _, err := New(filepath.Join(path, "x"), nil, nil, quiet); err == nil {
 		t.Error("a file below a file was opened")
+	}
+}
+
+// TestFields: a line has the fields that were chosen, in their order, as the whole line has them.
+func TestFields(t *testing.T) {
+	for _, s := range []*live.Served{request("r1"), {ID: "r2", Status: 499}} {
+		whole, err := (&Log{}).encode(lineOf(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := (&Log{fields: some(Fields())}).encode(lineOf(s))
+		if err != nil || string(all) != string(whole) {
+			t.Errorf("all fields by name\n%s, want\n%s (%v)", all, whole, err)
+		}
+		few, err := (&Log{fields: some([]string{"status", "tenant", "request"})}).encode(lineOf(s))
+		want := map[string]string{"r1": `{"status":200,"tenant":"acme","request":"r1"}`, "r2": `{"status":499,"request":"r2"}`}[s.ID]
+		if err != nil || string(few) != want {
+			t.Errorf("three fields: %s, want %s (%v)", few, want, err)
+		}
 	}
 }

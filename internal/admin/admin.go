@@ -40,9 +40,11 @@ type Declarer interface {
 // Config has everything the handler needs. Fleet is required. Parts left out answer 404 or 501.
 type Config struct {
 	Fleet   Fleet
-	Version string      // of this program, shown on the status page
-	Token   string      // when set, the bearer token that everything but /healthz requires
-	Hosts   guard.Hosts // without a token, further names under which scrapers may ask for /metrics
+	Version string // of this program, shown on the status page
+	Token   string // when set, the bearer token that everything but /healthz requires
+	// another bearer token, which may read and change nothing; "" for none. It needs Token
+	ReadToken string
+	Hosts     guard.Hosts // without a token, further names under which scrapers may ask for /metrics
 
 	Endpoints Declarer
 	// name of the discovery source that Endpoints feeds; "" means "admin"
@@ -99,6 +101,8 @@ type Admin struct {
 	mux  *http.ServeMux
 	page page
 	last lastLook
+
+	audit audit
 }
 
 // New makes the handler. It panics without a Fleet, which is a mistake in the program.
@@ -127,7 +131,7 @@ func New(c Config) *Admin {
 	if c.Streams == nil {
 		c.Streams = NewStreams()
 	}
-	a := &Admin{c: c, mux: http.NewServeMux(), page: newPage()}
+	a := &Admin{c: c, mux: http.NewServeMux(), page: newPage(), audit: audit{log: c.Log, now: c.Now}}
 	a.routes()
 	return a
 }
@@ -138,6 +142,16 @@ func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
+	if safe(r.Method) {
+		a.serve(w, r)
+		return
+	}
+	a.audit.call(w, r, a.token(r), a.serve)
+}
+
+// serve refuses a call, or answers it.
+func (a *Admin) serve(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
 	if f := a.refuse(r); f != nil {
 		if f.status == http.StatusUnauthorized {
 			h.Set("WWW-Authenticate", "Bearer")

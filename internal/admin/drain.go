@@ -17,7 +17,7 @@ const (
 func (a *Admin) undrain(w http.ResponseWriter, r *http.Request, name string) {
 	for _, s := range a.find(name) {
 		a.c.Fleet.Observe(route.Drain{Endpoint: s.Endpoint.Name, Off: true})
-		a.c.Log.Info("endpoint undrained by an admin call", "endpoint", s.Endpoint.Name, "client", r.RemoteAddr)
+		noteCall(r, "endpoint", s.Endpoint.Name)
 	}
 	a.show(w, r, name)
 }
@@ -37,7 +37,7 @@ func (a *Admin) drain(w http.ResponseWriter, r *http.Request, name string) {
 	all := a.find(name)
 	for i := range all {
 		a.c.Fleet.Observe(route.Drain{Endpoint: all[i].Endpoint.Name})
-		a.c.Log.Info("endpoint drained by an admin call", "endpoint", all[i].Endpoint.Name, "client", r.RemoteAddr)
+		noteCall(r, "endpoint", all[i].Endpoint.Name)
 	}
 	status := http.StatusOK
 	if len(all) > 0 && wait > 0 && !a.idle(r.Context(), name, wait) {

@@ -88,7 +88,7 @@ func (a *Admin) add(w http.ResponseWriter, r *http.Request) {
 		faulty(err).write(w)
 	default:
 		for i := range endpoints {
-			a.c.Log.Info("endpoint added by an admin call", "endpoint", endpoints[i].Name, "url", redactURL(endpoints[i].URL), "client", r.RemoteAddr)
+			noteCall(r, "endpoint", endpoints[i].Name, "url", redactURL(endpoints[i].URL))
 		}
 		writeJSON(w, http.StatusCreated, map[string]any{"endpoints": a.added(endpoints, names)})
 	}
@@ -131,7 +131,7 @@ func (a *Admin) remove(w http.ResponseWriter, r *http.Request, name string) {
 	case err != nil:
 		fail(http.StatusInternalServerError, "not_removed", "%v", err).write(w)
 	default:
-		a.c.Log.Info("endpoint removed by an admin call", "endpoint", name, "client", r.RemoteAddr)
+		noteCall(r, "endpoint", name)
 		writeJSON(w, http.StatusOK, map[string]any{"name": name, "removed": true, "outstanding_requests": outstanding})
 	}
 }
@@ -234,7 +234,6 @@ func (a *Admin) reload(w http.ResponseWriter, r *http.Request) {
 		fail(http.StatusNotImplemented, "not_configured", "this router cannot read its configuration again").write(w)
 		return
 	}
-	a.c.Log.Info("reload by an admin call", "client", r.RemoteAddr)
 	now, err := a.c.Reload()
 	if err != nil {
 		f := faulty(err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/unixsocket"
@@ -35,11 +36,16 @@ func (a *Admin) refuse(r *http.Request) *failure {
 	if r.URL.Path == "/healthz" {
 		return nil
 	}
-	if a.c.Token != "" {
-		if !guard.Bearer(r, a.c.Token) {
-			return fail(http.StatusUnauthorized, "bad_token", "the admin listener wants \"Authorization: Bearer\" with its token")
+	switch a.token(r) {
+	case adminToken:
+		return nil
+	case readToken:
+		if !safe(r.Method) || strings.HasPrefix(r.URL.Path, "/debug/") {
+			return fail(http.StatusForbidden, "read_only", "this token may read only, and make no profiles: the call needs the other one (admin.token)")
 		}
 		return nil
+	case wrongToken:
+		return fail(http.StatusUnauthorized, "bad_token", "the admin listener wants \"Authorization: Bearer\" with its token")
 	}
 	scrape := r.URL.Path == "/metrics" && safe(r.Method)
 	if host := guard.Hostname(r.Host); !guard.IsLoopback(host) && !(scrape && (guard.IsInner(host) || a.c.Hosts.Contain(host))) {
@@ -50,6 +56,27 @@ func (a *Admin) refuse(r *http.Request) *failure {
 		return fail(http.StatusForbidden, "foreign_origin", "a page of another origin may not do this")
 	}
 	return nil
+}
+
+// What a call has for a token.
+const (
+	noToken    = "none" // none is asked for
+	adminToken = "admin"
+	readToken  = "read"
+	wrongToken = "wrong"
+)
+
+// token is a word for the token that a call has.
+func (a *Admin) token(r *http.Request) string {
+	switch {
+	case a.c.Token == "":
+		return noToken
+	case guard.Bearer(r, a.c.Token):
+		return adminToken
+	case a.c.ReadToken != "" && guard.Bearer(r, a.c.ReadToken):
+		return readToken
+	}
+	return wrongToken
 }
 
 func safe(method string) bool { return method == http.MethodGet || method == http.MethodHead }

@@ -146,6 +146,11 @@ type Admin struct {
 	Token string `yaml:"token" secret:"true"`
 	// TokenFile has the token instead; surrounding white space is removed.
 	TokenFile string `yaml:"token_file"`
+	// ReadToken is another token, which may read all that the admin listener shows, but change nothing and make no
+	// profiles: for dashboards and scrapers. It needs token or token_file.
+	ReadToken string `yaml:"read_token" secret:"true"`
+	// ReadTokenFile has that token instead; surrounding white space is removed.
+	ReadTokenFile string `yaml:"read_token_file"`
 	// TLS of the admin listener.
 	TLS TLS `yaml:"tls"`
 }
@@ -391,6 +396,9 @@ type Log struct {
 type AccessLog struct {
 	// File to write, or stderr. Empty writes none. It may be renamed at any time; a new one is created.
 	File string `yaml:"file"`
+	// Fields are the names of what a line has, in that order: time, request, client, tenant, key, status and the others
+	// that docs/watching.md lists. Empty is all.
+	Fields []string `yaml:"fields"`
 }
 
 // Tracing sends OpenTelemetry spans over OTLP/HTTP.

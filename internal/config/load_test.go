@@ -138,7 +138,7 @@ func TestEveryVariable(t *testing.T) {
 		"WARMPATH_PEERS_LISTEN": "127.0.0.1:1", "WARMPATH_PEERS_REDIS_KEEP": "false", "WARMPATH_PEERS_ROUTERS": "127.0.0.1:2,127.0.0.1:3", "WARMPATH_KV_EVENTS_ALLOW": "192.0.2.0/24", "WARMPATH_SHADOW": "session,random", "WARMPATH_SHADOW_BUDGET": "0.5",
 		"WARMPATH_POLICY_RANK_KV_CACHE_ROUTING_MATCH_RATE_THRESHOLD": "0", "WARMPATH_POLICY_RANK_KV_CACHE_ROUTING_ACCOUNT_FOR_IN_TRANSFER": "false",
 		"WARMPATH_POLICY_RANK_KV_CACHE_ROUTING_NEW_CONV_PLACEMENT": "least_queued",
-		"WARMPATH_QUEUE_MODE":      "off",
+		"WARMPATH_QUEUE_MODE": "off", "WARMPATH_ACCESS_LOG_FIELDS": "time,key",
 		"WARMPATH_LIMITS_PRIORITY": "high", "WARMPATH_TENANTS_EACH_PRIORITY": "high", "WARMPATH_TENANTS_EACH_TENANT": "",
 		"WARMPATH_ENDPOINT_TOKEN_KEY": "0123456789abcdef", "WARMPATH_POLICY_TRTLLM_CONVERSATION_MATCH_THRESHOLD": "0", "WARMPATH_POLICY_TRTLLM_KV_CACHE_AWARE_SCORE": "blocks", "WARMPATH_POLICY_TRTLLM_KV_CACHE_AWARE_CONTENT_AFFINITY": "messages",
 	}
@@ -468,4 +468,35 @@ func FuzzParse(f *testing.F) {
 		}
 		c.Settings()
 	})
+}
+
+// TestAccessLogFields: a field that lines do not have is told with its place, and so is one that is named twice.
+func TestAccessLogFields(t *testing.T) {
+	for text, want := range map[string]string{
+		"[time, status]":   "",
+		"[time, staus]":    `f:1:43: access_log.fields[1]: is "staus", must be one of time, request,`,
+		"[time, key, key]": `access_log.fields[2]: "key" is there already`,
+	} {
+		_, err := config.Parse("f", []byte("access_log: {file: stderr, fields: "+text+"}"), nil)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestReadToken: the token that reads needs one that does all, and is another.
+func TestReadToken(t *testing.T) {
+	for text, want := range map[string]string{
+		"{token: a, read_token: b}":                     "",
+		"{token_file: a, read_token_file: b}":           "",
+		"{read_token: b}":                               "admin.read_token: needs token or token_file",
+		"{read_token_file: b}":                          "admin.read_token: needs token or token_file",
+		"{token: a, read_token: a}":                     "admin.read_token: is the same as token",
+		"{token: a, read_token: b, read_token_file: c}": "give read_token or read_token_file",
+	} {
+		_, err := config.Parse("f", []byte("admin: "+text), nil)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
 }

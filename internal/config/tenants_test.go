@@ -88,6 +88,8 @@ func beside(name string) []string {
 		return []string{"WARMPATH_TENANTS_HEADER=X-Tenant-Id"}
 	}
 	switch name {
+	case "WARMPATH_ADMIN_READ_TOKEN", "WARMPATH_ADMIN_READ_TOKEN_FILE":
+		return []string{"WARMPATH_ADMIN_TOKEN=x"}
 	case "WARMPATH_CLIENT_HEADER", "WARMPATH_PROXY_PROTOCOL":
 		return []string{"WARMPATH_TRUSTED_PROXIES=10.0.0.1"}
 	case "WARMPATH_PEERS_LISTEN", "WARMPATH_PEERS_ROUTERS":

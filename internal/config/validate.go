@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine/handover"
+	"github.com/warmpath/warmpath/internal/accesslog"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/strictyaml"
@@ -76,6 +77,14 @@ func (c Config) Validate() error {
 	for i, name := range c.Metrics.Compatible {
 		path := fmt.Sprintf("metrics.compatible[%d]", i)
 		faults = append(faults, oneOf(path, name, "vllm-router", "production-stack", "trtllm")...)
+	}
+	for i, name := range c.AccessLog.Fields {
+		path := fmt.Sprintf("access_log.fields[%d]", i)
+		if known := accesslog.Fields(); !slices.Contains(known, name) {
+			faults = append(faults, fault(path, "is %q, must be one of %s%s", name, strings.Join(known, ", "), strictyaml.DidYouMean(name, known)))
+		} else if slices.Contains(c.AccessLog.Fields[:i], name) {
+			faults = append(faults, fault(path, "%q is there already", name))
+		}
 	}
 	faults = append(faults, oneOf("log.format", c.Log.Format, "text", "json")...)
 	return errors.Join(faults...)
@@ -181,9 +190,7 @@ func (c Config) checkListeners() []error {
 			faults = append(faults, fault("admin.listen", "is the traffic listener's address; they must differ, so that clients cannot reach the admin API"))
 		}
 	}
-	if c.Admin.Token != "" && c.Admin.TokenFile != "" {
-		faults = append(faults, fault("admin.token", "give token or token_file, not both"))
-	}
+	faults = append(faults, c.Admin.checkTokens()...)
 	faults = append(append(append(faults, c.TLS.check("tls")...), c.Admin.TLS.check("admin.tls")...), c.EngineTLS.check()...)
 	if t := c.Tracing.Endpoint; t != "" {
 		u, err := url.Parse(t)
@@ -278,8 +285,15 @@ func (c Config) CheckFiles(keys discovery.Keys) error {
 	if _, err := c.Lease.Secret(); err != nil {
 		faults = append(faults, err)
 	}
-	if _, err := c.AdminToken(); err != nil {
+	all, err := c.AdminToken()
+	if err != nil {
 		faults = append(faults, err)
+	}
+	reads, err := c.AdminReadToken()
+	if err != nil {
+		faults = append(faults, err)
+	} else if reads != "" && reads == all {
+		faults = append(faults, fault("admin.read_token_file", "has the same token as token_file; it would change things too"))
 	}
 	if _, err := c.EndpointToken.Secret(); err != nil {
 		faults = append(faults, err)
@@ -340,20 +354,45 @@ func (c Config) CheckFiles(keys discovery.Keys) error {
 	return nil
 }
 
+// checkTokens reports tokens that are given twice or in vain.
+func (a *Admin) checkTokens() (faults []error) {
+	if a.Token != "" && a.TokenFile != "" {
+		faults = append(faults, fault("admin.token", "give token or token_file, not both"))
+	}
+	switch reads := a.ReadToken != "" || a.ReadTokenFile != ""; {
+	case a.ReadToken != "" && a.ReadTokenFile != "":
+		faults = append(faults, fault("admin.read_token", "give read_token or read_token_file, not both"))
+	case reads && a.Token == "" && a.TokenFile == "":
+		faults = append(faults, fault("admin.read_token", "needs token or token_file: without one everybody who reaches the listener may change what they like"))
+	case a.ReadToken != "" && a.ReadToken == a.Token:
+		faults = append(faults, fault("admin.read_token", "is the same as token; it would change things too"))
+	}
+	return faults
+}
+
 // AdminToken is the token of the admin API, read from its file if it is there; "" if none is required.
 func (c Config) AdminToken() (string, error) {
-	if c.Admin.TokenFile == "" {
-		return c.Admin.Token, nil
+	return secretIn("admin.token_file", c.Admin.Token, c.Admin.TokenFile)
+}
+
+// AdminReadToken is the token of the admin API that changes nothing, read from its file if it is there; "" for none.
+func (c Config) AdminReadToken() (string, error) {
+	return secretIn("admin.read_token_file", c.Admin.ReadToken, c.Admin.ReadTokenFile)
+}
+
+// secretIn is a secret, or what its file has, without white space around it.
+func secretIn(path, secret, file string) (string, error) {
+	if file == "" {
+		return secret, nil
 	}
-	b, err := os.ReadFile(c.Admin.TokenFile)
+	b, err := os.ReadFile(file)
 	if err != nil {
-		return "", fault("admin.token_file", "%w", err)
+		return "", fault(path, "%w", err)
 	}
-	token := strings.TrimSpace(string(b))
-	if token == "" {
-		return "", fault("admin.token_file", "%s is empty", c.Admin.TokenFile)
+	if secret = strings.TrimSpace(string(b)); secret == "" {
+		return "", fault(path, "%s is empty", file)
 	}
-	return token, nil
+	return secret, nil
 }
 
 // Warnings are settings that are valid but probably unintended.
