@@ -11,6 +11,7 @@ type Content struct {
 	Blocks []uint64 // Blocks[i] is the hash of the canonical bytes [0, (i+1)×BlockBytes)
 	Bytes  int      // canonical bytes, including those after the last block
 	Hash   uint64   // hash of all Bytes; 0 when unknown
+	Ends   []int    // canonical bytes at which each message ends; none where the prompt has none
 	Start  uint64   // hash of the first two messages; 0 when the prompt has no messages
 	Text   Text     // features of the text; all zero when unknown
 

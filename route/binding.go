@@ -36,6 +36,7 @@ func (r *Router) bound(now time.Time, was *session.Entry, f *reservation, model 
 		Turns:    was.Turns,
 		Prompt:   was.Prompt,
 		Bytes:    was.Bytes,
+		Marks:    was.Marks,
 		Last:     now,
 	}
 	if !again || e.Turns == 0 {
@@ -108,6 +109,6 @@ func (r *Router) storeTokens(f *reservation, e *session.Entry, tokens, prompt in
 	w := r.cache.Reader().Warmth(f.index)
 	e.Epoch, e.Flow, e.Tokens = w.Epoch, w.Flow, tokens
 	if prompt > 0 && w.Bytes > 0 {
-		e.Prompt, e.Bytes = prompt, w.Bytes
+		e.Prompt, e.Bytes, e.Marks = prompt, w.Bytes, w.Marks
 	}
 }

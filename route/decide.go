@@ -579,7 +579,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	if f.released = policy.Hooks.Released; policy.Hooks.Reserved != nil {
 		policy.Hooks.Reserved(f.decision.Lease, c, v, d.req)
 	}
-	r.explain(d.req, p, f, scored)
+	r.explain(d, p, f, scored)
 	if d.req.Class == fleet.Turn {
 		r.bind(d, v, t, f, c.Model)
 		r.addMember(d, v, f, c)

@@ -18,6 +18,9 @@ type explanation struct {
 	parts      []Costs          // of each of these
 	scope      string           // of their terms, see Ended.Scope
 	home       string           // the conversation's home before the decision; "" for none
+	miss       Miss             // as of the decision
+	could      int              // tokens of the prompt that could have been found
+	epoch      uint32           // of the endpoint's cache
 }
 
 // Costs is what the terms of a candidate consist of.
@@ -59,11 +62,12 @@ func reckoned(req *fleet.Request, v *pick.View, index int, s *cost.Scope) float6
 
 // explain records the candidates of a decision, in the reservation's own memory, which is reused.
 // scored means that the policy has filled in the terms.
-func (r *Router) explain(req *fleet.Request, p *placement, f *reservation, scored bool) {
+func (r *Router) explain(d *decision, p *placement, f *reservation, scored bool) {
 	if !r.cfg.Explain {
 		return
 	}
-	v, t, chosen, scope := p.view, p.who, p.choice.Index, p.scope
+	req, v, t, chosen, scope := d.req, p.view, p.who, p.choice.Index, p.scope
+	f.explanation.miss, f.explanation.epoch = r.miss(d, p, f), v.Candidates[chosen].Epoch
 	if scored {
 		scope = cost.ForChoice(v)
 	}
@@ -112,6 +116,10 @@ func (r *Router) explain(req *fleet.Request, p *placement, f *reservation, score
 // explainEnd moves a reservation's explanation into its Ended. The reservation gets the memory of the previous one.
 func (r *Router) explainEnd(e *Ended, f *reservation, stream bool) {
 	free, parts, x := e.Candidates[:0], e.Costs[:0], &f.explanation
+	e.Miss = Miss{}
+	if r.cfg.Explain {
+		e.Miss = r.missed(f, &e.Usage)
+	}
 	e.Stream, e.Home, e.Candidates, e.Costs, e.Scope = stream, x.home, x.candidates, x.parts, x.scope
 	f.explanation = explanation{candidates: free, parts: parts}
 }

@@ -48,6 +48,7 @@ type Router struct {
 	registry      *registry.Table
 	endpoints     registry.Reader // of registry
 	pools         *pool.Table
+	beginnings    beginnings
 	conversations *conversation.Table
 	health        *health.Table
 	budget        *budget.Budget

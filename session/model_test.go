@@ -168,7 +168,7 @@ func (m *machine) check(t *rapid.T) {
 	i := s.at(none).links[byUse].older
 	for _, want := range m.model.entries {
 		n := s.at(i)
-		got := Entry{n.endpoint, n.model, n.tokens, int(n.prompt), int(n.bytes), n.flow, n.epoch, n.turns, n.rest, n.leader, m.table.origin.Add(n.last)}
+		got := Entry{n.endpoint, n.model, n.tokens, int(n.prompt), int(n.bytes), n.flow, n.epoch, n.turns, n.rest, n.marks, n.leader, m.table.origin.Add(n.last)}
 		if i == none || got != want.entry || n.key != KeyOf(want.name[0], want.name[1], want.name[2]) || m.table.keyed(n.key) != i {
 			t.Fatalf("in order of use: %+v, model %+v", got, want)
 		}

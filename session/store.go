@@ -23,6 +23,7 @@ type node struct {
 	prompt, bytes   int32
 	epoch, flow     uint32
 	rest            uint32
+	marks           [4]uint32
 	last            time.Duration // since Table.origin
 	links           [orders]link
 }

@@ -43,6 +43,8 @@ type Decision struct {
 	// of policies that let what is cached count only above a share of the prompt
 	Gate *Gate `json:"gate,omitempty"`
 
+	Miss *Miss `json:"miss,omitempty"` // why the prompt was not in the endpoint's cache; none where it was, or nothing is known
+
 	Predicted Predicted `json:"predicted"`
 	Observed  Observed  `json:"observed"`
 	RegretMs  *float64  `json:"regret_ms,omitempty"` // how much later than the best other was predicted to be
@@ -58,6 +60,18 @@ type Split struct {
 	// what it was predicted to cost at one endpoint, others' waiting included
 	WholeMs float64 `json:"whole_ms,omitempty"`
 	SplitMs float64 `json:"split_ms,omitempty"` // and at two
+}
+
+// Miss is route.Miss.
+type Miss struct {
+	Cause  string `json:"cause"`
+	Tokens int    `json:"tokens,omitempty"`          // that could have been found
+	Work   int    `json:"computed_since,omitempty"`  // tokens
+	From   int    `json:"differs_after,omitempty"`   // byte
+	To     int    `json:"differs_by,omitempty"`      // byte
+	In     int    `json:"differs_message,omitempty"` // from 1, in which the first of these bytes lies
+	Until  int    `json:"differs_until,omitempty"`   // the message in which the last one lies
+	Unseen bool   `json:"unforeseen,omitempty"`
 }
 
 // Gate says whether what is cached counted, in the terms of TensorRT-LLM's rank router.
@@ -196,7 +210,10 @@ func (d *record) view() Decision {
 	if d.refusal {
 		v.Reason, v.Outcome = Refused, Refused
 	}
-	v.Why = why(&v) + gated(&v) + parted(&v) + held(&v) + queued(&v)
+	if m := d.miss; m.Cause != route.MissNone {
+		v.Miss = &Miss{string(m.Cause), m.Tokens, m.Work, m.From, m.To, m.Messages[0], m.Messages[1], m.Unseen}
+	}
+	v.Why = why(&v) + missed(&v) + gated(&v) + parted(&v) + held(&v) + queued(&v)
 	return v
 }
 

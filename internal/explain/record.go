@@ -43,6 +43,7 @@ type record struct {
 	greedy                 bool          // since its tenant had used much more than the others, and the engine was full
 	outcome                fleet.Outcome
 	usage                  fleet.Usage
+	miss                   route.Miss
 	observed, regret       float64 // ms, -1 unknown
 	candidates             []pick.Candidate
 	costs                  []route.Costs // of each of them
@@ -91,7 +92,7 @@ func (d *record) ended(e *route.Entry, hash bool) {
 		}
 		d.queued = sent.Sub(x.Routed)
 	}
-	d.outcome, d.usage = x.Outcome, x.Usage
+	d.outcome, d.usage, d.miss = x.Outcome, x.Usage, x.Miss
 	d.observed, d.regret = -1, -1
 	if took, ok := x.TTFT(); ok {
 		d.observed = ms(took)

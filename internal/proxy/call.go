@@ -267,7 +267,7 @@ func (c *call) forgetContent(d *route.Decision) {
 	q.Trail, q.ShadowContent, q.Tokens = nil, nil, nil
 	if q.Content != nil {
 		c.about = *q.Content
-		c.about.List = nil
+		c.about.List, c.about.Ends = nil, nil
 		c.about.Blocks = append(c.blocks[:0], q.Content.Blocks...)
 		if q.Content = &c.about; len(c.about.Blocks) <= mostKeptBlocks {
 			c.blocks = c.about.Blocks

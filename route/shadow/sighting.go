@@ -80,7 +80,7 @@ func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
 			names = nil
 		}
 		s.content = *c
-		s.content.Blocks = append(names, c.Blocks...)
+		s.content.Blocks, s.content.Ends = append(names, c.Blocks...), nil
 		s.request.Content = &s.content
 	}
 	return true

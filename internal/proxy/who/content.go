@@ -22,6 +22,7 @@ type Content struct {
 	tokens fleet.Tokens
 	listed [fleet.MaxListed]fleet.Listed // of about
 	lists  [fleet.MaxListed]fleet.Tokens // of listed
+	ends   []int                         // of about
 }
 
 // NewContent returns an empty Content. Release gives it back.
@@ -55,6 +56,12 @@ func (c *Content) Told(api prompt.API) *fleet.Content {
 		Scope: c.Chain.Scope, Lead: c.Chain.ToolsBytes, Blocks: c.Chain.Blocks, Bytes: c.Chain.Bytes,
 		Hash: c.Chain.Whole, Start: c.start(api), Text: c.textOf(api),
 		List: c.listed[:len(c.Chain.List)],
+	}
+	if c.ends = c.ends[:0]; len(c.Chain.Marks) > 1 {
+		for i := range c.Chain.Marks {
+			c.ends = append(c.ends, c.Chain.Marks[i].Bytes)
+		}
+		c.about.Ends = c.ends
 	}
 	for i := range c.Chain.List {
 		p := &c.Chain.List[i]

@@ -173,13 +173,14 @@ type Warmth struct {
 	Epoch uint32
 	Flow  uint32 // blocks computed so far, modulo 2^32
 	Bytes int    // canonical bytes of the turn's prompt, 0 unknown
+	Marks [4]uint32
 }
 
 // Warmth is the state for a lease's conversation. It is valid until the lease's number is reused.
 func (r Reader) Warmth(n uint32) Warmth {
 	l := r.t.leases.Get(int(n))
 	e := r.t.endpoints.Get(l.slot)
-	return Warmth{Epoch: e.epoch, Flow: uint32(e.flow), Bytes: l.bytes}
+	return Warmth{Epoch: e.epoch, Flow: uint32(e.flow), Bytes: l.bytes, Marks: marksOf(l.chain)}
 }
 
 // Resident is the tokens that outstanding requests occupy, shared prefixes counted once. context counts them for each

@@ -1,0 +1,40 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// TestMissed: each cause is told in words of its own, with its figures.
+func TestMissed(t *testing.T) {
+	for _, tt := range []struct {
+		miss Miss
+		says []string
+	}{
+		{Miss{Cause: string(route.MissNew)}, []string{"no prompt that begins so"}},
+		{Miss{Cause: string(route.MissTenant), Tokens: 250}, []string{"another tenant", "kept apart"}},
+		{Miss{Cause: string(route.MissAdapter), Tokens: 4000}, []string{"4,000 tokens", "another model or adapter"}},
+		{Miss{Cause: string(route.MissPrefix), Tokens: 4000, From: 5120, To: 5376, In: 3}, []string{"4,000 tokens", "in message 3, between bytes 5,120 and 5,376"}},
+		{Miss{Cause: string(route.MissPrefix), Tokens: 4000, From: 5120, To: 5376, In: 3, Until: 4}, []string{"in message 3 or 4, between bytes"}},
+		{Miss{Cause: string(route.MissPrefix), Tokens: 4000, From: 5120, To: 5376}, []string{"last one between bytes 5,120 and 5,376"}},
+		{Miss{Cause: string(route.MissPrefix), Tokens: 4000, To: 128, In: 1}, []string{"from its beginning", "tools"}},
+		{Miss{Cause: string(route.MissElsewhere), Tokens: 4000}, []string{"it was at home"}},
+		{Miss{Cause: string(route.MissRestarted), Tokens: 4000}, []string{"e has lost its cache", "restart"}},
+		{Miss{Cause: string(route.MissEvicted), Tokens: 4000, Work: 123456}, []string{"evicted", "123,456 tokens of other prompts since"}},
+		{Miss{Cause: string(route.MissEvicted), Tokens: 4000}, []string{"e has evicted it."}},
+		{Miss{Cause: string(route.MissEvicted), Tokens: 4000, Unseen: true}, []string{"against what was expected", "salt"}},
+		{Miss{Cause: string(route.MissUnclear), Tokens: 4000}, []string{"another router or before a restart"}},
+	} {
+		text := missed(&Decision{Endpoint: "e", Home: "home", Miss: &tt.miss})
+		for _, want := range tt.says {
+			if !strings.Contains(text, want) || !strings.HasSuffix(text, ".") || text[0] != ' ' {
+				t.Errorf("%+v: %q; want it to say %q", tt.miss, text, want)
+			}
+		}
+	}
+	if missed(&Decision{}) != "" {
+		t.Error("something is said of a prompt that was found")
+	}
+}
