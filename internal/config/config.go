@@ -158,7 +158,7 @@ type Admin struct {
 // Metrics adds metrics to /metrics of the admin listener.
 type Metrics struct {
 	// Compatible lists other routers whose metric names are served too, for existing dashboards: vllm-router,
-	// production-stack, trtllm. docs/metrics.md lists them.
+	// production-stack, trtllm, llmd. docs/metrics.md lists them.
 	Compatible []string `yaml:"compatible"`
 }
 

@@ -76,7 +76,7 @@ func (c Config) Validate() error {
 	faults = append(faults, oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")...)
 	for i, name := range c.Metrics.Compatible {
 		path := fmt.Sprintf("metrics.compatible[%d]", i)
-		faults = append(faults, oneOf(path, name, "vllm-router", "production-stack", "trtllm")...)
+		faults = append(faults, oneOf(path, name, "vllm-router", "production-stack", "trtllm", "llmd")...)
 	}
 	for i, name := range c.AccessLog.Fields {
 		path := fmt.Sprintf("access_log.fields[%d]", i)

@@ -39,6 +39,7 @@ const (
 	vllmRouter  = "vllm-router"
 	stackRouter = "production-stack"
 	trtllm      = "trtllm"
+	llmd        = "llmd"
 )
 
 // peers are the routers whose metric names can be served, with their metrics in the order of docs/metrics.md.
@@ -216,6 +217,7 @@ func peers() []peer {
 				{"running and waiting requests, cache hits", "the orchestrator has no such metrics"},
 			},
 		},
+		llmdPeer(),
 	}
 }
 

@@ -30,6 +30,8 @@ type direct struct {
 	// trtllm
 	streams                          *prometheus.CounterVec
 	first, complete, perToken, queue prometheus.Histogram
+
+	llmd *llmdCounts // nil without
 }
 
 // Bounds of buckets, as in the originals: vllm-router's src/metrics.rs, production-stack's metrics_service,
@@ -73,6 +75,16 @@ func newDirect(peers []string) *direct {
 		d.first, d.perToken = one("direct_first_seconds", trtShortBuckets), one("direct_token_seconds", trtShortBuckets)
 		d.complete, d.queue = one("direct_complete_seconds", trtLongBuckets), one("direct_decision_seconds", trtShortBuckets)
 	}
+	if slices.Contains(peers, llmd) {
+		of := func(name string, bounds []float64, more ...string) *prometheus.HistogramVec {
+			return histogram("direct_llmd_"+name, bounds, append([]string{"pool"}, more...)...)
+		}
+		d.llmd = &llmdCounts{
+			seconds: of("seconds", llmdSeconds), ttft: of("ttft", llmdTTFT, "stream"), tpot: of("tpot", llmdTPOT), ntpot: of("ntpot", llmdNTPOT), prompt: of("prompt", llmdPrompt),
+			answer: of("answer", llmdAnswer), cached: of("cached", llmdPrompt), request: of("request", llmdRequest), response: of("response", llmdResponse),
+			decision: one("direct_llmd_decision", llmdDecision),
+		}
+	}
 	return d
 }
 
@@ -96,6 +108,9 @@ func (d *direct) took(t time.Duration) {
 	if d.queue != nil {
 		d.queue.Observe(t.Seconds())
 	}
+	if d.llmd != nil {
+		d.llmd.decision.Observe(t.Seconds())
+	}
 }
 
 // served counts a client request. pool is its label.
@@ -115,6 +130,9 @@ func (d *direct) served(s *live.Served, pool string) {
 			status = "error"
 		}
 		d.answered.WithLabelValues(s.Decision.Endpoint.Name, pool, status).Observe(seconds)
+	}
+	if d.llmd != nil {
+		d.llmd.served(s, pool)
 	}
 	if d.streams == nil || s.API != "chat" && s.API != "completions" {
 		return
@@ -142,6 +160,11 @@ func (d *direct) forget(label, value string) {
 	}
 	if d.answered != nil {
 		d.answered.DeletePartialMatch(at)
+	}
+	if d.llmd != nil && label == "pool" {
+		for _, v := range d.llmd.all() {
+			v.DeletePartialMatch(at)
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ type Config struct {
 	Commit   string // of its source
 	MaxPools int    // distinct values of the label pool; further pools are called "other". 0 means 200
 
-	Compatible []string // routers whose metric names are served too: vllm-router, production-stack, trtllm
+	Compatible []string // routers whose metric names are served too: vllm-router, production-stack, trtllm, llmd
 }
 
 // Metrics counts events. Make one with New, give Listener to the fleet, then Watch the fleet.
