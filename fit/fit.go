@@ -5,6 +5,20 @@
 // sample forgets.
 package fit
 
+// How much a sample weighs in a mean, and what a sum forgets with each. All that is learnt takes one of these.
+const (
+	Usual = 0.04 // what a few dozen samples show
+	Slow  = 0.01 // what changes less than samples differ
+)
+
+const (
+	// Enough is how many samples weigh as much as what is assumed before the first, and how many in a row settle a
+	// question.
+	Enough = 4
+	// Outlier bounds a sample: it counts as this many times what was expected at most, as this part of it at least.
+	Outlier = 4
+)
+
 // Sum is a sum of samples. The zero Sum is empty.
 type Sum float64
 

@@ -51,7 +51,7 @@ func (s *scenario) others(seed uint64, turns []turnout) (out []turnout) {
 // the limit, the shared queue alone keeps them from waiting as long as the flood does.
 func TestFlooded(t *testing.T) {
 	t.Parallel()
-	from := fewOf([]uint64{1, 2, 3, 4}, 2)
+	from := fewOf([]uint64{1, 2, 3, 4}, 3)
 	play := func(times, running int, together bool) (f figuresOfOthers) {
 		var all []turnout
 		for _, seed := range from {

@@ -15,7 +15,7 @@ import (
 // without the queue none waits at the router.
 func TestEveryPolicyMayQueue(t *testing.T) {
 	g := simtrace.DefaultGenerator()
-	g.Conversations = 150
+	g.Conversations = 250
 	trace := g.Trace(4)
 	for _, name := range policy.Names() {
 		for _, q := range []route.QueueConfig{{}, {Ahead: route.DefaultAhead, Patience: route.DefaultPatience}} {

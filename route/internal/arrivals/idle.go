@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"slices"
 	"time"
+
+	"github.com/warmpath/warmpath/fit"
 )
 
 const (
@@ -17,7 +19,6 @@ const (
 	longSpan     = 32
 	fewTicks     = 16   // ticks for which that constant rate is used
 	likelyReturn = 0.1  // assumed share of conversations that return within their first tick
-	assumedIdles = 4    // samples that the assumption about a bucket weighs
 	worthIt      = 0.5  // least net saving of worthKeeping, as a share of the turns
 	leastLeft    = 1e-9 // lower bound of the share that stays idle for any time
 )
@@ -68,7 +69,7 @@ func (s *Returns) learn(now uint32) {
 	s.at = now
 	left, share := 1.0, likelyReturn
 	for k := range ages {
-		share = (s.back[k] + float64(assumedIdles*share)) / (s.back[k] + s.passed[k] + assumedIdles)
+		share = (s.back[k] + float64(fit.Enough*share)) / (s.back[k] + s.passed[k] + fit.Enough)
 		from, width := spanOf(k)
 		perTick := float64(left*share) / float64(width)
 		s.lines[k] = returnLine{left + float64(perTick*float64(from)), perTick}
@@ -265,7 +266,7 @@ func (s *Returns) worthKeeping(whole float64) time.Duration {
 	left, area, best, until := 1.0, 0.0, 0.0, uint32(0)
 	for k := range ages {
 		from, width := spanOf(k)
-		end := left * (1 - s.back[k]/(s.back[k]+s.passed[k]+assumedIdles))
+		end := left * (1 - s.back[k]/(s.back[k]+s.passed[k]+fit.Enough))
 		area += float64((left + end) / 2 * float64(width))
 		if net := 1 - end - float64(area*Ms(tick))/whole; net > best {
 			best, until = net, from+width

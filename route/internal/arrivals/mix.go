@@ -13,22 +13,19 @@ type Mix struct {
 }
 
 const (
-	turnRate      = 0.005 // decay of the counts with each turn
-	tokenRate     = 0.01  // weight of a turn in the mean of uncached tokens
-	outlierTurn   = 16    // a turn is clamped to this many times the mean
-	outlierTokens = 512   // added to the mean before clamping, since little is known at first
-	firstTurns    = 2     // assumed number of later turns per first turn, before any sample
+	outlierTokens = 512 // added to the mean before clamping, since little is known at first
+	firstTurns    = 2   // assumed number of later turns per first turn, before any sample
 )
 
 // Add counts a placed turn with this many uncached prompt tokens.
 func (m *Mix) Add(first bool, uncached int) {
 	tokens := float64(uncached)
 	if m.firsts+m.laters > 0 { // one outlier, which the engine may even reject, must not dominate
-		tokens = min(tokens, float64(outlierTurn*(float64(m.tokens)+outlierTokens)))
+		tokens = min(tokens, float64(fit.Outlier*(float64(m.tokens)+outlierTokens)))
 	}
-	m.tokens.Move(max(tokenRate, 1/(m.firsts+m.laters+1)), tokens)
-	m.firsts -= float64(turnRate * m.firsts)
-	m.laters -= float64(turnRate * m.laters)
+	m.tokens.Move(max(fit.Slow, 1/(m.firsts+m.laters+1)), tokens)
+	m.firsts -= float64(fit.Slow * m.firsts)
+	m.laters -= float64(fit.Slow * m.laters)
 	if first {
 		m.firsts++
 	} else {
@@ -38,7 +35,7 @@ func (m *Mix) Add(first bool, uncached int) {
 
 // Expect is how many turns follow a first one, and how many prompt tokens a turn computes.
 func (m *Mix) Expect(without ablation.Set) (laterTurns, turnTokens float64) {
-	assumed := 1 - float64(turnRate*(m.firsts+m.laters)) // (1 - turnRate)^n after n turns: the assumption decays
+	assumed := 1 - float64(fit.Slow*(m.firsts+m.laters)) // (1 - fit.Slow)^n after n turns: the assumption decays
 	laterTurns = (m.laters + float64(firstTurns*assumed)) / max(m.firsts+assumed, 1e-6)
 	turnTokens = float64(m.tokens)
 	if without.Has(ablation.LaterTurns) {

@@ -3,6 +3,7 @@ package backlog
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 )
 
@@ -94,7 +95,7 @@ func (t *Table) Open(now time.Time, n uint32, w Work, rates Rates) *Job {
 	if w.Foreign { // other routers do not tell
 		j.unshared = int64(float64(float64(j.context) * float64(t.unsharedShare)))
 	} else if j.unshared = max(0, j.context-int64(w.SharedTokens)); j.context > 0 {
-		t.unsharedShare.Add(unsharedRate, float64(j.unshared)/float64(j.context))
+		t.unsharedShare.Add(fit.Usual, float64(j.unshared)/float64(j.context))
 	}
 	if w.Class != fleet.Auxiliary {
 		j.tenant = t.tenants.enter(now.Add(t.clockOffset), w.Tenant)

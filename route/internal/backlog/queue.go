@@ -30,8 +30,7 @@ const (
 )
 
 const (
-	unsharedRate = 0.02             // weight of a job in Table.unsharedShare
-	mostKept     = 10 * time.Second // how long an engine's limit counts that its reports showed
+	mostKept = 10 * time.Second // how long an engine's limit counts that its reports showed
 	// how long an endpoint may lack work because another router does not send its first job
 	passOver = 200 * time.Millisecond
 	onItsWay = 10 * time.Millisecond // allowance for a request's way to the engine

@@ -12,12 +12,6 @@ type Answers struct {
 	seen    int
 }
 
-const (
-	answersRate  = 0.05 // weight of a new sample
-	answersSeen  = 4    // samples that the initial assumption weighs
-	answerCounts = 128  // shortest answer, in tokens, that is a sample: caches keep whole blocks
-)
-
 // found is the tokens of an answer that are expected to be cached.
 func (a *Answers) found(tokens int) int {
 	return tokens - int(float64(float64(a.missing)*float64(tokens)))
@@ -25,14 +19,14 @@ func (a *Answers) found(tokens int) int {
 
 func (a *Answers) learn(tokens, found int) {
 	share := 1 - float64(min(max(found, 0), tokens))/float64(tokens)
-	a.missing.Move(max(answersRate, 1/float64(a.seen+answersSeen+1)), share)
-	a.seen = min(a.seen+1, 1/answersRate)
+	a.missing.Move(max(fit.Usual, 1/float64(a.seen+fit.Enough+1)), share)
+	a.seen++
 }
 
 // learnAnswer learns how much of the previous answer was cached, unless not even the prompt before it was.
 func (l *lease) learnAnswer(a *Answers, blockTokens int, u *fleet.Usage) {
 	slack := 2 * max(blockTokens, 16)
-	if l.answer < max(answerCounts, 2*slack) || u.PromptTokens < l.base+slack || u.CachedTokens+slack < l.base {
+	if l.answer < max(usualBlock, 2*slack) || u.PromptTokens < l.base+slack || u.CachedTokens+slack < l.base {
 		return
 	}
 	a.learn(l.answer, u.CachedTokens-l.base)

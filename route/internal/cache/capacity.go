@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/blocks"
 )
@@ -19,15 +20,10 @@ const (
 )
 
 const (
-	leastShare   = 0.05 // lower bound of share
-	shareDown    = 0.98 // factor when an expected prefix was missing
-	shareUp      = 1.02 // factor when a prefix estimated as evicted was found
-	unstatedMost = 4.0  // upper bound of share where no capacity is stated
-	// upper bound with a second tier (LMCache, HiCache, vLLM's offloading to host memory or disk)
-	mostShare   = 16.0
-	beyond      = 1.25    // stated capacities of flow after which a prefix found again proves a second tier
-	shareBeyond = 0.5     // step towards the capacity that such a find proves
-	mostBlocks  = 1 << 18 // upper bound of bound: eight million tokens of English
+	// bound of share, and of its inverse: with a second tier (LMCache, HiCache, vLLM's offloading to host memory or disk),
+	// or where no capacity is stated
+	mostShare  = 16.0
+	mostBlocks = 1 << 18 // upper bound of bound: eight million tokens of English
 )
 
 const leastTokensPerByte = 0.1 // no text has fewer
@@ -92,13 +88,13 @@ func (t *Table) limit(slot int, e *endpoint, perByte float64) {
 func (s *capacity) compare(predicted, found, slack int, missed, full, stated bool) {
 	switch {
 	case missed && (full || s.share > 1):
-		s.share = max(leastShare, float64(s.share*shareDown))
+		s.share = max(1/mostShare, float64(s.share*(1-fit.Slow)))
 	case full && found > predicted+slack:
 		most := 1.0
 		if !stated {
-			most = unstatedMost
+			most = mostShare
 		}
-		s.share = max(s.share, min(most, float64(s.share*shareUp)))
+		s.share = max(s.share, min(most, float64(s.share*(1+fit.Slow))))
 	}
 }
 
@@ -111,10 +107,10 @@ func (s *capacity) detectSecondTier(l *lease, found, slack int) {
 	}
 	kept := float64(l.since) / float64(s.told)
 	switch {
-	case 8*found >= 7*l.base && found > l.cachedTokens+slack && kept > max(beyond, s.share):
-		s.share += float64(shareBeyond * (min(kept, mostShare) - s.share))
+	case 8*found >= 7*l.base && found > l.cachedTokens+slack && kept > max(1, s.share):
+		s.share += (min(kept, mostShare) - s.share) / 2
 	case 8*found < l.base && s.share > max(kept, 1):
-		s.share += float64(shareBeyond * (max(kept, 1) - s.share))
+		s.share += (max(kept, 1) - s.share) / 2
 	}
 }
 
@@ -125,7 +121,7 @@ func (e *endpoint) flowSince(p *Prompt) int { return int(int32(uint32(e.flow) - 
 // pending blocks are not subtracted.
 func (t *Table) since(e *endpoint, p *Prompt) int {
 	flow := e.flowSince(p)
-	if e.capacity.share <= 1 && float64(flow) <= beyond*float64(e.capacity.told) {
+	if e.capacity.share <= 1 && flow <= e.capacity.told {
 		return flow
 	}
 	for _, n := range e.pending {

@@ -1,5 +1,7 @@
 package cache
 
+import "github.com/warmpath/warmpath/fit"
+
 // grain learns the unit in tokens in which an engine finds prompts again. That of models with attention alone is a
 // block. Models that also keep a state for a whole prefix (Mamba, linear attention) find again only prefixes of some
 // hundreds or thousands of tokens: vLLM's block for them has as many tokens as fill what the state takes, and its
@@ -7,13 +9,12 @@ package cache
 // anew, and a prompt shorter than one unit is never found.
 type grain struct {
 	unit int // greatest common divisor of all that was found; 0 before anything was
-	fits int // answers since unit changed that it explains and the stated block does not, up to grainFits
+	fits int // answers since unit changed that it explains and the stated block does not, up to fit.Enough
 }
 
-const (
-	usualBlock = 64 // most tokens of a block of models with attention alone, where none is stated
-	grainFits  = 3  // answers that make the unit sure enough to predict by it
-)
+// usualBlock is the most tokens of a block of models with attention alone, where none is stated. Less than it teaches
+// nothing.
+const usualBlock = 64
 
 // learn takes in an answer that found so many tokens of those predicted, at an engine that states its block, 0 for
 // none.
@@ -24,13 +25,13 @@ func (g *grain) learn(predicted, found, block int) {
 		}
 	}
 	if g.unit > usualBlock && predicted-found >= usualBlock+2*block && predicted-predicted%g.unit == found {
-		g.fits = min(g.fits+1, grainFits)
+		g.fits = min(g.fits+1, fit.Enough)
 	}
 }
 
 // block is the unit to predict by: the stated block, or the learnt unit if that is larger and sure.
 func (g *grain) block(stated int) int {
-	if g.fits == grainFits {
+	if g.fits == fit.Enough {
 		return max(g.unit, stated)
 	}
 	return stated

@@ -13,22 +13,15 @@ type losses struct {
 	missing, n fit.Sum // of missing shares and of samples
 }
 
-const (
-	keepLosses  = 0.98 // decay per sample
-	firstLosses = 1.0  // the initial assumption: firstLosses of firstFinds missing
-	firstFinds  = 50.0
-	leastFound  = 64 // smallest prediction, in tokens, that is a sample
-)
-
 // learnLosses compares a prompt's predicted cached tokens with those reported.
 func (e *endpoint) learnLosses(l *lease, u *fleet.Usage) {
-	if l.leg == fleet.LegDecode || !u.CachedKnown || l.cachedTokens < leastFound || l.epoch != e.epoch {
+	if l.leg == fleet.LegDecode || !u.CachedKnown || l.cachedTokens < usualBlock || l.epoch != e.epoch {
 		return
 	}
 	g, predicted := &e.losses, float64(l.cachedTokens)
 	share := max(0, predicted-float64(u.CachedTokens)) / predicted
-	g.missing.Add(keepLosses, 1, share)
-	g.n.Add(keepLosses, 1, 1)
+	g.missing.Add(1-fit.Usual, 1, share)
+	g.n.Add(1-fit.Usual, 1, 1)
 }
 
 // expectedMiss is the expected number of cached tokens that must be computed all the same.
@@ -39,5 +32,5 @@ func (e *endpoint) expectedMiss(h *pick.Cached, cached int) float64 {
 	if n := e.facts.CacheTokens; n > 0 && float64(h.Resident) >= float64(float64(n)*max(1, e.capacity.share)) {
 		return float64(cached) // requests wait for memory, so every unused block is evicted
 	}
-	return float64(float64(cached)*(float64(e.losses.missing)+firstLosses)) / (float64(e.losses.n) + firstFinds)
+	return float64(float64(cached)*float64(e.losses.missing)) / (float64(e.losses.n) + fit.Enough)
 }

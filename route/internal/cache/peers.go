@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/blocks"
 	"github.com/warmpath/warmpath/session"
@@ -59,7 +60,7 @@ func (t *Table) grew(n uint32, e *endpoint, l *lease, more, before int, perByte 
 	l.flow = more
 	e.flow += int64(more)
 	gone := float64(max(0, before+more-t.index.Units(l.slot))*fleet.BlockBytes) * perByte
-	t.evicted.Move(missedRate, gone)
+	t.evicted.Move(fit.Usual, gone)
 }
 
 // goesOn notes what a lease goes on from at its endpoint.

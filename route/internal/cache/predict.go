@@ -3,6 +3,7 @@ package cache
 import (
 	"slices"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/pick"
@@ -10,9 +11,6 @@ import (
 	"github.com/warmpath/warmpath/route/internal/blocks"
 	"github.com/warmpath/warmpath/route/internal/cache/reported"
 )
-
-// missedRate is the weight of a turn in the means behind View.Missed.
-const missedRate = 0.02
 
 // Found is what of a prompt is found at all endpoints together, as columns of a pick.View.
 type Found struct {
@@ -99,7 +97,7 @@ func (r Reader) find(
 		// the last, partial block is not missing
 		gone = min(p.Entry.Prompt, p.Size.Tokens) - all.Known - p.Entry.Prompt/16 - fleet.BlockBytes
 	}
-	m.tokens.Move(missedRate, float64(max(0, gone)))
+	m.tokens.Move(fit.Usual, float64(max(0, gone)))
 	if r.t.evicted > 0 {
 		all.Missed = min(1, float64(m.tokens)/float64(r.t.evicted))
 	}

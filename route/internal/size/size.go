@@ -73,7 +73,6 @@ type Sample struct {
 // from.
 func (m *Model) Learn(s *Sample, promptTokens, outputTokens int) {
 	const (
-		rate       = 0.05
 		leastBytes = 256
 	)
 	n := promptTokens - s.Exact
@@ -83,10 +82,10 @@ func (m *Model) Learn(s *Sample, promptTokens, outputTokens int) {
 	if n > 0 && s.Bytes >= leastBytes {
 		m.counted++
 		sample := min(max(float64(n)/float64(s.Bytes), 0.02), 2)
-		m.tokensPerByte += float64(max(rate, 1/float64(m.counted+1)) * (sample - m.tokensPerByte))
+		m.tokensPerByte += float64(max(fit.Usual, 1/float64(m.counted+1)) * (sample - m.tokensPerByte))
 	}
 	if outputTokens > 0 && s.Turn {
-		m.output.Move(rate, float64(outputTokens))
+		m.output.Move(fit.Usual, float64(outputTokens))
 	}
 }
 

@@ -118,9 +118,9 @@ func (s *prefill) guess(b *batch, perToken, fixed float64) {
 		start = fixed
 	}
 	expected := start + float64(x*perToken)
-	y = max(y, expected/outlier)
+	y = max(y, expected/fit.Outlier)
 	if s.samples >= 3 {
-		y = min(y, float64(expected*outlier))
+		y = min(y, float64(expected*fit.Outlier))
 	}
 	y = max(y-start, y/16)
 	weight := float64(float64(float64(b.open)/x) * bounded(x))

@@ -20,7 +20,6 @@ const (
 	// default perOther as a share of base; published: 1.7 % (32B model on an H100) to 6 %, see sim.Presets
 	firstPerOther = 0.02
 	mostPrompts   = 0.1  // a sample in which prefill took a larger share of the time is dropped
-	keepPooled    = 0.99 // decay of a sample's weight in the fleet's fit
 	priorOthers   = 64.0 // weight of the default perOther, in variance of the number of others
 )
 
@@ -59,9 +58,9 @@ func (t *Table) learnDecodePace(now time.Time, j *backlog.Job, u *fleet.Usage) {
 	y := max(leastMs, (took-j.PromptMs)/float64(u.OutputTokens-1))
 	if e.decodePace.N > 0 {
 		expected, _ := t.decodePaceOf(e, j.Concurrent)
-		y = min(y, float64(outlier*expected))
+		y = min(y, float64(fit.Outlier*expected))
 	}
 	x := float64(j.Concurrent+j.StillDecoding) / 2
-	e.decodePace.Add(keepSample, 1, x, y)
-	t.decodePace.Add(keepPooled, 1, x, y)
+	e.decodePace.Add(1-fit.Usual, 1, x, y)
+	t.decodePace.Add(1-fit.Slow, 1, x, y)
 }

@@ -26,7 +26,6 @@ type order struct {
 }
 
 const (
-	keepSerial  = 0.95 // decay of the sums with each prompt
 	leastOthers = 1024 // tokens of company (root of the sum of squares) needed for a verdict
 	fewOthers   = 16   // company shorter than 1/fewOthers of a prompt counts as none
 	serialShare = 0.4  // least delay per token of company, in own ms per token, of a serial engine
@@ -43,15 +42,15 @@ func (a *order) learn(j *backlog.Job, own, fixed float64) {
 	others := j.TokensBefore + j.Soon
 	weight := bounded(own + others)
 	if float64(fewOthers*j.TokensBefore) <= own {
-		a.first.Add(keepSerial, weight, own, y)
+		a.first.Add(1-fit.Usual, weight, own, y)
 	}
 	if float64(fewOthers*others) <= own {
-		a.solo.Add(keepSerial, weight, own, y)
+		a.solo.Add(1-fit.Usual, weight, own, y)
 		return
 	}
-	a.others.Add(keepSerial, weight, j.TokensBefore, j.Soon, y)
-	a.front.Add(keepSerial, weight, float64(own*j.TokensBefore))
-	a.soon.Add(keepSerial, weight, float64(own*j.Soon))
+	a.others.Add(1-fit.Usual, weight, j.TokensBefore, j.Soon, y)
+	a.front.Add(1-fit.Usual, weight, float64(own*j.TokensBefore))
+	a.soon.Add(1-fit.Usual, weight, float64(own*j.Soon))
 }
 
 // known reports whether the endpoint was seen to compute prompts one after another: whether the time beyond a prompt's

@@ -29,16 +29,13 @@ type prefill struct {
 const (
 	firstPerToken = 0.1  // default ms per token (10,000 tokens/s) before any sample in the fleet
 	firstFixed    = 10.0 // default ms
-	keepSample    = 0.97 // decay of a sample's weight with each later one
 	priorTokens   = 512  // tokens of a sample that weighs as much as the initial assumption
 	priorAnswer   = 4    // the same for the time per output token
-	outlier       = 4    // a sample is clamped to this factor above or below its prediction
 	fixedStep     = 0.08 // largest relative change of fixed by one sample
 	fixedQuantile = 0.35 // share of samples above fixed: those with an unseen wait
 	// lower bound of the fixed times of prompts and transfers, and of a token of an answer
 	leastMs     = 0.1
 	amongOthers = 0.5              // weight of a non-streamed sample while the endpoint had other requests
-	slowRate    = 0.1              // weight of a new sample in perAnswer and hold
 	sameStep    = time.Millisecond // first bytes closer together than this come from one engine step
 	maxBatches  = 512              // a stream during which more batches complete teaches nothing
 	// prompt tokens in one engine step: vLLM's default max_num_batched_tokens for serving on an H100
@@ -103,8 +100,8 @@ func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
 	rest := float64(max(u.OutputTokens-1, 0))
 	if j.Stream {
 		if rest > 0 {
-			s.perAnswer.Add(slowRate, max(0, ms(now.Sub(j.First)))/rest)
-			s.hold.Add(slowRate, max(0, ms(now.Sub(j.First))))
+			s.perAnswer.Add(fit.Usual, max(0, ms(now.Sub(j.First)))/rest)
+			s.hold.Add(fit.Usual, max(0, ms(now.Sub(j.First))))
 		}
 		if j.CachedTokens > 0 {
 			e.order.learn(j, own, fixed)
@@ -137,8 +134,8 @@ func (s *prefill) learnWhole(j *backlog.Job, own, rest, perToken, fixed float64)
 	}
 	if rest > 0 {
 		answer := max(0, took-float64(s.fixed)-float64((own+j.TokensBefore)*s.perToken))
-		s.perAnswer.Add(slowRate, answer/rest)
-		s.hold.Add(slowRate, answer)
+		s.perAnswer.Add(fit.Usual, answer/rest)
+		s.hold.Add(fit.Usual, answer)
 	}
 }
 
@@ -157,12 +154,12 @@ func (s *prefill) take(x, rest, y, weight float64, fresh bool, perToken, fixed f
 		start = float64(s.fixed)
 	}
 	expected := start + float64(x*perToken) + float64(rest*s.perStep)
-	y = max(y, expected/outlier)
+	y = max(y, expected/fit.Outlier)
 	if s.samples >= 3 {
-		y = min(y, float64(expected*outlier))
+		y = min(y, float64(expected*fit.Outlier))
 	}
 	s.samples++
-	keep := 1 - float64((1-keepSample)*weight)
+	keep := 1 - float64(fit.Usual*weight)
 	s.prior = float64(s.prior * keep)
 	s.line.Add(keep, float64(weight*bounded(x)), x, rest, max(y-start, y/16))
 	s.solve()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/backlog"
 	"pgregory.net/rapid"
@@ -20,7 +21,7 @@ func TestPaceIsLearnt(t *testing.T) {
 		var p decodePace
 		for i := range 200 {
 			x := float64(i % 24)
-			p.Add(keepSample, 1, x, (base+perOther*x)*(0.95+rng.Float64()/10))
+			p.Add(1-fit.Usual, 1, x, (base+perOther*x)*(0.95+rng.Float64()/10))
 		}
 		for _, others := range []float64{0, 10, 24} {
 			want := base + perOther*others

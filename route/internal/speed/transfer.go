@@ -86,9 +86,9 @@ func (t *transfer) learn(x, y, w float64, assumed backlog.Transfer) {
 		t.prior = t.perToken
 	}
 	expected := float64(t.fixed) + float64(x*t.perToken)
-	most := float64(outlier * expected)
+	most := float64(fit.Outlier * expected)
 	if n > 33 {
-		most = float64(outlier / 2 * expected)
+		most = float64(fit.Outlier / 2 * expected)
 	}
 	y = min(y, most)
 	rate := fixedStep
@@ -97,7 +97,7 @@ func (t *transfer) learn(x, y, w float64, assumed backlog.Transfer) {
 	}
 	t.fixed.Add(fixedQuantile, rate, leastMs, y-float64(x*t.perToken))
 	// Prompts of one length cannot separate perToken from fixed, so the prior holds until lengths differ.
-	t.line.Add(keepSample, w, x, y)
+	t.line.Add(1-fit.Usual, w, x, y)
 	t.perToken = max(t.line.Slope(t.prior, priorTokens*priorTokens), leastMovePerToken)
 }
 
