@@ -38,6 +38,7 @@ const (
 type line struct {
 	Time       time.Time `json:"time"` // of its arrival
 	Request    string    `json:"request"`
+	Trace      string    `json:"trace,omitempty"`
 	Client     string    `json:"client"`         // address, with the port unless a proxy has told it
 	Peer       string    `json:"peer,omitempty"` // the trusted proxy that has
 	Tenant     string    `json:"tenant,omitempty"`
@@ -185,7 +186,7 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 func lineOf(s *live.Served) *line {
 	d := &s.Decision
 	x := &line{
-		Time: s.Started, Request: s.ID, Client: s.Client, Peer: s.Peer, Tenant: s.Tenant, Key: s.Key, Agent: clip(s.Agent), Method: clip(s.Method), Path: clip(s.Path), API: s.API,
+		Time: s.Started, Request: s.ID, Trace: s.Trace, Client: s.Client, Peer: s.Peer, Tenant: s.Tenant, Key: s.Key, Agent: clip(s.Agent), Method: clip(s.Method), Path: clip(s.Path), API: s.API,
 		Status: s.Status, Outcome: s.Outcome.String(), Error: s.Error, Limit: s.Limit, Model: clip(d.Model), Endpoint: d.Endpoint.Name, Prefill: s.Prefill.Endpoint.Name,
 		Reason: string(d.Reason), Attempts: s.Attempts, Stream: s.Stream, DurationMs: ms(s.Ended.Sub(s.Started)), QueuedMs: ms(s.Queued), BytesIn: s.BytesIn, BytesOut: s.BytesOut,
 		Prompt: s.Usage.PromptTokens, Output: s.Usage.OutputTokens,

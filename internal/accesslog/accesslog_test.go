@@ -25,7 +25,7 @@ var quiet = slog.New(slog.DiscardHandler)
 func request(id string) *live.Served {
 	at := time.Unix(1000, 0).UTC()
 	return &live.Served{
-		ID: id, API: "chat", Method: "POST", Path: "/v1/chat/completions", Status: 200, Client: "192.0.2.1:5", Tenant: "acme", Key: "66ac0b6ef012", Agent: "curl/8", Attempts: 1, Stream: true,
+		ID: id, API: "chat", Method: "POST", Path: "/v1/chat/completions", Status: 200, Client: "192.0.2.1:5", Tenant: "acme", Key: "66ac0b6ef012", Agent: "curl/8", Trace: "4bf92f35", Attempts: 1, Stream: true,
 		Started: at, FirstByte: at.Add(20 * time.Millisecond), Ended: at.Add(time.Second), Usage: fleet.Usage{PromptTokens: 10, CachedTokens: 8, OutputTokens: 3, CachedKnown: true},
 		Decision: route.Decision{Model: "m", Reason: "home", Endpoint: fleet.Endpoint{Name: "e"}},
 	}
@@ -53,7 +53,7 @@ func TestLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	const want = `{"time":"1970-01-01T00:16:40Z","request":"r1","client":"192.0.2.1:5","tenant":"acme","key":"66ac0b6ef012","user_agent":"curl/8","method":"POST","path":"/v1/chat/completions","api":"chat","status":200,"outcome":"ok",` +
+	const want = `{"time":"1970-01-01T00:16:40Z","request":"r1","trace":"4bf92f35","client":"192.0.2.1:5","tenant":"acme","key":"66ac0b6ef012","user_agent":"curl/8","method":"POST","path":"/v1/chat/completions","api":"chat","status":200,"outcome":"ok",` +
 		`"model":"m","endpoint":"e","reason":"home","attempts":1,"stream":true,"duration_ms":1000,"ttft_ms":20,"bytes_in":0,"bytes_out":0,"prompt_tokens":10,"cached_tokens":8,"output_tokens":3}`
 	if len(lines) != 3 || lines[0] != want {
 		t.Errorf("got  %s\nwant %s", text, want)

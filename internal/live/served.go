@@ -29,6 +29,7 @@ type Served struct {
 	Tenant   string // of the request; "" if unknown
 	Key      string // id of the router's API key that it came with; "" for none
 	Agent    string // User-Agent
+	Trace    string // id of the trace that has its span, in hexadecimal digits; "" where it is not traced
 
 	Started   time.Time
 	FirstByte time.Time // first data of the answer passed on; zero when there was none

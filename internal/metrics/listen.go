@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/route"
@@ -32,6 +34,15 @@ func (m *Metrics) entry(e *route.Entry) {
 	}
 }
 
+// observe counts a value, with its request's trace as the exemplar if it is traced.
+func observe(h prometheus.Observer, value float64, trace string) {
+	if with, ok := h.(prometheus.ExemplarObserver); ok && trace != "" {
+		with.ObserveWithExemplar(value, prometheus.Labels{"trace_id": trace})
+		return
+	}
+	h.Observe(value)
+}
+
 // observe counts the end of a client request.
 func (m *Metrics) observe(s *live.Served) {
 	if s.Refused {
@@ -45,12 +56,12 @@ func (m *Metrics) observe(s *live.Served) {
 	if s.Outcome == fleet.ClientGone || s.Status == statusClientGone {
 		m.v.clientGone.Inc()
 	}
-	series.request.Observe(s.Ended.Sub(s.Started).Seconds())
+	observe(series.request, s.Ended.Sub(s.Started).Seconds(), s.Trace)
 	if !s.FirstByte.IsZero() {
-		series.ttft.Observe(s.FirstByte.Sub(s.Started).Seconds())
+		observe(series.ttft, s.FirstByte.Sub(s.Started).Seconds(), s.Trace)
 	}
 	if d := betweenTokens(s); d > 0 {
-		series.itl.Observe(d.Seconds())
+		observe(series.itl, d.Seconds(), s.Trace)
 	}
 	if s.Usage.PromptTokens > 0 {
 		series.prompt.Add(float64(s.Usage.PromptTokens))

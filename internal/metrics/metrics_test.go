@@ -450,3 +450,31 @@ func TestLabelValuesAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestExemplars: the times of a traced request have its trace as their exemplar, where OpenMetrics is spoken; those of
+// others have none.
+func TestExemplars(t *testing.T) {
+	for _, trace := range []string{"", "4bf92f3577b34da6a3ce929d0e0e4736"} {
+		m := New(Config{})
+		s := served("qwen", "a")
+		s.Trace = trace
+		m.Listener().Served(s)
+		r, w := httptest.NewRequest("GET", "/metrics", nil), httptest.NewRecorder()
+		r.Header.Set("Accept", "application/openmetrics-text")
+		m.Handler().ServeHTTP(w, r)
+		for _, name := range []string{"warmpath_ttft_seconds", "warmpath_request_seconds", "warmpath_itl_seconds"} {
+			found := 0
+			for line := range strings.Lines(w.Body.String()) {
+				if strings.HasPrefix(line, name+"_bucket") && strings.Contains(line, `# {trace_id="`) {
+					found++
+					if !strings.Contains(line, trace) {
+						t.Error(line)
+					}
+				}
+			}
+			if (found > 0) != (trace != "") {
+				t.Errorf("%s has %d exemplars of the trace %q", name, found, trace)
+			}
+		}
+	}
+}

@@ -76,7 +76,11 @@ func TestRequestAndAttempt(t *testing.T) {
 	a.Inject(h)
 	a.FirstByte()
 	a.End(fleet.OK, 200)
-	span.End(served())
+	story := served()
+	span.End(story)
+	if story.Trace != parentTrace {
+		t.Errorf("the request's trace is %q", story.Trace)
+	}
 
 	got := e.GetSpans()
 	if len(got) != 2 {
