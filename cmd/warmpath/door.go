@@ -8,9 +8,9 @@ import (
 	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/internal/proxy/handoff"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
 	"github.com/warmpath/warmpath/internal/proxy/quota"
-	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/internal/proxy/transfers"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -22,7 +22,7 @@ func bounded(cfg *config.Config, c route.Config) route.Config {
 }
 
 // tenantsOf is how the door distinguishes tenants; nil if there is only one. before are the keys that these replace.
-func tenantsOf(cfg *config.Config, before *who.Tenants) (*who.Tenants, error) {
+func tenantsOf(cfg *config.Config, before *identity.Tenants) (*identity.Tenants, error) {
 	t := cfg.Tenants
 	if t.Header == "" && len(t.APIKeys) == 0 && t.KeysFile == "" {
 		return nil, nil
@@ -31,9 +31,9 @@ func tenantsOf(cfg *config.Config, before *who.Tenants) (*who.Tenants, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys := who.Keys{}
+	keys := identity.Keys{}
 	for sum, k := range listed {
-		keys.Add(sum, who.Key{Tenant: k.Tenant, Name: k.Name, Models: k.Models, Ends: k.Ends.Time})
+		keys.Add(sum, identity.Key{Tenant: k.Tenant, Name: k.Name, Models: k.Models, Ends: k.Ends.Time})
 	}
 	if before != nil {
 		keys.Keep(before.Keys)
@@ -44,7 +44,7 @@ func tenantsOf(cfg *config.Config, before *who.Tenants) (*who.Tenants, error) {
 		models[l.Tenant] = l.Models
 	}
 	salt, err := t.Salt()
-	return &who.Tenants{
+	return &identity.Tenants{
 		Header: t.Header, Keys: keys, Models: models, EachModels: each.Models, Required: t.Required, Forward: t.ForwardKeys, SaltKey: salt, MustSalt: t.SaltRequired,
 	}, err
 }
@@ -83,15 +83,17 @@ func modelSettings(cfg *config.Config) (all []admin.ModelSettings) {
 }
 
 // tokenOf makes the endpoint tokens of clients; nil if they are off. Its secret has been read once already.
-func tokenOf(cfg *config.Config) *who.EndpointToken {
+func tokenOf(cfg *config.Config) *identity.EndpointToken {
 	secret, err := cfg.EndpointToken.Secret()
 	if cfg.EndpointToken.Header == "" || err != nil {
 		return nil
 	}
-	return who.NewEndpointToken(cfg.EndpointToken.Header, secret)
+	return identity.NewEndpointToken(cfg.EndpointToken.Header, secret)
 }
 
-func proxyConfig(cfg *config.Config, tenants *who.Tenants, limits *quota.Table, connector handover.Connector) proxy.Config {
+func proxyConfig(cfg *config.Config, tenants *identity.Tenants, limits *quota.Table,
+	connector handover.Connector,
+) proxy.Config {
 	retries, largest := noneIfZero(cfg.Limits.Retries), cfg.Limits
 	largest.Body = cfg.LargestBody()
 	return proxy.Config{
@@ -101,6 +103,8 @@ func proxyConfig(cfg *config.Config, tenants *who.Tenants, limits *quota.Table, 
 		Names: namesOf(cfg), Proxies: proxiesOf(cfg), Paths: pathsOf(cfg), Origins: cfg.CORS.Origins, Quota: limits, Tenants: tenants, NeedsContent: readsContent(cfg), Shadow: len(cfg.Shadow.Policies) > 0 || cfg.Record.File != "", ByContent: cfg.ByContent, Token: tokenOf(cfg), NoUsage: !cfg.AskUsage, Characters: cfg.Disaggregation.CountsCharacters(), FirstTurn: cfg.SendIsFirstTurn, SessionHeader: cfg.KVEvents.SessionHeader,
 		FirstByte: cfg.Timeouts.FirstByte, Answer: cfg.Timeouts.Answer, Idle: cfg.Timeouts.Idle,
 		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody, Upload: cfg.Timeouts.Upload, Tunnel: cfg.Timeouts.Tunnel, MemoryBytes: bodyMemory(largest, os.DirFS("/")), Models: modelBounds(cfg),
-		Connector: connector, WrapErrors: cfg.Disaggregation.WrapsErrors(), NoFallback: !cfg.Disaggregation.Fallback, Bidirectional: cfg.Disaggregation.Bidirectional, TRTLLM: trtllmOptions(cfg), Numbers: handoff.NewNumbers(cfg.TRTLLM.NodeID, cfg.TRTLLM.ProcessID),
+		Connector: connector, WrapErrors: cfg.Disaggregation.WrapsErrors(), NoFallback: !cfg.Disaggregation.Fallback,
+		Bidirectional: cfg.Disaggregation.Bidirectional, TRTLLM: trtllmOptions(cfg),
+		Numbers: transfers.NewNumbers(cfg.TRTLLM.NodeID, cfg.TRTLLM.ProcessID),
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/warmpath/warmpath/internal/panics"
 	"github.com/warmpath/warmpath/internal/probe"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -113,7 +113,7 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 	if err != nil {
 		return nil, err
 	}
-	var keys *who.Tenants
+	var keys *identity.Tenants
 	if before != nil {
 		keys = before.door.Tenants
 	}

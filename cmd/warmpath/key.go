@@ -16,7 +16,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
-	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
 	"github.com/warmpath/warmpath/internal/terminal"
 )
 
@@ -215,7 +215,7 @@ func shortTime(t time.Time, none string) string {
 }
 
 // keysOf lists the door's API keys for the admin API; nil when there are no tenants.
-func keysOf(t *who.Tenants) func() []admin.Key {
+func keysOf(t *identity.Tenants) func() []admin.Key {
 	if t == nil {
 		return nil
 	}

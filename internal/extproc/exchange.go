@@ -23,13 +23,13 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/body"
-	"github.com/warmpath/warmpath/internal/proxy/outside"
+	"github.com/warmpath/warmpath/internal/proxy/external"
 )
 
 // exchange is one request of a client of the proxy. Two goroutines work on it: one receives the proxy's messages, in
 // the other the door serves.
 type exchange struct {
-	outside.Seen
+	external.Seen
 	s       *Server
 	stream  extprocv3.ExternalProcessor_ProcessServer
 	ctx     context.Context // ends with the stream, or when the answer is given up
@@ -56,16 +56,16 @@ type exchange struct {
 	trailers [2]atomic.Bool // trailers follow the request's body, the answer's
 
 	w         writer
-	got       *answer       // what Carry returned; nil before
-	carried   atomic.Bool   // an endpoint has been named
-	elsewhere atomic.Bool   // another one answered
-	address   string        // ip:port that was named. It may be read when carried
-	told      http.Header   // what the door tells the client beside the answer. The same
-	came      chan *answer  // the answer's header
-	headed    bool          // that has come. Only receive uses it
-	body      *outside.Feed // the answer's body
-	replied   bool          // by the door: all that the proxy waits for
-	over      chan struct{} // the door has returned
+	got       *answer        // what Carry returned; nil before
+	carried   atomic.Bool    // an endpoint has been named
+	elsewhere atomic.Bool    // another one answered
+	address   string         // ip:port that was named. It may be read when carried
+	told      http.Header    // what the door tells the client beside the answer. The same
+	came      chan *answer   // the answer's header
+	headed    bool           // that has come. Only receive uses it
+	body      *external.Feed // the answer's body
+	replied   bool           // by the door: all that the proxy waits for
+	over      chan struct{}  // the door has returned
 }
 
 // What no proxy does.
@@ -107,7 +107,7 @@ func digestOf(body []byte) digest {
 func (s *Server) begin(stream extprocv3.ExternalProcessor_ProcessServer, first *extprocv3.ProcessingRequest, head *extprocv3.HttpHeaders) (*exchange, error) {
 	x := &exchange{
 		s: s, stream: stream, bodiless: head.GetEndOfStream(), modes: first.GetProtocolConfig(),
-		end: make(chan struct{}), came: make(chan *answer, 1), over: make(chan struct{}), body: outside.NewFeed(),
+		end: make(chan struct{}), came: make(chan *answer, 1), over: make(chan struct{}), body: external.NewFeed(),
 	}
 	if x.modes == nil { // a proxy of the inference extension, which asks for this mode
 		x.modes = &extprocv3.ProtocolConfiguration{RequestBodyMode: filterv3.ProcessingMode_FULL_DUPLEX_STREAMED, ResponseBodyMode: filterv3.ProcessingMode_FULL_DUPLEX_STREAMED}
@@ -123,7 +123,7 @@ func (s *Server) begin(stream extprocv3.ExternalProcessor_ProcessServer, first *
 	r := (&http.Request{
 		Method: x.header.Get(":method"), URL: at, RequestURI: x.path, Host: x.header.Get(":authority"), RemoteAddr: remoteOf(first, x.header),
 		Proto: "HTTP/2.0", ProtoMajor: 2, Header: make(http.Header, len(x.header)), ContentLength: -1, Body: http.NoBody,
-	}).WithContext(outside.With(x.ctx, x))
+	}).WithContext(external.With(x.ctx, x))
 	for name, values := range x.header {
 		if !strings.HasPrefix(name, ":") {
 			r.Header[name] = values
@@ -282,7 +282,7 @@ func (x *exchange) Carry(r *http.Request, to fleet.Endpoint) (*http.Response, er
 	case <-r.Context().Done():
 		return nil, context.Cause(r.Context())
 	case <-x.ctx.Done():
-		return nil, outside.ErrLeft
+		return nil, external.ErrLeft
 	}
 	stop := context.AfterFunc(r.Context(), func() { x.body.End(context.Cause(r.Context())) })
 	res := &http.Response{
@@ -302,7 +302,7 @@ func (x *exchange) Carry(r *http.Request, to fleet.Endpoint) (*http.Response, er
 
 // answerBody ends what watches over the exchange when the answer has been read.
 type answerBody struct {
-	*outside.Feed
+	*external.Feed
 	stop func() bool
 }
 
@@ -429,12 +429,12 @@ func (x *exchange) receive() {
 
 // left ends what waits for the proxy. An answer that has come whole is not given up.
 func (x *exchange) left() {
-	x.endBody(outside.ErrLeft)
+	x.endBody(external.ErrLeft)
 	if x.headed && x.body.Ended() {
 		return
 	}
 	x.cancel()
-	x.body.End(outside.ErrLeft)
+	x.body.End(external.ErrLeft)
 }
 
 // take takes one message.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/internal/proxy/outside"
+	"github.com/warmpath/warmpath/internal/proxy/external"
 )
 
 // lease is one request of a program, which exchanges it with the endpoint itself.
@@ -28,12 +28,12 @@ type lease struct {
 	out      *http.ResponseController // of the call that asks for an endpoint
 	sum      digest                   // of the body as it came
 
-	placed   chan *order   // where to send it
-	came     chan reply    // the header of the answer, as the program tells it
-	over     chan struct{} // the door has returned
-	body     *outside.Feed // the answer, of which the door only sees that it has begun and ended
-	endpoint string        // set before placed
-	named    atomic.Bool   // it is: the call that asked is over
+	placed   chan *order    // where to send it
+	came     chan reply     // the header of the answer, as the program tells it
+	over     chan struct{}  // the door has returned
+	body     *external.Feed // the answer, of which the door only sees that it has begun and ended
+	endpoint string         // set before placed
+	named    atomic.Bool    // it is: the call that asked is over
 
 	mu       sync.Mutex
 	ends     *time.Timer // when it expires
@@ -149,7 +149,7 @@ func (x *lease) Carry(r *http.Request, to fleet.Endpoint) (*http.Response, error
 
 // rest ends what watches over the lease when its answer has ended.
 type rest struct {
-	*outside.Feed
+	*external.Feed
 	stop func() bool
 }
 

@@ -25,7 +25,7 @@ import (
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/panics"
 	"github.com/warmpath/warmpath/internal/proxy/body"
-	"github.com/warmpath/warmpath/internal/proxy/outside"
+	"github.com/warmpath/warmpath/internal/proxy/external"
 	"github.com/warmpath/warmpath/prompt"
 )
 
@@ -139,12 +139,12 @@ func (s *Server) place(w http.ResponseWriter, r *http.Request, tokened bool, h *
 	}
 	x := &lease{
 		s: s, id: rand.Text(), hashes: h, header: http.Header{}, excluded: excluded(query["exclude"]),
-		placed: make(chan *order, 1), came: make(chan reply, 1), over: make(chan struct{}), body: outside.NewFeed(),
+		placed: make(chan *order, 1), came: make(chan reply, 1), over: make(chan struct{}), body: external.NewFeed(),
 	}
 	x.out = http.NewResponseController(w)
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	x.cancel = cancel
-	in := r.Clone(outside.With(ctx, x))
+	in := r.Clone(external.With(ctx, x))
 	in.URL.Path, in.URL.RawPath, in.URL.RawQuery, in.RequestURI = path, "", "", path
 	if tokened {
 		in.Header.Del("Authorization")

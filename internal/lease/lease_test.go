@@ -13,7 +13,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/body"
-	"github.com/warmpath/warmpath/internal/proxy/outside"
+	"github.com/warmpath/warmpath/internal/proxy/external"
 )
 
 // door is one that sends each request to the same endpoint, and remembers how the exchanges ended.
@@ -21,7 +21,7 @@ type door struct{ ends chan error }
 
 func (d door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
-	res, err := outside.Of(r.Context()).Carry(httptest.NewRequestWithContext(r.Context(), r.Method, "http://e"+r.URL.Path, nil), fleet.Endpoint{Name: "e"})
+	res, err := external.Of(r.Context()).Carry(httptest.NewRequestWithContext(r.Context(), r.Method, "http://e"+r.URL.Path, nil), fleet.Endpoint{Name: "e"})
 	if err == nil {
 		_, err = io.ReadAll(res.Body)
 		res.Body.Close()

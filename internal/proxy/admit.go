@@ -6,17 +6,17 @@ import (
 
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/proxy/client"
-	"github.com/warmpath/warmpath/internal/proxy/gate"
-	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
+	"github.com/warmpath/warmpath/internal/proxy/paths"
 )
 
 // admit checks the request's access, tenant and limits. It returns false after refusing the request.
 func (c *call) admit() bool {
 	from, err := c.p.cfg.Tenants.Of(c.R.Header, c.served.Started)
 	if err != nil {
-		if _, ended := errors.AsType[*who.EndedError](err); ended {
+		if _, ended := errors.AsType[*identity.EndedError](err); ended {
 			c.client.Header()["Www-Authenticate"] = []string{`Bearer error="invalid_token"`} // RFC 6750, section 3.1
-		} else if errors.Is(err, who.ErrNoTenant) {
+		} else if errors.Is(err, identity.ErrNoTenant) {
 			c.client.Header()["Www-Authenticate"] = []string{"Bearer"}
 		}
 		c.refuse(err)
@@ -29,19 +29,19 @@ func (c *call) admit() bool {
 		c.served.Key = from.Key.ID
 	}
 	c.EngineID = c.p.cfg.Tenants.Apart(name, c.ID)
-	c.Request.Caller = who.CallerOf(c.p.callers, name, c.R.Header)
+	c.Request.Caller = identity.CallerOf(c.p.callers, name, c.R.Header)
 	return true
 }
 
 // enters checks host name, path and tenant. It returns false after refusing the request.
 func (c *call) enters() bool {
 	p, path := c.p, c.R.URL.Path
-	if err := p.cfg.Names.Check(c.R); err != nil && c.Carrier == nil { // who carries it has another listener
+	if err := p.cfg.Names.Check(c.R); err != nil && c.Transport == nil { // who carries it has another listener
 		c.refuseForeign(err)
 		return false
 	}
-	if gate.Climbs(path) {
-		c.refuse(gate.ErrBadPath)
+	if paths.Climbs(path) {
+		c.refuse(paths.ErrBadPath)
 		return false
 	}
 	if c.root = c.asksRoot(); preflight(c.R) { // browsers send no key with it (Fetch standard, CORS-preflight fetch)
@@ -51,10 +51,10 @@ func (c *call) enters() bool {
 		return false
 	}
 	method := c.R.Method
-	if isUpgrade(c.R) && c.Carrier == nil && gate.Passes(http.MethodPost, path, nil) == nil {
+	if isUpgrade(c.R) && c.Transport == nil && paths.Passes(http.MethodPost, path, nil) == nil {
 		method = http.MethodPost // a WebSocket in the place of the request, which the engine may have
 	}
-	if err := gate.Passes(method, path, p.cfg.Paths); err != nil {
+	if err := paths.Passes(method, path, p.cfg.Paths); err != nil {
 		c.refuse(err)
 		return false
 	}

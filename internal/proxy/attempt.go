@@ -11,11 +11,11 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/body"
+	"github.com/warmpath/warmpath/internal/proxy/external"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
-	"github.com/warmpath/warmpath/internal/proxy/outside"
-	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/internal/proxy/send"
+	"github.com/warmpath/warmpath/internal/proxy/timeouts"
 	"github.com/warmpath/warmpath/internal/shortage"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/route"
@@ -26,7 +26,7 @@ type attempt struct {
 	send.Outgoing
 	c      *call
 	d      *route.Decision
-	watch  *patience.Watch // also the attempt's context
+	watch  *timeouts.Watch // also the attempt's context
 	fin    route.Finished
 	span   *tracing.Attempt
 	status int // the engine's; 0 when it sent none
@@ -37,14 +37,14 @@ type attempt struct {
 	short bool // there was no file descriptor to connect with
 }
 
-// begin opens an attempt; end must be deferred.
-func (c *call) begin(d *route.Decision) *attempt {
+// startAttempt opens an attempt; end must be deferred.
+func (c *call) startAttempt(d *route.Decision) *attempt {
 	a := &attempt{
-		c: c, d: d, span: c.span.Attempt(d), watch: patience.NewWatch(
+		c: c, d: d, span: c.span.Attempt(d), watch: timeouts.NewWatch(
 			c.ctx,
 			d.Endpoint.Name,
 			d.Pool,
-			c.Upload == nil && c.Carrier == nil && c.Request.Pin == "" && c.Repeatable() &&
+			c.Upload == nil && c.Transport == nil && c.Request.Pin == "" && c.Repeatable() &&
 				c.served.Attempts <= c.bounds.Load().Retries,
 		),
 		fin: route.Finished{Lease: d.Lease, Outcome: fleet.Abandoned},
@@ -52,7 +52,7 @@ func (c *call) begin(d *route.Decision) *attempt {
 	a.Outgoing = c.p.sender.To(&c.Incoming, d, a.watch, a.span)
 	a.watchSlot().Store(a.watch)
 	if c.shutdown.Load() {
-		a.watch.End(patience.ErrShutdown)
+		a.watch.End(timeouts.ErrShutdown)
 	}
 	if c.cancelable.Ended() {
 		a.watch.End(nil)
@@ -61,7 +61,7 @@ func (c *call) begin(d *route.Decision) *attempt {
 }
 
 // watchSlot is where the call stores the watch of this attempt.
-func (a *attempt) watchSlot() *atomic.Pointer[patience.Watch] {
+func (a *attempt) watchSlot() *atomic.Pointer[timeouts.Watch] {
 	if a.d.Leg == fleet.LegPrefill {
 		return &a.c.prefillWatch
 	}
@@ -76,7 +76,7 @@ func (a *attempt) end() {
 		c.split.answer = a.fin.Usage
 		c.split.join(a.fin.Outcome == fleet.OK)
 	}
-	if c.Carrier != nil && c.Carrier.Elsewhere() {
+	if c.Transport != nil && c.Transport.Elsewhere() {
 		a.fin = route.Finished{Lease: a.d.Lease, Outcome: fleet.Abandoned} // what came says nothing of this endpoint
 	}
 	a.fin.FailsElsewhere = c.alike(a.fin.Outcome)
@@ -121,7 +121,7 @@ func (a *attempt) over() {
 //
 // What comes before and after the relay is done by other functions, since each open stream keeps the stack of this one.
 func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
-	a := c.begin(&plan.Decision)
+	a := c.startAttempt(&plan.Decision)
 	defer a.end()
 	res, err := a.ask()
 	if err != nil {
@@ -154,8 +154,8 @@ func (a *attempt) ask() (*http.Response, error) {
 		return nil, err
 	}
 	c.reached, a.asked, c.asked = true, true, time.Now()
-	if c.Carrier != nil {
-		a.head(http.Header{}) // the carrier may have to answer for the header before the body comes
+	if c.Transport != nil {
+		a.head(http.Header{}) // the transport may have to answer for the header before the body comes
 	}
 	return a.Send()
 }
@@ -164,7 +164,7 @@ func (a *attempt) ask() (*http.Response, error) {
 // there is a decision for another attempt.
 func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 	c, d := a.c, a.d
-	c.split.begun(res.StatusCode)
+	c.split.decoderAnswered(res.StatusCode)
 	a.status = res.StatusCode
 	if err := c.holdAnswer(res.Header); err != nil {
 		return a.lost(err), false
@@ -224,17 +224,17 @@ func (a *attempt) lost(err error) (next *route.Plan) {
 func (a *attempt) conclude(err error) error {
 	c := a.c
 	cause := a.watch.Cause()
-	told := fault.ErrBroken
+	clientErr := fault.ErrBroken
 	switch upload := c.Upload.Blame(); {
 	case c.Upload.Late(): // net/http also ends the request's context then
 		a.fin.Outcome = fleet.ClientError
 		return body.ErrSlowBody
-	case c.ctx.Err() != nil, errors.Is(err, outside.ErrLeft):
+	case c.ctx.Err() != nil, errors.Is(err, external.ErrLeft):
 		a.fin.Outcome = fleet.ClientGone
 		return nil
-	case errors.Is(cause, patience.ErrShutdown):
+	case errors.Is(cause, timeouts.ErrShutdown):
 		a.fin.Outcome = fleet.Abandoned
-		return patience.ErrShutdown
+		return timeouts.ErrShutdown
 	case errors.Is(cause, errPrefillFailed):
 		a.fin.Outcome = fleet.Abandoned
 		return c.split.prefillError()
@@ -242,40 +242,41 @@ func (a *attempt) conclude(err error) error {
 		a.fin.Outcome = fleet.Abandoned
 		return cause
 	case a.waits: // the engine has not seen the request
-		a.fin.Outcome, told = fleet.Abandoned, cause
+		a.fin.Outcome, clientErr = fleet.Abandoned, cause
 	case upload != nil:
 		a.fin.Outcome = fleet.ClientError
 		return upload
 	case errors.Is(err, h1.ErrBadRequest):
 		a.fin.Outcome = fleet.ClientError
 		return err
-	case errors.Is(cause, patience.ErrNoFirstByte) || errors.Is(cause, patience.ErrIdle) || errors.Is(cause, patience.ErrSilent):
-		a.fin.Outcome, told = fleet.TimedOut, cause
-	case errors.Is(cause, patience.ErrAsleep): // no fault, and it gets requests again when it is awake
-		a.fin.Outcome, told = fleet.Abandoned, cause
-	case errors.Is(cause, patience.ErrRefusing) || errors.Is(cause, patience.ErrDown):
-		a.fin.Outcome, told = fleet.EngineError, cause
+	case errors.Is(cause, timeouts.ErrNoFirstByte) || errors.Is(cause, timeouts.ErrIdle) ||
+		errors.Is(cause, timeouts.ErrSilent):
+		a.fin.Outcome, clientErr = fleet.TimedOut, cause
+	case errors.Is(cause, timeouts.ErrAsleep): // no fault, and it gets requests again when it is awake
+		a.fin.Outcome, clientErr = fleet.Abandoned, cause
+	case errors.Is(cause, timeouts.ErrRefusing) || errors.Is(cause, timeouts.ErrDown):
+		a.fin.Outcome, clientErr = fleet.EngineError, cause
 	case isDial(err) && shortage.Is(err): // which says nothing about the endpoint; another one may have a connection that is idle
 		a.short = true
-		a.fin.Outcome, told = fleet.Abandoned, fault.ErrShortage
+		a.fin.Outcome, clientErr = fleet.Abandoned, fault.ErrShortage
 	case isDial(err):
-		a.fin.Outcome, told = fleet.ConnectFailed, fault.ErrUnreachable
+		a.fin.Outcome, clientErr = fleet.ConnectFailed, fault.ErrUnreachable
 		a.fin.Refused = errors.Is(err, syscall.ECONNREFUSED)
 	case errors.Is(err, fault.ErrAnswerHead),
 		errors.Is(err, h1.ErrHeaderTooLarge): // it works, and says more than the router takes
-		a.fin.Outcome, told = fleet.Abandoned, fault.ErrAnswerHead
+		a.fin.Outcome, clientErr = fleet.Abandoned, fault.ErrAnswerHead
 	case errors.Is(err, fault.ErrTruncated):
-		a.fin.Outcome, told = fleet.EngineError, fault.ErrTruncated
+		a.fin.Outcome, clientErr = fleet.EngineError, fault.ErrTruncated
 	default:
 		a.fin.Outcome = fleet.EngineError
 		if c.sent.Load() {
-			told = fault.ErrCut
+			clientErr = fault.ErrCut
 		}
 	}
 	c.p.log.Warn("attempt failed",
 		"request", c.served.ID, "endpoint", a.d.Endpoint.Name, "outcome", a.fin.Outcome.String(), "error", err,
 		"sent", c.sent.Load())
-	return fault.At(told, a.d.Endpoint.Name)
+	return fault.At(clientErr, a.d.Endpoint.Name)
 }
 
 // another reserves a further attempt if one is allowed and another endpoint can take the request.
@@ -310,7 +311,7 @@ func (a *attempt) mayRetry() bool {
 	if errors.Is(a.watch.Cause(), errDeadline) || errors.Is(a.watch.Cause(), errWaited) {
 		return false // another queue is no faster
 	}
-	if c.reached && c.Carrier != nil {
+	if c.reached && c.Transport != nil {
 		return false // it has been handed over, and its endpoint has been told
 	}
 	if c.sent.Load() || c.served.Attempts > c.bounds.Load().Retries || c.ctx.Err() != nil || c.shutdown.Load() ||
@@ -361,7 +362,7 @@ func (a *attempt) awaitDispatch(limit time.Duration) error {
 	select {
 	case <-turn:
 		if a.c.shutdown.Load() { // which ended the request ahead, and will end this one
-			a.watch.End(patience.ErrShutdown)
+			a.watch.End(timeouts.ErrShutdown)
 			return a.watch.Err()
 		}
 		a.waits = false
@@ -387,14 +388,14 @@ func (a *attempt) computed() bool {
 		return false
 	}
 	cause := a.watch.Cause()
-	return !errors.Is(cause, patience.ErrSilent) && !errors.Is(cause, patience.ErrAsleep) &&
-		!errors.Is(cause, patience.ErrDown) &&
-		!errors.Is(cause, patience.ErrRefusing)
+	return !errors.Is(cause, timeouts.ErrSilent) && !errors.Is(cause, timeouts.ErrAsleep) &&
+		!errors.Is(cause, timeouts.ErrDown) &&
+		!errors.Is(cause, timeouts.ErrRefusing)
 }
 
 // withLeg adds to an error which leg it belongs to.
 func (a *attempt) withLeg(err error) error {
-	if errors.Is(err, patience.ErrShutdown) || a.fin.Outcome == fleet.ClientError || fault.IsOfLeg(err) {
+	if errors.Is(err, timeouts.ErrShutdown) || a.fin.Outcome == fleet.ClientError || fault.IsOfLeg(err) {
 		return err
 	}
 	switch {

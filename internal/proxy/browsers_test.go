@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
 )
 
 // TestStreamsAreNotBuffered: nginx in front passes on at once what says so: streams of events and lines, not whole answers.
@@ -45,7 +45,7 @@ func TestStreamsAreNotBuffered(t *testing.T) {
 // TestPagesReadWhatEnginesAllow: a page that an engine lets read its answers can read lists and errors too, another one cannot; a preflight
 // needs no key.
 func TestPagesReadWhatEnginesAllow(t *testing.T) {
-	keys := &who.Tenants{Keys: keysOf("k", "web"), Required: true}
+	keys := &identity.Tenants{Keys: keysOf("k", "web"), Required: true}
 	for _, allowed := range []string{"*", "https://app.example", ""} {
 		r := newRig(t, proxy.Config{Tenants: keys}, func(w http.ResponseWriter, _ *http.Request) {
 			if w.Header().Set("Vary", "Origin"); allowed != "" {
@@ -83,7 +83,7 @@ func TestPagesReadWhatEnginesAllow(t *testing.T) {
 
 // TestPreflightAsksNothingElse: without a key a preflight reaches an engine as a browser sends it, whatever else a program puts in.
 func TestPreflightAsksNothingElse(t *testing.T) {
-	keys := &who.Tenants{Keys: keysOf("k", "web"), Required: true}
+	keys := &identity.Tenants{Keys: keysOf("k", "web"), Required: true}
 	for _, c := range []struct{ query, body, name, value string }{
 		{"", "", "", ""},
 		{"?model=zzz", "", "", ""},

@@ -15,13 +15,13 @@ import (
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/client"
+	"github.com/warmpath/warmpath/internal/proxy/external"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
-	"github.com/warmpath/warmpath/internal/proxy/gate"
-	"github.com/warmpath/warmpath/internal/proxy/outside"
-	"github.com/warmpath/warmpath/internal/proxy/patience"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
+	"github.com/warmpath/warmpath/internal/proxy/paths"
 	"github.com/warmpath/warmpath/internal/proxy/quota"
 	"github.com/warmpath/warmpath/internal/proxy/send"
-	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/internal/proxy/timeouts"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -36,41 +36,41 @@ type call struct {
 	send.Incoming
 	ctx context.Context // ends when the client leaves
 
-	cancelable *patience.Cancelable // the same as ctx
+	cancelable *timeouts.Cancelable // the same as ctx
 	stopWatch  func() bool          // cancels the report that the client left
 
 	head, answerHead int // bytes of both that are counted in the memory of requests
 
-	content  *who.Content  // until the first decision; nil when conversations are not recognised by content
-	sheds    bool          // the content of the first decision was released in part, see rememberContent
-	about    fleet.Content // the part of the content that another attempt needs
-	blocks   []uint64      // reused from call to call for about.Blocks
+	content  *identity.Content // until the first decision; nil when conversations are not recognised by content
+	sheds    bool              // the content of the first decision was released in part, see rememberContent
+	about    fleet.Content     // the part of the content that another attempt needs
+	blocks   []uint64          // reused from call to call for about.Blocks
 	span     *tracing.Span
 	served   live.Served
 	failures uint16      // one bit for each outcome of attempts that failed by their engine's fault
 	sent     atomic.Bool // the client has seen a byte or the header: no retry is allowed
 
 	bounds    atomic.Pointer[Bounds]
-	allowed   who.Allowed   // models that the caller may use
-	ticket    quota.Ticket  // accounts charged for the request
-	root      bool          // the router answers what is at its root; no key is asked for
-	reached   bool          // it was sent to an engine
-	spent     atomic.Bool   // an engine has computed for it, and did not fail
-	passed    int64         // estimated tokens of the answer passed on
-	asked     time.Time     // when an engine was asked for the whole answer; zero for never
-	final     bool          // its client says that its session ends with it
-	cut       bool          // its body came in part: its client has left
-	wait      time.Duration // longest wait in the router's queue; 0 for no limit of its own
-	shortened bool          // by the request itself
-	deadline  time.Time     // when its answer must begin; zero for none
+	allowed   identity.Allowed // models that the caller may use
+	ticket    quota.Ticket     // accounts charged for the request
+	root      bool             // the router answers what is at its root; no key is asked for
+	reached   bool             // it was sent to an engine
+	spent     atomic.Bool      // an engine has computed for it, and did not fail
+	passed    int64            // estimated tokens of the answer passed on
+	asked     time.Time        // when an engine was asked for the whole answer; zero for never
+	final     bool             // its client says that its session ends with it
+	cut       bool             // its body came in part: its client has left
+	wait      time.Duration    // longest wait in the router's queue; 0 for no limit of its own
+	shortened bool             // by the request itself
+	deadline  time.Time        // when its answer must begin; zero for none
 
 	plan    route.Plan  // the first decision
 	pending *route.Plan // reserved for the next attempt; nil for none
 	split   *split      // nil unless the request was split
 
-	watch atomic.Pointer[patience.Watch] // the current attempt, for Proxy.Run and Proxy.Abort
+	watch atomic.Pointer[timeouts.Watch] // the current attempt, for Proxy.Run and Proxy.Abort
 	// the current prefill leg, for the same
-	prefillWatch atomic.Pointer[patience.Watch]
+	prefillWatch atomic.Pointer[timeouts.Watch]
 	shutdown     atomic.Bool // no further attempt may start
 }
 
@@ -80,9 +80,9 @@ var calls = sync.Pool{New: func() any { return new(call) }}
 func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	c := calls.Get().(*call)
 	c.p, c.R, c.API = p, r, prompt.Classify(r.Method, r.URL.Path)
-	id := who.RequestID(r)
-	c.ID, c.From, c.Carrier = id, p.cfg.Proxies.Of(r), outside.Of(r.Context())
-	c.client.Begin(w, r, id, Stall(p.cfg.Idle), p.log)
+	id := identity.RequestID(r)
+	c.ID, c.From, c.Transport = id, p.cfg.Proxies.Of(r), external.Of(r.Context())
+	c.client.Start(w, r, id, Stall(p.cfg.Idle), p.log)
 	if c.watchClient(); p.tracer != nil {
 		c.ctx, c.span = p.tracer.Start(c.ctx, r.Header, r.Method+" "+c.API.String())
 	}
@@ -214,7 +214,7 @@ func (c *call) prepare() (err error) {
 // route asks the fleet for a decision.
 func (c *call) route() (route.Decision, error) {
 	if c.shutdown.Load() {
-		return route.Decision{}, patience.ErrShutdown
+		return route.Decision{}, timeouts.ErrShutdown
 	}
 	started := time.Now()
 	plan, err := c.p.fleet.Decide(&c.Request)
@@ -231,7 +231,7 @@ func (c *call) route() (route.Decision, error) {
 // decide asks the fleet for a decision on a request that may be split.
 func (c *call) decide() (route.Plan, error) {
 	if c.shutdown.Load() {
-		return route.Plan{}, patience.ErrShutdown
+		return route.Plan{}, timeouts.ErrShutdown
 	}
 	if err := c.permit(); err != nil {
 		return route.Plan{}, err
@@ -283,7 +283,7 @@ func (c *call) rememberContent() {
 	if !c.sheds || c.content != nil || c.Body == nil {
 		return
 	}
-	c.content = who.NewContent()
+	c.content = identity.NewContent()
 	if _, err := c.p.parser.ParseChainFrom(c.p.memory, c.API, c.Body.Bytes, send.Named(c.R.Header).Get, &c.content.Chain); err == nil {
 		c.tellContent()
 	}
@@ -304,7 +304,7 @@ func (c *call) read() error {
 		bounds := c.uploadBounds()
 		bounds.Bytes = c.bounds.Load().BodyBytes
 		c.Upload = body.NewUpload(c.client.Writer(), c.R.Body, bounds, func() {
-			if w := c.watch.Load(); w != nil && !w.Begun() {
+			if w := c.watch.Load(); w != nil && !w.HasData() {
 				w.Wait(c.bounds.Load().Answer)
 			}
 		})
@@ -328,7 +328,7 @@ func (c *call) read() error {
 	}
 	c.client.ReadsUntil(time.Time{})
 	if c.shutdown.Load() {
-		return patience.ErrShutdown
+		return timeouts.ErrShutdown
 	}
 	late := !time.Now().Before(until)
 	if paced != nil {
@@ -349,8 +349,8 @@ func (c *call) read() error {
 		c.Prompt, err = c.p.parser.Peek(c.Body.Bytes, send.Named(c.R.Header).Get)
 		return c.unread(err)
 	}
-	if c.Carrier != nil {
-		if content, tokens := c.Carrier.Prompt(); content != nil {
+	if c.Transport != nil {
+		if content, tokens := c.Transport.Prompt(); content != nil {
 			c.Prompt, err = c.p.parser.Parse(c.API, c.Body.Bytes, send.Named(c.R.Header).Get)
 			c.Prompt.TextBytes, c.Prompt.TokenIDs = 0, tokens
 			if c.Request.ShadowContent = content; c.p.cfg.NeedsContent {
@@ -363,7 +363,7 @@ func (c *call) read() error {
 		c.Prompt, err = c.p.parser.Parse(c.API, c.Body.Bytes, send.Named(c.R.Header).Get)
 		return err
 	}
-	c.content = who.NewContent()
+	c.content = identity.NewContent()
 	c.Prompt, err = c.p.parser.ParseChainFrom(
 		c.p.memory,
 		c.API,
@@ -392,7 +392,7 @@ func (c *call) tellContent() {
 	if at := c.Prompt.Field("prompt_token_ids"); c.API == prompt.Chat && c.Prompt.TokenIDs > 0 && at.Len() > 0 {
 		c.content.ReadIDs(c.p.parser, c.Body.Bytes[at.Start:at.End])
 	}
-	told := c.content.Told(c.API)
+	told := c.content.ForRouter(c.API)
 	if !c.wantsContent() {
 		c.Request.ShadowContent = told
 		return
@@ -462,19 +462,19 @@ func (c *call) identify() error {
 	if err := c.bound(); err != nil {
 		return err
 	}
-	q.Path, q.Native = gate.Known(c.API, c.R.Method, c.R.URL.Path), c.API == prompt.Generate
+	q.Path, q.Native = paths.Known(c.API, c.R.Method, c.R.URL.Path), c.API == prompt.Generate
 	c.served.Stream = p.Stream
 	if c.API == prompt.Other {
 		q.PromptBytes, q.PromptTokens = 0, 0
 		q.Follows = responsePath(c.R.URL.Path)
 	}
-	c.Computes = gate.Computes(c.API, c.R.Method, c.R.URL.Path) || isUpgrade(c.R)
+	c.Computes = paths.Computes(c.API, c.R.Method, c.R.URL.Path) || isUpgrade(c.R)
 	if c.p.cfg.Tenants != nil {
 		if err := c.own(); err != nil {
 			return err
 		}
 		if c.saltRequired() {
-			if q.Kinds = who.Salting(c.API); q.Kinds == nil {
+			if q.Kinds = identity.Salting(c.API); q.Kinds == nil {
 				return fault.ErrUnsalted
 			}
 		}
@@ -485,7 +485,7 @@ func (c *call) identify() error {
 	q.Splits, q.MayQueue = c.splits(), c.Upload == nil && !preflight(c.R) && !c.bounds.Load().AtOnce
 	q.MayHold = q.MayQueue
 	if q.Session == "" && q.Class == fleet.Turn {
-		q.MintedID = who.NewID()
+		q.MintedID = identity.NewID()
 	}
 	if q.Class != fleet.Turn && q.Session == "" {
 		q.HashKey = c.served.ID
@@ -493,8 +493,8 @@ func (c *call) identify() error {
 	if t := c.p.cfg.Token; t != nil && q.Class == fleet.Turn {
 		q.Hint = t.Hint(c.R.Header)
 	}
-	if c.Carrier != nil {
-		q.Exclude = append(q.Exclude, c.Carrier.Excluded()...)
+	if c.Transport != nil {
+		q.Exclude = append(q.Exclude, c.Transport.Excluded()...)
 	}
 	pin, exclude := c.R.Header.Get("X-Warmpath-Pin"), c.R.Header.Values("X-Warmpath-Exclude")
 	if pin == "" && len(exclude) == 0 {
@@ -522,7 +522,7 @@ func (c *call) saltRequired() bool {
 // another one's.
 func (c *call) own() error {
 	q := &c.Request
-	kept := gate.KeptAt(c.R.Method, c.R.URL.Path)
+	kept := paths.KeptAt(c.R.Method, c.R.URL.Path)
 	if kept.Lists(c.R.Method) {
 		return fault.ErrListsAll
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/catalog"
-	"github.com/warmpath/warmpath/internal/proxy/handoff"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
 	"github.com/warmpath/warmpath/internal/proxy/quota"
 	"github.com/warmpath/warmpath/internal/proxy/send"
-	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/internal/proxy/transfers"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -43,17 +43,17 @@ type Config struct {
 	NetHTTP    bool   // use net/http's client for engines in plain text too; see TransportConfig
 	// do not ask engines for usage in streams whose client did not: no cached tokens are learnt from them
 	NoUsage      bool
-	NeedsContent bool               // the policy needs the content of prompts
-	Shadow       bool               // shadow policies or the recorder need it
-	Token        *who.EndpointToken // endpoint tokens for clients; nil when off
-	Names        *guard.Names       // host names that clients may use; nil for any
-	Proxies      *forwarded.Proxies // trusted proxies, whose statements about their clients count; nil for none
-	Paths        *guard.Paths       // paths passed on besides the inference APIs
+	NeedsContent bool                    // the policy needs the content of prompts
+	Shadow       bool                    // shadow policies or the recorder need it
+	Token        *identity.EndpointToken // endpoint tokens for clients; nil when off
+	Names        *guard.Names            // host names that clients may use; nil for any
+	Proxies      *forwarded.Proxies      // trusted proxies, whose statements about their clients count; nil for none
+	Paths        *guard.Paths            // paths passed on besides the inference APIs
 	// of web pages that may read answers where engines allow it; nil leaves it to engines
 	Origins   []string
-	Quota     *quota.Table // limits of tenants and clients; nil for none
-	Tenants   *who.Tenants // how requests name their tenant; nil when all belong to one
-	ByContent bool         // recognise conversations without an id by their content
+	Quota     *quota.Table      // limits of tenants and clients; nil for none
+	Tenants   *identity.Tenants // how requests name their tenant; nil when all belong to one
+	ByContent bool              // recognise conversations without an id by their content
 	// header that tells vLLM the conversation, which labels its KV events, unless the client sent one; "" for none
 	SessionHeader string
 	// tell TensorRT-LLM in disaggregated_params whether a turn is its conversation's first
@@ -64,10 +64,10 @@ type Config struct {
 	Connector handover.Connector // how prefillers hand KV cache over; nil follows their kind of engine
 	TRTLLM    handover.TRTLLMOptions
 	// numbers for request ids of split requests; nil makes a source of its own
-	Numbers *handoff.Numbers
+	Numbers *transfers.Numbers
 	// where decoders receive pushed KV cache; nil when not configured
 	Receiver func(fleet.Endpoint) (handover.Receiver, bool)
-	Notices  handoff.Notices // notifications of pushed KV cache; nil waits for none
+	Notices  transfers.Notices // notifications of pushed KV cache; nil waits for none
 	// how long a decoder is assumed to hold the KV cache that it reported for a conversation (handover.Returner); 0 is
 	// never
 	Bidirectional time.Duration
@@ -113,7 +113,7 @@ func (c Config) WithDefaults() Config {
 	}
 	c.Retries = max(c.Retries, 0)
 	if c.Numbers == nil {
-		c.Numbers = handoff.NewNumbers(-1, 0)
+		c.Numbers = transfers.NewNumbers(-1, 0)
 	}
 	set(&c.FirstByte, 5*time.Minute)
 	set(&c.Answer, 30*time.Minute)
@@ -160,8 +160,8 @@ type Proxy struct {
 	callers   maphash.Seed // see callerOf
 	origins   *origins
 	foreign   *names // of pages that were refused
-	inquiries *handoff.Inquiries
-	returns   *handoff.Returns // nil unless decoders hand KV cache back
+	inquiries *transfers.Inquiries
+	returns   *transfers.Returns // nil unless decoders hand KV cache back
 	draining  atomic.Bool
 	aborted   context.Context // ends with Abort
 	abort     context.CancelFunc
@@ -224,17 +224,17 @@ func New(o Options) *Proxy {
 // keep takes over the state that outlives requests from the previous door, or creates it.
 func (p *Proxy) keep(before *Proxy) {
 	if before == nil {
-		p.bodies, p.inquiries = body.NewBudget(p.cfg.MemoryBytes), new(handoff.Inquiries)
+		p.bodies, p.inquiries = body.NewBudget(p.cfg.MemoryBytes), new(transfers.Inquiries)
 		p.foreign, p.origins = new(names), new(origins)
 		p.closings = send.NewClosings()
-		p.returns = handoff.NewReturns(p.cfg.Bidirectional)
+		p.returns = transfers.NewReturns(p.cfg.Bidirectional)
 		return
 	}
 	p.bodies, p.inquiries, p.callers, p.memory = before.bodies, before.inquiries, before.callers, before.memory
 	p.foreign, p.origins, p.closings = before.foreign, before.origins, before.closings
 	p.bodies.SetLimit(p.cfg.MemoryBytes)
 	if p.returns = before.returns; p.cfg.Bidirectional != before.cfg.Bidirectional {
-		p.returns = handoff.NewReturns(p.cfg.Bidirectional)
+		p.returns = transfers.NewReturns(p.cfg.Bidirectional)
 	}
 }
 

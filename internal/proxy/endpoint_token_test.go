@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
 	"github.com/warmpath/warmpath/route"
 )
 
 const tokenHeader = "X-Session-Token"
 
 func tokens() proxy.Config {
-	return proxy.Config{Token: who.NewEndpointToken("x-session-token", []byte("a secret of sixteen bytes")), Pinning: true, Explain: true}
+	return proxy.Config{Token: identity.NewEndpointToken("x-session-token", []byte("a secret of sixteen bytes")), Pinning: true, Explain: true}
 }
 
 func chatOnce(r *rig, header ...string) (endpoint, token string) {
@@ -72,7 +72,7 @@ func TestEndpointTokenTellsNothing(t *testing.T) {
 		t.Fatalf("%q", token)
 	}
 	forged := token[:len(token)-1] + map[bool]string{true: "B", false: "A"}[strings.HasSuffix(token, "A")]
-	other := newRig(t, proxy.Config{Token: who.NewEndpointToken(tokenHeader, nil), Pinning: true, Explain: true}, in.handler, in.handler)
+	other := newRig(t, proxy.Config{Token: identity.NewEndpointToken(tokenHeader, nil), Pinning: true, Explain: true}, in.handler, in.handler)
 	_, foreign := chatOnce(other, "X-Warmpath-Pin", "e1")
 	for _, part := range []string{"e1", "127.0.0.1", "http"} {
 		in := func(token string) bool {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
-	"github.com/warmpath/warmpath/internal/proxy/patience"
+	"github.com/warmpath/warmpath/internal/proxy/timeouts"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -53,7 +53,7 @@ func (c *call) awaitRoom(h *route.Hold) (route.Plan, error) {
 	case c.ctx.Err() != nil:
 		return route.Plan{}, errLeft
 	case ctx.Err() != nil, c.shutdown.Load():
-		return route.Plan{}, patience.ErrShutdown
+		return route.Plan{}, timeouts.ErrShutdown
 	}
 	held = false
 	c.Request.Hold = h.Lease

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/internal/proxy/send"
+	"github.com/warmpath/warmpath/internal/proxy/timeouts"
 )
 
 // TestRequestEndsWithItsContext: a request ends with the context that net/http gives, and is let go of at its end.
@@ -18,7 +18,7 @@ func TestRequestEndsWithItsContext(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())
 		c := &call{Incoming: send.Incoming{R: httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody)}}
 		c.watchClient()
-		w := patience.NewWatch(c.ctx, "", "", false)
+		w := timeouts.NewWatch(c.ctx, "", "", false)
 		c.watch.Store(w)
 		leave()
 		synctest.Wait()
@@ -39,9 +39,9 @@ type standing struct {
 	t         *testing.T
 }
 
-func (s *standing) check(time.Time, *patience.Gone)       {}
-func (s *standing) signs(map[string]time.Time, time.Time) {}
-func (s *standing) stopRetries()                          { s.forbidden = true }
+func (s *standing) check(time.Time, *timeouts.Unreachable) {}
+func (s *standing) signs(map[string]time.Time, time.Time)  {}
+func (s *standing) stopRetries()                           { s.forbidden = true }
 
 func (s *standing) abort() {
 	for i, o := range s.others {

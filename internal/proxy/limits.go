@@ -4,12 +4,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/warmpath/warmpath/internal/proxy/patience"
+	"github.com/warmpath/warmpath/internal/proxy/timeouts"
 )
 
 // stop ends the current attempt, and one second later a write to a client that does not read. Only the first call has
 // an effect: otherwise the deadline of the write would move on for ever.
-func (c *call) stop(w *patience.Watch, cause error) {
+func (c *call) stop(w *timeouts.Watch, cause error) {
 	if w.Ended() {
 		return
 	}
@@ -24,7 +24,7 @@ const never = 100 * 365 * 24 * time.Hour
 
 // within is a limit on an engine's silence; never where who carries the request ends it.
 func (c *call) within(limit time.Duration) time.Duration {
-	if c.Carrier != nil && c.Carrier.Timed() {
+	if c.Transport != nil && c.Transport.Timed() {
 		return never
 	}
 	return limit
@@ -32,7 +32,7 @@ func (c *call) within(limit time.Duration) time.Duration {
 
 // watchClient makes the call end when its client leaves: then net/http ends the request's context.
 func (c *call) watchClient() {
-	c.cancelable = patience.NewCancelable(c.R.Context())
+	c.cancelable = timeouts.NewCancelable(c.R.Context())
 	c.ctx = c.cancelable
 	c.stopWatch = context.AfterFunc(c.cancelable.Context, c.left)
 }
@@ -48,7 +48,7 @@ func (c *call) unwatchClient() bool {
 func (c *call) left() {
 	c.cancelable.End(nil)
 	// begin checks cancelable after it has set these
-	for _, w := range []*patience.Watch{c.watch.Load(), c.prefillWatch.Load()} {
+	for _, w := range []*timeouts.Watch{c.watch.Load(), c.prefillWatch.Load()} {
 		if w != nil {
 			w.End(nil)
 		}
@@ -59,7 +59,7 @@ func (c *call) left() {
 // releases it.
 func (c *call) patient() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
-	stop := context.AfterFunc(c.p.aborted, func() { cancel(patience.ErrShutdown) })
+	stop := context.AfterFunc(c.p.aborted, func() { cancel(timeouts.ErrShutdown) })
 	return ctx, func() {
 		stop()
 		cancel(nil)
@@ -72,9 +72,9 @@ func (c *call) stopRetries() { c.shutdown.Store(true) }
 // abort ends the call, which is already forbidden further attempts. The registry calls it while locked.
 func (c *call) abort() {
 	c.client.StopReading()
-	for _, w := range []*patience.Watch{c.watch.Load(), c.prefillWatch.Load()} {
+	for _, w := range []*timeouts.Watch{c.watch.Load(), c.prefillWatch.Load()} {
 		if w != nil {
-			w.End(patience.ErrShutdown)
+			w.End(timeouts.ErrShutdown)
 		}
 	}
 	if c.sent.Load() || c.client.Writing() {
@@ -83,13 +83,13 @@ func (c *call) abort() {
 }
 
 // check enforces the limits. Proxy.Run calls it through the registry, while locked.
-func (c *call) check(now time.Time, gone *patience.Gone) {
+func (c *call) check(now time.Time, gone *timeouts.Unreachable) {
 	c.client.Check(now)
-	for _, w := range []*patience.Watch{c.watch.Load(), c.prefillWatch.Load()} {
+	for _, w := range []*timeouts.Watch{c.watch.Load(), c.prefillWatch.Load()} {
 		if w == nil {
 			continue
 		}
-		if !c.deadline.IsZero() && now.After(c.deadline) && !w.Begun() && !c.sent.Load() {
+		if !c.deadline.IsZero() && now.After(c.deadline) && !w.HasData() && !c.sent.Load() {
 			c.stop(w, errDeadline)
 			continue
 		}

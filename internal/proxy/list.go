@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/warmpath/warmpath/internal/proxy/client"
-	"github.com/warmpath/warmpath/internal/proxy/gate"
+	"github.com/warmpath/warmpath/internal/proxy/paths"
 )
 
 // methods answers a client that asks for the methods of a path, no browser's preflight, which is for the engine (RFC
@@ -21,7 +21,7 @@ func (p *Proxy) methods(c *call) bool {
 	client.PassOver(c.client.Writer(), c.R, p.cfg.ReadBody)
 	h := c.client.Header()
 	p.origins.tell(readerOf(c.R, c.p.cfg.Origins), h)
-	h.Set("Allow", strings.Join(gate.Methods(path, p.cfg.Paths), ", "))
+	h.Set("Allow", strings.Join(paths.Methods(path, p.cfg.Paths), ", "))
 	c.served.Status = http.StatusNoContent
 	c.sent.Store(true)
 	c.client.WriteHeader(http.StatusNoContent)

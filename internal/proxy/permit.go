@@ -6,7 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
-	"github.com/warmpath/warmpath/internal/proxy/gate"
+	"github.com/warmpath/warmpath/internal/proxy/paths"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -16,7 +16,7 @@ func (c *call) permit() error {
 	if c.allowed.All() {
 		return nil
 	}
-	if gate.NamesInside(c.R.Method, c.R.URL.Path) {
+	if paths.NamesInside(c.R.Method, c.R.URL.Path) {
 		return fault.ErrModelsUnread
 	}
 	names := c.Models()
@@ -26,7 +26,7 @@ func (c *call) permit() error {
 		}
 	}
 	q := &c.Request
-	unread := isUpgrade(c.R) && c.Carrier == nil
+	unread := isUpgrade(c.R) && c.Transport == nil
 	if len(names) > 0 && !unread {
 		return nil
 	}

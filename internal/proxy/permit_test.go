@@ -14,7 +14,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -55,9 +55,9 @@ func (l *listing) take() []string {
 func keyed(t *testing.T) (*rig, []*listing) {
 	t.Helper()
 	engines := []*listing{{models: []string{"m", "a"}}, {models: []string{"n"}}, {models: []string{"secret"}}}
-	keys := who.Keys{}
+	keys := identity.Keys{}
 	add := func(key, tenant string, models ...string) {
-		keys.Add(sha256.Sum256([]byte(key)), who.Key{Tenant: tenant, Models: models})
+		keys.Add(sha256.Sum256([]byte(key)), identity.Key{Tenant: tenant, Models: models})
 	}
 	add("all", "blue")
 	add("one", "blue", "m")
@@ -66,7 +66,7 @@ func keyed(t *testing.T) (*rig, []*listing) {
 	add("none", "blue", "unserved")
 	add("theirs", "green") // the tenant may use m and n
 	add("both", "green", "m", "secret")
-	r := newRig(t, proxy.Config{Tenants: &who.Tenants{Keys: keys, Required: true, Models: map[string]fleet.Names{"green": {"m", "n*"}}}},
+	r := newRig(t, proxy.Config{Tenants: &identity.Tenants{Keys: keys, Required: true, Models: map[string]fleet.Names{"green": {"m", "n*"}}}},
 		engines[0].ServeHTTP, engines[1].ServeHTTP, engines[2].ServeHTTP)
 	for i, e := range engines {
 		report := fleet.Report{Healthy: true, Kind: fleet.KindVLLM}
@@ -263,9 +263,9 @@ func TestSocketsOfKeys(t *testing.T) {
 // TestKeysEnd: a key is good until its end and then refused, whatever else names the tenant.
 func TestKeysEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		keys := who.Keys{}
-		keys.Add(sha256.Sum256([]byte("k")), who.Key{Tenant: "blue", Ends: time.Now().Add(time.Minute)})
-		r := newRig(t, proxy.Config{Tenants: &who.Tenants{Keys: keys, Header: "X-Tenant"}}, answers(200, chatAnswer))
+		keys := identity.Keys{}
+		keys.Add(sha256.Sum256([]byte("k")), identity.Key{Tenant: "blue", Ends: time.Now().Add(time.Minute)})
+		r := newRig(t, proxy.Config{Tenants: &identity.Tenants{Keys: keys, Header: "X-Tenant"}}, answers(200, chatAnswer))
 		ask := func() (*http.Response, string) {
 			return r.post("/v1/chat/completions", chatBody, "Authorization", "Bearer k", "X-Tenant", "red")
 		}

@@ -8,15 +8,15 @@ import (
 
 	"github.com/warmpath/warmpath/internal/proxy/client"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
-	"github.com/warmpath/warmpath/internal/proxy/gate"
-	"github.com/warmpath/warmpath/internal/proxy/patience"
+	"github.com/warmpath/warmpath/internal/proxy/paths"
+	"github.com/warmpath/warmpath/internal/proxy/timeouts"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
 
 // ServeHTTP answers one request.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	gate.Unslash(r.URL, p.cfg.Paths, p.isOwn)
+	paths.Unslash(r.URL, p.cfg.Paths, p.isOwn)
 	if p.selfMade(w, r) {
 		return
 	}
@@ -35,7 +35,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !c.enters():
 	case c.root:
 		c.answerRoot()
-	case c.API == prompt.Other && isUpgrade(r) && c.Carrier == nil:
+	case c.API == prompt.Other && isUpgrade(r) && c.Transport == nil:
 		c.upgrade()
 	case c.API == prompt.Other && (p.methods(c) || p.list(c) || p.deletes(c)):
 	default:
@@ -133,7 +133,7 @@ func (p *Proxy) Run(ctx context.Context) {
 	tick := min(p.bounds.tick, p.cfg.ReadBody) / 8
 	t := time.NewTicker(min(max(tick, 5*time.Millisecond), 250*time.Millisecond))
 	defer t.Stop()
-	gone := patience.NewGone()
+	gone := timeouts.NewGone()
 	var looked time.Time
 	for {
 		select {
@@ -148,7 +148,7 @@ func (p *Proxy) Run(ctx context.Context) {
 		if now.Sub(looked) >= p.bounds.tick/8 {
 			looked = now
 			p.tellSigns(now)
-			gone.Look(now, p.fleet)
+			gone.Update(now, p.fleet)
 		}
 		p.flights.each(func(c inFlight) { c.check(now, gone) })
 	}

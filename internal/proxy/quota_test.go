@@ -17,8 +17,8 @@ import (
 	"github.com/warmpath/warmpath/internal/forwarded"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
 	"github.com/warmpath/warmpath/internal/proxy/quota"
-	"github.com/warmpath/warmpath/internal/proxy/who"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
@@ -240,7 +240,7 @@ func TestFloodOfOneTenant(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			engine := &oneByOne{}
 			table := quota.New(time.Now(), quota.Config{Tenant: true, Each: quota.Limits{QueueClass: fleet.QueueClass{MaxRunning: running}}})
-			r := newRouter(t, proxy.Config{Quota: table, Tenants: &who.Tenants{Header: "X-Tenant-Id"}}, wire(engine.RoundTrip), route.Config{
+			r := newRouter(t, proxy.Config{Quota: table, Tenants: &identity.Tenants{Header: "X-Tenant-Id"}}, wire(engine.RoundTrip), route.Config{
 				Policy: func() pick.Policy { return inOrder{} }, Queue: route.QueueConfig{Ahead: 500 * time.Millisecond},
 			}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}, func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
 			q, stop := newQueuing(t, r)

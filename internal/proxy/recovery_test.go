@@ -28,7 +28,7 @@ func TestSilentEngineRecovers(t *testing.T) {
 		every = 100 * time.Millisecond
 
 		patient = 10 * time.Second         // health.silent
-		ejects  = 15200 * time.Millisecond // so that an ejection ends between two looks at the fleet, see patience.Gone
+		ejects  = 15200 * time.Millisecond // so that an ejection ends between two looks at the fleet, see timeouts.Unreachable
 	)
 	for _, tt := range []struct {
 		name  string

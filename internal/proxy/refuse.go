@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/client"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
-	"github.com/warmpath/warmpath/internal/proxy/gate"
+	"github.com/warmpath/warmpath/internal/proxy/paths"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
@@ -41,7 +41,7 @@ func (c *call) refuse(err error) {
 	if f.Status == http.StatusUpgradeRequired { // RFC 9110, section 15.5.22
 		h.Set("Upgrade", "HTTP/1.1")
 	}
-	if path, ok := errors.AsType[*gate.PathError](err); ok && len(path.Methods) > 0 {
+	if path, ok := errors.AsType[*paths.PathError](err); ok && len(path.Methods) > 0 {
 		h.Set("Allow", strings.Join(path.Methods, ", "))
 	}
 	unread := f.Status == http.StatusRequestEntityTooLarge || f.Status == http.StatusRequestTimeout ||

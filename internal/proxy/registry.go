@@ -4,12 +4,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/warmpath/warmpath/internal/proxy/patience"
+	"github.com/warmpath/warmpath/internal/proxy/timeouts"
 )
 
 // inFlight is a request being served. The registry calls all methods while locked.
 type inFlight interface {
-	check(now time.Time, gone *patience.Gone)
+	check(now time.Time, gone *timeouts.Unreachable)
 	signs(at map[string]time.Time, now time.Time)
 	stopRetries()
 	abort()

@@ -102,7 +102,7 @@ func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 	mem.tail.Reset()
 	r := &mem.relay
 	*r = relay{attempt: a, res: res, scanner: &mem.scanner, tail: &mem.tail}
-	r.begin()
+	r.readHeader()
 	waits, _ := res.Body.(interface{ Wait() })
 	for large := !r.pieces; ; {
 		if waits != nil && !large {
@@ -127,8 +127,8 @@ func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 	}
 }
 
-// begin reads from the header of the answer how it is passed on.
-func (r *relay) begin() {
+// readHeader reads from the header of the answer how it is passed on.
+func (r *relay) readHeader() {
 	res := r.res
 	header := send.Named(res.Header)
 	media := mediaType(header.Get("Content-Type"))
@@ -303,7 +303,7 @@ func (r *relay) write(piece []byte) (ok bool) {
 	c.served.BytesOut += int64(len(piece))
 	c.served.Chunks++
 	c.served.LastByte = arrived
-	if c.served.FirstByte.IsZero() && r.begun() {
+	if c.served.FirstByte.IsZero() && r.hasFirstToken() {
 		c.served.FirstByte = c.served.LastByte
 	}
 	r.remember(piece)
@@ -337,13 +337,13 @@ func (r *relay) alive() {
 	default:
 		r.watch.Wait(r.c.within(r.c.bounds.Load().Idle))
 	}
-	r.watch.Begin()
+	r.watch.FirstData()
 	r.answers()
 }
 
 // answers tells the fleet that the engine has begun its answer, whether or not the client reads it.
 func (r *relay) answers() {
-	if r.answered || !r.begun() || r.c.Carrier != nil && r.c.Carrier.Elsewhere() {
+	if r.answered || !r.hasFirstToken() || r.c.Transport != nil && r.c.Transport.Elsewhere() {
 		return
 	}
 	r.answered = true
@@ -352,8 +352,8 @@ func (r *relay) answers() {
 	r.c.split.endPrefill()
 }
 
-// begun reports whether the first token has arrived.
-func (r *relay) begun() bool {
+// hasFirstToken reports whether the first token has arrived.
+func (r *relay) hasFirstToken() bool {
 	return r.fin.Outcome == fleet.OK && (!r.events && !r.lines || r.scanner.Data())
 }
 
@@ -445,8 +445,8 @@ func (r *relay) finish() (next *route.Plan) {
 	if r.fin.Outcome == fleet.OK && r.fin.Usage.OutputTokens == 0 && r.c.Request.Class == fleet.Turn {
 		r.count()
 	}
-	if c.Carrier != nil && r.fin.Outcome == fleet.OK {
-		if u, told := c.Carrier.Usage(); told {
+	if c.Transport != nil && r.fin.Outcome == fleet.OK {
+		if u, told := c.Transport.Usage(); told {
 			r.fin.Usage = u
 		}
 	}

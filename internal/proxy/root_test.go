@@ -9,7 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -17,7 +17,7 @@ import (
 // are Ollama.
 func TestRoot(t *testing.T) {
 	const ollama, status = "Ollama is running", "http://127.0.0.1:9190"
-	keys := &who.Tenants{Keys: keysOf("k", "web"), Required: true}
+	keys := &identity.Tenants{Keys: keysOf("k", "web"), Required: true}
 	engine := func(w http.ResponseWriter, q *http.Request) {
 		w.WriteHeader(map[bool]int{true: 200, false: 404}[q.URL.Path == "/"])
 		_, _ = io.WriteString(w, ollama)

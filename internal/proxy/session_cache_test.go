@@ -8,7 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -41,7 +41,7 @@ func TestSessionCacheOfSGLang(t *testing.T) {
 			closed := make(chan string, 9)
 			cfg := proxy.Config{}
 			if tt.key != "" {
-				cfg.Tenants = &who.Tenants{Keys: tenants().Keys}
+				cfg.Tenants = &identity.Tenants{Keys: tenants().Keys}
 			}
 			r := newRig(t, cfg, func(w http.ResponseWriter, req *http.Request) {
 				if req.URL.Path == "/close_session" {

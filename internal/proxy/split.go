@@ -14,8 +14,8 @@ import (
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
-	"github.com/warmpath/warmpath/internal/proxy/handoff"
 	"github.com/warmpath/warmpath/internal/proxy/rewrite"
+	"github.com/warmpath/warmpath/internal/proxy/transfers"
 	"github.com/warmpath/warmpath/route"
 	"golang.org/x/net/http/httpguts"
 )
@@ -37,12 +37,12 @@ type split struct {
 	// the prompt is computed, and no decoder has received the hand-over that may have used it up
 	ready      bool
 	readyAt    time.Time
-	failed     int                // prefill legs that failed
-	wasQueued  bool               // the last one was still queued at the router when it ended
-	charged    bool               // its replacement is charged to the retry budget
-	answer     fleet.Usage        // of the decode leg that has ended
-	said       handoff.SpokenNote // the client's messages, for the conversation's next turn
-	failedOnce bool               // a decoder has failed once; the transfer may have been the cause
+	failed     int                  // prefill legs that failed
+	wasQueued  bool                 // the last one was still queued at the router when it ended
+	charged    bool                 // its replacement is charged to the retry budget
+	answer     fleet.Usage          // of the decode leg that has ended
+	said       transfers.SpokenNote // the client's messages, for the conversation's next turn
+	failedOnce bool                 // a decoder has failed once; the transfer may have been the cause
 	// number of failed prefillers at that time: the next of them may be asked again if there is no other
 	spared int
 
@@ -166,7 +166,7 @@ func (s *split) whole(cause error) (next *route.Plan) {
 // ask sends the prefill leg when it is dispatched, and reads its reply. KV cache that a decoder holds for it is looked
 // up only then, since decoders drop it after a time.
 func (s *split) ask() error {
-	a, err := s.begin()
+	a, err := s.startPrefill()
 	defer a.over()
 	if err != nil {
 		return err

@@ -5,15 +5,15 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
-	"github.com/warmpath/warmpath/internal/proxy/patience"
+	"github.com/warmpath/warmpath/internal/proxy/timeouts"
 	"github.com/warmpath/warmpath/route"
 )
 
-// begin begins an attempt at the prefill leg when it is dispatched: a decoder asked earlier would reserve memory for a
-// prompt that is not being computed yet. The caller must end the attempt with over in any case.
-func (s *split) begin() (*attempt, error) {
+// startPrefill begins an attempt at the prefill leg when it is dispatched: a decoder asked earlier would reserve memory
+// for a prompt that is not being computed yet. The caller must end the attempt with over in any case.
+func (s *split) startPrefill() (*attempt, error) {
 	limit := s.c.bounds.Load().FirstByte
-	a := s.c.begin(&s.plan.Prefill)
+	a := s.c.startAttempt(&s.plan.Prefill)
 	a.watch.Wait(limit)
 	err := a.awaitDispatch(limit)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *split) instead(err error) (next *route.Plan, again bool) {
 		c.served.Outcome = fleet.ClientGone
 		s.release(fleet.ClientGone)
 		return nil, false
-	case errors.Is(err, patience.ErrShutdown):
+	case errors.Is(err, timeouts.ErrShutdown):
 		c.refuse(err)
 		return nil, false
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/internal/proxy/handoff"
+	"github.com/warmpath/warmpath/internal/proxy/transfers"
 )
 
 // known is the prompt's content, as far as it is still in memory.
@@ -28,9 +28,9 @@ func (s *split) fetchBack() {
 			if content := s.c.known(); content != nil {
 				s.x.Before = r.Take(
 					time.Now(),
-					handoff.ReturnKey{Tenant: s.c.Request.Tenant, Pool: d.Pool, Session: d.Session},
+					transfers.ReturnKey{Tenant: s.c.Request.Tenant, Pool: d.Pool, Session: d.Session},
 					content.Scope,
-					handoff.SpokenOf(s.c.API, &s.c.Prompt, s.c.Text()),
+					transfers.SpokenOf(s.c.API, &s.c.Prompt, s.c.Text()),
 				)
 			}
 		}
@@ -55,7 +55,7 @@ func (a *attempt) noteSpoken() {
 		return
 	}
 	if _, can := c.split.conn.(handover.Returner); can {
-		c.split.said = r.Note(handoff.SpokenOf(c.API, &c.Prompt, c.Text()))
+		c.split.said = r.Note(transfers.SpokenOf(c.API, &c.Prompt, c.Text()))
 	}
 }
 
@@ -79,8 +79,8 @@ func (a *attempt) keepReturned(end []byte) {
 	if params == nil {
 		return
 	}
-	r.Put(time.Now(), handoff.Returned{
-		Key: handoff.ReturnKey{
+	r.Put(time.Now(), transfers.Returned{
+		Key: transfers.ReturnKey{
 			Tenant:  c.Request.Tenant,
 			Pool:    a.d.Pool,
 			Session: a.d.Session,

@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
 )
 
 // greedy is a protocol that sets every member that something else of the router sets too.
@@ -46,7 +46,7 @@ func TestTwoWantOneMember(t *testing.T) {
 		return s
 	}
 	p, d := serve(handedOver), serve(answered)
-	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{Connector: greedy{}, FirstTurn: true, Tenants: &who.Tenants{Header: "X-Tenant", SaltKey: []byte("0123456789abcdef")}}}, []fleet.Endpoint{
+	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{Connector: greedy{}, FirstTurn: true, Tenants: &identity.Tenants{Header: "X-Tenant", SaltKey: []byte("0123456789abcdef")}}}, []fleet.Endpoint{
 		{Name: "p", URL: p.URL, Weight: 1, Kind: fleet.KindTRTLLM, Role: fleet.RolePrefill, IDForm: fleet.IDParams},
 		{Name: "d", URL: d.URL, Weight: 1, Kind: fleet.KindTRTLLM, Role: fleet.RoleDecode, IDForm: fleet.IDParams},
 	})

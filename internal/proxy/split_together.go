@@ -16,12 +16,12 @@ import (
 // concurrentLeg is a prefill leg that runs beside its decode leg. Until done is closed, only its goroutine touches the
 // split's state of it (handed, prefill, ready).
 type concurrentLeg struct {
-	attempt *attempt
-	done    chan struct{}
-	begun   chan struct{} // closed when the decoder's header has come
-	begins  sync.Once
-	refused bool                  // that header says that it failed; read when begun is closed
-	failure atomic.Pointer[error] // why it failed; the decode leg has been cancelled then
+	attempt  *attempt
+	done     chan struct{}
+	answered chan struct{} // closed when the decoder's header has come
+	answers  sync.Once
+	refused  bool                  // that header says that it failed; read when answered is closed
+	failure  atomic.Pointer[error] // why it failed; the decode leg has been cancelled then
 }
 
 var (
@@ -40,14 +40,14 @@ const replyWait = time.Second
 
 // together asks both engines at once, when the prefill leg is dispatched, and relays the decoder's answer.
 func (s *split) together() (next *route.Plan) {
-	a, err := s.begin()
+	a, err := s.startPrefill()
 	for err != nil {
 		a.over()
 		next, again := s.instead(err)
 		if !again {
 			return next
 		}
-		a, err = s.begin()
+		a, err = s.startPrefill()
 	}
 	s.pairUp()
 	s.inquire()
@@ -59,7 +59,7 @@ func (s *split) together() (next *route.Plan) {
 		a.over()
 		return s.whole(err)
 	}
-	b := &concurrentLeg{attempt: a, done: make(chan struct{}), begun: make(chan struct{})}
+	b := &concurrentLeg{attempt: a, done: make(chan struct{}), answered: make(chan struct{})}
 	s.concurrent, s.waiting = b, 0
 	s.x.Attempt++
 	decode := s.plan.Lease
@@ -103,7 +103,7 @@ func (s *split) exchangeConcurrently(a *attempt, message *handover.Message) (err
 // its answer comes. One that says that it failed tells nothing of the prefiller, and least of all how fast it is.
 func (s *split) awaitHandover(a *attempt) error {
 	select {
-	case <-s.concurrent.begun:
+	case <-s.concurrent.answered:
 	case <-a.watch.Done():
 		return a.conclude(a.watch.Err())
 	}
@@ -117,12 +117,12 @@ func (s *split) awaitHandover(a *attempt) error {
 	return nil
 }
 
-// begun notes that the header of the decoder's answer has come, with its status.
-func (s *split) begun(status int) {
+// decoderAnswered notes that the header of the decoder's answer has come, with its status.
+func (s *split) decoderAnswered(status int) {
 	if s != nil && s.concurrent != nil {
-		s.concurrent.begins.Do(func() {
+		s.concurrent.answers.Do(func() {
 			s.concurrent.refused = status >= http.StatusBadRequest
-			close(s.concurrent.begun)
+			close(s.concurrent.answered)
 		})
 	}
 }

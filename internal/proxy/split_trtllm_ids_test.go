@@ -13,7 +13,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/internal/proxy/handoff"
+	"github.com/warmpath/warmpath/internal/proxy/transfers"
 )
 
 // heard is one request that a worker got.
@@ -61,7 +61,7 @@ func listening(t *testing.T, form fleet.IDForm) (r *rig, legs func() []heard) {
 		}
 		declared = append(declared, fleet.Endpoint{Name: fmt.Sprint("w", i), URL: url, Weight: 1, Kind: fleet.KindTRTLLM, Role: role, IDForm: form})
 	}
-	r = splitRig(t, pairs{split: always, proxy: proxy.Config{Numbers: handoff.NewNumbers(3, 1)}}, declared)
+	r = splitRig(t, pairs{split: always, proxy: proxy.Config{Numbers: transfers.NewNumbers(3, 1)}}, declared)
 	return r, func() []heard { mu.Lock(); defer mu.Unlock(); out := all; all = nil; return out }
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -60,16 +60,16 @@ func (r *rig) as(kind fleet.Kind, apiKey string) {
 }
 
 // keysOf are keys, each with its tenant.
-func keysOf(keyAndTenant ...string) who.Keys {
-	keys := who.Keys{}
+func keysOf(keyAndTenant ...string) identity.Keys {
+	keys := identity.Keys{}
 	for i := 0; i < len(keyAndTenant); i += 2 {
-		keys.Add(sha256.Sum256([]byte(keyAndTenant[i])), who.Key{Tenant: keyAndTenant[i+1]})
+		keys.Add(sha256.Sum256([]byte(keyAndTenant[i])), identity.Key{Tenant: keyAndTenant[i+1]})
 	}
 	return keys
 }
 
-func tenants() *who.Tenants {
-	return &who.Tenants{
+func tenants() *identity.Tenants {
+	return &identity.Tenants{
 		Header: "X-Tenant-Id", SaltKey: []byte("0123456789abcdef"),
 		Keys: keysOf("sk-blue", "blue", "sk-green", "green"),
 	}

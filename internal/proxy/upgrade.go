@@ -13,9 +13,9 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
-	"github.com/warmpath/warmpath/internal/proxy/gate"
-	"github.com/warmpath/warmpath/internal/proxy/patience"
+	"github.com/warmpath/warmpath/internal/proxy/paths"
 	"github.com/warmpath/warmpath/internal/proxy/send"
+	"github.com/warmpath/warmpath/internal/proxy/timeouts"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -31,7 +31,8 @@ func (c *call) upgrade() {
 		c.refuse(err)
 		return
 	}
-	inPlace := gate.Passes(http.MethodPost, c.R.URL.Path, nil) == nil // of requests, whose messages say what bodies say
+	// of requests, whose messages say what bodies say
+	inPlace := paths.Passes(http.MethodPost, c.R.URL.Path, nil) == nil
 	if inPlace && c.p.cfg.readsMembers() {
 		c.refuse(fault.ErrUnread)
 		return
@@ -61,7 +62,7 @@ func (c *call) upgrade() {
 		c.refuse(err)
 		return
 	}
-	a := c.begin(&d)
+	a := c.startAttempt(&d)
 	defer a.end()
 	c.reached = true
 	a.NoSalt()
@@ -76,7 +77,7 @@ func (c *call) upgrade() {
 			if unknown(res) {
 				return fault.ErrNoUpgrade
 			}
-			a.watch.Begin()
+			a.watch.FirstData()
 			if res.StatusCode == http.StatusSwitchingProtocols {
 				a.watch.Pause() // from now on the tunnel has its own limit
 				res.Body = newTunnel(res.Body, a, c.bounds.Load().Tunnel)
@@ -152,11 +153,11 @@ type timedBody struct {
 
 // Read implements io.Reader.
 func (b *timedBody) Read(p []byte) (int, error) {
-	b.c.client.Awaited()
+	b.c.client.WriteDone()
 	b.watch.Wait(b.c.bounds.Load().Idle)
 	n, err := b.from.Read(p)
 	b.watch.Pause()
-	b.c.client.Awaits()
+	b.c.client.WriteWaits()
 	if err != nil {
 		b.ended = true
 	}
@@ -170,7 +171,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 
 // Close implements io.Closer. Before the body's end it means that a write to the client failed.
 func (b *timedBody) Close() error {
-	b.c.client.Awaited()
+	b.c.client.WriteDone()
 	if !b.ended {
 		b.fin.Outcome = fleet.ClientGone
 	}
@@ -188,7 +189,7 @@ type tunnel struct {
 }
 
 func newTunnel(from io.ReadCloser, a *attempt, idle time.Duration) *tunnel {
-	return &tunnel{ReadCloser: from, idle: idle, over: time.AfterFunc(idle, func() { a.watch.End(patience.ErrIdle) })}
+	return &tunnel{ReadCloser: from, idle: idle, over: time.AfterFunc(idle, func() { a.watch.End(timeouts.ErrIdle) })}
 }
 
 // Read implements io.Reader.

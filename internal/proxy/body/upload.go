@@ -60,8 +60,8 @@ func (p *pace) until(now time.Time) time.Time {
 	return last
 }
 
-// heard counts what a read brought that began then.
-func (p *pace) heard(n int, began time.Time) {
+// count counts what a read brought that began then.
+func (p *pace) count(n int, began time.Time) {
 	p.waited += time.Since(began)
 	p.arrived += int64(n)
 }
@@ -88,7 +88,7 @@ func (p *Paced) Read(b []byte) (int, error) {
 	p.until = p.pace.until(began)
 	p.tell(p.until)
 	n, err := p.ReadCloser.Read(b)
-	p.pace.heard(n, began)
+	p.pace.count(n, began)
 	return n, err
 }
 
@@ -144,7 +144,7 @@ func (u *Upload) read(p []byte) (int, error) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := u.body.Read(p)
-	if u.pace.heard(n, began); u.pace.arrived > u.pace.bounds.Bytes {
+	if u.pace.count(n, began); u.pace.arrived > u.pace.bounds.Bytes {
 		return 0, ErrTooLarge
 	}
 	return n, err

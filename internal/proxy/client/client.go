@@ -38,8 +38,8 @@ type Client struct {
 	reading atomic.Int64
 }
 
-// Begin starts a client that may take idle for each write.
-func (c *Client) Begin(w http.ResponseWriter, r *http.Request, id string, idle time.Duration, log *slog.Logger) {
+// Start starts a client that may take idle for each write.
+func (c *Client) Start(w http.ResponseWriter, r *http.Request, id string, idle time.Duration, log *slog.Logger) {
 	c.w, c.r, c.id, c.idle, c.log = w, r, id, idle, log
 }
 
@@ -72,11 +72,11 @@ func (c *Client) Send(part []byte, flush bool) (took time.Duration, err error) {
 	return took, err
 }
 
-// Awaits notes that another writer than Send now waits for the client.
-func (c *Client) Awaits() { c.writing.Store(time.Now().UnixNano()) }
+// WriteWaits notes that another writer than Send now waits for the client.
+func (c *Client) WriteWaits() { c.writing.Store(time.Now().UnixNano()) }
 
-// Awaited notes the end of that wait.
-func (c *Client) Awaited() { c.writing.Store(0) }
+// WriteDone notes the end of that wait.
+func (c *Client) WriteDone() { c.writing.Store(0) }
 
 // ReadsUntil sets the time until which the client may send its body; the zero time means that the router does not wait
 // for it.

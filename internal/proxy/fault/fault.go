@@ -11,11 +11,11 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/proxy/body"
-	"github.com/warmpath/warmpath/internal/proxy/gate"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
-	"github.com/warmpath/warmpath/internal/proxy/patience"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
+	"github.com/warmpath/warmpath/internal/proxy/paths"
 	"github.com/warmpath/warmpath/internal/proxy/quota"
-	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/internal/proxy/timeouts"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 	"github.com/warmpath/warmpath/route"
@@ -183,15 +183,15 @@ var faults = []struct {
 	{h1.ErrBadRequest, Fault{400, "invalid_request_error", "bad_request", 0}},
 	{guard.ErrForeignHost, Fault{403, "permission_error", "foreign_host", 0}},
 	{guard.ErrForeignOrigin, Fault{403, "permission_error", "foreign_origin", 0}},
-	{gate.ErrBadPath, Fault{400, "invalid_request_error", "bad_path", 0}},
+	{paths.ErrBadPath, Fault{400, "invalid_request_error", "bad_path", 0}},
 	{ErrNoUpgrade, Fault{426, "invalid_request_error", "no_websocket", 0}},
 	{ErrManyFields, Fault{400, "invalid_request_error", "bad_body", 0}},
 	{ErrUnsalted, Fault{400, "invalid_request_error", "cache_not_apart", 0}},
 	{ErrUnread, Fault{426, "invalid_request_error", "no_websocket", 0}},
 	{ErrHead, Fault{431, "invalid_request_error", "header_too_large", 0}},
 	{ErrConnect, Fault{405, "invalid_request_error", "method_not_allowed", 0}},
-	{who.ErrNoTenant, Fault{401, "authentication_error", "unknown_tenant", 0}},
-	{who.ErrBadTenant, Fault{400, "invalid_request_error", "bad_tenant", 0}},
+	{identity.ErrNoTenant, Fault{401, "authentication_error", "unknown_tenant", 0}},
+	{identity.ErrBadTenant, Fault{400, "invalid_request_error", "bad_tenant", 0}},
 	{ErrNoModel, Fault{404, "invalid_request_error", "model_not_found", 0}},
 	{ErrModelsUnread, Fault{404, "invalid_request_error", "path_not_allowed", 0}},
 	{ErrListsAll, Fault{404, "invalid_request_error", "path_not_allowed", 0}},
@@ -204,13 +204,13 @@ var faults = []struct {
 	{ErrDeadline, Fault{504, "api_error", "deadline_exceeded", 0}},
 	{ErrUnattainable, Fault{429, "rate_limit_error", "objective_unattainable", time.Second}},
 	{ErrDraining, Fault{503, "service_unavailable", "shutting_down", time.Second}},
-	{patience.ErrShutdown, Fault{503, "service_unavailable", "shutting_down", time.Second}},
-	{patience.ErrNoFirstByte, Fault{504, "api_error", "endpoint_timeout", 0}},
-	{patience.ErrIdle, Fault{504, "api_error", "endpoint_timeout", 0}},
-	{patience.ErrSilent, Fault{504, "api_error", "endpoint_timeout", 0}},
-	{patience.ErrRefusing, Fault{502, "api_error", "endpoint_gone", 0}},
-	{patience.ErrDown, Fault{502, "api_error", "endpoint_gone", 0}},
-	{patience.ErrAsleep, Fault{502, "api_error", "endpoint_gone", 0}},
+	{timeouts.ErrShutdown, Fault{503, "service_unavailable", "shutting_down", time.Second}},
+	{timeouts.ErrNoFirstByte, Fault{504, "api_error", "endpoint_timeout", 0}},
+	{timeouts.ErrIdle, Fault{504, "api_error", "endpoint_timeout", 0}},
+	{timeouts.ErrSilent, Fault{504, "api_error", "endpoint_timeout", 0}},
+	{timeouts.ErrRefusing, Fault{502, "api_error", "endpoint_gone", 0}},
+	{timeouts.ErrDown, Fault{502, "api_error", "endpoint_gone", 0}},
+	{timeouts.ErrAsleep, Fault{502, "api_error", "endpoint_gone", 0}},
 	{ErrUnreachable, Fault{503, "service_unavailable", "endpoint_unreachable", time.Second}},
 	{ErrShortage, Fault{503, "service_unavailable", "overloaded", time.Second}},
 	{ErrBroken, Fault{502, "api_error", "endpoint_failed", 0}},
@@ -229,14 +229,14 @@ func Of(err error) Fault {
 		none     *route.NoEndpointError
 		kind     *route.KindError
 		encoding *encodingError
-		path     *gate.PathError
+		path     *paths.PathError
 		api      *APIError
 		leg      *legError
 		header   *headerError
 		limit    *quota.Error
 		full     *route.QueueFullError
 		held     *HeldError
-		ended    *who.EndedError
+		ended    *identity.EndedError
 	)
 	switch {
 	case errors.As(err, &leg):

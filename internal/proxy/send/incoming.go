@@ -6,7 +6,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/forwarded"
 	"github.com/warmpath/warmpath/internal/proxy/body"
-	"github.com/warmpath/warmpath/internal/proxy/outside"
+	"github.com/warmpath/warmpath/internal/proxy/external"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
@@ -31,7 +31,7 @@ type Incoming struct {
 	OurKey bool // the client's API key names its tenant, and is not the engine's
 
 	// exchanges the request in the place of the transport; nil for the transport. A prefill leg is never carried
-	Carrier outside.Carrier
+	Transport external.Transport
 }
 
 // Repeatable reports whether an engine may get the request twice: it only computes, or its method is idempotent.

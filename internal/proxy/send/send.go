@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/body"
-	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/route"
 )
@@ -23,8 +23,8 @@ type Config struct {
 	NoUsage       bool   // do not ask for usage in streams whose client did not
 	FirstTurn     bool   // tell TensorRT-LLM whether a turn is its conversation's first
 	SessionHeader string // header that tells vLLM the conversation; "" for none
-	Token         *who.EndpointToken
-	Tenants       *who.Tenants
+	Token         *identity.EndpointToken
+	Tenants       *identity.Tenants
 	Transfers     bool               // pass on what clients say of hand-overs, in endpoints' bodies and headers
 	Connector     handover.Connector // nil follows the kind of engine
 	TRTLLM        handover.TRTLLMOptions
@@ -88,13 +88,13 @@ func (s *Sender) To(c *Incoming, d *route.Decision, ctx context.Context, span *t
 // Carry makes it one leg of a split request.
 func (a *Outgoing) Carry(message *handover.Message) { a.Message = message }
 
-// carried reports whether the carrier exchanges it. Prefill legs are always sent by the router.
-func (a *Outgoing) carried() bool { return a.c.Carrier != nil && a.d.Leg != fleet.LegPrefill }
+// carried reports whether the transport exchanges it. Prefill legs are always sent by the router.
+func (a *Outgoing) carried() bool { return a.c.Transport != nil && a.d.Leg != fleet.LegPrefill }
 
 // exchange sends it and returns when the header of the answer has come.
 func (a *Outgoing) exchange(out *http.Request) (*http.Response, error) {
 	if a.carried() {
-		return a.c.Carrier.Carry(out, a.d.Endpoint)
+		return a.c.Transport.Carry(out, a.d.Endpoint)
 	}
 	return a.s.transport.RoundTrip(out)
 }

@@ -73,7 +73,7 @@ func (b *askMemory) change(endpoint string, change func(*askNote)) {
 // the router can read and every client accepts (RFC 9110, section 12.5.3).
 func (a *Outgoing) ask(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	c := a.c
-	a.asked = !a.refused && !a.s.cfg.NoUsage && !(a.carried() && c.Carrier.AnswerUnseen()) && c.mayAsk() &&
+	a.asked = !a.refused && !a.s.cfg.NoUsage && !(a.carried() && c.Transport.AnswerUnseen()) && c.mayAsk() &&
 		a.s.asks.allows(a.d, c.API, time.Now())
 	if !a.asked {
 		return edits
@@ -174,7 +174,7 @@ func refuses(res *http.Response, field string) bool {
 // read are put back.
 func (a *Outgoing) Lacks(res *http.Response) (path, model bool) {
 	if res.StatusCode != http.StatusBadRequest && engine.Absent(res.StatusCode, nil) == engine.AbsentNothing ||
-		a.c.R.Method == http.MethodHead || a.carried() && a.c.Carrier.AnswerUnseen() {
+		a.c.R.Method == http.MethodHead || a.carried() && a.c.Transport.AnswerUnseen() {
 		return false, false
 	}
 	if len(res.Header["Content-Encoding"]) > 0 { // not read here

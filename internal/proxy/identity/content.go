@@ -1,0 +1,241 @@
+package identity
+
+import (
+	"sync"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/session"
+)
+
+// leastOwn is how many bytes a prompt needs beyond shared text (tools, system prompt) to identify its conversation:
+// many begin with the same greeting.
+const leastOwn = 64
+
+// Content is the content of one prompt, by which its conversation is recognised.
+type Content struct {
+	Chain  prompt.Chain
+	ids    prompt.Chain // of the token ids that accompany a chat's messages
+	body   []byte       // scratch
+	trail  session.Trail
+	about  fleet.Content
+	tokens fleet.Tokens
+	listed [fleet.MaxListed]fleet.Listed // of about
+	lists  [fleet.MaxListed]fleet.Tokens // of listed
+	ends   []int                         // of about
+}
+
+// NewContent returns an empty Content. Release gives it back.
+func NewContent() *Content { return contents.Get().(*Content) }
+
+// ReadIDs reads the token ids, a JSON list, that accompany a chat's messages. Engines compute and cache these; the
+// conversation is still recognised by the messages.
+func (c *Content) ReadIDs(p *prompt.Parser, list []byte) {
+	c.body = append(append(append(c.body[:0], `{"prompt":`...), list...), '}')
+	if _, err := p.ParseChain(prompt.Completions, c.body, nil, &c.ids); err != nil {
+		c.ids.Reset()
+	}
+}
+
+// ForRouter is the content for the router's cache prediction; nil when there is none.
+func (c *Content) ForRouter(api prompt.API) *fleet.Content {
+	if c.Chain.Bytes == 0 && len(c.Chain.List) == 0 {
+		return nil
+	}
+	if c.ids.Bytes > 0 { // the ids include tools and documents
+		c.about = fleet.Content{
+			Scope:  c.Chain.Space,
+			Blocks: c.ids.Blocks,
+			Bytes:  c.ids.Bytes,
+			Hash:   c.ids.Whole,
+			Start:  c.start(api),
+		}
+		return &c.about
+	}
+	c.about = fleet.Content{
+		Scope: c.Chain.Scope, Lead: c.Chain.ToolsBytes, Blocks: c.Chain.Blocks, Bytes: c.Chain.Bytes,
+		Hash: c.Chain.Whole, Start: c.start(api), Text: c.textOf(api),
+		List: c.listed[:len(c.Chain.List)],
+	}
+	if c.ends = c.ends[:0]; len(c.Chain.Marks) > 1 {
+		for i := range c.Chain.Marks {
+			c.ends = append(c.ends, c.Chain.Marks[i].Bytes)
+		}
+		c.about.Ends = c.ends
+	}
+	for i := range c.Chain.List {
+		p := &c.Chain.List[i]
+		c.listed[i] = fleet.Listed{Blocks: p.Blocks, Bytes: p.Bytes, Hash: p.Whole, IDs: p.IDs}
+	}
+	return &c.about
+}
+
+// mostIDs bounds the token ids read of a prompt before it is placed, and thereby the time: BenchmarkTokens.
+const mostIDs = 1 << 16
+
+// Tokens are the token ids of a prompt that consists of ids; nil for another, and if the engine's blocks depend on more
+// than ids: a salt, an adapter, an image. The ids of several prompts go into the List of the content, and the result is
+// nil.
+func (c *Content) Tokens() *fleet.Tokens {
+	if c.Chain.Space != 0 || c.Chain.Media > 0 {
+		return nil
+	}
+	if len(c.about.List) > 0 {
+		c.tokensOfList()
+		return nil
+	}
+	from := &c.Chain
+	if c.ids.Bytes > 0 {
+		from = &c.ids
+	}
+	ids, whole := from.TokenIDs(c.tokens.IDs[:0], mostIDs)
+	c.tokens = fleet.Tokens{IDs: ids, More: !whole}
+	if len(ids) == 0 {
+		return nil
+	}
+	return &c.tokens
+}
+
+// tokensOfList adds the ids of several prompts to the content, at most mostIDs in total.
+func (c *Content) tokensOfList() {
+	c.tokens.IDs = c.tokens.IDs[:0]
+	for i := range c.about.List {
+		from := len(c.tokens.IDs)
+		ids, whole := c.Chain.ListedIDs(i, c.tokens.IDs, mostIDs-from)
+		c.tokens.IDs = ids
+		c.lists[i] = fleet.Tokens{More: !whole}
+	}
+	from := 0
+	for i := range c.about.List {
+		n := min(c.about.List[i].IDs, len(c.tokens.IDs)-from)
+		if c.lists[i].IDs = c.tokens.IDs[from : from+n]; n > 0 {
+			c.about.List[i].Tokens = &c.lists[i]
+		}
+		from += n
+	}
+}
+
+// start is a hash of the first two messages; 0 for a prompt without messages.
+func (c *Content) start(api prompt.API) uint64 {
+	if api == prompt.Completions || api == prompt.Generate || api == prompt.OllamaGenerate {
+		return 0
+	}
+	h := uint64(0)
+	for i := range min(2, len(c.Chain.Marks)) {
+		h = (h ^ c.Chain.Marks[i].Own) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	return h
+}
+
+// textOf has the features of the prompt's text for the estimate of its tokens; it is zero for token ids, which are
+// counted. Plain prompts get no chat template.
+func (c *Content) textOf(api prompt.API) fleet.Text {
+	k := &c.Chain.Kinds
+	if *k == (prompt.TextKinds{}) {
+		return fleet.Text{}
+	}
+	t := fleet.Text{
+		Latin: k.Latin, Starts: k.Starts, Digits: k.Digits, Marks: k.Code - k.Digits, CJK: k.CJK, Other: k.Other,
+		Tools: c.Chain.ToolsBytes, Media: c.Chain.Media,
+	}
+	if api != prompt.Completions && api != prompt.Generate && api != prompt.OllamaGenerate {
+		t.Messages = len(c.Chain.Marks)
+	}
+	return t
+}
+
+// mostMarks is how many messages one turn may add and still be recognised as the next turn. The search runs while the
+// fleet is locked.
+const mostMarks = 256
+
+// mostScratch bounds the memory kept for token ids, in bytes.
+const mostScratch = 1 << 20
+
+// Release gives the memory back for another prompt, unless it is unusually large.
+func (c *Content) Release() {
+	const most = 1 << 16
+	if c == nil || cap(c.trail.Marks) > most || cap(c.body) > mostScratch {
+		return
+	}
+	c.Chain.Reset()
+	c.ids.Reset()
+	c.about, c.tokens = fleet.Content{}, fleet.Tokens{IDs: c.tokens.IDs[:0]}
+	clear(c.listed[:])
+	clear(c.lists[:])
+	c.trail = session.Trail{Marks: c.trail.Marks[:0], StrictMarks: c.trail.StrictMarks[:0]}
+	contents.Put(c)
+}
+
+var contents = sync.Pool{New: func() any { return new(Content) }}
+
+// Follow turns the chain into a trail; nil if the prompt identifies no conversation. System messages are left out:
+// agents write dates and directories into them.
+func (c *Content) Follow() *session.Trail {
+	chain, t := &c.Chain, &c.trail
+	if chain.Bytes == 0 || chain.Prompts > 1 {
+		return nil // several prompts belong to many conversations or to none
+	}
+	*t = session.Trail{
+		Marks: t.Marks[:0], StrictMarks: t.StrictMarks[:0], Space: chain.Space,
+		Text: chain.Whole, Blocks: chain.Blocks, HashAt: chain.HashAt, Bytes: chain.Bytes, Least: chain.SystemBytes +
+			leastOwn,
+	}
+	if n := len(chain.Marks); n > 1 {
+		t.From = chain.Marks[n-2].Bytes
+	}
+	strict := chain.System ^ (chain.Scope^chain.Space)*0xd6e8feb86659fd93
+	said, from, h := 0, 0, uint64(0)
+	if chain.Media > 0 { // a picture counts as own content
+		said, t.Least = leastOwn, chain.SystemBytes
+	}
+	for i := range chain.Marks {
+		m := &chain.Marks[i]
+		size := m.Bytes - from - header(m.Role)
+		from = m.Bytes
+		if m.Role == prompt.System {
+			continue
+		}
+		if h == 0 {
+			t.Least += header(m.Role)
+		}
+		h = (h ^ m.Own) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+		if t.Opening = said+size < leastOwn; t.Opening {
+			t.Openings++
+		}
+		said += size
+		t.Whole, t.Strict = h, h^strict
+		t.Marks, t.StrictMarks = append(t.Marks, t.Whole), append(t.StrictMarks, t.Strict)
+	}
+	if len(chain.Marks) < 2 && len(t.Marks) > 0 && chain.Marks[0].Role == prompt.OtherRole {
+		// plain text has no messages
+		t.Whole, t.Strict, t.Marks, t.StrictMarks, t.Openings, t.Opening = 0, 0, t.Marks[:0], t.StrictMarks[:0], 0,
+			false
+	}
+	if n := len(t.Marks); n > 0 { // the last one is the prompt's end; trails have the latest first
+		t.Marks, t.StrictMarks = reversed(t.Marks[:n-1]), reversed(t.StrictMarks[:n-1])
+		if t.Opening { // a short message that is extended within says nothing
+			t.Openings, t.HashAt = n-1, nil
+		}
+		most := min(n-1, mostMarks)
+		t.Openings = max(0, t.Openings-(n-1-most))
+		t.Marks, t.StrictMarks = t.Marks[:most], t.StrictMarks[:most]
+	}
+	return t
+}
+
+// header is the number of canonical bytes of a message that give its role only. Plain text has none.
+func header(r prompt.Role) int {
+	if r == prompt.OtherRole {
+		return 0
+	}
+	return len(r.String()) + 2
+}
+
+func reversed(s []uint64) []uint64 {
+	for i, j := 0, len(s)-1; i < j; i, j = i+1, j-1 {
+		s[i], s[j] = s[j], s[i]
+	}
+	return s
+}

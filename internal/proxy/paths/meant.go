@@ -1,0 +1,39 @@
+package paths
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/warmpath/warmpath/policy/nearest"
+)
+
+// common are the paths that most clients ask for, longer ones first where one ends with another.
+var common = []string{
+	"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages",
+	"/v1/messages/count_tokens", "/v1/models",
+	"/api/chat", "/api/generate", "/api/embed", "/generate",
+}
+
+const (
+	misspelt     = 7   // as many of them, from the first on, are long enough to be told from others by a letter or two
+	longestMeant = 128 // bytes of a path that is compared
+)
+
+// Meant is "; did you mean "x"?" for a path that was probably meant for a common one: it has something before it, lacks
+// its /v1, has slashes too many or capitals, or is misspelt. "" when none is near, or it is right.
+func Meant(asked string) string {
+	if len(asked) > longestMeant || slices.Contains(common, asked) {
+		return ""
+	}
+	clean := path.Clean("/" + strings.ToLower(asked))
+	if clean == "/v1" || clean == "/v1/chat" {
+		clean = common[0]
+	}
+	for _, c := range common {
+		if strings.HasSuffix(clean, c) || "/v1"+clean == c {
+			return `; did you mean "` + c + `"?`
+		}
+	}
+	return nearest.Hint(clean, common[:misspelt])
+}

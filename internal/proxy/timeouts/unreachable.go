@@ -1,0 +1,61 @@
+package timeouts
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/live"
+)
+
+// Unreachable lists the endpoints that are not worth waiting for.
+type Unreachable struct {
+	looked int64 // unix nanoseconds of the latest look
+	// reason: ErrRefusing, ErrDown, ErrAsleep, or ErrSilent for one that seems to hang although it is healthy
+	endpoints map[string]error
+	up        map[string]int // number of endpoints that are up, by pool
+}
+
+// NewGone makes an empty list.
+func NewGone() *Unreachable { return &Unreachable{endpoints: map[string]error{}, up: map[string]int{}} }
+
+// others reports whether the pool has an endpoint that is up for what waits at one that is gone. An engine that hangs
+// may recover, but not sooner than another one answers.
+func (g *Unreachable) others(pool string) bool { return g.up[pool] > 0 }
+
+// Update updates the list.
+func (g *Unreachable) Update(now time.Time, from *live.Fleet) {
+	g.looked = now.UnixNano()
+	clear(g.endpoints)
+	clear(g.up)
+	up := map[string]bool{}
+	for _, s := range from.Status() {
+		name := s.Endpoint.Name
+		switch s.State {
+		case fleet.StateUp:
+			asleep := s.Report.Sleep == fleet.Asleep
+			if up[name] = !asleep && !s.Draining && !s.Gone && s.Endpoint.Weight > 0; asleep {
+				g.endpoints[name] = ErrAsleep
+			}
+		case fleet.StateDown:
+			g.endpoints[name] = ErrDown
+			if s.Report.Refused {
+				g.endpoints[name] = ErrRefusing
+			}
+		case fleet.StateEjected:
+			if s.Silent {
+				g.endpoints[name] = ErrSilent
+			}
+		case fleet.StateUnknown, fleet.StateBusy:
+		}
+	}
+	if len(g.endpoints) == 0 {
+		return
+	}
+	for _, m := range from.Models() {
+		for _, e := range m.Endpoints {
+			if up[e] {
+				g.up[m.ID]++
+			}
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package timeouts
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// Watch is the context of one attempt, with its time limit and the engine's last sign of life. Any goroutine may use
+// it.
+type Watch struct {
+	Cancelable // the attempt's context, with its cause
+	endpoint   string
+	deadline   atomic.Int64 // unix nanoseconds at which the attempt is given up; 0 for never
+	moved      atomic.Int64 // unix nanoseconds of the last sign of life, moved on by later waits for the client
+	hasData    atomic.Bool  // the answer's first data has arrived
+
+	pool  string // of the decision
+	moves bool   // the request can move to another endpoint
+}
+
+// NewWatch makes the context of an attempt at an endpoint of a pool. moves means that the request can move to another
+// endpoint.
+func NewWatch(ctx context.Context, endpoint, pool string, moves bool) *Watch {
+	return &Watch{Cancelable: Cancelable{Context: ctx}, endpoint: endpoint, pool: pool, moves: moves}
+}
+
+// At reports whether the attempt is at the endpoint.
+func (w *Watch) At(endpoint string) bool { return w.endpoint == endpoint }
+
+// Wait starts a time limit on the next sign of life.
+func (w *Watch) Wait(limit time.Duration) {
+	now := time.Now().UnixNano()
+	w.moved.Store(now)
+	w.deadline.Store(now + int64(limit))
+}
+
+// Extend notes a sign of life, and ends the time limit no sooner than after limit.
+func (w *Watch) Extend(limit time.Duration) {
+	now := time.Now().UnixNano()
+	w.moved.Store(now)
+	w.deadline.Store(max(w.deadline.Load(), now+int64(limit)))
+}
+
+// Pause stops the time limit while the router does not read from the engine.
+func (w *Watch) Pause() (limit int64) { return w.deadline.Swap(0) }
+
+// Resume continues a paused limit with its remaining time.
+func (w *Watch) Resume(limit int64, paused time.Duration) {
+	w.moved.Add(int64(paused))
+	if limit != 0 {
+		w.deadline.Store(limit + int64(paused))
+	}
+}
+
+// Alive notes a sign of life; the time limit continues.
+func (w *Watch) Alive() { w.moved.Store(time.Now().UnixNano()) }
+
+// FirstData notes that the answer's first data has arrived.
+func (w *Watch) FirstData() { w.hasData.Store(true) }
+
+// HasData reports whether the answer's first data has arrived.
+func (w *Watch) HasData() bool { return w.hasData.Load() }
+
+// Moved is the time of the engine's last sign of life, moved on by later waits for the client.
+func (w *Watch) Moved() time.Time { return time.Unix(0, w.moved.Load()) }
+
+// Sign adds the time of the engine's last sign of life to at, by endpoint: now while the client holds up the stream. It
+// adds nothing before the engine has begun its answer.
+func (w *Watch) Sign(at map[string]time.Time, held bool, now time.Time) {
+	if w == nil || !w.hasData.Load() && !held {
+		return
+	}
+	moved := now
+	if !held {
+		moved = w.Moved()
+	}
+	if moved.After(at[w.endpoint]) {
+		at[w.endpoint] = moved
+	}
+}
+
+// Overdue is the reason to give up the attempt now; nil for none. refusing is how long a gone engine may be silent, and
+// sent means that the client has seen a part of the answer.
+func (w *Watch) Overdue(now time.Time, gone *Unreachable, refusing time.Duration, sent bool) error {
+	deadline := w.deadline.Load()
+	why := gone.endpoints[w.endpoint]
+	switch {
+	case deadline == 0:
+	case now.UnixNano() >= deadline && w.hasData.Load():
+		return ErrIdle
+	case now.UnixNano() >= deadline:
+		return ErrNoFirstByte
+	case why == nil:
+	// it was sent after the look: it tries an endpoint whose ejection has ended since
+	case w.moved.Load() > gone.looked:
+	// a silent one has been waited for
+	case !errors.Is(why, ErrSilent) && now.UnixNano()-w.moved.Load() < int64(refusing):
+	case errors.Is(why, ErrRefusing), w.moves && !sent && gone.others(w.pool):
+		return why
+	}
+	return nil
+}
+
+// Causes that end an attempt.
+var (
+	ErrNoFirstByte = errors.New("the engine sent no first byte in time")
+	ErrIdle        = errors.New("the engine fell silent within its answer")
+	ErrRefusing    = errors.New("the engine fell silent and refuses connections")
+	ErrDown        = errors.New("the engine is down and sent no first byte")
+	ErrAsleep      = errors.New("the engine fell asleep and sent no first byte")
+	ErrSilent      = errors.New("the engine gives no sign of life and sent no first byte")
+	ErrShutdown    = errors.New("the router is shutting down")
+)

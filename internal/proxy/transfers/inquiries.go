@@ -1,0 +1,89 @@
+package transfers
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// Inquiries caches prefillers' answers to a protocol's questions, so that requests seldom wait for them.
+type Inquiries struct {
+	mu   sync.Mutex
+	told map[string]inquiry // by address
+}
+
+type inquiry struct {
+	at   time.Time
+	body []byte // nil for no answer
+}
+
+const (
+	inquiryLasts  = time.Minute     // a restarted prefiller is noticed sooner, by failures
+	inquiryFails  = 2 * time.Second // how long one that did not answer is not asked again
+	inquiryWait   = 2 * time.Second
+	mostInquiries = 1024
+	inquiryBytes  = 1 << 20
+)
+
+// Ask returns the answer of an address, from memory while it is fresh; nil for none.
+func (q *Inquiries) Ask(ctx context.Context, transport http.RoundTripper, address string) []byte {
+	now := time.Now()
+	q.mu.Lock()
+	known, ok := q.told[address]
+	q.mu.Unlock()
+	if age := now.Sub(known.at); ok && (age < inquiryFails || known.body != nil && age < inquiryLasts) {
+		return known.body
+	}
+	body := fetch(ctx, transport, address)
+	now = time.Now() // a failed question took time; its pause begins now
+	if ctx.Err() != nil {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.told == nil || len(q.told) >= mostInquiries {
+		q.told = map[string]inquiry{}
+	}
+	q.told[address] = inquiry{at: now, body: body}
+	return body
+}
+
+// Forget drops an address's answer, so that it is asked again.
+func (q *Inquiries) Forget(address string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.told, address)
+}
+
+// fetch is the body of a successful GET; nil otherwise.
+func fetch(ctx context.Context, transport http.RoundTripper, address string) []byte {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, inquiryWait)
+	defer cancel()
+	req := &http.Request{
+		Method:     http.MethodGet,
+		URL:        u,
+		Host:       u.Host,
+		Header:     http.Header{"Accept": {"application/json"}},
+		Proto:      "HTTP/1.1",
+		ProtoMajor: 1,
+		ProtoMinor: 1,
+		Body:       http.NoBody,
+	}
+	res, err := transport.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		return nil
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, inquiryBytes+1))
+	if err != nil || res.StatusCode != http.StatusOK || len(body) > inquiryBytes {
+		return nil
+	}
+	return body
+}
