@@ -68,9 +68,9 @@ type Endpoint struct {
 // Cached is what an endpoint's cache is believed to hold.
 type Cached struct {
 	CachedTokens int  // of this request's prompt, predicted to be cached here
-	Blocks       int  // of the prompt's blocks, those believed to be cached here
+	Blocks       int  // of the prompt's blocks, those estimated to be cached here by what was placed, also if Exact
 	Present      int  // of Blocks, those not still to be transferred for a decode leg
-	Counted      int  // of Blocks, those that CachedTokens counts
+	Counted      int  // of Blocks, those that CachedTokens counts, if not Exact
 	Exact        bool // CachedTokens comes from KV events
 	Full         bool // its cache is believed to be full: adding evicts
 

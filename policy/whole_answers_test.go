@@ -96,7 +96,7 @@ func (w *wholeFleet) play(t testing.TB, name string, seed uint64, requests int) 
 
 // TestWholeAnswersAreSpread: many concurrent clients and no streams. Earlier, samples of speed from such answers counted only
 // if they were good, so that the busiest endpoint looked fastest and got even more: one of equal engines got most requests, and
-// a slow one was never noticed. Equal engines may get up to three times as many requests as others: what is learnt of
+// a slow one was never noticed. Equal engines may get up to two and a half times as many requests as others: what is learnt of
 // each alone differs a little, and the mean time shows what that costs.
 func TestWholeAnswersAreSpread(t *testing.T) {
 	for _, rates := range [][]float64{{36, 36, 36, 36}, {2, 2, 2, 2}, {12, 12, 12, 4}, {30, 30, 30, 10}} {
@@ -109,7 +109,7 @@ func TestWholeAnswersAreSpread(t *testing.T) {
 						for _, name := range []string{"least_tokens", "least_ttft"} {
 							counts, ms := w.play(t, name, seed+1, 2000)
 							mean[name] += ms / 3
-							if least, most := slices.Min(counts[:3]), slices.Max(counts[:3]); name == "least_ttft" && !parallel && most > 3*least {
+							if least, most := slices.Min(counts[:3]), slices.Max(counts[:3]); name == "least_ttft" && !parallel && 2*most > 5*least {
 								t.Errorf("%+v: of those that are equal one got %d and one %d of %v", w, most, least, counts)
 							}
 						}

@@ -59,6 +59,8 @@ type leastTTFT struct {
 
 	total float64             // sum of the counts
 	left  map[uint64]struct{} // endpoints whose counts are still to be dropped
+
+	shares []float64 // scratch of spread
 }
 
 // firstTurnCount is a decayed count of the first turns placed at an endpoint, see remembered.
@@ -157,12 +159,14 @@ func equallyCached(v *pick.View) bool {
 func (p *leastTTFT) spread(v *pick.View) {
 	fastest, mean := p.mean(v)
 	fewest, sum := -1.0, 0.0
+	p.shares = p.shares[:0]
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		s := share(v, c, p.countOf(v, c, fastest, mean), fastest)
-		if c.Terms.Spread = s; fewest < 0 || s < fewest {
+		if fewest < 0 || s < fewest {
 			fewest = s
 		}
+		p.shares = append(p.shares, s)
 		sum += s
 	}
 	sum += float64(mean * float64(v.Beyond.Count))
@@ -170,7 +174,7 @@ func (p *leastTTFT) spread(v *pick.View) {
 	each := float64(p.cfg.SpreadShare*evenness) * later * eligible / max(sum, eligible)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		turnMs, times := cost.TurnMs(v, c)+v.Fixed(c), min(float64(each*(c.Terms.Spread-fewest)), mostTimes)
+		turnMs, times := cost.TurnMs(v, c)+v.Fixed(c), min(float64(each*(p.shares[i]-fewest)), mostTimes)
 		c.Terms.Spread = float64(float64(turnMs) * times)
 	}
 }

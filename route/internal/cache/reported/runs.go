@@ -47,9 +47,8 @@ type finished struct {
 }
 
 const (
-	mostRuns     = 256
-	mostFinished = 256 // requests that have ended and whose tokens may still be reported
-	mostLate     = 16  // of these, the latest, whose events may still come
+	mostRuns = 256 // and requests that have ended and whose tokens may still be reported
+	mostLate = 16  // of these, the latest, whose events may still come
 )
 
 // noteRun records blocks without a conversation.
@@ -78,9 +77,9 @@ func (t *Table) noteRun(slot int, parent uint64, names []uint64) {
 // keep remembers a request that has ended.
 func (f *finished) keep(e *request) {
 	if f.ring == nil {
-		f.ring = make([]request, mostFinished)
+		f.ring = make([]request, mostRuns)
 	}
-	f.ring[f.next%mostFinished] = *e
+	f.ring[f.next%mostRuns] = *e
 	f.next++
 }
 
@@ -142,7 +141,7 @@ func (k *runs) only(e *request) (own *run) {
 func (t *Table) matchRunsLate(slot int) {
 	f := &t.finished
 	for i := max(0, f.next-mostLate); i < f.next; i++ {
-		if e := &f.ring[i%mostFinished]; e.slot == slot && e.key != 0 {
+		if e := &f.ring[i%mostRuns]; e.slot == slot && e.key != 0 {
 			t.matchRun(e)
 		}
 	}

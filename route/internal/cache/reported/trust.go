@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/kvstream"
 )
 
@@ -34,16 +35,11 @@ type endpoint struct {
 	answers int // below 0 when prompts that go on from an answer do not find it in the cache as it was made
 }
 
-// Parameters of trust in events.
-const (
-	Overdue    = time.Second // by when the events of a computed prompt must have come; engines take milliseconds
-	mostMisses = 4           // wrong predictions in a row after which events are not trusted
-	leastHits  = 8           // right ones in a row after which they are again
-	// blocks that must be missing, to tell silence from a prompt that was cached nearly whole
-	leastBlocks = 2
-	// answers that are not found as they were made, in excess of those that are, before that is assumed
-	answerMisses = 3
-)
+// Overdue is by when the events of a computed prompt must have come; engines take milliseconds.
+const Overdue = time.Second
+
+// again is how many right predictions in a row, after fit.Enough wrong ones, make events trusted again.
+const again = 2 * fit.Enough
 
 func trusted(s kvstream.State) bool { return s == kvstream.Exact || s == kvstream.Partial }
 
@@ -104,12 +100,13 @@ func (t *Table) Tick(now time.Time, slot int) (silent bool) {
 }
 
 // expect notes that a computed prompt must have stored blocks, and that no event has reported any since it was placed.
+// One that was cached but for two blocks may have stored none.
 func (e *endpoint) expect(now time.Time, l *lease, f *Finished) {
 	u := f.Usage
 	if !trusted(e.State) || e.block <= 0 || e.stored != l.stored || u.PromptTokens <= 0 || !u.CachedKnown {
 		return
 	}
-	if u.PromptTokens-u.CachedTokens >= (leastBlocks+1)*e.block && e.owed.IsZero() {
+	if u.PromptTokens-u.CachedTokens >= 3*e.block && e.owed.IsZero() {
 		e.owed = now
 	}
 }
@@ -123,16 +120,16 @@ func (e *endpoint) compare(l *lease, f *Finished, news []string) []string {
 	off := l.said - u.CachedTokens
 	if l.guess {
 		if off > e.block {
-			e.answers = max(e.answers-1, -2*answerMisses)
+			e.answers = max(e.answers-1, -again)
 		} else {
-			e.answers = min(e.answers+1, 2*answerMisses)
+			e.answers = min(e.answers+1, again)
 		}
 	}
 	// Only a prediction of too many tokens is wrong: more may have been stored since.
 	wrong := off > 2*e.block+u.PromptTokens/16 && !l.guess
 	switch {
 	case wrong && trusted(e.State):
-		if e.misses++; e.misses >= mostMisses {
+		if e.misses++; e.misses >= fit.Enough {
 			e.State, e.hits = kvstream.Wrong, 0
 			e.Wrong++
 			news = append(news, "contradict the answers; cached tokens are taken from answers instead")
@@ -141,7 +138,7 @@ func (e *endpoint) compare(l *lease, f *Finished, news []string) []string {
 		e.hits = 0
 	default:
 		e.misses = 0
-		if e.hits++; e.State == kvstream.Wrong && e.hits >= leastHits {
+		if e.hits++; e.State == kvstream.Wrong && e.hits >= again {
 			e.State = e.base
 			news = append(news, "agree with the answers again")
 		}
@@ -151,7 +148,7 @@ func (e *endpoint) compare(l *lease, f *Finished, news []string) []string {
 
 // answersChange reports whether prompts that go on from an answer do not have it as the engine made it: it is another
 // text (reasoning left out), or other tokens for the same.
-func (e *endpoint) answersChange() bool { return e.answers < -answerMisses }
+func (e *endpoint) answersChange() bool { return e.answers < -fit.Enough }
 
 // agree compares the length of a list of token ids with what the engine counted, and reports whether such lists are to
 // be used. A tokenizer or a chat template that is not the engine's gives tokens whose blocks the engine never has, and
@@ -160,14 +157,14 @@ func (e *endpoint) answersChange() bool { return e.answers < -answerMisses }
 func (e *endpoint) agree(listed, counted int, news []string) (ok bool, _ []string) {
 	if listed == counted {
 		e.otherLength = 0
-		if e.sameLength = min(e.sameLength+1, leastHits); e.foreign && e.sameLength == leastHits {
+		if e.sameLength = min(e.sameLength+1, again); e.foreign && e.sameLength == again {
 			e.foreign = false
 			news = append(news, "token ids agree with the engine again")
 		}
 		return !e.foreign, news
 	}
 	e.sameLength = 0
-	if e.otherLength = min(e.otherLength+1, mostMisses); !e.foreign && e.otherLength == mostMisses {
+	if e.otherLength = min(e.otherLength+1, fit.Enough); !e.foreign && e.otherLength == fit.Enough {
 		e.foreign = true
 		news = append(
 			news,
