@@ -72,9 +72,7 @@ func (r *readers) candidates(d *decision, l fleet.Leg, t *conversation.Found, pr
 	if !d.pool.Uniform() { // else these keep all
 		// engines reject a request whose longest answer would exceed their context
 		d.keepContext(d.size.Tokens + d.req.MaxTokens)
-		if t.Known && t.Entry.Model != "" { // a conversation keeps the model that its alias resolved to
-			d.keep(func(m pool.Member) bool { return m.Model() == t.Entry.Model })
-		}
+		r.keepModel(d, t)
 		r.preferLoadedAdapter(d)
 	}
 	for _, m := range d.members {
@@ -335,6 +333,36 @@ func (d *decision) keepContext(tokens int) {
 	}
 	need := min(tokens+1, longest)
 	d.keep(func(m pool.Member) bool { return m.Context() == 0 || m.Context() >= need })
+}
+
+// keepModel keeps, for an alias, the members that serve the model that the conversation has, or that the alias's shares
+// draw for it.
+func (r *readers) keepModel(d *decision, t *conversation.Found) {
+	serves := func(model string) bool {
+		return slices.ContainsFunc(d.members, func(m pool.Member) bool {
+			_, ok := r.pools.As(m, model)
+			return ok
+		})
+	}
+	model := t.Entry.Model
+	if !t.Known || model == "" || !serves(model) {
+		number := d.req.Seed
+		if t.ID != "" {
+			number = placeHash(d.req, t.ID)
+		}
+		var ok bool
+		if model, ok = r.pools.Drawn(d.pool.Name(), number, serves); !ok {
+			return
+		}
+	}
+	n := 0
+	for _, m := range d.members {
+		if as, ok := r.pools.As(m, model); ok {
+			d.members[n] = as
+			n++
+		}
+	}
+	d.members = d.members[:n]
 }
 
 // preferInMemory prefers endpoints that have the model in memory, as long as a request waits at the least loaded of

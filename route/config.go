@@ -159,9 +159,7 @@ func (c Config) Validate() error {
 	}
 	seen := map[string]bool{}
 	for _, a := range c.Aliases {
-		if a.Name == "" || len(a.Models) == 0 {
-			errs = append(errs, fmt.Errorf("alias %q needs a name and at least one model", a.Name))
-		}
+		errs = append(errs, a.Validate())
 		if seen[a.Name] {
 			errs = append(errs, fmt.Errorf("alias %q is declared twice", a.Name))
 		}

@@ -160,7 +160,7 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 		line("discovery", "etcd at %s, keys under %s", strings.Join(s.Endpoints, ", "), s.Prefix)
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Models.Aliases)) {
-		line("alias", "%s = %s", name, strings.Join(cfg.Models.Aliases[name], ", "))
+		line("alias", "%s = %s", name, strings.Join(cfg.Models.Aliases[name].Shown(), ", "))
 	}
 	for i := range cfg.Models.Settings {
 		m := &cfg.Models.Settings[i]

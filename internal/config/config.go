@@ -199,10 +199,23 @@ func (d Discovery) templates() map[string]discovery.EndpointConfig {
 // Models adds names to those that endpoints serve, and settings for some models.
 type Models struct {
 	// Aliases maps a name to models, in order of preference. The name "*" matches every name that is not served
-	// otherwise.
-	Aliases map[string][]string `yaml:"aliases"`
+	// otherwise. Models with shares ({model: NAME, share: 95}) divide the new conversations among them.
+	Aliases map[string]AliasModels `yaml:"aliases"`
 	// Settings are those for some models. The first entry that has a model counts.
 	Settings []ModelSettings `yaml:"settings"`
+}
+
+// AliasModels are an alias's models: a list, or names with commas between.
+type AliasModels []AliasModel
+
+// AliasModel is one of an alias's models: its name, or a mapping.
+type AliasModel struct {
+	// Model is its name.
+	Model string `yaml:"model"`
+	// Share is the part of the alias's new conversations that it gets, as a weight beside the shares of the others, which
+	// all must have one then. A conversation keeps its model, and gets another only where no engine with it can be used.
+	// With 0 a model keeps the conversations that it has. Left out, the policy chooses among all models.
+	Share *float64 `yaml:"share"`
 }
 
 // Queue holds prompts at the router while endpoints have enough to compute, the shortest first: an engine computes in
@@ -473,7 +486,33 @@ func (c Config) Names() (*guard.Names, error) {
 func (c Config) AliasList() []route.Alias {
 	var out []route.Alias
 	for _, name := range slices.Sorted(maps.Keys(c.Models.Aliases)) {
-		out = append(out, route.Alias{Name: name, Models: slices.Clone(c.Models.Aliases[name])})
+		a := route.Alias{Name: name}
+		for _, m := range c.Models.Aliases[name] {
+			a.Models = append(a.Models, m.Model)
+			if m.Share != nil {
+				a.Shares = append(a.Shares, *m.Share)
+			}
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// Shown are the models as they are shown, with their shares of its new conversations.
+func (models AliasModels) Shown() []string {
+	total := 0.0
+	for _, m := range models {
+		if m.Share != nil {
+			total += *m.Share
+		}
+	}
+	var out []string
+	for _, m := range models {
+		text := m.Model
+		if m.Share != nil && total > 0 {
+			text += fmt.Sprintf(" (%.3g %%)", 100**m.Share/total)
+		}
+		out = append(out, text)
 	}
 	return out
 }

@@ -162,6 +162,8 @@ func (r *reader) section(b *strings.Builder, title string, path []string, v refl
 			rest = append(rest, below{name, at, value})
 		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
 			rest = append(rest, below{name + "[]", nil, reflect.New(f.Type.Elem()).Elem()})
+		case f.Type.Kind() == reflect.Map && f.Type.Elem().Kind() == reflect.Slice && f.Type.Elem().Elem().Kind() == reflect.Struct:
+			rest = append(rest, below{name + ".NAME[]", nil, reflect.New(f.Type.Elem().Elem()).Elem()})
 		}
 		variable := ""
 		inList := strings.Contains(title, "[]")
@@ -282,6 +284,8 @@ func typeOf(t reflect.Type) string {
 		return "list of mappings"
 	case t.Kind() == reflect.Slice:
 		return "list of texts"
+	case t.Kind() == reflect.Map && t.Elem().Kind() == reflect.Slice && t.Elem().Elem().Kind() == reflect.Struct:
+		return "mapping of text to list of texts or mappings"
 	case t.Kind() == reflect.Map:
 		return "mapping of text to list of texts"
 	}

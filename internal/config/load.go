@@ -115,6 +115,19 @@ func scalars() map[string]strictyaml.Scalar {
 		return nil
 	}
 	s["config.TenantKey"] = keyScalar
+	s["config.AliasModels"] = func(into any, text string) error {
+		for name := range strings.SplitSeq(text, ",") {
+			if name = strings.TrimSpace(name); name == "" {
+				return fmt.Errorf("an item of the list %q is empty", text)
+			}
+			*into.(*AliasModels) = append(*into.(*AliasModels), AliasModel{Model: name})
+		}
+		return nil
+	}
+	s["config.AliasModel"] = func(into any, text string) error {
+		into.(*AliasModel).Model = text
+		return nil
+	}
 	s["config.Explain"] = explainScalar
 	s["config.Queue"] = func(into any, text string) error {
 		into.(*Queue).Mode = text
@@ -158,7 +171,11 @@ func setAt(v reflect.Value, path []string, text string) error {
 				v.Set(reflect.MakeMap(v.Type()))
 			}
 			item := reflect.New(v.Type().Elem()).Elem()
-			if err := strictyaml.Set(item, text); err != nil {
+			set := func() error { return strictyaml.Set(item, text) }
+			if special, ok := scalars()[item.Type().String()]; ok {
+				set = func() error { return special(item.Addr().Interface(), text) }
+			}
+			if err := set(); err != nil {
 				return err
 			}
 			v.SetMapIndex(reflect.ValueOf(key), item)

@@ -73,7 +73,7 @@ func TestParseFull(t *testing.T) {
 	want.Discovery = config.Discovery{File: "/etc/e.yaml", DNS: []discovery.DNSConfig{{Name: "engines", Port: 8000, Interval: 30 * time.Second}}}
 	want.Policy.Name = "round_robin"
 	want.Sessions.Max, want.Sessions.IdleTTL, want.Sessions.HashOnly = 10, 5*time.Minute, true
-	want.Models.Aliases = map[string][]string{"fast": {"x", "y"}, "*": {"m"}}
+	want.Models.Aliases = map[string]config.AliasModels{"fast": {{Model: "x"}, {Model: "y"}}, "*": {{Model: "m"}}}
 	want.Pinning = true
 	want.Limits = config.Limits{Body: 1 << 20, Header: 8192, RetryShare: 0.2, RetryFloor: 100, Waiting: 10_000, Priority: "normal"}
 	want.Timeouts.Connect, want.Timeouts.FirstByte = time.Second, time.Minute
@@ -117,7 +117,7 @@ func TestPrecedence(t *testing.T) {
 	if len(c.Endpoints) != 2 || c.Endpoints[0].URL != "b:1" || *c.Endpoints[0].Weight != 2 || c.Endpoints[1].URL != "c:1" {
 		t.Errorf("endpoints %+v", c.Endpoints)
 	}
-	if diff := cmp.Diff(map[string][]string{"a.b": {"x", "y"}}, c.Models.Aliases); diff != "" {
+	if diff := cmp.Diff(map[string]config.AliasModels{"a.b": {{Model: "x"}, {Model: "y"}}}, c.Models.Aliases); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -427,8 +427,8 @@ func TestRedacted(t *testing.T) {
 	if c.Admin.Token != "hush" || c.Endpoints[1].APIKey != "secret" {
 		t.Error("the original was changed")
 	}
-	r.Models.Aliases["fast"][0], *r.Endpoints[0].Weight = "changed", 9
-	if c.Models.Aliases["fast"][0] != "x" || *c.Endpoints[0].Weight != 2 {
+	r.Models.Aliases["fast"][0].Model, *r.Endpoints[0].Weight = "changed", 9
+	if c.Models.Aliases["fast"][0].Model != "x" || *c.Endpoints[0].Weight != 2 {
 		t.Error("the copy shares memory with the original")
 	}
 	if got := dig(c.Settings(), []string{"timeouts", "connect"}); got != "1s" {

@@ -40,7 +40,10 @@ func (c Config) nameWarnings() (out []string) {
 	}
 	out = append(out, c.settingWarnings(slices.Concat(stated, slices.Sorted(maps.Keys(c.Models.Aliases))))...)
 	for _, name := range slices.Sorted(maps.Keys(c.Models.Aliases)) {
-		models := c.Models.Aliases[name]
+		var models []string
+		for _, m := range c.Models.Aliases[name] {
+			models = append(models, m.Model)
+		}
 		if !slices.ContainsFunc(models, func(m string) bool { return slices.Contains(stated, m) }) {
 			out = append(out, fmt.Sprintf("models.aliases.%s: no endpoint serves %s%s", name, strings.Join(models, " or "),
 				strictyaml.DidYouMean(models[0], stated)))

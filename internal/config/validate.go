@@ -67,6 +67,8 @@ func (c Config) Validate() error {
 	for _, a := range c.AliasList() {
 		if a.Name == "" || len(a.Models) == 0 || slices.Contains(a.Models, "") || slices.Contains(a.Models, "*") {
 			faults = append(faults, fault("models.aliases."+a.Name, "needs a name and at least one model, none empty or \"*\""))
+		} else if err := a.Validate(); err != nil {
+			faults = append(faults, fault("models.aliases."+a.Name, "%w", err))
 		}
 	}
 	faults = append(faults, c.checkModelSettings()...)

@@ -122,7 +122,7 @@ func (f *Fleet) configureInSteps(ev *route.Configured) {
 		switch {
 		case i < 0:
 			aliases = append(aliases, a)
-		case slices.Equal(aliases[i].Models, a.Models):
+		case aliases[i].Equal(a):
 			continue
 		default:
 			aliases[i] = a

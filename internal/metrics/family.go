@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"runtime"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -118,7 +119,7 @@ func families() []family {
 		{"warmpath_objectives_total", counter, []string{"pool", "objective", "result"}, "Answered requests that named an objective (ttft: X-Warmpath-Ttft-Ms, tpot: X-Warmpath-Tpot-Ms) and whether it was met or missed; tpot is the mean time between tokens of a stream", nil},
 		{"warmpath_panics_total", counter, []string{"reader"}, "Panics caught where messages of others are read: each is a fault in this program, logged with its stack, that costs one message, connection or round", nil},
 		{"warmpath_build_info", gauge, []string{"version", "commit", "goversion"}, "Always 1; the labels identify the program", nil},
-	}, append(append(append(kvFamilies(), lmcacheFamily()), shadowFamilies()...), replicasFamilies()...)...)
+	}, slices.Concat(aliasFamilies(), kvFamilies(), []family{lmcacheFamily()}, shadowFamilies(), replicasFamilies())...)
 }
 
 // familyOf finds a family by name. It panics for a name that is not in the table.

@@ -79,6 +79,7 @@ func (m *Metrics) observe(s *live.Served) {
 	}
 	m.met(s, "ttft", s.WantedTTFT, s.FirstByte.Sub(s.Started))
 	m.met(s, "tpot", s.WantedTPOT, betweenTokens(s))
+	m.aliases.served(s)
 	m.direct.served(s, m.poolLabel(s.Decision.Pool))
 	m.sweepIfMany()
 }

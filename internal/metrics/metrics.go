@@ -54,6 +54,7 @@ type Metrics struct {
 	peers    []string // Config.Compatible
 	v        vectors
 	direct   *direct // additional counts for Config.Compatible
+	aliases  *aliases
 	source   atomic.Pointer[Source]
 
 	gather   sync.Mutex // held during a whole scrape: one sweep, one snapshot, one gathering
@@ -103,6 +104,7 @@ func New(c Config) *Metrics {
 		peers:       c.Compatible,
 		v:           newVectors(),
 		direct:      newDirect(c.Compatible),
+		aliases:     newAliases(),
 		pools:       newBounded(c.MaxPools),
 		apis:        newBounded(maxAPIs),
 		served:      map[servedKey]*servedSeries{},
@@ -115,7 +117,7 @@ func New(c Config) *Metrics {
 		watched:     map[string][]prometheus.Collector{},
 		sweepAt:     minSweep,
 	}
-	for _, v := range m.v.all() {
+	for _, v := range append(m.v.all(), m.aliases.all()...) {
 		m.registry.MustRegister(v)
 	}
 	m.registry.MustRegister(

@@ -3,6 +3,7 @@ package metrics
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
@@ -317,6 +319,9 @@ func TestFamiliesAreWhatIsServed(t *testing.T) {
 		t.Errorf("%v requests without a salt, want 1", n)
 	}
 	m.observe(&live.Served{API: "chat", Status: 429, Error: "queue_full", Limit: "limits.waiting", Refused: true, Started: start, Ended: start})
+	canary := served("fast", "a")
+	canary.Decision.Model = "new"
+	m.observe(canary)
 	got := gather(t, m)
 	want := map[string]family{}
 	for _, f := range families() {
@@ -476,5 +481,35 @@ func TestExemplars(t *testing.T) {
 				t.Errorf("%s has %d exemplars of the trace %q", name, found, trace)
 			}
 		}
+	}
+}
+
+// TestAliases: requests of an alias are counted by model, up to a bound; those of a model, and of names that clients make
+// up, are not.
+func TestAliases(t *testing.T) {
+	m := New(Config{})
+	of := func(alias, model string) {
+		s := served(alias, "a")
+		s.Decision.Model = model
+		m.observe(s)
+	}
+	of("fast", "new")
+	of("fast", "new")
+	for _, none := range [][2]string{{"m", "m"}, {"*", "made up"}, {"", "m"}, {"fast", ""}} {
+		of(none[0], none[1])
+	}
+	if n := testutil.CollectAndCount(m.aliases.requests); n != 1 {
+		t.Errorf("%d series, want 1", n)
+	}
+	for vec, want := range map[*prometheus.CounterVec]float64{m.aliases.prompt: 200, m.aliases.cached: 140, m.aliases.output: 42} {
+		if got := testutil.ToFloat64(vec.WithLabelValues("fast", "new")); got != want {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	for i := range 2 * maxAliased {
+		of("fast", fmt.Sprint("model", i))
+	}
+	if n := testutil.CollectAndCount(m.aliases.ttft); n != maxAliased+1 {
+		t.Errorf("%d series, want %d and one for the others", n, maxAliased)
 	}
 }

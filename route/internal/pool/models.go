@@ -1,10 +1,12 @@
 package pool
 
 import (
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/blocks"
 	"github.com/warmpath/warmpath/route/internal/registry"
 	"github.com/warmpath/warmpath/route/internal/size"
 )
@@ -69,6 +71,11 @@ func (r Reader) NameOf(key uint64) (name string) {
 func (t *Table) fill(s *state) {
 	s.members, s.models = s.members[:0], nil
 	targets := t.targets(s.name)
+	if s.shared = t.aliases[s.name].Shares != nil; s.shared {
+		for _, model := range targets {
+			s.called(model) // As needs no further ones
+		}
+	}
 	for e := range t.endpoints.All() {
 		if m, ok := t.memberOf(e, s, targets); ok {
 			s.members = append(s.members, m)
@@ -79,11 +86,11 @@ func (t *Table) fill(s *state) {
 
 // targets are the models that a name stands for; nil for any.
 func (t *Table) targets(name string) []string {
-	targets, isAlias := t.aliases[name]
+	alias, isAlias := t.aliases[name]
 	if !isAlias && name != Any {
 		return []string{name}
 	}
-	return targets
+	return alias.Models
 }
 
 // memberOf is an endpoint as a member of a pool whose name stands for the targets; ok is false if it is none.
@@ -213,10 +220,44 @@ func (r Reader) Names() []string {
 }
 
 // AliasOf lists the models that a name is an alias of; nil if it is none.
-func (r Reader) AliasOf(name string) []string { return r.t.aliases[name] }
+func (r Reader) AliasOf(name string) []string { return r.t.aliases[name].Models }
 
 // MostNames bounds SomeNames: clients can ask for unknown models as often as they like.
 const MostNames = 21
+
+// Drawn is the model that a new conversation gets by the shares of an alias, of those that there are at present; false
+// where the name has no shares, or none above 0 is there. By weighted rendezvous hashing (-w/ln u) the same conversation
+// gets the same model everywhere, and a share that grows takes conversations from the others only.
+func (r Reader) Drawn(name string, conversation uint64, there func(model string) bool) (model string, ok bool) {
+	a := r.t.aliases[name]
+	best := 0.0
+	for i, share := range a.Shares {
+		if share == 0 || !there(a.Models[i]) {
+			continue
+		}
+		number := blocks.Hash("", a.Models[i]) ^ conversation
+		number = (number ^ number>>32) * 0x9e3779b97f4a7c15
+		number = (number ^ number>>29) * 0xbf58476d1ce4e5b9
+		u := (float64((number^number>>32)>>11) + 0.5) / (1 << 53)
+		if score := -share / math.Log(u); score > best {
+			model, best, ok = a.Models[i], score, true
+		}
+	}
+	return model, ok
+}
+
+// As is a member as it serves a model of its pool; false if it does not. An engine that serves several of an alias's
+// models serves the first, but any where they have shares.
+func (r Reader) As(m Member, model string) (as Member, ok bool) {
+	if m.Model() == model {
+		return m, true
+	}
+	if !m.s.shared {
+		return m, false
+	}
+	other, ok := r.t.memberOf(m.Endpoint(), m.s, []string{model})
+	return Member{m.s, &other}, ok
+}
 
 // SomeNames lists models and aliases by name, sorted, up to MostNames.
 func (r Reader) SomeNames() []string {

@@ -37,6 +37,7 @@ type state struct {
 	models  []string // names under which members serve its requests
 	roles   int      // members with a role
 	uniform bool     // all members have one model name and one context, and no adapter
+	shared  bool     // it is of an alias with shares
 
 	kept        bool   // stored in the table
 	prefillName string // namespace of conversations on the prefill side
@@ -68,8 +69,11 @@ func (p Pool) Splits() bool { return p.s.parts }
 // Rule says which of its requests are split.
 func (p Pool) Rule() *split.Rule { return &p.s.rules.Split }
 
-// Uniform reports whether all members have one model name and one context, and none an adapter.
-func (p Pool) Uniform() bool { return p.s.uniform }
+// Uniform reports whether all members have one model name and one context, and none an adapter, whatever the request.
+func (p Pool) Uniform() bool { return p.s.uniform && !p.s.shared }
+
+// Shared reports whether it is the pool of an alias whose models share its conversations.
+func (p Pool) Shared() bool { return p.s.shared }
 
 // Len is the number of members.
 func (p Pool) Len() int { return len(p.s.members) }

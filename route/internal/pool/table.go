@@ -2,6 +2,7 @@ package pool
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -18,6 +19,35 @@ import (
 type Alias struct {
 	Name   string   // "*" stands for every unknown name
 	Models []string // in order of preference, for endpoints that serve several of them
+	// Shares of new conversations, as weights, one for each model; nil where the policy chooses among all that serve one.
+	// A model with the share 0 keeps the conversations that it has.
+	Shares []float64
+}
+
+// Equal reports whether two say the same.
+func (a Alias) Equal(b Alias) bool {
+	return a.Name == b.Name && slices.Equal(a.Models, b.Models) && slices.Equal(a.Shares, b.Shares)
+}
+
+// Validate reports what is wrong with it.
+func (a Alias) Validate() error {
+	if a.Name == "" || len(a.Models) == 0 {
+		return fmt.Errorf("alias %q needs a name and at least one model", a.Name)
+	}
+	if a.Shares == nil {
+		return nil
+	}
+	total := 0.0
+	for _, s := range a.Shares {
+		if !(s >= 0) || s > 1e9 {
+			return fmt.Errorf("alias %q has the share %v, must be 0 or more", a.Name, s)
+		}
+		total += s
+	}
+	if len(a.Shares) != len(a.Models) || total == 0 {
+		return fmt.Errorf("alias %q needs a share for each of its models, one of them above 0", a.Name)
+	}
+	return nil
 }
 
 // Any is the pool for unknown model names that are acceptable: for the alias "*", or endpoints that report no models.
@@ -68,7 +98,7 @@ func (t *Table) rules(name string) *Rules {
 type Table struct {
 	cfg       Config
 	endpoints registry.Reader
-	aliases   map[string][]string
+	aliases   map[string]Alias
 
 	byName    map[string]Pool
 	byKey     map[uint64]Pool // by the hash of their names
@@ -84,7 +114,7 @@ func New(endpoints registry.Reader, c Config) *Table {
 		endpoints: endpoints,
 		byName:    map[string]Pool{},
 		byKey:     map[uint64]Pool{},
-		aliases:   map[string][]string{},
+		aliases:   map[string]Alias{},
 	}
 	t.SetConfig(c, false)
 	return t
@@ -94,14 +124,14 @@ func New(endpoints registry.Reader, c Config) *Table {
 // get other members.
 func (t *Table) SetConfig(c Config, policies bool) {
 	old := t.aliases
-	t.cfg, t.aliases = c, make(map[string][]string, len(c.Aliases))
+	t.cfg, t.aliases = c, make(map[string]Alias, len(c.Aliases))
 	for _, a := range c.Aliases {
-		t.aliases[a.Name] = a.Models
+		t.aliases[a.Name] = a
 	}
 	for _, p := range t.kept {
 		was, isOld := old[p.s.name]
 		is, isNew := t.aliases[p.s.name]
-		if isOld != isNew || !slices.Equal(was, is) {
+		if isOld != isNew || !slices.Equal(was.Models, is.Models) || p.s.shared != (is.Shares != nil) {
 			t.fill(p.s)
 		}
 		if p.s.rules = t.rules(p.s.name); policies {

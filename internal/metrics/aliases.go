@@ -1,0 +1,76 @@
+package metrics
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/warmpath/warmpath/internal/live"
+)
+
+// maxAliased bounds the pairs of alias and model with series of their own. Both are names of the configuration.
+const maxAliased = 200
+
+// aliasFamilies show the models of each alias beside each other, as a canary needs it.
+func aliasFamilies() []family {
+	pair := []string{"alias", "model"}
+	return []family{
+		{"warmpath_alias_requests_total", counter, []string{"alias", "model", "code"}, "Client requests for an alias by the model that it stood for, counted at their end", nil},
+		{"warmpath_alias_ttft_seconds", histogram, pair, "Time from the arrival of these to the first data of the answer", firstByteBuckets},
+		{"warmpath_alias_prompt_tokens_total", counter, pair, "Prompt tokens of these as reported by engines, cached ones included", nil},
+		{"warmpath_alias_cached_tokens_total", counter, pair, "Prompt tokens of these that engines reported as found in their cache", nil},
+		{"warmpath_alias_output_tokens_total", counter, pair, "Answer tokens of these as reported by engines", nil},
+	}
+}
+
+// aliases counts the requests of aliases by model.
+type aliases struct {
+	requests, prompt, cached, output *prometheus.CounterVec
+	ttft                             *prometheus.HistogramVec
+
+	mu    sync.Mutex
+	pairs map[[2]string]struct{} // at most maxAliased
+}
+
+func newAliases() *aliases {
+	return &aliases{
+		requests: newCounter("warmpath_alias_requests_total"),
+		ttft:     newHistogram("warmpath_alias_ttft_seconds"),
+		prompt:   newCounter("warmpath_alias_prompt_tokens_total"),
+		cached:   newCounter("warmpath_alias_cached_tokens_total"),
+		output:   newCounter("warmpath_alias_output_tokens_total"),
+		pairs:    map[[2]string]struct{}{},
+	}
+}
+
+func (a *aliases) all() []prometheus.Collector {
+	return []prometheus.Collector{a.requests, a.ttft, a.prompt, a.cached, a.output}
+}
+
+// served counts the end of a client request, if it was for an alias. The alias "*" is left out: clients make up its names.
+func (a *aliases) served(s *live.Served) {
+	alias, model := s.Decision.Pool, s.Decision.Model
+	if alias == "" || alias == "*" || model == "" || model == alias {
+		return
+	}
+	pair := [2]string{alias, model}
+	a.mu.Lock()
+	if _, known := a.pairs[pair]; !known && len(a.pairs) >= maxAliased {
+		alias, model = other, other
+	} else {
+		a.pairs[pair] = struct{}{}
+	}
+	a.mu.Unlock()
+	a.requests.WithLabelValues(alias, model, codeLabel(s.Status)).Inc()
+	if !s.FirstByte.IsZero() {
+		a.ttft.WithLabelValues(alias, model).Observe(s.FirstByte.Sub(s.Started).Seconds())
+	}
+	for _, of := range []struct {
+		vec    *prometheus.CounterVec
+		tokens int
+	}{{a.prompt, s.Usage.PromptTokens}, {a.cached, s.Usage.CachedTokens}, {a.output, s.Usage.OutputTokens}} {
+		if of.tokens > 0 {
+			of.vec.WithLabelValues(alias, model).Add(float64(of.tokens))
+		}
+	}
+}
