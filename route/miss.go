@@ -1,9 +1,11 @@
 package route
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/blocks"
 )
 
@@ -19,7 +21,7 @@ const (
 	MissPrefix    MissCause = "another_prefix" // it differs from the conversation's last prompt
 	MissTenant    MissCause = "another_tenant" // its beginning was sent by another tenant, whose cache is kept apart
 	MissAdapter   MissCause = "another_model"  // it was computed with another model or adapter
-	MissElsewhere MissCause = "elsewhere"      // the conversation was at another endpoint
+	MissElsewhere MissCause = "elsewhere"      // the conversation, or its beginning, is at another endpoint
 	MissUnclear   MissCause = "unclear"        // the last prompt was at another router, or before a restart of this one
 )
 
@@ -123,6 +125,8 @@ func (r *Router) miss(d *decision, p *placement, f *reservation) (m Miss) {
 		m.Cause = MissTenant
 	case was.model != blocks.Hash("", c.Model):
 		m.Cause = MissAdapter
+	case slices.ContainsFunc(v.Candidates, func(o pick.Candidate) bool { return o.Blocks >= beginningBlocks }):
+		m.Cause = MissElsewhere
 	default:
 		m.Cause = MissEvicted
 	}

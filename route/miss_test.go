@@ -59,6 +59,10 @@ func TestMiss(t *testing.T) {
 		{"it is there", func(w *world) route.Miss { return ask(w, turn("s", "", wrote(n+4, n, 2)), usage(tokens+100, tokens)) }, route.MissNone, 0, [2]int{}, 0},
 		{"never there", func(w *world) route.Miss { return ask(w, turn("x", "", wrote(n, 0, 9)), usage(tokens, 0)) }, route.MissNew, 0, [2]int{}, 0},
 		{"another tenant", func(w *world) route.Miss { return ask(w, turn("x", "t", wrote(n, n, 0)), usage(tokens, 0)) }, route.MissTenant, 1, [2]int{}, 0},
+		{"a new conversation, begun elsewhere", func(w *world) route.Miss {
+			w.p.pick = 1
+			return ask(w, turn("x", "", wrote(n, n, 0)), usage(tokens, 0))
+		}, route.MissElsewhere, 1, [2]int{}, 0},
 		{"too short to say", func(w *world) route.Miss { return ask(w, turn("x", "", wrote(4, 0, 9)), usage(100, 0)) }, route.MissNone, 0, [2]int{}, 0},
 		{"another endpoint", func(w *world) route.Miss {
 			w.p.pick = 1

@@ -39,6 +39,7 @@ type simulateOptions struct {
 	maxDelay      time.Duration
 	horizon       time.Duration
 	admission     bool
+	misses        bool
 	slo           figures.Objective
 	find          bool
 	share         float64

@@ -28,6 +28,9 @@ func missed(v *Decision) string {
 	case route.MissPrefix:
 		text = "the prompt differs from the conversation's last one " + place(m)
 	case route.MissElsewhere:
+		if v.Home == "" || v.Home == e {
+			return " Its beginning is cached at another endpoint only."
+		}
 		text = fmt.Sprintf("%s has not computed the conversation: it was at %s", e, v.Home)
 	case route.MissRestarted:
 		text = e + " has lost its cache since (a restart, sleep, or a reset)"

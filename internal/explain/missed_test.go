@@ -34,6 +34,9 @@ func TestMissed(t *testing.T) {
 			}
 		}
 	}
+	if got := missed(&Decision{Endpoint: "e", Miss: &Miss{Cause: string(route.MissElsewhere), Tokens: 300}}); got != " Its beginning is cached at another endpoint only." {
+		t.Error(got)
+	}
 	if missed(&Decision{}) != "" {
 		t.Error("something is said of a prompt that was found")
 	}

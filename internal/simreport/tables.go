@@ -46,10 +46,25 @@ func Tables(w io.Writer, runs []*simrun.Run) {
 		fmt.Fprintln(w, t)
 	}
 	writeConversations(w, runs)
+	writeMisses(w, runs)
 	writeTenants(w, runs)
 	writeSplit(w, runs)
 	legend(w, runs)
 	verdict(w, runs)
+}
+
+// writeMisses says for which causes prompts were not in the cache, where that was asked.
+func writeMisses(w io.Writer, runs []*simrun.Run) {
+	t, some := figuresTable("policy", "not cached since", "turns", "tokens"), false
+	for _, s := range runs {
+		for _, m := range s.Figures.Misses {
+			some = true
+			t.Row(s.Title(), m.Cause, m.Turns, m.Tokens)
+		}
+	}
+	if some {
+		fmt.Fprintln(w, t)
+	}
 }
 
 // legend says what the columns mean that do not say it themselves.

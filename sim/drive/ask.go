@@ -30,17 +30,23 @@ func (p *player) decide(router int32, now int64, turn int) (route.Plan, error) {
 }
 
 // tell gives a router an event.
-func (p *player) tell(router int32, now int64, ev route.Event) {
+func (p *player) tell(router int32, now int64, ev route.Event) (missed route.Miss) {
 	e := p.routers[router].Observe(p.at(now), ev)
 	p.call(router, e.Dispatched)
 	p.spread(now, router, e.News)
 	if p.Announced != nil {
 		p.Announced(&e)
 	}
+	if e.Ended != nil {
+		missed = e.Ended.Miss
+	}
 	if e.More {
 		p.tell(router, now, route.Tick{})
 	}
+	return missed
 }
 
-// observe gives a turn's router an event about it.
-func (p *player) observe(now int64, i int, ev route.Event) { p.tell(p.flights[i].router, now, ev) }
+// observe gives a turn's router an event about it, and returns why it was not in the cache, if that ended it.
+func (p *player) observe(now int64, i int, ev route.Event) route.Miss {
+	return p.tell(p.flights[i].router, now, ev)
+}

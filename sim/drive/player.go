@@ -370,7 +370,7 @@ func (p *player) finish(now int64, i int, e engine.Emission) {
 	if p.whole(i) && !f.first && t.Output > 0 {
 		p.begins(now, i)
 	}
-	p.observe(now, i, route.Finished{Lease: f.lease, Usage: fleet.Usage{
+	row.Miss = p.observe(now, i, route.Finished{Lease: f.lease, Usage: fleet.Usage{
 		PromptTokens: t.Prompt, CachedTokens: e.CachedTokens, OutputTokens: e.Index, CachedKnown: true,
 	}})
 	at := slices.Index(p.busy[f.engine], int32(i))

@@ -58,6 +58,8 @@ type Replay struct {
 	Kinds  []Kind
 	Limits bool // clients state the exact length of the answer (max_tokens)
 
+	Explain bool // say of each turn why it was not in the cache
+
 	Asked func(turn int, req *fleet.Request) // may change a turn's request before the decision. nil for nothing
 	// listener for the routers' entries, in order, without news of other routers; it must not keep them. nil for none
 	Announced func(*route.Entry)
@@ -82,7 +84,8 @@ type Played struct {
 	// extra time to its first token over the best endpoint, by the engines' real state at that time
 	Regret  time.Duration
 	Failed  bool
-	Left    bool // its client left; a later row has the turn as it was asked again
+	Miss    route.Miss // why it was not in the cache; with Replay.Explain
+	Left    bool       // its client left; a later row has the turn as it was asked again
 	Retries int
 
 	Why     route.SplitWhy // why it was split or not; "" in fleets without roles
@@ -161,7 +164,7 @@ func (r *Replay) Run() (*Outcome, error) {
 		policy = p.oracle.policy
 	}
 	for range max(r.Routers, 1) {
-		p.routers = append(p.routers, route.New(route.Config{Policy: policy, Queue: r.Queue, Admission: r.Admission, Without: r.Without, Shortlist: r.Shortlist, Replicas: r.Share && r.Routers > 1, Disaggregation: r.Disaggregation}))
+		p.routers = append(p.routers, route.New(route.Config{Policy: policy, Queue: r.Queue, Admission: r.Admission, Without: r.Without, Shortlist: r.Shortlist, Replicas: r.Share && r.Routers > 1, Disaggregation: r.Disaggregation, Explain: r.Explain}))
 	}
 	for i, e := range r.Fleet.Endpoints {
 		engine, err := engine.New(e.Engine, chance.Mix(r.Seed)+uint64(i))

@@ -1,10 +1,12 @@
 package figures
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/trace"
 )
@@ -74,6 +76,7 @@ type Figures struct {
 	PerEndpoint []EndpointFigure `json:"per_endpoint"`
 	PerTenant   []TenantFigure   `json:"per_tenant,omitempty"` // of traces that name tenants
 	Reasons     []ReasonFigure   `json:"reasons"`
+	Misses      []MissFigure     `json:"misses,omitempty"` // with Replay.Explain
 
 	WallS       float64 `json:"wall_s"`       // real time of the run, set by the caller
 	RouterBytes int64   `json:"router_bytes"` // live memory of the router at the end, set by the caller
@@ -102,6 +105,33 @@ type TenantFigure struct {
 type ReasonFigure struct {
 	Reason string `json:"reason"`
 	Turns  int    `json:"turns"`
+}
+
+// MissFigure is the turns whose prompt was not in the cache for one cause.
+type MissFigure struct {
+	Cause  string `json:"cause"` // route.MissCause
+	Turns  int    `json:"turns"`
+	Tokens int    `json:"tokens"` // that could have been found, and were not
+}
+
+// missesOf counts them, those of the most tokens first.
+func missesOf(turns []drive.Played) (all []MissFigure) {
+	for i := range turns {
+		m := &turns[i].Miss
+		if m.Cause == route.MissNone {
+			continue
+		}
+		at := slices.IndexFunc(all, func(f MissFigure) bool { return f.Cause == string(m.Cause) })
+		if at < 0 {
+			at, all = len(all), append(all, MissFigure{Cause: string(m.Cause)})
+		}
+		all[at].Turns++
+		all[at].Tokens += m.Tokens
+	}
+	slices.SortFunc(all, func(a, b MissFigure) int {
+		return cmp.Or(cmp.Compare(b.Tokens, a.Tokens), cmp.Compare(b.Turns, a.Turns), cmp.Compare(a.Cause, b.Cause))
+	})
+	return all
 }
 
 // Objective is the limits within which a turn counts as good; 0 is no limit.
@@ -164,7 +194,7 @@ func Of(r *drive.Replay, o *drive.Outcome, slo Objective) Figures {
 		}
 	}
 	f.HostShare = rounded(ratio(float64(host), float64(c.prompt)), 6)
-	f.Reasons = c.reasons
+	f.Reasons, f.Misses = c.reasons, missesOf(o.Turns)
 	slices.SortFunc(f.Reasons, func(a, b ReasonFigure) int { return b.Turns - a.Turns })
 	f.Utilisation = rounded(o.Utilisation, 4)
 	f.PerTenant = tenantsOf(r, o)
