@@ -119,3 +119,37 @@ func TestHeldRequests(t *testing.T) {
 		})
 	}
 }
+
+// TestEndOfASessionFreesItsPlace: a request that is held goes on at once when a session that has a place is ended.
+func TestEndOfASessionFreesItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newShort(t, func(*http.Request) (*http.Response, error) {
+			return says(`{"choices":[{"index":0,"text":"hi"}],"usage":{"prompt_tokens":30000,"completion_tokens":5}}`)
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		go r.proxy.Run(ctx)
+		body := `{"model":"m","prompt":[1` + strings.Repeat(",1", 29_999) + `]}`
+		over, began := make(chan time.Duration), time.Now()
+		go func() {
+			req := httptest.NewRequest(http.MethodPost, "/v1/completions", strings.NewReader(body))
+			req.Header.Set("X-Session-Id", "d")
+			r.proxy.ServeHTTP(httptest.NewRecorder(), req)
+			over <- time.Since(began)
+		}()
+		synctest.Wait()
+		if r.fleet.Held() != 1 {
+			t.Fatalf("%d are held, want one", r.fleet.Held())
+		}
+		if known := r.fleet.Close("other", "a"); known || r.fleet.Held() != 1 {
+			t.Fatalf("another tenant has ended a session: %d are held", r.fleet.Held())
+		}
+		if !r.fleet.Close("", "a") {
+			t.Fatal("the session is not known")
+		}
+		if took := <-over; took > 0 {
+			t.Errorf("it went on after %v, want at once", took)
+		}
+		r.booksBalance()
+		stop()
+	})
+}
