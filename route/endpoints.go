@@ -26,9 +26,9 @@ func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []u
 				Change{Endpoint: spec.Name, To: fleet.StateUnknown, Detail: "declared by " + d.Source},
 			)
 		case old.Source() != d.Source && !old.Gone():
-			told := r.health.Reader().Reported(old.Slot())
+			state := r.health.Reader().Reported(old.Slot())
 			changes = append(changes, Change{
-				Endpoint: spec.Name, From: told, To: told,
+				Endpoint: spec.Name, From: state, To: state,
 				Detail: fmt.Sprintf("%s declares it too; the declaration by %s applies", d.Source, old.Source()),
 			})
 			continue

@@ -38,8 +38,8 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 			if ev.Off {
 				detail = "takes traffic again"
 			}
-			told := r.health.Reader().Reported(ep.Slot())
-			e.Changes = append(e.Changes, Change{Endpoint: ev.Endpoint, From: told, To: told, Detail: detail})
+			state := r.health.Reader().Reported(ep.Slot())
+			e.Changes = append(e.Changes, Change{Endpoint: ev.Endpoint, From: state, To: state, Detail: detail})
 		}
 	case FirstByte:
 		r.firstByte(now, ev.Lease)

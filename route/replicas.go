@@ -233,7 +233,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	if turn {
 		r.arrivals.Turn(now, ep.Slot())
 	}
-	r.conversations.Hear(now, c)
+	r.conversations.NoteAnnounced(now, c)
 	entry, known := r.conversations.Reader().Recall(now, c)
 	r.cache.AddPeerRequest(i, &cache.PeerRequest{
 		Slot: ep.Slot(), Name: ep.Name(), Leg: h.Leg, Turn: turn, PromptTokens: h.PromptTokens, CachedTokens: h.CachedTokens,

@@ -383,7 +383,7 @@ func (g *Group) load(ctx context.Context) {
 		for i := from; i < min(from+loadAtOnce, len(all)); i++ {
 			merge(&p, &all[i].piece, max(0, now.Sub(all[i].at)))
 			if h := all[i].heard; h != nil {
-				p.Hear(h)
+				p.AddAnnounced(h)
 			}
 		}
 		g.router.Restore([]route.Piece{{Conversations: &p}}, 0)

@@ -8,9 +8,9 @@ import (
 
 // capacity is the learnt capacity of one cache.
 type capacity struct {
-	bound int     // blocks: stated × share
-	told  int     // blocks: the stated capacity, or the default
-	share float64 // learnt capacity as a share of the stated one
+	bound        int     // blocks: stated × share
+	statedBlocks int     // blocks: the stated capacity, or the default
+	share        float64 // learnt capacity as a share of the stated one
 }
 
 // Defaults.
@@ -74,9 +74,9 @@ func (t *Table) limit(slot int, e *endpoint, perByte float64) {
 	if s.share == 0 {
 		s.share = firstShare
 	}
-	told := blocksOf(t.Reader().statedTokens(slot), perByte)
-	bound := min(int(float64(told*s.share)), mostBlocks)
-	s.told = int(told)
+	stated := blocksOf(t.Reader().statedTokens(slot), perByte)
+	bound := min(int(float64(stated*s.share)), mostBlocks)
+	s.statedBlocks = int(stated)
 	if Differs(bound, s.bound) {
 		s.bound = bound
 		t.index.SetCapacity(slot, bound)
@@ -102,10 +102,10 @@ func (s *capacity) compare(predicted, found, slack int, missed, full, stated boo
 // the stated capacity holds. A conversation that the tier should have kept and that is missing lowers share again. Only
 // conversations count, because other prompts may share text with requests that the router has not seen.
 func (s *capacity) detectSecondTier(l *lease, found, slack int) {
-	if l.base == 0 || s.told == 0 {
+	if l.base == 0 || s.statedBlocks == 0 {
 		return
 	}
-	kept := float64(l.since) / float64(s.told)
+	kept := float64(l.since) / float64(s.statedBlocks)
 	switch {
 	case 8*found >= 7*l.base && found > l.cachedTokens+slack && kept > max(1, s.share):
 		s.share += (min(kept, mostShare) - s.share) / 2
@@ -121,7 +121,7 @@ func (e *endpoint) flowSince(p *Prompt) int { return int(int32(uint32(e.flow) - 
 // pending blocks are not subtracted.
 func (t *Table) since(e *endpoint, p *Prompt) int {
 	flow := e.flowSince(p)
-	if e.capacity.share <= 1 && flow <= e.capacity.told {
+	if e.capacity.share <= 1 && flow <= e.capacity.statedBlocks {
 		return flow
 	}
 	for _, n := range e.pending {

@@ -21,7 +21,7 @@ func (r Reader) Learnt(slot int) Learnt {
 	e := r.t.endpoints.Get(slot)
 	c := &e.capacity
 	return Learnt{
-		Flow: e.flow, Bound: c.bound, Told: c.told, Share: c.share,
+		Flow: e.flow, Bound: c.bound, Told: c.statedBlocks, Share: c.share,
 		Missing: float64(e.losses.missing), Losses: float64(e.losses.n),
 	}
 }
@@ -30,7 +30,7 @@ func (r Reader) Learnt(slot int) Learnt {
 func (t *Table) Restore(slot int, l *Learnt) {
 	e := t.endpoints.Get(slot)
 	e.flow = l.Flow
-	e.capacity = capacity{bound: min(max(0, l.Bound), mostBlocks), told: max(0, l.Told), share: l.Share}
+	e.capacity = capacity{bound: min(max(0, l.Bound), mostBlocks), statedBlocks: max(0, l.Told), share: l.Share}
 	e.losses = losses{missing: fit.Sum(l.Missing), n: fit.Sum(l.Losses)}
 	if e.capacity.bound > 0 {
 		t.index.SetCapacity(slot, e.capacity.bound)

@@ -36,12 +36,12 @@ func (r *unreported) add(now time.Time, chain []uint64) {
 
 // reported drops the prompts whose events have come: those computed before the poll at asked. An engine that pushes
 // (asked is zero) does so before the first token.
-func (r *unreported) reported(now, asked time.Time) {
-	if asked.IsZero() {
-		asked = now
+func (r *unreported) reported(now, askedAt time.Time) {
+	if askedAt.IsZero() {
+		askedAt = now
 	}
 	for i := range r.ring {
-		if u := &r.ring[i]; !u.at.After(asked) {
+		if u := &r.ring[i]; !u.at.After(askedAt) {
 			u.chain = u.chain[:0]
 		}
 	}

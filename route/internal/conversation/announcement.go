@@ -55,8 +55,8 @@ func (r *Ref) Announce() (h Announcement) {
 	return h
 }
 
-// Hear is Note for a request placed by another router.
-func (t *Table) Hear(now time.Time, h *Announcement) {
+// NoteAnnounced is Note for a request placed by another router.
+func (t *Table) NoteAnnounced(now time.Time, h *Announcement) {
 	t.trails.Hear(&h.Trail)
 	switch {
 	case h.User == (session.Key{}):

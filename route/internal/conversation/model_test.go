@@ -283,7 +283,7 @@ func TestHeardIsAsFound(t *testing.T) {
 			e := session.Entry{Endpoint: fmt.Sprint("e", i%3)}
 			here.Note(now, s, req, &f)
 			here.Bind(now, s, &f, e)
-			there.Hear(now, &h)
+			there.NoteAnnounced(now, &h)
 			if known, ok := there.Reader().Recall(now, &h); ok != f.Known || known.Endpoint != f.Entry.Endpoint {
 				t.Fatalf("recalled %+v, %t, want %+v", known, ok, f.Entry)
 			}

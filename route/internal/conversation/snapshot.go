@@ -15,11 +15,11 @@ type Piece struct {
 	Users                         []User
 	Seen                          []session.SeenID
 
-	heard []Announcement // in place of ends, tails and users, of conversations that are stored one by one
+	announced []Announcement // in place of ends, tails and users, of conversations that are stored one by one
 }
 
-// Hear adds what recognises a conversation that is stored by itself.
-func (p *Piece) Hear(h *Announcement) { p.heard = append(p.heard, *h) }
+// AddAnnounced adds what recognises a conversation that is stored by itself.
+func (p *Piece) AddAnnounced(h *Announcement) { p.announced = append(p.announced, *h) }
 
 // Entry is a conversation or a response. Endpoint, Model and Leader are indices of names.
 type Entry struct {
@@ -182,8 +182,8 @@ func (t *Table) Restore(
 	for _, s := range p.Seen {
 		t.seen.Restore(s)
 	}
-	for i := range p.heard {
-		t.Hear(now, &p.heard[i])
+	for i := range p.announced {
+		t.NoteAnnounced(now, &p.announced[i])
 	}
 }
 

@@ -79,7 +79,7 @@ func (t *Table) Apply(slot int, b *Batch, only uint64) (cleared int, news []stri
 		names := b.Ops.Of(op)
 		switch op.Kind {
 		case kvstream.Stored:
-			news = e.heard(len(names), news)
+			news = e.arrived(len(names), news)
 			t.index.Store(slot, op.Parent, names)
 			label, alone := uint64(0), only
 			if op.Session != "" {

@@ -62,8 +62,8 @@ func (r Reader) Capacity(slot int) int64 {
 	return int64(e.full) * int64(e.block)
 }
 
-// heard notes that blocks were stored.
-func (e *endpoint) heard(blocks int, news []string) []string {
+// arrived notes that blocks were stored.
+func (e *endpoint) arrived(blocks int, news []string) []string {
 	e.stored += uint64(blocks)
 	if e.State == kvstream.Silent {
 		news = append(news, "heard again")
