@@ -145,7 +145,7 @@ func (s *Set) Judge(g *Sighting) {
 	if len(g.view.Candidates) > 1 {
 		s.here(p, g)
 	} else if !g.forced {
-		s.inWorlds(p, g)
+		s.onlyCandidate(p, g)
 	}
 	s.reserved(p, g)
 	if g.request.Class != fleet.Turn || g.retry {
@@ -174,8 +174,8 @@ func (s *Set) here(p *pool, g *Sighting) {
 	}
 }
 
-// inWorlds tells the policies that hear of a single candidate too.
-func (s *Set) inWorlds(p *pool, g *Sighting) {
+// onlyCandidate tells the policies that hear of a single candidate too.
+func (s *Set) onlyCandidate(p *pool, g *Sighting) {
 	for _, policy := range p.here {
 		s.show(&s.view, g)
 		s.only(policy, &s.view, g)

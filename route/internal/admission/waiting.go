@@ -21,7 +21,7 @@ type HeldTurn struct {
 	Since, Until time.Time
 }
 
-// HeldTurn lists those of the held turns that wait, the one with the earliest bound first, at most so many.
+// HeldTurns lists those of the held turns that wait, the one with the earliest bound first, at most so many.
 func (r Reader) HeldTurns(most int) []HeldTurn {
 	var out []HeldTurn
 	for _, l := range r.t.order {
