@@ -53,6 +53,7 @@ type Table struct {
 	turns      slot.Table[*member]   // of the running ones, by lease
 	queues     map[string]*poolQueue // of the pools with held turns
 	tenants    map[string]*tenant    // those with members or held turns
+	lapsed     lapsedTable
 	order      []*poolQueue
 	heldTurns  map[fleet.Lease]*heldTurn
 	heldTokens int64 // tokens of those
@@ -112,6 +113,7 @@ func New(off bool) *Table {
 		members:   map[session.Key]*member{},
 		queues:    map[string]*poolQueue{},
 		tenants:   map[string]*tenant{},
+		lapsed:    lapsedTable{map[session.Key]*member{}, map[int]*lapsedRing{}},
 		heldTurns: map[fleet.Lease]*heldTurn{},
 	}
 }
@@ -146,6 +148,7 @@ func (t *Table) RemoveEndpoint(slot int) {
 		}
 		return m.slot == slot
 	})
+	t.lapsed.left(slot)
 	t.endpoints.Reset(slot)
 }
 
@@ -251,37 +254,45 @@ func (t *Table) endMembership(m *member) {
 // familyActive reports whether another conversation of its family runs.
 func (m *member) familyActive() bool { return m.family != nil && m.family.running > 0 }
 
-// expireIdle ends the memberships of those that have been idle for longer than pays.
+// expireIdle ends the memberships of those that have been idle for longer than pays. Their cache is still there.
 func (t *Table) expireIdle(now time.Time, e *endpoint) {
 	for n := e.idleCount; n > 0; n-- {
 		m := e.idleRing().next
 		if e.idleCount <= mostIdle && now.Sub(m.since) < e.keepIdle {
 			return
 		}
-		t.expireUnlessActive(now, m)
+		if t.expireUnlessActive(now, m) && e.keepIdle > 0 {
+			t.lapsed.add(m)
+		}
 	}
 }
 
-// evictIdle ends the memberships of those idle longest while the members do not fit: their cache is evicted next.
-func (t *Table) evictIdle(now time.Time, e *endpoint) {
+// evictIdle ends the memberships of those idle longest while the members do not fit: their cache is evicted next, as far
+// as room is needed.
+func (t *Table) evictIdle(now time.Time, slot int, e *endpoint) {
 	for n := e.idleCount; n > 0 && e.filled() > e.room; n-- {
-		t.expireUnlessActive(now, e.idleRing().next)
+		if m := e.idleRing().next; t.expireUnlessActive(now, m) && e.keepIdle > 0 {
+			t.lapsed.add(m)
+		}
 	}
+	t.lapsed.trim(slot, e)
 }
 
 // expireUnlessActive ends the membership of the one idle longest, or has it begin its idle time again while its family
 // is active.
-func (t *Table) expireUnlessActive(now time.Time, m *member) {
+func (t *Table) expireUnlessActive(now time.Time, m *member) (expired bool) {
 	if m.familyActive() {
 		t.removeIdle(m)
 		t.addIdle(now, m)
-		return
+		return false
 	}
 	t.endMembership(m)
+	return true
 }
 
 // ConversationEnded says that a conversation is over: its place is free, at once or after its running turns.
 func (t *Table) ConversationEnded(key session.Key) {
+	t.lapsed.remove(key)
 	m := t.members[key]
 	switch {
 	case m == nil:
@@ -309,6 +320,7 @@ func (t *Table) Age(now time.Time, of Engines, routers int) {
 			e.keepIdle = of.WorthKeeping(float64(e.room) * e.perToken)
 		}
 		t.expireIdle(now, e)
+		t.lapsed.trim(slot, e)
 	}
 }
 
@@ -331,6 +343,7 @@ func (t *Table) TurnPlaced(now time.Time, n uint32, p *PlacedTurn) {
 	if t.off || p.Key == (session.Key{}) {
 		return
 	}
+	t.lapsed.remove(p.Key)
 	e, m := t.endpoints.Get(p.Slot), t.members[p.Key]
 	if m == nil {
 		m = &member{key: p.Key, prefix: e.longest(p.Prompt), tenant: t.tenant(p.Tenant, p.Share)}
@@ -347,7 +360,7 @@ func (t *Table) TurnPlaced(now time.Time, n uint32, p *PlacedTurn) {
 	t.count(m)
 	t.familyRuns(now, m, 1)
 	*t.turns.Grow(int(n)) = m
-	t.evictIdle(now, e)
+	t.evictIdle(now, p.Slot, e)
 }
 
 // joinFamily makes a new member one of its parent's family.
@@ -408,5 +421,5 @@ func (t *Table) TurnEnded(now time.Time, n uint32, tokens int64, kept bool) {
 	}
 	t.addIdle(now, m)
 	t.expireIdle(now, e)
-	t.evictIdle(now, e)
+	t.evictIdle(now, m.slot, e)
 }

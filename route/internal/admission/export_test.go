@@ -2,3 +2,6 @@ package admission
 
 // Tenants is how many have members or held turns, or something on their account that they have not.
 func (t *Table) Tenants() int { return len(t.tenants) }
+
+// Lapsed is how many conversations are no members any more and remembered.
+func (t *Table) Lapsed() int { return len(t.lapsed.byKey) + len(t.lapsed.at) }

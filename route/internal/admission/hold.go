@@ -60,13 +60,14 @@ type Check struct {
 	t      *Table
 	turn   *Turn
 	member *member   // of its conversation, or of its family
+	lapsed *member   // its conversation, if it has been one
 	yields bool      // others go first
 	held   *heldTurn // its own hold, if it was held
 }
 
 // Check asks about a turn. continues is the hold that it continues, 0 for none.
 func (r Reader) Check(now time.Time, turn *Turn, continues fleet.Lease) Check {
-	c := Check{t: r.t, turn: turn, held: r.t.heldTurns[continues]}
+	c := Check{t: r.t, turn: turn, held: r.t.heldTurns[continues], lapsed: r.t.lapsed.byKey[turn.Key]}
 	if c.member = r.t.members[turn.Key]; c.member == nil && turn.Parent != (session.Key{}) {
 		c.member = r.t.members[turn.Parent]
 	}
@@ -81,7 +82,7 @@ func (r Reader) Check(now time.Time, turn *Turn, continues fleet.Lease) Check {
 func (g *Check) MayPlace(slot int) bool {
 	e := g.t.endpoints.Get(slot)
 	switch {
-	case e.keepIdle == 0, g.isMemberAt(slot):
+	case e.keepIdle == 0, g.isMemberAt(slot), g.lapsed != nil && g.lapsed.slot == slot:
 		return true
 	case g.held != nil && g.held.admitted:
 		return slot == g.held.slot || e.fits(g.turn)

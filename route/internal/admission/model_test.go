@@ -105,6 +105,9 @@ func TestAgainstModel(t *testing.T) {
 		w.Age(w.now.Add(time.Hour), &w.engines, 1)
 		w.RemoveEndpoint(0)
 		w.RemoveEndpoint(1)
+		if n := w.Lapsed(); n != 0 {
+			t.Fatalf("%d conversations are remembered of endpoints that have left", n)
+		}
 		if tenants := w.Tenants(); tenants != 0 {
 			t.Fatalf("%d tenants are left", tenants)
 		}
