@@ -71,9 +71,9 @@ type endpoint struct {
 	tokens      int64 // of its members, without what they share with others
 	shared      int64 // tokens of prefixes
 	prefixes    []prefix
-	reserved    int64  // tokens of held turns that were admitted and are not placed yet
-	memberCount int    // members
-	idle        member // head of the ring of idle members, the one idle longest first
+	reserved    int64   // tokens of held turns that were admitted and are not placed yet
+	memberCount int     // members
+	idle        *member // head of the ring of idle members, the one idle longest first; nil before there was one
 	idleCount   int
 }
 
@@ -185,10 +185,11 @@ func (e *endpoint) longest(prompt []uint64) (best prefix) {
 
 // idleRing is the head of an endpoint's idle members.
 func (e *endpoint) idleRing() *member {
-	if e.idle.next == nil {
-		e.idle.prev, e.idle.next = &e.idle, &e.idle
+	if e.idle == nil {
+		e.idle = &member{} // apart from the endpoint, which moves when the table grows
+		e.idle.prev, e.idle.next = e.idle, e.idle
 	}
-	return &e.idle
+	return e.idle
 }
 
 // addIdle adds a member to the idle ones, as the latest.

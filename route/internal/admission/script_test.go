@@ -140,6 +140,7 @@ func (w *world) end(n int, tokens int64, kept bool) {
 //	> over NAME                        its conversation has ended
 //	> fail NAME                        its engine failed
 //	> leave NAME                       its client leaves while it is held
+//	> comes ROOM                       an endpoint is added
 //	> gone N                           an endpoint has left
 //	> wait TIME | closed N | opened N  an endpoint takes no turns, and takes them again
 func TestScripts(t *testing.T) {
@@ -249,6 +250,9 @@ func play(t *testing.T, script string) string {
 				t.Fatal(err)
 			}
 			w.now = w.now.Add(d)
+		case "comes":
+			w.engines.room, w.takes = append(w.engines.room, number(f[1])), append(w.takes, true)
+			w.AddEndpoint(len(w.takes) - 1)
 		case "gone":
 			w.takes[number(f[1])] = false
 			w.RemoveEndpoint(int(number(f[1])))
