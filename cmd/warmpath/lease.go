@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
@@ -35,7 +36,8 @@ func (r *router) serveLeases(cfg *config.Config, l net.Listener) {
 	// no time limit on a whole call: one that waits in the queue for an endpoint waits as long as a request may
 	at := &http.Server{
 		Handler: s, ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive, MaxHeaderBytes: int(cfg.Limits.Header),
-		ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug), TLSConfig: r.traffic.TLSConfig.Clone(),
+		ErrorLog:  slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
+		TLSConfig: r.tlsConfig(func(g *generation) *tls.Config { return g.trafficTLS }),
 	}
 	r.lessor = &lessor{s, at, urlOf("http", l)}
 	serve := at.Serve

@@ -50,8 +50,10 @@ func TestExpires(t *testing.T) {
 					t.Fatal(code, s.Open())
 				}
 				id := ""
+				s.mu.Lock()
 				for id = range s.open { //nolint:revive // the only one
 				}
+				s.mu.Unlock()
 				if tt.begins > 0 {
 					time.Sleep(tt.begins)
 					if code := post("/v1/route/" + id + "/first_byte"); code != http.StatusNoContent {
