@@ -104,7 +104,10 @@ func readNamed(conn string, r *http.Request, body []byte, prefill bool) (t told)
 // handler is one engine, whose number is its port in what legs say.
 func (n *named) handler(conn, number string, prefill bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // a leg that was given up while it was sent: it asks for nothing
+		}
 		t := readNamed(conn, r, body, prefill)
 		n.mu.Lock()
 		what := 0
