@@ -35,7 +35,7 @@ func (r *readers) candidates(d *decision, l fleet.Leg, t *conversation.Found, pr
 			return a, err
 		}
 		if found {
-			r.add(d, l, m)
+			r.addNamed(d, l, t, m)
 			a.forced = pick.ReasonHolder
 			return a, nil
 		}
@@ -45,7 +45,7 @@ func (r *readers) candidates(d *decision, l fleet.Leg, t *conversation.Found, pr
 		if err != nil {
 			return a, err
 		}
-		r.add(d, l, m)
+		r.addNamed(d, l, t, m)
 		a.forced = pick.ReasonPinned
 		// operators use pins: they reach endpoints with weight 0 and draining ones too
 		if w := &d.rows[l][0].Weight; *w <= 0 {
@@ -67,6 +67,9 @@ func (r *readers) candidates(d *decision, l fleet.Leg, t *conversation.Found, pr
 			return a, r.noEndpoint(d, l)
 		}
 		d.keep(has)
+	}
+	if d.pool.Shared() {
+		r.keepModel(d, t) // before preferences for one of its models' engines
 	}
 	r.preferInMemory(d)
 	if !d.pool.Uniform() { // else these keep all
@@ -333,6 +336,13 @@ func (d *decision) keepContext(tokens int) {
 	}
 	need := min(tokens+1, longest)
 	d.keep(func(m pool.Member) bool { return m.Context() == 0 || m.Context() >= need })
+}
+
+// addNamed adds the member that a request names, with the conversation's model.
+func (r *readers) addNamed(d *decision, l fleet.Leg, t *conversation.Found, m pool.Member) {
+	d.members = append(d.members[:0], m)
+	r.keepModel(d, t)
+	r.add(d, l, d.members[0])
 }
 
 // keepModel keeps, for an alias, the members that serve the model that the conversation has, or that the alias's shares

@@ -334,12 +334,13 @@ func (r *readers) choosePrefill(d *decision) error {
 		return err
 	}
 	if ep := r.endpoints.Named(d.req.Decoder); ep.Exists() {
-		model := ""
-		if m, ok := d.pool.MemberAt(ep); ok {
-			model = m.Model()
-		}
+		m, ok := d.pool.MemberAt(ep)
 		narrow(&d.prefill, func(c *pick.Candidate) bool {
-			return c.Slot != ep.Slot() && c.Kind == ep.Kind() && c.Model == model
+			serves := c.Model == ""
+			if ok {
+				_, serves = r.pools.As(m, c.Model)
+			}
+			return c.Slot != ep.Slot() && c.Kind == ep.Kind() && serves
 		})
 	}
 	if len(d.prefill.Candidates) == 0 {

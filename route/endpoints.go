@@ -224,7 +224,7 @@ func (r *Router) peers(now time.Time, f *reservation) health.Peers {
 	p := health.Peers{All: 1}
 	for i := range f.pool.Len() {
 		e := f.pool.Member(i).Endpoint()
-		if e == f.ep || !e.Role().Takes(f.leg) || r.readers.usable(now, e, 0, false) == health.Unfit {
+		if !e.Exists() || e == f.ep || !e.Role().Takes(f.leg) || r.readers.usable(now, e, 0, false) == health.Unfit {
 			continue
 		}
 		p.All++

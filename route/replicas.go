@@ -249,7 +249,11 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 		r.pools.Turn(p, h.Leg, h.FirstTurn, h.PromptTokens-h.CachedTokens)
 	}
 	if c.Key != (session.Key{}) {
-		f.conversation = r.conversations.BindAnnounced(now, c, r.bound(now, &entry, f, f.decision.Model, h.Again))
+		model := f.decision.Model
+		if p.Exists() && p.Shared() {
+			model = entry.Model // which of them is not told: what it had, or what its id draws
+		}
+		f.conversation = r.conversations.BindAnnounced(now, c, r.bound(now, &entry, f, model, h.Again))
 		if h.Leg == fleet.LegWhole && !p.Splits() {
 			r.admission.TurnPlaced(now, i, &admission.PlacedTurn{
 				Key: f.conversation.Key(), Slot: ep.Slot(), Tokens: int64(h.PromptTokens + h.OutputTokens),

@@ -69,6 +69,15 @@ func TestShares(t *testing.T) {
 					t.Fatalf("a new conversation got %s, whose share is 0", got)
 				}
 			}
+			x.r.Observe(x.now, route.Configured{Config: route.Config{
+				Policy:  func() pick.Policy { return leastWork{} },
+				Aliases: []route.Alias{{Name: "fast", Models: []string{"m"}, Shares: []float64{100}}},
+			}})
+			for i := range 100 {
+				if got := ask(i, 4); got != "m" {
+					t.Fatalf("conversation %d got %s, which the alias has no more", i, got)
+				}
+			}
 			configure(0, 100)
 			x.up("a", nil, c.a[0]) // the new model has gone
 			x.up("b", nil, fleet.Model{ID: "other"})

@@ -252,7 +252,7 @@ func (r Reader) As(m Member, model string) (as Member, ok bool) {
 	if m.Model() == model {
 		return m, true
 	}
-	if !m.s.shared {
+	if !m.s.shared || !slices.Contains(r.t.targets(m.s.name), model) {
 		return m, false
 	}
 	other, ok := r.t.memberOf(m.Endpoint(), m.s, []string{model})
