@@ -117,7 +117,7 @@ func endOf(text string, now time.Time) (m config.Moment, err error) {
 	after := time.Duration(0)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if after, err = time.ParseDuration(days + "h"); err == nil {
-			after *= 24
+			after = 24 * min(after, (100*365+1)*time.Hour) // below what a Duration holds
 		}
 	} else {
 		after, err = time.ParseDuration(text)

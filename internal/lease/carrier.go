@@ -20,6 +20,7 @@ import (
 
 // lease is one request of a program, which exchanges it with the endpoint itself.
 type lease struct {
+	held     int // bytes of Config.Memory
 	s        *Server
 	id       string
 	hashes   *hashes // in place of the prompt; nil for a body that has it

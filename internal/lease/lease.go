@@ -137,8 +137,18 @@ func (s *Server) place(w http.ResponseWriter, r *http.Request, tokened bool, h *
 		fail(w, http.StatusServiceUnavailable, "too_many_leases", "there are "+strconv.Itoa(s.cfg.Most)+" open leases: end those that are over (lease.most)")
 		return
 	}
+	held := 0
+	if h != nil {
+		h.Hashes = nil // its blocks say all that is needed
+		if held = 8 * len(h.content.Blocks); !s.cfg.Memory.Take(held) {
+			s.running.Add(-1)
+			w.Header().Set("Retry-After", "1")
+			fail(w, http.StatusServiceUnavailable, "no_room", body.ErrNoRoom.Error())
+			return
+		}
+	}
 	x := &lease{
-		s: s, id: rand.Text(), hashes: h, header: http.Header{}, excluded: excluded(query["exclude"]),
+		held: held, s: s, id: rand.Text(), hashes: h, header: http.Header{}, excluded: excluded(query["exclude"]),
 		placed: make(chan *order, 1), came: make(chan reply, 1), over: make(chan struct{}), body: external.NewFeed(),
 	}
 	x.out = http.NewResponseController(w)
@@ -267,6 +277,7 @@ func (x *lease) end() {
 	}
 	x.finished = true
 	x.mu.Unlock()
+	s.cfg.Memory.Give(x.held)
 	_ = x.body.Close()
 	x.cancel(nil)
 }

@@ -343,8 +343,10 @@ func (c *call) read() error {
 	}
 	c.served.BytesIn = int64(len(c.Body.Bytes))
 	// Windows tools write a byte order mark before JSON; some engines skip it, others reject it (RFC 8259, section
-	// 8.1).
-	c.Body.Bytes = bytes.TrimPrefix(c.Body.Bytes, []byte("\ufeff"))
+	// 8.1). All of them go: an engine that skips one would read what the router did not.
+	for mark := []byte("\ufeff"); bytes.HasPrefix(c.Body.Bytes, mark); {
+		c.Body.Bytes = c.Body.Bytes[len(mark):]
+	}
 	if c.API == prompt.Other {
 		c.Prompt, err = c.p.parser.Peek(c.Body.Bytes, send.Named(c.R.Header).Get)
 		return c.unread(err)
