@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/route"
 )
 
 // maxAliased bounds the pairs of alias and model with series of their own. Both are names of the configuration.
@@ -15,7 +16,7 @@ const maxAliased = 200
 func aliasFamilies() []family {
 	pair := []string{"alias", "model"}
 	return []family{
-		{"warmpath_alias_requests_total", counter, []string{"alias", "model", "code"}, "Client requests for an alias by the model that it stood for, counted at their end", nil},
+		{"warmpath_alias_requests_total", counter, []string{"alias", "model", "code"}, "Client requests for an alias by the model that it stood for, counted at their end: at most 200 pairs at a time, others are `other`", nil},
 		{"warmpath_alias_ttft_seconds", histogram, pair, "Time from the arrival of these to the first data of the answer", firstByteBuckets},
 		{"warmpath_alias_prompt_tokens_total", counter, pair, "Prompt tokens of these as reported by engines, cached ones included", nil},
 		{"warmpath_alias_cached_tokens_total", counter, pair, "Prompt tokens of these that engines reported as found in their cache", nil},
@@ -29,8 +30,11 @@ type aliases struct {
 	ttft                             *prometheus.HistogramVec
 
 	mu    sync.Mutex
-	pairs map[[2]string]struct{} // at most maxAliased
+	pairs bounded[aliased]
 }
+
+// aliased is an alias and a model that it stands for.
+type aliased struct{ alias, model string }
 
 func newAliases() *aliases {
 	return &aliases{
@@ -39,7 +43,7 @@ func newAliases() *aliases {
 		prompt:   newCounter("warmpath_alias_prompt_tokens_total"),
 		cached:   newCounter("warmpath_alias_cached_tokens_total"),
 		output:   newCounter("warmpath_alias_output_tokens_total"),
-		pairs:    map[[2]string]struct{}{},
+		pairs:    newBounded[aliased](maxAliased),
 	}
 }
 
@@ -53,14 +57,11 @@ func (a *aliases) served(s *live.Served) {
 	if alias == "" || alias == "*" || model == "" || model == alias {
 		return
 	}
-	pair := [2]string{alias, model}
 	a.mu.Lock()
-	if _, known := a.pairs[pair]; !known && len(a.pairs) >= maxAliased {
+	defer a.mu.Unlock()
+	if !a.pairs.admit(aliased{alias, model}) {
 		alias, model = other, other
-	} else {
-		a.pairs[pair] = struct{}{}
 	}
-	a.mu.Unlock()
 	a.requests.WithLabelValues(alias, model, codeLabel(s.Status)).Inc()
 	if !s.FirstByte.IsZero() {
 		a.ttft.WithLabelValues(alias, model).Observe(s.FirstByte.Sub(s.Started).Seconds())
@@ -72,5 +73,32 @@ func (a *aliases) served(s *live.Served) {
 		if of.tokens > 0 {
 			of.vec.WithLabelValues(alias, model).Add(float64(of.tokens))
 		}
+	}
+}
+
+// forgetIfFull deletes the series of pairs that are not among models once no more fit.
+func (a *aliases) forgetIfFull(models []route.ModelStatus) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.pairs.full() {
+		return
+	}
+	stands := map[aliased]struct{}{}
+	for i := range models {
+		for _, model := range models[i].Alias {
+			stands[aliased{models[i].ID, model}] = struct{}{}
+		}
+	}
+	for p := range a.pairs.values {
+		if _, ok := stands[p]; ok {
+			continue
+		}
+		of := prometheus.Labels{"alias": p.alias, "model": p.model}
+		a.requests.DeletePartialMatch(of)
+		a.ttft.Delete(of)
+		a.prompt.Delete(of)
+		a.cached.Delete(of)
+		a.output.Delete(of)
+		a.pairs.release(p)
 	}
 }

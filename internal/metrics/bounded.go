@@ -1,33 +1,49 @@
 package metrics
 
-// bounded admits the first max distinct values of a label; the rest share one name.
-type bounded struct {
+// bounded admits the first max distinct values.
+type bounded[T comparable] struct {
 	max    int
-	values map[string]struct{}
+	values map[T]struct{}
 }
 
-func newBounded(limit int) bounded { return bounded{max: limit, values: map[string]struct{}{}} }
+func newBounded[T comparable](limit int) bounded[T] {
+	return bounded[T]{max: limit, values: map[T]struct{}{}}
+}
 
-// label is the value to use for s: itself if it is or can be admitted, "none" if empty, "other" if there is no room
-// left.
-func (b *bounded) label(s string) string {
-	switch {
-	case s == "":
-		return none
-	case b.has(s):
-		return s
-	case len(b.values) >= b.max:
-		return other
+// admit reports whether v is or can be one of the values.
+func (b *bounded[T]) admit(v T) bool {
+	if b.has(v) {
+		return true
 	}
-	b.values[s] = struct{}{}
-	return s
+	if b.full() {
+		return false
+	}
+	b.values[v] = struct{}{}
+	return true
 }
 
-func (b *bounded) has(s string) bool {
-	_, ok := b.values[s]
+func (b *bounded[T]) has(v T) bool {
+	_, ok := b.values[v]
 	return ok
 }
 
-func (b *bounded) full() bool { return len(b.values) >= b.max }
+func (b *bounded[T]) full() bool { return len(b.values) >= b.max }
 
-func (b *bounded) release(s string) { delete(b.values, s) }
+func (b *bounded[T]) release(v T) { delete(b.values, v) }
+
+// labelValues are bounded values of a label; the rest share one name.
+type labelValues struct{ bounded[string] }
+
+func newLabelValues(limit int) labelValues { return labelValues{newBounded[string](limit)} }
+
+// label is the value to use for s: itself if it is or can be admitted, "none" if empty, "other" if there is no room
+// left.
+func (l *labelValues) label(s string) string {
+	switch {
+	case s == "":
+		return none
+	case l.admit(s):
+		return s
+	}
+	return other
+}

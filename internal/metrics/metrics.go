@@ -61,8 +61,8 @@ type Metrics struct {
 	snapshot snapshot   // what Collect reads; guarded by gather
 
 	mu          sync.RWMutex // guards all below
-	pools       bounded
-	apis        bounded
+	pools       labelValues
+	apis        labelValues
 	served      map[servedKey]*servedSeries
 	endpoints   map[string]*endpointSeries
 	decisions   map[decisionKey]prometheus.Counter
@@ -105,8 +105,8 @@ func New(c Config) *Metrics {
 		v:           newVectors(),
 		direct:      newDirect(c.Compatible),
 		aliases:     newAliases(),
-		pools:       newBounded(c.MaxPools),
-		apis:        newBounded(maxAPIs),
+		pools:       newLabelValues(c.MaxPools),
+		apis:        newLabelValues(maxAPIs),
 		served:      map[servedKey]*servedSeries{},
 		endpoints:   map[string]*endpointSeries{},
 		decisions:   map[decisionKey]prometheus.Counter{},

@@ -513,3 +513,37 @@ func TestAliases(t *testing.T) {
 		t.Errorf("%d series, want %d and one for the others", n, maxAliased)
 	}
 }
+
+// TestAliasesAreForgotten: once no more pairs fit, those that a reload took away make room; others stay.
+func TestAliasesAreForgotten(t *testing.T) {
+	m, f := New(Config{}), &fakeFleet{}
+	f.declare("a")
+	f.models = []route.ModelStatus{{ID: "fast", Alias: []string{"model0", "model1"}}, {ID: "model2"}}
+	m.Watch(f)
+	of := func(alias, model string) {
+		s := served(alias, "a")
+		s.Decision.Model = model
+		m.observe(s)
+	}
+	series := func(want int) {
+		t.Helper()
+		gather(t, m)
+		for _, v := range m.aliases.all() {
+			if n := testutil.CollectAndCount(v); n != want {
+				t.Errorf("%d series, want %d", n, want)
+			}
+		}
+	}
+	for i := range maxAliased - 1 {
+		of("fast", fmt.Sprint("model", i))
+	}
+	series(maxAliased - 1)
+	of("gone", "model0")
+	series(2)
+	of("fast", "model1")
+	of("fast", "new")
+	series(3)
+	if n := testutil.ToFloat64(m.aliases.requests.WithLabelValues("fast", "model1", "200")); n != 2 {
+		t.Errorf("%v requests of a model that stayed, want 2", n)
+	}
+}

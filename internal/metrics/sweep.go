@@ -42,7 +42,7 @@ func (m *Metrics) sweepIfMany() {
 }
 
 // sweep deletes the series of endpoints that are missing for the second time, so that their last counts can be scraped
-// once more. If the table of pools is full, pools that no endpoint serves are dropped.
+// once more. If the table of pools is full, pools that no endpoint serves are dropped; so are pairs of alias and model.
 func (m *Metrics) sweep(s snapshot) {
 	declared := make(map[string]struct{}, len(s.status))
 	for i := range s.status {
@@ -67,6 +67,7 @@ func (m *Metrics) sweep(s snapshot) {
 	if m.pools.full() {
 		m.forgetPools(s.models)
 	}
+	m.aliases.forgetIfFull(s.models)
 	m.sweepAt = max(minSweep, 2*len(m.endpoints))
 }
 
