@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
+	"github.com/warmpath/warmpath/internal/simreport"
 	"github.com/warmpath/warmpath/internal/simrun"
-	"github.com/warmpath/warmpath/internal/terminal"
 	"github.com/warmpath/warmpath/sim/figures"
 	simrig "github.com/warmpath/warmpath/sim/rig"
 	simtrace "github.com/warmpath/warmpath/sim/trace"
@@ -112,26 +113,8 @@ func (o *simulateOptions) search(ctx context.Context, e env, w io.Writer, trace 
 		}
 	}
 	fmt.Fprintln(w)
-	table := terminal.NewTable(terminal.Wide, "policy", "endpoints", "good %", "TTFT mean", "p50", "p90", "p99", "hit %")
-	table.RightFrom(1)
-	var out []*simrun.Run
-	for i, run := range found {
-		if _, ok := searches[i].Found(); !ok {
-			table.Row(kinds[i].Title(), "none", "", "", "", "", "", "")
-			continue
-		}
-		f := &run.Figures
-		table.Row(
-			run.Title(), f.Endpoints, fmt.Sprintf("%.1f", 100*f.Goodput), fmt.Sprintf("%.0f", f.TTFT.Mean), fmt.Sprintf("%.0f", f.TTFT.P50),
-			fmt.Sprintf("%.0f", f.TTFT.P90), fmt.Sprintf("%.0f", f.TTFT.P99), fmt.Sprintf("%.1f", 100*f.HitRate),
-		)
-		out = append(out, run)
-	}
-	fmt.Fprintln(w, table)
-	fmt.Fprintf(w, "The fewest endpoints with which %.4g %% of turns are good: TTFT within %s, mean ITL within %s. Times in ms.\n", 100*o.share, o.slo.TTFT, o.slo.ITL)
-	if len(out) < len(found) {
-		fmt.Fprintf(w, "none: with twice as many it is no better (or %d are too few). A longer --slo-ttft, a smaller --slo-share or a faster --engine can be kept.\n", mostFound)
-	}
+	simreport.Fewest(w, kinds, found, o.share, mostFound)
+	out := slices.DeleteFunc(found, func(r *simrun.Run) bool { return r == nil })
 	if len(out) == 0 {
 		return nil, errors.New("no policy keeps the goal with any number of endpoints; nothing was written")
 	}

@@ -53,6 +53,29 @@ func Tables(w io.Writer, runs []*simrun.Run) {
 	verdict(w, runs)
 }
 
+// Fewest shows, for each of the kinds of run, the replay with the fewest endpoints of which share is good, or none: nil
+// in found. No search tried more than most endpoints.
+func Fewest(w io.Writer, kinds, found []*simrun.Run, share float64, most int) {
+	t := terminal.NewTable(terminal.Wide, "policy", "endpoints", "good %", "TTFT mean", "p50", "p90", "p99", "hit %")
+	t.RightFrom(1)
+	for i, s := range found {
+		if s == nil {
+			t.Row(kinds[i].Title(), "none", "", "", "", "", "", "")
+			continue
+		}
+		f := &s.Figures
+		t.Row(
+			s.Title(), f.Endpoints, percent(f.Goodput), whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90), whole(f.TTFT.P99), percent(f.HitRate),
+		)
+	}
+	slo := kinds[0].SLO
+	fmt.Fprintln(w, t)
+	fmt.Fprintf(w, "The fewest endpoints with which %.4g %% of turns are good: TTFT within %s, mean ITL within %s. Times in ms.\n", 100*share, slo.TTFT, slo.ITL)
+	if slices.Contains(found, nil) {
+		fmt.Fprintf(w, "none: with twice as many it is no better (or %d are too few). A longer --slo-ttft, a smaller --slo-share or a faster --engine can be kept.\n", most)
+	}
+}
+
 // writeMisses says for which causes prompts were not in the cache, where that was asked.
 func writeMisses(w io.Writer, runs []*simrun.Run) {
 	t, some := figuresTable("policy", "not cached since", "turns", "tokens"), false
