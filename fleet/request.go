@@ -82,6 +82,7 @@ type Attempt struct {
 	TriedPrefill []string // names of endpoints at which its prefill leg already failed
 	Decoder      string   // with LegPrefill: the endpoint of the decode leg
 	Prefiller    string   // with LegDecode: the endpoint that computed the prompt and needs no transfer from itself
+	LegModel     string   // with either: the model of the other leg's Decision
 	Fails        bool     // its prefill leg failed permanently: it must not be split
 }
 

@@ -29,59 +29,121 @@ func (r *readers) candidates(d *decision, l fleet.Leg, t *conversation.Found, pr
 	err error,
 ) {
 	d.rows[l] = d.rows[l][:0]
-	if name, ok := r.conversations.Holder(d.now, d.req.Tenant, d.req.Follows); ok {
-		m, found, err := r.holder(d, name)
-		if err != nil {
+	if a.forced, err = r.namedMember(d, l); err != nil {
+		return a, err
+	}
+	if a.forced == "" {
+		if short, ok := r.shortlistRows(d, l, t, prompt); ok {
+			return short, nil
+		}
+		if err := r.available(d, l); err != nil {
 			return a, err
 		}
-		if found {
-			r.addNamed(d, l, t, m)
-			a.forced = pick.ReasonHolder
-			return a, nil
-		}
 	}
-	if d.req.Pin != "" {
-		m, err := r.pinned(d)
-		if err != nil {
-			return a, err
-		}
-		r.addNamed(d, l, t, m)
-		a.forced = pick.ReasonPinned
-		// operators use pins: they reach endpoints with weight 0 and draining ones too
-		if w := &d.rows[l][0].Weight; *w <= 0 {
-			*w = 1
-		}
-		return a, nil
-	}
-	var short bool
-	if a, short = r.shortlistRows(d, l, t, prompt); short {
-		return a, nil
-	}
-	r.bestMembers(d, l)
+	r.keepPossible(d, l)
 	if len(d.members) == 0 {
 		return a, r.noEndpoint(d, l)
 	}
-	if lacking := r.endpoints.Absences(d.req.Path); lacking.Any() {
-		has := func(m pool.Member) bool { return !lacking.Has(d.now, m.Endpoint()) }
-		if d.req.Lacked && !slices.ContainsFunc(d.members, has) {
-			return a, r.noEndpoint(d, l)
-		}
-		d.keep(has)
-	}
-	if d.pool.Shared() {
-		r.keepModel(d, t) // before preferences for one of its models' engines
-	}
-	r.preferInMemory(d)
-	if !d.pool.Uniform() { // else these keep all
-		// engines reject a request whose longest answer would exceed their context
-		d.keepContext(d.size.Tokens + d.req.MaxTokens)
-		r.keepModel(d, t)
-		r.preferLoadedAdapter(d)
+	if a.forced == "" {
+		r.prefer(d, t)
 	}
 	for _, m := range d.members {
 		r.add(d, l, m)
 	}
+	// operators use pins: they reach endpoints with weight 0 and draining ones too
+	if w := &d.rows[l][0].Weight; a.forced == pick.ReasonPinned && *w <= 0 {
+		*w = 1
+	}
 	return a, nil
+}
+
+// namedMember selects the member that the request names, by a stored response or a pin, and says by which; "" for neither.
+func (r *readers) namedMember(d *decision, l fleet.Leg) (by pick.Reason, err error) {
+	if name, ok := r.conversations.Holder(d.now, d.req.Tenant, d.req.Follows); ok {
+		m, found, err := r.holder(d, name)
+		if err != nil {
+			return "", err
+		}
+		if found {
+			d.members = r.pools.Serving(m, d.members[:0], &d.others)
+			return pick.ReasonHolder, nil
+		}
+	}
+	if d.req.Pin == "" {
+		return "", nil
+	}
+	m, err := r.pinned(d)
+	if err != nil {
+		return "", err
+	}
+	d.members = r.pools.Serving(m, d.members[:0], &d.others)
+	return pick.ReasonPinned, nil
+}
+
+// available selects the members of the best available health class that may take the leg, and of these those that are
+// not known to lack the request's path.
+func (r *readers) available(d *decision, l fleet.Leg) error {
+	r.bestMembers(d, l)
+	if len(d.members) == 0 {
+		return r.noEndpoint(d, l)
+	}
+	if lacking := r.endpoints.Absences(d.req.Path); lacking.Any() {
+		has := func(m pool.Member) bool { return !lacking.Has(d.now, m.Endpoint()) }
+		if d.req.Lacked && !slices.ContainsFunc(d.members, has) {
+			return r.noEndpoint(d, l)
+		}
+		d.keep(has)
+	}
+	return nil
+}
+
+// keepPossible keeps the members that can compute the request, and of an alias with shares those with the conversation's
+// model: all that comes later sees one model. It may keep none for a leg whose model the other leg has settled.
+func (r *readers) keepPossible(d *decision, l fleet.Leg) {
+	if d.pool.Uniform() { // it would keep all
+		return
+	}
+	// engines reject a request whose longest answer would exceed their context
+	d.keepContext(d.size.Tokens + d.req.MaxTokens)
+	if !d.pool.Shared() {
+		return
+	}
+	serves := func(model string) bool {
+		return slices.ContainsFunc(d.members, func(m pool.Member) bool { return m.Model() == model })
+	}
+	if settled := d.model != "" && (l == fleet.LegPrefill || d.req.Leg != fleet.LegWhole); !settled && !serves(d.model) {
+		d.model = d.who.Entry.Model
+		if !d.who.Known || !serves(d.model) {
+			number := d.req.Seed
+			if d.who.ID != "" {
+				number = placeHash(d.req, d.who.ID)
+			}
+			d.model = r.pools.Drawn(d.pool.Name(), number, serves)
+		}
+	}
+	d.members = slices.DeleteFunc(d.members, func(m pool.Member) bool { return m.Model() != d.model })
+}
+
+// settleModel settles the model of a request that may be split, by the endpoints that may answer it.
+func (r *readers) settleModel(d *decision) {
+	if !d.pool.Shared() {
+		return
+	}
+	if by, err := r.namedMember(d, fleet.LegWhole); err == nil && (by != "" || r.available(d, fleet.LegWhole) == nil) {
+		r.keepPossible(d, fleet.LegWhole)
+	}
+}
+
+// prefer keeps the members at which the request does best, whatever the policy.
+func (r *readers) prefer(d *decision, t *conversation.Found) {
+	r.preferInMemory(d)
+	if d.pool.Uniform() {
+		return
+	}
+	if t.Known && t.Entry.Model != "" {
+		d.keep(func(m pool.Member) bool { return m.Model() == t.Entry.Model })
+	}
+	r.preferLoadedAdapter(d)
 }
 
 // shortlistRows begins rows for a shortlist of a large pool's endpoints, see package shortlist, and reports whether it
@@ -216,7 +278,7 @@ func (r *readers) usable(now time.Time, e registry.Endpoint, caller uint64, rega
 // ejections for failed requests are ignored.
 func (r *readers) bestMembers(d *decision, l fleet.Leg) {
 	if all, ejected, judged := r.ranked(d, l, false); r.health.Panics(all, ejected, judged) {
-		d.panicked++
+		d.panicked |= 1 << l
 		r.ranked(d, l, true)
 	}
 }
@@ -251,7 +313,7 @@ func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejecte
 			best = rank
 			d.members = d.members[:0]
 		}
-		d.members = append(d.members, m)
+		d.members = r.pools.Serving(m, d.members, &d.others)
 	}
 	return all, ejected, judged
 }
@@ -338,43 +400,6 @@ func (d *decision) keepContext(tokens int) {
 	d.keep(func(m pool.Member) bool { return m.Context() == 0 || m.Context() >= need })
 }
 
-// addNamed adds the member that a request names, with the conversation's model.
-func (r *readers) addNamed(d *decision, l fleet.Leg, t *conversation.Found, m pool.Member) {
-	d.members = append(d.members[:0], m)
-	r.keepModel(d, t)
-	r.add(d, l, d.members[0])
-}
-
-// keepModel keeps, for an alias, the members that serve the model that the conversation has, or that the alias's shares
-// draw for it.
-func (r *readers) keepModel(d *decision, t *conversation.Found) {
-	serves := func(model string) bool {
-		return slices.ContainsFunc(d.members, func(m pool.Member) bool {
-			_, ok := r.pools.As(m, model)
-			return ok
-		})
-	}
-	model := t.Entry.Model
-	if !t.Known || model == "" || !serves(model) {
-		number := d.req.Seed
-		if t.ID != "" {
-			number = placeHash(d.req, t.ID)
-		}
-		var ok bool
-		if model, ok = r.pools.Drawn(d.pool.Name(), number, serves); !ok {
-			return
-		}
-	}
-	n := 0
-	for _, m := range d.members {
-		if as, ok := r.pools.As(m, model); ok {
-			d.members[n] = as
-			n++
-		}
-	}
-	d.members = d.members[:n]
-}
-
 // preferInMemory prefers endpoints that have the model in memory, as long as a request waits at the least loaded of
 // them no longer than one that has the model loaded elsewhere.
 func (r *readers) preferInMemory(d *decision) {
@@ -459,7 +484,13 @@ func (r *readers) noEndpoint(d *decision, l fleet.Leg) error {
 	const most = 5
 	var why []string
 	for i := range p.Len() {
-		if ep := p.Member(i).Endpoint(); d.takes(ep, l) {
+		m := p.Member(i)
+		serves := func(m pool.Member) bool { return m.Model() == d.model }
+		switch ep := m.Endpoint(); {
+		case !d.takes(ep, l):
+		case d.model != "" && !slices.ContainsFunc(r.pools.Serving(m, nil, &d.others), serves):
+			why = append(why, ep.Name()+" does not serve "+d.model)
+		default:
 			why = append(why, r.unavailableReason(d.now, ep, d.req, l))
 		}
 	}

@@ -2,6 +2,7 @@ package route
 
 import (
 	"errors"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -24,6 +25,7 @@ type decision struct {
 	now     time.Time
 	req     *fleet.Request
 	pool    pool.Pool   // of the model, with its policies
+	model   string      // of an alias with shares: which of its models both legs get, once it is settled
 	size    size.Prompt // tokens, and where each block ends
 	why     SplitWhy    // why it is split or not, as far as known
 	open    bool        // the candidates' costs decide whether it is split
@@ -39,7 +41,7 @@ type decision struct {
 
 	announcement conversation.Announcement // the conversation, for other routers; only with Config.Replicas
 
-	panicked uint64 // number of views for which ejections for failed requests were ignored
+	panicked uint8 // bits of the legs for which ejections for failed requests were ignored
 
 	*scratch
 }
@@ -56,7 +58,8 @@ type scratch struct {
 
 	text    cache.Text // cached prefixes at all endpoints
 	free    split.Free
-	members []pool.Member                     // of admit
+	members []pool.Member                     // of candidates
+	others  pool.Others                       // some of these
 	cached  []pick.Cached                     // of fill
 	rows    [arrivedRows + 1][]pick.Candidate // of each leg
 	list    shortlist.List
@@ -178,7 +181,7 @@ func (r *Router) place(d *decision, p *Made) {
 func (r *Router) note(d *decision) {
 	r.arrivals.Age(d.now)
 	r.pools.Keep(d.pool)
-	r.panicked += d.panicked
+	r.panicked += uint64(bits.OnesCount8(d.panicked))
 	if r.cfg.Replicas {
 		d.announcement = r.conversations.Reader().Announce(d.scope(fleet.LegWhole), d.req, &d.who)
 	}
@@ -190,6 +193,9 @@ func (r *Router) note(d *decision) {
 func (r *readers) identify(d *decision) (err error) {
 	if d.pool, err = r.poolFor(d.req); err != nil {
 		return err
+	}
+	if d.pool.Shared() && d.req.Leg != fleet.LegWhole {
+		d.model = d.req.LegModel
 	}
 	r.conversations.Find(d.now, d.scope(fleet.LegWhole), d.req, &d.who)
 	if d.who.Known {
@@ -249,18 +255,19 @@ func (r *readers) chooseLegs(d *decision) error {
 func (r *readers) chooseWhole(d *decision) error {
 	p, rule := d.pool, d.pool.Rule()
 	d.why, d.open = rule.Ask(split.Pool{Splits: p.Splits(), Must: p.SplitsAlways()}, d.req, d.size.Tokens)
+	d.decodes = d.why.Splits() && p.SplitsAlways()
 	prefillers := false
 	if d.why.Splits() || d.open {
+		r.settleModel(d)
 		switch _, err := r.fillPrefill(d); {
 		case err == nil:
 			prefillers = true
 		case r.noFallback && rule.When != WhenFree || p.SplitsAlways() && !p.ServesWhole():
 			return err
 		default:
-			d.why, d.open = WholeNoPrefiller, false
+			d.why, d.open, d.decodes = WholeNoPrefiller, false, false
 		}
 	}
-	d.decodes = d.why.Splits() && p.SplitsAlways()
 	forced, err := r.fill(d, &d.whole, fleet.LegWhole, &d.who)
 	if err != nil {
 		return err
@@ -333,16 +340,7 @@ func (r *readers) choosePrefill(d *decision) error {
 	if err != nil {
 		return err
 	}
-	if ep := r.endpoints.Named(d.req.Decoder); ep.Exists() {
-		m, ok := d.pool.MemberAt(ep)
-		narrow(&d.prefill, func(c *pick.Candidate) bool {
-			serves := c.Model == ""
-			if ok {
-				_, serves = r.pools.As(m, c.Model)
-			}
-			return c.Slot != ep.Slot() && c.Kind == ep.Kind() && serves
-		})
-	}
+	r.pair(d, &d.prefill, d.req.Decoder)
 	if len(d.prefill.Candidates) == 0 {
 		return r.noEndpoint(d, fleet.LegPrefill)
 	}
@@ -356,7 +354,7 @@ func (r *readers) chooseDecode(d *decision) error {
 	if err != nil {
 		return err
 	}
-	narrow(&d.whole, func(c *pick.Candidate) bool { return c.Name != d.req.Prefiller })
+	r.pair(d, &d.whole, d.req.Prefiller)
 	if len(d.whole.Candidates) == 0 {
 		return r.noEndpoint(d, fleet.LegWhole)
 	}
@@ -364,6 +362,21 @@ func (r *readers) chooseDecode(d *decision) error {
 	d.why = SplitKept
 	d.answer = placement{view: &d.decode, who: &d.who, choice: r.choose(d, &d.decode, pinOf(forced))}
 	return nil
+}
+
+// pair drops the rows that cannot take one leg of a request whose other leg is at an endpoint.
+func (r *readers) pair(d *decision, v *pick.View, other string) {
+	ep := r.endpoints.Named(other)
+	if !ep.Exists() {
+		return
+	}
+	model := d.model // which the rows have
+	if m, ok := d.pool.MemberAt(ep); ok && model == "" {
+		model = m.Model()
+	}
+	narrow(v, func(c *pick.Candidate) bool {
+		return c.Slot != ep.Slot() && c.Kind == ep.Kind() && c.Model == model
+	})
 }
 
 // fillPrefill fills the view of possible prefillers.

@@ -243,6 +243,7 @@ func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 		return s.afresh()
 	}
 	c.Request.Leg, c.Request.Prefiller = fleet.LegDecode, s.plan.Prefill.Endpoint.Name
+	c.Request.LegModel = s.plan.Prefill.Model
 	plan, err := c.decide()
 	c.Request.Leg = fleet.LegWhole
 	if errors.Is(err, route.ErrRetryBudget) {

@@ -73,7 +73,7 @@ func (t *Table) fill(s *state) {
 	targets := t.targets(s.name)
 	if s.shared = t.aliases[s.name].Shares != nil; s.shared {
 		for _, model := range targets {
-			s.called(model) // As needs no further ones
+			s.called(model) // Serving needs no further ones
 		}
 	}
 	for e := range t.endpoints.All() {
@@ -225,39 +225,52 @@ func (r Reader) AliasOf(name string) []string { return r.t.aliases[name].Models 
 // MostNames bounds SomeNames: clients can ask for unknown models as often as they like.
 const MostNames = 21
 
-// Drawn is the model that a new conversation gets by the shares of an alias, of those that there are at present; false
-// where the name has no shares, or none above 0 is there. By weighted rendezvous hashing (-w/ln u) the same conversation
-// gets the same model everywhere, and a share that grows takes conversations from the others only.
-func (r Reader) Drawn(name string, conversation uint64, there func(model string) bool) (model string, ok bool) {
+// Drawn is the model that a new conversation gets by the shares of an alias, of those that are there at present; "" for
+// none. One whose share is 0 is drawn where no other is there. By weighted rendezvous hashing (-w/ln u) the same
+// conversation gets the same model everywhere, and a share that grows takes conversations from the others only.
+func (r Reader) Drawn(name string, conversation uint64, there func(model string) bool) (model string) {
 	a := r.t.aliases[name]
 	best := 0.0
 	for i, share := range a.Shares {
-		if share == 0 || !there(a.Models[i]) {
+		if !there(a.Models[i]) {
 			continue
 		}
 		number := blocks.Hash("", a.Models[i]) ^ conversation
 		number = (number ^ number>>32) * 0x9e3779b97f4a7c15
 		number = (number ^ number>>29) * 0xbf58476d1ce4e5b9
 		u := (float64((number^number>>32)>>11) + 0.5) / (1 << 53)
-		if score := -share / math.Log(u); score > best {
-			model, best, ok = a.Models[i], score, true
+		if score := -max(share, least) / math.Log(u); score > best {
+			model, best = a.Models[i], score
 		}
 	}
-	return model, ok
+	return model
 }
 
-// As is a member as it serves a model of its pool; false if it does not. An engine that serves several of an alias's
-// models serves the first, but any where they have shares.
-func (r Reader) As(m Member, model string) (as Member, ok bool) {
-	if m.Model() == model {
-		return m, true
+// least is the share of a model that has none: with it none is drawn before one that has a share.
+const least = 1e-300
+
+// Serving appends a member once for each model of its pool that its engine may be asked for: of an alias's models the
+// first that it serves, but each where they have shares. others is memory for all but the first, from an empty list on.
+func (r Reader) Serving(m Member, to []Member, others *Others) []Member {
+	if len(to) == 0 {
+		others.list = others.list[:0]
 	}
-	if !m.s.shared || !slices.Contains(r.t.targets(m.s.name), model) {
-		return m, false
+	to = append(to, m)
+	if !m.s.shared {
+		return to
 	}
-	other, ok := r.t.memberOf(m.Endpoint(), m.s, []string{model})
-	return Member{m.s, &other}, ok
+	targets := r.t.targets(m.s.name)
+	for i := range targets {
+		if as, ok := r.t.memberOf(m.Endpoint(), m.s, targets[i:i+1]); ok && as.model != m.m.model {
+			others.list = append(others.list, as)
+			to = append(to, Member{m.s, &others.list[len(others.list)-1]})
+		}
+	}
+	return to
 }
+
+// Others is memory for members that a pool does not have as such, see Reader.Serving.
+type Others struct{ list []member }
 
 // SomeNames lists models and aliases by name, sorted, up to MostNames.
 func (r Reader) SomeNames() []string {

@@ -1,0 +1,262 @@
+package route_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route"
+)
+
+// TestSharesFit: a conversation gets a model only where an engine can compute its prompt with it, whether both models are on
+// one engine or on two, and whether the request is free to go anywhere, pinned, or follows a stored response.
+func TestSharesFit(t *testing.T) {
+	wide, narrow := fleet.Model{ID: "m", ContextTokens: 128_000}, fleet.Model{ID: "new", ContextTokens: 8_000}
+	for _, c := range []struct {
+		name string
+		a, b []fleet.Model
+	}{
+		{"one engine", []fleet.Model{wide, narrow}, []fleet.Model{wide, narrow}},
+		{"engines of their own", []fleet.Model{wide}, []fleet.Model{narrow}},
+		{"an adapter", []fleet.Model{wide, {ID: "new", Parent: "m", ContextTokens: 8_000}}, []fleet.Model{wide}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := newReviewed(t, canary(0, 100), "a", "b")
+			x.up("a", nil, c.a...)
+			x.up("b", nil, c.b...)
+			ask := func(id string, tokens int, change func(*fleet.Request)) string {
+				req := fleet.Request{Model: "fast", Session: id, Class: fleet.Turn, PromptTokens: tokens, PromptBytes: 4 * tokens, Seed: 1}
+				change(&req)
+				d := x.route(req)
+				x.r.Observe(x.now, route.Finished{Lease: d.Lease, Outcome: fleet.OK, Response: "resp-" + id})
+				return d.Model
+			}
+			free := func(*fleet.Request) {}
+			for i := range 20 {
+				id := fmt.Sprint("s", i)
+				if got := ask(id, 1000, free); got != "new" {
+					t.Fatalf("a short prompt gets %s", got)
+				}
+				if got := ask(id, 20_000, free); got != "m" {
+					t.Fatalf("its conversation's prompt of 20,000 tokens gets %s", got)
+				}
+			}
+			if got := ask("long", 20_000, free); got != "m" {
+				t.Errorf("a prompt of 20,000 tokens gets %s", got)
+			}
+			if got := ask("answer", 1000, func(r *fleet.Request) { r.MaxTokens = 16_000 }); got != "m" {
+				t.Errorf("an answer of 16,000 tokens gets %s", got)
+			}
+			if got := ask("pin", 20_000, func(r *fleet.Request) { r.Pin = "a" }); got != "m" {
+				t.Errorf("pinned to a, a prompt of 20,000 tokens gets %s", got)
+			}
+			ask("held", 1000, func(r *fleet.Request) { r.Pin = "a" })
+			if got := ask("follows", 20_000, func(r *fleet.Request) { r.Follows = "resp-held" }); got != "m" {
+				t.Errorf("at the holder a, a prompt of 20,000 tokens gets %s", got)
+			}
+		})
+	}
+}
+
+// TestContextBeforeMemory: an engine whose context a prompt exceeds rejects it, also if it has the model in memory.
+func TestContextBeforeMemory(t *testing.T) {
+	x := newReviewed(t, nil, "a", "b")
+	for name, context := range map[string]int{"a": 8_000, "b": 128_000} {
+		loaded := []string{"m"}
+		if name == "b" {
+			loaded = []string{}
+		}
+		x.r.Observe(x.now, route.Probed{Endpoint: name, Report: fleet.Report{
+			Healthy: true, Models: []fleet.Model{{ID: "m", ContextTokens: context}}, Load: &fleet.LoadReport{Loaded: loaded},
+		}})
+	}
+	for tokens, want := range map[int]string{1000: "a", 20_000: "b"} {
+		if d := x.route(fleet.Request{Model: "m", Class: fleet.Turn, PromptTokens: tokens, Seed: 1}); d.Endpoint.Name != want {
+			t.Errorf("a prompt of %d tokens goes to %s, want %s", tokens, d.Endpoint.Name, want)
+		}
+	}
+}
+
+// legsOf is a fleet of prefillers and decoders, with the models that each serves, for an alias with shares.
+func legsOf(t *testing.T, when route.When, shares func(old, fresh float64) []route.Alias, serve map[string][]string) (
+	x *reviewed, configure func(old, fresh float64),
+) {
+	config := func(old, fresh float64) route.Config {
+		return route.Config{
+			Policy: func() pick.Policy { return leastWork{} }, Aliases: shares(old, fresh), Disaggregation: route.Disaggregation{When: when},
+		}
+	}
+	x = &reviewed{t: t, now: newReviewed(t, nil).now, r: route.New(config(100, 0))}
+	d := route.Declared{Source: "s"}
+	for _, name := range []string{"p0", "p1", "p2", "d0", "d1", "d2"} {
+		role := fleet.RoleDecode
+		if name[0] == 'p' {
+			role = fleet.RolePrefill
+		}
+		if serve[name] != nil {
+			d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Role: role})
+		}
+	}
+	x.r.Observe(x.now, d)
+	for name, models := range serve {
+		var list []fleet.Model
+		for _, id := range models {
+			list = append(list, fleet.Model{ID: id})
+		}
+		x.up(name, nil, list...)
+	}
+	return x, func(old, fresh float64) { x.r.Observe(x.now, route.Configured{Config: config(old, fresh)}) }
+}
+
+// TestSharesLegs: both legs of a split request get the conversation's one model: also when the prefill side has not seen the
+// conversation and the shares have changed, and when either leg is placed again. Where no prefiller has it, the decoder answers alone.
+func TestSharesLegs(t *testing.T) {
+	for name, serve := range map[string]map[string][]string{
+		"engines of their own": {"p0": {"m"}, "p1": {"new"}, "p2": {"new"}, "d0": {"m"}, "d1": {"new"}, "d2": {"new"}},
+		"both on all":          {"p0": {"m", "new"}, "p1": {"m", "new"}, "d0": {"m", "new"}, "d1": {"m", "new"}},
+		"no prefiller":         {"p0": {"m"}, "d0": {"m"}, "d1": {"new"}, "d2": {"new"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, configure := legsOf(t, route.WhenAlways, canary, serve)
+			ask := func(req fleet.Request) route.Made {
+				t.Helper()
+				made, err := x.r.Decide(x.now, &req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return made
+			}
+			end := func(made route.Made) {
+				for _, l := range []fleet.Lease{made.Prefill.Lease, made.Lease} {
+					if l != 0 {
+						x.r.Observe(x.now, route.Finished{Lease: l, Outcome: fleet.OK})
+					}
+				}
+			}
+			both := func(what string, made route.Made, want string, split bool) {
+				t.Helper()
+				if made.Model != want || made.Split() != split || split && made.Prefill.Model != want {
+					t.Errorf("%s: %q and %q, split %t, want %q, split %t", what, made.Prefill.Model, made.Model, made.Split(), want, split)
+				}
+			}
+			hasNew := slices.Contains(serve["p1"], "new")
+			turn := func(id string) fleet.Request {
+				return fleet.Request{Model: "fast", Session: id, Class: fleet.Turn, PromptTokens: 2000, PromptBytes: 8000, Seed: 5, Stream: true, Splits: true}
+			}
+			for i := range 10 {
+				req := turn(fmt.Sprint("s", i))
+				configure(0, 100)
+				req.Splits = false // the decoder alone: the prefill side does not know the conversation
+				made := ask(req)
+				both("whole", made, "new", false)
+				end(made)
+				configure(100, 0)
+				req.Splits = true
+				for range 2 {
+					made = ask(req)
+					both("the shares have changed", made, "new", hasNew)
+					end(made)
+				}
+				made = ask(turn(fmt.Sprint("t", i)))
+				both("a new conversation", made, "m", true)
+				end(made)
+			}
+			configure(0, 100)
+			if !hasNew {
+				return
+			}
+			for _, id := range []string{"", "x"} {
+				req := turn(id)
+				req.MintedID = "minted"
+				made := ask(req)
+				both("shares of 0 and 100", made, "new", true)
+				configure(100, 0)
+				req.Leg, req.LegModel, req.Decoder = fleet.LegPrefill, made.Model, made.Endpoint.Name
+				req.TriedPrefill = []string{made.Prefill.Endpoint.Name}
+				again := ask(req)
+				if again.Prefill.Model != "new" {
+					t.Errorf("%q: the prefill leg is placed again for %s", id, again.Prefill.Model)
+				}
+				end(again)
+				req.Leg, req.LegModel, req.Prefiller = fleet.LegDecode, made.Prefill.Model, made.Prefill.Endpoint.Name
+				req.TriedPrefill, req.Tried = nil, []string{made.Endpoint.Name}
+				if again = ask(req); again.Model != "new" {
+					t.Errorf("%q: the decode leg is placed again for %s", id, again.Model)
+				}
+				end(again)
+				end(made)
+				configure(0, 100)
+			}
+		})
+	}
+}
+
+// TestLegsPair: a leg that is placed again goes where the other leg's model and kind of engine are, whatever the alias.
+func TestLegsPair(t *testing.T) {
+	plain := func(float64, float64) []route.Alias {
+		return []route.Alias{{Name: "fast", Models: []string{"m", "new"}}}
+	}
+	x, _ := legsOf(t, route.WhenAlways, plain, map[string][]string{"p0": {"m"}, "p1": {"new"}, "d0": {"m"}, "d1": {"new"}, "d2": {"new"}})
+	req := fleet.Request{Model: "fast", Class: fleet.Turn, PromptTokens: 2000, Seed: 5, Stream: true, Splits: true}
+	req.Leg, req.Prefiller, req.Tried = fleet.LegDecode, "p0", []string{"d2"}
+	for range 5 {
+		made, err := x.r.Decide(x.now, &req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made.Model != "m" {
+			t.Errorf("a prompt computed with m goes to %s, which has %s", made.Endpoint.Name, made.Model)
+		}
+	}
+}
+
+// BenchmarkShares places turns of an alias with shares whose models are on all engines. It allocates nothing.
+func BenchmarkShares(b *testing.B) {
+	for _, n := range []int{4, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			r, now := sharedFleet(n)
+			req := &fleet.Request{Model: "fast", Session: "s", Class: fleet.Turn, PromptTokens: 1000, Seed: 1}
+			b.ReportAllocs()
+			for b.Loop() {
+				place(b, r, now, req)
+			}
+		})
+	}
+}
+
+// TestSharesAllocate: a decision for an alias with shares allocates nothing that grows with the fleet.
+func TestSharesAllocate(t *testing.T) {
+	r, now := sharedFleet(200)
+	req := &fleet.Request{Model: "fast", Session: "s", Class: fleet.Turn, PromptTokens: 1000, Seed: 1}
+	place(t, r, now, req)
+	if n := testing.AllocsPerRun(50, func() { place(t, r, now, req) }); n > 5 {
+		t.Errorf("%v allocations a decision", n)
+	}
+}
+
+// sharedFleet is so many engines that serve both models of an alias, whose conversations get the second.
+func sharedFleet(n int) (*route.Router, time.Time) {
+	r, now := route.New(route.Config{Policy: func() pick.Policy { return leastWork{} }, Aliases: canary(0, 100)}), time.Unix(1000, 0)
+	d := route.Declared{Source: "s"}
+	for i := range n {
+		name := fmt.Sprint("e", i)
+		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
+	}
+	r.Observe(now, d)
+	for _, e := range d.Endpoints {
+		r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}, {ID: "new"}}}})
+	}
+	return r, now
+}
+
+// place places a request and ends it.
+func place(t testing.TB, r *route.Router, now time.Time, req *fleet.Request) {
+	d, err := r.Decide(now, req)
+	if err != nil || d.Model != "new" {
+		t.Fatal(d.Model, err)
+	}
+	r.Observe(now, route.Finished{Lease: d.Lease, Outcome: fleet.OK})
+}
