@@ -53,6 +53,9 @@ func (a API) Class() fleet.Class {
 	}
 }
 
+// NamesModel reports whether engines read the model in the body's member model. SGLang's own API has none.
+func (a API) NamesModel() bool { return a != Other && a != Generate }
+
 // streamsByDefault reports whether an absent "stream" means true, as in Ollama's two generating calls (ollama
 // docs/api.md, v0.5 and later).
 func (a API) streamsByDefault() bool { return a == OllamaChat || a == OllamaGenerate }

@@ -6,18 +6,26 @@ import "github.com/warmpath/warmpath/prompt/jsonscan"
 // engines differ in which they take: model, SGLang's lora_path, the name and the path in lora_request (TensorRT-LLM),
 // and for /api/show name (Ollama). Of APIs that are not known it also lists model within other members, as batches and
 // sessions of the realtime API have it, but where a model or a client made up the names.
-func Models(api API, path string, body []byte) (names []string) {
-	m := models{inner: api == Other, show: path == "/api/show", body: body}
-	m.c.Reset(body)
-	if m.c.Next() == jsonscan.Object {
-		m.object(1)
+//
+// base reports whether an engine may compute its own model, since the member by which it is told another one is not
+// there, or anything but a name stands in it: null, or in a list. That member is model, but lora_path in SGLang's own
+// API, which knows no model (sglang, GenerateReqInput and EmbeddingReqInput in io_struct.py).
+func Models(api API, path string, body []byte) (names []string, base bool) {
+	m := models{inner: api == Other, show: path == "/api/show", body: body, by: "model"}
+	if api == Generate || path == "/encode" {
+		m.by = "lora_path"
 	}
-	return m.names
+	m.c.Reset(body)
+	whole := m.c.Next() == jsonscan.Object && m.object(1)
+	return m.names, !whole || !m.told || m.untold
 }
 
 // models reads one body.
 type models struct {
-	inner, show bool // it names models within other members, and by name
+	inner, show bool   // it names models within other members, and by name
+	by          string // the member by which an engine is told a model
+	told        bool   // that member is there
+	untold      bool   // anything but a name stands in it
 	body        []byte
 	c           jsonscan.Cursor
 	names       []string
@@ -34,7 +42,10 @@ func (m *models) object(depth int) bool {
 		name, value, ok := string(raw), m.c.Next(), false
 		switch {
 		case name == "model", depth == 1 && (name == "lora_path" || m.show && name == "name"):
-			ok = m.value(value, depth)
+			var named bool
+			if named, ok = m.value(value, depth); depth == 1 && name == m.by {
+				m.told, m.untold = true, m.untold || !named
+			}
 		case depth == 1 && name == "lora_request" && value == jsonscan.Object:
 			ok = m.adapter()
 		case m.inner && depth < deepest && !made(name, 1):
@@ -49,23 +60,31 @@ func (m *models) object(depth int) bool {
 	return kind == jsonscan.ObjectEnd
 }
 
-// value reads a name, or a list of names.
-func (m *models) value(kind jsonscan.Kind, depth int) bool {
-	if kind == jsonscan.String {
-		m.names = append(m.names, jsonscan.Decode(m.body, m.c.At()))
-		return true
-	}
-	if kind != jsonscan.Array {
-		return m.within(kind, depth)
-	}
-	for kind = m.c.Next(); kind != jsonscan.ArrayEnd; kind = m.c.Next() {
-		if kind == jsonscan.String {
-			m.names = append(m.names, jsonscan.Decode(m.body, m.c.At()))
-		} else if !m.c.Skip(kind) {
-			return false
+// value reads a name, or a list of names. named reports whether it has nothing but names.
+func (m *models) value(kind jsonscan.Kind, depth int) (named, ok bool) {
+	switch kind {
+	case jsonscan.String:
+		return m.name(), true
+	case jsonscan.Array:
+		all, empty := true, true
+		for kind = m.c.Next(); kind != jsonscan.ArrayEnd; kind = m.c.Next() {
+			if empty = false; kind == jsonscan.String {
+				all = m.name() && all
+			} else if all = false; !m.c.Skip(kind) {
+				return false, false
+			}
 		}
+		return all && !empty, true
+	default:
+		return false, m.within(kind, depth)
 	}
-	return true
+}
+
+// name takes the name that stands here, and reports whether it is one.
+func (m *models) name() bool {
+	name := jsonscan.Decode(m.body, m.c.At())
+	m.names = append(m.names, name)
+	return name != ""
 }
 
 // adapter reads a lora_request.

@@ -11,23 +11,34 @@ func TestModels(t *testing.T) {
 		path string
 		body string
 		want []string
+		base bool
 	}{
-		{Chat, "", `{"model":"a","messages":[{"role":"user","content":"model","model":"x"}],"tools":[{"model":"x"}]}`, []string{"a"}},
-		{Chat, "", `{"model":"a","\u006dodel":"\u0062"}`, []string{"a", "b"}},
-		{Generate, "", `{"text":"x","lora_path":"l"}`, []string{"l"}},
-		{Generate, "", `{"text":["x","y"],"lora_path":["l",null,"m"],"model":null}`, []string{"l", "m"}},
-		{Completions, "", `{"model":"a","lora_request":{"lora_name":"l","lora_int_id":1,"lora_path":"/p"}}`, []string{"a", "l", "/p"}},
-		{Other, "/api/show", `{"name":"a"}`, []string{"a"}},
-		{Other, "/v1/x", `{"name":"a"}`, nil},
-		{Other, "", `{"requests":[{"custom_id":"1","params":{"model":"a","messages":[{"content":"x"}]}},{"params":{"model":"b"}}]}`, []string{"a", "b"}},
-		{Other, "", `{"session":{"model":"a","audio":{"input":{"transcription":{"model":"b"}}}},"metadata":{"model":"x"}}`, []string{"a", "b"}},
-		{Other, "", `{"session":{"input_audio_transcription":{"model":"b"}}}`, []string{"b"}},
-		{Other, "", `{"model":"a"`, []string{"a"}},
-		{Other, "", `["model"]`, nil},
-		{Other, "", ``, nil},
+		{Chat, "", `{"model":"a","messages":[{"role":"user","content":"model","model":"x"}],"tools":[{"model":"x"}]}`, []string{"a"}, false},
+		{Chat, "", `{"model":"a","\u006dodel":"\u0062"}`, []string{"a", "b"}, false},
+		{Generate, "", `{"text":"x","lora_path":"l"}`, []string{"l"}, false},
+		{Generate, "", `{"text":["x","y"],"lora_path":["l",null,"m"],"model":null}`, []string{"l", "m"}, true},
+		{Generate, "", `{"text":["x"],"lora_path":["l","m"],"model":null}`, []string{"l", "m"}, false},
+		{Generate, "", `{"text":"x","lora_path":"l","lora_path":null}`, []string{"l"}, true},
+		{Generate, "", `{"text":"x","lora_path":[]}`, nil, true},
+		{Generate, "", `{"text":"x","lora_path":["l",""]}`, []string{"l", ""}, true},
+		{Generate, "", `{"text":"x","model":"a"}`, []string{"a"}, true},
+		{Other, "/encode", `{"text":"x","model":"a"}`, []string{"a"}, true},
+		{Other, "/encode", `{"text":"x","lora_path":"a"}`, []string{"a"}, false},
+		{Chat, "", `{"model":"a","lora_path":null}`, []string{"a"}, false},
+		{Other, "", `{"model":"a","model":7}`, []string{"a"}, true},
+		{Other, "", `{"model":{"model":"a"}}`, []string{"a"}, true},
+		{Completions, "", `{"model":"a","lora_request":{"lora_name":"l","lora_int_id":1,"lora_path":"/p"}}`, []string{"a", "l", "/p"}, false},
+		{Other, "/api/show", `{"name":"a"}`, []string{"a"}, true},
+		{Other, "/v1/x", `{"name":"a"}`, nil, true},
+		{Other, "", `{"requests":[{"custom_id":"1","params":{"model":"a","messages":[{"content":"x"}]}},{"params":{"model":"b"}}]}`, []string{"a", "b"}, true},
+		{Other, "", `{"session":{"model":"a","audio":{"input":{"transcription":{"model":"b"}}}},"metadata":{"model":"x"}}`, []string{"a", "b"}, true},
+		{Other, "", `{"session":{"input_audio_transcription":{"model":"b"}}}`, []string{"b"}, true},
+		{Other, "", `{"model":"a"`, []string{"a"}, true},
+		{Other, "", `["model"]`, nil, true},
+		{Other, "", ``, nil, true},
 	} {
-		if got := Models(c.api, c.path, []byte(c.body)); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", c.body, got, c.want)
+		if got, base := Models(c.api, c.path, []byte(c.body)); !slices.Equal(got, c.want) || base != c.base {
+			t.Errorf("%s: %q %v, want %q %v", c.body, got, base, c.want, c.base)
 		}
 	}
 }

@@ -127,6 +127,9 @@ func TestOwned(t *testing.T) {
 		{"POST", "/v1/messages", `{"model":"m","messages":[],"previous_response_id":"ID"}`},
 		{"POST", "/generate", `{"text":"a","session_params":{"id":"ID"}}`},
 		{"POST", "/close_session", `{"session_id":"ID"}`},
+		{"POST", "/close_session", "\ufeff" + `{"session_id":"ID"}`},
+		{"POST", "/close_session", "\ufeff\ufeff" + `{"session_id":"ID"}`},
+		{"POST", "/v1/batches", "\ufeff\ufeff\ufeff" + `{"input_file_id":"ID"}`},
 		{"POST", "/v1/batches", `{"input_file_id":"ID"}`},
 		{"POST", "/v1/fine_tuning/jobs", `{"model":"m","training_file":"ID"}`},
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// permit refuses a request for a model that its caller may not use, by the error of a model that does not exist. A
-// request without a name goes only where none but permitted models can be meant.
+// permit refuses a request for a model that its caller may not use, by the error of a model that does not exist. Where an
+// engine may compute a model that is not named to it, the request goes only to engines that would compute a permitted one.
 func (c *call) permit() error {
 	if c.allowed.All() {
 		return nil
@@ -19,7 +19,7 @@ func (c *call) permit() error {
 	if paths.NamesInside(c.R.Method, c.R.URL.Path) {
 		return fault.ErrModelsUnread
 	}
-	names := c.Models()
+	names, base := c.Models()
 	for _, name := range names {
 		if !c.allowed.Has(name) {
 			return &route.UnknownModelError{Model: name, Known: c.visible()}
@@ -27,7 +27,7 @@ func (c *call) permit() error {
 	}
 	q := &c.Request
 	unread := isUpgrade(c.R) && c.Transport == nil
-	if len(names) > 0 && !unread {
+	if !base && !unread {
 		return nil
 	}
 	if len(names) == 0 && q.Class != fleet.Auxiliary && !q.Native {
@@ -47,33 +47,44 @@ func (c *call) nameOnly() error {
 	return fault.ErrNoModel
 }
 
-// keepOut excludes endpoints that could use another model than the caller may: for what they compute without a name,
-// their first; for messages that are not read, any that they have. What they only tell, those may that serve one of the
+// keepOut excludes endpoints that could use another model than the caller may: for what they compute without being told
+// a name, their first; for messages that are not read, any that they have. What they only tell, those may that serve one of the
 // caller's, and the holder of what is its own.
 func (c *call) keepOut(unread bool) error {
 	q := &c.Request
 	if !unread && !c.Computes && len(q.Owned) > 0 {
 		return nil
 	}
-	may, pinned := false, false
+	may, serves := false, c.serving()
 	for _, s := range c.p.fleet.Status() {
-		if s.Gone {
-			continue
+		switch {
+		case s.Gone:
+		case !c.mayAsk(s.Models, unread):
+			q.Exclude = append(q.Exclude, s.Endpoint.Name)
+		default:
+			may = may || serves(s.Endpoint.Name) && (q.Pin == "" || s.Endpoint.Answers(q.Pin))
 		}
-		if c.mayAsk(s.Models, unread) {
-			may, pinned = true, pinned || s.Endpoint.Answers(q.Pin)
-			continue
-		}
-		q.Exclude = append(q.Exclude, s.Endpoint.Name)
 	}
 	switch {
-	case may && (q.Pin == "" || pinned):
+	case may:
 		return nil
 	case unread:
 		return fault.ErrUnread
+	case c.Computes:
+		return fault.ErrUntold
 	default:
 		return fault.ErrNoModel
 	}
+}
+
+// serving says which endpoints serve the request's model; all where it names none that is served.
+func (c *call) serving() func(endpoint string) bool {
+	for _, m := range c.p.fleet.Models() {
+		if m.ID == c.Request.Model {
+			return func(endpoint string) bool { return slices.Contains(m.Endpoints, endpoint) }
+		}
+	}
+	return func(string) bool { return true }
 }
 
 // mayAsk reports whether an endpoint with these models may be asked, see keepOut.

@@ -15,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/identity"
+	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -103,6 +104,11 @@ var ways = []way{
 	{"an adapter of TensorRT-LLM", "POST", "/v1/completions", "", `{"model":"m","prompt":"x","lora_request":{"lora_name":"MODEL"}}`},
 	{"JSON as text", "POST", "/completion", "text/plain", `{"model":"MODEL","prompt":"x"}`},
 	{"JSON as bytes", "POST", "/completion", "application/octet-stream", `{"model":"MODEL","prompt":"x"}`},
+	{"a mark before JSON", "POST", "/completion", "", "\ufeff" + `{"model":"MODEL","prompt":"x"}`},
+	{"two marks before JSON", "POST", "/v1/rerank", "", "\ufeff\ufeff" + `{"model":"MODEL","query":"x","documents":[]}`},
+	{"three marks before JSON", "POST", "/v1/x", "", "\ufeff\ufeff\ufeff" + `{"model":"MODEL"}`},
+	{"two marks before JSON as text", "POST", "/tokenize", "text/plain", "\ufeff\ufeff" + `{"model":"MODEL","prompt":"x"}`},
+	{"three marks before JSON as bytes", "POST", "/completion", "application/octet-stream", "\ufeff\ufeff\ufeff" + `{"model":"MODEL","prompt":"x"}`},
 	{"a session", "POST", "/v1/realtime/client_secrets", "", `{"session":{"type":"realtime","model":"MODEL"}}`},
 	{"a batch", "POST", "/v1/messages/batches", "", `{"requests":[{"params":{"model":"m"}},{"params":{"model":"MODEL"}}]}`},
 	{"a form with a file", "POST", "/v1/audio/transcriptions", "multipart/form-data; boundary=x", form},
@@ -188,6 +194,141 @@ func TestListsOfKeys(t *testing.T) {
 			}
 			if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 				t.Errorf("%s with %q: %q, want %q", path, key, got, want)
+			}
+		}
+	}
+}
+
+// computed lists the models that an engine computes for a request that it got, as listing notes them. base is the engine's
+// own for what names none. SGLang reads none but lora_path in its own API; FastAPI and llama.cpp read no header and no
+// query beside a body.
+func computed(asked, base string) (models []string) {
+	method, rest, _ := strings.Cut(asked, " ")
+	target, body, _ := strings.Cut(rest, " ")
+	path, _, _ := strings.Cut(target, "?")
+	if method != "POST" || path == "/tokenize" || path == "/api/show" || path == "/v1/messages/count_tokens" || strings.HasPrefix(path, "/v1/realtime") {
+		return nil
+	}
+	add := func(name any) {
+		if s, _ := name.(string); s != "" {
+			models = append(models, s)
+		} else {
+			models = append(models, base)
+		}
+	}
+	var is map[string]any
+	if err := json.Unmarshal([]byte(strings.TrimLeft(body, "\ufeff")), &is); err != nil {
+		if of, ok := strings.CutPrefix(path, "/v2/models/"); ok {
+			body = "model=" + strings.TrimSuffix(of, "/infer")
+		}
+		if i := strings.LastIndex(body, "model="); i >= 0 {
+			add(body[i+len("model="):])
+			return models
+		}
+		_, after, _ := strings.Cut(body, "name=\"model\"\r\n\r\n")
+		after, _, _ = strings.Cut(after, "\r\n")
+		add(after)
+		return models
+	}
+	if path != "/generate" && path != "/encode" {
+		if of, ok := strings.CutPrefix(path, "/v2/models/"); ok {
+			return []string{strings.TrimSuffix(of, "/infer")}
+		}
+		if list, ok := is["requests"].([]any); ok {
+			for _, r := range list {
+				add(r.(map[string]any)["params"].(map[string]any)["model"])
+			}
+			return models
+		}
+		add(is["model"])
+	} else if list, ok := is["lora_path"].([]any); ok && len(list) > 0 {
+		for _, name := range list {
+			add(name)
+		}
+	} else {
+		add(is["lora_path"])
+	}
+	return models
+}
+
+// unread are ways to name a model, or several, where an engine does not read them, or not all.
+var unread = []way{
+	{"a header, without a body's", "POST", "/v1/chat/completions", "", `{"messages":[]}`},
+	{"a header, and null", "POST", "/v1/completions", "", `{"model":null,"prompt":"x"}`},
+	{"a header, and nothing", "POST", "/v1/messages", "", `{"model":"","messages":[]}`},
+	{"a header, and a name first", "POST", "/v1/responses", "", `{"model":"MODEL","input":"x","model":null}`},
+	{"the query, without a body's", "POST", "/v1/chat/completions?model=MODEL", "", `{"messages":[]}`},
+	{"the query, embeddings", "POST", "/v1/embeddings?model=MODEL", "", `{"input":"x"}`},
+	{"the query, ollama", "POST", "/api/chat?model=MODEL", "", `{"messages":[]}`},
+	{"the query, an empty body", "POST", "/api/generate?model=MODEL", "", `{}`},
+	{"nothing", "POST", "/v1/chat/completions", "", `{"messages":[]}`},
+	{"the query of rerank", "POST", "/v1/rerank?model=MODEL", "", `{"query":"x","documents":[]}`},
+	{"a header of rerank", "POST", "/v1/rerank", "", `{"query":"x","documents":[]}`},
+	{"null of rerank", "POST", "/v1/rerank?model=MODEL", "", `{"model":"MODEL","query":"x","documents":[],"model":null}`},
+	{"the query of a form", "POST", "/v1/audio/transcriptions?model=MODEL", "multipart/form-data; boundary=x", strings.ReplaceAll(form, `"model"`, `"language"`)},
+	{"a form whose last name is empty", "POST", "/v1/x", "application/x-www-form-urlencoded", `model=MODEL&a=b&model=`},
+	{"the query of no JSON", "POST", "/v1/audio/translations?model=MODEL", "application/octet-stream", "x"},
+	{"within a batch", "POST", "/v1/messages/batches", "", `{"requests":[{"params":{"model":"MODEL"}},{"params":{}}]}`},
+	{"SGLang's own API", "POST", "/generate", "", `{"text":"x","model":"MODEL"}`},
+	{"SGLang's own API, by header", "POST", "/generate", "", `{"text":"x"}`},
+	{"SGLang's own API, by query", "POST", "/generate?model=MODEL", "", `{"text":"x"}`},
+	{"SGLang's own API, null", "POST", "/generate", "", `{"text":"x","model":"MODEL","lora_path":null}`},
+	{"SGLang's own API, empty", "POST", "/generate", "", `{"text":"x","lora_path":""}`},
+	{"SGLang's own API, a list", "POST", "/generate", "", `{"text":["x","y"],"lora_path":["MODEL",null]}`},
+	{"SGLang's own API, an empty list", "POST", "/generate", "", `{"text":"x","model":"MODEL","lora_path":[]}`},
+	{"SGLang's own API, twice", "POST", "/generate", "", `{"text":"x","lora_path":"MODEL","lora_path":null}`},
+	{"SGLang's own API, named", "POST", "/generate", "", `{"text":["x","y"],"lora_path":["MODEL","MODEL"]}`},
+	{"SGLang's embeddings", "POST", "/encode", "", `{"text":"x","model":"MODEL"}`},
+	{"SGLang's embeddings, named", "POST", "/encode", "", `{"text":"x","lora_path":"MODEL"}`},
+}
+
+// TestComputedForKeys: whatever a request says where, engines compute only models that its key may use. Where the API has
+// a member for it, the model that is meant gets there.
+func TestComputedForKeys(t *testing.T) {
+	engines := []*listing{{models: []string{"m", "a"}}, {models: []string{"n", "k"}}}
+	parents := [][]string{{"", "m"}, {"", ""}}
+	keys := identity.Keys{}
+	asks := []struct {
+		model  string
+		models fleet.Names // of the key
+	}{{"m", fleet.Names{"m"}}, {"a", fleet.Names{"a"}}, {"n", fleet.Names{"n"}}, {"k", fleet.Names{"k"}}, {"k", fleet.Names{"m", "k"}}, {"a", fleet.Names{"n", "a"}}}
+	for _, ask := range asks {
+		keys.Add(sha256.Sum256([]byte(fmt.Sprint(ask.models))), identity.Key{Tenant: "blue", Models: ask.models})
+	}
+	r := newRig(t, proxy.Config{Tenants: &identity.Tenants{Keys: keys, Required: true}}, engines[0].ServeHTTP, engines[1].ServeHTTP)
+	for i, e := range engines {
+		report := fleet.Report{Healthy: true, Kind: fleet.KindVLLM}
+		for j, m := range e.models {
+			report.Models = append(report.Models, fleet.Model{ID: m, Parent: parents[i][j]})
+		}
+		r.fleet.Observe(route.Probed{Endpoint: fmt.Sprint("e", i), Report: report})
+	}
+	for _, w := range slices.Concat(ways, unread) {
+		if strings.Contains(w.body, `"model":"m"`) || w.name == "a form, twice" {
+			continue // only keys for m may
+		}
+		for _, ask := range asks {
+			model, key := ask.model, fmt.Sprint(ask.models)
+			res, body := w.ask(r, key, model)
+			sent := 0
+			for _, e := range engines {
+				for _, asked := range e.take() {
+					sent++
+					for _, got := range computed(asked, e.models[0]) {
+						if !ask.models.Has(got) {
+							t.Errorf("%s with a key for %s: %q was computed for %q", w.name, key, got, asked)
+						}
+					}
+				}
+			}
+			api := prompt.Classify(w.method, strings.SplitN(w.path, "?", 2)[0])
+			base := model == "m" || model == "n"
+			serves := base || api.NamesModel() && w.name != "nothing"
+			if serves && res.StatusCode != 200 && !strings.HasPrefix(w.name, "SGLang") || res.StatusCode == 200 && sent != 1 && w.path != "/v1/models/MODEL" {
+				t.Errorf("%s of %q with a key for %s: %d %s, %d engines were asked", w.name, model, key, res.StatusCode, body, sent)
+			}
+			if res.StatusCode != 200 && res.StatusCode != 404 && w.name != "nothing" {
+				t.Errorf("%s of %q with a key for %s: %d %s", w.name, model, key, res.StatusCode, body)
 			}
 		}
 	}

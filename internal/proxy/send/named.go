@@ -84,6 +84,8 @@ func (f *Fields) Whole() bool { return !f.more }
 func (c *Incoming) field(model *namedModel) func(name, value string, start, end int) {
 	return func(name, value string, start, end int) {
 		switch name = strings.TrimSuffix(name, "[]"); {
+		case value == "" && name == "model":
+			model.name = ""
 		case value == "":
 		case name == "model":
 			if len(value) <= longestName {
@@ -98,19 +100,23 @@ func (c *Incoming) field(model *namedModel) func(name, value string, start, end 
 // ModelHeader names the model of a request, before all else.
 const ModelHeader = "X-Warmpath-Model"
 
-// Models lists every model that the request may name to an engine, in whatever way.
-func (c *Incoming) Models() (names []string) {
+// Models lists every model that the request may name to an engine, in whatever way. base reports whether an engine may
+// compute its own model beside, since nothing that it reads names another: it reads no header, and no query beside a
+// body. In an API that has a member for it, any of the names gets into the body.
+func (c *Incoming) Models() (names []string, base bool) {
 	add := func(name string) {
 		if name != "" {
 			names = append(names, name)
 		}
 	}
 	add(Named(c.R.Header).Get(ModelHeader))
+	inPath := false
 	for _, prefix := range [...]string{"/v1/models/", "/v2/models/"} {
 		if of, ok := strings.CutPrefix(c.R.URL.Path, prefix); ok {
 			if prefix != "/v1/models/" { // Open Inference Protocol: /v2/models/NAME/infer
 				of, _, _ = strings.Cut(of, "/")
 			}
+			inPath = inPath || of != ""
 			add(of)
 		}
 	}
@@ -119,10 +125,14 @@ func (c *Incoming) Models() (names []string) {
 			add(at.name)
 		}
 	}
-	for _, name := range prompt.Models(c.API, c.R.URL.Path, c.Text()) {
+	inBody, base := prompt.Models(c.API, c.R.URL.Path, c.Text())
+	for _, name := range inBody {
 		add(name)
 	}
-	return names
+	if c.API.NamesModel() {
+		return names, len(names) == 0
+	}
+	return names, base && !inPath && c.inForm.name == ""
 }
 
 // Named is the model that a form or the query names; "" for none.
