@@ -2,8 +2,6 @@ package config
 
 import (
 	"net"
-	"os"
-	"strings"
 	"time"
 )
 
@@ -48,16 +46,5 @@ func (l Lease) check() (faults []error) {
 
 // Secret is the token, read from its file if it is there; "" if none is required.
 func (l Lease) Secret() (string, error) {
-	if l.TokenFile == "" {
-		return l.Token, nil
-	}
-	b, err := os.ReadFile(l.TokenFile)
-	if err != nil {
-		return "", fault("lease.token_file", "%w", err)
-	}
-	token := strings.TrimSpace(string(b))
-	if token == "" {
-		return "", fault("lease.token_file", "%s is empty", l.TokenFile)
-	}
-	return token, nil
+	return secretIn("lease.token_file", l.Token, l.TokenFile, 1)
 }

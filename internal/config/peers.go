@@ -52,14 +52,7 @@ type Redis struct {
 
 // ThePassword is the password in the file; empty without one.
 func (r Redis) ThePassword() (string, error) {
-	if r.PasswordFile == "" {
-		return "", nil
-	}
-	b, err := os.ReadFile(r.PasswordFile)
-	if err != nil {
-		return "", fault("peers.redis.password_file", "%w", err)
-	}
-	return strings.TrimSpace(string(b)), nil
+	return secretIn("peers.redis.password_file", "", r.PasswordFile, 0)
 }
 
 // TheTLS is the TLS configuration for rediss://; nil for the system's authorities and no client certificate.
@@ -106,18 +99,8 @@ const leastSecret = 16
 
 // TheSecret is the secret, given or from its file; empty for none.
 func (p Peers) TheSecret() ([]byte, error) {
-	if p.SecretFile == "" {
-		return []byte(p.Secret), nil
-	}
-	b, err := os.ReadFile(p.SecretFile)
-	if err != nil {
-		return nil, fault("peers.secret_file", "%w", err)
-	}
-	secret := strings.TrimSpace(string(b))
-	if len(secret) < leastSecret {
-		return nil, fault("peers.secret_file", "%s holds %d bytes, must be at least %d: make one by openssl rand -hex 32", p.SecretFile, len(secret), leastSecret)
-	}
-	return []byte(secret), nil
+	secret, err := secretIn("peers.secret_file", p.Secret, p.SecretFile, leastSecret)
+	return []byte(secret), err
 }
 
 func (p Peers) check() (faults []error) {

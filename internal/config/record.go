@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
@@ -75,16 +74,6 @@ func checkOutput(path, name string) error {
 
 // SaltBytes is the salt, read from its file if it is there; nil if one must be drawn.
 func (r Record) SaltBytes() ([]byte, error) {
-	if r.SaltFile == "" {
-		return []byte(r.Salt), nil
-	}
-	b, err := os.ReadFile(r.SaltFile)
-	if err != nil {
-		return nil, fault("record.salt_file", "%w", err)
-	}
-	salt := strings.TrimSpace(string(b))
-	if len(salt) < leastSaltKey {
-		return nil, fault("record.salt_file", "%s holds %d bytes, must be %d or more", r.SaltFile, len(salt), leastSaltKey)
-	}
-	return []byte(salt), nil
+	salt, err := secretIn("record.salt_file", r.Salt, r.SaltFile, leastSaltKey)
+	return []byte(salt), err
 }

@@ -2,10 +2,8 @@ package config
 
 import (
 	"cmp"
-	"os"
 	"reflect"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -186,17 +184,8 @@ func (t Tenants) Salt() ([]byte, error) {
 	if !t.CacheSalt {
 		return nil, nil
 	}
-	key := t.SaltKey
-	if t.SaltKeyFile != "" {
-		b, err := os.ReadFile(t.SaltKeyFile)
-		if err != nil {
-			return nil, fault("tenants.salt_key_file", "%w", err)
-		}
-		if key = strings.TrimSpace(string(b)); len(key) < leastSaltKey {
-			return nil, fault("tenants.salt_key_file", "%s holds %d bytes, must be %d or more", t.SaltKeyFile, len(key), leastSaltKey)
-		}
-	}
-	return []byte(key), nil
+	key, err := secretIn("tenants.salt_key_file", t.SaltKey, t.SaltKeyFile, leastSaltKey)
+	return []byte(key), err
 }
 
 func (c Config) checkTenants() []error {

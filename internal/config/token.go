@@ -1,10 +1,5 @@
 package config
 
-import (
-	"os"
-	"strings"
-)
-
 // EndpointToken names the endpoint of each answer in a header, sealed so that clients cannot read it, and accepts it in
 // requests: session affinity of llm-d's endpoint picker by encoded endpoint. llm-d's own tokens work if an endpoint has
 // the name in them (namespace/name).
@@ -20,17 +15,8 @@ type EndpointToken struct {
 
 // Secret is the key, read from its file if it is there; nil for none.
 func (t EndpointToken) Secret() ([]byte, error) {
-	key := t.Key
-	if t.KeyFile != "" {
-		b, err := os.ReadFile(t.KeyFile)
-		if err != nil {
-			return nil, fault("endpoint_token.key_file", "%w", err)
-		}
-		if key = strings.TrimSpace(string(b)); len(key) < leastSaltKey {
-			return nil, fault("endpoint_token.key_file", "%s holds %d bytes, must be %d or more", t.KeyFile, len(key), leastSaltKey)
-		}
-	}
-	return []byte(key), nil
+	key, err := secretIn("endpoint_token.key_file", t.Key, t.KeyFile, leastSaltKey)
+	return []byte(key), err
 }
 
 func (t EndpointToken) check() []error {

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"net"
 	"net/url"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -374,27 +373,12 @@ func (a *Admin) checkTokens() (faults []error) {
 
 // AdminToken is the token of the admin API, read from its file if it is there; "" if none is required.
 func (c Config) AdminToken() (string, error) {
-	return secretIn("admin.token_file", c.Admin.Token, c.Admin.TokenFile)
+	return secretIn("admin.token_file", c.Admin.Token, c.Admin.TokenFile, 1)
 }
 
 // AdminReadToken is the token of the admin API that changes nothing, read from its file if it is there; "" for none.
 func (c Config) AdminReadToken() (string, error) {
-	return secretIn("admin.read_token_file", c.Admin.ReadToken, c.Admin.ReadTokenFile)
-}
-
-// secretIn is a secret, or what its file has, without white space around it.
-func secretIn(path, secret, file string) (string, error) {
-	if file == "" {
-		return secret, nil
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return "", fault(path, "%w", err)
-	}
-	if secret = strings.TrimSpace(string(b)); secret == "" {
-		return "", fault(path, "%s is empty", file)
-	}
-	return secret, nil
+	return secretIn("admin.read_token_file", c.Admin.ReadToken, c.Admin.ReadTokenFile, 1)
 }
 
 // Warnings are settings that are valid but probably unintended.
