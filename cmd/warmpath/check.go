@@ -116,6 +116,9 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 	} else {
 		line("queue", "off: %s", off)
 	}
+	if cfg.Admission {
+		line("admission", "on: turns are held while the sessions under way need more cache than there is")
+	}
 	for _, name := range cfg.Shadow.Policies {
 		line("shadow", "%s: %s", name, policy.Describe(name))
 	}
@@ -216,6 +219,15 @@ func describeListeners(line func(name, format string, args ...any), cfg *config.
 			scheme = "https"
 		}
 		line("admin", "%s://%s", scheme, cfg.Admin.Listen)
+	}
+	if cfg.Peers.Listen != "" {
+		line("peers", "reach this router at %s", cfg.Peers.Listen)
+	}
+	if cfg.ExtProc.On() {
+		line("extproc", "%s: Envoy asks where to send requests", cfg.ExtProc.Listen)
+	}
+	if cfg.Lease.On() {
+		line("lease", "%s: programs that send requests themselves ask where to", cfg.Lease.Listen)
 	}
 	if c := cfg.TRTLLM.Cluster; c.Listen != "" && c.Storage() {
 		line("workers", "register at %s", c.Listen)

@@ -73,8 +73,8 @@ func (a *Attempt) End(o fleet.Outcome, status int) {
 	a.span.End()
 }
 
-// End ends the span of a request with all that is known of it, and notes the trace there. A client's own mistake (4xx) does not make a server
-// span an error (OpenTelemetry semantic conventions 1.37, HTTP spans, "Status").
+// End ends the span of a request with all that is known of it, and notes the trace there. A client's own mistake (4xx)
+// does not make a server span an error (OpenTelemetry semantic conventions 1.37, HTTP spans, "Status").
 func (s *Span) End(served *live.Served) {
 	if s == nil {
 		return
