@@ -3,6 +3,7 @@ package route_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -61,6 +62,11 @@ func TestShares(t *testing.T) {
 				}
 			}
 			configure(100, 0)
+			for _, m := range x.r.Models() {
+				if m.ID == "fast" != slices.Equal(m.Shares, []float64{100, 0}) {
+					t.Errorf("%s is listed with the shares %v", m.ID, m.Shares)
+				}
+			}
 			for i := range 100 {
 				if got := ask(i, 3); got != model[i] {
 					t.Fatalf("conversation %d had %s and has %s, whose share is 0 now", i, model[i], got)

@@ -36,7 +36,10 @@ func (f *fakeFleet) Status() []route.EndpointStatus {
 }
 
 func (f *fakeFleet) Models() []route.ModelStatus {
-	return []route.ModelStatus{{ID: "qwen", ContextTokens: 4096, Endpoints: []string{"a"}}}
+	return []route.ModelStatus{
+		{ID: "fast", Alias: []string{"qwen", "new"}, Shares: []float64{95, 5}, Endpoints: []string{"a"}},
+		{ID: "qwen", ContextTokens: 4096, Endpoints: []string{"a"}},
+	}
 }
 
 func (f *fakeFleet) Stats() route.Stats    { return route.Stats{Decisions: 9, Sessions: 3} }
@@ -176,6 +179,7 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/admin/decisions?last=3", "", 200, `"last=3"`},
 		{"POST", "/admin/decisions", "", 405, "method_not_allowed"},
 		{"GET", "/admin/models", "", 200, `"context_tokens": 4096`},
+		{"GET", "/admin/models", "", 200, `"shares": [`},
 		{"GET", "/admin/stats", "", 200, `"decisions": 9`},
 		{"GET", "/admin/endpoints", "", 200, `"kv_usage": 0.25`},
 		{"GET", "/admin/endpoints", "", 200, `"queued_requests": 3`},

@@ -76,12 +76,13 @@ type engine struct {
 }
 
 type modelView struct {
-	ID            string   `json:"id"`
-	Alias         []string `json:"alias,omitempty"`
-	Parent        string   `json:"parent,omitempty"`
-	ContextTokens int      `json:"context_tokens,omitempty"`
-	Endpoints     []string `json:"endpoints"`
-	Settings      string   `json:"settings,omitempty"` // that are not those of all models
+	ID            string    `json:"id"`
+	Alias         []string  `json:"alias,omitempty"`
+	Shares        []float64 `json:"shares,omitempty"` // of new conversations, of each model of the alias
+	Parent        string    `json:"parent,omitempty"`
+	ContextTokens int       `json:"context_tokens,omitempty"`
+	Endpoints     []string  `json:"endpoints"`
+	Settings      string    `json:"settings,omitempty"` // that are not those of all models
 }
 
 type statsView struct {
@@ -157,7 +158,7 @@ func redactURL(s string) string {
 }
 
 func viewModel(m *route.ModelStatus) modelView {
-	v := modelView{ID: m.ID, Alias: m.Alias, Parent: m.Parent, ContextTokens: m.ContextTokens, Endpoints: m.Endpoints}
+	v := modelView{ID: m.ID, Alias: m.Alias, Shares: m.Shares, Parent: m.Parent, ContextTokens: m.ContextTokens, Endpoints: m.Endpoints}
 	if v.Endpoints == nil {
 		v.Endpoints = []string{}
 	}

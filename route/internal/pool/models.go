@@ -126,10 +126,11 @@ func (s *state) called(model string) int32 {
 // ModelStatus is one model or alias a client can ask for.
 type ModelStatus struct {
 	ID            string
-	Alias         []string // the models it stands for; nil for a model
-	Parent        string   // base model of an adapter
-	ContextTokens int      // the largest of its endpoints; 0 unknown
-	Endpoints     []string // names of its endpoints, in order of declaration
+	Alias         []string  // the models it stands for; nil for a model
+	Shares        []float64 // those of Alias, as weights; nil without
+	Parent        string    // base model of an adapter
+	ContextTokens int       // the largest of its endpoints; 0 unknown
+	Endpoints     []string  // names of its endpoints, in order of declaration
 }
 
 // Models lists the models and aliases, sorted by id, without the alias "*".
@@ -157,7 +158,7 @@ func (r Reader) Models() []ModelStatus {
 		if r.t.fill(&p); a.Name == Any || real || len(p.members) == 0 {
 			continue
 		}
-		s := ModelStatus{ID: a.Name, Alias: a.Models}
+		s := ModelStatus{ID: a.Name, Alias: a.Models, Shares: a.Shares}
 		for i := range p.members {
 			s.ContextTokens = max(s.ContextTokens, p.members[i].context)
 			s.Endpoints = append(s.Endpoints, r.t.endpoints.At(int(p.members[i].slot)).Name())
