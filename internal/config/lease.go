@@ -32,9 +32,7 @@ func (l Lease) check() (faults []error) {
 	case !local(l.Listen) && l.Token == "" && l.TokenFile == "":
 		faults = append(faults, fault("lease.listen", "%s is not a loopback address and needs a token: set lease.token_file", l.Listen))
 	}
-	if l.Token != "" && l.TokenFile != "" {
-		faults = append(faults, fault("lease.token", "give token or token_file, not both"))
-	}
+	faults = append(faults, l.secret().check()...)
 	if l.Expires < time.Second || l.Expires > 24*time.Hour {
 		faults = append(faults, fault("lease.expires", "is %v, must be 1s to 24h", l.Expires))
 	}
@@ -45,6 +43,6 @@ func (l Lease) check() (faults []error) {
 }
 
 // Secret is the token, read from its file if it is there; "" if none is required.
-func (l Lease) Secret() (string, error) {
-	return secretIn("lease.token_file", l.Token, l.TokenFile, 1)
-}
+func (l Lease) Secret() (string, error) { return l.secret().read() }
+
+func (l Lease) secret() secret { return secret{"lease.token", l.Token, l.TokenFile, 1} }

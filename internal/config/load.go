@@ -116,13 +116,12 @@ func scalars() map[string]strictyaml.Scalar {
 	}
 	s["config.TenantKey"] = keyScalar
 	s["config.AliasModels"] = func(into any, text string) error {
-		for name := range strings.SplitSeq(text, ",") {
-			if name = strings.TrimSpace(name); name == "" {
-				return fmt.Errorf("an item of the list %q is empty", text)
-			}
+		var names []string
+		err := strictyaml.Set(reflect.ValueOf(&names).Elem(), text)
+		for _, name := range names {
 			*into.(*AliasModels) = append(*into.(*AliasModels), AliasModel{Model: name})
 		}
-		return nil
+		return err
 	}
 	s["config.AliasModel"] = func(into any, text string) error {
 		into.(*AliasModel).Model = text

@@ -39,14 +39,10 @@ func (c Config) nameWarnings() (out []string) {
 		return append(out, c.settingWarnings(nil)...)
 	}
 	out = append(out, c.settingWarnings(slices.Concat(stated, slices.Sorted(maps.Keys(c.Models.Aliases))))...)
-	for _, name := range slices.Sorted(maps.Keys(c.Models.Aliases)) {
-		var models []string
-		for _, m := range c.Models.Aliases[name] {
-			models = append(models, m.Model)
-		}
-		if !slices.ContainsFunc(models, func(m string) bool { return slices.Contains(stated, m) }) {
-			out = append(out, fmt.Sprintf("models.aliases.%s: no endpoint serves %s%s", name, strings.Join(models, " or "),
-				strictyaml.DidYouMean(models[0], stated)))
+	for _, a := range c.AliasList() {
+		if !slices.ContainsFunc(a.Models, func(m string) bool { return slices.Contains(stated, m) }) {
+			out = append(out, fmt.Sprintf("models.aliases.%s: no endpoint serves %s%s", a.Name, strings.Join(a.Models, " or "),
+				strictyaml.DidYouMean(a.Models[0], stated)))
 		}
 	}
 	return out

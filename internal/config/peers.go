@@ -52,7 +52,7 @@ type Redis struct {
 
 // ThePassword is the password in the file; empty without one.
 func (r Redis) ThePassword() (string, error) {
-	return secretIn("peers.redis.password_file", "", r.PasswordFile, 0)
+	return secret{path: "peers.redis.password", file: r.PasswordFile}.read()
 }
 
 // TheTLS is the TLS configuration for rediss://; nil for the system's authorities and no client certificate.
@@ -99,9 +99,11 @@ const leastSecret = 16
 
 // TheSecret is the secret, given or from its file; empty for none.
 func (p Peers) TheSecret() ([]byte, error) {
-	secret, err := secretIn("peers.secret_file", p.Secret, p.SecretFile, leastSecret)
-	return []byte(secret), err
+	text, err := p.secret().read()
+	return []byte(text), err
 }
+
+func (p Peers) secret() secret { return secret{"peers.secret", p.Secret, p.SecretFile, leastSecret} }
 
 func (p Peers) check() (faults []error) {
 	if !p.On() {
@@ -165,12 +167,8 @@ func (p Peers) check() (faults []error) {
 	if (p.Redis.CertFile == "") != (p.Redis.KeyFile == "") {
 		faults = append(faults, fault("peers.redis.cert_file", "and peers.redis.key_file go together"))
 	}
-	switch {
-	case p.Secret != "" && p.SecretFile != "":
-		faults = append(faults, fault("peers.secret", "and peers.secret_file are both given"))
-	case p.Secret != "" && len(p.Secret) < leastSecret:
-		faults = append(faults, fault("peers.secret", "has %d bytes, must have at least %d: make one by openssl rand -hex 32", len(p.Secret), leastSecret))
-	case p.Secret == "" && p.SecretFile == "" && !local:
+	faults = append(faults, p.secret().check()...)
+	if p.Secret == "" && p.SecretFile == "" && !local {
 		faults = append(faults, fault("peers.secret", "is needed unless all addresses are loopback: otherwise any host that reaches the port could send this router false state. Make one by openssl rand -hex 32, the same for all routers (WARMPATH_PEERS_SECRET, or peers.secret_file)"))
 	}
 	return faults

@@ -14,7 +14,7 @@ func TestPeers(t *testing.T) {
 		"no address of its own": {"{routers: ['127.0.0.1:7001', '127.0.0.1:7002']}", "peers.listen: is needed with peers.routers"},
 		"no secret":             {"{listen: '0.0.0.0:7946', routers: ['10.0.0.2:7946']}", "peers.secret: is needed unless all addresses are loopback"},
 		"a name and no secret":  {"{listen: '127.0.0.1:7946', routers: ['dns://localhost:7946']}", "peers.secret: is needed"},
-		"a short secret":        {"{listen: '0.0.0.0:7946', routers: ['10.0.0.2:7946'], secret: abc}", "peers.secret: has 3 bytes, must have at least 16"},
+		"a short secret":        {"{listen: '0.0.0.0:7946', routers: ['10.0.0.2:7946'], secret: abc}", "peers.secret: has 3 bytes, must be 16 or more"},
 		"nobody to talk to":     {"{listen: '127.0.0.1:7946'}", "peers.routers: is needed"},
 		"nowhere to be reached": {"{routers: ['127.0.0.1:7947']}", "peers.listen: is needed"},
 		"no port":               {"{listen: '127.0.0.1:7946', routers: ['127.0.0.1']}", "peers.routers[0]: \"127.0.0.1\" must be HOST:PORT"},

@@ -44,12 +44,7 @@ func (c Config) checkRecord() []error {
 	if r.Files < 0 || r.Files > mostRecordFiles {
 		faults = append(faults, fault("record.files", "is %d, must be from 0 to %d", r.Files, mostRecordFiles))
 	}
-	switch {
-	case r.Salt != "" && r.SaltFile != "":
-		faults = append(faults, fault("record.salt", "give salt or salt_file, not both"))
-	case r.Salt != "" && len(r.Salt) < leastSaltKey:
-		faults = append(faults, fault("record.salt", "has %d bytes, must be %d or more", len(r.Salt), leastSaltKey))
-	}
+	faults = append(faults, r.secret().check()...)
 	return faults
 }
 
@@ -74,6 +69,8 @@ func checkOutput(path, name string) error {
 
 // SaltBytes is the salt, read from its file if it is there; nil if one must be drawn.
 func (r Record) SaltBytes() ([]byte, error) {
-	salt, err := secretIn("record.salt_file", r.Salt, r.SaltFile, leastSaltKey)
+	salt, err := r.secret().read()
 	return []byte(salt), err
 }
+
+func (r Record) secret() secret { return secret{"record.salt", r.Salt, r.SaltFile, leastSaltKey} }

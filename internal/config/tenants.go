@@ -184,8 +184,12 @@ func (t Tenants) Salt() ([]byte, error) {
 	if !t.CacheSalt {
 		return nil, nil
 	}
-	key, err := secretIn("tenants.salt_key_file", t.SaltKey, t.SaltKeyFile, leastSaltKey)
+	key, err := t.saltKey().read()
 	return []byte(key), err
+}
+
+func (t Tenants) saltKey() secret {
+	return secret{"tenants.salt_key", t.SaltKey, t.SaltKeyFile, leastSaltKey}
 }
 
 func (c Config) checkTenants() []error {
@@ -203,7 +207,7 @@ func (c Config) checkTenants() []error {
 	case t.SaltRequired && !t.CacheSalt:
 		faults = append(faults, fault("tenants.salt_required", "needs cache_salt: true"))
 	case t.SaltKey != "" && t.SaltKeyFile != "":
-		faults = append(faults, fault("tenants.salt_key", "give salt_key or salt_key_file, not both"))
+		faults = append(faults, t.saltKey().check()...)
 	case !t.CacheSalt:
 	case !named:
 		faults = append(faults, fault("tenants.cache_salt", "needs header, api_keys or keys_file, which name the tenant"))

@@ -15,8 +15,12 @@ type EndpointToken struct {
 
 // Secret is the key, read from its file if it is there; nil for none.
 func (t EndpointToken) Secret() ([]byte, error) {
-	key, err := secretIn("endpoint_token.key_file", t.Key, t.KeyFile, leastSaltKey)
+	key, err := t.secret().read()
 	return []byte(key), err
+}
+
+func (t EndpointToken) secret() secret {
+	return secret{"endpoint_token.key", t.Key, t.KeyFile, leastSaltKey}
 }
 
 func (t EndpointToken) check() []error {
@@ -24,11 +28,5 @@ func (t EndpointToken) check() []error {
 	if !headerName(t.Header) {
 		faults = append(faults, fault("endpoint_token.header", "%q is not a header name", t.Header))
 	}
-	switch {
-	case t.Key != "" && t.KeyFile != "":
-		faults = append(faults, fault("endpoint_token.key", "give key or key_file, not both"))
-	case t.Key != "" && len(t.Key) < leastSaltKey:
-		faults = append(faults, fault("endpoint_token.key", "has %d bytes, must be %d or more", len(t.Key), leastSaltKey))
-	}
-	return faults
+	return append(faults, t.secret().check()...)
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -81,9 +80,7 @@ func (t *TRTLLM) check() []error {
 	within("process_id", t.ProcessID, 0, 63)
 	within("cluster.min_context", t.Cluster.MinContext, 0, 1<<20)
 	within("cluster.min_generation", t.Cluster.MinGeneration, 0, 1<<20)
-	if t.AuthKey != "" && t.AuthKeyFile != "" {
-		faults = append(faults, fault("trtllm.auth_key", "give auth_key or auth_key_file, not both"))
-	}
+	faults = append(faults, t.authKey().check()...)
 	if t.Cluster.InactiveTimeout <= 0 {
 		faults = append(faults, fault("trtllm.cluster.inactive_timeout", "is %v, must be above 0", t.Cluster.InactiveTimeout))
 	}
@@ -106,9 +103,7 @@ func (c *TRTCluster) checkStorage() []error {
 			faults = append(faults, fault("trtllm.cluster.listen", "%w", err))
 		}
 	}
-	if c.Token != "" && c.TokenFile != "" {
-		faults = append(faults, fault("trtllm.cluster.token", "give token or token_file, not both"))
-	}
+	faults = append(faults, c.token().check()...)
 	if _, err := guard.ParseNetworks(c.Allow); err != nil {
 		faults = append(faults, fault("trtllm.cluster.allow", "%w", err))
 	}
@@ -131,33 +126,14 @@ func (c *TRTCluster) warnings() []string {
 }
 
 // StorageToken is the token of the storage, read from its file if it is there; "" if none is required.
-func (c *TRTCluster) StorageToken() (string, error) {
-	if c.TokenFile == "" {
-		return c.Token, nil
-	}
-	b, err := os.ReadFile(c.TokenFile)
-	if err != nil {
-		return "", fault("trtllm.cluster.token_file", "%w", err)
-	}
-	token := strings.TrimSpace(string(b))
-	if token == "" {
-		return "", fault("trtllm.cluster.token_file", "%s is empty", c.TokenFile)
-	}
-	return token, nil
-}
+func (c *TRTCluster) StorageToken() (string, error) { return c.token().read() }
+
+func (c *TRTCluster) token() secret { return secret{"trtllm.cluster.token", c.Token, c.TokenFile, 1} }
 
 // Options are the connector's options, with the key read from its file if it is there.
 func (t *TRTLLM) Options() (handover.TRTLLMOptions, error) {
-	o := handover.TRTLLMOptions{Key: t.AuthKey, TokenIDsBase64: t.TokenIDsBase64, LastMessageOnly: t.LastMessageOnly}
-	if t.AuthKeyFile == "" {
-		return o, nil
-	}
-	b, err := os.ReadFile(t.AuthKeyFile)
-	if err != nil {
-		return o, fault("trtllm.auth_key_file", "%w", err)
-	}
-	if o.Key = strings.TrimSpace(string(b)); o.Key == "" {
-		return o, fault("trtllm.auth_key_file", "%s is empty", t.AuthKeyFile)
-	}
-	return o, nil
+	key, err := t.authKey().read()
+	return handover.TRTLLMOptions{Key: key, TokenIDsBase64: t.TokenIDsBase64, LastMessageOnly: t.LastMessageOnly}, err
 }
+
+func (t *TRTLLM) authKey() secret { return secret{"trtllm.auth_key", t.AuthKey, t.AuthKeyFile, 1} }

@@ -357,12 +357,8 @@ func (c Config) CheckFiles(keys discovery.Keys) error {
 
 // checkTokens reports tokens that are given twice or in vain.
 func (a *Admin) checkTokens() (faults []error) {
-	if a.Token != "" && a.TokenFile != "" {
-		faults = append(faults, fault("admin.token", "give token or token_file, not both"))
-	}
+	faults = append(a.token().check(), a.readToken().check()...)
 	switch reads := a.ReadToken != "" || a.ReadTokenFile != ""; {
-	case a.ReadToken != "" && a.ReadTokenFile != "":
-		faults = append(faults, fault("admin.read_token", "give read_token or read_token_file, not both"))
 	case reads && a.Token == "" && a.TokenFile == "":
 		faults = append(faults, fault("admin.read_token", "needs token or token_file: without one everybody who reaches the listener may change what they like"))
 	case a.ReadToken != "" && a.ReadToken == a.Token:
@@ -371,14 +367,20 @@ func (a *Admin) checkTokens() (faults []error) {
 	return faults
 }
 
+func (a *Admin) token() secret { return secret{"admin.token", a.Token, a.TokenFile, 1} }
+
+func (a *Admin) readToken() secret {
+	return secret{"admin.read_token", a.ReadToken, a.ReadTokenFile, 1}
+}
+
 // AdminToken is the token of the admin API, read from its file if it is there; "" if none is required.
 func (c Config) AdminToken() (string, error) {
-	return secretIn("admin.token_file", c.Admin.Token, c.Admin.TokenFile, 1)
+	return c.Admin.token().read()
 }
 
 // AdminReadToken is the token of the admin API that changes nothing, read from its file if it is there; "" for none.
 func (c Config) AdminReadToken() (string, error) {
-	return secretIn("admin.read_token_file", c.Admin.ReadToken, c.Admin.ReadTokenFile, 1)
+	return c.Admin.readToken().read()
 }
 
 // Warnings are settings that are valid but probably unintended.
