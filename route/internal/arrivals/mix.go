@@ -47,7 +47,17 @@ func (m *Mix) Expect(without ablation.Set) (laterTurns, turnTokens float64) {
 // Export returns the counts.
 func (m *Mix) Export() [3]float64 { return [3]float64{m.firsts, m.laters, float64(m.tokens)} }
 
-// Restore sets the counts that Export returned.
+// Restore sets the counts that Export returned. Those that no turns can have led to are dropped or made smaller: others
+// may have forgotten more slowly.
 func (m *Mix) Restore(counts [3]float64) {
+	*m = Mix{}
+	for _, c := range counts {
+		if !(c >= 0) {
+			return
+		}
+	}
 	m.firsts, m.laters, m.tokens = counts[0], counts[1], fit.Mean(counts[2])
+	if n := m.firsts + m.laters; n > 1/fit.Slow {
+		m.firsts, m.laters = m.firsts/(n*fit.Slow), m.laters/(n*fit.Slow)
+	}
 }
