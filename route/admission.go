@@ -28,6 +28,9 @@ type engines struct {
 // Room is an endpoint's KV cache in tokens; 0 unknown.
 func (e engines) Room(slot int) int64 { return e.cache.Room(slot) }
 
+// Epoch is the cache's generation, new when it is lost.
+func (e engines) Epoch(slot int) uint32 { return e.cache.Epoch(slot) }
+
 // MsPerToken is the time that an endpoint takes for one prompt token.
 func (e engines) MsPerToken(slot int) float64 { return e.speed.MsPerToken(slot) }
 

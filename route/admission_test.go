@@ -241,3 +241,26 @@ func TestHeldTurnsAreTold(t *testing.T) {
 		t.Fatalf("still held: %+v, %+v", got, s.Stats().HeldPools)
 	}
 }
+
+// TestHoldsAfterALoss: conversations whose cache was lost keep no room, whether their engine slept or was restarted.
+func TestHoldsAfterALoss(t *testing.T) {
+	for name, reports := range map[string][]fleet.Report{
+		"asleep":    {{Healthy: true, Sleep: fleet.Asleep}, {Healthy: true, Sleep: fleet.Awake}},
+		"restarted": {{Refused: true}, {Healthy: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after := func(reports []fleet.Report) *short {
+				s := newShort(t, nil)
+				for i := range reports {
+					s.Observe(s.now, route.Probed{Endpoint: "e", Report: reports[i]})
+				}
+				s.now = s.now.Add(300 * time.Millisecond)
+				s.Observe(s.now, route.Tick{})
+				return s
+			}
+			after(nil).hold("d")
+			s := after(reports)
+			s.end(s.place("d", 0))
+		})
+	}
+}

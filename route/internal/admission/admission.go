@@ -37,6 +37,7 @@ const (
 // Engines is what others know of an endpoint.
 type Engines interface {
 	Room(slot int) int64         // tokens of KV cache; 0 unknown, and then nothing is held for it
+	Epoch(slot int) uint32       // another one once the cache was lost
 	MsPerToken(slot int) float64 // time to compute one prompt token
 
 	// WorthKeeping is how long an idle conversation's cache is worth keeping if computing a whole cacheful takes this
@@ -56,7 +57,8 @@ type Table struct {
 	lapsed     lapsedTable
 	order      []*poolQueue
 	heldTurns  map[fleet.Lease]*heldTurn
-	heldTokens int64 // tokens of those
+	admitted   []*heldTurn // those of them that are admitted, and not placed yet
+	heldTokens int64       // tokens of those
 	last       fleet.Lease
 	routers    int64
 }
@@ -66,6 +68,7 @@ type endpoint struct {
 	room     int64         // tokens of its cache; 0 unknown
 	perToken float64       // ms
 	keepIdle time.Duration // how long an idle member stays one; 0: nothing is held for this endpoint
+	epoch    uint32        // of its cache
 	aged     time.Time
 
 	tokens      int64 // of its members, without what they share with others
@@ -149,6 +152,11 @@ func (t *Table) RemoveEndpoint(slot int) {
 		return m.slot == slot
 	})
 	t.lapsed.left(slot)
+	for _, h := range t.admitted {
+		if h.slot == slot {
+			h.slot = -1 // another endpoint may get the slot before the hold ends
+		}
+	}
 	t.endpoints.Reset(slot)
 }
 
@@ -317,12 +325,24 @@ func (t *Table) Age(now time.Time, of Engines, routers int) {
 			continue
 		}
 		e.aged, e.room, e.perToken, e.keepIdle = now, of.Room(slot), of.MsPerToken(slot), 0
+		if epoch := of.Epoch(slot); epoch != e.epoch {
+			e.epoch = epoch
+			t.cacheLost(slot, e)
+		}
 		if e.room > 0 {
 			e.keepIdle = of.WorthKeeping(float64(e.room) * e.perToken)
 		}
 		t.expireIdle(now, e)
 		t.lapsed.trim(slot, e)
 	}
+}
+
+// cacheLost forgets the conversations that have nothing left at an endpoint: all but those with a running turn.
+func (t *Table) cacheLost(slot int, e *endpoint) {
+	for e.idleCount > 0 {
+		t.endMembership(e.idleRing().next)
+	}
+	t.lapsed.left(slot)
 }
 
 // PlacedTurn is a turn that was placed.

@@ -5,3 +5,6 @@ func (t *Table) Tenants() int { return len(t.tenants) }
 
 // Lapsed is how many conversations are no members any more and remembered.
 func (t *Table) Lapsed() int { return len(t.lapsed.byKey) + len(t.lapsed.at) }
+
+// Reserved is what is reserved of an endpoint.
+func (t *Table) Reserved(slot int) int64 { return t.endpoints.Get(slot).reserved }

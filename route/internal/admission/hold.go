@@ -226,6 +226,7 @@ func (t *Table) Admit(now time.Time, open func(now time.Time, pool string) []int
 			continue
 		}
 		h.admitted, h.slot = true, slot
+		t.admitted = append(t.admitted, h)
 		if slot >= 0 {
 			e := t.endpoints.Get(slot)
 			h.reserved = h.needs(e)
@@ -288,12 +289,13 @@ func (t *Table) EndHold(lease fleet.Lease) bool {
 	t.heldTokens -= h.Tokens - h.shared
 	h.tenant.tokens -= h.reserved
 	t.releaseTenant(h.tenant)
-	switch {
-	case !h.admitted:
+	if !h.admitted {
 		t.removeHeld(t.queues[h.Pool], h)
-	case h.slot >= 0 && h.slot < t.endpoints.Len():
-		e := t.endpoints.Get(h.slot)
-		e.reserved = max(0, e.reserved-h.reserved)
+		return true
+	}
+	t.admitted = slices.DeleteFunc(t.admitted, func(x *heldTurn) bool { return x == h })
+	if h.slot >= 0 {
+		t.endpoints.Get(h.slot).reserved -= h.reserved
 	}
 	return true
 }

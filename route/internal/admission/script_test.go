@@ -19,11 +19,13 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the golden scripts in testdat
 
 // engines is what a script says of the endpoints: a token takes a millisecond.
 type engines struct {
-	room  []int64
-	keeps time.Duration
+	room   []int64
+	keeps  time.Duration
+	epochs [16]uint32
 }
 
 func (e *engines) Room(slot int) int64                      { return e.room[slot] }
+func (e *engines) Epoch(slot int) uint32                    { return e.epochs[slot] }
 func (e *engines) MsPerToken(int) float64                   { return 1 }
 func (e *engines) WorthKeeping(whole float64) time.Duration { return e.keeps }
 
@@ -142,6 +144,7 @@ func (w *world) end(n int, tokens int64, kept bool) {
 //	> leave NAME                       its client leaves while it is held
 //	> comes ROOM                       an endpoint is added
 //	> gone N                           an endpoint has left
+//	> lost N                           an engine's cache is lost
 //	> wait TIME | closed N | opened N  an endpoint takes no turns, and takes them again
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -256,6 +259,8 @@ func play(t *testing.T, script string) string {
 		case "gone":
 			w.takes[number(f[1])] = false
 			w.RemoveEndpoint(int(number(f[1])))
+		case "lost":
+			w.engines.epochs[number(f[1])]++
 		case "over":
 			w.ConversationEnded(w.turns[latest(f[1])].Key)
 		case "closed", "opened":
