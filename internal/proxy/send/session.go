@@ -20,7 +20,7 @@ import (
 const sessionID = "session_id"
 
 // tellSession adds the edit that names the session to an engine that keeps caches by it, unless the client named one.
-// Where tenants are told apart, the client's own name is told apart too.
+// Where tenants are told apart, what the client has there is told apart too, a name or not.
 func (a *Outgoing) tellSession(edits []prompt.Edit) []prompt.Edit {
 	c, t := a.c, a.s.cfg.Tenants
 	if !a.d.TellSession || a.d.Kind != fleet.KindSGLang || c.Body == nil || c.Prompt.InsertAt == 0 {
@@ -32,15 +32,16 @@ func (a *Outgoing) tellSession(edits []prompt.Edit) []prompt.Edit {
 		return edits
 	}
 	id := a.d.Session
-	if at := c.Prompt.Field(sessionID); at.Len() > 0 {
-		value := c.Body.Bytes[at.Start:at.End]
-		var cur jsonscan.Cursor
-		if cur.Reset(value); t == nil || cur.Next() != jsonscan.String {
-			return edits
-		}
-		id = jsonscan.Decode(value, cur.At())
+	switch own := c.member(sessionID); {
+	case own == nil || string(own) == "null":
+	case t == nil:
+		return edits
+	case own[0] == '"':
+		id = jsonscan.Decode(c.Body.Bytes, c.Prompt.Field(sessionID))
+	default:
+		id = string(own)
 	}
-	if at := c.Prompt.Field("session_params"); id == "" || at.Len() > 0 && string(c.Body.Bytes[at.Start:at.End]) != "null" {
+	if other := c.member("session_params"); id == "" || other != nil && string(other) != "null" {
 		return edits
 	}
 	return append(edits, c.Prompt.SetField(sessionID, jsonscan.AppendString(nil, t.Apart(c.Request.Tenant, id))))
