@@ -104,13 +104,16 @@ func TestAuditIsBounded(t *testing.T) {
 	h := handler(newFleet(), func(c *Config) {
 		c.Token, c.Log, c.Now = "t", slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now }
 	})
-	for range 100 {
-		call(h, "POST", "/admin/reload", "")
+	paths := []string{"/admin/reload", "/healthz", "/metrics", "/", "/debug/pprof/cmdline", "/admin/endpoints/a/drain", "/none", "/v1/models"}
+	for i := range 100 {
+		for _, path := range paths {
+			call(h, []string{"POST", "PUT", "DELETE", "OPTIONS", "X"}[i%5], path, "")
+		}
 	}
 	now = now.Add(time.Second)
 	call(h, "POST", "/admin/reload", "")
-	if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), "left_out=99") {
-		t.Errorf("%d lines: %s", n, log.String())
+	if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), fmt.Sprint("left_out=", 100*len(paths)-1)) {
+		t.Errorf("%d lines: %.1000s", n, log.String())
 	}
 	log.Reset()
 	r := httptest.NewRequest(http.MethodPost, "/admin/endpoints/a/drain", nil)
