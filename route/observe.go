@@ -87,9 +87,11 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		for _, name := range ev.Pools {
 			for _, scope := range [...]string{name, pool.PrefillNamespace(name)} {
 				key := session.KeyOf(ev.Tenant, scope, ev.Session)
-				e.Closed = r.conversations.ForgetKey(key) || e.Closed
 				r.admission.ConversationEnded(key)
-				r.tellNews(News{Kind: NewsClosed, Conversation: key})
+				if r.conversations.ForgetKey(key) { // of the many that never were, nobody is told
+					e.Closed = true
+					r.tellNews(News{Kind: NewsClosed, Conversation: key})
+				}
 			}
 		}
 	case PeerNews:
@@ -136,7 +138,8 @@ func (r *Router) changes(now time.Time, ep registry.Endpoint, to []Change) []Cha
 // Config is the configuration with its defaults. Its aliases must not be changed.
 func (r *Router) Config() Config { return *r.cfg }
 
-// Pools are the names of all pools, those of models, of aliases, and of requests without a model.
+// Pools are the names of all pools, those of models, of aliases, and of requests without a model. They must not be
+// changed.
 func (r *Router) Pools() []string { return r.readers.pools.Names() }
 
 // Keepers appends the endpoints that keep KV cache by session, one for each URL, at most 64.

@@ -98,8 +98,9 @@ func TestClosedEverywhere(t *testing.T) {
 			s.deliver(0)
 		}
 		for i, known := range []bool{true, false} {
-			if e := s.observe(at, route.Closed{Session: "s", Pools: s.all[at].Pools()}); e.Closed != known {
-				t.Errorf("at router %d, time %d: known %v, want %v", at, i, e.Closed, known)
+			e := s.observe(at, route.Closed{Session: "s", Pools: s.all[at].Pools()})
+			if told := len(e.News) == 1; e.Closed != known || told != known {
+				t.Errorf("at router %d, time %d: known %v, others are told %v, want %v", at, i, e.Closed, e.News, known)
 			}
 		}
 		for len(s.mail) > 0 {

@@ -201,23 +201,29 @@ func (r Reader) OneModel() bool {
 }
 
 // Names are the names of all pools: those that were asked for here, and those of models and aliases, which may have been
-// elsewhere, or before a restart.
+// elsewhere, or before a restart. They must not be changed. Clients can ask for them as often as they like, so the
+// endpoints are looked through only where something has changed since the last time.
 func (r Reader) Names() []string {
-	names := append(make([]string, 0, len(r.t.kept)+2), "", Any)
-	for _, p := range r.t.kept {
+	t := r.t
+	if t.names != nil && t.namedAt == t.endpoints.Generation() {
+		return t.names
+	}
+	names := append(make([]string, 0, len(t.kept)+2), "", Any)
+	for _, p := range t.kept {
 		names = append(names, p.s.name)
 	}
-	for _, a := range r.t.cfg.Aliases {
+	for _, a := range t.cfg.Aliases {
 		names = append(names, a.Name)
 	}
-	for e := range r.t.endpoints.All() {
+	for e := range t.endpoints.All() {
 		e.EachModel(func(id, _ string) bool {
 			names = append(names, id)
 			return true
 		})
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	t.names, t.namedAt = slices.Compact(names), t.endpoints.Generation()
+	return t.names
 }
 
 // AliasOf lists the models that a name is an alias of; nil if it is none.

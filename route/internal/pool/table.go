@@ -105,6 +105,9 @@ type Table struct {
 	kept      []Pool          // the same in order of creation
 	refreshed uint64          // the registry's generation of their members
 
+	names   []string // see Names; nil since aliases have changed
+	namedAt uint64   // the registry's generation then: a pool is kept by the name of a model or an alias only
+
 	restored map[string]*Learnt // not found in a pool yet
 }
 
@@ -124,6 +127,7 @@ func New(endpoints registry.Reader, c Config) *Table {
 // get other members.
 func (t *Table) SetConfig(c Config, policies bool) {
 	old := t.aliases
+	t.names = nil
 	t.cfg, t.aliases = c, make(map[string]Alias, len(c.Aliases))
 	for _, a := range c.Aliases {
 		t.aliases[a.Name] = a

@@ -98,6 +98,10 @@ func TestMembersFollow(t *testing.T) {
 			table.Refresh()
 			of.Settle()
 			keep()
+			names := table.Reader().Names()
+			if table.names = nil; !slices.Equal(names, table.Reader().Names()) {
+				t.Fatalf("the names of all pools are %q, want %q", names, table.names)
+			}
 			for _, p := range table.kept {
 				fresh := state{endpoints: of.Reader(), name: p.s.name, rules: table.rules(p.s.name)}
 				table.fill(&fresh)
