@@ -38,6 +38,7 @@ type News struct {
 // Placed is what other routers need to know of a placed request.
 type Placed struct {
 	Endpoint, Pool uint64 // hashes of their names
+	Model          uint16 // of an alias with shares: which of its models, by ModelMark; 0 untold
 	Class          fleet.Class
 	Leg            fleet.Leg
 	Stream         bool

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"encoding/binary"
 	"time"
 
@@ -19,6 +20,26 @@ import (
 
 // NameHash is the form in which news name endpoints and pools.
 func NameHash(name string) uint64 { return registry.NameHash(name) }
+
+// MostModelMark bounds ModelMark.
+const MostModelMark = 1<<12 - 1
+
+// ModelMark is the form in which news name one of an alias's models, from 1 to MostModelMark.
+func ModelMark(model string) uint16 { return uint16(1 + NameHash(model)%MostModelMark) }
+
+// marked is the alias's model that has a mark; "" if none has, or several have.
+func (r *readers) marked(alias string, mark uint16) (model string) {
+	for _, name := range r.pools.AliasOf(alias) {
+		if ModelMark(name) != mark {
+			continue
+		}
+		if model != "" {
+			return ""
+		}
+		model = name
+	}
+	return model
+}
 
 // tenantHash is the form in which news name a tenant; 0 for the default one.
 func tenantHash(tenant string) uint64 {
@@ -87,6 +108,9 @@ func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f 
 		QueueClass: j.QueueClass, Chain: r.cache.Reader().Chain(f.index),
 		Conversation: d.announcement,
 	}
+	if f.pool.Shared() {
+		p.Model = ModelMark(f.decision.Model)
+	}
 	if d.req.Content != nil {
 		p.TextBytes = d.req.Content.Bytes
 	}
@@ -111,6 +135,9 @@ func (r *Router) Open(tell func(news []News)) {
 			PromptBytes: f.promptBytes, Again: true, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq,
 			Tenant: tenantHash(f.tenant), QueueClass: j.QueueClass,
 			Chain: r.cache.Reader().Chain(f.index), Conversation: f.conversation.Announce(),
+		}
+		if f.pool.Shared() {
+			p.Model = ModelMark(f.decision.Model)
 		}
 		news := append(make([]News, 0, 2), News{Kind: NewsPlaced, Lease: f.decision.Lease, Placed: &p})
 		if f.prefilled {
@@ -217,6 +244,11 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	if m, ok := p.MemberAt(ep); ok {
 		f.decision.Model = m.Model()
 	}
+	told := ""
+	if p.Shared() {
+		told = r.readers.marked(p.Name(), h.Model)
+		f.decision.Model = cmp.Or(told, f.decision.Model)
+	}
 	r.loads(now, f)
 	rates := r.speed.Reader()
 	queued := r.backlog.Open(at, i, backlog.Work{
@@ -250,8 +282,8 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	}
 	if c.Key != (session.Key{}) {
 		model := f.decision.Model
-		if p.Exists() && p.Shared() {
-			model = entry.Model // which of them is not told: what it had, or what its id draws
+		if p.Shared() {
+			model = cmp.Or(told, entry.Model) // where it is not told: what it had, or what its id draws
 		}
 		f.conversation = r.conversations.BindAnnounced(now, c, r.bound(now, &entry, f, model, h.Again))
 		if h.Leg == fleet.LegWhole && !p.Splits() {

@@ -260,3 +260,45 @@ func place(t testing.TB, r *route.Router, now time.Time, req *fleet.Request) {
 	}
 	r.Observe(now, route.Finished{Lease: d.Lease, Outcome: fleet.OK})
 }
+
+// TestSharesAreTold: a conversation keeps its model at a router that only heard of it, by news or as one of the requests
+// under way, also when its shares are others: so it is while the configuration is being changed.
+func TestSharesAreTold(t *testing.T) {
+	for name, c := range map[string][2][]fleet.Model{
+		"engines of their own": {{{ID: "m"}}, {{ID: "new"}}},
+		"both on all":          {{{ID: "m"}, {ID: "new"}}, {{ID: "m"}, {ID: "new"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			router := func(old, fresh float64) *reviewed {
+				x := &reviewed{t: t, now: time.Unix(1000, 0), r: route.New(route.Config{
+					Policy: func() pick.Policy { return leastWork{} }, Aliases: canary(old, fresh), Replicas: true,
+				})}
+				x.declare([]string{"a", "b"}, "")
+				x.up("a", nil, c[0]...)
+				x.up("b", nil, c[1]...)
+				return x
+			}
+			x, hears, joins := router(0, 100), router(100, 0), router(100, 0)
+			for i := range 10 {
+				req := fleet.Request{Model: "fast", Session: fmt.Sprint("s", i), Class: fleet.Turn, PromptTokens: 1000, PromptBytes: 4000, Seed: 1}
+				made, err := x.r.Decide(x.now, &req)
+				if err != nil || made.Model != "new" {
+					t.Fatal(made.Model, err)
+				}
+				tell := func(to *reviewed, news []route.News) {
+					for i := range news {
+						to.r.Observe(to.now, route.PeerNews{Peer: 1, At: to.now, News: &news[i]})
+					}
+				}
+				tell(hears, made.News)
+				x.r.Open(func(news []route.News) { tell(joins, news) })
+				tell(joins, x.r.Observe(x.now, route.Finished{Lease: made.Lease, Outcome: fleet.OK}).News)
+				for what, y := range map[string]*reviewed{"heard": hears, "joined": joins} {
+					if d := y.route(req); d.Model != "new" {
+						t.Errorf("a router that %s gives %s to a conversation that has new", what, d.Model)
+					}
+				}
+			}
+		})
+	}
+}

@@ -111,6 +111,10 @@ const (
 	flagUncounted
 )
 
+// modelBit is the first of the highest bits of the flags, which have route.Placed.Model. Releases that do not know it send
+// 0 and read none of them.
+const modelBit = 20
+
 func putKey(b []byte, k session.Key) []byte {
 	hi, lo := k.Halves()
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, hi), lo)
@@ -170,6 +174,7 @@ func appendPlaced(b []byte, p *route.Placed, base uint64, depth int, rest []uint
 			flags |= 1 << i
 		}
 	}
+	flags |= uint32(min(p.Model, route.MostModelMark)) << modelBit
 	b = binary.BigEndian.AppendUint32(b, flags)
 	b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, p.Endpoint), p.Pool)
 	b = append(b, byte(p.Class), byte(p.Leg))
@@ -396,7 +401,7 @@ func (r *reader) placed(m *message) {
 	has := func(f uint32) bool { return flags&f != 0 }
 	p.Stream, p.Queued, p.FirstTurn, p.Again, p.Repeats = has(flagStream), has(flagWaits), has(flagFirstTurn),
 		has(flagAgain), has(flagRepeats)
-	p.Uncounted = has(flagUncounted)
+	p.Uncounted, p.Model = has(flagUncounted), uint16(flags>>modelBit)
 	p.Endpoint, p.Pool = r.uint64(), r.uint64()
 	p.Class, p.Leg = fleet.Class(r.byte()), fleet.Leg(r.byte())
 	if p.Class > fleet.Auxiliary || p.Leg > fleet.LegDecode {

@@ -23,6 +23,7 @@ func drawNews(t *rapid.T) route.News {
 			Endpoint: rapid.Uint64().Draw(t, "endpoint"), Pool: rapid.Uint64().Draw(t, "pool"), Class: fleet.Class(rapid.IntRange(0, 2).Draw(t, "class")),
 			Leg: fleet.Leg(rapid.IntRange(0, 2).Draw(t, "leg")), Stream: rapid.Bool().Draw(t, "stream"), FirstTurn: rapid.Bool().Draw(t, "first"), Uncounted: rapid.Bool().Draw(t, "uncounted"),
 			Again: rapid.Bool().Draw(t, "again"), Repeats: rapid.Bool().Draw(t, "repeats"), Queued: rapid.Bool().Draw(t, "waits"),
+			Model:        uint16(rapid.IntRange(0, route.MostModelMark).Draw(t, "model")),
 			PromptTokens: 1 << 21, CachedTokens: count.Draw(t, "cached"), OutputTokens: count.Draw(t, "answer"), MaxTokens: count.Draw(t, "most"),
 			PromptBytes: count.Draw(t, "bytes"), TextBytes: count.Draw(t, "text"), Seq: uint64(count.Draw(t, "seq")), ReadyMs: float64(count.Draw(t, "ready")),
 		}
@@ -89,6 +90,22 @@ func TestNewsComesAsItWasSent(t *testing.T) {
 			t.Fatalf("there is more: %+v, %v", m, err)
 		}
 	})
+}
+
+// TestModelInFlags: the model takes no byte, and no flag's bit: a release that does not know it reads all else as it was sent.
+func TestModelInFlags(t *testing.T) {
+	with := func(model uint16) []byte {
+		return appendNews(nil, 0, &route.News{Kind: route.NewsPlaced, Placed: &route.Placed{Uncounted: true, Model: model}}, 0, 0, nil)
+	}
+	none, all := with(0), with(route.MostModelMark)
+	const at = 3 // after the kind, the time and the lease
+	if len(none) != len(all) || flagUncounted >= 1<<modelBit || all[at] != 0xff || all[at+1]&^0xf0 != none[at+1] {
+		t.Errorf("% x\n% x", none[:at+4], all[:at+4])
+	}
+	copy(all[at:at+2], none[at:at+2])
+	if !slices.Equal(none, all) {
+		t.Errorf("% x\n% x", none, all)
+	}
 }
 
 // TestSizes: what a request costs on the wire. A prompt of 8 kB of which others know nothing, and one that goes on by 1 kB.
