@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// permit refuses a request for a model that its caller may not use, by the error of a model that does not exist. Where an
-// engine may compute a model that is not named to it, the request goes only to engines that would compute a permitted one.
+// permit refuses a request for a model that its caller may not use, by the error of a model that does not exist. Where
+// an engine may compute a model that is not named to it, the request goes only to engines whose own is permitted.
 func (c *call) permit() error {
 	if c.allowed.All() {
 		return nil
@@ -48,21 +48,23 @@ func (c *call) nameOnly() error {
 }
 
 // keepOut excludes endpoints that could use another model than the caller may: for what they compute without being told
-// a name, their first; for messages that are not read, any that they have. What they only tell, those may that serve one of the
-// caller's, and the holder of what is its own.
+// a name, their first; for messages that are not read, any that they have. What they only tell, those may that serve
+// one of the caller's, and the holder of what is its own. Who may use an alias may use its models by it.
 func (c *call) keepOut(unread bool) error {
 	q := &c.Request
 	if !unread && !c.Computes && len(q.Owned) > 0 {
 		return nil
 	}
-	may, serves := false, c.serving()
+	named, may := c.named(), false
+	has := func(model string) bool { return c.allowed.Has(model) || slices.Contains(named.Alias, model) }
 	for _, s := range c.p.fleet.Status() {
 		switch {
 		case s.Gone:
-		case !c.mayAsk(s.Models, unread):
+		case !c.mayAsk(s.Models, has, unread):
 			q.Exclude = append(q.Exclude, s.Endpoint.Name)
 		default:
-			may = may || serves(s.Endpoint.Name) && (q.Pin == "" || s.Endpoint.Answers(q.Pin))
+			serves := named.ID == "" || slices.Contains(named.Endpoints, s.Endpoint.Name)
+			may = may || serves && (q.Pin == "" || s.Endpoint.Answers(q.Pin))
 		}
 	}
 	switch {
@@ -77,29 +79,29 @@ func (c *call) keepOut(unread bool) error {
 	}
 }
 
-// serving says which endpoints serve the request's model; all where it names none that is served.
-func (c *call) serving() func(endpoint string) bool {
-	for _, m := range c.p.fleet.Models() {
-		if m.ID == c.Request.Model {
-			return func(endpoint string) bool { return slices.Contains(m.Endpoints, endpoint) }
-		}
+// named is the model or alias that the request names; zero where it names none that is served.
+func (c *call) named() route.ModelStatus {
+	models := c.p.fleet.Models()
+	if i := slices.IndexFunc(models, func(m route.ModelStatus) bool { return m.ID == c.Request.Model }); i >= 0 {
+		return models[i]
 	}
-	return func(string) bool { return true }
+	return route.ModelStatus{}
 }
 
-// mayAsk reports whether an endpoint with these models may be asked, see keepOut.
-func (c *call) mayAsk(models []fleet.Model, unread bool) bool {
-	has := func(m fleet.Model) bool { return c.allowed.Has(m.ID) }
+// mayAsk reports whether an endpoint with these models may be asked, see keepOut. has says which the caller may use.
+func (c *call) mayAsk(models []fleet.Model, has func(string) bool, unread bool) bool {
 	switch {
 	case len(models) == 0:
-		return c.allowed.Has("")
+		return has("")
 	case unread:
-		return !slices.ContainsFunc(models, func(m fleet.Model) bool { return !has(m) })
+		return !slices.ContainsFunc(models, func(m fleet.Model) bool { return !has(m.ID) })
 	case c.Computes:
-		first := max(0, slices.IndexFunc(models, func(m fleet.Model) bool { return m.Parent == "" }))
-		return has(models[first])
+		if base := slices.IndexFunc(models, func(m fleet.Model) bool { return m.Parent == "" }); base >= 0 {
+			return has(models[base].ID)
+		}
+		return has(models[0].Parent) // it is not among those that the endpoint is said to serve
 	default:
-		return slices.ContainsFunc(models, has)
+		return slices.ContainsFunc(models, func(m fleet.Model) bool { return has(m.ID) })
 	}
 }
 

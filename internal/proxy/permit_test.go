@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/identity"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
@@ -285,17 +287,17 @@ var unread = []way{
 // TestComputedForKeys: whatever a request says where, engines compute only models that its key may use. Where the API has
 // a member for it, the model that is meant gets there.
 func TestComputedForKeys(t *testing.T) {
-	engines := []*listing{{models: []string{"m", "a"}}, {models: []string{"n", "k"}}}
-	parents := [][]string{{"", "m"}, {"", ""}}
+	engines := []*listing{{models: []string{"m", "a"}}, {models: []string{"n", "k"}}, {models: []string{"b"}}}
+	parents := [][]string{{"", "m"}, {"", ""}, {"hidden"}}
 	keys := identity.Keys{}
 	asks := []struct {
 		model  string
 		models fleet.Names // of the key
-	}{{"m", fleet.Names{"m"}}, {"a", fleet.Names{"a"}}, {"n", fleet.Names{"n"}}, {"k", fleet.Names{"k"}}, {"k", fleet.Names{"m", "k"}}, {"a", fleet.Names{"n", "a"}}}
+	}{{"m", fleet.Names{"m"}}, {"a", fleet.Names{"a"}}, {"n", fleet.Names{"n"}}, {"k", fleet.Names{"k"}}, {"k", fleet.Names{"m", "k"}}, {"a", fleet.Names{"n", "a"}}, {"b", fleet.Names{"b"}}}
 	for _, ask := range asks {
 		keys.Add(sha256.Sum256([]byte(fmt.Sprint(ask.models))), identity.Key{Tenant: "blue", Models: ask.models})
 	}
-	r := newRig(t, proxy.Config{Tenants: &identity.Tenants{Keys: keys, Required: true}}, engines[0].ServeHTTP, engines[1].ServeHTTP)
+	r := newRig(t, proxy.Config{Tenants: &identity.Tenants{Keys: keys, Required: true}}, engines[0].ServeHTTP, engines[1].ServeHTTP, engines[2].ServeHTTP)
 	for i, e := range engines {
 		report := fleet.Report{Healthy: true, Kind: fleet.KindVLLM}
 		for j, m := range e.models {
@@ -311,10 +313,10 @@ func TestComputedForKeys(t *testing.T) {
 			model, key := ask.model, fmt.Sprint(ask.models)
 			res, body := w.ask(r, key, model)
 			sent := 0
-			for _, e := range engines {
+			for i, e := range engines {
 				for _, asked := range e.take() {
 					sent++
-					for _, got := range computed(asked, e.models[0]) {
+					for _, got := range computed(asked, cmp.Or(parents[i][0], e.models[0])) {
 						if !ask.models.Has(got) {
 							t.Errorf("%s with a key for %s: %q was computed for %q", w.name, key, got, asked)
 						}
@@ -323,12 +325,47 @@ func TestComputedForKeys(t *testing.T) {
 			}
 			api := prompt.Classify(w.method, strings.SplitN(w.path, "?", 2)[0])
 			base := model == "m" || model == "n"
-			serves := base || api.NamesModel() && w.name != "nothing"
+			serves := base || api.NamesModel() && (w.name != "nothing" || model == "k" && len(ask.models) == 1)
 			if serves && res.StatusCode != 200 && !strings.HasPrefix(w.name, "SGLang") || res.StatusCode == 200 && sent != 1 && w.path != "/v1/models/MODEL" {
 				t.Errorf("%s of %q with a key for %s: %d %s, %d engines were asked", w.name, model, key, res.StatusCode, body, sent)
 			}
 			if res.StatusCode != 200 && res.StatusCode != 404 && w.name != "nothing" {
 				t.Errorf("%s of %q with a key for %s: %d %s", w.name, model, key, res.StatusCode, body)
+			}
+		}
+	}
+}
+
+// TestAliasesOfKeys: a key for an alias may have an engine compute the model that the alias stands for, where the engine
+// reads no name too.
+func TestAliasesOfKeys(t *testing.T) {
+	keys := identity.Keys{}
+	for _, name := range []string{"first", "second"} {
+		keys.Add(sha256.Sum256([]byte(name)), identity.Key{Tenant: "blue", Models: fleet.Names{name}})
+	}
+	e := &listing{models: []string{"n", "k"}}
+	r := newRig(t, proxy.Config{Tenants: &identity.Tenants{Keys: keys}}, e.ServeHTTP)
+	r.fleet.Observe(route.Configured{Config: route.Config{
+		Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10, Aliases: []route.Alias{{Name: "first", Models: []string{"n"}}, {Name: "second", Models: []string{"k"}}},
+	}})
+	r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "n"}, {ID: "k"}}}})
+	for _, w := range []way{
+		{"the body", "POST", "/v1/chat/completions", "", `{"model":"MODEL","messages":[]}`},
+		{"a header", "POST", "/v1/chat/completions", "", `{"messages":[]}`},
+		{"the query", "POST", "/v1/embeddings?model=MODEL", "", `{"input":"x"}`},
+		{"the body of another path", "POST", "/v1/rerank", "", `{"model":"MODEL","query":"x","documents":[]}`},
+		{"the query of another path", "POST", "/v1/rerank?model=MODEL", "", `{"query":"x","documents":[]}`},
+		{"a header of another path", "POST", "/v1/audio/speech", "", `{"input":"x"}`},
+		{"SGLang's own API", "POST", "/generate", "", `{"text":"x","model":"MODEL"}`},
+	} {
+		for alias, model := range map[string]string{"first": "n", "second": "k"} {
+			res, body := w.ask(r, alias, alias)
+			var got []string
+			for _, asked := range e.take() {
+				got = append(got, computed(asked, "n")...)
+			}
+			if res.StatusCode == 200 && !slices.Equal(got, []string{model}) || res.StatusCode != 200 && (model == "n" || res.StatusCode != 404) {
+				t.Errorf("%s with a key for %q: %d %s, %q was computed", w.name, alias, res.StatusCode, body, got)
 			}
 		}
 	}

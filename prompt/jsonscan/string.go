@@ -148,8 +148,8 @@ func (c *Cursor) closed(out []byte, from int, raw Span, seen uint64, lost int) i
 	return raw.End + 1
 }
 
-// escapedRune is the character of the valid \uXXXX at i and the length of its spelling, which is 12 for a surrogate
-// pair. Half of a pair is U+FFFD, as in encoding/json.
+// escapedRune is the character that the valid escape at i (\u and four digits) spells, and the bytes of the spelling: 12
+// for a surrogate pair, else 6. Half of a pair is U+FFFD, as in encoding/json.
 func escapedRune(d []byte, i int) (r rune, n int) {
 	r = hexRune(d[i+2:])
 	if !utf16.IsSurrogate(r) {

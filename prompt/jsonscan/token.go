@@ -77,7 +77,7 @@ func (c *Cursor) quoted() int {
 // isEscape is set for the bytes that may follow a backslash (besides u).
 var isEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
-// unicodeEscape checks the \uXXXX at i and returns by how many bytes its decoded form is shorter.
+// unicodeEscape checks the escape at i (\u and four digits) and returns by how many bytes its decoded form is shorter.
 func (c *Cursor) unicodeEscape(i int) (saved int, ok bool) {
 	d := c.data
 	if i+1 >= len(d) {
