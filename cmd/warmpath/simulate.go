@@ -224,9 +224,6 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 	if o.clients > 0 && !trace.Closed {
 		return usageError(fmt.Errorf("--clients: the requests of %s have recorded times; only sessions begin one after another", o.trace))
 	}
-	if o.find {
-		fleet = resized(fleet, 1)
-	}
 	if err := o.checkRoles(c.Flags().Changed, fleet); err != nil {
 		return usageError(err)
 	}
@@ -235,7 +232,11 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 		return usageError(fmt.Errorf("no request of %s fits the KV cache of an engine, prompt and answer together", trace.Name))
 	}
 	runs := o.runs(trace, fleet)
-	plan, err := fleet.Plan(trace, o.load, o.speed, o.seed)
+	shown := fleet
+	if o.find {
+		shown = resized(fleet, 1)
+	}
+	plan, err := shown.Plan(trace, o.load, o.speed, o.seed)
 	if err != nil {
 		return usageError(err)
 	}
@@ -243,7 +244,7 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 	if o.json == "-" {
 		talk = e.stderr
 	}
-	simreport.Introduce(talk, trace, fleet, plan)
+	simreport.Introduce(talk, trace, shown, plan)
 	if o.clients > 0 {
 		fmt.Fprintf(talk, "%d conversations at one time, regardless of the load: the next begins when one ends.\n", o.clients)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/simreport"
 	"github.com/warmpath/warmpath/internal/simrun"
+	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/figures"
 	simrig "github.com/warmpath/warmpath/sim/rig"
 	simtrace "github.com/warmpath/warmpath/sim/trace"
@@ -63,6 +64,18 @@ func resized(f simrig.Fleet, n int) simrig.Fleet {
 	return f
 }
 
+// withAll is how many of a fleet's endpoints, from the first, have every engine that is in it. Of fewer than those,
+// twice as many may be no better because the others are slower.
+func withAll(f simrig.Fleet) (n int) {
+	seen := map[engine.Config]bool{}
+	for i := range f.Endpoints {
+		if c := f.Endpoints[i].Engine; !seen[c] {
+			seen[c], n = true, i+1
+		}
+	}
+	return n
+}
+
 // search replays the trace on fleets of several sizes until it knows, for each run, the fewest endpoints that keep the
 // goal, and returns the replays with those.
 func (o *simulateOptions) search(ctx context.Context, e env, w io.Writer, trace *simtrace.Trace, base simrig.Fleet) ([]*simrun.Run, error) {
@@ -73,7 +86,7 @@ func (o *simulateOptions) search(ctx context.Context, e env, w io.Writer, trace 
 	if err != nil {
 		return nil, usageError(err)
 	}
-	kinds := o.runs(trace, base)
+	kinds, whole := o.runs(trace, base), withAll(base)
 	searches := make([]simrun.Search, len(kinds))
 	found := make([]*simrun.Run, len(kinds))
 	last := make([]*figures.Figures, len(kinds)) // of the largest fleet that was not enough
@@ -104,7 +117,7 @@ func (o *simulateOptions) search(ctx context.Context, e env, w io.Writer, trace 
 			if kept {
 				found[of[at]] = run
 			} else {
-				if before := last[of[at]]; before != nil && !helps(before, f) {
+				if before := last[of[at]]; before != nil && before.Endpoints >= whole && !helps(before, f) {
 					s.GiveUp()
 				}
 				last[of[at]] = f

@@ -80,6 +80,9 @@ func (o *simulateOptions) checkRoles(changed func(flag string) bool, fleet simri
 			errs = append(errs, fmt.Errorf("--disagg-when: %s splits nothing in a fleet without roles; free and never can be compared there", w))
 		}
 	}
+	if o.find && fleet.HasRoles() {
+		errs = append(errs, errors.New("--find-endpoints: the endpoints have roles, and it finds one number; compare numbers of both with --prefill and --decode"))
+	}
 	if shared, _, _ := o.shared(); shared && o.splits(fleet) {
 		errs = append(errs, errors.New("--staleness: routers that hear of each other are simulated without roles only"))
 	}
