@@ -42,7 +42,7 @@ func (r *Router) bound(now time.Time, was *session.Entry, f *reservation, model 
 	if !again || e.Turns == 0 {
 		e.Turns++
 	}
-	if was.Endpoint == ep.Name() && was.Epoch == epoch {
+	if was.Endpoint == ep.Name() && was.Epoch == epoch && was.Model == model {
 		e.Tokens, e.Flow = was.Tokens, was.Flow
 	}
 	return e

@@ -268,7 +268,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	r.conversations.NoteAnnounced(now, c)
 	entry, known := r.conversations.Reader().Recall(now, c)
 	r.cache.AddPeerRequest(i, &cache.PeerRequest{
-		Slot: ep.Slot(), Name: ep.Name(), Leg: h.Leg, Turn: turn, PromptTokens: h.PromptTokens, CachedTokens: h.CachedTokens,
+		Slot: ep.Slot(), Name: ep.Name(), Model: f.decision.Model, Leg: h.Leg, Turn: turn, PromptTokens: h.PromptTokens, CachedTokens: h.CachedTokens,
 		Bytes: h.TextBytes, Chain: h.Chain, TokensPerByte: p.TokensPerByte(), Known: known, Entry: entry, Repeats: h.Repeats,
 	})
 	if !turn {

@@ -302,3 +302,49 @@ func TestSharesAreTold(t *testing.T) {
 		})
 	}
 }
+
+// TestAnotherModelIsCold: what a conversation's last turn left in an engine's cache is of no use to another model, also on the
+// same engine: neither at the router that places the turn with it nor at one that only heard of the last one.
+func TestAnotherModelIsCold(t *testing.T) {
+	router := func() *reviewed {
+		x := &reviewed{t: t, now: time.Unix(1000, 0), r: route.New(route.Config{
+			Policy: func() pick.Policy { return leastWork{} }, Aliases: canary(0, 100), Replicas: true,
+		})}
+		x.declare([]string{"a"}, "")
+		x.up("a", nil, fleet.Model{ID: "m", ContextTokens: 128_000}, fleet.Model{ID: "new", ContextTokens: 8_000})
+		return x
+	}
+	x, hears := router(), router()
+	tell := func(news []route.News) {
+		for i := range news {
+			hears.r.Observe(hears.now, route.PeerNews{Peer: 1, At: x.now, News: &news[i]})
+		}
+	}
+	turn := func(y *reviewed, tokens int) route.Made {
+		made, err := y.r.Decide(y.now, &fleet.Request{Model: "fast", Session: "s", Class: fleet.Turn, PromptTokens: tokens, PromptBytes: 4 * tokens, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	end := func(made route.Made) {
+		u := fleet.Usage{PromptTokens: made.PromptTokens, OutputTokens: 50, CachedKnown: true}
+		tell(x.r.Observe(x.now, route.FirstByte{Lease: made.Lease}).News)
+		tell(x.r.Observe(x.now, route.Finished{Lease: made.Lease, Outcome: fleet.OK, Usage: u}).News)
+	}
+	for _, c := range []struct {
+		tokens int
+		model  string
+		warm   bool
+	}{{1000, "new", false}, {1500, "new", true}, {20_000, "m", false}, {21_000, "m", true}} {
+		made := turn(x, c.tokens)
+		if made.Model != c.model || made.CachedTokens > 0 != c.warm {
+			t.Errorf("%d tokens: %s with %d cached, want %s, warm %t", c.tokens, made.Model, made.CachedTokens, c.model, c.warm)
+		}
+		tell(made.News)
+		end(made)
+	}
+	if heard := turn(hears, 22_000); heard.Model != "m" || heard.CachedTokens == 0 {
+		t.Errorf("one that heard of it: %s with %d cached", heard.Model, heard.CachedTokens)
+	}
+}

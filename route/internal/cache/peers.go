@@ -10,7 +10,7 @@ import (
 // PeerRequest is a request that another router has placed.
 type PeerRequest struct {
 	Slot                       int
-	Name                       string // of the endpoint
+	Name, Model                string // of the endpoint, and what it serves there
 	Leg                        fleet.Leg
 	Turn                       bool     // it has an answer
 	PromptTokens, CachedTokens int      // as the other router estimates and predicts
@@ -42,7 +42,7 @@ func (t *Table) AddPeerRequest(n uint32, h *PeerRequest) {
 		t.added(n, e, l, before, h.TokensPerByte)
 	}
 	p := Prompt{Known: h.Known, Entry: h.Entry, Repeats: h.Repeats}
-	t.goesOn(h.Name, l, e, &p)
+	t.goesOn(h.Name, h.Model, l, e, &p)
 }
 
 // Chain is the blocks of a lease's prompt, until the next call.
@@ -63,10 +63,13 @@ func (t *Table) grew(n uint32, e *endpoint, l *lease, more, before int, perByte 
 	t.evicted.Move(fit.Usual, gone)
 }
 
+// isOf reports whether a conversation's last turn was computed with a model, as far as is known: no other finds its cache.
+func isOf(e *session.Entry, model string) bool { return e.Model == "" || e.Model == model }
+
 // goesOn notes what a lease goes on from at its endpoint.
-func (t *Table) goesOn(name string, l *lease, e *endpoint, p *Prompt) {
+func (t *Table) goesOn(name, model string, l *lease, e *endpoint, p *Prompt) {
 	if g := &p.Entry; l.leg == fleet.LegWhole && p.Known && !p.Repeats && g.Endpoint == name && g.Epoch == e.epoch &&
-		g.Prompt > 0 {
+		g.Prompt > 0 && isOf(g, model) {
 		l.base, l.answer = g.Prompt, g.Tokens-g.Prompt
 		l.since = t.since(e, p)
 	}

@@ -24,7 +24,7 @@ func (t *Table) Open(n uint32, v *pick.View, row int, x *Text, p *Prompt) {
 	case x.known && len(x.keys) > 0:
 		t.enter(n, l, e, c, x, p)
 	}
-	t.goesOn(c.Name, l, e, p)
+	t.goesOn(c.Name, c.Model, l, e, p)
 }
 
 // enter adds a prompt's blocks to its endpoint's estimated content.

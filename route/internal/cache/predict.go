@@ -115,7 +115,7 @@ func most(held []pick.Cached) (tokens int) {
 // predictHome adds the conversation's previous answer to its home's prediction, as far as answers are found again. The
 // router sees an answer's blocks only in the next prompt; the home holds them as long as it holds the prompt before.
 func (r Reader) predictHome(p *Prompt, c *pick.Endpoint, h *pick.Cached, believed bool) {
-	if p.Size.Tokens == 0 || c.Epoch != p.Entry.Epoch {
+	if p.Size.Tokens == 0 || c.Epoch != p.Entry.Epoch || !isOf(&p.Entry, c.Model) {
 		return
 	}
 	if believed && h.Blocks < blocks.Kept(p.Entry.Bytes/fleet.BlockBytes) {
