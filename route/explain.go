@@ -67,7 +67,8 @@ func (r *Router) explain(d *decision, p *placement, f *reservation, scored bool)
 		return
 	}
 	req, v, t, chosen, scope := d.req, p.view, p.who, p.choice.Index, p.scope
-	f.explanation.miss, f.explanation.epoch = r.miss(d, p, f), v.Candidates[chosen].Epoch
+	f.explanation.miss, f.explanation.could = r.miss(d, p, f)
+	f.explanation.epoch = v.Candidates[chosen].Epoch
 	if scored {
 		scope = cost.ForChoice(v)
 	}

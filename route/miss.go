@@ -49,7 +49,7 @@ const (
 	beginningBlocks = 8 // 1 kB
 )
 
-// nameOf is the name of a prompt's beginning, whoever sends it; 0 for one that is too short.
+// beginningOf is the name of a prompt's beginning, whoever sends it; 0 for one that is too short.
 func beginningOf(c *fleet.Content) uint64 {
 	if c == nil || len(c.Blocks) < beginningBlocks || len(c.List) > 0 {
 		return 0
@@ -70,8 +70,9 @@ func (b *beginnings) note(now beginning) (was beginning) {
 	return was
 }
 
-// miss is why a turn that was just reserved is not in the cache of its endpoint, as far as is known now.
-func (r *Router) miss(d *decision, p *placement, f *reservation) (m Miss) {
+// miss is why a turn that was just reserved is not in the cache of its endpoint, as far as is known now, and how many
+// tokens of its prompt could have been found.
+func (r *Router) miss(d *decision, p *placement, f *reservation) (m Miss, could int) {
 	v, t := p.view, p.who
 	c := &v.Candidates[p.choice.Index]
 	var was beginning
@@ -80,19 +81,18 @@ func (r *Router) miss(d *decision, p *placement, f *reservation) (m Miss) {
 		was = r.beginnings.note(beginning{name, blocks.Hash(d.req.Tenant, ""), blocks.Hash("", c.Model)})
 	}
 	if d.req.Class != fleet.Turn || v.Leg == fleet.LegDecode {
-		return m
+		return m, 0
 	}
 	last := &t.Entry
-	f.explanation.could = 0
 	if t.Known && last.Prompt > 0 {
-		f.explanation.could = min(last.Prompt, v.PromptTokens)
+		could = min(last.Prompt, v.PromptTokens)
 	} else if was.name != 0 {
-		f.explanation.could = d.size.At(beginningBlocks * fleet.BlockBytes)
+		could = d.size.At(beginningBlocks * fleet.BlockBytes)
 	}
-	m.Tokens = f.explanation.could - c.CachedTokens
+	m.Tokens = could - c.CachedTokens
 	if t.Known && last.Prompt > 0 {
-		if m.Tokens <= slack(f.explanation.could) {
-			return Miss{}
+		if m.Tokens <= slack(could) {
+			return Miss{}, could
 		}
 		held := 0
 		if v.Home >= 0 {
@@ -114,11 +114,11 @@ func (r *Router) miss(d *decision, p *placement, f *reservation) (m Miss) {
 		default:
 			m.Cause = MissUnclear
 		}
-		return m
+		return m, could
 	}
 	switch {
 	case name == 0 || c.Blocks >= beginningBlocks: // nothing is known of it, or it is there
-		return Miss{}
+		return Miss{}, could
 	case was.name == 0:
 		m.Cause, m.Tokens = MissNew, 0
 	case was.tenant != blocks.Hash(d.req.Tenant, ""):
@@ -130,7 +130,7 @@ func (r *Router) miss(d *decision, p *placement, f *reservation) (m Miss) {
 	default:
 		m.Cause = MissEvicted
 	}
-	return m
+	return m, could
 }
 
 // slack is how many tokens of a prompt that is found are not: the last, partial block of the engine and of the router.
