@@ -39,6 +39,3 @@ func (s *Search) Tried(n int, enough bool) {
 
 // GiveUp ends a search in which no number is enough yet.
 func (s *Search) GiveUp() { s.given = s.enough == 0 }
-
-// Found is the fewest that are enough, and whether any number is.
-func (s *Search) Found() (n int, ok bool) { return s.enough, s.enough > 0 }
