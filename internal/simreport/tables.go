@@ -78,7 +78,7 @@ func Fewest(w io.Writer, kinds, found []*simrun.Run, share float64, most int) {
 
 // writeMisses says for which causes prompts were not in the cache, where that was asked.
 func writeMisses(w io.Writer, runs []*simrun.Run) {
-	t, some := figuresTable("policy", "not cached since", "turns", "tokens"), false
+	t, some := figuresTable("policy", "why not cached", "turns", "tokens"), false
 	for _, s := range runs {
 		for _, m := range s.Figures.Misses {
 			some = true
