@@ -49,6 +49,7 @@ const (
 	fPriority
 	fSessionID
 	fSessionParams
+	fLoraPath
 	numEditable
 
 	fTools field = iota - 1
@@ -67,7 +68,7 @@ var fieldNames = [numFields]string{
 	fDataParallelRank: "data_parallel_rank", fCacheSalt: "cache_salt", fRID: "rid", fRequestID: "request_id",
 	fKVTransferParams: "kv_transfer_params", fECTransferParams: "ec_transfer_params", fDisaggregatedParams: "disaggregated_params",
 	fConversationParams: "conversation_params", fBootstrapHost: "bootstrap_host", fBootstrapPort: "bootstrap_port",
-	fBootstrapRoom: "bootstrap_room", fBootstrapPairKey: "bootstrap_pair_key", fReturnLogprob: "return_logprob", fServiceTier: "service_tier", fPriority: "priority", fSessionID: "session_id", fSessionParams: "session_params", fExtraKey: "extra_key", fReturnTokenIDs: "return_token_ids", fMinTokens: "min_tokens", fBestOf: "best_of",
+	fBootstrapRoom: "bootstrap_room", fBootstrapPairKey: "bootstrap_pair_key", fReturnLogprob: "return_logprob", fServiceTier: "service_tier", fPriority: "priority", fSessionID: "session_id", fSessionParams: "session_params", fLoraPath: "lora_path", fExtraKey: "extra_key", fReturnTokenIDs: "return_token_ids", fMinTokens: "min_tokens", fBestOf: "best_of",
 	fUseBeamSearch: "use_beam_search", fEcho: "echo", fLogprobs: "logprobs", fPromptLogprobs: "prompt_logprobs",
 	fDisaggPrefillDPRank: "disagg_prefill_dp_rank", fPromptTokenIDs: "prompt_token_ids",
 	fPromptTokenIDsB64: "prompt_token_ids_b64", fMessages: "messages", fSystem: "system", fInstructions: "instructions",

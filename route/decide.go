@@ -562,7 +562,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	c := &v.Candidates[choice.Index]
 	ep := r.endpoints.At(c.Slot)
 	made.Endpoint, made.Kind, made.Peer = ep.Spec(), c.Kind, ep.Peer()
-	made.Model, made.Pool, made.Policy = c.Model, d.pool.Name(), policy.Needs.Name
+	made.Model, made.Adapter, made.Pool, made.Policy = c.Model, c.Adapter, d.pool.Name(), policy.Needs.Name
 	made.Session, made.FirstTurn, made.NewID = clientsID(t.ID), v.FirstTurn, v.NewID
 	if since := r.readers.admission.Since(d.req.Hold); !since.IsZero() {
 		made.Held = d.now.Sub(since)

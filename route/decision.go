@@ -13,6 +13,7 @@ type Decision struct {
 	Endpoint fleet.Endpoint
 	Kind     fleet.Kind // of the endpoint, declared or recognised
 	Model    string     // name under which the endpoint serves the model
+	Adapter  bool       // it is a LoRA adapter that the engine lists
 	Pool     string     // name of the pool, a model or alias; "" for requests without a model
 	Policy   string     // name of the policy that decided
 

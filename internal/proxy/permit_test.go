@@ -472,3 +472,47 @@ func TestKeysEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestAdaptersOfSGLang: SGLang is told the adapter that a request is for where it reads one. Where it reads none, a key
+// for the adapter does not get the base.
+func TestAdaptersOfSGLang(t *testing.T) {
+	keys := identity.Keys{}
+	keys.Add(sha256.Sum256([]byte("all")), identity.Key{Tenant: "blue"})
+	keys.Add(sha256.Sum256([]byte("adapter")), identity.Key{Tenant: "blue", Models: fleet.Names{"a"}})
+	e := &listing{models: []string{"m", "a"}}
+	r := newRig(t, proxy.Config{Tenants: &identity.Tenants{Keys: keys}}, e.ServeHTTP)
+	for _, kind := range []fleet.Kind{fleet.KindSGLang, fleet.KindVLLM} {
+		r.as(kind, "")
+		r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: kind, Models: []fleet.Model{{ID: "m"}, {ID: "a", Parent: "m"}}}})
+		for _, w := range []struct {
+			path, body, told string
+			reads            bool // SGLang has lora_path there
+		}{
+			{"/v1/chat/completions", `{"model":"MODEL","messages":[]}`, `{"lora_path":"a","model":"a","messages":[]}`, true},
+			{"/v1/chat/completions", `{"model":"MODEL","lora_path":null,"messages":[]}`, `{"model":"a","lora_path":"a","messages":[]}`, true},
+			{"/v1/chat/completions", `{"model":"MODEL","lora_path":"MODEL","messages":[]}`, `{"model":"a","lora_path":"a","messages":[]}`, true},
+			{"/v1/completions", `{"model":"MODEL","prompt":"x","lora_path":"MODEL","lora_path":null}`, `{"model":"a","prompt":"x","lora_path":"a","lora_path":"a"}`, true},
+			{"/v1/embeddings", `{"model":"MODEL","input":"x"}`, `{"lora_path":"a","model":"a","input":"x"}`, true},
+			{"/v1/responses", `{"model":"MODEL","input":"x"}`, "", false},
+			{"/v1/messages", `{"model":"MODEL","max_tokens":1,"messages":[]}`, "", false},
+		} {
+			for _, key := range []string{"all", "adapter"} {
+				for _, model := range []string{"a", "m"} {
+					as := strings.ReplaceAll(w.body, "MODEL", model)
+					res, answer := r.post(w.path, as, "Authorization", "Bearer "+key)
+					got := strings.Join(e.take(), "")
+					want := "POST " + w.path + " " + as
+					switch sglang := kind == fleet.KindSGLang && model == "a"; {
+					case key == "adapter" && model == "m", key == "adapter" && sglang && !w.reads:
+						want = ""
+					case sglang && w.reads:
+						want = "POST " + w.path + " " + w.told
+					}
+					if got != want || (res.StatusCode == 200) != (want != "") || want == "" && res.StatusCode != 404 {
+						t.Errorf("%s %s with %s: %d %s, the engine got %s, want %s", kind, as, key, res.StatusCode, answer, got, want)
+					}
+				}
+			}
+		}
+	}
+}

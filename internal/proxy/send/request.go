@@ -26,7 +26,7 @@ func (a *Outgoing) request() *http.Request {
 	if c.Keeps {
 		delete(header, "Accept-Encoding")
 	}
-	edits := a.tellSession(a.tellConversation(a.tellFirstTurn(a.leg(header, a.apart(a.salt(a.ask(header, a.Address(header))))))))
+	edits := a.tellAdapter(a.tellSession(a.tellConversation(a.tellFirstTurn(a.leg(header, a.apart(a.salt(a.ask(header, a.Address(header)))))))))
 
 	out := new(http.Request).WithContext(a.ctx)
 	out.Method, out.URL, out.Header, out.ContentLength = c.R.Method, a.URL(), header, c.R.ContentLength
