@@ -293,7 +293,7 @@ type Hooks struct {
 	Released func(l fleet.Lease, answered bool)
 	// Forgotten reports that the endpoint with this Candidate.Key has left or is now another engine.
 	Forgotten func(endpoint uint64)
-	// PeerTurn reports a turn placed by the same policy of another router.
+	// PeerPlaced reports a turn placed by the same policy of another router.
 	PeerPlaced func(t *PeerTurn)
 }
 

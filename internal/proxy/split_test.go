@@ -40,6 +40,7 @@ type pairs struct {
 	named                func(name string, o *enginetest.Options)
 	declare              func(s *enginetest.Server, e *fleet.Endpoint)
 	choose               func() pick.Policy // in place of least_ttft
+	aliases              []route.Alias
 }
 
 func newPair(t *testing.T, c pairs) *pair {
@@ -101,7 +102,7 @@ func splitRig(t *testing.T, c pairs, declared []fleet.Endpoint) *rig {
 		choose = c.choose
 	}
 	c.proxy.NeedsContent, c.proxy.ByContent, c.proxy.Explain = true, true, true
-	r := newRouter(t, c.proxy, transportOf(t), route.Config{Policy: choose, Disaggregation: c.split, Explain: true}, declared,
+	r := newRouter(t, c.proxy, transportOf(t), route.Config{Policy: choose, Disaggregation: c.split, Aliases: c.aliases, Explain: true}, declared,
 		func(kind fleet.Kind) fleet.Report {
 			return fleet.Report{Kind: kind, BlockTokens: 16, CacheTokens: 120_000, Models: []fleet.Model{{ID: "m", ContextTokens: 32_768}}}
 		})
@@ -314,6 +315,24 @@ func splitPrefillFails(t *testing.T, as func(pairs) pairs) {
 		}
 		p.nothingWrong()
 	}
+}
+
+// TestSplitAgainKeepsItsModel: where the prefill leg of an alias's request fails, no other prefiller gets it for another model
+// than the decoder has, also where only the other model has a prefiller left.
+func TestSplitAgainKeepsItsModel(t *testing.T) {
+	p := newPair(t, pairs{
+		prefillers: 2, decoders: 1, split: always, engine: func(o *enginetest.Options) { o.Models = []string{"m", "n"} },
+		aliases: []route.Alias{{Name: "fast", Models: []string{"m", "n"}, Shares: []float64{0, 100}}},
+	})
+	for name, models := range map[string][]fleet.Model{"p0": {{ID: "m"}, {ID: "n"}}, "p1": {{ID: "m"}}, "d0": {{ID: "m"}, {ID: "n"}}} {
+		p.fleet.Observe(route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: models}})
+	}
+	p.fault("p0", enginetest.Fault{Kind: enginetest.Fault500})
+	res, got := p.post("/v1/chat/completions", strings.Replace(bodyOf("a", `,"max_tokens":8`), `"m"`, `"fast"`, 1))
+	if failed, other := p.legs("p0"), p.legs("p1"); res.StatusCode != 200 || len(failed) == 0 || len(other) > 0 {
+		t.Errorf("%d %s; legs at the prefiller with the model: %v, at the other: %v", res.StatusCode, got, failed, other)
+	}
+	p.nothingWrong()
 }
 
 // TestSplitWithoutFallback: a prompt that nobody else can compute is an error that says which leg failed.
