@@ -14,8 +14,8 @@ type Lease struct {
 	Token string `yaml:"token" secret:"true"`
 	// TokenFile has the token instead; surrounding white space is removed.
 	TokenFile string `yaml:"token_file"`
-	// Expires is how long nobody may speak of a lease until it ends: from the answer, and then from its first byte. Make
-	// it longer than a whole generation takes: the endpoint has the request's load until then.
+	// Expires ends a lease so long after it was given, or after its first byte was told. Make it longer than a whole
+	// generation takes. If a program crashes, the endpoint counts its request for that long.
 	Expires time.Duration `yaml:"expires"`
 	// Most is how many leases may be open; further ones get 503.
 	Most int `yaml:"most"`

@@ -3,7 +3,7 @@
 // and which names the endpoint.
 //
 // It owns the translation between messages of that protocol and a request of the door: each stream is one call of the
-// door's handler, whose exchange with the endpoint is carried by Envoy (package outside). It promises that the door
+// door's handler, whose exchange with the endpoint is carried by Envoy (package external). It promises that the door
 // decides, counts and learns as it does for its own clients, that no message is sent which the proxy's mode does not
 // allow, and that a request is released when its stream ends, however it ends. It never chooses an endpoint and never
 // connects to one.

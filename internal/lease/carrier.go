@@ -15,15 +15,16 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/external"
 )
 
 // lease is one request of a program, which exchanges it with the endpoint itself.
 type lease struct {
-	held     int // bytes of Config.Memory
 	s        *Server
 	id       string
 	hashes   *hashes // in place of the prompt; nil for a body that has it
+	held     int     // bytes of Config.Memory that hashes take
 	excluded []string
 	cancel   context.CancelCauseFunc
 	out      *http.ResponseController // of the call that asks for an endpoint
@@ -126,9 +127,6 @@ func (x *lease) Carry(r *http.Request, to fleet.Endpoint) (*http.Response, error
 	x.mu.Lock()
 	x.ends = time.AfterFunc(x.s.cfg.Expires, x.expire)
 	x.mu.Unlock()
-	x.s.mu.Lock()
-	x.s.open[x.id] = x
-	x.s.mu.Unlock()
 	x.placed <- o
 	select {
 	case a := <-x.came:
@@ -164,8 +162,8 @@ func (x *lease) order(r *http.Request, to fleet.Endpoint) (*order, error) {
 	o := &order{
 		Lease: x.id, Endpoint: to.Name, Method: r.Method, URL: r.URL.String(), Set: map[string]string{}, Remove: []string{}, Expires: x.s.cfg.Expires.Seconds(),
 	}
-	for _, name := range sortedNames(r.Header) {
-		if values := r.Header[name]; len(values) > 0 && !hops(name) {
+	for name, values := range r.Header {
+		if len(values) > 0 && !hops(name) {
 			o.Set[name] = values[len(values)-1]
 		}
 	}
@@ -184,8 +182,6 @@ func (x *lease) order(r *http.Request, to fleet.Endpoint) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.s.cfg.Memory.Add(len(body))
-	defer x.s.cfg.Memory.Give(len(body))
 	if !x.sum.of(body) {
 		o.Body = body
 		if !json.Valid(body) {
@@ -230,6 +226,26 @@ func (x *lease) Usage() (fleet.Usage, bool) {
 
 // Timed is true: a lease expires.
 func (x *lease) Timed() bool { return true }
+
+// instead is the body that the door reads where there are hashes. Where the memory of requests has no room for their
+// blocks, reading it fails, and the door refuses the request as any that it has no room for.
+func (x *lease) instead() (io.ReadCloser, int64) {
+	x.hashes.Hashes = nil // its blocks say all that is needed
+	b, size := x.hashes.body()
+	n := 8 * len(x.hashes.content.Blocks)
+	if !x.s.cfg.Memory.Take(n) {
+		return noRoom{}, size
+	}
+	x.held = n
+	return b, size
+}
+
+// noRoom is a body for which there is none.
+type noRoom struct{}
+
+func (noRoom) Read([]byte) (int, error) { return 0, body.ErrNoRoom }
+
+func (noRoom) Close() error { return nil }
 
 var errBegun = errors.New("the first byte of this lease was told already")
 

@@ -2,9 +2,9 @@
 // they ask where to, and say what became of each request.
 //
 // It owns the leases: each is one call of the door's handler, whose exchange with the endpoint the program carries out
-// (package outside), as Envoy does for package extproc. It promises that the door decides, counts and learns as it does
-// for its own clients, that a lease ends once, and that one which nobody ends does so when it is too old, at nobody's
-// expense. It never chooses an endpoint and never connects to one.
+// (package external), as Envoy does for package extproc. It promises that the door decides, counts and learns as it does
+// for its own clients, that each lease ends once, and that a lease whose program says nothing more expires, which blames
+// no endpoint. It never chooses an endpoint and never connects to one.
 package lease
 
 import (
@@ -14,8 +14,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,23 +31,24 @@ import (
 
 // Config says who decides. Door, Memory and Log are required.
 type Config struct {
-	Door    http.Handler  // the traffic listener's handler
-	Memory  *body.Budget  // the memory of requests, which bodies that were changed count in
-	Token   string        // that calls must carry as a bearer token; "" for none
-	Expires time.Duration // a lease that nobody has spoken of for so long ends
-	Most    int           // open leases
-	Log     *slog.Logger
+	Door     http.Handler  // the traffic listener's handler
+	Memory   *body.Budget  // the memory of requests, in which changed bodies and blocks made of hashes count
+	Token    string        // that calls must carry as a bearer token; "" for none
+	Expires  time.Duration // a lease ends after so long without a call about it
+	Patience time.Duration // that a caller may take to send hashes or a report, and to read an answer; 0 for no limit
+	Most     int           // open leases
+	Log      *slog.Logger
 }
 
 // Server answers the calls.
 type Server struct {
 	cfg Config
 
-	mu   sync.Mutex
-	open map[string]*lease // those with an endpoint, by id
-	wg   sync.WaitGroup
+	mu     sync.Mutex
+	open   map[string]*lease // by id
+	closed bool
+	wg     sync.WaitGroup // of the calls of open leases
 
-	running atomic.Int64 // those without one too
 	expired atomic.Uint64
 }
 
@@ -55,19 +56,39 @@ type Server struct {
 func New(cfg Config) *Server { return &Server{cfg: cfg, open: map[string]*lease{}} }
 
 // Open is how many leases are open, those that wait for an endpoint among them.
-func (s *Server) Open() int { return int(s.running.Load()) }
+func (s *Server) Open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
+}
 
-// Expired is how many leases ended because nobody spoke of them.
+// Expired is how many leases ended because their programs did not end them in time.
 func (s *Server) Expired() uint64 { return s.expired.Load() }
 
-// Close ends all leases, and waits until they have.
+// Close ends all leases, waits until they have ended, and has no new ones begin.
 func (s *Server) Close() {
 	s.mu.Lock()
+	s.closed = true
 	for _, x := range s.open {
 		x.cancel(nil)
 	}
 	s.mu.Unlock()
 	s.wg.Wait()
+}
+
+// add opens a lease. code is "" or that of the refusal, with its message.
+func (s *Server) add(x *lease) (code, message string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return "shutting_down", "the router is shutting down"
+	case len(s.open) >= s.cfg.Most:
+		return "too_many_leases", "there are " + strconv.Itoa(s.cfg.Most) + " open leases: end those that are over (lease.most)"
+	}
+	s.open[x.id] = x
+	s.wg.Add(1)
+	return "", ""
 }
 
 const (
@@ -78,26 +99,27 @@ const (
 // ServeHTTP answers POST /v1/route, /v1/route/hashes, /v1/route/LEASE/first_byte and /v1/route/LEASE/finish.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token := s.cfg.Token
+	_ = http.NewResponseController(w).SetReadDeadline(s.deadline())
 	rest, ours := strings.CutPrefix(r.URL.Path, route)
 	switch id, word, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/"); {
 	case r.URL.Path == "/healthz":
 		w.WriteHeader(http.StatusOK)
 	case token != "" && !guard.Bearer(r, token):
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		fail(w, http.StatusUnauthorized, "bad_token", "this listener wants \"Authorization: Bearer\" with lease.token; a tenant's key goes into X-Api-Key")
+		s.fail(w, http.StatusUnauthorized, "bad_token", "this listener wants \"Authorization: Bearer\" with lease.token; a tenant's key goes into X-Api-Key")
 	case token == "" && foreign(r):
-		fail(w, http.StatusForbidden, "foreign_origin", "a page of another origin, or under another name than a loopback one, may not do this without a token")
+		s.fail(w, http.StatusForbidden, "foreign_origin", "a page of another origin, or under another name than a loopback one, may not do this without a token")
 	case !ours || rest != "" && rest[0] != '/':
-		fail(w, http.StatusNotFound, "path_not_allowed", "here are POST /v1/route, /v1/route/hashes, /v1/route/LEASE/first_byte and /v1/route/LEASE/finish")
+		s.fail(w, http.StatusNotFound, "path_not_allowed", "here are POST /v1/route, /v1/route/hashes, /v1/route/LEASE/first_byte and /v1/route/LEASE/finish")
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		fail(w, http.StatusMethodNotAllowed, "method_not_allowed", r.URL.Path+" takes POST, not "+r.Method)
+		s.fail(w, http.StatusMethodNotAllowed, "method_not_allowed", r.URL.Path+" takes POST, not "+r.Method)
 	case rest == "":
 		s.place(w, r, token != "", nil)
 	case rest == "/hashes":
 		h, err := readHashes(http.MaxBytesReader(w, r.Body, mostHashes))
 		if err != nil {
-			fail(w, http.StatusBadRequest, "invalid_hashes", err.Error())
+			s.fail(w, http.StatusBadRequest, "invalid_hashes", err.Error())
 			return
 		}
 		s.place(w, r, token != "", h)
@@ -106,7 +128,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case word == "finish":
 		s.say(w, r, id, (*lease).finish)
 	default:
-		fail(w, http.StatusNotFound, "path_not_allowed", "a lease takes /first_byte and /finish")
+		s.fail(w, http.StatusNotFound, "path_not_allowed", "a lease takes /first_byte and /finish")
 	}
 }
 
@@ -128,62 +150,62 @@ func (s *Server) place(w http.ResponseWriter, r *http.Request, tokened bool, h *
 		path = p
 	}
 	if prompt.Classify(http.MethodPost, path) == prompt.Other {
-		fail(w, http.StatusBadRequest, "bad_path", "path is "+strconv.Quote(path)+", must be one that generates or embeds, such as /v1/chat/completions")
+		s.fail(w, http.StatusBadRequest, "bad_path", "path is "+strconv.Quote(path)+", must be one that generates or embeds, such as /v1/chat/completions")
 		return
-	}
-	if s.running.Add(1) > int64(s.cfg.Most) {
-		s.running.Add(-1)
-		w.Header().Set("Retry-After", "1")
-		fail(w, http.StatusServiceUnavailable, "too_many_leases", "there are "+strconv.Itoa(s.cfg.Most)+" open leases: end those that are over (lease.most)")
-		return
-	}
-	held := 0
-	if h != nil {
-		h.Hashes = nil // its blocks say all that is needed
-		if held = 8 * len(h.content.Blocks); !s.cfg.Memory.Take(held) {
-			s.running.Add(-1)
-			w.Header().Set("Retry-After", "1")
-			fail(w, http.StatusServiceUnavailable, "no_room", body.ErrNoRoom.Error())
-			return
-		}
 	}
 	x := &lease{
-		held: held, s: s, id: rand.Text(), hashes: h, header: http.Header{}, excluded: excluded(query["exclude"]),
+		s: s, id: rand.Text(), hashes: h, header: http.Header{}, excluded: excluded(query["exclude"]),
 		placed: make(chan *order, 1), came: make(chan reply, 1), over: make(chan struct{}), body: external.NewFeed(),
 	}
 	x.out = http.NewResponseController(w)
+	_ = x.out.SetReadDeadline(time.Time{}) // the door has its own for bodies, and none for what waits in the queue
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	x.cancel = cancel
+	if code, message := s.add(x); code != "" {
+		cancel(nil)
+		w.Header().Set("Retry-After", "1")
+		s.fail(w, http.StatusServiceUnavailable, code, message)
+		return
+	}
 	in := r.Clone(external.With(ctx, x))
 	in.URL.Path, in.URL.RawPath, in.URL.RawQuery, in.RequestURI = path, "", "", path
 	if tokened {
 		in.Header.Del("Authorization")
 	}
 	if h != nil {
-		in.Body, in.ContentLength = h.body()
+		in.Body, in.ContentLength = x.instead()
 		in.Header.Set("Content-Type", "application/json")
 	} else {
 		in.Body = &tee{in.Body, &x.sum}
 	}
 	leaves := context.AfterFunc(r.Context(), func() { cancel(nil) })
-	s.wg.Add(1)
 	go func() {
 		defer s.wg.Done()
 		x.call(in)
 	}()
 	select {
 	case o := <-x.placed:
-		if stays := leaves(); !stays || send(w, http.StatusOK, o) != nil {
+		s.cfg.Memory.Add(len(o.Body))
+		defer s.cfg.Memory.Give(len(o.Body))
+		if stays := leaves(); !stays || s.send(w, http.StatusOK, o) != nil {
 			cancel(nil)
 		}
 	case <-x.over:
 		leaves()
-		for name, values := range x.header {
-			w.Header()[name] = values
+		if x.status < http.StatusBadRequest {
+			panic(http.ErrAbortHandler) // the door has no answer either, and the traffic listener cuts such a connection
 		}
-		w.WriteHeader(max(x.status, http.StatusBadRequest))
-		_, _ = w.Write(x.answer)
+		maps.Copy(w.Header(), x.header)
+		_ = s.write(w, x.status, x.answer)
 	}
+}
+
+// deadline is until when a caller may send, or read.
+func (s *Server) deadline() time.Time {
+	if s.cfg.Patience == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(s.cfg.Patience)
 }
 
 func excluded(lists []string) (names []string) {
@@ -208,7 +230,7 @@ func (s *Server) say(w http.ResponseWriter, r *http.Request, id string, apply fu
 		err = p.check()
 	}
 	if err != nil {
-		fail(w, http.StatusBadRequest, "invalid_report", err.Error())
+		s.fail(w, http.StatusBadRequest, "invalid_report", err.Error())
 		return
 	}
 	s.mu.Lock()
@@ -221,9 +243,9 @@ func (s *Server) say(w http.ResponseWriter, r *http.Request, id string, apply fu
 	}
 	switch {
 	case errors.Is(err, errUnknown):
-		fail(w, http.StatusNotFound, "not_found", "there is no such lease: it has ended, or was never given")
+		s.fail(w, http.StatusNotFound, "not_found", "there is no such lease: it has ended, or was never given")
 	case err != nil:
-		fail(w, http.StatusConflict, "wrong_order", err.Error())
+		s.fail(w, http.StatusConflict, "wrong_order", err.Error())
 	default:
 		w.WriteHeader(http.StatusNoContent)
 	}
@@ -232,11 +254,12 @@ func (s *Server) say(w http.ResponseWriter, r *http.Request, id string, apply fu
 var errUnknown = errors.New("no such lease")
 
 // fail answers with an error in OpenAI's form.
-func fail(w http.ResponseWriter, status int, code, message string) {
-	_ = send(w, status, map[string]any{"error": map[string]any{"message": message, "type": "invalid_request_error", "param": nil, "code": code}})
+func (s *Server) fail(w http.ResponseWriter, status int, code, message string) {
+	_ = s.send(w, status, map[string]any{"error": map[string]any{"message": message, "type": "invalid_request_error", "param": nil, "code": code}})
 }
 
-func send(w http.ResponseWriter, status int, v any) error {
+// send answers with v as JSON.
+func (s *Server) send(w http.ResponseWriter, status int, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -244,17 +267,24 @@ func send(w http.ResponseWriter, status int, v any) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(b)))
+	return s.write(w, status, b)
+}
+
+// write answers with b, and returns when it has gone.
+func (s *Server) write(w http.ResponseWriter, status int, b []byte) error {
+	c := http.NewResponseController(w)
+	_ = c.SetWriteDeadline(s.deadline())
+	defer func() { _ = c.SetWriteDeadline(time.Time{}) }() // the connection's next call may wait in the queue
 	w.WriteHeader(status)
-	if _, err = w.Write(b); err != nil {
+	if _, err := w.Write(b); err != nil {
 		return err
 	}
-	return http.NewResponseController(w).Flush()
+	return c.Flush()
 }
 
 // call has the door serve the request, until the lease ends.
 func (x *lease) call(r *http.Request) {
 	s := x.s
-	defer s.running.Add(-1)
 	defer close(x.over)
 	defer x.end()
 	defer func() {
@@ -265,7 +295,7 @@ func (x *lease) call(r *http.Request) {
 	s.cfg.Door.ServeHTTP(&writer{x}, r)
 }
 
-// end forgets the lease.
+// end forgets the lease, and gives back what it held.
 func (x *lease) end() {
 	s := x.s
 	s.mu.Lock()
@@ -282,7 +312,7 @@ func (x *lease) end() {
 	x.cancel(nil)
 }
 
-// expire ends a lease that nobody has spoken of: its client counts as gone, and no endpoint is blamed.
+// expire ends a lease that was not ended in time: its client counts as gone, and no endpoint is blamed.
 func (x *lease) expire() {
 	x.mu.Lock()
 	over := x.finished
@@ -293,14 +323,4 @@ func (x *lease) expire() {
 		x.s.cfg.Log.Info("a lease has expired: nobody has said how its request ended", "endpoint", x.endpoint, "after", x.s.cfg.Expires.String())
 		x.cancel(nil)
 	}
-}
-
-// sortedNames are header names in order.
-func sortedNames(h http.Header) []string {
-	names := make([]string, 0, len(h))
-	for name := range h {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -2,8 +2,10 @@ package lease
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,7 +22,11 @@ import (
 type door struct{ ends chan error }
 
 func (d door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body)
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		d.ends <- err
+		return
+	}
 	res, err := external.Of(r.Context()).Carry(httptest.NewRequestWithContext(r.Context(), r.Method, "http://e"+r.URL.Path, nil), fleet.Endpoint{Name: "e"})
 	if err == nil {
 		_, err = io.ReadAll(res.Body)
@@ -29,7 +35,7 @@ func (d door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.ends <- err
 }
 
-// TestExpires: a lease that nobody speaks of ends after its time, counted from what was said last, and once.
+// TestExpires: a lease ends once, so long after it was given, or after its first byte was told.
 func TestExpires(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -49,11 +55,7 @@ func TestExpires(t *testing.T) {
 				if code := post("/v1/route"); code != http.StatusOK || s.Open() != 1 {
 					t.Fatal(code, s.Open())
 				}
-				id := ""
-				s.mu.Lock()
-				for id = range s.open { //nolint:revive // the only one
-				}
-				s.mu.Unlock()
+				id := s.only()
 				if tt.begins > 0 {
 					time.Sleep(tt.begins)
 					if code := post("/v1/route/" + id + "/first_byte"); code != http.StatusNoContent {
@@ -79,6 +81,149 @@ func TestExpires(t *testing.T) {
 		})
 	}
 }
+
+// TestHashesCountInMemory: blocks made of hashes count in the memory of requests while their lease is open, and are given
+// back once, however it ends. A lease for which there is no room is refused by the door.
+func TestHashesCountInMemory(t *testing.T) {
+	const held = 8 * 2048 / fleet.BlockBytes // one block of 512 tokens
+	for name, end := range map[string]func(post func(path, body string) int, at string, s *Server) int{
+		"finished": func(post func(string, string) int, at string, _ *Server) int { return post(at+"/finish", "{}") },
+		"cancelled": func(post func(string, string) int, at string, _ *Server) int {
+			return post(at+"/finish", `{"failed":"cancelled"}`)
+		},
+		"broken": func(post func(string, string) int, at string, _ *Server) int {
+			return post(at+"/finish", `{"failed":"broken"}`)
+		},
+		"expired": func(func(string, string) int, string, *Server) int {
+			time.Sleep(time.Hour)
+			return http.StatusNoContent
+		},
+		"the router stops": func(_ func(string, string) int, _ string, s *Server) int {
+			s.Close()
+			return http.StatusNoContent
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, memory := door{make(chan error, 9)}, body.NewBudget(held+held/2)
+				s := New(Config{Door: d, Memory: memory, Expires: time.Minute, Most: 9, Log: slog.New(slog.DiscardHandler)})
+				post := func(path, body string) int {
+					w := httptest.NewRecorder()
+					s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "http://127.0.0.1"+path, strings.NewReader(body)))
+					return w.Code
+				}
+				const prompt = `{"prompt_hashes":[1],"prompt_tokens":512}`
+				if code := post("/v1/route/hashes", prompt); code != http.StatusOK || memory.Memory().Held != held {
+					t.Fatalf("%d, %d bytes are held; want %d", code, memory.Memory().Held, held)
+				}
+				at := "/v1/route/" + s.only()
+				if code := post("/v1/route/hashes", prompt); code != http.StatusServiceUnavailable || memory.Memory().Held != held || s.Open() != 1 {
+					t.Errorf("one beyond the memory: %d, %d bytes are held, %d open", code, memory.Memory().Held, s.Open())
+				}
+				if err := <-d.ends; !errors.Is(err, body.ErrNoRoom) {
+					t.Errorf("the door was told %v", err)
+				}
+				if code := end(post, at, s); code != http.StatusNoContent {
+					t.Errorf("the end got %d", code)
+				}
+				synctest.Wait()
+				if memory.Memory().Held != 0 || s.Open() != 0 {
+					t.Errorf("%d bytes are held at the end, %d open", memory.Memory().Held, s.Open())
+				}
+				s.Close()
+			})
+		})
+	}
+}
+
+// only is the id of the only open lease.
+func (s *Server) only() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.open {
+		return id
+	}
+	return ""
+}
+
+// waits is a door that never chooses an endpoint.
+type waits struct{}
+
+func (waits) ServeHTTP(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+// TestCloses: the end of the router ends leases that wait for an endpoint too, cuts their connections, and has none begin.
+func TestCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{Door: waits{}, Memory: body.NewBudget(1), Expires: time.Hour, Most: 9, Log: slog.New(slog.DiscardHandler)})
+		post := func() (code int, cut any) {
+			w := httptest.NewRecorder()
+			defer func() { code, cut = w.Code, recover() }()
+			s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/route", strings.NewReader("{}")))
+			return w.Code, nil
+		}
+		over := make(chan any)
+		go func() {
+			_, cut := post()
+			over <- cut
+		}()
+		synctest.Wait()
+		if s.Open() != 1 {
+			t.Errorf("%d are open", s.Open())
+		}
+		s.Close()
+		if cut := <-over; cut != http.ErrAbortHandler { //nolint:errorlint // the value itself is compared, as in net/http
+			t.Errorf("one that waited ended with %v", cut)
+		}
+		if code, _ := post(); code != http.StatusServiceUnavailable || s.Open() != 0 {
+			t.Errorf("one after the end got %d, %d are open", code, s.Open())
+		}
+	})
+}
+
+// TestSlowCallers: who does not send what it announced about a lease, or hashes, loses its connection after Patience.
+func TestSlowCallers(t *testing.T) {
+	for _, path := range []string{"/v1/route/hashes", "/v1/route/X/finish", "/v1/route/X/first_byte"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(Config{Door: waits{}, Memory: body.NewBudget(1), Expires: time.Hour, Patience: time.Minute, Most: 9, Log: slog.New(slog.DiscardHandler)})
+			near, far := net.Pipe()
+			defer near.Close()
+			server := &http.Server{Handler: s, ReadHeaderTimeout: time.Second}
+			done := make(chan error)
+			go func() { done <- server.Serve(&oneConn{conn: far, over: make(chan struct{})}) }()
+			began := time.Now()
+			if _, err := io.WriteString(near, "POST "+path+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{"); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(near)
+			if took := time.Since(began); err != nil || took < time.Minute || took > 2*time.Minute || !bytes.Contains(answer, []byte(" 400 ")) {
+				t.Errorf("%s: %v after %v: %s", path, err, took, answer)
+			}
+			_ = server.Close()
+			<-done
+		})
+	}
+}
+
+// oneConn is a listener with one connection.
+type oneConn struct {
+	conn net.Conn
+	over chan struct{}
+}
+
+func (l *oneConn) Accept() (c net.Conn, err error) {
+	if c, l.conn = l.conn, nil; c == nil {
+		<-l.over
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (l *oneConn) Close() error {
+	close(l.over)
+	return nil
+}
+
+func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
 // FuzzHashes: prompts given by hashes are refused or within their bounds, and equal beginnings have equal blocks.
 func FuzzHashes(f *testing.F) {

@@ -95,7 +95,7 @@ func families() []family {
 		{"warmpath_leases", gauge, nil, "Open reservations of requests at endpoints", nil},
 		{"warmpath_double_finished_total", counter, nil, "Reservations released twice: a bug in the router, always 0", nil},
 		{"warmpath_lease_calls", gauge, nil, "Leases of programs that send requests themselves (lease.listen): those that are open", nil},
-		{"warmpath_lease_expired_total", counter, nil, "Leases of such programs that ended because nobody spoke of them for lease.expires", nil},
+		{"warmpath_lease_expired_total", counter, nil, "Leases of such programs that expired: their programs did not end them within lease.expires", nil},
 		{"warmpath_body_held_bytes", gauge, nil, "Memory of request bodies, from their arrival until the answer begins", nil},
 		{"warmpath_body_limit_bytes", gauge, nil, "Largest allowed memory of request bodies, limits.memory", nil},
 		{"warmpath_bodies_refused_total", counter, nil, "Requests answered 503 because limits.memory had no room for their bodies", nil},

@@ -148,13 +148,13 @@ func (a *attempt) ask() (*http.Response, error) {
 	if c.Prompt.Stream {
 		limit = c.bounds.Load().FirstByte
 	}
-	limit = c.within(limit)
 	a.watch.Wait(limit)
 	if err := a.awaitDispatch(limit); err != nil {
 		return nil, err
 	}
 	c.reached, a.asked, c.asked = true, true, time.Now()
 	if c.Transport != nil {
+		a.watch.Wait(c.within(limit))
 		a.head(http.Header{}) // the transport may have to answer for the header before the body comes
 	}
 	return a.Send()

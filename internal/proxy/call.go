@@ -354,15 +354,13 @@ func (c *call) read() error {
 		c.Prompt, err = c.p.parser.Peek(c.Body.Bytes, send.Named(c.R.Header).Get)
 		return c.unread(err)
 	}
-	if c.Transport != nil {
-		if content, tokens := c.Transport.Prompt(); content != nil {
-			c.Prompt, err = c.p.parser.Parse(c.API, c.Body.Bytes, send.Named(c.R.Header).Get)
-			c.Prompt.TextBytes, c.Prompt.TokenIDs = 0, tokens
-			if c.Request.ShadowContent = content; c.p.cfg.NeedsContent {
-				c.Request.Content = content
-			}
-			return err
+	if content, tokens := c.promptBeside(); content != nil {
+		c.Prompt, err = c.p.parser.Parse(c.API, c.Body.Bytes, send.Named(c.R.Header).Get)
+		c.Prompt.TextBytes, c.Prompt.TokenIDs = 0, tokens
+		if c.Request.ShadowContent = content; c.p.cfg.NeedsContent {
+			c.Request.Content = content
 		}
+		return err
 	}
 	if !c.readsContent() {
 		c.Prompt, err = c.p.parser.Parse(c.API, c.Body.Bytes, send.Named(c.R.Header).Get)
@@ -384,6 +382,14 @@ func (c *call) read() error {
 		c.Request.Trail = c.content.Follow()
 	}
 	return nil
+}
+
+// promptBeside is the prompt of a request whose body does not have it, and its tokens; nil for all others.
+func (c *call) promptBeside() (*fleet.Content, int) {
+	if c.Transport == nil {
+		return nil, 0
+	}
+	return c.Transport.Prompt()
 }
 
 // uploadBounds are what a client may take for a body of an unknown path, whether it is read first or passed on as it

@@ -65,6 +65,9 @@ func (c *call) splits() bool {
 		c.Request.Pin != "" {
 		return false
 	}
+	if content, _ := c.promptBeside(); content != nil {
+		return false // the prefill leg would have no prompt to compute
+	}
 	x := c.p.sender.Handoff(&c.Incoming)
 	if conn := c.p.cfg.Connector; conn != nil {
 		return conn.Fits(&x) == nil

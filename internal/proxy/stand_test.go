@@ -15,6 +15,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/external"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
@@ -128,6 +129,39 @@ func (q *queuing) answered(other map[string]int) {
 			q.t.Errorf("%s is answered %d, want %d", name, q.code[name], want)
 		}
 	}
+}
+
+// timed is a transport that ends its exchanges itself, as a lease does.
+type timed struct{ external.Seen }
+
+func (timed) Carry(*http.Request, fleet.Endpoint) (*http.Response, error) { return nil, io.EOF }
+func (timed) Excluded() []string                                          { return nil }
+func (timed) AnswerUnseen() bool                                          { return true }
+func (timed) Elsewhere() bool                                             { return false }
+func (timed) Timed() bool                                                 { return true }
+
+// TestQueueOfTimed: a transport that ends its exchanges itself has no say before it has one: in the queue the router's limit holds.
+func TestQueueOfTimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := &oneByOne{}
+		r := newRouter(t, proxy.Config{Answer: 2 * time.Second}, wire(engine.RoundTrip), route.Config{
+			Policy: func() pick.Policy { return inOrder{} }, Queue: route.QueueConfig{Ahead: time.Second},
+		}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}, func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
+		q, stop := newQueuing(t, r)
+		defer synctest.Wait()
+		defer stop()
+		q.learn()
+		q.send(q.ctx, "blocks", 40_000)
+		body := `{"model":"m","prompt":"waits ` + strings.Repeat("abc ", 12_000) + `"}`
+		w := httptest.NewRecorder()
+		r.proxy.ServeHTTP(w, httptest.NewRequestWithContext(external.With(q.ctx, timed{}), http.MethodPost, "/v1/completions", strings.NewReader(body)))
+		if w.Code != http.StatusGatewayTimeout {
+			t.Errorf("answered %d %s", w.Code, w.Body)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		r.booksBalance()
+	})
 }
 
 // TestQueue: what stands in the router's line is sent when it is its turn, the shortest first; and who leaves it, for whatever reason, is not
