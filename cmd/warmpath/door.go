@@ -5,7 +5,6 @@ import (
 
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/identity"
@@ -69,15 +68,6 @@ func modelBounds(cfg *config.Config) (all []proxy.ModelBounds) {
 			b.Retries = noneIfZero(*m.Retries)
 		}
 		all = append(all, proxy.ModelBounds{Models: m.Match, Bounds: b})
-	}
-	return all
-}
-
-// modelSettings are the settings for some models, in words.
-func modelSettings(cfg *config.Config) (all []admin.ModelSettings) {
-	for i := range cfg.Models.Settings {
-		m := &cfg.Models.Settings[i]
-		all = append(all, admin.ModelSettings{Models: m.Match, Text: m.Describe()})
 	}
 	return all
 }

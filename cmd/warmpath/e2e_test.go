@@ -45,6 +45,28 @@ func simEngine(t *testing.T, o enginetest.Options) (*enginetest.Server, string) 
 	return e, url
 }
 
+// fetch is what a client sees of one request. Its headers are names and values in turn.
+func fetch(t *testing.T, method, url, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(b)
+}
+
 // stopAtEnd stops a router when the test ends. Then its books are to be empty.
 func stopAtEnd(t *testing.T, r *router) {
 	t.Cleanup(func() {

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -45,30 +44,14 @@ func newEnvoy(t *testing.T, e *envoy, change func(*config.Config)) (*rig, string
 	return r, front.URL
 }
 
-// asked is what a client sees of one request.
+// asked is what a client sees of one request: a POST if it has a body.
 func asked(t *testing.T, url, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	method := http.MethodPost
 	if body == "" {
 		method = http.MethodGet
 	}
-	req, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res, string(b)
+	return fetch(t, method, url, body, header...)
 }
 
 func chat(stream bool, text string) string {

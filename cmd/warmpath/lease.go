@@ -2,10 +2,8 @@ package main
 
 import (
 	"crypto/tls"
-	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/lease"
@@ -30,23 +28,14 @@ func (r *router) serveLeases(cfg *config.Config, l net.Listener) {
 		return
 	}
 	s := lease.New(lease.Config{
-		Door: &r.doors, Memory: r.doors.current().Budget(), Token: token, Expires: cfg.Lease.Expires, Most: cfg.Lease.Most, Log: r.log,
+		Door: &r.doors, Memory: r.doors.current().Budget(), Token: token, Expires: cfg.Lease.Expires, Patience: cfg.Timeouts.ReadBody, Most: cfg.Lease.Most,
+		Log: r.log,
 	})
 	r.meter.WatchLeases(s.Open, s.Expired)
-	// no time limit on a whole call: one that waits in the queue for an endpoint waits as long as a request may
-	at := &http.Server{
-		Handler: s, ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive, MaxHeaderBytes: int(cfg.Limits.Header),
-		ErrorLog:  slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
-		TLSConfig: r.tlsConfig(func(g *generation) *tls.Config { return g.trafficTLS }),
-	}
-	r.lessor = &lessor{s, at, urlOf("http", l)}
-	serve := at.Serve
-	if cfg.TLS.Cert != "" {
-		r.lessor.at = strings.Replace(r.lessor.at, "http", "https", 1)
-		serve = func(l net.Listener) error { return at.ServeTLS(l, "", "") }
-	}
-	l = shortage.Proxies(shortage.Listener(l, "leases", r.log))
-	r.serve("leases", func() error { return serve(l) })
+	at := r.server(cfg, s) // a call waits in the queue for as long as a request may
+	at.TLSConfig = r.tlsConfig(func(g *generation) *tls.Config { return g.trafficTLS })
+	r.lessor = &lessor{s, at, urlOf(schemeOf(cfg.TLS), l)}
+	r.serveHTTP("leases", at, shortage.Proxies(shortage.Listener(l, "leases", r.log)), cfg.TLS)
 }
 
 // address is where programs ask, "" where there is no such listener.

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/enginetest"
 )
 
 // newLessor is a router with two simulated engines that gives leases, and the ends that its fleet told.
@@ -37,40 +38,24 @@ type told struct {
 	}
 }
 
-func (r *rig) lease(t *testing.T, path, body string, header ...string) (got told) {
+func (r *router) lease(t *testing.T, path, body string, header ...string) (got told) {
 	t.Helper()
-	req, err := http.NewRequest(http.MethodPost, r.lessor.at+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	b, _ := io.ReadAll(res.Body)
-	got.status, got.body = res.StatusCode, string(b)
+	res, answer := fetch(t, http.MethodPost, r.lessor.at+path, body, header...)
+	got.status, got.body = res.StatusCode, answer
 	if res.StatusCode == http.StatusOK {
-		if err := json.Unmarshal(b, &got.order); err != nil {
-			t.Fatalf("%v in %s", err, b)
+		if err := json.Unmarshal([]byte(answer), &got.order); err != nil {
+			t.Fatalf("%v in %s", err, answer)
 		}
 	}
 	return got
 }
 
 // newestDecision is the newest of the admin listener.
-func (r *rig) newestDecision(t *testing.T) map[string]any {
+func (r *router) newestDecision(t *testing.T) map[string]any {
 	t.Helper()
-	res, err := http.Get(r.adminURL + "/admin/decisions?last=1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
+	_, answer := fetched(t, http.MethodGet, r.adminURL+"/admin/decisions?last=1", "")
 	var a struct{ Decisions []map[string]any }
-	if err := json.NewDecoder(res.Body).Decode(&a); err != nil || len(a.Decisions) != 1 {
+	if err := json.Unmarshal([]byte(answer), &a); err != nil || len(a.Decisions) != 1 {
 		t.Fatalf("%v, %d decisions", err, len(a.Decisions))
 	}
 	return a.Decisions[0]
@@ -137,7 +122,7 @@ func TestLeaseRefusals(t *testing.T) {
 	t.Parallel()
 	r := newLessor(t, func(cfg *config.Config) {
 		cfg.Lease.Token, cfg.Lease.Most = "secret", 1
-		cfg.Limits.Body = 1000
+		cfg.Limits.Body, cfg.Limits.Memory = 1000, 100_000
 	})
 	ok := []string{"Authorization", "Bearer secret"}
 	first := r.lease(t, "/v1/route", chat(true, "x"), ok...)
@@ -168,6 +153,7 @@ func TestLeaseRefusals(t *testing.T) {
 		{"it ends", at + "/finish", "", ok, 204, ""},
 		{"no path for it", "/v1/route?path=/metrics", "{}", ok, 400, "bad_path"},
 		{"no hashes", "/v1/route/hashes", `{"prompt_hashes":["a"]}`, ok, 400, "invalid_hashes"},
+		{"the door: no memory for what its hashes name", "/v1/route/hashes", `{"prompt_hashes":[` + strings.Repeat("1,", 63) + `1],"block_tokens":65536,"prompt_tokens":4194304}`, ok, 503, "overloaded"},
 		{"the door: no such model", "/v1/route", `{"model":"unknown"}`, ok, 404, "model_not_found"},
 		{"the door: no JSON", "/v1/route", `{`, ok, 400, "invalid_json"},
 		{"the door: too large", "/v1/route", chat(true, strings.Repeat("x", 2000)), ok, 413, "request_too_large"},
@@ -182,7 +168,7 @@ func TestLeaseRefusals(t *testing.T) {
 	}
 }
 
-// TestLeaseExpires: a lease that nobody speaks of ends when it is too old, once, and its endpoint is not blamed.
+// TestLeaseExpires: a lease whose program says nothing more ends once, after lease.expires, and its endpoint is not blamed.
 func TestLeaseExpires(t *testing.T) {
 	t.Parallel()
 	r := newLessor(t, func(cfg *config.Config) { cfg.Lease.Expires = 10 * time.Millisecond })
@@ -213,8 +199,8 @@ func TestLeaseDrains(t *testing.T) {
 	}
 }
 
-// TestLeaseIsWarm: of requests that a program sends itself the router knows what is cached of those before, whoever sent them, by body
-// and by hashes. The other engine is excluded: on a busy machine it may seem so much quicker that the policy prefers it.
+// TestLeaseIsWarm: a lease finds the cache of earlier prompts, those sent through the router and those leased, by body and by hashes.
+// The other engine is excluded: on a busy machine it may seem so much quicker that the policy prefers it.
 func TestLeaseIsWarm(t *testing.T) {
 	t.Parallel()
 	r := newLessor(t, nil)
@@ -241,12 +227,83 @@ func TestLeaseIsWarm(t *testing.T) {
 	}
 }
 
+// TestLeaseAcrossReloads: a lease that was given before a reload ends as it would have without: the new configuration has other policies,
+// and may lack the endpoint.
+func TestLeaseAcrossReloads(t *testing.T) {
+	t.Parallel()
+	_, one := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 20})
+	_, two := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 20})
+	const leasing = "lease: {listen: '127.0.0.1:0'}\n"
+	f := newFileRig(t, fmt.Sprintf(reloadable, false, "least_ttft", "k", false, one)+leasing)
+	for i, text := range []string{
+		fmt.Sprintf(reloadable, false, "round_robin", "k", false, one+", "+two),
+		fmt.Sprintf(reloadable, false, "round_robin", "k", false, two),
+	} {
+		o := f.lease(t, "/v1/route?exclude=x", chat(true, "hello"))
+		if o.status != http.StatusOK {
+			t.Fatal(o.status, o.body)
+		}
+		f.write(text + leasing)
+		if _, err := f.reload(); err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"first_byte", "finish"} {
+			if got := f.lease(t, "/v1/route/"+o.order.Lease+"/"+word, ""); got.status != http.StatusNoContent {
+				t.Errorf("reload %d, %s: %d %s", i, word, got.status, got.body)
+			}
+		}
+		if d := f.newestDecision(t); d["outcome"] != "ok" || d["endpoint"] != o.order.Endpoint {
+			t.Errorf("reload %d: %v at %v", i, d["outcome"], d["endpoint"])
+		}
+		if s := f.fleet.Stats(); s.Leases != 0 || s.DoubleFinished != 0 || f.lessor.Open() != 0 {
+			t.Errorf("reload %d: %d leases, %d ended twice, %d open", i, s.Leases, s.DoubleFinished, f.lessor.Open())
+		}
+	}
+}
+
+// TestLeaseOfRoles: where prompts are computed elsewhere, the router has the prompt computed before it gives the lease, within its own time
+// limits. A prompt that only hashes name cannot be computed so: it goes to one endpoint.
+func TestLeaseOfRoles(t *testing.T) {
+	t.Parallel()
+	prefiller, p := simEngine(t, enginetest.Options{Models: []string{"m"}, Connector: "nixl", Speed: 20})
+	_, d := simEngine(t, enginetest.Options{Models: []string{"m"}, Connector: "nixl", Speed: 20})
+	r := newRig(t, 0, func(cfg *config.Config) {
+		cfg.Lease.Listen = "127.0.0.1:0"
+		cfg.Endpoints = []discovery.EndpointConfig{{Name: "p", URL: p, Role: "prefill"}, {Name: "d", URL: d, Role: "decode"}}
+		cfg.Disaggregation.When, cfg.Timeouts.FirstByte = "always", 200*time.Millisecond
+	})
+	hashes := `{"model":"m","prompt_hashes":[1,2,3],"prompt_tokens":1600,"stream":true}`
+	for _, tt := range []struct {
+		name, path, body, why string
+		fault                 enginetest.FaultKind
+		handed                bool // the order tells the decoder where the prompt's KV cache is
+	}{
+		{"hashes", "/hashes", hashes, "unfit", enginetest.FaultNone, false},
+		{"a prompt", "", chat(true, "hello"), "always", enginetest.FaultNone, true},
+		{"its prefiller hangs", "", chat(true, "hello"), "prefill_fails", enginetest.FaultHang, false},
+	} {
+		if err := prefiller.SetFault(enginetest.Fault{Kind: tt.fault}); err != nil {
+			t.Fatal(err)
+		}
+		o := r.lease(t, "/v1/route"+tt.path, tt.body, "Content-Type", "application/json")
+		if o.status != http.StatusOK || o.order.Endpoint != "d" || strings.Contains(string(o.order.Body), "remote_block_ids") != tt.handed {
+			t.Fatalf("%s: %d %s", tt.name, o.status, o.body)
+		}
+		if got := r.lease(t, "/v1/route/"+o.order.Lease+"/finish", ""); got.status != http.StatusNoContent {
+			t.Errorf("%s: its end got %d %s", tt.name, got.status, got.body)
+		}
+		if split, _ := r.newestDecision(t)["split"].(map[string]any); split["why"] != tt.why {
+			t.Errorf("%s: %v, want %s", tt.name, split, tt.why)
+		}
+	}
+}
+
 // TestLeaseClient: the client that deploy/lease has works as it stands.
 func TestLeaseClient(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Skip("needs python3")
+		t.Skip("there is no python3, which only this example and the site need")
 	}
 	r := newLessor(t, nil)
 	out, err := exec.Command(python, "../../deploy/lease/lease.py", r.lessor.at, `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hello"}]}`).CombinedOutput()

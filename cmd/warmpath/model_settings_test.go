@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -22,17 +21,8 @@ func TestModelSettingsReload(t *testing.T) {
 	turns := func(model string) (to []string) {
 		t.Helper()
 		for range 4 {
-			req, err := http.NewRequest("POST", f.url+"/v1/chat/completions", strings.NewReader(`{"model":"`+model+`","max_tokens":1,"messages":[{"role":"user","content":"hello"}]}`))
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set("X-Session-ID", "s-"+model)
-			req.Header.Set("X-Warmpath-Explain", "1")
-			res, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = res.Body.Close()
+			body := `{"model":"` + model + `","max_tokens":1,"messages":[{"role":"user","content":"hello"}]}`
+			res, _ := asked(t, f.url+"/v1/chat/completions", body, "X-Session-ID", "s-"+model, "X-Warmpath-Explain", "1")
 			if res.StatusCode != 200 {
 				return []string{res.Status}
 			}
@@ -67,7 +57,7 @@ func TestModelSettingsReload(t *testing.T) {
 		}
 	}
 	if _, got := fetched(t, "GET", f.adminURL+"/admin/stats", ""); !strings.Contains(got, `"unmatched_settings"`) || !strings.Contains(got, `"gone"`) {
-		t.Errorf("nothing tells of a pattern that matches nothing: %s", got)
+		t.Errorf("the stats do not name the pattern that matches no model: %s", got)
 	}
 	f.write(text + "models: {settings: [{match: '*', body: 10B}]}\n")
 	if _, err := f.reload(); err != nil {

@@ -97,13 +97,7 @@ func TestPartsOfOneEngine(t *testing.T) {
 			served := map[string]bool{}
 			for i := range 8 * test.want {
 				body := fmt.Sprintf(`{"model":"m","max_tokens":2,"messages":[{"role":"user","content":"%d begins a talk of its own"}]}`, i)
-				req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+"/v1/chat/completions", strings.NewReader(body))
-				req.Header.Set("X-Warmpath-Explain", "1")
-				res, err := http.DefaultClient.Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				_ = res.Body.Close()
+				res, _ := asked(t, r.url+"/v1/chat/completions", body, "X-Warmpath-Explain", "1")
 				if res.StatusCode != 200 {
 					t.Fatalf("status %d", res.StatusCode)
 				}

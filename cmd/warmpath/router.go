@@ -17,7 +17,6 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
-	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/forwarded"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/metrics"
@@ -75,7 +74,7 @@ func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log
 		return nil, usageError(err)
 	}
 	if o.admins != nil {
-		r.adminURL = urlOf(adminScheme(cfg), o.admins)
+		r.adminURL = urlOf(schemeOf(cfg.Admin.TLS), o.admins)
 	}
 	g, err := r.newGeneration(ctx, cfg, nil)
 	if err != nil {
@@ -188,28 +187,50 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
-	r.traffic = &http.Server{
-		Handler: r.handler(), Protocols: protocols, MaxHeaderBytes: int(cfg.Limits.Header),
-		// no write time-out: it would cut long generations
-		ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive,
-		ErrorLog:  slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
-		TLSConfig: r.tlsConfig(func(g *generation) *tls.Config { return g.trafficTLS }),
-	}
+	r.traffic = r.server(cfg, r.handler())
+	r.traffic.Protocols = protocols
+	r.traffic.TLSConfig = r.tlsConfig(func(g *generation) *tls.Config { return g.trafficTLS })
 	newconns.Watch(r.traffic)
 	newconns.Bound(r.traffic, (&connections{limits: r.limits, trusted: r.proxies.Load, log: r.log}).connect)
-	scheme := "http"
 	l = clientsOn(l, cfg)
 	if cfg.ProxyProtocol {
 		l = forwarded.Listener(l, r.proxies.Load, cfg.Timeouts.ReadHeader, r.log)
 	}
 	l = shortage.Listener(l, "traffic", r.log)
-	serve := func() error { return r.traffic.Serve(l) }
-	if cfg.TLS.Cert != "" {
-		scheme = "https"
-		serve = func() error { return r.traffic.ServeTLS(l, "", "") }
+	r.url = urlOf(schemeOf(cfg.TLS), l)
+	r.serveHTTP("traffic", r.traffic, l, cfg.TLS)
+}
+
+// server is what the listeners for HTTP have in common. A call as a whole has no time limit: it would cut long
+// generations.
+func (r *router) server(cfg *config.Config, h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive,
+		MaxHeaderBytes: int(cfg.Limits.Header), ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 	}
-	r.url = urlOf(scheme, l)
-	r.serve("traffic", serve)
+}
+
+// sideServer is a server for short calls with small heads.
+func (r *router) sideServer(cfg *config.Config, h http.Handler) *http.Server {
+	s := r.server(cfg, limited(h, cfg.Timeouts.Idle))
+	s.ReadTimeout, s.MaxHeaderBytes = cfg.Timeouts.ReadHeader+cfg.Timeouts.ReadBody, sideHead
+	return s
+}
+
+// serveHTTP serves on l, with TLS if there is a certificate.
+func (r *router) serveHTTP(name string, s *http.Server, l net.Listener, files config.TLS) {
+	serve := s.Serve
+	if files.Cert != "" {
+		serve = func(l net.Listener) error { return s.ServeTLS(l, "", "") }
+	}
+	r.serve(name, func() error { return serve(l) })
+}
+
+func schemeOf(files config.TLS) string {
+	if files.Cert != "" {
+		return "https"
+	}
+	return "http"
 }
 
 // serveWorkers serves the registration of workers on a listener of its own, if configured, with TLS if the URI is
@@ -218,12 +239,8 @@ func (r *router) serveWorkers(cfg *config.Config, l net.Listener) {
 	if l == nil {
 		return
 	}
-	r.workers = &http.Server{
-		Handler: r.trt.Registry(), ReadHeaderTimeout: cfg.Timeouts.ReadHeader, ReadTimeout: cfg.Timeouts.ReadHeader + cfg.Timeouts.ReadBody,
-		IdleTimeout: cfg.Timeouts.KeepAlive, ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug), TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
-		MaxHeaderBytes: sideHead,
-	}
-	r.workers.Handler = limited(r.workers.Handler, cfg.Timeouts.Idle)
+	r.workers = r.sideServer(cfg, r.trt.Registry())
+	r.workers.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	l = shortage.Few(shortage.Listener(l, "workers", r.log))
 	serve := func() error { return r.workers.Serve(l) }
 	if cfg.TLS.Cert != "" && strings.HasPrefix(cfg.TRTLLM.Cluster.URI, "https://") {
@@ -255,42 +272,6 @@ func limited(next http.Handler, limit time.Duration) http.Handler {
 	})
 }
 
-func adminScheme(cfg *config.Config) string {
-	if cfg.Admin.TLS.Cert != "" {
-		return "https"
-	}
-	return "http"
-}
-
-func (r *router) serveAdmin(l net.Listener) {
-	declared := discovery.NewAdmin("admin", r.publish, r.taken)
-	started := time.Now()
-	handler := func(g *generation) http.Handler {
-		r.tally.Compare(g.shadows.compare())
-		r.streams.End() // what was open had the token of the generation before
-		return admin.New(admin.Config{
-			Fleet: r.fleet, Version: r.build.Version, Started: started, Token: g.cfg.Admin.Token, ReadToken: g.cfg.Admin.ReadToken, Hosts: hostsOf(g.cfg), Endpoints: declared, Source: "admin", Parse: parseDeclaration,
-			Duplicate: discovery.ErrDuplicate, NotDeclared: discovery.ErrNotDeclared, Reload: r.reload, Running: r.reloads.state,
-			Metrics: r.meter.Handler(), Settings: func() any { return g.cfg.Settings() }, Aliases: shownAliases(g.cfg), ModelSettings: modelSettings(g.cfg), Tally: r.tally, Streams: r.streams, Log: r.log, Decisions: g.why.handler(), Shadow: g.shadows.handler(), Replicas: r.replicas.handler(),
-			Keys: keysOf(g.door.Tenants), Concerns: func() []admin.Concern { return concerns(g.events) },
-		})
-	}
-	r.reloads.adminOf(r.current(), handler)
-	cfg := r.current().cfg
-	r.admin = &http.Server{
-		Handler: limited(http.HandlerFunc(r.reloads.serveAdmin), cfg.Timeouts.Idle), ReadHeaderTimeout: cfg.Timeouts.ReadHeader,
-		ReadTimeout: cfg.Timeouts.ReadHeader + cfg.Timeouts.ReadBody, IdleTimeout: cfg.Timeouts.KeepAlive, MaxHeaderBytes: sideHead,
-		ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug), TLSConfig: r.tlsConfig(func(g *generation) *tls.Config { return g.adminTLS }),
-	}
-	r.admin.RegisterOnShutdown(r.streams.End)
-	serve := func(l net.Listener) error { return r.admin.Serve(l) }
-	if adminScheme(cfg) == "https" {
-		serve = func(l net.Listener) error { return r.admin.ServeTLS(l, "", "") }
-	}
-	l = shortage.Few(shortage.Listener(l, "admin", r.log))
-	r.serve("admin", func() error { return serve(l) })
-}
-
 // reading runs what reads from others until it returns, and after a panic begins it anew.
 func (r *router) reading(ctx context.Context, who panics.Reader, run func(context.Context)) {
 	panics.Keep(ctx, r.log, who, time.Second, func() {
@@ -316,14 +297,6 @@ func (r *router) taken(name string) bool {
 		}
 	}
 	return false
-}
-
-// parseDeclaration expands a declaration of the admin API. Keys in files or variables are not read for a caller from
-// the network.
-func parseDeclaration(d admin.Declaration) ([]fleet.Endpoint, error) {
-	return discovery.Endpoints([]discovery.EndpointConfig{{
-		URL: d.URL, Name: d.Name, Kind: d.Kind, Role: d.Role, Weight: d.Weight, Models: d.Models, Ranks: d.Ranks, Slots: d.Slots,
-	}}, discovery.None())
 }
 
 // waitReady waits until no endpoint is in the state unknown, for at most the given time.
@@ -393,13 +366,4 @@ func (r *router) stop(ctx context.Context) error {
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	return errors.Join(err, g.untrace(flush))
-}
-
-// shownAliases are the aliases' models, with their shares.
-func shownAliases(cfg *config.Config) map[string][]string {
-	out := make(map[string][]string, len(cfg.Models.Aliases))
-	for name, models := range cfg.Models.Aliases {
-		out[name] = models.Shown()
-	}
-	return out
 }

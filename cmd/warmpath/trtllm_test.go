@@ -87,20 +87,8 @@ func trtRouterSaying(t *testing.T, log io.Writer, yaml string, change func(*conf
 
 func fetched(t *testing.T, method, url, body string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(b)
+	res, got := fetch(t, method, url, body)
+	return res.StatusCode, got
 }
 
 const trtChat = `{"model":"m","messages":[{"role":"user","content":"tell me of %d lighthouses and who kept them in the winter"}],"max_tokens":8,"stream":%t}`
