@@ -88,9 +88,15 @@ func TestLeases(t *testing.T) {
 		{"failed", "", chat(false, "hello"), []string{`finish {"status":500}`}, "engine_error", nil, true},
 	} {
 		before := r.fleet.Stats().Decisions
-		o := r.lease(t, "/v1/route"+tt.path, tt.body, "Content-Type", "application/json", "X-Session-Id", tt.name)
+		o := r.lease(t, "/v1/route"+tt.path, tt.body, "Content-Type", "application/json", "X-Session-Id", tt.name, "X-Mine", "1",
+			"Te", "trailers", "Connection", "X-Hop", "X-Hop", "1", "X-Forwarded-For", "192.0.2.1", "Accept-Encoding", "br")
 		if o.status != http.StatusOK || o.order.URL == "" || r.fleet.Stats().Leases != 1 {
 			t.Fatalf("%s: %d %s, %d leases", tt.name, o.status, o.body, r.fleet.Stats().Leases)
+		}
+		for _, name := range []string{"Te", "Connection", "X-Hop", "X-Forwarded-For", "Accept-Encoding", "Content-Length"} {
+			if v, told := o.order.Set[name]; told || o.order.Set["X-Mine"] != "1" {
+				t.Errorf("%s: the program is to send %s: %q; all: %v", tt.name, name, v, o.order.Set)
+			}
 		}
 		for _, say := range tt.says {
 			word, body, _ := strings.Cut(say, " ")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"hash/maphash"
 	"io"
 	"maps"
 	"net"
@@ -47,7 +46,7 @@ type exchange struct {
 	reading *io.PipeReader // the request's body, for the door
 	writing *io.PipeWriter
 	// of all of it, in mode BUFFERED; the bytes themselves are in the memory of requests, which is bounded
-	whole    digest
+	whole    external.Digest
 	pieces   int            // messages with a piece of it
 	dropped  bool           // there was no memory for the body
 	claimed  atomic.Int64   // bytes of the memory of requests that are taken for a message that is to come
@@ -85,22 +84,6 @@ type answer struct {
 	header   http.Header
 	bodiless bool
 	by       string // address of the endpoint that the proxy says has served it; "" where it does not say
-}
-
-// digest tells bodies apart; the zero one is that of no body.
-type digest struct {
-	size int
-	hash uint64
-}
-
-// seed is drawn at each start, so that nobody makes two bodies of one digest.
-var seed = maphash.MakeSeed()
-
-func digestOf(body []byte) digest {
-	if len(body) == 0 {
-		return digest{}
-	}
-	return digest{len(body), maphash.Bytes(seed, body)}
 }
 
 // begin makes a request of the message that the stream began with.
@@ -284,11 +267,7 @@ func (x *exchange) Carry(r *http.Request, to fleet.Endpoint) (*http.Response, er
 	case <-x.ctx.Done():
 		return nil, external.ErrLeft
 	}
-	stop := context.AfterFunc(r.Context(), func() { x.body.End(context.Cause(r.Context())) })
-	res := &http.Response{
-		StatusCode: x.got.status, Status: http.StatusText(x.got.status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: x.got.header.Clone(), Body: &answerBody{x.body, stop}, ContentLength: -1, Request: r,
-	}
+	res := x.body.Answer(r, x.got.status, x.got.header.Clone())
 	delete(res.Header, ":status")
 	x.s.tells(res.Header, x.got.by)
 	if n, err := strconv.ParseInt(res.Header.Get("Content-Length"), 10, 64); err == nil {
@@ -298,17 +277,6 @@ func (x *exchange) Carry(r *http.Request, to fleet.Endpoint) (*http.Response, er
 		res.ContentLength = 0
 	}
 	return res, nil
-}
-
-// answerBody ends what watches over the exchange when the answer has been read.
-type answerBody struct {
-	*external.Feed
-	stop func() bool
-}
-
-func (b *answerBody) Close() error {
-	b.stop()
-	return b.Feed.Close()
 }
 
 // name tells the proxy the endpoints, and what the request has become.
@@ -360,7 +328,7 @@ func (x *exchange) name(r *http.Request, addresses string) error {
 		return nil
 	}
 	var changed *extprocv3.BodyMutation
-	if digestOf(body) != x.whole {
+	if !x.whole.Of(body) {
 		set(m, "content-length", strconv.Itoa(len(body)))
 		changed = replaced(body)
 	}
@@ -479,7 +447,8 @@ func (x *exchange) takeBody(b *extprocv3.HttpBody) error {
 	default:
 	}
 	if x.pieces++; x.requestBuffered() || b.GetEndOfStream() && x.pieces == 1 {
-		x.whole = digestOf(b.GetBody())
+		x.whole = external.Digest{}
+		_, _ = x.whole.Write(b.GetBody())
 	} else if x.pieces > 1 && !x.requestDuplex() && !x.modes.GetSendBodyWithoutWaitingForHeaderResponse() {
 		err := status.Error(codes.FailedPrecondition, "the proxy sends the body on before an endpoint is chosen: set request_body_mode to FULL_DUPLEX_STREAMED or BUFFERED")
 		x.endBody(err)

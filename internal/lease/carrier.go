@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"hash/maphash"
 	"io"
 	"net"
 	"net/http"
@@ -28,7 +27,7 @@ type lease struct {
 	excluded []string
 	cancel   context.CancelCauseFunc
 	out      *http.ResponseController // of the call that asks for an endpoint
-	sum      digest                   // of the body as it came
+	sum      external.Digest          // of the body as it came
 
 	placed   chan *order    // where to send it
 	came     chan reply     // the header of the answer, as the program tells it
@@ -137,24 +136,10 @@ func (x *lease) Carry(r *http.Request, to fleet.Endpoint) (*http.Response, error
 		if a.after != "" {
 			h["Retry-After"] = []string{a.after}
 		}
-		return &http.Response{
-			StatusCode: a.status, Status: http.StatusText(a.status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h,
-			Body: &rest{x.body, context.AfterFunc(r.Context(), func() { x.body.End(context.Cause(r.Context())) })}, ContentLength: -1, Request: r,
-		}, nil
+		return x.body.Answer(r, a.status, h), nil
 	case <-r.Context().Done():
 		return nil, context.Cause(r.Context())
 	}
-}
-
-// rest ends what watches over the lease when its answer has ended.
-type rest struct {
-	*external.Feed
-	stop func() bool
-}
-
-func (b *rest) Close() error {
-	b.stop()
-	return b.Feed.Close()
 }
 
 // order is how the request that the door made is sent.
@@ -163,7 +148,7 @@ func (x *lease) order(r *http.Request, to fleet.Endpoint) (*order, error) {
 		Lease: x.id, Endpoint: to.Name, Method: r.Method, URL: r.URL.String(), Set: map[string]string{}, Remove: []string{}, Expires: x.s.cfg.Expires.Seconds(),
 	}
 	for name, values := range r.Header {
-		if len(values) > 0 && !hops(name) {
+		if len(values) > 0 && !connects(name) {
 			o.Set[name] = values[len(values)-1]
 		}
 	}
@@ -182,7 +167,7 @@ func (x *lease) order(r *http.Request, to fleet.Endpoint) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !x.sum.of(body) {
+	if !x.sum.Of(body) {
 		o.Body = body
 		if !json.Valid(body) {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the changed body is not JSON")}
@@ -191,10 +176,10 @@ func (x *lease) order(r *http.Request, to fleet.Endpoint) (*order, error) {
 	return o, nil
 }
 
-// hops reports whether a header is the affair of whoever connects.
-func hops(name string) bool {
+// connects reports whether a header is the affair of whoever connects. The door has left out those of a single hop.
+func connects(name string) bool {
 	switch name {
-	case "Content-Length", "Connection", "Transfer-Encoding", "Accept-Encoding", "Expect", "Host", "Te", "Trailer", "Upgrade", "Keep-Alive":
+	case "Content-Length", "Accept-Encoding", "Host":
 		return true
 	}
 	return strings.HasPrefix(name, "X-Forwarded-") || name == "Forwarded"
@@ -351,37 +336,3 @@ func (w *writer) SetReadDeadline(t time.Time) error {
 
 // SetWriteDeadline does nothing: writing never waits.
 func (w *writer) SetWriteDeadline(time.Time) error { return nil }
-
-// digest tells bodies apart; the zero one is that of no body.
-type digest struct {
-	size int
-	hash maphash.Hash
-}
-
-// seed is drawn at each start, so that nobody makes two bodies of one digest.
-var seed = maphash.MakeSeed()
-
-func (d *digest) add(p []byte) {
-	if d.size == 0 {
-		d.hash.SetSeed(seed)
-	}
-	d.size += len(p)
-	_, _ = d.hash.Write(p)
-}
-
-// of reports whether it is that of a body.
-func (d *digest) of(body []byte) bool {
-	return d.size == len(body) && (d.size == 0 || d.hash.Sum64() == maphash.Bytes(seed, body))
-}
-
-// tee adds what is read to a digest.
-type tee struct {
-	io.ReadCloser
-	sum *digest
-}
-
-func (t *tee) Read(p []byte) (int, error) {
-	n, err := t.ReadCloser.Read(p)
-	t.sum.add(p[:n])
-	return n, err
-}

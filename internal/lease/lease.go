@@ -176,7 +176,10 @@ func (s *Server) place(w http.ResponseWriter, r *http.Request, tokened bool, h *
 		in.Body, in.ContentLength = x.instead()
 		in.Header.Set("Content-Type", "application/json")
 	} else {
-		in.Body = &tee{in.Body, &x.sum}
+		in.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.TeeReader(in.Body, &x.sum), in.Body}
 	}
 	leaves := context.AfterFunc(r.Context(), func() { cancel(nil) })
 	go func() {

@@ -2,7 +2,8 @@
 // external processor where to send a request and shows it what came of it, or one that sends requests itself, and says
 // what came of them.
 //
-// It owns the link between such an exchange and the context of its request. It promises that a request without a
+// It owns the link between such an exchange and the context of its request, and what such exchanges share: the body of
+// the answer (Feed) and whether the body of the request was changed (Digest). It promises that a request without a
 // transport is not changed by it. It never sends anything itself.
 package external
 

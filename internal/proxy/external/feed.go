@@ -1,7 +1,9 @@
 package external
 
 import (
+	"context"
 	"io"
+	"net/http"
 	"sync"
 )
 
@@ -23,6 +25,27 @@ func NewFeed() *Feed {
 	f := new(Feed)
 	f.change.L = &f.mu
 	return f
+}
+
+// Answer is the header of an answer to r whose body it is. When the context of r ends, so does the body.
+func (f *Feed) Answer(r *http.Request, status int, h http.Header) *http.Response {
+	stop := context.AfterFunc(r.Context(), func() { f.End(context.Cause(r.Context())) })
+	return &http.Response{
+		StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h,
+		Body: &watched{f, stop}, ContentLength: -1, Request: r,
+	}
+}
+
+// watched is a feed whose reader no longer needs its context watched when it closes it.
+type watched struct {
+	*Feed
+	stop func() bool
+}
+
+// Close ends reading.
+func (w *watched) Close() error {
+	w.stop()
+	return w.Feed.Close()
 }
 
 // Read waits for a piece.
