@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -102,14 +103,13 @@ func explainArgs(c *cobra.Command, args []string) error {
 	n, _ := c.Flags().GetInt("last")
 	shadow, _ := c.Flags().GetBool("shadow")
 	held, _ := c.Flags().GetBool("held")
+	some := len(args) > 0 || slices.ContainsFunc([]string{"last", "endpoint", "pool", "reason"}, c.Flags().Changed) // of the decisions
 	switch {
-	case held && (shadow || len(args) > 0 || last || c.Flags().Changed("endpoint") || c.Flags().Changed("pool") || c.Flags().Changed("reason")):
+	case held && (shadow || some):
 		return usageError(errors.New("--held lists all that are held: name no request, and give no --shadow, --last, --endpoint, --pool or --reason"))
-	case held:
-		return nil
-	case shadow && (len(args) > 0 || last || c.Flags().Changed("endpoint") || c.Flags().Changed("pool") || c.Flags().Changed("reason")):
+	case shadow && some:
 		return usageError(errors.New("--shadow covers all decisions: name no request, and give no --last, --endpoint, --pool or --reason"))
-	case shadow:
+	case held, shadow:
 		return nil
 	case len(args) > 1:
 		return usageError(fmt.Errorf("unexpected argument %q; see %s --help", args[1], c.CommandPath()))

@@ -76,6 +76,28 @@ func withAll(f simrig.Fleet) (n int) {
 	return n
 }
 
+// sought is what a search knows of one kind of run.
+type sought struct {
+	simrun.Search
+	found *simrun.Run      // with the fewest endpoints that keep the goal; nil for none yet
+	short *figures.Figures // of the largest fleet that was not enough; nil for none yet
+}
+
+// tried takes a replay that keeps the goal, or does not. Once twice as many endpoints are no better the search ends,
+// where at least whole of them have every engine that there is.
+func (s *sought) tried(run *simrun.Run, kept bool, whole int) {
+	f := &run.Figures
+	s.Tried(f.Endpoints, kept)
+	if kept {
+		s.found = run
+		return
+	}
+	if s.short != nil && s.short.Endpoints >= whole && !helps(s.short, f) {
+		s.GiveUp()
+	}
+	s.short = f
+}
+
 // search replays the trace on fleets of several sizes until it knows, for each run, the fewest endpoints that keep the
 // goal, and returns the replays with those.
 func (o *simulateOptions) search(ctx context.Context, e env, w io.Writer, trace *simtrace.Trace, base simrig.Fleet) ([]*simrun.Run, error) {
@@ -87,11 +109,9 @@ func (o *simulateOptions) search(ctx context.Context, e env, w io.Writer, trace 
 		return nil, usageError(err)
 	}
 	kinds, whole := o.runs(trace, base), withAll(base)
-	searches := make([]simrun.Search, len(kinds))
-	found := make([]*simrun.Run, len(kinds))
-	last := make([]*figures.Figures, len(kinds)) // of the largest fleet that was not enough
+	searches := make([]sought, len(kinds))
 	for i := range searches {
-		searches[i] = simrun.Search{Start: start, Most: mostFound}
+		searches[i].Search = simrun.Search{Start: start, Most: mostFound}
 	}
 	for {
 		var round []*simrun.Run
@@ -112,18 +132,13 @@ func (o *simulateOptions) search(ctx context.Context, e env, w io.Writer, trace 
 			f := &run.Figures
 			kept := f.Goodput >= o.share
 			fmt.Fprintf(w, "%s, %d endpoints: %.1f %% good, TTFT p90 %.0f ms, hit rate %.1f %%\n", run.Title(), f.Endpoints, 100*f.Goodput, f.TTFT.P90, 100*f.HitRate)
-			s := &searches[of[at]]
-			s.Tried(f.Endpoints, kept)
-			if kept {
-				found[of[at]] = run
-			} else {
-				if before := last[of[at]]; before != nil && before.Endpoints >= whole && !helps(before, f) {
-					s.GiveUp()
-				}
-				last[of[at]] = f
-			}
+			searches[of[at]].tried(run, kept, whole)
 			run.Outcome.Routers = nil // as large as all else
 		}
+	}
+	found := make([]*simrun.Run, len(kinds))
+	for i := range searches {
+		found[i] = searches[i].found
 	}
 	fmt.Fprintln(w)
 	simreport.Fewest(w, kinds, found, o.share, mostFound)

@@ -47,7 +47,7 @@ class Router:
                     usage = json.loads(line.removeprefix(b"data:"))["usage"]
                 yield line
             end = {"usage": usage}
-        except GeneratorExit:
+        except (GeneratorExit, KeyboardInterrupt):
             end = {"failed": "cancelled"}
             raise
         finally:

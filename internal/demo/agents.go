@@ -22,8 +22,6 @@ type agents struct {
 	client *http.Client
 	began  time.Time
 	seen   []*sessions // of each side
-	held   int         // at the last look
-	room   float64     // working set over the caches, then
 }
 
 const (
@@ -63,7 +61,6 @@ func (a *agents) fleets() []named {
 // sessions counts what sessions see.
 type sessions struct {
 	mu      sync.Mutex
-	ended   int
 	slowest []float64         // ms to the first token of the slowest turn, of those that have ended
 	open    map[*session]bool // those under way
 }
@@ -96,7 +93,6 @@ func (s *sessions) turn(x *session, t *play.Turn) {
 func (s *sessions) end(x *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ended++
 	s.slowest = append(s.slowest, float64(x.slowest.Microseconds())/1000)
 	delete(s.open, x)
 }
@@ -110,10 +106,10 @@ func (s *sessions) figures() (ended int, slowest float64) {
 		all = append(all, x.waits(now))
 	}
 	if len(all) == 0 {
-		return s.ended, 0
+		return 0, 0
 	}
 	slices.Sort(all)
-	return s.ended, all[len(all)*9/10]
+	return len(s.slowest), all[len(all)*9/10]
 }
 
 // play has each client play one session after the other.
@@ -169,11 +165,12 @@ Status page:  %s/    Without admission: %s/
 `, len(s.engines), agentCache, a.o.Policy, a.clients(), s.router.AdminURL, s.router.AdminURL, sides[1].router.AdminURL)
 }
 
-// look asks the router how many are held.
-func (a *agents) look(sides []*side) {
+// pressure says how many sessions the router holds, and how much of the caches they all need; "" where it does not
+// answer.
+func (a *agents) pressure(sides []*side) string {
 	res, err := a.client.Get(sides[0].router.AdminURL + "/admin/endpoints")
 	if err != nil {
-		return
+		return ""
 	}
 	defer res.Body.Close()
 	var f struct {
@@ -187,20 +184,20 @@ func (a *agents) look(sides []*side) {
 		} `json:"stats"`
 	}
 	if json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&f) != nil {
-		return
+		return ""
 	}
 	need, room := f.Stats.Tokens, 0.0
 	for _, e := range f.Endpoints {
 		need, room = need+e.Set, room+e.Room
 	}
-	a.held, a.room = f.Stats.Held, 0
+	share := 0.0
 	if room > 0 {
-		a.room = need / room
+		share = need / room
 	}
+	return fmt.Sprintf("%d held; the sessions need %.2f of the caches", f.Stats.Held, share)
 }
 
 func (a *agents) line(sides []*side) string {
-	a.look(sides)
 	text := ""
 	for i, s := range sides {
 		if i > 0 {
@@ -209,7 +206,7 @@ func (a *agents) line(sides []*side) string {
 		v := s.score.Summary()
 		text += fmt.Sprintf("%-10s %4.0f tokens/s, hit %.0f %%, TTFT p50 %.0f p90 %.0f ms, %d failed", s.name, a.perSecond(&v), 100*v.HitRate, v.TTFT.P50, v.TTFT.P90, v.Failed)
 	}
-	return text + fmt.Sprintf("\n      %d held; the sessions need %.2f of the caches", a.held, a.room)
+	return text + "\n      " + a.pressure(sides)
 }
 
 func (a *agents) perSecond(v *play.Summary) float64 {
@@ -217,8 +214,7 @@ func (a *agents) perSecond(v *play.Summary) float64 {
 }
 
 func (a *agents) table(sides []*side) string {
-	a.look(sides)
-	return a.scores(sides) + fmt.Sprintf("\n %d held; the sessions need %.2f of the caches", a.held, a.room)
+	return a.scores(sides) + "\n " + a.pressure(sides)
 }
 
 func (a *agents) scores(sides []*side) string {
