@@ -46,6 +46,13 @@ func (l *lessor) address() string {
 	return l.at
 }
 
+// drain has no further leases begin, also where the door goes on for those who are connected (router.stop).
+func (l *lessor) drain() {
+	if l != nil {
+		l.Drain()
+	}
+}
+
 // close ends what is open. The door must have ended its requests.
 func (l *lessor) close() {
 	if l != nil {

@@ -191,9 +191,17 @@ func TestLeaseExpires(t *testing.T) {
 // TestLeaseDrains: a router that stops waits for open leases, takes their ends, and gives no new ones.
 func TestLeaseDrains(t *testing.T) {
 	t.Parallel()
+	for name, drain := range map[string]func(*router){
+		"the door": func(r *router) { r.doors.Drain() }, "the listener": func(r *router) { r.lessor.drain() },
+	} {
+		t.Run(name, func(t *testing.T) { leaseDrains(t, drain) })
+	}
+}
+
+func leaseDrains(t *testing.T, drain func(*router)) {
 	r := newLessor(t, nil)
 	o := r.lease(t, "/v1/route", chat(true, "x"))
-	r.doors.Drain()
+	drain(r.router)
 	if got := r.lease(t, "/v1/route", chat(true, "x")); got.status != 503 || !strings.Contains(got.body, "shutting_down") {
 		t.Errorf("a new one: %d %s", got.status, got.body)
 	}

@@ -321,6 +321,7 @@ const lingers = time.Second
 func (r *router) stop(ctx context.Context) error {
 	var until time.Time
 	r.picker.drain()
+	r.lessor.drain()
 	if r.held == nil {
 		r.doors.Drain()
 	} else { // the next router accepts new connections; this one serves open ones and asks clients to close them

@@ -44,10 +44,10 @@ type Config struct {
 type Server struct {
 	cfg Config
 
-	mu     sync.Mutex
-	open   map[string]*lease // by id
-	closed bool
-	wg     sync.WaitGroup // of the calls of open leases
+	mu    sync.Mutex
+	open  map[string]*lease // by id
+	drain bool              // no further ones
+	wg    sync.WaitGroup    // of the calls of open leases
 
 	expired atomic.Uint64
 }
@@ -65,10 +65,17 @@ func (s *Server) Open() int {
 // Expired is how many leases ended because their programs did not end them in time.
 func (s *Server) Expired() uint64 { return s.expired.Load() }
 
-// Close ends all leases, waits until they have ended, and has no new ones begin.
-func (s *Server) Close() {
+// Drain has no further leases begin.
+func (s *Server) Drain() {
 	s.mu.Lock()
-	s.closed = true
+	defer s.mu.Unlock()
+	s.drain = true
+}
+
+// Close is Drain, ends all leases, and waits until they have ended.
+func (s *Server) Close() {
+	s.Drain()
+	s.mu.Lock()
 	for _, x := range s.open {
 		x.cancel(nil)
 	}
@@ -81,7 +88,7 @@ func (s *Server) add(x *lease) (code, message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.closed:
+	case s.drain:
 		return "shutting_down", "the router is shutting down"
 	case len(s.open) >= s.cfg.Most:
 		return "too_many_leases", "there are " + strconv.Itoa(s.cfg.Most) + " open leases: end those that are over (lease.most)"
