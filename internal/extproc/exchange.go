@@ -439,8 +439,9 @@ func (x *exchange) take(m *extprocv3.ProcessingRequest) error {
 func (x *exchange) takeBody(b *extprocv3.HttpBody) error {
 	select {
 	case <-x.end:
-		// it has been answered with an error, or nothing more came, or there was no room
-		if x.headed || len(b.GetBody()) == 0 || x.dropped {
+		// it has been answered with an error, or nothing more came, or there was no room, or the last piece came again:
+		// Envoy from 1.35 on sends it twice now and then in FULL_DUPLEX_STREAMED (envoyproxy/envoy issue 46237)
+		if x.headed || len(b.GetBody()) == 0 || x.dropped || b.GetEndOfStream() {
 			return nil
 		}
 		return errBodyAfterEnd
