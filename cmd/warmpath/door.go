@@ -61,7 +61,7 @@ func modelBounds(cfg *config.Config) (all []proxy.ModelBounds) {
 	for i := range cfg.Models.Settings {
 		m := &cfg.Models.Settings[i]
 		b := proxy.Bounds{
-			BodyBytes: int64(m.Body), FirstByte: m.Timeouts.FirstByte, Answer: m.Timeouts.Answer, Idle: m.Timeouts.Idle, Refusing: m.Timeouts.Refusing, Tunnel: m.Timeouts.Tunnel,
+			BodyBytes: int64(m.Body), FirstByte: m.Timeouts.FirstByte, Answer: m.Timeouts.Answer, Idle: m.Timeouts.Idle, Refusing: m.Timeouts.Refusing, Tunnel: m.Timeouts.Tunnel, Comments: m.Timeouts.Comments,
 			AtOnce: cfg.SentAtOnce(i),
 		}
 		if m.Retries != nil {
@@ -92,7 +92,7 @@ func proxyConfig(cfg *config.Config, tenants *identity.Tenants, limits *quota.Ta
 		Transfers: cfg.Trust.TransferFields, Details: cfg.Trust.Details == config.DetailsToAll, AdminToken: cfg.Admin.Token,
 		Names: namesOf(cfg), Proxies: proxiesOf(cfg), Paths: pathsOf(cfg), Origins: cfg.CORS.Origins, Quota: limits, Tenants: tenants, NeedsContent: readsContent(cfg), Shadow: len(cfg.Shadow.Policies) > 0 || cfg.Record.File != "", ByContent: cfg.ByContent, Token: tokenOf(cfg), NoUsage: !cfg.AskUsage, Characters: cfg.Disaggregation.CountsCharacters(), FirstTurn: cfg.SendIsFirstTurn, SessionHeader: cfg.KVEvents.SessionHeader,
 		FirstByte: cfg.Timeouts.FirstByte, Answer: cfg.Timeouts.Answer, Idle: cfg.Timeouts.Idle,
-		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody, Upload: cfg.Timeouts.Upload, Tunnel: cfg.Timeouts.Tunnel, MemoryBytes: bodyMemory(largest, os.DirFS("/")), Models: modelBounds(cfg),
+		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody, Upload: cfg.Timeouts.Upload, Tunnel: cfg.Timeouts.Tunnel, Comments: cfg.Timeouts.Comments, MemoryBytes: bodyMemory(largest, os.DirFS("/")), Models: modelBounds(cfg),
 		Connector: connector, WrapErrors: cfg.Disaggregation.WrapsErrors(), NoFallback: !cfg.Disaggregation.Fallback,
 		Bidirectional: cfg.Disaggregation.Bidirectional, TRTLLM: trtllmOptions(cfg),
 		Numbers: transfers.NewNumbers(cfg.TRTLLM.NodeID, cfg.TRTLLM.ProcessID),

@@ -60,6 +60,8 @@ type ModelTimeouts struct {
 	Refusing time.Duration `yaml:"refusing"`
 	// Tunnel bounds how long both ends of an upgraded connection (WebSocket) may be silent at one time.
 	Tunnel time.Duration `yaml:"tunnel"`
+	// Comments is how long a client of an event stream hears nothing while its request waits at the router.
+	Comments time.Duration `yaml:"comments"`
 }
 
 // Placing is the configuration by which requests for the models of an entry are placed.
@@ -154,6 +156,9 @@ func (c Config) checkModelSettings() (faults []error) {
 			if d := v.FieldByIndex(f.Index).Interface().(time.Duration); d < 0 {
 				faults = append(faults, fault(at+".timeouts."+f.Name, "is %v, must be above 0", d))
 			}
+		}
+		if d := m.Timeouts.Comments; d > 0 && d < leastComments {
+			faults = append(faults, fault(at+".timeouts.comments", "is %v, must be 0 or at least %v", d, leastComments))
 		}
 	}
 	return faults

@@ -216,6 +216,9 @@ func socketPath(address string) string {
 	return at.Path
 }
 
+// leastComments is the least interval of comments to clients.
+const leastComments = time.Second
+
 func (c Config) checkNumbers() []error {
 	var faults []error
 	for _, s := range []struct {
@@ -225,10 +228,13 @@ func (c Config) checkNumbers() []error {
 		v := reflect.ValueOf(s.value)
 		for _, f := range strictyaml.Fields(v.Type()) {
 			d, ok := v.FieldByIndex(f.Index).Interface().(time.Duration)
-			if ok && d <= 0 && f.Name != "ramp" && f.Name != "silent" || d < 0 {
+			if ok && d <= 0 && f.Name != "ramp" && f.Name != "silent" && f.Name != "comments" || d < 0 {
 				faults = append(faults, fault(s.path+"."+f.Name, "is %v, must be above 0", d))
 			}
 		}
+	}
+	if d := c.Timeouts.Comments; d > 0 && d < leastComments {
+		faults = append(faults, fault("timeouts.comments", "is %v, must be 0 or at least %v", d, leastComments))
 	}
 	atLeast := func(path string, got, least int64) {
 		if got < least {

@@ -198,6 +198,9 @@ func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 		c.refuse(fault.Answered(fleet.LegDecode, res.StatusCode, fault.Text(body), a.fin.RetryAfter))
 		return nil, false
 	}
+	if c.unfit(res) {
+		return a.retell(res), false
+	}
 	if err := a.stitch(res); err != nil {
 		return a.lost(err), false
 	}
@@ -359,18 +362,16 @@ func (a *attempt) awaitDispatch(limit time.Duration) error {
 		tooLong := time.AfterFunc(most, func() { a.watch.End(errWaited) })
 		defer tooLong.Stop()
 	}
-	select {
-	case <-turn:
-		if a.c.shutdown.Load() { // which ended the request ahead, and will end this one
-			a.watch.End(timeouts.ErrShutdown)
-			return a.watch.Err()
-		}
-		a.waits = false
-		a.watch.Wait(limit)
-		return nil
-	case <-a.watch.Done():
+	if !a.c.awaitTurn(turn, a.watch.Done()) {
 		return a.watch.Err()
 	}
+	if a.c.shutdown.Load() { // which ended the request ahead, and will end this one
+		a.watch.End(timeouts.ErrShutdown)
+		return a.watch.Err()
+	}
+	a.waits = false
+	a.watch.Wait(limit)
+	return nil
 }
 
 // judge sets the lease's outcome from the status of an answer.

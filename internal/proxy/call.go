@@ -60,6 +60,7 @@ type call struct {
 	asked     time.Time        // when an engine was asked for the whole answer; zero for never
 	final     bool             // its client says that its session ends with it
 	cut       bool             // its body came in part: its client has left
+	told      time.Time        // when the client was told something last, or asked
 	wait      time.Duration    // longest wait in the router's queue; 0 for no limit of its own
 	shortened bool             // by the request itself
 	deadline  time.Time        // when its answer must begin; zero for none
@@ -91,6 +92,7 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	c.served = live.Served{
 		ID: id, API: c.API.String(), Method: r.Method, Path: r.URL.Path, Client: c.From.Client, Peer: c.From.Peer, Agent: r.UserAgent(), Started: time.Now(), BytesIn: max(r.ContentLength, 0),
 	}
+	c.told = c.served.Started
 	w.Header()["X-Request-Id"] = []string{id}
 	return c
 }

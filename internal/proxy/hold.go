@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -33,25 +34,20 @@ func (c *call) awaitRoom(h *route.Hold) (route.Plan, error) {
 	}
 	ctx, release := c.patient()
 	defer release()
-	turn := c.p.fleet.Dispatched(h.Lease)
-	if turn != nil {
-		var late <-chan time.Time
-		if wait != 0 {
-			timer := time.NewTimer(wait)
-			defer timer.Stop()
-			late = timer.C
-		}
-		select {
-		case <-turn:
-		case <-late:
-			return route.Plan{}, why
-		case <-ctx.Done():
-		}
+	if wait != 0 {
+		var stop func()
+		ctx, stop = context.WithTimeoutCause(ctx, wait, why)
+		defer stop()
+	}
+	if turn := c.p.fleet.Dispatched(h.Lease); turn != nil {
+		c.awaitTurn(turn, ctx.Done())
 	}
 	c.served.Queued += time.Since(began)
 	switch {
 	case c.ctx.Err() != nil:
 		return route.Plan{}, errLeft
+	case errors.Is(context.Cause(ctx), why):
+		return route.Plan{}, why
 	case ctx.Err() != nil, c.shutdown.Load():
 		return route.Plan{}, timeouts.ErrShutdown
 	}

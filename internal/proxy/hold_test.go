@@ -16,9 +16,9 @@ import (
 )
 
 // newShort is a router of an engine whose cache three conversations fill that come back quickly.
-func newShort(t *testing.T, engine wire) *rig {
+func newShort(t *testing.T, cfg proxy.Config, engine wire) *rig {
 	t.Helper()
-	r := newRouter(t, proxy.Config{}, engine, route.Config{Policy: func() pick.Policy { return inOrder{} }, Admission: true},
+	r := newRouter(t, cfg, engine, route.Config{Policy: func() pick.Policy { return inOrder{} }, Admission: true},
 		[]fleet.Endpoint{{Name: "e", URL: "http://e", Weight: 1, Kind: fleet.KindVLLM}},
 		func(k fleet.Kind) fleet.Report {
 			return fleet.Report{Kind: k, CacheTokens: 100_000, Models: []fleet.Model{{ID: "m"}}}
@@ -71,7 +71,7 @@ func TestHeldRequests(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newShort(t, answer)
+				r := newShort(t, proxy.Config{}, answer)
 				ctx, leave := context.WithCancel(t.Context())
 				run, stop := context.WithCancel(t.Context())
 				go r.proxy.Run(run)
@@ -123,7 +123,7 @@ func TestHeldRequests(t *testing.T) {
 // TestEndOfASessionFreesItsPlace: a request that is held goes on at once when a session that has a place is ended.
 func TestEndOfASessionFreesItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newShort(t, func(*http.Request) (*http.Response, error) {
+		r := newShort(t, proxy.Config{}, func(*http.Request) (*http.Response, error) {
 			return says(`{"choices":[{"index":0,"text":"hi"}],"usage":{"prompt_tokens":30000,"completion_tokens":5}}`)
 		})
 		ctx, stop := context.WithCancel(t.Context())

@@ -101,6 +101,6 @@ func (c *call) check(now time.Time, gone *timeouts.Unreachable) {
 
 // signs adds the time of the last sign of life of the call's engines, by endpoint.
 func (c *call) signs(at map[string]time.Time, now time.Time) {
-	c.watch.Load().Sign(at, c.client.Waits(now), now)
+	c.watch.Load().Sign(at, c.sent.Load() && c.client.Waits(now), now)
 	c.prefillWatch.Load().Sign(at, false, now)
 }

@@ -14,6 +14,7 @@ type Bounds struct {
 	BodyBytes                                 int64
 	Retries                                   int // negative is none
 	FirstByte, Answer, Idle, Refusing, Tunnel time.Duration
+	Comments                                  time.Duration
 	AtOnce                                    bool // prompts do not wait at the router
 }
 
@@ -29,7 +30,7 @@ func (b Bounds) over(all *Bounds) *Bounds {
 	return &Bounds{
 		BodyBytes: cmp.Or(b.BodyBytes, all.BodyBytes), Retries: max(retries, 0), FirstByte: cmp.Or(b.FirstByte, all.FirstByte), Answer: cmp.Or(b.Answer, all.Answer),
 		Idle: cmp.Or(b.Idle, all.Idle), Refusing: cmp.Or(b.Refusing, all.Refusing), Tunnel: cmp.Or(b.Tunnel, all.Tunnel),
-		AtOnce: b.AtOnce,
+		Comments: cmp.Or(b.Comments, all.Comments), AtOnce: b.AtOnce,
 	}
 }
 
@@ -50,6 +51,7 @@ type boundsOfSome struct {
 func newBounds(c *Config) boundsOfModels {
 	all := &Bounds{
 		BodyBytes: c.BodyBytes, Retries: c.Retries, FirstByte: c.FirstByte, Answer: c.Answer, Idle: c.Idle, Refusing: c.Refusing, Tunnel: c.Tunnel,
+		Comments: c.Comments,
 	}
 	of := boundsOfModels{all: all, body: all.BodyBytes, tick: min(all.FirstByte, all.Answer, all.Idle, all.Refusing)}
 	for _, m := range c.Models {

@@ -30,6 +30,12 @@ func (c *call) refuse(err error) {
 			c.served.Outcome = fleet.Abandoned
 		}
 	}
+	if c.Opened.Load() {
+		c.served.Status = http.StatusOK
+		c.sent.Store(true)
+		c.tell(fault.Body(c.shape(), f, c.message(err)))
+		return
+	}
 	h := c.client.Header()
 	if c.served.Foreign == "" {
 		c.p.origins.tell(readerOf(c.R, c.p.cfg.Origins), h)
@@ -56,7 +62,7 @@ func (c *call) refuse(err error) {
 		client.PassOver(c.client.Writer(), c.R, c.p.cfg.ReadBody)
 	}
 	c.explain(h, &c.served.Decision) // of the last attempt; none without a decision
-	body := fault.Body(fault.Shape(c.API, c.R.URL.Path), f, c.message(err))
+	body := fault.Body(c.shape(), f, c.message(err))
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	c.client.WriteHeader(f.Status)

@@ -358,10 +358,10 @@ func (r *relay) hasFirstToken() bool {
 }
 
 // fail sets the lease's outcome for an error in an answer of status 200.
-func (r *relay) fail(code int) {
-	r.c.p.log.Warn("engine reported an error within its answer",
-		"request", r.c.served.ID, "endpoint", r.d.Endpoint.Name, "code", code, "sent", r.c.sent.Load())
-	r.fin.Outcome, r.fin.Limited = fault.OutcomeOfError(code), code == http.StatusTooManyRequests
+func (a *attempt) fail(code int) {
+	a.c.p.log.Warn("engine reported an error within its answer",
+		"request", a.c.served.ID, "endpoint", a.d.Endpoint.Name, "code", code, "sent", a.c.sent.Load())
+	a.fin.Outcome, a.fin.Limited = fault.OutcomeOfError(code), code == http.StatusTooManyRequests
 }
 
 func (r *relay) look(piece []byte) {
@@ -394,6 +394,11 @@ func (r *relay) between() bool {
 }
 
 func (r *relay) commit() {
+	if r.c.Opened.Load() { // with a header that fits any stream
+		r.c.served.Status = http.StatusOK
+		r.c.sent.Store(true)
+		return
+	}
 	r.head(r.res.Header)
 	if r.cached != nil || r.strips {
 		delete(r.c.client.Header(), "Content-Length") // it may become another
@@ -511,20 +516,12 @@ func (r *relay) whole() bool {
 
 // tell sends an error as an event or a line of the stream, as engines do.
 func (r *relay) tell(f fault.Fault, err error) {
-	event := make([]byte, 0, 512)
-	switch {
-	case r.lines:
-	case r.c.API == prompt.Messages:
-		event = append(event, "event: error\ndata: "...)
-	default:
-		event = append(event, "data: "...)
-	}
-	event = append(event, fault.Body(fault.Shape(r.c.API, r.c.R.URL.Path), f, r.c.message(err))...)
-	if event = append(event, '\n'); r.events {
-		event = append(event, '\n')
-	}
-	if _, err := r.c.client.Send(event, true); err == nil {
-		r.c.served.BytesOut += int64(len(event))
+	c := r.c
+	body := fault.Body(c.shape(), f, c.message(err))
+	if r.events {
+		c.tell(body)
+	} else {
+		c.write(append(body, '\n'))
 	}
 }
 

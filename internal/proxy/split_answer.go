@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/rewrite"
 	"golang.org/x/net/http/httpguts"
 )
@@ -108,15 +109,22 @@ func (s *split) answered() {
 			body, media = events, "text/event-stream; charset=utf-8"
 		}
 	}
-	h := c.client.Header()
-	h["Content-Type"], h["Content-Length"] = []string{media}, []string{strconv.Itoa(len(body))}
-	if id := s.plan.Session; id != "" && httpguts.ValidHeaderFieldValue(id) {
-		h[c.p.parser.Echo()] = []string{id}
+	switch opened := c.Opened.Load(); {
+	case opened && mediaType(media) != eventStream:
+		c.refuse(fault.At(fault.ErrNoStream, s.plan.Prefill.Endpoint.Name))
+		s.release(fleet.Abandoned)
+		return
+	case !opened:
+		h := c.client.Header()
+		h["Content-Type"], h["Content-Length"] = []string{media}, []string{strconv.Itoa(len(body))}
+		if id := s.plan.Session; id != "" && httpguts.ValidHeaderFieldValue(id) {
+			h[c.p.parser.Echo()] = []string{id}
+		}
+		c.explain(h, &s.plan.Decision)
+		c.client.WriteHeader(http.StatusOK)
 	}
-	c.explain(h, &s.plan.Decision)
 	c.served.Status, c.served.Outcome, c.served.Usage = http.StatusOK, fleet.OK, s.handed.Usage
 	c.sent.Store(true)
-	c.client.WriteHeader(http.StatusOK)
 	c.served.FirstByte = time.Now()
 	if _, err := c.client.Send(body, false); err != nil {
 		c.served.Outcome = fleet.ClientGone

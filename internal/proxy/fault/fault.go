@@ -29,6 +29,7 @@ var (
 	ErrCut         = errors.New("the endpoint broke off within its answer")
 	ErrAnswerHead  = errors.New("the header of the engine's answer has more than 256 fields or 64 KiB")
 	ErrTruncated   = errors.New("the engine ended its answer before it was complete")
+	ErrNoStream    = errors.New("the engine's answer is no event stream, which the client has been sent the header of while its request waited")
 )
 
 // Requests that the door rejects.
@@ -220,6 +221,7 @@ var faults = []struct {
 	{ErrCut, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrAnswerHead, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrTruncated, Fault{502, "api_error", "endpoint_failed", 0}},
+	{ErrNoStream, Fault{502, "api_error", "endpoint_failed", 0}},
 }
 
 // Of is the client's view of an error.
@@ -351,8 +353,6 @@ func Body(api prompt.API, f Fault, message string) []byte {
 
 func anthropicType(f Fault) string {
 	switch f.Status {
-	case 400, 405, 408, 415, 426, 431:
-		return "invalid_request_error"
 	case 401:
 		return "authentication_error"
 	case 403:
@@ -365,9 +365,11 @@ func anthropicType(f Fault) string {
 		return "rate_limit_error"
 	case 503:
 		return "overloaded_error"
-	default:
-		return "api_error"
 	}
+	if f.Status >= 400 && f.Status < 500 {
+		return "invalid_request_error"
+	}
+	return "api_error"
 }
 
 // Shape is the API whose error format applies to a path: its own API, or that of its family.

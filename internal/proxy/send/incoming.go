@@ -2,6 +2,7 @@ package send
 
 import (
 	"net/http"
+	"sync/atomic"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/forwarded"
@@ -26,6 +27,9 @@ type Incoming struct {
 	inQuery  namedModel    // of the query
 	InFields Fields        // of both
 	Computes bool          // an engine computes for it, and may keep a prompt in its cache
+	// the client has got the header of an event stream, and comments: the answer must continue it, so that it must not
+	// be compressed
+	Opened atomic.Bool
 	// the answer may name what the engine keeps for the tenant from now on, so that it must be readable
 	Keeps  bool
 	OurKey bool // the client's API key names its tenant, and is not the engine's

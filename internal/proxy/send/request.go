@@ -23,7 +23,7 @@ func (a *Outgoing) request() *http.Request {
 	a.s.cfg.Tenants.Authorise(header, a.d.Endpoint.APIKey, c.OurKey)
 	a.span.Inject(header)
 	a.labelBlocks(header)
-	if c.Keeps {
+	if c.Keeps || c.Opened.Load() {
 		delete(header, "Accept-Encoding")
 	}
 	edits := a.tellAdapter(a.tellSession(a.tellConversation(a.tellFirstTurn(a.leg(header, a.apart(a.salt(a.ask(header, a.Address(header)))))))))

@@ -1,0 +1,126 @@
+package proxy
+
+import (
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/warmpath/warmpath/engine/answer"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/fault"
+	"github.com/warmpath/warmpath/internal/proxy/send"
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+// heldComment is a comment of an event stream (HTML standard, section 9.2.6), which clients skip and which keeps proxies
+// between them and the router from giving up. The empty line ends it for those that split streams at empty lines.
+const heldComment = ": held\n\n"
+
+// awaitTurn waits for a request's turn, and says false if the wait is over before. Meanwhile the client gets comments,
+// where the configuration says so.
+func (c *call) awaitTurn(turn, over <-chan struct{}) bool {
+	every := c.commentsEvery()
+	var due *time.Timer
+	var dues <-chan time.Time
+	if every > 0 {
+		due = time.NewTimer(every - time.Since(c.told))
+		defer due.Stop()
+		dues = due.C
+	}
+	for {
+		select {
+		case <-turn:
+			return true
+		case <-over:
+			return false
+		case <-dues:
+			if c.comment() {
+				due.Reset(every)
+			} else {
+				c.left()
+			}
+		}
+	}
+}
+
+// commentsEvery is the interval of comments to the client while its request waits; 0 for a client that gets none: its
+// answer is no event stream, or somebody else carries it.
+func (c *call) commentsEvery() time.Duration {
+	if !c.Prompt.Stream || c.Transport != nil {
+		return 0
+	}
+	switch c.API {
+	case prompt.Chat, prompt.Completions, prompt.Responses, prompt.Messages, prompt.Generate:
+		return c.bounds.Load().Comments
+	default:
+		return 0
+	}
+}
+
+// comment sends a comment to the client, after a header if it is the first. It returns false when the client is gone.
+func (c *call) comment() bool {
+	if !c.Opened.Load() {
+		c.Opened.Store(true)
+		h := c.client.Header()
+		h["Content-Type"] = []string{eventStream + "; charset=utf-8"}
+		h["Cache-Control"] = []string{"no-cache"}
+		h["X-Accel-Buffering"] = unbuffered
+		c.p.origins.tell(readerOf(c.R, c.p.cfg.Origins), h)
+		c.ticket.Tell(h)
+		c.client.WriteHeader(http.StatusOK)
+	}
+	return c.write([]byte(heldComment))
+}
+
+// unfit reports whether an answer cannot continue an event stream that the client has got the header of.
+func (c *call) unfit(res *http.Response) bool {
+	if !c.Opened.Load() {
+		return false
+	}
+	h := send.Named(res.Header)
+	e := h.Get("Content-Encoding")
+	return res.StatusCode != http.StatusOK || mediaType(h.Get("Content-Type")) != eventStream || e != "" && e != "identity"
+}
+
+// retell concludes an attempt whose answer is no event stream, though the client has got the header of one: an engine's
+// error becomes an event. An error of status 200 may leave another endpoint to ask.
+func (a *attempt) retell(res *http.Response) (next *route.Plan) {
+	c := a.c
+	said, _ := io.ReadAll(io.LimitReader(res.Body, send.RefusalBytes))
+	status := res.StatusCode
+	if a.fin.Outcome == fleet.OK {
+		code, _, failed := answer.ErrorAnswer(said)
+		if !failed {
+			a.fin.Outcome = fleet.Abandoned // it did as it should, for a client that is told nothing before
+			c.refuse(fault.At(fault.ErrNoStream, a.d.Endpoint.Name))
+			return nil
+		}
+		a.fail(code)
+		if a.fin.Outcome != fleet.ClientError {
+			if next = a.another(); next != nil {
+				return next
+			}
+		}
+		status = max(code, http.StatusInternalServerError)
+	}
+	c.served.Status = http.StatusOK
+	c.sent.Store(true)
+	c.tell(fault.Retold(c.shape(), status, said))
+	return nil
+}
+
+// shape is the API in whose format the client gets errors.
+func (c *call) shape() prompt.API { return fault.Shape(c.API, c.R.URL.Path) }
+
+// tell sends the body of an error as an event.
+func (c *call) tell(body []byte) { c.write(fault.Event(c.shape(), body)) }
+
+// write sends bytes of the router's own within an answer. It returns false when the client is gone.
+func (c *call) write(own []byte) bool {
+	_, err := c.client.Send(own, true)
+	if c.told = time.Now(); err == nil {
+		c.served.BytesOut += int64(len(own))
+	}
+	return err == nil
+}
