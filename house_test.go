@@ -117,8 +117,9 @@ var plan = map[string]room{
 	"internal/shadow":              {may: []string{"fleet", "internal/live", "internal/terminal", "pick", "route", "route/shadow"}},
 	"internal/record":              {may: []string{"fleet", "internal/live", "route", "sim/trace"}},
 	"internal/trtserve":            {may: []string{"fleet", "internal/etcdkeys", "internal/guard", "internal/live", "internal/panics", "route"}, third: []string{"github.com/prometheus/client_golang"}},
-	"internal/metrics":             {may: []string{"fleet", "internal/live", "internal/panics", "kvstream", "pick", "route", "route/shadow"}, third: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}},
-	"internal/admin":               {may: []string{"fleet", "internal/guard", "internal/live", "internal/unixsocket", "internal/uplot", "route"}},
+	"internal/saturation":          {may: []string{"fit", "fleet", "route"}},
+	"internal/metrics":             {may: []string{"fleet", "internal/live", "internal/panics", "internal/saturation", "kvstream", "pick", "route", "route/shadow"}, third: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}},
+	"internal/admin":               {may: []string{"fleet", "internal/guard", "internal/live", "internal/saturation", "internal/unixsocket", "internal/uplot", "route"}},
 	"internal/tracing":             {may: []string{"fleet", "internal/live", "route"}, third: []string{"go.opentelemetry.io/otel"}},
 	"internal/enginetest":          {may: []string{"engine/handover", "fleet", "internal/enginetest/api", "internal/enginetest/handover", "internal/enginetest/kv", "internal/enginetest/prompts", "internal/enginetest/pump", "sim/engine", "sim/text"}, third: []string{"github.com/zeebo/xxh3"}, tests: true},
 	"internal/enginetest/api":      {may: []string{"fleet", "internal/enginetest/kv", "internal/enginetest/prompts", "internal/enginetest/pump", "sim/text"}, third: []string{"github.com/zeebo/xxh3"}, tests: true},
@@ -280,7 +281,7 @@ func TestNoInit(t *testing.T) {
 // source is one Go file of the repository.
 type source struct {
 	path   string // with slashes, relative to the root
-	module string // folder of the go.mod it belongs to: ".", "bench", "release", "deploy/helm", or "realtest/clients", whose folders are modules
+	module string // folder of the go.mod it belongs to: ".", "bench", "release", "deploy/helm", "deploy/autoscaling" or "realtest/clients", whose folders are modules
 	test   bool
 	fset   *token.FileSet
 	ast    *ast.File
@@ -312,7 +313,7 @@ var parseAll = sync.OnceValues(func() (all []*source, err error) {
 			return err
 		}
 		f := &source{path: name, module: ".", test: strings.HasSuffix(name, "_test.go"), fset: fset}
-		for _, own := range []string{"bench", "release", "deploy/helm", "realtest/clients"} {
+		for _, own := range []string{"bench", "release", "deploy/helm", "deploy/autoscaling", "realtest/clients"} {
 			if strings.HasPrefix(name, own+"/") {
 				f.module = own
 			}

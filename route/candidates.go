@@ -231,8 +231,13 @@ func (r *readers) add(d *decision, l fleet.Leg, m pool.Member) {
 	e.Kind, e.Model, e.Adapter = ep.Kind(), m.Model(), m.Adapter()
 	e.CacheTokens, e.BlockTokens, e.Slots = ep.CacheTokens(), ep.BlockTokens(), ep.Places()
 	r.backlog.LoadInto(at, &e.Load)
+	r.reported(d.now, ep, e)
+}
+
+// reported fills in what the endpoint's engine says of its load.
+func (r *readers) reported(now time.Time, ep registry.Endpoint, e *pick.Endpoint) {
 	e.EngineRequests, e.KVUsage = -1, -1
-	if ep.HasLoad(d.now, r.staleAfter) {
+	if ep.HasLoad(now, r.staleAfter) {
 		l := ep.Load()
 		e.Load.EngineWaiting = max(0, l.Waiting)
 		e.KVUsage = max(-1, l.KVUsage)

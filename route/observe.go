@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/admission"
 	"github.com/warmpath/warmpath/route/internal/backlog"
 	"github.com/warmpath/warmpath/route/internal/conversation"
@@ -220,6 +221,13 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 	}
 	if t, ok := r.speed.Reader().LearntTransfer(ep.Slot()); ok {
 		s.TransferMs, s.TransferPerSec = t.FixedMs, 1000/t.MsPerToken
+	}
+	at := pick.Endpoint{Slot: ep.Slot()}
+	r.readers.reported(now, ep, &at)
+	use := r.backlog.Reader().Use(now, &at, r.speed.Reader())
+	s.PromptMs, s.WaitMs, s.Places, s.KVUsage = use.PromptMs, use.WaitMs, use.Places, at.KVUsage
+	if n := ep.CacheTokens(); s.KVUsage < 0 && n > 0 {
+		s.KVUsage = min(1, float64(s.Load.ContextTokens)/float64(n))
 	}
 	s.Detail, s.Until = judged.Why(ep.Slot(), s.State), judged.Until(ep.Slot(), s.State)
 	return s

@@ -34,6 +34,11 @@ type EndpointStatus struct {
 	WorkingRoom   int64   // tokens of its cache for them; 0 where nothing is held
 	PrefillPerSec float64 // learnt prefill speed in tokens per second; 0 before the first answer
 
+	PromptMs float64 // predicted time until the prompts that it was sent are computed
+	WaitMs   float64 // predicted time until a prompt is computed that comes now, behind all that waits
+	Places   int     // requests that it computes concurrently; 0 unknown
+	KVUsage  float64 // share of its KV cache in use by running requests, as it reports or else by this router's; -1 unknown
+
 	// Of decoders, learnt; both are 0 before the first transfer.
 	TransferMs     float64 // time from hand-over to the first token if nothing had to be moved
 	TransferPerSec float64 // prompt tokens moved per second

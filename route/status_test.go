@@ -2,9 +2,12 @@ package route_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
@@ -57,4 +60,42 @@ func TestStatusInSteps(t *testing.T) {
 			t.Errorf("%s: %d at once, want %d", tt.name, len(all), len(tt.after))
 		}
 	}
+}
+
+// TestWaitIsThatOfCandidates: what the status says of the wait for an endpoint is what the policy is told of it for a new
+// prompt, but that the status counts all that is queued, whoever would overtake it. Nothing waits for nothing.
+func TestWaitIsThatOfCandidates(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r, w := newWatched(rapid.SampledFrom([]int{0, 1, 2, 4}).Draw(t, "places"))
+		now := time.Unix(1_000_000, 0)
+		var open []fleet.Lease
+		for i := range rapid.IntRange(1, 12).Draw(t, "requests") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "ms")) * time.Millisecond)
+			before := map[string]route.EndpointStatus{}
+			for _, s := range r.Status(now) {
+				before[s.Endpoint.Name] = s
+				if s.WaitMs < s.PromptMs || s.Load.Working() == 0 && s.WaitMs != 0 || !(s.PromptMs >= 0) {
+					t.Fatalf("%s: prompts for %v ms, a wait of %v ms, load %+v", s.Endpoint.Name, s.PromptMs, s.WaitMs, s.Load)
+				}
+			}
+			id := fmt.Sprint("r", i)
+			d, err := r.Decide(now, &fleet.Request{
+				ID: id, Model: "m", MintedID: id, PromptBytes: rapid.IntRange(1, 100_000).Draw(t, "bytes"), Stream: true, MayQueue: true,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range w.seen.Candidates {
+				s := before[c.Name]
+				if s.Load.Queued == 0 && math.Abs(s.WaitMs-c.WaitMs) > 1e-6*c.WaitMs || s.WaitMs < c.WaitMs-1e-6*c.WaitMs {
+					t.Fatalf("%s: the status says %v ms, the policy is told %v; load %+v", c.Name, s.WaitMs, c.WaitMs, s.Load)
+				}
+			}
+			open = append(open, d.Lease)
+			if len(open) > 0 && rapid.Bool().Draw(t, "end") {
+				r.Observe(now, route.Finished{Lease: open[0], Outcome: fleet.OK})
+				open = open[1:]
+			}
+		}
+	})
 }

@@ -23,7 +23,7 @@ func (r *router) serveAdmin(l net.Listener) {
 		return admin.New(admin.Config{
 			Fleet: r.fleet, Version: r.build.Version, Started: started, Token: g.cfg.Admin.Token, ReadToken: g.cfg.Admin.ReadToken, Hosts: hostsOf(g.cfg), Endpoints: declared, Source: "admin", Parse: parseDeclaration,
 			Duplicate: discovery.ErrDuplicate, NotDeclared: discovery.ErrNotDeclared, Reload: r.reload, Running: r.reloads.state,
-			Metrics: r.meter.Handler(), Settings: func() any { return g.cfg.Settings() }, Aliases: shownAliases(g.cfg), ModelSettings: modelSettings(g.cfg), Tally: r.tally, Streams: r.streams, Log: r.log, Decisions: g.why.handler(), Shadow: g.shadows.handler(), Replicas: r.replicas.handler(),
+			Metrics: r.meter.Handler(), Settings: func() any { return g.cfg.Settings() }, Aliases: shownAliases(g.cfg), ModelSettings: modelSettings(g.cfg), Tally: r.tally, Pools: r.full.Pools, Streams: r.streams, Log: r.log, Decisions: g.why.handler(), Shadow: g.shadows.handler(), Replicas: r.replicas.handler(),
 			Keys: keysOf(g.door.Tenants), Concerns: func() []admin.Concern { return concerns(g.events) },
 		})
 	}

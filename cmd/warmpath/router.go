@@ -25,6 +25,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/proxy/quota"
+	"github.com/warmpath/warmpath/internal/saturation"
 	"github.com/warmpath/warmpath/internal/shortage"
 	"github.com/warmpath/warmpath/route"
 )
@@ -43,6 +44,7 @@ type router struct {
 	meter    *metrics.Metrics
 	tally    *admin.Tally
 	streams  *admin.Streams
+	full     saturation.Table
 	limits   *quota.Table
 	lmcache  *lmCache                          // nil with another connector
 	proxies  atomic.Pointer[forwarded.Proxies] // trusted proxies
@@ -95,6 +97,8 @@ func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log
 	r.wg.Go(func() { r.lmcache.run(r.running) })
 	r.remember(cfg)
 	r.take(g)
+	r.wg.Go(func() { r.full.Run(r.running, r.fleet) })
+	r.meter.WatchPools(r.full.Pools)
 	r.meter.WatchBodies(r.doors.bodies)
 	r.meter.WatchLimits(limitFigures(r.limits))
 	r.replicas.serve(r)

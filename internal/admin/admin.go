@@ -16,6 +16,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/guard"
+	"github.com/warmpath/warmpath/internal/saturation"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -69,7 +70,8 @@ type Config struct {
 	Aliases  map[string][]string     // of models, by name
 	// settings for some models, in words, in the order in which they count
 	ModelSettings []ModelSettings
-	Tally         *Tally // counts from the fleet's events; nil leaves shares, rates and the history out
+	Tally         *Tally                   // counts from the fleet's events; nil leaves shares, rates and the history out
+	Pools         func() []saturation.Pool // how full models and aliases are; nil leaves that out
 	// open event streams, of this handler and of those before it; nil begins with none
 	Streams *Streams
 	Log     *slog.Logger // log of changes and their callers; nil for none

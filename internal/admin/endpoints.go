@@ -139,8 +139,15 @@ func (a *Admin) remove(w http.ResponseWriter, r *http.Request, name string) {
 func (a *Admin) models(w http.ResponseWriter, _ *http.Request) {
 	models := a.c.Fleet.Models()
 	out := make([]modelView, 0, len(models))
+	pools := map[string]*full{}
+	if a.c.Pools != nil {
+		for _, p := range a.c.Pools() {
+			pools[p.ID] = viewFull(&p)
+		}
+	}
 	for i := range models {
 		v := viewModel(&models[i])
+		v.Full = pools[v.ID]
 		for j := range a.c.ModelSettings {
 			if s := &a.c.ModelSettings[j]; s.Models.Has(v.ID) {
 				v.Settings = s.Text

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/saturation"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -83,6 +84,27 @@ type modelView struct {
 	ContextTokens int       `json:"context_tokens,omitempty"`
 	Endpoints     []string  `json:"endpoints"`
 	Settings      string    `json:"settings,omitempty"` // that are not those of all models
+	Full          *full     `json:"full,omitempty"`     // none while no endpoint takes requests for it
+}
+
+// full is how full a pool is, see saturation.Pool: means of about the last minute and a half.
+type full struct {
+	Endpoints   int      `json:"endpoints"` // that take requests now
+	Prompts     float64  `json:"prompts"`
+	Answers     *float64 `json:"answers,omitempty"`
+	KV          *float64 `json:"kv_cache,omitempty"`
+	WaitSeconds float64  `json:"wait_seconds"`
+}
+
+func viewFull(p *saturation.Pool) *full {
+	v := &full{Endpoints: p.Endpoints, Prompts: p.Prompts, WaitSeconds: p.WaitMs / 1000}
+	if p.Answers >= 0 {
+		v.Answers = &p.Answers
+	}
+	if p.KV >= 0 {
+		v.KV = &p.KV
+	}
+	return v
 }
 
 type statsView struct {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/saturation"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
@@ -139,6 +140,9 @@ func populated(t *testing.T) (*Metrics, *fakeFleet) {
 	m.WatchState(func() State { return State{Saved: time.Unix(1700000000, 0), Bytes: 1234, Failures: 2, Restored: true} })
 	m.WatchLeases(func() int { return 1 }, func() uint64 { return 2 })
 	m.WatchBodies(func() Bodies { return Bodies{Held: 4096, Limit: 1 << 30, Refused: 2} })
+	m.WatchPools(func() []saturation.Pool {
+		return []saturation.Pool{{ID: "p", Endpoints: 1, Prompts: 0.5, Answers: 0.25, KV: 0.125, WaitMs: 1500}, {ID: "q", Endpoints: 1, Answers: -1, KV: -1}}
+	})
 	f.status[0].KV = route.KVFigures{State: kvstream.Exact, Blocks: 40, Tied: 30, Untied: 10, Wrong: 1}
 	play(m, "qwen", "a")
 	return m, f

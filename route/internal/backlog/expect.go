@@ -70,6 +70,24 @@ func (r Reader) LegWaitMs(now time.Time, c *pick.Candidate, rates Rates) float64
 	return r.t.wait(now, e, &c.Endpoint, c.MsPerToken, rates.DecodeMs(c.Slot), e.sent(), rates)
 }
 
+// Use is what of an endpoint is in use.
+type Use struct {
+	PromptMs float64 // until the prompts that it was sent are computed
+	WaitMs   float64 // until a prompt is computed that comes now, behind all that the router's queue has
+	Requests int     // that it was sent
+	Places   int     // requests that it computes concurrently; 0 unknown
+}
+
+// Use says what of an endpoint is in use. Of the row of a candidate it needs Slot, Load.EngineWaiting and EngineRequests.
+func (r Reader) Use(now time.Time, c *pick.Endpoint, rates Rates) Use {
+	e, perToken, decodeMs := r.t.endpoints.Get(c.Slot), rates.MsPerToken(c.Slot), rates.DecodeMs(c.Slot)
+	u := Use{Requests: e.sent(), Places: e.places}
+	u.PromptMs = r.t.wait(now, e, &pick.Endpoint{Slot: c.Slot}, perToken, decodeMs, 0, rates)
+	competing := r.t.competing(now, e, u.Requests, decodeMs) + e.queue.n
+	u.WaitMs = float64(float64(e.queue.tokens)*perToken) + r.t.wait(now, e, c, perToken, decodeMs, competing, rates)
+	return u
+}
+
 // competing is how many requests compete with a new one for a slot: those that have or await one, and those that arrive
 // while it would be answered.
 func (t *Table) competing(now time.Time, e *endpoint, sent int, decodeMs float64) int {
