@@ -17,22 +17,35 @@ import (
 
 	"github.com/warmpath/warmpath/internal/httpclient"
 	"github.com/warmpath/warmpath/internal/play"
+	"github.com/warmpath/warmpath/internal/terminal"
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // benchOptions are the flags of bench.
 type benchOptions struct {
-	target   play.Target
+	urls     []string
+	target   play.Target // without its address
 	sessions string
 	streamed float64
 	timeout  time.Duration
 	seed     uint64
 	json     bool
 	work     trace.Generator
+	loop     benchLoop
+}
+
+// benchLoop are the flags of sessions in closed loop.
+type benchLoop struct {
+	clients  int
+	horizon  time.Duration
+	file     string
+	half     int
+	repeat   int
+	maxDelay time.Duration
 }
 
 func benchCommand(e env) *cobra.Command {
-	o := benchOptions{work: trace.Chats(), sessions: string(play.Adopt), streamed: 1, timeout: 10 * time.Minute}
+	o := benchOptions{work: trace.Chats(), sessions: string(play.Adopt), streamed: 1, timeout: 10 * time.Minute, loop: benchLoop{repeat: 1}}
 	c := &cobra.Command{
 		Use:   "bench --url URL",
 		Short: "Measure any OpenAI address with conversations",
@@ -41,19 +54,32 @@ and prints time to first token, inter-token latency, time to the end of the answ
 them. The hit rate is what the engines report in usage. Balance needs the endpoint of each answer, which warmpath gives in
 X-Warmpath-Endpoint (name another header with --endpoint-header). With --leaving the clients of some turns leave, half of
 them before the first token, and ask again at once: it prints how many, and times and hit rate of the other turns. The exit
-code is 1 if a turn failed. To compare two routers on the same texts, name a --seed and restart the engines in between: the
-second router would find warm caches.`,
+code is 1 if a turn failed.
+
+With --clients so many sessions are under way at one time, as agents' are: each waits for its answer, then its gap, and sends
+the next turn; when one ends the next begins. It also prints output tokens a second, the slowest turn of a session until its
+first token, and how many sessions have ended. --trace takes the sessions of a file in place of drawn ones (such as coding
+agents' with session_id and shared_length; sub-agents are played with the session that starts them), --for ends the run.
+
+Several addresses are played one after the other with the same sessions and shown beside each other, such as a router with
+admission and one without, or an engine by itself. Each gets other words of the same lengths, so that one finds nothing in
+the caches that another left, but engines are shared fairly only if nothing else uses them. To compare two runs of bench on
+the same texts, name a --seed and restart the engines in between: the second router would find warm caches.`,
 		Example: `  warmpath bench --url http://127.0.0.1:8080 --model m
   warmpath bench --url http://127.0.0.1:8080 --conversations 40 \
     --rate 2 --sessions none
   warmpath bench --url http://127.0.0.1:8080 --streamed 0.1
   warmpath bench --url http://127.0.0.1:8080 --leaving 0.15
-  warmpath bench --url http://127.0.0.1:8080 --json`,
-		RunE: func(c *cobra.Command, _ []string) error { return runBench(c.Context(), e, o) },
+  warmpath bench --url http://127.0.0.1:8080 --json
+
+  # Agents, with admission and without it
+  warmpath bench --url http://127.0.0.1:8080 --url http://127.0.0.1:8081 \
+    --clients 100 --for 30m --trace coding_agent.jsonl --max-delay 10s`,
+		RunE: func(c *cobra.Command, _ []string) error { return runBench(c.Context(), e, o, c.Flags().Changed) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.target.URL, "url", "", "base address, with or without /v1 (required)")
-	f.StringVar(&o.target.Model, "model", "", "model to ask for; empty takes the first that the address lists")
+	f.StringArrayVar(&o.urls, "url", nil, "base address, with or without /v1 (required); several are played one after the other")
+	f.StringVar(&o.target.Model, "model", "", "model to ask for; empty takes the first that each address lists")
 	f.StringVar(&o.target.APIKey, "api-key", "", "bearer token")
 	f.StringVar(&o.sessions, "sessions", o.sessions, "how clients name their conversation: adopt (send back the X-Session-Id of the first answer), send (an own X-Session-ID), none")
 	f.StringVar(&o.target.EndpointHeader, "endpoint-header", "X-Warmpath-Endpoint", "answer header that names the endpoint")
@@ -61,9 +87,9 @@ second router would find warm caches.`,
 	f.Float64Var(&o.streamed, "streamed", o.streamed, "share of turns, 0 to 1, whose answers are streamed; the others come as a whole, and have no time to first token")
 	f.Float64Var(&o.target.Leaving, "leaving", 0,
 		"share of turns, 0 to 1, whose clients leave, half of them before the first token, and ask again at once")
-	f.DurationVar(&o.timeout, "timeout", o.timeout, "end after this time at the latest")
+	f.DurationVar(&o.timeout, "timeout", o.timeout, "end after this time at the latest, for each address; --for takes its place")
 	f.Uint64Var(&o.seed, "seed", o.seed, "seed of the conversations; 0 draws one, so that no engine has seen the texts before")
-	f.BoolVar(&o.json, "json", false, "print one JSON object and nothing else on standard output")
+	f.BoolVar(&o.json, "json", false, "print one JSON object for each address, a line each, and nothing else on standard output")
 	f.IntVar(&o.work.Conversations, "conversations", o.work.Conversations, "how many")
 	f.Float64Var(&o.work.PerSecond, "rate", o.work.PerSecond, "conversations that begin a second; 0 all at once")
 	f.IntVar(&o.work.System, "system-tokens", o.work.System, "tokens of the system prompt that all share (4 bytes a token)")
@@ -71,20 +97,31 @@ second router would find warm caches.`,
 	f.Float64Var(&o.work.User, "user-tokens", o.work.User, "typical tokens of a user's turn")
 	f.Float64Var(&o.work.Answer, "answer-tokens", o.work.Answer, "typical tokens of an answer")
 	f.DurationVar(&o.work.Think, "think", o.work.Think, "mean time between an answer and the next turn")
+	f.IntVar(&o.loop.clients, "clients", 0, "sessions at one time, instead of --rate: the next begins when one ends")
+	f.DurationVar(&o.loop.horizon, "for", 0, "end the run then, with --clients; 0 plays all sessions")
+	f.StringVar(&o.loop.file, "trace", "", "file with the sessions to play, with --clients; - is standard input")
+	f.IntVar(&o.loop.half, "half", 0, "1 or 2: play one half of the sessions of --trace; 0 plays all")
+	f.IntVar(&o.loop.repeat, "repeat", o.loop.repeat, "how often each session of --trace is played, as different ones")
+	f.DurationVar(&o.loop.maxDelay, "max-delay", 0, "longest time between turns of a session of --trace; 0 as recorded")
 	_ = c.RegisterFlagCompletionFunc("sessions", cobra.FixedCompletions([]string{"adopt", "send", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-func (o *benchOptions) validate() error {
-	// clients' base URLs end with it
-	o.target.URL = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(o.target.URL, "/"), "/v1"), "/")
+func (o *benchOptions) validate(changed func(flag string) bool) error {
 	o.target.Sessions, o.target.Whole = play.Sessions(o.sessions), 1-o.streamed
 	var errs []error
-	switch {
-	case o.target.URL == "":
+	if len(o.urls) == 0 {
 		errs = append(errs, errors.New("--url is required, for example --url http://127.0.0.1:8080"))
-	case !strings.HasPrefix(o.target.URL, "http://") && !strings.HasPrefix(o.target.URL, "https://"):
-		errs = append(errs, fmt.Errorf("--url %q must begin with http:// or https://", o.target.URL))
+	}
+	for i, u := range o.urls {
+		// clients' base URLs end with it
+		o.urls[i] = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(u, "/"), "/v1"), "/")
+		switch u := o.urls[i]; {
+		case u == "":
+			errs = append(errs, errors.New("--url is required, for example --url http://127.0.0.1:8080"))
+		case !strings.HasPrefix(u, "http://") && !strings.HasPrefix(u, "https://"):
+			errs = append(errs, fmt.Errorf("--url %q must begin with http:// or https://", u))
+		}
 	}
 	switch o.target.Sessions {
 	case play.Adopt, play.Send, play.None:
@@ -97,7 +134,35 @@ func (o *benchOptions) validate() error {
 	if !(o.target.Leaving >= 0 && o.target.Leaving <= 1) {
 		errs = append(errs, fmt.Errorf("--leaving must be in 0..1, got %v", o.target.Leaving))
 	}
-	return errors.Join(append(errs, o.work.Validate())...)
+	return errors.Join(append(errs, o.loop.validate(changed), o.work.Validate())...)
+}
+
+// mostClients bounds the clients of a bench: each is a connection.
+const mostClients = 10_000
+
+func (l *benchLoop) validate(changed func(flag string) bool) error {
+	var errs []error
+	fault := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	fault(l.clients < 0 || l.clients > mostClients, "--clients must be in 0..%d, got %d", mostClients, l.clients)
+	fault(l.half < 0 || l.half > 2, "--half must be 0, 1 or 2, got %d", l.half)
+	fault(l.repeat < 1 || l.repeat > 1000, "--repeat must be in 1..1000, got %d", l.repeat)
+	fault(l.horizon < 0 || l.maxDelay < 0, "--for and --max-delay must not be negative")
+	for _, flag := range []string{"for", "trace"} {
+		fault(changed(flag) && l.clients == 0, "--%s needs --clients, the number of sessions at one time", flag)
+	}
+	for _, flag := range []string{"half", "repeat", "max-delay"} {
+		fault(changed(flag) && l.file == "", "--%s needs --trace", flag)
+	}
+	for _, flag := range []string{"conversations", "system-tokens", "turns", "user-tokens", "answer-tokens", "think", "streamed", "leaving"} {
+		fault(changed(flag) && l.file != "", "--%s says nothing with --trace, whose sessions are as recorded", flag)
+	}
+	fault(changed("rate") && l.clients > 0, "--rate says nothing with --clients: a session begins when another ends")
+	fault(changed("timeout") && l.horizon > 0, "--timeout says nothing with --for")
+	return errors.Join(errs...)
 }
 
 // unreachable adds to a failed connection what to do about it, and leaves out what net/http says twice.
@@ -118,55 +183,193 @@ func unreachable(err error) error {
 	return fmt.Errorf("%s: %w; check the address given with --url", what, in.Err)
 }
 
-func runBench(ctx context.Context, e env, o benchOptions) error {
-	if err := o.validate(); err != nil {
+func runBench(ctx context.Context, e env, o benchOptions, changed func(flag string) bool) error {
+	if err := o.validate(changed); err != nil {
 		return usageError(err)
 	}
 	talk := e.stdout
 	if o.json {
 		talk = e.stderr
 	}
-	o.target.Client = httpclient.New(&http.Transport{MaxIdleConnsPerHost: 1024})
-	defer o.target.Client.CloseIdleConnections()
-	if o.target.Model == "" {
-		if _, err := url.Parse(o.target.URL + "/v1/models"); err != nil {
-			return usageError(err)
-		}
-		model, err := o.target.FirstModel(ctx)
-		if err != nil {
-			return unreachable(err)
-		}
-		o.target.Model = model
-	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
 	if o.seed == 0 {
 		o.seed = rand.Uint64N(1_000_000) + 1
 	}
-	fmt.Fprintf(talk, "%d conversations against %s, model %s, seed %d\n", o.work.Conversations, o.target.URL, o.target.Model, o.seed)
-	conversations := o.work.Draw(o.seed)
-	turns := 0
-	for _, c := range conversations {
-		turns += len(c.Turns)
+	work, err := o.draw(e)
+	if err != nil {
+		return err
 	}
+	var all []benched
+	for i, address := range o.urls {
+		b, err := o.play(ctx, e, talk, address, work(uint64(i)))
+		if err != nil {
+			return err
+		}
+		if all = append(all, b); ctx.Err() != nil {
+			break
+		}
+	}
+	if o.json {
+		for i := range all {
+			if err := json.NewEncoder(e.stdout).Encode(&all[i]); err != nil {
+				return err
+			}
+		}
+	} else if len(all) > 1 {
+		beside(e.stdout, all)
+	}
+	for i := range all {
+		if s := &all[i].Summary; s.Failed > 0 || s.Requests == 0 {
+			return fmt.Errorf("%d of %d turns failed", s.Failed, s.Requests)
+		}
+	}
+	return nil
+}
+
+// benchWork is what is played against one address.
+type benchWork struct {
+	what  string // in words
+	turns int
+	play  func(ctx context.Context, t *play.Target, observe func(play.Turn)) *play.LoopFigures
+}
+
+// draw reads or draws the sessions. What is played against a further address has other words.
+func (o *benchOptions) draw(e env) (func(address uint64) benchWork, error) {
+	if o.loop.file != "" {
+		return o.recorded(e)
+	}
+	conversations := o.work.Draw(o.seed)
+	w := benchWork{what: fmt.Sprintf("%d conversations", len(conversations))}
+	for _, c := range conversations {
+		w.turns += len(c.Turns)
+	}
+	return func(address uint64) benchWork {
+		talks := trace.Reworded(conversations, address)
+		w.play = func(ctx context.Context, t *play.Target, observe func(play.Turn)) *play.LoopFigures {
+			t.Play(ctx, talks, 10*time.Second, observe)
+			return nil
+		}
+		if o.loop.clients > 0 {
+			w.play = o.loop.played(func() func() play.Session { return play.Talks(talks) })
+		}
+		return w
+	}, nil
+}
+
+// recorded reads the sessions of a file.
+func (o *benchOptions) recorded(e env) (func(address uint64) benchWork, error) {
+	file, err := openTrace(e, o.loop.file)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	t, err := trace.Read(file.name, file, trace.FormatAuto)
+	if err != nil {
+		return nil, err
+	}
+	if !t.Closed {
+		return nil, usageError(fmt.Errorf("--trace: the requests of %s have recorded times; sessions whose turns wait for one another are needed", file.name))
+	}
+	if o.loop.half > 0 {
+		t = t.Half(o.loop.half)
+	}
+	t = t.Repeat(o.loop.repeat)
+	return func(address uint64) benchWork {
+		words := t.Reworded(o.seed + address<<32)
+		return benchWork{
+			what: fmt.Sprintf("%d sessions of %s", len(t.Sessions), file.name), turns: len(t.Turns),
+			play: o.loop.played(func() func() play.Session { return play.Recorded(words, o.seed, o.loop.maxDelay) }),
+		}
+	}, nil
+}
+
+// played plays sessions in closed loop.
+func (l *benchLoop) played(sessions func() func() play.Session) func(context.Context, *play.Target, func(play.Turn)) *play.LoopFigures {
+	return func(ctx context.Context, t *play.Target, observe func(play.Turn)) *play.LoopFigures {
+		loop := play.Loop{Target: t, Clients: l.clients, Next: sessions()}
+		loop.Play(ctx, observe)
+		f := loop.Figures()
+		return &f
+	}
+}
+
+// benched is what one address showed.
+type benched struct {
+	URL   string `json:"url"`
+	Model string `json:"model"`
+	Seed  uint64 `json:"seed"`
+	play.Summary
+	*play.LoopFigures
+}
+
+// play plays against one address.
+func (o *benchOptions) play(ctx context.Context, e env, talk io.Writer, address string, w benchWork) (benched, error) {
+	target := o.target
+	target.URL, target.Client = address, httpclient.New(&http.Transport{MaxIdleConnsPerHost: 1024})
+	defer target.Client.CloseIdleConnections()
+	if target.Model == "" {
+		if _, err := url.Parse(target.URL + "/v1/models"); err != nil {
+			return benched{}, usageError(err)
+		}
+		model, err := target.FirstModel(ctx)
+		if err != nil {
+			return benched{}, unreachable(err)
+		}
+		target.Model = model
+	}
+	limit, clients := o.timeout, ""
+	if o.loop.horizon > 0 {
+		limit = o.loop.horizon
+	}
+	if o.loop.clients > 0 {
+		clients = fmt.Sprintf(", %d at one time", o.loop.clients)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	fmt.Fprintf(talk, "%s%s against %s, model %s, seed %d\n", w.what, clients, target.URL, target.Model, o.seed)
+	b := benched{URL: target.URL, Model: target.Model, Seed: o.seed}
 	score := play.NewScore()
 	done := make(chan struct{})
 	began := time.Now()
 	go func() {
 		defer close(done)
-		o.target.Play(ctx, conversations, 10*time.Second, score.Add)
+		b.LoopFigures = w.play(ctx, &target, score.Add)
 	}()
-	score.Watch(talk, e.terminal, turns, done)
-	s := score.Summary()
-	if o.json {
-		if err := json.NewEncoder(e.stdout).Encode(s); err != nil {
-			return err
+	score.Watch(talk, e.terminal, w.turns, done)
+	b.Summary = score.Summary()
+	if !o.json {
+		b.Summary.Show(e.stdout, w.turns, time.Since(began))
+		if b.LoopFigures != nil {
+			b.LoopFigures.Show(e.stdout)
 		}
-	} else {
-		s.Show(e.stdout, turns, time.Since(began))
 	}
-	if s.Failed > 0 || s.Requests == 0 {
-		return fmt.Errorf("%d of %d turns failed", s.Failed, s.Requests)
+	return b, nil
+}
+
+// beside shows what several addresses have shown in one table.
+func beside(w io.Writer, all []benched) {
+	head := []string{""}
+	for i := range all {
+		head = append(head, all[i].URL)
 	}
-	return nil
+	t := terminal.NewTable(terminal.Framed, head...)
+	row := func(name, format string, value func(b *benched) any) {
+		cells := []any{name}
+		for i := range all {
+			cells = append(cells, fmt.Sprintf(format, value(&all[i])))
+		}
+		t.Row(cells...)
+	}
+	if all[0].LoopFigures != nil {
+		row("output tokens/s", "%.0f", func(b *benched) any { return b.Output })
+		row("sessions ended", "%d", func(b *benched) any { return b.Ended })
+		row("slowest turn of a session, p50", "%.1f s", func(b *benched) any { return b.Slowest.P50 / 1000 })
+		row("slowest turn of a session, p90", "%.1f s", func(b *benched) any { return b.Slowest.P90 / 1000 })
+	}
+	row("token hit rate", "%.1f %%", func(b *benched) any { return 100 * b.HitRate })
+	row("TTFT p50", "%.0f ms", func(b *benched) any { return b.TTFT.P50 })
+	row("TTFT p90", "%.0f ms", func(b *benched) any { return b.TTFT.P90 })
+	row("TTFT p99", "%.0f ms", func(b *benched) any { return b.TTFT.P99 })
+	row("turns", "%d", func(b *benched) any { return b.Requests })
+	row("failed", "%d", func(b *benched) any { return b.Failed })
+	fmt.Fprintln(w, t)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +19,7 @@ import (
 type agents struct {
 	o      *Options
 	client *http.Client
-	began  time.Time
-	seen   []*sessions // of each side
+	loops  []*play.Loop // of each side
 }
 
 const (
@@ -53,104 +51,34 @@ func (a *agents) fleets() []named {
 		out = append(out, named{name, Fleet{
 			Policy: a.o.Policy, Endpoints: endpoints("engine", "", a.o.Engines), Engine: agentEngine(), Admission: name == "admission",
 		}})
-		a.seen = append(a.seen, &sessions{})
+		a.loops = append(a.loops, &play.Loop{Clients: a.clients(), Next: a.sessions()})
 	}
 	return out
 }
 
-// sessions counts what sessions see.
-type sessions struct {
-	mu      sync.Mutex
-	slowest []float64         // ms to the first token of the slowest turn, of those that have ended
-	open    map[*session]bool // those under way
-}
-
-type session struct {
-	slowest time.Duration
-	since   time.Time // its last answer ended, or it began
-}
-
-// waits is what its slowest turn has waited, the one under way included.
-func (s *session) waits(now time.Time) float64 {
-	return float64(max(s.slowest, now.Sub(s.since)).Microseconds()) / 1000
-}
-
-func (s *sessions) begin(x *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == nil {
-		s.open = map[*session]bool{}
-	}
-	x.since, s.open[x] = time.Now(), true
-}
-
-func (s *sessions) turn(x *session, t *play.Turn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	x.slowest, x.since = max(x.slowest, t.TTFT), time.Now()
-}
-
-func (s *sessions) end(x *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.slowest = append(s.slowest, float64(x.slowest.Microseconds())/1000)
-	delete(s.open, x)
-}
-
-// figures are how many have ended, and the slowest turn of a session at the ninetieth percentile, in ms.
-func (s *sessions) figures() (ended int, slowest float64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all, now := slices.Clone(s.slowest), time.Now()
-	for x := range s.open {
-		all = append(all, x.waits(now))
-	}
-	if len(all) == 0 {
-		return 0, 0
-	}
-	slices.Sort(all)
-	return len(s.slowest), all[len(all)*9/10]
-}
-
 // play has each client play one session after the other.
 func (a *agents) play(ctx context.Context, sides []*side) {
-	const most = 10_000 // sessions; more than a minute has
-	w := a.workload()
-	w.Conversations = 100
-	a.began = time.Now()
 	var wg sync.WaitGroup
 	for i, s := range sides {
-		var mu sync.Mutex
-		var drawn []trace.Conversation
-		next := 0
-		take := func() *trace.Conversation {
-			mu.Lock()
-			defer mu.Unlock()
-			if next%w.Conversations == 0 {
-				drawn = w.Draw(a.o.Seed + uint64(next/w.Conversations))
-			}
-			c := drawn[next%w.Conversations]
-			next++
-			c.Start = 0
-			return &c
-		}
-		for range a.clients() {
-			wg.Go(func() {
-				for n := 0; ctx.Err() == nil && n < most; n++ {
-					x := &session{}
-					a.seen[i].begin(x)
-					s.target.Play(ctx, []trace.Conversation{*take()}, 0, func(t play.Turn) {
-						s.score.Add(t)
-						a.seen[i].turn(x, &t)
-					})
-					if ctx.Err() == nil {
-						a.seen[i].end(x)
-					}
-				}
-			})
-		}
+		a.loops[i].Target = &s.target
+		wg.Go(func() { a.loops[i].Play(ctx, s.score.Add) })
 	}
 	wg.Wait()
+}
+
+// sessions draws sessions without end.
+func (a *agents) sessions() func() play.Session {
+	w := a.workload()
+	w.Conversations = 100
+	seed, next := a.o.Seed, play.Talks(nil)
+	return func() play.Session {
+		if x := next(); x != nil {
+			return x
+		}
+		next = play.Talks(w.Draw(seed))
+		seed++
+		return next()
+	}
 }
 
 func (a *agents) introduce(w io.Writer, sides []*side) {
@@ -204,13 +132,9 @@ func (a *agents) line(sides []*side) string {
 			text += "\n      "
 		}
 		v := s.score.Summary()
-		text += fmt.Sprintf("%-10s %4.0f tokens/s, hit %.0f %%, TTFT p50 %.0f p90 %.0f ms, %d failed", s.name, a.perSecond(&v), 100*v.HitRate, v.TTFT.P50, v.TTFT.P90, v.Failed)
+		text += fmt.Sprintf("%-10s %4.0f tokens/s, hit %.0f %%, TTFT p50 %.0f p90 %.0f ms, %d failed", s.name, a.loops[i].Figures().Output, 100*v.HitRate, v.TTFT.P50, v.TTFT.P90, v.Failed)
 	}
 	return text + "\n      " + a.pressure(sides)
-}
-
-func (a *agents) perSecond(v *play.Summary) float64 {
-	return float64(v.AnswerTokens) / max(time.Since(a.began).Seconds(), 1)
 }
 
 func (a *agents) table(sides []*side) string {
@@ -218,17 +142,17 @@ func (a *agents) table(sides []*side) string {
 }
 
 func (a *agents) scores(sides []*side) string {
-	t, sums, row := sideBySide(sides)
-	row("output tokens/s", "%.0f", func(v play.Summary) any { return a.perSecond(&v) })
+	t, _, row := sideBySide(sides)
+	output, slowest, ended := []any{"output tokens/s"}, []any{"slowest turn of a session, p90"}, []any{"sessions ended"}
+	for _, l := range a.loops {
+		f := l.Figures()
+		output, slowest, ended = append(output, fmt.Sprintf("%.0f", f.Output)), append(slowest, fmt.Sprintf("%.1f s", f.Slowest.P90/1000)), append(ended, f.Ended)
+	}
+	t.Row(output...)
 	row("token hit rate", "%.1f %%", func(v play.Summary) any { return 100 * v.HitRate })
 	row("TTFT p50", "%.0f ms", func(v play.Summary) any { return v.TTFT.P50 })
 	row("TTFT p90", "%.0f ms", func(v play.Summary) any { return v.TTFT.P90 })
 	row("TTFT p99", "%.0f ms", func(v play.Summary) any { return v.TTFT.P99 })
-	ended, slowest := []any{"sessions ended"}, []any{"slowest turn of a session, p90"}
-	for i := range sums {
-		n, ms := a.seen[i].figures()
-		ended, slowest = append(ended, n), append(slowest, fmt.Sprintf("%.1f s", ms/1000))
-	}
 	t.Row(slowest...)
 	t.Row(ended...)
 	row("turns", "%d", func(v play.Summary) any { return v.Requests })
@@ -240,10 +164,9 @@ func (a *agents) scores(sides []*side) string {
 func (a *agents) figures(sides []*side) any {
 	out := map[string]any{}
 	for i, name := range []string{"admission", "without"} {
-		v := sides[i].score.Summary()
-		ended, slowest := a.seen[i].figures()
+		f := a.loops[i].Figures()
 		out[name] = map[string]any{
-			"scores": v, "output_tokens_per_s": a.perSecond(&v), "sessions_ended": ended, "slowest_turn_p90_ms": slowest,
+			"scores": sides[i].score.Summary(), "output_tokens_per_s": f.Output, "sessions_ended": f.Ended, "slowest_turn_p90_ms": f.Slowest.P90,
 		}
 	}
 	return out
@@ -252,7 +175,7 @@ func (a *agents) figures(sides []*side) any {
 func (a *agents) conclude(w io.Writer, sides []*side) {
 	fmt.Fprintln(w, a.scores(sides))
 	x, y := sides[0].score.Summary(), sides[1].score.Summary()
-	if with, without := a.perSecond(&x), a.perSecond(&y); without > 0 {
+	if with, without := a.loops[0].Figures().Output, a.loops[1].Figures().Output; without > 0 {
 		fmt.Fprintf(w, "Output: %.1f times as much with admission. Its price is above: the slowest turn of a session.\n", with/without)
 	}
 	complain(w, x, y)

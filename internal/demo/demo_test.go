@@ -8,10 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
-
-	"github.com/warmpath/warmpath/internal/play"
 )
 
 func TestSplitCounts(t *testing.T) {
@@ -62,33 +58,6 @@ func TestRouterFails(t *testing.T) {
 	if f := fleets[0]; f.Policy != "session" || fleets[1].Policy != "round_robin" || len(f.Endpoints) != 2 || f.Endpoints[1].Name != "engine-2" || !strings.HasPrefix(f.Endpoints[1].URL, "http://127.0.0.1:") {
 		t.Errorf("%+v", fleets)
 	}
-}
-
-// TestSlowestTurnOfSessions: a session's slowest turn counts the wait of the turn under way, so that sessions that never
-// get on do not look quick.
-func TestSlowestTurnOfSessions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var s sessions
-		if ended, slowest := s.figures(); ended != 0 || slowest != 0 {
-			t.Errorf("of none: %d, %v", ended, slowest)
-		}
-		quick, stuck := &session{}, &session{}
-		s.begin(quick)
-		s.begin(stuck)
-		time.Sleep(time.Second)
-		s.turn(quick, &play.Turn{TTFT: 300 * time.Millisecond})
-		s.end(quick)
-		time.Sleep(9 * time.Second)
-		if ended, slowest := s.figures(); ended != 1 || slowest != 10_000 {
-			t.Errorf("%d ended, slowest %v ms, want 1 and the 10 s of the one that waits", ended, slowest)
-		}
-		s.turn(stuck, &play.Turn{TTFT: 10 * time.Second})
-		s.end(stuck)
-		time.Sleep(time.Hour)
-		if ended, slowest := s.figures(); ended != 2 || slowest != 10_000 || len(s.open) != 0 {
-			t.Errorf("%d ended, slowest %v ms, %d open", ended, slowest, len(s.open))
-		}
-	})
 }
 
 // TestAgentsFleets: the two sides of the agents' demo differ in admission alone, and their sessions need more than the

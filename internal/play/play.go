@@ -53,6 +53,7 @@ type Turn struct {
 	First    bool // the first turn of its conversation
 	Left     bool // its client left before it had the answer: it is followed by another Turn, which is Again
 	Again    bool
+	Cut      bool // the end of the run cut it off, which is no failure: only a Loop counts its wait
 	Endpoint string
 	Sent     time.Time
 	Whole    bool          // its answer was not streamed
@@ -81,9 +82,18 @@ func (t *Target) Play(ctx context.Context, conversations []trace.Conversation, g
 		if !sleep(ctx, time.Until(began.Add(c.Start))) {
 			break
 		}
-		wg.Go(func() { t.converse(ctx, hard, c, p, observe) })
+		wg.Go(func() { t.converse(ctx, hard, c, p, func() func(Turn) { return uncut(observe) }) })
 	}
 	wg.Wait()
+}
+
+// uncut observes turns but those that the end of the run cut off.
+func uncut(observe func(Turn)) func(Turn) {
+	return func(t Turn) {
+		if !t.Cut {
+			observe(t)
+		}
+	}
 }
 
 // FirstModel asks the address what it serves.
@@ -132,8 +142,9 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// converse plays one conversation. A failed turn ends it: a client does not go on from half an answer.
-func (t *Target) converse(ctx, hard context.Context, c *trace.Conversation, p *patience, observe func(Turn)) {
+// converse plays one conversation, and reports whether it came to its end. A failed turn ends it: a client does not go
+// on from half an answer. begin is called when a turn is sent; what it returns is called when that turn has ended.
+func (t *Target) converse(ctx, hard context.Context, c *trace.Conversation, p *patience, begin func() func(Turn)) (whole bool) {
 	session := ""
 	if t.Sessions == Send {
 		session = uuid.NewString()
@@ -141,7 +152,7 @@ func (t *Target) converse(ctx, hard context.Context, c *trace.Conversation, p *p
 	messages := []message{{"system", c.SystemText()}}
 	for i, turn := range c.Turns {
 		if !sleep(ctx, turn.Think) {
-			return
+			return false
 		}
 		messages = append(messages, message{"user", c.UserText(i)})
 		stream := !c.Whole(i, t.Whole)
@@ -151,16 +162,15 @@ func (t *Target) converse(ctx, hard context.Context, c *trace.Conversation, p *p
 			if leaves && !again {
 				attempt, done = p.lasts(hard, stream, at)
 			}
+			ended := begin()
 			out, answer, echoed := t.turn(attempt, messages, turn.Answer, session, stream, leaves && !again)
 			done()
-			out.First, out.Again = i == 0, again
-			if hard.Err() != nil {
-				return // the end of the run cut it off, which is no failure
+			out.First, out.Again, out.Cut = i == 0, again, hard.Err() != nil
+			if !out.Cut {
+				p.learn(&out)
 			}
-			p.learn(&out)
-			observe(out)
-			if out.Err != nil {
-				return
+			if ended(out); out.Cut || out.Err != nil {
+				return false
 			}
 			if t.Sessions == Adopt && session == "" {
 				session = echoed
@@ -171,6 +181,7 @@ func (t *Target) converse(ctx, hard context.Context, c *trace.Conversation, p *p
 			}
 		}
 	}
+	return true
 }
 
 type chatRequest struct {
@@ -194,13 +205,22 @@ func (t *Target) turn(
 	if err != nil {
 		return Turn{Err: err}, "", ""
 	}
-	return t.Send(ctx, "/v1/chat/completions", body, session, stream, leaves)
+	return t.send(ctx, "/v1/chat/completions", body, names{session: session}, stream, leaves)
 }
 
 // Send sends a body to a path and reads the chat's or completion's answer to its end, or to the first token where its
 // client leaves. Beside what its client saw it returns the text and the id of the conversation that the answer names.
 func (t *Target) Send(
 	ctx context.Context, path string, body []byte, session string, stream, leaves bool,
+) (out Turn, answer, echoed string) {
+	return t.send(ctx, path, body, names{session: session}, stream, leaves)
+}
+
+// names are how a client names a conversation, and the one that started it; "" for not at all.
+type names struct{ session, parent string }
+
+func (t *Target) send(
+	ctx context.Context, path string, body []byte, called names, stream, leaves bool,
 ) (out Turn, answer, echoed string) {
 	defer func() {
 		if leaves && out.Err != nil && (errors.Is(out.Err, errLeft) || errors.Is(context.Cause(ctx), errLeft)) {
@@ -216,8 +236,11 @@ func (t *Target) Send(
 	if t.APIKey != "" {
 		req.Header.Set("Authorization", "Bearer "+t.APIKey)
 	}
-	if session != "" {
-		req.Header.Set("X-Session-ID", session)
+	if called.session != "" {
+		req.Header.Set("X-Session-ID", called.session)
+	}
+	if called.parent != "" {
+		req.Header.Set("X-Parent-Session-ID", called.parent)
 	}
 	out.Sent = time.Now()
 	res, err := t.Client.Do(req)

@@ -41,6 +41,16 @@ func (s *Score) Watch(w io.Writer, live bool, turns int, done <-chan struct{}) {
 	}
 }
 
+// Show prints them for people.
+func (f *LoopFigures) Show(w io.Writer) {
+	s := &f.Slowest
+	fmt.Fprintf(w, "%.0f output tokens/s, %d sessions ended (%.0f an hour)\n", f.Output, f.Ended, f.PerHour)
+	fmt.Fprintf(w, "slowest turn of a session until its first token: p50 %.1f s, p90 %.1f s, p99 %.1f s\n", s.P50/1000, s.P90/1000, s.P99/1000)
+	if f.All {
+		fmt.Fprintln(w, "no session was left to begin towards the end: for a longer run give --repeat or more --conversations")
+	}
+}
+
 // Show prints the score of a run with that many turns, for people.
 func (v *Summary) Show(w io.Writer, turns int, took time.Duration) {
 	fmt.Fprintf(w, "%d of %d turns in %s, %d failed\n", v.Requests, turns, took.Round(100*time.Millisecond), v.Failed)

@@ -169,10 +169,7 @@ func (p *player) open() {
 		}
 	}
 	if p.Horizon > 0 {
-		for i := len(p.queued) - 1; i > 0; i-- {
-			k := int(chance.Mix(p.seed^uint64(i)) % uint64(i+1))
-			p.queued[i], p.queued[k] = p.queued[k], p.queued[i]
-		}
+		trace.Shuffle(p.queued, p.seed)
 	}
 	for range p.Clients {
 		p.nextSession(0)
