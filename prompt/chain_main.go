@@ -184,7 +184,7 @@ func (c *Chain) composeFront(api API, at part) front {
 	}
 	from, media := len(c.text), c.Media
 	head := c.header([]byte("system"))
-	c.content(uint32(at - 1))
+	c.system(uint32(at - 1))
 	f.media, c.Media = c.Media-media, media
 	if len(c.text) == head {
 		c.text = c.text[:from]

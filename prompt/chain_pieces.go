@@ -52,6 +52,28 @@ func (c *Chain) content(i uint32) {
 	}
 }
 
+// system writes the system field of an API that has one, without attributions.
+func (c *Chain) system(i uint32) {
+	tok := c.tape.tokens[i]
+	if tok.kind != jsonscan.Array {
+		c.content(i)
+		return
+	}
+	for j := i + 1; j < tok.after; j = c.tape.tokens[j].after {
+		if !c.isAttribution(j) {
+			c.content(j)
+		}
+	}
+}
+
+func (c *Chain) isAttribution(i uint32) bool {
+	if c.tape.tokens[i].kind != jsonscan.Object {
+		return false
+	}
+	e := c.gather(i)
+	return e.text > 0 && c.tape.tokens[e.text].kind == jsonscan.String && bytes.HasPrefix(c.tape.content(e.text), []byte(attribution))
+}
+
 // textPiece writes text, separated from text before it. Empty text writes nothing.
 func (c *Chain) textPiece(text []byte) {
 	if len(text) == 0 {

@@ -23,7 +23,9 @@ import (
 //
 // Excluded, so that a message looks the same when it returns in the next turn: ids of calls and items, cache_control,
 // status, annotations and signatures, and thoughts (thinking blocks, reasoning items and reasoning_content), which
-// clients drop and templates do not render for past turns. Unknown members of messages are excluded too.
+// clients drop and templates do not render for past turns. Unknown members of messages are excluded too. So is the
+// attribution that Claude Code puts in front of its system field: it differs at each turn, and vLLM leaves it out
+// (vllm-project/vllm pull request 36829). Where an engine computes it, no prompt finds anything cached behind it.
 const (
 	markRole      = 0xFF
 	markRoleEnd   = 0xFE

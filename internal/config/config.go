@@ -99,6 +99,10 @@ type Config struct {
 	// additional chunk: its cached tokens show how much of a conversation was cached. Turn it off for vLLM engines that
 	// run with --enable-force-include-usage.
 	AskUsage bool `yaml:"ask_usage"`
+	// DropAttribution takes the line x-anthropic-billing-header out of the system field of requests to /v1/messages, which
+	// Claude Code puts in front of its prompt. It differs at each turn, so engines other than vLLM would find nothing of the
+	// conversation again. false passes it on.
+	DropAttribution bool `yaml:"drop_attribution"`
 	// SendIsFirstTurn tells TensorRT-LLM engines whether a turn is the first of its conversation: is_first_turn, in
 	// requests with disaggregated_params. Other versions may reject the member.
 	SendIsFirstTurn bool `yaml:"send_is_first_turn"`
@@ -451,7 +455,7 @@ func Default() Config {
 		Transport: leanTransport,
 		Policy:    policy.Config{}.WithDefaults(),
 		Sessions:  session.Config{}.WithDefaults(),
-		AskUsage:  true, ByContent: true,
+		AskUsage:  true, DropAttribution: true, ByContent: true,
 		Explain: defaultExplain(), Disaggregation: defaultDisaggregation(), TRTLLM: defaultTRTLLM(),
 		Trust:  Trust{Details: detailsToOperators},
 		Record: defaultRecord(), Lease: Lease{Expires: 10 * time.Minute, Most: 10_000},

@@ -42,13 +42,15 @@ type Config struct {
 	Pinning    bool   // obey X-Warmpath-Pin and X-Warmpath-Exclude
 	NetHTTP    bool   // use net/http's client for engines in plain text too; see TransportConfig
 	// do not ask engines for usage in streams whose client did not: no cached tokens are learnt from them
-	NoUsage      bool
-	NeedsContent bool                    // the policy needs the content of prompts
-	Shadow       bool                    // shadow policies or the recorder need it
-	Token        *identity.EndpointToken // endpoint tokens for clients; nil when off
-	Names        *guard.Names            // host names that clients may use; nil for any
-	Proxies      *forwarded.Proxies      // trusted proxies, whose statements about their clients count; nil for none
-	Paths        *guard.Paths            // paths passed on besides the inference APIs
+	NoUsage bool
+	// take what Claude Code says in front of its prompt out of it, see prompt.DropAttribution
+	DropAttribution bool
+	NeedsContent    bool                    // the policy needs the content of prompts
+	Shadow          bool                    // shadow policies or the recorder need it
+	Token           *identity.EndpointToken // endpoint tokens for clients; nil when off
+	Names           *guard.Names            // host names that clients may use; nil for any
+	Proxies         *forwarded.Proxies      // trusted proxies, whose statements about their clients count; nil for none
+	Paths           *guard.Paths            // paths passed on besides the inference APIs
 	// of web pages that may read answers where engines allow it; nil leaves it to engines
 	Origins   []string
 	Quota     *quota.Table      // limits of tenants and clients; nil for none
@@ -204,7 +206,7 @@ func New(o Options) *Proxy {
 	p.bounds = newBounds(&p.cfg)
 	p.keep(o.Before)
 	p.sender = send.New(send.Config{
-		NetHTTP: p.cfg.NetHTTP, NoUsage: p.cfg.NoUsage, FirstTurn: p.cfg.FirstTurn, SessionHeader: p.cfg.SessionHeader, Token: p.cfg.Token, Tenants: p.cfg.Tenants, Transfers: p.cfg.Transfers,
+		NetHTTP: p.cfg.NetHTTP, NoUsage: p.cfg.NoUsage, DropAttribution: p.cfg.DropAttribution, FirstTurn: p.cfg.FirstTurn, SessionHeader: p.cfg.SessionHeader, Token: p.cfg.Token, Tenants: p.cfg.Tenants, Transfers: p.cfg.Transfers,
 		Connector: p.cfg.Connector, TRTLLM: p.cfg.TRTLLM, Receiver: p.cfg.Receiver,
 	}, o.Transport, p.bodies, o.Placed, o.Log)
 	p.catalog = catalog.New(o.Fleet, o.Transport, p.log)

@@ -19,16 +19,17 @@ import (
 
 // Config says what an endpoint is told in addition to the client's request.
 type Config struct {
-	NetHTTP       bool   // net/http's client is used for engines in plain text too
-	NoUsage       bool   // do not ask for usage in streams whose client did not
-	FirstTurn     bool   // tell TensorRT-LLM whether a turn is its conversation's first
-	SessionHeader string // header that tells vLLM the conversation; "" for none
-	Token         *identity.EndpointToken
-	Tenants       *identity.Tenants
-	Transfers     bool               // pass on what clients say of hand-overs, in endpoints' bodies and headers
-	Connector     handover.Connector // nil follows the kind of engine
-	TRTLLM        handover.TRTLLMOptions
-	Receiver      func(fleet.Endpoint) (handover.Receiver, bool)
+	NetHTTP         bool   // net/http's client is used for engines in plain text too
+	NoUsage         bool   // do not ask for usage in streams whose client did not
+	DropAttribution bool   // see prompt.DropAttribution
+	FirstTurn       bool   // tell TensorRT-LLM whether a turn is its conversation's first
+	SessionHeader   string // header that tells vLLM the conversation; "" for none
+	Token           *identity.EndpointToken
+	Tenants         *identity.Tenants
+	Transfers       bool               // pass on what clients say of hand-overs, in endpoints' bodies and headers
+	Connector       handover.Connector // nil follows the kind of engine
+	TRTLLM          handover.TRTLLMOptions
+	Receiver        func(fleet.Endpoint) (handover.Receiver, bool)
 }
 
 // Sender sends requests to endpoints, and remembers which of them rejected its additions.
