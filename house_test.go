@@ -95,7 +95,7 @@ var plan = map[string]room{
 	"internal/proxy/external":      {may: []string{"fleet"}},
 	"internal/proxy/body":          {may: []string{"internal/proxy/h1", "prompt"}},
 	"internal/proxy/timeouts":      {may: []string{"fleet", "internal/live", "internal/proxy/h1"}},
-	"internal/proxy/quota":         {may: []string{"fleet"}},
+	"internal/proxy/quota":         {may: []string{"fleet"}, third: []string{"github.com/zeebo/xxh3"}},
 	"internal/proxy/paths":         {may: []string{"internal/guard", "policy/nearest", "prompt"}},
 	"internal/proxy/fault":         {may: []string{"fleet", "internal/guard", "internal/proxy/body", "internal/proxy/paths", "internal/proxy/h1", "internal/proxy/timeouts", "internal/proxy/quota", "internal/proxy/identity", "prompt", "prompt/jsonscan", "route"}},
 	"internal/proxy/identity":      {may: []string{"fleet", "prompt", "session"}, third: []string{"github.com/google/uuid"}},

@@ -347,6 +347,51 @@ func (s *replicas) snapshotOf(i int) (pieces []route.Piece) {
 	}
 }
 
+// TestTenantsShareTheLineOfAllRouters: what a tenant has had through one router counts where the others order their queues, and what it may have
+// running counts at all of them together.
+func TestTenantsShareTheLineOfAllRouters(t *testing.T) {
+	s := newReplicas(t, 2, leastTTFT(t))
+	settle := func() {
+		for len(s.mail) > 0 {
+			s.deliver(0)
+		}
+	}
+	n := 0
+	ask := func(i int, tenant string, running int, but ...string) route.Decision {
+		n++
+		d := s.decide(i, &fleet.Request{
+			ID: fmt.Sprint(n), Seed: uint64(n), Model: "m", Session: fmt.Sprint(n), Tenant: tenant, PromptTokens: 20_000, Stream: true, MayQueue: true, Exclude: but,
+			QueueClass: fleet.QueueClass{MaxRunning: running},
+		})
+		settle()
+		return d
+	}
+	for range 8 { // the engine's speed is learnt, and the loud one has had much, all of it at the first router
+		for _, d := range []route.Decision{ask(0, "loud", 0, "b", "c"), ask(0, "loud", 0, "b", "c")} {
+			s.now = s.now.Add(time.Second)
+			s.observe(0, route.FirstByte{Lease: d.Lease})
+			s.finish(0, d.Lease, fleet.OK)
+			settle()
+		}
+	}
+	busy := ask(0, "", 0, "b", "c")
+	loud, quiet := ask(1, "loud", 0, "b", "c"), ask(1, "quiet", 0, "b", "c")
+	if !loud.Queued || !quiet.Queued {
+		t.Fatalf("they do not wait: %v, %v", loud.Queued, quiet.Queued)
+	}
+	s.now = s.now.Add(time.Second)
+	s.observe(0, route.FirstByte{Lease: busy.Lease})
+	settle()
+	s.observe(1, route.Tick{})
+	if line := s.all[1].line; len(line) != 1 || line[0] != loud.Lease {
+		t.Errorf("in the queue is %v, want the loud tenant's %d", line, loud.Lease)
+	}
+	ask(0, "bounded", 1, "a", "c")
+	if d := ask(1, "bounded", 1, "a", "b"); !d.Queued || !d.AtLimit {
+		t.Errorf("its second at once, at another router, does not wait: %+v", d)
+	}
+}
+
 // TestRestoreIntoWork: a router that has served requests accepts another one's snapshot and keeps what it knows better.
 func TestRestoreIntoWork(t *testing.T) {
 	s := newReplicas(t, 2, route.Config{Policy: func() pick.Policy { return anyPick{} }})

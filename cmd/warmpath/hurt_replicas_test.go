@@ -30,6 +30,7 @@ func TestHurtReplicas(t *testing.T) {
 		r := replicaRig(t, bin, func(i int, at []string) string {
 			return fmt.Sprintf("peers: {listen: %q, routers: [\"%s\"]}\n", at[i], strings.Join(at, `", "`))
 		})
+		r.limits()
 		r.stalls(1)
 		r.dies(2)
 		r.goesOn()
@@ -49,6 +50,7 @@ func TestHurtReplicas(t *testing.T) {
 		}
 		redis := start()
 		r := replicaRig(t, bin, func(int, []string) string { return "peers: {routers: [\"redis://" + at + "/0\"]}\n" })
+		r.limits()
 		load := r.load()
 		redis.stop()
 		r.alone()
@@ -224,7 +226,8 @@ func replicaRig(t *testing.T, bin string, peers func(i int, at []string) string)
 	r := &replicaRigs{t: t}
 	r.start = func(i int) {
 		t.Helper()
-		r.routers[i] = runRouter(t, bin, "", fmt.Sprintf("endpoints:\n- {url: %q, name: e0}\n- {url: %q, name: e1}\nprobe: {interval: 200ms}\n", engines[0].url, engines[1].url)+peers(i, at))
+		r.routers[i] = runRouter(t, bin, "", fmt.Sprintf("endpoints:\n- {url: %q, name: e0}\n- {url: %q, name: e1}\nprobe: {interval: 200ms}\n"+
+			"tenants: {header: X-Tenant, limits: [{tenant: counted, requests_per_minute: 60}]}\n", engines[0].url, engines[1].url)+peers(i, at))
 		r.routers[i].up("e0", "e1")
 	}
 	for i := range r.routers {
@@ -232,6 +235,46 @@ func replicaRig(t *testing.T, bin string, peers func(i int, at []string) string)
 	}
 	r.together()
 	return r
+}
+
+// limits shows that what a tenant uses counts at all routers: its minute's requests are dealt over them, and at the end each refuses it.
+func (r *replicaRigs) limits() {
+	r.t.Helper()
+	ask := func(i int) (status int, left string) {
+		q, err := http.NewRequest(http.MethodPost, r.routers[i].url+"/v1/chat/completions", strings.NewReader(`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hello"}]}`))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		q.Header.Set("X-Tenant", "counted")
+		a, err := http.DefaultClient.Do(q)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		defer a.Body.Close()
+		_, _ = io.Copy(io.Discard, a.Body)
+		return a.StatusCode, a.Header.Get("X-Ratelimit-Remaining-Requests")
+	}
+	served := 0
+	for i := range 50 {
+		if status, _ := ask(i % 3); status == http.StatusOK {
+			served++
+		}
+	}
+	if served != 50 {
+		r.t.Errorf("%d of 50 requests were served", served)
+	}
+	for i, p := range r.routers {
+		p.await(fmt.Sprintf("router %d refuses what the others have let in", i), func() bool {
+			status, left := ask(i)
+			if status == http.StatusOK {
+				served++
+			}
+			return status == http.StatusTooManyRequests && left == "0"
+		})
+	}
+	if served > 120 { // with what a minute gives meanwhile; three times 60 if each counted alone
+		r.t.Errorf("%d requests were served of 60 a minute", served)
+	}
 }
 
 // heard is how many others a router knows all of.
@@ -422,7 +465,8 @@ func TestHurtNetwork(t *testing.T) {
 	for i := range names {
 		file := filepath.Join(t.TempDir(), "warmpath.yaml")
 		text := fmt.Sprintf("listen: %s:8080\nadmin: {listen: \"%s:8081\", token: a-token-of-this-test}\n", address(network, i), address(network, i)) +
-			fmt.Sprintf("endpoints:\n- {url: %q, name: e0}\n- {url: %q, name: e1}\nprobe: {interval: 200ms}\n", engines[0].url, engines[1].url) +
+			fmt.Sprintf("endpoints:\n- {url: %q, name: e0}\n- {url: %q, name: e1}\nprobe: {interval: 200ms}\n"+
+				"tenants: {header: X-Tenant, limits: [{tenant: counted, requests_per_minute: 60}]}\n", engines[0].url, engines[1].url) +
 			fmt.Sprintf("peers: {listen: \"%s:7946\", secret: a-secret-of-this-test, routers: [\"%s:7946\", \"%s:7946\", \"%s:7946\"]}\n", address(network, i), address(network, 0), address(network, 1), address(network, 2))
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -41,7 +41,7 @@ func (r *router) join(cfg *config.Config, l net.Listener) error {
 	}
 	p := &replicas{}
 	p.configured(cfg)
-	c := ring.Config{Fleet: cfg.Peers.Fleet, Secret: secret, Transport: transport, Policy: p.policy.Load, Memory: &p.memory, Log: r.log}
+	c := ring.Config{Fleet: cfg.Peers.Fleet, Secret: secret, Transport: transport, Policy: p.policy.Load, Memory: &p.memory, Limits: r.limits, Log: r.log}
 	if redis, ok := transport.(*ring.Redis); ok && cfg.Peers.Redis.Keep {
 		kept := cfg.Sessions.WithDefaults()
 		c.Store, c.KeepFor, c.KeepMost, p.close = redis, kept.IdleTTL, kept.Max, redis.Close
@@ -171,6 +171,7 @@ func (p *replicas) Replicas() metrics.Fleet {
 	if k := s.Kept; k != nil {
 		f.Kept, f.KeptDropped, f.KeptFailed = k.Written, k.Dropped, k.Failed
 	}
+	f.Expected = s.Routers
 	for _, m := range s.Peers {
 		f.Peers++
 		f.DelayMs = max(f.DelayMs, m.DelayMs)

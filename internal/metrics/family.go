@@ -247,6 +247,7 @@ func replicasFamilies() []family {
 	const absent = ". Absent without peers"
 	return []family{
 		{"warmpath_replicas", gauge, nil, "Other routers of the fleet that are connected" + absent, nil},
+		{"warmpath_replicas_expected", gauge, nil, "Routers of the fleet that there should be, this one among them. While fewer are heard, tenants have as large a part of their limits" + absent, nil},
 		{"warmpath_replicas_delay_seconds", gauge, nil, "Longest delay of another router's latest frame, by the routers' clocks" + absent, nil},
 		{"warmpath_replicas_frames_total", counter, []string{"result"}, "Frames sent to other routers and received from them; refused could not be decrypted or are implausible; gap counts losses after which the full state was requested" + absent, nil},
 		{"warmpath_replicas_bytes_total", counter, []string{"direction"}, "Bytes of frames sent and received" + absent, nil},

@@ -5,6 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // Fleet is the state of the connections to other routers of the fleet.
 type Fleet struct {
 	Peers                                                   int     // connected
+	Expected                                                int     // that there should be, this one among them
 	DelayMs                                                 float64 // longest delay of a peer's latest frame
 	Sent, Received, SentBytes, ReceivedBytes, Refused, Gaps uint64
 	// conversations written to the store, not written; failed attempts
@@ -40,19 +41,20 @@ func (c *replicasCollector) Describe(ch chan<- *prometheus.Desc) {
 func (c *replicasCollector) Collect(ch chan<- prometheus.Metric) {
 	f := c.source.Replicas()
 	ch <- prometheus.MustNewConstMetric(c.descs[0], prometheus.GaugeValue, float64(f.Peers))
-	ch <- prometheus.MustNewConstMetric(c.descs[1], prometheus.GaugeValue, f.DelayMs/1000)
+	ch <- prometheus.MustNewConstMetric(c.descs[1], prometheus.GaugeValue, float64(f.Expected))
+	ch <- prometheus.MustNewConstMetric(c.descs[2], prometheus.GaugeValue, f.DelayMs/1000)
 	for _, of := range []struct {
 		result string
 		count  uint64
 	}{{"sent", f.Sent}, {"received", f.Received}, {"refused", f.Refused}, {"gap", f.Gaps}} {
-		ch <- prometheus.MustNewConstMetric(c.descs[2], prometheus.CounterValue, float64(of.count), of.result)
+		ch <- prometheus.MustNewConstMetric(c.descs[3], prometheus.CounterValue, float64(of.count), of.result)
 	}
-	ch <- prometheus.MustNewConstMetric(c.descs[3], prometheus.CounterValue, float64(f.SentBytes), "sent")
-	ch <- prometheus.MustNewConstMetric(c.descs[3], prometheus.CounterValue, float64(f.ReceivedBytes), "received")
+	ch <- prometheus.MustNewConstMetric(c.descs[4], prometheus.CounterValue, float64(f.SentBytes), "sent")
+	ch <- prometheus.MustNewConstMetric(c.descs[4], prometheus.CounterValue, float64(f.ReceivedBytes), "received")
 	for _, of := range []struct {
 		result string
 		count  uint64
 	}{{"written", f.Kept}, {"dropped", f.KeptDropped}, {"failed", f.KeptFailed}} {
-		ch <- prometheus.MustNewConstMetric(c.descs[4], prometheus.CounterValue, float64(of.count), of.result)
+		ch <- prometheus.MustNewConstMetric(c.descs[5], prometheus.CounterValue, float64(of.count), of.result)
 	}
 }

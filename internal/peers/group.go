@@ -46,6 +46,7 @@ type Config struct {
 	Transport Transport
 	Policy    func() uint64 // digest of what routers must have alike to decide alike
 	Memory    Memory        // nil for none
+	Limits    Limits        // nil where each router counts alone
 	Store     Store         // nil for none; what follows is of it:
 	KeepFor   time.Duration // how long a conversation is kept after its last turn
 	KeepMost  int           // conversations that are read at the start
@@ -93,13 +94,14 @@ type Group struct {
 	names  sync.Mutex // guards chains
 	chains *chains
 
-	hearing sync.Mutex // guards what follows: one frame is taken in at a time
-	members map[uint64]*member
-	new     map[uint64]*member   // that have not proved yet that they live
-	others  map[uint64]*stranger // routers that are not understood
-	alone   bool                 // it was said that no other router is heard
-	sealed  bool                 // it was said that a frame does not open
-	problem string               // of the transport, as it was said
+	hearing    sync.Mutex // guards what follows: one frame is taken in at a time
+	members    map[uint64]*member
+	new        map[uint64]*member   // that have not proved yet that they live
+	others     map[uint64]*stranger // routers that are not understood
+	attendance attendance
+	alone      bool   // it was said that no other router is heard
+	sealed     bool   // it was said that a frame does not open
+	problem    string // of the transport, as it was said
 
 	learning learning
 	teaching teaching
@@ -154,6 +156,10 @@ func New(c Config) (*Group, error) {
 		cfg: c, self: Self{Fleet: xxh3.HashString("warmpath fleet " + c.Fleet), Incarnation: rand.Uint64() | 1}, started: time.Now(),
 		wake: make(chan struct{}, 1), chains: newChains(), members: map[uint64]*member{}, new: map[uint64]*member{}, others: map[uint64]*stranger{},
 		learning: newLearning(), teaching: teaching{wake: make(chan struct{}, 1)},
+	}
+	g.attendance = attendance{heard: 1, whole: 1, since: g.started}
+	if c.Limits != nil {
+		c.Limits.Share(g.awake)
 	}
 	var err error
 	if g.self.streams, err = streamKey(c.Secret, g.self.Fleet); err != nil {
@@ -226,7 +232,15 @@ func (g *Group) Run(ctx context.Context) {
 	again := func(part func()) {
 		wg.Go(func() { panics.Keep(ctx, g.cfg.Log, panics.Peers, askAgain, part) })
 	}
-	wg.Go(func() { g.cfg.Transport.Run(ctx, g.self, g.hear) })
+	carries, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	wg.Go(func() {
+		g.cfg.Transport.Run(carries, g.self, func(frame []byte) {
+			if ctx.Err() == nil {
+				g.hear(frame)
+			}
+		})
+	})
 	again(func() { g.begin(ctx) })
 	again(func() { g.teach(ctx) })
 	again(func() { g.keeping(ctx) })
@@ -237,6 +251,8 @@ func (g *Group) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			caught(g.leave)
+			time.Sleep(leaveFor)
 			return
 		case <-alive.C:
 			caught(func() { g.flush(true) })
@@ -258,6 +274,12 @@ func (g *Group) flush(living bool) {
 	todo, arena, dropped := g.pending, g.arena, g.dropped
 	g.pending, g.spare, g.arena, g.bytes, g.dropped = g.spare[:0], nil, nil, 0, false
 	g.mu.Unlock()
+	whole := 0
+	if living {
+		g.hearing.Lock()
+		whole = g.attendance.whole
+		g.hearing.Unlock()
+	}
 	g.sending.Lock()
 	defer g.sending.Unlock()
 	told := false
@@ -282,18 +304,20 @@ func (g *Group) flush(living bool) {
 		switch {
 		case p.begins:
 			f.body = binary.BigEndian.AppendUint64(appendHead(f.body, kindState, 0), g.number)
+			g.appendUses(&f, true)
 		case p.ends:
 			f.body = appendHead(f.body, kindDone, 0)
 		default:
 			g.add(&f, p)
 		}
 	}
+	if f.to != 0 {
+		g.send(&f)
+		f.to = 0
+	}
+	g.appendUses(&f, false)
 	if living {
-		if f.to != 0 {
-			g.send(&f)
-			f.to = 0
-		}
-		a := alive{number: g.number + 1, policy: g.cfg.Policy(), endpoints: g.endpoints(), leases: uint64(g.router.Stats().Leases)}
+		a := alive{number: g.number + 1, policy: g.cfg.Policy(), endpoints: g.endpoints(), leases: uint64(g.router.Stats().Leases), routers: uint64(whole)}
 		f.body = appendAlive(f.body, &a)
 	}
 	g.send(&f)
@@ -431,6 +455,7 @@ func (g *Group) Receive(b []byte) {
 	}
 	if fresh {
 		g.members[h.incarnation] = m
+		g.count(now)
 		delete(g.new, h.incarnation)
 		delete(g.others, h.incarnation)
 		g.cfg.Log.Info("another router is there", "router", name(m.id))
@@ -603,12 +628,20 @@ func (g *Group) messages(m *member, r *reader, local time.Time, known bool) {
 			g.keepNames(x.chain)
 		case kindState:
 			m.taking, m.number = true, x.upTo
+			if g.cfg.Limits != nil {
+				g.cfg.Limits.Forget(m.id)
+			}
 			g.observe(route.PeerGone{Peer: m.id})
 		case kindDone:
 			if m.taking {
 				m.taking, m.synced = false, true
 				g.caughtUp(m)
 			}
+		case kindUse:
+			g.used(m, &x)
+		case kindLeaves:
+			g.leaves(m)
+			return
 		case kindLearn:
 			g.askedBy(m.id)
 		case kindPull:
@@ -682,6 +715,10 @@ func (g *Group) tellNames(to, end uint64) {
 // compare notes what a router says of itself, and says once in what it differs, when that lasts: one router finds new
 // endpoints before the other.
 func (g *Group) compare(m *member, a *alive) {
+	if m.alive == (alive{}) { // its first: it may know of routers that are missing
+		g.attendance.whole = max(g.attendance.whole, int(min(a.routers, mostPeers)))
+		g.count(time.Now())
+	}
 	m.alive = *a
 	differs := ""
 	switch {
@@ -711,12 +748,12 @@ func (g *Group) listen() {
 	defer g.hearing.Unlock()
 	for id, m := range g.members {
 		if time.Since(m.heard) > silentFor {
-			delete(g.members, id)
 			g.cfg.Log.Warn("a router is gone: what it had under way is forgotten", "router", name(id), "leases", m.alive.leases)
 			g.lostSight(id, m.heard)
-			g.observe(route.PeerGone{Peer: id})
+			g.without(id)
 		}
 	}
+	g.count(time.Now())
 	for id, m := range g.new {
 		if time.Since(m.met) > silentFor {
 			delete(g.new, id)
@@ -758,6 +795,7 @@ type Status struct {
 	Unheard string       `json:"unheard,omitempty"` // addresses of other routers that are not reached, and why
 	Strange string       `json:"strange,omitempty"` // a router that is there and not heard, and why
 	Peers   []PeerStatus `json:"peers"`
+	Routers int          `json:"routers"` // that there should be, this one among them: what tenants' limits are divided by
 
 	Learning   bool   `json:"learning,omitempty"`     // it is not ready yet: another router tells it what it knows
 	LearntFrom string `json:"learnt_from,omitempty"`  // router whose snapshot was taken in last
@@ -804,7 +842,7 @@ func (g *Group) Note() (ready bool, why string) {
 			return true, "router " + name(id) + " of the fleet has " + m.differs
 		}
 	}
-	return true, ""
+	return true, g.attendance.note()
 }
 
 // PeerStatus is one other router.
@@ -828,6 +866,7 @@ func (g *Group) Status() Status {
 	}
 	g.hearing.Lock()
 	defer g.hearing.Unlock()
+	s.Routers = max(g.attendance.heard, g.attendance.whole)
 	s.Learning, s.LearntSize, s.Strange = g.learning.holding, g.learning.bytes, g.strangers()
 	if g.learning.from != 0 {
 		s.LearntFrom = name(g.learning.from)

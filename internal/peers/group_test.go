@@ -19,6 +19,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/freeport"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/proxy/quota"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
@@ -119,6 +120,7 @@ type node struct {
 	*live.Fleet
 	group  *Group
 	memory *memory
+	limits *quota.Table
 	end    *end
 	log    *strings.Builder
 	policy atomic.Uint64 // digest
@@ -138,9 +140,9 @@ func (n *node) see(e *route.Entry) {
 
 func (w *wire) node(t *testing.T, secret string, endpoints ...string) *node {
 	t.Helper()
-	n := &node{end: &end{on: w, inbox: make(chan []byte, 1<<14)}, log: &strings.Builder{}, memory: &memory{on: w}}
+	n := &node{end: &end{on: w, inbox: make(chan []byte, 1<<14)}, log: &strings.Builder{}, memory: &memory{on: w}, limits: limited()}
 	n.policy.Store(1)
-	c := Config{Fleet: "test", Secret: []byte(secret), Transport: n.end, Policy: n.policy.Load, Memory: n.memory, Log: slog.New(slog.NewTextHandler(n.log, nil))}
+	c := Config{Fleet: "test", Secret: []byte(secret), Transport: n.end, Policy: n.policy.Load, Memory: n.memory, Limits: n.limits, Log: slog.New(slog.NewTextHandler(n.log, nil))}
 	if w.shelf != nil {
 		c.Store, c.KeepFor, c.KeepMost = w.shelf, time.Hour, 100_000
 	}
@@ -239,6 +241,9 @@ func TestRoutersHearEachOther(t *testing.T) {
 		if got := a.Status()[0].Load.Requests; got != 2 {
 			t.Errorf("%d requests of two routers", got)
 		}
+		w.mu.Lock()
+		b.end.deaf = true // it dies without a word
+		w.mu.Unlock()
 		b.stop()
 		time.Sleep(2 * time.Second)
 		agree("one is gone", a.books(), c)
@@ -265,7 +270,7 @@ func TestStrangers(t *testing.T) {
 		note     string // on /readyz
 	}{
 		"another secret":  {secret: "another secret of the fleet", heard: 0, says: "another peers.secret", note: "no other router"},
-		"another version": {mangle: func(b []byte) []byte { b[0] = 9; return b }, heard: 0, says: "speaks another version", note: "version 9, this one 2"},
+		"another version": {mangle: func(b []byte) []byte { b[0] = 9; return b }, heard: 0, says: "speaks another version", note: "version 9, this one 3"},
 		"broken frames":   {mangle: func(b []byte) []byte { b[len(b)-1] ^= 1; return b }, heard: 0, says: "does not open", note: "no other router"},
 		"other endpoints": {endpoint: "z", heard: 1, says: "other endpoints", note: "other endpoints"},
 	}
@@ -348,6 +353,9 @@ func TestNamesNotFound(t *testing.T) {
 			t.Errorf("afterwards %q", note)
 		}
 		set("lookup routers: no such host")
+		w.mu.Lock()
+		b.end.deaf = true
+		w.mu.Unlock()
 		b.stop()
 		time.Sleep(5 * time.Second)
 		if _, note := a.group.Note(); !strings.Contains(note, "cannot be reached: lookup") {

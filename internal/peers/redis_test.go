@@ -72,8 +72,8 @@ func overRedisWith(t *testing.T, url, fleetName string, with RedisOptions) *node
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{log: &strings.Builder{}, memory: &memory{on: &wire{}}}
-	if n.group, err = New(Config{Fleet: fleetName, Transport: d, Policy: func() uint64 { return 1 }, Memory: n.memory, Store: d, KeepFor: time.Hour, KeepMost: 100_000, Log: slog.New(slog.NewTextHandler(n.log, nil))}); err != nil {
+	n := &node{log: &strings.Builder{}, memory: &memory{on: &wire{}}, limits: limited()}
+	if n.group, err = New(Config{Fleet: fleetName, Transport: d, Policy: func() uint64 { return 1 }, Memory: n.memory, Limits: n.limits, Store: d, KeepFor: time.Hour, KeepMost: 100_000, Log: slog.New(slog.NewTextHandler(n.log, nil))}); err != nil {
 		t.Fatal(err)
 	}
 	n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, Replicas: true}), time.Now, n.group.Listener())
@@ -116,6 +116,10 @@ func TestRedis(t *testing.T) {
 	until(t, func() bool { return synced(a) && synced(b) })
 	a.place(t, "one", 40)
 	until(t, func() bool { return requests(b) == 1 })
+	let := a.enter(t, 5)
+	until(t, func() bool { return b.room() == mostOpen-5 })
+	let()
+	until(t, func() bool { return b.room() == mostOpen })
 	kill()
 	until(t, func() bool {
 		_, why := b.group.Note()

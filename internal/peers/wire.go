@@ -25,7 +25,7 @@ import (
 // a single router counts there alone.
 
 // Version is that of the frames.
-const Version = 2
+const Version = 3
 
 const (
 	headBytes  = 25
@@ -52,6 +52,8 @@ const (
 	kindPart      // a part
 	kindChallenge // of one router to another: prove that you live
 	kindProof     // the answer: what the challenge said
+	kindUse       // what a tenant uses of its limits at the origin, or at a router that is gone
+	kindLeaves    // the origin ends, and counts no longer
 )
 
 var errBroken = errors.New("peers: a message is broken")
@@ -66,7 +68,9 @@ type message struct {
 	name      uint64    // of kindAsk
 	chain     []uint64  // of kindNames
 	challenge challenge // of kindChallenge and kindProof
-	lesson    lesson    // of kindOffer, kindPull and kindPart; its data is valid until the next frame
+	use       fleet.TenantUse
+	user      uint64 // of kindUse: the router that is gone; 0 for the origin
+	lesson    lesson // of kindOffer, kindPull and kindPart; its data is valid until the next frame
 
 	placed route.Placed
 	base   uint64 // of a placed prompt: the name of its first depth blocks, which is to be known; 0 for none
@@ -86,6 +90,7 @@ type alive struct {
 	number            uint64 // of its latest frame to all
 	policy, endpoints uint64 // digests
 	leases            uint64
+	routers           uint64 // that there should be, itself among them
 }
 
 // flags of a placed request
@@ -226,10 +231,16 @@ func appendNames(b []byte, names []uint64) []byte {
 
 func appendAlive(b []byte, a *alive) []byte {
 	b = appendHead(b, kindAlive, 0)
-	for _, n := range [...]uint64{a.number, a.policy, a.endpoints, a.leases} {
+	for _, n := range [...]uint64{a.number, a.policy, a.endpoints, a.leases, a.routers} {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
 	return b
+}
+
+func appendUse(b []byte, user uint64, u *fleet.TenantUse) []byte {
+	b = appendHead(b, kindUse, 0)
+	b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, u.Tenant), user)
+	return putInt(putFloat(putFloat(b, u.Requests), u.Tokens), u.Open)
 }
 
 func appendOffer(b []byte, s offerState, id uint64, size int) []byte {
@@ -335,8 +346,11 @@ func (r *reader) next(m *message) (ok bool, err error) {
 	m.before = time.Duration(min(r.uvarint(), 1e9)) * 100 * time.Microsecond
 	switch m.kind {
 	case kindAlive:
-		m.alive = alive{r.uint64(), r.uint64(), r.uint64(), r.uint64()}
-	case kindWant, kindDone:
+		m.alive = alive{r.uint64(), r.uint64(), r.uint64(), r.uint64(), r.uint64()}
+	case kindWant, kindDone, kindLeaves:
+	case kindUse:
+		m.use.Tenant, m.user = r.uint64(), r.uint64()
+		m.use.Requests, m.use.Tokens, m.use.Open = r.float(), r.float(), r.int()
 	case kindState:
 		m.upTo = r.uint64()
 	case kindAsk:

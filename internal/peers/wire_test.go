@@ -127,7 +127,8 @@ func TestSizes(t *testing.T) {
 func FuzzMessages(f *testing.F) {
 	n := route.News{Kind: route.NewsPlaced, Lease: 5, Placed: &route.Placed{PromptTokens: 10, Queued: true, Key: 3}}
 	f.Add(appendNews(nil, time.Second, &n, 1, 2, []uint64{3, 4}))
-	f.Add(appendAlive(nil, &alive{1, 2, 3, 4}))
+	f.Add(appendAlive(nil, &alive{1, 2, 3, 4, 5}))
+	f.Add(appendUse(appendHead(nil, kindLeaves, 0), 7, &fleet.TenantUse{Tenant: 1, Requests: 2.5, Tokens: 1e6, Open: 3}))
 	f.Add(appendNames(appendHead(nil, kindNames, 0), []uint64{1, 2, 3}))
 	f.Add([]byte{byte(kindState), 0})
 	f.Fuzz(func(t *testing.T, b []byte) {

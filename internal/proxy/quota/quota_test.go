@@ -188,7 +188,7 @@ func TestAgainstModel(t *testing.T) {
 				m.left -= reserved
 			}
 			open = append(open, ticket{k, m, reserved})
-			if a := x.tenants[name]; !close(a.tokens.left, m.left) || !close(a.requests.left, m.asked) || a.open != m.open {
+			if a := x.tenants[hashOf(name)]; !close(a.tokens.left(), m.left) || !close(a.requests.left(), m.asked) || a.open != m.open {
 				t.Fatalf("%+v; the model has %+v", *a, *m)
 			}
 		}
@@ -196,11 +196,11 @@ func TestAgainstModel(t *testing.T) {
 			end(0)
 		}
 		for name, m := range model {
-			a := x.tenants[name]
+			a := x.tenants[hashOf(name)]
 			if a == nil {
 				continue
 			}
-			if a.tokens.fill(now); a.open != 0 || !close(a.tokens.left, m.left) {
+			if a.fill(now); a.open != 0 || !close(a.tokens.left(), m.left) {
 				t.Fatalf("left: %+v; the model has %+v", *a, *m)
 			}
 		}
@@ -295,11 +295,11 @@ func TestSet(t *testing.T) {
 	x := New(start, Config{Tenant: true, Each: Limits{TokensPerMinute: 1000}})
 	use(t, x, 600)
 	x.Set(start, Config{Tenant: true, Each: Limits{TokensPerMinute: 2000}})
-	if left := x.tenants["a"].tokens.left; left != 1400 {
+	if left := x.tenants[hashOf("a")].tokens.left(); left != 1400 {
 		t.Errorf("%v are left of 2000, want 1400", left)
 	}
 	x.Set(start, Config{Tenant: true, Each: Limits{TokensPerMinute: 500}})
-	if left := x.tenants["a"].tokens.left; left != -100 {
+	if left := x.tenants[hashOf("a")].tokens.left(); left != -100 {
 		t.Errorf("%v are left of 500, want -100", left)
 	}
 }
@@ -473,7 +473,7 @@ func TestConnectionsAgainstModel(t *testing.T) {
 		}
 		for name, a := range x.tenants {
 			if a.conns != 0 {
-				t.Fatalf("tenant %q is left with %d", name, a.conns)
+				t.Fatalf("tenant %d is left with %d", name, a.conns)
 			}
 		}
 		for at, a := range x.callers {

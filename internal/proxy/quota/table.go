@@ -50,7 +50,8 @@ type Table struct {
 	mu      sync.Mutex
 	cfg     Config
 	all     account
-	tenants map[string]*account
+	tenants map[uint64]*account // by hash
+	fleet   sharing             // what other routers tell
 	callers map[netip.Prefix]*account
 	swept   time.Time
 	refused map[Refusal]uint64
@@ -68,8 +69,10 @@ type account struct {
 	limits   Limits
 	open     int // requests
 	conns    int // connections
-	requests bucket
+	at       time.Time
+	requests bucket // filled up until then
 	tokens   bucket
+	shared   *shared // with other routers; nil for what each counts alone
 	held     float64 // recent mean of the seconds that a request is open
 	answer   float64 // recent mean of the tokens of an answer
 
@@ -87,7 +90,8 @@ const guessedAnswer = 256
 
 // New makes a table.
 func New(now time.Time, c Config) *Table {
-	t := &Table{tenants: map[string]*account{}, callers: map[netip.Prefix]*account{}, refused: map[Refusal]uint64{}}
+	t := &Table{tenants: map[uint64]*account{}, callers: map[netip.Prefix]*account{}, refused: map[Refusal]uint64{}}
+	t.fleet.heard, t.fleet.whole = 1, 1
 	t.Set(now, c)
 	return t
 }
@@ -108,8 +112,12 @@ func (t *Table) Set(now time.Time, c Config) {
 	t.counts.Store(counts)
 	t.carries.Store(carries)
 	t.all.set(now, c.All)
-	for name, a := range t.tenants {
-		a.set(now, t.limitsOf(name))
+	t.fleet.of = make(map[uint64]string, len(c.Of))
+	for name := range c.Of {
+		t.fleet.of[hashOf(name)] = name
+	}
+	for tenant, a := range t.tenants {
+		a.set(now, t.limitsOfHash(tenant))
 	}
 	for _, a := range t.callers {
 		a.set(now, c.Client)
@@ -119,10 +127,11 @@ func (t *Table) Set(now time.Time, c Config) {
 // Clients reports whether client addresses have limits, so that Enter needs them.
 func (t *Table) Clients() bool { return t != nil && t.clients.Load() }
 
+// set changes the limits and keeps the amounts used.
 func (a *account) set(now time.Time, l Limits) {
+	a.fill(now)
 	a.limits = l
-	a.requests.set(now, l.RequestsPerMinute)
-	a.tokens.set(now, l.TokensPerMinute)
+	a.requests.perMinute, a.tokens.perMinute = float64(l.RequestsPerMinute), float64(l.TokensPerMinute)
 }
 
 func (t *Table) limitsOf(tenant string) Limits {
@@ -132,7 +141,16 @@ func (t *Table) limitsOf(tenant string) Limits {
 	return t.cfg.Each
 }
 
-// Of is the limits of a tenant. If tenants are not distinguished, its priority and wait are those of all.
+// limitsOfHash is the limits of a tenant as other routers name it.
+func (t *Table) limitsOfHash(tenant uint64) Limits {
+	if name, ok := t.fleet.of[tenant]; ok {
+		return t.cfg.Of[name]
+	}
+	return t.cfg.Each
+}
+
+// Of is the limits of a tenant; of the queue's it is the part that these routers have, see Heard. If tenants are not
+// distinguished, its priority and wait are those of all.
 func (t *Table) Of(tenant string) Limits {
 	if t == nil {
 		return Limits{}
@@ -142,7 +160,10 @@ func (t *Table) Of(tenant string) Limits {
 	if !t.cfg.Tenant {
 		return t.cfg.All
 	}
-	return t.limitsOf(tenant)
+	l := t.limitsOf(tenant)
+	q := &l.QueueClass
+	q.MaxWaiting, q.MaxRunning = t.fleet.part(q.MaxWaiting), t.fleet.part(q.MaxRunning)
+	return l
 }
 
 // account is a tenant's account; nil without limits.
@@ -150,25 +171,40 @@ func (t *Table) account(now time.Time, tenant string) *account {
 	if !t.cfg.Tenant {
 		return nil
 	}
-	if a := t.tenants[tenant]; a != nil {
+	hash := hashOf(tenant)
+	if a := t.tenants[hash]; a != nil {
 		return a
 	}
 	l := t.limitsOf(tenant)
 	if !l.counts() {
 		return nil
 	}
-	const others = "\x00" // no tenant is called so
-	if _, known := t.cfg.Of[tenant]; !known && len(t.tenants) >= mostTenants+len(t.cfg.Of) {
-		if t.sweep(now); len(t.tenants) >= mostTenants+len(t.cfg.Of) {
-			if a := t.tenants[others]; a != nil {
-				return a
-			}
-			tenant = others
+	if _, known := t.cfg.Of[tenant]; !known && t.crowdedOut(now) {
+		if a := t.tenants[otherTenants]; a != nil {
+			return a
 		}
+		hash = otherTenants
 	}
-	a := &account{}
+	return t.open(now, hash, l)
+}
+
+// crowdedOut reports whether there is no room for a tenant that is not configured.
+func (t *Table) crowdedOut(now time.Time) bool {
+	most := mostTenants + len(t.cfg.Of)
+	if len(t.tenants) >= most {
+		t.sweep(now)
+	}
+	return len(t.tenants) >= most
+}
+
+// open makes a tenant's account.
+func (t *Table) open(now time.Time, hash uint64, l Limits) *account {
+	a := &account{at: now}
+	if hash != otherTenants {
+		a.shared = &shared{tenant: hash}
+	}
 	a.set(now, l)
-	t.tenants[tenant] = a
+	t.tenants[hash] = a
 	return a
 }
 
@@ -194,7 +230,7 @@ func (t *Table) caller(now time.Time, at netip.Addr) *account {
 		}
 	}
 	if a == nil {
-		a = &account{}
+		a = &account{at: now}
 		a.set(now, t.cfg.Client)
 		t.callers[key] = a
 	}
@@ -207,9 +243,9 @@ func (t *Table) sweep(now time.Time) {
 		return
 	}
 	t.swept = now
-	for name, a := range t.tenants {
-		if _, configured := t.cfg.Of[name]; a.isNew(now) && !configured {
-			delete(t.tenants, name)
+	for tenant, a := range t.tenants {
+		if _, configured := t.fleet.of[tenant]; a.isNew(now) && !configured {
+			delete(t.tenants, tenant)
 		}
 	}
 	for at, a := range t.callers {
@@ -221,9 +257,9 @@ func (t *Table) sweep(now time.Time) {
 
 // isNew reports whether an account equals a new one.
 func (a *account) isNew(now time.Time) bool {
-	a.requests.fill(now)
-	a.tokens.fill(now)
-	return a.open == 0 && a.conns == 0 && a.requests.full() && a.tokens.full()
+	a.fill(now)
+	return a.open == 0 && a.conns == 0 && a.requests.full() && a.tokens.full() &&
+		(a.shared == nil || len(a.shared.others) == 0 && !a.shared.dirty)
 }
 
 // clientPrefix marks limits of a client address.
@@ -303,26 +339,27 @@ func (t *Table) Enter(now time.Time, tenant string, client netip.Addr) (Ticket, 
 	}
 	k := Ticket{table: t, tenant: tenant, own: own, caller: caller, entered: now}
 	for _, a := range k.accounts() {
-		a.requests.fill(now)
-		a.tokens.fill(now)
-		if most := a.limits.Requests; most > 0 && a.open >= most {
+		a.fill(now)
+		cost := t.cost(a)
+		if most, open := t.mostOpen(a), a.everywhere(); most > 0 && open >= most {
 			return k.refuse(
 				"requests",
 				a,
-				int64(most),
-				time.Duration(a.held/float64(max(a.open, 1))*float64(time.Second)),
+				int64(a.limits.Requests),
+				time.Duration(a.held/float64(max(open, 1))*float64(time.Second)),
 			)
 		}
-		if wait := a.requests.wait(1); wait > 0 {
+		if wait := a.requests.wait(cost); wait > 0 {
 			return k.refuse("requests_per_minute", a, a.limits.RequestsPerMinute, wait)
 		}
-		if wait := a.tokens.wait(1); wait > 0 { // it is in debt
+		if wait := a.tokens.wait(cost); wait > 0 { // it is in debt
 			return k.refuse("tokens_per_minute", a, a.limits.TokensPerMinute, wait)
 		}
 	}
 	for _, a := range k.accounts() {
 		a.open++
-		a.requests.take(1)
+		a.requests.take(1, t.cost(a))
+		t.mark(a)
 	}
 	k.seen = k.look()
 	return k, nil
@@ -430,15 +467,16 @@ func (k *Ticket) Charge(now time.Time, prompt, mostAnswer int64, answers bool) e
 		tokens += usual
 	}
 	for _, a := range k.accounts() {
-		a.tokens.fill(now)
-		if wait := a.tokens.wait(tokens); wait > 0 {
+		a.fill(now)
+		if wait := a.tokens.wait(tokens * t.cost(a)); wait > 0 {
 			refused, err := k.refuse("tokens_per_minute", a, a.limits.TokensPerMinute, wait)
 			k.seen = refused.seen
 			return err
 		}
 	}
 	for _, a := range k.accounts() {
-		a.tokens.take(tokens)
+		a.tokens.take(tokens, t.cost(a))
+		t.mark(a)
 	}
 	k.estimated, k.prompt = tokens, prompt
 	k.seen = k.look()
@@ -462,11 +500,11 @@ func (k *Ticket) End(now time.Time, served bool, prompt, answer int64) {
 	}
 	for _, a := range k.accounts() {
 		a.open--
-		a.requests.fill(now)
-		a.tokens.fill(now)
-		a.tokens.take(float64(prompt+answer) - k.estimated)
+		a.fill(now)
+		t.mark(a)
+		a.tokens.take(float64(prompt+answer)-k.estimated, t.cost(a))
 		if !served {
-			a.requests.take(-1)
+			a.requests.take(-1, t.cost(a))
 			continue
 		}
 		a.usedRequests++
@@ -515,7 +553,7 @@ func rateOf(b *bucket) rate {
 	if b.perMinute <= 0 {
 		return rate{}
 	}
-	return rate{most: int64(b.perMinute), left: max(0, int64(b.left)), full: b.until(b.perMinute)}
+	return rate{most: int64(b.perMinute), left: max(0, int64(b.left())), full: b.until(b.perMinute)}
 }
 
 // Tell writes the limits into the header of an answer under OpenAI's names.
@@ -541,9 +579,9 @@ func (r rate) tell(h http.Header, most, left, full string) {
 // Usage is the usage of one account, for metrics.
 type Usage struct {
 	Tenant   string // "" for all together
-	Open     int
-	Requests *int64 // requests left of a minute; nil without a limit
-	Tokens   *int64 // tokens left of a minute; nil without a limit
+	Open     int    // at this router
+	Requests *int64 // requests left of a minute, at all routers; nil without a limit
+	Tokens   *int64 // tokens left of a minute, at all routers; nil without a limit
 
 	UsedRequests, UsedTokens int64 // by requests that have ended
 }
@@ -556,8 +594,7 @@ func (t *Table) Usages(now time.Time) []Usage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	of := func(name string, a *account) Usage {
-		a.requests.fill(now)
-		a.tokens.fill(now)
+		a.fill(now)
 		return Usage{
 			Tenant:       name,
 			Open:         a.open,
@@ -569,7 +606,7 @@ func (t *Table) Usages(now time.Time) []Usage {
 	}
 	out := []Usage{of("", &t.all)}
 	for name := range t.cfg.Of {
-		if a := t.tenants[name]; a != nil {
+		if a := t.tenants[hashOf(name)]; a != nil {
 			out = append(out, of(name, a))
 		}
 	}
