@@ -357,31 +357,40 @@ class Watchers(Rig):
     def test_opentelemetry_collector(self):
         program = fleet.DIRECTORY / "otelcol/otelcol"
         self.need(program, "otelcol")
-        port = fleet.free_ports(1)[0]
+        http, grpc = fleet.free_ports(2)
         config = self.home / "otelcol.yaml"
+        pipeline = {"receivers": ["otlp"], "exporters": ["debug"]}
         config.write_text(json.dumps({
-            "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}}, "exporters": {"debug": {"verbosity": "detailed"}},
-            "service": {"pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["debug"]}}, "telemetry": {"metrics": {"level": "none"}}},
+            "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{http}"}, "grpc": {"endpoint": f"127.0.0.1:{grpc}"}}}},
+            "exporters": {"debug": {"verbosity": "detailed"}},
+            "service": {"pipelines": {"traces": pipeline, "metrics": pipeline, "logs": pipeline}, "telemetry": {"metrics": {"level": "none"}}},
         }))
-        log = self.start_aside("otelcol", program, "--config", config, ready=lambda: engines.get(f"http://127.0.0.1:{port}/", timeout=2))
-        settings = self.home / "warmpath.yaml"
-        settings.write_text(json.dumps({"tracing": {"endpoint": f"http://127.0.0.1:{port}", "service_name": "router"}}))
-        router = simulated.router.Router(fleet.ROUTER, self.fleet.engines, *fleet.free_ports(2), self.logs)
-        router.command += ["-c", str(settings)]
-        self.addCleanup(router.stop)
-        router.start()
-        trace = fleet.fresh()
-        status, _, answer = raw.ask(router.url, CHAT, {"model": simulated.MODEL, "messages": [{"role": "user", "content": "secret"}], "max_tokens": 4},
-                                    {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
-        self.assertEqual(status, 200, answer)
-        router.stop()  # delivers what is left
-        fleet.eventually("both spans are there", lambda: log.read_text().count(trace) == 2)
-        told = log.read_text()
-        for part in ("service.name: Str(router)", "Parent ID      : 00f067aa0ba902b7", "Kind           : Server", "Kind           : Client"):
-            self.assertIn(part, told)
-        self.assertNotIn("secret", told, "spans hold no text of prompts")
-        sent = [r for e in self.fleet.engines for r in e.tap.sent(CHAT) if trace in r.headers.get("traceparent", "")]
-        self.assertEqual(len(sent), 1, "the engine can go on with the trace")
+        log = self.start_aside("otelcol", program, "--config", config, ready=lambda: engines.get(f"http://127.0.0.1:{http}/", timeout=2))
+        for protocol, port in (("http", http), ("grpc", grpc)):
+            name = f"router-{protocol}"
+            settings = self.home / "warmpath.yaml"
+            settings.write_text(json.dumps({
+                "otlp": {"endpoint": f"http://127.0.0.1:{port}", "protocol": protocol, "interval": "1s"}, "tracing": {"service_name": name},
+            }))
+            router = simulated.router.Router(fleet.ROUTER, self.fleet.engines, *fleet.free_ports(2), self.logs)
+            router.command += ["-c", str(settings)]
+            self.addCleanup(router.stop)
+            router.start()
+            trace = fleet.fresh()
+            status, _, answer = raw.ask(router.url, CHAT, {"model": simulated.MODEL, "messages": [{"role": "user", "content": "secret"}], "max_tokens": 4},
+                                        {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
+            self.assertEqual(status, 200, answer)
+            router.stop()  # delivers what is left
+            # two spans, and the exemplars of the request's times
+            fleet.eventually("spans, metrics and lines are there", lambda: log.read_text().count(trace) > 2 and "stopped: all requests have ended" in log.read_text())
+            told = log.read_text()
+            for part in (f"service.name: Str({name})", "service.instance.id: Str(", "Parent ID      : 00f067aa0ba902b7", "Kind           : Server", "Kind           : Client",
+                         "Name: warmpath_ttft_seconds", "Name: warmpath_requests_total", "SeverityText: INFO", f"-> Trace ID: {trace}"):
+                self.assertIn(part, told)
+            self.assertNotIn("secret", told, "nothing holds the text of prompts")
+            sent = [r for e in self.fleet.engines for r in e.tap.sent(CHAT) if trace in r.headers.get("traceparent", "")]
+            self.assertEqual(len(sent), 1, "the engine can go on with the trace")
+            log.write_text("")  # the collector appends
 
     def test_systemd_unit(self):
         analyze = self.need_program("systemd-analyze", "systemd")

@@ -245,11 +245,9 @@ func (r *router) retired(g *generation) {
 	if now.transport != g.transport {
 		g.transport.CloseIdleConnections()
 	}
-	if now.tracer != g.tracer {
-		flush, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		if err := g.untrace(flush); err != nil {
-			r.log.Warn("the last spans of the previous configuration are lost", "error", err)
+	if now.collector != g.collector {
+		if err := g.flush(); err != nil {
+			r.log.Warn("the collector of the previous configuration lacks the last of it", "error", err)
 		}
 	}
 }

@@ -27,8 +27,8 @@ import (
 type reloads struct {
 	one   sync.Mutex // held during a reload
 	load  func() (config.Config, error)
-	relog func(config.Log) // changes the style of the log
-	file  string           // of the configuration, "" for none
+	relog func(*config.Config) // has the log follow a configuration
+	file  string               // of the configuration, "" for none
 
 	seen     map[string]version // of the files at the last reload, good or bad: each version is tried once
 	watching *task
@@ -84,7 +84,7 @@ func (l *reloads) renewAdmin(g *generation) {
 }
 
 // reloadable makes load the source for reloads, on request and when files change.
-func (r *router) reloadable(file string, load func() (config.Config, error), relog func(config.Log)) {
+func (r *router) reloadable(file string, load func() (config.Config, error), relog func(*config.Config)) {
 	l := &r.reloads
 	l.one.Lock()
 	defer l.one.Unlock()
@@ -114,7 +114,7 @@ func (r *router) reload() (admin.Running, error) {
 	}
 	changed := config.Changed(r.current().cfg, g.cfg)
 	r.take(g)
-	l.relog(g.cfg.Log)
+	l.relog(g.cfg)
 	l.renewAdmin(g)
 	now := l.tell(func(n *admin.Running) { *n = admin.Running{Hash: g.cfg.Hash(), Since: time.Now(), Restart: restart} })
 	r.meter.Reloaded(metrics.Applied)

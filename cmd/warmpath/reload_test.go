@@ -43,13 +43,13 @@ func newFileRig(t *testing.T, text string) *fileRig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, lines, relog := newLogger(io.Discard, cfg.Log)
-	t.Cleanup(func() { lines.Close(logWait) })
-	if f.router, err = start(context.Background(), &cfg, thisBuild(), log); err != nil {
+	journal := newJournal(io.Discard, thisBuild(), &cfg)
+	t.Cleanup(func() { journal.Close(logWait) })
+	if f.router, err = start(context.Background(), &cfg, thisBuild(), journal.Logger); err != nil {
 		t.Fatal(err)
 	}
 	stopAtEnd(t, f.router)
-	f.reloadable(f.path, load, relog)
+	f.reloadable(f.path, load, journal.follow)
 	f.waitReady(context.Background(), aWhile)
 	return f
 }

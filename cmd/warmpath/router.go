@@ -368,7 +368,5 @@ func (r *router) stop(ctx context.Context) error {
 	r.saving.wait(stateWait)
 	r.lmcache.close()
 	g.transport.CloseIdleConnections()
-	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	return errors.Join(err, g.untrace(flush))
+	return errors.Join(err, g.flush())
 }

@@ -8,15 +8,14 @@ import (
 	"os"
 	"os/signal"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
-	"github.com/warmpath/warmpath/internal/asynclog"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/explain"
+	"github.com/warmpath/warmpath/internal/otlp"
 	"github.com/warmpath/warmpath/internal/panics"
 	"github.com/warmpath/warmpath/internal/tune"
 )
@@ -24,8 +23,10 @@ import (
 // serve runs a router until ctx ends or one of its listeners fails, and drains it. load reads the configuration again
 // from the same source; file is its file, "" for none.
 func serve(ctx context.Context, e env, cfg *config.Config, file string, load func() (config.Config, error)) error {
-	log, lines, relog := newLogger(e.stderr, cfg.Log)
-	defer lines.Close(logWait)
+	journal := newJournal(e.stderr, e.version, cfg)
+	defer journal.Close(logWait)
+	log := journal.Logger
+	otlp.HearFaults(log)
 	if file != "" {
 		log.Info("configuration read", "file", file)
 	}
@@ -43,7 +44,7 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	if err != nil {
 		return err
 	}
-	r.meter.WatchLog(lines)
+	r.meter.WatchLog(journal.lines)
 	if os.Getenv("GOMAXPROCS") == "" {
 		tuners.Go(func() { panics.Catch(log, panics.Files, func() { tune.Processors(tuning) }) })
 	}
@@ -51,7 +52,7 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	if cfg.Explain.File == explain.Stdout {
 		talk = e.stderr // standard output has only lines of JSON
 	}
-	r.reloadable(file, load, relog)
+	r.reloadable(file, load, journal.follow)
 	if !e.terminal {
 		defer obeyHangups(r)()
 	}
@@ -97,56 +98,6 @@ func obeyHangups(r *router) (undo func()) {
 
 // logWait is how long the last lines of the log may take to be written.
 const logWait = 2 * time.Second
-
-// newLogger makes the logger of a valid cfg. Logging never waits for w. Close the handler to flush it. again changes
-// the style of further lines.
-func newLogger(w io.Writer, cfg config.Log) (log *slog.Logger, lines *asynclog.Handler, again func(config.Log)) {
-	as := &style{}
-	as.set(cfg)
-	o := &slog.HandlerOptions{Level: &as.level}
-	lines = asynclog.New(&styled{text: slog.NewTextHandler(w, o), json: slog.NewJSONHandler(w, o), as: as})
-	return slog.New(lines), lines, as.set
-}
-
-// style is how log lines are written.
-type style struct {
-	level slog.LevelVar
-	json  atomic.Bool
-}
-
-func (s *style) set(cfg config.Log) {
-	s.level.Set(map[string]slog.Level{"debug": slog.LevelDebug, "warn": slog.LevelWarn, "error": slog.LevelError}[cfg.Level])
-	s.json.Store(cfg.Format == "json")
-}
-
-// styled is a handler that writes in the current style.
-type styled struct {
-	text, json slog.Handler
-	as         *style
-}
-
-func (s *styled) now() slog.Handler {
-	if s.as.json.Load() {
-		return s.json
-	}
-	return s.text
-}
-
-// Enabled uses the current level.
-func (s *styled) Enabled(ctx context.Context, l slog.Level) bool { return s.now().Enabled(ctx, l) }
-
-// Handle writes a line.
-func (s *styled) Handle(ctx context.Context, r slog.Record) error { return s.now().Handle(ctx, r) }
-
-// WithAttrs returns a handler that follows the same style.
-func (s *styled) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &styled{text: s.text.WithAttrs(attrs), json: s.json.WithAttrs(attrs), as: s.as}
-}
-
-// WithGroup returns a handler that follows the same style.
-func (s *styled) WithGroup(name string) slog.Handler {
-	return &styled{text: s.text.WithGroup(name), json: s.json.WithGroup(name), as: s.as}
-}
 
 // greet says where the router listens: to people, or to what reads JSON.
 func greet(w io.Writer, e env, r *router, cfg *config.Config, log *slog.Logger) {

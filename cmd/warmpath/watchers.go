@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/kvevents"
+	"github.com/warmpath/warmpath/internal/otlp"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/internal/trtserve"
 )
@@ -20,6 +23,10 @@ type watchers struct {
 	trt       *trtserve.Server // nil unless the router replaces trtllm-serve disaggregated
 	tracer    *tracing.Tracer
 	untrace   func(context.Context) error
+
+	collector      *otlp.Collector // of spans and metrics
+	collectorFiles map[string]version
+	measured       bool // metrics are on their way to it, if they are wanted
 
 	hearing *task // subscription to events
 }
@@ -64,13 +71,22 @@ func (w *watchers) make(ctx context.Context, r *router, g, before *generation, s
 			return err
 		}
 	}
-	if same(func(c *config.Config) any { return c.Tracing }) {
+	files := versions(cfg.OTLP.Files())
+	if same(func(c *config.Config) any { return []any{collectorSettings(c), c.Tracing} }) && maps.Equal(files, w.collectorFiles) {
 		return nil
 	}
-	w.tracer, w.untrace, err = tracing.New(context.WithoutCancel(ctx), tracing.Config{
-		Endpoint: cfg.Tracing.Endpoint, SampleRatio: cfg.Tracing.SampleRatio, ServiceName: cfg.Tracing.ServiceName, Version: r.build.Version, Log: r.log,
+	to, err := collectorOf(cfg, r.build, r.log)
+	if err != nil {
+		return err
+	}
+	w.collectorFiles, w.measured = files, false
+	if w.collector, err = otlp.Open(context.WithoutCancel(ctx), to); err != nil {
+		return err
+	}
+	w.tracer, w.untrace = tracing.New(tracing.Config{
+		To: w.collector.Spans(), About: w.collector.About(), SampleRatio: cfg.Tracing.SampleRatio, Version: r.build.Version,
 	})
-	return err
+	return nil
 }
 
 // watch starts those that do not run yet, until ctx ends.
@@ -79,6 +95,12 @@ func (w *watchers) watch(ctx context.Context, r *router) {
 	w.shadows.run(ctx, r.meter, r.log)
 	w.recording.run(ctx, r.meter)
 	w.access.run(ctx, r.meter)
+	if !w.measured {
+		w.measured = true
+		if err := w.collector.Measure(context.WithoutCancel(ctx), r.meter); err != nil {
+			r.log.Error("metrics are not sent to the collector", "error", err)
+		}
+	}
 	if w.hearing == nil {
 		r.meter.WatchKVEvents(eventFigures{w.events})
 		w.hearing = begin(ctx, w.events.Run)
@@ -102,6 +124,13 @@ func (w *watchers) end(now *watchers) {
 	if w.events != now.events {
 		w.hearing.end()
 	}
+}
+
+// flush delivers what is left for the collector, within flushWait, and ends its delivery.
+func (w *watchers) flush() error {
+	ctx, cancel := context.WithTimeout(context.Background(), flushWait)
+	defer cancel()
+	return errors.Join(w.untrace(ctx), w.collector.Close(ctx))
 }
 
 // wait waits until all have ended.

@@ -138,7 +138,9 @@ type Config struct {
 	State State `yaml:"state"`
 	// AccessLog writes a line of JSON for each request: its file, or a mapping.
 	AccessLog AccessLog `yaml:"access_log"`
-	// Tracing sends OpenTelemetry spans.
+	// OTLP sends spans, metrics and log lines to an OpenTelemetry collector.
+	OTLP OTLP `yaml:"otlp"`
+	// Tracing says which requests get OpenTelemetry spans.
 	Tracing Tracing `yaml:"tracing"`
 }
 
@@ -423,13 +425,14 @@ type AccessLog struct {
 	Fields []string `yaml:"fields"`
 }
 
-// Tracing sends OpenTelemetry spans over OTLP/HTTP.
+// Tracing says which requests get OpenTelemetry spans.
 type Tracing struct {
-	// Endpoint of the collector, such as http://127.0.0.1:4318. Empty turns tracing off.
+	// Endpoint of another collector than otlp.endpoint, for spans alone, such as http://127.0.0.1:4318; the rest of otlp holds
+	// for it too. Without both, tracing is off.
 	Endpoint string `yaml:"endpoint"`
 	// SampleRatio is the share of requests traced (0 to 1) whose caller sends no trace; a caller's choice is followed.
 	SampleRatio float64 `yaml:"sample_ratio"`
-	// ServiceName in the spans.
+	// ServiceName in all that is sent to collectors.
 	ServiceName string `yaml:"service_name"`
 }
 
@@ -475,6 +478,7 @@ func Default() Config {
 		},
 		Reload:  Reload{Watch: true},
 		Log:     Log{Level: "info", Format: "text"},
+		OTLP:    OTLP{Protocol: otlpHTTP, Signals: []string{signalTraces, signalMetrics, signalLogs}, Interval: time.Minute},
 		Tracing: Tracing{SampleRatio: 1, ServiceName: "warmpath"},
 	}
 }

@@ -286,6 +286,8 @@ func typeOf(t reflect.Type) string {
 		return "list of texts"
 	case t.Kind() == reflect.Map && t.Elem().Kind() == reflect.Slice && t.Elem().Elem().Kind() == reflect.Struct:
 		return "mapping of text to list of texts or mappings"
+	case t.Kind() == reflect.Map && t.Elem().Kind() == reflect.String:
+		return "mapping of text to text"
 	case t.Kind() == reflect.Map:
 		return "mapping of text to list of texts"
 	}

@@ -54,6 +54,7 @@ limits: {body: 1MiB, header: 8192, retries: 0}
 timeouts: {connect: 1s, first_byte: 1m}
 probe: {interval: 3s}
 log: {level: debug, format: json, requests: true}
+otlp: {endpoint: "https://otel:4317", protocol: grpc, signals: [metrics, logs], headers: {Authorization: Bearer hush}, interval: 10s}
 tracing: {endpoint: "http://otel:4318", sample_ratio: 0.1}
 `
 
@@ -79,6 +80,9 @@ func TestParseFull(t *testing.T) {
 	want.Timeouts.Connect, want.Timeouts.FirstByte = time.Second, time.Minute
 	want.Probe.Interval = 3 * time.Second
 	want.Log = config.Log{Level: "debug", Format: "json", Requests: true}
+	want.OTLP = config.OTLP{
+		Endpoint: "https://otel:4317", Protocol: "grpc", Signals: []string{"metrics", "logs"}, Headers: map[string]string{"Authorization": "Bearer hush"}, Interval: 10 * time.Second,
+	}
 	want.Tracing.Endpoint, want.Tracing.SampleRatio = "http://otel:4318", 0.1
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -138,6 +142,7 @@ func TestEveryVariable(t *testing.T) {
 		"WARMPATH_PEERS_LISTEN": "127.0.0.1:1", "WARMPATH_PEERS_REDIS_KEEP": "false", "WARMPATH_PEERS_ROUTERS": "127.0.0.1:2,127.0.0.1:3", "WARMPATH_KV_EVENTS_ALLOW": "192.0.2.0/24", "WARMPATH_SHADOW": "session,random", "WARMPATH_SHADOW_BUDGET": "0.5",
 		"WARMPATH_POLICY_RANK_KV_CACHE_ROUTING_MATCH_RATE_THRESHOLD": "0", "WARMPATH_POLICY_RANK_KV_CACHE_ROUTING_ACCOUNT_FOR_IN_TRANSFER": "false",
 		"WARMPATH_POLICY_RANK_KV_CACHE_ROUTING_NEW_CONV_PLACEMENT": "least_queued",
+		"WARMPATH_OTLP_ENDPOINT":                                   "https://h:1", "WARMPATH_OTLP_PROTOCOL": "grpc", "WARMPATH_OTLP_SIGNALS": "metrics,logs", "WARMPATH_OTLP_CERT": "", "WARMPATH_OTLP_KEY": "",
 		"WARMPATH_QUEUE_MODE": "off", "WARMPATH_ACCESS_LOG_FIELDS": "time,key",
 		"WARMPATH_LIMITS_PRIORITY": "high", "WARMPATH_TENANTS_EACH_PRIORITY": "high", "WARMPATH_TENANTS_EACH_TENANT": "",
 		"WARMPATH_ENDPOINT_TOKEN_KEY": "0123456789abcdef", "WARMPATH_POLICY_TRTLLM_CONVERSATION_MATCH_THRESHOLD": "0", "WARMPATH_POLICY_TRTLLM_KV_CACHE_AWARE_SCORE": "blocks", "WARMPATH_POLICY_TRTLLM_KV_CACHE_AWARE_CONTENT_AFFINITY": "messages",
@@ -239,6 +244,7 @@ probe:
 tls: {cert: c}
 log: {level: loud}
 tracing: {sample_ratio: 2, endpoint: x}
+otlp: {endpoint: "otel:4317", protocol: udp, signals: [traces, spans, traces], interval: 0s, key: k, headers: {"a b": c}}
 health: {eject_share: 1.5, panic_share: -1}
 trust: {details: me}
 `
@@ -271,9 +277,16 @@ trust: {details: me}
 		`w.yaml:25:7: log.level: is "loud", must be one of debug, info, warn, error`,
 		`w.yaml:26:11: tracing.sample_ratio: is 2, must be between 0 and 1`,
 		`w.yaml:26:28: tracing.endpoint: is not an http:// or https:// address`,
-		`w.yaml:27:10: health.eject_share: is 1.5, must be between 0 and 1`,
-		`w.yaml:27:28: health.panic_share: is -1, must be between 0 and 1`,
-		`w.yaml:28:9: trust.details: is "me", must be one of operators, all`,
+		`w.yaml:27:1: otlp: needs both cert and key`,
+		`w.yaml:27:8: otlp.endpoint: is not an http:// or https:// address`,
+		`w.yaml:27:31: otlp.protocol: is "udp", must be one of http, grpc`,
+		`w.yaml:27:64: otlp.signals[1]: is "spans", must be one of traces, metrics, logs`,
+		`w.yaml:27:71: otlp.signals[2]: "traces" is there already`,
+		`w.yaml:27:80: otlp.interval: is 0s, must be 1s or more`,
+		`w.yaml:27:102: otlp.headers: "a b" is not a header's name, or its value has line breaks or other control characters`,
+		`w.yaml:28:10: health.eject_share: is 1.5, must be between 0 and 1`,
+		`w.yaml:28:28: health.panic_share: is -1, must be between 0 and 1`,
+		`w.yaml:29:9: trust.details: is "me", must be one of operators, all`,
 		`WARMPATH_TIMEOUTS_CONECT: unknown variable; did you mean "WARMPATH_TIMEOUTS_CONNECT"?`,
 		`WARMPATH_LIMITS_HEADER: want a size such as "64MiB", got "lots"`,
 		`--drain: timeouts.drain: is -1s, must be above 0`,
@@ -423,6 +436,9 @@ func TestRedacted(t *testing.T) {
 	r := c.Redacted()
 	if r.Admin.Token != "(hidden)" || r.Endpoints[1].APIKey != "(hidden)" || r.Discovery.DNS[0].APIKey != "(hidden)" || r.Endpoints[0].APIKey != "" {
 		t.Errorf("got %+v", r)
+	}
+	if r.OTLP.Headers["Authorization"] != "(hidden)" || c.OTLP.Headers["Authorization"] != "Bearer hush" {
+		t.Errorf("headers %v, of %v", r.OTLP.Headers, c.OTLP.Headers)
 	}
 	if c.Admin.Token != "hush" || c.Endpoints[1].APIKey != "secret" {
 		t.Error("the original was changed")

@@ -26,11 +26,10 @@ func redact(from, to reflect.Value) {
 		to.Set(from)
 		for _, f := range strictyaml.Fields(from.Type()) {
 			v := to.FieldByIndex(f.Index)
-			if f.Secret && !v.IsZero() {
-				v.SetString(hidden)
-				continue
-			}
 			redact(from.FieldByIndex(f.Index), v)
+			if f.Secret {
+				hide(v)
+			}
 		}
 	case reflect.Slice:
 		if from.IsNil() {
@@ -70,6 +69,19 @@ func redact(from, to reflect.Value) {
 		}
 	default:
 		to.Set(from)
+	}
+}
+
+// hide replaces a secret, or the values of a map of secrets.
+func hide(v reflect.Value) {
+	switch {
+	case v.IsZero():
+	case v.Kind() == reflect.Map:
+		for _, k := range v.MapKeys() {
+			v.SetMapIndex(k, reflect.ValueOf(hidden))
+		}
+	default:
+		v.SetString(hidden)
 	}
 }
 

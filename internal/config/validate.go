@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -193,12 +192,7 @@ func (c Config) checkListeners() []error {
 	}
 	faults = append(faults, c.Admin.checkTokens()...)
 	faults = append(append(append(faults, c.TLS.check("tls")...), c.Admin.TLS.check("admin.tls")...), c.EngineTLS.check()...)
-	if t := c.Tracing.Endpoint; t != "" {
-		u, err := url.Parse(t)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-			faults = append(faults, fault("tracing.endpoint", "is not an http:// or https:// address"))
-		}
-	}
+	faults = append(append(faults, c.OTLP.check()...), checkCollector("tracing.endpoint", c.Tracing.Endpoint)...)
 	return faults
 }
 
@@ -287,6 +281,9 @@ func (c Config) CheckFiles(keys discovery.Keys) error {
 		}
 	}
 	if _, _, err := c.EngineTLS.Load(); err != nil {
+		faults = append(faults, err)
+	}
+	if _, err := c.OTLP.TLS(); err != nil {
 		faults = append(faults, err)
 	}
 	if _, err := c.Lease.Secret(); err != nil {

@@ -126,7 +126,7 @@ func stackNone() []flag {
 		none("files and batches are not kept", "enable-batch-api"),
 		none("answers are not cached", "feature-gates", "semantic-cache-model", "semantic-cache-dir", "semantic-cache-threshold"),
 		none("errors are in the log and in the metrics", "sentry-dsn", "sentry-traces-sample-rate", "sentry-profile-session-sample-rate"),
-		none("traces go out over OTLP/HTTP: set tracing.endpoint to its address, commonly port 4318", "otel-endpoint", "otel-secure"),
+		none("set otlp.endpoint to http://HOST:PORT, or https:// where it is secure, with otlp.protocol: grpc and otlp.signals: [traces]", "otel-endpoint", "otel-secure"),
 		none("declare an endpoint of kind other for each of them", "external-providers-config"),
 		none("paths are served as they are; strip a prefix in front", "root-path"))
 }

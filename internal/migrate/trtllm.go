@@ -38,7 +38,7 @@ func readTRTLLM(d *draft, root *node) {
 	for _, k := range []struct{ key, why string }{
 		{"return_perf_metrics", perRequest},
 		{"perf_metrics_output_dir", "explain.file writes decisions and what came of them as lines of JSON"},
-		{"otlp_config", "set tracing.endpoint to an OTLP/HTTP collector, such as http://127.0.0.1:4318"},
+		{"otlp_config", "set otlp.endpoint to a collector, such as http://127.0.0.1:4318, with otlp.signals: [traces]"},
 		{"num_workers", oneProcess},
 		{"disagg_coordinator_url", oneProcess},
 		{"allow_request_chat_template", bodiesPass},
