@@ -56,8 +56,9 @@ func Catch(log *slog.Logger, who Reader, f func()) (ok bool) {
 		}
 		t := tallies[who]
 		n := t.caught.Add(1)
-		now := time.Now().UnixNano()
-		if last := t.told.Load(); n > 1 && now-last < int64(tellAgain) || !t.told.CompareAndSwap(t.told.Load(), now) {
+		now, last := time.Now().UnixNano(), t.told.Load()
+		since := now - last // negative where the clock was set back
+		if n > 1 && since >= 0 && since < int64(tellAgain) || !t.told.CompareAndSwap(last, now) {
 			return
 		}
 		stack := debug.Stack()
