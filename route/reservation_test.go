@@ -142,28 +142,36 @@ func TestBooksAgainstNaiveModel(t *testing.T) {
 	})
 }
 
-// TestDecisionsAllocateNothing: a turn that goes on is placed and ends without garbage.
+// TestDecisionsAllocateNothing: a turn that goes on is placed and ends without garbage, where its conversation keeps room
+// among those of its endpoint (admission), and where that does not pay.
 func TestDecisionsAllocateNothing(t *testing.T) {
-	r, req := fleetOf(64)
-	now := time.Unix(0, 0)
-	turn := func() {
-		d, err := r.Decide(now, req)
-		if err != nil {
-			t.Fatal(err)
+	for cache, keeps := range map[int64]bool{1_000_000: true, 400: false} {
+		r, req := fleetOf(64, cache)
+		now := time.Unix(0, 0)
+		turn := func() {
+			now = now.Add(time.Second)
+			d, err := r.Decide(now, req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now = now.Add(time.Second)
+			r.Observe(now, route.FirstByte{Lease: d.Lease})
+			r.Observe(now, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 2000, OutputTokens: 9}})
 		}
-		r.Observe(now, route.FirstByte{Lease: d.Lease})
-		r.Observe(now, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 2000, OutputTokens: 9}})
-	}
-	for range 100 { // tables grow to the size that they need
-		turn()
-	}
-	if got := testing.AllocsPerRun(1000, turn); got > 0 {
-		t.Errorf("%.0f allocations a request", got)
+		for range 100 { // tables grow to the size that they need
+			turn()
+		}
+		if got := testing.AllocsPerRun(1000, turn); got > 0 {
+			t.Errorf("a cache of %d: %.0f allocations a request", cache, got)
+		}
+		if s := r.Status(now)[0]; (s.WorkingSet > 0) != keeps {
+			t.Errorf("a cache of %d: the conversation takes %d tokens", cache, s.WorkingSet)
+		}
 	}
 }
 
-func fleetOf(n int) (*route.Router, *fleet.Request) {
-	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }})
+func fleetOf(n int, cacheTokens int64) (*route.Router, *fleet.Request) {
+	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Admission: true})
 	now := time.Unix(0, 0)
 	d := route.Declared{Source: "s"}
 	for i := range n {
@@ -171,15 +179,18 @@ func fleetOf(n int) (*route.Router, *fleet.Request) {
 	}
 	r.Observe(now, d)
 	for _, e := range d.Endpoints {
-		r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m", ContextTokens: 100_000}}}})
+		r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, CacheTokens: cacheTokens, Models: []fleet.Model{{ID: "m", ContextTokens: 100_000}}}})
 	}
-	return r, &fleet.Request{ID: "r", Seed: 1, Model: "m", Session: "s", PromptBytes: 8000}
+	return r, &fleet.Request{
+		ID: "r", Class: fleet.Turn, Seed: 1, Model: "m", Session: "s", PromptBytes: 8000, Stream: true, MayQueue: true,
+		MayHold: true,
+	}
 }
 
 func BenchmarkRoute(b *testing.B) {
 	for _, n := range []int{4, 64, 200} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			r, req := fleetOf(n)
+			r, req := fleetOf(n, 1_000_000)
 			now := time.Unix(0, 0)
 			b.ReportAllocs()
 			for b.Loop() {

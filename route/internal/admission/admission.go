@@ -26,12 +26,13 @@ const (
 	Price = 1.5
 
 	spend      = 0.2
-	agesEvery  = 250 * time.Millisecond // between two looks at what is known of an endpoint
+	agesEvery  = 250 * time.Millisecond // between two looks at what is known of the endpoints
 	mostShared = 64                     // prefixes of an endpoint that are known to be shared
 	mostIdle   = 1 << 15                // idle members of an endpoint
 	growth     = 20                     // part of a cache that is left for the growth of its members
 	mostHeld   = 10_000                 // held turns; those beyond are placed
 	mostFamily = 16                     // conversations of a family that are known as such
+	mostSpare  = 256                    // members that have ended, and tenants without any, whose memory is kept
 )
 
 // Engines is what others know of an endpoint.
@@ -51,6 +52,7 @@ type Table struct {
 	endpoints  slot.Table[endpoint]
 	slots      []int // of the endpoints, in order of declaration
 	members    map[session.Key]*member
+	spare      spare
 	turns      slot.Table[*member]   // of the running ones, by lease
 	queues     map[string]*poolQueue // of the pools with held turns
 	tenants    map[string]*tenant    // those with members or held turns
@@ -61,6 +63,7 @@ type Table struct {
 	heldTokens int64       // tokens of those
 	last       fleet.Lease
 	routers    int64
+	aged       time.Time
 }
 
 // endpoint is what its members take.
@@ -69,7 +72,6 @@ type endpoint struct {
 	perToken float64       // ms
 	keepIdle time.Duration // how long an idle member stays one; 0: nothing is held for this endpoint
 	epoch    uint32        // of its cache
-	aged     time.Time
 
 	tokens      int64 // of its members, without what they share with others
 	shared      int64 // tokens of prefixes
@@ -111,14 +113,15 @@ type family struct {
 
 // New returns a table without endpoints.
 func New(off bool) *Table {
-	return &Table{
+	t := &Table{
 		off:       off,
 		members:   map[session.Key]*member{},
 		queues:    map[string]*poolQueue{},
 		tenants:   map[string]*tenant{},
-		lapsed:    lapsedTable{map[session.Key]*member{}, map[int]*lapsedRing{}},
 		heldTurns: map[fleet.Lease]*heldTurn{},
 	}
+	t.lapsed = lapsedTable{map[session.Key]*member{}, map[int]*lapsedRing{}, &t.spare}
+	return t
 }
 
 // SetOff switches it off or on. Turns that are held are admitted as before.
@@ -135,6 +138,7 @@ func (t *Table) AddEndpoint(slot int) {
 	e := t.endpoints.Grow(slot)
 	*e = endpoint{}
 	t.slots = append(t.slots, slot)
+	t.aged = time.Time{}
 }
 
 // RemoveEndpoint removes an endpoint.
@@ -254,10 +258,11 @@ func (t *Table) dropMember(m *member) {
 	}
 }
 
-// endMembership ends a membership.
+// endMembership ends the membership of one without running turns.
 func (t *Table) endMembership(m *member) {
 	t.dropMember(m)
 	delete(t.members, m.key)
+	t.spare.put(m)
 }
 
 // familyActive reports whether another conversation of its family runs.
@@ -270,9 +275,7 @@ func (t *Table) expireIdle(now time.Time, e *endpoint) {
 		if e.idleCount <= mostIdle && now.Sub(m.since) < e.keepIdle {
 			return
 		}
-		if t.expireUnlessActive(now, m) && e.keepIdle > 0 {
-			t.lapsed.add(m)
-		}
+		t.expireUnlessActive(now, m)
 	}
 }
 
@@ -280,23 +283,26 @@ func (t *Table) expireIdle(now time.Time, e *endpoint) {
 // as room is needed.
 func (t *Table) evictIdle(now time.Time, slot int, e *endpoint) {
 	for n := e.idleCount; n > 0 && e.filled() > e.room; n-- {
-		if m := e.idleRing().next; t.expireUnlessActive(now, m) && e.keepIdle > 0 {
-			t.lapsed.add(m)
-		}
+		t.expireUnlessActive(now, e.idleRing().next)
 	}
 	t.lapsed.trim(slot, e)
 }
 
 // expireUnlessActive ends the membership of the one idle longest, or has it begin its idle time again while its family
 // is active.
-func (t *Table) expireUnlessActive(now time.Time, m *member) (expired bool) {
+func (t *Table) expireUnlessActive(now time.Time, m *member) {
 	if m.familyActive() {
 		t.removeIdle(m)
 		t.addIdle(now, m)
-		return false
+		return
 	}
-	t.endMembership(m)
-	return true
+	t.dropMember(m)
+	delete(t.members, m.key)
+	if t.endpoints.Get(m.slot).keepIdle > 0 {
+		t.lapsed.add(m)
+	} else {
+		t.spare.put(m)
+	}
 }
 
 // ConversationEnded says that a conversation is over: its place is free, at once or after its running turns.
@@ -316,15 +322,13 @@ func (t *Table) ConversationEnded(key session.Key) {
 // questions. routers is how many share the endpoints, each with an even share of the turns that are held.
 func (t *Table) Age(now time.Time, of Engines, routers int) {
 	t.routers = int64(routers)
-	if t.off && len(t.heldTurns) == 0 {
+	if t.off && len(t.heldTurns) == 0 || now.Sub(t.aged) < agesEvery && !t.aged.IsZero() {
 		return
 	}
+	t.aged = now
 	for _, slot := range t.slots {
 		e := t.endpoints.Get(slot)
-		if now.Sub(e.aged) < agesEvery && !e.aged.IsZero() {
-			continue
-		}
-		e.aged, e.room, e.perToken, e.keepIdle = now, of.Room(slot), of.MsPerToken(slot), 0
+		e.room, e.perToken, e.keepIdle = of.Room(slot), of.MsPerToken(slot), 0
 		if epoch := of.Epoch(slot); epoch != e.epoch {
 			e.epoch = epoch
 			t.cacheLost(slot, e)
@@ -367,11 +371,12 @@ func (t *Table) TurnPlaced(now time.Time, n uint32, p *PlacedTurn) {
 	t.lapsed.remove(p.Key)
 	e, m := t.endpoints.Get(p.Slot), t.members[p.Key]
 	if m == nil {
-		m = &member{key: p.Key, prefix: e.longest(p.Prompt), tenant: t.tenant(p.Tenant, p.Share)}
+		m = t.spare.take()
+		m.key, m.prefix, m.tenant = p.Key, e.longest(p.Prompt), t.tenant(p.Tenant, p.Share)
+		t.members[p.Key] = m
 		if p.First && p.Blocks > 0 && p.Blocks <= len(p.Prompt) && len(e.prefixes) < mostShared {
 			m.prefix = prefix{name: p.Prompt[p.Blocks-1], blocks: p.Blocks, tokens: p.Cached}
 		}
-		t.members[p.Key] = m
 		t.joinFamily(m, p.Parent)
 	} else {
 		t.uncount(m)

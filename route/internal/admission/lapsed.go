@@ -8,6 +8,7 @@ import "github.com/warmpath/warmpath/session"
 type lapsedTable struct {
 	byKey map[session.Key]*member
 	at    map[int]*lapsedRing // by slot
+	spare *spare
 }
 
 type lapsedRing struct {
@@ -24,11 +25,11 @@ func (l *lapsedTable) add(m *member) {
 		r.head.prev, r.head.next = &r.head, &r.head
 		l.at[m.slot] = r
 	}
-	x := &member{key: m.key, slot: m.slot, tokens: m.tokens, prev: r.head.prev, next: &r.head}
-	x.prev.next, r.head.prev = x, x
-	r.tokens += x.tokens
+	*m = member{key: m.key, slot: m.slot, tokens: m.tokens, prev: r.head.prev, next: &r.head}
+	m.prev.next, r.head.prev = m, m
+	r.tokens += m.tokens
 	r.count++
-	l.byKey[x.key] = x
+	l.byKey[m.key] = m
 }
 
 // remove forgets a conversation, if it is here.
@@ -41,9 +42,8 @@ func (l *lapsedTable) remove(key session.Key) {
 	r := l.at[x.slot]
 	x.prev.next, x.next.prev = x.next, x.prev
 	r.tokens -= x.tokens
-	if r.count--; r.count == 0 {
-		delete(l.at, x.slot)
-	}
+	r.count--
+	l.spare.put(x)
 }
 
 // trim forgets those of an endpoint that lapsed first while half of their cache is evicted, to make room for its members
@@ -59,4 +59,26 @@ func (l *lapsedTable) left(slot int) {
 	for r := l.at[slot]; r != nil && r.count > 0; {
 		l.remove(r.head.next.key)
 	}
+	delete(l.at, slot)
+}
+
+// spare is the memory of members that are none any more, and have no running turns, to be used again.
+type spare []*member
+
+// put adds one.
+func (s *spare) put(m *member) {
+	if len(*s) < mostSpare {
+		*s = append(*s, m)
+	}
+}
+
+// take is an empty one.
+func (s *spare) take() *member {
+	n := len(*s)
+	if n == 0 {
+		return &member{}
+	}
+	m := (*s)[n-1]
+	*s, *m = (*s)[:n-1], member{}
+	return m
 }

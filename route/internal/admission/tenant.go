@@ -30,7 +30,7 @@ func (t *Table) tenant(name string, share float64) *tenant {
 
 // releaseTenant is the opposite.
 func (t *Table) releaseTenant(x *tenant) {
-	if x.refs--; x.refs == 0 {
+	if x.refs--; x.refs == 0 && len(t.tenants) > mostSpare {
 		delete(t.tenants, x.name)
 	}
 }
