@@ -28,33 +28,44 @@ type candidateSet struct {
 func (r *readers) candidates(d *decision, l fleet.Leg, t *conversation.Found, prompt *cache.Prompt) (a candidateSet,
 	err error,
 ) {
-	d.rows[l] = d.rows[l][:0]
 	if a.forced, err = r.namedMember(d, l); err != nil {
 		return a, err
 	}
+	short := false
 	if a.forced == "" {
-		if short, ok := r.shortlistRows(d, l, t, prompt); ok {
-			return short, nil
-		}
-		if err := r.available(d, l); err != nil {
+		short = r.shortlisted(d, l, t, prompt, &a)
+	}
+	if !short {
+		if err := r.selectMembers(d, l, t, a.forced); err != nil {
 			return a, err
+		}
+	}
+	rows := d.rowsOf(l, len(d.members))
+	for i := range rows {
+		r.begin(d, &rows[i].Endpoint, d.members[i])
+	}
+	// operators use pins: they reach endpoints with weight 0 and draining ones too
+	if w := &rows[0].Weight; a.forced == pick.ReasonPinned && *w <= 0 {
+		*w = 1
+	}
+	return a, nil
+}
+
+// selectMembers selects, of all members or those that the request names (forced), the ones that take part.
+func (r *readers) selectMembers(d *decision, l fleet.Leg, t *conversation.Found, forced pick.Reason) error {
+	if forced == "" {
+		if err := r.available(d, l); err != nil {
+			return err
 		}
 	}
 	r.keepPossible(d, l)
 	if len(d.members) == 0 {
-		return a, r.noEndpoint(d, l)
+		return r.noEndpoint(d, l)
 	}
-	if a.forced == "" {
+	if forced == "" {
 		r.prefer(d, t)
 	}
-	for _, m := range d.members {
-		r.add(d, l, m)
-	}
-	// operators use pins: they reach endpoints with weight 0 and draining ones too
-	if w := &d.rows[l][0].Weight; a.forced == pick.ReasonPinned && *w <= 0 {
-		*w = 1
-	}
-	return a, nil
+	return nil
 }
 
 // namedMember selects the member that the request names, by a stored response or a pin, and says by which; "" for neither.
@@ -146,21 +157,22 @@ func (r *readers) prefer(d *decision, t *conversation.Found) {
 	r.preferLoadedAdapter(d)
 }
 
-// shortlistRows begins rows for a shortlist of a large pool's endpoints, see package shortlist, and reports whether it
-// did. It leaves the rare cases to a look at all members: unlike members, paths that some endpoints lack, kinds that
-// may not take the request, and pools without a fit endpoint or in panic.
-func (r *readers) shortlistRows(
+// shortlisted selects a shortlist of a large pool's members, see package shortlist, and reports whether it did; a is
+// then complete. It leaves the rare cases to a look at all members: unlike members, paths that some endpoints lack,
+// kinds that may not take the request, and pools without a fit endpoint or in panic.
+func (r *readers) shortlisted(
 	d *decision,
 	l fleet.Leg,
 	t *conversation.Found,
 	prompt *cache.Prompt,
-) (a candidateSet, short bool) {
+	a *candidateSet,
+) bool {
 	p := d.pool
 	if r.shortlists < 0 || p.Len() <= r.shortlists || p.Splits() || !p.Uniform() ||
 		r.endpoints.Absences(d.req.Path).Any() ||
 		!p.Shortlists() ||
 		d.req.Kinds != nil {
-		return a, false
+		return false
 	}
 	d.not = d.not[:0]
 	for _, names := range [...][]string{d.req.Tried, d.req.Exclude} {
@@ -170,11 +182,11 @@ func (r *readers) shortlistRows(
 			}
 		}
 	}
-	a.look = r.cache.Look(&d.text, prompt, p.Member(0).Model())
+	look := r.cache.Look(&d.text, prompt, p.Member(0).Model())
 	list := &d.list
 	slots := p.Slots()
 	r.shortlist.Begin(list, slots, shortlist.Request{
-		Tokens: d.size.Tokens, Held: a.look.Slots, Hash: placeHash(d.req, t.ID), Seed: d.req.Seed, Not: d.not,
+		Tokens: d.size.Tokens, Held: look.Slots, Hash: placeHash(d.req, t.ID), Seed: d.req.Seed, Not: d.not,
 	})
 	all, ejected, judged := p.Len()-len(list.Unverified), 0, 0
 	for _, i := range list.Unverified {
@@ -195,7 +207,7 @@ func (r *readers) shortlistRows(
 		}
 	}
 	if list.Count() <= r.shortlists || r.health.Panics(all, ejected, judged) {
-		return a, false
+		return false
 	}
 	d.named = d.named[:0]
 	for _, name := range [...]string{t.Entry.Endpoint, t.Hint, t.Parent} {
@@ -207,24 +219,23 @@ func (r *readers) shortlistRows(
 		}
 	}
 	beyond := list.Close(d.named)
+	d.members = d.members[:0]
 	for _, i := range list.Rows {
 		if m := p.Member(int(i)); r.usable(d.now, m.Endpoint(), d.req.Caller, false) == health.Fit {
-			r.add(d, l, m)
+			d.members = append(d.members, m)
 		}
 	}
-	if len(d.rows[l]) == 0 {
-		return a, false
+	if len(d.members) == 0 {
+		return false
 	}
-	a.beyond = beyond
-	return a, true
+	a.look, a.beyond = look, beyond
+	return true
 }
 
-// add begins a row of a leg with an endpoint, and what it and its engine's reports say of it.
-func (r *readers) add(d *decision, l fleet.Leg, m pool.Member) {
+// begin begins a row with a member's endpoint, and what it and its engine's reports say of it.
+func (r *readers) begin(d *decision, e *pick.Endpoint, m pool.Member) {
 	ep := m.Endpoint()
 	at := ep.Slot()
-	rows := d.rowsOf(l, len(d.rows[l])+1)
-	e := &rows[len(rows)-1].Endpoint
 	e.Name, e.Key, e.Slot, e.Epoch = ep.Name(), ep.Key(), at, r.cache.Epoch(at)
 	e.Ramp = r.health.Ramp(d.now, at)
 	e.Weight = ep.Weight() * e.Ramp
@@ -293,25 +304,26 @@ func (r *readers) bestMembers(d *decision, l fleet.Leg) {
 func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejected, judged int) {
 	d.members = d.members[:0]
 	best, splits, without := health.Unfit, d.pool.Splits(), len(tried(d.req, l))+len(d.req.Exclude) > 0
+	slots := d.pool.Slots()
 	for i := range d.pool.Len() {
 		m := d.pool.Member(i)
-		ep := m.Endpoint()
-		if splits && !d.takes(ep, l) || !d.fits(ep) {
+		if splits && !d.takes(m.Endpoint(), l) || d.req.Kinds != nil && !d.fits(m.Endpoint()) {
 			continue
 		}
-		rank := r.usable(d.now, ep, d.req.Caller, regardless)
-		if rank >= health.Unfit {
-			continue
+		rank := health.Fit
+		if !r.shortlist.Fit(slots.At(i)) {
+			if rank = r.usable(d.now, m.Endpoint(), d.req.Caller, regardless); rank >= health.Unfit {
+				continue
+			}
 		}
 		all++
 		if rank == health.Ejected {
 			ejected++
-			if r.health.Judged(d.now, ep.Slot()) {
+			if r.health.Judged(d.now, m.Endpoint().Slot()) {
 				judged++
 			}
 		}
-		if rank > best ||
-			without && (slices.Contains(tried(d.req, l), ep.Name()) || slices.Contains(d.req.Exclude, ep.Name())) {
+		if rank > best || without && d.without(m.Endpoint().Name(), l) {
 			continue
 		}
 		if rank < best {
@@ -321,6 +333,11 @@ func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejecte
 		d.members = r.pools.Serving(m, d.members, &d.others)
 	}
 	return all, ejected, judged
+}
+
+// without reports whether an endpoint is not to take a leg: it has failed, or is excluded by the request.
+func (d *decision) without(name string, l fleet.Leg) bool {
+	return slices.Contains(tried(d.req, l), name) || slices.Contains(d.req.Exclude, name)
 }
 
 // fits reports whether an endpoint is of a kind that may take the request.
@@ -408,6 +425,9 @@ func (d *decision) keepContext(tokens int) {
 // preferInMemory prefers endpoints that have the model in memory, as long as a request waits at the least loaded of
 // them no longer than one that has the model loaded elsewhere.
 func (r *readers) preferInMemory(d *decision) {
+	if !r.endpoints.LoadOnDemand() {
+		return
+	}
 	cold := func(m pool.Member) bool { return m.Endpoint().Cold(d.now, r.staleAfter, m.Model()) }
 	if !slices.ContainsFunc(d.members, cold) {
 		return

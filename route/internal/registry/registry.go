@@ -30,6 +30,7 @@ type Table struct {
 	bySlot    []Endpoint          // zero for a free slot
 	free      []int               // free slots, to be reused
 	absent    []absence
+	loads     bool // see Reader.LoadOnDemand
 
 	generation uint64
 	entered    uint64 // endpoints so far
@@ -206,6 +207,7 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	}
 	if n.Load != nil {
 		o.Load, e.r.loadAt = n.Load, now
+		t.loads = t.loads || n.Load.Loaded != nil
 	}
 	setPositive(&o.CacheTokens, n.CacheTokens)
 	setPositive(&o.BlockTokens, n.BlockTokens)
@@ -220,6 +222,7 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	}
 	if n.Sleep != fleet.SleepUnknown || !n.Healthy { // one that is down for another reason is not asleep
 		o.Sleep, o.Rests = n.Sleep, n.Rests
+		t.loads = t.loads || n.Sleep == fleet.Dozing
 	}
 }
 
@@ -266,6 +269,10 @@ func (r Reader) At(slot int) Endpoint { return r.t.bySlot[slot] }
 
 // Slots lists the endpoints by slot, the zero value for a free one.
 func (r Reader) Slots() iter.Seq[Endpoint] { return slices.Values(r.t.bySlot) }
+
+// LoadOnDemand reports whether any engine so far was one that loads models when requests come for them: without, none is
+// Cold.
+func (r Reader) LoadOnDemand() bool { return r.t.loads }
 
 // Touched is what has changed since Settle.
 func (r Reader) Touched() *Touched { return &r.t.touched }

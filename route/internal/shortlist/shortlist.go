@@ -74,6 +74,9 @@ type Reader struct{ t *Table }
 // Reader returns a read-only view.
 func (t *Table) Reader() Reader { return Reader{t} }
 
+// Fit is what Describe said last: whether an endpoint may take anybody's traffic, at any time.
+func (r Reader) Fit(slot int32) bool { return r.t.seats[slot].fit }
+
 // Request is what a shortlist is made for.
 type Request struct {
 	Tokens int     // of its prompt
