@@ -133,10 +133,10 @@ type Link struct {
 
 // FullWeight is the configured weight without the ramp.
 func (c *Candidate) FullWeight() float64 {
-	if c.Ramp > 0 {
-		return c.Weight / c.Ramp
+	if c.Ramp <= 0 || c.Ramp == 1 {
+		return c.Weight
 	}
-	return c.Weight
+	return c.Weight / c.Ramp
 }
 
 // CacheGate says whether cached tokens counted in a decision: only if the best candidate holds more than a threshold

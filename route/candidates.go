@@ -307,7 +307,7 @@ func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejecte
 	slots := d.pool.Slots()
 	for i := range d.pool.Len() {
 		m := d.pool.Member(i)
-		if splits && !d.takes(m.Endpoint(), l) || d.req.Kinds != nil && !d.fits(m.Endpoint()) {
+		if splits && !d.takes(m, l) || d.req.Kinds != nil && !d.fits(m.Endpoint()) {
 			continue
 		}
 		rank := health.Fit
@@ -345,11 +345,11 @@ func (d *decision) fits(ep registry.Endpoint) bool {
 	return d.req.Kinds == nil || slices.Contains(d.req.Kinds, ep.Kind())
 }
 
-// takes reports whether an endpoint may be given a leg of the request. SGLang's servers serve their role only: in a
+// takes reports whether a member may be given a leg of the request. SGLang's servers serve their role only: in a
 // pool with such decoders whole requests go to endpoints of the role both.
-func (d *decision) takes(ep registry.Endpoint, l fleet.Leg) bool {
-	role, p := ep.Role(), d.pool
-	if !p.Splits() || !ep.RoleOnly() {
+func (d *decision) takes(m pool.Member, l fleet.Leg) bool {
+	role, p := m.Role(), d.pool
+	if !p.Splits() || !m.RoleOnly() {
 		return role.Takes(l)
 	}
 	switch {
@@ -512,7 +512,7 @@ func (r *readers) noEndpoint(d *decision, l fleet.Leg) error {
 		m := p.Member(i)
 		serves := func(m pool.Member) bool { return m.Model() == d.model }
 		switch ep := m.Endpoint(); {
-		case !d.takes(ep, l):
+		case !d.takes(m, l):
 		case d.model != "" && !slices.ContainsFunc(r.pools.Serving(m, nil, &d.others), serves):
 			why = append(why, ep.Name()+" does not serve "+d.model)
 		default:

@@ -429,8 +429,8 @@ func (r *readers) fill(
 		if first {
 			shared = h.CachedTokens
 		}
-		pace := r.speed.Pace(c.Slot)
-		wait := r.backlog.Expect(&q, c, h, shared, &pace, r.speed)
+		pace, decodeMs := r.speed.Pace(c.Slot)
+		wait := r.backlog.Expect(&q, c, h, shared, &pace, decodeMs, r.speed)
 		var answers pick.Answers
 		if price.answerWaitCost > 0 {
 			answers = r.speed.Answers(c.Slot, max(0, c.Load.Working()-wait.Prompts))

@@ -230,7 +230,7 @@ func TestAccounts(t *testing.T) {
 				{Endpoint: pick.Endpoint{Slot: 0, CacheTokens: 5000, EngineRequests: 3, Load: reader.Load(0)}}, {Endpoint: pick.Endpoint{Slot: 1, Load: reader.Load(1)}, Cached: pick.Cached{CachedTokens: 500}},
 			} {
 				c.Pace = pace
-				c.Wait = reader.Expect(&q, &c.Endpoint, &c.Cached, 0, &pace, r)
+				c.Wait = reader.Expect(&q, &c.Endpoint, &c.Cached, 0, &pace, r.DecodeMs(c.Slot), r)
 				wait, link := reader.ExpectDecode(now, &c, 1000, 50, r)
 				for _, w := range []pick.Wait{c.Wait, wait} {
 					if !(w.WaitMs >= 0 && w.WaitMs < 1e9 && w.Occupancy >= 0 && w.OccupancyMs >= 0 && w.Decoding >= 0 && w.Prompts >= 0) {

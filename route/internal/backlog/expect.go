@@ -16,16 +16,17 @@ type Newcomer struct {
 }
 
 // Expect says how long a request would wait at an endpoint that holds some of its prompt, of that shared with all
-// others, and computes at some pace.
+// others, and computes at some pace. decodeMs is its DecodeMs.
 func (r Reader) Expect(
 	q *Newcomer,
 	c *pick.Endpoint,
 	h *pick.Cached,
 	shared int,
 	p *pick.Pace,
+	decodeMs float64,
 	rates Rates,
 ) (w pick.Wait) {
-	e, decodeMs := r.t.endpoints.Get(c.Slot), rates.DecodeMs(c.Slot)
+	e := r.t.endpoints.Get(c.Slot)
 	sent, queued, first := e.sent(), 0, 0.0
 	if e.queue.n > 0 {
 		queued, first, w.Overtaken = r.t.jobsBefore(

@@ -109,7 +109,7 @@ func (t *Table) memberOf(e registry.Endpoint, s *state, targets []string) (m mem
 	if !ok {
 		return member{}, false
 	}
-	m.order, m.slot, m.part = e.Order(), int32(e.Slot()), e.Role() != fleet.RoleBoth
+	m.order, m.slot, m.role, m.roleOnly = e.Order(), int32(e.Slot()), roleOf(e.Role()), e.RoleOnly()
 	m.model, m.context, m.adapter = s.called(model.ID), model.ContextTokens, model.Parent != ""
 	return m, true
 }

@@ -7,8 +7,6 @@
 package pool
 
 import (
-	"slices"
-
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
@@ -36,6 +34,8 @@ type state struct {
 	slots   []int32  // of the members
 	models  []string // names under which members serve its requests
 	roles   int      // members with a role
+	halves  int      // of these, decoders that take no whole requests
+	wholes  int      // members that take whole requests
 	uniform bool     // all members have one model name and one context, and no adapter
 	shared  bool     // it is of an alias with shares
 
@@ -96,20 +96,11 @@ func (p Pool) MemberAt(e registry.Endpoint) (m Member, ok bool) {
 // SplitsAlways reports whether the pool's decoders take no whole requests. Every request that can be split is then
 // split, whatever is configured.
 func (p Pool) SplitsAlways() bool {
-	return p.s.parts &&
-		slices.ContainsFunc(p.s.slots, func(slot int32) bool {
-			e := p.s.endpoints.At(int(slot))
-			return e.Role() == fleet.RoleDecode && e.RoleOnly()
-		})
+	return p.s.parts && p.s.halves > 0
 }
 
 // ServesWhole reports whether some member takes whole requests.
-func (p Pool) ServesWhole() bool {
-	return slices.ContainsFunc(p.s.slots, func(slot int32) bool {
-		e := p.s.endpoints.At(int(slot))
-		return e.Role() == fleet.RoleBoth || e.Role() == fleet.RoleDecode && !e.RoleOnly()
-	})
-}
+func (p Pool) ServesWhole() bool { return p.s.wholes > 0 }
 
 // Shortlists reports whether the policy for whole requests takes a shortlist.
 func (p Pool) Shortlists() bool { return p.s.policy.Needs.Shortlist }
@@ -172,9 +163,39 @@ type member struct {
 	slot    int32  // of its endpoint
 	model   int32  // index of state.models
 	adapter bool   // the model is a LoRA adapter
-	part    bool   // its endpoint has a role
 	stated  bool   // declared by the configuration; the engine has not listed it
+	// of its endpoint, see Member.Role
+	role     role
+	roleOnly bool
 }
+
+// role is a fleet.Role without a pointer.
+type role uint8
+
+const (
+	both role = iota
+	prefills
+	decodes
+)
+
+func roleOf(r fleet.Role) role {
+	switch r {
+	case fleet.RolePrefill:
+		return prefills
+	case fleet.RoleDecode:
+		return decodes
+	default:
+		return both
+	}
+}
+
+// Role is the endpoint's declared role.
+func (m Member) Role() fleet.Role {
+	return [...]fleet.Role{fleet.RoleBoth, fleet.RolePrefill, fleet.RoleDecode}[m.m.role]
+}
+
+// RoleOnly is registry.Endpoint.RoleOnly.
+func (m Member) RoleOnly() bool { return m.m.roleOnly }
 
 // Endpoint is the endpoint.
 func (m Member) Endpoint() registry.Endpoint { return m.s.endpoints.At(int(m.m.slot)) }

@@ -233,10 +233,16 @@ func (t *Table) retake(name string, changed []registry.Endpoint) {
 // engine that moves does, moves no others.
 const hole = -1
 
-// count adds by to the number of members with a role if m has one.
+// count adds by to the numbers of members that a member is among.
 func (s *state) count(m *member, by int) {
-	if m.part {
+	if m.role != both {
 		s.roles += by
+	}
+	switch half := m.role == decodes && m.roleOnly; {
+	case half:
+		s.halves += by
+	case m.role != prefills:
+		s.wholes += by
 	}
 }
 
@@ -246,9 +252,9 @@ func (s *state) place(e registry.Endpoint) (i int, ok bool) {
 	return i, ok && int(s.members[i].slot) == e.Slot()
 }
 
-// survey notes the members' slots, how many of them have a role, and whether they are alike.
+// survey notes the members' slots and roles, and whether they are alike.
 func (s *state) survey() {
-	s.slots, s.roles = s.slots[:0], 0
+	s.slots, s.roles, s.halves, s.wholes = s.slots[:0], 0, 0, 0
 	for i := range s.members {
 		s.count(&s.members[i], 1)
 		s.slots = append(s.slots, s.members[i].slot)

@@ -52,6 +52,9 @@ func TestMembersFollow(t *testing.T) {
 		spec := func(i int) fleet.Endpoint {
 			e := fleet.Endpoint{Name: fmt.Sprint("e", i), Weight: 1}
 			e.Role = rapid.SampledFrom([]fleet.Role{fleet.RoleBoth, fleet.RoleBoth, fleet.RolePrefill, fleet.RoleDecode}).Draw(t, "role")
+			if rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
+				e.Kind = fleet.KindSGLang
+			}
 			if rapid.IntRange(0, 3).Draw(t, "stated") == 0 {
 				e.Models = []string{rapid.SampledFrom([]string{"m1", "m2", "chat"}).Draw(t, "model")}
 			}
@@ -92,7 +95,8 @@ func TestMembersFollow(t *testing.T) {
 							models = append(models, fleet.Model{ID: id, ContextTokens: rapid.IntRange(1, 2).Draw(t, "context")})
 						}
 					}
-					of.Report(now, e, &fleet.Report{Healthy: true, Models: models})
+					kind := rapid.SampledFrom([]fleet.Kind{fleet.KindUnknown, fleet.KindVLLM, fleet.KindSGLang}).Draw(t, "kind")
+					of.Report(now, e, &fleet.Report{Healthy: true, Kind: kind, Models: models})
 				}
 			}
 			table.Refresh()
@@ -109,11 +113,16 @@ func TestMembersFollow(t *testing.T) {
 				for i := range fresh.members { // names have the numbers in which they came
 					fresh.members[i].model = p.s.called(fresh.models[fresh.members[i].model])
 				}
-				got := state{name: p.s.name, members: p.s.members, slots: p.s.slots, roles: p.s.roles, uniform: p.s.uniform, parts: p.s.parts, policy: p.s.policy, prefill: p.s.prefill}
+				compared := func(s *state) state {
+					return state{
+						name: s.name, members: s.members, slots: s.slots, roles: s.roles, halves: s.halves, wholes: s.wholes,
+						uniform: s.uniform, parts: s.parts, policy: s.policy, prefill: s.prefill,
+					}
+				}
+				got, want := compared(p.s), compared(&fresh)
 				if len(fresh.members) == 0 { // a pool keeps its policies until it has members again
 					got.parts, got.policy, got.prefill = fresh.parts, fresh.policy, fresh.prefill
 				}
-				want := state{name: fresh.name, members: fresh.members, slots: fresh.slots, roles: fresh.roles, uniform: fresh.uniform, parts: fresh.parts, policy: fresh.policy, prefill: fresh.prefill}
 				if len(got.members)+len(want.members) == 0 {
 					got.members, want.members, got.slots, want.slots = nil, nil, nil, nil
 				}

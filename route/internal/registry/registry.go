@@ -37,8 +37,8 @@ type Table struct {
 	touched    Touched
 }
 
-// Touched is what has changed since Settle: endpoints that entered, left or have other models, one that takes the place
-// of another after it, and the models that they serve or served.
+// Touched is what has changed since Settle: endpoints that entered, left, have other models or are of another kind, one
+// that takes the place of another after it, and the models that they serve or served.
 type Touched struct {
 	Endpoints []Endpoint
 	Models    []string // in no order, some twice
@@ -194,8 +194,10 @@ func (t *Table) Report(now time.Time, e Endpoint, n *fleet.Report) {
 	// a server that loads its model has a port again, and is not well yet
 	o.Refused = n.Refused || o.Refused && !n.Healthy
 	o.Healthy, o.Unanswered, o.Detail = n.Healthy, n.Unanswered, n.Detail
-	if n.Kind != fleet.KindUnknown {
-		o.Kind = n.Kind
+	if n.Kind != fleet.KindUnknown && n.Kind != o.Kind {
+		if o.Kind = n.Kind; e.r.spec.Kind == fleet.KindUnknown {
+			t.touch(e) // see RoleOnly
+		}
 	}
 	if n.Version != "" {
 		o.Version = n.Version

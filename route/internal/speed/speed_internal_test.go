@@ -48,13 +48,14 @@ func TestSpeedsStaySane(t *testing.T) {
 			before, reader := clone(&table), table.Reader()
 			for slot := range endpoints {
 				token, known := reader.Transfer(now, slot), reader.Known(slot)
-				pace, answers := reader.Pace(slot), reader.Answers(slot, 5)
+				pace, decodeMs := reader.Pace(slot)
+				answers := reader.Answers(slot, 5)
 				for _, x := range []float64{reader.MsPerToken(slot), reader.MsPerAnswer(slot), token.MsPerToken, token.FixedMs, pace.MsPerToken, pace.FixedMs, answers.AnswerMs} {
 					if !(x > 0 && x < 1e12) {
 						t.Fatalf("a speed of %v: %v, %v, %+v, %v", x, reader.MsPerToken(slot), reader.MsPerAnswer(slot), token, answers)
 					}
 				}
-				if hold := reader.DecodeMs(slot); reader.MsPerToken(slot) < backlog.LeastMsPerToken || !(hold >= 0 && known.MsPerAnswer >= 0 && pace.MsPerAnswer >= 0 && answers.PerOtherMs >= 0) {
+				if hold := reader.DecodeMs(slot); hold != decodeMs || reader.MsPerToken(slot) < backlog.LeastMsPerToken || !(hold >= 0 && known.MsPerAnswer >= 0 && pace.MsPerAnswer >= 0 && answers.PerOtherMs >= 0) {
 					t.Fatalf("%v ms a token, held for %v, %+v, %v more", reader.MsPerToken(slot), hold, known, answers)
 				}
 				reader.InOrder(slot)
