@@ -94,6 +94,7 @@ func (r *readers) namedMember(d *decision, l fleet.Leg) (by pick.Reason, err err
 // available selects the members of the best available health class that may take the leg, and of these those that are
 // not known to lack the request's path.
 func (r *readers) available(d *decision, l fleet.Leg) error {
+	r.settle(d, l)
 	r.bestMembers(d, l)
 	if len(d.members) == 0 {
 		return r.noEndpoint(d, l)
@@ -108,31 +109,31 @@ func (r *readers) available(d *decision, l fleet.Leg) error {
 	return nil
 }
 
-// keepPossible keeps the members that can compute the request, and of an alias with shares those with the conversation's
-// model: all that comes later sees one model. It may keep none for a leg whose model the other leg has settled.
+// keepPossible keeps the members that can compute the request, and of an alias whose models divide it those with the
+// model that is settled: all that comes later sees one model. It may keep none for a leg whose model the other leg has
+// settled.
 func (r *readers) keepPossible(d *decision, l fleet.Leg) {
 	if d.pool.Uniform() { // it would keep all
-		return
-	}
-	// engines reject a request whose longest answer would exceed their context
-	d.keepContext(d.size.Tokens + d.req.MaxTokens)
-	if !d.pool.Shared() {
 		return
 	}
 	serves := func(model string) bool {
 		return slices.ContainsFunc(d.members, func(m pool.Member) bool { return m.Model() == model })
 	}
-	if settled := d.model != "" && (l == fleet.LegPrefill || d.req.Leg != fleet.LegWhole); !settled && !serves(d.model) {
-		d.model = d.who.Entry.Model
-		if !d.who.Known || !serves(d.model) {
-			number := d.req.Seed
-			if d.who.ID != "" {
-				number = placeHash(d.req, d.who.ID)
-			}
-			d.model = r.pools.Drawn(d.pool.Name(), number, serves)
+	// engines reject a request whose longest answer would exceed their context
+	tokens := d.size.Tokens + d.req.MaxTokens
+	switch {
+	case !d.pool.Shared():
+		d.keepContext(tokens)
+		return
+	case d.settled(l) || serves(d.model):
+	default: // the request names the endpoint
+		d.keepContext(tokens)
+		if d.model = d.who.Entry.Model; !d.who.Known || !serves(d.model) {
+			d.model = r.pools.Drawn(d.pool.Name(), d.drawn(), serves)
 		}
 	}
 	d.members = slices.DeleteFunc(d.members, func(m pool.Member) bool { return m.Model() != d.model })
+	d.keepContext(tokens)
 }
 
 // settleModel settles the model of a request that may be split, by the endpoints that may answer it.
@@ -304,10 +305,10 @@ func (r *readers) bestMembers(d *decision, l fleet.Leg) {
 func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejected, judged int) {
 	d.members = d.members[:0]
 	best, splits, without := health.Unfit, d.pool.Splits(), len(tried(d.req, l))+len(d.req.Exclude) > 0
-	slots := d.pool.Slots()
+	slots, divides := d.pool.Slots(), d.pool.Shared() && d.model != ""
 	for i := range d.pool.Len() {
 		m := d.pool.Member(i)
-		if splits && !d.takes(m, l) || d.req.Kinds != nil && !d.fits(m.Endpoint()) {
+		if splits && !d.takes(m, l) || d.req.Kinds != nil && !d.fits(m.Endpoint()) || divides && !r.serves(d, m) {
 			continue
 		}
 		rank := health.Fit

@@ -24,8 +24,12 @@ import (
 type decision struct {
 	now     time.Time
 	req     *fleet.Request
-	pool    pool.Pool   // of the model, with its policies
-	model   string      // of an alias with shares: which of its models both legs get, once it is settled
+	pool    pool.Pool    // of the model, with its policies
+	model   string       // of an alias whose models divide its requests: which of them both legs get, once it is settled
+	passed  []PassedOver // of an alias whose models are in order: those before it
+	inOrder int          // its place among them; -1 where the conversation keeps it
+	heldAt  int          // the place of one for which admission would hold it, for at most holdMs; 0 ms for none
+	holdMs  float64
 	size    size.Prompt // tokens, and where each block ends
 	why     SplitWhy    // why it is split or not, as far as known
 	open    bool        // the candidates' costs decide whether it is split
@@ -56,16 +60,19 @@ type scratch struct {
 	decode  pick.View
 	arrived pick.View // whole, where what is still to be transferred does not count
 
-	text    cache.Text // cached prefixes at all endpoints
-	free    split.Free
-	members []pool.Member                     // of candidates
-	others  pool.Others                       // some of these
-	cached  []pick.Cached                     // of fill
-	rows    [arrivedRows + 1][]pick.Candidate // of each leg
-	list    shortlist.List
-	not     []int32 // of shorten, as is named
-	named   []int32
-	chance  [fleet.LegPrefill + 1]chance // for choosing who answers, and who computes the prompt
+	text          cache.Text // cached prefixes at all endpoints
+	free          split.Free
+	members       []pool.Member // of candidates
+	others        pool.Others   // some of these
+	options       []option      // of settle, as are serving and servingOthers
+	serving       []pool.Member
+	servingOthers pool.Others
+	cached        []pick.Cached                     // of fill
+	rows          [arrivedRows + 1][]pick.Candidate // of each leg
+	list          shortlist.List
+	not           []int32 // of shorten, as is named
+	named         []int32
+	chance        [fleet.LegPrefill + 1]chance // for choosing who answers, and who computes the prompt
 }
 
 // chance is a generator of random numbers.
@@ -272,7 +279,12 @@ func (r *readers) chooseWhole(d *decision) error {
 	if err != nil {
 		return err
 	}
-	if err := r.checkAdmission(d, forced); err != nil {
+	if err = r.checkAdmission(d, forced); errors.Is(err, errHeld) && r.overflowsHold(d) {
+		if forced, err = r.fill(d, &d.whole, fleet.LegWhole, &d.who); err == nil {
+			err = r.checkAdmission(d, forced)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if prefillers && forced == pick.ReasonHolder {
@@ -570,7 +582,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	made.Reason, made.Candidates = choice.Reason, v.Eligible()
 	made.PromptTokens, made.CachedTokens = v.PromptTokens, c.CachedTokens
 	made.Leg, made.Why, made.Weighed, made.CacheGate = v.Leg, d.why, d.weighed, v.CacheGate
-	made.TellSession = ep.KeepsSessions()
+	made.TellSession, made.Passed = ep.KeepsSessions(), d.passed
 	if v.Leg == fleet.LegPrefill {
 		made.Handover = ep.Handover()
 	}

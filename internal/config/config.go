@@ -205,7 +205,8 @@ func (d Discovery) templates() map[string]discovery.EndpointConfig {
 // Models adds names to those that endpoints serve, and settings for some models.
 type Models struct {
 	// Aliases maps a name to models, in order of preference. The name "*" matches every name that is not served
-	// otherwise. Models with shares ({model: NAME, share: 95}) divide the new conversations among them.
+	// otherwise. Models with shares ({model: NAME, share: 95}) divide the new conversations among them; with overflow
+	// ({model: NAME, overflow: 10s}) the next one is for what the one before cannot take now.
 	Aliases map[string]AliasModels `yaml:"aliases"`
 	// Settings are those for some models. The first entry that has a model counts.
 	Settings []ModelSettings `yaml:"settings"`
@@ -222,6 +223,12 @@ type AliasModel struct {
 	// all must have one then. A conversation keeps its model, and gets another only where no engine with it can be used.
 	// With 0 a model keeps the conversations that it has. Left out, the policy chooses among all models.
 	Share *float64 `yaml:"share"`
+	// Overflow puts the models in order, and is how long a new prompt may be expected to wait at the best endpoint of this
+	// one. Beyond that a new conversation gets the next one, and so it does where no endpoint with this one can be used:
+	// they are down, refuse (429, 503), failed lately, or have too small a context. With 0 it waits as long as it takes. All
+	// models but the last have it then. A conversation keeps its model, also while that refuses, and gets another only
+	// where no endpoint with it can be used.
+	Overflow *time.Duration `yaml:"overflow"`
 }
 
 // Queue holds prompts at the router while endpoints have enough to compute, the shortest first: an engine computes in
@@ -526,13 +533,19 @@ func (c Config) AliasList() []route.Alias {
 			if m.Share != nil {
 				a.Shares = append(a.Shares, *m.Share)
 			}
+			if m.Overflow != nil {
+				a.Overflow = append(a.Overflow, *m.Overflow)
+			}
+		}
+		if n := len(a.Models); len(a.Overflow) > 0 && n > 0 && c.Models.Aliases[name][n-1].Overflow == nil {
+			a.Overflow = append(a.Overflow, 0) // of the last
 		}
 		out = append(out, a)
 	}
 	return out
 }
 
-// Shown are the models as they are shown, with their shares of its new conversations.
+// Shown are the models as they are shown, with their shares of its new conversations or how long one waits for each.
 func (models AliasModels) Shown() []string {
 	total := 0.0
 	for _, m := range models {
@@ -545,6 +558,13 @@ func (models AliasModels) Shown() []string {
 		text := m.Model
 		if m.Share != nil && total > 0 {
 			text += fmt.Sprintf(" (%.3g %%)", 100**m.Share/total)
+		}
+		switch {
+		case m.Overflow == nil:
+		case *m.Overflow == 0:
+			text += " (then the next)"
+		default:
+			text += fmt.Sprintf(" (up to %v, then the next)", *m.Overflow)
 		}
 		out = append(out, text)
 	}

@@ -92,6 +92,9 @@ func (c Config) Settings() map[string]any {
 }
 
 func tree(v reflect.Value) any {
+	if v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil
+	}
 	switch x := v.Interface().(type) {
 	case time.Duration:
 		return x.String()
@@ -118,9 +121,6 @@ func tree(v reflect.Value) any {
 		}
 		return out
 	case reflect.Pointer:
-		if v.IsNil() {
-			return nil
-		}
 		return tree(v.Elem())
 	}
 	return v.Interface()

@@ -23,6 +23,7 @@ type Decision struct {
 	Why          string    `json:"why"`
 	Pool         string    `json:"pool,omitempty"`
 	Model        string    `json:"model,omitempty"`
+	Passed       []Passed  `json:"passed,omitempty"` // models of the alias before this one
 	Policy       string    `json:"policy,omitempty"`
 	Class        string    `json:"class"`
 	Conversation string    `json:"conversation,omitempty"`
@@ -52,6 +53,13 @@ type Decision struct {
 	// what the candidates' terms reckon: choice, split, request, or policy where that has a formula of its own
 	Scope      string      `json:"scope,omitempty"`
 	Candidates []Candidate `json:"candidates"` // the chosen one first, then the best of the others
+}
+
+// Passed is route.PassedOver.
+type Passed struct {
+	Model  string  `json:"model"`
+	Why    string  `json:"why"`
+	WaitMs float64 `json:"wait_ms,omitempty"` // where it is full
 }
 
 // Split says why a request went to two endpoints, or why not.
@@ -176,6 +184,9 @@ func (d *record) view() Decision {
 	if d.leg != fleet.LegWhole {
 		v.Leg = d.leg.String()
 	}
+	for _, p := range d.passed {
+		v.Passed = append(v.Passed, Passed{Model: p.Model, Why: string(p.Why), WaitMs: round(p.WaitMs)})
+	}
 	if d.split != "" {
 		v.Split = &Split{Why: string(d.split), WholeMs: round(d.weighed.WholeMs), SplitMs: round(d.weighed.SplitMs)}
 	}
@@ -213,7 +224,7 @@ func (d *record) view() Decision {
 	if m := d.miss; m.Cause != route.MissNone {
 		v.Miss = &Miss{string(m.Cause), m.Tokens, m.Work, m.From, m.To, m.Messages[0], m.Messages[1], m.Unseen}
 	}
-	v.Why = why(&v) + missed(&v) + gated(&v) + parted(&v) + held(&v) + queued(&v)
+	v.Why = why(&v) + passed(&v) + missed(&v) + gated(&v) + parted(&v) + held(&v) + queued(&v)
 	return v
 }
 

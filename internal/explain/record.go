@@ -27,6 +27,7 @@ type record struct {
 	leg                          fleet.Leg
 	split                        route.SplitWhy
 	weighed                      route.Weighed
+	passed                       []route.PassedOver // at most as many as an alias has models
 	gate                         pick.CacheGate
 	refusal                      bool // the router answered it itself
 	status                       int
@@ -82,6 +83,7 @@ func (d *record) ended(e *route.Entry, hash bool) {
 	d.pool, d.policy, d.endpoint, d.home, d.kind = v.Pool, v.Policy, v.Endpoint.Name, x.Home, v.Kind
 	d.reason, d.class, d.firstTurn, d.newID, d.stream = v.Reason, x.Class, v.FirstTurn, v.NewID, x.Stream
 	d.leg, d.split, d.weighed, d.gate = v.Leg, v.Why, v.Weighed, v.CacheGate
+	d.passed = v.Passed
 	d.eligible, d.prompt, d.cached, d.ttft = v.Candidates, v.PromptTokens, v.CachedTokens, v.TTFTMs
 	d.routed, d.firstByte, d.end = x.Routed, x.FirstByte, e.Now
 	d.atLimit, d.greedy, d.held = v.AtLimit, v.Greedy, v.Held

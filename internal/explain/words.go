@@ -3,10 +3,12 @@ package explain
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy/reasons"
+	"github.com/warmpath/warmpath/route"
 )
 
 // why tells a decision in a sentence or two.
@@ -79,6 +81,31 @@ func refusal(v *Decision) string {
 		text += " The limit is set by " + v.Limit + "."
 	}
 	return text
+}
+
+// passed says which models of the alias were passed over.
+func passed(v *Decision) string {
+	var text strings.Builder
+	for _, p := range v.Passed {
+		text.WriteString(" " + p.Model + " comes before " + v.Model + ", and ")
+		switch route.Passing(p.Why) {
+		case route.PassedFull:
+			text.WriteString("a new prompt waits " + millis(p.WaitMs) + " there.")
+		case route.PassedRefuses:
+			text.WriteString("its endpoints asked for less traffic.")
+		case route.PassedEjected:
+			text.WriteString("its endpoints failed lately.")
+		case route.PassedTried:
+			text.WriteString("the request failed there.")
+		case route.PassedShort:
+			text.WriteString("its context is too small.")
+		case route.PassedLacks:
+			text.WriteString("its endpoints do not have the path.")
+		case route.PassedDown:
+			text.WriteString("no endpoint of it can be used.")
+		}
+	}
+	return text.String()
 }
 
 // at says what is expected at the chosen endpoint: a sentence of its own, or (form 1) the rest of one.

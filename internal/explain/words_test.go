@@ -37,6 +37,9 @@ func TestWhy(t *testing.T) {
 		{"warm", reasons.Warm, func(x *route.Ended) { x.Home = "" }, "a holds 960 of its 1,000 prompt tokens, more than most others. The first token is due in 36 ms; b, the next best, would cost 98 ms more."},
 		{"least_ttft", reasons.LeastTTFT, func(x *route.Ended) { x.Candidates[1].Terms = pick.Terms{Fixed: 37} }, "It costs least at a. The first token is due in 36 ms; b would cost as much."},
 		{"over its share", reasons.LeastTTFT, func(x *route.Ended) { x.Candidates[1].Terms = pick.Terms{Fixed: 10} }, "b would cost 27 ms less, but has its fair share of requests already."},
+		{"passed over", pick.ReasonSession, func(x *route.Ended) {
+			x.Decision.Model, x.Decision.Passed = "s", []route.PassedOver{{Model: "l", Why: route.PassedFull, WaitMs: 12_000}, {Model: "m", Why: route.PassedRefuses}}
+		}, " l comes before s, and a new prompt waits 12.0 s there. m comes before s, and its endpoints asked for less traffic."},
 		{"queued", pick.ReasonSession, func(x *route.Ended) { x.Decision.Queued, x.Sent = true, x.Routed.Add(30*time.Millisecond) }, " It waited 30 ms in the router's queue, where shorter prompts go first."},
 		{"queued by a limit", pick.ReasonSession, func(x *route.Ended) {
 			x.Decision.Queued, x.Decision.AtLimit, x.Sent = true, true, x.Routed.Add(30*time.Millisecond)

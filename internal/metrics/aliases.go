@@ -20,14 +20,15 @@ func aliasFamilies() []family {
 		{"warmpath_alias_ttft_seconds", histogram, pair, "Time from the arrival of these to the first data of the answer", firstByteBuckets},
 		{"warmpath_alias_prompt_tokens_total", counter, pair, "Prompt tokens of these as reported by engines, cached ones included", nil},
 		{"warmpath_alias_cached_tokens_total", counter, pair, "Prompt tokens of these that engines reported as found in their cache", nil},
+		{"warmpath_alias_passed_total", counter, []string{"alias", "model", "reason"}, "Of these, those that got a later model of an alias in order (overflow), by the model that was passed over and why: down, ejected, refuses, tried, full, context, not_served", nil},
 		{"warmpath_alias_output_tokens_total", counter, pair, "Answer tokens of these as reported by engines", nil},
 	}
 }
 
 // aliases counts the requests of aliases by model.
 type aliases struct {
-	requests, prompt, cached, output *prometheus.CounterVec
-	ttft                             *prometheus.HistogramVec
+	requests, prompt, cached, output, passed *prometheus.CounterVec
+	ttft                                     *prometheus.HistogramVec
 
 	mu    sync.Mutex
 	pairs bounded[aliased]
@@ -43,12 +44,13 @@ func newAliases() *aliases {
 		prompt:   newCounter("warmpath_alias_prompt_tokens_total"),
 		cached:   newCounter("warmpath_alias_cached_tokens_total"),
 		output:   newCounter("warmpath_alias_output_tokens_total"),
+		passed:   newCounter("warmpath_alias_passed_total"),
 		pairs:    newBounded[aliased](maxAliased),
 	}
 }
 
 func (a *aliases) all() []prometheus.Collector {
-	return []prometheus.Collector{a.requests, a.ttft, a.prompt, a.cached, a.output}
+	return []prometheus.Collector{a.requests, a.ttft, a.prompt, a.cached, a.output, a.passed}
 }
 
 // served counts the end of a client request, if it was for an alias. The alias "*" is left out: clients make up its names.
@@ -65,6 +67,11 @@ func (a *aliases) served(s *live.Served) {
 	a.requests.WithLabelValues(alias, model, codeLabel(s.Status)).Inc()
 	if !s.FirstByte.IsZero() {
 		a.ttft.WithLabelValues(alias, model).Observe(s.FirstByte.Sub(s.Started).Seconds())
+	}
+	for _, p := range s.Decision.Passed {
+		if a.pairs.admit(aliased{s.Decision.Pool, p.Model}) {
+			a.passed.WithLabelValues(s.Decision.Pool, p.Model, string(p.Why)).Inc()
+		}
 	}
 	for _, of := range []struct {
 		vec    *prometheus.CounterVec
@@ -99,6 +106,7 @@ func (a *aliases) forgetIfFull(models []route.ModelStatus) {
 		a.prompt.Delete(of)
 		a.cached.Delete(of)
 		a.output.Delete(of)
+		a.passed.DeletePartialMatch(of)
 		a.pairs.release(p)
 	}
 }

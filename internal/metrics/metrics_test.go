@@ -325,6 +325,7 @@ func TestFamiliesAreWhatIsServed(t *testing.T) {
 	m.observe(&live.Served{API: "chat", Status: 429, Error: "queue_full", Limit: "limits.waiting", Refused: true, Started: start, Ended: start})
 	canary := served("fast", "a")
 	canary.Decision.Model = "new"
+	canary.Decision.Passed = []route.PassedOver{{Model: "large", Why: route.PassedFull, WaitMs: 5000}}
 	m.observe(canary)
 	got := gather(t, m)
 	want := map[string]family{}
@@ -526,7 +527,7 @@ func TestAliasesAreForgotten(t *testing.T) {
 	m.Watch(f)
 	of := func(alias, model string) {
 		s := served(alias, "a")
-		s.Decision.Model = model
+		s.Decision.Model, s.Decision.Passed = model, []route.PassedOver{{Model: model, Why: route.PassedDown}}
 		m.observe(s)
 	}
 	series := func(want int) {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/internal/blocks"
@@ -71,7 +72,7 @@ func (r Reader) NameOf(key uint64) (name string) {
 func (t *Table) fill(s *state) {
 	s.members, s.models = s.members[:0], nil
 	targets := t.targets(s.name)
-	if s.shared = t.aliases[s.name].Shares != nil; s.shared {
+	if s.shared = t.aliases[s.name].Divides(); s.shared {
 		for _, model := range targets {
 			s.called(model) // Serving needs no further ones
 		}
@@ -126,11 +127,12 @@ func (s *state) called(model string) int32 {
 // ModelStatus is one model or alias a client can ask for.
 type ModelStatus struct {
 	ID            string
-	Alias         []string  // the models it stands for; nil for a model
-	Shares        []float64 // those of Alias, as weights; nil without
-	Parent        string    // base model of an adapter
-	ContextTokens int       // the largest of its endpoints; 0 unknown
-	Endpoints     []string  // names of its endpoints, in order of declaration
+	Alias         []string        // the models it stands for; nil for a model
+	Shares        []float64       // those of Alias, as weights; nil without
+	Overflow      []time.Duration // those of Alias that are in order; nil without
+	Parent        string          // base model of an adapter
+	ContextTokens int             // the largest of its endpoints; 0 unknown
+	Endpoints     []string        // names of its endpoints, in order of declaration
 }
 
 // Models lists the models and aliases, sorted by id, without the alias "*".
@@ -158,7 +160,7 @@ func (r Reader) Models() []ModelStatus {
 		if r.t.fill(&p); a.Name == Any || real || len(p.members) == 0 {
 			continue
 		}
-		s := ModelStatus{ID: a.Name, Alias: a.Models, Shares: a.Shares}
+		s := ModelStatus{ID: a.Name, Alias: a.Models, Shares: a.Shares, Overflow: a.Overflow}
 		for i := range p.members {
 			s.ContextTokens = max(s.ContextTokens, p.members[i].context)
 			s.Endpoints = append(s.Endpoints, r.t.endpoints.At(int(p.members[i].slot)).Name())
@@ -232,11 +234,20 @@ func (r Reader) AliasOf(name string) []string { return r.t.aliases[name].Models 
 // MostNames bounds SomeNames: clients can ask for unknown models as often as they like.
 const MostNames = 21
 
-// Drawn is the model that a new conversation gets by the shares of an alias, of those that are there at present; "" for
-// none. One whose share is 0 is drawn where no other is there. By weighted rendezvous hashing (-w/ln u) the same
+// Overflow is how long a new prompt may wait for each of an alias's models, if these are in order; else nil.
+func (r Reader) Overflow(name string) []time.Duration { return r.t.aliases[name].Overflow }
+
+// Drawn is the model that a new conversation gets of an alias, of those that are there at present; "" for none. That is the
+// first, or goes by shares. One whose share is 0 is drawn where no other is there. By weighted rendezvous hashing (-w/ln u) the same
 // conversation gets the same model everywhere, and a share that grows takes conversations from the others only.
 func (r Reader) Drawn(name string, conversation uint64, there func(model string) bool) (model string) {
 	a := r.t.aliases[name]
+	if a.Shares == nil {
+		if i := slices.IndexFunc(a.Models, there); i >= 0 {
+			return a.Models[i]
+		}
+		return ""
+	}
 	best := 0.0
 	for i, share := range a.Shares {
 		if !there(a.Models[i]) {

@@ -37,7 +37,7 @@ type state struct {
 	halves  int      // of these, decoders that take no whole requests
 	wholes  int      // members that take whole requests
 	uniform bool     // all members have one model name and one context, and no adapter
-	shared  bool     // it is of an alias with shares
+	shared  bool     // it is of an alias whose models divide its requests, see Alias.Divides
 
 	kept        bool   // stored in the table
 	prefillName string // namespace of conversations on the prefill side
@@ -72,7 +72,7 @@ func (p Pool) Rule() *split.Rule { return &p.s.rules.Split }
 // Uniform reports whether all members have one model name and one context, and none an adapter, whatever the request.
 func (p Pool) Uniform() bool { return p.s.uniform && !p.s.shared }
 
-// Shared reports whether it is the pool of an alias whose models share its conversations.
+// Shared reports whether it is the pool of an alias whose models divide its requests, by shares or in order.
 func (p Pool) Shared() bool { return p.s.shared }
 
 // Len is the number of members.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
@@ -22,17 +23,27 @@ type Alias struct {
 	// Shares of new conversations, as weights, one for each model; nil where the policy chooses among all that serve one.
 	// A model with the share 0 keeps the conversations that it has.
 	Shares []float64
+	// Overflow of models that are in order: how long a new prompt may wait at the best engine of each, before the next one
+	// is used; 0 for as long as it takes, as for the last. nil where they are not in order.
+	Overflow []time.Duration
 }
+
+// Divides reports whether each request has one of the models, by shares or in order.
+func (a Alias) Divides() bool { return a.Shares != nil || a.Overflow != nil }
 
 // Equal reports whether two say the same.
 func (a Alias) Equal(b Alias) bool {
-	return a.Name == b.Name && slices.Equal(a.Models, b.Models) && slices.Equal(a.Shares, b.Shares)
+	return a.Name == b.Name && slices.Equal(a.Models, b.Models) && slices.Equal(a.Shares, b.Shares) &&
+		slices.Equal(a.Overflow, b.Overflow)
 }
 
 // Validate reports what is wrong with it.
 func (a Alias) Validate() error {
 	if a.Name == "" || len(a.Models) == 0 {
 		return fmt.Errorf("alias %q needs a name and at least one model", a.Name)
+	}
+	if a.Overflow != nil {
+		return a.checkOverflow()
 	}
 	if a.Shares == nil {
 		return nil
@@ -46,6 +57,24 @@ func (a Alias) Validate() error {
 	}
 	if len(a.Shares) != len(a.Models) || total == 0 {
 		return fmt.Errorf("alias %q needs a share for each of its models, one of them above 0", a.Name)
+	}
+	return nil
+}
+
+func (a Alias) checkOverflow() error {
+	if a.Shares != nil {
+		return fmt.Errorf("alias %q has shares and overflow: its models divide by one of them", a.Name)
+	}
+	if len(a.Overflow) != len(a.Models) || len(a.Models) < 2 {
+		return fmt.Errorf("alias %q needs overflow for each of its models but the last, and at least two", a.Name)
+	}
+	for i, d := range a.Overflow {
+		if slices.Contains(a.Models[:i], a.Models[i]) {
+			return fmt.Errorf("alias %q has the model %q twice", a.Name, a.Models[i])
+		}
+		if d < 0 || i == len(a.Models)-1 && d != 0 {
+			return fmt.Errorf("alias %q has overflow of %v at %q, must be 0 or more, and none at the last model", a.Name, d, a.Models[i])
+		}
 	}
 	return nil
 }
@@ -135,7 +164,7 @@ func (t *Table) SetConfig(c Config, policies bool) {
 	for _, p := range t.kept {
 		was, isOld := old[p.s.name]
 		is, isNew := t.aliases[p.s.name]
-		if isOld != isNew || !slices.Equal(was.Models, is.Models) || p.s.shared != (is.Shares != nil) {
+		if isOld != isNew || !slices.Equal(was.Models, is.Models) || p.s.shared != is.Divides() {
 			t.fill(p.s)
 		}
 		if p.s.rules = t.rules(p.s.name); policies {
