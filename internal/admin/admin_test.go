@@ -27,6 +27,7 @@ type fakeFleet struct {
 	mu     sync.Mutex
 	status []route.EndpointStatus
 	held   []route.HeldTurn
+	more   []route.ModelStatus
 }
 
 func (f *fakeFleet) Status() []route.EndpointStatus {
@@ -36,10 +37,10 @@ func (f *fakeFleet) Status() []route.EndpointStatus {
 }
 
 func (f *fakeFleet) Models() []route.ModelStatus {
-	return []route.ModelStatus{
+	return append([]route.ModelStatus{
 		{ID: "fast", Alias: []string{"qwen", "new"}, Shares: []float64{95, 5}, Endpoints: []string{"a"}},
 		{ID: "qwen", ContextTokens: 4096, Endpoints: []string{"a"}},
-	}
+	}, f.more...)
 }
 
 func (f *fakeFleet) Stats() route.Stats    { return route.Stats{Decisions: 9, Sessions: 3} }

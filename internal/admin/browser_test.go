@@ -40,6 +40,7 @@ func TestPageInBrowser(t *testing.T) {
 	f, tally := bigFleet(many), NewTally()
 	feed(tally, many)
 	s := httptest.NewServer(handler(f, func(c *Config) {
+		c.Aliases = map[string][]string{"fast": {"qwen", "new"}, "large": {"qwen-70b", "qwen"}}
 		c.Tally, c.Decisions, c.Token = tally, http.HandlerFunc(someDecisions), "t0ken"
 		c.Replicas = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"self":"r0","fleet":"f","frames_received":10,"gaps":0,"peers":[{"router":"r1","synced":true,"leases":3,"delay_ms":1.5}]}`)
@@ -63,6 +64,7 @@ func TestPageInBrowser(t *testing.T) {
 	p.until("charts are drawn", `document.querySelectorAll("#charts canvas").length === 4 && charts.every((c) => c.plot.data[0].length > 0)`)
 	p.until("decisions are told", `document.querySelectorAll("#decisions tr.one").length === 3`)
 	p.until("a conversation is followed", `document.querySelectorAll("#turns tr").length === 3 && document.querySelectorAll("#lanes circle").length === 6`)
+	p.until("an alias's models are beside each other", `document.querySelectorAll("#alias-rows tr").length === 4 && document.querySelector("#alias-rows").textContent.includes("95 % of new conversations")`)
 	p.until("replicas are told", `document.querySelector("#peers").textContent.includes("r1")`)
 	p.shot("page-light")
 
@@ -132,6 +134,7 @@ func bigFleet(n int) *fakeFleet {
 		}
 		f.status = append(f.status, s)
 	}
+	f.more = []route.ModelStatus{{ID: "large", Alias: []string{"qwen-70b", "qwen"}, Overflow: []time.Duration{10 * time.Second, 0}}}
 	return f
 }
 
@@ -148,10 +151,19 @@ func feed(tally *Tally, endpoints int) {
 	})
 	for i := range 2400 {
 		at := now.Add(-2*time.Minute + time.Duration(i)*50*time.Millisecond)
+		d := route.Decision{Endpoint: fleet.Endpoint{Name: fmt.Sprintf("e-%03d", rng.IntN(endpoints))}, Pool: "fast", Model: "qwen"}
+		switch i % 20 {
+		case 0:
+			d.Model = "new"
+		case 1, 2, 3:
+			d.Pool, d.Model = "large", "qwen-70b"
+		case 4:
+			d.Pool, d.Passed = "large", []route.PassedOver{{Model: "qwen-70b", Why: route.PassedFull, WaitMs: 12_000}}
+		}
 		hear(&live.Served{
 			Status: 200, Outcome: fleet.OK, Started: at.Add(-time.Second), FirstByte: at.Add(-time.Second + time.Duration(60+rng.IntN(200))*time.Millisecond), Ended: at, Stream: true,
 			Usage:    fleet.Usage{PromptTokens: 3000, CachedTokens: 2000 + rng.IntN(900), CachedKnown: true, OutputTokens: 60},
-			Decision: route.Decision{Endpoint: fleet.Endpoint{Name: fmt.Sprintf("e-%03d", rng.IntN(endpoints))}},
+			Decision: d,
 		})
 	}
 }

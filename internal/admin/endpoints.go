@@ -189,8 +189,16 @@ func (a *Admin) viewStats() statsView {
 		Config:   running, Ready: ready, Why: why, Version: a.c.Version, UptimeSeconds: a.c.Now().Sub(a.c.Started).Seconds(),
 		Decisions: s.Decisions, Leases: s.Leases, DoubleFinished: s.DoubleFinished,
 		Sessions: s.Sessions, SessionHits: s.SessionHits, SessionMisses: s.SessionMisses, SessionEvictions: s.SessionEvictions, Held: s.Held, HeldTokens: s.HeldTokens,
-		Responses: s.Responses, Served: a.c.Tally.total(), Unserved: a.unserved(), Idle: a.unmatched(), Foreign: a.c.Tally.refused(a.c.Now()), Unsalted: a.c.Tally.unsalted(a.c.Now()),
+		Responses: s.Responses, Served: a.c.Tally.total(), Aliases: a.aliases(), Unserved: a.unserved(), Idle: a.unmatched(), Foreign: a.c.Tally.refused(a.c.Now()), Unsalted: a.c.Tally.unsalted(a.c.Now()),
 	}
+}
+
+// aliases are those of several models, with what became of the requests for each.
+func (a *Admin) aliases() []aliasView {
+	if len(a.c.Aliases) == 0 {
+		return nil
+	}
+	return a.c.Tally.aliases(a.c.Fleet.Models())
 }
 
 // unserved lists the aliases of models that no engine serves, sorted.

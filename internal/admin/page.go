@@ -24,7 +24,7 @@ type page struct {
 func newPage() page {
 	css := uplot.Style + part("page.css")
 	js := uplot.Script()
-	for _, name := range []string{"page.js", "endpoints.js", "charts.js", "decisions.js", "conversation.js", "stream.js"} {
+	for _, name := range []string{"page.js", "endpoints.js", "aliases.js", "charts.js", "decisions.js", "conversation.js", "stream.js"} {
 		js += "\n" + part(name)
 	}
 	return page{

@@ -24,6 +24,8 @@ type Tally struct {
 	one map[string]*tallied
 	all tallied
 
+	models map[aliased]*beside // of aliases
+
 	foreign *foreignPage // the latest that was refused; nil for none
 	bare    *unsalted    // the latest request without a salt; nil for none
 
@@ -99,7 +101,7 @@ func (t *Tally) refused(now time.Time) *foreignPage {
 }
 
 // NewTally starts at nothing.
-func NewTally() *Tally { return &Tally{one: map[string]*tallied{}} }
+func NewTally() *Tally { return &Tally{one: map[string]*tallied{}, models: map[aliased]*beside{}} }
 
 // Listener returns the listener for the fleet.
 func (t *Tally) Listener() live.Listener { return live.Listener{Served: t.served} }
@@ -116,6 +118,7 @@ func (t *Tally) served(s *live.Served) {
 	if s.Unsalted != "" {
 		t.bare = &unsalted{Endpoint: s.Unsalted, API: s.API, At: s.Ended}
 	}
+	t.asked(s)
 	failures := t.all.failed
 	t.all.add(s, true, true)
 	t.past.add(s, t.all.failed > failures)

@@ -130,6 +130,8 @@ type statsView struct {
 	Unserved []string `json:"unserved_aliases,omitempty"`
 	Served   *total   `json:"served,omitempty"`
 
+	Aliases []aliasView `json:"aliases,omitempty"` // of several models
+
 	concerns []Concern
 	Foreign  *foreignPage `json:"foreign,omitempty"`  // a page whose requests were refused lately
 	Unsalted *unsalted    `json:"unsalted,omitempty"` // a request that lately reached an engine without a salt

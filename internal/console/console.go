@@ -80,6 +80,21 @@ type Stats struct {
 	Sessions      int     `json:"sessions"`
 	Held          int     `json:"held"`
 	Served        *Served `json:"served"`
+	Aliases       []Alias `json:"aliases"`
+}
+
+// Alias is an alias of several models.
+type Alias struct {
+	Alias  string       `json:"alias"`
+	Models []AliasModel `json:"models"`
+}
+
+// AliasModel is one of an alias's models.
+type AliasModel struct {
+	Model  string   `json:"model"`
+	Share  *float64 `json:"share"`  // 0 to 1 of its new conversations; nil without shares
+	Passed uint64   `json:"passed"` // requests that got a later model
+	Served *Served  `json:"served"`
 }
 
 // Look is how it is shown. The zero value is plain text in 80 columns, with every endpoint.
@@ -149,7 +164,7 @@ func Legend() string {
 // Screen is the live view: totals, the table and its legend, cut to the lines of the terminal. before is the Fleet of
 // the previous look, between ago; nil at the first.
 func Screen(f, before *Fleet, between time.Duration, look Look) string {
-	head, foot := totals(f, before, between, look.Ink), heldLines(f)+"\n"+Legend()
+	head, foot := totals(f, before, between, look.Ink), aliasLines(f)+heldLines(f)+"\n"+Legend()
 	text := head + Table(f.Endpoints, look) + foot
 	if look.Lines == 0 || strings.Count(text, "\n") < look.Lines {
 		return text
@@ -187,6 +202,36 @@ func totals(f, before *Fleet, between time.Duration, ink terminal.Ink) string {
 	return fmt.Sprintf("%s %s, up %s, %s\n", ink.Strong("warmpath"), s.Version, time.Duration(s.UptimeSeconds*float64(time.Second)).Round(time.Second), ready) +
 		fmt.Sprintf("%d open, %s requests/s, %d served, %d failed, %d conversations\nhit %s, TTFT p50 %s p90 %s\n\n",
 			s.Leases, rate, all.Requests, all.Failed, s.Sessions, percent(all.HitRate), millis(all.TTFTP50), millis(all.TTFTP90))
+}
+
+// mostAliasLines is how many models of aliases the live view shows.
+const mostAliasLines = 8
+
+// aliasLines are the models of aliases beside each other; "" without aliases of several models.
+func aliasLines(f *Fleet) string {
+	t, n := terminal.NewTable(terminal.Bare, "ALIAS", "MODEL", "GETS", "SERVED", "FAIL", "HIT", "TTFT", "PASSED"), 0
+	t.RightFrom(3)
+	for _, a := range f.Stats.Aliases {
+		for i := range a.Models {
+			m := &a.Models[i]
+			served := Served{}
+			if m.Served != nil {
+				served = *m.Served
+			}
+			if n++; n <= mostAliasLines {
+				t.Row(clip(a.Alias, leastName), clip(m.Model, leastName), percent(m.Share), served.Requests, served.Failed,
+					percent(served.HitRate), millis(served.TTFTP50), m.Passed)
+			}
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	text := "\n" + strings.ReplaceAll(t.String()+"\n", " \n", "\n")
+	if n > mostAliasLines {
+		text += fmt.Sprintf("and %d more; the page shows all\n", n-mostAliasLines)
+	}
+	return text
 }
 
 // mostHeldLines is how many held turns the live view names.

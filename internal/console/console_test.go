@@ -143,3 +143,25 @@ func TestScreenSaysWhoIsHeld(t *testing.T) {
 		t.Errorf("nobody is held: %s", text)
 	}
 }
+
+// TestScreenHasAliases: the models of an alias are beside each other, up to a bound, within 80 columns.
+func TestScreenHasAliases(t *testing.T) {
+	f := fleetOf(t, answer)
+	for i := range 6 {
+		share := 0.95
+		f.Stats.Aliases = append(f.Stats.Aliases, Alias{Alias: fmt.Sprint("alias-", i), Models: []AliasModel{
+			{Model: "meta-llama/Llama-3.1-8B-Instruct", Share: &share, Served: f.Endpoints[0].Served}, {Model: "new", Passed: 12},
+		}})
+	}
+	text := Screen(f, nil, 0, Look{})
+	for _, want := range []string{"ALIAS", "alias-0", "95%", "88%", "51 ms", "12", "and 4 more"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}

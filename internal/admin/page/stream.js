@@ -23,6 +23,7 @@ const heard = {
       showAbout();
       showTotals();
       showFleet();
+      showAliases();
       showHeld();
       if (!charts.length) draw();
     });
