@@ -156,7 +156,23 @@ func (l *loader) set(o Override) error {
 		return err
 	}
 	l.origin[strings.Join(o.Path, ".")] = o.From
+	l.instead(o.Path)
 	return nil
+}
+
+// instead removes what the file says of the same secret in the other way: itself or in a file of its own. The
+// environment and flags count before it.
+func (l *loader) instead(path []string) {
+	last := len(path) - 1
+	other, inFile := strings.CutSuffix(path[last], "_file")
+	if !inFile {
+		other += "_file"
+	}
+	at := append(slices.Clone(path[:last]), other)
+	_, is := Variables()[Variable(at)]
+	if _, overridden := l.origin[strings.Join(at, ".")]; is && !overridden {
+		_ = setAt(reflect.ValueOf(l.config).Elem(), at, "")
+	}
 }
 
 // setAt stores a text at a path below v.

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -42,5 +43,39 @@ func TestSecrets(t *testing.T) {
 		if f := s.check(); len(f) == 1 != long {
 			t.Errorf("%s of three bytes: %v", s.path, f)
 		}
+	}
+}
+
+// TestSecretsOfTheEnvironment: a secret in the environment, or the name of its file there, takes the place of what the file says in either way.
+// Who gives both in the environment is told.
+func TestSecretsOfTheEnvironment(t *testing.T) {
+	pairs := 0
+	all := Variables()
+	for _, path := range all {
+		file := append(slices.Clone(path[:len(path)-1]), path[len(path)-1]+"_file")
+		if _, is := all[Variable(file)]; !is {
+			continue
+		}
+		pairs++
+		yaml := func(path []string) string {
+			return strings.Join(path, ": {") + ": given" + strings.Repeat("}", len(path)-1)
+		}
+		for _, tt := range []struct {
+			text string
+			env  []string
+			both bool
+		}{
+			{yaml(file), []string{Variable(path) + "=0123456789abcdef0123456789abcdef"}, false},
+			{yaml(path), []string{Variable(file) + "=/none"}, false},
+			{"", []string{Variable(path) + "=0123456789abcdef0123456789abcdef", Variable(file) + "=/none"}, !slices.Equal(path, []string{"peers", "secret"})}, // looked at with peers only
+		} {
+			_, err := Parse("f", []byte(tt.text), tt.env)
+			if told := err != nil && strings.Contains(err.Error(), strings.Join(path, ".")+": give "); told != tt.both {
+				t.Errorf("%s with %q: %v", tt.text, tt.env, err)
+			}
+		}
+	}
+	if pairs < 5 {
+		t.Errorf("only %d secrets can be given in a file", pairs)
 	}
 }
