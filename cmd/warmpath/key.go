@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -142,28 +143,47 @@ func addKey(file, line string) error {
 			return err
 		}
 	}
-	switch {
-	case len(bytes.TrimSpace(before)) == 0:
-		line = "api_keys:\n" + line
-	case before[len(before)-1] != '\n':
-		line = "\n" + line
-	}
+	all := withKey(before, line)
 	at := file
 	if at == "" {
 		at = "the key"
 	}
-	if _, err := config.DecodeKeys(at, append(bytes.Clone(before), line...)); err != nil {
+	if _, err := config.DecodeKeys(at, all); err != nil {
 		return fmt.Errorf("the line cannot be added at the end; is the list under api_keys written in lines of \"  - {...}\"? %w", err)
 	}
 	if file == "" {
 		return nil
 	}
+	rest, appends := bytes.CutPrefix(all, before)
+	if !appends {
+		return os.WriteFile(file, all, 0o600)
+	}
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(line)
+	_, err = f.Write(rest)
 	return errors.Join(err, f.Close())
+}
+
+var (
+	emptyKeys = regexp.MustCompile(`(?m)^(api_keys:)[ \t]*\[[ \t]*\]`)
+	keyIndent = regexp.MustCompile(`(?m)^( *)- `)
+)
+
+// withKey is a file of keys with a further line, as far in as those that are there.
+func withKey(before []byte, line string) []byte {
+	all := emptyKeys.ReplaceAll(before, []byte("$1"))
+	if in := keyIndent.FindSubmatch(all); in != nil {
+		line = string(in[1]) + strings.TrimLeft(line, " ")
+	}
+	switch {
+	case len(bytes.TrimSpace(all)) == 0:
+		line = "api_keys:\n" + line
+	case all[len(all)-1] != '\n':
+		line = "\n" + line
+	}
+	return append(bytes.Clone(all), line...)
 }
 
 // listKeys lists the keys of a running router.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/enginetest"
 )
 
@@ -38,6 +39,46 @@ func TestKey(t *testing.T) {
 	for key, want := range map[string]int{k.Key: http.StatusOK, k.Config: http.StatusUnauthorized, f[1]: http.StatusUnauthorized, "": http.StatusUnauthorized} {
 		if status, said := r.ask(key, 1); status != want {
 			t.Errorf("key %q: %d %s, want %d", key, status, said, want)
+		}
+	}
+}
+
+// TestKeyIsAdded: a key is added to any file of keys that a router takes, which keeps what it has.
+func TestKeyIsAdded(t *testing.T) {
+	t.Parallel()
+	old := "key: \"sha256:" + strings.Repeat("0", 64) + "\", tenant: green"
+	for before, keeps := range map[string]string{
+		"":                                 "",
+		"api_keys: []":                     "",
+		"api_keys: [ ] # none yet\n":       "# none yet",
+		"# ours\napi_keys: []\n\n":         "# ours",
+		"api_keys:\n- {" + old + "}\n":     "green",
+		"api_keys:\n  - {" + old + "}":     "green",
+		"api_keys:\n    - {" + old + "}\n": "green",
+		"api_keys:\n# first\n- key: \"sha256:" + strings.Repeat("1", 64) + "\"\n  tenant: green\n": "# first",
+	} {
+		file := filepath.Join(t.TempDir(), "keys.yaml")
+		if err := os.WriteFile(file, []byte(before), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		for n := range 2 {
+			var out, said bytes.Buffer
+			if code := Main(t.Context(), []string{"key", "--tenant", "blue", "--file", file}, nil, nil, &out, &said); code != exitOK {
+				t.Errorf("%q: code %d: %s", before, code, said.String())
+				break
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys, err := config.DecodeKeys(file, text)
+			want := n + 1 + strings.Count(before, "green")
+			if err != nil || len(keys) != want || !strings.Contains(string(text), keeps) {
+				t.Errorf("%q became %q: %d keys, %v; want %d", before, text, len(keys), err, want)
+			}
+		}
+		if s, err := os.Stat(file); err != nil || s.Mode().Perm() != 0o640 {
+			t.Errorf("%v %v", s.Mode(), err)
 		}
 	}
 }
