@@ -189,6 +189,7 @@ func (r *router) take(g *generation) {
 	r.doors.open(proxy.New(proxy.Options{
 		Config: r.lmcache.extend(g.door), Fleet: r.fleet, Transport: g.transport, Tracer: g.tracer, Log: r.log, Parser: g.parser, Before: r.doors.current(),
 		Unreached: g.prober.Now, Relist: g.prober.Relist, Decided: func(pool string, took time.Duration) { r.meter.ObserveDecision(pool, took); g.trt.Decided(took) }, Placed: g.events.Placed,
+		Started: r.started,
 	}), func() { r.retired(g) })
 	r.publishSources(g, before)
 	if before == nil {

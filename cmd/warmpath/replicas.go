@@ -133,6 +133,15 @@ func (p *replicas) serve(r *router) {
 	})
 }
 
+// learns reports whether other routers are still telling what they know.
+func (p *replicas) learns() bool {
+	if p == nil {
+		return false
+	}
+	ready, _ := p.group.Note()
+	return !ready
+}
+
 // configured notes the settings that affect how requests are placed.
 func (p *replicas) configured(cfg *config.Config) {
 	if p == nil {

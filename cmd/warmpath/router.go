@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -61,6 +62,7 @@ type router struct {
 	*generation
 	reloads reloads
 
+	started chan struct{}   // closed when the fleet is known, see waitReady
 	running context.Context // ends all parts
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
@@ -70,7 +72,7 @@ type router struct {
 // startOn makes all parts of a router and runs them, on inherited sockets where there are some. Faults of the
 // configuration or the listeners are a usageError.
 func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log *slog.Logger) (*router, error) {
-	r := &router{build: b, log: log, peers: peers{log: log}, failed: make(chan error, 4), tally: admin.NewTally(), streams: admin.NewStreams(), limits: quota.New(time.Now(), quota.Config{})}
+	r := &router{build: b, log: log, peers: peers{log: log}, failed: make(chan error, 4), started: make(chan struct{}), tally: admin.NewTally(), streams: admin.NewStreams(), limits: quota.New(time.Now(), quota.Config{})}
 	o, err := open(cfg, held, log)
 	if err != nil {
 		return nil, usageError(err)
@@ -102,6 +104,10 @@ func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log
 	r.meter.WatchBodies(r.doors.bodies)
 	r.meter.WatchLimits(limitFigures(r.limits))
 	r.replicas.serve(r)
+	r.wg.Go(func() {
+		defer close(r.started)
+		r.waitReady(r.running, startWait)
+	})
 	r.reloads.began(r, cfg)
 	r.held = held["traffic"]
 	r.serveTraffic(cfg, o.traffic)
@@ -303,19 +309,25 @@ func (r *router) taken(name string) bool {
 	return false
 }
 
-// waitReady waits until no endpoint is in the state unknown, for at most the given time.
+// startWait bounds how long requests wait for a router that starts: about as long as an engine that answers no probe
+// takes to count as down.
+const startWait = 5 * time.Second
+
+// waitReady waits until the fleet is known, for at most the given time: each source of endpoints has named some, each
+// endpoint was probed, and other routers have told what they know.
 func (r *router) waitReady(ctx context.Context, atMost time.Duration) {
 	deadline := time.Now().Add(atMost)
-	for time.Now().Before(deadline) && ctx.Err() == nil {
-		unknown := false
-		for _, s := range r.fleet.Status() {
-			unknown = unknown || s.State == fleet.StateUnknown
-		}
-		if !unknown {
-			return
-		}
+	for time.Now().Before(deadline) && ctx.Err() == nil && !r.known() {
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+func (r *router) known() bool {
+	all := r.fleet.Status()
+	if slices.ContainsFunc(all, func(s route.EndpointStatus) bool { return s.State == fleet.StateUnknown }) {
+		return false
+	}
+	return (len(all) > 0 || len(r.current().sources) == 0) && !r.replicas.learns()
 }
 
 // lingers is the shortest time for which a router that leaves its socket to the next one serves open connections.

@@ -168,6 +168,7 @@ type Proxy struct {
 	foreign   *names // of pages that were refused
 	inquiries *transfers.Inquiries
 	returns   *transfers.Returns // nil unless decoders hand KV cache back
+	started   <-chan struct{}    // see Options
 	draining  atomic.Bool
 	aborted   context.Context // ends with Abort
 	abort     context.CancelFunc
@@ -189,6 +190,9 @@ type Options struct {
 	// moves to the new door. Open requests end at the old one, so both run until then.
 	Before  *Proxy
 	Decided func(pool string, took time.Duration)
+	// Started is closed when the fleet is known well enough to decide: until then requests wait, and the door says that
+	// it is not ready. nil is at once.
+	Started <-chan struct{}
 	// Placed is called when a chat or completion was sent. ids says that its prompt is token ids, and body returns a
 	// copy of it. It must not block.
 	Placed func(d *route.Decision, ids bool, body func() []byte)
@@ -198,7 +202,12 @@ type Options struct {
 func New(o Options) *Proxy {
 	p := &Proxy{
 		cfg: o.Config.WithDefaults(), fleet: o.Fleet, transport: o.Transport, tracer: o.Tracer, log: o.Log, parser: o.Parser,
-		decided: o.Decided, relist: o.Relist, callers: maphash.MakeSeed(),
+		decided: o.Decided, relist: o.Relist, callers: maphash.MakeSeed(), started: o.Started,
+	}
+	if p.started == nil {
+		at := make(chan struct{})
+		close(at)
+		p.started = at
 	}
 	if p.relist == nil {
 		p.relist = func(string) {}

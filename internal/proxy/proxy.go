@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -24,10 +25,14 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.flights.add(&c.place, c)
 	defer c.end()
 	err := c.hold()
+	if err == nil {
+		err = c.awaitStart()
+	}
 	switch {
 	case p.draining.Load():
 		w.Header().Set("Connection", "close")
 		c.refuse(fault.ErrDraining)
+	case errors.Is(err, errLeft):
 	case err != nil:
 		c.refuse(err)
 	case r.Method == http.MethodConnect:
@@ -85,6 +90,34 @@ func (p *Proxy) selfMade(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
+// hasStarted reports whether the fleet is known well enough to decide.
+func (p *Proxy) hasStarted() bool {
+	select {
+	case <-p.started:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitStart waits until then: what is not known yet cannot be told from what is not there.
+func (c *call) awaitStart() error {
+	if c.p.hasStarted() {
+		return nil
+	}
+	ctx, release := c.patient()
+	defer release()
+	select {
+	case <-c.p.started:
+		return nil
+	case <-ctx.Done():
+	}
+	if c.ctx.Err() != nil {
+		return errLeft
+	}
+	return timeouts.ErrShutdown
+}
+
 // ready answers 200 only while an endpoint can take a request, and tells insiders what is amiss.
 func (p *Proxy) ready(w http.ResponseWriter, insider bool) {
 	ok, why := p.fleet.Ready()
@@ -94,6 +127,8 @@ func (p *Proxy) ready(w http.ResponseWriter, insider bool) {
 	switch {
 	case p.draining.Load():
 		writeText(w, http.StatusServiceUnavailable, "shutting down\n")
+	case !p.hasStarted():
+		writeText(w, http.StatusServiceUnavailable, cmp.Or(why, "starting")+"\n")
 	case !ok:
 		writeText(w, http.StatusServiceUnavailable, cmp.Or(why, "not ready")+"\n")
 	case why != "":
