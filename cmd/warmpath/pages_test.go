@@ -23,7 +23,7 @@ import (
 // userPages are those whose commands a reader is to type: what stands between ```sh and ``` in them.
 var userPages = []string{
 	"README.md", "docs/admin-api.md", "docs/choosing.md", "docs/conversations.md", "docs/disaggregation.md", "docs/engines.md", "docs/faq.md", "docs/kv-events.md", "docs/log-lines.md", "docs/migrating-proxies.md", "docs/migrating.md", "docs/page.md", "docs/performance.md",
-	"docs/limits.md", "docs/operations.md", "docs/policies.md", "docs/production.md", "docs/proxies.md", "docs/recording.md", "docs/restarts.md", "docs/securing.md",
+	"docs/limits.md", "docs/operations.md", "docs/policies.md", "docs/planning.md", "docs/proxies.md", "docs/recording.md", "docs/restarts.md", "docs/securing.md",
 	"docs/shadow.md", "docs/simulate.md", "docs/standing-in.md", "docs/tenants.md", "docs/troubleshooting.md", "docs/upgrading.md", "docs/watching.md",
 }
 

@@ -47,9 +47,15 @@ func (p *process) text() string {
 // run starts a program, which is killed when the test ends.
 func run(t *testing.T, name string, args ...string) *process {
 	t.Helper()
+	return runWith(t, nil, name, args...)
+}
+
+// runWith is run with open files, from 3 on.
+func runWith(t *testing.T, files []*os.File, name string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, cmd: exec.Command(name, args...), ended: make(chan struct{})}
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "WARMPATH_") })
-	p.cmd.Stdout, p.cmd.Stderr = p, p
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = p, p, files
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
