@@ -52,7 +52,7 @@ var plan = map[string]room{
 	"policy/byhash":     {may: []string{"pick"}},
 	"policy/content":    {may: []string{"fleet"}},
 	"policy/fair":       {may: []string{"pick"}},
-	"policy/leastttft":  {may: []string{"fleet", "pick", "policy/byhash", "policy/fair", "policy/reasons", "route/ablation", "route/cost", "slot"}},
+	"policy/leastttft":  {may: []string{"fit", "fleet", "pick", "policy/byhash", "policy/fair", "policy/reasons", "route/ablation", "route/cost", "slot"}},
 	"policy/nearest":    {},
 	"policy/policytest": {may: []string{"fleet", "pick", "policy/byhash"}, third: []string{"pgregory.net/rapid"}, tests: true},
 	"policy/rank":       {may: []string{"fleet", "pick", "policy/byhash", "policy/reasons", "policy/sent"}},

@@ -17,6 +17,9 @@ const (
 	Enough = 4
 	// Outlier bounds a sample: it counts as this many times what was expected at most, as this part of it at least.
 	Outlier = 4
+	// Bound is how many times what is assumed an estimate becomes at most, and which part of it at least, where the
+	// truth cannot be far away.
+	Bound = Outlier * Outlier
 )
 
 // Sum is a sum of samples. The zero Sum is empty.

@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/admission"
 	"github.com/warmpath/warmpath/route/internal/arrivals"
-	"github.com/warmpath/warmpath/route/internal/backlog"
+	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/health"
@@ -116,7 +116,7 @@ func (r *Router) admitHeld(now time.Time) {
 		return
 	}
 	r.admission.Age(now, r.known, 1+len(r.replicas.peers))
-	for len(r.dispatchedLeases) < backlog.MostSent {
+	for len(r.dispatchedLeases) < bound.Step {
 		lease, ok := r.admission.Admit(now, r.takingTraffic)
 		if !ok {
 			return

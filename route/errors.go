@@ -118,9 +118,9 @@ func (e *QueueFullError) Error() string {
 	return fmt.Sprintf("the queue is full: %d requests are waiting for an engine", e.Waiting)
 }
 
-// listed joins at most 20 names.
+// listed joins the first of many names.
 func listed(names []string) string {
-	const most = 20
+	const most = pool.MostNames - 1
 	if len(names) > most {
 		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
 	}

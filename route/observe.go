@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/admission"
-	"github.com/warmpath/warmpath/route/internal/backlog"
+	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/health"
 	"github.com/warmpath/warmpath/route/internal/pool"
@@ -107,7 +107,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	r.pools.Refresh()
 	r.registry.Settle()
 	e.Dispatched = r.dispatch(now)
-	e.More = len(e.Dispatched) >= backlog.MostSent
+	e.More = len(e.Dispatched) >= bound.Step
 	e.News = r.replicas.news
 	return e
 }
@@ -146,7 +146,7 @@ func (r *Router) Pools() []string { return r.readers.pools.Names() }
 // Keepers appends the endpoints that keep KV cache by session, one for each URL, at most 64.
 func (r *Router) Keepers(to []fleet.Endpoint) []fleet.Endpoint {
 	for ep := range r.endpoints.All() {
-		if len(to) == mostKeepers {
+		if len(to) == bound.Few {
 			break
 		}
 		if spec := ep.Spec(); ep.KeepsSessions() && ep.Current() && !ep.Gone() &&
@@ -156,8 +156,6 @@ func (r *Router) Keepers(to []fleet.Endpoint) []fleet.Endpoint {
 	}
 	return to
 }
-
-const mostKeepers = 64
 
 // Endpoints is how many endpoints are listed.
 func (r *Router) Endpoints() int { return r.endpoints.Len() }
@@ -184,7 +182,7 @@ func (r *Router) Describe(now time.Time, s *Statuses) (more bool) {
 	if g := r.endpoints.Generation(); g != s.generation {
 		s.Of, s.next, s.generation = s.Of[:0], 0, g
 	}
-	end := min(s.next+stepDone, r.endpoints.Len())
+	end := min(s.next+bound.Step, r.endpoints.Len())
 	for ; s.next < end; s.next++ {
 		if ep := r.endpoints.Nth(s.next); ep.Current() {
 			s.Of = append(s.Of, r.statusOf(now, ep))

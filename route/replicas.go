@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/admission"
 	"github.com/warmpath/warmpath/route/internal/backlog"
+	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/pool"
@@ -59,11 +60,8 @@ func tenantMark(hash uint64) string {
 	return string(b[:])
 }
 
-// Bounds on what is accepted from other routers.
-const (
-	mostPeers      = 64
-	mostPeerLeases = 100_000 // per router
-)
+// mostPeerLeases bounds what is accepted from each of the other routers, of which there may be bound.Few.
+const mostPeerLeases = 100_000
 
 // peer is another router.
 type peer struct {
@@ -219,7 +217,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	h, o := ev.News.Placed, &r.replicas
 	ep, from := r.endpoints.Keyed(h.Endpoint), o.peers[ev.Peer]
 	name := peerLease{ev.Peer, ev.News.Lease}
-	if _, known := o.leases[name]; known || !ep.Exists() || from == nil && len(o.peers) >= mostPeers ||
+	if _, known := o.leases[name]; known || !ep.Exists() || from == nil && len(o.peers) >= bound.Few ||
 		from != nil && from.leases >= mostPeerLeases {
 		if !known {
 			o.lost++
@@ -317,7 +315,7 @@ func (r *Router) peerGone(now time.Time, ev *PeerGone) {
 	}
 	until, most := len(r.reservations), p.leases
 	if ev.Partly {
-		until, most = min(until, p.ended+stepSeen), min(most, stepDone)
+		until, most = min(until, p.ended+bound.Look), min(most, bound.Step)
 	} else {
 		p.ended = 0
 	}
@@ -344,7 +342,7 @@ func (r *Router) poolOf(hash uint64) pool.Pool {
 	if p := pools.Keyed(hash); p.Exists() {
 		return p
 	}
-	if o.at != r.endpoints.Generation() || len(o.pools) >= pool.Most {
+	if o.at != r.endpoints.Generation() || len(o.pools) >= bound.Many {
 		o.at = r.endpoints.Generation()
 		clear(o.pools)
 	}

@@ -28,12 +28,6 @@ import (
 	"github.com/warmpath/warmpath/route/internal/speed"
 )
 
-// What takes long is done in steps, each of which holds up all requests for less than about 100 µs.
-const (
-	stepDone = 32   // endpoints, pools, requests or conversations for which something is done
-	stepSeen = 2048 // leases or names of blocks that are looked at
-)
-
 // Router is the state machine that decides. It gets the time, the requests and the events; it does no I/O, reads no
 // clock and stores no text. It is not safe for concurrent use (package live wraps it).
 type Router struct {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/pool"
@@ -103,7 +104,7 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 		f := r.speed.Reader().ExportFleet()
 		p.Fleet = &f
 	case len(w.endpoints) > 0:
-		n := min(len(w.endpoints), stepDone)
+		n := min(len(w.endpoints), bound.Step)
 		for _, ep := range w.endpoints[:n] {
 			if r.endpoints.At(ep.Slot()) == ep {
 				spec := ep.Spec()
@@ -114,7 +115,7 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 		}
 		w.endpoints = w.endpoints[n:]
 	case len(w.pools) > 0:
-		n := min(len(w.pools), stepDone)
+		n := min(len(w.pools), bound.Step)
 		for _, k := range w.pools[:n] {
 			p.Pools = append(p.Pools, k.Learnt())
 		}
@@ -123,7 +124,7 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 		r.snapshotChains(&p)
 	default:
 		var c Conversations
-		c, more = r.conversations.Next(now, stepDone, r.warmAt)
+		c, more = r.conversations.Next(now, bound.Step, r.warmAt)
 		p.Conversations = &c
 		return p, more
 	}
@@ -141,7 +142,7 @@ func (r *Router) snapshotChains(p *Piece) {
 			r.cache.Rewind(ep.Slot())
 		}
 		p.Endpoint = ep.Name()
-		p.Chains, more = r.cache.Held(ep.Slot(), stepSeen)
+		p.Chains, more = r.cache.Held(ep.Slot(), bound.Look)
 	}
 	if !more {
 		w.chains = w.chains[1:]

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
 // Survey finds out what a snapshot of endpoints changes, in steps between which requests can be decided. The snapshots
@@ -37,7 +38,7 @@ func (r *Router) Survey(now time.Time, d *Declared, s *Survey) (more bool) {
 		s.begun, s.Gently = true, r.running(now)
 	}
 	if !s.compared {
-		end := min(s.next+stepDone, len(d.Endpoints))
+		end := min(s.next+bound.Step, len(d.Endpoints))
 		for ; s.next < end; s.next++ {
 			spec := &d.Endpoints[s.next]
 			old := r.endpoints.Named(spec.Name)
@@ -53,7 +54,7 @@ func (r *Router) Survey(now time.Time, d *Declared, s *Survey) (more bool) {
 	if g := r.endpoints.Generation(); s.generation != g {
 		s.Left, s.next, s.generation = s.Left[:0], 0, g
 	}
-	end := min(s.next+stepDone, r.endpoints.Len())
+	end := min(s.next+bound.Step, r.endpoints.Len())
 	for ; s.next < end; s.next++ {
 		if ep := r.endpoints.Nth(s.next); ep.Current() && ep.Source() == d.Source && !ep.Gone() && !s.names[ep.Name()] {
 			s.Left = append(s.Left, ep.Name())

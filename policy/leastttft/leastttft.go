@@ -7,6 +7,7 @@
 package leastttft
 
 import (
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy/byhash"
@@ -75,9 +76,6 @@ const (
 	evenness    = 14   // one first turn in this many above the fewest costs a turn's mean time
 	leastSpread = 0.03 // least share of the penalty, however few later turns follow: weights apply to those too
 	rarely      = 8    // first turns for each endpoint, in which all have been candidates with near certainty
-	// limit of the penalty in mean times of a turn, and of how many times as slow as the fastest an endpoint counts as:
-	// a misjudged endpoint must still get requests
-	mostTimes = 16
 )
 
 // New makes least_ttft. The configuration must have its defaults.
@@ -174,7 +172,7 @@ func (p *leastTTFT) spread(v *pick.View) {
 	each := float64(p.cfg.SpreadShare*evenness) * later * eligible / max(sum, eligible)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		turnMs, times := cost.TurnMs(v, c)+v.Fixed(c), min(float64(each*(p.shares[i]-fewest)), mostTimes)
+		turnMs, times := cost.TurnMs(v, c)+v.Fixed(c), min(float64(each*(p.shares[i]-fewest)), fit.Bound)
 		c.Terms.Spread = float64(float64(turnMs) * times)
 	}
 }
@@ -251,9 +249,10 @@ func (p *leastTTFT) seenLately(g *firstTurnCount, endpoints int) bool {
 	return g.seen > 0 && p.picks-g.seen <= uint64(rarely*endpoints)
 }
 
-// slower is how many times as slow an endpoint is as the fastest one, at most mostTimes.
+// slower is how many times as slow an endpoint is as the fastest one, at most fit.Bound times: a
+// misjudged one must still get requests.
 func slower(v *pick.View, c *pick.Candidate, fastest float64) float64 {
-	return min(cost.Speed(v, c)/fastest, mostTimes)
+	return min(cost.Speed(v, c)/fastest, fit.Bound)
 }
 
 // share is an endpoint's recent first turns relative to its weight and speed.

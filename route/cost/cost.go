@@ -133,8 +133,8 @@ func marginal(busy float64) float64 {
 // along its tangent: later turns stay with their conversation, so that where all endpoints are full it still matters
 // which is the fullest.
 func marginalBeyond(share float64) float64 {
-	const steep = 2 / ((1 - fullBusy) * (1 - fullBusy) * (1 - fullBusy))
-	return marginal(min(share, fullBusy)) + float64(steep*max(0, min(share, mostOccupancy)-fullBusy))
+	return marginal(min(share, fullBusy)) +
+		float64(2/((1-fullBusy)*(1-fullBusy)*(1-fullBusy))*max(0, min(share, mostOccupancy)-fullBusy))
 }
 
 // TurnMs is how long a turn's prompt takes to compute at an endpoint on average, never 0.

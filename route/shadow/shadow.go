@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/cost"
 	"github.com/warmpath/warmpath/route/internal/arrivals"
+	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -52,9 +53,8 @@ type Policy struct {
 
 // Bounds of the shadows' memory.
 const (
-	Most      = 8
-	mostPools = 64      // beyond it the least recently used is dropped
-	mostOpen  = 1 << 16 // conversations of a world, outstanding prompts and answers there, and leases
+	Most     = 8
+	mostOpen = 1 << 16 // conversations of a world, outstanding prompts and answers there, and leases
 )
 
 // pool has a pool's state of each policy, in both of its roles.
@@ -109,7 +109,7 @@ func (s *Set) pool(name string) *pool {
 		for _, c := range s.cfg.Policies {
 			p.here, p.apart = append(p.here, pick.Install(c.New())), append(p.apart, pick.Install(c.New()))
 		}
-		if len(s.order) >= mostPools {
+		if len(s.order) >= bound.Few { // drop the least recently used
 			delete(s.pools, s.order[0].name)
 			s.order = append(s.order[:0], s.order[1:]...)
 		}

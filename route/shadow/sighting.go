@@ -3,7 +3,7 @@ package shadow
 import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
 // Sighting is a copy of a decision for shadows. It shares nothing with the router, so that it can be evaluated later
@@ -76,7 +76,7 @@ func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
 		c = req.ShadowContent
 	}
 	if c != nil && len(c.List) == 0 {
-		if cap(names) > blocks.MostReused && len(c.Blocks) <= blocks.MostReused {
+		if cap(names) > bound.Many && len(c.Blocks) <= bound.Many {
 			names = nil
 		}
 		s.content = *c

@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
+	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/slot"
 )
 
@@ -79,11 +80,8 @@ func (t *Table) Rest(now time.Time, slot int) uint32 {
 	return at
 }
 
-// mostAged is how many spans of idle conversations one Age advances, but for those of the last endpoint: about 70 µs.
-const mostAged = 2048
-
-// Age advances the idle time of all conversations. The router calls it with every event. In a large fleet it takes
-// several calls; what is not advanced yet is computed for those endpoints that a decision asks about.
+// Age advances the idle time of all conversations. The router calls it with every event. One call advances bound.Look
+// spans, and those of the last endpoint: about 70 µs. In a large fleet it takes several calls; what is not advanced yet is computed for those endpoints that a decision asks about.
 func (t *Table) Age(now time.Time) {
 	if at := t.clock.Tick(now); at != t.aged {
 		if t.due == 0 {
@@ -91,7 +89,7 @@ func (t *Table) Age(now time.Time) {
 		}
 		t.aged, t.due = at, t.endpoints.Len()
 	}
-	for left := mostAged; t.due > 0 && left > 0; t.due-- {
+	for left := bound.Look; t.due > 0 && left > 0; t.due-- {
 		if t.next >= t.endpoints.Len() {
 			t.next = 0
 		}

@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/slot"
 	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/internal/bound"
+	"github.com/warmpath/warmpath/slot"
 )
 
 // clone is a deep copy of a table.
@@ -94,16 +96,16 @@ func TestAgeInSteps(t *testing.T) {
 	now = now.Add(tick)
 	table.Age(now)
 	spans := len(table.endpoints.Get(0).idles.spans)
-	if done := endpoints - behind(); spans < 10 || done == 0 || done*spans > mostAged+spans {
+	if done := endpoints - behind(); spans < 10 || done == 0 || done*spans > bound.Look+spans {
 		t.Errorf("one call advanced %d endpoints of %d spans each", done, spans)
 	}
 	for calls := 1; behind() > 0; calls++ {
-		if table.Age(now); calls > 2*endpoints*(spans+1)/mostAged+2 {
+		if table.Age(now); calls > 2*endpoints*(spans+1)/bound.Look+2 {
 			t.Fatalf("%d calls leave %d endpoints behind", calls, behind())
 		}
 	}
 	seen := map[int]bool{}
-	for range 20 * endpoints * (spans + 1) / mostAged {
+	for range 20 * endpoints * (spans + 1) / bound.Look {
 		now = now.Add(tick)
 		table.Age(now)
 		for i := range endpoints {

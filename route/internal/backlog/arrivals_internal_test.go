@@ -3,6 +3,8 @@ package backlog
 import (
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
 // TestCame: of the prompts that arrived, only the latest are remembered one by one.
@@ -12,7 +14,7 @@ func TestCame(t *testing.T) {
 	if end, ok := c.by(at(0)); !ok || end != 0 {
 		t.Errorf("nothing has come: %d, %v", end, ok)
 	}
-	const all = 3 * keptArrivals / 2
+	const all = 3 * bound.Few / 2
 	for i := range all {
 		c.note(at(i), int64(10*i+10))
 	}
@@ -23,8 +25,8 @@ func TestCame(t *testing.T) {
 	}{
 		{all + 5, 10 * all, true},
 		{all - 10, 10*(all-10) + 10, true},
-		{all - keptArrivals, 10*(all-keptArrivals) + 10, true},
-		{all - keptArrivals - 1, 0, false},
+		{all - bound.Few, 10*(all-bound.Few) + 10, true},
+		{all - bound.Few - 1, 0, false},
 		{0, 0, false},
 	} {
 		if end, ok := c.by(at(row.n)); end != row.end || ok != row.ok {

@@ -3,6 +3,7 @@ package backlog
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
@@ -121,7 +122,7 @@ func (t *Table) wait(
 			left = min(due, float64(float64(tokens)*perToken))
 		// late: what is late by t may take as long as t again
 		case p.streamTokens > 0 && !t.cfg.Without.Has(ablation.Late):
-			left = min(-due, float64(float64(mostLate*p.streamTokens)*perToken))
+			left = min(-due, float64(float64(fit.Outlier*p.streamTokens)*perToken))
 		}
 		if !t.cfg.Without.Has(ablation.Late) {
 			left = max(left, t.lateNonStreaming(p, now, perToken, rates))
@@ -168,21 +169,19 @@ func (e *endpoint) occupancy(c *pick.Endpoint, resident int64, tokens int, decod
 	return share, float64(each * decodeMs)
 }
 
-const (
-	mostTTFT      = 4  // times the predicted time to first token, after which an answer can be overdue
-	mostTTFTGuess = 16 // the same before any sample of the endpoint
-	mostLength    = 2  // times the expected duration of the longest requested answer, for non-streamed ones
-)
+// mostLength is how many times the expected duration of the longest requested answer one that is not streamed may take.
+const mostLength = 2
 
-// overdueAt is when a job's answer becomes overdue if its endpoint gives no sign of life; zero for never, if its
+// overdueAt is when a job's answer becomes overdue if its endpoint gives no sign of life: after fit.Outlier times the
+// predicted time to first token, or fit.Bound times before any sample of the endpoint. It is zero for never, if its
 // duration cannot be predicted.
 func (t *Table) overdueAt(j *Job, rates Rates) time.Time {
 	if t.cfg.Silent < 0 || j.Class != fleet.Turn || j.TTFTMs <= 0 {
 		return time.Time{}
 	}
-	known, times := rates.Known(j.Slot), float64(mostTTFT)
+	known, times := rates.Known(j.Slot), float64(fit.Outlier)
 	if !known.Own {
-		if times = mostTTFTGuess; !known.Any {
+		if times = fit.Bound; !known.Any {
 			return time.Time{}
 		}
 	}

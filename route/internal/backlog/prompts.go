@@ -3,6 +3,9 @@ package backlog
 import (
 	"slices"
 	"time"
+
+	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
 // prompts are those sent to an endpoint and not computed, in order of arrival.
@@ -28,31 +31,25 @@ type nonStreaming struct {
 	ambiguous bool     // some were queued behind that stream and may have been computed in the same step
 }
 
-const (
-	// times its expected duration that a late prompt may still take, and after which a non-streamed answer is late
-	mostLate     = 4
-	keptArrivals = 64 // arrivals remembered for Job.Soon
-)
-
-// arrivalRing is a ring of the latest arrivals of prompts.
+// arrivalRing is a ring of the latest arrivals of prompts, for Job.Soon.
 type arrivalRing struct {
-	at   [keptArrivals]time.Time
-	end  [keptArrivals]int64 // end of each in the queue, in tokens
+	at   [bound.Few]time.Time
+	end  [bound.Few]int64 // end of each in the queue, in tokens
 	next int
 }
 
 func (c *arrivalRing) note(now time.Time, end int64) {
-	if last := c.at[(c.next+keptArrivals-1)%keptArrivals]; now.Before(last) {
+	if last := c.at[(c.next+bound.Few-1)%bound.Few]; now.Before(last) {
 		now = last // another router's, heard of late
 	}
 	c.at[c.next], c.end[c.next] = now, end
-	c.next = (c.next + 1) % keptArrivals
+	c.next = (c.next + 1) % bound.Few
 }
 
 // by is the end of the queue at a time; ok is false for times before the oldest arrival.
 func (c *arrivalRing) by(t time.Time) (end int64, ok bool) {
-	for n := range keptArrivals { // newest first: the end only grows
-		if i := (c.next + keptArrivals - 1 - n) % keptArrivals; !c.at[i].After(t) {
+	for n := range bound.Few { // newest first: the end only grows
+		if i := (c.next + bound.Few - 1 - n) % bound.Few; !c.at[i].After(t) {
 			return c.end[i], true
 		}
 	}
@@ -209,7 +206,7 @@ func (t *Table) removeNonStreaming(now time.Time, e *endpoint, n uint32, j *Job,
 }
 
 // lateNonStreaming is the overdue ms of the oldest pending non-streamed prefill, by which later prompts may be late
-// too. The answer may take mostLate times its expected duration before it is late.
+// too. The answer may take fit.Outlier times its expected duration before it is late.
 func (t *Table) lateNonStreaming(p *prompts, now time.Time, perToken float64, rates Rates) float64 {
 	w := &p.nonStreaming
 	if len(w.open) == 0 {
@@ -217,8 +214,8 @@ func (t *Table) lateNonStreaming(p *prompts, now time.Time, perToken float64, ra
 	}
 	j := t.jobs.Get(int(w.open[0]))
 	return min(
-		Ms(now.Sub(j.ready))-float64(mostLate*float64(j.decode)*rates.MsPerAnswer(j.Slot)),
-		float64(float64(mostLate*w.tokens)*perToken),
+		Ms(now.Sub(j.ready))-float64(fit.Outlier*float64(j.decode)*rates.MsPerAnswer(j.Slot)),
+		float64(float64(fit.Outlier*w.tokens)*perToken),
 	)
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
 // Engines compute prompts in order of arrival, and a sent prompt cannot be withdrawn: behind a prompt of 100,000 tokens
@@ -215,10 +216,8 @@ type Dispatched struct {
 	Ms   float64 // expected prefill time
 }
 
-// MostSent bounds the jobs of one Dispatch: after a tenant's use is halved thousands may be due at once.
-const MostSent = 32
-
-// Dispatch sends the queued jobs that are due, up to MostSent, and appends them to to, which is empty.
+// Dispatch sends the queued jobs that are due, up to bound.Step of them, and appends them to to, which is empty: after a
+// tenant's use is halved thousands may be due at once.
 func (t *Table) Dispatch(now time.Time, rates Rates, to []Dispatched) []Dispatched {
 	if t.queued == 0 {
 		return to
@@ -226,7 +225,7 @@ func (t *Table) Dispatch(now time.Time, rates Rates, to []Dispatched) []Dispatch
 	t.tenants.halve(now.Add(t.clockOffset)) // so that all routers compare the same
 	for _, slot := range t.order {
 		e := t.endpoints.Get(slot)
-		for e.queue.n > 0 && len(to) < MostSent {
+		for e.queue.n > 0 && len(to) < bound.Step {
 			n, ok := t.next(now, e, slot, rates)
 			if !ok {
 				break

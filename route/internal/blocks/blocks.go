@@ -13,9 +13,6 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// MostReused bounds the memory for the names of a prompt's blocks that is kept for the next prompt.
-const MostReused = 4096
-
 // Hash names a key within a tenant.
 func Hash(tenant, key string) uint64 {
 	h := xxh3.HashString(key)

@@ -20,9 +20,6 @@ const (
 )
 
 const (
-	// bound of share, and of its inverse: with a second tier (LMCache, HiCache, vLLM's offloading to host memory or disk),
-	// or where no capacity is stated
-	mostShare  = 16.0
 	mostBlocks = 1 << 18 // upper bound of bound: eight million tokens of English
 )
 
@@ -88,11 +85,11 @@ func (t *Table) limit(slot int, e *endpoint, perByte float64) {
 func (s *capacity) compare(predicted, found, slack int, missed, full, stated bool) {
 	switch {
 	case missed && (full || s.share > 1):
-		s.share = max(1/mostShare, float64(s.share*(1-fit.Slow)))
+		s.share = max(1.0/fit.Bound, float64(s.share*(1-fit.Slow)))
 	case full && found > predicted+slack:
 		most := 1.0
 		if !stated {
-			most = mostShare
+			most = fit.Bound
 		}
 		s.share = max(s.share, min(most, float64(s.share*(1+fit.Slow))))
 	}
@@ -108,7 +105,7 @@ func (s *capacity) detectSecondTier(l *lease, found, slack int) {
 	kept := float64(l.since) / float64(s.statedBlocks)
 	switch {
 	case 8*found >= 7*l.base && found > l.cachedTokens+slack && kept > max(1, s.share):
-		s.share += (min(kept, mostShare) - s.share) / 2
+		s.share += (min(kept, fit.Bound) - s.share) / 2
 	case 8*found < l.base && s.share > max(kept, 1):
 		s.share += (max(kept, 1) - s.share) / 2
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/cache/reported"
 	"github.com/warmpath/warmpath/route/internal/size"
 )
@@ -87,7 +88,7 @@ func (t *Table) Close(now time.Time, f *Ended) (news []string) {
 		e.learnLosses(l, f.Usage)
 	}
 	t.reported.Close(n)
-	if cap(l.chain) > blocks.MostReused {
+	if cap(l.chain) > bound.Many {
 		l.chain = nil
 	}
 	l.list.shrink()

@@ -7,6 +7,7 @@ import (
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/size"
 )
 
@@ -54,7 +55,7 @@ func (l *lease) common(chain []uint64, n int) int {
 
 // shrink lets go of more memory than the next lease is likely to need.
 func (p *list) shrink() {
-	if cap(p.names) > blocks.MostReused {
+	if cap(p.names) > bound.Many {
 		p.names = nil
 	}
 }

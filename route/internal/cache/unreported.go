@@ -3,7 +3,7 @@ package cache
 import (
 	"time"
 
-	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/cache/reported"
 )
 
@@ -19,16 +19,14 @@ type prompt struct {
 	at    time.Time
 }
 
-const mostUnreported = 32 // prompts per endpoint; the newest are kept
-
-// add adds a prompt.
+// add adds a prompt. Of one endpoint the newest bound.Few are kept.
 func (r *unreported) add(now time.Time, chain []uint64) {
-	if len(r.ring) < mostUnreported {
+	if len(r.ring) < bound.Few {
 		r.ring = append(r.ring, prompt{})
 	}
 	u := &r.ring[r.next%len(r.ring)]
-	r.next = (r.next + 1) % mostUnreported
-	if cap(u.chain) > blocks.MostReused {
+	r.next = (r.next + 1) % bound.Few
+	if cap(u.chain) > bound.Many {
 		u.chain = nil
 	}
 	u.chain, u.at = append(u.chain[:0], chain...), now

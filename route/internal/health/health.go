@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/slot"
 )
 
@@ -53,7 +54,7 @@ type endpoint struct {
 	ejections  int       // consecutive ejections without a success
 	cause      string    // of the last failure, for people
 	lastByteAt time.Time // when a byte of an answer last came
-	loads      []load    // that answers wait for, at most mostLoads
+	loads      []load    // that answers wait for, at most bound.Few
 	dozedAt    time.Time // when it was last told to have no model in memory
 	silentAt   time.Time // when it was ejected for silence; zero when it was not, or a byte has come since
 	silenced   time.Time // when it was last ejected for silence
@@ -67,9 +68,6 @@ type load struct {
 	model string
 	at    time.Time // when it was asked for, or when another load ended that may have come before it
 }
-
-// mostLoads bounds the loads of an endpoint. An engine has room for few models at a time.
-const mostLoads = 8
 
 // New makes a table without endpoints.
 func New(c Config) *Table { return &Table{cfg: c} }
@@ -150,7 +148,7 @@ func (t *Table) Loads(now time.Time, slot int, model string) {
 	e := t.endpoints.Get(slot)
 	i := slices.IndexFunc(e.loads, func(l load) bool { return l.model == model })
 	switch {
-	case i < 0 && len(e.loads) < mostLoads:
+	case i < 0 && len(e.loads) < bound.Few:
 		e.loads = append(e.loads, load{model, now})
 	case i < 0:
 		e.loads[0] = load{model, now} // an old one: few are loaded at a time

@@ -1,12 +1,13 @@
 package health
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/route/internal/bound"
+)
 
 // An engine, or a proxy in front of it, may limit each client by its key. Such a 429 concerns that caller alone. A full
 // engine refuses everybody: the endpoint is busy for all once it refused two callers and accepted nothing in between.
-
-// mostRefusals bounds the callers remembered per endpoint.
-const mostRefusals = 64
 
 // refusal is a 429 that one caller got.
 type refusal struct {
@@ -59,7 +60,7 @@ func (s *refusals) add(now time.Time, caller uint64, until time.Time) (all time.
 			all = later(all, earlier(v.until, until))
 		}
 	}
-	if len(kept) == mostRefusals {
+	if len(kept) == bound.Few {
 		kept = append(kept[:0], kept[1:]...)
 	}
 	*s = append(kept, refusal{caller: caller, at: now, until: until})

@@ -5,18 +5,19 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
 // TestRefusalsAreBounded: the callers remembered of an endpoint are as many as fit, the latest; those whose time is over make room.
 func TestRefusalsAreBounded(t *testing.T) {
 	var s refusals
 	now := time.Unix(1000, 0)
-	for caller := range uint64(3 * mostRefusals) {
+	for caller := range uint64(3 * bound.Few) {
 		s.add(now, caller+1, now.Add(time.Minute))
 		now = now.Add(time.Millisecond)
 	}
-	if len(s) != mostRefusals || !s.stops(now, 3*mostRefusals) || s.stops(now, 1) || s.stops(now, 0) {
-		t.Errorf("%d remembered, the latest %t, the first %t", len(s), s.stops(now, 3*mostRefusals), s.stops(now, 1))
+	if len(s) != bound.Few || !s.stops(now, 3*bound.Few) || s.stops(now, 1) || s.stops(now, 0) {
+		t.Errorf("%d remembered, the latest %t, the first %t", len(s), s.stops(now, 3*bound.Few), s.stops(now, 1))
 	}
 	now = now.Add(time.Minute)
 	if all := s.add(now, 1, now.Add(time.Second)); !all.IsZero() || len(s) != 1 {

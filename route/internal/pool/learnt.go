@@ -1,6 +1,9 @@
 package pool
 
-import "github.com/warmpath/warmpath/route/internal/size"
+import (
+	"github.com/warmpath/warmpath/route/internal/bound"
+	"github.com/warmpath/warmpath/route/internal/size"
+)
 
 // Learnt is the learnt state of a model's requests, for a snapshot.
 type Learnt struct {
@@ -31,7 +34,7 @@ func (t *Table) Restore(l *Learnt) {
 	if t.restored == nil {
 		t.restored = map[string]*Learnt{}
 	}
-	if len(t.restored) >= Most {
+	if len(t.restored) >= bound.Many {
 		return
 	}
 	t.restored[l.Name] = l

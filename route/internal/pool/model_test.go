@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/policy/basic"
+	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/registry"
 )
 
@@ -256,13 +257,13 @@ func TestKeptIsBounded(t *testing.T) {
 	if n := len(h.pools.Kept()); n != 1 {
 		t.Errorf("%d pools are kept, want 1", n)
 	}
-	for i := range Most + 10 { // of models that come and go
+	for i := range bound.Many + 10 { // of models that come and go
 		o.spec.Models = []string{"m", fmt.Sprint("m", i)}
 		h.registry.Redeclare(o.e, o.spec, "s")
 		h.settle()
 		h.pools.Keep(h.pools.Reader().Named(o.spec.Models[1]))
 	}
-	if n := len(h.pools.Kept()); n > Most || h.pools.Reader().Named("m") != kept {
+	if n := len(h.pools.Kept()); n > bound.Many || h.pools.Reader().Named("m") != kept {
 		t.Errorf("%d pools are kept, and the one of a model that is still served: %t", n,
 			h.pools.Reader().Named("m") == kept)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/internal/arrivals"
+	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/registry"
 	"github.com/warmpath/warmpath/route/internal/size"
@@ -82,9 +83,6 @@ func (a Alias) checkOverflow() error {
 // Any is the pool for unknown model names that are acceptable: for the alias "*", or endpoints that report no models.
 // It has one name, so that clients cannot create pools.
 const Any = "*"
-
-// Most bounds the number of pools, and of names that are looked up for them. Only engines and the configuration can name one.
-const Most = 4096
 
 // prefillSide marks the conversations of a pool's prefill side. No model name contains it.
 const prefillSide = "\x00prefill"
@@ -175,16 +173,16 @@ func (t *Table) SetConfig(c Config, policies bool) {
 }
 
 // Keep stores a pool with its policies and its model's statistics, also while it has no members: endpoints come and go.
-// Above Most, pools without members are dropped, then all.
+// Above bound.Many, pools without members are dropped, then all.
 func (t *Table) Keep(p Pool) {
 	if p.s.kept || p.s.prefillName == "" {
 		return
 	}
-	if len(t.byName) >= Most {
+	if len(t.byName) >= bound.Many {
 		t.kept = slices.DeleteFunc(t.kept, func(k Pool) bool { return k.Len() == 0 })
 		clear(t.byName)
 		clear(t.byKey)
-		if len(t.kept) >= Most {
+		if len(t.kept) >= bound.Many {
 			t.kept = t.kept[:0]
 		}
 		for _, k := range t.kept {

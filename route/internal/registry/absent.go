@@ -3,15 +3,14 @@ package registry
 import (
 	"strings"
 	"time"
+
+	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
 // Which engine serves which path is learnt from their answers, since it differs between versions. An endpoint that
 // lacks a path is asked again after a while, and at once when its process was restarted.
 
-const (
-	absentFor   = 10 * time.Minute
-	absentPaths = 64 // different ones that are remembered
-)
+const absentFor = 10 * time.Minute
 
 // absence is a path that some endpoints lack.
 type absence struct {
@@ -27,7 +26,7 @@ func (t *Table) Absent(now time.Time, e Endpoint, path string) {
 			return
 		}
 	}
-	if len(t.absent) >= absentPaths {
+	if len(t.absent) >= bound.Few {
 		t.absent = t.absent[:0]
 	}
 	t.absent = append(t.absent, absence{strings.Clone(path), map[int]time.Time{e.r.slot: now.Add(absentFor)}})

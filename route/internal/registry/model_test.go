@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
 // naive is what a list of endpoints is, without slots, indexes or notes of changes.
@@ -397,13 +398,13 @@ func TestAbsences(t *testing.T) {
 			t.Errorf("%s: it still lacks the path", name)
 		}
 	}
-	for i := range 3 * absentPaths {
+	for i := range 3 * bound.Few {
 		table.Absent(now, es[0], fmt.Sprint("/", i))
-		if len(table.absent) > absentPaths {
+		if len(table.absent) > bound.Few {
 			t.Fatalf("%d paths are remembered", len(table.absent))
 		}
 	}
-	if !lacks(now, es[0], fmt.Sprint("/", 3*absentPaths-1)) {
+	if !lacks(now, es[0], fmt.Sprint("/", 3*bound.Few-1)) {
 		t.Error("the latest path is not among those remembered")
 	}
 }

@@ -19,7 +19,6 @@ type Ratios struct {
 
 const (
 	firstStart  = 1.1   // tokens of a beginning, averaged over public vocabularies
-	firstByte   = 0.25  // tokens of a byte of digits or beyond ASCII
 	keepText    = 0.98  // decay of a prompt's weight with each later one
 	textOutlier = 1.5   // a prompt counts for at most this many times its estimate, and an image too
 	firstMedium = 600.0 // tokens of an image before the first report; engines take from about 256 to some thousands
@@ -35,7 +34,7 @@ func parts(t *fleet.Text) (starts, bytes float64) {
 	return float64(
 			firstStart * (float64(t.Starts+2*t.Messages) + float64(t.Tools)/4),
 		), float64(
-			firstByte * float64(t.Digits+t.CJK+t.Other),
+			FirstTokensPerByte * float64(t.Digits+t.CJK+t.Other),
 		)
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Defaults before the first usage report: 4 bytes per token is the usual figure for English text.
 const (
-	FirstTokensPerByte = 0.25 // of text
+	FirstTokensPerByte = 0.25 // of text; also of digits, and of a byte beyond ASCII
 	firstOutput        = 128
 )
 

@@ -13,7 +13,8 @@ import (
 // step. Prefill in between is not part of it.
 type decodePace struct{ fit.Line } // ms per token over the number of others
 
-// FirstPace is the ms for a token of an answer that are assumed before any is known.
+// FirstPace is the ms of an engine's step that are assumed before any is known: for a token of an answer, and for a
+// prompt besides its tokens.
 const FirstPace = 10.0
 
 const (

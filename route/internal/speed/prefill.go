@@ -28,7 +28,6 @@ type prefill struct {
 
 const (
 	firstPerToken = 0.1  // default ms per token (10,000 tokens/s) before any sample in the fleet
-	firstFixed    = 10.0 // default ms
 	priorTokens   = 512  // tokens of a sample that weighs as much as the initial assumption
 	priorAnswer   = 4    // the same for the time per output token
 	fixedStep     = 0.08 // largest relative change of fixed by one sample
@@ -59,14 +58,14 @@ func (t *Table) settled(s *prefill) (perToken, fixed float64) {
 	if s.samples == 0 {
 		perToken, fixed = t.mean.perToken, t.mean.fixed
 		if perToken == 0 {
-			perToken, fixed = firstPerToken, firstFixed
+			perToken, fixed = firstPerToken, FirstPace
 		}
 	}
 	if t.without.Has(ablation.PromptSpeed) {
 		perToken = firstPerToken
 	}
 	if t.without.Has(ablation.FixedTime) {
-		fixed = firstFixed
+		fixed = FirstPace
 	}
 	return perToken, fixed
 }

@@ -4,22 +4,19 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/prefix"
+	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
 // The bounds of what is named while a request is decided, so that it takes far less than a millisecond
 // (BenchmarkKVTokens of route). What lies deeper is not looked up, and engines with blocks of a third size are
 // predicted as if no ids were known.
-const (
-	mostNamed      = 4096    // blocks of a size
-	mostNamedIDs   = 1 << 16 // tokens in them, of a second size half as many
-	mostBlockSizes = 2
-)
+const mostNamedIDs = 1 << 16 // tokens in them, of a second size half as many
 
 // named is the blocks of a prompt whose token ids are known before the decision, by the sizes of blocks that engines
 // have.
 type named struct {
 	tokens *fleet.Tokens
-	sizes  [mostBlockSizes]sized
+	sizes  [2]sized
 }
 
 // sized is the blocks of one size, and who holds how many of them.
@@ -46,7 +43,7 @@ func (n *named) of(block int, index *prefix.Index) *sized {
 		case 0:
 			ids := n.tokens.IDs
 			s.block, s.names = block, kvstream.Names(
-				ids[:min(len(ids), mostNamed*block, mostNamedIDs>>i)],
+				ids[:min(len(ids), bound.Many*block, mostNamedIDs>>i)],
 				block,
 				"",
 				0,

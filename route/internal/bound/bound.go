@@ -1,0 +1,17 @@
+// Package bound has the bounds that rooms share: of tables, and of what one event does. Their exact numbers do not
+// matter, since nothing that is usual comes near them.
+//
+// It owns these numbers, and knows nothing of what they bound.
+package bound
+
+const (
+	// Few entries are in a table that is searched from end to end, of an endpoint or of what is rare in a fleet.
+	Few = 64
+	// Many entries are in a table that only engines and the configuration can fill, and in memory that is used again.
+	Many = 4096
+	// Step is how many endpoints, pools, requests or conversations one event does something for. The rest is for the
+	// next event, so that decisions do not wait.
+	Step = 32
+	// Look is how many leases, spans or names of blocks one event looks at, a few ten ns each.
+	Look = 2048
+)
