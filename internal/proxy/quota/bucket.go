@@ -48,12 +48,12 @@ func (b *bucket) take(n, cost float64) {
 // forgive takes back what was charged more.
 func (b *bucket) forgive() { b.used, b.surcharge = b.used-b.surcharge, 0 }
 
-// remaining is the amount left; nil without a limit.
-func (b *bucket) remaining() *int64 {
+// remaining is the amount left, at a cost each; nil without a limit.
+func (b *bucket) remaining(cost float64) *int64 {
 	if b.perMinute <= 0 {
 		return nil
 	}
-	n := int64(b.left())
+	n := int64(b.left() / cost)
 	return &n
 }
 

@@ -539,21 +539,22 @@ type rate struct {
 // look takes each rate's limit from the tenant, else from the client address, else from all together.
 func (k *Ticket) look() (s state) {
 	for _, a := range k.accounts() {
+		cost := k.table.cost(a)
 		if s.requests.most == 0 {
-			s.requests = rateOf(&a.requests)
+			s.requests = rateOf(&a.requests, cost)
 		}
 		if s.tokens.most == 0 {
-			s.tokens = rateOf(&a.tokens)
+			s.tokens = rateOf(&a.tokens, cost)
 		}
 	}
 	return s
 }
 
-func rateOf(b *bucket) rate {
+func rateOf(b *bucket, cost float64) rate {
 	if b.perMinute <= 0 {
 		return rate{}
 	}
-	return rate{most: int64(b.perMinute), left: max(0, int64(b.left())), full: b.until(b.perMinute)}
+	return rate{most: int64(b.perMinute), left: max(0, int64(b.left()/cost)), full: b.until(b.perMinute)}
 }
 
 // Tell writes the limits into the header of an answer under OpenAI's names.
@@ -598,8 +599,8 @@ func (t *Table) Usages(now time.Time) []Usage {
 		return Usage{
 			Tenant:       name,
 			Open:         a.open,
-			Requests:     a.requests.remaining(),
-			Tokens:       a.tokens.remaining(),
+			Requests:     a.requests.remaining(t.cost(a)),
+			Tokens:       a.tokens.remaining(t.cost(a)),
 			UsedRequests: a.usedRequests,
 			UsedTokens:   a.usedTokens,
 		}
