@@ -64,6 +64,7 @@ func Absent(status int, body []byte) Absence {
 // (vLLM 0.32.0, SGLang, TensorRT-LLM), "model 'm' not found, try pulling it first" (Ollama 0.33), "model not found"
 // (llama.cpp as a router), "LoRA adapters are not loaded: m" (SGLang 0.5), "model: m" (Anthropic's form).
 func lacksModel(text string) bool {
+	text, _, _ = strings.Cut(text, " valid aliases:") // vLLM lists all names behind it
 	if len(text) > longestComplaint || !strings.Contains(text, "model") && !strings.Contains(text, "adapter") && !strings.Contains(text, "lora") {
 		return false
 	}

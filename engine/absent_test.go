@@ -1,6 +1,9 @@
 package engine
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestAbsent: what each kind of engine answers to a path that it does not have, and to something else that it does not have.
 func TestAbsent(t *testing.T) {
@@ -21,6 +24,10 @@ func TestAbsent(t *testing.T) {
 		{"nothing", 404, "", AbsentPath},
 		{"nginx", 404, "<html>\r\n<head><title>404 Not Found</title></head>\r\n<body></body></html>", AbsentPath},
 		{"vllm, model", 404, `{"error":{"message":"The model ` + "`m`" + ` does not exist.","type":"NotFoundError","param":"model","code":404}}`, AbsentModel},
+		{"vllm 0.33, model", 404, `{"error":{"message":"The model ` + "`nope`" + ` does not exist. Valid aliases: tiny.","type":"NotFoundError","param":"model","code":404}}`, AbsentModel},
+		{"vllm 0.33, Anthropic's form", 404, `{"type":"error","error":{"type":"not_found_error","message":"The model ` + "`nope`" + ` does not exist. Valid aliases: tiny."}}`, AbsentModel},
+		{"vllm, many names", 404, `{"error":{"message":"The model ` + "`nope`" + ` does not exist. Valid aliases: ` + strings.Repeat("a-name-of-the-model, ", 100) + `","type":"NotFoundError","param":"model","code":404}}`, AbsentModel},
+		{"vllm 0.33, decisions", 501, `{"error":{"message":"The model does not support the Decisions API","type":"NotImplementedError","param":null,"code":501}}`, AbsentNothing},
 		{"vllm, old, model", 404, `{"object":"error","message":"The model ` + "`m`" + ` does not exist.","type":"NotFoundError","param":null,"code":404}`, AbsentModel},
 		{"vllm, response", 404, `{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":null,"code":404}}`, AbsentOther},
 		{"trtllm, response", 404, `{"error":{"message":"Response with id 'resp_gone' not found.","type":"InvalidRequestError","code":404}}`, AbsentOther},

@@ -167,7 +167,7 @@ FIGURES = {
 
 
 def vllm_command(directory, port):
-    """vLLM 0.32.0 on a CPU. The version of the wheel does not say CPU, so VLLM_TARGET_DEVICE does; blocks are 32 tokens there."""
+    """vLLM 0.33.0 on a CPU. The version of the wheel does not say CPU, so VLLM_TARGET_DEVICE does; blocks are 32 tokens there."""
     work = directory / "cache"
     command = [
         directory / "venv-vllm/bin/python", "-m", "vllm.entrypoints.openai.api_server",
@@ -197,7 +197,7 @@ def sglang_command(directory, port):
         "--tool-call-parser", "qwen25", "--enable-response-store",
     ]
     return words(command), offline(directory / "cache") | {
-        "TORCH_USE_RTLD_GLOBAL": "1", "SGLANG_USE_CPU_ENGINE": "1", "PYTHONPATH": str(HERE / "shim"),
+        "TORCH_USE_RTLD_GLOBAL": "1", "SGLANG_USE_CPU_ENGINE": "1", "PYTHONPATH": str(HERE / "shim"), "SGLANG_HOST_IP": "127.0.0.1",
     }
 
 

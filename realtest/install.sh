@@ -73,6 +73,21 @@ model() {
 install_vllm() {
   ldconfig -p 2>/dev/null | grep -q 'libnuma\.so\.1' || fail "needs libnuma.so.1 (Debian: apt-get install libnuma1)"
   install_torch_engine venv-vllm pins-vllm.txt
+  newest_vllm
+}
+
+# The newest vLLM whose build for CPU is published is 0.32.0. What is newer is made of its own Python files, over what that build has compiled.
+VLLM=0.33.0
+newest_vllm() {
+  mark=$dir/venv-vllm/newest
+  if [ "$(cat "$mark" 2>/dev/null)" != "$VLLM" ]; then
+    say "putting the Python files of vLLM $VLLM into venv-vllm"
+    bounded "$dir/venv-vllm/bin/python" -m pip download --quiet --disable-pip-version-check --no-input --no-deps --only-binary=:all: \
+      -d "$dir/wheel" "vllm==$VLLM"
+    bounded "$dir/venv-vllm/bin/python" -B "$here/overlay.py" "$dir/wheel/vllm-$VLLM"-*.whl
+    rm -rf "$dir/wheel"
+    echo "$VLLM" >"$mark"
+  fi
 }
 
 # nixl adds to vLLM what hands KV cache over. Two lines are changed, each without effect unless its variable is set: NIXL's progress

@@ -95,6 +95,24 @@ func TestCapturedVLLM(t *testing.T) {
 	}
 }
 
+// TestCapturedVLLM33: what vLLM 0.33 sends is read as before; the tokens behind a block that its hash covers too are left out.
+func TestCapturedVLLM33(t *testing.T) {
+	const name = "kv_vllm_0.33.txt"
+	if e := readCaptured(t, name, 0).Events[0]; e.Kind != kvstream.Stored || e.Session != "s1" || len(e.Hashes) != 2 || len(e.Tokens) != 64 || e.BlockTokens != 32 || e.Medium != "GPU" {
+		t.Errorf("got %+v", e)
+	}
+	if e := readCaptured(t, name, 1).Events[0]; len(e.Extra) != 2 || e.Extra[0] == 0 || e.Extra[1] != 0 {
+		t.Errorf("with a salt: %+v", e)
+	}
+	if e := readCaptured(t, name, 2).Events; len(e) != 1 || e[0].Kind != kvstream.Cleared {
+		t.Errorf("got %+v", e)
+	}
+	b := readCaptured(t, name, 3)
+	if e := b.Events; b.Skipped != 0 || len(e) != 1 || len(e[0].Hashes) != 2 || len(e[0].Tokens) != 64 || e[0].Tokens[63] != 63 {
+		t.Errorf("with lookahead tokens: %+v", b)
+	}
+}
+
 func TestCapturedSGLang(t *testing.T) {
 	if e := readCaptured(t, "kv_sglang_0.5.23.txt", 9).Events; len(e) != 1 || e[0].Kind != kvstream.Cleared {
 		t.Errorf("got %+v", e)
@@ -286,7 +304,7 @@ func TestTRTEvents(t *testing.T) {
 }
 
 func FuzzReadKVBatch(f *testing.F) {
-	for _, name := range []string{"kv_vllm_0.32.txt", "kv_sglang_0.5.23.txt"} {
+	for _, name := range []string{"kv_vllm_0.32.txt", "kv_vllm_0.33.txt", "kv_sglang_0.5.23.txt"} {
 		for _, m := range captured(f, name) {
 			f.Add(m[2])
 		}

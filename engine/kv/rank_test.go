@@ -12,7 +12,7 @@ import (
 // TestRank: the rank equals that of the decoded batch, for messages of real engines and for invalid ones.
 func TestRank(t *testing.T) {
 	var payloads [][]byte
-	for _, name := range []string{"kv_vllm_0.32.txt", "kv_sglang_0.5.23.txt"} {
+	for _, name := range []string{"kv_vllm_0.32.txt", "kv_vllm_0.33.txt", "kv_sglang_0.5.23.txt"} {
 		for _, frames := range captured(t, name) {
 			payloads = append(payloads, frames[2])
 		}

@@ -104,7 +104,7 @@ func TestPathsOfEngines(t *testing.T) {
 	for _, line := range []string{
 		"POST /v1/chat/completions", "POST /v1/completions", "POST /v1/embeddings", "POST /v1/responses", "POST /v1/messages", "POST /v1/messages/count_tokens", "GET /v1/responses/resp_1",
 		"POST /v1/responses/resp_1/cancel", "DELETE /v1/responses/resp_1", "GET /health", "HEAD /health", "GET /version", "POST /tokenize", "POST /detokenize", "POST /rerank", "POST /v1/rerank", "POST /v2/rerank",
-		"POST /score", "POST /v1/score", "POST /classify", "POST /pooling", "POST /v1/audio/transcriptions", "POST /v1/audio/speech", "POST /v1/images/generations", "POST /completion", "POST /infill",
+		"POST /score", "POST /v1/score", "POST /classify", "POST /pooling", "POST /v1/decisions", "POST /v1/audio/transcriptions", "POST /v1/audio/speech", "POST /v1/images/generations", "POST /completion", "POST /infill",
 		"POST /apply-template", "GET /api/tags", "POST /api/show", "POST /wake_up", "POST /slots/0?action=save", "OPTIONS /slots/0",
 	} {
 		if passed, status, body := reaches(line); !passed || status != 200 {

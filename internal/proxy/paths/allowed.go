@@ -146,7 +146,7 @@ func inferring(path string) bool {
 	case "/tokenize", "/v1/tokenize", "/detokenize", "/v1/detokenize", // vLLM
 		"/v1/chat/completions/render", "/v1/completions/render", "/v1/chat/completions/input_tokens",
 		"/rerank", "/v1/rerank", "/v2/rerank", "/score", "/v1/score", "/classify", "/v1/classify",
-		"/pooling", "/v2/embed", "/ping":
+		"/pooling", "/v2/embed", "/ping", "/v1/decisions":
 		return true
 	case "/encode", "/parse_function_call", "/separate_reasoning": // SGLang
 		return true
