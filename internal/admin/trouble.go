@@ -251,6 +251,7 @@ func replicaTrouble(answer json.RawMessage, add teller) {
 		Unheard  string
 		Strange  string
 		Learning bool
+		Routers  int // that there should be
 		Peers    []struct {
 			Router  string
 			Synced  bool
@@ -278,6 +279,10 @@ func replicaTrouble(answer json.RawMessage, add teller) {
 	}
 	if len(r.Peers) == 0 && r.Problem == "" && r.Strange == "" && !r.Learning {
 		add(note, "", "If there should be others, see whether they run and have the same peers.fleet and peers.secret.", "No other router of the fleet is heard.")
+	}
+	if heard := len(r.Peers) + 1; heard < r.Routers {
+		add(warn, "", "See whether the others run and can be reached. One that has ended for good counts no longer after five minutes.",
+			"%d of %d routers hear each other, and tenants have as large a part of their limits.", heard, r.Routers)
 	}
 	if r.Unheard != "" && !r.Learning {
 		add(note, "", "See whether a router runs there, and correct peers.routers if none should.", "Not all addresses in peers.routers are reached: %s.", r.Unheard)

@@ -120,6 +120,7 @@ func TestTroubles(t *testing.T) {
 			quiet, nil, `{"unheard":"10.0.0.2:7946: connect: connection refused","strange":"router r2 speaks version 9","peers":[]}`,
 			[]string{"warn Another router is there: router r2 speaks version 9.", "note Not all addresses in peers.routers are reached: 10.0.0.2:7946"},
 		},
+		{"routers are missing", []endpointView{up("a", nil)}, quiet, nil, `{"routers":3,"peers":[{"router":"r1","synced":true}]}`, []string{"warn 2 of 3 routers hear each other"}},
 		{
 			"nothing is kept",
 			[]endpointView{up("a", nil)},

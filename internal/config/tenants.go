@@ -43,7 +43,8 @@ type Tenants struct {
 	Limits []TenantLimits `yaml:"limits"`
 }
 
-// TenantLimits bounds a tenant's requests. A number left out is no limit, or under limits that of each; -1 is no limit.
+// TenantLimits bounds a tenant's requests: at all routers that know each other together, but for connections, which each
+// counts alone. A number left out is no limit, or under limits that of each; -1 is no limit.
 type TenantLimits struct {
 	// Tenant is the name; each has none.
 	Tenant string `yaml:"tenant"`
