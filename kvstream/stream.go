@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/zeebo/xxh3"
 )
@@ -37,6 +38,7 @@ type Stream struct {
 	size   int    // tokens of a full block
 	text   []byte // scratch: tokens to be hashed
 	stats  Counts
+	tiers  bool // see Ops.Tiers
 }
 
 // kvBlock is a block that the engine holds.
@@ -145,6 +147,7 @@ func (s *Stream) Apply(seq uint64, b *Batch, ops *Ops) {
 	for i := range b.Events {
 		switch e := &b.Events[i]; e.Kind {
 		case Stored:
+			s.tiers = s.tiers || e.Medium != "" && !strings.EqualFold(e.Medium, "GPU")
 			s.store(e, ops)
 		case Removed:
 			s.remove(e, ops)
@@ -154,6 +157,7 @@ func (s *Stream) Apply(seq uint64, b *Batch, ops *Ops) {
 			ops.add(Op{Kind: Cleared})
 		}
 	}
+	ops.Tiers = ops.Tiers || s.tiers
 }
 
 // store names the blocks of a stored event.
@@ -294,6 +298,7 @@ func Names(tokens []uint32, blockTokens int, salt string, extra uint64, to []uin
 // Ops are the effects of messages on the cache, in order.
 type Ops struct {
 	List  []Op
+	Tiers bool // the engine has reported blocks in another medium than its own memory, in these messages or before
 	names []uint64
 }
 
@@ -312,7 +317,7 @@ func (o *Ops) add(op Op) { o.List = append(o.List, op) }
 func (o *Ops) Len() int { return len(o.List) }
 
 // Reset empties o and keeps its memory.
-func (o *Ops) Reset() { o.List, o.names = o.List[:0], o.names[:0] }
+func (o *Ops) Reset() { o.List, o.names, o.Tiers = o.List[:0], o.names[:0], false }
 
 // opCost is what an operation counts in Steps beside its blocks.
 const opCost = 8
@@ -320,7 +325,7 @@ const opCost = 8
 // Steps calls do with the operations in order, in pieces of about so many blocks. It cuts an operation only if it has
 // more than twice as many: its second part looks like one that goes on with a prompt. do must not keep what it gets.
 func (o *Ops) Steps(blocks int, do func(some *Ops)) {
-	some, n := Ops{names: o.names}, 0
+	some, n := Ops{names: o.names, Tiers: o.Tiers}, 0
 	flush := func() {
 		if n > 0 {
 			do(&some)

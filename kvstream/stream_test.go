@@ -148,8 +148,13 @@ func TestKVOrphans(t *testing.T) {
 	if c.Orphans != 2 || c.Unknown != 1 || c.Skipped != 2 || c.Overfull != 1 || s.Held() != 4 {
 		t.Errorf("got %+v, %d held", c, s.Held())
 	}
-	ops.Reset()
+	if ops.Reset(); ops.Tiers {
+		t.Error("a second tier is told of after a reset")
+	}
 	s.Apply(6, &Batch{At: 2, Events: []Event{{Kind: Removed, Hashes: []uint64{2}}}}, &ops)
+	if !ops.Tiers {
+		t.Error("no second tier is told of")
+	}
 	if s.Held() != 4 {
 		t.Error("a block in two tiers is gone when one lets go of it")
 	}

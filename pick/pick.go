@@ -72,6 +72,7 @@ type Cached struct {
 	Present      int  // of Blocks, those not still to be transferred for a decode leg
 	Counted      int  // of Blocks, those that CachedTokens counts, if not Exact
 	Exact        bool // CachedTokens comes from KV events
+	Far          int  // of CachedTokens, those believed to be in a second tier only, such as host memory
 	Full         bool // its cache is believed to be full: adding evicts
 
 	PresentTokens int // of CachedTokens, those not still to be transferred for a decode leg
@@ -95,7 +96,11 @@ type Pace struct {
 	MsPerToken  float64 // learnt time to compute one prompt token; above 0
 	FixedMs     float64 // learnt time to first token when nothing has to be computed
 	MsPerAnswer float64 // learnt time per answer token after the first; 0 unknown
+	FarWork     float64 // prompt tokens that it computes while it fetches one of Far, learnt; 0 unknown
 }
+
+// Fetching is the work of fetching so many tokens of a second tier, in prompt tokens computed meanwhile.
+func (p *Pace) Fetching(tokens int) float64 { return float64(float64(tokens) * p.FarWork) }
 
 // Wait is how long the request waits at an endpoint, and how full that is.
 type Wait struct {

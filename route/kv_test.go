@@ -1,6 +1,7 @@
 package route
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -258,4 +259,59 @@ func TestKVWrong(t *testing.T) {
 	if s := w.r.Status(w.now)[0].KV; s.State != kvstream.Exact || len(w.said) != 2 {
 		t.Errorf("%+v %q", s, w.said)
 	}
+}
+
+// TestKVSecondTier: where events say that an engine keeps blocks in a second tier, they are cached as long as any tier has
+// them, and what only that tier can have costs its fetch, as long as that was measured to take.
+func TestKVSecondTier(t *testing.T) {
+	w := newKVWorld(t)
+	turn := func(i int, tokens []uint32, c *fleet.Content, cached int, took time.Duration) Decision {
+		d, err := w.r.Decide(w.now, &fleet.Request{Model: "m", Session: fmt.Sprint(i), Content: c, PromptBytes: c.Bytes, Pin: "a", Stream: true, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.now = w.now.Add(took)
+		own, other := blocksOf(tokens, 0, fmt.Sprint(i)), blocksOf(tokens, cached/16, fmt.Sprint(i))
+		own.Medium, other.Medium = "GPU", "CPU"
+		if took > 100*time.Millisecond { // otherwise nothing has left its own memory
+			w.tell("a", own, other)
+		}
+		w.observe(FirstByte{Lease: d.Lease})
+		w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: len(tokens), CachedTokens: cached, CachedKnown: true, OutputTokens: 2}})
+		w.now = w.now.Add(time.Second)
+		return d.Decision
+	}
+	w.observe(Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, BlockTokens: 16, CacheTokens: 10_000}})
+	const sessions, size = 8, 2000 // the engine's own memory has room for five
+	var last, again Decision
+	for round := range 8 {
+		for i := range sessions {
+			tokens, c := kvPrompt(0, size+64*round, uint32(i+1))
+			if round == 0 {
+				turn(i, tokens, c, 0, 2*time.Second)
+				continue
+			}
+			before := size + 64*(round-1)
+			w.tell("a", removedGPU(tokens[:before]))
+			last = turn(i, tokens, c, before/16*16, time.Second)
+			next, c := kvPrompt(0, size+64*round, uint32(i+1))
+			again = turn(i, next, c, len(next)/16*16-16, 20*time.Millisecond)
+			if round > 1 && (last.CachedTokens < size || again.CachedTokens < size) {
+				t.Fatalf("%d and %d tokens are predicted of %d", last.CachedTokens, again.CachedTokens, len(tokens))
+			}
+		}
+	}
+	if last.TTFTMs < 700 || last.TTFTMs > 1400 {
+		t.Errorf("a prompt in the second tier is to take %.0f ms, took 1000", last.TTFTMs)
+	}
+	if again.TTFTMs > 200 {
+		t.Errorf("a prompt in the engine's own memory is to take %.0f ms, took 20", again.TTFTMs)
+	}
+}
+
+// removedGPU says that an engine's own memory has let go of a prompt.
+func removedGPU(tokens []uint32) kvstream.Event {
+	e := removedFrom(tokens, 0)
+	e.Medium = "GPU"
+	return e
 }

@@ -71,8 +71,8 @@ func (r *Router) reserve(
 	job := r.backlog.Open(now, f.index, backlog.Work{
 		Slot: ep.Slot(), Class: req.Class, Leg: d.Leg, Stream: req.Stream || d.Leg == fleet.LegPrefill,
 		PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens, OutputTokens: v.OutputTokens,
-		MaxTokens: req.MaxTokens,
-		WaitMs:    c.WaitMs - c.Link.WaitMs, MsPerToken: v.PerToken(c), TTFTMs: d.TTFTMs, ReadyMs: s.ready,
+		FarTokens: c.Far, FetchTokens: int(c.Fetching(c.Far)), MaxTokens: req.MaxTokens,
+		WaitMs: c.WaitMs - c.Link.WaitMs, MsPerToken: v.PerToken(c), TTFTMs: d.TTFTMs, ReadyMs: s.ready,
 		SharedTokens: v.Shared(c), MayQueue: mayQueue(req, d.Leg, ep, f.trial), Asker: s.asker,
 		Origin: r.replicas.self, Seq: r.replicas.seq,
 	}, rates)

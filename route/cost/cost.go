@@ -44,16 +44,19 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) {
 }
 
 // Uncached is how many tokens are to be computed, or of a decode leg transferred: those of the prompt that are not
-// cached. Where costs decide whether a request is split, the expected over-prediction of cached tokens counts too,
-// since a wrong prediction delays all that are answered there, and blocks still in transfer do not count as cached.
+// cached, and the work of fetching what only a second tier has. Where costs decide whether a request is split, the
+// expected over-prediction of cached tokens counts too, since a wrong prediction delays all that are answered there, and
+// blocks still in transfer do not count as cached.
 func Uncached(v *pick.View, c *pick.Candidate) float64 {
 	switch {
-	case v.Splits && v.Leg == fleet.LegPrefill:
-		return float64(v.PromptTokens-c.CachedTokens) + c.ExpectedMiss
-	case v.Splits && v.Leg == fleet.LegWhole:
-		return float64(v.PromptTokens-c.PresentTokens) + c.ExpectedMiss
-	default:
+	case v.Leg == fleet.LegDecode:
 		return float64(v.PromptTokens - c.CachedTokens)
+	case v.Splits && v.Leg == fleet.LegPrefill:
+		return float64(v.PromptTokens-c.CachedTokens) + c.ExpectedMiss + c.Fetching(c.Far)
+	case v.Splits:
+		return float64(v.PromptTokens-c.PresentTokens) + c.ExpectedMiss + c.Fetching(c.Far)
+	default:
+		return float64(v.PromptTokens-c.CachedTokens) + c.Fetching(c.Far)
 	}
 }
 

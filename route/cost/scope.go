@@ -54,7 +54,7 @@ func Score(v *pick.View) {
 func OwnTerms(promptTokens int, h *pick.Cached, p *pick.Pace, w *pick.Wait) pick.Terms {
 	return pick.Terms{
 		Wait:    w.WaitMs,
-		Prefill: float64(float64(promptTokens-h.CachedTokens) * p.MsPerToken),
+		Prefill: float64((float64(promptTokens-h.CachedTokens) + p.Fetching(h.Far)) * p.MsPerToken),
 		Fixed:   p.FixedMs,
 	}
 }

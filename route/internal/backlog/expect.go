@@ -34,7 +34,7 @@ func (r Reader) Expect(
 			q.Now,
 			e,
 			&q.Asker,
-			float64(float64(q.PromptTokens-h.CachedTokens)*p.MsPerToken),
+			float64((float64(q.PromptTokens-h.CachedTokens)+p.Fetching(h.Far))*p.MsPerToken),
 			p.MsPerToken,
 		)
 	}

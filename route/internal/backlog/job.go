@@ -15,6 +15,8 @@ type Work struct {
 	Stream bool // streamed: its first byte comes when its prompt is computed
 
 	PromptTokens, CachedTokens, OutputTokens int // as predicted
+	FarTokens                                int // of CachedTokens, those that a second tier has; see pick.Cached
+	FetchTokens                              int // the work of fetching those, in prompt tokens
 	MaxTokens                                int // the client's limit on the answer; 0 for none
 
 	WaitMs, MsPerToken float64 // expected time in front of it, without the link, and per prompt token
@@ -123,7 +125,7 @@ func newJob(now time.Time, w Work) Job {
 	j := Job{Work: w, Opened: now}
 	switch w.Class {
 	case fleet.Turn:
-		j.Prefill, j.decode = int64(w.PromptTokens-w.CachedTokens), int64(w.OutputTokens)
+		j.Prefill, j.decode = int64(w.PromptTokens-w.CachedTokens+w.FetchTokens), int64(w.OutputTokens)
 		j.context = int64(w.PromptTokens) + j.decode
 		switch w.Leg {
 		case fleet.LegPrefill:

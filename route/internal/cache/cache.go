@@ -23,6 +23,7 @@ import (
 // Table holds the estimates of all caches.
 type Table struct {
 	index     *prefix.Index // blocks held, by endpoint
+	near      *prefix.Index // of these, those in an engine's own memory, where it has a second tier; nil before one has
 	missed    fit.Mean      // mean tokens per turn that were cached once and are cached nowhere now
 	evicted   fit.Mean      // mean tokens that a turn evicts
 	epochs    uint32        // last epoch number
@@ -34,8 +35,10 @@ type Table struct {
 
 // New makes an empty table that learns without some mechanisms.
 func New(without ablation.Set) *Table {
-	return &Table{without: without, index: prefix.New(prefix.Config{Reach: blocks.Reach, Chains: true})}
+	return &Table{without: without, index: newIndex()}
 }
+
+func newIndex() *prefix.Index { return prefix.New(prefix.Config{Reach: blocks.Reach, Chains: true}) }
 
 // Reader is a read-only view of a Table.
 type Reader struct{ t *Table }
@@ -117,6 +120,9 @@ func (t *Table) Lost(slot int) {
 func (t *Table) RemoveEndpoint(slot int) {
 	t.endpoints.Reset(slot)
 	t.index.Drop(slot)
+	if t.near != nil {
+		t.near.Drop(slot)
+	}
 	t.reported.RemoveEndpoint(slot)
 }
 
@@ -124,6 +130,9 @@ func (t *Table) RemoveEndpoint(slot int) {
 func (t *Table) empty(slot int, e *endpoint) {
 	t.renew(e)
 	t.index.Clear(slot)
+	if t.near != nil {
+		t.near.Clear(slot)
+	}
 	e.last = e.last[:0]
 }
 

@@ -78,6 +78,20 @@ func (t *Table) limit(slot int, e *endpoint, perByte float64) {
 		s.bound = bound
 		t.index.SetCapacity(slot, bound)
 	}
+	if !t.Reader().tiered(slot) {
+		return
+	}
+	if t.near == nil {
+		t.near = newIndex()
+	}
+	if Differs(s.statedBlocks, t.near.Capacity(slot)) {
+		t.near.SetCapacity(slot, s.statedBlocks)
+	}
+}
+
+// tiered reports whether an engine's events tell of a second tier beside the memory whose size it states.
+func (r Reader) tiered(slot int) bool {
+	return r.t.endpoints.Get(slot).facts.CacheTokens > 0 && r.t.reported.Reader().Tiers(slot)
 }
 
 // compare corrects share by the predicted and the found cached tokens. Only a full cache teaches where its capacity

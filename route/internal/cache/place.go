@@ -46,6 +46,7 @@ func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Tex
 // expect adds a prompt that is still to be computed, and returns how many blocks of it are new there.
 func (t *Table) expect(slot int, e *endpoint, chain []uint64) (added int) {
 	if !e.facts.OnePrompt {
+		t.insertNear(slot, chain)
 		return t.index.Insert(slot, chain)
 	}
 	added = len(chain) - blocks.Common(chain, t.only(e))
@@ -62,6 +63,14 @@ func (t *Table) add(slot int, e *endpoint, chain []uint64) {
 	}
 	t.index.Insert(slot, chain)
 	t.index.Confirm(slot, chain)
+	t.insertNear(slot, chain)
+}
+
+// insertNear adds what an engine with a second tier has in its own memory then.
+func (t *Table) insertNear(slot int, chain []uint64) {
+	if t.near != nil && t.Reader().tiered(slot) {
+		t.near.Insert(slot, chain)
+	}
 }
 
 // only is the prompt in a cache for one: that of the latest request to be computed, else the one computed last.

@@ -92,6 +92,7 @@ func (r Reader) find(
 		r.predictHome(p, at.At(home), &held[home], true)
 		all.Known = max(all.Known, held[home].CachedTokens)
 	}
+	r.findFar(x, p, at, held)
 	gone := 0
 	if p.Known && p.Entry.Prompt > 0 {
 		// the last, partial block is not missing
@@ -102,6 +103,29 @@ func (r Reader) find(
 		all.Missed = min(1, float64(m.tokens)/float64(r.t.evicted))
 	}
 	return all, m
+}
+
+// findFar says what of the predicted tokens only a second tier has. Until as much is known as an engine's own memory holds,
+// nothing is said.
+func (r Reader) findFar(x *Text, p *Prompt, at pick.Endpoints, held []pick.Cached) {
+	if r.t.near == nil {
+		return
+	}
+	for i := range at.Len() {
+		c, h := at.At(i), &held[i]
+		most := r.t.near.Capacity(c.Slot)
+		if !r.tiered(c.Slot) || r.t.near.Units(c.Slot) < most-most/8 {
+			continue
+		}
+		if c.Model != x.model {
+			r.look(x, p.Request, c.Model)
+		}
+		near := x.near.Depth(c.Slot)
+		far := max(0, h.CachedTokens-r.wholeBlocks(c, p.Size.At(blocks.Bytes(near))))
+		if near < h.Blocks || h.Exact && 8*far > h.CachedTokens { // an answer before, which has no blocks yet, is not far
+			h.Far = far
+		}
+	}
 }
 
 // most is the most tokens found at any endpoint.

@@ -34,7 +34,8 @@ type Text struct {
 	keys    []uint64 // the prompt's kept blocks for model
 	model   string
 	matches prefix.Matches
-	known   bool // keys and matches are valid
+	near    prefix.Matches // in the engines' own memory, where they have a second tier
+	known   bool           // keys and matches are valid
 	chain   reported.Chain
 	slots   []int32 // scratch of Look
 }
@@ -63,6 +64,9 @@ func (r Reader) look(x *Text, req *fleet.Request, model string) {
 	x.keys = blocks.Keys(x.keys, blocks.Scope(model, req.Tenant, req.Content), req.Content)
 	x.model = model
 	r.t.index.Match(x.keys, &x.matches)
+	if r.t.near != nil {
+		r.t.near.Match(x.keys, &x.near)
+	}
 }
 
 // Look is a prompt looked up before its endpoints are known.

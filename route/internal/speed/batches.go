@@ -15,6 +15,7 @@ type batch struct {
 	begin, end time.Time
 	from       time.Time   // its earliest first byte; end is the latest
 	tokens     int64       // predicted uncached tokens
+	cached     int64       // predicted cached tokens
 	fresh      bool        // the engine was idle when it arrived
 	held       bool        // it may have waited for a place (a slot of the engine), so its time is no measure of speed
 	open       int64       // of tokens, those of requests that have not ended
@@ -53,6 +54,7 @@ func (s *prefill) computed(now time.Time, j *backlog.Job) (changed []batch) {
 		b.end = now
 	}
 	b.tokens, b.open, b.held = b.tokens+j.Prefill+j.Between, b.open+teaches(j), b.held || j.Ambiguous
+	b.cached += int64(j.CachedTokens)
 	if i > 0 && b.from.Sub(s.batches[i-1].end) < sameStep {
 		i--
 		s.join(i)
@@ -87,6 +89,7 @@ func (s *prefill) join(i int) {
 	b, next := &s.batches[i], &s.batches[i+1]
 	s.takeOff(next)
 	b.end, b.tokens, b.open, b.held = next.end, b.tokens+next.tokens, b.open+next.open, b.held || next.held
+	b.cached += next.cached
 	s.batches = slices.Delete(s.batches, i+1, i+2)
 }
 
@@ -111,7 +114,7 @@ func (s *prefill) batchOf(first time.Time) *batch {
 func (s *prefill) guess(b *batch, perToken, fixed float64) {
 	s.takeOff(b)
 	x, y, start := float64(b.tokens), ms(b.end.Sub(b.begin)), 0.0
-	if b.held || b.open <= 0 || y < float64(x*backlog.LeastMsPerToken) { // too fast to have been computed
+	if b.held || b.open <= 0 || y < float64(x*backlog.LeastMsPerToken) || s.mayFetch(int(b.cached), x) {
 		return
 	}
 	if b.fresh {

@@ -18,6 +18,7 @@ type prefill struct {
 	samples   int
 	perAnswer fit.Mean  // ms per output token after the first; 0 unknown
 	hold      fit.Mean  // ms from first byte to end; 0 unknown
+	farWork   fit.Mean  // prompt tokens computed while one is fetched from a second tier; 0 unknown
 	line      fit.Plane // ms over prompt tokens and over tokens of non-streamed answers; older samples weigh less
 	prior     float64   // share of line.AA that is still the initial assumption
 	perStep   float64   // ms per token of a non-streamed answer after the first, without prefill of other requests
@@ -36,6 +37,7 @@ const (
 	leastMs     = 0.1
 	amongOthers = 0.5              // weight of a non-streamed sample while the endpoint had other requests
 	sameStep    = time.Millisecond // first bytes closer together than this come from one engine step
+	leastFar    = 1e-3             // lower bound of the work of fetching a token
 	maxBatches  = 512              // a stream during which more batches complete teaches nothing
 	// prompt tokens in one engine step: vLLM's default max_num_batched_tokens for serving on an H100
 	stepTokens = 8192
@@ -106,13 +108,38 @@ func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
 			e.order.learn(j, own, fixed)
 		}
 		if b := s.batchOf(j.First); b != nil && !b.held && j.Leg != fleet.LegDecode {
-			x := max(own, float64(b.tokens-j.Prefill)+own)
-			s.take(x, 0, ms(b.end.Sub(b.begin)), float64(own/x), b.fresh, perToken, fixed)
+			far := float64(min(j.FarTokens, cached))
+			others, took := max(0, float64(b.tokens-j.Prefill)), ms(b.end.Sub(b.begin))
+			switch {
+			case far > own+others:
+				s.fetched(far, own+others, took, b.fresh)
+			case s.mayFetch(cached, own+others):
+			default:
+				own += float64(far * float64(s.farWork))
+				s.take(own+others, 0, took, float64(own/(own+others)), b.fresh, perToken, fixed)
+			}
 		}
 	} else if j.Leg != fleet.LegDecode {
 		s.learnWhole(j, own, rest, perToken, fixed)
 	}
 	t.takeMeans()
+}
+
+// mayFetch reports whether to fetch so many cached tokens from a second tier, if it had them all, would take longer than
+// to compute x. Then the time says little of either.
+func (s *prefill) mayFetch(cached int, x float64) bool { return float64(cached)*float64(s.farWork) > x }
+
+// fetched learns from a prompt most of which came from a second tier: what its time exceeds that of x computed tokens
+// by is that of fetching far ones.
+func (s *prefill) fetched(far, x, y float64, fresh bool) {
+	if s.samples == 0 {
+		return
+	}
+	if fresh {
+		y -= float64(s.fixed)
+	}
+	work := float64(y/s.perToken) - x
+	s.farWork.Add(fit.Usual, min(max(work/far, leastFar), fit.Outlier))
 }
 
 // learnWhole learns from a non-streamed answer: own uncached prompt tokens, rest output tokens after the first. How

@@ -160,7 +160,7 @@ func (r Reader) LearntTransfer(slot int) (learnt backlog.Transfer, ok bool) {
 func (r Reader) Pace(slot int) (p pick.Pace, decodeMs float64) {
 	e := &r.t.endpoints.Get(slot).prefill
 	p.MsPerToken, p.FixedMs = r.t.speedOf(e)
-	p.MsPerAnswer = float64(e.perAnswer)
+	p.MsPerAnswer, p.FarWork = float64(e.perAnswer), float64(e.farWork)
 	return p, r.t.decodeMs(e)
 }
 

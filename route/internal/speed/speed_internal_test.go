@@ -50,7 +50,7 @@ func TestSpeedsStaySane(t *testing.T) {
 				token, known := reader.Transfer(now, slot), reader.Known(slot)
 				pace, decodeMs := reader.Pace(slot)
 				answers := reader.Answers(slot, 5)
-				for _, x := range []float64{reader.MsPerToken(slot), reader.MsPerAnswer(slot), token.MsPerToken, token.FixedMs, pace.MsPerToken, pace.FixedMs, answers.AnswerMs} {
+				for _, x := range []float64{1 + pace.FarWork, reader.MsPerToken(slot), reader.MsPerAnswer(slot), token.MsPerToken, token.FixedMs, pace.MsPerToken, pace.FixedMs, answers.AnswerMs} {
 					if !(x > 0 && x < 1e12) {
 						t.Fatalf("a speed of %v: %v, %v, %+v, %v", x, reader.MsPerToken(slot), reader.MsPerAnswer(slot), token, answers)
 					}
@@ -82,7 +82,7 @@ func TestSpeedsStaySane(t *testing.T) {
 			j := &backlog.Job{
 				Work: backlog.Work{
 					Slot: rapid.IntRange(0, endpoints-1).Draw(t, "slot"), Class: fleet.Turn, Leg: rapid.SampledFrom([]fleet.Leg{fleet.LegWhole, fleet.LegPrefill, fleet.LegDecode}).Draw(t, "leg"),
-					Stream: rapid.Bool().Draw(t, "stream"), PromptTokens: prompt, CachedTokens: cached, MsPerToken: 0.1, WaitMs: rapid.Float64Range(0, 1000).Draw(t, "wait"),
+					Stream: rapid.Bool().Draw(t, "stream"), PromptTokens: prompt, CachedTokens: cached, FarTokens: rapid.IntRange(0, cached).Draw(t, "far"), MsPerToken: 0.1, WaitMs: rapid.Float64Range(0, 1000).Draw(t, "wait"),
 				},
 				Sent: sent, First: now, Handed: sent, Prefill: int64(prompt - cached), Transfer: int64(prompt - cached),
 				TokensBefore: rapid.Float64Range(0, 5000).Draw(t, "front"), TokensAfter: rapid.Float64Range(0, 5000).Draw(t, "behind"), Soon: rapid.Float64Range(0, 5000).Draw(t, "soon"), SoonKnown: true,
@@ -109,6 +109,49 @@ func TestSpeedsStaySane(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestFetchIsLearnt: from prompts most of which a second tier had, what it takes to fetch a token; whatever that is, it does
+// not change what a token takes that is computed.
+func TestFetchIsLearnt(t *testing.T) {
+	for _, fetchMs := range []float64{0.001, 0.01, 0.05} {
+		var table Table
+		table.AddEndpoint(0)
+		now := time.Unix(1000, 0)
+		for i := range 400 {
+			prompt, cached, far := 20_000, 19_800, 0
+			switch i % 8 {
+			case 0:
+				cached = 0
+			case 1, 2, 3:
+				far = cached
+			case 4: // it is not known that it was in the second tier
+			}
+			took := 10 + float64(prompt-cached)*0.05
+			if far > 0 || i%8 == 4 && i > 20 {
+				took += float64(cached) * fetchMs
+			}
+			fetches := int(float64(table.endpoints.Get(0).prefill.farWork) * float64(far))
+			j := &backlog.Job{
+				Work: backlog.Work{
+					Class: fleet.Turn, Stream: true, PromptTokens: prompt, CachedTokens: cached, FarTokens: far, FetchTokens: fetches, MsPerToken: 0.05,
+				},
+				Sent: now, Prefill: int64(prompt - cached + fetches), Timed: true, WasIdle: true,
+			}
+			now = now.Add(time.Duration(took * 1e6))
+			j.First = now
+			table.Computed(now, j)
+			now = now.Add(time.Second)
+			table.Ended(now, j, true, &fleet.Usage{PromptTokens: prompt, CachedTokens: cached, CachedKnown: true, OutputTokens: 20})
+		}
+		if got := table.Reader().MsPerToken(0); math.Abs(got-0.05) > 0.01 {
+			t.Errorf("where a token is fetched in %v ms: %v ms to compute one, want 0.05", fetchMs, got)
+		}
+		pace, _ := table.Reader().Pace(0)
+		if got := pace.FarWork * pace.MsPerToken; math.Abs(got-fetchMs) > fetchMs/3 {
+			t.Errorf("%v ms to fetch a token, want %v", got, fetchMs)
+		}
+	}
 }
 
 // clone is a deep copy of a table, without scratch.

@@ -72,6 +72,7 @@ func (t *Table) Apply(slot int, b *Batch, only uint64) (cleared int, news []stri
 	if b.Size > 0 && b.Size != e.block {
 		e.block = b.Size
 	}
+	e.tiers = e.tiers || b.Ops.Tiers
 	t.index.SetCapacity(slot, max(b.Blocks+1024, kvstream.DefaultBlocks))
 	late := false
 	for i := range b.Ops.List {

@@ -23,6 +23,7 @@ type endpoint struct {
 	Figures
 	base   kvstream.State // Exact or Partial: the state while nothing speaks against it
 	block  int            // tokens
+	tiers  bool           // it has reported blocks of a second tier, which are cached as long as any tier has them
 	stored uint64         // blocks stored so far
 	owed   time.Time      // since when events that must have come are missing; zero when none are
 	full   int            // the most blocks held when some were evicted: what the cache has room for; 0 unknown
@@ -51,6 +52,9 @@ func (r Reader) State(slot int) kvstream.State { return r.t.endpoints.Get(slot).
 
 // Figures are what is known of an endpoint's events.
 func (r Reader) Figures(slot int) Figures { return r.t.endpoints.Get(slot).Figures }
+
+// Tiers reports whether an endpoint has reported blocks of a second tier.
+func (r Reader) Tiers(slot int) bool { return r.t.endpoints.Get(slot).tiers }
 
 // Capacity is how many tokens an endpoint's cache has room for, by what it held when it evicted; 0 unknown. Partly
 // filled blocks and blocks in use that have no name yet take room too, and are not counted.
