@@ -295,7 +295,8 @@ class Doors:
         came = []
 
         def ask(name, count):
-            stream = raw.post(self.url, "/v1/chat/completions", chat(words(self.kind, count, fresh()), stream=True))
+            # four long prompts one after the other, on a machine that may be busy
+            stream = raw.post(self.url, "/v1/chat/completions", chat(words(self.kind, count, fresh()), stream=True), timeout=300)
             self.assertEqual(len(stream.take(1)), 1, f"status {stream.status}: {stream.end} {stream.errors}")
             came.append(name)
             stream.drain()
