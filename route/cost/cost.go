@@ -15,9 +15,7 @@ const NearMs = 1.0
 
 const (
 	// utilisation up to which queues are reckoned: none lasts for ever, and of one that is there the wait is known
-	fullBusy = 0.75
-	// the same where one request is reckoned alone, and for the prompts that are computed beside an answer
-	mostBusy      = 0.9
+	fullBusy      = 0.75
 	mostOccupancy = 3 // times its places or memory that an endpoint counts as occupied at most
 	// ms that a ms of others' waiting counts for: some of them leave, and compute again what they had
 	externalityMs = 2
@@ -70,8 +68,8 @@ func Uncached(v *pick.View, c *pick.Candidate) float64 {
 // each other's cache.
 func externality(v *pick.View, c *pick.Candidate, prefill float64, s *Scope) float64 {
 	begin, back := arrivals(v, c, s)
-	cost := delayed(begin+back, c, prefill, s)
-	cost += float64(s.externalityMs * float64(prefill*float64(c.Overtaken)))
+	cost := delayed(begin+back, c, prefill)
+	cost += float64(externalityMs * float64(prefill*float64(c.Overtaken)))
 	cost += occupies(c)
 	if v.FirstTurn && !s.single {
 		cost += laterTurns(v, c)
@@ -83,14 +81,14 @@ func externality(v *pick.View, c *pick.Candidate, prefill float64, s *Scope) flo
 // all that were placed there of late, and those of conversations that come back.
 func arrivals(v *pick.View, c *pick.Candidate, s *Scope) (begin, back float64) {
 	if s.single {
-		return c.TurnsPerMs / (1 - min(c.Busy, mostBusy)), 0
+		return c.TurnsPerMs / (1 - min(c.Busy, fullBusy)), 0
 	}
 	return s.firstTurns / Speed(v, c), c.ReturnsPerMs / (1 - min(c.Busy, fullBusy))
 }
 
 // delayed is the wait of turns that arrive at this rate while a prompt waits and is computed.
-func delayed(rate float64, c *pick.Candidate, prefill float64, s *Scope) float64 {
-	return float64(s.externalityMs * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
+func delayed(rate float64, c *pick.Candidate, prefill float64) float64 {
+	return float64(externalityMs * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
 }
 
 // occupies is what the request takes of places or memory, while others wait for those.
@@ -121,7 +119,7 @@ func answerDelay(v *pick.View, c *pick.Candidate) float64 {
 	}
 	tokens := float64(v.OutputTokens)
 	alone := float64(tokens * c.AnswerMs)
-	waits := alone/(1-min(c.Busy, mostBusy)) - alone
+	waits := alone/(1-min(c.Busy, fullBusy)) - alone
 	among := float64(tokens*c.PerOtherMs) * float64(max(0, c.Load.Working()-c.Prompts))
 	return float64(v.AnswerWaitCost*waits) + float64(among)
 }

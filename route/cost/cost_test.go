@@ -105,7 +105,7 @@ func TestPartsAddUp(t *testing.T) {
 				Link:    pick.Link{MsPerToken: draw("link", 1), DelayMs: draw("delay", 9)},
 			})
 		}
-		for name, s := range map[string]Scope{Choice: ForChoice(v), Split: ForSplit(v, 1), Request: {}} {
+		for name, s := range map[string]Scope{Choice: ForChoice(v), Split: ForSplit(v), Request: {}} {
 			if s.String() != name {
 				t.Errorf("scope %s is called %s", name, s.String())
 			}

@@ -28,8 +28,8 @@ func PartsOf(v *pick.View, c *pick.Candidate, s *Scope) (p Parts) {
 	brings := float64(Uncached(v, c) * v.PerToken(c))
 	begin, back := arrivals(v, c, s)
 	p = Parts{
-		Arrivals: delayed(begin, c, brings, s), Returns: delayed(back, c, brings, s),
-		Overtaken: s.externalityMs * brings * float64(c.Overtaken), Occupancy: occupies(c),
+		Arrivals: delayed(begin, c, brings), Returns: delayed(back, c, brings),
+		Overtaken: externalityMs * brings * float64(c.Overtaken), Occupancy: occupies(c),
 		Interference: interference(v, c, brings), Answer: answerDelay(v, c), Link: c.Link.DelayMs,
 	}
 	if v.FirstTurn && !s.single {

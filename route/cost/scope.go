@@ -5,22 +5,21 @@ import "github.com/warmpath/warmpath/pick"
 // Scope is what of a placement is reckoned, and what that takes of all rows together. The zero value reckons what the
 // request itself waits for, without what it costs others: for a view whose policy does not reckon.
 type Scope struct {
-	single        bool    // this request alone
-	firstTurns    float64 // see firstTurns
-	externalityMs float64 // ms that a ms of others' waiting counts for
-	heaviest      float64 // largest weight; 0 where others do not count
+	single     bool    // this request alone
+	firstTurns float64 // see firstTurns
+	heaviest   float64 // largest weight; 0 where others do not count
 }
 
 // ForChoice is for choosing among the rows.
 func ForChoice(v *pick.View) Scope {
-	return Scope{firstTurns: firstTurns(v), externalityMs: externalityMs, heaviest: heaviest(v)}
+	return Scope{firstTurns: firstTurns(v), heaviest: heaviest(v)}
 }
 
 // ForSplit is for the decision whether a request is split: it compares the whole request with the same in two legs. The
 // candidates of legs are different endpoints, so arrivals are the turns that each endpoint had of late, not its share
-// of the fleet's. Later turns are left out: each is compared anew. weight is what a ms that others wait counts for.
-func ForSplit(v *pick.View, weight float64) Scope {
-	return Scope{single: true, externalityMs: weight, heaviest: heaviest(v)}
+// of the fleet's. Later turns are left out: each is compared anew.
+func ForSplit(v *pick.View) Scope {
+	return Scope{single: true, heaviest: heaviest(v)}
 }
 
 // Scopes by name, for people.

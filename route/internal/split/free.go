@@ -36,7 +36,7 @@ type Free struct {
 // Begin reckons what doing all of it costs, and what the prompt alone does.
 func (f *Free) Begin(prefill, whole *pick.View) {
 	*f = Free{prefill: prefill, Prefiller: [2]int{-1, -1}, wholes: f.wholes[:0], pairs: f.pairs[:0]}
-	s, t := cost.ForSplit(whole, freeOthers), pick.Terms{}
+	s, t := cost.ForSplit(whole), pick.Terms{}
 	for i := range whole.Candidates {
 		cost.Estimate(whole, &whole.Candidates[i], &s, &t)
 		f.wholes = append(f.wholes, t.Cost())
@@ -45,7 +45,7 @@ func (f *Free) Begin(prefill, whole *pick.View) {
 	f.whole, f.wholeMs = cheapest(whole, f.wholes)
 	cost.Estimate(whole, &whole.Candidates[f.whole], &s, &t)
 	f.ttftMs = t.TTFT()
-	s = cost.ForSplit(prefill, freeOthers)
+	s = cost.ForSplit(prefill)
 	two, costs := &f.Prefiller, &f.promptMs
 	for i := range prefill.Candidates {
 		cost.Estimate(prefill, &prefill.Candidates[i], &s, &t)
@@ -67,7 +67,7 @@ func (f *Free) ReadyMs(which int) float64 {
 // Pair reckons what answers cost whose prompt that prefiller computes. decode has the rows of whole, for when the
 // prompt will be computed.
 func (f *Free) Pair(which int, decode *pick.View) {
-	o, s := &f.prefill.Candidates[f.Prefiller[which]], cost.ForSplit(decode, freeOthers)
+	o, s := &f.prefill.Candidates[f.Prefiller[which]], cost.ForSplit(decode)
 	ready, base, t := f.ReadyMs(which), f.promptMs[which], pick.Terms{}
 	for i := range decode.Candidates {
 		c := &decode.Candidates[i]

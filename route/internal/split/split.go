@@ -55,10 +55,8 @@ func (r *Rule) Interference() float64 {
 // Scope is what the rule reckons of a view's rows, if costs decide.
 func (r *Rule) Scope(v *pick.View) (s cost.Scope) {
 	switch r.When {
-	case WhenTime:
-		s = cost.ForSplit(v, timeOthers)
-	case WhenFree:
-		s = cost.ForSplit(v, freeOthers)
+	case WhenTime, WhenFree:
+		s = cost.ForSplit(v)
 	case WhenAlways, WhenNever, WhenTokens, WhenUncached:
 	}
 	return s
@@ -115,10 +113,6 @@ func (r *Rule) Uncached(v *pick.View, picked int) Why {
 const (
 	gainShare   = 0.05 // share of what the whole costs that a split must gain, and cost.NearMs at least
 	promptShare = 0.25 // see Interference
-	// ms that count for each that others wait for a prompt: as much as for those who are answered there
-	timeOthers = 1.0
-	// the same where endpoints need no roles: some of them go where they have to compute again what they had
-	freeOthers = 2.0
 )
 
 // AnswerWaitCost is what a ms counts for that an answer waits for prompts, where endpoints need no roles: interruptions
@@ -148,7 +142,7 @@ func Time(prefill, whole, decode *pick.View) (Why, Weighed) {
 
 // lowest is the cost of the cheapest row.
 func lowest(v *pick.View) float64 {
-	s, t, least := cost.ForSplit(v, timeOthers), pick.Terms{}, math.Inf(1)
+	s, t, least := cost.ForSplit(v), pick.Terms{}, math.Inf(1)
 	for i := range v.Candidates {
 		cost.Estimate(v, &v.Candidates[i], &s, &t)
 		least = min(least, t.Cost())

@@ -79,9 +79,10 @@ func TestTime(t *testing.T) {
 		}, WholeSooner, 200, 210},
 		{"less than a twentieth is gained", func(_, w, _ *pick.Candidate) { w.WaitMs = 36 }, WholeSooner, 136, 130},
 		{"more than a twentieth is", func(_, w, _ *pick.Candidate) { w.WaitMs = 38 }, Sooner, 138, 130},
-		// 0.01 turns a ms come there, over half of the time that is left: each waits for 100 ms, or half of that.
-		{"turns come there", func(_, w, _ *pick.Candidate) { w.TurnsPerMs, w.Busy = 0.01, 0.5 }, Sooner, 200, 130},
-		{"it overtakes three at the router", func(_, w, _ *pick.Candidate) { w.Overtaken = 3 }, Sooner, 400, 130},
+		// 0.01 turns a ms come there, over half of the time that is left: each waits for 100 ms, or half of that,
+		// and that counts twice.
+		{"turns come there", func(_, w, _ *pick.Candidate) { w.TurnsPerMs, w.Busy = 0.01, 0.5 }, Sooner, 300, 130},
+		{"it overtakes three at the router", func(_, w, _ *pick.Candidate) { w.Overtaken = 3 }, Sooner, 700, 130},
 	} {
 		prefill, whole, decode := legs()
 		c.change(&prefill.Candidates[0], &whole.Candidates[0], &decode.Candidates[0])
