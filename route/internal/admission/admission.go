@@ -26,6 +26,7 @@ const (
 	Price = 1.5
 
 	spend      = 0.2
+	small      = 4                      // see MaxHold
 	agesEvery  = 250 * time.Millisecond // between two looks at what is known of the endpoints
 	mostShared = 64                     // prefixes of an endpoint that are known to be shared
 	mostIdle   = 1 << 15                // idle members of an endpoint

@@ -159,7 +159,8 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 }
 
 // MaxHold is the longest hold of a turn: Price times what it would wait if none were held. All conversations under way
-// would have their whole prompts computed before it, or, of a small one, prompts as small as its own.
+// would have their whole prompts computed before it. That of one much smaller than theirs is as if none were more than
+// small times as large: a session that is held for less long than others is also evicted more often.
 func (r Reader) MaxHold(turn *Turn) time.Duration {
 	t := r.t
 	tokens, n, perToken, engines := turn.Tokens, 1, 0.0, 0
@@ -173,7 +174,7 @@ func (r Reader) MaxHold(turn *Turn) time.Duration {
 			tokens, n = tokens+t.routers*x.Tokens, n+int(t.routers)
 		}
 	}
-	all := min(float64(tokens), float64(n)*float64(turn.Tokens)) / float64(max(engines, 1))
+	all := min(float64(tokens), float64(small*n)*float64(turn.Tokens)) / float64(max(engines, 1))
 	return time.Duration(float64(Price*all*perToken) / float64(max(engines, 1)) * 1e6)
 }
 
