@@ -146,7 +146,7 @@ func TestBooksAgainstNaiveModel(t *testing.T) {
 // among those of its endpoint (admission), and where that does not pay.
 func TestDecisionsAllocateNothing(t *testing.T) {
 	for cache, keeps := range map[int64]bool{1_000_000: true, 400: false} {
-		r, req := fleetOf(64, cache)
+		r, req := fleetOf(64, cache, true)
 		now := time.Unix(0, 0)
 		turn := func() {
 			now = now.Add(time.Second)
@@ -170,8 +170,8 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 	}
 }
 
-func fleetOf(n int, cacheTokens int64) (*route.Router, *fleet.Request) {
-	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Admission: true})
+func fleetOf(n int, cacheTokens int64, admission bool) (*route.Router, *fleet.Request) {
+	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Admission: admission})
 	now := time.Unix(0, 0)
 	d := route.Declared{Source: "s"}
 	for i := range n {
@@ -190,7 +190,7 @@ func fleetOf(n int, cacheTokens int64) (*route.Router, *fleet.Request) {
 func BenchmarkRoute(b *testing.B) {
 	for _, n := range []int{4, 64, 200} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			r, req := fleetOf(n, 1_000_000)
+			r, req := fleetOf(n, 1_000_000, false)
 			now := time.Unix(0, 0)
 			b.ReportAllocs()
 			for b.Loop() {
