@@ -56,15 +56,15 @@ X-Warmpath-Endpoint (name another header with --endpoint-header). With --leaving
 them before the first token, and ask again at once: it prints how many, and times and hit rate of the other turns. The exit
 code is 1 if a turn failed.
 
-With --clients so many sessions are under way at one time, as agents' are: each waits for its answer, then its gap, and sends
-the next turn; when one ends the next begins. It also prints output tokens a second, the slowest turn of a session until its
-first token, and how many sessions have ended. --trace takes the sessions of a file in place of drawn ones (such as coding
-agents' with session_id and shared_length; sub-agents are played with the session that starts them), --for ends the run.
+--clients N keeps N sessions open at a time, as agents do. A session waits for its answer, pauses, and sends its next turn. When
+it ends, the next session begins. Bench then also prints output tokens a second, the slowest turn of a session until its first
+token, and how many sessions have ended. --trace plays the sessions of a file, such as coding agents' with session_id and
+shared_length; sub-agents are played with the session that starts them. --for ends the run.
 
-Several addresses are played one after the other with the same sessions and shown beside each other, such as a router with
-admission and one without, or an engine by itself. Each gets other words of the same lengths, so that one finds nothing in
-the caches that another left, but engines are shared fairly only if nothing else uses them. To compare two runs of bench on
-the same texts, name a --seed and restart the engines in between: the second router would find warm caches.`,
+Several addresses are played one after the other and shown beside each other, such as a router with admission and one
+without. All get the same sessions. Each gets other words of the same lengths, so that none finds what another left in the
+caches. The comparison is fair only if nothing else uses the engines. To compare two runs of bench on the same texts, name a
+--seed and restart the engines in between: the second router would find warm caches.`,
 		Example: `  warmpath bench --url http://127.0.0.1:8080 --model m
   warmpath bench --url http://127.0.0.1:8080 --conversations 40 \
     --rate 2 --sessions none
