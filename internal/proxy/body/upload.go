@@ -19,6 +19,8 @@ type Upload struct {
 	pending atomic.Bool // waiting for the client
 	ended   atomic.Bool
 	failure atomic.Pointer[error]
+	made    time.Time
+	until   atomic.Int64 // ns after made, when the read that waits ends at the latest; 0 before the first
 
 	reading sync.Mutex // held during a read from the client
 	pace    pace       // Guarded by reading
@@ -107,7 +109,7 @@ func (u *Upload) Unread() bool { return u != nil && !u.ended.Load() }
 
 // NewUpload streams the body of a request that w answers, within bounds. Each read calls heard when it returns.
 func NewUpload(w http.ResponseWriter, body io.ReadCloser, bounds UploadBounds, heard func()) *Upload {
-	u := &Upload{body: body, pace: pace{bounds: bounds}, heard: heard, control: http.NewResponseController(w)}
+	u := &Upload{body: body, made: time.Now(), pace: pace{bounds: bounds}, heard: heard, control: http.NewResponseController(w)}
 	// Otherwise net/http holds the answer back until the whole body has been read. HTTP/2 does not need this and
 	// returns an error.
 	_ = u.control.EnableFullDuplex()
@@ -140,7 +142,9 @@ func (u *Upload) read(p []byte) (int, error) {
 	u.reading.Lock()
 	defer u.reading.Unlock()
 	began := time.Now()
-	if !u.setLimit(u.pace.until(began)) {
+	until := u.pace.until(began)
+	u.until.Store(int64(until.Sub(u.made)))
+	if !u.setLimit(until) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := u.body.Read(p)
@@ -167,13 +171,17 @@ func (u *Upload) Blame() error {
 	return nil
 }
 
-// Late reports whether the client did not send in time.
+// Late reports whether the client did not send in time. net/http ends the request's context before the read that was
+// too late returns, so the time counts until then.
 func (u *Upload) Late() bool {
 	if u == nil {
 		return false
 	}
-	why := u.failure.Load()
-	return why != nil && errors.Is(*why, ErrSlowBody)
+	if why := u.failure.Load(); why != nil {
+		return errors.Is(*why, ErrSlowBody)
+	}
+	until := u.until.Load()
+	return until > 0 && u.pending.Load() && int64(time.Since(u.made)) >= until
 }
 
 // Finish ends all reads from the client: the attempt is over. It returns after the last one. If net/http finds a read
