@@ -37,12 +37,12 @@ func (e engines) MsPerToken(slot int) float64 { return e.speed.MsPerToken(slot) 
 // WorthKeeping is how long an idle conversation's cache is worth keeping.
 func (e engines) WorthKeeping(wholeMs float64) time.Duration { return e.arrivals.WorthKeeping(wholeMs) }
 
-// checkAdmission drops the rows where the turn has no room. It returns errHeld if that leaves none.
-func (r *readers) checkAdmission(d *decision, forced pick.Reason) error {
+// admit drops the rows where the turn has no room, and reports whether that leaves any: otherwise it is to be held.
+func (r *readers) admit(d *decision, forced pick.Reason) bool {
 	v := &d.whole
 	waits := d.req.Class == fleet.Turn && d.req.MayHold && d.req.MayQueue && len(d.req.Tried) == 0 && forced == ""
 	if !r.admits || !waits || d.pool.Splits() || v.Beyond.Count > 0 {
-		return nil
+		return true
 	}
 	d.turn = admission.Turn{
 		Pool: d.pool.Name(), Origin: -1, Tokens: int64(v.PromptTokens + v.OutputTokens), Prompt: d.text.Keys(),
@@ -62,11 +62,11 @@ func (r *readers) checkAdmission(d *decision, forced pick.Reason) error {
 	}
 	switch {
 	case open == 0 && check.MayHold():
-		return r.holdUnlessFull(d)
+		return false
 	case open > 0 && open < len(v.Candidates) && check.OthersHeld():
 		narrow(v, func(c *pick.Candidate) bool { return check.MayPlace(c.Slot) })
 	}
-	return nil
+	return true
 }
 
 // holdUnlessFull is errHeld unless as many wait as may: then it says so.

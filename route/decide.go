@@ -27,12 +27,10 @@ type decision struct {
 	pool    pool.Pool    // of the model, with its policies
 	model   string       // of an alias whose models divide its requests: which of them both legs get, once it is settled
 	passed  []PassedOver // of an alias whose models are in order: those before it
-	inOrder int          // its place among them; -1 where the conversation keeps it
-	heldAt  int          // the place of one for which admission would hold it, for at most holdMs; 0 ms for none
-	holdMs  float64
-	size    size.Prompt // tokens, and where each block ends
-	why     SplitWhy    // why it is split or not, as far as known
-	open    bool        // the candidates' costs decide whether it is split
+	held    []float64    // of all those: ms for which admission would hold it, 0 where it would not or is not asked; or nil
+	size    size.Prompt  // tokens, and where each block ends
+	why     SplitWhy     // why it is split or not, as far as known
+	open    bool         // the candidates' costs decide whether it is split
 	weighed Weighed
 	turn    admission.Turn // as admission sees it
 	asker   backlog.Asker
@@ -275,15 +273,7 @@ func (r *readers) chooseWhole(d *decision) error {
 			d.why, d.open, d.decodes = WholeNoPrefiller, false, false
 		}
 	}
-	forced, err := r.fill(d, &d.whole, fleet.LegWhole, &d.who)
-	if err != nil {
-		return err
-	}
-	if err = r.checkAdmission(d, forced); errors.Is(err, errHeld) && r.overflowsHold(d) {
-		if forced, err = r.fill(d, &d.whole, fleet.LegWhole, &d.who); err == nil {
-			err = r.checkAdmission(d, forced)
-		}
-	}
+	forced, err := r.fillWhole(d)
 	if err != nil {
 		return err
 	}
@@ -319,6 +309,19 @@ func (r *readers) chooseWhole(d *decision) error {
 	}
 	d.answer = placement{v, &d.who, choice, scope}
 	return nil
+}
+
+// fillWhole fills the rows of those that may take the whole request now. It returns errHeld if none may, with any model
+// that the request can get.
+func (r *readers) fillWhole(d *decision) (forced pick.Reason, err error) {
+	for {
+		if forced, err = r.fill(d, &d.whole, fleet.LegWhole, &d.who); err != nil || r.admit(d, forced) {
+			return forced, err
+		}
+		if !r.overflowsHold(d) {
+			return "", r.holdUnlessFull(d)
+		}
+	}
 }
 
 // split chooses endpoints for both legs, the answer first.

@@ -45,15 +45,15 @@ type option struct {
 	tried, short, lacks bool // some of its engines are left out for this
 }
 
-// settle settles which of an alias's models the request gets, if they divide or are in order; none where no engine of any can be
-// used.
+// settle settles which of an alias's models the request gets, if they divide or are in order; none where no engine of
+// any can be used.
 func (r *readers) settle(d *decision, l fleet.Leg) {
 	if !d.pool.Shared() || d.settled(l) {
 		return
 	}
-	d.model, d.passed, d.inOrder = "", nil, -1
-	models := r.pools.AliasOf(d.pool.Name())
-	r.survey(d, l, models)
+	d.model, d.passed = "", nil
+	models, bounds := r.pools.AliasOf(d.pool.Name()), r.pools.Overflow(d.pool.Name())
+	r.survey(d, l, models, bounds != nil)
 	best := health.Unfit
 	for i := range d.options {
 		best = min(best, d.options[i].rank)
@@ -65,7 +65,6 @@ func (r *readers) settle(d *decision, l fleet.Leg) {
 	if best == health.Unfit {
 		return
 	}
-	bounds := r.pools.Overflow(d.pool.Name())
 	if bounds == nil {
 		d.model = r.pools.Drawn(d.pool.Name(), d.drawn(), func(model string) bool {
 			return d.options[slices.Index(models, model)].rank == best
@@ -75,8 +74,8 @@ func (r *readers) settle(d *decision, l fleet.Leg) {
 	at := -1
 	for i := range d.options {
 		o := &d.options[i]
-		if i == d.heldAt && d.holdMs > 0 {
-			o.waitMs = max(o.waitMs, d.holdMs)
+		if d.held != nil {
+			o.waitMs = max(o.waitMs, d.held[i])
 		}
 		full := bounds[i] > 0 && o.waitMs > float64(bounds[i])/float64(time.Millisecond)
 		if o.rank == best && at < 0 {
@@ -87,25 +86,29 @@ func (r *readers) settle(d *decision, l fleet.Leg) {
 			break
 		}
 	}
-	d.model, d.inOrder = models[at], at
+	d.model = models[at]
 	for i := range at {
 		d.passed = append(d.passed, d.options[i].passed(models[i], best))
 	}
 }
 
-// overflowsHold reports whether a request that admission would hold gets the next model instead, since it would be held for
-// longer than the alias says. Then it is to be placed anew.
+// overflowsHold reports whether a request that admission would hold may get another model instead, since it would be
+// held for longer than the alias says. Then it is to be placed anew. A conversation keeps its model.
 func (r *readers) overflowsHold(d *decision) bool {
 	bounds := r.pools.Overflow(d.pool.Name())
-	if bounds == nil || d.inOrder < 0 || d.holdMs > 0 {
+	if bounds == nil || d.who.Known && d.who.Entry.Model == d.model {
 		return false
 	}
-	longest := r.admission.MaxHold(&d.turn)
-	if bounds[d.inOrder] == 0 || longest <= bounds[d.inOrder] {
+	at, longest := slices.Index(r.pools.AliasOf(d.pool.Name()), d.model), r.admission.MaxHold(&d.turn)
+	if bounds[at] == 0 || longest <= bounds[at] {
 		return false
 	}
-	d.heldAt, d.holdMs = d.inOrder, float64(longest)/float64(time.Millisecond)
-	return true
+	if d.held == nil {
+		d.held = make([]float64, len(bounds))
+	}
+	asked := d.held[at] > 0
+	d.held[at] = float64(longest) / float64(time.Millisecond)
+	return !asked
 }
 
 // settled reports whether the model is that of the other leg.
@@ -126,8 +129,8 @@ func (d *decision) drawn() uint64 {
 	return d.req.Seed
 }
 
-// survey looks at the engines of each model.
-func (r *readers) survey(d *decision, l fleet.Leg, models []string) {
+// survey looks at the engines of each model, and if waits at how long a new prompt waits there.
+func (r *readers) survey(d *decision, l fleet.Leg, models []string, waits bool) {
 	d.options = slices.Grow(d.options[:0], len(models))[:len(models)]
 	for i := range d.options {
 		d.options[i] = option{rank: health.Unfit}
@@ -153,7 +156,7 @@ func (r *readers) survey(d *decision, l fleet.Leg, models []string) {
 			case as.Context() > 0 && as.Context() <= tokens:
 				o.short = true
 			case rank <= o.rank:
-				if waitMs < 0 {
+				if waits && waitMs < 0 {
 					e := pick.Endpoint{Slot: ep.Slot()}
 					r.reported(d.now, ep, &e)
 					waitMs = r.backlog.Use(d.now, &e, r.speed).WaitMs
@@ -194,6 +197,9 @@ func (o *option) passed(model string, best health.Rank) PassedOver {
 
 // serves reports whether a member's engine may be asked for the model that is settled.
 func (r *readers) serves(d *decision, m pool.Member) bool {
+	if m.Model() == d.model {
+		return true
+	}
 	d.serving = r.pools.Serving(m, d.serving[:0], &d.servingOthers)
 	return slices.ContainsFunc(d.serving, func(m pool.Member) bool { return m.Model() == d.model })
 }

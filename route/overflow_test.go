@@ -286,3 +286,35 @@ func TestOverflowOfHeld(t *testing.T) {
 		}
 	}
 }
+
+// TestOverflowOfHeldGoesOn: so it is with each model in turn, also while as many wait as may. Where all would hold it for too
+// long it is held for the first.
+func TestOverflowOfHeldGoesOn(t *testing.T) {
+	for last, want := range map[string]string{"f": "small", "": ""} {
+		s := newShort(t, func(c *route.Config) {
+			c.Queue.Most = 1
+			c.Aliases = []route.Alias{
+				{Name: "m", Models: []string{"m", "middle", "small"}, Overflow: []time.Duration{time.Second, time.Second, 0}},
+				{Name: "other", Models: []string{"m"}},
+			}
+		})
+		s.Observe(s.now, route.Probed{Endpoint: "e", Report: fleet.Report{
+			Healthy: true, CacheTokens: 100_000, Models: []fleet.Model{{ID: "m"}, {ID: "middle"}},
+		}})
+		if last != "" {
+			s.Observe(s.now, route.Declared{Source: "other", Endpoints: []fleet.Endpoint{{Name: last, URL: "http://f", Weight: 1}}})
+			s.Observe(s.now, route.Probed{Endpoint: last, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "small"}}}})
+			req := fleet.Request{Model: "other", Session: "z", Class: fleet.Turn, PromptTokens: 30_000, MayQueue: true, MayHold: true}
+			if p, err := s.Decide(s.now, &req); err != nil || p.Hold.Lease == 0 {
+				t.Fatalf("the first goes to %q (%v), want it held", p.Model, err)
+			}
+		}
+		p, err := s.ask("d", 0)
+		if err != nil || p.Model != want || (p.Hold.Lease != 0) != (want == "") {
+			t.Errorf("with %q it goes to %q, held %t, %v, want %q", last, p.Model, p.Hold.Lease != 0, err, want)
+		}
+		if want != "" && (len(p.Passed) != 2 || p.Passed[1].Model != "middle" || p.Passed[1].Why != route.PassedFull || p.Passed[1].WaitMs < 1000) {
+			t.Errorf("passed over are %+v", p.Passed)
+		}
+	}
+}
