@@ -11,75 +11,49 @@ import (
 // 68900). vLLM leaves such parts out (pull request 36829).
 const attribution = "x-anthropic-billing-header"
 
-// DropAttribution is the edit that takes the attribution out of a body for the API of Anthropic; false if it has none.
-// The body must be valid.
-func DropAttribution(body []byte) (e Edit, ok bool) {
-	if !bytes.Contains(body, []byte(attribution)) {
-		return e, false
-	}
+// DropAttribution is the edit that takes the attribution out of the body that the prompt was parsed from; false if it
+// has none, or is for another API than Anthropic's.
+func (p *Prompt) DropAttribution(body []byte) (e Edit, ok bool) {
+	at := p.fields[fSystem]
 	var c jsonscan.Cursor
-	c.Reset(body)
-	if c.Next() != jsonscan.Object {
+	c.Reset(body[at.Start:at.End])
+	if p.API != Messages || c.Next() != jsonscan.Array {
 		return e, false
 	}
-	for {
-		switch c.Next() {
-		case jsonscan.Key:
-		default:
-			return e, ok
-		}
-		system := isNamed(&c, fSystem)
-		kind := c.Next()
-		if !system {
-			if !c.Skip(kind) {
-				return Edit{}, false
-			}
-			continue
-		}
-		ok = false // of several members the last counts
-		if kind != jsonscan.Array {
-			if !c.Skip(kind) {
-				return Edit{}, false
-			}
-			continue
-		}
-		var valid bool
-		if e, ok, valid = attributed(&c); !valid {
-			return Edit{}, false
-		}
+	if e, ok = attributed(&c); !ok {
+		return e, false
 	}
+	e.At.Start += at.Start
+	e.At.End += at.Start
+	return e, true
 }
 
-// attributed reads the rest of an array, and is the edit that takes the first attribution out of it.
-func attributed(c *jsonscan.Cursor) (e Edit, ok, valid bool) {
+// attributed reads the rest of an array up to its first attribution, and is the edit that takes that out.
+func attributed(c *jsonscan.Cursor) (e Edit, ok bool) {
 	before := c.Pos() // the end of the part before, or of the opening bracket
 	for first := true; ; first = false {
 		kind := c.Next()
-		if kind == jsonscan.ArrayEnd || kind == jsonscan.Bad {
-			return e, ok, kind == jsonscan.ArrayEnd
+		if kind == jsonscan.ArrayEnd {
+			return e, false
 		}
 		from := c.At().Start
-		found := false
-		if ok {
-			valid = c.Skip(kind)
-		} else {
-			found, valid = isAttribution(c, kind)
-		}
+		found, valid := isAttribution(c, kind)
 		if !valid {
-			return Edit{}, false, false
+			return e, false
 		}
-		if found {
-			ok = true
-			switch end := c.Pos(); {
-			case c.Peek() == ',': // with the comma that follows
-				e.At = jsonscan.Span{Start: from, End: c.Pos() + 1}
-			case first:
-				e.At = jsonscan.Span{Start: from, End: end}
-			default: // with the comma before
-				e.At = jsonscan.Span{Start: before, End: end}
-			}
+		if !found {
+			before = c.Pos()
+			continue
 		}
-		before = c.Pos()
+		switch end := c.Pos(); {
+		case c.Peek() == ',': // with the comma that follows
+			e.At = jsonscan.Span{Start: from, End: c.Pos() + 1}
+		case first:
+			e.At = jsonscan.Span{Start: from, End: end}
+		default: // with the comma before
+			e.At = jsonscan.Span{Start: before, End: end}
+		}
+		return e, true
 	}
 }
 
@@ -92,7 +66,7 @@ func isAttribution(c *jsonscan.Cursor, kind jsonscan.Kind) (found, valid bool) {
 		if k := c.Next(); k != jsonscan.Key {
 			return found, k == jsonscan.ObjectEnd
 		}
-		text := isNamed(c, fText)
+		text := string(decoded(c)) == fieldNames[fText]
 		k := c.Next()
 		if text {
 			found = k == jsonscan.String && bytes.HasPrefix(decoded(c), []byte(attribution))
@@ -102,9 +76,6 @@ func isAttribution(c *jsonscan.Cursor, kind jsonscan.Kind) (found, valid bool) {
 		}
 	}
 }
-
-// isNamed reports whether the last token is the key of this field.
-func isNamed(c *jsonscan.Cursor, f field) bool { return string(decoded(c)) == fieldNames[f] }
 
 // decoded is the text of the last token, a key or a string.
 func decoded(c *jsonscan.Cursor) []byte {

@@ -13,6 +13,20 @@ import (
 
 const billing = `{"type":"text","text":"x-anthropic-billing-header: cc_version=2.1.126.9f3; cc_entrypoint=cli; cch=01eef;"}`
 
+// dropped is DropAttribution of a body; false for one that cannot be read.
+func dropped(t rapid.TB, body []byte) (e Edit, ok bool) {
+	t.Helper()
+	parser, err := Identity{}.Parser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := parser.Parse(Messages, body, func(string) string { return "" })
+	if err != nil {
+		return e, false
+	}
+	return p.DropAttribution(body)
+}
+
 func TestDropAttribution(t *testing.T) {
 	for _, tt := range []struct{ name, body, want string }{
 		{"first", `{"system":[` + billing + `,{"type":"text","text":"You are"}],"messages":[]}`, `{"system":[{"type":"text","text":"You are"}],"messages":[]}`},
@@ -33,7 +47,7 @@ func TestDropAttribution(t *testing.T) {
 		{"cut", `{"system":[` + billing, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e, ok := DropAttribution([]byte(tt.body))
+			e, ok := dropped(t, []byte(tt.body))
 			if !ok {
 				if tt.want != "" {
 					t.Errorf("nothing is dropped, want %s", tt.want)
@@ -70,17 +84,17 @@ func TestDropAttributionAgainstEncodingJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(body), &want); err != nil {
 			t.Fatal(err)
 		}
-		system, dropped := want["system"].([]any), false
+		system, drops := want["system"].([]any), false
 		for i, part := range system {
 			if m, ok := part.(map[string]any); ok {
 				if text, ok := m["text"].(string); ok && strings.HasPrefix(text, "x-anthropic-billing-header") {
-					want["system"], dropped = append(append([]any{}, system[:i]...), system[i+1:]...), true
+					want["system"], drops = append(append([]any{}, system[:i]...), system[i+1:]...), true
 					break
 				}
 			}
 		}
-		e, ok := DropAttribution([]byte(body))
-		if ok != dropped {
+		e, ok := dropped(t, []byte(body))
+		if ok != drops {
 			t.Fatalf("dropped from %s: %v", body, ok)
 		}
 		if !ok {
@@ -108,7 +122,7 @@ func TestAttributionIsNoPartOfPrompts(t *testing.T) {
 	if last(body("1", "s")) == last(body("1", "t")) {
 		t.Error("prompts that differ in the system part are one")
 	}
-	if e, ok := DropAttribution(body("1", "s")); !ok || last(Splice(nil, body("1", "s"), e)) != last(body("2", "s")) {
+	if e, ok := dropped(t, body("1", "s")); !ok || last(Splice(nil, body("1", "s"), e)) != last(body("2", "s")) {
 		t.Error("a prompt without attribution differs from one with it")
 	}
 }
@@ -120,7 +134,7 @@ func FuzzDropAttribution(f *testing.F) {
 		if !json.Valid(body) {
 			return
 		}
-		e, ok := DropAttribution(body)
+		e, ok := dropped(t, body)
 		if !ok {
 			return
 		}

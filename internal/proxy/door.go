@@ -43,7 +43,7 @@ type Config struct {
 	NetHTTP    bool   // use net/http's client for engines in plain text too; see TransportConfig
 	// do not ask engines for usage in streams whose client did not: no cached tokens are learnt from them
 	NoUsage bool
-	// take what Claude Code says in front of its prompt out of it, see prompt.DropAttribution
+	// take what Claude Code says in front of its prompt out of it, see prompt.Prompt.DropAttribution
 	DropAttribution bool
 	NeedsContent    bool                    // the policy needs the content of prompts
 	Shadow          bool                    // shadow policies or the recorder need it

@@ -15,8 +15,8 @@ func (a *Outgoing) body(edits []prompt.Edit) *body.Payload {
 		edits = append(edits, c.Prompt.SetModel(a.d.Model))
 	}
 	edits = append(edits, c.inForm.edits(a.d.Model)...)
-	if a.s.cfg.DropAttribution && c.API == prompt.Messages && c.Body != nil {
-		if e, ok := prompt.DropAttribution(c.Body.Bytes); ok {
+	if a.s.cfg.DropAttribution && c.Body != nil {
+		if e, ok := c.Prompt.DropAttribution(c.Body.Bytes); ok {
 			edits = append(edits, e)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 type Config struct {
 	NetHTTP         bool   // net/http's client is used for engines in plain text too
 	NoUsage         bool   // do not ask for usage in streams whose client did not
-	DropAttribution bool   // see prompt.DropAttribution
+	DropAttribution bool   // see prompt.Prompt.DropAttribution
 	FirstTurn       bool   // tell TensorRT-LLM whether a turn is its conversation's first
 	SessionHeader   string // header that tells vLLM the conversation; "" for none
 	Token           *identity.EndpointToken
