@@ -84,8 +84,8 @@ func (t *Table) limit(slot int, e *endpoint, perByte float64) {
 	if t.near == nil {
 		t.near = newIndex()
 	}
-	if Differs(s.statedBlocks, t.near.Capacity(slot)) {
-		t.near.SetCapacity(slot, s.statedBlocks)
+	if near := min(s.statedBlocks, mostBlocks); Differs(near, t.near.Capacity(slot)) {
+		t.near.SetCapacity(slot, near)
 	}
 }
 
