@@ -143,10 +143,13 @@ func TestBooksAgainstNaiveModel(t *testing.T) {
 }
 
 // TestDecisionsAllocateNothing: a turn that goes on is placed and ends without garbage, where its conversation keeps room
-// among those of its endpoint (admission), and where that does not pay.
+// among those of its endpoint (admission), where that does not pay, and without admission.
 func TestDecisionsAllocateNothing(t *testing.T) {
-	for cache, keeps := range map[int64]bool{1_000_000: true, 400: false} {
-		r, req := fleetOf(64, cache, true)
+	for _, tt := range []struct {
+		cache            int64
+		admission, keeps bool
+	}{{1_000_000, true, true}, {400, true, false}, {1_000_000, false, false}} {
+		r, req := fleetOf(64, tt.cache, tt.admission)
 		now := time.Unix(0, 0)
 		turn := func() {
 			now = now.Add(time.Second)
@@ -162,10 +165,10 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 			turn()
 		}
 		if got := testing.AllocsPerRun(1000, turn); got > 0 {
-			t.Errorf("a cache of %d: %.0f allocations a request", cache, got)
+			t.Errorf("%+v: %.0f allocations a request", tt, got)
 		}
-		if s := r.Status(now)[0]; (s.WorkingSet > 0) != keeps {
-			t.Errorf("a cache of %d: the conversation takes %d tokens", cache, s.WorkingSet)
+		if s := r.Status(now)[0]; (s.WorkingSet > 0) != tt.keeps {
+			t.Errorf("%+v: the conversation takes %d tokens", tt, s.WorkingSet)
 		}
 	}
 }

@@ -81,7 +81,8 @@ func (t *Table) Rest(now time.Time, slot int) uint32 {
 }
 
 // Age advances the idle time of all conversations. The router calls it with every event. One call advances bound.Look
-// spans, and those of the last endpoint: about 70 µs. In a large fleet it takes several calls; what is not advanced yet is computed for those endpoints that a decision asks about.
+// spans, and those of the last endpoint: about 70 µs. In a large fleet it takes several calls; what is not advanced yet
+// is computed for those endpoints that a decision asks about.
 func (t *Table) Age(now time.Time) {
 	if at := t.clock.Tick(now); at != t.aged {
 		if t.due == 0 {
