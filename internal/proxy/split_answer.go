@@ -130,6 +130,7 @@ func (s *split) answered() {
 		c.served.Outcome = fleet.ClientGone
 	}
 	c.served.LastByte = time.Now()
-	c.served.BytesOut, c.served.Chunks = int64(len(body)), 1
+	c.served.BytesOut += int64(len(body)) // beside comments
+	c.served.Chunks = 1
 	s.release(fleet.Abandoned)
 }

@@ -6,11 +6,17 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/warmpath/warmpath/engine/answer"
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/identity"
+	"github.com/warmpath/warmpath/internal/proxy/quota"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route"
 )
 
 // ends is a protocol whose prefiller finds that its first token was the last.
@@ -46,4 +52,42 @@ func TestWholeAnswerFromThePrefiller(t *testing.T) {
 	if res.StatusCode != 200 || textOf(t, got) != "No" || !strings.HasSuffix(got, "data: [DONE]\n\n") {
 		t.Errorf("as a stream: %d %s", res.StatusCode, got)
 	}
+}
+
+// TestWholeAnswerAfterComments: where the prompt had to wait the client has comments before that answer, and all bytes count.
+func TestWholeAnswerAfterComments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRouter(t, proxy.Config{
+			Connector: ends{}, Comments: commentsEvery, Tenants: &identity.Tenants{Header: "X-Tenant-Id"},
+			Quota: quota.New(time.Now(), quota.Config{Tenant: true, Each: quota.Limits{QueueClass: fleet.QueueClass{MaxRunning: 1}}}),
+		}, wire(func(q *http.Request) (*http.Response, error) {
+			_, _ = io.Copy(io.Discard, q.Body)
+			if q.Header.Get("X-Session-Id") == "blocks" {
+				time.Sleep(blocked)
+			}
+			return says(chatAnswer)
+		}), route.Config{Policy: func() pick.Policy { return inOrder{} }, Disaggregation: always}, []fleet.Endpoint{
+			{Name: "p", URL: "http://p", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill}, {Name: "d", URL: "http://d", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
+		}, func(k fleet.Kind) fleet.Report { return fleet.Report{Kind: k, Models: []fleet.Model{{ID: "m"}}} })
+		ask := func(session string) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions", strings.NewReader(streamBody))
+			q.Header.Set("X-Session-Id", session)
+			r.proxy.ServeHTTP(w, q)
+			return w
+		}
+		go ask("blocks")
+		synctest.Wait()
+		w := ask("d")
+		served := r.servedAs("d")
+		rest, ok := strings.CutPrefix(w.Body.String(), strings.Repeat(comment, int(served.Queued/commentsEvery)))
+		if !ok || served.Queued < 2*commentsEvery || !strings.HasPrefix(rest, "data: ") || !strings.HasSuffix(rest, doneChunk) {
+			t.Errorf("after %v in the queue the client got %q", served.Queued, w.Body)
+		}
+		if served.Outcome != fleet.OK || served.BytesOut != int64(w.Body.Len()) {
+			t.Errorf("told of as %+v, want %d bytes", served, w.Body.Len())
+		}
+		synctest.Wait()
+		r.booksBalance()
+	})
 }
