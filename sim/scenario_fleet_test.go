@@ -97,7 +97,7 @@ func (s *scenario) play(t testing.TB, by router, seed uint64, change ...func(*dr
 	t.Helper()
 	r := drive.Replay{
 		Trace: trace.Of(s.conversations(seed), true), Policy: by.make, Queue: policy.Queue(policy.Config{Name: by.name}), Content: true, IDs: by.ids,
-		Speed: 1, Seed: seed, Whole: s.whole, Kinds: s.kinds, Limits: !s.unlimited,
+		Speed: 1, Seed: seed, Whole: s.whole, Kinds: s.kinds, Limits: !s.unlimited, Admission: *admission,
 	}
 	if s.adapters {
 		s.addAdapter(&r)
