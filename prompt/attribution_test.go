@@ -27,6 +27,23 @@ func dropped(t rapid.TB, body []byte) (e Edit, ok bool) {
 	return p.DropAttribution(body)
 }
 
+// isSamePrompt checks that what was dropped from a body is no part of its prompt's identity: both look for it by
+// themselves, in the body and on the tape.
+func isSamePrompt(t rapid.TB, body, left []byte) {
+	t.Helper()
+	parser, err := Identity{}.Parser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var with, without Chain
+	if _, err := parser.ParseChain(Messages, body, nil, &with); err != nil {
+		return
+	}
+	if _, err := parser.ParseChain(Messages, left, nil, &without); err != nil || with.Whole != without.Whole {
+		t.Fatalf("%s became %s, which is another prompt, %v", body, left, err)
+	}
+}
+
 func TestDropAttribution(t *testing.T) {
 	for _, tt := range []struct{ name, body, want string }{
 		{"first", `{"system":[` + billing + `,{"type":"text","text":"You are"}],"messages":[]}`, `{"system":[{"type":"text","text":"You are"}],"messages":[]}`},
@@ -103,6 +120,8 @@ func TestDropAttributionAgainstEncodingJSON(t *testing.T) {
 		var got map[string]any
 		if left := Splice(nil, []byte(body), e); json.Unmarshal(left, &got) != nil || !cmp.Equal(got, want) {
 			t.Fatalf("%s became %s", body, left)
+		} else {
+			isSamePrompt(t, []byte(body), left)
 		}
 	})
 }
@@ -142,5 +161,6 @@ func FuzzDropAttribution(f *testing.F) {
 		if !json.Valid(left) || len(left) >= len(body) || bytes.Equal(left, body) {
 			t.Fatalf("%s became %s", body, left)
 		}
+		isSamePrompt(t, body, left)
 	})
 }
