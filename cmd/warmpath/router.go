@@ -309,8 +309,8 @@ func (r *router) taken(name string) bool {
 	return false
 }
 
-// startWait bounds how long requests wait for a router that starts: about as long as an engine that answers no probe
-// takes to count as down.
+// startWait bounds how long requests wait for a router that starts. An engine that answers no probe counts as down before,
+// after probe.timeout.
 const startWait = 5 * time.Second
 
 // waitReady waits until the fleet is known, for at most the given time: each source of endpoints has named some, each
