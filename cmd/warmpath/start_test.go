@@ -65,13 +65,13 @@ func TestStartWaitsForEngines(t *testing.T) {
 			}
 		})
 	}
-	settled(func() bool { return r.doors.Open() == 5 })
+	eventually(t, "all five requests wait", func() bool { return r.doors.Open() == 5 })
 	if res, said := fetch(t, http.MethodGet, r.url+"/readyz", ""); res.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("while engines are not known /readyz says %d %s", res.StatusCode, said)
 	}
 	open()
 	wg.Wait()
-	settled(func() bool {
+	eventually(t, "/readyz says that it is ready", func() bool {
 		res, _ := fetch(t, http.MethodGet, r.url+"/readyz", "")
 		return res.StatusCode == http.StatusOK
 	})
