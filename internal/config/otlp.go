@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -71,7 +70,7 @@ func (o OTLP) check() []error {
 		}
 	}
 	for name, value := range o.Headers {
-		if name == "" || strings.ContainsFunc(name, notInName) || strings.ContainsFunc(value, notInValue) {
+		if name == "" || !headerName(name) || controls(value) {
 			faults = append(faults, fault("otlp.headers", "%q is not a header's name, or its value has line breaks or other control characters", name))
 		}
 	}
@@ -94,11 +93,3 @@ func checkCollector(path, address string) []error {
 	}
 	return nil
 }
-
-// notInName is true of what a header's name cannot have (RFC 9110, section 5.6.2).
-func notInName(r rune) bool {
-	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
-}
-
-// notInValue is true of control characters, which a header's value cannot have.
-func notInValue(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
