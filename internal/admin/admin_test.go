@@ -181,6 +181,7 @@ func TestAnswers(t *testing.T) {
 		{"POST", "/admin/decisions", "", 405, "method_not_allowed"},
 		{"GET", "/admin/models", "", 200, `"context_tokens": 4096`},
 		{"GET", "/admin/models", "", 200, `"shares": [`},
+		{"GET", "/admin/models", "", 200, "\"overflow_seconds\": [\n        10,\n"},
 		{"GET", "/admin/stats", "", 200, `"decisions": 9`},
 		{"GET", "/admin/endpoints", "", 200, `"kv_usage": 0.25`},
 		{"GET", "/admin/endpoints", "", 200, `"queued_requests": 3`},
@@ -216,7 +217,9 @@ func TestAnswers(t *testing.T) {
 		{"POST", "/admin/endpoints/zz/undrain", "", 404, "unknown_endpoint"},
 		{"POST", "/admin/endpoints/a/drain?wait=soon", "", 400, "bad_wait"},
 	} {
-		w := call(handler(newFleet(), nil), c.method, c.target, c.body)
+		f := newFleet()
+		f.more = []route.ModelStatus{{ID: "order", Alias: []string{"new", "qwen"}, Overflow: []time.Duration{10 * time.Second, 0}}}
+		w := call(handler(f, nil), c.method, c.target, c.body)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.has) {
 			t.Errorf("%s %s: got %d %s, want %d with %s", c.method, c.target, w.Code, w.Body, c.status, c.has)
 		}

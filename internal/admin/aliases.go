@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"time"
-
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/route"
 )
@@ -89,7 +87,7 @@ func (t *Tally) aliases(models []route.ModelStatus) (out []aliasView) {
 				w.Share = &share
 			}
 			if k < len(m.Overflow) {
-				wait := float64(m.Overflow[k]) / float64(time.Second)
+				wait := m.Overflow[k].Seconds()
 				w.Overflow = &wait
 			}
 			if one := t.models[p]; one != nil {

@@ -80,8 +80,8 @@ type modelView struct {
 	ID     string    `json:"id"`
 	Alias  []string  `json:"alias,omitempty"`
 	Shares []float64 `json:"shares,omitempty"` // of new conversations, of each model of the alias
-	// of models in order, how long a new prompt may wait for each, in ms; 0 for as long as it takes
-	Overflow      []float64 `json:"overflow_ms,omitempty"`
+	// of models in order, how long a new prompt may wait for each; 0 for as long as it takes
+	Overflow      []float64 `json:"overflow_seconds,omitempty"`
 	Parent        string    `json:"parent,omitempty"`
 	ContextTokens int       `json:"context_tokens,omitempty"`
 	Endpoints     []string  `json:"endpoints"`
@@ -186,7 +186,7 @@ func redactURL(s string) string {
 func viewModel(m *route.ModelStatus) modelView {
 	v := modelView{ID: m.ID, Alias: m.Alias, Shares: m.Shares, Parent: m.Parent, ContextTokens: m.ContextTokens, Endpoints: m.Endpoints}
 	for _, d := range m.Overflow {
-		v.Overflow = append(v.Overflow, float64(d)/float64(time.Millisecond))
+		v.Overflow = append(v.Overflow, d.Seconds())
 	}
 	if v.Endpoints == nil {
 		v.Endpoints = []string{}
