@@ -75,7 +75,7 @@ func gatewayNone() []flag {
 		none("X-Request-Id is taken from the client and sent on; ids of conversations are looked for in identity.ids", "request-id-headers"),
 		none("the log goes to standard error", "log-dir"),
 		none("models are what endpoints serve, any number of them", "enable-igw", "enable-igw-model-routing"),
-		none("set otlp.endpoint to a collector, such as http://127.0.0.1:4318, with otlp.signals: [traces]", "enable-trace", "otlp-traces-endpoint"),
+		none(spansGo, "enable-trace", "otlp-traces-endpoint"),
 		none("browsers are not served: put a gateway in front", "cors-allowed-origins"),
 		none("buckets of histograms are fixed", "prometheus-duration-buckets"))
 }

@@ -11,6 +11,7 @@ const (
 	perRequest = "figures of single requests are in the log (log.requests), in GET /admin/decisions and in traces"
 	oneProcess = "one process uses all cores and keeps one state"
 	bodiesPass = "bodies are passed on as they are"
+	spansGo    = "set otlp.endpoint to a collector, such as http://127.0.0.1:4318, with otlp.signals: [traces]"
 )
 
 // readTRTLLM reads the YAML of trtllm-serve disaggregated. A key at the top that is none of its own is inherited by
@@ -38,7 +39,7 @@ func readTRTLLM(d *draft, root *node) {
 	for _, k := range []struct{ key, why string }{
 		{"return_perf_metrics", perRequest},
 		{"perf_metrics_output_dir", "explain.file writes decisions and what came of them as lines of JSON"},
-		{"otlp_config", "set otlp.endpoint to a collector, such as http://127.0.0.1:4318, with otlp.signals: [traces]"},
+		{"otlp_config", spansGo},
 		{"num_workers", oneProcess},
 		{"disagg_coordinator_url", oneProcess},
 		{"allow_request_chat_template", bodiesPass},
