@@ -455,8 +455,7 @@ func TestHurtNetwork(t *testing.T) {
 	for i := range names {
 		file := filepath.Join(t.TempDir(), "warmpath.yaml")
 		text := fmt.Sprintf("listen: %s:8080\nadmin: {listen: \"%s:8081\", token: a-token-of-this-test}\n", address(network, i), address(network, i)) +
-			fmt.Sprintf("endpoints:\n- {url: %q, name: e0}\n- {url: %q, name: e1}\nprobe: {interval: 200ms}\n"+
-				"tenants: {header: X-Tenant, limits: [{tenant: counted, requests_per_minute: 60}]}\n", engines[0].url, engines[1].url) +
+			fmt.Sprintf("endpoints:\n- {url: %q, name: e0}\n- {url: %q, name: e1}\nprobe: {interval: 200ms}\n", engines[0].url, engines[1].url) +
 			fmt.Sprintf("peers: {listen: \"%s:7946\", secret: a-secret-of-this-test, routers: [\"%s:7946\", \"%s:7946\", \"%s:7946\"]}\n", address(network, i), address(network, 0), address(network, 1), address(network, 2))
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
