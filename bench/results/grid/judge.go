@@ -226,6 +226,64 @@ func scoreOf(cells []*judged) score {
 	return s
 }
 
+// standing is a policy beside the default over the cells where both were measured. Times to first token are the policy's over the
+// default's in the same cell, as geometric means over cells.
+type standing struct {
+	policy              string
+	mean, p50, p90, p99 float64
+	traces              map[string]float64 // p90 by trace
+	hit                 float64            // hit rate above the default's, the mean over cells
+	cells, lower        int                // cells measured, and those with a p90 below the default's
+}
+
+// beside is the standing of every other policy, the lowest p90 first; the oracle is left out.
+func beside(cells []*judged) []standing {
+	by := map[string][]*judged{}
+	for _, j := range cells {
+		for _, m := range j.policies {
+			if j.ours != nil && m != j.ours && m.policy != drive.OracleName {
+				by[m.policy] = append(by[m.policy], j)
+			}
+		}
+	}
+	var out []standing
+	for name, of := range by {
+		out = append(out, standingOf(name, of))
+	}
+	slices.SortFunc(out, func(a, b standing) int { return cmp.Or(cmp.Compare(a.p90, b.p90), cmp.Compare(a.policy, b.policy)) })
+	return out
+}
+
+func standingOf(name string, cells []*judged) standing {
+	s := standing{policy: name, traces: map[string]float64{}, cells: len(cells)}
+	theirs := func(j *judged) *measured {
+		return j.policies[slices.IndexFunc(j.policies, func(m *measured) bool { return m.policy == name })]
+	}
+	ratio := func(cells []*judged, of func(t *simfigures.Spread) float64) float64 {
+		logs := 0.0
+		for _, j := range cells {
+			ttft := func(f *simfigures.Figures) float64 { return of(&f.TTFT) }
+			logs += math.Log(theirs(j).mean(ttft) / j.ours.mean(ttft))
+		}
+		return math.Exp(logs / float64(len(cells)))
+	}
+	p90 := func(t *simfigures.Spread) float64 { return t.P90 }
+	s.mean = ratio(cells, func(t *simfigures.Spread) float64 { return t.Mean })
+	s.p50 = ratio(cells, func(t *simfigures.Spread) float64 { return t.P50 })
+	s.p90 = ratio(cells, p90)
+	s.p99 = ratio(cells, func(t *simfigures.Spread) float64 { return t.P99 })
+	for _, trace := range tracesOf(cells) {
+		s.traces[trace] = ratio(slices.DeleteFunc(slices.Clone(cells), func(j *judged) bool { return j.cell.Trace != trace }), p90)
+	}
+	for _, j := range cells {
+		s.hit += (theirs(j).hit.mean - j.ours.hit.mean) / float64(len(cells))
+		if theirs(j).p90.mean < j.ours.p90.mean {
+			s.lower++
+		}
+	}
+	return s
+}
+
 // byRank puts ours first, then the simple, then those of others, then the oracle; within each by name.
 func byRank(a, b string) int {
 	rank := func(n string) int {

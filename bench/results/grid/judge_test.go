@@ -99,6 +99,25 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestBeside: ratios of times are geometric means over the cells, hit rates are differences, and cells without ours count nowhere.
+func TestBeside(t *testing.T) {
+	one := cellOf(map[string][3]float64{"least_ttft": {10, 10, .5}, "session": {20, 20, .6}, "lmetric": {5, 5, .5}, "oracle": {1, 1, .9}}, 0, 0)
+	two := cellOf(map[string][3]float64{"least_ttft": {10, 10, .5}, "session": {5, 5, .6}}, 0, 0)
+	two[0].cell.Trace = "u"
+	alone := cellOf(map[string][3]float64{"session": {1, 1, .6}}, 0, 0)
+	got := beside(slices.Concat(one, two, alone))
+	if len(got) != 2 || got[0].policy != "lmetric" || got[1].policy != "session" {
+		t.Fatalf("got %+v, want lmetric and session", got)
+	}
+	s := got[1]
+	if math.Abs(s.p90-1) > 1e-9 || s.traces["t"] != 2 || s.traces["u"] != .5 || math.Abs(s.hit-.1) > 1e-9 || s.cells != 2 || s.lower != 1 {
+		t.Errorf("session: %+v", s)
+	}
+	if l := got[0]; l.cells != 1 || l.lower != 1 || l.p90 != .5 {
+		t.Errorf("lmetric: %+v", l)
+	}
+}
+
 func TestCellsOf(t *testing.T) {
 	for _, tt := range []struct {
 		only []string

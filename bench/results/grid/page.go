@@ -60,6 +60,8 @@ func page(l *library, cells, without []*judged, pictures map[string][]string) []
 	pageVerdicts(&b, "What is asked, all without", without)
 	pageBehind(&b, "Where another policy is better by more than 5 %, all with the queue", cells)
 	pageBehind(&b, "The same, all without", without)
+	pagePolicies(&b, "Every policy as a multiple of ours, all with the queue", cells)
+	pagePolicies(&b, "Every policy as a multiple of ours, all without", without)
 	pageEquals(&b, cells)
 	for _, trace := range tracesOf(cells) {
 		of := slices.DeleteFunc(slices.Clone(cells), func(j *judged) bool { return j.cell.Trace != trace })
@@ -238,6 +240,32 @@ func pageBehind(b *bytes.Buffer, title string, cells []*judged) {
 			word = "behind"
 		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", j.cell, j.best.policy, plusMinus(j.best.p90), plusMinus(j.ours.p90), bracket(j.ratio), word)
+	}
+}
+
+// pagePolicies is how each policy stands beside the default over all cells, the lowest p90 first.
+func pagePolicies(b *bytes.Buffer, title string, cells []*judged) {
+	rows := beside(cells)
+	if len(rows) == 0 {
+		return
+	}
+	traces := tracesOf(cells)
+	fmt.Fprintf(b, "\n## %s\n\nTime to first token over that of `%s` in the same cell: geometric means over the cells.\n\n"+
+		"| policy | mean | p50 | p90 | p99 |", title, policy.Default)
+	for _, t := range traces {
+		fmt.Fprintf(b, " p90, %s |", t)
+	}
+	fmt.Fprintf(b, " hit rate, points more | cells with a lower p90 |\n|---|---|---|---|---|%s---|---|\n", strings.Repeat("---|", len(traces)))
+	for _, r := range rows {
+		fmt.Fprintf(b, "| %s | %.2f | %.2f | %.2f | %.2f |", r.policy, r.mean, r.p50, r.p90, r.p99)
+		for _, t := range traces {
+			if of, ok := r.traces[t]; ok {
+				fmt.Fprintf(b, " %.2f |", of)
+			} else {
+				b.WriteString(" |")
+			}
+		}
+		fmt.Fprintf(b, " %+.1f | %d of %d |\n", 100*r.hit, r.lower, r.cells)
 	}
 }
 
