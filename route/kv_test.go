@@ -307,6 +307,26 @@ func TestKVSecondTier(t *testing.T) {
 	if again.TTFTMs > 200 {
 		t.Errorf("a prompt in the engine's own memory is to take %.0f ms, took 20", again.TTFTMs)
 	}
+
+	// Another router counts the same work, fetching included: a tenant's use is the same everywhere.
+	config := Config{Policy: func() pick.Policy { return firstPolicy{} }, Replicas: true}
+	w.observe(Configured{Config: config})
+	other := newKVWorld(t)
+	other.observe(Configured{Config: config})
+	tokens, c := kvPrompt(0, size+64*7, 1)
+	w.tell("a", removedGPU(tokens))
+	d, err := w.r.Decide(w.now, &fleet.Request{Model: "m", Session: "0", Content: c, PromptBytes: c.Bytes, Pin: "a", Stream: true, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.News[0].Placed.FetchTokens == 0 {
+		t.Error("fetching from the second tier is no work")
+	}
+	other.observe(PeerNews{Peer: 2, At: other.now, News: &d.News[0]})
+	here, there := w.r.Status(w.now)[0].Load.PrefillTokens, other.r.Status(other.now)[0].Load.PrefillTokens
+	if here != there {
+		t.Errorf("%d tokens of work at the router that placed it, %d at another", here, there)
+	}
 }
 
 // removedGPU says that an engine's own memory has let go of a prompt.

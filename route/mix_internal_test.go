@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/admission"
 )
 
 // TestOnlyTurnsAreLearntFrom: token counts and embeddings are placed, but teach nothing about conversations.
@@ -20,5 +21,28 @@ func TestOnlyTurnsAreLearntFrom(t *testing.T) {
 		if got := r.pools.Reader().Named("m").Learnt().Turns != [3]float64{}; got != learns {
 			t.Errorf("class %v is learnt from: %v", class, got)
 		}
+	}
+}
+
+// TestLeasesWrap: however often a reservation was used, its lease is none of admission's, and ends once.
+func TestLeasesWrap(t *testing.T) {
+	r, now := freeRouter(2), time.Unix(1000, 0)
+	place := func() fleet.Lease {
+		d, err := r.Decide(now, &fleet.Request{Model: "m", PromptTokens: 40, MintedID: "n"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Lease
+	}
+	end := func(l fleet.Lease) bool { return r.Observe(now, Finished{Lease: l}).Ended != nil }
+	first := place()
+	end(first)
+	r.reservations[0].generation = mostGeneration - 1
+	last := place()
+	if admission.IsHold(last) || !end(last) || end(last) {
+		t.Errorf("lease %x does not end once", uint64(last))
+	}
+	if again := place(); again == 0 || admission.IsHold(again) || !end(again) || r.Stats().DoubleFinished != 1 {
+		t.Errorf("lease %x does not end once, %d ended twice", uint64(again), r.Stats().DoubleFinished)
 	}
 }

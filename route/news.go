@@ -48,6 +48,7 @@ type Placed struct {
 	Repeats        bool // its prompt equals its conversation's latest
 	PromptTokens   int
 	CachedTokens   int // predicted
+	FetchTokens    int // work of fetching those of them that are in the host tier, as tokens computed
 	OutputTokens   int
 	MaxTokens      int
 	PromptBytes    int

@@ -102,7 +102,7 @@ func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f 
 		Queued:    j.Queued,
 		FirstTurn: v.FirstTurn, Uncounted: !counts(v, f.decision.Reason), Again: len(tried(d.req, v.Leg)) > 0, Repeats: t.Repeats,
 		PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens, OutputTokens: v.OutputTokens, MaxTokens: d.req.MaxTokens,
-		PromptBytes: f.promptBytes, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(d.req.Tenant),
+		PromptBytes: f.promptBytes, FetchTokens: j.FetchTokens, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(d.req.Tenant),
 		QueueClass: j.QueueClass, Chain: r.cache.Reader().Chain(f.index),
 		Conversation: d.announcement,
 	}
@@ -130,7 +130,7 @@ func (r *Router) Open(tell func(news []News)) {
 			Endpoint: f.ep.Key(), Pool: NameHash(f.pool.Name()), Class: f.class, Leg: f.leg, Stream: j.Stream,
 			Queued:       j.Queued,
 			PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens, OutputTokens: j.OutputTokens, MaxTokens: j.MaxTokens,
-			PromptBytes: f.promptBytes, Again: true, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq,
+			PromptBytes: f.promptBytes, FetchTokens: j.FetchTokens, Again: true, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq,
 			Tenant: tenantHash(f.tenant), QueueClass: j.QueueClass,
 			Chain: r.cache.Reader().Chain(f.index), Conversation: f.conversation.Announce(),
 		}
@@ -251,7 +251,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	rates := r.speed.Reader()
 	queued := r.backlog.Open(at, i, backlog.Work{
 		Slot: ep.Slot(), Class: h.Class, Leg: h.Leg, Stream: h.Stream, PromptTokens: h.PromptTokens, CachedTokens: h.CachedTokens,
-		OutputTokens: h.OutputTokens, MaxTokens: h.MaxTokens, MsPerToken: rates.MsPerToken(ep.Slot()), ReadyMs: h.ReadyMs,
+		FetchTokens: h.FetchTokens, OutputTokens: h.OutputTokens, MaxTokens: h.MaxTokens, MsPerToken: rates.MsPerToken(ep.Slot()), ReadyMs: h.ReadyMs,
 		Foreign: true, QueuedThere: h.Queued, Key: h.Key, Origin: ev.Peer, Seq: h.Seq,
 		Asker: backlog.Asker{Tenant: tenantMark(h.Tenant), QueueClass: h.QueueClass},
 	}, rates).Queued

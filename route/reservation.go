@@ -103,6 +103,9 @@ func (r *Router) loads(now time.Time, f *reservation) {
 	}
 }
 
+// mostGeneration is the last before a reservation's first again: leases stay below admission's.
+const mostGeneration = 1<<31 - 1
+
 // newReservation allocates a reservation.
 func (r *Router) newReservation() *reservation {
 	n := len(r.free)
@@ -115,7 +118,7 @@ func (r *Router) newReservation() *reservation {
 	}
 	f := &r.reservations[r.free[n-1]]
 	r.free = r.free[:n-1]
-	f.generation++
+	f.generation = f.generation%mostGeneration + 1
 	f.open = true
 	return f
 }

@@ -183,7 +183,7 @@ func appendPlaced(b []byte, p *route.Placed, base uint64, depth int, rest []uint
 	b = binary.BigEndian.AppendUint32(b, flags)
 	b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, p.Endpoint), p.Pool)
 	b = append(b, byte(p.Class), byte(p.Leg))
-	for _, n := range [...]int{p.PromptTokens, p.CachedTokens, p.OutputTokens, p.MaxTokens, p.PromptBytes, p.TextBytes, int(p.ReadyMs), int(p.Seq)} {
+	for _, n := range [...]int{p.PromptTokens, p.CachedTokens, p.FetchTokens, p.OutputTokens, p.MaxTokens, p.PromptBytes, p.TextBytes, int(p.ReadyMs), int(p.Seq)} {
 		b = putInt(b, n)
 	}
 	if flags&flagWaits != 0 {
@@ -421,7 +421,8 @@ func (r *reader) placed(m *message) {
 	if p.Class > fleet.Auxiliary || p.Leg > fleet.LegDecode {
 		r.bad = true
 	}
-	p.PromptTokens, p.CachedTokens, p.OutputTokens, p.MaxTokens = r.int(), r.int(), r.int(), r.int()
+	p.PromptTokens, p.CachedTokens, p.FetchTokens = r.int(), r.int(), r.int()
+	p.OutputTokens, p.MaxTokens = r.int(), r.int()
 	p.PromptBytes, p.TextBytes, p.ReadyMs, p.Seq = r.int(), r.int(), float64(r.int()), uint64(r.int())
 	if p.CachedTokens > p.PromptTokens {
 		r.bad = true

@@ -24,7 +24,7 @@ func drawNews(t *rapid.T) route.News {
 			Leg: fleet.Leg(rapid.IntRange(0, 2).Draw(t, "leg")), Stream: rapid.Bool().Draw(t, "stream"), FirstTurn: rapid.Bool().Draw(t, "first"), Uncounted: rapid.Bool().Draw(t, "uncounted"),
 			Again: rapid.Bool().Draw(t, "again"), Repeats: rapid.Bool().Draw(t, "repeats"), Queued: rapid.Bool().Draw(t, "waits"),
 			Model:        uint16(rapid.IntRange(0, route.MostModelMark).Draw(t, "model")),
-			PromptTokens: 1 << 21, CachedTokens: count.Draw(t, "cached"), OutputTokens: count.Draw(t, "answer"), MaxTokens: count.Draw(t, "most"),
+			PromptTokens: 1 << 21, CachedTokens: count.Draw(t, "cached"), FetchTokens: count.Draw(t, "fetch"), OutputTokens: count.Draw(t, "answer"), MaxTokens: count.Draw(t, "most"),
 			PromptBytes: count.Draw(t, "bytes"), TextBytes: count.Draw(t, "text"), Seq: uint64(count.Draw(t, "seq")), ReadyMs: float64(count.Draw(t, "ready")),
 		}
 		if p.Queued {

@@ -61,6 +61,9 @@ func (t *Table) Describe(slot int, l fleet.Load, fit bool) {
 func (t *Table) See(v *pick.View) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
+		if c.Weight == 0 { // what it had says more, once it has a weight again
+			continue
+		}
 		s := &t.seats[c.Slot]
 		able := 1 / c.MsPerToken
 		s.each, s.weight, s.seen, s.able, s.ready = c.MsPerToken/c.Weight, c.Weight, 1, able, float64(able*c.Weight)

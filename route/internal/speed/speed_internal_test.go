@@ -164,3 +164,19 @@ func clone(t *Table) Table {
 	}
 	return c
 }
+
+// TestSlowTransfersAreForgotten: each minute without a transfer takes away half of what is above the default, for ever.
+func TestSlowTransfersAreForgotten(t *testing.T) {
+	slow, at := backlog.Transfer{MsPerToken: 100 * firstMovePerToken, FixedMs: 100 * firstMoveFixed}, time.Unix(1000, 0)
+	for age, most := range map[time.Duration]float64{
+		0: 100, time.Minute: 51, 10 * time.Minute: 1.2, 63 * time.Minute: 1.01, 64 * time.Minute: 1.01, 65 * time.Minute: 1.01, 1000 * time.Hour: 1.01,
+	} {
+		got := recent(slow, at, at.Add(age))
+		if got.MsPerToken > most*firstMovePerToken || got.FixedMs > most*firstMoveFixed || got.MsPerToken < firstMovePerToken || got.FixedMs < firstMoveFixed {
+			t.Errorf("after %v: %+v, want at most %v times the default, and no less than it", age, got, most)
+		}
+	}
+	if quick := (backlog.Transfer{MsPerToken: firstMovePerToken / 2, FixedMs: 1}); recent(quick, at, at.Add(1000*time.Hour)) != quick {
+		t.Error("a quick link is forgotten")
+	}
+}

@@ -50,7 +50,8 @@ func (t *Table) transferOf(now time.Time, tr *transfer) backlog.Transfer {
 // recent ages an estimate. A slow link gets no transfers, so nothing shows when it recovers: the part above the default
 // halves with each minute without a transfer.
 func recent(t backlog.Transfer, at, now time.Time) backlog.Transfer {
-	for age := now.Sub(at); age >= forgetMoves && (t.MsPerToken > firstMovePerToken || t.FixedMs > firstMoveFixed) && age < 64*forgetMoves; age -= forgetMoves {
+	slow := func() bool { return t.MsPerToken > firstMovePerToken || t.FixedMs > firstMoveFixed }
+	for age := min(now.Sub(at), 64*forgetMoves); age >= forgetMoves && slow(); age -= forgetMoves {
 		t.MsPerToken = min(t.MsPerToken, (t.MsPerToken+firstMovePerToken)/2)
 		t.FixedMs = min(t.FixedMs, (t.FixedMs+firstMoveFixed)/2)
 	}
