@@ -3,7 +3,7 @@ package fleet
 // BlockBytes is the length of a block of a Content, in canonical bytes (prompt.BlockBytes).
 const BlockBytes = 128
 
-// Content describes a prompt by hashes. The router reads it during Route only; the caller may reuse it afterwards.
+// Content describes a prompt by hashes. A router reads it while it decides only; the caller may reuse it afterwards.
 type Content struct {
 	// hash of what the whole prompt depends on besides its text; the router adds the model and the tenant
 	Scope  uint64

@@ -68,7 +68,7 @@ type scratch struct {
 	cached        []pick.Cached                     // of fill
 	rows          [arrivedRows + 1][]pick.Candidate // of each leg
 	list          shortlist.List
-	not           []int32 // of shorten, as is named
+	not           []int32 // of shortlisted, as is named
 	named         []int32
 	chance        [fleet.LegPrefill + 1]chance // for choosing who answers, and who computes the prompt
 }
@@ -234,7 +234,7 @@ func (r *readers) poolFor(req *fleet.Request) (pool.Pool, error) {
 		return p, nil
 	}
 	if r.endpoints.Len() == 0 {
-		return r.pools.Named(""), nil // admit returns the error
+		return r.pools.Named(""), nil // that there is none is told when its rows are filled
 	}
 	return pool.Pool{}, &UnknownModelError{
 		Model: req.Model,

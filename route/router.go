@@ -58,7 +58,7 @@ type Router struct {
 
 	dispatched       []backlog.Dispatched // scratch, see dispatch
 	dispatchedLeases []fleet.Lease        // scratch, see dispatch
-	slots            []int                // scratch, see taking
+	slots            []int                // scratch, see takingTraffic
 	known            admission.Engines    // what admission asks of the other rooms
 
 	replicas replicas // other routers of the fleet

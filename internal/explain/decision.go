@@ -133,7 +133,7 @@ type Candidate struct {
 	Full          bool    `json:"full"`
 }
 
-// Terms are route.Terms: the predicted cost of the placement, in ms.
+// Terms are pick.Terms: the predicted cost of the placement, in ms.
 type Terms struct {
 	Wait    float64 `json:"wait"`
 	Prefill float64 `json:"prefill"`

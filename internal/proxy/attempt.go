@@ -358,8 +358,8 @@ func (a *attempt) awaitDispatch(limit time.Duration) error {
 	a.waits = true
 	began := time.Now()
 	defer func() { a.c.served.Queued += time.Since(began) }()
-	if most := a.c.wait; most > 0 {
-		tooLong := time.AfterFunc(most, func() { a.watch.End(errWaited) })
+	if most := a.c.wait; most > 0 { // the hold before it was placed counts
+		tooLong := time.AfterFunc(most-a.c.served.Queued, func() { a.watch.End(errWaited) })
 		defer tooLong.Stop()
 	}
 	if !a.c.awaitTurn(turn, a.watch.Done()) {

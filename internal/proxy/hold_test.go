@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/quota"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
@@ -149,6 +150,46 @@ func TestEndOfASessionFreesItsPlace(t *testing.T) {
 		if took := <-over; took > 0 {
 			t.Errorf("it went on after %v, want at once", took)
 		}
+		r.booksBalance()
+		stop()
+	})
+}
+
+// TestWaitCountsTheHold: a request waits no longer than its client allows, held and queued together.
+func TestWaitCountsTheHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := fleet.QueueClass{MaxRunning: 1}
+		table := quota.New(time.Now(), quota.Config{Tenant: true, Each: quota.Limits{QueueClass: one}})
+		r := newShort(t, proxy.Config{Quota: table}, func(*http.Request) (*http.Response, error) {
+			t.Error("the engine is asked")
+			return says(`{}`)
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		go r.proxy.Run(ctx)
+		running, err := r.fleet.Decide(&fleet.Request{Model: "m", Session: "a", Class: fleet.Turn, PromptTokens: 30_000, QueueClass: one})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := httptest.NewRequest(http.MethodPost, "/v1/completions", strings.NewReader(`{"model":"m","prompt":[1`+strings.Repeat(",1", 29_999)+`]}`))
+		req.Header.Set("X-Session-Id", "d")
+		req.Header.Set("X-Warmpath-Wait", "600")
+		w, began, over := httptest.NewRecorder(), time.Now(), make(chan time.Duration)
+		go func() {
+			r.proxy.ServeHTTP(w, req)
+			over <- time.Since(began)
+		}()
+		synctest.Wait()
+		if r.fleet.Held() != 1 {
+			t.Fatalf("%d are held, want one: %d %s", r.fleet.Held(), w.Code, w.Body)
+		}
+		time.Sleep(5 * time.Minute)
+		if r.fleet.Held() != 0 || r.fleet.Queued() != 1 {
+			t.Fatalf("%d are held and %d queued, want one queued", r.fleet.Held(), r.fleet.Queued())
+		}
+		if took := <-over; took != 10*time.Minute || w.Code != http.StatusServiceUnavailable {
+			t.Errorf("it ended after %v with %d %s, want 503 after 10 minutes", took, w.Code, w.Body)
+		}
+		r.fleet.Observe(route.Finished{Lease: running.Lease})
 		r.booksBalance()
 		stop()
 	})

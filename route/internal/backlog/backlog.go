@@ -81,7 +81,7 @@ type endpoint struct {
 	prompts prompts // at the engine
 	link    link
 
-	promptMs   float64 // total prefill time up to promptsAt, in ms
+	promptMs   float64 // total prefill time up to promptedAt, in ms
 	promptedAt time.Time
 }
 

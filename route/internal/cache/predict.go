@@ -21,7 +21,7 @@ type Found struct {
 
 // Predict says what each endpoint holds of a prompt, how certain that is, and the memory that outstanding requests
 // occupy. home is the index of the conversation's home, -1 for none, and look the result of Look if that was asked.
-// memory is for the result. What prompts miss is counted on, from one Predict of a decision to the next.
+// memory is for the result. m is what this decision's prompts have missed so far; it comes back with this one's added.
 func (r Reader) Predict(
 	x *Text,
 	p *Prompt,

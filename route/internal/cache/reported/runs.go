@@ -137,7 +137,7 @@ func (k *runs) only(e *request) (own *run) {
 	return own
 }
 
-// matchRunsLate is claim for the prompts that had ended before their blocks were reported.
+// matchRunsLate is matchRun for the prompts that had ended before their blocks were reported.
 func (t *Table) matchRunsLate(slot int) {
 	f := &t.finished
 	for i := max(0, f.next-mostLate); i < f.next; i++ {
