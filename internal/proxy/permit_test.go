@@ -516,3 +516,56 @@ func TestAdaptersOfSGLang(t *testing.T) {
 		}
 	}
 }
+
+// TestListsOfOllama: what Ollamas have and what they have in memory are lists of the fleet. A model has one name there, as
+// in Ollama's own, though it is served by two: without a tag it is ":latest".
+func TestListsOfOllama(t *testing.T) {
+	short := identity.Keys{}
+	short.Add(sha256.Sum256([]byte("short")), identity.Key{Tenant: "a", Models: []string{"m"}})
+	short.Add(sha256.Sum256([]byte("all")), identity.Key{Tenant: "b"})
+	models := [][]string{{"m:latest", "n:7b"}, {"m:latest", "k:latest"}}
+	every := []string{"k:latest", "m:latest", "n:7b"}
+	for _, c := range []struct {
+		keys identity.Keys
+		key  string
+		path string
+		want []string
+	}{
+		{nil, "", "/v1/models", every},
+		{nil, "", "/api/tags", every},
+		{nil, "", "/api/ps", every},
+		{short, "all", "/v1/models", every},
+		{short, "all", "/api/ps", every},
+		{short, "short", "/v1/models", []string{"m"}},
+	} {
+		var cfg proxy.Config
+		if c.keys != nil {
+			cfg.Tenants = &identity.Tenants{Keys: c.keys, Required: true}
+		}
+		r := newRig(t, cfg, (&listing{models: models[0]}).ServeHTTP, (&listing{models: models[1]}).ServeHTTP)
+		for i, s := range r.fleet.Status() {
+			report := fleet.Report{Healthy: true, Kind: fleet.KindOllama}
+			for _, id := range models[i] {
+				report.Models = append(report.Models, fleet.Model{ID: id}, fleet.Model{ID: strings.TrimSuffix(id, ":latest")})
+			}
+			r.fleet.Observe(route.Probed{Endpoint: s.Endpoint.Name, Report: report})
+		}
+		res, body := r.do("GET", c.path, "", "Authorization", "Bearer "+c.key)
+		var list struct{ Data, Models []struct{ ID, Name string } }
+		if err := json.Unmarshal([]byte(body), &list); err != nil || res.StatusCode != 200 {
+			t.Fatalf("%s with %q: %d %s", c.path, c.key, res.StatusCode, body)
+		}
+		var got []string
+		for _, m := range append(list.Data, list.Models...) {
+			got = append(got, cmp.Or(m.ID, m.Name))
+		}
+		if slices.Sort(got); !slices.Equal(got, c.want) {
+			t.Errorf("%s with %q: %q, want %q", c.path, c.key, got, c.want)
+		}
+		for _, name := range []string{"m", "m:latest"} {
+			if res, body := r.do("GET", "/v1/models/"+name, "", "Authorization", "Bearer "+c.key); res.StatusCode != 200 && (name == "m" || c.key != "short") {
+				t.Errorf("/v1/models/%s with %q: %d %s", name, c.key, res.StatusCode, body)
+			}
+		}
+	}
+}

@@ -1,5 +1,5 @@
-// Package catalog answers GETs of the lists of models: /v1/models and Ollama's /api/tags, and for a client that may use
-// some models only, those that it would get from one engine.
+// Package catalog answers GETs of the lists of models: /v1/models and Ollama's /api/tags and /api/ps, and for a client
+// that may use some models only, those that it would get from one engine.
 //
 // It owns the merged lists and the requests to the engines.
 //
@@ -51,6 +51,7 @@ type entry struct {
 	id  string
 	raw json.RawMessage
 	own bool // of an engine that shows its models to the client's key only
+	add bool // listed by no engine
 }
 
 const (
@@ -80,7 +81,7 @@ func (g *Catalog) Answer(
 	switch {
 	case path == openAIModels, path == llamaModels && may != nil:
 		return map[string]any{"object": "list", "data": raws(g.get(ctx, from, openAIModels, "data", "id"), may)}, true, nil
-	case path == ollamaModels && (may != nil || g.speaksOllama()), path == ollamaRunning && may != nil:
+	case (path == ollamaModels || path == ollamaRunning) && (may != nil || g.speaksOllama()):
 		return map[string]any{"models": raws(g.get(ctx, from, path, "models", "name"), may)}, true, nil
 	case strings.HasPrefix(path, openAIModels+"/"):
 		id := path[len(openAIModels)+1:]
@@ -131,11 +132,14 @@ func (g *Catalog) speaksOllama() bool {
 	return false
 }
 
-// raws are the entries that a client may know of.
+// raws are the entries that a client may know of. A name that no engine lists is left out beside the same name with the
+// tag that Ollama takes for none: it is the same model, which a client would show twice.
 func raws(entries []entry, may func(string) bool) []json.RawMessage {
 	out := make([]json.RawMessage, 0, len(entries))
-	for _, e := range entries {
-		if may == nil || may(e.id) {
+	shown := make(map[string]bool, len(entries))
+	for _, e := range entries { // what was added stands last
+		if (may == nil || may(e.id)) && (!e.add || !shown[e.id+":latest"]) {
+			shown[e.id] = true
 			out = append(out, e.raw)
 		}
 	}
@@ -339,7 +343,7 @@ func merge(fleet *live.Fleet, lists [][]entry, all bool) []entry {
 			listing["parent"] = m.Parent
 		}
 		if raw, err := json.Marshal(listing); err == nil {
-			out = append(out, entry{id: m.ID, raw: raw})
+			out = append(out, entry{id: m.ID, raw: raw, add: true})
 		}
 	}
 	return out
