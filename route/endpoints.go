@@ -214,7 +214,7 @@ func (r *Router) describeShort(now time.Time, ep registry.Endpoint) {
 func (f *reservation) verdict(sent time.Time, ev *Finished) health.Verdict {
 	return health.Verdict{
 		// counting tokens works on an engine that has stopped computing
-		Outcome: ev.Outcome, FailsElsewhere: ev.FailsElsewhere, Computes: f.class != fleet.Auxiliary,
+		Outcome: ev.Outcome, Excused: ev.Excused, Computes: f.class != fleet.Auxiliary,
 		Trial: f.trial, Sent: sent, RetryAfter: ev.RetryAfter, Limited: ev.Limited, Caller: f.caller,
 	}
 }

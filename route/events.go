@@ -53,12 +53,13 @@ type Finished struct {
 	Outcome    fleet.Outcome
 	RetryAfter time.Duration // with Busy: the engine's Retry-After; 0 for none
 	Limited    bool          // with Busy: the status was 429, which may concern the request's Caller only
-	// with EngineError and TimedOut: the request has failed alike at another endpoint, so it may be at fault itself
-	FailsElsewhere bool
-	Usage          fleet.Usage
-	Response       string // id of the response that the endpoint now holds; "" for none
-	Absent         bool   // with ClientError: the engine does not have Request.Path
-	Refused        bool   // with ConnectFailed: the port refused the connection, so the process has ended
+	// with EngineError and TimedOut: the request may be at fault itself, since it has failed alike at another endpoint, or
+	// since the engine ends answers early for what they say
+	Excused  bool
+	Usage    fleet.Usage
+	Response string // id of the response that the endpoint now holds; "" for none
+	Absent   bool   // with ClientError: the engine does not have Request.Path
+	Refused  bool   // with ConnectFailed: the port refused the connection, so the process has ended
 }
 
 // Configured replaces the configuration, which must pass Validate. Learnt state, running requests and endpoints stay.

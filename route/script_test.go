@@ -368,7 +368,7 @@ func finished(l fleet.Lease, args []string) route.Finished {
 		case "limited":
 			f.Limited = true
 		case "alike":
-			f.FailsElsewhere = true
+			f.Excused = true
 		case "response":
 			f.Response = v
 		case "usage":

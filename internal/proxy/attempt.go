@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/warmpath/warmpath/engine/answer"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/external"
@@ -35,6 +36,8 @@ type attempt struct {
 	waits bool // the request is in the router's queue
 	asked bool // the engine has been sent it, or is connected to
 	short bool // there was no file descriptor to connect with
+
+	gaveUp bool // the engine may have ended its answer for what the model said
 }
 
 // startAttempt opens an attempt; end must be deferred.
@@ -79,7 +82,7 @@ func (a *attempt) end() {
 	if c.Transport != nil && c.Transport.Elsewhere() {
 		a.fin = route.Finished{Lease: a.d.Lease, Outcome: fleet.Abandoned} // what came says nothing of this endpoint
 	}
-	a.fin.FailsElsewhere = c.alike(a.fin.Outcome)
+	a.fin.Excused = c.alike(a.fin.Outcome) || a.gaveUp
 	if a.Unsalted() {
 		c.served.Unsalted = a.d.Endpoint.Name
 	}
@@ -270,6 +273,7 @@ func (a *attempt) conclude(err error) error {
 		a.fin.Outcome, clientErr = fleet.Abandoned, fault.ErrAnswerHead
 	case errors.Is(err, fault.ErrTruncated):
 		a.fin.Outcome, clientErr = fleet.EngineError, fault.ErrTruncated
+		a.gaveUp = c.sent.Load() && answer.GivesUp(a.d.Kind)
 	default:
 		a.fin.Outcome = fleet.EngineError
 		if c.sent.Load() {

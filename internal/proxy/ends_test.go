@@ -101,6 +101,7 @@ func TestStreamsWithoutTheirEnd(t *testing.T) {
 			for _, k := range tt.kinds {
 				knows = knows || k == kind
 			}
+			gives := kind == fleet.KindOllama && tt.form.media == jsonLines // up, where the model repeats itself
 			t.Run(fmt.Sprintf("%s %s", tt.path, kind), bubbled(func(t *testing.T) {
 				var pieces []string
 				engine := func(w http.ResponseWriter, req *http.Request) {
@@ -126,11 +127,11 @@ func TestStreamsWithoutTheirEnd(t *testing.T) {
 					}
 				}
 				data := tt.form.data
-				ask(knows, "ended without its mark, first", data...)
+				ask(knows && !gives, "ended without its mark, first", data...)
 				for range 2 {
 					ask(false, "whole", append(data[:len(data):len(data)], tt.form.mark)...)
 				}
-				ask(true, "ended without its mark", data...)
+				ask(!gives, "ended without its mark", data...)
 				for _, part := range tt.form.cut {
 					for range 4 {
 						ask(false, "whole", append(data[:len(data):len(data)], tt.form.mark)...)
@@ -140,6 +141,42 @@ func TestStreamsWithoutTheirEnd(t *testing.T) {
 				ask(false, "other line ends", strings.ReplaceAll(strings.Join(append(data[:len(data):len(data)], tt.form.mark), ""), "\n", "\r\n"))
 				if tt.form.media == eventStream {
 					ask(false, "no space, comments after it", strings.ReplaceAll(strings.Join(append(data[:len(data):len(data)], tt.form.mark), ""), "data: ", "data:"), ": bye\n\n")
+				}
+			}))
+		}
+	}
+}
+
+// TestModelsThatRepeatThemselves: Ollama gives such a stream up. Its client is told, where that cannot be told from a failure, but the
+// endpoint is not to blame; other engines end no stream so.
+func TestModelsThatRepeatThemselves(t *testing.T) {
+	for _, tt := range []struct {
+		path string
+		form streamForm
+	}{
+		{"/v1/chat/completions", openAIForm},
+		{"/v1/completions", completionsForm},
+		{"/v1/responses", responsesForm},
+		{"/v1/messages", messagesForm},
+		{"/api/chat", ollamaChatForm},
+		{"/api/generate", ollamaGenerateForm},
+	} {
+		for _, kind := range []fleet.Kind{fleet.KindOllama, fleet.KindSGLang} {
+			t.Run(fmt.Sprintf("%s %s", tt.path, kind), bubbled(func(t *testing.T) {
+				engine := streamsAs(tt.form.media, tt.form.data...)
+				r := newRig(t, proxy.Config{}, engine, engine)
+				for _, name := range []string{"e0", "e1"} {
+					r.fleet.Observe(route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Kind: kind, Models: []fleet.Model{{ID: "m"}}}})
+				}
+				for range 30 {
+					r.post(tt.path, `{"model":"m","stream":true,"messages":[],"prompt":"a","input":"a"}`)
+				}
+				ejected := false
+				for _, s := range r.fleet.Status() {
+					ejected = ejected || s.State == fleet.StateEjected
+				}
+				if ejected == (kind == fleet.KindOllama) {
+					t.Errorf("an endpoint is ejected: %t", ejected)
 				}
 			}))
 		}

@@ -476,6 +476,8 @@ func (r *relay) truncated() bool {
 			k.path = r.c.R.URL.Path
 		}
 		return r.c.p.ends.learn(k, r.scanner.Done(), r.scanner.Finished())
+	case end == answer.EndAnyLine && r.ending[len(r.ending)-1] == '\n':
+		return false
 	}
 	return !r.scanner.Done()
 }

@@ -281,7 +281,7 @@ func (s *split) endPrefill() {
 	if s.ready {
 		s.prefill.Outcome = fleet.OK
 	}
-	s.prefill.FailsElsewhere = s.c.alike(s.prefill.Outcome)
+	s.prefill.Excused = s.c.alike(s.prefill.Outcome)
 	s.c.p.fleet.Observe(s.prefill)
 	s.prefill = route.Finished{}
 }

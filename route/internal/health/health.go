@@ -180,14 +180,14 @@ func (t *Table) Recovered(now time.Time, slot int) {
 
 // Verdict is how an attempt ended.
 type Verdict struct {
-	Outcome        fleet.Outcome
-	FailsElsewhere bool          // the request failed the same way at another endpoint: it may be the request's fault
-	Computes       bool          // with OK: the success shows that the engine computes
-	Trial          bool          // it was a half-open trial, see Admit
-	Sent           time.Time     // when
-	RetryAfter     time.Duration // with Busy, 0 when the engine did not say
-	Limited        bool          // with Busy: a 429, which may concern the caller alone
-	Caller         uint64        // hash of the caller; 0 when callers are not told apart
+	Outcome    fleet.Outcome
+	Excused    bool          // the request may be at fault: see route.Finished
+	Computes   bool          // with OK: the success shows that the engine computes
+	Trial      bool          // it was a half-open trial, see Admit
+	Sent       time.Time     // when
+	RetryAfter time.Duration // with Busy, 0 when the engine did not say
+	Limited    bool          // with Busy: a 429, which may concern the caller alone
+	Caller     uint64        // hash of the caller; 0 when callers are not told apart
 }
 
 // Peers counts the endpoints that can do the same work in the request's pool: all that are not down (the judged one
@@ -215,7 +215,7 @@ func (t *Table) Conclude(now time.Time, slot int, v *Verdict, peers func() Peers
 			e.unreachable = true
 		}
 	case fleet.EngineError, fleet.TimedOut:
-		if v.FailsElsewhere {
+		if v.Excused {
 			return
 		}
 		e.failed++
