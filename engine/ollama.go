@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// ollama is Ollama, by its API documentation, version 0.33.
+// ollama is Ollama, by its API documentation and what 0.33.0-rc2 answers.
 type ollama struct{}
 
 func (ollama) Kind() fleet.Kind { return fleet.KindOllama }
@@ -52,8 +52,8 @@ func readPS(a Answer, r *fleet.Report) error {
 	return nil
 }
 
-// readTags reads /api/tags. The context is unknown: Ollama chooses it when it loads a model, and truncates prompts
-// instead of rejecting them.
+// readTags reads /api/tags. The context is unknown: its context_length is the model's, of which Ollama chooses a part when
+// it loads the model. It drops old messages of prompts that are longer, cuts them, or answers 400.
 func readTags(a Answer, r *fleet.Report) error {
 	models, err := namedModels(a)
 	if err == nil {

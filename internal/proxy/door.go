@@ -156,6 +156,7 @@ type Proxy struct {
 	decided func(pool string, took time.Duration)
 
 	ends    ends
+	reports reports
 	flights registry
 	bodies  *body.Budget
 	catalog *catalog.Catalog

@@ -455,6 +455,9 @@ func (r *relay) finish() (next *route.Plan) {
 			r.fin.Usage = u
 		}
 	}
+	if c.API == prompt.Responses {
+		r.fin.Usage = c.p.reports.read(r.d.Endpoint.URL, r.fin.Usage)
+	}
 	if r.fin.Outcome == fleet.OK && !r.opaque {
 		r.keepReturned(r.tail.Bytes)
 	}

@@ -1,0 +1,57 @@
+package proxy_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/internal/proxy"
+)
+
+// TestZeroThatTheFormDemands: in Responses, where each server must write how much was cached, 0 says nothing until the server has said
+// more. Elsewhere it is what it says, and so it is of a server that has said more.
+func TestZeroThatTheFormDemands(t *testing.T) {
+	chats := func(cached int) string {
+		return fmt.Sprintf(`{"choices":[{"index":0,"message":{"role":"assistant","content":"x"}}],"usage":{"prompt_tokens":100,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":%d}}}`, cached)
+	}
+	responses := func(cached int) string {
+		return fmt.Sprintf(`{"id":"resp_1","object":"response","output":[{"type":"message"}],"usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":%d},"output_tokens":1}}`, cached)
+	}
+	for _, tt := range []struct {
+		name, path string
+		body       func(int) string
+		stream     bool
+		cached     []int
+		known      []bool
+	}{
+		{"responses, never more", "/v1/responses", responses, false, []int{0, 0, 0}, []bool{false, false, false}},
+		{"responses", "/v1/responses", responses, false, []int{0, 64, 0, 80}, []bool{false, true, true, true}},
+		{"responses, streamed", "/v1/responses", responses, true, []int{0, 64, 0}, []bool{false, true, true}},
+		{"chat", "/v1/chat/completions", chats, false, []int{0, 64, 0}, []bool{true, true, true}},
+	} {
+		t.Run(tt.name, bubbled(func(t *testing.T) {
+			cached := 0
+			r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
+				if !tt.stream {
+					w.Header().Set("Content-Type", "application/json")
+					_, _ = io.WriteString(w, tt.body(cached))
+					return
+				}
+				streams("event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"hi\"}\n\n",
+					"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":"+tt.body(cached)+"}\n\n")(w, req)
+			})
+			for i, n := range tt.cached {
+				cached = n
+				res, body := r.post(tt.path, fmt.Sprintf(`{"model":"m","stream":%t,"messages":[],"input":"a"}`, tt.stream))
+				if res.StatusCode != 200 || !strings.Contains(body, fmt.Sprintf(`"cached_tokens":%d`, n)) {
+					t.Fatalf("%d %s", res.StatusCode, body)
+				}
+				if u := r.last(i + 1).Usage; u.CachedKnown != tt.known[i] || u.CachedTokens != n || u.PromptTokens != 100 {
+					t.Errorf("answer %d: %+v", i, u)
+				}
+			}
+		}))
+	}
+}
