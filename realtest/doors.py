@@ -14,7 +14,7 @@ WEATHER = {
     "parameters": {"type": "object", "properties": {"city": {"type": "string", "enum": ["Paris", "Rome"]}},
                    "required": ["city"]},
 }
-LONG = {"vllm": 12000, "sglang": 8000, "llama": 4000}  # tokens that take the engine a second or more to read
+LONG = {"vllm": 12000, "sglang": 8000, "llama": 4000, "ollama": 4000}  # tokens that take the engine a second or more to read
 
 
 class Doors:
@@ -77,8 +77,8 @@ class Doors:
         self.assertIn(kinds[-1], ("response.completed", "response.incomplete"))
 
     def test_responses_are_read_from_the_engine_that_holds_them(self):
-        if self.kind == "llama":
-            self.skipTest("llama-server keeps no responses")
+        if self.kind in ("llama", "ollama"):
+            self.skipTest("llama-server and Ollama keep no responses")
         held = [self.openai.responses.create(model=MODEL, input=f"remember {fresh()}", max_output_tokens=4).id
                 for _ in range(6)]
         for name in held:
@@ -113,7 +113,7 @@ class Doors:
     def test_a_tool_call_comes_through(self):
         tools = [{"type": "function", "function": WEATHER}]
         plain = self.openai.chat.completions.create(**self.chat("hello")).usage.prompt_tokens
-        if self.kind == "llama":
+        if self.kind in ("llama", "ollama"):
             answer = self.openai.chat.completions.create(**self.chat("hello"), tools=tools)
         else:
             answer = self.forced_call(tools)

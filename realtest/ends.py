@@ -221,6 +221,65 @@ class SGLangEnds:
         self.assertEqual((stream.end, stream.errors), ("done", []))
 
 
+class OllamaEnds:
+    """Ollama 0.33.0-rc2, whose models are computed by a process of their own each."""
+
+    def test_the_process_of_the_model_is_killed(self):
+        """Ollama tells it in its own API only, and starts the process anew for the next request."""
+        self.addCleanup(self.bring_back)
+        for path in ("/api/chat", "/api/generate", "/v1/chat/completions", "/v1/messages", "/v1/responses"):
+            stream = raw.post(self.url, path, long_answer(path, SECONDS_OF_WORK, True))
+            self.addCleanup(stream.close)
+            self.assertEqual(len(stream.text(6)), 6)
+            self.engines[self.busy_engine()].kill_compute()
+            last = stream.text()[-1]
+            saw(self.kind, f"{path}, the process of the model is killed: {last[:200]}")
+            if self.router:
+                self.assertIn('"error"', last)
+            elif not path.startswith("/api"):
+                self.assertNotIn('"error"', last)
+            self.all_compute()
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                plain = pool.submit(raw.ask, self.url, path, long_answer(path, SECONDS_OF_WORK, False))
+                self.engines[self.busy_engine()].kill_compute()
+                status, _, answer = plain.result(60)
+            self.assertEqual(status, 200 if self.router else 500, f"{path}: {answer}")
+            self.all_compute()
+
+    def all_compute(self):
+        """Has every Ollama notice that its model's process is gone, and start it again."""
+        for engine in self.engines:
+            eventually("the model computes again", lambda e=engine: raw.ask(e.url, "/api/generate", long_answer("/api/generate", 1, False))[0] == 200)
+
+    def test_sigterm_with_open_requests(self):
+        """Ollama cuts what runs, at once."""
+        self.addCleanup(self.bring_back)
+        stream, plain, engine = self.two_on_one_engine()
+        engine.terminate()
+        if self.router:
+            saw(self.kind, f"after SIGTERM to an engine the longest of 24 requests took {self.many():.2f} s")
+        self.ended(stream, "SIGTERM")
+        if self.router:
+            self.client_can_tell(stream)
+            status = plain.result(120)[0]
+            saw(self.kind, f"SIGTERM: the plain request got {status}")
+            self.assertEqual(status, 200, "nothing of the answer had come, so it is asked elsewhere")
+        else:
+            self.assertNotEqual(stream.end, "done")
+            plain.exception(60)
+
+
+def long_answer(path, tokens, stream):
+    """A request for so many tokens, in the form of that path of Ollama. A model that repeats itself would end it early."""
+    if path == "/v1/responses":
+        return {"model": MODEL, "input": fresh(), "max_output_tokens": tokens, "stream": stream}
+    messages = {"messages": [{"role": "user", "content": fresh()}]}
+    if path.startswith("/v1/"):
+        return {"model": MODEL, **messages, "max_tokens": tokens, "stream": stream}
+    prompt = {"prompt": fresh()} if path == "/api/generate" else messages
+    return {"model": MODEL, **prompt, "options": {"num_predict": tokens, "temperature": 1}, "stream": stream}
+
+
 class LlamaEnds:
     """llama-server 0.7.0."""
 

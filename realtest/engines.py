@@ -5,7 +5,9 @@ cache, low priority.
 """
 
 import contextlib
+import hashlib
 import http.client
+import json
 import os
 import pathlib
 import platform
@@ -14,7 +16,7 @@ import signal
 import subprocess
 import time
 
-KINDS = ("vllm", "sglang", "llama")
+KINDS = ("vllm", "sglang", "llama", "ollama")
 MODEL = "tiny"
 HERE = pathlib.Path(__file__).resolve().parent
 START_LIMIT = 180  # seconds; 20 to 40 is usual for vLLM and SGLang on two cores, 1 for llama-server
@@ -35,6 +37,7 @@ def missing(kind, directory):
         "vllm": ["venv-vllm/installed", "model/model.safetensors"],
         "sglang": ["venv-sglang/installed", "model/model.safetensors"],
         "llama": ["llama/root/usr/bin/llama-server", "llama/tiny.gguf"],
+        "ollama": ["ollama/bin/ollama", "llama/tiny.gguf"],
         "clients": ["venv-clients/installed"],
     }[kind]
     absent = [name for name in wanted if not (directory / name).exists()]
@@ -76,7 +79,9 @@ class Engine:
             if self.process.poll() is not None:
                 raise Failed(f"{self.kind} on port {self.port} ended with code {self.process.returncode}: {self.tail()}")
             try:
-                if get(self.url + "/health", timeout=10)[0] == 200:
+                if get(self.url + ALIVE.get(self.kind, "/health"), timeout=10)[0] == 200:
+                    if self.kind == "ollama":
+                        create_model(self)
                     return time.monotonic() - began
             except (OSError, http.client.HTTPException):
                 pass
@@ -96,7 +101,7 @@ class Engine:
         """The process that computes: it is not the one that has the port, except for llama-server."""
         if self.kind == "llama":
             return self.process.pid
-        name = {"vllm": "EngineCore", "sglang": "scheduler"}[self.kind]
+        name = {"vllm": "EngineCore", "sglang": "scheduler", "ollama": "llama-server"}[self.kind]
         for pid in descendants(self.process.pid):
             if name in command_line(pid):
                 return pid
@@ -152,10 +157,15 @@ class Engine:
 
     def figure(self, name):
         """One figure by the common names of FIGURES; 0 while the engine has not counted any."""
+        if self.kind == "ollama":
+            return figures_of_log(self.log.read_text(errors="replace"))[name]
         return self.metrics().get(FIGURES[self.kind][name], 0.0)
 
 
-# The engines' own names of what the tests look at.
+# What answers as soon as the engine can.
+ALIVE = {"ollama": "/api/version"}
+
+# The engines' own names of what the tests look at. Ollama has no such figures: figures_of_log reads them.
 FIGURES = {
     "vllm": {"running": "vllm:num_requests_running", "prompt_tokens": "vllm:prompt_tokens_total",
              "generated": "vllm:generation_tokens_total"},
@@ -220,7 +230,58 @@ def llama_command(directory, port):
     return words(command), {"GGML_BACKEND_PATH": str(cpu_backend(backends))}
 
 
-COMMANDS = {"vllm": vllm_command, "sglang": sglang_command, "llama": llama_command}
+def ollama_command(directory, port):
+    """Ollama with a context of 32768 tokens for each of four requests, and no way out of this machine."""
+    work = directory / "cache/ollama"
+    (work / "home").mkdir(parents=True, exist_ok=True)
+    return words([directory / "ollama/bin/ollama", "serve"]), {
+        "OLLAMA_HOST": f"127.0.0.1:{port}", "OLLAMA_MODELS": str(work / "models"), "HOME": str(work / "home"),
+        "OLLAMA_NUM_PARALLEL": "4", "OLLAMA_CONTEXT_LENGTH": "32768", "OLLAMA_KEEP_ALIVE": "24h", "OLLAMA_NO_CLOUD": "1",
+        "LLAMA_ARG_THREADS": "1",
+    }
+
+
+def create_model(engine):
+    """Gives Ollama the random model, unless it has it, and loads it."""
+    data = (engine.directory / "llama/tiny.gguf").read_bytes()
+    digest = "sha256:" + hashlib.sha256(data).hexdigest()
+    if MODEL + ":latest" not in get(engine.url + "/api/tags", timeout=10)[1]:
+        for path, body in (
+            (f"/api/blobs/{digest}", data),
+            ("/api/create", json.dumps({"model": MODEL, "files": {"tiny.gguf": digest}, "stream": False}).encode()),
+        ):
+            status, text = post(engine.url + path, body)
+            if status >= 300 or '"error"' in text:
+                raise Failed(f"{engine.url}{path} answered {status}: {text}")
+    status, text = post(engine.url + "/api/generate", json.dumps({"model": MODEL, "keep_alive": "24h"}).encode())
+    if status != 200:
+        raise Failed(f"{MODEL} was not loaded, {status}: {text}")
+
+
+def figures_of_log(text):
+    """What FIGURES names of the others, from what llama-server writes into Ollama's log. A number that is not there yet is 0."""
+    running, prompts, read, cached, generated = set(), {}, 0, 0, 0
+    for start, task, began, prompt, found, held in OF_LOG.findall(text):
+        if start:
+            running.clear()  # the one before is gone, and so is what it was computing
+        elif began:
+            running.add(task)
+        elif prompt:
+            prompts[task] = int(prompt)
+            read += int(prompt)
+        elif found:
+            cached += int(found)
+        else:
+            running.discard(task)
+            generated += max(0, int(held) - prompts.get(task, int(held)))
+    return {"running": len(running), "prompt_tokens": read, "cached": cached, "generated": generated}
+
+
+OF_LOG = re.compile(
+    r"(starting llama-server)|\| task (\d+) \| (?:(processing task)|new prompt, .*task\.n_tokens = (\d+)"
+    r"|cached n_tokens = (\d+), memory_seq_rm|stop processing: n_tokens = (\d+))")
+
+COMMANDS = {"vllm": vllm_command, "sglang": sglang_command, "llama": llama_command, "ollama": ollama_command}
 
 
 def cpu_backend(files):
@@ -268,6 +329,18 @@ def get(url, timeout):
     connection = http.client.HTTPConnection(host, timeout=timeout)
     try:
         connection.request("GET", "/" + path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(errors="replace")
+    finally:
+        connection.close()
+
+
+def post(url, body):
+    """Status and text of a POST."""
+    host, _, path = url.removeprefix("http://").partition("/")
+    connection = http.client.HTTPConnection(host, timeout=60)
+    try:
+        connection.request("POST", "/" + path, body, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         return answer.status, answer.read().decode(errors="replace")
     finally:

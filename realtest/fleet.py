@@ -59,7 +59,7 @@ def eventually(what, condition, limit=20.0, every=0.1):
 def words(kind, count, seed=""):
     """Text of about `count` tokens, different from the first word on for each seed. In make_gguf.py's model a byte is a token."""
     text = seed + " " + " ".join(f"value{n % 97} = {n}" for n in range(count // 7))
-    return text[:count] if kind == "llama" else text
+    return text[:count] if kind in ("llama", "ollama") else text
 
 
 def chat(text, tokens=8, **fields):

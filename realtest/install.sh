@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs real engines and the official clients for the tests of this folder.
 #
-#   install.sh vllm|sglang|llama|clients|users|aiperf|nixl|nixl_sglang|all [DIR]
+#   install.sh vllm|sglang|llama|ollama|clients|users|aiperf|nixl|nixl_sglang|all [DIR]
 #
 # DIR is $WARMPATH_REAL or ~/.cache/warmpath-real. Nothing outside DIR is changed and nothing needs root. Python packages
 # come from the configured package index, llama-server from the Debian archive that apt is configured for. What is there
@@ -210,12 +210,27 @@ install_llama() {
     mv "$dir/llama/root.new" "$dir/llama/root"
     unset APT_CONFIG
   fi
-  if [ ! -e "$dir/llama/tiny.gguf" ]; then
-    need python3 "needs python3 to write the model"
-    say "making a random model in $dir/llama/tiny.gguf"
-    bounded python3 "$here/make_gguf.py" "$dir/llama/tiny.gguf.new"
-    mv "$dir/llama/tiny.gguf.new" "$dir/llama/tiny.gguf"
+  tiny_gguf
+}
+
+# tiny_gguf makes the model of llama-server and Ollama, or makes it anew when it is older than what makes it.
+tiny_gguf() {
+  if [ "$dir/llama/tiny.gguf" -nt "$here/make_gguf.py" ]; then
+    return
   fi
+  need python3 "needs python3 to write the model"
+  say "making a random model in $dir/llama/tiny.gguf"
+  mkdir -p "$dir/llama"
+  bounded python3 "$here/make_gguf.py" "$dir/llama/tiny.gguf.new"
+  mv "$dir/llama/tiny.gguf.new" "$dir/llama/tiny.gguf"
+}
+
+# ollama is in no package archive: one that is installed is used, and only its model is made. OLLAMA names another one.
+install_ollama() {
+  found=$(command -v "${OLLAMA:-ollama}") || fail "Ollama is not installed, or its bin/ollama not named in OLLAMA; it is in no package archive: see ollama.com"
+  mkdir -p "$dir/ollama/bin"
+  ln -sf "$(readlink -f "$found")" "$dir/ollama/bin/ollama"
+  tiny_gguf
 }
 
 # debian_archive prints the address of the Debian archive that apt is configured for.
@@ -244,8 +259,8 @@ EOF
 }
 
 case $what in
-vllm | sglang | llama | clients | users | langchain | agents | openai_go | otelcol | litellm | aiperf | nixl | nixl_sglang | all) ;;
-*) fail "usage: install.sh vllm|sglang|llama|clients|users|langchain|agents|openai_go|otelcol|litellm|aiperf|nixl|nixl_sglang|all [DIR]" ;;
+vllm | sglang | llama | ollama | clients | users | langchain | agents | openai_go | otelcol | litellm | aiperf | nixl | nixl_sglang | all) ;;
+*) fail "usage: install.sh vllm|sglang|llama|ollama|clients|users|langchain|agents|openai_go|otelcol|litellm|aiperf|nixl|nixl_sglang|all [DIR]" ;;
 esac
 mkdir -p "$dir"
 dir=$(CDPATH='' cd -- "$dir" && pwd)

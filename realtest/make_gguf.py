@@ -4,7 +4,8 @@
 
 The format is GGUF version 3 as ggml's docs/gguf.md describes it: a header, key-value pairs, tensor descriptions with the
 dimensions written innermost first, and the data, each tensor on a 32-byte boundary. The tokenizer has one piece a byte,
-so a prompt of n bytes has about n tokens. Weights come from a fixed seed; the answers are noise.
+so a prompt of n bytes has about n tokens. Weights come from a fixed seed; the answers are noise, and never end by themselves: one
+number of the hidden state is the same all the way and makes control tokens improbable. Ollama has no field that ignores their end.
 """
 
 import array
@@ -19,6 +20,7 @@ KV_HEADS = 2
 FEED_FORWARD = 512
 CONTEXT = 65536
 ALIGN = 32
+CONTROLS = 3  # tokens at the beginning of the vocabulary that are no text
 
 # Value types of GGUF and the tensor type F32.
 U32, F32, BOOL, STRING, ARRAY, I32 = 4, 6, 7, 8, 9, 5
@@ -104,11 +106,18 @@ def tensors(vocab):
     yield "output.weight", (HIDDEN, vocab)
 
 
-def numbers(rng, dims):
-    """The tensor's bytes: ones for a norm, small random numbers otherwise."""
+def numbers(rng, name, dims):
+    """The tensor's bytes: ones for a norm, small random numbers otherwise. The first number of the hidden state stays what it is."""
     if len(dims) == 1:
         return array.array("f", [1.0]) * dims[0]
-    return array.array("f", (rng.uniform(-0.08, 0.08) for _ in range(dims[0] * dims[1])))
+    values = array.array("f", (rng.uniform(-0.08, 0.08) for _ in range(dims[0] * dims[1])))
+    if name == "token_embd.weight":
+        values[:: dims[0]] = array.array("f", [0.3]) * dims[1]
+    elif name.endswith(("attn_output.weight", "ffn_down.weight")):
+        values[: dims[0]] = array.array("f", [0.0]) * dims[0]
+    elif name == "output.weight":
+        values[:: dims[0]] = array.array("f", [-50.0] * CONTROLS + [0.0] * (dims[1] - CONTROLS))
+    return values
 
 
 def main():
@@ -117,7 +126,7 @@ def main():
     described, data = [], bytearray()
     for name, dims in tensors(vocab):
         described.append(string(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, TENSOR_F32, len(data)))
-        values = numbers(rng, dims)
+        values = numbers(rng, name, dims)
         if sys.byteorder == "big":
             values.byteswap()
         data += values.tobytes()

@@ -4,6 +4,8 @@ import http.client
 import json
 import time
 
+import engines
+
 
 class Stream:
     """One open answer, read event by event. Times are seconds from just before the request was sent.
@@ -70,6 +72,17 @@ class Stream:
         """Reads to the end; returns how many events came."""
         return sum(1 for _ in self.read())
 
+    def text(self, count=0):
+        """The next `count` lines that are not empty, or all that are left, whatever their form."""
+        self._lines = getattr(self, "_lines", None) or self.lines()
+        found = []
+        for line in self._lines:
+            if line:
+                found.append(line.decode(errors="replace"))
+            if len(found) == count > 0:
+                break
+        return found
+
     def close(self):
         """Leaves, as a client does that is no longer interested."""
         self.answer.close()
@@ -77,9 +90,9 @@ class Stream:
 
 
 def begin(url, path, body, headers=None, timeout=60):
-    """Sends JSON and returns the connection without waiting for an answer."""
+    """Sends JSON, or bytes as they are, and returns the connection without waiting for an answer."""
     connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=timeout)
-    connection.request("POST", path, json.dumps(body).encode(), {"Content-Type": "application/json", **(headers or {})})
+    connection.request("POST", path, body if isinstance(body, bytes) else json.dumps(body).encode(), {"Content-Type": "application/json", **(headers or {})})
     return connection
 
 
@@ -105,3 +118,8 @@ def ask(url, path, body, headers=None, timeout=60):
         return stream.status, stream.headers, json.loads(text)
     except ValueError:
         return stream.status, stream.headers, text
+
+
+def get(url, path, timeout=20):
+    """The parsed answer of a GET."""
+    return json.loads(engines.get(url + path, timeout)[1])

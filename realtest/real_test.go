@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// kinds are the engines of install.sh with the file that shows that one is installed.
+// kinds are the engines of install.sh with a file that shows that one is installed.
 var kinds = map[string]string{
 	"vllm":   "venv-vllm/installed",
 	"sglang": "venv-sglang/installed",
-	"llama":  "llama/tiny.gguf",
+	"llama":  "llama/root/usr/bin/llama-server",
+	"ollama": "ollama/bin/ollama",
 }
 
 // TestRealEngines runs the Python tests of this folder for each kind of engine that is installed.

@@ -1,6 +1,6 @@
 """Starts, watches and ends the router in front of engines.
 
-    python router.py vllm|sglang|llama [--ports 19000,19010] [--router warmpath] [--dir DIR]
+    python router.py vllm|sglang|llama|ollama [--ports 19000,19010] [--router warmpath] [--dir DIR]
 
 starts the engines too, runs until Ctrl-C or SIGTERM, and leaves no process behind. Python's standard library only.
 """

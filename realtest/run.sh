@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the tests of this folder: builds the router, then drives it in front of the engines that are installed.
 #
-#   run.sh [vllm|sglang|llama ...]      the router in front of two engines of each kind
+#   run.sh [vllm|sglang|llama|ollama ...]      the router in front of two engines of each kind
 #   run.sh users [NAME ...]             what users have before, behind and beside the router, over simulated engines
 #   run.sh aiperf                       the router in front of simulated engines, measured by aiperf
 #   DIRECT=1 run.sh [kind ...]          no router: what the tests expect of the engines themselves

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Starts two real engines and the router in front of them, and stops all on Ctrl-C.
 #
-#   serve.sh vllm|sglang|llama [further options of router.py: --ports, --listen, --admin, --logs, --dir]
+#   serve.sh vllm|sglang|llama|ollama [further options of router.py: --ports, --listen, --admin, --logs, --dir]
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)

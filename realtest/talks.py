@@ -10,7 +10,7 @@ import raw
 from fleet import MODEL, eventually, fresh, saw, words
 
 CONVERSATIONS, TURNS, AT_ONCE = 8, 5, 3
-BLOCK = {"vllm": 32, "sglang": 32, "llama": 32}  # tokens
+BLOCK = {"vllm": 32, "sglang": 32, "llama": 32, "ollama": 32}  # tokens
 PREDICTION = re.compile(r"request=(\S+) .*predicted_cached_tokens=(\d+).* cached_tokens=(\d+)")
 
 
@@ -75,6 +75,8 @@ class Talks:
         moves = sum(a != b for talk in talks for a, b in zip(talk.places, talk.places[1:]))
         self.assertLessEqual(moves, CONVERSATIONS * (TURNS - 1) // 5, "conversations stay where they are warm")
         self.assertEqual(len({talk.places[0] for talk in talks}), 2, "both engines have work")
+        if self.kind == "ollama":
+            return  # before 0.33.3 it does not report what was cached
         later = [r for talk in talks for r in talk.requests[2:]]
         error, cached = self.error(later), statistics.mean(r for _, r in self.predictions(later))
         saw(self.kind, f"{CONVERSATIONS} conversations of {TURNS} turns without ids: {moves} moves; "
@@ -84,6 +86,8 @@ class Talks:
 
     def test_a_restart_is_noticed_by_what_is_not_cached(self):
         self.need_router()
+        if self.kind == "ollama":
+            self.skipTest("before 0.33.3 Ollama does not report what was cached")
         system = words(self.kind, 700, "you are " + fresh())
         talks = [Talk(self.kind, system) for _ in range(4)]
         self.play(talks, 3)

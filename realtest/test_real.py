@@ -7,13 +7,18 @@ engine directly, which shows that what they expect is what engines do), REAL_KIN
 import unittest
 
 from doors import Doors
-from ends import Ends, LlamaEnds, SGLangEnds, VLLMEnds
+from ends import Ends, LlamaEnds, OllamaEnds, SGLangEnds, VLLMEnds
 from fleet import Fleet
+from ollama_doors import OllamaDoors
 from talks import Talks
 
 
 class LlamaTest(LlamaEnds, Ends, Talks, Doors, Fleet):
     kind = "llama"
+
+
+class OllamaTest(OllamaEnds, Ends, OllamaDoors, Talks, Doors, Fleet):
+    kind = "ollama"
 
 
 class SGLangTest(SGLangEnds, Ends, Talks, Doors, Fleet):
