@@ -142,9 +142,6 @@ func (a *attempt) ask() (*http.Response, error) {
 	c := a.c
 	if a.d.Leg == fleet.LegDecode {
 		a.Carry(&c.split.message)
-		if a.merger() != nil {
-			a.ReadsAnswer()
-		}
 		c.split.watchPrefill(a)
 	}
 	limit := c.bounds.Load().Answer

@@ -54,7 +54,7 @@ func TestMergedLogprobs(t *testing.T) {
 			_, _ = io.WriteString(w, reply)
 		}, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
-			if r.Header.Get("Accept-Encoding") != "" {
+			if e := r.Header.Get("Accept-Encoding"); e != "" && e != "identity" {
 				t.Error("the decoder was offered to compress what has to be read")
 			}
 			w.Header().Set("Content-Type", media)

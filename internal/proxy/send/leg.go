@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine/handover"
-	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
@@ -24,9 +23,6 @@ func (a *Outgoing) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	}
 	for _, header := range a.Message.Header {
 		setHeader(h, header)
-	}
-	if a.d.Leg == fleet.LegPrefill || a.Message.First != nil || a.reads {
-		delete(h, "Accept-Encoding") // the reply is read
 	}
 	return c.appendTo(c.set(edits, a.Message.Set), a.Message.Append)
 }

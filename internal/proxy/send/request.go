@@ -23,10 +23,8 @@ func (a *Outgoing) request() *http.Request {
 	a.s.cfg.Tenants.Authorise(header, a.d.Endpoint.APIKey, c.OurKey)
 	a.span.Inject(header)
 	a.labelBlocks(header)
-	if c.Keeps || c.Opened.Load() {
-		delete(header, "Accept-Encoding")
-	}
-	edits := a.tellAdapter(a.tellSession(a.tellConversation(a.tellFirstTurn(a.leg(header, a.apart(a.salt(a.ask(header, a.Address(header)))))))))
+	a.uncompressed(header)
+	edits := a.tellAdapter(a.tellSession(a.tellConversation(a.tellFirstTurn(a.leg(header, a.apart(a.salt(a.ask(a.Address(header)))))))))
 
 	out := new(http.Request).WithContext(a.ctx)
 	out.Method, out.URL, out.Header, out.ContentLength = c.R.Method, a.URL(), header, c.R.ContentLength
@@ -40,6 +38,16 @@ func (a *Outgoing) request() *http.Request {
 	a.tellPlaced(body)
 	a.lend(out, body)
 	return out
+}
+
+// uncompressed asks for an answer that is not compressed, which every client accepts (RFC 9110, section 12.5.3), where the
+// router reads it: usage, ids, errors and end marks stand in it, and other answers are put into it.
+func (a *Outgoing) uncompressed(h http.Header) {
+	c := a.c
+	reads := c.API != prompt.Other || c.Keeps || c.Opened.Load() || a.Message != nil
+	if reads && len(h["Accept-Encoding"]) > 0 && !(a.carried() && c.Transport.AnswerUnseen()) {
+		h["Accept-Encoding"] = []string{"identity"}
+	}
 }
 
 // Address sets the header that selects the endpoint's rank, and returns the edit of the body that does so.

@@ -68,7 +68,6 @@ type Outgoing struct {
 	lent io.Closer     // the body last given to the transport
 
 	Message *handover.Message // the additions for one leg; nil for a whole request
-	reads   bool              // the answer is completed from a prefiller's, so it must not be compressed
 
 	fromZero bool // its rank was counted from 0, see rank
 
@@ -105,9 +104,6 @@ func (a *Outgoing) AsLeg() bool { return a.Message != nil }
 
 // WithoutUsage stops asking for usage.
 func (a *Outgoing) WithoutUsage() { a.refused = true }
-
-// ReadsAnswer says that the answer is completed from another one, so that it must not be compressed.
-func (a *Outgoing) ReadsAnswer() { a.reads = true }
 
 // AsksUsage reports whether the router asks for usage and the client did not.
 func (a *Outgoing) AsksUsage() bool { return a.asked }

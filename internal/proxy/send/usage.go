@@ -69,17 +69,13 @@ func (b *askMemory) change(endpoint string, change func(*askNote)) {
 	}
 }
 
-// ask adds the edit that asks for usage, if the engine should be asked. It also asks for an uncompressed answer, which
-// the router can read and every client accepts (RFC 9110, section 12.5.3).
-func (a *Outgoing) ask(h http.Header, edits []prompt.Edit) []prompt.Edit {
+// ask adds the edit that asks for usage, if the engine should be asked.
+func (a *Outgoing) ask(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
 	a.asked = !a.refused && !a.s.cfg.NoUsage && !(a.carried() && c.Transport.AnswerUnseen()) && c.mayAsk() &&
 		a.s.asks.allows(a.d, c.API, time.Now())
 	if !a.asked {
 		return edits
-	}
-	if len(h["Accept-Encoding"]) > 0 {
-		h["Accept-Encoding"] = []string{"identity"}
 	}
 	return append(edits, c.Prompt.SetIncludeUsage())
 }
