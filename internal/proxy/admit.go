@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/proxy/client"
+	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/identity"
 	"github.com/warmpath/warmpath/internal/proxy/paths"
 )
@@ -33,11 +34,15 @@ func (c *call) admit() bool {
 	return true
 }
 
-// enters checks host name, path and tenant. It returns false after refusing the request.
+// enters checks host name, way, path and tenant. It returns false after refusing the request.
 func (c *call) enters() bool {
 	p, path := c.p, c.R.URL.Path
 	if err := p.cfg.Names.Check(c.R); err != nil && c.Transport == nil { // who carries it has another listener
 		c.refuseForeign(err)
+		return false
+	}
+	if p.via.Passed(c.R.Header) {
+		c.refuse(fault.ErrLoop)
 		return false
 	}
 	if paths.Climbs(path) {

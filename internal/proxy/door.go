@@ -165,6 +165,7 @@ type Proxy struct {
 	closings *send.Closings // ends of sessions that engines are to be told
 
 	callers   maphash.Seed // see callerOf
+	via       *send.Via
 	origins   *origins
 	foreign   *names // of pages that were refused
 	inquiries *transfers.Inquiries
@@ -218,6 +219,7 @@ func New(o Options) *Proxy {
 	p.sender = send.New(send.Config{
 		NetHTTP: p.cfg.NetHTTP, NoUsage: p.cfg.NoUsage, DropAttribution: p.cfg.DropAttribution, FirstTurn: p.cfg.FirstTurn, SessionHeader: p.cfg.SessionHeader, Token: p.cfg.Token, Tenants: p.cfg.Tenants, Transfers: p.cfg.Transfers,
 		Connector: p.cfg.Connector, TRTLLM: p.cfg.TRTLLM, Receiver: p.cfg.Receiver,
+		Via: p.via,
 	}, o.Transport, p.bodies, o.Placed, o.Log)
 	p.catalog = catalog.New(o.Fleet, o.Transport, p.log)
 	p.unreached = func(endpoint string) {
@@ -241,13 +243,13 @@ func New(o Options) *Proxy {
 func (p *Proxy) keep(before *Proxy) {
 	if before == nil {
 		p.bodies, p.inquiries = body.NewBudget(p.cfg.MemoryBytes), new(transfers.Inquiries)
-		p.foreign, p.origins = new(names), new(origins)
+		p.foreign, p.origins, p.via = new(names), new(origins), send.NewVia()
 		p.closings = send.NewClosings()
 		p.returns = transfers.NewReturns(p.cfg.Bidirectional)
 		return
 	}
 	p.bodies, p.inquiries, p.callers, p.memory = before.bodies, before.inquiries, before.callers, before.memory
-	p.foreign, p.origins, p.closings = before.foreign, before.origins, before.closings
+	p.foreign, p.origins, p.closings, p.via = before.foreign, before.origins, before.closings, before.via
 	p.bodies.SetLimit(p.cfg.MemoryBytes)
 	if p.returns = before.returns; p.cfg.Bidirectional != before.cfg.Bidirectional {
 		p.returns = transfers.NewReturns(p.cfg.Bidirectional)

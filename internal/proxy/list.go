@@ -35,7 +35,7 @@ func (p *Proxy) list(c *call) bool {
 	}
 	ctx, done := c.patient()
 	defer done()
-	list, ok, err := p.catalog.Answer(ctx, c.R.URL.Path, c.engineKey(), c.mayUse())
+	list, ok, err := p.catalog.Answer(ctx, c.R.URL.Path, c.p.via.After(c.R.Header["Via"]), c.engineKey(), c.mayUse())
 	switch {
 	case err != nil:
 		c.refuse(err)

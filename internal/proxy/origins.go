@@ -99,7 +99,7 @@ func bare(r *http.Request) *http.Request {
 	out.Header = http.Header{}
 	for name, values := range r.Header {
 		switch name {
-		case "Origin", "Accept", "Accept-Encoding", "Accept-Language", "User-Agent", "Forwarded", "X-Real-Ip":
+		case "Origin", "Accept", "Accept-Encoding", "Accept-Language", "User-Agent", "Forwarded", "Via", "X-Real-Ip":
 		default:
 			if !strings.HasPrefix(name, "Access-Control-Request-") && !strings.HasPrefix(name, "Sec-Fetch-") &&
 				!strings.HasPrefix(name, "X-Forwarded-") {

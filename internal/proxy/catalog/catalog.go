@@ -73,19 +73,19 @@ func New(fleet *live.Fleet, transport http.RoundTripper, log *slog.Logger) *Cata
 
 // Answer is the answer to a GET of a path, to be written as JSON. from has the client's key for engines, which those
 // are asked with that show no models without one; what they list for a key is listed for it alone. may says which
-// models the client may know of; nil is all. Otherwise lists that one engine would give are answered here too. ok is
-// false if the path is not a list of models.
+// models the client may know of; nil is all. Otherwise lists that one engine would give are answered here too. via tells
+// engines which routers ask. ok is false if the path is not a list of models.
 func (g *Catalog) Answer(
-	ctx context.Context, path string, from http.Header, may func(string) bool,
+	ctx context.Context, path string, via []string, from http.Header, may func(string) bool,
 ) (list any, ok bool, err error) {
 	switch {
 	case path == openAIModels, path == llamaModels && may != nil:
-		return map[string]any{"object": "list", "data": raws(g.get(ctx, from, openAIModels, "data", "id"), may)}, true, nil
+		return map[string]any{"object": "list", "data": raws(g.get(ctx, via, from, openAIModels, "data", "id"), may)}, true, nil
 	case (path == ollamaModels || path == ollamaRunning) && (may != nil || g.speaksOllama()):
-		return map[string]any{"models": raws(g.get(ctx, from, path, "models", "name"), may)}, true, nil
+		return map[string]any{"models": raws(g.get(ctx, via, from, path, "models", "name"), may)}, true, nil
 	case strings.HasPrefix(path, openAIModels+"/"):
 		id := path[len(openAIModels)+1:]
-		entries := g.get(ctx, from, openAIModels, "data", "id")
+		entries := g.get(ctx, via, from, openAIModels, "data", "id")
 		known := make([]string, 0, len(entries))
 		for _, e := range entries {
 			if may != nil && !may(e.id) {
@@ -147,7 +147,7 @@ func raws(entries []entry, may func(string) bool) []json.RawMessage {
 }
 
 // get returns the merged list of a path, fetched at most catalogAge ago.
-func (g *Catalog) get(ctx context.Context, from http.Header, path, list, id string) []entry {
+func (g *Catalog) get(ctx context.Context, via []string, from http.Header, path, list, id string) []entry {
 	of := path
 	if from = g.keys(from); from != nil {
 		sum := sha256.New()
@@ -161,7 +161,7 @@ func (g *Catalog) get(ctx context.Context, from http.Header, path, list, id stri
 		return l.entries
 	}
 	defer g.end(of, l.fetching)
-	entries := merge(g.fleet, g.fetchAll(ctx, from, path, list, id), path == openAIModels)
+	entries := merge(g.fleet, g.fetchAll(ctx, via, from, path, list, id), path == openAIModels)
 	if ctx.Err() == nil {
 		g.keep(of, entries)
 	}
@@ -237,7 +237,7 @@ func (g *Catalog) end(of string, fetching chan struct{}) {
 }
 
 // fetchAll asks each engine address once.
-func (g *Catalog) fetchAll(ctx context.Context, from http.Header, path, list, id string) [][]entry {
+func (g *Catalog) fetchAll(ctx context.Context, via []string, from http.Header, path, list, id string) [][]entry {
 	ctx, cancel := context.WithTimeout(ctx, catalogWait)
 	defer cancel()
 	var ask []route.EndpointStatus
@@ -256,7 +256,7 @@ func (g *Catalog) fetchAll(ctx context.Context, from http.Header, path, list, id
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			panics.Catch(g.log, panics.Proxy, func() { out[i] = g.fetch(ctx, from, &s, path, list, id) })
+			panics.Catch(g.log, panics.Proxy, func() { out[i] = g.fetch(ctx, via, from, &s, path, list, id) })
 		})
 	}
 	wg.Wait()
@@ -264,14 +264,16 @@ func (g *Catalog) fetchAll(ctx context.Context, from http.Header, path, list, id
 }
 
 // fetch asks one endpoint; one that does not answer adds nothing.
-func (g *Catalog) fetch(ctx context.Context, from http.Header, s *route.EndpointStatus, path, list, id string) []entry {
+func (g *Catalog) fetch(
+	ctx context.Context, via []string, from http.Header, s *route.EndpointStatus, path, list, id string,
+) []entry {
 	e := &s.Endpoint
 	ask := from != nil && wantsKey(s)
 	u, err := url.Parse(e.URL + path)
 	if err != nil {
 		return nil
 	}
-	header := http.Header{"Accept": {"application/json"}}
+	header := http.Header{"Accept": {"application/json"}, "Via": via}
 	if e.APIKey != "" {
 		header.Set("Authorization", "Bearer "+e.APIKey)
 	}

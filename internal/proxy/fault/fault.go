@@ -87,6 +87,10 @@ func Unnamed(err error) error {
 	)
 }
 
+// ErrLoop rejects a request that has passed this router before.
+var ErrLoop = errors.New("the request has passed this router before: one of its endpoints leads back to it, perhaps through " +
+	"another router; take that endpoint out of the configuration")
+
 // ErrManyFields rejects a form in which ids of other tenants' objects could hide.
 var ErrManyFields = errors.New("the query or the form has more than 256 fields, or one whose name cannot be read")
 
@@ -217,6 +221,7 @@ var faults = []struct {
 	{timeouts.ErrAsleep, Fault{502, "api_error", "endpoint_gone", 0}},
 	{ErrUnreachable, Fault{503, "service_unavailable", "endpoint_unreachable", time.Second}},
 	{ErrShortage, Fault{503, "service_unavailable", "overloaded", time.Second}},
+	{ErrLoop, Fault{508, "api_error", "loop_detected", 0}},
 	{ErrBroken, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrCut, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrAnswerHead, Fault{502, "api_error", "endpoint_failed", 0}},

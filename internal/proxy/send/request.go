@@ -19,6 +19,9 @@ func (a *Outgoing) request() *http.Request {
 	copyEndToEnd(header, c.R.Header, a.trusts())
 	c.From.Tell(header, c.R)
 	header["X-Request-Id"] = []string{cmp.Or(c.EngineID, c.ID)}
+	if !a.carried() {
+		header["Via"] = a.s.cfg.Via.After(header["Via"])
+	}
 	a.s.cfg.Token.Strip(header)
 	a.s.cfg.Tenants.Authorise(header, a.d.Endpoint.APIKey, c.OurKey)
 	a.span.Inject(header)

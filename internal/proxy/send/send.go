@@ -30,6 +30,7 @@ type Config struct {
 	Connector       handover.Connector // nil follows the kind of engine
 	TRTLLM          handover.TRTLLMOptions
 	Receiver        func(fleet.Endpoint) (handover.Receiver, bool)
+	Via             *Via
 }
 
 // Sender sends requests to endpoints, and remembers which of them rejected its additions.
