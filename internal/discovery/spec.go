@@ -182,8 +182,22 @@ func normalise(address string) (base, name string, err error) {
 	}
 	// a comma ends an address in flags and lists
 	path := strings.ReplaceAll(strings.TrimRight(u.EscapedPath(), "/"), ",", "%2C")
-	if path == "/v1" {
-		return "", "", fmt.Errorf("%q ends in /v1, which is part of requests; use %s://%s", address, u.Scheme, u.Host)
+	if base, of := cutRequest(path); of != "" {
+		return "", "", fmt.Errorf("%q ends in %s, which is part of requests; use %s://%s%s", address, of, u.Scheme, u.Host, base)
 	}
 	return u.Scheme + "://" + u.Host + path, net.JoinHostPort(u.Hostname(), port), nil
+}
+
+// cutRequest cuts off the end of an endpoint's path that belongs to requests: the address that clients are given, or
+// that of one API, is easily taken for the engine's. of is "" if there is none.
+func cutRequest(path string) (base, of string) {
+	for _, of := range [...]string{
+		"/v1", "/v1/chat/completions", "/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses", "/v1/embeddings",
+		"/v1/models", "/api/chat", "/api/generate", "/generate",
+	} {
+		if base, ok := strings.CutSuffix(path, of); ok {
+			return base, of
+		}
+	}
+	return path, ""
 }
