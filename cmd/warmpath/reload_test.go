@@ -183,6 +183,8 @@ func TestReloadIsWholeOrNot(t *testing.T) {
 		strings.Replace(good, "one-key", "two-key", 1) + "discovery: {file: /nowhere/x}\n": "/nowhere/x",
 		strings.Replace(good, "one-key", "two-key", 1) + "log: {level: loud}\n":            "loud",
 		strings.Replace(good, "policy: least_ttft", "policy: {name: ", 1) + "no_policy\n":  ":",
+		"":        "is empty", // a writer has begun
+		" \n\t\n": "is empty",
 	} {
 		f.write(text)
 		status, got := fetched(t, "POST", f.adminURL+"/admin/reload", "")

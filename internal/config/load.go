@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -81,10 +82,15 @@ func Parse(file string, data []byte, env []string, overrides ...Override) (Confi
 	return c, nil
 }
 
+// readFile reads a configuration. An empty file is a fault: that is what stands there while a writer replaces its
+// content, or when the disk was full, and it must not take all endpoints away.
 func readFile(path string) ([]byte, error) {
 	data, err := readAtMost(path, largestFile)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("%w: write one with warmpath init -o %s", err, path)
+	case err == nil && len(bytes.TrimSpace(data)) == 0:
+		err = fmt.Errorf("%s is empty; a configuration without settings is {}", path)
 	}
 	return data, err
 }
