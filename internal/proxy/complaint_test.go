@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -26,6 +27,16 @@ func TestErrorInPlaceOfAnAnswer(t *testing.T) {
 		{"without a code", "/v1/embeddings", `{"error":"died"}`, fleet.EngineError},
 		{"no error", "/v1/completions", `{"error":null,"choices":[{"text":"{\"error\":{}}"}]}`, fleet.OK},
 		{"a response that failed is an answer", "/v1/responses", `{"id":"r","object":"response","status":"failed","error":{"code":"server_error"}}`, fleet.OK},
+		{"SGLang's refusal", "/generate", `{"text":"","meta_info":{"id":"a","finish_reason":{"type":"abort","message":"The request queue is full.","status_code":503,"err_type":null},"prompt_tokens":5,"completion_tokens":0,"cached_tokens":0}}`, fleet.Busy},
+		{"SGLang's limit", "/generate", `{"text":"","output_ids":[],"meta_info":{"finish_reason":{"type":"abort","message":"no","status_code":429},"completion_tokens":0}}`, fleet.Busy},
+		{"SGLang's refusal of a prompt", "/generate", `{"text":"","meta_info":{"finish_reason":{"type":"abort","message":"too long","status_code":400}}}`, fleet.ClientError},
+		{"aborted by its client", "/generate", `{"text":"","meta_info":{"finish_reason":{"type":"abort","message":"Abort"},"completion_tokens":0}}`, fleet.OK},
+		{"aborted later", "/generate", `{"text":"as fa","meta_info":{"finish_reason":{"type":"abort","message":"died","status_code":500},"completion_tokens":2}}`, fleet.OK},
+		{"what is said of it", "/generate", `{"text":"\"abort\"","meta_info":{"finish_reason":{"type":"stop"},"completion_tokens":2}}`, fleet.OK},
+		{"an error as the reason", "/v1/chat/completions", `{"choices":[{"index":0,"message":{"role":"assistant","content":"","reasoning":null,"tool_calls":[]},"finish_reason":"error"}],"usage":{"prompt_tokens":5,"completion_tokens":0}}`, fleet.EngineError},
+		{"an error as the reason, completions", "/v1/completions", `{"choices":[{"index":0,"text":"","finish_reason":"error"}]}`, fleet.EngineError},
+		{"an error after a part", "/v1/chat/completions", `{"choices":[{"index":0,"message":{"role":"assistant","content":"as fa"},"finish_reason":"error"}]}`, fleet.OK},
+		{"one of two", "/v1/completions", `{"choices":[{"index":0,"text":"","finish_reason":"error"},{"index":1,"text":"b","finish_reason":"stop"}]}`, fleet.OK},
 		{"a path that is not known", "/v1/score", `{"error":{"message":"died","code":500}}`, fleet.OK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -37,6 +48,56 @@ func TestErrorInPlaceOfAnAnswer(t *testing.T) {
 				t.Errorf("told of as %s, want %s", s.Outcome, tt.want)
 			}
 		})
+	}
+}
+
+// TestStreamsThatAreRefusals: a stream that has no answer goes to another engine, and passes as it is where there is none.
+func TestStreamsThatAreRefusals(t *testing.T) {
+	full := `data: {"text":"","output_ids":[],"meta_info":{"id":"a","finish_reason":{"type":"abort","message":"The request queue is full.","status_code":503},"prompt_tokens":5,"completion_tokens":0}}` + "\n\n"
+	for _, tt := range []struct {
+		name, path string
+		pieces     []string
+		want       fleet.Outcome
+	}{
+		{"SGLang's queue is full", "/generate", []string{full, doneChunk}, fleet.Busy},
+		{"SGLang's queue is full, in one piece", "/generate", []string{full + doneChunk}, fleet.Busy},
+		{"an end only", "/v1/chat/completions", []string{doneChunk}, fleet.EngineError},
+		{"an end only, completions", "/v1/completions", []string{doneChunk}, fleet.EngineError},
+		{"an error as the reason", "/v1/completions", []string{`data: {"choices":[{"index":0,"text":"","finish_reason":"error"}]}` + "\n\n", doneChunk}, fleet.EngineError},
+		{"usage and an end", "/v1/completions", []string{`data: {"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":0}}` + "\n\n" + doneChunk}, fleet.OK},
+		{"an answer without text", "/v1/chat/completions", []string{`data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":"stop"}]}` + "\n\n" + doneChunk}, fleet.OK},
+	} {
+		for _, others := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, others %t", tt.name, others), bubbled(func(t *testing.T) {
+				engines := []http.HandlerFunc{streams(tt.pieces...)}
+				if others {
+					engines = append(engines, streams(chunk("other"), doneChunk))
+				}
+				r := newRig(t, proxy.Config{}, engines...)
+				for i := range engines {
+					r.fleet.Observe(route.Probed{Endpoint: fmt.Sprintf("e%d", i), Report: fleet.Report{Healthy: true, Kind: fleet.KindSGLang, Models: []fleet.Model{{ID: "m"}}}})
+				}
+				answered, refused := 0, 0
+				for i := range 4 {
+					_, body := r.post(tt.path, fmt.Sprintf(`{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"%d"}],"prompt":"%d","text":"%d"}`, i, i, i))
+					switch body {
+					case strings.Join(tt.pieces, ""):
+						refused++
+					case chunk("other") + doneChunk:
+						answered++
+					default:
+						t.Errorf("client got %q", body)
+					}
+				}
+				if !others {
+					if s := r.last(1); s.Outcome != tt.want {
+						t.Errorf("told of as %s, want %s", s.Outcome, tt.want)
+					}
+				} else if tt.want != fleet.OK && refused > 0 {
+					t.Errorf("%d of 4 answers are none", refused)
+				}
+			}))
+		}
 	}
 }
 

@@ -254,18 +254,26 @@ func (r *relay) learnKept(piece []byte) {
 	}
 }
 
-// complaint is the error of an engine that answered 200 and failed before its first token, in its stream or as the
-// body. The client has seen nothing of it.
+// complaint is the error of an engine that answered 200 and failed before its first token, in its stream, as the body,
+// or in the form of an answer. The client has seen nothing of it.
 func (r *relay) complaint(piece []byte) (code int, said string, ok bool) {
+	api := r.c.API.String()
 	switch {
-	case r.c.sent.Load():
-	case r.events:
-		ok = r.scanner.Failed() && (!r.scanner.Data() || r.d.Leg == fleet.LegDecode && answer.NoAnswer(r.held, piece))
-		return r.scanner.ErrorCode(), r.scanner.ErrorText(), ok
-	case !r.opaque && r.fin.Outcome == fleet.OK && r.c.API != prompt.Other:
-		return answer.ErrorAnswer(piece)
+	case r.c.sent.Load(), r.opaque:
+		return 0, "", false
+	case r.events && r.scanner.Failed() &&
+		(!r.scanner.Data() || r.d.Leg == fleet.LegDecode && answer.NoAnswer(r.held, piece)):
+		return r.scanner.ErrorCode(), r.scanner.ErrorText(), true
+	case r.fin.Outcome != fleet.OK:
+		return 0, "", false
+	case r.events && r.scanner.Blank() && answer.EndOf(r.d.Kind, api) == answer.EndDone:
+		return 0, fault.ErrTruncated.Error(), true
+	case !r.events && r.c.API != prompt.Other:
+		if code, said, ok = answer.ErrorAnswer(piece); ok {
+			return code, said, true
+		}
 	}
-	return 0, "", false
+	return answer.Refusal(api, piece)
 }
 
 // holds keeps back what a decoder sends before it has its KV cache: the first chunk of a chat, which has only the role.

@@ -1,0 +1,83 @@
+package answer
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Refusal reads an answer of status 200 that has the form of one and is none: the engine has refused or lost the
+// request before its first token. It is a whole answer, or the first piece of a stream, and code is the HTTP status that it
+// stands for.
+//
+// SGLang's /generate has {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"The request queue is full.",
+// "status_code":503}}}: in streams always, else for some statuses (FINISH_ABORT in schedule_batch.py;
+// sgl-project/sglang#31802). A request that its client aborted has no status, and is answered. OpenAI's choices have
+// "finish_reason":"error" (vLLM).
+func Refusal(api string, piece []byte) (code int, said string, ok bool) {
+	piece = bytes.TrimPrefix(bytes.TrimSpace(piece), []byte("data:"))
+	switch api {
+	case APIGenerate:
+		return refusedGenerate(piece)
+	case APIChat, APICompletions:
+		return refusedChoices(piece)
+	}
+	return 0, "", false
+}
+
+func refusedGenerate(piece []byte) (code int, said string, ok bool) {
+	if !bytes.Contains(piece, []byte(`"abort"`)) {
+		return 0, "", false
+	}
+	var a struct {
+		Text      string            `json:"text"`
+		OutputIDs []json.RawMessage `json:"output_ids"`
+		Meta      struct {
+			Output int `json:"completion_tokens"`
+			Reason struct {
+				Type    string `json:"type"`
+				Message string `json:"message"`
+				Status  int    `json:"status_code"`
+			} `json:"finish_reason"`
+		} `json:"meta_info"`
+	}
+	// the first value alone: of a stream more may follow
+	if json.NewDecoder(bytes.NewReader(piece)).Decode(&a) != nil {
+		return 0, "", false
+	}
+	r := &a.Meta.Reason
+	refused := r.Type == "abort" && r.Status >= 400 && r.Status < 600
+	if !refused || a.Text != "" || len(a.OutputIDs) > 0 || a.Meta.Output > 0 {
+		return 0, "", false
+	}
+	return r.Status, r.Message[:min(len(r.Message), longestMessage)], true
+}
+
+func refusedChoices(piece []byte) (code int, said string, ok bool) {
+	if !bytes.Contains(piece, []byte(`"error"`)) {
+		return 0, "", false
+	}
+	var a struct {
+		Choices []struct {
+			Reason  string `json:"finish_reason"`
+			Text    string `json:"text"`
+			Message struct {
+				Content   json.RawMessage   `json:"content"`
+				Reasoning json.RawMessage   `json:"reasoning_content"`
+				Thinking  json.RawMessage   `json:"reasoning"`
+				Calls     []json.RawMessage `json:"tool_calls"`
+			} `json:"message"`
+			Delta json.RawMessage `json:"delta"`
+		} `json:"choices"`
+	}
+	if json.NewDecoder(bytes.NewReader(piece)).Decode(&a) != nil || len(a.Choices) == 0 {
+		return 0, "", false
+	}
+	for i := range a.Choices {
+		c := &a.Choices[i]
+		if c.Reason != "error" || c.Text != "" || c.Delta != nil && says(c.Delta) || filled(c.Message.Content) ||
+			filled(c.Message.Reasoning) || filled(c.Message.Thinking) || len(c.Message.Calls) > 0 {
+			return 0, "", false
+		}
+	}
+	return 500, "the engine ended its answer with an error", true
+}
