@@ -35,6 +35,7 @@ type Scanner struct {
 	events, bytes, least int // of the answer's events: their number, their length, the length of the shortest
 
 	stage        stage // the furthest that the answer has come
+	signs        bool  // a comment or a ping has come, which is for the client
 	native       bool  // see Native
 	finished     bool  // see Finished
 	done, failed bool
@@ -110,6 +111,7 @@ func (s *Scanner) line(head, end []byte, size int) {
 	}
 	switch {
 	case head[0] == ':': // a comment: keep-alive of llama.cpp and proxies
+		s.signs = true
 	case head[0] == '{' || head[0] == '[': // a JSON line (Ollama), or a body that is not a stream
 		s.payload(head, end, size <= len(end), size)
 	case bytes.HasPrefix(head, []byte("data:")):
@@ -145,6 +147,7 @@ func (s *Scanner) payload(head, end []byte, whole bool, size int) {
 		s.said = errorMessage(end)
 	}
 	s.failed = s.failed || class.failed()
+	s.signs = s.signs || class == eventPing
 	// an event that was cut is no end
 	s.done = s.done || class.done() && bytes.HasSuffix(bytes.TrimRight(end, " \t"), []byte("}"))
 	if class == eventNone {
@@ -301,6 +304,10 @@ func (s *Scanner) Data() bool { return s.stage == stageToken }
 // Opened reports whether the engine is known to work on the answer: its first token has been seen, or an event before
 // it that is no ping and no announcement, such as a chunk with only the role, or the progress of the prompt.
 func (s *Scanner) Opened() bool { return s.stage >= stageOpen }
+
+// Announced reports whether nothing has come but announcements, whole or in part: no sign of work, no comment or ping
+// that keeps a client waiting, no error and no end.
+func (s *Scanner) Announced() bool { return s.stage == stageNone && !s.signs && !s.failed && !s.done }
 
 // Native reports whether the events have the form of llama.cpp's own API, which ends with "stop": true.
 func (s *Scanner) Native() bool { return s.native }

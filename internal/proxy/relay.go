@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -276,21 +277,35 @@ func (r *relay) complaint(piece []byte) (code int, said string, ok bool) {
 	return answer.Refusal(api, piece)
 }
 
-// holds keeps back what a decoder sends before it has its KV cache: the first chunk of a chat, which has only the role.
-// vLLM sends that, and then an error if it could not fetch the cache; until then another endpoint can answer.
+// mostAnnounced bounds the announcements of a response that are held: each repeats the request's instructions and tools.
+const mostAnnounced = 512 << 10
+
+// holds keeps back what engines say before they compute, so that another endpoint can still answer: until a sign of work
+// or for the client comes.
 func (r *relay) holds(piece []byte) bool {
-	if r.d.Leg != fleet.LegDecode || !r.events || r.c.API != prompt.Chat || r.c.sent.Load() ||
-		r.fin.Outcome != fleet.OK {
+	if !r.events || r.c.sent.Load() || r.fin.Outcome != fleet.OK {
 		return false
 	}
-	if all := len(r.held) + len(piece); all > relayBytes || r.scanner.Failed() || r.scanner.Done() ||
-		!answer.NoAnswer(r.held, piece) {
+	switch all := len(r.held) + len(piece); {
+	case r.c.API == prompt.Responses && r.c.Transport == nil: // response.created and response.in_progress, at once
+		if all > mostAnnounced || !r.scanner.Announced() || r.detached() {
+			return false
+		}
+	case r.c.API == prompt.Chat && r.d.Leg == fleet.LegDecode: // the role, before the KV cache is there (vLLM)
+		if all > relayBytes || r.scanner.Failed() || r.scanner.Done() || !answer.NoAnswer(r.held, piece) {
+			return false
+		}
+	default:
 		return false
 	}
 	r.held = append(r.held, piece...)
 	r.watch.Alive()
 	return true
 }
+
+// detached reports whether a response may be one that goes on in the background: its client asks for it by the id that
+// the announcement has, and may cancel it, before the engine has computed anything.
+func (r *relay) detached() bool { return bytes.Contains(r.c.Text(), []byte(`"background"`)) }
 
 // write sends bytes of the answer to the client, after the header if that was not sent yet. It returns false when the
 // client left or does not read. The engine's time limits are paused meanwhile.
