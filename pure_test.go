@@ -66,7 +66,7 @@ var tables = []string{
 	"engine/answer.anthropicErrors",
 	"fleet.outcomeNames",
 	"prompt.apiNames",
-	"prompt.fieldNames",
+	"prompt.fieldNames", "prompt.fieldsByLength",
 	"prompt/jsonscan.deep",
 	"prompt/jsonscan.hexValue",
 	"prompt/jsonscan.isEscape",

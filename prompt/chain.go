@@ -127,6 +127,7 @@ type Chain struct {
 	broken   bool // the known parts are inconsistent
 	keys     []chunkKey
 	again    again
+	scan     *scan    // memory of the pass that fills the chain in; nil before the first
 	listed   []uint64 // blocks of all List
 }
 
@@ -167,13 +168,14 @@ const maxChainBody = 1 << 30
 
 // Reset empties the chain and keeps its buffers.
 func (c *Chain) Reset() {
-	*c = Chain{
-		root: rootText, Whole: rootText, List: c.List[:0], listed: kept(c.listed, 8),
-		Blocks: kept(c.Blocks, 8), Marks: kept(c.Marks, 32), text: kept(c.text, 1), sort: kept(c.sort, 4),
-		tape:  tape{tokens: kept(c.tape.tokens, 4*16), text: kept(c.tape.text, 4)},
-		stops: kept(c.stops, 80), keys: kept(c.keys, 24), cut: jsonscan.Cuts{Found: kept(c.cut.Found, 24)},
-		known: known{tail: c.known.tail[:0]},
-	}
+	list, listed, blocks, marks := c.List[:0], kept(c.listed, 8), kept(c.Blocks, 8), kept(c.Marks, 32)
+	text, sort, tokens, tapeText := kept(c.text, 1), kept(c.sort, 4), kept(c.tape.tokens, 4*16), kept(c.tape.text, 4)
+	stops, keys, cuts, tail := kept(c.stops, 80), kept(c.keys, 24), kept(c.cut.Found, 24), c.known.tail[:0]
+	scan := c.scan
+	*c = Chain{} // in place: one with the buffers in it would be made on the stack and copied
+	c.root, c.Whole, c.scan = rootText, rootText, scan
+	c.List, c.listed, c.Blocks, c.Marks, c.text, c.sort = list, listed, blocks, marks, text, sort
+	c.tape.tokens, c.tape.text, c.stops, c.keys, c.cut.Found, c.known.tail = tokens, tapeText, stops, keys, cuts, tail
 }
 
 // kept returns s for reuse, given its element size; larger buffers are kept for rarely large data.
@@ -248,26 +250,33 @@ func (c *Chain) readAgain() bool {
 // chain is empty (Bytes is 0) after an error, for APIs without turns (Other, Embeddings, CountTokens), and for bodies
 // above 1 GiB.
 func (p *Parser) ParseChain(api API, body []byte, header func(string) string, c *Chain) (Prompt, error) {
-	c.Reset()
-	out, _, err := p.chain(nil, api, body, header, c)
-	return out, err
+	return p.ParseChainFrom(nil, api, body, header, c)
 }
 
-// chain fills in c, using the known part of the body if there is one. It returns false if that was wrong.
-func (p *Parser) chain(mem *Memory, api API, body []byte, header func(string) string, c *Chain) (out Prompt, ok bool, err error) {
-	var s scan
+// chain fills in c, using the known part of the body if there is one, and an empty Prompt. It returns false if what is
+// known was wrong.
+func (p *Parser) chain(
+	mem *Memory,
+	api API,
+	body []byte,
+	header func(string) string,
+	c *Chain,
+	out *Prompt,
+) (ok bool, err error) {
+	if c.scan == nil {
+		c.scan = new(scan)
+	}
+	s := c.scan // 5 kB, which would otherwise be cold on the stack of each connection
+	defer s.clear()
 	s.parser, s.api, s.mem = p, api, mem
 	if api.hasChain() && len(body) <= maxChainBody {
 		s.chain = c
 	}
-	if out, err = s.parse(body, header); err != nil {
+	if err = s.parse(body, header, out); err != nil {
 		c.Reset()
-		return out, true, err
+		return true, err
 	}
-	if s.chain != nil && !c.finish(&s, body) {
-		return out, false, nil
-	}
-	return out, true, nil
+	return s.chain == nil || c.finish(s, body), nil
 }
 
 func (a API) hasChain() bool { return a != Other && a != Embeddings && a != CountTokens }

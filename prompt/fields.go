@@ -77,12 +77,26 @@ var fieldNames = [numFields]string{
 	fSamplingParams: "sampling_params", fOptions: "options", fN: "n", fPreviousResponseID: "previous_response_id",
 }
 
-// findField returns the field with this name, numFields for an unknown one. Lengths differ often enough that a linear
-// search takes a few nanoseconds.
-func findField(name []byte) field {
-	for f := range fieldNames {
-		if len(fieldNames[f]) == len(name) && fieldNames[f] == string(name) {
-			return field(f)
+// longestField is the length of the longest of fieldNames.
+const longestField = len("disagg_prefill_dp_rank")
+
+// fieldsByLength lists the fields by the length of their names. At most seven share one.
+var fieldsByLength = byLength(fieldNames[:])
+
+func byLength(names []string) (by [longestField + 1][]field) {
+	for f, name := range names {
+		by[len(name)] = append(by[len(name)], field(f))
+	}
+	return by
+}
+
+// findField returns the field with this name, numFields for an unknown one.
+func findField[T string | []byte](name T) field {
+	if len(name) <= longestField {
+		for _, f := range fieldsByLength[len(name)] {
+			if fieldNames[f] == string(name) {
+				return f
+			}
 		}
 	}
 	return numFields

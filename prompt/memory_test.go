@@ -289,7 +289,8 @@ func TestKeysThatMeet(t *testing.T) {
 			return
 		}
 		mem.recall(&c)
-		out, ok, err := p.chain(mem, api, other, nil, &c)
+		var out Prompt
+		ok, err := p.chain(mem, api, other, nil, &c, &out)
 		if err == nil && ok {
 			c.again = again{parser: p, api: api, body: other}
 			for n := range c.Bytes {

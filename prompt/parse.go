@@ -80,29 +80,35 @@ type scan struct {
 	usageInsertAt, usageFields int // of stream_options
 }
 
+// clear lets go of the body and makes the scan ready for another.
+func (s *scan) clear() { *s = scan{} }
+
 // Parse scans a body once. header returns a request header by its canonical name ("" when absent, as http.Header.Get)
 // and may be nil. The errors are ErrEmpty, ErrNotJSON (a *SyntaxError), ErrNotObject, ErrRepeated and ErrField (a
 // *FieldError), for errors.Is. A wrong type is only an error in fields that the router uses (model, stream); the engine
 // checks the rest.
-func (p *Parser) Parse(api API, body []byte, header func(string) string) (Prompt, error) {
+func (p *Parser) Parse(api API, body []byte, header func(string) string) (out Prompt, err error) {
 	var s scan
 	s.parser, s.api = p, api
-	return s.parse(body, header)
+	err = s.parse(body, header, &out)
+	return out, err
 }
 
-func (s *scan) parse(body []byte, header func(string) string) (Prompt, error) {
+// parse fills in an empty Prompt, which takes 1 kB: it is not copied from step to step.
+func (s *scan) parse(body []byte, header func(string) string, out *Prompt) error {
+	out.API, out.N = s.api, 1
 	if err := s.body(body); err != nil {
-		return Prompt{API: s.api, N: 1}, err
+		return err
 	}
 	if s.crowded {
-		return Prompt{API: s.api, N: 1}, ErrRepeated
+		return ErrRepeated
 	}
-	out := s.prompt(body)
+	s.prompt(body, out)
 	if err := s.judge(); err != nil {
-		return out, err
+		return err
 	}
 	out.speaks(s.parser.identify(body, &s.ids, header))
-	return out, nil
+	return nil
 }
 
 // Peek reads a body of unknown format. If it is a JSON object, it finds the model, the session and the positions of
@@ -117,7 +123,7 @@ func (p *Parser) Peek(body []byte, header func(string) string) (Prompt, error) {
 		err = ErrRepeated
 	}
 	if err == nil {
-		out = s.prompt(body)
+		s.prompt(body, &out)
 	} else {
 		s.ids = [maxBodySources]jsonscan.Value{}
 		out.Folded = s.folded                                         // Go's decoder takes an object whatever follows it
@@ -152,17 +158,14 @@ func (s *scan) judge() error {
 	return nil
 }
 
-// prompt combines the results.
-func (s *scan) prompt(body []byte) Prompt {
-	p := Prompt{
-		API: s.api, N: max(1, count(body, s.fields[fN], s.subs[sSamplingN])),
-		InsertAt: s.insertAt, Empty: s.members == 0,
-		StreamAt: s.fields[fStream].At, StreamOptionsAt: s.fields[fStreamOptions].At,
-		IncludeUsage: s.subs[sIncludeUsage].Kind == jsonscan.True,
-		Folded:       s.folded,
-		earlier:      s.earlier,
-		usageAt:      s.subs[sIncludeUsage].At, usageInsertAt: s.usageInsertAt, usageAlone: s.usageFields == 0,
-	}
+// prompt combines the results into an empty Prompt.
+func (s *scan) prompt(body []byte, p *Prompt) {
+	p.API, p.N = s.api, max(1, count(body, s.fields[fN], s.subs[sSamplingN]))
+	p.InsertAt, p.Empty = s.insertAt, s.members == 0
+	p.StreamAt, p.StreamOptionsAt = s.fields[fStream].At, s.fields[fStreamOptions].At
+	p.IncludeUsage = s.subs[sIncludeUsage].Kind == jsonscan.True
+	p.Folded, p.earlier = s.folded, s.earlier
+	p.usageAt, p.usageInsertAt, p.usageAlone = s.subs[sIncludeUsage].At, s.usageInsertAt, s.usageFields == 0
 	if v := s.fields[fModel]; v.Kind == jsonscan.String {
 		p.Model, p.ModelAt = jsonscan.Decode(body, v.At), v.At
 	}
@@ -189,7 +192,6 @@ func (s *scan) prompt(body []byte) Prompt {
 	for f := range p.fields {
 		p.fields[f] = s.fields[f].At
 	}
-	return p
 }
 
 // count is the first of the values that is a number above zero; 0 when none is. Fractions are truncated and numbers

@@ -8,20 +8,28 @@ import (
 
 // ParseChainFrom is ParseChain starting where the body differs from those in mem, and adds the body to mem. The result
 // is equal, except that Chain.HashAt may have to read the body again. mem may be nil.
-func (p *Parser) ParseChainFrom(mem *Memory, api API, body []byte, header func(string) string, c *Chain) (Prompt, error) {
-	if mem == nil || !api.hasChain() || len(body) < mem.least || len(body) > maxChainBody {
-		return p.ParseChain(api, body, header, c)
-	}
+func (p *Parser) ParseChainFrom(
+	mem *Memory,
+	api API,
+	body []byte,
+	header func(string) string,
+	c *Chain,
+) (out Prompt, err error) {
 	c.Reset()
+	if mem == nil || !api.hasChain() || len(body) < mem.least || len(body) > maxChainBody {
+		_, err = p.chain(nil, api, body, header, c, &out)
+		return out, err
+	}
 	if c.keys, c.noting = mem.keys(c.keys, api, body), true; len(c.keys) > 1 {
 		mem.recall(c)
 	}
-	out, ok, err := p.chain(mem, api, body, header, c)
+	ok, err := p.chain(mem, api, body, header, c, &out)
 	if !ok { // the same messages under another system prompt, which follows them
 		keys := c.keys
 		c.Reset()
 		c.keys, c.noting = keys, true
-		out, _, err = p.chain(mem, api, body, header, c)
+		out = Prompt{}
+		_, err = p.chain(mem, api, body, header, c, &out)
 	}
 	if err != nil {
 		return out, err

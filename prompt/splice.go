@@ -204,10 +204,8 @@ func compareEdits(a, b Edit) int {
 
 // editable returns the field called name, or panics.
 func editable(name string) field {
-	for f := range numEditable {
-		if fieldNames[f] == name {
-			return f
-		}
+	if f := findField(name); f < numEditable {
+		return f
 	}
 	panic("prompt: " + strconv.Quote(name) + " is not a member that can be set")
 }
