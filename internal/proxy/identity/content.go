@@ -159,10 +159,13 @@ func (c *Content) Release() {
 		return
 	}
 	c.Chain.Reset()
-	c.ids.Reset()
+	if len(c.body) > 0 {
+		c.body = c.body[:0]
+		c.ids.Reset()
+	}
+	clear(c.listed[:len(c.about.List)])
+	clear(c.lists[:len(c.about.List)])
 	c.about, c.tokens = fleet.Content{}, fleet.Tokens{IDs: c.tokens.IDs[:0]}
-	clear(c.listed[:])
-	clear(c.lists[:])
 	c.trail = session.Trail{Marks: c.trail.Marks[:0], StrictMarks: c.trail.StrictMarks[:0]}
 	contents.Put(c)
 }
