@@ -104,7 +104,9 @@ type placement struct {
 
 // reset begins the next decision.
 func (d *decision) reset(now time.Time, req *fleet.Request) *decision {
-	*d = decision{now: now, req: req, decodes: req.Leg == fleet.LegDecode, scratch: d.scratch}
+	s := d.scratch
+	*d = decision{}
+	d.now, d.req, d.decodes, d.scratch = now, req, req.Leg == fleet.LegDecode, s
 	return d
 }
 
@@ -117,18 +119,25 @@ func (d *decision) reset(now time.Time, req *fleet.Request) *decision {
 // Decision for LegDecode. The errors are *UnknownIDError, *UnknownModelError, *ModelRequiredError, *KindError,
 // *PinError, *NoEndpointError, *QueueFullError and, with Attempt.Again, ErrRetryBudget.
 func (r *Router) Decide(now time.Time, req *fleet.Request) (p Made, err error) {
+	err = r.DecideInto(now, req, &p)
+	return p, err
+}
+
+// DecideInto is Decide with an empty Made to fill in: copies of more than 1 kB cost as much as some steps of a decision.
+func (r *Router) DecideInto(now time.Time, req *fleet.Request, p *Made) error {
 	d, see := r.scratch.reset(now, req), r.readers
-	switch err = see.plan(d); {
+	err := see.plan(d)
+	switch {
 	case errors.Is(err, errHeld):
 		p.Hold = r.hold(d)
-		return p, nil
+		return nil
 	case err != nil:
 		r.refuse(d, err)
 	default:
-		r.place(d, &p)
+		r.place(d, p)
 	}
 	r.admission.EndHold(req.Hold)
-	return p, err
+	return err
 }
 
 // plan collects what is known and chooses. It writes only to the decision; place or refuse, which come last, write the

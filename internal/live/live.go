@@ -18,11 +18,10 @@ type Fleet struct {
 	now       func() time.Time
 	listeners atomic.Pointer[[]Listener]
 
-	mu      sync.Mutex // guards router, and orders the calls of Listener.Entry
-	router  *route.Router
-	entry   route.Entry    // what the listeners are being told; listeners may not keep it
-	made    route.Decision // the decision in it
-	prefill route.Decision // the one of a prefill leg in it
+	mu     sync.Mutex // guards router, and orders the calls of Listener.Entry
+	router *route.Router
+	entry  route.Entry // what the listeners are being told; listeners may not keep it
+	made   route.Made  // has the decisions in it
 
 	dispatched map[fleet.Lease]chan struct{} // of those in line, closed when it is their turn
 
@@ -55,33 +54,40 @@ func (f *Fleet) SetListeners(listeners ...Listener) {
 // Decide decides where a request goes and reserves its work there, see route.Router.Decide. Each lease in the plan must
 // be ended by exactly one Observe(route.Finished{...}), that of a hold by that or by Decide with Attempt.Hold. It draws
 // req.Seed when that is zero.
-func (f *Fleet) Decide(req *fleet.Request) (route.Plan, error) {
+func (f *Fleet) Decide(req *fleet.Request) (p route.Plan, err error) {
+	err = f.DecideInto(req, &p)
+	return p, err
+}
+
+// DecideInto is Decide with a plan to overwrite: copies of more than 1 kB take time and cache.
+func (f *Fleet) DecideInto(req *fleet.Request, plan *route.Plan) error {
 	if req.Seed == 0 {
 		req.Seed = rand.Uint64()
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := f.now()
-	p, err := f.router.Decide(now, req)
+	now, p := f.now(), &f.made
+	*p = route.Made{}
+	err := f.router.DecideInto(now, req, p)
+	*plan = p.Plan
 	if p.Hold.Lease != 0 { // nothing was decided
 		f.dispatched[p.Hold.Lease] = make(chan struct{})
-		return p.Plan, nil
+		return nil
 	}
-	f.entry = route.Entry{Now: now, Request: req, Err: err}
+	f.entry.Now, f.entry.Request, f.entry.Err = now, req, err
 	if err == nil {
-		f.made, f.prefill = p.Decision, p.Prefill
 		f.stand(&p.Decision)
 		f.stand(&p.Prefill)
 		if p.Lease != 0 {
-			f.entry.Decision = &f.made
+			f.entry.Decision = &p.Decision
 		}
 		if p.Prefill.Lease != 0 {
-			f.entry.Prefill = &f.prefill
+			f.entry.Prefill = &p.Prefill
 		}
 		f.entry.View, f.entry.News = p.View, p.News
 	}
 	f.tell()
-	return p.Plan, err
+	return err
 }
 
 // Observe tells the router an event. Of one that would hold the lock for long it makes several: of a long list of

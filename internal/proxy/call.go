@@ -88,11 +88,12 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 		c.ctx, c.span = p.tracer.Start(c.ctx, r.Header, r.Method+" "+c.API.String())
 	}
 	c.bounds.Store(p.bounds.all)
-	c.Request = fleet.Request{ID: id, Class: c.API.Class()}
-	c.served = live.Served{
-		ID: id, API: c.API.String(), Method: r.Method, Path: r.URL.Path, Client: c.From.Client, Peer: c.From.Peer, Agent: r.UserAgent(), Started: time.Now(), BytesIn: max(r.ContentLength, 0),
-	}
-	c.told = c.served.Started
+	c.Request.ID, c.Request.Class = id, c.API.Class()
+	s := &c.served
+	s.ID, s.API, s.Method, s.Path, s.Agent = id, c.API.String(), r.Method, r.URL.Path, r.UserAgent()
+	s.Client, s.Peer, s.BytesIn = c.From.Client, c.From.Peer, max(r.ContentLength, 0)
+	s.Started = time.Now()
+	c.told = s.Started
 	w.Header()["X-Request-Id"] = []string{id}
 	return c
 }
@@ -128,7 +129,9 @@ func (c *call) end() {
 	}
 	c.client.HandOver()
 	if c.Upload == nil && again { // the goroutine that writes an upload may outlive the call
-		*c = call{blocks: c.blocks[:0]}
+		blocks := c.blocks[:0]
+		*c = call{} // in place, as below
+		c.blocks = blocks
 		calls.Put(c)
 	}
 	if v != nil || gone { // net/http must not turn an unanswered request into a 200
@@ -212,8 +215,7 @@ func (c *call) prepare() (err error) {
 	if err = c.charge(); err != nil {
 		return err
 	}
-	c.plan, err = c.decide()
-	return err
+	return c.decide(&c.plan)
 }
 
 // route asks the fleet for a decision.
@@ -233,29 +235,43 @@ func (c *call) route() (route.Decision, error) {
 	return d, err
 }
 
-// decide asks the fleet for a decision on a request that may be split.
-func (c *call) decide() (route.Plan, error) {
+// decide asks the fleet for the plan of a request that may be split.
+func (c *call) decide(p *route.Plan) error {
 	if c.shutdown.Load() {
-		return route.Plan{}, timeouts.ErrShutdown
+		return timeouts.ErrShutdown
 	}
 	if err := c.permit(); err != nil {
-		return route.Plan{}, err
+		return err
 	}
 	c.rememberContent()
 	started := time.Now()
-	p, err := c.p.fleet.Decide(&c.Request)
+	err := c.p.fleet.DecideInto(&c.Request, p)
 	c.p.decided(cmp.Or(p.Pool, p.Hold.Pool), time.Since(started))
-	if p.Hold.Lease != 0 {
-		p, err = c.awaitRoom(&p.Hold)
+	if h := p.Hold; h.Lease != 0 {
+		*p, err = c.awaitRoom(&h)
 	}
 	if err == nil {
 		c.served.Attempts++
-		c.served.Decision, c.served.Prefill = p.Decision, p.Prefill
+		c.served.Decision = p.Decision
+		c.servedPrefill(p)
 	} else if c.served.Attempts == 0 {
 		c.served.Decision.Session = c.Request.Session // for those who ask why
 	}
 	c.forgetContent(&p.Decision)
+	return err
+}
+
+// decideAgain is decide for a plan that takes the place of the call's own.
+func (c *call) decideAgain() (p route.Plan, err error) {
+	err = c.decide(&p)
 	return p, err
+}
+
+// servedPrefill notes who computes the prompt, if it is another than who answers.
+func (c *call) servedPrefill(p *route.Plan) {
+	if p.Split() || c.served.Prefill.Lease != 0 {
+		c.served.Prefill = p.Prefill
+	}
 }
 
 // forgetContent keeps the part of the content that another attempt needs and releases the rest, which is as large as

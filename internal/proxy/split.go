@@ -152,7 +152,7 @@ func (s *split) whole(cause error) (next *route.Plan) {
 		c.p.log.Log(c.ctx, level, "prefill leg failed",
 			"request", c.served.ID, "endpoint", s.plan.Prefill.Endpoint.Name, "error", fault.Unsaid(cause))
 		c.Request.Instead = s.plan.Lease
-		if plan, err := c.decide(); err == nil {
+		if plan, err := c.decideAgain(); err == nil {
 			c.served.Attempts-- // the decoder of the first decision was never asked
 			c.pending = &plan
 			next = c.pending
@@ -236,7 +236,7 @@ func (s *split) took(a *attempt) {
 // another decoder where the protocol allows it.
 func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 	if s == nil || a.d.Leg != fleet.LegDecode {
-		return c.decide()
+		return c.decideAgain()
 	}
 	s.join(false) // the state of a running prefill leg must not be read
 	sent := a.fin.Outcome != fleet.ConnectFailed && !a.short
@@ -247,7 +247,7 @@ func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 	}
 	c.Request.Leg, c.Request.Prefiller = fleet.LegDecode, s.plan.Prefill.Endpoint.Name
 	c.Request.LegModel = s.plan.Prefill.Model
-	plan, err := c.decide()
+	plan, err := c.decideAgain()
 	c.Request.Leg = fleet.LegWhole
 	if errors.Is(err, route.ErrRetryBudget) {
 		return plan, err
@@ -264,11 +264,11 @@ func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 // afresh decides again on both legs. A prefiller that was only suspected may compute the prompt again if no other can.
 func (s *split) afresh() (route.Plan, error) {
 	c := s.c
-	plan, err := c.decide()
+	plan, err := c.decideAgain()
 	if err != nil && !errors.Is(err, route.ErrRetryBudget) && s.failedOnce && s.spared < len(c.Request.TriedPrefill) {
 		c.Request.TriedPrefill = slices.Delete(c.Request.TriedPrefill, s.spared, s.spared+1)
 		s.spared = math.MaxInt // once only
-		plan, err = c.decide()
+		plan, err = c.decideAgain()
 	}
 	return plan, err
 }
