@@ -11,7 +11,6 @@ const (
 	EndCompleted End = "response.completed, response.incomplete or response.failed"
 	EndStop      End = "message_stop"
 	EndLine      End = `"done": true` // of a JSON line
-	EndAnyLine   End = "the end of a line"
 	EndStopped   End = `"stop": true` // where the events have llama.cpp's own form; see Scanner.Native
 	EndLearnt    End = "learnt"       // no mark is known: what this server has always sent before
 	EndNone      End = "none"         // the API has no streams
@@ -21,8 +20,7 @@ const (
 //
 // vLLM 0.32.0, SGLang 0.5.23, TensorRT-LLM 1.x, llama.cpp 0.7.0 (server-context.cpp: no [DONE] in Messages and
 // Responses; its own API has none either) and Ollama 0.33 (middleware/openai.go, anthropic.go). SGLang serves Ollama's
-// paths in Ollama's form (entrypoints/ollama/serving.py). Ollama's own API has a mark too, but see GivesUp; where the
-// model's process dies it sends a line with an error.
+// paths in Ollama's form (entrypoints/ollama/serving.py).
 func EndOf(kind fleet.Kind, api string) End {
 	if api == APICountTokens || api == APIEmbeddings {
 		return EndNone
@@ -42,10 +40,7 @@ func EndOf(kind fleet.Kind, api string) End {
 			return EndDone
 		}
 	case APIOllamaChat, APIOllamaGenerate:
-		switch kind {
-		case fleet.KindOllama:
-			return EndAnyLine
-		case fleet.KindSGLang:
+		if kind == fleet.KindOllama || kind == fleet.KindSGLang {
 			return EndLine
 		}
 	case APIOther:
@@ -57,6 +52,6 @@ func EndOf(kind fleet.Kind, api string) End {
 }
 
 // GivesUp reports whether a kind of engine ends a stream early, and well, because of what the model says: Ollama does so
-// when one token comes more than 30 times in a row (0.33, llm/llama_server.go). In its own API nothing else ends so; in
-// OpenAI's and Anthropic's a process that died does too.
+// when one token comes more than 30 times in a row (0.33, llm/llama_server.go). Its own API shows the tokens, see
+// Scanner.Repeats; in OpenAI's and Anthropic's such an end is taken for that of a process that died.
 func GivesUp(kind fleet.Kind) bool { return kind == fleet.KindOllama }

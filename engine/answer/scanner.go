@@ -34,6 +34,10 @@ type Scanner struct {
 
 	events, bytes, least int // of the answer's events: their number, their length, the length of the shortest
 
+	same     [sameBytes]byte // the text of the last line of Ollama's API, so far as it is kept
+	sameSize int
+	repeats  int // lines in a row with that text
+
 	stage        stage // the furthest that the answer has come
 	signs        bool  // a comment or a ping has come, which is for the client
 	native       bool  // see Native
@@ -42,6 +46,13 @@ type Scanner struct {
 	code         int // of the first error event
 	said         string
 }
+
+// sameBytes is the longest text that is compared with the next one: a token.
+const sameBytes = 32
+
+// manyRepeats is how many equal texts in a row show that a model repeats itself: half of what Ollama allows, since a line
+// may have two tokens.
+const manyRepeats = 15
 
 // headBytes is how much of a line's beginning is kept: enough for the id in OpenAI's and vLLM's response.created, and
 // for the choices of a chunk before a prompt's token ids (vLLM, return_token_ids).
@@ -152,6 +163,9 @@ func (s *Scanner) payload(head, end []byte, whole bool, size int) {
 	s.done = s.done || class.done() && bytes.HasSuffix(bytes.TrimRight(end, " \t"), []byte("}"))
 	if class == eventNone {
 		s.count(size)
+		if s.API == APIOllamaChat || s.API == APIOllamaGenerate {
+			s.compare(end)
+		}
 	}
 	if event := end; s.stage < stageToken {
 		if !whole {
@@ -287,6 +301,49 @@ func (s *Scanner) count(size int) {
 		s.least = size
 	}
 }
+
+// compare counts how often the text of a line of Ollama's API has come in a row. White space around it does not count, as
+// for Ollama.
+func (s *Scanner) compare(line []byte) {
+	text, ok := ollamaText(line)
+	if text = trimSpace(text); ok && s.repeats > 0 && bytes.Equal(text, s.same[:s.sameSize]) {
+		s.repeats++
+		return
+	}
+	s.repeats = 0
+	if ok && len(text) <= sameBytes {
+		s.repeats, s.sameSize = 1, copy(s.same[:], text)
+	}
+}
+
+// trimSpace takes white space off both ends of the inside of a JSON string.
+func trimSpace(text []byte) []byte {
+	for {
+		n := len(text)
+		text = bytes.Trim(text, " ")
+		for _, escaped := range [...]string{`\n`, `\t`, `\r`} {
+			text = bytes.TrimSuffix(bytes.TrimPrefix(text, []byte(escaped)), []byte(escaped))
+		}
+		if len(text) == n {
+			return text
+		}
+	}
+}
+
+// ollamaText is the inside of the JSON string with the text, or the reasoning, of a line of Ollama's API. ok is false for
+// a line without.
+func ollamaText(line []byte) (text []byte, ok bool) {
+	for _, name := range [...]string{`"content":"`, `"response":"`, `"thinking":"`} {
+		if _, text, ok := bytes.Cut(line, []byte(name)); ok && !bytes.HasPrefix(text, []byte(`"`)) {
+			end := bytes.IndexByte(text, '"')
+			return text[:max(end, 0)], true
+		}
+	}
+	return nil, false
+}
+
+// Repeats reports whether the latest lines of Ollama's API repeat one token.
+func (s *Scanner) Repeats() bool { return s.repeats >= manyRepeats }
 
 // Tokens estimates the tokens of the answer so far: one for each event, and one for four bytes that an event is longer
 // than the shortest. Engines that decode several at a time, and --stream-interval, put several in an event.

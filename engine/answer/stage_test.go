@@ -136,7 +136,7 @@ func TestEndOf(t *testing.T) {
 		fleet.KindSGLang:   {done, done, completed, stop, done, line, line, learnt, none, none},
 		fleet.KindTRTLLM:   {done, done, completed, stop, learnt, learnt, learnt, learnt, none, none},
 		fleet.KindLlamaCpp: {done, done, completed, stop, learnt, learnt, learnt, stopped, none, none},
-		fleet.KindOllama:   {done, done, completed, stop, learnt, answer.EndAnyLine, answer.EndAnyLine, learnt, none, none},
+		fleet.KindOllama:   {done, done, completed, stop, learnt, line, line, learnt, none, none},
 		fleet.KindOther:    {learnt, learnt, learnt, learnt, learnt, learnt, learnt, learnt, none, none},
 		fleet.KindUnknown:  {learnt, learnt, learnt, learnt, learnt, learnt, learnt, learnt, none, none},
 	} {

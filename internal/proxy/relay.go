@@ -502,7 +502,7 @@ func (r *relay) truncated() bool {
 			k.path = r.c.R.URL.Path
 		}
 		return r.c.p.ends.learn(k, r.scanner.Done(), r.scanner.Finished())
-	case end == answer.EndAnyLine && r.ending[len(r.ending)-1] == '\n':
+	case r.lines && answer.GivesUp(r.d.Kind) && r.scanner.Repeats() && r.ending[len(r.ending)-1] == '\n':
 		return false
 	}
 	return !r.scanner.Done()
