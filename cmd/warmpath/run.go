@@ -23,6 +23,8 @@ import (
 // serve runs a router until ctx ends or one of its listeners fails, and drains it. load reads the configuration again
 // from the same source; file is its file, "" for none.
 func serve(ctx context.Context, e env, cfg *config.Config, file string, load func() (config.Config, error)) error {
+	signal.Ignore(syscall.SIGPIPE) // Go ends a process for it that writes to standard output or error, see os/signal
+	defer signal.Reset(syscall.SIGPIPE)
 	journal := newJournal(e.stderr, e.version, cfg)
 	defer journal.Close(logWait)
 	log := journal.Logger
