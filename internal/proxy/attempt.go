@@ -323,7 +323,7 @@ func (a *attempt) mayRetry() bool {
 		return false
 	}
 	return a.short || a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.Busy || a.fin.Absent || a.lacks ||
-		c.Repeatable()
+		a.keyRefused() || c.Repeatable()
 }
 
 // isDial reports whether connecting failed, so that the engine has seen nothing of the request.
@@ -375,9 +375,17 @@ func (a *attempt) awaitDispatch(limit time.Duration) error {
 	return nil
 }
 
+// keyRefused reports whether the engine refused the request for the key that the router has for it. The client's key, if
+// it has one, is not what is wrong.
+func (a *attempt) keyRefused() bool { return a.status == http.StatusUnauthorized && a.Keyed }
+
 // judge sets the lease's outcome from the status of an answer.
 func (a *attempt) judge(res *http.Response) {
 	a.fin.Outcome = fault.OutcomeOf(res.StatusCode)
+	if a.keyRefused() {
+		a.fin.Outcome = fleet.EngineError
+		a.c.p.log.Warn("the engine refuses the key that the router has for it (api_key)", "endpoint", a.d.Endpoint.Name)
+	}
 	if a.fin.Outcome == fleet.Busy {
 		a.fin.RetryAfter, a.fin.Limited = fault.RetryAfter(res.Header), res.StatusCode == http.StatusTooManyRequests
 	}
@@ -386,7 +394,7 @@ func (a *attempt) judge(res *http.Response) {
 // computed reports whether a live engine may have spent work on the attempt, so that a retry is additional load and is
 // charged to the retry budget. Requests withdrawn from engines that hang or are gone are not charged.
 func (a *attempt) computed() bool {
-	if a.waits || a.short || a.fin.Absent || a.lacks || a.fin.Outcome == fleet.ConnectFailed {
+	if a.waits || a.short || a.fin.Absent || a.lacks || a.keyRefused() || a.fin.Outcome == fleet.ConnectFailed {
 		return false
 	}
 	cause := a.watch.Cause()

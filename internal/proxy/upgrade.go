@@ -139,7 +139,7 @@ func (a *attempt) rewrite(r *httputil.ProxyRequest) {
 	a.c.From.Tell(r.Out.Header, r.In)
 	r.Out.Header["Via"] = a.c.p.via.After(r.Out.Header["Via"])
 	r.Out.Header.Set("X-Request-Id", cmp.Or(a.c.EngineID, a.c.ID))
-	a.c.p.cfg.Tenants.Authorise(r.Out.Header, a.d.Endpoint.APIKey, a.c.OurKey)
+	a.Keyed = a.c.p.cfg.Tenants.Authorise(r.Out.Header, a.d.Endpoint.APIKey, a.c.OurKey)
 	a.span.Inject(r.Out.Header)
 	a.Address(r.Out.Header)
 }

@@ -92,18 +92,20 @@ func bearer(authorization string) string {
 }
 
 // Authorise sets the endpoint's API key ("" for none), unless the client sent a key of the engine's. A key that names a
-// tenant (ours) is for the router, and is not forwarded unless the configuration says so.
-func (t *Tenants) Authorise(h http.Header, key string, ours bool) {
+// tenant (ours) is for the router, and is not forwarded unless the configuration says so. It reports whether the engine
+// gets the endpoint's key.
+func (t *Tenants) Authorise(h http.Header, key string, ours bool) (keyed bool) {
 	t.strip(h)
 	if key == "" {
-		return
+		return false
 	}
 	if ours {
 		delete(h, "X-Api-Key")
 	} else if h.Get("Authorization") != "" || h.Get("X-Api-Key") != "" {
-		return
+		return false
 	}
 	h["Authorization"] = []string{"Bearer " + key}
+	return true
 }
 
 // strip removes the headers whose keys name tenants.

@@ -23,7 +23,7 @@ func (a *Outgoing) request() *http.Request {
 		header["Via"] = a.s.cfg.Via.After(header["Via"])
 	}
 	a.s.cfg.Token.Strip(header)
-	a.s.cfg.Tenants.Authorise(header, a.d.Endpoint.APIKey, c.OurKey)
+	a.Keyed = a.s.cfg.Tenants.Authorise(header, a.d.Endpoint.APIKey, c.OurKey)
 	a.span.Inject(header)
 	a.labelBlocks(header)
 	a.uncompressed(header)

@@ -68,6 +68,7 @@ type Outgoing struct {
 	sent *body.Payload // the body for this endpoint, if it differs from the call's
 	lent io.Closer     // the body last given to the transport
 
+	Keyed   bool              // it was sent with the endpoint's API key, none of the client's
 	Message *handover.Message // the additions for one leg; nil for a whole request
 
 	fromZero bool // its rank was counted from 0, see rank
