@@ -26,8 +26,14 @@ type Candidate struct {
 }
 
 // Complete makes the row of an endpoint, which is there already, and all other parts, in the memory of an older row.
-func (c *Candidate) Complete(h *Cached, p *Pace, w *Wait, a Answers, d Demand, l Link) {
-	c.Cached, c.Pace, c.Wait, c.Answers, c.Demand, c.Link, c.Terms = *h, *p, *w, a, d, l, Terms{}
+func (c *Candidate) Complete(h *Cached, p *Pace, w *Wait, a *Answers, d *Demand, l *Link) {
+	c.Cached = *h // one by one: together they would be copied twice
+	c.Pace = *p
+	c.Wait = *w
+	c.Answers = *a
+	c.Demand = *d
+	c.Link = *l
+	c.Terms = Terms{}
 }
 
 // Endpoints are those of rows that are still to be completed.

@@ -306,8 +306,14 @@ func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejecte
 	d.members = d.members[:0]
 	best, splits, without := health.Unfit, d.pool.Splits(), len(tried(d.req, l))+len(d.req.Exclude) > 0
 	slots, divides := d.pool.Slots(), d.pool.Shared() && d.model != ""
+	plain := !splits && !d.pool.Shared() && !without && d.req.Kinds == nil // fit is all that it takes
 	for i := range d.pool.Len() {
 		m := d.pool.Member(i)
+		if plain && best == health.Fit && r.shortlist.Fit(slots.At(i)) {
+			all++
+			d.members = append(d.members, m)
+			continue
+		}
 		if splits && !d.takes(m, l) || d.req.Kinds != nil && !d.fits(m.Endpoint()) || divides && !r.serves(d, m) {
 			continue
 		}

@@ -466,7 +466,8 @@ func (r *readers) fill(
 				idle = t.Entry.Rest
 			}
 		}
-		rows[i].Complete(h, &pace, &wait, answers, r.arrivals.Demand(d.now, c.Slot, &others, idle, takes), pick.Link{})
+		demand := r.arrivals.Demand(d.now, c.Slot, &others, idle, takes)
+		rows[i].Complete(h, &pace, &wait, &answers, &demand, &pick.Link{})
 	}
 	chance := &d.chance[leg]
 	pick.Seed(chance.source, d.req.Seed, leg)
@@ -505,7 +506,7 @@ func (r *readers) fillDecode(d *decision, readyMs float64) {
 		c := &d.whole.Candidates[i]
 		wait, link := r.backlog.ExpectDecode(d.now, c, d.whole.PromptTokens, readyMs, r.speed)
 		rows[i].Endpoint = c.Endpoint
-		rows[i].Complete(&c.Cached, &c.Pace, &wait, c.Answers, c.Demand, link)
+		rows[i].Complete(&c.Cached, &c.Pace, &wait, &c.Answers, &c.Demand, &link)
 	}
 	d.decode = d.whole
 	d.decode.Leg, d.decode.Candidates = fleet.LegDecode, rows
@@ -526,7 +527,7 @@ func (d *decision) fillArrived() *pick.View {
 		c := &d.whole.Candidates[i]
 		held := c.Arrived()
 		rows[i].Endpoint = c.Endpoint
-		rows[i].Complete(&held, &c.Pace, &c.Wait, c.Answers, c.Demand, pick.Link{})
+		rows[i].Complete(&held, &c.Pace, &c.Wait, &c.Answers, &c.Demand, &pick.Link{})
 	}
 	d.arrived = d.whole
 	d.arrived.Candidates = rows
