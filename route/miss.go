@@ -7,6 +7,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
 // MissCause is why a prompt was not found in the cache of the endpoint that got it.
@@ -44,10 +45,7 @@ type beginnings struct{ at []beginning }
 
 type beginning struct{ name, tenant, model uint64 }
 
-const (
-	mostBeginnings  = 8192
-	beginningBlocks = 8 // 1 kB
-)
+const beginningBlocks = 8 // 1 kB
 
 // beginningOf is the name of a prompt's beginning, whoever sends it; 0 for one that is too short.
 func beginningOf(c *fleet.Content) uint64 {
@@ -60,9 +58,9 @@ func beginningOf(c *fleet.Content) uint64 {
 // note stores a beginning and returns the one that had its name; zero for none.
 func (b *beginnings) note(now beginning) (was beginning) {
 	if b.at == nil {
-		b.at = make([]beginning, mostBeginnings)
+		b.at = make([]beginning, bound.Many)
 	}
-	at := &b.at[now.name%mostBeginnings]
+	at := &b.at[now.name%bound.Many]
 	if at.name == now.name {
 		was = *at
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
 // Tenants share the queues by what they have used: the tenant that had the fewest computed prompt tokens, divided by
@@ -31,8 +32,7 @@ type tenant struct {
 
 const (
 	halfLife   = 10 * time.Second
-	greedyFrom = 2    // times what the others have used in the mean, from which a tenant is greedy
-	mostIdle   = 1024 // tenants without open jobs that are remembered
+	greedyFrom = 2 // times what the others have used in the mean, from which a tenant is greedy
 )
 
 // enter adds a job of a tenant.
@@ -40,7 +40,7 @@ func (s *tenants) enter(now time.Time, name string) *tenant {
 	s.halve(now)
 	x := s.of[name]
 	if x == nil {
-		if len(s.of)-s.open >= mostIdle {
+		if len(s.of)-s.open >= bound.Many {
 			maps.DeleteFunc(s.of, func(_ string, x *tenant) bool {
 				if x.open > 0 {
 					return false

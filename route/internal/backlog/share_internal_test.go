@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
 // queueing is a table with one endpoint that computes one prompt after another at 1 ms per token.
@@ -240,7 +241,7 @@ func TestTenantsAreForgotten(t *testing.T) {
 			t.Fatalf("%v go", sent)
 		}
 		running = sent[0]
-		if n := len(s.tenants.of); n > 3+mostIdle {
+		if n := len(s.tenants.of); n > 3+bound.Many {
 			t.Fatalf("%d tenants are remembered", n)
 		}
 	}

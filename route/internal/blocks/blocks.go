@@ -46,10 +46,10 @@ func Scramble(x uint64) uint64 {
 // eighth. So a match is exact to 1/30 of its length, and a prompt of 500 kB takes 600 entries instead of 4,000.
 const (
 	everyUpTo   = 32
-	secondUpTo  = everyUpTo + (128-everyUpTo)/2
-	fourthUpTo  = secondUpTo + (512-128)/4
-	secondBytes = 128 // these two in blocks
-	fourthBytes = 512
+	secondBytes = 4 * everyUpTo // these two in blocks
+	fourthBytes = 4 * secondBytes
+	secondUpTo  = everyUpTo + (secondBytes-everyUpTo)/2
+	fourthUpTo  = secondUpTo + (fourthBytes-secondBytes)/4
 )
 
 // Reach is how many blocks the first n kept ones cover.

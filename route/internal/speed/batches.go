@@ -1,6 +1,7 @@
 package speed
 
 import (
+	"math"
 	"slices"
 	"sort"
 	"time"
@@ -25,7 +26,7 @@ type batch struct {
 // Engines report cached tokens at the end of an answer, which may take minutes. Until then a prompt counts as a
 // provisional sample from its first byte on, with the predicted uncached tokens; the usage replaces it.
 
-const mostEarly = 1e16 // the sum of maxBatches of them does not overflow
+const mostEarly = math.MaxInt64 / maxBatches // the sum of so many does not overflow
 
 // computed adds a stream whose first byte came, and returns the batches that it changed. The first bytes of other
 // routers' streams are heard of late, so it may come before others that are known; one from before all that are kept

@@ -1,5 +1,7 @@
 package reported
 
+import "github.com/warmpath/warmpath/route/internal/bound"
+
 // loose keeps the latest blocks that were stored and not bound, by the block they follow, for when it becomes known
 // whose that is.
 type loose struct {
@@ -8,22 +10,17 @@ type loose struct {
 	at    int
 }
 
-const (
-	mostLoose  = 1024
-	longestRun = 2048 // blocks of one event that are searched for the end of a prompt
-)
-
 func (l *loose) put(parent uint64, names []uint64) {
 	if parent == 0 {
 		return // the beginning of a prompt follows nothing
 	}
 	if l.after == nil {
-		l.after, l.order = map[uint64][]uint64{}, make([]uint64, mostLoose)
+		l.after, l.order = map[uint64][]uint64{}, make([]uint64, bound.Many)
 	}
 	delete(l.after, l.order[l.at])
 	l.after[parent] = append([]uint64(nil), names...)
 	l.order[l.at] = parent
-	l.at = (l.at + 1) % mostLoose
+	l.at = (l.at + 1) % bound.Many
 }
 
 // takeContinuation takes out what goes on from a chain: a run that begins after its last block, or after an earlier one
@@ -33,7 +30,7 @@ func (l *loose) takeContinuation(chain []uint64) []uint64 {
 		return nil
 	}
 	tail := chain[len(chain)-1]
-	for i := len(chain) - 1; i >= max(0, len(chain)-longestRun); i-- {
+	for i := len(chain) - 1; i >= max(0, len(chain)-bound.Look); i-- {
 		names := l.after[chain[i]]
 		if past := len(chain) - 1 - i; len(names) > past && (past == 0 || names[past-1] == tail) {
 			delete(l.after, chain[i])
