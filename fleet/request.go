@@ -45,9 +45,11 @@ type Request struct {
 	Characters  int // code points of the prompt without role names and tools, at least 1; 0 when not counted
 	// token ids of the prompt if known before the decision, else nil; of several prompts see Listed
 	Tokens       *Tokens
-	PromptTokens int  // exact number of tokens given as ids in the body; added to the estimate for PromptBytes
-	MaxTokens    int  // the client's limit on the answer; 0 for none
-	Stream       bool // the answer is streamed: its first data comes when the prompt is computed
+	PromptTokens int // exact number of tokens given as ids in the body; added to the estimate for PromptBytes
+	MaxTokens    int // the client's limit on the answer; 0 for none
+	// context in tokens that an engine which loads models on demand is to load the model with; 0 leaves it to it
+	Window int
+	Stream bool // the answer is streamed: its first data comes when the prompt is computed
 
 	// name of the endpoint that last served the conversation according to the client, see the endpoint token; "" for
 	// none

@@ -126,6 +126,7 @@ const (
 	sMaxNewTokens                 // sampling_params.max_new_tokens
 	sSamplingN                    // sampling_params.n
 	sNumPredict                   // options.num_predict
+	sNumCtx                       // options.num_ctx
 	numSubfields
 )
 
@@ -140,6 +141,8 @@ func findSub(f field, name []byte) subfield {
 		return sSamplingN
 	case f == fOptions && string(name) == "num_predict":
 		return sNumPredict
+	case f == fOptions && string(name) == "num_ctx":
+		return sNumCtx
 	}
 	return numSubfields
 }

@@ -21,6 +21,7 @@ type Prompt struct {
 
 	MaxTokens int // the client's limit on the answer; 0 for none; at most 2^31-1
 	N         int // number of answers, at least 1; at most 2^31-1
+	Window    int // context that Ollama is to load the model with, in tokens (options.num_ctx); 0 for none; at most 2^31-1
 
 	TextBytes int // bytes of decoded prompt text, plus tools as JSON, without media
 	TokenIDs  int // prompt tokens given as ids; if they accompany a chat's messages (prompt_token_ids) TextBytes is 0
@@ -181,6 +182,9 @@ func (s *scan) prompt(body []byte, p *Prompt) {
 	}
 	p.MaxTokens = count(body, s.fields[fMaxCompletionTokens], s.fields[fMaxTokens], s.fields[fMaxOutputTokens],
 		s.fields[fNPredict], s.subs[sMaxNewTokens], s.subs[sNumPredict])
+	if s.api == OllamaChat || s.api == OllamaGenerate { // Ollama's other APIs have no such option
+		p.Window = count(body, s.subs[sNumCtx])
+	}
 	for f := range s.amounts {
 		p.TextBytes += s.amounts[f].text
 		p.TokenIDs += s.amounts[f].ids

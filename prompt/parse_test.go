@@ -111,6 +111,8 @@ func TestParse(t *testing.T) {
 			"generate", Generate, `{"text":"abc","input_ids":[1,2],"sampling_params":{"max_new_tokens":9,"n":3},"stream":false}`,
 			Prompt{MaxTokens: 9, N: 3, TextBytes: 3, TokenIDs: 2},
 		},
+		{"ollama chat, context", OllamaChat, `{"options":{"num_ctx":1},"model":"l","messages":[{"content":"ab"}],"options":{"num_ctx":8192}}`, Prompt{Model: "l", Stream: true, N: 1, TextBytes: 2, Window: 8192}},
+		{"options of another API", Chat, `{"model":"l","messages":[{"content":"ab"}],"options":{"num_ctx":8192}}`, Prompt{Model: "l", N: 1, TextBytes: 2}},
 		{"ollama chat", OllamaChat, `{"model":"l","messages":[{"content":"ab","images":["AAAA"]}],"options":{"num_predict":7}}`, Prompt{Model: "l", Stream: true, MaxTokens: 7, N: 1, TextBytes: 2}},
 		{"ollama generate, no stream", OllamaGenerate, `{"model":"l","prompt":"ab","stream":false}`, Prompt{Model: "l", N: 1, TextBytes: 2}},
 		{"ollama generate, stream null", OllamaGenerate, `{"stream":null}`, Prompt{Stream: true, N: 1}},

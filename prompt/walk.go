@@ -153,7 +153,7 @@ func (s *scan) forgetSubs(f field) {
 	case fSamplingParams:
 		s.subs[sMaxNewTokens], s.subs[sSamplingN] = jsonscan.Value{}, jsonscan.Value{}
 	case fOptions:
-		s.subs[sNumPredict] = jsonscan.Value{}
+		s.subs[sNumPredict], s.subs[sNumCtx] = jsonscan.Value{}, jsonscan.Value{}
 	}
 }
 

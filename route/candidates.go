@@ -435,7 +435,7 @@ func (r *readers) preferInMemory(d *decision) {
 	if !r.endpoints.LoadOnDemand() {
 		return
 	}
-	cold := func(m pool.Member) bool { return m.Endpoint().Cold(d.now, r.staleAfter, m.Model()) }
+	cold := func(m pool.Member) bool { return m.Endpoint().Cold(d.now, r.staleAfter, m.Model(), d.req.Window) }
 	if !slices.ContainsFunc(d.members, cold) {
 		return
 	}
@@ -453,9 +453,25 @@ func (r *readers) preferInMemory(d *decision) {
 			least[side] = wait
 		}
 	}
-	if least[0] >= 0 && least[0] <= least[1] {
+	switch {
+	case least[0] < 0:
+		r.displaceOldest(d)
+	case least[0] <= least[1]:
 		d.keep(func(m pool.Member) bool { return !cold(m) })
 	}
+}
+
+// displaceOldest keeps the endpoints at which a request that loads its model anew, with another context, takes the
+// least from others: those that were longest not asked for the context that they have. So requests for two contexts
+// part.
+func (r *readers) displaceOldest(d *decision) {
+	oldest := d.now
+	for _, m := range d.members {
+		if at := m.Endpoint().Displaces(m.Model(), d.req.Window); at.Before(oldest) {
+			oldest = at
+		}
+	}
+	d.keep(func(m pool.Member) bool { return !m.Endpoint().Displaces(m.Model(), d.req.Window).After(oldest) })
 }
 
 // preferLoadedAdapter prefers, for a LoRA adapter, endpoints whose engine lists it to those declared to serve it, and

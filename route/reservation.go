@@ -33,6 +33,7 @@ type reservation struct {
 	conversation             conversation.Ref
 	caller                   uint64 // see Request.Caller
 	promptBytes, exactTokens int
+	window                   int // see Request.Window
 	text                     fleet.Text
 	decision                 Decision
 
@@ -60,7 +61,7 @@ func (r *Router) reserve(
 	f.ep, f.pool, f.class, f.routed = ep, s.pool, req.Class, now
 	f.request, f.tenant, f.session, f.caller = req.ID, req.Tenant, d.Session, req.Caller
 	f.path, f.decision.Model = req.Path, d.Model
-	f.promptBytes, f.exactTokens = req.PromptBytes, req.PromptTokens
+	f.promptBytes, f.exactTokens, f.window = req.PromptBytes, req.PromptTokens, req.Window
 	f.leg = d.Leg
 	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
 		f.text = req.Content.Text
@@ -98,8 +99,16 @@ func (r *Router) reserve(
 
 // loads notes whether a request waits for its model to be loaded.
 func (r *Router) loads(now time.Time, f *reservation) {
-	if f.cold = f.class != fleet.Auxiliary && f.ep.Cold(now, r.readers.staleAfter, f.decision.Model); f.cold {
-		r.health.Loads(now, f.ep.Slot(), f.decision.Model)
+	if f.class == fleet.Auxiliary {
+		return
+	}
+	slot, model := f.ep.Slot(), f.decision.Model
+	f.cold = f.ep.Cold(now, r.readers.staleAfter, model, f.window) || r.readers.health.LoadsModel(now, slot, model)
+	if r.endpoints.LoadOnDemand() && f.peer.peer == 0 { // other routers do not tell it
+		r.registry.Asked(now, f.ep, model, f.window)
+	}
+	if f.cold {
+		r.health.Loads(now, slot, model)
 	}
 }
 

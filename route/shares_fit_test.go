@@ -3,6 +3,7 @@ package route_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -76,6 +77,45 @@ func TestContextBeforeMemory(t *testing.T) {
 	for tokens, want := range map[int]string{1000: "a", 20_000: "b"} {
 		if d := x.route(fleet.Request{Model: "m", Class: fleet.Turn, PromptTokens: tokens, Seed: 1}); d.Endpoint.Name != want {
 			t.Errorf("a prompt of %d tokens goes to %s, want %s", tokens, d.Endpoint.Name, want)
+		}
+	}
+}
+
+// TestContextsPart: requests that ask for another context of a model part, since an engine that loads on demand loads the model again at
+// each change; a conversation goes with them. After a restart, or where a model is loaded, nobody has asked for any.
+func TestContextsPart(t *testing.T) {
+	for _, windows := range [][]int{{2048, 8192}, {0, 8192}, {8192, 0}, {0, 4096, 8192}} {
+		names := []string{"a", "b", "c"}[:len(windows)]
+		x := newReviewed(t, nil, names...)
+		report := func() {
+			for _, name := range names {
+				x.r.Observe(x.now, route.Probed{Endpoint: name, Report: fleet.Report{
+					Healthy: true, Models: []fleet.Model{{ID: "m"}}, Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"m"}},
+				}})
+			}
+		}
+		report()
+		has, loads := map[string]int{}, 0
+		for i := range 60 {
+			window := windows[i%len(windows)]
+			req := fleet.Request{Model: "m", Window: window, PromptBytes: 4000, MintedID: strconv.Itoa(i), Stream: true, Seed: uint64(i)}
+			if i%3 == 0 {
+				req.Session = strconv.Itoa(window)
+			}
+			d := x.route(req)
+			if was, known := has[d.Endpoint.Name]; known && was != window {
+				loads++
+			}
+			has[d.Endpoint.Name] = window
+			x.now = x.now.Add(time.Second)
+			x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
+			x.end(d, fleet.OK)
+			if i%5 == 0 {
+				report()
+			}
+		}
+		if loads > len(windows)-1 {
+			t.Errorf("contexts %v: the model was loaded again %d times", windows, loads)
 		}
 	}
 }

@@ -139,6 +139,13 @@ func (r Reader) Loads(now time.Time, slot int) bool {
 		slices.ContainsFunc(e.loads, func(l load) bool { return now.Sub(l.at) < loadMost })
 }
 
+// LoadsModel reports whether a request waits for that model to be loaded.
+func (r Reader) LoadsModel(now time.Time, slot int, model string) bool {
+	return slices.ContainsFunc(r.t.endpoints.Get(slot).loads, func(l load) bool {
+		return l.model == model && now.Sub(l.at) < loadMost
+	})
+}
+
 const loadMost = 5 * time.Minute // of 70B weights from a network file system
 
 // Unanswered reports whether probes get no answer from an endpoint while it has requests.

@@ -41,8 +41,10 @@ func (t *Table) Present(e Endpoint, path string) {
 	}
 }
 
-// Restarted forgets which paths an endpoint lacks: another process, perhaps of another version, is behind it.
+// Restarted forgets which paths an endpoint lacks, and how its models are loaded: another process, perhaps of another
+// version, is behind it.
 func (t *Table) Restarted(e Endpoint) {
+	e.r.windows = nil
 	for i := range t.absent {
 		delete(t.absent[i].until, e.r.slot)
 	}

@@ -29,6 +29,7 @@ type record struct {
 	loadAt time.Time
 
 	loading time.Duration // how long a request waited for its model to be loaded, the last time; 0 unknown
+	windows []windowOf    // what the latest requests for the models asked for, see Asked; at most bound.Few
 
 	requests uint64
 	worked   bool // it has had a request, of this router or another
@@ -101,14 +102,36 @@ func (e Endpoint) Refused() bool { return e.r.report.Refused }
 // Sleeps reports that its engine sleeps, by the latest report that said.
 func (e Endpoint) Sleeps() bool { return e.r.report.Sleep.Sleeps() }
 
-// Cold reports that a request for the model waits until it is in memory: the engine dozes, or lists the models in
-// memory without it.
-func (e Endpoint) Cold(now time.Time, stale time.Duration, model string) bool {
+// Cold reports that a request for the model waits until it is in memory: the engine dozes, lists the models in memory
+// without it, or has it there with another context than the window that the request asks for.
+func (e Endpoint) Cold(now time.Time, stale time.Duration, model string, window int) bool {
 	if e.r.report.Sleep == fleet.Dozing {
 		return true
 	}
-	return model != "" && e.HasLoad(now, stale) && e.r.report.Load.Loaded != nil &&
-		!slices.Contains(e.r.report.Load.Loaded, model)
+	if model == "" || !e.HasLoad(now, stale) || e.r.report.Load.Loaded == nil {
+		return false
+	}
+	if !slices.Contains(e.r.report.Load.Loaded, model) {
+		return true
+	}
+	return !e.Displaces(model, window).IsZero()
+}
+
+// Displaces is when the model was last asked for with another window, which a request for this one displaces from
+// memory; zero for never.
+func (e Endpoint) Displaces(model string, window int) time.Time {
+	i := slices.IndexFunc(e.r.windows, func(w windowOf) bool { return w.model == model })
+	if i < 0 || e.r.windows[i].tokens == window {
+		return time.Time{}
+	}
+	return e.r.windows[i].at
+}
+
+// windowOf is the context in tokens that a request asks for a model to be loaded with; 0 leaves it to the engine.
+type windowOf struct {
+	model  string
+	tokens int
+	at     time.Time // of the latest such request
 }
 
 // Loading is how long a request for a model that is not in memory is expected to wait: as the last one did, before the

@@ -17,6 +17,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
 // NameHash is the hash of a name by which routers speak of endpoints and pools.
@@ -167,6 +168,21 @@ func (t *Table) Drain(e Endpoint, on bool) { e.r.draining = on }
 
 // Placed counts a request of this router.
 func (t *Table) Placed(e Endpoint) { e.r.requests, e.r.worked = e.r.requests+1, true }
+
+// Asked notes the context that a request asks for its model to be loaded with, 0 for none. Ollama loads the model again
+// where the one before asked for another, or for none (server/sched.go, needsReload).
+func (t *Table) Asked(now time.Time, e Endpoint, model string, window int) {
+	w := windowOf{model, window, now}
+	i := slices.IndexFunc(e.r.windows, func(w windowOf) bool { return w.model == model })
+	switch {
+	case i >= 0:
+		e.r.windows[i] = w
+	case len(e.r.windows) < bound.Few:
+		e.r.windows = append(e.r.windows, w)
+	default:
+		e.r.windows[0] = w // few are loaded at a time
+	}
+}
 
 // Loaded notes how long a request waited for its first byte since its model was not in memory.
 func (t *Table) Loaded(e Endpoint, took time.Duration) { e.r.loading = took }
