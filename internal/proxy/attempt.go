@@ -19,6 +19,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/timeouts"
 	"github.com/warmpath/warmpath/internal/shortage"
 	"github.com/warmpath/warmpath/internal/tracing"
+	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -385,6 +386,10 @@ func (a *attempt) judge(res *http.Response) {
 	if a.keyRefused() {
 		a.fin.Outcome = fleet.EngineError
 		a.c.p.log.Warn("the engine refuses the key that the router has for it (api_key)", "endpoint", a.d.Endpoint.Name)
+	}
+	media := mediaType(send.Named(res.Header).Get("Content-Type"))
+	if a.fin.Outcome == fleet.OK && a.c.API != prompt.Other && media == "text/html" {
+		a.fin.Outcome = fleet.EngineError // the page of a proxy before the engine: no API of these has one
 	}
 	if a.fin.Outcome == fleet.Busy {
 		a.fin.RetryAfter, a.fin.Limited = fault.RetryAfter(res.Header), res.StatusCode == http.StatusTooManyRequests
