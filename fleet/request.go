@@ -78,8 +78,8 @@ type Attempt struct {
 	Instead Lease
 	Hold    Lease // Plan.Hold of the same request, whose turn it is; 0 for none. Decide ends it
 
-	// LegPrefill, LegDecode: place only that leg of a request that is already split; LegWhole leaves the choice to the
-	// router
+	// LegPrefill, LegDecode: place only that leg of a request that is already split; LegUnsplit leaves the choice to
+	// the router
 	Leg          Leg
 	TriedPrefill []string // names of endpoints at which its prefill leg already failed
 	Decoder      string   // with LegPrefill: the endpoint of the decode leg

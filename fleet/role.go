@@ -51,7 +51,7 @@ type Leg uint8
 
 // The legs. The zero value is the whole request.
 const (
-	LegWhole   Leg = iota // prompt and answer at one endpoint
+	LegUnsplit Leg = iota // prompt and answer at one endpoint
 	LegPrefill            // the prompt; its KV cache is handed to the endpoint of the decode leg
 	LegDecode             // the answer; the KV cache of the prompt comes from the endpoint of the prefill leg
 )
@@ -59,7 +59,7 @@ const (
 // String is the metric label and log word of the leg.
 func (l Leg) String() string {
 	switch l {
-	case LegWhole:
+	case LegUnsplit:
 		return "whole"
 	case LegPrefill:
 		return "prefill"

@@ -49,7 +49,7 @@ func (r *readers) admit(d *decision, forced pick.Reason) bool {
 		Tenant: d.asker.Tenant, Share: d.req.QueueClass.Share, Priority: d.req.QueueClass.Priority,
 		Request: d.req.ID, Name: clientsID(d.who.ID),
 	}
-	d.turn.Key, d.turn.Parent = r.conversations.Keys(d.scope(fleet.LegWhole), d.req, &d.who)
+	d.turn.Key, d.turn.Parent = r.conversations.Keys(d.scope(fleet.LegUnsplit), d.req, &d.who)
 	if v.Home >= 0 {
 		d.turn.Origin = v.Candidates[v.Home].Slot
 	}
@@ -99,10 +99,10 @@ func (r *Router) hold(d *decision) Hold {
 
 // addMember tells admission of a placed turn.
 func (r *Router) addMember(d *decision, v *pick.View, f *reservation, c *pick.Candidate) {
-	if v.Leg != fleet.LegWhole || d.pool.Splits() {
+	if v.Leg != fleet.LegUnsplit || d.pool.Splits() {
 		return
 	}
-	_, parent := r.readers.conversations.Keys(d.scope(fleet.LegWhole), d.req, &d.who)
+	_, parent := r.readers.conversations.Keys(d.scope(fleet.LegUnsplit), d.req, &d.who)
 	r.admission.TurnPlaced(d.now, f.index, &admission.PlacedTurn{
 		Key: f.conversation.Key(), Parent: parent, Slot: c.Slot, Tenant: d.asker.Tenant, Share: d.req.QueueClass.Share,
 		Tokens: int64(v.PromptTokens + v.OutputTokens),

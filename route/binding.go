@@ -18,7 +18,7 @@ func (r *Router) bind(d *decision, v *pick.View, t *conversation.Found, f *reser
 	e := r.bound(d.now, &t.Entry, f, model, len(tried(d.req, v.Leg)) > 0)
 	f.conversation = r.conversations.Bind(d.now, d.scope(v.Leg), t, e)
 	if r.cfg.Replicas {
-		f.session = t.Leader(d.scope(fleet.LegWhole)) // it is told to other routers
+		f.session = t.Leader(d.scope(fleet.LegUnsplit)) // it is told to other routers
 	}
 }
 

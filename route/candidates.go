@@ -141,8 +141,9 @@ func (r *readers) settleModel(d *decision) {
 	if !d.pool.Shared() {
 		return
 	}
-	if by, err := r.namedMember(d, fleet.LegWhole); err == nil && (by != "" || r.available(d, fleet.LegWhole) == nil) {
-		r.keepPossible(d, fleet.LegWhole)
+	by, err := r.namedMember(d, fleet.LegUnsplit)
+	if err == nil && (by != "" || r.available(d, fleet.LegUnsplit) == nil) {
+		r.keepPossible(d, fleet.LegUnsplit)
 	}
 }
 

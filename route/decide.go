@@ -197,9 +197,9 @@ func (r *Router) note(d *decision) {
 	r.pools.Keep(d.pool)
 	r.panicked += uint64(bits.OnesCount8(d.panicked))
 	if r.cfg.Replicas {
-		d.announcement = r.conversations.Reader().Announce(d.scope(fleet.LegWhole), d.req, &d.who)
+		d.announcement = r.conversations.Reader().Announce(d.scope(fleet.LegUnsplit), d.req, &d.who)
 	}
-	r.conversations.Note(d.now, d.scope(fleet.LegWhole), d.req, &d.who)
+	r.conversations.Note(d.now, d.scope(fleet.LegUnsplit), d.req, &d.who)
 	r.cache.Note(&d.text, d.missed)
 }
 
@@ -208,10 +208,10 @@ func (r *readers) identify(d *decision) (err error) {
 	if d.pool, err = r.poolFor(d.req); err != nil {
 		return err
 	}
-	if d.pool.Shared() && d.req.Leg != fleet.LegWhole {
+	if d.pool.Shared() && d.req.Leg != fleet.LegUnsplit {
 		d.model = d.req.LegModel
 	}
-	r.conversations.Find(d.now, d.scope(fleet.LegWhole), d.req, &d.who)
+	r.conversations.Find(d.now, d.scope(fleet.LegUnsplit), d.req, &d.who)
 	if d.who.Known {
 		d.size = d.pool.Measure(d.req, d.who.Entry.Bytes, d.who.Entry.Prompt)
 	} else {
@@ -324,7 +324,7 @@ func (r *readers) chooseWhole(d *decision) error {
 // that the request can get.
 func (r *readers) fillWhole(d *decision) (forced pick.Reason, err error) {
 	for {
-		if forced, err = r.fill(d, &d.whole, fleet.LegWhole, &d.who); err != nil || r.admit(d, forced) {
+		if forced, err = r.fill(d, &d.whole, fleet.LegUnsplit, &d.who); err != nil || r.admit(d, forced) {
 			return forced, err
 		}
 		if !r.overflowsHold(d) {
@@ -374,13 +374,13 @@ func (r *readers) choosePrefill(d *decision) error {
 
 // chooseDecode chooses another decoder for a prompt that is already computed.
 func (r *readers) chooseDecode(d *decision) error {
-	forced, err := r.fill(d, &d.whole, fleet.LegWhole, &d.who)
+	forced, err := r.fill(d, &d.whole, fleet.LegUnsplit, &d.who)
 	if err != nil {
 		return err
 	}
 	r.pair(d, &d.whole, d.req.Prefiller)
 	if len(d.whole.Candidates) == 0 {
-		return r.noEndpoint(d, fleet.LegWhole)
+		return r.noEndpoint(d, fleet.LegUnsplit)
 	}
 	r.fillDecode(d, 0)
 	d.why = SplitKept

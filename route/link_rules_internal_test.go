@@ -214,7 +214,7 @@ func TestLinkIsCharged(t *testing.T) {
 	if one := w.decide(1); one.Split() {
 		t.Fatal("one token is split")
 	}
-	if whole := seen.of(fleet.LegWhole); whole.Link.WaitMs != 0 || whole.Link.DelayMs != 0 {
+	if whole := seen.of(fleet.LegUnsplit); whole.Link.WaitMs != 0 || whole.Link.DelayMs != 0 {
 		t.Errorf("a whole request: %+v", whole)
 	}
 }

@@ -251,7 +251,7 @@ func (r *Router) Each(f func(*fleet.Endpoint)) {
 func (r *Router) Ready(now time.Time) (ok bool, why string) {
 	var excuses []string
 	for ep := range r.endpoints.All() {
-		if ep.Gone() || !ep.Role().Takes(fleet.LegWhole) {
+		if ep.Gone() || !ep.Role().Takes(fleet.LegUnsplit) {
 			continue
 		}
 		if rank := r.readers.usable(now, ep, 0, false); rank == health.Fit || rank == health.Strained {
@@ -263,7 +263,7 @@ func (r *Router) Ready(now time.Time) (ok bool, why string) {
 			}
 			return true, r.missingRole()
 		}
-		excuses = append(excuses, r.readers.unavailableReason(now, ep, &fleet.Request{}, fleet.LegWhole))
+		excuses = append(excuses, r.readers.unavailableReason(now, ep, &fleet.Request{}, fleet.LegUnsplit))
 	}
 	if len(excuses) == 0 {
 		if lone := r.missingRole(); lone != "" {

@@ -113,7 +113,7 @@ func (r *readers) overflowsHold(d *decision) bool {
 
 // settled reports whether the model is that of the other leg.
 func (d *decision) settled(l fleet.Leg) bool {
-	return d.model != "" && (l == fleet.LegPrefill || d.req.Leg != fleet.LegWhole)
+	return d.model != "" && (l == fleet.LegPrefill || d.req.Leg != fleet.LegUnsplit)
 }
 
 // retriesFirst reports whether the request failed and is its conversation's first, which has no cache yet.

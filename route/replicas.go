@@ -284,7 +284,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 			model = cmp.Or(told, entry.Model) // where it is not told: what it had, or what its id draws
 		}
 		f.conversation = r.conversations.BindAnnounced(now, c, r.bound(now, &entry, f, model, h.Again))
-		if h.Leg == fleet.LegWhole && !p.Splits() {
+		if h.Leg == fleet.LegUnsplit && !p.Splits() {
 			r.admission.TurnPlaced(now, i, &admission.PlacedTurn{
 				Key: f.conversation.Key(), Slot: ep.Slot(), Tokens: int64(h.PromptTokens + h.OutputTokens),
 				First: h.FirstTurn, Prompt: h.Chain,

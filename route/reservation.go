@@ -347,7 +347,7 @@ func (f *reservation) about(ev *Finished) Finished {
 		part.Usage.OutputTokens = 0
 	case fleet.LegDecode:
 		part.Usage.CachedTokens, part.Usage.CachedKnown = 0, false
-	case fleet.LegWhole:
+	case fleet.LegUnsplit:
 	}
 	return part
 }

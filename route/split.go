@@ -23,7 +23,7 @@ func (r *readers) prices(d *decision, l fleet.Leg) (p prices) {
 	if !r.without.Has(ablation.Interruptions) {
 		p.interference = rule.Interference()
 	}
-	if rule.When == WhenFree && l == fleet.LegWhole && !r.without.Has(ablation.AnswerCost) {
+	if rule.When == WhenFree && l == fleet.LegUnsplit && !r.without.Has(ablation.AnswerCost) {
 		p.answerWaitCost = split.AnswerWaitCost
 	}
 	return p

@@ -97,7 +97,7 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 		if _, err := r.readers.fillPrefill(d); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.readers.fill(d, &d.whole, fleet.LegWhole, &d.who); err != nil {
+		if _, err := r.readers.fill(d, &d.whole, fleet.LegUnsplit, &d.who); err != nil {
 			t.Fatal(err)
 		}
 		_, w, _ := r.readers.weighFree(d)

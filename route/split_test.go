@@ -103,7 +103,9 @@ func TestSplitBooks(t *testing.T) {
 					ID: "r", Seed: 1, Model: "m", PromptTokens: rapid.IntRange(1, 2000).Draw(t, "tokens"), MaxTokens: 10, Stream: rapid.Bool().Draw(t, "stream"),
 					Session: rapid.SampledFrom([]string{"a", "b", ""}).Draw(t, "session"), MintedID: "n", Splits: rapid.IntRange(0, 9).Draw(t, "fits") > 0,
 				}
-				req.Leg = rapid.SampledFrom([]fleet.Leg{fleet.LegWhole, fleet.LegWhole, fleet.LegWhole, fleet.LegPrefill, fleet.LegDecode}).Draw(t, "leg")
+				req.Leg = rapid.SampledFrom([]fleet.Leg{
+					fleet.LegUnsplit, fleet.LegUnsplit, fleet.LegUnsplit, fleet.LegPrefill, fleet.LegDecode,
+				}).Draw(t, "leg")
 				if req.Leg == fleet.LegPrefill {
 					req.Decoder = rapid.SampledFrom([]string{"d0", "d1", "b"}).Draw(t, "decoder")
 				}
@@ -117,7 +119,7 @@ func TestSplitBooks(t *testing.T) {
 				if plan.Lease != 0 && plan.Endpoint.Role == fleet.RolePrefill {
 					t.Fatalf("%s decodes", plan.Endpoint.Name)
 				}
-				if req.Leg == fleet.LegWhole && plan.Split() != plan.Why.Splits() {
+				if req.Leg == fleet.LegUnsplit && plan.Split() != plan.Why.Splits() {
 					t.Fatalf("split %t because %q", plan.Split(), plan.Why)
 				}
 				keep(plan.Prefill)

@@ -181,7 +181,7 @@ func (d *record) view() Decision {
 		Predicted: Predicted{PromptTokens: d.prompt, CachedTokens: d.cached},
 		Observed:  Observed{QueuedMs: round(ms(d.queued)), HeldMs: round(ms(d.held)), AtLimit: d.atLimit, Greedy: d.greedy, DurationMs: round(ms(d.end.Sub(d.routed)))},
 	}
-	if d.leg != fleet.LegWhole {
+	if d.leg != fleet.LegUnsplit {
 		v.Leg = d.leg.String()
 	}
 	for _, p := range d.passed {

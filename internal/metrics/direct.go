@@ -99,7 +99,7 @@ func (d *direct) decided(x *route.Decision) {
 		d.prefills.WithLabelValues(x.Endpoint.Name).Inc()
 	case fleet.LegDecode:
 		d.decoders.WithLabelValues(x.Endpoint.Name).Inc()
-	case fleet.LegWhole:
+	case fleet.LegUnsplit:
 	}
 }
 

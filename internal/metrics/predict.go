@@ -52,7 +52,7 @@ func (m *Metrics) compare(x *route.Ended) {
 		}
 		s.ttft[side].Observe(off)
 	}
-	if regret, ok := x.Regret(); ok && x.Decision.Leg == fleet.LegWhole {
+	if regret, ok := x.Regret(); ok && x.Decision.Leg == fleet.LegUnsplit {
 		s.regret.Observe(regret / 1000)
 	}
 }

@@ -414,7 +414,7 @@ func (a *attempt) withLeg(err error) error {
 		return err
 	}
 	switch {
-	case a.d.Leg != fleet.LegWhole:
+	case a.d.Leg != fleet.LegUnsplit:
 		return fault.Failed(a.d.Leg, err)
 	case a.c.p.cfg.WrapErrors && a.d.Why != "": // asked directly, it is the decoder
 		return fault.Failed(fleet.LegDecode, err)

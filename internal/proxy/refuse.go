@@ -101,7 +101,7 @@ func (c *call) limit(err error) string {
 // have, and where nothing better is known than what the engine says.
 func (a *attempt) absent(res *http.Response) (next *route.Plan, why error) {
 	c := a.c
-	if a.d.Leg != fleet.LegWhole {
+	if a.d.Leg != fleet.LegUnsplit {
 		return nil, nil
 	}
 	path, model := a.Lacks(res)

@@ -248,7 +248,7 @@ func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 	c.Request.Leg, c.Request.Prefiller = fleet.LegDecode, s.plan.Prefill.Endpoint.Name
 	c.Request.LegModel = s.plan.Prefill.Model
 	plan, err := c.decideAgain()
-	c.Request.Leg = fleet.LegWhole
+	c.Request.Leg = fleet.LegUnsplit
 	if errors.Is(err, route.ErrRetryBudget) {
 		return plan, err
 	}

@@ -71,7 +71,7 @@ func (s *split) elsewhere() bool {
 	c.rememberContent()
 	plan, err := c.p.fleet.Decide(&c.Request)
 	c.forgetContent(&plan.Decision)
-	c.Request.Leg, c.Request.Again = fleet.LegWhole, false
+	c.Request.Leg, c.Request.Again = fleet.LegUnsplit, false
 	if err != nil {
 		return false
 	}

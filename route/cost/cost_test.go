@@ -88,7 +88,9 @@ func TestPartsAddUp(t *testing.T) {
 		draw := func(name string, most float64) float64 { return rapid.Float64Range(0, most).Draw(t, name) }
 		v := &pick.View{
 			PromptTokens: 1000, OutputTokens: 100, FirstTurn: rapid.Bool().Draw(t, "first"), Splits: rapid.Bool().Draw(t, "splits"),
-			Leg:        rapid.SampledFrom([]fleet.Leg{fleet.LegWhole, fleet.LegPrefill, fleet.LegDecode}).Draw(t, "leg"),
+			Leg: rapid.SampledFrom([]fleet.Leg{
+				fleet.LegUnsplit, fleet.LegPrefill, fleet.LegDecode,
+			}).Draw(t, "leg"),
 			LaterTurns: draw("later", 10), Watched: draw("watched", 1), Interference: draw("interference", 1), AnswerWaitCost: draw("answer", 3),
 		}
 		for range 2 {

@@ -245,7 +245,7 @@ func (s *Set) only(p *pick.Installed, v *pick.View, g *Sighting) {
 
 // draw seeds the view's random numbers.
 func (s *Set) draw(v *pick.View, g *Sighting) {
-	pick.Seed(s.pcg, g.request.Seed, fleet.LegWhole)
+	pick.Seed(s.pcg, g.request.Seed, fleet.LegUnsplit)
 	v.Rand, v.Source = s.rng, s.pcg
 }
 

@@ -45,7 +45,7 @@ type Placed struct {
 // Take copies a decision: the policy's view, the request and the placement. It returns false, and the sighting is
 // invalid, if the view is of another decision or only a leg of the request was placed.
 func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
-	if v.Leg != fleet.LegWhole {
+	if v.Leg != fleet.LegUnsplit {
 		return false
 	}
 	s.what, s.lease, s.forced = decided, d.Lease, d.Reason == pick.ReasonHolder || d.Reason == pick.ReasonPinned

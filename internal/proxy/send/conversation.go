@@ -104,7 +104,7 @@ func (a *Outgoing) tellConversation(edits []prompt.Edit) []prompt.Edit {
 	}
 	a.told = fleet.IDUnknown
 	params := c.Prompt.Field(disaggregatedParams)
-	if params.Len() > 0 && a.d.Leg == fleet.LegWhole && carriesIDOnly(c.Body.Bytes[params.Start:params.End]) {
+	if params.Len() > 0 && a.d.Leg == fleet.LegUnsplit && carriesIDOnly(c.Body.Bytes[params.Start:params.End]) {
 		edits = replace(edits, c.Prompt.SetField(disaggregatedParams, []byte("null")))
 	}
 	if a.d.Session == "" || c.Request.Class != fleet.Turn {

@@ -278,7 +278,9 @@ func TestAccounts(t *testing.T) {
 					next++
 				}
 				prompt := rapid.IntRange(0, 5000).Draw(t, "prompt")
-				leg := rapid.SampledFrom([]fleet.Leg{fleet.LegWhole, fleet.LegWhole, fleet.LegPrefill, fleet.LegDecode}).Draw(t, "leg")
+				leg := rapid.SampledFrom([]fleet.Leg{
+					fleet.LegUnsplit, fleet.LegUnsplit, fleet.LegPrefill, fleet.LegDecode,
+				}).Draw(t, "leg")
 				w := Work{
 					Slot: rapid.IntRange(0, 1).Draw(t, "slot"), Class: rapid.SampledFrom([]fleet.Class{fleet.Turn, fleet.Turn, fleet.Embed, fleet.Auxiliary}).Draw(t, "class"), Leg: leg,
 					Stream: leg == fleet.LegPrefill || rapid.Bool().Draw(t, "stream"), PromptTokens: prompt, CachedTokens: rapid.IntRange(0, prompt).Draw(t, "cached"), OutputTokens: 100,

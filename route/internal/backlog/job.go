@@ -132,7 +132,7 @@ func newJob(now time.Time, w Work) Job {
 			j.decode, j.context, j.Transfer = 0, int64(w.PromptTokens), int64(w.PromptTokens)
 		case fleet.LegDecode:
 			j.Prefill, j.Transfer = 0, int64(w.PromptTokens-w.CachedTokens)
-		case fleet.LegWhole:
+		case fleet.LegUnsplit:
 		}
 	case fleet.Embed:
 		j.Prefill = int64(w.PromptTokens)
@@ -211,7 +211,7 @@ func (t *Table) Computed(now time.Time, n uint32, rates Rates) *Job {
 		l.TransferTokens -= j.Transfer
 		t.transferArrived(now, e, j.Slot, n, rates)
 		j.TransferArea = e.link.area - j.linkArea
-	case fleet.LegWhole:
+	case fleet.LegUnsplit:
 	}
 	switch {
 	case j.Prefill <= 0:
@@ -274,7 +274,7 @@ func (t *Table) Close(now time.Time, n uint32, ok bool, outputTokens int, rates 
 // transfer until its first byte.
 func (t *Table) removeRequest(now time.Time, e *endpoint, n uint32, j *Job, rates Rates) {
 	l := &e.load
-	inTransfer := j.Leg != fleet.LegWhole && j.computed == (j.Leg == fleet.LegPrefill)
+	inTransfer := j.Leg != fleet.LegUnsplit && j.computed == (j.Leg == fleet.LegPrefill)
 	if inTransfer {
 		l.TransferRequests--
 		l.TransferTokens -= j.Transfer

@@ -79,8 +79,8 @@ func (b *Budget) Refused() uint64 { return b.refused }
 // Enter counts a placed request: a retry or a first attempt.
 func (b *Budget) Enter(now time.Time, req *fleet.Request) {
 	retry := req.Again
-	if first := req.Leg == fleet.LegWhole && req.Instead == 0 && len(req.Tried) == 0 && len(req.TriedPrefill) == 0; !retry &&
-		!first {
+	first := req.Leg == fleet.LegUnsplit && req.Instead == 0 && len(req.Tried)+len(req.TriedPrefill) == 0
+	if !retry && !first {
 		return
 	}
 	b.advance(now)

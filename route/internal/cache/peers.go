@@ -68,7 +68,7 @@ func isOf(e *session.Entry, model string) bool { return e.Model == "" || e.Model
 
 // goesOn notes what a lease goes on from at its endpoint.
 func (t *Table) goesOn(name, model string, l *lease, e *endpoint, p *Prompt) {
-	if g := &p.Entry; l.leg == fleet.LegWhole && p.Known && !p.Repeats && g.Endpoint == name && g.Epoch == e.epoch &&
+	if g := &p.Entry; l.leg == fleet.LegUnsplit && p.Known && !p.Repeats && g.Endpoint == name && g.Epoch == e.epoch &&
 		g.Prompt > 0 && isOf(g, model) {
 		l.base, l.answer = g.Prompt, g.Tokens-g.Prompt
 		l.since = t.since(e, p)

@@ -136,7 +136,7 @@ func (r Reader) Find(now time.Time, s Scope, req *fleet.Request, f *Found) {
 		f.Parent = r.parent(now, s, req)
 	}
 	if req.Class == fleet.Turn && req.Session != "" {
-		again := len(req.Tried) > 0 || len(req.TriedPrefill) > 0 || req.Leg != fleet.LegWhole
+		again := len(req.Tried) > 0 || len(req.TriedPrefill) > 0 || req.Leg != fleet.LegUnsplit
 		if f.named = f.name.Key(); f.named == (session.Key{}) || f.ID != req.Session {
 			f.named = session.KeyOf(s.Tenant, s.Pool, req.Session)
 		}
@@ -269,7 +269,7 @@ func (t *Table) Note(now time.Time, s Scope, req *fleet.Request, f *Found) {
 
 // first reports whether this is a request's first attempt.
 func first(req *fleet.Request) bool {
-	return len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && req.Leg == fleet.LegWhole
+	return len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && req.Leg == fleet.LegUnsplit
 }
 
 // Ref identifies the conversation of a running request. The zero Ref is none.

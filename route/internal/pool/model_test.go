@@ -283,9 +283,9 @@ func TestPoliciesFollowRoles(t *testing.T) {
 		h.registry.Redeclare(o.e, o.spec, "s")
 		h.settle()
 	}
-	whole := h.pools.Policy(p, fleet.LegWhole)
+	whole := h.pools.Policy(p, fleet.LegUnsplit)
 	if p.Splits() || h.pools.Policy(p, fleet.LegPrefill) != whole ||
-		p.Namespace(fleet.LegPrefill) == p.Namespace(fleet.LegWhole) {
+		p.Namespace(fleet.LegPrefill) == p.Namespace(fleet.LegUnsplit) {
 		t.Error("without roles")
 	}
 	role(fleet.RolePrefill)
@@ -299,14 +299,14 @@ func TestPoliciesFollowRoles(t *testing.T) {
 		t.Error("without members")
 	}
 	role(fleet.RoleBoth)
-	if p.Splits() || h.pools.Policy(p, fleet.LegWhole) == decode || !p.ServesWhole() {
+	if p.Splits() || h.pools.Policy(p, fleet.LegUnsplit) == decode || !p.ServesWhole() {
 		t.Error("without roles again")
 	}
-	whole = h.pools.Policy(p, fleet.LegWhole)
-	if h.pools.SetConfig(inTurn(), false); h.pools.Policy(p, fleet.LegWhole) != whole {
+	whole = h.pools.Policy(p, fleet.LegUnsplit)
+	if h.pools.SetConfig(inTurn(), false); h.pools.Policy(p, fleet.LegUnsplit) != whole {
 		t.Error("the same configuration")
 	}
-	if h.pools.SetConfig(inTurn(), true); h.pools.Policy(p, fleet.LegWhole) == whole {
+	if h.pools.SetConfig(inTurn(), true); h.pools.Policy(p, fleet.LegUnsplit) == whole {
 		t.Error("new policies")
 	}
 }

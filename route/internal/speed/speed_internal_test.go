@@ -81,7 +81,10 @@ func TestSpeedsStaySane(t *testing.T) {
 			cached := rapid.IntRange(0, prompt).Draw(t, "cached")
 			j := &backlog.Job{
 				Work: backlog.Work{
-					Slot: rapid.IntRange(0, endpoints-1).Draw(t, "slot"), Class: fleet.Turn, Leg: rapid.SampledFrom([]fleet.Leg{fleet.LegWhole, fleet.LegPrefill, fleet.LegDecode}).Draw(t, "leg"),
+					Slot: rapid.IntRange(0, endpoints-1).Draw(t, "slot"), Class: fleet.Turn,
+					Leg: rapid.SampledFrom([]fleet.Leg{
+						fleet.LegUnsplit, fleet.LegPrefill, fleet.LegDecode,
+					}).Draw(t, "leg"),
 					Stream: rapid.Bool().Draw(t, "stream"), PromptTokens: prompt, CachedTokens: cached, FarTokens: rapid.IntRange(0, cached).Draw(t, "far"), MsPerToken: 0.1, WaitMs: rapid.Float64Range(0, 1000).Draw(t, "wait"),
 				},
 				Sent: sent, First: now, Handed: sent, Prefill: int64(prompt - cached), Transfer: int64(prompt - cached),
