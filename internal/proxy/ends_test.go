@@ -225,6 +225,42 @@ func TestRepetitionEndsAnAnswer(t *testing.T) {
 	}
 }
 
+// TestStreamsThatStayOpen: some servers keep a stream open when they have said its end mark. It ends for the client and in the books soon, and
+// well; where more may follow, after the longest silence.
+func TestStreamsThatStayOpen(t *testing.T) {
+	const idle = time.Minute
+	for _, tt := range []struct {
+		path string
+		form streamForm
+		kind fleet.Kind
+		soon bool
+	}{
+		{"/v1/chat/completions", openAIForm, fleet.KindVLLM, true},
+		{"/v1/completions", completionsForm, fleet.KindSGLang, true},
+		{"/v1/responses", responsesForm, fleet.KindVLLM, true},
+		{"/v1/messages", messagesForm, fleet.KindLlamaCpp, true},
+		{"/v1/chat/completions", openAIForm, fleet.KindOther, true},
+		{"/generate", generateForm, fleet.KindSGLang, true},
+		{"/api/chat", ollamaChatForm, fleet.KindOllama, true},
+		{"/completion", nativeForm, fleet.KindLlamaCpp, false},
+	} {
+		t.Run(fmt.Sprintf("%s %s", tt.path, tt.kind), bubbled(func(t *testing.T) {
+			data := append(tt.form.data[:len(tt.form.data):len(tt.form.data)], tt.form.mark)
+			r := newRig(t, proxy.Config{Idle: idle}, func(w http.ResponseWriter, req *http.Request) {
+				streamsAs(tt.form.media, data...)(w, req)
+				<-req.Context().Done()
+			})
+			r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: tt.kind, Models: []fleet.Model{{ID: "m"}}}})
+			began := time.Now()
+			_, body := r.post(tt.path, `{"model":"m","stream":true,"messages":[],"prompt":"a","input":"a","text":"a"}`)
+			took := time.Since(began)
+			if s := r.last(1); s.Outcome != fleet.OK || body != strings.Join(data, "") || (took < idle/2) != tt.soon {
+				t.Errorf("%s after %s: %q", s.Outcome, took, body)
+			}
+		}))
+	}
+}
+
 // TestServersWithoutEndMarks: a server of an unknown kind that sends no mark, or only sometimes, is never blamed for it, and neither is
 // one whose answer was whole by its finish_reason.
 func TestServersWithoutEndMarks(t *testing.T) {

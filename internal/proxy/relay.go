@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/warmpath/warmpath/engine/answer"
 	"github.com/warmpath/warmpath/fleet"
@@ -358,10 +359,23 @@ func (r *relay) alive() {
 	case r.fin.Outcome == fleet.OK && streams && !r.scanner.Data():
 		r.watch.Extend(r.c.within(r.c.bounds.Load().Idle))
 	default:
-		r.watch.Wait(r.c.within(r.c.bounds.Load().Idle))
+		r.watch.Wait(r.c.within(r.patience()))
 	}
 	r.watch.FirstData()
 	r.answers()
+}
+
+// afterEnd is how long a stream whose end mark has come may stay open.
+const afterEnd = 5 * time.Second
+
+// patience is the longest silence from here on. Some servers, and proxies before them, keep a stream open when it is over:
+// it ends for the client and in the books all the same. llama.cpp's own API has a mark for each of several prompts.
+func (r *relay) patience() time.Duration {
+	idle := r.c.bounds.Load().Idle
+	if (r.events || r.lines) && r.fin.Outcome == fleet.OK && r.scanner.Done() && !r.scanner.Native() {
+		return min(idle, afterEnd)
+	}
+	return idle
 }
 
 // answers tells the fleet that the engine has begun its answer, whether or not the client reads it.
