@@ -260,9 +260,10 @@ def create_model(engine):
 
 def figures_of_log(text):
     """What FIGURES names of the others, from what llama-server writes into Ollama's log. A number that is not there yet is 0."""
-    running, prompts, read, cached, generated = set(), {}, 0, 0, 0
+    running, prompts, read, cached, generated, loads = set(), {}, 0, 0, 0, 0
     for start, task, began, prompt, found, held in OF_LOG.findall(text):
         if start:
+            loads += 1
             running.clear()  # the one before is gone, and so is what it was computing
         elif began:
             running.add(task)
@@ -274,7 +275,7 @@ def figures_of_log(text):
         else:
             running.discard(task)
             generated += max(0, int(held) - prompts.get(task, int(held)))
-    return {"running": len(running), "prompt_tokens": read, "cached": cached, "generated": generated}
+    return {"running": len(running), "prompt_tokens": read, "cached": cached, "generated": generated, "loads": loads}
 
 
 OF_LOG = re.compile(

@@ -115,6 +115,19 @@ class OllamaDoors:
             self.assertEqual(grown[self.engines.index(other)], 0, "the model is loaded nowhere else")
             self.assertEqual(raw.get(other.url, "/api/ps")["models"], [])
 
+    def test_requests_for_two_contexts_part(self):
+        """Ollama loads a model again for another num_ctx."""
+        self.need_router()
+        self.addCleanup(lambda: [engines.create_model(engine) for engine in self.engines])
+        before = sum(self.figures("loads"))
+        for turn in range(20):
+            body = ask(stream=False, messages=user(fresh()))
+            body["options"]["num_ctx"] = (4096, 8192)[turn % 2]
+            self.assertEqual(raw.ask(self.url, "/api/chat", body)[0], 200)
+        loads = sum(self.figures("loads")) - before
+        saw(self.kind, f"20 requests for two contexts in turn: {loads:.0f} loads")
+        self.assertLessEqual(loads, 4, "the two are not kept apart")
+
     def test_a_client_that_leaves_frees_the_engine(self):
         """In Ollama's own API, plain and streamed."""
         for stream in (True, False):

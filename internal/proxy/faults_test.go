@@ -44,6 +44,8 @@ func TestFailuresBeforeTheFirstByte(t *testing.T) {
 		{"500", answers(500, `{"error":"boom"}`), fleet.EngineError},
 		{"502", answers(502, ``), fleet.EngineError},
 		{"503", answers(503, `{}`), fleet.Busy},
+		{"529", answers(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), fleet.Busy},
+		{"529 within status 200", answers(200, `{"error":{"message":"Overloaded","code":529}}`), fleet.Busy},
 		{"429 with Retry-After", answers(429, `{}`, "Retry-After", "7"), fleet.Busy},
 		{"closed before an answer", cuts(), fleet.EngineError},
 		{"closed after the header", cuts(""), fleet.EngineError},

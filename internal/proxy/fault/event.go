@@ -73,6 +73,8 @@ func ofStatus(status int) Fault {
 		f.kind = "rate_limit_error"
 	case status == http.StatusServiceUnavailable:
 		f.kind = "service_unavailable"
+	case status == overloaded:
+		f.kind = "overloaded_error"
 	case status >= http.StatusBadRequest && status < http.StatusInternalServerError:
 		f.kind = "invalid_request_error"
 	}

@@ -9,10 +9,13 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
+// overloaded is the status of Anthropic's overloaded_error (Anthropic API, "Errors").
+const overloaded = 529
+
 // OutcomeOf is the outcome of an attempt by the status of its answer.
 func OutcomeOf(status int) fleet.Outcome {
 	switch {
-	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
+	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || status == overloaded:
 		return fleet.Busy
 	case status >= 500 && status != http.StatusNotImplemented:
 		return fleet.EngineError
