@@ -118,7 +118,7 @@ class OllamaDoors:
     def test_requests_for_two_contexts_part(self):
         """Ollama loads a model again for another num_ctx."""
         self.need_router()
-        self.addCleanup(lambda: [engines.create_model(engine) for engine in self.engines])
+        self.addCleanup(self.as_at_first)
         before = sum(self.figures("loads"))
         for turn in range(20):
             body = ask(stream=False, messages=user(fresh()))
@@ -127,6 +127,13 @@ class OllamaDoors:
         loads = sum(self.figures("loads")) - before
         saw(self.kind, f"20 requests for two contexts in turn: {loads:.0f} loads")
         self.assertLessEqual(loads, 4, "the two are not kept apart")
+
+    def as_at_first(self):
+        """Every model is loaded without a num_ctx, and a new router knows of none."""
+        self.router.stop()
+        for engine in self.engines:
+            engines.create_model(engine)
+        self.start_router()
 
     def test_a_client_that_leaves_frees_the_engine(self):
         """In Ollama's own API, plain and streamed."""
