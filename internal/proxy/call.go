@@ -332,7 +332,7 @@ func (c *call) read() error {
 		return nil
 	}
 	if c.API != prompt.Other {
-		if e := c.R.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+		if e := send.Named(c.R.Header).Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 			return fault.Encoded(e)
 		}
 	}
@@ -526,7 +526,7 @@ func (c *call) identify() error {
 	if c.Transport != nil {
 		q.Exclude = append(q.Exclude, c.Transport.Excluded()...)
 	}
-	pin, exclude := c.R.Header.Get("X-Warmpath-Pin"), c.R.Header.Values("X-Warmpath-Exclude")
+	pin, exclude := send.Named(c.R.Header).Get("X-Warmpath-Pin"), c.R.Header["X-Warmpath-Exclude"]
 	if pin == "" && len(exclude) == 0 {
 		return nil
 	}

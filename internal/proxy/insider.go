@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/warmpath/warmpath/internal/guard"
+	"github.com/warmpath/warmpath/internal/proxy/send"
 )
 
 // explainHeader asks for the decision in the answer: 1, or the admin token.
@@ -34,7 +35,7 @@ func (p *Proxy) insider(r *http.Request) bool {
 
 // asksWhy reports whether a request asks for the decision and may learn it.
 func (p *Proxy) asksWhy(r *http.Request) bool {
-	asks := r.Header.Get(explainHeader)
+	asks := send.Named(r.Header).Get(explainHeader)
 	return asks != "" && (asks == "1" || p.isAdminToken(asks)) && p.insider(r)
 }
 

@@ -5,12 +5,13 @@ import (
 	"strings"
 
 	"github.com/warmpath/warmpath/internal/proxy/identity"
+	"github.com/warmpath/warmpath/internal/proxy/send"
 )
 
 // isUpgrade reports whether the client wants to change the protocol with the engine. An offer of HTTP/2 is for the
 // router, which does not accept it: such a request is served normally (RFC 9110, section 7.8).
 func isUpgrade(r *http.Request) bool {
-	to := r.Header.Get("Upgrade")
+	to := send.Named(r.Header).Get("Upgrade")
 	if to == "" || strings.EqualFold(to, "h2c") || r.Method != http.MethodGet || !identity.Printable(to) {
 		return false
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/warmpath/warmpath/internal/proxy/send"
 )
 
 const (
@@ -62,7 +64,7 @@ func (o *origins) tell(origin string, h http.Header) {
 
 // readerOf is the origin of the page that may read the answer to a request, if only some may; "" for none.
 func readerOf(r *http.Request, only []string) string {
-	origin := r.Header.Get("Origin")
+	origin := send.Named(r.Header).Get("Origin")
 	if len(only) > 0 && !slices.Contains(only, origin) {
 		return ""
 	}
