@@ -22,7 +22,6 @@ const (
 	keepText    = 0.98  // decay of a prompt's weight with each later one
 	textOutlier = 1.5   // a prompt counts for at most this many times its estimate, and an image too
 	firstMedium = 600.0 // tokens of an image before the first report; engines take from about 256 to some thousands
-	mediumRate  = 0.1   // weight of an image
 )
 
 // NewRatios returns the start values.
@@ -69,7 +68,7 @@ func (r *Ratios) Learn(t *fleet.Text, tokens int) {
 	switch {
 	case tokens <= 0:
 	case t.Media > 0:
-		r.medium.Move(mediumRate, clamped((float64(tokens)-expected)/float64(t.Media), float64(r.medium)))
+		r.medium.Move(fit.Usual, clamped((float64(tokens)-expected)/float64(t.Media), float64(r.medium)))
 	case sum > 0:
 		r.line.Add(keepText, 1, starts/sum, bytes/sum, clamped(float64(tokens), expected)/sum)
 	}
