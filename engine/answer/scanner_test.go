@@ -155,6 +155,8 @@ func FuzzScannerSplit(f *testing.F) {
 	for i, s := range streams {
 		f.Add(uint8(i), s.stream, uint16(3*i), uint16(i*i))
 	}
+	f.Add(uint8(4), strings.Repeat("{\"message\":{\"content\":\" ha\"},\"done\":false}\n", 31), uint16(700), uint16(99))
+	f.Add(uint8(1), "event: response.created\ndata: {\"type\":\"response.created\"}\n\n: wait\n\n", uint16(60), uint16(3))
 	f.Fuzz(func(t *testing.T, which uint8, stream string, a, b uint16) {
 		api := apis[int(which)%len(apis)]
 		i := int(a) % (len(stream) + 1)
@@ -162,6 +164,15 @@ func FuzzScannerSplit(f *testing.F) {
 		whole, split := scan(api, stream), scan(api, stream[:i], stream[i:j], stream[j:])
 		if whole != split {
 			t.Fatalf("%q: whole %+v, split at %d and %d %+v", stream, whole, i, j, split)
+		}
+		one, three := Scanner{API: api}, Scanner{API: api}
+		one.Write([]byte(stream))
+		for _, p := range []string{stream[:i], stream[i:j], stream[j:]} {
+			three.Write([]byte(p))
+		}
+		if one.Announced() != three.Announced() || one.Repeats() != three.Repeats() {
+			t.Fatalf("%q, split at %d and %d: announced %t and %t, repeats %t and %t", stream, i, j,
+				one.Announced(), three.Announced(), one.Repeats(), three.Repeats())
 		}
 		if u := whole.usage; u.PromptTokens < 0 || u.OutputTokens < 0 || u.CachedTokens > u.PromptTokens {
 			t.Fatalf("%+v", u)
