@@ -35,7 +35,13 @@ func (e engines) Epoch(slot int) uint32 { return e.cache.Epoch(slot) }
 func (e engines) MsPerToken(slot int) float64 { return e.speed.MsPerToken(slot) }
 
 // WorthKeeping is how long an idle conversation's cache is worth keeping.
-func (e engines) WorthKeeping(wholeMs float64) time.Duration { return e.arrivals.WorthKeeping(wholeMs) }
+func (e engines) WorthKeeping(wholeMs float64, kept bool) time.Duration {
+	return e.arrivals.WorthKeeping(wholeMs, kept)
+}
+
+// Back is the share of the conversations that have been idle for some time, and come back before they have been for
+// another.
+func (e engines) Back(idle, within time.Duration) float64 { return e.arrivals.Back(idle, within) }
 
 // admit drops the rows where the turn has no room, and reports whether that leaves any: otherwise it is to be held.
 func (r *readers) admit(d *decision, forced pick.Reason) bool {
@@ -105,8 +111,8 @@ func (r *Router) addMember(d *decision, v *pick.View, f *reservation, c *pick.Ca
 	_, parent := r.readers.conversations.Keys(d.scope(fleet.LegUnsplit), d.req, &d.who)
 	r.admission.TurnPlaced(d.now, f.index, &admission.PlacedTurn{
 		Key: f.conversation.Key(), Parent: parent, Slot: c.Slot, Tenant: d.asker.Tenant, Share: d.req.QueueClass.Share,
-		Tokens: int64(v.PromptTokens + v.OutputTokens),
-		First:  v.FirstTurn, Cached: int64(c.CachedTokens), Blocks: c.Blocks, Prompt: d.text.Keys(),
+		Priority: d.req.QueueClass.Priority, Tokens: int64(v.PromptTokens + v.OutputTokens),
+		First: v.FirstTurn, Cached: int64(c.CachedTokens), Blocks: c.Blocks, Prompt: d.text.Keys(),
 	})
 }
 

@@ -174,7 +174,7 @@ func TestHeldCountAsWaiting(t *testing.T) {
 	s = newShort(t, nil)
 	for n, tenant := range []string{"x", "y", "x"} {
 		_, err := s.Decide(s.now, &fleet.Request{
-			Model: "m", Session: "d", Class: fleet.Turn, PromptTokens: 30_000, MayQueue: true, MayHold: true, Seed: 1, Tenant: tenant,
+			Model: "m", Session: "d", Class: fleet.Turn, PromptTokens: 60_000, MayQueue: true, MayHold: true, Seed: 1, Tenant: tenant,
 			QueueClass: fleet.QueueClass{MaxWaiting: 1},
 		})
 		if refused := errors.As(err, &full) && full.Tenant; refused != (n == 2) {
@@ -188,7 +188,7 @@ func TestHeldCountInAllPools(t *testing.T) {
 	s := newShort(t, func(c *route.Config) { c.Aliases = []route.Alias{{Name: "other", Models: []string{"m"}}} })
 	for n, model := range []string{"m", "other"} {
 		_, err := s.Decide(s.now, &fleet.Request{
-			Model: model, Session: "d", Class: fleet.Turn, PromptTokens: 30_000, MayQueue: true, MayHold: true, Seed: 1,
+			Model: model, Session: "d", Class: fleet.Turn, PromptTokens: 60_000, MayQueue: true, MayHold: true, Seed: 1,
 			Tenant: "x", QueueClass: fleet.QueueClass{MaxWaiting: 1},
 		})
 		var full *route.QueueFullError

@@ -286,7 +286,8 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 		f.conversation = r.conversations.BindAnnounced(now, c, r.bound(now, &entry, f, model, h.Again))
 		if h.Leg == fleet.LegUnsplit && !p.Splits() {
 			r.admission.TurnPlaced(now, i, &admission.PlacedTurn{
-				Key: f.conversation.Key(), Slot: ep.Slot(), Tokens: int64(h.PromptTokens + h.OutputTokens),
+				Key: f.conversation.Key(), Slot: ep.Slot(), Tenant: tenantMark(h.Tenant), Share: h.QueueClass.Share,
+				Priority: h.QueueClass.Priority, Tokens: int64(h.PromptTokens + h.OutputTokens),
 				First: h.FirstTurn, Prompt: h.Chain,
 			})
 		}

@@ -25,7 +25,7 @@ const (
 	// kept.
 	Price = 1.5
 
-	spend      = 0.2
+	spend      = 0.15                   // most of the engines' time that turns admitted without room take
 	small      = 4                      // see MaxHold
 	agesEvery  = 250 * time.Millisecond // between two looks at what is known of the endpoints
 	mostShared = 64                     // prefixes of an endpoint that are known to be shared
@@ -33,6 +33,9 @@ const (
 	growth     = 20                     // part of a cache that is left for the growth of its members
 	mostHeld   = 10_000                 // held turns; those beyond are placed
 	mostFamily = 16                     // conversations of a family that are known as such
+	lookedAt   = 64                     // of the members idle longest, among which the one is sought that makes room first
+	surely     = 0.75                   // of a tenant's share: with less its turns are not held
+	full       = 0.75                   // of a cache: with more, tenants have shares of it
 	mostSpare  = 256                    // members that have ended, and tenants without any, whose memory is kept
 )
 
@@ -43,8 +46,11 @@ type Engines interface {
 	MsPerToken(slot int) float64 // time to compute one prompt token
 
 	// WorthKeeping is how long an idle conversation's cache is worth keeping if computing a whole cacheful takes this
-	// long.
-	WorthKeeping(wholeMs float64) time.Duration
+	// long; 0 if it is not. kept says that it was so far.
+	WorthKeeping(wholeMs float64, kept bool) time.Duration
+
+	// Back is the share of the conversations idle for some time that come back before they have been for another.
+	Back(idle, within time.Duration) float64
 }
 
 // Table is the members of all endpoints and the held turns.
@@ -57,6 +63,9 @@ type Table struct {
 	turns      slot.Table[*member]   // of the running ones, by lease
 	queues     map[string]*poolQueue // of the pools with held turns
 	tenants    map[string]*tenant    // those with members or held turns
+	tenantList []*tenant             // the same
+	level      float64               // what each tenant may take for its weight, see fair; 0 while memory is not short
+	demands    []demand
 	lapsed     lapsedTable
 	order      []*poolQueue
 	heldTurns  map[fleet.Lease]*heldTurn
@@ -74,8 +83,10 @@ type endpoint struct {
 	keepIdle time.Duration // how long an idle member stays one; 0: nothing is held for this endpoint
 	epoch    uint32        // of its cache
 
-	tokens      int64 // of its members, without what they share with others
-	shared      int64 // tokens of prefixes
+	tokens      int64    // of its members, without what they share with others
+	needed      int64    // of these, those of conversations expected back
+	shared      int64    // tokens of prefixes
+	ranks       [3]int64 // of the tokens, those of members of each priority, the lowest first
 	prefixes    []prefix
 	reserved    int64   // tokens of held turns that were admitted and are not placed yet
 	memberCount int     // members
@@ -89,9 +100,11 @@ type member struct {
 	slot       int
 	tokens     int64  // prompt and answer, without the prefix
 	prefix     prefix // what it shares with others; zero for nothing
+	needed     int64  // of the tokens, while it is idle: less where it may not come back
 	running    int
 	since      time.Time // when it became idle, or its family was active
 	prev, next *member   // among the idle members; nil while it runs
+	rank       int       // of the priority of its last turn, see rankOf
 	ended      bool      // its conversation has ended; it ends with its running turns
 	family     *family
 	tenant     *tenant
@@ -230,6 +243,8 @@ func (t *Table) uncount(m *member) {
 	t.removeIdle(m)
 	e := t.endpoints.Get(m.slot)
 	e.tokens -= m.tokens
+	e.needed -= m.needed
+	e.ranks[m.rank] -= m.tokens
 	m.tenant.tokens -= m.tokens
 	e.memberCount--
 	e.countPrefix(&m.prefix, -1)
@@ -239,6 +254,9 @@ func (t *Table) uncount(m *member) {
 func (t *Table) count(m *member) {
 	e := t.endpoints.Get(m.slot)
 	e.tokens += m.tokens
+	m.needed = m.tokens
+	e.needed += m.needed
+	e.ranks[m.rank] += m.tokens
 	m.tenant.tokens += m.tokens
 	e.memberCount++
 	e.countPrefix(&m.prefix, 1)
@@ -284,9 +302,24 @@ func (t *Table) expireIdle(now time.Time, e *endpoint) {
 // as room is needed.
 func (t *Table) evictIdle(now time.Time, slot int, e *endpoint) {
 	for n := e.idleCount; n > 0 && e.filled() > e.room; n-- {
-		t.expireUnlessActive(now, e.idleRing().next)
+		t.expireUnlessActive(now, t.nextOut(e))
 	}
 	t.lapsed.trim(slot, e)
+}
+
+// nextOut is the idle member that makes room first: of those idle longest one of the lowest priority, and of these one
+// whose tenant takes more than its share.
+func (t *Table) nextOut(e *endpoint) *member {
+	best := e.idleRing().next
+	if e.lowerThan(best.rank) == 0 && (t.level == 0 || t.takesTooMuch(best.tenant)) {
+		return best
+	}
+	for m, n := best, 0; n < lookedAt && m != e.idle; m, n = m.next, n+1 {
+		if m.rank < best.rank || m.rank == best.rank && t.takesTooMuch(m.tenant) && !t.takesTooMuch(best.tenant) {
+			best = m
+		}
+	}
+	return best
 }
 
 // expireUnlessActive ends the membership of the one idle longest, or has it begin its idle time again while its family
@@ -329,16 +362,38 @@ func (t *Table) Age(now time.Time, of Engines, routers int) {
 	t.aged = now
 	for _, slot := range t.slots {
 		e := t.endpoints.Get(slot)
+		kept := e.keepIdle > 0
 		e.room, e.perToken, e.keepIdle = of.Room(slot), of.MsPerToken(slot), 0
 		if epoch := of.Epoch(slot); epoch != e.epoch {
 			e.epoch = epoch
 			t.cacheLost(slot, e)
 		}
 		if e.room > 0 {
-			e.keepIdle = of.WorthKeeping(float64(e.room) * e.perToken)
+			e.keepIdle = of.WorthKeeping(float64(e.room)*e.perToken, kept)
 		}
 		t.expireIdle(now, e)
+		e.expect(now, of)
 		t.lapsed.trim(slot, e)
+	}
+	t.fair()
+}
+
+// expect takes in how likely the idle members come back, beside when they became idle: some have ended and did not say
+// so, and what they leave is evicted first.
+func (e *endpoint) expect(now time.Time, of Engines) {
+	if e.keepIdle == 0 || e.idleCount == 0 || e.filled() < e.room/2 {
+		return
+	}
+	all, looked, share := max(of.Back(0, e.keepIdle), 1e-9), time.Duration(-1), 0.0
+	for m := e.idle.next; m != e.idle; m = m.next {
+		if idle := now.Sub(m.since).Truncate(agesEvery); idle != looked {
+			looked, share = idle, min(1, of.Back(idle, e.keepIdle)/all)
+		}
+		e.needed -= m.needed
+		if m.needed = m.tokens; !m.familyActive() {
+			m.needed = int64(float64(share * float64(m.tokens)))
+		}
+		e.needed += m.needed
 	}
 }
 
@@ -355,7 +410,8 @@ type PlacedTurn struct {
 	Key, Parent session.Key // of its conversation, and of the one that started that; zero for none
 	Slot        int
 	Tenant      string
-	Share       float64  // the tenant's weight; 0 means 1
+	Share       float64 // the tenant's weight; 0 means 1
+	Priority    fleet.Priority
 	Tokens      int64    // of its prompt and the answer expected
 	First       bool     // the conversation is new: what is cached of it, it shares with others
 	Cached      int64    // tokens that are there already
@@ -382,7 +438,7 @@ func (t *Table) TurnPlaced(now time.Time, n uint32, p *PlacedTurn) {
 	} else {
 		t.uncount(m)
 	}
-	m.slot, m.tokens, m.ended = p.Slot, max(0, p.Tokens-m.prefix.tokens), false
+	m.slot, m.tokens, m.rank, m.ended = p.Slot, max(0, p.Tokens-m.prefix.tokens), rankOf(p.Priority), false
 	m.running++
 	t.count(m)
 	t.familyRuns(now, m, 1)

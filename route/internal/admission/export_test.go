@@ -1,5 +1,7 @@
 package admission
 
+import "fmt"
+
 // Tenants is how many have members or held turns, or something on their account that they have not.
 func (t *Table) Tenants() (n int) {
 	for _, x := range t.tenants {
@@ -15,3 +17,35 @@ func (t *Table) Lapsed() int { return len(t.lapsed.byKey) + len(t.lapsed.at) }
 
 // Reserved is what is reserved of an endpoint.
 func (t *Table) Reserved(slot int) int64 { return t.endpoints.Get(slot).reserved }
+
+// Fault says which sum of the members is not what they take; "" for none.
+func (t *Table) Fault() string {
+	for _, slot := range t.slots {
+		e, sum := t.endpoints.Get(slot), endpoint{}
+		for _, m := range t.members {
+			if m.slot != slot {
+				continue
+			}
+			if m.needed < 0 || m.needed > m.tokens || m.running > 0 && m.needed != m.tokens {
+				return fmt.Sprintf("%d of %d tokens of a member with %d turns are needed", m.needed, m.tokens, m.running)
+			}
+			sum.tokens, sum.needed, sum.ranks[m.rank] = sum.tokens+m.tokens, sum.needed+m.needed, sum.ranks[m.rank]+m.tokens
+		}
+		if e.tokens != sum.tokens || e.needed != sum.needed || e.ranks != sum.ranks {
+			return fmt.Sprintf("%d tokens, %d needed, of priorities %v are counted; members have %d, %d, %v", e.tokens, e.needed,
+				e.ranks, sum.tokens, sum.needed, sum.ranks)
+		}
+	}
+	for _, x := range t.tenants {
+		held := int64(0)
+		for _, h := range t.heldTurns {
+			if h.tenant == x {
+				held += h.Tokens - h.shared
+			}
+		}
+		if x.held != held {
+			return fmt.Sprintf("%d tokens of held turns are counted, there are %d", x.held, held)
+		}
+	}
+	return ""
+}

@@ -62,6 +62,7 @@ type Check struct {
 	member *member   // of its conversation, or of its family
 	lapsed *member   // its conversation, if it has been one
 	yields bool      // others go first
+	below  bool      // its tenant takes less than its share, see fair
 	held   *heldTurn // its own hold, if it was held
 }
 
@@ -71,6 +72,7 @@ func (r Reader) Check(now time.Time, turn *Turn, continues fleet.Lease) Check {
 	if c.member = r.t.members[turn.Key]; c.member == nil && turn.Parent != (session.Key{}) {
 		c.member = r.t.members[turn.Parent]
 	}
+	c.below = r.t.isBelow(turn)
 	if l := r.t.queues[turn.Pool]; l != nil && len(l.turns) > 0 && c.held == nil {
 		own := group{tenant: r.t.tenants[turn.Tenant], priority: turn.Priority, deadline: now.Add(r.MaxHold(turn))}
 		c.yields = !own.before(l.first())
@@ -82,12 +84,12 @@ func (r Reader) Check(now time.Time, turn *Turn, continues fleet.Lease) Check {
 func (g *Check) MayPlace(slot int) bool {
 	e := g.t.endpoints.Get(slot)
 	switch {
-	case e.keepIdle == 0, g.isMemberAt(slot), g.lapsed != nil && g.lapsed.slot == slot:
+	case e.keepIdle == 0, g.below, g.isMemberAt(slot), g.lapsed != nil && g.lapsed.slot == slot:
 		return true
 	case g.held != nil && g.held.admitted:
 		return slot == g.held.slot || e.fits(g.turn)
 	default:
-		return !g.yields && e.fits(g.turn)
+		return !g.yields && (e.fits(g.turn) || e.makesRoom(g.turn))
 	}
 }
 
@@ -116,11 +118,11 @@ func (e *endpoint) fits(t *Turn) bool {
 	return e.memberCount == 0 && e.reserved == 0 || t.needs(e) <= e.free()
 }
 
-// free is the room that is neither taken nor reserved, less what is left for the growth of the members from turn to
+// free is the room that is neither reserved nor needed by members, less what is left for their growth from turn to
 // turn: without it each newcomer would soon evict another. That is the size of one, and of large ones a growth of a
 // twentieth.
 func (e *endpoint) free() int64 {
-	return e.room - e.filled() - e.reserved - min(e.tokens/int64(max(e.memberCount, 1)), e.room/growth)
+	return e.room - e.shared - e.needed - e.reserved - min(e.tokens/int64(max(e.memberCount, 1)), e.room/growth)
 }
 
 // holdBit are numbered above all leases of reservations.
@@ -132,10 +134,7 @@ func IsHold(l fleet.Lease) bool { return l&holdBit != 0 }
 // Hold holds a turn, and says until when it waits at most.
 func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Time) {
 	t.last++
-	for _, slot := range t.slots {
-		turn.shared = max(turn.shared, t.endpoints.Get(slot).longest(turn.Prompt).tokens)
-	}
-	turn.Prompt = nil
+	turn.shared, turn.Prompt = t.sharedBy(&turn), nil
 	turn.Request, turn.Name = short(turn.Request), short(turn.Name)
 	h := &heldTurn{Turn: turn, lease: holdBit | t.last, since: now, tenant: t.tenant(turn.Tenant, turn.Share)}
 	l := t.queues[turn.Pool]
@@ -146,6 +145,7 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 	}
 	t.heldTurns[h.lease] = h
 	t.heldTokens += h.Tokens - h.shared
+	h.tenant.held += h.Tokens - h.shared
 	h.deadline = now.Add(t.Reader().MaxHold(&turn))
 	i, _ := slices.BinarySearchFunc(l.turns, h, func(a, b *heldTurn) int {
 		if a.deadline.After(b.deadline) {
@@ -158,12 +158,22 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 	return h.lease, h.deadline
 }
 
+// sharedBy is how many tokens of a turn members have.
+func (t *Table) sharedBy(turn *Turn) int64 {
+	shared := turn.shared
+	for _, slot := range t.slots {
+		shared = max(shared, t.endpoints.Get(slot).longest(turn.Prompt).tokens)
+	}
+	return shared
+}
+
 // MaxHold is the longest hold of a turn: Price times what it would wait if none were held. All conversations under way
-// would have their whole prompts computed before it. That of one much smaller than theirs is as if none were more than
-// small times as large: a session that is held for less long than others is also evicted more often.
+// would have their prompts computed before it, without what they share. That of one much smaller than theirs is as if
+// none were more than small times as large: a session that is held for less long than others is also evicted more often.
 func (r Reader) MaxHold(turn *Turn) time.Duration {
 	t := r.t
-	tokens, n, perToken, engines := turn.Tokens, 1, 0.0, 0
+	own := turn.Tokens - t.sharedBy(turn)
+	tokens, n, perToken, engines := own, 1, 0.0, 0
 	for _, slot := range t.slots {
 		if e := t.endpoints.Get(slot); e.keepIdle > 0 {
 			tokens, n, perToken, engines = tokens+e.tokens, n+e.memberCount, perToken+e.perToken, engines+1
@@ -171,10 +181,10 @@ func (r Reader) MaxHold(turn *Turn) time.Duration {
 	}
 	if l := t.queues[turn.Pool]; l != nil {
 		for _, x := range l.turns {
-			tokens, n = tokens+t.routers*x.Tokens, n+int(t.routers)
+			tokens, n = tokens+t.routers*(x.Tokens-x.shared), n+int(t.routers)
 		}
 	}
-	all := min(float64(tokens), float64(small*n)*float64(turn.Tokens)) / float64(max(engines, 1))
+	all := min(float64(tokens), float64(small*n)*float64(own)) / float64(max(engines, 1))
 	return time.Duration(float64(Price*all*perToken) / float64(max(engines, 1)) * 1e6)
 }
 
@@ -218,6 +228,11 @@ func (t *Table) Admit(now time.Time, open func(now time.Time, pool string) []int
 		at := open(now, l.pool)
 		h := l.first().turn
 		slot := t.roomFor(h, at)
+		for i := 0; slot < 0 && i < len(l.groups); i++ {
+			if x := l.groups[i].turn; t.isBelow(&x.Turn) {
+				h, slot = x, t.leastFor(x, at)
+			}
+		}
 		if slot < 0 && (!now.Before(l.due) || len(at) == 0) {
 			h = l.turns[0]
 			slot = t.leastFor(h, at)
@@ -246,7 +261,7 @@ func (t *Table) roomFor(h *heldTurn, at []int) int {
 	for _, slot := range at {
 		e := t.endpoints.Get(slot)
 		free := e.free()
-		if e.keepIdle > 0 && !e.fits(&h.Turn) {
+		if e.keepIdle > 0 && !e.fits(&h.Turn) && !e.makesRoom(&h.Turn) {
 			continue
 		}
 		if slot == h.Origin {
@@ -288,6 +303,7 @@ func (t *Table) EndHold(lease fleet.Lease) bool {
 	}
 	delete(t.heldTurns, lease)
 	t.heldTokens -= h.Tokens - h.shared
+	h.tenant.held -= h.Tokens - h.shared
 	h.tenant.tokens -= h.reserved
 	t.releaseTenant(h.tenant)
 	if !h.admitted {

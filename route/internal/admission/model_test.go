@@ -11,11 +11,12 @@ import (
 
 // TestAgainstModel: whatever comes in whatever order, a turn is held or placed and never both, each hold ends once, no
 // hold outlasts its bound, nothing is held where all conversations that ever came fit, and nothing is left when all is
-// over.
+// over. What is counted of the members is what they take, throughout.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		room := rapid.Int64Range(100, 1000).Draw(t, "room")
 		w := newWorld(time.Duration(rapid.IntRange(0, 20).Draw(t, "keeps"))*time.Second, room, room)
+		w.engines.returns = time.Duration(rapid.IntRange(0, 20).Draw(t, "returns")) * time.Second
 		names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 		largest := map[string]int64{} // the most that each conversation has taken
 		ended := map[fleet.Lease]int{}
@@ -38,6 +39,9 @@ func TestAgainstModel(t *testing.T) {
 				}
 				if held := x.hold != 0 && ended[x.hold] == 0; held == (x.at >= 0) {
 					t.Fatalf("turn %d of %s is at %d, held: %v", n, x.name, x.at, held)
+				}
+				if fault := w.Fault(); fault != "" {
+					t.Fatal(fault)
 				}
 				if x.at < 0 && w.now.After(x.until) {
 					t.Fatalf("turn %d of %s is held %v beyond its bound", n, x.name, w.now.Sub(x.until))

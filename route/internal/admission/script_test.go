@@ -19,15 +19,22 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the golden scripts in testdat
 
 // engines is what a script says of the endpoints: a token takes a millisecond.
 type engines struct {
-	room   []int64
-	keeps  time.Duration
-	epochs [16]uint32
+	room    []int64
+	keeps   time.Duration
+	returns time.Duration // those idle for longer do not come back
+	epochs  [16]uint32
 }
 
-func (e *engines) Room(slot int) int64                      { return e.room[slot] }
-func (e *engines) Epoch(slot int) uint32                    { return e.epochs[slot] }
-func (e *engines) MsPerToken(int) float64                   { return 1 }
-func (e *engines) WorthKeeping(whole float64) time.Duration { return e.keeps }
+func (e *engines) Room(slot int) int64                                 { return e.room[slot] }
+func (e *engines) Epoch(slot int) uint32                               { return e.epochs[slot] }
+func (e *engines) MsPerToken(int) float64                              { return 1 }
+func (e *engines) WorthKeeping(whole float64, kept bool) time.Duration { return e.keeps }
+func (e *engines) Back(idle, within time.Duration) float64 {
+	if idle >= e.returns {
+		return 0
+	}
+	return 1
+}
 
 // world is a table, what it is told, and a door that places each turn where there is room, at home first.
 type world struct {
@@ -50,7 +57,7 @@ type turn struct {
 }
 
 func newWorld(keeps time.Duration, rooms ...int64) *world {
-	w := &world{Table: admission.New(false), engines: engines{keeps: keeps}, now: time.Unix(1000, 0), home: map[string]int{}}
+	w := &world{Table: admission.New(false), engines: engines{keeps: keeps, returns: keeps}, now: time.Unix(1000, 0), home: map[string]int{}}
 	for i, room := range rooms {
 		w.engines.room = append(w.engines.room, room)
 		w.takes = append(w.takes, true)
@@ -99,7 +106,7 @@ func (w *world) place(n int) bool {
 	at = max(at, 0)
 	_, known := w.home[t.name]
 	t.at, w.home[t.name] = at, at
-	w.TurnPlaced(w.now, uint32(n), &admission.PlacedTurn{Key: t.Key, Parent: t.Parent, Slot: at, Tenant: t.Tenant, Share: t.Share, Tokens: t.tokens, First: !known})
+	w.TurnPlaced(w.now, uint32(n), &admission.PlacedTurn{Key: t.Key, Parent: t.Parent, Slot: at, Tenant: t.Tenant, Share: t.Share, Priority: t.Priority, Tokens: t.tokens, First: !known})
 	w.EndHold(t.hold)
 	return true
 }
@@ -137,6 +144,7 @@ func (w *world) end(n int, tokens int64, kept bool) {
 // TestScripts plays testdata/*.txt: lines that start with "> " are what happens, the lines below what comes of it.
 //
 //	> engines ROOM... keeps TIME       first: tokens of each cache, and how long an idle member stays one. A token takes 1 ms
+//	   [returns TIME]                  none comes back that is idle for longer
 //	> turn NAME TOKENS [of PARENT] [high|low] [by TENANT] [weight N]
 //	> end NAME [TOKENS]                its answer is complete
 //	> over NAME                        its conversation has ended
@@ -184,6 +192,13 @@ func play(t *testing.T, script string) string {
 		}
 		return n
 	}
+	span := func(s string) time.Duration {
+		d, err := time.ParseDuration(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
 	latest := func(name string) int {
 		for n := len(w.turns) - 1; n >= 0; n-- {
 			if w.turns[n].name == name {
@@ -204,16 +219,15 @@ func play(t *testing.T, script string) string {
 		f := strings.Fields(line[2:])
 		switch f[0] {
 		case "engines":
-			keeps, err := time.ParseDuration(f[len(f)-1])
-			if err != nil {
-				t.Fatal(err)
-			}
 			var rooms []int64
-			for _, r := range f[1 : len(f)-2] {
-				rooms = append(rooms, number(r))
+			i := 1
+			for ; f[i] != "keeps"; i++ {
+				rooms = append(rooms, number(f[i]))
 			}
-			w = newWorld(keeps, rooms...)
-			began = w.now
+			w = newWorld(span(f[i+1]), rooms...)
+			if began = w.now; len(f) > i+2 {
+				w.engines.returns = span(f[i+3])
+			}
 		case "turn":
 			parent, p, tenant, share := "", fleet.PriorityNormal, "", 0.0
 			for i := 3; i < len(f); i++ {
@@ -248,11 +262,7 @@ func play(t *testing.T, script string) string {
 		case "leave":
 			fmt.Fprintln(&out, "dropped:", w.EndHold(w.turns[latest(f[1])].hold))
 		case "wait":
-			d, err := time.ParseDuration(f[1])
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.now = w.now.Add(d)
+			w.now = w.now.Add(span(f[1]))
 		case "comes":
 			w.engines.room, w.takes = append(w.engines.room, number(f[1])), append(w.takes, true)
 			w.AddEndpoint(len(w.takes) - 1)

@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -12,6 +14,7 @@ type tenant struct {
 	name   string
 	share  float64
 	tokens int64  // of its members, and promised to its admitted turns
+	held   int64  // of its turns that wait
 	refs   int    // members and held turns
 	groups [3]int // place of its groups in the queue that was planned last, see poolQueue.group
 }
@@ -22,6 +25,7 @@ func (t *Table) tenant(name string, share float64) *tenant {
 	if x == nil {
 		x = &tenant{name: name}
 		t.tenants[name] = x
+		t.tenantList = append(t.tenantList, x)
 	}
 	x.share = share
 	x.refs++
@@ -32,19 +36,102 @@ func (t *Table) tenant(name string, share float64) *tenant {
 func (t *Table) releaseTenant(x *tenant) {
 	if x.refs--; x.refs == 0 && len(t.tenants) > mostSpare {
 		delete(t.tenants, x.name)
+		t.tenantList = slices.DeleteFunc(t.tenantList, func(y *tenant) bool { return y == x })
 	}
+}
+
+// weight is its share.
+func (x *tenant) weight() float64 {
+	if x == nil || x.share <= 0 {
+		return 1
+	}
+	return x.share
+}
+
+// demand is what a tenant would take for its weight if nothing were held.
+type demand struct{ takes, weight float64 }
+
+// fair finds the tenants' shares of the caches that are nearly full: the level at which they are full if no tenant takes
+// more for its weight, and none more than it wants. One that takes much less than its share has no turns held, and the
+// first to make room are those of tenants that take more. Otherwise the members of a tenant that came first, and goes on
+// at once, would keep all others out.
+func (t *Table) fair() {
+	room, sum, weights := 0.0, 0.0, 0.0
+	for _, slot := range t.slots {
+		if e := t.endpoints.Get(slot); e.keepIdle > 0 && float64(e.filled()+e.reserved) > full*float64(e.room) {
+			room += float64(e.room - e.shared)
+		}
+	}
+	t.level, t.demands = 0, t.demands[:0]
+	if room == 0 {
+		return
+	}
+	for _, x := range t.tenantList {
+		if all := float64(x.tokens + x.held); all > 0 {
+			t.demands = append(t.demands, demand{all / x.weight(), x.weight()})
+			sum += all
+		}
+	}
+	switch {
+	case sum <= full*room:
+		return
+	case len(t.demands) == 1: // the next to come shares with it
+		t.level = room / (t.demands[0].weight + 1)
+		return
+	}
+	slices.SortFunc(t.demands, func(a, b demand) int {
+		return cmp.Or(cmp.Compare(a.takes, b.takes), cmp.Compare(a.weight, b.weight))
+	})
+	for _, d := range t.demands {
+		weights += d.weight
+	}
+	for _, d := range t.demands {
+		if t.level = room / weights; d.takes > t.level {
+			return
+		}
+		room -= float64(d.takes * d.weight)
+		weights -= d.weight
+	}
+}
+
+// isBelow reports whether a turn's tenant takes much less than its share with it: sessions are too large for exact ones.
+func (t *Table) isBelow(turn *Turn) bool {
+	if t.level == 0 {
+		return false
+	}
+	x := t.tenants[turn.Tenant]
+	if x == nil {
+		x = &tenant{share: turn.Share}
+	}
+	return float64(x.tokens+turn.Tokens-turn.shared)/x.weight() <= surely*t.level
+}
+
+// takesTooMuch reports whether a tenant takes more than its share.
+func (t *Table) takesTooMuch(x *tenant) bool { return t.level > 0 && x.takes() > t.level }
+
+// rankOf is the place of a priority among them, from 0.
+func rankOf(p fleet.Priority) int { return max(0, min(int(p-fleet.PriorityLow), 2)) }
+
+// makesRoom reports whether an endpoint's members of lower priorities are enough to make room for a turn.
+func (e *endpoint) makesRoom(t *Turn) bool {
+	lower := e.lowerThan(rankOf(t.Priority))
+	return lower > 0 && lower >= t.needs(e)
+}
+
+// lowerThan is what members of lower ranks take.
+func (e *endpoint) lowerThan(rank int) (tokens int64) {
+	for _, x := range e.ranks[:rank] {
+		tokens += x
+	}
+	return tokens
 }
 
 // takes is what its members take for its weight; nil has none.
 func (x *tenant) takes() float64 {
-	switch {
-	case x == nil:
+	if x == nil {
 		return 0
-	case x.share > 0:
-		return float64(x.tokens) / x.share
-	default:
-		return float64(x.tokens)
 	}
+	return float64(x.tokens) / x.weight()
 }
 
 // group is the turns of a tenant and a priority in a queue.
@@ -68,7 +155,7 @@ func (g *group) before(other *group) bool {
 
 // group adds the next turn of a queue, in the order of their bounds, to its groups.
 func (l *poolQueue) group(h *heldTurn) {
-	at := &h.tenant.groups[max(0, min(int(h.Priority-fleet.PriorityLow), 2))]
+	at := &h.tenant.groups[rankOf(h.Priority)]
 	if i := *at; i < len(l.groups) && l.groups[i].tenant == h.tenant && l.groups[i].priority == h.Priority {
 		return
 	}

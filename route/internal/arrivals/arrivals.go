@@ -159,4 +159,10 @@ func (r Reader) Demand(now time.Time, slot int, f *Fleet, idle uint32, takesMs f
 func Ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // WorthKeeping is how long an idle conversation's KV cache is worth keeping, see Returns.worthKeeping.
-func (r Reader) WorthKeeping(whole float64) time.Duration { return r.t.returns.worthKeeping(whole) }
+func (r Reader) WorthKeeping(whole float64, kept bool) time.Duration {
+	return r.t.returns.worthKeeping(whole, kept)
+}
+
+// Back is the share of the conversations that have been idle for some time, and come back before they have been for
+// another.
+func (r Reader) Back(idle, within time.Duration) float64 { return r.t.returns.backBy(idle, within) }

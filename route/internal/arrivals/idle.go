@@ -20,6 +20,7 @@ const (
 	fewTicks     = 16   // ticks for which that constant rate is used
 	likelyReturn = 0.1  // assumed share of conversations that return within their first tick
 	worthIt      = 0.5  // least net saving of worthKeeping, as a share of the turns
+	stillWorthIt = 0.4  // the same where caches were kept so far: to begin and to end all the time costs more than either
 	leastLeft    = 1e-9 // lower bound of the share that stays idle for any time
 )
 
@@ -253,28 +254,46 @@ func (c *Clock) At(now time.Time) uint32 {
 	return max(c.latest, 1+uint32(max(0, now.Sub(c.began))/tick))
 }
 
+// seen is the share of the conversations that reach an age bucket and return within it. Returns that were not seen are
+// not counted on: a bucket of few samples has a lower rate.
+func (s *Returns) seen(age int) float64 {
+	return s.back[age] / (s.back[age] + s.passed[age] + fit.Enough)
+}
+
 // worthKeeping is how long an idle conversation's KV cache is worth keeping where computing a whole cacheful takes
 // whole ms: the idle time t with the most of P(back by t) - E[idle time up to t] / whole. A return saves computing what
 // was kept; keeping it costs, at most, what else as much cache could have saved meanwhile: a cacheful in whole. 0 means
-// that keeping costs more than it saves, or that fewer than half of the turns would save anything net.
-//
-// Returns that were not seen are not counted on: a bucket of few samples has a lower rate.
-func (s *Returns) worthKeeping(whole float64) time.Duration {
+// that keeping costs more than it saves, or that fewer than half of the turns would save anything net; with kept, which
+// says that caches are kept so far, fewer than stillWorthIt.
+func (s *Returns) worthKeeping(whole float64, kept bool) time.Duration {
 	if whole <= 0 {
 		return 0
 	}
 	left, area, best, until := 1.0, 0.0, 0.0, uint32(0)
 	for k := range ages {
 		from, width := spanOf(k)
-		end := left * (1 - s.back[k]/(s.back[k]+s.passed[k]+fit.Enough))
+		end := left * (1 - s.seen(k))
 		area += float64((left + end) / 2 * float64(width))
 		if net := 1 - end - float64(area*Ms(tick))/whole; net > best {
 			best, until = net, from+width
 		}
 		left = end
 	}
-	if best < worthIt {
+	if best < worthIt && !(kept && best >= stillWorthIt) {
 		return 0
 	}
 	return time.Duration(until) * tick
+}
+
+// backBy is the share of the conversations idle for some time that come back before they have been idle for another,
+// counted as in worthKeeping. Within an age bucket all count as at its beginning.
+func (s *Returns) backBy(idle, within time.Duration) float64 {
+	left, until := 1.0, uint32(within/tick)
+	for k := ageOf(uint32(min(max(0, idle)/tick, mostIdle))); k < ages; k++ {
+		if from, _ := spanOf(k); from >= until {
+			break
+		}
+		left *= 1 - s.seen(k)
+	}
+	return 1 - left
 }

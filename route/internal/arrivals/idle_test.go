@@ -212,3 +212,60 @@ func BenchmarkReturns(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(r.spans)), "spans")
 }
+
+// TestWorthKeeping: caches are kept until hardly anyone comes back, if it saves half of the turns; where they are kept so
+// far, until it saves less than stillWorthIt.
+func TestWorthKeeping(t *testing.T) {
+	returns := func(share float64) *Returns { // of those idle for two ticks, within the third
+		s := &Returns{}
+		for age := range 8 {
+			s.count(age, 0, 500)
+		}
+		s.count(2, 500*share/(1-share), 0)
+		return s
+	}
+	for _, c := range []struct {
+		share       float64
+		whole       float64 // ms
+		new, before time.Duration
+	}{
+		{0.9, 1e6, 750 * time.Millisecond, 750 * time.Millisecond},
+		{0.5, 1e6, 0, 750 * time.Millisecond},
+		{0.3, 1e6, 0, 0},
+		{0.9, 1000, 0, 0}, // to compute all anew takes no longer than to wait for their return
+		{0.9, 0, 0, 0},
+	} {
+		s := returns(c.share)
+		if got := s.worthKeeping(c.whole, false); got != c.new {
+			t.Errorf("%v come back, all takes %v ms: worth keeping for %v, want %v", c.share, c.whole, got, c.new)
+		}
+		if got := s.worthKeeping(c.whole, true); got != c.before {
+			t.Errorf("%v come back, all takes %v ms, kept so far: worth keeping for %v, want %v", c.share, c.whole, got, c.before)
+		}
+	}
+}
+
+// TestBackBy: who has been idle for longer than the others come back within does not come back.
+func TestBackBy(t *testing.T) {
+	s := &Returns{}
+	for age := range 8 {
+		s.count(age, 0, 400)
+	}
+	s.count(2, 1600, 0)
+	for _, c := range []struct {
+		idle, within time.Duration
+		least, most  float64
+	}{
+		{0, time.Hour, 0.7, 0.8},
+		{600 * time.Millisecond, time.Hour, 0.7, 0.8},
+		{750 * time.Millisecond, time.Hour, 0, 0},
+		{0, 500 * time.Millisecond, 0, 0},
+		{time.Hour, 2 * time.Hour, 0, 0},
+		{-time.Second, time.Hour, 0.7, 0.8},
+		{1e18, 2e18, 0, 0},
+	} {
+		if got := s.backBy(c.idle, c.within); got < c.least || got > c.most {
+			t.Errorf("idle for %v, %v come back by %v, want %v to %v", c.idle, got, c.within, c.least, c.most)
+		}
+	}
+}
