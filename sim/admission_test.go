@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -73,7 +74,8 @@ func TestAdmission(t *testing.T) {
 
 // TestAdmissionHurtsNobody: where turns are held, or would be by a rule that takes every session for one that comes back,
 // none waits longer for it: chats with answers in one piece, the tenants beside one that floods the fleet, and turns of a
-// higher priority. 5 % is what a few other placements make.
+// higher priority. 5 % is what a few other placements make. With -long all scenarios and cells, and with the full traces
+// in the directory of the environment variable WARMPATH_TRACES the 54 cells of docs/results.md and four with small caches.
 func TestAdmissionHurtsNobody(t *testing.T) {
 	if racing {
 		t.Skip("nothing of it is concurrent")
@@ -133,5 +135,41 @@ func TestAdmissionHurtsNobody(t *testing.T) {
 				t.Error("it waits longer with admission")
 			}
 		})
+	}
+	if !*allSeeds {
+		return
+	}
+	compare := func(name string, play func(seed uint64, change ...func(*drive.Replay)) figures) {
+		var f [2]figures
+		for _, seed := range seeds {
+			for i, admits := range []bool{false, true} {
+				x := play(seed, func(r *drive.Replay) { r.Admission = admits })
+				f[i].mean, f[i].p90 = f[i].mean+x.mean, f[i].p90+x.p90
+			}
+		}
+		mean, p90 := f[1].mean/f[0].mean, f[1].p90/f[0].p90
+		if t.Logf("%s: mean %.3f, p90 %.3f times as long with admission", name, mean, p90); max(mean, p90) > 1.02 {
+			t.Errorf("%s waits longer with admission", name)
+		}
+	}
+	for _, s := range append(scenarios(), cells()...) {
+		compare(s.name, func(seed uint64, change ...func(*drive.Replay)) figures {
+			_, turns := s.play(t, ours(t), seed, change...)
+			return sum(turns, len(s.fleet))
+		})
+	}
+	list := traceCells()
+	if len(list) > 0 {
+		reference, _ := rig.PresetNamed("reference")
+		small := reference.Engine
+		small.CacheTokens = 600_000
+		for _, name := range []string{"mooncake_conversation", "mooncake_synthetic"} {
+			for _, load := range []float64{0.4, 0.7} {
+				list = append(list, traceCell{fmt.Sprintf("%s/small4/%g", name, load), name, rig.Even(4, small), load})
+			}
+		}
+	}
+	for _, c := range list {
+		compare(c.name, c.reader(t))
 	}
 }

@@ -155,12 +155,15 @@ func BenchmarkMechanisms(b *testing.B) {
 	}
 }
 
+// placedAtOnce holds no turn: mechanisms are measured without admission, which leaves them less to do.
+func placedAtOnce(r *drive.Replay) { r.Admission = false }
+
 // mechanismCells are the scenarios, the cells, and the excerpts of traces.
 func mechanismCells(t testing.TB) []*measured {
 	var out []*measured
 	for _, s := range append(scenarios(), cells()...) {
 		out = append(out, &measured{name: s.name, with: map[uint64]figures{}, play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
-			_, turns := s.play(t, ours(t), seed, change...)
+			_, turns := s.play(t, ours(t), seed, append(change, placedAtOnce)...)
 			return sum(turns, len(s.fleet))
 		}})
 	}
@@ -169,7 +172,7 @@ func mechanismCells(t testing.TB) []*measured {
 			out = append(out, &measured{name: "excerpt_" + name + "_" + fleet, with: map[uint64]figures{}, play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
 				r := digestReplay(t, excerpt(t, name), digestFleet(fleet), policy.Default)
 				r.Seed = seed
-				return replayed(t, &r, change...)
+				return replayed(t, &r, append(change, placedAtOnce)...)
 			}})
 		}
 	}

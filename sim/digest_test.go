@@ -190,6 +190,7 @@ func digestReplay(t testing.TB, trace *simtrace.Trace, fleet rig.Fleet, by strin
 	}
 	return drive.Replay{
 		Trace: trace, Fleet: fleet, Policy: newPolicy, Queue: policy.Queue(c), Content: true, Load: 0.9, MaxDelay: time.Minute, Seed: 3,
+		Admission: policy.Queue(c) != (route.QueueConfig{}),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/rig"
@@ -97,7 +98,8 @@ func (s *scenario) play(t testing.TB, by router, seed uint64, change ...func(*dr
 	t.Helper()
 	r := drive.Replay{
 		Trace: trace.Of(s.conversations(seed), true), Policy: by.make, Queue: policy.Queue(policy.Config{Name: by.name}), Content: true, IDs: by.ids,
-		Speed: 1, Seed: seed, Whole: s.whole, Kinds: s.kinds, Limits: !s.unlimited, Admission: *admission,
+		Speed: 1, Seed: seed, Whole: s.whole, Kinds: s.kinds, Limits: !s.unlimited,
+		Admission: *admission && policy.Queue(policy.Config{Name: by.name}) != (route.QueueConfig{}),
 	}
 	if s.adapters {
 		s.addAdapter(&r)

@@ -24,7 +24,7 @@ func (s *scenario) seeds() []uint64 {
 	return seeds
 }
 
-var admission = flag.Bool("admission", false, "play the scenarios with admission, for the figures of docs/agents.md")
+var admission = flag.Bool("admission", true, "play the scenarios with admission, as is the default")
 
 var allSeeds = flag.Bool("long", false, "play each scenario from all its seeds, as the benchmarks do that give the figures of docs/scenarios.md")
 

@@ -116,8 +116,10 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 	} else {
 		line("queue", "off: %s", off)
 	}
-	if cfg.Admission {
+	if on, off := cfg.Admits(); on {
 		line("admission", "on: turns are held while the sessions under way need more cache than there is")
+	} else {
+		line("admission", "off: %s", off)
 	}
 	for _, name := range cfg.Shadow.Policies {
 		line("shadow", "%s: %s", name, policy.Describe(name))

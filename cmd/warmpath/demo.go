@@ -144,7 +144,10 @@ func startOneForDemo(ctx context.Context, e env, f demo.Fleet, held sockets, add
 		cfg.Peers.Listen, cfg.Peers.Routers = "127.0.0.1:0", addresses
 	}
 	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
-	cfg.Policy.Name, cfg.Disaggregation.Connector, cfg.Admission = f.Policy, f.Connector, f.Admission
+	cfg.Policy.Name, cfg.Disaggregation.Connector = f.Policy, f.Connector
+	if cfg.Admission = config.AdmissionOff; f.Admission {
+		cfg.Admission = config.AdmissionOn
+	}
 	for _, at := range f.Endpoints {
 		cfg.Endpoints = append(cfg.Endpoints, discovery.EndpointConfig{Name: at.Name, URL: at.URL, Role: at.Role})
 	}

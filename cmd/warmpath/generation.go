@@ -154,7 +154,7 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 		Policy: newPolicy, Models: models, Aliases: cfg.AliasList(), Sessions: cfg.Sessions, Explain: g.why.on(),
 		Silent: cfg.Health.SilentFor(), EjectAfter: cfg.Health.EjectAfter, EjectFor: cfg.Health.EjectFor, EjectMax: cfg.Health.EjectMax,
 		BusyFor: cfg.Health.BusyFor, BusyMax: cfg.Health.BusyMax, Ramp: cfg.Health.Ramp,
-		Needs: g.shadows.needs(), Disaggregation: disaggregation, Queue: queueOf(cfg), Admission: cfg.Admission,
+		Needs: g.shadows.needs(), Disaggregation: disaggregation, Queue: queueOf(cfg), Admission: admits(cfg),
 		Replicas: cfg.Peers.On(), Shortlist: g.shadows.most(),
 	})
 	return g, g.route.Validate()

@@ -54,6 +54,12 @@ func queueOf(cfg *config.Config) route.QueueConfig {
 	return q
 }
 
+// admits reports whether turns may be held before they are placed.
+func admits(cfg *config.Config) bool {
+	on, _ := cfg.Admits()
+	return on
+}
+
 // limitFigures returns the accounts for the metrics.
 func limitFigures(t *quota.Table) func() metrics.Limits {
 	return func() (l metrics.Limits) {

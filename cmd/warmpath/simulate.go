@@ -103,7 +103,7 @@ values are compared side by side. docs/simulate.md explains the figures.`,
 	f.DurationVar(&o.maxDelay, "max-delay", 0, "longest time between turns of a session; 0 as recorded")
 	f.DurationVar(&o.horizon, "for", 0, "end the run then, with --clients; the seed draws the order of conversations. 0 plays all")
 	f.BoolVar(&o.misses, "misses", false, "say for which causes prompts were not in the cache, in turns and tokens")
-	f.BoolVar(&o.admission, "admission", false, "hold turns back while memory for conversations is short (admission)")
+	f.BoolVar(&o.admission, "admission", true, "where prompts wait at the router, hold turns back while memory for conversations is short (admission)")
 	f.DurationVar(&o.slo.TTFT, "slo-ttft", o.slo.TTFT, "time to first token that a good turn keeps")
 	f.DurationVar(&o.slo.ITL, "slo-itl", o.slo.ITL, "mean gap between tokens that a good turn keeps")
 	f.BoolVar(&o.find, "find-endpoints", false, "find the fewest engines with which --slo-share of the turns are good, at the recorded rate times --speed, or with --clients")
@@ -325,7 +325,7 @@ func (o *simulateOptions) runs(trace *simtrace.Trace, fleet simrig.Fleet) []*sim
 					Standing: o.standing(), Without: without, Queue: v.queue, Disaggregation: way.Disaggregation, Transfer: o.transfer,
 					Trace: trace, Fleet: fleet, Policy: make, Oracle: oracle, Content: content, IDs: o.named(v.config, oracle),
 					Routers: o.routers, Share: share, Staleness: staleness, Load: o.load, Speed: o.speed, Clients: o.clients,
-					MaxDelay: o.maxDelay, Horizon: o.horizon, Seed: o.seed, Admission: o.admission, Explain: o.misses,
+					MaxDelay: o.maxDelay, Horizon: o.horizon, Seed: o.seed, Admission: o.admission && v.queue != (route.QueueConfig{}), Explain: o.misses,
 				}})
 			}
 		}

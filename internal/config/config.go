@@ -107,9 +107,9 @@ type Config struct {
 	// requests with disaggregated_params. Other versions may reject the member.
 	SendIsFirstTurn bool `yaml:"send_is_first_turn"`
 	// Admission holds turns back, before they are placed, while the conversations under way need more KV cache than the
-	// engines have, so that those which are served keep theirs. Some turns then wait for minutes: docs/agents.md. false
-	// places every turn at once.
-	Admission bool `yaml:"admission"`
+	// engines have, so that those which are served keep theirs: auto, true or false. Some turns then wait for minutes:
+	// docs/agents.md. false places every turn at once. auto is true where prompts wait at the router (queue).
+	Admission string `yaml:"admission"`
 	// Queue holds prompts at the router while endpoints have enough to compute, the shortest first.
 	Queue Queue `yaml:"queue"`
 	// Peers are other routers of the same endpoints.
@@ -272,6 +272,26 @@ func (q Queue) Of(policies ...policy.Config) (to route.QueueConfig, off string) 
 func (c Config) RouteQueue() (to route.QueueConfig, off string) {
 	d, _ := c.Disaggregation.Effective()
 	return c.Queue.Of(c.Policy, c.PolicyNamed(d.PrefillPolicy), c.DecodePolicyConfig())
+}
+
+// The values of Config.Admission.
+const (
+	AdmissionAuto = "auto"
+	AdmissionOn   = "true"
+	AdmissionOff  = "false"
+)
+
+// Admits reports whether turns may be held before they are placed. off says why not, "" if they may.
+func (c Config) Admits() (on bool, off string) {
+	switch c.Admission {
+	case AdmissionOn:
+		return true, ""
+	case AdmissionOff:
+		return false, "admission is false"
+	default:
+		_, off = c.RouteQueue()
+		return off == "", off
+	}
 }
 
 // Limits bounds requests and retries.
@@ -469,11 +489,12 @@ func Default() Config {
 		Explain: defaultExplain(), Disaggregation: defaultDisaggregation(), TRTLLM: defaultTRTLLM(),
 		Trust:  Trust{Details: detailsToOperators},
 		Record: defaultRecord(), Lease: Lease{Expires: 10 * time.Minute, Most: 10_000},
-		State:  defaultState(),
-		Shadow: Shadow{Budget: defaultBudget},
-		Peers:  Peers{Fleet: "warmpath", Redis: Redis{Keep: true}},
-		Queue:  Queue{Mode: QueueAuto, Ahead: route.DefaultAhead, Patience: route.DefaultPatience},
-		Limits: Limits{Body: 64 << 20, Header: 64 << 10, Retries: 2, Waiting: 10_000, Priority: "normal", RetryShare: r.RetryShare, RetryFloor: r.RetryFloor},
+		State:     defaultState(),
+		Shadow:    Shadow{Budget: defaultBudget},
+		Peers:     Peers{Fleet: "warmpath", Redis: Redis{Keep: true}},
+		Admission: AdmissionAuto,
+		Queue:     Queue{Mode: QueueAuto, Ahead: route.DefaultAhead, Patience: route.DefaultPatience},
+		Limits:    Limits{Body: 64 << 20, Header: 64 << 10, Retries: 2, Waiting: 10_000, Priority: "normal", RetryShare: r.RetryShare, RetryFloor: r.RetryFloor},
 		Timeouts: Timeouts{
 			Connect: 5 * time.Second, FirstByte: 5 * time.Minute, Answer: 30 * time.Minute, Idle: 10 * time.Minute,
 			Refusing: 5 * time.Second, ReadHeader: 10 * time.Second, ReadBody: time.Minute, Upload: time.Hour, Tunnel: time.Hour, KeepAlive: 2 * time.Minute, Drain: 30 * time.Second,

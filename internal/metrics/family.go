@@ -108,7 +108,7 @@ func families() []family {
 		{"warmpath_refused_total", counter, []string{"code", "limit"}, "Requests that the router answered with an error of its own instead of sending them to an engine, by the error's code and the setting that has the limit (none if it is no limit). Includes requests whose wait was cut by a limit", nil},
 		{"warmpath_queue_refused_total", counter, nil, "Requests answered 429 because the router's queue was full (limits.waiting, tenants.each.waiting)", nil},
 		{"warmpath_sessions_held", gauge, nil, "Turns that wait before they are placed, so that the conversations under way keep their cache (admission)", nil},
-		{"warmpath_working_set_ratio", gauge, nil, "KV cache that the conversations under way need, those that are held included, over what all engines have (admission: true). Above 1 more engines are needed. None while caches are no bottleneck", nil},
+		{"warmpath_working_set_ratio", gauge, nil, "KV cache that the conversations under way need, those that are held included, over what all engines have (admission). Above 1 more engines are needed. None while caches are no bottleneck", nil},
 		{"warmpath_pool_working_set_ratio", gauge, []string{"pool"}, "The same of a model or alias and the endpoints that serve it, at most 200; an endpoint of several counts whole for each", nil},
 		{"warmpath_endpoint_working_set_ratio", gauge, []string{"endpoint"}, "The same of an endpoint, without those that are held: full at 1", nil},
 		{"warmpath_pool_prompts_ratio", gauge, []string{"pool"}, "Share of their time in which the engines of a model or alias compute prompts, a mean of about the last minute and a half, over the endpoints that take requests; none while there is none. At most 200 pools", nil},

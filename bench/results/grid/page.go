@@ -136,7 +136,7 @@ func introduce(b *bytes.Buffer, c *Config, cells []*judged) {
 %s The best policy is taken to be the one with the lowest mean, which flatters it. The
 oracle knows the engines' caches and queues; it is shown, without the router's queue, and counts nowhere. Plots of times end at 20 times the lowest. Policies that go by
 conversations are told the true ids. All policies have [the router's queue](queue.md), those of other routers too, which have it on request only; then all are measured
-without it. Plots and what does not say otherwise are of all with it.
+without it. Plots and what does not say otherwise are of all with it. [No turns are held](agents.md) with any.
 `, c.command(only), intervals)
 }
 
