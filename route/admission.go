@@ -8,6 +8,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/admission"
 	"github.com/warmpath/warmpath/route/internal/arrivals"
+	"github.com/warmpath/warmpath/route/internal/backlog"
 	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/conversation"
@@ -53,7 +54,7 @@ func (r *readers) admit(d *decision, forced pick.Reason) bool {
 	d.turn = admission.Turn{
 		Pool: d.pool.Name(), Origin: -1, Tokens: int64(v.PromptTokens + v.OutputTokens), Prompt: d.text.Keys(),
 		Tenant: d.asker.Tenant, Share: d.req.QueueClass.Share, Priority: d.req.QueueClass.Priority,
-		Request: d.req.ID, Name: clientsID(d.who.ID),
+		Request: d.req.ID, Name: clientsID(d.who.ID), TenantName: d.req.Tenant,
 	}
 	d.turn.Key, d.turn.Parent = r.conversations.Keys(d.scope(fleet.LegUnsplit), d.req, &d.who)
 	if v.Home >= 0 {
@@ -77,17 +78,20 @@ func (r *readers) admit(d *decision, forced pick.Reason) bool {
 
 // holdUnlessFull is errHeld unless as many wait as may: then it says so.
 func (r *readers) holdUnlessFull(d *decision) error {
-	full := QueueFullError{Pool: d.pool.Name(), RetryAfter: r.admission.MaxHold(&d.turn)}
-	if most := d.req.QueueClass.MaxWaiting; most > 0 {
-		full.Waiting = r.backlog.QueuedOf(d.asker.Tenant) + r.admission.HeldOf(d.asker.Tenant)
-		if full.Tenant = full.Waiting >= most; full.Tenant {
-			return &full
-		}
+	full, own, waiting := r.backlog.Full(d.asker, r.held(d))
+	if !full {
+		return errHeld
 	}
-	if full.Waiting = r.backlog.Queued() + r.admission.Held(); r.most > 0 && full.Waiting >= r.most {
-		return &full
+	return &QueueFullError{Pool: d.pool.Name(), Tenant: own, Waiting: waiting, RetryAfter: r.admission.MaxHold(&d.turn)}
+}
+
+// held is how many turns are held, without the request's own.
+func (r *readers) held(d *decision) backlog.Waiting {
+	w := backlog.Waiting{All: r.admission.Held(), Own: r.admission.HeldOf(d.asker.Tenant)}
+	if !r.admission.Since(d.req.Hold).IsZero() {
+		w.All, w.Own = w.All-1, w.Own-1
 	}
-	return errHeld
+	return w
 }
 
 // hold holds a turn. Its conversation is no longer idle.
@@ -159,7 +163,7 @@ func (r *Router) HeldTurns(most int) []HeldTurn {
 	var out []HeldTurn
 	for _, w := range r.readers.admission.HeldTurns(most) {
 		h := HeldTurn{
-			Request: w.Request, Conversation: w.Name, Tenant: w.Tenant, Pool: w.Pool, Priority: w.Priority, Tokens: w.Tokens,
+			Request: w.Request, Conversation: w.Name, Tenant: w.TenantName, Pool: w.Pool, Priority: w.Priority, Tokens: w.Tokens,
 			Since: w.Since, Until: w.Until,
 		}
 		if w.Origin >= 0 {

@@ -171,6 +171,13 @@ func TestHeldCountAsWaiting(t *testing.T) {
 	if _, err := s.ask("f", 0); !errors.As(err, &full) || full.RetryAfter < time.Second {
 		t.Fatalf("%v, want that the queue is full, and for how long", err)
 	}
+	one := fleet.QueueClass{MaxRunning: 1}
+	for _, want := range []bool{false, true} { // the first goes on, the second would have to be queued
+		_, err := s.Decide(s.now, &fleet.Request{Model: "m", Session: "a", Class: fleet.Turn, PromptTokens: 30_000, MayQueue: true, QueueClass: one})
+		if refused := errors.As(err, &full) && err != nil; refused != want || refused && full.Waiting != 2 {
+			t.Errorf("queued beside those that are held: %v, want refused %v of 2", err, want)
+		}
+	}
 	s = newShort(t, nil)
 	for n, tenant := range []string{"x", "y", "x"} {
 		_, err := s.Decide(s.now, &fleet.Request{
@@ -262,5 +269,54 @@ func TestHoldsAfterALoss(t *testing.T) {
 			s := after(reports)
 			s.end(s.place("d", 0))
 		})
+	}
+}
+
+// TestTurnsThatAreNotComputed: they leave what their conversation had in the cache before, and nothing of what is new.
+func TestTurnsThatAreNotComputed(t *testing.T) {
+	for _, outcome := range []fleet.Outcome{fleet.Busy, fleet.ClientError, fleet.EngineError, fleet.Abandoned} {
+		s := newShort(t, nil)
+		s.Observe(s.now, route.Finished{Lease: s.place("a", 0), Outcome: outcome})
+		s.hold("d")
+	}
+
+	s := newShort(t, nil)
+	s.wait(time.Hour)
+	one := fleet.QueueClass{MaxRunning: 1}
+	ask := func(name string) route.Plan {
+		made, err := s.Decide(s.now, &fleet.Request{
+			Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, MayQueue: true, QueueClass: one,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made.Plan
+	}
+	members := func() int64 { return s.Status(s.now)[0].WorkingSet }
+	running := ask("x")
+	alone := members()
+	queued := ask("y")
+	if !queued.Queued || members() <= alone {
+		t.Fatalf("the second is not queued: %+v", queued)
+	}
+	s.Observe(s.now, route.Finished{Lease: queued.Lease, Outcome: fleet.ClientGone})
+	if got := members(); got != alone {
+		t.Errorf("a client that has left while it was queued leaves %d tokens", got-alone)
+	}
+	s.end(running.Lease)
+}
+
+// TestTenantsOfHeldTurns: users see their names, also where routers tell each other hashes of them.
+func TestTenantsOfHeldTurns(t *testing.T) {
+	s := newShort(t, func(c *route.Config) { c.Replicas = true })
+	s.end(s.place("a", 0))
+	made, err := s.Decide(s.now, &fleet.Request{
+		Model: "m", Session: "d", Tenant: "acme", Class: fleet.Turn, PromptTokens: 70_000, Stream: true, MayQueue: true, MayHold: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.HeldTurns(10); made.Hold.Lease == 0 || len(got) != 1 || got[0].Tenant != "acme" {
+		t.Errorf("held: %+v", got)
 	}
 }

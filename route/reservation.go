@@ -150,7 +150,7 @@ func asker(req *fleet.Request, replicas bool) backlog.Asker {
 
 // queueFull is the error of a request that would have to be queued when the queue is full, else nil.
 func (r *readers) queueFull(d *decision) error {
-	full, own := r.backlog.Full(d.asker)
+	full, own, waiting := r.backlog.Full(d.asker, r.held(d))
 	if !full {
 		return nil
 	}
@@ -166,11 +166,7 @@ func (r *readers) queueFull(d *decision) error {
 			MayQueue:     mayQueue(d.req, p.view.Leg, ep, r.health.Tests(ep.Slot())), Asker: d.asker,
 		}
 		if r.backlog.WouldQueue(d.now, w, r.speed) {
-			e := &QueueFullError{Pool: d.pool.Name(), Waiting: r.backlog.Queued(), RetryAfter: retryAfter(c)}
-			if own {
-				e.Tenant, e.Waiting = true, r.backlog.QueuedOf(d.asker.Tenant)
-			}
-			return e
+			return &QueueFullError{Pool: d.pool.Name(), Tenant: own, Waiting: waiting, RetryAfter: retryAfter(c)}
 		}
 	}
 	return nil
@@ -301,8 +297,8 @@ func (r *Router) conclude(now, at time.Time, f *reservation, ev *Finished, respo
 	r.speed.Ended(at, j, ev.Outcome == fleet.OK && !f.cold, &ev.Usage)
 	// 6
 	r.storeEnded(now, f, ev)
-	holds := ev.Outcome == fleet.OK || ev.Outcome == fleet.ClientGone
-	r.admission.TurnEnded(now, f.index, int64(part.Usage.PromptTokens+part.Usage.OutputTokens), holds)
+	computed := sent && (ev.Outcome == fleet.OK || ev.Outcome == fleet.ClientGone)
+	r.admission.TurnEnded(now, f.index, int64(part.Usage.PromptTokens+part.Usage.OutputTokens), computed)
 	if response != (session.Key{}) {
 		r.conversations.RespondKey(now, response, ep.Name(), f.leader())
 	}

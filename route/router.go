@@ -93,7 +93,6 @@ type readers struct {
 	staleAfter time.Duration // see Config
 	replicas   bool          // see Config
 	admits     bool          // see Config.Admission
-	most       int           // see QueueConfig.Most
 	without    ablation.Set
 	needs      pick.Needs // of all policies and Config.Needs
 }
@@ -151,7 +150,7 @@ func (r *Router) derive(c *Config) {
 		health: r.health.Reader(), cache: r.cache.Reader(), speed: r.speed.Reader(), arrivals: r.arrivals.Reader(),
 		backlog: r.backlog.Reader(), shortlist: r.shortlist.Reader(), admission: r.admission.Reader(),
 		noFallback: c.Disaggregation.NoFallback, shortlists: c.Shortlist, staleAfter: c.StaleAfter,
-		replicas: c.Replicas, admits: c.Admission, most: c.Queue.Most, without: c.Without, needs: c.Needs,
+		replicas: c.Replicas, admits: c.Admission, without: c.Without, needs: c.Needs,
 	}
 	r.known = engines{r.readers.cache, r.readers.speed, r.readers.arrivals}
 	pools := c.pools()

@@ -99,6 +99,8 @@ type member struct {
 	key        session.Key
 	slot       int
 	tokens     int64  // prompt and answer, without the prefix
+	computed   int64  // of the tokens, those that a turn left in the cache, unless inCache is false
+	inCache    bool   // a turn has been computed at the slot
 	prefix     prefix // what it shares with others; zero for nothing
 	needed     int64  // of the tokens, while it is idle: less where it may not come back
 	running    int
@@ -437,6 +439,7 @@ func (t *Table) TurnPlaced(now time.Time, n uint32, p *PlacedTurn) {
 		t.joinFamily(m, p.Parent)
 	} else {
 		t.uncount(m)
+		m.inCache = m.inCache && m.slot == p.Slot
 	}
 	m.slot, m.tokens, m.rank, m.ended = p.Slot, max(0, p.Tokens-m.prefix.tokens), rankOf(p.Priority), false
 	m.running++
@@ -473,9 +476,9 @@ func (t *Table) familyRuns(now time.Time, m *member, by int) {
 	}
 }
 
-// TurnEnded is the end of a turn: tokens of its prompt and answer, 0 if unknown; kept is false if the engine does not
-// hold them.
-func (t *Table) TurnEnded(now time.Time, n uint32, tokens int64, kept bool) {
+// TurnEnded is the end of a turn: tokens of its prompt and answer, 0 if unknown; computed is false if the engine has not
+// computed them, and holds what it held before.
+func (t *Table) TurnEnded(now time.Time, n uint32, tokens int64, computed bool) {
 	if int(n) >= t.turns.Len() {
 		return
 	}
@@ -490,15 +493,21 @@ func (t *Table) TurnEnded(now time.Time, n uint32, tokens int64, kept bool) {
 	}
 	t.familyRuns(now, m, -1)
 	e := t.endpoints.Get(m.slot)
-	if tokens > 0 {
-		t.uncount(m)
-		m.tokens = max(0, tokens-m.prefix.tokens)
-		t.count(m)
+	t.uncount(m)
+	switch {
+	case computed:
+		if tokens > 0 {
+			m.tokens = max(0, tokens-m.prefix.tokens)
+		}
+		m.computed, m.inCache = m.tokens, true
+	case m.running == 0:
+		m.tokens = m.computed
 	}
+	t.count(m)
 	if m.running > 0 {
 		return
 	}
-	if !kept || m.ended {
+	if !m.inCache || m.ended {
 		t.endMembership(m)
 		return
 	}

@@ -37,14 +37,14 @@ func (t *Table) Fault() string {
 		}
 	}
 	for _, x := range t.tenants {
-		held := int64(0)
+		held, waits := int64(0), 0
 		for _, h := range t.heldTurns {
 			if h.tenant == x {
-				held += h.Tokens - h.shared
+				held, waits = held+h.Tokens-h.shared, waits+1
 			}
 		}
-		if x.held != held {
-			return fmt.Sprintf("%d tokens of held turns are counted, there are %d", x.held, held)
+		if x.held != held || x.waits != waits {
+			return fmt.Sprintf("%d tokens of %d held turns are counted, there are %d of %d", x.held, x.waits, held, waits)
 		}
 	}
 	return ""

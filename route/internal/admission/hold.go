@@ -18,8 +18,9 @@ type Turn struct {
 	Tenant      string
 	Share       float64 // the tenant's weight; 0 means 1
 	Priority    fleet.Priority
-	Request     string // its id, and its conversation's name, for those who ask who waits; cut to longestName
-	Name        string
+	// for those who ask who waits, cut to longestName: its id, its conversation's name and its tenant's, which Tenant is
+	// not where routers tell each other hashes
+	Request, Name, TenantName string
 
 	shared int64 // of Tokens, those that members had when it was held
 }
@@ -135,7 +136,7 @@ func IsHold(l fleet.Lease) bool { return l&holdBit != 0 }
 func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Time) {
 	t.last++
 	turn.shared, turn.Prompt = t.sharedBy(&turn), nil
-	turn.Request, turn.Name = short(turn.Request), short(turn.Name)
+	turn.Request, turn.Name, turn.TenantName = short(turn.Request), short(turn.Name), short(turn.TenantName)
 	h := &heldTurn{Turn: turn, lease: holdBit | t.last, since: now, tenant: t.tenant(turn.Tenant, turn.Share)}
 	l := t.queues[turn.Pool]
 	if l == nil {
@@ -146,6 +147,7 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 	t.heldTurns[h.lease] = h
 	t.heldTokens += h.Tokens - h.shared
 	h.tenant.held += h.Tokens - h.shared
+	h.tenant.waits++
 	h.deadline = now.Add(t.Reader().MaxHold(&turn))
 	i, _ := slices.BinarySearchFunc(l.turns, h, func(a, b *heldTurn) int {
 		if a.deadline.After(b.deadline) {
@@ -304,6 +306,7 @@ func (t *Table) EndHold(lease fleet.Lease) bool {
 	delete(t.heldTurns, lease)
 	t.heldTokens -= h.Tokens - h.shared
 	h.tenant.held -= h.Tokens - h.shared
+	h.tenant.waits--
 	h.tenant.tokens -= h.reserved
 	t.releaseTenant(h.tenant)
 	if !h.admitted {
@@ -320,16 +323,12 @@ func (t *Table) EndHold(lease fleet.Lease) bool {
 // Held is how many turns are held, those that were admitted and are not placed yet among them.
 func (r Reader) Held() int { return len(r.t.heldTurns) }
 
-// HeldOf is how many turns of a tenant wait, in the lines of all pools.
-func (r Reader) HeldOf(tenant string) (n int) {
-	for _, l := range r.t.order {
-		for _, h := range l.turns {
-			if h.Tenant == tenant {
-				n++
-			}
-		}
+// HeldOf is how many of these are a tenant's.
+func (r Reader) HeldOf(tenant string) int {
+	if x := r.t.tenants[tenant]; x != nil {
+		return x.waits
 	}
-	return n
+	return 0
 }
 
 // WorkingSet is the working set of an endpoint, in tokens: its members' conversations, what they share counted once.

@@ -14,7 +14,8 @@ type tenant struct {
 	name   string
 	share  float64
 	tokens int64  // of its members, and promised to its admitted turns
-	held   int64  // of its turns that wait
+	held   int64  // of its held turns
+	waits  int    // how many these are
 	refs   int    // members and held turns
 	groups [3]int // place of its groups in the queue that was planned last, see poolQueue.group
 }

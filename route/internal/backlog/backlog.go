@@ -190,13 +190,21 @@ func (r Reader) QueuedOf(tenant string) int {
 	return 0
 }
 
-// Full reports whether the queue has no room for a job of an asker; own means that the tenant's own limit is reached.
-func (r Reader) Full(who Asker) (full, own bool) {
-	if most := who.QueueClass.MaxWaiting; most > 0 && r.QueuedOf(who.Tenant) >= most {
-		return true, true
+// Waiting is how many requests wait at the router.
+type Waiting struct {
+	All, Own int // of all tenants, and of the asker's
+}
+
+// Full reports whether no more may wait, beside those that wait elsewhere in the router, and how many do: of the tenant
+// if own, since its own limit is reached.
+func (r Reader) Full(who Asker, elsewhere Waiting) (full, own bool, waiting int) {
+	waiting = r.QueuedOf(who.Tenant) + elsewhere.Own
+	if most := who.QueueClass.MaxWaiting; most > 0 && waiting >= most {
+		return true, true, waiting
 	}
+	waiting = r.t.queued + r.t.foreign + elsewhere.All
 	most := r.t.cfg.Queue.Most
-	return most > 0 && r.t.queued+r.t.foreign >= most, false
+	return most > 0 && waiting >= most, false, waiting
 }
 
 // WouldQueue reports whether Open would queue a job.

@@ -363,7 +363,7 @@ func TestFull(t *testing.T) {
 	one := Asker{Tenant: "a", QueueClass: fleet.QueueClass{MaxWaiting: 1}}
 	want := func(who Asker, full, own bool) {
 		t.Helper()
-		if f, o := s.Reader().Full(who); f != full || o != own {
+		if f, o, _ := s.Reader().Full(who, Waiting{}); f != full || o != own {
 			t.Errorf("%q: full %t, its own %t; want %t, %t", who.Tenant, f, o, full, own)
 		}
 	}
@@ -372,6 +372,21 @@ func TestFull(t *testing.T) {
 	first := s.ask(10, one)
 	want(one, true, true)
 	want(Asker{Tenant: "b"}, false, false)
+	for _, tt := range []struct {
+		who       Asker
+		elsewhere Waiting // in admission
+		full, own bool
+		waiting   int
+	}{
+		{Asker{Tenant: "b"}, Waiting{All: 1}, false, false, 2},
+		{Asker{Tenant: "b"}, Waiting{All: 2}, true, false, 3},
+		{Asker{Tenant: "b", QueueClass: one.QueueClass}, Waiting{All: 1, Own: 1}, true, true, 1},
+		{one, Waiting{All: 1, Own: 1}, true, true, 2},
+	} {
+		if full, own, waiting := s.Reader().Full(tt.who, tt.elsewhere); full != tt.full || own != tt.own || waiting != tt.waiting {
+			t.Errorf("%+v beside %+v: full %t, its own %t, %d wait; want %+v", tt.who, tt.elsewhere, full, own, waiting, tt)
+		}
+	}
 	s.ask(10, Asker{Tenant: "b"})
 	s.ask(10, Asker{})
 	want(Asker{}, true, false)
