@@ -78,15 +78,15 @@ func (r *readers) admit(d *decision, forced pick.Reason) bool {
 
 // holdUnlessFull is errHeld unless as many wait as may: then it says so.
 func (r *readers) holdUnlessFull(d *decision) error {
-	full, own, waiting := r.backlog.Full(d.asker, r.held(d))
+	full, own, waiting := r.backlog.Full(d.asker, r.othersHeld(d))
 	if !full {
 		return errHeld
 	}
 	return &QueueFullError{Pool: d.pool.Name(), Tenant: own, Waiting: waiting, RetryAfter: r.admission.MaxHold(&d.turn)}
 }
 
-// held is how many turns are held, without the request's own.
-func (r *readers) held(d *decision) backlog.Waiting {
+// othersHeld is how many turns are held beside the request's own.
+func (r *readers) othersHeld(d *decision) backlog.Waiting {
 	w := backlog.Waiting{All: r.admission.Held(), Own: r.admission.HeldOf(d.asker.Tenant)}
 	if !r.admission.Since(d.req.Hold).IsZero() {
 		w.All, w.Own = w.All-1, w.Own-1

@@ -150,7 +150,7 @@ func asker(req *fleet.Request, replicas bool) backlog.Asker {
 
 // queueFull is the error of a request that would have to be queued when the queue is full, else nil.
 func (r *readers) queueFull(d *decision) error {
-	full, own, waiting := r.backlog.Full(d.asker, r.held(d))
+	full, own, waiting := r.backlog.Full(d.asker, r.othersHeld(d))
 	if !full {
 		return nil
 	}

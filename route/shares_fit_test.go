@@ -81,8 +81,8 @@ func TestContextBeforeMemory(t *testing.T) {
 	}
 }
 
-// TestContextsPart: requests that ask for another context of a model part, since an engine that loads on demand loads the model again at
-// each change; a conversation goes with them. After a restart, or where a model is loaded, nobody has asked for any.
+// TestContextsPart: an engine that loads on demand loads a model again when the context changes, so requests for different contexts go
+// to different engines. A conversation stays with its context. An engine that had the model before the router asked has no known context.
 func TestContextsPart(t *testing.T) {
 	for _, windows := range [][]int{{2048, 8192}, {0, 8192}, {8192, 0}, {0, 4096, 8192}} {
 		names := []string{"a", "b", "c"}[:len(windows)]

@@ -20,7 +20,7 @@ import (
 // too, and where clients leave.
 func TestAdmission(t *testing.T) {
 	if racing {
-		t.Skip("nothing of it is concurrent")
+		t.Skip("it runs in one goroutine: the race detector finds nothing here")
 	}
 	choose, err := policy.New(policy.Config{Name: "least_ttft"}.WithDefaults())
 	if err != nil {
@@ -78,7 +78,7 @@ func TestAdmission(t *testing.T) {
 // in the directory of the environment variable WARMPATH_TRACES the 54 cells of docs/results.md and four with small caches.
 func TestAdmissionHurtsNobody(t *testing.T) {
 	if racing {
-		t.Skip("nothing of it is concurrent")
+		t.Skip("it runs in one goroutine: the race detector finds nothing here")
 	}
 	one := func(s scenario, seed uint64) []trace.Conversation {
 		talks := s.conversations(seed)

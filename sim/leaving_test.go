@@ -14,7 +14,7 @@ import (
 // engines as much work in the same time: what is computed for those who have left is lost. docs/scenarios.md has the figures.
 func TestLeaving(t *testing.T) {
 	if racing {
-		t.Skip("nothing of it is concurrent")
+		t.Skip("it runs in one goroutine: the race detector finds nothing here")
 	}
 	all := scenarios()
 	shown := func(s scenario) bool {

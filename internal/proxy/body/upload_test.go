@@ -35,7 +35,7 @@ func TestLateBeforeTheReadReturns(t *testing.T) {
 		}
 		time.Sleep(time.Minute) // the engine takes its time
 		if u.Late() {
-			t.Error("it is late while nobody waits for the client")
+			t.Error("the upload counts as late though nobody reads it")
 		}
 		next()
 		time.Sleep(3 * time.Second)

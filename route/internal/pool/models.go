@@ -237,10 +237,10 @@ const MostNames = 21
 // Overflow is how long a new prompt may wait for each of an alias's models, if these are in order; else nil.
 func (r Reader) Overflow(name string) []time.Duration { return r.t.aliases[name].Overflow }
 
-// Drawn is the model that a new conversation gets of an alias, of those that are there at present; "" for none. That is
-// the first, or goes by shares. One whose share is 0 is drawn where no other is there. By weighted rendezvous hashing
-// (-w/ln u) the same conversation gets the same model everywhere, and a share that grows takes conversations from the
-// others only.
+// Drawn is the model that a new conversation gets of an alias, of those that are there at present; "" for none. Without
+// shares it is the first. With shares weighted rendezvous hashing (-w/ln u) draws it: the same conversation gets the same
+// model everywhere, and a share that grows takes conversations from the others only. A model whose share is 0 is drawn
+// where no other is there.
 func (r Reader) Drawn(name string, conversation uint64, there func(model string) bool) (model string) {
 	a := r.t.aliases[name]
 	if a.Shares == nil {

@@ -26,7 +26,8 @@ type batch struct {
 // Engines report cached tokens at the end of an answer, which may take minutes. Until then a prompt counts as a
 // provisional sample from its first byte on, with the predicted uncached tokens; the usage replaces it.
 
-const mostEarly = math.MaxInt64 / maxBatches // the sum of so many does not overflow
+// mostEarly bounds each of the sums of one batch: those of maxBatches batches are added up in 64 bits.
+const mostEarly = math.MaxInt64 / maxBatches
 
 // computed adds a stream whose first byte came, and returns the batches that it changed. The first bytes of other
 // routers' streams are heard of late, so it may come before others that are known; one from before all that are kept
