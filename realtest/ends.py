@@ -97,6 +97,13 @@ class Ends:
         self.assertIn(stream.end, ("done", "closed", "broken"), "the stream ends by itself")
         self.assertTrue(stream.errors or stream.end == "broken" or "abort" in stream.reasons, f"a cut stream ended as if whole: {stream.end}")
 
+    def cut_and_asked_elsewhere(self, stream, plain, what):
+        """An engine has ended: the client of its stream can tell, and its request without an answer is asked elsewhere."""
+        self.client_can_tell(stream)
+        status = plain.result(120)[0]
+        saw(self.kind, f"{what}: the plain request got {status}")
+        self.assertEqual(status, 200, "nothing of the answer had come, so it is asked elsewhere")
+
     def test_nothing_is_lost_while_an_engine_is_gone_and_it_works_again_when_it_is_back(self):
         self.need_router()
         self.addCleanup(self.bring_back)
@@ -165,10 +172,7 @@ class VLLMEnds:
             saw(self.kind, f"after SIGTERM to an engine the longest of 24 requests took {self.many():.2f} s")
         self.ended(stream, "SIGTERM")
         if self.router:
-            self.client_can_tell(stream)
-            status = plain.result(120)[0]
-            saw(self.kind, f"SIGTERM: the plain request got {status}")
-            self.assertEqual(status, 200, "nothing of the answer had come, so it is asked elsewhere")
+            self.cut_and_asked_elsewhere(stream, plain, "SIGTERM")
         else:
             self.assertEqual(stream.end, "silent")
             self.assertFalse(plain.done())
@@ -199,10 +203,7 @@ class SGLangEnds:
             saw(self.kind, f"after kill -9 of a scheduler the longest of 24 requests took {self.many():.2f} s")
         self.ended(stream, "kill -9 of the scheduler")
         if self.router:
-            self.client_can_tell(stream)
-            status = plain.result(120)[0]
-            saw(self.kind, f"kill -9 of the scheduler: the plain request got {status}")
-            self.assertEqual(status, 200, "nothing of the answer had come, so it is asked elsewhere")
+            self.cut_and_asked_elsewhere(stream, plain, "kill -9 of the scheduler")
         else:
             self.assertNotEqual(stream.end, "done")
             self.assertEqual(stream.errors, [])
@@ -260,10 +261,7 @@ class OllamaEnds:
             saw(self.kind, f"after SIGTERM to an engine the longest of 24 requests took {self.many():.2f} s")
         self.ended(stream, "SIGTERM")
         if self.router:
-            self.client_can_tell(stream)
-            status = plain.result(120)[0]
-            saw(self.kind, f"SIGTERM: the plain request got {status}")
-            self.assertEqual(status, 200, "nothing of the answer had come, so it is asked elsewhere")
+            self.cut_and_asked_elsewhere(stream, plain, "SIGTERM")
         else:
             self.assertNotEqual(stream.end, "done")
             plain.exception(60)
@@ -290,8 +288,7 @@ class LlamaEnds:
         engine.kill_compute()
         self.ended(stream, "kill -9")
         if self.router:
-            self.client_can_tell(stream)
-            self.assertEqual(plain.result(120)[0], 200, "nothing of the answer had come, so it is asked elsewhere")
+            self.cut_and_asked_elsewhere(stream, plain, "kill -9")
             self.many()
         else:
             self.assertEqual(stream.end, "broken")
@@ -306,10 +303,7 @@ class LlamaEnds:
             saw(self.kind, f"after SIGTERM to an engine the longest of 24 requests took {self.many():.2f} s")
         self.ended(stream, "SIGTERM")
         if self.router:
-            self.client_can_tell(stream)
-            status = plain.result(120)[0]
-            saw(self.kind, f"SIGTERM: the plain request got {status}")
-            self.assertEqual(status, 200)
+            self.cut_and_asked_elsewhere(stream, plain, "SIGTERM")
         else:
             saw(self.kind, f"SIGTERM: the plain request {'has ended' if plain.done() else 'hangs'} then")
             engine.kill_all()
