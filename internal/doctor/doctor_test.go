@@ -19,6 +19,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
+	"github.com/warmpath/warmpath/internal/freeport"
 	"github.com/warmpath/warmpath/internal/httpclient"
 	"github.com/warmpath/warmpath/sim/engine"
 )
@@ -129,10 +130,8 @@ func TestSickEngines(t *testing.T) {
 	loading := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
 	defer loading.Close()
-	for _, at := range []string{loading.URL, gone.URL} {
+	for _, at := range []string{loading.URL, "http://" + freeport.Address()} {
 		if r := Examine(t.Context(), at, Options{Wait: time.Second}); r.Healthy || r.Detail == "" || len(r.Advice) != 1 {
 			t.Errorf("%s: got %+v", at, r)
 		}
@@ -334,9 +333,9 @@ func TestGreets(t *testing.T) {
 		}
 		served.Wait()
 		_ = l.Close()
-		if got := greets(t.Context(), l.Addr().String()); got != No {
-			t.Errorf("closed port: got %s", got)
-		}
+	}
+	if got := greets(t.Context(), freeport.Address()); got != No {
+		t.Errorf("closed port: got %s", got)
 	}
 }
 

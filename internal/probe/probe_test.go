@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/freeport"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -307,13 +309,20 @@ func TestStartingEngineIsNotMistaken(t *testing.T) {
 }
 
 func TestRealSocket(t *testing.T) {
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	l, err := net.Listen("tcp", freeport.Address()) // where no other test listens after this one
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if page, ok := vllmPages()[r.URL.Path]; ok {
 			_, _ = io.WriteString(w, page)
 			return
 		}
 		http.NotFound(w, r)
 	}))
+	_ = srv.Listener.Close()
+	srv.Listener = l
+	srv.Start()
 	reports := make(chan fleet.Report, 100)
 	tr := &http.Transport{}
 	p := New(Config{Interval: 10 * time.Millisecond}, &http.Client{Transport: tr},
