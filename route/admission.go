@@ -2,6 +2,7 @@ package route
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -52,18 +53,23 @@ func (r *readers) admit(d *decision, forced pick.Reason) bool {
 		return true
 	}
 	d.turn = admission.Turn{
-		Pool: d.pool.Name(), Origin: -1, Tokens: int64(v.PromptTokens + v.OutputTokens), Prompt: d.text.Keys(),
-		Tenant: d.asker.Tenant, Share: d.req.QueueClass.Share, Priority: d.req.QueueClass.Priority,
+		Pool: d.pool.Name(), Origin: -1, Tokens: int64(v.PromptTokens + v.OutputTokens), Tenant: d.asker.Tenant, Share: d.req.QueueClass.Share, Priority: d.req.QueueClass.Priority,
 		Request: d.req.ID, Name: clientsID(d.who.ID), TenantName: d.req.Tenant,
 	}
 	d.turn.Key, d.turn.Parent = r.conversations.Keys(d.scope(fleet.LegUnsplit), d.req, &d.who)
 	if v.Home >= 0 {
 		d.turn.Origin = v.Candidates[v.Home].Slot
 	}
+	d.shared = slices.Grow(d.shared[:0], len(v.Candidates))[:len(v.Candidates)]
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		d.shared[i] = r.admission.Shared(c.Slot, r.cache.Names(&d.text, d.req, c.Model))
+		d.turn.Shared = max(d.turn.Shared, d.shared[i])
+	}
 	check := r.admission.Check(d.now, &d.turn, d.req.Hold)
 	open := 0
 	for i := range v.Candidates {
-		if check.MayPlace(v.Candidates[i].Slot) {
+		if check.MayPlace(v.Candidates[i].Slot, d.shared[i]) {
 			open++
 		}
 	}
@@ -71,7 +77,7 @@ func (r *readers) admit(d *decision, forced pick.Reason) bool {
 	case open == 0 && check.MayHold():
 		return false
 	case open > 0 && open < len(v.Candidates) && check.OthersHeld():
-		narrow(v, func(c *pick.Candidate) bool { return check.MayPlace(c.Slot) })
+		narrow(v, func(i int) bool { return check.MayPlace(v.Candidates[i].Slot, d.shared[i]) })
 	}
 	return true
 }
@@ -116,7 +122,7 @@ func (r *Router) addMember(d *decision, v *pick.View, f *reservation, c *pick.Ca
 	r.admission.TurnPlaced(d.now, f.index, &admission.PlacedTurn{
 		Key: f.conversation.Key(), Parent: parent, Slot: c.Slot, Tenant: d.asker.Tenant, Share: d.req.QueueClass.Share,
 		Priority: d.req.QueueClass.Priority, Tokens: int64(v.PromptTokens + v.OutputTokens),
-		First: v.FirstTurn, Cached: int64(c.CachedTokens), Blocks: c.Blocks, Prompt: d.text.Keys(),
+		First: v.FirstTurn, Cached: int64(c.CachedTokens), Blocks: c.Blocks, Prompt: r.readers.cache.Names(&d.text, d.req, c.Model),
 	})
 }
 

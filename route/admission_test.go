@@ -320,3 +320,87 @@ func TestTenantsOfHeldTurns(t *testing.T) {
 		t.Errorf("held: %+v", got)
 	}
 }
+
+// TestSharedPrefixOfAnAlias: what a prompt shares with an engine's members counts once, whichever of an alias's models
+// that engine serves, and in whatever order the engines were declared.
+func TestSharedPrefixOfAnAlias(t *testing.T) {
+	for _, order := range [][2]string{{"m", "n"}, {"n", "m"}} {
+		r := route.New(route.Config{
+			Policy: func() pick.Policy { return firstLeast{} }, Admission: true, Aliases: []route.Alias{{Name: "chat", Models: order[:]}},
+		})
+		now := time.Unix(1000, 0)
+		d := route.Declared{Source: "s"}
+		for _, model := range order {
+			d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: "of " + model, URL: "http://" + model, Weight: 1})
+		}
+		r.Observe(now, d)
+		for _, model := range order {
+			r.Observe(now, route.Probed{Endpoint: "of " + model, Report: fleet.Report{Healthy: true, CacheTokens: 100_000, Models: []fleet.Model{{ID: model}}}})
+		}
+		ask := func(model, session string, first uint64) route.Plan { // a prompt of 30,000 tokens, of which two thirds are the beginning
+			c := fleet.Content{Bytes: 120_000}
+			for i := range uint64(c.Bytes / fleet.BlockBytes) {
+				name := first<<32 | i
+				if i > 625 {
+					name += numberOf(session)
+				}
+				c.Blocks = append(c.Blocks, name)
+			}
+			made, err := r.Decide(now, &fleet.Request{
+				Model: model, Session: session, Class: fleet.Turn, PromptBytes: c.Bytes, Content: &c, Stream: true,
+				MayQueue: true, MayHold: true, Seed: 1,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return made.Plan
+		}
+		end := func(p route.Plan) {
+			r.Observe(now, route.FirstByte{Lease: p.Lease})
+			r.Observe(now, route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 30_000, OutputTokens: 10}})
+		}
+		round := func(sessions ...string) { // the first one's prompt is computed before the others come
+			var open []route.Plan
+			for n, s := range sessions {
+				open = append(open, ask("m", s, 1))
+				if n < 3 {
+					open = append(open, ask("n", "n"+s[:1], uint64(n+2)))
+				}
+				if n > 0 && n < len(sessions)-1 {
+					continue
+				}
+				now = now.Add(10 * time.Second)
+				for _, p := range open {
+					if p.Lease == 0 {
+						t.Fatalf("%s is held", s)
+					}
+					end(p)
+				}
+				open = nil
+			}
+			now = now.Add(time.Second)
+		}
+		for range 18 {
+			round("a", "b", "c")
+		}
+		for _, s := range []string{"a", "b", "c"} {
+			r.Observe(now, route.Closed{Session: s, Pools: []string{"m"}})
+		}
+		for range 2 { // five that begin alike at m, three that do not at n
+			round("ax", "bx", "cx", "d", "e")
+		}
+		if p := ask("n", "other", 9); p.Hold.Lease == 0 {
+			t.Fatalf("a conversation of its own goes to %s, want it held", p.Endpoint.Name)
+		}
+		if p := ask("chat", "new", 1); p.Hold.Lease != 0 {
+			t.Errorf("of %v, one that begins like those at m is held", order)
+		}
+	}
+}
+
+func numberOf(s string) (h uint64) {
+	for _, c := range s {
+		h = h*31 + uint64(c)
+	}
+	return h << 16
+}

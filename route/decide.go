@@ -66,6 +66,7 @@ type scratch struct {
 	serving       []pool.Member
 	servingOthers pool.Others
 	cached        []pick.Cached                     // of fill
+	shared        []int64                           // of admit, by row of whole: tokens that members have there
 	rows          [arrivedRows + 1][]pick.Candidate // of each leg
 	list          shortlist.List
 	not           []int32 // of shortlisted, as is named
@@ -346,7 +347,8 @@ func (r *readers) split(d *decision, answer pick.Tentative, picked bool) {
 		ofPrompt = d.pool.Rule().Scope(&d.prefill)
 	}
 	decoder := &d.decode.Candidates[answer.Index]
-	narrow(&d.prefill, func(c *pick.Candidate) bool {
+	narrow(&d.prefill, func(row int) bool {
+		c := &d.prefill.Candidates[row]
 		return c.Name != decoder.Name && c.Model == decoder.Model && c.Kind == decoder.Kind
 	})
 	if len(d.prefill.Candidates) == 0 { // the only possible prefiller is the decoder itself
@@ -398,7 +400,8 @@ func (r *readers) pair(d *decision, v *pick.View, other string) {
 	if m, ok := d.pool.MemberAt(ep); ok && model == "" {
 		model = m.Model()
 	}
-	narrow(v, func(c *pick.Candidate) bool {
+	narrow(v, func(row int) bool {
+		c := &v.Candidates[row]
 		return c.Slot != ep.Slot() && c.Kind == ep.Kind() && c.Model == model
 	})
 }
@@ -544,11 +547,11 @@ func named(name string, rows []pick.Candidate) int {
 	return -1
 }
 
-// narrow drops the rows for which ok is false, perhaps all.
-func narrow(v *pick.View, ok func(c *pick.Candidate) bool) {
+// narrow drops the rows for which ok is false, perhaps all. ok is asked once for each, in order.
+func narrow(v *pick.View, ok func(row int) bool) {
 	n, home, parent := 0, -1, -1
 	for i := range v.Candidates {
-		if !ok(&v.Candidates[i]) {
+		if !ok(i) {
 			continue
 		}
 		if n < i {

@@ -40,7 +40,7 @@ func (t *Table) Fault() string {
 		held, waits := int64(0), 0
 		for _, h := range t.heldTurns {
 			if h.tenant == x {
-				held, waits = held+h.Tokens-h.shared, waits+1
+				held, waits = held+h.Tokens-h.Shared, waits+1
 			}
 		}
 		if x.held != held || x.waits != waits {

@@ -12,26 +12,19 @@ import (
 type Turn struct {
 	Key, Parent session.Key // of its conversation, and of the one that started that; zero for none
 	Pool        string
-	Origin      int      // slot where its conversation was last; -1 for none
-	Tokens      int64    // of its prompt and the answer expected
-	Prompt      []uint64 // names of the prompt's blocks, as of PlacedTurn; not kept while it is held
+	Origin      int   // slot where its conversation was last; -1 for none
+	Tokens      int64 // of its prompt and the answer expected
+	Shared      int64 // of Tokens, the most that members of one endpoint have, see Reader.Shared
 	Tenant      string
 	Share       float64 // the tenant's weight; 0 means 1
 	Priority    fleet.Priority
 	// for those who ask who waits, cut to longestName: its id, its conversation's name and its tenant's, which Tenant is
 	// not where routers tell each other hashes
 	Request, Name, TenantName string
-
-	shared int64 // of Tokens, those that members had when it was held
 }
 
-// needs is the room that a turn takes of an endpoint.
-func (t *Turn) needs(e *endpoint) int64 {
-	if t.Prompt == nil {
-		return max(0, t.Tokens-t.shared)
-	}
-	return max(0, t.Tokens-e.longest(t.Prompt).tokens)
-}
+// needs is the room that a turn takes.
+func (t *Turn) needs() int64 { return max(0, t.Tokens-t.Shared) }
 
 // heldTurn is a turn that waits for room.
 type heldTurn struct {
@@ -81,16 +74,26 @@ func (r Reader) Check(now time.Time, turn *Turn, continues fleet.Lease) Check {
 	return c
 }
 
-// MayPlace reports whether the turn may be placed at an endpoint now.
-func (g *Check) MayPlace(slot int) bool {
-	e := g.t.endpoints.Get(slot)
+// Shared is how many tokens of a prompt an endpoint's members have, so that it takes no further room there for them; 0
+// where nothing is held. names are of the prompt's blocks, each of which stands for all before it.
+func (r Reader) Shared(slot int, names []uint64) int64 {
+	e := r.t.endpoints.Get(slot)
+	if e.keepIdle == 0 {
+		return 0
+	}
+	return e.longest(names).tokens
+}
+
+// MayPlace reports whether the turn may be placed at an endpoint now, whose members have so many of its tokens.
+func (g *Check) MayPlace(slot int, shared int64) bool {
+	e, needs := g.t.endpoints.Get(slot), max(0, g.turn.Tokens-shared)
 	switch {
 	case e.keepIdle == 0, g.below, g.isMemberAt(slot), g.lapsed != nil && g.lapsed.slot == slot:
 		return true
 	case g.held != nil && g.held.admitted:
-		return slot == g.held.slot || e.fits(g.turn)
+		return slot == g.held.slot || e.fits(needs)
 	default:
-		return !g.yields && (e.fits(g.turn) || e.makesRoom(g.turn))
+		return !g.yields && (e.fits(needs) || e.makesRoom(g.turn.Priority, needs))
 	}
 }
 
@@ -114,9 +117,9 @@ func (g *Check) MayHold() bool { return !g.t.off && g.held == nil && len(g.t.hel
 // While none is, memory is short at some endpoints alone, and the policy knows better.
 func (g *Check) OthersHeld() bool { return g.held != nil || g.t.queues[g.turn.Pool] != nil }
 
-// fits reports whether there is room for a turn; an engine without members takes whatever comes.
-func (e *endpoint) fits(t *Turn) bool {
-	return e.memberCount == 0 && e.reserved == 0 || t.needs(e) <= e.free()
+// fits reports whether there is room for so many tokens; an engine without members takes whatever comes.
+func (e *endpoint) fits(tokens int64) bool {
+	return e.memberCount == 0 && e.reserved == 0 || tokens <= e.free()
 }
 
 // free is the room that is neither reserved nor needed by members, less what is left for their growth from turn to
@@ -135,7 +138,6 @@ func IsHold(l fleet.Lease) bool { return l&holdBit != 0 }
 // Hold holds a turn, and says until when it waits at most.
 func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Time) {
 	t.last++
-	turn.shared, turn.Prompt = t.sharedBy(&turn), nil
 	turn.Request, turn.Name, turn.TenantName = short(turn.Request), short(turn.Name), short(turn.TenantName)
 	h := &heldTurn{Turn: turn, lease: holdBit | t.last, since: now, tenant: t.tenant(turn.Tenant, turn.Share)}
 	l := t.queues[turn.Pool]
@@ -145,8 +147,8 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 		t.order = append(t.order, l)
 	}
 	t.heldTurns[h.lease] = h
-	t.heldTokens += h.Tokens - h.shared
-	h.tenant.held += h.Tokens - h.shared
+	t.heldTokens += h.Tokens - h.Shared
+	h.tenant.held += h.Tokens - h.Shared
 	h.tenant.waits++
 	h.deadline = now.Add(t.Reader().MaxHold(&turn))
 	i, _ := slices.BinarySearchFunc(l.turns, h, func(a, b *heldTurn) int {
@@ -160,21 +162,12 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 	return h.lease, h.deadline
 }
 
-// sharedBy is how many tokens of a turn members have.
-func (t *Table) sharedBy(turn *Turn) int64 {
-	shared := turn.shared
-	for _, slot := range t.slots {
-		shared = max(shared, t.endpoints.Get(slot).longest(turn.Prompt).tokens)
-	}
-	return shared
-}
-
 // MaxHold is the longest hold of a turn: Price times what it would wait if none were held. All conversations under way
 // would have their prompts computed before it, without what they share. That of one much smaller than theirs is as if
 // none were more than small times as large: a session that is held for less long than others is also evicted more often.
 func (r Reader) MaxHold(turn *Turn) time.Duration {
 	t := r.t
-	own := turn.Tokens - t.sharedBy(turn)
+	own := turn.Tokens - turn.Shared
 	tokens, n, perToken, engines := own, 1, 0.0, 0
 	for _, slot := range t.slots {
 		if e := t.endpoints.Get(slot); e.keepIdle > 0 {
@@ -183,7 +176,7 @@ func (r Reader) MaxHold(turn *Turn) time.Duration {
 	}
 	if l := t.queues[turn.Pool]; l != nil {
 		for _, x := range l.turns {
-			tokens, n = tokens+t.routers*(x.Tokens-x.shared), n+int(t.routers)
+			tokens, n = tokens+t.routers*(x.Tokens-x.Shared), n+int(t.routers)
 		}
 	}
 	all := min(float64(tokens), float64(small*n)*float64(own)) / float64(max(engines, 1))
@@ -247,7 +240,7 @@ func (t *Table) Admit(now time.Time, open func(now time.Time, pool string) []int
 		t.admitted = append(t.admitted, h)
 		if slot >= 0 {
 			e := t.endpoints.Get(slot)
-			h.reserved = h.needs(e)
+			h.reserved = h.needs()
 			e.reserved += h.reserved
 			h.tenant.tokens += h.reserved
 		}
@@ -263,7 +256,7 @@ func (t *Table) roomFor(h *heldTurn, at []int) int {
 	for _, slot := range at {
 		e := t.endpoints.Get(slot)
 		free := e.free()
-		if e.keepIdle > 0 && !e.fits(&h.Turn) && !e.makesRoom(&h.Turn) {
+		if e.keepIdle > 0 && !e.fits(h.needs()) && !e.makesRoom(h.Priority, h.needs()) {
 			continue
 		}
 		if slot == h.Origin {
@@ -281,7 +274,7 @@ func (t *Table) leastFor(h *heldTurn, at []int) int {
 	best, least := -1, 0.0
 	for _, slot := range at {
 		e := t.endpoints.Get(slot)
-		if filled := float64(h.needs(e)-e.free()) / float64(max(e.room, 1)); best < 0 || filled < least {
+		if filled := float64(h.needs()-e.free()) / float64(max(e.room, 1)); best < 0 || filled < least {
 			best, least = slot, filled
 		}
 	}
@@ -304,8 +297,8 @@ func (t *Table) EndHold(lease fleet.Lease) bool {
 		return false
 	}
 	delete(t.heldTurns, lease)
-	t.heldTokens -= h.Tokens - h.shared
-	h.tenant.held -= h.Tokens - h.shared
+	t.heldTokens -= h.Tokens - h.Shared
+	h.tenant.held -= h.Tokens - h.Shared
 	h.tenant.waits--
 	h.tenant.tokens -= h.reserved
 	t.releaseTenant(h.tenant)

@@ -96,7 +96,7 @@ func (w *world) place(n int) bool {
 	g := w.Reader().Check(w.now, &t.Turn, t.hold)
 	at := -1
 	for slot := range w.takes {
-		if w.takes[slot] && g.MayPlace(slot) && (at < 0 || slot == t.Origin) {
+		if w.takes[slot] && g.MayPlace(slot, 0) && (at < 0 || slot == t.Origin) {
 			at = slot
 		}
 	}

@@ -104,7 +104,7 @@ func (t *Table) isBelow(turn *Turn) bool {
 	if x == nil {
 		x = &tenant{share: turn.Share}
 	}
-	return float64(x.tokens+turn.Tokens-turn.shared)/x.weight() <= surely*t.level
+	return float64(x.tokens+turn.Tokens-turn.Shared)/x.weight() <= surely*t.level
 }
 
 // takesTooMuch reports whether a tenant takes more than its share.
@@ -113,10 +113,10 @@ func (t *Table) takesTooMuch(x *tenant) bool { return t.level > 0 && x.takes() >
 // rankOf is the place of a priority among them, from 0.
 func rankOf(p fleet.Priority) int { return max(0, min(int(p-fleet.PriorityLow), 2)) }
 
-// makesRoom reports whether an endpoint's members of lower priorities are enough to make room for a turn.
-func (e *endpoint) makesRoom(t *Turn) bool {
-	lower := e.lowerThan(rankOf(t.Priority))
-	return lower > 0 && lower >= t.needs(e)
+// makesRoom reports whether an endpoint's members of lower priorities are enough to make room for so many tokens.
+func (e *endpoint) makesRoom(p fleet.Priority, tokens int64) bool {
+	lower := e.lowerThan(rankOf(p))
+	return lower > 0 && lower >= tokens
 }
 
 // lowerThan is what members of lower ranks take.

@@ -56,7 +56,7 @@ func (r Reader) HeldPools() []PoolHolds {
 	for _, l := range r.t.order {
 		x := PoolHolds{Pool: l.pool, Turns: len(l.turns)}
 		for _, h := range l.turns {
-			x.Tokens += h.Tokens - h.shared
+			x.Tokens += h.Tokens - h.Shared
 		}
 		out = append(out, x)
 	}

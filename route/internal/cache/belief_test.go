@@ -258,8 +258,8 @@ func (b *believer) check(t *rapid.T) {
 			t.Fatalf("endpoint %d has %d tokens in its memory, want %d", slot, got, want)
 		}
 	}
-	var x Text
 	for _, w := range b.asked {
+		var x Text
 		c := w.content()
 		b.t.Reader().look(&x, &fleet.Request{Content: &c}, "")
 		for slot := range b.computed {
@@ -290,8 +290,8 @@ func TestNothingUnbackedIsBelieved(t *testing.T) {
 			b.t.Describe(i, Facts{OnePrompt: i == onePrompt, CacheTokens: 32 * int64(rapid.IntRange(5, 60).Draw(t, "blocks"))})
 		}
 		unbacked := func(t *rapid.T) {
-			var x Text
 			for _, w := range b.asked {
+				var x Text
 				c := w.content()
 				b.t.Reader().look(&x, &fleet.Request{Content: &c}, "")
 				for slot := range b.computed {
@@ -310,4 +310,40 @@ func TestNothingUnbackedIsBelieved(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestRowsOfSeveralModels: what is still on its way to an endpoint is not there, whichever model was looked up last.
+func TestRowsOfSeveralModels(t *testing.T) {
+	for _, order := range [][]string{{"m"}, {"m", "n"}, {"n", "m"}, {"m", "n", "m"}} {
+		b := newBeliever()
+		c := text{1, 2, 3, 4}.content()
+		model := size.NewModel()
+		req := &fleet.Request{Content: &c, PromptBytes: c.Bytes}
+		p := &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte()}
+		ask := func(x *Text) []pick.Candidate {
+			rows := make([]pick.Candidate, len(order))
+			for i, model := range order {
+				at := &rows[i].Endpoint
+				at.Slot, at.Model, at.Epoch = i, model, b.t.Reader().Epoch(i)
+				at.Load.TransferRequests = int(b.next)
+			}
+			missed := b.t.Reader().Begin(x)
+			held, _, _ := b.t.Reader().Predict(x, p, pick.EndpointsOf(rows), -1, Look{}, missed, nil)
+			for i := range rows {
+				rows[i].Cached = held[i]
+			}
+			return rows
+		}
+		var x Text
+		for i := range order { // to each of them a decode leg is on its way
+			v := &pick.View{Leg: fleet.LegDecode, PromptTokens: p.Size.Tokens, Candidates: ask(&x)}
+			b.t.Open(b.next, v, i, &x, p)
+			b.next++
+		}
+		for i, row := range ask(&x) {
+			if row.CachedTokens == 0 || row.PresentTokens != 0 {
+				t.Errorf("%v: row %d has %d tokens, %d of them are there, want none", order, i, row.CachedTokens, row.PresentTokens)
+			}
+		}
+	}
 }

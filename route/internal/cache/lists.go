@@ -62,8 +62,9 @@ func (p *list) shrink() {
 
 // lookListed is look for one of several prompts.
 func (r Reader) lookListed(x *Text, req *fleet.Request, q *fleet.Listed, model string) {
+	x.done = 0
+	x.next(model)
 	x.keys = blocks.Keys(x.keys, blocks.Scope(model, req.Tenant, req.Content), &fleet.Content{Blocks: q.Blocks})
-	x.model = model
 	r.t.index.Match(x.keys, &x.matches)
 }
 

@@ -29,8 +29,9 @@ func (t *Table) Open(n uint32, v *pick.View, row int, x *Text, p *Prompt) {
 
 // enter adds a prompt's blocks to its endpoint's estimated content.
 func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Text, p *Prompt) {
-	if c.Model != x.model {
+	if c.Model != x.model { // the chain is that of another model's names
 		t.Reader().look(x, p.Request, c.Model)
+		t.reported.Reader().Find(&x.chain, p.Request.Tenant, p.Session, p.Request.Tokens, x.keys, &x.matches)
 	}
 	t.reported.Note(n, &x.chain, p.Size.Tokens, c.Adapter)
 	l.exact = x.chain.Known && c.Exact

@@ -40,7 +40,7 @@ func (r Reader) Predict(
 	for i := range at.Len() {
 		c, h, e := at.At(i), &held[i], r.t.endpoints.Get(at.At(i).Slot)
 		h.Full, h.Resident = r.full(c.Slot, 64), e.residentTokens(c.Load.ContextTokens)
-		h.Counted, h.Present, h.PresentTokens = h.Blocks, r.present(x, c, h.Blocks), h.CachedTokens
+		h.Counted, h.Present, h.PresentTokens = h.Blocks, r.present(x, p, c, h.Blocks), h.CachedTokens
 		if h.Present < h.Blocks {
 			h.PresentTokens = min(h.CachedTokens, r.wholeBlocks(c, p.Size.At(blocks.Bytes(h.Present))))
 		}
@@ -80,7 +80,7 @@ func (r Reader) find(
 	x.known = true
 	for i := range at.Len() {
 		c, h := at.At(i), &held[i]
-		if i == 0 && !look.done || c.Model != x.model {
+		if i == 0 || c.Model != x.model {
 			r.look(x, req, c.Model)
 		}
 		h.Blocks = x.matches.Depth(c.Slot)
@@ -217,11 +217,12 @@ func (r Reader) coming(x *Text, p *Prompt, c *pick.Endpoint) int {
 
 // present is the blocks of the prompt that are there now or computed before this request; pending transfers are left
 // out.
-func (r Reader) present(x *Text, c *pick.Endpoint, believed int) int {
-	present, keys := believed, x.keys
-	if c.Load.TransferRequests == 0 || r.t.without.Has(ablation.PendingTransfers) {
+func (r Reader) present(x *Text, p *Prompt, c *pick.Endpoint, believed int) int {
+	present := believed
+	if c.Load.TransferRequests == 0 || !x.known || r.t.without.Has(ablation.PendingTransfers) {
 		return present
 	}
+	keys := r.Names(x, p.Request, c.Model)
 	for _, k := range r.t.endpoints.Get(c.Slot).pending {
 		g := r.t.leases.Get(int(k))
 		if n := g.sure; g.leg == fleet.LegDecode && n < present && n < min(len(keys), len(g.chain)) &&

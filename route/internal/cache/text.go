@@ -9,6 +9,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/route/internal/bound"
 	"github.com/warmpath/warmpath/route/internal/cache/reported"
 	"github.com/warmpath/warmpath/route/internal/size"
 	"github.com/warmpath/warmpath/session"
@@ -31,42 +32,65 @@ type Prompt struct {
 
 // Text is the scratch memory of one decision: the prompt's block names and which endpoints hold them. It is reused.
 type Text struct {
+	*lookup           // the latest; nil before the first
+	known   bool      // the prompt's content is known, and it is looked up
+	done    int       // how many of lookups this decision has made
+	lookups []*lookup // one for each model
+	chain   reported.Chain
+	slots   []int32 // scratch of Look
+}
+
+// lookup is a prompt looked up for one model: endpoints name what they cache by the model too.
+type lookup struct {
 	keys    []uint64 // the prompt's kept blocks for model
 	model   string
 	matches prefix.Matches
 	near    prefix.Matches // in the engines' own memory, where they have a second tier
-	known   bool           // keys and matches are valid
-	chain   reported.Chain
-	slots   []int32 // scratch of Look
 }
 
 // Missed is what prompts were found to miss so far, see Predict.
 type Missed struct{ tokens fit.Mean }
 
-// Keys are the names of the prompt's blocks, each of which stands for all before it; nil if its content is unknown.
-// They are valid until the next decision.
-func (x *Text) Keys() []uint64 {
+// Names are the names of the prompt's blocks for a model, each of which stands for all before it; nil if its content is
+// unknown. They are valid until the next decision.
+func (r Reader) Names(x *Text, req *fleet.Request, model string) []uint64 {
 	if !x.known {
 		return nil
 	}
+	r.look(x, req, model)
 	return x.keys
 }
 
 // Begin resets x for a decision.
 func (r Reader) Begin(x *Text) Missed {
-	x.known = false
+	x.lookup, x.known, x.done = nil, false, 0
 	x.chain.Reset()
 	return Missed{r.t.missed}
 }
 
 // look finds the endpoints that hold blocks of the prompt for a model.
 func (r Reader) look(x *Text, req *fleet.Request, model string) {
+	for _, l := range x.lookups[:x.done] {
+		if l.model == model {
+			x.lookup = l
+			return
+		}
+	}
+	x.next(model)
 	x.keys = blocks.Keys(x.keys, blocks.Scope(model, req.Tenant, req.Content), req.Content)
-	x.model = model
 	r.t.index.Match(x.keys, &x.matches)
 	if r.t.near != nil {
 		r.t.near.Match(x.keys, &x.near)
 	}
+}
+
+// next begins the lookup for another model. Of more than bound.Few the last are made anew each time.
+func (x *Text) next(model string) {
+	if x.done == len(x.lookups) && x.done < bound.Few {
+		x.lookups = append(x.lookups, &lookup{})
+	}
+	x.lookup = x.lookups[min(x.done, bound.Few-1)]
+	x.model, x.done = model, min(x.done+1, bound.Few)
 }
 
 // Look is a prompt looked up before its endpoints are known.
