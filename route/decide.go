@@ -334,30 +334,44 @@ func (r *readers) fillWhole(d *decision) (forced pick.Reason, err error) {
 	}
 }
 
-// split chooses endpoints for both legs, the answer first.
+// split chooses endpoints for both legs: who answers, for a prompt that is computed as soon as can be; who computes it
+// for that one; and, where that takes longer, who answers it then.
 func (r *readers) split(d *decision, answer pick.Tentative, picked bool) {
-	r.fillDecode(d, split.ReadyMs(&d.prefill))
-	var ofAnswer, ofPrompt cost.Scope
+	ready := split.ReadyMs(&d.prefill)
+	r.fillDecode(d, ready)
 	if !picked {
 		answer = r.choose(d, &d.decode, "")
-	} else if answer.Reason == pick.ReasonWeighed {
-		ofAnswer = d.pool.Rule().Scope(&d.decode)
-	}
-	if d.open {
-		ofPrompt = d.pool.Rule().Scope(&d.prefill)
 	}
 	decoder := &d.decode.Candidates[answer.Index]
-	narrow(&d.prefill, func(row int) bool {
-		c := &d.prefill.Candidates[row]
-		return c.Name != decoder.Name && c.Model == decoder.Model && c.Kind == decoder.Kind
-	})
+	narrow(&d.prefill, func(row int) bool { return pairs(&d.prefill.Candidates[row], decoder) })
 	if len(d.prefill.Candidates) == 0 { // the only possible prefiller is the decoder itself
 		d.why = WholeNoPrefiller
 		d.answer = placement{view: &d.whole, who: &d.who, choice: answer}
 		return
 	}
-	d.compute = placement{&d.prefill, &d.whoFill, r.choose(d, &d.prefill, ""), ofPrompt}
+	prompt := r.choose(d, &d.prefill, "")
+	prefiller := &d.prefill.Candidates[prompt.Index]
+	if ms := split.ReadyAt(&d.prefill, prefiller); ms > ready {
+		r.fillDecode(d, ms)
+		if !picked {
+			narrow(&d.decode, func(row int) bool { return pairs(prefiller, &d.decode.Candidates[row]) })
+			answer = r.choose(d, &d.decode, "")
+		}
+	}
+	var ofAnswer, ofPrompt cost.Scope
+	if answer.Reason == pick.ReasonWeighed {
+		ofAnswer = d.pool.Rule().Scope(&d.decode)
+	}
+	if d.open {
+		ofPrompt = d.pool.Rule().Scope(&d.prefill)
+	}
+	d.compute = placement{&d.prefill, &d.whoFill, prompt, ofPrompt}
 	d.answer = placement{&d.decode, &d.who, answer, ofAnswer}
+}
+
+// pairs reports whether one endpoint can compute a prompt that another answers.
+func pairs(prefiller, decoder *pick.Candidate) bool {
+	return prefiller.Name != decoder.Name && prefiller.Model == decoder.Model && prefiller.Kind == decoder.Kind
 }
 
 // choosePrefill chooses another prefiller for a request that keeps its decoder.

@@ -61,7 +61,7 @@ func (f *Free) Begin(prefill, whole *pick.View) {
 
 // ReadyMs is how soon one of the two is predicted to have computed the prompt.
 func (f *Free) ReadyMs(which int) float64 {
-	return readyAt(f.prefill, &f.prefill.Candidates[f.Prefiller[which]])
+	return ReadyAt(f.prefill, &f.prefill.Candidates[f.Prefiller[which]])
 }
 
 // Pair reckons what answers cost whose prompt that prefiller computes. decode has the rows of whole, for when the

@@ -155,15 +155,15 @@ func lowest(v *pick.View) float64 {
 func ReadyMs(prefill *pick.View) float64 {
 	best := -1.0
 	for i := range prefill.Candidates {
-		if ms := readyAt(prefill, &prefill.Candidates[i]); best < 0 || ms < best {
+		if ms := ReadyAt(prefill, &prefill.Candidates[i]); best < 0 || ms < best {
 			best = ms
 		}
 	}
 	return max(best, 0)
 }
 
-// readyAt is how soon one endpoint is predicted to have computed the prompt.
-func readyAt(v *pick.View, c *pick.Candidate) float64 {
+// ReadyAt is how soon one endpoint is predicted to have computed the prompt.
+func ReadyAt(v *pick.View, c *pick.Candidate) float64 {
 	own := cost.OwnTerms(v.PromptTokens, &c.Cached, &c.Pace, &c.Wait)
 	return own.Wait + own.Fixed + own.Prefill
 }
