@@ -274,8 +274,11 @@ func (a *attempt) conclude(err error) error {
 		a.gaveUp = c.sent.Load() && answer.GivesUp(a.d.Kind)
 	default:
 		a.fin.Outcome = fleet.EngineError
-		if c.sent.Load() {
+		switch {
+		case c.sent.Load():
 			clientErr = fault.ErrCut
+		case errors.Is(err, h1.ErrMalformed):
+			clientErr = fault.ErrNotHTTP
 		}
 	}
 	c.p.log.Warn("attempt failed",

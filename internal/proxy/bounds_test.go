@@ -78,6 +78,46 @@ func TestAnswerHeads(t *testing.T) {
 	}
 }
 
+// TestAnswersThatAreNotHTTP: what a client is told of them differs from an engine that broke off, and one that says twice
+// that its answer is chunked is understood, as is a length beside it.
+func TestAnswersThatAreNotHTTP(t *testing.T) {
+	if netHTTP() {
+		t.Skip("net/http's errors cannot be told apart")
+	}
+	const chunked = "Transfer-Encoding: chunked\r\n"
+	in := func(fields string) string {
+		return "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + fields +
+			fmt.Sprintf("\r\n%x\r\n%s\r\n0\r\n\r\n", len(chatAnswer), chatAnswer)
+	}
+	for name, row := range map[string]struct {
+		raw    string
+		status int
+		body   string
+	}{
+		"chunked twice":      {in(chunked + chunked), 200, chatAnswer},
+		"chunks and length":  {in(chunked + "Content-Length: 7\r\n"), 200, chatAnswer},
+		"another coding":     {in("Transfer-Encoding: gzip\r\n"), 502, "not valid HTTP/1.1"},
+		"a space in a name":  {in(chunked + "X A: b\r\n"), 502, "not valid HTTP/1.1"},
+		"another protocol":   {"SSH-2.0-OpenSSH_9.2\r\n\r\n", 502, "not valid HTTP/1.1"},
+		"a chunk of no size": {"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + chunked + "\r\nx\r\n", 502, "not valid HTTP/1.1"},
+		"nothing":            {"", 502, "broke off"},
+	} {
+		r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+			c, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.WriteString(c, row.raw)
+			_ = c.Close()
+		})
+		res, body := r.post("/v1/chat/completions", chatBody)
+		if res.StatusCode != row.status || !strings.Contains(body, row.body) {
+			t.Errorf("%s: %d %s", name, res.StatusCode, body)
+		}
+	}
+}
+
 // TestUploadsAreBounded: a body that is passed on unread has the limits of any other, in size and in time.
 func TestUploadsAreBounded(t *testing.T) {
 	chunked := func(n int) string {

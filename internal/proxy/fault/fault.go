@@ -27,6 +27,7 @@ var (
 	ErrShortage    = errors.New("the router had no file descriptor left to connect to the endpoint")
 	ErrBroken      = errors.New("the endpoint broke off before it answered")
 	ErrCut         = errors.New("the endpoint broke off within its answer")
+	ErrNotHTTP     = errors.New("the endpoint's answer is not valid HTTP/1.1; the router's log says what is wrong")
 	ErrAnswerHead  = errors.New("the header of the engine's answer has more than 256 fields or 64 KiB")
 	ErrTruncated   = errors.New("the engine ended its answer before it was complete")
 	ErrNoStream    = errors.New("the engine's answer is no event stream, which the client has been sent the header of while its request waited")
@@ -224,6 +225,7 @@ var faults = []struct {
 	{ErrLoop, Fault{508, "api_error", "loop_detected", 0}},
 	{ErrBroken, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrCut, Fault{502, "api_error", "endpoint_failed", 0}},
+	{ErrNotHTTP, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrAnswerHead, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrTruncated, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrNoStream, Fault{502, "api_error", "endpoint_failed", 0}},

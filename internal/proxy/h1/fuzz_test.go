@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,8 +35,8 @@ func readWith(raw []byte, req *http.Request) (*http.Response, []byte, error) {
 }
 
 // FuzzResponse holds the reader against net/http's: whatever this package accepts, net/http must accept and read in
-// the same way. The other direction is covered by the table of TestAgreesWithTransport, which lists where this
-// package is stricter.
+// the same way, but for chunked said twice. The other direction is covered by the table of TestAgreesWithTransport, which
+// lists where this package is stricter.
 func FuzzResponse(f *testing.F) {
 	for _, row := range answers {
 		f.Add([]byte(row.raw), row.method == http.MethodHead)
@@ -54,6 +55,9 @@ func FuzzResponse(f *testing.F) {
 		for {
 			var err error
 			if want, err = http.ReadResponse(r, req); err != nil {
+				if strings.Contains(err.Error(), "too many transfer encodings") {
+					return // chunked, said twice, which TestAnswers has
+				}
 				t.Fatalf("accepted %q, which net/http refuses: %v", raw, err)
 			}
 			if want.StatusCode >= 200 {

@@ -16,7 +16,7 @@ type head struct {
 	code    string // the status line after the protocol: "200 OK"
 	status  int
 	header  http.Header
-	suspect bool // announces a body where none may follow: the connection is not reused
+	suspect bool // announces a body where none may follow, or its length twice: the connection is not reused
 }
 
 // framing is how the end of a body is found (RFC 9112 §6.3).
@@ -37,7 +37,7 @@ func malformed(format string, args ...any) error {
 //
 // It accepts what net/http accepts, except: folded header lines (RFC 9112 §5.2), white space inside or after a header
 // name (§5.1), control characters in a reason phrase, protocols other than HTTP/1.0 and HTTP/1.1, more than one space
-// after the protocol, and status codes under 100.
+// after the protocol, and status codes under 100. That a body is chunked may be said twice, unlike there.
 func parseHead(block []byte) (head, error) {
 	lines := bytes.Count(block, []byte{'\n'}) - 2 // without status line and empty line
 	text := string(block)
@@ -137,9 +137,10 @@ func (x *exchange) respond(req *http.Request, h *head) (*http.Response, error) {
 	case bodiless:
 		resp.ContentLength = 0
 		// A 304 gives the length that a 200 would have; any other status that announces a body may also send it.
-		h.suspect = chunked || h.status == http.StatusNoContent && length > 0
+		h.suspect = h.suspect || chunked || h.status == http.StatusNoContent && length > 0
 	case chunked:
 		x.kind, x.trailLim = inChunks, maxTrailer
+		delete(h.header, "Content-Length")
 	case length >= 0:
 		x.kind, x.left, resp.ContentLength = sized, length, length
 	default:
@@ -148,36 +149,42 @@ func (x *exchange) respond(req *http.Request, h *head) (*http.Response, error) {
 	return resp, nil
 }
 
-// frame reads Content-Length (-1: absent) and Transfer-Encoding, and removes the latter. Every disagreement is an
-// error: a reader that chose one of two lengths would take the rest of the body for the next answer.
+// frame reads Content-Length (-1: absent) and Transfer-Encoding, and removes the latter. A disagreement about the length
+// is an error: a reader that chose one of two would take the rest of the body for the next answer.
+//
+// Servers that copy the header of another one's answer say chunked twice, or a length beside it (llama.cpp's router mode
+// of December 2025: ggml-org/llama.cpp#17698, #17710). The body is chunked then (RFC 9112 §6.3), and the connection is
+// not used again.
 func (h *head) frame() (length int64, chunked bool, err error) {
-	codings, lengths := h.header["Transfer-Encoding"], h.header["Content-Length"]
-	if codings != nil {
-		switch {
-		case lengths != nil:
-			return 0, false, malformed("both Transfer-Encoding and Content-Length")
-		case h.minor == 0:
-			return 0, false, malformed("Transfer-Encoding in HTTP/1.0")
-		case len(codings) != 1 || !foldIs(codings[0], "chunked"):
+	length = -1
+	if lengths := h.header["Content-Length"]; lengths != nil {
+		for _, l := range lengths[1:] {
+			if l != lengths[0] {
+				return 0, false, malformed("several Content-Lengths %.60q", lengths)
+			}
+		}
+		n, err := strconv.ParseUint(lengths[0], 10, 63) // digits only: no sign, space or underscore
+		if err != nil {
+			return 0, false, malformed("Content-Length %.60q", lengths[0])
+		}
+		h.header["Content-Length"] = lengths[:1:1]
+		length = int64(n)
+	}
+	codings := h.header["Transfer-Encoding"]
+	if codings == nil {
+		return length, false, nil
+	}
+	if h.minor == 0 {
+		return 0, false, malformed("Transfer-Encoding in HTTP/1.0")
+	}
+	for _, coding := range codings {
+		if !foldIs(coding, "chunked") {
 			return 0, false, malformed("Transfer-Encoding %.60q", codings)
 		}
-		delete(h.header, "Transfer-Encoding")
-		return -1, true, nil
 	}
-	if lengths == nil {
-		return -1, false, nil
-	}
-	for _, l := range lengths[1:] {
-		if l != lengths[0] {
-			return 0, false, malformed("several Content-Lengths %.60q", lengths)
-		}
-	}
-	n, err := strconv.ParseUint(lengths[0], 10, 63) // digits only: no sign, space or underscore
-	if err != nil {
-		return 0, false, malformed("Content-Length %.60q", lengths[0])
-	}
-	h.header["Content-Length"] = lengths[:1:1]
-	return int64(n), false, nil
+	h.suspect = len(codings) > 1 || length >= 0
+	delete(h.header, "Transfer-Encoding")
+	return length, true, nil
 }
 
 // announcedTrailer removes the Trailer header and returns its names without values, as http.Response needs them.
