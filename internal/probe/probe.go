@@ -50,8 +50,9 @@ func New(cfg Config, client *http.Client, observe func(route.Event), busy func(e
 	}
 }
 
-// Set replaces the endpoints that are probed. Engines that stay are probed on without a pause; those that went are not
-// asked again. It does not wait.
+// Set replaces the endpoints that are probed. Engines that stay are probed on without a pause; those that went are asked
+// for as long as they have requests: one may have gone because its node is lost, and what waits there for a first byte is
+// to go elsewhere. It does not wait.
 func (p *Prober) Set(endpoints []fleet.Endpoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,11 +62,17 @@ func (p *Prober) Set(endpoints []fleet.Endpoint) {
 		groups[a] = append(groups[a], e)
 	}
 	for a, t := range p.targets {
-		if _, ok := groups[a]; !ok {
-			if t.cancel != nil {
-				t.cancel()
-			}
+		if _, ok := groups[a]; ok {
+			continue
+		}
+		if t.cancel == nil {
 			delete(p.targets, a)
+			continue
+		}
+		t.left.Store(true)
+		select {
+		case t.wake <- struct{}{}:
+		default:
 		}
 	}
 	clear(p.byName)
@@ -76,6 +83,7 @@ func (p *Prober) Set(endpoints []fleet.Endpoint) {
 			t = newTarget(p, a, min(spread, p.cfg.Interval))
 			p.targets[a] = t
 		}
+		t.left.Store(false)
 		t.set(group)
 		p.start(t)
 		for _, e := range group {
@@ -110,6 +118,17 @@ func (p *Prober) Run(ctx context.Context) {
 	p.ended = true
 	p.mu.Unlock()
 	p.wg.Wait()
+}
+
+// forget ends the probing of an engine that has left, unless it has come back.
+func (p *Prober) forget(t *target) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !t.left.Load() {
+		return false
+	}
+	delete(p.targets, t.addr)
+	return true
 }
 
 // Now asks an endpoint's engine whether it is alive without waiting for its turn, for instance after a failed request.

@@ -3,6 +3,7 @@ package probe
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -228,6 +230,54 @@ func TestSetStartsAndStops(t *testing.T) {
 			t.Error("probed after Run returned")
 		}
 	})
+}
+
+// TestLeftEnginesAreWatched: an engine that is not declared any more is asked whether it lives while it has requests, told
+// to be down like any other, and let alone afterwards. One that comes back is probed on.
+func TestLeftEnginesAreWatched(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		breakIt func(f *fakeEngine)
+		down    bool
+	}{
+		{"lives", func(*fakeEngine) {}, false},
+		{"its node is lost", func(f *fakeEngine) { f.hang = true }, true},
+		{"its process is gone", func(f *fakeEngine) { f.refuse = true }, true},
+		{"has an error", func(f *fakeEngine) { f.status["/health"] = 500 }, true},
+	} {
+		for _, back := range []bool{false, true} {
+			t.Run(fmt.Sprint(row.name, ", comes back ", back), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f, rec, works := newFake(vllmPages()), &record{}, new(atomic.Bool)
+					p := New(Config{}, &http.Client{Transport: f}, rec.observe, func(string) bool { return works.Load() }, slog.New(slog.DiscardHandler))
+					a := []fleet.Endpoint{{Name: "a", URL: "http://a", Kind: fleet.KindVLLM}}
+					p.Set(a)
+					ctx, stop := context.WithCancel(t.Context())
+					defer synctest.Wait()
+					defer stop()
+					go p.Run(ctx)
+					time.Sleep(5 * time.Second)
+					works.Store(true)
+					f.set(func() { row.breakIt(f) })
+					p.Set(nil)
+					time.Sleep(10 * time.Second)
+					if r, _ := rec.last("a"); r.Healthy == row.down {
+						t.Errorf("with requests: %+v", r)
+					}
+					if back {
+						p.Set(a)
+					}
+					works.Store(false)
+					time.Sleep(time.Minute)
+					asked := f.count("/health") + f.count("/version")
+					time.Sleep(time.Minute)
+					if more := f.count("/health") + f.count("/version") - asked; more > 0 != back {
+						t.Errorf("without requests it was asked %d times in a minute", more)
+					}
+				})
+			})
+		}
+	}
 }
 
 func TestNowIsBounded(t *testing.T) {

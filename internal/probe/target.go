@@ -27,6 +27,7 @@ type target struct {
 	wake     chan struct{} // asks for an immediate probe
 	firstMax time.Duration // the first probe comes within this time
 	relist   atomic.Bool   // with wake: its models are asked for too
+	left     atomic.Bool   // none of its endpoints is declared any more; set with Prober.mu held
 
 	cancel context.CancelFunc // guarded by Prober.mu; nil until it runs
 
@@ -102,6 +103,9 @@ func (t *target) run(ctx context.Context) {
 				t.models = soon
 			}
 		case <-timer.C:
+		}
+		if t.left.Load() && !t.works() && t.p.forget(t) {
+			return
 		}
 		if !panics.Catch(t.p.log, panics.Probe, func() { t.round(ctx) }) {
 			t.alive = time.Now().Add(t.p.cfg.Interval)
@@ -246,9 +250,11 @@ func (t *target) again(bad int) {
 }
 
 // computes books a question that an engine left unanswered while it had requests. That alone says nothing, up to a
-// bound: many small servers do one thing at a time, and others are slow to answer during a long prefill.
+// bound: many small servers do one thing at a time, and others are slow to answer during a long prefill. Of one that is
+// not declared any more it says that it is gone.
 func (t *target) computes(err error, worked bool) bool {
-	if _, ok := errors.AsType[unansweredError](err); !ok || t.health != up || !worked && !t.works() {
+	_, ok := errors.AsType[unansweredError](err)
+	if !ok || t.health != up || t.left.Load() || !worked && !t.works() {
 		return false
 	}
 	cfg := t.p.cfg

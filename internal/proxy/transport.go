@@ -45,6 +45,10 @@ const (
 	pingWait  = 5 * time.Second
 )
 
+// keepAlive finds within half a minute that nobody is at the other end of a silent HTTP/1.1 connection: its node is lost,
+// or its address is another's. What waits there goes elsewhere; Go's own count of probes would take two and a half minutes.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+
 // answerHead is the largest head of an answer, in bytes. It is kept for as long as the answer lasts.
 const answerHead = 64 << 10
 
@@ -55,7 +59,7 @@ func NewTransport(cfg TransportConfig) *Transport {
 		if log == nil {
 			log = slog.Default()
 		}
-		d := &net.Dialer{Timeout: cfg.Connect, KeepAlive: 15 * time.Second}
+		d := &net.Dialer{Timeout: cfg.Connect, KeepAliveConfig: keepAlive}
 		cfg.Dial = lastknown.Dialer(unixsocket.Dial(d), log)
 	}
 	t := &Transport{std: &http.Transport{
