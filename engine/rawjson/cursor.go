@@ -9,7 +9,7 @@ import "bytes"
 // returning false, at the latest at the end of Data.
 type Cursor struct {
 	Data []byte
-	Pos  int // of the next byte in Data
+	Pos  int // of the next byte in Data, at most its length
 }
 
 // Space skips white space.
@@ -50,6 +50,7 @@ func (c *Cursor) Str() (raw []byte, ok bool) {
 			c.Pos++
 		}
 	}
+	c.Pos = len(c.Data) // a backslash at the end skips a byte that is not there
 	return nil, false
 }
 
