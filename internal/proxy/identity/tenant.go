@@ -175,14 +175,15 @@ func (t *Tenants) saltFor(tenant string, own []byte) []byte {
 }
 
 // saltField is the member by which a kind of engine separates caches in an API; "" for none: cache_salt of vLLM 0.32.0
-// in chat, completions, responses and messages, of SGLang 0.5.23 in the first three and of TensorRT-LLM in the first
-// two, which rejects unknown members in others. Older versions of SGLang know only extra_key in /generate.
+// in chat, completions, responses and messages, of SGLang 0.5.23 in the first three and of TensorRT-LLM in chat alone: its
+// completions reject it as a member that they do not know (serve/openai_protocol.py, 0076e939). Older versions of SGLang
+// know only extra_key in /generate.
 func saltField(kind fleet.Kind, api prompt.API) string {
 	openAI := api == prompt.Chat || api == prompt.Completions
 	switch {
 	case kind == fleet.KindVLLM && (openAI || api == prompt.Responses || api == prompt.Messages),
 		kind == fleet.KindSGLang && (openAI || api == prompt.Responses),
-		kind == fleet.KindTRTLLM && openAI:
+		kind == fleet.KindTRTLLM && api == prompt.Chat:
 		return "cache_salt"
 	case kind == fleet.KindSGLang && api == prompt.Generate:
 		return "extra_key"
