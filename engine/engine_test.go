@@ -211,6 +211,14 @@ func TestReadOthers(t *testing.T) {
 			Version: "1.3.0rc2", Models: []fleet.Model{{ID: "nemotron"}}, Slots: 64, BlockTokens: 32, CacheTokens: 131072, Handover: `{"ctx_info_endpoint":["tcp://10.0.0.1:5555"]}`,
 			Load: &fleet.LoadReport{Running: 7, Waiting: 2, KVUsage: 0.125},
 		}},
+		{"trtllm, its HTTP layer as captured", fleet.KindTRTLLM, fleet.Part{}, []Answer{
+			{Ask: AskModels, Path: "/v1/models", Status: 200, Body: fixture(t, "trtllm/0076e939/models.json")},
+			{Ask: AskInfo, Path: "/server_info", Status: 200, Body: fixture(t, "trtllm/0076e939/server_info.json")},
+			{Ask: AskMetrics, Path: "/prometheus/metrics", Status: 200, Body: fixture(t, "trtllm/0076e939/metrics.txt")},
+		}, fleet.Report{
+			Models: []fleet.Model{{ID: "m"}}, Slots: 64, BlockTokens: 32, CacheTokens: 32768, Handover: `{}`,
+			Load: &fleet.LoadReport{KVUsage: 0.001953125},
+		}},
 		{"llamacpp", fleet.KindLlamaCpp, fleet.Part{}, llamaAnswers(t), fleet.Report{
 			Version: "b11669-debian", ReportsCached: true, Sleep: fleet.Awake, Slots: 4, BlockTokens: 1, CacheTokens: 8192,
 			Models: []fleet.Model{{ID: "tiny.gguf", ContextTokens: 2048}, {ID: "tiny", ContextTokens: 2048}},
@@ -409,6 +417,8 @@ func TestRecognise(t *testing.T) {
 		{"ollama, own models", []Answer{models("me"), ok("/api/version", `{"version":"0.33"}`)}, fleet.KindOllama},
 		{"vllm behind a key", []Answer{locked, missing("/server_info"), missing("/props"), ok("/load", `{"server_load":0}`), ok("/version", `{"version":"0.32.0"}`)}, fleet.KindVLLM},
 		{"sglang behind a key", []Answer{locked, ok("/server_info", string(fixture(t, "sglang/0.5.23/server_info.json")))}, fleet.KindSGLang},
+		{"trtllm, captured", []Answer{ok("/v1/models", string(fixture(t, "trtllm/0076e939/models.json")))}, fleet.KindTRTLLM},
+		{"trtllm, its information alone", []Answer{ok("/server_info", string(fixture(t, "trtllm/0076e939/server_info.json")))}, fleet.KindTRTLLM},
 		{"trtllm behind a key", []Answer{locked, ok("/server_info", string(fixture(t, "trtllm/1.3/server_info.json"))), ok("/version", `{"version":"1.3"}`)}, fleet.KindTRTLLM},
 		{"llamacpp behind a key", []Answer{locked, ok("/props", string(fixture(t, "llamacpp/0.7.0/props.json")))}, fleet.KindLlamaCpp},
 		{"another gateway", []Answer{models("openai"), missing("/version")}, fleet.KindOther},

@@ -120,6 +120,42 @@ func TestTRTLLMCompletions(t *testing.T) {
 	}
 }
 
+// TestTRTLLMCaptured: what a context worker's HTTP layer was seen to answer reaches the generation worker as it is, with what
+// that worker's protocol has besides: none that it refuses.
+func TestTRTLLMCaptured(t *testing.T) {
+	for _, test := range []struct {
+		file, api, body, prompt string
+		tokens                  int
+	}{
+		{"context_chat_completions.json", answer.APIChat, `{"model":"m","messages":[]}`, "prompt_token_ids", 78},
+		{"context_completions.json", answer.APICompletions, `{"model":"m","prompt":"a b c"}`, "prompt", 3},
+	} {
+		reply, err := os.ReadFile("../testdata/trtllm/0076e939/" + test.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := trtHandoff(t, test.api, []byte(test.body))
+		h, err := handover.TRTLLM{}.Reply(x, reply)
+		if err != nil || h.Whole || !h.Known || h.Usage.PromptTokens != test.tokens || !h.Usage.CachedKnown {
+			t.Fatalf("%s: %+v, %v", test.file, h, err)
+		}
+		told, err := handover.TRTLLM{}.Decode(x, &h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := with(nil, told.Set)
+		var ids []int
+		if json.Unmarshal(set[test.prompt], &ids) != nil || len(ids) != test.tokens {
+			t.Errorf("%s: the prompt is %s", test.file, set[test.prompt])
+		}
+		exactly(t, test.file, []byte(`{"request_type":"generation_only","first_gen_tokens":[1],"first_gen_log_probs":null,"first_gen_logits":null,`+
+			`"ctx_request_id":1234567890123456789,"encoded_opaque_state":"AG9wYXF1ZSBzdGF0Zf8=","draft_tokens":null,`+
+			`"disagg_request_id":1234567890123456789,"ctx_dp_rank":0,"ctx_info_endpoint":"tcp://127.0.0.1:5555","schedule_style":0,`+
+			`"ctx_usage":`+string(membersIn(t, reply)["usage"])+`,"return_prompt_token_ids_b64":false,"resolved_thinking":null}`),
+			membersIn(t, set["disaggregated_params"]))
+	}
+}
+
 // TestTRTLLMReplies: errors name what is missing or wrong in a context worker's reply.
 func TestTRTLLMReplies(t *testing.T) {
 	x := handoffOf(answer.APIChat, nil)

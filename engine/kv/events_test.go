@@ -303,6 +303,27 @@ func TestTRTEvents(t *testing.T) {
 	}
 }
 
+// TestTRTEventsCaptured: the answer of TensorRT-LLM's own handler, whose block of 32 tokens follows one that begins a prompt.
+func TestTRTEventsCaptured(t *testing.T) {
+	body, err := os.ReadFile("../testdata/trtllm/0076e939/kv_cache_events.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadTRTEvents(body)
+	if err != nil || got.Skipped != 0 || len(got.Batches) != 3 {
+		t.Fatalf("%d batches, %d skipped, %v", len(got.Batches), got.Skipped, err)
+	}
+	for i, b := range got.Batches {
+		if b.ID != int64(i) || len(b.Batch.Events) != min(i, 1) {
+			t.Errorf("batch %d: %+v", i, b)
+		}
+	}
+	first, second := got.Batches[1].Batch.Events[0], got.Batches[2].Batch.Events[0]
+	if first.HasParent || !second.HasParent || second.Parent != first.Hashes[0] || first.BlockTokens != 32 || second.BlockTokens != 32 {
+		t.Errorf("got %+v and %+v", first, second)
+	}
+}
+
 func FuzzReadKVBatch(f *testing.F) {
 	for _, name := range []string{"kv_vllm_0.32.txt", "kv_vllm_0.33.txt", "kv_sglang_0.5.23.txt"} {
 		for _, m := range captured(f, name) {

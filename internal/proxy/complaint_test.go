@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +98,66 @@ func TestStreamsThatAreRefusals(t *testing.T) {
 					t.Errorf("%d of 4 answers are none", refused)
 				}
 			}))
+		}
+	}
+}
+
+// TestAnEngineThatEnds: what TensorRT-LLM's server answers while its engine ends blames nobody: not the request, with 400, nor is it an
+// answer, with 200. Another engine answers it; where there is none the client learns that it may ask again, or that nothing came.
+func TestAnEngineThatEnds(t *testing.T) {
+	captured := func(file string) string {
+		b, err := os.ReadFile("../../engine/testdata/trtllm/0076e939/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	_, dead, _ := strings.Cut(captured("dead.http"), "\r\n\r\n")
+	down := captured("down.json")
+	for _, tt := range []struct {
+		name   string
+		status int
+		body   string
+		told   int
+		says   string
+		want   fleet.Outcome
+	}{
+		{"shut down", 400, down, 503, down, fleet.Busy},
+		{"its executor failed", 200, dead, 502, "ended its answer before it was complete", fleet.EngineError},
+		{"its executor failed, responses", 200, `{"detail":"None"}`, 502, "ended its answer before it was complete", fleet.EngineError},
+		{"the request's fault", 400, captured("too_long.json"), 400, captured("too_long.json"), fleet.ClientError},
+		{"an unknown member", 400, captured("unknown_field.json"), 400, captured("unknown_field.json"), fleet.ClientError},
+	} {
+		for _, path := range []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"} {
+			for _, kind := range []fleet.Kind{fleet.KindTRTLLM, fleet.KindVLLM} {
+				t.Run(fmt.Sprintf("%s %s %s", tt.name, path, kind), func(t *testing.T) {
+					for _, others := range []bool{false, true} {
+						engines := []engineHandler{answers(tt.status, tt.body)}
+						if others {
+							engines = append(engines, answers(200, chatAnswer))
+						}
+						r := newRig(t, proxy.Config{}, engines...)
+						r.as(kind, "")
+						told := 0
+						for i := range 4 {
+							res, body := r.post(path, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%d"}],"input":"%d","prompt":"%d"}`, i, i, i))
+							switch {
+							case others && res.StatusCode == 200 && body == chatAnswer:
+							case res.StatusCode == tt.told && strings.Contains(body, tt.says):
+								told++
+							default:
+								t.Fatalf("others %t: client got %d %s", others, res.StatusCode, body)
+							}
+						}
+						if others && tt.want != fleet.ClientError && told > 0 {
+							t.Errorf("%d of 4 clients were told what another engine could have answered", told)
+						}
+						if s := r.last(1); !others && s.Outcome != tt.want {
+							t.Errorf("told of as %s, want %s", s.Outcome, tt.want)
+						}
+					}
+				})
+			}
 		}
 	}
 }

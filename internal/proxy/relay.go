@@ -183,6 +183,9 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 	if r.holds(piece) {
 		return nil, true
 	}
+	if !r.pieces && !r.opaque && r.answersWhole() && r.empty() && answer.Nothing(piece) {
+		return r.broken(fault.ErrTruncated), false
+	}
 	if code, said, ok := r.complaint(piece); ok {
 		r.fail(code)
 		blamed := r.blamed()
@@ -507,7 +510,7 @@ func (r *relay) truncated() bool {
 	end := answer.EndOf(r.d.Kind, r.c.API.String())
 	switch {
 	case !r.events && !r.lines:
-		return end != answer.EndNone && end != answer.EndLearnt && end != answer.EndStopped && r.empty()
+		return r.answersWhole() && r.empty()
 	case end == answer.EndNone, r.fin.Outcome != fleet.OK, r.scanner.Failed():
 		return false
 	case end == answer.EndLearnt, end == answer.EndStopped && !r.scanner.Native():
@@ -520,6 +523,12 @@ func (r *relay) truncated() bool {
 		return false
 	}
 	return !r.scanner.Done()
+}
+
+// answersWhole reports whether a plain answer of this API always has a body.
+func (r *relay) answersWhole() bool {
+	end := answer.EndOf(r.d.Kind, r.c.API.String())
+	return end != answer.EndNone && end != answer.EndLearnt && end != answer.EndStopped
 }
 
 // empty reports whether a request for an answer got none, with status 200.

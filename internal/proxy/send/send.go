@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/fleet"
@@ -93,12 +94,28 @@ func (a *Outgoing) Carry(message *handover.Message) { a.Message = message }
 // carried reports whether the transport exchanges it. Prefill legs are always sent by the router.
 func (a *Outgoing) carried() bool { return a.c.Transport != nil && a.d.Leg != fleet.LegPrefill }
 
-// exchange sends it and returns when the header of the answer has come.
+// exchange sends it and returns when the header of the answer has come. An engine that is ending answers 503, whatever
+// status it says so with.
 func (a *Outgoing) exchange(out *http.Request) (*http.Response, error) {
 	if a.carried() {
 		return a.c.Transport.Carry(out, a.d.Endpoint)
 	}
-	return a.s.transport.RoundTrip(out)
+	res, err := a.s.transport.RoundTrip(out)
+	if err == nil && ends(res) {
+		res.StatusCode, res.Status = http.StatusServiceUnavailable, ""
+	}
+	return res, err
+}
+
+// ends reports whether an answer says that the engine is ending, as if the request were at fault. The bytes read are put
+// back.
+func ends(res *http.Response) bool {
+	if res.StatusCode != http.StatusBadRequest || res.ContentLength < 0 || res.ContentLength > engine.EndingBytes {
+		return false
+	}
+	head, err := io.ReadAll(io.LimitReader(res.Body, engine.EndingBytes))
+	res.Body = &readBack{ReadCloser: res.Body, head: head, err: err}
+	return engine.Ending(res.StatusCode, head)
 }
 
 // AsLeg reports whether it is one leg of a request.
