@@ -99,6 +99,9 @@ func (t *target) get(ctx context.Context, path string) (status int, body []byte,
 		return 0, nil, t.reason(err, path)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if to := elsewhere(resp); to != "" {
+		return 0, nil, fmt.Errorf("GET %s: redirects to %s; write that address as the endpoint's URL", path, to)
+	}
 	body, err = io.ReadAll(io.LimitReader(resp.Body, engine.MaxAnswerBytes+1))
 	if err != nil {
 		return 0, nil, t.reason(err, path)
@@ -107,6 +110,20 @@ func (t *target) get(ctx context.Context, path string) (status int, body []byte,
 		return 0, nil, fmt.Errorf("GET %s: the answer is longer than %d bytes", path, engine.MaxAnswerBytes)
 	}
 	return resp.StatusCode, body, nil
+}
+
+// elsewhere is the other server to which an answer redirects, as a proxy does that wants HTTPS; "" for none. Redirects are
+// not followed: prompts would not be either.
+func elsewhere(resp *http.Response) string {
+	if resp.StatusCode < 300 || resp.StatusCode > 399 {
+		return ""
+	}
+	from := resp.Request.URL
+	to, err := resp.Location()
+	if err != nil || to.Host == "" || to.Scheme == from.Scheme && strings.EqualFold(to.Host, from.Host) {
+		return ""
+	}
+	return to.Scheme + "://" + to.Host
 }
 
 // reason puts a transport's error into a line for people.

@@ -424,6 +424,48 @@ func TestWrongScheme(t *testing.T) {
 	}
 }
 
+// TestRedirects: an address that leads elsewhere is down with what to write, for kinds that are declared and that are not.
+// A redirect within the engine says that it lives.
+func TestRedirects(t *testing.T) {
+	for _, row := range []struct{ to, detail string }{
+		{"https://llm.example/health", "https://llm.example; write"},
+		{"https://HOST/health", "https://HOST; write"},
+		{"//10.0.0.7/health", "http://10.0.0.7; write"},
+		{"http://HOST/health/", ""},
+		{"/login", ""},
+		{"health/", ""},
+	} {
+		for _, kind := range []fleet.Kind{fleet.KindUnknown, fleet.KindVLLM, fleet.KindOther} {
+			var host atomic.Value
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Location", strings.ReplaceAll(row.to, "HOST", host.Load().(string)))
+				w.WriteHeader(308)
+			}))
+			host.Store(strings.TrimPrefix(s.URL, "http://"))
+			told := make(chan fleet.Report, 1)
+			client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+			p := New(Config{}, client, func(e route.Event) {
+				select {
+				case told <- e.(route.Probed).Report:
+				default:
+				}
+			}, nil, slog.New(slog.DiscardHandler))
+			p.Set([]fleet.Endpoint{{Name: "a", URL: s.URL, Kind: kind}})
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { p.Run(ctx); close(ended) }()
+			want := strings.ReplaceAll(row.detail, "HOST", host.Load().(string))
+			if r := <-told; r.Healthy != (want == "") || !strings.Contains(r.Detail, want) {
+				t.Errorf("%q, kind %q: %v %q, want %q", row.to, kind, r.Healthy, r.Detail, want)
+			}
+			stop()
+			<-ended
+			client.CloseIdleConnections()
+			s.Close()
+		}
+	}
+}
+
 func TestConfig(t *testing.T) {
 	for _, test := range []struct {
 		name string

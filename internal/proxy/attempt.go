@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -170,6 +171,9 @@ func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 	if err := c.holdAnswer(res.Header); err != nil {
 		return a.lost(err), false
 	}
+	if to := send.Elsewhere(res, d.Endpoint.URL); to != "" && c.API != prompt.Other { // and no client may follow
+		return a.lost(fmt.Errorf("%w: %s", fault.ErrMoved, to)), false
+	}
 	a.judge(res)
 	if a.fin.Outcome == fleet.Busy || a.fin.Outcome == fleet.EngineError {
 		c.p.log.Warn("engine answered with an error",
@@ -269,6 +273,8 @@ func (a *attempt) conclude(err error) error {
 	case errors.Is(err, fault.ErrAnswerHead),
 		errors.Is(err, h1.ErrHeaderTooLarge): // it works, and says more than the router takes
 		a.fin.Outcome, clientErr = fleet.Abandoned, fault.ErrAnswerHead
+	case errors.Is(err, fault.ErrMoved):
+		a.fin.Outcome, clientErr = fleet.EngineError, fault.ErrMoved
 	case errors.Is(err, fault.ErrTruncated):
 		a.fin.Outcome, clientErr = fleet.EngineError, fault.ErrTruncated
 		a.gaveUp = c.sent.Load() && answer.GivesUp(a.d.Kind)

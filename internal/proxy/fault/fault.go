@@ -28,6 +28,7 @@ var (
 	ErrBroken      = errors.New("the endpoint broke off before it answered")
 	ErrCut         = errors.New("the endpoint broke off within its answer")
 	ErrNotHTTP     = errors.New("the endpoint's answer is not valid HTTP/1.1; the router's log says what is wrong")
+	ErrMoved       = errors.New("the endpoint redirects prompts to another address, which has to be its URL in the router's configuration")
 	ErrAnswerHead  = errors.New("the header of the engine's answer has more than 256 fields or 64 KiB")
 	ErrTruncated   = errors.New("the engine ended its answer before it was complete")
 	ErrNoStream    = errors.New("the engine's answer is no event stream, which the client has been sent the header of while its request waited")
@@ -226,6 +227,7 @@ var faults = []struct {
 	{ErrBroken, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrCut, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrNotHTTP, Fault{502, "api_error", "endpoint_failed", 0}},
+	{ErrMoved, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrAnswerHead, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrTruncated, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrNoStream, Fault{502, "api_error", "endpoint_failed", 0}},
