@@ -18,9 +18,10 @@ type Request struct {
 	Seed  uint64 // drawn by the caller; the only source of randomness in a decision
 	Class Class
 
-	Model  string // name in the request; "" when the body has none
-	Path   string // of the request, where endpoints are told apart by whether they have it; "" where not
-	Native bool   // the API belongs to one kind of engine and does not require a model name
+	Model string // name in the request; "" when the body has none
+	Path  string // of the request, where endpoints are told apart by whether they have it; "" where not
+	// the API is SGLang's, which reads no model name: without one it needs engines that all serve the same model
+	Native bool
 	Kinds  []Kind // kinds of engines that may take it; nil for any
 	// all that its connection carries goes to one endpoint: it needs a model name where endpoints serve different ones
 	Binds  bool

@@ -15,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/pool"
+	"github.com/warmpath/warmpath/route/internal/registry"
 	"github.com/warmpath/warmpath/route/internal/shortlist"
 	"github.com/warmpath/warmpath/route/internal/size"
 	"github.com/warmpath/warmpath/route/internal/split"
@@ -226,10 +227,15 @@ func (r *readers) poolFor(req *fleet.Request) (pool.Pool, error) {
 	name := req.Model
 	if name == "" {
 		several := false
-		if req.Class != fleet.Auxiliary && !req.Native {
+		switch {
+		case req.Class != fleet.Auxiliary && !req.Native:
 			name, several = r.pools.Base()
-		} else if req.Binds {
-			several = !r.pools.OneModel()
+		case req.Native: // engines of the kind that has the API answer, whatever they serve
+			several = !r.pools.OneModel(func(e registry.Endpoint) bool {
+				return e.Kind() == fleet.KindSGLang && !slices.Contains(req.Exclude, e.Name())
+			})
+		case req.Binds:
+			several = !r.pools.OneModel(func(registry.Endpoint) bool { return true })
 		}
 		if several {
 			return pool.Pool{}, &ModelRequiredError{Known: r.pools.SomeNames()}

@@ -438,3 +438,37 @@ func TestUnknownModelsCostLittle(t *testing.T) {
 		t.Errorf("one model and its adapters, and a request without a model: %v", err)
 	}
 }
+
+// TestNativeWithoutModel: SGLang's own API reads no model name. Without one a request goes where engines of its kind all serve the same
+// model, and is refused where any of two models would answer. A name, engines of other kinds and those that are excluded change nothing.
+func TestNativeWithoutModel(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		kinds   []fleet.Kind // of engines that serve m0, m1, ...
+		request fleet.Request
+		want    bool
+	}{
+		{"two models", []fleet.Kind{fleet.KindSGLang, fleet.KindSGLang}, fleet.Request{Native: true}, false},
+		{"one names itself", []fleet.Kind{fleet.KindSGLang, fleet.KindSGLang}, fleet.Request{Native: true, Model: "m1"}, true},
+		{"the other is excluded", []fleet.Kind{fleet.KindSGLang, fleet.KindSGLang}, fleet.Request{Native: true, Exclude: []string{"e0"}}, true},
+		{"another kind has the other model", []fleet.Kind{fleet.KindSGLang, fleet.KindVLLM}, fleet.Request{Native: true}, true},
+		{"one engine", []fleet.Kind{fleet.KindSGLang}, fleet.Request{Native: true}, true},
+		{"another API", []fleet.Kind{fleet.KindSGLang, fleet.KindSGLang}, fleet.Request{Class: fleet.Auxiliary}, true},
+	} {
+		var names []string
+		for i := range row.kinds {
+			names = append(names, "e"+strconv.Itoa(i))
+		}
+		x := newReviewed(t, nil, names...)
+		for i, kind := range row.kinds {
+			x.r.Observe(x.now, route.Probed{Endpoint: names[i], Report: fleet.Report{
+				Healthy: true, Kind: kind, Models: []fleet.Model{{ID: "m" + strconv.Itoa(i)}},
+			}})
+		}
+		_, err := x.r.Decide(x.now, &row.request)
+		var required *route.ModelRequiredError
+		if (err == nil) != row.want || err != nil && !errors.As(err, &required) {
+			t.Errorf("%s: %v", row.name, err)
+		}
+	}
+}

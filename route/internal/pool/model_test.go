@@ -335,8 +335,12 @@ func TestBase(t *testing.T) {
 			h.registry.Report(time.Unix(1000, 0), o.e, &fleet.Report{Healthy: true, Models: models})
 		}
 		id, several := h.pools.Reader().Base()
-		if id != row.want || several != row.several || h.pools.Reader().OneModel() != row.alike {
-			t.Errorf("%s: %q, several %t, alike %t", row.name, id, several, h.pools.Reader().OneModel())
+		alike := h.pools.Reader().OneModel(func(registry.Endpoint) bool { return true })
+		if id != row.want || several != row.several || alike != row.alike {
+			t.Errorf("%s: %q, several %t, alike %t", row.name, id, several, alike)
+		}
+		if !h.pools.Reader().OneModel(func(e registry.Endpoint) bool { return e.Name() == "1" }) {
+			t.Errorf("%s: one endpoint is not alike", row.name)
 		}
 	}
 }

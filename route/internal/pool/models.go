@@ -187,12 +187,13 @@ func (r Reader) Base() (id string, several bool) {
 	return id, false
 }
 
-// OneModel reports whether no two endpoints are known to serve different models first, adapters aside.
-func (r Reader) OneModel() bool {
+// OneModel reports whether no two endpoints of those that may take a request are known to serve different models first,
+// adapters aside.
+func (r Reader) OneModel(may func(registry.Endpoint) bool) bool {
 	first := ""
 	for e := range r.t.endpoints.All() {
 		switch base, _ := e.Base(); {
-		case e.Gone() || base == "":
+		case e.Gone() || base == "" || !may(e):
 		case first != "" && base != first:
 			return false
 		default:
