@@ -41,6 +41,11 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) error {
 
 // newAsk reads what all APIs have in common from the body and the headers, without the prompt.
 func (s *Server) newAsk(r *http.Request, f *api.Fields) (*api.Ask, error) {
+	if s.opts.Dialect == fleet.KindTRTLLM {
+		if err := checkTRTLLM(r, f); err != nil {
+			return nil, err
+		}
+	}
 	if !s.knows(f.Model) && f.Model != "" {
 		return nil, &api.Error{Status: http.StatusNotFound, Kind: "NotFoundError", Msg: fmt.Sprintf("The model `%s` does not exist.", f.Model)}
 	}

@@ -92,6 +92,28 @@ func TestEndpointsOfEachDialect(t *testing.T) {
 	}
 }
 
+// TestTRTLLMRefuses: TensorRT-LLM's two shapes of errors: of the body, before its handlers see it, and of what they say.
+func TestTRTLLMRefuses(t *testing.T) {
+	t.Parallel()
+	r := start(t, enginetest.Options{Dialect: fleet.KindTRTLLM})
+	const chat, invalid, flat = `"model":"m","messages":[{"role":"user","content":"a"}]`, `{"error":"[{'type': '`, `"object":"error"`
+	for _, tt := range []struct{ path, body, says string }{
+		{"chat/completions", `{` + chat + `,"prompt_cache_key":"k"}`, invalid + `extra_forbidden', 'loc': ('body', 'prompt_cache_key')`},
+		{"chat/completions", `{` + chat + `,"max_tokens":2,"max_completion_tokens":2}`, invalid + "extra_forbidden"},
+		{"chat/completions", `{"messages":[{"role":"user","content":"a"}]}`, invalid + "missing"},
+		{"chat/completions", `{` + chat + `,"stream_options":{"include_usage":true}}`, invalid + "value_error"},
+		{"completions", `{"model":"m","prompt":"a","cache_salt":"s"}`, invalid + `extra_forbidden', 'loc': ('body', 'cache_salt')`},
+		{"chat/completions", `{` + chat + `,"max_tokens":1000000}`, flat},
+		{"chat/completions", `{` + chat + `,"max_completion_tokens":2,"cache_salt":"s","stream":true,"stream_options":{"include_usage":true}}`, ""},
+		{"completions", `{"model":"another","prompt":[1,2],"max_tokens":2}`, ""},
+	} {
+		res, text := r.do("/v1/"+tt.path, tt.body)
+		if want := map[bool]int{true: 200, false: 400}[tt.says == ""]; res.StatusCode != want || !strings.Contains(text, tt.says) {
+			t.Errorf("%s %s: %d %s", tt.path, tt.body, res.StatusCode, text)
+		}
+	}
+}
+
 // The figures of /metrics equal the usage sent to clients.
 func TestMetricsAgreeWithUsage(t *testing.T) {
 	t.Parallel()

@@ -22,6 +22,10 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 			api.WriteJSON(w, b.Status, v)
 			return
 		}
+		if b.Invalid {
+			api.WriteJSON(w, b.Status, map[string]any{"error": b.Msg})
+			return
+		}
 		s.fail(w, r, b.Status, b.Kind, b.Msg)
 	case errors.Is(err, engine.ErrQueueFull):
 		s.fail(w, r, http.StatusServiceUnavailable, "ServiceUnavailableError", "The request queue is full.")
@@ -32,7 +36,7 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// fail writes an error in the shape of the request's API: Anthropic's, Ollama's, SGLang's flat one, or OpenAI's object.
+// fail writes an error in the shape of the request's API: Anthropic's, Ollama's, SGLang's and TensorRT-LLM's flat one, or OpenAI's object.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, status int, kind, msg string) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/v1/messages"):

@@ -37,7 +37,7 @@ func kinds() map[fleet.Kind]kind {
 			ownedBy: "sglang", anyModel: true, flatErrors: true, rankHeader: true, version: "0.5.23+simulated", keyPaths: []string{"/"},
 		}, (*Server).sglangRoutes},
 		fleet.KindTRTLLM: {dialect{
-			ownedBy: "tensorrt_llm", anyModel: true, version: "1.3.0+simulated", keyPaths: []string{"/v1"},
+			ownedBy: "tensorrt_llm", anyModel: true, flatErrors: true, version: "1.3.0+simulated", keyPaths: []string{"/v1"},
 		}, (*Server).trtllmRoutes},
 		fleet.KindLlamaCpp: {dialect{
 			ownedBy: "llamacpp", anyModel: true, earlyHeaders: true, timings: true, lanes: true, version: "b11669+simulated", keyPaths: []string{"/"},

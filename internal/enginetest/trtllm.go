@@ -1,7 +1,11 @@
 package enginetest
 
 import (
+	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +33,52 @@ func (s *Server) trtllmRoutes(m *http.ServeMux) {
 	if s.opts.Connector == "" {
 		m.HandleFunc("GET /perf_metrics", func(w http.ResponseWriter, _ *http.Request) { api.WriteJSON(w, http.StatusOK, []any{}) })
 	}
+}
+
+// trtllmChat and trtllmCompletions are the members that TensorRT-LLM's requests may have; it refuses others
+// (serve/openai_protocol.py, 0076e939). Its responses take any.
+const (
+	trtllmBoth = " model frequency_penalty logit_bias logprobs max_tokens n presence_penalty response_format seed stop stream stream_options " +
+		"temperature top_p user lora_request prompt_ignore_length best_of use_beam_search top_k top_p_min min_p repetition_penalty " +
+		"length_penalty early_stopping stop_token_ids include_stop_str_in_output ignore_eos min_tokens skip_special_tokens " +
+		"spaces_between_special_tokens truncate_prompt_tokens thinking_token_budget echo add_special_tokens disaggregated_params " +
+		"conversation_params priority "
+	trtllmChat = trtllmBoth + "messages prompt_token_ids prompt_token_ids_b64 top_logprobs max_completion_tokens tools tool_choice " +
+		"parallel_tool_calls reasoning_effort thinking add_generation_prompt documents chat_template chat_template_kwargs " +
+		"injected_chat_template_kwargs media_io_kwargs cache_salt agent_hierarchy mm_processor_kwargs "
+	trtllmCompletions = trtllmBoth + "prompt suffix return_context_logits detokenize "
+)
+
+// checkTRTLLM refuses what pydantic refuses before TensorRT-LLM's handlers see it.
+func checkTRTLLM(r *http.Request, f *api.Fields) error {
+	known := trtllmCompletions
+	switch r.URL.Path {
+	case "/v1/chat/completions":
+		known = trtllmChat
+	case "/v1/completions":
+	default:
+		return nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(f.Body, &members); err != nil {
+		return api.Bad("the body is not valid: %v", err)
+	}
+	limits := 0
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if name == "max_tokens" || name == "max_completion_tokens" {
+			limits++ // one is the other's alias, and beside it an unknown member
+		}
+		if limits > 1 || !strings.Contains(known, " "+name+" ") {
+			return api.Invalid("extra_forbidden", name, "Extra inputs are not permitted")
+		}
+	}
+	switch {
+	case f.Model == "":
+		return api.Invalid("missing", "model", "Field required")
+	case f.StreamOptions != nil && (f.Stream == nil || !*f.Stream):
+		return api.Invalid("value_error", "stream_options", "Value error, stream_options can only be set if stream is true")
+	}
+	return nil
 }
 
 // iterations are the engine's iteration statistics: a JSON array since the last call, which clears it. The simulated

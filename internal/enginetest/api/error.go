@@ -15,6 +15,8 @@ type Error struct {
 	Msg    string
 
 	PromptTokens int // of a prompt that is too long, else 0
+
+	Invalid bool // the body does not have the API's form: TensorRT-LLM says so in another shape
 }
 
 func (e *Error) Error() string { return e.Msg }
@@ -22,6 +24,13 @@ func (e *Error) Error() string { return e.Msg }
 // Bad is an invalid request, answered with 400.
 func Bad(format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Kind: "BadRequestError", Msg: fmt.Sprintf(format, args...)}
+}
+
+// Invalid is a body whose member is not what the API has, in the words of FastAPI's RequestValidationError.
+func Invalid(kind, member, msg string) *Error {
+	e := Bad("[{'type': '%s', 'loc': ('body', '%s'), 'msg': '%s'}]", kind, member, msg)
+	e.Invalid = true
+	return e
 }
 
 // ClientFault makes an error of reading a prompt a 400, unless it already is an Error.
