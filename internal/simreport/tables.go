@@ -141,16 +141,17 @@ func writeConversations(w io.Writer, runs []*simrun.Run) {
 	if runs[0].Replay.Clients == 0 {
 		return
 	}
-	t := figuresTable("policy", "slowest p50", "p90", "p99", "whole mean", "p90", "ended", "ended/h")
+	t := figuresTable("policy", "slowest p50", "p90", "p99", "whole mean", "p90", "ended/h", "set %")
 	for _, s := range runs {
 		f := &s.Figures
 		t.Row(
 			s.Title(), whole(f.Slowest.P50), whole(f.Slowest.P90), whole(f.Slowest.P99), whole(f.Whole.Mean), whole(f.Whole.P90),
-			f.Ended, whole(f.EndedPerH),
+			whole(f.EndedPerH), percent(f.WorkingSet),
 		)
 	}
 	fmt.Fprintln(w, t)
 	fmt.Fprintln(w, "slowest: TTFT of each conversation's slowest turn. whole: from its first request to its last answer.")
+	fmt.Fprintln(w, "set: the latest prompts of those under way, as a share of the caches, without the first quarter of the run.")
 }
 
 // mostTenants is how many tenants the tables show.

@@ -46,6 +46,9 @@ type Figures struct {
 	Whole     Spread  `json:"conversation_ms"` // from its first request to its last answer
 	Ended     int     `json:"conversations_ended"`
 	EndedPerH float64 `json:"conversations_per_h"`
+	// latest prompts of the conversations under way, over the caches: the mean without the first quarter of the run. What
+	// they share counts for each, those whose turn is held count too. 0 where a cache has no limit
+	WorkingSet float64 `json:"working_set"`
 
 	HitRate      float64 `json:"hit_rate"`       // prompt tokens found cached
 	IdealHitRate float64 `json:"ideal_hit_rate"` // with an unlimited cache and perfect routing
@@ -162,6 +165,7 @@ func Of(r *drive.Replay, o *drive.Outcome, slo Objective) Figures {
 		c.cut(&o.Cut[i], slo)
 	}
 	conversationsOf(r, o, &f)
+	f.WorkingSet = rounded(workingSet(r, o), 4)
 	f.Failed, f.Retries, f.QueueMax = c.failed, c.retries, c.queueMax
 	f.Gap, f.Split = gapsOf(&o.Gaps), splitOf(r, o)
 	f.TTFT, f.E2E, f.ITL = spread(c.ttft), spread(c.e2e), spread(c.itl)
