@@ -181,7 +181,7 @@ func (o *options) complete() error {
 	}
 	switch {
 	case o.full:
-		o.Policies = append(policy.Names(), drive.OracleName)
+		o.Policies = grid.Everyone()
 	case o.Policies == nil:
 		o.Policies = grid.Policies()
 	}

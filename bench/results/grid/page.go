@@ -151,7 +151,12 @@ func (c *Config) command(only []string) string {
 	if c.Repeat > 1 || c.MaxDelay > 0 {
 		fmt.Fprintf(&b, " -repeat %d -max-delay %s", c.Repeat, c.MaxDelay)
 	}
-	fmt.Fprintf(&b, " -engine %s -policy %s", c.Kind, strings.Join(c.Policies, ","))
+	fmt.Fprintf(&b, " -engine %s ", c.Kind)
+	if len(c.Policies) == len(Everyone()) {
+		b.WriteString("-full")
+	} else {
+		b.WriteString("-policy " + strings.Join(c.Policies, ","))
+	}
 	return b.String()
 }
 

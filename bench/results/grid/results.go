@@ -48,6 +48,9 @@ func Policies() []string {
 	}
 }
 
+// Everyone is all policies, and the reference.
+func Everyone() []string { return append(policy.Names(), drive.OracleName) }
+
 // valid says whether kept figures are as good as new ones.
 func (c *Config) valid(k *kept) bool {
 	name := k.Conditions.Policy
