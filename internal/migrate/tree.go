@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+
+	"github.com/warmpath/warmpath/internal/strictyaml"
 )
 
 // node is one value of a YAML text: a scalar, a list or a mapping.
@@ -32,16 +32,13 @@ var errDeep = errors.New("it is nested too deeply, or too large")
 
 // parseTree reads one YAML document. The error is "file:line: what".
 func parseTree(file string, data []byte) (*node, error) {
-	parsed, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	parsed, err := strictyaml.Parse(file, data)
 	if err != nil {
-		line, text := 1, err.Error()
-		if e := yaml.Error(nil); errors.As(err, &e) {
-			text = e.GetMessage()
-			if at := e.GetToken(); at != nil {
-				line = at.Position.Line
-			}
+		line := 1
+		if f := (*strictyaml.Fault)(nil); errors.As(err, &f) {
+			line, err = max(1, f.Line), f.Err
 		}
-		return nil, fmt.Errorf("%s:%d: %s", file, line, text)
+		return nil, fmt.Errorf("%s:%d: %w", file, line, err)
 	}
 	b := treeBuilder{anchors: map[string]ast.Node{}}
 	root := &node{line: 1}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
 
@@ -44,9 +43,9 @@ func Decode(file string, data []byte, out any, o Options) (*Places, error) {
 		options: o, places: &Places{file: file, at: map[string]token.Position{}, wrong: map[string]bool{}},
 		anchors: map[string]ast.Node{}, opening: map[string]bool{},
 	}
-	tree, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	tree, err := Parse(file, data)
 	if err != nil {
-		return d.places, syntaxFault(file, err)
+		return d.places, err
 	}
 	if len(tree.Docs) > 1 {
 		if second := tree.Docs[1]; second.Body != nil {

@@ -138,6 +138,62 @@ func TestAliasesAreBounded(t *testing.T) {
 	}
 }
 
+// TestShapeIsBounded holds that texts whose parsing would take time and memory for the square of their length, or the
+// whole stack, are refused before they are parsed, with the place.
+func TestShapeIsBounded(t *testing.T) {
+	many := strings.Repeat
+	const n = 20_000
+	for name, c := range map[string]struct{ text, want string }{
+		"lists":                 {many("[", n), "f.yaml:1:101: values are nested"},
+		"lists that end":        {"name: " + many("[", n) + many("]", n), "f.yaml:1:106: values are nested"},
+		"mappings":              {many("{a: ", n), "f.yaml:1:401: values are nested"},
+		"JSON":                  {many(`{"a":[`, n), "f.yaml:1:301: values are nested"},
+		"dashes":                {many("- ", n), "f.yaml:1:201: values are nested"},
+		"question marks":        {many("? ", n), "f.yaml:1:201: values are nested"},
+		"question marks within": {"[" + many("? ", n), "directives, or tags and anchors"},
+		"indented":              {steps(300), "f.yaml:101:102: values are nested"},
+		"tags":                  {many("!a ", n), "directives, or tags and anchors"},
+		"tags on lines":         {many("!a\n", n), "f.yaml:101:1: there are more than 100 directives, or tags"},
+		"tags within":           {"a: [" + many("!a ", n), "directives, or tags and anchors"},
+		"anchors":               {"a: " + many("&a ", n), "directives, or tags and anchors"},
+		"directives":            {many("%YAML ", n), "directives, or tags and anchors"},
+		"directives on lines":   {many("%YAML 1.2\n", n), "directives, or tags and anchors"},
+		"keys":                  {many("k: 1\n", n), "f.yaml:10001:2: a mapping has more than 10000 keys"},
+		"keys below":            {"a:\n" + many("  k:\n    - 1\n", n), "f.yaml:20002:4: a mapping has more than 10000 keys"},
+		"empty lines":           {"name: |\n" + many("\n", n), "empty lines in a row"},
+		"empty lines of CR":     {"name: >\n" + many("\r", n), "empty lines in a row"},
+		"empty lines of both":   {"name: >\n" + many("\r\n", n), "empty lines in a row"},
+		"values":                {"[" + many("1,", 1_500_000), "f.yaml:1: the file has too many values"},
+		"words":                 {many("- a\n", 1_500_000), "the file has too many values"},
+	} {
+		var got settings
+		if _, err := strictyaml.Decode("f.yaml", []byte(c.text), &got, options); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %.200v, want %q", name, err, c.want)
+		}
+	}
+	for name, text := range map[string]string{
+		"keys in braces": "{" + many("\"k\": 1,\n", 11_000) + "\"k\": 1}",
+		"keys":           many("k: 1\n", 2_000),
+		"levels":         steps(90),
+		"flow levels":    many("[", 90) + many("]", 90),
+		"tagged entries": many("- &a !!map {a: b, c: [d, e: f]}\n", 1_000),
+		"empty lines":    many("- a\n\n\n", 2_000),
+	} {
+		if _, err := strictyaml.Parse("f.yaml", []byte(text)); err != nil {
+			t.Errorf("%s: %.200v", name, err)
+		}
+	}
+}
+
+// steps is a mapping of so many levels, each on a line of its own.
+func steps(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%*sa:\n", i, "")
+	}
+	return b.String()
+}
+
 func TestPlaces(t *testing.T) {
 	var got settings
 	places, err := strictyaml.Decode("f.yaml", []byte("name: a\nitems:\n- url: b\n- c\nwords: 7x\n"), &got, options)
