@@ -88,7 +88,7 @@ func (r *readers) holdUnlessFull(d *decision) error {
 	if !full {
 		return errHeld
 	}
-	return &QueueFullError{Pool: d.pool.Name(), Tenant: own, Waiting: waiting, RetryAfter: r.admission.MaxHold(&d.turn)}
+	return &QueueFullError{Pool: d.pool.Name(), Tenant: own, Waiting: waiting, RetryAfter: retryAfter(r.admission.MaxHold(&d.turn))}
 }
 
 // othersHeld is how many turns are held beside the request's own.

@@ -168,8 +168,12 @@ func TestHeldCountAsWaiting(t *testing.T) {
 	s.hold("d")
 	s.hold("e")
 	var full *route.QueueFullError
-	if _, err := s.ask("f", 0); !errors.As(err, &full) || full.RetryAfter < time.Second {
+	if _, err := s.ask("f", 0); !errors.As(err, &full) || full.RetryAfter < time.Second ||
+		full.RetryAfter > time.Minute {
 		t.Fatalf("%v, want that the queue is full, and for how long", err)
+	}
+	if _, err := s.Decide(s.now, &fleet.Request{Model: "m", Session: "f", Class: fleet.Turn, PromptTokens: 2_000_000, MayQueue: true, MayHold: true}); !errors.As(err, &full) || full.RetryAfter != time.Minute {
+		t.Fatalf("%v, want that a large one is asked to come again after a minute", err)
 	}
 	one := fleet.QueueClass{MaxRunning: 1}
 	for _, want := range []bool{false, true} { // the first goes on, the second would have to be queued
@@ -403,4 +407,33 @@ func numberOf(s string) (h uint64) {
 		h = h*31 + uint64(c)
 	}
 	return h << 16
+}
+
+// TestAdmissionSwitched: while it is off nothing is known of members, and what was held goes on at once. Turns that run
+// across the change leave nothing behind.
+func TestAdmissionSwitched(t *testing.T) {
+	s := newShort(t, nil)
+	running := s.place("a", 0)
+	h := s.hold("d")
+	change := func(on bool) []fleet.Lease {
+		c := s.Config()
+		c.Admission = on
+		return slices.Clone(s.Observe(s.now, route.Configured{Config: c}).Dispatched)
+	}
+	if called := change(false); !slices.Equal(called, []fleet.Lease{h.Lease}) {
+		t.Fatalf("%v are called, want %v", called, h.Lease)
+	}
+	s.end(s.place("d", h.Lease))
+	if e := s.Status(s.now)[0]; e.WorkingSet != 0 || e.WorkingRoom != 0 {
+		t.Errorf("%d of %d tokens are needed, want that nothing is said", e.WorkingSet, e.WorkingRoom)
+	}
+	s.end(s.place("b", 0))
+	change(true)
+	s.end(running)
+	s.wait(time.Second)
+	if e := s.Status(s.now)[0]; e.WorkingSet != 0 {
+		t.Errorf("%d tokens are needed before any turn has come", e.WorkingSet)
+	}
+	s.round()
+	s.hold("d")
 }

@@ -166,16 +166,14 @@ func (r *readers) queueFull(d *decision) error {
 			MayQueue:     mayQueue(d.req, p.view.Leg, ep, r.health.Tests(ep.Slot())), Asker: d.asker,
 		}
 		if r.backlog.WouldQueue(d.now, w, r.speed) {
-			return &QueueFullError{Pool: d.pool.Name(), Tenant: own, Waiting: waiting, RetryAfter: retryAfter(c)}
+			return &QueueFullError{Pool: d.pool.Name(), Tenant: own, Waiting: waiting, RetryAfter: retryAfter(time.Duration(c.WaitMs * 1e6))}
 		}
 	}
 	return nil
 }
 
-// retryAfter is the predicted wait at an endpoint, between a second and a minute.
-func retryAfter(c *pick.Candidate) time.Duration {
-	return min(max(time.Duration(c.WaitMs)*time.Millisecond, time.Second), time.Minute)
-}
+// retryAfter is when a client that would wait so long is asked to come again: after a second to a minute.
+func retryAfter(wait time.Duration) time.Duration { return min(max(wait, time.Second), time.Minute) }
 
 // reservation is the reservation of a lease; nil when it is not open or belongs to another router.
 func (r *Router) reservation(l fleet.Lease) *reservation {

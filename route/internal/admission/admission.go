@@ -136,12 +136,33 @@ func New(off bool) *Table {
 		tenants:   map[string]*tenant{},
 		heldTurns: map[fleet.Lease]*heldTurn{},
 	}
-	t.lapsed = lapsedTable{map[session.Key]*member{}, map[int]*lapsedRing{}, &t.spare}
+	t.lapsed = newLapsed(&t.spare)
 	return t
 }
 
-// SetOff switches it off or on. Turns that are held are admitted as before.
-func (t *Table) SetOff(off bool) { t.off = off }
+// SetOff switches it off or on. Off there are no members, so that the turns that are held have room.
+func (t *Table) SetOff(off bool) {
+	if off == t.off {
+		return
+	}
+	t.off = off
+	t.members, t.spare = map[session.Key]*member{}, nil // running turns keep what they need of theirs
+	t.lapsed = newLapsed(&t.spare)
+	for _, slot := range t.slots {
+		e := t.endpoints.Get(slot)
+		*e = endpoint{epoch: e.epoch, reserved: e.reserved}
+	}
+	t.tenantList = slices.DeleteFunc(t.tenantList, func(x *tenant) bool {
+		if x.tokens, x.refs = 0, x.waits; x.waits == 0 {
+			delete(t.tenants, x.name)
+		}
+		return x.waits == 0
+	})
+	for _, h := range t.admitted {
+		h.tenant.tokens += h.reserved
+	}
+	t.aged = time.Time{}
+}
 
 // Reader reads a Table and changes nothing.
 type Reader struct{ t *Table }
@@ -199,6 +220,11 @@ func (e *endpoint) countPrefix(p *prefix, by int) {
 		e.shared -= e.prefixes[i].tokens
 		e.prefixes = slices.Delete(e.prefixes, i, i+1)
 	}
+}
+
+// mayShare reports whether members may have a prefix: one that some have, or one more.
+func (e *endpoint) mayShare(p prefix) bool {
+	return len(e.prefixes) < mostShared || slices.ContainsFunc(e.prefixes, func(x prefix) bool { return x.name == p.name })
 }
 
 // longest is the longest prefix of a prompt that members have; zero for none.
@@ -433,13 +459,20 @@ func (t *Table) TurnPlaced(now time.Time, n uint32, p *PlacedTurn) {
 		m = t.spare.take()
 		m.key, m.prefix, m.tenant = p.Key, e.longest(p.Prompt), t.tenant(p.Tenant, p.Share)
 		t.members[p.Key] = m
-		if p.First && p.Blocks > 0 && p.Blocks <= len(p.Prompt) && len(e.prefixes) < mostShared {
-			m.prefix = prefix{name: p.Prompt[p.Blocks-1], blocks: p.Blocks, tokens: p.Cached}
+		if p.First && p.Blocks > 0 && p.Blocks <= len(p.Prompt) {
+			if x := (prefix{name: p.Prompt[p.Blocks-1], blocks: p.Blocks, tokens: p.Cached}); e.mayShare(x) {
+				m.prefix = x
+			}
 		}
 		t.joinFamily(m, p.Parent)
 	} else {
 		t.uncount(m)
-		m.inCache = m.inCache && m.slot == p.Slot
+		if m.slot != p.Slot {
+			m.inCache = false
+			if !e.mayShare(m.prefix) {
+				m.prefix = e.longest(p.Prompt)
+			}
+		}
 	}
 	m.slot, m.tokens, m.rank, m.ended = p.Slot, max(0, p.Tokens-m.prefix.tokens), rankOf(p.Priority), false
 	m.running++

@@ -1,6 +1,9 @@
 package admission
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Tenants is how many have members or held turns, or something on their account that they have not.
 func (t *Table) Tenants() (n int) {
@@ -47,5 +50,22 @@ func (t *Table) Fault() string {
 			return fmt.Sprintf("%d tokens of %d held turns are counted, there are %d of %d", x.held, x.waits, held, waits)
 		}
 	}
+	for _, l := range t.order {
+		needs, grouped := int64(0), 0
+		for _, w := range l.turns {
+			needs += w.turn.Tokens - w.turn.Shared
+		}
+		for _, g := range l.groups {
+			grouped += len(g.turns)
+		}
+		sorted := slices.IsSortedFunc(l.turns, func(a, b waiting) int { return a.deadline.Compare(b.deadline) })
+		if l.needs != needs || grouped != len(l.turns) || !sorted {
+			return fmt.Sprintf("%d tokens of %d turns wait, %d of these are in groups, in order: %v; there are %d of %d", l.needs,
+				len(l.turns), grouped, sorted, needs, len(l.turns))
+		}
+	}
 	return ""
 }
+
+// Prefixes is how many prefixes of an endpoint are known to be shared.
+func (t *Table) Prefixes(slot int) int { return len(t.endpoints.Get(slot).prefixes) }

@@ -39,14 +39,42 @@ type heldTurn struct {
 	reserved int64 // there
 }
 
-// poolQueue is a pool's held turns.
+// poolQueue is a pool's held turns that are not admitted.
 type poolQueue struct {
 	pool       string
-	turns      []*heldTurn // those not admitted, in the order of their bounds
-	admittedAt time.Time   // when one was last admitted without room
-	perToken   float64     // ms that all endpoints together took then for a prompt token
-	due        time.Time   // when the next is
-	groups     []group     // of the turns, by tenant and priority
+	turns      []waiting // in the order of their bounds
+	needs      int64     // tokens, all of them
+	groups     []*group  // of the turns, by tenant and priority
+	admittedAt time.Time // when one was last admitted without room
+	perToken   float64   // ms that all endpoints together took then for a prompt token
+	due        time.Time // when the next is, see dueAt; zero while that is not reckoned
+}
+
+// waiting is what is read of all turns of a queue, beside each other in memory: there may be mostHeld of them.
+type waiting struct {
+	turn     *heldTurn
+	deadline time.Time
+	tokens   int64 // at least 1
+}
+
+// insert adds a turn to a list in the order of bounds.
+func insert(to []waiting, h *heldTurn) []waiting {
+	i, _ := slices.BinarySearchFunc(to, h, func(w waiting, h *heldTurn) int {
+		if w.deadline.After(h.deadline) {
+			return 1
+		}
+		return -1
+	})
+	return slices.Insert(to, i, waiting{h, h.deadline, max(h.Tokens, 1)})
+}
+
+// remove is the opposite.
+func remove(from []waiting, h *heldTurn) []waiting {
+	i, _ := slices.BinarySearchFunc(from, h, func(w waiting, h *heldTurn) int { return w.deadline.Compare(h.deadline) })
+	for from[i].turn != h { // those with one bound are beside each other
+		i++
+	}
+	return slices.Delete(from, i, i+1)
 }
 
 // Check is what may be done with one turn.
@@ -68,8 +96,7 @@ func (r Reader) Check(now time.Time, turn *Turn, continues fleet.Lease) Check {
 	}
 	c.below = r.t.isBelow(turn)
 	if l := r.t.queues[turn.Pool]; l != nil && len(l.turns) > 0 && c.held == nil {
-		own := group{tenant: r.t.tenants[turn.Tenant], priority: turn.Priority, deadline: now.Add(r.MaxHold(turn))}
-		c.yields = !own.before(l.first())
+		c.yields = !before(turn.Priority, r.t.tenants[turn.Tenant], now.Add(r.MaxHold(turn)), l.first())
 	}
 	return c
 }
@@ -151,14 +178,9 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 	h.tenant.held += h.Tokens - h.Shared
 	h.tenant.waits++
 	h.deadline = now.Add(t.Reader().MaxHold(&turn))
-	i, _ := slices.BinarySearchFunc(l.turns, h, func(a, b *heldTurn) int {
-		if a.deadline.After(b.deadline) {
-			return 1
-		}
-		return -1
-	})
-	l.turns = slices.Insert(l.turns, i, h)
-	l.plan()
+	l.turns, l.needs, l.due = insert(l.turns, h), l.needs+h.Tokens-h.Shared, time.Time{}
+	g := l.groupOf(h)
+	g.turns = insert(g.turns, h)
 	return h.lease, h.deadline
 }
 
@@ -175,9 +197,7 @@ func (r Reader) MaxHold(turn *Turn) time.Duration {
 		}
 	}
 	if l := t.queues[turn.Pool]; l != nil {
-		for _, x := range l.turns {
-			tokens, n = tokens+t.routers*(x.Tokens-x.Shared), n+int(t.routers)
-		}
+		tokens, n = tokens+t.routers*l.needs, n+int(t.routers)*len(l.turns)
 	}
 	all := min(float64(tokens), float64(small*n)*float64(own)) / float64(max(engines, 1))
 	return time.Duration(float64(Price*all*perToken) / float64(max(engines, 1)) * 1e6)
@@ -194,23 +214,19 @@ func (t *Table) perToken() float64 {
 	return float64(t.routers) / max(rate, 1e-9)
 }
 
-// plan sets which turns go first when there is room, and when the next goes without: evenly, so that each goes before
-// its bound.
-func (l *poolQueue) plan() {
-	l.groups = l.groups[:0]
-	pace, tokens := 0.0, int64(0) // ns per token
-	for _, h := range l.turns {
-		l.group(h)
-		tokens += max(h.Tokens, 1)
-		if p := float64(max(h.deadline.Sub(l.admittedAt), 0)) / float64(tokens); tokens == max(h.Tokens, 1) ||
-			p < pace {
-			pace = p
-		}
+// dueAt is when the next turn goes without room: evenly, so that each goes before its bound.
+func (l *poolQueue) dueAt() time.Time {
+	if !l.due.IsZero() {
+		return l.due
 	}
-	if len(l.turns) > 0 {
-		pace = min(pace, l.perToken/spend*1e6)
-		l.due = l.admittedAt.Add(time.Duration(pace * float64(max(l.turns[0].Tokens, 1))))
+	pace, tokens := l.perToken/spend*1e6, int64(0) // ns per token
+	for i := range l.turns {
+		w := &l.turns[i]
+		tokens += w.tokens
+		pace = min(pace, float64(max(w.deadline.Sub(l.admittedAt), 0))/float64(tokens))
 	}
+	l.due = l.admittedAt.Add(time.Duration(pace * float64(l.turns[0].tokens)))
+	return l.due
 }
 
 // Admit takes a held turn for which there is room, or whose time has come, and reserves its room. open lists the
@@ -221,15 +237,15 @@ func (t *Table) Admit(now time.Time, open func(now time.Time, pool string) []int
 			continue
 		}
 		at := open(now, l.pool)
-		h := l.first().turn
+		h := l.first().head()
 		slot := t.roomFor(h, at)
-		for i := 0; slot < 0 && i < len(l.groups); i++ {
-			if x := l.groups[i].turn; t.isBelow(&x.Turn) {
+		if slot < 0 {
+			if x := t.firstBelow(l); x != nil {
 				h, slot = x, t.leastFor(x, at)
 			}
 		}
-		if slot < 0 && (!now.Before(l.due) || len(at) == 0) {
-			h = l.turns[0]
+		if slot < 0 && (len(at) == 0 || !now.Before(l.dueAt())) {
+			h = l.turns[0].turn
 			slot = t.leastFor(h, at)
 			l.admittedAt, l.perToken = now, t.perToken()
 		}
@@ -281,10 +297,27 @@ func (t *Table) leastFor(h *heldTurn, at []int) int {
 	return best
 }
 
+// firstBelow is the turn with the earliest bound of those whose tenants take much less than their shares; nil for none.
+func (t *Table) firstBelow(l *poolQueue) (first *heldTurn) {
+	if t.level == 0 {
+		return nil
+	}
+	for _, g := range l.groups {
+		if x := g.head(); t.isBelow(&x.Turn) && (first == nil || x.deadline.Before(first.deadline)) {
+			first = x
+		}
+	}
+	return first
+}
+
 // removeHeld takes a turn out of its pool's queue.
 func (t *Table) removeHeld(l *poolQueue, h *heldTurn) {
-	l.turns = slices.DeleteFunc(l.turns, func(x *heldTurn) bool { return x == h })
-	if l.plan(); len(l.turns) == 0 {
+	l.turns, l.needs, l.due = remove(l.turns, h), l.needs-h.Tokens+h.Shared, time.Time{}
+	g := l.groupOf(h)
+	if g.turns = remove(g.turns, h); len(g.turns) == 0 {
+		l.groups = slices.DeleteFunc(l.groups, func(x *group) bool { return x == g })
+	}
+	if len(l.turns) == 0 {
 		delete(t.queues, l.pool)
 		t.order = slices.DeleteFunc(t.order, func(x *poolQueue) bool { return x == l })
 	}
@@ -327,7 +360,7 @@ func (r Reader) HeldOf(tenant string) int {
 // WorkingSet is the working set of an endpoint, in tokens: its members' conversations, what they share counted once.
 // room is that of its cache; 0 where nothing is held for it, and nothing is known of its members then.
 func (r Reader) WorkingSet(slot int) (tokens, room int64) {
-	if e := r.t.endpoints.Get(slot); e.keepIdle > 0 {
+	if e := r.t.endpoints.Get(slot); e.keepIdle > 0 && !r.t.off {
 		return e.filled(), e.room
 	}
 	return 0, 0

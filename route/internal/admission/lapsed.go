@@ -17,6 +17,10 @@ type lapsedRing struct {
 	count  int
 }
 
+func newLapsed(spare *spare) lapsedTable {
+	return lapsedTable{map[session.Key]*member{}, map[int]*lapsedRing{}, spare}
+}
+
 // add adds a conversation that is no member any more.
 func (l *lapsedTable) add(m *member) {
 	r := l.at[m.slot]

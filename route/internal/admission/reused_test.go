@@ -1,10 +1,12 @@
 package admission_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/admission"
 )
 
 // TestReservedOfALeft: what a called turn has reserved of an endpoint that has left is not given back to the one that has its
@@ -40,5 +42,32 @@ func TestReservedOfALeft(t *testing.T) {
 	}
 	if w.EndHold(called); w.Reserved(0) != 0 {
 		t.Errorf("%d tokens are reserved for none", w.Reserved(0))
+	}
+}
+
+// TestPrefixesAreBounded: an endpoint has so many shared prefixes at most, also when conversations move there.
+func TestPrefixesAreBounded(t *testing.T) {
+	w := newWorld(time.Hour, 1e9, 1e9)
+	n, most := uint32(0), 0
+	place := func(slot int, name string, first bool, beginning uint64) {
+		w.TurnPlaced(w.now, n, &admission.PlacedTurn{
+			Key: key(name), Slot: slot, Tokens: 100, First: first, Cached: 50, Blocks: 1, Prompt: []uint64{beginning, 1000 + uint64(n)},
+		})
+		n++
+	}
+	for slot := range 2 {
+		for i := range 100 {
+			place(slot, fmt.Sprint(slot, "/", i), true, uint64(1+slot*100+i))
+		}
+		most = max(most, w.Prefixes(slot))
+	}
+	for i := range 100 {
+		place(0, fmt.Sprint("1/", i), false, uint64(1+100+i))
+	}
+	if got := w.Prefixes(0); got > most || most >= 100 {
+		t.Errorf("%d prefixes after others have come, %d before", got, most)
+	}
+	if fault := w.Fault(); fault != "" {
+		t.Error(fault)
 	}
 }

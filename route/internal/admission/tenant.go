@@ -13,11 +13,10 @@ import (
 type tenant struct {
 	name   string
 	share  float64
-	tokens int64  // of its members, and promised to its admitted turns
-	held   int64  // of its held turns
-	waits  int    // how many these are
-	refs   int    // members and held turns
-	groups [3]int // place of its groups in the queue that was planned last, see poolQueue.group
+	tokens int64 // of its members, and promised to its admitted turns
+	held   int64 // of its held turns
+	waits  int   // how many these are
+	refs   int   // members and held turns
 }
 
 // tenant is the row of a tenant, with one member or held turn more.
@@ -135,40 +134,43 @@ func (x *tenant) takes() float64 {
 	return float64(x.tokens) / x.weight()
 }
 
-// group is the turns of a tenant and a priority in a queue.
+// group is the turns of a tenant and a priority in a queue, at least one.
 type group struct {
 	tenant   *tenant
 	priority fleet.Priority
-	deadline time.Time // the earliest bound
-	turn     *heldTurn // with that
+	turns    []waiting // in the order of their bounds
 }
 
-// before reports whether a group's first turn goes before another's where there is room.
-func (g *group) before(other *group) bool {
-	if g.priority != other.priority {
-		return g.priority > other.priority
+// head is the one with the earliest bound.
+func (g *group) head() *heldTurn { return g.turns[0].turn }
+
+// before reports whether a turn goes before the first of a group where there is room.
+func before(p fleet.Priority, by *tenant, deadline time.Time, g *group) bool {
+	if p != g.priority {
+		return p > g.priority
 	}
-	if mine, others := g.tenant.takes(), other.tenant.takes(); g.tenant != other.tenant && mine != others {
+	if mine, others := by.takes(), g.tenant.takes(); by != g.tenant && mine != others {
 		return mine < others
 	}
-	return g.deadline.Before(other.deadline)
+	return deadline.Before(g.turns[0].deadline)
 }
 
-// group adds the next turn of a queue, in the order of their bounds, to its groups.
-func (l *poolQueue) group(h *heldTurn) {
-	at := &h.tenant.groups[rankOf(h.Priority)]
-	if i := *at; i < len(l.groups) && l.groups[i].tenant == h.tenant && l.groups[i].priority == h.Priority {
-		return
+// groupOf is the group of a turn, a new one if it is the first.
+func (l *poolQueue) groupOf(h *heldTurn) *group {
+	for _, g := range l.groups {
+		if g.tenant == h.tenant && g.priority == h.Priority {
+			return g
+		}
 	}
-	*at = len(l.groups)
-	l.groups = append(l.groups, group{tenant: h.tenant, priority: h.Priority, deadline: h.deadline, turn: h})
+	l.groups = append(l.groups, &group{tenant: h.tenant, priority: h.Priority})
+	return l.groups[len(l.groups)-1]
 }
 
 // first is the group whose first turn goes next where there is room. The queue has turns.
 func (l *poolQueue) first() *group {
-	best := &l.groups[0]
-	for i := range l.groups {
-		if g := &l.groups[i]; g.before(best) {
+	best := l.groups[0]
+	for _, g := range l.groups[1:] {
+		if before(g.priority, g.tenant, g.turns[0].deadline, best) {
 			best = g
 		}
 	}

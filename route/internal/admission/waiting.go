@@ -25,7 +25,8 @@ type HeldTurn struct {
 func (r Reader) HeldTurns(most int) []HeldTurn {
 	var out []HeldTurn
 	for _, l := range r.t.order {
-		for _, h := range l.turns[:min(len(l.turns), most)] {
+		for _, w := range l.turns[:min(len(l.turns), most)] {
+			h := w.turn
 			out = append(out, HeldTurn{Turn: h.Turn, Lease: h.lease, Since: h.since, Until: h.deadline})
 		}
 	}
@@ -54,11 +55,7 @@ type PoolHolds struct {
 func (r Reader) HeldPools() []PoolHolds {
 	var out []PoolHolds
 	for _, l := range r.t.order {
-		x := PoolHolds{Pool: l.pool, Turns: len(l.turns)}
-		for _, h := range l.turns {
-			x.Tokens += h.Tokens - h.Shared
-		}
-		out = append(out, x)
+		out = append(out, PoolHolds{Pool: l.pool, Turns: len(l.turns), Tokens: l.needs})
 	}
 	return out
 }
