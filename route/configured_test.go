@@ -7,6 +7,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -66,5 +67,19 @@ func TestConfigured(t *testing.T) {
 	}
 	if s := r.Stats(); s.Leases != 0 || s.DoubleFinished != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestConfiguredKeepsWhatIsOff: a new configuration switches no mechanism on or off, and a router without a queue gets none.
+func TestConfiguredKeepsWhatIsOff(t *testing.T) {
+	c := route.Config{
+		Policy: func() pick.Policy { return fixed(0) }, Queue: route.QueueConfig{Ahead: route.DefaultAhead}, Without: ablation.Queue | ablation.Losses,
+	}
+	r := route.New(c)
+	want := r.Config()
+	c.Without = 0
+	r.Observe(time.Unix(1000, 0), route.Configured{Config: c})
+	if is := r.Config(); want.Queue.Ahead != 0 || is.Queue != want.Queue || is.Without != want.Without {
+		t.Errorf("%+v without %v, want %+v without %v", is.Queue, is.Without, want.Queue, want.Without)
 	}
 }

@@ -141,7 +141,7 @@ func (r *Router) Config() Config { return *r.cfg }
 
 // Pools are the names of all pools, those of models, of aliases, and of requests without a model. They must not be
 // changed.
-func (r *Router) Pools() []string { return r.readers.pools.Names() }
+func (r *Router) Pools() []string { return r.pools.Names() }
 
 // Keepers appends the endpoints that keep KV cache by session, one for each URL, at most 64.
 func (r *Router) Keepers(to []fleet.Endpoint) []fleet.Endpoint {

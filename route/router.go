@@ -99,13 +99,7 @@ type readers struct {
 
 // New returns a router. It panics on a Config that does not pass Validate.
 func New(c Config) *Router {
-	c = c.WithDefaults()
-	if c.Without.Has(ablation.Queue) {
-		c.Queue.Ahead = 0
-	}
-	if err := c.Validate(); err != nil {
-		panic("route: " + err.Error())
-	}
+	c = c.prepared()
 	declared := registry.New()
 	r := &Router{
 		registry:  declared,
@@ -126,12 +120,22 @@ func New(c Config) *Router {
 	return r
 }
 
-// configure replaces the configuration.
-func (r *Router) configure(c Config, policies bool) {
+// prepared is the configuration with its defaults. It panics on one that does not pass Validate.
+func (c Config) prepared() Config {
 	c = c.WithDefaults()
+	if c.Without.Has(ablation.Queue) {
+		c.Queue.Ahead = 0
+	}
 	if err := c.Validate(); err != nil {
 		panic("route: " + err.Error())
 	}
+	return c
+}
+
+// configure replaces the configuration. What is switched off for a simulation stays so.
+func (r *Router) configure(c Config, policies bool) {
+	c.Without = r.cfg.Without
+	c = c.prepared()
 	r.health.SetConfig(c.health())
 	r.conversations.SetConfig(c.conversations())
 	r.backlog.SetConfig(c.backlog())

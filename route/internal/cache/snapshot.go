@@ -8,6 +8,7 @@ type Learnt struct {
 	Bound, Told     int
 	Share           float64
 	Missing, Losses float64
+	Unit, Fits      int // see grain
 }
 
 // Chain is a chain of block names: the first Same of the chain before it, then Rest.
@@ -22,7 +23,7 @@ func (r Reader) Learnt(slot int) Learnt {
 	c := &e.capacity
 	return Learnt{
 		Flow: e.flow, Bound: c.bound, Told: c.statedBlocks, Share: c.share,
-		Missing: float64(e.losses.missing), Losses: float64(e.losses.n),
+		Missing: float64(e.losses.missing), Losses: float64(e.losses.n), Unit: e.grain.unit, Fits: e.grain.fits,
 	}
 }
 
@@ -31,6 +32,7 @@ func (t *Table) Restore(slot int, l *Learnt) {
 	e := t.endpoints.Get(slot)
 	e.flow = l.Flow
 	e.capacity = capacity{bound: min(max(0, l.Bound), mostBlocks), statedBlocks: max(0, l.Told), share: l.Share}
+	e.grain = grain{max(0, l.Unit), min(max(0, l.Fits), fit.Enough)}
 	e.losses = losses{missing: fit.Sum(l.Missing), n: fit.Sum(l.Losses)}
 	if e.capacity.bound > 0 {
 		t.index.SetCapacity(slot, e.capacity.bound)

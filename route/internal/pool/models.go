@@ -206,8 +206,7 @@ func (r Reader) OneModel(may func(registry.Endpoint) bool) bool {
 // Names are the names of all pools: those that were asked for here, and those of models and aliases, which may have been
 // elsewhere, or before a restart. They must not be changed. Clients can ask for them as often as they like, so the
 // endpoints are looked through only where something has changed since the last time.
-func (r Reader) Names() []string {
-	t := r.t
+func (t *Table) Names() []string {
 	if t.names != nil && t.namedAt == t.endpoints.Generation() {
 		return t.names
 	}

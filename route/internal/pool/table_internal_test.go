@@ -102,8 +102,8 @@ func TestMembersFollow(t *testing.T) {
 			table.Refresh()
 			of.Settle()
 			keep()
-			names := table.Reader().Names()
-			if table.names = nil; !slices.Equal(names, table.Reader().Names()) {
+			names := table.Names()
+			if table.names = nil; !slices.Equal(names, table.Names()) {
 				t.Fatalf("the names of all pools are %q, want %q", names, table.names)
 			}
 			for _, p := range table.kept {

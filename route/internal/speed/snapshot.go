@@ -26,6 +26,7 @@ type Prefill struct {
 	PerToken, Fixed float64
 	PerAnswer, Hold float64
 	PerStep         float64
+	Far             float64 // see farWork
 	Prior           float64
 	Line            fit.Plane
 }
@@ -48,7 +49,7 @@ func (r Reader) Export(now time.Time, slot int) Learnt {
 	return Learnt{
 		Prefill: Prefill{
 			Samples: p.samples, PerToken: p.perToken, Fixed: float64(p.fixed), PerAnswer: float64(p.perAnswer), Hold: float64(p.hold),
-			PerStep: p.perStep, Prior: p.prior, Line: p.line,
+			PerStep: p.perStep, Far: float64(p.farWork), Prior: p.prior, Line: p.line,
 		},
 		Alone: o.solo, First: o.first, Others: o.others, Front: o.front, Soon: o.soon, Pace: e.decodePace.Line,
 		Moves: tr.samples, MovesAge: age(now, tr.at), Shared: tr.export(),
@@ -70,6 +71,7 @@ func (t *Table) Restore(now time.Time, slot int, l *Learnt, later time.Duration)
 		}
 	}
 	e.prefill.perAnswer, e.prefill.hold = fit.Mean(l.Prefill.PerAnswer), fit.Mean(l.Prefill.Hold)
+	e.prefill.farWork = fit.Mean(l.Prefill.Far)
 	e.order = order{solo: l.Alone, first: l.First, others: l.Others, front: l.Front, soon: l.Soon}
 	e.decodePace = decodePace{l.Pace}
 	if l.Moves > 0 {

@@ -154,6 +154,15 @@ func TestFetchIsLearnt(t *testing.T) {
 		if got := pace.FarWork * pace.MsPerToken; math.Abs(got-fetchMs) > fetchMs/3 {
 			t.Errorf("%v ms to fetch a token, want %v", got, fetchMs)
 		}
+		kept := table.Reader().Export(now, 0)
+		var after Table
+		after.AddEndpoint(0)
+		after.Restore(now, 0, &kept, 0)
+		was, is := *table.endpoints.Get(0), *after.endpoints.Get(0)
+		was.prefill.batches = nil // of those under way
+		if !reflect.DeepEqual(was, is) {
+			t.Errorf("after a snapshot %+v, want %+v", is, was)
+		}
 	}
 }
 
