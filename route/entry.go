@@ -12,10 +12,11 @@ import (
 type Entry struct {
 	Now time.Time
 
-	// A decision: Request is set, and either Err, or Decision, Prefill or both.
+	// A decision: Request is set, and either Err, or Hold, or Decision, Prefill or both.
 	Request  *fleet.Request
 	Decision *Decision
 	Prefill  *Decision // of the prefill leg of a request that is split
+	Hold     *Hold     // it is held before it is placed; the hold ends with Finished, or with a decision of Request.Hold
 	Err      error
 	View     *pick.View // what the policy saw; nil without a Decision and for split requests
 

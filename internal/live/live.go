@@ -70,12 +70,12 @@ func (f *Fleet) DecideInto(req *fleet.Request, plan *route.Plan) error {
 	*p = route.Made{}
 	err := f.router.DecideInto(now, req, p)
 	*plan = p.Plan
-	if p.Hold.Lease != 0 { // nothing was decided
-		f.dispatched[p.Hold.Lease] = make(chan struct{})
-		return nil
-	}
 	f.entry.Now, f.entry.Request, f.entry.Err = now, req, err
-	if err == nil {
+	switch {
+	case p.Hold.Lease != 0:
+		f.dispatched[p.Hold.Lease] = make(chan struct{})
+		f.entry.Hold = &p.Hold
+	case err == nil:
 		f.stand(&p.Decision)
 		f.stand(&p.Prefill)
 		if p.Lease != 0 {

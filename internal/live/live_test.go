@@ -164,3 +164,49 @@ func TestLoggerSaysWhatAnOperatorNeeds(t *testing.T) {
 		}
 	}
 }
+
+// TestHoldIsAnEntry: listeners hear that a turn is held, and what ends the hold.
+func TestHoldIsAnEntry(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var held, ended []fleet.Lease
+	decisions := 0
+	r := route.New(route.Config{Policy: func() pick.Policy { return byChance{} }, Admission: true})
+	f := live.New(r, func() time.Time { return now }, live.Listener{Entry: func(e *route.Entry) {
+		if e.Hold != nil {
+			held = append(held, e.Hold.Lease)
+		}
+		if e.Decision != nil {
+			decisions++
+		}
+		if ev, ok := e.Event.(route.Finished); ok && e.Ended == nil {
+			ended = append(ended, ev.Lease)
+		}
+	}})
+	f.Observe(route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "e", URL: "http://e", Weight: 1}}})
+	f.Observe(route.Probed{Endpoint: "e", Report: fleet.Report{Healthy: true, CacheTokens: 100_000, Models: []fleet.Model{{ID: "m"}}}})
+	ask := func(name string) route.Plan {
+		p, err := f.Decide(&fleet.Request{
+			Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, MayQueue: true, MayHold: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for range 20 {
+		plans := []route.Plan{ask("a"), ask("b"), ask("c")}
+		now = now.Add(10 * time.Second)
+		for _, p := range plans {
+			f.Observe(route.FirstByte{Lease: p.Lease})
+			f.Observe(route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 30_000, OutputTokens: 10}})
+		}
+		now = now.Add(time.Second)
+	}
+	p := ask("d")
+	if p.Hold.Lease == 0 || len(held) != 1 || held[0] != p.Hold.Lease || decisions != 60 {
+		t.Fatalf("held %+v; listeners heard of %v and %d decisions, want one hold after 60", p.Hold, held, decisions)
+	}
+	if f.Observe(route.Finished{Lease: p.Hold.Lease, Outcome: fleet.ClientGone}); len(ended) != 1 || ended[0] != p.Hold.Lease {
+		t.Errorf("listeners heard of the end of %v", ended)
+	}
+}
