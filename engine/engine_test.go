@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"os"
@@ -402,6 +403,7 @@ func TestRecognise(t *testing.T) {
 	locked := Answer{Path: "/v1/models", Status: 401, Body: []byte(`{"error":"Unauthorized"}`)}
 	ok := func(path, body string) Answer { return Answer{Path: path, Status: 200, Body: []byte(body)} }
 	missing := func(path string) Answer { return Answer{Path: path, Status: 404, Body: []byte("Not Found")} }
+	_, starting, _ := bytes.Cut(fixture(t, "trtllm/0076e939/starting.http"), []byte("\r\n\r\n"))
 	for _, test := range []struct {
 		name    string
 		answers []Answer
@@ -425,6 +427,7 @@ func TestRecognise(t *testing.T) {
 		{"a wall of 401", []Answer{locked, {Path: "/version", Status: 401}}, fleet.KindOther},
 		{"a web page for everything", []Answer{ok("/v1/models", "<html>"), ok("/props", "<html>"), ok("/version", "<html>")}, fleet.KindOther},
 		{"starting", []Answer{{Path: "/v1/models", Status: 503, Body: []byte(`{"error":{"message":"Loading model"}}`)}, {Path: "/props", Status: 503}}, fleet.KindUnknown},
+		{"trtllm starts", []Answer{{Path: "/v1/models", Status: 503, Body: starting}, {Path: "/server_info", Status: 503, Body: starting}, {Path: "/props", Status: 503, Body: starting}}, fleet.KindUnknown},
 		{"bad gateway", []Answer{{Path: "/v1/models", Status: 502}}, fleet.KindUnknown},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package enginetest_test
 
 import (
 	"encoding/json"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,7 +48,10 @@ var endpointTests = []struct {
 	{fleet.KindTRTLLM, "/version", "", []string{`simulated`}},
 	{fleet.KindTRTLLM, "/v1/models", "", []string{`"id":"m"`}},
 	{fleet.KindTRTLLM, "/server_info", "", []string{`"disaggregated_params":null`, `"tokens_per_block":16`, `"kv_cache_hash_algo"`}},
-	{fleet.KindTRTLLM, "/prometheus/metrics", "", []string{`trtllm_kv_cache_hit_rate`}},
+	{fleet.KindTRTLLM, "/prometheus/metrics", "", []string{
+		`trtllm_kv_cache_hit_rate`, `trtllm_num_requests_running{engine_type="simulated",model_name="m",pid="1"} 0`, `trtllm_num_requests_waiting{`,
+		`trtllm_kv_cache_max_blocks{engine_type="simulated",model_name="m",pid="1"} 7500`, `trtllm_kv_cache_tokens_per_block{engine_type="simulated",model_name="m",pid="1"} 16`,
+	}},
 	{fleet.KindLlamaCpp, "/health", "", []string{`{"status":"ok"}`}},
 	{fleet.KindLlamaCpp, "/props", "", []string{`"total_slots":16`, `"n_ctx":32768`}},
 	{fleet.KindLlamaCpp, "/slots", "", []string{`"id":15`, `"is_processing":false`}},
@@ -110,6 +114,28 @@ func TestTRTLLMRefuses(t *testing.T) {
 		res, text := r.do("/v1/"+tt.path, tt.body)
 		if want := map[bool]int{true: 200, false: 400}[tt.says == ""]; res.StatusCode != want || !strings.Contains(text, tt.says) {
 			t.Errorf("%s %s: %d %s", tt.path, tt.body, res.StatusCode, text)
+		}
+	}
+}
+
+// TestTRTLLMRefusesAsCaptured: the simulated engine refuses in the words of the real server's HTTP layer, which goes on with what is wrong.
+func TestTRTLLMRefusesAsCaptured(t *testing.T) {
+	t.Parallel()
+	r := start(t, enginetest.Options{Dialect: fleet.KindTRTLLM})
+	for file, ask := range map[string][2]string{
+		"no_model.json":         {"chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`},
+		"unknown_field.json":    {"chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}],"prompt_cache_key":"k"}`},
+		"completions_salt.json": {"completions", `{"model":"m","prompt":"a","cache_salt":"s"}`},
+		"stream_options.json":   {"chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream_options":{"include_usage":true}}`},
+		"no_path.json":          {"messages", `{"model":"m"}`},
+	} {
+		want, err := os.ReadFile("../../engine/testdata/trtllm/0076e939/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, text := r.do("/v1/"+ask[0], ask[1])
+		if res.StatusCode/100 != 4 || !strings.HasPrefix(string(want), strings.TrimSuffix(text, `}]"}`)) {
+			t.Errorf("%s: %d %s, captured %s", file, res.StatusCode, text, want)
 		}
 	}
 }

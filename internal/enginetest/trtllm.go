@@ -76,7 +76,7 @@ func checkTRTLLM(r *http.Request, f *api.Fields) error {
 	case f.Model == "":
 		return api.Invalid("missing", "model", "Field required")
 	case f.StreamOptions != nil && (f.Stream == nil || !*f.Stream):
-		return api.Invalid("value_error", "stream_options", "Value error, stream_options can only be set if stream is true")
+		return api.Invalid("value_error", "", "Value error, stream_options can only be set if stream is true")
 	}
 	return nil
 }
@@ -123,8 +123,10 @@ func (it *iterations) serve(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) trtllmMetrics(w http.ResponseWriter, _ *http.Request) {
 	var x exposition
-	var held, total, hits, queries, done float64
+	var held, total, hits, queries, done, running, waiting float64
 	for _, st := range s.pump.Stats() {
+		running += float64(st.Running)
+		waiting += float64(st.Waiting)
 		held += float64(st.HeldBlocks)
 		total += float64(st.TotalBlocks)
 		hits += float64(st.HitTokens)
@@ -134,10 +136,17 @@ func (s *Server) trtllmMetrics(w http.ResponseWriter, _ *http.Request) {
 	labels := []string{"engine_type", "simulated", "model_name", s.opts.Models[0]}
 	x.family("trtllm_request_success_total", "counter", "Successfully processed requests.")
 	x.sample("trtllm_request_success_total", done, labels...)
-	x.family("trtllm_kv_cache_hit_rate", "gauge", "KV cache hit rate.")
-	x.sample("trtllm_kv_cache_hit_rate", ratio(hits, queries), labels...)
-	x.family("trtllm_kv_cache_utilization", "gauge", "KV cache utilization.")
-	x.sample("trtllm_kv_cache_utilization", ratio(held, total), labels...)
+	gauge := func(name, help string, v float64) { // of a server in several processes: each has its own
+		x.family(name, "gauge", help)
+		x.sample(name, v, append(labels, "pid", "1")...)
+	}
+	gauge("trtllm_num_requests_running", "Number of active requests", running)
+	gauge("trtllm_num_requests_waiting", "Number of queued requests", waiting)
+	gauge("trtllm_kv_cache_hit_rate", "KV cache hit rate", ratio(hits, queries))
+	gauge("trtllm_kv_cache_utilization", "KV cache utilization", ratio(held, total))
+	gauge("trtllm_kv_cache_max_blocks", "Maximum number of KV cache blocks", total)
+	gauge("trtllm_kv_cache_used_blocks", "Number of used KV cache blocks", held)
+	gauge("trtllm_kv_cache_tokens_per_block", "Number of tokens per KV cache block", float64(s.opts.Engine.BlockTokens))
 	x.write(w)
 }
 

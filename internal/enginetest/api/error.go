@@ -26,9 +26,14 @@ func Bad(format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Kind: "BadRequestError", Msg: fmt.Sprintf(format, args...)}
 }
 
-// Invalid is a body whose member is not what the API has, in the words of FastAPI's RequestValidationError.
+// Invalid is a body that does not have the API's form, in the words of FastAPI's RequestValidationError, which also repeats
+// what is wrong. member is "" for what is wrong with the whole.
 func Invalid(kind, member, msg string) *Error {
-	e := Bad("[{'type': '%s', 'loc': ('body', '%s'), 'msg': '%s'}]", kind, member, msg)
+	at := "('body',)"
+	if member != "" {
+		at = "('body', '" + member + "')"
+	}
+	e := Bad("[{'type': '%s', 'loc': %s, 'msg': '%s'}]", kind, at, msg)
 	e.Invalid = true
 	return e
 }
