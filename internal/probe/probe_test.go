@@ -233,7 +233,7 @@ func TestSetStartsAndStops(t *testing.T) {
 }
 
 // TestLeftEnginesAreWatched: an engine that is not declared any more is asked whether it lives while it has requests, told
-// to be down like any other, and let alone afterwards. One that comes back is probed on.
+// to be down if it does not answer, and let alone afterwards. One that comes back is probed on.
 func TestLeftEnginesAreWatched(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -243,7 +243,7 @@ func TestLeftEnginesAreWatched(t *testing.T) {
 		{"lives", func(*fakeEngine) {}, false},
 		{"its node is lost", func(f *fakeEngine) { f.hang = true }, true},
 		{"its process is gone", func(f *fakeEngine) { f.refuse = true }, true},
-		{"has an error", func(f *fakeEngine) { f.status["/health"] = 500 }, true},
+		{"ends, and finishes what it has", func(f *fakeEngine) { f.status["/health"] = 503 }, false},
 	} {
 		for _, back := range []bool{false, true} {
 			t.Run(fmt.Sprint(row.name, ", comes back ", back), func(t *testing.T) {

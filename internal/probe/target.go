@@ -184,6 +184,10 @@ func (t *target) checkAlive(ctx context.Context, got *[]engine.Answer) bool {
 		if err = t.dialect.Read(a, fleet.Part{}, &r); err == nil && !r.Healthy {
 			err = errors.New(r.Detail)
 		}
+		if err != nil && t.left.Load() { // SGLang says 503 while it finishes what it has
+			t.fails, t.alive = 0, time.Now().Add(jitter(t.p.cfg.Interval))
+			return false
+		}
 	}
 	if err != nil {
 		t.failed(ctx, err, worked)
