@@ -187,6 +187,9 @@ func (c HTTPConfig) endpoints(list []byte) ([]fleet.Endpoint, error) {
 	}
 	configs := []EndpointConfig{}
 	for i, g := range groups {
+		if len(configs)+len(g.Targets) > MaxEndpoints {
+			return nil, fmt.Errorf("more than %d endpoints", MaxEndpoints)
+		}
 		e := c.Engine
 		for key, value := range g.Labels {
 			if name, ours := strings.CutPrefix(key, labelPrefix); ours {

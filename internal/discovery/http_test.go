@@ -47,6 +47,20 @@ func TestHTTPList(t *testing.T) {
 	}
 }
 
+// TestHTTPListIsBounded holds that a list of too many targets is refused as that, before anything is made of them.
+func TestHTTPListIsBounded(t *testing.T) {
+	many := strings.TrimSuffix(strings.Repeat(`":",`, MaxEndpoints), ",")
+	for name, list := range map[string]string{
+		"one group":    `[{"targets": [` + many + `, "a"]}]`,
+		"two groups":   `[{"targets": [` + many + `]}, {"targets": ["a"]}]`,
+		"each a group": `[` + strings.TrimSuffix(strings.Repeat(`{"targets":["/"]},`, MaxEndpoints+1), ",") + `]`,
+	} {
+		if _, err := (HTTPConfig{URL: "http://sd"}).endpoints([]byte(list)); err == nil || err.Error() != "more than 20000 endpoints" {
+			t.Errorf("%s: %.200v", name, err)
+		}
+	}
+}
+
 // TestHTTP: a list that cannot be had, or has faults, is said once and changes nothing; one that is the same is not published again.
 func TestHTTP(t *testing.T) {
 	status, list, token := http.StatusOK, `[{"targets": ["a:1"]}]`, ""

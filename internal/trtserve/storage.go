@@ -19,11 +19,13 @@ type storage struct {
 	changed  chan struct{} // receives after keys were added or removed
 	may      mayStore
 
-	mu   sync.Mutex
-	keys map[string]entry // guarded by mu
+	mu   sync.Mutex // guards what follows
+	keys map[string]entry
+	size int // bytes of all keys and values
 }
 
-// mayStore reports whether a caller may store a value under a key. If not, it has answered the request.
+// mayStore reports whether a caller may store a value under a key, or change the one that is there. If not, it has
+// answered the request.
 type mayStore func(w http.ResponseWriter, r *http.Request, key, value string) bool
 
 type entry struct {
@@ -34,7 +36,8 @@ type entry struct {
 // The bounds of the store.
 const (
 	mostKeys  = 20_000
-	mostValue = 64 << 10
+	mostValue = 64 << 10 // bytes of a key and its value
+	mostBytes = 16 << 20 // of all: a worker takes some 200
 )
 
 func newStorage(now func() time.Time, inactive time.Duration) *storage {
@@ -87,7 +90,7 @@ func (s *storage) set(w http.ResponseWriter, r *http.Request) {
 		answer(w, false, false)
 		return
 	}
-	if !s.may(w, r, v.Key, v.Value) {
+	if !s.may(w, r, v.Key, v.Value) || !s.mayChange(w, r, v.Key) {
 		return
 	}
 	ttl := v.Expire
@@ -97,10 +100,14 @@ func (s *storage) set(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	now := s.now()
 	s.sweep(now)
-	_, exists := s.keys[v.Key]
-	ok := (!exists || v.Overwrite) && (exists || len(s.keys) < mostKeys)
+	old, exists := s.keys[v.Key]
+	size := s.size + len(v.Value) - len(old.value)
+	if !exists {
+		size += len(v.Key)
+	}
+	ok := (!exists || v.Overwrite) && (exists || len(s.keys) < mostKeys) && size <= mostBytes
 	if ok {
-		s.keys[v.Key] = entry{v.Value, s.until(now, ttl)}
+		s.keys[v.Key], s.size = entry{v.Value, s.until(now, ttl)}, size
 	}
 	s.mu.Unlock()
 	if ok {
@@ -121,11 +128,28 @@ func (s *storage) until(now time.Time, seconds float64) time.Time {
 func (s *storage) sweep(now time.Time) (gone bool) {
 	for k, e := range s.keys {
 		if !e.expires.IsZero() && !now.Before(e.expires) {
-			delete(s.keys, k)
+			s.forget(k)
 			gone = true
 		}
 	}
 	return gone
+}
+
+// forget removes a key. The caller holds mu.
+func (s *storage) forget(key string) {
+	if e, ok := s.keys[key]; ok {
+		s.size -= len(key) + len(e.value)
+		delete(s.keys, key)
+	}
+}
+
+// mayChange reports whether the caller may change what is stored under a key: not the worker of another address. If
+// not, it has answered the request.
+func (s *storage) mayChange(w http.ResponseWriter, r *http.Request, key string) bool {
+	s.mu.Lock()
+	e, ok := s.find(key)
+	s.mu.Unlock()
+	return !ok || s.may(w, r, key, e.value)
 }
 
 // find returns the value of a key. The caller holds mu.
@@ -151,6 +175,9 @@ func (s *storage) get(w http.ResponseWriter, r *http.Request) {
 func (s *storage) expire(w http.ResponseWriter, r *http.Request) {
 	key := r.URL.Query().Get("key")
 	ttl, err := strconv.ParseFloat(r.URL.Query().Get("ttl"), 64)
+	if !s.mayChange(w, r, key) {
+		return
+	}
 	s.mu.Lock()
 	e, ok := s.find(key)
 	if ok = ok && err == nil; ok {
@@ -163,9 +190,12 @@ func (s *storage) expire(w http.ResponseWriter, r *http.Request) {
 
 func (s *storage) remove(w http.ResponseWriter, r *http.Request) {
 	key := r.URL.Query().Get("key")
+	if !s.mayChange(w, r, key) {
+		return
+	}
 	s.mu.Lock()
 	_, ok := s.find(key)
-	delete(s.keys, key)
+	s.forget(key)
 	s.mu.Unlock()
 	if ok {
 		s.notify()

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/live"
 )
 
@@ -98,6 +100,83 @@ func TestStorage(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestStorageIsBounded holds that callers cannot fill the memory, and that what is gone makes room.
+func TestStorageIsBounded(t *testing.T) {
+	now := time.Unix(1000, 0)
+	s := newStorage(func() time.Time { return now }, 10*time.Second)
+	mux := http.NewServeMux()
+	s.routes(mux, func(http.ResponseWriter, *http.Request, string, string) bool { return true })
+	ask := func(method, target, body string) int {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(method, target, strings.NewReader(body)))
+		return w.Code
+	}
+	set := func(n, size int) int {
+		return ask("POST", "/set", fmt.Sprintf(`{"key":"k%d","value":%q,"overwrite_if_exists":true}`, n, strings.Repeat("x", size)))
+	}
+	stored := 0
+	for stored < mostKeys && set(stored, 60<<10) == 200 {
+		stored++
+	}
+	if want := mostBytes / (60<<10 + 4); stored != want {
+		t.Fatalf("%d values of 60 KiB are stored, want %d", stored, want)
+	}
+	if got := set(0, 1); got != 200 {
+		t.Errorf("a smaller value in place of another: %d", got)
+	}
+	if got := set(stored, 50<<10); got != 200 {
+		t.Errorf("a value in the room of that: %d", got)
+	}
+	if got := ask("DELETE", "/delete?key=k1", ""); got != 200 {
+		t.Errorf("delete: %d", got)
+	}
+	if got := set(1, 60<<10); got != 200 {
+		t.Errorf("a value in the room of one that was deleted: %d", got)
+	}
+	now = now.Add(time.Minute)
+	if got := set(0, 1); got != 200 || s.size != len("k0")+1 {
+		t.Errorf("after all have expired: %d, %d bytes are counted", got, s.size)
+	}
+}
+
+// TestOthersWorkers holds that a caller changes no worker at another address, as it registers none there.
+func TestOthersWorkers(t *testing.T) {
+	s := serverOf(Config{
+		Cluster: true, ClusterName: "c", Inactive: time.Hour, Registration: Registration{Allow: guard.Networks{netip.MustParsePrefix("10.0.0.0/8")}},
+		Source: func(r *http.Request) netip.Addr { return netip.MustParseAddrPort(r.RemoteAddr).Addr() },
+	})
+	ask := func(from, method, target, body string) int {
+		r := httptest.NewRequest(method, target, strings.NewReader(body))
+		r.RemoteAddr = from + ":99"
+		w := httptest.NewRecorder()
+		s.Registry().ServeHTTP(w, r)
+		return w.Code
+	}
+	key := s.prefix() + "w1"
+	set := func(from string) int {
+		value := fmt.Sprintf(`{"worker_id":"w1","host":%q,"port":8000,"role":0}`, from)
+		return ask(from, "POST", "/set", fmt.Sprintf(`{"key":%q,"value":%q,"overwrite_if_exists":true}`, key, value))
+	}
+	for _, c := range []struct {
+		what string
+		ask  func(from string) int
+	}{
+		{"overwrite", set},
+		{"expire", func(from string) int { return ask(from, "GET", "/expire?ttl=5&key="+url.QueryEscape(key), "") }},
+		{"delete", func(from string) int { return ask(from, "DELETE", "/delete?key="+url.QueryEscape(key), "") }},
+	} {
+		if got := set("10.0.0.1"); got != 200 {
+			t.Fatalf("register: %d", got)
+		}
+		if got, left := c.ask("10.0.0.2"), s.registered()[key]; got != 403 || !strings.Contains(left, "10.0.0.1") {
+			t.Errorf("%s by another: %d, and %q is stored", c.what, got, left)
+		}
+		if got := c.ask("10.0.0.1"); got != 200 {
+			t.Errorf("%s by its own address: %d", c.what, got)
+		}
+	}
 }
 
 func v2(v any) []any { l, _ := v.([]any); return l }
