@@ -83,7 +83,9 @@ func (p *Prober) Set(endpoints []fleet.Endpoint) {
 			t = newTarget(p, a, min(spread, p.cfg.Interval))
 			p.targets[a] = t
 		}
-		t.left.Store(false)
+		if t.left.Swap(false) {
+			t.set(nil) // what comes back is told all anew
+		}
 		t.set(group)
 		p.start(t)
 		for _, e := range group {

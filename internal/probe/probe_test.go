@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -242,8 +243,8 @@ func TestLeftEnginesAreWatched(t *testing.T) {
 	}{
 		{"lives", func(*fakeEngine) {}, false},
 		{"its node is lost", func(f *fakeEngine) { f.hang = true }, true},
-		{"its process is gone", func(f *fakeEngine) { f.refuse = true }, true},
-		{"ends, and finishes what it has", func(f *fakeEngine) { f.status["/health"] = 503 }, false},
+		{"takes nothing new, and finishes what it has", func(f *fakeEngine) { f.refuse = true }, false},
+		{"says that it ends, and finishes what it has", func(f *fakeEngine) { f.status["/health"] = 503 }, false},
 	} {
 		for _, back := range []bool{false, true} {
 			t.Run(fmt.Sprint(row.name, ", comes back ", back), func(t *testing.T) {
@@ -265,7 +266,13 @@ func TestLeftEnginesAreWatched(t *testing.T) {
 						t.Errorf("with requests: %+v", r)
 					}
 					if back {
+						before := rec.len()
 						p.Set(a)
+						time.Sleep(time.Second)
+						told := slices.ContainsFunc(rec.all()[before:], func(e route.Probed) bool { return len(e.Report.Models) > 0 })
+						if row.name == "lives" && !told {
+							t.Error("it came back and is not told all anew")
+						}
 					}
 					works.Store(false)
 					time.Sleep(time.Minute)

@@ -142,6 +142,10 @@ func (t *target) round(ctx context.Context) {
 	if t.health != up || t.waits > 0 {
 		return
 	}
+	if t.left.Load() { // whether it lives is all that matters
+		t.models, t.load = now.Add(t.p.cfg.ModelsInterval), now.Add(t.p.cfg.ModelsInterval)
+		all = false
+	}
 	if all || !now.Before(t.models) {
 		if t.kind == fleet.KindOther && t.addr.kind == fleet.KindUnknown && !t.models.IsZero() {
 			t.recognise(ctx) // it may have shown too little when it was met first
@@ -179,15 +183,16 @@ func (t *target) checkAlive(ctx context.Context, got *[]engine.Answer) bool {
 		}
 	}
 	a, err := t.answer(ctx, t.dialect.Alive())
+	lives := err == nil || errors.Is(err, errRefused)
 	if err == nil {
 		var r fleet.Report
 		if err = t.dialect.Read(a, fleet.Part{}, &r); err == nil && !r.Healthy {
 			err = errors.New(r.Detail)
 		}
-		if err != nil && t.left.Load() { // SGLang says 503 while it finishes what it has
-			t.fails, t.alive = 0, time.Now().Add(jitter(t.p.cfg.Interval))
-			return false
-		}
+	}
+	if err != nil && lives && t.left.Load() { // it ends, and finishes what it has: SGLang says 503 then, uvicorn refuses
+		t.fails, t.alive = 0, time.Now().Add(jitter(t.p.cfg.Interval))
+		return false
 	}
 	if err != nil {
 		t.failed(ctx, err, worked)
