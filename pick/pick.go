@@ -19,18 +19,18 @@ type Candidate struct {
 	Cached
 	Pace
 	Wait
-	Answers
+	DecodePace
 	Demand
 	Link  Link  // of a decode leg, else zero
 	Terms Terms // filled in by policies that estimate time
 }
 
 // Complete makes the row of an endpoint, which is there already, and all other parts, in the memory of an older row.
-func (c *Candidate) Complete(h *Cached, p *Pace, w *Wait, a *Answers, d *Demand, l *Link) {
+func (c *Candidate) Complete(h *Cached, p *Pace, w *Wait, a *DecodePace, d *Demand, l *Link) {
 	c.Cached = *h // one by one: together they would be copied twice
 	c.Pace = *p
 	c.Wait = *w
-	c.Answers = *a
+	c.DecodePace = *a
 	c.Demand = *d
 	c.Link = *l
 	c.Terms = Terms{}
@@ -120,8 +120,8 @@ type Wait struct {
 	OccupancyMs float64 // the share one more request adds to Occupancy, times how long it stays
 }
 
-// Answers is how long answers take beside those of others, for role-less splitting only.
-type Answers struct {
+// DecodePace is how long answers take beside those of others, for role-less splitting only.
+type DecodePace struct {
 	AnswerMs   float64 // decode time per token with the requests being answered there
 	PerOtherMs float64 // by how much each further decoding request increases AnswerMs
 }

@@ -146,7 +146,7 @@ func (r *Router) takingTraffic(now time.Time, name string) []int {
 	p := r.readers.pools.Named(name)
 	r.slots = r.slots[:0]
 	for i := range p.Len() {
-		if ep := p.Member(i).Endpoint(); r.readers.usable(now, ep, 0, false) == health.Fit {
+		if ep := p.Member(i).Endpoint(); r.readers.usable(now, ep, 0) == health.Fit {
 			r.slots = append(r.slots, ep.Slot())
 		}
 	}

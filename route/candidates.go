@@ -122,7 +122,7 @@ func (r *readers) keepPossible(d *decision, l fleet.Leg) {
 	// engines reject a request whose longest answer would exceed their context
 	tokens := d.size.Tokens + d.req.MaxTokens
 	switch {
-	case !d.pool.Shared():
+	case !d.pool.Divides():
 		d.keepContext(tokens)
 		return
 	case d.settled(l) || serves(d.model):
@@ -138,7 +138,7 @@ func (r *readers) keepPossible(d *decision, l fleet.Leg) {
 
 // settleModel settles the model of a request that may be split, by the endpoints that may answer it.
 func (r *readers) settleModel(d *decision) {
-	if !d.pool.Shared() {
+	if !d.pool.Divides() {
 		return
 	}
 	by, err := r.namedMember(d, fleet.LegUnsplit)
@@ -193,7 +193,7 @@ func (r *readers) shortlisted(
 	all, ejected, judged := p.Len()-len(list.Unverified), 0, 0
 	for _, i := range list.Unverified {
 		ep := p.Member(int(i)).Endpoint()
-		rank := r.usable(d.now, ep, d.req.Caller, false)
+		rank := r.usable(d.now, ep, d.req.Caller)
 		if rank >= health.Unfit {
 			continue
 		}
@@ -213,7 +213,7 @@ func (r *readers) shortlisted(
 	}
 	d.named = d.named[:0]
 	for _, name := range [...]string{t.Entry.Endpoint, t.Hint, t.Parent} {
-		if ep := r.endpoints.Named(name); ep.Exists() && r.usable(d.now, ep, d.req.Caller, false) == health.Fit &&
+		if ep := r.endpoints.Named(name); ep.Exists() && r.usable(d.now, ep, d.req.Caller) == health.Fit &&
 			!slices.Contains(d.not, int32(ep.Slot())) {
 			if i := slots.Index(int32(ep.Slot())); i >= 0 {
 				d.named = append(d.named, int32(i))
@@ -223,7 +223,7 @@ func (r *readers) shortlisted(
 	beyond := list.Close(d.named)
 	d.members = d.members[:0]
 	for _, i := range list.Rows {
-		if m := p.Member(int(i)); r.usable(d.now, m.Endpoint(), d.req.Caller, false) == health.Fit {
+		if m := p.Member(int(i)); r.usable(d.now, m.Endpoint(), d.req.Caller) == health.Fit {
 			d.members = append(d.members, m)
 		}
 	}
@@ -282,7 +282,12 @@ func (d *decision) keep(ok func(m pool.Member) bool) {
 }
 
 // usable ranks an endpoint's fitness for new traffic.
-func (r *readers) usable(now time.Time, e registry.Endpoint, caller uint64, regardless bool) health.Rank {
+func (r *readers) usable(now time.Time, e registry.Endpoint, caller uint64) health.Rank {
+	return r.rank(now, e, caller, false)
+}
+
+// rank does that, with or without (regardless) ejections for failed requests.
+func (r *readers) rank(now time.Time, e registry.Endpoint, caller uint64, regardless bool) health.Rank {
 	if e.Gone() || e.Draining() || e.Weight() <= 0 {
 		return health.Unfit
 	}
@@ -306,8 +311,8 @@ func (r *readers) bestMembers(d *decision, l fleet.Leg) {
 func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejected, judged int) {
 	d.members = d.members[:0]
 	best, splits, without := health.Unfit, d.pool.Splits(), len(tried(d.req, l))+len(d.req.Exclude) > 0
-	slots, divides := d.pool.Slots(), d.pool.Shared() && d.model != ""
-	plain := !splits && !d.pool.Shared() && !without && d.req.Kinds == nil // fit is all that it takes
+	slots, divides := d.pool.Slots(), d.pool.Divides() && d.model != ""
+	plain := !splits && !d.pool.Divides() && !without && d.req.Kinds == nil // fit is all that it takes
 	for i := range d.pool.Len() {
 		m := d.pool.Member(i)
 		if plain && best == health.Fit && r.shortlist.Fit(slots.At(i)) {
@@ -320,7 +325,7 @@ func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejecte
 		}
 		rank := health.Fit
 		if !r.shortlist.Fit(slots.At(i)) {
-			if rank = r.usable(d.now, m.Endpoint(), d.req.Caller, regardless); rank >= health.Unfit {
+			if rank = r.rank(d.now, m.Endpoint(), d.req.Caller, regardless); rank >= health.Unfit {
 				continue
 			}
 		}

@@ -210,7 +210,7 @@ func (r *readers) identify(d *decision) (err error) {
 	if d.pool, err = r.poolFor(d.req); err != nil {
 		return err
 	}
-	if d.pool.Shared() && d.req.Leg != fleet.LegUnsplit {
+	if d.pool.Divides() && d.req.Leg != fleet.LegUnsplit {
 		d.model = d.req.LegModel
 	}
 	r.conversations.Find(d.now, d.scope(fleet.LegUnsplit), d.req, &d.who)
@@ -463,7 +463,7 @@ func (r *readers) fill(
 	}
 	held, found, missed := r.cache.Predict(&d.text, &prompt, at, home, a.look, d.missed, d.cached)
 	d.cached, d.missed = held, missed
-	q := backlog.Newcomer{Asker: d.asker, Now: d.now, PromptTokens: d.size.Tokens, OutputTokens: d.pool.Answer(d.req)}
+	q := backlog.Newcomer{Asker: d.asker, Now: d.now, PromptTokens: d.size.Tokens, OutputTokens: d.pool.ExpectedOutput(d.req)}
 	if leg == fleet.LegPrefill {
 		q.OutputTokens = 1
 	}
@@ -478,9 +478,9 @@ func (r *readers) fill(
 		}
 		pace, decodeMs := r.speed.Pace(c.Slot)
 		wait := r.backlog.Expect(&q, c, h, shared, &pace, decodeMs, r.speed)
-		var answers pick.Answers
+		var answers pick.DecodePace
 		if price.answerWaitCost > 0 {
-			answers = r.speed.Answers(c.Slot, max(0, c.Load.Working()-wait.Prompts))
+			answers = r.speed.DecodePace(c.Slot, max(0, c.Load.Working()-wait.Prompts))
 		}
 		takes, idle := -1.0, uint32(0)
 		if r.needs.Returns && len(rows) > 1 {
@@ -517,7 +517,7 @@ func everywhere(tokens int, held []pick.Cached) int {
 func (r *readers) prompt(d *decision, l fleet.Leg, t *conversation.Found) cache.Prompt {
 	return cache.Prompt{
 		Request: d.req, Now: d.now, Leg: l, Size: d.size, TokensPerByte: d.pool.TokensPerByte(),
-		Session: t.ID, Known: t.Known, Entry: t.Entry, Repeats: t.Repeats, Answers: d.pool.Answers(), CountsActive: r.needs.Active,
+		Session: t.ID, Known: t.Known, Entry: t.Entry, Repeats: t.Repeats, AnswerReuse: d.pool.AnswerReuse(), CountsActive: r.needs.Active,
 	}
 }
 
@@ -529,7 +529,7 @@ func (r *readers) fillDecode(d *decision, readyMs float64) {
 		c := &d.whole.Candidates[i]
 		wait, link := r.backlog.ExpectDecode(d.now, c, d.whole.PromptTokens, readyMs, r.speed)
 		rows[i].Endpoint = c.Endpoint
-		rows[i].Complete(&c.Cached, &c.Pace, &wait, &c.Answers, &c.Demand, &link)
+		rows[i].Complete(&c.Cached, &c.Pace, &wait, &c.DecodePace, &c.Demand, &link)
 	}
 	d.decode = d.whole
 	d.decode.Leg, d.decode.Candidates = fleet.LegDecode, rows
@@ -550,7 +550,7 @@ func (d *decision) fillArrived() *pick.View {
 		c := &d.whole.Candidates[i]
 		held := c.Arrived()
 		rows[i].Endpoint = c.Endpoint
-		rows[i].Complete(&held, &c.Pace, &c.Wait, &c.Answers, &c.Demand, &pick.Link{})
+		rows[i].Complete(&held, &c.Pace, &c.Wait, &c.DecodePace, &c.Demand, &pick.Link{})
 	}
 	d.arrived = d.whole
 	d.arrived.Candidates = rows

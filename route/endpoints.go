@@ -201,12 +201,12 @@ func (r *Router) probe(now time.Time, ep registry.Endpoint, n *fleet.Report) {
 	}
 	r.describe(ep)
 	r.health.Probe(now, ep.Slot(), n.Healthy, n.Detail)
-	r.health.Answers(ep.Slot(), !n.Unanswered)
+	r.health.Answered(ep.Slot(), !n.Unanswered)
 }
 
 // describeShort tells the shortlist of an endpoint's work and whether it is fit.
 func (r *Router) describeShort(now time.Time, ep registry.Endpoint) {
-	fit := r.health.Reader().ProbesDecide(now, ep.Slot()) && r.readers.usable(now, ep, 0, false) == health.Fit
+	fit := r.health.Reader().ProbesDecide(now, ep.Slot()) && r.readers.usable(now, ep, 0) == health.Fit
 	r.shortlist.Describe(ep.Slot(), r.backlog.Reader().Load(ep.Slot()), fit)
 }
 
@@ -225,7 +225,7 @@ func (r *Router) peers(now time.Time, f *reservation) health.Peers {
 	p, of := health.Peers{All: 1}, r.readers.pools.Named(f.pool.Name())
 	for i := range of.Len() {
 		e := of.Member(i).Endpoint()
-		if e == f.ep || !e.Role().Takes(f.leg) || r.readers.usable(now, e, 0, false) == health.Unfit {
+		if e == f.ep || !e.Role().Takes(f.leg) || r.readers.usable(now, e, 0) == health.Unfit {
 			continue
 		}
 		p.All++

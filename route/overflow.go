@@ -48,7 +48,7 @@ type option struct {
 // settle settles which of an alias's models the request gets, if they divide or are in order; none where no engine of
 // any can be used.
 func (r *readers) settle(d *decision, l fleet.Leg) {
-	if !d.pool.Shared() || d.settled(l) {
+	if !d.pool.Divides() || d.settled(l) {
 		return
 	}
 	d.model, d.passed = "", nil
@@ -142,7 +142,7 @@ func (r *readers) survey(d *decision, l fleet.Leg, models []string, waits bool) 
 		if d.pool.Splits() && !d.takes(m, l) || !d.fits(ep) || slices.Contains(d.req.Exclude, ep.Name()) {
 			continue
 		}
-		rank, waitMs := r.usable(d.now, ep, d.req.Caller, false), -1.0
+		rank, waitMs := r.usable(d.now, ep, d.req.Caller), -1.0
 		failed := slices.Contains(tried(d.req, l), ep.Name())
 		d.serving = r.pools.Serving(m, d.serving[:0], &d.servingOthers)
 		for _, as := range d.serving {

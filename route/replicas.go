@@ -96,19 +96,9 @@ func (r *Router) Queued() int { return r.backlog.Reader().Queued() }
 // tellPlaced adds the news of a placed leg.
 func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f *reservation) {
 	p := &r.replicas.placed[len(r.replicas.news)]
-	j := r.backlog.Reader().Job(f.index)
-	*p = Placed{
-		Endpoint: f.ep.Key(), Pool: NameHash(f.pool.Name()), Class: f.class, Leg: f.leg, Stream: j.Stream,
-		Queued:    j.Queued,
-		FirstTurn: v.FirstTurn, Uncounted: !counts(v, f.decision.Reason), Again: len(tried(d.req, v.Leg)) > 0, Repeats: t.Repeats,
-		PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens, OutputTokens: v.OutputTokens, MaxTokens: d.req.MaxTokens,
-		PromptBytes: f.promptBytes, FetchTokens: j.FetchTokens, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(d.req.Tenant),
-		QueueClass: j.QueueClass, Chain: r.cache.Reader().Chain(f.index),
-		Conversation: d.announcement,
-	}
-	if f.pool.Shared() {
-		p.Model = ModelMark(f.decision.Model)
-	}
+	r.describePlaced(p, f)
+	p.FirstTurn, p.Uncounted, p.Repeats = v.FirstTurn, !counts(v, f.decision.Reason), t.Repeats
+	p.Again, p.Conversation = len(tried(d.req, v.Leg)) > 0, d.announcement
 	if d.req.Content != nil {
 		p.TextBytes = d.req.Content.Bytes
 	}
@@ -118,6 +108,20 @@ func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f 
 	r.replicas.news = append(r.replicas.news, News{Kind: NewsPlaced, Lease: f.decision.Lease, Placed: p})
 }
 
+// describePlaced is what other routers are told of a lease as long as it runs.
+func (r *Router) describePlaced(p *Placed, f *reservation) {
+	j := r.backlog.Reader().Job(f.index)
+	*p = Placed{
+		Endpoint: f.ep.Key(), Pool: NameHash(f.pool.Name()), Class: f.class, Leg: f.leg, Stream: j.Stream, Queued: j.Queued,
+		PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens, OutputTokens: j.OutputTokens,
+		MaxTokens: j.MaxTokens, PromptBytes: f.promptBytes, FetchTokens: j.FetchTokens, ReadyMs: j.ReadyMs,
+		Key: j.Key, Seq: j.Seq, Tenant: tenantHash(f.tenant), QueueClass: j.QueueClass, Chain: r.cache.Reader().Chain(f.index),
+	}
+	if f.pool.Divides() {
+		p.Model = ModelMark(f.decision.Model)
+	}
+}
+
 // Open reports the running requests, one lease after another, for routers that have not heard of them.
 func (r *Router) Open(tell func(news []News)) {
 	for i := range r.reservations {
@@ -125,18 +129,9 @@ func (r *Router) Open(tell func(news []News)) {
 		if !f.open || f.peer.peer != 0 {
 			continue
 		}
-		j := r.backlog.Reader().Job(f.index)
-		p := Placed{
-			Endpoint: f.ep.Key(), Pool: NameHash(f.pool.Name()), Class: f.class, Leg: f.leg, Stream: j.Stream,
-			Queued:       j.Queued,
-			PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens, OutputTokens: j.OutputTokens, MaxTokens: j.MaxTokens,
-			PromptBytes: f.promptBytes, FetchTokens: j.FetchTokens, Again: true, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq,
-			Tenant: tenantHash(f.tenant), QueueClass: j.QueueClass,
-			Chain: r.cache.Reader().Chain(f.index), Conversation: f.conversation.Announce(),
-		}
-		if f.pool.Shared() {
-			p.Model = ModelMark(f.decision.Model)
-		}
+		var p Placed
+		r.describePlaced(&p, f)
+		p.Again, p.Conversation = true, f.conversation.Announce()
 		news := append(make([]News, 0, 2), News{Kind: NewsPlaced, Lease: f.decision.Lease, Placed: &p})
 		if f.prefilled {
 			news = append(news, News{Kind: NewsFirstByte, Lease: f.decision.Lease})
@@ -243,7 +238,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 		f.decision.Model = m.Model()
 	}
 	told := ""
-	if p.Shared() {
+	if p.Divides() {
 		told = r.readers.marked(p.Name(), h.Model)
 		f.decision.Model = cmp.Or(told, f.decision.Model)
 	}
@@ -280,7 +275,7 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	}
 	if c.Key != (session.Key{}) {
 		model := f.decision.Model
-		if p.Shared() {
+		if p.Divides() {
 			model = cmp.Or(told, entry.Model) // where it is not told: what it had, or what its id draws
 		}
 		f.conversation = r.conversations.BindAnnounced(now, c, r.bound(now, &entry, f, model, h.Again))

@@ -48,21 +48,21 @@ type reservation struct {
 
 // reserve takes a lease and records the placement in the rooms: health, backlog, arrivals, cache.
 func (r *Router) reserve(
-	s *decision,
+	d *decision,
 	v *pick.View,
 	t *conversation.Found,
 	ep registry.Endpoint,
-	d *Decision,
+	made *Decision,
 	index int,
 ) *reservation {
-	now, req, c := s.now, s.req, &v.Candidates[index]
+	now, req, c := d.now, d.req, &v.Candidates[index]
 	f := r.newReservation()
 	r.open++
-	f.ep, f.pool, f.class, f.routed = ep, s.pool, req.Class, now
-	f.request, f.tenant, f.session, f.caller = req.ID, req.Tenant, d.Session, req.Caller
-	f.path, f.decision.Model = req.Path, d.Model
+	f.ep, f.pool, f.class, f.routed = ep, d.pool, req.Class, now
+	f.request, f.tenant, f.session, f.caller = req.ID, req.Tenant, made.Session, req.Caller
+	f.path, f.decision.Model = req.Path, made.Model
 	f.promptBytes, f.exactTokens, f.window = req.PromptBytes, req.PromptTokens, req.Window
-	f.leg = d.Leg
+	f.leg = made.Leg
 	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
 		f.text = req.Content.Text
 	}
@@ -70,18 +70,18 @@ func (r *Router) reserve(
 	rates := r.speed.Reader()
 	r.replicas.seq++
 	job := r.backlog.Open(now, f.index, backlog.Work{
-		Slot: ep.Slot(), Class: req.Class, Leg: d.Leg, Stream: req.Stream || d.Leg == fleet.LegPrefill,
-		PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens, OutputTokens: v.OutputTokens,
+		Slot: ep.Slot(), Class: req.Class, Leg: made.Leg, Stream: req.Stream || made.Leg == fleet.LegPrefill,
+		PromptTokens: made.PromptTokens, CachedTokens: made.CachedTokens, OutputTokens: v.OutputTokens,
 		FarTokens: c.Far, FetchTokens: int(c.Fetching(c.Far)), MaxTokens: req.MaxTokens,
-		WaitMs: c.WaitMs - c.Link.WaitMs, MsPerToken: v.PerToken(c), TTFTMs: d.TTFTMs, ReadyMs: s.ready,
-		SharedTokens: v.Shared(c), MayQueue: mayQueue(req, d.Leg, ep, f.trial), Asker: s.asker,
+		WaitMs: c.WaitMs - c.Link.WaitMs, MsPerToken: v.PerToken(c), TTFTMs: made.TTFTMs, ReadyMs: d.ready,
+		SharedTokens: v.Shared(c), MayQueue: mayQueue(req, made.Leg, ep, f.trial), Asker: d.asker,
 		Origin: r.replicas.self, Seq: r.replicas.seq,
 	}, rates)
-	d.Queued, d.AtLimit, d.Greedy = job.Queued, job.AtLimit, job.Greedy
+	made.Queued, made.AtLimit, made.Greedy = job.Queued, job.AtLimit, job.Greedy
 	r.registry.Placed(ep)
 	r.worked = true
 	r.loads(now, f)
-	if !d.Queued {
+	if !made.Queued {
 		if took := r.backlog.Send(now, f.index, rates); took > 0 {
 			r.arrivals.Spend(now, ep.Slot(), took)
 		}
@@ -90,10 +90,10 @@ func (r *Router) reserve(
 		r.arrivals.Turn(now, ep.Slot())
 	}
 	r.describeShort(now, ep)
-	prompt := r.readers.prompt(s, v.Leg, t)
-	r.cache.Open(f.index, v, index, &s.text, &prompt)
-	d.Lease = fleet.Lease(f.generation)<<32 | fleet.Lease(f.index)
-	f.decision = *d
+	prompt := r.readers.prompt(d, v.Leg, t)
+	r.cache.Open(f.index, v, index, &d.text, &prompt)
+	made.Lease = fleet.Lease(f.generation)<<32 | fleet.Lease(f.index)
+	f.decision = *made
 	return f
 }
 
@@ -279,7 +279,7 @@ func (r *Router) conclude(now, at time.Time, f *reservation, ev *Finished, respo
 	part := f.about(ev)
 	news := r.cache.Close(now, &cache.Ended{
 		Lease: ev.Lease, Outcome: ev.Outcome, Usage: &part.Usage, Sent: sent, Splits: f.pool.Splits(),
-		Answers: r.pools.Answers(f.pool),
+		AnswerReuse: r.pools.AnswerReuse(f.pool),
 	})
 	r.reportKVEvents(ep, news)
 	// 5

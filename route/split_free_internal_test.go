@@ -48,7 +48,7 @@ func TestPaceLeavesPromptsOut(t *testing.T) {
 		}
 		now = now.Add(500 * time.Millisecond)
 		r.Observe(now, Finished{Lease: first, Outcome: fleet.OK, Usage: fleet.Usage{PromptTokens: 100, OutputTokens: 201}})
-		got := r.speed.Reader().Answers(r.endpoints.Named("e0").Slot(), 0).AnswerMs
+		got := r.speed.Reader().DecodePace(r.endpoints.Named("e0").Slot(), 0).AnswerMs
 		if math.Abs(got-c.want) > 0.01 {
 			t.Errorf("with prompts for %v: %.2f ms a token, want %.2f", c.prompt, got, c.want)
 		}

@@ -102,9 +102,9 @@ func TestPartsAddUp(t *testing.T) {
 					WaitMs: draw("wait", 100), Overtaken: rapid.IntRange(0, 3).Draw(t, "overtaken"), Decoding: rapid.IntRange(0, 9).Draw(t, "decoding"),
 					Occupancy: draw("occupancy", 4), OccupancyMs: draw("takes", 50),
 				},
-				Answers: pick.Answers{AnswerMs: draw("ms", 10), PerOtherMs: draw("per", 1)},
-				Demand:  pick.Demand{TurnsPerMs: draw("turns", 0.01), ReturnsPerMs: draw("returns", 0.01), Busy: draw("busy", 1)},
-				Link:    pick.Link{MsPerToken: draw("link", 1), DelayMs: draw("delay", 9)},
+				DecodePace: pick.DecodePace{AnswerMs: draw("ms", 10), PerOtherMs: draw("per", 1)},
+				Demand:     pick.Demand{TurnsPerMs: draw("turns", 0.01), ReturnsPerMs: draw("returns", 0.01), Busy: draw("busy", 1)},
+				Link:       pick.Link{MsPerToken: draw("link", 1), DelayMs: draw("delay", 9)},
 			})
 		}
 		for name, s := range map[string]Scope{Choice: ForChoice(v), Split: ForSplit(v), Request: {}} {

@@ -159,7 +159,7 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 			pick.Demand{TurnsPerMs: at.turns.PerMs(v.Now)}
 		demand.Busy = at.busy.Share(v.Now)
 		demand.ReturnsPerMs = at.idles.PerMs(now, rest, own.Wait+own.Prefill, &w.returns)
-		c.Complete(&held, &c.Pace, &wait, &c.Answers, &demand, &c.Link)
+		c.Complete(&held, &c.Pace, &wait, &c.DecodePace, &demand, &c.Link)
 	}
 }
 

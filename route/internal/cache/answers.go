@@ -5,26 +5,26 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Answers estimates, for one model, how much of its previous answer a conversation finds cached. Not all of it: clients
+// AnswerReuse estimates, for one model, how much of its previous answer a conversation finds cached. Not all of it: clients
 // drop reasoning or rewrite what they got, and some engines cache prompts only. The zero value assumes all.
-type Answers struct {
+type AnswerReuse struct {
 	missing fit.Mean // mean share of an answer's tokens that is not found
 	seen    int
 }
 
 // found is the tokens of an answer that are expected to be cached.
-func (a *Answers) found(tokens int) int {
+func (a *AnswerReuse) found(tokens int) int {
 	return tokens - int(float64(float64(a.missing)*float64(tokens)))
 }
 
-func (a *Answers) learn(tokens, found int) {
+func (a *AnswerReuse) learn(tokens, found int) {
 	share := 1 - float64(min(max(found, 0), tokens))/float64(tokens)
 	a.missing.Move(max(fit.Usual, 1/float64(a.seen+fit.Enough+1)), share)
 	a.seen++
 }
 
 // learnAnswer learns how much of the previous answer was cached, unless not even the prompt before it was.
-func (l *lease) learnAnswer(a *Answers, blockTokens int, u *fleet.Usage) {
+func (l *lease) learnAnswer(a *AnswerReuse, blockTokens int, u *fleet.Usage) {
 	slack := 2 * max(blockTokens, 16)
 	if l.answer < max(usualBlock, 2*slack) || u.PromptTokens < l.base+slack || u.CachedTokens+slack < l.base {
 		return
@@ -33,12 +33,12 @@ func (l *lease) learnAnswer(a *Answers, blockTokens int, u *fleet.Usage) {
 }
 
 // Export is the estimate as plain values.
-func (a *Answers) Export() (missing float64, seen int) { return float64(a.missing), a.seen }
+func (a *AnswerReuse) Export() (missing float64, seen int) { return float64(a.missing), a.seen }
 
 // Empty reports whether nothing is known yet.
-func (a *Answers) Empty() bool { return a.seen == 0 }
+func (a *AnswerReuse) Empty() bool { return a.seen == 0 }
 
 // Restore takes in what Export told.
-func (a *Answers) Restore(missing float64, seen int) {
+func (a *AnswerReuse) Restore(missing float64, seen int) {
 	a.missing, a.seen = fit.Mean(missing), max(0, seen)
 }

@@ -169,9 +169,9 @@ func (b *believer) end(t *rapid.T) {
 	o := rapid.SampledFrom([]fleet.Outcome{
 		fleet.OK, fleet.ClientGone, fleet.EngineError, fleet.ConnectFailed, fleet.Busy, fleet.TimedOut, fleet.ClientError, fleet.Abandoned,
 	}).Draw(t, "outcome")
-	var a Answers
+	var a AnswerReuse
 	taken := rapid.Bool().Draw(t, "taken")
-	b.t.Close(b.now, &Ended{Lease: fleet.Lease(n), Outcome: o, Usage: &fleet.Usage{}, Sent: taken, Answers: &a})
+	b.t.Close(b.now, &Ended{Lease: fleet.Lease(n), Outcome: o, Usage: &fleet.Usage{}, Sent: taken, AnswerReuse: &a})
 	if c := b.computed[s.slot]; s.slot == onePrompt && taken && !s.done && b.first(n) && len(c) > 0 {
 		switch o {
 		case fleet.ClientGone, fleet.EngineError, fleet.TimedOut, fleet.Abandoned: // it has begun, and made room for itself

@@ -55,12 +55,12 @@ func (t *Table) computed(now time.Time, l *lease, e *endpoint) {
 
 // Ended is how a request ended.
 type Ended struct {
-	Lease   fleet.Lease
-	Outcome fleet.Outcome
-	Usage   *fleet.Usage
-	Sent    bool     // it was sent to the engine
-	Splits  bool     // requests for its model may be split
-	Answers *Answers // of its model; learns
+	Lease       fleet.Lease
+	Outcome     fleet.Outcome
+	Usage       *fleet.Usage
+	Sent        bool         // it was sent to the engine
+	Splits      bool         // requests for its model may be split
+	AnswerReuse *AnswerReuse // of its model; learns
 }
 
 // Close ends a lease, in this order: its blocks are no longer in use, and no longer pending; the reported cached tokens
@@ -124,7 +124,7 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) {
 	if f.Outcome != fleet.OK || !u.CachedKnown || u.PromptTokens <= 0 || l.epoch != e.epoch {
 		return // with another epoch the predicted cache is gone
 	}
-	l.learnAnswer(f.Answers, e.grain.block(e.facts.BlockTokens), u)
+	l.learnAnswer(f.AnswerReuse, e.grain.block(e.facts.BlockTokens), u)
 	if l.exact && t.reported.Reader().Trusted(l.slot) {
 		return // the prediction came from events, not from this estimate
 	}

@@ -1,9 +1,7 @@
 package cache
 
 import (
-	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/route/internal/blocks"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -47,30 +45,3 @@ func (t *Table) AddPeerRequest(n uint32, h *PeerRequest) {
 
 // Chain is the blocks of a lease's prompt, until the next call.
 func (r Reader) Chain(n uint32) []uint64 { return r.t.leases.Get(int(n)).chain }
-
-// added notes that a lease's blocks have been entered at an endpoint that took so many units before.
-func (t *Table) added(n uint32, e *endpoint, l *lease, before int, perByte float64) {
-	t.grew(n, e, l, blocks.Reach(len(l.chain))-blocks.Reach(l.depth), before, perByte)
-	t.addResident(e, n, l, perByte)
-}
-
-// grew notes that a lease adds so many new blocks to an endpoint that took so many units before.
-func (t *Table) grew(n uint32, e *endpoint, l *lease, more, before int, perByte float64) {
-	e.pending = append(e.pending, n)
-	l.flow = more
-	e.flow += int64(more)
-	gone := float64(max(0, before+more-t.index.Units(l.slot))*fleet.BlockBytes) * perByte
-	t.evicted.Move(fit.Usual, gone)
-}
-
-// isOf reports whether a conversation's last turn was computed with a model, as far as is known: no other finds its cache.
-func isOf(e *session.Entry, model string) bool { return e.Model == "" || e.Model == model }
-
-// goesOn notes what a lease goes on from at its endpoint.
-func (t *Table) goesOn(name, model string, l *lease, e *endpoint, p *Prompt) {
-	if g := &p.Entry; l.leg == fleet.LegUnsplit && p.Known && !p.Repeats && g.Endpoint == name && g.Epoch == e.epoch &&
-		g.Prompt > 0 && isOf(g, model) {
-		l.base, l.answer = g.Prompt, g.Tokens-g.Prompt
-		l.since = t.since(e, p)
-	}
-}

@@ -3,9 +3,11 @@ package cache
 import (
 	"slices"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/internal/blocks"
+	"github.com/warmpath/warmpath/session"
 )
 
 // Open records that a request was placed at a row's endpoint under lease n.
@@ -112,5 +114,32 @@ func (t *Table) takeBack(l *lease, e *endpoint, begun bool) {
 			}
 		}
 		t.index.Truncate(l.slot, chain, backed)
+	}
+}
+
+// added notes that a lease's blocks have been entered at an endpoint that took so many units before.
+func (t *Table) added(n uint32, e *endpoint, l *lease, before int, perByte float64) {
+	t.grew(n, e, l, blocks.Reach(len(l.chain))-blocks.Reach(l.depth), before, perByte)
+	t.addResident(e, n, l, perByte)
+}
+
+// grew notes that a lease adds so many new blocks to an endpoint that took so many units before.
+func (t *Table) grew(n uint32, e *endpoint, l *lease, more, before int, perByte float64) {
+	e.pending = append(e.pending, n)
+	l.flow = more
+	e.flow += int64(more)
+	gone := float64(max(0, before+more-t.index.Units(l.slot))*fleet.BlockBytes) * perByte
+	t.evicted.Move(fit.Usual, gone)
+}
+
+// isOf reports whether a conversation's last turn was computed with a model, as far as is known: no other finds its cache.
+func isOf(e *session.Entry, model string) bool { return e.Model == "" || e.Model == model }
+
+// goesOn notes what a lease goes on from at its endpoint.
+func (t *Table) goesOn(name, model string, l *lease, e *endpoint, p *Prompt) {
+	if g := &p.Entry; l.leg == fleet.LegUnsplit && p.Known && !p.Repeats && g.Endpoint == name && g.Epoch == e.epoch &&
+		g.Prompt > 0 && isOf(g, model) {
+		l.base, l.answer = g.Prompt, g.Tokens-g.Prompt
+		l.since = t.since(e, p)
 	}
 }

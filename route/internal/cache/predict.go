@@ -73,7 +73,7 @@ func (r Reader) find(
 	}
 	if req.Content == nil || len(req.Content.Blocks) == 0 || p.Size.Tokens == 0 {
 		if home >= 0 {
-			r.predictHome(p, at.At(home), &held[home], false)
+			r.predictHome(p, at.At(home), &held[home])
 		}
 		return all, m
 	}
@@ -88,8 +88,9 @@ func (r Reader) find(
 	}
 	r.merge(x, p, at, look, held)
 	all.Known = most(held)
-	if home >= 0 && !held[home].Exact {
-		r.predictHome(p, at.At(home), &held[home], true)
+	// with fewer blocks some of it was evicted, or the client changed its history
+	if home >= 0 && !held[home].Exact && held[home].Blocks >= blocks.Kept(p.Entry.Bytes/fleet.BlockBytes) {
+		r.predictHome(p, at.At(home), &held[home])
 		all.Known = max(all.Known, held[home].CachedTokens)
 	}
 	r.findFar(x, p, at, held)
@@ -138,16 +139,13 @@ func most(held []pick.Cached) (tokens int) {
 
 // predictHome adds the conversation's previous answer to its home's prediction, as far as answers are found again. The
 // router sees an answer's blocks only in the next prompt; the home holds them as long as it holds the prompt before.
-func (r Reader) predictHome(p *Prompt, c *pick.Endpoint, h *pick.Cached, believed bool) {
+func (r Reader) predictHome(p *Prompt, c *pick.Endpoint, h *pick.Cached) {
 	if p.Size.Tokens == 0 || c.Epoch != p.Entry.Epoch || !isOf(&p.Entry, c.Model) {
 		return
 	}
-	if believed && h.Blocks < blocks.Kept(p.Entry.Bytes/fleet.BlockBytes) {
-		return // some of it was evicted, or the client changed its history
-	}
 	held := p.Entry.Tokens
 	if said := held - p.Entry.Prompt; p.Entry.Prompt > 0 && said > 0 && !r.t.without.Has(ablation.Answers) {
-		held = p.Entry.Prompt + p.Answers.found(said)
+		held = p.Entry.Prompt + p.AnswerReuse.found(said)
 	}
 	h.CachedTokens = max(h.CachedTokens, r.wholeBlocks(c, min(held, p.Size.Tokens-1)))
 }

@@ -95,7 +95,7 @@ type site struct {
 	text    Text
 	stream  *kvstream.Stream
 	seq     uint64
-	answers Answers
+	answers AnswerReuse
 	context [3]int64
 	missed  Missed
 	open    []fleet.Lease
@@ -138,7 +138,7 @@ func (s *site) prompt() *Prompt {
 	req := &fleet.Request{Content: c, PromptBytes: c.Bytes}
 	model := size.NewModel()
 	who := string(rune('0' + id))
-	p := &Prompt{Request: req, Now: s.now, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte(), Session: who, Answers: s.answers, CountsActive: true}
+	p := &Prompt{Request: req, Now: s.now, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte(), Session: who, AnswerReuse: s.answers, CountsActive: true}
 	p.Entry, p.Known = s.homes[who], s.homes[who].Endpoint != ""
 	return p
 }
@@ -191,7 +191,7 @@ func (s *site) end() {
 	s.context[at.slot] -= int64(at.tokens)
 	o := []fleet.Outcome{fleet.OK, fleet.OK, fleet.OK, fleet.ClientGone, fleet.EngineError}[s.rng.IntN(5)]
 	u := fleet.Usage{PromptTokens: at.tokens, CachedTokens: s.rng.IntN(at.tokens + 1), CachedKnown: true, OutputTokens: 10}
-	s.t.Close(s.now, &Ended{Lease: l, Outcome: o, Usage: &u, Sent: true, Splits: true, Answers: &s.answers})
+	s.t.Close(s.now, &Ended{Lease: l, Outcome: o, Usage: &u, Sent: true, Splits: true, AnswerReuse: &s.answers})
 	w := s.t.Reader().Warmth(uint32(l))
 	s.homes[at.session] = session.Entry{Endpoint: slotNames[at.slot], Epoch: w.Epoch, Flow: w.Flow, Bytes: w.Bytes, Prompt: at.tokens, Tokens: at.tokens + 10}
 	s.free = append(s.free, uint32(l))

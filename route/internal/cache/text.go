@@ -25,9 +25,9 @@ type Prompt struct {
 	Session       string  // conversation id, "" for none
 	Known         bool    // Entry is valid
 	Entry         session.Entry
-	Repeats       bool    // it equals its conversation's previous prompt
-	Answers       Answers // of the model
-	CountsActive  bool    // a policy asks for ActiveTokens and AddsTokens
+	Repeats       bool        // it equals its conversation's previous prompt
+	AnswerReuse   AnswerReuse // of the model
+	CountsActive  bool        // a policy asks for ActiveTokens and AddsTokens
 }
 
 // Text is the scratch memory of one decision: the prompt's block names and which endpoints hold them. It is reused.

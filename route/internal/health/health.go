@@ -108,9 +108,9 @@ func (t *Table) Probe(now time.Time, slot int, healthy bool, detail string) {
 	}
 }
 
-// Answers records whether an endpoint that is taken to be healthy answers probes. One that does not computes something
+// Answered records whether an endpoint that is taken to be healthy answers probes. One that does not computes something
 // else first.
-func (t *Table) Answers(slot int, does bool) { t.endpoints.Get(slot).unanswered = !does }
+func (t *Table) Answered(slot int, does bool) { t.endpoints.Get(slot).unanswered = !does }
 
 // Admit records that a request is placed, and reports whether it is a half-open trial.
 func (t *Table) Admit(slot int) (trial bool) {

@@ -22,7 +22,7 @@ func TestUnanswered(t *testing.T) {
 			}
 			for _, answers := range []bool{true, false, true} {
 				tab.Probe(now, 0, true, "it computes")
-				tab.Answers(0, answers)
+				tab.Answered(0, answers)
 				rank, state := Fit, fleet.StateUp
 				if !answers {
 					rank, state = Strained, fleet.StateBusy

@@ -9,7 +9,7 @@ import (
 type Learnt struct {
 	Name           string
 	Size           size.Learnt
-	Missing        float64 // see cache.Answers
+	Missing        float64 // see cache.AnswerReuse
 	Seen           int
 	Parts          bool // its requests may be split
 	Turns, Prompts [3]float64

@@ -37,14 +37,14 @@ type state struct {
 	halves  int      // of these, decoders that take no whole requests
 	wholes  int      // members that take whole requests
 	uniform bool     // all members have one model name and one context, and no adapter
-	shared  bool     // it is of an alias whose models divide its requests, see Alias.Divides
+	divides bool     // it is of an alias whose models divide its requests, see Alias.Divides
 
 	kept        bool   // stored in the table
 	prefillName string // namespace of conversations on the prefill side
 
 	// Learnt from usage.
 	size    size.Model
-	answers cache.Answers
+	answers cache.AnswerReuse
 	turns   arrivals.Mix // of whole requests and decode legs
 	prompts arrivals.Mix // of prefill legs
 }
@@ -70,10 +70,10 @@ func (p Pool) Splits() bool { return p.s.parts }
 func (p Pool) Rule() *split.Rule { return &p.s.rules.Split }
 
 // Uniform reports whether all members have one model name and one context, and none an adapter, whatever the request.
-func (p Pool) Uniform() bool { return p.s.uniform && !p.s.shared }
+func (p Pool) Uniform() bool { return p.s.uniform && !p.s.divides }
 
-// Shared reports whether it is the pool of an alias whose models divide its requests, by shares or in order.
-func (p Pool) Shared() bool { return p.s.shared }
+// Divides reports whether it is the pool of an alias whose models divide its requests, by shares or in order.
+func (p Pool) Divides() bool { return p.s.divides }
 
 // Len is the number of members.
 func (p Pool) Len() int { return len(p.s.members) }
@@ -120,14 +120,14 @@ func (p Pool) Measure(req *fleet.Request, lastBytes, lastTokens int) size.Prompt
 	return p.s.size.Prompt(req, lastBytes, lastTokens)
 }
 
-// Answer estimates the tokens of a request's answer.
-func (p Pool) Answer(req *fleet.Request) int { return p.s.size.Answer(req) }
+// ExpectedOutput estimates the tokens of a request's answer.
+func (p Pool) ExpectedOutput(req *fleet.Request) int { return p.s.size.Answer(req) }
 
 // TokensPerByte is the mean of the pool's prompts.
 func (p Pool) TokensPerByte() float64 { return p.s.size.TokensPerByte() }
 
-// Answers is what is known of answers as parts of later prompts.
-func (p Pool) Answers() cache.Answers { return p.s.answers }
+// AnswerReuse is what is known of answers as parts of later prompts.
+func (p Pool) AnswerReuse() cache.AnswerReuse { return p.s.answers }
 
 // Turns says what turns of the leg's side are like, see arrivals.Mix.
 func (p Pool) Turns(l fleet.Leg, without ablation.Set) (laterTurns, turnTokens float64) {

@@ -162,7 +162,7 @@ func (t *Table) SetConfig(c Config, policies bool) {
 	for _, p := range t.kept {
 		was, isOld := old[p.s.name]
 		is, isNew := t.aliases[p.s.name]
-		if isOld != isNew || !slices.Equal(was.Models, is.Models) || p.s.shared != is.Divides() {
+		if isOld != isNew || !slices.Equal(was.Models, is.Models) || p.s.divides != is.Divides() {
 			t.fill(p.s)
 		}
 		if p.s.rules = t.rules(p.s.name); policies {
@@ -341,8 +341,8 @@ func (t *Table) Learn(p Pool, s *size.Sample, promptTokens, outputTokens int) {
 	p.s.size.Learn(s, promptTokens, outputTokens)
 }
 
-// Answers is what the cache learns of a pool's answers.
-func (t *Table) Answers(p Pool) *cache.Answers { return &p.s.answers }
+// AnswerReuse is what the cache learns of a pool's answers.
+func (t *Table) AnswerReuse(p Pool) *cache.AnswerReuse { return &p.s.answers }
 
 // Turn counts a placed turn with this many uncached prompt tokens.
 func (t *Table) Turn(p Pool, l fleet.Leg, first bool, uncached int) { p.s.mix(l).Add(first, uncached) }

@@ -136,8 +136,8 @@ func (r Reader) Transfer(now time.Time, slot int) backlog.Transfer {
 	return r.t.transferOf(now, &r.t.endpoints.Get(slot).transfer)
 }
 
-// Answers is the decode time per token with this many other requests decoding.
-func (r Reader) Answers(slot, others int) (a pick.Answers) {
+// DecodePace is the decode time per token with this many other requests decoding.
+func (r Reader) DecodePace(slot, others int) (a pick.DecodePace) {
 	a.AnswerMs, a.PerOtherMs = r.t.decodePaceOf(r.t.endpoints.Get(slot), others)
 	return a
 }

@@ -49,7 +49,7 @@ func TestSpeedsStaySane(t *testing.T) {
 			for slot := range endpoints {
 				token, known := reader.Transfer(now, slot), reader.Known(slot)
 				pace, decodeMs := reader.Pace(slot)
-				answers := reader.Answers(slot, 5)
+				answers := reader.DecodePace(slot, 5)
 				for _, x := range []float64{1 + pace.FarWork, reader.MsPerToken(slot), reader.MsPerAnswer(slot), token.MsPerToken, token.FixedMs, pace.MsPerToken, pace.FixedMs, answers.AnswerMs} {
 					if !(x > 0 && x < 1e12) {
 						t.Fatalf("a speed of %v: %v, %v, %+v, %v", x, reader.MsPerToken(slot), reader.MsPerAnswer(slot), token, answers)

@@ -140,7 +140,7 @@ func TestFreeCountsTheDelay(t *testing.T) {
 
 // TestAnswersStayAwayFromPrompts: where endpoints need no roles, an answer costs more where prompts take time, and where more are answered.
 func TestAnswersStayAwayFromPrompts(t *testing.T) {
-	row := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Answers: pick.Answers{AnswerMs: 10, PerOtherMs: 0.2}}
+	row := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, DecodePace: pick.DecodePace{AnswerMs: 10, PerOtherMs: 0.2}}
 	busy, crowded := row, row
 	busy.Busy, crowded.Load.Requests = 0.5, 4
 	v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWaitCost: 2, Candidates: []pick.Candidate{row, busy, crowded}}
@@ -158,8 +158,8 @@ func TestAnswersStayAwayFromPrompts(t *testing.T) {
 // meanwhile, and not to one that has it 3 s later.
 func TestAnswersWaitWeight(t *testing.T) {
 	for later, moves := range map[float64]bool{2000: true, 3000: false} {
-		busy := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Answers: pick.Answers{AnswerMs: 10}, Demand: pick.Demand{Busy: 0.5}}
-		idle := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Answers: pick.Answers{AnswerMs: 10}, Wait: pick.Wait{WaitMs: later}}
+		busy := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, DecodePace: pick.DecodePace{AnswerMs: 10}, Demand: pick.Demand{Busy: 0.5}}
+		idle := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, DecodePace: pick.DecodePace{AnswerMs: 10}, Wait: pick.Wait{WaitMs: later}}
 		v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWaitCost: AnswerWaitCost, Candidates: []pick.Candidate{busy, idle}}
 		scope := (&Rule{When: WhenFree}).Scope(v)
 		var at, there pick.Terms

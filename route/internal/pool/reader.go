@@ -72,7 +72,7 @@ func (r Reader) NameOf(key uint64) (name string) {
 func (t *Table) fill(s *state) {
 	s.members, s.models = s.members[:0], nil
 	targets := t.targets(s.name)
-	if s.shared = t.aliases[s.name].Divides(); s.shared {
+	if s.divides = t.aliases[s.name].Divides(); s.divides {
 		for _, model := range targets {
 			s.called(model) // Serving needs no further ones
 		}
@@ -275,7 +275,7 @@ func (r Reader) Serving(m Member, to []Member, others *Others) []Member {
 		others.list = others.list[:0]
 	}
 	to = append(to, m)
-	if !m.s.shared {
+	if !m.s.divides {
 		return to
 	}
 	targets := r.t.targets(m.s.name)
