@@ -222,6 +222,17 @@ func (r *readers) identify(d *decision) (err error) {
 	return nil
 }
 
+// owns reports an id among those that must be known for the request's tenant which is not: it is another tenant's, was
+// forgotten, or never existed, and all three look alike.
+func (r *readers) owns(d *decision) error {
+	for _, id := range d.req.Owned {
+		if _, ok := r.conversations.Holder(d.now, d.req.Tenant, id); !ok {
+			return &UnknownIDError{id}
+		}
+	}
+	return nil
+}
+
 // poolFor finds the pool of a request.
 func (r *readers) poolFor(req *fleet.Request) (pool.Pool, error) {
 	name := req.Model

@@ -184,7 +184,7 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 	return h.lease, h.deadline
 }
 
-// MaxHold is the longest hold of a turn: Price times what it would wait if none were held. All conversations under way
+// MaxHold is the longest hold of a turn: price times what it would wait if none were held. All conversations under way
 // would have their prompts computed before it, without what they share. That of one much smaller than theirs is as if
 // none were more than small times as large: a session that is held for less long than others is also evicted more often.
 func (r Reader) MaxHold(turn *Turn) time.Duration {
@@ -200,7 +200,7 @@ func (r Reader) MaxHold(turn *Turn) time.Duration {
 		tokens, n = tokens+t.routers*l.needs, n+int(t.routers)*len(l.turns)
 	}
 	all := min(float64(tokens), float64(small*n)*float64(own)) / float64(max(engines, 1))
-	return time.Duration(float64(Price*all*perToken) / float64(max(engines, 1)) * 1e6)
+	return time.Duration(float64(price*all*perToken) / float64(max(engines, 1)) * 1e6)
 }
 
 // perToken is the time in ms that the endpoints, all at work, take for a prompt token of this router.

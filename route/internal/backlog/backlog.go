@@ -96,7 +96,7 @@ func New(c Config) Table {
 // off.
 func (t *Table) SetConfig(c Config) {
 	if c.Queue.Promote <= 0 {
-		c.Queue.Promote = DefaultPromote
+		c.Queue.Promote = defaultPromote
 	}
 	t.cfg = c
 }

@@ -19,7 +19,7 @@ import (
 type QueueConfig struct {
 	Ahead    time.Duration // work sent to an endpoint in advance; 0 for no queue
 	Patience float64       // times its own prefill time during which a prompt can be overtaken; default DefaultPatience
-	Promote  time.Duration // wait after which a request counts as of the next higher priority; default DefaultPromote
+	Promote  time.Duration // wait after which a request counts as of the next higher priority; default defaultPromote
 	Most     int           // most requests queued at all endpoints together; 0 for no limit
 }
 
@@ -27,7 +27,7 @@ type QueueConfig struct {
 const (
 	DefaultAhead    = 500 * time.Millisecond
 	DefaultPatience = 5
-	DefaultPromote  = 30 * time.Second
+	defaultPromote  = 30 * time.Second
 )
 
 const (

@@ -37,7 +37,7 @@ type state struct {
 	halves  int      // of these, decoders that take no whole requests
 	wholes  int      // members that take whole requests
 	uniform bool     // all members have one model name and one context, and no adapter
-	divides bool     // it is of an alias whose models divide its requests, see Alias.Divides
+	divides bool     // it is of an alias whose models divide its requests, see Alias.divides
 
 	kept        bool   // stored in the table
 	prefillName string // namespace of conversations on the prefill side

@@ -72,7 +72,7 @@ func (r Reader) NameOf(key uint64) (name string) {
 func (t *Table) fill(s *state) {
 	s.members, s.models = s.members[:0], nil
 	targets := t.targets(s.name)
-	if s.divides = t.aliases[s.name].Divides(); s.divides {
+	if s.divides = t.aliases[s.name].divides(); s.divides {
 		for _, model := range targets {
 			s.called(model) // Serving needs no further ones
 		}

@@ -29,8 +29,8 @@ type Alias struct {
 	Overflow []time.Duration
 }
 
-// Divides reports whether each request has one of the models, by shares or in order.
-func (a Alias) Divides() bool { return a.Shares != nil || a.Overflow != nil }
+// divides reports whether each request has one of the models, by shares or in order.
+func (a Alias) divides() bool { return a.Shares != nil || a.Overflow != nil }
 
 // Equal reports whether two say the same.
 func (a Alias) Equal(b Alias) bool {
@@ -162,7 +162,7 @@ func (t *Table) SetConfig(c Config, policies bool) {
 	for _, p := range t.kept {
 		was, isOld := old[p.s.name]
 		is, isNew := t.aliases[p.s.name]
-		if isOld != isNew || !slices.Equal(was.Models, is.Models) || p.s.divides != is.Divides() {
+		if isOld != isNew || !slices.Equal(was.Models, is.Models) || p.s.divides != is.divides() {
 			t.fill(p.s)
 		}
 		if p.s.rules = t.rules(p.s.name); policies {

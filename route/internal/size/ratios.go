@@ -24,8 +24,8 @@ const (
 	firstMedium = 600.0 // tokens of an image before the first report; engines take from about 256 to some thousands
 )
 
-// NewRatios returns the start values.
-func NewRatios() Ratios { return Ratios{medium: firstMedium} }
+// newRatios returns the start values.
+func newRatios() Ratios { return Ratios{medium: firstMedium} }
 
 // parts are the tokens of both kinds at the ratios assumed at first. A message has two beginnings more, and tools are
 // JSON.
@@ -33,7 +33,7 @@ func parts(t *fleet.Text) (starts, bytes float64) {
 	return float64(
 			firstStart * (float64(t.Starts+2*t.Messages) + float64(t.Tools)/4),
 		), float64(
-			FirstTokensPerByte * float64(t.Digits+t.CJK+t.Other),
+			firstTokensPerByte * float64(t.Digits+t.CJK+t.Other),
 		)
 }
 

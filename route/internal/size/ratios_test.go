@@ -67,7 +67,7 @@ func TestRatiosLearn(t *testing.T) {
 	for name, v := range map[string]*vocabulary{"wide": &wide, "narrow": &narrow} {
 		for _, requests := range []int{50, 5000} {
 			rng := rand.New(rand.NewPCG(1, 1))
-			r := NewRatios()
+			r := newRatios()
 			for i := range requests {
 				x := made(textKinds[i%3], size(rng), rng)
 				r.Learn(&x, v.count(&x, rng))
@@ -88,7 +88,7 @@ func TestRatiosLearn(t *testing.T) {
 // TestRatiosChange: a pool whose model is exchanged is learnt anew.
 func TestRatiosChange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
-	r := NewRatios()
+	r := newRatios()
 	for i := range 3000 {
 		v := &wide
 		if i >= 2000 {
@@ -117,7 +117,7 @@ func TestRatiosLiar(t *testing.T) {
 	} {
 		for _, first := range []int{0, 4} { // the liar speaks first, or last of five
 			rng := rand.New(rand.NewPCG(3, 3))
-			r := NewRatios()
+			r := newRatios()
 			for i := range 150 {
 				x := made(textKinds[i%3], size(rng), rng)
 				n := wide.count(&x, rng)
@@ -150,7 +150,7 @@ func TestRatiosFirst(t *testing.T) {
 		{"Chinese, 3 kB", fleet.Text{CJK: 3000}, 550, 1000},
 		{"one image", fleet.Text{Media: 1}, 256, 1500},
 	} {
-		r := NewRatios()
+		r := newRatios()
 		if n := r.Estimate(&row.text); n < row.least || n > row.most {
 			t.Errorf("%s: %d tokens, want %d to %d", row.name, n, row.least, row.most)
 		}
@@ -160,7 +160,7 @@ func TestRatiosFirst(t *testing.T) {
 // TestRatiosMedia: images have a price of their own and do not spoil the price of text.
 func TestRatiosMedia(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
-	r := NewRatios()
+	r := newRatios()
 	for i := range 200 {
 		x := made("english", size(rng), rng)
 		n := wide.count(&x, rng)
@@ -182,7 +182,7 @@ func TestRatiosMedia(t *testing.T) {
 func TestRatiosAnything(t *testing.T) {
 	count := rapid.OneOf(rapid.IntRange(0, 50), rapid.IntRange(0, 1<<20), rapid.IntRange(0, 1<<30))
 	rapid.Check(t, func(t *rapid.T) {
-		r := NewRatios()
+		r := newRatios()
 		for range rapid.IntRange(1, 60).Draw(t, "samples") {
 			x := fleet.Text{
 				Latin: count.Draw(t, "latin"), Starts: count.Draw(t, "starts"), Digits: count.Draw(t, "digits"),
@@ -200,7 +200,7 @@ func TestRatiosAnything(t *testing.T) {
 
 func TestRatiosAllocate(t *testing.T) {
 	x := fleet.Text{Latin: 3000, Starts: 700, Marks: 300, Messages: 2}
-	r := NewRatios()
+	r := newRatios()
 	if n := testing.AllocsPerRun(100, func() { r.Learn(&x, 900+r.Estimate(&x)%3) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -208,7 +208,7 @@ func TestRatiosAllocate(t *testing.T) {
 
 func BenchmarkRatios(b *testing.B) {
 	x := fleet.Text{Latin: 3000, Starts: 700, Marks: 300, Messages: 2}
-	r := NewRatios()
+	r := newRatios()
 	b.Run("estimate", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

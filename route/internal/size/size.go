@@ -12,7 +12,7 @@ import (
 
 // Defaults before the first usage report: 4 bytes per token is the usual figure for English text.
 const (
-	FirstTokensPerByte = 0.25 // of text; also of digits, and of a byte beyond ASCII
+	firstTokensPerByte = 0.25 // of text; also of digits, and of a byte beyond ASCII
 	firstOutput        = 128
 )
 
@@ -26,7 +26,7 @@ type Model struct {
 
 // NewModel returns the defaults.
 func NewModel() Model {
-	return Model{ratios: NewRatios(), tokensPerByte: FirstTokensPerByte, output: firstOutput}
+	return Model{ratios: newRatios(), tokensPerByte: firstTokensPerByte, output: firstOutput}
 }
 
 // TokensPerByte is the mean over prompts.
