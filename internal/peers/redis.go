@@ -76,6 +76,7 @@ func NewRedis(url string, with RedisOptions) (*Redis, error) {
 	o.Sentinel.Dialer = net.Dialer{Timeout: dialFor, KeepAlive: silentFor}
 	o.ClientName, o.DisableCache, o.ConnWriteTimeout = "warmpath", true, writeFor
 	o.Dialer = net.Dialer{Timeout: dialFor, KeepAlive: silentFor}
+	o.DialCtxFn = guardedDial
 	if with.Log == nil {
 		with.Log = slog.New(slog.DiscardHandler)
 	}
