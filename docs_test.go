@@ -75,8 +75,8 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// anchors are the fragments by which the headings of a page can be linked to: lower case, without punctuation, spaces as
-// hyphens.
+// anchors are the fragments by which the headings of a page can be linked to: lower case, without punctuation, spaces
+// as hyphens.
 func anchors(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -112,8 +112,8 @@ func TestMetricsNamedInDocsExist(t *testing.T) {
 	}
 }
 
-// TestLabelsNamedInDocsExist: where a page, an alert or a dashboard selects series, the metric has the label, and its value is a word
-// of the program, but for models and statuses.
+// TestLabelsNamedInDocsExist: where a page, an alert or a dashboard selects series, the metric has the label, and its
+// value is a word of the program, but for models and statuses.
 func TestLabelsNamedInDocsExist(t *testing.T) {
 	words := map[string]bool{}
 	for _, f := range sources(t) {
@@ -130,7 +130,8 @@ func TestLabelsNamedInDocsExist(t *testing.T) {
 		})
 	}
 	rows := map[string]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(warmpath_[a-z_]+)` \\| [a-z]+ \\| ([^|]*) \\|").FindAllStringSubmatch(pages(t)["docs/metrics.md"], -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `(warmpath_[a-z_]+)` \\| [a-z]+ \\| ([^|]*) \\|").
+		FindAllStringSubmatch(pages(t)["docs/metrics.md"], -1) {
 		rows[m[1]] = m[2]
 	}
 	selector := regexp.MustCompile(`\b(warmpath_[a-z_]+?)(?:_bucket|_sum|_count)?\{([^}` + "`" + `]*)\}`)
@@ -150,7 +151,8 @@ func TestLabelsNamedInDocsExist(t *testing.T) {
 					t.Errorf("%s selects %s by %s, which it does not have", name, m[1], l[1])
 				}
 				for value := range strings.SplitSeq(l[2], "|") {
-					if value != "" && l[1] != "code" && l[1] != "pool" && !strings.ContainsAny(value, "$.*") && !words[value] {
+					if value != "" && l[1] != "code" && l[1] != "pool" && !strings.ContainsAny(value, "$.*") &&
+						!words[value] {
 						t.Errorf("%s selects %s with a %s of %s, which nothing says", name, m[1], l[1], value)
 					}
 				}
@@ -163,8 +165,8 @@ func TestLabelsNamedInDocsExist(t *testing.T) {
 	}
 }
 
-// TestPromisesAreShown: each row of the tables of docs/security.md names a test that shows the promise and settings of docs/config.md, all
-// of which exist.
+// TestPromisesAreShown: each row of the tables of docs/security.md names a test that shows the promise and settings of
+// docs/config.md, all of which exist.
 func TestPromisesAreShown(t *testing.T) {
 	all := pages(t)
 	text, settings := all["docs/security.md"], all["docs/config.md"]
@@ -210,8 +212,8 @@ func TestPromisesAreShown(t *testing.T) {
 	}
 }
 
-// TestFiguresAreMade: each block of figures in a page names a test that exists, which CI plays whole and `make figures` writes anew, so that
-// a figure that its command no longer makes fails.
+// TestFiguresAreMade: each block of figures in a page names a test that exists, which CI plays whole and `make figures`
+// writes anew, so that a figure that its command no longer makes fails.
 func TestFiguresAreMade(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(name)
@@ -280,7 +282,8 @@ func declared(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestToolsArePinned: what CI runs is named by version or commit, and modules are checked against go.sum before anything is built.
+// TestToolsArePinned: what CI runs is named by version or commit, and modules are checked against go.sum before
+// anything is built.
 func TestToolsArePinned(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(name)
@@ -290,7 +293,8 @@ func TestToolsArePinned(t *testing.T) {
 		return string(text)
 	}
 	run, hosted := read(".ci/run"), read(".github/workflows/ci.yml")
-	if verify, build := strings.Index(run, "\ngo mod verify"), strings.Index(run, "\ngo vet"); verify < 0 || verify > build {
+	if verify, build := strings.Index(run, "\ngo mod verify"), strings.Index(run, "\ngo vet"); verify < 0 ||
+		verify > build {
 		t.Error(".ci/run does not begin with go mod verify")
 	}
 	if !strings.Contains(hosted, "govulncheck@v") {
@@ -310,7 +314,10 @@ func TestToolsArePinned(t *testing.T) {
 		}
 	}
 	tools := 0
-	for _, text := range []string{run, read("Makefile"), strings.Join(regexp.MustCompile(`(?m)^.*go (run|install) .*$`).FindAllString(hosted, -1), "\n")} {
+	for _, text := range []string{
+		run, read("Makefile"),
+		strings.Join(regexp.MustCompile(`(?m)^.*go (run|install) .*$`).FindAllString(hosted, -1), "\n"),
+	} {
 		for _, m := range tool.FindAllStringSubmatch(text, -1) {
 			tools++
 			if !version.MatchString(m[1]) {

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// A program of your own routes requests with the decision core alone: it declares endpoints, asks where a request goes, and tells what
-// became of it. The core reads no clock and opens no socket.
+// A program of your own routes requests with the decision core alone: it declares endpoints, asks where a request goes,
+// and tells what became of it. The core reads no clock and opens no socket.
 func Example() {
 	newPolicy, err := policy.New(policy.Config{Name: "least_ttft"})
 	if err != nil {
@@ -25,7 +25,9 @@ func Example() {
 	}})
 	for turn := range 3 {
 		now = now.Add(5 * time.Second)
-		req := fleet.Request{Model: "m", Session: "chat-1", PromptTokens: 1000 * (turn + 1), Stream: true, Seed: uint64(turn)}
+		req := fleet.Request{
+			Model: "m", Session: "chat-1", PromptTokens: 1000 * (turn + 1), Stream: true, Seed: uint64(turn),
+		}
 		plan, err := r.Decide(now, &req)
 		if err != nil {
 			fmt.Println(err)
@@ -33,7 +35,9 @@ func Example() {
 		}
 		fmt.Printf("turn %d goes to %s: %s\n", turn+1, plan.Endpoint.Name, plan.Reason)
 		r.Observe(now, route.FirstByte{Lease: plan.Lease})
-		r.Observe(now, route.Finished{Lease: plan.Lease, Outcome: fleet.OK, Usage: fleet.Usage{PromptTokens: req.PromptTokens, OutputTokens: 50}})
+		r.Observe(now, route.Finished{
+			Lease: plan.Lease, Outcome: fleet.OK, Usage: fleet.Usage{PromptTokens: req.PromptTokens, OutputTokens: 50},
+		})
 	}
 	// Output:
 	// turn 1 goes to b: spread

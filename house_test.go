@@ -37,31 +37,46 @@ var plan = map[string]room{
 	"prompt":          {may: []string{"fleet", "prompt/jsonscan"}, third: []string{"github.com/zeebo/xxh3"}},
 	"prompt/jsonscan": {third: []string{"github.com/segmentio/asm", "golang.org/x/sys"}},
 	"session":         {third: []string{"github.com/zeebo/xxh3"}},
-	"route":           {may: []string{"fit", "fleet", "kvstream", "pick", "route/ablation", "route/cost", "route/internal/*", "session"}, third: []string{"github.com/zeebo/xxh3"}},
+	"route": {may: []string{
+		"fit", "fleet", "kvstream", "pick", "route/ablation", "route/cost", "route/internal/*", "session",
+	}, third: []string{"github.com/zeebo/xxh3"}},
 	// The rooms of the router. Go refuses everybody outside route; among them Go refuses circles.
-	"route/internal/*": {may: []string{"fit", "fleet", "kvstream", "pick", "prefix", "route/ablation", "route/cost", "route/internal/*", "session", "slot"}, third: []string{"github.com/zeebo/xxh3"}},
-	"route/cost":       {may: []string{"fleet", "pick"}},
-	"slot":             {},
-	"fit":              {},
-	"route/ablation":   {},
+	"route/internal/*": {may: []string{
+		"fit", "fleet", "kvstream", "pick", "prefix", "route/ablation", "route/cost", "route/internal/*",
+		"session", "slot",
+	}, third: []string{"github.com/zeebo/xxh3"}},
+	"route/cost":     {may: []string{"fleet", "pick"}},
+	"slot":           {},
+	"fit":            {},
+	"route/ablation": {},
 	"policy": {may: []string{
-		"pick", "policy/basic", "policy/leastttft", "policy/nearest", "policy/rank", "policy/reasons", "policy/rivals", "policy/stack",
-		"policy/trtllm", "route",
+		"pick", "policy/basic", "policy/leastttft", "policy/nearest", "policy/rank", "policy/reasons", "policy/rivals",
+		"policy/stack", "policy/trtllm", "route",
 	}},
-	"policy/basic":      {may: []string{"fleet", "pick", "policy/byhash", "policy/fair", "policy/reasons", "slot"}},
-	"policy/byhash":     {may: []string{"pick"}},
-	"policy/content":    {may: []string{"fleet"}},
-	"policy/fair":       {may: []string{"pick"}},
-	"policy/leastttft":  {may: []string{"fit", "fleet", "pick", "policy/byhash", "policy/fair", "policy/reasons", "route/ablation", "route/cost", "slot"}},
-	"policy/nearest":    {},
-	"policy/policytest": {may: []string{"fleet", "pick", "policy/byhash"}, third: []string{"pgregory.net/rapid"}, tests: true},
-	"policy/rank":       {may: []string{"fleet", "pick", "policy/byhash", "policy/reasons", "policy/sent"}},
-	"policy/reasons":    {may: []string{"pick"}},
-	"policy/rivals":     {may: []string{"fleet", "pick", "policy/byhash", "policy/content", "policy/fair", "policy/reasons", "policy/sent"}},
-	"policy/sent":       {may: []string{"fleet", "pick", "prefix", "slot"}},
-	"policy/stack":      {may: []string{"fleet", "pick", "policy/byhash", "policy/content", "policy/fair", "policy/reasons", "policy/sent"}},
+	"policy/basic":   {may: []string{"fleet", "pick", "policy/byhash", "policy/fair", "policy/reasons", "slot"}},
+	"policy/byhash":  {may: []string{"pick"}},
+	"policy/content": {may: []string{"fleet"}},
+	"policy/fair":    {may: []string{"pick"}},
+	"policy/leastttft": {may: []string{
+		"fit", "fleet", "pick", "policy/byhash", "policy/fair", "policy/reasons", "route/ablation",
+		"route/cost", "slot",
+	}},
+	"policy/nearest": {},
+	"policy/policytest": {
+		may: []string{"fleet", "pick", "policy/byhash"}, third: []string{"pgregory.net/rapid"}, tests: true,
+	},
+	"policy/rank":    {may: []string{"fleet", "pick", "policy/byhash", "policy/reasons", "policy/sent"}},
+	"policy/reasons": {may: []string{"pick"}},
+	"policy/rivals": {may: []string{
+		"fleet", "pick", "policy/byhash", "policy/content", "policy/fair", "policy/reasons", "policy/sent",
+	}},
+	"policy/sent": {may: []string{"fleet", "pick", "prefix", "slot"}},
+	"policy/stack": {may: []string{
+		"fleet", "pick", "policy/byhash", "policy/content", "policy/fair", "policy/reasons", "policy/sent",
+	}},
 	"policy/trtllm": {may: []string{
-		"fleet", "pick", "policy/byhash", "policy/content", "policy/fair", "policy/nearest", "policy/reasons", "policy/sent", "slot",
+		"fleet", "pick", "policy/byhash", "policy/content", "policy/fair", "policy/nearest", "policy/reasons",
+		"policy/sent", "slot",
 	}},
 	"engine":          {may: []string{"engine/rawjson", "fleet"}},
 	"engine/answer":   {may: []string{"engine/rawjson", "fleet"}},
@@ -75,80 +90,171 @@ var plan = map[string]room{
 	"sim/engine":      {},
 	"sim/trace":       {may: []string{"sim/chance", "sim/text"}},
 	"sim/rig":         {may: []string{"fleet", "sim/engine", "sim/trace"}},
-	"sim/drive":       {may: []string{"fleet", "pick", "route", "route/ablation", "session", "sim/chance", "sim/engine", "sim/rig", "sim/text", "sim/trace"}},
-	"sim/figures":     {may: []string{"fleet", "route", "sim/drive", "sim/trace"}},
-	"sim/calibrate":   {may: []string{"sim/engine", "sim/trace"}},
+	"sim/drive": {may: []string{
+		"fleet", "pick", "route", "route/ablation", "session", "sim/chance", "sim/engine", "sim/rig",
+		"sim/text", "sim/trace",
+	}},
+	"sim/figures":   {may: []string{"fleet", "route", "sim/drive", "sim/trace"}},
+	"sim/calibrate": {may: []string{"sim/engine", "sim/trace"}},
 
 	// The floor that touches the world.
-	"internal/accesslog":       {may: []string{"internal/live", "internal/wholelines"}},
-	"internal/asynclog":        {},
-	"internal/state":           {may: []string{"internal/wholefile", "route"}},
-	"internal/guard":           {},
-	"internal/httpclient":      {},
-	"internal/forwarded":       {may: []string{"internal/guard"}, third: []string{"github.com/pires/go-proxyproto"}},
-	"internal/peers":           {may: []string{"fleet", "internal/live", "internal/panics", "internal/places", "route", "session"}, third: []string{"github.com/redis/rueidis", "github.com/zeebo/xxh3"}},
-	"internal/live":            {may: []string{"fleet", "route"}},
-	"internal/proxy":           {may: []string{"engine/answer", "engine/handover", "fleet", "internal/forwarded", "internal/guard", "internal/lastknown", "internal/live", "internal/proxy/body", "internal/proxy/catalog", "internal/proxy/client", "internal/proxy/fault", "internal/proxy/paths", "internal/proxy/h1", "internal/proxy/transfers", "internal/proxy/external", "internal/proxy/timeouts", "internal/proxy/quota", "internal/proxy/rewrite", "internal/proxy/send", "internal/proxy/identity", "internal/shortage", "internal/tracing", "internal/unixsocket", "prompt", "route"}, third: []string{"github.com/google/uuid", "golang.org/x/net"}},
-	"internal/extproc":         {may: []string{"fleet", "internal/live", "internal/panics", "internal/proxy/body", "internal/proxy/external", "route"}, third: []string{"github.com/envoyproxy/go-control-plane", "google.golang.org/grpc", "google.golang.org/protobuf"}},
-	"internal/lease":           {may: []string{"fleet", "internal/guard", "internal/panics", "internal/proxy/body", "internal/proxy/external", "prompt"}, third: []string{"github.com/zeebo/xxh3"}},
-	"internal/proxy/h1":        {},
-	"internal/proxy/external":  {may: []string{"fleet"}},
-	"internal/proxy/body":      {may: []string{"internal/proxy/h1", "prompt"}},
-	"internal/proxy/timeouts":  {may: []string{"fleet", "internal/live", "internal/proxy/h1"}},
-	"internal/proxy/quota":     {may: []string{"fleet"}, third: []string{"github.com/zeebo/xxh3"}},
-	"internal/proxy/paths":     {may: []string{"internal/guard", "policy/nearest", "prompt"}},
-	"internal/proxy/fault":     {may: []string{"fleet", "internal/guard", "internal/proxy/body", "internal/proxy/paths", "internal/proxy/h1", "internal/proxy/timeouts", "internal/proxy/quota", "internal/proxy/identity", "prompt", "prompt/jsonscan", "route"}},
-	"internal/proxy/identity":  {may: []string{"fleet", "prompt", "session"}, third: []string{"github.com/google/uuid"}},
+	"internal/accesslog":  {may: []string{"internal/live", "internal/wholelines"}},
+	"internal/asynclog":   {},
+	"internal/state":      {may: []string{"internal/wholefile", "route"}},
+	"internal/guard":      {},
+	"internal/httpclient": {},
+	"internal/forwarded":  {may: []string{"internal/guard"}, third: []string{"github.com/pires/go-proxyproto"}},
+	"internal/peers": {
+		may:   []string{"fleet", "internal/live", "internal/panics", "internal/places", "route", "session"},
+		third: []string{"github.com/redis/rueidis", "github.com/zeebo/xxh3"},
+	},
+	"internal/live": {may: []string{"fleet", "route"}},
+	"internal/proxy": {
+		may: []string{
+			"engine/answer", "engine/handover", "fleet", "internal/forwarded", "internal/guard", "internal/lastknown",
+			"internal/live", "internal/proxy/body", "internal/proxy/catalog", "internal/proxy/client",
+			"internal/proxy/fault", "internal/proxy/paths", "internal/proxy/h1", "internal/proxy/transfers",
+			"internal/proxy/external", "internal/proxy/timeouts", "internal/proxy/quota", "internal/proxy/rewrite",
+			"internal/proxy/send", "internal/proxy/identity", "internal/shortage", "internal/tracing",
+			"internal/unixsocket", "prompt", "route",
+		}, third: []string{"github.com/google/uuid", "golang.org/x/net"},
+	},
+	"internal/extproc": {may: []string{
+		"fleet", "internal/live", "internal/panics", "internal/proxy/body", "internal/proxy/external", "route",
+	}, third: []string{
+		"github.com/envoyproxy/go-control-plane", "google.golang.org/grpc", "google.golang.org/protobuf",
+	}},
+	"internal/lease": {may: []string{
+		"fleet", "internal/guard", "internal/panics", "internal/proxy/body", "internal/proxy/external", "prompt",
+	}, third: []string{"github.com/zeebo/xxh3"}},
+	"internal/proxy/h1":       {},
+	"internal/proxy/external": {may: []string{"fleet"}},
+	"internal/proxy/body":     {may: []string{"internal/proxy/h1", "prompt"}},
+	"internal/proxy/timeouts": {may: []string{"fleet", "internal/live", "internal/proxy/h1"}},
+	"internal/proxy/quota":    {may: []string{"fleet"}, third: []string{"github.com/zeebo/xxh3"}},
+	"internal/proxy/paths":    {may: []string{"internal/guard", "policy/nearest", "prompt"}},
+	"internal/proxy/fault": {
+		may: []string{
+			"fleet", "internal/guard", "internal/proxy/body", "internal/proxy/paths", "internal/proxy/h1",
+			"internal/proxy/timeouts", "internal/proxy/quota", "internal/proxy/identity", "prompt",
+			"prompt/jsonscan", "route",
+		},
+	},
+	"internal/proxy/identity": {
+		may: []string{"fleet", "prompt", "session"}, third: []string{"github.com/google/uuid"},
+	},
 	"internal/proxy/rewrite":   {may: []string{"engine/answer", "engine/handover"}},
 	"internal/proxy/transfers": {may: []string{"engine/handover", "prompt"}},
-	"internal/proxy/send":      {may: []string{"engine", "engine/handover", "engine/rawjson", "fleet", "internal/forwarded", "internal/proxy/body", "internal/proxy/external", "internal/proxy/identity", "internal/tracing", "prompt", "prompt/jsonscan", "route"}, third: []string{"golang.org/x/net"}},
-	"internal/proxy/client":    {may: []string{}},
-	"internal/proxy/catalog":   {may: []string{"fleet", "internal/live", "internal/panics", "route"}},
-	"internal/probe":           {may: []string{"engine", "fleet", "internal/panics", "internal/shortage", "route"}},
-	"internal/strictyaml":      {third: []string{"github.com/goccy/go-yaml"}},
-	"internal/discovery":       {may: []string{"fleet", "internal/filewatch", "internal/strictyaml", "internal/unixsocket", "route"}},
-	"internal/discovery/etcd":  {may: []string{"fleet", "internal/discovery", "internal/etcdkeys", "route"}},
-	"internal/etcdkeys":        {third: []string{"go.etcd.io/etcd/client/v3", "go.uber.org/zap"}},
-	"internal/discovery/kube":  {may: []string{"fleet", "internal/discovery", "internal/httpclient", "route"}, third: []string{"github.com/go-logr/logr", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/klog"}},
-	"internal/filewatch":       {may: []string{"internal/panics"}, third: []string{"github.com/fsnotify/fsnotify"}},
-	"internal/config":          {may: []string{"engine/handover", "fleet", "internal/accesslog", "internal/discovery", "internal/forwarded", "internal/guard", "internal/kvevents", "internal/probe", "internal/strictyaml", "internal/unixsocket", "policy", "prompt", "route", "route/shadow", "session"}},
-	"internal/migrate":         {may: []string{"engine/handover", "internal/strictyaml"}, third: []string{"github.com/goccy/go-yaml"}},
-	"internal/explain":         {may: []string{"fleet", "internal/live", "internal/terminal", "internal/wholelines", "pick", "policy/reasons", "route"}},
-	"internal/shadow":          {may: []string{"fleet", "internal/live", "internal/terminal", "pick", "route", "route/shadow"}},
-	"internal/record":          {may: []string{"fleet", "internal/live", "route", "sim/trace"}},
-	"internal/trtserve":        {may: []string{"fleet", "internal/etcdkeys", "internal/guard", "internal/live", "internal/panics", "route"}, third: []string{"github.com/prometheus/client_golang"}},
-	"internal/saturation":      {may: []string{"fit", "fleet", "route"}},
-	"internal/metrics":         {may: []string{"fleet", "internal/live", "internal/panics", "internal/saturation", "kvstream", "pick", "route", "route/shadow"}, third: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}},
-	"internal/admin":           {may: []string{"fleet", "internal/guard", "internal/live", "internal/saturation", "internal/unixsocket", "internal/uplot", "route"}},
-	"internal/tracing":         {may: []string{"fleet", "internal/live", "internal/otlp", "route"}, third: []string{"go.opentelemetry.io/otel"}},
-	"internal/otlp": {third: []string{
-		"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "go.opentelemetry.io/contrib", "go.opentelemetry.io/otel", "google.golang.org/grpc",
+	"internal/proxy/send": {may: []string{
+		"engine", "engine/handover", "engine/rawjson", "fleet", "internal/forwarded", "internal/proxy/body",
+		"internal/proxy/external", "internal/proxy/identity", "internal/tracing", "prompt", "prompt/jsonscan", "route",
+	}, third: []string{"golang.org/x/net"}},
+	"internal/proxy/client":  {may: []string{}},
+	"internal/proxy/catalog": {may: []string{"fleet", "internal/live", "internal/panics", "route"}},
+	"internal/probe":         {may: []string{"engine", "fleet", "internal/panics", "internal/shortage", "route"}},
+	"internal/strictyaml":    {third: []string{"github.com/goccy/go-yaml"}},
+	"internal/discovery": {
+		may: []string{"fleet", "internal/filewatch", "internal/strictyaml", "internal/unixsocket", "route"},
+	},
+	"internal/discovery/etcd": {may: []string{"fleet", "internal/discovery", "internal/etcdkeys", "route"}},
+	"internal/etcdkeys":       {third: []string{"go.etcd.io/etcd/client/v3", "go.uber.org/zap"}},
+	"internal/discovery/kube": {
+		may:   []string{"fleet", "internal/discovery", "internal/httpclient", "route"},
+		third: []string{"github.com/go-logr/logr", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/klog"},
+	},
+	"internal/filewatch": {may: []string{"internal/panics"}, third: []string{"github.com/fsnotify/fsnotify"}},
+	"internal/config": {may: []string{
+		"engine/handover", "fleet", "internal/accesslog", "internal/discovery", "internal/forwarded", "internal/guard",
+		"internal/kvevents", "internal/probe", "internal/strictyaml", "internal/unixsocket", "policy", "prompt",
+		"route", "route/shadow", "session",
 	}},
-	"internal/enginetest":          {may: []string{"engine/handover", "fleet", "internal/enginetest/api", "internal/enginetest/handover", "internal/enginetest/kv", "internal/enginetest/prompts", "internal/enginetest/pump", "sim/engine", "sim/text"}, third: []string{"github.com/zeebo/xxh3"}, tests: true},
-	"internal/enginetest/api":      {may: []string{"fleet", "internal/enginetest/kv", "internal/enginetest/prompts", "internal/enginetest/pump", "sim/text"}, third: []string{"github.com/zeebo/xxh3"}, tests: true},
-	"internal/enginetest/handover": {may: []string{"engine/handover", "fleet", "internal/enginetest/api", "internal/enginetest/prompts", "internal/httpclient", "internal/zmtp", "sim/text"}, third: []string{"github.com/tinylib/msgp", "github.com/zeebo/xxh3"}, tests: true},
-	"internal/enginetest/kv":       {may: []string{"fleet", "internal/zmtp", "sim/engine"}, third: []string{"github.com/tinylib/msgp"}, tests: true},
-	"internal/enginetest/prompts":  {may: []string{"sim/text"}, third: []string{"github.com/zeebo/xxh3"}, tests: true},
-	"internal/enginetest/pump":     {may: []string{"internal/enginetest/kv", "sim/engine"}, tests: true},
-	"internal/kvevents":            {may: []string{"engine", "engine/kv", "fleet", "internal/guard", "internal/live", "internal/panics", "internal/places", "internal/zmtp", "kvstream", "route"}},
-	"internal/lmcache":             {may: []string{"engine/handover", "fleet", "internal/panics", "internal/places", "internal/zmtp"}, third: []string{"github.com/tinylib/msgp"}},
-	"internal/zmtp":                {},
-	"internal/places":              {},
-	"internal/panics":              {},
-	"internal/tokenizer":           {may: []string{"jinja"}, third: []string{"golang.org/x/text"}},
-	"internal/play":                {may: []string{"internal/terminal", "sim/trace"}, third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true},
+	"internal/migrate": {
+		may: []string{"engine/handover", "internal/strictyaml"}, third: []string{"github.com/goccy/go-yaml"},
+	},
+	"internal/explain": {may: []string{
+		"fleet", "internal/live", "internal/terminal", "internal/wholelines", "pick", "policy/reasons", "route",
+	}},
+	"internal/shadow": {
+		may: []string{"fleet", "internal/live", "internal/terminal", "pick", "route", "route/shadow"},
+	},
+	"internal/record": {may: []string{"fleet", "internal/live", "route", "sim/trace"}},
+	"internal/trtserve": {
+		may:   []string{"fleet", "internal/etcdkeys", "internal/guard", "internal/live", "internal/panics", "route"},
+		third: []string{"github.com/prometheus/client_golang"},
+	},
+	"internal/saturation": {may: []string{"fit", "fleet", "route"}},
+	"internal/metrics": {may: []string{
+		"fleet", "internal/live", "internal/panics", "internal/saturation", "kvstream", "pick", "route", "route/shadow",
+	}, third: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}},
+	"internal/admin": {may: []string{
+		"fleet", "internal/guard", "internal/live", "internal/saturation", "internal/unixsocket",
+		"internal/uplot", "route",
+	}},
+	"internal/tracing": {
+		may: []string{"fleet", "internal/live", "internal/otlp", "route"}, third: []string{"go.opentelemetry.io/otel"},
+	},
+	"internal/otlp": {third: []string{
+		"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "go.opentelemetry.io/contrib",
+		"go.opentelemetry.io/otel", "google.golang.org/grpc",
+	}},
+	"internal/enginetest": {may: []string{
+		"engine/handover", "fleet", "internal/enginetest/api", "internal/enginetest/handover", "internal/enginetest/kv",
+		"internal/enginetest/prompts", "internal/enginetest/pump", "sim/engine", "sim/text",
+	}, third: []string{"github.com/zeebo/xxh3"}, tests: true},
+	"internal/enginetest/api": {may: []string{
+		"fleet", "internal/enginetest/kv", "internal/enginetest/prompts", "internal/enginetest/pump", "sim/text",
+	}, third: []string{"github.com/zeebo/xxh3"}, tests: true},
+	"internal/enginetest/handover": {may: []string{
+		"engine/handover", "fleet", "internal/enginetest/api", "internal/enginetest/prompts", "internal/httpclient",
+		"internal/zmtp", "sim/text",
+	}, third: []string{"github.com/tinylib/msgp", "github.com/zeebo/xxh3"}, tests: true},
+	"internal/enginetest/kv": {
+		may: []string{"fleet", "internal/zmtp", "sim/engine"}, third: []string{"github.com/tinylib/msgp"}, tests: true,
+	},
+	"internal/enginetest/prompts": {may: []string{"sim/text"}, third: []string{"github.com/zeebo/xxh3"}, tests: true},
+	"internal/enginetest/pump":    {may: []string{"internal/enginetest/kv", "sim/engine"}, tests: true},
+	"internal/kvevents": {may: []string{
+		"engine", "engine/kv", "fleet", "internal/guard", "internal/live", "internal/panics", "internal/places",
+		"internal/zmtp", "kvstream", "route",
+	}},
+	"internal/lmcache": {
+		may:   []string{"engine/handover", "fleet", "internal/panics", "internal/places", "internal/zmtp"},
+		third: []string{"github.com/tinylib/msgp"},
+	},
+	"internal/zmtp":      {},
+	"internal/places":    {},
+	"internal/panics":    {},
+	"internal/tokenizer": {may: []string{"jinja"}, third: []string{"golang.org/x/text"}},
+	"internal/play": {
+		may:   []string{"internal/terminal", "sim/trace"},
+		third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true,
+	},
 
-	"internal/terminal":   {third: []string{"github.com/jedib0t/go-pretty", "golang.org/x/term"}},
-	"internal/madeby":     {tests: true},
-	"internal/freeport":   {tests: true},
-	"internal/wholefile":  {},
-	"internal/fleetfile":  {may: []string{"fleet", "internal/strictyaml", "sim/calibrate", "sim/engine", "sim/rig"}, tests: true},
-	"internal/doctor":     {may: []string{"engine", "fleet", "internal/httpclient", "internal/probe", "internal/starter", "internal/terminal", "route"}, tests: true},
-	"internal/starter":    {},
-	"internal/console":    {may: []string{"internal/terminal"}},
-	"internal/simrun":     {may: []string{"internal/terminal", "sim/drive", "sim/figures", "sim/rig", "sim/trace"}, tests: true},
-	"internal/simreport":  {may: []string{"internal/simrun", "internal/terminal", "internal/uplot", "sim/figures", "sim/rig", "sim/trace"}, third: []string{"maragu.dev/gomponents"}, tests: true},
-	"internal/demo":       {may: []string{"fleet", "internal/enginetest", "internal/explain", "internal/httpclient", "internal/play", "internal/terminal", "route", "sim/engine", "sim/trace"}, tests: true},
+	"internal/terminal":  {third: []string{"github.com/jedib0t/go-pretty", "golang.org/x/term"}},
+	"internal/madeby":    {tests: true},
+	"internal/freeport":  {tests: true},
+	"internal/wholefile": {},
+	"internal/fleetfile": {
+		may: []string{"fleet", "internal/strictyaml", "sim/calibrate", "sim/engine", "sim/rig"}, tests: true,
+	},
+	"internal/doctor": {may: []string{
+		"engine", "fleet", "internal/httpclient", "internal/probe", "internal/starter", "internal/terminal", "route",
+	}, tests: true},
+	"internal/starter": {},
+	"internal/console": {may: []string{"internal/terminal"}},
+	"internal/simrun": {
+		may: []string{"internal/terminal", "sim/drive", "sim/figures", "sim/rig", "sim/trace"}, tests: true,
+	},
+	"internal/simreport": {
+		may: []string{
+			"internal/simrun", "internal/terminal", "internal/uplot", "sim/figures", "sim/rig", "sim/trace",
+		},
+		third: []string{"maragu.dev/gomponents"}, tests: true,
+	},
+	"internal/demo": {may: []string{
+		"fleet", "internal/enginetest", "internal/explain", "internal/httpclient", "internal/play", "internal/terminal",
+		"route", "sim/engine", "sim/trace",
+	}, tests: true},
 	"internal/tune":       {third: []string{"github.com/prometheus/procfs"}},
 	"internal/newconns":   {},
 	"internal/shortage":   {may: []string{"internal/places"}},
@@ -158,8 +264,10 @@ var plan = map[string]room{
 	"internal/uplot":      {},
 
 	// Where everything is tied together.
-	"cmd/warmpath": {may: []string{"*"}, third: []string{"github.com/coreos/go-systemd/v22", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"realtest":     {tests: true},
+	"cmd/warmpath": {may: []string{"*"}, third: []string{
+		"github.com/coreos/go-systemd/v22", "github.com/spf13/cobra", "github.com/spf13/pflag",
+	}},
+	"realtest": {tests: true},
 }
 
 // onPlan is the row of a package: the rooms of the router share one.
@@ -203,7 +311,8 @@ func TestFloorPlan(t *testing.T) {
 		seen[onPlan(dir)] = true
 		here, known := plan[onPlan(dir)]
 		if !known {
-			t.Errorf("%s: package %s is not on the floor plan of house_test.go: add it with the packages it may import", f.path, dir)
+			t.Errorf("%s: package %s is not on the floor plan of house_test.go: add it with the packages it may import",
+				f.path, dir)
 			continue
 		}
 		for _, spec := range f.ast.Imports {
@@ -215,8 +324,11 @@ func TestFloorPlan(t *testing.T) {
 					t.Errorf("%s: %s may not import %s: %s", f.at(spec), dir, ours, reason(dir, ours))
 				}
 			case strings.Contains(strings.Split(to, "/")[0], "."):
-				if !slices.ContainsFunc(here.third, func(m string) bool { return to == m || strings.HasPrefix(to, m+"/") }) {
-					t.Errorf("%s: %s may not import %s: each library has its place; add it to the floor plan and say why in docs/decisions", f.at(spec), dir, to)
+				if !slices.ContainsFunc(here.third, func(m string) bool {
+					return to == m || strings.HasPrefix(to, m+"/")
+				}) {
+					t.Errorf("%s: %s may not import %s: each library has its place; add it to the floor plan and say "+
+						"why in docs/decisions", f.at(spec), dir, to)
 				}
 			}
 		}
@@ -259,7 +371,8 @@ func isPure(dir string) bool {
 func TestIsPure(t *testing.T) {
 	for dir, want := range map[string]bool{
 		"route": true, "route/internal/health": true, "route/internal/cache/events": true,
-		".": false, "*": false, "cmd/warmpath": false, "internal/live": false, "internal/proxy/h1": false, "realtest": false,
+		".": false, "*": false, "cmd/warmpath": false, "internal/live": false, "internal/proxy/h1": false,
+		"realtest": false,
 	} {
 		if got := isPure(dir); got != want {
 			t.Errorf("isPure(%q) = %v, want %v", dir, got, want)
@@ -283,8 +396,10 @@ func TestNoInit(t *testing.T) {
 
 // source is one Go file of the repository.
 type source struct {
-	path   string // with slashes, relative to the root
-	module string // folder of the go.mod it belongs to: ".", "bench", "release", "deploy/helm", "deploy/autoscaling" or "realtest/clients", whose folders are modules
+	path string // with slashes, relative to the root
+	// folder of the go.mod it belongs to: ".", "bench", "release", "deploy/helm", "deploy/autoscaling" or
+	// "realtest/clients", whose folders are modules
+	module string
 	test   bool
 	fset   *token.FileSet
 	ast    *ast.File
@@ -294,8 +409,8 @@ func (f *source) at(n ast.Node) string {
 	return f.fset.Position(n.Pos()).String()
 }
 
-// sources reads every Go file of the repository, once. Reading every folder and file also makes go test notice a new one:
-// it caches results by what a test has looked at.
+// sources reads every Go file of the repository, once. Reading every folder and file also makes go test notice a new
+// one: it caches results by what a test has looked at.
 func sources(t *testing.T) []*source {
 	t.Helper()
 	all, err := parseAll()

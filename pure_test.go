@@ -15,8 +15,8 @@ import (
 	"sync"
 	"testing"
 
-	// What is slow to compile. exportFiles has "go list" compile all packages; where this test needs these, they have been
-	// compiled by then, and are not compiled twice at the same time.
+	// What is slow to compile. exportFiles has "go list" compile all packages; where this test needs these, they have
+	// been compiled by then, and are not compiled twice at the same time.
 	_ "github.com/warmpath/warmpath/internal/discovery/etcd"
 	_ "github.com/warmpath/warmpath/internal/discovery/kube"
 	_ "github.com/warmpath/warmpath/internal/extproc"
@@ -29,9 +29,10 @@ import (
 // pureImports are the packages of the standard library whose functions depend on their arguments alone. A pure package
 // imports nothing else of it.
 var pureImports = []string{
-	"bufio", "bytes", "cmp", "container/heap", "container/list", "crypto/hmac", "crypto/sha256", "encoding", "encoding/base64", "encoding/binary", "encoding/hex",
-	"encoding/json", "errors", "fmt", "io", "iter", "maps", "math", "math/big", "math/bits", "math/rand/v2", "reflect", "runtime", "slices", "sort", "strconv",
-	"strings", "time", "unicode", "unicode/utf16", "unicode/utf8",
+	"bufio", "bytes", "cmp", "container/heap", "container/list", "crypto/hmac", "crypto/sha256", "encoding",
+	"encoding/base64", "encoding/binary", "encoding/hex",
+	"encoding/json", "errors", "fmt", "io", "iter", "maps", "math", "math/big", "math/bits", "math/rand/v2", "reflect",
+	"runtime", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf16", "unicode/utf8",
 }
 
 // whyImpure says what to do instead of the imports most often reached for.
@@ -50,13 +51,15 @@ var whyImpure = map[string]string{
 
 // impure are the functions and variables that pure packages may import the package of, but not use.
 var impure = map[string]string{
-	"time.Now": "take now as an argument", "time.Since": "take now as an argument", "time.Until": "take now as an argument",
-	"time.Sleep": "return when to wake up", "time.After": "return when to wake up", "time.Tick": "return when to wake up",
-	"time.NewTimer": "return when to wake up", "time.NewTicker": "return when to wake up", "time.AfterFunc": "return when to wake up",
-	"time.Local": "the zone of the machine is not an argument", "time.LoadLocation": "it reads files",
-	"fmt.Print": "return the text", "fmt.Printf": "return the text", "fmt.Println": "return the text",
-	"fmt.Scan": "it reads standard input", "fmt.Scanf": "it reads standard input", "fmt.Scanln": "it reads standard input",
-	"maps.All": "the order of a map is chance; keep a slice or sort", "maps.Keys": "the order of a map is chance; keep a slice or sort",
+	"time.Now": "take now as an argument", "time.Since": "take now as an argument",
+	"time.Until": "take now as an argument", "time.Sleep": "return when to wake up",
+	"time.After": "return when to wake up", "time.Tick": "return when to wake up",
+	"time.NewTimer": "return when to wake up", "time.NewTicker": "return when to wake up",
+	"time.AfterFunc": "return when to wake up", "time.Local": "the zone of the machine is not an argument",
+	"time.LoadLocation": "it reads files", "fmt.Print": "return the text", "fmt.Printf": "return the text",
+	"fmt.Println": "return the text", "fmt.Scan": "it reads standard input", "fmt.Scanf": "it reads standard input",
+	"fmt.Scanln": "it reads standard input", "maps.All": "the order of a map is chance; keep a slice or sort",
+	"maps.Keys":   "the order of a map is chance; keep a slice or sort",
 	"maps.Values": "the order of a map is chance; keep a slice or sort",
 }
 
@@ -87,8 +90,13 @@ func TestPure(t *testing.T) {
 	imports := exportData(t, fset)
 	var found []string
 	for dir, parsed := range files {
-		info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
-		config := types.Config{Importer: imports, Error: func(err error) { t.Errorf("%s does not compile: %v", dir, err) }}
+		info := &types.Info{
+			Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{},
+			Defs: map[*ast.Ident]types.Object{},
+		}
+		config := types.Config{
+			Importer: imports, Error: func(err error) { t.Errorf("%s does not compile: %v", dir, err) },
+		}
 		pkg, _ := config.Check(module+"/"+dir, fset, parsed, info)
 		c := purity{t: t, fset: fset, files: parsed, pkg: pkg, info: info, name: dir}
 		c.imports()
@@ -259,7 +267,8 @@ func (c *purity) written(e ast.Expr) {
 			e = x.X
 		case *ast.Ident:
 			if o, ok := c.info.Uses[x].(*types.Var); ok && o.Pkg() != nil && o.Parent() == o.Pkg().Scope() {
-				c.fault(x, "a pure package changes its variable %s: keep state in a value that the caller owns", o.Name())
+				c.fault(x, "a pure package changes its variable %s: keep state in a value that the caller owns",
+					o.Name())
 			}
 			return
 		default:
@@ -279,8 +288,8 @@ func (c *purity) variables() (found []string) {
 		}
 		full := c.name + "." + name
 		if !slices.Contains(tables, full) {
-			c.t.Errorf("%s: package variable %s in a pure package: put it in a value that the caller owns, or, if it is a table that nobody writes to, in the list of pure_test.go",
-				c.fset.Position(v.Pos()), name)
+			c.t.Errorf("%s: package variable %s in a pure package: put it in a value that the caller owns, or, "+
+				"if it is a table that nobody writes to, in the list of pure_test.go", c.fset.Position(v.Pos()), name)
 			continue
 		}
 		found = append(found, full)

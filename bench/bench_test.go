@@ -33,7 +33,8 @@ func TestBodies(t *testing.T) {
 					t.Fatalf("%s: %d bytes, %v", s, len(b.data), err)
 				}
 				n := len(req.Messages)
-				if req.Model != "m" || req.Stream != s.Stream || req.Messages[0].Role != "system" || req.Messages[n-1].Role != "user" {
+				if req.Model != "m" || req.Stream != s.Stream || req.Messages[0].Role != "system" ||
+					req.Messages[n-1].Role != "user" {
 					t.Errorf("%s: unexpected request of %d messages", s, n)
 				}
 				if seen[string(b.data)] {
@@ -45,7 +46,8 @@ func TestBodies(t *testing.T) {
 					same++
 				}
 				part := float64(same) / float64(s.Size)
-				if kind == bodiesFixed && part != 1 || kind == bodiesNew && same > 200 || kind == bodiesGrown && math.Abs(part-0.9) > 0.06 {
+				if kind == bodiesFixed && part != 1 || kind == bodiesNew && same > 200 ||
+					kind == bodiesGrown && math.Abs(part-0.9) > 0.06 {
 					t.Errorf("%s: first difference at %.2f", s, part)
 				}
 			}
@@ -61,12 +63,16 @@ func TestLoadAgainstUpstream(t *testing.T) {
 	}
 	defer ln.Close()
 	go acceptLoop(ln, false)
-	for _, s := range []scenario{{1 << 10, true, bodiesFixed}, {8 << 10, false, bodiesNew}, {100 << 10, false, bodiesGrown}} {
+	for _, s := range []scenario{
+		{1 << 10, true, bodiesFixed}, {8 << 10, false, bodiesNew}, {100 << 10, false, bodiesGrown},
+	} {
 		f := newFleet(s, 1, true)
-		if r := f.closedLoop(target{addr: ln.Addr().String()}, 100*time.Millisecond); r.Errors > 0 || r.Requests == 0 || len(r.Latency) != r.Requests {
+		if r := f.closedLoop(target{addr: ln.Addr().String()}, 100*time.Millisecond); r.Errors > 0 || r.Requests == 0 ||
+			len(r.Latency) != r.Requests {
 			t.Errorf("%s closed: %d requests, %d errors, %v", s, r.Requests, r.Errors, r.FirstErr)
 		}
-		if r := f.openLoop(target{addr: ln.Addr().String()}, 100, 100*time.Millisecond); r.Errors > 0 || r.Requests != 10 {
+		if r := f.openLoop(target{addr: ln.Addr().String()}, 100, 100*time.Millisecond); r.Errors > 0 ||
+			r.Requests != 10 {
 			t.Errorf("%s open: %d requests, %d errors, %v", s, r.Requests, r.Errors, r.FirstErr)
 		}
 	}
@@ -141,7 +147,8 @@ func TestClientChecksAnswers(t *testing.T) {
 }
 
 func TestChunkedRequest(t *testing.T) {
-	raw := "Host: x\r\nTransfer-Encoding: chunked\r\n\r\n1e;ext\r\n{\"model\":\"m\",\"stream\":true,  }\r\n0\r\n\r\nGET /"
+	raw := "Host: x\r\nTransfer-Encoding: chunked\r\n\r\n1e;ext\r\n{\"model\":\"m\",\"stream\":true,  }\r\n" +
+		"0\r\n\r\nGET /"
 	r := bufio.NewReader(strings.NewReader(raw))
 	stream, err := skipRest(r)
 	if rest, _ := r.ReadString('/'); !stream || err != nil || rest != "GET /" {
@@ -163,7 +170,8 @@ func TestStreamIsSeenAnywhere(t *testing.T) {
 	} {
 		for _, head := range []string{
 			fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(c.body), c.body),
-			fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", 200, c.body[:200], len(c.body)-200, c.body[200:]),
+			fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n",
+				200, c.body[:200], len(c.body)-200, c.body[200:]),
 		} {
 			r := bufio.NewReaderSize(strings.NewReader("Host: x\r\n"+head+"GET /"), 4096)
 			stream, err := skipRest(r)
@@ -206,14 +214,17 @@ func TestTemplates(t *testing.T) {
 		var out bytes.Buffer
 		err := template.Must(template.ParseFS(templates, "templates/"+name)).
 			Execute(&out, site{Dir: "/d", Listen: "127.0.0.1:1", Upstreams: []string{"127.0.0.1:2", "127.0.0.1:3"}})
-		if text := out.String(); err != nil || !strings.Contains(text, "127.0.0.1:1") || !strings.Contains(text, "127.0.0.1:3") || strings.Contains(text, "<no value>") {
+		if text := out.String(); err != nil || !strings.Contains(text, "127.0.0.1:1") ||
+			!strings.Contains(text, "127.0.0.1:3") || strings.Contains(text, "<no value>") {
 			t.Errorf("%s: %v\n%s", name, err, text)
 		}
 	}
 }
 
 func TestFlags(t *testing.T) {
-	for _, bad := range [][]string{{"-sizes", "8"}, {"-sizes", "0k"}, {"-bodies", "old"}, {"-rounds", "0"}, {"-seconds", "0"}, {"x"}} {
+	for _, bad := range [][]string{
+		{"-sizes", "8"}, {"-sizes", "0k"}, {"-bodies", "old"}, {"-rounds", "0"}, {"-seconds", "0"}, {"x"},
+	} {
 		var o options
 		if err := parseFlags(&o, bad, &bytes.Buffer{}); err == nil {
 			t.Errorf("%v: no error", bad)
@@ -224,7 +235,8 @@ func TestFlags(t *testing.T) {
 			t.Errorf("%q: no error", bad)
 		}
 	}
-	if p, err := runningPeer("smg=http://127.0.0.1:30000@123"); err != nil || p.name != "smg" || p.addr != "127.0.0.1:30000" || p.pid != 123 {
+	if p, err := runningPeer("smg=http://127.0.0.1:30000@123"); err != nil || p.name != "smg" ||
+		p.addr != "127.0.0.1:30000" || p.pid != 123 {
 		t.Errorf("got %+v, %v", p, err)
 	}
 }

@@ -28,7 +28,8 @@ func buildBodies(s scenario, seed uint64) []body {
 
 func buildBody(s scenario, rng *rand.Rand) body {
 	var b bytes.Buffer
-	b.WriteString(`{"model":"m","stream":` + strconv.FormatBool(s.Stream) + `,"max_tokens":64,"messages":[{"role":"system","content":"`)
+	b.WriteString(`{"model":"m","stream":` + strconv.FormatBool(s.Stream) +
+		`,"max_tokens":64,"messages":[{"role":"system","content":"`)
 	head := b.Len()
 	b.WriteString("0000000000000000 You are a careful assistant. ")
 	const tail = `"}]}`
@@ -57,7 +58,10 @@ func buildBody(s scenario, rng *rand.Rand) body {
 
 // text returns exactly n bytes of prose that is already escaped for JSON.
 func text(rng *rand.Rand, n int) []byte {
-	words := []string{"the", "router", "sends", "each", "request", "where", "its", "conversation", "lives", "cache", "of", "blocks", "func main() {", `\"quoted\"`, `\n\n`, "Zürich", "模型", "return err", "and", "waits"}
+	words := []string{
+		"the", "router", "sends", "each", "request", "where", "its", "conversation", "lives", "cache", "of", "blocks",
+		"func main() {", `\"quoted\"`, `\n\n`, "Zürich", "模型", "return err", "and", "waits",
+	}
 	out := make([]byte, 0, n)
 	for {
 		word := words[rng.IntN(len(words))]

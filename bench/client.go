@@ -38,7 +38,8 @@ func newClient(to target, s scenario) *client {
 
 // requestHead returns the head of a scenario's requests; session may be empty.
 func requestHead(addr string, s scenario, session string) []byte {
-	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: " + addr + "\r\nUser-Agent: warmpath-bench\r\nAccept: */*\r\nContent-Type: application/json\r\n"
+	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: " + addr +
+		"\r\nUser-Agent: warmpath-bench\r\nAccept: */*\r\nContent-Type: application/json\r\n"
 	if session != "" {
 		head += "X-Session-ID: " + session + "\r\n"
 	}

@@ -73,26 +73,33 @@ func main() {
 func parseFlags(o *options, args []string, out io.Writer) error {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(out)
-	fs.StringVar(&o.binary, "warmpath", "", "path of the warmpath binary, or several to compare, separated by commas; built from -root when empty, left out when \"none\"")
+	fs.StringVar(&o.binary, "warmpath", "", "path of the warmpath binary, or several to compare, "+
+		"separated by commas; built from -root when empty, left out when \"none\"")
 	fs.StringVar(&o.root, "root", "..", "root of warmpath's source")
 	fs.StringVar(&o.policies, "policy", "", "warmpath policies to run, separated by commas; empty means its default")
-	fs.Func("peer", "a router that is already running: name=http://host:port, or name=http://host:port@pid to measure its CPU (repeat for more)", func(s string) error {
+	fs.Func("peer", "a router that is already running: name=http://host:port, or name=http://host:port@pid to "+
+		"measure its CPU (repeat for more)", func(s string) error {
 		o.peers = append(o.peers, s)
 		return nil
 	})
 	fs.BoolVar(&o.given, "given", false, "measure only the routers named with -peer")
-	fs.StringVar(&o.anyLength, "any-length", "", "names of routers given with -peer that write answers anew, separated by commas: their answers cannot be checked to the byte")
-	fs.StringVar(&o.sizes, "sizes", "1k,8k,100k,500k,1ks", "body sizes, separated by commas; a final s asks for a streamed answer")
+	fs.StringVar(&o.anyLength, "any-length", "", "names of routers given with -peer that write answers anew, "+
+		"separated by commas: their answers cannot be checked to the byte")
+	fs.StringVar(&o.sizes, "sizes", "1k,8k,100k,500k,1ks",
+		"body sizes, separated by commas; a final s asks for a streamed answer")
 	fs.StringVar(&o.bodies, "bodies", "fixed,new,grown", "kinds of bodies, separated by commas")
 	fs.Float64Var(&o.seconds, "seconds", 2, "seconds of load for each router in each round")
 	fs.IntVar(&o.rounds, "rounds", 5, "rounds; the median is reported")
 	fs.BoolVar(&o.latency, "latency", true, "also measure added latency in an open loop")
 	fs.BoolVar(&o.sessions, "session", false, "send X-Session-ID, one for each body")
-	fs.StringVar(&o.jsonPath, "json", "", "also write the results to this file (- means standard output, instead of the table)")
+	fs.StringVar(&o.jsonPath, "json", "",
+		"also write the results to this file (- means standard output, instead of the table)")
 	quick := fs.Bool("quick", false, "three short rounds of fixed bodies: a look, not a measurement")
-	fs.IntVar(&o.streams, "streams", 0, "instead: hold this number of streams open, two chunks a second each, and measure memory, CPU per chunk and lateness")
+	fs.IntVar(&o.streams, "streams", 0, "instead: hold this number of streams open, two chunks a second each, "+
+		"and measure memory, CPU per chunk and lateness")
 	o.endpoints = []int{upstreamCount}
-	fs.Func("endpoints", "numbers of engines, separated by commas: warmpath is started in front of as many upstreams of each (default 4)", func(s string) error {
+	fs.Func("endpoints", "numbers of engines, separated by commas: warmpath is started in front of as many upstreams "+
+		"of each (default 4)", func(s string) error {
 		o.endpoints = o.endpoints[:0]
 		for n := range strings.SplitSeq(s, ",") {
 			endpoints, err := strconv.Atoi(n)
@@ -103,7 +110,8 @@ func parseFlags(o *options, args []string, out io.Writer) error {
 		}
 		return nil
 	})
-	fs.IntVar(&o.replicas, "replicas", 0, "instead: measure what this number of routers tell each other at 8 kB, what CPU time that takes, and how late news come")
+	fs.IntVar(&o.replicas, "replicas", 0, "instead: measure what this number of routers tell each other at 8 kB, "+
+		"what CPU time that takes, and how late news come")
 	fs.BoolVar(&o.upstreams, "upstreams", false, "serve the upstreams; the program starts itself so")
 	fs.BoolVar(&o.ticking, "ticking", false, "with -upstreams: streams last until the client leaves")
 	if err := fs.Parse(args); err != nil {
@@ -124,7 +132,8 @@ func parseFlags(o *options, args []string, out io.Writer) error {
 		return fmt.Errorf("-replicas %d is not between 2 and 16", o.replicas)
 	}
 	if most := mostStreams(); o.streams < 0 || o.streams > most {
-		return fmt.Errorf("-streams %d is not between 0 and %d; a router needs two descriptors for each (ulimit -n)", o.streams, most)
+		return fmt.Errorf("-streams %d is not between 0 and %d; a router needs two descriptors for each (ulimit -n)",
+			o.streams, most)
 	}
 	_, err := parseScenarios(o.sizes, o.bodies)
 	return err

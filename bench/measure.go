@@ -24,7 +24,9 @@ var errInterrupted = errors.New("bench: interrupted")
 
 // measure runs all scenarios. Within a round the routers take turns, so that whatever else the machine does meets all
 // of them; a ratio is taken within a round, and the median over rounds is reported.
-func measure(o *options, scenarios []scenario, peers []*peer, direct string, interrupted <-chan os.Signal) (*report, error) {
+func measure(
+	o *options, scenarios []scenario, peers []*peer, direct string, interrupted <-chan os.Signal,
+) (*report, error) {
 	stretch := time.Duration(o.seconds * float64(time.Second))
 	warm := max(100*time.Millisecond, time.Duration(warmUp*float64(stretch)))
 	steps := len(scenarios) * len(peers) * o.rounds
@@ -32,7 +34,8 @@ func measure(o *options, scenarios []scenario, peers []*peer, direct string, int
 	if o.latency {
 		total += time.Duration(o.rounds*(len(peers)+1)) * stretch
 	}
-	fmt.Fprintf(os.Stderr, "%d scenarios, %d routers, %d rounds: about %v\n", len(scenarios), len(peers), o.rounds, total.Round(time.Second))
+	fmt.Fprintf(os.Stderr, "%d scenarios, %d routers, %d rounds: about %v\n",
+		len(scenarios), len(peers), o.rounds, total.Round(time.Second))
 	rep := newReport(o)
 	for n, s := range scenarios {
 		cells := make([]cell, len(peers))
@@ -88,7 +91,8 @@ func stretchOf(load *fleet, p *peer, d time.Duration) (round, error) {
 		}
 	}
 	if res.Errors > res.Requests {
-		return round{}, fmt.Errorf("bench: %s, %s: %d errors and %d answers, the first error: %w\n%s", load.scenario, p.name, res.Errors, res.Requests, res.FirstErr, p.log)
+		return round{}, fmt.Errorf("bench: %s, %s: %d errors and %d answers, the first error: %w\n%s",
+			load.scenario, p.name, res.Errors, res.Requests, res.FirstErr, p.log)
 	}
 	one := round{
 		Errors:            res.Errors,
@@ -124,7 +128,8 @@ func measureLatency(rep *report, peers []*peer, direct string, rounds int, d tim
 	}
 	for i, p := range peers {
 		rep.Latency = append(rep.Latency, latencyRow{
-			Peer: p.name, AddedP50Micros: median(added[i][0]), AddedP99Micros: median(added[i][1]), Errors: errorsSeen[i],
+			Peer: p.name, AddedP50Micros: median(added[i][0]), AddedP99Micros: median(added[i][1]),
+			Errors: errorsSeen[i],
 		})
 	}
 }

@@ -229,7 +229,8 @@ func measureRate(row *replicaRow, groups [2]*group, o *options, interrupted <-ch
 	}
 	slices.Sort(delays)
 	row.Answered = median(answered)
-	row.Apart, row.Together, row.Ratio, row.BytesARequest = median(cost[0]), median(cost[1]), median(ratios), median(bytes)
+	row.Apart, row.Together, row.Ratio, row.BytesARequest = median(cost[0]), median(cost[1]), median(ratios),
+		median(bytes)
 	row.DelayP50Ms, row.DelayP99Ms = ms(quantile(delays, 0.5)), ms(quantile(delays, 0.99))
 	return nil
 }
@@ -307,14 +308,17 @@ func (g *group) delays(loads []*fleet, rate int, d time.Duration) (all []time.Du
 }
 
 func writeReplicas(w *tabwriter.Writer, rows []replicaRow) {
-	fmt.Fprintf(w, "%d routers, requests of %d kB, in turns with as many that do not tell each other\n\n", rows[0].Routers, replicaSize>>10)
-	fmt.Fprintln(w, "| bodies\t| requests/s\t| CPU µs/request apart\t| together\t| ratio\t| bytes told/request\t| delay p50 ms\t| p99 ms\t| gaps\t| errors\t|")
+	fmt.Fprintf(w, "%d routers, requests of %d kB, in turns with as many that do not tell each other\n\n",
+		rows[0].Routers, replicaSize>>10)
+	fmt.Fprintln(w, "| bodies\t| requests/s\t| CPU µs/request apart\t| together\t| ratio\t| bytes told/request\t| "+
+		"delay p50 ms\t| p99 ms\t| gaps\t| errors\t|")
 	fmt.Fprintln(w, "| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t|")
 	for _, r := range rows {
 		rate := fmt.Sprintf("all they can (%.0f)", r.Answered)
 		if r.Rate > 0 {
 			rate = fmt.Sprint(r.Rate)
 		}
-		fmt.Fprintf(w, "| %s\t| %s\t| %.0f\t| %.0f\t| %.2f\t| %.0f\t| %.1f\t| %.1f\t| %d\t| %d\t|\n", r.Bodies, rate, r.Apart, r.Together, r.Ratio, r.BytesARequest, r.DelayP50Ms, r.DelayP99Ms, r.Gaps, r.Errors)
+		fmt.Fprintf(w, "| %s\t| %s\t| %.0f\t| %.0f\t| %.2f\t| %.0f\t| %.1f\t| %.1f\t| %d\t| %d\t|\n",
+			r.Bodies, rate, r.Apart, r.Together, r.Ratio, r.BytesARequest, r.DelayP50Ms, r.DelayP99Ms, r.Gaps, r.Errors)
 	}
 }

@@ -73,9 +73,11 @@ type memoryRow struct {
 
 func newReport(o *options) *report {
 	return &report{
-		Time:    time.Now().UTC().Format(time.RFC3339),
-		Machine: machine{CPUs: runtime.NumCPU(), Model: proc.CPUModel(), Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH},
-		Seconds: o.seconds, Rounds: o.rounds,
+		Time: time.Now().UTC().Format(time.RFC3339),
+		Machine: machine{
+			CPUs: runtime.NumCPU(), Model: proc.CPUModel(), Go: runtime.Version(), OS: runtime.GOOS + "/" +
+				runtime.GOARCH,
+		}, Seconds: o.seconds, Rounds: o.rounds,
 	}
 }
 
@@ -167,7 +169,8 @@ func (r *report) write(jsonPath string) error {
 
 // table prints the results as Markdown, to be read in a terminal and pasted into a page.
 func (r *report) table(out io.Writer) error {
-	fmt.Fprintf(out, "%s, %d CPUs (%s), %s; %d rounds of %v s, %d connections\n\n", r.Time, r.Machine.CPUs, r.Machine.Model, r.Machine.Go, r.Rounds, r.Seconds, connections)
+	fmt.Fprintf(out, "%s, %d CPUs (%s), %s; %d rounds of %v s, %d connections\n\n",
+		r.Time, r.Machine.CPUs, r.Machine.Model, r.Machine.Go, r.Rounds, r.Seconds, connections)
 	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
 	if len(r.Streams) > 0 {
 		writeStreams(w, r.Streams)
@@ -177,12 +180,13 @@ func (r *report) table(out io.Writer) error {
 		writeReplicas(w, r.Replicas)
 		return w.Flush()
 	}
-	fmt.Fprintln(w, "| request\t| router\t| CPU µs/request\t| ratio to nginx\t| target\t| \t| requests/s\t| p50 ms\t| p99 ms\t| errors\t|")
+	fmt.Fprintln(w, "| request\t| router\t| CPU µs/request\t| ratio to nginx\t| target\t| \t| requests/s\t| p50 "+
+		"ms\t| p99 ms\t| errors\t|")
 	fmt.Fprintln(w, "| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t|")
 	for _, c := range r.Cells {
 		fmt.Fprintf(w, "| %s\t| %s\t| %s\t| %s\t| %s\t| %s\t| %.0f\t| %.2f\t| %.2f\t| %d\t|\n",
-			c.scenario, c.Peer, orDash("%.0f", c.CPUMicros), orDash("%.2f", c.RatioToNginx), orDash("%.1f", c.Target), c.Verdict,
-			c.RequestsPerSecond, c.P50Ms, c.P99Ms, c.Errors)
+			c.scenario, c.Peer, orDash("%.0f", c.CPUMicros), orDash("%.2f", c.RatioToNginx), orDash("%.1f", c.Target),
+			c.Verdict, c.RequestsPerSecond, c.P50Ms, c.P99Ms, c.Errors)
 	}
 	if err := w.Flush(); err != nil {
 		return err

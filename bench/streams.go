@@ -45,7 +45,8 @@ type streamRound struct{ kb, cpu, p50, p99 float64 }
 // tick writes a stream that lasts until the client leaves: a chunk each chunkGap that says when it was written.
 func tick(c net.Conn) error {
 	const event = `data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1790000000,"model":"m","choices":[{"index":0,"delta":{` + stampMark + `%d "},"logprobs":null,"finish_reason":null}]}` + "\n\n"
-	if _, err := c.Write([]byte("HTTP/1.1 200 OK\r\nServer: canned\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n")); err != nil {
+	if _, err := c.Write([]byte("HTTP/1.1 200 OK\r\nServer: canned\r\n" +
+		"Content-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n")); err != nil {
 		return err
 	}
 	ticker := time.NewTicker(chunkGap)
@@ -197,7 +198,8 @@ func measureStreams(o *options, peers []*peer, interrupted <-chan os.Signal) (*r
 				return nil, err
 			}
 			row.rounds = append(row.rounds, one)
-			fmt.Fprintf(os.Stderr, "%s, round %d: %.0f kB a stream, %.1f µs a chunk, %.1f ms late at p99\n", p.name, n+1, one.kb, one.cpu, one.p99)
+			fmt.Fprintf(os.Stderr, "%s, round %d: %.0f kB a stream, %.1f µs a chunk, %.1f ms late at p99\n",
+				p.name, n+1, one.kb, one.cpu, one.p99)
 		}
 	}
 	for i := range rep.Streams {
@@ -277,10 +279,12 @@ func mostStreams() int {
 
 func writeStreams(w *tabwriter.Writer, rows []streamRow) {
 	fmt.Fprintf(w, "%d open streams, a chunk each %v\n\n", rows[0].Streams, chunkGap)
-	fmt.Fprintln(w, "| router\t| kB/stream\t| CPU µs/chunk\t| ratio to nginx\t| late p50 ms\t| late p99 ms\t| errors\t|")
+	fmt.Fprintln(w,
+		"| router\t| kB/stream\t| CPU µs/chunk\t| ratio to nginx\t| late p50 ms\t| late p99 ms\t| errors\t|")
 	fmt.Fprintln(w, "| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t|")
 	for _, r := range rows {
-		fmt.Fprintf(w, "| %s\t| %s\t| %s\t| %s\t| %.1f\t| %.1f\t| %d\t|\n", r.Peer, orDash("%.1f", r.KBPerStream), orDash("%.1f", r.CPUMicros), orDash("%.2f", r.RatioToNginx), r.LateP50Ms, r.LateP99Ms, r.Errors)
+		fmt.Fprintf(w, "| %s\t| %s\t| %s\t| %s\t| %.1f\t| %.1f\t| %d\t|\n", r.Peer, orDash("%.1f", r.KBPerStream),
+			orDash("%.1f", r.CPUMicros), orDash("%.2f", r.RatioToNginx), r.LateP50Ms, r.LateP99Ms, r.Errors)
 		if r.FirstError != "" {
 			fmt.Fprintf(w, "%s: %s\n", r.Peer, r.FirstError)
 		}

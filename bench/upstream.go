@@ -15,8 +15,8 @@ import (
 // The upstreams stand for engines that answer at once. They run in a process of their own, so that their CPU time is
 // not the router's, and speak just enough HTTP to be cheap: on a small machine everything shares the same cores.
 
-// serveUpstreams runs n upstreams, prints their addresses on one line, and serves until standard input ends. With ticking
-// their streams last until the client leaves.
+// serveUpstreams runs n upstreams, prints their addresses on one line, and serves until standard input ends. With
+// ticking their streams last until the client leaves.
 func serveUpstreams(n int, ticking bool, out io.Writer) error {
 	addrs := make([]string, n)
 	for i := range addrs {
@@ -60,20 +60,24 @@ type answers struct {
 
 func newAnswers() *answers {
 	sized := func(status, kind, body string) []byte {
-		return []byte("HTTP/1.1 " + status + "\r\nServer: canned\r\nContent-Type: " + kind + "\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
+		return []byte("HTTP/1.1 " + status + "\r\nServer: canned\r\nContent-Type: " + kind + "\r\nContent-Length: " +
+			strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 	}
 	a := &answers{
-		json:     sized("200 OK", "application/json", completion),
-		health:   sized("200 OK", "text/plain", ""),
-		models:   sized("200 OK", "application/json", `{"object":"list","data":[{"id":"m","object":"model","owned_by":"vllm","max_model_len":1000000}]}`),
-		version:  sized("200 OK", "application/json", `{"version":"0.32.0"}`),
-		metrics:  sized("200 OK", "text/plain; version=0.0.4", "vllm:num_requests_running{model_name=\"m\"} 0\nvllm:num_requests_waiting{model_name=\"m\"} 0\nvllm:kv_cache_usage_perc{model_name=\"m\"} 0\n"),
+		json:   sized("200 OK", "application/json", completion),
+		health: sized("200 OK", "text/plain", ""),
+		models: sized("200 OK", "application/json",
+			`{"object":"list","data":[{"id":"m","object":"model","owned_by":"vllm","max_model_len":1000000}]}`),
+		version: sized("200 OK", "application/json", `{"version":"0.32.0"}`),
+		metrics: sized("200 OK", "text/plain; version=0.0.4", "vllm:num_requests_running{model_name=\"m\"} 0\n"+
+			"vllm:num_requests_waiting{model_name=\"m\"} 0\nvllm:kv_cache_usage_perc{model_name=\"m\"} 0\n"),
 		notFound: sized("404 Not Found", "application/json", `{"detail":"Not Found"}`),
 	}
 	for i, e := range streamEvents() {
 		chunk := fmt.Sprintf("%x\r\n%s\r\n", len(e), e)
 		if i == 0 {
-			chunk = "HTTP/1.1 200 OK\r\nServer: canned\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk
+			chunk = "HTTP/1.1 200 OK\r\nServer: canned\r\nContent-Type: text/event-stream; charset=utf-8\r\n" +
+				"Transfer-Encoding: chunked\r\n\r\n" + chunk
 		}
 		if i == streamChunks-1 {
 			chunk += "0\r\n\r\n"
@@ -167,8 +171,8 @@ func skipRest(r *bufio.Reader) (stream bool, err error) {
 	return asked.stream, err
 }
 
-// wish is what a body says about streaming. The clients here say it at the beginning; a router that writes bodies anew may
-// put it anywhere, so that all of such a body is searched.
+// wish is what a body says about streaming. The clients here say it at the beginning; a router that writes bodies anew
+// may put it anywhere, so that all of such a body is searched.
 type wish struct {
 	said, stream bool
 	end          []byte // of the part before, since the words may be split between two parts

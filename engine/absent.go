@@ -23,7 +23,8 @@ const (
 // others nothing, or a page. Their answers about something absent name it.
 var absentPaths = [...]string{
 	"", "not found", "file not found", "page not found", "404 page not found", "404 not found", "404",
-	"route not found", "path not found", "endpoint not found", "the requested resource was not found", "the requested url was not found on this server",
+	"route not found", "path not found", "endpoint not found", "the requested resource was not found",
+	"the requested url was not found on this server",
 }
 
 // AbsentBytes is how much of an answer's body Absent needs.
@@ -65,10 +66,13 @@ func Absent(status int, body []byte) Absence {
 // (llama.cpp as a router), "LoRA adapters are not loaded: m" (SGLang 0.5), "model: m" (Anthropic's form).
 func lacksModel(text string) bool {
 	text, _, _ = strings.Cut(text, " valid aliases:") // vLLM lists all names behind it
-	if len(text) > longestComplaint || !strings.Contains(text, "model") && !strings.Contains(text, "adapter") && !strings.Contains(text, "lora") {
+	if len(text) > longestComplaint ||
+		!strings.Contains(text, "model") && !strings.Contains(text, "adapter") && !strings.Contains(text, "lora") {
 		return false
 	}
-	for _, said := range [...]string{"does not exist", "not found", "not loaded", "no such", "unknown model", "no model"} {
+	for _, said := range [...]string{
+		"does not exist", "not found", "not loaded", "no such", "unknown model", "no model",
+	} {
 		if strings.Contains(text, said) {
 			return true
 		}

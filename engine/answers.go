@@ -61,7 +61,9 @@ func complaint(a Answer) string {
 	} else if len(a.Body) > 0 && a.Body[0] != '<' && a.Body[0] != '{' {
 		text = string(a.Body[:min(len(a.Body), 4*maxDetail)])
 	}
-	text = strings.Join(strings.FieldsFunc(text, func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }), " ")
+	text = strings.Join(strings.FieldsFunc(text, func(c rune) bool {
+		return unicode.IsSpace(c) || !unicode.IsPrint(c)
+	}), " ")
 	if len(text) > maxDetail {
 		text = strings.ToValidUTF8(text[:maxDetail], "") + "…"
 	}

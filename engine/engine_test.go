@@ -83,8 +83,15 @@ func TestParts(t *testing.T) {
 	}{
 		{fleet.KindVLLM, rank, Addressing{Header: "X-data-parallel-rank", Value: "3"}, false},
 		{fleet.KindVLLM, slot, Addressing{}, true},
-		{fleet.KindVLLM, fleet.Part{Kind: fleet.Rank, Index: -1}, Addressing{Header: "X-data-parallel-rank", Value: "-1"}, true},
-		{fleet.KindSGLang, rank, Addressing{Header: "X-Data-Parallel-Rank", Value: "3", Field: "routed_dp_rank", JSON: []byte("3")}, false},
+		{
+			fleet.KindVLLM,
+			fleet.Part{Kind: fleet.Rank, Index: -1},
+			Addressing{Header: "X-data-parallel-rank", Value: "-1"},
+			true,
+		},
+		{fleet.KindSGLang, rank, Addressing{
+			Header: "X-Data-Parallel-Rank", Value: "3", Field: "routed_dp_rank", JSON: []byte("3"),
+		}, false},
 		{fleet.KindSGLang, slot, Addressing{}, true},
 		{fleet.KindLlamaCpp, slot, Addressing{Field: "id_slot", JSON: []byte("2")}, false},
 		{fleet.KindLlamaCpp, rank, Addressing{}, true},
@@ -142,13 +149,17 @@ func TestReadRanked(t *testing.T) {
 		{
 			"vllm, rank 1 of a second node", fleet.KindVLLM, rank(1),
 			[]Answer{{Ask: AskMetrics, Path: "/metrics", Status: 200, Body: []byte(
-				"vllm:num_requests_running{engine=\"5\"} 2\nvllm:num_requests_running{engine=\"4\"} 1\nvllm:num_requests_running{engine=\"6\"} 9\n")}},
+				"vllm:num_requests_running{engine=\"5\"} 2\nvllm:num_requests_running{engine=\"4\"} 1\n" +
+					"vllm:num_requests_running{engine=\"6\"} 9\n")}},
 			fleet.Report{Ranks: 3, FirstRank: 4, Load: &fleet.LoadReport{Running: 2, Waiting: -1, KVUsage: -1}},
 		},
 		{
 			"vllm, one rank with a port of its own", fleet.KindVLLM,
 			fleet.Part{},
-			[]Answer{{Ask: AskMetrics, Path: "/metrics", Status: 200, Body: []byte("vllm:num_requests_running{engine=\"5\"} 2\n")}},
+			[]Answer{{
+				Ask: AskMetrics, Path: "/metrics", Status: 200,
+				Body: []byte("vllm:num_requests_running{engine=\"5\"} 2\n"),
+			}},
 			fleet.Report{Ranks: 1, FirstRank: 5, Load: &fleet.LoadReport{Running: 2, Waiting: -1, KVUsage: -1}},
 		},
 		{"vllm, rank 1", fleet.KindVLLM, rank(1), vllmAnswers(t)[2:], fleet.Report{
@@ -164,11 +175,15 @@ func TestReadRanked(t *testing.T) {
 			"vllm, cache not laid out yet", fleet.KindVLLM,
 			fleet.Part{},
 			[]Answer{{Ask: AskMetrics, Status: 200, Body: []byte(
-				"vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"None\"} 1.0\nvllm:num_requests_running NaN\n")}},
+				"vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"None\"} 1.0\n" +
+					"vllm:num_requests_running NaN\n")}},
 			fleet.Report{BlockTokens: 16},
 		},
 		{"sglang", fleet.KindSGLang, fleet.Part{}, []Answer{
-			{Ask: AskModels, Path: "/v1/models", Status: 200, Body: []byte(`{"data":[{"id":"tiny","owned_by":"sglang"}]}`)},
+			{
+				Ask: AskModels, Path: "/v1/models", Status: 200,
+				Body: []byte(`{"data":[{"id":"tiny","owned_by":"sglang"}]}`),
+			},
 			{Ask: AskInfo, Path: "/server_info", Status: 200, Body: fixture(t, "sglang/0.5.23/server_info.json")},
 			{Ask: AskLoad, Path: "/v1/loads", Status: 200, Body: fixture(t, "sglang/0.5.23/loads.json")},
 		}, fleet.Report{
@@ -179,7 +194,9 @@ func TestReadRanked(t *testing.T) {
 		}},
 		{"sglang, metrics", fleet.KindSGLang, fleet.Part{}, []Answer{
 			{Ask: AskLoad, Path: "/metrics", Status: 200, Body: fixture(t, "sglang/0.5.23/metrics.txt")},
-		}, fleet.Report{Load: &fleet.LoadReport{Running: 0, Waiting: 0, KVUsage: 0}, CacheTokens: 32768, BlockTokens: 32}},
+		}, fleet.Report{Load: &fleet.LoadReport{
+			Running: 0, Waiting: 0, KVUsage: 0,
+		}, CacheTokens: 32768, BlockTokens: 32}},
 		{
 			"sglang, old load, rank 1", fleet.KindSGLang, rank(1),
 			[]Answer{{Ask: AskLoad, Path: "/get_load", Status: 200, Body: []byte(
@@ -204,26 +221,34 @@ func TestReadOthers(t *testing.T) {
 			{Ask: AskMetrics, Path: "/metrics", Status: 200, Body: fixture(t, "vllm/0.32.0/cache_off.txt")},
 		}, fleet.Report{CacheOff: true, BlockTokens: 32, CacheTokens: 32768, Ranks: 1}},
 		{"trtllm", fleet.KindTRTLLM, fleet.Part{}, []Answer{
-			{Ask: AskModels, Path: "/v1/models", Status: 200, Body: []byte(`{"object":"list","data":[{"id":"nemotron","owned_by":"tensorrt_llm"}]}`)},
+			{
+				Ask: AskModels, Path: "/v1/models", Status: 200,
+				Body: []byte(`{"object":"list","data":[{"id":"nemotron","owned_by":"tensorrt_llm"}]}`),
+			},
 			{Ask: AskInfo, Path: "/server_info", Status: 200, Body: fixture(t, "trtllm/1.3/server_info.json")},
 			{Ask: AskVersion, Path: "/version", Status: 200, Body: []byte(`{"version":"1.3.0rc2"}`)},
 			{Ask: AskMetrics, Path: "/prometheus/metrics", Status: 200, Body: fixture(t, "trtllm/1.3/metrics.txt")},
 		}, fleet.Report{
-			Version: "1.3.0rc2", Models: []fleet.Model{{ID: "nemotron"}}, Slots: 64, BlockTokens: 32, CacheTokens: 131072, Handover: `{"ctx_info_endpoint":["tcp://10.0.0.1:5555"]}`,
+			Version: "1.3.0rc2", Models: []fleet.Model{{ID: "nemotron"}}, Slots: 64, BlockTokens: 32,
+			CacheTokens: 131072, Handover: `{"ctx_info_endpoint":["tcp://10.0.0.1:5555"]}`,
 			Load: &fleet.LoadReport{Running: 7, Waiting: 2, KVUsage: 0.125},
 		}},
 		{"trtllm, its HTTP layer as captured", fleet.KindTRTLLM, fleet.Part{}, []Answer{
 			{Ask: AskModels, Path: "/v1/models", Status: 200, Body: fixture(t, "trtllm/0076e939/models.json")},
 			{Ask: AskInfo, Path: "/server_info", Status: 200, Body: fixture(t, "trtllm/0076e939/server_info.json")},
-			{Ask: AskMetrics, Path: "/prometheus/metrics", Status: 200, Body: fixture(t, "trtllm/0076e939/metrics.txt")},
+			{
+				Ask: AskMetrics, Path: "/prometheus/metrics", Status: 200,
+				Body: fixture(t, "trtllm/0076e939/metrics.txt"),
+			},
 		}, fleet.Report{
 			Models: []fleet.Model{{ID: "m"}}, Slots: 64, BlockTokens: 32, CacheTokens: 32768, Handover: `{}`,
 			Load: &fleet.LoadReport{KVUsage: 0.001953125},
 		}},
 		{"llamacpp", fleet.KindLlamaCpp, fleet.Part{}, llamaAnswers(t), fleet.Report{
-			Version: "b11669-debian", ReportsCached: true, Sleep: fleet.Awake, Slots: 4, BlockTokens: 1, CacheTokens: 8192,
-			Models: []fleet.Model{{ID: "tiny.gguf", ContextTokens: 2048}, {ID: "tiny", ContextTokens: 2048}},
-			Load:   &fleet.LoadReport{Running: 2, Waiting: 6, KVUsage: -1},
+			Version: "b11669-debian", ReportsCached: true, Sleep: fleet.Awake, Slots: 4, BlockTokens: 1,
+			CacheTokens: 8192,
+			Models:      []fleet.Model{{ID: "tiny.gguf", ContextTokens: 2048}, {ID: "tiny", ContextTokens: 2048}},
+			Load:        &fleet.LoadReport{Running: 2, Waiting: 6, KVUsage: -1},
 		}},
 		{"llamacpp, as captured", fleet.KindLlamaCpp, fleet.Part{}, []Answer{
 			{Ask: AskModels, Path: "/v1/models", Status: 200, Body: fixture(t, "llamacpp/b11669/models.json")},
@@ -231,9 +256,9 @@ func TestReadOthers(t *testing.T) {
 			{Ask: AskLoad, Path: "/slots", Status: 200, Body: fixture(t, "llamacpp/b11669/slots.json")},
 			{Ask: AskMetrics, Path: "/metrics", Status: 200, Body: fixture(t, "llamacpp/b11669/metrics.txt")},
 		}, fleet.Report{
-			Version: "b11669-Debian", ReportsCached: true, Sleep: fleet.Awake, Slots: 4, BlockTokens: 1, CacheTokens: 131072,
-			Models: []fleet.Model{{ID: "tiny", ContextTokens: 32768}},
-			Load:   &fleet.LoadReport{Running: 0, Waiting: 0, KVUsage: -1},
+			Version: "b11669-Debian", ReportsCached: true, Sleep: fleet.Awake, Slots: 4, BlockTokens: 1,
+			CacheTokens: 131072, Models: []fleet.Model{{ID: "tiny", ContextTokens: 32768}},
+			Load: &fleet.LoadReport{Running: 0, Waiting: 0, KVUsage: -1},
 		}},
 		{"llamacpp, slot 1", fleet.KindLlamaCpp, slot(1), llamaAnswers(t)[1:], fleet.Report{
 			Version: "b11669-debian", Sleep: fleet.Awake, Slots: 1, BlockTokens: 1, CacheTokens: 2048,
@@ -243,7 +268,9 @@ func TestReadOthers(t *testing.T) {
 			{Ask: AskAlive, Path: "/api/version", Status: 200, Body: fixture(t, "ollama/0.33.0-rc2/version.json")},
 			{Ask: AskModels, Path: "/api/tags", Status: 200, Body: fixture(t, "ollama/0.33.0-rc2/tags.json")},
 			{Ask: AskLoad, Path: "/api/ps", Status: 200, Body: fixture(t, "ollama/0.33.0-rc2/ps.json")},
-		}, fleet.Report{Healthy: true, Version: "0.33.0-rc2", Sleep: fleet.Awake, Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"tiny:latest", "tiny"}}, Models: []fleet.Model{{ID: "tiny:latest"}, {ID: "tiny"}}}},
+		}, fleet.Report{Healthy: true, Version: "0.33.0-rc2", Sleep: fleet.Awake, Load: &fleet.LoadReport{
+			Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"tiny:latest", "tiny"},
+		}, Models: []fleet.Model{{ID: "tiny:latest"}, {ID: "tiny"}}}},
 		{
 			"other, odd types", fleet.KindOther,
 			fleet.Part{},
@@ -259,11 +286,15 @@ func TestReadOthers(t *testing.T) {
 // TestReadSleep: what each kind says of itself while it sleeps, or is paused.
 func TestReadSleep(t *testing.T) {
 	page := func(states string) Answer {
-		return Answer{Ask: AskMetrics, Path: "/metrics", Status: 200, Body: []byte("# TYPE vllm:engine_sleep_state gauge\n" + states)}
+		return Answer{
+			Ask: AskMetrics, Path: "/metrics", Status: 200,
+			Body: []byte("# TYPE vllm:engine_sleep_state gauge\n" + states),
+		}
 	}
 	vllmState := func(rank int, awake, offloaded, discarded string) string {
 		line := func(state, v string) string {
-			return fmt.Sprintf("vllm:engine_sleep_state{engine=\"%d\",model_name=\"m\",sleep_state=\"%s\"} %s\n", rank, state, v)
+			return fmt.Sprintf("vllm:engine_sleep_state{engine=\"%d\",model_name=\"m\",sleep_state=\"%s\"} %s\n",
+				rank, state, v)
 		}
 		return line("awake", awake) + line("weights_offloaded", offloaded) + line("discard_all", discarded)
 	}
@@ -278,15 +309,42 @@ func TestReadSleep(t *testing.T) {
 		detail  string
 	}{
 		{"vllm, awake", fleet.KindVLLM, []Answer{page(vllmState(0, "1.0", "0.0", "0.0"))}, fleet.Awake, ""},
-		{"vllm, level 1", fleet.KindVLLM, []Answer{page(vllmState(0, "0.0", "1.0", "0.0"))}, fleet.Asleep, "asleep (weights_offloaded)"},
-		{"vllm, level 2", fleet.KindVLLM, []Answer{page(vllmState(0, "0.0", "0.0", "1.0"))}, fleet.Asleep, "asleep (discard_all)"},
-		{"vllm, one rank of two", fleet.KindVLLM, []Answer{page(vllmState(0, "1.0", "0.0", "0.0") + vllmState(1, "0.0", "1.0", "0.0"))}, fleet.Asleep, "asleep (weights_offloaded)"},
-		{"vllm, no such figure", fleet.KindVLLM, []Answer{page("vllm:num_requests_running{engine=\"0\"} 1\n")}, fleet.SleepUnknown, ""},
-		{"vllm, without metrics", fleet.KindVLLM, []Answer{said(AskSleep, "/is_sleeping", `{"is_sleeping":true}`)}, fleet.Asleep, "asleep"},
-		{"vllm, without metrics, awake", fleet.KindVLLM, []Answer{said(AskSleep, "/is_sleeping", `{"is_sleeping":false}`)}, fleet.Awake, ""},
+		{
+			"vllm, level 1", fleet.KindVLLM,
+			[]Answer{page(vllmState(0, "0.0", "1.0", "0.0"))},
+			fleet.Asleep, "asleep (weights_offloaded)",
+		},
+		{
+			"vllm, level 2", fleet.KindVLLM,
+			[]Answer{page(vllmState(0, "0.0", "0.0", "1.0"))},
+			fleet.Asleep, "asleep (discard_all)",
+		},
+		{
+			"vllm, one rank of two", fleet.KindVLLM,
+			[]Answer{page(vllmState(0, "1.0", "0.0", "0.0") + vllmState(1, "0.0", "1.0", "0.0"))},
+			fleet.Asleep, "asleep (weights_offloaded)",
+		},
+		{
+			"vllm, no such figure", fleet.KindVLLM,
+			[]Answer{page("vllm:num_requests_running{engine=\"0\"} 1\n")},
+			fleet.SleepUnknown, "",
+		},
+		{
+			"vllm, without metrics", fleet.KindVLLM,
+			[]Answer{said(AskSleep, "/is_sleeping", `{"is_sleeping":true}`)},
+			fleet.Asleep, "asleep",
+		},
+		{
+			"vllm, without metrics, awake", fleet.KindVLLM,
+			[]Answer{said(AskSleep, "/is_sleeping", `{"is_sleeping":false}`)},
+			fleet.Awake, "",
+		},
 		{
 			"vllm, paused", fleet.KindVLLM,
-			[]Answer{page(vllmState(0, "1.0", "0.0", "0.0")), said(AskSleep, "/is_sleeping", `{"is_sleeping":false}`), said(AskPaused, "/is_paused", `{"is_paused":true}`)},
+			[]Answer{
+				page(vllmState(0, "1.0", "0.0", "0.0")), said(AskSleep, "/is_sleeping", `{"is_sleeping":false}`),
+				said(AskPaused, "/is_paused", `{"is_paused":true}`),
+			},
 			fleet.Asleep, "paused",
 		},
 		{
@@ -294,19 +352,70 @@ func TestReadSleep(t *testing.T) {
 			[]Answer{page(vllmState(0, "0.0", "1.0", "0.0")), said(AskPaused, "/is_paused", `{"is_paused":false}`)},
 			fleet.Asleep, "asleep (weights_offloaded)",
 		},
-		{"vllm, something else", fleet.KindVLLM, []Answer{said(AskSleep, "/is_sleeping", `{"is_sleeping":"yes"}`)}, fleet.SleepUnknown, ""},
-		{"ollama, no model in memory", fleet.KindOllama, []Answer{said(AskLoad, "/api/ps", string(fixture(t, "ollama/0.33.0-rc2/ps_empty.json")))}, fleet.Dozing, ""},
-		{"ollama, one in memory", fleet.KindOllama, []Answer{said(AskLoad, "/api/ps", `{"models":[{"name":"m:latest"}]}`)}, fleet.Awake, ""},
-		{"llamacpp with several models, none in memory", fleet.KindLlamaCpp, []Answer{said(AskResident, "/models", `{"data":[{"id":"a","status":{"value":"unloaded"}},{"id":"b","status":{"value":"loading"}},{"id":"c","status":{"value":"sleeping"}}]}`)}, fleet.Dozing, ""},
-		{"llamacpp with several models, one in memory", fleet.KindLlamaCpp, []Answer{said(AskResident, "/models", `{"data":[{"id":"a","status":{"value":"loaded"}},{"id":"b","status":{"value":"loading"}}]}`)}, fleet.Awake, ""},
-		{"llamacpp with one model", fleet.KindLlamaCpp, []Answer{said(AskResident, "/models", `{"data":[{"id":"a"}]}`)}, fleet.SleepUnknown, ""},
-		{"llama-swap, none runs", fleet.KindOther, []Answer{said(AskResident, "/running", `{"running":[]}`)}, fleet.Dozing, ""},
-		{"llama-swap, one starts", fleet.KindOther, []Answer{said(AskResident, "/running", `{"running":[{"model":"a","state":"starting"}]}`)}, fleet.Dozing, ""},
-		{"llama-swap, one runs", fleet.KindOther, []Answer{said(AskResident, "/running", `{"running":[{"model":"a","state":"ready"}]}`)}, fleet.Awake, ""},
-		{"another server with such a path", fleet.KindOther, []Answer{said(AskResident, "/running", `{"ok":true}`)}, fleet.SleepUnknown, ""},
-		{"llamacpp, awake", fleet.KindLlamaCpp, []Answer{said(AskInfo, "/props", `{"total_slots":4,"is_sleeping":false}`)}, fleet.Awake, ""},
-		{"llamacpp, asleep", fleet.KindLlamaCpp, []Answer{said(AskInfo, "/props", `{"total_slots":4,"is_sleeping":true}`)}, fleet.Dozing, ""},
-		{"llamacpp, before it could sleep", fleet.KindLlamaCpp, []Answer{said(AskInfo, "/props", `{"total_slots":4}`)}, fleet.SleepUnknown, ""},
+		{
+			"vllm, something else", fleet.KindVLLM,
+			[]Answer{said(AskSleep, "/is_sleeping", `{"is_sleeping":"yes"}`)},
+			fleet.SleepUnknown, "",
+		},
+		{
+			"ollama, no model in memory", fleet.KindOllama,
+			[]Answer{said(AskLoad, "/api/ps", string(fixture(t, "ollama/0.33.0-rc2/ps_empty.json")))},
+			fleet.Dozing, "",
+		},
+		{
+			"ollama, one in memory", fleet.KindOllama,
+			[]Answer{said(AskLoad, "/api/ps", `{"models":[{"name":"m:latest"}]}`)},
+			fleet.Awake, "",
+		},
+		{
+			"llamacpp with several models, none in memory", fleet.KindLlamaCpp,
+			[]Answer{said(AskResident, "/models", `{"data":[{"id":"a","status":{"value":"unloaded"}},{"id":"b","status":{"value":"loading"}},{"id":"c","status":{"value":"sleeping"}}]}`)},
+			fleet.Dozing, "",
+		},
+		{"llamacpp with several models, one in memory", fleet.KindLlamaCpp, []Answer{
+			said(AskResident, "/models",
+				`{"data":[{"id":"a","status":{"value":"loaded"}},{"id":"b","status":{"value":"loading"}}]}`),
+		}, fleet.Awake, ""},
+		{
+			"llamacpp with one model", fleet.KindLlamaCpp,
+			[]Answer{said(AskResident, "/models", `{"data":[{"id":"a"}]}`)},
+			fleet.SleepUnknown, "",
+		},
+		{
+			"llama-swap, none runs", fleet.KindOther,
+			[]Answer{said(AskResident, "/running", `{"running":[]}`)},
+			fleet.Dozing, "",
+		},
+		{
+			"llama-swap, one starts", fleet.KindOther,
+			[]Answer{said(AskResident, "/running", `{"running":[{"model":"a","state":"starting"}]}`)},
+			fleet.Dozing, "",
+		},
+		{
+			"llama-swap, one runs", fleet.KindOther,
+			[]Answer{said(AskResident, "/running", `{"running":[{"model":"a","state":"ready"}]}`)},
+			fleet.Awake, "",
+		},
+		{
+			"another server with such a path", fleet.KindOther,
+			[]Answer{said(AskResident, "/running", `{"ok":true}`)},
+			fleet.SleepUnknown, "",
+		},
+		{
+			"llamacpp, awake", fleet.KindLlamaCpp,
+			[]Answer{said(AskInfo, "/props", `{"total_slots":4,"is_sleeping":false}`)},
+			fleet.Awake, "",
+		},
+		{
+			"llamacpp, asleep", fleet.KindLlamaCpp,
+			[]Answer{said(AskInfo, "/props", `{"total_slots":4,"is_sleeping":true}`)},
+			fleet.Dozing, "",
+		},
+		{
+			"llamacpp, before it could sleep", fleet.KindLlamaCpp,
+			[]Answer{said(AskInfo, "/props", `{"total_slots":4}`)},
+			fleet.SleepUnknown, "",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var r fleet.Report
@@ -353,7 +462,10 @@ func TestAlive(t *testing.T) {
 		{404, "", true, ""},
 		{429, "", true, ""},
 		{501, "", true, ""},
-		{503, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`, false, "starting, stopping or paused: 503 Loading model"},
+		{
+			503, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`, false,
+			"starting, stopping or paused: 503 Loading model",
+		},
 		{503, "", false, "starting, stopping or paused: 503"},
 		{500, "<html>nginx</html>", false, "500"},
 		{500, `{"error":"boom"}`, false, "500 boom"},
@@ -379,11 +491,18 @@ func TestUselessAnswers(t *testing.T) {
 	for _, k := range Kinds() {
 		d := dialect(t, k)
 		for _, ask := range append(d.Asks(), d.LoadAsks()...) {
-			for _, body := range []string{"", "null", "[]", "{}", "[1]", "<html>", `{"data":`, strings.Repeat("[", 20000)} {
+			for _, body := range []string{
+				"", "null", "[]", "{}", "[1]", "<html>", `{"data":`, strings.Repeat("[", 20000),
+			} {
 				for _, status := range []int{200, 401, 500} {
-					want := fleet.Report{Healthy: true, Version: "v", Models: []fleet.Model{{ID: "m"}}, CacheTokens: 1, Slots: 2}
-					got := fleet.Report{Healthy: true, Version: "v", Models: []fleet.Model{{ID: "m"}}, CacheTokens: 1, Slots: 2}
-					err := d.Read(Answer{Ask: ask.Name, Path: ask.Path, Status: status, Body: []byte(body)}, fleet.Part{}, &got)
+					want := fleet.Report{
+						Healthy: true, Version: "v", Models: []fleet.Model{{ID: "m"}}, CacheTokens: 1, Slots: 2,
+					}
+					got := fleet.Report{
+						Healthy: true, Version: "v", Models: []fleet.Model{{ID: "m"}}, CacheTokens: 1, Slots: 2,
+					}
+					err := d.Read(Answer{Ask: ask.Name, Path: ask.Path, Status: status, Body: []byte(body)},
+						fleet.Part{}, &got)
 					if status != 200 && (err == nil || !strings.Contains(err.Error(), ask.Path)) {
 						t.Errorf("%s %s %d: error is %v", k, ask.Path, status, err)
 					}
@@ -414,20 +533,57 @@ func TestRecognise(t *testing.T) {
 		{"sglang", []Answer{models("sglang"), ok("/api/version", `{"version":"0.5"}`)}, fleet.KindSGLang},
 		{"trtllm", []Answer{models("tensorrt_llm"), ok("/version", `{"version":"1.3"}`)}, fleet.KindTRTLLM},
 		{"llamacpp", []Answer{models("llamacpp")}, fleet.KindLlamaCpp},
-		{"ollama", []Answer{ok("/v1/models", string(fixture(t, "ollama/0.33.0-rc2/models.json"))), ok("/api/version", string(fixture(t, "ollama/0.33.0-rc2/version.json")))}, fleet.KindOllama},
-		{"ollama without models", []Answer{ok("/v1/models", `{"object":"list","data":null}`), ok("/api/version", string(fixture(t, "ollama/0.33.0-rc2/version.json")))}, fleet.KindOllama},
+		{"ollama", []Answer{
+			ok("/v1/models", string(fixture(t, "ollama/0.33.0-rc2/models.json"))), ok("/api/version",
+				string(fixture(t, "ollama/0.33.0-rc2/version.json"))),
+		}, fleet.KindOllama},
+		{"ollama without models", []Answer{
+			ok("/v1/models", `{"object":"list","data":null}`), ok("/api/version",
+				string(fixture(t, "ollama/0.33.0-rc2/version.json"))),
+		}, fleet.KindOllama},
 		{"ollama, own models", []Answer{models("me"), ok("/api/version", `{"version":"0.33"}`)}, fleet.KindOllama},
-		{"vllm behind a key", []Answer{locked, missing("/server_info"), missing("/props"), ok("/load", `{"server_load":0}`), ok("/version", `{"version":"0.32.0"}`)}, fleet.KindVLLM},
-		{"sglang behind a key", []Answer{locked, ok("/server_info", string(fixture(t, "sglang/0.5.23/server_info.json")))}, fleet.KindSGLang},
-		{"trtllm, captured", []Answer{ok("/v1/models", string(fixture(t, "trtllm/0076e939/models.json")))}, fleet.KindTRTLLM},
-		{"trtllm, its information alone", []Answer{ok("/server_info", string(fixture(t, "trtllm/0076e939/server_info.json")))}, fleet.KindTRTLLM},
-		{"trtllm behind a key", []Answer{locked, ok("/server_info", string(fixture(t, "trtllm/1.3/server_info.json"))), ok("/version", `{"version":"1.3"}`)}, fleet.KindTRTLLM},
-		{"llamacpp behind a key", []Answer{locked, ok("/props", string(fixture(t, "llamacpp/0.7.0/props.json")))}, fleet.KindLlamaCpp},
+		{"vllm behind a key", []Answer{
+			locked, missing("/server_info"), missing("/props"), ok("/load", `{"server_load":0}`), ok("/version",
+				`{"version":"0.32.0"}`),
+		}, fleet.KindVLLM},
+		{
+			"sglang behind a key",
+			[]Answer{locked, ok("/server_info", string(fixture(t, "sglang/0.5.23/server_info.json")))},
+			fleet.KindSGLang,
+		},
+		{
+			"trtllm, captured",
+			[]Answer{ok("/v1/models", string(fixture(t, "trtllm/0076e939/models.json")))},
+			fleet.KindTRTLLM,
+		},
+		{
+			"trtllm, its information alone",
+			[]Answer{ok("/server_info", string(fixture(t, "trtllm/0076e939/server_info.json")))},
+			fleet.KindTRTLLM,
+		},
+		{"trtllm behind a key", []Answer{
+			locked, ok("/server_info", string(fixture(t, "trtllm/1.3/server_info.json"))), ok("/version",
+				`{"version":"1.3"}`),
+		}, fleet.KindTRTLLM},
+		{
+			"llamacpp behind a key",
+			[]Answer{locked, ok("/props", string(fixture(t, "llamacpp/0.7.0/props.json")))},
+			fleet.KindLlamaCpp,
+		},
 		{"another gateway", []Answer{models("openai"), missing("/version")}, fleet.KindOther},
 		{"a wall of 401", []Answer{locked, {Path: "/version", Status: 401}}, fleet.KindOther},
-		{"a web page for everything", []Answer{ok("/v1/models", "<html>"), ok("/props", "<html>"), ok("/version", "<html>")}, fleet.KindOther},
-		{"starting", []Answer{{Path: "/v1/models", Status: 503, Body: []byte(`{"error":{"message":"Loading model"}}`)}, {Path: "/props", Status: 503}}, fleet.KindUnknown},
-		{"trtllm starts", []Answer{{Path: "/v1/models", Status: 503, Body: starting}, {Path: "/server_info", Status: 503, Body: starting}, {Path: "/props", Status: 503, Body: starting}}, fleet.KindUnknown},
+		{
+			"a web page for everything",
+			[]Answer{ok("/v1/models", "<html>"), ok("/props", "<html>"), ok("/version", "<html>")},
+			fleet.KindOther,
+		},
+		{"starting", []Answer{
+			{Path: "/v1/models", Status: 503, Body: []byte(`{"error":{"message":"Loading model"}}`)},
+			{Path: "/props", Status: 503},
+		}, fleet.KindUnknown},
+		{"trtllm starts", []Answer{{Path: "/v1/models", Status: 503, Body: starting}, {
+			Path: "/server_info", Status: 503, Body: starting,
+		}, {Path: "/props", Status: 503, Body: starting}}, fleet.KindUnknown},
 		{"bad gateway", []Answer{{Path: "/v1/models", Status: 502}}, fleet.KindUnknown},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -443,7 +599,8 @@ func FuzzRead(f *testing.F) {
 	for i := range Kinds() {
 		f.Add(uint8(i), uint8(0), string(fixture(f, "vllm/0.32.0/metrics.txt")))
 		f.Add(uint8(i), uint8(1), `{"data":[{"id":"a","parent":"a","max_model_len":1e400}]}`)
-		f.Add(uint8(i), uint8(2), `{"dp_size":-1,"max_total_num_tokens":1e18,"total_slots":1e9,"loads":[{"dp_rank":1e99}]}`)
+		f.Add(uint8(i), uint8(2),
+			`{"dp_size":-1,"max_total_num_tokens":1e18,"total_slots":1e9,"loads":[{"dp_rank":1e99}]}`)
 	}
 	f.Fuzz(func(t *testing.T, kind, ask uint8, body string) {
 		d := dialect(t, Kinds()[int(kind)%len(Kinds())])
@@ -461,7 +618,8 @@ func FuzzRead(f *testing.F) {
 						t.Fatalf("%+v", m)
 					}
 				}
-				if l := r.Load; l != nil && (l.Running < -1 || l.Waiting < -1 || math.IsNaN(l.KVUsage) || l.KVUsage > 1 || l.KVUsage < -1) {
+				if l := r.Load; l != nil &&
+					(l.Running < -1 || l.Waiting < -1 || math.IsNaN(l.KVUsage) || l.KVUsage > 1 || l.KVUsage < -1) {
 					t.Fatalf("%+v", l)
 				}
 			}

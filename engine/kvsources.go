@@ -28,7 +28,9 @@ func readKVSources(a Answer, r *fleet.Report) error {
 			first = n // ranks are counted from it, as endpoints are
 		}
 		if s.Events != "" && len(s.Events)+len(s.Replay)+len(s.Topic) <= 4*maxNameBytes {
-			sources = append(sources, fleet.KVSource{Rank: n - first, Events: s.Events, Replay: s.Replay, Topic: s.Topic})
+			sources = append(sources, fleet.KVSource{
+				Rank: n - first, Events: s.Events, Replay: s.Replay, Topic: s.Topic,
+			})
 		}
 	}
 	if sources != nil {

@@ -25,7 +25,12 @@ func (llamaCpp) Asks() []Ask {
 // to --sleep-idle-seconds anew, /metrics in older versions; /health, /props and /models never do (server-context.cpp,
 // create_response; tools/server/README.md, "Sleeping on Idle").
 func (llamaCpp) LoadAsks() []Ask {
-	return []Ask{{Name: AskInfo, Path: "/props"}, {Name: AskResident, Path: "/models"}, {Name: AskLoad, Path: "/slots", Works: true}, {Name: AskMetrics, Path: "/metrics", Works: true}}
+	return []Ask{
+		{Name: AskInfo, Path: "/props"},
+		{Name: AskResident, Path: "/models"},
+		{Name: AskLoad, Path: "/slots", Works: true},
+		{Name: AskMetrics, Path: "/metrics", Works: true},
+	}
 }
 
 func (llamaCpp) Read(a Answer, part fleet.Part, r *fleet.Report) error {

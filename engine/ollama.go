@@ -52,8 +52,8 @@ func readPS(a Answer, r *fleet.Report) error {
 	return nil
 }
 
-// readTags reads /api/tags. The context is unknown: its context_length is the model's, of which Ollama chooses a part when
-// it loads the model. It drops old messages of prompts that are longer, cuts them, or answers 400.
+// readTags reads /api/tags. The context is unknown: its context_length is the model's, of which Ollama chooses a part
+// when it loads the model. It drops old messages of prompts that are longer, cuts them, or answers 400.
 func readTags(a Answer, r *fleet.Report) error {
 	models, err := namedModels(a)
 	if err == nil {

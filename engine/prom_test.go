@@ -67,7 +67,9 @@ func TestLabel(t *testing.T) {
 	if _, ok := s.value(); !ok {
 		t.Fatal("no value")
 	}
-	for name, want := range map[string]string{"engine": "1", "model": "a\"b\\c\nd", "empty": "", "engine_type": "x", "type": "", "x": ""} {
+	for name, want := range map[string]string{
+		"engine": "1", "model": "a\"b\\c\nd", "empty": "", "engine_type": "x", "type": "", "x": "",
+	} {
 		if got := unescape(s.label(name)); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
@@ -75,7 +77,8 @@ func TestLabel(t *testing.T) {
 }
 
 // naive parses the same format by a regular expression.
-var naive = regexp.MustCompile(`^[ \t]*([^\s{#"]+)[ \t]*(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?[ \t]*([^ \t\r]{1,64})(?:[ \t\r].*)?$`)
+var naive = regexp.MustCompile(
+	`^[ \t]*([^\s{#"]+)[ \t]*(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?[ \t]*([^ \t\r]{1,64})(?:[ \t\r].*)?$`)
 
 func naivePage(page, prefix string) (out []sample) {
 	for line := range strings.SplitSeq(page, "\n") {
@@ -94,7 +97,11 @@ func TestSamplesOfRealPages(t *testing.T) {
 	for _, test := range []struct {
 		file, prefix string
 		least        int
-	}{{"sglang/0.5.23/metrics.txt", "sglang:", 500}, {"vllm/0.32.0/metrics.txt", "vllm:", 10}, {"llamacpp/0.7.0/metrics.txt", "llamacpp:", 2}} {
+	}{
+		{"sglang/0.5.23/metrics.txt", "sglang:", 500},
+		{"vllm/0.32.0/metrics.txt", "vllm:", 10},
+		{"llamacpp/0.7.0/metrics.txt", "llamacpp:", 2},
+	} {
 		page := string(fixture(t, test.file))
 		got, want := scanPage(page, test.prefix), naivePage(page, test.prefix)
 		if len(got) != len(want) || len(got) < test.least {
@@ -138,7 +145,9 @@ func BenchmarkReadMetrics(b *testing.B) {
 		read       func([]byte, *fleet.Report)
 	}{
 		{"vllm", "vllm/0.32.0/metrics.txt", func(p []byte, r *fleet.Report) { readVLLMMetrics(p, fleet.Part{}, r) }},
-		{"sglang", "sglang/0.5.23/metrics.txt", func(p []byte, r *fleet.Report) { readSGLangMetrics(p, fleet.Part{}, r) }},
+		{"sglang", "sglang/0.5.23/metrics.txt", func(p []byte, r *fleet.Report) {
+			readSGLangMetrics(p, fleet.Part{}, r)
+		}},
 	} {
 		b.Run(test.name, func(b *testing.B) {
 			page := fixture(b, test.file)

@@ -64,7 +64,8 @@ func evidence(a Answer) (k fleet.Kind, strength int) {
 			return fleet.KindSGLang, 8
 		case has(a.Body, "vllm_config"):
 			return fleet.KindVLLM, 8
-		case has(a.Body, "kv_cache_hash_algo") || has(a.Body, "tokens_per_block") || has(a.Body, "disaggregated_params"):
+		case has(a.Body, "kv_cache_hash_algo") || has(a.Body, "tokens_per_block") ||
+			has(a.Body, "disaggregated_params"):
 			return fleet.KindTRTLLM, 8
 		}
 	case "/props":

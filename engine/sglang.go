@@ -129,7 +129,10 @@ func readSGLangInfo(a Answer, part fleet.Part, r *fleet.Report) error {
 	}
 	if e := &info.Events; e.Host != "" {
 		for rank := range min(max(tokens(e.Ranks), 1), maxRanks) { // each rank adds its number to the ports
-			s := fleet.KVSource{Rank: rank, Topic: e.Topic, Events: tcpAddress(e.Host, tokens(e.Port), rank), Replay: tcpAddress(e.Host, tokens(e.Replay), rank)}
+			s := fleet.KVSource{
+				Rank: rank, Topic: e.Topic, Events: tcpAddress(e.Host, tokens(e.Port), rank),
+				Replay: tcpAddress(e.Host, tokens(e.Replay), rank),
+			}
 			if s.Events != "" {
 				r.KVSources = append(r.KVSources, s)
 			}

@@ -18,13 +18,21 @@ func (vllm) Kind() fleet.Kind { return fleet.KindVLLM }
 func (vllm) Alive() Ask { return Ask{Name: AskAlive, Path: "/health"} }
 
 func (vllm) Asks() []Ask {
-	return []Ask{{Name: AskModels, Path: "/v1/models"}, {Name: AskVersion, Path: "/version"}, {Name: AskEvents, Path: "/kv_event_sources"}}
+	return []Ask{
+		{Name: AskModels, Path: "/v1/models"},
+		{Name: AskVersion, Path: "/version"},
+		{Name: AskEvents, Path: "/kv_event_sources"},
+	}
 }
 
 // LoadAsks: /is_sleeping and /is_paused exist with VLLM_SERVER_DEV_MODE, as do the calls that put it to sleep. The
 // metrics say that it sleeps too, unless they are off, but not that it is paused.
 func (vllm) LoadAsks() []Ask {
-	return []Ask{{Name: AskMetrics, Path: "/metrics"}, {Name: AskSleep, Path: "/is_sleeping"}, {Name: AskPaused, Path: "/is_paused"}}
+	return []Ask{
+		{Name: AskMetrics, Path: "/metrics"},
+		{Name: AskSleep, Path: "/is_sleeping"},
+		{Name: AskPaused, Path: "/is_paused"},
+	}
 }
 
 func (vllm) Read(a Answer, part fleet.Part, r *fleet.Report) error {
@@ -128,7 +136,8 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 			if r.Sleep == fleet.SleepUnknown {
 				r.Sleep = fleet.Awake
 			}
-			if label := string(unescape(s.label("sleep_state"))); v == 1 && label != "awake" && len(label) <= maxDetail {
+			if label := string(unescape(s.label("sleep_state"))); v == 1 && label != "awake" &&
+				len(label) <= maxDetail {
 				state = label
 			}
 		case "vllm:num_requests_running":

@@ -10,10 +10,12 @@ import (
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*(1+math.Abs(a)+math.Abs(b)) }
 
-// TestFitsFindWhatIsThere: samples without noise give the line or plane that they are on, whatever was forgotten and however they weigh.
+// TestFitsFindWhatIsThere: samples without noise give the line or plane that they are on, whatever was forgotten and
+// however they weigh.
 func TestFitsFindWhatIsThere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		slope, other, start := rapid.Float64Range(-5, 5).Draw(t, "slope"), rapid.Float64Range(-5, 5).Draw(t, "other"), rapid.Float64Range(-50, 50).Draw(t, "start")
+		slope, other, start := rapid.Float64Range(-5, 5).Draw(t, "slope"), rapid.Float64Range(-5, 5).Draw(t, "other"),
+			rapid.Float64Range(-50, 50).Draw(t, "start")
 		keep := rapid.Float64Range(0.5, 1).Draw(t, "keep")
 		var ratio fit.Ratio
 		var line fit.Line
@@ -30,13 +32,15 @@ func TestFitsFindWhatIsThere(t *testing.T) {
 		if got := line.Slope(100, 1e-9); !near(got, slope) || !near(line.Intercept(got), start) {
 			t.Fatalf("a line %v + %v x, want %v + %v x", line.Intercept(got), got, start, slope)
 		}
-		if a, b := plane.Slopes(); !near(a, slope) || !near(b, other) || !near(plane.SlopeA(b), slope) || !near(plane.SlopeB(a), other) {
+		if a, b := plane.Slopes(); !near(a, slope) || !near(b, other) || !near(plane.SlopeA(b), slope) ||
+			!near(plane.SlopeB(a), other) {
 			t.Fatalf("a plane of %v and %v, want %v and %v", a, b, slope, other)
 		}
 	})
 }
 
-// TestPriorSlope: without variance in x a line has the slope that was assumed, with as much as that counts for it is halfway.
+// TestPriorSlope: without variance in x a line has the slope that was assumed, with as much as that counts for it is
+// halfway.
 func TestPriorSlope(t *testing.T) {
 	var l fit.Line
 	for range 5 {

@@ -87,11 +87,13 @@ func CheckRoles(endpoints []Endpoint) error {
 	switch {
 	case prefill > 0 && decode+both == 0:
 		return errors.New(
-			"there are endpoints with the role prefill and none that decodes: declare at least one with the role decode or both",
+			"there are endpoints with the role prefill and none that decodes: declare at least one with the role " +
+				"decode or both",
 		)
 	case decode > 0 && prefill+both == 0:
 		return errors.New(
-			"there are endpoints with the role decode and none that computes prompts: declare at least one with the role prefill or both, or leave the role out",
+			"there are endpoints with the role decode and none that computes prompts: " +
+				"declare at least one with the role prefill or both, or leave the role out",
 		)
 	}
 	return nil

@@ -11,11 +11,15 @@ const mostRange = 100_000
 // builtins are the functions of every template; strftime_now formats now.
 func builtins(now time.Time) map[string]any {
 	return map[string]any{
-		"range":           method("range", rangeOf),
-		"dict":            &function{name: "dict", call: dictOfArgs},
-		"namespace":       &function{name: "namespace", call: namespaceOf},
-		"raise_exception": method("raise_exception", func(f *frame, a *args) any { panic(fault{&Refusal{f.r.str(a.need("message"))}}) }),
-		"strftime_now":    method("strftime_now", func(_ *frame, a *args) any { return strftime(now, a.text("format")) }),
+		"range":     method("range", rangeOf),
+		"dict":      &function{name: "dict", call: dictOfArgs},
+		"namespace": &function{name: "namespace", call: namespaceOf},
+		"raise_exception": method("raise_exception", func(f *frame, a *args) any {
+			panic(fault{&Refusal{f.r.str(a.need("message"))}})
+		}),
+		"strftime_now": method("strftime_now", func(_ *frame, a *args) any {
+			return strftime(now, a.text("format"))
+		}),
 	}
 }
 
@@ -75,8 +79,9 @@ func namespaceOf(f *frame, a *args) any {
 // strftime formats a time as Python's strftime does in the C locale.
 func strftime(t time.Time, format string) string {
 	layouts := map[string]string{
-		"%Y": "2006", "%y": "06", "%m": "01", "%-m": "1", "%d": "02", "%-d": "2", "%e": "_2", "%b": "Jan", "%h": "Jan", "%B": "January", "%a": "Mon", "%A": "Monday",
-		"%H": "15", "%I": "03", "%-I": "3", "%M": "04", "%S": "05", "%p": "PM", "%j": "002", "%F": "2006-01-02", "%T": "15:04:05", "%D": "01/02/06", "%R": "15:04",
+		"%Y": "2006", "%y": "06", "%m": "01", "%-m": "1", "%d": "02", "%-d": "2", "%e": "_2", "%b": "Jan", "%h": "Jan",
+		"%B": "January", "%a": "Mon", "%A": "Monday", "%H": "15", "%I": "03", "%-I": "3", "%M": "04", "%S": "05",
+		"%p": "PM", "%j": "002", "%F": "2006-01-02", "%T": "15:04:05", "%D": "01/02/06", "%R": "15:04",
 	}
 	var out strings.Builder
 	for i := 0; i < len(format); i++ {

@@ -15,7 +15,8 @@ func unescape(s string) string {
 		return s
 	}
 	simple := map[byte]string{
-		'\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t", 'v': "\v", '\n': "",
+		'\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t",
+		'v': "\v", '\n': "",
 	}
 	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}
 	var out strings.Builder

@@ -118,7 +118,10 @@ func (e *test) eval(f *frame) any {
 }
 
 func (a *arguments) eval(f *frame, what string) *args {
-	out := &args{what: what, positional: evalAll(f, a.positional), names: append([]string(nil), a.names...), keywords: evalAll(f, a.keywords)}
+	out := &args{
+		what: what, positional: evalAll(f, a.positional), names: append([]string(nil), a.names...),
+		keywords: evalAll(f, a.keywords),
+	}
 	if a.rest != nil {
 		out.positional = append(out.positional, iterate(f, a.rest.eval(f))...)
 	}

@@ -27,7 +27,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	text, err := template.Render(map[string]any{"messages": messages, "tools": tools}, time.Now(), jinja.DefaultBudget())
+	text, err := template.Render(map[string]any{"messages": messages, "tools": tools}, time.Now(),
+		jinja.DefaultBudget())
 	fmt.Println(text, err)
 	// Output:
 	// <|user|>What is the weather? [{"name": "weather", "arguments": {"town": "string"}}] <nil>

@@ -67,7 +67,8 @@ func (p *parser) compare() expr {
 	for {
 		t := p.peek()
 		switch {
-		case t.kind == tokOp && (t.text == "==" || t.text == "!=" || t.text == "<" || t.text == "<=" || t.text == ">" || t.text == ">="):
+		case t.kind == tokOp &&
+			(t.text == "==" || t.text == "!=" || t.text == "<" || t.text == "<=" || t.text == ">" || t.text == ">="):
 			p.i++
 			c.ops = append(c.ops, t.text)
 		case p.skipName("in"):
@@ -351,7 +352,8 @@ func (p *parser) test(of expr) expr {
 	switch next := p.peek(); {
 	case p.isOp("("):
 		t.args = p.arguments()
-	case next.kind == tokName && !p.isName("else", "or", "and", "is", "if", "in", "not"), next.kind == tokString, next.kind == tokInt, next.kind == tokFloat, p.isOp("["), p.isOp("{"):
+	case next.kind == tokName && !p.isName("else", "or", "and", "is", "if", "in", "not"), next.kind == tokString,
+		next.kind == tokInt, next.kind == tokFloat, p.isOp("["), p.isOp("{"):
 		t.args.positional = []expr{p.postfix(p.primary())}
 	}
 	if not {

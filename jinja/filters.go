@@ -268,7 +268,8 @@ func orderFilters() map[string]filterFunc {
 			return &List{items}
 		},
 		"sort": func(f *frame, v any, a *args) any {
-			back, exact, attr := truth(a.or("reverse", false)), truth(a.or("case_sensitive", false)), a.or("attribute", nil)
+			back, exact, attr := truth(a.or("reverse", false)), truth(a.or("case_sensitive", false)),
+				a.or("attribute", nil)
 			return &List{sorted(f, iterate(f, v), back, func(x any) any { return folded(path(f, x, attr), exact) })}
 		},
 		"unique": func(f *frame, v any, a *args) any {
@@ -288,7 +289,8 @@ func orderFilters() map[string]filterFunc {
 			if !ok {
 				fail("dictsort needs a dictionary, not %s", typeName(v))
 			}
-			exact, by, back := truth(a.or("case_sensitive", false)), f.r.str(a.or("by", "key")), truth(a.or("reverse", false))
+			exact, by, back := truth(a.or("case_sensitive", false)), f.r.str(a.or("by", "key")),
+				truth(a.or("reverse", false))
 			at := 0
 			if by == "value" {
 				at = 1

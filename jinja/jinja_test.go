@@ -14,8 +14,14 @@ func TestBudget(t *testing.T) {
 	const perStep = 1024 // bytes allocated, of which most are garbage at once
 	small := Budget{Steps: 100_000, Output: 10_000}
 	rows := []struct{ name, source string }{
-		{"turns of a loop that do nothing", `{% for a in range(1000) %}{% for b in range(1000) %}{% endfor %}{% endfor %}`},
-		{"turns of a loop that are left out", `{% for a in range(1000) %}{% for b in range(1000) if b < 0 %}{% endfor %}{% endfor %}`},
+		{
+			"turns of a loop that do nothing",
+			`{% for a in range(1000) %}{% for b in range(1000) %}{% endfor %}{% endfor %}`,
+		},
+		{
+			"turns of a loop that are left out",
+			`{% for a in range(1000) %}{% for b in range(1000) if b < 0 %}{% endfor %}{% endfor %}`,
+		},
 		{"loops in loops", `{% for a in range(1000) %}{% for b in range(1000) %}{% for c in range(1000) %}{% endfor %}{% endfor %}{% endfor %}`},
 		{"a macro that calls itself", `{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}`},
 		{"macros that call each other", `{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{% if true %}{{ a() }}{% endif %}{% endmacro %}{{ a() }}`},
@@ -23,22 +29,52 @@ func TestBudget(t *testing.T) {
 		{"captured output", `{% for i in range(100) %}{% set x %}{{ 'x' * 1000 }}{% endset %}{% endfor %}`},
 		{"a text times a number", `{% set x = 'x' * 1000000000000 %}`},
 		{"a list times a number", `{% set x = [1] * 1000000000000 %}`},
-		{"doubling a text", `{% set n = namespace(x='x') %}{% for i in range(1000) %}{% set n.x = n.x + n.x %}{% endfor %}`},
-		{"doubling by ~", `{% set n = namespace(x='x') %}{% for i in range(1000) %}{% set n.x = n.x ~ n.x %}{% endfor %}`},
-		{"doubling a list", `{% set n = namespace(x=[1]) %}{% for i in range(1000) %}{% set n.x = n.x + n.x %}{% endfor %}`},
+		{
+			"doubling a text",
+			`{% set n = namespace(x='x') %}{% for i in range(1000) %}{% set n.x = n.x + n.x %}{% endfor %}`,
+		},
+		{
+			"doubling by ~",
+			`{% set n = namespace(x='x') %}{% for i in range(1000) %}{% set n.x = n.x ~ n.x %}{% endfor %}`,
+		},
+		{
+			"doubling a list",
+			`{% set n = namespace(x=[1]) %}{% for i in range(1000) %}{% set n.x = n.x + n.x %}{% endfor %}`,
+		},
 		{"replacing nothing", `{% set n = namespace(x='xx') %}{% for i in range(1000) %}{% set n.x = n.x | replace('x', 'xxxx') %}{% endfor %}`},
 		{"joining", `{% set n = namespace(x='xx') %}{% for i in range(1000) %}{% set n.x = [n.x, n.x, n.x] | join('y') %}{% endfor %}`},
-		{"writing JSON", `{% set n = namespace(x='"') %}{% for i in range(1000) %}{% set n.x = n.x | tojson %}{% endfor %}`},
-		{"nesting lists", `{% set n = namespace(x=[]) %}{% for i in range(1000) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x }}`},
+		{
+			"writing JSON",
+			`{% set n = namespace(x='"') %}{% for i in range(1000) %}{% set n.x = n.x | tojson %}{% endfor %}`,
+		},
+		{
+			"nesting lists",
+			`{% set n = namespace(x=[]) %}{% for i in range(1000) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x }}`,
+		},
 		{"comparing nested lists", `{% set n = namespace(x=[], y=[]) %}{% for i in range(150) %}{% set n.x = [n.x, n.x] %}{% set n.y = [n.y, n.y] %}{% endfor %}{{ n.x == n.y }}`},
-		{"a list of lists", `{% set n = namespace(x=[]) %}{% for i in range(100000) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x }}`},
-		{"long chains of filters", "{% for i in range(100000) %}{{ 'x'" + strings.Repeat("|e|upper|trim", 100) + " }}{% endfor %}"},
+		{
+			"a list of lists",
+			`{% set n = namespace(x=[]) %}{% for i in range(100000) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x }}`,
+		},
+		{
+			"long chains of filters",
+			"{% for i in range(100000) %}{{ 'x'" + strings.Repeat("|e|upper|trim", 100) + " }}{% endfor %}",
+		},
 		{"dictionaries", `{% for i in range(100000) %}{% set d = {'a': i, 'b': [i], 'c': {'d': i}} %}{% for k, v in d | items %}{% endfor %}{% endfor %}`},
-		{"splitting", `{% for i in range(100000) %}{% set d = ('a b' * 100).split(' ') | map('upper') | list %}{% endfor %}`},
-		{"sorting", `{% for i in range(100000) %}{% set d = range(1000) | sort(reverse=true) | unique | list %}{% endfor %}`},
+		{
+			"splitting",
+			`{% for i in range(100000) %}{% set d = ('a b' * 100).split(' ') | map('upper') | list %}{% endfor %}`,
+		},
+		{
+			"sorting",
+			`{% for i in range(100000) %}{% set d = range(1000) | sort(reverse=true) | unique | list %}{% endfor %}`,
+		},
 		{"slicing", `{% set l = range(1000) | list %}{% for i in range(100000) %}{% set d = l[::-1] %}{% endfor %}`},
 		{"texts by their characters", `{% set l = 'abcd' * 2000 %}{% for i in range(100000) %}{% for c in l %}{% endfor %}{% set d = l[::-1] %}{% endfor %}`},
-		{"formatting", `{% for i in range(100000) %}{% set d = '%s%s%s' % (i, i, i) ~ '{} {}'.format(i, i) %}{% endfor %}`},
+		{
+			"formatting",
+			`{% for i in range(100000) %}{% set d = '%s%s%s' % (i, i, i) ~ '{} {}'.format(i, i) %}{% endfor %}`,
+		},
 		{"padding", `{{ 'x'.ljust(1000000000000) }}`},
 		{"indenting", `{{ ('x\n' * 5000) | indent(100000) }}`},
 	}
@@ -50,7 +86,8 @@ func TestBudget(t *testing.T) {
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			if text, err := tpl.Render(nil, time.Now(), small); err == nil || !errors.Is(err, ErrBudget) && !strings.Contains(err.Error(), "too deep") {
+			if text, err := tpl.Render(nil, time.Now(), small); err == nil ||
+				!errors.Is(err, ErrBudget) && !strings.Contains(err.Error(), "too deep") {
 				t.Errorf("got %d bytes and %v, want ErrBudget", len(text), err)
 			}
 			runtime.ReadMemStats(&after)
@@ -68,7 +105,8 @@ func TestTimeIsBounded(t *testing.T) {
 	}
 	asked := 0
 	expired := func() bool { asked++; return asked == 3 }
-	if _, err := tpl.Render(nil, time.Now(), Budget{Steps: 1 << 60, Output: 10, Expired: expired}); !errors.Is(err, ErrBudget) || asked != 3 {
+	if _, err := tpl.Render(nil, time.Now(), Budget{Steps: 1 << 60, Output: 10, Expired: expired}); !errors.Is(err,
+		ErrBudget) || asked != 3 {
 		t.Errorf("got %v after %d questions, want ErrBudget after 3", err, asked)
 	}
 }
@@ -109,7 +147,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// TestParsingIsLinear holds the memory that is allocated while a template is read to its length: what is copied again and again shows there.
+// TestParsingIsLinear holds the memory that is allocated while a template is read to its length: what is copied again
+// and again shows there.
 func TestParsingIsLinear(t *testing.T) {
 	rows := []struct{ name, begin, again, end string }{
 		{"texts side by side", "{{ ", "'a'", " }}"},
@@ -181,14 +220,17 @@ func TestDecode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := (*rendering)(nil).repr(v, 0), "{'b': 2, 'a': [1.0, 100.0, 12345678901234567890, 'x', None, True]}"; got != want {
+	if got, want := (*rendering)(nil).repr(v, 0),
+		"{'b': 2, 'a': [1.0, 100.0, 12345678901234567890, 'x', None, True]}"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	a, _ := v.(*Dict).Get("a")
 	if n, ok := a.(*List).Items[2].(*big.Int); !ok || n.String() != "12345678901234567890" {
 		t.Errorf("got %v", a)
 	}
-	for _, bad := range []string{``, `{`, `[1,]`, `1 2`, `{"a"}`, strings.Repeat("9", 5000), strings.Repeat("[", 20000)} {
+	for _, bad := range []string{
+		``, `{`, `[1,]`, `1 2`, `{"a"}`, strings.Repeat("9", 5000), strings.Repeat("[", 20000),
+	} {
 		if v, err := Decode([]byte(bad)); err == nil {
 			t.Errorf("%.20s: got %v", bad, v)
 		}
@@ -222,7 +264,8 @@ func FuzzRender(f *testing.F) {
 		f.Add(c.Template)
 	}
 	vars := variables(f, g.Vars)
-	before := (*rendering)(nil).repr(vars["nested"], 0) + (*rendering)(nil).repr(vars["d"], 0) + (*rendering)(nil).repr(vars["list"], 0)
+	before := (*rendering)(nil).repr(vars["nested"], 0) + (*rendering)(nil).repr(vars["d"], 0) +
+		(*rendering)(nil).repr(vars["list"], 0)
 	f.Fuzz(func(t *testing.T, source string) {
 		tpl, err := Parse(source)
 		if err != nil {
@@ -237,7 +280,8 @@ func FuzzRender(f *testing.F) {
 		if text != again || (err == nil) != (err2 == nil) {
 			t.Fatalf("%q, %v and then %q, %v", text, err, again, err2)
 		}
-		if after := (*rendering)(nil).repr(vars["nested"], 0) + (*rendering)(nil).repr(vars["d"], 0) + (*rendering)(nil).repr(vars["list"], 0); after != before {
+		if after := (*rendering)(nil).repr(vars["nested"], 0) + (*rendering)(nil).repr(vars["d"], 0) +
+			(*rendering)(nil).repr(vars["list"], 0); after != before {
 			t.Fatalf("the template changed its variables: %s", after)
 		}
 	})

@@ -158,7 +158,9 @@ func (d *dumper) value(v any) {
 			order[i] = i
 		}
 		if d.sort {
-			slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(jsonKey(v.keys[a]), jsonKey(v.keys[b])) })
+			slices.SortStableFunc(order, func(a, b int) int {
+				return strings.Compare(jsonKey(v.keys[a]), jsonKey(v.keys[b]))
+			})
 		}
 		d.group('{', '}', v.Len(), func(i int) {
 			d.text(jsonKey(v.keys[order[i]]))

@@ -17,7 +17,8 @@ func changes(v any, name string) bool {
 }
 
 func unsafe(v any, name string) any {
-	return &undefined{"the method " + name + " of a " + typeName(v) + ", which would change it and is not allowed in a chat template,"}
+	return &undefined{"the method " + name + " of a " + typeName(v) +
+		", which would change it and is not allowed in a chat template,"}
 }
 
 func dictMethod(d *Dict, name string) any {
@@ -91,7 +92,9 @@ func listMethod(v any, name string) any {
 
 // stringMethod is a method of a text; nil for an unknown one.
 func stringMethod(s, name string) any {
-	for _, group := range []func(s, name string) func(f *frame, a *args) any{stripMethod, splitMethod, findMethod, caseMethod, askMethod, shapeMethod} {
+	for _, group := range []func(s, name string) func(f *frame, a *args) any{
+		stripMethod, splitMethod, findMethod, caseMethod, askMethod, shapeMethod,
+	} {
 		if call := group(s, name); call != nil {
 			return method(name, func(f *frame, a *args) any {
 				f.r.spend(len(s))

@@ -4,8 +4,8 @@ package jinja
 // list.
 func selectFilters() map[string]filterFunc {
 	return map[string]filterFunc{
-		"select": choose(false, true), "reject": choose(false, false), "selectattr": choose(true, true), "rejectattr": choose(true, false),
-		"map": mapped, "max": extreme(1), "min": extreme(-1),
+		"select": choose(false, true), "reject": choose(false, false), "selectattr": choose(true, true),
+		"rejectattr": choose(true, false), "map": mapped, "max": extreme(1), "min": extreme(-1),
 		"sum": func(f *frame, v any, a *args) any {
 			attr, total := a.or("attribute", nil), a.or("start", 0)
 			for _, x := range iterate(f, v) {

@@ -60,7 +60,8 @@ func testFuncs() map[string]testFunc {
 			return typeName(v) == typeName(other) && f.r.equal(v, other, 0)
 		}),
 		"in": op("in"),
-		"eq": op("=="), "equalto": op("=="), "ne": op("!="), "lt": op("<"), "lessthan": op("<"), "le": op("<="), "gt": op(">"), "greaterthan": op(">"), "ge": op(">="),
+		"eq": op("=="), "equalto": op("=="), "ne": op("!="), "lt": op("<"), "lessthan": op("<"), "le": op("<="),
+		"gt": op(">"), "greaterthan": op(">"), "ge": op(">="),
 		"filter": func(f *frame, v any, _ *args) bool { _, ok := f.known.filters[f.r.str(v)]; return ok },
 		"test":   func(f *frame, v any, _ *args) bool { _, ok := f.known.tests[f.r.str(v)]; return ok },
 	}

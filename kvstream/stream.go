@@ -107,7 +107,8 @@ func (s *Stream) Step(seq uint64, at float64) Step {
 	case seq > s.next:
 		s.stats.Gaps++
 		return Gap
-	case seq == s.next: // the next number but an older time: the clock went back further than clockSlack, or it is another engine
+	case seq == s.next:
+		// the next number but an older time: the clock went back further than clockSlack, or it is another engine
 		return Restart
 	case seq == s.next-1 && at == s.at, at != 0 && at <= s.at:
 		s.stats.Duplicate++

@@ -9,7 +9,10 @@ import (
 
 // storedEvent is an event that stores blocks of four tokens after a parent.
 func storedEvent(parent uint64, hashes []uint64, tokens []uint32, session string) Event {
-	return Event{Kind: Stored, Hashes: hashes, Parent: parent, HasParent: parent != 0, Tokens: tokens, BlockTokens: 4, Session: session}
+	return Event{
+		Kind: Stored, Hashes: hashes, Parent: parent, HasParent: parent != 0, Tokens: tokens,
+		BlockTokens: 4, Session: session,
+	}
 }
 
 func TestKVSteps(t *testing.T) {
@@ -49,8 +52,8 @@ func TestKVSteps(t *testing.T) {
 	}
 }
 
-// TestKVSmallerBlocksAfterRestart: a restarted engine may use smaller blocks. Without a restart a smaller block is a partial
-// one.
+// TestKVSmallerBlocksAfterRestart: a restarted engine may use smaller blocks. Without a restart a smaller block is a
+// partial one.
 func TestKVSmallerBlocksAfterRestart(t *testing.T) {
 	s := New(0)
 	var ops Ops
@@ -65,12 +68,13 @@ func TestKVSmallerBlocksAfterRestart(t *testing.T) {
 	}
 	s.Reset(true, 0)
 	if stored(0, 3, 4); ops.Len() != 1 || s.Held() != 1 {
-		t.Errorf("after a restart with smaller blocks: %d operations, %d blocks held, want one each", ops.Len(), s.Held())
+		t.Errorf("after a restart with smaller blocks: %d operations, %d blocks held, want one each",
+			ops.Len(), s.Held())
 	}
 }
 
-// TestKVNamesAreTheTokens: engines with different hash functions, and known tokens, give a prompt the same names; another
-// prompt, salt or adapter gives other names.
+// TestKVNamesAreTheTokens: engines with different hash functions, and known tokens, give a prompt the same names;
+// another prompt, salt or adapter gives other names.
 func TestKVNamesAreTheTokens(t *testing.T) {
 	tokens := []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
 	name := func(change func(e *Event)) []uint64 {
@@ -90,7 +94,8 @@ func TestKVNamesAreTheTokens(t *testing.T) {
 		t.Errorf("known tokens: %x, want %x", known, base)
 	}
 	for what, change := range map[string]func(e *Event){
-		"salt": func(e *Event) { e.Salt = "s" }, "adapter": func(e *Event) { e.Adapter = "a" }, "extra": func(e *Event) { e.Extra = []uint64{5, 0} },
+		"salt": func(e *Event) { e.Salt = "s" }, "adapter": func(e *Event) { e.Adapter = "a" },
+		"extra":  func(e *Event) { e.Extra = []uint64{5, 0} },
 		"tokens": func(e *Event) { e.Tokens = []uint32{9, 2, 3, 4, 5, 6, 7, 8} },
 	} {
 		if got := name(change); slices.Contains(base, got[0]) || slices.Contains(base, got[2]) {
@@ -103,7 +108,8 @@ func TestKVNamesAreTheTokens(t *testing.T) {
 	}
 }
 
-// TestKVHeldOrphan: a block that is held and stored once more after a parent that is not tracked is removed by its name.
+// TestKVHeldOrphan: a block that is held and stored once more after a parent that is not tracked is removed by its
+// name.
 func TestKVHeldOrphan(t *testing.T) {
 	s := New(0)
 	var ops Ops
@@ -160,8 +166,8 @@ func TestKVOrphans(t *testing.T) {
 	}
 }
 
-// TestSteps: the pieces have all operations in order, none has more blocks than twice what was asked for, and what is cut goes on where
-// it was cut.
+// TestSteps: the pieces have all operations in order, none has more blocks than twice what was asked for, and what is
+// cut goes on where it was cut.
 func TestSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, b, ops, hash := New(0), Batch{}, Ops{}, uint64(0)

@@ -288,7 +288,8 @@ type Needs struct {
 // And is what two need together of a view. The name is n's; a shortlist must suit both.
 func (n Needs) And(o Needs) Needs {
 	return Needs{
-		Name: n.Name, Content: n.Content || o.Content, IDs: n.IDs || o.IDs, Active: n.Active || o.Active, Returns: n.Returns || o.Returns,
+		Name: n.Name, Content: n.Content || o.Content, IDs: n.IDs || o.IDs, Active: n.Active || o.Active,
+		Returns:  n.Returns || o.Returns,
 		WhenOnly: n.WhenOnly || o.WhenOnly, Shortlist: n.Shortlist && o.Shortlist, Exact: n.Exact || o.Exact,
 	}
 }

@@ -152,7 +152,8 @@ func theirs() []kind {
 		},
 		{
 			"trtllm.kv_cache_aware",
-			"TensorRT-LLM kv_cache_aware: cached share of the prompt minus share of slots taken, or blocks minus requests",
+			"TensorRT-LLM kv_cache_aware: cached share of the prompt minus share of slots taken, " +
+				"or blocks minus requests",
 			func(c Config) pick.Policy { return trtllm.NewKVCacheAware(c.TRTLLM.KVCacheAware) },
 		},
 		{

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPickChangesNothing: of two values of a policy with the same history one is also asked about other requests that are placed
-// nowhere, and about each of its own twice. Both choose the same to the end.
+// TestPickChangesNothing: of two values of a policy with the same history one is also asked about other requests that
+// are placed nowhere, and about each of its own twice. Both choose the same to the end.
 func TestPickChangesNothing(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
@@ -30,7 +30,8 @@ func TestPickChangesNothing(t *testing.T) {
 				first := asked.Policy.Pick(twice, r)
 				again := v()
 				a := asked.Ask(again, r)
-				if first != a.Choice || twice.CacheGate != again.CacheGate || !slices.Equal(twice.Candidates, again.Candidates) {
+				if first != a.Choice || twice.CacheGate != again.CacheGate ||
+					!slices.Equal(twice.Candidates, again.Candidates) {
 					t.Fatalf("request %d: first %v, then %v", i, first, a.Choice)
 				}
 				view := v()
@@ -62,17 +63,20 @@ func drawn(t *rapid.T, now time.Time) (func() *pick.View, *fleet.Request) {
 		c := &cs[i]
 		c.Key += rapid.Uint64Range(0, 1).Draw(t, "successor")
 		c.Epoch = rapid.Uint32Range(0, 1).Draw(t, "epoch")
-		c.CachedTokens, c.CacheTokens = rapid.IntRange(0, 300).Draw(t, "cached"), rapid.SampledFrom([]int64{0, 200, 100_000}).Draw(t, "holds")
+		c.CachedTokens, c.CacheTokens = rapid.IntRange(0, 300).Draw(t, "cached"),
+			rapid.SampledFrom([]int64{0, 200, 100_000}).Draw(t, "holds")
 		c.MsPerToken, c.MsPerAnswer, c.FixedMs = 0.1, rapid.Float64Range(0, 30).Draw(t, "answers"), 10
 		c.EngineRequests = rapid.IntRange(-1, 2).Draw(t, "queue")
 	}
-	r := policytest.Words(rapid.IntRange(0, 20).Draw(t, "shared"), rapid.IntRange(2, 5).Draw(t, "text"), rapid.IntRange(0, 20).Draw(t, "other"))
+	r := policytest.Words(rapid.IntRange(0, 20).Draw(t, "shared"), rapid.IntRange(2, 5).Draw(t, "text"),
+		rapid.IntRange(0, 20).Draw(t, "other"))
 	r.Session = rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "session")
 	r.ID = rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "id")
 	home, seed := rapid.IntRange(-1, len(cs)-1).Draw(t, "home"), rapid.Uint64().Draw(t, "seed")
 	return func() *pick.View {
 		v := policytest.Asks(slices.Clone(cs), 300)
-		v.Now, v.Home, v.FirstTurn, v.NewID, v.Hash = now, home, home < 0, home < 0, byhash.Mix(uint64((r.Session + " ")[0]))
+		v.Now, v.Home, v.FirstTurn, v.NewID, v.Hash = now, home, home < 0, home < 0,
+			byhash.Mix(uint64((r.Session + " ")[0]))
 		return policytest.Seed(v, seed)
 	}, r
 }

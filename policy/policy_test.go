@@ -37,7 +37,8 @@ func TestSameSeedSamePick(t *testing.T) {
 			p, q := makeFor(t, name), makeFor(t, name)
 			for range 4 {
 				v := policytest.Views(false).Draw(t, "view")
-				if a, b := policytest.Place(p, v(), &fleet.Request{}), policytest.Place(q, v(), &fleet.Request{}); a != b {
+				if a, b := policytest.Place(p, v(), &fleet.Request{}),
+					policytest.Place(q, v(), &fleet.Request{}); a != b {
 					t.Fatalf("first %v, then %v", a, b)
 				}
 			}
@@ -58,8 +59,8 @@ func TestPickLeavesTheViewAlone(t *testing.T) {
 	}
 }
 
-// The seventh promise of the design: a burst of identical cold prompts does not go to one endpoint. Within a burst each pick is
-// reserved before the next and, for hash policies, has its own hash.
+// The seventh promise of the design: a burst of identical cold prompts does not go to one endpoint. Within a burst each
+// pick is reserved before the next and, for hash policies, has its own hash.
 func TestBurstOfColdPromptsSpreads(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
@@ -80,8 +81,8 @@ func TestBurstOfColdPromptsSpreads(t *testing.T) {
 	}
 }
 
-// Ties are not biased: over many requests to an idle fleet each endpoint gets its share of weight. The limits are the 99.9 %
-// points of the chi-square distribution; seeds are fixed, so the outcome is too.
+// Ties are not biased: over many requests to an idle fleet each endpoint gets its share of weight. The limits are the
+// 99.9 % points of the chi-square distribution; seeds are fixed, so the outcome is too.
 func TestTiesAreDrawnByWeight(t *testing.T) {
 	limits := map[int]float64{4: 16.27, 8: 24.32, 3: 13.82}
 	fleets := map[string][]pick.Candidate{
@@ -161,7 +162,8 @@ func TestPoolsShareNoState(t *testing.T) {
 	// q starts anew: with equal seeds it behaves as a new policy.
 	r := make1(t, "round_robin")
 	for i := range 10 {
-		if a, b := policytest.Place(q, policytest.View(cs, uint64(i)), &fleet.Request{}), policytest.Place(r, policytest.View(cs, uint64(i)), &fleet.Request{}); a != b {
+		if a, b := policytest.Place(q, policytest.View(cs, uint64(i)), &fleet.Request{}),
+			policytest.Place(r, policytest.View(cs, uint64(i)), &fleet.Request{}); a != b {
 			t.Fatalf("pick %d: %v, alone %v", i, a, b)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestExactPoliciesDoNotQueue: the rules of other routers send each request at once, as the originals do, also inside session. All
-// others have the router's queue.
+// TestExactPoliciesDoNotQueue: the rules of other routers send each request at once, as the originals do, also inside
+// session. All others have the router's queue.
 func TestExactPoliciesDoNotQueue(t *testing.T) {
 	for _, name := range Names() {
 		other := slices.Contains(RivalNames(), name)

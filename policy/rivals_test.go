@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRivalsOverHistories: over whole histories of requests rivals return a candidate, equal ones for equal histories, and
-// change nothing.
+// TestRivalsOverHistories: over whole histories of requests rivals return a candidate, equal ones for equal histories,
+// and change nothing.
 func TestRivalsOverHistories(t *testing.T) {
 	for _, name := range RivalNames() {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
@@ -27,7 +27,8 @@ func TestRivalsOverHistories(t *testing.T) {
 					cs[k].KVUsage = rapid.SampledFrom([]float64{-1, 0, 0.5, 1}).Draw(t, "usage")
 				}
 				now = now.Add(time.Duration(rapid.IntRange(0, 9000).Draw(t, "seconds")) * time.Second)
-				r := policytest.Words(rapid.IntRange(0, 20).Draw(t, "shared"), rapid.IntRange(2, 5).Draw(t, "text"), rapid.IntRange(0, 20).Draw(t, "other"))
+				r := policytest.Words(rapid.IntRange(0, 20).Draw(t, "shared"), rapid.IntRange(2, 5).Draw(t, "text"),
+					rapid.IntRange(0, 20).Draw(t, "other"))
 				r.Session = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "session")
 				ask := func(p pick.Policy) (pick.Choice, []pick.Candidate) {
 					v := policytest.Asks(slices.Clone(cs), 300)
@@ -37,7 +38,8 @@ func TestRivalsOverHistories(t *testing.T) {
 				}
 				a, after := ask(p)
 				b, _ := ask(q)
-				if a != b || a.Index < 0 || a.Index >= len(cs) || !slices.Contains(reasons.All(), a.Reason) || !slices.Equal(cs, after) {
+				if a != b || a.Index < 0 || a.Index >= len(cs) || !slices.Contains(reasons.All(), a.Reason) ||
+					!slices.Equal(cs, after) {
 					t.Fatalf("request %d: %v and %v of %d", i, a, b, len(cs))
 				}
 			}

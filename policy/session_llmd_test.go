@@ -12,9 +12,9 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// The behaviours covered by the tests of llm-d's session affinity (inference payload processor, PR 178), on a router with the
-// policy session. Its candidates are models, ours endpoints; it learns from responses, ours from decisions. Package session
-// tests the store alone.
+// The behaviours covered by the tests of llm-d's session affinity (inference payload processor, PR 178), on a router
+// with the policy session. Its candidates are models, ours endpoints; it learns from responses, ours from decisions.
+// Package session tests the store alone.
 
 // affinity is a router with bounded sessions, and a clock.
 type affinity struct {
@@ -42,7 +42,9 @@ func (l *affinity) declare(names ...string) {
 	}
 	l.r.Observe(l.now, route.Declared{Source: "static", Endpoints: all})
 	for _, name := range names {
-		l.r.Observe(l.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+		l.r.Observe(l.now, route.Probed{
+			Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+		})
 	}
 }
 
@@ -51,7 +53,8 @@ func (l *affinity) turn(id string, exclude ...string) route.Decision {
 	l.t.Helper()
 	l.ids++
 	d, err := l.r.Decide(l.now, &fleet.Request{
-		Model: "m", Session: id, MintedID: fmt.Sprintf("minted-%d", l.ids), Seed: uint64(l.ids), PromptBytes: 100, Exclude: exclude,
+		Model: "m", Session: id, MintedID: fmt.Sprintf("minted-%d", l.ids), Seed: uint64(l.ids), PromptBytes: 100,
+		Exclude: exclude,
 	})
 	if err != nil {
 		l.t.Fatal(err)

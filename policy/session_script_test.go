@@ -13,16 +13,16 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// TestLLMDSessionScript plays testdata/session_llmd.txt: what llm-d's session affinity (PR 178) decides by its description,
-// written by hand. It cannot be rewritten automatically.
+// TestLLMDSessionScript plays testdata/session_llmd.txt: what llm-d's session affinity (PR 178) decides by its
+// description, written by hand. It cannot be rewritten automatically.
 //
 //	sessions max=N ttl=SECONDS              a new router
 //	endpoints NAME...
 //	turn ID [without=W] -> [new] W [id=G]   ID is - for a client that sends none
 //	wait SECONDS
 //
-// A word in capitals stands for an endpoint: new says that affinity has no opinion, and binds the word to whichever the fallback picks.
-// id=G names the id that the router returns.
+// A word in capitals stands for an endpoint: new says that affinity has no opinion, and binds the word to whichever the
+// fallback picks. id=G names the id that the router returns.
 func TestLLMDSessionScript(t *testing.T) {
 	const file = "testdata/session_llmd.txt"
 	text, err := os.ReadFile(file)
@@ -55,7 +55,9 @@ type sessionScript struct {
 func (s *sessionScript) do(words []string) {
 	switch args := words[1:]; words[0] {
 	case "sessions":
-		s.config = session.Config{Max: s.number(args[0], "max="), IdleTTL: time.Duration(s.number(args[1], "ttl=")) * time.Second}
+		s.config = session.Config{
+			Max: s.number(args[0], "max="), IdleTTL: time.Duration(s.number(args[1], "ttl=")) * time.Second,
+		}
 		s.l, s.endpoints, s.ids = nil, map[string]string{}, map[string]string{}
 	case "endpoints":
 		if s.l == nil {

@@ -38,7 +38,8 @@ func TestSessionFallsBackToLeastTokens(t *testing.T) {
 	policytest.Reserve(&cs[0], 10, 0)
 	policytest.Reserve(&cs[2], 10, 0)
 	for seed := range uint64(20) {
-		if got, want := policytest.Place(make1(t, "session"), policytest.View(cs, seed), &fleet.Request{}), (pick.Choice{Index: 1, Reason: reasons.LeastTokens}); got != want {
+		if got, want := policytest.Place(make1(t, "session"), policytest.View(cs, seed), &fleet.Request{}),
+			(pick.Choice{Index: 1, Reason: reasons.LeastTokens}); got != want {
 			t.Fatalf("got %v, want %v", got, want)
 		}
 	}
@@ -46,7 +47,10 @@ func TestSessionFallsBackToLeastTokens(t *testing.T) {
 
 func TestSessionPassesOptionsOn(t *testing.T) {
 	cs := policytest.Same(4)
-	p := makeOf(t, Config{Name: "session", Session: SessionConfig{Fallback: "consistent_hash"}, ConsistentHash: basic.ConsistentHashConfig{LoadFactor: 1000}})
+	p := makeOf(t, Config{
+		Name: "session", Session: SessionConfig{Fallback: "consistent_hash"},
+		ConsistentHash: basic.ConsistentHashConfig{LoadFactor: 1000},
+	})
 	for range 40 {
 		c := policytest.Place(p, policytest.View(cs, 1), &fleet.Request{})
 		cs[c.Index].Load.Requests++

@@ -19,8 +19,8 @@ type wholeFleet struct {
 	streamed                float64 // share of streamed answers
 }
 
-// play has clients send new prompts, each waiting for its whole answer before the next. Engines take 2 ms per answer token. It
-// returns the requests per endpoint and the mean time of an answer in ms, both of the second half.
+// play has clients send new prompts, each waiting for its whole answer before the next. Engines take 2 ms per answer
+// token. It returns the requests per endpoint and the mean time of an answer in ms, both of the second half.
 func (w *wholeFleet) play(t testing.TB, name string, seed uint64, requests int) (counts []int, mean float64) {
 	t.Helper()
 	factory, err := New(Config{Name: name})
@@ -35,7 +35,9 @@ func (w *wholeFleet) play(t testing.TB, name string, seed uint64, requests int) 
 	now := time.Unix(1_700_000_000, 0)
 	r.Observe(now, route.Declared{Source: "test", Endpoints: declared})
 	for _, e := range declared {
-		r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}}}})
+		r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{
+			Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}},
+		}})
 	}
 	now = now.Add(time.Minute) // past the ramp
 	type asked struct {
@@ -62,13 +64,17 @@ func (w *wholeFleet) play(t testing.TB, name string, seed uint64, requests int) 
 				a.next = a.end
 				continue
 			}
-			r.Observe(now, route.Finished{Lease: a.lease, Outcome: fleet.OK, Usage: fleet.Usage{PromptTokens: a.tokens, OutputTokens: w.output, CachedKnown: true}})
+			r.Observe(now, route.Finished{Lease: a.lease, Outcome: fleet.OK, Usage: fleet.Usage{
+				PromptTokens: a.tokens, OutputTokens: w.output, CachedKnown: true,
+			}})
 			if n > requests/2 {
 				mean += float64(a.took.Microseconds()) / 1000 / float64(requests-requests/2)
 			}
 		}
 		stream, tokens := rnd.Float64() < w.streamed, 20+int(float64(w.prompt)*rnd.ExpFloat64())
-		d, err := r.Decide(now, &fleet.Request{Model: "m", MintedID: fmt.Sprint("c", n), PromptBytes: 4 * tokens, Stream: stream})
+		d, err := r.Decide(now, &fleet.Request{
+			Model: "m", MintedID: fmt.Sprint("c", n), PromptBytes: 4 * tokens, Stream: stream,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,10 +100,10 @@ func (w *wholeFleet) play(t testing.TB, name string, seed uint64, requests int) 
 	return counts, mean
 }
 
-// TestWholeAnswersAreSpread: many concurrent clients and no streams. Earlier, samples of speed from such answers counted only
-// if they were good, so that the busiest endpoint looked fastest and got even more: one of equal engines got most requests, and
-// a slow one was never noticed. Equal engines may get up to two and a half times as many requests as others: what is learnt of
-// each alone differs a little, and the mean time shows what that costs.
+// TestWholeAnswersAreSpread: many concurrent clients and no streams. Earlier, samples of speed from such answers
+// counted only if they were good, so that the busiest endpoint looked fastest and got even more: one of equal engines
+// got most requests, and a slow one was never noticed. Equal engines may get up to two and a half times as many
+// requests as others: what is learnt of each alone differs a little, and the mean time shows what that costs.
 func TestWholeAnswersAreSpread(t *testing.T) {
 	for _, rates := range [][]float64{{36, 36, 36, 36}, {2, 2, 2, 2}, {12, 12, 12, 4}, {30, 30, 30, 10}} {
 		for _, c := range []struct{ clients, prompt, output int }{{8, 300, 10}, {8, 1200, 30}, {24, 300, 10}} {
@@ -109,13 +115,16 @@ func TestWholeAnswersAreSpread(t *testing.T) {
 						for _, name := range []string{"least_tokens", "least_ttft"} {
 							counts, ms := w.play(t, name, seed+1, 2000)
 							mean[name] += ms / 3
-							if least, most := slices.Min(counts[:3]), slices.Max(counts[:3]); name == "least_ttft" && !parallel && 2*most > 5*least {
-								t.Errorf("%+v: of those that are equal one got %d and one %d of %v", w, most, least, counts)
+							if least, most := slices.Min(counts[:3]), slices.Max(counts[:3]); name == "least_ttft" &&
+								!parallel && 2*most > 5*least {
+								t.Errorf("%+v: of those that are equal one got %d and one %d of %v",
+									w, most, least, counts)
 							}
 						}
 					}
 					if mean["least_ttft"] > 1.15*mean["least_tokens"] {
-						t.Errorf("%+v: an answer takes %.1f ms, with least_tokens %.1f", w, mean["least_ttft"], mean["least_tokens"])
+						t.Errorf("%+v: an answer takes %.1f ms, with least_tokens %.1f",
+							w, mean["least_ttft"], mean["least_tokens"])
 					}
 				}
 			}

@@ -33,8 +33,8 @@ func (p some) Needs() pick.Needs { return p.needs }
 
 func (p some) Hooks() pick.Hooks { return p.hooks }
 
-// TestWrappersLoseNothing: a policy with another inside needs all that the inner one needs, each call of each hook reaches the inner
-// one, and around a policy without needs and hooks it has none.
+// TestWrappersLoseNothing: a policy with another inside needs all that the inner one needs, each call of each hook
+// reaches the inner one, and around a policy without needs and hooks it has none.
 func TestWrappersLoseNothing(t *testing.T) {
 	if found := declaredWrappers(t); !slices.Equal(found, slices.Sorted(maps.Keys(wrappers))) {
 		t.Fatalf("policies with another inside are %v, the test knows %v", found, slices.Sorted(maps.Keys(wrappers)))
@@ -51,7 +51,8 @@ func TestWrappersLoseNothing(t *testing.T) {
 			got := reflect.ValueOf(wrap(inner).Needs())
 			for j := range got.NumField() {
 				if has := got.Field(j); has.Kind() == reflect.Bool && has.Bool() != (i == j) {
-					t.Errorf("%s over a policy that needs %s: %s is %v", name, word, got.Type().Field(j).Name, has.Bool())
+					t.Errorf("%s over a policy that needs %s: %s is %v",
+						name, word, got.Type().Field(j).Name, has.Bool())
 				}
 			}
 		}
@@ -78,7 +79,8 @@ func TestWrappersLoseNothing(t *testing.T) {
 
 // TestSessionIsBoth: session over least_ttft needs and hears what least_ttft does.
 func TestSessionIsBoth(t *testing.T) {
-	both, inner := makeOf(t, Config{Name: nameSession, Session: SessionConfig{Fallback: nameLeastTTFT}}), make1(t, nameLeastTTFT)
+	both, inner := makeOf(t, Config{Name: nameSession, Session: SessionConfig{Fallback: nameLeastTTFT}}),
+		make1(t, nameLeastTTFT)
 	want := inner.Needs()
 	want.Name = nameSession
 	if got := both.Needs(); got != want {
@@ -87,7 +89,8 @@ func TestSessionIsBoth(t *testing.T) {
 	got, hooks := reflect.ValueOf(both.Hooks()), reflect.ValueOf(inner.Hooks())
 	for i := range got.NumField() {
 		if got.Field(i).IsNil() != hooks.Field(i).IsNil() {
-			t.Errorf("hook %s: %v, least_ttft's %v", got.Type().Field(i).Name, !got.Field(i).IsNil(), !hooks.Field(i).IsNil())
+			t.Errorf("hook %s: %v, least_ttft's %v", got.Type().Field(i).Name, !got.Field(i).IsNil(),
+				!hooks.Field(i).IsNil())
 		}
 	}
 }

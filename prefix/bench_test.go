@@ -173,8 +173,8 @@ func BenchmarkW5Common(b *testing.B) {
 	lookUp(b, filled(w), chains)
 }
 
-// big is prompts of 500 kB, 4,000 blocks of 128 bytes, over 64 endpoints: 500 blocks held by all, then turns of 250 blocks held
-// by their own endpoint, then one turn held by none.
+// big is prompts of 500 kB, 4,000 blocks of 128 bytes, over 64 endpoints: 500 blocks held by all, then turns of 250
+// blocks held by their own endpoint, then one turn held by none.
 func big() (*Index, [][]uint64) {
 	x := New(Config{Capacity: 1 << 20})
 	common := chainOf(0, 3, 500)

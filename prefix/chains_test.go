@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawnChain draws a chain over few different blocks, so that many have common beginnings. Each hash covers all blocks before,
-// as in real prompts.
+// drawnChain draws a chain over few different blocks, so that many have common beginnings. Each hash covers all blocks
+// before, as in real prompts.
 func drawnChain(t *rapid.T) (chain []uint64) {
 	h := uint64(1)
 	for _, b := range rapid.SliceOfN(rapid.Uint64Range(1, 2), 0, 40).Draw(t, "blocks") {
@@ -76,8 +76,8 @@ func TestChainsOnly(t *testing.T) {
 	})
 }
 
-// TestChainsContradict inserts hashes after different parents, which an Index made with Chains does not notice at once: it
-// stays sound and forgets everything in the end.
+// TestChainsContradict inserts hashes after different parents, which an Index made with Chains does not notice at once:
+// it stays sound and forgets everything in the end.
 func TestChainsContradict(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := New(Config{Capacity: rapid.IntRange(1, 40).Draw(t, "capacity"), Chains: true})
@@ -101,7 +101,8 @@ func TestChainsContradict(t *testing.T) {
 	})
 }
 
-// TestChainsRefuse: methods that need single blocks panic instead of finding nothing, as do those that need chains alone.
+// TestChainsRefuse: methods that need single blocks panic instead of finding nothing, as do those that need chains
+// alone.
 func TestChainsRefuse(t *testing.T) {
 	x, single := New(Config{Chains: true}), New(Config{})
 	for name, f := range map[string]func(){
@@ -120,8 +121,8 @@ func TestChainsRefuse(t *testing.T) {
 	}
 }
 
-// BenchmarkNewPrompts inserts prompts without common parts into a full index, so that each evicts another: a router without KV
-// events under traffic that never returns.
+// BenchmarkNewPrompts inserts prompts without common parts into a full index, so that each evicts another: a router
+// without KV events under traffic that never returns.
 func BenchmarkNewPrompts(b *testing.B) {
 	for _, blocks := range []int{128, 1600} {
 		for _, chains := range []bool{false, true} {

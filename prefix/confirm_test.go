@@ -21,8 +21,8 @@ func (n *naive) confirmed(slot int, chain []uint64) (d int) {
 	return d
 }
 
-// TestConfirmed: what is confirmed is what was named while it was held, and eviction, forgetting and other chains through the
-// same blocks change no more of it than they take away.
+// TestConfirmed: what is confirmed is what was named while it was held, and eviction, forgetting and other chains
+// through the same blocks change no more of it than they take away.
 func TestConfirmed(t *testing.T) {
 	const slots = 3
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/prefix"
 )
 
-// TestHeldRestoresAll: the chains of a walk, inserted elsewhere, restore the slot's content, however the index was used in
-// between.
+// TestHeldRestoresAll: the chains of a walk, inserted elsewhere, restore the slot's content, however the index was used
+// in between.
 func TestHeldRestoresAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := prefix.New(prefix.Config{Capacity: 40, Chains: true})

@@ -43,7 +43,8 @@ func TestEvictionOrder(t *testing.T) {
 				x.Insert(0, chain)
 				checkInvariants(t, x)
 			}
-			if got := []int{depths(x, 1, long)[0], depths(x, 1, branch)[0]}; !slices.Equal(got, []int{c.long, c.branch}) {
+			if got := []int{depths(x, 1, long)[0], depths(x, 1, branch)[0]}; !slices.Equal(got,
+				[]int{c.long, c.branch}) {
 				t.Errorf("holds %d of the long chain and its branch, want %d and %d", got, c.long, c.branch)
 			}
 		})

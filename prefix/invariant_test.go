@@ -150,7 +150,8 @@ func checkSlots(t fataler, x *Index, held map[uint16]int) {
 			newer = id
 		}
 		if s.oldest != newer || blocks != s.blocks {
-			t.Fatalf("slot %d: order of use has %d blocks up to %d, want %d up to %d", i, blocks, newer, s.blocks, s.oldest)
+			t.Fatalf("slot %d: order of use has %d blocks up to %d, want %d up to %d",
+				i, blocks, newer, s.blocks, s.oldest)
 		}
 	}
 }

@@ -84,7 +84,8 @@ func (n *naive) evict(slot int) {
 	for len(s.used) > s.capacity {
 		var victim uint64
 		for h := range s.used {
-			if victim == 0 || s.used[h] < s.used[victim] || s.used[h] == s.used[victim] && len(n.path(h)) > len(n.path(victim)) {
+			if victim == 0 || s.used[h] < s.used[victim] ||
+				s.used[h] == s.used[victim] && len(n.path(h)) > len(n.path(victim)) {
 				victim = h
 			}
 		}
@@ -133,8 +134,8 @@ func (n *naive) depth(slot int, chain []uint64) (d int) {
 	return d
 }
 
-// genChain draws chains that often share a beginning, a few of which contradict each other: a block's hash depends on the one
-// before and on one of a few choices; sometimes it is a random small number instead.
+// genChain draws chains that often share a beginning, a few of which contradict each other: a block's hash depends on
+// the one before and on one of a few choices; sometimes it is a random small number instead.
 func genChain(t *rapid.T, longest int) []uint64 {
 	choices := rapid.SliceOfN(rapid.IntRange(0, 39), 0, longest).Draw(t, "choices")
 	chain := make([]uint64, len(choices))

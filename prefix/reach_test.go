@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestReach: with blocks of different size a slot stays within its capacity after inserts, splits and evictions, and its units
-// are those of its blocks.
+// TestReach: with blocks of different size a slot stays within its capacity after inserts, splits and evictions, and
+// its units are those of its blocks.
 func TestReach(t *testing.T) {
 	reach := func(n int) int { return min(n, 4) + 3*max(0, n-4) }
 	rapid.Check(t, func(t *rapid.T) {
@@ -36,7 +36,8 @@ func TestReach(t *testing.T) {
 				var m Matches
 				x.Match(chain, &m)
 				if want := x.within(len(chain), x.Capacity(slot)); m.Depth(slot) != want {
-					t.Fatalf("%d of %d blocks are held after they were inserted, want %d", m.Depth(slot), len(chain), want)
+					t.Fatalf("%d of %d blocks are held after they were inserted, want %d",
+						m.Depth(slot), len(chain), want)
 				}
 			}
 			for i := range x.slots {

@@ -9,8 +9,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// The workload for comparisons with other indexes: 2,000 conversations of 64 common and 256 private blocks over 64 endpoints.
-// Seed and XXH3 layout are those of Dynamo's KV router (block hashing, dynamo-kv-router 1.6.1).
+// The workload for comparisons with other indexes: 2,000 conversations of 64 common and 256 private blocks over 64
+// endpoints. Seed and XXH3 layout are those of Dynamo's KV router (block hashing, dynamo-kv-router 1.6.1).
 
 const (
 	workers       = 64
@@ -104,8 +104,8 @@ func (w *workload) fill(x *Index) {
 	}
 }
 
-// victim is what is evicted from worker(c) after turn t of conversation c of generation g: the least recently used turn of
-// generation g-1, its hashes from the last to the first.
+// victim is what is evicted from worker(c) after turn t of conversation c of generation g: the least recently used turn
+// of generation g-1, its hashes from the last to the first.
 func (w *workload) victim(g, c, t int, out []uint64) []uint64 {
 	at := c % workers
 	m := (conversations - at + workers - 1) / workers
@@ -258,8 +258,8 @@ func TestReplayExpectedMatches(t *testing.T) {
 	checkInvariants(t, x)
 }
 
-// TestChurnIsFlat replays the churn with the index's own eviction instead of removals: it needs no page beyond those of the
-// first generation, and no allocation.
+// TestChurnIsFlat replays the churn with the index's own eviction instead of removals: it needs no page beyond those of
+// the first generation, and no allocation.
 func TestChurnIsFlat(t *testing.T) {
 	w := newWorkload(2)
 	x := New(Config{Capacity: commonBlocks + 4*privateBlocks})

@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-const billing = `{"type":"text","text":"x-anthropic-billing-header: cc_version=2.1.126.9f3; cc_entrypoint=cli; cch=01eef;"}`
+const billing = `{"type":"text","text":"x-anthropic-billing-header: cc_version=2.1.126.9f3; cc_entrypoint=cli; ` +
+	`cch=01eef;"}`
 
 // dropped is DropAttribution of a body; false for one that cannot be read.
 func dropped(t rapid.TB, body []byte) (e Edit, ok bool) {
@@ -46,14 +47,31 @@ func isSamePrompt(t rapid.TB, body, left []byte) {
 
 func TestDropAttribution(t *testing.T) {
 	for _, tt := range []struct{ name, body, want string }{
-		{"first", `{"system":[` + billing + `,{"type":"text","text":"You are"}],"messages":[]}`, `{"system":[{"type":"text","text":"You are"}],"messages":[]}`},
-		{"with white space", "{ \"system\" : [\n  " + billing + " ,\n  {\"text\":\"x\"} ] }", "{ \"system\" : [\n  \n  {\"text\":\"x\"} ] }"},
+		{
+			"first", `{"system":[` + billing + `,{"type":"text","text":"You are"}],"messages":[]}`,
+			`{"system":[{"type":"text","text":"You are"}],"messages":[]}`,
+		},
+		{
+			"with white space", "{ \"system\" : [\n  " + billing + " ,\n  {\"text\":\"x\"} ] }",
+			"{ \"system\" : [\n  \n  {\"text\":\"x\"} ] }",
+		},
 		{"alone", `{"system":[ ` + billing + ` ]}`, `{"system":[  ]}`},
 		{"last", `{"system":[{"text":"a"} , ` + billing + ` ],"x":1}`, `{"system":[{"text":"a"} ],"x":1}`},
-		{"in the middle", `{"system":[{"text":"a"},` + billing + `,{"text":"b"}]}`, `{"system":[{"text":"a"},{"text":"b"}]}`},
-		{"behind the messages", `{"messages":[{"role":"user","content":"hi"}],"system":[` + billing + `,{"text":"b"}],"n":9007199254740993}`, `{"messages":[{"role":"user","content":"hi"}],"system":[{"text":"b"}],"n":9007199254740993}`},
+		{
+			"in the middle", `{"system":[{"text":"a"},` + billing + `,{"text":"b"}]}`,
+			`{"system":[{"text":"a"},{"text":"b"}]}`,
+		},
+		{
+			"behind the messages", `{"messages":[{"role":"user","content":"hi"}],"system":[` + billing +
+				`,{"text":"b"}],"n":9007199254740993}`,
+			`{"messages":[{"role":"user","content":"hi"}],"system":[{"text":"b"}],"n":9007199254740993}`,
+		},
 		{"of two members the last counts", `{"system":[` + billing + `],"system":[{"text":"b"}]}`, ""},
-		{"escaped", `{"system":[{"text":"\u0078-anthropic-billing-header: x"},{"text":"x-anthropic-billing-header"}]}`, `{"system":[{"text":"x-anthropic-billing-header"}]}`},
+		{
+			"escaped",
+			`{"system":[{"text":"\u0078-anthropic-billing-header: x"},{"text":"x-anthropic-billing-header"}]}`,
+			`{"system":[{"text":"x-anthropic-billing-header"}]}`,
+		},
 		{"of a user", `{"system":"s","messages":[{"role":"user","content":[` + billing + `]}]}`, ""},
 		{"a text", `{"system":"x-anthropic-billing-header: cch=1;\nYou are"}`, ""},
 		{"within a text", `{"system":[{"text":"The x-anthropic-billing-header is no header"}]}`, ""},
@@ -84,8 +102,9 @@ func TestDropAttributionAgainstEncodingJSON(t *testing.T) {
 		var parts []string
 		for range rapid.IntRange(0, 4).Draw(t, "parts") {
 			parts = append(parts, rapid.SampledFrom([]string{
-				billing, `{"type":"text","text":"You are","cache_control":{"type":"ephemeral"}}`, `"plain"`, `{}`, `[1,{"text":"x-anthropic-billing-header"}]`,
-				`{"text":"x-anthropic-billing-header","text":"no"}`, `{"text":"no","text":"x-anthropic-billing-header"}`,
+				billing, `{"type":"text","text":"You are","cache_control":{"type":"ephemeral"}}`, `"plain"`, `{}`,
+				`[1,{"text":"x-anthropic-billing-header"}]`, `{"text":"x-anthropic-billing-header","text":"no"}`,
+				`{"text":"no","text":"x-anthropic-billing-header"}`,
 			}).Draw(t, "part"))
 		}
 		space := func() string { return rapid.SampledFrom([]string{"", " ", "\n\t"}).Draw(t, "space") }
@@ -96,7 +115,9 @@ func TestDropAttributionAgainstEncodingJSON(t *testing.T) {
 			}
 			list.WriteString(space() + p + space())
 		}
-		body := fmt.Sprintf(`{"model":"m"%s,"system":%s[%s]%s,"messages":[{"role":"user","content":"x-anthropic-billing-header"}]}`, space(), space(), list.String(), space())
+		body := fmt.Sprintf(
+			`{"model":"m"%s,"system":%s[%s]%s,"messages":[{"role":"user","content":"x-anthropic-billing-header"}]}`,
+			space(), space(), list.String(), space())
 		var want map[string]any
 		if err := json.Unmarshal([]byte(body), &want); err != nil {
 			t.Fatal(err)
@@ -129,7 +150,9 @@ func TestDropAttributionAgainstEncodingJSON(t *testing.T) {
 // TestAttributionIsNoPartOfPrompts: prompts that differ in it are one, for Anthropic's API alone.
 func TestAttributionIsNoPartOfPrompts(t *testing.T) {
 	body := func(cch, front string) []byte {
-		return []byte(`{"model":"m","system":[` + strings.Replace(billing, "01eef", cch, 1) + `,{"type":"text","text":"` + front + `"}],"messages":[{"role":"user","content":"` + strings.Repeat("hello ", 100) + `"}]}`)
+		return []byte(
+			`{"model":"m","system":[` + strings.Replace(billing, "01eef", cch, 1) + `,{"type":"text","text":"` + front +
+				`"}],"messages":[{"role":"user","content":"` + strings.Repeat("hello ", 100) + `"}]}`)
 	}
 	last := func(body []byte) uint64 {
 		c := chainOf(t, Messages, string(body))

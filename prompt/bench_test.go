@@ -10,10 +10,16 @@ import (
 
 const (
 	// 13 bytes between escapes, and about 40
-	tabsText  = "func (s *server) handle(w http.ResponseWriter, r *http.Request) {\n\tif r.Method != \"POST\" {\n\t\thttp.Error(w, \"naïve → no\", 405)\n\t\treturn\n\t}\n\tx := s.table[r.URL.Path]\n}\n"
-	codeText  = "def handle(self, request: Request) -> Response:\n    if request.method != 'POST':\n        raise HTTPError(405, \"naïve → not allowed\")\n    entry = self.table[request.url.path]  # may be stale\n    return entry.answer(request, timeout=self.timeout)\n\n"
-	mixedText = "the router sends each request \"where its conversation lives\", Zürich and 模型 of blocks\n\nfunc main() { return err waits 模型 naïve, and \"the\" cache "
-	plainText = "The endpoint that already holds the conversation answers soonest, unless waiting there costs more than computing it all again elsewhere. "
+	tabsText = "func (s *server) handle(w http.ResponseWriter, r *http.Request) {\n\tif r.Method != \"POST\" " +
+		"{\n\t\thttp.Error(w, \"naïve → no\", 405)\n\t\treturn\n\t}\n\tx := s.table[r.URL.Path]\n}\n"
+	codeText = "def handle(self, request: Request) -> Response:\n    if request.method != 'POST':\n" +
+		"        raise HTTPError(405, \"naïve → not allowed\")\n" +
+		"    entry = self.table[request.url.path]  # may be stale\n" +
+		"    return entry.answer(request, timeout=self.timeout)\n\n"
+	mixedText = "the router sends each request \"where its conversation lives\", Zürich and 模型 of blocks\n\n" +
+		"func main() { return err waits 模型 naïve, and \"the\" cache "
+	plainText = "The endpoint that already holds the conversation answers soonest, unless waiting there costs more " +
+		"than computing it all again elsewhere. "
 )
 
 // chatBody is a chat request of about size bytes: a system prompt and turns of a few hundred bytes to a few kilobytes.

@@ -239,7 +239,8 @@ func (c *Chain) HashAt(n int) uint64 {
 // readAgain recomputes the text from its beginning. It returns false if this is not the chain's body.
 func (c *Chain) readAgain() bool {
 	var whole Chain
-	if _, err := c.again.parser.ParseChain(c.again.api, c.again.body, nil, &whole); err != nil || whole.Bytes != c.Bytes {
+	if _, err := c.again.parser.ParseChain(c.again.api, c.again.body, nil, &whole); err != nil ||
+		whole.Bytes != c.Bytes {
 		return false
 	}
 	c.text, c.base = whole.text, 0

@@ -42,7 +42,8 @@ func (c *Chain) sample(at int, h uint64) {
 		var k TextKinds
 		c.classify(&k, from, from+window)
 		s := &c.sampled
-		s.Latin, s.Code, s.CJK, s.Other = s.Latin+weight*k.Latin, s.Code+weight*k.Code, s.CJK+weight*k.CJK, s.Other+weight*k.Other
+		s.Latin, s.Code, s.CJK, s.Other = s.Latin+weight*k.Latin, s.Code+weight*k.Code, s.CJK+weight*k.CJK,
+			s.Other+weight*k.Other
 		s.Digits, s.Starts = s.Digits+weight*k.Digits, s.Starts+weight*k.Starts
 	}
 }

@@ -30,7 +30,8 @@ func TestKindsStarts(t *testing.T) {
 		var k TextKinds
 		c.classifyBytes(&k, 0, len(c.text))
 		if k.Starts != row.starts || k.Digits != row.digits {
-			t.Errorf("%q: %d starts and %d digits, want %d and %d", row.text, k.Starts, k.Digits, row.starts, row.digits)
+			t.Errorf("%q: %d starts and %d digits, want %d and %d",
+				row.text, k.Starts, k.Digits, row.starts, row.digits)
 		}
 	}
 }
@@ -58,7 +59,8 @@ func TestKindsTogether(t *testing.T) {
 // TestKindsBytes: in any text every byte has one kind, with and without samples.
 func TestKindsBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := strings.Repeat(rapid.String().Draw(t, "text"), rapid.SampledFrom([]int{1, 30, 900, 5000}).Draw(t, "times"))
+		text := strings.Repeat(rapid.String().Draw(t, "text"),
+			rapid.SampledFrom([]int{1, 30, 900, 5000}).Draw(t, "times"))
 		body, err := json.Marshal(map[string]any{"prompt": text})
 		if err != nil {
 			t.Fatal(err)
@@ -68,7 +70,8 @@ func TestKindsBytes(t *testing.T) {
 		if _, err := p.ParseChain(Completions, body, func(string) string { return "" }, &c); err != nil {
 			t.Fatal(err)
 		}
-		if k := c.Kinds; k.Latin+k.Code+k.CJK+k.Other != c.Bytes || k.Digits > k.Code || k.Digits < 0 || k.Starts < 0 || k.Starts > c.Bytes {
+		if k := c.Kinds; k.Latin+k.Code+k.CJK+k.Other != c.Bytes || k.Digits > k.Code || k.Digits < 0 || k.Starts < 0 ||
+			k.Starts > c.Bytes {
 			t.Fatalf("%+v of %d bytes", k, c.Bytes)
 		}
 	})

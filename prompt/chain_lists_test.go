@@ -77,8 +77,10 @@ func checkList(t interface {
 			whole = 0
 		}
 		gotIDs, _ := c.ListedIDs(i, nil, 1<<20)
-		if !sameListed(c.List[i], Listed{Blocks: alone.Blocks, Bytes: alone.Bytes, Whole: whole, IDs: len(wantIDs)}) || !slices.Equal(gotIDs, wantIDs) {
-			t.Fatalf("prompt %d is %+v with ids %v, alone it has %d bytes, blocks %x, ids %v", i, c.List[i], gotIDs, alone.Bytes, alone.Blocks, wantIDs)
+		if !sameListed(c.List[i], Listed{Blocks: alone.Blocks, Bytes: alone.Bytes, Whole: whole, IDs: len(wantIDs)}) ||
+			!slices.Equal(gotIDs, wantIDs) {
+			t.Fatalf("prompt %d is %+v with ids %v, alone it has %d bytes, blocks %x, ids %v",
+				i, c.List[i], gotIDs, alone.Bytes, alone.Blocks, wantIDs)
 		}
 	}
 }

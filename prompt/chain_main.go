@@ -102,7 +102,8 @@ func (s *scan) straight(message int, a *amount) (done, ok bool) {
 	c, k := &s.cur, s.chain
 	t := &k.tape
 	role := uint32(message) + 2
-	if t.tokens[message].kind != jsonscan.Object || t.tokens[role].kind != jsonscan.String || string(t.content(role-1)) != "role" || c.Peek() != '"' {
+	if t.tokens[message].kind != jsonscan.Object || t.tokens[role].kind != jsonscan.String ||
+		string(t.content(role-1)) != "role" || c.Peek() != '"' {
 		return false, true
 	}
 	start := len(k.text)
@@ -156,7 +157,8 @@ func (c *Chain) open(s *scan, f field, start int) (resumed bool) {
 	}
 	c.front = c.composeFront(s.api, at)
 	left := len(s.cur.Data()) - start
-	if k := &c.known; k.raw > 0 && k.start == start && (at == 0 || k.front == c.front.hash) && k.raw <= len(s.cur.Data()) {
+	if k := &c.known; k.raw > 0 && k.start == start && (at == 0 || k.front == c.front.hash) &&
+		k.raw <= len(s.cur.Data()) {
 		c.roomFor(left + start - k.raw + len(k.tail))
 		c.text, c.base = append(c.text[:0], k.tail...), k.bytes-len(k.tail)
 		c.Media, c.sampled, c.wasHashed = k.media, k.kinds, k.marks
@@ -236,7 +238,9 @@ func (c *Chain) moveFront(end int, f front) {
 		c.Marks[i].Bytes += by
 	}
 	if f.system > 0 {
-		c.Marks = slices.Insert(c.Marks, 0, Mark{Bytes: f.system, Role: System, Own: xxh3.Hash(c.tape.text[from : from+f.system])})
+		c.Marks = slices.Insert(c.Marks, 0, Mark{
+			Bytes: f.system, Role: System, Own: xxh3.Hash(c.tape.text[from : from+f.system]),
+		})
 		marks++
 	}
 	for i := range c.stops {

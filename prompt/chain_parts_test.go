@@ -23,10 +23,13 @@ func anthropic(t *rapid.T, conv []said) []byte {
 			blocks = append(blocks, block)
 		}
 		for _, call := range m.calls {
-			blocks = append(blocks, pairs("type", "tool_use", "id", words.Draw(t, "id"), "name", call[0], "input", pairs("a", call[1], "b", []any{1, pairs("x", nil, "", "y")})))
+			blocks = append(blocks, pairs("type", "tool_use", "id", words.Draw(t, "id"), "name", call[0],
+				"input", pairs("a", call[1], "b", []any{1, pairs("x", nil, "", "y")})))
 		}
 		if m.role == "assistant" && rapid.Bool().Draw(t, "thinking") {
-			blocks = append([]any{pairs("type", "thinking", "thinking", words.Draw(t, "thought"), "signature", "x")}, blocks...)
+			blocks = append([]any{
+				pairs("type", "thinking", "thinking", words.Draw(t, "thought"), "signature", "x"),
+			}, blocks...)
 		}
 		o := pairs("role", m.role)
 		if len(m.texts) == 1 && len(blocks) == 1 && rapid.Bool().Draw(t, "string") {
@@ -48,19 +51,22 @@ func responses(t *rapid.T, conv []said) []byte {
 	var items []any
 	for _, m := range conv {
 		if m.role == "tool" {
-			items = append(items, pairs("type", "function_call_output", "call_id", words.Draw(t, "id"), "output", strings.Join(m.texts, "")))
+			items = append(items, pairs("type", "function_call_output", "call_id", words.Draw(t, "id"),
+				"output", strings.Join(m.texts, "")))
 			continue
 		}
 		var parts []any
 		for _, text := range m.texts {
-			parts = append(parts, pairs("type", rapid.SampledFrom([]string{"input_text", "output_text"}).Draw(t, "type"), "text", text))
+			parts = append(parts,
+				pairs("type", rapid.SampledFrom([]string{"input_text", "output_text"}).Draw(t, "type"), "text", text))
 		}
 		items = append(items, pairs("role", m.role, "content", parts))
 		for _, call := range m.calls {
 			if rapid.Bool().Draw(t, "reasoning") {
 				items = append(items, pairs("type", "reasoning", "id", words.Draw(t, "id"), "summary", []any{}))
 			}
-			items = append(items, pairs("type", "function_call", "name", call[0], "arguments", call[1], "call_id", words.Draw(t, "id")))
+			items = append(items,
+				pairs("type", "function_call", "name", call[0], "arguments", call[1], "call_id", words.Draw(t, "id")))
 		}
 	}
 	return spell(t, nil, pairs("input", items, "instructions", "be brief"))
@@ -108,7 +114,10 @@ func TestTextKinds(t *testing.T) {
 		want       TextKinds // shares in hundredths
 	}{
 		{"prose", plainText, TextKinds{Latin: 98, Code: 2}},
-		{"code", "\tif x[i] != 0 {\n\t\ty += 10*x[i]\n\t}\n        return (a + b) / 2;\n", TextKinds{Latin: 41, Code: 59}},
+		{
+			"code", "\tif x[i] != 0 {\n\t\ty += 10*x[i]\n\t}\n        return (a + b) / 2;\n",
+			TextKinds{Latin: 41, Code: 59},
+		},
 		{"Chinese", "缓存命中时预填充几乎不花时间。", TextKinds{CJK: 100}},
 		{"Japanese", "ひらがなカタカナ漢字", TextKinds{CJK: 100}},
 		{"Korean", "한국어텍스트", TextKinds{CJK: 100}},
@@ -124,8 +133,14 @@ func TestTextKinds(t *testing.T) {
 				for _, kind := range []struct {
 					name      string
 					got, want int
-				}{{"Latin", c.Kinds.Latin, row.want.Latin}, {"Code", c.Kinds.Code, row.want.Code}, {"CJK", c.Kinds.CJK, row.want.CJK}, {"Other", c.Kinds.Other, row.want.Other}} {
-					if got := float64(100*kind.got) / float64(c.Bytes); got < float64(kind.want)-5 || got > float64(kind.want)+5 {
+				}{
+					{"Latin", c.Kinds.Latin, row.want.Latin},
+					{"Code", c.Kinds.Code, row.want.Code},
+					{"CJK", c.Kinds.CJK, row.want.CJK},
+					{"Other", c.Kinds.Other, row.want.Other},
+				} {
+					if got := float64(100*kind.got) / float64(c.Bytes); got < float64(kind.want)-5 ||
+						got > float64(kind.want)+5 {
 						t.Errorf("%s: %.1f %%, want %d %%", kind.name, got, kind.want)
 					}
 				}

@@ -71,7 +71,8 @@ func (c *Chain) isAttribution(i uint32) bool {
 		return false
 	}
 	e := c.gather(i)
-	return e.text > 0 && c.tape.tokens[e.text].kind == jsonscan.String && bytes.HasPrefix(c.tape.content(e.text), []byte(attribution))
+	return e.text > 0 && c.tape.tokens[e.text].kind == jsonscan.String &&
+		bytes.HasPrefix(c.tape.content(e.text), []byte(attribution))
 }
 
 // textPiece writes text, separated from text before it. Empty text writes nothing.

@@ -107,11 +107,17 @@ type said struct {
 	calls [][2]string // name, arguments
 }
 
-var words = rapid.SampledFrom([]string{"", "a", "hello there", "naïve → no", "缓存命中", "😀", "\n\t\tif x {", `"quoted\"`, "\u2028<&>", strings.Repeat("long ", 60), "\x00\x1f", "{\"a\":1}"})
+var words = rapid.SampledFrom([]string{
+	"", "a", "hello there", "naïve → no", "缓存命中", "😀", "\n\t\tif x {", `"quoted\"`, "\u2028<&>",
+	strings.Repeat("long ", 60), "\x00\x1f", "{\"a\":1}",
+})
 
 func conversation(t *rapid.T) []said {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) said {
-		m := said{role: rapid.SampledFrom([]string{"user", "assistant", "tool", "system"}).Draw(t, "role"), texts: rapid.SliceOfN(words, 0, 3).Draw(t, "texts")}
+		m := said{
+			role:  rapid.SampledFrom([]string{"user", "assistant", "tool", "system"}).Draw(t, "role"),
+			texts: rapid.SliceOfN(words, 0, 3).Draw(t, "texts"),
+		}
 		if m.role == "assistant" {
 			for range rapid.IntRange(0, 2).Draw(t, "calls") {
 				m.calls = append(m.calls, [2]string{words.Draw(t, "name"), words.Draw(t, "args")})
@@ -155,7 +161,8 @@ func chat(t *rapid.T, conv []said) []byte {
 		}
 		var calls []any
 		for _, call := range m.calls {
-			calls = append(calls, noise(pairs("type", "function", "function", noise(pairs("name", call[0], "arguments", call[1])))))
+			calls = append(calls,
+				noise(pairs("type", "function", "function", noise(pairs("name", call[0], "arguments", call[1])))))
 		}
 		if len(calls) > 0 {
 			o = append(o, pairs("tool_calls", calls)...)

@@ -56,8 +56,8 @@ func readable(text []byte) string {
 	return out.String()
 }
 
-// hashFrom is a second implementation of the chain's function: xxh3 of 128 bytes at a time, each seeded with the hash of all
-// before.
+// hashFrom is a second implementation of the chain's function: xxh3 of 128 bytes at a time, each seeded with the hash
+// of all before.
 func hashFrom(root uint64, text []byte) uint64 {
 	for len(text) > 0 {
 		n := min(len(text), 128)
@@ -87,7 +87,8 @@ func checkChain(t testing.TB, c *Chain) {
 		if m.Role == OtherRole && m.Own == m.Hash { // a plain prompt's
 			own = m.Own
 		}
-		if m.Bytes <= from || m.Hash != hashFrom(c.root, c.text[:m.Bytes]) || m.Hash != c.HashAt(m.Bytes) || m.Own != own {
+		if m.Bytes <= from || m.Hash != hashFrom(c.root, c.text[:m.Bytes]) || m.Hash != c.HashAt(m.Bytes) ||
+			m.Own != own {
 			t.Fatalf("mark %+v after %d of %s", m, from, readable(c.text))
 		}
 		from = m.Bytes
@@ -95,12 +96,13 @@ func checkChain(t testing.TB, c *Chain) {
 			system = m.Bytes
 		}
 	}
-	if from != c.Bytes || c.SystemBytes != system || (system > 0 && c.System != c.HashAt(system)) || (system == 0 && c.System != 0) {
+	if from != c.Bytes || c.SystemBytes != system || (system > 0 && c.System != c.HashAt(system)) ||
+		(system == 0 && c.System != 0) {
 		t.Fatalf("ends at %d of %d, system %d of %d", from, c.Bytes, c.SystemBytes, system)
 	}
 	k := c.Kinds
-	if sum := k.Latin + k.Code + k.CJK + k.Other; (c.root == rootText && sum != c.Bytes) || (c.root == rootIDs && sum != 0) ||
-		min(k.Latin, k.Code, k.CJK, k.Other) < 0 {
+	if sum := k.Latin + k.Code + k.CJK + k.Other; (c.root == rootText && sum != c.Bytes) ||
+		(c.root == rootIDs && sum != 0) || min(k.Latin, k.Code, k.CJK, k.Other) < 0 {
 		t.Fatalf("kinds %+v of %d bytes: %s", k, c.Bytes, readable(c.text))
 	}
 }
@@ -132,7 +134,10 @@ func TestCanonicalForm(t *testing.T) {
 		body string
 		want string
 	}{
-		{"chat", Chat, `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"a\nb"}]}`, "<system>s<user>a\nb"},
+		{
+			"chat", Chat, `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"a\nb"}]}`,
+			"<system>s<user>a\nb",
+		},
 		{"parts", Chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":""},{"type":"text","text":"b"}]}]}`, "<user>a<part>b"},
 		{"name", Chat, `{"messages":[{"role":"user","content":"a","name":"kim"}]}`, "<user><name>kim<part>a"},
 		{"media", Chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"http://x/","detail":"low"}}]}]}`, "<user>a<media>" + hexHash("http://x/")},
@@ -142,26 +147,42 @@ func TestCanonicalForm(t *testing.T) {
 				`{"function":{"name":"pwd"}}]},{"role":"tool","tool_call_id":"1","content":"out"}]}`,
 			`<assistant>x<call>ls<args>{"a": 1}<call>pwd<args><tool>out`,
 		},
-		{"one function call", Chat, `{"messages":[{"role":"assistant","function_call":{"name":"ls","arguments":""}}]}`, `<assistant><call>ls<args>`},
-		{"no content", Chat, `{"messages":[{"role":"assistant","content":null},{"role":"user","content":[]},{"role":"user"}]}`, "<assistant><user><user>"},
+		{
+			"one function call", Chat,
+			`{"messages":[{"role":"assistant","function_call":{"name":"ls","arguments":""}}]}`,
+			`<assistant><call>ls<args>`,
+		},
+		{
+			"no content", Chat,
+			`{"messages":[{"role":"assistant","content":null},{"role":"user","content":[]},{"role":"user"}]}`,
+			"<assistant><user><user>",
+		},
 		{"unknown part", Chat, `{"messages":[{"role":"user","content":[{"type":"poem","lines":[1,{"z":true,"a":"\u0041"}],"cache_control":{}}]}]}`, `<user><other>{'lines':[1,{'a':'A','z':true}],'type':'poem'}`},
-		{"ollama", OllamaChat, `{"messages":[{"role":"user","content":"a","images":["QQ==","Qg=="]},{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{"b":1,"a":[null]}}}]}]}`, "<user>a<media>" + hexHash("QQ==") + "<media>" + hexHash("Qg==") + "<assistant><call>f<args>{'a':[null],'b':1}"},
+		{
+			"ollama", OllamaChat, `{"messages":[{"role":"user","content":"a","images":["QQ==","Qg=="]},{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{"b":1,"a":[null]}}}]}]}`, "<user>a<media>" + hexHash("QQ==") + "<media>" + hexHash("Qg==") +
+				"<assistant><call>f<args>{'a':[null],'b':1}",
+		},
 		{
 			"anthropic", Messages, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"x"},` +
 				`{"type":"text","text":"so"},{"type":"tool_use","id":"t","name":"ls","input":{"p":"."}}]},{"role":"user","content":[` +
 				`{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"a"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]},` +
 				`{"type":"text","text":"go on"}]}],"system":[{"type":"text","text":"sys","cache_control":{"type":"ephemeral"}}]}`,
-			"<system>sys<user>hi<assistant>so<call>ls<args>{'p':'.'}<user><result>a<media>" + hexHash("AAAA") + "</result><part>go on",
+			"<system>sys<user>hi<assistant>so<call>ls<args>{'p':'.'}<user><result>a<media>" + hexHash("AAAA") +
+				"</result><part>go on",
 		},
 		{"anthropic document", Messages, `{"messages":[{"role":"user","content":[{"type":"document","source":{"type":"content","content":[{"type":"text","text":"d"}]}}]}]}`, "<user>d"},
-		{"no system", Messages, `{"system":[{"type":"text","text":""}],"messages":[{"role":"user","content":"a"}]}`, "<user>a"},
+		{
+			"no system", Messages, `{"system":[{"type":"text","text":""}],"messages":[{"role":"user","content":"a"}]}`,
+			"<user>a",
+		},
 		{"responses, text", Responses, `{"input":"a","instructions":"i"}`, "<system>i<user>a"},
 		{
 			"responses, items", Responses, `{"input":[{"role":"developer","content":"d"},{"type":"message","role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"u"}]},` +
 				`{"type":"reasoning","id":"r","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"zz"},` +
 				`{"type":"function_call","id":"x","call_id":"c","name":"ls","arguments":"{}","status":"completed"},{"type":"function_call_output","call_id":"c","output":"o"},` +
 				`{"type":"message","id":"m","role":"assistant","status":"completed","content":[{"type":"output_text","text":"t","annotations":[]}]},{"type":"item_reference","id":"q"}]}`,
-			"<developer>d<user>a<media>" + hexHash("u") + "<assistant><call>ls<args>{}<tool>o<assistant>t<user><other>{'id':'q','type':'item_reference'}",
+			"<developer>d<user>a<media>" + hexHash("u") +
+				"<assistant><call>ls<args>{}<tool>o<assistant>t<user><other>{'id':'q','type':'item_reference'}",
 		},
 		{"completions", Completions, `{"prompt":"a\u00e9","suffix":"z"}`, "aé<suffix>z"},
 		{"completions, list", Completions, `{"prompt":["a","b"]}`, "a\nb"},
@@ -174,7 +195,11 @@ func TestCanonicalForm(t *testing.T) {
 		{"embeddings have no chain", Embeddings, `{"input":"a"}`, ""},
 		{"nothing", Completions, `{"prompt":[]}`, ""},
 		{"last of two", Chat, `{"messages":[{"role":"x","content":"no"}],"messages":[{"role":"user","role":"tool","content":"a","content":"b"}]}`, "<tool>b"},
-		{"wrong types", Chat, `{"messages":[1,null,true,"text",[],{"role":7,"content":9,"tool_calls":[{}],"name":{}}]}`, "<user>text<user><name><other>{}"},
+		{
+			"wrong types", Chat,
+			`{"messages":[1,null,true,"text",[],{"role":7,"content":9,"tool_calls":[{}],"name":{}}]}`,
+			"<user>text<user><name><other>{}",
+		},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -205,20 +230,29 @@ func TestChainsThatAreTheSame(t *testing.T) {
 	rows := map[string][]shape{
 		"spelling of a chat": {
 			{Chat, `{"messages":[{"role":"user","content":"\u00e9\ud83d\ude00/\"\n"}],"model":"m"}`},
-			{Chat, " {\"model\" : \"other\",\n\"messages\":[ { \"content\" :\t\"é😀\\/\\\"\\u000a\" , \"r\\u006fle\":\"user\" } ] } "},
+			{
+				Chat, " {\"model\" : \"other\",\n\"messages\":[ { \"content\" :\t\"é😀\\/\\\"\\u000a\" , " +
+					"\"r\\u006fle\":\"user\" } ] } ",
+			},
 			{Chat, `{"messages":[{"content":[{"text":"é😀/\"\n","type":"text","cache_control":{"type":"ephemeral"}}],"role":"user"}],"stream":true,"temperature":1}`},
 			{Chat, `{"messages":[{"role":"user","content":[{"type":"text","text":""},{"type":"text","text":"é😀/\"\n"}]}],"response_format":{"type":"text"}}`},
 			{OllamaChat, `{"messages":[{"role":"user","content":"é😀/\"\n"}]}`},
 			{Messages, `{"messages":[{"role":"user","content":"é😀/\"\n"}],"system":null,"tools":[]}`},
 			{Responses, `{"input":"é😀/\"\n","instructions":""}`},
-			{Responses, `{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"é😀/\"\n"}]}]}`},
+			{
+				Responses,
+				`{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"é😀/\"\n"}]}]}`,
+			},
 		},
 		"tool calls": {
 			{Chat, `{"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}]}`},
 			{Chat, `{"messages":[{"tool_calls":[{"function":{"arguments":"{}","name":"f"},"id":"b","index":0}],"role":"assistant","content":"","reasoning_content":"hm"}]}`},
 			{Chat, `{"messages":[{"tool_calls":[{"function":{"arguments":"{}","name":"f"}}],"role":"assistant","content":[],"refusal":null}]}`},
 			{Responses, `{"input":[{"type":"function_call","name":"f","arguments":"{}","call_id":"a","id":"x"}]}`},
-			{Responses, `{"input":[{"type":"reasoning","summary":[]},{"arguments":"{}","type":"function_call","name":"f"}]}`},
+			{
+				Responses,
+				`{"input":[{"type":"reasoning","summary":[]},{"arguments":"{}","type":"function_call","name":"f"}]}`,
+			},
 		},
 		"arguments as an object": {
 			{Messages, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{"a":1,"b":{"x":"y","z":[]}}}]}]}`},
@@ -246,13 +280,21 @@ func TestChainsThatAreTheSame(t *testing.T) {
 			{Responses, `{"input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,AA"}]}]}`},
 		},
 		"one text": {
-			{Completions, `{"prompt":"a b","max_tokens":5}`}, {Completions, `{"prompt":["a\u0020b"]}`}, {Generate, `{"text":"a b"}`}, {OllamaGenerate, `{"prompt":"a b"}`},
+			{Completions, `{"prompt":"a b","max_tokens":5}`},
+			{Completions, `{"prompt":["a\u0020b"]}`},
+			{Generate, `{"text":"a b"}`},
+			{OllamaGenerate, `{"prompt":"a b"}`},
 		},
 		"token ids": {
-			{Completions, `{"prompt":[1,2,300]}`}, {Completions, `{"prompt":[[1,2,300]]}`}, {Generate, `{"input_ids":[ 1,2,3e2]}`},
+			{Completions, `{"prompt":[1,2,300]}`},
+			{Completions, `{"prompt":[[1,2,300]]}`},
+			{Generate, `{"input_ids":[ 1,2,3e2]}`},
 		},
 		"what is not UTF-8": {
-			{Completions, `{"prompt":"a\ud800b"}`}, {Completions, "{\"prompt\":\"a\xffb\"}"}, {Completions, "{\"prompt\":\"a\xfeb\"}"}, {Completions, `{"prompt":"a\ufffdb"}`},
+			{Completions, `{"prompt":"a\ud800b"}`},
+			{Completions, "{\"prompt\":\"a\xffb\"}"},
+			{Completions, "{\"prompt\":\"a\xfeb\"}"},
+			{Completions, `{"prompt":"a\ufffdb"}`},
 		},
 	}
 	for name, shapes := range rows {
@@ -294,8 +336,14 @@ func TestChainsThatDiffer(t *testing.T) {
 			{Chat, `{"messages":[{"role":"assistant","content":"f{}"}]}`},
 			{Messages, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","name":"f","input":{"a":"x\",\"b\":\"y"}}]}]}`},
 			{Messages, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","name":"f","input":{"a":"x","b":"y"}}]}]}`},
-			{Messages, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","name":"f","input":{"a":1}}]}]}`},
-			{Messages, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","name":"f","input":{"a":"1"}}]}]}`},
+			{
+				Messages,
+				`{"messages":[{"role":"assistant","content":[{"type":"tool_use","name":"f","input":{"a":1}}]}]}`,
+			},
+			{
+				Messages,
+				`{"messages":[{"role":"assistant","content":[{"type":"tool_use","name":"f","input":{"a":"1"}}]}]}`,
+			},
 			{Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]}]}`},
 			{Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","content":"a"},{"type":"text","text":"b"}]}]}`},
 		},
@@ -332,10 +380,12 @@ func TestScope(t *testing.T) {
 	}
 	seen := map[uint64]string{}
 	for _, field := range []string{
-		`"tools":[{"name":"f"}]`, `"tools":[{"name":"g"}]`, `"tools":[{"name":"f"},{"name":"f"}]`, `"functions":[{"name":"f"}]`, `"documents":[{"name":"f"}]`, `"tools":[1,2]`, `"tools":[[1,2]]`,
-		`"cache_salt":"a"`, `"cache_salt":"b"`, `"extra_key":"a"`, `"extra_key":["a"]`, `"lora_path":"a"`, `"lora_request":{"lora_name":"a","lora_int_id":1}`,
-		`"lora":[{"id":0,"scale":1}]`, `"lora":[{"id":0,"scale":0.5}]`, `"adapter_id":"a"`, `"adapter":"a"`, `"lora_name":"a"`, `"lora_id":1`, `"chat_template":"a"`,
-		`"tools":[{"name":"f"}],"cache_salt":"a"`,
+		`"tools":[{"name":"f"}]`, `"tools":[{"name":"g"}]`, `"tools":[{"name":"f"},{"name":"f"}]`,
+		`"functions":[{"name":"f"}]`, `"documents":[{"name":"f"}]`, `"tools":[1,2]`, `"tools":[[1,2]]`,
+		`"cache_salt":"a"`, `"cache_salt":"b"`, `"extra_key":"a"`, `"extra_key":["a"]`, `"lora_path":"a"`,
+		`"lora_request":{"lora_name":"a","lora_int_id":1}`,
+		`"lora":[{"id":0,"scale":1}]`, `"lora":[{"id":0,"scale":0.5}]`, `"adapter_id":"a"`, `"adapter":"a"`,
+		`"lora_name":"a"`, `"lora_id":1`, `"chat_template":"a"`, `"tools":[{"name":"f"}],"cache_salt":"a"`,
 	} {
 		c := chainOf(t, Chat, `{`+rest+`,`+field+`}`)
 		before := chainOf(t, Chat, `{`+field+`,`+rest+`}`)
@@ -350,7 +400,10 @@ func TestScope(t *testing.T) {
 			t.Errorf("%s changes the text", field)
 		}
 	}
-	for _, field := range []string{`"temperature":0`, `"response_format":{"type":"json_object"}`, `"tool_choice":"none"`, `"user":"u"`, `"conversation":"c"`, `"cache_salt":null`, `"tools":[]`} {
+	for _, field := range []string{
+		`"temperature":0`, `"response_format":{"type":"json_object"}`, `"tool_choice":"none"`, `"user":"u"`,
+		`"conversation":"c"`, `"cache_salt":null`, `"tools":[]`,
+	} {
 		if c := chainOf(t, Chat, `{`+rest+`,`+field+`}`); c.Scope != 0 {
 			t.Errorf("%s has scope %x", field, c.Scope)
 		}
@@ -395,7 +448,9 @@ func TestMarks(t *testing.T) {
 	for _, m := range c.Marks {
 		roles = append(roles, m.Role.String())
 	}
-	if diff := cmp.Diff([]string{"system", "system", "user", "assistant", "tool", "system", "other", "user"}, roles); diff != "" {
+	if diff := cmp.Diff([]string{
+		"system", "system", "user", "assistant", "tool", "system", "other", "user",
+	}, roles); diff != "" {
 		t.Error(diff)
 	}
 	if c.Marks[2].Own != c.Marks[7].Own || c.Marks[2].Hash == c.Marks[7].Hash || c.Marks[0].Own != c.Marks[5].Own {
@@ -404,13 +459,15 @@ func TestMarks(t *testing.T) {
 	if c.SystemBytes != c.Marks[1].Bytes || c.System != c.Marks[1].Hash {
 		t.Errorf("system part of %d bytes", c.SystemBytes)
 	}
-	if p := chainOf(t, Completions, `{"prompt":"abc"}`); len(p.Marks) != 1 || p.Marks[0] != (Mark{Bytes: 3, Hash: p.Whole, Own: p.Whole}) {
+	if p := chainOf(t, Completions, `{"prompt":"abc"}`); len(p.Marks) != 1 ||
+		p.Marks[0] != (Mark{Bytes: 3, Hash: p.Whole, Own: p.Whole}) {
 		t.Errorf("marks of a plain prompt: %+v", p.Marks)
 	}
 	if p := chainOf(t, Completions, `{"prompt":["abc","d","e"]}`); p.Prompts != 3 {
 		t.Errorf("%d prompts", p.Prompts)
 	}
-	if p := chainOf(t, Chat, `{"messages":[{"role":"user","content":[{"image_url":"a"},{"type":"file","file":{"file_id":"f"}}]}]}`); p.Media != 2 || p.Prompts != 1 {
+	if p := chainOf(t, Chat, `{"messages":[{"role":"user","content":[{"image_url":"a"},{"type":"file",`+
+		`"file":{"file_id":"f"}}]}]}`); p.Media != 2 || p.Prompts != 1 {
 		t.Errorf("%d media, %d prompts", p.Media, p.Prompts)
 	}
 }
@@ -419,11 +476,16 @@ func TestMarks(t *testing.T) {
 func TestChainAfterAnError(t *testing.T) {
 	p := newParser(t)
 	var c Chain
-	for _, bad := range []string{``, `{"messages":[{"role":"user","content":"a`, `{"messages":[{"role":"user","content":"a"}],"model":7}`, `[]`, `{"messages":["a\x"]}`, "{\"messages\":[\"a\nb\"]}", `{"messages":["\ud83d\u12"]}`} {
-		if _, err := p.ParseChain(Chat, []byte(`{"tools":[1],"messages":[{"role":"user","content":"a"}]}`), nil, &c); err != nil || c.Bytes == 0 {
+	for _, bad := range []string{
+		``, `{"messages":[{"role":"user","content":"a`, `{"messages":[{"role":"user","content":"a"}],"model":7}`, `[]`,
+		`{"messages":["a\x"]}`, "{\"messages\":[\"a\nb\"]}", `{"messages":["\ud83d\u12"]}`,
+	} {
+		if _, err := p.ParseChain(Chat,
+			[]byte(`{"tools":[1],"messages":[{"role":"user","content":"a"}]}`), nil, &c); err != nil || c.Bytes == 0 {
 			t.Fatal(err)
 		}
-		if _, err := p.ParseChain(Chat, []byte(bad), nil, &c); err == nil || c.Bytes != 0 || len(c.Marks) != 0 || c.Scope != 0 || c.Prompts != 0 || c.Whole != c.HashAt(0) {
+		if _, err := p.ParseChain(Chat, []byte(bad), nil, &c); err == nil || c.Bytes != 0 || len(c.Marks) != 0 ||
+			c.Scope != 0 || c.Prompts != 0 || c.Whole != c.HashAt(0) {
 			t.Errorf("%s: %v, %+v", bad, err, c)
 		}
 	}

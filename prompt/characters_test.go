@@ -21,7 +21,10 @@ func TestCharacters(t *testing.T) {
 		{"texts", completions, `{"prompt":["01234","56789"]}`, 10},
 		{"token ids", completions, `{"prompt":[1,2,3]}`, 0},
 		{"lists of token ids", completions, `{"prompt":[[1,2],[3]]}`, 0},
-		{"a chat, without its roles", chat, `{"messages":[{"role":"system","content":"01234"},{"role":"user","content":"56789"}]}`, 10},
+		{
+			"a chat, without its roles", chat,
+			`{"messages":[{"role":"system","content":"01234"},{"role":"user","content":"56789"}]}`, 10,
+		},
 		{"without tools", chat, `{` + tools + `,"messages":[{"role":"user","content":"0123456789"}]}`, 10},
 		{"parts", chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"01234"},{"type":"image_url","image_url":{"url":"data:..."}},{"type":"text","text":"56789"}]}]}`, 10},
 		{"no content", chat, `{"messages":[{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}]}`, 0},

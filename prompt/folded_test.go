@@ -8,9 +8,11 @@ import (
 
 func TestFolded(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"model":"a","MODEL":"b"}`: "model", `{"Stream":true}`: "stream", `{"\u004dodel":"b"}`: "model", "{\"me\u017f\u017fages\":[]}": "messages", `{"x":[{"Model":1}],"optionS":{}}`: "options",
-		`{"MODEL":"b"} {`: "model", "{\"\u212aV_Transfer_params\":1}": "kv_transfer_params", "{\"mode\u0142\":1}": "", `{"modeſ":1}`: "",
-		`{"model":"a","x":{"MODEL":"b"}}`: "", `{"Format":"json"}`: "", `["MODEL"]`: "", ``: "", `{"MODEL`: "", `{}`: "",
+		`{"model":"a","MODEL":"b"}`: "model", `{"Stream":true}`: "stream", `{"\u004dodel":"b"}`: "model",
+		"{\"me\u017f\u017fages\":[]}": "messages", `{"x":[{"Model":1}],"optionS":{}}`: "options",
+		`{"MODEL":"b"} {`: "model", "{\"\u212aV_Transfer_params\":1}": "kv_transfer_params", "{\"mode\u0142\":1}": "",
+		`{"modeſ":1}`: "", `{"model":"a","x":{"MODEL":"b"}}`: "", `{"Format":"json"}`: "", `["MODEL"]`: "", ``: "",
+		`{"MODEL`: "", `{}`: "",
 	} {
 		read, _ := new(Parser).Peek([]byte(body), nil)
 		folded := read.Folded
@@ -22,7 +24,9 @@ func TestFolded(t *testing.T) {
 
 // FuzzFold: names are folded as encoding/json does it.
 func FuzzFold(f *testing.F) {
-	for _, name := range []string{"MODEL", "meſſages", "\u212av_transfer_params", "mode\u0142", "\xff", "Mine", "model"} {
+	for _, name := range []string{
+		"MODEL", "meſſages", "\u212av_transfer_params", "mode\u0142", "\xff", "Mine", "model",
+	} {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {

@@ -85,7 +85,8 @@ func (c Identity) Parser() (*Parser, error) {
 		into  *[]compiled
 	}{{"ids", c.IDs, &p.sources}, {"users", c.Users, &p.users}, {"parents", c.Parents, &p.parents}} {
 		if len(list.texts) > maxSources {
-			faults = append(faults, fmt.Errorf("prompt: %s has %d entries, at most %d", list.name, len(list.texts), maxSources))
+			faults = append(faults, fmt.Errorf("prompt: %s has %d entries, at most %d",
+				list.name, len(list.texts), maxSources))
 			continue
 		}
 		for _, text := range list.texts {

@@ -39,5 +39,7 @@ func SetMember(dst, object []byte, name string, jsonValue []byte) ([]byte, error
 		return Splice(dst, object, Edit{At: at, With: jsonValue}), nil
 	}
 	with := append(append(jsonscan.AppendString(nil, name), ':'), jsonValue...)
-	return Splice(dst, object, Edit{At: jsonscan.Span{Start: insert, End: insert}, With: with, member: true, last: members == 0}), nil
+	return Splice(dst, object, Edit{
+		At: jsonscan.Span{Start: insert, End: insert}, With: with, member: true, last: members == 0,
+	}), nil
 }

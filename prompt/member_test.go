@@ -37,7 +37,9 @@ func TestSetMember(t *testing.T) {
 
 // FuzzSetMember compares with encoding/json: accepted input is an object, and the member is set.
 func FuzzSetMember(f *testing.F) {
-	for _, object := range []string{`{}`, `{"a":1}`, `{"b":[{"a":{}}],"a":"x"}`, `{"\u0061":0,}`, `[]`, ` {"a" :1 , "a":2} `, "{\"\xff\":1}"} {
+	for _, object := range []string{
+		`{}`, `{"a":1}`, `{"b":[{"a":{}}],"a":"x"}`, `{"\u0061":0,}`, `[]`, ` {"a" :1 , "a":2} `, "{\"\xff\":1}",
+	} {
 		f.Add([]byte(object))
 	}
 	f.Fuzz(func(t *testing.T, object []byte) {

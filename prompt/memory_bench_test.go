@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// agentBody is a chat of real agents' text, of about size bytes: tools of at most 3 kB, a system prompt, messages of about 2
-// kB, and a last one of a tenth. Changing the sixteen digits at begins[0] makes all of it new, at begins[1] the last message.
+// agentBody is a chat of real agents' text, of about size bytes: tools of at most 3 kB, a system prompt, messages of
+// about 2 kB, and a last one of a tenth. Changing the sixteen digits at begins[0] makes all of it new, at begins[1] the
+// last message.
 func agentBody(b *testing.B, size int) (body []byte, begins [2]int) {
 	b.Helper()
 	var text string
@@ -35,7 +36,9 @@ func agentBody(b *testing.B, size int) (body []byte, begins [2]int) {
 		Content string `json:"content"`
 	}
 	message := func(role, text string) said { return said{role, text} }
-	tools := []any{map[string]any{"type": "function", "function": map[string]any{"name": "run", "description": take(min(size/20, 3000))}}}
+	tools := []any{map[string]any{
+		"type": "function", "function": map[string]any{"name": "run", "description": take(min(size/20, 3000))},
+	}}
 	messages := []any{message("system", mark+take(min(size/10, 2000)))}
 	for left := size*86/100 - size/10 - min(size/20, 3000) - min(size/10, 2000); left > 0; left -= 2200 {
 		messages = append(messages, message([]string{"assistant", "user"}[len(messages)%2], take(min(left, 2000))))
@@ -44,7 +47,9 @@ func agentBody(b *testing.B, size int) (body []byte, begins [2]int) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(map[string]any{"model": "m", "messages": messages, "stream": true, "tools": tools}); err != nil {
+	if err := enc.Encode(map[string]any{
+		"model": "m", "messages": messages, "stream": true, "tools": tools,
+	}); err != nil {
 		b.Fatal(err)
 	}
 	begins = [2]int{bytes.Index(out.Bytes(), []byte(mark)), bytes.LastIndex(out.Bytes(), []byte(mark))}

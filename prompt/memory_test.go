@@ -35,7 +35,8 @@ func checkFrom(t testing.TB, p *Parser, mem *Memory, api API, body []byte) *Chai
 func sameHashes(got, want *Chain) string {
 	switch {
 	case got.Scope != want.Scope || got.ToolsBytes != want.ToolsBytes:
-		return fmt.Sprintf("scope %x of %d bytes, want %x of %d", got.Scope, got.ToolsBytes, want.Scope, want.ToolsBytes)
+		return fmt.Sprintf("scope %x of %d bytes, want %x of %d",
+			got.Scope, got.ToolsBytes, want.Scope, want.ToolsBytes)
 	case got.System != want.System || got.SystemBytes != want.SystemBytes:
 		return "system"
 	case got.Bytes != want.Bytes || got.Whole != want.Whole:
@@ -45,7 +46,8 @@ func sameHashes(got, want *Chain) string {
 	case !slices.Equal(got.Marks, want.Marks):
 		return fmt.Sprintf("marks %+v, want %+v", got.Marks, want.Marks)
 	case got.Prompts != want.Prompts || got.Media != want.Media || got.Kinds != want.Kinds:
-		return fmt.Sprintf("counts %d %d %+v, want %d %d %+v", got.Prompts, got.Media, got.Kinds, want.Prompts, want.Media, want.Kinds)
+		return fmt.Sprintf("counts %d %d %+v, want %d %d %+v", got.Prompts, got.Media, got.Kinds, want.Prompts,
+			want.Media, want.Kinds)
 	case !slices.EqualFunc(got.List, want.List, sameListed):
 		return fmt.Sprintf("parts %+v, want %+v", got.List, want.List)
 	case string(got.text) != string(want.text[min(got.base, len(want.text)):]):
@@ -96,9 +98,10 @@ func checkMemory(t testing.TB, m *Memory) {
 		}
 		free++
 	}
-	if m.oldest != newer || len(m.index) != len(seen) || nodes != m.nodeCount || uint32(len(cells))+free != m.cellCount ||
-		m.nodeCount > m.maxNodes || m.cellCount > m.maxCells {
-		t.Fatalf("%d of %d nodes, %d in the index, %d and %d of %d cells", len(seen), m.nodeCount, len(m.index), len(cells), free, m.cellCount)
+	if m.oldest != newer || len(m.index) != len(seen) || nodes != m.nodeCount ||
+		uint32(len(cells))+free != m.cellCount || m.nodeCount > m.maxNodes || m.cellCount > m.maxCells {
+		t.Fatalf("%d of %d nodes, %d in the index, %d and %d of %d cells",
+			len(seen), m.nodeCount, len(m.index), len(cells), free, m.cellCount)
 	}
 }
 
@@ -110,7 +113,10 @@ func TestNodeSize(t *testing.T) {
 
 // spoken is a text of about n bytes in one of many languages and spellings.
 func spoken(rng *rand.Rand, n int) string {
-	words := []string{"the ", "router ", "\n", "\n\t", `"quoted" `, "Zürich ", "缓存命中", "😀", "return err }", "\\", "  ", "x1 := 23;", "\x00"}
+	words := []string{
+		"the ", "router ", "\n", "\n\t", `"quoted" `, "Zürich ", "缓存命中", "😀", "return err }", "\\", "  ",
+		"x1 := 23;", "\x00",
+	}
 	var b strings.Builder
 	for b.Len() < n {
 		b.WriteString(words[rng.IntN(len(words))])
@@ -121,7 +127,9 @@ func spoken(rng *rand.Rand, n int) string {
 // someBody makes a body of an API from a seed, with this many turns; more turns continue fewer.
 func someBody(api API, seed uint64, turns int, last string, opts int) []byte {
 	rng := rand.New(rand.NewPCG(uint64(opts), 8))
-	tools := []any{map[string]any{"type": "function", "function": map[string]any{"name": "f", "description": spoken(rng, 1500*(opts&1))}}}
+	tools := []any{map[string]any{
+		"type": "function", "function": map[string]any{"name": "f", "description": spoken(rng, 1500*(opts&1))},
+	}}
 	system := spoken(rng, 900*(opts>>1&1))
 	member := func(name string, v any) string {
 		text, err := json.Marshal(v)
@@ -152,15 +160,21 @@ func someBody(api API, seed uint64, turns int, last string, opts int) []byte {
 			m := map[string]any{"role": []string{"user", "assistant"}[i%2], "content": text}
 			switch rng.IntN(5) {
 			case 0:
-				m["content"] = []any{map[string]any{"type": "text", "text": text}, map[string]any{"type": "image_url", "image_url": map[string]any{"url": "data:" + text}}}
+				m["content"] = []any{
+					map[string]any{"type": "text", "text": text},
+					map[string]any{"type": "image_url", "image_url": map[string]any{"url": "data:" + text}},
+				}
 			case 1:
-				m["tool_calls"] = []any{map[string]any{"id": "x", "function": map[string]any{"name": "f", "arguments": text}}}
+				m["tool_calls"] = []any{
+					map[string]any{"id": "x", "function": map[string]any{"name": "f", "arguments": text}},
+				}
 			case 2:
 				m["name"] = "kim"
 			}
 			messages = append(messages, m)
 		}
-		parts = append(parts, member(fieldNames[main], append(messages, map[string]any{"role": "user", "content": last})))
+		parts = append(parts,
+			member(fieldNames[main], append(messages, map[string]any{"role": "user", "content": last})))
 	}
 	parts = append(parts, `"stream":true,"stream_options":{"x":1}`)
 	rand.New(rand.NewPCG(seed, 9)).Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
@@ -183,7 +197,8 @@ func TestResume(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		mem := lowMemory(0, rapid.Uint64().Draw(rt, "seed"))
 		if rapid.Bool().Draw(rt, "tight") {
-			mem.maxNodes, mem.maxCells = uint32(rapid.IntRange(1, 20).Draw(rt, "nodes")), uint32(rapid.IntRange(1, 60).Draw(rt, "cells"))
+			mem.maxNodes, mem.maxCells = uint32(rapid.IntRange(1, 20).Draw(rt, "nodes")),
+				uint32(rapid.IntRange(1, 60).Draw(rt, "cells"))
 		}
 		talks := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) (k talk) {
 			k.api, k.seed = rapid.SampledFrom(chainAPIs).Draw(rt, "api"), rapid.Uint64Range(1, 6).Draw(rt, "talk")
@@ -192,7 +207,8 @@ func TestResume(t *testing.T) {
 		}), 1, 3).Draw(rt, "talks")
 		for range rapid.IntRange(2, 8).Draw(rt, "bodies") {
 			k := rapid.SampledFrom(talks).Draw(rt, "which")
-			body := someBody(k.api, k.seed, rapid.IntRange(0, 24).Draw(rt, "turns"), rapid.SampledFrom([]string{"", "go on", "no"}).Draw(rt, "last"), k.opts)
+			body := someBody(k.api, k.seed, rapid.IntRange(0, 24).Draw(rt, "turns"),
+				rapid.SampledFrom([]string{"", "go on", "no"}).Draw(rt, "last"), k.opts)
 			if rapid.IntRange(0, 3).Draw(rt, "spoil") == 0 {
 				at := rapid.IntRange(0, len(body)-1).Draw(rt, "at")
 				switch rapid.IntRange(0, 3).Draw(rt, "how") {
@@ -235,7 +251,10 @@ func FuzzResume(f *testing.F) {
 		{`{"messages":[`, user, last + `}`, user + last + `,"model":"m"}`},
 		{`{"model":"m","system":"be good","messages":[`, user, last + `}`, last + `,"system":"be bad"}`},
 		{`{"input":[`, user, last + `,"instructions":"i"}`, user + last + `,"instructions":"other"}`},
-		{`{"messages":[`, `{"content":"` + codeName + `","role":"tool","name":"t"},`, last + `,"messages":[]}`, last + `,"messages":"x"}`},
+		{
+			`{"messages":[`, `{"content":"` + codeName + `","role":"tool","name":"t"},`, last + `,"messages":[]}`,
+			last + `,"messages":"x"}`,
+		},
 		{`{"tools":[{"name":"`, `abc\u00e9`, `"}],"messages":[]}`, `"}],"messages":[1,2]}`},
 		{`{"prompt":"`, `line of text\n`, `"}`, `\ud83d\ude00","suffix":"s"}`},
 		{`{"system":"s","prompt":"`, `缓存\t命中\ud83d\ude00`, `"}`, "\xff\"}"},
@@ -268,7 +287,8 @@ func TestKeysThatMeet(t *testing.T) {
 	p := newParser(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		draw := func(api API) []byte {
-			return someBody(api, rapid.Uint64Range(1, 1000).Draw(rt, "talk"), rapid.IntRange(0, 16).Draw(rt, "turns"), "end", rapid.IntRange(0, 7).Draw(rt, "opts"))
+			return someBody(api, rapid.Uint64Range(1, 1000).Draw(rt, "talk"), rapid.IntRange(0, 16).Draw(rt, "turns"),
+				"end", rapid.IntRange(0, 7).Draw(rt, "opts"))
 		}
 		mem := lowMemory(0, 1)
 		api := rapid.SampledFrom(chainAPIs).Draw(rt, "api")
@@ -276,7 +296,8 @@ func TestKeysThatMeet(t *testing.T) {
 		if rapid.Bool().Draw(rt, "same places") {
 			other = slices.Clone(known)
 			for range rapid.IntRange(1, 40).Draw(rt, "changes") {
-				other[rapid.IntRange(0, len(other)-1).Draw(rt, "at")] = rapid.SampledFrom([]byte(`"{}[],:\ax`+"\xe7\x00")).Draw(rt, "byte")
+				other[rapid.IntRange(0, len(other)-1).Draw(rt,
+					"at")] = rapid.SampledFrom([]byte(`"{}[],:\ax`+"\xe7\x00")).Draw(rt, "byte")
 			}
 		}
 		other = other[:rapid.IntRange(len(other)/2, len(other)).Draw(rt, "end")]
@@ -307,19 +328,24 @@ func TestKeysThatMeet(t *testing.T) {
 func TestKnownTools(t *testing.T) {
 	p := newParser(t)
 	mem := lowMemory(0, 1)
-	tools := `[{"type":"function","function":{"name":"f","description":"` + strings.Repeat("what it does ", 200) + `"}}]`
+	tools := `[{"type":"function","function":{"name":"f","description":"` +
+		strings.Repeat("what it does ", 200) + `"}}]`
 	body := func(tools, word string) []byte {
-		return []byte(`{"messages":[{"role":"user","content":"` + strings.Repeat(word, 2000) + `"}],"tools":` + tools + ` ,"model":"m"}`)
+		return []byte(`{"messages":[{"role":"user","content":"` + strings.Repeat(word, 2000) + `"}],"tools":` + tools +
+			` ,"model":"m"}`)
 	}
 	first := checkFrom(t, p, mem, Chat, body(tools, "one "))
 	if first.lumpKnown[0] {
 		t.Fatal("known at first sight")
 	}
 	second := checkFrom(t, p, mem, Chat, body(tools, "two "))
-	if !second.lumpKnown[0] || second.Scope != first.Scope || second.ToolsBytes != first.ToolsBytes || first.ToolsBytes < 2600 {
-		t.Errorf("scope %x, %x; %d bytes of tools, known: %v", first.Scope, second.Scope, second.ToolsBytes, second.lumpKnown[0])
+	if !second.lumpKnown[0] || second.Scope != first.Scope || second.ToolsBytes != first.ToolsBytes ||
+		first.ToolsBytes < 2600 {
+		t.Errorf("scope %x, %x; %d bytes of tools, known: %v", first.Scope, second.Scope, second.ToolsBytes,
+			second.lumpKnown[0])
 	}
-	if c := checkFrom(t, p, mem, Chat, body(strings.Replace(tools, "what it does \"", "what it does?\"", 1), "two ")); c.Scope == first.Scope || c.lumpKnown[0] {
+	if c := checkFrom(t, p, mem, Chat, body(strings.Replace(tools, "what it does \"", "what it does?\"", 1),
+		"two ")); c.Scope == first.Scope || c.lumpKnown[0] {
 		t.Error("other tools are taken for the same")
 	}
 	for i := range 6 { // more than a set holds
@@ -332,7 +358,8 @@ func TestSystemBehindMessages(t *testing.T) {
 	p := newParser(t)
 	mem := lowMemory(0, 1)
 	body := func(system, more string) []byte {
-		return longBody(`{"messages":[`, `{"role":"user","content":"some words of a user\nand more"},`, `{"role":"user","content":"`+more+`"}],"system":`+system+`}`)
+		return longBody(`{"messages":[`, `{"role":"user","content":"some words of a user\nand more"},`,
+			`{"role":"user","content":"`+more+`"}],"system":`+system+`}`)
 	}
 	for _, row := range []struct {
 		system, more string
@@ -367,7 +394,10 @@ func TestHashAtOfTheKnown(t *testing.T) {
 		head, piece string
 		rest        string
 	}{
-		{Chat, `{"messages":[`, `{"role":"user","content":"some words of a user\nand more"},`, `{"role":"user","content":"x"}]}`},
+		{
+			Chat, `{"messages":[`, `{"role":"user","content":"some words of a user\nand more"},`,
+			`{"role":"user","content":"x"}]}`,
+		},
 		{Completions, `{"prompt":"`, `line of text\n`, `"}`},
 	} {
 		mem := lowMemory(0, 1)
@@ -404,7 +434,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	p := newParser(t)
 	mem := lowMemory(1<<20, 1)
 	body := func(i int) []byte {
-		return longBody(fmt.Sprintf(`{"messages":[{"role":"user","content":"%d"},`, i), `{"role":"user","content":"some words of a user\nand more"},`, `{"role":"user","content":"x"}]}`)
+		return longBody(fmt.Sprintf(`{"messages":[{"role":"user","content":"%d"},`, i),
+			`{"role":"user","content":"some words of a user\nand more"},`, `{"role":"user","content":"x"}]}`)
 	}
 	var c Chain
 	for i := range 1500 {
@@ -420,7 +451,8 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	}
 	checkMemory(t, mem)
-	room := len(mem.nodes)*int(unsafe.Sizeof(nodePage{})) + len(mem.cells)*int(unsafe.Sizeof(cellPage{})) + len(mem.values)*int(unsafe.Sizeof(valueSet{}))
+	room := len(mem.nodes)*int(unsafe.Sizeof(nodePage{})) + len(mem.cells)*int(unsafe.Sizeof(cellPage{})) +
+		len(mem.values)*int(unsafe.Sizeof(valueSet{}))
 	if room > 12<<17 || len(mem.index) < 400 {
 		t.Errorf("%d bytes for %d nodes", room, len(mem.index))
 	}

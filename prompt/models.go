@@ -97,7 +97,8 @@ func (m *models) adapter() bool {
 		}
 		name, value := string(raw), m.c.Next()
 		switch {
-		case value == jsonscan.String && (name == "lora_name" || name == "name" || name == "lora_path" || name == "path"):
+		case value == jsonscan.String &&
+			(name == "lora_name" || name == "name" || name == "lora_path" || name == "path"):
 			m.names = append(m.names, jsonscan.Decode(m.body, m.c.At()))
 		case !m.c.Skip(value):
 			return false

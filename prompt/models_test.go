@@ -13,7 +13,12 @@ func TestModels(t *testing.T) {
 		want []string
 		base bool
 	}{
-		{Chat, "", `{"model":"a","messages":[{"role":"user","content":"model","model":"x"}],"tools":[{"model":"x"}]}`, []string{"a"}, false},
+		{
+			Chat, "",
+			`{"model":"a","messages":[{"role":"user","content":"model","model":"x"}],"tools":[{"model":"x"}]}`,
+			[]string{"a"},
+			false,
+		},
 		{Chat, "", `{"model":"a","\u006dodel":"\u0062"}`, []string{"a", "b"}, false},
 		{Generate, "", `{"text":"x","lora_path":"l"}`, []string{"l"}, false},
 		{Generate, "", `{"text":["x","y"],"lora_path":["l",null,"m"],"model":null}`, []string{"l", "m"}, true},
@@ -27,11 +32,18 @@ func TestModels(t *testing.T) {
 		{Chat, "", `{"model":"a","lora_path":null}`, []string{"a"}, false},
 		{Other, "", `{"model":"a","model":7}`, []string{"a"}, true},
 		{Other, "", `{"model":{"model":"a"}}`, []string{"a"}, true},
-		{Completions, "", `{"model":"a","lora_request":{"lora_name":"l","lora_int_id":1,"lora_path":"/p"}}`, []string{"a", "l", "/p"}, false},
+		{Completions, "", `{"model":"a","lora_request":{"lora_name":"l","lora_int_id":1,"lora_path":"/p"}}`, []string{
+			"a", "l", "/p",
+		}, false},
 		{Other, "/api/show", `{"name":"a"}`, []string{"a"}, true},
 		{Other, "/v1/x", `{"name":"a"}`, nil, true},
 		{Other, "", `{"requests":[{"custom_id":"1","params":{"model":"a","messages":[{"content":"x"}]}},{"params":{"model":"b"}}]}`, []string{"a", "b"}, true},
-		{Other, "", `{"session":{"model":"a","audio":{"input":{"transcription":{"model":"b"}}}},"metadata":{"model":"x"}}`, []string{"a", "b"}, true},
+		{
+			Other, "",
+			`{"session":{"model":"a","audio":{"input":{"transcription":{"model":"b"}}}},"metadata":{"model":"x"}}`,
+			[]string{"a", "b"},
+			true,
+		},
 		{Other, "", `{"session":{"input_audio_transcription":{"model":"b"}}}`, []string{"b"}, true},
 		{Other, "", `{"model":"a"`, []string{"a"}, true},
 		{Other, "", `["model"]`, nil, true},

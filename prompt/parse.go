@@ -21,7 +21,8 @@ type Prompt struct {
 
 	MaxTokens int // the client's limit on the answer; 0 for none; at most 2^31-1
 	N         int // number of answers, at least 1; at most 2^31-1
-	Window    int // context that Ollama is to load the model with, in tokens (options.num_ctx); 0 for none; at most 2^31-1
+	// context that Ollama is to load the model with, in tokens (options.num_ctx); 0 for none; at most 2^31-1
+	Window int
 
 	TextBytes int // bytes of decoded prompt text, plus tools as JSON, without media
 	TokenIDs  int // prompt tokens given as ids; if they accompany a chat's messages (prompt_token_ids) TextBytes is 0
@@ -32,8 +33,9 @@ type Prompt struct {
 	User             string // user id; "" for none or if there is a Session; weak evidence for a conversation
 	Parent           string // explicit id of the conversation that started this one; "" for none
 
-	// the first member that an engine written in Go (Ollama) takes for one that the router reads by its exact name, since
-	// its encoding/json does not regard case; nil for none. The engine would run another model or prompt than was placed.
+	// the first member that an engine written in Go (Ollama) takes for one that the router reads by its exact name,
+	// since its encoding/json does not regard case; nil for none. The engine would run another model or prompt than was
+	// placed.
 	Folded *CaseError
 
 	InsertAt int  // offset after the body's opening brace; 0 if the body is not an object
@@ -127,7 +129,8 @@ func (p *Parser) Peek(body []byte, header func(string) string) (Prompt, error) {
 		s.prompt(body, &out)
 	} else {
 		s.ids = [maxBodySources]jsonscan.Value{}
-		out.Folded = s.folded                                         // Go's decoder takes an object whatever follows it
+		// Go's decoder takes an object whatever follows it
+		out.Folded = s.folded
 		if errors.Is(err, ErrEmpty) || errors.Is(err, ErrNotObject) { // no members
 			err = nil
 		}
@@ -146,7 +149,8 @@ func (s *scan) judge() error {
 	if v := s.fields[fModel]; v.Kind != jsonscan.Bad && v.Kind != jsonscan.String && v.Kind != jsonscan.Null {
 		return &FieldError{Field: "model", Want: "a string", Got: v.Kind}
 	}
-	if v := s.fields[fStream]; v.Kind != jsonscan.Bad && v.Kind != jsonscan.True && v.Kind != jsonscan.False && v.Kind != jsonscan.Null {
+	if v := s.fields[fStream]; v.Kind != jsonscan.Bad && v.Kind != jsonscan.True && v.Kind != jsonscan.False &&
+		v.Kind != jsonscan.Null {
 		return &FieldError{Field: "stream", Want: "a boolean", Got: v.Kind}
 	}
 	if s.badIDs {
@@ -154,7 +158,10 @@ func (s *scan) judge() error {
 		if got != jsonscan.Array {
 			return &FieldError{Field: fieldNames[fPromptTokenIDs], Want: "a list of token ids", Got: got}
 		}
-		return &FieldError{Field: fieldNames[fPromptTokenIDs], Want: "a list of token ids (integers from 0 on)", Got: got, Within: true}
+		return &FieldError{
+			Field: fieldNames[fPromptTokenIDs], Want: "a list of token ids (integers from 0 on)",
+			Got: got, Within: true,
+		}
 	}
 	return nil
 }

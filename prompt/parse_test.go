@@ -63,7 +63,8 @@ func TestClassify(t *testing.T) {
 	for _, row := range rows {
 		got := Classify(row.method, row.path)
 		if got != row.want || got.String() != row.name || got.Class() != row.class {
-			t.Errorf("%s %s: got %v (class %d), want %v (class %d)", row.method, row.path, got, got.Class(), row.want, row.class)
+			t.Errorf("%s %s: got %v (class %d), want %v (class %d)",
+				row.method, row.path, got, got.Class(), row.want, row.class)
 		}
 	}
 }
@@ -93,7 +94,10 @@ func TestParse(t *testing.T) {
 				`{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{"url":"u"}}]},` +
 				`{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]}],` +
 				`"metadata":{"user_id":"u","session_id":"s-1"}}`,
-			Prompt{Model: "claude", MaxTokens: 10, N: 1, TextBytes: 3 + 4 + 2 + 9 + 1 + 1 + 11 + 4, Session: "s-1", SessionFrom: "metadata.session_id"},
+			Prompt{
+				Model: "claude", MaxTokens: 10, N: 1, TextBytes: 3 + 4 + 2 + 9 + 1 + 1 + 11 + 4, Session: "s-1",
+				SessionFrom: "metadata.session_id",
+			},
 		},
 		{
 			"responses", Responses,
@@ -104,24 +108,61 @@ func TestParse(t *testing.T) {
 				Session: "conv_1", SessionFrom: "conversation.id",
 			},
 		},
-		{"completions with ids", Completions, `{"model":"m","prompt":[[1,2,3],[4]],"suffix":"ab"}`, Prompt{Model: "m", N: 1, TokenIDs: 4, TextBytes: 2}},
-		{"completions with texts", Completions, `{"prompt":["ab","cde"]}`, Prompt{N: 1, TextBytes: 5}},
-		{"embeddings", Embeddings, `{"model":"e","input":["ab",[7,8]]}`, Prompt{Model: "e", N: 1, TextBytes: 2, TokenIDs: 2}},
 		{
-			"generate", Generate, `{"text":"abc","input_ids":[1,2],"sampling_params":{"max_new_tokens":9,"n":3},"stream":false}`,
+			"completions with ids", Completions, `{"model":"m","prompt":[[1,2,3],[4]],"suffix":"ab"}`,
+			Prompt{Model: "m", N: 1, TokenIDs: 4, TextBytes: 2},
+		},
+		{"completions with texts", Completions, `{"prompt":["ab","cde"]}`, Prompt{N: 1, TextBytes: 5}},
+		{
+			"embeddings", Embeddings, `{"model":"e","input":["ab",[7,8]]}`,
+			Prompt{Model: "e", N: 1, TextBytes: 2, TokenIDs: 2},
+		},
+		{
+			"generate", Generate,
+			`{"text":"abc","input_ids":[1,2],"sampling_params":{"max_new_tokens":9,"n":3},"stream":false}`,
 			Prompt{MaxTokens: 9, N: 3, TextBytes: 3, TokenIDs: 2},
 		},
-		{"ollama chat, context", OllamaChat, `{"options":{"num_ctx":1},"model":"l","messages":[{"content":"ab"}],"options":{"num_ctx":8192}}`, Prompt{Model: "l", Stream: true, N: 1, TextBytes: 2, Window: 8192}},
-		{"options of another API", Chat, `{"model":"l","messages":[{"content":"ab"}],"options":{"num_ctx":8192}}`, Prompt{Model: "l", N: 1, TextBytes: 2}},
-		{"ollama chat", OllamaChat, `{"model":"l","messages":[{"content":"ab","images":["AAAA"]}],"options":{"num_predict":7}}`, Prompt{Model: "l", Stream: true, MaxTokens: 7, N: 1, TextBytes: 2}},
-		{"ollama generate, no stream", OllamaGenerate, `{"model":"l","prompt":"ab","stream":false}`, Prompt{Model: "l", N: 1, TextBytes: 2}},
+		{
+			"ollama chat, context", OllamaChat,
+			`{"options":{"num_ctx":1},"model":"l","messages":[{"content":"ab"}],"options":{"num_ctx":8192}}`,
+			Prompt{Model: "l", Stream: true, N: 1, TextBytes: 2, Window: 8192},
+		},
+		{
+			"options of another API", Chat, `{"model":"l","messages":[{"content":"ab"}],"options":{"num_ctx":8192}}`,
+			Prompt{Model: "l", N: 1, TextBytes: 2},
+		},
+		{
+			"ollama chat", OllamaChat,
+			`{"model":"l","messages":[{"content":"ab","images":["AAAA"]}],"options":{"num_predict":7}}`,
+			Prompt{Model: "l", Stream: true, MaxTokens: 7, N: 1, TextBytes: 2},
+		},
+		{
+			"ollama generate, no stream", OllamaGenerate, `{"model":"l","prompt":"ab","stream":false}`,
+			Prompt{Model: "l", N: 1, TextBytes: 2},
+		},
 		{"ollama generate, stream null", OllamaGenerate, `{"stream":null}`, Prompt{Stream: true, N: 1}},
-		{"escaped names and values", Chat, `{"mod\u0065l":"\u0067pt","\u0073tream":true}`, Prompt{Model: "gpt", Stream: true, N: 1}},
+		{
+			"escaped names and values", Chat, `{"mod\u0065l":"\u0067pt","\u0073tream":true}`,
+			Prompt{Model: "gpt", Stream: true, N: 1},
+		},
 		{"last duplicate wins", Chat, `{"model":"a","stream":true,"stream_options":{"include_usage":true},"messages":["xx"],"model":"b","stream":false,"stream_options":{},"messages":["y"]}`, Prompt{Model: "b", N: 1, TextBytes: 1}},
-		{"wrong types that are not ours to judge", Chat, `{"model":null,"max_tokens":"x","n":[],"messages":7,"stream_options":[1],"tools":null}`, Prompt{N: 1, TextBytes: 4}},
-		{"saturating counts", Chat, `{"max_tokens":99999999999999999999,"n":1e400}`, Prompt{MaxTokens: 1<<31 - 1, N: 1<<31 - 1}},
-		{"negative and broken counts", Chat, `{"max_tokens":-1,"n":-2.5,"n_predict":12.9}`, Prompt{MaxTokens: 12, N: 1}},
-		{"names in other cases are other names", Chat, `{"Model":"x","STREAM":true}`, Prompt{N: 1, Folded: &CaseError{"Model", "model"}}},
+		{
+			"wrong types that are not ours to judge", Chat,
+			`{"model":null,"max_tokens":"x","n":[],"messages":7,"stream_options":[1],"tools":null}`,
+			Prompt{N: 1, TextBytes: 4},
+		},
+		{
+			"saturating counts", Chat, `{"max_tokens":99999999999999999999,"n":1e400}`,
+			Prompt{MaxTokens: 1<<31 - 1, N: 1<<31 - 1},
+		},
+		{
+			"negative and broken counts", Chat, `{"max_tokens":-1,"n":-2.5,"n_predict":12.9}`,
+			Prompt{MaxTokens: 12, N: 1},
+		},
+		{
+			"names in other cases are other names", Chat, `{"Model":"x","STREAM":true}`,
+			Prompt{N: 1, Folded: &CaseError{"Model", "model"}},
+		},
 		{"empty object", Chat, ` { } `, Prompt{N: 1, Empty: true}},
 	}
 	spans := cmpopts.IgnoreFields(Prompt{}, "ModelAt", "StreamAt", "StreamOptionsAt", "InsertAt")
@@ -212,7 +253,8 @@ func TestPeek(t *testing.T) {
 	h := http.Header{"X-Session-Id": {"s"}}
 	for _, row := range rows {
 		got, err := p.Peek([]byte(row.body), h.Get)
-		if !errors.Is(err, row.err) || got.Model != row.model || got.InsertAt != row.insertAt || got.API != Other || got.Session != "s" {
+		if !errors.Is(err, row.err) || got.Model != row.model || got.InsertAt != row.insertAt || got.API != Other ||
+			got.Session != "s" {
 			t.Errorf("%q: got %+v, %v", row.body, got, err)
 		}
 	}
@@ -298,7 +340,8 @@ func TestSessionIDsThatAreNone(t *testing.T) {
 		})
 	}
 	h := http.Header{"X-Session-Id": {long + "x"}, "Thread-Id": {"t"}}
-	if got, err := newParser(t).Parse(Chat, []byte(`{"previous_response_id":"`+long+`x"}`), h.Get); err != nil || got.Session != "t" || got.PreviousResponse != "" {
+	if got, err := newParser(t).Parse(Chat, []byte(`{"previous_response_id":"`+long+`x"}`), h.Get); err != nil ||
+		got.Session != "t" || got.PreviousResponse != "" {
 		t.Errorf("got %q, %q, %v", got.Session, got.PreviousResponse, err)
 	}
 }
@@ -325,14 +368,16 @@ func TestParserRefuses(t *testing.T) {
 			t.Errorf("%+v: got %v", row, err)
 		}
 	}
-	got, err := newParser(t, Source{Field: "user"}, Source{Field: "user"}, Source{Header: "session_id"}).Parse(Chat, []byte(`{"user":"u"}`), nil)
+	got, err := newParser(t, Source{Field: "user"}, Source{Field: "user"}, Source{Header: "session_id"}).Parse(Chat,
+		[]byte(`{"user":"u"}`), nil)
 	if err != nil || got.Session != "u" {
 		t.Errorf("got %q, %v", got.Session, err)
 	}
 }
 
 func TestHeaderNamesAreCanonical(t *testing.T) {
-	for _, src := range slices.Concat(DefaultSources(), DefaultUsers(), DefaultParents(), []Source{{Header: claudeSession}, {Header: claudeAgent}, {Header: claudeParent}}) {
+	for _, src := range slices.Concat(DefaultSources(), DefaultUsers(), DefaultParents(),
+		[]Source{{Header: claudeSession}, {Header: claudeAgent}, {Header: claudeParent}}) {
 		if got, want := canonicalHeader(src.Header), http.CanonicalHeaderKey(src.Header); got != want {
 			t.Errorf("%s: got %s, want %s", src.Header, got, want)
 		}

@@ -18,8 +18,11 @@ func TestPiecesAreTheSplice(t *testing.T) {
 			t.Fatal(err)
 		}
 		var edits []Edit
-		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"stream", "max_tokens", "kv_transfer_params", "min_tokens", "cache_salt"}), 0, 5, rapid.ID[string]).Draw(t, "members") {
-			edits = append(edits, p.SetField(name, []byte(strings.Repeat("7", rapid.IntRange(1, 9000).Draw(t, "value")))))
+		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{
+			"stream", "max_tokens", "kv_transfer_params", "min_tokens", "cache_salt",
+		}), 0, 5, rapid.ID[string]).Draw(t, "members") {
+			edits = append(edits,
+				p.SetField(name, []byte(strings.Repeat("7", rapid.IntRange(1, 9000).Draw(t, "value")))))
 		}
 		pieces := Pieces(body, edits...)
 		if got, want := bytes.Join(pieces, nil), Splice(nil, body, edits...); !bytes.Equal(got, want) {

@@ -126,8 +126,11 @@ func (m *Memory) load(n uint32, c *Chain) bool {
 		return false
 	}
 	c.known.stop = stop{
-		raw: int(last.raw), bytes: int(last.bytes), text: int(last.text), marks: int(last.marks), media: int(last.media), lost: int(last.lost),
-		kinds: TextKinds{Latin: int(last.kinds[0]), Code: int(last.kinds[1]), CJK: int(last.kinds[2]), Other: int(last.kinds[3]), Digits: int(last.kinds[4]), Starts: int(last.kinds[5])},
+		raw: int(last.raw), bytes: int(last.bytes), text: int(last.text), marks: int(last.marks),
+		media: int(last.media), lost: int(last.lost), kinds: TextKinds{
+			Latin: int(last.kinds[0]), Code: int(last.kinds[1]), CJK: int(last.kinds[2]), Other: int(last.kinds[3]),
+			Digits: int(last.kinds[4]), Starts: int(last.kinds[5]),
+		},
 	}
 	c.known.start, c.known.front = int(last.start), last.front
 	return true
@@ -208,7 +211,8 @@ func (m *Memory) put(key *chunkKey, parent uint32, s *stop, c *Chain) uint32 {
 		before = *m.node(parent)
 	}
 	at.front, at.start, at.cell = before.front, before.start, 0
-	at.raw, at.bytes, at.text, at.marks, at.media, at.lost, at.kinds = before.raw, before.bytes, before.text, before.marks, before.media, before.lost, before.kinds
+	at.raw, at.bytes, at.text, at.marks, at.media, at.lost, at.kinds = before.raw, before.bytes, before.text,
+		before.marks, before.media, before.lost, before.kinds
 	at.fromBlocks, at.fromMarks = before.bytes/BlockBytes, before.marks
 	if s == nil {
 		return n
@@ -233,6 +237,8 @@ func (m *Memory) put(key *chunkKey, parent uint32, s *stop, c *Chain) uint32 {
 	at.raw, at.bytes, at.text, at.marks = uint32(s.raw), uint32(s.bytes), uint32(s.text), uint32(s.marks)
 	at.media, at.lost = uint32(s.media), uint32(s.lost)
 	k := &s.kinds
-	at.kinds = [6]uint32{uint32(k.Latin), uint32(k.Code), uint32(k.CJK), uint32(k.Other), uint32(k.Digits), uint32(k.Starts)}
+	at.kinds = [6]uint32{
+		uint32(k.Latin), uint32(k.Code), uint32(k.CJK), uint32(k.Other), uint32(k.Digits), uint32(k.Starts),
+	}
 	return n
 }

@@ -140,8 +140,8 @@ func expectedSession(r reference, h http.Header) (id, from string) {
 	return "", ""
 }
 
-// expectedText counts text bytes and token ids of decoded values. It cannot see duplicates within messages (a Go map keeps the
-// last), so it is only valid without them.
+// expectedText counts text bytes and token ids of decoded values. It cannot see duplicates within messages (a Go map
+// keeps the last), so it is only valid without them.
 func expectedText(api API, r reference) (text, ids int) {
 	for name, raw := range r {
 		switch {
@@ -229,7 +229,8 @@ func checkParse(t *testing.T, p *Parser, api API, body []byte, h http.Header) {
 	}
 	text, ids := got.TextBytes, got.TokenIDs
 	got = Prompt{
-		API: got.API, Model: got.Model, Stream: got.Stream, IncludeUsage: got.IncludeUsage, MaxTokens: got.MaxTokens, N: got.N, Window: got.Window,
+		API: got.API, Model: got.Model, Stream: got.Stream, IncludeUsage: got.IncludeUsage, MaxTokens: got.MaxTokens,
+		N: got.N, Window: got.Window,
 		Session: got.Session, SessionFrom: got.SessionFrom, PreviousResponse: got.PreviousResponse, Empty: got.Empty,
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Prompt{})); diff != "" {
@@ -253,7 +254,8 @@ func checkParse(t *testing.T, p *Parser, api API, body []byte, h http.Header) {
 		t.Fatal(err)
 	}
 	if wantText, wantIDs := expectedText(api, r); again.TextBytes != wantText || again.TokenIDs != wantIDs {
-		t.Fatalf("%v %q: text %d ids %d, want %d and %d", api, clean, again.TextBytes, again.TokenIDs, wantText, wantIDs)
+		t.Fatalf("%v %q: text %d ids %d, want %d and %d",
+			api, clean, again.TextBytes, again.TokenIDs, wantText, wantIDs)
 	}
 	if text < 0 || text > len(body) || ids < 0 || ids > len(body) {
 		t.Fatalf("%q: text %d ids %d", body, text, ids)

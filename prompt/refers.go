@@ -23,8 +23,8 @@ func Refers(api API, path string, body []byte) (ids []string) {
 // several.
 func RefersBy(name string) bool {
 	switch name {
-	case "previous_response_id", "response_id", "input_file_id", "file_id", "file_ids", "training_file", "validation_file",
-		"vector_store_id", "vector_store_ids", "container", "container_id":
+	case "previous_response_id", "response_id", "input_file_id", "file_id", "file_ids", "training_file",
+		"validation_file", "vector_store_id", "vector_store_ids", "container", "container_id":
 		return true
 	}
 	return false
@@ -43,7 +43,8 @@ type refs struct {
 // message, input is what a tool was called with (Anthropic's API).
 func made(name string, depth int) bool {
 	switch name {
-	case "arguments", "parameters", "metadata", "chat_template_kwargs", "mm_processor_kwargs", "vllm_xargs", "documents", "env", "headers",
+	case "arguments", "parameters", "metadata", "chat_template_kwargs", "mm_processor_kwargs", "vllm_xargs",
+		"documents", "env", "headers",
 		// llama.cpp, vLLM, Ollama have schemas there
 		"input_schema", "schema", "json_schema", "guided_json", "structured_outputs", "format":
 		return true

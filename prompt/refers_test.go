@@ -12,13 +12,21 @@ func TestRefers(t *testing.T) {
 		body string
 		want []string
 	}{
-		{Responses, "", `{"input":"previous_response_id","previous_response_id":"a","conversation":{"x":[1],"id":"b"}}`, []string{"a", "b"}},
+		{
+			Responses, "",
+			`{"input":"previous_response_id","previous_response_id":"a","conversation":{"x":[1],"id":"b"}}`,
+			[]string{"a", "b"},
+		},
 		{Responses, "", `{"input":[{"role":"user","content":[{"type":"input_file","file_id":"f"},{"type":"input_image","file_id":"g"}]}]}`, []string{"f", "g"}},
 		{Responses, "", `{"input":[{"type":"item_reference","id":"i"},{"id":"j"},{"id":"k","type":"message"},{"id":"l","role":"user"}]}`, []string{"i", "j"}},
 		{Responses, "", `{"input":[{"id":"i","type":"item_refer\u0065nce"},{"type":"function_call_output","output":[{"type":"input_file","file_id":"f"}]}]}`, []string{"i", "f"}},
 		{Responses, "", `{"tools":[{"type":"file_search","vector_store_ids":["v"]},{"type":"code_interpreter","container":{"type":"auto","file_ids":["f"]}},{"container":"c"}]}`, []string{"v", "f", "c"}},
 		{Responses, "", `{"tools":[{"type":"function","parameters":{"properties":{"file_id":{"id":"x"}},"examples":[{"file_id":"x"}]}}],"metadata":{"file_id":"x"}}`, nil},
-		{Responses, "", `{"prompt":{"id":"p","variables":{"a":{"type":"input_file","file_id":"f"}}},"conversation":null}`, []string{"f"}},
+		{
+			Responses, "",
+			`{"prompt":{"id":"p","variables":{"a":{"type":"input_file","file_id":"f"}}},"conversation":null}`,
+			[]string{"f"},
+		},
 		{Responses, "", `{"input":[{"previous_response_id":"a","conversation":"c"}]}`, []string{"a"}},
 		{Chat, "", `{"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]},{"role":"assistant","tool_calls":[{"id":"x","function":{"arguments":{"file_id":"x"}}}]}]}`, []string{"f"}},
 		{Messages, "", `{"messages":[{"content":[{"type":"document","source":{"type":"file","file_id":"f"}},{"type":"container_upload","file_id":"g"}]}],"container":"c"}`, []string{"f", "g", "c"}},
@@ -47,7 +55,8 @@ func TestRefers(t *testing.T) {
 }
 
 func FuzzRefers(f *testing.F) {
-	f.Add([]byte(`{"input":[{"id":"a"},{"content":[{"file":{"file_id":"f"}}]}],"tools":[{"container":{"file_ids":["g"]}}]}`))
+	f.Add([]byte(
+		`{"input":[{"id":"a"},{"content":[{"file":{"file_id":"f"}}]}],"tools":[{"container":{"file_ids":["g"]}}]}`))
 	f.Add([]byte(`{"previous_response_id":"a","conversation":{"id":"b"},"file_ids":["c",{}]}`))
 	f.Fuzz(func(_ *testing.T, body []byte) { Refers(Responses, "", body) })
 }

@@ -252,6 +252,6 @@ func decodeID(body []byte, at jsonscan.Span) string {
 	return ""
 }
 
-// MaxIDBytes is the length of the longest valid conversation or response id. A longer one counts as absent, so that tables of
-// ids are bounded.
+// MaxIDBytes is the length of the longest valid conversation or response id. A longer one counts as absent, so that
+// tables of ids are bounded.
 const MaxIDBytes = 1024

@@ -144,9 +144,11 @@ func settle(edits []Edit) []Edit {
 		for j := range edits {
 			o := &edits[j]
 			switch {
-			case j > i && o.At == e.At && o.member == e.member && o.name == e.name && (e.member || e.At.Len() > 0): // set again
+			case j > i && o.At == e.At && o.member == e.member && o.name == e.name && (e.member || e.At.Len() > 0):
+				// set again
 				return true
-			case j < i && o.At.Start < e.At.Start && e.At.End <= o.At.End && e.At.Start < o.At.End: // inside what is replaced
+			case j < i && o.At.Start < e.At.Start && e.At.End <= o.At.End && e.At.Start < o.At.End:
+				// inside what is replaced
 				return true
 			}
 		}

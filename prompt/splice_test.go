@@ -44,7 +44,9 @@ func TestSetFields(t *testing.T) {
 		{
 			"two into something, one replaced, given backwards", `{"x":1,"model":"a"}`,
 			func(p *Prompt) []Edit {
-				return []Edit{p.SetModel("m"), p.SetField("routed_dp_rank", []byte("1")), p.SetField("cache_salt", []byte(`"s"`))}
+				return []Edit{
+					p.SetModel("m"), p.SetField("routed_dp_rank", []byte("1")), p.SetField("cache_salt", []byte(`"s"`)),
+				}
 			},
 			`{"routed_dp_rank":1,"cache_salt":"s","x":1,"model":"m"}`,
 		},
@@ -54,9 +56,13 @@ func TestSetFields(t *testing.T) {
 			`{"model":"c","x":{"model":"a"},"mod\u0065l" : "c"}`,
 		},
 		{
-			"three of three, set twice", `{"kv_transfer_params":{"a":1},"kv_transfer_params":null,"x":1,"kv_transfer_params":{"b":2}}`,
+			"three of three, set twice",
+			`{"kv_transfer_params":{"a":1},"kv_transfer_params":null,"x":1,"kv_transfer_params":{"b":2}}`,
 			func(p *Prompt) []Edit {
-				return []Edit{p.SetField("kv_transfer_params", []byte("1")), p.SetModel("m"), p.SetField("kv_transfer_params", []byte("2"))}
+				return []Edit{
+					p.SetField("kv_transfer_params", []byte("1")), p.SetModel("m"),
+					p.SetField("kv_transfer_params", []byte("2")),
+				}
 			},
 			`{"model":"m","kv_transfer_params":2,"kv_transfer_params":2,"x":1,"kv_transfer_params":2}`,
 		},
@@ -137,7 +143,10 @@ func TestOurOwnMistakesPanic(t *testing.T) {
 
 // The caller's edits stay in their order.
 func TestSpliceLeavesEditsAlone(t *testing.T) {
-	edits := []Edit{{At: jsonscan.Span{Start: 3, End: 4}, With: []byte("x")}, {At: jsonscan.Span{Start: 0, End: 1}, With: []byte("y")}}
+	edits := []Edit{
+		{At: jsonscan.Span{Start: 3, End: 4}, With: []byte("x")},
+		{At: jsonscan.Span{Start: 0, End: 1}, With: []byte("y")},
+	}
 	if got := string(Splice(nil, []byte("abcdef"), edits...)); got != "ybcxef" || edits[0].At.Start != 3 {
 		t.Errorf("got %s, edits %v", got, edits)
 	}
@@ -158,8 +167,8 @@ func TestRepeatedMembers(t *testing.T) {
 	}
 }
 
-// For any body, splicing changes the named members and no other byte: removing what was inserted restores the body, and the
-// result has those members set.
+// For any body, splicing changes the named members and no other byte: removing what was inserted restores the body, and
+// the result has those members set.
 func TestSpliceKeepsTheRest(t *testing.T) {
 	parser := newParser(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -167,12 +176,15 @@ func TestSpliceKeepsTheRest(t *testing.T) {
 	})
 }
 
-// TestSetTwice: for any sequence of edits nothing panics, each member has the value set last, and a member replaced as a whole
-// loses what was set in it.
+// TestSetTwice: for any sequence of edits nothing panics, each member has the value set last, and a member replaced as
+// a whole loses what was set in it.
 func TestSetTwice(t *testing.T) {
 	parser := newParser(t)
 	names := []string{"model", "stream_options", "kv_transfer_params", "disaggregated_params", "id_slot", "stream"}
-	objects := rapid.Custom(drawObject).Filter(func(body []byte) bool { p, _ := parser.Peek(body, nil); return p.InsertAt > 0 })
+	objects := rapid.Custom(drawObject).Filter(func(body []byte) bool {
+		p, _ := parser.Peek(body, nil)
+		return p.InsertAt > 0
+	})
 	rapid.Check(t, func(t *rapid.T) {
 		body := objects.Draw(t, "body")
 		p, _ := parser.Peek(body, nil)
@@ -200,7 +212,8 @@ func TestSetTwice(t *testing.T) {
 				t.Fatalf("%q: %s is %s, want %s", out, name, got, value)
 			}
 		}
-		if _, whole := want["stream_options"]; usage && !whole && !bytes.Contains(after["stream_options"], []byte(`"include_usage":true`)) && !bytes.Contains(after["stream_options"], []byte("true")) {
+		if _, whole := want["stream_options"]; usage && !whole && !bytes.Contains(after["stream_options"],
+			[]byte(`"include_usage":true`)) && !bytes.Contains(after["stream_options"], []byte("true")) {
 			t.Fatalf("%q: usage is not asked for", out)
 		}
 		if n := strings.Count(string(out), `"kv_transfer_params"`); n > 1 {
@@ -257,7 +270,8 @@ func checkSplice(t failer, parser *Parser, body []byte, model string) {
 	if again.Model != wantName || !again.IncludeUsage {
 		t.Fatalf("%q: parsed again as %+v", out, again)
 	}
-	if twice := Splice(nil, out, again.SetModel(model), again.SetIncludeUsage(), again.SetField("id_slot", []byte("3"))); !bytes.Equal(twice, out) {
+	if twice := Splice(nil, out, again.SetModel(model), again.SetIncludeUsage(),
+		again.SetField("id_slot", []byte("3"))); !bytes.Equal(twice, out) {
 		t.Fatalf("%q became %q", out, twice)
 	}
 }
@@ -265,10 +279,13 @@ func checkSplice(t failer, parser *Parser, body []byte, model string) {
 // drawObject draws the text of a JSON object with odd white space, known members and others, some repeated.
 func drawObject(t *rapid.T) []byte {
 	space := rapid.SampledFrom([]string{"", "", " ", "\n\t", "\r "})
-	names := rapid.SampledFrom([]string{"model", "mod\\u0065l", "stream", "stream_options", "id_slot", "messages", "x", "é", "", "n", "metadata"})
+	names := rapid.SampledFrom([]string{
+		"model", "mod\\u0065l", "stream", "stream_options", "id_slot", "messages", "x", "é", "", "n", "metadata",
+	})
 	values := rapid.SampledFrom([]string{
-		`null`, `true`, `12345678901234567890`, `-0.0`, `1E400`, `"a\/b"`, `"\u0000\ud800"`, `[]`, `{}`, `[1, [2]]`, `{ "include_usage" : false }`,
-		`{"include_usage":true,"include_usage":null}`, `{"a":{"model":"x"}}`, `"` + strings.Repeat("long ", 20) + `"`, "\"\xff\"",
+		`null`, `true`, `12345678901234567890`, `-0.0`, `1E400`, `"a\/b"`, `"\u0000\ud800"`, `[]`, `{}`, `[1, [2]]`,
+		`{ "include_usage" : false }`, `{"include_usage":true,"include_usage":null}`, `{"a":{"model":"x"}}`,
+		`"` + strings.Repeat("long ", 20) + `"`, "\"\xff\"",
 	})
 	var b strings.Builder
 	b.WriteString(space.Draw(t, "space") + "{" + space.Draw(t, "space"))
@@ -276,7 +293,8 @@ func drawObject(t *rapid.T) []byte {
 		if i > 0 {
 			b.WriteString("," + space.Draw(t, "space"))
 		}
-		b.WriteString(`"` + names.Draw(t, "name") + `"` + space.Draw(t, "space") + ":" + space.Draw(t, "space") + values.Draw(t, "value") + space.Draw(t, "space"))
+		b.WriteString(`"` + names.Draw(t, "name") + `"` + space.Draw(t, "space") + ":" + space.Draw(t, "space") +
+			values.Draw(t, "value") + space.Draw(t, "space"))
 	}
 	b.WriteString("}" + space.Draw(t, "space"))
 	return []byte(b.String())

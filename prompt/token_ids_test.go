@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/prompt"
 )
 
-// Token ids beside the messages of a chat are the prompt (TensorRT-LLM's routers use them directly): the messages and tools
-// from which they were made do not count as well.
+// Token ids beside the messages of a chat are the prompt (TensorRT-LLM's routers use them directly): the messages and
+// tools from which they were made do not count as well.
 func TestTokenIDsBesideMessages(t *testing.T) {
 	const messages = `"messages":[{"role":"user","content":"hello"}],"tools":[{"type":"function"}]`
 	p := parserOf(t)
@@ -27,9 +27,18 @@ func TestTokenIDsBesideMessages(t *testing.T) {
 		{prompt.Chat, `{` + messages + `,"prompt_token_ids":[]}`, 0, true, ""},
 		{prompt.Chat, `{` + messages + `,"prompt_token_ids":null}`, 0, true, ""},
 		{prompt.Completions, `{"prompt":"hello","prompt_token_ids":[1,2]}`, 0, true, ""},
-		{prompt.Chat, `{` + messages + `,"prompt_token_ids":"1,2"}`, 0, true, `"prompt_token_ids" must be a list of token ids, not a string`},
-		{prompt.Chat, `{` + messages + `,"prompt_token_ids":{"a":[1]}}`, 0, true, `"prompt_token_ids" must be a list of token ids, not an object`},
-		{prompt.Chat, `{` + messages + `,"prompt_token_ids":[1,"2"]}`, 0, true, `must be a list of token ids (integers from 0 on), and has something else in it`},
+		{
+			prompt.Chat, `{` + messages + `,"prompt_token_ids":"1,2"}`, 0, true,
+			`"prompt_token_ids" must be a list of token ids, not a string`,
+		},
+		{
+			prompt.Chat, `{` + messages + `,"prompt_token_ids":{"a":[1]}}`, 0, true,
+			`"prompt_token_ids" must be a list of token ids, not an object`,
+		},
+		{
+			prompt.Chat, `{` + messages + `,"prompt_token_ids":[1,"2"]}`, 0, true,
+			`must be a list of token ids (integers from 0 on), and has something else in it`,
+		},
 		{prompt.Chat, `{` + messages + `,"prompt_token_ids":[[1,2]]}`, 0, true, `has something else in it`},
 		{prompt.Chat, `{` + messages + `,"prompt_token_ids":[1,-2]}`, 0, true, `has something else in it`},
 		{prompt.Chat, `{` + messages + `,"prompt_token_ids":[1.5]}`, 0, true, `has something else in it`},
@@ -42,7 +51,8 @@ func TestTokenIDsBesideMessages(t *testing.T) {
 			continue
 		}
 		if err != nil || got.TokenIDs != tt.ids || (got.TextBytes > 0) != tt.text {
-			t.Errorf("%s: %d ids, %d bytes of text, %v; want %d ids, text %t", tt.body, got.TokenIDs, got.TextBytes, err, tt.ids, tt.text)
+			t.Errorf("%s: %d ids, %d bytes of text, %v; want %d ids, text %t",
+				tt.body, got.TokenIDs, got.TextBytes, err, tt.ids, tt.text)
 		}
 	}
 }

@@ -86,7 +86,8 @@ func TestRealDisaggregation(t *testing.T) {
 	run(t, "vllm")
 }
 
-// TestUsers plays what users have before, behind and beside the router, over simulated engines. What is not installed is skipped.
+// TestUsers plays what users have before, behind and beside the router, over simulated engines. What is not installed
+// is skipped.
 func TestUsers(t *testing.T) {
 	dir := os.Getenv("WARMPATH_REAL")
 	if dir == "" {

@@ -9,22 +9,28 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestAnotherAddressIsAnotherEngine: requests running at the old address do not count at the new one, are shown under the name
-// until they end, and leave nothing; state that belongs to the name continues.
+// TestAnotherAddressIsAnotherEngine: requests running at the old address do not count at the new one, are shown under
+// the name until they end, and leave nothing; state that belongs to the name continues.
 func TestAnotherAddressIsAnotherEngine(t *testing.T) {
 	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Explain: true})
 	now := time.Unix(1000, 0)
 	declare := func(url string) {
-		r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: url, Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
+		r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{
+			{Name: "a", URL: url, Weight: 1}, {Name: "b", URL: "http://b", Weight: 1},
+		}})
 	}
 	up := func(name string) {
-		r.Observe(now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+		r.Observe(now, route.Probed{
+			Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+		})
 	}
 	declare("http://a1")
 	up("a")
 	r.Observe(now, route.Drain{Endpoint: "b"})
 	ask := func(pin string) route.Decision {
-		p, err := r.Decide(now, &fleet.Request{ID: "r", Model: "m", Session: "s", PromptTokens: 5000, Stream: true, Pin: pin})
+		p, err := r.Decide(now, &fleet.Request{
+			ID: "r", Model: "m", Session: "s", PromptTokens: 5000, Stream: true, Pin: pin,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +46,8 @@ func TestAnotherAddressIsAnotherEngine(t *testing.T) {
 	r.Observe(now, route.Drain{Endpoint: "a"})
 	declare("http://a2")
 	s := r.Status(now)
-	if len(s) != 2 || s[0].Endpoint.URL != "http://a2" || s[0].Load.Requests != 1 || !s[0].Draining || s[0].Requests != 2 || s[0].State != fleet.StateUnknown {
+	if len(s) != 2 || s[0].Endpoint.URL != "http://a2" || s[0].Load.Requests != 1 || !s[0].Draining ||
+		s[0].Requests != 2 || s[0].State != fleet.StateUnknown {
 		t.Fatalf("status %+v", s)
 	}
 	up("a")

@@ -53,7 +53,8 @@ func (r *readers) admit(d *decision, forced pick.Reason) bool {
 		return true
 	}
 	d.turn = admission.Turn{
-		Pool: d.pool.Name(), Origin: -1, Tokens: int64(v.PromptTokens + v.OutputTokens), Tenant: d.asker.Tenant, Share: d.req.QueueClass.Share, Priority: d.req.QueueClass.Priority,
+		Pool: d.pool.Name(), Origin: -1, Tokens: int64(v.PromptTokens + v.OutputTokens), Tenant: d.asker.Tenant,
+		Share: d.req.QueueClass.Share, Priority: d.req.QueueClass.Priority,
 		Request: d.req.ID, Name: clientsID(d.who.ID), TenantName: d.req.Tenant,
 	}
 	d.turn.Key, d.turn.Parent = r.conversations.Keys(d.scope(fleet.LegUnsplit), d.req, &d.who)
@@ -88,7 +89,9 @@ func (r *readers) holdUnlessFull(d *decision) error {
 	if !full {
 		return errHeld
 	}
-	return &QueueFullError{Pool: d.pool.Name(), Tenant: own, Waiting: waiting, RetryAfter: retryAfter(r.admission.MaxHold(&d.turn))}
+	return &QueueFullError{
+		Pool: d.pool.Name(), Tenant: own, Waiting: waiting, RetryAfter: retryAfter(r.admission.MaxHold(&d.turn)),
+	}
 }
 
 // othersHeld is how many turns are held beside the request's own.
@@ -122,7 +125,8 @@ func (r *Router) addMember(d *decision, v *pick.View, f *reservation, c *pick.Ca
 	r.admission.TurnPlaced(d.now, f.index, &admission.PlacedTurn{
 		Key: f.conversation.Key(), Parent: parent, Slot: c.Slot, Tenant: d.asker.Tenant, Share: d.req.QueueClass.Share,
 		Priority: d.req.QueueClass.Priority, Tokens: int64(v.PromptTokens + v.OutputTokens),
-		First: v.FirstTurn, Cached: int64(c.CachedTokens), Blocks: c.Blocks, Prompt: r.readers.cache.Names(&d.text, d.req, c.Model),
+		First: v.FirstTurn, Cached: int64(c.CachedTokens), Blocks: c.Blocks,
+		Prompt: r.readers.cache.Names(&d.text, d.req, c.Model),
 	})
 }
 
@@ -169,8 +173,8 @@ func (r *Router) HeldTurns(most int) []HeldTurn {
 	var out []HeldTurn
 	for _, w := range r.readers.admission.HeldTurns(most) {
 		h := HeldTurn{
-			Request: w.Request, Conversation: w.Name, Tenant: w.TenantName, Pool: w.Pool, Priority: w.Priority, Tokens: w.Tokens,
-			Since: w.Since, Until: w.Until,
+			Request: w.Request, Conversation: w.Name, Tenant: w.TenantName, Pool: w.Pool, Priority: w.Priority,
+			Tokens: w.Tokens, Since: w.Since, Until: w.Until,
 		}
 		if w.Origin >= 0 {
 			if ep := r.endpoints.At(w.Origin); ep.Exists() {

@@ -27,7 +27,9 @@ func newShort(t *testing.T, change func(*route.Config)) *short {
 	}
 	s := &short{Router: route.New(c), t: t, now: time.Unix(1000, 0)}
 	s.Observe(s.now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "e", URL: "http://e", Weight: 1}}})
-	s.Observe(s.now, route.Probed{Endpoint: "e", Report: fleet.Report{Healthy: true, CacheTokens: 100_000, Models: []fleet.Model{{ID: "m"}}}})
+	s.Observe(s.now, route.Probed{
+		Endpoint: "e", Report: fleet.Report{Healthy: true, CacheTokens: 100_000, Models: []fleet.Model{{ID: "m"}}},
+	})
 	for range 20 {
 		s.round()
 	}
@@ -53,7 +55,8 @@ func (s *short) round() (called []fleet.Lease) {
 // ask asks for a turn of a conversation, which continues a hold.
 func (s *short) ask(name string, held fleet.Lease) (route.Plan, error) {
 	made, err := s.Decide(s.now, &fleet.Request{
-		ID: name, Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, MayQueue: true, MayHold: true, Attempt: fleet.Attempt{Hold: held}, Seed: 1,
+		ID: name, Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, MayQueue: true,
+		MayHold: true, Attempt: fleet.Attempt{Hold: held}, Seed: 1,
 	})
 	return made.Plan, err
 }
@@ -76,7 +79,8 @@ func (s *short) hold(name string) route.Hold {
 	if err != nil || p.Hold.Lease == 0 || p.Lease != 0 {
 		s.t.Fatalf("%s: lease %d, %v; want it held", name, p.Lease, err)
 	}
-	if after := s.Stats(); after.Leases != before.Leases || after.Decisions != before.Decisions || after.Sessions != before.Sessions {
+	if after := s.Stats(); after.Leases != before.Leases || after.Decisions != before.Decisions ||
+		after.Sessions != before.Sessions {
 		s.t.Fatalf("a hold changes the books: %+v, then %+v", before, after)
 	}
 	return p.Hold
@@ -84,7 +88,9 @@ func (s *short) hold(name string) route.Hold {
 
 // end ends a turn. It returns what was called.
 func (s *short) end(l fleet.Lease) []fleet.Lease {
-	return slices.Clone(s.Observe(s.now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 30_000, OutputTokens: 10}}).Dispatched)
+	return slices.Clone(s.Observe(s.now, route.Finished{
+		Lease: l, Usage: fleet.Usage{PromptTokens: 30_000, OutputTokens: 10},
+	}).Dispatched)
 }
 
 func (s *short) wait(d time.Duration) (called []fleet.Lease) {
@@ -152,7 +158,10 @@ func TestNotHeld(t *testing.T) {
 		"what a member began":  func(r *fleet.Request) { r.Parent = "a" },
 	} {
 		s := newShort(t, nil)
-		req := fleet.Request{ID: "d", Model: "m", Session: "d", Class: fleet.Turn, PromptTokens: 30_000, MayQueue: true, MayHold: true, Seed: 1}
+		req := fleet.Request{
+			ID: "d", Model: "m", Session: "d", Class: fleet.Turn, PromptTokens: 30_000, MayQueue: true,
+			MayHold: true, Seed: 1,
+		}
 		change(&req)
 		if p, err := s.Decide(s.now, &req); err != nil || p.Lease == 0 {
 			t.Errorf("%s: %+v, %v; want it placed", name, p.Hold, err)
@@ -172,12 +181,16 @@ func TestHeldCountAsWaiting(t *testing.T) {
 		full.RetryAfter > time.Minute {
 		t.Fatalf("%v, want that the queue is full, and for how long", err)
 	}
-	if _, err := s.Decide(s.now, &fleet.Request{Model: "m", Session: "f", Class: fleet.Turn, PromptTokens: 2_000_000, MayQueue: true, MayHold: true}); !errors.As(err, &full) || full.RetryAfter != time.Minute {
+	if _, err := s.Decide(s.now, &fleet.Request{
+		Model: "m", Session: "f", Class: fleet.Turn, PromptTokens: 2_000_000, MayQueue: true, MayHold: true,
+	}); !errors.As(err, &full) || full.RetryAfter != time.Minute {
 		t.Fatalf("%v, want that a large one is asked to come again after a minute", err)
 	}
 	one := fleet.QueueClass{MaxRunning: 1}
 	for _, want := range []bool{false, true} { // the first goes on, the second would have to be queued
-		_, err := s.Decide(s.now, &fleet.Request{Model: "m", Session: "a", Class: fleet.Turn, PromptTokens: 30_000, MayQueue: true, QueueClass: one})
+		_, err := s.Decide(s.now, &fleet.Request{
+			Model: "m", Session: "a", Class: fleet.Turn, PromptTokens: 30_000, MayQueue: true, QueueClass: one,
+		})
 		if refused := errors.As(err, &full) && err != nil; refused != want || refused && full.Waiting != 2 {
 			t.Errorf("queued beside those that are held: %v, want refused %v of 2", err, want)
 		}
@@ -185,8 +198,8 @@ func TestHeldCountAsWaiting(t *testing.T) {
 	s = newShort(t, nil)
 	for n, tenant := range []string{"x", "y", "x"} {
 		_, err := s.Decide(s.now, &fleet.Request{
-			Model: "m", Session: "d", Class: fleet.Turn, PromptTokens: 60_000, MayQueue: true, MayHold: true, Seed: 1, Tenant: tenant,
-			QueueClass: fleet.QueueClass{MaxWaiting: 1},
+			Model: "m", Session: "d", Class: fleet.Turn, PromptTokens: 60_000, MayQueue: true, MayHold: true, Seed: 1,
+			Tenant: tenant, QueueClass: fleet.QueueClass{MaxWaiting: 1},
 		})
 		if refused := errors.As(err, &full) && full.Tenant; refused != (n == 2) {
 			t.Errorf("turn %d, of tenant %s: %v", n, tenant, err)
@@ -219,7 +232,8 @@ func TestWorkingSetIsTold(t *testing.T) {
 	s.hold("d")
 	e, stats := s.Status(s.now)[0], s.Stats()
 	if e.WorkingSet < 90_000 || e.WorkingSet > e.WorkingRoom || e.WorkingRoom > 100_000 {
-		t.Errorf("%d tokens of %d are needed, want those of three conversations of 100,000", e.WorkingSet, e.WorkingRoom)
+		t.Errorf("%d tokens of %d are needed, want those of three conversations of 100,000",
+			e.WorkingSet, e.WorkingRoom)
 	}
 	if stats.Held != 1 || stats.HeldTokens < 30_000 || stats.HeldTokens > 35_000 {
 		t.Errorf("%d are held, %d tokens; want 1 of 30,000 and its answer", stats.Held, stats.HeldTokens)
@@ -233,8 +247,8 @@ func TestHeldTurnsAreTold(t *testing.T) {
 	s.end(s.place("a", 0))
 	first, second := s.hold("d"), s.hold("e")
 	got := s.HeldTurns(10)
-	if len(got) != 2 || got[0].Conversation != "d" || got[0].Request != "d" || got[0].Pool != "m" || got[0].Home != "" ||
-		got[0].Until != first.Until || !got[0].Since.Equal(s.now) || got[1].Until != second.Until {
+	if len(got) != 2 || got[0].Conversation != "d" || got[0].Request != "d" || got[0].Pool != "m" ||
+		got[0].Home != "" || got[0].Until != first.Until || !got[0].Since.Equal(s.now) || got[1].Until != second.Until {
 		t.Fatalf("held: %+v", got)
 	}
 	if got := s.HeldTurns(1); len(got) != 1 || got[0].Conversation != "d" {
@@ -289,7 +303,8 @@ func TestTurnsThatAreNotComputed(t *testing.T) {
 	one := fleet.QueueClass{MaxRunning: 1}
 	ask := func(name string) route.Plan {
 		made, err := s.Decide(s.now, &fleet.Request{
-			Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, MayQueue: true, QueueClass: one,
+			Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, MayQueue: true,
+			QueueClass: one,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -315,7 +330,8 @@ func TestTenantsOfHeldTurns(t *testing.T) {
 	s := newShort(t, func(c *route.Config) { c.Replicas = true })
 	s.end(s.place("a", 0))
 	made, err := s.Decide(s.now, &fleet.Request{
-		Model: "m", Session: "d", Tenant: "acme", Class: fleet.Turn, PromptTokens: 70_000, Stream: true, MayQueue: true, MayHold: true,
+		Model: "m", Session: "d", Tenant: "acme", Class: fleet.Turn, PromptTokens: 70_000, Stream: true, MayQueue: true,
+		MayHold: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -330,7 +346,8 @@ func TestTenantsOfHeldTurns(t *testing.T) {
 func TestSharedPrefixOfAnAlias(t *testing.T) {
 	for _, order := range [][2]string{{"m", "n"}, {"n", "m"}} {
 		r := route.New(route.Config{
-			Policy: func() pick.Policy { return firstLeast{} }, Admission: true, Aliases: []route.Alias{{Name: "chat", Models: order[:]}},
+			Policy: func() pick.Policy { return firstLeast{} }, Admission: true,
+			Aliases: []route.Alias{{Name: "chat", Models: order[:]}},
 		})
 		now := time.Unix(1000, 0)
 		d := route.Declared{Source: "s"}
@@ -339,9 +356,12 @@ func TestSharedPrefixOfAnAlias(t *testing.T) {
 		}
 		r.Observe(now, d)
 		for _, model := range order {
-			r.Observe(now, route.Probed{Endpoint: "of " + model, Report: fleet.Report{Healthy: true, CacheTokens: 100_000, Models: []fleet.Model{{ID: model}}}})
+			r.Observe(now, route.Probed{Endpoint: "of " + model, Report: fleet.Report{
+				Healthy: true, CacheTokens: 100_000, Models: []fleet.Model{{ID: model}},
+			}})
 		}
-		ask := func(model, session string, first uint64) route.Plan { // a prompt of 30,000 tokens, of which two thirds are the beginning
+		// a prompt of 30,000 tokens, of which two thirds are the beginning
+		ask := func(model, session string, first uint64) route.Plan {
 			c := fleet.Content{Bytes: 120_000}
 			for i := range uint64(c.Bytes / fleet.BlockBytes) {
 				name := first<<32 | i

@@ -11,8 +11,9 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestLittleIsKnown: a first answer that is late by seconds, as that of an engine that has just started may be, does not make an endpoint
-// look twice as slow as others, and one that is three times as slow is told from its first answers.
+// TestLittleIsKnown: a first answer that is late by seconds, as that of an engine that has just started may be, does
+// not make an endpoint look twice as slow as others, and one that is three times as slow is told from its first
+// answers.
 func TestLittleIsKnown(t *testing.T) {
 	for _, tt := range []struct {
 		tokens, rounds int
@@ -30,7 +31,8 @@ func TestLittleIsKnown(t *testing.T) {
 		{400, 10, 3_000, 0, false},
 		{100, 60, 3_000, 0, false},
 	} {
-		t.Run(fmt.Sprintf("%d tokens, %d times, %v a second, %v late", tt.tokens, tt.rounds, tt.rate, tt.late), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d tokens, %d times, %v a second, %v late", tt.tokens,
+			tt.rounds, tt.rate, tt.late), func(t *testing.T) {
 			a := &all{}
 			r, now := route.New(route.Config{Policy: func() pick.Policy { return a }}), time.Unix(1_000_000, 0)
 			names := []string{"a", "b", "c", "last"}
@@ -40,11 +42,15 @@ func TestLittleIsKnown(t *testing.T) {
 			}
 			r.Observe(now, route.Declared{Source: "test", Endpoints: declared})
 			for _, name := range names {
-				r.Observe(now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+				r.Observe(now, route.Probed{
+					Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+				})
 			}
 			first := true
 			for i := range tt.rounds*len(names) + 1 {
-				d, err := r.Decide(now, &fleet.Request{Model: "m", Session: strconv.Itoa(i), PromptTokens: tt.tokens, Stream: true})
+				d, err := r.Decide(now, &fleet.Request{
+					Model: "m", Session: strconv.Itoa(i), PromptTokens: tt.tokens, Stream: true,
+				})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -59,7 +65,9 @@ func TestLittleIsKnown(t *testing.T) {
 				now = now.Add(8*time.Millisecond + jitter + time.Duration(float64(tt.tokens)/rate*1e9))
 				r.Observe(now, route.FirstByte{Lease: d.Lease})
 				now = now.Add(time.Second)
-				r.Observe(now, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: tt.tokens, OutputTokens: 10, CachedKnown: true}})
+				r.Observe(now, route.Finished{
+					Lease: d.Lease, Usage: fleet.Usage{PromptTokens: tt.tokens, OutputTokens: 10, CachedKnown: true},
+				})
 			}
 			quick, last := a.seen[0].MsPerToken, a.seen[3].MsPerToken
 			if tt.alike && (last > quick*1.9 || last < quick*0.9) || !tt.alike && last < quick*1.9 {

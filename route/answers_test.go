@@ -33,7 +33,9 @@ func TestAnswersFoundAgain(t *testing.T) {
 				d := x.route(req)
 				x.now = x.now.Add(50 * time.Millisecond)
 				x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
-				u := fleet.Usage{PromptTokens: req.PromptBytes / 4, OutputTokens: answer, CachedTokens: found, CachedKnown: true}
+				u := fleet.Usage{
+					PromptTokens: req.PromptBytes / 4, OutputTokens: answer, CachedTokens: found, CachedKnown: true,
+				}
 				x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: u})
 				return d
 			}

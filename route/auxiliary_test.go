@@ -56,13 +56,16 @@ func TestBesideAnUpgrade(t *testing.T) {
 		}
 	}
 	now = now.Add(time.Hour)
-	d, err := r.Decide(now, &fleet.Request{ID: "r", Model: "m", MintedID: "r", PromptBytes: 4000, Stream: true, MayQueue: true})
+	d, err := r.Decide(now, &fleet.Request{
+		ID: "r", Model: "m", MintedID: "r", PromptBytes: 4000, Stream: true, MayQueue: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range w.seen.Candidates {
 		if c.WaitMs != 0 || c.Occupancy != 0 || c.Decoding != 0 || c.Load.Requests != 1 {
-			t.Errorf("%s: a wait of %.1f ms, occupancy %.1f, %d answers, %d requests", c.Name, c.WaitMs, c.Occupancy, c.Decoding, c.Load.Requests)
+			t.Errorf("%s: a wait of %.1f ms, occupancy %.1f, %d answers, %d requests",
+				c.Name, c.WaitMs, c.Occupancy, c.Decoding, c.Load.Requests)
 		}
 	}
 	if d.Queued {
@@ -89,7 +92,10 @@ func TestAuxiliaryTakeNoPlace(t *testing.T) {
 			switch what := rapid.IntRange(0, 6).Draw(t, "what"); {
 			case what == 0:
 				for range rapid.IntRange(1, 12).Draw(t, "auxiliary") {
-					d, err := beside.Decide(now, &fleet.Request{ID: "aside", Class: fleet.Auxiliary, Pin: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "pin"), Seed: 7})
+					d, err := beside.Decide(now, &fleet.Request{
+						ID: "aside", Class: fleet.Auxiliary,
+						Pin: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "pin"), Seed: 7,
+					})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -113,9 +119,11 @@ func TestAuxiliaryTakeNoPlace(t *testing.T) {
 				open = open[1:]
 			default:
 				q := fleet.Request{
-					ID: "r", Model: "m", Seed: uint64(i), MintedID: fmt.Sprint("x", i), Session: rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"),
+					ID: "r", Model: "m", Seed: uint64(i), MintedID: fmt.Sprint("x", i),
+					Session:     rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"),
 					Tenant:      rapid.SampledFrom([]string{"", "t"}).Draw(t, "tenant"),
-					PromptBytes: rapid.IntRange(100, 100_000).Draw(t, "bytes"), MaxTokens: 200, Stream: rapid.Bool().Draw(t, "stream"), MayQueue: rapid.Bool().Draw(t, "waits"),
+					PromptBytes: rapid.IntRange(100, 100_000).Draw(t, "bytes"), MaxTokens: 200,
+					Stream: rapid.Bool().Draw(t, "stream"), MayQueue: rapid.Bool().Draw(t, "waits"),
 				}
 				other := q
 				want, err := plain.Decide(now, &q)
@@ -128,11 +136,15 @@ func TestAuxiliaryTakeNoPlace(t *testing.T) {
 					l.Requests, l.Auxiliary = l.Requests-l.Auxiliary, 0
 				}
 				if !reflect.DeepEqual(sees.seen.Candidates, saw.seen.Candidates) {
-					t.Fatalf("with %d auxiliary open the policy sees\n%+v\nand without them\n%+v", len(auxiliary), sees.seen.Candidates, saw.seen.Candidates)
+					t.Fatalf("with %d auxiliary open the policy sees\n%+v\nand without them\n%+v",
+						len(auxiliary), sees.seen.Candidates, saw.seen.Candidates)
 				}
-				if got.Endpoint.Name != want.Endpoint.Name || got.Reason != want.Reason || got.Queued != want.Queued || got.TTFTMs != want.TTFTMs {
-					t.Fatalf("with %d auxiliary open: %s (%s, %.1f ms, waits: %t), without them %s (%s, %.1f ms, waits: %t)", len(auxiliary),
-						got.Endpoint.Name, got.Reason, got.TTFTMs, got.Queued, want.Endpoint.Name, want.Reason, want.TTFTMs, want.Queued)
+				if got.Endpoint.Name != want.Endpoint.Name || got.Reason != want.Reason || got.Queued != want.Queued ||
+					got.TTFTMs != want.TTFTMs {
+					t.Fatalf(
+						"with %d auxiliary open: %s (%s, %.1f ms, waits: %t), without them %s (%s, %.1f ms, waits: %t)",
+						len(auxiliary), got.Endpoint.Name, got.Reason, got.TTFTMs, got.Queued, want.Endpoint.Name,
+						want.Reason, want.TTFTMs, want.Queued)
 				}
 				open = append(open, [2]fleet.Lease{want.Lease, got.Lease})
 			}

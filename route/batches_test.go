@@ -36,8 +36,8 @@ func (b *bench) looks() pick.Candidate {
 // within reports whether got differs from want by at most a share of it.
 func within(got, want, share float64) bool { return math.Abs(got-want) <= share*want }
 
-// TestSpeedShowsAtFirstBytes: the speed of an engine and the waits there are known from first bytes on, long before the first
-// answer ends.
+// TestSpeedShowsAtFirstBytes: the speed of an engine and the waits there are known from first bytes on, long before the
+// first answer ends.
 func TestSpeedShowsAtFirstBytes(t *testing.T) {
 	for _, rate := range []float64{1_000, 3_000, 9_000, 40_000} {
 		b := newBench(t, rate, 8*time.Millisecond, true)
@@ -48,7 +48,8 @@ func TestSpeedShowsAtFirstBytes(t *testing.T) {
 		}
 		c := b.looks()
 		if !within(c.MsPerToken, 1000/rate, 0.1) {
-			t.Errorf("%.0f tokens/s: after three first bytes a token is thought to take %.3f ms, it takes %.3f", rate, c.MsPerToken, 1000/rate)
+			t.Errorf("%.0f tokens/s: after three first bytes a token is thought to take %.3f ms, it takes %.3f",
+				rate, c.MsPerToken, 1000/rate)
 		}
 		if left := float64(b.free.Sub(b.now).Microseconds()) / 1000; !within(c.WaitMs, left, 0.15) {
 			t.Errorf("%.0f tokens/s: a new prompt is thought to wait %.0f ms, it waits %.0f", rate, c.WaitMs, left)
@@ -63,7 +64,9 @@ func TestUsageTakesThePlaceOfWhatWasPredicted(t *testing.T) {
 		l, at := b.send(400) // the tokens it computes
 		b.r.Observe(at, route.FirstByte{Lease: l})
 		b.now = at.Add(time.Second)
-		b.r.Observe(b.now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 4000, CachedTokens: 3600, OutputTokens: 10, CachedKnown: true}})
+		b.r.Observe(b.now, route.Finished{
+			Lease: l, Usage: fleet.Usage{PromptTokens: 4000, CachedTokens: 3600, OutputTokens: 10, CachedKnown: true},
+		})
 	}
 	b.wantRate(0.15)
 	if c := b.looks(); !within(c.MsPerToken, 1.0/3, 0.15) {
@@ -115,8 +118,8 @@ func TestMoreFirstBytesThanAreKept(t *testing.T) {
 	}
 }
 
-// TestShortPromptsDoNotUndoLongOnes: a first byte is off by up to an engine step, a large share of a short prompt's time and a
-// small one of a long prompt's.
+// TestShortPromptsDoNotUndoLongOnes: a first byte is off by up to an engine step, a large share of a short prompt's
+// time and a small one of a long prompt's.
 func TestShortPromptsDoNotUndoLongOnes(t *testing.T) {
 	b := newBench(t, 9_000, 8*time.Millisecond, true)
 	for range 30 {
@@ -134,8 +137,8 @@ func TestShortPromptsDoNotUndoLongOnes(t *testing.T) {
 	b.wantRate(0.02)
 }
 
-// TestLongPromptsDoNotOutweighAll: when an engine becomes slower, short prompts update its speed although long ones came
-// before.
+// TestLongPromptsDoNotOutweighAll: when an engine becomes slower, short prompts update its speed although long ones
+// came before.
 func TestLongPromptsDoNotOutweighAll(t *testing.T) {
 	b := newBench(t, 9_000, 8*time.Millisecond, true)
 	for range 5 {
@@ -184,7 +187,9 @@ func TestSpeedsOfAMixedFleet(t *testing.T) {
 	}
 	r.Observe(now, route.Declared{Source: "test", Endpoints: declared})
 	for _, e := range declared {
-		r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+		r.Observe(now, route.Probed{
+			Endpoint: e.Name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+		})
 	}
 	turns := func(n int) {
 		t.Helper()
@@ -197,7 +202,9 @@ func TestSpeedsOfAMixedFleet(t *testing.T) {
 			now = now.Add(8*time.Millisecond + time.Duration(5000/rates[index[d.Endpoint.Name]]*1e9))
 			r.Observe(now, route.FirstByte{Lease: d.Lease})
 			now = now.Add(time.Second)
-			r.Observe(now, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 5000, OutputTokens: 10, CachedKnown: true}})
+			r.Observe(now, route.Finished{
+				Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 5000, OutputTokens: 10, CachedKnown: true},
+			})
 		}
 	}
 	learnt := func(share float64) {

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// chained is the content of a prompt of pieces of 1,280 bytes, ten blocks each, given by numbers. Equal leading numbers give
-// equal leading blocks.
+// chained is the content of a prompt of pieces of 1,280 bytes, ten blocks each, given by numbers. Equal leading numbers
+// give equal leading blocks.
 func chained(pieces ...uint64) *fleet.Content {
 	c := &fleet.Content{Bytes: 1280 * len(pieces)}
 	h := uint64(7)
@@ -36,11 +36,14 @@ func (x *reviewed) serve(req fleet.Request, found int) (route.Decision, route.En
 	d := x.route(req)
 	x.now = x.now.Add(50 * time.Millisecond)
 	x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
-	u := fleet.Usage{PromptTokens: req.PromptBytes / 4, OutputTokens: 1, CachedTokens: max(found, 0), CachedKnown: found >= 0}
+	u := fleet.Usage{
+		PromptTokens: req.PromptBytes / 4, OutputTokens: 1, CachedTokens: max(found, 0), CachedKnown: found >= 0,
+	}
 	return d, x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: u})
 }
 
-// TestBelief: what was sent to an endpoint is predicted to be cached there, for the common prefix in the same scope only.
+// TestBelief: what was sent to an endpoint is predicted to be cached there, for the common prefix in the same scope
+// only.
 func TestBelief(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
 	if d, _ := x.serve(prompted("a", 1, 2), -1); d.CachedTokens != 0 {
@@ -79,7 +82,9 @@ func TestBelief(t *testing.T) {
 
 // TestBeliefIsTakenBack: a request that fails before prefill leaves nothing cached.
 func TestBeliefIsTakenBack(t *testing.T) {
-	for _, o := range []fleet.Outcome{fleet.EngineError, fleet.ConnectFailed, fleet.ClientGone, fleet.Busy, fleet.TimedOut, fleet.Abandoned} {
+	for _, o := range []fleet.Outcome{
+		fleet.EngineError, fleet.ConnectFailed, fleet.ClientGone, fleet.Busy, fleet.TimedOut, fleet.Abandoned,
+	} {
 		x := newReviewed(t, nil, "a", "b")
 		x.serve(prompted("a", 1), -1)
 		x.end(x.route(prompted("a", 1, 2, 3)), o)
@@ -92,7 +97,9 @@ func TestBeliefIsTakenBack(t *testing.T) {
 // TestBeliefIsBounded: belief is bounded by the reported capacity, and shows where the cache ends.
 func TestBeliefIsBounded(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
-	x.r.Observe(x.now, route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, CacheTokens: 3200, BlockTokens: 16}})
+	x.r.Observe(x.now, route.Probed{
+		Endpoint: "a", Report: fleet.Report{Healthy: true, CacheTokens: 3200, BlockTokens: 16},
+	})
 	for i := range uint64(10) { // 320 tokens each
 		x.serve(prompted("a", 100+i), -1)
 	}
@@ -108,11 +115,13 @@ func TestBeliefIsBounded(t *testing.T) {
 	}
 }
 
-// TestAnswersThatDoNotComeBack: parts that a client omits from its next prompt, such as reasoning, are not found there, which
-// says nothing about the cache's capacity.
+// TestAnswersThatDoNotComeBack: parts that a client omits from its next prompt, such as reasoning, are not found there,
+// which says nothing about the cache's capacity.
 func TestAnswersThatDoNotComeBack(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
-	x.r.Observe(x.now, route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, CacheTokens: 12_800, BlockTokens: 16}})
+	x.r.Observe(x.now, route.Probed{
+		Endpoint: "a", Report: fleet.Report{Healthy: true, CacheTokens: 12_800, BlockTokens: 16},
+	})
 	turn := func(id uint64, found int, pieces ...uint64) {
 		req := prompted("a", pieces...)
 		req.Session = fmt.Sprint(id)
@@ -151,14 +160,17 @@ func TestAnchor(t *testing.T) {
 	}
 }
 
-// TestDeclaredAgain: an endpoint that left and is declared again counts as another engine, also for conversations with an id.
+// TestDeclaredAgain: an endpoint that left and is declared again counts as another engine, also for conversations with
+// an id.
 func TestDeclaredAgain(t *testing.T) {
 	x := newReviewed(t, nil, "a")
 	req := fleet.Request{Model: "m", Session: "s", PromptTokens: 2000}
 	turn := func() route.Decision {
 		t.Helper()
 		d := x.route(req)
-		x.r.Observe(x.now, route.Finished{Lease: d.Lease, Outcome: fleet.OK, Usage: fleet.Usage{PromptTokens: 2000, OutputTokens: 10}})
+		x.r.Observe(x.now, route.Finished{
+			Lease: d.Lease, Outcome: fleet.OK, Usage: fleet.Usage{PromptTokens: 2000, OutputTokens: 10},
+		})
 		return d
 	}
 	turn()

@@ -7,8 +7,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestKeptBeyond: a conversation found again although more was computed since than the reported capacity shows a larger cache,
-// and one not found although less was computed shows a smaller one. Nothing else does.
+// TestKeptBeyond: a conversation found again although more was computed since than the reported capacity shows a larger
+// cache, and one not found although less was computed shows a smaller one. Nothing else does.
 func TestKeptBeyond(t *testing.T) {
 	const told, piece = 6400, 320 // tokens: the cache, and a piece of a prompt
 	turn := func(x *reviewed, pieces []uint64, found int) route.Decision {
@@ -35,7 +35,9 @@ func TestKeptBeyond(t *testing.T) {
 	holds := func(x *reviewed) float64 { return float64(x.r.Status(x.now)[0].CacheTokens) / told }
 	start := func() *reviewed {
 		x := newReviewed(t, nil, "a")
-		x.r.Observe(x.now, route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, CacheTokens: told, BlockTokens: 16}})
+		x.r.Observe(x.now, route.Probed{
+			Endpoint: "a", Report: fleet.Report{Healthy: true, CacheTokens: told, BlockTokens: 16},
+		})
 		turn(x, long(10), 0)
 		return x
 	}
@@ -55,7 +57,8 @@ func TestKeptBeyond(t *testing.T) {
 		before := holds(x)
 		others(x, 20, 2)
 		if turn(x, long(13), 0); holds(x) >= before {
-			t.Errorf("it was not found, and the endpoint is taken to hold %.2f times what it says, before %.2f", holds(x), before)
+			t.Errorf("it was not found, and the endpoint is taken to hold %.2f times what it says, before %.2f",
+				holds(x), before)
 		}
 	})
 	t.Run("some of it", func(t *testing.T) {

@@ -68,7 +68,8 @@ func (r *readers) selectMembers(d *decision, l fleet.Leg, t *conversation.Found,
 	return nil
 }
 
-// namedMember selects the member that the request names, by a stored response or a pin, and says by which; "" for neither.
+// namedMember selects the member that the request names, by a stored response or a pin, and says by which; "" for
+// neither.
 func (r *readers) namedMember(d *decision, l fleet.Leg) (by pick.Reason, err error) {
 	if name, ok := r.conversations.Holder(d.now, d.req.Tenant, d.req.Follows); ok {
 		m, found, err := r.holder(d, name)

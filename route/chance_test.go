@@ -31,11 +31,15 @@ func TestLegsDrawTheirOwnNumbers(t *testing.T) {
 			Policy: func() pick.Policy { return drawing{pick.Plain{Name: "d"}, decoding, &other} },
 			Disaggregation: route.Disaggregation{
 				When:    route.WhenAlways,
-				Prefill: func() pick.Policy { return drawing{pick.Plain{Name: "p"}, 1, &drawn} }, Decode: func() pick.Policy { return drawing{pick.Plain{Name: "d"}, decoding, &other} },
+				Prefill: func() pick.Policy { return drawing{pick.Plain{Name: "p"}, 1, &drawn} },
+				Decode:  func() pick.Policy { return drawing{pick.Plain{Name: "d"}, decoding, &other} },
 			},
 		})
 		now := time.Unix(1000, 0)
-		r.Observe(now, declared([]string{"s", "p0,role=prefill,model=m", "p1,role=prefill,model=m", "d0,role=decode,model=m", "d1,role=decode,model=m"}))
+		r.Observe(now, declared([]string{
+			"s", "p0,role=prefill,model=m", "p1,role=prefill,model=m", "d0,role=decode,model=m",
+			"d1,role=decode,model=m",
+		}))
 		p, err := r.Decide(now, &fleet.Request{Model: "m", Seed: 5, PromptTokens: 8000, Stream: true, Splits: true})
 		if err != nil || !p.Split() {
 			t.Fatalf("%+v, %v", p.Plan, err)

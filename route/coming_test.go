@@ -9,10 +9,12 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestWholeDoesNotCountOnWhatIsComing: a whole request at a decoder can use the blocks that have arrived, not those that a
-// decode leg still waits for.
+// TestWholeDoesNotCountOnWhatIsComing: a whole request at a decoder can use the blocks that have arrived, not those
+// that a decode leg still waits for.
 func TestWholeDoesNotCountOnWhatIsComing(t *testing.T) {
-	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Disaggregation: route.Disaggregation{When: route.WhenTokens, Threshold: 1000}})
+	r := route.New(route.Config{Policy: func() pick.Policy {
+		return firstLeast{}
+	}, Disaggregation: route.Disaggregation{When: route.WhenTokens, Threshold: 1000}})
 	now := time.Unix(1000, 0)
 	r.Observe(now, declared([]string{"s", "p,role=prefill,model=m", "d,role=decode,model=m"}))
 	blocks := make([]uint64, 64)

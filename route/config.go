@@ -121,8 +121,8 @@ func (c Config) WithDefaults() Config {
 // The parts of it for each room.
 func (c Config) health() health.Config {
 	return health.Config{
-		EjectAfter: c.EjectAfter, EjectFor: c.EjectFor, EjectMax: c.EjectMax, EjectShare: c.EjectShare, PanicShare: c.PanicShare,
-		BusyFor: c.BusyFor, BusyMax: c.BusyMax, Ramp: c.Ramp,
+		EjectAfter: c.EjectAfter, EjectFor: c.EjectFor, EjectMax: c.EjectMax, EjectShare: c.EjectShare,
+		PanicShare: c.PanicShare, BusyFor: c.BusyFor, BusyMax: c.BusyMax, Ramp: c.Ramp,
 	}
 }
 

@@ -29,7 +29,10 @@ func TestConfigured(t *testing.T) {
 		return route.Config{Policy: func() pick.Policy { return fixed(at) }}
 	}
 	r := route.New(with(0))
-	r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1, Models: []string{"m"}}, {Name: "b", URL: "http://b", Weight: 1, Models: []string{"m"}}}})
+	r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{
+		{Name: "a", URL: "http://a", Weight: 1, Models: []string{"m"}},
+		{Name: "b", URL: "http://b", Weight: 1, Models: []string{"m"}},
+	}})
 	ask := func(model string) (fleet.Lease, string) {
 		t.Helper()
 		p, err := r.Decide(now, &fleet.Request{Model: model, Session: "s", PromptTokens: 10})
@@ -70,10 +73,12 @@ func TestConfigured(t *testing.T) {
 	}
 }
 
-// TestConfiguredKeepsWhatIsOff: a new configuration switches no mechanism on or off, and a router without a queue gets none.
+// TestConfiguredKeepsWhatIsOff: a new configuration switches no mechanism on or off, and a router without a queue gets
+// none.
 func TestConfiguredKeepsWhatIsOff(t *testing.T) {
 	c := route.Config{
-		Policy: func() pick.Policy { return fixed(0) }, Queue: route.QueueConfig{Ahead: route.DefaultAhead}, Without: ablation.Queue | ablation.Losses,
+		Policy: func() pick.Policy { return fixed(0) }, Queue: route.QueueConfig{Ahead: route.DefaultAhead},
+		Without: ablation.Queue | ablation.Losses,
 	}
 	r := route.New(c)
 	want := r.Config()

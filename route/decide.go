@@ -23,15 +23,17 @@ import (
 
 // decision is the state of one decision, passed from step to step. Nothing of it is read after the call.
 type decision struct {
-	now     time.Time
-	req     *fleet.Request
-	pool    pool.Pool    // of the model, with its policies
-	model   string       // of an alias whose models divide its requests: which of them both legs get, once it is settled
-	passed  []PassedOver // of an alias whose models are in order: those before it
-	held    []float64    // of all those: ms for which admission would hold it, 0 where it would not or is not asked; or nil
-	size    size.Prompt  // tokens, and where each block ends
-	why     SplitWhy     // why it is split or not, as far as known
-	open    bool         // the candidates' costs decide whether it is split
+	now  time.Time
+	req  *fleet.Request
+	pool pool.Pool // of the model, with its policies
+	// of an alias whose models divide its requests: which of them both legs get, once it is settled
+	model  string
+	passed []PassedOver // of an alias whose models are in order: those before it
+	// of all those: ms for which admission would hold it, 0 where it would not or is not asked; or nil
+	held    []float64
+	size    size.Prompt // tokens, and where each block ends
+	why     SplitWhy    // why it is split or not, as far as known
+	open    bool        // the candidates' costs decide whether it is split
 	weighed Weighed
 	turn    admission.Turn // as admission sees it
 	asker   backlog.Asker
@@ -125,7 +127,8 @@ func (r *Router) Decide(now time.Time, req *fleet.Request) (p Made, err error) {
 	return p, err
 }
 
-// DecideInto is Decide with an empty Made to fill in: copies of more than 1 kB cost as much as some steps of a decision.
+// DecideInto is Decide with an empty Made to fill in: copies of more than 1 kB cost as much as some steps of a
+// decision.
 func (r *Router) DecideInto(now time.Time, req *fleet.Request, p *Made) error {
 	d, see := r.scratch.reset(now, req), r.readers
 	err := see.plan(d)
@@ -474,7 +477,9 @@ func (r *readers) fill(
 	}
 	held, found, missed := r.cache.Predict(&d.text, &prompt, at, home, a.look, d.missed, d.cached)
 	d.cached, d.missed = held, missed
-	q := backlog.Newcomer{Asker: d.asker, Now: d.now, PromptTokens: d.size.Tokens, OutputTokens: d.pool.ExpectedOutput(d.req)}
+	q := backlog.Newcomer{
+		Asker: d.asker, Now: d.now, PromptTokens: d.size.Tokens, OutputTokens: d.pool.ExpectedOutput(d.req),
+	}
 	if leg == fleet.LegPrefill {
 		q.OutputTokens = 1
 	}
@@ -528,7 +533,8 @@ func everywhere(tokens int, held []pick.Cached) int {
 func (r *readers) prompt(d *decision, l fleet.Leg, t *conversation.Found) cache.Prompt {
 	return cache.Prompt{
 		Request: d.req, Now: d.now, Leg: l, Size: d.size, TokensPerByte: d.pool.TokensPerByte(),
-		Session: t.ID, Known: t.Known, Entry: t.Entry, Repeats: t.Repeats, AnswerReuse: d.pool.AnswerReuse(), CountsActive: r.needs.Active,
+		Session: t.ID, Known: t.Known, Entry: t.Entry, Repeats: t.Repeats, AnswerReuse: d.pool.AnswerReuse(),
+		CountsActive: r.needs.Active,
 	}
 }
 

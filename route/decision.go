@@ -25,8 +25,8 @@ type Decision struct {
 	TellSession bool // the endpoint is to be told Session, see fleet.Report.Sessions
 	Reason      pick.Reason
 	Candidates  int // how many endpoints were eligible
-	// of an alias whose models are in order: those before Model, which were passed over. A conversation that keeps its model
-	// has none
+	// of an alias whose models are in order: those before Model, which were passed over. A conversation that keeps its
+	// model has none
 	Passed []PassedOver
 
 	PromptTokens int // estimate for the whole prompt

@@ -16,9 +16,10 @@ type Entry struct {
 	Request  *fleet.Request
 	Decision *Decision
 	Prefill  *Decision // of the prefill leg of a request that is split
-	Hold     *Hold     // it is held before it is placed; the hold ends with Finished, or with a decision of Request.Hold
-	Err      error
-	View     *pick.View // what the policy saw; nil without a Decision and for split requests
+	// it is held before it is placed; the hold ends with Finished, or with a decision of Request.Hold
+	Hold *Hold
+	Err  error
+	View *pick.View // what the policy saw; nil without a Decision and for split requests
 
 	// An observation: Event is set; Ended too if it ended a lease, Changes if endpoints changed state.
 	Event      Event

@@ -53,8 +53,8 @@ type Finished struct {
 	Outcome    fleet.Outcome
 	RetryAfter time.Duration // with Busy: the engine's Retry-After; 0 for none
 	Limited    bool          // with Busy: the status was 429, which may concern the request's Caller only
-	// with EngineError and TimedOut: the request may be at fault itself, since it has failed alike at another endpoint, or
-	// since the engine ends answers early for what they say
+	// with EngineError and TimedOut: the request may be at fault itself, since it has failed alike at another endpoint,
+	// or since the engine ends answers early for what they say
 	Excused  bool
 	Usage    fleet.Usage
 	Response string // id of the response that the endpoint now holds; "" for none

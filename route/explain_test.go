@@ -36,21 +36,29 @@ func explained(p *costed, n int, on bool) (*route.Router, time.Time) {
 	r := route.New(route.Config{Policy: func() pick.Policy { return p }, Explain: on})
 	d := route.Declared{Source: "s"}
 	for i := range n {
-		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
+		d.Endpoints = append(d.Endpoints, fleet.Endpoint{
+			Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1,
+		})
 	}
 	r.Observe(now, d)
 	for i := range n {
-		r.Observe(now, route.Probed{Endpoint: fmt.Sprint("e", i), Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+		r.Observe(now, route.Probed{
+			Endpoint: fmt.Sprint("e", i), Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+		})
 	}
 	return r, now
 }
 
 func turn(id string) *fleet.Request {
-	return &fleet.Request{ID: id, Class: fleet.Turn, Model: "m", Session: "s-" + id, PromptTokens: 1000, Stream: true, Seed: 1}
+	return &fleet.Request{
+		ID: id, Class: fleet.Turn, Model: "m", Session: "s-" + id, PromptTokens: 1000, Stream: true, Seed: 1,
+	}
 }
 
 // end plays a request whose first token comes after ttft.
-func end(t *testing.T, r *route.Router, now time.Time, q *fleet.Request, ttft time.Duration) (route.Decision, *route.Ended) {
+func end(
+	t *testing.T, r *route.Router, now time.Time, q *fleet.Request, ttft time.Duration,
+) (route.Decision, *route.Ended) {
 	t.Helper()
 	d, err := r.Decide(now, q)
 	if err != nil {
@@ -73,7 +81,8 @@ func TestEndedTellsTheBestCandidates(t *testing.T) {
 	p := &costed{costs: []float64{50, 30, 40, 10}, pick: 2}
 	r, now := explained(p, 4, true)
 	d, x := end(t, r, now, turn("1"), 60*time.Millisecond)
-	if got := fmt.Sprint(names(x)); got != "[e2 e3 e1 e0]" || d.TTFTMs != 40 || x.Decision.TTFTMs != 40 || x.Home != "" || !x.Stream {
+	if got := fmt.Sprint(names(x)); got != "[e2 e3 e1 e0]" || d.TTFTMs != 40 || x.Decision.TTFTMs != 40 ||
+		x.Home != "" || !x.Stream {
 		t.Errorf("got %s, predicted %v", got, d.TTFTMs)
 	}
 	if c := x.Candidates[0]; c.Terms.Cost() != 41 || c.Load.Requests != 0 {
@@ -86,7 +95,8 @@ func TestEndedTellsTheBestCandidates(t *testing.T) {
 		t.Errorf("regret %v, %v", regret, ok)
 	}
 	apart := *x
-	apart.Decision.Leg, apart.Decision.TTFTMs = fleet.LegDecode, x.Candidates[0].Terms.TTFT()+30 // of which 30 are prefill, wherever it is decoded
+	// of which 30 are prefill, wherever it is decoded
+	apart.Decision.Leg, apart.Decision.TTFTMs = fleet.LegDecode, x.Candidates[0].Terms.TTFT()+30
 	if regret, ok := apart.Regret(); !ok || regret != 20 {
 		t.Errorf("of a decode leg: regret %v, %v", regret, ok)
 	}
@@ -112,7 +122,8 @@ func TestEndedIsBounded(t *testing.T) {
 		t.Fatalf("got %v", names(x))
 	}
 	for i := 1; i < len(x.Candidates); i++ {
-		if got := x.Candidates[i].Terms.Prefill; got != float64(i) { // costs are 1 to 40, each once; the chosen one has 24
+		// costs are 1 to 40, each once; the chosen one has 24
+		if got := x.Candidates[i].Terms.Prefill; got != float64(i) {
 			t.Errorf("place %d costs %v", i, got)
 		}
 	}
@@ -121,7 +132,8 @@ func TestEndedIsBounded(t *testing.T) {
 func TestTermsWhereNobodyReckoned(t *testing.T) {
 	r, now := explained(&costed{}, 2, true)
 	d, x := end(t, r, now, turn("1"), 0)
-	if c := x.Candidates[0]; d.TTFTMs <= 0 || c.Terms.TTFT() != d.TTFTMs || c.Terms.Cost() != d.TTFTMs || x.Candidates[1].Terms.TTFT() <= 0 {
+	if c := x.Candidates[0]; d.TTFTMs <= 0 || c.Terms.TTFT() != d.TTFTMs || c.Terms.Cost() != d.TTFTMs ||
+		x.Candidates[1].Terms.TTFT() <= 0 {
 		t.Errorf("a policy that does not reckon: %v, %+v", d.TTFTMs, x.Candidates)
 	}
 	if _, ok := x.TTFT(); ok {
@@ -209,14 +221,18 @@ func TestTermsCanBeDerived(t *testing.T) {
 		policy func() pick.Policy
 		scope  string
 	}{
-		"least_ttft":                {chooses, route.ScopeOfChoice},
-		"a policy without terms":    {func() pick.Policy { return &costed{} }, route.ScopeOfRequest},
-		"a policy with its formula": {func() pick.Policy { return &costed{costs: []float64{1, 2, 3}, others: 4} }, route.ScopeOfPolicy},
+		"least_ttft":             {chooses, route.ScopeOfChoice},
+		"a policy without terms": {func() pick.Policy { return &costed{} }, route.ScopeOfRequest},
+		"a policy with its formula": {
+			func() pick.Policy { return &costed{costs: []float64{1, 2, 3}, others: 4} }, route.ScopeOfPolicy,
+		},
 	} {
 		r, now := route.New(route.Config{Policy: tt.policy, Explain: true}), time.Unix(1000, 0)
 		d := route.Declared{Source: "s"}
 		for i := range 3 {
-			d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1 + float64(i)})
+			d.Endpoints = append(d.Endpoints, fleet.Endpoint{
+				Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1 + float64(i),
+			})
 		}
 		r.Observe(now, d)
 		for i := range 3 {
@@ -240,7 +256,8 @@ func TestTermsCanBeDerived(t *testing.T) {
 			}
 			e := r.Observe(now.Add(40*time.Millisecond), route.Finished{Lease: p.Lease}).Ended
 			if e.Scope != tt.scope || len(e.Costs) != len(e.Candidates) {
-				t.Fatalf("%s: scope %q, costs of %d of %d candidates, want %q", name, e.Scope, len(e.Costs), len(e.Candidates), tt.scope)
+				t.Fatalf("%s: scope %q, costs of %d of %d candidates, want %q",
+					name, e.Scope, len(e.Costs), len(e.Candidates), tt.scope)
 			}
 			for k := range e.Candidates {
 				c, x := &e.Candidates[k], &e.Costs[k]
@@ -255,7 +272,8 @@ func TestTermsCanBeDerived(t *testing.T) {
 					"prefill": {x.Uncached * c.MsPerToken, c.Terms.Prefill},
 				} {
 					if math.Abs(is[0]-is[1]) > 1e-6*max(1, is[1]) {
-						t.Errorf("%s, request %d: %s is %v by its parts and %v in the terms", name, i, what, is[0], is[1])
+						t.Errorf("%s, request %d: %s is %v by its parts and %v in the terms",
+							name, i, what, is[0], is[1])
 					}
 				}
 			}

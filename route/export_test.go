@@ -8,7 +8,8 @@ import (
 // Idle reports what remains on the accounts without open leases.
 func (r *Router) Idle() error {
 	if queued := r.backlog.Reader().Queued(); r.open != 0 || queued != 0 || len(r.free) != len(r.reservations) {
-		return fmt.Errorf("%d leases are open, %d queued, %d of %d flights free", r.open, queued, len(r.free), len(r.reservations))
+		return fmt.Errorf("%d leases are open, %d queued, %d of %d flights free",
+			r.open, queued, len(r.free), len(r.reservations))
 	}
 	if err := r.endpoints.Audit(); err != nil {
 		return err
@@ -20,7 +21,8 @@ func (r *Router) Idle() error {
 		case r.arrivals.Reader().Active(ep.Slot()) != 0:
 			return fmt.Errorf("%s: %d conversations are busy", ep.Name(), r.arrivals.Reader().Active(ep.Slot()))
 		}
-		if err := errors.Join(r.cache.Reader().Idle(ep.Slot()), r.backlog.Reader().Audit(ep.Slot()), r.speed.Reader().Audit(ep.Slot())); err != nil {
+		if err := errors.Join(r.cache.Reader().Idle(ep.Slot()), r.backlog.Reader().Audit(ep.Slot()),
+			r.speed.Reader().Audit(ep.Slot())); err != nil {
 			return fmt.Errorf("%s: %w", ep.Name(), err)
 		}
 	}

@@ -47,7 +47,10 @@ func spoil(s *scratch) {
 	fillAll(s.members, pool.Member{})
 	s.who, s.whoFill = conversation.Found{ID: "junk", Known: true}, conversation.Found{ID: "junk", Known: true}
 	for _, v := range []*pick.View{&s.prefill, &s.whole, &s.decode, &s.arrived} {
-		*v = pick.View{Home: 77, Parent: 78, Known: 1 << 40, Missed: 9, Watched: -3, FirstTurn: true, Repeats: true, PromptTokens: -5}
+		*v = pick.View{
+			Home: 77, Parent: 78, Known: 1 << 40, Missed: 9, Watched: -3, FirstTurn: true,
+			Repeats: true, PromptTokens: -5,
+		}
 	}
 }
 
@@ -59,14 +62,20 @@ func fillAll[T any](s []T, junk T) {
 	}
 }
 
-// TestNothingOfADecisionSurvives: two routers get the same requests, and the memory of one is spoilt before each decision.
+// TestNothingOfADecisionSurvives: two routers get the same requests, and the memory of one is spoilt before each
+// decision.
 func TestNothingOfADecisionSurvives(t *testing.T) {
 	for _, when := range []When{WhenTime, WhenFree, WhenAlways, WhenUncached, WhenNever} {
 		newRouter := func() *Router {
-			r := New(Config{Policy: func() pick.Policy { return leastWait{} }, Disaggregation: Disaggregation{When: when, Threshold: 500}})
+			r := New(Config{Policy: func() pick.Policy { return leastWait{} }, Disaggregation: Disaggregation{
+				When: when, Threshold: 500,
+			}})
 			d := Declared{Source: "test"}
 			for i := range 6 {
-				d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1, Models: []string{"m"}, Role: []fleet.Role{fleet.RoleBoth, fleet.RolePrefill, fleet.RoleDecode}[i%3]})
+				d.Endpoints = append(d.Endpoints, fleet.Endpoint{
+					Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1, Models: []string{"m"},
+					Role: []fleet.Role{fleet.RoleBoth, fleet.RolePrefill, fleet.RoleDecode}[i%3],
+				})
 			}
 			now := time.Unix(1000, 0)
 			r.Observe(now, d)
@@ -79,7 +88,10 @@ func TestNothingOfADecisionSurvives(t *testing.T) {
 		now := time.Unix(1001, 0)
 		for i := range 200 {
 			now = now.Add(time.Duration(i%7) * 50 * time.Millisecond)
-			req := fleet.Request{Model: "m", Session: fmt.Sprint("s", i%13), PromptTokens: 100 + 397*i%4000, Stream: true, Splits: i%3 > 0, Seed: uint64(i)}
+			req := fleet.Request{
+				Model: "m", Session: fmt.Sprint("s", i%13), PromptTokens: 100 + 397*i%4000, Stream: true,
+				Splits: i%3 > 0, Seed: uint64(i),
+			}
 			if i%11 == 0 {
 				req.Model = "unknown"
 			}
@@ -87,19 +99,27 @@ func TestNothingOfADecisionSurvives(t *testing.T) {
 			other := req
 			want, wantErr := clean.Decide(now, &req)
 			got, gotErr := spoilt.Decide(now, &other)
-			if fmt.Sprintf("%+v %+v %v", want.Decision, want.Prefill, wantErr) != fmt.Sprintf("%+v %+v %v", got.Decision, got.Prefill, gotErr) {
-				t.Fatalf("%s, request %d:\n%+v %+v %v, with spoilt memory\n%+v %+v %v", when, i, want.Decision, want.Prefill, wantErr, got.Decision, got.Prefill, gotErr)
+			if fmt.Sprintf("%+v %+v %v", want.Decision, want.Prefill, wantErr) != fmt.Sprintf("%+v %+v %v",
+				got.Decision, got.Prefill, gotErr) {
+				t.Fatalf("%s, request %d:\n%+v %+v %v, with spoilt memory\n%+v %+v %v",
+					when, i, want.Decision, want.Prefill, wantErr, got.Decision, got.Prefill, gotErr)
 			}
-			for _, v := range [][2]*pick.View{{clean.scratch.answer.view, spoilt.scratch.answer.view}, {clean.scratch.compute.view, spoilt.scratch.compute.view}} {
+			for _, v := range [][2]*pick.View{
+				{clean.scratch.answer.view, spoilt.scratch.answer.view},
+				{clean.scratch.compute.view, spoilt.scratch.compute.view},
+			} {
 				if wantErr == nil && v[0] != nil && !reflect.DeepEqual(v[0].Candidates, v[1].Candidates) {
-					t.Fatalf("%s, request %d: rows\n%+v, with spoilt memory\n%+v", when, i, v[0].Candidates, v[1].Candidates)
+					t.Fatalf("%s, request %d: rows\n%+v, with spoilt memory\n%+v",
+						when, i, v[0].Candidates, v[1].Candidates)
 				}
 			}
 			for _, l := range []fleet.Lease{want.Prefill.Lease, want.Lease} {
 				for _, r := range []*Router{clean, spoilt} {
 					if l != 0 && i%2 == 0 {
 						r.Observe(now, FirstByte{Lease: l})
-						r.Observe(now, Finished{Lease: l, Usage: fleet.Usage{PromptTokens: req.PromptTokens, CachedKnown: true, OutputTokens: 20}})
+						r.Observe(now, Finished{Lease: l, Usage: fleet.Usage{
+							PromptTokens: req.PromptTokens, CachedKnown: true, OutputTokens: 20,
+						}})
 					}
 				}
 			}

@@ -42,8 +42,8 @@ func (e *unitEngine) turn(talk, more int) (req fleet.Request, found int) {
 
 func (e *unitEngine) tokens(req *fleet.Request) int { return int(float64(req.PromptBytes/4) * e.scale) }
 
-// TestUnitsArePredicted: what an engine that finds prompts in units of many tokens is predicted to have is whole units after some turns,
-// whatever block it states and however the estimate of tokens errs.
+// TestUnitsArePredicted: what an engine that finds prompts in units of many tokens is predicted to have is whole units
+// after some turns, whatever block it states and however the estimate of tokens errs.
 func TestUnitsArePredicted(t *testing.T) {
 	for _, unit := range []int{1, 16, 528, 1056, 2144} {
 		for _, stated := range []int{0, 16, unit} {
@@ -60,7 +60,9 @@ func TestUnitsArePredicted(t *testing.T) {
 
 func playUnits(t *testing.T, rng *rand.Rand, unit, stated int, scale float64) {
 	x, e := newReviewed(t, nil, "a", "b"), &unitEngine{unit: unit, scale: scale}
-	x.r.Observe(x.now, route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, CacheTokens: 10_000_000, BlockTokens: stated}})
+	x.r.Observe(x.now, route.Probed{
+		Endpoint: "a", Report: fleet.Report{Healthy: true, CacheTokens: 10_000_000, BlockTokens: stated},
+	})
 	for i := range 60 {
 		req, found := e.turn(rng.IntN(len(e.talks)), 1+rng.IntN(3))
 		d := x.serveOf(req, e.tokens(&req), found)

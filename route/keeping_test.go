@@ -47,8 +47,8 @@ func (b *bookkeeper) released(l fleet.Lease, answered bool) {
 	b.done[answered]++
 }
 
-// TestEveryLeaseIsToldOnce: a policy that keeps accounts hears of each lease's start and end once, however it was chosen and
-// however it ends, and is asked for its hooks once.
+// TestEveryLeaseIsToldOnce: a policy that keeps accounts hears of each lease's start and end once, however it was
+// chosen and however it ends, and is asked for its hooks once.
 func TestEveryLeaseIsToldOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := &bookkeeper{t: t, open: map[fleet.Lease]string{}, done: map[bool]int{}}
@@ -61,7 +61,9 @@ func TestEveryLeaseIsToldOnce(t *testing.T) {
 		}
 		r.Observe(now, route.Declared{Source: "static", Endpoints: all})
 		for _, n := range names {
-			r.Observe(now, route.Probed{Endpoint: n, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+			r.Observe(now, route.Probed{
+				Endpoint: n, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+			})
 		}
 		want := map[fleet.Lease]string{}
 		var leases []fleet.Lease
@@ -70,7 +72,9 @@ func TestEveryLeaseIsToldOnce(t *testing.T) {
 			now = now.Add(time.Minute)
 			if len(leases) > 0 && rapid.Bool().Draw(t, "end") {
 				l := leases[0]
-				o := rapid.SampledFrom([]fleet.Outcome{fleet.OK, fleet.ClientGone, fleet.ClientError, fleet.Abandoned}).Draw(t, "outcome")
+				o := rapid.SampledFrom([]fleet.Outcome{
+					fleet.OK, fleet.ClientGone, fleet.ClientError, fleet.Abandoned,
+				}).Draw(t, "outcome")
 				r.Observe(now, route.Finished{Lease: l, Outcome: o})
 				r.Observe(now, route.Finished{Lease: l, Outcome: fleet.OK})
 				leases = leases[1:]
@@ -78,7 +82,10 @@ func TestEveryLeaseIsToldOnce(t *testing.T) {
 				answered[o == fleet.OK]++
 				continue
 			}
-			q := &fleet.Request{Model: "m", MintedID: "x" + string(rune('a'+i)), Seed: uint64(i), Class: rapid.SampledFrom([]fleet.Class{fleet.Turn, fleet.Embed, fleet.Auxiliary}).Draw(t, "class")}
+			q := &fleet.Request{
+				Model: "m", MintedID: "x" + string(rune('a'+i)), Seed: uint64(i),
+				Class: rapid.SampledFrom([]fleet.Class{fleet.Turn, fleet.Embed, fleet.Auxiliary}).Draw(t, "class"),
+			}
 			q.Pin = rapid.SampledFrom([]string{"", "", "a"}).Draw(t, "pin")
 			before, only := b.chosen, rapid.Bool().Draw(t, "only")
 			if q.Pin == "" && only {

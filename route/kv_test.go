@@ -29,10 +29,18 @@ type kvWorld struct {
 }
 
 func newKVWorld(t *testing.T) *kvWorld {
-	w := &kvWorld{T: t, r: New(Config{Policy: func() pick.Policy { return firstPolicy{} }}), now: kvNow, streams: map[string]*kvstream.Stream{}, seq: map[string]uint64{}}
-	w.observe(Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1, Models: []string{"m"}}, {Name: "b", URL: "http://b", Weight: 1, Models: []string{"m"}}}})
+	w := &kvWorld{
+		T: t, r: New(Config{Policy: func() pick.Policy { return firstPolicy{} }}), now: kvNow,
+		streams: map[string]*kvstream.Stream{}, seq: map[string]uint64{},
+	}
+	w.observe(Declared{Source: "s", Endpoints: []fleet.Endpoint{
+		{Name: "a", URL: "http://a", Weight: 1, Models: []string{"m"}},
+		{Name: "b", URL: "http://b", Weight: 1, Models: []string{"m"}},
+	}})
 	for _, name := range []string{"a", "b"} {
-		w.observe(Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, BlockTokens: 16, CacheTokens: 100_000}})
+		w.observe(Probed{Endpoint: name, Report: fleet.Report{
+			Healthy: true, Kind: fleet.KindVLLM, BlockTokens: 16, CacheTokens: 100_000,
+		}})
 		w.streams[name] = kvstream.New(0)
 		w.observe(KVStreamState{Endpoint: name, State: kvstream.Exact, Detail: "followed"})
 	}
@@ -76,7 +84,9 @@ func kvPrompt(system, own int, id uint32) (tokens []uint32, c *fleet.Content) {
 
 func (w *kvWorld) route(session, pin string, c *fleet.Content) Decision {
 	w.Helper()
-	d, err := w.r.Decide(w.now, &fleet.Request{Model: "m", Session: session, Content: c, PromptBytes: c.Bytes, PromptTokens: 0, Pin: pin, Seed: 1})
+	d, err := w.r.Decide(w.now, &fleet.Request{
+		Model: "m", Session: session, Content: c, PromptBytes: c.Bytes, PromptTokens: 0, Pin: pin, Seed: 1,
+	})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -97,7 +107,9 @@ func (w *kvWorld) turn(session, pin, label string, tokens []uint32, c *fleet.Con
 	d := w.route(session, pin, c)
 	w.tell(pin, blocksOf(tokens, cached/16, label))
 	w.observe(FirstByte{Lease: d.Lease})
-	w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: len(tokens), CachedTokens: cached, CachedKnown: true, OutputTokens: 1}})
+	w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{
+		PromptTokens: len(tokens), CachedTokens: cached, CachedKnown: true, OutputTokens: 1,
+	}})
 	w.now = w.now.Add(time.Second)
 	return d
 }
@@ -113,7 +125,9 @@ func kvHashOf(tokens []uint32) uint64 {
 
 // blocksOf is a stored event of a prompt's whole blocks from one on.
 func blocksOf(tokens []uint32, from int, label string) kvstream.Event {
-	e := kvstream.Event{Kind: kvstream.Stored, BlockTokens: 16, Session: label, Tokens: tokens[from*16 : len(tokens)/16*16]}
+	e := kvstream.Event{
+		Kind: kvstream.Stored, BlockTokens: 16, Session: label, Tokens: tokens[from*16 : len(tokens)/16*16],
+	}
 	for i := from; i < len(tokens)/16; i++ {
 		e.Hashes = append(e.Hashes, kvHashOf(tokens[:i*16+16]))
 	}
@@ -131,8 +145,8 @@ func removedFrom(tokens []uint32, from int) kvstream.Event {
 	return e
 }
 
-// TestKVPredicts follows two labelled conversations with one system prompt through evictions, another endpoint and a changed
-// history.
+// TestKVPredicts follows two labelled conversations with one system prompt through evictions, another endpoint and a
+// changed history.
 func TestKVPredicts(t *testing.T) {
 	w := newKVWorld(t)
 	first, c1 := kvPrompt(320, 320, 1)
@@ -202,7 +216,9 @@ func TestKVWithoutLabels(t *testing.T) {
 		end := fleet.Usage{PromptTokens: 640, CachedKnown: known, OutputTokens: 1}
 		w.observe(Finished{Lease: d.Lease, Usage: end})
 		if how != "alone" {
-			w.observe(Finished{Lease: o.Lease, Usage: fleet.Usage{PromptTokens: 320, CachedKnown: known, OutputTokens: 1}})
+			w.observe(Finished{
+				Lease: o.Lease, Usage: fleet.Usage{PromptTokens: 320, CachedKnown: known, OutputTokens: 1},
+			})
 		}
 		if how == "tokens, late" {
 			w.observe(KVTokens{Lease: d.Lease, Tokens: tokens})
@@ -229,7 +245,8 @@ func TestKVSilence(t *testing.T) {
 	}
 	w.now = w.now.Add(reported.Overdue)
 	w.observe(KVTick{})
-	if s := w.r.Status(w.now)[0].KV.State; s != kvstream.Silent || len(w.said) != 1 || !strings.Contains(w.said[0], "silent") {
+	if s := w.r.Status(w.now)[0].KV.State; s != kvstream.Silent || len(w.said) != 1 ||
+		!strings.Contains(w.said[0], "silent") {
 		t.Errorf("%s: %q", s, w.said)
 	}
 	w.tell("a", blocksOf(tokens, 0, "x"))
@@ -245,7 +262,9 @@ func TestKVWrong(t *testing.T) {
 	w.turn("x", "a", "x", tokens, c, 0)
 	ask := func(found int) {
 		d := w.route("x", "a", c)
-		w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 640, CachedTokens: found, CachedKnown: true}})
+		w.observe(Finished{
+			Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 640, CachedTokens: found, CachedKnown: true},
+		})
 	}
 	for range fourMisses {
 		ask(0) // although the events say otherwise
@@ -261,12 +280,14 @@ func TestKVWrong(t *testing.T) {
 	}
 }
 
-// TestKVSecondTier: where events say that an engine keeps blocks in a second tier, they are cached as long as any tier has
-// them, and what only that tier can have costs its fetch, as long as that was measured to take.
+// TestKVSecondTier: where events say that an engine keeps blocks in a second tier, they are cached as long as any tier
+// has them, and what only that tier can have costs its fetch, as long as that was measured to take.
 func TestKVSecondTier(t *testing.T) {
 	w := newKVWorld(t)
 	turn := func(i int, tokens []uint32, c *fleet.Content, cached int, took time.Duration) Decision {
-		d, err := w.r.Decide(w.now, &fleet.Request{Model: "m", Session: fmt.Sprint(i), Content: c, PromptBytes: c.Bytes, Pin: "a", Stream: true, Seed: 1})
+		d, err := w.r.Decide(w.now, &fleet.Request{
+			Model: "m", Session: fmt.Sprint(i), Content: c, PromptBytes: c.Bytes, Pin: "a", Stream: true, Seed: 1,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,11 +298,15 @@ func TestKVSecondTier(t *testing.T) {
 			w.tell("a", own, other)
 		}
 		w.observe(FirstByte{Lease: d.Lease})
-		w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: len(tokens), CachedTokens: cached, CachedKnown: true, OutputTokens: 2}})
+		w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{
+			PromptTokens: len(tokens), CachedTokens: cached, CachedKnown: true, OutputTokens: 2,
+		}})
 		w.now = w.now.Add(time.Second)
 		return d.Decision
 	}
-	w.observe(Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, BlockTokens: 16, CacheTokens: 10_000}})
+	w.observe(Probed{
+		Endpoint: "a", Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, BlockTokens: 16, CacheTokens: 10_000},
+	})
 	const sessions, size = 8, 2000 // the engine's own memory has room for five
 	var last, again Decision
 	for round := range 8 {
@@ -315,7 +340,9 @@ func TestKVSecondTier(t *testing.T) {
 	other.observe(Configured{Config: config})
 	tokens, c := kvPrompt(0, size+64*7, 1)
 	w.tell("a", removedGPU(tokens))
-	d, err := w.r.Decide(w.now, &fleet.Request{Model: "m", Session: "0", Content: c, PromptBytes: c.Bytes, Pin: "a", Stream: true, Seed: 1})
+	d, err := w.r.Decide(w.now, &fleet.Request{
+		Model: "m", Session: "0", Content: c, PromptBytes: c.Bytes, Pin: "a", Stream: true, Seed: 1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,8 @@ func (r *Router) kvTick(now time.Time, to []Change) []Change {
 			state := r.health.Reader().Reported(ep.Slot())
 			to = append(to, Change{
 				Endpoint: ep.Name(), From: state, To: state,
-				Detail: "KV events: silent although blocks must have been stored; cached tokens are taken from answers until events arrive again",
+				Detail: "KV events: silent although blocks must have been stored; " +
+					"cached tokens are taken from answers until events arrive again",
 			})
 		}
 	}

@@ -9,11 +9,13 @@ import (
 	"github.com/warmpath/warmpath/kvstream"
 )
 
-// asked is the predicted number of cached tokens at an endpoint for a prompt whose token ids are known before the decision.
+// asked is the predicted number of cached tokens at an endpoint for a prompt whose token ids are known before the
+// decision.
 func (w *kvWorld) asked(pin string, ids []uint32, c *fleet.Content, session string) int {
 	w.Helper()
 	d, err := w.r.Decide(w.now, &fleet.Request{
-		Model: "m", Session: session, Content: c, PromptBytes: c.Bytes, Pin: pin, Seed: 1, Tokens: &fleet.Tokens{IDs: ids},
+		Model: "m", Session: session, Content: c, PromptBytes: c.Bytes, Pin: pin, Seed: 1,
+		Tokens: &fleet.Tokens{IDs: ids},
 	})
 	if err != nil {
 		w.Fatal(err)
@@ -23,8 +25,8 @@ func (w *kvWorld) asked(pin string, ids []uint32, c *fleet.Content, session stri
 	return d.CachedTokens
 }
 
-// TestKVOfOtherRouters: blocks of a prompt that another router placed count at once, exactly, if the prompt's token ids are
-// known before the decision; without them the blocks cannot be matched.
+// TestKVOfOtherRouters: blocks of a prompt that another router placed count at once, exactly, if the prompt's token ids
+// are known before the decision; without them the blocks cannot be matched.
 func TestKVOfOtherRouters(t *testing.T) {
 	w := newKVWorld(t)
 	tokens, _ := kvPrompt(160, 640, 1)
@@ -59,8 +61,8 @@ func TestKVOfOtherRouters(t *testing.T) {
 	}
 }
 
-// TestKVDeeperThanTheConversation: what another request had computed beyond a conversation's last turn counts: by events where
-// blocks are matched to that text, else by belief.
+// TestKVDeeperThanTheConversation: what another request had computed beyond a conversation's last turn counts: by
+// events where blocks are matched to that text, else by belief.
 func TestKVDeeperThanTheConversation(t *testing.T) {
 	for _, tied := range []bool{true, false} {
 		w := newKVWorld(t)
@@ -75,9 +77,12 @@ func TestKVDeeperThanTheConversation(t *testing.T) {
 		}
 		w.tell("a", blocksOf(deep, 28, label))
 		w.observe(Finished{Lease: other.Lease, Outcome: fleet.Abandoned})
-		w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 512, CachedKnown: true, CachedTokens: 448, OutputTokens: 1}})
+		w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{
+			PromptTokens: 512, CachedKnown: true, CachedTokens: 448, OutputTokens: 1,
+		}})
 		w.now = w.now.Add(time.Minute)
-		if got := w.cached("x", "a", next); got < 512 || got > 528 || tied && got > 512 { // belief uses an estimated length
+		// belief uses an estimated length
+		if got := w.cached("x", "a", next); got < 512 || got > 528 || tied && got > 512 {
 			t.Errorf("tied %v: %d tokens are cached, want 512", tied, got)
 		}
 		w.tell("a", removedFrom(deep, 20))
@@ -87,8 +92,8 @@ func TestKVDeeperThanTheConversation(t *testing.T) {
 	}
 }
 
-// TestKVSizesOfBlocks: engines with two block sizes are looked up together; further sizes are not, which bounds the time. Token
-// ids of a prompt's beginning tell what is cached of that part.
+// TestKVSizesOfBlocks: engines with two block sizes are looked up together; further sizes are not, which bounds the
+// time. Token ids of a prompt's beginning tell what is cached of that part.
 func TestKVSizesOfBlocks(t *testing.T) {
 	w := newKVWorld(t)
 	tokens, c := kvPrompt(0, 640, 1)
@@ -97,7 +102,9 @@ func TestKVSizesOfBlocks(t *testing.T) {
 	for i, name := range []string{"a", "b", "c"} {
 		all = append(all, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Models: []string{"m"}})
 		w.observe(Declared{Source: "s", Endpoints: all})
-		w.observe(Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, BlockTokens: sizes[i], CacheTokens: 100_000}})
+		w.observe(Probed{Endpoint: name, Report: fleet.Report{
+			Healthy: true, Kind: fleet.KindVLLM, BlockTokens: sizes[i], CacheTokens: 100_000,
+		}})
 		w.observe(KVStreamState{Endpoint: name, State: kvstream.Exact, Detail: "followed"})
 		w.tellSized(name, tokens, sizes[i])
 	}
@@ -109,7 +116,9 @@ func TestKVSizesOfBlocks(t *testing.T) {
 		{"all ids", fleet.Tokens{IDs: tokens}, []int{624, 608, 0}},
 		{"the first 320", fleet.Tokens{IDs: tokens[:320], More: true}, []int{320, 320, 0}},
 	} {
-		d, err := w.r.Decide(w.now, &fleet.Request{Model: "m", Content: c, PromptBytes: c.Bytes, Seed: 1, Tokens: &tt.ids})
+		d, err := w.r.Decide(w.now, &fleet.Request{
+			Model: "m", Content: c, PromptBytes: c.Bytes, Seed: 1, Tokens: &tt.ids,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,8 +144,8 @@ func (w *kvWorld) tellSized(name string, tokens []uint32, size int) {
 	w.observe(KVApplied{Endpoint: name, Ops: &ops, Blocks: s.Held(), Size: size})
 }
 
-// TestKVOfTextKnownBefore: block names derived from token ids are found by text at the next decision, and so is what another
-// router had computed of that text since, at an endpoint that this router never sent it to.
+// TestKVOfTextKnownBefore: block names derived from token ids are found by text at the next decision, and so is what
+// another router had computed of that text since, at an endpoint that this router never sent it to.
 func TestKVOfTextKnownBefore(t *testing.T) {
 	w := newKVWorld(t)
 	tokens, c := kvPrompt(0, 640, 1)
@@ -172,7 +181,9 @@ func BenchmarkKVTokens(b *testing.B) {
 				w.tellSized("b", tokens, 32)
 			}
 			for b.Loop() {
-				d, err := w.r.Decide(w.now, &fleet.Request{Model: "m", Content: c, PromptBytes: c.Bytes, Seed: 1, Tokens: &fleet.Tokens{IDs: tokens}})
+				d, err := w.r.Decide(w.now, &fleet.Request{
+					Model: "m", Content: c, PromptBytes: c.Bytes, Seed: 1, Tokens: &fleet.Tokens{IDs: tokens},
+				})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -11,8 +11,8 @@ import (
 	"github.com/warmpath/warmpath/route/internal/cache/reported"
 )
 
-// TestKVForeignTokens: token ids that differ from the engine's are ignored, which is reported once, and used again when they
-// agree.
+// TestKVForeignTokens: token ids that differ from the engine's are ignored, which is reported once, and used again when
+// they agree.
 func TestKVForeignTokens(t *testing.T) {
 	w := newKVWorld(t)
 	ask := func(session string, id uint32, add int, late bool) {
@@ -43,7 +43,8 @@ func TestKVForeignTokens(t *testing.T) {
 	for i := range fourMisses {
 		ask(fmt.Sprint("x", i), uint32(i)+1, 3, i%2 == 1)
 		if got := cached(fmt.Sprint("x", i), uint32(i)+1); got < 600 {
-			t.Errorf("after %d prompts with foreign tokens: %d cached are predicted, want what the engine holds", i+1, got)
+			t.Errorf("after %d prompts with foreign tokens: %d cached are predicted, want what the engine holds",
+				i+1, got)
 		}
 	}
 	if len(w.said) != 1 || !strings.Contains(w.said[0], "has 643 ids, but the engine counted 640") {
@@ -61,8 +62,8 @@ func TestKVForeignTokens(t *testing.T) {
 	}
 }
 
-// TestKVOneRun: a run of blocks that begins in a prompt and ends in its answer is matched whether the prompt's tokens arrive
-// before it or after.
+// TestKVOneRun: a run of blocks that begins in a prompt and ends in its answer is matched whether the prompt's tokens
+// arrive before it or after.
 func TestKVOneRun(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		w := newKVWorld(t)
@@ -80,7 +81,9 @@ func TestKVOneRun(t *testing.T) {
 			tell()
 		}
 		w.observe(Finished{Lease: other.Lease, Outcome: fleet.Abandoned})
-		w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 640, CachedKnown: false, OutputTokens: 160}})
+		w.observe(Finished{
+			Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 640, CachedKnown: false, OutputTokens: 160},
+		})
 		w.tell("a", removedFrom(whole, 45))
 		if got := w.cached("x", "a", next); got != 720 {
 			t.Errorf("tokens late %v: %d cached after an eviction, want 720, a part of the answer included", late, got)
@@ -105,7 +108,9 @@ func TestKVUnheard(t *testing.T) {
 	heard := func(at time.Time) {
 		var ops kvstream.Ops
 		other, _ := kvPrompt(0, 32, 7)
-		w.streams["a"].Apply(w.seq["a"], &kvstream.Batch{At: float64(w.seq["a"]), Events: []kvstream.Event{blocksOf(other, 0, "y")}}, &ops)
+		w.streams["a"].Apply(w.seq["a"], &kvstream.Batch{
+			At: float64(w.seq["a"]), Events: []kvstream.Event{blocksOf(other, 0, "y")},
+		}, &ops)
 		w.seq["a"]++
 		w.observe(KVApplied{Endpoint: "a", Ops: &ops, Blocks: 2, Size: 16, Asked: at})
 	}
@@ -126,7 +131,9 @@ func TestKVTenants(t *testing.T) {
 		w := newKVWorld(t)
 		ask := func(tenant string, c *fleet.Content) Decision {
 			t.Helper()
-			d, err := w.r.Decide(w.now, &fleet.Request{Model: "m", Tenant: tenant, Session: "s", Content: c, PromptBytes: c.Bytes, Pin: "a", Seed: 1})
+			d, err := w.r.Decide(w.now, &fleet.Request{
+				Model: "m", Tenant: tenant, Session: "s", Content: c, PromptBytes: c.Bytes, Pin: "a", Seed: 1,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +142,9 @@ func TestKVTenants(t *testing.T) {
 		turn := func(tenant string, tokens []uint32, c *fleet.Content) {
 			d := ask(tenant, c)
 			w.tell("a", blocksOf(tokens, 0, label))
-			w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: len(tokens), CachedKnown: true, OutputTokens: 1}})
+			w.observe(Finished{
+				Lease: d.Lease, Usage: fleet.Usage{PromptTokens: len(tokens), CachedKnown: true, OutputTokens: 1},
+			})
 			w.now = w.now.Add(time.Second)
 		}
 		one, c1 := kvPrompt(0, 640, 1)

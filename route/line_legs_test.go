@@ -11,8 +11,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// press is a router before a prefiller that takes 0.1 ms per token, one prompt after another, and a decoder that answers at
-// once.
+// press is a router before a prefiller that takes 0.1 ms per token, one prompt after another, and a decoder that
+// answers at once.
 type press struct {
 	t      *testing.T
 	r      *route.Router
@@ -26,7 +26,9 @@ type press struct {
 }
 
 func (s *press) request(name string, tokens int) *fleet.Request {
-	return &fleet.Request{ID: name, Seed: 1, Model: "m", MintedID: name, PromptTokens: tokens, Stream: true, MayQueue: true, Splits: true}
+	return &fleet.Request{
+		ID: name, Seed: 1, Model: "m", MintedID: name, PromptTokens: tokens, Stream: true, MayQueue: true, Splits: true,
+	}
 }
 
 func (s *press) ask(name string, tokens int) {
@@ -91,10 +93,13 @@ func TestLineOfLegs(t *testing.T) {
 		Disaggregation: route.Disaggregation{When: route.WhenAlways},
 	})
 	s.r.Observe(s.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{
-		{Name: "p", URL: "http://p", Weight: 1, Role: fleet.RolePrefill}, {Name: "d", URL: "http://d", Weight: 1, Role: fleet.RoleDecode},
+		{Name: "p", URL: "http://p", Weight: 1, Role: fleet.RolePrefill},
+		{Name: "d", URL: "http://d", Weight: 1, Role: fleet.RoleDecode},
 	}})
 	for _, name := range []string{"p", "d"} {
-		s.r.Observe(s.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+		s.r.Observe(s.now, route.Probed{
+			Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+		})
 	}
 	for i := range 8 { // the router learns the prefiller's speed
 		s.ask(fmt.Sprint("known", i), 4000)

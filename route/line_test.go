@@ -72,17 +72,23 @@ func newShop(t rapid.TB, q route.QueueConfig, e engine) *shop {
 func emptyShop(t rapid.TB, q route.QueueConfig, e engine) *shop {
 	s := &shop{
 		t: t, now: time.Unix(1_000_000, 0), engine: e,
-		leases: map[string]fleet.Lease{}, names: map[fleet.Lease]string{}, tokens: map[string]int{}, came: map[string]time.Time{},
-		ttft: map[string]time.Duration{}, inLine: map[string]bool{},
+		leases: map[string]fleet.Lease{}, names: map[fleet.Lease]string{}, tokens: map[string]int{},
+		came: map[string]time.Time{}, ttft: map[string]time.Duration{}, inLine: map[string]bool{},
 	}
 	s.r = route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Queue: q})
-	s.r.Observe(s.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
-	s.r.Observe(s.now, route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+	s.r.Observe(s.now, route.Declared{
+		Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}},
+	})
+	s.r.Observe(s.now, route.Probed{
+		Endpoint: "a", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+	})
 	return s
 }
 
 func (s *shop) request(name string, tokens int) *fleet.Request {
-	return &fleet.Request{ID: name, Seed: 1, Model: "m", MintedID: name, PromptTokens: tokens, Stream: true, MayQueue: true}
+	return &fleet.Request{
+		ID: name, Seed: 1, Model: "m", MintedID: name, PromptTokens: tokens, Stream: true, MayQueue: true,
+	}
 }
 
 func (s *shop) ask(name string, tokens int) route.Decision {
@@ -145,7 +151,8 @@ func (s *shop) observe(ev route.Event) {
 		}
 		delete(s.inLine, name)
 		for other := range s.inLine {
-			if s.known && s.turn(other) < s.turn(name)-float64(s.tokens[name]+s.tokens[other])/100 { // speed is learnt to within 10 %
+			// speed is learnt to within 10 %
+			if s.known && s.turn(other) < s.turn(name)-float64(s.tokens[name]+s.tokens[other])/100 {
 				s.t.Fatalf("%s is called before %s: %.1f against %.1f", name, other, s.turn(name), s.turn(other))
 			}
 		}
@@ -164,7 +171,9 @@ func (s *shop) finish(name string, o fleet.Outcome) {
 	if i := slices.IndexFunc(s.queue, func(d doing) bool { return d.name == name }); i >= 0 {
 		s.queue = slices.Delete(s.queue, i, i+1)
 	}
-	s.observe(route.Finished{Lease: s.leases[name], Outcome: o, Usage: fleet.Usage{PromptTokens: s.tokens[name], OutputTokens: 1, CachedKnown: true}})
+	s.observe(route.Finished{Lease: s.leases[name], Outcome: o, Usage: fleet.Usage{
+		PromptTokens: s.tokens[name], OutputTokens: 1, CachedKnown: true,
+	}})
 	delete(s.leases, name)
 }
 
@@ -197,7 +206,8 @@ func (s *shop) want(what string, got, want []string) {
 // aSecond keeps at most one second of prompts at an engine.
 var aSecond = route.QueueConfig{Ahead: time.Second, Patience: 5}
 
-// TestLine: an engine is sent a second of work; the rest is queued, shortest first, until a prompt has waited long enough.
+// TestLine: an engine is sent a second of work; the rest is queued, shortest first, until a prompt has waited long
+// enough.
 func TestLine(t *testing.T) {
 	s := newShop(t, aSecond, inTurn)
 	s.ask("a", 10_000) // 1 s: no more than a second ahead
@@ -207,7 +217,8 @@ func TestLine(t *testing.T) {
 		t.Errorf("waits %t and is due in %.0f ms, want to wait and 9 s", d.Queued, d.TTFTMs)
 	}
 	if d := s.ask("short", 1000); !d.Queued || d.TTFTMs < 2800 || d.TTFTMs > 3400 {
-		t.Errorf("waits %t and is due in %.0f ms, want to wait and 3.1 s: it goes before the long one", d.Queued, d.TTFTMs)
+		t.Errorf("waits %t and is due in %.0f ms, want to wait and 3.1 s: it goes before the long one",
+			d.Queued, d.TTFTMs)
 	}
 	s.ask("middle", 5000)
 	s.run(time.Second)
@@ -281,8 +292,8 @@ func TestWhoStandsInLine(t *testing.T) {
 	}
 }
 
-// TestNoLineWhereAllIsComputedAtOnce: a fake engine, or an address with many engines behind it, is soon sent everything again.
-// Queueing would waste three quarters of its capacity.
+// TestNoLineWhereAllIsComputedAtOnce: a fake engine, or an address with many engines behind it, is soon sent everything
+// again. Queueing would waste three quarters of its capacity.
 func TestNoLineWhereAllIsComputedAtOnce(t *testing.T) {
 	play := func(q route.QueueConfig) time.Duration {
 		s := newShop(t, q, atOnce)
@@ -300,13 +311,14 @@ func TestNoLineWhereAllIsComputedAtOnce(t *testing.T) {
 		}
 		return sum / 200
 	}
-	if with, without := play(route.QueueConfig{Ahead: 500 * time.Millisecond, Patience: 5}), play(route.QueueConfig{}); with > without*11/10 {
+	if with, without := play(route.QueueConfig{Ahead: 500 * time.Millisecond, Patience: 5}),
+		play(route.QueueConfig{}); with > without*11/10 {
 		t.Errorf("a prompt takes %v with a line, %v without", with, without)
 	}
 }
 
-// TestLineAgainstModel: whatever requests come and leave, an engine with less than a second of prompts is sent more, and always
-// the first in order.
+// TestLineAgainstModel: whatever requests come and leave, an engine with less than a second of prompts is sent more,
+// and always the first in order.
 func TestLineAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newShop(rt, aSecond, inTurn)

@@ -32,7 +32,8 @@ func (c carrier) ends(tokens []int) []float64 {
 func linked(now time.Time) *Router {
 	r := New(Config{Policy: func() pick.Policy { return firstOf{} }, Disaggregation: Disaggregation{When: WhenAlways}})
 	r.Observe(now, Declared{Source: "test", Endpoints: []fleet.Endpoint{
-		{Name: "p", URL: "http://p", Weight: 1, Role: fleet.RolePrefill}, {Name: "d", URL: "http://d", Weight: 1, Role: fleet.RoleDecode},
+		{Name: "p", URL: "http://p", Weight: 1, Role: fleet.RolePrefill},
+		{Name: "d", URL: "http://d", Weight: 1, Role: fleet.RoleDecode},
 	}})
 	for _, name := range []string{"p", "d"} {
 		r.Observe(now, Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
@@ -49,7 +50,9 @@ func TestTransfersShareALink(t *testing.T) {
 			plans := make([]Plan, len(tokens))
 			for i, x := range tokens {
 				asked++
-				plan, err := r.Decide(now, &fleet.Request{Model: "m", PromptTokens: x, Stream: true, Splits: true, MintedID: strconv.Itoa(asked)})
+				plan, err := r.Decide(now, &fleet.Request{
+					Model: "m", PromptTokens: x, Stream: true, Splits: true, MintedID: strconv.Itoa(asked),
+				})
 				if err != nil {
 					t.Fatal(err)
 				}

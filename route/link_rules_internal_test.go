@@ -33,7 +33,10 @@ func (w *wire) teach(name string, perToken, fixed float64) backlog.Transfer {
 	for i := range 400 {
 		tokens, among := 500+(i*7919)%4000, float64(1+i%4)
 		took := fixed + float64(tokens)*among*perToken
-		j := backlog.Job{Work: backlog.Work{Slot: slot, Leg: fleet.LegDecode, Stream: true}, Transfer: int64(tokens), TransferArea: took * among}
+		j := backlog.Job{
+			Work: backlog.Work{Slot: slot, Leg: fleet.LegDecode, Stream: true}, Transfer: int64(tokens),
+			TransferArea: took * among,
+		}
 		j.Handed = w.now.Add(-time.Duration(took * 1e6))
 		w.speed.Computed(w.now, &j)
 	}
@@ -49,7 +52,9 @@ func (w *wire) teachPrompts(name string, perToken, fixed float64) {
 	slot := w.endpoints.Named(name).Slot()
 	for i := range 400 {
 		tokens := 500 + (i*7919)%4000
-		j := backlog.Job{Work: backlog.Work{Slot: slot, Class: fleet.Turn}, Prefill: int64(tokens), WasIdle: true, First: w.now}
+		j := backlog.Job{
+			Work: backlog.Work{Slot: slot, Class: fleet.Turn}, Prefill: int64(tokens), WasIdle: true, First: w.now,
+		}
 		j.Sent = w.now.Add(-time.Duration((fixed + float64(tokens)*perToken) * 1e6))
 		w.speed.Ended(w.now, &j, true, &fleet.Usage{PromptTokens: tokens, OutputTokens: 1})
 	}
@@ -58,7 +63,9 @@ func (w *wire) teachPrompts(name string, perToken, fixed float64) {
 func (w *wire) decide(tokens int) Plan {
 	w.t.Helper()
 	w.asked++
-	plan, err := w.Decide(w.now, &fleet.Request{Model: "m", PromptTokens: tokens, Stream: true, Splits: true, MintedID: strconv.Itoa(w.asked)})
+	plan, err := w.Decide(w.now, &fleet.Request{
+		Model: "m", PromptTokens: tokens, Stream: true, Splits: true, MintedID: strconv.Itoa(w.asked),
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -93,7 +100,8 @@ func TestReplacedEngineHasItsOwnLink(t *testing.T) {
 		w.hand(w.decide(2000))
 	}
 	w.Observe(w.now, Declared{Source: "test", Endpoints: []fleet.Endpoint{
-		{Name: "p", URL: "http://p", Weight: 1, Role: fleet.RolePrefill}, {Name: "d", URL: "http://d2", Weight: 1, Role: fleet.RoleDecode},
+		{Name: "p", URL: "http://p", Weight: 1, Role: fleet.RolePrefill},
+		{Name: "d", URL: "http://d2", Weight: 1, Role: fleet.RoleDecode},
 	}})
 	w.Observe(w.now, Probed{Endpoint: "d", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	d := w.endpoints.Named("d").Slot()
@@ -106,7 +114,8 @@ func TestReplacedEngineHasItsOwnLink(t *testing.T) {
 		took := 15 + 0.02*float64(tokens)
 		w.wait(took)
 		w.answer(p)
-		if got := w.backlog.Reader().Job(uint32(p.Lease)).TransferArea; !near(got, float64(time.Duration(took*1e6).Microseconds())/1000) {
+		if got := w.backlog.Reader().Job(uint32(p.Lease)).TransferArea; !near(got,
+			float64(time.Duration(took*1e6).Microseconds())/1000) {
 			t.Fatalf("it is thought to be among %v", got/took)
 		}
 	}
@@ -157,7 +166,8 @@ func TestStallIsForgotten(t *testing.T) {
 	}
 }
 
-// TestLinkIsCharged: the link's cost enters the decision to split, for the request and for others; not when it is not split.
+// TestLinkIsCharged: the link's cost enters the decision to split, for the request and for others; not when it is not
+// split.
 func TestLinkIsCharged(t *testing.T) {
 	now := time.Unix(1000, 0)
 	seen := &recorder{}
@@ -208,8 +218,10 @@ func TestLinkIsCharged(t *testing.T) {
 	if got := plan.Weighed.SplitMs - alone.Weighed.SplitMs; math.Abs(got-2*waits) > 2 {
 		t.Errorf("beside another transfer two legs cost %.2f ms more, want twice %.2f", got, waits)
 	}
-	if leg := seen.of(fleet.LegDecode); !plan.Split() || !near(leg.Link.WaitMs, waits) || !near(leg.Link.DelayMs, waits) || leg.WaitMs < waits {
-		t.Errorf("split %v, its decode leg waits for %.2f ms and others for %.2f, want %.2f of %.2f", plan.Split(), leg.Link.WaitMs, leg.Link.DelayMs, waits, leg.WaitMs)
+	if leg := seen.of(fleet.LegDecode); !plan.Split() || !near(leg.Link.WaitMs, waits) ||
+		!near(leg.Link.DelayMs, waits) || leg.WaitMs < waits {
+		t.Errorf("split %v, its decode leg waits for %.2f ms and others for %.2f, want %.2f of %.2f",
+			plan.Split(), leg.Link.WaitMs, leg.Link.DelayMs, waits, leg.WaitMs)
 	}
 	if one := w.decide(1); one.Split() {
 		t.Fatal("one token is split")
@@ -275,7 +287,9 @@ func TestDecodeLegIsChargedForTheLink(t *testing.T) {
 // TestPlacesAreNoLink: waiting for a slot at a decoder teaches nothing about transfer speed.
 func TestPlacesAreNoLink(t *testing.T) {
 	w := newWire(t)
-	w.Observe(w.now, Probed{Endpoint: "d", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}, Slots: 4}})
+	w.Observe(w.now, Probed{
+		Endpoint: "d", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}, Slots: 4},
+	})
 	d := w.endpoints.Named("d").Slot()
 	w.teach("d", 0.01, 10)
 	var answered []Plan
@@ -292,7 +306,8 @@ func TestPlacesAreNoLink(t *testing.T) {
 		w.answer(p)
 	}
 	if got, _ := w.speed.Reader().LearntTransfer(d); got != before {
-		t.Errorf("from waiting for one of four places it is learnt that transfers are as %+v, they were as %+v", got, before)
+		t.Errorf("from waiting for one of four places it is learnt that transfers are as %+v, they were as %+v",
+			got, before)
 	}
 	for _, p := range answered {
 		w.Observe(w.now, Finished{Lease: p.Lease})

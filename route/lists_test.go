@@ -9,7 +9,8 @@ import (
 	"github.com/warmpath/warmpath/route/internal/blocks"
 )
 
-// listRequest is a request of several prompts, each of so many token ids of a text; token ids of different texts have nothing in common.
+// listRequest is a request of several prompts, each of so many token ids of a text; token ids of different texts have
+// nothing in common.
 func listRequest(pin string, prompts ...[2]int) *fleet.Request {
 	r := &fleet.Request{Model: "m", Pin: pin, Seed: 1, Content: &fleet.Content{}}
 	for _, p := range prompts {
@@ -29,9 +30,13 @@ type listWorld struct {
 
 func newListWorld(t *testing.T) *listWorld {
 	w := &listWorld{T: t, r: New(Config{Policy: func() pick.Policy { return firstPolicy{} }}), now: kvNow}
-	w.r.Observe(w.now, Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
+	w.r.Observe(w.now, Declared{Source: "s", Endpoints: []fleet.Endpoint{
+		{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1},
+	}})
 	for _, name := range []string{"a", "b"} {
-		w.r.Observe(w.now, Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}, BlockTokens: 16, CacheTokens: 100_000}})
+		w.r.Observe(w.now, Probed{Endpoint: name, Report: fleet.Report{
+			Healthy: true, Models: []fleet.Model{{ID: "m"}}, BlockTokens: 16, CacheTokens: 100_000,
+		}})
 	}
 	return w
 }
@@ -51,7 +56,8 @@ func (w *listWorld) ask(r *fleet.Request, o fleet.Outcome, u fleet.Usage) int {
 	return d.CachedTokens
 }
 
-// What an endpoint holds of the prompts of one request is added up, and each of them is held by itself afterwards; what failed is not.
+// What an endpoint holds of the prompts of one request is added up, and each of them is held by itself afterwards; what
+// failed is not.
 func TestListsAreSummed(t *testing.T) {
 	w := newListWorld(t)
 	// Some engines report the cached tokens of the first prompt alone: that says nothing of what is held.
@@ -80,7 +86,9 @@ func TestListsAreSummed(t *testing.T) {
 	}
 	// A prompt of a list is found by a request of its own, and the reverse.
 	_, c := kvPrompt(0, 320, 2)
-	if got := w.ask(&fleet.Request{Model: "m", Pin: "a", Seed: 1, Content: c, PromptTokens: 320}, fleet.OK, fleet.Usage{}); got != 304 {
+	if got := w.ask(&fleet.Request{
+		Model: "m", Pin: "a", Seed: 1, Content: c, PromptTokens: 320,
+	}, fleet.OK, fleet.Usage{}); got != 304 {
 		t.Errorf("alone: %d tokens cached, want 304", got)
 	}
 	_, c = kvPrompt(0, 320, 9)

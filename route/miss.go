@@ -32,8 +32,8 @@ type Miss struct {
 	Cause  MissCause
 	Tokens int // that could have been found, and were not
 	Work   int // with MissEvicted: tokens of prompts that the endpoint has computed since; 0 unknown
-	// with MissPrefix: bytes of the prompt that both have, and those by the end of which they differ, as the router writes
-	// prompts down
+	// with MissPrefix: bytes of the prompt that both have, and those by the end of which they differ, as the router
+	// writes prompts down
 	From, To int
 	Messages [2]int // the messages, from 1, in which these lie; 0 unknown
 	Unseen   bool   // the router had expected to find it

@@ -12,7 +12,9 @@ import (
 
 // wrote is a prompt of so many blocks that are all its own, from the block at which it leaves another one on.
 func wrote(blocks, from int, other uint64) *fleet.Content {
-	c := &fleet.Content{Bytes: blocks * fleet.BlockBytes, Ends: []int{20 * fleet.BlockBytes, 60 * fleet.BlockBytes, blocks * fleet.BlockBytes}}
+	c := &fleet.Content{Bytes: blocks * fleet.BlockBytes, Ends: []int{
+		20 * fleet.BlockBytes, 60 * fleet.BlockBytes, blocks * fleet.BlockBytes,
+	}}
 	for i := range blocks {
 		b := uint64(i+1) * 0x9e3779b97f4a7c15
 		if i >= from {
@@ -23,8 +25,8 @@ func wrote(blocks, from int, other uint64) *fleet.Content {
 	return c
 }
 
-// TestMiss: each cause for which a prompt is not in the cache is told from the others, with where and how much, and what is in the cache
-// has none.
+// TestMiss: each cause for which a prompt is not in the cache is told from the others, with where and how much, and
+// what is in the cache has none.
 func TestMiss(t *testing.T) {
 	usage := func(prompt, cached int) fleet.Usage {
 		return fleet.Usage{PromptTokens: prompt, OutputTokens: 5, CachedTokens: cached, CachedKnown: true}
@@ -45,7 +47,10 @@ func TestMiss(t *testing.T) {
 		return w.r.Observe(w.now, route.Finished{Lease: d.Lease, Usage: u}).Ended.Miss
 	}
 	turn := func(session, tenant string, c *fleet.Content) *fleet.Request {
-		return &fleet.Request{ID: "r", Class: fleet.Turn, Model: "m", Session: session, Tenant: tenant, PromptBytes: c.Bytes, Content: c, Stream: true, Seed: 1}
+		return &fleet.Request{
+			ID: "r", Class: fleet.Turn, Model: "m", Session: session, Tenant: tenant, PromptBytes: c.Bytes, Content: c,
+			Stream: true, Seed: 1,
+		}
 	}
 	const n, tokens = 100, 3200
 	for _, tt := range []struct {
@@ -56,27 +61,45 @@ func TestMiss(t *testing.T) {
 		where [2]int // blocks between which it begins to differ
 		in    int    // message
 	}{
-		{"it is there", func(w *world) route.Miss { return ask(w, turn("s", "", wrote(n+4, n, 2)), usage(tokens+100, tokens)) }, route.MissNone, 0, [2]int{}, 0},
-		{"never there", func(w *world) route.Miss { return ask(w, turn("x", "", wrote(n, 0, 9)), usage(tokens, 0)) }, route.MissNew, 0, [2]int{}, 0},
-		{"another tenant", func(w *world) route.Miss { return ask(w, turn("x", "t", wrote(n, n, 0)), usage(tokens, 0)) }, route.MissTenant, 1, [2]int{}, 0},
+		{"it is there", func(w *world) route.Miss {
+			return ask(w, turn("s", "", wrote(n+4, n, 2)), usage(tokens+100, tokens))
+		}, route.MissNone, 0, [2]int{}, 0},
+		{"never there", func(w *world) route.Miss {
+			return ask(w, turn("x", "", wrote(n, 0, 9)), usage(tokens, 0))
+		}, route.MissNew, 0, [2]int{}, 0},
+		{"another tenant", func(w *world) route.Miss {
+			return ask(w, turn("x", "t", wrote(n, n, 0)), usage(tokens, 0))
+		}, route.MissTenant, 1, [2]int{}, 0},
 		{"a new conversation, begun elsewhere", func(w *world) route.Miss {
 			w.p.pick = 1
 			return ask(w, turn("x", "", wrote(n, n, 0)), usage(tokens, 0))
 		}, route.MissElsewhere, 1, [2]int{}, 0},
-		{"too short to say", func(w *world) route.Miss { return ask(w, turn("x", "", wrote(4, 0, 9)), usage(100, 0)) }, route.MissNone, 0, [2]int{}, 0},
+		{"too short to say", func(w *world) route.Miss {
+			return ask(w, turn("x", "", wrote(4, 0, 9)), usage(100, 0))
+		}, route.MissNone, 0, [2]int{}, 0},
 		{"another endpoint", func(w *world) route.Miss {
 			w.p.pick = 1
 			return ask(w, turn("s", "", wrote(n+4, n, 2)), usage(tokens+100, 0))
 		}, route.MissElsewhere, 3000, [2]int{}, 0},
 		{"restarted", func(w *world) route.Miss {
 			w.r.Observe(w.now, route.Probed{Endpoint: "e0", Report: fleet.Report{Refused: true}})
-			w.r.Observe(w.now, route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+			w.r.Observe(w.now, route.Probed{
+				Endpoint: "e0", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+			})
 			return ask(w, turn("s", "", wrote(n+4, n, 2)), usage(tokens+100, 0))
 		}, route.MissRestarted, 2500, [2]int{}, 0},
-		{"another prefix", func(w *world) route.Miss { return ask(w, turn("s", "", wrote(n+4, 40, 2)), usage(tokens+100, 1200)) }, route.MissPrefix, 1500, [2]int{40, 42}, 2},
-		{"another beginning", func(w *world) route.Miss { return ask(w, turn("s", "", wrote(n+4, 0, 2)), usage(tokens+100, 0)) }, route.MissPrefix, 2500, [2]int{0, 20}, 1},
-		{"a shorter prompt", func(w *world) route.Miss { return ask(w, turn("s", "", wrote(50, 30, 2)), usage(1600, 900)) }, route.MissPrefix, 300, [2]int{30, 31}, 2},
-		{"evicted, unforeseen", func(w *world) route.Miss { return ask(w, turn("s", "", wrote(n+4, n, 2)), usage(tokens+100, 0)) }, route.MissEvicted, 2500, [2]int{}, 0},
+		{"another prefix", func(w *world) route.Miss {
+			return ask(w, turn("s", "", wrote(n+4, 40, 2)), usage(tokens+100, 1200))
+		}, route.MissPrefix, 1500, [2]int{40, 42}, 2},
+		{"another beginning", func(w *world) route.Miss {
+			return ask(w, turn("s", "", wrote(n+4, 0, 2)), usage(tokens+100, 0))
+		}, route.MissPrefix, 2500, [2]int{0, 20}, 1},
+		{"a shorter prompt", func(w *world) route.Miss {
+			return ask(w, turn("s", "", wrote(50, 30, 2)), usage(1600, 900))
+		}, route.MissPrefix, 300, [2]int{30, 31}, 2},
+		{"evicted, unforeseen", func(w *world) route.Miss {
+			return ask(w, turn("s", "", wrote(n+4, n, 2)), usage(tokens+100, 0))
+		}, route.MissEvicted, 2500, [2]int{}, 0},
 		{"evicted", func(w *world) route.Miss {
 			for i := range 200 {
 				ask(w, turn(fmt.Sprint("other", i), "", wrote(n, 0, uint64(100+i))), usage(tokens, 0))
@@ -94,7 +117,9 @@ func TestMiss(t *testing.T) {
 			p := &costed{}
 			r, now := explained(p, 2, true)
 			for i := range 2 {
-				r.Observe(now, route.Probed{Endpoint: fmt.Sprint("e", i), Report: fleet.Report{Healthy: true, CacheTokens: 60_000, Models: []fleet.Model{{ID: "m"}}}})
+				r.Observe(now, route.Probed{Endpoint: fmt.Sprint("e", i), Report: fleet.Report{
+					Healthy: true, CacheTokens: 60_000, Models: []fleet.Model{{ID: "m"}},
+				}})
 			}
 			w := &world{r, p, now}
 			ask(w, turn("s", "", wrote(n, n, 0)), usage(tokens, 0))
@@ -102,7 +127,9 @@ func TestMiss(t *testing.T) {
 			if m.Cause != tt.cause || m.Tokens < tt.least {
 				t.Fatalf("%+v; want %s of at least %d tokens", m, tt.cause, tt.least)
 			}
-			if from, to := tt.where[0]*fleet.BlockBytes, tt.where[1]*fleet.BlockBytes; tt.cause == route.MissPrefix && (m.From > from || m.To <= from || m.To > to+25*fleet.BlockBytes || m.Messages[0] > tt.in || m.Messages[1] < tt.in) {
+			if from, to := tt.where[0]*fleet.BlockBytes, tt.where[1]*fleet.BlockBytes; tt.cause == route.MissPrefix &&
+				(m.From > from || m.To <= from || m.To > to+25*fleet.BlockBytes || m.Messages[0] > tt.in ||
+					m.Messages[1] < tt.in) {
 				t.Errorf("%+v; want it to differ at byte %d, in message %d", m, from, tt.in)
 			}
 			if tt.name == "evicted" && (m.Work < 400_000 || m.Unseen) || tt.name == "evicted, unforeseen" && !m.Unseen {
@@ -112,23 +139,35 @@ func TestMiss(t *testing.T) {
 	}
 }
 
-// TestMissOfAnotherModel: a conversation under an alias that goes on with another of its models has nothing cached there.
+// TestMissOfAnotherModel: a conversation under an alias that goes on with another of its models has nothing cached
+// there.
 func TestMissOfAnotherModel(t *testing.T) {
 	p, now := &costed{}, time.Unix(1000, 0)
-	r := route.New(route.Config{Policy: func() pick.Policy { return p }, Explain: true, Aliases: []route.Alias{{Name: "a", Models: []string{"m", "n"}}}})
-	r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1}}})
+	r := route.New(route.Config{Policy: func() pick.Policy { return p }, Explain: true, Aliases: []route.Alias{
+		{Name: "a", Models: []string{"m", "n"}},
+	}})
+	r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{
+		{Name: "e0", URL: "http://e0", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1},
+	}})
 	for i, model := range []string{"m", "n"} {
-		r.Observe(now, route.Probed{Endpoint: fmt.Sprint("e", i), Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: model}}}})
+		r.Observe(now, route.Probed{
+			Endpoint: fmt.Sprint("e", i), Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: model}}},
+		})
 	}
 	for i, want := range []route.MissCause{route.MissNew, route.MissAdapter} {
-		q := &fleet.Request{ID: "r", Class: fleet.Turn, Model: "a", Session: "s", PromptBytes: 12_800, Content: wrote(100, 100, 0), Stream: true, Seed: 1}
+		q := &fleet.Request{
+			ID: "r", Class: fleet.Turn, Model: "a", Session: "s", PromptBytes: 12_800, Content: wrote(100, 100, 0),
+			Stream: true, Seed: 1,
+		}
 		q.Pin = fmt.Sprint("e", i)
 		d, err := r.Decide(now, q)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Observe(now, route.FirstByte{Lease: d.Lease})
-		if m := r.Observe(now, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 3200, OutputTokens: 1}}).Ended.Miss; m.Cause != want {
+		if m := r.Observe(now, route.Finished{
+			Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 3200, OutputTokens: 1},
+		}).Ended.Miss; m.Cause != want {
 			t.Errorf("turn %d: %+v, want %s", i, m, want)
 		}
 	}

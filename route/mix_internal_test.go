@@ -15,7 +15,9 @@ func TestOnlyTurnsAreLearntFrom(t *testing.T) {
 		c := *r.cfg
 		c.Disaggregation.When = WhenTime
 		r.Observe(time.Unix(1000, 0), Configured{Config: c})
-		if _, err := r.Decide(time.Unix(1000, 0), &fleet.Request{Model: "m", Class: class, PromptTokens: 40, MintedID: "n", Splits: false}); err != nil {
+		if _, err := r.Decide(time.Unix(1000, 0), &fleet.Request{
+			Model: "m", Class: class, PromptTokens: 40, MintedID: "n", Splits: false,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if got := r.pools.Reader().Named("m").Learnt().Turns != [3]float64{}; got != learns {

@@ -20,15 +20,23 @@ func TestModelRules(t *testing.T) {
 		name string
 		role fleet.Role
 	}{{"d0", fleet.RoleDecode}, {"d1", fleet.RoleDecode}, {"p0", fleet.RolePrefill}, {"p1", fleet.RolePrefill}} {
-		all = append(all, fleet.Endpoint{Name: e.name, URL: "http://" + e.name, Weight: 1, Role: e.role, Kind: fleet.KindVLLM, Models: []string{"m", "m-long", "n"}})
+		all = append(all, fleet.Endpoint{
+			Name: e.name, URL: "http://" + e.name, Weight: 1, Role: e.role, Kind: fleet.KindVLLM,
+			Models: []string{"m", "m-long", "n"},
+		})
 	}
 	with := func(models ...route.ModelRules) route.Config {
 		return route.Config{
-			Policy: of(0), Disaggregation: route.Disaggregation{When: route.WhenNever}, Models: models, Aliases: []route.Alias{{Name: "fast", Models: []string{"m"}}},
+			Policy: of(0), Disaggregation: route.Disaggregation{When: route.WhenNever}, Models: models,
+			Aliases: []route.Alias{{Name: "fast", Models: []string{"m"}}},
 		}
 	}
-	long := route.ModelRules{Names: fleet.Names{"m-*", "fast"}, Policy: of(1), Disaggregation: route.Disaggregation{When: route.WhenTokens, Threshold: 100}}
-	rest := route.ModelRules{Names: fleet.Names{"m*"}, Policy: of(1), Disaggregation: route.Disaggregation{When: route.WhenNever}}
+	long := route.ModelRules{Names: fleet.Names{"m-*", "fast"}, Policy: of(1), Disaggregation: route.Disaggregation{
+		When: route.WhenTokens, Threshold: 100,
+	}}
+	rest := route.ModelRules{
+		Names: fleet.Names{"m*"}, Policy: of(1), Disaggregation: route.Disaggregation{When: route.WhenNever},
+	}
 	r := route.New(with(long, rest))
 	r.Observe(now, route.Declared{Source: "s", Endpoints: all})
 	ask := func(model string, tokens int) string {

@@ -16,8 +16,12 @@ func TestNewIDOfBothLegs(t *testing.T) {
 	})
 	now := time.Unix(0, 0)
 	var all []fleet.Endpoint
-	for name, role := range map[string]fleet.Role{"p1": fleet.RolePrefill, "p2": fleet.RolePrefill, "d": fleet.RoleDecode} {
-		all = append(all, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Role: role, Models: []string{"m"}})
+	for name, role := range map[string]fleet.Role{
+		"p1": fleet.RolePrefill, "p2": fleet.RolePrefill, "d": fleet.RoleDecode,
+	} {
+		all = append(all, fleet.Endpoint{
+			Name: name, URL: "http://" + name, Weight: 1, Role: role, Models: []string{"m"},
+		})
 	}
 	r.Observe(now, route.Declared{Source: "s", Endpoints: all})
 	for _, e := range all {
@@ -29,13 +33,16 @@ func TestNewIDOfBothLegs(t *testing.T) {
 		if err != nil || !plan.Split() {
 			t.Fatalf("%+v, %v", plan, err)
 		}
-		req.Leg, req.Decoder, req.TriedPrefill = fleet.LegPrefill, plan.Endpoint.Name, []string{plan.Prefill.Endpoint.Name}
+		req.Leg, req.Decoder, req.TriedPrefill = fleet.LegPrefill, plan.Endpoint.Name, []string{
+			plan.Prefill.Endpoint.Name,
+		}
 		again, err := r.Decide(now, &req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if plan.NewID != want || plan.Prefill.NewID != want || again.Prefill.NewID != want {
-			t.Errorf("turn %d: %v, %v and, again, %v; want %v", turn+1, plan.NewID, plan.Prefill.NewID, again.Prefill.NewID, want)
+			t.Errorf("turn %d: %v, %v and, again, %v; want %v",
+				turn+1, plan.NewID, plan.Prefill.NewID, again.Prefill.NewID, want)
 		}
 		for _, l := range []fleet.Lease{plan.Lease, plan.Prefill.Lease, again.Prefill.Lease} {
 			r.Observe(now, route.Finished{Lease: l})

@@ -44,7 +44,9 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	case ResponseStarted:
 		if f := r.reservation(ev.Lease); f != nil {
 			r.respond(now, ev.Response, f)
-			r.tellNews(News{Kind: NewsResponse, Lease: ev.Lease, Response: conversation.ResponseKey(f.tenant, ev.Response)})
+			r.tellNews(News{
+				Kind: NewsResponse, Lease: ev.Lease, Response: conversation.ResponseKey(f.tenant, ev.Response),
+			})
 		}
 	case Transferring:
 		if r.reservation(ev.Lease) != nil {

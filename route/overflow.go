@@ -11,8 +11,8 @@ import (
 )
 
 // An alias's models may divide its conversations (shares) or stand in order, the next one being for what the one before
-// cannot take now (overflow). Either way a request has one model, which is settled before its endpoints are looked at. A
-// conversation keeps the model that it has, since its cache is there: also while its engines refuse, which is told to
+// cannot take now (overflow). Either way a request has one model, which is settled before its endpoints are looked at.
+// A conversation keeps the model that it has, since its cache is there: also while its engines refuse, which is told to
 // the client. It gets another one when no engine with it can be used.
 
 // Passing is why a model was passed over for a request.
@@ -58,7 +58,8 @@ func (r *readers) settle(d *decision, l fleet.Leg) {
 	for i := range d.options {
 		best = min(best, d.options[i].rank)
 	}
-	if i := slices.Index(models, d.who.Entry.Model); d.who.Known && i >= 0 && !d.retriesFirst(l) && d.options[i].stays(best) {
+	if i := slices.Index(models, d.who.Entry.Model); d.who.Known && i >= 0 && !d.retriesFirst(l) &&
+		d.options[i].stays(best) {
 		d.model = models[i]
 		return
 	}

@@ -16,15 +16,18 @@ func inOrder(wait time.Duration) []route.Alias {
 	return []route.Alias{{Name: "fast", Models: []string{"big", "small"}, Overflow: []time.Duration{wait, 0}}}
 }
 
-// TestOverflow: why a new conversation gets the next model of an alias in order, and that one under way keeps its model unless no
-// endpoint with it can be used; the same where both models are on one engine as where they have engines of their own.
+// TestOverflow: why a new conversation gets the next model of an alias in order, and that one under way keeps its model
+// unless no endpoint with it can be used; the same where both models are on one engine as where they have engines of
+// their own.
 func TestOverflow(t *testing.T) {
 	const prompt = 10_000
 	big, small := fleet.Model{ID: "big", ContextTokens: 32_000}, fleet.Model{ID: "small", ContextTokens: 128_000}
 	fails := func(x *reviewed, o fleet.Outcome, names ...string) {
 		for _, name := range names {
 			for range 3 {
-				d, err := x.r.Decide(x.now, &fleet.Request{Model: "fast", Pin: name, Class: fleet.Turn, PromptBytes: 100})
+				d, err := x.r.Decide(x.now, &fleet.Request{
+					Model: "fast", Pin: name, Class: fleet.Turn, PromptBytes: 100,
+				})
 				if err == nil {
 					x.r.Observe(x.now, route.Finished{Lease: d.Lease, Outcome: o, RetryAfter: 20 * time.Second})
 				}
@@ -45,8 +48,14 @@ func TestOverflow(t *testing.T) {
 		keeps  string        // what one gets that has big; "" for an error
 	}{
 		{name: "nothing", model: "big", keeps: "big"},
-		{name: "one of its endpoints is down", happen: func(_ *testing.T, x *reviewed) { down(x, "a") }, model: "big", keeps: "big"},
-		{name: "down", happen: func(_ *testing.T, x *reviewed) { down(x, "a", "b") }, model: "small", why: route.PassedDown, keeps: "small"},
+		{
+			name: "one of its endpoints is down", happen: func(_ *testing.T, x *reviewed) { down(x, "a") },
+			model: "big", keeps: "big",
+		},
+		{
+			name: "down", happen: func(_ *testing.T, x *reviewed) { down(x, "a", "b") }, model: "small",
+			why: route.PassedDown, keeps: "small",
+		},
 		{
 			name: "draining", happen: func(_ *testing.T, x *reviewed) {
 				for _, name := range []string{"a", "b"} {
@@ -55,31 +64,43 @@ func TestOverflow(t *testing.T) {
 			}, model: "small", why: route.PassedDown, keeps: "small",
 		},
 		{
-			name: "its circuit is open", happen: func(_ *testing.T, x *reviewed) { fails(x, fleet.EngineError, "a", "b") },
-			model: "small", why: route.PassedEjected, keeps: "small",
+			name: "its circuit is open", happen: func(_ *testing.T, x *reviewed) {
+				fails(x, fleet.EngineError, "a", "b")
+			}, model: "small", why: route.PassedEjected, keeps: "small",
 		},
 		{
 			name: "refuses", happen: func(_ *testing.T, x *reviewed) { fails(x, fleet.Busy, "a", "b") },
 			model: "small", why: route.PassedRefuses, keeps: "big",
 		},
-		{name: "one refuses", happen: func(_ *testing.T, x *reviewed) { fails(x, fleet.Busy, "a") }, model: "big", keeps: "big"},
+		{
+			name: "one refuses", happen: func(_ *testing.T, x *reviewed) { fails(x, fleet.Busy, "a") },
+			model: "big", keeps: "big",
+		},
 		{
 			name: "full", happen: func(t *testing.T, x *reviewed) { x.fill(t, 30, "a", "b") },
 			model: "small", why: route.PassedFull, keeps: "big",
 		},
-		{name: "one is full", happen: func(t *testing.T, x *reviewed) { x.fill(t, 30, "a") }, model: "big", keeps: "big"},
-		{name: "both are full", happen: func(t *testing.T, x *reviewed) { x.fill(t, 30, "a", "b", "c", "d") }, model: "small", why: route.PassedFull, keeps: "big"},
 		{
-			name: "too long a prompt", change: func(q *fleet.Request) { q.PromptTokens, q.PromptBytes = 40_000, 160_000 },
-			model: "small", why: route.PassedShort, keeps: "small",
+			name: "one is full", happen: func(t *testing.T, x *reviewed) { x.fill(t, 30, "a") },
+			model: "big", keeps: "big",
+		},
+		{
+			name: "both are full", happen: func(t *testing.T, x *reviewed) { x.fill(t, 30, "a", "b", "c", "d") },
+			model: "small", why: route.PassedFull, keeps: "big",
+		},
+		{
+			name: "too long a prompt", change: func(q *fleet.Request) {
+				q.PromptTokens, q.PromptBytes = 40_000, 160_000
+			}, model: "small", why: route.PassedShort, keeps: "small",
 		},
 		{
 			name: "all are down but for a few", happen: func(_ *testing.T, x *reviewed) { down(x, "c", "d") },
 			model: "big", keeps: "big",
 		},
 		{
-			name: "big is full and small is down", happen: func(t *testing.T, x *reviewed) { x.fill(t, 30, "a", "b"); down(x, "c", "d") },
-			model: "big", keeps: "big",
+			name:   "big is full and small is down",
+			happen: func(t *testing.T, x *reviewed) { x.fill(t, 30, "a", "b"); down(x, "c", "d") },
+			model:  "big", keeps: "big",
 		},
 		{
 			name: "both refuse", happen: func(_ *testing.T, x *reviewed) { fails(x, fleet.Busy, "a", "b", "c", "d") },
@@ -90,9 +111,10 @@ func TestOverflow(t *testing.T) {
 			model: "small", why: route.PassedTried, keeps: "small",
 		},
 		{
-			name: "it was tried, and refused", happen: func(_ *testing.T, x *reviewed) { fails(x, fleet.Busy, "a", "b") },
-			change: func(q *fleet.Request) { q.Tried = []string{"a", "b"} },
-			model:  "small", why: route.PassedRefuses, keeps: "",
+			name: "it was tried, and refused", happen: func(_ *testing.T, x *reviewed) {
+				fails(x, fleet.Busy, "a", "b")
+			}, change: func(q *fleet.Request) { q.Tried = []string{"a", "b"} },
+			model: "small", why: route.PassedRefuses, keeps: "",
 		},
 	} {
 		for _, class := range []fleet.Class{fleet.Turn, fleet.Embed, fleet.Auxiliary} {
@@ -105,8 +127,8 @@ func TestOverflow(t *testing.T) {
 				x.up("d", nil, small)
 				ask := func(id string, turn int, change func(*fleet.Request)) (route.Decision, error) {
 					q := fleet.Request{
-						ID: id, Model: "fast", Session: id, Class: class, PromptTokens: prompt, PromptBytes: 4 * prompt, Seed: uint64(len(id) + turn),
-						MayQueue: true, Caller: 5,
+						ID: id, Model: "fast", Session: id, Class: class, PromptTokens: prompt, PromptBytes: 4 * prompt,
+						Seed: uint64(len(id) + turn), MayQueue: true, Caller: 5,
 					}
 					if change != nil {
 						change(&q)
@@ -132,7 +154,8 @@ func TestOverflow(t *testing.T) {
 				if tt.why != "" {
 					passed = []route.PassedOver{{Model: "big", Why: tt.why}}
 				}
-				if len(d.Passed) != len(passed) || len(passed) > 0 && (d.Passed[0].Model != "big" || d.Passed[0].Why != tt.why || (tt.why == route.PassedFull) != (d.Passed[0].WaitMs > 10_000)) {
+				if len(d.Passed) != len(passed) || len(passed) > 0 && (d.Passed[0].Model != "big" ||
+					d.Passed[0].Why != tt.why || (tt.why == route.PassedFull) != (d.Passed[0].WaitMs > 10_000)) {
 					t.Errorf("passed over is %+v, want %+v", d.Passed, passed)
 				}
 				if class != fleet.Turn {
@@ -171,13 +194,18 @@ func (x *reviewed) fill(t *testing.T, seconds int, names ...string) {
 	const perSecond = 1000
 	for _, name := range names {
 		ask := func(tokens int) route.Decision {
-			return x.route(fleet.Request{Model: "fast", Pin: name, Class: fleet.Turn, PromptTokens: tokens, PromptBytes: 4 * tokens, Stream: true})
+			return x.route(fleet.Request{
+				Model: "fast", Pin: name, Class: fleet.Turn, PromptTokens: tokens,
+				PromptBytes: 4 * tokens, Stream: true,
+			})
 		}
 		for range 10 {
 			d := ask(perSecond)
 			x.now = x.now.Add(time.Second)
 			x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
-			x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: perSecond, CachedKnown: true}})
+			x.r.Observe(x.now, route.Finished{
+				Lease: d.Lease, Usage: fleet.Usage{PromptTokens: perSecond, CachedKnown: true},
+			})
 		}
 		for range seconds {
 			ask(perSecond)
@@ -193,18 +221,23 @@ func TestOverflowOnOneEngine(t *testing.T) {
 		x.up(name, nil, fleet.Model{ID: "small"}, fleet.Model{ID: "big"})
 	}
 	for i := range 20 {
-		if d := x.route(fleet.Request{Model: "fast", Session: fmt.Sprint(i), Class: fleet.Turn, PromptBytes: 100, Seed: uint64(i)}); d.Model != "big" || len(d.Passed) > 0 {
+		if d := x.route(fleet.Request{
+			Model: "fast", Session: fmt.Sprint(i), Class: fleet.Turn, PromptBytes: 100, Seed: uint64(i),
+		}); d.Model != "big" || len(d.Passed) > 0 {
 			t.Fatalf("a request gets %s: %+v", d.Model, d.Passed)
 		}
 	}
 	x.up("a", nil, fleet.Model{ID: "small"})
 	x.up("b", nil, fleet.Model{ID: "small"})
-	if d := x.route(fleet.Request{Model: "fast", Session: "0", Class: fleet.Turn, PromptBytes: 100}); d.Model != "small" {
+	if d := x.route(fleet.Request{
+		Model: "fast", Session: "0", Class: fleet.Turn, PromptBytes: 100,
+	}); d.Model != "small" {
 		t.Errorf("without it a conversation gets %s", d.Model)
 	}
 }
 
-// TestOverflowOfFirstRefusal: a conversation that begins at a model that refuses it at once goes to the next one: it has no cache to lose.
+// TestOverflowOfFirstRefusal: a conversation that begins at a model that refuses it at once goes to the next one: it
+// has no cache to lose.
 func TestOverflowOfFirstRefusal(t *testing.T) {
 	x := newReviewed(t, inOrder(time.Second))
 	x.declare([]string{"a", "c"}, "")
@@ -222,7 +255,8 @@ func TestOverflowOfFirstRefusal(t *testing.T) {
 	}
 }
 
-// TestSharesKeepWhatRefuses: a conversation of an alias with shares keeps its model while its engines ask for less traffic.
+// TestSharesKeepWhatRefuses: a conversation of an alias with shares keeps its model while its engines ask for less
+// traffic.
 func TestSharesKeepWhatRefuses(t *testing.T) {
 	x := newReviewed(t, canary(0, 100), "a", "b")
 	x.up("b", nil, fleet.Model{ID: "new"})
@@ -260,8 +294,8 @@ func TestOverflowIsChecked(t *testing.T) {
 	}
 }
 
-// TestOverflowOfHeld: a turn that admission would hold for longer than the alias says gets the next model at once; one that it would hold
-// for less is held, and a conversation under way keeps its model.
+// TestOverflowOfHeld: a turn that admission would hold for longer than the alias says gets the next model at once; one
+// that it would hold for less is held, and a conversation under way keeps its model.
 func TestOverflowOfHeld(t *testing.T) {
 	for bound, placed := range map[time.Duration]bool{time.Second: true, 10 * time.Hour: false, 0: false} {
 		s := newShort(t, func(c *route.Config) {
@@ -270,15 +304,20 @@ func TestOverflowOfHeld(t *testing.T) {
 		if !placed {
 			s.hold("before")
 		}
-		s.Observe(s.now, route.Declared{Source: "other", Endpoints: []fleet.Endpoint{{Name: "f", URL: "http://f", Weight: 1}}})
-		s.Observe(s.now, route.Probed{Endpoint: "f", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "small"}}}})
+		s.Observe(s.now, route.Declared{
+			Source: "other", Endpoints: []fleet.Endpoint{{Name: "f", URL: "http://f", Weight: 1}},
+		})
+		s.Observe(s.now, route.Probed{
+			Endpoint: "f", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "small"}}},
+		})
 		p, err := s.ask("d", 0)
 		switch {
 		case err != nil:
 			t.Fatal(err)
 		case !placed && p.Hold.Lease == 0:
 			t.Errorf("with %v it goes to %s", bound, p.Model)
-		case placed && (p.Model != "small" || len(p.Passed) != 1 || p.Passed[0].Why != route.PassedFull || p.Passed[0].WaitMs < 1000):
+		case placed && (p.Model != "small" || len(p.Passed) != 1 || p.Passed[0].Why != route.PassedFull ||
+			p.Passed[0].WaitMs < 1000):
 			t.Errorf("with %v it goes to %q, held %t: %+v", bound, p.Model, p.Hold.Lease != 0, p.Passed)
 		}
 		if p, err := s.ask("a", 0); err != nil || p.Model != "m" {
@@ -287,14 +326,16 @@ func TestOverflowOfHeld(t *testing.T) {
 	}
 }
 
-// TestOverflowOfHeldGoesOn: so it is with each model in turn, also while as many wait as may. Where all would hold it for too
-// long it is held for the first.
+// TestOverflowOfHeldGoesOn: so it is with each model in turn, also while as many wait as may. Where all would hold it
+// for too long it is held for the first.
 func TestOverflowOfHeldGoesOn(t *testing.T) {
 	for last, want := range map[string]string{"f": "small", "": ""} {
 		s := newShort(t, func(c *route.Config) {
 			c.Queue.Most = 1
 			c.Aliases = []route.Alias{
-				{Name: "m", Models: []string{"m", "middle", "small"}, Overflow: []time.Duration{time.Second, time.Second, 0}},
+				{Name: "m", Models: []string{"m", "middle", "small"}, Overflow: []time.Duration{
+					time.Second, time.Second, 0,
+				}},
 				{Name: "other", Models: []string{"m"}},
 			}
 		})
@@ -302,9 +343,15 @@ func TestOverflowOfHeldGoesOn(t *testing.T) {
 			Healthy: true, CacheTokens: 100_000, Models: []fleet.Model{{ID: "m"}, {ID: "middle"}},
 		}})
 		if last != "" {
-			s.Observe(s.now, route.Declared{Source: "other", Endpoints: []fleet.Endpoint{{Name: last, URL: "http://f", Weight: 1}}})
-			s.Observe(s.now, route.Probed{Endpoint: last, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "small"}}}})
-			req := fleet.Request{Model: "other", Session: "z", Class: fleet.Turn, PromptTokens: 30_000, MayQueue: true, MayHold: true}
+			s.Observe(s.now, route.Declared{
+				Source: "other", Endpoints: []fleet.Endpoint{{Name: last, URL: "http://f", Weight: 1}},
+			})
+			s.Observe(s.now, route.Probed{
+				Endpoint: last, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "small"}}},
+			})
+			req := fleet.Request{
+				Model: "other", Session: "z", Class: fleet.Turn, PromptTokens: 30_000, MayQueue: true, MayHold: true,
+			}
 			if p, err := s.Decide(s.now, &req); err != nil || p.Hold.Lease == 0 {
 				t.Fatalf("the first goes to %q (%v), want it held", p.Model, err)
 			}
@@ -313,7 +360,8 @@ func TestOverflowOfHeldGoesOn(t *testing.T) {
 		if err != nil || p.Model != want || (p.Hold.Lease != 0) != (want == "") {
 			t.Errorf("with %q it goes to %q, held %t, %v, want %q", last, p.Model, p.Hold.Lease != 0, err, want)
 		}
-		if want != "" && (len(p.Passed) != 2 || p.Passed[1].Model != "middle" || p.Passed[1].Why != route.PassedFull || p.Passed[1].WaitMs < 1000) {
+		if want != "" && (len(p.Passed) != 2 || p.Passed[1].Model != "middle" || p.Passed[1].Why != route.PassedFull ||
+			p.Passed[1].WaitMs < 1000) {
 			t.Errorf("passed over are %+v", p.Passed)
 		}
 	}

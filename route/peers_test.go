@@ -9,14 +9,16 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestOnlyEndpointIsSpared: the only endpoint of a model is not ejected for a failure, also where its request began when there
-// was another, which has left, and another engine has that one's slot. So it is where its pool was dropped meanwhile, since
-// clients asked for thousands of models.
+// TestOnlyEndpointIsSpared: the only endpoint of a model is not ejected for a failure, also where its request began
+// when there was another, which has left, and another engine has that one's slot. So it is where its pool was dropped
+// meanwhile, since clients asked for thousands of models.
 func TestOnlyEndpointIsSpared(t *testing.T) {
 	for _, models := range []int{1, 4200} {
 		t.Run(fmt.Sprint(models), func(t *testing.T) {
 			x := newReviewed(t, nil, "a", "b", "many")
-			x.r.Observe(x.now, route.Configured{Config: route.Config{Policy: func() pick.Policy { return leastWork{} }}})
+			x.r.Observe(x.now, route.Configured{
+				Config: route.Config{Policy: func() pick.Policy { return leastWork{} }},
+			})
 			list := make([]fleet.Model, models)
 			for i := range list {
 				list[i].ID = fmt.Sprint("x", i)
@@ -24,7 +26,8 @@ func TestOnlyEndpointIsSpared(t *testing.T) {
 			x.up("many", nil, list...)
 			var open []route.Decision
 			for range 10 {
-				open = append(open, x.route(fleet.Request{Model: "m", Pin: "a", Class: fleet.Turn, PromptTokens: 10, Seed: 1}))
+				open = append(open,
+					x.route(fleet.Request{Model: "m", Pin: "a", Class: fleet.Turn, PromptTokens: 10, Seed: 1}))
 			}
 			for i := range list {
 				x.end(x.route(fleet.Request{Model: list[i].ID, Class: fleet.Turn, PromptTokens: 10, Seed: 1}), fleet.OK)

@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestReadyWaitsForPrefillers: with split requests the router is ready once a prefiller is up, or all are known to be down:
-// before, the first requests would be served whole (no_prefiller) only because they came early.
+// TestReadyWaitsForPrefillers: with split requests the router is ready once a prefiller is up, or all are known to be
+// down: before, the first requests would be served whole (no_prefiller) only because they came early.
 func TestReadyWaitsForPrefillers(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -21,7 +21,10 @@ func TestReadyWaitsForPrefillers(t *testing.T) {
 		says   string
 	}{
 		{"nothing is known", route.WhenAlways, "", false, "d0"},
-		{"decoders only", route.WhenAlways, "d0+", false, "prefillers are not known to be up yet: p0 is unknown, p1 is unknown"},
+		{
+			"decoders only", route.WhenAlways, "d0+", false,
+			"prefillers are not known to be up yet: p0 is unknown, p1 is unknown",
+		},
 		{"a prefiller", route.WhenAlways, "d0+ p1+", true, ""},
 		{"prefillers only", route.WhenAlways, "p0+ p1+", false, "d0"},
 		{"one down, one to come", route.WhenAlways, "d0+ p0-", false, "p1 is unknown"},
@@ -42,7 +45,9 @@ func TestReadyWaitsForPrefillers(t *testing.T) {
 			}})
 			for _, probe := range strings.Fields(tt.probes) {
 				for range 3 { // as many as make it down
-					r.Observe(now, route.Probed{Endpoint: probe[:2], Report: fleet.Report{Healthy: probe[2] == '+', Detail: "refused"}})
+					r.Observe(now, route.Probed{
+						Endpoint: probe[:2], Report: fleet.Report{Healthy: probe[2] == '+', Detail: "refused"},
+					})
 				}
 			}
 			ready, why := r.Ready(now)
@@ -53,8 +58,8 @@ func TestReadyWaitsForPrefillers(t *testing.T) {
 	}
 }
 
-// TestReadyWaitsForEachModel: a prefiller of one model does not stand for another's, even with a common decoder, and one with
-// unknown models may serve any.
+// TestReadyWaitsForEachModel: a prefiller of one model does not stand for another's, even with a common decoder, and
+// one with unknown models may serve any.
 func TestReadyWaitsForEachModel(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -63,19 +68,40 @@ func TestReadyWaitsForEachModel(t *testing.T) {
 		ready  bool
 		says   string
 	}{
-		{"the other model's prefiller", map[string][]string{"d0": {"m"}, "d1": {"n"}, "p0": {"m"}, "p1": {"n"}}, "d0 d1 p0", false, "p1 is unknown"},
+		{
+			"the other model's prefiller",
+			map[string][]string{"d0": {"m"}, "d1": {"n"}, "p0": {"m"}, "p1": {"n"}},
+			"d0 d1 p0", false, "p1 is unknown",
+		},
 		{"both", map[string][]string{"d0": {"m"}, "d1": {"n"}, "p0": {"m"}, "p1": {"n"}}, "d0 d1 p0 p1", true, ""},
-		{"nobody decodes the other model yet", map[string][]string{"d0": {"m"}, "d1": {"n"}, "p0": {"m"}, "p1": {"n"}}, "d0 p0", true, ""},
-		{"a decoder of two models", map[string][]string{"d0": {"m", "n"}, "d1": {"n"}, "p0": {"m"}, "p1": {"n"}}, "d0 p0", false, "p1 is unknown"},
-		{"not said yet", map[string][]string{"d0": {"m"}, "d1": {"n"}, "p0": {"m"}}, "d0 d1 p0", false, "p1 is unknown"},
-		{"not said, and nobody lacks it", map[string][]string{"d0": {"m"}, "d1": {"m"}, "p0": {"m"}}, "d0 d1 p0", true, ""},
+		{
+			"nobody decodes the other model yet",
+			map[string][]string{"d0": {"m"}, "d1": {"n"}, "p0": {"m"}, "p1": {"n"}},
+			"d0 p0", true, "",
+		},
+		{
+			"a decoder of two models",
+			map[string][]string{"d0": {"m", "n"}, "d1": {"n"}, "p0": {"m"}, "p1": {"n"}},
+			"d0 p0", false, "p1 is unknown",
+		},
+		{
+			"not said yet",
+			map[string][]string{"d0": {"m"}, "d1": {"n"}, "p0": {"m"}},
+			"d0 d1 p0", false, "p1 is unknown",
+		},
+		{
+			"not said, and nobody lacks it",
+			map[string][]string{"d0": {"m"}, "d1": {"m"}, "p0": {"m"}},
+			"d0 d1 p0", true, "",
+		},
 		{"nobody says", nil, "d0 d1 p0", true, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			now := time.Unix(1000, 0)
 			r := route.New(route.Config{
-				Policy: func() pick.Policy { return anyPick{} }, Disaggregation: route.Disaggregation{When: route.WhenAlways},
+				Policy:         func() pick.Policy { return anyPick{} },
+				Disaggregation: route.Disaggregation{When: route.WhenAlways},
 			})
 			var all []fleet.Endpoint
 			for _, name := range []string{"d0", "d1", "p0", "p1"} {
@@ -83,7 +109,9 @@ func TestReadyWaitsForEachModel(t *testing.T) {
 				if name[0] == 'p' {
 					role = fleet.RolePrefill
 				}
-				all = append(all, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Role: role, Models: tt.models[name]})
+				all = append(all, fleet.Endpoint{
+					Name: name, URL: "http://" + name, Weight: 1, Role: role, Models: tt.models[name],
+				})
 			}
 			r.Observe(now, route.Declared{Source: "s", Endpoints: all})
 			for _, name := range strings.Fields(tt.probes) {

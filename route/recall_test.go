@@ -26,10 +26,14 @@ func TestParentIsAHint(t *testing.T) {
 	r := route.New(route.Config{Policy: func() pick.Policy { return parents{&seen} }})
 	now := time.Unix(1000, 0)
 	r.Observe(now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{
-		{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}, {Name: "c", URL: "http://c", Weight: 1},
+		{Name: "a", URL: "http://a", Weight: 1},
+		{Name: "b", URL: "http://b", Weight: 1},
+		{Name: "c", URL: "http://c", Weight: 1},
 	}})
 	for _, name := range []string{"a", "b", "c"} {
-		r.Observe(now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}, {ID: "n"}}}})
+		r.Observe(now, route.Probed{
+			Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}, {ID: "n"}}},
+		})
 	}
 	ask := func(req fleet.Request) (endpoint, session string, parent int) {
 		t.Helper()
@@ -49,7 +53,8 @@ func TestParentIsAHint(t *testing.T) {
 	if parent != -1 || id != "main" {
 		t.Errorf("parent %d of %s", parent, id)
 	}
-	if _, id, parent = ask(fleet.Request{Model: "m", Session: "sub", Parent: "main"}); name(parent) != home || id != "sub" {
+	if _, id, parent = ask(fleet.Request{Model: "m", Session: "sub", Parent: "main"}); name(parent) != home ||
+		id != "sub" {
 		t.Errorf("parent of %s at %q, want %s", id, name(parent), home)
 	}
 	if _, _, parent = ask(fleet.Request{Model: "m", Session: "sub", Parent: "main"}); parent != -1 {
@@ -59,8 +64,9 @@ func TestParentIsAHint(t *testing.T) {
 		t.Errorf("parent of a conversation without an id at %q, want %s", name(parent), home)
 	}
 	for what, req := range map[string]fleet.Request{
-		"another model": {Model: "n", Session: "s1", Parent: "main"}, "another tenant": {Model: "m", Tenant: "t", Session: "s2", Parent: "main"},
-		"the parent's endpoint is excluded": {Model: "m", Session: "s3", Parent: "main", Exclude: []string{home}},
+		"another model": {Model: "n", Session: "s1", Parent: "main"}, "another tenant": {
+			Model: "m", Tenant: "t", Session: "s2", Parent: "main",
+		}, "the parent's endpoint is excluded": {Model: "m", Session: "s3", Parent: "main", Exclude: []string{home}},
 	} {
 		if _, _, parent = ask(req); parent != -1 {
 			t.Errorf("%s: parent %d", what, parent)

@@ -61,7 +61,9 @@ func (x *reviewed) declare(names []string, suffix string) {
 }
 
 func (x *reviewed) up(name string, resident []string, models ...fleet.Model) {
-	x.r.Observe(x.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: models, Load: &fleet.LoadReport{Adapters: resident}}})
+	x.r.Observe(x.now, route.Probed{Endpoint: name, Report: fleet.Report{
+		Healthy: true, Models: models, Load: &fleet.LoadReport{Adapters: resident},
+	}})
 }
 
 func (x *reviewed) route(req fleet.Request) route.Decision {
@@ -87,7 +89,8 @@ func (x *reviewed) spread(n int, req fleet.Request) map[string]int {
 	return got
 }
 
-// TestTrialEndsAtTheFirstByte: a trial that streams for minutes kept the recovered endpoint without traffic until its end.
+// TestTrialEndsAtTheFirstByte: a trial that streams for minutes kept the recovered endpoint without traffic until its
+// end.
 func TestTrialEndsAtTheFirstByte(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
 	for range 3 {
@@ -116,8 +119,8 @@ func TestAsidesDoNotAbsolve(t *testing.T) {
 	}
 }
 
-// TestAdapterSpills: with two endpoints, the one with the adapter loaded could never be overloaded, since its work is never
-// more than twice the mean.
+// TestAdapterSpills: with two endpoints, the one with the adapter loaded could never be overloaded, since its work is
+// never more than twice the mean.
 func TestAdapterSpills(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
 	models := []fleet.Model{{ID: "m"}, {ID: "l", Parent: "m"}}
@@ -137,8 +140,8 @@ func TestAliasOverBaseAndAdapter(t *testing.T) {
 	}
 }
 
-// TestAliasOverDeclaredEndpoints: an endpoint that is only declared to serve a model gets its share, whatever lists the alias's other
-// models; only for the model that somebody lists as an adapter are endpoints that list it preferred.
+// TestAliasOverDeclaredEndpoints: an endpoint that is only declared to serve a model gets its share, whatever lists the
+// alias's other models; only for the model that somebody lists as an adapter are endpoints that list it preferred.
 func TestAliasOverDeclaredEndpoints(t *testing.T) {
 	for _, row := range []struct {
 		name, asked string
@@ -147,8 +150,15 @@ func TestAliasOverDeclaredEndpoints(t *testing.T) {
 		want        bool // a gets traffic
 	}{
 		{"a declared base beside an adapter", "chat", []string{"m"}, []fleet.Model{{ID: "l", Parent: "m"}}, true},
-		{"both declared, one of them an adapter elsewhere", "chat", []string{"m", "l"}, []fleet.Model{{ID: "l", Parent: "m"}}, true},
-		{"a base, and the adapter beside it", "chat", []string{"m"}, []fleet.Model{{ID: "m"}, {ID: "l", Parent: "m"}}, true},
+		{"both declared, one of them an adapter elsewhere", "chat", []string{"m", "l"}, []fleet.Model{{
+			ID: "l", Parent: "m",
+		}}, true},
+		{
+			"a base, and the adapter beside it", "chat",
+			[]string{"m"},
+			[]fleet.Model{{ID: "m"}, {ID: "l", Parent: "m"}},
+			true,
+		},
 		{"the adapter itself", "chat", []string{"l"}, []fleet.Model{{ID: "l", Parent: "m"}}, false},
 		{"the adapter by its own name", "l", []string{"m", "l"}, []fleet.Model{{ID: "l", Parent: "m"}}, false},
 		{"the base by its own name", "m", []string{"m"}, []fleet.Model{{ID: "m"}, {ID: "l", Parent: "m"}}, true},
@@ -179,7 +189,9 @@ func TestFirstTurnOfARetry(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
 	d := x.route(fleet.Request{Model: "m", Session: "s"})
 	x.end(d, fleet.ConnectFailed)
-	if d = x.route(fleet.Request{Model: "m", Session: "s", Attempt: fleet.Attempt{Tried: []string{d.Endpoint.Name}}}); !d.FirstTurn {
+	if d = x.route(fleet.Request{
+		Model: "m", Session: "s", Attempt: fleet.Attempt{Tried: []string{d.Endpoint.Name}},
+	}); !d.FirstTurn {
 		t.Error("the retry of a first turn is told as a later turn")
 	}
 }
@@ -201,8 +213,8 @@ func TestNewAddressStartsClean(t *testing.T) {
 	}
 }
 
-// TestRestartEmptiesTheCache: an engine whose port refused a probe or a request comes back with an empty cache. A connection that failed
-// in another way, a broken answer and an answer that finds nothing say nothing of the kind.
+// TestRestartEmptiesTheCache: an engine whose port refused a probe or a request comes back with an empty cache. A
+// connection that failed in another way, a broken answer and an answer that finds nothing say nothing of the kind.
 func TestRestartEmptiesTheCache(t *testing.T) {
 	for name, c := range map[string]struct {
 		happens func(x *reviewed, d route.Decision)
@@ -217,12 +229,16 @@ func TestRestartEmptiesTheCache(t *testing.T) {
 		}, true},
 		"refused probe, then it loads": {func(x *reviewed, d route.Decision) {
 			x.r.Observe(x.now, route.Probed{Endpoint: d.Endpoint.Name, Report: fleet.Report{Refused: true}})
-			x.r.Observe(x.now, route.Probed{Endpoint: d.Endpoint.Name, Report: fleet.Report{Detail: "503: loading model"}})
+			x.r.Observe(x.now, route.Probed{
+				Endpoint: d.Endpoint.Name, Report: fleet.Report{Detail: "503: loading model"},
+			})
 		}, true},
 		"refused request, then it loads": {func(x *reviewed, d route.Decision) {
 			again := x.route(fleet.Request{Model: "m", PromptBytes: 400, Pin: d.Endpoint.Name})
 			x.r.Observe(x.now, route.Finished{Lease: again.Lease, Outcome: fleet.ConnectFailed, Refused: true})
-			x.r.Observe(x.now, route.Probed{Endpoint: d.Endpoint.Name, Report: fleet.Report{Detail: "503: loading model"}})
+			x.r.Observe(x.now, route.Probed{
+				Endpoint: d.Endpoint.Name, Report: fleet.Report{Detail: "503: loading model"},
+			})
 		}, true},
 		"failed probe": {func(x *reviewed, d route.Decision) {
 			x.r.Observe(x.now, route.Probed{Endpoint: d.Endpoint.Name, Report: fleet.Report{}})
@@ -246,7 +262,9 @@ func TestRestartEmptiesTheCache(t *testing.T) {
 			if lost := again.CachedTokens == 0; lost != c.lost {
 				t.Errorf("%d tokens are predicted in its cache", again.CachedTokens)
 			}
-			i := slices.IndexFunc(x.r.Status(x.now), func(s route.EndpointStatus) bool { return s.Endpoint.Name == d.Endpoint.Name })
+			i := slices.IndexFunc(x.r.Status(x.now), func(s route.EndpointStatus) bool {
+				return s.Endpoint.Name == d.Endpoint.Name
+			})
 			if n := x.r.Status(x.now)[i].CacheLosses; (n == 1) != c.lost {
 				t.Errorf("%d losses are told", n)
 			}
@@ -254,14 +272,16 @@ func TestRestartEmptiesTheCache(t *testing.T) {
 	}
 }
 
-// TestRestartEmptiesAllRanks: ranks and slots behind an address are one process: if the port refuses a request to one, the caches of all are
-// empty.
+// TestRestartEmptiesAllRanks: ranks and slots behind an address are one process: if the port refuses a request to one,
+// the caches of all are empty.
 func TestRestartEmptiesAllRanks(t *testing.T) {
 	for _, kind := range []fleet.PartKind{fleet.Rank, fleet.Slot} {
 		x := newReviewed(t, nil)
 		d := route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "other", URL: "http://b", Weight: 1}}}
 		for i := range 2 {
-			d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: "a" + strconv.Itoa(i), URL: "http://a", Part: fleet.Part{Kind: kind, Index: i}, Weight: 1})
+			d.Endpoints = append(d.Endpoints, fleet.Endpoint{
+				Name: "a" + strconv.Itoa(i), URL: "http://a", Part: fleet.Part{Kind: kind, Index: i}, Weight: 1,
+			})
 		}
 		x.r.Observe(x.now, d)
 		for _, e := range d.Endpoints {
@@ -280,8 +300,8 @@ func TestRestartEmptiesAllRanks(t *testing.T) {
 	}
 }
 
-// TestSleepEmptiesTheCache: whether an engine waits to be woken or is woken by the next request, what it held before it slept is gone,
-// and what it computes afterwards is there although reports go on.
+// TestSleepEmptiesTheCache: whether an engine waits to be woken or is woken by the next request, what it held before it
+// slept is gone, and what it computes afterwards is there although reports go on.
 func TestSleepEmptiesTheCache(t *testing.T) {
 	for _, sleep := range []fleet.Sleep{fleet.Asleep, fleet.Dozing} {
 		x := newReviewed(t, nil, "a", "b")
@@ -309,12 +329,14 @@ func TestSleepEmptiesTheCache(t *testing.T) {
 	}
 }
 
-// TestAsleepGetsNothing: an engine that waits to be woken gets no request until it is awake, nor is the router ready with nothing else; one
-// that the next request wakes gets some once the others are busy.
+// TestAsleepGetsNothing: an engine that waits to be woken gets no request until it is awake, nor is the router ready
+// with nothing else; one that the next request wakes gets some once the others are busy.
 func TestAsleepGetsNothing(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
 	report := func(name string, s fleet.Sleep) {
-		x.r.Observe(x.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Sleep: s, Rests: "asleep for a test"}})
+		x.r.Observe(x.now, route.Probed{
+			Endpoint: name, Report: fleet.Report{Healthy: true, Sleep: s, Rests: "asleep for a test"},
+		})
 	}
 	takers := func() map[string]int {
 		got := map[string]int{}
@@ -342,21 +364,28 @@ func TestAsleepGetsNothing(t *testing.T) {
 	}
 }
 
-// TestWarmFirst: a request goes where its model is in memory, until it would wait longer there than for the model to be loaded elsewhere;
-// how long that takes is learnt from the last request that waited for it, and tells nothing of how fast prompts are computed.
+// TestWarmFirst: a request goes where its model is in memory, until it would wait longer there than for the model to be
+// loaded elsewhere; how long that takes is learnt from the last request that waited for it, and tells nothing of how
+// fast prompts are computed.
 func TestWarmFirst(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		cold fleet.Report // of a
 	}{
-		{"another model in memory", fleet.Report{Sleep: fleet.Awake, Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"n"}}}},
-		{"none in memory", fleet.Report{Sleep: fleet.Dozing, Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{}}}},
+		{"another model in memory", fleet.Report{
+			Sleep: fleet.Awake, Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"n"}},
+		}},
+		{"none in memory", fleet.Report{
+			Sleep: fleet.Dozing, Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{}},
+		}},
 		{"asleep since it was idle", fleet.Report{Sleep: fleet.Dozing}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			x := newReviewed(t, nil, "a", "b")
 			report := func() {
-				warm := fleet.Report{Healthy: true, Sleep: fleet.Awake, Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"m"}}}
+				warm := fleet.Report{Healthy: true, Sleep: fleet.Awake, Load: &fleet.LoadReport{
+					Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"m"},
+				}}
 				cold := test.cold
 				cold.Healthy = true
 				x.r.Observe(x.now, route.Probed{Endpoint: "a", Report: cold})
@@ -391,7 +420,8 @@ func TestWarmFirst(t *testing.T) {
 				t.Fatalf("%d requests at b before one at a", first)
 			}
 			if again := untilCold(); again < 5*first && again < 499 {
-				t.Errorf("%d requests at b before a is used, though loading took a minute; %d before that was known", again, first)
+				t.Errorf("%d requests at b before a is used, though loading took a minute; %d before that was known",
+					again, first)
 			}
 			for _, s := range x.r.Status(x.now) {
 				if s.Endpoint.Name == "a" && s.PrefillPerSec != 0 {
@@ -402,7 +432,8 @@ func TestWarmFirst(t *testing.T) {
 	}
 }
 
-// TestUnknownModelsCostLittle: the error for an unknown model names some of many models, sorted, and does not look at all.
+// TestUnknownModelsCostLittle: the error for an unknown model names some of many models, sorted, and does not look at
+// all.
 func TestUnknownModelsCostLittle(t *testing.T) {
 	const endpoints, models = 50, 40
 	var names []string
@@ -419,7 +450,8 @@ func TestUnknownModelsCostLittle(t *testing.T) {
 	}
 	_, err := x.r.Decide(x.now, &fleet.Request{Model: "nobody's"})
 	var unknown *route.UnknownModelError
-	if !errors.As(err, &unknown) || len(unknown.Known) != pool.MostNames || !slices.IsSorted(unknown.Known) || !strings.HasSuffix(err.Error(), " and more") {
+	if !errors.As(err, &unknown) || len(unknown.Known) != pool.MostNames || !slices.IsSorted(unknown.Known) ||
+		!strings.HasSuffix(err.Error(), " and more") {
 		t.Errorf("%v of %d names", err, len(unknown.Known))
 	}
 	_, err = x.r.Decide(x.now, &fleet.Request{})
@@ -431,7 +463,8 @@ func TestUnknownModelsCostLittle(t *testing.T) {
 		x.up(n, nil, fleet.Model{ID: "m0"}, fleet.Model{ID: "l" + strconv.Itoa(i%2), Parent: "m0"})
 	}
 	_, err = x.r.Decide(x.now, &fleet.Request{Model: "nobody's"})
-	if want := `the model "nobody's" does not exist; known models: chat, l0, l1, m0`; err == nil || err.Error() != want {
+	if want := `the model "nobody's" does not exist; known models: chat, l0, l1, m0`; err == nil ||
+		err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if _, err = x.r.Decide(x.now, &fleet.Request{}); err != nil {
@@ -439,8 +472,9 @@ func TestUnknownModelsCostLittle(t *testing.T) {
 	}
 }
 
-// TestNativeWithoutModel: SGLang's own API reads no model name. Without one a request goes where engines of its kind all serve the same
-// model, and is refused where any of two models would answer. A name, engines of other kinds and those that are excluded change nothing.
+// TestNativeWithoutModel: SGLang's own API reads no model name. Without one a request goes where engines of its kind
+// all serve the same model, and is refused where any of two models would answer. A name, engines of other kinds and
+// those that are excluded change nothing.
 func TestNativeWithoutModel(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -449,9 +483,24 @@ func TestNativeWithoutModel(t *testing.T) {
 		want    bool
 	}{
 		{"two models", []fleet.Kind{fleet.KindSGLang, fleet.KindSGLang}, fleet.Request{Native: true}, false},
-		{"one names itself", []fleet.Kind{fleet.KindSGLang, fleet.KindSGLang}, fleet.Request{Native: true, Model: "m1"}, true},
-		{"the other is excluded", []fleet.Kind{fleet.KindSGLang, fleet.KindSGLang}, fleet.Request{Native: true, Exclude: []string{"e0"}}, true},
-		{"another kind has the other model", []fleet.Kind{fleet.KindSGLang, fleet.KindVLLM}, fleet.Request{Native: true}, true},
+		{
+			"one names itself",
+			[]fleet.Kind{fleet.KindSGLang, fleet.KindSGLang},
+			fleet.Request{Native: true, Model: "m1"},
+			true,
+		},
+		{
+			"the other is excluded",
+			[]fleet.Kind{fleet.KindSGLang, fleet.KindSGLang},
+			fleet.Request{Native: true, Exclude: []string{"e0"}},
+			true,
+		},
+		{
+			"another kind has the other model",
+			[]fleet.Kind{fleet.KindSGLang, fleet.KindVLLM},
+			fleet.Request{Native: true},
+			true,
+		},
 		{"one engine", []fleet.Kind{fleet.KindSGLang}, fleet.Request{Native: true}, true},
 		{"another API", []fleet.Kind{fleet.KindSGLang, fleet.KindSGLang}, fleet.Request{Class: fleet.Auxiliary}, true},
 	} {

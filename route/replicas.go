@@ -112,10 +112,11 @@ func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f 
 func (r *Router) describePlaced(p *Placed, f *reservation) {
 	j := r.backlog.Reader().Job(f.index)
 	*p = Placed{
-		Endpoint: f.ep.Key(), Pool: NameHash(f.pool.Name()), Class: f.class, Leg: f.leg, Stream: j.Stream, Queued: j.Queued,
-		PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens, OutputTokens: j.OutputTokens,
-		MaxTokens: j.MaxTokens, PromptBytes: f.promptBytes, FetchTokens: j.FetchTokens, ReadyMs: j.ReadyMs,
-		Key: j.Key, Seq: j.Seq, Tenant: tenantHash(f.tenant), QueueClass: j.QueueClass, Chain: r.cache.Reader().Chain(f.index),
+		Endpoint: f.ep.Key(), Pool: NameHash(f.pool.Name()), Class: f.class, Leg: f.leg, Stream: j.Stream,
+		Queued: j.Queued, PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens,
+		OutputTokens: j.OutputTokens, MaxTokens: j.MaxTokens, PromptBytes: f.promptBytes, FetchTokens: j.FetchTokens,
+		ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(f.tenant), QueueClass: j.QueueClass,
+		Chain: r.cache.Reader().Chain(f.index),
 	}
 	if f.pool.Divides() {
 		p.Model = ModelMark(f.decision.Model)
@@ -245,10 +246,10 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	r.loads(now, f)
 	rates := r.speed.Reader()
 	queued := r.backlog.Open(at, i, backlog.Work{
-		Slot: ep.Slot(), Class: h.Class, Leg: h.Leg, Stream: h.Stream, PromptTokens: h.PromptTokens, CachedTokens: h.CachedTokens,
-		FetchTokens: h.FetchTokens, OutputTokens: h.OutputTokens, MaxTokens: h.MaxTokens, MsPerToken: rates.MsPerToken(ep.Slot()), ReadyMs: h.ReadyMs,
-		Foreign: true, QueuedThere: h.Queued, Key: h.Key, Origin: ev.Peer, Seq: h.Seq,
-		Asker: backlog.Asker{Tenant: tenantMark(h.Tenant), QueueClass: h.QueueClass},
+		Slot: ep.Slot(), Class: h.Class, Leg: h.Leg, Stream: h.Stream, PromptTokens: h.PromptTokens,
+		CachedTokens: h.CachedTokens, FetchTokens: h.FetchTokens, OutputTokens: h.OutputTokens, MaxTokens: h.MaxTokens,
+		MsPerToken: rates.MsPerToken(ep.Slot()), ReadyMs: h.ReadyMs, Foreign: true, QueuedThere: h.Queued, Key: h.Key,
+		Origin: ev.Peer, Seq: h.Seq, Asker: backlog.Asker{Tenant: tenantMark(h.Tenant), QueueClass: h.QueueClass},
 	}, rates).Queued
 	if !queued {
 		r.sendElsewhere(now, at, f)
@@ -261,8 +262,9 @@ func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	r.conversations.NoteAnnounced(now, c)
 	entry, known := r.conversations.Reader().Recall(now, c)
 	r.cache.AddPeerRequest(i, &cache.PeerRequest{
-		Slot: ep.Slot(), Name: ep.Name(), Model: f.decision.Model, Leg: h.Leg, Turn: turn, PromptTokens: h.PromptTokens, CachedTokens: h.CachedTokens,
-		Bytes: h.TextBytes, Chain: h.Chain, TokensPerByte: p.TokensPerByte(), Known: known, Entry: entry, Repeats: h.Repeats,
+		Slot: ep.Slot(), Name: ep.Name(), Model: f.decision.Model, Leg: h.Leg, Turn: turn, PromptTokens: h.PromptTokens,
+		CachedTokens: h.CachedTokens, Bytes: h.TextBytes, Chain: h.Chain, TokensPerByte: p.TokensPerByte(),
+		Known: known, Entry: entry, Repeats: h.Repeats,
 	})
 	if !turn {
 		return

@@ -40,8 +40,8 @@ func (m *mixes) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: m.n % len(v.Candidates), Reason: "each in turn"}
 }
 
-// TestMixesAgree: what a pool's turns are like is the same at the router that places them and at the one that hears of them, however
-// they are placed: by the policy, by its costs of both legs, where they are pinned, or with no choice.
+// TestMixesAgree: what a pool's turns are like is the same at the router that places them and at the one that hears of
+// them, however they are placed: by the policy, by its costs of both legs, where they are pinned, or with no choice.
 func TestMixesAgree(t *testing.T) {
 	for _, when := range []route.When{"", route.WhenFree} {
 		var policies []*mixes
@@ -53,7 +53,10 @@ func TestMixesAgree(t *testing.T) {
 		c.Disaggregation.When = when
 		s := newReplicas(t, 2, c)
 		for i := range 60 {
-			req := &fleet.Request{ID: fmt.Sprint(i), Model: "m", Session: fmt.Sprint(i % 20), PromptTokens: 100 + 97*i%1500, Stream: true, Splits: true}
+			req := &fleet.Request{
+				ID: fmt.Sprint(i), Model: "m", Session: fmt.Sprint(i % 20), PromptTokens: 100 + 97*i%1500,
+				Stream: true, Splits: true,
+			}
 			switch i % 5 {
 			case 1:
 				req.Pin = "b"
@@ -62,7 +65,9 @@ func TestMixesAgree(t *testing.T) {
 			}
 			d := s.decide(0, req)
 			s.observe(0, route.FirstByte{Lease: d.Lease})
-			s.observe(0, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: req.PromptTokens, OutputTokens: 5}})
+			s.observe(0, route.Finished{
+				Lease: d.Lease, Usage: fleet.Usage{PromptTokens: req.PromptTokens, OutputTokens: 5},
+			})
 			for len(s.mail) > 0 {
 				s.deliver(0)
 			}
@@ -79,19 +84,23 @@ func TestMixesAgree(t *testing.T) {
 				}
 			}
 		}
-		if len(seen[0].Candidates) != 3 || seen[0].LaterTurns != seen[1].LaterTurns || seen[0].TurnTokens != seen[1].TurnTokens {
+		if len(seen[0].Candidates) != 3 || seen[0].LaterTurns != seen[1].LaterTurns ||
+			seen[0].TurnTokens != seen[1].TurnTokens {
 			t.Errorf("when %q: %v later turns of %v tokens where they are placed, %v of %v where they are heard of",
 				when, seen[0].LaterTurns, seen[0].TurnTokens, seen[1].LaterTurns, seen[1].TurnTokens)
 		}
 	}
 }
 
-// TestClosedEverywhere: a conversation that is closed at one router is forgotten at the others, and at one that has heard of it only.
+// TestClosedEverywhere: a conversation that is closed at one router is forgotten at the others, and at one that has
+// heard of it only.
 func TestClosedEverywhere(t *testing.T) {
 	for at := range 2 {
 		s := newReplicas(t, 2, route.Config{Policy: func() pick.Policy { return &mixes{} }})
 		for _, tenant := range []string{"", "other"} {
-			d := s.decide(0, &fleet.Request{ID: "1", Model: "m", Session: "s", Tenant: tenant, PromptTokens: 100, Stream: true})
+			d := s.decide(0, &fleet.Request{
+				ID: "1", Model: "m", Session: "s", Tenant: tenant, PromptTokens: 100, Stream: true,
+			})
 			s.observe(0, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 100, OutputTokens: 5}})
 		}
 		for len(s.mail) > 0 {
@@ -141,7 +150,9 @@ func newReplicas(t rapid.TB, n int, config route.Config) *replicas {
 		}
 		s.observe(i, d)
 		for _, e := range d.Endpoints {
-			s.observe(i, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+			s.observe(i, route.Probed{
+				Endpoint: e.Name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+			})
 		}
 		s.observe(i, route.FleetClock{Self: r.id})
 	}
@@ -212,7 +223,9 @@ func (s *replicas) finish(i int, l fleet.Lease, o fleet.Outcome) {
 	r := s.all[i]
 	r.open = slices.DeleteFunc(r.open, func(x fleet.Lease) bool { return x == l })
 	r.line = slices.DeleteFunc(r.line, func(x fleet.Lease) bool { return x == l })
-	if e := s.observe(i, route.Finished{Lease: l, Outcome: o, Usage: fleet.Usage{PromptTokens: 100, OutputTokens: 10}}); e.Ended == nil {
+	if e := s.observe(i, route.Finished{
+		Lease: l, Outcome: o, Usage: fleet.Usage{PromptTokens: 100, OutputTokens: 10},
+	}); e.Ended == nil {
 		s.t.Fatalf("lease %d of router %d is not open", l, i)
 	}
 }
@@ -227,7 +240,8 @@ func (s *replicas) agree() {
 		text := ""
 		for _, e := range r.Status(s.now) {
 			l := e.Load
-			text += fmt.Sprintf("%s: %d requests, %d in line, %d to prefill, %d in use; ", e.Endpoint.Name, l.Requests, l.Queued, l.PrefillTokens, l.ContextTokens)
+			text += fmt.Sprintf("%s: %d requests, %d in line, %d to prefill, %d in use; ",
+				e.Endpoint.Name, l.Requests, l.Queued, l.PrefillTokens, l.ContextTokens)
 		}
 		books = append(books, text)
 	}
@@ -247,8 +261,8 @@ func leastTTFT(t rapid.TB) route.Config {
 	return route.Config{Policy: p, Queue: policy.Queue(c)}
 }
 
-// TestReplicas: whatever routers do, however late news arrive and whichever routers die: once all news have arrived their
-// accounts are equal, and once all requests have ended nothing is left.
+// TestReplicas: whatever routers do, however late news arrive and whichever routers die: once all news have arrived
+// their accounts are equal, and once all requests have ended nothing is left.
 func TestReplicas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newReplicas(t, 3, leastTTFT(t))
@@ -276,9 +290,11 @@ func TestReplicas(t *testing.T) {
 					blocks[i] = uint64(i+1) + uint64(text*min(i/16, 1))<<32
 				}
 				s.decide(live(t), &fleet.Request{
-					Seed: uint64(n), Model: "m", Session: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "session"), MintedID: fmt.Sprint("minted", n),
-					Trail: &session.Trail{Whole: uint64(n), Strict: uint64(n)}, Content: &fleet.Content{Blocks: blocks, Bytes: len(blocks) * fleet.BlockBytes},
-					PromptTokens: rapid.IntRange(1, 5000).Draw(t, "tokens"), Stream: rapid.Bool().Draw(t, "stream"), MayQueue: true,
+					Seed: uint64(n), Model: "m", Session: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "session"),
+					MintedID: fmt.Sprint("minted", n), Trail: &session.Trail{Whole: uint64(n), Strict: uint64(n)},
+					Content:      &fleet.Content{Blocks: blocks, Bytes: len(blocks) * fleet.BlockBytes},
+					PromptTokens: rapid.IntRange(1, 5000).Draw(t, "tokens"), Stream: rapid.Bool().Draw(t, "stream"),
+					MayQueue: true,
 				})
 			},
 			"first byte": func(t *rapid.T) {
@@ -290,7 +306,8 @@ func TestReplicas(t *testing.T) {
 			"finish": func(t *rapid.T) {
 				i := live(t)
 				if r := s.all[i]; len(r.open) > 0 {
-					s.finish(i, rapid.SampledFrom(r.open).Draw(t, "lease"), fleet.Outcome(rapid.IntRange(0, int(fleet.TransferFailed)).Draw(t, "outcome")))
+					s.finish(i, rapid.SampledFrom(r.open).Draw(t, "lease"),
+						fleet.Outcome(rapid.IntRange(0, int(fleet.TransferFailed)).Draw(t, "outcome")))
 				}
 			},
 			"deliver": func(t *rapid.T) {
@@ -347,8 +364,8 @@ func (s *replicas) snapshotOf(i int) (pieces []route.Piece) {
 	}
 }
 
-// TestTenantsShareTheLineOfAllRouters: what a tenant has had through one router counts where the others order their queues, and what it may have
-// running counts at all of them together.
+// TestTenantsShareTheLineOfAllRouters: what a tenant has had through one router counts where the others order their
+// queues, and what it may have running counts at all of them together.
 func TestTenantsShareTheLineOfAllRouters(t *testing.T) {
 	s := newReplicas(t, 2, leastTTFT(t))
 	settle := func() {
@@ -360,7 +377,8 @@ func TestTenantsShareTheLineOfAllRouters(t *testing.T) {
 	ask := func(i int, tenant string, running int, but ...string) route.Decision {
 		n++
 		d := s.decide(i, &fleet.Request{
-			ID: fmt.Sprint(n), Seed: uint64(n), Model: "m", Session: fmt.Sprint(n), Tenant: tenant, PromptTokens: 20_000, Stream: true, MayQueue: true, Exclude: but,
+			ID: fmt.Sprint(n), Seed: uint64(n), Model: "m", Session: fmt.Sprint(n), Tenant: tenant,
+			PromptTokens: 20_000, Stream: true, MayQueue: true, Exclude: but,
 			QueueClass: fleet.QueueClass{MaxRunning: running},
 		})
 		settle()
@@ -404,7 +422,8 @@ func TestRestoreIntoWork(t *testing.T) {
 		}
 		bytes := blocks * fleet.BlockBytes
 		d := s.decide(i, &fleet.Request{
-			Model: "m", Session: chat, Pin: pin, PromptTokens: bytes / 4, PromptBytes: bytes, Seed: 1, Content: &fleet.Content{Blocks: names, Bytes: bytes},
+			Model: "m", Session: chat, Pin: pin, PromptTokens: bytes / 4, PromptBytes: bytes, Seed: 1,
+			Content: &fleet.Content{Blocks: names, Bytes: bytes},
 		})
 		s.observe(i, route.FirstByte{Lease: d.Lease})
 		s.observe(i, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: bytes / 4, OutputTokens: 10}})
@@ -423,7 +442,8 @@ func TestRestoreIntoWork(t *testing.T) {
 		s.all[1].Restore(s.now, &pieces[i], 0)
 	}
 	hi, lo := session.KeyOf("", "m", "theirs").Halves()
-	since := func(pieces []route.Piece) (blocks uint32) { // what was computed at the endpoint since the conversation's turn
+	// what was computed at the endpoint since the conversation's turn
+	since := func(pieces []route.Piece) (blocks uint32) {
 		for _, p := range pieces {
 			for _, e := range p.Endpoints {
 				if e.Name == "a" {
@@ -446,7 +466,9 @@ func TestRestoreIntoWork(t *testing.T) {
 		t.Errorf("%d blocks were computed since its turn, here it is thought %d", there, here)
 	}
 	for chat, home := range map[string]string{"theirs": "a", "both": "b", "ours": "b"} {
-		p, err := s.all[1].Decide(s.now, &fleet.Request{Model: "m", Session: chat, PromptTokens: 1400, PromptBytes: 5600, Seed: 1})
+		p, err := s.all[1].Decide(s.now, &fleet.Request{
+			Model: "m", Session: chat, PromptTokens: 1400, PromptBytes: 5600, Seed: 1,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -460,8 +482,8 @@ func TestRestoreIntoWork(t *testing.T) {
 	}
 }
 
-// TestReplicasShareConversations: a conversation placed by one router has its home for all, however it is recognised, and a
-// response's holder is known to all.
+// TestReplicasShareConversations: a conversation placed by one router has its home for all, however it is recognised,
+// and a response's holder is known to all.
 func TestReplicasShareConversations(t *testing.T) {
 	follow := func(whole uint64, marks ...uint64) *session.Trail {
 		return &session.Trail{Whole: whole, Strict: whole, Marks: marks, StrictMarks: marks}
@@ -476,28 +498,35 @@ func TestReplicasShareConversations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newReplicas(t, 2, route.Config{Policy: func() pick.Policy { return anyPick{} }})
 			for i, req := range []*fleet.Request{&row.first, &row.second} {
-				req.Model, req.MintedID, req.Tenant, req.PromptTokens, req.Seed = "m", fmt.Sprint("minted", i), "t", 1000, uint64(i)
+				req.Model, req.MintedID, req.Tenant, req.PromptTokens, req.Seed = "m", fmt.Sprint("minted", i), "t",
+					1000, uint64(i)
 			}
 			made := s.decide(0, &row.first)
 			s.observe(0, route.FirstByte{Lease: made.Lease})
-			s.observe(0, route.Finished{Lease: made.Lease, Usage: fleet.Usage{PromptTokens: 900, OutputTokens: 50}, Response: "resp_1"})
+			s.observe(0, route.Finished{
+				Lease: made.Lease, Usage: fleet.Usage{PromptTokens: 900, OutputTokens: 50}, Response: "resp_1",
+			})
 			for len(s.mail) > 0 {
 				s.deliver(0)
 			}
 			newcomer := newReplicas(t, 1, route.Config{Policy: func() pick.Policy { return anyPick{} }}).all[0]
 			for _, piece := range s.snapshotOf(0) {
 				newcomer.Restore(s.now, &piece, 0)
-				if c := piece.Conversations; c != nil && (slices.Contains(c.Names, "chat") || slices.Contains(c.Names, "u") || slices.Contains(c.Names, "resp_1")) {
+				if c := piece.Conversations; c != nil && (slices.Contains(c.Names, "chat") ||
+					slices.Contains(c.Names, "u") || slices.Contains(c.Names, "resp_1")) {
 					t.Errorf("the snapshot names what clients sent: %q", c.Names)
 				}
 			}
-			for who, r := range map[string]*route.Router{"who heard it": s.all[1].Router, "a newcomer": newcomer.Router} {
+			for who, r := range map[string]*route.Router{
+				"who heard it": s.all[1].Router, "a newcomer": newcomer.Router,
+			} {
 				p, err := r.Decide(s.now, &row.second)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if p.View.Home < 0 || p.View.Candidates[p.View.Home].Name != made.Endpoint.Name || p.FirstTurn {
-					t.Errorf("%s: at home at %d, first turn %t; it was at %s", who, p.View.Home, p.FirstTurn, made.Endpoint.Name)
+					t.Errorf("%s: at home at %d, first turn %t; it was at %s",
+						who, p.View.Home, p.FirstTurn, made.Endpoint.Name)
 				}
 				if id := p.Session; id != made.Session && name != "by its response" || len(id) > 0 && id[0] == 0 {
 					t.Errorf("%s: the conversation is called %q, was %q", who, id, made.Session)
@@ -507,8 +536,9 @@ func TestReplicasShareConversations(t *testing.T) {
 	}
 }
 
-// TestHeardOfAnotherConfiguration: a router whose aliases are others, as during a rollout, places a request in a pool that has nobody here: under
-// the name of a model that is an alias here, of an alias of nothing, or of nothing. It is taken into account at its endpoint.
+// TestHeardOfAnotherConfiguration: a router whose aliases are others, as during a rollout, places a request in a pool
+// that has nobody here: under the name of a model that is an alias here, of an alias of nothing, or of nothing. It is
+// taken into account at its endpoint.
 func TestHeardOfAnotherConfiguration(t *testing.T) {
 	for _, name := range []string{"m", "n", "nothing", "", "*"} {
 		now := time.Unix(1000, 0)
@@ -516,19 +546,26 @@ func TestHeardOfAnotherConfiguration(t *testing.T) {
 			Policy: func() pick.Policy { return anyPick{} }, Replicas: true,
 			Aliases: []route.Alias{{Name: "m", Models: []string{"absent"}}, {Name: "n", Models: []string{"absent"}}},
 		})
-		r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
-		r.Observe(now, route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
-		r.Observe(now, route.PeerNews{Peer: 1, At: now, News: &route.News{Kind: route.NewsPlaced, Lease: 1, Placed: &route.Placed{
-			Endpoint: route.NameHash("a"), Pool: route.NameHash(name), PromptTokens: 100, OutputTokens: 10, FirstTurn: true,
-		}}})
+		r.Observe(now, route.Declared{
+			Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}},
+		})
+		r.Observe(now, route.Probed{
+			Endpoint: "a", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+		})
+		r.Observe(now, route.PeerNews{
+			Peer: 1, At: now, News: &route.News{Kind: route.NewsPlaced, Lease: 1, Placed: &route.Placed{
+				Endpoint: route.NameHash("a"), Pool: route.NameHash(name), PromptTokens: 100, OutputTokens: 10,
+				FirstTurn: true,
+			}},
+		})
 		if n := r.Status(now)[0].Load.Requests; n != 1 {
 			t.Errorf("%q: %d requests, want 1", name, n)
 		}
 	}
 }
 
-// BenchmarkHeard is the cost of one request of another router: placed, first byte, end. Its prompt extends a known one by a few
-// blocks.
+// BenchmarkHeard is the cost of one request of another router: placed, first byte, end. Its prompt extends a known one
+// by a few blocks.
 func BenchmarkHeard(b *testing.B) {
 	for _, kb := range []int{8, 50, 400} {
 		b.Run(fmt.Sprintf("%dkB", kb), func(b *testing.B) {
@@ -550,11 +587,15 @@ func BenchmarkHeard(b *testing.B) {
 			for _, r := range []*route.Router{teller, hearer} {
 				var d route.Declared
 				for i := range 8 {
-					d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: "http://e", Weight: 1})
+					d.Endpoints = append(d.Endpoints, fleet.Endpoint{
+						Name: fmt.Sprint("e", i), URL: "http://e", Weight: 1,
+					})
 				}
 				r.Observe(now, d)
 				for _, e := range d.Endpoints {
-					r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, CacheTokens: 4_000_000, Models: []fleet.Model{{ID: "m"}}}})
+					r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{
+						Healthy: true, CacheTokens: 4_000_000, Models: []fleet.Model{{ID: "m"}},
+					}})
 				}
 			}
 			for turn := range 3 {
@@ -564,7 +605,9 @@ func BenchmarkHeard(b *testing.B) {
 						blocks[k] = uint64(i+1)<<32 + uint64(k+1)
 					}
 					plan, err := teller.Decide(now, &fleet.Request{
-						Model: "m", Session: fmt.Sprint("chat", i), Content: &fleet.Content{Blocks: blocks, Bytes: len(blocks) * fleet.BlockBytes}, PromptTokens: kb * 256, Stream: true,
+						Model: "m", Session: fmt.Sprint("chat", i), Content: &fleet.Content{
+							Blocks: blocks, Bytes: len(blocks) * fleet.BlockBytes,
+						}, PromptTokens: kb * 256, Stream: true,
 					})
 					if err != nil {
 						b.Fatal(err)
@@ -572,7 +615,9 @@ func BenchmarkHeard(b *testing.B) {
 					x := told{*plan.News[0].Placed, plan.Lease}
 					x.placed.Chain = slices.Clone(x.placed.Chain)
 					all = append(all, x)
-					teller.Observe(now, route.Finished{Lease: plan.Lease, Usage: fleet.Usage{PromptTokens: kb * 256, OutputTokens: 100}})
+					teller.Observe(now, route.Finished{
+						Lease: plan.Lease, Usage: fleet.Usage{PromptTokens: kb * 256, OutputTokens: 100},
+					})
 				}
 			}
 			b.ReportAllocs()
@@ -581,9 +626,15 @@ func BenchmarkHeard(b *testing.B) {
 				x := &all[n%len(all)]
 				lease := fleet.Lease(n + 1)
 				now = now.Add(10 * time.Millisecond)
-				hearer.Observe(now, route.PeerNews{Peer: 1, At: now, News: &route.News{Kind: route.NewsPlaced, Lease: lease, Placed: &x.placed}})
-				hearer.Observe(now, route.PeerNews{Peer: 1, At: now, News: &route.News{Kind: route.NewsFirstByte, Lease: lease}})
-				hearer.Observe(now, route.PeerNews{Peer: 1, At: now, News: &route.News{Kind: route.NewsEnded, Lease: lease, Usage: fleet.Usage{PromptTokens: kb * 256, OutputTokens: 100}}})
+				hearer.Observe(now, route.PeerNews{
+					Peer: 1, At: now, News: &route.News{Kind: route.NewsPlaced, Lease: lease, Placed: &x.placed},
+				})
+				hearer.Observe(now, route.PeerNews{
+					Peer: 1, At: now, News: &route.News{Kind: route.NewsFirstByte, Lease: lease},
+				})
+				hearer.Observe(now, route.PeerNews{Peer: 1, At: now, News: &route.News{
+					Kind: route.NewsEnded, Lease: lease, Usage: fleet.Usage{PromptTokens: kb * 256, OutputTokens: 100},
+				}})
 			}
 		})
 	}

@@ -166,7 +166,10 @@ func (r *readers) queueFull(d *decision) error {
 			MayQueue:     mayQueue(d.req, p.view.Leg, ep, r.health.Tests(ep.Slot())), Asker: d.asker,
 		}
 		if r.backlog.WouldQueue(d.now, w, r.speed) {
-			return &QueueFullError{Pool: d.pool.Name(), Tenant: own, Waiting: waiting, RetryAfter: retryAfter(time.Duration(c.WaitMs * 1e6))}
+			return &QueueFullError{
+				Pool: d.pool.Name(), Tenant: own, Waiting: waiting,
+				RetryAfter: retryAfter(time.Duration(c.WaitMs * 1e6)),
+			}
 		}
 	}
 	return nil

@@ -37,7 +37,8 @@ func TestBooksAgainstNaiveModel(t *testing.T) {
 		var ended []fleet.Lease
 		names := []string{"a", "b", "c", "d"}
 		finish := func(l fleet.Lease, o fleet.Outcome) {
-			if e := r.Observe(now, route.Finished{Lease: l, Outcome: o}); e.Ended == nil || e.Ended.Decision.Lease != l {
+			if e := r.Observe(now, route.Finished{Lease: l, Outcome: o}); e.Ended == nil ||
+				e.Ended.Decision.Lease != l {
 				t.Fatalf("ended %+v", e.Ended)
 			}
 			delete(open, l)
@@ -63,18 +64,24 @@ func TestBooksAgainstNaiveModel(t *testing.T) {
 				d.Source = "s"
 				for _, n := range names {
 					if rapid.Bool().Draw(t, n) {
-						d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: n, URL: "http://" + n, Weight: float64(rapid.IntRange(0, 2).Draw(t, "weight"))})
+						d.Endpoints = append(d.Endpoints, fleet.Endpoint{
+							Name: n, URL: "http://" + n, Weight: float64(rapid.IntRange(0, 2).Draw(t, "weight")),
+						})
 					}
 				}
 				r.Observe(now, d)
 			},
 			"probe": func(t *rapid.T) {
-				r.Observe(now, route.Probed{Endpoint: rapid.SampledFrom(names).Draw(t, "name"), Report: fleet.Report{Healthy: rapid.Bool().Draw(t, "healthy")}})
+				r.Observe(now, route.Probed{Endpoint: rapid.SampledFrom(names).Draw(t, "name"), Report: fleet.Report{
+					Healthy: rapid.Bool().Draw(t, "healthy"),
+				}})
 			},
 			"route": func(t *rapid.T) {
 				req := fleet.Request{
-					ID: "r", Seed: rapid.Uint64().Draw(t, "seed"), Class: fleet.Class(rapid.IntRange(0, 2).Draw(t, "class")),
-					Session: rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"), MintedID: fmt.Sprint(len(ended), len(open)),
+					ID: "r", Seed: rapid.Uint64().Draw(t, "seed"),
+					Class:       fleet.Class(rapid.IntRange(0, 2).Draw(t, "class")),
+					Session:     rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"),
+					MintedID:    fmt.Sprint(len(ended), len(open)),
 					PromptBytes: rapid.IntRange(0, 100_000).Draw(t, "bytes"),
 				}
 				d, err := r.Decide(now, &req)
@@ -98,7 +105,9 @@ func TestBooksAgainstNaiveModel(t *testing.T) {
 				if len(ended) == 0 {
 					t.Skip("nothing has ended")
 				}
-				if e := r.Observe(now, route.Finished{Lease: ended[rapid.IntRange(0, len(ended)-1).Draw(t, "which")]}); e.Ended != nil {
+				if e := r.Observe(now, route.Finished{
+					Lease: ended[rapid.IntRange(0, len(ended)-1).Draw(t, "which")],
+				}); e.Ended != nil {
 					t.Fatal("a lease ended twice")
 				}
 			},
@@ -142,8 +151,8 @@ func TestBooksAgainstNaiveModel(t *testing.T) {
 	})
 }
 
-// TestDecisionsAllocateNothing: a turn that goes on is placed and ends without garbage, where its conversation keeps room
-// among those of its endpoint (admission), where that does not pay, and without admission.
+// TestDecisionsAllocateNothing: a turn that goes on is placed and ends without garbage, where its conversation keeps
+// room among those of its endpoint (admission), where that does not pay, and without admission.
 func TestDecisionsAllocateNothing(t *testing.T) {
 	for _, tt := range []struct {
 		cache            int64
@@ -182,7 +191,9 @@ func fleetOf(n int, cacheTokens int64, admission bool) (*route.Router, *fleet.Re
 	}
 	r.Observe(now, d)
 	for _, e := range d.Endpoints {
-		r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, CacheTokens: cacheTokens, Models: []fleet.Model{{ID: "m", ContextTokens: 100_000}}}})
+		r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{
+			Healthy: true, CacheTokens: cacheTokens, Models: []fleet.Model{{ID: "m", ContextTokens: 100_000}},
+		}})
 	}
 	return r, &fleet.Request{
 		ID: "r", Class: fleet.Turn, Seed: 1, Model: "m", Session: "s", PromptBytes: 8000, Stream: true, MayQueue: true,

@@ -40,10 +40,17 @@ type await struct {
 
 func newAwait(t *testing.T, silent bool, sessions session.Config) *await {
 	p := &awaits{silent: silent}
-	a := &await{t, p, route.New(route.Config{Policy: func() pick.Policy { return p }, Sessions: sessions}), time.Unix(1_000_000, 0)}
-	a.r.Observe(a.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
+	a := &await{
+		t, p, route.New(route.Config{Policy: func() pick.Policy { return p }, Sessions: sessions}),
+		time.Unix(1_000_000, 0),
+	}
+	a.r.Observe(a.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{
+		{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1},
+	}})
 	for _, name := range []string{"a", "b"} {
-		a.r.Observe(a.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+		a.r.Observe(a.now, route.Probed{
+			Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+		})
 	}
 	return a
 }
@@ -51,7 +58,10 @@ func newAwait(t *testing.T, silent bool, sessions session.Config) *await {
 func (a *await) begin(session string, at, tokens int, tried ...string) fleet.Lease {
 	a.Helper()
 	a.p.at = at
-	d, err := a.r.Decide(a.now, &fleet.Request{ID: session, Model: "m", Session: session, PromptTokens: tokens, Stream: true, Attempt: fleet.Attempt{Tried: tried}})
+	d, err := a.r.Decide(a.now, &fleet.Request{
+		ID: session, Model: "m", Session: session, PromptTokens: tokens, Stream: true,
+		Attempt: fleet.Attempt{Tried: tried},
+	})
 	if err != nil {
 		a.Fatal(err)
 	}
@@ -63,8 +73,8 @@ func (a *await) end(l fleet.Lease, o fleet.Outcome) {
 	a.r.Observe(a.now, route.Finished{Lease: l, Outcome: o})
 }
 
-// TestReturnsAreForeseen: a conversation whose tools take two seconds is expected back at its home; one that has been away for
-// long is not.
+// TestReturnsAreForeseen: a conversation whose tools take two seconds is expected back at its home; one that has been
+// away for long is not.
 func TestReturnsAreForeseen(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		a := newAwait(t, silent, session.Config{})
@@ -101,7 +111,8 @@ func (a *await) look(what string, atA, atB float64) {
 	a.r.Observe(a.now, route.Finished{Lease: l, Outcome: fleet.Abandoned}) // does not become idle
 }
 
-// TestOneReturnsOnce: a conversation counts once, wherever its turns go and however they end; running turns count as well.
+// TestOneReturnsOnce: a conversation counts once, wherever its turns go and however they end; running turns count as
+// well.
 func TestOneReturnsOnce(t *testing.T) {
 	a := newAwait(t, false, session.Config{})
 	look := a.look
@@ -132,7 +143,8 @@ func TestOneReturnsOnce(t *testing.T) {
 	look("it has not come back", 0, 0)
 }
 
-// TestForgottenReturnNot: a conversation that is closed, has expired, or makes room for others is no longer expected back.
+// TestForgottenReturnNot: a conversation that is closed, has expired, or makes room for others is no longer expected
+// back.
 func TestForgottenReturnNot(t *testing.T) {
 	a := newAwait(t, false, session.Config{Max: 4, IdleTTL: time.Hour})
 	for i := range 4 {
@@ -162,7 +174,9 @@ func TestForgottenReturnNot(t *testing.T) {
 func TestClaimedReturnsOnce(t *testing.T) {
 	a := newAwait(t, false, session.Config{})
 	a.p.at = 1
-	d, err := a.r.Decide(a.now, &fleet.Request{ID: "x", Model: "m", MintedID: "minted", PromptTokens: 100, Stream: true})
+	d, err := a.r.Decide(a.now, &fleet.Request{
+		ID: "x", Model: "m", MintedID: "minted", PromptTokens: 100, Stream: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

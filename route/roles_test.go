@@ -11,12 +11,16 @@ import (
 
 // TestRolesLeaveWhileALegIsOpen: a pool loses its roles while a split request runs and asks for another prefiller.
 func TestRolesLeaveWhileALegIsOpen(t *testing.T) {
-	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Disaggregation: route.Disaggregation{When: route.WhenAlways}})
+	r := route.New(route.Config{Policy: func() pick.Policy {
+		return firstLeast{}
+	}, Disaggregation: route.Disaggregation{When: route.WhenAlways}})
 	now := time.Unix(1000, 0)
 	if r.Roles() {
 		t.Error("nobody has a role")
 	}
-	r.Observe(now, declared([]string{"s", "p0,role=prefill,model=m", "p1,role=prefill,model=m", "p2,role=prefill,model=m", "d,role=decode,model=m"}))
+	r.Observe(now, declared([]string{
+		"s", "p0,role=prefill,model=m", "p1,role=prefill,model=m", "p2,role=prefill,model=m", "d,role=decode,model=m",
+	}))
 	if !r.Roles() {
 		t.Error("three have roles")
 	}

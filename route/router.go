@@ -150,8 +150,9 @@ func (r *Router) configure(c Config, policies bool) {
 func (r *Router) derive(c *Config) {
 	r.cfg = c
 	r.readers = readers{
-		endpoints: r.endpoints, pools: r.pools.Reader(), budget: r.budget.Reader(), conversations: r.conversations.Reader(),
-		health: r.health.Reader(), cache: r.cache.Reader(), speed: r.speed.Reader(), arrivals: r.arrivals.Reader(),
+		endpoints: r.endpoints, pools: r.pools.Reader(), budget: r.budget.Reader(),
+		conversations: r.conversations.Reader(), health: r.health.Reader(), cache: r.cache.Reader(),
+		speed: r.speed.Reader(), arrivals: r.arrivals.Reader(),
 		backlog: r.backlog.Reader(), shortlist: r.shortlist.Reader(), admission: r.admission.Reader(),
 		noFallback: c.Disaggregation.NoFallback, shortlists: c.Shortlist, staleAfter: c.StaleAfter,
 		replicas: c.Replicas, admits: c.Admission, without: c.Without, needs: c.Needs,
@@ -193,7 +194,8 @@ type Stats struct {
 	Held             int        // turns that wait before they are placed, see Config.Admission
 	HeldTokens       int64      // of their conversations
 	HeldPools        []HeldPool // the same by pool
-	Panics           uint64     // decisions that ignored ejections for failed requests because too few endpoints were left
+	// decisions that ignored ejections for failed requests because too few endpoints were left
+	Panics uint64
 }
 
 // Stats returns the counters.
@@ -204,8 +206,8 @@ func (r *Router) Stats() Stats {
 		Sessions:    s.Sessions,
 		SessionHits: s.Hits, SessionMisses: s.Misses, SessionEvictions: s.Evictions,
 		Responses:      s.Responses,
-		RetriesRefused: r.budget.Refused(), EjectionsSpared: r.health.Spared(), Panics: r.panicked, QueueRefused: r.queueRefused,
-		Held: r.readers.admission.Held(), HeldTokens: r.readers.admission.HeldTokens(),
+		RetriesRefused: r.budget.Refused(), EjectionsSpared: r.health.Spared(), Panics: r.panicked,
+		QueueRefused: r.queueRefused, Held: r.readers.admission.Held(), HeldTokens: r.readers.admission.HeldTokens(),
 		HeldPools: r.readers.admission.HeldPools(),
 	}
 }

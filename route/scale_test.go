@@ -36,11 +36,15 @@ func newTalk(endpoints, conversations, blocks int) *talk {
 	})
 	d := route.Declared{Source: "s"}
 	for i := range endpoints {
-		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
+		d.Endpoints = append(d.Endpoints, fleet.Endpoint{
+			Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1,
+		})
 	}
 	t.r.Observe(t.now, d)
 	for _, e := range d.Endpoints {
-		t.r.Observe(t.now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Slots: 64, CacheTokens: 500_000, Models: []fleet.Model{{ID: "m", ContextTokens: 100_000}}}})
+		t.r.Observe(t.now, route.Probed{Endpoint: e.Name, Report: fleet.Report{
+			Healthy: true, Slots: 64, CacheTokens: 500_000, Models: []fleet.Model{{ID: "m", ContextTokens: 100_000}},
+		}})
 	}
 	t.req = fleet.Request{ID: "r", Model: "m", Stream: true, Content: &t.text}
 	t.open = make([]fleet.Lease, 8*endpoints)
@@ -65,7 +69,9 @@ func (t *talk) refuse(endpoints int) {
 	}
 	t.now = t.now.Add(time.Hour)
 	for i := range endpoints {
-		t.r.Observe(t.now, route.Probed{Endpoint: fmt.Sprint("e", i), Report: fleet.Report{Healthy: true, Slots: 64, CacheTokens: 500_000, Models: []fleet.Model{{ID: "m", ContextTokens: 100_000}}}})
+		t.r.Observe(t.now, route.Probed{Endpoint: fmt.Sprint("e", i), Report: fleet.Report{
+			Healthy: true, Slots: 64, CacheTokens: 500_000, Models: []fleet.Model{{ID: "m", ContextTokens: 100_000}},
+		}})
 	}
 }
 
@@ -108,8 +114,8 @@ func numbered(prefix string, n int) (names []string) {
 	return names
 }
 
-// BenchmarkScale measures a request from decision to end, for fleets, numbers of conversations and prompts of all sizes. It reports
-// the median of decisions, which other processes of the machine hardly change, and the live heap.
+// BenchmarkScale measures a request from decision to end, for fleets, numbers of conversations and prompts of all
+// sizes. It reports the median of decisions, which other processes of the machine hardly change, and the live heap.
 func BenchmarkScale(b *testing.B) {
 	run := func(name string, endpoints, conversations, blocks int) {
 		b.Run(name, func(b *testing.B) {

@@ -17,7 +17,8 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden scripts in testdata; commit only if you understand the diff")
+var rewrite = flag.Bool("rewrite", false,
+	"rewrite the golden scripts in testdata; commit only if you understand the diff")
 
 // TestScripts plays testdata/*.txt: lines that start with "> " are inputs of a router, the lines below its outputs.
 //
@@ -58,8 +59,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// firstLeast picks the candidate with the fewest outstanding requests, the first of equals, because scripts need determinism.
-// It keeps conversations at home.
+// firstLeast picks the candidate with the fewest outstanding requests, the first of equals, because scripts need
+// determinism. It keeps conversations at home.
 type firstLeast struct{}
 
 func (firstLeast) Needs() pick.Needs { return pick.Needs{Name: "first_least"} }
@@ -90,7 +91,9 @@ type player struct {
 
 func play(t *testing.T, script string) string {
 	p := &player{t: t, now: time.Unix(1000, 0), leases: map[string]fleet.Lease{}}
-	p.cfg = route.Config{Policy: func() pick.Policy { return firstLeast{} }, Sessions: session.Config{Max: 100}, RetryFloor: 10}
+	p.cfg = route.Config{
+		Policy: func() pick.Policy { return firstLeast{} }, Sessions: session.Config{Max: 100}, RetryFloor: 10,
+	}
 	for line := range strings.SplitSeq(script, "\n") {
 		switch {
 		case strings.HasPrefix(line, "> "):
@@ -167,7 +170,8 @@ func (p *player) do(words []string) {
 		}
 	case "stats":
 		s := p.r.Stats()
-		p.say("leases %d, sessions %d, responses %d, finished twice %d", s.Leases, s.Sessions, s.Responses, s.DoubleFinished)
+		p.say("leases %d, sessions %d, responses %d, finished twice %d",
+			s.Leases, s.Sessions, s.Responses, s.DoubleFinished)
 		if s.RetriesRefused+s.EjectionsSpared+s.Panics > 0 {
 			p.say("retries refused %d, ejections spared %d, panics %d", s.RetriesRefused, s.EjectionsSpared, s.Panics)
 		}
@@ -191,7 +195,8 @@ func (p *player) route(args []string) {
 	}
 	p.leases[req.ID] = d.Lease
 	p.say("%s -> %s (%s of %d) model=%q pool=%q session=%s first=%t prompt=%d cached=%d",
-		req.ID, d.Endpoint.Name, d.Reason, d.Candidates, d.Model, d.Pool, d.Session, d.FirstTurn, d.PromptTokens, d.CachedTokens)
+		req.ID, d.Endpoint.Name, d.Reason, d.Candidates, d.Model, d.Pool, d.Session, d.FirstTurn,
+		d.PromptTokens, d.CachedTokens)
 }
 
 // repeat plays the same request several times, each ending well at once, and reports how many were placed.
@@ -301,7 +306,8 @@ func (p *player) status() {
 	for _, s := range p.r.Status(p.now) {
 		l := s.Load
 		p.say("%s %s requests=%d prefill=%d decode=%d context=%d ramp=%.2f draining=%t gone=%t %s",
-			s.Endpoint.Name, s.State, l.Requests, l.PrefillTokens, l.DecodeTokens, l.ContextTokens, s.Ramp, s.Draining, s.Gone, s.Detail)
+			s.Endpoint.Name, s.State, l.Requests, l.PrefillTokens, l.DecodeTokens, l.ContextTokens, s.Ramp,
+			s.Draining, s.Gone, s.Detail)
 		p.transfers(&s)
 	}
 }

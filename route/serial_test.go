@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestInTurn: the router soon learns whether an engine computes prompts one after another, at any load, order and length, with
-// a queue and without.
+// TestInTurn: the router soon learns whether an engine computes prompts one after another, at any load, order and
+// length, with a queue and without.
 func TestInTurn(t *testing.T) {
 	for name, e := range map[string]struct {
 		engine engine
@@ -20,7 +20,8 @@ func TestInTurn(t *testing.T) {
 		least  float64 // share of prompts after the first twenty
 	}{
 		"in turn": {inTurn, true, 2, 0.95}, "all at once": {atOnce, false, 2, 0.95},
-		"several in a batch": {inSlots, true, 1, 0.95}, "the latest first": {latest, true, 0.5, 0.7}, // beyond that few prompts are alone
+		// beyond that few prompts are alone
+		"several in a batch": {inSlots, true, 1, 0.95}, "the latest first": {latest, true, 0.5, 0.7},
 	} {
 		for _, load := range []float64{0.3, 0.6, 0.9, 1.2} {
 			if load > e.load {
@@ -53,7 +54,8 @@ func TestInTurn(t *testing.T) {
 						}
 					}
 					if float64(right) < e.least*float64(n) {
-						t.Errorf("%s, load %.1f, even %t, %v ahead: known for %d of %d prompts", name, load, even, q.Ahead, right, n)
+						t.Errorf("%s, load %.1f, even %t, %v ahead: known for %d of %d prompts",
+							name, load, even, q.Ahead, right, n)
 					}
 				}
 			}
@@ -61,8 +63,8 @@ func TestInTurn(t *testing.T) {
 	}
 }
 
-// TestBurstHidesNothing: prompts that arrive together delay each other where several are batched. The first has none in front
-// but does not count as alone.
+// TestBurstHidesNothing: prompts that arrive together delay each other where several are batched. The first has none in
+// front but does not count as alone.
 func TestBurstHidesNothing(t *testing.T) {
 	for _, e := range []engine{inTurn, inSlots, latest} {
 		s := emptyShop(t, aSecond, e)

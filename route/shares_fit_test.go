@@ -12,8 +12,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestSharesFit: a conversation gets a model only where an engine can compute its prompt with it, whether both models are on
-// one engine or on two, and whether the request is free to go anywhere, pinned, or follows a stored response.
+// TestSharesFit: a conversation gets a model only where an engine can compute its prompt with it, whether both models
+// are on one engine or on two, and whether the request is free to go anywhere, pinned, or follows a stored response.
 func TestSharesFit(t *testing.T) {
 	wide, narrow := fleet.Model{ID: "m", ContextTokens: 128_000}, fleet.Model{ID: "new", ContextTokens: 8_000}
 	for _, c := range []struct {
@@ -29,7 +29,10 @@ func TestSharesFit(t *testing.T) {
 			x.up("a", nil, c.a...)
 			x.up("b", nil, c.b...)
 			ask := func(id string, tokens int, change func(*fleet.Request)) string {
-				req := fleet.Request{Model: "fast", Session: id, Class: fleet.Turn, PromptTokens: tokens, PromptBytes: 4 * tokens, Seed: 1}
+				req := fleet.Request{
+					Model: "fast", Session: id, Class: fleet.Turn, PromptTokens: tokens,
+					PromptBytes: 4 * tokens, Seed: 1,
+				}
 				change(&req)
 				d := x.route(req)
 				x.r.Observe(x.now, route.Finished{Lease: d.Lease, Outcome: fleet.OK, Response: "resp-" + id})
@@ -71,18 +74,22 @@ func TestContextBeforeMemory(t *testing.T) {
 			loaded = []string{}
 		}
 		x.r.Observe(x.now, route.Probed{Endpoint: name, Report: fleet.Report{
-			Healthy: true, Models: []fleet.Model{{ID: "m", ContextTokens: context}}, Load: &fleet.LoadReport{Loaded: loaded},
+			Healthy: true, Models: []fleet.Model{{ID: "m", ContextTokens: context}},
+			Load: &fleet.LoadReport{Loaded: loaded},
 		}})
 	}
 	for tokens, want := range map[int]string{1000: "a", 20_000: "b"} {
-		if d := x.route(fleet.Request{Model: "m", Class: fleet.Turn, PromptTokens: tokens, Seed: 1}); d.Endpoint.Name != want {
+		if d := x.route(fleet.Request{
+			Model: "m", Class: fleet.Turn, PromptTokens: tokens, Seed: 1,
+		}); d.Endpoint.Name != want {
 			t.Errorf("a prompt of %d tokens goes to %s, want %s", tokens, d.Endpoint.Name, want)
 		}
 	}
 }
 
-// TestContextsPart: an engine that loads on demand loads a model again when the context changes, so requests for different contexts go
-// to different engines. A conversation stays with its context. An engine that had the model before the router asked has no known context.
+// TestContextsPart: an engine that loads on demand loads a model again when the context changes, so requests for
+// different contexts go to different engines. A conversation stays with its context. An engine that had the model
+// before the router asked has no known context.
 func TestContextsPart(t *testing.T) {
 	for _, windows := range [][]int{{2048, 8192}, {0, 8192}, {8192, 0}, {0, 4096, 8192}} {
 		names := []string{"a", "b", "c"}[:len(windows)]
@@ -90,7 +97,8 @@ func TestContextsPart(t *testing.T) {
 		report := func() {
 			for _, name := range names {
 				x.r.Observe(x.now, route.Probed{Endpoint: name, Report: fleet.Report{
-					Healthy: true, Models: []fleet.Model{{ID: "m"}}, Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"m"}},
+					Healthy: true, Models: []fleet.Model{{ID: "m"}},
+					Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"m"}},
 				}})
 			}
 		}
@@ -98,7 +106,9 @@ func TestContextsPart(t *testing.T) {
 		has, loads := map[string]int{}, 0
 		for i := range 60 {
 			window := windows[i%len(windows)]
-			req := fleet.Request{Model: "m", Window: window, PromptBytes: 4000, MintedID: strconv.Itoa(i), Stream: true, Seed: uint64(i)}
+			req := fleet.Request{
+				Model: "m", Window: window, PromptBytes: 4000, MintedID: strconv.Itoa(i), Stream: true, Seed: uint64(i),
+			}
 			if i%3 == 0 {
 				req.Session = strconv.Itoa(window)
 			}
@@ -126,7 +136,8 @@ func legsOf(t *testing.T, when route.When, shares func(old, fresh float64) []rou
 ) {
 	config := func(old, fresh float64) route.Config {
 		return route.Config{
-			Policy: func() pick.Policy { return leastWork{} }, Aliases: shares(old, fresh), Disaggregation: route.Disaggregation{When: when},
+			Policy: func() pick.Policy { return leastWork{} }, Aliases: shares(old, fresh),
+			Disaggregation: route.Disaggregation{When: when},
 		}
 	}
 	x = &reviewed{t: t, now: newReviewed(t, nil).now, r: route.New(config(100, 0))}
@@ -151,8 +162,9 @@ func legsOf(t *testing.T, when route.When, shares func(old, fresh float64) []rou
 	return x, func(old, fresh float64) { x.r.Observe(x.now, route.Configured{Config: config(old, fresh)}) }
 }
 
-// TestSharesLegs: both legs of a split request get the conversation's one model: also when the prefill side has not seen the
-// conversation and the shares have changed, and when either leg is placed again. Where no prefiller has it, the decoder answers alone.
+// TestSharesLegs: both legs of a split request get the conversation's one model: also when the prefill side has not
+// seen the conversation and the shares have changed, and when either leg is placed again. Where no prefiller has it,
+// the decoder answers alone.
 func TestSharesLegs(t *testing.T) {
 	for name, serve := range map[string]map[string][]string{
 		"engines of their own": {"p0": {"m"}, "p1": {"new"}, "p2": {"new"}, "d0": {"m"}, "d1": {"new"}, "d2": {"new"}},
@@ -179,12 +191,16 @@ func TestSharesLegs(t *testing.T) {
 			both := func(what string, made route.Made, want string, split bool) {
 				t.Helper()
 				if made.Model != want || made.Split() != split || split && made.Prefill.Model != want {
-					t.Errorf("%s: %q and %q, split %t, want %q, split %t", what, made.Prefill.Model, made.Model, made.Split(), want, split)
+					t.Errorf("%s: %q and %q, split %t, want %q, split %t",
+						what, made.Prefill.Model, made.Model, made.Split(), want, split)
 				}
 			}
 			hasNew := slices.Contains(serve["p1"], "new")
 			turn := func(id string) fleet.Request {
-				return fleet.Request{Model: "fast", Session: id, Class: fleet.Turn, PromptTokens: 2000, PromptBytes: 8000, Seed: 5, Stream: true, Splits: true}
+				return fleet.Request{
+					Model: "fast", Session: id, Class: fleet.Turn, PromptTokens: 2000, PromptBytes: 8000, Seed: 5,
+					Stream: true, Splits: true,
+				}
 			}
 			for i := range 10 {
 				req := turn(fmt.Sprint("s", i))
@@ -239,7 +255,9 @@ func TestLegsPair(t *testing.T) {
 	plain := func(float64, float64) []route.Alias {
 		return []route.Alias{{Name: "fast", Models: []string{"m", "new"}}}
 	}
-	x, _ := legsOf(t, route.WhenAlways, plain, map[string][]string{"p0": {"m"}, "p1": {"new"}, "d0": {"m"}, "d1": {"new"}, "d2": {"new"}})
+	x, _ := legsOf(t, route.WhenAlways, plain, map[string][]string{
+		"p0": {"m"}, "p1": {"new"}, "d0": {"m"}, "d1": {"new"}, "d2": {"new"},
+	})
 	req := fleet.Request{Model: "fast", Class: fleet.Turn, PromptTokens: 2000, Seed: 5, Stream: true, Splits: true}
 	req.Leg, req.Prefiller, req.Tried = fleet.LegDecode, "p0", []string{"d2"}
 	for range 5 {
@@ -279,7 +297,8 @@ func TestSharesAllocate(t *testing.T) {
 
 // sharedFleet is so many engines that serve both models of an alias, whose conversations get the second.
 func sharedFleet(n int) (*route.Router, time.Time) {
-	r, now := route.New(route.Config{Policy: func() pick.Policy { return leastWork{} }, Aliases: canary(0, 100)}), time.Unix(1000, 0)
+	r, now := route.New(route.Config{Policy: func() pick.Policy { return leastWork{} }, Aliases: canary(0, 100)}),
+		time.Unix(1000, 0)
 	d := route.Declared{Source: "s"}
 	for i := range n {
 		name := fmt.Sprint("e", i)
@@ -287,7 +306,9 @@ func sharedFleet(n int) (*route.Router, time.Time) {
 	}
 	r.Observe(now, d)
 	for _, e := range d.Endpoints {
-		r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}, {ID: "new"}}}})
+		r.Observe(now, route.Probed{
+			Endpoint: e.Name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}, {ID: "new"}}},
+		})
 	}
 	return r, now
 }
@@ -301,8 +322,8 @@ func place(t testing.TB, r *route.Router, now time.Time, req *fleet.Request) {
 	r.Observe(now, route.Finished{Lease: d.Lease, Outcome: fleet.OK})
 }
 
-// TestSharesAreTold: a conversation keeps its model at a router that only heard of it, by news or as one of the requests
-// under way, also when its shares are others: so it is while the configuration is being changed.
+// TestSharesAreTold: a conversation keeps its model at a router that only heard of it, by news or as one of the
+// requests under way, also when its shares are others: so it is while the configuration is being changed.
 func TestSharesAreTold(t *testing.T) {
 	for name, c := range map[string][2][]fleet.Model{
 		"engines of their own": {{{ID: "m"}}, {{ID: "new"}}},
@@ -320,7 +341,10 @@ func TestSharesAreTold(t *testing.T) {
 			}
 			x, hears, joins := router(0, 100), router(100, 0), router(100, 0)
 			for i := range 10 {
-				req := fleet.Request{Model: "fast", Session: fmt.Sprint("s", i), Class: fleet.Turn, PromptTokens: 1000, PromptBytes: 4000, Seed: 1}
+				req := fleet.Request{
+					Model: "fast", Session: fmt.Sprint("s", i), Class: fleet.Turn, PromptTokens: 1000,
+					PromptBytes: 4000, Seed: 1,
+				}
 				made, err := x.r.Decide(x.now, &req)
 				if err != nil || made.Model != "new" {
 					t.Fatal(made.Model, err)
@@ -343,8 +367,8 @@ func TestSharesAreTold(t *testing.T) {
 	}
 }
 
-// TestAnotherModelIsCold: what a conversation's last turn left in an engine's cache is of no use to another model, also on the
-// same engine: neither at the router that places the turn with it nor at one that only heard of the last one.
+// TestAnotherModelIsCold: what a conversation's last turn left in an engine's cache is of no use to another model, also
+// on the same engine: neither at the router that places the turn with it nor at one that only heard of the last one.
 func TestAnotherModelIsCold(t *testing.T) {
 	router := func() *reviewed {
 		x := &reviewed{t: t, now: time.Unix(1000, 0), r: route.New(route.Config{
@@ -361,7 +385,9 @@ func TestAnotherModelIsCold(t *testing.T) {
 		}
 	}
 	turn := func(y *reviewed, tokens int) route.Made {
-		made, err := y.r.Decide(y.now, &fleet.Request{Model: "fast", Session: "s", Class: fleet.Turn, PromptTokens: tokens, PromptBytes: 4 * tokens, Seed: 1})
+		made, err := y.r.Decide(y.now, &fleet.Request{
+			Model: "fast", Session: "s", Class: fleet.Turn, PromptTokens: tokens, PromptBytes: 4 * tokens, Seed: 1,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -379,7 +405,8 @@ func TestAnotherModelIsCold(t *testing.T) {
 	}{{1000, "new", false}, {1500, "new", true}, {20_000, "m", false}, {21_000, "m", true}} {
 		made := turn(x, c.tokens)
 		if made.Model != c.model || made.CachedTokens > 0 != c.warm {
-			t.Errorf("%d tokens: %s with %d cached, want %s, warm %t", c.tokens, made.Model, made.CachedTokens, c.model, c.warm)
+			t.Errorf("%d tokens: %s with %d cached, want %s, warm %t",
+				c.tokens, made.Model, made.CachedTokens, c.model, c.warm)
 		}
 		tell(made.News)
 		end(made)

@@ -16,16 +16,20 @@ func canary(old, fresh float64) []route.Alias {
 	return []route.Alias{{Name: "fast", Models: []string{"m", "new"}, Shares: []float64{old, fresh}}}
 }
 
-// TestShares: new conversations divide as the shares say, whether their models are on engines of their own or on the same
-// ones as adapters; later turns keep their model, also after the shares have changed; and where no engine has the model, the
-// conversation goes to the other.
+// TestShares: new conversations divide as the shares say, whether their models are on engines of their own or on the
+// same ones as adapters; later turns keep their model, also after the shares have changed; and where no engine has the
+// model, the conversation goes to the other.
 func TestShares(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		a, b []fleet.Model
 	}{
 		{"engines of their own", []fleet.Model{{ID: "m"}}, []fleet.Model{{ID: "new"}}},
-		{"an adapter on all", []fleet.Model{{ID: "m"}, {ID: "new", Parent: "m"}}, []fleet.Model{{ID: "m"}, {ID: "new", Parent: "m"}}},
+		{
+			"an adapter on all",
+			[]fleet.Model{{ID: "m"}, {ID: "new", Parent: "m"}},
+			[]fleet.Model{{ID: "m"}, {ID: "new", Parent: "m"}},
+		},
 		{"both on all", []fleet.Model{{ID: "m"}, {ID: "new"}}, []fleet.Model{{ID: "m"}, {ID: "new"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -35,7 +39,8 @@ func TestShares(t *testing.T) {
 			const n = 2000
 			ask := func(i, turn int) string {
 				d := x.route(fleet.Request{
-					Model: "fast", Session: fmt.Sprint("s", i), Class: fleet.Turn, PromptBytes: 1000 * turn, Seed: uint64(i*7919 + turn),
+					Model: "fast", Session: fmt.Sprint("s", i), Class: fleet.Turn, PromptBytes: 1000 * turn,
+					Seed: uint64(i*7919 + turn),
 				})
 				x.end(d, fleet.OK)
 				return d.Model
@@ -96,8 +101,8 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestSharesGrow: routers that have never seen a conversation draw the same model for its id, and a share that grows takes
-// conversations from the other model only.
+// TestSharesGrow: routers that have never seen a conversation draw the same model for its id, and a share that grows
+// takes conversations from the other model only.
 func TestSharesGrow(t *testing.T) {
 	had := map[string]bool{}
 	for _, share := range []float64{0, 5, 20, 60, 100} {
@@ -105,7 +110,9 @@ func TestSharesGrow(t *testing.T) {
 		x.up("b", nil, fleet.Model{ID: "new"})
 		for i := range 300 {
 			id := fmt.Sprint("s", i)
-			d := x.route(fleet.Request{Model: "fast", Session: id, Class: fleet.Turn, PromptBytes: 100, Seed: uint64(share) + uint64(i)})
+			d := x.route(fleet.Request{
+				Model: "fast", Session: id, Class: fleet.Turn, PromptBytes: 100, Seed: uint64(share) + uint64(i),
+			})
 			x.end(d, fleet.OK)
 			if had[id] && d.Model != "new" {
 				t.Fatalf("%s had the new model with a smaller share and not with %v", id, share)
@@ -118,7 +125,9 @@ func TestSharesGrow(t *testing.T) {
 // TestSharesAreChecked: shares that mean nothing are refused.
 func TestSharesAreChecked(t *testing.T) {
 	for _, shares := range [][]float64{{}, {1}, {0, 0}, {-1, 2}, {math.NaN(), 1}, {math.Inf(1), 1}, {1, 2, 3}} {
-		c := route.Config{Policy: func() pick.Policy { return leastWork{} }, Aliases: []route.Alias{{Name: "x", Models: []string{"a", "b"}, Shares: shares}}}
+		c := route.Config{Policy: func() pick.Policy { return leastWork{} }, Aliases: []route.Alias{
+			{Name: "x", Models: []string{"a", "b"}, Shares: shares},
+		}}
 		if c.Validate() == nil {
 			t.Errorf("%v is accepted", shares)
 		}

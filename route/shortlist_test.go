@@ -14,7 +14,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// brief is least_ttft, and keeps what it saw. seesAll makes it a policy that needs all candidates, and that follows another one.
+// brief is least_ttft, and keeps what it saw. seesAll makes it a policy that needs all candidates, and that follows
+// another one.
 type brief struct {
 	pick.Policy
 	saw    *pick.View
@@ -37,8 +38,8 @@ func (b *brief) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return choice
 }
 
-// TestShortlistAgrees: a router that looks at shortlists and one that looks at all, with the same traffic and troubles, agree on
-// how many endpoints may take each request, on what the rows say, and on how much is outstanding.
+// TestShortlistAgrees: a router that looks at shortlists and one that looks at all, with the same traffic and troubles,
+// agree on how many endpoints may take each request, on what the rows say, and on how much is outstanding.
 func TestShortlistAgrees(t *testing.T) {
 	const endpoints = 40
 	var short, whole pick.View
@@ -52,11 +53,16 @@ func TestShortlistAgrees(t *testing.T) {
 		})
 		d := route.Declared{Source: "s"}
 		for i := range endpoints {
-			d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1 + float64(i%3)/2, Models: []string{"m"}})
+			d.Endpoints = append(d.Endpoints, fleet.Endpoint{
+				Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1 + float64(i%3)/2,
+				Models: []string{"m"},
+			})
 		}
 		r.Observe(time.Unix(1000, 0), d)
 		for _, e := range d.Endpoints {
-			r.Observe(time.Unix(1000, 0), route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Slots: 16}})
+			r.Observe(time.Unix(1000, 0), route.Probed{
+				Endpoint: e.Name, Report: fleet.Report{Healthy: true, Slots: 16},
+			})
 		}
 		return r
 	}
@@ -105,10 +111,14 @@ func TestShortlistAgrees(t *testing.T) {
 			}
 			now = now.Add(20 * time.Millisecond)
 			both(func(l open) route.Event {
-				return route.Finished{Lease: l.a, Outcome: outcome, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 50}}
+				return route.Finished{
+					Lease: l.a, Outcome: outcome, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 50},
+				}
 			}, l)
 		}
-		req := fleet.Request{Model: "m", Session: fmt.Sprint("s", rng.IntN(300)), PromptTokens: 1000, Stream: true, Seed: rng.Uint64()}
+		req := fleet.Request{
+			Model: "m", Session: fmt.Sprint("s", rng.IntN(300)), PromptTokens: 1000, Stream: true, Seed: rng.Uint64(),
+		}
 		if rng.IntN(20) == 0 {
 			req.Tried, req.Again = []string{some}, true
 		}
@@ -133,14 +143,17 @@ func TestShortlistAgrees(t *testing.T) {
 			if k < 0 || slices.Contains(req.Tried, c.Name) {
 				t.Fatalf("request %d: %s has a row and may not take it", i, c.Name)
 			}
-			if o := &whole.Candidates[k]; o.Load != c.Load || o.CachedTokens != c.CachedTokens || o.Weight != c.Weight || differ(o.MsPerToken, c.MsPerToken) || differ(o.WaitMs, c.WaitMs) || o.TurnsPerMs != c.TurnsPerMs || o.Busy != c.Busy {
+			if o := &whole.Candidates[k]; o.Load != c.Load || o.CachedTokens != c.CachedTokens ||
+				o.Weight != c.Weight || differ(o.MsPerToken, c.MsPerToken) || differ(o.WaitMs, c.WaitMs) ||
+				o.TurnsPerMs != c.TurnsPerMs || o.Busy != c.Busy {
 				t.Fatalf("request %d: row\n%+v\nof all\n%+v", i, c, o)
 			}
 		}
 		if outstanding != all {
 			t.Fatalf("request %d: %d requests are outstanding, %d of all", i, outstanding, all)
 		}
-		if (short.Home >= 0) != (whole.Home >= 0) || short.Home >= 0 && short.Candidates[short.Home].Name != whole.Candidates[whole.Home].Name {
+		if (short.Home >= 0) != (whole.Home >= 0) ||
+			short.Home >= 0 && short.Candidates[short.Home].Name != whole.Candidates[whole.Home].Name {
 			t.Fatalf("request %d: the home has row %d, %d of all", i, short.Home, whole.Home)
 		}
 		if short.Beyond.Count > 0 {
@@ -156,8 +169,8 @@ func TestShortlistAgrees(t *testing.T) {
 // differ reports whether two figures differ by more than rounding.
 func differ(a, b float64) bool { return math.Abs(a-b) > 1e-9*(1+math.Abs(a)) }
 
-// TestShortlistKnowsPromptSpeeds: endpoints that serve one model as decoders of split requests and another alone are as fast for the
-// other as they are at computing prompts: what a transfer takes is no part of it.
+// TestShortlistKnowsPromptSpeeds: endpoints that serve one model as decoders of split requests and another alone are as
+// fast for the other as they are at computing prompts: what a transfer takes is no part of it.
 func TestShortlistKnowsPromptSpeeds(t *testing.T) {
 	var saw pick.View
 	newPolicy := func() pick.Policy { return &brief{leastttft.New(leastttft.Config{}.WithDefaults()), &saw, nil} }
@@ -166,7 +179,9 @@ func TestShortlistKnowsPromptSpeeds(t *testing.T) {
 	r, now := route.New(c), time.Unix(1000, 0)
 	d := route.Declared{Source: "s"}
 	for i := range 45 {
-		e := fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1, Models: []string{"m1", "m2"}}
+		e := fleet.Endpoint{
+			Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1, Models: []string{"m1", "m2"},
+		}
 		if i >= 40 {
 			e.Role, e.Models = fleet.RolePrefill, []string{"m1"}
 		}
@@ -188,7 +203,9 @@ func TestShortlistKnowsPromptSpeeds(t *testing.T) {
 	}
 	want, split := beyond(), 0
 	for i := range 200 {
-		p, err := r.Decide(now, &fleet.Request{Model: "m1", PromptTokens: 1000, Stream: true, Splits: true, Seed: uint64(i)})
+		p, err := r.Decide(now, &fleet.Request{
+			Model: "m1", PromptTokens: 1000, Stream: true, Splits: true, Seed: uint64(i),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,10 +215,13 @@ func TestShortlistKnowsPromptSpeeds(t *testing.T) {
 		}
 		r.Observe(now, route.Finished{Lease: p.Lease, Outcome: fleet.Abandoned})
 	}
-	if p, err := r.Decide(now, &fleet.Request{Model: "m2", PromptTokens: 1000, Stream: true, Seed: 1}); err != nil || split == 0 {
+	if p, err := r.Decide(now, &fleet.Request{Model: "m2", PromptTokens: 1000, Stream: true, Seed: 1}); err != nil ||
+		split == 0 {
 		t.Fatal(p, err, split)
 	}
-	if got := saw.Beyond; want.Count == 0 || got.Count != want.Count || differ(got.Able, want.Able) || differ(got.Ready, want.Ready) {
-		t.Errorf("after %d split requests %d others compute %v tokens a ms, before that %d %v", split, got.Count, got.Able, want.Count, want.Able)
+	if got := saw.Beyond; want.Count == 0 || got.Count != want.Count || differ(got.Able, want.Able) ||
+		differ(got.Ready, want.Ready) {
+		t.Errorf("after %d split requests %d others compute %v tokens a ms, before that %d %v",
+			split, got.Count, got.Able, want.Count, want.Able)
 	}
 }

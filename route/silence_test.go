@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestLongAnswersAreNoSilence: a stream may wait for an engine's only slot, taken by a non-streamed answer. No data comes then,
-// and the engine is healthy.
+// TestLongAnswersAreNoSilence: a stream may wait for an engine's only slot, taken by a non-streamed answer. No data
+// comes then, and the engine is healthy.
 func TestLongAnswersAreNoSilence(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -33,11 +33,15 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			now := time.Unix(1_000_000, 0)
 			r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }})
-			r.Observe(now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
+			r.Observe(now, route.Declared{
+				Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}},
+			})
 			tt.report.Healthy, tt.report.Models = true, []fleet.Model{{ID: "m"}}
 			r.Observe(now, route.Probed{Endpoint: "a", Report: tt.report})
 			ask := func(id string, class fleet.Class, stream bool) fleet.Lease {
-				d, err := r.Decide(now, &fleet.Request{Class: class, Model: "m", MintedID: id, PromptBytes: 4000, Stream: stream})
+				d, err := r.Decide(now, &fleet.Request{
+					Class: class, Model: "m", MintedID: id, PromptBytes: 4000, Stream: stream,
+				})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -64,8 +68,9 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 	}
 }
 
-// TestLoadsOneAfterAnother: an engine that loads one model after another may be silent for each. What ends the load of one model says nothing of
-// the others, nor does an answer for which none is needed; when no answer waits for a load any more, silence counts.
+// TestLoadsOneAfterAnother: an engine that loads one model after another may be silent for each. What ends the load of
+// one model says nothing of the others, nor does an answer for which none is needed; when no answer waits for a load
+// any more, silence counts.
 func TestLoadsOneAfterAnother(t *testing.T) {
 	for name, tt := range map[string]struct {
 		then  func(r *route.Router, now time.Time, first, second, aside fleet.Lease)
@@ -93,13 +98,18 @@ func TestLoadsOneAfterAnother(t *testing.T) {
 	} {
 		now := time.Unix(1_000_000, 0)
 		r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, EjectAfter: 10})
-		r.Observe(now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
+		r.Observe(now, route.Declared{
+			Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}},
+		})
 		r.Observe(now, route.Probed{Endpoint: "a", Report: fleet.Report{
-			Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}, {ID: "n"}, {ID: "here"}}, Sleep: fleet.Awake,
-			Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"here"}},
+			Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}, {ID: "n"}, {ID: "here"}},
+			Sleep: fleet.Awake,
+			Load:  &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"here"}},
 		}})
 		ask := func(model string, class fleet.Class) fleet.Lease {
-			d, err := r.Decide(now, &fleet.Request{Model: model, MintedID: model, PromptBytes: 4000, Stream: true, Class: class})
+			d, err := r.Decide(now, &fleet.Request{
+				Model: model, MintedID: model, PromptBytes: 4000, Stream: true, Class: class,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,16 +131,19 @@ func TestLoadsOneAfterAnother(t *testing.T) {
 	}
 }
 
-// TestLoadsForOthersAreNoSilence: an engine that loads a model for a request of another router does not hang, though what this router sent waits
-// for that.
+// TestLoadsForOthersAreNoSilence: an engine that loads a model for a request of another router does not hang, though
+// what this router sent waits for that.
 func TestLoadsForOthersAreNoSilence(t *testing.T) {
 	for other, want := range map[string]fleet.State{"here": fleet.StateEjected, "absent": fleet.StateUp} {
 		now := time.Unix(1_000_000, 0)
 		r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Replicas: true})
-		r.Observe(now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
+		r.Observe(now, route.Declared{
+			Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}},
+		})
 		r.Observe(now, route.Probed{Endpoint: "a", Report: fleet.Report{
-			Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "here"}, {ID: "absent"}}, Sleep: fleet.Awake,
-			Load: &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"here"}},
+			Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "here"}, {ID: "absent"}},
+			Sleep: fleet.Awake,
+			Load:  &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Loaded: []string{"here"}},
 		}})
 		ask := func() fleet.Lease {
 			d, err := r.Decide(now, &fleet.Request{Model: "here", MintedID: "x", PromptBytes: 4000, Stream: true})
@@ -153,11 +166,13 @@ func TestLoadsForOthersAreNoSilence(t *testing.T) {
 		r.Observe(now, route.FirstByte{Lease: learnt})
 		r.Observe(now, route.Finished{Lease: learnt, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 50}})
 		tell(&route.News{Kind: route.NewsPlaced, Placed: &route.Placed{
-			Endpoint: route.NameHash("a"), Pool: route.NameHash(other), Stream: true, PromptTokens: 1000, OutputTokens: 50,
+			Endpoint: route.NameHash("a"), Pool: route.NameHash(other), Stream: true, PromptTokens: 1000,
+			OutputTokens: 50,
 		}})
 		ask()
 		if silent() != (want == fleet.StateEjected) {
-			t.Errorf("with a request of another router for a model that is %s: %s, want %s", other, r.Status(now)[0].State, want)
+			t.Errorf("with a request of another router for a model that is %s: %s, want %s",
+				other, r.Status(now)[0].State, want)
 		}
 		tell(&route.News{Kind: route.NewsFirstByte})
 		if !silent() {
@@ -166,8 +181,9 @@ func TestLoadsForOthersAreNoSilence(t *testing.T) {
 	}
 }
 
-// TestLoadsAreNoSilence: an engine that loads the model of a request says nothing for a minute or more, whether it had another in memory or
-// none. It is not taken for one that hangs, until a load takes longer than any, or it is silent after its first byte.
+// TestLoadsAreNoSilence: an engine that loads the model of a request says nothing for a minute or more, whether it had
+// another in memory or none. It is not taken for one that hangs, until a load takes longer than any, or it is silent
+// after its first byte.
 func TestLoadsAreNoSilence(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -186,7 +202,9 @@ func TestLoadsAreNoSilence(t *testing.T) {
 	} {
 		now := time.Unix(1_000_000, 0)
 		r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }})
-		r.Observe(now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
+		r.Observe(now, route.Declared{
+			Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}},
+		})
 		report := func(loaded []string) {
 			sleep := fleet.Awake
 			if loaded != nil && len(loaded) == 0 {

@@ -109,7 +109,8 @@ func (r *Router) Snapshot(now time.Time) (p Piece, more bool) {
 			if r.endpoints.At(ep.Slot()) == ep {
 				spec := ep.Spec()
 				p.Endpoints = append(p.Endpoints, LearntEndpoint{
-					Name: ep.Name(), URL: spec.URL, Part: spec.Part, Cache: r.cache.Reader().Learnt(ep.Slot()), Speed: r.speed.Reader().Export(now, ep.Slot()),
+					Name: ep.Name(), URL: spec.URL, Part: spec.Part, Cache: r.cache.Reader().Learnt(ep.Slot()),
+					Speed: r.speed.Reader().Export(now, ep.Slot()),
 				})
 			}
 		}

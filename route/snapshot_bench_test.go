@@ -33,8 +33,9 @@ func BenchmarkSnapshot(b *testing.B) {
 			blocks[j] = uint64(i)<<32 | uint64(j) + 1
 		}
 		plan, err := r.Decide(now, &fleet.Request{
-			Seed: uint64(i) + 1, Class: fleet.Turn, Model: "m", MintedID: fmt.Sprint("minted-", i), PromptBytes: 8192, Stream: true,
-			Content: &fleet.Content{Blocks: blocks, Bytes: 8192}, Trail: &session.Trail{Whole: uint64(2*i + 1), Strict: uint64(2*i + 2)},
+			Seed: uint64(i) + 1, Class: fleet.Turn, Model: "m", MintedID: fmt.Sprint("minted-", i), PromptBytes: 8192,
+			Stream: true, Content: &fleet.Content{Blocks: blocks, Bytes: 8192},
+			Trail: &session.Trail{Whole: uint64(2*i + 1), Strict: uint64(2*i + 2)},
 		})
 		if err != nil {
 			b.Fatal(err)

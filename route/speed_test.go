@@ -23,7 +23,8 @@ func (w *watch) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: 0, Reason: "watch"}
 }
 
-// bench is a router before two engines, the first of which computes prompts one after another: fixed ms, plus tokens at a rate.
+// bench is a router before two engines, the first of which computes prompts one after another: fixed ms, plus tokens at
+// a rate.
 type bench struct {
 	t      *testing.T
 	w      *watch
@@ -38,10 +39,17 @@ type bench struct {
 
 func newBench(t *testing.T, rate float64, fixed time.Duration, stream bool) *bench {
 	w := &watch{}
-	b := &bench{t: t, w: w, r: route.New(route.Config{Policy: func() pick.Policy { return w }}), now: time.Unix(1_000_000, 0), rate: rate, fixed: fixed, stream: stream}
-	b.r.Observe(b.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
+	b := &bench{
+		t: t, w: w, r: route.New(route.Config{Policy: func() pick.Policy { return w }}), now: time.Unix(1_000_000, 0),
+		rate: rate, fixed: fixed, stream: stream,
+	}
+	b.r.Observe(b.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{
+		{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1},
+	}})
 	for _, name := range []string{"a", "b"} {
-		b.r.Observe(b.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+		b.r.Observe(b.now, route.Probed{
+			Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+		})
 	}
 	return b
 }
@@ -73,7 +81,9 @@ func (b *bench) end(l fleet.Lease, computed time.Time, prompt, answer int, each 
 	} else {
 		b.r.Observe(done, route.FirstByte{Lease: l})
 	}
-	b.r.Observe(done, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: prompt, OutputTokens: answer, CachedKnown: true}})
+	b.r.Observe(done, route.Finished{
+		Lease: l, Usage: fleet.Usage{PromptTokens: prompt, OutputTokens: answer, CachedKnown: true},
+	})
 	b.now = done
 }
 
@@ -146,7 +156,9 @@ func TestWaitingIsNotSlowness(t *testing.T) {
 			b.r.Observe(x.at, route.FirstByte{Lease: x.l})
 		}
 		for _, x := range all {
-			b.r.Observe(b.free, route.Finished{Lease: x.l, Usage: fleet.Usage{PromptTokens: x.tokens, OutputTokens: 5, CachedKnown: true}})
+			b.r.Observe(b.free, route.Finished{
+				Lease: x.l, Usage: fleet.Usage{PromptTokens: x.tokens, OutputTokens: 5, CachedKnown: true},
+			})
 		}
 		b.now = b.free.Add(time.Second)
 	}
@@ -166,7 +178,9 @@ func TestPromptsOfOneStep(t *testing.T) {
 			b.r.Observe(b.free, route.FirstByte{Lease: l})
 		}
 		for _, l := range leases {
-			b.r.Observe(b.free.Add(50*time.Millisecond), route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 500, OutputTokens: 5, CachedKnown: true}})
+			b.r.Observe(b.free.Add(50*time.Millisecond), route.Finished{
+				Lease: l, Usage: fleet.Usage{PromptTokens: 500, OutputTokens: 5, CachedKnown: true},
+			})
 		}
 		b.now = b.free.Add(time.Second)
 	}
@@ -205,11 +219,13 @@ func TestSpeedFollows(t *testing.T) {
 	}
 }
 
-// TestBeforeTheFirstSample: an endpoint without samples is assumed to be as fast as the others, or to have the default speed.
+// TestBeforeTheFirstSample: an endpoint without samples is assumed to be as fast as the others, or to have the default
+// speed.
 func TestBeforeTheFirstSample(t *testing.T) {
 	b := newBench(t, 2_000, 8*time.Millisecond, true)
 	b.send(100)
-	if c := b.w.seen; c.MsPerToken < 0.01 || c.MsPerToken > 1 || c.FixedMs < 1 || c.FixedMs > 100 || c.Busy < 0 || c.Busy > 1 {
+	if c := b.w.seen; c.MsPerToken < 0.01 || c.MsPerToken > 1 || c.FixedMs < 1 || c.FixedMs > 100 || c.Busy < 0 ||
+		c.Busy > 1 {
 		t.Errorf("assumed %+v", c)
 	}
 	b = newBench(t, 2_000, 8*time.Millisecond, true)
@@ -218,14 +234,22 @@ func TestBeforeTheFirstSample(t *testing.T) {
 		b.end(l, at, 1500, 20, 5*time.Millisecond)
 		b.now = b.now.Add(time.Second)
 	}
-	if _, err := b.r.Decide(b.now, &fleet.Request{ID: "x", Model: "m", Session: "x", PromptTokens: 100, Exclude: []string{"a"}}); err != nil {
+	if _, err := b.r.Decide(b.now, &fleet.Request{
+		ID: "x", Model: "m", Session: "x", PromptTokens: 100, Exclude: []string{"a"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"b", "c"} { // they have no samples
-		b.r.Observe(b.now, route.Declared{Source: name, Endpoints: []fleet.Endpoint{{Name: name + "2", URL: "http://" + name, Weight: 1}}})
-		b.r.Observe(b.now, route.Probed{Endpoint: name + "2", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+		b.r.Observe(b.now, route.Declared{
+			Source: name, Endpoints: []fleet.Endpoint{{Name: name + "2", URL: "http://" + name, Weight: 1}},
+		})
+		b.r.Observe(b.now, route.Probed{
+			Endpoint: name + "2", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+		})
 	}
-	if _, err := b.r.Decide(b.now, &fleet.Request{ID: "y", Model: "m", Session: "y", PromptTokens: 100, Exclude: []string{"a"}}); err != nil {
+	if _, err := b.r.Decide(b.now, &fleet.Request{
+		ID: "y", Model: "m", Session: "y", PromptTokens: 100, Exclude: []string{"a"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if c := b.w.seen; c.Name == "a" || c.MsPerToken < 0.4 || c.MsPerToken > 0.6 {

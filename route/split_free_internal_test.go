@@ -21,8 +21,8 @@ func (firstOf) Hooks() pick.Hooks { return pick.Hooks{} }
 
 func (firstOf) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{Reason: "first"} }
 
-// TestPaceLeavesPromptsOut: prefill during an answer does not count towards its pace, and an answer with much of it teaches
-// nothing.
+// TestPaceLeavesPromptsOut: prefill during an answer does not count towards its pace, and an answer with much of it
+// teaches nothing.
 func TestPaceLeavesPromptsOut(t *testing.T) {
 	for _, c := range []struct {
 		prompt time.Duration // computed during the answer, which takes a second besides
@@ -30,7 +30,9 @@ func TestPaceLeavesPromptsOut(t *testing.T) {
 	}{{0, 5}, {80 * time.Millisecond, 5}, {500 * time.Millisecond, 10}} {
 		r, now := freeRouter(1), time.Unix(1000, 0)
 		decide := func(tokens int) fleet.Lease {
-			plan, err := r.Decide(now, &fleet.Request{Model: "m", PromptTokens: tokens, Stream: true, MintedID: "n" + strconv.Itoa(tokens)})
+			plan, err := r.Decide(now, &fleet.Request{
+				Model: "m", PromptTokens: tokens, Stream: true, MintedID: "n" + strconv.Itoa(tokens),
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +49,9 @@ func TestPaceLeavesPromptsOut(t *testing.T) {
 			r.Observe(now, Finished{Lease: l, Outcome: fleet.ClientGone})
 		}
 		now = now.Add(500 * time.Millisecond)
-		r.Observe(now, Finished{Lease: first, Outcome: fleet.OK, Usage: fleet.Usage{PromptTokens: 100, OutputTokens: 201}})
+		r.Observe(now, Finished{
+			Lease: first, Outcome: fleet.OK, Usage: fleet.Usage{PromptTokens: 100, OutputTokens: 201},
+		})
 		got := r.speed.Reader().DecodePace(r.endpoints.Named("e0").Slot(), 0).AnswerMs
 		if math.Abs(got-c.want) > 0.01 {
 			t.Errorf("with prompts for %v: %.2f ms a token, want %.2f", c.prompt, got, c.want)
@@ -57,24 +61,32 @@ func TestPaceLeavesPromptsOut(t *testing.T) {
 
 // freeRouter has this many endpoints without a role.
 func freeRouter(endpoints int) *Router {
-	r := New(Config{Policy: func() pick.Policy { return firstOf{} }, Explain: true, Disaggregation: Disaggregation{When: WhenFree}})
+	r := New(Config{
+		Policy: func() pick.Policy { return firstOf{} }, Explain: true, Disaggregation: Disaggregation{When: WhenFree},
+	})
 	var d Declared
 	d.Source = "s"
 	for i := range endpoints {
-		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: "e" + strconv.Itoa(i), URL: "http://e", Weight: 1, Models: []string{"m"}})
+		d.Endpoints = append(d.Endpoints, fleet.Endpoint{
+			Name: "e" + strconv.Itoa(i), URL: "http://e", Weight: 1, Models: []string{"m"},
+		})
 	}
 	r.Observe(time.Unix(1000, 0), d)
 	return r
 }
 
-// TestFreePairIsTheCheapest: the search over two possible prefillers finds the cheapest of all pairs of endpoints, at any load.
+// TestFreePairIsTheCheapest: the search over two possible prefillers finds the cheapest of all pairs of endpoints, at
+// any load.
 func TestFreePairIsTheCheapest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 6).Draw(t, "endpoints")
 		r, now := freeRouter(n), time.Unix(1000, 0)
 		for i := range rapid.IntRange(0, 30).Draw(t, "requests") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 300).Draw(t, "ms")) * time.Millisecond)
-			req := fleet.Request{Model: "m", PromptTokens: rapid.IntRange(1, 20_000).Draw(t, "tokens"), Stream: true, Splits: rapid.Bool().Draw(t, "splits"), MintedID: strconv.Itoa(i)}
+			req := fleet.Request{
+				Model: "m", PromptTokens: rapid.IntRange(1, 20_000).Draw(t, "tokens"), Stream: true,
+				Splits: rapid.Bool().Draw(t, "splits"), MintedID: strconv.Itoa(i),
+			}
 			if rapid.Bool().Draw(t, "pinned") {
 				req.Pin = "e" + strconv.Itoa(rapid.IntRange(0, n-1).Draw(t, "at"))
 			}
@@ -88,7 +100,10 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 				r.Observe(now, FirstByte{Lease: plan.Lease})
 			}
 		}
-		req := fleet.Request{Model: "m", PromptTokens: rapid.IntRange(1, 20_000).Draw(t, "tokens"), Stream: true, Splits: true, MintedID: "last"}
+		req := fleet.Request{
+			Model: "m", PromptTokens: rapid.IntRange(1, 20_000).Draw(t, "tokens"), Stream: true,
+			Splits: true, MintedID: "last",
+		}
 		d := r.scratch.reset(now, &req)
 		if err := r.readers.identify(d); err != nil {
 			t.Fatal(err)
@@ -145,8 +160,8 @@ func waitOf(r *Router) float64 {
 	return most
 }
 
-// TestFreeKeepsAnswersFromPrompts: a long prompt is not computed beside running answers while another endpoint is idle, unless
-// nothing else can compute it in time; and without load nothing is split.
+// TestFreeKeepsAnswersFromPrompts: a long prompt is not computed beside running answers while another endpoint is idle,
+// unless nothing else can compute it in time; and without load nothing is split.
 func TestFreeKeepsAnswersFromPrompts(t *testing.T) {
 	r, now := freeRouter(3), time.Unix(1000, 0)
 	decide := func(req fleet.Request) Plan {
@@ -159,7 +174,8 @@ func TestFreeKeepsAnswersFromPrompts(t *testing.T) {
 		return plan.Plan
 	}
 	idle := decide(fleet.Request{PromptTokens: 8000, MintedID: "idle"})
-	if idle.Split() || idle.Why != WholeSooner || idle.Reason != pick.ReasonWeighed || idle.Weighed.SplitMs <= idle.Weighed.WholeMs {
+	if idle.Split() || idle.Why != WholeSooner || idle.Reason != pick.ReasonWeighed ||
+		idle.Weighed.SplitMs <= idle.Weighed.WholeMs {
 		t.Fatalf("%+v", idle)
 	}
 	r.Observe(now, Finished{Lease: idle.Lease, Outcome: fleet.ClientGone})
@@ -170,7 +186,8 @@ func TestFreeKeepsAnswersFromPrompts(t *testing.T) {
 	}
 	now = now.Add(time.Minute)
 	long := decide(fleet.Request{PromptTokens: 8000, MintedID: "long"})
-	if computes := long.Endpoint.Name; long.Split() && long.Prefill.Endpoint.Name != "e2" || !long.Split() && computes != "e2" {
+	if computes := long.Endpoint.Name; long.Split() && long.Prefill.Endpoint.Name != "e2" ||
+		!long.Split() && computes != "e2" {
 		t.Errorf("the long prompt goes to %+v", long)
 	}
 	// The next one is not answered at e2, which has a prompt to compute, or else after it.
@@ -189,9 +206,13 @@ func TestFreeLeavesRoom(t *testing.T) {
 	}{{40_000, 10_000, true}, {40_000, 10_001, false}, {0, 200_000, true}} {
 		r, now := freeRouter(3), time.Unix(1000, 0)
 		for i := range 3 {
-			r.Observe(now, Probed{Endpoint: "e" + strconv.Itoa(i), Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}, CacheTokens: c.memory}})
+			r.Observe(now, Probed{Endpoint: "e" + strconv.Itoa(i), Report: fleet.Report{
+				Healthy: true, Models: []fleet.Model{{ID: "m"}}, CacheTokens: c.memory,
+			}})
 		}
-		plan, err := r.Decide(now, &fleet.Request{Model: "m", PromptTokens: c.tokens, Stream: true, Splits: true, MintedID: "s"})
+		plan, err := r.Decide(now, &fleet.Request{
+			Model: "m", PromptTokens: c.tokens, Stream: true, Splits: true, MintedID: "s",
+		})
 		if err != nil || (plan.Weighed.SplitMs > 0) != c.pairs {
 			t.Errorf("%+v: two legs are thought to cost %v ms, %v", c, plan.Weighed.SplitMs, err)
 		}

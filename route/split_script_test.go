@@ -34,7 +34,8 @@ func (p *player) decide(args []string) {
 	say := func(id string, d *route.Decision) {
 		p.leases[id] = d.Lease
 		p.say("%s %s -> %s (%s of %d) %s session=%s first=%t prompt=%d cached=%d ttft=%.1f",
-			id, d.Leg, d.Endpoint.Name, d.Reason, d.Candidates, d.Why, d.Session, d.FirstTurn, d.PromptTokens, d.CachedTokens, d.TTFTMs)
+			id, d.Leg, d.Endpoint.Name, d.Reason, d.Candidates, d.Why, d.Session, d.FirstTurn, d.PromptTokens,
+			d.CachedTokens, d.TTFTMs)
 	}
 	if plan.Split() {
 		say(req.ID+"p", &plan.Prefill)
@@ -50,6 +51,7 @@ func (p *player) decide(args []string) {
 // transfers prints an endpoint's outgoing or awaited transfers.
 func (p *player) transfers(s *route.EndpointStatus) {
 	if s.Load.TransferRequests != 0 || s.Load.TransferTokens != 0 || s.TransferMs != 0 {
-		p.say("%s transfers=%d tokens=%d, takes %.1f ms and 1 s for %.0f tokens", s.Endpoint.Name, s.Load.TransferRequests, s.Load.TransferTokens, s.TransferMs, s.TransferPerSec)
+		p.say("%s transfers=%d tokens=%d, takes %.1f ms and 1 s for %.0f tokens",
+			s.Endpoint.Name, s.Load.TransferRequests, s.Load.TransferTokens, s.TransferMs, s.TransferPerSec)
 	}
 }

@@ -55,14 +55,16 @@ func naive(open map[fleet.Lease]*leg, name string) (l fleet.Load) {
 	return l
 }
 
-// TestSplitBooks: in any order of events the accounts equal a naive model, the legs of a request are at different endpoints of
-// the right roles, and at the end nothing is left.
+// TestSplitBooks: in any order of events the accounts equal a naive model, the legs of a request are at different
+// endpoints of the right roles, and at the end nothing is left.
 func TestSplitBooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		when := rapid.SampledFrom(route.Whens()).Draw(t, "when")
 		r := route.New(route.Config{
 			Policy: func() pick.Policy { return anyPick{} }, Explain: true,
-			Disaggregation: route.Disaggregation{When: when, Threshold: 300, NoFallback: rapid.Bool().Draw(t, "strict")},
+			Disaggregation: route.Disaggregation{
+				When: when, Threshold: 300, NoFallback: rapid.Bool().Draw(t, "strict"),
+			},
 		})
 		names := []string{"p0", "p1", "d0", "d1", "b"}
 		now := time.Unix(1000, 0)
@@ -93,15 +95,21 @@ func TestSplitBooks(t *testing.T) {
 			}
 		}
 		finish := func(l fleet.Lease) {
-			o := rapid.SampledFrom([]fleet.Outcome{fleet.OK, fleet.EngineError, fleet.ClientGone, fleet.Busy, fleet.TransferFailed}).Draw(t, "outcome")
-			r.Observe(now, route.Finished{Lease: l, Outcome: o, RetryAfter: time.Millisecond, Usage: fleet.Usage{PromptTokens: 100, CachedTokens: 10, OutputTokens: 1, CachedKnown: true}})
+			o := rapid.SampledFrom([]fleet.Outcome{
+				fleet.OK, fleet.EngineError, fleet.ClientGone, fleet.Busy, fleet.TransferFailed,
+			}).Draw(t, "outcome")
+			r.Observe(now, route.Finished{Lease: l, Outcome: o, RetryAfter: time.Millisecond, Usage: fleet.Usage{
+				PromptTokens: 100, CachedTokens: 10, OutputTokens: 1, CachedKnown: true,
+			}})
 			delete(open, l)
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"decide": func(t *rapid.T) {
 				req := fleet.Request{
-					ID: "r", Seed: 1, Model: "m", PromptTokens: rapid.IntRange(1, 2000).Draw(t, "tokens"), MaxTokens: 10, Stream: rapid.Bool().Draw(t, "stream"),
-					Session: rapid.SampledFrom([]string{"a", "b", ""}).Draw(t, "session"), MintedID: "n", Splits: rapid.IntRange(0, 9).Draw(t, "fits") > 0,
+					ID: "r", Seed: 1, Model: "m", PromptTokens: rapid.IntRange(1, 2000).Draw(t, "tokens"),
+					MaxTokens: 10, Stream: rapid.Bool().Draw(t, "stream"),
+					Session: rapid.SampledFrom([]string{"a", "b", ""}).Draw(t, "session"), MintedID: "n",
+					Splits: rapid.IntRange(0, 9).Draw(t, "fits") > 0,
 				}
 				req.Leg = rapid.SampledFrom([]fleet.Leg{
 					fleet.LegUnsplit, fleet.LegUnsplit, fleet.LegUnsplit, fleet.LegPrefill, fleet.LegDecode,
@@ -113,8 +121,10 @@ func TestSplitBooks(t *testing.T) {
 				if err != nil {
 					return
 				}
-				if plan.Split() && (plan.Prefill.Endpoint.Role == fleet.RoleDecode || plan.Prefill.Endpoint.Name == plan.Endpoint.Name || plan.Prefill.Endpoint.Name == req.Decoder) {
-					t.Fatalf("the prompt goes to %s, the answer to %s%s", plan.Prefill.Endpoint.Name, plan.Endpoint.Name, req.Decoder)
+				if plan.Split() && (plan.Prefill.Endpoint.Role == fleet.RoleDecode ||
+					plan.Prefill.Endpoint.Name == plan.Endpoint.Name || plan.Prefill.Endpoint.Name == req.Decoder) {
+					t.Fatalf("the prompt goes to %s, the answer to %s%s",
+						plan.Prefill.Endpoint.Name, plan.Endpoint.Name, req.Decoder)
 				}
 				if plan.Lease != 0 && plan.Endpoint.Role == fleet.RolePrefill {
 					t.Fatalf("%s decodes", plan.Endpoint.Name)
@@ -171,16 +181,21 @@ func TestSplitBooks(t *testing.T) {
 	})
 }
 
-// TestTransferIsLearnt: the estimate approaches the real time of transfers from any initial assumption, and an outlier moves it
-// little.
+// TestTransferIsLearnt: the estimate approaches the real time of transfers from any initial assumption, and an outlier
+// moves it little.
 func TestTransferIsLearnt(t *testing.T) {
 	for _, real := range []struct{ fixed, perToken float64 }{{4, 0.005}, {60, 0.05}, {15, 0.02}} {
 		p := &player{t: &testing.T{}, now: time.Unix(1000, 0), leases: map[string]fleet.Lease{}}
-		r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Disaggregation: route.Disaggregation{When: route.WhenAlways}})
+		r := route.New(route.Config{Policy: func() pick.Policy {
+			return firstLeast{}
+		}, Disaggregation: route.Disaggregation{When: route.WhenAlways}})
 		r.Observe(p.now, declared([]string{"s", "p,role=prefill,model=m", "d,role=decode,model=m"}))
 		once := func(i int, slower float64) {
 			tokens := 200 + (i*7919)%4000
-			plan, err := r.Decide(p.now, &fleet.Request{ID: "r", Seed: 1, Model: "m", PromptTokens: tokens, Stream: true, Splits: true, MintedID: "x" + strings.Repeat("y", i%50)})
+			plan, err := r.Decide(p.now, &fleet.Request{
+				ID: "r", Seed: 1, Model: "m", PromptTokens: tokens, Stream: true, Splits: true,
+				MintedID: "x" + strings.Repeat("y", i%50),
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -206,7 +221,8 @@ func TestTransferIsLearnt(t *testing.T) {
 			for _, tokens := range []float64{500, 2000, 4000} {
 				want := real.fixed + real.perToken*tokens
 				if got := learnt(tokens); got < want*(1-share) || got > want*(1+share) {
-					t.Errorf("%+v: %s %.0f tokens are thought to take %.1f ms, they take %.1f", real, what, tokens, got, want)
+					t.Errorf("%+v: %s %.0f tokens are thought to take %.1f ms, they take %.1f",
+						real, what, tokens, got, want)
 				}
 			}
 		}
@@ -216,25 +232,33 @@ func TestTransferIsLearnt(t *testing.T) {
 	}
 }
 
-// BenchmarkDecide compares a whole and a split request over equally many endpoints, idle and with a thousand running legs.
+// BenchmarkDecide compares a whole and a split request over equally many endpoints, idle and with a thousand running
+// legs.
 func BenchmarkDecide(b *testing.B) {
 	type cell struct {
 		when route.When
 		busy int
 	}
 	for _, c := range []cell{
-		{route.WhenNever, 0}, {route.WhenAlways, 0}, {route.WhenTime, 0}, {route.WhenFree, 0}, {route.WhenAlways, 1024}, {route.WhenTime, 1024}, {route.WhenFree, 1024},
+		{route.WhenNever, 0}, {route.WhenAlways, 0}, {
+			route.WhenTime, 0,
+		}, {route.WhenFree, 0}, {route.WhenAlways, 1024}, {route.WhenTime, 1024}, {route.WhenFree, 1024},
 	} {
 		when := c.when
 		b.Run(string(when)+"/"+strconv.Itoa(c.busy), func(b *testing.B) {
-			r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, Disaggregation: route.Disaggregation{When: when}})
+			r := route.New(route.Config{
+				Policy: func() pick.Policy { return firstLeast{} }, Disaggregation: route.Disaggregation{When: when},
+			})
 			now := time.Unix(1000, 0)
 			args := []string{"s"}
 			for i := range 32 {
-				args = append(args, "p"+strconv.Itoa(i)+",role=prefill,model=m", "d"+strconv.Itoa(i)+",role=decode,model=m")
+				args = append(args, "p"+strconv.Itoa(i)+",role=prefill,model=m",
+					"d"+strconv.Itoa(i)+",role=decode,model=m")
 			}
 			r.Observe(now, declared(args))
-			req := &fleet.Request{ID: "r", Seed: 1, Model: "m", Session: "s", PromptTokens: 8000, Stream: true, Splits: true}
+			req := &fleet.Request{
+				ID: "r", Seed: 1, Model: "m", Session: "s", PromptTokens: 8000, Stream: true, Splits: true,
+			}
 			for i := range c.busy {
 				req.Session = "s" + strconv.Itoa(i)
 				if plan, err := r.Decide(now, req); err != nil {

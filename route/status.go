@@ -43,7 +43,8 @@ type EndpointStatus struct {
 	PromptMs float64 // predicted time until the prompts that it was sent are computed
 	WaitMs   float64 // predicted time until a prompt is computed that comes now, behind all that waits
 	Places   int     // requests that it computes concurrently; 0 unknown
-	KVUsage  float64 // share of its KV cache in use by running requests, as it reports or else by this router's; -1 unknown
+	// share of its KV cache in use by running requests, as it reports or else by this router's; -1 unknown
+	KVUsage float64
 
 	// Of decoders, learnt; both are 0 before the first transfer.
 	TransferMs     float64 // time from hand-over to the first token if nothing had to be moved
@@ -125,9 +126,10 @@ func (r *Router) statusOf(now time.Time, ep registry.Endpoint) EndpointStatus {
 	caches, judged := r.cache.Reader(), r.health.Reader()
 	s := EndpointStatus{
 		Endpoint: ep.Spec(), Kind: ep.Kind(), Source: ep.Source(), State: judged.State(now, ep.Slot()),
-		Draining: ep.Draining(), Gone: ep.Gone(), Ramp: judged.Ramp(now, ep.Slot()), Load: r.backlog.Reader().Load(ep.Slot()), Report: ep.Report(),
-		Models: ep.Models(), Requests: ep.Requests(), Failures: judged.Failures(ep.Slot()), Silent: judged.IsSilent(now, ep.Slot()), CacheLosses: caches.Losses(ep.Slot()), KV: caches.Figures(ep.Slot()),
-		CacheTokens: caches.Capacity(ep.Slot()),
+		Draining: ep.Draining(), Gone: ep.Gone(), Ramp: judged.Ramp(now, ep.Slot()),
+		Load: r.backlog.Reader().Load(ep.Slot()), Report: ep.Report(), Models: ep.Models(), Requests: ep.Requests(),
+		Failures: judged.Failures(ep.Slot()), Silent: judged.IsSilent(now, ep.Slot()),
+		CacheLosses: caches.Losses(ep.Slot()), KV: caches.Figures(ep.Slot()), CacheTokens: caches.Capacity(ep.Slot()),
 		CacheFilled: caches.Filled(ep.Slot()),
 	}
 	s.WorkingSet, s.WorkingRoom = r.readers.admission.WorkingSet(ep.Slot())

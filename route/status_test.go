@@ -15,7 +15,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestStatusInSteps: what is collected in steps lists each endpoint once, those that came between two steps too, and none that went.
+// TestStatusInSteps: what is collected in steps lists each endpoint once, those that came between two steps too, and
+// none that went.
 func TestStatusInSteps(t *testing.T) {
 	now := time.Unix(1000, 0)
 	r := route.New(route.Config{Policy: func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }})
@@ -62,8 +63,8 @@ func TestStatusInSteps(t *testing.T) {
 	}
 }
 
-// TestWaitIsThatOfCandidates: what the status says of the wait for an endpoint is what the policy is told of it for a new
-// prompt, but that the status counts all that is queued, whoever would overtake it. Nothing waits for nothing.
+// TestWaitIsThatOfCandidates: what the status says of the wait for an endpoint is what the policy is told of it for a
+// new prompt, but that the status counts all that is queued, whoever would overtake it. Nothing waits for nothing.
 func TestWaitIsThatOfCandidates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, w := newWatched(rapid.SampledFrom([]int{0, 1, 2, 4}).Draw(t, "places"))
@@ -75,20 +76,24 @@ func TestWaitIsThatOfCandidates(t *testing.T) {
 			for _, s := range r.Status(now) {
 				before[s.Endpoint.Name] = s
 				if s.WaitMs < s.PromptMs || s.Load.Working() == 0 && s.WaitMs != 0 || !(s.PromptMs >= 0) {
-					t.Fatalf("%s: prompts for %v ms, a wait of %v ms, load %+v", s.Endpoint.Name, s.PromptMs, s.WaitMs, s.Load)
+					t.Fatalf("%s: prompts for %v ms, a wait of %v ms, load %+v",
+						s.Endpoint.Name, s.PromptMs, s.WaitMs, s.Load)
 				}
 			}
 			id := fmt.Sprint("r", i)
 			d, err := r.Decide(now, &fleet.Request{
-				ID: id, Model: "m", MintedID: id, PromptBytes: rapid.IntRange(1, 100_000).Draw(t, "bytes"), Stream: true, MayQueue: true,
+				ID: id, Model: "m", MintedID: id, PromptBytes: rapid.IntRange(1, 100_000).Draw(t, "bytes"),
+				Stream: true, MayQueue: true,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, c := range w.seen.Candidates {
 				s := before[c.Name]
-				if s.Load.Queued == 0 && math.Abs(s.WaitMs-c.WaitMs) > 1e-6*c.WaitMs || s.WaitMs < c.WaitMs-1e-6*c.WaitMs {
-					t.Fatalf("%s: the status says %v ms, the policy is told %v; load %+v", c.Name, s.WaitMs, c.WaitMs, s.Load)
+				if s.Load.Queued == 0 && math.Abs(s.WaitMs-c.WaitMs) > 1e-6*c.WaitMs ||
+					s.WaitMs < c.WaitMs-1e-6*c.WaitMs {
+					t.Fatalf("%s: the status says %v ms, the policy is told %v; load %+v",
+						c.Name, s.WaitMs, c.WaitMs, s.Load)
 				}
 			}
 			open = append(open, d.Lease)

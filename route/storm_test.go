@@ -14,7 +14,8 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// storm sends random events to a router: endpoints that come, go, move and restart, retried requests, and nonsensical reports.
+// storm sends random events to a router: endpoints that come, go, move and restart, retried requests, and nonsensical
+// reports.
 type storm struct {
 	*rapid.T
 	r    *route.Router
@@ -58,7 +59,10 @@ func (s *storm) declare() {
 	d := route.Declared{Source: "s"}
 	for _, name := range []string{"a", "b", "c"} {
 		if s.of(10, "declared") < 7 {
-			e := fleet.Endpoint{Name: name, URL: fmt.Sprint("http://", name, s.of(2, "address")), Weight: rapid.SampledFrom([]float64{1, 0.01, 3}).Draw(s.T, "weight")}
+			e := fleet.Endpoint{
+				Name: name, URL: fmt.Sprint("http://", name, s.of(2, "address")),
+				Weight: rapid.SampledFrom([]float64{1, 0.01, 3}).Draw(s.T, "weight"),
+			}
 			if name == "c" {
 				e.Part = fleet.Part{Kind: fleet.Slot, Index: s.of(2, "slot")}
 			}
@@ -71,9 +75,9 @@ func (s *storm) declare() {
 func (s *storm) probe() {
 	p := fleet.Report{
 		Healthy: s.of(4, "healthy") > 0, Models: []fleet.Model{{ID: "m"}, {ID: "lora", Parent: "m"}},
-		CacheTokens: int64(rapid.SampledFrom([]int{0, 1, 300, 10_000, 1 << 40}).Draw(s.T, "cache")), Slots: s.of(4, "slots"),
-		BlockTokens: rapid.SampledFrom([]int{0, 16, 1 << 30}).Draw(s.T, "block"),
-		Load:        &fleet.LoadReport{Running: s.of(4, "running"), Waiting: s.of(6, "waiting")},
+		CacheTokens: int64(rapid.SampledFrom([]int{0, 1, 300, 10_000, 1 << 40}).Draw(s.T, "cache")),
+		Slots:       s.of(4, "slots"), BlockTokens: rapid.SampledFrom([]int{0, 16, 1 << 30}).Draw(s.T, "block"),
+		Load: &fleet.LoadReport{Running: s.of(4, "running"), Waiting: s.of(6, "waiting")},
 	}
 	p.Refused = !p.Healthy && s.of(2, "refused") == 0
 	s.observe(route.Probed{Endpoint: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(s.T, "probed"), Report: p})
@@ -87,10 +91,13 @@ func (s *storm) request() {
 		c.Blocks = append(c.Blocks, h)
 	}
 	q := &fleet.Request{
-		Seed: 1, Class: rapid.SampledFrom([]fleet.Class{fleet.Turn, fleet.Turn, fleet.Turn, fleet.Embed, fleet.Auxiliary}).Draw(s.T, "class"),
-		Model: rapid.SampledFrom([]string{"m", "m", "lora"}).Draw(s.T, "model"), MintedID: fmt.Sprint("minted", s.of(4, "minted")),
-		Stream: s.of(2, "stream") == 0, PromptBytes: c.Bytes + 40_000*s.of(2, "unread"), MaxTokens: s.nonsense("max tokens"),
-		MayQueue: s.of(3, "waits") > 0, Session: rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(s.T, "session"), User: rapid.SampledFrom([]string{"", "u"}).Draw(s.T, "user"),
+		Seed: 1, Class: rapid.SampledFrom([]fleet.Class{
+			fleet.Turn, fleet.Turn, fleet.Turn, fleet.Embed, fleet.Auxiliary,
+		}).Draw(s.T, "class"), Model: rapid.SampledFrom([]string{"m", "m", "lora"}).Draw(s.T, "model"),
+		MintedID: fmt.Sprint("minted", s.of(4, "minted")), Stream: s.of(2, "stream") == 0,
+		PromptBytes: c.Bytes + 40_000*s.of(2, "unread"), MaxTokens: s.nonsense("max tokens"),
+		MayQueue: s.of(3, "waits") > 0, Session: rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(s.T, "session"),
+		User:    rapid.SampledFrom([]string{"", "u"}).Draw(s.T, "user"),
 		Follows: rapid.SampledFrom([]string{"", "", "r1"}).Draw(s.T, "follows"),
 	}
 	if q.Class == fleet.Turn && s.of(3, "content") > 0 {
@@ -101,7 +108,8 @@ func (s *storm) request() {
 		if err != nil {
 			return
 		}
-		if math.IsNaN(d.TTFTMs) || math.IsInf(d.TTFTMs, 0) || d.TTFTMs < 0 || d.CachedTokens < 0 || d.CachedTokens > d.PromptTokens {
+		if math.IsNaN(d.TTFTMs) || math.IsInf(d.TTFTMs, 0) || d.TTFTMs < 0 || d.CachedTokens < 0 ||
+			d.CachedTokens > d.PromptTokens {
 			s.Fatalf("decision %+v", d)
 		}
 		s.open = append(s.open, d.Lease)
@@ -115,9 +123,11 @@ func (s *storm) request() {
 func (s *storm) finish() {
 	i := s.of(len(s.open), "finished")
 	s.observe(route.Finished{
-		Lease: s.open[i], Outcome: fleet.Outcome(s.of(8, "outcome")), Response: rapid.SampledFrom([]string{"", "r1"}).Draw(s.T, "response"),
+		Lease: s.open[i], Outcome: fleet.Outcome(s.of(8, "outcome")),
+		Response: rapid.SampledFrom([]string{"", "r1"}).Draw(s.T, "response"),
 		Usage: fleet.Usage{
-			PromptTokens: s.nonsense("prompt"), CachedTokens: s.nonsense("cached"), OutputTokens: s.nonsense("output"), CachedKnown: s.of(2, "known") == 0,
+			PromptTokens: s.nonsense("prompt"), CachedTokens: s.nonsense("cached"), OutputTokens: s.nonsense("output"),
+			CachedKnown: s.of(2, "known") == 0,
 		},
 	})
 	s.open = append(s.open[:i], s.open[i+1:]...)
@@ -128,7 +138,9 @@ func (s *storm) warmUp() {
 	for _, name := range []string{"a", "b"} {
 		var leases []fleet.Lease
 		for range 4 {
-			if d, err := s.r.Decide(s.now, &fleet.Request{Seed: 1, Model: "m", Pin: name, PromptBytes: 4000, Stream: true, MintedID: "warm"}); err == nil {
+			if d, err := s.r.Decide(s.now, &fleet.Request{
+				Seed: 1, Model: "m", Pin: name, PromptBytes: 4000, Stream: true, MintedID: "warm",
+			}); err == nil {
 				leases = append(leases, d.Lease)
 			}
 		}
@@ -142,8 +154,8 @@ func (s *storm) warmUp() {
 	}
 }
 
-// TestStorm: no request is queued for an endpoint without work, all accounts return to zero when the last lease has ended, and
-// all learnt values stay within bounds.
+// TestStorm: no request is queued for an endpoint without work, all accounts return to zero when the last lease has
+// ended, and all learnt values stay within bounds.
 func TestStorm(t *testing.T) {
 	for _, name := range []string{"least_ttft", "dynamo.kv"} {
 		t.Run(name, func(t *testing.T) {
@@ -152,12 +164,18 @@ func TestStorm(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s := &storm{T: t, now: time.Unix(1_000_000, 0), at: map[fleet.Lease]string{}, inLine: map[fleet.Lease]bool{}, r: route.New(route.Config{
-					Policy: make1, Explain: true, Queue: route.QueueConfig{Ahead: time.Millisecond}, Sessions: session.Config{Max: 8}, Responses: 4,
-				})}
+				s := &storm{
+					T: t, now: time.Unix(1_000_000, 0), at: map[fleet.Lease]string{}, inLine: map[fleet.Lease]bool{},
+					r: route.New(route.Config{
+						Policy: make1, Explain: true, Queue: route.QueueConfig{Ahead: time.Millisecond},
+						Sessions: session.Config{Max: 8}, Responses: 4,
+					}),
+				}
 				s.declare()
 				for _, name := range []string{"a", "b", "c"} {
-					s.observe(route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}, {ID: "lora", Parent: "m"}}}})
+					s.observe(route.Probed{Endpoint: name, Report: fleet.Report{
+						Healthy: true, Models: []fleet.Model{{ID: "m"}, {ID: "lora", Parent: "m"}},
+					}})
 				}
 				s.warmUp()
 				for range rapid.IntRange(1, 200).Draw(t, "steps") {
@@ -169,7 +187,9 @@ func TestStorm(t *testing.T) {
 					case what == 2:
 						s.now = s.now.Add(time.Duration(s.of(3000, "ms")) * time.Millisecond)
 						if s.of(3, "signs") == 0 {
-							s.observe(route.StreamsAlive{At: map[string]time.Time{"a": s.now.Add(-time.Duration(s.of(20000, "ago")) * time.Millisecond)}})
+							s.observe(route.StreamsAlive{At: map[string]time.Time{
+								"a": s.now.Add(-time.Duration(s.of(20000, "ago")) * time.Millisecond),
+							}})
 						}
 					case what < 4 && len(s.open) > 0:
 						s.finish()

@@ -44,10 +44,13 @@ func (b *bench) whole(tokens int) fleet.Lease {
 
 func (b *bench) answered(l fleet.Lease, prompt, answer int) {
 	b.first(l)
-	b.r.Observe(b.now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: prompt, OutputTokens: answer, CachedKnown: true}})
+	b.r.Observe(b.now, route.Finished{
+		Lease: l, Usage: fleet.Usage{PromptTokens: prompt, OutputTokens: answer, CachedKnown: true},
+	})
 }
 
-// TestWholesInTheQueue: prompts of non-streamed answers count as in front until they are known or expected to be computed.
+// TestWholesInTheQueue: prompts of non-streamed answers count as in front until they are known or expected to be
+// computed.
 func TestWholesInTheQueue(t *testing.T) {
 	t.Run("behind a stream", func(t *testing.T) {
 		b := taught(t)
@@ -108,7 +111,9 @@ func TestWholesInTheQueue(t *testing.T) {
 func TestWholesInFrontOfAPlace(t *testing.T) {
 	wait := func(stream bool) float64 {
 		b := taught(t)
-		b.r.Observe(b.now, route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}, Slots: 4}})
+		b.r.Observe(b.now, route.Probed{
+			Endpoint: "a", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}, Slots: 4},
+		})
 		b.stream = stream
 		for range 6 {
 			b.send(1800)
@@ -117,7 +122,8 @@ func TestWholesInFrontOfAPlace(t *testing.T) {
 		return b.w.seen.WaitMs
 	}
 	if s, w := wait(true), wait(false); w < 0.8*s || w > 1.25*s {
-		t.Errorf("behind six prompts and four places a prompt is thought to wait %.0f ms where they are streamed, %.0f where they are not", s, w)
+		t.Errorf("behind six prompts and four places a prompt is thought to wait %.0f ms where they are streamed, "+
+			"%.0f where they are not", s, w)
 	}
 }
 

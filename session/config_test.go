@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestSetConfig: a table given a smaller bound shrinks gradually, least recently used first, and keeps entries known by hash
-// alone.
+// TestSetConfig: a table given a smaller bound shrinks gradually, least recently used first, and keeps entries known by
+// hash alone.
 func TestSetConfig(t *testing.T) {
 	table := New(Config{Max: 100, HashOnly: true})
 	for i := range 100 {

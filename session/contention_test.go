@@ -28,8 +28,8 @@ func (l *locked) put(now time.Time, id string, e Entry) {
 	l.table.Put(now, &n, e)
 }
 
-// TestStress: concurrent callers behind one lock lose, mix up or overfill nothing. Under the race detector it also shows that
-// nothing is shared outside the lock.
+// TestStress: concurrent callers behind one lock lose, mix up or overfill nothing. Under the race detector it also
+// shows that nothing is shared outside the lock.
 func TestStress(t *testing.T) {
 	const callers, rounds, size = 8, 3000, 500
 	l := &locked{table: New(Config{Max: size, IdleTTL: time.Second})}

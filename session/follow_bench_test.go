@@ -2,8 +2,8 @@ package session
 
 import "testing"
 
-// BenchmarkFollowLive is the work per turn of a router with a full memory: many concurrent chats of up to a dozen turns in
-// random order, whose rendered text is looked up too.
+// BenchmarkFollowLive is the work per turn of a router with a full memory: many concurrent chats of up to a dozen turns
+// in random order, whose rendered text is looked up too.
 func BenchmarkFollowLive(b *testing.B) {
 	turn := liveTurns()
 	b.ReportAllocs()

@@ -56,7 +56,8 @@ func TestNameIsUnambiguous(t *testing.T) {
 }
 
 func TestKeptIdentity(t *testing.T) {
-	for _, length := range []int{0, 1, 32, longName - 3, longName - 2, longName - 1, 1 << 20} { // two bytes are the lengths of tenant and model
+	// two bytes are the lengths of tenant and model
+	for _, length := range []int{0, 1, 32, longName - 3, longName - 2, longName - 1, 1 << 20} {
 		id := strings.Repeat("x", length)
 		identity := name("", "", id).keep()
 		n := name("", "", id)

@@ -102,16 +102,21 @@ func TestIndexIsItsModel(t *testing.T) {
 	})
 }
 
-// TestIndexGrowsInSmallSteps: however many entries come, and whatever bound the owner had before, no insert places more than one
-// part's anew; and few places stay empty.
+// TestIndexGrowsInSmallSteps: however many entries come, and whatever bound the owner had before, no insert places more
+// than one part's anew; and few places stay empty.
 func TestIndexGrowsInSmallSteps(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		hash func(i int32) uint64
 		most int // entries placed anew by one insert
 	}{
-		{"hashes as they are", func(i int32) uint64 { return xxh3.HashString(strconv.Itoa(int(i))) }, 5 * bucketEntries * mostBuckets / 8},
-		{"all equal in their upper half", func(i int32) uint64 { return xxh3.HashString(strconv.Itoa(int(i))) >> 32 }, 400_000},
+		{
+			"hashes as they are", func(i int32) uint64 { return xxh3.HashString(strconv.Itoa(int(i))) },
+			5 * bucketEntries * mostBuckets / 8,
+		},
+		{"all equal in their upper half", func(i int32) uint64 {
+			return xxh3.HashString(strconv.Itoa(int(i))) >> 32
+		}, 400_000},
 	} {
 		placed := 0
 		x := newIndex(func(i int32) uint64 { placed++; return row.hash(i) })

@@ -112,8 +112,8 @@ func (m *model) delete(name [3]string) bool {
 	return i >= 0
 }
 
-// sweep drops expired entries, oldest write first. A slice in order of use cannot order writes at equal times, so callers keep
-// times of writes distinct.
+// sweep drops expired entries, oldest write first. A slice in order of use cannot order writes at equal times, so
+// callers keep times of writes distinct.
 func (m *model) sweep(now time.Time, limit int) int {
 	m.tick(now)
 	for done := range limit {
@@ -150,7 +150,8 @@ func (m *machine) name(t *rapid.T) [3]string {
 
 // tick advances time by at least a nanosecond, so that times of writes are distinct.
 func (m *machine) tick(t *rapid.T) {
-	m.now = m.now.Add(time.Duration(rapid.OneOf(rapid.Int64Range(1, 4), rapid.Just(int64(m.model.ttl)), rapid.Int64Range(1, 60)).Draw(t, "passed")))
+	m.now = m.now.Add(time.Duration(
+		rapid.OneOf(rapid.Int64Range(1, 4), rapid.Just(int64(m.model.ttl)), rapid.Int64Range(1, 60)).Draw(t, "passed")))
 }
 
 // check compares the whole state: order of use, order of age, index and free nodes.
@@ -168,8 +169,12 @@ func (m *machine) check(t *rapid.T) {
 	i := s.at(none).links[byUse].older
 	for _, want := range m.model.entries {
 		n := s.at(i)
-		got := Entry{n.endpoint, n.model, n.tokens, int(n.prompt), int(n.bytes), n.flow, n.epoch, n.turns, n.rest, n.marks, n.leader, m.table.origin.Add(n.last)}
-		if i == none || got != want.entry || n.key != KeyOf(want.name[0], want.name[1], want.name[2]) || m.table.keyed(n.key) != i {
+		got := Entry{
+			n.endpoint, n.model, n.tokens, int(n.prompt), int(n.bytes), n.flow, n.epoch, n.turns, n.rest, n.marks,
+			n.leader, m.table.origin.Add(n.last),
+		}
+		if i == none || got != want.entry || n.key != KeyOf(want.name[0], want.name[1], want.name[2]) ||
+			m.table.keyed(n.key) != i {
 			t.Fatalf("in order of use: %+v, model %+v", got, want)
 		}
 		i = n.links[byUse].older
@@ -193,14 +198,18 @@ func (m *machine) check(t *rapid.T) {
 		free++
 	}
 	if count != m.table.Len() || count+free+1 != int(s.used) || int(s.used) > m.model.max+1 {
-		t.Fatalf("%d by age, %d free, %d used, %d in the index, at most %d", count, free, s.used, m.table.Len(), m.model.max)
+		t.Fatalf("%d by age, %d free, %d used, %d in the index, at most %d",
+			count, free, s.used, m.table.Len(), m.model.max)
 	}
 }
 
 func TestTableIsItsModel(t *testing.T) {
 	for _, hashOnly := range []bool{false, true} {
 		t.Run(fmt.Sprintf("hashOnly=%v", hashOnly), rapid.MakeCheck(func(t *rapid.T) {
-			c := Config{Max: rapid.IntRange(1, 8).Draw(t, "max"), IdleTTL: time.Duration(rapid.IntRange(1, 40).Draw(t, "ttl")), HashOnly: hashOnly}
+			c := Config{
+				Max: rapid.IntRange(1, 8).Draw(t, "max"), IdleTTL: time.Duration(rapid.IntRange(1, 40).Draw(t, "ttl")),
+				HashOnly: hashOnly,
+			}
 			m := &machine{table: New(c), model: model{max: c.Max, ttl: c.IdleTTL}, now: start}
 			m.table.OnDrop(func(e Entry) { m.dropped = append(m.dropped, e) })
 			t.Repeat(m.actions())
@@ -222,7 +231,11 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"put": func(t *rapid.T) {
 			m.tick(t)
 			n := m.name(t)
-			e := Entry{Endpoint: fmt.Sprint("e", rapid.IntRange(0, 3).Draw(t, "endpoint")), Model: n[1], Tokens: rapid.IntRange(0, 99).Draw(t, "tokens"), Epoch: rapid.Uint32().Draw(t, "epoch"), Turns: rapid.IntRange(1, 9).Draw(t, "turns"), Last: m.now.Add(time.Hour)}
+			e := Entry{
+				Endpoint: fmt.Sprint("e", rapid.IntRange(0, 3).Draw(t, "endpoint")), Model: n[1],
+				Tokens: rapid.IntRange(0, 99).Draw(t, "tokens"), Epoch: rapid.Uint32().Draw(t, "epoch"),
+				Turns: rapid.IntRange(1, 9).Draw(t, "turns"), Last: m.now.Add(time.Hour),
+			}
 			m.table.Put(m.now, name(n[0], n[1], n[2]), e)
 			m.model.put(m.now, n, e)
 		},

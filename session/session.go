@@ -62,13 +62,16 @@ func (c Config) WithDefaults() Config {
 func (c Config) Validate() error {
 	var faults []error
 	if c.Max < 0 || c.Max > LargestMax {
-		faults = append(faults, fmt.Errorf("session: max is %d, must be between 1 and %d (0 means %d)", c.Max, LargestMax, DefaultMax))
+		faults = append(faults, fmt.Errorf("session: max is %d, must be between 1 and %d (0 means %d)",
+			c.Max, LargestMax, DefaultMax))
 	}
 	if c.SeenIDs < 0 || c.SeenIDs > LargestMax {
-		faults = append(faults, fmt.Errorf("session: seen_ids is %d, must be between 1 and %d (0 means %d)", c.SeenIDs, LargestMax, DefaultSeen))
+		faults = append(faults, fmt.Errorf("session: seen_ids is %d, must be between 1 and %d (0 means %d)",
+			c.SeenIDs, LargestMax, DefaultSeen))
 	}
 	if c.IdleTTL < 0 {
-		faults = append(faults, fmt.Errorf("session: idle_ttl is %v, must be above 0 (0 means %v)", c.IdleTTL, DefaultIdleTTL))
+		faults = append(faults, fmt.Errorf("session: idle_ttl is %v, must be above 0 (0 means %v)",
+			c.IdleTTL, DefaultIdleTTL))
 	}
 	return errors.Join(faults...)
 }

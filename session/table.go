@@ -85,7 +85,11 @@ func (t *Table) Peek(now time.Time, n *Name) (Entry, bool) {
 // entry is the Entry at a position.
 func (t *Table) entry(i int32) Entry {
 	n := t.store.at(i)
-	return Entry{Endpoint: n.endpoint, Model: n.model, Tokens: n.tokens, Prompt: int(n.prompt), Bytes: int(n.bytes), Flow: n.flow, Epoch: n.epoch, Turns: n.turns, Rest: n.rest, Marks: n.marks, Leader: n.leader, Last: t.origin.Add(n.last)}
+	return Entry{
+		Endpoint: n.endpoint, Model: n.model, Tokens: n.tokens, Prompt: int(n.prompt), Bytes: int(n.bytes),
+		Flow: n.flow, Epoch: n.epoch, Turns: n.turns, Rest: n.rest, Marks: n.marks, Leader: n.leader,
+		Last: t.origin.Add(n.last),
+	}
 }
 
 // Put adds or updates a conversation and restarts its life. It drops a few expired entries, oldest first, and evicts

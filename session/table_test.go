@@ -88,10 +88,18 @@ func TestTTLAtTheEdge(t *testing.T) {
 		{"at", nil, ttl, false},
 		{"after", nil, ttl + 1, false},
 		{"reading does not extend", func(t *Table, now time.Time) { t.Get(now, name("", "m", "c")) }, ttl, false},
-		{"writing restarts", func(t *Table, now time.Time) { t.Put(now, name("", "m", "c"), Entry{}) }, ttl*3/2 - 1, true},
-		{"writing restarts no more than once", func(t *Table, now time.Time) { t.Put(now, name("", "m", "c"), Entry{}) }, ttl * 3 / 2, false},
-		{"another conversation does not extend", func(t *Table, now time.Time) { t.Put(now, name("", "m", "d"), Entry{}) }, ttl, false},
-		{"a clock that steps back stands still", func(t *Table, now time.Time) { t.Put(now.Add(-time.Hour), name("", "m", "c"), Entry{}) }, ttl - 1, true},
+		{"writing restarts", func(t *Table, now time.Time) {
+			t.Put(now, name("", "m", "c"), Entry{})
+		}, ttl*3/2 - 1, true},
+		{"writing restarts no more than once", func(t *Table, now time.Time) {
+			t.Put(now, name("", "m", "c"), Entry{})
+		}, ttl * 3 / 2, false},
+		{"another conversation does not extend", func(t *Table, now time.Time) {
+			t.Put(now, name("", "m", "d"), Entry{})
+		}, ttl, false},
+		{"a clock that steps back stands still", func(t *Table, now time.Time) {
+			t.Put(now.Add(-time.Hour), name("", "m", "c"), Entry{})
+		}, ttl - 1, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -166,7 +174,8 @@ func TestSweepIsBounded(t *testing.T) {
 	late := start.Add(time.Hour)
 	for _, step := range []struct{ limit, want, left int }{{10, 10, 90}, {0, 0, 90}, {-1, 0, 90}, {1, 1, 89}} {
 		if got := table.Sweep(late, step.limit); got != step.want || table.Len() != step.left {
-			t.Fatalf("Sweep(%d) dropped %d, left %d; want %d and %d", step.limit, got, table.Len(), step.want, step.left)
+			t.Fatalf("Sweep(%d) dropped %d, left %d; want %d and %d",
+				step.limit, got, table.Len(), step.want, step.left)
 		}
 	}
 	table.Put(late, name("", "m", "new"), Entry{})
@@ -181,7 +190,8 @@ func TestSweepIsBounded(t *testing.T) {
 func TestDelete(t *testing.T) {
 	table := New(Config{})
 	table.Put(start, name("acme", "m", "c"), Entry{})
-	if table.Delete(name("", "m", "c")) || table.Delete(name("acme", "m", "cc")) || !table.Delete(name("acme", "m", "c")) || table.Delete(name("acme", "m", "c")) {
+	if table.Delete(name("", "m", "c")) || table.Delete(name("acme", "m", "cc")) ||
+		!table.Delete(name("acme", "m", "c")) || table.Delete(name("acme", "m", "c")) {
 		t.Error("deletes the wrong conversation, or one twice")
 	}
 	if table.Len() != 0 || table.Stats().Evictions != 0 {
@@ -224,7 +234,9 @@ func TestHashOnlyKeepsNothingOfTheClient(t *testing.T) {
 		}
 		var texts []string
 		texts = reach(reflect.ValueOf(table), texts)
-		found := slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(s, "session-") || strings.Contains(s, "secret") })
+		found := slices.ContainsFunc(texts, func(s string) bool {
+			return strings.Contains(s, "session-") || strings.Contains(s, "secret")
+		})
 		if found == hashOnly {
 			t.Errorf("hashOnly=%v: a client's string is kept: %v", hashOnly, found)
 		}
@@ -287,7 +299,9 @@ func TestLongIDs(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	if got, want := (Config{}).WithDefaults(), (Config{Max: 100_000, IdleTTL: time.Hour, SeenIDs: 100_000}); got != want {
+	if got, want := (Config{}).WithDefaults(), (Config{
+		Max: 100_000, IdleTTL: time.Hour, SeenIDs: 100_000,
+	}); got != want {
 		t.Errorf("defaults %+v, want %+v", got, want)
 	}
 	set := Config{Max: 5, IdleTTL: time.Second, HashOnly: true, SeenIDs: 7}
@@ -303,7 +317,11 @@ func TestConfig(t *testing.T) {
 		{"all given", set, nil},
 		{"negative", Config{Max: -1}, []string{"max is -1"}},
 		{"too many", Config{Max: LargestMax + 1}, []string{"max is 100000001"}},
-		{"all at once", Config{Max: -2, IdleTTL: -time.Second, SeenIDs: -3}, []string{"max is -2", "idle_ttl is -1s", "seen_ids is -3"}},
+		{
+			"all at once",
+			Config{Max: -2, IdleTTL: -time.Second, SeenIDs: -3},
+			[]string{"max is -2", "idle_ttl is -1s", "seen_ids is -3"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -315,7 +315,8 @@ func (t *Trails) opened(p *Trail, i int, loose bool) int32 {
 	e := &t.ends.at(at).value
 	if e.answer {
 		if i++; i < len(p.Marks) { // the question
-			if q := t.ends.find(p.strict(p.StrictMarks[i])); q == none || t.ends.at(q).value.repeated || t.ends.at(q).value.id != e.id {
+			if q := t.ends.find(p.strict(p.StrictMarks[i])); q == none || t.ends.at(q).value.repeated ||
+				t.ends.at(q).value.id != e.id {
 				return none
 			}
 		}

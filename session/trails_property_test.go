@@ -7,8 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTrailsNeverMix: no two conversations get the same id, whatever they have in common (question, answer, next user message),
-// and whether or not their system prompts change with each turn. Those with a fixed system prompt keep their id.
+// TestTrailsNeverMix: no two conversations get the same id, whatever they have in common (question, answer, next user
+// message), and whether or not their system prompts change with each turn. Those with a fixed system prompt keep their
+// id.
 func TestTrailsNeverMix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type talk struct {
@@ -26,8 +27,8 @@ func TestTrailsNeverMix(t *testing.T) {
 			which := rapid.IntRange(0, n).Draw(t, "conversation")
 			if which == n {
 				talks = append(talks, &talk{
-					system: fmt.Sprint("system ", n), volatile: rapid.Bool().Draw(t, "volatile"), ids: map[string]bool{},
-					said: []string{words.Draw(t, "opener")},
+					system: fmt.Sprint("system ", n), volatile: rapid.Bool().Draw(t, "volatile"),
+					ids: map[string]bool{}, said: []string{words.Draw(t, "opener")},
 				})
 			}
 			c := talks[which]
@@ -58,8 +59,8 @@ func TestTrailsNeverMix(t *testing.T) {
 	})
 }
 
-// TestOpeningsNeverMix: no two conversations that begin with the same few words under the same system prompt get the same id,
-// whatever answers they have in common and whatever is edited.
+// TestOpeningsNeverMix: no two conversations that begin with the same few words under the same system prompt get the
+// same id, whatever answers they have in common and whatever is edited.
 func TestOpeningsNeverMix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := NewTrails(10_000)
@@ -96,8 +97,8 @@ func TestOpeningsNeverMix(t *testing.T) {
 	})
 }
 
-// BenchmarkFollow measures a turn of a long conversation, and the first turn of a new one that looks like one with a long
-// history.
+// BenchmarkFollow measures a turn of a long conversation, and the first turn of a new one that looks like one with a
+// long history.
 func BenchmarkFollow(b *testing.B) {
 	m := NewTrails(100_000)
 	turn := make([]string, 0, 201)

@@ -48,7 +48,9 @@ func growing(s string) *Trail {
 
 // text returns the trail of a plain text prompt.
 func text(s string) *Trail {
-	p := &Trail{Bytes: len(s), Least: 64, Text: xxh3.HashString(s), HashAt: func(n int) uint64 { return xxh3.HashString(s[:n]) }}
+	p := &Trail{Bytes: len(s), Least: 64, Text: xxh3.HashString(s), HashAt: func(n int) uint64 {
+		return xxh3.HashString(s[:n])
+	}}
 	for i := TrailBlock; i <= len(s); i += TrailBlock {
 		p.Blocks = append(p.Blocks, xxh3.HashString("block"+s[:i]))
 	}
@@ -61,46 +63,104 @@ func TestTrailsOfChats(t *testing.T) {
 		turns []*Trail
 		want  string // one letter per turn, equal for turns of one conversation
 	}{
-		{"turns of one conversation", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2", "a2", "u3")}, "aaa"},
-		{"another opener is another conversation", []*Trail{chat("s", "u1"), chat("s", "v1"), chat("s", "v1", "a1", "v2"), chat("s", "u1", "a1", "u2")}, "abba"},
+		{"turns of one conversation", []*Trail{
+			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2", "a2", "u3"),
+		}, "aaa"},
+		{"another opener is another conversation", []*Trail{
+			chat("s", "u1"), chat("s", "v1"), chat("s", "v1", "a1", "v2"), chat("s", "u1", "a1", "u2"),
+		}, "abba"},
 		{"a retry is the same turn", []*Trail{chat("s", "u1"), chat("s", "u1"), chat("s", "u1", "a1", "u2")}, "aaa"},
-		{"the same opener after somebody went on is new", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1"), chat("s", "u1", "b1", "w2")}, "aabb"},
-		{"a date in the system prompt changes nothing", []*Trail{chat("monday", "u1"), chat("tuesday", "u1", "a1", "u2"), chat("wednesday", "u1", "a1", "u2", "a2", "u3")}, "aaa"},
-		{"one task, two agents", []*Trail{chat("coder", "u1"), chat("critic", "u1"), chat("coder", "u1", "a1", "u2"), chat("critic", "u1", "b1", "u2")}, "abab"},
-		{"edited history is a branch", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "edited")}, "aaa"},
-		{"a retry of a later turn", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2", "a2", "u3")}, "aaaa"},
+		{"the same opener after somebody went on is new", []*Trail{
+			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1"), chat("s", "u1", "b1", "w2"),
+		}, "aabb"},
+		{"a date in the system prompt changes nothing", []*Trail{
+			chat("monday", "u1"), chat("tuesday", "u1", "a1", "u2"), chat("wednesday", "u1", "a1", "u2", "a2", "u3"),
+		}, "aaa"},
+		{"one task, two agents", []*Trail{
+			chat("coder", "u1"), chat("critic", "u1"), chat("coder", "u1", "a1", "u2"), chat("critic",
+				"u1", "b1", "u2"),
+		}, "abab"},
+		{"edited history is a branch", []*Trail{
+			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "edited"),
+		}, "aaa"},
+		{"a retry of a later turn", []*Trail{
+			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2"), chat("s", "u1",
+				"a1", "u2", "a2", "u3"),
+		}, "aaaa"},
 		{"a later turn again, after it went on", []*Trail{
-			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2", "a2", "u3"), chat("s", "u1", "a1", "u2"),
+			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2", "a2", "u3"),
+			chat("s", "u1", "a1", "u2"),
 			chat("s", "u1", "a1", "u2", "b2", "w3"), chat("s", "u1", "a1", "u2", "a2", "u3", "a3", "u4"),
 		}, "aaabba"},
 		{"all of it once more, word for word", []*Trail{
 			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2", "a2", "u3"),
-			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2", "a2", "u3"), chat("s", "u1", "a1", "u2", "a2", "u3", "a3", "u4"),
+			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2", "a2", "u3"), chat("s", "u1", "a1",
+				"u2", "a2", "u3", "a3", "u4"),
 		}, "aaabbbb"},
 		{"all of it three times", []*Trail{
-			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1"), chat("s", "u1", "a1", "u2"),
+			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1"),
+			chat("s", "u1", "a1", "u2"),
 		}, "aabbcc"},
 		{"all of it once more as text", []*Trail{
-			text(opener), text(opener + "x"), text(opener + "xy"), text(opener), text(opener + "x"), text(opener + "xy"), text(opener + "xyz"),
+			text(opener), text(opener + "x"), text(opener + "xy"), text(opener), text(opener + "x"),
+			text(opener + "xy"), text(opener + "xyz"),
 		}, "aaabbbb"},
-		{"another answer to the same question is a branch", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "b1", "u2")}, "aaa"},
-		{"two agents begin alike, and one changes its system prompt", []*Trail{chat("coder", "u1"), chat("critic", "u1"), chat("coder at noon", "u1", "a1", "u2"), chat("critic", "u1", "b1", "u2")}, "abcb"},
-		{"the same of one that has gone on", []*Trail{chat("coder", "u1"), chat("coder", "u1", "a1", "u2"), chat("critic", "u1"), chat("coder at noon", "u1", "a1", "u2", "a2", "u3"), chat("critic", "u1", "b1", "u2")}, "aabab"},
-		{"a retry, and then a branch", []*Trail{chat("s", "u1"), chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "edited"), chat("s", "u1", "b1", "w2"), chat("s", "u1", "b1", "edited")}, "aaaabb"},
+		{"another answer to the same question is a branch", []*Trail{
+			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "b1", "u2"),
+		}, "aaa"},
+		{"two agents begin alike, and one changes its system prompt", []*Trail{
+			chat("coder", "u1"), chat("critic", "u1"), chat("coder at noon", "u1", "a1", "u2"), chat("critic",
+				"u1", "b1", "u2"),
+		}, "abcb"},
+		{"the same of one that has gone on", []*Trail{
+			chat("coder", "u1"), chat("coder", "u1", "a1", "u2"), chat("critic", "u1"), chat("coder at noon", "u1",
+				"a1", "u2", "a2", "u3"), chat("critic", "u1", "b1", "u2"),
+		}, "aabab"},
+		{"a retry, and then a branch", []*Trail{
+			chat("s", "u1"), chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "edited"),
+			chat("s", "u1", "b1", "w2"), chat("s", "u1", "b1", "edited"),
+		}, "aaaabb"},
 		{"a system prompt that is another at each turn", []*Trail{
-			chat("1", "u1"), chat("2", "u1", "a1", "u2"), chat("3", "u1"), chat("4", "u1", "b1", "w2"), chat("5", "u1", "a1", "edited"),
-			chat("6", "u1", "b1", "edited"), chat("7", "u1", "a1", "u2", "a2", "u3"), chat("8", "u1", "b1", "w2", "b2", "w3"),
+			chat("1", "u1"), chat("2", "u1", "a1", "u2"), chat("3", "u1"), chat("4", "u1", "b1", "w2"),
+			chat("5", "u1", "a1", "edited"), chat("6", "u1", "b1", "edited"), chat("7", "u1", "a1", "u2", "a2", "u3"),
+			chat("8", "u1", "b1", "w2", "b2", "w3"),
 		}, "aabbabab"},
-		{"the same, and the second is answered alike", []*Trail{chat("1", "u1"), chat("2", "u1", "a1", "u2"), chat("3", "u1"), chat("4", "u1", "a1", "w2"), chat("5", "u1", "a1", "w2", "b2", "w3")}, "aabcc"},
-		{"two agents are answered alike", []*Trail{chat("coder", "u1"), chat("critic", "u1"), chat("coder", "u1", "a1", "u2"), chat("critic", "u1", "a1", "u2"), chat("critic", "u1", "a1", "w2")}, "ababb"},
-		{"two users begin alike", []*Trail{by(1, chat("s", "u1")), by(2, chat("s", "u1")), by(1, chat("s", "u1", "a1", "u2")), by(2, chat("s", "u1", "a1", "u2"))}, "abab"},
-		{"a user who is another at each turn", []*Trail{by(1, chat("s", "u1")), by(2, chat("s", "u1", "a1", "u2"))}, "aa"},
-		{"two users begin alike in text", []*Trail{by(1, text(opener)), by(2, text(opener)), text(opener), by(1, text(opener+"x")), by(2, text(opener+"y")), by(3, text(opener+"z")), by(1, text(opener+"x and so on"))}, "abcabca"},
-		{"a user of text who is another at each turn", []*Trail{by(1, text(opener)), by(2, text(opener+"x")), text(opener + "xy")}, "aaa"},
-		{"two adapters", []*Trail{in(1, chat("s", "u1")), in(2, chat("s", "u1")), in(1, chat("s", "u1", "a1", "u2")), in(2, chat("s", "u1", "a1", "u2"))}, "abab"},
-		{"one message that grows", []*Trail{growing("x"), growing("x and y"), growing("x"), growing("x and z")}, "aabb"},
-		{"compaction is a new conversation", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "summary", "u3")}, "aab"},
-		{"a turn sent with several new messages", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "tool", "tool", "u2"), chat("s", "u1", "a1", "tool", "tool", "u2", "a2", "u3")}, "aaa"},
+		{"the same, and the second is answered alike", []*Trail{
+			chat("1", "u1"), chat("2", "u1", "a1", "u2"), chat("3", "u1"), chat("4", "u1", "a1", "w2"), chat("5", "u1",
+				"a1", "w2", "b2", "w3"),
+		}, "aabcc"},
+		{"two agents are answered alike", []*Trail{
+			chat("coder", "u1"), chat("critic", "u1"), chat("coder", "u1", "a1", "u2"),
+			chat("critic", "u1", "a1", "u2"), chat("critic", "u1", "a1", "w2"),
+		}, "ababb"},
+		{"two users begin alike", []*Trail{
+			by(1, chat("s", "u1")), by(2, chat("s", "u1")), by(1, chat("s", "u1", "a1", "u2")), by(2,
+				chat("s", "u1", "a1", "u2")),
+		}, "abab"},
+		{"a user who is another at each turn", []*Trail{
+			by(1, chat("s", "u1")), by(2, chat("s", "u1", "a1", "u2")),
+		}, "aa"},
+		{"two users begin alike in text", []*Trail{
+			by(1, text(opener)), by(2, text(opener)), text(opener), by(1, text(opener+"x")), by(2, text(opener+"y")),
+			by(3, text(opener+"z")), by(1, text(opener+"x and so on")),
+		}, "abcabca"},
+		{"a user of text who is another at each turn", []*Trail{
+			by(1, text(opener)), by(2, text(opener+"x")), text(opener + "xy"),
+		}, "aaa"},
+		{"two adapters", []*Trail{
+			in(1, chat("s", "u1")), in(2, chat("s", "u1")), in(1, chat("s", "u1", "a1", "u2")), in(2,
+				chat("s", "u1", "a1", "u2")),
+		}, "abab"},
+		{"one message that grows", []*Trail{
+			growing("x"), growing("x and y"), growing("x"), growing("x and z"),
+		}, "aabb"},
+		{"compaction is a new conversation", []*Trail{
+			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "summary", "u3"),
+		}, "aab"},
+		{"a turn sent with several new messages", []*Trail{
+			chat("s", "u1"), chat("s", "u1", "a1", "tool", "tool", "u2"), chat("s", "u1", "a1", "tool",
+				"tool", "u2", "a2", "u3"),
+		}, "aaa"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := follow(NewTrails(100), tt.turns); got != tt.want {
@@ -117,8 +177,8 @@ func opening(n int, p *Trail) *Trail {
 	return p
 }
 
-// TestOpenings: the second turn of a chat whose first was too short to identify it belongs to it, if nobody else can have sent
-// it.
+// TestOpenings: the second turn of a chat whose first was too short to identify it belongs to it, if nobody else can
+// have sent it.
 func TestOpenings(t *testing.T) {
 	short := func(system string, messages ...string) *Trail { return opening(1, chat(system, messages...)) }
 	for _, tt := range []struct {
@@ -126,20 +186,49 @@ func TestOpenings(t *testing.T) {
 		turns []*Trail
 		want  string
 	}{
-		{"turns of one conversation", []*Trail{short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi", "a1", "u2", "a2", "u3")}, "aaa"},
-		{"two say hi, and either may have gone on", []*Trail{short("s", "hi"), short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi", "a1", "v2"), short("s", "hi", "a1", "v2", "a2", "v3")}, "abcdd"},
-		{"nor is it known of those who come later", []*Trail{short("s", "hi"), short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi"), short("s", "hi", "b1", "v2")}, "abcde"},
-		{"one after the other", []*Trail{short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi"), short("s", "hi", "b1", "v2"), short("s", "hi", "a1", "u2", "a2", "u3")}, "aabba"},
-		{"the same, answered alike: the second may be an edit of the first", []*Trail{short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi"), short("s", "hi", "a1", "v2")}, "aabc"},
+		{"turns of one conversation", []*Trail{
+			short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi", "a1", "u2", "a2", "u3"),
+		}, "aaa"},
+		{"two say hi, and either may have gone on", []*Trail{
+			short("s", "hi"), short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi", "a1", "v2"), short("s",
+				"hi", "a1", "v2", "a2", "v3"),
+		}, "abcdd"},
+		{"nor is it known of those who come later", []*Trail{
+			short("s", "hi"), short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi"), short("s",
+				"hi", "b1", "v2"),
+		}, "abcde"},
+		{"one after the other", []*Trail{
+			short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi"), short("s", "hi", "b1", "v2"), short("s",
+				"hi", "a1", "u2", "a2", "u3"),
+		}, "aabba"},
+		{"the same, answered alike: the second may be an edit of the first", []*Trail{
+			short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi"), short("s", "hi", "a1", "v2"),
+		}, "aabc"},
 		{"an edit", []*Trail{short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi", "a1", "edited")}, "aaa"},
-		{"an edit after somebody else said hi", []*Trail{short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi"), short("s", "hi", "a1", "edited"), short("s", "hi", "b1", "v2")}, "aabcb"},
-		{"two system prompts", []*Trail{short("s", "hi"), short("r", "hi"), short("s", "hi", "a1", "u2"), short("r", "hi", "a1", "u2")}, "abab"},
-		{"two users", []*Trail{by(1, short("s", "hi")), by(2, short("s", "hi")), by(1, short("s", "hi", "a1", "u2")), by(2, short("s", "hi", "a1", "u2"))}, "abab"},
+		{"an edit after somebody else said hi", []*Trail{
+			short("s", "hi"), short("s", "hi", "a1", "u2"), short("s", "hi"), short("s", "hi", "a1", "edited"),
+			short("s", "hi", "b1", "v2"),
+		}, "aabcb"},
+		{"two system prompts", []*Trail{
+			short("s", "hi"), short("r", "hi"), short("s", "hi", "a1", "u2"), short("r", "hi", "a1", "u2"),
+		}, "abab"},
+		{"two users", []*Trail{
+			by(1, short("s", "hi")), by(2, short("s", "hi")), by(1, short("s", "hi", "a1", "u2")), by(2,
+				short("s", "hi", "a1", "u2")),
+		}, "abab"},
 		{"a user who did not say hi", []*Trail{by(1, short("s", "hi")), by(2, short("s", "hi", "a1", "u2"))}, "ab"},
 		{"a date in the system prompt", []*Trail{short("monday", "hi"), short("tuesday", "hi", "a1", "u2")}, "aa"},
-		{"two under a date", []*Trail{short("monday", "hi"), short("tuesday", "hi"), short("wednesday", "hi", "a1", "u2")}, "abc"},
-		{"several short turns", []*Trail{opening(5, chat("s", "hi")), opening(5, chat("s", "hi", "ho", "so")), opening(5, chat("s", "hi", "ho", "so", "no", "go")), opening(5, chat("s", "hi", "ho", "so", "no", "go", "a3", "u4"))}, "aaaa"},
-		{"several short turns, and one like them", []*Trail{opening(3, chat("s", "hi")), opening(3, chat("s", "hi", "ho", "so")), opening(3, chat("s", "hi")), opening(3, chat("s", "hi", "ho", "so")), opening(3, chat("s", "hi", "ho", "so", "a2", "u3"))}, "aabcd"},
+		{"two under a date", []*Trail{
+			short("monday", "hi"), short("tuesday", "hi"), short("wednesday", "hi", "a1", "u2"),
+		}, "abc"},
+		{"several short turns", []*Trail{
+			opening(5, chat("s", "hi")), opening(5, chat("s", "hi", "ho", "so")), opening(5, chat("s", "hi",
+				"ho", "so", "no", "go")), opening(5, chat("s", "hi", "ho", "so", "no", "go", "a3", "u4")),
+		}, "aaaa"},
+		{"several short turns, and one like them", []*Trail{
+			opening(3, chat("s", "hi")), opening(3, chat("s", "hi", "ho", "so")), opening(3, chat("s", "hi")),
+			opening(3, chat("s", "hi", "ho", "so")), opening(3, chat("s", "hi", "ho", "so", "a2", "u3")),
+		}, "aabcd"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := follow(NewTrails(100), tt.turns); got != tt.want {
@@ -166,7 +255,8 @@ func TestTrailsOfText(t *testing.T) {
 	head := strings.Repeat("All of these agents share a long preamble. ", 20)
 	a, b := head+"Task one: mend the build.", head+"Task two: write the docs."
 	turns := []*Trail{
-		text(a), text(b), text(a + "\nok\nnext"), text(b + "\nok\nnext"), text(a + "\nok\nnext" + strings.Repeat(" more", 100)),
+		text(a), text(b), text(a + "\nok\nnext"), text(b + "\nok\nnext"),
+		text(a + "\nok\nnext" + strings.Repeat(" more", 100)),
 		text("tiny"), text("tiny and longer"), text(strings.Repeat("x", 64)), text(strings.Repeat("x", 64) + "y"),
 	}
 	if got := follow(NewTrails(100), turns); got != "ababacdee" {
@@ -183,7 +273,8 @@ func TestTrailsAgainstNaiveModel(t *testing.T) {
 		for i := range rapid.IntRange(1, 60).Draw(t, "prompts") {
 			s := strings.Repeat(string(rapid.SampledFrom([]byte("abc")).Draw(t, "head")), 64)
 			for range rapid.IntRange(0, 12).Draw(t, "pieces") {
-				s += strings.Repeat(string(rapid.SampledFrom([]byte("xy")).Draw(t, "letter")), rapid.SampledFrom([]int{1, 7, 64, 100, 128, 300}).Draw(t, "length"))
+				s += strings.Repeat(string(rapid.SampledFrom([]byte("xy")).Draw(t, "letter")),
+					rapid.SampledFrom([]int{1, 7, 64, 100, 128, 300}).Draw(t, "length"))
 			}
 			longest := ""
 			for p := range told {

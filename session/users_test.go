@@ -10,8 +10,8 @@ import (
 )
 
 func TestUsers(t *testing.T) {
-	// Each step is "claim", "said X", "begin", "end" or a duration to wait. The letters are the results of claims, equal for
-	// one conversation.
+	// Each step is "claim", "said X", "begin", "end" or a duration to wait. The letters are the results of claims,
+	// equal for one conversation.
 	for _, row := range []struct{ name, steps, want string }{
 		{"one conversation after the other", "claim begin end claim begin end claim", "aaa"},
 		{"two at once", "claim begin claim begin end end claim claim", "abcd"},

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWalkMissesNothing: a walk returns every entry that exists throughout, as it was last written, however the table is used
-// in between.
+// TestWalkMissesNothing: a walk returns every entry that exists throughout, as it was last written, however the table
+// is used in between.
 func TestWalkMissesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table, now := New(Config{Max: 20}), time.Unix(1_700_000_000, 0)
@@ -42,7 +42,8 @@ func TestWalkMissesNothing(t *testing.T) {
 			id := fmt.Sprint(i)
 			want, there := table.Peek(now, name("", "m", id))
 			k, ok := told[KeyOf("", "m", id)]
-			if there && (!ok || k.Entry.Turns != want.Turns || k.Age != now.Sub(want.Last)) && want.Turns > k.Entry.Turns {
+			if there && (!ok || k.Entry.Turns != want.Turns || k.Age != now.Sub(want.Last)) &&
+				want.Turns > k.Entry.Turns {
 				t.Fatalf("%s has %+v, the walk told %+v", id, want, k)
 			}
 			if there {

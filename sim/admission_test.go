@@ -72,10 +72,11 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// TestAdmissionHurtsNobody: where turns are held, or would be by a rule that takes every session for one that comes back,
-// none waits longer for it: chats with answers in one piece, the tenants beside one that floods the fleet, and turns of a
-// higher priority. 5 % is what a few other placements make. With -long all scenarios and cells, and with the full traces
-// in the directory of the environment variable WARMPATH_TRACES the 54 cells of docs/results.md and four with small caches.
+// TestAdmissionHurtsNobody: where turns are held, or would be by a rule that takes every session for one that comes
+// back, none waits longer for it: chats with answers in one piece, the tenants beside one that floods the fleet, and
+// turns of a higher priority. 5 % is what a few other placements make. With -long all scenarios and cells, and with the
+// full traces in the directory of the environment variable WARMPATH_TRACES the 54 cells of docs/results.md and four
+// with small caches.
 func TestAdmissionHurtsNobody(t *testing.T) {
 	if racing {
 		t.Skip("it runs in one goroutine: the race detector finds nothing here")
@@ -129,8 +130,8 @@ func TestAdmissionHurtsNobody(t *testing.T) {
 				}
 				f[i] = sum(all, len(c.s.fleet))
 			}
-			t.Logf("mean %.0f, p90 %.0f, p99 %.0f ms with admission; without it %.0f, %.0f, %.0f", f[1].mean, f[1].p90, f[1].p99,
-				f[0].mean, f[0].p90, f[0].p99)
+			t.Logf("mean %.0f, p90 %.0f, p99 %.0f ms with admission; without it %.0f, %.0f, %.0f",
+				f[1].mean, f[1].p90, f[1].p99, f[0].mean, f[0].p90, f[0].p99)
 			if f[1].mean > 1.05*f[0].mean || f[1].p90 > 1.05*f[0].p90 || f[1].p99 > 1.1*f[0].p99 {
 				t.Error("it waits longer with admission")
 			}

@@ -31,24 +31,32 @@ func cells() []scenario {
 		return g
 	}
 	prose := drive.Kind{TokenBytes: 4, Latin: 3.7, Starts: 0.93, Marks: 0.3}
-	numbers := drive.Kind{TokenBytes: 2, Latin: 0.6, Starts: 0.3, Digits: 0.6, Marks: 0.8} // where a tokenizer gives each digit a token, as Qwen's does
+	// where a tokenizer gives each digit a token, as Qwen's does
+	numbers := drive.Kind{TokenBytes: 2, Latin: 0.6, Starts: 0.3, Digits: 0.6, Marks: 0.8}
 	return []scenario{
 		{name: "host_cache", fleet: fleetOf(4, func(_ int, c *engine.Config) {
 			c.CacheTokens, c.HostCacheTokens, c.HostTokensPerSecond = 24_000, 400_000, 60_000
 		}), work: chats(func(g *trace.Generator) { g.Conversations, g.PerSecond, g.Think = 400, 4, 20*time.Second })},
 		{
-			name: "recovered", fleet: fleetOf(4, nil), slow: []rig.Slowdown{{At: 10 * time.Second, For: 20 * time.Second, Times: 5}},
+			name: "recovered", fleet: fleetOf(4, nil),
+			slow: []rig.Slowdown{{At: 10 * time.Second, For: 20 * time.Second, Times: 5}},
 			work: chats(func(g *trace.Generator) { g.Conversations = 400 }),
 		},
-		{name: "slot_order", fleet: fleetOf(4, func(_ int, c *engine.Config) { c.SlotOrder, c.Slots, c.ChunkTokens = true, 8, 512 }), work: chats(func(g *trace.Generator) {
-			g.Conversations, g.PerSecond, g.User = 200, 2, 1500
-		})},
+		{
+			name:  "slot_order",
+			fleet: fleetOf(4, func(_ int, c *engine.Config) { c.SlotOrder, c.Slots, c.ChunkTokens = true, 8, 512 }),
+			work: chats(func(g *trace.Generator) {
+				g.Conversations, g.PerSecond, g.User = 200, 2, 1500
+			}),
+		},
 		{name: "unstreamed", whole: 0.9, fleet: fleetOf(4, func(i int, c *engine.Config) {
 			if i == 3 {
 				c.PrefillTokensPerSecond = 3_000
 			}
 		}), work: chats(func(g *trace.Generator) { g.Conversations = 300 })},
-		{name: "fleet_of_64", fleet: fleetOf(64, nil), work: chats(func(g *trace.Generator) { g.Conversations, g.PerSecond = 2400, 60 })},
+		{name: "fleet_of_64", fleet: fleetOf(64, nil), work: chats(func(g *trace.Generator) {
+			g.Conversations, g.PerSecond = 2400, 60
+		})},
 		{name: "first_minute", fleet: fleetOf(8, nil), work: chats(func(g *trace.Generator) {
 			g.Conversations, g.PerSecond, g.Prefixes, g.System, g.Turns = 120, 2, 3, 20_000, 2
 		})},
@@ -63,17 +71,25 @@ func cells() []scenario {
 			work: chats(func(g *trace.Generator) { g.Conversations, g.PerSecond = 1500, 3 }),
 		},
 		{
-			name: "compiles_whole", whole: 1, fleet: fleetOf(4, nil), slow: []rig.Slowdown{{At: 0, For: 30 * time.Second, Times: 30}},
+			name: "compiles_whole", whole: 1, fleet: fleetOf(4, nil),
+			slow: []rig.Slowdown{{At: 0, For: 30 * time.Second, Times: 30}},
 			work: chats(func(g *trace.Generator) { g.Conversations, g.PerSecond = 500, 3 }),
 		},
 		{
 			name: "hiccups", fleet: fleetOf(4, nil), slow: []rig.Slowdown{
-				{At: 10 * time.Second, For: time.Second, Times: 50}, {At: 30 * time.Second, For: time.Second, Times: 50}, {At: 50 * time.Second, For: time.Second, Times: 50},
+				{At: 10 * time.Second, For: time.Second, Times: 50},
+				{At: 30 * time.Second, For: time.Second, Times: 50},
+				{At: 50 * time.Second, For: time.Second, Times: 50},
 			},
 			work: chats(func(g *trace.Generator) { g.Conversations = 400 }),
 		},
-		{name: "reasoning", fleet: fleetOf(4, nil), work: chats(func(g *trace.Generator) { g.Kept, g.Answer, g.PerSecond, g.Turns, g.User = false, 1500, 0.5, 8, 200 })},
-		{name: "tables", kinds: []drive.Kind{prose, numbers}, fleet: fleetOf(4, nil), work: single(800, 8, 300, 3000, 40)},
+		{name: "reasoning", fleet: fleetOf(4, nil), work: chats(func(g *trace.Generator) {
+			g.Kept, g.Answer, g.PerSecond, g.Turns, g.User = false, 1500, 0.5, 8, 200
+		})},
+		{
+			name: "tables", kinds: []drive.Kind{prose, numbers}, fleet: fleetOf(4, nil),
+			work: single(800, 8, 300, 3000, 40),
+		},
 		{name: "behind_one_address", fleet: fleetOf(2, func(_ int, c *engine.Config) {
 			c.AtOnce, c.ChunkTokens, c.Slots, c.CacheTokens = true, 256, 64, 4_000_000
 		}), work: chats(func(g *trace.Generator) {
@@ -92,8 +108,9 @@ func cells() []scenario {
 			g.Kept, g.PerSecond, g.System, g.User, g.Answer, g.Turns = false, 1, 300, 200, 2500, 2
 		})},
 		{
-			name: "adapters", kinds: []drive.Kind{prose, numbers}, adapters: true, fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = 80_000 }),
-			work: chats(func(g *trace.Generator) { g.Conversations, g.PerSecond, g.Think = 400, 3, 10*time.Second }),
+			name: "adapters", kinds: []drive.Kind{prose, numbers}, adapters: true,
+			fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = 80_000 }),
+			work:  chats(func(g *trace.Generator) { g.Conversations, g.PerSecond, g.Think = 400, 3, 10*time.Second }),
 		},
 	}
 }
@@ -117,10 +134,10 @@ func TestCells(t *testing.T) {
 
 var pairs = flag.Int("seeds", 8, "pairs of runs that BenchmarkMechanisms plays of each cell")
 
-// BenchmarkMechanisms plays every scenario and cell with and without each mechanism, from the same seeds. It reports the
-// figures without it as multiples of those with it: the geometric mean over the seeds, and half the width of its 95 % interval.
-// With the full traces in the directory of the environment variable WARMPATH_TRACES it also plays the second halves of the 54
-// cells of docs/results.md, and of the traces with split requests.
+// BenchmarkMechanisms plays every scenario and cell with and without each mechanism, from the same seeds. It reports
+// the figures without it as multiples of those with it: the geometric mean over the seeds, and half the width of its 95
+// % interval. With the full traces in the directory of the environment variable WARMPATH_TRACES it also plays the
+// second halves of the 54 cells of docs/results.md, and of the traces with split requests.
 //
 //	go test ./sim -run '^$' -bench 'Mechanisms/queue' -benchtime 1x -seeds 8
 func BenchmarkMechanisms(b *testing.B) {
@@ -132,9 +149,12 @@ func BenchmarkMechanisms(b *testing.B) {
 		played[cell.name] = cell
 	}
 	for _, c := range traceCells() {
-		played[c.name] = &measured{name: c.name, with: map[uint64]figures{}, play: func(tb testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
-			return c.reader(tb)(seed, change...)
-		}}
+		played[c.name] = &measured{
+			name: c.name, with: map[uint64]figures{},
+			play: func(tb testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
+				return c.reader(tb)(seed, change...)
+			},
+		}
 	}
 	for _, name := range ablation.Names() {
 		for _, cell := range slices.Sorted(maps.Keys(played)) {
@@ -162,18 +182,24 @@ func placedAtOnce(r *drive.Replay) { r.Admission = false }
 func mechanismCells(t testing.TB) []*measured {
 	var out []*measured
 	for _, s := range append(scenarios(), cells()...) {
-		out = append(out, &measured{name: s.name, with: map[uint64]figures{}, play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
-			_, turns := s.play(t, ours(t), seed, append(change, placedAtOnce)...)
-			return sum(turns, len(s.fleet))
-		}})
+		out = append(out, &measured{
+			name: s.name, with: map[uint64]figures{},
+			play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
+				_, turns := s.play(t, ours(t), seed, append(change, placedAtOnce)...)
+				return sum(turns, len(s.fleet))
+			},
+		})
 	}
 	for _, name := range []string{"mooncake_conversation", "mooncake_synthetic", "coding_agent"} {
 		for _, fleet := range []string{"even8", "mixed4"} {
-			out = append(out, &measured{name: "excerpt_" + name + "_" + fleet, with: map[uint64]figures{}, play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
-				r := digestReplay(t, excerpt(t, name), digestFleet(fleet), policy.Default)
-				r.Seed = seed
-				return replayed(t, &r, append(change, placedAtOnce)...)
-			}})
+			out = append(out, &measured{
+				name: "excerpt_" + name + "_" + fleet, with: map[uint64]figures{},
+				play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
+					r := digestReplay(t, excerpt(t, name), digestFleet(fleet), policy.Default)
+					r.Seed = seed
+					return replayed(t, &r, append(change, placedAtOnce)...)
+				},
+			})
 		}
 	}
 	return append(out, splitCells()...)
@@ -206,7 +232,8 @@ func splitCells() []*measured {
 		{"split_free_long_answers", route.WhenFree, fast, preset.Engine, func(g *trace.Generator) { g.Answer = 1500 }},
 		{"split_time_long_answers", route.WhenTime, fast, preset.Engine, func(g *trace.Generator) { g.Answer = 1500 }},
 		{"split_time_agents", route.WhenTime, fast, agents, func(g *trace.Generator) {
-			g.Conversations, g.Turns, g.System, g.Prefixes, g.User, g.Answer, g.Think, g.Long = 240, 20, 20_000, 1, 2500, 400, 3*time.Second, 0
+			g.Conversations, g.Turns, g.System, g.Prefixes, g.User, g.Answer, g.Think, g.Long = 240, 20, 20_000, 1,
+				2500, 400, 3*time.Second, 0
 		}},
 		{"split_free_documents", route.WhenFree, fast, preset.Engine, func(g *trace.Generator) {
 			g.Conversations, g.Turns, g.System, g.Answer, g.Long, g.LongTokens = 800, 1, 500, 150, 0.6, 20_000
@@ -217,15 +244,23 @@ func splitCells() []*measured {
 		if c.change != nil {
 			c.change(&g)
 		}
-		out = append(out, &measured{name: c.name, with: map[uint64]figures{}, play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
-			return replayed(t, splitReplay(t, g.Trace(seed).Half(2), c.when, 0.7, c.link, c.engine, seed), change...)
-		}})
+		out = append(out, &measured{
+			name: c.name, with: map[uint64]figures{},
+			play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
+				return replayed(t,
+					splitReplay(t, g.Trace(seed).Half(2), c.when, 0.7, c.link, c.engine, seed), change...)
+			},
+		})
 	}
 	uneven := preset.Engine
 	uneven.Jitter = 0.05 // the excerpt is the same for all seeds
-	return append(out, &measured{name: "split_time_excerpt_mooncake_synthetic", with: map[uint64]figures{}, play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
-		return replayed(t, splitReplay(t, excerpt(t, "mooncake_synthetic"), route.WhenTime, 0.7, fast, uneven, seed), change...)
-	}})
+	return append(out, &measured{
+		name: "split_time_excerpt_mooncake_synthetic", with: map[uint64]figures{},
+		play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
+			return replayed(t,
+				splitReplay(t, excerpt(t, "mooncake_synthetic"), route.WhenTime, 0.7, fast, uneven, seed), change...)
+		},
+	})
 }
 
 // splitTraces are full traces of split requests; none without them.
@@ -237,10 +272,14 @@ func splitTraces(b *testing.B) []*measured {
 	var out []*measured
 	for _, name := range []string{"mooncake_conversation", "mooncake_synthetic", "coding_agent"} {
 		for _, when := range []route.When{route.WhenTime, route.WhenFree} {
-			out = append(out, &measured{name: fmt.Sprintf("split_%s_%s", when, name), with: map[uint64]figures{}, play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
-				talks := splitTraffic(b, name)(seed)
-				return replayed(t, splitReplay(t, talks, when, 0.7, rig.DefaultTransfer(), preset.Engine, seed), change...)
-			}})
+			out = append(out, &measured{
+				name: fmt.Sprintf("split_%s_%s", when, name), with: map[uint64]figures{},
+				play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
+					talks := splitTraffic(b, name)(seed)
+					return replayed(t,
+						splitReplay(t, talks, when, 0.7, rig.DefaultTransfer(), preset.Engine, seed), change...)
+				},
+			})
 		}
 	}
 	return out
@@ -254,7 +293,9 @@ func prefillers(n int, c engine.Config, d trace.Demand) int {
 }
 
 // splitReplay is eight endpoints that play a trace, with roles or without.
-func splitReplay(t testing.TB, talks *trace.Trace, when route.When, load float64, link rig.Transfer, c engine.Config, seed uint64) *drive.Replay {
+func splitReplay(
+	t testing.TB, talks *trace.Trace, when route.When, load float64, link rig.Transfer, c engine.Config, seed uint64,
+) *drive.Replay {
 	config := policy.Config{Name: policy.Default}.WithDefaults()
 	place, err := policy.New(config)
 	if err != nil {
@@ -282,7 +323,9 @@ func replayed(t testing.TB, r *drive.Replay, change ...func(*drive.Replay)) figu
 		t.Fatal(err)
 	}
 	x := simfigures.Of(r, o, simfigures.Objective{})
-	return figures{hit: x.HitRate, mean: x.TTFT.Mean, p90: x.TTFT.P90, p99: x.TTFT.P99, itl: x.Gap.P99, last: x.E2E.Mean}
+	return figures{
+		hit: x.HitRate, mean: x.TTFT.Mean, p90: x.TTFT.P90, p99: x.TTFT.P99, itl: x.Gap.P99, last: x.E2E.Mean,
+	}
 }
 
 // measured is a cell played with and without a mechanism.
@@ -298,7 +341,9 @@ type measured struct {
 type compared struct{ mean, p90, p99, hit, itl, last paired }
 
 func (c *compared) all() map[string]*paired {
-	return map[string]*paired{"mean": &c.mean, "p90": &c.p90, "p99": &c.p99, "hit": &c.hit, "itl": &c.itl, "last": &c.last}
+	return map[string]*paired{
+		"mean": &c.mean, "p90": &c.p90, "p99": &c.p99, "hit": &c.hit, "itl": &c.itl, "last": &c.last,
+	}
 }
 
 // without switches a mechanism off.

@@ -25,10 +25,10 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the digests anew; read the diff before you commit")
 
-// TestDigests plays the scenarios, cells of traces and cells of split requests, and compares each result with one line of
-// testdata/digests: some readable figures, and a hash of all decisions, predictions and measurements. Where they differ, it says which
-// decision was the first to differ from testdata/decisions.gz. A commit that only moves code leaves both files unchanged; after a
-// change of behaviour -rewrite updates them.
+// TestDigests plays the scenarios, cells of traces and cells of split requests, and compares each result with one line
+// of testdata/digests: some readable figures, and a hash of all decisions, predictions and measurements. Where they
+// differ, it says which decision was the first to differ from testdata/decisions.gz. A commit that only moves code
+// leaves both files unchanged; after a change of behaviour -rewrite updates them.
 func TestDigests(t *testing.T) {
 	kept := map[string]*decisions{}
 	if !*rewrite {
@@ -69,7 +69,8 @@ func TestDigests(t *testing.T) {
 		first := runs[i].difference()
 		switch {
 		case line != want[name] && first == "":
-			t.Errorf("the outputs have changed:\n got %s\nwant %s\nno decision has another place or estimate: see what is not chosen, ends, and measurements", line, want[name])
+			t.Errorf("the outputs have changed:\n got %s\nwant %s\nno decision has another place or estimate: "+
+				"see what is not chosen, ends, and measurements", line, want[name])
 		case line != want[name]:
 			t.Errorf("the outputs have changed:\n got %s\nwant %s\n%s", line, want[name], first)
 		case first != "" || runs[i].want == nil:
@@ -159,7 +160,9 @@ func digestCells(t *testing.T) []digestCell {
 		split.Disaggregation = route.Disaggregation{When: when, Threshold: 3000}
 		replay("split/"+string(when), split)
 		split.Fleet.Endpoints = slices.Clone(split.Fleet.Endpoints)
-		split.Fleet.Endpoints[1].Outages = []rig.Outage{{At: 20 * time.Second, For: 5 * time.Second}, {At: 60 * time.Second, For: time.Second}}
+		split.Fleet.Endpoints[1].Outages = []rig.Outage{
+			{At: 20 * time.Second, For: 5 * time.Second}, {At: 60 * time.Second, For: time.Second},
+		}
 		replay("split/"+string(when)+"/outage", split)
 	}
 	return all
@@ -189,8 +192,8 @@ func digestReplay(t testing.TB, trace *simtrace.Trace, fleet rig.Fleet, by strin
 		t.Fatal(err)
 	}
 	return drive.Replay{
-		Trace: trace, Fleet: fleet, Policy: newPolicy, Queue: policy.Queue(c), Content: true, Load: 0.9, MaxDelay: time.Minute, Seed: 3,
-		Admission: policy.Queue(c) != (route.QueueConfig{}),
+		Trace: trace, Fleet: fleet, Policy: newPolicy, Queue: policy.Queue(c), Content: true, Load: 0.9,
+		MaxDelay: time.Minute, Seed: 3, Admission: policy.Queue(c) != (route.QueueConfig{}),
 	}
 }
 
@@ -210,7 +213,9 @@ func excerpt(t testing.TB, name string) *simtrace.Trace {
 
 func drawnTrace(t *testing.T) *simtrace.Trace {
 	t.Helper()
-	g, err := simtrace.ParseGenerator([]string{"conversations=150", "turns=3", "prefixes=5", "tenants=2", "long=0.1", "burst=3", "flood=20", "think=4s"})
+	g, err := simtrace.ParseGenerator([]string{
+		"conversations=150", "turns=3", "prefixes=5", "tenants=2", "long=0.1", "burst=3", "flood=20", "think=4s",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +241,8 @@ func (d *digest) String() string {
 	if n := len(d.ttft); n > 0 {
 		p90 = d.ttft[n*9/10].Seconds() * 1000
 	}
-	return fmt.Sprintf("turns=%d failed=%d hit=%.4f mean=%.3f p90=%.3f %016x", d.turns, d.failed, float64(d.found)/float64(d.prompt), mean, p90, d.sum.Sum64())
+	return fmt.Sprintf("turns=%d failed=%d hit=%.4f mean=%.3f p90=%.3f %016x",
+		d.turns, d.failed, float64(d.found)/float64(d.prompt), mean, p90, d.sum.Sum64())
 }
 
 func (d *digest) ints(all ...int64) {
@@ -273,8 +279,8 @@ func (d *digest) yes(all ...bool) {
 // listen feeds the digest from the routers of a run.
 func (d *digest) listen(r *drive.Replay) { r.Announced = d.hear }
 
-// hear adds one call of a router: the decision with the terms of every candidate if a policy chose, or the results of an
-// observation.
+// hear adds one call of a router: the decision with the terms of every candidate if a policy chose, or the results of
+// an observation.
 func (d *digest) hear(e *route.Entry) {
 	d.watch.hear(e)
 	d.ints(e.Now.UnixNano())
@@ -287,12 +293,14 @@ func (d *digest) hear(e *route.Entry) {
 	if e.Prefill != nil {
 		d.decision(e.Prefill)
 	}
-	if v := e.View; v != nil && e.Decision.Candidates > 1 && e.Decision.Reason != pick.ReasonPinned && e.Decision.Reason != pick.ReasonHolder {
+	if v := e.View; v != nil && e.Decision.Candidates > 1 && e.Decision.Reason != pick.ReasonPinned &&
+		e.Decision.Reason != pick.ReasonHolder {
 		for i := range v.Candidates {
 			c := &v.Candidates[i]
 			d.words(c.Name)
 			d.ints(int64(c.CachedTokens))
-			d.floats(c.Terms.Wait, c.Terms.Prefill, c.Terms.Transfer, c.Terms.Fixed, c.Terms.Externality, c.Terms.Spread)
+			d.floats(c.Terms.Wait, c.Terms.Prefill, c.Terms.Transfer, c.Terms.Fixed,
+				c.Terms.Externality, c.Terms.Spread)
 		}
 	}
 	if end := e.Ended; end != nil {
@@ -323,7 +331,8 @@ func (d *digest) count(failed bool, prompt, found int, ttft time.Duration) {
 
 func (d *digest) turnout(x *turnout) {
 	d.count(x.Failed, x.PromptTokens, x.CachedTokens, x.TTFT)
-	d.ints(int64(x.Conversation), int64(x.Turn), int64(x.Endpoint), x.Sent.UnixNano(), int64(x.TTFT), int64(x.Took), int64(x.CachedTokens), int64(x.OutputTokens))
+	d.ints(int64(x.Conversation), int64(x.Turn), int64(x.Endpoint), x.Sent.UnixNano(), int64(x.TTFT), int64(x.Took),
+		int64(x.CachedTokens), int64(x.OutputTokens))
 }
 
 // replay adds a replay's turns, router calls and engine counters.
@@ -337,13 +346,16 @@ func (d *digest) replay(t *testing.T, r *drive.Replay) {
 	for i := range o.Turns {
 		x := &o.Turns[i]
 		d.count(x.Failed, r.Trace.Turns[x.Turn].Prompt, x.Cached, x.TTFT)
-		d.ints(int64(x.Turn), int64(x.Endpoint), int64(x.Prefiller), int64(x.Sent), int64(x.TTFT), int64(x.Took), int64(x.Cached), int64(x.Predicted))
-		d.ints(int64(x.Queue), int64(x.Regret), int64(x.Retries), int64(x.Prefill), int64(x.Moved), int64(x.Handed), int64(x.MovedTook))
+		d.ints(int64(x.Turn), int64(x.Endpoint), int64(x.Prefiller), int64(x.Sent), int64(x.TTFT), int64(x.Took),
+			int64(x.Cached), int64(x.Predicted))
+		d.ints(int64(x.Queue), int64(x.Regret), int64(x.Retries), int64(x.Prefill), int64(x.Moved), int64(x.Handed),
+			int64(x.MovedTook))
 		d.words(string(x.Reason), string(x.Why))
 		d.yes(x.First, x.Home, x.Failed)
 	}
 	for _, e := range o.Engines {
-		d.ints(int64(e.PrefillTokens), int64(e.HitTokens), int64(e.HostTokens), int64(e.OutputTokens), int64(e.Evictions), int64(e.Preemptions), int64(e.Steps), int64(e.Busy))
+		d.ints(int64(e.PrefillTokens), int64(e.HitTokens), int64(e.HostTokens), int64(e.OutputTokens),
+			int64(e.Evictions), int64(e.Preemptions), int64(e.Steps), int64(e.Busy))
 	}
 	for _, router := range o.Routers {
 		if s := router.Stats(); s.Leases != 0 || s.DoubleFinished != 0 {

@@ -32,7 +32,9 @@ func draw(seed uint64) drawnSplit {
 	rng := rand.New(rand.NewPCG(seed, 0x647261776e))
 	one := func(of ...float64) float64 { return of[rng.IntN(len(of))] }
 	preset, _ := rig.PresetNamed("reference")
-	d := drawnSplit{engine: preset.Engine, transfer: rig.DefaultTransfer(), traffic: trace.DefaultGenerator(), seed: seed}
+	d := drawnSplit{
+		engine: preset.Engine, transfer: rig.DefaultTransfer(), traffic: trace.DefaultGenerator(), seed: seed,
+	}
 	fleets := [][2]int{{1, 1}, {2, 1}, {1, 2}, {2, 2}, {3, 1}, {5, 3}, {6, 2}, {4, 4}, {3, 5}, {12, 4}, {2, 6}}
 	fleet := fleets[rng.IntN(len(fleets))]
 	d.prefill, d.decode = fleet[0], fleet[1]
@@ -55,8 +57,12 @@ func draw(seed uint64) drawnSplit {
 func documents(seed uint64) drawnSplit {
 	preset, _ := rig.PresetNamed("reference")
 	g := trace.DefaultGenerator()
-	g.Conversations, g.Turns, g.System, g.Prefixes, g.User, g.Answer, g.Think, g.Long = 1500, 4, 1000, 20, 200, 400, 5*time.Second, 0.1
-	return drawnSplit{prefill: 5, decode: 3, traffic: g, load: 0.85, engine: preset.Engine, transfer: rig.DefaultTransfer(), seed: seed}
+	g.Conversations, g.Turns, g.System, g.Prefixes, g.User, g.Answer, g.Think, g.Long = 1500, 4, 1000, 20, 200, 400,
+		5*time.Second, 0.1
+	return drawnSplit{
+		prefill: 5, decode: 3, traffic: g, load: 0.85, engine: preset.Engine,
+		transfer: rig.DefaultTransfer(), seed: seed,
+	}
 }
 
 // play returns the mean times to the first and the last token, in ms.
@@ -68,8 +74,8 @@ func (d *drawnSplit) play(b *testing.B, how route.Disaggregation) [2]float64 {
 		b.Fatal(err)
 	}
 	r := drive.Replay{
-		Trace: d.traffic.Trace(d.seed), Fleet: rig.Split(d.prefill, d.decode, d.engine), Policy: place, Queue: policy.Queue(c),
-		Content: true, Load: d.load, Seed: d.seed, Transfer: d.transfer, Disaggregation: how,
+		Trace: d.traffic.Trace(d.seed), Fleet: rig.Split(d.prefill, d.decode, d.engine), Policy: place,
+		Queue: policy.Queue(c), Content: true, Load: d.load, Seed: d.seed, Transfer: d.transfer, Disaggregation: how,
 	}
 	o, err := r.Run()
 	if err != nil {
@@ -79,8 +85,8 @@ func (d *drawnSplit) play(b *testing.B, how route.Disaggregation) [2]float64 {
 	return [2]float64{f.TTFT.Mean, f.E2E.Mean}
 }
 
-// BenchmarkDrawnSplits compares the rule time with never and always splitting, on fleets, traffic and links that nothing was
-// tuned on, as a multiple of the better of them. Run it with -benchtime 1x.
+// BenchmarkDrawnSplits compares the rule time with never and always splitting, on fleets, traffic and links that
+// nothing was tuned on, as a multiple of the better of them. Run it with -benchtime 1x.
 func BenchmarkDrawnSplits(b *testing.B) {
 	for _, set := range []struct {
 		name string
@@ -92,7 +98,8 @@ func BenchmarkDrawnSplits(b *testing.B) {
 				var ratios, ms [2][]float64
 				for seed := range uint64(set.n) {
 					d := set.draw(seed + 1)
-					got, always := d.play(b, route.Disaggregation{When: route.WhenTime}), d.play(b, route.Disaggregation{When: route.WhenAlways})
+					got, always := d.play(b, route.Disaggregation{When: route.WhenTime}),
+						d.play(b, route.Disaggregation{When: route.WhenAlways})
 					threshold := d.play(b, route.Disaggregation{When: route.WhenTokens, Threshold: 4096})
 					for i := range got {
 						ms[i], ratios[i] = append(ms[i], got[i]), append(ratios[i], got[i]/min(always[i], threshold[i]))

@@ -46,9 +46,9 @@ func (s *scenario) others(seed uint64, turns []turnout) (out []turnout) {
 	return out
 }
 
-// TestFlooded: with a limit of 16 running requests per tenant, one that sends ten times its load changes the others' p95 time
-// to first token by less than a fifth and their hit rate by less than two points. A single seed varies by a fifth itself. Without
-// the limit, the shared queue alone keeps them from waiting as long as the flood does.
+// TestFlooded: with a limit of 16 running requests per tenant, one that sends ten times its load changes the others'
+// p95 time to first token by less than a fifth and their hit rate by less than two points. A single seed varies by a
+// fifth itself. Without the limit, the shared queue alone keeps them from waiting as long as the flood does.
 func TestFlooded(t *testing.T) {
 	t.Parallel()
 	from := fewOf([]uint64{1, 2, 3, 4}, 3)
@@ -70,7 +70,8 @@ func TestFlooded(t *testing.T) {
 			}
 		}
 		f = figuresOfOthers{quantile(all, 0.95), hitRate(all)}
-		t.Logf("%d times, %d running, as one tenant %t: p95 %v, hit %.1f %%", times, running, together, f.p95, 100*f.hit)
+		t.Logf("%d times, %d running, as one tenant %t: p95 %v, hit %.1f %%",
+			times, running, together, f.p95, 100*f.hit)
 		return f
 	}
 	calm, loud := play(1, 16, false), play(10, 16, false)
@@ -83,7 +84,10 @@ func TestFlooded(t *testing.T) {
 		name string
 		f    figuresOfOthers
 	}{
-		{"no flood, `running: 16`", calm}, {"flood, `running: 16`", loud}, {"flood, no limit", shared}, {"flood, no tenants", together},
+		{"no flood, `running: 16`", calm},
+		{"flood, `running: 16`", loud},
+		{"flood, no limit", shared},
+		{"flood, no tenants", together},
 	} {
 		text += fmt.Sprintf("| %s | %s ms | %.1f %% |\n", row.name, thousands(float64(row.f.p95)/1e6), 100*row.f.hit)
 	}
@@ -107,8 +111,8 @@ type figuresOfOthers struct {
 	hit float64
 }
 
-// BenchmarkRunning reports the other tenants' p95 time to first token in ms with bounds of running requests per tenant, without and
-// beside a flood, from eight seeds. It makes the table of bounds in docs/decisions/0027-tenants.md.
+// BenchmarkRunning reports the other tenants' p95 time to first token in ms with bounds of running requests per tenant,
+// without and beside a flood, from eight seeds. It makes the table of bounds in docs/decisions/0027-tenants.md.
 //
 //	go test ./sim -run '^$' -bench Running -benchtime 1x
 func BenchmarkRunning(b *testing.B) {
@@ -123,7 +127,9 @@ func BenchmarkRunning(b *testing.B) {
 							for i := range s.fleet {
 								s.fleet[i].Slots = places
 							}
-							_, turns := s.play(b, ours(b), seed, func(r *drive.Replay) { r.Standing.MaxRunning = running })
+							_, turns := s.play(b, ours(b), seed, func(r *drive.Replay) {
+								r.Standing.MaxRunning = running
+							})
 							all = append(all, s.others(seed, turns)...)
 						}
 						b.ReportMetric(float64(quantile(all, 0.95))/float64(time.Millisecond), unit)

@@ -11,8 +11,8 @@ import (
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
-// TestHostCacheIsLearnt: engines report the capacity of the KV cache, not of host memory. The router infers it from unexpected
-// hits, so its predictions become accurate and conversations stay.
+// TestHostCacheIsLearnt: engines report the capacity of the KV cache, not of host memory. The router infers it from
+// unexpected hits, so its predictions become accurate and conversations stay.
 func TestHostCacheIsLearnt(t *testing.T) {
 	c := engine.DefaultConfig()
 	c.BlockTokens, c.CacheTokens, c.HostCacheTokens, c.HostTokensPerSecond = 16, 60_000, 600_000, 150_000
@@ -24,7 +24,9 @@ func TestHostCacheIsLearnt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := (&drive.Replay{Trace: trace, Fleet: rig.Even(4, c), Policy: p, Queue: policy.Queue(by), Content: true, Load: 0.6, Seed: 1}).Run()
+	o, err := (&drive.Replay{
+		Trace: trace, Fleet: rig.Even(4, c), Policy: p, Queue: policy.Queue(by), Content: true, Load: 0.6, Seed: 1,
+	}).Run()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +42,7 @@ func TestHostCacheIsLearnt(t *testing.T) {
 		}
 	}
 	if 20*off > prompt || 10*home < 9*later {
-		t.Errorf("%d of %d tokens were cached, and %d were mistaken; %d of %d turns at home", cached, prompt, off, home, later)
+		t.Errorf("%d of %d tokens were cached, and %d were mistaken; %d of %d turns at home",
+			cached, prompt, off, home, later)
 	}
 }

@@ -20,8 +20,9 @@ import (
 type kvTelling struct {
 	tokens bool          // the router gets the tokens of each prompt
 	late   time.Duration // delay of a message or reply
-	poll   time.Duration // period of polling, also after first bytes and ends (TensorRT-LLM); 0 sends each step's events at once
-	plain  bool          // poll periodically only
+	// period of polling, also after first bytes and ends (TensorRT-LLM); 0 sends each step's events at once
+	poll  time.Duration
+	plain bool // poll periodically only
 }
 
 const kvBlockTokens = 16
@@ -144,7 +145,9 @@ func (k *kvTeller) tell(now time.Time, engine int) {
 		s := k.streams[engine]
 		s.Apply(k.seq[engine], &kvstream.Batch{At: float64(now.UnixMilli()), Events: events}, &ops)
 		k.seq[engine]++
-		k.Observe(now, route.KVApplied{Endpoint: fmt.Sprint("e", engine), Ops: &ops, Blocks: s.Held(), Size: kvBlockTokens, Asked: asked})
+		k.Observe(now, route.KVApplied{
+			Endpoint: fmt.Sprint("e", engine), Ops: &ops, Blocks: s.Held(), Size: kvBlockTokens, Asked: asked,
+		})
 	})
 }
 
@@ -168,18 +171,24 @@ func (k *kvTeller) tick(now time.Time) {
 }
 
 // kvRun plays a workload on two engines with this cache size. how is nil for engines without events.
-func kvRun(t *testing.T, how *kvTelling, cache int, g trace.Generator, seed uint64) (r *drive.Replay, o *drive.Outcome, evicted uint64) {
+func kvRun(
+	t *testing.T, how *kvTelling, cache int, g trace.Generator, seed uint64,
+) (r *drive.Replay, o *drive.Outcome, evicted uint64) {
 	t.Helper()
-	newPolicy, err := policy.New(policy.Config{Name: "session"}.WithDefaults()) // the test is about predictions, not placement
+	// the test is about predictions, not placement
+	newPolicy, err := policy.New(policy.Config{Name: "session"}.WithDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := engine.DefaultConfig()
 	c.CacheTokens = cache
 	r = &drive.Replay{
-		Trace: g.Trace(seed), Fleet: rig.Even(2, c), Policy: newPolicy, Content: true, IDs: true, Limits: true, Speed: 1, Seed: seed,
+		Trace: g.Trace(seed), Fleet: rig.Even(2, c), Policy: newPolicy, Content: true, IDs: true, Limits: true,
+		Speed: 1, Seed: seed,
 		Reported: func(_ int, r *fleet.Report) { // no engine reports its capacity
-			*r = fleet.Report{Healthy: true, Kind: fleet.KindTRTLLM, Models: r.Models, Slots: 16, BlockTokens: kvBlockTokens}
+			*r = fleet.Report{
+				Healthy: true, Kind: fleet.KindTRTLLM, Models: r.Models, Slots: 16, BlockTokens: kvBlockTokens,
+			}
 		},
 	}
 	if how != nil {
@@ -194,9 +203,9 @@ func kvRun(t *testing.T, how *kvTelling, cache int, g trace.Generator, seed uint
 	return r, o, evicted
 }
 
-// TestEventsTellWhatIsCachedWhenBusy: under eviction and with many concurrent requests, predicted and actual cached tokens
-// differ by less than 1 % of the prompts, however engines report. TensorRT-LLM must be polled, and its blocks have no labels;
-// most important is to poll when an answer starts or ends there, not only periodically.
+// TestEventsTellWhatIsCachedWhenBusy: under eviction and with many concurrent requests, predicted and actual cached
+// tokens differ by less than 1 % of the prompts, however engines report. TensorRT-LLM must be polled, and its blocks
+// have no labels; most important is to poll when an answer starts or ends there, not only periodically.
 func TestEventsTellWhatIsCachedWhenBusy(t *testing.T) {
 	t.Parallel()
 	const quarter = 250 * time.Millisecond
@@ -215,12 +224,16 @@ func TestEventsTellWhatIsCachedWhenBusy(t *testing.T) {
 			{"told at once, with tokens", kvTelling{late: ms(2), tokens: true}, 0.01},
 			{"asked every 250 ms", kvTelling{late: ms(5), poll: quarter, plain: true}, blind / 2},
 			{"asked after first bytes and ends too", kvTelling{late: ms(5), poll: quarter}, 0.01},
-			{"asked after first bytes and ends too, with tokens", kvTelling{late: ms(5), poll: quarter, tokens: true}, 0.01},
+			{"asked after first bytes and ends too, with tokens", kvTelling{
+				late: ms(5), poll: quarter, tokens: true,
+			}, 0.01},
 		} {
 			if off := kvError(t, &c.how, w); off > c.most {
-				t.Errorf("%v conversations a second, %s: off by %.2f %% of the prompts, want at most %.2f %%", w.PerSecond, c.name, 100*off, 100*c.most)
+				t.Errorf("%v conversations a second, %s: off by %.2f %% of the prompts, want at most %.2f %%",
+					w.PerSecond, c.name, 100*off, 100*c.most)
 			} else {
-				t.Logf("%3v conversations a second, %s: off by %.2f %% of the prompts; %.2f %% without events", w.PerSecond, c.name, 100*off, 100*blind)
+				t.Logf("%3v conversations a second, %s: off by %.2f %% of the prompts; %.2f %% without events",
+					w.PerSecond, c.name, 100*off, 100*blind)
 			}
 		}
 	}

@@ -9,9 +9,10 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// TestLeaving: clients of 15 % of the turns leave within five seconds, before or after the first token, and ask again a second later.
-// The others' turns find as much in caches, and wait as long for their first tokens, as with clients that stay and give the
-// engines as much work in the same time: what is computed for those who have left is lost. docs/scenarios.md has the figures.
+// TestLeaving: clients of 15 % of the turns leave within five seconds, before or after the first token, and ask again a
+// second later. The others' turns find as much in caches, and wait as long for their first tokens, as with clients that
+// stay and give the engines as much work in the same time: what is computed for those who have left is lost.
+// docs/scenarios.md has the figures.
 func TestLeaving(t *testing.T) {
 	if racing {
 		t.Skip("it runs in one goroutine: the race detector finds nothing here")
@@ -22,7 +23,8 @@ func TestLeaving(t *testing.T) {
 	}
 	all = slices.DeleteFunc(all, shown)
 	page := tableOf(t, "../docs/scenarios.md", "go test ./sim -run TestLeaving -long -rewrite",
-		"| Scenario | Left, before the first token | More work | Found in caches | as much work | some leave | Mean / p90 | as much work | some leave |", namesOf(all))
+		"| Scenario | Left, before the first token | More work | Found in caches | as much work | some leave | Mean "+
+			"/ p90 | as much work | some leave |", namesOf(all))
 	for _, s := range all {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
@@ -34,24 +36,29 @@ func TestLeaving(t *testing.T) {
 			if !*allSeeds {
 				return
 			}
-			cells := []string{fmt.Sprintf("%s, %s", thousands(float64(l.left)), thousands(float64(l.before))), fmt.Sprintf("%.1f %%", 100*(l.more/12-1))}
+			cells := []string{
+				fmt.Sprintf("%s, %s", thousands(float64(l.left)), thousands(float64(l.before))),
+				fmt.Sprintf("%.1f %%", 100*(l.more/12-1)),
+			}
 			for _, run := range l.runs {
 				cells = append(cells, fmt.Sprintf("%.1f %%", 100*hitRate(run)))
 			}
 			for _, run := range l.runs {
-				cells = append(cells, thousands(1e3*mean(run).Seconds())+" / "+thousands(1e3*quantile(run, 0.9).Seconds()))
+				cells = append(cells,
+					thousands(1e3*mean(run).Seconds())+" / "+thousands(1e3*quantile(run, 0.9).Seconds()))
 			}
 			page.add(s.name, cells...)
 		})
 	}
 }
 
-// leaving is the turns whose clients stay in any case, in three runs: with clients that all stay, with those that give as much work, and
-// with some that leave.
+// leaving is the turns whose clients stay in any case, in three runs: with clients that all stay, with those that give
+// as much work, and with some that leave.
 type leaving struct {
 	runs         [3][]turnout
-	left, before int     // turns that were left, and before their first token
-	more         float64 // sum over seeds of the work with some that leave, as a multiple of that with clients that stay
+	left, before int // turns that were left, and before their first token
+	// sum over seeds of the work with some that leave, as a multiple of that with clients that stay
+	more float64
 }
 
 func (l *leaving) play(t *testing.T, s *scenario, seed uint64) {
@@ -79,7 +86,9 @@ func (l *leaving) play(t *testing.T, s *scenario, seed uint64) {
 				t.Errorf("turn %d failed", x.Turn)
 			}
 			if !gone[x.Turn] {
-				l.runs[i] = append(l.runs[i], turnout{TTFT: x.TTFT, PromptTokens: turns[x.Turn].Prompt, CachedTokens: x.Cached})
+				l.runs[i] = append(l.runs[i], turnout{
+					TTFT: x.TTFT, PromptTokens: turns[x.Turn].Prompt, CachedTokens: x.Cached,
+				})
 			}
 		}
 	}

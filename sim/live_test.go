@@ -31,9 +31,9 @@ import (
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
-// TestLiveDecidesAsSimulated plays a trace twice: through the live proxy, the locked fleet and simulated engines over HTTP, on
-// a virtual clock; and through the simulator, which only gets what the proxy read of each body and its seeds. Both give equal
-// logs of decisions and events, to the nanosecond.
+// TestLiveDecidesAsSimulated plays a trace twice: through the live proxy, the locked fleet and simulated engines over
+// HTTP, on a virtual clock; and through the simulator, which only gets what the proxy read of each body and its seeds.
+// Both give equal logs of decisions and events, to the nanosecond.
 func TestLiveDecidesAsSimulated(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -63,8 +63,8 @@ func TestLiveDecidesAsSimulated(t *testing.T) {
 				}
 			}
 			r := drive.Replay{
-				Trace: g.Trace(5), Fleet: engines, Policy: shadowPolicies(t, by)[0].New, Queue: policy.Queue(policy.Config{Name: by}),
-				Content: true, IDs: c.ids, Load: c.load, Seed: 2,
+				Trace: g.Trace(5), Fleet: engines, Policy: shadowPolicies(t, by)[0].New,
+				Queue: policy.Queue(policy.Config{Name: by}), Content: true, IDs: c.ids, Load: c.load, Seed: 2,
 			}
 			l := &liveRun{replay: &r, requests: make([]fleet.Request, len(r.Trace.Turns))}
 			synctest.Test(t, func(t *testing.T) { l.run(t) })
@@ -77,7 +77,9 @@ func TestLiveDecidesAsSimulated(t *testing.T) {
 				t.Fatal(err)
 			}
 			compareLogs(t, l.log.lines, log.lines)
-			if c.load > 1 && !slices.ContainsFunc(log.lines, func(s string) bool { return strings.Contains(s, "called") }) {
+			if c.load > 1 && !slices.ContainsFunc(log.lines, func(s string) bool {
+				return strings.Contains(s, "called")
+			}) {
 				t.Error("nobody stood in line")
 			}
 			if n := 3 * len(o.Turns); len(log.lines) < n {
@@ -122,7 +124,8 @@ func (l *decisionLog) hear(e *route.Entry) {
 			return
 		}
 		l.asked[d.Lease] = e.Request.ID
-		line("%s -> %s %s, first %v, %d of %d tokens cached, ttft %v ms, %d candidates, waits %t", e.Request.ID, d.Endpoint.Name, d.Reason, d.FirstTurn, d.CachedTokens, d.PromptTokens, d.TTFTMs, d.Candidates, d.Queued)
+		line("%s -> %s %s, first %v, %d of %d tokens cached, ttft %v ms, %d candidates, waits %t", e.Request.ID,
+			d.Endpoint.Name, d.Reason, d.FirstTurn, d.CachedTokens, d.PromptTokens, d.TTFTMs, d.Candidates, d.Queued)
 	case route.FirstByte:
 		line("%s first", l.asked[ev.Lease])
 	case route.Finished:
@@ -138,7 +141,9 @@ func compareLogs(t *testing.T, live, simulated []string) {
 	for i := range min(len(live), len(simulated)) {
 		if live[i] != simulated[i] {
 			from := max(0, i-3)
-			t.Fatalf("line %d differs\nlive:\n%s\nsimulated:\n%s", i, strings.Join(live[from:min(i+3, len(live))], "\n"), strings.Join(simulated[from:min(i+3, len(simulated))], "\n"))
+			t.Fatalf("line %d differs\nlive:\n%s\nsimulated:\n%s",
+				i, strings.Join(live[from:min(i+3, len(live))], "\n"),
+				strings.Join(simulated[from:min(i+3, len(simulated))], "\n"))
 		}
 	}
 	if len(live) != len(simulated) {
@@ -168,7 +173,8 @@ func (l *liveRun) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	router := live.New(route.New(route.Config{Policy: r.Policy, Queue: r.Queue}), time.Now, live.Listener{Entry: l.hear})
+	router := live.New(route.New(route.Config{Policy: r.Policy, Queue: r.Queue}), time.Now,
+		live.Listener{Entry: l.hear})
 	declared := route.Declared{Source: "live"}
 	l.engines = map[string]*enginetest.Server{}
 	for _, e := range r.Fleet.Endpoints {
@@ -178,7 +184,9 @@ func (l *liveRun) run(t *testing.T) {
 		}
 		defer s.Close()
 		l.engines[e.Name] = s
-		declared.Endpoints = append(declared.Endpoints, fleet.Endpoint{Name: e.Name, URL: "http://" + e.Name, Weight: 1})
+		declared.Endpoints = append(declared.Endpoints, fleet.Endpoint{
+			Name: e.Name, URL: "http://" + e.Name, Weight: 1,
+		})
 	}
 	router.Observe(declared)
 	for _, e := range r.Fleet.Endpoints {
@@ -193,7 +201,8 @@ func (l *liveRun) run(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.door = proxy.New(proxy.Options{
-		Config: proxy.Config{NeedsContent: true, ByContent: true}, Fleet: router, Transport: l, Parser: parser, Log: slog.New(slog.DiscardHandler),
+		Config: proxy.Config{NeedsContent: true, ByContent: true}, Fleet: router, Transport: l, Parser: parser,
+		Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	l.gate.init()
@@ -243,7 +252,8 @@ func (l *liveRun) hear(e *route.Entry) {
 // kept copies a trail. HashAt is called only for possible ends of earlier prompts.
 func (l *liveRun) kept(from *session.Trail) *session.Trail {
 	to := *from
-	to.Marks, to.StrictMarks, to.Blocks = slices.Clone(from.Marks), slices.Clone(from.StrictMarks), slices.Clone(from.Blocks)
+	to.Marks, to.StrictMarks, to.Blocks = slices.Clone(from.Marks), slices.Clone(from.StrictMarks),
+		slices.Clone(from.Blocks)
 	hashes := map[int]uint64{}
 	for i := range l.replay.Trace.Turns {
 		if n := l.replay.Trace.Turns[i].Prompt * text.TokenBytes; n < from.Bytes {
@@ -278,7 +288,8 @@ func (l *liveRun) converse(session int, start time.Duration) {
 			"model": "m", "prompt": trace.Text(i), "max_tokens": turn.Output, "ignore_eos": true, "stream": true,
 			"stream_options": map[string]bool{"include_usage": true},
 		})
-		req, _ := http.NewRequestWithContext(l.t.Context(), http.MethodPost, "http://door/v1/completions", bytes.NewReader(body))
+		req, _ := http.NewRequestWithContext(l.t.Context(), http.MethodPost, "http://door/v1/completions",
+			bytes.NewReader(body))
 		if l.replay.IDs {
 			req.Header.Set("X-Session-Id", trace.Sessions[session].ID)
 		}
@@ -328,11 +339,14 @@ func (l *liveRun) RoundTrip(r *http.Request) (*http.Response, error) {
 		l.engines[r.URL.Host].ServeHTTP(w, inner)
 		w.WriteHeader(http.StatusOK)
 	}()
-	return &http.Response{StatusCode: <-w.begun, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.header, Body: reader, ContentLength: -1, Request: r}, nil
+	return &http.Response{
+		StatusCode: <-w.begun, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.header, Body: reader,
+		ContentLength: -1, Request: r,
+	}, nil
 }
 
-// wire is an engine's connection. Simultaneous answers arrive one after another in the order of their requests, as in an
-// engine's step.
+// wire is an engine's connection. Simultaneous answers arrive one after another in the order of their requests, as in
+// an engine's step.
 type wire struct {
 	header http.Header
 	gate   *gate

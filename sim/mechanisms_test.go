@@ -10,25 +10,31 @@ import (
 	"github.com/warmpath/warmpath/route/ablation"
 )
 
-// setUps are what people run, each played by some cells. Cells that were made for one mechanism are one set-up together.
+// setUps are what people run, each played by some cells. Cells that were made for one mechanism are one set-up
+// together.
 func setUps() map[string][]string {
 	return map[string][]string{
-		"mixed GPUs":                {"uneven", "unstreamed", "documents", "excerpt_mooncake_conversation_mixed4", "excerpt_mooncake_synthetic_mixed4"},
+		"mixed GPUs": {
+			"uneven", "unstreamed", "documents", "excerpt_mooncake_conversation_mixed4",
+			"excerpt_mooncake_synthetic_mixed4",
+		},
 		"short prompts, mixed GPUs": {"short_uneven"},
-		"bursts near capacity":      {"bursts", "overload", "excerpt_mooncake_conversation_mixed4", "excerpt_mooncake_synthetic_mixed4"},
-		"one-turn batches":          {"templates", "documents", "essays", "short"},
-		"scarce places or memory":   {"chat", "full_caches", "essays", "documents", "reasoning_uneven_caches"},
-		"agents with full caches":   {"agents", "excerpt_coding_agent_even8", "excerpt_coding_agent_mixed4"},
-		"reasoning":                 {"reasoning", "reasoning_uneven_caches"},
-		"a host tier":               {"host_cache"},
-		"a new fleet":               {"table", "uneven", "hot_prefix", "join", "first_minute"},
-		"an engine that warms up":   {"compiles", "compiles_whole", "hiccups"},
-		"engines at one address":    {"behind_one_address"},
-		"split, answers":            {"split_free_documents"},
-		"split, small caches":       {"split_time_small_cache"},
-		"split, slow links":         {"split_time_slow_link", "split_free_slow_link"},
-		"split, agents":             {"split_time_agents"},
-		"split, a long trace":       {"split_time_excerpt_mooncake_synthetic"},
+		"bursts near capacity": {
+			"bursts", "overload", "excerpt_mooncake_conversation_mixed4", "excerpt_mooncake_synthetic_mixed4",
+		},
+		"one-turn batches":        {"templates", "documents", "essays", "short"},
+		"scarce places or memory": {"chat", "full_caches", "essays", "documents", "reasoning_uneven_caches"},
+		"agents with full caches": {"agents", "excerpt_coding_agent_even8", "excerpt_coding_agent_mixed4"},
+		"reasoning":               {"reasoning", "reasoning_uneven_caches"},
+		"a host tier":             {"host_cache"},
+		"a new fleet":             {"table", "uneven", "hot_prefix", "join", "first_minute"},
+		"an engine that warms up": {"compiles", "compiles_whole", "hiccups"},
+		"engines at one address":  {"behind_one_address"},
+		"split, answers":          {"split_free_documents"},
+		"split, small caches":     {"split_time_small_cache"},
+		"split, slow links":       {"split_time_slow_link", "split_free_slow_link"},
+		"split, agents":           {"split_time_agents"},
+		"split, a long trace":     {"split_time_excerpt_mooncake_synthetic"},
 	}
 }
 
@@ -70,9 +76,9 @@ func mechanisms() []mechanism {
 // firstJudge is added to the seeds: mechanisms were chosen by seeds from 201 on.
 const firstJudge = 400
 
-// TestMechanisms: none of the mechanisms is worth nothing. Without it the figure over all cells of its set-up is worse: with -long by 1 %
-// at least, from the seeds of docs/mechanisms.md, whose table it compares; otherwise it is not better by 5 %, from two seeds. One that fails is
-// to be removed, with its constants, cells and row.
+// TestMechanisms: none of the mechanisms is worth nothing. Without it the figure over all cells of its set-up is worse:
+// with -long by 1 % at least, from the seeds of docs/mechanisms.md, whose table it compares; otherwise it is not better
+// by 5 %, from two seeds. One that fails is to be removed, with its constants, cells and row.
 func TestMechanisms(t *testing.T) {
 	if racing {
 		t.Skip("it runs in one goroutine: the race detector finds nothing here")
@@ -110,7 +116,8 @@ func TestMechanisms(t *testing.T) {
 				byName[cell].pairsFrom(t, &got, m.name, firstJudge+1, seeds)
 			}
 			if times, _ := got.all()[m.figure].interval(); times < least {
-				t.Errorf("it is worth nothing any more: without it the %s of %q is %.3f times as much. Remove it", m.figure, m.setUp, times)
+				t.Errorf("it is worth nothing any more: without it the %s of %q is %.3f times as much. Remove it",
+					m.figure, m.setUp, times)
 			}
 			if !*allSeeds {
 				return

@@ -14,8 +14,8 @@ import (
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
-// chats is a trace in Mooncake's format: 60 conversations of up to six turns, each turn two blocks longer than the previous
-// one.
+// chats is a trace in Mooncake's format: 60 conversations of up to six turns, each turn two blocks longer than the
+// previous one.
 func chats(t testing.TB, seed uint64) *simtrace.Trace {
 	t.Helper()
 	type line struct {
@@ -40,7 +40,9 @@ func chats(t testing.TB, seed uint64) *simtrace.Trace {
 			ids[c] = append(ids[c], next)
 			next++
 		}
-		lines = append(lines, line{float64(at * 1000), 512*len(ids[c]) - 100, 20 + rng.IntN(60), append([]int(nil), ids[c]...)})
+		lines = append(lines, line{
+			float64(at * 1000), 512*len(ids[c]) - 100, 20 + rng.IntN(60), append([]int(nil), ids[c]...),
+		})
 	}
 	var text strings.Builder
 	for _, l := range lines {
@@ -66,7 +68,9 @@ func replay(t testing.TB, name string, seed uint64) float64 {
 		}
 		fleet.Endpoints = append(fleet.Endpoints, rig.Endpoint{Name: string(rune('a' + i)), Engine: c})
 	}
-	r := drive.Replay{Trace: chats(t, seed), Fleet: fleet, Content: true, Load: 0.7, Seed: seed, Oracle: name == drive.OracleName}
+	r := drive.Replay{
+		Trace: chats(t, seed), Fleet: fleet, Content: true, Load: 0.7, Seed: seed, Oracle: name == drive.OracleName,
+	}
 	if !r.Oracle {
 		make, err := policy.New(policy.Config{Name: name})
 		if err != nil {
@@ -91,7 +95,8 @@ func replay(t testing.TB, name string, seed uint64) float64 {
 	return sum.Seconds() * 1000 / float64(len(out.Turns))
 }
 
-// TestOracleKnowsBest: on an uneven fleet no policy answers sooner on average than the oracle, and results are repeatable.
+// TestOracleKnowsBest: on an uneven fleet no policy answers sooner on average than the oracle, and results are
+// repeatable.
 func TestOracleKnowsBest(t *testing.T) {
 	total := func(name string) (sum float64) {
 		for seed := uint64(1); seed <= 5; seed++ {

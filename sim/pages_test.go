@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/internal/madeby"
 )
 
-// rowsOf is a table of a page whose rows are made by parallel tests. After all have ended, and if -long was given, the table is
-// compared with the page; -rewrite writes it there.
+// rowsOf is a table of a page whose rows are made by parallel tests. After all have ended, and if -long was given, the
+// table is compared with the page; -rewrite writes it there.
 type rowsOf struct {
 	file, command string
 	heading       string
@@ -78,7 +78,8 @@ func newScenarioTables(t *testing.T) scenarioTables {
 	return scenarioTables{
 		tableOf(t, file, command+" # times", heading, namesOf(scenarios())),
 		tableOf(t, file, command+" # least_ttft",
-			"| Scenario | Tokens found in caches | Mean | p50 | p90 | p99 | Variation of first turns | Within two seconds | Answer tokens a second |", namesOf(scenarios())),
+			"| Scenario | Tokens found in caches | Mean | p50 | p90 | p99 | Variation of first turns | Within two "+
+				"seconds | Answer tokens a second |", namesOf(scenarios())),
 	}
 }
 
@@ -97,6 +98,7 @@ func (p *scenarioTables) add(t *testing.T, s *scenario, us figures, them map[str
 		cells = append(cells, thousands(f.mean)+" / "+thousands(f.p90))
 	}
 	p.times.add(s.name, cells...)
-	p.ours.add(s.name, fmt.Sprintf("%.1f %%", 100*us.hit), thousands(us.mean)+" ms", thousands(us.p50)+" ms", thousands(us.p90)+" ms", thousands(us.p99)+" ms",
+	p.ours.add(s.name, fmt.Sprintf("%.1f %%", 100*us.hit), thousands(us.mean)+" ms", thousands(us.p50)+" ms",
+		thousands(us.p90)+" ms", thousands(us.p99)+" ms",
 		fmt.Sprintf("%.0f %%", 100*us.cv), fmt.Sprintf("%.1f %%", 100*us.good), thousands(us.rate))
 }

@@ -11,8 +11,8 @@ import (
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
-// TestEveryPolicyMayQueue: with any policy the router's queue holds prompts before busy engines, all of them come to an end, and
-// without the queue none waits at the router.
+// TestEveryPolicyMayQueue: with any policy the router's queue holds prompts before busy engines, all of them come to an
+// end, and without the queue none waits at the router.
 func TestEveryPolicyMayQueue(t *testing.T) {
 	g := simtrace.DefaultGenerator()
 	g.Conversations = 250
@@ -25,7 +25,8 @@ func TestEveryPolicyMayQueue(t *testing.T) {
 			}
 			waited := 0
 			r := drive.Replay{
-				Trace: trace, Fleet: rig.Even(2, engine.DefaultConfig()), Policy: p, Queue: q, Content: true, Load: 1.3, Seed: 1,
+				Trace: trace, Fleet: rig.Even(2, engine.DefaultConfig()), Policy: p, Queue: q, Content: true,
+				Load: 1.3, Seed: 1,
 				Announced: func(e *route.Entry) {
 					if e.Decision != nil && e.Decision.Queued {
 						waited++

@@ -12,8 +12,8 @@ import (
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
-// BenchmarkReplay replays the full traces in the directory of the environment variable WARMPATH_TRACES on 8 endpoints at load
-// 0.7.
+// BenchmarkReplay replays the full traces in the directory of the environment variable WARMPATH_TRACES on 8 endpoints
+// at load 0.7.
 func BenchmarkReplay(b *testing.B) {
 	folder := os.Getenv("WARMPATH_TRACES")
 	if folder == "" {
@@ -40,7 +40,10 @@ func BenchmarkReplay(b *testing.B) {
 			b.Run(name+"/"+by, func(b *testing.B) {
 				var figures simfigures.Figures
 				for b.Loop() {
-					r := drive.Replay{Trace: trace, Fleet: rig.Even(8, preset.Engine), Policy: newPolicy, Content: reads, IDs: !reads, Load: 0.7, Seed: 1}
+					r := drive.Replay{
+						Trace: trace, Fleet: rig.Even(8, preset.Engine), Policy: newPolicy, Content: reads, IDs: !reads,
+						Load: 0.7, Seed: 1,
+					}
 					o, err := r.Run()
 					if err != nil {
 						b.Fatal(err)

@@ -16,9 +16,10 @@ func firstTurnCV(turns []turnout, endpoints int) float64 {
 	return variation(counts)
 }
 
-// TestRivalsAsMeasured compares rivals with measurements of the original programs with this workload on four simulated engines
-// over HTTP: SMG 1.13.0 cache_aware without ids had 89.7 % of the prompt tokens cached (TTFT mean 76 ms, p50 59, p90 139, p99
-// 314, of which 11 ms are HTTP, seed 7), and vllm-router 0.1.17 consistent_hash with ids 89.1 % (77, 60, 143, 317).
+// TestRivalsAsMeasured compares rivals with measurements of the original programs with this workload on four simulated
+// engines over HTTP: SMG 1.13.0 cache_aware without ids had 89.7 % of the prompt tokens cached (TTFT mean 76 ms, p50
+// 59, p90 139, p99 314, of which 11 ms are HTTP, seed 7), and vllm-router 0.1.17 consistent_hash with ids 89.1 % (77,
+// 60, 143, 317).
 func TestRivalsAsMeasured(t *testing.T) {
 	tests := []struct {
 		name            string
@@ -30,8 +31,8 @@ func TestRivalsAsMeasured(t *testing.T) {
 		{"smg.cache_aware", false, 0.897, 0.012, 76, 139, 0, 0.6},
 		{"vllmrouter.consistent_hash", true, 0.891, 0.02, 77, 143, 0, 0.25},
 		{"vllmrouter.sticky_least_loaded", true, 0.9, 0.02, 77, 143, 0, 0.01},
-		// The common system prompt matches for every request, and these two consider nothing else: all requests go to one
-		// endpoint, which can just about serve them, so that its hit rate differs from seed to seed.
+		// The common system prompt matches for every request, and these two consider nothing else: all requests go to
+		// one endpoint, which can just about serve them, so that its hit rate differs from seed to seed.
 		{"stack.prefixaware", false, 0.88, 0.05, math.Inf(1), math.Inf(1), 1.73, 1.74},
 		{"ray.prefix_pow2", false, 0.88, 0.05, math.Inf(1), math.Inf(1), 1.73, 1.74},
 	}
@@ -44,7 +45,8 @@ func TestRivalsAsMeasured(t *testing.T) {
 		}
 		t.Logf("%s: hit %.3f, TTFT mean %.0f ms, p90 %.0f ms, first-turn CV %.2f", tt.name, hit, mean, p90, cv)
 		if math.Abs(hit-tt.hit) > tt.within || mean > tt.meanMs || p90 > tt.p90Ms || cv < tt.leastCV || cv > tt.mostCV {
-			t.Errorf("%s: hit %.3f, mean %.0f ms, p90 %.0f ms, first-turn CV %.2f: not what was measured", tt.name, hit, mean, p90, cv)
+			t.Errorf("%s: hit %.3f, mean %.0f ms, p90 %.0f ms, first-turn CV %.2f: not what was measured",
+				tt.name, hit, mean, p90, cv)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
-// TestRoutersThatHearAtOnceAreOne: a policy that only uses the router's accounts and beliefs places every turn alike under one
-// router and under four with instant news.
+// TestRoutersThatHearAtOnceAreOne: a policy that only uses the router's accounts and beliefs places every turn alike
+// under one router and under four with instant news.
 func TestRoutersThatHearAtOnceAreOne(t *testing.T) {
 	f, err := os.Open(filepath.Join("trace", "testdata", "traces", "mooncake_conversation.jsonl"))
 	if err != nil {
@@ -34,7 +34,10 @@ func TestRoutersThatHearAtOnceAreOne(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := drive.Replay{Trace: trace, Fleet: rig.Mixed(4, c), Policy: p, Content: true, Load: 0.8, Seed: 3, Routers: routers, Share: true}
+			r := drive.Replay{
+				Trace: trace, Fleet: rig.Mixed(4, c), Policy: p, Content: true, Load: 0.8, Seed: 3,
+				Routers: routers, Share: true,
+			}
 			o, err := r.Run()
 			if err != nil {
 				t.Fatal(err)
@@ -45,7 +48,8 @@ func TestRoutersThatHearAtOnceAreOne(t *testing.T) {
 		if !slices.Equal(one, four) {
 			for i := range one {
 				if one[i] != four[i] {
-					t.Errorf("%s: turn %d of %d: %+v under one router, %+v under four", name, i, len(one), one[i], four[i])
+					t.Errorf("%s: turn %d of %d: %+v under one router, %+v under four",
+						name, i, len(one), one[i], four[i])
 					break
 				}
 			}
@@ -53,8 +57,8 @@ func TestRoutersThatHearAtOnceAreOne(t *testing.T) {
 	}
 }
 
-// TestRoutersWithQueuesGoOn: a request queued at one of several routers is sent although its engine's work belongs to others,
-// with and without news.
+// TestRoutersWithQueuesGoOn: a request queued at one of several routers is sent although its engine's work belongs to
+// others, with and without news.
 func TestRoutersWithQueuesGoOn(t *testing.T) {
 	g := simtrace.DefaultGenerator()
 	g.Conversations = 200

@@ -94,10 +94,13 @@ func (s *scenario) run(t testing.TB, by router, seed uint64) []turnout {
 }
 
 // play is run, and also returns the final routers. change may change the run.
-func (s *scenario) play(t testing.TB, by router, seed uint64, change ...func(*drive.Replay)) (*drive.Outcome, []turnout) {
+func (s *scenario) play(
+	t testing.TB, by router, seed uint64, change ...func(*drive.Replay),
+) (*drive.Outcome, []turnout) {
 	t.Helper()
 	r := drive.Replay{
-		Trace: trace.Of(s.conversations(seed), true), Policy: by.make, Queue: policy.Queue(policy.Config{Name: by.name}), Content: true, IDs: by.ids,
+		Trace: trace.Of(s.conversations(seed), true), Policy: by.make,
+		Queue: policy.Queue(policy.Config{Name: by.name}), Content: true, IDs: by.ids,
 		Speed: 1, Seed: seed, Whole: s.whole, Kinds: s.kinds, Limits: !s.unlimited,
 		Admission: *admission && policy.Queue(policy.Config{Name: by.name}) != (route.QueueConfig{}),
 	}
@@ -131,7 +134,10 @@ func (s *scenario) play(t testing.TB, by router, seed uint64, change ...func(*dr
 	for i := range o.Turns {
 		x := &o.Turns[i]
 		q := &r.Trace.Turns[x.Turn]
-		turns[i] = turnout{q.Session, q.Number, x.Endpoint, start.Add(x.Sent), x.TTFT, x.Took, q.Prompt, x.Cached, x.Predicted, q.Output, x.Failed}
+		turns[i] = turnout{
+			q.Session, q.Number, x.Endpoint, start.Add(x.Sent), x.TTFT, x.Took, q.Prompt, x.Cached, x.Predicted,
+			q.Output, x.Failed,
+		}
 	}
 	return o, turns
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// smgCacheAware is the cache_aware policy of SMG, and of SGLang's router before it, up to SMG 1.12, with the defaults of its
-// command line: a prefix tree of all prompts, common to the endpoints of a model, whose nodes know which endpoints were sent
-// them and when. Blocks name all bytes before them, so a table of blocks is that tree, cut every 128 bytes. (policy/rivals has
-// the rule of SMG 1.13, with other thresholds.)
+// smgCacheAware is the cache_aware policy of SMG, and of SGLang's router before it, up to SMG 1.12, with the defaults
+// of its command line: a prefix tree of all prompts, common to the endpoints of a model, whose nodes know which
+// endpoints were sent them and when. Blocks name all bytes before them, so a table of blocks is that tree, cut every
+// 128 bytes. (policy/rivals has the rule of SMG 1.13, with other thresholds.)
 //
-// While loads are unbalanced (most - least outstanding requests above absolute, and most above relative times least) the least
-// loaded endpoint is picked. Otherwise a prompt with more than threshold in the tree goes to the least loaded endpoint with the
-// match, and any other to the least loaded. Load is outstanding requests; ties go to the endpoint that was sent fewer requests,
-// then to the first. The prompt is recorded for the endpoint picked.
+// While loads are unbalanced (most - least outstanding requests above absolute, and most above relative times least)
+// the least loaded endpoint is picked. Otherwise a prompt with more than threshold in the tree goes to the least loaded
+// endpoint with the match, and any other to the least loaded. Load is outstanding requests; ties go to the endpoint
+// that was sent fewer requests, then to the first. The prompt is recorded for the endpoint picked.
 type smgCacheAware struct {
 	threshold float64
 	absolute  int

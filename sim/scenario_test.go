@@ -15,7 +15,8 @@ import (
 
 var seeds = []uint64{1, 2, 3}
 
-// seeds are the scenario's seeds: more of them if p90 varies up to tenfold between seeds, or lies where times are steepest.
+// seeds are the scenario's seeds: more of them if p90 varies up to tenfold between seeds, or lies where times are
+// steepest.
 func (s *scenario) seeds() []uint64 {
 	switch s.name {
 	case "agents", "full_caches", "templates":
@@ -26,7 +27,8 @@ func (s *scenario) seeds() []uint64 {
 
 var admission = flag.Bool("admission", true, "play the scenarios with admission, as is the default")
 
-var allSeeds = flag.Bool("long", false, "play each scenario from all its seeds, as the benchmarks do that give the figures of docs/scenarios.md")
+var allSeeds = flag.Bool("long", false,
+	"play each scenario from all its seeds, as the benchmarks do that give the figures of docs/scenarios.md")
 
 // fewOf are the first seeds; all with -long.
 func fewOf(all []uint64, few int) []uint64 {
@@ -63,43 +65,76 @@ func scenarios() []scenario {
 				c.PrefillTokensPerSecond = 4_000
 			}
 		}), work: work(nil)},
-		{name: "flood", fleet: four, work: work(func(w *trace.Generator) { w.PerSecond = 3; w.Conversations = 120 }), talks: flood},
-		{name: "small_cache", fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = 16_000 }), work: work(func(w *trace.Generator) {
-			w.Conversations, w.PerSecond, w.MaxTurns, w.Think = 400, 2, 20, 60*time.Second // more turns would not fit a cache
-		})},
+		{
+			name: "flood", fleet: four, work: work(func(w *trace.Generator) { w.PerSecond = 3; w.Conversations = 120 }),
+			talks: flood,
+		},
+		{
+			name: "small_cache", fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = 16_000 }),
+			work: work(func(w *trace.Generator) {
+				// more turns would not fit a cache
+				w.Conversations, w.PerSecond, w.MaxTurns, w.Think = 400, 2, 20, 60*time.Second
+			}),
+		},
 		{name: "hot_prefix", fleet: four, work: work(func(w *trace.Generator) { w.System = 20_000 })},
 		{name: "join", fleet: four, joins: 2, joinAt: 15 * time.Second, work: work(nil)},
-		{name: "bursts", fleet: four, work: work(func(w *trace.Generator) { w.Conversations, w.PerSecond = 60, 2 }), talks: bursts},
+		{
+			name: "bursts", fleet: four, work: work(func(w *trace.Generator) { w.Conversations, w.PerSecond = 60, 2 }),
+			talks: bursts,
+		},
 		{name: "short", fleet: four, work: work(func(w *trace.Generator) {
-			w.Conversations, w.PerSecond, w.System, w.MaxTurns, w.User, w.Answer, w.Turns, w.Think = 1000, 60, 64, 1, 200, 30, 0, 0
+			w.Conversations, w.PerSecond, w.System, w.MaxTurns, w.User, w.Answer, w.Turns, w.Think = 1000, 60, 64, 1,
+				200, 30, 0, 0
 		})},
-		{name: "long", fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = 600_000 }), work: work(func(w *trace.Generator) {
-			w.Conversations, w.PerSecond, w.Turns, w.User, w.Think = 28, 0.25, 3, 400, 4*time.Second
-		}), talks: long},
+		{
+			name: "long", fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = 600_000 }),
+			work: work(func(w *trace.Generator) {
+				w.Conversations, w.PerSecond, w.Turns, w.User, w.Think = 28, 0.25, 3, 400, 4*time.Second
+			}), talks: long,
+		},
 		{name: "chat", fleet: four, work: work(func(w *trace.Generator) {
-			w.Conversations, w.PerSecond, w.System, w.Turns, w.MaxTurns, w.User, w.Answer, w.Think = 600, 10, 1200, 6, 30, 60, 250, 4*time.Second
+			w.Conversations, w.PerSecond, w.System, w.Turns, w.MaxTurns, w.User, w.Answer, w.Think = 600, 10, 1200, 6,
+				30, 60, 250, 4*time.Second
 		})},
 		{name: "agents", fleet: fleetOf(8, nil), work: work(func(w *trace.Generator) {
-			w.Conversations, w.PerSecond, w.System, w.Turns, w.MaxTurns, w.User, w.Answer, w.Think = 60, 1, 9000, 30, 60, 1200, 100, 100*time.Millisecond
+			w.Conversations, w.PerSecond, w.System, w.Turns, w.MaxTurns, w.User, w.Answer, w.Think = 60, 1, 9000, 30,
+				60, 1200, 100, 100*time.Millisecond
 		})},
-		{name: "full_caches", fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = 12_000 }), work: work(func(w *trace.Generator) {
-			w.Conversations, w.PerSecond, w.System, w.Turns, w.MaxTurns, w.User, w.Answer, w.Think = 300, 3, 500, 4, 10, 500, 60, 2*time.Second
-		})},
-		{name: "templates", fleet: fleetOf(8, func(_ int, c *engine.Config) { c.CacheTokens = 60_000 }), work: work(func(w *trace.Generator) {
-			w.Conversations, w.PerSecond, w.MaxTurns, w.User, w.Answer, w.Turns, w.Think = 2500, 40, 1, 300, 40, 0, 0
-		}), talks: beginning(64, 0, 5000)},
-		{name: "tenants", fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = 80_000 }), work: work(nil), talks: beginning(20, 0.7, 6000)},
+		{
+			name: "full_caches", fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = 12_000 }),
+			work: work(func(w *trace.Generator) {
+				w.Conversations, w.PerSecond, w.System, w.Turns, w.MaxTurns, w.User, w.Answer, w.Think = 300,
+					3, 500, 4, 10,
+					500, 60, 2*time.Second
+			}),
+		},
+		{
+			name: "templates", fleet: fleetOf(8, func(_ int, c *engine.Config) { c.CacheTokens = 60_000 }),
+			work: work(func(w *trace.Generator) {
+				w.Conversations, w.PerSecond, w.MaxTurns, w.User, w.Answer, w.Turns, w.Think = 2500, 40, 1,
+					300, 40, 0, 0
+			}), talks: beginning(64, 0, 5000),
+		},
+		{
+			name: "tenants", fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = 80_000 }),
+			work: work(nil), talks: beginning(20, 0.7, 6000),
+		},
 		{name: "restart", fleet: four, clears: 20 * time.Second, work: work(nil)},
 		{name: "low_load", fleet: four, work: work(func(w *trace.Generator) { w.PerSecond, w.Conversations = 2, 100 })},
-		{name: "overload", fleet: four, work: work(func(w *trace.Generator) { w.PerSecond, w.Conversations = 20, 350 })},
+		{name: "overload", fleet: four, work: work(func(w *trace.Generator) {
+			w.PerSecond, w.Conversations = 20, 350
+		})},
 	}
 }
 
-// flood adds a conversation with a long history of which 60 branches are sent within a tenth of a second each, and one that
-// sends large turns back to back.
+// flood adds a conversation with a long history of which 60 branches are sent within a tenth of a second each, and one
+// that sends large turns back to back.
 func flood(g trace.Generator, seed uint64) []trace.Conversation {
 	talks := g.Draw(seed)
-	root := trace.Conversation{ID: "flood", Start: 5 * time.Second, System: seed + 1<<40, SystemTokens: 10_000, Turns: []trace.Exchange{{Seed: seed + 1<<41, User: 2000, Answer: 50}}}
+	root := trace.Conversation{
+		ID: "flood", Start: 5 * time.Second, System: seed + 1<<40, SystemTokens: 10_000,
+		Turns: []trace.Exchange{{Seed: seed + 1<<41, User: 2000, Answer: 50}},
+	}
 	talks = append(talks, root)
 	history := len(talks)
 	for i := range 60 {
@@ -108,7 +143,9 @@ func flood(g trace.Generator, seed uint64) []trace.Conversation {
 			Turns: []trace.Exchange{{Seed: seed + 1<<42 + uint64(i), User: 2000, Answer: 50}},
 		})
 	}
-	busy := trace.Conversation{ID: "busy", Start: 10 * time.Second, System: talks[0].System, SystemTokens: g.System, Kept: true}
+	busy := trace.Conversation{
+		ID: "busy", Start: 10 * time.Second, System: talks[0].System, SystemTokens: g.System, Kept: true,
+	}
 	for i := range 20 {
 		busy.Turns = append(busy.Turns, trace.Exchange{Seed: seed + 1<<43 + uint64(i), User: 4000, Answer: 20})
 	}
@@ -121,16 +158,16 @@ func bursts(g trace.Generator, seed uint64) []trace.Conversation {
 	for b := range 8 {
 		for i := range 50 {
 			talks = append(talks, trace.Conversation{
-				ID: fmt.Sprintf("b%d.%d", b, i), Start: time.Duration(2+4*b) * time.Second, System: talks[0].System, SystemTokens: g.System,
-				Turns: []trace.Exchange{{Seed: seed + uint64(b+1)<<40, User: 2000, Answer: 30}},
+				ID: fmt.Sprintf("b%d.%d", b, i), Start: time.Duration(2+4*b) * time.Second, System: talks[0].System,
+				SystemTokens: g.System, Turns: []trace.Exchange{{Seed: seed + uint64(b+1)<<40, User: 2000, Answer: 30}},
 			})
 		}
 	}
 	return talks
 }
 
-// beginning starts each conversation with one of n texts, of which the k-th is k^-skew times as frequent as the first, of
-// tokens on average, up to half more or fewer.
+// beginning starts each conversation with one of n texts, of which the k-th is k^-skew times as frequent as the first,
+// of tokens on average, up to half more or fewer.
 func beginning(n int, skew float64, tokens int) func(trace.Generator, uint64) []trace.Conversation {
 	return func(g trace.Generator, seed uint64) []trace.Conversation {
 		talks, rng := g.Draw(seed), rand.New(rand.NewPCG(seed, 77))
@@ -157,8 +194,9 @@ func long(g trace.Generator, seed uint64) []trace.Conversation {
 	return talks
 }
 
-// TestScenarios: the p90 of least_ttft without ids is at most 5 % above the best rival's, nothing fails (see served), and each
-// scenario's own bounds hold. docs/scenarios.md describes the scenarios. All figures are of several seeds' turns together.
+// TestScenarios: the p90 of least_ttft without ids is at most 5 % above the best rival's, nothing fails (see served),
+// and each scenario's own bounds hold. docs/scenarios.md describes the scenarios. All figures are of several seeds'
+// turns together.
 func TestScenarios(t *testing.T) {
 	page := newScenarioTables(t)
 	for _, s := range scenarios() {
@@ -229,14 +267,16 @@ func (s *scenario) bounds(t *testing.T, us figures, them map[string]figures) {
 	}
 }
 
-// TestPrediction: while caches evict, predicted and reported cached tokens differ by less than 5 % of the prompt on average
-// after the first 200 requests.
+// TestPrediction: while caches evict, predicted and reported cached tokens differ by less than 5 % of the prompt on
+// average after the first 200 requests.
 func TestPrediction(t *testing.T) {
 	t.Parallel()
 	for _, tokens := range []int{16_000, 24_000, 40_000, 60_000, 120_000} {
 		w := trace.Chats()
 		w.Conversations, w.PerSecond, w.Think = 300, 2, 20*time.Second
-		s := scenario{name: fmt.Sprint(tokens, " tokens"), fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = tokens }), work: w}
+		s := scenario{name: fmt.Sprint(tokens, " tokens"), fleet: fleetOf(4, func(_ int, c *engine.Config) {
+			c.CacheTokens = tokens
+		}), work: w}
 		for _, seed := range seeds {
 			turns := s.run(t, ours(t), seed)
 			wrong := 0.0
@@ -244,7 +284,8 @@ func TestPrediction(t *testing.T) {
 				wrong += math.Abs(float64(x.Predicted-x.CachedTokens)) / float64(x.PromptTokens)
 			}
 			wrong /= float64(len(turns) - 200)
-			t.Logf("%s, seed %d: found %.1f %%, predictions off by %.2f %% of the prompt", s.name, seed, 100*hitRate(turns), 100*wrong)
+			t.Logf("%s, seed %d: found %.1f %%, predictions off by %.2f %% of the prompt",
+				s.name, seed, 100*hitRate(turns), 100*wrong)
 			if wrong >= 0.05 {
 				t.Errorf("%s, seed %d: predictions are off by %.1f %% of the prompt", s.name, seed, 100*wrong)
 			}

@@ -75,13 +75,15 @@ func TestShadowOfTheActingPolicyNeverDiffers(t *testing.T) {
 			s := playShadowed(t, name, name)
 			r := s.shadows.Report()
 			if h := r.Shadows[0].Here; h.Differs != 0 || h.Decisions != uint64(s.figures.Requests) {
-				t.Errorf("it differs from itself in %d of %d decisions of %d requests: %v", h.Differs, h.Decisions, s.figures.Requests, r.Shadows[0].Why)
+				t.Errorf("it differs from itself in %d of %d decisions of %d requests: %v",
+					h.Differs, h.Decisions, s.figures.Requests, r.Shadows[0].Why)
 			}
 		})
 	}
 }
 
-// TestShadowsTellWhatWouldHaveBeen: whichever policy is live, the worlds of the others match replays in which those are live.
+// TestShadowsTellWhatWouldHaveBeen: whichever policy is live, the worlds of the others match replays in which those are
+// live.
 func TestShadowsTellWhatWouldHaveBeen(t *testing.T) {
 	names := []string{"round_robin", "consistent_hash", "session", "least_ttft"} // worst first
 	var real []simfigures.Figures
@@ -94,23 +96,29 @@ func TestShadowsTellWhatWouldHaveBeen(t *testing.T) {
 		for i, x := range r.Shadows {
 			w := &x.Apart
 			if w.Turns != uint64(real[i].Requests) || r.Late != 0 {
-				t.Errorf("%s decides: the world of %s has %d turns of %d", names[a], names[i], w.Turns, real[i].Requests)
+				t.Errorf("%s decides: the world of %s has %d turns of %d",
+					names[a], names[i], w.Turns, real[i].Requests)
 			}
 			mean, hit := w.TTFTMs/float64(w.Turns), float64(w.CachedTokens)/float64(w.PromptTokens)
 			if ratio := mean / real[i].TTFT.Mean; ratio < 0.65 || ratio > 1.2 {
-				t.Errorf("%s decides: in the world of %s a first token takes %.1f ms, when it decides %.1f ms", names[a], names[i], mean, real[i].TTFT.Mean)
+				t.Errorf("%s decides: in the world of %s a first token takes %.1f ms, when it decides %.1f ms",
+					names[a], names[i], mean, real[i].TTFT.Mean)
 			}
 			if off := hit - real[i].HitRate; off < -0.04 || off > 0.04 {
-				t.Errorf("%s decides: in the world of %s %.1f %% is cached, when it decides %.1f %%", names[a], names[i], 100*hit, 100*real[i].HitRate)
+				t.Errorf("%s decides: in the world of %s %.1f %% is cached, when it decides %.1f %%",
+					names[a], names[i], 100*hit, 100*real[i].HitRate)
 			}
-			if home := float64(w.Home) / float64(max(1, w.Later)); home < real[i].HomeShare-0.05 || home > real[i].HomeShare+0.05 {
-				t.Errorf("%s decides: in the world of %s %.3f stay at home, when it decides %.3f", names[a], names[i], home, real[i].HomeShare)
+			if home := float64(w.Home) / float64(max(1, w.Later)); home < real[i].HomeShare-0.05 ||
+				home > real[i].HomeShare+0.05 {
+				t.Errorf("%s decides: in the world of %s %.3f stay at home, when it decides %.3f",
+					names[a], names[i], home, real[i].HomeShare)
 			}
 		}
 		// Sticky and non-sticky policies are far apart.
 		cost := func(i int) float64 { return r.Shadows[i].Apart.TTFTMs }
 		if !(cost(0) > 1.3*cost(1) && cost(1) > 1.3*cost(2)) || cost(3) > 1.05*cost(2) {
-			t.Errorf("%s decides: the worlds come in another order than the replays: %.0f, %.0f, %.0f, %.0f", names[a], cost(0), cost(1), cost(2), cost(3))
+			t.Errorf("%s decides: the worlds come in another order than the replays: %.0f, %.0f, %.0f, %.0f",
+				names[a], cost(0), cost(1), cost(2), cost(3))
 		}
 	}
 }

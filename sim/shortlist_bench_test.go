@@ -9,9 +9,9 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// BenchmarkShortlist plays fleets of 64 and 256 with a shortlist and with rows for all endpoints, from the same seeds. It reports
-// figures with the shortlist, and as multiples of those without: mean and p90 of the time to first token, the hit rate, and the CV
-// of first turns.
+// BenchmarkShortlist plays fleets of 64 and 256 with a shortlist and with rows for all endpoints, from the same seeds.
+// It reports figures with the shortlist, and as multiples of those without: mean and p90 of the time to first token,
+// the hit rate, and the CV of first turns.
 //
 //	go test ./sim -run '^$' -bench Shortlist -benchtime 1x -seeds 2
 func BenchmarkShortlist(b *testing.B) {
@@ -34,7 +34,9 @@ func BenchmarkShortlist(b *testing.B) {
 			{name: "full", fleet: fleetOf(n, nil), work: busy(2.5, nil)},
 			{name: "idle", fleet: fleetOf(n, nil), work: busy(0.1, nil)},
 			{name: "uneven", fleet: fleetOf(n, uneven), work: busy(0.7, nil)},
-			{name: "prefixes", fleet: fleetOf(n, nil), work: busy(0.5, func(g *trace.Generator) { g.Prefixes, g.System = n, 8000 })},
+			{name: "prefixes", fleet: fleetOf(n, nil), work: busy(0.5, func(g *trace.Generator) {
+				g.Prefixes, g.System = n, 8000
+			})},
 		} {
 			b.Run(fmt.Sprint(s.name, "/", n), func(b *testing.B) {
 				by := ours(b)
@@ -47,7 +49,8 @@ func BenchmarkShortlist(b *testing.B) {
 						}{{&short, 16}, {&whole, -1}} {
 							_, turns := s.play(b, by, seed+1, func(r *drive.Replay) { r.Shortlist = x.most })
 							f := sum(turns, n)
-							x.to.mean, x.to.p90, x.to.hit, x.to.cv = x.to.mean+f.mean, x.to.p90+f.p90, x.to.hit+f.hit, x.to.cv+f.cv
+							x.to.mean, x.to.p90, x.to.hit, x.to.cv = x.to.mean+f.mean, x.to.p90+f.p90, x.to.hit+f.hit,
+								x.to.cv+f.cv
 							x.to.failed += f.failed
 						}
 					}

@@ -39,8 +39,8 @@ func splitTraffic(b *testing.B, name string) func(seed uint64) *trace.Trace {
 }
 
 // BenchmarkSplitCells plays eight engines under the two cost-based rules, with roles and without, on the cells of
-// docs/results-disagg.md, and reports geometric means over the seeds, for comparing builds. With WARMPATH_TRACES set it plays
-// the full traces too.
+// docs/results-disagg.md, and reports geometric means over the seeds, for comparing builds. With WARMPATH_TRACES set it
+// plays the full traces too.
 //
 //	go test ./sim -run '^$' -bench SplitCells -benchtime 1x -seeds 8
 func BenchmarkSplitCells(b *testing.B) {
@@ -56,7 +56,9 @@ func BenchmarkSplitCells(b *testing.B) {
 	for _, cell := range []struct {
 		trace string
 		link  rig.Transfer
-	}{{"mixed", fast}, {"mixed", slow}, {"mooncake_conversation", fast}, {"mooncake_synthetic", fast}, {"coding_agent", fast}} {
+	}{{"mixed", fast}, {"mixed", slow}, {"mooncake_conversation", fast}, {"mooncake_synthetic", fast}, {
+		"coding_agent", fast,
+	}} {
 		draw := splitTraffic(b, cell.trace)
 		if draw == nil {
 			continue
@@ -70,8 +72,9 @@ func BenchmarkSplitCells(b *testing.B) {
 						for seed := range uint64(*pairs) {
 							t := draw(seed + 1)
 							r := drive.Replay{
-								Trace: t, Fleet: rig.Even(8, preset.Engine), Policy: place, Queue: policy.Queue(c), Content: true,
-								Load: load, Seed: seed + 1, Transfer: cell.link, Disaggregation: route.Disaggregation{When: when},
+								Trace: t, Fleet: rig.Even(8, preset.Engine), Policy: place, Queue: policy.Queue(c),
+								Content: true, Load: load, Seed: seed + 1, Transfer: cell.link,
+								Disaggregation: route.Disaggregation{When: when},
 							}
 							if when == route.WhenTime {
 								n := prefillers(8, preset.Engine, t.Demand(preset.Engine.BlockTokens))
@@ -83,7 +86,8 @@ func BenchmarkSplitCells(b *testing.B) {
 							}
 							f := simfigures.Of(&r, o, simfigures.Objective{})
 							for name, x := range map[string]float64{
-								"mean": f.TTFT.Mean, "p90": f.TTFT.P90, "p99": f.TTFT.P99, "hit": f.HitRate, "itl-p99": f.Gap.P99, "last": f.E2E.Mean,
+								"mean": f.TTFT.Mean, "p90": f.TTFT.P90, "p99": f.TTFT.P99, "hit": f.HitRate,
+								"itl-p99": f.Gap.P99, "last": f.E2E.Mean,
 							} {
 								logs[name] += math.Log(x) / float64(*pairs)
 							}

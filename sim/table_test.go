@@ -31,13 +31,14 @@ func mean(turns []turnout) time.Duration {
 	return sum / time.Duration(len(turns))
 }
 
-// TestEveryTurnIsPlayedOnce: all turns of all conversations are sent in order and answered completely, and equal seeds give
-// equal runs.
+// TestEveryTurnIsPlayedOnce: all turns of all conversations are sent in order and answered completely, and equal seeds
+// give equal runs.
 func TestEveryTurnIsPlayedOnce(t *testing.T) {
 	turns := table(t, "session", 1, true)
 	next := map[int]int{}
 	for _, x := range turns {
-		if x.Turn != next[x.Conversation] || x.Failed || x.TTFT <= 0 || x.Took < x.TTFT || x.CachedTokens >= x.PromptTokens {
+		if x.Turn != next[x.Conversation] || x.Failed || x.TTFT <= 0 || x.Took < x.TTFT ||
+			x.CachedTokens >= x.PromptTokens {
 			t.Fatalf("%+v", x)
 		}
 		next[x.Conversation]++
@@ -59,7 +60,8 @@ func TestEveryTurnIsPlayedOnce(t *testing.T) {
 func TestStayingBeatsTakingTurns(t *testing.T) {
 	stay, turns := table(t, "session", 1, true), table(t, "round_robin", 1, true)
 	if hitRate(stay) < hitRate(turns)+0.1 || mean(stay) > mean(turns)/2 {
-		t.Errorf("session: hit %.3f, mean %v; round robin: hit %.3f, mean %v", hitRate(stay), mean(stay), hitRate(turns), mean(turns))
+		t.Errorf("session: hit %.3f, mean %v; round robin: hit %.3f, mean %v",
+			hitRate(stay), mean(stay), hitRate(turns), mean(turns))
 	}
 }
 

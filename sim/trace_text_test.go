@@ -7,8 +7,8 @@ import (
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
-// TestTextSharesWhatTheTraceSays: texts of a conversation share the prefix that its prompts share, others the system prompt,
-// and each has the length in the trace.
+// TestTextSharesWhatTheTraceSays: texts of a conversation share the prefix that its prompts share, others the system
+// prompt, and each has the length in the trace.
 func TestTextSharesWhatTheTraceSays(t *testing.T) {
 	g := simtrace.DefaultGenerator()
 	g.Conversations, g.System = 20, 100
@@ -17,7 +17,8 @@ func TestTextSharesWhatTheTraceSays(t *testing.T) {
 	for i, turn := range trace.Turns {
 		text := trace.Text(i)
 		if len(text) != turn.Prompt*simtext.TokenBytes {
-			t.Fatalf("turn %d has %d bytes of text, want %d tokens of %d", i, len(text), turn.Prompt, simtext.TokenBytes)
+			t.Fatalf("turn %d has %d bytes of text, want %d tokens of %d",
+				i, len(text), turn.Prompt, simtext.TokenBytes)
 		}
 		if text != trace.Text(i) {
 			t.Fatalf("turn %d has two texts", i)
@@ -27,7 +28,8 @@ func TestTextSharesWhatTheTraceSays(t *testing.T) {
 		}
 		for session, other := range last {
 			if n := alike(text, other); session != turn.Session && n/simtext.TokenBytes != g.System {
-				t.Fatalf("turn %d of session %d shares %d bytes with session %d, want %d tokens", i, turn.Session, n, session, g.System)
+				t.Fatalf("turn %d of session %d shares %d bytes with session %d, want %d tokens",
+					i, turn.Session, n, session, g.System)
 			}
 		}
 		last[turn.Session] = text

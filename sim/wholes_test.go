@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// wholeScenarios are all scenarios, and two in which speed can be learnt from little but answers: uncached prompts on a mixed
-// fleet, and long prompts with long answers.
+// wholeScenarios are all scenarios, and two in which speed can be learnt from little but answers: uncached prompts on a
+// mixed fleet, and long prompts with long answers.
 func wholeScenarios() []scenario {
 	return append(scenarios(), scenario{name: "documents", fleet: fleetOf(4, func(i int, c *engine.Config) {
 		if i == 3 {
@@ -24,24 +24,28 @@ func wholeScenarios() []scenario {
 // single is conversations of one turn.
 func single(conversations int, perSecond float64, system int, user, answer float64) trace.Generator {
 	g := trace.Chats()
-	g.Conversations, g.PerSecond, g.System, g.User, g.Answer, g.MaxTurns, g.Turns = conversations, perSecond, system, user, answer, 1, 0
+	g.Conversations, g.PerSecond, g.System, g.User, g.Answer, g.MaxTurns, g.Turns = conversations, perSecond, system,
+		user, answer, 1, 0
 	return g
 }
 
-// TestWholeAnswers: streaming only changes what the router observes. With no answer streamed (with -long also half and one in ten),
-// first tokens are about as soon as with all streamed.
+// TestWholeAnswers: streaming only changes what the router observes. With no answer streamed (with -long also half and
+// one in ten), first tokens are about as soon as with all streamed.
 func TestWholeAnswers(t *testing.T) {
-	page := tableOf(t, "../docs/scenarios.md", "go test ./sim -run TestWholeAnswers -long -rewrite", "| Scenario | none | 50 % | 90 % | all |", namesOf(wholeScenarios()))
+	page := tableOf(t, "../docs/scenarios.md", "go test ./sim -run TestWholeAnswers -long -rewrite",
+		"| Scenario | none | 50 % | 90 % | all |", namesOf(wholeScenarios()))
 	for _, s := range wholeScenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			if racing {
-				s.whole, s.work.Conversations = 0.9, min(s.work.Conversations, 20) // races need no load, and agents would take minutes
+				// races need no load, and agents would take minutes
+				s.whole, s.work.Conversations = 0.9, min(s.work.Conversations, 20)
 				s.run(t, ours(t), seeds[0])
 				return
 			}
 			p90, seeds, shares := 1.3, s.fewSeeds(), []float64{1}
-			if s.name == "templates" { // a tenth comes before the first caches are warm, so p90 is where times are steepest
+			// a tenth comes before the first caches are warm, so p90 is where times are steepest
+			if s.name == "templates" {
 				p90, seeds = 1.6, s.seeds()
 			}
 			if s.name == "agents" { // whose p90 varies tenfold between seeds
@@ -56,9 +60,11 @@ func TestWholeAnswers(t *testing.T) {
 				got, turns := s.pooled(t, ours(t), seeds...)
 				s.served(t, turns)
 				cells[s.whole] = got.late()
-				if got.mean > 1.2*streamed.mean || got.p90 > p90*streamed.p90 || got.p99 > 1.5*streamed.p99 || got.hit < streamed.hit-0.01 {
-					t.Errorf("%.0f %% of the answers come as a whole: TTFT mean %.0f, p90 %.0f, p99 %.0f ms, hit rate %.3f; all streamed: %.0f, %.0f, %.0f ms, %.3f",
-						100*s.whole, got.mean, got.p90, got.p99, got.hit, streamed.mean, streamed.p90, streamed.p99, streamed.hit)
+				if got.mean > 1.2*streamed.mean || got.p90 > p90*streamed.p90 || got.p99 > 1.5*streamed.p99 ||
+					got.hit < streamed.hit-0.01 {
+					t.Errorf("%.0f %% of the answers come as a whole: TTFT mean %.0f, p90 %.0f, p99 %.0f ms, "+
+						"hit rate %.3f; all streamed: %.0f, %.0f, %.0f ms, %.3f", 100*s.whole, got.mean, got.p90,
+						got.p99, got.hit, streamed.mean, streamed.p90, streamed.p99, streamed.hit)
 				}
 			}
 			if slices.Equal(seeds, s.seeds()) {
@@ -86,8 +92,10 @@ func TestSpeedsAmongWholeAnswers(t *testing.T) {
 				s.whole = whole
 				o, _ := s.play(t, ours(t), seeds[0])
 				for i, e := range o.Routers[0].Status(start.Add(time.Hour)) {
-					if rate := s.fleet[i].PrefillTokensPerSecond; e.PrefillPerSec < 0.6*rate || e.PrefillPerSec > 1.4*rate {
-						t.Errorf("%s is thought to compute %.0f tokens a second, it does %.0f", e.Endpoint.Name, e.PrefillPerSec, rate)
+					if rate := s.fleet[i].PrefillTokensPerSecond; e.PrefillPerSec < 0.6*rate ||
+						e.PrefillPerSec > 1.4*rate {
+						t.Errorf("%s is thought to compute %.0f tokens a second, it does %.0f",
+							e.Endpoint.Name, e.PrefillPerSec, rate)
 					}
 				}
 			})

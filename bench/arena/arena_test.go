@@ -57,12 +57,14 @@ func TestShortIsSmallAndInstallsNothing(t *testing.T) {
 }
 
 func TestParsePlay(t *testing.T) {
-	p, err := parsePlay([]byte(`{"requests":119,"failed":2,"ttft_ms":{"mean":193.4,"p50":120,"p90":367,"p99":800},"took_ms":{"mean":500},
+	p, err := parsePlay([]byte(
+		`{"requests":119,"failed":2,"ttft_ms":{"mean":193.4,"p50":120,"p90":367,"p99":800},"took_ms":{"mean":500},
 		"hit_rate":0.874,"last_error":"status 503","other":[1]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Requests != 119 || p.Failed != 2 || p.TTFT.Mean != 193.4 || p.TTFT.P99 != 800 || p.Took.Mean != 500 || p.HitRate != 0.874 || p.Example != "status 503" {
+	if p.Requests != 119 || p.Failed != 2 || p.TTFT.Mean != 193.4 || p.TTFT.P99 != 800 || p.Took.Mean != 500 ||
+		p.HitRate != 0.874 || p.Example != "status 503" {
 		t.Errorf("%+v", p)
 	}
 	for _, bad := range []string{"", "warmpath: no such flag", `{"requests":0}`} {
@@ -73,7 +75,10 @@ func TestParsePlay(t *testing.T) {
 }
 
 func TestHitAndWork(t *testing.T) {
-	hit, cv := hitAndWork([]stand.Counts{{PromptTokens: 300, CachedTokens: 200, ComputedTokens: 100}, {PromptTokens: 100, CachedTokens: 0, ComputedTokens: 300}})
+	hit, cv := hitAndWork([]stand.Counts{
+		{PromptTokens: 300, CachedTokens: 200, ComputedTokens: 100},
+		{PromptTokens: 100, CachedTokens: 0, ComputedTokens: 300},
+	})
 	if hit != 0.5 || math.Abs(cv-0.5) > 1e-9 {
 		t.Errorf("hit rate %v, CV %v; want 0.5 and 0.5", hit, cv)
 	}
@@ -90,7 +95,8 @@ func TestParseCosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(costs) != 2 || costs[0].Request != "8 kB" || costs[0].MemoryMB != 88.5 || costs[1].Request != "1 kB, 64-chunk stream" || costs[1].Errors != 3 {
+	if len(costs) != 2 || costs[0].Request != "8 kB" || costs[0].MemoryMB != 88.5 ||
+		costs[1].Request != "1 kB, 64-chunk stream" || costs[1].Errors != 3 {
 		t.Errorf("%+v", costs)
 	}
 	if _, err := parseCosts([]byte("no report")); err == nil {

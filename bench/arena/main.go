@@ -90,23 +90,28 @@ func parseFlags(args []string, out io.Writer) (*options, error) {
 		fs.PrintDefaults()
 	}
 	engines := ""
-	fs.StringVar(&o.only, "only", "", "routers, separated by commas; empty means all: "+strings.Join(names(rivals.All("")), ", "))
+	fs.StringVar(&o.only, "only",
+		"", "routers, separated by commas; empty means all: "+strings.Join(names(rivals.All("")), ", "))
 	fs.StringVar(&o.parts, "parts", strings.Join(allParts, ","), "what to do, separated by commas")
 	fs.StringVar(&o.home, "home", defaultHome(), "where routers are installed")
 	fs.StringVar(&o.warmpath, "warmpath", "", "path of the warmpath binary; built from -root when empty")
 	fs.StringVar(&o.root, "root", "..", "root of warmpath's source")
 	fs.StringVar(&o.jsonPath, "json", "", "also write everything to this file")
 	fs.StringVar(&o.from, "from", "", "run nothing: report what an earlier run wrote with -json")
-	fs.StringVar(&o.page, "page", "", "write the figures into this page, between its marks, instead of to standard output")
-	fs.StringVar(&engines, "engines", "", "real engines to play conversations on, separated by commas, instead of simulated ones")
+	fs.StringVar(&o.page, "page", "",
+		"write the figures into this page, between its marks, instead of to standard output")
+	fs.StringVar(&engines, "engines", "",
+		"real engines to play conversations on, separated by commas, instead of simulated ones")
 	fs.StringVar(&o.model, "model", "", "model of the real engines")
-	fs.Func("with", "more words for a router's command line, as smg='--balance-abs-threshold 8'; may be given again", func(s string) error {
-		o.with = append(o.with, s)
-		return nil
-	})
+	fs.Func("with", "more words for a router's command line, as smg='--balance-abs-threshold 8'; may be given again",
+		func(s string) error {
+			o.with = append(o.with, s)
+			return nil
+		})
 	fs.IntVar(&o.rounds, "rounds", 2, "rounds of conversations; medians are reported")
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of the conversations")
-	fs.BoolVar(&o.short, "short", false, "a look of a minute, not a measurement: few conversations, one round, the quick faults; installs nothing, and leaves LiteLLM out unless -only names it")
+	fs.BoolVar(&o.short, "short", false, "a look of a minute, not a measurement: few conversations, one round, "+
+		"the quick faults; installs nothing, and leaves LiteLLM out unless -only names it")
 	fs.BoolVar(&o.offline, "offline", false, "install nothing")
 	fs.BoolVar(&o.install, "install", false, "only install")
 	w := fullWorkload()

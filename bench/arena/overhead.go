@@ -15,7 +15,8 @@ import (
 	"github.com/warmpath/warmpath/bench/arena/rivals"
 )
 
-// overhead measures CPU and memory with the program in the folder above, whose upstreams answer at once. It compares within rounds.
+// overhead measures CPU and memory with the program in the folder above, whose upstreams answer at once. It compares
+// within rounds.
 func (a *arena) overhead(ctx context.Context) error {
 	bench := filepath.Join(a.dir, "bench")
 	if err := build(ctx, filepath.Join(a.root, "bench"), ".", bench); err != nil {
@@ -31,7 +32,10 @@ func (a *arena) overhead(ctx context.Context) error {
 		seconds, rounds, sizes = "0.3", "1", "8k,1ks"
 	}
 	out := filepath.Join(a.dir, "overhead.json")
-	args := []string{"-given", "-latency=false", "-sizes", sizes, "-bodies", "grown", "-seconds", seconds, "-rounds", rounds, "-json", out}
+	args := []string{
+		"-given", "-latency=false", "-sizes", sizes, "-bodies", "grown", "-seconds", seconds, "-rounds",
+		rounds, "-json", out,
+	}
 	var rewriters []string
 	for _, c := range a.contestants {
 		if c.Rewrites {
@@ -52,7 +56,8 @@ func (a *arena) overhead(ctx context.Context) error {
 	said, err := cmd.CombinedOutput()
 	data, readErr := os.ReadFile(out)
 	if readErr != nil {
-		return fmt.Errorf("arena: bench: %w\n%s", err, said) // with a report it exits 1 for wrong answers, which the report shows
+		// with a report it exits 1 for wrong answers, which the report shows
+		return fmt.Errorf("arena: bench: %w\n%s", err, said)
 	}
 	a.report.Costs, err = parseCosts(data)
 	say("overhead: done")
@@ -114,7 +119,10 @@ func parseCosts(data []byte) ([]report.Cost, error) {
 		if c.Stream {
 			request += ", 64-chunk stream"
 		}
-		out = append(out, report.Cost{Router: c.Peer, Request: request, CPUMicros: c.CPUMicros, PerSecond: c.PerSecond, Errors: c.Errors, MemoryMB: memory[c.Peer]})
+		out = append(out, report.Cost{
+			Router: c.Peer, Request: request, CPUMicros: c.CPUMicros, PerSecond: c.PerSecond, Errors: c.Errors,
+			MemoryMB: memory[c.Peer],
+		})
 	}
 	return out, nil
 }

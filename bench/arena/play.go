@@ -26,10 +26,12 @@ type workload struct {
 	User, Answer  float64
 }
 
-// fullWorkload keeps four engines of 4,000 tokens a second about half busy when half of the prompts' tokens are found in their
-// caches, and leaves a router of Python the time it needs.
+// fullWorkload keeps four engines of 4,000 tokens a second about half busy when half of the prompts' tokens are found
+// in their caches, and leaves a router of Python the time it needs.
 func fullWorkload() workload {
-	return workload{Conversations: 24, Rate: 7, Turns: 2.5, Think: 300 * time.Millisecond, System: 2000, User: 500, Answer: 20}
+	return workload{
+		Conversations: 24, Rate: 7, Turns: 2.5, Think: 300 * time.Millisecond, System: 2000, User: 500, Answer: 20,
+	}
 }
 
 // scenario is one way of playing conversations.
@@ -46,25 +48,40 @@ func scenarios() []scenario {
 	fast := []stand.Spec{even, even, even, even}
 	uneven := []stand.Spec{even, even, slow, slow}
 	return []scenario{
-		{report.Scenario{Name: "plain", Title: "Conversations without ids, four equal engines", Job: string(rivals.Plain)}, rivals.Plain, fast},
-		{report.Scenario{Name: "header", Title: "Conversations with X-Session-ID, four equal engines", Job: string(rivals.Header)}, rivals.Header, fast},
-		{report.Scenario{Name: "uneven", Title: "Conversations with X-Session-ID, two of four engines half as fast", Job: string(rivals.Header)}, rivals.Header, uneven},
+		{report.Scenario{
+			Name: "plain", Title: "Conversations without ids, four equal engines", Job: string(rivals.Plain),
+		}, rivals.Plain, fast},
+		{report.Scenario{
+			Name: "header", Title: "Conversations with X-Session-ID, four equal engines", Job: string(rivals.Header),
+		}, rivals.Header, fast},
+		{report.Scenario{
+			Name: "uneven", Title: "Conversations with X-Session-ID, two of four engines half as fast",
+			Job: string(rivals.Header),
+		}, rivals.Header, uneven},
 	}
 }
 
 // realScenarios are played on engines that were there before the run: two ways only, since they are as they are.
 func realScenarios() []scenario {
 	return []scenario{
-		{report.Scenario{Name: "plain", Title: "Conversations without ids, real engines", Job: string(rivals.Plain)}, rivals.Plain, nil},
-		{report.Scenario{Name: "header", Title: "Conversations with X-Session-ID, real engines", Job: string(rivals.Header)}, rivals.Header, nil},
+		{
+			report.Scenario{Name: "plain", Title: "Conversations without ids, real engines", Job: string(rivals.Plain)},
+			rivals.Plain, nil,
+		},
+		{report.Scenario{
+			Name: "header", Title: "Conversations with X-Session-ID, real engines", Job: string(rivals.Header),
+		}, rivals.Header, nil},
 	}
 }
 
 // playLimit bounds one play.
 const playLimit = 90 * time.Second
 
-// play plays the workload against a router, and asks the engines what they computed. Nothing is known of the work of real ones.
-func play(ctx context.Context, warmpath, url, model string, w workload, job rivals.Job, seed uint64, engines []*stand.Engine) (report.Play, error) {
+// play plays the workload against a router, and asks the engines what they computed. Nothing is known of the work of
+// real ones.
+func play(
+	ctx context.Context, warmpath, url, model string, w workload, job rivals.Job, seed uint64, engines []*stand.Engine,
+) (report.Play, error) {
 	sessions := "none"
 	if job == rivals.Header {
 		sessions = "send"
@@ -72,13 +89,16 @@ func play(ctx context.Context, warmpath, url, model string, w workload, job riva
 	num := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	ctx, cancel := context.WithTimeout(ctx, playLimit+10*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, warmpath, "bench", "--url", url, "--model", model, "--json", "--sessions", sessions, "--seed", strconv.FormatUint(seed, 10),
-		"--conversations", strconv.Itoa(w.Conversations), "--rate", num(w.Rate), "--turns", num(w.Turns), "--think", w.Think.String(), "--api-key", "none",
-		"--system-tokens", strconv.Itoa(w.System), "--user-tokens", num(w.User), "--answer-tokens", num(w.Answer), "--timeout", playLimit.String())
+	cmd := exec.CommandContext(ctx, warmpath, "bench", "--url", url, "--model", model, "--json", "--sessions", sessions,
+		"--seed", strconv.FormatUint(seed, 10),
+		"--conversations", strconv.Itoa(w.Conversations), "--rate", num(w.Rate), "--turns", num(w.Turns),
+		"--think", w.Think.String(), "--api-key", "none", "--system-tokens", strconv.Itoa(w.System),
+		"--user-tokens", num(w.User), "--answer-tokens", num(w.Answer), "--timeout", playLimit.String())
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	err := cmd.Run()
-	if failed := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &failed) || out.Len() == 0) { // 1 says that a turn failed, which the report shows
+	// 1 says that a turn failed, which the report shows
+	if failed := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &failed) || out.Len() == 0) {
 		return report.Play{}, fmt.Errorf("arena: warmpath bench: %w\n%s", err, said.Bytes())
 	}
 	p, err := parsePlay(out.Bytes())
@@ -114,10 +134,14 @@ func parsePlay(data []byte) (report.Play, error) {
 	if said.Requests == 0 {
 		return report.Play{}, errors.New("arena: warmpath bench played nothing")
 	}
-	return report.Play{Requests: said.Requests, Failed: said.Failed, TTFT: said.TTFT, Took: said.Took, HitRate: said.HitRate, Example: said.Last}, nil
+	return report.Play{
+		Requests: said.Requests, Failed: said.Failed, TTFT: said.TTFT, Took: said.Took, HitRate: said.HitRate,
+		Example: said.Last,
+	}, nil
 }
 
-// hitAndWork are the cached share of all prompt tokens, and the coefficient of variation over the engines of the tokens computed.
+// hitAndWork are the cached share of all prompt tokens, and the coefficient of variation over the engines of the tokens
+// computed.
 func hitAndWork(counts []stand.Counts) (hit, cv float64) {
 	var prompt, cached int64
 	var sum, squares float64

@@ -123,7 +123,10 @@ func (a *arena) prepare(ctx context.Context) error {
 		if rival.Name == report.Ours && version == "(devel)" {
 			version = commit(ctx, a.root)
 		}
-		router := report.Router{Name: rival.Name, Version: version, From: rival.From, Setting: map[string]string{}, Config: map[string]string{}}
+		router := report.Router{
+			Name: rival.Name, Version: version, From: rival.From, Setting: map[string]string{},
+			Config: map[string]string{},
+		}
 		for job, words := range rival.Settings {
 			router.Setting[string(job)] = words
 			if router.Config[string(job)], err = rival.Shown(job); err != nil {
@@ -142,8 +145,8 @@ func (a *arena) leaveOut(why error) {
 	a.report.LeftOut = append(a.report.LeftOut, line)
 }
 
-// excuse notes that a router could not be tried in a part, so that the others still are. It returns the error where it is
-// warmpath's, or where the run is over.
+// excuse notes that a router could not be tried in a part, so that the others still are. It returns the error where it
+// is warmpath's, or where the run is over.
 func (a *arena) excuse(c contestant, part string, why error) error {
 	if c.Name == report.Ours {
 		return why
@@ -166,7 +169,8 @@ func build(ctx context.Context, dir, what, to string) error {
 	return nil
 }
 
-// commit names the source that the program was built from, which a program built in a work tree does not know by itself.
+// commit names the source that the program was built from, which a program built in a work tree does not know by
+// itself.
 func commit(ctx context.Context, dir string) string {
 	cmd := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=10")
 	cmd.Dir = dir
@@ -181,9 +185,14 @@ func commit(ctx context.Context, dir string) string {
 const startLimit = 90 * time.Second
 
 // start starts a router in front of engines and waits until it answers a request.
-func (a *arena) start(c contestant, job rivals.Job, engines []string, model string) (p *stand.Process, url string, err error) {
+func (a *arena) start(
+	c contestant, job rivals.Job, engines []string, model string,
+) (p *stand.Process, url string, err error) {
 	a.serial++
-	s := rivals.Site{Dir: filepath.Join(a.dir, fmt.Sprintf("%s-%d", c.Name, a.serial)), Engines: engines, Model: model, Root: os.Geteuid() == 0}
+	s := rivals.Site{
+		Dir: filepath.Join(a.dir, fmt.Sprintf("%s-%d", c.Name, a.serial)), Engines: engines, Model: model,
+		Root: os.Geteuid() == 0,
+	}
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return nil, "", err
 	}
@@ -213,7 +222,8 @@ var client = &http.Client{Timeout: 20 * time.Second}
 // answers reports whether a router answers a small request.
 func answers(url, model string) error {
 	res, err := client.Post(url+"/v1/chat/completions", "application/json",
-		strings.NewReader(fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"ready?"}],"max_tokens":1}`, model)))
+		strings.NewReader(
+			fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"ready?"}],"max_tokens":1}`, model)))
 	if err != nil {
 		return err
 	}
@@ -224,8 +234,8 @@ func answers(url, model string) error {
 	return nil
 }
 
-// conversations plays every scenario in every round through every router. Each has fresh engines, so that caches are cold, and the
-// order is another one in each round. A router whose start is slow plays in the first round only.
+// conversations plays every scenario in every round through every router. Each has fresh engines, so that caches are
+// cold, and the order is another one in each round. A router whose start is slow plays in the first round only.
 func (a *arena) conversations(ctx context.Context) error {
 	list := scenarios()
 	if len(a.engines) > 0 {
@@ -259,7 +269,8 @@ func (a *arena) conversations(ctx context.Context) error {
 				}
 				p.Router, p.Scenario, p.Round = c.Name, s.Name, round
 				a.report.Plays = append(a.report.Plays, p)
-				say("round %d, %s, %s: mean TTFT %.0f ms, p90 %.0f, hit rate %.1f %%, %d of %d failed", round+1, s.Name, c.Name, p.TTFT.Mean, p.TTFT.P90, 100*p.HitRate, p.Failed, p.Requests)
+				say("round %d, %s, %s: mean TTFT %.0f ms, p90 %.0f, hit rate %.1f %%, %d of %d failed",
+					round+1, s.Name, c.Name, p.TTFT.Mean, p.TTFT.P90, 100*p.HitRate, p.Failed, p.Requests)
 			}
 		}
 	}
@@ -300,7 +311,8 @@ func (a *arena) playOne(ctx context.Context, c contestant, s scenario, seed uint
 	return played, err
 }
 
-// flushed empties the caches of real engines, and reports whether all did so: SGLang by default, vLLM with VLLM_SERVER_DEV_MODE=1.
+// flushed empties the caches of real engines, and reports whether all did so: SGLang by default, vLLM with
+// VLLM_SERVER_DEV_MODE=1.
 func flushed(addrs []string) bool {
 	for _, addr := range addrs {
 		done := false

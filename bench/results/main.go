@@ -99,7 +99,8 @@ func parseFlags(args []string, out io.Writer) (*options, error) {
 	fs.StringVar(&o.Folder, "traces", "", "`folder` of "+strings.Join(grid.Traces(), ".jsonl, ")+".jsonl")
 	list(&o.Policies, "policy", "policies to measure (default "+strings.Join(grid.Policies(), ", ")+")")
 	fs.BoolVar(&o.full, "full", false, "measure every policy")
-	list(&o.only, "only", "cells of the grid to measure, as trace=, endpoints=, load=, fleet=; of several of one kind any")
+	list(&o.only, "only",
+		"cells of the grid to measure, as trace=, endpoints=, load=, fleet=; of several of one kind any")
 	fs.IntVar(&o.Half, "half", 2, "1 or 2: play one half of the conversations, to tune on the other; 0 plays all")
 	fs.IntVar(&o.Seeds, "seeds", 3, "runs of each cell, with seeds from 1")
 	fs.IntVar(&o.Repeat, "repeat", 1, "how often each session of agents is played, as different conversations")

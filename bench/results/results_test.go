@@ -20,7 +20,9 @@ func smallTraces(t *testing.T) string {
 	dir := t.TempDir()
 	var mooncake, agents strings.Builder
 	for i := range 60 {
-		fmt.Fprintf(&mooncake, `{"timestamp": %d, "input_length": 1500, "output_length": 10, "hash_ids": [%d, %d, %d]}`+"\n", 100*i, i%7, 100+i%7, 1000+i)
+		fmt.Fprintf(&mooncake,
+			`{"timestamp": %d, "input_length": 1500, "output_length": 10, "hash_ids": [%d, %d, %d]}`+"\n", 100*i,
+			i%7, 100+i%7, 1000+i)
 	}
 	for s := range 12 {
 		for turn := range 4 {
@@ -28,7 +30,10 @@ func smallTraces(t *testing.T) string {
 			fmt.Fprintf(&agents, `{"session_id":"s%d","timestamp":%d,"delay":1000,"input_length":%d,"output_length":9,"shared_length":%d}`+"\n", s, 5000*turn, 2048*(turn+1), shared)
 		}
 	}
-	for name, text := range map[string]string{"mooncake_conversation": mooncake.String(), "mooncake_synthetic": mooncake.String(), "coding_agent": agents.String()} {
+	for name, text := range map[string]string{
+		"mooncake_conversation": mooncake.String(), "mooncake_synthetic": mooncake.String(),
+		"coding_agent": agents.String(),
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name+".jsonl"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +50,8 @@ func TestResults(t *testing.T) {
 		var out, log bytes.Buffer
 		args := append([]string{
 			"-traces", traces, "-store", store, "-out", page, "-half", "0", "-seeds", "2",
-			"-only", "endpoints=4,load=0.7,trace=coding_agent,trace=mooncake_synthetic", "-policy", "least_ttft,session,oracle",
+			"-only", "endpoints=4,load=0.7,trace=coding_agent,trace=mooncake_synthetic", "-policy",
+			"least_ttft,session,oracle",
 		}, more...)
 		if code := run(t.Context(), args, &out, &log); code != 0 {
 			t.Fatalf("exit code %d, %s", code, log.String())
@@ -61,23 +67,28 @@ func TestResults(t *testing.T) {
 	wantStart(measure("-tag", "a"), "4 cells, 40 runs, 0 of them done before; about ")
 	first := read(t, page)
 	for _, want := range []string{
-		"# Results\n", "in 4 of the grid's 54 cells (trace=mooncake_synthetic, trace=coding_agent, endpoints=4, load=0.7):\n",
-		"all conversations of each trace, 3 policies each, with seeds 1 to 2.\n", "95 % intervals over the seeds", "## coding_agent\n",
-		"go run ./results -traces DIR -only trace=mooncake_synthetic,trace=coding_agent,endpoints=4,load=0.7 -half 0 -seeds 2 " +
-			"-engine reference -policy least_ttft,session,oracle\n",
+		"# Results\n",
+		"in 4 of the grid's 54 cells (trace=mooncake_synthetic, trace=coding_agent, endpoints=4, load=0.7):\n",
+		"all conversations of each trace, 3 policies each, with seeds 1 to 2.\n", "95 % intervals over the seeds",
+		"## coding_agent\n", "go run ./results -traces DIR -only trace=mooncake_synthetic,trace=coding_agent," +
+			"endpoints=4,load=0.7 -half 0 -seeds 2 -engine reference -policy least_ttft,session,oracle\n",
 		"| p90 as a multiple of the best other policy's, geometric mean |",
-		"![coding_agent: hit rate by load](results/coding_agent-hits.svg)", "| 4 | mixed | 0.7 |", "## Where a simple policy is as good",
+		"![coding_agent: hit rate by load](results/coding_agent-hits.svg)", "| 4 | mixed | 0.7 |",
+		"## Where a simple policy is as good",
 		"## What is asked, all with the router's queue\n", "## What is asked, all without\n",
 		"## Every policy as a multiple of ours, all with the queue\n", "| cells with a lower p90 |\n", "\n| session | ",
-		"<summary>Mean of the time to first token, in s, with the queue, of every policy", "<summary>p50 of the time to first token, in s, without, of",
-		"<summary>p90 of the time to first token, in s, without, of", "<summary>p99 of the time to first token, in s, with the queue, of",
-		"<summary>Hit rate, in %, without, of",
+		"<summary>Mean of the time to first token, in s, with the queue, of every policy",
+		"<summary>p50 of the time to first token, in s, without, of",
+		"<summary>p90 of the time to first token, in s, without, of",
+		"<summary>p99 of the time to first token, in s, with the queue, of", "<summary>Hit rate, in %, without, of",
 	} {
 		if !strings.Contains(first, want) {
 			t.Errorf("the page lacks %q:\n%s", want, first)
 		}
 	}
-	for _, name := range []string{"coding_agent-hits", "coding_agent-ttft", "mooncake_synthetic-hits", "mooncake_synthetic-ttft"} {
+	for _, name := range []string{
+		"coding_agent-hits", "coding_agent-ttft", "mooncake_synthetic-hits", "mooncake_synthetic-ttft",
+	} {
 		wellFormed(t, filepath.Join(docs, "results", name+".svg"))
 	}
 
@@ -86,20 +97,24 @@ func TestResults(t *testing.T) {
 		t.Error("the page differs though nothing was measured")
 	}
 	wantStart(measure("-tag", "a", "-seeds", "1"), "4 cells, 20 runs, 20 of them done before; nothing to do\n")
-	if one := read(t, page); !strings.Contains(one, ", with seed 1.\n") || !strings.Contains(one, "One seed shows no intervals") {
+	if one := read(t, page); !strings.Contains(one, ", with seed 1.\n") ||
+		!strings.Contains(one, "One seed shows no intervals") {
 		t.Error("the page does not say that it is of one seed")
 	}
 	wantStart(measure("-tag", "b", "-trust", "others"), "4 cells, 40 runs, 24 of them done before")
-	wantStart(measure("-tag", "a", "-trust", "session"), "4 cells, 40 runs, 24 of them done before") // b replaced the figures of ours
+	// b replaced the figures of ours
+	wantStart(measure("-tag", "a", "-trust", "session"), "4 cells, 40 runs, 24 of them done before")
 	if read(t, page) != first {
 		t.Error("the page differs though the same was measured again")
 	}
 	wantStart(measure("-tag", "c"), "4 cells, 40 runs, 0 of them done before")
-	wantStart(measure("-tag", "c", "-max-delay", "100ms"), "4 cells, 40 runs, 20 of them done before") // traces with a clock have no such delays
+	// traces with a clock have no such delays
+	wantStart(measure("-tag", "c", "-max-delay", "100ms"), "4 cells, 40 runs, 20 of them done before")
 	spoil(t, store)
 	out := measure("-tag", "c", "-summary")
 	wantStart(out, "4 cells, 40 runs, 39 of them done before")
-	if !strings.Contains(out, "\nWithout:\n") || !strings.Contains(out, "coding_agent 4 mixed 0.7") || !strings.Contains(out, " of 4 cells;") {
+	if !strings.Contains(out, "\nWithout:\n") || !strings.Contains(out, "coding_agent 4 mixed 0.7") ||
+		!strings.Contains(out, " of 4 cells;") {
 		t.Errorf("summary: %s", out)
 	}
 }
@@ -107,11 +122,12 @@ func TestResults(t *testing.T) {
 // TestMistakes: each is told before anything runs, with what to do.
 func TestMistakes(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                                                  "results: -traces is needed: the folder with the traces\n",
-		"-traces . -disagg -full":                           "results: -disagg measures its own cells with least_ttft",
-		"-traces . -only endpoint=8":                        `no kind "endpoint"; did you mean "endpoints"?`,
-		"-traces . -summary":                                "results: -traces: open mooncake_synthetic.jsonl: no such file or directory\n",
-		"-traces . -out page.html":                          `results: -out: want a file that ends in .md, got "page.html"`,
+		"":                           "results: -traces is needed: the folder with the traces\n",
+		"-traces . -disagg -full":    "results: -disagg measures its own cells with least_ttft",
+		"-traces . -only endpoint=8": `no kind "endpoint"; did you mean "endpoints"?`,
+		"-traces . -summary":         "results: -traces: open mooncake_synthetic.jsonl: no such file or directory\n",
+		"-traces . -out page.html": `results: -out: want a file that ends in .md, got ` +
+			`"page.html"`,
 		"-traces . -out nowhere/page.md":                    "results: -out: there is no folder nowhere\n",
 		"-traces . -out page.html -seeds 0":                 "results: -seeds must be in 1..1000, got 0\n",
 		"-traces . -summary -policy round_robbin":           `did you mean "round_robin"?`,
@@ -121,7 +137,8 @@ func TestMistakes(t *testing.T) {
 		"-trace .":                                          "flag provided but not defined: -trace",
 	} {
 		var out, log bytes.Buffer
-		if code := run(t.Context(), strings.Fields(args), &out, &log); code != 2 || !strings.Contains(log.String(), want) || out.Len() > 0 {
+		if code := run(t.Context(), strings.Fields(args), &out, &log); code != 2 ||
+			!strings.Contains(log.String(), want) || out.Len() > 0 {
 			t.Errorf("%q: exit code %d, %s%s", args, code, log.String(), out.String())
 		}
 	}
@@ -134,7 +151,8 @@ func TestResultsInterrupted(t *testing.T) {
 	var log bytes.Buffer
 	out := stopper{stop}
 	args := []string{"-traces", traces, "-store", store, "-out", filepath.Join(docs, "results.md"), "-jobs", "1"}
-	if code := run(ctx, args, &out, &log); code != 1 || !strings.Contains(log.String(), "they are kept, and the same command goes on from there") {
+	if code := run(ctx, args, &out, &log); code != 1 ||
+		!strings.Contains(log.String(), "they are kept, and the same command goes on from there") {
 		t.Errorf("exit code %d, %s", code, log.String())
 	}
 	if files, _ := os.ReadDir(docs); len(files) > 0 {

@@ -21,9 +21,13 @@ func (r *router) serveAdmin(l net.Listener) {
 		r.tally.Compare(g.shadows.compare())
 		r.streams.End() // what was open had the token of the generation before
 		return admin.New(admin.Config{
-			Fleet: r.fleet, Version: r.build.Version, Started: started, Token: g.cfg.Admin.Token, ReadToken: g.cfg.Admin.ReadToken, Hosts: hostsOf(g.cfg), Endpoints: declared, Source: "admin", Parse: parseDeclaration,
-			Duplicate: discovery.ErrDuplicate, NotDeclared: discovery.ErrNotDeclared, Reload: r.reload, Running: r.reloads.state,
-			Metrics: r.meter.Handler(), Settings: func() any { return g.cfg.Settings() }, Aliases: shownAliases(g.cfg), ModelSettings: modelSettings(g.cfg), Tally: r.tally, Pools: r.full.Pools, Streams: r.streams, Log: r.log, Decisions: g.why.handler(), Shadow: g.shadows.handler(), Replicas: r.replicas.handler(),
+			Fleet: r.fleet, Version: r.build.Version, Started: started, Token: g.cfg.Admin.Token,
+			ReadToken: g.cfg.Admin.ReadToken, Hosts: hostsOf(g.cfg), Endpoints: declared, Source: "admin",
+			Parse: parseDeclaration, Duplicate: discovery.ErrDuplicate, NotDeclared: discovery.ErrNotDeclared,
+			Reload: r.reload, Running: r.reloads.state,
+			Metrics: r.meter.Handler(), Settings: func() any { return g.cfg.Settings() }, Aliases: shownAliases(g.cfg),
+			ModelSettings: modelSettings(g.cfg), Tally: r.tally, Pools: r.full.Pools, Streams: r.streams, Log: r.log,
+			Decisions: g.why.handler(), Shadow: g.shadows.handler(), Replicas: r.replicas.handler(),
 			Keys: keysOf(g.door.Tenants), Concerns: func() []admin.Concern { return concerns(g.events) },
 		})
 	}
@@ -57,6 +61,7 @@ func modelSettings(cfg *config.Config) (all []admin.ModelSettings) {
 // the network.
 func parseDeclaration(d admin.Declaration) ([]fleet.Endpoint, error) {
 	return discovery.Endpoints([]discovery.EndpointConfig{{
-		URL: d.URL, Name: d.Name, Kind: d.Kind, Role: d.Role, Weight: d.Weight, Models: d.Models, Ranks: d.Ranks, Slots: d.Slots,
+		URL: d.URL, Name: d.Name, Kind: d.Kind, Role: d.Role, Weight: d.Weight, Models: d.Models, Ranks: d.Ranks,
+		Slots: d.Slots,
 	}}, discovery.None())
 }

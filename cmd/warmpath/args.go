@@ -21,14 +21,15 @@ func unknownCommand(cmd *cobra.Command, got string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return usageError(fmt.Errorf("unknown command %q%s", got, cmp.Or(strictyaml.Suggest(got, names), "; see "+cmd.CommandPath()+" --help")))
+	return usageError(fmt.Errorf("unknown command %q%s",
+		got, cmp.Or(strictyaml.Suggest(got, names), "; see "+cmd.CommandPath()+" --help")))
 }
 
 // otherNames are names that other routers and servers have for flags.
 var otherNames = map[string]string{
 	"port": "listen", "host": "listen", "bind": "listen", "address": "listen", "addr": "listen",
-	"engine": "endpoint", "engines": "endpoint", "backend": "endpoint", "backends": "endpoint", "upstream": "endpoint", "worker-urls": "endpoint",
-	"static-backends": "endpoint", "worker": "endpoint", "url": "endpoint",
+	"engine": "endpoint", "engines": "endpoint", "backend": "endpoint", "backends": "endpoint", "upstream": "endpoint",
+	"worker-urls": "endpoint", "static-backends": "endpoint", "worker": "endpoint", "url": "endpoint",
 	"routing-logic": "policy", "routing-policy": "policy", "output": "write",
 }
 
@@ -37,10 +38,12 @@ func flagError(cmd *cobra.Command, err error) error {
 	if got, ok := strings.CutPrefix(err.Error(), "unknown flag: "); ok {
 		name := strings.TrimPrefix(got, "--")
 		if in := commandsWith(cmd, func(f *pflag.FlagSet) bool { return f.Lookup(name) != nil }); len(in) > 0 {
-			return usageError(fmt.Errorf("%s is a flag of %s, so it follows the command, as in warmpath %s %s", got, strings.Join(in, ", "), in[0], got))
+			return usageError(fmt.Errorf("%s is a flag of %s, so it follows the command, as in warmpath %s %s",
+				got, strings.Join(in, ", "), in[0], got))
 		}
 		if own := otherNames[name]; own != "" && cmd.Flags().Lookup(own) != nil {
-			return usageError(fmt.Errorf("unknown flag %s; here it is --%s; see %s --help", got, own, cmd.CommandPath()))
+			return usageError(fmt.Errorf("unknown flag %s; here it is --%s; see %s --help",
+				got, own, cmd.CommandPath()))
 		}
 		var flags []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, "--"+f.Name) })
@@ -49,8 +52,11 @@ func flagError(cmd *cobra.Command, err error) error {
 	text := err.Error()
 	if _, got, ok := strings.Cut(text, "unknown shorthand flag: "); ok {
 		name, _, _ := strings.Cut(strings.TrimPrefix(got, "'"), "'")
-		if in := commandsWith(cmd, func(f *pflag.FlagSet) bool { return len(name) == 1 && f.ShorthandLookup(name) != nil }); len(in) > 0 {
-			return usageError(fmt.Errorf("-%s is a flag of %s, so it follows the command, as in warmpath %s -%s", name, strings.Join(in, ", "), in[0], name))
+		if in := commandsWith(cmd, func(f *pflag.FlagSet) bool {
+			return len(name) == 1 && f.ShorthandLookup(name) != nil
+		}); len(in) > 0 {
+			return usageError(fmt.Errorf("-%s is a flag of %s, so it follows the command, as in warmpath %s -%s",
+				name, strings.Join(in, ", "), in[0], name))
 		}
 	}
 	if what, ok := strings.CutSuffix(text, ": invalid syntax"); ok { // of strconv, behind what was given for which flag
@@ -87,7 +93,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usageError(fmt.Errorf("unexpected argument %q%s; see %s --help", args[0], meantFlag(cmd, args[0]), cmd.CommandPath()))
+	return usageError(fmt.Errorf("unexpected argument %q%s; see %s --help",
+		args[0], meantFlag(cmd, args[0]), cmd.CommandPath()))
 }
 
 // meantFlag is "; did you mean --endpoint X" for an address or a file that a flag of the command takes.
@@ -111,7 +118,8 @@ func meantFlag(cmd *cobra.Command, arg string) string {
 func onlyURLs(cmd *cobra.Command, args []string) error {
 	for _, a := range args {
 		if !strings.Contains(a, ":") {
-			return usageError(fmt.Errorf("unexpected argument %q%s; see %s --help", a, cmp.Or(meantFlag(cmd, a), "; an engine is given as http://127.0.0.1:8000"), cmd.CommandPath()))
+			return usageError(fmt.Errorf("unexpected argument %q%s; see %s --help",
+				a, cmp.Or(meantFlag(cmd, a), "; an engine is given as http://127.0.0.1:8000"), cmd.CommandPath()))
 		}
 	}
 	return nil

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAttributionThroughEachDoor: Claude Code's turns find what the turns before have computed, though each begins with an
-// attribution of its own: through the traffic listener and behind a proxy, in each mode of bodies.
+// TestAttributionThroughEachDoor: Claude Code's turns find what the turns before have computed, though each begins with
+// an attribution of its own: through the traffic listener and behind a proxy, in each mode of bodies.
 func TestAttributionThroughEachDoor(t *testing.T) {
 	doors := map[string]func(*testing.T) string{"traffic": func(t *testing.T) string { return newRig(t, 2, nil).url }}
 	for name, e := range map[string]*envoy{
@@ -26,7 +26,8 @@ func TestAttributionThroughEachDoor(t *testing.T) {
 			url := door(t)
 			turn := func(i int) (cached int) {
 				body := fmt.Sprintf(`{"model":"m","max_tokens":5,"system":[{"type":"text","text":"x-anthropic-billing-header: cc_version=2.1.126.9f3; cch=%05x;"},`+
-					`{"type":"text","text":%q}],"messages":[{"role":"user","content":"hello %d"}]}`, i, strings.Repeat("You are a careful engineer. ", 200), i)
+					`{"type":"text","text":%q}],"messages":[{"role":"user","content":"hello %d"}]}`,
+					i, strings.Repeat("You are a careful engineer. ", 200), i)
 				res, got := asked(t, url+"/v1/messages", body)
 				var v struct {
 					Usage struct {

@@ -45,7 +45,10 @@ type benchLoop struct {
 }
 
 func benchCommand(e env) *cobra.Command {
-	o := benchOptions{work: trace.Chats(), sessions: string(play.Adopt), streamed: 1, timeout: 10 * time.Minute, loop: benchLoop{repeat: 1}}
+	o := benchOptions{
+		work: trace.Chats(), sessions: string(play.Adopt), streamed: 1, timeout: 10 * time.Minute,
+		loop: benchLoop{repeat: 1},
+	}
 	c := &cobra.Command{
 		Use:   "bench --url URL",
 		Short: "Measure any OpenAI address with conversations",
@@ -78,21 +81,30 @@ caches. The comparison is fair only if nothing else uses the engines. To compare
 		RunE: func(c *cobra.Command, _ []string) error { return runBench(c.Context(), e, o, c.Flags().Changed) },
 	}
 	f := c.Flags()
-	f.StringArrayVar(&o.urls, "url", nil, "base address, with or without /v1 (required); several are played one after the other")
+	f.StringArrayVar(&o.urls, "url", nil,
+		"base address, with or without /v1 (required); several are played one after the other")
 	f.StringVar(&o.target.Model, "model", "", "model to ask for; empty takes the first that each address lists")
 	f.StringVar(&o.target.APIKey, "api-key", "", "bearer token")
-	f.StringVar(&o.sessions, "sessions", o.sessions, "how clients name their conversation: adopt (send back the X-Session-Id of the first answer), send (an own X-Session-ID), none")
-	f.StringVar(&o.target.EndpointHeader, "endpoint-header", "X-Warmpath-Endpoint", "answer header that names the endpoint")
-	f.BoolVar(&o.target.IgnoreEOS, "ignore-eos", true, "ask engines for answers of exactly the length the workload says")
-	f.Float64Var(&o.streamed, "streamed", o.streamed, "share of turns, 0 to 1, whose answers are streamed; the others come as a whole, and have no time to first token")
+	f.StringVar(&o.sessions, "sessions", o.sessions, "how clients name their conversation: "+
+		"adopt (send back the X-Session-Id of the first answer), send (an own X-Session-ID), none")
+	f.StringVar(&o.target.EndpointHeader, "endpoint-header", "X-Warmpath-Endpoint",
+		"answer header that names the endpoint")
+	f.BoolVar(&o.target.IgnoreEOS, "ignore-eos", true,
+		"ask engines for answers of exactly the length the workload says")
+	f.Float64Var(&o.streamed, "streamed", o.streamed, "share of turns, 0 to 1, whose answers are streamed; "+
+		"the others come as a whole, and have no time to first token")
 	f.Float64Var(&o.target.Leaving, "leaving", 0,
 		"share of turns, 0 to 1, whose clients leave, half of them before the first token, and ask again at once")
-	f.DurationVar(&o.timeout, "timeout", o.timeout, "end after this time at the latest, for each address; --for takes its place")
-	f.Uint64Var(&o.seed, "seed", o.seed, "seed of the conversations; 0 draws one, so that no engine has seen the texts before")
-	f.BoolVar(&o.json, "json", false, "print one JSON object for each address, a line each, and nothing else on standard output")
+	f.DurationVar(&o.timeout, "timeout", o.timeout,
+		"end after this time at the latest, for each address; --for takes its place")
+	f.Uint64Var(&o.seed, "seed", o.seed,
+		"seed of the conversations; 0 draws one, so that no engine has seen the texts before")
+	f.BoolVar(&o.json, "json", false,
+		"print one JSON object for each address, a line each, and nothing else on standard output")
 	f.IntVar(&o.work.Conversations, "conversations", o.work.Conversations, "how many")
 	f.Float64Var(&o.work.PerSecond, "rate", o.work.PerSecond, "conversations that begin a second; 0 all at once")
-	f.IntVar(&o.work.System, "system-tokens", o.work.System, "tokens of the system prompt that all share (4 bytes a token)")
+	f.IntVar(&o.work.System, "system-tokens", o.work.System,
+		"tokens of the system prompt that all share (4 bytes a token)")
 	f.Float64Var(&o.work.Turns, "turns", o.work.Turns, "mean number of turns after the first")
 	f.Float64Var(&o.work.User, "user-tokens", o.work.User, "typical tokens of a user's turn")
 	f.Float64Var(&o.work.Answer, "answer-tokens", o.work.Answer, "typical tokens of an answer")
@@ -103,7 +115,8 @@ caches. The comparison is fair only if nothing else uses the engines. To compare
 	f.IntVar(&o.loop.half, "half", 0, "1 or 2: play one half of the sessions of --trace; 0 plays all")
 	f.IntVar(&o.loop.repeat, "repeat", o.loop.repeat, "how often each session of --trace is played, as different ones")
 	f.DurationVar(&o.loop.maxDelay, "max-delay", 0, "longest time between turns of a session of --trace; 0 as recorded")
-	_ = c.RegisterFlagCompletionFunc("sessions", cobra.FixedCompletions([]string{"adopt", "send", "none"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("sessions",
+		cobra.FixedCompletions([]string{"adopt", "send", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -157,7 +170,9 @@ func (l *benchLoop) validate(changed func(flag string) bool) error {
 	for _, flag := range []string{"half", "repeat", "max-delay"} {
 		fault(changed(flag) && l.file == "", "--%s needs --trace", flag)
 	}
-	for _, flag := range []string{"conversations", "system-tokens", "turns", "user-tokens", "answer-tokens", "think", "streamed", "leaving"} {
+	for _, flag := range []string{
+		"conversations", "system-tokens", "turns", "user-tokens", "answer-tokens", "think", "streamed", "leaving",
+	} {
 		fault(changed(flag) && l.file != "", "--%s says nothing with --trace, whose sessions are as recorded", flag)
 	}
 	fault(changed("rate") && l.clients > 0, "--rate says nothing with --clients: a session begins when another ends")
@@ -174,7 +189,8 @@ func unreachable(err error) error {
 	what, _, _ := strings.Cut(err.Error(), ": "+in.Op+" ") // such as: cannot ask http://127.0.0.1:8080 for its models
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("%s: connection refused; start a router (warmpath serve) or an engine (warmpath engine) there, or name another address with --url", what)
+		return fmt.Errorf("%s: connection refused; start a router (warmpath serve) or an engine (warmpath engine) "+
+			"there, or name another address with --url", what)
 	case strings.Contains(in.Err.Error(), "server gave HTTP response to HTTPS client"):
 		return fmt.Errorf("%s: %w; write http:// in --url", what, in.Err)
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF):
@@ -267,7 +283,8 @@ func (o *benchOptions) recorded(e env) (func(address uint64) benchWork, error) {
 		return nil, err
 	}
 	if !t.Closed {
-		return nil, usageError(fmt.Errorf("--trace: the requests of %s have recorded times; sessions whose turns wait for one another are needed", file.name))
+		return nil, usageError(fmt.Errorf("--trace: the requests of %s have recorded times; "+
+			"sessions whose turns wait for one another are needed", file.name))
 	}
 	if o.loop.half > 0 {
 		t = t.Half(o.loop.half)
@@ -283,7 +300,9 @@ func (o *benchOptions) recorded(e env) (func(address uint64) benchWork, error) {
 }
 
 // played plays sessions in closed loop.
-func (l *benchLoop) played(sessions func() func() play.Session) func(context.Context, *play.Target, func(play.Turn)) *play.LoopFigures {
+func (l *benchLoop) played(
+	sessions func() func() play.Session,
+) func(context.Context, *play.Target, func(play.Turn)) *play.LoopFigures {
 	return func(ctx context.Context, t *play.Target, observe func(play.Turn)) *play.LoopFigures {
 		loop := play.Loop{Target: t, Clients: l.clients, Next: sessions()}
 		loop.Play(ctx, observe)

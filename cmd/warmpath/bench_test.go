@@ -25,9 +25,13 @@ func TestBenchURL(t *testing.T) {
 		{"http://127.0.0.1:8080/v1", "http://127.0.0.1:8080", ""},
 		{"http://127.0.0.1:8080/llm/v1/", "http://127.0.0.1:8080/llm", ""},
 	} {
-		o := benchOptions{work: trace.Chats(), sessions: "adopt", streamed: 1, urls: []string{"http://a", c.url}, loop: benchLoop{repeat: 1}}
+		o := benchOptions{
+			work: trace.Chats(), sessions: "adopt", streamed: 1, urls: []string{"http://a", c.url},
+			loop: benchLoop{repeat: 1},
+		}
 		err := o.validate(unchanged)
-		if c.fault == "" && (err != nil || o.urls[1] != c.want) || c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) {
+		if c.fault == "" && (err != nil || o.urls[1] != c.want) ||
+			c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) {
 			t.Errorf("%q: got %q, %v, want %q, %q", c.url, o.urls, err, c.want, c.fault)
 		}
 	}
@@ -40,10 +44,14 @@ func TestBenchShares(t *testing.T) {
 			"--streamed": func(o *benchOptions) { o.streamed = share },
 			"--leaving":  func(o *benchOptions) { o.target.Leaving = share },
 		} {
-			o := benchOptions{work: trace.Chats(), sessions: "adopt", streamed: 1, urls: []string{"http://a"}, loop: benchLoop{repeat: 1}}
+			o := benchOptions{
+				work: trace.Chats(), sessions: "adopt", streamed: 1, urls: []string{"http://a"},
+				loop: benchLoop{repeat: 1},
+			}
 			set(&o)
 			err := o.validate(unchanged)
-			if want := share >= 0 && share <= 1; (err == nil) != want || err != nil && !strings.Contains(err.Error(), name+" must be in 0..1") {
+			if want := share >= 0 && share <= 1; (err == nil) != want ||
+				err != nil && !strings.Contains(err.Error(), name+" must be in 0..1") {
 				t.Errorf("%s %v: %v", name, share, err)
 			}
 		}
@@ -82,13 +90,15 @@ func TestBenchFlags(t *testing.T) {
 	}
 }
 
-// TestBenchInClosedLoop: sessions of a file, with their sub-agents, and drawn ones are played against two addresses, which are shown beside each
-// other. The second address has none of the first one's words in its cache.
+// TestBenchInClosedLoop: sessions of a file, with their sub-agents, and drawn ones are played against two addresses,
+// which are shown beside each other. The second address has none of the first one's words in its cache.
 func TestBenchInClosedLoop(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "agents.jsonl")
 	var text strings.Builder
 	for s := range 4 {
-		fmt.Fprintf(&text, `{"session_id":"s%d","timestamp":0,"delay":0,"input_length":640,"output_length":5,"shared_length":0}`+"\n", s)
+		fmt.Fprintf(&text,
+			`{"session_id":"s%d","timestamp":0,"delay":0,"input_length":640,"output_length":5,"shared_length":0}`+"\n",
+			s)
 		fmt.Fprintf(&text, `{"session_id":"sub%d","parent_id":"s%d","timestamp":10,"delay":0,"input_length":320,"output_length":5,"shared_length":256}`+"\n", s, s)
 		fmt.Fprintf(&text, `{"session_id":"s%d","timestamp":90000,"delay":80000,"input_length":960,"output_length":7,"shared_length":640}`+"\n", s)
 	}
@@ -102,7 +112,10 @@ func TestBenchInClosedLoop(t *testing.T) {
 	}{
 		{"--trace " + file + " --max-delay 1ms --clients 2", 12, 4, 1},
 		{"--trace " + file + " --max-delay 1ms --clients 3 --repeat 2 --sessions send", 24, 8, 1},
-		{"--conversations 5 --clients 2 --turns 1 --think 1ms --system-tokens 64 --user-tokens 16 --answer-tokens 2", 0, 5, 0},
+		{
+			"--conversations 5 --clients 2 --turns 1 --think 1ms --system-tokens 64 --user-tokens 16 --answer-tokens 2",
+			0, 5, 0,
+		},
 	} {
 		out, errs, code := bench(t, "--json --seed 3 --model m --url "+at+" --url "+at+"/v1 "+tt.args)
 		lines := strings.Split(strings.TrimSpace(out), "\n")
@@ -122,7 +135,8 @@ func TestBenchInClosedLoop(t *testing.T) {
 			if err := json.Unmarshal([]byte(line), &got); err != nil {
 				t.Fatal(err)
 			}
-			if got.URL != at || got.Failed != 0 || tt.turns > 0 && got.Requests != tt.turns || got.Ended != tt.ended || got.Output <= 0 || got.Slowest.P90 <= 0 {
+			if got.URL != at || got.Failed != 0 || tt.turns > 0 && got.Requests != tt.turns || got.Ended != tt.ended ||
+				got.Output <= 0 || got.Slowest.P90 <= 0 {
 				t.Errorf("%s: %s", tt.args, line)
 			}
 			hit[i] = got.HitRate
@@ -131,8 +145,11 @@ func TestBenchInClosedLoop(t *testing.T) {
 			t.Errorf("%s: hit rates %v, want them alike", tt.args, hit)
 		}
 	}
-	out, errs, code := bench(t, "--seed 4 --model m --url "+at+" --url "+at+" --clients 2 --max-delay 1ms --trace "+file)
-	for _, want := range []string{"4 sessions ended", "8 sessions of", "slowest turn of a session, p90", "output tokens/s"} {
+	out, errs, code := bench(t,
+		"--seed 4 --model m --url "+at+" --url "+at+" --clients 2 --max-delay 1ms --trace "+file)
+	for _, want := range []string{
+		"4 sessions ended", "8 sessions of", "slowest turn of a session, p90", "output tokens/s",
+	} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, lacks %q:\n%s%s", code, want, out, errs)
 		}

@@ -23,7 +23,9 @@ func selfSigned(t *testing.T, cert, key string, number int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(number), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(number), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"},
+	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, &secret.PublicKey, secret)
 	if err != nil {
 		t.Fatal(err)
@@ -32,20 +34,24 @@ func selfSigned(t *testing.T, cert, key string, number int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: sealed}} {
+	for name, block := range map[string]*pem.Block{
+		cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: sealed},
+	} {
 		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// TestCertificateIsReloaded: the next handshake has the new certificate; one that does not fit its key is rejected, and the old one stays.
+// TestCertificateIsReloaded: the next handshake has the new certificate; one that does not fit its key is rejected, and
+// the old one stays.
 func TestCertificateIsReloaded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	selfSigned(t, cert, key, 1)
-	f := newFileRig(t, fmt.Sprintf(reloadable, false, "least_ttft", "k", false, "'http://127.0.0.1:1'")+"tls: {cert: "+cert+", key: "+key+"}\n")
+	f := newFileRig(t, fmt.Sprintf(reloadable, false, "least_ttft", "k", false, "'http://127.0.0.1:1'")+"tls: {cert: "+
+		cert+", key: "+key+"}\n")
 	shown := func() int64 {
 		t.Helper()
 		c, err := tls.Dial("tcp", strings.TrimPrefix(f.url, "https://"), &tls.Config{InsecureSkipVerify: true})

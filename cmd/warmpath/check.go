@@ -68,7 +68,8 @@ standard output, and lists on standard error what has no equivalent, with what t
 		},
 	}
 	s.add(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: what would run, without secrets, or every fault")
+	cmd.Flags().BoolVar(&asJSON, "json", false,
+		"print one JSON object: what would run, without secrets, or every fault")
 	from = fromFlag(cmd)
 	return cmd
 }
@@ -146,7 +147,8 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 		if connector == "" {
 			connector = "the connector of each kind"
 		}
-		line("split", "%s, by %s; prompts by %s, answers by %s", d.When, connector, cfg.PolicyNamed(d.PrefillPolicy).Name, cfg.DecodePolicyConfig().Name)
+		line("split", "%s, by %s; prompts by %s, answers by %s",
+			d.When, connector, cfg.PolicyNamed(d.PrefillPolicy).Name, cfg.DecodePolicyConfig().Name)
 	}
 	if cfg.Discovery.File != "" {
 		line("discovery", "file %s", cfg.Discovery.File)
@@ -201,7 +203,8 @@ func describeKeys(line func(name, format string, args ...any), cfg *config.Confi
 	if cfg.Tenants.KeysFile != "" {
 		from = ", also from " + cfg.Tenants.KeysFile
 	}
-	line("keys", "%d of %d tenants%s; %d for some models only, %d have ended", len(keys), len(tenants), from, confined, ended)
+	line("keys", "%d of %d tenants%s; %d for some models only, %d have ended",
+		len(keys), len(tenants), from, confined, ended)
 }
 
 // describeListeners prints the trusted proxies, and the listeners besides that of clients.

@@ -17,8 +17,11 @@ import (
 // fromFlag adds --from to the check command, with its arguments.
 func fromFlag(cmd *cobra.Command) *string {
 	var from string
-	cmd.Flags().StringVar(&from, "from", "", "`ROUTER` whose configuration FILE, or command line after --, is converted: "+strings.Join(migrate.Names(), ", "))
-	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions(migrate.Names(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(&from, "from",
+		"", "`ROUTER` whose configuration FILE, or command line after --, is converted: "+
+			strings.Join(migrate.Names(), ", "))
+	_ = cmd.RegisterFlagCompletionFunc("from",
+		cobra.FixedCompletions(migrate.Names(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if from == "" {
 			return onlyURLs(cmd, args)
@@ -60,7 +63,8 @@ func converted(cmd *cobra.Command, from string, args []string) (migrate.Result, 
 		}
 		return migrate.Flags(from, args)
 	case len(args) != 1:
-		return migrate.Result{}, errors.New("--from needs one FILE, or a command line after --; see warmpath check --help")
+		return migrate.Result{},
+			errors.New("--from needs one FILE, or a command line after --; see warmpath check --help")
 	}
 	data, err := readSome(args[0])
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestClaimsCostLittle opens as many connections as WARMPATH_CLAIMS says (10000) to a router in a process of its own. Each claims a body
-// of 64 MiB and sends one byte. What the router takes of memory then is bounded.
+// TestClaimsCostLittle opens as many connections as WARMPATH_CLAIMS says (10000) to a router in a process of its own.
+// Each claims a body of 64 MiB and sends one byte. What the router takes of memory then is bounded.
 func TestClaimsCostLittle(t *testing.T) {
 	clients, err := strconv.Atoi(os.Getenv("WARMPATH_CLAIMS"))
 	if err != nil {
@@ -26,7 +26,8 @@ func TestClaimsCostLittle(t *testing.T) {
 	bin := built(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	cmd := exec.CommandContext(ctx, bin, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--endpoint", "http://127.0.0.1:1")
+	cmd := exec.CommandContext(ctx, bin, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+		"--endpoint", "http://127.0.0.1:1")
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "WARMPATH_") })
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -52,7 +53,8 @@ func TestClaimsCostLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if _, err := fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{", traffic, 64<<20); err != nil {
+		if _, err := fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\n"+
+			"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n{", traffic, 64<<20); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,7 +71,8 @@ func TestClaimsCostLittle(t *testing.T) {
 		}
 	}
 	now, highest := status(t, cmd.Process.Pid, "VmRSS:"), status(t, cmd.Process.Pid, "VmHWM:")
-	t.Logf("%d connections: %d MB resident, at most %d MB (idle %d MB), %v", clients, now>>20, highest>>20, idle>>20, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d connections: %d MB resident, at most %d MB (idle %d MB), %v", clients, now>>20, highest>>20, idle>>20,
+		time.Since(began).Round(time.Millisecond))
 	if highest > most {
 		t.Errorf("%d bytes resident, at most %d are allowed", highest, most)
 	}

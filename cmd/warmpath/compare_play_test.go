@@ -20,11 +20,15 @@ type completionRequest struct {
 	IgnoreEOS     bool           `json:"ignore_eos,omitempty"`
 }
 
-// playTrace plays a trace in real time as the simulator plays it: its requests at the moments of the plan, or, in a closed loop, each
-// turn so long after the one before as the trace says. Prompts have in common what those of the trace have (simtrace.Trace.Text), and are
-// sent as completions, which no chat template makes longer. Before each of them stands a salt, so that engines know nothing of it from an
-// earlier play. With Sessions: Send, clients name their conversations. observe is called from many goroutines. Traces in which sessions start sessions cannot be played so.
-func playTrace(ctx context.Context, at *play.Target, salt string, trace *simtrace.Trace, plan simtrace.Plan, observe func(play.Turn)) error {
+// playTrace plays a trace in real time as the simulator plays it: its requests at the moments of the plan, or, in a
+// closed loop, each turn so long after the one before as the trace says. Prompts have in common what those of the trace
+// have (simtrace.Trace.Text), and are sent as completions, which no chat template makes longer. Before each of them
+// stands a salt, so that engines know nothing of it from an earlier play. With Sessions: Send, clients name their
+// conversations. observe is called from many goroutines. Traces in which sessions start sessions cannot be played so.
+func playTrace(
+	ctx context.Context, at *play.Target, salt string, trace *simtrace.Trace, plan simtrace.Plan,
+	observe func(play.Turn),
+) error {
 	for i := range trace.Sessions {
 		if trace.Sessions[i].Parent >= 0 {
 			return errors.New("sessions of this trace start sessions, which cannot be played over HTTP")
@@ -67,8 +71,8 @@ func playTrace(ctx context.Context, at *play.Target, salt string, trace *simtrac
 func traceTurn(ctx context.Context, at *play.Target, salt string, trace *simtrace.Trace, i int) play.Turn {
 	turn := &trace.Turns[i]
 	body, err := json.Marshal(completionRequest{
-		Model: at.Model, Prompt: salt + trace.Text(i), MaxTokens: max(turn.Output, 1), Stream: true, StreamOptions: map[string]any{"include_usage": true},
-		IgnoreEOS: at.IgnoreEOS,
+		Model: at.Model, Prompt: salt + trace.Text(i), MaxTokens: max(turn.Output, 1), Stream: true,
+		StreamOptions: map[string]any{"include_usage": true}, IgnoreEOS: at.IgnoreEOS,
 	})
 	if err != nil {
 		return play.Turn{Err: err}

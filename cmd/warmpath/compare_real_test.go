@@ -14,10 +14,11 @@ import (
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
-// TestCompareWithEngines does the same against real engines at the addresses in WARMPATH_COMPARE_ENGINES (comma-separated), idle, that
-// serve the model in WARMPATH_COMPARE_MODEL. How fast they are is fitted to recorded traffic, and the simulator told; the
-// policies must rank alike by the median: of no two that several rounds tell apart is the other one better than in virtual time. The mean is the
-// machine's: on one that two engines share with their clients a prompt in ten stalls, under any policy. realtest/compare.py starts two engines for it.
+// TestCompareWithEngines does the same against real engines at the addresses in WARMPATH_COMPARE_ENGINES
+// (comma-separated), idle, that serve the model in WARMPATH_COMPARE_MODEL. How fast they are is fitted to recorded
+// traffic, and the simulator told; the policies must rank alike by the median: of no two that several rounds tell apart
+// is the other one better than in virtual time. The mean is the machine's: on one that two engines share with their
+// clients a prompt in ten stalls, under any policy. realtest/compare.py starts two engines for it.
 func TestCompareWithEngines(t *testing.T) {
 	list := os.Getenv("WARMPATH_COMPARE_ENGINES")
 	if list == "" {
@@ -27,7 +28,8 @@ func TestCompareWithEngines(t *testing.T) {
 	model := os.Getenv("WARMPATH_COMPARE_MODEL")
 	fleet := fitted(t, urls, model)
 	policies := []string{"round_robin", "least_tokens", "consistent_hash", "least_ttft"}
-	live, simulated := make([][]float64, len(policies)), make([][]float64, len(policies)) // median times to first token, a round each, ms
+	// median times to first token, a round each, ms
+	live, simulated := make([][]float64, len(policies)), make([][]float64, len(policies))
 	for round := range comparedRounds {
 		c := &compared{trace: talks(uint64(31 + round)), fleet: fleet, load: 0.2}
 		var err error
@@ -62,8 +64,8 @@ func TestCompareWithEngines(t *testing.T) {
 	}
 }
 
-// Rounds that each policy is played, and how many standard errors a difference must be away from none to be more than chance: Student's t,
-// 95 %, seven rounds.
+// Rounds that each policy is played, and how many standard errors a difference must be away from none to be more than
+// chance: Student's t, 95 %, seven rounds.
 const (
 	comparedRounds = 7
 	comparedErrors = 2.447
@@ -99,8 +101,8 @@ func talks(seed uint64) *simtrace.Trace {
 	return g.Trace(seed)
 }
 
-// fitted finds how fast engines are, all of them at work as they will be: on a machine that they share one alone is faster. Tokens are those of
-// traces, four bytes, whatever the engine's tokenizer makes of them.
+// fitted finds how fast engines are, all of them at work as they will be: on a machine that they share one alone is
+// faster. Tokens are those of traces, four bytes, whatever the engine's tokenizer makes of them.
 func fitted(t *testing.T, urls []string, model string) simrig.Fleet {
 	t.Helper()
 	c := &compared{trace: talks(22), plan: simtrace.Plan{Stretch: 1}}
@@ -136,10 +138,12 @@ func fitted(t *testing.T, urls []string, model string) simrig.Fleet {
 	fleet := simrig.Even(len(urls), preset.Engine)
 	for i, f := range fits {
 		e := f.Engine
-		t.Logf("%s: %.0f tokens/s, a step takes %v and %v for each sequence, first tokens %v; prefill %.0f %% off, steps %.0f %%, %v",
+		t.Logf("%s: %.0f tokens/s, a step takes %v and %v for each sequence, first tokens %v; prefill %.0f %% off, "+
+			"steps %.0f %%, %v",
 			f.Endpoint, e.PrefillTokensPerSecond, e.StepBase, e.StepPerSeq, f.Fixed, 100*f.TTFT, 100*f.ITL, f.Notes)
 		e.PrefillTokensPerSecond /= ratio
-		e.BlockTokens, e.ChunkTokens, e.CacheTokens = max(1, int(32/ratio)), int(2048/ratio), int(float64(e.CacheTokens)/ratio)
+		e.BlockTokens, e.ChunkTokens, e.CacheTokens = max(1, int(32/ratio)), int(2048/ratio),
+			int(float64(e.CacheTokens)/ratio)
 		fleet.Endpoints[i].Engine = e
 	}
 	t.Logf("%.2f of the engines' tokens to one of the trace", ratio)

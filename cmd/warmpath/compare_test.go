@@ -42,10 +42,11 @@ func (f comparedFigures) String() string {
 	return fmt.Sprintf("hit rate %.3f, ttft mean %.1f ms, p50 %.1f ms, p90 %.1f ms", f.hit, f.mean, f.p50, f.p90)
 }
 
-// TestCompareWithSimulated plays a generated workload through serve against simulated engines over HTTP, in real time, and through the
-// simulator: the hit rates are within a point, the medians of the time to first token within 10 %, and the policies rank alike. It
-// takes two minutes, so it runs on request only. On a machine where one timer in ten is late by more than 2 ms, what clients see is told
-// and not judged: a first token passes a dozen goroutines on its way.
+// TestCompareWithSimulated plays a generated workload through serve against simulated engines over HTTP, in real time,
+// and through the
+// simulator: the hit rates are within a point, the medians of the time to first token within 10 %, and the policies
+// rank alike. It takes two minutes, so it runs on request only. On a machine where one timer in ten is late by more
+// than 2 ms, what clients see is told and not judged: a first token passes a dozen goroutines on its way.
 func TestCompareWithSimulated(t *testing.T) {
 	if os.Getenv("WARMPATH_COMPARE") == "" {
 		t.Skip("it takes minutes of real time; set WARMPATH_COMPARE=1 to run it")
@@ -71,7 +72,8 @@ func TestCompareWithSimulated(t *testing.T) {
 			t.Errorf("%s: the hit rates are %.1f points apart, at most 1 is allowed", by, 100*math.Abs(l.hit-s.hit))
 		}
 		if math.Abs(l.engines/s.p50-1) > 0.1 {
-			t.Errorf("%s: the medians in the engines are %.1f %% apart, at most 10 are allowed", by, 100*math.Abs(l.engines/s.p50-1))
+			t.Errorf("%s: the medians in the engines are %.1f %% apart, at most 10 are allowed",
+				by, 100*math.Abs(l.engines/s.p50-1))
 		}
 		if math.Abs(l.p50/s.p50-1) > 0.1 && !busy {
 			t.Errorf("%s: the medians are %.1f %% apart, at most 10 are allowed", by, 100*math.Abs(l.p50/s.p50-1))
@@ -97,8 +99,8 @@ func lateness(ended <-chan struct{}) (median, often time.Duration) {
 	}
 }
 
-// ranked are policies by their mean time to first token, the best first. Two that are within 5 % of each other in both plays, which
-// nothing tells apart, keep their order.
+// ranked are policies by their mean time to first token, the best first. Two that are within 5 % of each other in both
+// plays, which nothing tells apart, keep their order.
 func ranked(policies []string, by, other []comparedFigures) []string {
 	order := make([]int, len(policies))
 	for i := range order {
@@ -149,7 +151,9 @@ func (c *compared) simulated(t *testing.T, by string) comparedFigures {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := drive.Replay{Trace: c.trace, Fleet: c.fleet, Policy: newPolicy, Content: !names(by), IDs: names(by), Load: c.load, Seed: 1}
+	r := drive.Replay{
+		Trace: c.trace, Fleet: c.fleet, Policy: newPolicy, Content: !names(by), IDs: names(by), Load: c.load, Seed: 1,
+	}
 	o, err := r.Run()
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +174,9 @@ func (c *compared) live(t *testing.T, by string) comparedFigures {
 	}
 	var urls []string
 	for _, e := range c.fleet.Endpoints {
-		s, err := enginetest.New(enginetest.Options{Models: []string{"m"}, Engine: e.Engine, ContextTokens: 100_000, Computed: computed})
+		s, err := enginetest.New(enginetest.Options{
+			Models: []string{"m"}, Engine: e.Engine, ContextTokens: 100_000, Computed: computed,
+		})
 		if err != nil {
 			t.Error(err)
 			return comparedFigures{}
@@ -202,7 +208,8 @@ func (c *compared) against(t *testing.T, by, model, salt string, urls []string, 
 	for i, url := range urls {
 		cfg.Endpoints = append(cfg.Endpoints, discovery.EndpointConfig{URL: url, Name: fmt.Sprint("e", i)})
 	}
-	r, err := start(t.Context(), &cfg, thisBuild(), slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})))
+	r, err := start(t.Context(), &cfg, thisBuild(),
+		slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		t.Error(err)
 		return comparedFigures{}
@@ -216,7 +223,8 @@ func (c *compared) against(t *testing.T, by, model, salt string, urls []string, 
 	}()
 	r.waitReady(t.Context(), aWhile)
 	target := play.Target{
-		URL: r.url, Model: model, IgnoreEOS: true, Client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 200, IdleConnTimeout: 20 * time.Second}},
+		URL: r.url, Model: model, IgnoreEOS: true,
+		Client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 200, IdleConnTimeout: 20 * time.Second}},
 	}
 	if names(by) {
 		target.Sessions = play.Send

@@ -13,8 +13,8 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 )
 
-// TestCompose: the files of deploy/compose fit each other and the router: its configuration is taken, services and ports that files name
-// exist, and the dashboard asks for metrics that there are.
+// TestCompose: the files of deploy/compose fit each other and the router: its configuration is taken, services and
+// ports that files name exist, and the dashboard asks for metrics that there are.
 func TestCompose(t *testing.T) {
 	dir := filepath.Join("..", "..", "deploy", "compose")
 	read := func(name string) []byte {
@@ -33,7 +33,8 @@ func TestCompose(t *testing.T) {
 		}
 		return v
 	}
-	cfg, err := config.Load(filepath.Join(dir, "warmpath.yaml"), []string{"WARMPATH_ADMIN_TOKEN=t", "WARMPATH_PEERS_SECRET=" + strings.Repeat("5a", 32)})
+	cfg, err := config.Load(filepath.Join(dir, "warmpath.yaml"),
+		[]string{"WARMPATH_ADMIN_TOKEN=t", "WARMPATH_PEERS_SECRET=" + strings.Repeat("5a", 32)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,11 +54,13 @@ func TestCompose(t *testing.T) {
 	}
 	known(cfg.Peers.RedisURL(), "warmpath.yaml")
 	for i := range 2 {
-		for _, target := range at(parse("prometheus.yaml"), "scrape_configs", i, "static_configs", 0, "targets").([]any) {
+		for _, target := range at(parse("prometheus.yaml"), "scrape_configs", i,
+			"static_configs", 0, "targets").([]any) {
 			known("http://"+target.(string), "prometheus.yaml")
 		}
 	}
-	known(at(parse("grafana/provisioning/datasources/prometheus.yaml"), "datasources", 0, "url").(string), "datasources")
+	known(at(parse("grafana/provisioning/datasources/prometheus.yaml"), "datasources", 0, "url").(string),
+		"datasources")
 	for name, service := range services {
 		for _, mount := range listOf(at(service, "volumes")) {
 			from, _, _ := strings.Cut(mount.(string), ":")
@@ -89,7 +92,9 @@ func TestCompose(t *testing.T) {
 	}
 	asked := 0
 	ask := func(who, expression string) {
-		for _, word := range strings.FieldsFunc(expression, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {
+		for _, word := range strings.FieldsFunc(expression, func(r rune) bool {
+			return r != '_' && (r < 'a' || r > 'z')
+		}) {
 			if !strings.HasPrefix(word, "warmpath_") {
 				continue
 			}

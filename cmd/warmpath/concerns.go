@@ -13,8 +13,10 @@ import (
 func concerns(events *kvevents.Follower) (all []admin.Concern) {
 	if p := events.Publishers(); p.Foreign > 0 {
 		all = append(all, admin.Concern{
-			What: fmt.Sprintf("KV events: %d topics at kv_events.listen name an endpoint and come from another address than its own; they are not believed.", p.Foreign),
-			Do:   "Where an engine's connections come from another address (NAT, a service's address, a forwarder), state its topic as the endpoint's kv_topic. Otherwise see in the log who sends them.",
+			What: fmt.Sprintf("KV events: %d topics at kv_events.listen name an endpoint and come from another "+
+				"address than its own; they are not believed.", p.Foreign),
+			Do: "Where an engine's connections come from another address (NAT, a service's address, a forwarder), " +
+				"state its topic as the endpoint's kv_topic. Otherwise see in the log who sends them.",
 		})
 	}
 	if events.Refusing() {
@@ -28,8 +30,9 @@ func concerns(events *kvevents.Follower) (all []admin.Concern) {
 			continue
 		}
 		all = append(all, admin.Concern{
-			What: fmt.Sprintf("This program has a fault: what %s read made it panic %d times. What was read is dropped, and the router goes on.", who, n),
-			Do:   "Please report it with the stack in the log.",
+			What: fmt.Sprintf("This program has a fault: what %s read made it panic %d times. "+
+				"What was read is dropped, and the router goes on.", who, n),
+			Do: "Please report it with the stack in the log.",
 		})
 	}
 	return all

@@ -34,8 +34,10 @@ func (n *connections) connect(c net.Conn) (newconns.Place, error) {
 		return place, nil
 	}
 	var limit *quota.Error
-	if last := n.told.Load(); errors.As(err, &limit) && now.UnixNano()-last >= int64(crowdedEvery) && n.told.CompareAndSwap(last, now.UnixNano()) {
-		n.log.Warn("connections of clients are refused", "limit", limit.Setting, "most", limit.Most, "client", below(c).RemoteAddr().String())
+	if last := n.told.Load(); errors.As(err, &limit) && now.UnixNano()-last >= int64(crowdedEvery) &&
+		n.told.CompareAndSwap(last, now.UnixNano()) {
+		n.log.Warn("connections of clients are refused", "limit", limit.Setting, "most", limit.Most,
+			"client", below(c).RemoteAddr().String())
 	}
 	return nil, err
 }

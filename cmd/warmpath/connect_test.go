@@ -25,7 +25,8 @@ func onItsOwn(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// asks sends a request, and returns the status, the code of an error, and whether the connection stays open; 0 for a failed connection.
+// asks sends a request, and returns the status, the code of an error, and whether the connection stays open; 0 for a
+// failed connection.
 func asks(t *testing.T, c *http.Client, url string, header ...string) (status int, code string, stays bool) {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodPost, url+"/v1/chat/completions", strings.NewReader(question))
@@ -50,8 +51,8 @@ func asks(t *testing.T, c *http.Client, url string, header ...string) (status in
 	return res.StatusCode, said.Error.Code, !res.Close
 }
 
-// TestConnectionLimits: one connection too many of all, of a client address or of a tenant is refused, in plain text and over TLS, and one that
-// ends makes room.
+// TestConnectionLimits: one connection too many of all, of a client address or of a tenant is refused, in plain text
+// and over TLS, and one that ends makes room.
 func TestConnectionLimits(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -63,7 +64,10 @@ func TestConnectionLimits(t *testing.T) {
 		alike, other []string // headers of the connection too many, and of one that is counted apart; nil for none
 	}{
 		{"of all", func(c *config.Config) { c.Limits.Connections = 1 }, 503, false, "limits.connections", nil, nil},
-		{"of a client address", func(c *config.Config) { c.Limits.Client.Connections = 1 }, 429, false, "limits.client.connections", nil, nil},
+		{
+			"of a client address", func(c *config.Config) { c.Limits.Client.Connections = 1 }, 429, false,
+			"limits.client.connections", nil, nil,
+		},
 		{"of each tenant", func(c *config.Config) {
 			c.Tenants.Header, c.Tenants.Each.Connections = "X-Tenant-Id", 1
 		}, 429, true, "tenants.each.connections", []string{"X-Tenant-Id", "red"}, []string{"X-Tenant-Id", "blue"}},
@@ -90,14 +94,16 @@ func TestConnectionLimits(t *testing.T) {
 				if encrypted && !tt.told {
 					want, wantCode = 0, ""
 				}
-				if status, code, stays := asks(t, onItsOwn(t), r.url, tt.alike...); status != want || code != wantCode || stays {
+				if status, code, stays := asks(t, onItsOwn(t), r.url, tt.alike...); status != want ||
+					code != wantCode || stays {
 					t.Errorf("the second is answered %d %s, stays open: %v", status, code, stays)
 				}
 				if tt.other != nil {
 					if status, code, _ := asks(t, onItsOwn(t), r.url, tt.other...); status != 200 {
 						t.Errorf("another is answered %d %s", status, code)
 					}
-					if got := refusals(t, r.router); len(got) != 1 || got[0].Limit != tt.limit || got[0].Tenant != "red" || got[0].Status != 429 {
+					if got := refusals(t, r.router); len(got) != 1 || got[0].Limit != tt.limit ||
+						got[0].Tenant != "red" || got[0].Status != 429 {
 						t.Errorf("explained: %+v", got)
 					}
 				}
@@ -121,7 +127,8 @@ func TestConnectionLimits(t *testing.T) {
 func refusals(t *testing.T, r *router) []explain.Decision {
 	t.Helper()
 	w := httptest.NewRecorder()
-	r.admin.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/admin/decisions?reason=refused", nil))
+	r.admin.Handler.ServeHTTP(w,
+		httptest.NewRequest(http.MethodGet, "http://127.0.0.1/admin/decisions?reason=refused", nil))
 	var a explain.Answer
 	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
 		t.Fatalf("%v: %s", err, w.Body)
@@ -129,8 +136,8 @@ func refusals(t *testing.T, r *router) []explain.Decision {
 	return a.Decisions
 }
 
-// TestConnectionsOfProxies: those of trusted proxies, which carry requests of many, count for the whole only; a client that the PROXY protocol
-// names counts as itself.
+// TestConnectionsOfProxies: those of trusted proxies, which carry requests of many, count for the whole only; a client
+// that the PROXY protocol names counts as itself.
 func TestConnectionsOfProxies(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1, func(c *config.Config) {
@@ -138,7 +145,8 @@ func TestConnectionsOfProxies(t *testing.T) {
 		c.Tenants.Header, c.Tenants.Each.Connections = "X-Tenant-Id", 1
 	})
 	for range 3 {
-		if status, code, _ := asks(t, onItsOwn(t), r.url, "X-Forwarded-For", "198.51.100.7", "X-Tenant-Id", "red"); status != 200 {
+		if status, code, _ := asks(t, onItsOwn(t), r.url, "X-Forwarded-For", "198.51.100.7",
+			"X-Tenant-Id", "red"); status != 200 {
 			t.Errorf("through a proxy: %d %s", status, code)
 		}
 	}
@@ -149,7 +157,8 @@ func TestConnectionsOfProxies(t *testing.T) {
 	if status, code, _ := asks(t, first, r.url); status != 200 {
 		t.Errorf("by the PROXY protocol: %d %s", status, code)
 	}
-	if status, code, _ := asks(t, behind(t, r.router, proxied), r.url); status != 429 || code != "too_many_connections" {
+	if status, code, _ := asks(t, behind(t, r.router, proxied), r.url); status != 429 ||
+		code != "too_many_connections" {
 		t.Errorf("a second one of its client: %d %s", status, code)
 	}
 	if status, code, _ := asks(t, behind(t, r.router, strings.Replace(proxied, ".7", ".8", 1)), r.url); status != 200 {

@@ -27,9 +27,10 @@ import (
 	"github.com/warmpath/warmpath/internal/freeport"
 )
 
-// TestDay plays docs/production.md, with the files and commands that stand there: two routers, Redis where there is one, six engines of three
-// models, all processes, under the traffic of clients. Each answer must be whole, except one that an engine had begun when it crashed. In the place of the
-// load balancer the client asks the routers in turn, and the next one where one refuses or breaks off before its answer.
+// TestDay plays docs/production.md, with the files and commands that stand there: two routers, Redis where there is
+// one, six engines of three models, all processes, under the traffic of clients. Each answer must be whole, except one
+// that an engine had begun when it crashed. In the place of the load balancer the client asks the routers in turn, and
+// the next one where one refuses or breaks off before its answer.
 func TestDay(t *testing.T) {
 	t.Parallel()
 	d := newDay(t)
@@ -38,7 +39,9 @@ func TestDay(t *testing.T) {
 		routers = append(routers, h.traffic)
 	}
 	d.url, d.client = "https://"+routers[0], &http.Client{Transport: &inTurn{
-		at: routers, next: &http.Transport{TLSClientConfig: d.ca.client("").Transport.(*http.Transport).TLSClientConfig, MaxIdleConnsPerHost: 100},
+		at: routers, next: &http.Transport{
+			TLSClientConfig: d.ca.client("").Transport.(*http.Transport).TLSClientConfig, MaxIdleConnsPerHost: 100,
+		},
 	}}
 	d.play()
 }
@@ -53,16 +56,21 @@ func TestDayBehindEnvoy(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := freeport.Address()
-	change := []string{"/etc/envoy/routers-ca.pem", d.ca.file("ca.pem"), "0.0.0.0, port_value: 8080", strings.Replace(at, ":", ", port_value: ", 1)}
+	change := []string{
+		"/etc/envoy/routers-ca.pem", d.ca.file("ca.pem"), "0.0.0.0, port_value: 8080",
+		strings.Replace(at, ":", ", port_value: ", 1),
+	}
 	for i, h := range d.hosts {
-		change = append(change, fmt.Sprintf("10.0.0.1%d, port_value: 8443", i+1), strings.Replace(h.traffic, ":", ", port_value: ", 1))
+		change = append(change, fmt.Sprintf("10.0.0.1%d, port_value: 8443", i+1),
+			strings.Replace(h.traffic, ":", ", port_value: ", 1))
 	}
 	runEnvoy(t, strings.NewReplacer(change...).Replace(string(text)))
 	d.url, d.client = "http://"+at, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 	d.play()
 }
 
-// inTurn is a client that asks routers in turn, and the next one where one refuses, is not there or breaks off before its answer.
+// inTurn is a client that asks routers in turn, and the next one where one refuses, is not there or breaks off before
+// its answer.
 type inTurn struct {
 	at   []string
 	next http.RoundTripper
@@ -196,8 +204,10 @@ func (d *day) warmpath(line string, more ...string) string {
 	if !strings.Contains(d.page, line+"\n") {
 		d.t.Fatalf("the page does not have the command %q", line)
 	}
-	cmd := exec.Command(d.bin, append(strings.Fields(d.change.Replace(strings.TrimPrefix(line, "warmpath "))), more...)...)
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "WARMPATH_") }), "WARMPATH_ADMIN_TOKEN=operator")
+	cmd := exec.Command(d.bin,
+		append(strings.Fields(d.change.Replace(strings.TrimPrefix(line, "warmpath "))), more...)...)
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "WARMPATH_") }),
+		"WARMPATH_ADMIN_TOKEN=operator")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
@@ -216,7 +226,8 @@ func (d *day) startRedis() {
 // again starts an engine that has ended, at its address.
 func (d *day) again(i int) {
 	d.t.Helper()
-	e := run(d.t, d.bin, "engine", "--listen", strings.TrimPrefix(d.engines[i].url, "http://"), "--model", dayModels[i], "--speed", "2")
+	e := run(d.t, d.bin, "engine", "--listen", strings.TrimPrefix(d.engines[i].url, "http://"),
+		"--model", dayModels[i], "--speed", "2")
 	d.engines[i] = &engineProcess{e, e.after(", on ")}
 }
 
@@ -257,7 +268,8 @@ func (d *day) start(i int) {
 	h := d.hosts[i]
 	args := []string{"serve", "-c", filepath.Join(d.dir, "warmpath.yaml")}
 	if d.redis == nil {
-		args = append(args, "--peer-listen", h.peers, "--peers", d.hosts[0].peers+","+d.hosts[1].peers+","+d.hosts[2].peers)
+		args = append(args, "--peer-listen", h.peers,
+			"--peers", d.hosts[0].peers+","+d.hosts[1].peers+","+d.hosts[2].peers)
 	}
 	var files []*os.File
 	for _, l := range h.sockets {
@@ -268,7 +280,9 @@ func (d *day) start(i int) {
 		defer f.Close()
 		files = append(files, f)
 	}
-	h.process = runWith(d.t, files, "sh", append([]string{"-c", `LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=traffic:admin exec "$0" "$@"`, d.bin}, args...)...)
+	h.process = runWith(d.t, files, "sh", append([]string{
+		"-c", `LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=traffic:admin exec "$0" "$@"`, d.bin,
+	}, args...)...)
 	h.await("it is ready", func() bool {
 		status, _ := d.get(i, "/readyz")
 		return status == http.StatusOK
@@ -345,7 +359,8 @@ func (d *day) call(name, key, model string, goes bool) *caller {
 	return c
 }
 
-// talk has a conversation of some turns, each of which must be answered whole. It reports whether the client's day goes on.
+// talk has a conversation of some turns, each of which must be answered whole. It reports whether the client's day goes
+// on.
 func (c *caller) talk(session string) bool {
 	model, said := "", []map[string]string{{"role": "system", "content": "You are " + strings.Repeat("helpful ", 50)}}
 	for turn := range 4 {
@@ -354,13 +369,16 @@ func (c *caller) talk(session string) bool {
 			return false
 		default:
 		}
-		said = append(said, map[string]string{"role": "user", "content": fmt.Sprintf("%s asks for the %d. time", session, turn)})
+		said = append(said, map[string]string{
+			"role": "user", "content": fmt.Sprintf("%s asks for the %d. time", session, turn),
+		})
 		a := c.ask(session, said)
 		switch {
 		case c.goes && a.status == http.StatusUnauthorized:
 			c.ends(a.status)
 			return false
-		case c.d.crash.Load() && a.status == http.StatusOK && a.broken && a.model == "llama-8b-next": // lost with its engine
+		case c.d.crash.Load() && a.status == http.StatusOK && a.broken && a.model == "llama-8b-next":
+			// lost with its engine
 			return true
 		case !a.whole(dayTokens):
 			c.d.t.Errorf("%s got %+v", c.name, a)
@@ -397,12 +415,15 @@ const dayTokens = 12
 
 // ask asks for one turn.
 func (c *caller) ask(session string, messages []map[string]string) (a answer) {
-	body, err := json.Marshal(map[string]any{"model": c.model, "stream": true, "max_tokens": dayTokens, "ignore_eos": true, "messages": messages})
+	body, err := json.Marshal(map[string]any{
+		"model": c.model, "stream": true, "max_tokens": dayTokens, "ignore_eos": true, "messages": messages,
+	})
 	if err != nil {
 		c.d.t.Error(err)
 		return a
 	}
-	req, err := http.NewRequestWithContext(c.d.ctx, http.MethodPost, c.d.url+"/v1/chat/completions", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(c.d.ctx, http.MethodPost, c.d.url+"/v1/chat/completions",
+		bytes.NewReader(body))
 	if err != nil {
 		c.d.t.Error(err)
 		return a
@@ -538,7 +559,8 @@ func (d *day) unfailed() {
 			continue
 		}
 		_, said := d.get(i, "/metrics")
-		if ok, failed := sumOf(said, "warmpath_requests_total", `code="200"`), sumOf(said, "warmpath_requests_total", `code="5`); ok == 0 || failed > 0 {
+		if ok, failed := sumOf(said, "warmpath_requests_total", `code="200"`),
+			sumOf(said, "warmpath_requests_total", `code="5`); ok == 0 || failed > 0 {
 			d.t.Errorf("router %d has answered %v requests with 200 and %v with 500 or above", i+1, ok, failed)
 		}
 	}
@@ -600,7 +622,8 @@ func (d *day) play() {
 	})
 
 	d.chapter("08:00 A team gets a key")
-	const makes = "warmpath key --tenant blue --name ci --models fast,coder-7b --ends 90d --file /etc/warmpath/keys.yaml"
+	const makes = "warmpath key --tenant blue --name ci --models fast,coder-7b --ends 90d --file " +
+		"/etc/warmpath/keys.yaml"
 	blue, green := d.key(makes), d.key(makes)
 	keys := d.read("keys.yaml")
 	lines := strings.SplitAfter(strings.TrimSuffix(keys, "\n"), "\n")
@@ -623,7 +646,8 @@ func (d *day) play() {
 	cut := d.call("green", green, "coder-7b", true)
 	d.works(2)
 	for i := range 2 {
-		if said := d.warmpath("warmpath key --list --tenant blue", "--admin", d.hosts[i].admin); !strings.Contains(said, "ci") {
+		if said := d.warmpath("warmpath key --list --tenant blue", "--admin", d.hosts[i].admin); !strings.Contains(said,
+			"ci") {
 			t.Errorf("router %d lists %s", i+1, said)
 		}
 	}
@@ -659,7 +683,8 @@ func (d *day) play() {
 	}
 	d.each("it knows that the engines are down", func(i int) bool {
 		_, said := d.get(i, "/metrics")
-		return sumOf(said, "warmpath_endpoint_state", `"gpu-4"`, `"down"`) == 1 && sumOf(said, "warmpath_endpoint_state", `"gpu-5"`, `"down"`) == 1
+		return sumOf(said, "warmpath_endpoint_state", `"gpu-4"`, `"down"`) == 1 &&
+			sumOf(said, "warmpath_endpoint_state", `"gpu-5"`, `"down"`) == 1
 	})
 	d.works(2)
 	d.crash.Store(false)
@@ -740,7 +765,8 @@ func (d *day) play() {
 	leave()
 	d.under.Wait()
 	d.warmpath("warmpath endpoints --admin http://10.0.0.11:9190")
-	d.block("warmpath endpoints --admin http://10.0.0.11:9190\ncurl -H \"Authorization: Bearer TOKEN\" http://10.0.0.11:9190/admin/troubles")
+	d.block("warmpath endpoints --admin http://10.0.0.11:9190\n" +
+		"curl -H \"Authorization: Bearer TOKEN\" http://10.0.0.11:9190/admin/troubles")
 	d.each("no trouble is left", func(i int) bool {
 		_, said := d.get(i, "/admin/troubles")
 		var s struct{ Troubles []struct{ Severity string } }
@@ -751,7 +777,8 @@ func (d *day) play() {
 	})
 	d.each("its books are empty", func(i int) bool {
 		_, said := d.get(i, "/metrics")
-		return sumOf(said, "warmpath_leases") == 0 && sumOf(said, "warmpath_double_finished_total") == 0 && sumOf(said, "warmpath_endpoint_outstanding_requests") == 0
+		return sumOf(said, "warmpath_leases") == 0 && sumOf(said, "warmpath_double_finished_total") == 0 &&
+			sumOf(said, "warmpath_endpoint_outstanding_requests") == 0
 	})
 	d.unfailed()
 }

@@ -42,13 +42,15 @@ prompts, and the demo shows which requests were split, and why.`,
   warmpath demo --agents --duration 1m   more sessions than the caches hold`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.Disagg && c.Flags().Changed("engines") {
-				return usageError(errors.New("--disagg has two prefillers and two decoders and cannot be combined with --engines"))
+				return usageError(
+					errors.New("--disagg has two prefillers and two decoders and cannot be combined with --engines"))
 			}
 			if c.Flags().Changed("replicas") && (o.Replicas < 2 || o.Replicas > 16 || o.Disagg) {
 				return usageError(errors.New("--replicas must be from 2 to 16, without --disagg"))
 			}
 			if o.Agents && (o.Disagg || o.Replicas > 0 || c.Flags().Changed("rate")) {
-				return usageError(errors.New("--agents has sessions in closed loop and cannot be combined with --disagg, --replicas or --rate"))
+				return usageError(errors.New(
+					"--agents has sessions in closed loop and cannot be combined with --disagg, --replicas or --rate"))
 			}
 			return runDemo(c.Context(), e, o)
 		},
@@ -60,7 +62,8 @@ prompts, and the demo shows which requests were split, and why.`,
 	f.IntVar(&o.Engines, "engines", o.Engines, "simulated engines in each fleet")
 	f.Float64Var(&o.Rate, "rate", o.Rate, "new conversations a second")
 	f.IntVar(&o.Replicas, "replicas", 0, "routers of the same engines, 2 to 16, sharing decisions and not")
-	f.BoolVar(&o.Agents, "agents", false, "sessions that need more KV cache than there is, with admission and without it")
+	f.BoolVar(&o.Agents, "agents", false,
+		"sessions that need more KV cache than there is, with admission and without it")
 	f.BoolVar(&o.Disagg, "disagg", false, "prefillers and decoders, beside engines that do both")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the conversations")
 	completePolicies(c)
@@ -69,7 +72,8 @@ prompts, and the demo shows which requests were split, and why.`,
 
 func runDemo(ctx context.Context, e env, o demo.Options) error {
 	if o.Engines < 1 || o.Engines > 64 || o.Rate <= 0 || o.Rate > 100 || o.Duration < 0 {
-		return usageError(errors.New("--engines must be from 1 to 64, --rate above 0 and at most 100, and --duration not negative"))
+		return usageError(
+			errors.New("--engines must be from 1 to 64, --rate above 0 and at most 100, and --duration not negative"))
 	}
 	o.Out, o.Talk = e.stdout, e.stdout
 	if o.JSON {

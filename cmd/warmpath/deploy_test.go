@@ -30,7 +30,8 @@ func manifests(t *testing.T, file string) map[string]map[string]any {
 			t.Fatal(err)
 		}
 		key := o["kind"].(string) + "/" + at(o, "metadata", "name").(string)
-		if namespace, ok := at(o, "metadata", "namespace").(string); ok && all[key] != nil { // the same in another namespace
+		// the same in another namespace
+		if namespace, ok := at(o, "metadata", "namespace").(string); ok && all[key] != nil {
 			key += "." + namespace
 		}
 		if all[key] != nil {
@@ -58,19 +59,23 @@ func at(o any, path ...any) any {
 	return o
 }
 
-// TestManifests: what deploy/kubernetes, and what the Helm chart renders, says of the router is what the router takes: its configuration, its ports and paths, and a Role
-// that allows what discovery asks for and no more.
+// TestManifests: what deploy/kubernetes, and what the Helm chart renders, says of the router is what the router takes:
+// its configuration, its ports and paths, and a Role that allows what discovery asks for and no more.
 func TestManifests(t *testing.T) {
 	for _, file := range []string{"kubernetes/warmpath.yaml", "helm/testdata/default.yaml", "helm/testdata/all.yaml"} {
 		t.Run(file, func(t *testing.T) { fitsRouter(t, manifests(t, file)) })
 	}
-	for file, name := range map[string]string{"kubernetes/podmonitor.yaml": "PodMonitor/warmpath", "helm/testdata/all.yaml": "PodMonitor/warmpath"} {
+	for file, name := range map[string]string{
+		"kubernetes/podmonitor.yaml": "PodMonitor/warmpath", "helm/testdata/all.yaml": "PodMonitor/warmpath",
+	} {
 		if at(manifests(t, file)[name], "spec", "podMetricsEndpoints", 0, "port") != "admin" {
 			t.Errorf("%s: metrics are at the admin port", file)
 		}
 	}
-	metric, _ := at(manifests(t, "helm/testdata/all.yaml")["HorizontalPodAutoscaler/warmpath"], "spec", "metrics", 0, "pods", "metric", "name").(string)
-	if reference, err := os.ReadFile("../../docs/metrics.md"); err != nil || !strings.Contains(string(reference), "`"+metric+"`") {
+	metric, _ := at(manifests(t, "helm/testdata/all.yaml")["HorizontalPodAutoscaler/warmpath"], "spec", "metrics", 0,
+		"pods", "metric", "name").(string)
+	if reference, err := os.ReadFile("../../docs/metrics.md"); err != nil ||
+		!strings.Contains(string(reference), "`"+metric+"`") {
 		t.Errorf("the autoscaler reads the metric %q, which the router does not have: %v", metric, err)
 	}
 }
@@ -92,7 +97,9 @@ func fitsRouter(t *testing.T, all map[string]map[string]any) {
 	for _, p := range at(pod, "containers", 0, "ports").([]any) {
 		ports[at(p, "name").(string)] = "0.0.0.0:" + yamlText(t, at(p, "containerPort"))
 	}
-	for name, want := range map[string]string{"http": cfg.Listen, "admin": cfg.Admin.Listen, "peers": cfg.Peers.Listen, "extproc": cfg.ExtProc.Listen} {
+	for name, want := range map[string]string{
+		"http": cfg.Listen, "admin": cfg.Admin.Listen, "peers": cfg.Peers.Listen, "extproc": cfg.ExtProc.Listen,
+	} {
 		if ports[name] != want {
 			t.Errorf("port %s is %s, the router listens at %s", name, ports[name], want)
 		}
@@ -117,7 +124,10 @@ func fitsRouter(t *testing.T, all map[string]map[string]any) {
 			}
 		}
 	}
-	asked := []string{"/pods", "discovery.k8s.io/endpointslices", "inference.networking.k8s.io/inferencepools", "inference.networking.x-k8s.io/inferencepools"}
+	asked := []string{
+		"/pods", "discovery.k8s.io/endpointslices", "inference.networking.k8s.io/inferencepools",
+		"inference.networking.x-k8s.io/inferencepools",
+	}
 	if len(allowed) != len(asked) || slices.ContainsFunc(asked, func(a string) bool { return !allowed[a] }) {
 		t.Errorf("the Role allows %v, discovery asks for %v", allowed, asked)
 	}

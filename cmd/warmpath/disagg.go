@@ -88,5 +88,6 @@ func readsContent(cfg *config.Config) bool {
 		}
 	}
 	c, _ := cfg.Disaggregation.Effective()
-	return policy.ReadsContent(cfg.Policy) || policy.ReadsContent(cfg.PolicyNamed(c.PrefillPolicy)) || policy.ReadsContent(cfg.DecodePolicyConfig())
+	return policy.ReadsContent(cfg.Policy) || policy.ReadsContent(cfg.PolicyNamed(c.PrefillPolicy)) ||
+		policy.ReadsContent(cfg.DecodePolicyConfig())
 }

@@ -48,18 +48,22 @@ func engineAt(t *testing.T, args ...string) string {
 	return strings.TrimSpace(first[strings.LastIndex(first, " ")+1:])
 }
 
-// TestTwoLegsAreExplained: engines as the command line starts them hand a prompt over, and explain and the status page tell of both legs.
+// TestTwoLegsAreExplained: engines as the command line starts them hand a prompt over, and explain and the status page
+// tell of both legs.
 func TestTwoLegsAreExplained(t *testing.T) {
 	p := engineAt(t, "--connector", "nixl", "--role", "prefill", "--model", "m", "--speed", "20")
 	d := engineAt(t, "--connector", "nixl", "--role", "decode", "--model", "m", "--speed", "20")
 	r := newRig(t, 0, func(cfg *config.Config) {
-		cfg.Endpoints = []discovery.EndpointConfig{{Name: "p", URL: p, Role: "prefill"}, {Name: "d", URL: d, Role: "decode"}}
+		cfg.Endpoints = []discovery.EndpointConfig{
+			{Name: "p", URL: p, Role: "prefill"}, {Name: "d", URL: d, Role: "decode"},
+		}
 		cfg.Disaggregation.When = "always"
 	})
 	if h := r.ask(t, "both", "s", 200); h.Get("X-Warmpath-Endpoint") != "" {
 		t.Errorf("a client that did not ask is told %v", h)
 	}
-	if h := r.ask(t, "told", "t", 200, "X-Warmpath-Explain", "1"); h.Get("X-Warmpath-Endpoint") != "d" || h.Get("X-Warmpath-Prefill") != "p" {
+	if h := r.ask(t, "told", "t", 200, "X-Warmpath-Explain", "1"); h.Get("X-Warmpath-Endpoint") != "d" ||
+		h.Get("X-Warmpath-Prefill") != "p" {
 		t.Errorf("it went to %v", h)
 	}
 	var out string
@@ -74,7 +78,10 @@ func TestTwoLegsAreExplained(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	for _, want := range []string{"both -> d, decode", "both -> p, prefill", "It computes the prompt for another one, as all are split.", "It answers what another one computes the prompt of, as all are split."} {
+	for _, want := range []string{
+		"both -> d, decode", "both -> p, prefill", "It computes the prompt for another one, as all are split.",
+		"It answers what another one computes the prompt of, as all are split.",
+	} {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) { // sentences are wrapped
 			t.Errorf("%q is not in\n%s", want, out)
 		}
@@ -85,7 +92,8 @@ func TestTwoLegsAreExplained(t *testing.T) {
 	}
 	defer res.Body.Close()
 	var shown struct{ Endpoints []struct{ Name, Role string } }
-	if err := json.NewDecoder(res.Body).Decode(&shown); err != nil || len(shown.Endpoints) != 2 || shown.Endpoints[0].Role != "prefill" || shown.Endpoints[1].Role != "decode" {
+	if err := json.NewDecoder(res.Body).Decode(&shown); err != nil || len(shown.Endpoints) != 2 ||
+		shown.Endpoints[0].Role != "prefill" || shown.Endpoints[1].Role != "decode" {
 		t.Errorf("%+v, %v", shown, err)
 	}
 	res, err = http.Get(p + "/_sim/stats")
@@ -98,21 +106,28 @@ func TestTwoLegsAreExplained(t *testing.T) {
 	}
 }
 
-// TestHandingOverEnginesHaveTheSameWeights: at whatever addresses the command line starts them, engines with a connector answer alike, since a
-// decoder that went on from another answer would be refused, and make up ids that no other does.
+// TestHandingOverEnginesHaveTheSameWeights: at whatever addresses the command line starts them, engines with a
+// connector answer alike, since a decoder that went on from another answer would be refused, and make up ids that no
+// other does.
 func TestHandingOverEnginesHaveTheSameWeights(t *testing.T) {
-	p := engineAt(t, "--listen", "localhost:0", "--dialect", "trtllm", "--connector", "trtllm", "--role", "prefill", "--model", "m", "--speed", "20")
-	d := engineAt(t, "--dialect", "trtllm", "--connector", "trtllm", "--role", "decode", "--model", "m", "--speed", "20")
+	p := engineAt(t, "--listen", "localhost:0", "--dialect", "trtllm", "--connector", "trtllm", "--role", "prefill",
+		"--model", "m", "--speed", "20")
+	d := engineAt(t, "--dialect", "trtllm", "--connector", "trtllm", "--role", "decode",
+		"--model", "m", "--speed", "20")
 	r := newRig(t, 0, func(cfg *config.Config) {
-		cfg.Endpoints = []discovery.EndpointConfig{{Name: "p", URL: p, Role: "prefill"}, {Name: "d", URL: d, Role: "decode"}}
+		cfg.Endpoints = []discovery.EndpointConfig{
+			{Name: "p", URL: p, Role: "prefill"}, {Name: "d", URL: d, Role: "decode"},
+		}
 		cfg.Disaggregation.When = "always"
 	})
-	if h := r.ask(t, "told", "t", 200, "X-Warmpath-Explain", "1"); h.Get("X-Warmpath-Endpoint") != "d" || h.Get("X-Warmpath-Prefill") != "p" {
+	if h := r.ask(t, "told", "t", 200, "X-Warmpath-Explain", "1"); h.Get("X-Warmpath-Endpoint") != "d" ||
+		h.Get("X-Warmpath-Prefill") != "p" {
 		t.Errorf("it went to %v", h)
 	}
 	var ids, texts [2]string
 	for i, url := range []string{p, d} {
-		res, err := http.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Hello"}],"max_tokens":9}`))
+		res, err := http.Post(url+"/v1/chat/completions", "application/json",
+			strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Hello"}],"max_tokens":9}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,8 +165,8 @@ func (s *shared) String() string {
 	return s.b.String()
 }
 
-// TestRoleWithoutPeersIsTold: where endpoints come and go, a role that has no peers is no fault of the configuration, but it is said: in the
-// log, at /readyz and on the status page.
+// TestRoleWithoutPeersIsTold: where endpoints come and go, a role that has no peers is no fault of the configuration,
+// but it is said: in the log, at /readyz and on the status page.
 func TestRoleWithoutPeersIsTold(t *testing.T) {
 	p, d := engineAt(t, "--connector", "nixl", "--model", "m"), engineAt(t, "--connector", "nixl", "--model", "m")
 	file := filepath.Join(t.TempDir(), "endpoints.yaml")
@@ -191,7 +206,8 @@ func TestRoleWithoutPeersIsTold(t *testing.T) {
 		for range aWhile / (10 * time.Millisecond) {
 			code, body = get(r.url + "/readyz")
 			_, stats = get(r.adminURL + "/admin/stats")
-			if code == status && strings.Contains(body, says) && strings.Contains(stats, says) && strings.Contains(log.String(), logged) {
+			if code == status && strings.Contains(body, says) && strings.Contains(stats, says) &&
+				strings.Contains(log.String(), logged) {
 				return
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -215,7 +231,8 @@ var answered = regexp.MustCompile(`(?s)disaggregated: [1-9].*\n +aggregated: [1-
 func TestDemoDisagg(t *testing.T) {
 	t.Parallel()
 	var out, talk shared
-	if code := Main(t.Context(), []string{"demo", "--disagg", "--duration", "2500ms", "--rate", "6", "--json"}, nil, nil, &out, &talk); code != 0 {
+	if code := Main(t.Context(), []string{"demo", "--disagg", "--duration", "2500ms", "--rate", "6", "--json"},
+		nil, nil, &out, &talk); code != 0 {
 		t.Fatalf("%d: %s", code, talk.String())
 	}
 	var got struct {
@@ -233,7 +250,8 @@ func TestDemoDisagg(t *testing.T) {
 	if got.Splits["sooner"] == 0 || got.Splits["whole_sooner"] == 0 {
 		t.Errorf("split were %v", got.Splits)
 	}
-	if text := talk.String(); !strings.Contains(text, "2s  disaggregated: ") || !strings.Contains(text, " split, ") || strings.Contains(text, "\x1b") {
+	if text := talk.String(); !strings.Contains(text, "2s  disaggregated: ") || !strings.Contains(text, " split, ") ||
+		strings.Contains(text, "\x1b") {
 		t.Errorf("it said %q", text)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -247,7 +265,9 @@ func TestDemoDisagg(t *testing.T) {
 	if code := Main(ctx, []string{"demo", "--disagg", "--rate", "6"}, nil, nil, &out, &talk); code != 0 {
 		t.Errorf("after Ctrl-C: %d", code)
 	}
-	for _, want := range []string{"2 simulated prefillers and 2 decoders", "DISAGGREGATED", "latest: ", "Time between tokens, p99"} {
+	for _, want := range []string{
+		"2 simulated prefillers and 2 decoders", "DISAGGREGATED", "latest: ", "Time between tokens, p99",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in %s", want, out.String())
 		}
@@ -257,7 +277,8 @@ func TestDemoDisagg(t *testing.T) {
 	}
 }
 
-// TestOneLineWhateverFails: a request whose hand-over failed, or whose prompt nobody else could compute, is recorded once.
+// TestOneLineWhateverFails: a request whose hand-over failed, or whose prompt nobody else could compute, is recorded
+// once.
 func TestOneLineWhateverFails(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "traffic.jsonl")
 	var engines []*enginetest.Server

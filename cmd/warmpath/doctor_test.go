@@ -34,14 +34,16 @@ func TestDoctor(t *testing.T) {
 	if code, _, log := run("check", "-c", file); code != 0 {
 		t.Errorf("check: exit %d, %s", code, log)
 	}
-	if code, _, log := run("doctor", at, "--quick", "--json", "--write", file); code != 1 || !strings.Contains(log, "exists already") {
+	if code, _, log := run("doctor", at, "--quick", "--json", "--write", file); code != 1 ||
+		!strings.Contains(log, "exists already") {
 		t.Errorf("again: exit %d, %s", code, log)
 	}
 	asked := filepath.Join(t.TempDir(), "asked.yaml")
 	if code, _, log := run("init", at, "-o", asked); code != 0 || !strings.Contains(log, s.URL+": sglang m\n") {
 		t.Errorf("init: exit %d, %s", code, log)
 	}
-	if text, err := os.ReadFile(asked); err != nil || !strings.Contains(string(text), "  - url: \""+s.URL+"\"\n    kind: sglang\n    # ") {
+	if text, err := os.ReadFile(asked); err != nil ||
+		!strings.Contains(string(text), "  - url: \""+s.URL+"\"\n    kind: sglang\n    # ") {
 		t.Errorf("file %q, %v", text, err)
 	}
 	for _, args := range [][]string{{"doctor"}, {"doctor", "ftp://a"}} {

@@ -44,7 +44,8 @@ func tenantsOf(cfg *config.Config, before *identity.Tenants) (*identity.Tenants,
 	}
 	salt, err := t.Salt()
 	return &identity.Tenants{
-		Header: t.Header, Keys: keys, Models: models, EachModels: each.Models, Required: t.Required, Forward: t.ForwardKeys, SaltKey: salt, MustSalt: t.SaltRequired,
+		Header: t.Header, Keys: keys, Models: models, EachModels: each.Models, Required: t.Required,
+		Forward: t.ForwardKeys, SaltKey: salt, MustSalt: t.SaltRequired,
 	}, err
 }
 
@@ -61,7 +62,8 @@ func modelBounds(cfg *config.Config) (all []proxy.ModelBounds) {
 	for i := range cfg.Models.Settings {
 		m := &cfg.Models.Settings[i]
 		b := proxy.Bounds{
-			BodyBytes: int64(m.Body), FirstByte: m.Timeouts.FirstByte, Answer: m.Timeouts.Answer, Idle: m.Timeouts.Idle, Refusing: m.Timeouts.Refusing, Tunnel: m.Timeouts.Tunnel, Comments: m.Timeouts.Comments,
+			BodyBytes: int64(m.Body), FirstByte: m.Timeouts.FirstByte, Answer: m.Timeouts.Answer, Idle: m.Timeouts.Idle,
+			Refusing: m.Timeouts.Refusing, Tunnel: m.Timeouts.Tunnel, Comments: m.Timeouts.Comments,
 			AtOnce: cfg.SentAtOnce(i),
 		}
 		if m.Retries != nil {
@@ -88,13 +90,19 @@ func proxyConfig(cfg *config.Config, tenants *identity.Tenants, limits *quota.Ta
 	largest.Body = cfg.LargestBody()
 	return proxy.Config{
 		NetHTTP:   cfg.NetHTTP(),
-		BodyBytes: int64(cfg.Limits.Body), HeaderBytes: int64(cfg.Limits.Header), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain.Headers,
-		Transfers: cfg.Trust.TransferFields, Details: cfg.Trust.Details == config.DetailsToAll, AdminToken: cfg.Admin.Token,
-		Names: namesOf(cfg), Proxies: proxiesOf(cfg), Paths: pathsOf(cfg), Origins: cfg.CORS.Origins, Quota: limits, Tenants: tenants, NeedsContent: readsContent(cfg), Shadow: len(cfg.Shadow.Policies) > 0 || cfg.Record.File != "", ByContent: cfg.ByContent, Token: tokenOf(cfg), NoUsage: !cfg.AskUsage, DropAttribution: cfg.DropAttribution, Characters: cfg.Disaggregation.CountsCharacters(), FirstTurn: cfg.SendIsFirstTurn, SessionHeader: cfg.KVEvents.SessionHeader,
+		BodyBytes: int64(cfg.Limits.Body), HeaderBytes: int64(cfg.Limits.Header), Retries: retries,
+		Pinning: cfg.Pinning, Explain: cfg.Explain.Headers,
+		Transfers: cfg.Trust.TransferFields, Details: cfg.Trust.Details == config.DetailsToAll,
+		AdminToken: cfg.Admin.Token, Names: namesOf(cfg), Proxies: proxiesOf(cfg), Paths: pathsOf(cfg),
+		Origins: cfg.CORS.Origins, Quota: limits, Tenants: tenants, NeedsContent: readsContent(cfg),
+		Shadow: len(cfg.Shadow.Policies) > 0 || cfg.Record.File != "", ByContent: cfg.ByContent, Token: tokenOf(cfg),
+		NoUsage: !cfg.AskUsage, DropAttribution: cfg.DropAttribution, Characters: cfg.Disaggregation.CountsCharacters(),
+		FirstTurn: cfg.SendIsFirstTurn, SessionHeader: cfg.KVEvents.SessionHeader,
 		FirstByte: cfg.Timeouts.FirstByte, Answer: cfg.Timeouts.Answer, Idle: cfg.Timeouts.Idle,
-		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody, Upload: cfg.Timeouts.Upload, Tunnel: cfg.Timeouts.Tunnel, Comments: cfg.Timeouts.Comments, MemoryBytes: bodyMemory(largest, os.DirFS("/")), Models: modelBounds(cfg),
-		Connector: connector, WrapErrors: cfg.Disaggregation.WrapsErrors(), NoFallback: !cfg.Disaggregation.Fallback,
-		Bidirectional: cfg.Disaggregation.Bidirectional, TRTLLM: trtllmOptions(cfg),
-		Numbers: transfers.NewNumbers(cfg.TRTLLM.NodeID, cfg.TRTLLM.ProcessID),
+		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody, Upload: cfg.Timeouts.Upload,
+		Tunnel: cfg.Timeouts.Tunnel, Comments: cfg.Timeouts.Comments, MemoryBytes: bodyMemory(largest, os.DirFS("/")),
+		Models: modelBounds(cfg), Connector: connector, WrapErrors: cfg.Disaggregation.WrapsErrors(),
+		NoFallback: !cfg.Disaggregation.Fallback, Bidirectional: cfg.Disaggregation.Bidirectional,
+		TRTLLM: trtllmOptions(cfg), Numbers: transfers.NewNumbers(cfg.TRTLLM.NodeID, cfg.TRTLLM.ProcessID),
 	}
 }

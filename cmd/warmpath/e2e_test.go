@@ -91,7 +91,8 @@ func newRig(t *testing.T, engines int, change func(*config.Config)) *rig {
 	r := &rig{}
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
-	cfg.Probe.Interval, cfg.Probe.LoadInterval, cfg.Health.Ramp = 50*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond
+	cfg.Probe.Interval, cfg.Probe.LoadInterval, cfg.Health.Ramp = 50*time.Millisecond, 50*time.Millisecond,
+		100*time.Millisecond
 	for i := range engines {
 		e, url := simEngine(t, enginetest.Options{Models: []string{"m"}, Seed: uint64(i), Speed: 20})
 		r.engines = append(r.engines, e)
@@ -124,7 +125,8 @@ func (r *rig) playSeed(w trace.Generator, seed uint64) play.Summary {
 
 func quickWorkload() trace.Generator {
 	w := trace.Chats()
-	w.Conversations, w.PerSecond, w.Turns, w.Think, w.System, w.User, w.Answer = 40, 60, 4, 10*time.Millisecond, 500, 100, 10
+	w.Conversations, w.PerSecond, w.Turns, w.Think, w.System, w.User, w.Answer = 40, 60, 4, 10*time.Millisecond,
+		500, 100, 10
 	return w
 }
 
@@ -132,7 +134,9 @@ func quickWorkload() trace.Generator {
 func TestFaultsThatNoClientSees(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []enginetest.Fault{
-		{Kind: "500"}, {Kind: "503"}, {Kind: "429", RetryAfter: 1}, {Kind: "refuse"}, {Kind: "restart"}, {Kind: "slow", Factor: 3},
+		{Kind: "500"}, {Kind: "503"}, {Kind: "429", RetryAfter: 1}, {Kind: "refuse"}, {Kind: "restart"}, {
+			Kind: "slow", Factor: 3,
+		},
 	} {
 		t.Run(string(fault.Kind), func(t *testing.T) {
 			r := newRig(t, 3, nil)
@@ -170,7 +174,10 @@ func TestEveryPolicyServes(t *testing.T) {
 	t.Parallel()
 	w := quickWorkload()
 	w.Conversations = 30
-	for _, name := range []string{"consistent_hash", "least_requests", "least_tokens", "power_of_two", "random", "rendezvous", "round_robin", "session"} {
+	for _, name := range []string{
+		"consistent_hash", "least_requests", "least_tokens", "power_of_two", "random", "rendezvous",
+		"round_robin", "session",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newRig(t, 3, func(c *config.Config) { c.Policy.Name = name }).play(w)
@@ -234,8 +241,9 @@ func TestMetricsTellTheStory(t *testing.T) {
 		t.Errorf("warmpath_requests_total adds up to %d, clients sent %d", total, s.Requests)
 	}
 	for _, want := range []string{
-		"warmpath_ttft_seconds_bucket", "warmpath_itl_seconds_bucket", "warmpath_endpoint_outstanding_requests", "warmpath_endpoint_outstanding_prefill_tokens",
-		"warmpath_prompt_tokens_total", "warmpath_cached_tokens_total", "warmpath_decision_seconds", "warmpath_retries_total", "warmpath_leases 0",
+		"warmpath_ttft_seconds_bucket", "warmpath_itl_seconds_bucket", "warmpath_endpoint_outstanding_requests",
+		"warmpath_endpoint_outstanding_prefill_tokens", "warmpath_prompt_tokens_total", "warmpath_cached_tokens_total",
+		"warmpath_decision_seconds", "warmpath_retries_total", "warmpath_leases 0",
 	} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("/metrics lacks %s", want)

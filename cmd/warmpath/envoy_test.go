@@ -21,7 +21,8 @@ const (
 	duplex   = filterv3.ProcessingMode_FULL_DUPLEX_STREAMED
 )
 
-// envoy is a proxy that speaks external processing as Envoy 1.40 does: in its order of messages, and waiting where it waits.
+// envoy is a proxy that speaks external processing as Envoy 1.40 does: in its order of messages, and waiting where it
+// waits.
 type envoy struct {
 	picker    extprocv3.ExternalProcessorClient
 	request   filterv3.ProcessingMode_BodySendMode
@@ -74,14 +75,18 @@ func (x *exchanged) run() error {
 	if x.to == "" || x.to != x.meta {
 		return errors.New("header and metadata name " + x.to + ", " + x.meta)
 	}
-	out, err := http.NewRequestWithContext(x.r.Context(), x.r.Method, "http://"+strings.Split(x.to, ",")[0]+x.path, strings.NewReader(string(body)))
+	out, err := http.NewRequestWithContext(x.r.Context(), x.r.Method, "http://"+strings.Split(x.to, ",")[0]+x.path,
+		strings.NewReader(string(body)))
 	if err != nil {
 		return err
 	}
 	out.Header = x.header
 	res, err := http.DefaultTransport.RoundTrip(out)
 	if err != nil {
-		return x.answer(&http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("upstream connect error"))})
+		return x.answer(&http.Response{
+			StatusCode: http.StatusServiceUnavailable, Header: http.Header{},
+			Body: io.NopCloser(strings.NewReader("upstream connect error")),
+		})
 	}
 	defer res.Body.Close()
 	return x.answer(res)
@@ -129,7 +134,8 @@ func (x *exchanged) next() (*extprocv3.ProcessingResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d := m.GetDynamicMetadata().GetFields()["envoy.lb"].GetStructValue().GetFields()["x-gateway-destination-endpoint"]; d != nil {
+	if d := m.GetDynamicMetadata().GetFields()["envoy.lb"].GetStructValue().
+		GetFields()["x-gateway-destination-endpoint"]; d != nil {
 		x.meta = d.GetStringValue()
 	}
 	if i := m.GetImmediateResponse(); i != nil {
@@ -192,9 +198,13 @@ func (x *exchanged) ask() ([]byte, error) {
 	e := x.e
 	bodiless := x.r.ContentLength == 0
 	first := &extprocv3.ProcessingRequest{
-		ProtocolConfig: &extprocv3.ProtocolConfiguration{RequestBodyMode: e.request, ResponseBodyMode: e.response, SendBodyWithoutWaitingForHeaderResponse: e.free},
+		ProtocolConfig: &extprocv3.ProtocolConfiguration{
+			RequestBodyMode: e.request, ResponseBodyMode: e.response, SendBodyWithoutWaitingForHeaderResponse: e.free,
+		},
 		Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{
-			Headers:     headerMap(map[string]string{":method": x.r.Method, ":path": x.path, ":authority": x.r.Host, ":scheme": "http"}, x.r.Header),
+			Headers: headerMap(map[string]string{
+				":method": x.r.Method, ":path": x.path, ":authority": x.r.Host, ":scheme": "http",
+			}, x.r.Header),
 			EndOfStream: bodiless,
 		}},
 	}
@@ -207,7 +217,9 @@ func (x *exchanged) ask() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		first.MetadataContext = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"envoy.lb.subset_hint": hint}}
+		first.MetadataContext = &corev3.Metadata{
+			FilterMetadata: map[string]*structpb.Struct{"envoy.lb.subset_hint": hint},
+		}
 	}
 	if err := x.stream.Send(first); err != nil {
 		return nil, err
@@ -322,7 +334,8 @@ func (x *exchanged) answer(res *http.Response) error {
 	head := &extprocv3.ProcessingRequest{
 		MetadataContext: &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"envoy.lb": by}},
 		Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{
-			Headers: headerMap(map[string]string{":status": strconv.Itoa(res.StatusCode)}, res.Header), EndOfStream: res.ContentLength == 0,
+			Headers:     headerMap(map[string]string{":status": strconv.Itoa(res.StatusCode)}, res.Header),
+			EndOfStream: res.ContentLength == 0,
 		}},
 	}
 	if err := x.stream.Send(head); err != nil {

@@ -83,7 +83,8 @@ yet among them.`,
 	f.StringVar(&o.reason, "reason", "", "only those with the reason `WORD`")
 	o.add(c)
 	f.BoolVar(&o.shadow, "shadow", false, "what other policies would have done (serve --shadow), in place of decisions")
-	f.BoolVar(&o.held, "held", false, "the turns that are held before they are decided (admission), in place of decisions")
+	f.BoolVar(&o.held, "held", false,
+		"the turns that are held before they are decided (admission), in place of decisions")
 	f.BoolVar(&o.json, "json", false, "print JSON, one decision a line")
 	reasons := []cobra.Completion{explain.Refused}
 	for _, r := range policy.Reasons() {
@@ -103,12 +104,15 @@ func explainArgs(c *cobra.Command, args []string) error {
 	n, _ := c.Flags().GetInt("last")
 	shadow, _ := c.Flags().GetBool("shadow")
 	held, _ := c.Flags().GetBool("held")
-	some := len(args) > 0 || slices.ContainsFunc([]string{"last", "endpoint", "pool", "reason"}, c.Flags().Changed) // of the decisions
+	// of the decisions
+	some := len(args) > 0 || slices.ContainsFunc([]string{"last", "endpoint", "pool", "reason"}, c.Flags().Changed)
 	switch {
 	case held && (shadow || some):
-		return usageError(errors.New("--held lists all that are held: name no request, and give no --shadow, --last, --endpoint, --pool or --reason"))
+		return usageError(errors.New("--held lists all that are held: name no request, and give no --shadow, --last, " +
+			"--endpoint, --pool or --reason"))
 	case shadow && some:
-		return usageError(errors.New("--shadow covers all decisions: name no request, and give no --last, --endpoint, --pool or --reason"))
+		return usageError(errors.New(
+			"--shadow covers all decisions: name no request, and give no --last, --endpoint, --pool or --reason"))
 	case held, shadow:
 		return nil
 	case len(args) > 1:
@@ -204,7 +208,9 @@ func showHeld(e env, o explainOptions, h heldTurns) error {
 		fmt.Fprintln(e.stdout, h.Held[i].String())
 	}
 	if !o.json {
-		fmt.Fprintf(e.stdout, "%d held: the caches have no room for their sessions beside those that go on (docs/agents.md).\n", len(h.Held))
+		fmt.Fprintf(e.stdout,
+			"%d held: the caches have no room for their sessions beside those that go on (docs/agents.md).\n",
+			len(h.Held))
 	}
 	return nil
 }
@@ -215,9 +221,11 @@ func nothingFound(a *explain.Answer, o explainOptions, request string) error {
 	case a.Total == 0:
 		return errors.New("no decided request has ended yet: send one, and ask again when it is answered")
 	case request != "":
-		return fmt.Errorf("request %s is not among the newest %d decisions of %d: it is still running, too old (explain.keep keeps more), or went through another router", request, a.Kept, a.Total)
+		return fmt.Errorf("request %s is not among the newest %d decisions of %d: it is still running, "+
+			"too old (explain.keep keeps more), or went through another router", request, a.Kept, a.Total)
 	default:
-		return fmt.Errorf("none of the newest %d decisions fits %s; see them all with --last N alone", a.Kept, filters(o))
+		return fmt.Errorf("none of the newest %d decisions fits %s; see them all with --last N alone",
+			a.Kept, filters(o))
 	}
 }
 
@@ -235,7 +243,9 @@ func filters(o explainOptions) string {
 func askWhy(ctx context.Context, o explainOptions, request string) (explain.Answer, error) {
 	var a explain.Answer
 	query := url.Values{}
-	for key, value := range map[string]string{"request": request, "endpoint": o.endpoint, "pool": o.pool, "reason": o.reason} {
+	for key, value := range map[string]string{
+		"request": request, "endpoint": o.endpoint, "pool": o.pool, "reason": o.reason,
+	} {
 		if value != "" {
 			query.Set(key, value)
 		}

@@ -28,7 +28,9 @@ func askAdmin(ctx context.Context, a *adminFlags, path string, query url.Values,
 }
 
 // callAdmin calls the admin listener; wait is how long the operation itself may take.
-func callAdmin(ctx context.Context, method string, a *adminFlags, path string, query url.Values, wait time.Duration, into any) error {
+func callAdmin(
+	ctx context.Context, method string, a *adminFlags, path string, query url.Values, wait time.Duration, into any,
+) error {
 	admin := a.admin
 	if !strings.Contains(admin, "://") {
 		admin = "http://" + admin // host:port, as serve prints it
@@ -36,7 +38,8 @@ func callAdmin(ctx context.Context, method string, a *adminFlags, path string, q
 	base, err := url.Parse(admin)
 	socket := err == nil && base.Scheme == "unix" && base.Path != ""
 	if err != nil || !socket && (base.Scheme != "http" && base.Scheme != "https" || base.Host == "") {
-		return usageError(fmt.Errorf("--admin %q is not an address such as 127.0.0.1:9190, https://router:9190 or unix:///run/admin.sock", admin))
+		return usageError(fmt.Errorf("--admin %q is not an address such as 127.0.0.1:9190, "+
+			"https://router:9190 or unix:///run/admin.sock", admin))
 	}
 	if socket {
 		base.Path += ":" // where paths begin
@@ -56,13 +59,17 @@ func callAdmin(ctx context.Context, method string, a *adminFlags, path string, q
 	if err != nil {
 		return usageError(fmt.Errorf("--ca, --cert, --key: %w", err))
 	}
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: unixsocket.Dial(&net.Dialer{}), TLSClientConfig: secure}
+	transport := &http.Transport{
+		DisableKeepAlives: true, DialContext: unixsocket.Dial(&net.Dialer{}), TLSClientConfig: secure,
+	}
 	res, err := httpclient.New(transport).Do(unixsocket.Request(req))
 	if err != nil {
 		if inner := (*url.Error)(nil); errors.As(err, &inner) {
 			err = inner.Err
 		}
-		return fmt.Errorf("the admin listener at %s does not answer (%w): is the router running, and is --admin its admin address?", base.Redacted(), err)
+		return fmt.Errorf(
+			"the admin listener at %s does not answer (%w): is the router running, and is --admin its admin address?",
+			base.Redacted(), err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, largestAnswer))
@@ -85,18 +92,22 @@ func refusedWhy(base *url.URL, token bool, status int, body []byte) error {
 	}
 	// of the listener for clients
 	if json.Unmarshal(body, &b) != nil || b.Error.Code == "" || b.Error.Code == "path_not_allowed" {
-		return fmt.Errorf("%s answered %d and is not a warmpath admin listener; --admin needs the admin address, not the address for clients", base.Redacted(), status)
+		return fmt.Errorf("%s answered %d and is not a warmpath admin listener; --admin needs the admin address, "+
+			"not the address for clients", base.Redacted(), status)
 	}
 	switch b.Error.Code {
 	case "bad_token":
 		if token {
-			return fmt.Errorf("%s refuses this admin token: it is that of admin.token or admin.token_file in the router's configuration", base.Redacted())
+			return fmt.Errorf("%s refuses this admin token: it is that of admin.token or admin.token_file in the "+
+				"router's configuration", base.Redacted())
 		}
 		return fmt.Errorf("%s requires the admin token: give --token or set %s", base.Redacted(), tokenVariable)
 	case "shadow_off":
-		return fmt.Errorf("the router at %s evaluates no shadow policy: give serve --shadow POLICY, or set shadow in its configuration", base.Redacted())
+		return fmt.Errorf("the router at %s evaluates no shadow policy: give serve --shadow POLICY, "+
+			"or set shadow in its configuration", base.Redacted())
 	case "explain_off":
-		return fmt.Errorf("the router at %s keeps no decisions: set explain.keep above 0 in its configuration", base.Redacted())
+		return fmt.Errorf("the router at %s keeps no decisions: set explain.keep above 0 in its configuration",
+			base.Redacted())
 	case "unknown_endpoint":
 		what, _, _ := strings.Cut(b.Error.Message, ";")
 		return fmt.Errorf("%s: %s; warmpath endpoints lists them", base.Redacted(), what)

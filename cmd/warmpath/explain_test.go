@@ -69,19 +69,24 @@ func TestDecisionsAreExplained(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
-	if d.Request != "turn-5" || d.FirstTurn || d.Conversation != "talk" || d.Reason != "home" || d.Home != d.Endpoint || d.Outcome != "ok" || !d.Stream || len(d.Candidates) != 3 || !d.Candidates[0].Chosen {
+	if d.Request != "turn-5" || d.FirstTurn || d.Conversation != "talk" || d.Reason != "home" || d.Home != d.Endpoint ||
+		d.Outcome != "ok" || !d.Stream || len(d.Candidates) != 3 || !d.Candidates[0].Chosen {
 		t.Errorf("%+v", d)
 	}
 	// What was predicted, and what then came.
 	p, o := d.Predicted, d.Observed
-	if p.CachedTokens <= 0 || p.TTFTMs == nil || *p.TTFTMs <= 0 || o.CachedTokens == nil || *o.CachedTokens <= 0 || o.PromptTokens == nil || o.TTFTMs == nil || *o.TTFTMs <= 0 || d.RegretMs == nil {
+	if p.CachedTokens <= 0 || p.TTFTMs == nil || *p.TTFTMs <= 0 || o.CachedTokens == nil || *o.CachedTokens <= 0 ||
+		o.PromptTokens == nil || o.TTFTMs == nil || *o.TTFTMs <= 0 || d.RegretMs == nil {
 		t.Errorf("predicted %+v, observed %+v, regret %v", p, o, d.RegretMs)
 	}
 	if !strings.HasPrefix(d.Why, "The conversation is at "+d.Endpoint+": ") {
 		t.Errorf("why: %s", d.Why)
 	}
 	code, out, log = r.explain(t, "--last", "2", "--endpoint", d.Endpoint)
-	for _, want := range []string{"turn-5 -> " + d.Endpoint + "  (home)", "turn-4 -> ", "* " + d.Endpoint, "cached", "tokens predicted", "first token", "ok after"} {
+	for _, want := range []string{
+		"turn-5 -> " + d.Endpoint + "  (home)", "turn-4 -> ", "* " + d.Endpoint, "cached", "tokens predicted",
+		"first token", "ok after",
+	} {
 		if code != exitOK || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, %s: %q is not in\n%s", code, log, want, out)
 		}
@@ -94,7 +99,8 @@ func TestDecisionsAreExplained(t *testing.T) {
 	b, _ := io.ReadAll(res.Body)
 	for _, want := range []string{
 		`warmpath_cached_tokens_prediction_error_ratio_count{pool="m"} 6`, `warmpath_regret_seconds_count{pool="m"} 6`,
-		`warmpath_ttft_prediction_error_seconds_count{direction="early",pool="m"}`, `warmpath_cache_losses_total{endpoint="e0"} 0`, `warmpath_explain_lines_total{result="dropped"} 0`,
+		`warmpath_ttft_prediction_error_seconds_count{direction="early",pool="m"}`,
+		`warmpath_cache_losses_total{endpoint="e0"} 0`, `warmpath_explain_lines_total{result="dropped"} 0`,
 	} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("/metrics lacks %s", want)
@@ -126,7 +132,8 @@ func TestExplainHeaders(t *testing.T) {
 	} {
 		r := newRig(t, 1, func(cfg *config.Config) { cfg.Explain.Headers = c.configured })
 		h := r.ask(t, "x", "s", 10, c.header...)
-		if got := h.Get("X-Warmpath-Endpoint") == "e0" && h.Get("X-Warmpath-Reason") == "only_candidate"; got != c.want {
+		if got := h.Get("X-Warmpath-Endpoint") == "e0" &&
+			h.Get("X-Warmpath-Reason") == "only_candidate"; got != c.want {
 			t.Errorf("%s: %v", c.name, h)
 		}
 		for k, v := range h {
@@ -147,12 +154,21 @@ func TestExplainSaysWhatToDo(t *testing.T) {
 		want string
 	}{
 		{"no token", r, []string{"--last", "1"}, "requires the admin token: give --token or set WARMPATH_ADMIN_TOKEN"},
-		{"wrong token", r, []string{"--last", "1", "--token", "wr0ng"}, "refuses this admin token: it is that of admin.token"},
+		{
+			"wrong token", r,
+			[]string{"--last", "1", "--token", "wr0ng"},
+			"refuses this admin token: it is that of admin.token",
+		},
 		{"nothing yet", r, []string{"--last", "1", "--token", "t0ken"}, "no decided request has ended yet"},
 		{"ring off", off, []string{"--last", "1"}, "keeps no decisions: set explain.keep above 0 in its configuration"},
-		{"the wrong listener", r, []string{"--last", "1", "--admin", r.url}, "--admin needs the admin address, not the address for clients"},
+		{
+			"the wrong listener", r,
+			[]string{"--last", "1", "--admin", r.url},
+			"--admin needs the admin address, not the address for clients",
+		},
 	} {
-		if code, out, log := c.rig.explain(t, c.args...); code != exitRuntime || out != "" || !strings.Contains(log, c.want) {
+		if code, out, log := c.rig.explain(t, c.args...); code != exitRuntime || out != "" ||
+			!strings.Contains(log, c.want) {
 			t.Errorf("%s: exit code %d, %q, %q", c.name, code, out, log)
 		}
 	}
@@ -161,7 +177,8 @@ func TestExplainSaysWhatToDo(t *testing.T) {
 		{"none-such", "request none-such is not among the newest 1 decisions of 1: it is still running, too old"},
 		{"--last=5 --endpoint=zz --reason=leaves", "none of the newest 1 decisions fits --endpoint zz --reason leaves"},
 	} {
-		if code, _, log := r.explain(t, append(strings.Fields(c.args), "--token", "t0ken")...); code != exitRuntime || !strings.Contains(log, c.want) {
+		if code, _, log := r.explain(t, append(strings.Fields(c.args), "--token", "t0ken")...); code != exitRuntime ||
+			!strings.Contains(log, c.want) {
 			t.Errorf("%s: exit code %d, %q", c.args, code, log)
 		}
 	}

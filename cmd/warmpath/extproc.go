@@ -37,18 +37,22 @@ func (r *router) servePicker(cfg *config.Config, l net.Listener) {
 			r.failed <- fmt.Errorf("no certificate can be made for external processing: %w", err)
 			return
 		}
-		secure = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*own}, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			c := r.current().trafficTLS // with the client certificates that it asks for
-			if c != nil {
-				c = c.Clone()
-				c.NextProtos = []string{"h2"}
-			}
-			return c, nil
-		}}
+		secure = &tls.Config{
+			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*own},
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+				c := r.current().trafficTLS // with the client certificates that it asks for
+				if c != nil {
+					c = c.Clone()
+					c.NextProtos = []string{"h2"}
+				}
+				return c, nil
+			},
+		}
 	}
 	p.Server = extproc.New(extproc.Config{
-		Door: &r.doors, Fleet: r.fleet, Ready: ready, Objectives: cfg.ExtProc.Objectives, Fallbacks: cfg.ExtProc.Fallbacks, Sidecar: cfg.ExtProc.SidecarPort, Conformant: cfg.ExtProc.Conformance, BodyBytes: int(cfg.LargestBody()), Memory: r.doors.current().Budget(), Log: r.log,
-		TLS: secure,
+		Door: &r.doors, Fleet: r.fleet, Ready: ready, Objectives: cfg.ExtProc.Objectives,
+		Fallbacks: cfg.ExtProc.Fallbacks, Sidecar: cfg.ExtProc.SidecarPort, Conformant: cfg.ExtProc.Conformance,
+		BodyBytes: int(cfg.LargestBody()), Memory: r.doors.current().Budget(), Log: r.log, TLS: secure,
 	})
 	r.picker = p
 	l = shortage.Proxies(shortage.Listener(l, "external processing", r.log))

@@ -17,29 +17,39 @@ import (
 func messages(body string) []*extprocv3.ProcessingRequest {
 	half := len(body) / 2
 	request := func(b string, last bool) *extprocv3.ProcessingRequest {
-		return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{RequestBody: &extprocv3.HttpBody{Body: []byte(b), EndOfStream: last}}}
+		return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{
+			RequestBody: &extprocv3.HttpBody{Body: []byte(b), EndOfStream: last},
+		}}
 	}
 	head := func(status string, last bool) *extprocv3.ProcessingRequest {
-		return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{
-			Headers: headerMap(map[string]string{":status": status}, map[string][]string{"Content-Type": {"text/event-stream"}}), EndOfStream: last,
-		}}}
+		return &extprocv3.ProcessingRequest{
+			Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{
+				Headers: headerMap(map[string]string{":status": status}, map[string][]string{
+					"Content-Type": {"text/event-stream"},
+				}), EndOfStream: last,
+			}},
+		}
 	}
 	answer := func(b string, last bool) *extprocv3.ProcessingRequest {
-		return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseBody{ResponseBody: &extprocv3.HttpBody{Body: []byte(b), EndOfStream: last}}}
+		return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseBody{
+			ResponseBody: &extprocv3.HttpBody{Body: []byte(b), EndOfStream: last},
+		}}
 	}
 	return []*extprocv3.ProcessingRequest{
-		request(body, true), request(body[:half], false), request(body[half:], true), request("", true), request("", false),
+		request(body, true), request(body[:half], false), request(body[half:], true), request("", true),
+		request("", false),
 		{Request: &extprocv3.ProcessingRequest_RequestTrailers{RequestTrailers: &extprocv3.HttpTrailers{}}},
 		head("200", false), head("200", true), head("503", false), head("", false),
-		answer("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", false), answer("data: [DONE]\n\n", true), answer("", true), answer("", false),
+		answer("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", false), answer("data: [DONE]\n\n", true),
+		answer("", true), answer("", false),
 		{Request: &extprocv3.ProcessingRequest_ResponseTrailers{ResponseTrailers: &extprocv3.HttpTrailers{}}},
 		{Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{}}},
 		{},
 	}
 }
 
-// TestExternalProcessingAnyOrder: whatever a proxy sends, in whatever order, and wherever its stream ends: each lease ends once, and nothing is left
-// that waits.
+// TestExternalProcessingAnyOrder: whatever a proxy sends, in whatever order, and wherever its stream ends: each lease
+// ends once, and nothing is left that waits.
 func TestExternalProcessingAnyOrder(t *testing.T) {
 	e := new(envoy)
 	r, _ := newEnvoy(t, e, nil)
@@ -69,10 +79,13 @@ func TestExternalProcessingAnyOrder(t *testing.T) {
 		asks := rapid.Bool().Draw(t, "asks")
 		_ = stream.Send(&extprocv3.ProcessingRequest{
 			ProtocolConfig: &extprocv3.ProtocolConfiguration{
-				RequestBodyMode: mode.Draw(t, "request"), ResponseBodyMode: mode.Draw(t, "answer"), SendBodyWithoutWaitingForHeaderResponse: rapid.Bool().Draw(t, "free"),
+				RequestBodyMode: mode.Draw(t, "request"), ResponseBodyMode: mode.Draw(t, "answer"),
+				SendBodyWithoutWaitingForHeaderResponse: rapid.Bool().Draw(t, "free"),
 			},
 			Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{
-				Headers:     headerMap(map[string]string{":method": "POST", ":path": "/v1/chat/completions", ":authority": "x"}, nil),
+				Headers: headerMap(map[string]string{
+					":method": "POST", ":path": "/v1/chat/completions", ":authority": "x",
+				}, nil),
 				EndOfStream: !asks && rapid.IntRange(0, 9).Draw(t, "bodiless") == 0,
 			}},
 		})
@@ -106,8 +119,8 @@ func TestExternalProcessingAnyOrder(t *testing.T) {
 	})
 }
 
-// TestExternalProcessingEarlyError: an error that comes before the client has sent all of an upload reaches the client at once, since the client may
-// wait for it; what it still sends is dropped.
+// TestExternalProcessingEarlyError: an error that comes before the client has sent all of an upload reaches the client
+// at once, since the client may wait for it; what it still sends is dropped.
 func TestExternalProcessingEarlyError(t *testing.T) {
 	for _, response := range []filterv3.ProcessingMode_BodySendMode{duplex, streamed} {
 		t.Run(response.String(), func(t *testing.T) {
@@ -136,20 +149,28 @@ func TestExternalProcessingEarlyError(t *testing.T) {
 				}
 			}
 			piece := func(b string) *extprocv3.ProcessingRequest {
-				return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{RequestBody: &extprocv3.HttpBody{Body: []byte(b)}}}
+				return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{
+					RequestBody: &extprocv3.HttpBody{Body: []byte(b)},
+				}}
 			}
 			send(&extprocv3.ProcessingRequest{
 				ProtocolConfig: &extprocv3.ProtocolConfiguration{RequestBodyMode: duplex, ResponseBodyMode: response},
 				Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{
-					Headers: headerMap(map[string]string{":method": "POST", ":path": "/v1/audio/transcriptions", ":authority": "x"}, map[string][]string{"Content-Type": {"audio/wav"}}),
+					Headers: headerMap(map[string]string{
+						":method": "POST", ":path": "/v1/audio/transcriptions", ":authority": "x",
+					}, map[string][]string{"Content-Type": {"audio/wav"}}),
 				}},
 			})
 			send(piece("the first words"))
 			hear(func(m *extprocv3.ProcessingResponse) bool { return m.GetDynamicMetadata() != nil })
-			send(&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{
-				Headers: headerMap(map[string]string{":status": "413"}, nil),
-			}}})
-			send(&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseBody{ResponseBody: &extprocv3.HttpBody{Body: []byte("too long"), EndOfStream: true}}})
+			send(&extprocv3.ProcessingRequest{
+				Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{
+					Headers: headerMap(map[string]string{":status": "413"}, nil),
+				}},
+			})
+			send(&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseBody{
+				ResponseBody: &extprocv3.HttpBody{Body: []byte("too long"), EndOfStream: true},
+			}})
 			_ = stream.Send(piece("and more")) // the stream may have ended well by now
 			hear(func(m *extprocv3.ProcessingResponse) bool { return m.GetResponseHeaders() != nil })
 			hear(func(m *extprocv3.ProcessingResponse) bool { return m.GetResponseBody() != nil })
@@ -159,7 +180,8 @@ func TestExternalProcessingEarlyError(t *testing.T) {
 	}
 }
 
-// TestExternalProcessingBodyAfterItsEnd: a piece of a request's body after its end ends the stream, and does not change what is being sent.
+// TestExternalProcessingBodyAfterItsEnd: a piece of a request's body after its end ends the stream, and does not change
+// what is being sent.
 func TestExternalProcessingBodyAfterItsEnd(t *testing.T) {
 	e := new(envoy)
 	r, _ := newEnvoy(t, e, nil)
@@ -170,7 +192,9 @@ func TestExternalProcessingBodyAfterItsEnd(t *testing.T) {
 	_ = stream.Send(&extprocv3.ProcessingRequest{
 		ProtocolConfig: &extprocv3.ProtocolConfiguration{RequestBodyMode: buffered, ResponseBodyMode: streamed},
 		Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{
-			Headers: headerMap(map[string]string{":method": "POST", ":path": "/v1/chat/completions", ":authority": "x"}, nil),
+			Headers: headerMap(map[string]string{
+				":method": "POST", ":path": "/v1/chat/completions", ":authority": "x",
+			}, nil),
 		}},
 	})
 	all := messages(chat(true, "What is a router?"))
@@ -185,8 +209,8 @@ func TestExternalProcessingBodyAfterItsEnd(t *testing.T) {
 	eventually(t, "all leases have ended", func() bool { return r.fleet.Stats().Leases == 0 })
 }
 
-// TestExternalProcessingLastPieceTwice: the last piece of a request's body may come again (envoyproxy/envoy issue 46237): it is no
-// part of the body, and the request goes where it would have gone.
+// TestExternalProcessingLastPieceTwice: the last piece of a request's body may come again (envoyproxy/envoy issue
+// 46237): it is no part of the body, and the request goes where it would have gone.
 func TestExternalProcessingLastPieceTwice(t *testing.T) {
 	e := new(envoy)
 	r, _ := newEnvoy(t, e, nil)
@@ -201,7 +225,9 @@ func TestExternalProcessingLastPieceTwice(t *testing.T) {
 			_ = stream.Send(&extprocv3.ProcessingRequest{
 				ProtocolConfig: &extprocv3.ProtocolConfiguration{RequestBodyMode: duplex, ResponseBodyMode: duplex},
 				Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{
-					Headers: headerMap(map[string]string{":method": "POST", ":path": "/v1/chat/completions", ":authority": "x"}, nil),
+					Headers: headerMap(map[string]string{
+						":method": "POST", ":path": "/v1/chat/completions", ":authority": "x",
+					}, nil),
 				}},
 			})
 			body := chat(true, "What is a router?")

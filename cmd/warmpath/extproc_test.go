@@ -55,12 +55,14 @@ func asked(t *testing.T, url, body string, header ...string) (*http.Response, st
 }
 
 func chat(stream bool, text string) string {
-	b, _ := json.Marshal(map[string]any{"model": "m", "stream": stream, "max_tokens": 5, "messages": []any{map[string]string{"role": "user", "content": text}}})
+	b, _ := json.Marshal(map[string]any{"model": "m", "stream": stream, "max_tokens": 5, "messages": []any{
+		map[string]string{"role": "user", "content": text},
+	}})
 	return string(b)
 }
 
-// TestExternalProcessing: in each mode of bodies clients get what the traffic listener would give them, and the router's books are as if it had
-// exchanged the requests itself.
+// TestExternalProcessing: in each mode of bodies clients get what the traffic listener would give them, and the
+// router's books are as if it had exchanged the requests itself.
 func TestExternalProcessing(t *testing.T) {
 	for name, e := range map[string]*envoy{
 		"full duplex":                 {request: duplex, response: duplex},
@@ -79,8 +81,8 @@ func TestExternalProcessing(t *testing.T) {
 	}
 }
 
-// TestExternalProcessingMemory: messages count in the memory of requests, in each mode. Where it is used up the client is told so, and
-// what was taken is given back, however the request ends.
+// TestExternalProcessingMemory: messages count in the memory of requests, in each mode. Where it is used up the client
+// is told so, and what was taken is given back, however the request ends.
 func TestExternalProcessingMemory(t *testing.T) {
 	for name, e := range map[string]*envoy{
 		"full duplex":              {request: duplex, response: duplex},
@@ -93,7 +95,8 @@ func TestExternalProcessingMemory(t *testing.T) {
 			r, url := newEnvoy(t, e, nil)
 			budget := r.doors.current().Budget()
 			text := chat(false, strings.Repeat("a", 100_000))
-			for _, left := range []int{0, 1000, 50_000, len(text) + 1000} { // the last has room for the message, and none for the body
+			// the last has room for the message, and none for the body
+			for _, left := range []int{0, 1000, 50_000, len(text) + 1000} {
 				all := int(budget.Memory().Limit) - left
 				if !budget.Take(all) {
 					t.Fatal("memory is in use")
@@ -136,11 +139,13 @@ func TestExternalProcessingConnections(t *testing.T) {
 func served(t *testing.T, r *rig, url string) {
 	t.Helper()
 	res, body := asked(t, url+"/v1/chat/completions", chat(false, "What is a router?"), "X-Session-ID", "c1")
-	if res.StatusCode != http.StatusOK || !json.Valid([]byte(body)) || !strings.Contains(body, `"usage"`) || res.Header.Get("X-Session-Id") != "c1" {
+	if res.StatusCode != http.StatusOK || !json.Valid([]byte(body)) || !strings.Contains(body, `"usage"`) ||
+		res.Header.Get("X-Session-Id") != "c1" {
 		t.Errorf("%d %v %s", res.StatusCode, res.Header, body)
 	}
 	res, body = asked(t, url+"/v1/chat/completions", chat(true, "What is a router?"))
-	if res.StatusCode != http.StatusOK || !strings.HasSuffix(body, "data: [DONE]\n\n") || strings.Contains(body, `"usage"`) {
+	if res.StatusCode != http.StatusOK || !strings.HasSuffix(body, "data: [DONE]\n\n") ||
+		strings.Contains(body, `"usage"`) {
 		t.Errorf("a stream: %d %s", res.StatusCode, body) // usage was asked for by the router, and is taken out again
 	}
 	if id := res.Header.Get("X-Session-Id"); id == "" {
@@ -159,7 +164,8 @@ func served(t *testing.T, r *rig, url string) {
 	if res.StatusCode != http.StatusOK {
 		t.Errorf("a long prompt: %d %s", res.StatusCode, body)
 	}
-	res, body = asked(t, url+"/v1/chat/completions", chat(false, strings.Repeat(long, 4)+long[:20_000])) // 500 kB, which reach the engine whole
+	// 500 kB, which reach the engine whole
+	res, body = asked(t, url+"/v1/chat/completions", chat(false, strings.Repeat(long, 4)+long[:20_000]))
 	if res.StatusCode != http.StatusBadRequest || !strings.Contains(body, "maximum context length") {
 		t.Errorf("500 kB: %d %s", res.StatusCode, body)
 	}
@@ -176,7 +182,9 @@ func served(t *testing.T, r *rig, url string) {
 // TestExternalProcessingIsWarm: a conversation stays where its cache is, recognised by what it says.
 func TestExternalProcessingIsWarm(t *testing.T) {
 	t.Parallel()
-	_, url := newEnvoy(t, &envoy{request: duplex, response: duplex}, func(cfg *config.Config) { cfg.Explain.Headers = true })
+	_, url := newEnvoy(t, &envoy{request: duplex, response: duplex}, func(cfg *config.Config) {
+		cfg.Explain.Headers = true
+	})
 	text := strings.Repeat("A long text that is worth keeping warm. ", 200)
 	homes := map[string]int{}
 	cached := 0
@@ -208,7 +216,8 @@ func TestExternalProcessingFinal(t *testing.T) {
 	r, url := newEnvoy(t, &envoy{request: duplex, response: duplex}, nil)
 	for _, header := range [][]string{{"X-Session-Id", "s"}, {"X-Session-Id", "s", "X-Session-Final", "true"}} {
 		before := r.fleet.Stats().Decisions
-		if res, body := asked(t, url+"/v1/chat/completions", chat(true, "hello"), header...); res.StatusCode != http.StatusOK {
+		if res, body := asked(t, url+"/v1/chat/completions",
+			chat(true, "hello"), header...); res.StatusCode != http.StatusOK {
 			t.Fatalf("%d %s", res.StatusCode, body)
 		}
 		eventually(t, "the request ends", func() bool {
@@ -218,7 +227,8 @@ func TestExternalProcessingFinal(t *testing.T) {
 	}
 }
 
-// TestExternalProcessingSubset: only endpoints that the proxy allows are named; where it allows none that is known, its client gets 503.
+// TestExternalProcessingSubset: only endpoints that the proxy allows are named; where it allows none that is known, its
+// client gets 503.
 func TestExternalProcessingSubset(t *testing.T) {
 	t.Parallel()
 	e := &envoy{request: duplex, response: duplex}
@@ -242,7 +252,8 @@ func TestExternalProcessingSubset(t *testing.T) {
 	}
 	e.subset = []string{"10.9.9.9:1"}
 	res, body := asked(t, front+"/v1/chat/completions", chat(false, "hello"))
-	if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("X-Llm-D-Request-Dropped-Reason") != "rejected-no-endpoints" || !json.Valid([]byte(body)) {
+	if res.StatusCode != http.StatusServiceUnavailable ||
+		res.Header.Get("X-Llm-D-Request-Dropped-Reason") != "rejected-no-endpoints" || !json.Valid([]byte(body)) {
 		t.Errorf("a subset of strangers: %d %v %s", res.StatusCode, res.Header, body)
 	}
 }
@@ -258,7 +269,8 @@ func TestExternalProcessingOffPath(t *testing.T) {
 		eventually(t, "the lease has ended", func() bool { return r.fleet.Stats().Leases == 0 })
 		for _, s := range r.fleet.Status() {
 			if s.PrefillPerSec != 0 || s.Failures != 0 {
-				t.Errorf("%s: speed %v, failures %d were learnt from another endpoint's answer", s.Endpoint.Name, s.PrefillPerSec, s.Failures)
+				t.Errorf("%s: speed %v, failures %d were learnt from another endpoint's answer",
+					s.Endpoint.Name, s.PrefillPerSec, s.Failures)
 			}
 		}
 	})
@@ -280,7 +292,8 @@ func TestExternalProcessingOffPath(t *testing.T) {
 		t.Parallel()
 		r, front := newEnvoy(t, &envoy{request: duplex, response: duplex}, nil)
 		ctx, leave := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, front+"/v1/chat/completions", strings.NewReader(strings.Replace(chat(true, "hello"), `"max_tokens":5`, `"max_tokens":20000,"ignore_eos":true`, 1)))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, front+"/v1/chat/completions", strings.NewReader(
+			strings.Replace(chat(true, "hello"), `"max_tokens":5`, `"max_tokens":20000,"ignore_eos":true`, 1)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -314,12 +327,16 @@ func TestExternalProcessingBadStreams(t *testing.T) {
 	e := new(envoy)
 	_, _ = newEnvoy(t, e, nil)
 	headers := func(path string) *extprocv3.ProcessingRequest_RequestHeaders {
-		return &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{Headers: headerMap(map[string]string{":path": path, ":method": "GET"}, nil)}}
+		return &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{
+			Headers: headerMap(map[string]string{":path": path, ":method": "GET"}, nil),
+		}}
 	}
 	for want, m := range map[string]*extprocv3.ProcessingRequest{
-		"must be the request's headers": {Request: &extprocv3.ProcessingRequest_RequestBody{RequestBody: &extprocv3.HttpBody{}}},
-		"no :path":                      {Request: headers("")},
-		"observability_mode":            {Request: headers("/"), ObservabilityMode: true},
+		"must be the request's headers": {
+			Request: &extprocv3.ProcessingRequest_RequestBody{RequestBody: &extprocv3.HttpBody{}},
+		},
+		"no :path":           {Request: headers("")},
+		"observability_mode": {Request: headers("/"), ObservabilityMode: true},
 	} {
 		stream, err := e.picker.Process(t.Context())
 		if err != nil {
@@ -334,11 +351,13 @@ func TestExternalProcessingBadStreams(t *testing.T) {
 	}
 }
 
-// TestExternalProcessingHealth: readiness follows the fleet and the end of the router; with tls and no certificate one is made.
+// TestExternalProcessingHealth: readiness follows the fleet and the end of the router; with tls and no certificate one
+// is made.
 func TestExternalProcessingHealth(t *testing.T) {
 	t.Parallel()
 	r, _ := newEnvoy(t, new(envoy), func(cfg *config.Config) { cfg.ExtProc.TLS = true })
-	conn, err := grpc.NewClient(r.picker.address(), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})))
+	conn, err := grpc.NewClient(r.picker.address(),
+		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +381,8 @@ func TestExternalProcessingHealth(t *testing.T) {
 	is("readiness", healthv1.HealthCheckResponse_NOT_SERVING)
 }
 
-// TestExternalProcessingClientCA: with tls.client_ca only a proxy that shows a certificate of that authority is answered.
+// TestExternalProcessingClientCA: with tls.client_ca only a proxy that shows a certificate of that authority is
+// answered.
 func TestExternalProcessingClientCA(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -385,7 +405,8 @@ func TestExternalProcessingClientCA(t *testing.T) {
 	}
 }
 
-// TestExternalProcessingLLMDHeaders: the model, the wait and the objectives that llm-d's headers name count, and are refused where they make no sense.
+// TestExternalProcessingLLMDHeaders: the model, the wait and the objectives that llm-d's headers name count, and are
+// refused where they make no sense.
 func TestExternalProcessingLLMDHeaders(t *testing.T) {
 	t.Parallel()
 	r, front := newEnvoy(t, &envoy{request: duplex, response: duplex}, nil)
@@ -398,13 +419,20 @@ func TestExternalProcessingLLMDHeaders(t *testing.T) {
 	}{
 		{"another model", other, []string{"X-Llm-D-Model-Name-Rewrite", "m"}, 200, `"model":"m"`},
 		{"another model, by the older name", other, []string{"X-Gateway-Model-Name-Rewrite", "m"}, 200, `"model":"m"`},
-		{"a model that there is not", chat(false, "hello"), []string{"X-Llm-D-Model-Name-Rewrite", "nobody"}, 404, "model_not_found"},
+		{
+			"a model that there is not", chat(false, "hello"),
+			[]string{"X-Llm-D-Model-Name-Rewrite", "nobody"},
+			404, "model_not_found",
+		},
 		{"a wait", chat(false, "hello"), []string{"X-Llm-D-Inference-Ttl", "10s"}, 200, `"usage"`},
 		{"no wait", chat(false, "hello"), []string{"X-Llm-D-Inference-Ttl", "soon"}, 400, "X-Warmpath-Wait"},
-		{"objectives", chat(true, "hello"), []string{"X-Llm-D-Slo-Ttft-Ms", "60000", "X-Slo-Tpot-Ms", "0.001"}, 200, "[DONE]"},
+		{"objectives", chat(true, "hello"), []string{
+			"X-Llm-D-Slo-Ttft-Ms", "60000", "X-Slo-Tpot-Ms", "0.001",
+		}, 200, "[DONE]"},
 		{"no objective", chat(false, "hello"), []string{"X-Llm-D-Slo-Ttft-Ms", "fast"}, 400, "X-Warmpath-Ttft-Ms"},
 	} {
-		if res, body := asked(t, front+"/v1/chat/completions", tt.body, tt.header...); res.StatusCode != tt.code || !strings.Contains(body, tt.says) {
+		if res, body := asked(t, front+"/v1/chat/completions", tt.body, tt.header...); res.StatusCode != tt.code ||
+			!strings.Contains(body, tt.says) {
 			t.Errorf("%s: %d %s", tt.name, res.StatusCode, body)
 		}
 	}
@@ -425,8 +453,11 @@ func TestExternalProcessingKeys(t *testing.T) {
 		for key, want := range map[string]struct {
 			status int
 			says   string
-		}{"good": {200, `"usage"`}, "other": {404, "model_not_found"}, "old": {401, "key_ended"}, "none": {401, "unknown_tenant"}} {
-			if res, body := asked(t, front+"/v1/chat/completions", chat(false, "hello"), "Authorization", "Bearer "+key); res.StatusCode != want.status || !strings.Contains(body, want.says) {
+		}{"good": {200, `"usage"`}, "other": {404, "model_not_found"}, "old": {401, "key_ended"}, "none": {
+			401, "unknown_tenant",
+		}} {
+			if res, body := asked(t, front+"/v1/chat/completions", chat(false, "hello"),
+				"Authorization", "Bearer "+key); res.StatusCode != want.status || !strings.Contains(body, want.says) {
 				t.Errorf("%s: %d %s", key, res.StatusCode, body)
 			}
 		}
@@ -434,15 +465,16 @@ func TestExternalProcessingKeys(t *testing.T) {
 	}
 }
 
-// TestExternalProcessingSidecar: ranks of a pod are named by its sidecar's port, and the sidecar is told which; what clients say to sidecars is not.
+// TestExternalProcessingSidecar: ranks of a pod are named by its sidecar's port, and the sidecar is told which; what
+// clients say to sidecars is not.
 func TestExternalProcessingSidecar(t *testing.T) {
 	t.Parallel()
 	e := &envoy{request: duplex, response: duplex}
 	r, _ := newEnvoy(t, e, func(cfg *config.Config) { cfg.ExtProc.SidecarPort = 8000 })
 	body := bytes.NewReader([]byte(chat(false, "hello")))
 	x := &exchanged{
-		e: e, w: httptest.NewRecorder(), r: httptest.NewRequest(http.MethodPost, "/v1/chat/completions", body), path: "/v1/chat/completions",
-		header: http.Header{"X-Prefiller-Host-Port": {"169.254.169.254:80"}},
+		e: e, w: httptest.NewRecorder(), r: httptest.NewRequest(http.MethodPost, "/v1/chat/completions", body),
+		path: "/v1/chat/completions", header: http.Header{"X-Prefiller-Host-Port": {"169.254.169.254:80"}},
 	}
 	x.r.Header = x.header.Clone()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -469,7 +501,10 @@ func TestExternalProcessingFallbacks(t *testing.T) {
 	e := &envoy{request: duplex, response: duplex}
 	r, _ := newEnvoy(t, e, func(cfg *config.Config) { cfg.ExtProc.Fallbacks = 3 })
 	body := bytes.NewReader([]byte(chat(false, "hello")))
-	x := &exchanged{e: e, w: httptest.NewRecorder(), r: httptest.NewRequest(http.MethodPost, "/v1/chat/completions", body), header: http.Header{}, path: "/v1/chat/completions"}
+	x := &exchanged{
+		e: e, w: httptest.NewRecorder(), r: httptest.NewRequest(http.MethodPost, "/v1/chat/completions", body),
+		header: http.Header{}, path: "/v1/chat/completions",
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var err error
@@ -493,14 +528,18 @@ func TestExternalProcessingFallbacks(t *testing.T) {
 	}
 }
 
-// TestExternalProcessingEngineGone: an engine that cannot be reached is a 503 of the proxy, which is not retried by the router and ends its lease.
+// TestExternalProcessingEngineGone: an engine that cannot be reached is a 503 of the proxy, which is not retried by the
+// router and ends its lease.
 func TestExternalProcessingEngineGone(t *testing.T) {
 	t.Parallel()
-	r, front := newEnvoy(t, &envoy{request: duplex, response: duplex}, func(cfg *config.Config) { cfg.Probe.Interval, cfg.Probe.LoadInterval = aWhile, aWhile })
+	r, front := newEnvoy(t, &envoy{request: duplex, response: duplex}, func(cfg *config.Config) {
+		cfg.Probe.Interval, cfg.Probe.LoadInterval = aWhile, aWhile
+	})
 	for _, e := range r.engines {
 		_ = e.Close()
 	}
-	if res, _ := asked(t, front+"/v1/chat/completions", chat(false, "hello")); res.StatusCode != http.StatusServiceUnavailable {
+	if res, _ := asked(t, front+"/v1/chat/completions",
+		chat(false, "hello")); res.StatusCode != http.StatusServiceUnavailable {
 		t.Error(res.Status)
 	}
 	eventually(t, "the lease has ended", func() bool { return r.fleet.Stats().Leases == 0 })
@@ -537,8 +576,10 @@ func TestConformance(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i := range 5 {
-					res, _ := asked(t, front+"/v1/chat/completions", chat(false, fmt.Sprint("hello ", i)), "Test-Epp-Endpoint-Selection", u.Host)
-					if got := res.Header.Get("X-Conformance-Test-Served-Endpoint"); got != u.Host || res.StatusCode != http.StatusOK {
+					res, _ := asked(t, front+"/v1/chat/completions", chat(false, fmt.Sprint("hello ", i)),
+						"Test-Epp-Endpoint-Selection", u.Host)
+					if got := res.Header.Get("X-Conformance-Test-Served-Endpoint"); got != u.Host ||
+						res.StatusCode != http.StatusOK {
 						t.Errorf("%d from %q, the request wants %s", res.StatusCode, got, u.Host)
 					}
 				}
@@ -562,15 +603,18 @@ func TestConformance(t *testing.T) {
 	})
 	t.Run("GatewayDestinationEndpointServed", func(t *testing.T) {
 		t.Parallel()
-		_, front := newEnvoy(t, &envoy{request: duplex, response: duplex, served: "10.0.0.9:80"}, func(cfg *config.Config) { cfg.ExtProc.Conformance = true })
-		if res, _ := asked(t, front+"/v1/chat/completions", chat(false, "hello")); res.Header.Get("X-Conformance-Test-Served-Endpoint") != "10.0.0.9:80" {
+		_, front := newEnvoy(t, &envoy{request: duplex, response: duplex, served: "10.0.0.9:80"},
+			func(cfg *config.Config) { cfg.ExtProc.Conformance = true })
+		if res, _ := asked(t, front+"/v1/chat/completions",
+			chat(false, "hello")); res.Header.Get("X-Conformance-Test-Served-Endpoint") != "10.0.0.9:80" {
 			t.Error(res.Header)
 		}
 	})
 	t.Run("headers are not obeyed unless so configured", func(t *testing.T) {
 		t.Parallel()
 		_, front := newEnvoy(t, &envoy{request: duplex, response: duplex}, nil)
-		res, _ := asked(t, front+"/v1/chat/completions", chat(false, "hello"), "Test-Epp-Endpoint-Selection", "10.0.0.9:80")
+		res, _ := asked(t, front+"/v1/chat/completions", chat(false, "hello"),
+			"Test-Epp-Endpoint-Selection", "10.0.0.9:80")
 		if res.StatusCode != http.StatusOK || res.Header.Get("X-Conformance-Test-Served-Endpoint") != "" {
 			t.Error(res.Status, res.Header)
 		}
@@ -580,13 +624,17 @@ func TestConformance(t *testing.T) {
 // TestExternalProcessingObjective: an objective's name is a priority, unless the request asks for one itself.
 func TestExternalProcessingObjective(t *testing.T) {
 	t.Parallel()
-	_, front := newEnvoy(t, &envoy{request: duplex, response: duplex}, func(cfg *config.Config) { cfg.ExtProc.Objectives = map[string]string{"batch": "low"} })
+	_, front := newEnvoy(t, &envoy{request: duplex, response: duplex}, func(cfg *config.Config) {
+		cfg.ExtProc.Objectives = map[string]string{"batch": "low"}
+	})
 	for _, name := range []string{"X-Llm-D-Inference-Objective", "X-Gateway-Inference-Objective"} {
-		if res, body := asked(t, front+"/v1/chat/completions", chat(false, "hello"), name, "batch"); res.StatusCode != http.StatusOK {
+		if res, body := asked(t, front+"/v1/chat/completions",
+			chat(false, "hello"), name, "batch"); res.StatusCode != http.StatusOK {
 			t.Errorf("%d %s", res.StatusCode, body)
 		}
 	}
-	if res, body := asked(t, front+"/v1/chat/completions", chat(false, "hello"), "X-Warmpath-Priority", "highest", "X-Llm-D-Inference-Objective", "batch"); res.StatusCode != http.StatusBadRequest {
+	if res, body := asked(t, front+"/v1/chat/completions", chat(false, "hello"), "X-Warmpath-Priority", "highest",
+		"X-Llm-D-Inference-Objective", "batch"); res.StatusCode != http.StatusBadRequest {
 		t.Errorf("a request's own priority is not looked at: %d %s", res.StatusCode, body)
 	}
 }

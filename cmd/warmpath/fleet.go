@@ -26,8 +26,10 @@ func (a *adminFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&a.admin, "admin", "http://"+config.Default().Admin.Listen, "`URL` of the router's admin listener")
 	f.StringVar(&a.token, "token", "", "the listener's `TOKEN`, if it has one; also $"+tokenVariable)
-	f.StringVar(&a.ca, "ca", "", "`FILE` with the authorities (PEM) that signed the listener's certificate, instead of the system's")
-	f.StringVar(&a.cert, "cert", "", "`FILE` with a client certificate (PEM), where the router asks for one (admin.tls.client_ca)")
+	f.StringVar(&a.ca, "ca", "",
+		"`FILE` with the authorities (PEM) that signed the listener's certificate, instead of the system's")
+	f.StringVar(&a.cert, "cert", "",
+		"`FILE` with a client certificate (PEM), where the router asks for one (admin.tls.client_ca)")
 	f.StringVar(&a.key, "key", "", "`FILE` with the certificate's key")
 	for flag, words := range map[string][]cobra.Completion{"admin": {"http://", "https://"}, "token": nil} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
@@ -83,12 +85,16 @@ func endpointsCommand(e env) *cobra.Command {
 				return err
 			}
 			for _, name := range names {
-				if !slices.ContainsFunc(f.Endpoints, func(p console.Endpoint) bool { return called(p.Name, p.URL, name) }) {
+				if !slices.ContainsFunc(f.Endpoints, func(p console.Endpoint) bool {
+					return called(p.Name, p.URL, name)
+				}) {
 					return fmt.Errorf("the router has no endpoint %q; warmpath endpoints lists them", name)
 				}
 			}
 			shown := slices.DeleteFunc(f.Endpoints, func(p console.Endpoint) bool {
-				return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return called(p.Name, p.URL, name) })
+				return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool {
+					return called(p.Name, p.URL, name)
+				})
 			})
 			_, err = fmt.Fprint(e.stdout, console.Table(shown, look(e)), "\n", console.Legend())
 			return err
@@ -198,7 +204,8 @@ The exit code is 1 if requests still run when the wait is over; the endpoint sta
 				console.Endpoint
 				Endpoints []console.Endpoint `json:"endpoints"` // ranks or slots of the engine with this name
 			}
-			if err := tellAdmin(c.Context(), &a, at+"/drain", url.Values{"wait": {wait.String()}}, wait, &left); err != nil {
+			if err := tellAdmin(c.Context(), &a, at+"/drain",
+				url.Values{"wait": {wait.String()}}, wait, &left); err != nil {
 				return err
 			}
 			running := left.Load.Requests
@@ -212,7 +219,9 @@ The exit code is 1 if requests still run when the wait is over; the endpoint sta
 				}
 				return err
 			}
-			return say(drained{args[0], true, running}, "%s is drained, %d requests run there; warmpath drain %s --undo lets it take traffic again", args[0], running, args[0])
+			return say(drained{args[0], true, running},
+				"%s is drained, %d requests run there; warmpath drain %s --undo lets it take traffic again",
+				args[0], running, args[0])
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -40,16 +40,31 @@ func TestFleetCommands(t *testing.T) {
 		call       string // beginning of the last one
 	}{
 		{"all endpoints", "endpoints", 0, "connection refused", "", "GET /admin/endpoints Bearer s3"},
-		{"one as JSON", "endpoints gpu-1 --json", 0, `{"name":"gpu-1","state":"up","load":{"requests":2,"prefill_tokens":7}}` + "\n", "", "GET"},
+		{
+			"one as JSON", "endpoints gpu-1 --json", 0,
+			`{"name":"gpu-1","state":"up","load":{"requests":2,"prefill_tokens":7}}` + "\n", "", "GET",
+		},
 		{"an unknown one", "endpoints gpu-9", 1, "", `no endpoint "gpu-9"`, "GET"},
 		{"an unknown one as JSON", "endpoints gpu-9 --json", 1, "", `no endpoint "gpu-9"`, "GET"},
 		{"one look where there is no terminal", "top", 0, "warmpath v, up 0s, ready", "", "GET"},
 		{"too often", "top --every 1ms", 2, "", "--every must be at least 100ms", ""},
-		{"requests outlive the wait", "drain gpu-1 --wait 1s", 1, "", "2 requests still run there after 1s", "POST /admin/endpoints/gpu-1/drain?wait=1s"},
-		{"requests outlive the wait, as JSON", "drain gpu-1 --wait 1s --json", 1, `{"endpoint":"gpu-1","draining":true,"requests":2}` + "\n", "2 requests still run", "POST"},
-		{"back, as JSON", "drain gpu-1 --undo --json", 0, `{"endpoint":"gpu-1","draining":false,"requests":0}` + "\n", "", "POST"},
+		{
+			"requests outlive the wait", "drain gpu-1 --wait 1s", 1, "", "2 requests still run there after 1s",
+			"POST /admin/endpoints/gpu-1/drain?wait=1s",
+		},
+		{
+			"requests outlive the wait, as JSON", "drain gpu-1 --wait 1s --json", 1,
+			`{"endpoint":"gpu-1","draining":true,"requests":2}` + "\n", "2 requests still run", "POST",
+		},
+		{
+			"back, as JSON", "drain gpu-1 --undo --json", 0,
+			`{"endpoint":"gpu-1","draining":false,"requests":0}` + "\n", "", "POST",
+		},
 		{"one look as JSON", "top --json", 0, `{"endpoints":[{"name":"gpu-1",`, "", "GET /admin/endpoints Bearer s3"},
-		{"no wait", "drain a/b --wait 0s", 0, "a/b is drained, 2 requests run there", "", "POST /admin/endpoints/a%2Fb/drain?wait=0s"},
+		{
+			"no wait", "drain a/b --wait 0s", 0, "a/b is drained, 2 requests run there", "",
+			"POST /admin/endpoints/a%2Fb/drain?wait=0s",
+		},
 		{"back", "drain gpu-1 --undo", 0, "gpu-1 takes traffic again", "", "POST /admin/endpoints/gpu-1/undrain"},
 		{"no name", "drain", 2, "", "name one endpoint", ""},
 	} {
@@ -77,7 +92,8 @@ func TestLooksAsJSON(t *testing.T) {
 	code := make(chan int, 1)
 	var log strings.Builder
 	go func() {
-		code <- Main(ctx, []string{"top", "--json", "--every", "100ms", "--admin", at}, nil, strings.NewReader(""), in, &log)
+		code <- Main(ctx, []string{"top", "--json", "--every", "100ms", "--admin", at}, nil,
+			strings.NewReader(""), in, &log)
 		_ = in.Close()
 	}()
 	lines := bufio.NewScanner(out)

@@ -18,9 +18,10 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// BenchmarkFlood is the live form of sim's TestFlooded: four tenants with equal load, with and without a bound of 12 running requests each, against four
-// simulated engines over HTTP. It reports the p95 time to first token and the hit rate of three of them while the fourth sends its share
-// ("calm"), and while it sends ten times as much ("flood"). A run takes three minutes.
+// BenchmarkFlood is the live form of sim's TestFlooded: four tenants with equal load, with and without a bound of 12
+// running requests each, against four simulated engines over HTTP. It reports the p95 time to first token and the hit
+// rate of three of them while the fourth sends its share ("calm"), and while it sends ten times as much ("flood"). A
+// run takes three minutes.
 //
 //	go test ./cmd/warmpath -run '^$' -bench Flood -benchtime 1x
 func BenchmarkFlood(b *testing.B) {
@@ -44,10 +45,14 @@ func playFlood(b *testing.B, times, running int) {
 	cfg.Health.Ramp = time.Millisecond
 	cfg.Tenants.Each.Running = running
 	for i := range tenants {
-		cfg.Tenants.APIKeys = append(cfg.Tenants.APIKeys, config.TenantKey{Tenant: fmt.Sprint(i), Key: fmt.Sprint("sk-", i)})
+		cfg.Tenants.APIKeys = append(cfg.Tenants.APIKeys, config.TenantKey{
+			Tenant: fmt.Sprint(i), Key: fmt.Sprint("sk-", i),
+		})
 	}
 	for i := range 4 {
-		s, err := enginetest.New(enginetest.Options{Models: []string{"m"}, Engine: simengine.DefaultConfig(), ContextTokens: 100_000})
+		s, err := enginetest.New(enginetest.Options{
+			Models: []string{"m"}, Engine: simengine.DefaultConfig(), ContextTokens: 100_000,
+		})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -42,11 +42,12 @@ const proxied = "PROXY TCP4 198.51.100.7 127.0.0.1 4711 80\r\n"
 
 const question = `{"model":"m","max_tokens":2,"messages":[{"role":"user","content":"hi"}]}`
 
-// TestTrustedProxies: who may do what by where it calls from is judged by the client, not by the proxy on the router's machine, and a reload
-// changes who is trusted.
+// TestTrustedProxies: who may do what by where it calls from is judged by the client, not by the proxy on the router's
+// machine, and a reload changes who is trusted.
 func TestTrustedProxies(t *testing.T) {
 	t.Parallel()
-	f := newFileRig(t, fmt.Sprintf(reloadable, false, "least_ttft", "k", false, "'http://127.0.0.1:1'")+"trusted_proxies: [127.0.0.0/8]\n")
+	f := newFileRig(t, fmt.Sprintf(reloadable, false, "least_ttft", "k", false, "'http://127.0.0.1:1'")+
+		"trusted_proxies: [127.0.0.0/8]\n")
 	from := func() netip.Addr {
 		req, err := http.NewRequest(http.MethodGet, f.url, nil)
 		if err != nil {
@@ -89,8 +90,8 @@ func TestPerfMetricsBehindAProxy(t *testing.T) {
 	}
 }
 
-// TestProxyProtocol: connections of trusted proxies are those of their clients, in plain text and over TLS; those without the header, and of others,
-// get nothing.
+// TestProxyProtocol: connections of trusted proxies are those of their clients, in plain text and over TLS; those
+// without the header, and of others, get nothing.
 func TestProxyProtocol(t *testing.T) {
 	t.Parallel()
 	for _, encrypted := range []bool{false, true} {
@@ -136,8 +137,8 @@ func TestProxyProtocol(t *testing.T) {
 	}
 }
 
-// TestProxiedClientLeaves: a client behind the PROXY protocol that leaves ends its request at the engine as any other, on each
-// kind of listener.
+// TestProxiedClientLeaves: a client behind the PROXY protocol that leaves ends its request at the engine as any other,
+// on each kind of listener.
 func TestProxiedClientLeaves(t *testing.T) {
 	for _, transport := range []string{"lean", "lean-listener", "net/http"} {
 		t.Run(transport, func(t *testing.T) { proxiedClientLeaves(t, transport) })
@@ -169,7 +170,8 @@ func proxiedClientLeaves(t *testing.T, transport string) {
 		t.Fatal(err)
 	}
 	body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`
-	_, _ = fmt.Fprintf(conn, "%sPOST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", proxied, len(body), body)
+	_, _ = fmt.Fprintf(conn, "%sPOST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", proxied, len(body), body)
 	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
 		t.Fatalf("%q %v", line, err)
 	}

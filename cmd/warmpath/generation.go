@@ -132,11 +132,14 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 	g.door = proxyConfig(cfg, tenants, r.limits, connector)
 	g.door.StatusPage = r.adminURL
 	g.policies = !same(func(c *config.Config) any { return append(placings(c), c.Policy, c.Disaggregation) })
-	connect := same(func(c *config.Config) any { return []any{c.Timeouts.Connect, c.EngineTLS} }) && maps.Equal(g.engineTLS, before.engineTLS)
+	connect := same(func(c *config.Config) any { return []any{c.Timeouts.Connect, c.EngineTLS} }) &&
+		maps.Equal(g.engineTLS, before.engineTLS)
 	if connect {
 		g.transport = before.transport
 	} else {
-		g.transport = proxy.NewTransport(proxy.TransportConfig{Connect: cfg.Timeouts.Connect, NetHTTP: cfg.NetHTTP(), TLS: toEngines, Hosts: toHosts, Log: r.log})
+		g.transport = proxy.NewTransport(proxy.TransportConfig{
+			Connect: cfg.Timeouts.Connect, NetHTTP: cfg.NetHTTP(), TLS: toEngines, Hosts: toHosts, Log: r.log,
+		})
 	}
 	g.client = httpclient.New(g.transport)
 	if g.static, g.sources, err = openSources(cfg, g.client, r.log); err != nil {
@@ -152,8 +155,8 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 	}
 	g.route = bounded(cfg, route.Config{
 		Policy: newPolicy, Models: models, Aliases: cfg.AliasList(), Sessions: cfg.Sessions, Explain: g.why.on(),
-		Silent: cfg.Health.SilentFor(), EjectAfter: cfg.Health.EjectAfter, EjectFor: cfg.Health.EjectFor, EjectMax: cfg.Health.EjectMax,
-		BusyFor: cfg.Health.BusyFor, BusyMax: cfg.Health.BusyMax, Ramp: cfg.Health.Ramp,
+		Silent: cfg.Health.SilentFor(), EjectAfter: cfg.Health.EjectAfter, EjectFor: cfg.Health.EjectFor,
+		EjectMax: cfg.Health.EjectMax, BusyFor: cfg.Health.BusyFor, BusyMax: cfg.Health.BusyMax, Ramp: cfg.Health.Ramp,
 		Needs: g.shadows.needs(), Disaggregation: disaggregation, Queue: queueOf(cfg), Admission: admits(cfg),
 		Replicas: cfg.Peers.On(), Shortlist: g.shadows.most(),
 	})
@@ -163,7 +166,8 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 // listeners are all listeners to the fleet's events.
 func (r *router) listeners(g *generation) []live.Listener {
 	return []live.Listener{
-		r.meter.Listener(), r.tally.Listener(), g.why.listener(), g.shadows.listener(), g.recording.listener(), g.access.listener(), g.events.Listener(),
+		r.meter.Listener(), r.tally.Listener(), g.why.listener(), g.shadows.listener(), g.recording.listener(),
+		g.access.listener(), g.events.Listener(),
 		g.trt.Listener(), r.replicas.listener(), live.Logger(r.log, g.cfg.Log.Requests),
 	}
 }
@@ -187,9 +191,10 @@ func (r *router) take(g *generation) {
 	g.watch(r.running, r)
 	r.limits.Set(time.Now(), quotaConfig(g.cfg))
 	r.doors.open(proxy.New(proxy.Options{
-		Config: r.lmcache.extend(g.door), Fleet: r.fleet, Transport: g.transport, Tracer: g.tracer, Log: r.log, Parser: g.parser, Before: r.doors.current(),
-		Unreached: g.prober.Now, Relist: g.prober.Relist, Decided: func(pool string, took time.Duration) { r.meter.ObserveDecision(pool, took); g.trt.Decided(took) }, Placed: g.events.Placed,
-		Started: r.started,
+		Config: r.lmcache.extend(g.door), Fleet: r.fleet, Transport: g.transport, Tracer: g.tracer, Log: r.log,
+		Parser: g.parser, Before: r.doors.current(), Unreached: g.prober.Now, Relist: g.prober.Relist,
+		Decided: func(pool string, took time.Duration) { r.meter.ObserveDecision(pool, took); g.trt.Decided(took) },
+		Placed:  g.events.Placed, Started: r.started,
 	}), func() { r.retired(g) })
 	r.publishSources(g, before)
 	if before == nil {
@@ -261,7 +266,9 @@ func (r *router) current() *generation {
 }
 
 // openSources makes the sources of endpoints in the configuration: static endpoints, and discovery.
-func openSources(cfg *config.Config, client *http.Client, log *slog.Logger) (static []fleet.Endpoint, sources []discovery.Runner, err error) {
+func openSources(
+	cfg *config.Config, client *http.Client, log *slog.Logger,
+) (static []fleet.Endpoint, sources []discovery.Runner, err error) {
 	var keys discovery.Keys
 	if static, err = discovery.Endpoints(cfg.Endpoints, keys); err != nil {
 		return nil, nil, err

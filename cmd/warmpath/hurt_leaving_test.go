@@ -20,7 +20,8 @@ import (
 	"time"
 )
 
-// endless is an engine whose streams do not end, and which counts those that it is asked for and those whose end it sees.
+// endless is an engine whose streams do not end, and which counts those that it is asked for and those whose end it
+// sees.
 type endless struct {
 	begun, aborted atomic.Int64
 	left           []atomic.Int64 // when the client left, in ns, by the number of the stream
@@ -60,7 +61,9 @@ func (e *endless) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer tick.Stop()
 	out := http.NewResponseController(w)
 	for {
-		if _, err := io.WriteString(w, `data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"word "}}]}`+"\n\n"); err != nil {
+		if _, err := io.WriteString(w,
+			`data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"word "}}]}`+
+				"\n\n"); err != nil {
 			return
 		}
 		if out.Flush() != nil {
@@ -94,8 +97,10 @@ func (e *endless) leave(n int, traffic string, rng *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	body := fmt.Sprintf(`{"model":"m","stream":true,"max_tokens":100000,"messages":[{"role":"user","content":"question %d"}]}`, n%1000)
-	said := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nX-Stream: %d\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", traffic, n, len(body), body)
+	body := fmt.Sprintf(
+		`{"model":"m","stream":true,"max_tokens":100000,"messages":[{"role":"user","content":"question %d"}]}`, n%1000)
+	said := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nX-Stream: %d\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", traffic, n, len(body), body)
 	point := rng.IntN(8)
 	if point == 0 {
 		said = said[:1+rng.IntN(len(said)-1)]
@@ -119,8 +124,8 @@ func (e *endless) leave(n int, traffic string, rng *rand.Rand) error {
 	return err
 }
 
-// hurtByLeaving: clients leave their streams at random points. The engine sees the end of each one that it was asked for, and no goroutine, lease,
-// connection or memory stays.
+// hurtByLeaving: clients leave their streams at random points. The engine sees the end of each one that it was asked
+// for, and no goroutine, lease, connection or memory stays.
 func hurtByLeaving(t *testing.T, bin string) {
 	streams := 300
 	if n, err := strconv.Atoi(os.Getenv("WARMPATH_STREAMS")); err == nil {
@@ -159,7 +164,9 @@ func hurtByLeaving(t *testing.T, bin string) {
 	type held struct{ goroutines, files, memory float64 }
 	look := func() held {
 		_, page := fetched(t, http.MethodGet, r.admin+"/metrics", "")
-		return held{sumOf(page, "go_goroutines"), sumOf(page, "process_open_fds"), sumOf(page, "process_resident_memory_bytes")}
+		return held{
+			sumOf(page, "go_goroutines"), sumOf(page, "process_open_fds"), sumOf(page, "process_resident_memory_bytes"),
+		}
 	}
 	quiet := func() held {
 		t.Helper()
@@ -182,8 +189,9 @@ func hurtByLeaving(t *testing.T, bin string) {
 	if e.begun.Load() < int64(streams)/2 {
 		t.Errorf("the engine was asked for %d streams only", e.begun.Load())
 	}
-	t.Logf("in %v: %d begun at the engine and ended there, seen after %v; %.0f and %.0f goroutines, %.0f and %.0f files, %.0f and %.0f MB resident before and after",
-		time.Since(began).Round(time.Millisecond), e.begun.Load(), e.lags(), before.goroutines, after.goroutines, before.files, after.files, before.memory/1e6, after.memory/1e6)
+	t.Logf("in %v: %d begun at the engine and ended there, seen after %v; %.0f and %.0f goroutines, %.0f and %.0f "+
+		"files, %.0f and %.0f MB resident before and after", time.Since(began).Round(time.Millisecond), e.begun.Load(),
+		e.lags(), before.goroutines, after.goroutines, before.files, after.files, before.memory/1e6, after.memory/1e6)
 	// The same without the router: what of it is the machine's.
 	next.Store(0)
 	play(engine.URL, streams)

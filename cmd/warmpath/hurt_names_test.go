@@ -55,7 +55,8 @@ func (r *resolver) open() error {
 			for _, a := range addresses {
 				if q.Type == dnsmessage.TypeA {
 					m.Answers = append(m.Answers, dnsmessage.Resource{
-						Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 1}, Body: &dnsmessage.AResource{A: [4]byte(net.ParseIP(a).To4())},
+						Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 1},
+						Body:   &dnsmessage.AResource{A: [4]byte(net.ParseIP(a).To4())},
 					})
 				}
 			}
@@ -72,12 +73,14 @@ func (r *resolver) close() {
 	r.wg.Wait()
 }
 
-// hurtByNames: the DNS server is gone. Engines that were found stay, those named by a host are connected to where they were, and the log says so;
-// when it is back, what changed meanwhile is taken. It needs the right to bind port 53 and to mount.
+// hurtByNames: the DNS server is gone. Engines that were found stay, those named by a host are connected to where they
+// were, and the log says so; when it is back, what changed meanwhile is taken. It needs the right to bind port 53 and
+// to mount.
 func hurtByNames(t *testing.T, bin string) {
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "resolv.conf")
-	if err := os.WriteFile(conf, []byte("nameserver "+resolverAt+"\noptions timeout:1 attempts:1\n"), 0o600); err != nil {
+	if err := os.WriteFile(conf,
+		[]byte("nameserver "+resolverAt+"\noptions timeout:1 attempts:1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	mount := fmt.Sprintf("mount --bind '%s' /etc/resolv.conf", conf)
@@ -88,7 +91,9 @@ func hurtByNames(t *testing.T, bin string) {
 	port := found.url[strings.LastIndexByte(found.url, ':')+1:]
 	runEngineAt(t, bin, "127.0.0.2:"+port)
 	named := runEngineAt(t, bin, "127.0.0.3:0")
-	dns := &resolver{t: t, all: map[string][]string{"engines.test.": {"127.0.0.1", "127.0.0.2"}, "named.test.": {"127.0.0.3"}}}
+	dns := &resolver{
+		t: t, all: map[string][]string{"engines.test.": {"127.0.0.1", "127.0.0.2"}, "named.test.": {"127.0.0.3"}},
+	}
 	if err := dns.open(); err != nil {
 		t.Skipf("needs port 53: %v", err)
 	}

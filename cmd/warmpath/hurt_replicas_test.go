@@ -19,9 +19,9 @@ import (
 	"github.com/warmpath/warmpath/internal/freeport"
 )
 
-// TestHurtReplicas drives three routers before two engines, all processes, while clients keep asking each of them: a router that stalls or is
-// killed, and over Redis a server that does. No answer is lost but those of the router that was killed; the others say what is amiss, and
-// their books are empty afterwards.
+// TestHurtReplicas drives three routers before two engines, all processes, while clients keep asking each of them: a
+// router that stalls or is killed, and over Redis a server that does. No answer is lost but those of the router that
+// was killed; the others say what is amiss, and their books are empty afterwards.
 func TestHurtReplicas(t *testing.T) {
 	t.Parallel()
 	bin := built(t)
@@ -72,9 +72,10 @@ func TestHurtReplicas(t *testing.T) {
 	})
 }
 
-// TestHurtFailover: the Redis server of three routers under load dies and another one takes its place: the master that a Sentinel watches, and each
-// master of a Cluster in turn. No answer is lost, the routers say at their logs, /readyz and the page that they are alone, hear each other again
-// through the new master without anything being told to them, and keep there what they learn.
+// TestHurtFailover: the Redis server of three routers under load dies and another one takes its place: the master that
+// a Sentinel watches, and each master of a Cluster in turn. No answer is lost, the routers say at their logs, /readyz
+// and the page that they are alone, hear each other again through the new master without anything being told to them,
+// and keep there what they learn.
 func TestHurtFailover(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("redis-server")
@@ -88,7 +89,8 @@ func TestHurtFailover(t *testing.T) {
 	redis := func(t *testing.T, at string, args ...string) *process {
 		t.Helper()
 		_, port, _ := net.SplitHostPort(at)
-		p := run(t, program, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir()}, args...)...)
+		p := run(t, program,
+			append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir()}, args...)...)
 		p.says("Ready to accept connections")
 		return p
 	}
@@ -101,7 +103,8 @@ func TestHurtFailover(t *testing.T) {
 		}
 		return string(out)
 	}
-	// dies kills a master under load. When all routers have said so, another one may take its place (fail), and they work through that.
+	// dies kills a master under load. When all routers have said so, another one may take its place (fail), and they
+	// work through that.
 	dies := func(r *replicaRigs, master *process, next string, fail func()) {
 		t := r.t
 		t.Helper()
@@ -110,18 +113,22 @@ func TestHurtFailover(t *testing.T) {
 		for _, p := range r.routers {
 			p.await("it says at /readyz that Redis is away, and is ready", func() bool {
 				status, said := fetched(t, http.MethodGet, p.url+"/readyz", "")
-				return status == http.StatusOK && (strings.Contains(said, "other router") || strings.Contains(said, "cannot be kept"))
+				return status == http.StatusOK &&
+					(strings.Contains(said, "other router") || strings.Contains(said, "cannot be kept"))
 			})
 			p.await("the page says so", func() bool {
 				_, said := fetched(t, http.MethodGet, p.admin+"/admin/troubles", "")
-				return strings.Contains(said, "ther routers cannot be heard") || strings.Contains(said, "No other router") || strings.Contains(said, "is not kept")
+				return strings.Contains(said, "ther routers cannot be heard") ||
+					strings.Contains(said, "No other router") || strings.Contains(said, "is not kept")
 			})
 			p.await("the log says so", func() bool {
 				return strings.Contains(p.text(), "a router is gone") || strings.Contains(p.text(), "cannot be kept")
 			})
 		}
 		fail()
-		r.routers[0].await(next+" is a master", func() bool { return strings.HasPrefix(ask(t, next, "role"), "master") })
+		r.routers[0].await(next+" is a master", func() bool {
+			return strings.HasPrefix(ask(t, next, "role"), "master")
+		})
 		r.together()
 		for _, p := range r.routers {
 			p.await("it says at /readyz that all is well", func() bool {
@@ -157,12 +164,15 @@ func TestHurtFailover(t *testing.T) {
 		redis(t, second, "--replicaof", "127.0.0.1 "+port).says("MASTER <-> REPLICA sync: Finished with success")
 		_, watching, _ := net.SplitHostPort(watch)
 		file := filepath.Join(t.TempDir(), "sentinel.conf")
-		text := "port " + watching + "\nbind 127.0.0.1\nsentinel monitor mine 127.0.0.1 " + port + " 1\nsentinel down-after-milliseconds mine 60000\nsentinel failover-timeout mine 5000\n"
+		text := "port " + watching + "\nbind 127.0.0.1\nsentinel monitor mine 127.0.0.1 " + port +
+			" 1\nsentinel down-after-milliseconds mine 60000\nsentinel failover-timeout mine 5000\n"
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		run(t, program, file, "--sentinel").says("+slave")
-		r := replicaRig(t, bin, func(int, []string) string { return "peers: {routers: [\"redis://" + watch + "?master_set=mine\"]}\n" })
+		r := replicaRig(t, bin, func(int, []string) string {
+			return "peers: {routers: [\"redis://" + watch + "?master_set=mine\"]}\n"
+		})
 		dies(r, master, second, func() { ask(t, watch, "sentinel", "set", "mine", "down-after-milliseconds", "500") })
 		redis(t, first) // is made a replica of the other one
 		r.goesOn()
@@ -174,7 +184,8 @@ func TestHurtFailover(t *testing.T) {
 		start := func(i int) {
 			t.Helper()
 			_, bus, _ := net.SplitHostPort(freeport.Address())
-			nodes[at[i]] = redis(t, at[i], "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1500")
+			nodes[at[i]] = redis(t, at[i], "--cluster-enabled", "yes", "--cluster-port", bus,
+				"--cluster-node-timeout", "1500")
 		}
 		for i := range 6 {
 			at = append(at, freeport.Address())
@@ -226,8 +237,10 @@ func replicaRig(t *testing.T, bin string, peers func(i int, at []string) string)
 	r := &replicaRigs{t: t}
 	r.start = func(i int) {
 		t.Helper()
-		r.routers[i] = runRouter(t, bin, "", fmt.Sprintf("endpoints:\n- {url: %q, name: e0}\n- {url: %q, name: e1}\nprobe: {interval: 200ms}\n"+
-			"tenants: {header: X-Tenant, limits: [{tenant: counted, requests_per_minute: 60}]}\n", engines[0].url, engines[1].url)+peers(i, at))
+		r.routers[i] = runRouter(t, bin,
+			"", fmt.Sprintf("endpoints:\n- {url: %q, name: e0}\n- {url: %q, name: e1}\nprobe: {interval: 200ms}\n"+
+				"tenants: {header: X-Tenant, limits: [{tenant: counted, requests_per_minute: 60}]}\n",
+				engines[0].url, engines[1].url)+peers(i, at))
 		r.routers[i].up("e0", "e1")
 	}
 	for i := range r.routers {
@@ -237,11 +250,13 @@ func replicaRig(t *testing.T, bin string, peers func(i int, at []string) string)
 	return r
 }
 
-// limits shows that what a tenant uses counts at all routers: its minute's requests are dealt over them, and at the end each refuses it.
+// limits shows that what a tenant uses counts at all routers: its minute's requests are dealt over them, and at the end
+// each refuses it.
 func (r *replicaRigs) limits() {
 	r.t.Helper()
 	ask := func(i int) (status int, left string) {
-		res, _ := asked(r.t, r.routers[i].url+"/v1/chat/completions", `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hello"}]}`, "X-Tenant", "counted")
+		res, _ := asked(r.t, r.routers[i].url+"/v1/chat/completions",
+			`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hello"}]}`, "X-Tenant", "counted")
 		return res.StatusCode, res.Header.Get("X-Ratelimit-Remaining-Requests")
 	}
 	served := 0
@@ -285,7 +300,9 @@ func heard(r *routerProcess) (n int) {
 func (r *replicaRigs) hear(others int, of ...int) {
 	r.t.Helper()
 	for _, i := range of {
-		r.routers[i].await(fmt.Sprintf("router %d hears %d others", i, others), func() bool { return heard(r.routers[i]) == others })
+		r.routers[i].await(fmt.Sprintf("router %d hears %d others", i, others), func() bool {
+			return heard(r.routers[i]) == others
+		})
 	}
 }
 
@@ -324,7 +341,8 @@ func (r *replicaRigs) load(but ...int) (end func()) {
 						return
 					default:
 					}
-					if a := p.stream(fmt.Sprintf("client %d of router %d asks for the %d. time", client, i, turn), 30, nil); !a.whole(30) {
+					if a := p.stream(fmt.Sprintf("client %d of router %d asks for the %d. time", client, i, turn),
+						30, nil); !a.whole(30) {
 						r.t.Errorf("a client of router %d got %+v", i, a)
 						return
 					}
@@ -345,7 +363,8 @@ func (r *replicaRigs) load(but ...int) (end func()) {
 	}
 }
 
-// stalls stops a router until the others forget what it has under way, and lets it go on. What its clients asked for is answered.
+// stalls stops a router until the others forget what it has under way, and lets it go on. What its clients asked for is
+// answered.
 func (r *replicaRigs) stalls(i int) {
 	r.t.Helper()
 	load := r.load()
@@ -406,9 +425,9 @@ func (r *replicaRigs) goesOn() {
 	}
 }
 
-// TestHurtNetwork cuts the network between three routers, each in a network namespace of its own, while their clients keep asking: around
-// one, around all, and between two. Engines stay reachable. No answer is lost, each router says that others are gone, and afterwards all know
-// all again. It needs root and ip (iproute2).
+// TestHurtNetwork cuts the network between three routers, each in a network namespace of its own, while their clients
+// keep asking: around one, around all, and between two. Engines stay reachable. No answer is lost, each router says
+// that others are gone, and afterwards all know all again. It needs root and ip (iproute2).
 func TestHurtNetwork(t *testing.T) {
 	t.Parallel()
 	ip := func(args ...string) error {
@@ -454,15 +473,19 @@ func TestHurtNetwork(t *testing.T) {
 	r := &replicaRigs{t: t}
 	for i := range names {
 		file := filepath.Join(t.TempDir(), "warmpath.yaml")
-		text := fmt.Sprintf("listen: %s:8080\nadmin: {listen: \"%s:8081\", token: a-token-of-this-test}\n", address(network, i), address(network, i)) +
-			fmt.Sprintf("endpoints:\n- {url: %q, name: e0}\n- {url: %q, name: e1}\nprobe: {interval: 200ms}\n", engines[0].url, engines[1].url) +
-			fmt.Sprintf("peers: {listen: \"%s:7946\", secret: a-secret-of-this-test, routers: [\"%s:7946\", \"%s:7946\", \"%s:7946\"]}\n", address(network, i), address(network, 0), address(network, 1), address(network, 2))
+		text := fmt.Sprintf("listen: %s:8080\nadmin: {listen: \"%s:8081\", token: a-token-of-this-test}\n",
+			address(network, i), address(network, i)) +
+			fmt.Sprintf("endpoints:\n- {url: %q, name: e0}\n- {url: %q, name: e1}\nprobe: {interval: 200ms}\n",
+				engines[0].url, engines[1].url) + fmt.Sprintf("peers: {listen: "+
+			"\"%s:7946\", secret: a-secret-of-this-test, routers: [\"%s:7946\", \"%s:7946\", \"%s:7946\"]}\n",
+			address(network, i), address(network, 0), address(network, 1), address(network, 2))
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		p := run(t, "ip", "netns", "exec", names[i], bin, "serve", "-c", file)
 		p.says(", on ")
-		r.routers[i] = &routerProcess{process: p, url: "http://" + address(network, i) + ":8080", admin: "http://" + address(network, i) + ":8081", client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+		r.routers[i] = &routerProcess{process: p, url: "http://" + address(network, i) + ":8080", admin: "http://" +
+			address(network, i) + ":8081", client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
 		t.Cleanup(r.routers[i].client.CloseIdleConnections)
 	}
 	get := func(i int, path string) string {
@@ -519,7 +542,8 @@ func TestHurtNetwork(t *testing.T) {
 		hear(2, 2, 2)
 		load()
 		for i, p := range r.routers {
-			p.await(name+": the books are empty", func() bool { return sumOf(get(i, "/metrics"), "warmpath_endpoint_outstanding_requests") == 0 })
+			p.await(name+": the books are empty",
+				func() bool { return sumOf(get(i, "/metrics"), "warmpath_endpoint_outstanding_requests") == 0 })
 		}
 	}
 }

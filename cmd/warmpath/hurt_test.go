@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// hurtSettings are those of a router whose engines are hurt: it is quick to notice and to forgive, and round robin, so that each engine is asked.
+// hurtSettings are those of a router whose engines are hurt: it is quick to notice and to forgive, and round robin, so
+// that each engine is asked.
 const hurtSettings = `
 policy: round_robin
 probe: {interval: 100ms, load_interval: 100ms, timeout: 3s}
@@ -28,15 +29,17 @@ endpoints:
 - {url: %q, name: e1}
 `
 
-// TestHurt drives the program, built as users get it, with simulated engines as further processes, through what happens to engines and
-// machines. Nothing is lost that could be saved, nothing is silent, and the books are empty afterwards. WARMPATH_HURT=long makes each hurt as
-// long as it is in life; WARMPATH_STREAMS is how many streams are left (300; a million takes some ten minutes).
+// TestHurt drives the program, built as users get it, with simulated engines as further processes, through what happens
+// to engines and machines. Nothing is lost that could be saved, nothing is silent, and the books are empty afterwards.
+// WARMPATH_HURT=long makes each hurt as long as it is in life; WARMPATH_STREAMS is how many streams are left (300; a
+// million takes some ten minutes).
 func TestHurt(t *testing.T) {
 	t.Parallel()
 	bin := built(t)
 	for name, f := range map[string]func(*testing.T, string){
 		"faults of engines": hurtByFaults, "kill -9": hurtByKill, "SIGSTOP": hurtByStop, "a full disk": hurtByFullDisk,
-		"no file descriptors": hurtByFiles, "all engines gone and back": hurtByAbsence, "DNS gone": hurtByNames, "streams that are left": hurtByLeaving,
+		"no file descriptors": hurtByFiles, "all engines gone and back": hurtByAbsence, "DNS gone": hurtByNames,
+		"streams that are left": hurtByLeaving,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -56,7 +59,8 @@ func hurtRig(t *testing.T, bin, limit, more string) (*routerProcess, [2]*engineP
 	return r, e
 }
 
-// hurtByFaults: the eighteen faults of an engine. What breaks before its first token is answered by the other one; what breaks later is told.
+// hurtByFaults: the eighteen faults of an engine. What breaks before its first token is answered by the other one; what
+// breaks later is told.
 func hurtByFaults(t *testing.T, bin string) {
 	r, e := hurtRig(t, bin, "", "")
 	const tokens = 12
@@ -85,7 +89,8 @@ func hurtByFaults(t *testing.T, bin string) {
 		{`{"kind":"garbage","after_chunks":5}`, true, false},
 	} {
 		failed := func() float64 {
-			return r.sum("warmpath_attempts_total", `endpoint="e0"`) - r.sum("warmpath_attempts_total", `endpoint="e0"`, `outcome="ok"`)
+			return r.sum("warmpath_attempts_total", `endpoint="e0"`) - r.sum("warmpath_attempts_total",
+				`endpoint="e0"`, `outcome="ok"`)
 		}
 		before, told := failed(), 0
 		judge := func(a answer, tokens int) {
@@ -116,7 +121,8 @@ func hurtByFaults(t *testing.T, bin string) {
 		}
 		r.await(f.fault+" shows", func() bool { // as soon as e0 is asked, which it is little after an earlier fault
 			if strings.Contains(f.fault, "refuse") { // again, should it have ended before anybody asked
-				if res, err := http.Post(e[0].url+"/_sim/fault", "application/json", strings.NewReader(f.fault)); err == nil {
+				if res, err := http.Post(e[0].url+"/_sim/fault",
+					"application/json", strings.NewReader(f.fault)); err == nil {
 					_ = res.Body.Close()
 				}
 			}
@@ -138,7 +144,8 @@ func hurtByFaults(t *testing.T, bin string) {
 	r.ends()
 }
 
-// lingering makes answers of some thousand tokens take a minute, so that an engine is hurt within them however busy the machine is.
+// lingering makes answers of some thousand tokens take a minute, so that an engine is hurt within them however busy the
+// machine is.
 const lingering = `{"kind":"slow","factor":50}`
 
 // begun starts streams and waits until each has its first tokens; the answers come when they end.
@@ -158,7 +165,8 @@ func (r *routerProcess) begun(n, tokens int) <-chan answer {
 	return answers
 }
 
-// hurtByKill: an engine is killed within its answers. Their clients are told, those of the other one see nothing, and what comes is answered.
+// hurtByKill: an engine is killed within its answers. Their clients are told, those of the other one see nothing, and
+// what comes is answered.
 func hurtByKill(t *testing.T, bin string) {
 	r, e := hurtRig(t, bin, "", "")
 	const tokens = 3000
@@ -196,8 +204,8 @@ func hurtByKill(t *testing.T, bin string) {
 	r.ends()
 }
 
-// hurtByStop: an engine's process is stopped for a while, with its connections open. What waits there is answered elsewhere, what has begun goes on
-// afterwards, and nothing is lost.
+// hurtByStop: an engine's process is stopped for a while, with its connections open. What waits there is answered
+// elsewhere, what has begun goes on afterwards, and nothing is lost.
 func hurtByStop(t *testing.T, bin string) {
 	r, e := hurtRig(t, bin, "", "")
 	const tokens = 1500
@@ -230,12 +238,17 @@ func hurtByStop(t *testing.T, bin string) {
 	r.ends()
 }
 
-// hurtByFullDisk: no file of the router can grow. Requests do not notice; log and metrics tell of each file; with room again all are written.
+// hurtByFullDisk: no file of the router can grow. Requests do not notice; log and metrics tell of each file; with room
+// again all are written.
 func hurtByFullDisk(t *testing.T, bin string) {
 	dir := t.TempDir()
-	files := map[string]string{"access": filepath.Join(dir, "access"), "record": filepath.Join(dir, "record"), "explain": filepath.Join(dir, "explain")}
-	r, _ := hurtRig(t, bin, "ulimit -S -f 1", fmt.Sprintf("state: {file: %q, every: 1s}\naccess_log: %q\nrecord: {file: %q}\nexplain: {file: %q}\n",
-		filepath.Join(dir, "state"), files["access"], files["record"], files["explain"]))
+	files := map[string]string{
+		"access": filepath.Join(dir, "access"), "record": filepath.Join(dir, "record"),
+		"explain": filepath.Join(dir, "explain"),
+	}
+	r, _ := hurtRig(t, bin, "ulimit -S -f 1",
+		fmt.Sprintf("state: {file: %q, every: 1s}\naccess_log: %q\nrecord: {file: %q}\nexplain: {file: %q}\n",
+			filepath.Join(dir, "state"), files["access"], files["record"], files["explain"]))
 	for i, a := range r.streams(30, 3) {
 		if !a.whole(3) {
 			t.Errorf("request %d: %+v", i, a)
@@ -243,32 +256,43 @@ func hurtByFullDisk(t *testing.T, bin string) {
 	}
 	dropped := func(m string) float64 { return r.sum(m, `result="dropped"`) }
 	r.await("all is counted", func() bool {
-		return dropped("warmpath_access_log_lines_total") > 0 && dropped("warmpath_record_lines_total") > 0 && dropped("warmpath_explain_lines_total") > 0 &&
-			r.sum("warmpath_state_failures_total") > 2
+		return dropped("warmpath_access_log_lines_total") > 0 && dropped("warmpath_record_lines_total") > 0 &&
+			dropped("warmpath_explain_lines_total") > 0 && r.sum("warmpath_state_failures_total") > 2
 	})
-	for _, said := range []string{"the access log cannot be written", "traffic cannot be recorded", "what was learnt cannot be saved", "decisions cannot be written"} {
+	for _, said := range []string{
+		"the access log cannot be written", "traffic cannot be recorded", "what was learnt cannot be saved",
+		"decisions cannot be written",
+	} {
 		r.says(said)
 	}
 	if n := strings.Count(r.text(), "what was learnt cannot be saved"); n != 1 {
 		t.Errorf("said %d times that the state cannot be saved", n)
 	}
 	if path, err := exec.LookPath("prlimit"); err == nil { // the disk has room again
-		if out, err := exec.Command(path, "--pid", fmt.Sprint(r.cmd.Process.Pid), "--fsize=unlimited").CombinedOutput(); err != nil {
+		if out, err := exec.Command(path, "--pid", fmt.Sprint(r.cmd.Process.Pid), "--fsize=unlimited").
+			CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		written := func(m string) float64 { return r.sum(m, `result="written"`) }
-		before := [...]float64{written("warmpath_access_log_lines_total"), written("warmpath_record_lines_total"), written("warmpath_explain_lines_total")}
+		before := [...]float64{
+			written("warmpath_access_log_lines_total"), written("warmpath_record_lines_total"),
+			written("warmpath_explain_lines_total"),
+		}
 		r.await("all is written again", func() bool {
 			if a := r.stream("again", 1, nil); !a.whole(1) {
 				t.Fatalf("%+v", a)
 			}
-			return written("warmpath_access_log_lines_total") > before[0] && written("warmpath_record_lines_total") > before[1] &&
-				written("warmpath_explain_lines_total") > before[2] && r.sum("warmpath_state_saved_timestamp_seconds") > 0
+			return written("warmpath_access_log_lines_total") > before[0] &&
+				written("warmpath_record_lines_total") > before[1] &&
+				written("warmpath_explain_lines_total") > before[2] &&
+				r.sum("warmpath_state_saved_timestamp_seconds") > 0
 		})
 	}
 	r.booksEmpty()
 	kept := map[string]float64{}
-	for name, metric := range map[string]string{"access": "warmpath_access_log_lines_total", "explain": "warmpath_explain_lines_total"} {
+	for name, metric := range map[string]string{
+		"access": "warmpath_access_log_lines_total", "explain": "warmpath_explain_lines_total",
+	} {
 		kept[name] = r.sum(metric, `result="written"`)
 	}
 	r.ends()
@@ -291,7 +315,8 @@ func hurtByFullDisk(t *testing.T, bin string) {
 	}
 }
 
-// hurtByFiles: clients take all file descriptors. The log says so, no engine is blamed, and when they leave all is as before.
+// hurtByFiles: clients take all file descriptors. The log says so, no engine is blamed, and when they leave all is as
+// before.
 func hurtByFiles(t *testing.T, bin string) {
 	r, _ := hurtRig(t, bin, "ulimit -n 60", "")
 	if a := r.stream("before", 1, nil); !a.whole(1) { // on a connection that stays
@@ -313,7 +338,8 @@ func hurtByFiles(t *testing.T, bin string) {
 	r.says("connections cannot be accepted")
 	ends := make(chan answer)
 	go func() { ends <- r.stream("meanwhile", 1, nil) }()
-	if a := <-ends; !a.whole(1) && (a.status != http.StatusServiceUnavailable || !strings.Contains(a.text, "file descriptor")) {
+	if a := <-ends; !a.whole(1) &&
+		(a.status != http.StatusServiceUnavailable || !strings.Contains(a.text, "file descriptor")) {
 		t.Errorf("while there are none: %+v", a)
 	}
 	for _, c := range held {
@@ -321,14 +347,16 @@ func hurtByFiles(t *testing.T, bin string) {
 	}
 	r.says("connections are accepted again")
 	r.await("requests are answered", func() bool { return r.stream("after", 1, nil).whole(1) })
-	if strings.Contains(r.text(), "to=down") || strings.Contains(r.text(), "to=ejected") || r.sum("warmpath_attempts_total", `outcome="connect_failed"`) > 0 {
+	if strings.Contains(r.text(), "to=down") || strings.Contains(r.text(), "to=ejected") ||
+		r.sum("warmpath_attempts_total", `outcome="connect_failed"`) > 0 {
 		t.Error("an engine was blamed")
 	}
 	r.booksEmpty()
 	r.ends()
 }
 
-// hurtByAbsence: all engines go and come back. Clients are told at once, /readyz too, and when engines are back they are asked.
+// hurtByAbsence: all engines go and come back. Clients are told at once, /readyz too, and when engines are back they
+// are asked.
 func hurtByAbsence(t *testing.T, bin string) {
 	r, e := hurtRig(t, bin, "", "")
 	for _, x := range e {
@@ -344,7 +372,8 @@ func hurtByAbsence(t *testing.T, bin string) {
 		return status
 	}
 	r.await("it is not ready", func() bool { return ready() == http.StatusServiceUnavailable })
-	r.await("the log says of both engines that they are down", func() bool { return strings.Count(r.text(), "endpoint is down") == 2 })
+	r.await("the log says of both engines that they are down",
+		func() bool { return strings.Count(r.text(), "endpoint is down") == 2 })
 	for _, x := range e {
 		runEngineAt(t, bin, strings.TrimPrefix(x.url, "http://"))
 	}

@@ -42,11 +42,13 @@ doctor --write writes the same file after it has also measured the engines.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringArrayVar(&o.endpoints, "endpoint", nil, "engine `URL` that is not asked, repeatable; options follow after commas, as for serve")
+	f.StringArrayVar(&o.endpoints, "endpoint", nil,
+		"engine `URL` that is not asked, repeatable; options follow after commas, as for serve")
 	f.StringVarP(&o.file, "output", "o", o.file, "new `FILE`; - is standard output")
 	f.StringVar(&o.key, "key", "", "bearer `TOKEN` of the engines that are asked; it is not written")
 	f.DurationVar(&o.wait, "wait", o.wait, "how long an engine may take to answer")
-	_ = c.RegisterFlagCompletionFunc("endpoint", cobra.FixedCompletions([]string{"http://", "https://"}, cobra.ShellCompDirectiveNoSpace))
+	_ = c.RegisterFlagCompletionFunc("endpoint",
+		cobra.FixedCompletions([]string{"http://", "https://"}, cobra.ShellCompDirectiveNoSpace))
 	_ = c.MarkFlagFilename("output", "yaml", "yml")
 	return c
 }

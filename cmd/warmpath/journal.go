@@ -18,8 +18,8 @@ import (
 // flushWait is how long what is left for a collector may take to be delivered, when it is told no more.
 const flushWait = 2 * time.Second
 
-// collectorOf is the OpenTelemetry collector of a configuration, and how this router is called there: by its host and the
-// port of its traffic, as Prometheus would call it.
+// collectorOf is the OpenTelemetry collector of a configuration, and how this router is called there: by its host and
+// the port of its traffic, as Prometheus would call it.
 func collectorOf(cfg *config.Config, b build, log *slog.Logger) (otlp.Config, error) {
 	o := cfg.OTLP
 	secure, err := o.TLS()
@@ -31,8 +31,9 @@ func collectorOf(cfg *config.Config, b build, log *slog.Logger) (otlp.Config, er
 		instance = net.JoinHostPort(instance, port)
 	}
 	return otlp.Config{
-		Endpoint: o.Endpoint, GRPC: o.GRPC(), Spans: o.Traces(), Metrics: o.Metrics(), Logs: o.Logs(), SpansTo: cfg.Tracing.Endpoint,
-		Headers: o.Headers, TLS: secure, Interval: o.Interval, Service: cfg.Tracing.ServiceName, Instance: instance, Version: b.Version, Log: log,
+		Endpoint: o.Endpoint, GRPC: o.GRPC(), Spans: o.Traces(), Metrics: o.Metrics(), Logs: o.Logs(),
+		SpansTo: cfg.Tracing.Endpoint, Headers: o.Headers, TLS: secure, Interval: o.Interval,
+		Service: cfg.Tracing.ServiceName, Instance: instance, Version: b.Version, Log: log,
 	}, nil
 }
 
@@ -102,7 +103,9 @@ type style struct {
 }
 
 func (s *style) set(cfg config.Log) {
-	s.level.Set(map[string]slog.Level{"debug": slog.LevelDebug, "warn": slog.LevelWarn, "error": slog.LevelError}[cfg.Level])
+	s.level.Set(map[string]slog.Level{
+		"debug": slog.LevelDebug, "warn": slog.LevelWarn, "error": slog.LevelError,
+	}[cfg.Level])
 	s.json.Store(cfg.Format == "json")
 }
 

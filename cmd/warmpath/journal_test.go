@@ -67,8 +67,8 @@ func (c *collected) has(path, name string) bool {
 	return slices.Contains(c.all[path], name)
 }
 
-// TestCollectors: a router's spans, metrics and lines go to the collector of its configuration. After a reload they go to another, and the
-// first has what was left; a router that stops has delivered all to its last line.
+// TestCollectors: a router's spans, metrics and lines go to the collector of its configuration. After a reload they go
+// to another, and the first has what was left; a router that stops has delivered all to its last line.
 func TestCollectors(t *testing.T) {
 	first, at := newCollector(t)
 	second, next := newCollector(t)
@@ -91,7 +91,8 @@ func TestCollectors(t *testing.T) {
 		}
 		f.log.Info("the last line")
 	})
-	if !second.has("/v1/metrics", "warmpath_requests_total") || !second.has("/v1/logs", "configuration reloaded") || !second.has("/v1/logs", "the last line") {
+	if !second.has("/v1/metrics", "warmpath_requests_total") || !second.has("/v1/logs", "configuration reloaded") ||
+		!second.has("/v1/logs", "the last line") {
 		t.Errorf("the second collector got %v", second.all)
 	}
 	if first.has("/v1/logs", "the last line") || second.all["/v1/traces"] != nil {

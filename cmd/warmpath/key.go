@@ -65,8 +65,10 @@ With --list it lists the keys of a running router, and when each was last used s
 	f := c.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.tenant, "tenant", "", "`NAME` of the tenant that the key is for; with --list: list its keys only")
-	f.StringSliceVar(&o.models, "models", nil, "`NAME[,NAME...]` of the only models that the key may use; * in one stands for any text")
-	f.StringVar(&o.ends, "ends", "", "`TIME` when the key ends: 2027-01-31, 2027-01-31T18:00:00Z, or from now on such as 90d or 12h")
+	f.StringSliceVar(&o.models, "models", nil,
+		"`NAME[,NAME...]` of the only models that the key may use; * in one stands for any text")
+	f.StringVar(&o.ends, "ends", "",
+		"`TIME` when the key ends: 2027-01-31, 2027-01-31T18:00:00Z, or from now on such as 90d or 12h")
 	f.StringVar(&o.name, "name", "", "`TEXT` that says what the key is for")
 	f.StringVar(&o.file, "file", "", "`FILE` of keys to add the key to; it is made if there is none")
 	f.BoolVar(&o.list, "list", false, "list the keys of a running router")
@@ -91,7 +93,9 @@ func makeKey(e env, o *keyOptions) error {
 	k := newKey{File: o.file}
 	k.Key, k.Config = config.NewKey()
 	if o.tenant != "" {
-		k.Line = config.TenantKey{Key: k.Config, Tenant: o.tenant, Name: o.name, Models: fleet.Names(o.models), Ends: ends}.Line()
+		k.Line = config.TenantKey{
+			Key: k.Config, Tenant: o.tenant, Name: o.name, Models: fleet.Names(o.models), Ends: ends,
+		}.Line()
 		if err := addKey(o.file, k.Line); err != nil {
 			return usageError(err)
 		}
@@ -124,7 +128,8 @@ func endOf(text string, now time.Time) (m config.Moment, err error) {
 		after, err = time.ParseDuration(text)
 	}
 	if err != nil || after <= 0 || after > 100*365*24*time.Hour {
-		return m, fmt.Errorf("--ends %q is not a day such as 2027-01-31, a time such as 2027-01-31T18:00:00Z, or a time from now on such as 90d", text)
+		return m, fmt.Errorf("--ends %q is not a day such as 2027-01-31, a time such as 2027-01-31T18:00:00Z, "+
+			"or a time from now on such as 90d", text)
 	}
 	return config.Moment{Time: now.Add(after).UTC().Truncate(time.Second)}, nil
 }
@@ -149,7 +154,8 @@ func addKey(file, line string) error {
 		at = "the key"
 	}
 	if _, err := config.DecodeKeys(at, all); err != nil {
-		return fmt.Errorf("the line cannot be added at the end; is the list under api_keys written in lines of \"  - {...}\"? %w", err)
+		return fmt.Errorf("the line cannot be added at the end; is the list under api_keys written in lines of \"  - "+
+			"{...}\"? %w", err)
 	}
 	if file == "" {
 		return nil
@@ -222,7 +228,8 @@ func listKeys(c *cobra.Command, e env, o *keyOptions) error {
 	}
 	fmt.Fprint(e.stdout, strings.ReplaceAll(t.String()+"\n", " \n", "\n"))
 	if answer.More > 0 {
-		fmt.Fprintf(e.stdout, "and %d more that were used longer ago; --tenant lists those of one tenant\n", answer.More)
+		fmt.Fprintf(e.stdout, "and %d more that were used longer ago; --tenant lists those of one tenant\n",
+			answer.More)
 	}
 	return nil
 }
@@ -242,7 +249,9 @@ func keysOf(t *identity.Tenants) func() []admin.Key {
 	return func() []admin.Key {
 		out := make([]admin.Key, 0, len(t.Keys))
 		for _, k := range t.Keys {
-			out = append(out, admin.Key{ID: k.ID, Tenant: k.Tenant, Name: k.Name, Models: k.Models, Ends: k.Ends, Used: k.Used()})
+			out = append(out, admin.Key{
+				ID: k.ID, Tenant: k.Tenant, Name: k.Name, Models: k.Models, Ends: k.Ends, Used: k.Used(),
+			})
 		}
 		return out
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest"
 )
 
-// TestKey: a key is let in by the form that is printed for the configuration, and by nothing else that is printed; no two are the same.
+// TestKey: a key is let in by the form that is printed for the configuration, and by nothing else that is printed; no
+// two are the same.
 func TestKey(t *testing.T) {
 	t.Parallel()
 	made := func(args ...string) string {
@@ -36,7 +37,10 @@ func TestKey(t *testing.T) {
 	}
 	_, engine := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 20})
 	r := newFileRig(t, fmt.Sprintf(reloadable, false, "least_ttft", "'"+k.Config+"'", true, "'"+engine+"'"))
-	for key, want := range map[string]int{k.Key: http.StatusOK, k.Config: http.StatusUnauthorized, f[1]: http.StatusUnauthorized, "": http.StatusUnauthorized} {
+	for key, want := range map[string]int{
+		k.Key: http.StatusOK, k.Config: http.StatusUnauthorized, f[1]: http.StatusUnauthorized,
+		"": http.StatusUnauthorized,
+	} {
 		if status, said := r.ask(key, 1); status != want {
 			t.Errorf("key %q: %d %s, want %d", key, status, said, want)
 		}
@@ -63,7 +67,9 @@ func TestKeyIsAdded(t *testing.T) {
 		}
 		for n := range 2 {
 			var out, said bytes.Buffer
-			if code := Main(t.Context(), []string{"key", "--tenant", "blue", "--file", file}, nil, nil, &out, &said); code != exitOK {
+			if code := Main(t.Context(), []string{
+				"key", "--tenant", "blue", "--file", file,
+			}, nil, nil, &out, &said); code != exitOK {
 				t.Errorf("%q: code %d: %s", before, code, said.String())
 				break
 			}
@@ -92,8 +98,8 @@ tenants: {keys_file: '%s', required: true}
 endpoints: ['%s']
 `
 
-// TestKeysFile: a key that is added to the file is good without a restart, also where Kubernetes swaps a link; a version
-// with faults keeps the keys of before and is told; keys are listed with when they were used.
+// TestKeysFile: a key that is added to the file is good without a restart, also where Kubernetes swaps a link; a
+// version with faults keeps the keys of before and is told; keys are listed with when they were used.
 func TestKeysFile(t *testing.T) {
 	t.Parallel()
 	run := func(code int, args ...string) string {
@@ -124,10 +130,12 @@ func TestKeysFile(t *testing.T) {
 	made := func(file string, args ...string) string {
 		t.Helper()
 		var k newKey
-		if err := json.Unmarshal([]byte(run(exitOK, append([]string{"--json", "--file", file}, args...)...)), &k); err != nil {
+		if err := json.Unmarshal([]byte(run(exitOK, append([]string{"--json", "--file", file}, args...)...)),
+			&k); err != nil {
 			t.Fatal(err)
 		}
-		if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), k.Key) || !strings.Contains(string(text), k.Line) {
+		if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), k.Key) ||
+			!strings.Contains(string(text), k.Line) {
 			t.Fatalf("%v: %s", err, text)
 		}
 		return k.Key
@@ -175,13 +183,21 @@ func TestKeysFile(t *testing.T) {
 
 	list := run(exitOK, "--list", "--admin", r.adminURL)
 	lines := strings.Split(strings.TrimSpace(list), "\n")
-	if len(lines) != 3 || strings.Contains(lines[1], " -") || !strings.Contains(lines[2], "over") || !strings.HasSuffix(strings.TrimSpace(lines[2]), "-") {
+	if len(lines) != 3 || strings.Contains(lines[1], " -") || !strings.Contains(lines[2], "over") ||
+		!strings.HasSuffix(strings.TrimSpace(lines[2]), "-") {
 		t.Errorf("the key that was used comes first, the one that has ended never was:\n%s", list)
 	}
-	if list := run(exitOK, "--list", "--tenant", "red", "--json", "--admin", r.adminURL); !strings.Contains(list, `"keys":[]`) {
+	if list := run(exitOK, "--list", "--tenant", "red", "--json", "--admin", r.adminURL); !strings.Contains(list,
+		`"keys":[]`) {
 		t.Errorf("of another tenant: %s", list)
 	}
-	for _, args := range [][]string{{"--list", "--ends", "1d"}, {"--name", "x"}, {"--tenant", "a", "--ends", "soon"}, {"--tenant", "a\nb"}, {"--tenant", "a", "--models", ""}} {
+	for _, args := range [][]string{
+		{"--list", "--ends", "1d"},
+		{"--name", "x"},
+		{"--tenant", "a", "--ends", "soon"},
+		{"--tenant", "a\nb"},
+		{"--tenant", "a", "--models", ""},
+	} {
 		run(exitUsage, args...)
 	}
 }

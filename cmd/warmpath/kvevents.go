@@ -15,7 +15,9 @@ import (
 )
 
 // newEvents makes the subscriptions to engines' KV events, with the configured tokenizer.
-func newEvents(cfg *config.Config, client *http.Client, observe func(route.Event), log *slog.Logger) (*kvevents.Follower, error) {
+func newEvents(
+	cfg *config.Config, client *http.Client, observe func(route.Event), log *slog.Logger,
+) (*kvevents.Follower, error) {
 	with, err := tokenizerOf(cfg)
 	if err != nil {
 		return nil, err

@@ -101,7 +101,10 @@ func (t *turns) all() []string {
 func kvRig(t *testing.T, dialect fleet.Kind, change func(*enginetest.Options, *config.Config)) (*rig, *turns) {
 	t.Helper()
 	heard := &turns{}
-	opts := enginetest.Options{Dialect: dialect, Models: []string{"m"}, Speed: 10, Engine: engine.DefaultConfig(), KVEvents: "127.0.0.1:0", AnswerTokens: 40}
+	opts := enginetest.Options{
+		Dialect: dialect, Models: []string{"m"}, Speed: 10, Engine: engine.DefaultConfig(), KVEvents: "127.0.0.1:0",
+		AnswerTokens: 40,
+	}
 	opts.Engine.CacheTokens = 8_000
 	r := newRigOf(t, 2, heard, func(i int, c *config.Config) enginetest.Options {
 		o := opts
@@ -129,12 +132,16 @@ func kvRig(t *testing.T, dialect fleet.Kind, change func(*enginetest.Options, *c
 	return r, heard
 }
 
-func newRigOf(t *testing.T, engines int, h slog.Handler, options func(int, *config.Config) enginetest.Options, each func(*config.Config, int, *enginetest.Server)) *rig {
+func newRigOf(
+	t *testing.T, engines int, h slog.Handler, options func(int, *config.Config) enginetest.Options,
+	each func(*config.Config, int, *enginetest.Server),
+) *rig {
 	t.Helper()
 	r := &rig{}
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin.Listen, cfg.Log.Requests = "127.0.0.1:0", "127.0.0.1:0", true
-	cfg.Probe.Interval, cfg.Probe.LoadInterval, cfg.Health.Ramp = 50*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond
+	cfg.Probe.Interval, cfg.Probe.LoadInterval, cfg.Health.Ramp = 50*time.Millisecond, 50*time.Millisecond,
+		100*time.Millisecond
 	for i := range engines {
 		e, err := enginetest.New(options(i, &cfg))
 		if err != nil {
@@ -164,8 +171,9 @@ func newRigOf(t *testing.T, engines int, h slog.Handler, options func(int, *conf
 	return r
 }
 
-// oneByOne sends one request at a time, each when all is heard of what the one before it did, so that it does not matter how busy the
-// machine is. What many at once come to is in sim.TestEventsTellWhatIsCachedWhenBusy, on a virtual clock.
+// oneByOne sends one request at a time, each when all is heard of what the one before it did, so that it does not
+// matter how busy the machine is. What many at once come to is in sim.TestEventsTellWhatIsCachedWhenBusy, on a virtual
+// clock.
 type oneByOne struct {
 	turn  chan struct{} // holds one while a request is under way
 	ready func()
@@ -226,7 +234,9 @@ func (r *rig) playOneByOne(t *testing.T, w trace.Generator, seed uint64) play.Su
 	pool := &http.Transport{}
 	defer pool.CloseIdleConnections()
 	score := play.NewScore()
-	target := play.Target{URL: r.url, Model: "m", Sessions: play.Adopt, IgnoreEOS: true, Client: &http.Client{Transport: &oneByOne{make(chan struct{}, 1), func() { r.hearAll(t) }, pool}}}
+	target := play.Target{URL: r.url, Model: "m", Sessions: play.Adopt, IgnoreEOS: true, Client: &http.Client{
+		Transport: &oneByOne{make(chan struct{}, 1), func() { r.hearAll(t) }, pool},
+	}}
 	target.Play(t.Context(), w.Draw(seed), 0, score.Add)
 	return score.Summary()
 }
@@ -249,8 +259,12 @@ func TestEventsTellWhatIsCached(t *testing.T) {
 		change  func(*enginetest.Options, *config.Config)
 	}{
 		{"vllm", fleet.KindVLLM, 0.01, nil},
-		{"vllm, arrays and tokens", fleet.KindVLLM, 0.01, func(o *enginetest.Options, c *config.Config) { o.KVArrays, c.KVEvents.Tokenize = true, true }},
-		{"sglang, tokens", fleet.KindSGLang, 0.01, func(_ *enginetest.Options, c *config.Config) { c.KVEvents.Tokenize = true }},
+		{"vllm, arrays and tokens", fleet.KindVLLM, 0.01, func(o *enginetest.Options, c *config.Config) {
+			o.KVArrays, c.KVEvents.Tokenize = true, true
+		}},
+		{"sglang, tokens", fleet.KindSGLang, 0.01, func(_ *enginetest.Options, c *config.Config) {
+			c.KVEvents.Tokenize = true
+		}},
 		{"sglang, nothing tied", fleet.KindSGLang, 0.01, nil},
 		{"vllm, no events", fleet.KindVLLM, 1, func(o *enginetest.Options, c *config.Config) { o.KVEvents = "" }},
 		{"trtllm", fleet.KindTRTLLM, 0.01, func(o *enginetest.Options, _ *config.Config) { o.Speed = 40 }},

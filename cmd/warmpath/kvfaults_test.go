@@ -46,7 +46,8 @@ func settled(ok func() bool) bool {
 	return false
 }
 
-// TestLostEventsAreAskedForAgain: messages that are lost on their way are noticed, had again from the replay socket, and nothing is wrong after.
+// TestLostEventsAreAskedForAgain: messages that are lost on their way are noticed, had again from the replay socket,
+// and nothing is wrong after.
 func TestLostEventsAreAskedForAgain(t *testing.T) {
 	r, heard := kvRig(t, fleet.KindVLLM, nil)
 	for i := range r.engines {
@@ -58,7 +59,8 @@ func TestLostEventsAreAskedForAgain(t *testing.T) {
 			held := r.kvState(i).Blocks
 			return held > 0 && held == r.engines[i].Stats().Ranks[0].KeptBlocks
 		}) {
-			t.Errorf("e%d: %d blocks are known, the engine keeps %d: %+v", i, r.kvState(i).Blocks, r.engines[i].Stats().Ranks[0].KeptBlocks, r.kvCounts(i))
+			t.Errorf("e%d: %d blocks are known, the engine keeps %d: %+v",
+				i, r.kvState(i).Blocks, r.engines[i].Stats().Ranks[0].KeptBlocks, r.kvCounts(i))
 		}
 		if s := r.kvState(i); s.State != kvstream.Exact || r.kvCounts(i).Missing != 0 {
 			t.Errorf("e%d: %+v, %+v; want all messages", i, s, r.kvCounts(i))
@@ -95,7 +97,8 @@ func TestEventsLostForGood(t *testing.T) {
 		t.Errorf("nothing was said of lost messages: %q", heard.all())
 	}
 	for i := range r.engines {
-		// An engine that keeps nothing of what was missed may look as if it had started anew after that, and then all is known again.
+		// An engine that keeps nothing of what was missed may look as if it had started anew after that, and then all
+		// is known again.
 		of := fmt.Sprintf("e%d: KV events: ", i)
 		agree := func() bool {
 			last := ""
@@ -143,8 +146,8 @@ func TestEngineRestart(t *testing.T) {
 	}
 }
 
-// TestSilentStream: an engine stops publishing events while it computes. The router says so and predicts from answers. When the
-// engine publishes again, the router predicts from its events.
+// TestSilentStream: an engine stops publishing events while it computes. The router says so and predicts from answers.
+// When the engine publishes again, the router predicts from its events.
 func TestSilentStream(t *testing.T) {
 	for _, replay := range []bool{true, false} {
 		t.Run(fmt.Sprint("replay ", replay), func(t *testing.T) {
@@ -176,7 +179,8 @@ func TestSilentStream(t *testing.T) {
 				rigged.playSeed(few(), seed)
 			}
 			if !settled(speaks) {
-				t.Errorf("the events are not gone by again: %+v %+v %q", rigged.kvState(0), rigged.kvState(1), heard.all())
+				t.Errorf("the events are not gone by again: %+v %+v %q",
+					rigged.kvState(0), rigged.kvState(1), heard.all())
 			}
 		})
 	}
@@ -187,7 +191,9 @@ func kvRigWithoutReplay(t *testing.T) (*rig, *turns) {
 	t.Helper()
 	heard := &turns{}
 	r := newRigOf(t, 2, heard, func(i int, _ *config.Config) enginetest.Options {
-		return enginetest.Options{Models: []string{"m"}, Speed: 10, KVEvents: "127.0.0.1:0", AnswerTokens: 40, Seed: uint64(i)}
+		return enginetest.Options{
+			Models: []string{"m"}, Speed: 10, KVEvents: "127.0.0.1:0", AnswerTokens: 40, Seed: uint64(i),
+		}
 	}, func(c *config.Config, i int, e *enginetest.Server) { c.Endpoints[i].KVEvents, _ = e.KVAddresses(0) })
 	return r, heard
 }

@@ -23,8 +23,8 @@ func dialInRig(t *testing.T, dialect fleet.Kind) (*rig, *turns) {
 	r := newRigOf(t, 2, heard, func(i int, c *config.Config) enginetest.Options {
 		c.KVEvents.Listen = address
 		o := enginetest.Options{
-			Dialect: dialect, Models: []string{"m"}, Speed: 10, Engine: engine.DefaultConfig(), AnswerTokens: 40, Seed: uint64(i),
-			KVConnect: address, KVTopic: fmt.Sprintf("kv@e%d@m", i),
+			Dialect: dialect, Models: []string{"m"}, Speed: 10, Engine: engine.DefaultConfig(), AnswerTokens: 40,
+			Seed: uint64(i), KVConnect: address, KVTopic: fmt.Sprintf("kv@e%d@m", i),
 		}
 		o.Engine.CacheTokens = 8_000
 		return o
@@ -44,8 +44,8 @@ func dialInRig(t *testing.T, dialect fleet.Kind) (*rig, *turns) {
 	return r, heard
 }
 
-// TestEnginesDialIn: what engines that dial in tell under eviction predicts what they find; lost messages cannot be had again and leave the
-// state partial, a restart makes it exact, and an engine that is gone is silent.
+// TestEnginesDialIn: what engines that dial in tell under eviction predicts what they find; lost messages cannot be had
+// again and leave the state partial, a restart makes it exact, and an engine that is gone is silent.
 func TestEnginesDialIn(t *testing.T) {
 	t.Parallel()
 	for _, dialect := range []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang} {
@@ -93,7 +93,8 @@ func TestEnginesDialIn(t *testing.T) {
 			}
 			heard.forget()
 			r.play(few())
-			if !heard.hears("e1: KV events: the engine has started anew") || !settled(func() bool { return r.kvState(1).State == kvstream.Exact }) {
+			if !heard.hears("e1: KV events: the engine has started anew") ||
+				!settled(func() bool { return r.kvState(1).State == kvstream.Exact }) {
 				t.Errorf("e1 after a restart: %+v, %q", r.kvState(1), heard.all())
 			}
 			if p := r.events.Publishers(); p.Tied != 2 || p.Untied+int(p.Dropped) != 0 {
@@ -112,7 +113,8 @@ func TestListenTaken(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin.Listen, cfg.KVEvents.Listen = "127.0.0.1:0", "127.0.0.1:0", "tcp://"+l.Addr().String()
-	if _, err := start(t.Context(), &cfg, thisBuild(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "kv_events.listen") {
+	if _, err := start(t.Context(), &cfg, thisBuild(), slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "kv_events.listen") {
 		t.Errorf("got %v", err)
 	}
 }

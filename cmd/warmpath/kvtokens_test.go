@@ -15,8 +15,8 @@ import (
 	simtext "github.com/warmpath/warmpath/sim/text"
 )
 
-// smallModel writes a model's directory with a small tokenizer, as Hugging Face has them: byte-level BPE that knows the words of simtext.Of, and a chat
-// template.
+// smallModel writes a model's directory with a small tokenizer, as Hugging Face has them: byte-level BPE that knows the
+// words of simtext.Of, and a chat template.
 func smallModel(t *testing.T) (dir string, loaded *tokenizer.Tokenizer) {
 	t.Helper()
 	dir = t.TempDir()
@@ -48,7 +48,9 @@ func smallModel(t *testing.T) (dir string, loaded *tokenizer.Tokenizer) {
 	}
 	added := []map[string]any{}
 	for _, special := range []string{"<|im_start|>", "<|im_end|>"} {
-		added = append(added, map[string]any{"id": len(vocab) + len(added), "content": special, "special": true, "normalized": false})
+		added = append(added, map[string]any{
+			"id": len(vocab) + len(added), "content": special, "special": true, "normalized": false,
+		})
 	}
 	write := func(name string, v any) {
 		b, err := json.Marshal(v)
@@ -65,7 +67,8 @@ func smallModel(t *testing.T) (dir string, loaded *tokenizer.Tokenizer) {
 		"model":         map[string]any{"type": "BPE", "vocab": vocab, "merges": merges},
 	})
 	write("tokenizer_config.json", map[string]any{
-		"chat_template": "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+		"chat_template": "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n" +
+			"{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
 	})
 	loaded, err := tokenizer.Load(dir)
 	if err != nil {
@@ -74,9 +77,9 @@ func smallModel(t *testing.T) (dir string, loaded *tokenizer.Tokenizer) {
 	return dir, loaded
 }
 
-// TestTokenizerTellsWhatIsCached: TensorRT-LLM tokenizes for nobody, and its events have no labels. With the model's tokenizer the router knows the blocks of
-// prompts as the engine computes them. How well that predicts is in sim.TestEventsTellWhatIsCachedWhenBusy, on a virtual clock: here ids come when
-// the machine has time for them.
+// TestTokenizerTellsWhatIsCached: TensorRT-LLM tokenizes for nobody, and its events have no labels. With the model's
+// tokenizer the router knows the blocks of prompts as the engine computes them. How well that predicts is in
+// sim.TestEventsTellWhatIsCachedWhenBusy, on a virtual clock: here ids come when the machine has time for them.
 func TestTokenizerTellsWhatIsCached(t *testing.T) {
 	t.Parallel()
 	dir, loaded := smallModel(t)
@@ -98,7 +101,8 @@ func TestTokenizerTellsWhatIsCached(t *testing.T) {
 		kv.Tied, kv.Untied = kv.Tied+r.kvState(i).Tied, kv.Untied+r.kvState(i).Untied
 	}
 	share := float64(got.wrong) / float64(got.prompt)
-	t.Logf("%d turns, %.0f %% cached: off by %.2f %% of the prompts, %d by more than a block; %d blocks tied, %d not; %q",
+	t.Logf(
+		"%d turns, %.0f %% cached: off by %.2f %% of the prompts, %d by more than a block; %d blocks tied, %d not; %q",
 		got.turns, 100*float64(got.found)/float64(got.prompt), 100*share, got.off, kv.Tied, kv.Untied, heard.all())
 	if evicted == 0 {
 		t.Error("nothing was evicted: the test shows nothing")
@@ -116,8 +120,8 @@ func TestTokenizerTellsWhatIsCached(t *testing.T) {
 	}
 }
 
-// TestTokenizerOfTheModel: a tokenizer that cannot be read is a fault of the configuration, by name; chats of a model that writes them in harmony's format are
-// left alone.
+// TestTokenizerOfTheModel: a tokenizer that cannot be read is a fault of the configuration, by name; chats of a model
+// that writes them in harmony's format are left alone.
 func TestTokenizerOfTheModel(t *testing.T) {
 	cfg := config.Default()
 	if with, err := tokenizerOf(&cfg); with != nil || err != nil {
@@ -125,11 +129,13 @@ func TestTokenizerOfTheModel(t *testing.T) {
 	}
 	dir, _ := smallModel(t)
 	bad := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bad, "tokenizer.json"), []byte(`{"model":{"type":"Unigram"}}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(bad, "tokenizer.json"),
+		[]byte(`{"model":{"type":"Unigram"}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cfg.Policy.Name, cfg.Policy.TRTLLM.KVCacheAware.ModelPath = "trtllm.kv_cache_aware", bad
-	if _, err := tokenizerOf(&cfg); err == nil || !strings.Contains(err.Error(), "policy.trtllm.kv_cache_aware.model_path: ") {
+	if _, err := tokenizerOf(&cfg); err == nil ||
+		!strings.Contains(err.Error(), "policy.trtllm.kv_cache_aware.model_path: ") {
 		t.Errorf("a tokenizer of another kind: %v", err)
 	}
 	cfg.Policy.TRTLLM.KVCacheAware.TokenizerDir = dir

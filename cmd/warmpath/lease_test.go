@@ -61,8 +61,8 @@ func (r *router) newestDecision(t *testing.T) map[string]any {
 	return a.Decisions[0]
 }
 
-// TestLeases: what a program says of its request is accounted for as what the router sees of its own: the outcome, the usage, the load and
-// the conversation. Each way of ending releases the lease once.
+// TestLeases: what a program says of its request is accounted for as what the router sees of its own: the outcome, the
+// usage, the load and the conversation. Each way of ending releases the lease once.
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	r := newLessor(t, nil)
@@ -73,27 +73,58 @@ func TestLeases(t *testing.T) {
 		cached           any
 		alive            bool // the endpoint is not blamed
 	}{
-		{"a chat", "", chat(true, "hello"), []string{"first_byte", `finish {"usage":{"prompt_tokens":50,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":16}}}`}, "ok", 16.0, true},
-		{"without a first byte", "", chat(false, "hello"), []string{`finish {"usage":{"prompt_tokens":50,"completion_tokens":7}}`}, "ok", nil, true},
+		{
+			"a chat", "", chat(true, "hello"), []string{
+				"first_byte", `finish {"usage":{"prompt_tokens":50,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":16}}}`,
+			}, "ok", 16.0, true,
+		},
+		{
+			"without a first byte", "", chat(false, "hello"),
+			[]string{`finish {"usage":{"prompt_tokens":50,"completion_tokens":7}}`},
+			"ok", nil, true,
+		},
 		{"without usage", "", chat(false, "hello"), []string{"finish"}, "ok", nil, true},
-		{"completions", "?path=/v1/completions", `{"model":"m","prompt":"hello"}`, []string{"first_byte", "finish {}"}, "ok", nil, true},
+		{
+			"completions", "?path=/v1/completions", `{"model":"m","prompt":"hello"}`,
+			[]string{"first_byte", "finish {}"},
+			"ok", nil, true,
+		},
 		{"responses", "?path=/v1/responses", `{"model":"m","input":"hello"}`, []string{"finish"}, "ok", nil, true},
-		{"messages", "?path=/v1/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}]}`, []string{"first_byte", "finish"}, "ok", nil, true},
+		{
+			"messages", "?path=/v1/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}]}`,
+			[]string{"first_byte", "finish"},
+			"ok", nil, true,
+		},
 		{"embeddings", "?path=/v1/embeddings", `{"model":"m","input":"hello"}`, []string{"finish"}, "ok", nil, true},
-		{"hashes", "/hashes", `{"model":"m","prompt_hashes":[1,2,3],"prompt_tokens":1600,"stream":true}`, []string{"first_byte", `finish {"usage":{"prompt_tokens":1600,"completion_tokens":7}}`}, "ok", nil, true},
+		{
+			"hashes", "/hashes", `{"model":"m","prompt_hashes":[1,2,3],"prompt_tokens":1600,"stream":true}`,
+			[]string{"first_byte", `finish {"usage":{"prompt_tokens":1600,"completion_tokens":7}}`},
+			"ok", nil, true,
+		},
 		{"cancelled", "", chat(true, "hello"), []string{`finish {"failed":"cancelled"}`}, "client_gone", nil, true},
-		{"cancelled later", "", chat(true, "hello"), []string{"first_byte", `finish {"failed":"cancelled"}`}, "client_gone", nil, true},
+		{
+			"cancelled later", "", chat(true, "hello"),
+			[]string{"first_byte", `finish {"failed":"cancelled"}`},
+			"client_gone", nil, true,
+		},
 		{"its own fault", "", chat(false, "hello"), []string{`finish {"status":400}`}, "client_error", nil, true},
-		{"broken", "", chat(true, "hello"), []string{"first_byte", `finish {"failed":"broken"}`}, "engine_error", nil, true},
+		{
+			"broken", "", chat(true, "hello"),
+			[]string{"first_byte", `finish {"failed":"broken"}`},
+			"engine_error", nil, true,
+		},
 		{"failed", "", chat(false, "hello"), []string{`finish {"status":500}`}, "engine_error", nil, true},
 	} {
 		before := r.fleet.Stats().Decisions
-		o := r.lease(t, "/v1/route"+tt.path, tt.body, "Content-Type", "application/json", "X-Session-Id", tt.name, "X-Mine", "1",
-			"Te", "trailers", "Connection", "X-Hop", "X-Hop", "1", "X-Forwarded-For", "192.0.2.1", "Accept-Encoding", "br")
+		o := r.lease(t, "/v1/route"+tt.path, tt.body, "Content-Type", "application/json", "X-Session-Id", tt.name,
+			"X-Mine", "1", "Te", "trailers", "Connection", "X-Hop", "X-Hop", "1", "X-Forwarded-For", "192.0.2.1",
+			"Accept-Encoding", "br")
 		if o.status != http.StatusOK || o.order.URL == "" || r.fleet.Stats().Leases != 1 {
 			t.Fatalf("%s: %d %s, %d leases", tt.name, o.status, o.body, r.fleet.Stats().Leases)
 		}
-		for _, name := range []string{"Te", "Connection", "X-Hop", "X-Forwarded-For", "Accept-Encoding", "Content-Length"} {
+		for _, name := range []string{
+			"Te", "Connection", "X-Hop", "X-Forwarded-For", "Accept-Encoding", "Content-Length",
+		} {
 			if v, told := o.order.Set[name]; told || o.order.Set["X-Mine"] != "1" {
 				t.Errorf("%s: the program is to send %s: %q; all: %v", tt.name, name, v, o.order.Set)
 			}
@@ -110,10 +141,13 @@ func TestLeases(t *testing.T) {
 		d := r.newestDecision(t)
 		observed, _ := d["observed"].(map[string]any)
 		if d["outcome"] != tt.outcome || d["endpoint"] != o.order.Endpoint || observed["cached_tokens"] != tt.cached {
-			t.Errorf("%s: %v at %v, cached %v; want %s at %s, %v", tt.name, d["outcome"], d["endpoint"], observed["cached_tokens"], tt.outcome, o.order.Endpoint, tt.cached)
+			t.Errorf("%s: %v at %v, cached %v; want %s at %s, %v", tt.name, d["outcome"], d["endpoint"],
+				observed["cached_tokens"], tt.outcome, o.order.Endpoint, tt.cached)
 		}
-		if s := r.fleet.Stats(); s.Leases != 0 || s.DoubleFinished != 0 || s.Decisions != before+1 || r.lessor.Open() != 0 || r.doors.Open() != 0 {
-			t.Errorf("%s: %d leases, %d twice, %d decisions, %d open, %d calls", tt.name, s.Leases, s.DoubleFinished, s.Decisions-before, r.lessor.Open(), r.doors.Open())
+		if s := r.fleet.Stats(); s.Leases != 0 || s.DoubleFinished != 0 || s.Decisions != before+1 ||
+			r.lessor.Open() != 0 || r.doors.Open() != 0 {
+			t.Errorf("%s: %d leases, %d twice, %d decisions, %d open, %d calls",
+				tt.name, s.Leases, s.DoubleFinished, s.Decisions-before, r.lessor.Open(), r.doors.Open())
 		}
 	}
 	for _, e := range r.fleet.Status() {
@@ -123,7 +157,8 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// TestLeaseRefusals: what is wrong with a call is said in OpenAI's form, by the listener or by the door, and leaves nothing behind.
+// TestLeaseRefusals: what is wrong with a call is said in OpenAI's form, by the listener or by the door, and leaves
+// nothing behind.
 func TestLeaseRefusals(t *testing.T) {
 	t.Parallel()
 	r := newLessor(t, func(cfg *config.Config) {
@@ -135,7 +170,8 @@ func TestLeaseRefusals(t *testing.T) {
 	if first.status != http.StatusOK {
 		t.Fatal(first.status, first.body)
 	}
-	if got := r.lease(t, "/v1/route", chat(true, "x"), ok...); got.status != 503 || !strings.Contains(got.body, `"too_many_leases"`) {
+	if got := r.lease(t, "/v1/route", chat(true, "x"), ok...); got.status != 503 ||
+		!strings.Contains(got.body, `"too_many_leases"`) {
 		t.Errorf("one too many: %d %s", got.status, got.body)
 	}
 	at := "/v1/route/" + first.order.Lease
@@ -153,13 +189,20 @@ func TestLeaseRefusals(t *testing.T) {
 		{"no JSON", at + "/finish", "{", ok, 400, "invalid_report"},
 		{"no status", at + "/finish", `{"status":99}`, ok, 400, "invalid_report"},
 		{"no failure", at + "/finish", `{"failed":"badly"}`, ok, 400, "invalid_report"},
-		{"more cached than there is", at + "/finish", `{"usage":{"prompt_tokens":1,"prompt_tokens_details":{"cached_tokens":2}}}`, ok, 400, "invalid_report"},
+		{
+			"more cached than there is", at + "/finish",
+			`{"usage":{"prompt_tokens":1,"prompt_tokens_details":{"cached_tokens":2}}}`, ok, 400, "invalid_report",
+		},
 		{"it begins", at + "/first_byte", "", ok, 204, ""},
 		{"it begins twice", at + "/first_byte", "", ok, 409, "wrong_order"},
 		{"it ends", at + "/finish", "", ok, 204, ""},
 		{"no path for it", "/v1/route?path=/metrics", "{}", ok, 400, "bad_path"},
 		{"no hashes", "/v1/route/hashes", `{"prompt_hashes":["a"]}`, ok, 400, "invalid_hashes"},
-		{"the door: no memory for what its hashes name", "/v1/route/hashes", `{"prompt_hashes":[` + strings.Repeat("1,", 63) + `1],"block_tokens":65536,"prompt_tokens":4194304}`, ok, 503, "overloaded"},
+		{
+			"the door: no memory for what its hashes name", "/v1/route/hashes",
+			`{"prompt_hashes":[` + strings.Repeat("1,", 63) + `1],"block_tokens":65536,"prompt_tokens":4194304}`,
+			ok, 503, "overloaded",
+		},
 		{"the door: no such model", "/v1/route", `{"model":"unknown"}`, ok, 404, "model_not_found"},
 		{"the door: no JSON", "/v1/route", `{`, ok, 400, "invalid_json"},
 		{"the door: too large", "/v1/route", chat(true, strings.Repeat("x", 2000)), ok, 413, "request_too_large"},
@@ -174,7 +217,8 @@ func TestLeaseRefusals(t *testing.T) {
 	}
 }
 
-// TestLeaseExpires: a lease whose program says nothing more ends once, after lease.expires, and its endpoint is not blamed.
+// TestLeaseExpires: a lease whose program says nothing more ends once, after lease.expires, and its endpoint is not
+// blamed.
 func TestLeaseExpires(t *testing.T) {
 	t.Parallel()
 	r := newLessor(t, func(cfg *config.Config) { cfg.Lease.Expires = 10 * time.Millisecond })
@@ -202,10 +246,12 @@ func leaseDrains(t *testing.T, drain func(*router)) {
 	r := newLessor(t, nil)
 	o := r.lease(t, "/v1/route", chat(true, "x"))
 	drain(r.router)
-	if got := r.lease(t, "/v1/route", chat(true, "x")); got.status != 503 || !strings.Contains(got.body, "shutting_down") {
+	if got := r.lease(t, "/v1/route", chat(true, "x")); got.status != 503 ||
+		!strings.Contains(got.body, "shutting_down") {
 		t.Errorf("a new one: %d %s", got.status, got.body)
 	}
-	if got := r.lease(t, "/v1/route/"+o.order.Lease+"/finish", `{"usage":{"prompt_tokens":5,"completion_tokens":1}}`); got.status != http.StatusNoContent {
+	if got := r.lease(t, "/v1/route/"+o.order.Lease+"/finish",
+		`{"usage":{"prompt_tokens":5,"completion_tokens":1}}`); got.status != http.StatusNoContent {
 		t.Errorf("the end: %d %s", got.status, got.body)
 	}
 	if d := r.newestDecision(t); d["outcome"] != "ok" {
@@ -213,8 +259,9 @@ func leaseDrains(t *testing.T, drain func(*router)) {
 	}
 }
 
-// TestLeaseIsWarm: a lease finds the cache of earlier prompts, those sent through the router and those leased, by body and by hashes.
-// The other engine is excluded: on a busy machine it may seem so much quicker that the policy prefers it.
+// TestLeaseIsWarm: a lease finds the cache of earlier prompts, those sent through the router and those leased, by body
+// and by hashes. The other engine is excluded: on a busy machine it may seem so much quicker that the policy prefers
+// it.
 func TestLeaseIsWarm(t *testing.T) {
 	t.Parallel()
 	r := newLessor(t, nil)
@@ -229,20 +276,23 @@ func TestLeaseIsWarm(t *testing.T) {
 	}
 	o := r.lease(t, "/v1/route"+only, chat(false, text))
 	r.lease(t, "/v1/route/"+o.order.Lease+"/finish", "")
-	if d := r.newestDecision(t); o.order.Endpoint != home || d["predicted"].(map[string]any)["cached_tokens"].(float64) < 1000 {
+	if d := r.newestDecision(t); o.order.Endpoint != home ||
+		d["predicted"].(map[string]any)["cached_tokens"].(float64) < 1000 {
 		t.Errorf("it went to %s, %v cached; want %s", o.order.Endpoint, d["predicted"], home)
 	}
 	for i, least := range []float64{0, 2000} {
-		o = r.lease(t, "/v1/route/hashes"+only, fmt.Sprintf(`{"model":"m","prompt_hashes":[11,12,13,14,15],"prompt_tokens":2600,"max_tokens":%d}`, i+1))
+		o = r.lease(t, "/v1/route/hashes"+only,
+			fmt.Sprintf(`{"model":"m","prompt_hashes":[11,12,13,14,15],"prompt_tokens":2600,"max_tokens":%d}`, i+1))
 		r.lease(t, "/v1/route/"+o.order.Lease+"/finish", `{"usage":{"prompt_tokens":2600,"completion_tokens":1}}`)
-		if d := r.newestDecision(t)["predicted"].(map[string]any); d["prompt_tokens"].(float64) != 2600 || d["cached_tokens"].(float64) < least || d["cached_tokens"].(float64) > 2600 {
+		if d := r.newestDecision(t)["predicted"].(map[string]any); d["prompt_tokens"].(float64) != 2600 ||
+			d["cached_tokens"].(float64) < least || d["cached_tokens"].(float64) > 2600 {
 			t.Errorf("hashes, time %d: %v", i, d)
 		}
 	}
 }
 
-// TestLeaseAcrossReloads: a lease that was given before a reload ends as it would have without: the new configuration has other policies,
-// and may lack the endpoint.
+// TestLeaseAcrossReloads: a lease that was given before a reload ends as it would have without: the new configuration
+// has other policies, and may lack the endpoint.
 func TestLeaseAcrossReloads(t *testing.T) {
 	t.Parallel()
 	_, one := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 20})
@@ -275,15 +325,17 @@ func TestLeaseAcrossReloads(t *testing.T) {
 	}
 }
 
-// TestLeaseOfRoles: where prompts are computed elsewhere, the router has the prompt computed before it gives the lease, within its own time
-// limits. A prompt that only hashes name cannot be computed so: it goes to one endpoint.
+// TestLeaseOfRoles: where prompts are computed elsewhere, the router has the prompt computed before it gives the lease,
+// within its own time limits. A prompt that only hashes name cannot be computed so: it goes to one endpoint.
 func TestLeaseOfRoles(t *testing.T) {
 	t.Parallel()
 	prefiller, p := simEngine(t, enginetest.Options{Models: []string{"m"}, Connector: "nixl", Speed: 20})
 	_, d := simEngine(t, enginetest.Options{Models: []string{"m"}, Connector: "nixl", Speed: 20})
 	r := newRig(t, 0, func(cfg *config.Config) {
 		cfg.Lease.Listen = "127.0.0.1:0"
-		cfg.Endpoints = []discovery.EndpointConfig{{Name: "p", URL: p, Role: "prefill"}, {Name: "d", URL: d, Role: "decode"}}
+		cfg.Endpoints = []discovery.EndpointConfig{
+			{Name: "p", URL: p, Role: "prefill"}, {Name: "d", URL: d, Role: "decode"},
+		}
 		cfg.Disaggregation.When, cfg.Timeouts.FirstByte = "always", 200*time.Millisecond
 	})
 	hashes := `{"model":"m","prompt_hashes":[1,2,3],"prompt_tokens":1600,"stream":true}`
@@ -300,7 +352,8 @@ func TestLeaseOfRoles(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := r.lease(t, "/v1/route"+tt.path, tt.body, "Content-Type", "application/json")
-		if o.status != http.StatusOK || o.order.Endpoint != "d" || strings.Contains(string(o.order.Body), "remote_block_ids") != tt.handed {
+		if o.status != http.StatusOK || o.order.Endpoint != "d" ||
+			strings.Contains(string(o.order.Body), "remote_block_ids") != tt.handed {
 			t.Fatalf("%s: %d %s", tt.name, o.status, o.body)
 		}
 		if got := r.lease(t, "/v1/route/"+o.order.Lease+"/finish", ""); got.status != http.StatusNoContent {

@@ -179,8 +179,8 @@ func (d *director) again(e early, leaves bool) {
 	d.finish(e.asked, e.at)
 }
 
-// round plays a turn of each conversation. In the first one, those that are to leave before the first token ask first, and
-// leave when the others have their answers: what these computed was not there when those were placed.
+// round plays a turn of each conversation. In the first one, those that are to leave before the first token ask first,
+// and leave when the others have their answers: what these computed was not there when those were placed.
 func (d *director) round(conversations []trace.Conversation, turn int, leave bool) {
 	d.t.Helper()
 	var waiting []early
@@ -211,8 +211,8 @@ func (d *director) round(conversations []trace.Conversation, turn int, leave boo
 // leavingRounds is how many turns each conversation has.
 const leavingRounds = 6
 
-// leavingConversations share a short system prompt, and each begins with a long question. The first two are left in their
-// first turn, which is placed before any engine has computed anything.
+// leavingConversations share a short system prompt, and each begins with a long question. The first two are left in
+// their first turn, which is placed before any engine has computed anything.
 func leavingConversations() []trace.Conversation {
 	seed := uint64(0)
 	out := make([]trace.Conversation, 12)
@@ -232,8 +232,8 @@ func leavingConversations() []trace.Conversation {
 	return out
 }
 
-// directed plays the conversations. It returns the score of the turns whose clients stay in any case, with the hit rate that
-// engines report, and how many left. If none is to leave, all ask in the same order.
+// directed plays the conversations. It returns the score of the turns whose clients stay in any case, with the hit rate
+// that engines report, and how many left. If none is to leave, all ask in the same order.
 func directed(
 	t *testing.T, policy string, conversations []trace.Conversation, leave bool,
 ) (stayed play.Summary, left int) {
@@ -271,7 +271,8 @@ func directed(
 		at := &seat{make(chan *sent), over}
 		d.seats = append(d.seats, at)
 		target := play.Target{
-			URL: d.url, Model: "m", Sessions: play.None, IgnoreEOS: true, Client: &http.Client{Transport: at}, Leaving: share,
+			URL: d.url, Model: "m", Sessions: play.None, IgnoreEOS: true, Client: &http.Client{Transport: at},
+			Leaving: share,
 		}
 		clients.Go(func() {
 			n := 0
@@ -295,16 +296,19 @@ func directed(
 	return score.Summary(), len(gone)
 }
 
-// TestLeavingTakesNothingFromOthers: clients that leave do not cost the turns of others what engines have computed for them.
-// The default policy places by learnt times, dynamo.kv by numbers of tokens: a departed client could mislead either.
+// TestLeavingTakesNothingFromOthers: clients that leave do not cost the turns of others what engines have computed for
+// them. The default policy places by learnt times, dynamo.kv by numbers of tokens: a departed client could mislead
+// either.
 func TestLeavingTakesNothingFromOthers(t *testing.T) {
 	conversations := leavingConversations()
 	for _, policy := range []string{"least_ttft", "dynamo.kv"} {
 		t.Run(policy, func(t *testing.T) {
 			all, none := directed(t, policy, conversations, false)
 			some, left := directed(t, policy, conversations, true)
-			t.Logf("%d left; hit rate of %d others %.4f, %.4f where none leaves", left, some.Requests, some.HitRate, all.HitRate)
-			if none != 0 || left < 10 || left != len(conversations)*leavingRounds-some.Requests || some.Requests != all.Requests {
+			t.Logf("%d left; hit rate of %d others %.4f, %.4f where none leaves",
+				left, some.Requests, some.HitRate, all.HitRate)
+			if none != 0 || left < 10 || left != len(conversations)*leavingRounds-some.Requests ||
+				some.Requests != all.Requests {
 				t.Errorf("%d and %d left, %d and %d turns stayed", none, left, all.Requests, some.Requests)
 			}
 			if all.Failed+some.Failed != 0 || all.HitRate < 0.6 {

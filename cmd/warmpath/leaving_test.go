@@ -20,13 +20,14 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestLeavingOverHTTP2: a router that leaves its socket to the next one says so with the next answer of each connection over
-// HTTP/2, by GOAWAY, and answers.
+// TestLeavingOverHTTP2: a router that leaves its socket to the next one says so with the next answer of each connection
+// over HTTP/2, by GOAWAY, and answers.
 func TestLeavingOverHTTP2(t *testing.T) {
 	var d doors
 	d.ctx = t.Context()
 	d.open(proxy.New(proxy.Options{
-		Fleet: live.New(route.New(route.Config{Policy: basic.NewRandom}), time.Now), Transport: http.DefaultTransport, Log: slog.New(slog.DiscardHandler), Parser: new(prompt.Parser),
+		Fleet: live.New(route.New(route.Config{Policy: basic.NewRandom}), time.Now), Transport: http.DefaultTransport,
+		Log: slog.New(slog.DiscardHandler), Parser: new(prompt.Parser),
 	}), func() {})
 	front := httptest.NewUnstartedServer(&d)
 	front.Config.Protocols = new(http.Protocols)
@@ -47,12 +48,19 @@ func TestLeavingOverHTTP2(t *testing.T) {
 		d.leaving.Store(leaving)
 		var block bytes.Buffer
 		fields := hpack.NewEncoder(&block)
-		for _, h := range []hpack.HeaderField{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "http"}, {Name: ":authority", Value: "x"}, {Name: ":path", Value: "/healthz"}} {
+		for _, h := range []hpack.HeaderField{
+			{Name: ":method", Value: "GET"},
+			{Name: ":scheme", Value: "http"},
+			{Name: ":authority", Value: "x"},
+			{Name: ":path", Value: "/healthz"},
+		} {
 			h.Sensitive = true // keeps it out of the table, since each block has an encoder of its own
 			_ = fields.WriteField(h)
 		}
 		id := uint32(2*n + 1)
-		_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true})
+		_ = f.WriteHeaders(http2.HeadersFrameParam{
+			StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true,
+		})
 		away, answered := false, false
 		for !answered || leaving && !away {
 			frame, err := f.ReadFrame()

@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 )
 
-// TestWhichListener: clients' connections are read with raw system calls only if that is asked for, and the listener and the
-// client towards engines are chosen as the setting says.
+// TestWhichListener: clients' connections are read with raw system calls only if that is asked for, and the listener
+// and the client towards engines are chosen as the setting says.
 func TestWhichListener(t *testing.T) {
 	for setting, want := range map[string]struct {
 		listener string // the type of a client's connection
@@ -48,7 +48,8 @@ func TestWhichListener(t *testing.T) {
 		_, _, _ = accepted.Close(), c.Close(), l.Close()
 	}
 	_, err := config.Parse("w.yaml", []byte("transport: listener"), nil)
-	if err == nil || !strings.Contains(err.Error(), `w.yaml:1:1: transport: is "listener", must be one of lean, lean-listener, net/http`) {
+	if err == nil || !strings.Contains(err.Error(),
+		`w.yaml:1:1: transport: is "listener", must be one of lean, lean-listener, net/http`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -35,20 +35,26 @@ func (r *rig) askText(t *testing.T, characters int) (decoder, prefiller, reason 
 	if b, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusOK {
 		t.Fatalf("%d %s", res.StatusCode, b)
 	}
-	return res.Header.Get("X-Warmpath-Endpoint"), res.Header.Get("X-Warmpath-Prefill"), res.Header.Get("X-Warmpath-Reason")
+	return res.Header.Get("X-Warmpath-Endpoint"), res.Header.Get("X-Warmpath-Prefill"),
+		res.Header.Get("X-Warmpath-Reason")
 }
 
-// TestStackConditional: a prompt of the threshold in characters / 4 goes over a prefiller, a shorter one straight to a decoder, in turns.
+// TestStackConditional: a prompt of the threshold in characters / 4 goes over a prefiller, a shorter one straight to a
+// decoder, in turns.
 func TestStackConditional(t *testing.T) {
 	for _, strategy := range []string{"round_robin", "least_loaded"} {
 		var fleet []discovery.EndpointConfig
 		for i := range 4 {
 			role := []string{"prefill", "decode"}[i/2]
-			fleet = append(fleet, discovery.EndpointConfig{Name: fmt.Sprintf("%c%d", role[0], i%2), Role: role, URL: engineAt(t, "--connector", "nixl", "--model", "m", "--speed", "20")})
+			fleet = append(fleet, discovery.EndpointConfig{
+				Name: fmt.Sprintf("%c%d", role[0], i%2), Role: role, URL: engineAt(t, "--connector", "nixl",
+					"--model", "m", "--speed", "20"),
+			})
 		}
 		r := newRig(t, 0, func(cfg *config.Config) {
 			cfg.Endpoints = fleet
-			cfg.Disaggregation.Preset, cfg.Disaggregation.RoutingThreshold, cfg.Disaggregation.LoadBalancingStrategy = config.StackConditional, 100, strategy
+			cfg.Disaggregation.Preset, cfg.Disaggregation.RoutingThreshold,
+				cfg.Disaggregation.LoadBalancingStrategy = config.StackConditional, 100, strategy
 		})
 		seen := map[string]int{}
 		for i := range 12 {
@@ -68,26 +74,33 @@ func TestStackConditional(t *testing.T) {
 	}
 }
 
-// TestServeLMCache: the whole of it as the command line starts it, with two ranks, a registry that is changed, and notifications.
+// TestServeLMCache: the whole of it as the command line starts it, with two ranks, a registry that is changed, and
+// notifications.
 func TestServeLMCache(t *testing.T) {
 	t.Parallel()
 	notify := freeport.Address()
-	p := engineAt(t, "--connector", "lmcache", "--model", "m", "--speed", "20", "--kv-ranks", "2", "--kv-notify", notify)
+	p := engineAt(t, "--connector", "lmcache", "--model", "m", "--speed", "20", "--kv-ranks", "2",
+		"--kv-notify", notify)
 	ports := freeport.Row(4)
-	d := engineAt(t, "--connector", "lmcache", "--model", "m", "--speed", "20", "--kv-ranks", "2", "--kv-port", fmt.Sprint(ports))
+	d := engineAt(t, "--connector", "lmcache", "--model", "m", "--speed", "20", "--kv-ranks", "2",
+		"--kv-port", fmt.Sprint(ports))
 	registry := filepath.Join(t.TempDir(), "decoders.json")
 	write := func(first int) {
 		t.Helper()
-		text := fmt.Sprintf(`{%q: {"host": "127.0.0.1", "init_port": [%d, %d], "alloc_port": [%d, %d]}}`, d, first, first+1, first+2, first+3)
+		text := fmt.Sprintf(`{%q: {"host": "127.0.0.1", "init_port": [%d, %d], "alloc_port": [%d, %d]}}`,
+			d, first, first+1, first+2, first+3)
 		if err := os.WriteFile(registry, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write(ports)
 	r := newRig(t, 0, func(cfg *config.Config) {
-		cfg.Endpoints = []discovery.EndpointConfig{{Name: "p", URL: p, Role: "prefill"}, {Name: "d", URL: d, Role: "decode"}}
+		cfg.Endpoints = []discovery.EndpointConfig{
+			{Name: "p", URL: p, Role: "prefill"}, {Name: "d", URL: d, Role: "decode"},
+		}
 		g := &cfg.Disaggregation
-		g.Preset, g.DisaggConnectorType, g.DecoderRegistry, g.DecoderRanks, g.NotifyListen = config.StackConditional, "lmcache", registry, 2, notify
+		g.Preset, g.DisaggConnectorType, g.DecoderRegistry, g.DecoderRanks, g.NotifyListen = config.StackConditional,
+			"lmcache", registry, 2, notify
 		if err := cfg.Validate(); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +112,8 @@ func TestServeLMCache(t *testing.T) {
 		t.Errorf("it went to %q and %q", prefiller, decoder)
 	}
 	_, page := fetched(t, http.MethodGet, r.adminURL+"/metrics", "")
-	if !strings.Contains(page, `warmpath_lmcache_notifications_total{result="taken"} 2`) || !strings.Contains(page, `warmpath_lmcache_notifications_total{result="missing"} 0`) {
+	if !strings.Contains(page, `warmpath_lmcache_notifications_total{result="taken"} 2`) ||
+		!strings.Contains(page, `warmpath_lmcache_notifications_total{result="missing"} 0`) {
 		t.Errorf("the metrics do not tell of two notifications")
 	}
 	write(1) // nobody receives there

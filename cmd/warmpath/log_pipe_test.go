@@ -12,15 +12,16 @@ import (
 	"testing"
 )
 
-// TestLogWhoseReaderIsGone: what reads standard output and error ends, as a log collector that restarts does. The router goes on, counts the
-// lines that are lost, and ends as it should.
+// TestLogWhoseReaderIsGone: what reads standard output and error ends, as a log collector that restarts does. The
+// router goes on, counts the lines that are lost, and ends as it should.
 func TestLogWhoseReaderIsGone(t *testing.T) {
 	t.Parallel()
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(built(t), "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--endpoint", "http://127.0.0.1:1")
+	cmd := exec.Command(built(t), "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+		"--endpoint", "http://127.0.0.1:1")
 	cmd.Env = append(os.Environ(), "WARMPATH_LOG_REQUESTS=true")
 	cmd.Stdout, cmd.Stderr = write, write
 	if err := cmd.Start(); err != nil {
@@ -39,7 +40,8 @@ func TestLogWhoseReaderIsGone(t *testing.T) {
 		t.Fatalf("it says %q only", urls)
 	}
 	for range 3 {
-		res, err := http.Post(urls[0]+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"m","messages":[]}`))
+		res, err := http.Post(urls[0]+"/v1/chat/completions",
+			"application/json", strings.NewReader(`{"model":"m","messages":[]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +49,8 @@ func TestLogWhoseReaderIsGone(t *testing.T) {
 	}
 	if !settled(func() bool {
 		_, metrics := fetched(t, "GET", urls[1]+"/metrics", "")
-		return strings.Contains(metrics, `warmpath_log_lines_total{result="dropped"} `) && !strings.Contains(metrics, `warmpath_log_lines_total{result="dropped"} 0`)
+		return strings.Contains(metrics, `warmpath_log_lines_total{result="dropped"} `) &&
+			!strings.Contains(metrics, `warmpath_log_lines_total{result="dropped"} 0`)
 	}) {
 		t.Error("no lost line is counted")
 	}

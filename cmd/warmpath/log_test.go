@@ -14,7 +14,8 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest"
 )
 
-// TestLogThatNobodyReads: standard error is a full pipe. Requests are answered all the same, and dropped lines are counted.
+// TestLogThatNobodyReads: standard error is a full pipe. Requests are answered all the same, and dropped lines are
+// counted.
 func TestLogThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	_, engine := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 20})
@@ -24,13 +25,15 @@ func TestLogThatNobodyReads(t *testing.T) {
 	}
 	out, say := io.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
-	cfg, err := config.Parse("f", []byte("listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\nlog: {requests: true}\nendpoints: ['"+engine+"']\n"), nil)
+	cfg, err := config.Parse("f", []byte(
+		"listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\nlog: {requests: true}\nendpoints: ['"+engine+"']\n"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- serve(ctx, env{stdout: say, stderr: write, version: thisBuild()}, &cfg, "", func() (config.Config, error) { return cfg, nil })
+		ended <- serve(ctx, env{stdout: say, stderr: write, version: thisBuild()}, &cfg,
+			"", func() (config.Config, error) { return cfg, nil })
 	}()
 	lines := bufio.NewScanner(out)
 	last := func() string {
@@ -59,7 +62,8 @@ func TestLogThatNobodyReads(t *testing.T) {
 	for range 150 { // 6 MB of log lines: a pipe holds 64 kB, and the queue 4 MB
 		get(traffic + long)
 	}
-	if got := get(admin + "/metrics"); !strings.Contains(got, `warmpath_log_lines_total{result="dropped"} `) || strings.Contains(got, `warmpath_log_lines_total{result="dropped"} 0`) {
+	if got := get(admin + "/metrics"); !strings.Contains(got, `warmpath_log_lines_total{result="dropped"} `) ||
+		strings.Contains(got, `warmpath_log_lines_total{result="dropped"} 0`) {
 		t.Error("no dropped line is counted")
 	}
 	go func() { _, _ = io.Copy(io.Discard, read) }()

@@ -23,11 +23,15 @@ func TestBodyMemory(t *testing.T) {
 	}{
 		{"configured", 1 << 30, 0, fstest.MapFS{"proc/meminfo": machine}, 1 << 30},
 		{"nothing is known", 0, 0, fstest.MapFS{}, 0},
-		{"what cannot be read", 0, 0, fstest.MapFS{"proc/meminfo": file("MemTotal: many kB\n"), "proc/self/cgroup": file("nonsense\n0::/a\n"), "sys/fs/cgroup/a/memory.max": file("lots")}, 0},
+		{"what cannot be read", 0, 0, fstest.MapFS{
+			"proc/meminfo": file("MemTotal: many kB\n"), "proc/self/cgroup": file("nonsense\n0::/a\n"),
+			"sys/fs/cgroup/a/memory.max": file("lots"),
+		}, 0},
 		{"the machine's", 0, 0, fstest.MapFS{"proc/meminfo": machine}, 4 << 30},
 		{"GOMEMLIMIT", 0, 2 << 30, fstest.MapFS{"proc/meminfo": machine}, 512 << 20},
 		{"a container's", 0, 0, fstest.MapFS{
-			"proc/meminfo": machine, "proc/self/cgroup": file("0::/\n"), "sys/fs/cgroup/memory.max": file("8589934592\n"),
+			"proc/meminfo": machine, "proc/self/cgroup": file("0::/\n"),
+			"sys/fs/cgroup/memory.max": file("8589934592\n"),
 		}, 2 << 30},
 		{"a group's without a limit, and that above it", 0, 0, fstest.MapFS{
 			"proc/meminfo": machine, "proc/self/cgroup": file("0::/a/b\n"),
@@ -35,7 +39,8 @@ func TestBodyMemory(t *testing.T) {
 		}, 2 << 30},
 		{"version 1", 0, 0, fstest.MapFS{
 			"proc/meminfo": machine, "proc/self/cgroup": file("5:cpu:/x\n4:memory:/docker/x\n"),
-			"sys/fs/cgroup/memory/docker/x/memory.limit_in_bytes": file("8589934592\n"), "sys/fs/cgroup/memory/memory.limit_in_bytes": file("9223372036854771712\n"),
+			"sys/fs/cgroup/memory/docker/x/memory.limit_in_bytes": file("8589934592\n"),
+			"sys/fs/cgroup/memory/memory.limit_in_bytes":          file("9223372036854771712\n"),
 		}, 2 << 30},
 		{"too little", 0, 0, fstest.MapFS{"proc/meminfo": file("MemTotal: 65536 kB\n")}, 128 << 20},
 	} {

@@ -30,7 +30,9 @@ func main() {
 
 // Main runs one command and returns the exit code. It is the whole program, so that tests can run it.
 func Main(ctx context.Context, args, vars []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	e := env{vars: vars, stdin: stdin, stdout: stdout, stderr: stderr, version: thisBuild(), terminal: terminal.Is(stdout)}
+	e := env{
+		vars: vars, stdin: stdin, stdout: stdout, stderr: stderr, version: thisBuild(), terminal: terminal.Is(stdout),
+	}
 	root := newRoot(e)
 	root.SetArgs(args)
 	root.SetIn(stdin)

@@ -29,8 +29,8 @@ import (
 	"github.com/warmpath/warmpath/internal/terminal"
 )
 
-// TestMain lets more tests run side by side than there are processors: most of them wait for engines that work in real time.
-// -parallel on the command line still wins, since flags are parsed later.
+// TestMain lets more tests run side by side than there are processors: most of them wait for engines that work in real
+// time. -parallel on the command line still wins, since flags are parsed later.
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
@@ -53,8 +53,8 @@ var program struct {
 	err    error
 }
 
-// built is the program, made once for all tests. It is built as the tests are, with or without cgo, so that its packages are
-// not compiled a second time.
+// built is the program, made once for all tests. It is built as the tests are, with or without cgo, so that its
+// packages are not compiled a second time.
 func built(t *testing.T) string {
 	t.Helper()
 	program.once.Do(func() {
@@ -114,7 +114,8 @@ func TestServeStartsAndEnds(t *testing.T) {
 	var log bytes.Buffer
 	code := make(chan int, 1)
 	go func() {
-		code <- Main(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--admin", "off", "--log-level", "error"}, nil, strings.NewReader(""), in, &log)
+		code <- Main(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--admin", "off", "--log-level", "error"}, nil,
+			strings.NewReader(""), in, &log)
 		_ = in.Close()
 	}()
 	first, err := bufio.NewReader(out).ReadString('\n')
@@ -156,7 +157,8 @@ func TestHangupReloads(t *testing.T) {
 	defer logged.Close()
 	code := make(chan int, 1)
 	go func() {
-		code <- Main(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--admin", "off"}, nil, strings.NewReader(""), in, log)
+		code <- Main(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--admin", "off"}, nil,
+			strings.NewReader(""), in, log)
 		_ = in.Close()
 		_ = log.Close()
 	}()
@@ -184,10 +186,14 @@ func TestHangupReloads(t *testing.T) {
 	}
 }
 
-// TestEveryCommandHelps holds each command to a short description, examples that parse, help of 80 columns, no arguments by accident, and
-// --json, where it prints figures.
+// TestEveryCommandHelps holds each command to a short description, examples that parse, help of 80 columns, no
+// arguments by accident, and --json, where it prints figures.
 func TestEveryCommandHelps(t *testing.T) {
-	silent := []string{"warmpath", "warmpath serve", "warmpath extproc", "warmpath engine", "warmpath init", "warmpath man", "warmpath completion"} // they print no figures
+	// they print no figures
+	silent := []string{
+		"warmpath", "warmpath serve", "warmpath extproc", "warmpath engine", "warmpath init", "warmpath man",
+		"warmpath completion",
+	}
 	var all func(c *cobra.Command)
 	all = func(c *cobra.Command) {
 		if c.Name() == "help" {

@@ -26,7 +26,8 @@ func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath
 // manPage is a command's manual page in the language of man(7). date is empty when it is not known.
 func manPage(c *cobra.Command, date, source string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH \"%s\" \"1\" \"%s\" \"%s\" \"warmpath manual\"\n.nh\n", strings.ToUpper(pageName(c)), date, source)
+	fmt.Fprintf(&b, ".TH \"%s\" \"1\" \"%s\" \"%s\" \"warmpath manual\"\n.nh\n",
+		strings.ToUpper(pageName(c)), date, source)
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(pageName(c)), roff(c.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n\\fB%s\\fP\n", roff(c.UseLine()))
 	b.WriteString(".SH DESCRIPTION\n")

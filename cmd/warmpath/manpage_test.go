@@ -21,7 +21,8 @@ func TestManPageShowsTextAsItIs(t *testing.T) {
 	root.AddCommand(c)
 	page := manPage(c, "Nov 2026", "warmpath 1")
 	for _, want := range []string{
-		".TH \"WARMPATH-ODD\" \"1\" \"Nov 2026\" \"warmpath 1\" \"warmpath manual\"\n", "\nwarmpath\\-odd \\- a \\efB\\-b\n",
+		".TH \"WARMPATH-ODD\" \"1\" \"Nov 2026\" \"warmpath 1\" \"warmpath manual\"\n",
+		"\nwarmpath\\-odd \\- a \\efB\\-b\n",
 		"\none\n\\&.SH NO\n.PP\n\\&'two\n.PP\n.EX\n  as it\n  stands\n.EE\n", "  odd \\-\\-x\n\\&.SH NO\n",
 		".TP\n\\fB\\-c\\fP, \\fB\\-\\-config\\fP \\fIFILE\\fP\nconfiguration FILE (default a.yaml)\n",
 		".TP\n\\fB\\-\\-plain\\fP\n\\&.SH NO\n", ".SH SEE ALSO\n.BR warmpath (1)\n",

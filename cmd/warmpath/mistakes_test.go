@@ -26,7 +26,8 @@ func TestMistakesSayWhatToDo(t *testing.T) {
 	busy := plain.Listener.Addr().String()
 	dir := t.TempDir()
 	t.Chdir(dir)
-	if err := os.WriteFile(filepath.Join(dir, "tab.yaml"), []byte("endpoints:\n\t- url: http://a:1\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "tab.yaml"),
+		[]byte("endpoints:\n\t- url: http://a:1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ line, want string }{
@@ -35,12 +36,21 @@ func TestMistakesSayWhatToDo(t *testing.T) {
 		{"engine --listen foo", "--listen is HOST:PORT, such as 127.0.0.1:9001"},
 		{"engine --listen 127.0.0.1:99999", "--listen is HOST:PORT"},
 		{"engine --listen " + busy, "address already in use: choose another with --listen"},
-		{"serve --admin off --listen " + busy, "address already in use: choose another with --listen (listen in the file)"},
-		{"serve --admin off --listen 192.0.2.1:8080", "must name an address of this machine, or 0.0.0.0 for all of them"},
+		{
+			"serve --admin off --listen " + busy,
+			"address already in use: choose another with --listen (listen in the file)",
+		},
+		{
+			"serve --admin off --listen 192.0.2.1:8080",
+			"must name an address of this machine, or 0.0.0.0 for all of them",
+		},
 		{"serve -c none.yaml", "no such file or directory: write one with warmpath init -o none.yaml"},
 		{"check -c tab.yaml", "tab.yaml:2:1: a tab is no indentation in YAML; use spaces"},
 		{"check none.yaml", "did you mean --config none.yaml; see warmpath check --help"},
-		{"serve start", `unexpected argument "start"; an engine is given as http://127.0.0.1:8000; see warmpath serve --help`},
+		{
+			"serve start",
+			`unexpected argument "start"; an engine is given as http://127.0.0.1:8000; see warmpath serve --help`,
+		},
 		{"extproc http://127.0.0.1:9001", "did you mean --endpoint http://127.0.0.1:9001; see warmpath extproc --help"},
 		{"bench 127.0.0.1:8080", "did you mean --url 127.0.0.1:8080; see warmpath bench --help"},
 		{"demo now", `unexpected argument "now"; see warmpath demo --help`},
@@ -52,16 +62,23 @@ func TestMistakesSayWhatToDo(t *testing.T) {
 		{"serve --engine http://127.0.0.1:9001", "unknown flag --engine; here it is --endpoint"},
 		{"serve --host 0.0.0.0", "here it is --listen"},
 		{"serve --polcy x", `unknown flag --polcy; did you mean "--policy"? see warmpath serve --help`},
-		{"serve http://127.0.0.1:8080", "http://127.0.0.1:8080 is where this router listens; give the engine's address"},
+		{
+			"serve http://127.0.0.1:8080",
+			"http://127.0.0.1:8080 is where this router listens; give the engine's address",
+		},
 		{"-q", "; see warmpath --help"},
-		{"bench --url http://" + gone, "connection refused; start a router (warmpath serve) or an engine (warmpath engine) there"},
+		{
+			"bench --url http://" + gone,
+			"connection refused; start a router (warmpath serve) or an engine (warmpath engine) there",
+		},
 		{"bench --url " + strings.Replace(plain.URL, "http", "https", 1), "write http:// in --url"},
 		{"bench --url " + plain.URL, "lists no model (status 404): name one with --model, or the address"},
 		{"bench --url " + secure.URL, "check the address given with --url"},
 	} {
 		var out, log bytes.Buffer
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute) // a command that runs does not hold up the tests
-		if code := Main(ctx, strings.Fields(tt.line), nil, strings.NewReader(""), &out, &log); code == exitOK || !strings.Contains(log.String(), tt.want) {
+		if code := Main(ctx, strings.Fields(tt.line), nil, strings.NewReader(""), &out, &log); code == exitOK ||
+			!strings.Contains(log.String(), tt.want) {
 			t.Errorf("warmpath %s: %d %s, want %q in it", tt.line, code, log.String(), tt.want)
 		}
 		stop()
@@ -77,7 +94,8 @@ func TestListenHintOfSockets(t *testing.T) {
 		{&net.OpError{Op: "listen", Net: "tcp", Err: syscall.EACCES}, "ports below 1024"},
 		{&os.PathError{Op: "mkdir", Path: "/run/x", Err: syscall.EACCES}, ""},
 	} {
-		if got := listenHint(row.err, "--listen", "127.0.0.1:8080"); !strings.Contains(got, row.want) || row.want == "" && got != "" {
+		if got := listenHint(row.err, "--listen", "127.0.0.1:8080"); !strings.Contains(got, row.want) ||
+			row.want == "" && got != "" {
 			t.Errorf("%v: %q, want %q", row.err, got, row.want)
 		}
 	}

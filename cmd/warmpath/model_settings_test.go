@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest"
 )
 
-// TestModelSettingsReload: settings for some models count from a reload on, for the door and for the choice of endpoints,
-// and the admin API says which a model has.
+// TestModelSettingsReload: settings for some models count from a reload on, for the door and for the choice of
+// endpoints, and the admin API says which a model has.
 func TestModelSettingsReload(t *testing.T) {
 	t.Parallel()
 	_, one := simEngine(t, enginetest.Options{Models: []string{"m", "n"}, Speed: 20})
@@ -22,7 +22,8 @@ func TestModelSettingsReload(t *testing.T) {
 		t.Helper()
 		for range 4 {
 			body := `{"model":"` + model + `","max_tokens":1,"messages":[{"role":"user","content":"hello"}]}`
-			res, _ := asked(t, f.url+"/v1/chat/completions", body, "X-Session-ID", "s-"+model, "X-Warmpath-Explain", "1")
+			res, _ := asked(t, f.url+"/v1/chat/completions", body, "X-Session-ID", "s-"+model,
+				"X-Warmpath-Explain", "1")
 			if res.StatusCode != 200 {
 				return []string{res.Status}
 			}
@@ -34,7 +35,8 @@ func TestModelSettingsReload(t *testing.T) {
 	if to := turns("n"); !same(to) {
 		t.Fatalf("without settings a session goes to %v", to)
 	}
-	f.write(text + "models: {settings: [{match: 'n*', policy: round_robin}, {match: '*', body: 64kB}, {match: gone, retries: 0}]}\n")
+	f.write(text + "models: {settings: [{match: 'n*', policy: round_robin}, {match: '*', body: 64kB}, {match: gone, " +
+		"retries: 0}]}\n")
 	if _, err := f.reload(); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +58,8 @@ func TestModelSettingsReload(t *testing.T) {
 			t.Errorf("%s has %q, want %q", m.ID, m.Settings, want)
 		}
 	}
-	if _, got := fetched(t, "GET", f.adminURL+"/admin/stats", ""); !strings.Contains(got, `"unmatched_settings"`) || !strings.Contains(got, `"gone"`) {
+	if _, got := fetched(t, "GET", f.adminURL+"/admin/stats", ""); !strings.Contains(got, `"unmatched_settings"`) ||
+		!strings.Contains(got, `"gone"`) {
 		t.Errorf("the stats do not name the pattern that matches no model: %s", got)
 	}
 	f.write(text + "models: {settings: [{match: '*', body: 10B}]}\n")

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 )
 
-// TestForeignPages: on loopback nothing of the traffic listener answers under a foreign name or to a page of another site, and everything
-// does under the names that clients use and those that are configured.
+// TestForeignPages: on loopback nothing of the traffic listener answers under a foreign name or to a page of another
+// site, and everything does under the names that clients use and those that are configured.
 func TestForeignPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1, func(c *config.Config) {
@@ -19,7 +19,8 @@ func TestForeignPages(t *testing.T) {
 	})
 	ask := func(method, path, host, origin string) (int, string) {
 		t.Helper()
-		req, err := http.NewRequest(method, r.url+path, strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":2}`))
+		req, err := http.NewRequest(method, r.url+path,
+			strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":2}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +37,9 @@ func TestForeignPages(t *testing.T) {
 		b, _ := io.ReadAll(res.Body)
 		return res.StatusCode, string(b)
 	}
-	for _, of := range []struct{ method, path string }{{"POST", "/v1/chat/completions"}, {"GET", "/v1/models"}, {"GET", "/cluster_info"}, {"GET", "/version"}} {
+	for _, of := range []struct{ method, path string }{
+		{"POST", "/v1/chat/completions"}, {"GET", "/v1/models"}, {"GET", "/cluster_info"}, {"GET", "/version"},
+	} {
 		for _, c := range []struct {
 			host, origin, want string
 		}{
@@ -50,7 +53,8 @@ func TestForeignPages(t *testing.T) {
 		} {
 			status, body := ask(of.method, of.path, c.host, c.origin)
 			switch {
-			case c.want == "" && status != 200, c.want != "" && (status != 403 || !strings.Contains(body, c.want) || !strings.Contains(body, `(WARMPATH_HOSTS=evil.example)`)):
+			case c.want == "" && status != 200, c.want != "" && (status != 403 || !strings.Contains(body, c.want) ||
+				!strings.Contains(body, `(WARMPATH_HOSTS=evil.example)`)):
 				t.Errorf("%s under %q from %q: %d %s", of.path, c.host, c.origin, status, body)
 			}
 		}

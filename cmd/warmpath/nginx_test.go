@@ -62,7 +62,8 @@ http {
 		if !lines.Scan() {
 			t.Fatalf("nginx does not start: %s", said.String())
 		}
-		if said.WriteString(lines.Text() + "\n"); strings.Contains(lines.Text(), "event method") { // it listens before it says so
+		// it listens before it says so
+		if said.WriteString(lines.Text() + "\n"); strings.Contains(lines.Text(), "event method") {
 			break
 		}
 	}
@@ -73,8 +74,8 @@ http {
 	return &http.Client{Transport: transport, Timeout: time.Minute}
 }
 
-// TestNginxInFront: what nginx does by default suffices. Requests pass under its upstream's name, the events of a stream come one by one, and a
-// browser that comes through it is told what to set.
+// TestNginxInFront: what nginx does by default suffices. Requests pass under its upstream's name, the events of a
+// stream come one by one, and a browser that comes through it is told what to set.
 func TestNginxInFront(t *testing.T) {
 	t.Parallel()
 	const events = 5
@@ -147,8 +148,10 @@ func TestNginxInFront(t *testing.T) {
 		t.Errorf("the end: %q, %v", rest, err)
 	}
 
-	res = ask(`{"model":"m","messages":[]}`, "Accept-Language", "en", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Site", "same-origin", "Origin", "http://llm.example")
-	if b, _ := io.ReadAll(res.Body); res.StatusCode != 403 || !strings.Contains(string(b), "foreign_host") || !strings.Contains(string(b), "WARMPATH_HOSTS=llm)") {
+	res = ask(`{"model":"m","messages":[]}`, "Accept-Language", "en", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Site",
+		"same-origin", "Origin", "http://llm.example")
+	if b, _ := io.ReadAll(res.Body); res.StatusCode != 403 || !strings.Contains(string(b), "foreign_host") ||
+		!strings.Contains(string(b), "WARMPATH_HOSTS=llm)") {
 		t.Errorf("a browser: %d %s", res.StatusCode, b)
 	}
 }

@@ -65,7 +65,8 @@ func (o *opened) close() {
 // listen opens both ports, so that a port in use is an error before the router runs.
 func listen(cfg *config.Config, held sockets) (traffic, admins net.Listener, err error) {
 	if traffic, err = held.listen("traffic", cfg.Listen); err != nil {
-		return nil, nil, fmt.Errorf("cannot listen for traffic: %w%s", err, listenHint(err, "--listen (listen in the file)", "127.0.0.1:8080"))
+		return nil, nil, fmt.Errorf("cannot listen for traffic: %w%s",
+			err, listenHint(err, "--listen (listen in the file)", "127.0.0.1:8080"))
 	}
 	if cfg.Admin.Listen == "" {
 		return traffic, nil, nil
@@ -76,7 +77,8 @@ func listen(cfg *config.Config, held sockets) (traffic, admins net.Listener, err
 	}
 	if err = admin.CheckListen(at, cfg.Admin.Token); err == nil {
 		if admins, err = held.listen("admin", at); err != nil {
-			err = fmt.Errorf("cannot listen for admin: %w%s", err, listenHint(err, "--admin (admin.listen in the file; off for none)", "127.0.0.1:9190"))
+			err = fmt.Errorf("cannot listen for admin: %w%s",
+				err, listenHint(err, "--admin (admin.listen in the file; off for none)", "127.0.0.1:9190"))
 		}
 	}
 	if err != nil {

@@ -22,9 +22,12 @@ import (
 
 // userPages are those whose commands a reader is to type: what stands between ```sh and ``` in them.
 var userPages = []string{
-	"README.md", "docs/admin-api.md", "docs/choosing.md", "docs/conversations.md", "docs/disaggregation.md", "docs/engines.md", "docs/faq.md", "docs/kv-events.md", "docs/log-lines.md", "docs/migrating-proxies.md", "docs/migrating.md", "docs/page.md", "docs/performance.md",
-	"docs/limits.md", "docs/operations.md", "docs/policies.md", "docs/planning.md", "docs/proxies.md", "docs/recording.md", "docs/restarts.md", "docs/securing.md",
-	"docs/shadow.md", "docs/simulate.md", "docs/standing-in.md", "docs/tenants.md", "docs/troubleshooting.md", "docs/upgrading.md", "docs/watching.md",
+	"README.md", "docs/admin-api.md", "docs/choosing.md", "docs/conversations.md", "docs/disaggregation.md",
+	"docs/engines.md", "docs/faq.md", "docs/kv-events.md", "docs/log-lines.md", "docs/migrating-proxies.md",
+	"docs/migrating.md", "docs/page.md", "docs/performance.md",
+	"docs/limits.md", "docs/operations.md", "docs/policies.md", "docs/planning.md", "docs/proxies.md",
+	"docs/recording.md", "docs/restarts.md", "docs/securing.md", "docs/shadow.md", "docs/simulate.md",
+	"docs/standing-in.md", "docs/tenants.md", "docs/troubleshooting.md", "docs/upgrading.md", "docs/watching.md",
 }
 
 // commandsOf are the lines of a page's commands, without comments; continued lines are one.
@@ -84,8 +87,8 @@ func split(line string) []string {
 	return out
 }
 
-// TestCommandsInPages runs what user pages tell readers to type, in order, before two simulated engines and a router. Commands that serve,
-// or read what only the reader has, are taken apart and checked but not run.
+// TestCommandsInPages runs what user pages tell readers to type, in order, before two simulated engines and a router.
+// Commands that serve, or read what only the reader has, are taken apart and checked but not run.
 func TestCommandsInPages(t *testing.T) {
 	pages := 0
 	defer func() {
@@ -102,7 +105,9 @@ func TestCommandsInPages(t *testing.T) {
 		t.Run(strings.ReplaceAll(page, "/", "_"), func(t *testing.T) {
 			var engines []string
 			for i := range 2 {
-				_, url := simEngine(t, enginetest.Options{Models: []string{"simulated"}, Seed: uint64(i), Speed: 20, Dialect: fleet.KindVLLM})
+				_, url := simEngine(t, enginetest.Options{
+					Models: []string{"simulated"}, Seed: uint64(i), Speed: 20, Dialect: fleet.KindVLLM,
+				})
 				engines = append(engines, url)
 			}
 			r := newRig(t, 0, func(c *config.Config) {
@@ -112,11 +117,13 @@ func TestCommandsInPages(t *testing.T) {
 				}
 			})
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "warmpath.yaml"), []byte("endpoints: ['"+engines[0]+"']\n"), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "warmpath.yaml"),
+				[]byte("endpoints: ['"+engines[0]+"']\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			t.Chdir(dir)
-			here := strings.NewReplacer("http://127.0.0.1:9001", engines[0], "http://127.0.0.1:9002", engines[1], "http://127.0.0.1:8080", r.url, "http://127.0.0.1:9190", r.adminURL)
+			here := strings.NewReplacer("http://127.0.0.1:9001", engines[0], "http://127.0.0.1:9002", engines[1],
+				"http://127.0.0.1:8080", r.url, "http://127.0.0.1:9190", r.adminURL)
 			for _, line := range lines {
 				if err := tryCommand(t.Context(), split(here.Replace(line)), r); err != nil {
 					t.Errorf("%q: %v", line, err)

@@ -40,7 +40,9 @@ func (r *rig) states(t *testing.T) (state, detail map[string]string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(told.Endpoints, func(e struct{ Name, State, Detail string }) bool { return e.State == "unknown" }) {
+		if !slices.ContainsFunc(told.Endpoints, func(e struct{ Name, State, Detail string }) bool {
+			return e.State == "unknown"
+		}) {
 			break
 		}
 		select {
@@ -56,7 +58,8 @@ func (r *rig) states(t *testing.T) (state, detail map[string]string) {
 	return state, detail
 }
 
-// TestPartsOfOneEngine: each rank or slot that an engine has is an endpoint that serves, and those that it lacks are down with the reason.
+// TestPartsOfOneEngine: each rank or slot that an engine has is an endpoint that serves, and those that it lacks are
+// down with the reason.
 func TestPartsOfOneEngine(t *testing.T) {
 	for _, test := range []struct {
 		name                string
@@ -110,8 +113,8 @@ func TestPartsOfOneEngine(t *testing.T) {
 	}
 }
 
-// TestRanksThatBeginLater: the second node of a deployment calls its ranks 4 to 7 in its metrics. Whether it takes these numbers in
-// requests or 0 to 3, its ranks are up, have their own figures, and all requests are served.
+// TestRanksThatBeginLater: the second node of a deployment calls its ranks 4 to 7 in its metrics. Whether it takes
+// these numbers in requests or 0 to 3, its ranks are up, have their own figures, and all requests are served.
 func TestRanksThatBeginLater(t *testing.T) {
 	for _, test := range []struct {
 		name        string
@@ -131,7 +134,9 @@ func TestRanksThatBeginLater(t *testing.T) {
 					fmt.Fprint(w, `{"object":"list","data":[{"id":"m","owned_by":"vllm","max_model_len":4096}]}`)
 				case "/metrics":
 					for rank := 4; rank < 8; rank++ {
-						fmt.Fprintf(w, "vllm:num_requests_running{engine=\"%d\"} %d\nvllm:num_requests_waiting{engine=\"%d\"} 0\n", rank, rank-3, rank)
+						fmt.Fprintf(w,
+							"vllm:num_requests_running{engine=\"%d\"} %d\nvllm:num_requests_waiting{engine=\"%d\"} 0\n",
+							rank, rank-3, rank)
 					}
 				case "/v1/chat/completions":
 					rank := r.Header.Get("X-Data-Parallel-Rank")
@@ -141,7 +146,8 @@ func TestRanksThatBeginLater(t *testing.T) {
 					if err != nil || n < test.least || n > test.most {
 						refused++
 						w.WriteHeader(http.StatusBadRequest)
-						fmt.Fprintf(w, `{"error":{"message":%q,"type":"BadRequestError","code":400}}`, strings.ReplaceAll(test.refusal, "%s", rank))
+						fmt.Fprintf(w, `{"error":{"message":%q,"type":"BadRequestError","code":400}}`,
+							strings.ReplaceAll(test.refusal, "%s", rank))
 						return
 					}
 					took[rank]++
@@ -155,16 +161,19 @@ func TestRanksThatBeginLater(t *testing.T) {
 				c.Policy.Name = "round_robin"
 				c.Endpoints = []discovery.EndpointConfig{{Name: "e", URL: engine.URL, Kind: "vllm", Ranks: 4}}
 			})
-			if state, detail := r.states(t); len(state) != 4 || slices.ContainsFunc(slices.Collect(maps.Values(state)), func(s string) bool { return s != "up" }) {
+			if state, detail := r.states(t); len(state) != 4 ||
+				slices.ContainsFunc(slices.Collect(maps.Values(state)), func(s string) bool { return s != "up" }) {
 				t.Fatalf("%v %v", state, detail)
 			}
 			for _, s := range r.router.fleet.Status() {
-				if want := s.Endpoint.Part.Index + 1; s.Report.Load == nil || s.Report.Load.Running != want || s.Report.Ranks != 4 {
+				if want := s.Endpoint.Part.Index + 1; s.Report.Load == nil || s.Report.Load.Running != want ||
+					s.Report.Ranks != 4 {
 					t.Errorf("%s: %+v, want %d running", s.Endpoint.Name, s.Report.Load, want)
 				}
 			}
 			for i := range 16 {
-				body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%d begins a talk of its own"}]}`, i)
+				body := fmt.Sprintf(
+					`{"model":"m","messages":[{"role":"user","content":"%d begins a talk of its own"}]}`, i)
 				res, err := http.Post(r.url+"/v1/chat/completions", "application/json", strings.NewReader(body))
 				if err != nil {
 					t.Fatal(err)
@@ -194,7 +203,8 @@ func TestDoctorKnowsARouter(t *testing.T) {
 	report := doctor.Examine(t.Context(), r.url, doctor.Options{})
 	var out strings.Builder
 	report.Show(&out)
-	if !report.Router || len(report.Advice) != 1 || report.Advice[0].Flag != "" || !strings.Contains(out.String(), "warmpath endpoints") {
+	if !report.Router || len(report.Advice) != 1 || report.Advice[0].Flag != "" ||
+		!strings.Contains(out.String(), "warmpath endpoints") {
 		t.Errorf("%+v\n%s", report, out.String())
 	}
 	if e := report.Endpoint(); e.Kind != "" || e.Ranks != 0 {

@@ -57,7 +57,9 @@ for migration and comparison. docs/choosing.md says how to choose.`,
 func listPolicies() []listedPolicy {
 	var own, others []listedPolicy
 	for _, name := range policy.Names() {
-		p := listedPolicy{Name: name, Meaning: policy.Describe(name), Default: name == (policy.Config{}).WithDefaults().Name}
+		p := listedPolicy{
+			Name: name, Meaning: policy.Describe(name), Default: name == (policy.Config{}).WithDefaults().Name,
+		}
 		if p.Other = slices.Contains(policy.RivalNames(), name); p.Other {
 			others = append(others, p)
 		} else {

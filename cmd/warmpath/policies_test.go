@@ -46,7 +46,8 @@ func TestPoliciesAreListed(t *testing.T) {
 func TestVersionFlag(t *testing.T) {
 	var command, flag, log strings.Builder
 	Main(t.Context(), []string{"version"}, nil, strings.NewReader(""), &command, &log)
-	if code := Main(t.Context(), []string{"--version"}, nil, strings.NewReader(""), &flag, &log); code != 0 || flag.String() != command.String() {
+	if code := Main(t.Context(), []string{"--version"}, nil, strings.NewReader(""), &flag, &log); code != 0 ||
+		flag.String() != command.String() {
 		t.Errorf("--version: exit %d, %q, want %q", code, &flag, &command)
 	}
 }

@@ -17,13 +17,15 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest"
 )
 
-// TestPromptsAreWrittenNowhere: with all that can be written switched on, and logs at their most talkative, neither prompts nor answers nor keys
-// are in what the router writes or its admin API tells, for requests that succeed, fail, and cannot be read.
+// TestPromptsAreWrittenNowhere: with all that can be written switched on, and logs at their most talkative, neither
+// prompts nor answers nor keys are in what the router writes or its admin API tells, for requests that succeed, fail,
+// and cannot be read.
 func TestPromptsAreWrittenNowhere(t *testing.T) {
 	t.Parallel()
 	const prompt, answer, key = "marzipan-lighthouse", "quince-marmalade", "sk-walrus-secret"
 	_, sim := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 20})
-	parrot := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // it fails, and repeats what it was asked
+	// it fails, and repeats what it was asked
+	parrot := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		switch {
 		case r.URL.Path == "/v1/models":
@@ -31,7 +33,8 @@ func TestPromptsAreWrittenNowhere(t *testing.T) {
 		case r.Method == http.MethodGet:
 		case bytes.Contains(body, []byte(`"stream":true`)):
 			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = fmt.Fprintf(w, "data: {\"choices\":[{\"delta\":{\"content\":%q}}]}\n\ndata: {\"error\":{\"message\":%q,\"code\":500}}\n\n", answer, body)
+			_, _ = fmt.Fprintf(w, "data: {\"choices\":[{\"delta\":{\"content\":%q}}]}\n\n"+
+				"data: {\"error\":{\"message\":%q,\"code\":500}}\n\n", answer, body)
 		default:
 			w.WriteHeader(http.StatusInternalServerError)
 			_, _ = fmt.Fprintf(w, `{"error":{"message":%q}}`, body)
@@ -56,13 +59,16 @@ endpoints: [{url: %[3]q}, {url: %[4]q, models: [parrot]}]
 		t.Fatal(err)
 	}
 	log := &lockedBuffer{}
-	r, err := start(context.Background(), &cfg, thisBuild(), slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	r, err := start(context.Background(), &cfg, thisBuild(),
+		slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.waitReady(t.Context(), aWhile)
 
-	chat := `{"model":"%s","stream":%t,"max_tokens":3,"messages":[{"role":"system","content":"` + prompt + `"},{"role":"user","content":"` + prompt + `"}],"tools":[{"type":"function","function":{"name":"` + prompt + `"}}]}`
+	chat := `{"model":"%s","stream":%t,"max_tokens":3,"messages":[{"role":"system","content":"` + prompt +
+		`"},{"role":"user","content":"` + prompt + `"}],"tools":[{"type":"function","function":{"name":"` +
+		prompt + `"}}]}`
 	asked := []struct {
 		path, body string
 		status     int
@@ -79,7 +85,8 @@ endpoints: [{url: %[3]q}, {url: %[4]q, models: [parrot]}]
 		{"/v1/chat/completions", fmt.Sprintf(chat, "nobody", false), 404},
 	}
 	for _, a := range asked {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+a.path+"?q="+prompt, strings.NewReader(a.body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+a.path+"?q="+prompt,
+			strings.NewReader(a.body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +103,10 @@ endpoints: [{url: %[3]q}, {url: %[4]q, models: [parrot]}]
 	}
 
 	written := map[string]string{}
-	for _, path := range []string{"/metrics", "/admin/decisions?last=100", "/admin/endpoints", "/admin/stats", "/admin/config", "/admin/shadow", "/"} {
+	for _, path := range []string{
+		"/metrics", "/admin/decisions?last=100", "/admin/endpoints", "/admin/stats", "/admin/config",
+		"/admin/shadow", "/",
+	} {
 		status := 0
 		if status, written[path] = fetched(t, http.MethodGet, r.adminURL+path, ""); status != http.StatusOK {
 			t.Errorf("%s: %d", path, status)

@@ -135,8 +135,8 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
-// stop stops the process as kill -STOP does, and waits until none of its threads runs: on a busy machine they do for a while. Where there is no
-// /proc it does not wait.
+// stop stops the process as kill -STOP does, and waits until none of its threads runs: on a busy machine they do for a
+// while. Where there is no /proc it does not wait.
 func (p *process) stop() {
 	p.t.Helper()
 	p.signal(syscall.SIGSTOP)
@@ -206,8 +206,8 @@ type routerProcess struct {
 	client     *http.Client
 }
 
-// runRouter starts a router with a configuration, to which ports of its own are added. limit is a command of the shell that runs before it,
-// as ulimit.
+// runRouter starts a router with a configuration, to which ports of its own are added. limit is a command of the shell
+// that runs before it, as ulimit.
 func runRouter(t *testing.T, bin, limit, settings string) *routerProcess {
 	t.Helper()
 	return runRouterIn(t, nil, bin, limit, settings)
@@ -217,7 +217,8 @@ func runRouter(t *testing.T, bin, limit, settings string) *routerProcess {
 func runRouterIn(t *testing.T, in []string, bin, limit, settings string) *routerProcess {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "warmpath.yaml")
-	if err := os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: {listen: \"127.0.0.1:0\"}\n"+settings), 0o600); err != nil {
+	if err := os.WriteFile(file,
+		[]byte("listen: 127.0.0.1:0\nadmin: {listen: \"127.0.0.1:0\"}\n"+settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var p *process
@@ -260,7 +261,8 @@ func (r *routerProcess) state(endpoint string) string {
 	r.t.Helper()
 	_, page := fetched(r.t, http.MethodGet, r.admin+"/metrics", "")
 	for line := range strings.Lines(page) {
-		if rest, is := strings.CutPrefix(line, `warmpath_endpoint_state{endpoint="`+endpoint+`",state="`); is && strings.HasSuffix(strings.TrimSpace(rest), " 1") {
+		if rest, is := strings.CutPrefix(line, `warmpath_endpoint_state{endpoint="`+endpoint+`",state="`); is &&
+			strings.HasSuffix(strings.TrimSpace(rest), " 1") {
 			state, _, _ := strings.Cut(rest, `"`)
 			return state
 		}
@@ -305,9 +307,12 @@ func (a answer) whole(tokens int) bool {
 	return a.status == http.StatusOK && a.done && !a.broken && a.tokens == tokens
 }
 
-// stream asks for a stream of so many tokens and reads it to its end. at is called with the number of each chunk with text.
+// stream asks for a stream of so many tokens and reads it to its end. at is called with the number of each chunk with
+// text.
 func (r *routerProcess) stream(ask string, tokens int, at func(int)) (a answer) {
-	body := fmt.Sprintf(`{"model":"m","stream":true,"max_tokens":%d,"ignore_eos":true,"messages":[{"role":"user","content":%q}]}`, tokens, ask)
+	body := fmt.Sprintf(
+		`{"model":"m","stream":true,"max_tokens":%d,"ignore_eos":true,"messages":[{"role":"user","content":%q}]}`,
+		tokens, ask)
 	req, err := http.NewRequest(http.MethodPost, r.url+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		return answer{broken: true, text: err.Error()}
@@ -316,7 +321,8 @@ func (r *routerProcess) stream(ask string, tokens int, at func(int)) (a answer) 
 	return readStream(r.client, req, at)
 }
 
-// readStream sends a request and reads its stream to the end. at, if any, is called with the number of each chunk with text.
+// readStream sends a request and reads its stream to the end. at, if any, is called with the number of each chunk with
+// text.
 func readStream(client *http.Client, req *http.Request, at func(int)) (a answer) {
 	res, err := client.Do(req)
 	if err != nil {
@@ -388,9 +394,10 @@ func (r *routerProcess) booksEmpty() {
 		left = fmt.Sprintf("%+v", stats)
 		empty := stats.Leases == 0 && stats.DoubleFinished == 0
 		for _, m := range []string{
-			"warmpath_leases", "warmpath_double_finished_total", "warmpath_body_held_bytes", "warmpath_tenant_open_requests",
-			"warmpath_endpoint_outstanding_requests", "warmpath_endpoint_queued_requests", "warmpath_endpoint_outstanding_prefill_tokens", "warmpath_endpoint_outstanding_decode_tokens",
-			"warmpath_endpoint_transfer_requests",
+			"warmpath_leases", "warmpath_double_finished_total", "warmpath_body_held_bytes",
+			"warmpath_tenant_open_requests", "warmpath_endpoint_outstanding_requests",
+			"warmpath_endpoint_queued_requests", "warmpath_endpoint_outstanding_prefill_tokens",
+			"warmpath_endpoint_outstanding_decode_tokens", "warmpath_endpoint_transfer_requests",
 		} {
 			if n := sumOf(page, m); n != 0 {
 				empty = false

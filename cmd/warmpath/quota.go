@@ -16,11 +16,14 @@ func quotaConfig(cfg *config.Config) quota.Config {
 	all, _ := fleet.ParsePriority(l.Priority) // it has passed Validate
 	c := quota.Config{
 		All: quota.Limits{
-			Connections: l.Connections, Requests: l.Requests, RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute, Wait: l.Wait,
-			QueueClass: fleet.QueueClass{Priority: all},
+			Connections: l.Connections, Requests: l.Requests, RequestsPerMinute: l.RequestsPerMinute,
+			TokensPerMinute: l.TokensPerMinute, Wait: l.Wait, QueueClass: fleet.QueueClass{Priority: all},
 		},
 		Tenant: !t.Each.None() || len(t.Limits) > 0,
-		Client: quota.Limits{Connections: l.Client.Connections, Requests: l.Client.Requests, RequestsPerMinute: l.Client.RequestsPerMinute, TokensPerMinute: l.Client.TokensPerMinute},
+		Client: quota.Limits{
+			Connections: l.Client.Connections, Requests: l.Client.Requests,
+			RequestsPerMinute: l.Client.RequestsPerMinute, TokensPerMinute: l.Client.TokensPerMinute,
+		},
 	}
 	limits := func(of config.TenantLimits) quota.Limits {
 		priority, _ := fleet.ParsePriority(of.Priority)
@@ -32,7 +35,8 @@ func quotaConfig(cfg *config.Config) quota.Config {
 			wait = of.Wait
 		}
 		return quota.Limits{
-			Connections: max(of.Connections, 0), Requests: max(of.Requests, 0), RequestsPerMinute: max(of.RequestsPerMinute, 0), TokensPerMinute: max(of.TokensPerMinute, 0), Wait: wait,
+			Connections: max(of.Connections, 0), Requests: max(of.Requests, 0),
+			RequestsPerMinute: max(of.RequestsPerMinute, 0), TokensPerMinute: max(of.TokensPerMinute, 0), Wait: wait,
 			QueueClass: fleet.QueueClass{
 				Share: of.Share, Priority: priority, MaxWaiting: max(of.Waiting, 0),
 				MaxRunning: max(of.Running, 0),

@@ -15,8 +15,9 @@ import (
 	"github.com/warmpath/warmpath/internal/discovery"
 )
 
-// TestRanksOfOneEngine: with rank.first_turn and an engine that is declared by its ranks, first turns go round the ranks and later ones
-// home; the engine is told the rank as its kind wants it, and the decision says which turn was the first.
+// TestRanksOfOneEngine: with rank.first_turn and an engine that is declared by its ranks, first turns go round the
+// ranks and later ones home; the engine is told the rank as its kind wants it, and the decision says which turn was the
+// first.
 func TestRanksOfOneEngine(t *testing.T) {
 	for kind, rankOf := range map[string]func(h http.Header, body map[string]json.RawMessage) string{
 		"sglang": func(_ http.Header, body map[string]json.RawMessage) string { return string(body["routed_dp_rank"]) },
@@ -51,7 +52,8 @@ func TestRanksOfOneEngine(t *testing.T) {
 				for c := range 4 {
 					say := fmt.Sprintf(`%s I am number %d. %s`, shared, c, strings.Repeat("Go on. ", 20*turn))
 					body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, say)
-					req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+"/v1/chat/completions", strings.NewReader(body))
+					req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+"/v1/chat/completions",
+						strings.NewReader(body))
 					req.Header.Set("X-Session-ID", fmt.Sprint("agent", c))
 					res, err := http.DefaultClient.Do(req)
 					if err != nil {

@@ -62,9 +62,13 @@ type envoyParts struct {
 // plainCluster is a cluster of one address.
 func plainCluster(name, address string) any {
 	host, port, _ := net.SplitHostPort(address)
-	return map[string]any{"name": name, "type": "STATIC", "load_assignment": map[string]any{"cluster_name": name, "endpoints": []any{
-		map[string]any{"lb_endpoints": []any{map[string]any{"endpoint": map[string]any{"address": map[string]any{"socket_address": map[string]any{"address": host, "port_value": json.Number(port)}}}}}},
-	}}}
+	return map[string]any{
+		"name": name, "type": "STATIC", "load_assignment": map[string]any{"cluster_name": name, "endpoints": []any{
+			map[string]any{"lb_endpoints": []any{map[string]any{"endpoint": map[string]any{"address": map[string]any{
+				"socket_address": map[string]any{"address": host, "port_value": json.Number(port)},
+			}}}}},
+		}},
+	}
 }
 
 // tap stands between Envoy and a router, and notes what comes.
@@ -156,8 +160,9 @@ func newIssuer(t *testing.T, a *authority) *issuer {
 	i.StartTLS()
 	t.Cleanup(i.Close)
 	say("/.well-known/openid-configuration", map[string]any{
-		"issuer": i.URL, "jwks_uri": i.URL + "/jwks", "authorization_endpoint": i.URL + "/auth", "token_endpoint": i.URL + "/token",
-		"id_token_signing_alg_values_supported": []string{"ES256"}, "response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
+		"issuer": i.URL, "jwks_uri": i.URL + "/jwks", "authorization_endpoint": i.URL + "/auth",
+		"token_endpoint": i.URL + "/token", "id_token_signing_alg_values_supported": []string{"ES256"},
+		"response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
 	})
 	return i
 }
@@ -165,7 +170,9 @@ func newIssuer(t *testing.T, a *authority) *issuer {
 // token is one with claims, after RFC 7519 and 7518, section 3.4.
 func (i *issuer) token(claims map[string]any) string {
 	i.t.Helper()
-	all := map[string]any{"iss": "https://idp.example.com", "aud": "llm", "sub": "someone", "exp": time.Now().Add(time.Hour).Unix()}
+	all := map[string]any{
+		"iss": "https://idp.example.com", "aud": "llm", "sub": "someone", "exp": time.Now().Add(time.Hour).Unix(),
+	}
 	for k, v := range claims {
 		if all[k] = v; v == nil {
 			delete(all, k)
@@ -175,13 +182,15 @@ func (i *issuer) token(claims map[string]any) string {
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"ES256","typ":"JWT","kid":"1"}`)) + "." + base64.RawURLEncoding.EncodeToString(body)
+	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"ES256","typ":"JWT","kid":"1"}`)) + "." +
+		base64.RawURLEncoding.EncodeToString(body)
 	hash := sha256.Sum256([]byte(text))
 	r, s, err := ecdsa.Sign(rand.Reader, i.key, hash[:])
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	return text + "." + base64.RawURLEncoding.EncodeToString(append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...))
+	return text + "." +
+		base64.RawURLEncoding.EncodeToString(append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...))
 }
 
 // recipeRig is a router as docs/recipes.md has it behind a gateway, and what stands around.
@@ -201,7 +210,8 @@ func newRecipeRig(t *testing.T) *recipeRig {
 	rig := &recipeRig{t: t, ca: newAuthority(t), asked: make(chan string, 100)}
 	_, engine := simEngine(t, enginetest.Options{Models: []string{"llama-8b"}, Speed: 50})
 	_, other := simEngine(t, enginetest.Options{Models: []string{"llama-8b"}, Speed: 50})
-	text := strings.Replace(recipes(t)[recipeRouter], "127.0.0.1:8080", "127.0.0.1:0", 1) + "admin: {listen: ''}\nprobe: {interval: 50ms}\n"
+	text := strings.Replace(recipes(t)[recipeRouter], "127.0.0.1:8080", "127.0.0.1:0", 1) +
+		"admin: {listen: ''}\nprobe: {interval: 50ms}\n"
 	rig.router = newFileRig(t, text+"endpoints: ["+engine+"]\n")
 	rig.tap, rig.next = newTap(t, rig.router.url), newTap(t, other)
 	rig.idp = newIssuer(t, rig.ca)
@@ -236,10 +246,13 @@ func (rig *recipeRig) envoy(blocks ...int) string {
 		if err := yaml.Unmarshal([]byte(here.Replace(recipes(rig.t)[n])), &parts); err != nil {
 			rig.t.Fatalf("block %d: %v", n, err)
 		}
-		all.Filters, all.Routes, all.Clusters = append(all.Filters, parts.Filters...), append(all.Routes, parts.Routes...), append(all.Clusters, parts.Clusters...)
+		all.Filters, all.Routes, all.Clusters = append(all.Filters, parts.Filters...),
+			append(all.Routes, parts.Routes...), append(all.Clusters, parts.Clusters...)
 	}
 	if len(all.Routes) == 0 {
-		all.Routes = []any{map[string]any{"match": map[string]any{"prefix": "/"}, "route": map[string]any{"cluster": "warmpath", "timeout": "0s"}}}
+		all.Routes = []any{map[string]any{
+			"match": map[string]any{"prefix": "/"}, "route": map[string]any{"cluster": "warmpath", "timeout": "0s"},
+		}}
 	}
 	at := freeport.Address()
 	_, port, _ = net.SplitHostPort(at)
@@ -252,16 +265,23 @@ func (rig *recipeRig) envoy(blocks ...int) string {
 	}
 	text, err := json.Marshal(map[string]any{"static_resources": map[string]any{
 		"listeners": []any{map[string]any{
-			"address": map[string]any{"socket_address": map[string]any{"address": "127.0.0.1", "port_value": json.Number(port)}},
+			"address": map[string]any{
+				"socket_address": map[string]any{"address": "127.0.0.1", "port_value": json.Number(port)},
+			},
 			"filter_chains": []any{map[string]any{"filters": []any{
-				typed("envoy.filters.network.http_connection_manager", "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager", map[string]any{
-					"stat_prefix": "in", "use_remote_address": true,
-					"route_config": map[string]any{"virtual_hosts": []any{map[string]any{"name": "all", "domains": []any{"*"}, "routes": all.Routes}}},
-					"http_filters": append(all.Filters, typed("envoy.filters.http.router", "envoy.extensions.filters.http.router.v3.Router", nil)),
-				}),
+				typed("envoy.filters.network.http_connection_manager",
+					"envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager", map[string]any{
+						"stat_prefix": "in", "use_remote_address": true,
+						"route_config": map[string]any{"virtual_hosts": []any{
+							map[string]any{"name": "all", "domains": []any{"*"}, "routes": all.Routes},
+						}},
+						"http_filters": append(all.Filters,
+							typed("envoy.filters.http.router", "envoy.extensions.filters.http.router.v3.Router", nil)),
+					}),
 			}}},
 		}},
-		"clusters": append(all.Clusters, plainCluster("warmpath", rig.tap.address()), plainCluster("warmpath-next", rig.next.address())),
+		"clusters": append(all.Clusters, plainCluster("warmpath", rig.tap.address()),
+			plainCluster("warmpath-next", rig.next.address())),
 	}})
 	if err != nil {
 		rig.t.Fatal(err)
@@ -298,8 +318,8 @@ func (rig *recipeRig) shown() string {
 	}
 }
 
-// TestRecipesJWT: only a token of the issuer, for this audience and in time, lets a request through, on every path; its claim is the tenant, whatever
-// the client says of itself, and the token goes no further.
+// TestRecipesJWT: only a token of the issuer, for this audience and in time, lets a request through, on every path; its
+// claim is the tenant, whatever the client says of itself, and the token goes no further.
 func TestRecipesJWT(t *testing.T) {
 	needEnvoy(t)
 	rig := newRecipeRig(t)
@@ -317,13 +337,25 @@ func TestRecipesJWT(t *testing.T) {
 		"none":                {"/v1/chat/completions", "", "", 401},
 		"none, another path":  {"/api/chat", "", "", 401},
 		"none, a native path": {"/generate", "", "", 401},
-		"too late":            {"/v1/chat/completions", rig.idp.token(map[string]any{"team": "research", "exp": 1}), "", 401},
-		"for ever":            {"/v1/chat/completions", rig.idp.token(map[string]any{"team": "research", "exp": nil}), "", 401},
-		"for others":          {"/v1/chat/completions", rig.idp.token(map[string]any{"team": "research", "aud": "mail"}), "", 403},
-		"of another issuer":   {"/v1/chat/completions", rig.idp.token(map[string]any{"team": "research", "iss": "https://else.example"}), "", 401},
-		"changed":             {"/v1/chat/completions", good[:len(good)-4] + "AAAA", "", 401},
-		"a list":              {"/v1/chat/completions", rig.idp.token(map[string]any{"team": []string{"research"}}), "WyJyZXNlYXJjaCJd", 200},
-		"without the claim":   {"/v1/chat/completions", rig.idp.token(nil), "", 401},
+		"too late": {
+			"/v1/chat/completions", rig.idp.token(map[string]any{"team": "research", "exp": 1}), "", 401,
+		},
+		"for ever": {
+			"/v1/chat/completions", rig.idp.token(map[string]any{"team": "research", "exp": nil}), "", 401,
+		},
+		"for others": {
+			"/v1/chat/completions", rig.idp.token(map[string]any{"team": "research", "aud": "mail"}), "", 403,
+		},
+		"of another issuer": {
+			"/v1/chat/completions", rig.idp.token(map[string]any{"team": "research", "iss": "https://else.example"}),
+			"", 401,
+		},
+		"changed": {"/v1/chat/completions", good[:len(good)-4] + "AAAA", "", 401},
+		"a list": {
+			"/v1/chat/completions", rig.idp.token(map[string]any{"team": []string{"research"}}),
+			"WyJyZXNlYXJjaCJd", 200,
+		},
+		"without the claim": {"/v1/chat/completions", rig.idp.token(nil), "", 401},
 	} {
 		header := []string{"X-Tenant-Id", "admins"}
 		if row.token != "" {
@@ -333,11 +365,13 @@ func TestRecipesJWT(t *testing.T) {
 		if status != row.status {
 			t.Errorf("%s: %d %s, want %d", name, status, answer, row.status)
 		}
-		if got := rig.tap.last(row.path).Header; row.tenant != "" && (got.Get("X-Tenant-Id") != row.tenant || got.Get("Authorization") != "") {
+		if got := rig.tap.last(row.path).Header; row.tenant != "" &&
+			(got.Get("X-Tenant-Id") != row.tenant || got.Get("Authorization") != "") {
 			t.Errorf("%s: the router got %v", name, got)
 		}
 	}
-	if status, _ := rig.ask(at+"/v1/chat/completions", strings.Replace(aChat, "llama-8b", "qwen", 1), "Authorization", "Bearer "+good); status != http.StatusNotFound {
+	if status, _ := rig.ask(at+"/v1/chat/completions", strings.Replace(aChat, "llama-8b", "qwen", 1),
+		"Authorization", "Bearer "+good); status != http.StatusNotFound {
 		t.Errorf("a model that the tenant does not have: %d", status)
 	}
 	if res, err := http.Get(at + "/readyz"); err != nil || res.StatusCode != http.StatusOK {
@@ -356,7 +390,8 @@ func TestRecipesAuthz(t *testing.T) {
 	for _, body := range []string{aChat, long} {
 		status, answer := rig.ask(at, body, "Authorization", "Bearer known", "X-Tenant-Id", "admins")
 		shown := rig.shown()
-		if got := rig.tap.last("/v1/chat/completions").Header.Get("X-Tenant-Id"); status != 200 || got != "research" || shown == "" || len(shown) > 8192 || !strings.HasPrefix(body, shown) {
+		if got := rig.tap.last("/v1/chat/completions").Header.Get("X-Tenant-Id"); status != 200 || got != "research" ||
+			shown == "" || len(shown) > 8192 || !strings.HasPrefix(body, shown) {
 			t.Errorf("%d %s; tenant %q, the service saw %d of %d bytes", status, answer, got, len(shown), len(body))
 		}
 		if status, _ := rig.ask(at, body, "Authorization", "Bearer other"); status != http.StatusForbidden {
@@ -370,16 +405,18 @@ func TestRecipesAuthz(t *testing.T) {
 	}
 }
 
-// TestRecipesRoutes: a path has its priority and comes to the router without its prefix; other paths have none, whatever the client says; copies go to
-// the other router, and clients do not get its answers.
+// TestRecipesRoutes: a path has its priority and comes to the router without its prefix; other paths have none,
+// whatever the client says; copies go to the other router, and clients do not get its answers.
 func TestRecipesRoutes(t *testing.T) {
 	needEnvoy(t)
 	rig := newRecipeRig(t)
 	at := rig.envoy(recipeRoutes)
 	for _, prefix := range []string{"/batch", ""} {
-		status, answer := rig.ask(at+prefix+"/v1/chat/completions", aChat, "X-Tenant-Id", "research", "X-Warmpath-Priority", "high")
+		status, answer := rig.ask(at+prefix+"/v1/chat/completions", aChat, "X-Tenant-Id", "research",
+			"X-Warmpath-Priority", "high")
 		got := rig.tap.last("/v1/chat/completions").Header.Values("X-Warmpath-Priority")
-		if want := map[string]string{"/batch": "low", "": ""}[prefix]; status != 200 || !strings.Contains(answer, `"usage"`) || strings.Join(got, ",") != want {
+		if want := map[string]string{"/batch": "low", "": ""}[prefix]; status != 200 ||
+			!strings.Contains(answer, `"usage"`) || strings.Join(got, ",") != want {
 			t.Errorf("%q: %d %s; priority %q, want %q", prefix, status, answer, got, want)
 		}
 	}
@@ -389,11 +426,13 @@ func TestRecipesRoutes(t *testing.T) {
 	}
 }
 
-// TestRecipesOAuth2Proxy: with the command line of docs/recipes.md, a program's token is its passport, and the router learns whose it is.
+// TestRecipesOAuth2Proxy: with the command line of docs/recipes.md, a program's token is its passport, and the router
+// learns whose it is.
 func TestRecipesOAuth2Proxy(t *testing.T) {
 	program := os.Getenv("WARMPATH_OAUTH2_PROXY")
 	if program == "" {
-		t.Skip("WARMPATH_OAUTH2_PROXY names no oauth2-proxy (go install github.com/oauth2-proxy/oauth2-proxy/v7@latest makes the program)")
+		t.Skip("WARMPATH_OAUTH2_PROXY names no oauth2-proxy (go install " +
+			"github.com/oauth2-proxy/oauth2-proxy/v7@latest makes the program)")
 	}
 	rig := newRecipeRig(t)
 	page, err := os.ReadFile("../../docs/recipes.md")
@@ -403,7 +442,8 @@ func TestRecipesOAuth2Proxy(t *testing.T) {
 	m := regexp.MustCompile("(?s)```sh\n(.*?)```").FindSubmatch(page)
 	at := freeport.Address()
 	script := strings.NewReplacer(
-		"CLIENT_SECRET=...", "CLIENT_SECRET=hush", "oauth2-proxy ", "exec "+program+" --http-address="+at+" --provider-ca-file="+rig.ca.file("ca.pem")+" --redirect-url=http://"+at+"/oauth2/callback ",
+		"CLIENT_SECRET=...", "CLIENT_SECRET=hush", "oauth2-proxy ", "exec "+program+" --http-address="+at+
+			" --provider-ca-file="+rig.ca.file("ca.pem")+" --redirect-url=http://"+at+"/oauth2/callback ",
 		"https://idp.example.com", rig.idp.URL, "http://127.0.0.1:8080", rig.tap.URL,
 	).Replace(string(m[1]))
 	run(t, "sh", "-c", script).await("oauth2-proxy listens", func() bool {
@@ -415,11 +455,14 @@ func TestRecipesOAuth2Proxy(t *testing.T) {
 	})
 	to := "http://" + at + "/v1/chat/completions"
 	token := rig.idp.token(map[string]any{"iss": rig.idp.URL, "email": "ann@example.com", "email_verified": true})
-	status, answer := rig.ask(to, aChat, "Authorization", "Bearer "+token, "X-Forwarded-Email", "eve@example.com", "X-Tenant-Id", "research")
-	if got := rig.tap.last("/v1/chat/completions").Header; status != 200 || strings.Join(got.Values("X-Forwarded-Email"), ",") != "ann@example.com" {
+	status, answer := rig.ask(to, aChat, "Authorization", "Bearer "+token, "X-Forwarded-Email", "eve@example.com",
+		"X-Tenant-Id", "research")
+	if got := rig.tap.last("/v1/chat/completions").Header; status != 200 ||
+		strings.Join(got.Values("X-Forwarded-Email"), ",") != "ann@example.com" {
 		t.Errorf("%d %s; the router got %v", status, answer, got)
 	}
-	if status, _ := rig.ask(to, aChat, "Authorization", "Bearer "+token[:len(token)-4]+"AAAA"); status == http.StatusOK {
+	if status, _ := rig.ask(to, aChat,
+		"Authorization", "Bearer "+token[:len(token)-4]+"AAAA"); status == http.StatusOK {
 		t.Error("a changed token passes")
 	}
 	if status, _ := rig.ask(to, aChat, "X-Forwarded-Email", "eve@example.com"); status == http.StatusOK {

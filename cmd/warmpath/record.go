@@ -31,8 +31,8 @@ func newRecording(cfg *config.Config, b build, log *slog.Logger) (*recording, er
 		_, _ = rand.Read(salt) // never fails
 	}
 	r, err := record.New(record.Config{
-		File: cfg.Record.File, FileBytes: int64(cfg.Record.FileBytes), Files: cfg.Record.Files, Salt: salt, Version: b.Version,
-		PerTenant: cfg.Tenants.CacheSalt,
+		File: cfg.Record.File, FileBytes: int64(cfg.Record.FileBytes), Files: cfg.Record.Files, Salt: salt,
+		Version: b.Version, PerTenant: cfg.Tenants.CacheSalt,
 	}, time.Now(), log)
 	return &recording{Recorder: r}, err
 }

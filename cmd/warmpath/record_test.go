@@ -21,14 +21,15 @@ import (
 func simulated(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, log bytes.Buffer
-	if code := Main(t.Context(), append([]string{"simulate"}, args...), nil, strings.NewReader(""), &out, &log); code != exitOK {
+	if code := Main(t.Context(), append([]string{"simulate"}, args...), nil,
+		strings.NewReader(""), &out, &log); code != exitOK {
 		t.Fatalf("%v: exit code %d, %s", args, code, log.String())
 	}
 	return out.String()
 }
 
-// TestRecordAndReplay: traffic through a router in front of simulated engines is recorded without a word of it, read back as it was,
-// fitted, and replayed on the fleet that this gives with about the hit rate that clients saw.
+// TestRecordAndReplay: traffic through a router in front of simulated engines is recorded without a word of it, read
+// back as it was, fitted, and replayed on the fleet that this gives with about the hit rate that clients saw.
 func TestRecordAndReplay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -73,8 +74,10 @@ func TestRecordAndReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	trace := recording.Trace
-	if len(trace.Turns) != seen.Requests || len(trace.Sessions) != len(conversations) || len(trace.Notes) != 0 || len(recording.Engines) != 3 {
-		t.Fatalf("%d turns of %d conversations, notes %q, engines %+v; want %d of %d", len(trace.Turns), len(trace.Sessions), trace.Notes, recording.Engines, seen.Requests, len(conversations))
+	if len(trace.Turns) != seen.Requests || len(trace.Sessions) != len(conversations) || len(trace.Notes) != 0 ||
+		len(recording.Engines) != 3 {
+		t.Fatalf("%d turns of %d conversations, notes %q, engines %+v; want %d of %d",
+			len(trace.Turns), len(trace.Sessions), trace.Notes, recording.Engines, seen.Requests, len(conversations))
 	}
 	// A later turn of a conversation shares all but the answer and the new question; a first turn the system prompt.
 	if ideal := trace.Demand(16).IdealHitRate(); ideal < seen.HitRate-0.05 || ideal > 0.98 {
@@ -82,7 +85,8 @@ func TestRecordAndReplay(t *testing.T) {
 	}
 
 	fleet := simulated(t, "--fit", name, "--engine", "reference")
-	if strings.Count(fleet, "prefill_rate: ") != 3 || strings.Count(fleet, "cache_tokens: 120000\n    block_tokens: 16") != 3 {
+	if strings.Count(fleet, "prefill_rate: ") != 3 ||
+		strings.Count(fleet, "cache_tokens: 120000\n    block_tokens: 16") != 3 {
 		t.Errorf("the fitted fleet:\n%s", fleet)
 	}
 	fleetFile := filepath.Join(dir, "fleet.yaml")
@@ -97,7 +101,8 @@ func TestRecordAndReplay(t *testing.T) {
 		}
 	}
 	figures := filepath.Join(dir, "f.json")
-	out := simulated(t, "--trace", packed, "--fleet", fleetFile, "--policy", "least_ttft,round_robin", "--json", figures)
+	out := simulated(t, "--trace", packed, "--fleet", fleetFile, "--policy", "least_ttft,round_robin",
+		"--json", figures)
 	if !strings.Contains(out, "(recorded): ") {
 		t.Error(out)
 	}

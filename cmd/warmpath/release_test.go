@@ -28,7 +28,8 @@ func TestRelease(t *testing.T) {
 	}
 	build := at(c, "builds", 0)
 	for key, want := range map[string]string{
-		"goos": "[linux darwin]", "goarch": "[amd64 arm64]", "env": "[CGO_ENABLED=0]", "flags": "[-trimpath -buildvcs=true]", "tags": "[grpcnotrace]", "mod_timestamp": "{{ .CommitTimestamp }}",
+		"goos": "[linux darwin]", "goarch": "[amd64 arm64]", "env": "[CGO_ENABLED=0]",
+		"flags": "[-trimpath -buildvcs=true]", "tags": "[grpcnotrace]", "mod_timestamp": "{{ .CommitTimestamp }}",
 	} {
 		if got := fmt.Sprint(at(build, key)); got != want {
 			t.Errorf("builds: %s is %s, want %s", key, got, want)
@@ -60,8 +61,10 @@ func TestRelease(t *testing.T) {
 
 	unit := strings.Split(read("release/systemd/warmpath.service"), "\n")
 	for _, line := range []string{
-		"Type=notify", "ExecReload=/bin/kill -HUP $MAINPID", "DynamicUser=yes", "NoNewPrivileges=yes", "ProtectSystem=strict", "ProtectHome=yes", "PrivateTmp=yes", "PrivateDevices=yes", "MemoryDenyWriteExecute=yes",
-		"CapabilityBoundingSet=", "RestrictNamespaces=yes", "SystemCallFilter=@system-service", "ExecStart=/usr/bin/warmpath serve -c /etc/warmpath/warmpath.yaml",
+		"Type=notify", "ExecReload=/bin/kill -HUP $MAINPID", "DynamicUser=yes", "NoNewPrivileges=yes",
+		"ProtectSystem=strict", "ProtectHome=yes", "PrivateTmp=yes", "PrivateDevices=yes", "MemoryDenyWriteExecute=yes",
+		"CapabilityBoundingSet=", "RestrictNamespaces=yes", "SystemCallFilter=@system-service",
+		"ExecStart=/usr/bin/warmpath serve -c /etc/warmpath/warmpath.yaml",
 	} {
 		if !slices.Contains(unit, line) {
 			t.Errorf("the unit lacks %s", line)

@@ -107,16 +107,21 @@ func (r *router) reload() (admin.Running, error) {
 	l.seen = versions(r.configFiles()) // before they are read: a later write makes another version
 	g, restart, err := r.nextGeneration()
 	if err != nil {
-		now := l.tell(func(n *admin.Running) { n.Fault, n.FaultAt = strings.ReplaceAll(err.Error(), "\n", "; "), time.Now() })
+		now := l.tell(func(n *admin.Running) {
+			n.Fault, n.FaultAt = strings.ReplaceAll(err.Error(), "\n", "; "), time.Now()
+		})
 		r.meter.Reloaded(metrics.Rejected)
-		r.log.Error("the new configuration has faults; the running one stays in force", "hash", now.Hash, "error", now.Fault)
+		r.log.Error("the new configuration has faults; the running one stays in force",
+			"hash", now.Hash, "error", now.Fault)
 		return now, err
 	}
 	changed := config.Changed(r.current().cfg, g.cfg)
 	r.take(g)
 	l.relog(g.cfg)
 	l.renewAdmin(g)
-	now := l.tell(func(n *admin.Running) { *n = admin.Running{Hash: g.cfg.Hash(), Since: time.Now(), Restart: restart} })
+	now := l.tell(func(n *admin.Running) {
+		*n = admin.Running{Hash: g.cfg.Hash(), Since: time.Now(), Restart: restart}
+	})
 	r.meter.Reloaded(metrics.Applied)
 	r.meter.Configured(now.Hash, now.Since)
 	for _, warning := range g.cfg.Warnings() {

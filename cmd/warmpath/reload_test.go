@@ -108,8 +108,8 @@ func (f *fileRig) ask(key string, tokens int) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-// TestReloadLosesNothing: streams that are open go on to their end while policy, keys and endpoints change under them, and what comes
-// meanwhile is answered.
+// TestReloadLosesNothing: streams that are open go on to their end while policy, keys and endpoints change under them,
+// and what comes meanwhile is answered.
 func TestReloadLosesNothing(t *testing.T) {
 	t.Parallel()
 	_, slow := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 2})
@@ -126,7 +126,8 @@ func TestReloadLosesNothing(t *testing.T) {
 	settled(func() bool { return f.doors.Open() == 8 })
 	before := f.stats()
 	for i := range 6 {
-		text := fmt.Sprintf(reloadable, false, []string{"round_robin", "least_ttft"}[i%2], "one-key", true, slow+", "+other)
+		text := fmt.Sprintf(reloadable, false, []string{"round_robin", "least_ttft"}[i%2],
+			"one-key", true, slow+", "+other)
 		f.write(text)
 		if _, err := f.reload(); err != nil {
 			t.Fatal(err)
@@ -150,11 +151,14 @@ func TestReloadLosesNothing(t *testing.T) {
 		t.Errorf("before %+v, now %+v", before, now)
 	}
 	wg.Wait()
-	if _, got := fetched(t, "GET", f.adminURL+"/admin/endpoints", ""); strings.Contains(got, slow) && !strings.Contains(got, `"gone": true`) {
+	if _, got := fetched(t, "GET", f.adminURL+"/admin/endpoints", ""); strings.Contains(got, slow) &&
+		!strings.Contains(got, `"gone": true`) {
 		t.Errorf("an endpoint that is no longer declared is there: %s", got)
 	}
 	_, got := fetched(t, "GET", f.adminURL+"/metrics", "")
-	for _, want := range []string{`warmpath_config_reloads_total{result="applied"} 7`, `warmpath_config_info{hash="` + now.Hash + `"}`} {
+	for _, want := range []string{
+		`warmpath_config_reloads_total{result="applied"} 7`, `warmpath_config_info{hash="` + now.Hash + `"}`,
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the metrics lack %s", want)
 		}
@@ -199,7 +203,8 @@ func TestReloadIsWholeOrNot(t *testing.T) {
 			t.Errorf("the running configuration has changed: %d %s", status, got)
 		}
 	}
-	f.write(strings.NewReplacer("listen: 127.0.0.1:0", "listen: 127.0.0.1:1", "one-key", "two-key").Replace(good) + "timeouts: {keep_alive: 3s}\n")
+	f.write(strings.NewReplacer("listen: 127.0.0.1:0", "listen: 127.0.0.1:1", "one-key", "two-key").Replace(good) +
+		"timeouts: {keep_alive: 3s}\n")
 	status, got := fetched(t, "POST", f.adminURL+"/admin/reload", "")
 	if status != 200 || !strings.Contains(got, "timeouts.keep_alive") {
 		t.Errorf("%d %s", status, got)
@@ -210,7 +215,8 @@ func TestReloadIsWholeOrNot(t *testing.T) {
 	if status, got := f.ask("two-key", 2); status != 200 {
 		t.Errorf("the rest was not taken: %d %s", status, got)
 	}
-	if status, got := fetched(t, "GET", f.adminURL+"/admin/config", ""); status != 200 || !strings.Contains(got, `"listen": "127.0.0.1:0"`) {
+	if status, got := fetched(t, "GET", f.adminURL+"/admin/config", ""); status != 200 ||
+		!strings.Contains(got, `"listen": "127.0.0.1:0"`) {
 		t.Errorf("the configuration in force: %d %s", status, got)
 	}
 }
@@ -247,10 +253,14 @@ func TestReloadParts(t *testing.T) {
 	dir := t.TempDir()
 	plain := fmt.Sprintf(reloadable, false, "least_ttft", "k", false, engine)
 	f := newFileRig(t, plain)
-	parts := "access_log: " + filepath.Join(dir, "a.jsonl") + "\nrecord: {file: " + filepath.Join(dir, "r.jsonl") + "}\nexplain: {file: " + filepath.Join(dir, "x.jsonl") + "}\nshadow: round_robin\nlog: {level: debug, format: json, requests: true}\n" +
+	parts := "access_log: " + filepath.Join(dir, "a.jsonl") +
+		"\nrecord: {file: " + filepath.Join(dir, "r.jsonl") + "}\nexplain: {file: " + filepath.Join(dir, "x.jsonl") +
+		"}\nshadow: round_robin\nlog: {level: debug, format: json, requests: true}\n" +
 		"metrics: {compatible: [trtllm]}\nsessions: {max: 10, hash_only: true}\nmodels: {aliases: {fast: m}}\n"
 	for i := range 3 {
-		for _, text := range []string{plain + parts, plain + strings.Replace(parts, "round_robin", "random", 1), plain} {
+		for _, text := range []string{
+			plain + parts, plain + strings.Replace(parts, "round_robin", "random", 1), plain,
+		} {
 			f.write(text)
 			if _, err := f.reload(); err != nil {
 				t.Fatal(i, err)
@@ -270,7 +280,8 @@ func TestReloadParts(t *testing.T) {
 		}
 		_ = file.Close()
 	}
-	if _, got := fetched(t, "GET", f.adminURL+"/metrics", ""); strings.Contains(got, "warmpath_record_lines_total{") || strings.Contains(got, "warmpath_shadow") {
+	if _, got := fetched(t, "GET", f.adminURL+"/metrics", ""); strings.Contains(got, "warmpath_record_lines_total{") ||
+		strings.Contains(got, "warmpath_shadow") {
 		t.Error("parts that were turned off are still counted")
 	}
 }

@@ -41,7 +41,10 @@ func (r *router) join(cfg *config.Config, l net.Listener) error {
 	}
 	p := &replicas{}
 	p.configured(cfg)
-	c := ring.Config{Fleet: cfg.Peers.Fleet, Secret: secret, Transport: transport, Policy: p.policy.Load, Memory: &p.memory, Limits: r.limits, Log: r.log}
+	c := ring.Config{
+		Fleet: cfg.Peers.Fleet, Secret: secret, Transport: transport, Policy: p.policy.Load, Memory: &p.memory,
+		Limits: r.limits, Log: r.log,
+	}
 	if redis, ok := transport.(*ring.Redis); ok && cfg.Peers.Redis.Keep {
 		kept := cfg.Sessions.WithDefaults()
 		c.Store, c.KeepFor, c.KeepMost, p.close = redis, kept.IdleTTL, kept.Max, redis.Close
@@ -175,7 +178,8 @@ func (p *replicas) handler() http.Handler {
 func (p *replicas) Replicas() metrics.Fleet {
 	s := p.group.Status()
 	f := metrics.Fleet{
-		Sent: s.Sent, Received: s.Received, SentBytes: s.SentBytes, ReceivedBytes: s.ReceivedBytes, Refused: s.Bad, Gaps: s.Lost,
+		Sent: s.Sent, Received: s.Received, SentBytes: s.SentBytes, ReceivedBytes: s.ReceivedBytes, Refused: s.Bad,
+		Gaps: s.Lost,
 	}
 	if k := s.Kept; k != nil {
 		f.Kept, f.KeptDropped, f.KeptFailed = k.Written, k.Dropped, k.Failed

@@ -64,7 +64,8 @@ func strictHelp(root *cobra.Command) {
 			}
 		case "completion":
 			c.Short = "Write command completion for a shell"
-			c.Long = "completion prints a script that completes commands, flags and their values. completion SHELL --help says how to install it."
+			c.Long = "completion prints a script that completes commands, flags and their values. " +
+				"completion SHELL --help says how to install it."
 			c.Example = `  source <(warmpath completion bash)
   source <(warmpath completion zsh)
   warmpath completion fish | source`
@@ -77,8 +78,8 @@ func strictHelp(root *cobra.Command) {
 // commands lists the commands, in the order of --help.
 func commands(e env) []*cobra.Command {
 	all := []*cobra.Command{
-		serveCommand(e), extprocCommand(e), demoCommand(e), checkCommand(e), engineCommand(e), benchCommand(e), simulateCommand(e), policiesCommand(e), versionCommand(e),
-		initCommand(e), keyCommand(e), manCommand(e),
+		serveCommand(e), extprocCommand(e), demoCommand(e), checkCommand(e), engineCommand(e), benchCommand(e),
+		simulateCommand(e), policiesCommand(e), versionCommand(e), initCommand(e), keyCommand(e), manCommand(e),
 	}
 	for _, c := range all {
 		if c.Args == nil {

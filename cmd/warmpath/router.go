@@ -72,7 +72,10 @@ type router struct {
 // startOn makes all parts of a router and runs them, on inherited sockets where there are some. Faults of the
 // configuration or the listeners are a usageError.
 func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log *slog.Logger) (*router, error) {
-	r := &router{build: b, log: log, peers: peers{log: log}, failed: make(chan error, 4), started: make(chan struct{}), tally: admin.NewTally(), streams: admin.NewStreams(), limits: quota.New(time.Now(), quota.Config{})}
+	r := &router{
+		build: b, log: log, peers: peers{log: log}, failed: make(chan error, 4), started: make(chan struct{}),
+		tally: admin.NewTally(), streams: admin.NewStreams(), limits: quota.New(time.Now(), quota.Config{}),
+	}
 	o, err := open(cfg, held, log)
 	if err != nil {
 		return nil, usageError(err)
@@ -147,7 +150,8 @@ func (r *router) publish(d route.Declared) {
 		all = append(all, s.Endpoint)
 		at := place{s.Endpoint.URL, s.Endpoint.Part}
 		if first, twice := seen[at]; twice {
-			r.log.Warn("two endpoints are the same engine, which gets two shares of the traffic", "endpoint", s.Endpoint.Name, "also", first, "url", at.url)
+			r.log.Warn("two endpoints are the same engine, which gets two shares of the traffic",
+				"endpoint", s.Endpoint.Name, "also", first, "url", at.url)
 		}
 		seen[at] = s.Endpoint.Name
 	}
@@ -309,8 +313,8 @@ func (r *router) taken(name string) bool {
 	return false
 }
 
-// startWait bounds how long requests wait for a router that starts. An engine that answers no probe counts as down before,
-// after probe.timeout.
+// startWait bounds how long requests wait for a router that starts. An engine that answers no probe counts as down
+// before, after probe.timeout.
 const startWait = 5 * time.Second
 
 // waitReady waits until the fleet is known, for at most the given time: each source of endpoints has named some, each

@@ -63,7 +63,8 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	select {
 	case <-ctx.Done():
 		// in JSON a duration would be a number
-		log.Info("stopping: no new requests, running ones are completed", "deadline", r.current().cfg.Timeouts.Drain.String())
+		log.Info("stopping: no new requests, running ones are completed",
+			"deadline", r.current().cfg.Timeouts.Drain.String())
 	case err = <-r.failed:
 	}
 	notify(daemon.SdNotifyStopping)

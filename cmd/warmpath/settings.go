@@ -66,16 +66,23 @@ func (s *settings) add(cmd *cobra.Command) {
 	f.StringVarP(&s.file, "config", "c", "", "configuration `FILE` (YAML or JSON); also $"+config.FileVariable)
 	f.StringVar(&s.trtllm, "trtllm-config", "", "the `FILE` of trtllm-serve disaggregated, instead of --config")
 	f.String("listen", d.Listen, "`ADDRESS` for clients' requests")
-	f.StringArrayVar(&s.endpoints, "endpoint", nil, "engine `URL`, repeatable; options follow after commas: weight=2, name=a, kind=vllm, ranks=4, models=m1+m2, ...")
+	f.StringArrayVar(&s.endpoints, "endpoint", nil, "engine `URL`, repeatable; options follow after commas: "+
+		"weight=2, name=a, kind=vllm, ranks=4, models=m1+m2, ...")
 	f.String("policy", d.Policy.Name, "`NAME` of the policy that chooses the endpoint")
 	f.String("admin", d.Admin.Listen, "`ADDRESS` for metrics and the admin API; off for none")
-	f.StringArrayVar(&s.aliases, "model-alias", nil, "`NAME=MODEL[,MODEL...]`, repeatable: another name for models; * for every unknown name")
-	f.StringArrayVar(&s.prefill, "prefill", nil, "engine `URL` that computes prompts for others, repeatable; options as of --endpoint")
-	f.StringArrayVar(&s.decode, "decode", nil, "engine `URL` that generates answers to prompts computed by others, repeatable; options as of --endpoint")
-	f.String("disagg-when", d.Disaggregation.When, "`WHEN` requests are split over --prefill and --decode: time, always, never, tokens or uncached; free needs no roles")
+	f.StringArrayVar(&s.aliases, "model-alias", nil,
+		"`NAME=MODEL[,MODEL...]`, repeatable: another name for models; * for every unknown name")
+	f.StringArrayVar(&s.prefill, "prefill", nil,
+		"engine `URL` that computes prompts for others, repeatable; options as of --endpoint")
+	f.StringArrayVar(&s.decode, "decode", nil,
+		"engine `URL` that generates answers to prompts computed by others, repeatable; options as of --endpoint")
+	f.String("disagg-when", d.Disaggregation.When, "`WHEN` requests are split over --prefill and --decode: time, "+
+		"always, never, tokens or uncached; free needs no roles")
 	f.String("disagg-threshold", "0", "`TOKENS` for --disagg-when tokens and uncached")
-	f.String("disagg-connector", "", "`NAME` of the protocol by which KV cache is handed over: "+strings.Join(handover.Names(), ", ")+"; empty follows the kind of engine")
-	f.String("peers", "", "`HOST:PORT[,HOST:PORT...]` of other routers before the same engines, or dns://NAME:PORT that has an address for each, with --peer-listen; or redis://HOST:PORT/DB")
+	f.String("disagg-connector", "", "`NAME` of the protocol by which KV cache is handed over: "+
+		strings.Join(handover.Names(), ", ")+"; empty follows the kind of engine")
+	f.String("peers", "", "`HOST:PORT[,HOST:PORT...]` of other routers before the same engines, "+
+		"or dns://NAME:PORT that has an address for each, with --peer-listen; or redis://HOST:PORT/DB")
 	f.String("peer-listen", "", "`ADDRESS` at which other routers reach this one")
 	f.String("extproc", "", "`ADDRESS` at which Envoy or a gateway asks where to send requests (external processing)")
 	f.String("shadow", "", "`NAME[,NAME...]` of shadow policies, evaluated but not applied; see explain --shadow")
@@ -83,13 +90,17 @@ func (s *settings) add(cmd *cobra.Command) {
 	f.String("log-level", d.Log.Level, "`LEVEL`: debug, info, warn or error")
 	f.String("log-format", d.Log.Format, "`FORMAT`: text or json")
 	f.Bool("log-requests", d.Log.Requests, "log one line for each request")
-	f.String("disagg-preset", "", "`NAME`: stack.conditional splits as production-stack PR 890, by the next three flags, which are its own")
+	f.String("disagg-preset", "",
+		"`NAME`: stack.conditional splits as production-stack PR 890, by the next three flags, which are its own")
 	f.String("routing-threshold", "0", "`TOKENS` from which stack.conditional splits a prompt; 0 splits all")
-	f.String("load-balancing-strategy", "", "`NAME` of stack.conditional's load balancing: round_robin (default) or least_loaded")
+	f.String("load-balancing-strategy", "",
+		"`NAME` of stack.conditional's load balancing: round_robin (default) or least_loaded")
 	f.String("disagg-connector-type", "", "`NAME` of stack.conditional's connector: nixl (default) or lmcache")
 	f.String("decoder-host", "", "`HOST` at which lmcache's single decoder receives; empty takes the host of its URL")
-	f.String("decoder-init-port", "", "`PORT[,PORT...]` at which a decoder of lmcache initialises transfers, one for each tensor-parallel rank")
-	f.String("decoder-alloc-port", "", "`PORT[,PORT...]` at which a decoder of lmcache allocates, one for each tensor-parallel rank")
+	f.String("decoder-init-port", "",
+		"`PORT[,PORT...]` at which a decoder of lmcache initialises transfers, one for each tensor-parallel rank")
+	f.String("decoder-alloc-port", "",
+		"`PORT[,PORT...]` at which a decoder of lmcache allocates, one for each tensor-parallel rank")
 	f.String("decoder-registry", "", "JSON, or a `FILE` of it, that says where each decoder of lmcache receives")
 
 	complete := func(flag string, values ...cobra.Completion) {
@@ -214,7 +225,9 @@ func (s *settings) overrides() ([]config.Override, error) {
 		if !ok || name == "" || models == "" {
 			return nil, fmt.Errorf("--model-alias: %q is not NAME=MODEL[,MODEL...]", a)
 		}
-		out = append(out, config.Override{Path: []string{"models", "aliases", name}, Text: models, From: "--model-alias"})
+		out = append(out, config.Override{
+			Path: []string{"models", "aliases", name}, Text: models, From: "--model-alias",
+		})
 	}
 	return out, nil
 }
@@ -224,7 +237,12 @@ func (s *settings) declared() (declared []string, from string, err error) {
 	for _, of := range []struct {
 		flag, options string
 		urls          []string
-	}{{"engine", "", s.urls}, {"--endpoint", "", s.endpoints}, {"--prefill", ",role=prefill", s.prefill}, {"--decode", ",role=decode", s.decode}} {
+	}{
+		{"engine", "", s.urls},
+		{"--endpoint", "", s.endpoints},
+		{"--prefill", ",role=prefill", s.prefill},
+		{"--decode", ",role=decode", s.decode},
+	} {
 		for _, text := range of.urls {
 			if strings.TrimSpace(text) == "" {
 				return nil, "", fmt.Errorf("%s: needs a URL", of.flag)
@@ -257,7 +275,8 @@ func loadTRTLLM(e env, path string, overrides []config.Override) (config.Config,
 		return config.Config{}, nil, err
 	}
 	if id, ok := e.lookup(processVariable); ok {
-		overrides = append([]config.Override{{Path: []string{"trtllm", "process_id"}, Text: id, From: processVariable}}, overrides...)
+		overrides = append([]config.Override{{Path: []string{"trtllm", "process_id"}, Text: id, From: processVariable}},
+			overrides...)
 	}
 	cfg, err := config.Parse(fmt.Sprintf("(from %s)", name), result.YAML, e.vars, overrides...)
 	return cfg, result.Missing, err

@@ -91,7 +91,10 @@ func (s *shadows) compare() func() []admin.Beside {
 	return func() []admin.Beside {
 		r := s.Report()
 		world := func(policy string, w *shadowcore.World) admin.Beside {
-			return admin.Beside{Policy: policy, Turns: w.Turns, TTFTMs: w.TTFTMs, PromptTokens: w.PromptTokens, CachedTokens: w.CachedTokens}
+			return admin.Beside{
+				Policy: policy, Turns: w.Turns, TTFTMs: w.TTFTMs, PromptTokens: w.PromptTokens,
+				CachedTokens: w.CachedTokens,
+			}
 		}
 		out := []admin.Beside{world(r.Policy, &r.Acting)}
 		for i := range r.Shadows {

@@ -37,8 +37,8 @@ func (r *rig) shadowReport(t *testing.T, decisions uint64) shadow.Report {
 	return got
 }
 
-// TestShadowsOfLiveTraffic: round robin decides, a policy that keeps conversations together looks on. What it says it would have done is
-// told by the admin API, the command and the metrics.
+// TestShadowsOfLiveTraffic: round robin decides, a policy that keeps conversations together looks on. What it says it
+// would have done is told by the admin API, the command and the metrics.
 func TestShadowsOfLiveTraffic(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 4, func(c *config.Config) {
@@ -58,10 +58,12 @@ func TestShadowsOfLiveTraffic(t *testing.T) {
 	}
 	cached := func(w *shadowcore.World) float64 { return float64(w.CachedTokens) / float64(w.PromptTokens) }
 	if got.Acting.Turns == 0 || cached(&warm.Apart) < cached(&got.Acting)+0.05 {
-		t.Errorf("cached %.2f for least_ttft, %.2f for round_robin, which decides", cached(&warm.Apart), cached(&got.Acting))
+		t.Errorf("cached %.2f for least_ttft, %.2f for round_robin, which decides",
+			cached(&warm.Apart), cached(&got.Acting))
 	}
 	code, out, log := r.explain(t, "--shadow")
-	if code != exitOK || !strings.Contains(out, "round_robin (decides)") || !strings.Contains(out, fmt.Sprintf("%d decisions were shown to 2 other policies", got.Decisions)) {
+	if code != exitOK || !strings.Contains(out, "round_robin (decides)") ||
+		!strings.Contains(out, fmt.Sprintf("%d decisions were shown to 2 other policies", got.Decisions)) {
 		t.Errorf("exit code %d, %s\n%s", code, log, out)
 	}
 	t.Log("\n" + out)
@@ -70,16 +72,21 @@ func TestShadowsOfLiveTraffic(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if body, _ := io.ReadAll(res.Body); !strings.Contains(string(body), `warmpath_shadow_decisions_total{choice="differs",policy="least_ttft"}`) {
+	if body, _ := io.ReadAll(res.Body); !strings.Contains(string(body),
+		`warmpath_shadow_decisions_total{choice="differs",policy="least_ttft"}`) {
 		t.Error("the metrics do not tell of shadows")
 	}
 }
 
-// TestShadowsChangeNothing: a policy that does not read prompts decides on the same figures with shadows that do beside it.
+// TestShadowsChangeNothing: a policy that does not read prompts decides on the same figures with shadows that do beside
+// it.
 func TestShadowsChangeNothing(t *testing.T) {
 	for _, shadows := range [][]string{nil, {"least_ttft", "smg.cache_aware"}} {
-		r := newRig(t, 2, func(c *config.Config) { c.Policy.Name, c.Shadow.Policies, c.ByContent = "least_tokens", shadows, false })
-		for i := range 4 { // other conversations with the same prompt: only a reader of prompts expects to find it cached
+		r := newRig(t, 2, func(c *config.Config) {
+			c.Policy.Name, c.Shadow.Policies, c.ByContent = "least_tokens", shadows, false
+		})
+		// other conversations with the same prompt: only a reader of prompts expects to find it cached
+		for i := range 4 {
 			r.ask(t, fmt.Sprint("r", i), "same", 200)
 		}
 		for i := range 4 {
@@ -95,7 +102,9 @@ func TestShadowsChangeNothing(t *testing.T) {
 				}
 			}
 			if err := json.Unmarshal([]byte(line), &d); err != nil || d.Predicted.CachedTokens != 0 {
-				t.Errorf("shadows %v: %d cached tokens predicted (%v): the books know what only shadows were to be told", shadows, d.Predicted.CachedTokens, err)
+				t.Errorf(
+					"shadows %v: %d cached tokens predicted (%v): the books know what only shadows were to be told",
+					shadows, d.Predicted.CachedTokens, err)
 			}
 		}
 		if lines != 4 {

@@ -27,8 +27,8 @@ import (
 
 func simulateCommand(e env) *cobra.Command {
 	o := simulateOptions{
-		policies: []string{"round_robin", "least_tokens", "consistent_hash", "session", "least_ttft"}, endpoints: 8, engine: "reference",
-		routers: 1, load: 0.7, seed: 1, repeat: 1, jobs: runtime.GOMAXPROCS(0),
+		policies: []string{"round_robin", "least_tokens", "consistent_hash", "session", "least_ttft"}, endpoints: 8,
+		engine: "reference", routers: 1, load: 0.7, seed: 1, repeat: 1, jobs: runtime.GOMAXPROCS(0),
 		transfer: simrig.DefaultTransfer(),
 		slo:      figures.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, share: 0.9,
 	}
@@ -78,38 +78,55 @@ values are compared side by side. docs/simulate.md explains the figures.`,
 	f.StringVar(&o.trace, "trace", "", "file to replay; - is standard input")
 	f.StringVar(&o.format, "format", "", "mooncake, agents or recorded; empty tells them apart by their keys")
 	f.StringVar(&o.fit, "fit", "", "recording to fit engines to; prints a fleet for --fleet. - is standard input")
-	f.StringSliceVar(&o.generate, "generate", nil, "draw the traffic instead of reading a trace: "+strings.Join(simtrace.GeneratorKeys(), ", "))
-	f.StringSliceVar(&o.policies, "policy", o.policies, "policies to compare; oracle knows the engines and is for reference")
+	f.StringSliceVar(&o.generate, "generate", nil,
+		"draw the traffic instead of reading a trace: "+strings.Join(simtrace.GeneratorKeys(), ", "))
+	f.StringSliceVar(&o.policies, "policy", o.policies,
+		"policies to compare; oracle knows the engines and is for reference")
 	f.Lookup("policy").DefValue = strings.Join(o.policies, ", ")
 	f.IntVar(&o.endpoints, "endpoints", o.endpoints, "simulated engines")
 	f.StringVar(&o.engine, "engine", o.engine, "kind of engine: "+strings.Join(fleetfile.Kinds(), ", "))
 	f.IntVar(&o.cacheTokens, "cache-tokens", 0, "KV cache of each engine in tokens; 0 takes that of the kind")
 	f.BoolVar(&o.mixed, "mixed", false, "every fourth engine at a third of the speed")
-	f.BoolVar(&o.inStep, "in-step", false, "the engines are attention data-parallel ranks of one: each step takes as long as the slowest of them")
-	f.StringVar(&o.fleetFile, "fleet", "", "YAML file that describes each engine, instead of --endpoints, --engine, --cache-tokens and --mixed")
+	f.BoolVar(&o.inStep, "in-step", false,
+		"the engines are attention data-parallel ranks of one: each step takes as long as the slowest of them")
+	f.StringVar(&o.fleetFile, "fleet", "",
+		"YAML file that describes each engine, instead of --endpoints, --engine, --cache-tokens and --mixed")
 	simulateSplitFlags(c, &o)
 	f.IntVar(&o.routers, "routers", o.routers, "routers side by side, each with an even share of the requests")
-	f.StringVar(&o.staleness, "staleness", "none", "how late routers side by side hear what the others decide and see, such as 50ms; none: never")
-	f.StringSliceVar(&o.queues, "queue", []string{config.QueueAuto}, "whether prompts wait at the router, auto, on or off (queue.mode); several with commas between are compared")
-	f.DurationVar(&o.ahead, "queue-ahead", route.DefaultAhead, "work of prompts that an engine is sent in advance where prompts wait at the router (queue.ahead); 0 for no queue")
-	f.IntVar(&o.tenantRunning, "tenant-running", 0, "requests of each tenant at engines at one time, others wait (tenants.each.running); 0 for any number")
+	f.StringVar(&o.staleness, "staleness", "none",
+		"how late routers side by side hear what the others decide and see, such as 50ms; none: never")
+	f.StringSliceVar(&o.queues, "queue", []string{config.QueueAuto},
+		"whether prompts wait at the router, auto, on or off (queue.mode); several with commas between are compared")
+	f.DurationVar(&o.ahead, "queue-ahead", route.DefaultAhead, "work of prompts that an engine is sent in advance "+
+		"where prompts wait at the router (queue.ahead); 0 for no queue")
+	f.IntVar(&o.tenantRunning, "tenant-running", 0,
+		"requests of each tenant at engines at one time, others wait (tenants.each.running); 0 for any number")
 	f.Float64Var(&o.load, "load", o.load, "work that an unlimited cache leaves, as a share of the fleet's capacity")
-	f.Float64Var(&o.speed, "speed", 0, "how many times as fast as recorded, instead of --load; for sessions, the times between their turns")
+	f.Float64Var(&o.speed, "speed", 0,
+		"how many times as fast as recorded, instead of --load; for sessions, the times between their turns")
 	f.Uint64Var(&o.seed, "seed", o.seed, "seed of arrivals and of chance in policies")
-	f.IntVar(&o.clients, "clients", 0, "conversations at one time, instead of --load: the next begins when one ends; 0 uses --load")
+	f.IntVar(&o.clients, "clients", 0,
+		"conversations at one time, instead of --load: the next begins when one ends; 0 uses --load")
 	f.StringVar(&o.ids, "ids", "", "true or false: whether clients send conversation ids; empty follows the policy")
 	f.IntVar(&o.repeat, "repeat", o.repeat, "how often each session of agents is played, as different conversations")
 	f.IntVar(&o.half, "half", 0, "1 or 2: play one half of the conversations, to tune on the other; 0 plays all")
 	f.DurationVar(&o.maxDelay, "max-delay", 0, "longest time between turns of a session; 0 as recorded")
-	f.DurationVar(&o.horizon, "for", 0, "end the run then, with --clients; the seed draws the order of conversations. 0 plays all")
+	f.DurationVar(&o.horizon, "for", 0,
+		"end the run then, with --clients; the seed draws the order of conversations. 0 plays all")
 	f.BoolVar(&o.misses, "misses", false, "say for which causes prompts were not in the cache, in turns and tokens")
-	f.BoolVar(&o.admission, "admission", true, "where prompts wait at the router, hold turns back while memory for conversations is short (admission)")
+	f.BoolVar(&o.admission, "admission", true,
+		"where prompts wait at the router, hold turns back while memory for conversations is short (admission)")
 	f.DurationVar(&o.slo.TTFT, "slo-ttft", o.slo.TTFT, "time to first token that a good turn keeps")
 	f.DurationVar(&o.slo.ITL, "slo-itl", o.slo.ITL, "mean gap between tokens that a good turn keeps")
-	f.BoolVar(&o.find, "find-endpoints", false, "find the fewest engines with which --slo-share of the turns are good, at the recorded rate times --speed, or with --clients")
-	f.Float64Var(&o.share, "slo-share", o.share, "share of turns that are to keep --slo-ttft and --slo-itl, with --find-endpoints")
-	f.StringArrayVar(&o.set, "set", nil, "an option of a policy, POLICY.OPTION=VALUE; several values with commas between are compared (repeatable)")
-	f.StringSliceVar(&o.without, "without", nil, "learnt mechanisms to switch off, to measure their worth (docs/mechanisms.md): "+strings.Join(ablation.Names(), ", "))
+	f.BoolVar(&o.find, "find-endpoints", false, "find the fewest engines with which --slo-share of the turns are "+
+		"good, at the recorded rate times --speed, or with --clients")
+	f.Float64Var(&o.share, "slo-share", o.share,
+		"share of turns that are to keep --slo-ttft and --slo-itl, with --find-endpoints")
+	f.StringArrayVar(&o.set, "set", nil,
+		"an option of a policy, POLICY.OPTION=VALUE; several values with commas between are compared (repeatable)")
+	f.StringSliceVar(&o.without,
+		"without", nil, "learnt mechanisms to switch off, to measure their worth (docs/mechanisms.md): "+
+			strings.Join(ablation.Names(), ", "))
 	f.IntVar(&o.jobs, "jobs", o.jobs, "policies computed at a time")
 	f.Lookup("jobs").DefValue = "processors" // the same in help and manual on every machine
 	f.StringVar(&o.json, "json", "", "write the figures as JSON, an object for each policy; - is standard output")
@@ -136,10 +153,14 @@ func noResults(c *cobra.Command, args []string) error {
 // simulateCompletions completes the values of flags.
 func simulateCompletions(c *cobra.Command) {
 	completePolicies(c)
-	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"mooncake", "agents", "recorded"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(fleetfile.Kinds(), cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("without", cobra.FixedCompletions(ablation.Names(), cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("ids", cobra.FixedCompletions([]string{"true", "false"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"mooncake", "agents", "recorded"},
+		cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("engine",
+		cobra.FixedCompletions(fleetfile.Kinds(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("without",
+		cobra.FixedCompletions(ablation.Names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("ids",
+		cobra.FixedCompletions([]string{"true", "false"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // check reports every fault of the flags that can be found without reading a file.
@@ -159,7 +180,8 @@ func (o *simulateOptions) check(changed func(flag string) bool) error {
 		fault(name == "", "--policy has an empty name")
 		fault(slices.Contains(o.policies[:i], name), "--policy names %s twice", name)
 	}
-	fault(o.endpoints < 1 || o.endpoints > simrig.Most, "--endpoints must be in 1..%d, got %d", simrig.Most, o.endpoints)
+	fault(o.endpoints < 1 || o.endpoints > simrig.Most, "--endpoints must be in 1..%d, got %d",
+		simrig.Most, o.endpoints)
 	fault(o.routers < 1 || o.routers > 1024, "--routers must be in 1..1024, got %d", o.routers)
 	_, _, err := o.shared()
 	fault(err != nil, "--staleness: %v", err)
@@ -171,8 +193,10 @@ func (o *simulateOptions) check(changed func(flag string) bool) error {
 		fault(known && slices.Contains(o.queues[:i], mode), "--queue has %s twice", mode)
 	}
 	fault(o.ahead < 0, "--queue-ahead is %v, must not be negative", o.ahead)
-	fault(changed("staleness") && o.staleness != "none" && o.routers < 2, "--staleness has no meaning with one router; give --routers")
-	fault(!(o.load >= 0) || o.load > 100 || changed("load") && o.load == 0, "--load must be above 0 and at most 100, got %v", o.load)
+	fault(changed("staleness") && o.staleness != "none" && o.routers < 2,
+		"--staleness has no meaning with one router; give --routers")
+	fault(!(o.load >= 0) || o.load > 100 || changed("load") && o.load == 0,
+		"--load must be above 0 and at most 100, got %v", o.load)
 	fault(changed("speed") && !(o.speed > 0 && o.speed <= 1e6), "--speed must be above 0, got %v", o.speed)
 	fault(o.clients < 0, "--clients must not be negative, got %d", o.clients)
 	fault(o.horizon < 0, "--for must not be negative, got %v", o.horizon)
@@ -181,7 +205,8 @@ func (o *simulateOptions) check(changed func(flag string) bool) error {
 	fault(o.ids != "" && o.ids != "true" && o.ids != "false", "--ids must be true or false, got %q", o.ids)
 	fault(o.repeat < 1 || o.repeat > 1000, "--repeat must be in 1..1000, got %d", o.repeat)
 	fault(o.half < 0 || o.half > 2, "--half must be 0, 1 or 2, got %d", o.half)
-	fault(o.maxDelay < 0 || o.slo.TTFT < 0 || o.slo.ITL < 0, "--max-delay, --slo-ttft and --slo-itl must not be negative")
+	fault(o.maxDelay < 0 || o.slo.TTFT < 0 || o.slo.ITL < 0,
+		"--max-delay, --slo-ttft and --slo-itl must not be negative")
 	errs = append(errs, o.checkSplit(changed), o.checkSettings(), o.checkFind(changed))
 	fault(o.cacheTokens < 0, "--cache-tokens must not be negative, got %d", o.cacheTokens)
 	if _, err := ablation.Of(o.without...); err != nil {
@@ -222,14 +247,16 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 		return usageError(errors.New("give either --load or --speed: both set the times of this trace's requests"))
 	}
 	if o.clients > 0 && !trace.Closed {
-		return usageError(fmt.Errorf("--clients: the requests of %s have recorded times; only sessions begin one after another", o.trace))
+		return usageError(fmt.Errorf(
+			"--clients: the requests of %s have recorded times; only sessions begin one after another", o.trace))
 	}
 	if err := o.checkRoles(c.Flags().Changed, fleet); err != nil {
 		return usageError(err)
 	}
 	unfit := simrun.Unfit(trace, fleet)
 	if unfit > 0 && unfit == len(trace.Turns) {
-		return usageError(fmt.Errorf("no request of %s fits the KV cache of an engine, prompt and answer together", trace.Name))
+		return usageError(fmt.Errorf("no request of %s fits the KV cache of an engine, prompt and answer together",
+			trace.Name))
 	}
 	runs := o.runs(trace, fleet)
 	shown := fleet
@@ -246,14 +273,15 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 	}
 	simreport.Introduce(talk, trace, shown, plan)
 	if o.clients > 0 {
-		fmt.Fprintf(talk, "%d conversations at one time, regardless of the load: the next begins when one ends.\n", o.clients)
+		fmt.Fprintf(talk, "%d conversations at one time, regardless of the load: the next begins when one ends.\n",
+			o.clients)
 	}
 	if engines != "" {
 		fmt.Fprintln(talk, engines)
 	}
 	if blind := o.blind(); len(blind) > 0 {
-		fmt.Fprintf(talk, "Warning: %s cannot tell first turns from later ones without conversation ids; leave out --ids, or give --ids=true.\n",
-			strings.Join(blind, ", "))
+		fmt.Fprintf(talk, "Warning: %s cannot tell first turns from later ones without conversation ids; "+
+			"leave out --ids, or give --ids=true.\n", strings.Join(blind, ", "))
 	}
 	if legend := o.legend(); legend != "" {
 		fmt.Fprintln(talk, legend)
@@ -280,10 +308,12 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 // part is the half of the traffic to play, repeated as often as is asked for.
 func (o *simulateOptions) part(t *simtrace.Trace) (*simtrace.Trace, error) {
 	if o.repeat > 1 && !t.Closed {
-		return nil, fmt.Errorf("--repeat: the requests of %s have recorded times; only traces of sessions can be repeated", o.trace)
+		return nil, fmt.Errorf(
+			"--repeat: the requests of %s have recorded times; only traces of sessions can be repeated", o.trace)
 	}
 	if o.maxDelay > 0 && !t.Closed {
-		return nil, fmt.Errorf("--max-delay: the requests of %s have recorded times; only turns of sessions wait for one another", o.trace)
+		return nil, fmt.Errorf(
+			"--max-delay: the requests of %s have recorded times; only turns of sessions wait for one another", o.trace)
 	}
 	if o.half > 0 {
 		t = t.Half(o.half)
@@ -321,12 +351,16 @@ func (o *simulateOptions) runs(trace *simtrace.Trace, fleet simrig.Fleet) []*sim
 			make, _ := policy.New(v.config)
 			content := !oracle && policy.ReadsContent(v.config)
 			for _, way := range o.ways(fleet) {
-				out = append(out, &simrun.Run{SLO: o.slo, Label: v.label, Options: v.set, Way: way.name, Replay: drive.Replay{
-					Standing: o.standing(), Without: without, Queue: v.queue, Disaggregation: way.Disaggregation, Transfer: o.transfer,
-					Trace: trace, Fleet: fleet, Policy: make, Oracle: oracle, Content: content, IDs: o.named(v.config, oracle),
-					Routers: o.routers, Share: share, Staleness: staleness, Load: o.load, Speed: o.speed, Clients: o.clients,
-					MaxDelay: o.maxDelay, Horizon: o.horizon, Seed: o.seed, Admission: o.admission && v.queue != (route.QueueConfig{}), Explain: o.misses,
-				}})
+				out = append(out, &simrun.Run{
+					SLO: o.slo, Label: v.label, Options: v.set, Way: way.name, Replay: drive.Replay{
+						Standing: o.standing(), Without: without, Queue: v.queue, Disaggregation: way.Disaggregation,
+						Transfer: o.transfer,
+						Trace:    trace, Fleet: fleet, Policy: make, Oracle: oracle, Content: content,
+						IDs: o.named(v.config, oracle), Routers: o.routers, Share: share, Staleness: staleness,
+						Load: o.load, Speed: o.speed, Clients: o.clients, MaxDelay: o.maxDelay, Horizon: o.horizon,
+						Seed: o.seed, Admission: o.admission && v.queue != (route.QueueConfig{}), Explain: o.misses,
+					},
+				})
 			}
 		}
 	}

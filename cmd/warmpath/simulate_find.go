@@ -35,11 +35,13 @@ func (o *simulateOptions) checkFind(changed func(flag string) bool) error {
 	var errs []error
 	for _, flag := range []string{"endpoints", "prefill", "decode"} {
 		if changed(flag) {
-			errs = append(errs, fmt.Errorf("--%s says how many there are, which --find-endpoints is to find; give one of them", flag))
+			errs = append(errs,
+				fmt.Errorf("--%s says how many there are, which --find-endpoints is to find; give one of them", flag))
 		}
 	}
 	if changed("load") {
-		errs = append(errs, errors.New("--load grows with the fleet, so that no number is ever enough; with --find-endpoints give --speed, or --clients for sessions"))
+		errs = append(errs, errors.New("--load grows with the fleet, so that no number is ever enough; "+
+			"with --find-endpoints give --speed, or --clients for sessions"))
 	}
 	if !(o.share > 0 && o.share <= 1) {
 		errs = append(errs, fmt.Errorf("--slo-share must be above 0 and at most 1, got %v", o.share))
@@ -100,9 +102,12 @@ func (s *sought) tried(run *simrun.Run, kept bool, whole int) {
 
 // search replays the trace on fleets of several sizes until it knows, for each run, the fewest endpoints that keep the
 // goal, and returns the replays with those.
-func (o *simulateOptions) search(ctx context.Context, e env, w io.Writer, trace *simtrace.Trace, base simrig.Fleet) ([]*simrun.Run, error) {
+func (o *simulateOptions) search(
+	ctx context.Context, e env, w io.Writer, trace *simtrace.Trace, base simrig.Fleet,
+) ([]*simrun.Run, error) {
 	if trace.Closed && !trace.Timed && o.clients == 0 {
-		return nil, usageError(fmt.Errorf("--find-endpoints: sessions of %s have no common clock; say how many are under way at a time with --clients", trace.Name))
+		return nil, usageError(fmt.Errorf("--find-endpoints: sessions of %s have no common clock; "+
+			"say how many are under way at a time with --clients", trace.Name))
 	}
 	start, err := o.leastLoad(trace, base)
 	if err != nil {
@@ -131,7 +136,8 @@ func (o *simulateOptions) search(ctx context.Context, e env, w io.Writer, trace 
 		for at, run := range round {
 			f := &run.Figures
 			kept := f.Goodput >= o.share
-			fmt.Fprintf(w, "%s, %d endpoints: %.1f %% good, TTFT p90 %.0f ms, hit rate %.1f %%\n", run.Title(), f.Endpoints, 100*f.Goodput, f.TTFT.P90, 100*f.HitRate)
+			fmt.Fprintf(w, "%s, %d endpoints: %.1f %% good, TTFT p90 %.0f ms, hit rate %.1f %%\n",
+				run.Title(), f.Endpoints, 100*f.Goodput, f.TTFT.P90, 100*f.HitRate)
 			searches[of[at]].tried(run, kept, whole)
 			run.Outcome.Routers = nil // as large as all else
 		}

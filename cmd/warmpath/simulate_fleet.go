@@ -16,7 +16,9 @@ var shapeFlags = []string{"engine", "mixed", "fleet", "prefill", "decode"}
 
 // fitted is the fleet that a recording shows: its endpoints, or as many as --endpoints says, with the speeds found in
 // it.
-func (o *simulateOptions) fitted(r *trace.Recording, name string, changed func(flag string) bool) (simrig.Fleet, error) {
+func (o *simulateOptions) fitted(
+	r *trace.Recording, name string, changed func(flag string) bool,
+) (simrig.Fleet, error) {
 	base, err := fleetfile.Kind(o.engine)
 	if err != nil {
 		return simrig.Fleet{}, err
@@ -43,7 +45,9 @@ func (o *simulateOptions) fitted(r *trace.Recording, name string, changed func(f
 
 // fleet makes the engines to play: those of the recording, unless flags or a file describe others. The note says which,
 // "" where the flags do.
-func (o *simulateOptions) fleet(r *trace.Recording, name string, changed func(flag string) bool) (f simrig.Fleet, note string, err error) {
+func (o *simulateOptions) fleet(
+	r *trace.Recording, name string, changed func(flag string) bool,
+) (f simrig.Fleet, note string, err error) {
 	if r == nil || slices.ContainsFunc(shapeFlags, changed) {
 		f, err = o.described()
 		return f, "", err
@@ -52,7 +56,8 @@ func (o *simulateOptions) fleet(r *trace.Recording, name string, changed func(fl
 		return f, "The engines are as fast as those of the recording (see --fit); --engine plays others.", nil
 	}
 	if f, other := o.described(); other == nil {
-		return f, fmt.Sprintf("The engines are %d of the kind %s, not those of the recording: %v.", len(f.Endpoints), o.engine, err), nil
+		return f, fmt.Sprintf("The engines are %d of the kind %s, not those of the recording: %v.",
+			len(f.Endpoints), o.engine, err), nil
 	}
 	return f, "", err
 }

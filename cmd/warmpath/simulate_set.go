@@ -43,7 +43,8 @@ func (o *simulateOptions) settings() ([]setting, error) {
 		s := setting{strings.TrimPrefix(key, "policy."), strings.Split(values, ",")}
 		switch {
 		case !ok || key == "" || slices.Contains(s.values, ""):
-			errs = append(errs, fmt.Errorf("--set %q: want POLICY.OPTION=VALUE, or several values with commas between", text))
+			errs = append(errs,
+				fmt.Errorf("--set %q: want POLICY.OPTION=VALUE, or several values with commas between", text))
 		case slices.ContainsFunc(out, func(x setting) bool { return x.key == s.key }):
 			errs = append(errs, fmt.Errorf("--set gives %s twice; write its values with commas between", s.key))
 		default:
@@ -108,7 +109,8 @@ func (o *simulateOptions) variants(name string, settings []setting) ([]variant, 
 	}
 	for _, v := range all {
 		if !reflect.DeepEqual(v.config, v.config.WithDefaults()) {
-			return nil, fmt.Errorf("--set, %s %v: 0 stands for the default here; docs/config.md says what stands for none", name, v.set)
+			return nil, fmt.Errorf(
+				"--set, %s %v: 0 stands for the default here; docs/config.md says what stands for none", name, v.set)
 		}
 		if err := v.config.Validate(); err != nil {
 			return nil, fmt.Errorf("--set, %s %s: %w", name, v.label, err)
@@ -135,7 +137,8 @@ func (o *simulateOptions) checkSettings() error {
 	for _, s := range settings {
 		if !slices.ContainsFunc(o.policies, func(name string) bool { _, ok := option(name, s.key); return ok }) {
 			hint := strictyaml.Suggest(s.key, slices.Compact(known))
-			errs = append(errs, fmt.Errorf("--set %s: no policy of --policy (%s) reads it%s", s.key, strings.Join(o.policies, ", "), hint))
+			errs = append(errs, fmt.Errorf("--set %s: no policy of --policy (%s) reads it%s",
+				s.key, strings.Join(o.policies, ", "), hint))
 		}
 	}
 	return errors.Join(errs...)

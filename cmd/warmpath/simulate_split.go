@@ -19,13 +19,17 @@ var splitFlags = []string{"disagg-when", "disagg-threshold", "kv-bytes", "kv-ban
 
 func simulateSplitFlags(c *cobra.Command, o *simulateOptions) {
 	f := c.Flags()
-	f.IntVar(&o.prefill, "prefill", 0, "simulated engines that compute prompts for others, instead of --endpoints; needs --decode")
+	f.IntVar(&o.prefill, "prefill", 0,
+		"simulated engines that compute prompts for others, instead of --endpoints; needs --decode")
 	f.IntVar(&o.decode, "decode", 0, "simulated engines that answer")
-	f.StringSliceVar(&o.when, "disagg-when", nil, "which requests are split, to compare: time, always, never, tokens, uncached, in a fleet with roles; free (and never, to compare) in any (default time)")
-	f.IntSliceVar(&o.thresholds, "disagg-threshold", []int{0}, "threshold in tokens, used by --disagg-when tokens and uncached; several with commas between are compared")
+	f.StringSliceVar(&o.when, "disagg-when", nil, "which requests are split, to compare: time, always, never, "+
+		"tokens, uncached, in a fleet with roles; free (and never, to compare) in any (default time)")
+	f.IntSliceVar(&o.thresholds, "disagg-threshold", []int{0},
+		"threshold in tokens, used by --disagg-when tokens and uncached; several with commas between are compared")
 	f.Lookup("disagg-threshold").DefValue = "0"
 	f.Float64Var(&o.transfer.BytesPerToken, "kv-bytes", o.transfer.BytesPerToken, "bytes of KV cache a token")
-	f.Float64Var(&o.transfer.Bandwidth, "kv-bandwidth", o.transfer.Bandwidth, "bytes of KV cache a second that an engine sends, or receives")
+	f.Float64Var(&o.transfer.Bandwidth, "kv-bandwidth", o.transfer.Bandwidth,
+		"bytes of KV cache a second that an engine sends, or receives")
 	f.DurationVar(&o.transfer.Latency, "kv-latency", o.transfer.Latency, "time that each transfer takes besides")
 	var names []string
 	for _, w := range route.Whens() {
@@ -38,7 +42,9 @@ func simulateSplitFlags(c *cobra.Command, o *simulateOptions) {
 func (o *simulateOptions) checkSplit(changed func(flag string) bool) error {
 	var errs []error
 	if o.prefill < 0 || o.decode < 0 || o.prefill+o.decode > simrig.Most || (o.prefill > 0) != (o.decode > 0) {
-		errs = append(errs, fmt.Errorf("--prefill and --decode go together, each at least 1 and both at most %d, got %d and %d", simrig.Most, o.prefill, o.decode))
+		errs = append(errs,
+			fmt.Errorf("--prefill and --decode go together, each at least 1 and both at most %d, got %d and %d",
+				simrig.Most, o.prefill, o.decode))
 	}
 	if o.prefill > 0 {
 		for _, flag := range []string{"endpoints", "mixed", "fleet"} {
@@ -48,13 +54,18 @@ func (o *simulateOptions) checkSplit(changed func(flag string) bool) error {
 		}
 	}
 	for _, w := range o.when {
-		c := route.Config{Policy: func() pick.Policy { return nil }, Disaggregation: route.Disaggregation{When: route.When(w)}}
+		c := route.Config{
+			Policy: func() pick.Policy { return nil }, Disaggregation: route.Disaggregation{When: route.When(w)},
+		}
 		if err := c.Validate(); err != nil || w == "" {
-			errs = append(errs, fmt.Errorf("--disagg-when: %q is not a rule for splitting requests; known: %v", w, route.Whens()))
+			errs = append(errs, fmt.Errorf("--disagg-when: %q is not a rule for splitting requests; known: %v",
+				w, route.Whens()))
 		}
 	}
-	if changed("disagg-threshold") && !slices.Contains(o.when, string(route.WhenTokens)) && !slices.Contains(o.when, string(route.WhenUncached)) {
-		errs = append(errs, errors.New("--disagg-threshold is used by --disagg-when tokens and uncached only; give one of them"))
+	if changed("disagg-threshold") && !slices.Contains(o.when, string(route.WhenTokens)) &&
+		!slices.Contains(o.when, string(route.WhenUncached)) {
+		errs = append(errs,
+			errors.New("--disagg-threshold is used by --disagg-when tokens and uncached only; give one of them"))
 	}
 	for i, t := range o.thresholds {
 		if t < 0 {
@@ -72,16 +83,19 @@ func (o *simulateOptions) checkRoles(changed func(flag string) bool, fleet simri
 	var errs []error
 	for _, flag := range splitFlags {
 		if changed(flag) && !o.splits(fleet) {
-			errs = append(errs, fmt.Errorf("--%s has no meaning without roles; give --prefill and --decode, a fleet file with roles, or --disagg-when free", flag))
+			errs = append(errs, fmt.Errorf("--%s has no meaning without roles; give --prefill and --decode, "+
+				"a fleet file with roles, or --disagg-when free", flag))
 		}
 	}
 	for _, w := range o.when {
 		if o.splits(fleet) && !fleet.HasRoles() && w != string(route.WhenFree) && w != string(route.WhenNever) {
-			errs = append(errs, fmt.Errorf("--disagg-when: %s splits nothing in a fleet without roles; free and never can be compared there", w))
+			errs = append(errs, fmt.Errorf(
+				"--disagg-when: %s splits nothing in a fleet without roles; free and never can be compared there", w))
 		}
 	}
 	if o.find && fleet.HasRoles() {
-		errs = append(errs, errors.New("--find-endpoints: the endpoints have roles, and it finds one number; compare numbers of both with --prefill and --decode"))
+		errs = append(errs, errors.New("--find-endpoints: the endpoints have roles, and it finds one number; "+
+			"compare numbers of both with --prefill and --decode"))
 	}
 	if shared, _, _ := o.shared(); shared && o.splits(fleet) {
 		errs = append(errs, errors.New("--staleness: routers that hear of each other are simulated without roles only"))

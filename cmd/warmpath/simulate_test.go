@@ -17,8 +17,12 @@ func TestSimulateInterrupted(t *testing.T) {
 	stop()
 	dir := t.TempDir()
 	var out, log bytes.Buffer
-	args := []string{"simulate", "--generate", "conversations=2000", "--json", filepath.Join(dir, "a.json"), "--report", filepath.Join(dir, "a.html")}
-	if code := Main(ctx, args, nil, strings.NewReader(""), &out, &log); code != exitRuntime || !strings.Contains(log.String(), "warmpath: interrupted; nothing was written") {
+	args := []string{
+		"simulate", "--generate", "conversations=2000", "--json", filepath.Join(dir, "a.json"), "--report",
+		filepath.Join(dir, "a.html"),
+	}
+	if code := Main(ctx, args, nil, strings.NewReader(""), &out, &log); code != exitRuntime ||
+		!strings.Contains(log.String(), "warmpath: interrupted; nothing was written") {
 		t.Errorf("exit code %d, %s", code, log.String())
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
@@ -30,7 +34,10 @@ func TestSimulateInterrupted(t *testing.T) {
 func TestSimulatePolicies(t *testing.T) {
 	var out, log bytes.Buffer
 	names := policy.Names()
-	args := []string{"simulate", "--generate", "conversations=60,turns=3,prefixes=3", "--endpoints", "4", "--policy", strings.Join(names, ","), "--json", "-"}
+	args := []string{
+		"simulate", "--generate", "conversations=60,turns=3,prefixes=3", "--endpoints", "4", "--policy",
+		strings.Join(names, ","), "--json", "-",
+	}
 	if code := Main(t.Context(), args, nil, strings.NewReader(""), &out, &log); code != exitOK {
 		t.Fatalf("exit code %d, %s", code, log.String())
 	}

@@ -9,13 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// TestSimulateWrites: figures on standard output do not keep the other files from being written, and words go elsewhere.
+// TestSimulateWrites: figures on standard output do not keep the other files from being written, and words go
+// elsewhere.
 func TestSimulateWrites(t *testing.T) {
 	dir := t.TempDir()
 	report := filepath.Join(dir, "a.html")
 	var out, log bytes.Buffer
-	args := []string{"simulate", "--generate", "conversations=20", "--policy", "session", "--json", "-", "--report", report}
-	if code := Main(t.Context(), args, nil, strings.NewReader(""), &out, &log); code != exitOK || !strings.HasPrefix(out.String(), "[\n") {
+	args := []string{
+		"simulate", "--generate", "conversations=20", "--policy", "session", "--json", "-", "--report", report,
+	}
+	if code := Main(t.Context(), args, nil, strings.NewReader(""), &out, &log); code != exitOK ||
+		!strings.HasPrefix(out.String(), "[\n") {
 		t.Fatalf("exit code %d, %s\n%s", code, log.String(), out.String())
 	}
 	if text, err := os.ReadFile(report); err != nil || len(text) < 1000 {
@@ -27,18 +31,22 @@ func TestSimulateWrites(t *testing.T) {
 func TestTraceOfAnyName(t *testing.T) {
 	dir := t.TempDir()
 	trace, report := filepath.Join(dir, "a\x1b[31m<b>\xff.jsonl"), filepath.Join(dir, "r.html")
-	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":600,"output_length":5,"hash_ids":[1,2]}`+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":600,"output_length":5,"hash_ids":[1,2]}`+"\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	var out, log bytes.Buffer
-	if code := Main(t.Context(), []string{"simulate", "--trace", trace, "--speed", "1", "--policy", "session", "--report", report}, nil, strings.NewReader(""), &out, &log); code != exitOK {
+	if code := Main(t.Context(), []string{
+		"simulate", "--trace", trace, "--speed", "1", "--policy", "session", "--report", report,
+	}, nil, strings.NewReader(""), &out, &log); code != exitOK {
 		t.Fatalf("exit code %d, %s", code, log.String())
 	}
 	page, err := os.ReadFile(report)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := out.String() + string(page); !utf8.ValidString(text) || strings.Contains(text, "\x1b") || strings.Count(text, "[31m&lt;b&gt;") < 2 {
+	if text := out.String() + string(page); !utf8.ValidString(text) || strings.Contains(text, "\x1b") ||
+		strings.Count(text, "[31m&lt;b&gt;") < 2 {
 		t.Errorf("the name is written as it is, or not at all:\n%.300s", text)
 	}
 }
@@ -53,7 +61,8 @@ func TestSimulateUnfit(t *testing.T) {
 		var out, log bytes.Buffer
 		args := []string{"simulate", "--generate", "conversations=30", "--policy", "session", "--cache-tokens", tokens}
 		code := Main(t.Context(), args, nil, strings.NewReader(""), &out, &log)
-		if said := out.String() + log.String(); (code == exitUsage) != strings.HasPrefix(want, "warmpath") || !strings.Contains(said, want) || want == "" && strings.Contains(said, "fit no engine") {
+		if said := out.String() + log.String(); (code == exitUsage) != strings.HasPrefix(want, "warmpath") ||
+			!strings.Contains(said, want) || want == "" && strings.Contains(said, "fit no engine") {
 			t.Errorf("%s tokens: exit code %d, %s", tokens, code, said)
 		}
 	}
@@ -71,10 +80,12 @@ func TestReportNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, log bytes.Buffer
-	if code := Main(t.Context(), []string{"simulate", "--trace", trace, "--policy", "session", "--report", report}, nil, strings.NewReader(""), &out, &log); code != exitOK {
+	if code := Main(t.Context(), []string{"simulate", "--trace", trace, "--policy", "session", "--report", report}, nil,
+		strings.NewReader(""), &out, &log); code != exitOK {
 		t.Fatalf("exit code %d, %s", code, log.String())
 	}
-	if page, err := os.ReadFile(report); err != nil || !strings.Contains(string(page), "Note: 1 recorded requests without an answer are left out.") {
+	if page, err := os.ReadFile(report); err != nil ||
+		!strings.Contains(string(page), "Note: 1 recorded requests without an answer are left out.") {
 		t.Errorf("%v: the page lacks the note on the trace:\n%s", err, page)
 	}
 }
@@ -82,7 +93,8 @@ func TestReportNotes(t *testing.T) {
 // TestSimulateMeaningless: flags that would do nothing are refused.
 func TestSimulateMeaningless(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "t.jsonl")
-	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":600,"output_length":5,"hash_ids":[1,2]}`+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":600,"output_length":5,"hash_ids":[1,2]}`+"\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
@@ -91,7 +103,8 @@ func TestSimulateMeaningless(t *testing.T) {
 		"--repeat: the requests of":    {"--repeat", "2"},
 	} {
 		var out, log bytes.Buffer
-		if code := Main(t.Context(), append([]string{"simulate", "--trace", trace}, args...), nil, strings.NewReader(""), &out, &log); code != exitUsage || !strings.Contains(log.String(), want) {
+		if code := Main(t.Context(), append([]string{"simulate", "--trace", trace}, args...), nil,
+			strings.NewReader(""), &out, &log); code != exitUsage || !strings.Contains(log.String(), want) {
 			t.Errorf("%v: exit code %d, %s", args, code, log.String())
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest"
 )
 
-// TestRestartOnHeldSocket: one router after another on a socket that somebody else holds open, and no request is lost, on new connections or
-// old ones.
+// TestRestartOnHeldSocket: one router after another on a socket that somebody else holds open, and no request is lost,
+// on new connections or old ones.
 func TestRestartOnHeldSocket(t *testing.T) {
 	t.Parallel()
 	_, engine := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 20})
@@ -96,7 +96,9 @@ func TestSocketNames(t *testing.T) {
 		name string
 		l    net.Listener
 		want bool
-	}{{"admin", a, true}, {"warmpath.socket", b, true}, {"LISTEN_FD_5", c, true}, {"more", d, false}, {"admin", d, false}} {
+	}{{"admin", a, true}, {"warmpath.socket", b, true}, {"LISTEN_FD_5", c, true}, {"more", d, false}, {
+		"admin", d, false,
+	}} {
 		if got := s.add(x.name, x.l); got != x.want {
 			t.Errorf("%s: %v", x.name, got)
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest"
 )
 
-// TestStartWaitsForEngines: what a client asks for while a router starts is answered when its engines have said what they serve. A model, an alias
-// or a list that is not known yet was answered as if it did not exist.
+// TestStartWaitsForEngines: what a client asks for while a router starts is answered when its engines have said what
+// they serve. A model, an alias or a list that is not known yet was answered as if it did not exist.
 func TestStartWaitsForEngines(t *testing.T) {
 	t.Parallel()
 	e, err := enginetest.New(enginetest.Options{Models: []string{"late"}, Speed: 20})

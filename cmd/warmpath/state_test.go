@@ -39,9 +39,11 @@ func TestStateIsKept(t *testing.T) {
 	turn := func(r *router, talk, turns int) (endpoint string) {
 		var says []string
 		for i := range turns {
-			says = append(says, fmt.Sprintf(`{"role":"user","content":"%d of conversation %d: %s"}`, i, talk, strings.Repeat("a word ", 100)))
+			says = append(says, fmt.Sprintf(`{"role":"user","content":"%d of conversation %d: %s"}`,
+				i, talk, strings.Repeat("a word ", 100)))
 		}
-		req, err := http.NewRequest(http.MethodPost, r.url+"/v1/chat/completions", strings.NewReader(`{"model":"m","max_tokens":1,"messages":[`+strings.Join(says, ",")+`]}`))
+		req, err := http.NewRequest(http.MethodPost, r.url+"/v1/chat/completions",
+			strings.NewReader(`{"model":"m","max_tokens":1,"messages":[`+strings.Join(says, ",")+`]}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -76,7 +76,10 @@ func (a *authority) sign(name string, hosts ...string) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
 	a.next++
 	for _, h := range hosts {
 		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -114,7 +117,8 @@ func (a *authority) client(name string) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// engine is a simulated engine behind TLS, which serves only who shows a certificate of the authority. asked is the name that was asked for last.
+// engine is a simulated engine behind TLS, which serves only who shows a certificate of the authority. asked is the
+// name that was asked for last.
 func (a *authority) engine(name string) (url string, asked *atomic.Value) {
 	a.t.Helper()
 	e, err := enginetest.New(enginetest.Options{Models: []string{"m"}, Speed: 20})
@@ -140,7 +144,8 @@ func (a *authority) engine(name string) (url string, asked *atomic.Value) {
 	return s.URL, asked
 }
 
-// TestTLS: certificates on both listeners and towards engines, shown and asked for, by both transports; they are read again with the configuration.
+// TestTLS: certificates on both listeners and towards engines, shown and asked for, by both transports; they are read
+// again with the configuration.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	for _, transport := range []string{"lean", "lean-listener", "net/http"} {
@@ -182,7 +187,8 @@ endpoints: [{url: %q, name: e0}, {url: %q, name: e1}]
 			user := a.client("user")
 			ask := func() string {
 				t.Helper()
-				res, err := user.Post(f.url+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"m","stream":true,"max_tokens":3,"messages":[{"role":"user","content":"x"}]}`))
+				res, err := user.Post(f.url+"/v1/chat/completions", "application/json", strings.NewReader(
+					`{"model":"m","stream":true,"max_tokens":3,"messages":[{"role":"user","content":"x"}]}`))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -204,10 +210,12 @@ endpoints: [{url: %q, name: e0}, {url: %q, name: e1}]
 			// The command line reaches the admin listener with the same files.
 			run := func(more ...string) (string, int) {
 				var out, said bytes.Buffer
-				code := Main(context.Background(), append([]string{"endpoints", "--admin", f.adminURL}, more...), nil, nil, &out, &said)
+				code := Main(context.Background(), append([]string{"endpoints", "--admin", f.adminURL}, more...),
+					nil, nil, &out, &said)
 				return out.String() + said.String(), code
 			}
-			if text, code := run("--ca", a.file("ca.pem"), "--cert", a.file("user.pem"), "--key", a.file("user.key")); code != exitOK || !strings.Contains(text, "e1") {
+			if text, code := run("--ca", a.file("ca.pem"), "--cert", a.file("user.pem"),
+				"--key", a.file("user.key")); code != exitOK || !strings.Contains(text, "e1") {
 				t.Errorf("code %d: %s", code, text)
 			}
 			for _, more := range [][]string{nil, {"--ca", a.file("ca.pem")}} {
@@ -215,7 +223,8 @@ endpoints: [{url: %q, name: e0}, {url: %q, name: e1}]
 					t.Errorf("%v: code %d: %s", more, code, text)
 				}
 			}
-			if text, code := run("--cert", a.file("user.pem")); code != exitUsage || !strings.Contains(text, "needs its key") {
+			if text, code := run("--cert", a.file("user.pem")); code != exitUsage ||
+				!strings.Contains(text, "needs its key") {
 				t.Errorf("code %d: %s", code, text)
 			}
 			// New certificates are taken by a reload: the listeners', and that of the router towards engines.
@@ -230,7 +239,8 @@ endpoints: [{url: %q, name: e0}, {url: %q, name: e1}]
 				t.Error("engines are still connected to with the old certificate")
 			}
 			ask()
-			c, err := tls.Dial("tcp", strings.TrimPrefix(f.adminURL, "https://"), user.Transport.(*http.Transport).TLSClientConfig)
+			c, err := tls.Dial("tcp", strings.TrimPrefix(f.adminURL, "https://"),
+				user.Transport.(*http.Transport).TLSClientConfig)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -247,7 +257,8 @@ endpoints: [{url: %q, name: e0}, {url: %q, name: e1}]
 			if err := os.WriteFile(a.file("ca.pem"), []byte("nothing"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := f.reload(); err == nil || !strings.Contains(err.Error(), "client_ca") && !strings.Contains(err.Error(), "engine_tls") {
+			if _, err := f.reload(); err == nil ||
+				!strings.Contains(err.Error(), "client_ca") && !strings.Contains(err.Error(), "engine_tls") {
 				t.Errorf("an empty authority: %v", err)
 			}
 			ask()
@@ -281,20 +292,24 @@ endpoints: [{url: %q, name: e}]
 func TestTLSFaults(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"tls: {client_ca: /x}":                                                   "tls.client_ca: needs cert and key",
-		"admin: {tls: {cert: /x}}":                                               "admin.tls: needs both",
-		"engine_tls: {key: /x}":                                                  "engine_tls: needs both",
-		"engine_tls: {hosts: [{host: https://a}]}":                               "engine_tls.hosts[0].host: is \"https://a\"",
-		"engine_tls: {hosts: [{host: A}, {host: 'a:443'}]}":                      "engine_tls.hosts[1].host: a:443 is given twice",
-		"engine_tls: {ca: /does/not/exist}":                                      "engine_tls.ca: open /does/not/exist",
-		"engine_tls: {hosts: [{host: a, cert: /does/not/exist, key: /no/more}]}": "engine_tls.hosts[0].cert: open /does/not/exist",
+		"tls: {client_ca: /x}":                     "tls.client_ca: needs cert and key",
+		"admin: {tls: {cert: /x}}":                 "admin.tls: needs both",
+		"engine_tls: {key: /x}":                    "engine_tls: needs both",
+		"engine_tls: {hosts: [{host: https://a}]}": "engine_tls.hosts[0].host: is \"https://a\"",
+		"engine_tls: {hosts: [{host: A}, {host: 'a:443'}]}": "engine_tls.hosts[1].host: " +
+			"a:443 is given twice",
+		"engine_tls: {ca: /does/not/exist}": "engine_tls.ca: open /does/not/exist",
+		"engine_tls: {hosts: [{host: a, cert: /does/not/exist, key: /no/more}]}": "engine_tls.hosts[0].cert: " +
+			"open /does/not/exist",
 	} {
 		file := filepath.Join(t.TempDir(), "w.yaml")
 		if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		var out, said bytes.Buffer
-		if code := Main(t.Context(), []string{"check", "-c", file}, nil, nil, &out, &said); code != exitUsage || !strings.Contains(said.String(), want) || !strings.Contains(text, "/does/not/") && !strings.Contains(said.String(), "w.yaml:1:") {
+		if code := Main(t.Context(), []string{"check", "-c", file}, nil, nil, &out, &said); code != exitUsage ||
+			!strings.Contains(said.String(), want) ||
+			!strings.Contains(text, "/does/not/") && !strings.Contains(said.String(), "w.yaml:1:") {
 			t.Errorf("%s: code %d: %s", text, code, said.String())
 		}
 	}

@@ -20,7 +20,9 @@ func trtllmOptions(cfg *config.Config) handover.TRTLLMOptions {
 }
 
 // newTRTServe makes the server of the additional paths of trtllm-serve disaggregated; nil if no setting needs it.
-func newTRTServe(cfg *config.Config, b build, source func(*http.Request) netip.Addr, client *http.Client, log *slog.Logger) (*trtserve.Server, error) {
+func newTRTServe(
+	cfg *config.Config, b build, source func(*http.Request) netip.Addr, client *http.Client, log *slog.Logger,
+) (*trtserve.Server, error) {
 	t := &cfg.TRTLLM
 	if !t.Paths && t.Cluster.URI == "" {
 		return nil, nil
@@ -31,8 +33,10 @@ func newTRTServe(cfg *config.Config, b build, source func(*http.Request) netip.A
 	}
 	registration, err := registrationOf(&t.Cluster)
 	return trtserve.New(trtserve.Config{
-		Names: namesOf(cfg), Source: source, Etcd: etcd, Paths: t.Paths, Version: b.Version, PerfMetrics: t.PerfMetrics, AdminToken: cfg.Admin.Token, ReadBody: cfg.Timeouts.ReadBody, Cluster: t.Cluster.URI != "", ClusterName: t.Cluster.Name,
-		MinContext: t.Cluster.MinContext, MinGeneration: t.Cluster.MinGeneration, Inactive: t.Cluster.InactiveTimeout, Registration: registration,
+		Names: namesOf(cfg), Source: source, Etcd: etcd, Paths: t.Paths, Version: b.Version, PerfMetrics: t.PerfMetrics,
+		AdminToken: cfg.Admin.Token, ReadBody: cfg.Timeouts.ReadBody, Cluster: t.Cluster.URI != "",
+		ClusterName: t.Cluster.Name, MinContext: t.Cluster.MinContext, MinGeneration: t.Cluster.MinGeneration,
+		Inactive: t.Cluster.InactiveTimeout, Registration: registration,
 	}, client, log), err
 }
 

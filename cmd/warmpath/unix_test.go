@@ -75,7 +75,8 @@ func unixSockets(t *testing.T, by string) {
 	defer transport.CloseIdleConnections()
 	for _, stream := range []string{"true", "false"} {
 		for range 2 { // the second on kept connections
-			req, err := http.NewRequest(http.MethodPost, r.url+":/v1/chat/completions", strings.NewReader(`{"model":"m","stream":`+stream+`,"max_tokens":5,"messages":[{"role":"user","content":"x"}]}`))
+			req, err := http.NewRequest(http.MethodPost, r.url+":/v1/chat/completions", strings.NewReader(
+				`{"model":"m","stream":`+stream+`,"max_tokens":5,"messages":[{"role":"user","content":"x"}]}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +101,8 @@ func unixSockets(t *testing.T, by string) {
 	if e := shown.Endpoints; len(e) != 1 || e[0].Name != "vllm.sock" || e[0].URL != at("vllm.sock") {
 		t.Errorf("%+v", e)
 	}
-	if _, err := start(context.Background(), &cfg, thisBuild(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "another process listens") {
+	if _, err := start(context.Background(), &cfg, thisBuild(), slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "another process listens") {
 		t.Errorf("a second router on the same sockets: %v", err)
 	}
 }

@@ -32,7 +32,9 @@ type watchers struct {
 }
 
 // make makes all of them, or takes over those of the previous generation with the same settings.
-func (w *watchers) make(ctx context.Context, r *router, g, before *generation, same func(func(*config.Config) any) bool) (err error) {
+func (w *watchers) make(
+	ctx context.Context, r *router, g, before *generation, same func(func(*config.Config) any) bool,
+) (err error) {
 	cfg := g.cfg
 	if before != nil {
 		*w = before.watchers
@@ -42,7 +44,8 @@ func (w *watchers) make(ctx context.Context, r *router, g, before *generation, s
 			return err
 		}
 	}
-	if before == nil || g.transport != before.transport || !same(func(c *config.Config) any { return []any{c.KVEvents, c.Tokenizer()} }) {
+	if before == nil || g.transport != before.transport ||
+		!same(func(c *config.Config) any { return []any{c.KVEvents, c.Tokenizer()} }) {
 		w.hearing = nil
 		if w.events, err = newEvents(cfg, g.client, r.observe, r.log); err != nil {
 			return err
@@ -72,7 +75,8 @@ func (w *watchers) make(ctx context.Context, r *router, g, before *generation, s
 		}
 	}
 	files := versions(cfg.OTLP.Files())
-	if same(func(c *config.Config) any { return []any{collectorSettings(c), c.Tracing} }) && maps.Equal(files, w.collectorFiles) {
+	if same(func(c *config.Config) any { return []any{collectorSettings(c), c.Tracing} }) &&
+		maps.Equal(files, w.collectorFiles) {
 		return nil
 	}
 	to, err := collectorOf(cfg, r.build, r.log)
@@ -84,7 +88,8 @@ func (w *watchers) make(ctx context.Context, r *router, g, before *generation, s
 		return err
 	}
 	w.tracer, w.untrace = tracing.New(tracing.Config{
-		To: w.collector.Spans(), About: w.collector.About(), SampleRatio: cfg.Tracing.SampleRatio, Version: r.build.Version,
+		To: w.collector.Spans(), About: w.collector.About(), SampleRatio: cfg.Tracing.SampleRatio,
+		Version: r.build.Version,
 	})
 	return nil
 }

@@ -25,7 +25,9 @@ func newWhy(cfg *config.Config, log *slog.Logger) (*why, error) {
 	if x.Keep == 0 || cfg.Admin.Listen == "" && x.File == "" {
 		return w, nil
 	}
-	w.ring = explain.NewRing(explain.Config{Keep: x.Keep, KeepBytes: int64(x.KeepBytes), HashIDs: cfg.Sessions.HashOnly})
+	w.ring = explain.NewRing(explain.Config{
+		Keep: x.Keep, KeepBytes: int64(x.KeepBytes), HashIDs: cfg.Sessions.HashOnly,
+	})
 	if x.File == "" {
 		return w, nil
 	}

@@ -1,5 +1,5 @@
-// Package autoscaling checks the examples by the types and parsers of the programs that read them, in a module of its own:
-// nothing of KEDA, Kubernetes or Prometheus is a dependency of the router for it.
+// Package autoscaling checks the examples by the types and parsers of the programs that read them, in a module of its
+// own: nothing of KEDA, Kubernetes or Prometheus is a dependency of the router for it.
 package autoscaling
 
 import (
@@ -126,7 +126,8 @@ func TestHPA(t *testing.T) {
 		for label, value := range e.Metric.Selector.MatchLabels {
 			matchers = append(matchers, label+"="+strconv.Quote(value))
 		}
-		query := strings.NewReplacer("<<.Series>>", e.Metric.Name, "<<.LabelMatchers>>", strings.Join(matchers, ",")).Replace(rule.MetricsQuery)
+		query := strings.NewReplacer("<<.Series>>", e.Metric.Name, "<<.LabelMatchers>>", strings.Join(matchers, ",")).
+			Replace(rule.MetricsQuery)
 		knownMetrics(t, query)
 	}
 }

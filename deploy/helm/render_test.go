@@ -33,7 +33,9 @@ func load(t *testing.T) *chart.Chart {
 func render(t *testing.T, values map[string]any) (map[string]string, error) {
 	t.Helper()
 	c := load(t)
-	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "warmpath", Namespace: "models", Revision: 1, IsInstall: true}, chartutil.DefaultCapabilities)
+	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{
+		Name: "warmpath", Namespace: "models", Revision: 1, IsInstall: true,
+	}, chartutil.DefaultCapabilities)
 	if err != nil {
 		return nil, err
 	}
@@ -44,13 +46,14 @@ func from(services ...any) map[string]any {
 	return map[string]any{"kubernetes": services}
 }
 
-// TestGolden: what the chart renders is in testdata, to be read in a review. The router's tests check the configuration in it.
+// TestGolden: what the chart renders is in testdata, to be read in a review. The router's tests check the configuration
+// in it.
 func TestGolden(t *testing.T) {
 	for name, values := range map[string]map[string]any{
 		"default": {"existingSecret": "keys", "discovery": from(map[string]any{"service": "vllm"})},
 		"all": {
-			"existingSecret": "keys", "discovery": from(map[string]any{"pool": "llama", "namespace": "blue"}), "replicas": 3,
-			"config":      map[string]any{"policy": "least_ttft", "timeouts": map[string]any{"drain": "30s"}},
+			"existingSecret": "keys", "discovery": from(map[string]any{"pool": "llama", "namespace": "blue"}),
+			"replicas": 3, "config": map[string]any{"policy": "least_ttft", "timeouts": map[string]any{"drain": "30s"}},
 			"extproc":     map[string]any{"enabled": true},
 			"rbac":        map[string]any{"namespaces": []any{"blue", "green"}},
 			"autoscaling": map[string]any{"enabled": true},
@@ -81,7 +84,8 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			if b.String() != string(want) {
-				t.Errorf("%s is not what the chart renders; look at the difference after: go test ./... -rewrite", golden)
+				t.Errorf("%s is not what the chart renders; look at the difference after: go test ./... -rewrite",
+					golden)
 			}
 		})
 	}
@@ -106,9 +110,11 @@ func TestSecretIsMade(t *testing.T) {
 func TestBadValues(t *testing.T) {
 	for want, values := range map[string]map[string]any{
 		"discovery.kubernetes is empty": {},
-		"peers":                         {"discovery": from(map[string]any{"service": "a"}), "config": map[string]any{"peers": map[string]any{}}},
-		"replica":                       {"replica": 3},
-		"minimum":                       {"replicas": 0},
+		"peers": {
+			"discovery": from(map[string]any{"service": "a"}), "config": map[string]any{"peers": map[string]any{}},
+		},
+		"replica": {"replica": 3},
+		"minimum": {"replicas": 0},
 	} {
 		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -126,7 +126,8 @@ func (e *event) part() stage {
 		switch string(key) {
 		case "type":
 			name, _ := c.Str()
-			if bytes.HasSuffix(name, []byte("_call")) || bytes.HasSuffix(name, []byte("tool_use")) || bytes.HasPrefix(name, []byte("redacted_")) {
+			if bytes.HasSuffix(name, []byte("_call")) || bytes.HasSuffix(name, []byte("tool_use")) ||
+				bytes.HasPrefix(name, []byte("redacted_")) {
 				return stageToken
 			}
 			continue
@@ -201,7 +202,8 @@ func choicesStage(choices []byte) stage {
 			c.Space()
 			value := c.Data[c.Pos:]
 			known = known || string(key) == "delta" || string(key) == "text"
-			if string(key) != "index" && (string(key) == "delta" && says(value) || string(key) != "delta" && filled(value)) {
+			if string(key) != "index" &&
+				(string(key) == "delta" && says(value) || string(key) != "delta" && filled(value)) {
 				return stageToken
 			}
 			if !c.Skip() {
@@ -230,7 +232,8 @@ func NoAnswer(held, piece []byte) bool {
 		line = bytes.TrimSuffix(line, []byte("\r"))
 		switch {
 		case !whole:
-			return bytes.HasPrefix([]byte("data:"), line[:min(len(line), 5)]) || len(line) > 0 && line[0] == ':' || bytes.HasPrefix(line, []byte("data:"))
+			return bytes.HasPrefix([]byte("data:"), line[:min(len(line), 5)]) || len(line) > 0 && line[0] == ':' ||
+				bytes.HasPrefix(line, []byte("data:"))
 		case len(line) == 0 || line[0] == ':':
 		case bytes.HasPrefix(line, []byte("data:")):
 			data := bytes.TrimSpace(line[len("data:"):])

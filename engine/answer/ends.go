@@ -51,7 +51,7 @@ func EndOf(kind fleet.Kind, api string) End {
 	return EndLearnt
 }
 
-// GivesUp reports whether a kind of engine ends a stream early, and well, because of what the model says: Ollama does so
-// when one token comes more than 30 times in a row (0.33, llm/llama_server.go). Its own API shows the tokens, see
+// GivesUp reports whether a kind of engine ends a stream early, and well, because of what the model says: Ollama does
+// so when one token comes more than 30 times in a row (0.33, llm/llama_server.go). Its own API shows the tokens, see
 // Scanner.Repeats; in OpenAI's and Anthropic's such an end is taken for that of a process that died.
 func GivesUp(kind fleet.Kind) bool { return kind == fleet.KindOllama }

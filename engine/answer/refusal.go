@@ -6,11 +6,11 @@ import (
 )
 
 // Refusal reads an answer of status 200 that has the form of one and is none: the engine has refused or lost the
-// request before its first token. It is a whole answer, or the first piece of a stream, and code is the HTTP status that it
-// stands for.
+// request before its first token. It is a whole answer, or the first piece of a stream, and code is the HTTP status
+// that it stands for.
 //
-// SGLang's /generate has {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"The request queue is full.",
-// "status_code":503}}}: in streams always, else for some statuses (FINISH_ABORT in schedule_batch.py;
+// SGLang's /generate has {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"The request queue is
+// full.", "status_code":503}}}: in streams always, else for some statuses (FINISH_ABORT in schedule_batch.py;
 // sgl-project/sglang#31802). A request that its client aborted has no status, and is answered. OpenAI's choices have
 // "finish_reason":"error" (vLLM).
 func Refusal(api string, piece []byte) (code int, said string, ok bool) {

@@ -19,9 +19,16 @@ func TestRefusal(t *testing.T) {
 	}{
 		{APIGenerate, sglangFull, 503, "The request queue is full."},
 		{APIGenerate, "data: " + sglangFull + "\n\ndata: [DONE]\n\n", 503, "The request queue is full."},
-		{APIGenerate, `{"text":"","meta_info":{"finish_reason":{"type":"abort","message":"` + strings.Repeat("x", 1000) + `","status_code":500}}}`, 500, strings.Repeat("x", longestMessage)},
+		{
+			APIGenerate, `{"text":"","meta_info":{"finish_reason":{"type":"abort","message":"` +
+				strings.Repeat("x", 1000) + `","status_code":500}}}`, 500, strings.Repeat("x", longestMessage),
+		},
 		{APIChat, errorAsReason, 500, "the engine ended its answer with an error"},
-		{APIChat, "data: " + `{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":"error"}]}` + "\n\n", 500, "the engine ended its answer with an error"},
+		{
+			APIChat, "data: " +
+				`{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":"error"}]}` + "\n\n",
+			500, "the engine ended its answer with an error",
+		},
 		{APIChat, sglangFull, 0, ""},
 		{APIGenerate, errorAsReason, 0, ""},
 		{APIGenerate, "[" + sglangFull + "]", 0, ""},
@@ -31,7 +38,10 @@ func TestRefusal(t *testing.T) {
 		{APIGenerate, strings.Replace(sglangFull, `"text":""`, `"text":"a"`, 1), 0, ""},
 		{APIGenerate, `{"text":"","meta_info":{"finish_reason":"abort"}}`, 0, ""},
 		{APIChat, `{"choices":[],"error":"error"}`, 0, ""},
-		{APIChat, `{"choices":[{"message":{"content":"error","reasoning_content":"x"},"finish_reason":"error"}]}`, 0, ""},
+		{
+			APIChat, `{"choices":[{"message":{"content":"error","reasoning_content":"x"},"finish_reason":"error"}]}`,
+			0, "",
+		},
 		{APIChat, `{"choices":[{"message":{"tool_calls":[{"id":"a"}]},"finish_reason":"error"}]}`, 0, ""},
 		{APIChat, "data: " + `{"choices":[{"delta":{"content":"a"},"finish_reason":"error"}]}` + "\n\n", 0, ""},
 		{APIChat, ": ping\n\n", 0, ""},
@@ -39,7 +49,8 @@ func TestRefusal(t *testing.T) {
 		{APIChat, "", 0, ""},
 		{APIGenerate, strings.Replace(sglangFull, "503", "503000", 1), 0, ""},
 	} {
-		if code, said, ok := Refusal(test.api, []byte(test.piece)); code != test.code || said != test.said || ok != (code != 0) {
+		if code, said, ok := Refusal(test.api, []byte(test.piece)); code != test.code || said != test.said ||
+			ok != (code != 0) {
 			t.Errorf("%s %s: %d %q %t", test.api, test.piece, code, said, ok)
 		}
 	}

@@ -50,8 +50,8 @@ type Scanner struct {
 // sameBytes is the longest text that is compared with the next one: a token.
 const sameBytes = 32
 
-// manyRepeats is how many equal texts in a row show that a model repeats itself: half of what Ollama allows, since a line
-// may have two tokens.
+// manyRepeats is how many equal texts in a row show that a model repeats itself: half of what Ollama allows, since a
+// line may have two tokens.
 const manyRepeats = 15
 
 // headBytes is how much of a line's beginning is kept: enough for the id in OpenAI's and vLLM's response.created, and
@@ -202,7 +202,8 @@ func hasText(event []byte, name string) bool {
 		if !found {
 			return false
 		}
-		if v, ok := bytes.CutPrefix(bytes.TrimLeft(rest, " \t"), []byte(":")); ok && bytes.HasPrefix(bytes.TrimLeft(v, " \t"), []byte(`"`)) {
+		if v, ok := bytes.CutPrefix(bytes.TrimLeft(rest, " \t"), []byte(":")); ok &&
+			bytes.HasPrefix(bytes.TrimLeft(v, " \t"), []byte(`"`)) {
 			return true
 		}
 		event = rest
@@ -224,7 +225,8 @@ func (s *Scanner) hint(end []byte) bool {
 		return true
 	}
 	return (s.API == APIOther || s.API == "") && (opensObject(end, `"meta_info"`) ||
-		bytes.Contains(end, []byte(`eval_count"`)) || bytes.Contains(end, []byte(`"tokens_evaluated"`)) || bytes.Contains(end, []byte(`"stop_type"`)))
+		bytes.Contains(end, []byte(`eval_count"`)) || bytes.Contains(end, []byte(`"tokens_evaluated"`)) ||
+		bytes.Contains(end, []byte(`"stop_type"`)))
 }
 
 // opensObject reports whether a quoted name is followed by a colon and an opening brace, and not by null as in most
@@ -302,8 +304,8 @@ func (s *Scanner) count(size int) {
 	}
 }
 
-// compare counts how often the text of a line of Ollama's API has come in a row. White space around it does not count, as
-// for Ollama.
+// compare counts how often the text of a line of Ollama's API has come in a row. White space around it does not count,
+// as for Ollama.
 func (s *Scanner) compare(line []byte) {
 	text, ok := ollamaText(line)
 	if text = trimSpace(text); ok && s.repeats > 0 && bytes.Equal(text, s.same[:s.sameSize]) {
@@ -330,8 +332,8 @@ func trimSpace(text []byte) []byte {
 	}
 }
 
-// ollamaText is the inside of the JSON string with the text, or the reasoning, of a line of Ollama's API. ok is false for
-// a line without.
+// ollamaText is the inside of the JSON string with the text, or the reasoning, of a line of Ollama's API. ok is false
+// for a line without.
 func ollamaText(line []byte) (text []byte, ok bool) {
 	for _, name := range [...]string{`"content":"`, `"response":"`, `"thinking":"`} {
 		if _, text, ok := bytes.Cut(line, []byte(name)); ok && !bytes.HasPrefix(text, []byte(`"`)) {

@@ -35,59 +35,114 @@ var streams = []struct {
 	want              seen
 }{
 	{
-		"vllm chat", APIChat, sse(`{"id":"c","choices":[{"delta":{"role":"assistant","content":""}}]}`, `{"choices":[{"delta":{"content":"\"usage\":{\"prompt_tokens\":9}"}}],"usage":null}`,
+		"vllm chat", APIChat, sse(`{"id":"c","choices":[{"delta":{"role":"assistant","content":""}}]}`,
+			`{"choices":[{"delta":{"content":"\"usage\":{\"prompt_tokens\":9}"}}],"usage":null}`,
 			`{"choices":[],"usage":{"prompt_tokens":640,"total_tokens":648,"completion_tokens":8,"prompt_tokens_details":{"cached_tokens":608}}}`, `[DONE]`),
 		seen{usage: known(640, 608, 8), ok: true, data: true, done: true},
 	},
 	{
-		"continuous usage", APIChat, sse(`{"choices":[{}],"usage":{"prompt_tokens":640,"completion_tokens":1}}`, `{"choices":[{}],"usage":{"prompt_tokens":640,"completion_tokens":2}}`,
+		"continuous usage", APIChat, sse(`{"choices":[{}],"usage":{"prompt_tokens":640,"completion_tokens":1}}`,
+			`{"choices":[{}],"usage":{"prompt_tokens":640,"completion_tokens":2}}`,
 			`{"choices":[],"usage":{"prompt_tokens":640,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":608}}}`, `[DONE]`),
 		seen{usage: known(640, 608, 3), ok: true, data: true, done: true},
 	},
 	{
-		"crlf, no last line end", APIChat, "data: {\"choices\":[]}\r\n\r\ndata:{\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}\r\n\r\ndata: [DONE]",
+		"crlf, no last line end", APIChat, "data: {\"choices\":[]}\r\n\r\n" +
+			"data:{\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}\r\n\r\ndata: [DONE]",
 		seen{usage: noCache(3, 1), ok: true, data: true, done: true},
 	},
-	{"no usage asked for", APIChat, sse(`{"choices":[{"delta":{"content":"x"}}]}`, `[DONE]`), seen{data: true, done: true}},
-	{"vllm dies", APIChat, sse(`{"choices":[{}]}`, `{"error": {"message":"EngineCore","type":"InternalServerError","code":500}}`, `[DONE]`), seen{data: true, done: true, failed: true}},
+	{
+		"no usage asked for", APIChat, sse(`{"choices":[{"delta":{"content":"x"}}]}`, `[DONE]`),
+		seen{data: true, done: true},
+	},
+	{
+		"vllm dies", APIChat, sse(`{"choices":[{}]}`,
+			`{"error": {"message":"EngineCore","type":"InternalServerError","code":500}}`, `[DONE]`),
+		seen{data: true, done: true, failed: true},
+	},
 	{"flat error", APIChat, sse(`{"object":"error","message":"x","code":500}`), seen{failed: true}},
 	{"error null is none", APIChat, sse(`{"error":null,"choices":[{"delta":{"content":"x"}}]}`), seen{data: true}},
 	{"sglang is killed", APIChat, sse(`{"choices":[{}]}`), seen{data: true}},
-	{"llama.cpp", APIChat, ": ping\n\n" + sse(`{"choices":[{}]}`, `{"choices":[],"timings":{"cache_n":1887,"prompt_n":1,"predicted_n":4}}`, `[DONE]`), seen{usage: known(1888, 1887, 4), ok: true, data: true, done: true}},
+	{
+		"llama.cpp", APIChat, ": ping\n\n" +
+			sse(`{"choices":[{}]}`, `{"choices":[],"timings":{"cache_n":1887,"prompt_n":1,"predicted_n":4}}`, `[DONE]`),
+		seen{usage: known(1888, 1887, 4), ok: true, data: true, done: true},
+	},
 	{"only comments", APIChat, ": ping\n\n:\n\n: {\"usage\":{\"prompt_tokens\":1}}\nretry: 5\nid: 7\n\n", seen{}},
 	{
-		"responses", APIResponses, "event: response.created\ndata: {\"response\":{\"id\":\"resp_7\",\"usage\":null},\"sequence_number\":0,\"type\":\"response.created\"}\n\n" +
-			"event: response.in_progress\ndata: {\"response\":{\"id\":\"resp_7\"}}\n\n" +
-			"event: response.output_text.delta\ndata: {\"delta\":\"x\"}\n\n" +
-			"event: response.completed\ndata: {\"response\":{\"id\":\"resp_7\",\"output\":[],\"usage\":{\"input_tokens\":100,\"input_tokens_details\":{\"cached_tokens\":64},\"output_tokens\":7}},\"sequence_number\":9,\"type\":\"response.completed\"}\n\n",
+		"responses", APIResponses, "event: response.created\ndata: {\"response\":{\"id\":\"resp_7\",\"usage\":null}," +
+			"\"sequence_number\":0,\"type\":\"response.created\"}\n\nevent: response.in_progress\ndata: " +
+			"{\"response\":{\"id\":\"resp_7\"}}\n\nevent: response.output_text.delta\ndata: {\"delta\":\"x\"}\n\n" +
+			"event: response.completed\ndata: {\"response\":{\"id\":\"resp_7\"," +
+			"\"output\":[],\"usage\":{\"input_tokens\":100,\"input_tokens_details\":{\"cached_tokens\":64}," +
+			"\"output_tokens\":7}},\"sequence_number\":9,\"type\":\"response.completed\"}\n\n",
 		seen{usage: known(100, 64, 7), ok: true, data: true, done: true, id: "resp_7"},
 	},
 	{
-		"responses, no event lines, cut parent", APIResponses, sse(`{"type":"response.created","sequence_number":0,"response":{"id":"resp_8"}}`,
-			`{"type":"response.completed","response":{"output":["`+strings.Repeat("x", 2*TailBytes)+`"],"usage":{"input_tokens":100,"output_tokens":7},"user":null}}`),
+		"responses, no event lines, cut parent", APIResponses,
+		sse(`{"type":"response.created","sequence_number":0,"response":{"id":"resp_8"}}`,
+			`{"type":"response.completed","response":{"output":["`+strings.Repeat("x", 2*TailBytes)+
+				`"],"usage":{"input_tokens":100,"output_tokens":7},"user":null}}`),
 		seen{usage: noCache(100, 7), ok: true, data: true, done: true, id: "resp_8"},
 	},
-	{"responses, announced only", APIResponses, sse(`{"type":"response.created","response":{"id":"resp_9"}}`), seen{id: "resp_9"}},
-	{"responses, failed", APIResponses, sse(`{"type":"response.failed","response":{"usage":{"input_tokens":5,"output_tokens":0}}}`), seen{usage: noCache(5, 0), ok: true, done: true, failed: true}},
-	{"responses, cut before the last event's data", APIResponses, "event: response.completed\n", seen{}},
-	{"responses, cut in the last event", APIResponses, "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"output\":[\"x", seen{data: true}},
-	{"responses, tool's usage", APIResponses, sse(`{"type":"response.output_item.done","item":{"usage":{"input_tokens":5,"output_tokens":1}}}`), seen{data: true}},
-	{"anthropic", APIMessages, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"usage\":{\"input_tokens\":8,\"cache_creation_input_tokens\":2,\"cache_read_input_tokens\":90,\"output_tokens\":1}}}\n\n" +
-		"event: ping\ndata: {\"type\":\"ping\"}\n\n" + "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"x\"}}\n\n" +
-		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"input_tokens\":0,\"output_tokens\":15}}\n\n" +
-		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", seen{usage: known(100, 90, 15), ok: true, data: true, done: true}},
-	{"anthropic, before the first token", APIMessages, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":8,\"output_tokens\":0}}}\n\nevent: ping\ndata: {}\n\n", seen{usage: noCache(8, 0), ok: true}},
-	{"anthropic error", APIMessages, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n", seen{failed: true}},
 	{
-		"sglang generate", APIGenerate, sse(`{"text":"a","meta_info":{"prompt_tokens":192,"completion_tokens":1,"cached_tokens":128}}`, `{"text":"a \"meta_info\":{}","meta_info":{"prompt_tokens":192,"completion_tokens":2,"cached_tokens":128}}`, `[DONE]`),
+		"responses, announced only", APIResponses, sse(`{"type":"response.created","response":{"id":"resp_9"}}`),
+		seen{id: "resp_9"},
+	},
+	{
+		"responses, failed", APIResponses,
+		sse(`{"type":"response.failed","response":{"usage":{"input_tokens":5,"output_tokens":0}}}`),
+		seen{usage: noCache(5, 0), ok: true, done: true, failed: true},
+	},
+	{"responses, cut before the last event's data", APIResponses, "event: response.completed\n", seen{}},
+	{
+		"responses, cut in the last event", APIResponses,
+		"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"output\":[\"x",
+		seen{data: true},
+	},
+	{
+		"responses, tool's usage", APIResponses,
+		sse(`{"type":"response.output_item.done","item":{"usage":{"input_tokens":5,"output_tokens":1}}}`),
+		seen{data: true},
+	},
+	{
+		"anthropic", APIMessages, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\"," +
+			"\"usage\":{\"input_tokens\":8,\"cache_creation_input_tokens\":2,\"cache_read_input_tokens\":90," +
+			"\"output_tokens\":1}}}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n" +
+			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"x\"}}\n\n" +
+			"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}," +
+			"\"usage\":{\"input_tokens\":0,\"output_tokens\":15}}\n\nevent: message_stop\n" +
+			"data: {\"type\":\"message_stop\"}\n\n", seen{usage: known(100, 90, 15), ok: true, data: true, done: true},
+	},
+	{
+		"anthropic, before the first token", APIMessages, "event: message_start\ndata: {\"type\":\"message_start\"," +
+			"\"message\":{\"usage\":{\"input_tokens\":8,\"output_tokens\":0}}}\n\nevent: ping\ndata: {}\n\n",
+		seen{usage: noCache(8, 0), ok: true},
+	},
+	{
+		"anthropic error", APIMessages,
+		"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n",
+		seen{failed: true},
+	},
+	{
+		"sglang generate",
+		APIGenerate, sse(`{"text":"a","meta_info":{"prompt_tokens":192,"completion_tokens":1,"cached_tokens":128}}`,
+			`{"text":"a \"meta_info\":{}","meta_info":{"prompt_tokens":192,"completion_tokens":2,"cached_tokens":128}}`,
+			`[DONE]`),
 		seen{usage: known(192, 128, 2), ok: true, data: true, done: true},
 	},
 	{
-		"ollama", APIOllamaChat, `{"message":{"content":"a"},"done":false}` + "\n" + `{"message":{"tool_calls":[{"function":{"arguments":{"done":true}}}]},"done":false}` + "\n" + `{"done":true,"prompt_eval_count":26,"eval_count":9}` + "\n",
+		"ollama", APIOllamaChat, `{"message":{"content":"a"},"done":false}` +
+			"\n" + `{"message":{"tool_calls":[{"function":{"arguments":{"done":true}}}]},"done":false}` + "\n" +
+			`{"done":true,"prompt_eval_count":26,"eval_count":9}` + "\n",
 		seen{usage: noCache(26, 9), ok: true, data: true, done: true},
 	},
 	{"ollama, cut", APIOllamaChat, `{"message":{"content":"\"done\":true"},"done":false}` + "\n", seen{data: true}},
-	{"long event", APIChat, sse(`{"choices":[{"text":"`+strings.Repeat(`\"usage\":{ `, 3000)+`"}],"usage":{"prompt_tokens":3,"completion_tokens":1}}`, `[DONE]`), seen{usage: noCache(3, 1), ok: true, data: true, done: true}},
+	{
+		"long event", APIChat, sse(`{"choices":[{"text":"`+strings.Repeat(`\"usage\":{ `, 3000)+
+			`"}],"usage":{"prompt_tokens":3,"completion_tokens":1}}`, `[DONE]`),
+		seen{usage: noCache(3, 1), ok: true, data: true, done: true},
+	},
 }
 
 func TestScanner(t *testing.T) {
@@ -105,7 +160,8 @@ func TestScanner(t *testing.T) {
 					t.Errorf("in pieces of %d: got %+v, want %+v", n, got, test.want)
 				}
 			}
-			if u, _ := ParseUsage(test.api, []byte(test.stream)); u != test.want.usage && len(test.stream) <= TailBytes {
+			if u, _ := ParseUsage(test.api, []byte(test.stream)); u != test.want.usage &&
+				len(test.stream) <= TailBytes {
 				t.Errorf("ParseUsage: got %+v, want %+v", u, test.want.usage)
 			}
 		})
@@ -156,7 +212,8 @@ func FuzzScannerSplit(f *testing.F) {
 		f.Add(uint8(i), s.stream, uint16(3*i), uint16(i*i))
 	}
 	f.Add(uint8(4), strings.Repeat("{\"message\":{\"content\":\" ha\"},\"done\":false}\n", 31), uint16(700), uint16(99))
-	f.Add(uint8(1), "event: response.created\ndata: {\"type\":\"response.created\"}\n\n: wait\n\n", uint16(60), uint16(3))
+	f.Add(uint8(1), "event: response.created\ndata: {\"type\":\"response.created\"}\n\n: wait\n\n",
+		uint16(60), uint16(3))
 	f.Fuzz(func(t *testing.T, which uint8, stream string, a, b uint16) {
 		api := apis[int(which)%len(apis)]
 		i := int(a) % (len(stream) + 1)
@@ -213,7 +270,12 @@ func BenchmarkScanner(b *testing.B) {
 	for _, test := range []struct {
 		name, api string
 		chunk     []byte
-	}{{"content", APIChat, content}, {"usage", APIChat, withUsage}, {"meta_info", APIGenerate, meta}, {"ollama", APIOllamaChat, []byte("{\"model\":\"m\",\"message\":{\"content\":\"x\"},\"done\":false}\n")}} {
+	}{
+		{"content", APIChat, content},
+		{"usage", APIChat, withUsage},
+		{"meta_info", APIGenerate, meta},
+		{"ollama", APIOllamaChat, []byte("{\"model\":\"m\",\"message\":{\"content\":\"x\"},\"done\":false}\n")},
+	} {
 		b.Run(test.name, func(b *testing.B) {
 			s := Scanner{API: test.api}
 			b.ReportAllocs()

@@ -134,7 +134,8 @@ func (t *tail) number(key, value []byte) {
 		c.Space()
 		t.done = t.done || string(c.Word()) == "true"
 		return
-	case "total_duration", "stop_type": // of the last event only; what stands before it may be cut off: the context, or the prompt
+	case "total_duration", "stop_type":
+		// of the last event only; what stands before it may be cut off: the context, or the prompt
 		t.done = true
 	}
 	fig := topFigure(key)

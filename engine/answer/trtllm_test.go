@@ -24,13 +24,17 @@ func TestTRTLLMStreams(t *testing.T) {
 		api  string
 		want seen
 	}{
-		"chat.txt":                        {APIChat, seen{data: true, done: true}},
-		"chat_usage.txt":                  {APIChat, seen{usage: known(78, 64, 3), ok: true, data: true, done: true}},
-		"chat_continuous.txt":             {APIChat, seen{usage: known(78, 64, 3), ok: true, data: true, done: true}},
-		"completions_usage.txt":           {APICompletions, seen{usage: known(3, 0, 2), ok: true, data: true, done: true}},
+		"chat.txt":            {APIChat, seen{data: true, done: true}},
+		"chat_usage.txt":      {APIChat, seen{usage: known(78, 64, 3), ok: true, data: true, done: true}},
+		"chat_continuous.txt": {APIChat, seen{usage: known(78, 64, 3), ok: true, data: true, done: true}},
+		"completions_usage.txt": {
+			APICompletions, seen{usage: known(3, 0, 2), ok: true, data: true, done: true},
+		},
 		"completions_midway.txt":          {APICompletions, seen{data: true, done: true, failed: true}},
 		"generation_chat_completions.txt": {APIChat, seen{usage: known(78, 0, 3), ok: true, data: true, done: true}},
-		"generation_completions.txt":      {APICompletions, seen{usage: known(3, 0, 3), ok: true, data: true, done: true}},
+		"generation_completions.txt": {
+			APICompletions, seen{usage: known(3, 0, 3), ok: true, data: true, done: true},
+		},
 	} {
 		if got := scan(test.api, string(trtllmBytes(t, file))); got != test.want {
 			t.Errorf("%s: got %+v, want %+v", file, got, test.want)
@@ -48,9 +52,10 @@ func TestTRTLLMAnswers(t *testing.T) {
 		api  string
 		want fleet.Usage
 	}{
-		"chat.json": {APIChat, known(78, 0, 5)}, "chat_cached.json": {APIChat, known(78, 64, 5)}, "completions.json": {APICompletions, known(3, 0, 5)},
-		"context_chat_completions.json": {APIChat, known(78, 0, 1)}, "context_completions.json": {APICompletions, known(3, 0, 1)},
-		"embeddings.json": {APIEmbeddings, noCache(2, 0)},
+		"chat.json": {APIChat, known(78, 0, 5)}, "chat_cached.json": {APIChat, known(78, 64, 5)}, "completions.json": {
+			APICompletions, known(3, 0, 5),
+		}, "context_chat_completions.json": {APIChat, known(78, 0, 1)},
+		"context_completions.json": {APICompletions, known(3, 0, 1)}, "embeddings.json": {APIEmbeddings, noCache(2, 0)},
 	} {
 		body := trtllmBytes(t, file)
 		if got, ok := ParseUsage(test.api, body); !ok || got != test.want {
@@ -61,7 +66,8 @@ func TestTRTLLMAnswers(t *testing.T) {
 		}
 	}
 	for file, want := range map[string]int{
-		"too_long.json": 400, "down.json": 400, "full.json": 429, "unknown_field.json": 0, "no_model.json": 0, "bad_json.json": 0,
+		"too_long.json": 400, "down.json": 400, "full.json": 429, "unknown_field.json": 0, "no_model.json": 0,
+		"bad_json.json": 0,
 	} {
 		if code, _, ok := ErrorAnswer(trtllmBytes(t, file)); !ok || code != want {
 			t.Errorf("%s: got %d, %t, want %d", file, code, ok, want)

@@ -9,7 +9,9 @@ import (
 
 // Connectors are the configurable protocols, in the order of the documentation.
 func Connectors() []Connector {
-	return []Connector{Nixl{}, LMCache{}, Mooncake{}, MoRIIO{}, MoRIIO{Read: true}, SGLang{}, TRTLLM{}, TRTLLM{GenerationFirst: true}, Sidecar{}}
+	return []Connector{Nixl{}, LMCache{}, Mooncake{}, MoRIIO{}, MoRIIO{Read: true}, SGLang{}, TRTLLM{}, TRTLLM{
+		GenerationFirst: true,
+	}, Sidecar{}}
 }
 
 // Names are their names.

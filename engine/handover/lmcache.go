@@ -36,7 +36,8 @@ const (
 )
 
 // ErrNoReceiver means that the decoder's receiving address is unknown.
-var ErrNoReceiver = errors.New("engine: it is not known where the decoder receives KV cache: it is in no decoder_registry, and no decoder_init_port and decoder_alloc_port are given")
+var ErrNoReceiver = errors.New("engine: it is not known where the decoder receives KV cache: " +
+	"it is in no decoder_registry, and no decoder_init_port and decoder_alloc_port are given")
 
 // Name implements Connector.
 func (LMCache) Name() string { return "lmcache" }
@@ -72,7 +73,9 @@ func (LMCache) Prefill(x *Handoff) (Message, error) {
 	}
 	await := Await{ID: specID(x), Count: len(to.InitPorts)}
 	message.Await = await
-	message.Set[slices.IndexFunc(message.Set, func(m Member) bool { return m.Name == kvTransferParams })].JSON = to.spec(await.ID)
+	message.Set[slices.IndexFunc(message.Set, func(m Member) bool {
+		return m.Name == kvTransferParams
+	})].JSON = to.spec(await.ID)
 	if goesOn(x) && !isIDList(x.Field(promptMember)) {
 		message.Set = append(message.Set, Member{returnTokenIDs, []byte("true")})
 	}
@@ -138,7 +141,8 @@ func firstOfReply(x *Handoff, params, text, ids []byte) *First {
 		return nil
 	}
 	id, _ := rawjson.Member(params, "first_tok")
-	if !rawjson.IsWhole(id) || len(text) < 3 || len(text) > maxFirstText || text[0] != '"' || text[len(text)-1] != '"' || partOfCharacter(text) {
+	if !rawjson.IsWhole(id) || len(text) < 3 || len(text) > maxFirstText || text[0] != '"' ||
+		text[len(text)-1] != '"' || partOfCharacter(text) {
 		return nil
 	}
 	f := &First{ID: id, Text: text[1 : len(text)-1]}
@@ -166,8 +170,9 @@ func isIDList(value []byte) bool {
 // Others may not: stop texts and grammars start anew, penalties miss a token, seeds draw other numbers.
 func isPlain(name string) bool {
 	switch name {
-	case "model", promptMember, maxTokens, streamMember, streamOptions, "temperature", "top_p", "top_k", "min_p", "user", "n", "best_of", "echo",
-		"use_beam_search", "ignore_eos", "stop_token_ids", "cache_salt", "priority", "logit_bias", "skip_special_tokens", "repetition_penalty",
+	case "model", promptMember, maxTokens, streamMember, streamOptions, "temperature", "top_p", "top_k", "min_p",
+		"user", "n", "best_of", "echo", "use_beam_search", "ignore_eos", "stop_token_ids", "cache_salt", "priority",
+		"logit_bias", "skip_special_tokens", "repetition_penalty",
 		"add_special_tokens", "session_id", "request_id", kvTransferParams, "prompt_logprobs", "store", "metadata":
 		return true
 	}

@@ -50,7 +50,8 @@ func TestLMCachePrefill(t *testing.T) {
 	}
 	want := map[string]string{
 		"kv_transfer_params": `{"ret_first_tok":true,"disagg_spec":{"req_id":"r1-beef","receiver_host":"10.0.0.3","receiver_init_port":[8300,8301],"receiver_alloc_port":[8400,8401]}}`,
-		"max_tokens":         "1", "max_completion_tokens": "1", "min_tokens": "0", "stream": "false", "stream_options": "null",
+		"max_tokens":         "1", "max_completion_tokens": "1", "min_tokens": "0", "stream": "false",
+		"stream_options": "null",
 	}
 	if diff := cmp.Diff(want, set(m)); diff != "" || m.Await != (handover.Await{ID: "r1-beef", Count: 2}) {
 		t.Errorf("-want +got\n%s, waits for %+v", diff, m.Await)
@@ -78,25 +79,64 @@ func TestLMCacheReply(t *testing.T) {
 		decode                 string // members set, "" with an error
 		append                 string
 	}{
-		{"a text", answer.APICompletions, `{"prompt":"x","max_tokens":9}`, lmReply, false, `{"max_tokens":"8","prompt":"[1, 2,3,7]"}`, ""},
-		{"ids", answer.APICompletions, `{"prompt":[1,2,3],"max_tokens":9}`, lmReply, false, `{"max_tokens":"8"}`, "prompt 7"},
+		{
+			"a text", answer.APICompletions, `{"prompt":"x","max_tokens":9}`, lmReply, false,
+			`{"max_tokens":"8","prompt":"[1, 2,3,7]"}`, "",
+		},
+		{
+			"ids", answer.APICompletions, `{"prompt":[1,2,3],"max_tokens":9}`, lmReply, false,
+			`{"max_tokens":"8"}`, "prompt 7",
+		},
 		{"no bound", answer.APICompletions, `{"prompt":[1,2,3]}`, lmReply, false, `{"max_tokens":"15"}`, "prompt 7"},
 		{"null bound", answer.APICompletions, `{"prompt":[1,2,3],"max_tokens":null}`, lmReply, false, `{}`, "prompt 7"},
-		{"own parameters", answer.APICompletions, `{"prompt":[1,2,3],"kv_transfer_params":{"a":1}}`, lmReply, false, `{"kv_transfer_params":"null","max_tokens":"15"}`, "prompt 7"},
+		{
+			"own parameters", answer.APICompletions, `{"prompt":[1,2,3],"kv_transfer_params":{"a":1}}`, lmReply, false,
+			`{"kv_transfer_params":"null","max_tokens":"15"}`, "prompt 7",
+		},
 		{"a chat", answer.APIChat, `{"messages":[],"max_tokens":9}`, lmReply, false, `{}`, ""},
 		{"a stop text", answer.APICompletions, `{"prompt":"x","stop":"a"}`, lmReply, false, `{}`, ""},
 		{"a grammar", answer.APICompletions, `{"prompt":"x","structured_outputs":{}}`, lmReply, false, `{}`, ""},
-		{"usage in all chunks", answer.APICompletions, `{"prompt":"x","stream_options":{"continuous_usage_stats":true}}`, lmReply, false, `{}`, ""},
-		{"no ids", answer.APICompletions, `{"prompt":"x"}`, strings.Replace(lmReply, "[1, 2,3]", "null", 1), false, `{}`, ""},
-		{"odd ids", answer.APICompletions, `{"prompt":"x"}`, strings.Replace(lmReply, "[1, 2,3]", `[1,"2"]`, 1), false, `{}`, ""},
-		{"no token", answer.APICompletions, `{"prompt":"x"}`, strings.Replace(lmReply, `"first_tok":7`, "", 1), false, `{}`, ""},
-		{"an odd token", answer.APICompletions, `{"prompt":"x"}`, strings.Replace(lmReply, `"first_tok":7`, `"first_tok":-7`, 1), false, `{}`, ""},
-		{"half a character", answer.APICompletions, `{"prompt":"x"}`, strings.Replace(lmReply, " Hi", "\ufffd", 1), false, `{}`, ""},
-		{"half a character, escaped", answer.APICompletions, `{"prompt":"x"}`, strings.Replace(lmReply, " Hi", `\uFFFD`, 1), false, `{}`, ""},
+		{
+			"usage in all chunks", answer.APICompletions,
+			`{"prompt":"x","stream_options":{"continuous_usage_stats":true}}`, lmReply, false, `{}`, "",
+		},
+		{
+			"no ids", answer.APICompletions, `{"prompt":"x"}`, strings.Replace(lmReply, "[1, 2,3]", "null", 1),
+			false, `{}`, "",
+		},
+		{
+			"odd ids", answer.APICompletions, `{"prompt":"x"}`, strings.Replace(lmReply, "[1, 2,3]", `[1,"2"]`, 1),
+			false, `{}`, "",
+		},
+		{
+			"no token", answer.APICompletions, `{"prompt":"x"}`, strings.Replace(lmReply, `"first_tok":7`, "", 1),
+			false, `{}`, "",
+		},
+		{
+			"an odd token", answer.APICompletions, `{"prompt":"x"}`,
+			strings.Replace(lmReply, `"first_tok":7`, `"first_tok":-7`, 1), false, `{}`, "",
+		},
+		{
+			"half a character", answer.APICompletions, `{"prompt":"x"}`, strings.Replace(lmReply, " Hi", "\ufffd", 1),
+			false, `{}`, "",
+		},
+		{
+			"half a character, escaped", answer.APICompletions, `{"prompt":"x"}`,
+			strings.Replace(lmReply, " Hi", `\uFFFD`, 1), false, `{}`, "",
+		},
 		{"no text", answer.APICompletions, `{"prompt":"x"}`, strings.Replace(lmReply, " Hi", "", 1), false, `{}`, ""},
-		{"the end", answer.APICompletions, `{"prompt":"x","max_tokens":9}`, strings.Replace(lmReply, `"length"`, `"stop"`, 1), true, "", ""},
-		{"the end of a chat", answer.APIChat, `{"messages":[]}`, strings.Replace(lmReply, `"length"`, `"stop"`, 1), true, "", ""},
-		{"the end, too early", answer.APICompletions, `{"prompt":"x","min_tokens":4}`, strings.Replace(lmReply, `"length"`, `"stop"`, 1), false, `{}`, ""},
+		{
+			"the end", answer.APICompletions, `{"prompt":"x","max_tokens":9}`,
+			strings.Replace(lmReply, `"length"`, `"stop"`, 1), true, "", "",
+		},
+		{
+			"the end of a chat", answer.APIChat, `{"messages":[]}`, strings.Replace(lmReply, `"length"`, `"stop"`, 1),
+			true, "", "",
+		},
+		{
+			"the end, too early", answer.APICompletions, `{"prompt":"x","min_tokens":4}`,
+			strings.Replace(lmReply, `"length"`, `"stop"`, 1), false, `{}`, "",
+		},
 		{"one token", answer.APICompletions, `{"prompt":"x","max_tokens":1}`, lmReply, true, "", ""},
 		{"responses", answer.APIResponses, `{"input":"x"}`, `{"status":"incomplete"}`, false, `{}`, ""},
 	} {
@@ -123,19 +163,22 @@ func TestLMCacheReply(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{``, `[]`, `{`, `{"choices":[]}`, `{"choices":[{},{}]}`, `{"choices":[1]}`} {
-		if _, err := (handover.LMCache{}).Reply(lmHandoff(t, answer.APICompletions, `{"prompt":"x"}`), []byte(bad)); err == nil {
+		if _, err := (handover.LMCache{}).Reply(lmHandoff(t, answer.APICompletions, `{"prompt":"x"}`),
+			[]byte(bad)); err == nil {
 			t.Errorf("%s is taken", bad)
 		}
 	}
 }
 
-// TestLMCacheNamesTheDecoder: for any fleet and registry, the prefiller is told the address of the decoder that gets the
-// request.
+// TestLMCacheNamesTheDecoder: for any fleet and registry, the prefiller is told the address of the decoder that gets
+// the request.
 func TestLMCacheNamesTheDecoder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 6).Draw(t, "decoders")
 		ranks := rapid.IntRange(1, 4).Draw(t, "ranks")
-		r := handover.Receivers{Registry: map[string]handover.Receiver{}, InitPorts: make([]int, ranks), AllocPorts: make([]int, ranks)}
+		r := handover.Receivers{
+			Registry: map[string]handover.Receiver{}, InitPorts: make([]int, ranks), AllocPorts: make([]int, ranks),
+		}
 		ports := func(base int) (out []int) {
 			for i := range ranks {
 				out = append(out, base+i)
@@ -148,14 +191,23 @@ func TestLMCacheNamesTheDecoder(t *testing.T) {
 			e := fleet.Endpoint{Name: fmt.Sprint("d", i), URL: fmt.Sprintf("http://10.0.0.%d:8000", i)}
 			switch rapid.IntRange(0, 2).Draw(t, "registered") {
 			case 1:
-				r.Registry[e.Name] = handover.Receiver{InitPorts: ports(1000 * (i + 1)), AllocPorts: ports(1000*(i+1) + 500)}
+				r.Registry[e.Name] = handover.Receiver{
+					InitPorts: ports(1000 * (i + 1)), AllocPorts: ports(1000*(i+1) + 500),
+				}
 			case 2:
-				r.Registry[e.URL+"/"] = handover.Receiver{Host: fmt.Sprintf("10.0.0.%d", i), InitPorts: ports(1000 * (i + 1)), AllocPorts: ports(1000*(i+1) + 500)}
+				r.Registry[e.URL+"/"] = handover.Receiver{
+					Host: fmt.Sprintf("10.0.0.%d", i), InitPorts: ports(1000 * (i + 1)),
+					AllocPorts: ports(1000*(i+1) + 500),
+				}
 			}
 			engines = append(engines, e)
 		}
 		decoder := rapid.IntRange(0, n-1).Draw(t, "decoder")
-		x := &handover.Handoff{API: answer.APIChat, ID: "r", Decoder: engines[decoder], Receiver: r.Of, Field: func(string) []byte { return nil }}
+		x := &handover.Handoff{
+			API: answer.APIChat, ID: "r", Decoder: engines[decoder], Receiver: r.Of, Field: func(string) []byte {
+				return nil
+			},
+		}
 		m, err := handover.LMCache{}.Prefill(x)
 		if err != nil {
 			t.Fatal(err)
@@ -173,7 +225,8 @@ func TestLMCacheNamesTheDecoder(t *testing.T) {
 		if r.Registry[engines[decoder].Name].InitPorts != nil || r.Registry[engines[decoder].URL+"/"].InitPorts != nil {
 			first = 1000 * (decoder + 1)
 		}
-		if told.Spec.Host != fmt.Sprintf("10.0.0.%d", decoder) || len(told.Spec.Init) != ranks || told.Spec.Init[0] != first || m.Await.Count != ranks {
+		if told.Spec.Host != fmt.Sprintf("10.0.0.%d", decoder) || len(told.Spec.Init) != ranks ||
+			told.Spec.Init[0] != first || m.Await.Count != ranks {
 			t.Fatalf("decoder %d is told as %+v", decoder, told.Spec)
 		}
 	})
@@ -185,12 +238,16 @@ func TestParseReceivers(t *testing.T) {
 	got, err := handover.ParseReceivers([]byte(good), 2)
 	want := map[string]handover.Receiver{
 		"http://10.0.0.3:8200": {Host: "10.0.0.3", InitPorts: []int{8300, 8301}, AllocPorts: []int{8400, 8401}},
-		"d2":                   {Host: "10.0.0.4", InitPorts: []int{1, 2}, AllocPorts: []int{3, 4}, QueryPorts: []int{5, 6}, RDMAHost: "10.1.0.4"},
+		"d2": {
+			Host: "10.0.0.4", InitPorts: []int{1, 2}, AllocPorts: []int{3, 4}, QueryPorts: []int{5, 6},
+			RDMAHost: "10.1.0.4",
+		},
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Fatalf("%v %s", err, diff)
 	}
-	if one, err := handover.ParseReceivers([]byte(`{"d":{"init_port":8300,"alloc_port":8400}}`), 0); err != nil || one["d"].InitPorts[0] != 8300 {
+	if one, err := handover.ParseReceivers([]byte(`{"d":{"init_port":8300,"alloc_port":8400}}`), 0); err != nil ||
+		one["d"].InitPorts[0] != 8300 {
 		t.Errorf("%v, %v", one, err)
 	}
 	for _, c := range []struct {
@@ -212,7 +269,8 @@ func TestParseReceivers(t *testing.T) {
 		{`{"d":{"init_port":1,"alloc_port":1},"d":{"init_port":1,"alloc_port":1}}`, 0, "twice"},
 		{`{"d":{"init_port":1,"alloc_port":1}} {}`, 0, "not a JSON object"},
 	} {
-		if _, err := handover.ParseReceivers([]byte(c.text), c.ranks); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := handover.ParseReceivers([]byte(c.text), c.ranks); err == nil ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s with %d ranks: %v, want %q", c.text, c.ranks, err, c.says)
 		}
 	}
@@ -224,7 +282,8 @@ func FuzzParseReceivers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, ranks int) {
 		if got, err := handover.ParseReceivers(b, ranks); err == nil {
 			for name, r := range got {
-				if ranks > 0 && len(r.InitPorts) != ranks || len(r.InitPorts) != len(r.AllocPorts) || len(r.InitPorts) == 0 {
+				if ranks > 0 && len(r.InitPorts) != ranks || len(r.InitPorts) != len(r.AllocPorts) ||
+					len(r.InitPorts) == 0 {
 					t.Errorf("%q: %+v of %d ranks", name, r, ranks)
 				}
 			}

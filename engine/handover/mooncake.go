@@ -65,7 +65,8 @@ func (m Mooncake) Decode(x *Handoff, _ *Handed) (Message, error) {
 		params += `,"remote_engine_id":` + id + `,"remote_bootstrap_addr":` + jsonString(bootstrapAddress(x))
 	} else { // an older prefiller, whose bootstrap server has no queries
 		host, port := jsonString(hostOf(x.Prefiller.URL)), strconv.Itoa(bootstrapPortOf(x))
-		params += `,"remote_host":` + host + `,"remote_port":` + port + `,"bootstrap_server_host":` + host + `,"bootstrap_server_port":` + port
+		params += `,"remote_host":` + host + `,"remote_port":` + port + `,"bootstrap_server_host":` + host +
+			`,"bootstrap_server_port":` + port
 	}
 	return Message{Set: []Member{{kvTransferParams, []byte(params + "}")}}, Header: rankHeader(x.Decoder)}, nil
 }

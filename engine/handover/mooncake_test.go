@@ -14,7 +14,8 @@ import (
 // mooncake_connector.py and mooncake_utils.py).
 func TestMooncakeAsDocumented(t *testing.T) {
 	const told = `{"0":{"engine_id":"7d1c-e0","worker_addr":{"0":{"0":"tcp://10.0.0.5:4321"}}},"1":{"engine_id":"7d1c-e1","worker_addr":{}}}`
-	x := pairOf(t, answer.APIChat, `{"max_tokens":9,"stream":true,"stream_options":{},"kv_transfer_params":{"do_remote_prefill":true}}`, 1)
+	x := pairOf(t, answer.APIChat,
+		`{"max_tokens":9,"stream":true,"stream_options":{},"kv_transfer_params":{"do_remote_prefill":true}}`, 1)
 	x.ID, x.Random = "req-1", 0xabc
 	if got := (handover.Mooncake{}).Inquiry(x); got != "http://10.0.0.5:8998/query" {
 		t.Error(got)

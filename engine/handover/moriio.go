@@ -44,7 +44,8 @@ func (MoRIIO) Fits(x *Handoff) error { return Nixl{}.Fits(x) }
 func (MoRIIO) pair(x *Handoff) (p, d fleet.KVAddress, err error) {
 	for _, e := range []*fleet.Endpoint{&x.Prefiller, &x.Decoder} {
 		if e.KVAddress == "" {
-			return p, d, fmt.Errorf("engine: %s has no kv_address, which the connector moriio needs of both endpoints", e.Name)
+			return p, d, fmt.Errorf("engine: %s has no kv_address, which the connector moriio needs of both endpoints",
+				e.Name)
 		}
 	}
 	if p, err = fleet.ParseKVAddress(x.Prefiller.KVAddress); err == nil {
@@ -73,7 +74,9 @@ func (m MoRIIO) Prefill(x *Handoff) (Message, error) {
 	request, transfer := m.ids(x, p, d)
 	params := `{"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,"remote_block_ids":null,"transfer_id":` + jsonString(transfer) +
 		peerParams(d, x.Decoder, x.DecoderPeer) + `}`
-	return Message{Set: onlyPrompt(x, params), Header: append(rankHeader(x.Prefiller), Header{"X-Request-Id", request})}, nil
+	return Message{
+		Set: onlyPrompt(x, params), Header: append(rankHeader(x.Prefiller), Header{"X-Request-Id", request}),
+	}, nil
 }
 
 // peerParams are the members with the other engine's address and size.
@@ -127,7 +130,8 @@ func (m MoRIIO) Decode(x *Handoff, h *Handed) (Message, error) {
 	var params []byte
 	switch {
 	case !m.Read:
-		params = []byte(`{"do_remote_prefill":true,"do_remote_decode":false,"transfer_id":` + jsonString(transfer) + peerParams(p, x.Prefiller, x.PrefillerPeer) + `}`)
+		params = []byte(`{"do_remote_prefill":true,"do_remote_decode":false,"transfer_id":` + jsonString(transfer) +
+			peerParams(p, x.Prefiller, x.PrefillerPeer) + `}`)
 	case h == nil || !bytes.HasPrefix(h.Params, []byte("{")):
 		return Message{}, ErrNoParams
 	default:
@@ -137,7 +141,9 @@ func (m MoRIIO) Decode(x *Handoff, h *Handed) (Message, error) {
 			params = append([]byte(`{"remote_tp_size":`+strconv.Itoa(max(x.Prefiller.TPSize, 1))+`,`), rest...)
 		}
 	}
-	return Message{Set: []Member{{kvTransferParams, params}}, Header: append(rankHeader(x.Decoder), Header{"X-Request-Id", request})}, nil
+	return Message{Set: []Member{{kvTransferParams, params}}, Header: append(rankHeader(x.Decoder), Header{
+		"X-Request-Id", request,
+	})}, nil
 }
 
 // Keeps implements Connector: the prefiller was told the decoder.

@@ -23,7 +23,8 @@ func moriPair(t testing.TB) *handover.Handoff {
 	t.Helper()
 	x := pairOf(t, answer.APIChat, `{"max_tokens":9,"stream":true}`, 1)
 	x.ID, x.Random = "req-1", 0xabc
-	x.Prefiller.KVAddress, x.Decoder.KVAddress = "host:10.0.0.5,handshake:6301,notify:61005", "host:fd00::6,handshake:6302,notify:61006"
+	x.Prefiller.KVAddress, x.Decoder.KVAddress = "host:10.0.0.5,handshake:6301,notify:61005",
+		"host:fd00::6,handshake:6302,notify:61006"
 	x.Prefiller.TPSize, x.Decoder.TPSize = 4, 8
 	x.Prefiller.Part, x.PrefillerPeer.Ranks = fleet.Part{Kind: fleet.Rank, Index: 1}, 2
 	return x
@@ -86,7 +87,8 @@ func moriReply(t testing.TB, x *handover.Handoff) (params, body string) {
 	id := header(p, "X-Request-Id")
 	params = `{"do_remote_prefill": true, "do_remote_decode": false, "remote_block_ids": [[1, 2]], "remote_engine_id": "e:handshake:6301", "remote_host": "10.0.0.5", "remote_handshake_port": 6301, "remote_notify_port": 61005, ` +
 		`"remote_dp_rank": 1, "remote_dp_rank_override": true, "remote_dp_size": 2, "remote_dp_size_local": 2, "tp_size": 4, "transfer_id": "tx-` + id[len(id)-32:] + `", "new": 12345678901234567890}`
-	return params, `{"choices":[],"kv_transfer_params":` + params + `,"usage":{"prompt_tokens":40,"completion_tokens":1}}`
+	return params, `{"choices":[],"kv_transfer_params":` + params +
+		`,"usage":{"prompt_tokens":40,"completion_tokens":1}}`
 }
 
 // TestMoRIIORead: the decoder gets the prefiller's parameters unchanged, for this transfer only.
@@ -106,7 +108,10 @@ func TestMoRIIORead(t *testing.T) {
 	if _, err := m.Reply(other, []byte(body)); err == nil {
 		t.Error("the reply of another transfer was taken")
 	}
-	for _, bad := range []string{``, `{}`, `{"kv_transfer_params":{}}`, `{"kv_transfer_params":7}`, strings.Replace(body, `"remote_engine_id"`, `"engine"`, 1)} {
+	for _, bad := range []string{
+		``, `{}`, `{"kv_transfer_params":{}}`, `{"kv_transfer_params":7}`,
+		strings.Replace(body, `"remote_engine_id"`, `"engine"`, 1),
+	} {
 		if h, err := m.Reply(x, []byte(bad)); err == nil || h.Params != nil {
 			t.Errorf("%q was taken for a hand-over", bad)
 		}
@@ -123,7 +128,8 @@ func TestMoRIIORead(t *testing.T) {
 func TestMoRIIOAddresses(t *testing.T) {
 	for s, want := range map[string]string{
 		"host:10.0.0.5,handshake:6301,notify:61005": "10.0.0.5", "host:fd00::5, handshake:1, notify:2": "fd00::5",
-		"": "", "10.0.0.5:6301": "", "host:a,handshake:x,notify:2": "", "host:a,handshake:1": "", "host:a,handshake:1,notify:70000": "", "host:a_b,handshake:1,notify:2": "",
+		"": "", "10.0.0.5:6301": "", "host:a,handshake:x,notify:2": "", "host:a,handshake:1": "",
+		"host:a,handshake:1,notify:70000": "", "host:a_b,handshake:1,notify:2": "",
 	} {
 		a, err := fleet.ParseKVAddress(s)
 		if (err == nil) != (want != "") || a.Host != want {

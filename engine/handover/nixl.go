@@ -73,7 +73,8 @@ func (Nixl) Returned(end []byte) []byte {
 				return nil
 			}
 			params := end[start:c.Pos]
-			said, _ := rawjson.Members(params, "remote_engine_id", "remote_block_ids", "remote_request_id", "remote_port")
+			said, _ := rawjson.Members(params, "remote_engine_id", "remote_block_ids",
+				"remote_request_id", "remote_port")
 			for _, v := range said {
 				if rawjson.IsNull(v) {
 					return nil
@@ -96,7 +97,10 @@ func (Nixl) Reply(x *Handoff, body []byte) (Handed, error) {
 		return h, err
 	}
 	// Without these a decoder fails (observed with vLLM 0.32.0; older versions have no remote_request_id).
-	names := [...]string{"remote_engine_id", "remote_block_ids", "remote_host", "remote_port", "do_remote_prefill", "remote_prefill_cached_tokens"}
+	names := [...]string{
+		"remote_engine_id", "remote_block_ids", "remote_host", "remote_port", "do_remote_prefill",
+		"remote_prefill_cached_tokens",
+	}
 	const needed = 4 // of these
 	said, _ := rawjson.Members(params, names[:]...)
 	if string(said[needed]) != "true" {

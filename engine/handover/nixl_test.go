@@ -82,7 +82,9 @@ func plain(t *testing.T, body map[string]json.RawMessage) map[string]any {
 // TestNixlAsCaptured: both legs of a request are those observed between two real engines.
 func TestNixlAsCaptured(t *testing.T) {
 	legs := capturedLegs(t)
-	for name, api := range map[string]string{"chat_plain": answer.APIChat, "small_prompt": answer.APICompletions, "completions_plain": answer.APICompletions} {
+	for name, api := range map[string]string{
+		"chat_plain": answer.APIChat, "small_prompt": answer.APICompletions, "completions_plain": answer.APICompletions,
+	} {
 		p, d := legs[name+"_P"], legs[name+"_D"]
 		client := with(d.Request, nil)
 		delete(client, "kv_transfer_params")
@@ -95,7 +97,8 @@ func TestNixlAsCaptured(t *testing.T) {
 			t.Errorf("%s: the prefill leg: -captured +made\n%s", name, diff)
 		}
 		h, err := handover.Nixl{}.Reply(x, p.Reply)
-		if err != nil || !bytes.Contains(p.Reply, h.Params) || !h.Known || h.Usage.PromptTokens == 0 || !h.Usage.CachedKnown || !h.Honest {
+		if err != nil || !bytes.Contains(p.Reply, h.Params) || !h.Known || h.Usage.PromptTokens == 0 ||
+			!h.Usage.CachedKnown || !h.Honest {
 			t.Fatalf("%s: %+v, %v", name, h, err)
 		}
 		answer, err := handover.Nixl{}.Decode(x, &h)
@@ -106,7 +109,9 @@ func TestNixlAsCaptured(t *testing.T) {
 			t.Errorf("%s: the decode leg: -captured +made\n%s", name, diff)
 		}
 	}
-	for name, api := range map[string]string{"other_v1_responses_P": answer.APIResponses, "other_v1_messages_P": answer.APIMessages} {
+	for name, api := range map[string]string{
+		"other_v1_responses_P": answer.APIResponses, "other_v1_messages_P": answer.APIMessages,
+	} {
 		h, err := handover.Nixl{}.Reply(handoffOf(api, nil), legs[name].Reply)
 		if err != nil || h.Usage.PromptTokens == 0 {
 			t.Errorf("%s: %+v, %v", name, h, err)
@@ -124,9 +129,11 @@ func TestNixlPrefillLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for api, want := range map[string]string{
-		answer.APIChat:        `{"max_tokens":1,"max_completion_tokens":1,"min_tokens":0,"stream":false,"stream_options":null}`,
-		answer.APICompletions: `{"max_tokens":1,"max_completion_tokens":7,"min_tokens":0,"stream":false,"stream_options":null}`,
-		answer.APIResponses:   `{"max_tokens":5,"max_completion_tokens":7,"max_output_tokens":1,"min_tokens":0,"stream":false,"stream_options":null}`,
+		answer.APIChat: `{"max_tokens":1,"max_completion_tokens":1,"min_tokens":0,"stream":false,` +
+			`"stream_options":null}`,
+		answer.APICompletions: `{"max_tokens":1,"max_completion_tokens":7,"min_tokens":0,"stream":false,` +
+			`"stream_options":null}`,
+		answer.APIResponses: `{"max_tokens":5,"max_completion_tokens":7,"max_output_tokens":1,"min_tokens":0,"stream":false,"stream_options":null}`,
 	} {
 		m, err := handover.Nixl{}.Prefill(handoffOf(api, body))
 		if err != nil {
@@ -148,17 +155,24 @@ func TestNixlReplies(t *testing.T) {
 	x := handoffOf(answer.APIChat, nil)
 	for _, blocks := range []string{"[1,2]", "[[1,2],[3]]", "[ ]"} {
 		params := strings.Replace(good, "%", blocks, 1)
-		h, err := handover.Nixl{}.Reply(x, []byte(`{"choices":[{"message":{"content":"\"kv_transfer_params\":{"}}],"kv_transfer_params": `+params+`,"usage":{"prompt_tokens":3}}`))
+		h, err := handover.Nixl{}.Reply(x,
+			[]byte(`{"choices":[{"message":{"content":"\"kv_transfer_params\":{"}}],"kv_transfer_params": `+params+
+				`,"usage":{"prompt_tokens":3}}`))
 		if err != nil || string(h.Params) != params || h.Honest || h.Usage.PromptTokens != 3 {
 			t.Errorf("%s: %q, %v", params, h.Params, err)
 		}
 	}
-	for _, reply := range []string{`{}`, `{"kv_transfer_params":null}`, `{"kv_transfer_params":{"do_remote_prefill":false}}`} {
+	for _, reply := range []string{
+		`{}`, `{"kv_transfer_params":null}`, `{"kv_transfer_params":{"do_remote_prefill":false}}`,
+	} {
 		if _, err := (handover.Nixl{}).Reply(x, []byte(reply)); !errors.Is(err, handover.ErrNoParams) {
 			t.Errorf("%s: %v", reply, err)
 		}
 	}
-	for _, reply := range []string{``, `[]`, `{"kv_transfer_params":5}`, `{"kv_transfer_params":{"do_remote_prefill":true}}`, `{"kv_transfer_params":{"do_remote_prefill":true,"remote_engine_id":"e"`} {
+	for _, reply := range []string{
+		``, `[]`, `{"kv_transfer_params":5}`, `{"kv_transfer_params":{"do_remote_prefill":true}}`,
+		`{"kv_transfer_params":{"do_remote_prefill":true,"remote_engine_id":"e"`,
+	} {
 		if h, err := (handover.Nixl{}).Reply(x, []byte(reply)); err == nil || h.Params != nil {
 			t.Errorf("%q was taken for a hand-over: %q", reply, h.Params)
 		}
@@ -171,8 +185,9 @@ func TestNixlReplies(t *testing.T) {
 // TestNixlFits: requests with several prompts or answers are not split.
 func TestNixlFits(t *testing.T) {
 	for body, fits := range map[string]bool{
-		`{}`: true, `{"best_of":1}`: true, `{"best_of":2}`: false, `{"prompt":"x"}`: true, `{"prompt":[1,2]}`: true, `{"prompt":["a"]}`: false,
-		`{"prompt":[[1]]}`: false, `{"echo":true}`: false, `{"echo":false}`: true, `{"prompt_logprobs":0}`: false, `{"prompt_logprobs":null}`: true, `{"use_beam_search":true}`: false,
+		`{}`: true, `{"best_of":1}`: true, `{"best_of":2}`: false, `{"prompt":"x"}`: true, `{"prompt":[1,2]}`: true,
+		`{"prompt":["a"]}`: false, `{"prompt":[[1]]}`: false, `{"echo":true}`: false, `{"echo":false}`: true,
+		`{"prompt_logprobs":0}`: false, `{"prompt_logprobs":null}`: true, `{"use_beam_search":true}`: false,
 	} {
 		var v map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(body), &v); err != nil {
@@ -213,15 +228,17 @@ func FuzzNixlReply(f *testing.F) {
 	})
 }
 
-// TestNixlReturned: a decoder's parameters are found in plain answers and at the end of streams, and not in text about them;
-// the next prefiller gets them with the direction reversed and otherwise unchanged.
+// TestNixlReturned: a decoder's parameters are found in plain answers and at the end of streams, and not in text about
+// them; the next prefiller gets them with the direction reversed and otherwise unchanged.
 func TestNixlReturned(t *testing.T) {
 	const held = `{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":[[4,5]],"remote_engine_id":"e","remote_request_id":"r",` +
 		`"remote_host":"localhost","remote_port":5600,"n":12345678901234567890,"remote_num_tokens":33}`
 	for in, want := range map[string]string{
-		`{"choices":[],"kv_transfer_params":` + held + `}`:                                                                       held,
-		`data: {"choices":[]}` + "\n\n" + `data: {"x":1,"kv_transfer_params": ` + held + `,"usage":{}}` + "\n\ndata: [DONE]\n\n": held,
-		`t_transfer_params": {"remote_engine_id":"cut","kv_transfer_params":` + held + `}`:                                       held,
+		`{"choices":[],"kv_transfer_params":` + held + `}`: held,
+		`data: {"choices":[]}` + "\n\n" + `data: {"x":1,"kv_transfer_params": ` + held + `,"usage":{}}` +
+			"\n\ndata: [DONE]\n\n": held,
+		`t_transfer_params": {"remote_engine_id":"cut","kv_transfer_params":` + held +
+			`}`: held,
 		`{"kv_transfer_params":null}`:                                               "",
 		`{"kv_transfer_params":[1]}`:                                                "",
 		`{"kv_transfer_params":{"remote_engine_id":"e"}}`:                           "",
@@ -235,7 +252,9 @@ func TestNixlReturned(t *testing.T) {
 			t.Errorf("%s: %s", in, got)
 		}
 	}
-	x := handover.Handoff{API: answer.APIChat, Answers: 1, Field: func(string) []byte { return nil }, Before: &handover.Before{Params: []byte(held), Host: "10.0.0.7"}}
+	x := handover.Handoff{API: answer.APIChat, Answers: 1, Field: func(string) []byte {
+		return nil
+	}, Before: &handover.Before{Params: []byte(held), Host: "10.0.0.7"}}
 	m, err := handover.Nixl{}.Prefill(&x)
 	want := `{"do_remote_decode":true,"do_remote_prefill":false,"remote_host":"10.0.0.7","remote_block_ids":[[4,5]],"remote_engine_id":"e","remote_request_id":"r",` +
 		`"remote_port":5600,"n":12345678901234567890,"remote_num_tokens":33}`
@@ -257,7 +276,9 @@ func FuzzNixlReturned(f *testing.F) {
 		if !bytes.Contains(end, held) || held[0] != '{' {
 			t.Fatalf("%q gives %q", end, held)
 		}
-		x := handover.Handoff{API: answer.APIChat, Answers: 1, Field: func(string) []byte { return nil }, Before: &handover.Before{Params: held, Host: "h"}}
+		x := handover.Handoff{API: answer.APIChat, Answers: 1, Field: func(string) []byte {
+			return nil
+		}, Before: &handover.Before{Params: held, Host: "h"}}
 		if m, err := (handover.Nixl{}).Prefill(&x); err != nil || json.Valid(held) && !json.Valid(m.Set[0].JSON) {
 			t.Fatalf("%q becomes %q, %v", held, m.Set[0].JSON, err)
 		}

@@ -93,7 +93,8 @@ func (r *Receiver) Check(ranks int) error {
 		case n == 0:
 			errs = append(errs, fmt.Errorf("%s is missing", of.name))
 		case n < ranks:
-			errs = append(errs, fmt.Errorf("%s has too few ports: %d for %d tensor-parallel ranks, each needs one", of.name, n, ranks))
+			errs = append(errs, fmt.Errorf("%s has too few ports: %d for %d tensor-parallel ranks, each needs one",
+				of.name, n, ranks))
 		case n > ranks:
 			errs = append(errs, fmt.Errorf("%s has %d ports for %d tensor-parallel ranks", of.name, n, ranks))
 		}
@@ -204,7 +205,8 @@ func parseReceiver(data []byte) (r Receiver, err error) {
 		case "query_port":
 			into = &v.Query
 		default:
-			return r, fmt.Errorf("%q is not known; known are host, init_port, alloc_port, query_port and rdma_host", name)
+			return r,
+				fmt.Errorf("%q is not known; known are host, init_port, alloc_port, query_port and rdma_host", name)
 		}
 		value, _ := rawjson.Member(data, name)
 		if err := json.Unmarshal(value, into); err != nil {

@@ -116,8 +116,10 @@ func checkParams(params []byte, ok bool) error {
 		return errors.New("engine: the prefiller's reply is not a JSON object")
 	case rawjson.IsNull(params):
 		return ErrNoParams
-	case params[0] != '{' || params[len(params)-1] != '}' || len(params) > maxParamsBytes: // the cursor counted brackets without matching them
-		return fmt.Errorf("engine: the prefiller's kv_transfer_params are not an object, or longer than %d bytes", maxParamsBytes)
+	case params[0] != '{' || params[len(params)-1] != '}' || len(params) > maxParamsBytes:
+		// the cursor counted brackets without matching them
+		return fmt.Errorf("engine: the prefiller's kv_transfer_params are not an object, or longer than %d bytes",
+			maxParamsBytes)
 	}
 	return nil
 }

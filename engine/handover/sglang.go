@@ -57,7 +57,8 @@ func (SGLang) Fits(x *Handoff) error {
 
 // errSeveral: 0.5.23 was observed to use the first room for all answers of one prompt, and its decode server then to
 // wait for ever, with one room or a list.
-var errSeveral = errors.New("engine: SGLang 0.5.23 never answers a request for several answers to one prompt in two legs")
+var errSeveral = errors.New(
+	"engine: SGLang 0.5.23 never answers a request for several answers to one prompt in two legs")
 
 // Prefill implements Connector.
 func (s SGLang) Prefill(x *Handoff) (Message, error) {
@@ -130,7 +131,10 @@ func (s SGLang) Reply(x *Handoff, body []byte) (Handed, error) {
 			return h, errors.New("engine: the prefiller's stream is not complete")
 		}
 	}
-	for _, sign := range []string{`"finish_reason":"abort"`, `"finish_reason": "abort"`, `"finish_reason":{"type":"abort"`, `"finish_reason": {"type": "abort"`} {
+	for _, sign := range []string{
+		`"finish_reason":"abort"`, `"finish_reason": "abort"`, `"finish_reason":{"type":"abort"`,
+		`"finish_reason": {"type": "abort"`,
+	} {
 		if bytes.Contains(body, []byte(sign)) {
 			return h, errors.New("engine: the prefiller aborted the request")
 		}

@@ -70,7 +70,8 @@ func mergeMeta(from, to []byte) []byte {
 	for _, name := range [...]string{"input_token_logprobs", "input_top_logprobs", "input_token_ids_logprobs"} {
 		before, _ := rawjson.Member(theirs, name)
 		after, _ := rawjson.Member(merged, name)
-		if len(before) > 2 && before[0] == '[' && (rawjson.IsNull(after) && len(after) > 0 || len(after) > 0 && after[0] == '[') {
+		if len(before) > 2 && before[0] == '[' &&
+			(rawjson.IsNull(after) && len(after) > 0 || len(after) > 0 && after[0] == '[') {
 			merged = replaced(merged, after, joined(before, after))
 		}
 	}

@@ -24,7 +24,9 @@ func pairOf(t testing.TB, api, body string, answers int) *handover.Handoff {
 	}
 	x := handoffOf(api, v)
 	x.Answers, x.Random = answers, 1<<63
-	x.Prefiller, x.Decoder = fleet.Endpoint{Name: "p", URL: "http://10.0.0.5:30000"}, fleet.Endpoint{Name: "d", URL: "http://10.0.0.6:30000"}
+	x.Prefiller, x.Decoder = fleet.Endpoint{Name: "p", URL: "http://10.0.0.5:30000"}, fleet.Endpoint{
+		Name: "d", URL: "http://10.0.0.6:30000",
+	}
 	return x
 }
 
@@ -69,7 +71,8 @@ func TestSGLangAsDocumented(t *testing.T) {
 		}
 		d, err := handover.SGLang{}.Decode(x, nil)
 		if err != nil || setOf(p) != c.want || setOf(d) != c.want {
-			t.Errorf("%s, n=%d:\nprefill %s\ndecode  %s\nwant    %s (%v)", c.body, c.answers, setOf(p), setOf(d), c.want, err)
+			t.Errorf("%s, n=%d:\nprefill %s\ndecode  %s\nwant    %s (%v)",
+				c.body, c.answers, setOf(p), setOf(d), c.want, err)
 		}
 	}
 	if handover.SGLang.Fits(handover.SGLang{}, pairOf(t, answer.APIMessages, `{}`, 1)) == nil {
@@ -80,7 +83,8 @@ func TestSGLangAsDocumented(t *testing.T) {
 	}
 }
 
-// TestSGLangPorts: the port is the declared one, else the reported one, else the default; the host is that of the address.
+// TestSGLangPorts: the port is the declared one, else the reported one, else the default; the host is that of the
+// address.
 func TestSGLangPorts(t *testing.T) {
 	x := pairOf(t, answer.APIChat, `{}`, 1)
 	x.Prefiller.URL = "https://[fd00::5]:30000/base"
@@ -115,14 +119,17 @@ func TestSGLangRanks(t *testing.T) {
 	p, _ := handover.SGLang{}.Prefill(x)
 	d, _ := handover.SGLang{}.Decode(x, nil)
 	const room = `"bootstrap_room":4611686018427387907` // the rank is 3 of 8
-	if got := setOf(p); !strings.Contains(got, room) || !strings.Contains(got, `"disagg_prefill_dp_rank":null`) || strings.Contains(got, "routed") {
+	if got := setOf(p); !strings.Contains(got, room) || !strings.Contains(got, `"disagg_prefill_dp_rank":null`) ||
+		strings.Contains(got, "routed") {
 		t.Error(got)
 	}
-	if got := setOf(d); !strings.Contains(got, room) || !strings.Contains(got, `"disagg_prefill_dp_rank":3`) || strings.Contains(got, "routed") {
+	if got := setOf(d); !strings.Contains(got, room) || !strings.Contains(got, `"disagg_prefill_dp_rank":3`) ||
+		strings.Contains(got, "routed") {
 		t.Error(got)
 	}
 	withheld := handover.Message{Set: handover.Withhold(x.Field)}
-	if got := setOf(withheld); got != `{"bootstrap_host":null,"bootstrap_room":null,"bootstrap_pair_key":null,"disagg_prefill_dp_rank":null}` {
+	if got := setOf(withheld); got !=
+		`{"bootstrap_host":null,"bootstrap_room":null,"bootstrap_pair_key":null,"disagg_prefill_dp_rank":null}` {
 		t.Error(got)
 	}
 }
@@ -133,10 +140,11 @@ func TestSGLangRooms(t *testing.T) {
 		n, ranks := rapid.IntRange(1, 40).Draw(t, "n"), rapid.IntRange(1, 64).Draw(t, "ranks")
 		rank := rapid.IntRange(0, ranks-1).Draw(t, "rank")
 		x := &handover.Handoff{
-			API: answer.APIChat, Answers: n, Random: rapid.OneOf(rapid.Uint64(), rapid.SampledFrom([]uint64{0, math.MaxUint64, 1 << 63})).Draw(t, "number"),
-			Field:     func(string) []byte { return nil },
-			Prefiller: fleet.Endpoint{URL: "http://p:1", Part: fleet.Part{Kind: fleet.Rank, Index: rank}}, PrefillerPeer: fleet.Peer{Ranks: ranks},
-			Decoder: fleet.Endpoint{URL: "http://d:1"},
+			API: answer.APIChat, Answers: n, Random: rapid.OneOf(rapid.Uint64(), rapid.SampledFrom([]uint64{
+				0, math.MaxUint64, 1 << 63,
+			})).Draw(t, "number"), Field: func(string) []byte { return nil },
+			Prefiller:     fleet.Endpoint{URL: "http://p:1", Part: fleet.Part{Kind: fleet.Rank, Index: rank}},
+			PrefillerPeer: fleet.Peer{Ranks: ranks}, Decoder: fleet.Endpoint{URL: "http://d:1"},
 		}
 		p, _ := handover.SGLang{}.Prefill(x)
 		d, _ := handover.SGLang{}.Decode(x, nil)
@@ -178,14 +186,17 @@ func TestSGLangReplies(t *testing.T) {
 		t.Errorf("%+v, %v", h, err)
 	}
 	for _, bad := range []string{
-		"", "data: {\"choices\":[]}\n\n", "data: {\"error\":{\"message\":\"no room\",\"code\":500}}\n\ndata: [DONE]\n\n",
-		`{"choices":[{"index":0,"finish_reason":"abort"}]}`, `{"text":"","meta_info":{"finish_reason":{"type":"abort","message":"gone"}}}`,
+		"", "data: {\"choices\":[]}\n\n",
+		"data: {\"error\":{\"message\":\"no room\",\"code\":500}}\n\ndata: [DONE]\n\n",
+		`{"choices":[{"index":0,"finish_reason":"abort"}]}`,
+		`{"text":"","meta_info":{"finish_reason":{"type":"abort","message":"gone"}}}`,
 	} {
 		if _, err := (handover.SGLang{}).Reply(x, []byte(bad)); err == nil {
 			t.Errorf("%q was taken for a hand-over", bad)
 		}
 	}
-	if _, err := (handover.SGLang{}).Reply(x, []byte(`{"choices":[{"message":{"content":"\"finish_reason\":\"abort\""}}]}`)); err != nil {
+	if _, err := (handover.SGLang{}).Reply(x,
+		[]byte(`{"choices":[{"message":{"content":"\"finish_reason\":\"abort\""}}]}`)); err != nil {
 		t.Errorf("an answer that quotes an abort: %v", err)
 	}
 }
@@ -216,7 +227,8 @@ func TestSGLangLogprobs(t *testing.T) {
 		},
 		{
 			name: "generate, a stream", api: answer.APIGenerate, event: 3,
-			reply:  "data: {\"index\":1,\"meta_info\":{\"input_token_logprobs\":[7]}}\n\ndata: {\"index\":0,\"meta_info\":{\"input_token_logprobs\":[6]}}\n\ndata: [DONE]\n\n",
+			reply: "data: {\"index\":1,\"meta_info\":{\"input_token_logprobs\":[7]}}\n\n" +
+				"data: {\"index\":0,\"meta_info\":{\"input_token_logprobs\":[6]}}\n\ndata: [DONE]\n\n",
 			answer: `{"index":0,"meta_info":{"input_token_logprobs":[]}}`,
 			want:   `{"index":0,"meta_info":{"input_token_logprobs":[6]}}`,
 		},
@@ -238,15 +250,24 @@ func TestSGLangLogprobs(t *testing.T) {
 			answer: `{"choices":[{"index":0,"meta_info":{"input_token_logprobs":[]},"logprobs":{"content":[{"token":"a"},{"token":"b"}]}}]}`,
 			want:   `{"choices":[{"index":0,"meta_info":{"input_token_logprobs":[1]},"logprobs":{"content":[{"token":"a"},{"token":"b"}]}}]}`,
 		},
-		{name: "nothing to add", api: answer.APIGenerate, reply: `{"meta_info":{}}`, answer: `{"meta_info":{"input_token_logprobs":[]}}`, want: `{"meta_info":{"input_token_logprobs":[]}}`},
-		{name: "no JSON", api: answer.APIGenerate, reply: `{"meta_info":{"input_token_logprobs":[1]}}`, answer: `[DONE]`, want: `[DONE]`},
+		{
+			name: "nothing to add", api: answer.APIGenerate, reply: `{"meta_info":{}}`,
+			answer: `{"meta_info":{"input_token_logprobs":[]}}`, want: `{"meta_info":{"input_token_logprobs":[]}}`,
+		},
+		{
+			name: "no JSON", api: answer.APIGenerate, reply: `{"meta_info":{"input_token_logprobs":[1]}}`,
+			answer: `[DONE]`, want: `[DONE]`,
+		},
 	} {
 		x := pairOf(t, c.api, `{}`, 1)
 		if got := string(handover.SGLang{}.Merge(x, []byte(c.reply), []byte(c.answer), c.event)); got != c.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", c.name, got, c.want)
 		}
 	}
-	for body, want := range map[string]bool{`{"return_logprob":true}`: true, `{"return_logprob":false}`: false, `{}`: false, `{"return_logprob":[true,false]}`: true} {
+	for body, want := range map[string]bool{
+		`{"return_logprob":true}`: true, `{"return_logprob":false}`: false, `{}`: false,
+		`{"return_logprob":[true,false]}`: true,
+	} {
 		if got := (handover.SGLang{}).Merges(pairOf(t, answer.APIGenerate, body, 1)); got != want {
 			t.Errorf("%s: %t", body, got)
 		}
@@ -255,9 +276,12 @@ func TestSGLangLogprobs(t *testing.T) {
 
 // FuzzSGLangReply: for any replies, nothing panics, and valid answers stay valid.
 func FuzzSGLangReply(f *testing.F) {
-	f.Add([]byte(`{"meta_info":{"input_token_logprobs":[[null,5,null]]}}`), []byte(`{"meta_info":{"input_token_logprobs":[]}}`), 0)
-	f.Add([]byte("data: {\"index\":0,\"meta_info\":{\"input_token_logprobs\":[6]}}\n\ndata: [DONE]\n\n"), []byte(`[{"index":0,"meta_info":{"input_token_logprobs":null}}]`), 0)
-	f.Add([]byte(`{"choices":[{"logprobs":{"tokens":["h","i"," a"]}}]}`), []byte(`{"choices":[{"logprobs":{"tokens":[" a"]}}]}`), 1)
+	f.Add([]byte(`{"meta_info":{"input_token_logprobs":[[null,5,null]]}}`),
+		[]byte(`{"meta_info":{"input_token_logprobs":[]}}`), 0)
+	f.Add([]byte("data: {\"index\":0,\"meta_info\":{\"input_token_logprobs\":[6]}}\n\ndata: [DONE]\n\n"),
+		[]byte(`[{"index":0,"meta_info":{"input_token_logprobs":null}}]`), 0)
+	f.Add([]byte(`{"choices":[{"logprobs":{"tokens":["h","i"," a"]}}]}`),
+		[]byte(`{"choices":[{"logprobs":{"tokens":[" a"]}}]}`), 1)
 	f.Add([]byte(`{"choices":[{"finish_reason":"abort"}]}`), []byte(`{}`), 2)
 	apis := []string{answer.APIGenerate, answer.APICompletions, answer.APIChat, answer.APIResponses}
 	f.Fuzz(func(t *testing.T, reply, answer []byte, api int) {
@@ -300,7 +324,9 @@ func TestSGLangAsCaptured(t *testing.T) {
 			Text     string
 		}
 	}
-	if err := json.Unmarshal(handover.SGLang{}.Merge(x, h.Reply, []byte(legs.Completions.D), 0), &completion); err != nil || len(completion.Choices) != 1 || completion.Choices[0].Text != "hello worldMfrozennegative" {
+	if err := json.Unmarshal(handover.SGLang{}.Merge(x, h.Reply, []byte(legs.Completions.D), 0),
+		&completion); err != nil || len(completion.Choices) != 1 ||
+		completion.Choices[0].Text != "hello worldMfrozennegative" {
 		t.Fatalf("%+v, %v", completion, err)
 	}
 	same(t, completion.Choices[0].Logprobs, legs.Completions.Alone)

@@ -42,7 +42,8 @@ func (Sidecar) Decode(x *Handoff, _ *Handed) (Message, error) {
 	scheme, rest, _ := strings.Cut(x.Prefiller.URL, "://")
 	address, _, _ := strings.Cut(rest, "/")
 	if address == "" || scheme != "http" && scheme != "https" {
-		return Message{}, fmt.Errorf("engine: the URL of the prefiller %s has no host that a sidecar could be told", x.Prefiller.Name)
+		return Message{}, fmt.Errorf("engine: the URL of the prefiller %s has no host that a sidecar could be told",
+			x.Prefiller.Name)
 	}
 	if strings.LastIndexByte(address, ':') <= strings.LastIndexByte(address, ']') { // without a port
 		port := ":80"

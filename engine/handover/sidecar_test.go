@@ -10,7 +10,8 @@ import (
 // TestSidecarIsTold: the prefiller's host and port, whatever form its URL has.
 func TestSidecarIsTold(t *testing.T) {
 	for url, want := range map[string]string{
-		"http://10.0.0.1:8000": "10.0.0.1:8000", "http://10.0.0.1": "10.0.0.1:80", "https://engine/base": "engine:443", "http://[fd00::1]": "[fd00::1]:80",
+		"http://10.0.0.1:8000": "10.0.0.1:8000", "http://10.0.0.1": "10.0.0.1:80", "https://engine/base": "engine:443",
+		"http://[fd00::1]":        "[fd00::1]:80",
 		"http://[fd00::1]:8000/v": "[fd00::1]:8000", "unix:///run/e.sock": "", "http://": "",
 	} {
 		m, err := handover.Sidecar{}.Decode(&handover.Handoff{Prefiller: fleet.Endpoint{Name: "p", URL: url}}, nil)

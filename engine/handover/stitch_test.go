@@ -52,15 +52,22 @@ func TestStitch(t *testing.T) {
 		in, want string
 	}{
 		{"a stream", true, lmStream, lmStitched},
-		{"with other line ends", true, strings.ReplaceAll(lmStream, "\n", "\r\n"), strings.ReplaceAll(lmStitched, "\n", "\r\n")},
+		{
+			"with other line ends", true, strings.ReplaceAll(lmStream, "\n", "\r\n"),
+			strings.ReplaceAll(lmStitched, "\n", "\r\n"),
+		},
 		{
 			"the last token at once", true,
 			`data: {"choices":[{"text":"a","finish_reason":"stop","stop_reason":5}]}` + "\n\n",
-			`data: {"choices":[{"text":" H\u0069","finish_reason":null,"stop_reason":null}]}` + "\n\n" + `data: {"choices":[{"text":"a","finish_reason":"stop","stop_reason":5}]}` + "\n\n",
+			`data: {"choices":[{"text":" H\u0069","finish_reason":null,"stop_reason":null}]}` + "\n\n" +
+				`data: {"choices":[{"text":"a","finish_reason":"stop","stop_reason":5}]}` + "\n\n",
 		},
 		{"an error", true, `data: {"error":{"code":500}}` + "\n\n", `data: {"error":{"code":500}}` + "\n\n"},
 		{"a comment first", true, ": ping\n\n" + lmStream, ": ping\n\n" + lmStitched},
-		{"a chat, which is not stitched", true, `data: {"choices":[{"delta":{}}]}` + "\n\n" + lmStream, `data: {"choices":[{"delta":{}}]}` + "\n\n" + lmStream},
+		{
+			"a chat, which is not stitched", true, `data: {"choices":[{"delta":{}}]}` + "\n\n" + lmStream,
+			`data: {"choices":[{"delta":{}}]}` + "\n\n" + lmStream,
+		},
 		{"cut off", true, `data: {"choices":[{"te`, `data: {"choices":[{"te`},
 		{
 			"a whole answer", false,

@@ -169,12 +169,15 @@ func generationParams(params, usage, finish []byte) ([]byte, error) {
 	case rawjson.IsNull(params):
 		return nil, ErrNoParams
 	case params[0] != '{' || len(params) > maxParamsBytes || !json.Valid(params):
-		return nil, fmt.Errorf("engine: the context worker's disaggregated_params are not an object, or longer than %d bytes", maxParamsBytes)
+		return nil,
+			fmt.Errorf("engine: the context worker's disaggregated_params are not an object, or longer than %d bytes",
+				maxParamsBytes)
 	}
 	ids, _ := rawjson.Members(params, "ctx_request_id", "disagg_request_id")
 	for i, name := range []string{"ctx_request_id", "disagg_request_id"} {
 		if !rawjson.IsWhole(ids[i]) {
-			return nil, fmt.Errorf("engine: the context worker's disaggregated_params lack %s (finish_reason %s, ctx_request_id %s, disagg_request_id %s)",
+			return nil, fmt.Errorf("engine: the context worker's disaggregated_params lack %s (finish_reason %s, "+
+				"ctx_request_id %s, disagg_request_id %s)",
 				name, rawjson.OrNull(finish), rawjson.OrNull(ids[0]), rawjson.OrNull(ids[1]))
 		}
 	}
@@ -230,7 +233,8 @@ func (t TRTLLM) Decode(x *Handoff, h *Handed) (Message, error) {
 	switch {
 	case t.GenerationFirst:
 		id := strconv.AppendUint(nil, DisaggID(x.Number), 10)
-		params = append(append([]byte(`{"request_type":"generation_only","ctx_request_id":`), id...), `,"disagg_request_id":`...)
+		params = append(append([]byte(`{"request_type":"generation_only","ctx_request_id":`), id...),
+			`,"disagg_request_id":`...)
 		params = append(params, id...)
 		if told, err := aboutContext(x.About); err == nil {
 			params = append(params, told...)
@@ -262,9 +266,11 @@ func aboutContext(told string) ([]byte, error) {
 		return nil, nil
 	}
 	if told[0] != '{' || !json.Valid([]byte(told)) {
-		return nil, errors.New("engine: the disaggregated_params in the context worker's /server_info are not an object")
+		return nil,
+			errors.New("engine: the disaggregated_params in the context worker's /server_info are not an object")
 	}
-	out := rawjson.AppendOthers(nil, []byte(told), "request_type", "ctx_request_id", "disagg_request_id", "schedule_style", ctxInfoEndpoint)
+	out := rawjson.AppendOthers(nil, []byte(told), "request_type", "ctx_request_id", "disagg_request_id",
+		"schedule_style", ctxInfoEndpoint)
 	if at, _ := rawjson.Member([]byte(told), ctxInfoEndpoint); !rawjson.IsNull(rawjson.First(at)) {
 		out = append(append(out, `,"`+ctxInfoEndpoint+`":`...), rawjson.First(at)...)
 	}

@@ -98,7 +98,8 @@ func TestTRTLLMCompletions(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent := string(with(membersIn(t, []byte(`{"prompt":`+prompt+`}`)), ask.Set)["prompt"])
-		if want := strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(prompt, "["), "]")); sent != want && sent != prompt {
+		if want := strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(prompt, "["), "]")); sent != want &&
+			sent != prompt {
 			t.Errorf("%s: the context worker is sent %s", prompt, sent)
 		}
 		h, err := handover.TRTLLM{}.Reply(x, l[2])
@@ -110,7 +111,9 @@ func TestTRTLLMCompletions(t *testing.T) {
 			t.Errorf("%s: %+v, %v", prompt, answer, err)
 		}
 	}
-	for _, body := range []string{`{"prompt":["a","b"]}`, `{"prompt":[[1],[2]]}`, `{"prompt":"a","echo":true}`, `{"prompt":["a"],"best_of":2}`} {
+	for _, body := range []string{
+		`{"prompt":["a","b"]}`, `{"prompt":[[1],[2]]}`, `{"prompt":"a","echo":true}`, `{"prompt":["a"],"best_of":2}`,
+	} {
 		if (handover.TRTLLM{}).Fits(handoffOf(answer.APICompletions, membersIn(t, []byte(body)))) == nil {
 			t.Errorf("%s fits", body)
 		}
@@ -120,8 +123,8 @@ func TestTRTLLMCompletions(t *testing.T) {
 	}
 }
 
-// TestTRTLLMCaptured: what a context worker's HTTP layer was seen to answer reaches the generation worker as it is, with what
-// that worker's protocol has besides: none that it refuses.
+// TestTRTLLMCaptured: what a context worker's HTTP layer was seen to answer reaches the generation worker as it is,
+// with what that worker's protocol has besides: none that it refuses.
 func TestTRTLLMCaptured(t *testing.T) {
 	for _, test := range []struct {
 		file, api, body, prompt string
@@ -151,7 +154,8 @@ func TestTRTLLMCaptured(t *testing.T) {
 		exactly(t, test.file, []byte(`{"request_type":"generation_only","first_gen_tokens":[1],"first_gen_log_probs":null,"first_gen_logits":null,`+
 			`"ctx_request_id":1234567890123456789,"encoded_opaque_state":"AG9wYXF1ZSBzdGF0Zf8=","draft_tokens":null,`+
 			`"disagg_request_id":1234567890123456789,"ctx_dp_rank":0,"ctx_info_endpoint":"tcp://127.0.0.1:5555","schedule_style":0,`+
-			`"ctx_usage":`+string(membersIn(t, reply)["usage"])+`,"return_prompt_token_ids_b64":false,"resolved_thinking":null}`),
+			`"ctx_usage":`+string(membersIn(t, reply)["usage"])+
+			`,"return_prompt_token_ids_b64":false,"resolved_thinking":null}`),
 			membersIn(t, set["disaggregated_params"]))
 	}
 }
@@ -161,19 +165,32 @@ func TestTRTLLMReplies(t *testing.T) {
 	x := handoffOf(answer.APIChat, nil)
 	good := `{"request_type":"context_only","ctx_request_id":5,"disagg_request_id":6}`
 	choice := func(params, finish string) string {
-		return `{"index":0,"message":{"content":"H"},"finish_reason":` + finish + `,"disaggregated_params":` + params + `}`
+		return `{"index":0,"message":{"content":"H"},"finish_reason":` + finish + `,"disaggregated_params":` +
+			params + `}`
 	}
 	for _, c := range []struct{ body, err string }{
 		{`nonsense`, "not a JSON object"},
 		{`{}`, "no choice"},
 		{`{"choices":[]}`, "no choice"},
-		{`{"choices":[` + choice(good, `"length"`) + `,` + choice(good, `"length"`) + `]}`, "several choices, where exactly one is needed"},
+		{
+			`{"choices":[` + choice(good, `"length"`) + `,` + choice(good, `"length"`) + `]}`,
+			"several choices, where exactly one is needed",
+		},
 		{`{"choices":[7]}`, "not a JSON object"},
 		{`{"choices":[` + choice("null", `"length"`) + `]}`, "no parameters"},
 		{`{"choices":[` + choice("[1]", `"length"`) + `]}`, "are not an object"},
-		{`{"choices":[` + choice(`{"ctx_request_id":5}`, `"length"`) + `]}`, `lack disagg_request_id (finish_reason "length", ctx_request_id 5, disagg_request_id null)`},
-		{`{"choices":[` + choice(`{"ctx_request_id":null,"disagg_request_id":6}`, `"not_finished"`) + `]}`, "lack ctx_request_id"},
-		{`{"choices":[` + choice(`{"ctx_request_id":-1,"disagg_request_id":6}`, `"length"`) + `]}`, "lack ctx_request_id"},
+		{
+			`{"choices":[` + choice(`{"ctx_request_id":5}`, `"length"`) + `]}`,
+			`lack disagg_request_id (finish_reason "length", ctx_request_id 5, disagg_request_id null)`,
+		},
+		{
+			`{"choices":[` + choice(`{"ctx_request_id":null,"disagg_request_id":6}`, `"not_finished"`) + `]}`,
+			"lack ctx_request_id",
+		},
+		{
+			`{"choices":[` + choice(`{"ctx_request_id":-1,"disagg_request_id":6}`, `"length"`) + `]}`,
+			"lack ctx_request_id",
+		},
 		{`{"choices":[` + choice(good, `"length"`) + `],"prompt_token_ids":[1,2,]}`, "not a list of token ids"},
 		{`{"choices":[` + choice(good, `"length"`) + `],"prompt_token_ids":"x"}`, "not a list of token ids"},
 		{`{"choices":[` + choice(good, `"length"`) + `]`, "not a JSON object"},
@@ -183,7 +200,8 @@ func TestTRTLLMReplies(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.body, err, c.err)
 		}
 	}
-	if _, err := (handover.TRTLLM{}).Reply(x, []byte(`{"choices":[`+choice("null", `"length"`)+`]}`)); !errors.Is(err, handover.ErrNoParams) {
+	if _, err := (handover.TRTLLM{}).Reply(x, []byte(`{"choices":[`+choice("null", `"length"`)+`]}`)); !errors.Is(err,
+		handover.ErrNoParams) {
 		t.Errorf("%v, want ErrNoParams", err)
 	}
 }
@@ -192,7 +210,8 @@ func TestTRTLLMReplies(t *testing.T) {
 func TestTRTLLMKeepsUnknown(t *testing.T) {
 	x := handoffOf(answer.APIChat, membersIn(t, []byte(`{"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hi, [you]"}],"prompt_token_ids":[9]}`)))
 	params := `{"request\u005ftype":"context_only", "schedule_style":7, "ctx_usage":{"prompt_tokens":1}, "new": [1.50, {"a":18446744073709551615}], "draft_tokens":[3,4],"ctx_request_id":9223372036854775807,"disagg_request_id":1099511627776}`
-	body := `{"choices":[{"finish_reason":"not_finished","disaggregated_params":` + params + `}],"prompt_token_ids_b64":"AQAAAAIAAAA="}`
+	body := `{"choices":[{"finish_reason":"not_finished","disaggregated_params":` + params +
+		`}],"prompt_token_ids_b64":"AQAAAAIAAAA="}`
 	c := handover.TRTLLM{TRTLLMOptions: handover.TRTLLMOptions{TokenIDsBase64: true, LastMessageOnly: true}}
 	h, err := c.Reply(x, []byte(body))
 	if err != nil {
@@ -204,15 +223,19 @@ func TestTRTLLMKeepsUnknown(t *testing.T) {
 	}
 	m, err := c.Decode(x, &h)
 	got := with(nil, m.Set)
-	if err != nil || string(got["prompt_token_ids_b64"]) != `"AQAAAAIAAAA="` || string(got["prompt_token_ids"]) != "null" || string(got["messages"]) != `[{"role":"user","content":"hi, [you]"}]` {
+	if err != nil ||
+		string(got["prompt_token_ids_b64"]) != `"AQAAAAIAAAA="` || string(got["prompt_token_ids"]) != "null" ||
+		string(got["messages"]) != `[{"role":"user","content":"hi, [you]"}]` {
 		t.Errorf("%s, %v", got, err)
 	}
 	x = handoffOf(answer.APICompletions, nil)
-	if h, err = c.Reply(x, []byte(body)); err != nil || len(h.More) != 1 || string(h.More[0].JSON) != "[1,2]" || h.More[0].Name != "prompt" {
+	if h, err = c.Reply(x, []byte(body)); err != nil || len(h.More) != 1 || string(h.More[0].JSON) != "[1,2]" ||
+		h.More[0].Name != "prompt" {
 		t.Errorf("%+v, %v", h, err)
 	}
 	asked, err := c.Prefill(handoffOf(answer.APIChat, nil))
-	if err != nil || !bytes.Contains(with(nil, asked.Set)["disaggregated_params"], []byte(`"return_prompt_token_ids_b64":true`)) {
+	if err != nil ||
+		!bytes.Contains(with(nil, asked.Set)["disaggregated_params"], []byte(`"return_prompt_token_ids_b64":true`)) {
 		t.Errorf("%+v, %v", asked, err)
 	}
 }
@@ -232,7 +255,8 @@ func TestTRTLLMGenerationFirst(t *testing.T) {
 		t.Errorf("headers %v", m.Header)
 	}
 	ask, err := c.Prefill(x)
-	if want := `{"request_type":"context_only","disagg_request_id":1234567890123456789,"schedule_style":1}`; err != nil || string(with(nil, ask.Set)["disaggregated_params"]) != want {
+	want = `{"request_type":"context_only","disagg_request_id":1234567890123456789,"schedule_style":1}`
+	if err != nil || string(with(nil, ask.Set)["disaggregated_params"]) != want {
 		t.Errorf("%+v, %v", ask, err)
 	}
 	if x.About = `[1]`; func() bool { _, err := c.Decode(x, nil); return err == nil }() {
@@ -251,8 +275,14 @@ func TestTRTLLMGenerationFirst(t *testing.T) {
 func TestTRTLLMSigns(t *testing.T) {
 	for _, c := range []struct{ params, want string }{
 		{`{"ctx_request_id":1,"disagg_request_id":2,"encoded_opaque_state":"BASE64","ctx_info_endpoint":"tcp://host:port"}`, "sha256=e029bade5de1830dcbce28f472870279326e8efaf1ba000d716b68f466c1d464"},
-		{`{"ctx_request_id":1,"disagg_request_id":2,"ctx_info_endpoint":["tcp://host:port","b"]}`, "sha256=e2639afb910c2af11d5a00411c7bea54be71a1484c4b29a3efb9a9c61137f0d6"},
-		{`{"ctx_request_id":1,"disagg_request_id":2,"encoded_opaque_state":"ü\"\n\u2028😀/\u007f"}`, "sha256=4317721e7b155b0f76c95eaf6dd696bb48f4d8c42b2180a3c94598c5f53cc873"},
+		{
+			`{"ctx_request_id":1,"disagg_request_id":2,"ctx_info_endpoint":["tcp://host:port","b"]}`,
+			"sha256=e2639afb910c2af11d5a00411c7bea54be71a1484c4b29a3efb9a9c61137f0d6",
+		},
+		{
+			`{"ctx_request_id":1,"disagg_request_id":2,"encoded_opaque_state":"ü\"\n\u2028😀/\u007f"}`,
+			"sha256=4317721e7b155b0f76c95eaf6dd696bb48f4d8c42b2180a3c94598c5f53cc873",
+		},
 		{`{"ctx_request_id":1,"disagg_request_id":2}`, ""},
 	} {
 		con := handover.TRTLLM{TRTLLMOptions: handover.TRTLLMOptions{Key: "secret"}}
@@ -274,7 +304,8 @@ func TestTRTLLMSigns(t *testing.T) {
 	}
 }
 
-// TestTRTLLMWhole: an answer completed by the context worker goes to the client without the parts for routers, streamed too.
+// TestTRTLLMWhole: an answer completed by the context worker goes to the client without the parts for routers, streamed
+// too.
 func TestTRTLLMWhole(t *testing.T) {
 	x := handoffOf(answer.APIChat, nil)
 	body := `{"id":"c1","object":"chat.completion","created":7,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Yes","tool_calls":[{"id":"t","type":"function"}]},"finish_reason":"stop","stop_reason":"x","disaggregated_params":{"ctx_request_id":1}}],"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10},"prompt_token_ids":[1,2]}`
@@ -295,7 +326,8 @@ func TestTRTLLMWhole(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", events, stream)
 	}
 	events, ok = handover.AsStream(answer.APICompletions, []byte(`{"id":"c","object":"text_completion","choices":[{"index":0,"text":"Y","finish_reason":"stop"}],"usage":{"prompt_tokens":1}}`), false)
-	if want := `data: {"id":"c","object":"text_completion","choices":[{"index":0,"text":"Y","finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"; !ok || string(events) != want {
+	if want := `data: {"id":"c","object":"text_completion","choices":[{"index":0,"text":"Y","finish_reason":"stop"}]}` +
+		"\n\ndata: [DONE]\n\n"; !ok || string(events) != want {
 		t.Errorf("%s", events)
 	}
 	if _, ok := handover.AsStream(answer.APIChat, []byte(`{"choices":[]}`), false); ok {
@@ -335,7 +367,8 @@ func FuzzTRTLLMReply(f *testing.F) {
 			}
 			if events, ok := handover.AsStream(answer.APIChat, h.Answer, true); ok && json.Valid(body) {
 				for line := range bytes.SplitSeq(events, []byte("\n\n")) {
-					if data, is := bytes.CutPrefix(line, []byte("data: ")); is && string(data) != "[DONE]" && !json.Valid(data) {
+					if data, is := bytes.CutPrefix(line, []byte("data: ")); is && string(data) != "[DONE]" &&
+						!json.Valid(data) {
 						t.Errorf("%q became the event %q", body, data)
 					}
 				}

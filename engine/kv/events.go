@@ -198,7 +198,10 @@ func (r *reader) kind() bool {
 
 // fieldAt is the name of field i, after the tag, of an event in array form (vLLM up to 0.23, SGLang).
 func fieldAt(k kvstream.Kind, i uint32) string {
-	stored := [...]string{"block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium", "lora_name", "extra_keys", "group_idx", "kv_cache_spec_kind"}
+	stored := [...]string{
+		"block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium", "lora_name", "extra_keys",
+		"group_idx", "kv_cache_spec_kind",
+	}
 	removed := [...]string{"block_hashes", "medium", "group_idx", "kv_cache_spec_kind"}
 	switch {
 	case k == kvstream.Stored && int(i) < len(stored):

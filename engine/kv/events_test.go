@@ -65,10 +65,13 @@ func TestCapturedVLLM(t *testing.T) {
 		t.Fatalf("got %v, rank %d, %d skipped, %d events", b.At, b.Rank, b.Skipped, len(b.Events))
 	}
 	e := b.Events[0]
-	if diff := cmp.Diff([]uint64{7397536317841547495, 16819613724100113685, 8185291406455929620}, e.Hashes); diff != "" {
+	if diff := cmp.Diff([]uint64{
+		7397536317841547495, 16819613724100113685, 8185291406455929620,
+	}, e.Hashes); diff != "" {
 		t.Error(diff)
 	}
-	if e.Kind != kvstream.Stored || e.HasParent || len(e.Tokens) != 96 || e.Tokens[0] != 3395 || e.BlockTokens != 32 || e.Medium != "GPU" || e.Windowed || len(e.Extra) != 0 {
+	if e.Kind != kvstream.Stored || e.HasParent || len(e.Tokens) != 96 || e.Tokens[0] != 3395 || e.BlockTokens != 32 ||
+		e.Medium != "GPU" || e.Windowed || len(e.Extra) != 0 {
 		t.Errorf("got %+v", e)
 	}
 	next := readCaptured(t, "kv_vllm_0.32.txt", 2).Events[0]
@@ -90,15 +93,18 @@ func TestCapturedVLLM(t *testing.T) {
 	if cleared.Events[0].Kind != kvstream.Cleared || cleared.Events[1].Kind != kvstream.Stored {
 		t.Errorf("got %+v", cleared.Events)
 	}
-	if e := readCaptured(t, "kv_vllm_0.32.txt", 43).Events; e[0].Kind != kvstream.Removed || len(e[0].Hashes) != 1 || e[0].Medium != "GPU" {
+	if e := readCaptured(t, "kv_vllm_0.32.txt", 43).Events; e[0].Kind != kvstream.Removed || len(e[0].Hashes) != 1 ||
+		e[0].Medium != "GPU" {
 		t.Errorf("got %+v", e[0])
 	}
 }
 
-// TestCapturedVLLM33: what vLLM 0.33 sends is read as before; the tokens behind a block that its hash covers too are left out.
+// TestCapturedVLLM33: what vLLM 0.33 sends is read as before; the tokens behind a block that its hash covers too are
+// left out.
 func TestCapturedVLLM33(t *testing.T) {
 	const name = "kv_vllm_0.33.txt"
-	if e := readCaptured(t, name, 0).Events[0]; e.Kind != kvstream.Stored || e.Session != "s1" || len(e.Hashes) != 2 || len(e.Tokens) != 64 || e.BlockTokens != 32 || e.Medium != "GPU" {
+	if e := readCaptured(t, name, 0).Events[0]; e.Kind != kvstream.Stored || e.Session != "s1" || len(e.Hashes) != 2 ||
+		len(e.Tokens) != 64 || e.BlockTokens != 32 || e.Medium != "GPU" {
 		t.Errorf("got %+v", e)
 	}
 	if e := readCaptured(t, name, 1).Events[0]; len(e.Extra) != 2 || e.Extra[0] == 0 || e.Extra[1] != 0 {
@@ -108,7 +114,8 @@ func TestCapturedVLLM33(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 	b := readCaptured(t, name, 3)
-	if e := b.Events; b.Skipped != 0 || len(e) != 1 || len(e[0].Hashes) != 2 || len(e[0].Tokens) != 64 || e[0].Tokens[63] != 63 {
+	if e := b.Events; b.Skipped != 0 || len(e) != 1 || len(e[0].Hashes) != 2 || len(e[0].Tokens) != 64 ||
+		e[0].Tokens[63] != 63 {
 		t.Errorf("with lookahead tokens: %+v", b)
 	}
 }
@@ -130,8 +137,8 @@ func TestCapturedSGLang(t *testing.T) {
 	}
 }
 
-// TestCapturedSGLangLoad: SGLang's load messages are not batches of events. A subscription to the port of the load publisher
-// gives an error and no events.
+// TestCapturedSGLangLoad: SGLang's load messages are not batches of events. A subscription to the port of the load
+// publisher gives an error and no events.
 func TestCapturedSGLangLoad(t *testing.T) {
 	for _, m := range captured(t, "load_sglang_0.5.23.txt") {
 		var b kvstream.Batch
@@ -143,17 +150,30 @@ func TestCapturedSGLangLoad(t *testing.T) {
 
 // TestPublishedBatches are the payloads in the description of vLLM's format, in both encodings.
 func TestPublishedBatches(t *testing.T) {
-	stored := kvstream.Event{Kind: kvstream.Stored, Hashes: []uint64{0xb0147556276afc9c}, Tokens: []uint32{1, 2, 3, 4}, BlockTokens: 4, Medium: "GPU"}
+	stored := kvstream.Event{
+		Kind: kvstream.Stored, Hashes: []uint64{0xb0147556276afc9c}, Tokens: []uint32{1, 2, 3, 4},
+		BlockTokens: 4, Medium: "GPU",
+	}
 	for name, c := range map[string]struct {
 		hex  string
 		want []kvstream.Event
 		rank int
 	}{
-		"map stored":    {"93cb41d954fc402000009188a474797065ab426c6f636b53746f726564ac626c6f636b5f68617368657391cfb0147556276afc9cb1706172656e745f626c6f636b5f68617368c0a9746f6b656e5f6964739401020304aa626c6f636b5f73697a6504a76c6f72615f6964c0a66d656469756da3475055a96c6f72615f6e616d65c000", []kvstream.Event{stored}, 0},
-		"array stored":  {"93cb41d954fc402000009198ab426c6f636b53746f72656491cfb0147556276afc9cc0940102030404c0a3475055c000", []kvstream.Event{stored}, 0},
-		"map removed":   {"93cb41d954fc402000009183a474797065ac426c6f636b52656d6f766564ac626c6f636b5f68617368657391cfb0147556276afc9ca66d656469756da347505500", []kvstream.Event{{Kind: kvstream.Removed, Hashes: []uint64{0xb0147556276afc9c}, Medium: "GPU"}}, 0},
-		"map cleared":   {"93cb41d954fc402000009181a474797065b0416c6c426c6f636b73436c656172656400", []kvstream.Event{{Kind: kvstream.Cleared}}, 0},
-		"array cleared": {"92cb41d954fc402000009191b0416c6c426c6f636b73436c6561726564", []kvstream.Event{{Kind: kvstream.Cleared}}, -1},
+		"map stored": {"93cb41d954fc402000009188a474797065ab426c6f636b53746f726564ac626c6f636b5f68617368657391cfb0147556276afc9cb1706172656e745f626c6f636b5f68617368c0a9746f6b656e5f6964739401020304aa626c6f636b5f73697a6504a76c6f72615f6964c0a66d656469756da3475055a96c6f72615f6e616d65c000", []kvstream.Event{stored}, 0},
+		"array stored": {
+			"93cb41d954fc402000009198ab426c6f636b53746f72656491cfb0147556276afc9cc0940102030404c0a3475055c000",
+			[]kvstream.Event{stored},
+			0,
+		},
+		"map removed": {
+			"93cb41d954fc402000009183a474797065ac426c6f636b52656d6f766564ac626c6f636b5f68617368657391cfb0147556276afc9ca66d656469756da347505500", []kvstream.Event{{Kind: kvstream.Removed, Hashes: []uint64{0xb0147556276afc9c}, Medium: "GPU"}}, 0,
+		},
+		"map cleared": {"93cb41d954fc402000009181a474797065b0416c6c426c6f636b73436c656172656400", []kvstream.Event{
+			{Kind: kvstream.Cleared},
+		}, 0},
+		"array cleared": {"92cb41d954fc402000009191b0416c6c426c6f636b73436c6561726564", []kvstream.Event{
+			{Kind: kvstream.Cleared},
+		}, -1},
 	} {
 		raw, _ := hex.DecodeString(c.hex)
 		var b kvstream.Batch
@@ -163,7 +183,9 @@ func TestPublishedBatches(t *testing.T) {
 		if b.Rank != c.rank || b.At != 1700000000.5 && b.At == 0 {
 			t.Errorf("%s: rank %d at %v", name, b.Rank, b.At)
 		}
-		if diff := cmp.Diff(c.want, b.Events, cmp.Transformer("empty", func(in []uint32) []uint32 { return in[:len(in):len(in)] }), emptyIsNil()); diff != "" {
+		if diff := cmp.Diff(c.want, b.Events, cmp.Transformer("empty", func(in []uint32) []uint32 {
+			return in[:len(in):len(in)]
+		}), emptyIsNil()); diff != "" {
 			t.Errorf("%s:\n%s", name, diff)
 		}
 		for cut := range raw {
@@ -205,12 +227,16 @@ func TestForeignEvents(t *testing.T) {
 		"a map without type": msgp.AppendInt(msgp.AppendString(msgp.AppendMapHeader(nil, 1), "x"), 1),
 		"negative tokens": msgp.AppendInt(msgp.AppendInt(msgp.AppendArrayHeader(msgp.AppendNil(hashes(
 			msgp.AppendString(msgp.AppendArrayHeader(nil, 5), "BlockStored"), 1)), 1), -4), 1),
-		"tokens that do not fill the blocks": msgp.AppendInt(msgp.AppendInt(msgp.AppendArrayHeader(msgp.AppendNil(hashes(
-			msgp.AppendString(msgp.AppendArrayHeader(nil, 5), "BlockStored"), 2)), 1), 4), 1),
+		"tokens that do not fill the blocks": msgp.AppendInt(
+			msgp.AppendInt(msgp.AppendArrayHeader(msgp.AppendNil(hashes(
+				msgp.AppendString(msgp.AppendArrayHeader(nil, 5), "BlockStored"), 2)), 1), 4), 1),
 		"a block size of 2^40": msgp.AppendInt64(msgp.AppendArrayHeader(msgp.AppendNil(hashes(
 			msgp.AppendString(msgp.AppendArrayHeader(nil, 5), "BlockStored"), 1)), 0), 1<<40),
-		"no hashes":         hashes(msgp.AppendString(msgp.AppendArrayHeader(nil, 2), "BlockRemoved"), 0),
-		"hashes of 3 bytes": msgp.AppendBytes(msgp.AppendArrayHeader(msgp.AppendString(msgp.AppendArrayHeader(nil, 2), "BlockRemoved"), 1), []byte{1, 2, 3}),
+		"no hashes": hashes(msgp.AppendString(msgp.AppendArrayHeader(nil, 2), "BlockRemoved"), 0),
+		"hashes of 3 bytes": msgp.AppendBytes(
+			msgp.AppendArrayHeader(msgp.AppendString(msgp.AppendArrayHeader(nil, 2), "BlockRemoved"), 1), []byte{
+				1, 2, 3,
+			}),
 	} {
 		raw := msgp.AppendFloat64(msgp.AppendArrayHeader(nil, 2), 1)
 		raw = good(append(good(msgp.AppendArrayHeader(raw, 3)), foreign...))
@@ -220,7 +246,8 @@ func TestForeignEvents(t *testing.T) {
 		}
 	}
 	for name, raw := range map[string][]byte{
-		"nothing": nil, "a text": msgp.AppendString(nil, "hello"), "one item": msgp.AppendInt(msgp.AppendArrayHeader(nil, 1), 1),
+		"nothing": nil, "a text": msgp.AppendString(nil, "hello"),
+		"one item":                msgp.AppendInt(msgp.AppendArrayHeader(nil, 1), 1),
 		"a list of 2^32-1 events": {0x92, 0x01, 0xdd, 0xff, 0xff, 0xff, 0xff},
 	} {
 		var b kvstream.Batch
@@ -260,7 +287,8 @@ func TestBlockHashTypes(t *testing.T) {
 		return b.Events[0].Hashes[0]
 	}
 	const number = 12687895063098490012
-	d, err := hex.DecodeString("d830de3d42c00f25a2949b5d12d98642664a44872c1614c5b0147556276afc9c") // of vLLM's sha256_cbor
+	// of vLLM's sha256_cbor
+	d, err := hex.DecodeString("d830de3d42c00f25a2949b5d12d98642664a44872c1614c5b0147556276afc9c")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +297,9 @@ func TestBlockHashTypes(t *testing.T) {
 	if asBytes != asNumber || asBytes != number {
 		t.Errorf("bytes %d, number %d", asBytes, asNumber)
 	}
-	if n := removed(func(b []byte) []byte { return msgp.AppendInt64(b, math.MinInt64+5) }); int64(n) != math.MinInt64+5 {
+	if n := removed(func(b []byte) []byte {
+		return msgp.AppendInt64(b, math.MinInt64+5)
+	}); int64(n) != math.MinInt64+5 {
 		t.Errorf("signed: %d", int64(n))
 	}
 }
@@ -303,7 +333,8 @@ func TestTRTEvents(t *testing.T) {
 	}
 }
 
-// TestTRTEventsCaptured: the answer of TensorRT-LLM's own handler, whose block of 32 tokens follows one that begins a prompt.
+// TestTRTEventsCaptured: the answer of TensorRT-LLM's own handler, whose block of 32 tokens follows one that begins a
+// prompt.
 func TestTRTEventsCaptured(t *testing.T) {
 	body, err := os.ReadFile("../testdata/trtllm/0076e939/kv_cache_events.json")
 	if err != nil {
@@ -319,7 +350,8 @@ func TestTRTEventsCaptured(t *testing.T) {
 		}
 	}
 	first, second := got.Batches[1].Batch.Events[0], got.Batches[2].Batch.Events[0]
-	if first.HasParent || !second.HasParent || second.Parent != first.Hashes[0] || first.BlockTokens != 32 || second.BlockTokens != 32 {
+	if first.HasParent || !second.HasParent || second.Parent != first.Hashes[0] || first.BlockTokens != 32 ||
+		second.BlockTokens != 32 {
 		t.Errorf("got %+v and %+v", first, second)
 	}
 }

@@ -18,11 +18,12 @@ func TestRank(t *testing.T) {
 		}
 	}
 	array := slices.Clip(msgp.AppendArrayHeader(msgp.AppendFloat64(msgp.AppendArrayHeader(nil, 3), 1), 0))
-	object := slices.Clip(msgp.AppendArrayHeader(msgp.AppendString(msgp.AppendFloat64(msgp.AppendString(msgp.AppendMapHeader(nil, 3), "ts"), 1), "events"), 0))
+	object := slices.Clip(msgp.AppendArrayHeader(
+		msgp.AppendString(msgp.AppendFloat64(msgp.AppendString(msgp.AppendMapHeader(nil, 3), "ts"), 1), "events"), 0))
 	payloads = append(
-		payloads, msgp.AppendInt(array, 7), msgp.AppendNil(array), array, msgp.AppendInt(array, -3), msgp.AppendInt(array, maxRank),
-		msgp.AppendInt(msgp.AppendString(object, "data_parallel_rank"), 5), msgp.AppendInt(msgp.AppendString(object, "attn_dp_rank"), 6), object,
-		nil, []byte("not msgpack at all"),
+		payloads, msgp.AppendInt(array, 7), msgp.AppendNil(array), array, msgp.AppendInt(array, -3),
+		msgp.AppendInt(array, maxRank), msgp.AppendInt(msgp.AppendString(object, "data_parallel_rank"), 5),
+		msgp.AppendInt(msgp.AppendString(object, "attn_dp_rank"), 6), object, nil, []byte("not msgpack at all"),
 	)
 	ranks := map[int]int{}
 	for _, p := range payloads {

@@ -5,7 +5,9 @@ import "testing"
 // FuzzCursor reads any bytes by any calls. Position never leaves the data, and nothing behind it is read: data ends
 // where its memory does.
 func FuzzCursor(f *testing.F) {
-	for _, data := range []string{`{"a":"b\`, `{"a\`, `["\`, `"\"`, `{"a":[1,{"b":"\\"}],"c":null}`, `[1,2,3`, `{"a":{"b":"c\`, `-`, `:`, ``} {
+	for _, data := range []string{
+		`{"a":"b\`, `{"a\`, `["\`, `"\"`, `{"a":[1,{"b":"\\"}],"c":null}`, `[1,2,3`, `{"a":{"b":"c\`, `-`, `:`, ``,
+	} {
 		f.Add([]byte(data), []byte{0, 1, 2, 3, 4, 5, 6, 7})
 		f.Add([]byte(data), []byte{8, 1, 3, 1, 3})
 	}

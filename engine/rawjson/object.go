@@ -86,7 +86,9 @@ func AppendOthers(out, object []byte, but ...string) []byte {
 
 // RewriteObject appends an object with members changed by change: a nil name omits one. Names are without quotes, still
 // escaped.
-func RewriteObject(out, object []byte, change func(name string, value []byte) (newName, newValue []byte)) ([]byte, bool) {
+func RewriteObject(
+	out, object []byte, change func(name string, value []byte) (newName, newValue []byte),
+) ([]byte, bool) {
 	c := Cursor{Data: object}
 	if !c.Take('{') {
 		return out, false

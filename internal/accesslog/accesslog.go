@@ -85,7 +85,9 @@ func some(names []string) (out []chosen) {
 			continue // the configuration has been checked
 		}
 		f := reflect.TypeFor[line]().Field(i)
-		out = append(out, chosen{index: i, key: strconv.Quote(name) + ":", omits: strings.HasSuffix(f.Tag.Get("json"), ",omitempty")})
+		out = append(out, chosen{
+			index: i, key: strconv.Quote(name) + ":", omits: strings.HasSuffix(f.Tag.Get("json"), ",omitempty"),
+		})
 	}
 	return out
 }
@@ -139,7 +141,9 @@ type Log struct {
 
 // New opens the file, to be gone on with. fields are those of a line; none for all. stderr is what Stderr stands for.
 func New(path string, fields []string, stderr io.Writer, log *slog.Logger) (*Log, error) {
-	l := &Log{path: path, fields: some(fields), log: log, queue: make(chan line, mostLines), reopen: make(chan struct{}, 1)}
+	l := &Log{
+		path: path, fields: some(fields), log: log, queue: make(chan line, mostLines), reopen: make(chan struct{}, 1),
+	}
 	if path == Stderr {
 		l.out = bufio.NewWriterSize(stderr, bufferBytes)
 		return l, nil
@@ -186,10 +190,12 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 func lineOf(s *live.Served) *line {
 	d := &s.Decision
 	x := &line{
-		Time: s.Started, Request: s.ID, Trace: s.Trace, Client: s.Client, Peer: s.Peer, Tenant: s.Tenant, Key: s.Key, Agent: clip(s.Agent), Method: clip(s.Method), Path: clip(s.Path), API: s.API,
-		Status: s.Status, Outcome: s.Outcome.String(), Error: s.Error, Limit: s.Limit, Model: clip(d.Model), Endpoint: d.Endpoint.Name, Prefill: s.Prefill.Endpoint.Name,
-		Reason: string(d.Reason), Attempts: s.Attempts, Stream: s.Stream, DurationMs: ms(s.Ended.Sub(s.Started)), QueuedMs: ms(s.Queued), BytesIn: s.BytesIn, BytesOut: s.BytesOut,
-		Prompt: s.Usage.PromptTokens, Output: s.Usage.OutputTokens,
+		Time: s.Started, Request: s.ID, Trace: s.Trace, Client: s.Client, Peer: s.Peer, Tenant: s.Tenant, Key: s.Key,
+		Agent: clip(s.Agent), Method: clip(s.Method), Path: clip(s.Path), API: s.API,
+		Status: s.Status, Outcome: s.Outcome.String(), Error: s.Error, Limit: s.Limit, Model: clip(d.Model),
+		Endpoint: d.Endpoint.Name, Prefill: s.Prefill.Endpoint.Name, Reason: string(d.Reason), Attempts: s.Attempts,
+		Stream: s.Stream, DurationMs: ms(s.Ended.Sub(s.Started)), QueuedMs: ms(s.Queued), BytesIn: s.BytesIn,
+		BytesOut: s.BytesOut, Prompt: s.Usage.PromptTokens, Output: s.Usage.OutputTokens,
 	}
 	if !s.FirstByte.IsZero() {
 		t := ms(s.FirstByte.Sub(s.Started))

@@ -25,8 +25,10 @@ var quiet = slog.New(slog.DiscardHandler)
 func request(id string) *live.Served {
 	at := time.Unix(1000, 0).UTC()
 	return &live.Served{
-		ID: id, API: "chat", Method: "POST", Path: "/v1/chat/completions", Status: 200, Client: "192.0.2.1:5", Tenant: "acme", Key: "66ac0b6ef012", Agent: "curl/8", Trace: "4bf92f35", Attempts: 1, Stream: true,
-		Started: at, FirstByte: at.Add(20 * time.Millisecond), Ended: at.Add(time.Second), Usage: fleet.Usage{PromptTokens: 10, CachedTokens: 8, OutputTokens: 3, CachedKnown: true},
+		ID: id, API: "chat", Method: "POST", Path: "/v1/chat/completions", Status: 200, Client: "192.0.2.1:5",
+		Tenant: "acme", Key: "66ac0b6ef012", Agent: "curl/8", Trace: "4bf92f35", Attempts: 1, Stream: true,
+		Started: at, FirstByte: at.Add(20 * time.Millisecond), Ended: at.Add(time.Second),
+		Usage:    fleet.Usage{PromptTokens: 10, CachedTokens: 8, OutputTokens: 3, CachedKnown: true},
 		Decision: route.Decision{Model: "m", Reason: "home", Endpoint: fleet.Endpoint{Name: "e"}},
 	}
 }
@@ -41,7 +43,8 @@ func TestLine(t *testing.T) {
 	long := request("r2")
 	long.Path = strings.Repeat("/x", 10_000)
 	refused := request("r3")
-	refused.Status, refused.Error, refused.Limit, refused.Queued = 503, "queue_timeout", "tenants.each.wait", 30*time.Millisecond
+	refused.Status, refused.Error, refused.Limit, refused.Queued = 503, "queue_timeout", "tenants.each.wait",
+		30*time.Millisecond
 	for _, s := range []*live.Served{request("r1"), long, refused} {
 		l.Listener().Served(s)
 	}
@@ -62,7 +65,8 @@ func TestLine(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[1]), &v); err != nil || len(v.Path) != mostText {
 		t.Errorf("%v, a path of %d bytes", err, len(v.Path))
 	}
-	if s := lines[2]; !strings.Contains(s, `"error":"queue_timeout","limit":"tenants.each.wait"`) || !strings.Contains(s, `"duration_ms":1000,"queued_ms":30`) {
+	if s := lines[2]; !strings.Contains(s, `"error":"queue_timeout","limit":"tenants.each.wait"`) ||
+		!strings.Contains(s, `"duration_ms":1000,"queued_ms":30`) {
 		t.Errorf("a refused one: %s", s)
 	}
 	if l.Written() != 3 || l.Dropped() != 0 {
@@ -106,7 +110,8 @@ func TestRotation(t *testing.T) {
 	l.write(&line{Request: "after"})
 	l.close()
 	for name, want := range map[string]string{path + ".1": `"before"`, path: `"after"`} {
-		if b, err := os.ReadFile(name); err != nil || strings.Count(string(b), "\n") != 1 || !strings.Contains(string(b), want) {
+		if b, err := os.ReadFile(name); err != nil || strings.Count(string(b), "\n") != 1 ||
+			!strings.Contains(string(b), want) {
 			t.Errorf("%s: %v %s", name, err, b)
 		}
 	}
@@ -127,7 +132,9 @@ func TestFields(t *testing.T) {
 			t.Errorf("all fields by name\n%s, want\n%s (%v)", all, whole, err)
 		}
 		few, err := (&Log{fields: some([]string{"status", "tenant", "request"})}).encode(lineOf(s))
-		want := map[string]string{"r1": `{"status":200,"tenant":"acme","request":"r1"}`, "r2": `{"status":499,"request":"r2"}`}[s.ID]
+		want := map[string]string{
+			"r1": `{"status":200,"tenant":"acme","request":"r1"}`, "r2": `{"status":499,"request":"r2"}`,
+		}[s.ID]
 		if err != nil || string(few) != want {
 			t.Errorf("three fields: %s, want %s (%v)", few, want, err)
 		}

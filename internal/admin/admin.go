@@ -70,8 +70,9 @@ type Config struct {
 	Aliases  map[string][]string     // of models, by name
 	// settings for some models, in words, in the order in which they count
 	ModelSettings []ModelSettings
-	Tally         *Tally                   // counts from the fleet's events; nil leaves shares, rates and the history out
-	Pools         func() []saturation.Pool // how full models and aliases are; nil leaves that out
+	// counts from the fleet's events; nil leaves shares, rates and the history out
+	Tally *Tally
+	Pools func() []saturation.Pool // how full models and aliases are; nil leaves that out
 	// open event streams, of this handler and of those before it; nil begins with none
 	Streams *Streams
 	Log     *slog.Logger // log of changes and their callers; nil for none
@@ -212,7 +213,8 @@ func (a *Admin) routes() {
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		where := "see GET / for what there is"
 		if strings.HasPrefix(r.URL.Path, "/v1/") {
-			where = "this is the admin listener; requests for engines go to the other one (listen, 127.0.0.1:8080 by default)"
+			where = "this is the admin listener; requests for engines go to the other one (listen, " +
+				"127.0.0.1:8080 by default)"
 		}
 		fail(http.StatusNotFound, "not_found", "there is no %s here; %s", r.URL.Path, where).write(w)
 	})
@@ -221,7 +223,8 @@ func (a *Admin) routes() {
 // decisions passes the request on to the handler of decisions.
 func (a *Admin) decisions(w http.ResponseWriter, r *http.Request) {
 	if a.c.Decisions == nil {
-		fail(http.StatusNotFound, "explain_off", "decisions are not kept; set explain.keep above 0 in the configuration").write(w)
+		fail(http.StatusNotFound, "explain_off",
+			"decisions are not kept; set explain.keep above 0 in the configuration").write(w)
 		return
 	}
 	a.c.Decisions.ServeHTTP(w, r)
@@ -230,7 +233,8 @@ func (a *Admin) decisions(w http.ResponseWriter, r *http.Request) {
 // replicas passes the request on to the handler of the other routers.
 func (a *Admin) replicas(w http.ResponseWriter, r *http.Request) {
 	if a.c.Replicas == nil {
-		fail(http.StatusNotFound, "replicas_off", "this router has no others beside it; set peers in the configuration, or give serve --peers").write(w)
+		fail(http.StatusNotFound, "replicas_off",
+			"this router has no others beside it; set peers in the configuration, or give serve --peers").write(w)
 		return
 	}
 	a.c.Replicas.ServeHTTP(w, r)
@@ -239,7 +243,8 @@ func (a *Admin) replicas(w http.ResponseWriter, r *http.Request) {
 // shadow passes the request on to the handler of shadows.
 func (a *Admin) shadow(w http.ResponseWriter, r *http.Request) {
 	if a.c.Shadow == nil {
-		fail(http.StatusNotFound, "shadow_off", "no other policy is asked; set shadow in the configuration, or give serve --shadow").write(w)
+		fail(http.StatusNotFound, "shadow_off",
+			"no other policy is asked; set shadow in the configuration, or give serve --shadow").write(w)
 		return
 	}
 	a.c.Shadow.ServeHTTP(w, r)
@@ -280,6 +285,7 @@ func (a *Admin) endpoint(w http.ResponseWriter, r *http.Request, rest string) {
 func only(allow string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allow)
-		fail(http.StatusMethodNotAllowed, "method_not_allowed", "%s is not possible here; %s is", r.Method, allow).write(w)
+		fail(http.StatusMethodNotAllowed, "method_not_allowed", "%s is not possible here; %s is",
+			r.Method, allow).write(w)
 	}
 }

@@ -75,7 +75,9 @@ func (f *fakeFleet) Add(eps ...fleet.Endpoint) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range eps {
-		f.status = append(f.status, route.EndpointStatus{Endpoint: e, Kind: e.Kind, Source: "admin", State: fleet.StateUnknown})
+		f.status = append(f.status, route.EndpointStatus{
+			Endpoint: e, Kind: e.Kind, Source: "admin", State: fleet.StateUnknown,
+		})
 	}
 	return nil
 }
@@ -118,20 +120,28 @@ func parse(d Declaration) ([]fleet.Endpoint, error) {
 func newFleet() *fakeFleet {
 	return &fakeFleet{status: []route.EndpointStatus{
 		{
-			Endpoint: fleet.Endpoint{Name: "a", URL: "http://user:secret@10.0.0.1:8000", APIKey: "hidden", Weight: 1}, Kind: fleet.KindVLLM,
-			Source: "static", State: fleet.StateUp, Ramp: 1, Models: []fleet.Model{{ID: "qwen"}},
+			Endpoint: fleet.Endpoint{Name: "a", URL: "http://user:secret@10.0.0.1:8000", APIKey: "hidden", Weight: 1},
+			Kind:     fleet.KindVLLM,
+			Source:   "static", State: fleet.StateUp, Ramp: 1, Models: []fleet.Model{{ID: "qwen"}},
 			Report: fleet.Report{Load: &fleet.LoadReport{Running: 2, Waiting: -1, KVUsage: .25}},
 		},
-		{Endpoint: fleet.Endpoint{Name: "http://h:1/x", URL: "http://h:1", Weight: 1}, Source: "admin", State: fleet.StateUnknown, Load: fleet.Load{Queued: 3}},
+		{
+			Endpoint: fleet.Endpoint{Name: "http://h:1/x", URL: "http://h:1", Weight: 1}, Source: "admin",
+			State: fleet.StateUnknown, Load: fleet.Load{Queued: 3},
+		},
 	}}
 }
 
 func handler(f *fakeFleet, change func(*Config)) *Admin {
 	c := Config{
 		Fleet: f, Version: "v1", Endpoints: f, Parse: parse,
-		Metrics:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "warmpath_x 1\n") }),
-		Settings:  func() any { return map[string]int{"answer": 42} },
-		Decisions: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprintf(w, `{"asked": %q}`, r.URL.RawQuery) }),
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "warmpath_x 1\n")
+		}),
+		Settings: func() any { return map[string]int{"answer": 42} },
+		Decisions: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = fmt.Fprintf(w, `{"asked": %q}`, r.URL.RawQuery)
+		}),
 	}
 	if change != nil {
 		change(&c)
@@ -197,7 +207,10 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/admin/endpoints/a/drain", "", 404, "unknown_endpoint"},
 		{"POST", "/admin/endpoints/a", "", 405, "method_not_allowed"},
 		{"POST", "/healthz", "", 405, "method_not_allowed"},
-		{"POST", "/admin/endpoints", `{"url":"http://n:1","name":"n","kind":"vllm","models":["m"]}`, 201, `"name": "n"`},
+		{
+			"POST", "/admin/endpoints", `{"url":"http://n:1","name":"n","kind":"vllm","models":["m"]}`,
+			201, `"name": "n"`,
+		},
 		{"POST", "/admin/endpoints", `{"url":"http://n:1","name":"n","ranks":2}`, 201, `"name": "n/rank1"`},
 		{"POST", "/admin/endpoints", `{"url":"http://n:1","name":"a"}`, 409, "duplicate_endpoint"},
 		{"POST", "/admin/endpoints", `{"url":"n:1","weight":-1}`, 400, "weight: is negative"},
@@ -218,7 +231,9 @@ func TestAnswers(t *testing.T) {
 		{"POST", "/admin/endpoints/a/drain?wait=soon", "", 400, "bad_wait"},
 	} {
 		f := newFleet()
-		f.more = []route.ModelStatus{{ID: "order", Alias: []string{"new", "qwen"}, Overflow: []time.Duration{10 * time.Second, 0}}}
+		f.more = []route.ModelStatus{
+			{ID: "order", Alias: []string{"new", "qwen"}, Overflow: []time.Duration{10 * time.Second, 0}},
+		}
 		w := call(handler(f, nil), c.method, c.target, c.body)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.has) {
 			t.Errorf("%s %s: got %d %s, want %d with %s", c.method, c.target, w.Code, w.Body, c.status, c.has)
@@ -252,8 +267,12 @@ func TestGuard(t *testing.T) {
 		{"token missing", "t0ken", "GET", "/admin/stats", nil, 401},
 		{"token wrong", "t0ken", "GET", "/admin/stats", []string{"Authorization: Bearer t0kem"}, 401},
 		{"token in the wrong scheme", "t0ken", "GET", "/admin/stats", []string{"Authorization: Basic t0ken"}, 401},
-		{"token right", "t0ken", "GET", "/admin/stats", []string{"Authorization: Bearer t0ken", "Host: router.example"}, 200},
-		{"token right, scheme in lower case", "t0ken", "POST", "/admin/endpoints/a/drain", []string{"Authorization: bearer t0ken"}, 200},
+		{"token right", "t0ken", "GET", "/admin/stats", []string{
+			"Authorization: Bearer t0ken", "Host: router.example",
+		}, 200},
+		{"token right, scheme in lower case", "t0ken", "POST", "/admin/endpoints/a/drain", []string{
+			"Authorization: bearer t0ken",
+		}, 200},
 		{"metrics want it too", "t0ken", "GET", "/metrics", nil, 401},
 		{"decisions want it too", "t0ken", "GET", "/admin/decisions", nil, 401},
 		{"profiles want it too", "t0ken", "GET", "/debug/pprof/", nil, 401},
@@ -266,22 +285,29 @@ func TestGuard(t *testing.T) {
 		{"rebound name", "", "POST", "/admin/endpoints/a/drain", []string{"Host: evil.example:9190"}, 403},
 		{"rebound name reads", "", "GET", "/admin/endpoints", []string{"Host: evil.example:9190"}, 403},
 		{"scraper by the name of a service", "", "GET", "/metrics", []string{"Host: router:9190"}, 200},
-		{"scraper by its name in the cluster", "", "GET", "/metrics", []string{"Host: router.ml.svc.cluster.local:9190"}, 200},
+		{"scraper by its name in the cluster", "", "GET", "/metrics", []string{
+			"Host: router.ml.svc.cluster.local:9190",
+		}, 200},
 		{"scraper by its short name in the cluster", "", "HEAD", "/metrics", []string{"Host: router.ml.svc"}, 200},
 		{"scraper by the address of a pod", "", "GET", "/metrics", []string{"Host: 10.0.0.7:9190"}, 200},
 		{"scraper by an IPv6 address", "", "GET", "/metrics", []string{"Host: [fd00::7]:9190"}, 200},
 		{"scraper by a name in hosts", "", "GET", "/metrics", []string{"Host: router.corp.example:9190"}, 200},
 		{"rebound name scrapes", "", "GET", "/metrics", []string{"Host: evil.example"}, 403},
-		{"rebound name that resembles a cluster's", "", "GET", "/metrics", []string{"Host: router.svc.evil.example"}, 403},
+		{"rebound name that resembles a cluster's", "", "GET", "/metrics", []string{
+			"Host: router.svc.evil.example",
+		}, 403},
 		{"foreign page scrapes", "", "POST", "/metrics", []string{"Origin: http://evil.example"}, 403},
 		{"a service's name is for metrics only", "", "GET", "/admin/stats", []string{"Host: router:9190"}, 403},
 		{"own page", "", "POST", "/admin/endpoints/a/drain", []string{"Origin: http://127.0.0.1:9190"}, 200},
 		{"foreign page", "", "POST", "/admin/endpoints/a/drain", []string{"Origin: http://evil.example"}, 403},
 		{"opaque page", "", "POST", "/admin/endpoints/a/drain", []string{"Origin: null"}, 403},
 		{"other port of this host", "", "DELETE", "/admin/endpoints/a", []string{"Origin: http://127.0.0.1:3000"}, 403},
-		{"cross-site by its own word", "", "POST", "/admin/endpoints/a/drain", []string{"Sec-Fetch-Site: cross-site"}, 403},
+		{"cross-site by its own word", "", "POST", "/admin/endpoints/a/drain", []string{
+			"Sec-Fetch-Site: cross-site",
+		}, 403},
 	} {
-		w := call(handler(newFleet(), func(x *Config) { x.Token, x.Hosts = c.token, hosts }), c.method, c.target, "", c.heads...)
+		w := call(handler(newFleet(), func(x *Config) { x.Token, x.Hosts = c.token, hosts }), c.method,
+			c.target, "", c.heads...)
 		if w.Code != c.want {
 			t.Errorf("%s: got %d %s, want %d", c.name, w.Code, w.Body, c.want)
 		}
@@ -343,7 +369,8 @@ func TestDrainWaits(t *testing.T) {
 	}
 }
 
-// TestRanksTogether: by their engine's name its ranks are shown, drained, waited for and brought back together, and nothing else.
+// TestRanksTogether: by their engine's name its ranks are shown, drained, waited for and brought back together, and
+// nothing else.
 func TestRanksTogether(t *testing.T) {
 	f := newFleet()
 	h := handler(f, func(c *Config) { c.Source = "admin" })
@@ -374,14 +401,16 @@ func TestRanksTogether(t *testing.T) {
 	f.load("n/rank1", 0)
 	ask("POST", "/admin/endpoints/n/drain?wait=1s", 200, "[{n/rank0 true} {n/rank1 true}]")
 	ask("POST", "/admin/endpoints/n/undrain", 200, "[{n/rank0 false} {n/rank1 false}]")
-	if w := call(h, "POST", "/admin/endpoints/n/rank1/drain", ""); !strings.Contains(w.Body.String(), `"name": "n/rank1"`) {
+	if w := call(h, "POST", "/admin/endpoints/n/rank1/drain", ""); !strings.Contains(w.Body.String(),
+		`"name": "n/rank1"`) {
 		t.Errorf("one rank: %s", w.Body)
 	}
 	ask("GET", "/admin/endpoints/n", 200, "[{n/rank0 false} {n/rank1 true}]")
 }
 
 func TestDeclarationListsAllFaults(t *testing.T) {
-	w := call(handler(newFleet(), nil), "POST", "/admin/endpoints", `{"nam":"x","weight":"heavy","models":"m","slots":null}`)
+	w := call(handler(newFleet(), nil), "POST", "/admin/endpoints",
+		`{"nam":"x","weight":"heavy","models":"m","slots":null}`)
 	var b struct{ Error struct{ Faults []string } }
 	if err := json.Unmarshal(w.Body.Bytes(), &b); err != nil {
 		t.Fatal(err)
@@ -399,7 +428,9 @@ func TestDeclarationListsAllFaults(t *testing.T) {
 }
 
 func FuzzDeclaration(f *testing.F) {
-	for _, s := range []string{`{"url":"http://a","weight":1.5,"models":["m"],"ranks":2}`, `{}`, `null`, `{"url":null}`, `{"slots":1e9}`, `[`} {
+	for _, s := range []string{
+		`{"url":"http://a","weight":1.5,"models":["m"],"ranks":2}`, `{}`, `null`, `{"url":null}`, `{"slots":1e9}`, `[`,
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -413,12 +444,16 @@ func FuzzDeclaration(f *testing.F) {
 func TestHeldTurnsAreShown(t *testing.T) {
 	now := time.Unix(1000, 0)
 	f := &fakeFleet{held: []route.HeldTurn{
-		{Request: "r1", Conversation: "c1", Tenant: "x", Pool: "qwen", Tokens: 90_000, Home: "a", Since: now.Add(-5 * time.Second), Until: now.Add(time.Minute)},
+		{
+			Request: "r1", Conversation: "c1", Tenant: "x", Pool: "qwen", Tokens: 90_000, Home: "a",
+			Since: now.Add(-5 * time.Second), Until: now.Add(time.Minute),
+		},
 		{Request: "r2", Pool: "qwen", Priority: 1, Since: now, Until: now.Add(-time.Second)}, // it is just being called
 	}}
 	a := New(Config{Fleet: f, Now: func() time.Time { return now }})
 	for path, want := range map[string]int{
-		"/admin/endpoints": 2, "/admin/held": 2, "/admin/held?request=r1": 1, "/admin/held?conversation=c1": 1, "/admin/held?request=other": 0,
+		"/admin/endpoints": 2, "/admin/held": 2, "/admin/held?request=r1": 1, "/admin/held?conversation=c1": 1,
+		"/admin/held?request=other": 0,
 	} {
 		var got struct {
 			Held []struct {
@@ -437,7 +472,8 @@ func TestHeldTurnsAreShown(t *testing.T) {
 			continue
 		}
 		h := got.Held[0]
-		if h.Conversation != "c1" || h.Tenant != "x" || h.Home != "a" || h.Priority != "normal" || h.Seconds != 5 || h.Left != 60 || !h.Until.Equal(now.Add(time.Minute)) {
+		if h.Conversation != "c1" || h.Tenant != "x" || h.Home != "a" || h.Priority != "normal" || h.Seconds != 5 ||
+			h.Left != 60 || !h.Until.Equal(now.Add(time.Minute)) {
 			t.Errorf("%s: %+v", path, h)
 		}
 		if want == 2 && (got.Held[1].Priority != "high" || got.Held[1].Left != 0) {

@@ -5,7 +5,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// maxAliased bounds the pairs of alias and model that are counted between two looks. Both are names of the configuration.
+// maxAliased bounds the pairs of alias and model that are counted between two looks. Both are names of the
+// configuration.
 const maxAliased = 200
 
 // aliased is a model by the alias under which clients asked for it.

@@ -12,14 +12,15 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestAliases: each model of an alias has its own requests, failures, times, hit rate and tokens, and what passed it over; what is no alias's any
-// more is forgotten.
+// TestAliases: each model of an alias has its own requests, failures, times, hit rate and tokens, and what passed it
+// over; what is no alias's any more is forgotten.
 func TestAliases(t *testing.T) {
 	tally, start := NewTally(), time.Unix(1000, 0)
 	hear := tally.Listener().Served
 	asked := func(alias, model string, status, cached int, ttft time.Duration, passed ...route.PassedOver) {
 		s := &live.Served{
-			Status: status, Outcome: fleet.OK, Started: start, Ended: start.Add(time.Second), Usage: fleet.Usage{PromptTokens: 100, CachedTokens: cached, CachedKnown: true, OutputTokens: 7},
+			Status: status, Outcome: fleet.OK, Started: start, Ended: start.Add(time.Second),
+			Usage:    fleet.Usage{PromptTokens: 100, CachedTokens: cached, CachedKnown: true, OutputTokens: 7},
 			Decision: route.Decision{Pool: alias, Model: model, Endpoint: fleet.Endpoint{Name: "a"}, Passed: passed},
 		}
 		if ttft > 0 {
@@ -100,12 +101,15 @@ func TestAliasesAreTold(t *testing.T) {
 	h := handler(&fakeFleet{}, func(c *Config) {
 		c.Tally, c.Aliases = tally, map[string][]string{"fast": {"qwen", "new"}}
 	})
-	tally.Listener().Served(&live.Served{Status: 200, Outcome: fleet.OK, Decision: route.Decision{Pool: "fast", Model: "new"}})
+	tally.Listener().Served(&live.Served{
+		Status: 200, Outcome: fleet.OK, Decision: route.Decision{Pool: "fast", Model: "new"},
+	})
 	var got struct{ Aliases []aliasView }
 	if err := json.Unmarshal(call(h, "GET", "/admin/stats", "").Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if a := got.Aliases; len(a) != 1 || len(a[0].Models) != 2 || a[0].Models[1].Served == nil || a[0].Models[1].Served.Requests != 1 || *a[0].Models[0].Share != 0.95 {
+	if a := got.Aliases; len(a) != 1 || len(a[0].Models) != 2 || a[0].Models[1].Served == nil ||
+		a[0].Models[1].Served.Requests != 1 || *a[0].Models[0].Share != 0.95 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -51,14 +51,18 @@ func (w *statusWriter) WriteHeader(status int) {
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // call serves a call that may change something, and logs it. by is the token that it came with, in a word.
-func (l *audit) call(w http.ResponseWriter, r *http.Request, by string, serve func(http.ResponseWriter, *http.Request)) {
+func (l *audit) call(
+	w http.ResponseWriter, r *http.Request, by string, serve func(http.ResponseWriter, *http.Request),
+) {
 	n, answer := &noted{}, &statusWriter{ResponseWriter: w}
 	defer func() { l.tell(r, by, answer.status, n.attrs) }()
 	serve(answer, r.WithContext(context.WithValue(r.Context(), notedKey{}, n)))
 }
 
 func (l *audit) tell(r *http.Request, by string, status int, attrs []any) {
-	line := []any{"method", r.Method, "path", r.URL.EscapedPath(), "status", status, "client", r.RemoteAddr, "token", by}
+	line := []any{
+		"method", r.Method, "path", r.URL.EscapedPath(), "status", status, "client", r.RemoteAddr, "token", by,
+	}
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		line = append(line, "certificate", r.TLS.VerifiedChains[0][0].Subject.String())
 	}

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestTokensAndAudit: the token that reads answers what is asked and changes nothing; each call that may change something
-// has a line that says what it was, who made it and what became of it, and no other call has one.
+// TestTokensAndAudit: the token that reads answers what is asked and changes nothing; each call that may change
+// something has a line that says what it was, who made it and what became of it, and no other call has one.
 func TestTokensAndAudit(t *testing.T) {
 	var log bytes.Buffer
 	now := time.Unix(1000, 0)
@@ -77,7 +77,10 @@ func TestTokensAndAudit(t *testing.T) {
 				}
 				continue
 			}
-			want := line{Msg: "admin call", Method: tt.method, Path: tt.path, Client: "192.0.2.1:1234", Token: by.word, Status: by.status, Level: "INFO"}
+			want := line{
+				Msg: "admin call", Method: tt.method, Path: tt.path, Client: "192.0.2.1:1234", Token: by.word,
+				Status: by.status, Level: "INFO",
+			}
 			if by.status >= 400 {
 				want.Level = "WARN"
 			}
@@ -104,7 +107,10 @@ func TestAuditIsBounded(t *testing.T) {
 	h := handler(newFleet(), func(c *Config) {
 		c.Token, c.Log, c.Now = "t", slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now }
 	})
-	paths := []string{"/admin/reload", "/healthz", "/metrics", "/", "/debug/pprof/cmdline", "/admin/endpoints/a/drain", "/none", "/v1/models"}
+	paths := []string{
+		"/admin/reload", "/healthz", "/metrics", "/", "/debug/pprof/cmdline", "/admin/endpoints/a/drain",
+		"/none", "/v1/models",
+	}
 	for i := range 100 {
 		for _, path := range paths {
 			call(h, []string{"POST", "PUT", "DELETE", "OPTIONS", "X"}[i%5], path, "")
@@ -112,7 +118,8 @@ func TestAuditIsBounded(t *testing.T) {
 	}
 	now = now.Add(time.Second)
 	call(h, "POST", "/admin/reload", "")
-	if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), fmt.Sprint("left_out=", 100*len(paths)-1)) {
+	if n := strings.Count(log.String(), "\n"); n != 2 ||
+		!strings.Contains(log.String(), fmt.Sprint("left_out=", 100*len(paths)-1)) {
 		t.Errorf("%d lines: %.1000s", n, log.String())
 	}
 	log.Reset()

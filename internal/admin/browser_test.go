@@ -20,8 +20,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestPageInBrowser drives the page in a headless Chromium: WARMPATH_BROWSER=1 go test ./internal/admin -run Browser. WARMPATH_AXE names an
-// axe.min.js, which then judges how accessible it is; WARMPATH_SHOTS a folder for pictures.
+// TestPageInBrowser drives the page in a headless Chromium: WARMPATH_BROWSER=1 go test ./internal/admin -run Browser.
+// WARMPATH_AXE names an axe.min.js, which then judges how accessible it is; WARMPATH_SHOTS a folder for pictures.
 func TestPageInBrowser(t *testing.T) {
 	if os.Getenv("WARMPATH_BROWSER") == "" {
 		t.Skip("set WARMPATH_BROWSER=1 to drive the page in Chromium")
@@ -54,14 +54,16 @@ func TestPageInBrowser(t *testing.T) {
 	// The token first, wrong and right.
 	p.until("the form is there", `!document.getElementById("login").hidden`)
 	enter := func(token string) {
-		p.eval(fmt.Sprintf(`document.getElementById("token").value=%q, document.querySelector("#login button").click()`, token))
+		p.eval(fmt.Sprintf(`document.getElementById("token").value=%q, document.querySelector("#login button").click()`,
+			token))
 	}
 	enter("wrong")
 	p.until("a wrong token is refused", `document.getElementById("wrong").textContent.includes("not the token")`)
 	enter("t0ken")
 	p.until("all rows are there", fmt.Sprintf(`document.querySelectorAll("#rows tr").length === %d`, many))
 	p.until("what is wrong is told", `document.querySelector("#troubles").textContent.includes("e-007: Down")`)
-	p.until("charts are drawn", `document.querySelectorAll("#charts canvas").length === 4 && charts.every((c) => c.plot.data[0].length > 0)`)
+	p.until("charts are drawn",
+		`document.querySelectorAll("#charts canvas").length === 4 && charts.every((c) => c.plot.data[0].length > 0)`)
 	p.until("decisions are told", `document.querySelectorAll("#decisions tr.one").length === 3`)
 	p.until("a conversation is followed", `document.querySelectorAll("#turns tr").length === 3 && document.querySelectorAll("#lanes circle").length === 6`)
 	p.until("an alias's models are beside each other", `document.querySelectorAll("#alias-rows tr").length === 4 && document.querySelector("#alias-rows").textContent.includes("95 % of new conversations")`)
@@ -103,11 +105,15 @@ func TestPageInBrowser(t *testing.T) {
 
 	if axe := os.Getenv("WARMPATH_AXE"); axe != "" {
 		p.judge(t, axe, "light")
-		p.do("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]string{"name": "prefers-color-scheme", "value": "dark"}}})
+		p.do("Emulation.setEmulatedMedia", map[string]any{
+			"features": []any{map[string]string{"name": "prefers-color-scheme", "value": "dark"}},
+		})
 		p.judge(t, axe, "dark")
 		p.shot("page-dark")
 		p.eval(`document.querySelector("#decisions button").click()`)
-		p.do("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": true})
+		p.do("Emulation.setDeviceMetricsOverride", map[string]any{
+			"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": true,
+		})
 		p.until("the page is as wide as a phone", `innerWidth === 390 && document.documentElement.scrollWidth === 390`)
 		p.judge(t, axe, "phone")
 		p.shot("page-phone")
@@ -116,8 +122,10 @@ func TestPageInBrowser(t *testing.T) {
 		t.Errorf("the browser complains: %s", strings.Join(c.complaints(), "\n"))
 	}
 	s.CloseClientConnections()
-	p.until("a router that is gone is the first trouble", `document.querySelector("#troubles").textContent.includes("gives no answer")`)
-	p.until("it is forgotten once the router is back", `document.querySelector("#troubles").textContent.includes("e-007: Down")`)
+	p.until("a router that is gone is the first trouble",
+		`document.querySelector("#troubles").textContent.includes("gives no answer")`)
+	p.until("it is forgotten once the router is back",
+		`document.querySelector("#troubles").textContent.includes("e-007: Down")`)
 }
 
 func bigFleet(n int) *fakeFleet {
@@ -125,8 +133,11 @@ func bigFleet(n int) *fakeFleet {
 	for i := range n {
 		name := fmt.Sprintf("e-%03d", i)
 		s := route.EndpointStatus{
-			Endpoint: fleet.Endpoint{Name: name, URL: "http://10.0.0.1:8000", Weight: 1}, Kind: fleet.KindVLLM, Source: "static", State: fleet.StateUp, Ramp: 1,
-			Models: []fleet.Model{{ID: "qwen"}}, Load: fleet.Load{Requests: i % 7, PrefillTokens: int64(100 * (i % 9)), DecodeTokens: int64(30 * (i % 5))},
+			Endpoint: fleet.Endpoint{Name: name, URL: "http://10.0.0.1:8000", Weight: 1}, Kind: fleet.KindVLLM,
+			Source: "static", State: fleet.StateUp, Ramp: 1, Models: []fleet.Model{{ID: "qwen"}},
+			Load: fleet.Load{
+				Requests: i % 7, PrefillTokens: int64(100 * (i % 9)), DecodeTokens: int64(30 * (i % 5)),
+			},
 			CacheTokens: 120_000, CacheFilled: float64(i%100) / 100, PrefillPerSec: 9000,
 		}
 		if i == 7 {
@@ -134,7 +145,9 @@ func bigFleet(n int) *fakeFleet {
 		}
 		f.status = append(f.status, s)
 	}
-	f.more = []route.ModelStatus{{ID: "large", Alias: []string{"qwen-70b", "qwen"}, Overflow: []time.Duration{10 * time.Second, 0}}}
+	f.more = []route.ModelStatus{
+		{ID: "large", Alias: []string{"qwen-70b", "qwen"}, Overflow: []time.Duration{10 * time.Second, 0}},
+	}
 	return f
 }
 
@@ -145,13 +158,21 @@ func feed(tally *Tally, endpoints int) {
 	tally.Compare(func() []Beside {
 		turns += 100
 		return []Beside{
-			{Policy: "least_ttft", Turns: turns, TTFTMs: 90 * float64(turns), PromptTokens: 1000 * turns, CachedTokens: 900 * turns},
-			{Policy: "round_robin", Turns: turns, TTFTMs: 400 * float64(turns), PromptTokens: 1000 * turns, CachedTokens: 600 * turns},
+			{
+				Policy: "least_ttft", Turns: turns, TTFTMs: 90 * float64(turns), PromptTokens: 1000 * turns,
+				CachedTokens: 900 * turns,
+			},
+			{
+				Policy: "round_robin", Turns: turns, TTFTMs: 400 * float64(turns), PromptTokens: 1000 * turns,
+				CachedTokens: 600 * turns,
+			},
 		}
 	})
 	for i := range 2400 {
 		at := now.Add(-2*time.Minute + time.Duration(i)*50*time.Millisecond)
-		d := route.Decision{Endpoint: fleet.Endpoint{Name: fmt.Sprintf("e-%03d", rng.IntN(endpoints))}, Pool: "fast", Model: "qwen"}
+		d := route.Decision{
+			Endpoint: fleet.Endpoint{Name: fmt.Sprintf("e-%03d", rng.IntN(endpoints))}, Pool: "fast", Model: "qwen",
+		}
 		switch i % 20 {
 		case 0:
 			d.Model = "new"
@@ -161,8 +182,11 @@ func feed(tally *Tally, endpoints int) {
 			d.Pool, d.Passed = "large", []route.PassedOver{{Model: "qwen-70b", Why: route.PassedFull, WaitMs: 12_000}}
 		}
 		hear(&live.Served{
-			Status: 200, Outcome: fleet.OK, Started: at.Add(-time.Second), FirstByte: at.Add(-time.Second + time.Duration(60+rng.IntN(200))*time.Millisecond), Ended: at, Stream: true,
-			Usage:    fleet.Usage{PromptTokens: 3000, CachedTokens: 2000 + rng.IntN(900), CachedKnown: true, OutputTokens: 60},
+			Status: 200, Outcome: fleet.OK, Started: at.Add(-time.Second),
+			FirstByte: at.Add(-time.Second + time.Duration(60+rng.IntN(200))*time.Millisecond), Ended: at, Stream: true,
+			Usage: fleet.Usage{
+				PromptTokens: 3000, CachedTokens: 2000 + rng.IntN(900), CachedKnown: true, OutputTokens: 60,
+			},
 			Decision: d,
 		})
 	}
@@ -206,7 +230,8 @@ func startChromium(t *testing.T, program string) *chromium {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--user-data-dir="+t.TempDir())
+	cmd := exec.Command(program, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu",
+		"--disable-dev-shm-usage", "--no-first-run", "--user-data-dir="+t.TempDir())
 	cmd.ExtraFiles = []*os.File{theirs, out}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -264,7 +289,9 @@ func (c *chromium) hear(message []byte) {
 	case m.ID != 0 && c.answers[m.ID] != nil:
 		c.answers[m.ID] <- reply{m.Result, m.Error}
 	case m.Method == "Runtime.exceptionThrown",
-		m.Method == "Log.entryAdded" && strings.Contains(params, `"level":"error"`) && !strings.Contains(params, "status of 401"): // that is the token's
+		m.Method == "Log.entryAdded" && strings.Contains(params, `"level":"error"`) &&
+			!strings.Contains(params, "status of 401"):
+		// that is the token's
 		c.said = append(c.said, params)
 	}
 }
@@ -324,8 +351,12 @@ func (c *chromium) page(scheme string) *tab {
 	for _, domain := range []string{"Page", "Runtime", "Log"} {
 		p.do(domain+".enable", nil)
 	}
-	p.do("Emulation.setDeviceMetricsOverride", map[string]any{"width": 1480, "height": 1000, "deviceScaleFactor": 1, "mobile": false})
-	p.do("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]string{"name": "prefers-color-scheme", "value": scheme}}})
+	p.do("Emulation.setDeviceMetricsOverride", map[string]any{
+		"width": 1480, "height": 1000, "deviceScaleFactor": 1, "mobile": false,
+	})
+	p.do("Emulation.setEmulatedMedia", map[string]any{
+		"features": []any{map[string]string{"name": "prefers-color-scheme", "value": scheme}},
+	})
 	return p
 }
 
@@ -340,7 +371,9 @@ func (p *tab) eval(expression string) json.RawMessage {
 	var v struct {
 		Result struct{ Value json.RawMessage }
 	}
-	if err := json.Unmarshal(p.do("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true}), &v); err != nil {
+	if err := json.Unmarshal(p.do("Runtime.evaluate", map[string]any{
+		"expression": expression, "awaitPromise": true, "returnByValue": true,
+	}), &v); err != nil {
 		p.t.Fatal(err)
 	}
 	return v.Result.Value
@@ -361,8 +394,12 @@ func (p *tab) until(what, condition string) {
 func (p *tab) press(key, text string) {
 	p.t.Helper()
 	code := map[string]int{"Enter": 13, "Escape": 27, "Tab": 9}[key]
-	p.do("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text})
-	p.do("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key, "code": key, "windowsVirtualKeyCode": code})
+	p.do("Input.dispatchKeyEvent", map[string]any{
+		"type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text,
+	})
+	p.do("Input.dispatchKeyEvent", map[string]any{
+		"type": "keyUp", "key": key, "code": key, "windowsVirtualKeyCode": code,
+	})
 }
 
 // judge runs axe-core over the page.
@@ -390,7 +427,9 @@ func (p *tab) shot(name string) {
 		return
 	}
 	var v struct{ Data []byte }
-	if err := json.Unmarshal(p.do("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true}), &v); err != nil {
+	if err := json.Unmarshal(p.do("Page.captureScreenshot", map[string]any{
+		"captureBeyondViewport": true,
+	}), &v); err != nil {
 		p.t.Fatal(err)
 	}
 	if err := os.WriteFile(dir+"/"+name+".png", v.Data, 0o600); err != nil {

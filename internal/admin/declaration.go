@@ -29,7 +29,8 @@ type Declaration struct {
 func readDeclaration(w http.ResponseWriter, r *http.Request) (Declaration, *failure) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxDeclaration))
 	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
-		return Declaration{}, fail(http.StatusRequestEntityTooLarge, "too_large", "the body is longer than %d bytes", maxDeclaration)
+		return Declaration{}, fail(http.StatusRequestEntityTooLarge, "too_large", "the body is longer than %d bytes",
+			maxDeclaration)
 	}
 	if err != nil {
 		return Declaration{}, fail(http.StatusBadRequest, "bad_body", "the body cannot be read: %v", err)
@@ -51,20 +52,23 @@ func parseDeclaration(body []byte) (Declaration, error) {
 		return d, errors.New("the body is not a JSON object")
 	}
 	fields := map[string]any{
-		"url": &d.URL, "name": &d.Name, "kind": &d.Kind, "role": &d.Role, "weight": &d.Weight, "models": &d.Models, "ranks": &d.Ranks, "slots": &d.Slots,
+		"url": &d.URL, "name": &d.Name, "kind": &d.Kind, "role": &d.Role, "weight": &d.Weight, "models": &d.Models,
+		"ranks": &d.Ranks, "slots": &d.Slots,
 	}
 	wants := map[string]string{
-		"url": "a string", "name": "a string", "kind": "a string", "role": "a string", "weight": "a number", "models": "a list of strings",
-		"ranks": "a whole number", "slots": "a whole number",
+		"url": "a string", "name": "a string", "kind": "a string", "role": "a string", "weight": "a number",
+		"models": "a list of strings", "ranks": "a whole number", "slots": "a whole number",
 	}
 	var faults []error
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		field, ok := fields[k]
 		if !ok {
-			faults = append(faults, fmt.Errorf("unknown key %q; known are %s", k, strings.Join(slices.Sorted(maps.Keys(fields)), ", ")))
+			faults = append(faults, fmt.Errorf("unknown key %q; known are %s",
+				k, strings.Join(slices.Sorted(maps.Keys(fields)), ", ")))
 			continue
 		}
-		if err := json.Unmarshal(keys[k], field); err != nil || (k != "weight" && k != "models" && string(keys[k]) == "null") {
+		if err := json.Unmarshal(keys[k], field); err != nil ||
+			(k != "weight" && k != "models" && string(keys[k]) == "null") {
 			faults = append(faults, fmt.Errorf("%s: want %s, got %s", k, wants[k], clip(keys[k])))
 		}
 	}

@@ -29,7 +29,8 @@ func (a *Admin) drain(w http.ResponseWriter, r *http.Request, name string) {
 	if s := r.URL.Query().Get("wait"); s != "" {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < 0 || d > maxWait {
-			fail(http.StatusBadRequest, "bad_wait", "wait=%s is not a duration between 0s and %s, such as 30s", s, maxWait).write(w)
+			fail(http.StatusBadRequest, "bad_wait", "wait=%s is not a duration between 0s and %s, such as 30s",
+				s, maxWait).write(w)
 			return
 		}
 		wait = d

@@ -14,7 +14,9 @@ import (
 const maxDeclaration = 1 << 20 // bytes of a POST
 
 func (a *Admin) list(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]any{"endpoints": a.views(nil), "stats": a.viewStats(), "held": a.viewHeld(shownHeld)})
+	writeJSON(w, http.StatusOK, map[string]any{
+		"endpoints": a.views(nil), "stats": a.viewStats(), "held": a.viewHeld(shownHeld),
+	})
 }
 
 // views are the endpoints of the fleet in order of declaration for which keep is true; nil keeps all.
@@ -33,11 +35,14 @@ func (a *Admin) views(keep func(*route.EndpointStatus) bool) []endpointView {
 // find looks up the endpoint of a name or URL, or the ranks or slots of the engine of that name or URL.
 func (a *Admin) find(name string) []route.EndpointStatus {
 	status, url := a.c.Fleet.Status(), strings.TrimRight(name, "/")
-	return slices.DeleteFunc(status, func(s route.EndpointStatus) bool { return !s.Endpoint.Answers(name) && s.Endpoint.URL != url })
+	return slices.DeleteFunc(status, func(s route.EndpointStatus) bool {
+		return !s.Endpoint.Answers(name) && s.Endpoint.URL != url
+	})
 }
 
 func notFound(name string) *failure {
-	return fail(http.StatusNotFound, "unknown_endpoint", "there is no endpoint %q; GET /admin/endpoints lists them", name)
+	return fail(http.StatusNotFound, "unknown_endpoint",
+		"there is no endpoint %q; GET /admin/endpoints lists them", name)
 }
 
 func (a *Admin) show(w http.ResponseWriter, _ *http.Request, name string) {
@@ -77,7 +82,8 @@ func (a *Admin) add(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, s := range a.c.Fleet.Status() {
 		if names[s.Endpoint.Name] && !s.Gone {
-			fail(http.StatusConflict, "duplicate_endpoint", "endpoint %q is declared already, by %s", s.Endpoint.Name, orWord(s.Source, "another source")).write(w)
+			fail(http.StatusConflict, "duplicate_endpoint", "endpoint %q is declared already, by %s", s.Endpoint.Name,
+				orWord(s.Source, "another source")).write(w)
 			return
 		}
 	}
@@ -116,7 +122,8 @@ func (a *Admin) remove(w http.ResponseWriter, r *http.Request, name string) {
 	for _, s := range a.find(name) {
 		if s.Source != a.c.Source {
 			fail(http.StatusConflict, "declared_elsewhere",
-				"endpoint %q is declared by the source %q and can only be removed there; drain it to stop its traffic", name, s.Source).write(w)
+				"endpoint %q is declared by the source %q and can only be removed there; drain it to stop its traffic",
+				name, s.Source).write(w)
 			return
 		}
 		outstanding += s.Load.Requests
@@ -186,10 +193,12 @@ func (a *Admin) viewStats() statsView {
 	}
 	return statsView{
 		concerns: concerns,
-		Config:   running, Ready: ready, Why: why, Version: a.c.Version, UptimeSeconds: a.c.Now().Sub(a.c.Started).Seconds(),
-		Decisions: s.Decisions, Leases: s.Leases, DoubleFinished: s.DoubleFinished,
-		Sessions: s.Sessions, SessionHits: s.SessionHits, SessionMisses: s.SessionMisses, SessionEvictions: s.SessionEvictions, Held: s.Held, HeldTokens: s.HeldTokens,
-		Responses: s.Responses, Served: a.c.Tally.total(), Aliases: a.aliases(), Unserved: a.unserved(), Idle: a.unmatched(), Foreign: a.c.Tally.refused(a.c.Now()), Unsalted: a.c.Tally.unsalted(a.c.Now()),
+		Config:   running, Ready: ready, Why: why, Version: a.c.Version,
+		UptimeSeconds: a.c.Now().Sub(a.c.Started).Seconds(), Decisions: s.Decisions, Leases: s.Leases,
+		DoubleFinished: s.DoubleFinished, Sessions: s.Sessions, SessionHits: s.SessionHits,
+		SessionMisses: s.SessionMisses, SessionEvictions: s.SessionEvictions, Held: s.Held, HeldTokens: s.HeldTokens,
+		Responses: s.Responses, Served: a.c.Tally.total(), Aliases: a.aliases(), Unserved: a.unserved(),
+		Idle: a.unmatched(), Foreign: a.c.Tally.refused(a.c.Now()), Unsalted: a.c.Tally.unsalted(a.c.Now()),
 	}
 }
 

@@ -23,7 +23,8 @@ func CheckListen(addr, token string) error {
 	if token != "" || guard.IsLoopback(host) {
 		return nil
 	}
-	return fmt.Errorf("admin: listening on %q, which is not a loopback address, needs a token: anyone who reaches it could add and remove endpoints", addr)
+	return fmt.Errorf("admin: listening on %q, which is not a loopback address, needs a token: "+
+		"anyone who reaches it could add and remove endpoints", addr)
 }
 
 // refuse says why a request may not go on, nil when it may.
@@ -41,16 +42,20 @@ func (a *Admin) refuse(r *http.Request) *failure {
 		return nil
 	case readToken:
 		if !safe(r.Method) || strings.HasPrefix(r.URL.Path, "/debug/") {
-			return fail(http.StatusForbidden, "read_only", "this token may read only, and make no profiles: the call needs the other one (admin.token)")
+			return fail(http.StatusForbidden, "read_only",
+				"this token may read only, and make no profiles: the call needs the other one (admin.token)")
 		}
 		return nil
 	case wrongToken:
-		return fail(http.StatusUnauthorized, "bad_token", "the admin listener wants \"Authorization: Bearer\" with its token")
+		return fail(http.StatusUnauthorized, "bad_token",
+			"the admin listener wants \"Authorization: Bearer\" with its token")
 	}
 	scrape := r.URL.Path == "/metrics" && safe(r.Method)
-	if host := guard.Hostname(r.Host); !guard.IsLoopback(host) && !(scrape && (guard.IsInner(host) || a.c.Hosts.Contain(host))) {
-		return fail(http.StatusForbidden, "foreign_host", "without a token the admin listener answers under loopback names only, not %q; "+
-			"/metrics also under addresses, names without a dot, those of a cluster, and those in the setting hosts", r.Host)
+	if host := guard.Hostname(r.Host); !guard.IsLoopback(host) &&
+		!(scrape && (guard.IsInner(host) || a.c.Hosts.Contain(host))) {
+		return fail(http.StatusForbidden, "foreign_host",
+			"without a token the admin listener answers under loopback names only, not %q; "+"/metrics also under "+
+				"addresses, names without a dot, those of a cluster, and those in the setting hosts", r.Host)
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
 		return fail(http.StatusForbidden, "foreign_origin", "a page of another origin may not do this")

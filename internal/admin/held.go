@@ -30,8 +30,8 @@ func (a *Admin) viewHeld(most int) []heldView {
 	now, out := a.c.Now(), []heldView{}
 	for _, h := range a.c.Fleet.HeldTurns(most) {
 		out = append(out, heldView{
-			Request: h.Request, Conversation: h.Conversation, Tenant: h.Tenant, Pool: h.Pool, Priority: h.Priority.String(),
-			Tokens: h.Tokens, Home: h.Home, Since: h.Since.UTC(), Until: h.Until.UTC(),
+			Request: h.Request, Conversation: h.Conversation, Tenant: h.Tenant, Pool: h.Pool,
+			Priority: h.Priority.String(), Tokens: h.Tokens, Home: h.Home, Since: h.Since.UTC(), Until: h.Until.UTC(),
 			Seconds: now.Sub(h.Since).Round(time.Millisecond).Seconds(),
 			Left:    max(0, h.Until.Sub(now).Round(time.Millisecond).Seconds()),
 		})

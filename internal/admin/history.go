@@ -96,7 +96,9 @@ func (h *history) advance(now time.Time, t *Tally) {
 }
 
 func (h *history) close(t *Tally) {
-	p := point{At: (h.slot + 1) * pointSeconds, Requests: h.requests, Failed: h.failed, HitRate: share(h.cached, h.prompt)}
+	p := point{
+		At: (h.slot + 1) * pointSeconds, Requests: h.requests, Failed: h.failed, HitRate: share(h.cached, h.prompt),
+	}
 	if h.ttft.total > 0 {
 		p50, p90 := h.ttft.quantile(.5).Seconds(), h.ttft.quantile(.9).Seconds()
 		p.TTFTP50, p.TTFTP90 = &p50, &p90
@@ -140,7 +142,8 @@ func since(before, now []Beside) []modeled {
 		if b.Policy != n.Policy || b.Turns > n.Turns {
 			return nil
 		}
-		m := modeled{Policy: n.Policy, HitRate: share(int64(n.CachedTokens-b.CachedTokens), int64(n.PromptTokens-b.PromptTokens))}
+		m := modeled{Policy: n.Policy, HitRate: share(int64(n.CachedTokens-b.CachedTokens),
+			int64(n.PromptTokens-b.PromptTokens))}
 		if turns := n.Turns - b.Turns; turns > 0 {
 			mean := (n.TTFTMs - b.TTFTMs) / float64(turns) / 1000
 			m.TTFT = &mean

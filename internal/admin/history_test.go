@@ -14,13 +14,16 @@ func TestHistory(t *testing.T) {
 	tally, t0 := NewTally(), time.Unix(1_800_000_000, 0)
 	turns := uint64(10)
 	tally.Compare(func() []Beside {
-		return []Beside{{Policy: "ours", Turns: turns, TTFTMs: 10 * float64(turns), PromptTokens: 100 * turns, CachedTokens: 90 * turns}, {Policy: "other", Turns: turns, TTFTMs: 40 * float64(turns)}}
+		return []Beside{
+			{Policy: "ours", Turns: turns, TTFTMs: 10 * float64(turns), PromptTokens: 100 * turns, CachedTokens: 90 *
+				turns}, {Policy: "other", Turns: turns, TTFTMs: 40 * float64(turns)},
+		}
 	})
 	serve := func(after time.Duration, endpoint string, cached int, outcome fleet.Outcome) {
 		at := t0.Add(after)
 		tally.Listener().Served(&live.Served{
-			Status: 200, Outcome: outcome, Started: at.Add(-time.Second), FirstByte: at.Add(-900 * time.Millisecond), Ended: at,
-			Usage:    fleet.Usage{PromptTokens: 100, CachedTokens: cached, CachedKnown: true, OutputTokens: 10},
+			Status: 200, Outcome: outcome, Started: at.Add(-time.Second), FirstByte: at.Add(-900 * time.Millisecond),
+			Ended: at, Usage: fleet.Usage{PromptTokens: 100, CachedTokens: cached, CachedKnown: true, OutputTokens: 10},
 			Decision: route.Decision{Endpoint: fleet.Endpoint{Name: endpoint}},
 		})
 	}
@@ -44,10 +47,12 @@ func TestHistory(t *testing.T) {
 	if ms := 1000 * *p.TTFTP50; math.Abs(ms-100) > 10 {
 		t.Errorf("TTFT p50 %v ms, want 100 to a tenth", ms)
 	}
-	if m := p.Policies; len(m) != 2 || m[1].Policy != "other" || math.Abs(*m[1].TTFT-.040) > 1e-9 || *m[0].HitRate != .9 || m[1].HitRate != nil {
+	if m := p.Policies; len(m) != 2 || m[1].Policy != "other" || math.Abs(*m[1].TTFT-.040) > 1e-9 ||
+		*m[0].HitRate != .9 || m[1].HitRate != nil {
 		t.Errorf("policies: %+v", m)
 	}
-	if e := got[1]; e.Requests != 0 || e.TTFTP50 != nil || e.HitRate != nil || e.Balance != nil || e.Policies[0].TTFT != nil {
+	if e := got[1]; e.Requests != 0 || e.TTFTP50 != nil || e.HitRate != nil || e.Balance != nil ||
+		e.Policies[0].TTFT != nil {
 		t.Errorf("a point without traffic: %+v", e)
 	}
 	if more := tally.since(t0.Add(30*time.Second), got[1].At); len(more) != 1 || more[0].Requests != 1 {
@@ -75,7 +80,10 @@ func TestHistoryIsBounded(t *testing.T) {
 }
 
 func TestSpread(t *testing.T) {
-	for _, d := range []time.Duration{0, 100 * time.Microsecond, time.Millisecond, 37 * time.Millisecond, 4 * time.Second, time.Hour, 1000 * time.Hour} {
+	for _, d := range []time.Duration{
+		0, 100 * time.Microsecond, time.Millisecond, 37 * time.Millisecond, 4 * time.Second,
+		time.Hour, 1000 * time.Hour,
+	} {
 		var s spread
 		s.add(d)
 		got, want := s.quantile(.5), max(d, 100*time.Microsecond)

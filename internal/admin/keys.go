@@ -27,14 +27,16 @@ const (
 // keys answers with the API keys of clients: those that were used last, first.
 func (a *Admin) keys(w http.ResponseWriter, r *http.Request) {
 	if a.c.Keys == nil {
-		fail(http.StatusNotFound, "not_configured", "this router has no API keys; set tenants.api_keys or tenants.keys_file").write(w)
+		fail(http.StatusNotFound, "not_configured",
+			"this router has no API keys; set tenants.api_keys or tenants.keys_file").write(w)
 		return
 	}
 	most, query := keysByDefault, r.URL.Query()
 	if text := query.Get("last"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > mostKeys {
-			fail(http.StatusBadRequest, "bad_query", "last: want a number from 1 to %d, got %.40q", mostKeys, text).write(w)
+			fail(http.StatusBadRequest, "bad_query", "last: want a number from 1 to %d, got %.40q",
+				mostKeys, text).write(w)
 			return
 		}
 		most = n

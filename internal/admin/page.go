@@ -24,13 +24,15 @@ type page struct {
 func newPage() page {
 	css := uplot.Style + part("page.css")
 	js := uplot.Script()
-	for _, name := range []string{"page.js", "endpoints.js", "aliases.js", "charts.js", "decisions.js", "conversation.js", "stream.js"} {
+	for _, name := range []string{
+		"page.js", "endpoints.js", "aliases.js", "charts.js", "decisions.js", "conversation.js", "stream.js",
+	} {
 		js += "\n" + part(name)
 	}
 	return page{
 		body: []byte(strings.NewReplacer("/*css*/", css, "/*js*/", js).Replace(part("page.html"))),
-		policy: "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
-			"style-src 'sha256-" + digest(css) + "'; script-src 'sha256-" + digest(js) + "'",
+		policy: "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; " +
+			"frame-ancestors 'none'; style-src 'sha256-" + digest(css) + "'; script-src 'sha256-" + digest(js) + "'",
 	}
 }
 

@@ -89,7 +89,10 @@ func (a *Admin) look(replicas json.RawMessage) *look {
 		return l
 	}
 	views, st := a.views(nil), a.viewStats()
-	l := &look{at: now, endpoints: make(map[string]json.RawMessage, len(views)), stats: encode(st), held: encode(a.viewHeld(shownHeld))}
+	l := &look{
+		at: now, endpoints: make(map[string]json.RawMessage, len(views)), stats: encode(st),
+		held: encode(a.viewHeld(shownHeld)),
+	}
 	for i := range views {
 		l.names = append(l.names, views[i].Name)
 		l.endpoints[views[i].Name] = encode(views[i])
@@ -106,13 +109,16 @@ func (a *Admin) stream(w http.ResponseWriter, r *http.Request) {
 	over, ok := a.c.Streams.enter()
 	if !ok {
 		w.Header().Set("Retry-After", "5")
-		fail(http.StatusServiceUnavailable, "too_many_streams", "%d event streams are open; close a page, or ask GET /admin/endpoints", mostStreams).write(w)
+		fail(http.StatusServiceUnavailable, "too_many_streams",
+			"%d event streams are open; close a page, or ask GET /admin/endpoints", mostStreams).write(w)
 		return
 	}
 	defer a.c.Streams.leave()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
-	s := &reader{admin: a, to: w, control: http.NewResponseController(w), sent: map[string]string{}, same: map[string]string{}}
+	s := &reader{
+		admin: a, to: w, control: http.NewResponseController(w), sent: map[string]string{}, same: map[string]string{},
+	}
 	tick := time.NewTicker(streamEvery)
 	defer tick.Stop()
 	for n := 0; s.show(n) == nil; n++ {
@@ -157,7 +163,8 @@ func (s *reader) show(n int) error {
 		s.point = more[len(more)-1].At
 		event(&b, "history", encode(map[string]any{"seconds": pointSeconds, "points": more}))
 	}
-	if got := ask(a.c.Decisions, "/admin/decisions?last="+strconv.Itoa(streamNewest)+"&after="+strconv.FormatUint(s.decision, 10)); got != nil {
+	if got := ask(a.c.Decisions,
+		"/admin/decisions?last="+strconv.Itoa(streamNewest)+"&after="+strconv.FormatUint(s.decision, 10)); got != nil {
 		var newest struct{ Decisions []struct{ Number uint64 } }
 		if json.Unmarshal(got, &newest) == nil && len(newest.Decisions) > 0 {
 			s.decision = newest.Decisions[0].Number
@@ -227,7 +234,9 @@ func ask(h http.Handler, target string) json.RawMessage {
 		return nil
 	}
 	w := answer{head: http.Header{}, status: http.StatusOK}
-	h.ServeHTTP(&w, &http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1})
+	h.ServeHTTP(&w, &http.Request{
+		Method: http.MethodGet, URL: u, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	})
 	var line bytes.Buffer
 	if w.status != http.StatusOK || json.Compact(&line, w.body.Bytes()) != nil {
 		return nil

@@ -84,7 +84,9 @@ func TestStreamTellsWhatChanged(t *testing.T) {
 				}
 				_, _ = fmt.Fprintf(w, "{\"decisions\":[\n{\"number\":%d}]}", last)
 			})
-			c.Replicas = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, `{"self":"r0"}`) })
+			c.Replicas = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = fmt.Fprint(w, `{"self":"r0"}`)
+			})
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		got, done := open(a, ctx)
@@ -101,7 +103,8 @@ func TestStreamTellsWhatChanged(t *testing.T) {
 		if len(e.Names) != 2 || len(e.Endpoints) != 2 || e.Troubles == nil || e.Stats == nil {
 			t.Errorf("the first look is not whole: %s", got.pieces[0])
 		}
-		if first := events(t, got.pieces[0]); first["decisions"] == nil || first["replicas"] == nil || first["history"] != nil {
+		if first := events(t, got.pieces[0]); first["decisions"] == nil || first["replicas"] == nil ||
+			first["history"] != nil {
 			t.Errorf("the first look: %s", got.pieces[0])
 		}
 		f.load("a", 5)
@@ -118,7 +121,8 @@ func TestStreamTellsWhatChanged(t *testing.T) {
 		tally.Listener().Served(&live.Served{Status: 200, Outcome: fleet.OK, Ended: time.Now()})
 		time.Sleep(pointSeconds * time.Second)
 		synctest.Wait()
-		if all := strings.Join(got.pieces[2:], ""); !strings.Contains(all, `{"number":3}`) || !strings.Contains(all, "event: history") {
+		if all := strings.Join(got.pieces[2:], ""); !strings.Contains(all, `{"number":3}`) ||
+			!strings.Contains(all, "event: history") {
 			t.Errorf("neither the decision nor the history was told: %s", all)
 		}
 		if err := f.Remove("a"); err != nil {
@@ -148,7 +152,8 @@ func TestStreamsAreBounded(t *testing.T) {
 			ends = append(ends, done)
 		}
 		synctest.Wait()
-		if w := call(a, "GET", "/admin/stream", ""); w.Code != 503 || w.Header().Get("Retry-After") == "" || errorCode(t, w) != "too_many_streams" {
+		if w := call(a, "GET", "/admin/stream", ""); w.Code != 503 || w.Header().Get("Retry-After") == "" ||
+			errorCode(t, w) != "too_many_streams" {
 			t.Errorf("one too many: %d %s", w.Code, w.Body)
 		}
 		streams.End()
@@ -178,7 +183,8 @@ func TestStreamHasNoSecrets(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		<-done
-		if s := strings.Join(got.pieces, ""); strings.Contains(s, "secret") || strings.Contains(s, "hidden") || !strings.Contains(s, "user:xxxxx@") {
+		if s := strings.Join(got.pieces, ""); strings.Contains(s, "secret") || strings.Contains(s, "hidden") ||
+			!strings.Contains(s, "user:xxxxx@") {
 			t.Errorf("the stream: %s", s)
 		}
 	})

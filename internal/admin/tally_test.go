@@ -26,8 +26,12 @@ func TestTally(t *testing.T) {
 		})
 	}
 	serve("a", 200, fleet.Usage{PromptTokens: 100, CachedTokens: 75, CachedKnown: true, OutputTokens: 5})
-	hear(&live.Served{Status: 200, Outcome: fleet.ClientGone, Started: t0, Decision: route.Decision{Endpoint: fleet.Endpoint{Name: "a"}}})
-	hear(&live.Served{Status: 499, Outcome: fleet.ClientGone, Started: t0, Decision: route.Decision{Endpoint: fleet.Endpoint{Name: "a"}}})
+	hear(&live.Served{Status: 200, Outcome: fleet.ClientGone, Started: t0, Decision: route.Decision{
+		Endpoint: fleet.Endpoint{Name: "a"},
+	}})
+	hear(&live.Served{Status: 499, Outcome: fleet.ClientGone, Started: t0, Decision: route.Decision{
+		Endpoint: fleet.Endpoint{Name: "a"},
+	}})
 	serve("a", 502, fleet.Usage{})
 	serve("b", 200, fleet.Usage{}) // not reported: 50 - 20 estimated
 	serve("gone", 200, fleet.Usage{})
@@ -45,7 +49,8 @@ func TestTally(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b, all := got.Endpoints[0].Served, got.Endpoints[1].Served, got.Stats.Served
-	if a.Requests != 4 || a.Failed != 1 || *a.HitRate != .75 || a.WorkTokens != 30 || a.WorkShare != .5 || *a.TTFTP50 != .1 {
+	if a.Requests != 4 || a.Failed != 1 || *a.HitRate != .75 || a.WorkTokens != 30 || a.WorkShare != .5 ||
+		*a.TTFTP50 != .1 {
 		t.Errorf("a: %+v", a)
 	}
 	if b.Requests != 1 || b.HitRate != nil || b.WorkShare != .5 {
@@ -69,7 +74,9 @@ func TestTallyIsBounded(t *testing.T) {
 func TestPageLoadsNothingAndRunsItsOwnScriptOnly(t *testing.T) {
 	w := call(handler(newFleet(), nil), "GET", "/", "")
 	body, policy := w.Body.String(), w.Header().Get("Content-Security-Policy")
-	for _, part := range []struct{ name, open, end string }{{"style", "<style>", "</style>"}, {"script", "<script>", "</script>"}} {
+	for _, part := range []struct{ name, open, end string }{
+		{"style", "<style>", "</style>"}, {"script", "<script>", "</script>"},
+	} {
 		_, rest, _ := strings.Cut(body, part.open)
 		text, _, _ := strings.Cut(rest, part.end)
 		if len(text) < 500 || !strings.Contains(policy, part.name+"-src 'sha256-"+digest(text)+"'") {
@@ -82,7 +89,8 @@ func TestPageLoadsNothingAndRunsItsOwnScriptOnly(t *testing.T) {
 	if !strings.Contains(body, "Copyright (c) 2022 Leon Sorokin") {
 		t.Error("the page lacks the licence of the library in it")
 	}
-	own := strings.NewReplacer("https://github.com/leeoniya/uPlot", "", "http://www.w3.org/2000/svg", "").Replace(body) // names, not addresses
+	// names, not addresses
+	own := strings.NewReplacer("https://github.com/leeoniya/uPlot", "", "http://www.w3.org/2000/svg", "").Replace(body)
 	for _, s := range []string{"http://", "https://", " src=", "innerHTML", "@import", "url("} {
 		if strings.Contains(own, s) {
 			t.Errorf("the page has %s", s)
@@ -90,13 +98,15 @@ func TestPageLoadsNothingAndRunsItsOwnScriptOnly(t *testing.T) {
 	}
 }
 
-// TestTallyOfTwoLegs: the prompt of a request that was split is the prefiller's work, its answer the decoder's, and the request is one.
+// TestTallyOfTwoLegs: the prompt of a request that was split is the prefiller's work, its answer the decoder's, and the
+// request is one.
 func TestTallyOfTwoLegs(t *testing.T) {
 	tally, t0 := NewTally(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := live.Served{
 		Status: 200, Outcome: fleet.OK, Started: t0, FirstByte: t0.Add(100 * time.Millisecond),
 		Usage:    fleet.Usage{PromptTokens: 100, CachedTokens: 75, CachedKnown: true, OutputTokens: 5},
-		Decision: route.Decision{Endpoint: fleet.Endpoint{Name: "d"}, Leg: fleet.LegDecode}, Prefill: route.Decision{Endpoint: fleet.Endpoint{Name: "p"}, Leg: fleet.LegPrefill},
+		Decision: route.Decision{Endpoint: fleet.Endpoint{Name: "d"}, Leg: fleet.LegDecode},
+		Prefill:  route.Decision{Endpoint: fleet.Endpoint{Name: "p"}, Leg: fleet.LegPrefill},
 	}
 	hear := tally.Listener().Served
 	hear(&s)
@@ -104,10 +114,12 @@ func TestTallyOfTwoLegs(t *testing.T) {
 	hear(&s)
 	got, all := tally.endpoints(nil), tally.total()
 	p, d := got["p"], got["d"]
-	if p.Requests != 2 || p.Failed != 0 || p.PromptTokens != 100 || p.CachedTokens != 75 || p.OutputTokens != 0 || p.WorkTokens != 25 || p.TTFTP50 != nil {
+	if p.Requests != 2 || p.Failed != 0 || p.PromptTokens != 100 || p.CachedTokens != 75 || p.OutputTokens != 0 ||
+		p.WorkTokens != 25 || p.TTFTP50 != nil {
 		t.Errorf("the prefiller: %+v", p)
 	}
-	if d.Requests != 2 || d.Failed != 1 || d.PromptTokens != 0 || d.OutputTokens != 5 || d.WorkTokens != 5 || d.TTFTP50 == nil {
+	if d.Requests != 2 || d.Failed != 1 || d.PromptTokens != 0 || d.OutputTokens != 5 || d.WorkTokens != 5 ||
+		d.TTFTP50 == nil {
 		t.Errorf("the decoder: %+v", d)
 	}
 	if all.Requests != 2 || all.Failed != 1 || all.WorkTokens != 30 {

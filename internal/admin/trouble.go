@@ -45,39 +45,52 @@ func listTroubles(endpoints []endpointView, st *statsView, past []point, replica
 		all = append(all, trouble{severity, endpoint, fmt.Sprintf(what, args...), do})
 	}
 	if len(endpoints) == 0 {
-		add(bad, "", "Start serve with --endpoint URL, or name a source under discovery in the configuration.", "No endpoint is declared: every request is refused.")
+		add(bad, "", "Start serve with --endpoint URL, or name a source under discovery in the configuration.",
+			"No endpoint is declared: every request is refused.")
 	} else if !st.Ready {
-		add(bad, "", "Look at the endpoints below. Until one is up, requests get an error.", "The router is not ready: %s.", orWord(st.Why, "no endpoint is up"))
+		add(bad, "", "Look at the endpoints below. Until one is up, requests get an error.",
+			"The router is not ready: %s.", orWord(st.Why, "no endpoint is up"))
 	}
 	for i := range endpoints {
 		endpointTrouble(&endpoints[i], st, add)
 	}
 	undeclaredTrouble(endpoints, add)
 	if len(st.Unserved) > 0 && st.Ready && st.UptimeSeconds > settled {
-		add(warn, "", "Correct the alias (models.aliases), or start an engine with the model: until then such requests get 404.",
-			"No engine serves what an alias stands for: %s.", strings.Join(st.Unserved[:min(len(st.Unserved), alike)], "; "))
+		add(warn, "",
+			"Correct the alias (models.aliases), or start an engine with the model: until then such requests get 404.",
+			"No engine serves what an alias stands for: %s.",
+			strings.Join(st.Unserved[:min(len(st.Unserved), alike)], "; "))
 	}
 	if len(st.Idle) > 0 && st.Ready && st.UptimeSeconds > settled {
 		add(note, "", "Correct the pattern, or take it out of the configuration.",
-			"No model that is served is matched by %s of models.settings.", strings.Join(st.Idle[:min(len(st.Idle), alike)], ", "))
+			"No model that is served is matched by %s of models.settings.",
+			strings.Join(st.Idle[:min(len(st.Idle), alike)], ", "))
 	}
 	if len(past) > judged {
 		past = past[len(past)-judged:]
 	}
 	trafficTrouble(endpoints, st, past, add)
 	if p := st.Foreign; p != nil {
-		add(warn, "", fmt.Sprintf("Add hosts: [%q] to the configuration (WARMPATH_HOSTS=%s) if that name is yours: a proxy in front passes it on. Otherwise a page tries to use your engines.", p.Name, p.Name), "Requests of a browser are refused, since the name is not known here: %q.", p.Name)
+		add(warn, "", fmt.Sprintf("Add hosts: [%q] to the configuration (WARMPATH_HOSTS=%s) if that name is yours: "+
+			"a proxy in front passes it on. Otherwise a page tries to use your engines.", p.Name, p.Name),
+			"Requests of a browser are refused, since the name is not known here: %q.", p.Name)
 	}
 	if u := st.Unsalted; u != nil {
-		add(warn, u.Endpoint, "Set tenants.salt_required: true to refuse such requests (WARMPATH_TENANTS_SALT_REQUIRED=true), or serve this API by an engine that has a salt: see docs/tenants.md.",
-			"Tenants share this engine's cache although tenants.cache_salt is on: it takes no salt in the API %s. They can find out by timing what others sent.", u.API)
+		add(warn, u.Endpoint,
+			"Set tenants.salt_required: true to refuse such requests (WARMPATH_TENANTS_SALT_REQUIRED=true), "+
+				"or serve this API by an engine that has a salt: see docs/tenants.md.",
+			"Tenants share this engine's cache although tenants.cache_salt is on: it takes no salt in the API %s. "+
+				"They can find out by timing what others sent.", u.API)
 	}
 	if c := st.Config; c != nil {
 		if c.Fault != "" {
-			add(bad, "", "Run warmpath check -c on the file, correct it, and reload. The earlier configuration stays in force.", "The latest configuration was rejected: %s.", c.Fault)
+			add(bad, "",
+				"Run warmpath check -c on the file, correct it, and reload. The earlier configuration stays in force.",
+				"The latest configuration was rejected: %s.", c.Fault)
 		}
 		if len(c.Restart) > 0 {
-			add(note, "", "Restart the router when that suits you.", "Changed settings wait for a restart: %s.", strings.Join(c.Restart, ", "))
+			add(note, "", "Restart the router when that suits you.", "Changed settings wait for a restart: %s.",
+				strings.Join(c.Restart, ", "))
 		}
 	}
 	for _, c := range st.concerns {
@@ -107,18 +120,24 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 	}
 	switch {
 	case e.Sleep == fleet.Asleep.String():
-		add(warn, e.Name, "Wake it, or take it out of the configuration. It gets requests again at the next probe after that.", "Asleep: it gets no requests%s.", why)
+		add(warn, e.Name,
+			"Wake it, or take it out of the configuration. It gets requests again at the next probe after that.",
+			"Asleep: it gets no requests%s.", why)
 		return
 	case e.Sleep == fleet.Dozing.String():
-		add(note, e.Name, "Nothing: the next request wakes it, and waits until its model is loaded.", "Asleep since it had nothing to do: its cache is empty.")
+		add(note, e.Name, "Nothing: the next request wakes it, and waits until its model is loaded.",
+			"Asleep since it had nothing to do: its cache is empty.")
 	}
 	switch e.State {
 	case "down":
-		add(bad, e.Name, "See whether the engine runs and answers at its URL: warmpath doctor "+e.URL+". It is taken back by itself.", "Down%s.", why)
+		add(bad, e.Name, "See whether the engine runs and answers at its URL: warmpath doctor "+e.URL+
+			". It is taken back by itself.", "Down%s.", why)
 	case "ejected":
-		add(bad, e.Name, "Read the engine's own log for the time of the first failure."+again, "Ejected after failures%s.", why)
+		add(bad, e.Name, "Read the engine's own log for the time of the first failure."+again,
+			"Ejected after failures%s.", why)
 	case "busy":
-		add(warn, e.Name, "The engine refuses work with 429 or 503, or answers nothing while it computes. Raise its limits, or add an engine."+again, "Busy%s.", why)
+		add(warn, e.Name, "The engine refuses work with 429 or 503, or answers nothing while it computes. "+
+			"Raise its limits, or add an engine."+again, "Busy%s.", why)
 	case "unknown":
 		if st.UptimeSeconds > settled {
 			add(warn, e.Name, "See whether this machine reaches "+e.URL+".", "No answer to a health check yet.")
@@ -128,18 +147,22 @@ func endpointTrouble(e *endpointView, st *statsView, add teller) {
 	case e.Draining && e.Load.Requests == 0:
 		add(note, e.Name, "Stop or update it now, or press Undrain to bring it back.", "Drained: nothing runs there.")
 	case e.Draining:
-		add(note, e.Name, "Wait, or press Undrain to bring it back.", "Draining: %d requests still run there.", e.Load.Requests)
+		add(note, e.Name, "Wait, or press Undrain to bring it back.", "Draining: %d requests still run there.",
+			e.Load.Requests)
 	case e.Weight == 0:
 		add(note, e.Name, "Give it a weight above 0 to send traffic there.", "Weight 0: it gets no new requests.")
 	}
 	if u := e.Engine.KVUsage; u != nil && *u >= kvFull {
-		add(warn, e.Name, "Give the engine more memory for its cache, allow fewer requests at a time, or add an engine.", "The KV cache is full: the engine evicts conversations or preempts requests.")
+		add(warn, e.Name,
+			"Give the engine more memory for its cache, allow fewer requests at a time, or add an engine.",
+			"The KV cache is full: the engine evicts conversations or preempts requests.")
 	}
 	if s := e.Served; s != nil && s.Requests >= enoughRequests && s.HitRate == nil {
 		add(warn, e.Name, cachedFlag(e.Kind), "It does not report cached tokens, so the hit rate is estimated.")
 	}
 	if e.CacheLosses > 0 && st.UptimeSeconds > 0 {
-		add(note, e.Name, "Nothing, if it was restarted or sent to sleep. Otherwise look why its process ends.", "Its cache was lost %d times.", e.CacheLosses)
+		add(note, e.Name, "Nothing, if it was restarted or sent to sleep. Otherwise look why its process ends.",
+			"Its cache was lost %d times.", e.CacheLosses)
 	}
 }
 
@@ -161,10 +184,14 @@ func undeclaredTrouble(endpoints []endpointView, add teller) {
 		switch slots := e.Kind == string(fleet.KindLlamaCpp) && e.Part == ""; {
 		case e.Engine.Ranks > max(n, 1):
 			told[e.URL] = true
-			add(warn, e.Name, fmt.Sprintf("Declare ranks: %d at its URL, so that a conversation stays at its rank.", e.Engine.Ranks), "Ranks without an endpoint: the engine has %d, declared are %d.", e.Engine.Ranks, n)
+			add(warn, e.Name,
+				fmt.Sprintf("Declare ranks: %d at its URL, so that a conversation stays at its rank.", e.Engine.Ranks),
+				"Ranks without an endpoint: the engine has %d, declared are %d.", e.Engine.Ranks, n)
 		case slots && n == 0 && e.Engine.Slots > 1:
 			told[e.URL] = true
-			add(note, e.Name, fmt.Sprintf("Declare slots: %d at its URL, so that a conversation finds its own slot.", e.Engine.Slots), "Slots without an endpoint: the engine has %d and chooses one itself.", e.Engine.Slots)
+			add(note, e.Name,
+				fmt.Sprintf("Declare slots: %d at its URL, so that a conversation finds its own slot.", e.Engine.Slots),
+				"Slots without an endpoint: the engine has %d and chooses one itself.", e.Engine.Slots)
 		}
 	}
 }
@@ -192,41 +219,55 @@ func trafficTrouble(endpoints []endpointView, st *statsView, past []point, add t
 		}
 		hits, balance = push(hits, p.HitRate), push(balance, p.Balance)
 		if len(p.Policies) > 1 && p.Policies[0].TTFT != nil && p.Policies[1].TTFT != nil {
-			ours, theirs, other = append(ours, *p.Policies[0].TTFT), append(theirs, *p.Policies[1].TTFT), p.Policies[1].Policy
+			ours, theirs, other = append(ours, *p.Policies[0].TTFT), append(theirs, *p.Policies[1].TTFT),
+				p.Policies[1].Policy
 		}
 	}
 	if requests >= enoughRequests {
 		if float64(failed) > failing*float64(requests) {
-			add(bad, "", "Filter the decisions below by an outcome such as engine_error, and read the engine's log.", "%.1f %% of the last minute's requests failed.", 100*float64(failed)/float64(requests))
+			add(bad, "", "Filter the decisions below by an outcome such as engine_error, and read the engine's log.",
+				"%.1f %% of the last minute's requests failed.", 100*float64(failed)/float64(requests))
 		}
 		if len(hits) > 0 && mean(hits) < lowHits && st.SessionHits > st.SessionMisses {
-			add(warn, "", "See whether prefix caching is on: warmpath doctor URL. Clients that change the beginning of each prompt also cause this.", "Conversations return, but engines find only %.1f %% of prompt tokens in their caches.", 100*mean(hits))
+			add(warn, "", "See whether prefix caching is on: warmpath doctor URL. "+
+				"Clients that change the beginning of each prompt also cause this.",
+				"Conversations return, but engines find only %.1f %% of prompt tokens in their caches.", 100*mean(hits))
 		}
 		if upAll(endpoints) && len(balance) == judged && mean(balance) > uneven && len(endpoints) > 2 {
-			add(warn, "", "Normal with few long conversations. Otherwise compare policies: warmpath policies, serve --shadow NAME.", "Uneven: the busiest endpoint did %.1f times the mean work over the last minute.", mean(balance))
+			add(warn, "", "Normal with few long conversations. Otherwise compare policies: warmpath policies, serve "+
+				"--shadow NAME.", "Uneven: the busiest endpoint did %.1f times the mean work over the last minute.",
+				mean(balance))
 		}
 	}
 	if len(ours) == judged && mean(theirs) < (1-sooner)*mean(ours) {
-		add(note, "", "Look at warmpath explain --shadow over a whole day before you change the policy.", "By the router's model %s would have brought the first token %.0f %% sooner in the last minute.", other, 100*(1-mean(theirs)/mean(ours)))
+		add(note, "", "Look at warmpath explain --shadow over a whole day before you change the policy.",
+			"By the router's model %s would have brought the first token %.0f %% sooner in the last minute.",
+			other, 100*(1-mean(theirs)/mean(ours)))
 	}
 	if limited > 0 {
-		add(warn, "", "warmpath explain --reason refused has each with its tenant. Raise the limit, add an engine, or let the client send less.", "%d of the last minute's requests were refused by limits, lately most by %s.", limited, limit)
+		add(warn, "", "warmpath explain --reason refused has each with its tenant. "+
+			"Raise the limit, add an engine, or let the client send less.",
+			"%d of the last minute's requests were refused by limits, lately most by %s.", limited, limit)
 	}
 	queued := 0
 	for i := range endpoints {
 		queued += endpoints[i].Load.Queued
 	}
 	if queued > 0 {
-		add(note, "", "A short queue is normal at peaks. If it stays, add an engine.", "%d requests wait in the router's queue.", queued)
+		add(note, "", "A short queue is normal at peaks. If it stays, add an engine.",
+			"%d requests wait in the router's queue.", queued)
 	}
 	if st.DoubleFinished > 0 {
-		add(note, "", "Please report it, with the log. Traffic is not affected.", "%d requests were concluded twice, which is a fault of this program.", st.DoubleFinished)
+		add(note, "", "Please report it, with the log. Traffic is not affected.",
+			"%d requests were concluded twice, which is a fault of this program.", st.DoubleFinished)
 	}
 }
 
 // upAll reports whether every endpoint takes traffic: only then is uneven work worth a word.
 func upAll(endpoints []endpointView) bool {
-	return !slices.ContainsFunc(endpoints, func(e endpointView) bool { return e.State != "up" || e.Draining || e.Weight == 0 })
+	return !slices.ContainsFunc(endpoints, func(e endpointView) bool {
+		return e.State != "up" || e.Draining || e.Weight == 0
+	})
 }
 
 func push(to []float64, x *float64) []float64 {
@@ -267,9 +308,11 @@ func replicaTrouble(answer json.RawMessage, add teller) {
 	}
 	switch {
 	case r.Problem != "" && len(r.Peers) > 0:
-		add(note, "", "See whether DNS or Redis answers. What the routers below tell counts as before.", "Not all other routers may be heard: %s.", r.Problem)
+		add(note, "", "See whether DNS or Redis answers. What the routers below tell counts as before.",
+			"Not all other routers may be heard: %s.", r.Problem)
 	case r.Problem != "":
-		add(warn, "", "Each router decides for itself until this is mended. See whether the peers' addresses or Redis can be reached.", "Other routers cannot be heard: %s.", r.Problem)
+		add(warn, "", "Each router decides for itself until this is mended. See whether the peers' addresses or "+
+			"Redis can be reached.", "Other routers cannot be heard: %s.", r.Problem)
 	}
 	if r.Learning {
 		add(note, "", "Wait: it becomes ready by itself.", "This router is learning from another one.")
@@ -278,27 +321,35 @@ func replicaTrouble(answer json.RawMessage, add teller) {
 		add(warn, "", "Run the same release everywhere, and set the clocks.", "Another router is there: %s.", r.Strange)
 	}
 	if len(r.Peers) == 0 && r.Problem == "" && r.Strange == "" && !r.Learning {
-		add(note, "", "If there should be others, see whether they run and have the same peers.fleet and peers.secret.", "No other router of the fleet is heard.")
+		add(note, "", "If there should be others, see whether they run and have the same peers.fleet and peers.secret.",
+			"No other router of the fleet is heard.")
 	}
 	if heard := len(r.Peers) + 1; heard < r.Routers {
-		add(warn, "", "See whether the others run and can be reached. One that has ended for good counts no longer after five minutes.",
+		add(warn, "", "See whether the others run and can be reached. One that has ended for good counts no longer "+
+			"after five minutes.",
 			"%d of %d routers hear each other, and tenants have as large a part of their limits.", heard, r.Routers)
 	}
 	if r.Unheard != "" && !r.Learning {
-		add(note, "", "See whether a router runs there, and correct peers.routers if none should.", "Not all addresses in peers.routers are reached: %s.", r.Unheard)
+		add(note, "", "See whether a router runs there, and correct peers.routers if none should.",
+			"Not all addresses in peers.routers are reached: %s.", r.Unheard)
 	}
 	if r.Kept.Problem != "" {
-		add(warn, "", "Requests are served as before; what waits is written when the server takes it. See whether Redis is full, read-only or away.", "What is learnt is not kept for a restart of all routers: %s.", r.Kept.Problem)
+		add(warn, "", "Requests are served as before; what waits is written when the server takes it. See whether "+
+			"Redis is full, read-only or away.", "What is learnt is not kept for a restart of all routers: %s.",
+			r.Kept.Problem)
 	}
 	if r.Kept.Dropped > 0 {
-		add(note, "", "They are written again after their next turn.", "%d conversations were not kept, since too many waited for Redis.", r.Kept.Dropped)
+		add(note, "", "They are written again after their next turn.",
+			"%d conversations were not kept, since too many waited for Redis.", r.Kept.Dropped)
 	}
 	for _, p := range r.Peers {
 		switch {
 		case p.Differs != "":
-			add(warn, "", "Give all routers of the fleet the same policy and settings.", "Router %s is configured otherwise: %s.", p.Router, p.Differs)
+			add(warn, "", "Give all routers of the fleet the same policy and settings.",
+				"Router %s is configured otherwise: %s.", p.Router, p.Differs)
 		case !p.Synced:
-			add(note, "", "Wait a moment. If it stays, look at that router's log.", "Router %s has not told its requests yet.", p.Router)
+			add(note, "", "Wait a moment. If it stays, look at that router's log.",
+				"Router %s has not told its requests yet.", p.Router)
 		}
 	}
 }

@@ -32,7 +32,11 @@ func TestTroubles(t *testing.T) {
 		replicas  string
 		want      []string // severity and beginning or part of each
 	}{
-		{"nothing", []endpointView{up("a", nil)}, quiet, minute(point{Requests: 100, HitRate: ptr(.9), Balance: ptr(1.1)}), "", nil},
+		{
+			"nothing",
+			[]endpointView{up("a", nil)},
+			quiet, minute(point{Requests: 100, HitRate: ptr(.9), Balance: ptr(1.1)}), "", nil,
+		},
 		{"no endpoint", nil, quiet, nil, "", []string{"bad No endpoint is declared"}},
 		{
 			"an alias of nothing",
@@ -48,19 +52,37 @@ func TestTroubles(t *testing.T) {
 			nil, "",
 			[]string{"bad The router is not ready: no endpoint is up", "bad Down: connection refused"},
 		},
-		{"busy for a while", []endpointView{up("a", func(e *endpointView) { e.State, e.UntilSeconds = "busy", ptr(4) })}, quiet, nil, "", []string{"warn Busy."}},
-		{"ejected", []endpointView{up("a", func(e *endpointView) { e.State = "ejected" })}, quiet, nil, "", []string{"bad Ejected"}},
-		{"unknown at the start", []endpointView{up("a", func(e *endpointView) { e.State = "unknown" })}, statsView{Ready: true, UptimeSeconds: 3}, nil, "", nil},
-		{"unknown for long", []endpointView{up("a", func(e *endpointView) { e.State = "unknown" })}, quiet, nil, "", []string{"warn No answer to a health check"}},
-		{"a page is refused", []endpointView{up("a", nil)}, statsView{Ready: true, UptimeSeconds: 600, Foreign: &foreignPage{Name: "llm.example"}}, nil, "", []string{`warn Requests of a browser are refused, since the name is not known here: "llm.example".`}},
-		{"no salt", []endpointView{up("a", nil)}, statsView{Ready: true, UptimeSeconds: 600, Unsalted: &unsalted{Endpoint: "a", API: "messages"}}, nil, "", []string{`warn Tenants share this engine's cache although tenants.cache_salt is on: it takes no salt in the API messages.`}},
+		{"busy for a while", []endpointView{up("a", func(e *endpointView) {
+			e.State, e.UntilSeconds = "busy", ptr(4)
+		})}, quiet, nil, "", []string{"warn Busy."}},
+		{"ejected", []endpointView{up("a", func(e *endpointView) {
+			e.State = "ejected"
+		})}, quiet, nil, "", []string{"bad Ejected"}},
+		{"unknown at the start", []endpointView{up("a", func(e *endpointView) {
+			e.State = "unknown"
+		})}, statsView{Ready: true, UptimeSeconds: 3}, nil, "", nil},
+		{"unknown for long", []endpointView{up("a", func(e *endpointView) {
+			e.State = "unknown"
+		})}, quiet, nil, "", []string{"warn No answer to a health check"}},
+		{
+			"a page is refused",
+			[]endpointView{up("a", nil)},
+			statsView{Ready: true, UptimeSeconds: 600, Foreign: &foreignPage{Name: "llm.example"}},
+			nil, "",
+			[]string{`warn Requests of a browser are refused, since the name is not known here: "llm.example".`},
+		},
+		{"no salt", []endpointView{up("a", nil)}, statsView{Ready: true, UptimeSeconds: 600, Unsalted: &unsalted{
+			Endpoint: "a", API: "messages",
+		}}, nil, "", []string{`warn Tenants share this engine's cache although tenants.cache_salt is on: it takes no salt in the API messages.`}},
 		{
 			"asleep",
 			[]endpointView{up("a", func(e *endpointView) { e.Sleep, e.Detail = "asleep", "paused" })},
 			quiet, nil, "",
 			[]string{"warn Asleep: it gets no requests: paused"},
 		},
-		{"dozing", []endpointView{up("a", func(e *endpointView) { e.Sleep = "dozing" })}, quiet, nil, "", []string{"note Asleep since it had nothing to do"}},
+		{"dozing", []endpointView{up("a", func(e *endpointView) {
+			e.Sleep = "dozing"
+		})}, quiet, nil, "", []string{"note Asleep since it had nothing to do"}},
 		{
 			"ranks that are not declared",
 			[]endpointView{up("a", func(e *endpointView) { e.Engine.Ranks = 4 })},
@@ -85,47 +107,140 @@ func TestTroubles(t *testing.T) {
 			quiet, nil, "", nil,
 		},
 		{"one rank", []endpointView{up("a", func(e *endpointView) { e.Engine.Ranks = 1 })}, quiet, nil, "", nil},
-		{"slots that are not declared", []endpointView{up("a", func(e *endpointView) { e.Kind, e.Engine.Slots = "llamacpp", 4 })}, quiet, nil, "", []string{"note Slots without an endpoint: the engine has 4"}},
-		{"places of an engine that has no slots", []endpointView{up("a", func(e *endpointView) { e.Engine.Slots = 64 })}, quiet, nil, "", nil},
-		{"drained", []endpointView{up("a", func(e *endpointView) { e.Draining = true })}, quiet, nil, "", []string{"note Drained"}},
-		{"draining", []endpointView{up("a", func(e *endpointView) { e.Draining, e.Load.Requests = true, 2 })}, quiet, nil, "", []string{"note Draining: 2 requests"}},
-		{"weight 0", []endpointView{up("a", func(e *endpointView) { e.Weight = 0 })}, quiet, nil, "", []string{"note Weight 0"}},
-		{"gone", []endpointView{up("a", func(e *endpointView) { e.Gone, e.State = true, "down" })}, quiet, nil, "", nil},
-		{"cache full", []endpointView{up("a", func(e *endpointView) { e.Engine.KVUsage = ptr(.99) })}, quiet, nil, "", []string{"warn The KV cache is full"}},
-		{"cached tokens not reported", []endpointView{up("a", func(e *endpointView) { e.Served = &heardOf{Requests: 80} })}, quiet, nil, "", []string{"warn It does not report cached tokens"}},
-		{"cache lost", []endpointView{up("a", func(e *endpointView) { e.CacheLosses = 2 })}, quiet, nil, "", []string{"note Its cache was lost 2 times"}},
-		{"failures", []endpointView{up("a", nil)}, quiet, minute(point{Requests: 100, Failed: 3}), "", []string{"bad 3.0 %"}},
+		{"slots that are not declared", []endpointView{up("a", func(e *endpointView) {
+			e.Kind, e.Engine.Slots = "llamacpp", 4
+		})}, quiet, nil, "", []string{"note Slots without an endpoint: the engine has 4"}},
+		{
+			"places of an engine that has no slots",
+			[]endpointView{up("a", func(e *endpointView) { e.Engine.Slots = 64 })},
+			quiet, nil, "", nil,
+		},
+		{"drained", []endpointView{up("a", func(e *endpointView) {
+			e.Draining = true
+		})}, quiet, nil, "", []string{"note Drained"}},
+		{"draining", []endpointView{up("a", func(e *endpointView) {
+			e.Draining, e.Load.Requests = true, 2
+		})}, quiet, nil, "", []string{"note Draining: 2 requests"}},
+		{"weight 0", []endpointView{up("a", func(e *endpointView) {
+			e.Weight = 0
+		})}, quiet, nil, "", []string{"note Weight 0"}},
+		{
+			"gone",
+			[]endpointView{up("a", func(e *endpointView) { e.Gone, e.State = true, "down" })},
+			quiet, nil, "", nil,
+		},
+		{"cache full", []endpointView{up("a", func(e *endpointView) {
+			e.Engine.KVUsage = ptr(.99)
+		})}, quiet, nil, "", []string{"warn The KV cache is full"}},
+		{"cached tokens not reported", []endpointView{up("a", func(e *endpointView) {
+			e.Served = &heardOf{Requests: 80}
+		})}, quiet, nil, "", []string{"warn It does not report cached tokens"}},
+		{"cache lost", []endpointView{up("a", func(e *endpointView) {
+			e.CacheLosses = 2
+		})}, quiet, nil, "", []string{"note Its cache was lost 2 times"}},
+		{
+			"failures",
+			[]endpointView{up("a", nil)},
+			quiet, minute(point{Requests: 100, Failed: 3}), "",
+			[]string{"bad 3.0 %"},
+		},
 		{"few failures", []endpointView{up("a", nil)}, quiet, minute(point{Requests: 1000, Failed: 3}), "", nil},
-		{"no hits", []endpointView{up("a", nil)}, quiet, minute(point{Requests: 100, HitRate: ptr(.01)}), "", []string{"warn Conversations return, but"}},
-		{"no hits, nobody returns", []endpointView{up("a", nil)}, statsView{Ready: true, SessionMisses: 10}, minute(point{Requests: 100, HitRate: ptr(.01)}), "", nil},
-		{"uneven", []endpointView{up("a", nil), up("b", nil), up("c", nil)}, quiet, minute(point{Requests: 100, Balance: ptr(2.5)}), "", []string{"warn Uneven"}},
-		{"uneven because one is drained", []endpointView{up("a", nil), up("b", nil), up("c", func(e *endpointView) { e.Draining = true })}, quiet, minute(point{Requests: 100, Balance: ptr(2.5)}), "", []string{"note Drained"}},
-		{"a better policy", []endpointView{up("a", nil)}, quiet, minute(point{Requests: 1, Policies: []modeled{{Policy: "x", TTFT: ptr(.1)}, {Policy: "y", TTFT: ptr(.05)}}}), "", []string{"note By the router's model y would have brought the first token 50 %"}},
-		{"limited", []endpointView{up("a", nil)}, quiet, minute(point{Requests: 100, Limited: 3, Limit: "tenants.each.running"}), "", []string{"warn 18 of the last minute's requests were refused by limits, lately most by tenants.each.running"}},
-		{"queued", []endpointView{up("a", func(e *endpointView) { e.Load.Queued = 3 })}, quiet, nil, "", []string{"note 3 requests wait"}},
-		{"concerns", []endpointView{up("a", nil)}, statsView{Ready: true, concerns: []Concern{{"100 % odd", "Look."}}}, nil, "", []string{"warn 100 % odd"}},
-		{"concluded twice", []endpointView{up("a", nil)}, statsView{Ready: true, DoubleFinished: 1}, nil, "", []string{"note 1 requests were concluded twice"}},
-		{"configuration", []endpointView{up("a", nil)}, statsView{Ready: true, Config: &Running{Fault: "x: bad", Restart: []string{"listen"}}}, nil, "", []string{"bad The latest configuration was rejected: x: bad", "note Changed settings wait for a restart: listen"}},
+		{
+			"no hits",
+			[]endpointView{up("a", nil)},
+			quiet, minute(point{Requests: 100, HitRate: ptr(.01)}), "",
+			[]string{"warn Conversations return, but"},
+		},
+		{
+			"no hits, nobody returns",
+			[]endpointView{up("a", nil)},
+			statsView{Ready: true, SessionMisses: 10},
+			minute(point{Requests: 100, HitRate: ptr(.01)}), "", nil,
+		},
+		{
+			"uneven",
+			[]endpointView{up("a", nil), up("b", nil), up("c", nil)},
+			quiet, minute(point{Requests: 100, Balance: ptr(2.5)}), "",
+			[]string{"warn Uneven"},
+		},
+		{
+			"uneven because one is drained",
+			[]endpointView{up("a", nil), up("b", nil), up("c", func(e *endpointView) { e.Draining = true })},
+			quiet, minute(point{Requests: 100, Balance: ptr(2.5)}), "",
+			[]string{"note Drained"},
+		},
+		{"a better policy", []endpointView{up("a", nil)}, quiet, minute(point{
+			Requests: 1, Policies: []modeled{{Policy: "x", TTFT: ptr(.1)}, {Policy: "y", TTFT: ptr(.05)}},
+		}), "", []string{"note By the router's model y would have brought the first token 50 %"}},
+		{
+			"limited",
+			[]endpointView{up("a", nil)},
+			quiet, minute(point{Requests: 100, Limited: 3, Limit: "tenants.each.running"}), "",
+			[]string{
+				"warn 18 of the last minute's requests were refused by limits, lately most by tenants.each.running",
+			},
+		},
+		{"queued", []endpointView{up("a", func(e *endpointView) {
+			e.Load.Queued = 3
+		})}, quiet, nil, "", []string{"note 3 requests wait"}},
+		{"concerns", []endpointView{up("a", nil)}, statsView{Ready: true, concerns: []Concern{
+			{"100 % odd", "Look."},
+		}}, nil, "", []string{"warn 100 % odd"}},
+		{
+			"concluded twice",
+			[]endpointView{up("a", nil)},
+			statsView{Ready: true, DoubleFinished: 1},
+			nil, "",
+			[]string{"note 1 requests were concluded twice"},
+		},
+		{
+			"configuration",
+			[]endpointView{up("a", nil)},
+			statsView{Ready: true, Config: &Running{Fault: "x: bad", Restart: []string{"listen"}}},
+			nil, "",
+			[]string{
+				"bad The latest configuration was rejected: x: bad", "note Changed settings wait for a restart: listen",
+			},
+		},
 		{
 			"replicas",
 			[]endpointView{up("a", nil)},
 			quiet, nil, `{"problem":"no route","learning":true,"peers":[{"router":"r1","differs":"policy","synced":true},{"router":"r2"}]}`,
-			[]string{"warn Router r1 is configured otherwise", "note Not all other routers may be heard: no route", "note This router is learning", "note Router r2"},
+			[]string{
+				"warn Router r1 is configured otherwise", "note Not all other routers may be heard: no route",
+				"note This router is learning", "note Router r2",
+			},
 		},
-		{"no way to others", []endpointView{up("a", nil)}, quiet, nil, `{"problem":"no route","peers":[]}`, []string{"warn Other routers cannot be heard: no route"}},
+		{
+			"no way to others",
+			[]endpointView{up("a", nil)},
+			quiet, nil, `{"problem":"no route","peers":[]}`,
+			[]string{"warn Other routers cannot be heard: no route"},
+		},
 		{"alone", []endpointView{up("a", nil)}, quiet, nil, `{"peers":[]}`, []string{"note No other router"}},
 		{
 			"not all routers are reached",
 			[]endpointView{up("a", nil)},
 			quiet, nil, `{"unheard":"10.0.0.2:7946: connect: connection refused","strange":"router r2 speaks version 9","peers":[]}`,
-			[]string{"warn Another router is there: router r2 speaks version 9.", "note Not all addresses in peers.routers are reached: 10.0.0.2:7946"},
+			[]string{
+				"warn Another router is there: router r2 speaks version 9.",
+				"note Not all addresses in peers.routers are reached: 10.0.0.2:7946",
+			},
 		},
-		{"routers are missing", []endpointView{up("a", nil)}, quiet, nil, `{"routers":3,"peers":[{"router":"r1","synced":true}]}`, []string{"warn 2 of 3 routers hear each other"}},
+		{
+			"routers are missing",
+			[]endpointView{up("a", nil)},
+			quiet, nil, `{"routers":3,"peers":[{"router":"r1","synced":true}]}`,
+			[]string{"warn 2 of 3 routers hear each other"},
+		},
 		{
 			"nothing is kept",
 			[]endpointView{up("a", nil)},
 			quiet, nil, `{"peers":[{"router":"r1","synced":true}],"kept":{"problem":"OOM","dropped":3}}`,
-			[]string{"warn What is learnt is not kept for a restart of all routers: OOM", "note 3 conversations were not kept"},
+			[]string{
+				"warn What is learnt is not kept for a restart of all routers: OOM",
+				"note 3 conversations were not kept",
+			},
 		},
 	} {
 		got := listTroubles(c.endpoints, &c.stats, c.past, json.RawMessage(c.replicas))
@@ -143,11 +258,14 @@ func TestTroubles(t *testing.T) {
 func TestTroublesOfMany(t *testing.T) {
 	var all []endpointView
 	for i := range 9 {
-		all = append(all, endpointView{Name: fmt.Sprint("e", i), State: "down", Detail: "connection refused", Weight: 1})
+		all = append(all, endpointView{
+			Name: fmt.Sprint("e", i), State: "down", Detail: "connection refused", Weight: 1,
+		})
 	}
 	all[8].State, all[8].Draining = "up", true
 	got := listTroubles(all, &statsView{Ready: true}, nil, nil)
-	if len(got) != 2 || !strings.HasPrefix(got[0].What, "8 endpoints, e0, e1 and others. Down") || got[0].Endpoint != "" || got[1].Endpoint != "e8" {
+	if len(got) != 2 || !strings.HasPrefix(got[0].What, "8 endpoints, e0, e1 and others. Down") ||
+		got[0].Endpoint != "" || got[1].Endpoint != "e8" {
 		t.Errorf("got %+v", got)
 	}
 }

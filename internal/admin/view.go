@@ -123,9 +123,10 @@ type statsView struct {
 	SessionMisses    uint64   `json:"session_misses"`
 	SessionEvictions uint64   `json:"session_evictions"`
 	Responses        int      `json:"responses"`
-	Held             int      `json:"held,omitempty"`               // turns that wait before they are placed (admission)
-	HeldTokens       int64    `json:"held_tokens,omitempty"`        // of their conversations
-	Idle             []string `json:"unmatched_settings,omitempty"` // patterns of models.settings that match no model
+	// turns that wait before they are placed (admission)
+	Held       int      `json:"held,omitempty"`
+	HeldTokens int64    `json:"held_tokens,omitempty"`        // of their conversations
+	Idle       []string `json:"unmatched_settings,omitempty"` // patterns of models.settings that match no model
 	// aliases of models that no engine serves, as "alias = models"
 	Unserved []string `json:"unserved_aliases,omitempty"`
 	Served   *total   `json:"served,omitempty"`
@@ -139,17 +140,20 @@ type statsView struct {
 
 func viewEndpoint(now time.Time, s *route.EndpointStatus, heard *heardOf) endpointView {
 	v := endpointView{
-		Name: s.Endpoint.Name, URL: redactURL(s.Endpoint.URL), Kind: string(s.Kind), Part: s.Endpoint.Part.String(), Role: string(s.Endpoint.Role),
-		Source: s.Source, Weight: s.Endpoint.Weight, Models: []string{},
-		State: string(s.State), Detail: cmp.Or(s.Detail, s.Report.Rests), Sleep: s.Report.Sleep.String(), Draining: s.Draining, Gone: s.Gone, Ramp: s.Ramp,
-		Load:     loadView{s.Load.Requests, s.Load.Queued, s.Load.PrefillTokens, s.Load.DecodeTokens, s.Load.ContextTokens, s.Load.TransferRequests, s.Load.TransferTokens},
-		Requests: s.Requests, Failures: s.Failures,
+		Name: s.Endpoint.Name, URL: redactURL(s.Endpoint.URL), Kind: string(s.Kind), Part: s.Endpoint.Part.String(),
+		Role: string(s.Endpoint.Role), Source: s.Source, Weight: s.Endpoint.Weight, Models: []string{},
+		State: string(s.State), Detail: cmp.Or(s.Detail, s.Report.Rests), Sleep: s.Report.Sleep.String(),
+		Draining: s.Draining, Gone: s.Gone, Ramp: s.Ramp, Load: loadView{
+			s.Load.Requests, s.Load.Queued, s.Load.PrefillTokens, s.Load.DecodeTokens, s.Load.ContextTokens,
+			s.Load.TransferRequests, s.Load.TransferTokens,
+		}, Requests: s.Requests, Failures: s.Failures,
 		Engine: engine{
 			Version: s.Report.Version, CacheTokens: s.Report.CacheTokens, BlockTokens: s.Report.BlockTokens,
 			Slots: s.Report.Slots, Ranks: s.Report.Ranks,
 		},
-		Served: heard, PrefillPerSec: s.PrefillPerSec, AssumedCache: s.CacheTokens, CacheFilled: math.Round(1000*s.CacheFilled) / 1000, CacheLosses: s.CacheLosses,
-		WorkingSet: s.WorkingSet, WorkingRoom: s.WorkingRoom, TransferMs: s.TransferMs, TransferPerSec: s.TransferPerSec,
+		Served: heard, PrefillPerSec: s.PrefillPerSec, AssumedCache: s.CacheTokens,
+		CacheFilled: math.Round(1000*s.CacheFilled) / 1000, CacheLosses: s.CacheLosses, WorkingSet: s.WorkingSet,
+		WorkingRoom: s.WorkingRoom, TransferMs: s.TransferMs, TransferPerSec: s.TransferPerSec,
 	}
 	for i := range s.Models {
 		v.Models = append(v.Models, s.Models[i].ID)
@@ -184,7 +188,10 @@ func redactURL(s string) string {
 }
 
 func viewModel(m *route.ModelStatus) modelView {
-	v := modelView{ID: m.ID, Alias: m.Alias, Shares: m.Shares, Parent: m.Parent, ContextTokens: m.ContextTokens, Endpoints: m.Endpoints}
+	v := modelView{
+		ID: m.ID, Alias: m.Alias, Shares: m.Shares, Parent: m.Parent, ContextTokens: m.ContextTokens,
+		Endpoints: m.Endpoints,
+	}
 	for _, d := range m.Overflow {
 		v.Overflow = append(v.Overflow, d.Seconds())
 	}

@@ -21,7 +21,8 @@ func (g *gate) Write(p []byte) (int, error) {
 	return g.b.Write(p)
 }
 
-// TestNobodyWaits: with a reader that does not read nothing blocks, what does not fit is counted, and what fits comes when it reads again.
+// TestNobodyWaits: with a reader that does not read nothing blocks, what does not fit is counted, and what fits comes
+// when it reads again.
 func TestNobodyWaits(t *testing.T) {
 	for name, text := range map[string]string{"many": "x", "large": strings.Repeat("x", 64<<10)} {
 		synctest.Test(t, func(t *testing.T) {
@@ -42,8 +43,10 @@ func TestNobodyWaits(t *testing.T) {
 			}
 			close(g.open)
 			h.Close(time.Hour)
-			if got := uint64(strings.Count(g.b.String(), "who=me")); got != h.Written() || h.Written()+h.Dropped() != lines {
-				t.Errorf("%s: %d lines came, %d written and %d dropped of %d", name, got, h.Written(), h.Dropped(), lines)
+			if got := uint64(strings.Count(g.b.String(), "who=me")); got != h.Written() ||
+				h.Written()+h.Dropped() != lines {
+				t.Errorf("%s: %d lines came, %d written and %d dropped of %d",
+					name, got, h.Written(), h.Dropped(), lines)
 			}
 			log.Info("after the end")
 			if h.Written()+h.Dropped() != lines+1 || h.bytes.Load() != 0 {
@@ -73,7 +76,8 @@ type changing struct{ text string }
 
 func (c *changing) Error() string { return c.text }
 
-// TestLinesAreThoseOfTheMoment: a line says what was so when it was logged, in order, as the handler behind would have written it.
+// TestLinesAreThoseOfTheMoment: a line says what was so when it was logged, in order, as the handler behind would have
+// written it.
 func TestLinesAreThoseOfTheMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var direct bytes.Buffer

@@ -18,7 +18,9 @@ type byteUnit struct {
 
 // byteUnits lists the units, longest name first, since each ends in B.
 var byteUnits = []byteUnit{
-	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1},
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {
+		"GB", 1e9,
+	}, {"B", 1}, {"", 1},
 }
 
 // Wants says how a size is written.
@@ -48,7 +50,9 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 
 // String is the size in the largest unit that divides it, binary units first.
 func (b Bytes) String() string {
-	for _, u := range []byteUnit{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}} {
+	for _, u := range []byteUnit{
+		{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3},
+	} {
 		if n := int64(u.size); b != 0 && int64(b)%n == 0 {
 			return strconv.FormatInt(int64(b)/n, 10) + u.name
 		}

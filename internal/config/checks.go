@@ -24,7 +24,8 @@ func checkAddress(address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		if _, err := strconv.Atoi(address); err == nil {
-			return fmt.Errorf("%q is not host:port; for this machine alone write 127.0.0.1:%s, for all 0.0.0.0:%s", address, address, address)
+			return fmt.Errorf("%q is not host:port; for this machine alone write 127.0.0.1:%s, for all 0.0.0.0:%s",
+				address, address, address)
 		}
 		return fmt.Errorf("%q is not host:port, such as 127.0.0.1:8080", address)
 	}
@@ -54,8 +55,10 @@ func checkLoop(listen string, endpoints []discovery.EndpointConfig) (faults []er
 		}
 		name := u.Hostname()
 		near := loopback(net.JoinHostPort(name, port))
-		if name == host || near && (host == "" || host == "localhost" || at.IsUnspecified()) || name == "localhost" && at.IsLoopback() {
-			faults = append(faults, fault(fmt.Sprintf("endpoints[%d].url", i), "%s is where this router listens; give the engine's address, or choose another with --listen (listen in the file)", endpoints[i].URL))
+		if name == host || near && (host == "" || host == "localhost" || at.IsUnspecified()) ||
+			name == "localhost" && at.IsLoopback() {
+			faults = append(faults, fault(fmt.Sprintf("endpoints[%d].url", i), "%s is where this router listens; "+
+				"give the engine's address, or choose another with --listen (listen in the file)", endpoints[i].URL))
 		}
 	}
 	return faults

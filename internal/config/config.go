@@ -99,9 +99,9 @@ type Config struct {
 	// additional chunk: its cached tokens show how much of a conversation was cached. Turn it off for vLLM engines that
 	// run with --enable-force-include-usage.
 	AskUsage bool `yaml:"ask_usage"`
-	// DropAttribution takes the line x-anthropic-billing-header out of the system field of requests to /v1/messages, which
-	// Claude Code puts in front of its prompt. It differs at each turn, so engines other than vLLM would find nothing of the
-	// conversation again. false passes it on.
+	// DropAttribution takes the line x-anthropic-billing-header out of the system field of requests to /v1/messages,
+	// which Claude Code puts in front of its prompt. It differs at each turn, so engines other than vLLM would find
+	// nothing of the conversation again. false passes it on.
 	DropAttribution bool `yaml:"drop_attribution"`
 	// SendIsFirstTurn tells TensorRT-LLM engines whether a turn is the first of its conversation: is_first_turn, in
 	// requests with disaggregated_params. Other versions may reject the member.
@@ -219,15 +219,15 @@ type AliasModels []AliasModel
 type AliasModel struct {
 	// Model is its name.
 	Model string `yaml:"model"`
-	// Share is the part of the alias's new conversations that it gets, as a weight beside the shares of the others, which
-	// all must have one then. A conversation keeps its model, and gets another only where no engine with it can be used.
-	// With 0 a model keeps the conversations that it has. Left out, the policy chooses among all models.
+	// Share is the part of the alias's new conversations that it gets, as a weight beside the shares of the others,
+	// which all must have one then. A conversation keeps its model, and gets another only where no engine with it can
+	// be used. With 0 a model keeps the conversations that it has. Left out, the policy chooses among all models.
 	Share *float64 `yaml:"share"`
-	// Overflow puts the models in order, and is how long a new prompt may be expected to wait at the best endpoint of this
-	// one. Beyond that a new conversation gets the next one, and so it does where no endpoint with this one can be used:
-	// they are down, refuse (429, 503), failed lately, or have too small a context. With 0 it waits as long as it takes. All
-	// models but the last have it then. A conversation keeps its model, also while that refuses, and gets another only
-	// where no endpoint with it can be used.
+	// Overflow puts the models in order, and is how long a new prompt may be expected to wait at the best endpoint of
+	// this one. Beyond that a new conversation gets the next one, and so it does where no endpoint with this one can be
+	// used: they are down, refuse (429, 503), failed lately, or have too small a context. With 0 it waits as long as it
+	// takes. All models but the last have it then. A conversation keeps its model, also while that refuses, and gets
+	// another only where no endpoint with it can be used.
 	Overflow *time.Duration `yaml:"overflow"`
 }
 
@@ -383,10 +383,10 @@ type Timeouts struct {
 	// Tunnel bounds how long both ends of an upgraded connection (WebSocket) may be silent at one time; then it is
 	// closed.
 	Tunnel time.Duration `yaml:"tunnel"`
-	// Comments is how long a client of an event stream hears nothing while its request is held or in the router's queue:
-	// then it gets status 200 and a comment (": held"), and further ones at this interval, so that proxies between do not
-	// give up. What follows cannot have another status: errors become events of the stream, and the header of the
-	// engine's answer is lost. At least 1s; 0 sends none.
+	// Comments is how long a client of an event stream hears nothing while its request is held or in the router's
+	// queue: then it gets status 200 and a comment (": held"), and further ones at this interval, so that proxies
+	// between do not give up. What follows cannot have another status: errors become events of the stream, and the
+	// header of the engine's answer is lost. At least 1s; 0 sends none.
 	Comments time.Duration `yaml:"comments"`
 	// KeepAlive is how long a client's unused connection is kept.
 	KeepAlive time.Duration `yaml:"keep_alive"`
@@ -454,8 +454,8 @@ type AccessLog struct {
 
 // Tracing says which requests get OpenTelemetry spans.
 type Tracing struct {
-	// Endpoint of another collector than otlp.endpoint, for spans alone, such as http://127.0.0.1:4318; the rest of otlp holds
-	// for it too. Without both, tracing is off.
+	// Endpoint of another collector than otlp.endpoint, for spans alone, such as http://127.0.0.1:4318; the rest of
+	// otlp holds for it too. Without both, tracing is off.
 	Endpoint string `yaml:"endpoint"`
 	// SampleRatio is the share of requests traced (0 to 1) whose caller sends no trace; a caller's choice is followed.
 	SampleRatio float64 `yaml:"sample_ratio"`
@@ -494,19 +494,25 @@ func Default() Config {
 		Peers:     Peers{Fleet: "warmpath", Redis: Redis{Keep: true}},
 		Admission: AdmissionAuto,
 		Queue:     Queue{Mode: QueueAuto, Ahead: route.DefaultAhead, Patience: route.DefaultPatience},
-		Limits:    Limits{Body: 64 << 20, Header: 64 << 10, Retries: 2, Waiting: 10_000, Priority: "normal", RetryShare: r.RetryShare, RetryFloor: r.RetryFloor},
+		Limits: Limits{
+			Body: 64 << 20, Header: 64 << 10, Retries: 2, Waiting: 10_000, Priority: "normal", RetryShare: r.RetryShare,
+			RetryFloor: r.RetryFloor,
+		},
 		Timeouts: Timeouts{
 			Connect: 5 * time.Second, FirstByte: 5 * time.Minute, Answer: 30 * time.Minute, Idle: 10 * time.Minute,
-			Refusing: 5 * time.Second, ReadHeader: 10 * time.Second, ReadBody: time.Minute, Upload: time.Hour, Tunnel: time.Hour, KeepAlive: 2 * time.Minute, Drain: 30 * time.Second,
+			Refusing: 5 * time.Second, ReadHeader: 10 * time.Second, ReadBody: time.Minute, Upload: time.Hour,
+			Tunnel: time.Hour, KeepAlive: 2 * time.Minute, Drain: 30 * time.Second,
 		},
 		Probe: probe.Config{}.WithDefaults(), KVEvents: kvevents.DefaultConfig(),
 		Health: Health{
-			EjectAfter: r.EjectAfter, EjectFor: r.EjectFor, EjectMax: r.EjectMax, EjectShare: r.EjectShare, PanicShare: r.PanicShare,
-			Silent: r.Silent, BusyFor: r.BusyFor, BusyMax: r.BusyMax, Ramp: r.Ramp,
+			EjectAfter: r.EjectAfter, EjectFor: r.EjectFor, EjectMax: r.EjectMax, EjectShare: r.EjectShare,
+			PanicShare: r.PanicShare, Silent: r.Silent, BusyFor: r.BusyFor, BusyMax: r.BusyMax, Ramp: r.Ramp,
 		},
-		Reload:  Reload{Watch: true},
-		Log:     Log{Level: "info", Format: "text"},
-		OTLP:    OTLP{Protocol: otlpHTTP, Signals: []string{signalTraces, signalMetrics, signalLogs}, Interval: time.Minute},
+		Reload: Reload{Watch: true},
+		Log:    Log{Level: "info", Format: "text"},
+		OTLP: OTLP{
+			Protocol: otlpHTTP, Signals: []string{signalTraces, signalMetrics, signalLogs}, Interval: time.Minute,
+		},
 		Tracing: Tracing{SampleRatio: 1, ServiceName: "warmpath"},
 	}
 }

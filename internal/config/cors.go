@@ -25,7 +25,8 @@ func (c CORS) check() []error {
 	for _, o := range c.Origins {
 		u, err := url.Parse(o)
 		if err != nil || u.Host == "" || o != u.Scheme+"://"+u.Host || o != strings.ToLower(o) {
-			faults = append(faults, fault("cors.origins", "%q is not an origin such as https://app.example, in lower case without a path; [none] alone is no page", o))
+			faults = append(faults, fault("cors.origins", "%q is not an origin such as https://app.example, "+
+				"in lower case without a path; [none] alone is no page", o))
 		}
 	}
 	return faults

@@ -25,7 +25,8 @@ func TestOrigins(t *testing.T) {
 	} {
 		c := Default()
 		c.CORS.Origins = tt.origins
-		if told := c.CORS.check(); (len(told) == 0) != tt.ok || !tt.ok && !strings.Contains(told[0].Error(), "cors.origins") {
+		if told := c.CORS.check(); (len(told) == 0) != tt.ok ||
+			!tt.ok && !strings.Contains(told[0].Error(), "cors.origins") {
 			t.Errorf("%q: %v", tt.origins, told)
 		}
 	}

@@ -122,8 +122,10 @@ func (d *Disaggregation) checkWhen() []error {
 	if d.Threshold < 0 {
 		faults = append(faults, fault("disaggregation.threshold", "is %d tokens, must not be negative", d.Threshold))
 	}
-	if d.Threshold > 0 && (d.When == string(route.WhenTime) || d.When == string(route.WhenFree) || d.When == string(route.WhenAlways) || d.When == string(route.WhenNever)) {
-		faults = append(faults, fault("disaggregation.threshold", "says nothing with when: %s; it is for tokens and uncached", d.When))
+	if d.Threshold > 0 && (d.When == string(route.WhenTime) || d.When == string(route.WhenFree) ||
+		d.When == string(route.WhenAlways) || d.When == string(route.WhenNever)) {
+		faults = append(faults,
+			fault("disaggregation.threshold", "says nothing with when: %s; it is for tokens and uncached", d.When))
 	}
 	return faults
 }
@@ -131,9 +133,12 @@ func (d *Disaggregation) checkWhen() []error {
 func (d *Disaggregation) check() []error {
 	faults := d.checkWhen()
 	if !slices.Contains([]string{"", estimateRouter, estimateCharacters}, d.Estimate) {
-		faults = append(faults, fault("disaggregation.estimate", "is %q, must be %s or %s", d.Estimate, estimateRouter, estimateCharacters))
+		faults = append(faults, fault("disaggregation.estimate", "is %q, must be %s or %s",
+			d.Estimate, estimateRouter, estimateCharacters))
 	}
-	for path, name := range map[string]string{"disaggregation.prefill_policy": d.PrefillPolicy, "disaggregation.decode_policy": d.DecodePolicy} {
+	for path, name := range map[string]string{
+		"disaggregation.prefill_policy": d.PrefillPolicy, "disaggregation.decode_policy": d.DecodePolicy,
+	} {
 		if err := (policy.Config{Name: name}).Validate(); err != nil {
 			faults = append(faults, fault(path, "%w", errors.New(strings.TrimPrefix(err.Error(), "policy: name "))))
 		}
@@ -148,11 +153,14 @@ func (d *Disaggregation) check() []error {
 	}
 	if d.Connector != "" {
 		if _, err := handover.ByName(d.Connector); err != nil {
-			faults = append(faults, fault("disaggregation.connector", "is %q, must be one of %s", d.Connector, strings.Join(handover.Names(), ", ")))
+			faults = append(faults, fault("disaggregation.connector", "is %q, must be one of %s",
+				d.Connector, strings.Join(handover.Names(), ", ")))
 		}
 	}
-	if oneWay := []string{"lmcache", "moriio", "moriio_read", "sglang"}; d.When == string(route.WhenFree) && slices.Contains(oneWay, d.Connector) {
-		faults = append(faults, fault("disaggregation.when", "is free, which needs engines that can both send and receive KV cache; engines of the connector %s do only one of them", d.Connector))
+	if oneWay := []string{"lmcache", "moriio", "moriio_read", "sglang"}; d.When == string(route.WhenFree) &&
+		slices.Contains(oneWay, d.Connector) {
+		faults = append(faults, fault("disaggregation.when", "is free, which needs engines that can both send and "+
+			"receive KV cache; engines of the connector %s do only one of them", d.Connector))
 	}
 	return append(faults, d.checkPreset()...)
 }

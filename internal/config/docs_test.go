@@ -99,8 +99,9 @@ func (r *reader) page() string {
 
 // common are the settings that most people touch.
 var common = []string{
-	"listen", "endpoints[].url", "endpoints[].role", "endpoints[].weight", "endpoints[].api_key_file", "discovery.file", "models.aliases",
-	"policy.name", "disaggregation.when", "tenants.api_keys", "tls.cert", "admin.listen", "admin.token_file", "timeouts.first_byte", "log.format",
+	"listen", "endpoints[].url", "endpoints[].role", "endpoints[].weight", "endpoints[].api_key_file", "discovery.file",
+	"models.aliases", "policy.name", "disaggregation.when", "tenants.api_keys", "tls.cert", "admin.listen",
+	"admin.token_file", "timeouts.first_byte", "log.format",
 }
 
 // row is the default and the meaning of a key.
@@ -162,7 +163,8 @@ func (r *reader) section(b *strings.Builder, title string, path []string, v refl
 			rest = append(rest, below{name, at, value})
 		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
 			rest = append(rest, below{name + "[]", nil, reflect.New(f.Type.Elem()).Elem()})
-		case f.Type.Kind() == reflect.Map && f.Type.Elem().Kind() == reflect.Slice && f.Type.Elem().Elem().Kind() == reflect.Struct:
+		case f.Type.Kind() == reflect.Map && f.Type.Elem().Kind() == reflect.Slice &&
+			f.Type.Elem().Elem().Kind() == reflect.Struct:
 			rest = append(rest, below{name + ".NAME[]", nil, reflect.New(f.Type.Elem().Elem()).Elem()})
 		}
 		variable := ""
@@ -170,15 +172,16 @@ func (r *reader) section(b *strings.Builder, title string, path []string, v refl
 		if _, ok := Variables()[Variable(at)]; ok && !inList {
 			variable = "`" + Variable(at) + "`"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", f.Name, typeOf(f.Type), shown(value, doc), strings.ReplaceAll(doc, "|", "\\|"), variable)
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", f.Name, typeOf(f.Type), shown(value, doc),
+			strings.ReplaceAll(doc, "|", "\\|"), variable)
 	}
 	for _, s := range rest {
 		r.section(b, s.title, s.path, s.value)
 	}
 }
 
-// plain is a Go comment as users read it: without the name of the type or field that it begins with, which they do not know, or with
-// the key in its place.
+// plain is a Go comment as users read it: without the name of the type or field that it begins with, which they do not
+// know, or with the key in its place.
 func plain(name, key, doc string) string {
 	rest, ok := strings.CutPrefix(doc, name+" ")
 	if !ok {

@@ -20,7 +20,8 @@ const FileVariable = prefix + "CONFIG"
 
 // serviceLink matches the variables that Kubernetes puts into every container for a Service whose name starts with
 // "warmpath" (Kubernetes documentation, "Service": environment variables). They are ignored.
-var serviceLink = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$`)
+var serviceLink = regexp.MustCompile(
+	`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$`)
 
 // Variables maps each environment variable to the path that it sets.
 func Variables() map[string][]string {
@@ -30,7 +31,8 @@ func Variables() map[string][]string {
 		for _, f := range strictyaml.Fields(t) {
 			at := append(slices.Clone(path), f.Name)
 			switch {
-			case strictyaml.IsLeaf(f.Type) || f.Type == reflect.TypeFor[[]discovery.EndpointConfig]() || f.Type == reflect.TypeFor[[]string]():
+			case strictyaml.IsLeaf(f.Type) || f.Type == reflect.TypeFor[[]discovery.EndpointConfig]() ||
+				f.Type == reflect.TypeFor[[]string]():
 				out[Variable(at)] = at
 			case f.Type.Kind() == reflect.Struct:
 				walk(f.Type, at)
@@ -73,7 +75,9 @@ func environment(env []string) ([]Override, []error) {
 	for _, e := range env {
 		if name, value, _ := strings.Cut(e, "="); name == trtBlockVariable && value != "" {
 			if n, err := strconv.Atoi(value); err != nil || n < 1 {
-				faults = append(faults, &strictyaml.Fault{File: name, Err: fmt.Errorf("is %q, must be a whole number of tokens, 1 or more", value)})
+				faults = append(faults, &strictyaml.Fault{
+					File: name, Err: fmt.Errorf("is %q, must be a whole number of tokens, 1 or more", value),
+				})
 				continue
 			}
 			// our own variable comes later and takes precedence
@@ -85,7 +89,9 @@ func environment(env []string) ([]Override, []error) {
 			out = append(out, Override{Path: path, Text: values[name], From: name})
 		} else if !serviceLink.MatchString(name) {
 			names := append(slices.Sorted(maps.Keys(known)), FileVariable)
-			faults = append(faults, &strictyaml.Fault{File: name, Err: fmt.Errorf("unknown variable%s", strictyaml.Suggest(name, names))})
+			faults = append(faults, &strictyaml.Fault{
+				File: name, Err: fmt.Errorf("unknown variable%s", strictyaml.Suggest(name, names)),
+			})
 		}
 	}
 	return out, faults

@@ -39,13 +39,16 @@ func (e *Explain) check() []error {
 		faults = append(faults, fault("explain.keep", "is %d, must be from 0 to %d", e.Keep, mostKept))
 	}
 	if e.KeepBytes < leastKeepBytes {
-		faults = append(faults, fault("explain.keep_bytes", "is %s, must be at least %s", e.KeepBytes, Bytes(leastKeepBytes)))
+		faults = append(faults, fault("explain.keep_bytes", "is %s, must be at least %s",
+			e.KeepBytes, Bytes(leastKeepBytes)))
 	}
 	if e.FileBytes < leastFileBytes {
-		faults = append(faults, fault("explain.file_bytes", "is %s, must be at least %s", e.FileBytes, Bytes(leastFileBytes)))
+		faults = append(faults, fault("explain.file_bytes", "is %s, must be at least %s",
+			e.FileBytes, Bytes(leastFileBytes)))
 	}
 	if e.File != "" && e.Keep == 0 {
-		faults = append(faults, fault("explain.file", "needs explain.keep above 0: decisions are written from the kept ones"))
+		faults = append(faults,
+			fault("explain.file", "needs explain.keep above 0: decisions are written from the kept ones"))
 	}
 	return faults
 }

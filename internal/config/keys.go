@@ -27,9 +27,9 @@ type TenantKey struct {
 	SHA256 string `yaml:"sha256"`
 	// Name says what the key is for, for lists of keys.
 	Name string `yaml:"name"`
-	// Models are the only models that the key may use, among those of its tenant, by the names that clients use, aliases
-	// included; * in one stands for any text. Others are answered 404, as if they did not exist. Left out, it may use
-	// all.
+	// Models are the only models that the key may use, among those of its tenant, by the names that clients use,
+	// aliases included; * in one stands for any text. Others are answered 404, as if they did not exist. Left out, it
+	// may use all.
 	Models fleet.Names `yaml:"models"`
 	// Ends is when the key ends: from then on it is answered 401 key_ended. A day is its beginning in UTC. Left out, it
 	// never ends.
@@ -169,7 +169,8 @@ func (t Tenants) Keys() (map[[sha256.Size]byte]TenantKey, error) {
 	for i, k := range listed {
 		sum, _ := k.sum()
 		if other, twice := out[sum]; twice {
-			return nil, fault("tenants.keys_file", "%s: api_keys[%d] is given to %q in tenants.api_keys too", t.KeysFile, i, other.Tenant)
+			return nil, fault("tenants.keys_file", "%s: api_keys[%d] is given to %q in tenants.api_keys too",
+				t.KeysFile, i, other.Tenant)
 		}
 		out[sum] = k
 	}
@@ -185,13 +186,15 @@ func checkKeys(path string, keys []TenantKey, hashes bool) (faults []error) {
 			faults = append(faults, fault(at+".tenant", "must be 1 to 128 bytes, without control characters"))
 		}
 		if len(k.Name) > longestName || controls(k.Name) {
-			faults = append(faults, fault(at+".name", "must be at most %d bytes, without control characters", longestName))
+			faults = append(faults,
+				fault(at+".name", "must be at most %d bytes, without control characters", longestName))
 		}
 		faults = append(faults, checkNames(at+".models", k.Models)...)
 		sum, ok := k.sum()
 		switch {
 		case hashes && ok && !k.hashed():
-			faults = append(faults, fault(at+".key", `must be "sha256:" and the key's SHA-256, not the key itself; warmpath key prints it`))
+			faults = append(faults,
+				fault(at+".key", `must be "sha256:" and the key's SHA-256, not the key itself; warmpath key prints it`))
 			continue
 		case !ok:
 			faults = append(faults, fault(at, "needs either key or sha256 (64 hexadecimal digits)"))
@@ -222,7 +225,8 @@ func checkNames(at string, names fleet.Names) (faults []error) {
 	}
 	for i, n := range names {
 		if n == "" || len(n) > longestName || controls(n) {
-			faults = append(faults, fault(at+"["+strconv.Itoa(i)+"]", "must be 1 to %d bytes, without control characters", longestName))
+			faults = append(faults,
+				fault(at+"["+strconv.Itoa(i)+"]", "must be 1 to %d bytes, without control characters", longestName))
 		}
 	}
 	return faults

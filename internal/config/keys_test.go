@@ -45,9 +45,15 @@ func TestKeysFileFaults(t *testing.T) {
 		{"", `k:1: no keys; the file needs a list under the key "api_keys"`},
 		{"api_keys:\n", `no keys`},
 		{"keys: []\n", `k:1:1: unknown key "keys"; known here: api_keys`},
-		{"api_keys:\n- {tenant: a, key: wp-secret}\n", `k:2:15: api_keys[0].key: must be "sha256:" and the key's SHA-256`},
+		{
+			"api_keys:\n- {tenant: a, key: wp-secret}\n",
+			`k:2:15: api_keys[0].key: must be "sha256:" and the key's SHA-256`,
+		},
 		{"api_keys:\n- wp-secret\n", `k:2:3: api_keys[0]: want a mapping such as {tenant`},
-		{"api_keys:\n- " + good + "\n- {tenant: b, key: \"" + hashOf("k") + "\"}\n", `k:3:3: api_keys[1]: the key of "a" is given to "b" too`},
+		{
+			"api_keys:\n- " + good + "\n- {tenant: b, key: \"" + hashOf("k") + "\"}\n",
+			`k:3:3: api_keys[1]: the key of "a" is given to "b" too`,
+		},
 		{"api_keys:\n- {key: \"" + hashOf("k") + "\"}\n", `k:2:3: api_keys[0].tenant: must be 1 to 128 bytes`},
 		{"api_keys:\n- {tenant: a, key: \"sha256:abc\"}\n", `k:2:3: api_keys[0]: needs either key or sha256`},
 		{"api_keys:\n- {tenant: a, key: \"" + hashOf("k") + "\", models: []}\n", `is an empty list`},
@@ -78,7 +84,8 @@ func TestKeysFileFaults(t *testing.T) {
 // TestKeysOfBoth: the keys of the file are added to those of the configuration, and none may be in both.
 func TestKeysOfBoth(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys.yaml")
-	c, err := Parse("f", []byte("tenants: {required: true, keys_file: '"+file+"', api_keys: [{tenant: a, key: ka}]}"), nil)
+	c, err := Parse("f",
+		[]byte("tenants: {required: true, keys_file: '"+file+"', api_keys: [{tenant: a, key: ka}]}"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +103,8 @@ func TestKeysOfBoth(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "in tenants.api_keys too") {
 				t.Errorf("%q: %v", text, err)
 			}
-		case err != nil || keys[sha256.Sum256([]byte("ka"))].Tenant != "a" || keys[sha256.Sum256([]byte("kb"))].Tenant != want:
+		case err != nil || keys[sha256.Sum256([]byte("ka"))].Tenant != "a" ||
+			keys[sha256.Sum256([]byte("kb"))].Tenant != want:
 			t.Errorf("%q: %v, %v", text, keys, err)
 		}
 	}
@@ -119,7 +127,9 @@ func TestMoments(t *testing.T) {
 
 // FuzzKeysFile: whatever a file of keys says, what is read of it can be written and read again as it is, and is a hash.
 func FuzzKeysFile(f *testing.F) {
-	f.Add([]byte("api_keys:\n" + (TenantKey{Key: hashOf("k"), Tenant: "t", Name: "n", Models: fleet.Names{"m*"}, Ends: Moment{time.Unix(2e9, 0).UTC()}}).Line()))
+	f.Add([]byte("api_keys:\n" + (TenantKey{
+		Key: hashOf("k"), Tenant: "t", Name: "n", Models: fleet.Names{"m*"}, Ends: Moment{time.Unix(2e9, 0).UTC()},
+	}).Line()))
 	f.Add([]byte(`{"api_keys":[{"tenant":"a","sha256":"` + strings.Repeat("0", 64) + `","ends":"2027-01-01"}]}`))
 	f.Add([]byte("api_keys: [wp-secret]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -144,7 +154,8 @@ func FuzzKeysFile(f *testing.F) {
 			t.Fatalf("%q: %v", text, err)
 		}
 		for i := range keys {
-			if again[i].Tenant != keys[i].Tenant || again[i].Name != keys[i].Name || !cmp.Equal(again[i].Models, keys[i].Models) || !again[i].Ends.Equal(keys[i].Ends.Time) {
+			if again[i].Tenant != keys[i].Tenant || again[i].Name != keys[i].Name ||
+				!cmp.Equal(again[i].Models, keys[i].Models) || !again[i].Ends.Equal(keys[i].Ends.Time) {
 				t.Fatalf("%+v became %+v", keys[i], again[i])
 			}
 		}

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Lease is the listener for programs that send requests to engines themselves: they ask where to, and say what became of
-// each. What it places is decided, counted and limited as requests of the traffic listener are. It has the TLS of that.
+// Lease is the listener for programs that send requests to engines themselves: they ask where to, and say what became
+// of each. What it places is decided, counted and limited as requests of the traffic listener are. It has the TLS of
+// that.
 type Lease struct {
 	// Listen is its address (host:port); off, or an empty text, for none. Answers have the API keys of engines.
 	Listen string `yaml:"listen"`
@@ -30,7 +31,8 @@ func (l Lease) check() (faults []error) {
 	case err != nil:
 		faults = append(faults, fault("lease.listen", "is %q, must be host:port, such as 127.0.0.1:8090", l.Listen))
 	case !local(l.Listen) && l.Token == "" && l.TokenFile == "":
-		faults = append(faults, fault("lease.listen", "%s is not a loopback address and needs a token: set lease.token_file", l.Listen))
+		faults = append(faults,
+			fault("lease.listen", "%s is not a loopback address and needs a token: set lease.token_file", l.Listen))
 	}
 	faults = append(faults, l.secret().check()...)
 	if l.Expires < time.Second || l.Expires > 24*time.Hour {

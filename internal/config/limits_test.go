@@ -15,11 +15,15 @@ func TestLimitsAreChecked(t *testing.T) {
 		set        func(c *config.Config)
 	}{
 		{"a negative number", "limits.requests", func(c *config.Config) { c.Limits.Requests = -1 }},
-		{"a negative number of a client", "limits.client.requests", func(c *config.Config) { c.Limits.Client.Requests = -1 }},
+		{"a negative number of a client", "limits.client.requests", func(c *config.Config) {
+			c.Limits.Client.Requests = -1
+		}},
 		{"no such priority", "limits.priority", func(c *config.Config) { c.Limits.Priority = "urgent" }},
 		{"nobody names a tenant", "tenants.each", func(c *config.Config) { c.Tenants.Each.Running = 5 }},
 		{"each has a name", "tenants.each.tenant", func(c *config.Config) { c.Tenants.Each.Tenant = "a" }},
-		{"no name", "tenants.limits[0].tenant", func(c *config.Config) { c.Tenants.Limits = []config.TenantLimits{{Running: 1}} }},
+		{"no name", "tenants.limits[0].tenant", func(c *config.Config) {
+			c.Tenants.Limits = []config.TenantLimits{{Running: 1}}
+		}},
 		{"twice", "tenants.limits[1].tenant", func(c *config.Config) {
 			c.Tenants.Limits = []config.TenantLimits{{Tenant: "a"}, {Tenant: "a"}}
 		}},
@@ -27,7 +31,9 @@ func TestLimitsAreChecked(t *testing.T) {
 			c.Tenants.Limits = []config.TenantLimits{{Tenant: "a", TokensPerMinute: -2}}
 		}},
 		{"no share", "tenants.each.share", func(c *config.Config) { c.Tenants.Each.Share = -1 }},
-		{"no such priority of a tenant", "tenants.each.priority", func(c *config.Config) { c.Tenants.Each.Priority = "1" }},
+		{"no such priority of a tenant", "tenants.each.priority", func(c *config.Config) {
+			c.Tenants.Each.Priority = "1"
+		}},
 	} {
 		c := config.Default()
 		if tt.set(&c); tt.name != "nobody names a tenant" {

@@ -71,17 +71,22 @@ func TestParseFull(t *testing.T) {
 		{URL: "http://a:1", Weight: &two},
 		{URL: "http://b:1", Kind: "vllm", Weight: &zero, Ranks: 4, Models: []string{"m"}, APIKey: "secret"},
 	}
-	want.Discovery = config.Discovery{File: "/etc/e.yaml", DNS: []discovery.DNSConfig{{Name: "engines", Port: 8000, Interval: 30 * time.Second}}}
+	want.Discovery = config.Discovery{
+		File: "/etc/e.yaml", DNS: []discovery.DNSConfig{{Name: "engines", Port: 8000, Interval: 30 * time.Second}},
+	}
 	want.Policy.Name = "round_robin"
 	want.Sessions.Max, want.Sessions.IdleTTL, want.Sessions.HashOnly = 10, 5*time.Minute, true
 	want.Models.Aliases = map[string]config.AliasModels{"fast": {{Model: "x"}, {Model: "y"}}, "*": {{Model: "m"}}}
 	want.Pinning = true
-	want.Limits = config.Limits{Body: 1 << 20, Header: 8192, RetryShare: 0.2, RetryFloor: 100, Waiting: 10_000, Priority: "normal"}
+	want.Limits = config.Limits{
+		Body: 1 << 20, Header: 8192, RetryShare: 0.2, RetryFloor: 100, Waiting: 10_000, Priority: "normal",
+	}
 	want.Timeouts.Connect, want.Timeouts.FirstByte = time.Second, time.Minute
 	want.Probe.Interval = 3 * time.Second
 	want.Log = config.Log{Level: "debug", Format: "json", Requests: true}
 	want.OTLP = config.OTLP{
-		Endpoint: "https://otel:4317", Protocol: "grpc", Signals: []string{"metrics", "logs"}, Headers: map[string]string{"Authorization": "Bearer hush"}, Interval: 10 * time.Second,
+		Endpoint: "https://otel:4317", Protocol: "grpc", Signals: []string{"metrics", "logs"},
+		Headers: map[string]string{"Authorization": "Bearer hush"}, Interval: 10 * time.Second,
 	}
 	want.Tracing.Endpoint, want.Tracing.SampleRatio = "http://otel:4318", 0.1
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -95,7 +100,8 @@ func TestParseFull(t *testing.T) {
 func TestPolicyForms(t *testing.T) {
 	for text, want := range map[string]string{
 		"policy: rendezvous": "rendezvous", "policy: {name: rendezvous}": "rendezvous",
-		"policy: {name: consistent_hash, consistent_hash: {load_factor: 2}}": "consistent_hash", "policy: {session: {fallback: random}}": "least_ttft",
+		"policy: {name: consistent_hash, consistent_hash: {load_factor: 2}}": "consistent_hash",
+		"policy: {session: {fallback: random}}":                              "least_ttft",
 	} {
 		c, err := config.Parse("f", []byte(text), nil)
 		if err != nil || c.Policy.Name != want {
@@ -106,7 +112,10 @@ func TestPolicyForms(t *testing.T) {
 
 func TestPrecedence(t *testing.T) {
 	file := []byte("listen: f:1\nlog: {level: debug, format: json}\nendpoints: [a:1]\ntimeouts: {connect: 1s}\n")
-	env := []string{"WARMPATH_LISTEN=e:1", "WARMPATH_LOG_LEVEL=warn", "WARMPATH_ENDPOINTS=b:1,weight=2,c:1", "WARMPATH_TIMEOUTS_CONNECT=", "HOME=/"}
+	env := []string{
+		"WARMPATH_LISTEN=e:1", "WARMPATH_LOG_LEVEL=warn", "WARMPATH_ENDPOINTS=b:1,weight=2,c:1",
+		"WARMPATH_TIMEOUTS_CONNECT=", "HOME=/",
+	}
 	flags := []config.Override{
 		{Path: []string{"listen"}, Text: "o:1", From: "--listen"},
 		{Path: []string{"models", "aliases", "a.b"}, Text: "x,y", From: "--model-alias"},
@@ -115,13 +124,16 @@ func TestPrecedence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Listen != "o:1" || c.Log.Level != "warn" || c.Log.Format != "json" || c.Timeouts.Connect != time.Second || c.Limits.Retries != 2 {
+	if c.Listen != "o:1" || c.Log.Level != "warn" || c.Log.Format != "json" || c.Timeouts.Connect != time.Second ||
+		c.Limits.Retries != 2 {
 		t.Errorf("got %+v", c)
 	}
-	if len(c.Endpoints) != 2 || c.Endpoints[0].URL != "b:1" || *c.Endpoints[0].Weight != 2 || c.Endpoints[1].URL != "c:1" {
+	if len(c.Endpoints) != 2 || c.Endpoints[0].URL != "b:1" || *c.Endpoints[0].Weight != 2 ||
+		c.Endpoints[1].URL != "c:1" {
 		t.Errorf("endpoints %+v", c.Endpoints)
 	}
-	if diff := cmp.Diff(map[string]config.AliasModels{"a.b": {{Model: "x"}, {Model: "y"}}}, c.Models.Aliases); diff != "" {
+	if diff := cmp.Diff(map[string]config.AliasModels{"a.b": {{Model: "x"}, {Model: "y"}}},
+		c.Models.Aliases); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -129,23 +141,39 @@ func TestPrecedence(t *testing.T) {
 // Every variable sets exactly the value it is named after.
 func TestEveryVariable(t *testing.T) {
 	special := map[string]string{
-		"WARMPATH_POLICY": "random", "WARMPATH_POLICY_SESSION_FALLBACK": "random", "WARMPATH_LOG_LEVEL": "debug", "WARMPATH_LOG_FORMAT": "json",
-		"WARMPATH_HEALTH_EJECT_SHARE": "0.3", "WARMPATH_HEALTH_PANIC_SHARE": "0.3",
+		"WARMPATH_POLICY": "random", "WARMPATH_POLICY_SESSION_FALLBACK": "random", "WARMPATH_LOG_LEVEL": "debug",
+		"WARMPATH_LOG_FORMAT": "json", "WARMPATH_HEALTH_EJECT_SHARE": "0.3", "WARMPATH_HEALTH_PANIC_SHARE": "0.3",
 		"WARMPATH_TRANSPORT": "net/http",
-		"WARMPATH_LISTEN":    "h:1", "WARMPATH_HOSTS": "a.b,*.c", "WARMPATH_TRUSTED_PROXIES": "10.0.0.0/8,unix", "WARMPATH_PATHS": "/sleep,/api/*", "WARMPATH_ADMIN_LISTEN": "localhost:1", "WARMPATH_TRACING_ENDPOINT": "http://x", "WARMPATH_TRACING_SAMPLE_RATIO": "0.5",
-		"WARMPATH_ENDPOINTS": "a:1", "WARMPATH_ASK_USAGE": "false", "WARMPATH_DROP_ATTRIBUTION": "false", "WARMPATH_RELOAD_WATCH": "false", "WARMPATH_BY_CONTENT": "false", "WARMPATH_HEALTH_EJECT_MAX": "1h", "WARMPATH_TLS_CERT": "", "WARMPATH_TRTLLM_CLUSTER_URI": "http://h:1", "WARMPATH_TRTLLM_CLUSTER_LISTEN": "h:1", "WARMPATH_TRTLLM_CLUSTER_ALLOW": "10.0.0.0/8,192.0.2.1", "WARMPATH_TLS_KEY": "", "WARMPATH_TLS_CLIENT_CA": "", "WARMPATH_ADMIN_TLS_CERT": "", "WARMPATH_ADMIN_TLS_KEY": "", "WARMPATH_ADMIN_TLS_CLIENT_CA": "", "WARMPATH_ENGINE_TLS_CERT": "", "WARMPATH_ENGINE_TLS_KEY": "", "WARMPATH_LIMITS_HEADER": "9KiB", "WARMPATH_LIMITS_MEMORY": "9GiB",
-		"WARMPATH_KV_EVENTS_DISCOVER": "false", "WARMPATH_KV_EVENTS_POLL": "100ms", "WARMPATH_KV_EVENTS_BLOCKS": "4096", "WARMPATH_METRICS_COMPATIBLE": "trtllm,vllm-router", "WARMPATH_KV_EVENTS_LISTEN": "tcp://*:5557",
-		"WARMPATH_DISAGGREGATION_WHEN": "never", "WARMPATH_DISAGGREGATION_THRESHOLD": "", "WARMPATH_DISAGGREGATION_PREFILL_POLICY": "random",
-		"WARMPATH_DISAGGREGATION_DECODE_POLICY": "random", "WARMPATH_DISAGGREGATION_CONNECTOR": "nixl", "WARMPATH_DISAGGREGATION_FALLBACK": "false",
-		"WARMPATH_DISAGGREGATION_PRESET": "stack.conditional", "WARMPATH_DISAGGREGATION_LOAD_BALANCING_STRATEGY": "least_loaded", "WARMPATH_DISAGGREGATION_DISAGG_CONNECTOR_TYPE": "nixl",
-		"WARMPATH_DISAGGREGATION_DECODER_RANKS": "1", "WARMPATH_DISAGGREGATION_NOTIFY_LISTEN": "h:1",
-		"WARMPATH_PEERS_LISTEN": "127.0.0.1:1", "WARMPATH_PEERS_REDIS_KEEP": "false", "WARMPATH_PEERS_ROUTERS": "127.0.0.1:2,127.0.0.1:3", "WARMPATH_KV_EVENTS_ALLOW": "192.0.2.0/24", "WARMPATH_SHADOW": "session,random", "WARMPATH_SHADOW_BUDGET": "0.5",
-		"WARMPATH_POLICY_RANK_KV_CACHE_ROUTING_MATCH_RATE_THRESHOLD": "0", "WARMPATH_POLICY_RANK_KV_CACHE_ROUTING_ACCOUNT_FOR_IN_TRANSFER": "false",
-		"WARMPATH_POLICY_RANK_KV_CACHE_ROUTING_NEW_CONV_PLACEMENT": "least_queued",
-		"WARMPATH_OTLP_ENDPOINT":                                   "https://h:1", "WARMPATH_OTLP_PROTOCOL": "grpc", "WARMPATH_OTLP_SIGNALS": "metrics,logs", "WARMPATH_OTLP_CERT": "", "WARMPATH_OTLP_KEY": "",
-		"WARMPATH_QUEUE_MODE": "off", "WARMPATH_ACCESS_LOG_FIELDS": "time,key",
-		"WARMPATH_LIMITS_PRIORITY": "high", "WARMPATH_TENANTS_EACH_PRIORITY": "high", "WARMPATH_TENANTS_EACH_TENANT": "",
-		"WARMPATH_ENDPOINT_TOKEN_KEY": "0123456789abcdef", "WARMPATH_POLICY_TRTLLM_CONVERSATION_MATCH_THRESHOLD": "0", "WARMPATH_POLICY_TRTLLM_KV_CACHE_AWARE_SCORE": "blocks", "WARMPATH_POLICY_TRTLLM_KV_CACHE_AWARE_CONTENT_AFFINITY": "messages",
+		"WARMPATH_LISTEN":    "h:1", "WARMPATH_HOSTS": "a.b,*.c", "WARMPATH_TRUSTED_PROXIES": "10.0.0.0/8,unix",
+		"WARMPATH_PATHS": "/sleep,/api/*", "WARMPATH_ADMIN_LISTEN": "localhost:1",
+		"WARMPATH_TRACING_ENDPOINT": "http://x", "WARMPATH_TRACING_SAMPLE_RATIO": "0.5",
+		"WARMPATH_ENDPOINTS": "a:1", "WARMPATH_ASK_USAGE": "false", "WARMPATH_DROP_ATTRIBUTION": "false",
+		"WARMPATH_RELOAD_WATCH": "false", "WARMPATH_BY_CONTENT": "false", "WARMPATH_HEALTH_EJECT_MAX": "1h",
+		"WARMPATH_TLS_CERT": "", "WARMPATH_TRTLLM_CLUSTER_URI": "http://h:1", "WARMPATH_TRTLLM_CLUSTER_LISTEN": "h:1",
+		"WARMPATH_TRTLLM_CLUSTER_ALLOW": "10.0.0.0/8,192.0.2.1", "WARMPATH_TLS_KEY": "", "WARMPATH_TLS_CLIENT_CA": "",
+		"WARMPATH_ADMIN_TLS_CERT": "", "WARMPATH_ADMIN_TLS_KEY": "", "WARMPATH_ADMIN_TLS_CLIENT_CA": "",
+		"WARMPATH_ENGINE_TLS_CERT": "", "WARMPATH_ENGINE_TLS_KEY": "", "WARMPATH_LIMITS_HEADER": "9KiB",
+		"WARMPATH_LIMITS_MEMORY": "9GiB", "WARMPATH_KV_EVENTS_DISCOVER": "false", "WARMPATH_KV_EVENTS_POLL": "100ms",
+		"WARMPATH_KV_EVENTS_BLOCKS": "4096", "WARMPATH_METRICS_COMPATIBLE": "trtllm,vllm-router",
+		"WARMPATH_KV_EVENTS_LISTEN": "tcp://*:5557", "WARMPATH_DISAGGREGATION_WHEN": "never",
+		"WARMPATH_DISAGGREGATION_THRESHOLD": "", "WARMPATH_DISAGGREGATION_PREFILL_POLICY": "random",
+		"WARMPATH_DISAGGREGATION_DECODE_POLICY": "random", "WARMPATH_DISAGGREGATION_CONNECTOR": "nixl",
+		"WARMPATH_DISAGGREGATION_FALLBACK": "false", "WARMPATH_DISAGGREGATION_PRESET": "stack.conditional",
+		"WARMPATH_DISAGGREGATION_LOAD_BALANCING_STRATEGY": "least_loaded",
+		"WARMPATH_DISAGGREGATION_DISAGG_CONNECTOR_TYPE":   "nixl", "WARMPATH_DISAGGREGATION_DECODER_RANKS": "1",
+		"WARMPATH_DISAGGREGATION_NOTIFY_LISTEN": "h:1", "WARMPATH_PEERS_LISTEN": "127.0.0.1:1",
+		"WARMPATH_PEERS_REDIS_KEEP": "false", "WARMPATH_PEERS_ROUTERS": "127.0.0.1:2,127.0.0.1:3",
+		"WARMPATH_KV_EVENTS_ALLOW": "192.0.2.0/24", "WARMPATH_SHADOW": "session,random",
+		"WARMPATH_SHADOW_BUDGET": "0.5", "WARMPATH_POLICY_RANK_KV_CACHE_ROUTING_MATCH_RATE_THRESHOLD": "0",
+		"WARMPATH_POLICY_RANK_KV_CACHE_ROUTING_ACCOUNT_FOR_IN_TRANSFER": "false",
+		"WARMPATH_POLICY_RANK_KV_CACHE_ROUTING_NEW_CONV_PLACEMENT":      "least_queued",
+		"WARMPATH_OTLP_ENDPOINT": "https://h:1", "WARMPATH_OTLP_PROTOCOL": "grpc",
+		"WARMPATH_OTLP_SIGNALS": "metrics,logs", "WARMPATH_OTLP_CERT": "", "WARMPATH_OTLP_KEY": "",
+		"WARMPATH_QUEUE_MODE": "off", "WARMPATH_ACCESS_LOG_FIELDS": "time,key", "WARMPATH_LIMITS_PRIORITY": "high",
+		"WARMPATH_TENANTS_EACH_PRIORITY": "high", "WARMPATH_TENANTS_EACH_TENANT": "",
+		"WARMPATH_ENDPOINT_TOKEN_KEY": "0123456789abcdef", "WARMPATH_POLICY_TRTLLM_CONVERSATION_MATCH_THRESHOLD": "0",
+		"WARMPATH_POLICY_TRTLLM_KV_CACHE_AWARE_SCORE":            "blocks",
+		"WARMPATH_POLICY_TRTLLM_KV_CACHE_AWARE_CONTENT_AFFINITY": "messages",
 	}
 	for name, path := range config.Variables() {
 		text, ok := special[name]
@@ -177,7 +205,9 @@ func TestEveryVariable(t *testing.T) {
 
 // sample finds a text that the variable takes.
 func sample(t *testing.T, name string) string {
-	for _, text := range []string{"7s", "7MiB", "7", "true", "x", "127.0.0.1:7", "header:X-A,field:b", "characters", "all", "none"} {
+	for _, text := range []string{
+		"7s", "7MiB", "7", "true", "x", "127.0.0.1:7", "header:X-A,field:b", "characters", "all", "none",
+	} {
 		if _, err := config.Load("", append(beside(name), name+"="+text)); err == nil {
 			return text
 		}
@@ -202,8 +232,9 @@ func bury(m map[string]any, path []string, v any) {
 
 func TestKubernetesServiceVariablesAreNotOurs(t *testing.T) {
 	_, err := config.Load("", []string{
-		"WARMPATH_SERVICE_HOST=10.0.0.1", "WARMPATH_SERVICE_PORT=80", "WARMPATH_SERVICE_PORT_HTTP=80", "WARMPATH_PORT=tcp://10.0.0.1:80",
-		"WARMPATH_PORT_80_TCP=tcp://10.0.0.1:80", "WARMPATH_PORT_80_TCP_ADDR=10.0.0.1", "WARMPATH_ADMIN_SERVICE_HOST=10.0.0.2", "WARMPATH_CONFIG=x",
+		"WARMPATH_SERVICE_HOST=10.0.0.1", "WARMPATH_SERVICE_PORT=80", "WARMPATH_SERVICE_PORT_HTTP=80",
+		"WARMPATH_PORT=tcp://10.0.0.1:80", "WARMPATH_PORT_80_TCP=tcp://10.0.0.1:80",
+		"WARMPATH_PORT_80_TCP_ADDR=10.0.0.1", "WARMPATH_ADMIN_SERVICE_HOST=10.0.0.2", "WARMPATH_CONFIG=x",
 	})
 	if err != nil {
 		t.Error(err)
@@ -248,7 +279,9 @@ otlp: {endpoint: "otel:4317", protocol: udp, signals: [traces, spans, traces], i
 health: {eject_share: 1.5, panic_share: -1}
 trust: {details: me}
 `
-	_, err := config.Parse("w.yaml", []byte(text), []string{"WARMPATH_LOG_FORMAT=xml", "WARMPATH_TIMEOUTS_CONECT=1s", "WARMPATH_LIMITS_HEADER=lots"},
+	_, err := config.Parse("w.yaml", []byte(text), []string{
+		"WARMPATH_LOG_FORMAT=xml", "WARMPATH_TIMEOUTS_CONECT=1s", "WARMPATH_LIMITS_HEADER=lots",
+	},
 		config.Override{Path: []string{"timeouts", "drain"}, Text: "-1s", From: "--drain"})
 	var faults config.Faults
 	if !errors.As(err, &faults) {
@@ -330,7 +363,8 @@ func TestEndpointIsNotTheRouter(t *testing.T) {
 func TestMemoryHoldsABody(t *testing.T) {
 	for text, ok := range map[string]bool{"0": true, "128MiB": true, "1GiB": true, "127MiB": false, "1": false} {
 		_, err := config.Parse("w.yaml", []byte("endpoints: [http://a:1]\nlimits: {memory: "+text+"}"), nil)
-		if ok != (err == nil) || err != nil && !strings.Contains(err.Error(), "limits.memory: is "+text) && text != "1" {
+		if ok != (err == nil) ||
+			err != nil && !strings.Contains(err.Error(), "limits.memory: is "+text) && text != "1" {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -338,7 +372,8 @@ func TestMemoryHoldsABody(t *testing.T) {
 
 func TestFileFaults(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "no.yaml")
-	if _, err := config.Load(missing, nil); err == nil || len(lines(err)) != 1 || !strings.Contains(err.Error(), missing) {
+	if _, err := config.Load(missing, nil); err == nil || len(lines(err)) != 1 ||
+		!strings.Contains(err.Error(), missing) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := config.Load(t.TempDir(), nil); err == nil || len(lines(err)) != 1 {
@@ -391,14 +426,21 @@ func TestCheckFiles(t *testing.T) {
 	}
 }
 
-// TestNamesThatMeanNothing: a limit of a tenant that has no key, and an alias of a model that nobody serves, are warned of, and only where
-// nothing else can bring such a name.
+// TestNamesThatMeanNothing: a limit of a tenant that has no key, and an alias of a model that nobody serves, are warned
+// of, and only where nothing else can bring such a name.
 func TestNamesThatMeanNothing(t *testing.T) {
-	const keys = "endpoints: [{url: 'http://127.0.0.1:1', models: [simulated]}]\ntenants: {api_keys: [{tenant: blue, key: a}, {tenant: green, key: b}], limits: [{tenant: bleu, running: 3}]%s}\n"
+	const keys = "endpoints: [{url: 'http://127.0.0.1:1', models: [simulated]}]\ntenants: {api_keys: [{tenant: blue, " +
+		"key: a}, {tenant: green, key: b}], limits: [{tenant: bleu, running: 3}]%s}\n"
 	for _, row := range []struct{ yaml, want string }{
-		{fmt.Sprintf(keys, ""), `tenants.limits[0].tenant: no API key is "bleu"'s, so the limit means nothing; did you mean "blue"?`},
+		{
+			fmt.Sprintf(keys, ""),
+			`tenants.limits[0].tenant: no API key is "bleu"'s, so the limit means nothing; did you mean "blue"?`,
+		},
 		{fmt.Sprintf(keys, ", header: X-Tenant"), ""},
-		{"endpoints: [{url: 'http://127.0.0.1:1', models: [simulated]}]\nmodels: {aliases: {fast: [simulatd]}}\n", `models.aliases.fast: no endpoint serves simulatd; did you mean "simulated"?`},
+		{
+			"endpoints: [{url: 'http://127.0.0.1:1', models: [simulated]}]\nmodels: {aliases: {fast: [simulatd]}}\n",
+			`models.aliases.fast: no endpoint serves simulatd; did you mean "simulated"?`,
+		},
 		{"endpoints: [{url: 'http://127.0.0.1:1'}]\nmodels: {aliases: {fast: [simulatd]}}\n", ""},
 	} {
 		c, err := config.Parse("f", []byte(row.yaml), nil)
@@ -434,7 +476,8 @@ func TestRedacted(t *testing.T) {
 	}
 	c.Discovery.DNS[0].APIKey = "dns-secret"
 	r := c.Redacted()
-	if r.Admin.Token != "(hidden)" || r.Endpoints[1].APIKey != "(hidden)" || r.Discovery.DNS[0].APIKey != "(hidden)" || r.Endpoints[0].APIKey != "" {
+	if r.Admin.Token != "(hidden)" || r.Endpoints[1].APIKey != "(hidden)" || r.Discovery.DNS[0].APIKey != "(hidden)" ||
+		r.Endpoints[0].APIKey != "" {
 		t.Errorf("got %+v", r)
 	}
 	if r.OTLP.Headers["Authorization"] != "(hidden)" || c.OTLP.Headers["Authorization"] != "Bearer hush" {
@@ -453,7 +496,9 @@ func TestRedacted(t *testing.T) {
 }
 
 func TestBytes(t *testing.T) {
-	for text, want := range map[string]config.Bytes{"64MiB": 64 << 20, "1 KiB": 1024, "1.5GiB": 3 << 29, "500kB": 500_000, "7": 7, "7B": 7, "0": 0} {
+	for text, want := range map[string]config.Bytes{
+		"64MiB": 64 << 20, "1 KiB": 1024, "1.5GiB": 3 << 29, "500kB": 500_000, "7": 7, "7B": 7, "0": 0,
+	} {
 		var b config.Bytes
 		if err := b.UnmarshalText([]byte(text)); err != nil || b != want {
 			t.Errorf("%s: %d, %v", text, b, err)

@@ -17,8 +17,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// ModelSettings are the settings for some models, in the place of those for all. The first entry of the list whose match
-// has a model is that model's only one; what it leaves out is as for all models.
+// ModelSettings are the settings for some models, in the place of those for all. The first entry of the list whose
+// match has a model is that model's only one; what it leaves out is as for all models.
 type ModelSettings struct {
 	// Match are names of models as clients use them, aliases included; * in one stands for any text. An alias has
 	// settings of its own. A request that names no model is for the only one that is served, if there is only one.
@@ -34,9 +34,10 @@ type ModelSettings struct {
 	Policy *policy.Config `yaml:"policy"`
 	// Split says which requests are split, instead of disaggregation.when and threshold.
 	Split ModelSplit `yaml:"split"`
-	// Queue off sends prompts to engines at once: they wait neither in the router's queue nor by admission, also not for
-	// a tenant's limit running. How much an endpoint is sent in advance (queue.ahead) belongs to the endpoint, and is the
-	// same for all models. Empty is as queue says, but off for a policy that does exactly what another router does.
+	// Queue off sends prompts to engines at once: they wait neither in the router's queue nor by admission, also not
+	// for a tenant's limit running. How much an endpoint is sent in advance (queue.ahead) belongs to the endpoint, and
+	// is the same for all models. Empty is as queue says, but off for a policy that does exactly what another router
+	// does.
 	Queue string `yaml:"queue"`
 }
 
@@ -72,7 +73,8 @@ func (c Config) Placing(entry int) Config {
 		c.Disaggregation.PrefillPolicy, c.Disaggregation.DecodePolicy, c.Disaggregation.DecodeTRTLLM = "", "", nil
 	}
 	if m.Split != (ModelSplit{}) {
-		c.Disaggregation.When, c.Disaggregation.Threshold = cmp.Or(m.Split.When, c.Disaggregation.When), m.Split.Threshold
+		c.Disaggregation.When, c.Disaggregation.Threshold = cmp.Or(m.Split.When, c.Disaggregation.When),
+			m.Split.Threshold
 	}
 	return c
 }
@@ -80,7 +82,8 @@ func (c Config) Placing(entry int) Config {
 // SentAtOnce reports whether prompts for the models of an entry do not wait at the router.
 func (c Config) SentAtOnce(entry int) bool {
 	m := &c.Models.Settings[entry]
-	return m.Queue == QueueOff || m.Policy != nil && c.Queue.Mode == QueueAuto && policy.Queue(m.Policy.WithDefaults()) == (route.QueueConfig{})
+	return m.Queue == QueueOff ||
+		m.Policy != nil && c.Queue.Mode == QueueAuto && policy.Queue(m.Policy.WithDefaults()) == (route.QueueConfig{})
 }
 
 // checkPlacing reports what is wrong with how requests for the models of an entry are placed.
@@ -89,13 +92,15 @@ func (c Config) checkPlacing(m *ModelSettings, at string) (faults []error) {
 		faults = append(faults, oneOf(at+".queue", m.Queue, QueueOff)...)
 	}
 	if c.Disaggregation.Preset != "" && (m.Policy != nil || m.Split != (ModelSplit{})) {
-		faults = append(faults, fault(at, "has a policy or a rule for splitting, which disaggregation.preset sets for all models; give one of both"))
+		faults = append(faults, fault(at,
+			"has a policy or a rule for splitting, which disaggregation.preset sets for all models; give one of both"))
 	}
 	if p := m.Policy; p != nil {
 		faults = append(faults, section(at+".policy", reflect.TypeOf(*p), p.Validate())...)
 		kv, conv := &p.TRTLLM.KVCacheAware, &p.TRTLLM.Conversation
 		if kv.TokenizerDir+kv.ModelPath+conv.TokenizerDir+conv.ModelPath != "" {
-			faults = append(faults, fault(at+".policy", "has a tokenizer; one serves all engines: give it in kv_events.tokenizer"))
+			faults = append(faults,
+				fault(at+".policy", "has a tokenizer; one serves all engines: give it in kv_events.tokenizer"))
 		}
 	}
 	if s := m.Split; s != (ModelSplit{}) {
@@ -146,7 +151,8 @@ func (c Config) checkModelSettings() (faults []error) {
 			faults = append(faults, fault(at+".body", "is %v, must be above 0", m.Body))
 		}
 		if memory := c.Limits.Memory; memory != 0 && memory/2 < m.Body {
-			faults = append(faults, fault(at+".body", "is %v, must be at most half of limits.memory (%v)", m.Body, memory))
+			faults = append(faults, fault(at+".body", "is %v, must be at most half of limits.memory (%v)",
+				m.Body, memory))
 		}
 		if r := m.Retries; r != nil && (*r < 0 || *r > 100) {
 			faults = append(faults, fault(at+".retries", "is %d, must be between 0 and 100", *r))
@@ -178,16 +184,22 @@ func (c Config) LargestBody() Bytes {
 func (c Config) settingWarnings(known []string) (out []string) {
 	for i := range c.Models.Settings {
 		if c.Models.Settings[i].Describe() == "" {
-			out = append(out, fmt.Sprintf("models.settings[%d]: sets nothing, so that its models have the settings of all", i))
+			out = append(out,
+				fmt.Sprintf("models.settings[%d]: sets nothing, so that its models have the settings of all", i))
 		}
 		for j, pattern := range c.Models.Settings[i].Match {
 			at := fmt.Sprintf("models.settings[%d].match[%d]", i, j)
-			before := slices.IndexFunc(c.Models.Settings[:i], func(m ModelSettings) bool { return len(m.Match) > 0 && m.Match.Has(pattern) })
+			before := slices.IndexFunc(c.Models.Settings[:i], func(m ModelSettings) bool {
+				return len(m.Match) > 0 && m.Match.Has(pattern)
+			})
 			switch {
 			case before >= 0:
-				out = append(out, fmt.Sprintf("%s: %q is matched by models.settings[%d], which comes first, so that this has no effect", at, pattern, before))
+				out = append(out, fmt.Sprintf(
+					"%s: %q is matched by models.settings[%d], which comes first, so that this has no effect",
+					at, pattern, before))
 			case known != nil && !slices.ContainsFunc(known, fleet.Names{pattern}.Has):
-				out = append(out, fmt.Sprintf("%s: no endpoint serves a model, and no alias is, %q%s", at, pattern, strictyaml.DidYouMean(pattern, known)))
+				out = append(out, fmt.Sprintf("%s: no endpoint serves a model, and no alias is, %q%s",
+					at, pattern, strictyaml.DidYouMean(pattern, known)))
 			}
 		}
 	}

@@ -23,8 +23,9 @@ func (c Config) nameWarnings() (out []string) {
 		slices.Sort(tenants)
 		for i, l := range t.Limits {
 			if !slices.Contains(tenants, l.Tenant) {
-				out = append(out, fmt.Sprintf("tenants.limits[%d].tenant: no API key is %q's, so the limit means nothing%s",
-					i, l.Tenant, strictyaml.DidYouMean(l.Tenant, tenants)))
+				out = append(out,
+					fmt.Sprintf("tenants.limits[%d].tenant: no API key is %q's, so the limit means nothing%s",
+						i, l.Tenant, strictyaml.DidYouMean(l.Tenant, tenants)))
 			}
 		}
 	}
@@ -41,8 +42,8 @@ func (c Config) nameWarnings() (out []string) {
 	out = append(out, c.settingWarnings(slices.Concat(stated, slices.Sorted(maps.Keys(c.Models.Aliases))))...)
 	for _, a := range c.AliasList() {
 		if !slices.ContainsFunc(a.Models, func(m string) bool { return slices.Contains(stated, m) }) {
-			out = append(out, fmt.Sprintf("models.aliases.%s: no endpoint serves %s%s", a.Name, strings.Join(a.Models, " or "),
-				strictyaml.DidYouMean(a.Models[0], stated)))
+			out = append(out, fmt.Sprintf("models.aliases.%s: no endpoint serves %s%s",
+				a.Name, strings.Join(a.Models, " or "), strictyaml.DidYouMean(a.Models[0], stated)))
 		}
 	}
 	return out

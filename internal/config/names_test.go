@@ -27,7 +27,8 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, n, err)
 		}
 	}
-	if _, err := config.Parse("f", []byte("hosts: ['http://a']"), nil); err == nil || !strings.Contains(err.Error(), `hosts: "http://a" is not a host name`) {
+	if _, err := config.Parse("f", []byte("hosts: ['http://a']"), nil); err == nil ||
+		!strings.Contains(err.Error(), `hosts: "http://a" is not a host name`) {
 		t.Errorf("got %v", err)
 	}
 }

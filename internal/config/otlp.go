@@ -21,8 +21,8 @@ const (
 // OTLP sends spans, metrics and log lines to an OpenTelemetry collector. What it does not say is as the standard
 // variables OTEL_EXPORTER_OTLP_* say.
 type OTLP struct {
-	// Endpoint of the collector, such as http://127.0.0.1:4318. Over HTTP /v1/metrics and the like are put behind its path.
-	// Empty sends nothing, except spans to tracing.endpoint.
+	// Endpoint of the collector, such as http://127.0.0.1:4318. Over HTTP /v1/metrics and the like are put behind its
+	// path. Empty sends nothing, except spans to tracing.endpoint.
 	Endpoint string `yaml:"endpoint"`
 	// Protocol of the collector: http (protobuf over HTTP), or grpc, for which collectors commonly listen at port 4317.
 	Protocol string `yaml:"protocol"`
@@ -61,7 +61,8 @@ func (o OTLP) TLS() (*tls.Config, error) {
 func (o OTLP) Files() []string { return EngineTLS{CA: o.CA, Cert: o.Cert, Key: o.Key}.Files() }
 
 func (o OTLP) check() []error {
-	faults := append(checkCollector("otlp.endpoint", o.Endpoint), oneOf("otlp.protocol", o.Protocol, otlpHTTP, otlpGRPC)...)
+	faults := append(checkCollector("otlp.endpoint", o.Endpoint),
+		oneOf("otlp.protocol", o.Protocol, otlpHTTP, otlpGRPC)...)
 	for i, name := range o.Signals {
 		path := fmt.Sprintf("otlp.signals[%d]", i)
 		faults = append(faults, oneOf(path, name, signalTraces, signalMetrics, signalLogs)...)
@@ -71,7 +72,8 @@ func (o OTLP) check() []error {
 	}
 	for name, value := range o.Headers {
 		if name == "" || !headerName(name) || controls(value) {
-			faults = append(faults, fault("otlp.headers", "%q is not a header's name, or its value has line breaks or other control characters", name))
+			faults = append(faults, fault("otlp.headers",
+				"%q is not a header's name, or its value has line breaks or other control characters", name))
 		}
 	}
 	if (o.Cert == "") != (o.Key == "") {

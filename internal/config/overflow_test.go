@@ -12,7 +12,8 @@ import (
 // TestOverflow: the models of an alias in order are read, shown and checked.
 func TestOverflow(t *testing.T) {
 	const endpoints = "endpoints: [http://127.0.0.1:1]\n"
-	c, err := config.Parse("w.yaml", []byte(endpoints+"models: {aliases: {fast: [{model: big, overflow: 10s}, {model: middle, overflow: 0s}, small]}}\n"), nil)
+	c, err := config.Parse("w.yaml", []byte(endpoints+
+		"models: {aliases: {fast: [{model: big, overflow: 10s}, {model: middle, overflow: 0s}, small]}}\n"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,11 +21,13 @@ func TestOverflow(t *testing.T) {
 	if !slices.Equal(a.Overflow, []time.Duration{10 * time.Second, 0, 0}) || a.Shares != nil {
 		t.Errorf("%+v", a)
 	}
-	if got := strings.Join(c.Models.Aliases["fast"].Shown(), ", "); got != "big (up to 10s, then the next), middle (then the next), small" {
+	if got := strings.Join(c.Models.Aliases["fast"].Shown(), ", "); got != "big (up to 10s, then the next), "+
+		"middle (then the next), small" {
 		t.Errorf("shown as %q", got)
 	}
 	for models, want := range map[string]string{
-		"[{model: a, overflow: 1s}, b, c]":                           "needs overflow for each of its models but the last",
+		"[{model: a, overflow: 1s}, b, c]": "needs overflow for each of its models " +
+			"but the last",
 		"[{model: a, overflow: 1s}, {model: b, overflow: 1s}]":       "none at the last model",
 		"[{model: a, overflow: -1s}, b]":                             "must be 0 or more",
 		"[{model: a, overflow: 1s}]":                                 "at least two",

@@ -123,12 +123,14 @@ func (p Peers) check() (faults []error) {
 		faults = append(faults, fault("peers.listen", "has no meaning with Redis: leave it out"))
 	case p.RedisURL() != "":
 	case p.Listen == "":
-		faults = append(faults, fault("peers.listen", "is needed with peers.routers (--peers): the address at which they reach this router (--peer-listen), such as 0.0.0.0:7946"))
+		faults = append(faults, fault("peers.listen", "is needed with peers.routers (--peers): "+
+			"the address at which they reach this router (--peer-listen), such as 0.0.0.0:7946"))
 	default:
 		address("peers.listen", p.Listen, 0)
 	}
 	if len(p.Routers) == 0 {
-		faults = append(faults, fault("peers.routers", "is needed with peers.listen (--peer-listen): where the other routers are (--peers), such as 10.0.0.2:7946 or dns://warmpath.default:7946"))
+		faults = append(faults, fault("peers.routers", "is needed with peers.listen (--peer-listen): "+
+			"where the other routers are (--peers), such as 10.0.0.2:7946 or dns://warmpath.default:7946"))
 	}
 	for i, r := range p.Routers {
 		path := "peers.routers[" + strconv.Itoa(i) + "]"
@@ -149,7 +151,9 @@ func (p Peers) check() (faults []error) {
 		}
 		name, isName := strings.CutPrefix(r, "dns://")
 		if scheme, _, ok := strings.Cut(r, "://"); ok && !isName {
-			faults = append(faults, fault(path, "%q has the unknown scheme %s; HOST:PORT, dns://NAME:PORT, redis:// and rediss:// are known", r, scheme))
+			faults = append(faults, fault(path,
+				"%q has the unknown scheme %s; HOST:PORT, dns://NAME:PORT, redis:// and rediss:// are known",
+				r, scheme))
 			continue
 		}
 		local = (!address(path, name, 1) || !isName && loopback(r)) && local
@@ -169,7 +173,9 @@ func (p Peers) check() (faults []error) {
 	}
 	faults = append(faults, p.secret().check()...)
 	if p.Secret == "" && p.SecretFile == "" && !local {
-		faults = append(faults, fault("peers.secret", "is needed unless all addresses are loopback: otherwise any host that reaches the port could send this router false state. Make one by openssl rand -hex 32, the same for all routers (WARMPATH_PEERS_SECRET, or peers.secret_file)"))
+		faults = append(faults, fault("peers.secret", "is needed unless all addresses are loopback: otherwise any "+
+			"host that reaches the port could send this router false state. Make one by openssl rand -hex 32, "+
+			"the same for all routers (WARMPATH_PEERS_SECRET, or peers.secret_file)"))
 	}
 	return faults
 }

@@ -42,7 +42,8 @@ func TestPolicyOptions(t *testing.T) {
 		}
 	}
 	var c policy.Config
-	if err := config.SetPolicyOption(&c, "rank.no_such", "1"); err == nil || err.Error() != `no setting "rank.no_such"` {
+	if err := config.SetPolicyOption(&c, "rank.no_such", "1"); err == nil ||
+		err.Error() != `no setting "rank.no_such"` {
 		t.Errorf("%v", err)
 	}
 	if err := config.SetPolicyOption(&c, "name.deeper", "1"); err == nil {

@@ -49,7 +49,8 @@ func (c Config) checkProxies() (faults []error) {
 func (c Config) proxyWarnings() (out []string) {
 	for _, text := range c.TrustedProxies {
 		if p, err := netip.ParsePrefix(text); err == nil && p.Bits() == 0 {
-			out = append(out, "trusted_proxies: "+text+" contains every address, so that any client could claim another client's address; name your proxies")
+			out = append(out, "trusted_proxies: "+text+
+				" contains every address, so that any client could claim another client's address; name your proxies")
 		}
 	}
 	return out

@@ -11,10 +11,14 @@ import (
 func TestTrustedProxies(t *testing.T) {
 	for text, want := range map[string]string{
 		"trusted_proxies: [10.0.0.0/8, '::1', unix]\nproxy_protocol: true\nclient_header: x-real-ip": "",
-		"trusted_proxies:\n- 10.0.0.0/8\n- proxy.lan":                                                `f:3:3: trusted_proxies[1]: "proxy.lan" is not an IP address, a network such as 10.0.0.0/8, or unix`,
-		"listen: ':1'\nproxy_protocol: true":                                                         "f:2:1: proxy_protocol: needs trusted_proxies",
-		"client_header: Forwarded":                                                                   "f:1:1: client_header: needs trusted_proxies",
-		"trusted_proxies: [10.0.0.1]\nclient_header: a b":                                            `f:2:1: client_header: "a b" is not a header name`,
+		"trusted_proxies:\n- 10.0.0.0/8\n" +
+			"- proxy.lan": `f:3:3: trusted_proxies[1]: "proxy.lan" is ` +
+			`not an IP address, a network such as 10.0.0.0/8, or unix`,
+		"listen: ':1'\nproxy_protocol: true": "f:2:1: proxy_protocol: needs trusted_proxies",
+		"client_header: Forwarded":           "f:1:1: client_header: needs trusted_proxies",
+		"trusted_proxies: [10.0.0.1]\n" +
+			"client_header: a b": `f:2:1: client_header: "a b" is not a ` +
+			`header name`,
 	} {
 		c, err := config.Parse("f", []byte(text), nil)
 		if want == "" {

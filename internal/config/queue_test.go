@@ -31,7 +31,11 @@ func TestQueueMode(t *testing.T) {
 		{"queue: {mode: on, ahead: 1s}\npolicy: dynamo.kv\n", route.QueueConfig{Ahead: time.Second, Patience: 5}, ""},
 		{"queue: {mode: on, ahead: 0s}\npolicy: dynamo.kv\n", route.QueueConfig{}, "queue.ahead"},
 		{"queue: auto\npolicy: rank.default\n", route.QueueConfig{}, "rank.default"},
-		{roles + "disaggregation: {prefill_policy: trtllm.load_balancing}\n", route.QueueConfig{}, "trtllm.load_balancing"},
+		{
+			roles + "disaggregation: {prefill_policy: trtllm.load_balancing}\n",
+			route.QueueConfig{},
+			"trtllm.load_balancing",
+		},
 		{roles + "disaggregation: {decode_policy: trtllm.round_robin}\n", route.QueueConfig{}, "trtllm.round_robin"},
 		{roles + "disaggregation: stack.conditional\n", route.QueueConfig{}, "stack."},
 		{roles + "disaggregation: stack.conditional\nqueue: on\n", on, ""},
@@ -53,7 +57,8 @@ func TestQueueMode(t *testing.T) {
 func TestQueueModeUnknown(t *testing.T) {
 	for _, text := range []string{"queue: of\n", "queue: {mode: of}\n", "queue: true\n"} {
 		_, err := config.Parse("f.yaml", []byte("endpoints: [http://a:1]\n"+text), nil)
-		if err == nil || !strings.Contains(err.Error(), "f.yaml:2") || !strings.Contains(err.Error(), "must be one of auto, on, off") {
+		if err == nil || !strings.Contains(err.Error(), "f.yaml:2") ||
+			!strings.Contains(err.Error(), "must be one of auto, on, off") {
 			t.Errorf("%s%v", text, err)
 		}
 	}

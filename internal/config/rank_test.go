@@ -10,7 +10,8 @@ import (
 
 // TestRankOptions: one option in the file leaves the others at their defaults, a 0 is a 0, and faults have their place.
 func TestRankOptions(t *testing.T) {
-	c, err := config.Parse("w.yaml", []byte("policy:\n  name: rank.kv_cache_aware\n  rank: {kv_cache_routing_match_rate_threshold: 0, kv_cache_routing_account_for_in_transfer: false}\n"), nil)
+	c, err := config.Parse("w.yaml", []byte("policy:\n  name: rank.kv_cache_aware\n"+
+		"  rank: {kv_cache_routing_match_rate_threshold: 0, kv_cache_routing_account_for_in_transfer: false}\n"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,8 @@ func (c Config) checkRecord() []error {
 		faults = append(faults, fault("record.file", "is explain.file too"))
 	}
 	if r.FileBytes < leastFileBytes {
-		faults = append(faults, fault("record.file_bytes", "is %s, must be at least %s", r.FileBytes, Bytes(leastFileBytes)))
+		faults = append(faults, fault("record.file_bytes", "is %s, must be at least %s",
+			r.FileBytes, Bytes(leastFileBytes)))
 	}
 	if r.Files < 0 || r.Files > mostRecordFiles {
 		faults = append(faults, fault("record.files", "is %d, must be from 0 to %d", r.Files, mostRecordFiles))

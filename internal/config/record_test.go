@@ -12,7 +12,8 @@ import (
 
 func TestRecordFaults(t *testing.T) {
 	for text, want := range map[string]string{
-		`record: {file: "-"}`:                            `record.file: is "-": it is renamed when it is full, and must be a file`,
+		`record: {file: "-"}`: `record.file: is "-": it is renamed when it is full, and ` +
+			`must be a file`,
 		`{explain: {file: a}, record: {file: a}}`:        `record.file: is explain.file too`,
 		`record: {files: -1}`:                            `record.files: is -1, must be from 0 to 1000`,
 		`record: {file_bytes: 1kB}`:                      `record.file_bytes: is 1kB, must be at least 64KiB`,
@@ -44,7 +45,8 @@ func TestFilesToWrite(t *testing.T) {
 		record, explained := config.Default(), config.Default()
 		record.Record.File, explained.Explain.File = name, name
 		for path, c := range map[string]config.Config{"record.file": record, "explain.file": explained} {
-			if err := c.CheckFiles(discovery.Keys{}); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), path+": open "+name+": "+want)) {
+			if err := c.CheckFiles(discovery.Keys{}); want == "" && err != nil ||
+				want != "" && (err == nil || !strings.Contains(err.Error(), path+": open "+name+": "+want)) {
 				t.Errorf("%s %s: %v, want %s", path, name, err, want)
 			}
 		}
@@ -57,14 +59,17 @@ func TestFilesToWrite(t *testing.T) {
 // TestRecordSalt: the salt comes from the file, is long enough, and is shown to nobody.
 func TestRecordSalt(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "salt")
-	for content, want := range map[string]string{" 0123456789abcdef\n": "", "short": "holds 5 bytes, must be 16 or more"} {
+	for content, want := range map[string]string{
+		" 0123456789abcdef\n": "", "short": "holds 5 bytes, must be 16 or more",
+	} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		c := config.Default()
 		c.Record.SaltFile = name
 		got, err := c.Record.SaltBytes()
-		if want == "" && (err != nil || string(got) != "0123456789abcdef") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || string(got) != "0123456789abcdef") ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %q, %v", content, got, err)
 		}
 		if err := c.CheckFiles(discovery.Keys{}); (err == nil) != (want == "") {

@@ -61,7 +61,9 @@ func Changed(before, now *Config) string {
 // Files are the files named in the configuration that are read with it.
 func (c Config) Files() []string {
 	all := []string{
-		c.TLS.Cert, c.TLS.Key, c.TLS.ClientCA, c.Admin.TLS.Cert, c.Admin.TLS.Key, c.Admin.TLS.ClientCA, c.Admin.TokenFile, c.Admin.ReadTokenFile, c.Lease.TokenFile, c.EndpointToken.KeyFile, c.Tenants.SaltKeyFile, c.Tenants.KeysFile, c.Record.SaltFile,
+		c.TLS.Cert, c.TLS.Key, c.TLS.ClientCA, c.Admin.TLS.Cert, c.Admin.TLS.Key, c.Admin.TLS.ClientCA,
+		c.Admin.TokenFile, c.Admin.ReadTokenFile, c.Lease.TokenFile, c.EndpointToken.KeyFile, c.Tenants.SaltKeyFile,
+		c.Tenants.KeysFile, c.Record.SaltFile,
 	}
 	all = append(append(all, c.EngineTLS.Files()...), c.OTLP.Files()...)
 	for i := range c.Endpoints {

@@ -37,18 +37,24 @@ func TestOpenListenerIsSaid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := slices.ContainsFunc(c.Warnings(), func(w string) bool { return strings.Contains(w, "need no key") }); got != want {
+		if got := slices.ContainsFunc(c.Warnings(), func(w string) bool {
+			return strings.Contains(w, "need no key")
+		}); got != want {
 			t.Errorf("%s: %v", text, c.Warnings())
 		}
 	}
 }
 
-// TestOver: what listeners are made of stays as it runs and is named, all else is taken; the hash tells settings apart, but not secrets.
+// TestOver: what listeners are made of stays as it runs and is named, all else is taken; the hash tells settings apart,
+// but not secrets.
 func TestOver(t *testing.T) {
 	running, next := Default(), Default()
-	next.Listen, next.Transport, next.TLS, next.Limits.Retries, next.Admin.Token = ":1", "net/http", TLS{Cert: "c", Key: "k"}, 7, "t"
+	next.Listen, next.Transport, next.TLS, next.Limits.Retries, next.Admin.Token = ":1", "net/http", TLS{
+		Cert: "c", Key: "k",
+	}, 7, "t"
 	got, restart := next.Over(&running)
-	if !slices.Equal(restart, []string{"listen", "transport", "tls"}) || got.NetHTTP() || got.Listen != running.Listen || got.TLS != running.TLS || got.Limits.Retries != 7 {
+	if !slices.Equal(restart, []string{"listen", "transport", "tls"}) || got.NetHTTP() ||
+		got.Listen != running.Listen || got.TLS != running.TLS || got.Limits.Retries != 7 {
 		t.Errorf("%v, %+v", restart, got)
 	}
 	if got.Hash() == running.Hash() || len(got.Hash()) != 12 {
@@ -81,9 +87,12 @@ func TestChanged(t *testing.T) {
 		}
 		return &c
 	}
-	before := parse("endpoints: ['http://a:1']\nadmin: {token: before-before-before}\nlimits: {retries: 1}\nmodels: {aliases: {x: [m]}}\n")
-	now := parse("endpoints: ['http://a:1', 'http://b:1']\nadmin: {token: now-now-now-now-now}\nlimits: {retries: 2}\nmodels: {aliases: {y: [m]}}\n")
-	if got, want := Changed(before, now), "admin.token, endpoints, limits.retries, models.aliases.x, models.aliases.y"; got != want {
+	before := parse("endpoints: ['http://a:1']\nadmin: {token: before-before-before}\nlimits: {retries: 1}\n" +
+		"models: {aliases: {x: [m]}}\n")
+	now := parse("endpoints: ['http://a:1', 'http://b:1']\nadmin: {token: now-now-now-now-now}\n" +
+		"limits: {retries: 2}\nmodels: {aliases: {y: [m]}}\n")
+	if got, want := Changed(before, now),
+		"admin.token, endpoints, limits.retries, models.aliases.x, models.aliases.y"; got != want {
 		t.Errorf("changed are %q, want %q", got, want)
 	}
 	if got := Changed(now, now); got != "nothing" {

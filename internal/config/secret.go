@@ -19,7 +19,9 @@ func (s secret) check() []error {
 	case s.given != "" && s.file != "":
 		return []error{fault(s.path, "give %s or %s_file, not both", key, key)}
 	case s.given != "" && len(s.given) < s.least:
-		return []error{fault(s.path, "has %d bytes, must be %d or more: make one by openssl rand -hex 32", len(s.given), s.least)}
+		return []error{
+			fault(s.path, "has %d bytes, must be %d or more: make one by openssl rand -hex 32", len(s.given), s.least),
+		}
 	}
 	return nil
 }
@@ -38,7 +40,8 @@ func (s secret) read() (string, error) {
 	case text == "" && s.least > 0:
 		return "", fault(s.path+"_file", "%s is empty", s.file)
 	case len(text) < s.least:
-		return "", fault(s.path+"_file", "%s holds %d bytes, must be %d or more: make one by openssl rand -hex 32", s.file, len(text), s.least)
+		return "", fault(s.path+"_file", "%s holds %d bytes, must be %d or more: make one by openssl rand -hex 32",
+			s.file, len(text), s.least)
 	}
 	return text, nil
 }

@@ -18,11 +18,13 @@ func TestSecrets(t *testing.T) {
 	}
 	c := Default()
 	for _, s := range []secret{
-		c.Admin.token(), c.Admin.readToken(), c.Lease.secret(), c.EndpointToken.secret(), c.Tenants.saltKey(), c.Record.secret(), c.Peers.secret(),
-		c.TRTLLM.authKey(), c.TRTLLM.Cluster.token(),
+		c.Admin.token(), c.Admin.readToken(), c.Lease.secret(), c.EndpointToken.secret(), c.Tenants.saltKey(),
+		c.Record.secret(), c.Peers.secret(), c.TRTLLM.authKey(), c.TRTLLM.Cluster.token(),
 	} {
 		long := s.least > 1
-		for file, want := range map[string]string{"good": "", "short": "must be 16 or more: make one by", "empty": "is empty", "none": "no such file"} {
+		for file, want := range map[string]string{
+			"good": "", "short": "must be 16 or more: make one by", "empty": "is empty", "none": "no such file",
+		} {
 			s.file = filepath.Join(dir, file)
 			got, err := s.read()
 			switch {
@@ -30,13 +32,15 @@ func TestSecrets(t *testing.T) {
 				if err != nil || strings.TrimSpace(got) != got || got == "" {
 					t.Errorf("%s, %s: %q, %v", s.path, file, got, err)
 				}
-			case err == nil || got != "" || !strings.HasPrefix(err.Error(), s.path+"_file: ") || !strings.Contains(err.Error(), want):
+			case err == nil || got != "" || !strings.HasPrefix(err.Error(), s.path+"_file: ") ||
+				!strings.Contains(err.Error(), want):
 				t.Errorf("%s, %s: %q, %v, want %s", s.path, file, got, err, want)
 			}
 		}
 		s.given = "abc"
 		key := s.path[strings.LastIndex(s.path, ".")+1:]
-		if f := s.check(); len(f) != 1 || !strings.Contains(f[0].Error(), s.path+": give "+key+" or "+key+"_file, not both") {
+		if f := s.check(); len(f) != 1 ||
+			!strings.Contains(f[0].Error(), s.path+": give "+key+" or "+key+"_file, not both") {
 			t.Errorf("%s in both: %v", s.path, f)
 		}
 		s.file = ""
@@ -46,8 +50,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestSecretsOfTheEnvironment: a secret in the environment, or the name of its file there, takes the place of what the file says in either way.
-// Who gives both in the environment is told.
+// TestSecretsOfTheEnvironment: a secret in the environment, or the name of its file there, takes the place of what the
+// file says in either way. Who gives both in the environment is told.
 func TestSecretsOfTheEnvironment(t *testing.T) {
 	pairs := 0
 	all := Variables()
@@ -67,7 +71,12 @@ func TestSecretsOfTheEnvironment(t *testing.T) {
 		}{
 			{yaml(file), []string{Variable(path) + "=0123456789abcdef0123456789abcdef"}, false},
 			{yaml(path), []string{Variable(file) + "=/none"}, false},
-			{"", []string{Variable(path) + "=0123456789abcdef0123456789abcdef", Variable(file) + "=/none"}, !slices.Equal(path, []string{"peers", "secret"})}, // looked at with peers only
+			// looked at with peers only
+			{
+				"",
+				[]string{Variable(path) + "=0123456789abcdef0123456789abcdef", Variable(file) + "=/none"},
+				!slices.Equal(path, []string{"peers", "secret"}),
+			},
 		} {
 			_, err := Parse("f", []byte(tt.text), tt.env)
 			if told := err != nil && strings.Contains(err.Error(), strings.Join(path, ".")+": give "); told != tt.both {

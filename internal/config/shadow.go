@@ -26,18 +26,21 @@ const defaultBudget = 0.05
 func (s *Shadow) check() []error {
 	var faults []error
 	if len(s.Policies) > shadow.Most {
-		faults = append(faults, fault("shadow.policies", "has %d policies, must be at most %d", len(s.Policies), shadow.Most))
+		faults = append(faults, fault("shadow.policies", "has %d policies, must be at most %d",
+			len(s.Policies), shadow.Most))
 	}
 	for i, name := range s.Policies {
 		if err := (policy.Config{Name: name}).Validate(); err != nil {
-			faults = append(faults, fault("shadow.policies", "%w", errors.New(strings.TrimPrefix(err.Error(), "policy: name "))))
+			faults = append(faults,
+				fault("shadow.policies", "%w", errors.New(strings.TrimPrefix(err.Error(), "policy: name "))))
 		}
 		if name == "" || slices.Contains(s.Policies[:i], name) {
 			faults = append(faults, fault("shadow.policies", "names %q twice or not at all", name))
 		}
 	}
 	if !(s.Budget > 0 && s.Budget <= 1) {
-		faults = append(faults, fault("shadow.budget", "is %v, must be above 0 and at most 1, a share of one core", s.Budget))
+		faults = append(faults,
+			fault("shadow.budget", "is %v, must be above 0 and at most 1, a share of one core", s.Budget))
 	}
 	return faults
 }

@@ -51,11 +51,13 @@ func (d *Disaggregation) checkPreset() []error {
 		}
 	}
 	one := func(name, value string, of ...string) {
-		wrong(value != "" && !slices.Contains(of, value), name, "is %q, must be one of %s", value, strings.Join(of, ", "))
+		wrong(value != "" && !slices.Contains(of, value), name, "is %q, must be one of %s",
+			value, strings.Join(of, ", "))
 	}
 	preset := d.Preset != ""
 	one("preset", d.Preset, StackConditional)
-	wrong(d.RoutingThreshold < 0, "routing_threshold", "is %d tokens, must not be negative; 0 splits every request", d.RoutingThreshold)
+	wrong(d.RoutingThreshold < 0, "routing_threshold", "is %d tokens, must not be negative; 0 splits every request",
+		d.RoutingThreshold)
 	one("load_balancing_strategy", d.LoadBalancingStrategy, stackRoundRobin, stackLeastLoaded)
 	one("disagg_connector_type", d.DisaggConnectorType, connectorNixl, connectorLMCache)
 	const without = "says nothing without preset: " + StackConditional
@@ -110,7 +112,8 @@ func (d *Disaggregation) checkLMCache() []error {
 	case err != nil:
 		faults = append(faults, err)
 	case ports == 0 && d.DecoderRegistry == "":
-		faults = append(faults, fault("disaggregation.connector", "lmcache must be told where decoders receive: give decoder_init_port and decoder_alloc_port, or decoder_registry"))
+		faults = append(faults, fault("disaggregation.connector", "lmcache must be told where decoders receive: "+
+			"give decoder_init_port and decoder_alloc_port, or decoder_registry"))
 	case ports == 0 && d.DecoderHost != "":
 		faults = append(faults, fault("disaggregation.decoder_host", "needs decoder_init_port and decoder_alloc_port"))
 	case ports > 0:
@@ -192,7 +195,8 @@ func (c Config) checkDecoders(keys discovery.Keys) []error {
 			}
 		}
 		if _, ok := r.Of(*e); !ok {
-			faults = append(faults, fault("disaggregation.decoder_registry", "does not say where the decoder %s (%s) receives, and no decoder_init_port and decoder_alloc_port are given", e.Name, e.URL))
+			faults = append(faults, fault("disaggregation.decoder_registry", "does not say where the decoder %s (%s) "+
+				"receives, and no decoder_init_port and decoder_alloc_port are given", e.Name, e.URL))
 		}
 		if !known {
 			fixed++
@@ -200,11 +204,13 @@ func (c Config) checkDecoders(keys discovery.Keys) []error {
 	}
 	for name := range r.Registry {
 		if !registered[name] {
-			faults = append(faults, fault("disaggregation.decoder_registry", "names %q, which is neither name nor URL of an endpoint that decodes", name))
+			faults = append(faults, fault("disaggregation.decoder_registry",
+				"names %q, which is neither name nor URL of an endpoint that decodes", name))
 		}
 	}
 	if d.DecoderHost != "" && fixed > 1 {
-		faults = append(faults, fault("disaggregation.decoder_host", "names one decoder, and %d of %d are in no registry: leave it out, so that each receives at the host of its URL", fixed, decoders))
+		faults = append(faults, fault("disaggregation.decoder_host", "names one decoder, and %d of %d are in no "+
+			"registry: leave it out, so that each receives at the host of its URL", fixed, decoders))
 	}
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return faults

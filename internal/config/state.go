@@ -28,9 +28,12 @@ func (c Config) checkState() (faults []error) {
 		faults = append(faults, fault("state.every", "is %v, must be at least %v", s.Every, leastStateEvery))
 	}
 	if s.MaxBytes < leastStateBytes || s.MaxBytes > mostStateBytes {
-		faults = append(faults, fault("state.max_bytes", "is %s, must be from %s to %s", s.MaxBytes, leastStateBytes, mostStateBytes))
+		faults = append(faults, fault("state.max_bytes", "is %s, must be from %s to %s",
+			s.MaxBytes, leastStateBytes, mostStateBytes))
 	}
-	for path, name := range map[string]string{"record.file": c.Record.File, "explain.file": c.Explain.File, "access_log.file": c.AccessLog.File} {
+	for path, name := range map[string]string{
+		"record.file": c.Record.File, "explain.file": c.Explain.File, "access_log.file": c.AccessLog.File,
+	} {
 		if s.File != "" && s.File == name {
 			faults = append(faults, fault("state.file", "is %s too", path))
 		}

@@ -16,8 +16,8 @@ type Tenants struct {
 	// APIKeys are the API keys (Authorization: Bearer, or X-Api-Key) that name a tenant; they take precedence over the
 	// header. Engines do not see them: the endpoint's api_key replaces them, if there is one.
 	APIKeys []TenantKey `yaml:"api_keys"`
-	// KeysFile has further keys, as hashes, under its single key api_keys; warmpath key --file adds one. It is read again
-	// when it changes, and a version with faults is logged and ignored. At most 4 MiB and 10,000 keys.
+	// KeysFile has further keys, as hashes, under its single key api_keys; warmpath key --file adds one. It is read
+	// again when it changes, and a version with faults is logged and ignored. At most 4 MiB and 10,000 keys.
 	KeysFile string `yaml:"keys_file"`
 	// ForwardKeys forwards API keys that name tenants to endpoints without an api_key, for engines that check them.
 	ForwardKeys bool `yaml:"forward_keys"`
@@ -43,8 +43,8 @@ type Tenants struct {
 	Limits []TenantLimits `yaml:"limits"`
 }
 
-// TenantLimits bounds a tenant's requests: at all routers that know each other together, but for connections, which each
-// counts alone. A number left out is no limit, or under limits that of each; -1 is no limit.
+// TenantLimits bounds a tenant's requests: at all routers that know each other together, but for connections, which
+// each counts alone. A number left out is no limit, or under limits that of each; -1 is no limit.
 type TenantLimits struct {
 	// Tenant is the name; each has none.
 	Tenant string `yaml:"tenant"`
@@ -87,9 +87,12 @@ func (t Tenants) LimitsOf() (of []TenantLimits, each TenantLimits) {
 	each = t.Each
 	for _, l := range t.Limits {
 		l.Connections = cmp.Or(l.Connections, each.Connections)
-		l.Requests, l.Running, l.Waiting = cmp.Or(l.Requests, each.Requests), cmp.Or(l.Running, each.Running), cmp.Or(l.Waiting, each.Waiting)
-		l.Wait, l.Share, l.Priority = cmp.Or(l.Wait, each.Wait), cmp.Or(l.Share, each.Share), cmp.Or(l.Priority, each.Priority)
-		l.RequestsPerMinute, l.TokensPerMinute = cmp.Or(l.RequestsPerMinute, each.RequestsPerMinute), cmp.Or(l.TokensPerMinute, each.TokensPerMinute)
+		l.Requests, l.Running, l.Waiting = cmp.Or(l.Requests, each.Requests), cmp.Or(l.Running, each.Running),
+			cmp.Or(l.Waiting, each.Waiting)
+		l.Wait, l.Share, l.Priority = cmp.Or(l.Wait, each.Wait), cmp.Or(l.Share, each.Share),
+			cmp.Or(l.Priority, each.Priority)
+		l.RequestsPerMinute, l.TokensPerMinute = cmp.Or(l.RequestsPerMinute, each.RequestsPerMinute),
+			cmp.Or(l.TokensPerMinute, each.TokensPerMinute)
 		if l.Models == nil {
 			l.Models = each.Models
 		}
@@ -137,7 +140,8 @@ func (c Config) checkLimits() []error {
 	t := c.Tenants
 	faults := append(t.Each.check("tenants.each"), checkPriority("limits.priority", c.Limits.Priority)...)
 	if t.Each.Tenant != "" {
-		faults = append(faults, fault("tenants.each.tenant", "must be left out: each is every tenant; limits are those of single ones"))
+		faults = append(faults,
+			fault("tenants.each.tenant", "must be left out: each is every tenant; limits are those of single ones"))
 	}
 	seen := map[string]bool{}
 	for i, l := range t.Limits {
@@ -156,7 +160,8 @@ func (c Config) checkLimits() []error {
 		if t.Each.None() {
 			at = "tenants.limits"
 		}
-		faults = append(faults, fault(at, "needs header, api_keys or keys_file, which name the tenant; the limits of all together are under limits"))
+		faults = append(faults, fault(at,
+			"needs header, api_keys or keys_file, which name the tenant; the limits of all together are under limits"))
 	}
 	for _, n := range []struct {
 		key   string
@@ -211,11 +216,14 @@ func (c Config) checkTenants() []error {
 		faults = append(faults, t.saltKey().check()...)
 	case !t.CacheSalt:
 	case !named:
-		faults = append(faults, fault("tenants.cache_salt", "needs header, api_keys or keys_file, which name the tenant"))
+		faults = append(faults,
+			fault("tenants.cache_salt", "needs header, api_keys or keys_file, which name the tenant"))
 	case t.SaltKey == "" && t.SaltKeyFile == "":
-		faults = append(faults, fault("tenants.cache_salt", "needs salt_key or salt_key_file, the same on every replica"))
+		faults = append(faults,
+			fault("tenants.cache_salt", "needs salt_key or salt_key_file, the same on every replica"))
 	case t.SaltKey != "" && len(t.SaltKey) < leastSaltKey:
-		faults = append(faults, fault("tenants.salt_key", "has %d bytes, must be %d or more", len(t.SaltKey), leastSaltKey))
+		faults = append(faults, fault("tenants.salt_key", "has %d bytes, must be %d or more",
+			len(t.SaltKey), leastSaltKey))
 	}
 	return faults
 }

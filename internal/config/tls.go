@@ -31,7 +31,9 @@ func (t TLS) Load(path string) (*tls.Config, error) {
 	if err != nil {
 		return nil, fault(path, "%w", err)
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}}
+	c := &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"},
+	}
 	if t.ClientCA != "" {
 		if c.ClientCAs, err = authorities(t.ClientCA); err != nil {
 			return nil, fault(path+".client_ca", "%w", err)
@@ -46,7 +48,8 @@ func (t TLS) check(path string) (faults []error) {
 		faults = append(faults, fault(path, "needs both cert and key"))
 	}
 	if t.ClientCA != "" && t.Cert == "" {
-		faults = append(faults, fault(path+".client_ca", "needs cert and key too: clients show certificates over https alone"))
+		faults = append(faults,
+			fault(path+".client_ca", "needs cert and key too: clients show certificates over https alone"))
 	}
 	return faults
 }

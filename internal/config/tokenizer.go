@@ -60,7 +60,8 @@ func (c Config) checkTokenizers() (faults []error) {
 	named, _ := c.tokenizers()
 	for _, n := range named {
 		if n.Path != named[0].Path {
-			faults = append(faults, fault(n.Field, "is %q and %s is %q; one tokenizer serves all engines", n.Path, named[0].Field, named[0].Path))
+			faults = append(faults, fault(n.Field, "is %q and %s is %q; one tokenizer serves all engines",
+				n.Path, named[0].Field, named[0].Path))
 		}
 	}
 	return faults

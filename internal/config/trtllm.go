@@ -82,7 +82,8 @@ func (t *TRTLLM) check() []error {
 	within("cluster.min_generation", t.Cluster.MinGeneration, 0, 1<<20)
 	faults = append(faults, t.authKey().check()...)
 	if t.Cluster.InactiveTimeout <= 0 {
-		faults = append(faults, fault("trtllm.cluster.inactive_timeout", "is %v, must be above 0", t.Cluster.InactiveTimeout))
+		faults = append(faults, fault("trtllm.cluster.inactive_timeout", "is %v, must be above 0",
+			t.Cluster.InactiveTimeout))
 	}
 	if uri := t.Cluster.URI; uri != "" {
 		u, err := url.Parse(uri)
@@ -118,11 +119,16 @@ func (c *TRTCluster) warnings() []string {
 	callers := len(c.Allow) > 0 || c.Token != "" || c.TokenFile != ""
 	switch {
 	case !c.Storage() && (callers || c.Listen != "" || len(c.AllowHosts) > 0):
-		return []string{"trtllm.cluster: listen, allow, allow_hosts and token do nothing without a uri of http://HOST:PORT: workers do not register at this router"}
+		return []string{
+			"trtllm.cluster: listen, allow, allow_hosts and token do nothing without a uri of http://HOST:PORT: " +
+				"workers do not register at this router",
+		}
 	case !c.Storage() || callers || c.Listen != "":
 		return nil
 	}
-	return []string{"no worker can register: trtllm.cluster.uri is on the traffic listener, where everybody could. Set trtllm.cluster.allow to the workers' networks (WARMPATH_TRTLLM_CLUSTER_ALLOW=10.0.0.0/8), or give them trtllm.cluster.listen, or a trtllm.cluster.token; and trtllm.cluster.allow_hosts if they register under names"}
+	return []string{"no worker can register: trtllm.cluster.uri is on the traffic listener, where everybody could. " +
+		"Set trtllm.cluster.allow to the workers' networks (WARMPATH_TRTLLM_CLUSTER_ALLOW=10.0.0.0/8), or give them " +
+		"trtllm.cluster.listen, or a trtllm.cluster.token; and trtllm.cluster.allow_hosts if they register under names"}
 }
 
 // StorageToken is the token of the storage, read from its file if it is there; "" if none is required.

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Options of TensorRT-LLM's routers have their published names; an unknown one, or a bad value, is a fault at its place.
+// Options of TensorRT-LLM's routers have their published names; an unknown one, or a bad value, is a fault at its
+// place.
 func TestTRTLLMOptions(t *testing.T) {
 	c, err := Parse("f.yaml", []byte(`policy:
   name: trtllm.conversation
@@ -18,10 +19,12 @@ func TestTRTLLMOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	kv, conv := c.Policy.TRTLLM.KVCacheAware, c.Policy.TRTLLM.Conversation
-	if kv.LoadWeight == nil || *kv.LoadWeight != 0 || kv.TrackRoutedBlocks == nil || *kv.TrackRoutedBlocks || kv.ContentAffinity != "off" || kv.TokensPerBlock != 64 {
+	if kv.LoadWeight == nil || *kv.LoadWeight != 0 || kv.TrackRoutedBlocks == nil || *kv.TrackRoutedBlocks ||
+		kv.ContentAffinity != "off" || kv.TokensPerBlock != 64 {
 		t.Errorf("kv_cache_aware: %+v", kv)
 	}
-	if conv.MatchThreshold == nil || *conv.MatchThreshold != 0.5 || conv.MaxSessions != 20 || conv.HashSkipCount != 400 || !conv.UseTokenIDs {
+	if conv.MatchThreshold == nil || *conv.MatchThreshold != 0.5 || conv.MaxSessions != 20 ||
+		conv.HashSkipCount != 400 || !conv.UseTokenIDs {
 		t.Errorf("conversation: %+v", conv)
 	}
 	for text, want := range map[string]string{
@@ -34,10 +37,11 @@ func TestTRTLLMOptions(t *testing.T) {
 		"conversation: {max_sessions: -5}":       "max_sessions: is -5, must be between 1 and",
 		"conversaton: {}":                        `did you mean "conversation"?`,
 
-		"kv_cache_aware: {custom_tokenizer: deepseek_v32}": "kv_cache_aware.custom_tokenizer: is \"deepseek_v32\": that names Python code, and none runs here; set tokenizer_dir",
-		"conversation: {custom_tokenizer: a.b.C}":          "conversation.custom_tokenizer: is",
-		"kv_cache_aware: {use_harmony: perhaps}":           "use_harmony: want true or false",
-		"kv_cache_aware: {tokenizer_dir: [a]}":             "tokenizer_dir: want a text",
+		"kv_cache_aware: {custom_tokenizer: deepseek_v32}": "kv_cache_aware.custom_tokenizer: is \"deepseek_v32\": " +
+			"that names Python code, and none runs here; set tokenizer_dir",
+		"conversation: {custom_tokenizer: a.b.C}": "conversation.custom_tokenizer: is",
+		"kv_cache_aware: {use_harmony: perhaps}":  "use_harmony: want true or false",
+		"kv_cache_aware: {tokenizer_dir: [a]}":    "tokenizer_dir: want a text",
 	} {
 		_, err := Parse("f.yaml", []byte("policy:\n  trtllm:\n    "+text+"\n"), nil)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "f.yaml:3") {
@@ -46,7 +50,8 @@ func TestTRTLLMOptions(t *testing.T) {
 	}
 }
 
-// TestTRTLLMRegistration: what is no network, host or address is a fault at its place, and a storage that nobody may use is told.
+// TestTRTLLMRegistration: what is no network, host or address is a fault at its place, and a storage that nobody may
+// use is told.
 func TestTRTLLMRegistration(t *testing.T) {
 	for text, want := range map[string]string{
 		"allow: [node-1]":         `trtllm.cluster.allow: "node-1" is not an IP address or a network`,
@@ -54,7 +59,8 @@ func TestTRTLLMRegistration(t *testing.T) {
 		"listen: here":            `trtllm.cluster.listen: "here" is not host:port, such as 127.0.0.1:8080`,
 		"token: a, token_file: b": "trtllm.cluster.token: give token or token_file, not both",
 	} {
-		if _, err := Parse("f.yaml", []byte("trtllm:\n  cluster: {"+text+"}\n"), nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Parse("f.yaml", []byte("trtllm:\n  cluster: {"+text+"}\n"), nil); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

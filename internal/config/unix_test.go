@@ -22,6 +22,7 @@ func TestUnixListeners(t *testing.T) {
 	f("listen: unix:///run/w.sock", "")
 	f("listen: 'unix:///run/w.sock?mode=0666'\nadmin: {listen: 'unix:///run/a.sock'}", "")
 	f("listen: unix://run/w.sock", "w.yaml:1:1: listen: ")
-	f("listen: unix:///run/w.sock\nadmin: {listen: 'unix:///run/w.sock?mode=0600'}", "is the traffic listener's address")
+	f("listen: unix:///run/w.sock\nadmin: {listen: 'unix:///run/w.sock?mode=0600'}",
+		"is the traffic listener's address")
 	f("admin: {listen: 'unix:///run/w.sock?mode=x'}", "admin.listen")
 }

@@ -64,7 +64,8 @@ func (c Config) Validate() error {
 	faults = append(faults, c.checkTokenizers()...)
 	for _, a := range c.AliasList() {
 		if a.Name == "" || len(a.Models) == 0 || slices.Contains(a.Models, "") || slices.Contains(a.Models, "*") {
-			faults = append(faults, fault("models.aliases."+a.Name, "needs a name and at least one model, none empty or \"*\""))
+			faults = append(faults,
+				fault("models.aliases."+a.Name, "needs a name and at least one model, none empty or \"*\""))
 		} else if err := a.Validate(); err != nil {
 			faults = append(faults, fault("models.aliases."+a.Name, "%w", err))
 		}
@@ -82,7 +83,8 @@ func (c Config) Validate() error {
 	for i, name := range c.AccessLog.Fields {
 		path := fmt.Sprintf("access_log.fields[%d]", i)
 		if known := accesslog.Fields(); !slices.Contains(known, name) {
-			faults = append(faults, fault(path, "is %q, must be one of %s%s", name, strings.Join(known, ", "), strictyaml.DidYouMean(name, known)))
+			faults = append(faults, fault(path, "is %q, must be one of %s%s",
+				name, strings.Join(known, ", "), strictyaml.DidYouMean(name, known)))
 		} else if slices.Contains(c.AccessLog.Fields[:i], name) {
 			faults = append(faults, fault(path, "%q is there already", name))
 		}
@@ -185,14 +187,18 @@ func (c Config) checkListeners() []error {
 		if err := checkListen(c.Admin.Listen); err != nil {
 			faults = append(faults, fault("admin.listen", "%w", err))
 		} else if !local(c.Admin.Listen) && c.Admin.Token == "" && c.Admin.TokenFile == "" {
-			faults = append(faults, fault("admin.listen", "%s is not a loopback address and needs a token: set WARMPATH_ADMIN_TOKEN, or admin.token_file in the file", c.Admin.Listen))
+			faults = append(faults, fault("admin.listen", "%s is not a loopback address and needs a token: "+
+				"set WARMPATH_ADMIN_TOKEN, or admin.token_file in the file", c.Admin.Listen))
 		}
-		if _, port, err := net.SplitHostPort(c.Listen); err == nil && c.Listen == c.Admin.Listen && port != "0" || unixsocket.Is(c.Listen) && socketPath(c.Listen) == socketPath(c.Admin.Listen) {
-			faults = append(faults, fault("admin.listen", "is the traffic listener's address; they must differ, so that clients cannot reach the admin API"))
+		if _, port, err := net.SplitHostPort(c.Listen); err == nil && c.Listen == c.Admin.Listen && port != "0" ||
+			unixsocket.Is(c.Listen) && socketPath(c.Listen) == socketPath(c.Admin.Listen) {
+			faults = append(faults, fault("admin.listen",
+				"is the traffic listener's address; they must differ, so that clients cannot reach the admin API"))
 		}
 	}
 	faults = append(faults, c.Admin.checkTokens()...)
-	faults = append(append(append(faults, c.TLS.check("tls")...), c.Admin.TLS.check("admin.tls")...), c.EngineTLS.check()...)
+	faults = append(append(append(faults, c.TLS.check("tls")...), c.Admin.TLS.check("admin.tls")...),
+		c.EngineTLS.check()...)
 	faults = append(append(faults, c.OTLP.check()...), checkCollector("tracing.endpoint", c.Tracing.Endpoint)...)
 	return faults
 }
@@ -238,7 +244,8 @@ func (c Config) checkNumbers() []error {
 	}
 	atLeast("limits.body", int64(c.Limits.Body), 1)
 	if m := c.Limits.Memory; m != 0 && m/2 < c.Limits.Body {
-		faults = append(faults, fault("limits.memory", "is %v, must be at least twice limits.body (%v)", m, c.Limits.Body))
+		faults = append(faults, fault("limits.memory", "is %v, must be at least twice limits.body (%v)",
+			m, c.Limits.Body))
 	}
 	atLeast("limits.header", int64(c.Limits.Header), 4096)
 	atLeast("health.eject_after", int64(c.Health.EjectAfter), 1)
@@ -265,7 +272,8 @@ func (c Config) checkNumbers() []error {
 	}
 	atLeast("limits.retry_floor", int64(c.Limits.RetryFloor), 0)
 	if c.Health.EjectMax < c.Health.EjectFor {
-		faults = append(faults, fault("health.eject_max", "is %v, must not be less than eject_for (%v)", c.Health.EjectMax, c.Health.EjectFor))
+		faults = append(faults, fault("health.eject_max", "is %v, must not be less than eject_for (%v)",
+			c.Health.EjectMax, c.Health.EjectFor))
 	}
 	if r := c.Tracing.SampleRatio; !(r >= 0 && r <= 1) {
 		faults = append(faults, fault("tracing.sample_ratio", "is %v, must be between 0 and 1", r))
@@ -298,7 +306,8 @@ func (c Config) CheckFiles(keys discovery.Keys) error {
 	if err != nil {
 		faults = append(faults, err)
 	} else if reads != "" && reads == all {
-		faults = append(faults, fault("admin.read_token_file", "has the same token as token_file; it would change things too"))
+		faults = append(faults,
+			fault("admin.read_token_file", "has the same token as token_file; it would change things too"))
 	}
 	if _, err := c.EndpointToken.Secret(); err != nil {
 		faults = append(faults, err)
@@ -322,7 +331,10 @@ func (c Config) CheckFiles(keys discovery.Keys) error {
 	if _, err := c.Record.SaltBytes(); err != nil {
 		faults = append(faults, err)
 	}
-	for path, name := range map[string]string{"record.file": c.Record.File, "explain.file": c.Explain.File, "access_log.file": c.AccessLog.File, "state.file": c.State.File} {
+	for path, name := range map[string]string{
+		"record.file": c.Record.File, "explain.file": c.Explain.File, "access_log.file": c.AccessLog.File,
+		"state.file": c.State.File,
+	} {
 		if err := checkOutput(path, name); err != nil {
 			faults = append(faults, err)
 		}
@@ -364,7 +376,8 @@ func (a *Admin) checkTokens() (faults []error) {
 	faults = append(a.token().check(), a.readToken().check()...)
 	switch reads := a.ReadToken != "" || a.ReadTokenFile != ""; {
 	case reads && a.Token == "" && a.TokenFile == "":
-		faults = append(faults, fault("admin.read_token", "needs token or token_file: without one everybody who reaches the listener may change what they like"))
+		faults = append(faults, fault("admin.read_token",
+			"needs token or token_file: without one everybody who reaches the listener may change what they like"))
 	case a.ReadToken != "" && a.ReadToken == a.Token:
 		faults = append(faults, fault("admin.read_token", "is the same as token; it would change things too"))
 	}
@@ -391,16 +404,21 @@ func (c Config) AdminReadToken() (string, error) {
 func (c Config) Warnings() []string {
 	var out []string
 	if len(c.Endpoints) == 0 && !c.Discovery.follows() && c.TRTLLM.Cluster.URI == "" {
-		out = append(out, "no endpoints: every request is answered 503 until the admin API adds some; give --endpoint URL, or endpoints or discovery in the file")
+		out = append(out, "no endpoints: every request is answered 503 until the admin API adds some; "+
+			"give --endpoint URL, or endpoints or discovery in the file")
 	}
-	if len(c.Endpoints) > 0 && !slices.ContainsFunc(c.Endpoints, func(e discovery.EndpointConfig) bool { return e.Weight == nil || *e.Weight > 0 }) {
+	if len(c.Endpoints) > 0 && !slices.ContainsFunc(c.Endpoints, func(e discovery.EndpointConfig) bool {
+		return e.Weight == nil || *e.Weight > 0
+	}) {
 		out = append(out, "every endpoint has weight 0 and takes no traffic")
 	}
 	if !local(c.Listen) && !(c.Tenants.Required && c.Tenants.keys()) {
-		out = append(out, "listen: "+c.Listen+" is not a loopback address, and clients need no key: any host that reaches it can use the engines; set tenants.api_keys and tenants.required, or let only a gateway reach it")
+		out = append(out, "listen: "+c.Listen+" is not a loopback address, and clients need no key: any host that "+
+			"reaches it can use the engines; set tenants.api_keys and tenants.required, or let only a gateway reach it")
 	}
 	if c.ExtProc.On() && !local(c.ExtProc.Listen) && !(c.ExtProc.TLS && c.TLS.ClientCA != "") {
-		out = append(out, "extproc.listen: "+c.ExtProc.Listen+" is not a loopback address: any host that reaches it is told the API keys of engines; let only the gateway reach it, or set extproc.tls and tls.client_ca")
+		out = append(out, "extproc.listen: "+c.ExtProc.Listen+" is not a loopback address: any host that reaches it "+
+			"is told the API keys of engines; let only the gateway reach it, or set extproc.tls and tls.client_ca")
 	}
 	out = append(out, c.nameWarnings()...)
 	return append(append(out, c.proxyWarnings()...), c.TRTLLM.Cluster.warnings()...)

@@ -108,7 +108,8 @@ const (
 	leastName = 18
 	leastRows = 3
 	dash      = "-"
-	legend    = "NOW: requests outstanding, WAIT: of these, queued at the router. TOKENS: still to compute. SHARE: of the fleet's work. HIT: cached share of prompt tokens. TTFT: median. KV: cache in use."
+	legend    = "NOW: requests outstanding, WAIT: of these, queued at the router. TOKENS: still to compute. SHARE: " +
+		"of the fleet's work. HIT: cached share of prompt tokens. TTFT: median. KV: cache in use."
 )
 
 // Table lists the endpoints, and below it why any of them is not up. Names are cut only where a row would be wider than
@@ -127,7 +128,8 @@ func Table(endpoints []Endpoint, look Look) string {
 
 // table is Table with names of at most room characters, and the width of its rows.
 func table(endpoints []Endpoint, look Look, room int) (text string, width int) {
-	t := terminal.NewTable(terminal.Bare, "ENDPOINT", "STATE", "NOW", "WAIT", "TOKENS", "SHARE", "HIT", "TTFT", "KV", "FAIL")
+	t := terminal.NewTable(terminal.Bare, "ENDPOINT", "STATE", "NOW", "WAIT", "TOKENS", "SHARE", "HIT",
+		"TTFT", "KV", "FAIL")
 	t.RightFrom(3)
 	var notes strings.Builder
 	for i := range endpoints {
@@ -136,8 +138,9 @@ func table(endpoints []Endpoint, look Look, room int) (text string, width int) {
 		if e.Served != nil {
 			served = *e.Served
 		}
-		t.Row(clip(e.Name, room), state(e, look.Ink), e.Load.Requests, e.Load.Queued, thousands(e.Load.PrefillTokens+e.Load.DecodeTokens),
-			percent(&served.WorkShare), percent(served.HitRate), millis(served.TTFTP50), percent(e.Engine.KVUsage), served.Failed)
+		t.Row(clip(e.Name, room), state(e, look.Ink), e.Load.Requests, e.Load.Queued,
+			thousands(e.Load.PrefillTokens+e.Load.DecodeTokens), percent(&served.WorkShare), percent(served.HitRate),
+			millis(served.TTFTP50), percent(e.Engine.KVUsage), served.Failed)
 		if e.Detail != "" {
 			name := e.Name
 			if !look.Whole {
@@ -171,13 +174,15 @@ func Screen(f, before *Fleet, between time.Duration, look Look) string {
 	}
 	shown := slices.Clone(f.Endpoints)
 	slices.SortStableFunc(shown, func(a, b Endpoint) int { // the busiest are what one looks for
-		return cmp.Or(cmp.Compare(rank(&b), rank(&a)), cmp.Compare(b.Load.PrefillTokens+b.Load.DecodeTokens, a.Load.PrefillTokens+a.Load.DecodeTokens))
+		return cmp.Or(cmp.Compare(rank(&b), rank(&a)),
+			cmp.Compare(b.Load.PrefillTokens+b.Load.DecodeTokens, a.Load.PrefillTokens+a.Load.DecodeTokens))
 	})
 	for rows := min(look.Lines, len(shown)-1); ; rows-- { // the reasons below take lines too
 		if rows < leastRows {
 			return text
 		}
-		text = head + Table(shown[:rows], look) + fmt.Sprintf("and %d more, less busy; warmpath endpoints lists all\n", len(shown)-rows) + foot
+		text = head + Table(shown[:rows], look) +
+			fmt.Sprintf("and %d more, less busy; warmpath endpoints lists all\n", len(shown)-rows) + foot
 		if strings.Count(text, "\n") < look.Lines {
 			return text
 		}
@@ -199,9 +204,11 @@ func totals(f, before *Fleet, between time.Duration, ink terminal.Ink) string {
 	if before != nil && before.Stats.Served != nil && between > 0 && all.Requests >= before.Stats.Served.Requests {
 		rate = fmt.Sprintf("%.1f", float64(all.Requests-before.Stats.Served.Requests)/between.Seconds())
 	}
-	return fmt.Sprintf("%s %s, up %s, %s\n", ink.Strong("warmpath"), s.Version, time.Duration(s.UptimeSeconds*float64(time.Second)).Round(time.Second), ready) +
+	return fmt.Sprintf("%s %s, up %s, %s\n", ink.Strong("warmpath"), s.Version,
+		time.Duration(s.UptimeSeconds*float64(time.Second)).Round(time.Second), ready) +
 		fmt.Sprintf("%d open, %s requests/s, %d served, %d failed, %d conversations\nhit %s, TTFT p50 %s p90 %s\n\n",
-			s.Leases, rate, all.Requests, all.Failed, s.Sessions, percent(all.HitRate), millis(all.TTFTP50), millis(all.TTFTP90))
+			s.Leases, rate, all.Requests, all.Failed, s.Sessions, percent(all.HitRate), millis(all.TTFTP50),
+			millis(all.TTFTP90))
 }
 
 // mostAliasLines is how many models of aliases the live view shows.
@@ -219,8 +226,8 @@ func aliasLines(f *Fleet) string {
 				served = *m.Served
 			}
 			if n++; n <= mostAliasLines {
-				t.Row(clip(a.Alias, leastName), clip(m.Model, leastName), percent(m.Share), served.Requests, served.Failed,
-					percent(served.HitRate), millis(served.TTFTP50), m.Passed)
+				t.Row(clip(a.Alias, leastName), clip(m.Model, leastName), percent(m.Share), served.Requests,
+					served.Failed, percent(served.HitRate), millis(served.TTFTP50), m.Passed)
 			}
 		}
 	}
@@ -271,7 +278,8 @@ func (h *Held) String() string {
 	if h.Priority != "" && h.Priority != "normal" {
 		where += ", " + h.Priority + " priority"
 	}
-	return fmt.Sprintf("%s (%s, %s tokens): held %s, goes in %s at most", clip(who, 2*leastName), where, thousands(h.Tokens), brief(h.Seconds), brief(h.Left))
+	return fmt.Sprintf("%s (%s, %s tokens): held %s, goes in %s at most",
+		clip(who, 2*leastName), where, thousands(h.Tokens), brief(h.Seconds), brief(h.Left))
 }
 
 // brief writes seconds as people read them.

@@ -29,7 +29,9 @@ const answer = `{"endpoints":[
 
 func TestTable(t *testing.T) {
 	text := Table(fleetOf(t, answer).Endpoints, Look{}) + Legend()
-	for _, want := range []string{"120k", "42%", "88%", "51 ms", "ejected", "draining", "3 requests in a row failed", "an-endpo…-too-long"} {
+	for _, want := range []string{
+		"120k", "42%", "88%", "51 ms", "ejected", "draining", "3 requests in a row failed", "an-endpo…-too-long",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
@@ -45,18 +47,23 @@ func TestScreen(t *testing.T) {
 	before, now := fleetOf(t, answer), fleetOf(t, answer)
 	before.Stats.Served.Requests = 70
 	text := Screen(now, before, 2*time.Second, Look{})
-	for _, want := range []string{"warmpath 1.2.3, up 1m1s, ready", "4 open, 10.0 requests/s, 90 served", "p90 12.5 s", "ejected", "gpu-3", "NOW:"} {
+	for _, want := range []string{
+		"warmpath 1.2.3, up 1m1s, ready", "4 open, 10.0 requests/s, 90 served", "p90 12.5 s",
+		"ejected", "gpu-3", "NOW:",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
 	now.Stats.Ready, now.Stats.Why = false, "no endpoint is up"
-	if text := Screen(now, nil, 0, Look{}); !strings.Contains(text, "NOT READY: no endpoint is up") || !strings.Contains(text, "- requests/s") || !strings.Contains(text, "gpu-3") {
+	if text := Screen(now, nil, 0, Look{}); !strings.Contains(text, "NOT READY: no endpoint is up") ||
+		!strings.Contains(text, "- requests/s") || !strings.Contains(text, "gpu-3") {
 		t.Errorf("got\n%s", text)
 	}
 }
 
-// TestScreenFits: of many endpoints those that need attention and the busiest are shown, with the legend, in the lines there are.
+// TestScreenFits: of many endpoints those that need attention and the busiest are shown, with the legend, in the lines
+// there are.
 func TestScreenFits(t *testing.T) {
 	f := &Fleet{}
 	for i := range 64 {
@@ -72,7 +79,9 @@ func TestScreenFits(t *testing.T) {
 		if n := strings.Count(text, "\n"); n >= look.Lines || n < look.Lines-3 {
 			t.Errorf("%d lines of %d", n, look.Lines)
 		}
-		for _, want := range []string{"00007", "down", "connection refused", "00063", "more, less busy", "KV: cache in use."} {
+		for _, want := range []string{
+			"00007", "down", "connection refused", "00063", "more, less busy", "KV: cache in use.",
+		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%q is missing in\n%s", want, text)
 			}
@@ -94,7 +103,8 @@ func TestScreenFits(t *testing.T) {
 // TestInk: colours are beside the words and take no columns.
 func TestInk(t *testing.T) {
 	plain, inked := Table(fleetOf(t, answer).Endpoints, Look{}), Table(fleetOf(t, answer).Endpoints, Look{Ink: true})
-	if !strings.Contains(inked, "\x1b[31mejected\x1b[0m") || !strings.Contains(inked, "\x1b[32mup\x1b[0m") || !strings.Contains(inked, "\x1b[33mdraining\x1b[0m") {
+	if !strings.Contains(inked, "\x1b[31mejected\x1b[0m") || !strings.Contains(inked, "\x1b[32mup\x1b[0m") ||
+		!strings.Contains(inked, "\x1b[33mdraining\x1b[0m") {
 		t.Errorf("got %q", inked)
 	}
 	if bare := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(inked, ""); bare != plain {
@@ -105,7 +115,9 @@ func TestInk(t *testing.T) {
 // TestNamesAreWhole: what a program reads, and a row that fits, has whole names.
 func TestNamesAreWhole(t *testing.T) {
 	all := fleetOf(t, answer).Endpoints
-	if text := Table(all, Look{Whole: true}); strings.Count(text, "an-endpoint-with-a-name-that-is-far-too-long") != 2 || strings.Contains(text, "…") {
+	if text := Table(all, Look{
+		Whole: true,
+	}); strings.Count(text, "an-endpoint-with-a-name-that-is-far-too-long") != 2 || strings.Contains(text, "…") {
 		t.Errorf("a name is cut:\n%s", text)
 	}
 	all[1].Name = "127.0.0.1:9021/slot1"
@@ -126,7 +138,10 @@ func TestScreenSaysWhoIsHeld(t *testing.T) {
 		})
 	}
 	text := heldLines(f)
-	for _, want := range []string{"7 held", "the others need 93% of them", "of team-a", "last at gpu-1", "high priority", "117k tokens", "held 12s", "1m1s"} {
+	for _, want := range []string{
+		"7 held", "the others need 93% of them", "of team-a", "last at gpu-1", "high priority", "117k tokens",
+		"held 12s", "1m1s",
+	} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
@@ -150,7 +165,8 @@ func TestScreenHasAliases(t *testing.T) {
 	for i := range 6 {
 		share := 0.95
 		f.Stats.Aliases = append(f.Stats.Aliases, Alias{Alias: fmt.Sprint("alias-", i), Models: []AliasModel{
-			{Model: "meta-llama/Llama-3.1-8B-Instruct", Share: &share, Served: f.Endpoints[0].Served}, {Model: "new", Passed: 12},
+			{Model: "meta-llama/Llama-3.1-8B-Instruct", Share: &share, Served: f.Endpoints[0].Served},
+			{Model: "new", Passed: 12},
 		}})
 	}
 	text := Screen(f, nil, 0, Look{})

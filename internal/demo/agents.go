@@ -49,7 +49,8 @@ func (a *agents) fleets() []named {
 	var out []named
 	for _, name := range []string{"admission", "without it"} {
 		out = append(out, named{name, Fleet{
-			Policy: a.o.Policy, Endpoints: endpoints("engine", "", a.o.Engines), Engine: agentEngine(), Admission: name == "admission",
+			Policy: a.o.Policy, Endpoints: endpoints("engine", "", a.o.Engines), Engine: agentEngine(),
+			Admission: name == "admission",
 		}})
 		a.loops = append(a.loops, &play.Loop{Clients: a.clients(), Next: a.sessions()})
 	}
@@ -132,7 +133,8 @@ func (a *agents) line(sides []*side) string {
 			text += "\n      "
 		}
 		v := s.score.Summary()
-		text += fmt.Sprintf("%-10s %4.0f tokens/s, hit %.0f %%, TTFT p50 %.0f p90 %.0f ms, %d failed", s.name, a.loops[i].Figures().Output, 100*v.HitRate, v.TTFT.P50, v.TTFT.P90, v.Failed)
+		text += fmt.Sprintf("%-10s %4.0f tokens/s, hit %.0f %%, TTFT p50 %.0f p90 %.0f ms, %d failed",
+			s.name, a.loops[i].Figures().Output, 100*v.HitRate, v.TTFT.P50, v.TTFT.P90, v.Failed)
 	}
 	return text + "\n      " + a.pressure(sides)
 }
@@ -146,7 +148,8 @@ func (a *agents) scores(sides []*side) string {
 	output, slowest, ended := []any{"output tokens/s"}, []any{"slowest turn of a session, p90"}, []any{"sessions ended"}
 	for _, l := range a.loops {
 		f := l.Figures()
-		output, slowest, ended = append(output, fmt.Sprintf("%.0f", f.Output)), append(slowest, fmt.Sprintf("%.1f s", f.Slowest.P90/1000)), append(ended, f.Ended)
+		output, slowest, ended = append(output, fmt.Sprintf("%.0f", f.Output)),
+			append(slowest, fmt.Sprintf("%.1f s", f.Slowest.P90/1000)), append(ended, f.Ended)
 	}
 	t.Row(output...)
 	row("token hit rate", "%.1f %%", func(v play.Summary) any { return 100 * v.HitRate })
@@ -166,7 +169,8 @@ func (a *agents) figures(sides []*side) any {
 	for i, name := range []string{"admission", "without"} {
 		f := a.loops[i].Figures()
 		out[name] = map[string]any{
-			"scores": sides[i].score.Summary(), "output_tokens_per_s": f.Output, "sessions_ended": f.Ended, "slowest_turn_p90_ms": f.Slowest.P90,
+			"scores": sides[i].score.Summary(), "output_tokens_per_s": f.Output, "sessions_ended": f.Ended,
+			"slowest_turn_p90_ms": f.Slowest.P90,
 		}
 	}
 	return out
@@ -176,7 +180,9 @@ func (a *agents) conclude(w io.Writer, sides []*side) {
 	fmt.Fprintln(w, a.scores(sides))
 	x, y := sides[0].score.Summary(), sides[1].score.Summary()
 	if with, without := a.loops[0].Figures().Output, a.loops[1].Figures().Output; without > 0 {
-		fmt.Fprintf(w, "Output: %.1f times as much with admission. Its price is above: the slowest turn of a session.\n", with/without)
+		fmt.Fprintf(w,
+			"Output: %.1f times as much with admission. Its price is above: the slowest turn of a session.\n",
+			with/without)
 	}
 	complain(w, x, y)
 }

@@ -1,8 +1,8 @@
 // Package demo plays the same conversations to two fleets of simulated engines side by side, and shows what their
 // clients see: a policy beside round robin, or prefillers and decoders beside engines that do both. It owns the fleets,
 // the traffic and the words and tables that are shown. It promises that both sides get the same conversations, at the
-// same times or in the same order, and that nothing it started is left behind. It never makes a router: that is handed in, so that the one
-// that is shown is the one that serves.
+// same times or in the same order, and that nothing it started is left behind. It never makes a router: that is handed
+// in, so that the one that is shown is the one that serves.
 package demo
 
 import (

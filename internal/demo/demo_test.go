@@ -11,7 +11,9 @@ import (
 )
 
 func TestSplitCounts(t *testing.T) {
-	got := splitCounts([]byte("# HELP x\nwarmpath_splits_total{pool=\"a\",why=\"sooner\"} 3\nwarmpath_splits_total{pool=\"b\",why=\"sooner\"} 4\nwarmpath_splits_total{pool=\"a\",why=\"never\"} 0\nwarmpath_requests_total{} 9\n"))
+	got := splitCounts([]byte("# HELP x\nwarmpath_splits_total{pool=\"a\",why=\"sooner\"} 3\n" +
+		"warmpath_splits_total{pool=\"b\",why=\"sooner\"} 4\nwarmpath_splits_total{pool=\"a\",why=\"never\"} 0\n" +
+		"warmpath_requests_total{} 9\n"))
 	if len(got) != 1 || got["sooner"] != 7 {
 		t.Errorf("%v", got)
 	}
@@ -46,16 +48,20 @@ func TestRequestsAreDealtInTurn(t *testing.T) {
 func TestRouterFails(t *testing.T) {
 	stopped, fleets := 0, []Fleet(nil)
 	var talk bytes.Buffer
-	err := Run(t.Context(), Options{Policy: "session", Engines: 2, Rate: 1, Out: &talk, Talk: &talk, Start: func(_ context.Context, f Fleet) (*Router, error) {
-		if fleets = append(fleets, f); len(fleets) == 2 {
-			return nil, errors.New("no port")
-		}
-		return &Router{Stop: func(context.Context) error { stopped++; return nil }}, nil
-	}})
+	err := Run(t.Context(), Options{
+		Policy: "session", Engines: 2, Rate: 1, Out: &talk, Talk: &talk,
+		Start: func(_ context.Context, f Fleet) (*Router, error) {
+			if fleets = append(fleets, f); len(fleets) == 2 {
+				return nil, errors.New("no port")
+			}
+			return &Router{Stop: func(context.Context) error { stopped++; return nil }}, nil
+		},
+	})
 	if err == nil || err.Error() != "no port" || stopped != 1 || talk.Len() > 0 {
 		t.Errorf("%v, %d stopped, said %q", err, stopped, talk.String())
 	}
-	if f := fleets[0]; f.Policy != "session" || fleets[1].Policy != "round_robin" || len(f.Endpoints) != 2 || f.Endpoints[1].Name != "engine-2" || !strings.HasPrefix(f.Endpoints[1].URL, "http://127.0.0.1:") {
+	if f := fleets[0]; f.Policy != "session" || fleets[1].Policy != "round_robin" || len(f.Endpoints) != 2 ||
+		f.Endpoints[1].Name != "engine-2" || !strings.HasPrefix(f.Endpoints[1].URL, "http://127.0.0.1:") {
 		t.Errorf("%+v", fleets)
 	}
 }
@@ -69,7 +75,8 @@ func TestAgentsFleets(t *testing.T) {
 		t.Fatalf("%+v", f)
 	}
 	w := a.workload()
-	if need := a.clients() * int(float64(w.System)+w.User*w.First+w.Turns/2*(w.User+w.Answer)); need < 11*agentCache*a.o.Engines/10 {
+	if need := a.clients() * int(float64(w.System)+w.User*w.First+w.Turns/2*(w.User+w.Answer)); need < 11*agentCache*
+		a.o.Engines/10 {
 		t.Errorf("the sessions need %d tokens of %d", need, agentCache*a.o.Engines)
 	}
 }

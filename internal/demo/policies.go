@@ -50,7 +50,8 @@ func (p policies) line(sides []*side) string {
 
 func scoreLine(s *side) string {
 	v := s.score.Summary()
-	return fmt.Sprintf("%s: %d requests, %d failed, TTFT p50 %.0f p90 %.0f ms, hit %.1f %%", s.name, v.Requests, v.Failed, v.TTFT.P50, v.TTFT.P90, 100*v.HitRate)
+	return fmt.Sprintf("%s: %d requests, %d failed, TTFT p50 %.0f p90 %.0f ms, hit %.1f %%",
+		s.name, v.Requests, v.Failed, v.TTFT.P50, v.TTFT.P90, 100*v.HitRate)
 }
 
 // table is the scores of both sides.
@@ -84,8 +85,11 @@ func (p policies) conclude(w io.Writer, sides []*side) {
 	fmt.Fprintln(w, p.table(sides))
 	a, b := sides[0].score.Summary(), sides[1].score.Summary()
 	if a.TTFT.Mean > 0 && b.TTFT.Mean > 0 {
-		fmt.Fprintf(w, "Mean time to first token: %.0f ms with warmpath, %.0f ms with round robin\n(%.1f times as long).\n", a.TTFT.Mean, b.TTFT.Mean, b.TTFT.Mean/a.TTFT.Mean)
+		fmt.Fprintf(w,
+			"Mean time to first token: %.0f ms with warmpath, %.0f ms with round robin\n(%.1f times as long).\n",
+			a.TTFT.Mean, b.TTFT.Mean, b.TTFT.Mean/a.TTFT.Mean)
 	}
 	complain(w, a, b)
-	fmt.Fprintln(w, "\nIn front of your own engines: warmpath serve http://HOST:PORT ...\nwarmpath doctor http://HOST:PORT examines one first.")
+	fmt.Fprintln(w, "\nIn front of your own engines: warmpath serve http://HOST:PORT ...\n"+
+		"warmpath doctor http://HOST:PORT examines one first.")
 }

@@ -19,9 +19,14 @@ type replicas struct{ policies }
 func (p replicas) fleets() []named {
 	n := p.o.Replicas
 	fleet := func(name string, routers int, share bool) named {
-		return named{name, Fleet{Policy: p.o.Policy, Endpoints: endpoints("engine", "", p.o.Engines), Routers: routers, Share: share}}
+		return named{name, Fleet{
+			Policy: p.o.Policy, Endpoints: endpoints("engine", "", p.o.Engines), Routers: routers, Share: share,
+		}}
 	}
-	return []named{fleet("one router", 1, false), fleet(fmt.Sprintf("%d as one", n), n, true), fleet(fmt.Sprintf("%d apart", n), n, false)}
+	return []named{
+		fleet("one router", 1, false), fleet(fmt.Sprintf("%d as one", n), n, true),
+		fleet(fmt.Sprintf("%d apart", n), n, false),
+	}
 }
 
 func (p replicas) introduce(w io.Writer, sides []*side) {

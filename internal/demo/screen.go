@@ -42,7 +42,9 @@ func watch(w io.Writer, live bool, show view, sides []*side, done <-chan struct{
 }
 
 // sideBySide begins a table with a column for each side; row adds a line to it.
-func sideBySide(sides []*side) (t *terminal.Table, sums []play.Summary, row func(name, format string, value func(play.Summary) any)) {
+func sideBySide(
+	sides []*side,
+) (t *terminal.Table, sums []play.Summary, row func(name, format string, value func(play.Summary) any)) {
 	headings := []string{""}
 	for _, s := range sides {
 		headings = append(headings, s.name)

@@ -80,7 +80,10 @@ func newSide(ctx context.Context, o *Options, name string, f Fleet, client *http
 	var names []string
 	for i := range f.Endpoints {
 		at := &f.Endpoints[i]
-		served, err := enginetest.New(enginetest.Options{Dialect: fleet.KindVLLM, Models: []string{"demo"}, Seed: uint64(i), Connector: f.Connector, Engine: f.Engine})
+		served, err := enginetest.New(enginetest.Options{
+			Dialect: fleet.KindVLLM, Models: []string{"demo"}, Seed: uint64(i), Connector: f.Connector,
+			Engine: f.Engine,
+		})
 		if err != nil {
 			s.close()
 			return nil, err

@@ -41,7 +41,8 @@ type splits struct {
 const shownSplits = 5
 
 func (v *splits) fleets() []named {
-	roles := append(endpoints("prefill", string(fleet.RolePrefill), prefillers), endpoints("decode", string(fleet.RoleDecode), decoders)...)
+	roles := append(endpoints("prefill", string(fleet.RolePrefill), prefillers),
+		endpoints("decode", string(fleet.RoleDecode), decoders)...)
 	return []named{
 		{disaggSide, Fleet{Policy: v.o.Policy, Connector: "nixl", Endpoints: roles}},
 		{aggregateSide, Fleet{Policy: v.o.Policy, Endpoints: endpoints("engine", "", prefillers+decoders)}},
@@ -54,7 +55,8 @@ func (v *splits) traffic() []trace.Generator {
 	chat := trace.Chats()
 	chat.PerSecond, chat.System, chat.User, chat.Answer, chat.Turns = v.o.Rate, 300, 60, 120, 3
 	document := trace.Chats()
-	document.PerSecond, document.System, document.User, document.Answer, document.Turns, document.MaxTurns = v.o.Rate/3, 0, 7000, 40, 0, 1
+	document.PerSecond, document.System, document.User, document.Answer, document.Turns, document.MaxTurns = v.o.Rate/3,
+		0, 7000, 40, 0, 1
 	return []trace.Generator{chat, document}
 }
 
@@ -73,7 +75,8 @@ Try it:   curl -s %s/v1/chat/completions \
 Why:      warmpath explain --last 4 --admin %s
 Metrics:  %s/metrics    Status page: %s/
 
-`, prefillers, decoders, prefillers+decoders, v.o.Rate, v.o.Rate/3, s.router.URL, strings.TrimPrefix(s.router.AdminURL, "http://"), s.router.AdminURL, s.router.AdminURL)
+`, prefillers, decoders, prefillers+decoders, v.o.Rate, v.o.Rate/3, s.router.URL,
+		strings.TrimPrefix(s.router.AdminURL, "http://"), s.router.AdminURL, s.router.AdminURL)
 }
 
 // look reads the counters and the latest decisions of the router in front of the fleet with roles. What cannot be read
@@ -163,13 +166,15 @@ func (v *splits) decisionLine(d *explain.Decision) string {
 	if d.Split.WholeMs > 0 { // the times say why
 		why = fmt.Sprintf("%4.0f whole, %4.0f split", d.Split.WholeMs, d.Split.SplitMs)
 	}
-	return fmt.Sprintf("%s %5d tokens, %5d warm  %-21s %s", d.At.Local().Format("15:04:05"), d.Predicted.PromptTokens, d.Predicted.CachedTokens, where, why)
+	return fmt.Sprintf("%s %5d tokens, %5d warm  %-21s %s", d.At.Local().Format("15:04:05"), d.Predicted.PromptTokens,
+		d.Predicted.CachedTokens, where, why)
 }
 
 func (v *splits) table(sides []*side) string {
 	v.look(sides[0].router.AdminURL)
 	var b strings.Builder
-	b.WriteString(latencies(sides) + "\n" + v.shares() + "\nThe latest, with the ms to the first token predicted for one leg and for two:\n")
+	b.WriteString(latencies(sides) + "\n" + v.shares() +
+		"\nThe latest, with the ms to the first token predicted for one leg and for two:\n")
 	for i := range shownSplits {
 		if i < len(v.latest) {
 			b.WriteString(v.decisionLine(&v.latest[i]))
@@ -184,7 +189,8 @@ func (v *splits) line(sides []*side) string {
 	var parts []string
 	for _, s := range sides {
 		u := s.score.Summary()
-		parts = append(parts, fmt.Sprintf("%s: %d requests, %d failed, TTFT p50 %.0f p90 %.0f ms, ITL p99 %.1f ms", s.name, u.Requests, u.Failed, u.TTFT.P50, u.TTFT.P90, u.ITL.P99))
+		parts = append(parts, fmt.Sprintf("%s: %d requests, %d failed, TTFT p50 %.0f p90 %.0f ms, ITL p99 %.1f ms",
+			s.name, u.Requests, u.Failed, u.TTFT.P50, u.TTFT.P90, u.ITL.P99))
 	}
 	text := strings.Join(parts, "\n      ") + "\n      " + v.shares()
 	if n := len(v.latest); n > 0 {
@@ -196,7 +202,9 @@ func (v *splits) line(sides []*side) string {
 // figures are those of --json.
 func (v *splits) figures(sides []*side) any {
 	v.look(sides[0].router.AdminURL)
-	return map[string]any{disaggSide: sides[0].score.Summary(), aggregateSide: sides[1].score.Summary(), "splits": v.counts}
+	return map[string]any{
+		disaggSide: sides[0].score.Summary(), aggregateSide: sides[1].score.Summary(), "splits": v.counts,
+	}
 }
 
 func (v *splits) conclude(w io.Writer, sides []*side) {
@@ -205,7 +213,8 @@ func (v *splits) conclude(w io.Writer, sides []*side) {
 	fmt.Fprintln(w, v.shares())
 	a, b := sides[0].score.Summary(), sides[1].score.Summary()
 	if a.ITL.P99 > 0 && b.ITL.P99 > 0 {
-		fmt.Fprintf(w, "Time between tokens, p99: %.1f ms disaggregated, %.1f ms aggregated.\nTime to first token, p90: %.0f ms and %.0f ms.\n", a.ITL.P99, b.ITL.P99, a.TTFT.P90, b.TTFT.P90)
+		fmt.Fprintf(w, "Time between tokens, p99: %.1f ms disaggregated, %.1f ms aggregated.\n"+
+			"Time to first token, p90: %.0f ms and %.0f ms.\n", a.ITL.P99, b.ITL.P99, a.TTFT.P90, b.TTFT.P90)
 	}
 	complain(w, a, b)
 }

@@ -45,7 +45,9 @@ func TestStatic(t *testing.T) {
 func TestAdminRemovesAWholeEngine(t *testing.T) {
 	var last route.Declared
 	a := discovery.NewAdmin("admin", func(d route.Declared) { last = d }, nil)
-	eps, err := discovery.Endpoints([]discovery.EndpointConfig{{URL: "a:1", Name: "a", Ranks: 2}, {URL: "b:1", Name: "b"}}, discovery.None())
+	eps, err := discovery.Endpoints([]discovery.EndpointConfig{
+		{URL: "a:1", Name: "a", Ranks: 2}, {URL: "b:1", Name: "b"},
+	}, discovery.None())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,8 +106,8 @@ func (c DNSConfig) Validate() error {
 func (c DNSConfig) engine(address string) EndpointConfig {
 	return EndpointConfig{
 		Kind: c.Kind, Role: c.Role, Weight: c.Weight, Models: c.Models,
-		Ranks: c.Ranks, Slots: c.Slots, ConversationID: c.ConversationID, APIKey: c.APIKey, APIKeyEnv: c.APIKeyEnv, APIKeyFile: c.APIKeyFile,
-		KVEvents: c.KVEvents, KVReplay: c.KVReplay, KVTopic: c.KVTopic,
+		Ranks: c.Ranks, Slots: c.Slots, ConversationID: c.ConversationID, APIKey: c.APIKey, APIKeyEnv: c.APIKeyEnv,
+		APIKeyFile: c.APIKeyFile, KVEvents: c.KVEvents, KVReplay: c.KVReplay, KVTopic: c.KVTopic,
 	}.At(c.Scheme, address)
 }
 
@@ -179,7 +179,8 @@ func (d *DNS) look(ctx context.Context, publish Publish) {
 	case gone:
 		d.misses++
 		if d.misses == 1 {
-			d.log.Warn("the DNS name has no endpoints", "source", d.source, "kept", len(d.last), "remove_after", d.c.RemoveAfter)
+			d.log.Warn("the DNS name has no endpoints", "source", d.source, "kept", len(d.last),
+				"remove_after", d.c.RemoveAfter)
 		}
 		if d.misses < d.c.RemoveAfter {
 			return
@@ -187,7 +188,8 @@ func (d *DNS) look(ctx context.Context, publish Publish) {
 		found = nil
 	case err != nil:
 		if !d.failed {
-			d.log.Warn("DNS lookup failed; keeping the last answer", "source", d.source, "kept", len(d.last), "error", err)
+			d.log.Warn("DNS lookup failed; keeping the last answer",
+				"source", d.source, "kept", len(d.last), "error", err)
 		}
 		d.failed = true
 		return
@@ -270,7 +272,9 @@ func (d *DNS) srv(ctx context.Context) ([]target, error) {
 		return nil, nil
 	}
 	best := slices.MinFunc(records, func(a, b *net.SRV) int { return cmp.Compare(a.Priority, b.Priority) }).Priority
-	records = slices.DeleteFunc(slices.Clone(records), func(r *net.SRV) bool { return r.Priority != best || r.Target == "." })
+	records = slices.DeleteFunc(slices.Clone(records), func(r *net.SRV) bool {
+		return r.Priority != best || r.Target == "."
+	})
 	total := 0.0
 	for _, r := range records {
 		total += float64(max(r.Weight, 1))

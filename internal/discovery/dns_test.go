@@ -94,24 +94,51 @@ func TestDNSHosts(t *testing.T) {
 		steps []any
 		want  [][]string
 	}{
-		{"sorted, once while nothing changes", []any{[]string{"10.0.0.2", "10.0.0.1"}, []string{"10.0.0.1", "10.0.0.2"}}, [][]string{{"10.0.0.1:8000", "10.0.0.2:8000"}}},
-		{"an engine joins and leaves", []any{[]string{"10.0.0.1"}, []string{"10.0.0.1", "10.0.0.2"}, []string{"10.0.0.2"}}, [][]string{{"10.0.0.1:8000"}, {"10.0.0.1:8000", "10.0.0.2:8000"}, {"10.0.0.2:8000"}}},
+		{
+			"sorted, once while nothing changes",
+			[]any{[]string{"10.0.0.2", "10.0.0.1"}, []string{"10.0.0.1", "10.0.0.2"}},
+			[][]string{{"10.0.0.1:8000", "10.0.0.2:8000"}},
+		},
+		{
+			"an engine joins and leaves",
+			[]any{[]string{"10.0.0.1"}, []string{"10.0.0.1", "10.0.0.2"}, []string{"10.0.0.2"}},
+			[][]string{{"10.0.0.1:8000"}, {"10.0.0.1:8000", "10.0.0.2:8000"}, {"10.0.0.2:8000"}},
+		},
 		{"both families count once", []any{[]string{"fd00::1", "10.0.0.1"}}, [][]string{{"10.0.0.1:8000"}}},
 		{"only AAAA", []any{[]string{"fd00::1"}}, [][]string{{"[fd00::1]:8000"}}},
-		{"a failure keeps the last answer for good", []any{[]string{"10.0.0.1"}, broken}, [][]string{{"10.0.0.1:8000"}}},
-		{"not found twice is forgiven", []any{[]string{"10.0.0.1"}, notFound, notFound, []string{"10.0.0.1"}}, [][]string{{"10.0.0.1:8000"}}},
+		{"a failure keeps the last answer for good", []any{[]string{"10.0.0.1"}, broken}, [][]string{{
+			"10.0.0.1:8000",
+		}}},
+		{
+			"not found twice is forgiven",
+			[]any{[]string{"10.0.0.1"}, notFound, notFound, []string{"10.0.0.1"}},
+			[][]string{{"10.0.0.1:8000"}},
+		},
 		{"not found three times is believed", []any{[]string{"10.0.0.1"}, notFound}, [][]string{{"10.0.0.1:8000"}, {}}},
-		{"an empty answer counts as not found", []any{[]string{"10.0.0.1"}, []string{}}, [][]string{{"10.0.0.1:8000"}, {}}},
-		{"failures between do not help", []any{[]string{"10.0.0.1"}, notFound, broken, notFound, []string{"10.0.0.1"}}, [][]string{{"10.0.0.1:8000"}}},
+		{
+			"an empty answer counts as not found",
+			[]any{[]string{"10.0.0.1"}, []string{}},
+			[][]string{{"10.0.0.1:8000"}, {}},
+		},
+		{
+			"failures between do not help",
+			[]any{[]string{"10.0.0.1"}, notFound, broken, notFound, []string{"10.0.0.1"}},
+			[][]string{{"10.0.0.1:8000"}},
+		},
 		{"late", []any{broken, errors.New("x"), []string{"10.0.0.1"}}, [][]string{{"10.0.0.1:8000"}}},
-		{"comes back", []any{[]string{"10.0.0.1"}, notFound, notFound, notFound, []string{"10.0.0.1"}}, [][]string{{"10.0.0.1:8000"}, {}, {"10.0.0.1:8000"}}},
+		{
+			"comes back",
+			[]any{[]string{"10.0.0.1"}, notFound, notFound, notFound, []string{"10.0.0.1"}},
+			[][]string{{"10.0.0.1:8000"}, {}, {"10.0.0.1:8000"}},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, all := follow(t, c, &zone{steps: tt.steps}, 8)
 			if diff := gocmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
 			}
-			if e := all[0].Endpoints[0]; all[0].Source != "dns:engines.svc:8000" || e.Kind != fleet.KindVLLM || e.URL != "http://"+e.Name || e.Weight != 1 {
+			if e := all[0].Endpoints[0]; all[0].Source != "dns:engines.svc:8000" || e.Kind != fleet.KindVLLM ||
+				e.URL != "http://"+e.Name || e.Weight != 1 {
 				t.Errorf("got %+v", all[0])
 			}
 		})
@@ -135,12 +162,17 @@ func TestDNSService(t *testing.T) {
 		{Target: "spare.svc.", Port: 9000, Priority: 2, Weight: 10},
 	}}}
 	half := 0.5
-	_, all := follow(t, discovery.DNSConfig{Name: "_http._tcp.svc", Type: "srv", Scheme: "https", Weight: &half, Ranks: 2}, z, 1)
+	_, all := follow(t,
+		discovery.DNSConfig{Name: "_http._tcp.svc", Type: "srv", Scheme: "https", Weight: &half, Ranks: 2}, z, 1)
 	want := []fleet.Endpoint{
 		{Name: "a.svc:9000/rank0", URL: "https://a.svc:9000", Weight: 0.25, Part: fleet.Part{Kind: fleet.Rank}},
-		{Name: "a.svc:9000/rank1", URL: "https://a.svc:9000", Weight: 0.25, Part: fleet.Part{Kind: fleet.Rank, Index: 1}},
+		{Name: "a.svc:9000/rank1", URL: "https://a.svc:9000", Weight: 0.25, Part: fleet.Part{
+			Kind: fleet.Rank, Index: 1,
+		}},
 		{Name: "b.svc:9001/rank0", URL: "https://b.svc:9001", Weight: 0.75, Part: fleet.Part{Kind: fleet.Rank}},
-		{Name: "b.svc:9001/rank1", URL: "https://b.svc:9001", Weight: 0.75, Part: fleet.Part{Kind: fleet.Rank, Index: 1}},
+		{Name: "b.svc:9001/rank1", URL: "https://b.svc:9001", Weight: 0.75, Part: fleet.Part{
+			Kind: fleet.Rank, Index: 1,
+		}},
 	}
 	for i := range want {
 		want[i].IDForm = fleet.IDAuto
@@ -153,7 +185,8 @@ func TestDNSService(t *testing.T) {
 func TestDNSFaults(t *testing.T) {
 	bad := -1.0
 	err := discovery.DNSConfig{
-		Name: "http://x", Type: "txt", Scheme: "ftp", Interval: time.Millisecond, RemoveAfter: -1, Weight: &bad, Kind: "x", APIKey: "a", APIKeyEnv: "b",
+		Name: "http://x", Type: "txt", Scheme: "ftp", Interval: time.Millisecond, RemoveAfter: -1, Weight: &bad,
+		Kind: "x", APIKey: "a", APIKeyEnv: "b",
 	}.Validate()
 	var fields []string
 	for _, e := range strictyaml.Flatten(err) {

@@ -128,7 +128,8 @@ func (c EndpointConfig) checkTraits() []error {
 		faults = append(faults, fault("models", "contains an empty name"))
 	}
 	if !slices.Contains(idForms, c.ConversationID) {
-		faults = append(faults, fault("conversation_id", "is %q, must be auto, conversation_params, disaggregated_params or off", c.ConversationID))
+		faults = append(faults, fault("conversation_id",
+			"is %q, must be auto, conversation_params, disaggregated_params or off", c.ConversationID))
 	}
 	if c.Ranks < 0 || c.Ranks > MaxParts {
 		faults = append(faults, fault("ranks", "is %d, must be between 0 and %d", c.Ranks, MaxParts))
@@ -143,9 +144,11 @@ func (c EndpointConfig) checkTraits() []error {
 		faults = append(faults, fault("slots", "%s has no slots; only llamacpp has", k))
 	}
 	if c.Ranks > 0 && fleet.Kind(c.Kind) == fleet.KindTRTLLM {
-		faults = append(faults, fault("ranks", "is %d, but TensorRT-LLM's HTTP API cannot be told a rank: leave ranks out, and the engine deals to its ranks itself", c.Ranks))
+		faults = append(faults, fault("ranks", "is %d, but TensorRT-LLM's HTTP API cannot be told a rank: "+
+			"leave ranks out, and the engine deals to its ranks itself", c.Ranks))
 	}
-	if k := fleet.Kind(c.Kind); c.Ranks > 0 && (k == fleet.KindLlamaCpp || k == fleet.KindOllama || k == fleet.KindOther) {
+	if k := fleet.Kind(c.Kind); c.Ranks > 0 &&
+		(k == fleet.KindLlamaCpp || k == fleet.KindOllama || k == fleet.KindOther) {
 		faults = append(faults, fault("ranks", "%s has no data-parallel ranks; vllm and sglang have", k))
 	}
 	faults = append(faults, c.checkKV()...)
@@ -285,7 +288,8 @@ func Check(configs []EndpointConfig) []error {
 			field = "url"
 		}
 		if first, dup := names[name]; dup {
-			faults = append(faults, fault(index(i, field), "the name %q is used by endpoints[%d]; give it another name", name, first))
+			faults = append(faults,
+				fault(index(i, field), "the name %q is used by endpoints[%d]; give it another name", name, first))
 			continue
 		}
 		names[name] = i
@@ -353,7 +357,8 @@ func (c EndpointConfig) expand(key string) []fleet.Endpoint {
 func Equal(a, b []fleet.Endpoint) bool {
 	return slices.EqualFunc(a, b, func(x, y fleet.Endpoint) bool {
 		models := slices.Equal(x.Models, y.Models)
-		return models && x.Role == y.Role && x.Name == y.Name && x.URL == y.URL && x.Kind == y.Kind && x.Part == y.Part && x.Weight == y.Weight && x.APIKey == y.APIKey && x.IDForm == y.IDForm &&
+		return models && x.Role == y.Role && x.Name == y.Name && x.URL == y.URL && x.Kind == y.Kind &&
+			x.Part == y.Part && x.Weight == y.Weight && x.APIKey == y.APIKey && x.IDForm == y.IDForm &&
 			x.KVEvents == y.KVEvents && x.KVReplay == y.KVReplay && x.KVTopic == y.KVTopic &&
 			x.BootstrapPort == y.BootstrapPort && x.KVAddress == y.KVAddress && x.TPSize == y.TPSize
 	})

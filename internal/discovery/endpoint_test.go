@@ -45,11 +45,16 @@ func TestParseEndpoint(t *testing.T) {
 		fleet.Endpoint{Name: "a:1/rank0", URL: "http://a:1", Weight: 0.5, Part: fleet.Part{Kind: fleet.Rank}},
 		fleet.Endpoint{Name: "a:1/rank1", URL: "http://a:1", Weight: 0.5, Part: fleet.Part{Kind: fleet.Rank, Index: 1}})
 	f("a:1,name=l,slots=1,kind=llamacpp",
-		fleet.Endpoint{Name: "l/slot0", URL: "http://a:1", Weight: 1, Kind: fleet.KindLlamaCpp, Part: fleet.Part{Kind: fleet.Slot}})
-	f("a:1,kind=trtllm,conversation_id=disaggregated_params", fleet.Endpoint{Name: "a:1", URL: "http://a:1", Weight: 1, Kind: fleet.KindTRTLLM, IDForm: fleet.IDDisagg})
+		fleet.Endpoint{
+			Name: "l/slot0", URL: "http://a:1", Weight: 1, Kind: fleet.KindLlamaCpp, Part: fleet.Part{Kind: fleet.Slot},
+		})
+	f("a:1,kind=trtllm,conversation_id=disaggregated_params", fleet.Endpoint{
+		Name: "a:1", URL: "http://a:1", Weight: 1, Kind: fleet.KindTRTLLM, IDForm: fleet.IDDisagg,
+	})
 	if c, err := discovery.ParseEndpoint("a:1,conversation_id=off"); err != nil {
 		t.Error(err)
-	} else if got, _ := discovery.Endpoints([]discovery.EndpointConfig{c}, discovery.None()); got[0].IDForm != fleet.IDUnknown {
+	} else if got, _ := discovery.Endpoints([]discovery.EndpointConfig{c},
+		discovery.None()); got[0].IDForm != fleet.IDUnknown {
 		t.Errorf("off: %q", got[0].IDForm)
 	}
 }
@@ -96,7 +101,8 @@ func TestParseEndpointFaults(t *testing.T) {
 			t.Errorf("%q: got %v, want %q", spec, err, want)
 		}
 	}
-	if _, err := discovery.ParseEndpoint("http://user:hush@a"); err == nil || !strings.Contains(err.Error(), "api_key") {
+	if _, err := discovery.ParseEndpoint("http://user:hush@a"); err == nil ||
+		!strings.Contains(err.Error(), "api_key") {
 		t.Errorf("a password in the address: %v", err)
 	}
 }
@@ -134,7 +140,10 @@ func TestEndpointsReportsEveryFault(t *testing.T) {
 		}
 		got = append(got, fe.Field)
 	}
-	want := []string{"[3].url", "[3].kind", "[3].weight", "[5].api_key", "[1].name", "[2].url", "[4].api_key_env", "[5].api_key_file"}
+	want := []string{
+		"[3].url", "[3].kind", "[3].weight", "[5].api_key", "[1].name", "[2].url", "[4].api_key_env",
+		"[5].api_key_file",
+	}
 	less := func(a, b string) bool { return a < b }
 	if diff := cmp.Diff(sorted(want, less), sorted(got, less)); diff != "" {
 		t.Errorf("%s\n%v", diff, err)
@@ -146,7 +155,9 @@ func TestKeys(t *testing.T) {
 		Lookup:   func(name string) (string, bool) { return " from-" + name + "\n", true },
 		ReadFile: func(name string) ([]byte, error) { return []byte("in-" + name + "\n"), nil },
 	}
-	got, err := discovery.Endpoints([]discovery.EndpointConfig{{URL: "a:1", APIKeyEnv: "K"}, {URL: "b:1", APIKeyFile: "f"}, {URL: "c:1", APIKey: "k"}}, keys)
+	got, err := discovery.Endpoints([]discovery.EndpointConfig{
+		{URL: "a:1", APIKeyEnv: "K"}, {URL: "b:1", APIKeyFile: "f"}, {URL: "c:1", APIKey: "k"},
+	}, keys)
 	if err != nil || got[0].APIKey != "from-K" || got[1].APIKey != "in-f" || got[2].APIKey != "k" {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -159,16 +170,22 @@ func TestKeys(t *testing.T) {
 func TestEndpointsAreBounded(t *testing.T) {
 	var list []discovery.EndpointConfig
 	for i := range 30 {
-		list = append(list, discovery.EndpointConfig{URL: "http://a:" + string(rune('1'+i%9)) + strings.Repeat("0", i/9), Ranks: discovery.MaxParts})
+		list = append(list, discovery.EndpointConfig{
+			URL: "http://a:" + string(rune('1'+i%9)) + strings.Repeat("0", i/9), Ranks: discovery.MaxParts,
+		})
 	}
-	if _, err := discovery.Endpoints(list, discovery.None()); err == nil || !strings.Contains(err.Error(), "more than 20000") {
+	if _, err := discovery.Endpoints(list, discovery.None()); err == nil ||
+		!strings.Contains(err.Error(), "more than 20000") {
 		t.Errorf("got %v, want the bound", err)
 	}
 }
 
 // Whatever is accepted has an address in its one spelling and a name that is safe in labels, lists and paths.
 func FuzzParseEndpoint(f *testing.F) {
-	for _, s := range []string{"http://10.0.0.1:8000", "a:1,weight=2,name=b", "https://[::1]", "http://a/%2f?", "http://[fe80::1%25eth0]:1", "//a", "http://a:1/v1", "a,b", "http://ü:1", "http://a\x00b", "p/:\xed[f 80D:$%2C"} {
+	for _, s := range []string{
+		"http://10.0.0.1:8000", "a:1,weight=2,name=b", "https://[::1]", "http://a/%2f?", "http://[fe80::1%25eth0]:1",
+		"//a", "http://a:1/v1", "a,b", "http://ü:1", "http://a\x00b", "p/:\xed[f 80D:$%2C",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, spec string) {
@@ -177,13 +194,16 @@ func FuzzParseEndpoint(f *testing.F) {
 			return
 		}
 		got, err := discovery.Endpoints([]discovery.EndpointConfig{c}, discovery.Keys{
-			Lookup: func(string) (string, bool) { return "k", true }, ReadFile: func(string) ([]byte, error) { return []byte("k"), nil },
+			Lookup: func(string) (string, bool) { return "k", true }, ReadFile: func(string) ([]byte, error) {
+				return []byte("k"), nil
+			},
 		})
 		if err != nil {
 			t.Fatalf("%q parses but does not expand: %v", spec, err)
 		}
 		for _, e := range got {
-			if e.Name == "" || strings.ContainsAny(e.Name, ", \t\r\n\"?#") || e.Weight < 0 || strings.HasSuffix(e.URL, "/") {
+			if e.Name == "" || strings.ContainsAny(e.Name, ", \t\r\n\"?#") || e.Weight < 0 ||
+				strings.HasSuffix(e.URL, "/") {
 				t.Fatalf("%q made %+v", spec, e)
 			}
 			again, err := discovery.ParseEndpoint(e.URL)

@@ -39,7 +39,8 @@ func (c EtcdConfig) Validate() error {
 		}
 	}
 	if strings.Trim(c.Prefix, "/") == "" {
-		faults = append(faults, fault("prefix", "is missing; give the prefix of the engines' keys, such as /warmpath/engines/"))
+		faults = append(faults,
+			fault("prefix", "is missing; give the prefix of the engines' keys, such as /warmpath/engines/"))
 	}
 	if (c.User == "") != (c.PasswordFile == "") {
 		faults = append(faults, fault("user", "give both user and password_file, or neither"))
@@ -85,7 +86,8 @@ func (w trtWorker) role() string {
 // Declares is the declaration of an engine from the part of its key after the prefix, and the value.
 func (c EtcdConfig) Declares(name, value string) (EndpointConfig, error) {
 	e := c.Engine
-	if text := strings.TrimSpace(value); !strings.HasPrefix(text, "{") && !strings.Contains(text, "\n") && !strings.Contains(text, ": ") {
+	if text := strings.TrimSpace(value); !strings.HasPrefix(text, "{") && !strings.Contains(text, "\n") &&
+		!strings.Contains(text, ": ") {
 		e.URL = text
 	} else if worker, ok := trtWorkerOf(text); ok {
 		if e.URL, e.Kind = worker.URL, cmp.Or(e.Kind, string(fleet.KindTRTLLM)); worker.role() == "" {
@@ -96,7 +98,8 @@ func (c EtcdConfig) Declares(name, value string) (EndpointConfig, error) {
 		return e, err
 	}
 	if e.APIKeyEnv != c.Engine.APIKeyEnv || e.APIKeyFile != c.Engine.APIKeyFile {
-		return e, errors.New("api_key_env and api_key_file are not allowed in etcd: they could send a secret of the router to another server")
+		return e, errors.New("api_key_env and api_key_file are not allowed in etcd: they could send a secret of the " +
+			"router to another server")
 	}
 	if e.Name == "" {
 		e.Name = strings.Trim(strings.ReplaceAll(name, "/", "."), ".")

@@ -104,7 +104,8 @@ func (f *File) reload(publish Publish) {
 	data, err := readBounded(f.path)
 	if err != nil {
 		if !f.missing {
-			f.log.Error("the endpoints file cannot be read; keeping the last valid version", "file", f.path, "kept", len(f.last), "error", err)
+			f.log.Error("the endpoints file cannot be read; keeping the last valid version",
+				"file", f.path, "kept", len(f.last), "error", err)
 		}
 		f.missing = true
 		return
@@ -116,7 +117,8 @@ func (f *File) reload(publish Publish) {
 	f.seen = data
 	endpoints, err := DecodeEndpoints(f.path, data, f.keys)
 	if err != nil {
-		f.log.Error("the endpoints file has faults; keeping the last valid version", "file", f.path, "kept", len(f.last), "error", err)
+		f.log.Error("the endpoints file has faults; keeping the last valid version",
+			"file", f.path, "kept", len(f.last), "error", err)
 		return
 	}
 	if Equal(endpoints, f.last) {

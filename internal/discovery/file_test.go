@@ -31,18 +31,21 @@ func TestDecodeEndpoints(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                              `e.yaml:1: no endpoints; the file needs a list under the key "endpoints", which may be []`,
-		"endpoints:":                    `e.yaml:1: no endpoints; the file needs a list under the key "endpoints", which may be []`,
-		"endpoint: []":                  `e.yaml:1:1: unknown key "endpoint"; did you mean "endpoints"?`,
-		"endpoints:\n- ftp://x\n":       `e.yaml:2:3: endpoints[0]: "ftp://x" must start with http://, https:// or unix:///`,
-		"endpoints:\n- a:1\n- url: a:1": `e.yaml:3:3: endpoints[1].url: is the same address as endpoints[0] (http://a:1)`,
+		"":             `e.yaml:1: no endpoints; the file needs a list under the key "endpoints", which may be []`,
+		"endpoints:":   `e.yaml:1: no endpoints; the file needs a list under the key "endpoints", which may be []`,
+		"endpoint: []": `e.yaml:1:1: unknown key "endpoint"; did you mean "endpoints"?`,
+		"endpoints:\n- ftp://x\n": `e.yaml:2:3: endpoints[0]: "ftp://x" must start with http://, https:// ` +
+			`or unix:///`,
+		"endpoints:\n- a:1\n- url: a:1": `e.yaml:3:3: endpoints[1].url: is the same address as endpoints[0] ` +
+			`(http://a:1)`,
 	} {
 		_, err := discovery.DecodeEndpoints("e.yaml", []byte(text), discovery.None())
 		if err == nil || err.Error() != want {
 			t.Errorf("%q:\ngot  %v\nwant %s", text, err, want)
 		}
 	}
-	if got, err := discovery.DecodeEndpoints("e.yaml", []byte("endpoints: []"), discovery.None()); err != nil || len(got) != 0 {
+	if got, err := discovery.DecodeEndpoints("e.yaml", []byte("endpoints: []"), discovery.None()); err != nil ||
+		len(got) != 0 {
 		t.Errorf("an empty list: %v, %v", got, err)
 	}
 }
@@ -180,7 +183,8 @@ func TestNewFileFaults(t *testing.T) {
 		t.Errorf("a missing file: %v", err)
 	}
 	write(t, path, "endpoints: {}")
-	if _, err := discovery.NewFile(path, discovery.None(), silent); err == nil || !strings.Contains(err.Error(), "e.yaml:1:12: endpoints: want a list") {
+	if _, err := discovery.NewFile(path, discovery.None(), silent); err == nil ||
+		!strings.Contains(err.Error(), "e.yaml:1:12: endpoints: want a list") {
 		t.Errorf("a file with faults: %v", err)
 	}
 }

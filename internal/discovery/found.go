@@ -41,7 +41,8 @@ func ownAddresses(under string, c EndpointConfig) []error {
 	var faults []error
 	for _, at := range []struct{ field, address string }{{"kv_events", c.KVEvents}, {"kv_replay", c.KVReplay}} {
 		if strings.HasPrefix(at.address, "tcp://") && !strings.HasPrefix(at.address, ownHost) {
-			faults = append(faults, fault(under+at.field, "is %q, the same address for all engines; write tcp://*:PORT for each engine's own host", at.address))
+			faults = append(faults, fault(under+at.field,
+				"is %q, the same address for all engines; write tcp://*:PORT for each engine's own host", at.address))
 		}
 	}
 	return faults

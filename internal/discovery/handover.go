@@ -8,7 +8,8 @@ import (
 func (c EndpointConfig) checkHandover() []error {
 	var faults []error
 	if c.BootstrapPort < 0 || c.BootstrapPort > 65535 {
-		faults = append(faults, fault("bootstrap_port", "is %d, must be a port between 1 and 65535, or 0", c.BootstrapPort))
+		faults = append(faults, fault("bootstrap_port", "is %d, must be a port between 1 and 65535, or 0",
+			c.BootstrapPort))
 	}
 	if c.BootstrapPort > 0 && c.Role == string(fleet.RoleDecode) {
 		faults = append(faults, fault("bootstrap_port", "is for prefillers; an endpoint with the role decode has none"))

@@ -7,7 +7,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// TestHandover: what is declared for handing KV cache over reaches the endpoints, and what engines could not use is a fault.
+// TestHandover: what is declared for handing KV cache over reaches the endpoints, and what engines could not use is a
+// fault.
 func TestHandover(t *testing.T) {
 	c, err := ParseEndpoint("http://h:8000,role=prefill,bootstrap_port=9001,tp_size=4,ranks=2")
 	if err != nil {

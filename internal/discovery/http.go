@@ -122,7 +122,8 @@ func (h *HTTP) look(ctx context.Context, publish Publish) {
 	}
 	if err != nil {
 		if h.said != err.Error() {
-			h.log.Warn("the list of endpoints cannot be read or has faults; keeping the last valid one", "source", h.Source(), "kept", len(h.last), "error", err)
+			h.log.Warn("the list of endpoints cannot be read or has faults; keeping the last valid one",
+				"source", h.Source(), "kept", len(h.last), "error", err)
 		}
 		h.said = err.Error()
 		return
@@ -180,7 +181,8 @@ func (c HTTPConfig) endpoints(list []byte) ([]fleet.Endpoint, error) {
 		Labels  map[string]string `json:"labels"`
 	}
 	if err := json.Unmarshal(list, &groups); err != nil {
-		return nil, fmt.Errorf("not the JSON of Prometheus' HTTP service discovery, a list of {\"targets\": [...], \"labels\": {...}}: %w", err)
+		return nil, fmt.Errorf("not the JSON of Prometheus' HTTP service discovery, a list of {\"targets\": [...], "+
+			"\"labels\": {...}}: %w", err)
 	}
 	if groups == nil {
 		return nil, errors.New("the list is null; an empty one is []")

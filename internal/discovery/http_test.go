@@ -20,7 +20,9 @@ func TestHTTPList(t *testing.T) {
 	c := HTTPConfig{URL: "http://sd", Engine: EndpointConfig{Kind: "vllm", KVEvents: "tcp://*:5557"}}
 	for list, want := range map[string]string{
 		`[]`: "",
-		`[{"targets": ["10.0.0.1:8000", "b.example:8000"], "labels": {"__meta_dc": "x", "warmpath_role": "prefill", "warmpath_models": "a,b"}}, {"targets": ["[::1]:8000"], "labels": {"__scheme__": "https"}}]`: "10.0.0.1:8000 http://10.0.0.1:8000 prefill [a b] tcp://10.0.0.1:5557; b.example:8000 http://b.example:8000 prefill [a b] tcp://b.example:5557; [::1]:8000 https://[::1]:8000  [] tcp://[::1]:5557",
+		`[{"targets": ["10.0.0.1:8000", "b.example:8000"], "labels": {"__meta_dc": "x", "warmpath_role": "prefill", "warmpath_models": "a,b"}}, {"targets": ["[::1]:8000"], "labels": {"__scheme__": "https"}}]`: "10.0.0.1:8000 http://10.0.0.1:8000 prefill [a b] tcp://10.0.0.1:5557; " +
+			"b.example:8000 http://b.example:8000 prefill [a b] tcp://b.example:5557; [::1]:8000 https://[::1]:8000  " +
+			"[] tcp://[::1]:5557",
 		`null`:                          "!an empty one is []",
 		`{"targets": []}`:               "!not the JSON of Prometheus",
 		`[{"targets": ["x:y"]}]`:        "!url",
@@ -55,13 +57,15 @@ func TestHTTPListIsBounded(t *testing.T) {
 		"two groups":   `[{"targets": [` + many + `]}, {"targets": ["a"]}]`,
 		"each a group": `[` + strings.TrimSuffix(strings.Repeat(`{"targets":["/"]},`, MaxEndpoints+1), ",") + `]`,
 	} {
-		if _, err := (HTTPConfig{URL: "http://sd"}).endpoints([]byte(list)); err == nil || err.Error() != "more than 20000 endpoints" {
+		if _, err := (HTTPConfig{URL: "http://sd"}).endpoints([]byte(list)); err == nil ||
+			err.Error() != "more than 20000 endpoints" {
 			t.Errorf("%s: %.200v", name, err)
 		}
 	}
 }
 
-// TestHTTP: a list that cannot be had, or has faults, is said once and changes nothing; one that is the same is not published again.
+// TestHTTP: a list that cannot be had, or has faults, is said once and changes nothing; one that is the same is not
+// published again.
 func TestHTTP(t *testing.T) {
 	status, list, token := http.StatusOK, `[{"targets": ["a:1"]}]`, ""
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -75,7 +79,8 @@ func TestHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log strings.Builder
-	h, err := NewHTTP(HTTPConfig{URL: s.URL, TokenFile: file}, s.Client(), Keys{}, slog.New(slog.NewTextHandler(&log, nil)))
+	h, err := NewHTTP(HTTPConfig{URL: s.URL, TokenFile: file}, s.Client(), Keys{},
+		slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +116,9 @@ func TestHTTP(t *testing.T) {
 	if token != "Bearer secret" {
 		t.Errorf("the token sent was %q", token)
 	}
-	for part, times := range map[string]int{"500 Internal Server Error": 2, "not the JSON of Prometheus": 1, "can be read again": 3} {
+	for part, times := range map[string]int{
+		"500 Internal Server Error": 2, "not the JSON of Prometheus": 1, "can be read again": 3,
+	} {
 		if n := strings.Count(log.String(), part); n != times {
 			t.Errorf("%q is said %d times, want %d:\n%s", part, n, times, log.String())
 		}

@@ -46,9 +46,14 @@ func (c KubernetesConfig) Validate() error {
 	if c.Pool != "" && c.Port != "" {
 		faults = append(faults, fault("port", "an InferencePool has its own ports; leave it out"))
 	}
-	for _, n := range []struct{ field, name string }{{"pool", c.Pool}, {"service", c.Service}, {"namespace", c.Namespace}} {
-		if strings.ContainsFunc(n.name, func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '.') }) {
-			faults = append(faults, fault(n.field, "%q is not a Kubernetes name: lower-case letters, digits, - and . are allowed", n.name))
+	for _, n := range []struct{ field, name string }{
+		{"pool", c.Pool}, {"service", c.Service}, {"namespace", c.Namespace},
+	} {
+		if strings.ContainsFunc(n.name, func(r rune) bool {
+			return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '.')
+		}) {
+			faults = append(faults,
+				fault(n.field, "%q is not a Kubernetes name: lower-case letters, digits, - and . are allowed", n.name))
 		}
 	}
 	if !slices.Contains([]string{"", "http", "https"}, c.Scheme) {

@@ -14,8 +14,10 @@ func TestKubernetesConfig(t *testing.T) {
 		`service: "A b" is not a Kubernetes name`:  {Service: "A b"},
 		"scheme: is \"ftp\"":                       {Service: "a", Scheme: "ftp"},
 		"engine.url: comes from the source":        {Service: "a", Engine: EndpointConfig{URL: "http://x"}},
-		"the same address for all engines":         {Service: "a", Engine: EndpointConfig{KVEvents: "tcp://10.0.0.1:5557"}},
-		"engine.ranks: is -1":                      {Service: "a", Engine: EndpointConfig{Ranks: -1}},
+		"the same address for all engines": {
+			Service: "a", Engine: EndpointConfig{KVEvents: "tcp://10.0.0.1:5557"},
+		},
+		"engine.ranks: is -1": {Service: "a", Engine: EndpointConfig{Ranks: -1}},
 	} {
 		err := c.Validate()
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

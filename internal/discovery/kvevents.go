@@ -21,7 +21,8 @@ func (c EndpointConfig) checkKV() []error {
 		}
 	case "poll":
 		if kind != fleet.KindUnknown && kind != fleet.KindTRTLLM {
-			faults = append(faults, fault("kv_events", "poll is for trtllm; %s publishes its events at tcp://HOST:PORT", kind))
+			faults = append(faults,
+				fault("kv_events", "poll is for trtllm; %s publishes its events at tcp://HOST:PORT", kind))
 		}
 		if c.KVReplay != "" {
 			faults = append(faults, fault("kv_replay", "is not possible with poll"))
@@ -58,7 +59,8 @@ func checkTCP(addr string, ranks int) error {
 		return errors.New("must be tcp://HOST:PORT with the host of the engine, not *")
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n+max(ranks-1, 0) > 65535 {
-		return fmt.Errorf("has the port %q, must be tcp://HOST:PORT with the ports of all ranks between 1 and 65535", port)
+		return fmt.Errorf("has the port %q, must be tcp://HOST:PORT with the ports of all ranks between 1 and 65535",
+			port)
 	}
 	return nil
 }

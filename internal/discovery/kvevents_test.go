@@ -38,7 +38,8 @@ func TestKVEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, err := Endpoints([]EndpointConfig{c}, Keys{})
-	if err != nil || len(all) != 2 || all[1].KVEvents != "tcp://h:5557" || all[1].KVReplay != "tcp://h:5657" || all[1].KVTopic != "kv" {
+	if err != nil || len(all) != 2 || all[1].KVEvents != "tcp://h:5557" || all[1].KVReplay != "tcp://h:5657" ||
+		all[1].KVTopic != "kv" {
 		t.Errorf("%+v, %v", all, err)
 	}
 }

@@ -48,7 +48,8 @@ func ParseEndpoint(spec string) (EndpointConfig, error) {
 
 // traits are the settings that an engine or a registry may set.
 var traits = []string{
-	"kind", "role", "weight", "models", "ranks", "slots", "conversation_id", "kv_events", "kv_replay", "kv_topic", "kv_address", "bootstrap_port", "tp_size",
+	"kind", "role", "weight", "models", "ranks", "slots", "conversation_id", "kv_events", "kv_replay", "kv_topic",
+	"kv_address", "bootstrap_port", "tp_size",
 }
 
 var optionNames = "name, api_key, api_key_env, api_key_file, " + strings.Join(traits, ", ")
@@ -60,7 +61,9 @@ func (c *EndpointConfig) SetTrait(key, value string) error {
 		return fmt.Errorf("is unknown; known: %s", strings.Join(traits, ", "))
 	}
 	if key == "models" {
-		value = strings.Join(strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune("+, \n", r) }), "+")
+		value = strings.Join(strings.FieldsFunc(value, func(r rune) bool {
+			return strings.ContainsRune("+, \n", r)
+		}), "+")
 	}
 	return c.set(key, strings.TrimSpace(value))
 }
@@ -117,7 +120,9 @@ func (c *EndpointConfig) set(key, value string) error {
 // white space.
 func ParseEndpoints(list string) ([]EndpointConfig, error) {
 	var specs []string
-	for _, item := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' }) {
+	for _, item := range strings.FieldsFunc(list, func(r rune) bool {
+		return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r'
+	}) {
 		// An address has no "=", since it has no query.
 		if n := len(specs); n > 0 && strings.Contains(item, "=") {
 			specs[n-1] += "," + item
@@ -183,7 +188,8 @@ func normalise(address string) (base, name string, err error) {
 	// a comma ends an address in flags and lists
 	path := strings.ReplaceAll(strings.TrimRight(u.EscapedPath(), "/"), ",", "%2C")
 	if base, of := cutRequest(path); of != "" {
-		return "", "", fmt.Errorf("%q ends in %s, which is part of requests; use %s://%s%s", address, of, u.Scheme, u.Host, base)
+		return "", "", fmt.Errorf("%q ends in %s, which is part of requests; use %s://%s%s",
+			address, of, u.Scheme, u.Host, base)
 	}
 	return u.Scheme + "://" + u.Host + path, net.JoinHostPort(u.Hostname(), port), nil
 }
@@ -192,8 +198,8 @@ func normalise(address string) (base, name string, err error) {
 // that of one API, is easily taken for the engine's. of is "" if there is none.
 func cutRequest(path string) (base, of string) {
 	for _, of := range [...]string{
-		"/v1", "/v1/chat/completions", "/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses", "/v1/embeddings",
-		"/v1/models", "/api/chat", "/api/generate", "/generate",
+		"/v1", "/v1/chat/completions", "/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses",
+		"/v1/embeddings", "/v1/models", "/api/chat", "/api/generate", "/generate",
 	} {
 		if base, ok := strings.CutSuffix(path, of); ok {
 			return base, of

@@ -21,7 +21,9 @@ var flags = map[fleet.Kind]struct{ cache, noCache, report, events string }{
 		"", "--disable-radix-cache", "--enable-cache-report",
 		`--kv-events-config '{"publisher":"zmq","endpoint":"tcp://*:5557","replay_endpoint":"tcp://*:5558"}'`,
 	},
-	fleet.KindTRTLLM:   {"kv_cache_config: {enable_block_reuse: true}", "", "", "kv_cache_config: {event_buffer_max_size: 16384}"},
+	fleet.KindTRTLLM: {
+		"kv_cache_config: {enable_block_reuse: true}", "", "", "kv_cache_config: {event_buffer_max_size: 16384}",
+	},
 	fleet.KindLlamaCpp: {noCache: "--no-cache-prompt"},
 }
 
@@ -34,11 +36,13 @@ func (r *Report) advise() {
 	add := func(format string, args ...any) { with("", fmt.Sprintf(format, args...)) }
 	f := flags[fleet.Kind(r.Kind)]
 	if !r.Healthy {
-		add("The router would send it nothing. Check the address and port, that the engine has loaded its model, and TLS and key (--key).")
+		add("The router would send it nothing. Check the address and port, that the engine has loaded its model, " +
+			"and TLS and key (--key).")
 		return
 	}
 	if r.Router {
-		add("This is a warmpath router, not an engine: give doctor the addresses of its engines. warmpath endpoints shows what stands behind it.")
+		add("This is a warmpath router, not an engine: give doctor the addresses of its engines. " +
+			"warmpath endpoints shows what stands behind it.")
 		return
 	}
 	if r.Caches == No {
@@ -60,23 +64,28 @@ func (r *Report) advise() {
 	}
 	for _, e := range r.KVEvents {
 		if e.Reachable == No {
-			add("It publishes KV events at %s, which cannot be reached from here: open the port, or set kv_events: off.", e.Address)
+			add("It publishes KV events at %s, which cannot be reached from here: open the port, "+
+				"or set kv_events: off.", e.Address)
 		}
 	}
 	if r.Streams == No {
-		add("Its answer came all at once: a proxy before it collects streams (nginx: proxy_buffering off), or its machine is overloaded.")
+		add("Its answer came all at once: a proxy before it collects streams (nginx: proxy_buffering off), " +
+			"or its machine is overloaded.")
 	}
 	if r.NoticesLeave == No {
-		add("It goes on computing when a client leaves. Abandoned requests then cost GPU time: update the engine, or set max_tokens.")
+		add("It goes on computing when a client leaves. Abandoned requests then cost GPU time: update the engine, " +
+			"or set max_tokens.")
 	}
 	if r.Kind == string(fleet.KindLlamaCpp) && 0 < r.Context && r.Context < shortContext {
-		add("Its context is %d tokens for each of %d slots, and a longer conversation is refused. Give a larger --ctx-size, which the slots share, or fewer --parallel.", r.Context, max(r.Slots, 1))
+		add("Its context is %d tokens for each of %d slots, and a longer conversation is refused. "+
+			"Give a larger --ctx-size, which the slots share, or fewer --parallel.", r.Context, max(r.Slots, 1))
 	}
 	if r.ClockOff != 0 {
 		add("Its clock is off by %s: run NTP on both machines.", r.ClockOff.Round(time.Second))
 	}
 	if r.InOrder == No && r.TogetherMs != nil && r.TogetherMs[1] < serialRatio*r.ColdMs {
-		add("It computes several prompts at once, as fast as one. The router finds that out and keeps no queue for it; queue.ahead: 0s turns the queue off for all.")
+		add("It computes several prompts at once, as fast as one. The router finds that out and keeps no queue for " +
+			"it; queue.ahead: 0s turns the queue off for all.")
 	}
 }
 
@@ -123,7 +132,10 @@ func (r *Report) Show(w io.Writer) {
 	if len(r.KVEvents) == 0 && flags[fleet.Kind(r.Kind)].events != "" {
 		line("KV events", "off, or it does not say where")
 	}
-	line("clock", "%s", map[Answer]string{Yes: "agrees with this machine's", No: "off by " + r.ClockOff.String(), Unknown: "unknown: its answers have no date"}[r.ClockAgrees])
+	line("clock", "%s", map[Answer]string{
+		Yes: "agrees with this machine's", No: "off by " + r.ClockOff.String(),
+		Unknown: "unknown: its answers have no date",
+	}[r.ClockAgrees])
 	if r.ColdMs > 0 {
 		speed := fmt.Sprintf("%.0f tokens/s prefill", r.Prefill)
 		if r.Decode > 0 {
@@ -136,10 +148,13 @@ func (r *Report) Show(w io.Writer) {
 		}
 		line("first token", "%.0f ms for %d tokens, %.0f ms %s", r.ColdMs, r.PromptTokens, r.WarmMs, again)
 		if r.TogetherMs != nil {
-			line("prompts", "computed %s: of three sent at once the first was answered after %.0f ms, the last after %.0f ms",
-				map[Answer]string{Yes: "one after another", No: "together"}[r.InOrder], r.TogetherMs[0], r.TogetherMs[1])
+			line("prompts",
+				"computed %s: of three sent at once the first was answered after %.0f ms, the last after %.0f ms",
+				map[Answer]string{Yes: "one after another", No: "together"}[r.InOrder],
+				r.TogetherMs[0], r.TogetherMs[1])
 		}
-		line("client leaves", "%s", map[Answer]string{Yes: "it stops", No: "it goes on computing", Unknown: "unknown"}[r.NoticesLeave])
+		line("client leaves",
+			"%s", map[Answer]string{Yes: "it stops", No: "it goes on computing", Unknown: "unknown"}[r.NoticesLeave])
 	}
 	if r.Caches == Yes && r.ColdMs > r.WarmMs {
 		line("gain", "a turn with this history waits %.0f ms less where its cache is", r.ColdMs-r.WarmMs)

@@ -102,10 +102,15 @@ const (
 
 // Examine examines the engine at a base address.
 func Examine(ctx context.Context, base string, o Options) *Report {
-	r := &Report{URL: base, Caches: Unknown, ReportsCached: Unknown, InOrder: Unknown, Streams: Unknown, NoticesLeave: Unknown, ClockAgrees: Unknown}
+	r := &Report{
+		URL: base, Caches: Unknown, ReportsCached: Unknown, InOrder: Unknown, Streams: Unknown, NoticesLeave: Unknown,
+		ClockAgrees: Unknown,
+	}
 	w := watch(ctx, base, o.Key)
 	defer w.stop()
-	last, ok := w.until(cmp.Or(o.Wait, probeWait), func(p *fleet.Report) bool { return p.Refused || p.Healthy && len(p.Models) > 0 })
+	last, ok := w.until(cmp.Or(o.Wait, probeWait), func(p *fleet.Report) bool {
+		return p.Refused || p.Healthy && len(p.Models) > 0
+	})
 	r.Healthy, r.Detail, r.Kind = last.Healthy, last.Detail, string(last.Kind)
 	if !last.Healthy {
 		if r.Detail == "" {
@@ -152,7 +157,8 @@ func Examine(ctx context.Context, base string, o Options) *Report {
 
 // facts takes over what the engine says of itself, and of the model that is asked, its first where none is named.
 func (r *Report) facts(p *fleet.Report, model string) {
-	r.Version, r.CacheTokens, r.BlockTokens, r.Slots, r.Ranks = p.Version, p.CacheTokens, p.BlockTokens, p.Slots, p.Ranks
+	r.Version, r.CacheTokens, r.BlockTokens, r.Slots, r.Ranks = p.Version, p.CacheTokens, p.BlockTokens,
+		p.Slots, p.Ranks
 	for i := range p.Models {
 		r.Models = append(r.Models, p.Models[i].ID)
 		if m := &p.Models[i]; m.ID == model || model == "" && i == 0 {
@@ -208,7 +214,9 @@ type watcher struct {
 func watch(ctx context.Context, base, key string) *watcher {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watcher{cancel: cancel, done: make(chan struct{}), change: make(chan struct{})}
-	cfg := probe.Config{Interval: 200 * time.Millisecond, LoadInterval: 200 * time.Millisecond, ModelsInterval: time.Second}
+	cfg := probe.Config{
+		Interval: 200 * time.Millisecond, LoadInterval: 200 * time.Millisecond, ModelsInterval: time.Second,
+	}
 	p := probe.New(cfg, httpclient.New(nil), w.take, nil, slog.New(slog.DiscardHandler))
 	p.Set([]fleet.Endpoint{{Name: "engine", URL: base, APIKey: key}})
 	go func() {

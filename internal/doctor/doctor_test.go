@@ -24,7 +24,8 @@ import (
 	"github.com/warmpath/warmpath/sim/engine"
 )
 
-// TestHealthyEngine examines a simulated vLLM. Only what does not depend on how busy this machine is has an expected value.
+// TestHealthyEngine examines a simulated vLLM. Only what does not depend on how busy this machine is has an expected
+// value.
 func TestHealthyEngine(t *testing.T) {
 	e, err := enginetest.New(enginetest.Options{Dialect: "vllm", Models: []string{"m"}})
 	if err != nil {
@@ -44,7 +45,8 @@ func TestHealthyEngine(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	if r.Caches != Yes || r.ReportsCached != Yes || r.NoticesLeave != Yes || r.InOrder == Unknown {
-		t.Errorf("caches %s, reported %s, notices %s, in order %s", r.Caches, r.ReportsCached, r.NoticesLeave, r.InOrder)
+		t.Errorf("caches %s, reported %s, notices %s, in order %s",
+			r.Caches, r.ReportsCached, r.NoticesLeave, r.InOrder)
 	}
 	if r.Prefill <= 0 || r.Decode <= 0 || r.PromptTokens < 1000 {
 		t.Errorf("prefill %v, decode %v tokens/s, %d tokens", r.Prefill, r.Decode, r.PromptTokens)
@@ -58,15 +60,17 @@ func TestHealthyEngine(t *testing.T) {
 	}
 }
 
-// TestParts: an engine with ranks is examined at one of them, else each prompt would go to another and none find its cache; its ranks,
-// or its slots, are in the configuration.
+// TestParts: an engine with ranks is examined at one of them, else each prompt would go to another and none find its
+// cache; its ranks, or its slots, are in the configuration.
 func TestParts(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		dialect      fleet.Kind
 		ranks, slots int
 	}{{"vllm", 4, 0}, {"sglang", 4, 0}, {"llamacpp", 0, 4}} {
-		o := enginetest.Options{Dialect: test.dialect, Models: []string{"m"}, Ranks: max(test.ranks, 1), Engine: engine.DefaultConfig()}
+		o := enginetest.Options{
+			Dialect: test.dialect, Models: []string{"m"}, Ranks: max(test.ranks, 1), Engine: engine.DefaultConfig(),
+		}
 		if test.slots > 0 {
 			o.Engine.Slots = test.slots
 		}
@@ -78,7 +82,8 @@ func TestParts(t *testing.T) {
 		s := httptest.NewServer(e)
 		t.Cleanup(s.Close)
 		r := Examine(t.Context(), s.URL, Options{})
-		if r.Caches != Yes || r.ReportsCached != Yes || slices.ContainsFunc(r.Advice, func(a Advice) bool { return strings.Contains(a.Text, "prefix cache") }) {
+		if r.Caches != Yes || r.ReportsCached != Yes ||
+			slices.ContainsFunc(r.Advice, func(a Advice) bool { return strings.Contains(a.Text, "prefix cache") }) {
 			t.Errorf("%s: caches %s, reported %s, advice %v", test.dialect, r.Caches, r.ReportsCached, r.Advice)
 		}
 		if w := r.Endpoint(); w.Ranks != test.ranks || w.Slots != test.slots {
@@ -102,10 +107,13 @@ func TestShortContext(t *testing.T) {
 		s := httptest.NewServer(e)
 		t.Cleanup(s.Close)
 		r := Examine(t.Context(), s.URL, Options{})
-		if r.Detail != "" || r.Context != 700 || r.PromptTokens < 200 || r.PromptTokens > 500 || r.NoticesLeave == Unknown {
+		if r.Detail != "" || r.Context != 700 || r.PromptTokens < 200 || r.PromptTokens > 500 ||
+			r.NoticesLeave == Unknown {
 			t.Errorf("%s: got %+v", tt.dialect, r)
 		}
-		if is := slices.ContainsFunc(r.Advice, func(a Advice) bool { return strings.Contains(a.Text, "--ctx-size") }); is != tt.advised {
+		if is := slices.ContainsFunc(r.Advice, func(a Advice) bool {
+			return strings.Contains(a.Text, "--ctx-size")
+		}); is != tt.advised {
 			t.Errorf("%s: advice %+v", tt.dialect, r.Advice)
 		}
 	}
@@ -132,7 +140,8 @@ func TestSickEngines(t *testing.T) {
 	}))
 	defer loading.Close()
 	for _, at := range []string{loading.URL, "http://" + freeport.Address()} {
-		if r := Examine(t.Context(), at, Options{Wait: time.Second}); r.Healthy || r.Detail == "" || len(r.Advice) != 1 {
+		if r := Examine(t.Context(), at, Options{Wait: time.Second}); r.Healthy || r.Detail == "" ||
+			len(r.Advice) != 1 {
 			t.Errorf("%s: got %+v", at, r)
 		}
 	}
@@ -181,14 +190,16 @@ func TestOrderJudged(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &Report{InOrder: Unknown}
-			if r.inOrder(tt.first, tt.last); r.InOrder != tt.want || r.TogetherMs[0] != ms(tt.first) || r.TogetherMs[1] != ms(tt.last) {
+			if r.inOrder(tt.first, tt.last); r.InOrder != tt.want || r.TogetherMs[0] != ms(tt.first) ||
+				r.TogetherMs[1] != ms(tt.last) {
 				t.Errorf("in order %s, together %v", r.InOrder, r.TogetherMs)
 			}
 		})
 	}
 }
 
-// TestStreams reads what engines really sent: the text, or the thoughts, begin the answer, an announcement of the role does not.
+// TestStreams reads what engines really sent: the text, or the thoughts, begin the answer, an announcement of the role
+// does not.
 func TestStreams(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -217,14 +228,16 @@ func TestStreams(t *testing.T) {
 				}
 				return true
 			})
-			if err != nil || first != 2 || usage == nil || usage.Output != tt.out || (usage.Details != nil && usage.Details.Cached != nil) != tt.tells {
+			if err != nil || first != 2 || usage == nil || usage.Output != tt.out ||
+				(usage.Details != nil && usage.Details.Cached != nil) != tt.tells {
 				t.Errorf("first text in event %d of %d, usage %+v, %v", first, n, usage, err)
 			}
 		})
 	}
 }
 
-// TestQuietFirstToken: a first token without text is no failure (a random model's first token may be part of a character).
+// TestQuietFirstToken: a first token without text is no failure (a random model's first token may be part of a
+// character).
 func TestQuietFirstToken(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":null}}]}\n\n"+
@@ -244,7 +257,8 @@ func TestClosedConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	const answer = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}\n\n"
+	const answer = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}],\"usage\":{\"prompt_tokens\":1," +
+		"\"completion_tokens\":1}}\n\n"
 	var served sync.WaitGroup
 	served.Go(func() { // answers one request on each connection, and hangs up when a second has come
 		for {
@@ -287,7 +301,9 @@ func TestClock(t *testing.T) {
 		off  time.Duration
 	}{
 		{"agrees", func() string { return time.Now().UTC().Format(http.TimeFormat) }, Yes, 0},
-		{"an hour ahead", func() string { return time.Now().Add(time.Hour).UTC().Format(http.TimeFormat) }, No, time.Hour},
+		{"an hour ahead", func() string {
+			return time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+		}, No, time.Hour},
 		{"no date", func() string { return "" }, Unknown, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -346,15 +362,43 @@ func TestAdvice(t *testing.T) {
 		r     Report
 		wants []string
 	}{
-		{"not reported, vLLM", Report{Healthy: true, Kind: "vllm", Caches: Yes, ReportsCached: No}, []string{"--enable-prompt-tokens-details", "--kv-events-config"}},
-		{"not reported, SGLang", Report{Healthy: true, Kind: "sglang", Caches: Yes, ReportsCached: No}, []string{"--enable-cache-report", "--kv-events-config"}},
+		{
+			"not reported, vLLM",
+			Report{Healthy: true, Kind: "vllm", Caches: Yes, ReportsCached: No},
+			[]string{"--enable-prompt-tokens-details", "--kv-events-config"},
+		},
+		{
+			"not reported, SGLang",
+			Report{Healthy: true, Kind: "sglang", Caches: Yes, ReportsCached: No},
+			[]string{"--enable-cache-report", "--kv-events-config"},
+		},
 		{"cache off", Report{Healthy: true, Kind: "llamacpp", Caches: No}, []string{"prefix cache is off"}},
-		{"events out of reach", Report{Healthy: true, Kind: "vllm", KVEvents: []Events{{"tcp://a:5557", No}}}, []string{"cannot be reached"}},
-		{"goes on, clock, several at once", Report{Healthy: true, NoticesLeave: No, ClockOff: time.Hour, InOrder: No, ColdMs: 9, TogetherMs: &[2]float64{10, 11}}, []string{"goes on computing", "1h0m0s", "several prompts at once"}},
+		{
+			"events out of reach",
+			Report{Healthy: true, Kind: "vllm", KVEvents: []Events{{"tcp://a:5557", No}}},
+			[]string{"cannot be reached"},
+		},
+		{
+			"goes on, clock, several at once",
+			Report{
+				Healthy: true, NoticesLeave: No, ClockOff: time.Hour, InOrder: No, ColdMs: 9, TogetherMs: &[2]float64{
+					10, 11,
+				},
+			},
+			[]string{"goes on computing", "1h0m0s", "several prompts at once"},
+		},
 		{"sharing its time", Report{Healthy: true, InOrder: No, ColdMs: 9, TogetherMs: &[2]float64{27, 28}}, nil},
-		{"cache off and unreported", Report{Healthy: true, Kind: "vllm", Caches: No, cacheOff: true, ReportsCached: No, KVEvents: []Events{{"tcp://a:5557", Yes}}}, []string{"is off, so", "--enable-prompt-tokens-details"}},
+		{
+			"cache off and unreported",
+			Report{Healthy: true, Kind: "vllm", Caches: No, cacheOff: true, ReportsCached: No, KVEvents: []Events{
+				{"tcp://a:5557", Yes},
+			}},
+			[]string{"is off, so", "--enable-prompt-tokens-details"},
+		},
 		{"all at once", Report{Healthy: true, Streams: No}, []string{"proxy_buffering"}},
-		{"all well", Report{Healthy: true, Kind: "llamacpp", Caches: Yes, ReportsCached: Yes, InOrder: Yes, NoticesLeave: Yes}, nil},
+		{"all well", Report{
+			Healthy: true, Kind: "llamacpp", Caches: Yes, ReportsCached: Yes, InOrder: Yes, NoticesLeave: Yes,
+		}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.r.advise()
@@ -378,7 +422,8 @@ func TestAdvice(t *testing.T) {
 
 // FuzzEvents: no stream makes it panic, whatever an engine sends.
 func FuzzEvents(f *testing.F) {
-	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"usage\":{\"prompt_tokens\":3,\"prompt_tokens_details\":null}}\n\ndata: [DONE]\n"))
+	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n" +
+		"data: {\"usage\":{\"prompt_tokens\":3,\"prompt_tokens_details\":null}}\n\ndata: [DONE]\n"))
 	f.Add([]byte("data: {\"error\":{\"message\":\"m\"}}\n"))
 	f.Add([]byte(": comment\ndata:\ndata: [1,2]\n"))
 	f.Fuzz(func(_ *testing.T, stream []byte) {

@@ -104,8 +104,8 @@ func words(n int) string {
 // open sends a chat and returns its stream.
 func (c *asker) open(ctx context.Context, text string, most int) (*http.Response, error) {
 	chat := map[string]any{
-		"model": c.model, "messages": []map[string]string{{"role": "user", "content": text}}, "max_tokens": most, "temperature": 0,
-		"stream": true, "stream_options": map[string]bool{"include_usage": true},
+		"model": c.model, "messages": []map[string]string{{"role": "user", "content": text}}, "max_tokens": most,
+		"temperature": 0, "stream": true, "stream_options": map[string]bool{"include_usage": true},
 	}
 	var to engine.Addressing
 	if dialect, err := engine.ByKind(c.kind); err == nil {
@@ -118,7 +118,8 @@ func (c *asker) open(ctx context.Context, text string, most int) (*http.Response
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(c.base, "/")+"/v1/chat/completions", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(c.base, "/")+"/v1/chat/completions",
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

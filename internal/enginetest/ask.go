@@ -26,7 +26,9 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) error {
 	if err != nil {
 		var tooBig *http.MaxBytesError
 		if errors.As(err, &tooBig) {
-			return &api.Error{Status: http.StatusRequestEntityTooLarge, Kind: "BadRequestError", Msg: "the body is too long"}
+			return &api.Error{
+				Status: http.StatusRequestEntityTooLarge, Kind: "BadRequestError", Msg: "the body is too long",
+			}
 		}
 		return api.Bad("reading the body: %v", err)
 	}
@@ -47,7 +49,10 @@ func (s *Server) newAsk(r *http.Request, f *api.Fields) (*api.Ask, error) {
 		}
 	}
 	if !s.knows(f.Model) && f.Model != "" {
-		return nil, &api.Error{Status: http.StatusNotFound, Kind: "NotFoundError", Msg: fmt.Sprintf("The model `%s` does not exist.", f.Model)}
+		return nil, &api.Error{
+			Status: http.StatusNotFound, Kind: "NotFoundError", Msg: fmt.Sprintf("The model `%s` does not exist.",
+				f.Model),
+		}
 	}
 	a := &api.Ask{Model: f.Model, Salt: f.ExtraKey, MinTokens: f.MinTokens, Exact: f.IgnoreEOS, Rank: -1, Slot: -1}
 	if a.Model == "" {
@@ -212,8 +217,8 @@ func (s *Server) answerTokens(a *api.Ask, seed uint64, room int) int {
 
 // tooLong is the engine's own error for a prompt beyond its context.
 func (s *Server) tooLong(prompt, answer int) error {
-	e := api.Bad("This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the messages, %d in the completion).",
-		s.opts.ContextTokens, prompt+answer, prompt, answer)
+	e := api.Bad("This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the "+
+		"messages, %d in the completion).", s.opts.ContextTokens, prompt+answer, prompt, answer)
 	if s.dialect.lanes {
 		e.Kind = "exceed_context_size_error"
 	}

@@ -32,7 +32,8 @@ func TestUsageOfARepeatedPrompt(t *testing.T) {
 			if got, want := number(t, again, "usage", "total_tokens"), prompt+7; got != want {
 				t.Errorf("total tokens = %d, want %d", got, want)
 			}
-			if a, b := at(t, first, "choices", 0, "message", "content"), at(t, again, "choices", 0, "message", "content"); a != b {
+			if a, b := at(t, first, "choices", 0, "message", "content"), at(t, again, "choices", 0,
+				"message", "content"); a != b {
 				t.Errorf("the same prompt got two answers: %q, %q", a, b)
 			}
 			if at(t, first, "system_fingerprint") != "simulated" {
@@ -52,12 +53,15 @@ func TestConversationContinuesTheChain(t *testing.T) {
 		msgs = append(msgs, map[string]string{"role": "user", "content": longText[turn*64 : 640+turn*64]})
 		b, _ := json.Marshal(map[string]any{"model": "m", "messages": msgs, "max_tokens": 40, "ignore_eos": true})
 		v := r.object("/v1/chat/completions", string(b))
-		prompt, cached := number(t, v, "usage", "prompt_tokens"), number(t, v, "usage", "prompt_tokens_details", "cached_tokens")
+		prompt, cached := number(t, v, "usage", "prompt_tokens"), number(t, v, "usage", "prompt_tokens_details",
+			"cached_tokens")
 		if want := cachable / 16 * 16; cached != want {
 			t.Errorf("turn %d: %d cached tokens, want %d", turn, cached, want)
 		}
 		cachable = prompt + 40 - 1 // the last token of an answer is never computed
-		msgs = append(msgs, map[string]string{"role": "assistant", "content": at(t, v, "choices", 0, "message", "content").(string)})
+		msgs = append(msgs, map[string]string{
+			"role": "assistant", "content": at(t, v, "choices", 0, "message", "content").(string),
+		})
 	}
 }
 
@@ -67,9 +71,11 @@ func TestChatStream(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			r := start(t, enginetest.Options{Dialect: kind})
-			want := at(t, r.object("/v1/chat/completions", chatBody(longText, `,"max_tokens":9`)), "choices", 0, "message", "content").(string)
+			want := at(t, r.object("/v1/chat/completions", chatBody(longText, `,"max_tokens":9`)), "choices", 0,
+				"message", "content").(string)
 
-			resp, text := r.do("/v1/chat/completions", chatBody(longText, `,"max_tokens":9,"stream":true,"stream_options":{"include_usage":true}`))
+			resp, text := r.do("/v1/chat/completions",
+				chatBody(longText, `,"max_tokens":9,"stream":true,"stream_options":{"include_usage":true}`))
 			if got := resp.Header.Get("Content-Type"); !strings.HasPrefix(got, "text/event-stream") {
 				t.Errorf("content type %q", got)
 			}
@@ -97,7 +103,8 @@ func TestChatStream(t *testing.T) {
 			if choices := at(t, last, "choices").([]any); len(choices) != 0 {
 				t.Errorf("the usage chunk has choices: %v", choices)
 			}
-			if number(t, last, "usage", "completion_tokens") != 9 || number(t, last, "usage", "prompt_tokens_details", "cached_tokens")%16 != 0 {
+			if number(t, last, "usage", "completion_tokens") != 9 ||
+				number(t, last, "usage", "prompt_tokens_details", "cached_tokens")%16 != 0 {
 				t.Errorf("usage = %v", last["usage"])
 			}
 
@@ -123,31 +130,64 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		says             string
 	}{
 		{"no JSON", "/v1/chat/completions", `{`, nil, vllm, 400, `"error":{`},
-		{"unknown model", "/v1/chat/completions", `{"model":"x","messages":[{"role":"user","content":"a"}]}`, nil, vllm, 404, "NotFoundError"},
+		{
+			"unknown model", "/v1/chat/completions", `{"model":"x","messages":[{"role":"user","content":"a"}]}`, nil,
+			vllm, 404, "NotFoundError",
+		},
 		{"no messages", "/v1/chat/completions", `{"model":"m"}`, nil, vllm, 400, "messages"},
 		{"no role", "/v1/chat/completions", `{"messages":[{"content":"a"}]}`, nil, vllm, 400, "messages[0]"},
-		{"content a number", "/v1/chat/completions", `{"messages":[{"role":"user","content":3}]}`, nil, vllm, 400, "content"},
-		{"too long", "/v1/chat/completions", chatBody(longText, `,"max_tokens":400`), nil, vllm, 400, "maximum context length is 500"},
-		{"too long, flat", "/v1/chat/completions", chatBody(longText, `,"max_tokens":400`), nil, sglang, 400, `"object":"error"`},
+		{
+			"content a number", "/v1/chat/completions", `{"messages":[{"role":"user","content":3}]}`, nil,
+			vllm, 400, "content",
+		},
+		{
+			"too long", "/v1/chat/completions", chatBody(longText, `,"max_tokens":400`), nil, vllm, 400,
+			"maximum context length is 500",
+		},
+		{
+			"too long, flat", "/v1/chat/completions", chatBody(longText, `,"max_tokens":400`), nil, sglang,
+			400, `"object":"error"`,
+		},
 		{"too long for a slot", "/v1/chat/completions", chatBody(longText + longText), nil, llama, 400, `"n_ctx":500`},
 		{"max_tokens 0", "/v1/chat/completions", chatBody("a", `,"max_tokens":0`), nil, vllm, 400, "max_tokens"},
 		{"two choices", "/v1/chat/completions", chatBody("a", `,"n":2`), nil, vllm, 400, "n=2"},
 		{"empty salt", "/v1/chat/completions", chatBody("a", `,"cache_salt":""`), nil, vllm, 400, "cache_salt"},
-		{"rank out of range", "/v1/chat/completions", chatBody("a"), []string{"X-data-parallel-rank", "2"}, vllm, 400, "out of range"},
-		{"rank -1", "/v1/chat/completions", chatBody("a"), []string{"X-data-parallel-rank", "-1"}, vllm, 400, "out of range"},
-		{"rank no number", "/v1/chat/completions", chatBody("a"), []string{"X-data-parallel-rank", "x"}, vllm, 400, "whole number"},
+		{
+			"rank out of range", "/v1/chat/completions", chatBody("a"),
+			[]string{"X-data-parallel-rank", "2"},
+			vllm, 400, "out of range",
+		},
+		{
+			"rank -1", "/v1/chat/completions", chatBody("a"),
+			[]string{"X-data-parallel-rank", "-1"},
+			vllm, 400, "out of range",
+		},
+		{
+			"rank no number", "/v1/chat/completions", chatBody("a"),
+			[]string{"X-data-parallel-rank", "x"},
+			vllm, 400, "whole number",
+		},
 		{"rank in body", "/generate", `{"text":"a","routed_dp_rank":2}`, nil, sglang, 400, "out of range"},
 		{"slot out of range", "/completion", `{"prompt":"a","id_slot":99}`, nil, llama, 400, "id_slot"},
 		{"no prompt", "/v1/completions", `{"model":"m"}`, nil, vllm, 400, "prompt"},
 		{"empty prompt", "/v1/completions", `{"model":"m","prompt":""}`, nil, vllm, 400, "prompt is empty"},
 		{"two prompts", "/v1/completions", `{"model":"m","prompt":["a","b"]}`, nil, vllm, 400, "one prompt"},
 		{"Anthropic without max_tokens", "/v1/messages", chatBody("a"), nil, vllm, 400, `"invalid_request_error"`},
-		{"Anthropic unknown model", "/v1/messages", `{"model":"x","max_tokens":3,"messages":[]}`, nil, vllm, 404, `"not_found_error"`},
-		{"unknown previous response", "/v1/responses", `{"model":"m","input":"a","previous_response_id":"resp_x"}`, nil, vllm, 404, "resp_x"},
+		{
+			"Anthropic unknown model", "/v1/messages", `{"model":"x","max_tokens":3,"messages":[]}`, nil, vllm, 404,
+			`"not_found_error"`,
+		},
+		{
+			"unknown previous response", "/v1/responses", `{"model":"m","input":"a","previous_response_id":"resp_x"}`,
+			nil, vllm, 404, "resp_x",
+		},
 		{"Ollama without model", "/api/chat", `{"messages":[]}`, nil, ollama, 400, `{"error":"model is required"}`},
 		{"no such path", "/nowhere", "", nil, vllm, 404, "Not Found"},
 		{"SGLang has no get_load", "/get_load", "", nil, sglang, 404, "Not Found"},
-		{"body over the limit", "/v1/chat/completions", chatBody(strings.Repeat("a", 100_000)), nil, vllm, 413, "too long"},
+		{
+			"body over the limit", "/v1/chat/completions", chatBody(strings.Repeat("a", 100_000)), nil,
+			vllm, 413, "too long",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -201,7 +241,9 @@ func TestAPIKey(t *testing.T) {
 	for _, tt := range []struct {
 		path, key string
 		want      int
-	}{{"/health", "", 200}, {"/metrics", "", 200}, {"/v1/models", "", 401}, {"/v1/models", "wrong", 401}, {"/v1/models", "k", 200}} {
+	}{{"/health", "", 200}, {"/metrics", "", 200}, {"/v1/models", "", 401}, {"/v1/models", "wrong", 401}, {
+		"/v1/models", "k", 200,
+	}} {
 		resp, _ := r.do(tt.path, "", "Authorization", "Bearer "+tt.key)
 		if resp.StatusCode != tt.want {
 			t.Errorf("%s with key %q: %d, want %d", tt.path, tt.key, resp.StatusCode, tt.want)
@@ -213,14 +255,17 @@ func TestNoCacheReport(t *testing.T) {
 	t.Parallel()
 	r := start(t, enginetest.Options{NoCacheReport: true})
 	r.object("/v1/chat/completions", chatBody(longText))
-	if u := at(t, r.object("/v1/chat/completions", chatBody(longText)), "usage").(map[string]any); u["prompt_tokens_details"] != nil {
+	if u := at(t, r.object("/v1/chat/completions", chatBody(longText)),
+		"usage").(map[string]any); u["prompt_tokens_details"] != nil {
 		t.Errorf("usage = %v", u)
 	}
 }
 
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
-	_, err := enginetest.New(enginetest.Options{Dialect: "abacus", Ranks: -1, Speed: -1, LoadingFor: -1, Models: []string{""}})
+	_, err := enginetest.New(enginetest.Options{
+		Dialect: "abacus", Ranks: -1, Speed: -1, LoadingFor: -1, Models: []string{""},
+	})
 	if err == nil {
 		t.Fatal("no error")
 	}

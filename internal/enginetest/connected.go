@@ -9,12 +9,12 @@ import (
 func (s *Server) newConnector() (handover.Connector, error) {
 	o := s.opts
 	return handover.New(handover.Config{
-		Connector: o.Connector, Lease: o.KVLease, Latency: o.KVLatency, TokensPerSecond: o.KVTokensPerSecond, Back: o.KVBack,
-		Recompute: o.KVRecompute, Old: o.OldKV, TP: o.TP, Port: o.KVPort, Notify: o.KVNotify, Role: o.Role, BootstrapPort: o.BootstrapPort,
-		Key: o.DisaggKey,
+		Connector: o.Connector, Lease: o.KVLease, Latency: o.KVLatency, TokensPerSecond: o.KVTokensPerSecond,
+		Back: o.KVBack, Recompute: o.KVRecompute, Old: o.OldKV, TP: o.TP, Port: o.KVPort, Notify: o.KVNotify,
+		Role: o.Role, BootstrapPort: o.BootstrapPort, Key: o.DisaggKey,
 	}, handover.Engine{
-		BlockTokens: o.Engine.BlockTokens, Ranks: o.Ranks, Seed: o.Seed, Speed: o.Speed, Address: s.address, Restarts: s.tally.restarts.Load,
-		Receive: s.pump.Receive, AnswerTokens: s.answerTokens, Closing: s.closing,
+		BlockTokens: o.Engine.BlockTokens, Ranks: o.Ranks, Seed: o.Seed, Speed: o.Speed, Address: s.address,
+		Restarts: s.tally.restarts.Load, Receive: s.pump.Receive, AnswerTokens: s.answerTokens, Closing: s.closing,
 	})
 }
 

@@ -21,36 +21,63 @@ var endpointTests = []struct {
 	{fleet.KindVLLM, "/ping", "", nil},
 	{fleet.KindVLLM, "/version", "", []string{`"version":"0.32.0+simulated"`}},
 	{fleet.KindVLLM, "/load", "", []string{`"server_load":0`}},
-	{fleet.KindVLLM, "/v1/models", "", []string{`"owned_by":"vllm"`, `"max_model_len":32768`, `"id":"lora"`, `"parent":"m"`, `"permission":[`}},
+	{
+		fleet.KindVLLM, "/v1/models", "",
+		[]string{`"owned_by":"vllm"`, `"max_model_len":32768`, `"id":"lora"`, `"parent":"m"`, `"permission":[`},
+	},
 	{fleet.KindVLLM, "/metrics", "", []string{
-		`vllm:num_requests_running{engine="0",model_name="m"} 0`, `vllm:num_requests_waiting{engine="1",model_name="m"} 0`,
-		`vllm:kv_cache_usage_perc{`, `vllm:prefix_cache_queries_total{`, `vllm:prefix_cache_hits_total{`, `block_size="16"`,
-		`num_gpu_blocks="7500"`, `kv_cache_size_tokens="120000"`, `vllm:num_preemptions_total{`, `running_lora_adapters="lora"`,
+		`vllm:num_requests_running{engine="0",model_name="m"} 0`,
+		`vllm:num_requests_waiting{engine="1",model_name="m"} 0`, `vllm:kv_cache_usage_perc{`,
+		`vllm:prefix_cache_queries_total{`, `vllm:prefix_cache_hits_total{`, `block_size="16"`, `num_gpu_blocks="7500"`,
+		`kv_cache_size_tokens="120000"`, `vllm:num_preemptions_total{`, `running_lora_adapters="lora"`,
 	}},
 	{fleet.KindVLLM, "/tokenize", `{"model":"m","prompt":"eight by"}`, []string{`"count":2`, `"max_model_len":32768`}},
 	{fleet.KindVLLM, "/detokenize", `{"model":"m","tokens":[1751607653]}`, []string{`"prompt":"eigh"`}},
-	{fleet.KindVLLM, "/v1/embeddings", `{"model":"m","input":"hello"}`, []string{`"object":"embedding"`, `"prompt_tokens":2`}},
-	{fleet.KindVLLM, "/v1/completions", `{"model":"m","prompt":[1,2,3],"max_tokens":2}`, []string{`"object":"text_completion"`, `"prompt_tokens":3`, `"text":`}},
-	{fleet.KindVLLM, "/v1/completions", `{"model":"m","prompt":[[1,2,3]],"max_tokens":2}`, []string{`"prompt_tokens":3`}},
+	{
+		fleet.KindVLLM, "/v1/embeddings", `{"model":"m","input":"hello"}`,
+		[]string{`"object":"embedding"`, `"prompt_tokens":2`},
+	},
+	{
+		fleet.KindVLLM, "/v1/completions", `{"model":"m","prompt":[1,2,3],"max_tokens":2}`,
+		[]string{`"object":"text_completion"`, `"prompt_tokens":3`, `"text":`},
+	},
+	{
+		fleet.KindVLLM, "/v1/completions", `{"model":"m","prompt":[[1,2,3]],"max_tokens":2}`,
+		[]string{`"prompt_tokens":3`},
+	},
 	{fleet.KindVLLM, "/v1/messages/count_tokens", chatBody("hello"), []string{`"input_tokens":`}},
 	{fleet.KindSGLang, "/health", "", nil},
 	{fleet.KindSGLang, "/ready", "", nil},
 	{fleet.KindSGLang, "/v1/models", "", []string{`"owned_by":"sglang"`, `"max_model_len":32768`}},
 	{fleet.KindSGLang, "/model_info", "", []string{`"is_generation":true`}},
 	{fleet.KindSGLang, "/get_model_info", "", []string{`"is_generation":true`}},
-	{fleet.KindSGLang, "/server_info", "", []string{`"page_size":16`, `"dp_size":2`, `"max_total_num_tokens":120000`, `"max_running_requests":16`, `"enable_cache_report":true`}},
+	{fleet.KindSGLang, "/server_info", "", []string{
+		`"page_size":16`, `"dp_size":2`, `"max_total_num_tokens":120000`, `"max_running_requests":16`,
+		`"enable_cache_report":true`,
+	}},
 	{fleet.KindSGLang, "/get_server_info", "", []string{`"dp_size":2`}},
 	{fleet.KindSGLang, "/v1/loads", "", []string{`"dp_rank":0`, `"dp_rank":1`, `"num_running_reqs":0`}},
 	{fleet.KindSGLang, "/v1/loads?dp_rank=1", "", []string{`"loads":[{"cache_hit_rate"`, `"dp_rank":1`}},
-	{fleet.KindSGLang, "/metrics", "", []string{`sglang:num_running_reqs{engine_type="unified",model_name="m"`, `dp_rank="1"`, `sglang:token_usage{`, `sglang:max_total_num_tokens{`}},
-	{fleet.KindSGLang, "/v1/chat/completions", `{"model":"another","messages":[{"role":"user","content":"a"}]}`, []string{`"model":"another"`}},
+	{fleet.KindSGLang, "/metrics", "", []string{
+		`sglang:num_running_reqs{engine_type="unified",model_name="m"`, `dp_rank="1"`, `sglang:token_usage{`,
+		`sglang:max_total_num_tokens{`,
+	}},
+	{
+		fleet.KindSGLang, "/v1/chat/completions", `{"model":"another","messages":[{"role":"user","content":"a"}]}`,
+		[]string{`"model":"another"`},
+	},
 	{fleet.KindTRTLLM, "/health", "", nil},
 	{fleet.KindTRTLLM, "/version", "", []string{`simulated`}},
 	{fleet.KindTRTLLM, "/v1/models", "", []string{`"id":"m"`}},
-	{fleet.KindTRTLLM, "/server_info", "", []string{`"disaggregated_params":null`, `"tokens_per_block":16`, `"kv_cache_hash_algo"`}},
+	{
+		fleet.KindTRTLLM, "/server_info", "",
+		[]string{`"disaggregated_params":null`, `"tokens_per_block":16`, `"kv_cache_hash_algo"`},
+	},
 	{fleet.KindTRTLLM, "/prometheus/metrics", "", []string{
-		`trtllm_kv_cache_hit_rate`, `trtllm_num_requests_running{engine_type="simulated",model_name="m",pid="1"} 0`, `trtllm_num_requests_waiting{`,
-		`trtllm_kv_cache_max_blocks{engine_type="simulated",model_name="m",pid="1"} 7500`, `trtllm_kv_cache_tokens_per_block{engine_type="simulated",model_name="m",pid="1"} 16`,
+		`trtllm_kv_cache_hit_rate`, `trtllm_num_requests_running{engine_type="simulated",model_name="m",pid="1"} 0`,
+		`trtllm_num_requests_waiting{`,
+		`trtllm_kv_cache_max_blocks{engine_type="simulated",model_name="m",pid="1"} 7500`,
+		`trtllm_kv_cache_tokens_per_block{engine_type="simulated",model_name="m",pid="1"} 16`,
 	}},
 	{fleet.KindLlamaCpp, "/health", "", []string{`{"status":"ok"}`}},
 	{fleet.KindLlamaCpp, "/props", "", []string{`"total_slots":16`, `"n_ctx":32768`}},
@@ -58,7 +85,10 @@ var endpointTests = []struct {
 	{fleet.KindLlamaCpp, "/metrics", "", []string{"llamacpp:requests_processing 0", "llamacpp:requests_deferred 0"}},
 	{fleet.KindLlamaCpp, "/v1/models", "", []string{`"owned_by":"llamacpp"`, `"n_ctx":32768`}},
 	{fleet.KindLlamaCpp, "/tokenize", `{"content":"eigh"}`, []string{`{"tokens":[1751607653]}`}},
-	{fleet.KindLlamaCpp, "/completion", `{"prompt":"hello","n_predict":3}`, []string{`"tokens_predicted":3`, `"stop_type":"limit"`, `"timings":{`}},
+	{
+		fleet.KindLlamaCpp, "/completion", `{"prompt":"hello","n_predict":3}`,
+		[]string{`"tokens_predicted":3`, `"stop_type":"limit"`, `"timings":{`},
+	},
 	{fleet.KindOllama, "/api/version", "", []string{`"version":"0.33.3+simulated"`}},
 	{fleet.KindOllama, "/api/tags", "", []string{`"name":"m"`}},
 	{fleet.KindOllama, "/api/ps", "", []string{`"name":"m"`, `"expires_at"`}},
@@ -96,38 +126,54 @@ func TestEndpointsOfEachDialect(t *testing.T) {
 	}
 }
 
-// TestTRTLLMRefuses: TensorRT-LLM's two shapes of errors: of the body, before its handlers see it, and of what they say.
+// TestTRTLLMRefuses: TensorRT-LLM's two shapes of errors: of the body, before its handlers see it, and of what they
+// say.
 func TestTRTLLMRefuses(t *testing.T) {
 	t.Parallel()
 	r := start(t, enginetest.Options{Dialect: fleet.KindTRTLLM})
-	const chat, invalid, flat = `"model":"m","messages":[{"role":"user","content":"a"}]`, `{"error":"[{'type': '`, `"object":"error"`
+	const chat, invalid, flat = `"model":"m","messages":[{"role":"user","content":"a"}]`, `{"error":"[{'type': '`,
+		`"object":"error"`
 	for _, tt := range []struct{ path, body, says string }{
-		{"chat/completions", `{` + chat + `,"prompt_cache_key":"k"}`, invalid + `extra_forbidden', 'loc': ('body', 'prompt_cache_key')`},
+		{
+			"chat/completions", `{` + chat + `,"prompt_cache_key":"k"}`,
+			invalid + `extra_forbidden', 'loc': ('body', 'prompt_cache_key')`,
+		},
 		{"chat/completions", `{` + chat + `,"max_tokens":2,"max_completion_tokens":2}`, invalid + "extra_forbidden"},
 		{"chat/completions", `{"messages":[{"role":"user","content":"a"}]}`, invalid + "missing"},
 		{"chat/completions", `{` + chat + `,"stream_options":{"include_usage":true}}`, invalid + "value_error"},
-		{"completions", `{"model":"m","prompt":"a","cache_salt":"s"}`, invalid + `extra_forbidden', 'loc': ('body', 'cache_salt')`},
+		{
+			"completions", `{"model":"m","prompt":"a","cache_salt":"s"}`,
+			invalid + `extra_forbidden', 'loc': ('body', 'cache_salt')`,
+		},
 		{"chat/completions", `{` + chat + `,"max_tokens":1000000}`, flat},
-		{"chat/completions", `{` + chat + `,"max_completion_tokens":2,"cache_salt":"s","stream":true,"stream_options":{"include_usage":true}}`, ""},
+		{"chat/completions", `{` + chat +
+			`,"max_completion_tokens":2,"cache_salt":"s","stream":true,"stream_options":{"include_usage":true}}`, ""},
 		{"completions", `{"model":"another","prompt":[1,2],"max_tokens":2}`, ""},
 	} {
 		res, text := r.do("/v1/"+tt.path, tt.body)
-		if want := map[bool]int{true: 200, false: 400}[tt.says == ""]; res.StatusCode != want || !strings.Contains(text, tt.says) {
+		if want := map[bool]int{true: 200, false: 400}[tt.says == ""]; res.StatusCode != want ||
+			!strings.Contains(text, tt.says) {
 			t.Errorf("%s %s: %d %s", tt.path, tt.body, res.StatusCode, text)
 		}
 	}
 }
 
-// TestTRTLLMRefusesAsCaptured: the simulated engine refuses in the words of the real server's HTTP layer, which goes on with what is wrong.
+// TestTRTLLMRefusesAsCaptured: the simulated engine refuses in the words of the real server's HTTP layer, which goes on
+// with what is wrong.
 func TestTRTLLMRefusesAsCaptured(t *testing.T) {
 	t.Parallel()
 	r := start(t, enginetest.Options{Dialect: fleet.KindTRTLLM})
 	for file, ask := range map[string][2]string{
-		"no_model.json":         {"chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`},
-		"unknown_field.json":    {"chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}],"prompt_cache_key":"k"}`},
+		"no_model.json": {"chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`},
+		"unknown_field.json": {
+			"chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}],"prompt_cache_key":"k"}`,
+		},
 		"completions_salt.json": {"completions", `{"model":"m","prompt":"a","cache_salt":"s"}`},
-		"stream_options.json":   {"chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream_options":{"include_usage":true}}`},
-		"no_path.json":          {"messages", `{"model":"m"}`},
+		"stream_options.json": {
+			"chat/completions",
+			`{"model":"m","messages":[{"role":"user","content":"hi"}],"stream_options":{"include_usage":true}}`,
+		},
+		"no_path.json": {"messages", `{"model":"m"}`},
 	} {
 		want, err := os.ReadFile("../../engine/testdata/trtllm/0076e939/" + file)
 		if err != nil {
@@ -146,7 +192,8 @@ func TestMetricsAgreeWithUsage(t *testing.T) {
 	r := start(t, enginetest.Options{})
 	r.object("/v1/chat/completions", chatBody(longText))
 	v := r.object("/v1/chat/completions", chatBody(longText))
-	prompt, cached := number(t, v, "usage", "prompt_tokens"), number(t, v, "usage", "prompt_tokens_details", "cached_tokens")
+	prompt, cached := number(t, v, "usage", "prompt_tokens"), number(t, v, "usage", "prompt_tokens_details",
+		"cached_tokens")
 	_, text := r.do("/metrics", "")
 	for name, want := range map[string]int{
 		"prefix_cache_queries_total": 2 * prompt, "prefix_cache_hits_total": cached, "prompt_tokens_total": 2 * prompt,
@@ -162,7 +209,8 @@ func TestMetricsAgreeWithUsage(t *testing.T) {
 func TestLoading(t *testing.T) {
 	t.Parallel()
 	for kind, path := range map[fleet.Kind]string{
-		fleet.KindVLLM: "/health", fleet.KindSGLang: "/ready", fleet.KindTRTLLM: "/health", fleet.KindLlamaCpp: "/health",
+		fleet.KindVLLM: "/health", fleet.KindSGLang: "/ready", fleet.KindTRTLLM: "/health",
+		fleet.KindLlamaCpp: "/health",
 	} {
 		r := start(t, enginetest.Options{Dialect: kind, LoadingFor: time.Hour})
 		if resp, _ := r.do(path, ""); resp.StatusCode != 503 {
@@ -184,9 +232,11 @@ func TestSGLangHealthCostsAGeneration(t *testing.T) {
 func TestSGLangGenerate(t *testing.T) {
 	t.Parallel()
 	r := start(t, enginetest.Options{Dialect: fleet.KindSGLang, Ranks: 2})
-	body := `{"text":` + quote(longText) + `,"routed_dp_rank":1,"rid":"r7","sampling_params":{"max_new_tokens":4,"ignore_eos":true}`
+	body := `{"text":` + quote(longText) +
+		`,"routed_dp_rank":1,"rid":"r7","sampling_params":{"max_new_tokens":4,"ignore_eos":true}`
 	first := r.object("/generate", body+"}")
-	if number(t, first, "meta_info", "dp_rank") != 1 || at(t, first, "meta_info", "id") != "r7" || at(t, first, "meta_info", "cached_tokens_details") != nil {
+	if number(t, first, "meta_info", "dp_rank") != 1 || at(t, first, "meta_info", "id") != "r7" ||
+		at(t, first, "meta_info", "cached_tokens_details") != nil {
 		t.Errorf("meta_info = %v", first["meta_info"])
 	}
 	_, text := r.do("/generate", body+`,"stream":true}`)
@@ -198,7 +248,8 @@ func TestSGLangGenerate(t *testing.T) {
 	if last["text"] != first["text"] || !strings.HasPrefix(last["text"].(string), parse(t, evs[1])["text"].(string)) {
 		t.Errorf("the text does not grow to the whole: %s", text)
 	}
-	if got := number(t, last, "meta_info", "cached_tokens"); got != 384 { // 400 tokens: 24 whole blocks before the last token
+	// 400 tokens: 24 whole blocks before the last token
+	if got := number(t, last, "meta_info", "cached_tokens"); got != 384 {
 		t.Errorf("cached tokens = %d, want 384", got)
 	}
 }
@@ -212,7 +263,8 @@ func TestTRTLLMMetricsClearOnRead(t *testing.T) {
 	r.object("/v1/chat/completions", chatBody(longText))
 	var its []map[string]any
 	_, text := r.do("/metrics", "")
-	if err := json.Unmarshal([]byte(text), &its); err != nil || len(its) != 1 || number(t, its[0], "numCompletedRequests") != 1 {
+	if err := json.Unmarshal([]byte(text), &its); err != nil || len(its) != 1 ||
+		number(t, its[0], "numCompletedRequests") != 1 {
 		t.Errorf("after one request: %s (%v)", text, err)
 	}
 	if _, text := r.do("/metrics", ""); text != "[]" {
@@ -258,10 +310,12 @@ func TestOllamaNative(t *testing.T) {
 	if number(t, whole, "prompt_eval_cached_count") == 0 || number(t, whole, "prompt_eval_duration") <= 0 {
 		t.Errorf("repeat: %v", whole)
 	}
-	if v := r.object("/api/generate", `{"model":"m","prompt":"hello","stream":false}`); v["response"] == "" || v["done"] != true {
+	if v := r.object("/api/generate", `{"model":"m","prompt":"hello","stream":false}`); v["response"] == "" ||
+		v["done"] != true {
 		t.Errorf("generate: %v", v)
 	}
-	if resp, text := r.do("/api/chat", `{"model":"x","messages":[]}`); resp.StatusCode != 404 || !strings.HasPrefix(text, `{"error":"`) {
+	if resp, text := r.do("/api/chat", `{"model":"x","messages":[]}`); resp.StatusCode != 404 ||
+		!strings.HasPrefix(text, `{"error":"`) {
 		t.Errorf("unknown model: %d %s", resp.StatusCode, text)
 	}
 }
@@ -283,7 +337,10 @@ func TestAnthropicMessages(t *testing.T) {
 	if len(evs) != 2+6+3 {
 		t.Fatalf("%d events: %s", len(evs), text)
 	}
-	for i, want := range map[int]string{0: "message_start", 1: "content_block_start", 2: "content_block_delta", 8: "content_block_stop", 9: "message_delta", 10: "message_stop"} {
+	for i, want := range map[int]string{
+		0: "message_start", 1: "content_block_start", 2: "content_block_delta", 8: "content_block_stop",
+		9: "message_delta", 10: "message_stop",
+	} {
 		if got := parse(t, evs[i])["type"]; got != want {
 			t.Errorf("event %d is %v, want %s", i, got, want)
 		}
@@ -298,10 +355,12 @@ func TestAnthropicMessages(t *testing.T) {
 func TestResponses(t *testing.T) {
 	t.Parallel()
 	r := start(t, enginetest.Options{})
-	first := r.object("/v1/responses", `{"model":"m","input":`+quote(longText)+`,"max_output_tokens":40,"ignore_eos":true}`)
+	first := r.object("/v1/responses",
+		`{"model":"m","input":`+quote(longText)+`,"max_output_tokens":40,"ignore_eos":true}`)
 	id := first["id"].(string)
 	prompt := number(t, first, "usage", "input_tokens")
-	if got := r.object("/v1/responses/"+id, ""); got["id"] != id || at(t, got, "output", 0, "content", 0, "text") != at(t, first, "output", 0, "content", 0, "text") {
+	if got := r.object("/v1/responses/"+id, ""); got["id"] != id ||
+		at(t, got, "output", 0, "content", 0, "text") != at(t, first, "output", 0, "content", 0, "text") {
 		t.Errorf("stored: %v", got)
 	}
 	_, text := r.do("/v1/responses", `{"model":"m","input":"and then?","previous_response_id":"`+id+`","stream":true}`)
@@ -310,7 +369,8 @@ func TestResponses(t *testing.T) {
 	if last["type"] != "response.completed" || parse(t, evs[0])["type"] != "response.created" {
 		t.Fatalf("stream: %s", text)
 	}
-	if got, want := number(t, last, "response", "usage", "input_tokens_details", "cached_tokens"), (prompt+39)/16*16; got != want {
+	if got, want := number(t, last, "response", "usage", "input_tokens_details", "cached_tokens"),
+		(prompt+39)/16*16; got != want {
 		t.Errorf("the next turn has %d cached tokens, want %d", got, want)
 	}
 	if resp, _ := r.do("/v1/responses/"+id+"/cancel", "{}"); resp.StatusCode != 400 {

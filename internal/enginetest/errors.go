@@ -36,15 +36,20 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// fail writes an error in the shape of the request's API: Anthropic's, Ollama's, SGLang's and TensorRT-LLM's flat one, or OpenAI's object.
+// fail writes an error in the shape of the request's API: Anthropic's, Ollama's, SGLang's and TensorRT-LLM's flat one,
+// or OpenAI's object.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, status int, kind, msg string) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/v1/messages"):
-		api.WriteJSON(w, status, map[string]any{"type": "error", "error": map[string]any{"type": api.AnthropicKind(status), "message": msg}})
+		api.WriteJSON(w, status, map[string]any{
+			"type": "error", "error": map[string]any{"type": api.AnthropicKind(status), "message": msg},
+		})
 	case s.opts.Dialect == fleet.KindOllama && strings.HasPrefix(r.URL.Path, "/api/"):
 		api.WriteJSON(w, status, map[string]any{"error": msg})
 	case s.dialect.flatErrors && strings.HasPrefix(r.URL.Path, "/v1/"):
-		api.WriteJSON(w, status, map[string]any{"object": "error", "message": msg, "type": kind, "param": nil, "code": status})
+		api.WriteJSON(w, status, map[string]any{
+			"object": "error", "message": msg, "type": kind, "param": nil, "code": status,
+		})
 	case s.dialect.flatErrors:
 		api.WriteJSON(w, status, map[string]any{"error": map[string]any{"message": msg}})
 	default:

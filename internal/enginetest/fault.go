@@ -59,13 +59,15 @@ func (f *Fault) breaks(chunks int) bool {
 
 func (f Fault) validate() error {
 	switch f.Kind {
-	case FaultNone, FaultRefuse, Fault500, Fault503, Fault429, FaultHang, FaultCut, FaultRestart, FaultErrorEvent, FaultGarbage:
+	case FaultNone, FaultRefuse, Fault500, Fault503, Fault429, FaultHang, FaultCut, FaultRestart, FaultErrorEvent,
+		FaultGarbage:
 	case FaultSlow:
 		if !(f.Factor > 0 && f.Factor <= 1e6) {
 			return fmt.Errorf("slow needs a factor above 0 and at most 1e6, got %v", f.Factor)
 		}
 	default:
-		return fmt.Errorf("no fault %q; there are none, refuse, 500, 503, 429, hang, cut, slow, restart, error_event, garbage", f.Kind)
+		return fmt.Errorf("no fault %q; there are none, refuse, 500, 503, 429, hang, cut, slow, restart, "+
+			"error_event, garbage", f.Kind)
 	}
 	if f.AfterChunks < 0 || f.Count < 0 || f.RetryAfter < 0 || !(f.Seconds >= 0 && f.Seconds < 1e6) {
 		return fmt.Errorf("fault %s: numbers must not be negative", f.Kind)
@@ -138,7 +140,8 @@ func (s *Server) SetFault(f Fault) error {
 		s.faults.now = Fault{}
 	}
 	if f.Seconds > 0 && f.Kind != FaultNone {
-		s.faults.timer = time.AfterFunc(time.Duration(f.Seconds*float64(time.Second)), func() { _ = s.SetFault(Fault{Kind: FaultNone}) })
+		s.faults.timer = time.AfterFunc(time.Duration(f.Seconds*float64(time.Second)),
+			func() { _ = s.SetFault(Fault{Kind: FaultNone}) })
 	}
 	close(s.faults.changed)
 	s.faults.changed = make(chan struct{})
@@ -213,7 +216,8 @@ func (s *Server) postFault(w http.ResponseWriter, r *http.Request) {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
-		api.WriteJSON(w, http.StatusBadRequest, api.ErrorObject(http.StatusBadRequest, "BadRequestError", "fault: "+err.Error()))
+		api.WriteJSON(w, http.StatusBadRequest,
+			api.ErrorObject(http.StatusBadRequest, "BadRequestError", "fault: "+err.Error()))
 		return
 	}
 	if err := f.validate(); err != nil {
@@ -221,7 +225,8 @@ func (s *Server) postFault(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := s.SetFault(f); err != nil {
-		api.WriteJSON(w, http.StatusInternalServerError, api.ErrorObject(http.StatusInternalServerError, "InternalServerError", err.Error()))
+		api.WriteJSON(w, http.StatusInternalServerError,
+			api.ErrorObject(http.StatusInternalServerError, "InternalServerError", err.Error()))
 		return
 	}
 	api.WriteJSON(w, http.StatusOK, f)

@@ -37,7 +37,8 @@ func TestStatusFaults(t *testing.T) {
 	} {
 		r.fault(tt.f)
 		resp, text := r.do("/v1/chat/completions", chatBody("a"))
-		if resp.StatusCode != tt.want || resp.Header.Get("Retry-After") != tt.after || !strings.Contains(text, `"error"`) {
+		if resp.StatusCode != tt.want || resp.Header.Get("Retry-After") != tt.after ||
+			!strings.Contains(text, `"error"`) {
 			t.Errorf("%s: %d, Retry-After %q, %s", tt.f.Kind, resp.StatusCode, resp.Header.Get("Retry-After"), text)
 		}
 		if resp, _ := r.do("/health", ""); resp.StatusCode != 200 {
@@ -73,7 +74,9 @@ func TestFaultEndsAfterCount(t *testing.T) {
 func TestFaultsThatAreNone(t *testing.T) {
 	t.Parallel()
 	r := start(t, enginetest.Options{})
-	for _, body := range []string{`{`, `{"kind":"flood"}`, `{"kind":"slow"}`, `{"kind":"500","count":-1}`, `{"kind":"500","colour":1}`} {
+	for _, body := range []string{
+		`{`, `{"kind":"flood"}`, `{"kind":"slow"}`, `{"kind":"500","count":-1}`, `{"kind":"500","colour":1}`,
+	} {
 		if resp, text := r.do("/_sim/fault", body); resp.StatusCode != 400 {
 			t.Errorf("%s: %d %s", body, resp.StatusCode, text)
 		}
@@ -271,7 +274,8 @@ func TestCloseEndsEverything(t *testing.T) {
 	}
 }
 
-// TestRefusedPortIsKept: nobody else gets the port of an engine that refuses connections, as another process did and answered in its place.
+// TestRefusedPortIsKept: nobody else gets the port of an engine that refuses connections, as another process did and
+// answered in its place.
 func TestRefusedPortIsKept(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("ports are held on Linux only")

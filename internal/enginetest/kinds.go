@@ -31,16 +31,20 @@ func New(opts Options) (*Server, error) {
 func kinds() map[fleet.Kind]kind {
 	return map[fleet.Kind]kind{
 		fleet.KindVLLM: {dialect{
-			ownedBy: "vllm", earlyHeaders: true, rankHeader: true, version: "0.32.0+simulated", keyPaths: []string{"/v1", "/inference"},
+			ownedBy: "vllm", earlyHeaders: true, rankHeader: true, version: "0.32.0+simulated",
+			keyPaths: []string{"/v1", "/inference"},
 		}, (*Server).vllmRoutes},
 		fleet.KindSGLang: {dialect{
-			ownedBy: "sglang", anyModel: true, flatErrors: true, rankHeader: true, version: "0.5.23+simulated", keyPaths: []string{"/"},
+			ownedBy: "sglang", anyModel: true, flatErrors: true, rankHeader: true, version: "0.5.23+simulated",
+			keyPaths: []string{"/"},
 		}, (*Server).sglangRoutes},
 		fleet.KindTRTLLM: {dialect{
-			ownedBy: "tensorrt_llm", anyModel: true, flatErrors: true, version: "1.3.0+simulated", keyPaths: []string{"/v1"},
+			ownedBy: "tensorrt_llm", anyModel: true, flatErrors: true, version: "1.3.0+simulated",
+			keyPaths: []string{"/v1"},
 		}, (*Server).trtllmRoutes},
 		fleet.KindLlamaCpp: {dialect{
-			ownedBy: "llamacpp", anyModel: true, earlyHeaders: true, timings: true, lanes: true, version: "b11669+simulated", keyPaths: []string{"/"},
+			ownedBy: "llamacpp", anyModel: true, earlyHeaders: true, timings: true, lanes: true,
+			version: "b11669+simulated", keyPaths: []string{"/"},
 		}, (*Server).llamacppRoutes},
 		fleet.KindOllama: {dialect{ownedBy: "library", version: "0.33.3+simulated"}, (*Server).ollamaRoutes},
 	}

@@ -54,9 +54,10 @@ func (s *Server) llamacppProps(w http.ResponseWriter, _ *http.Request) {
 	}
 	api.WriteJSON(w, http.StatusOK, map[string]any{
 		"default_generation_settings": map[string]any{"n_ctx": s.opts.ContextTokens},
-		"total_slots":                 s.opts.Engine.Slots, "model_path": s.opts.Models[0], "build_info": s.dialect.version,
-		"chat_template": "", "modalities": map[string]bool{"vision": false, "audio": false},
-		"endpoint_slots": true, "endpoint_props": false, "endpoint_metrics": true, "is_sleeping": false, "simulated": true,
+		"total_slots":                 s.opts.Engine.Slots, "model_path": s.opts.Models[0],
+		"build_info": s.dialect.version, "chat_template": "",
+		"modalities": map[string]bool{"vision": false, "audio": false}, "endpoint_slots": true, "endpoint_props": false,
+		"endpoint_metrics": true, "is_sleeping": false, "simulated": true,
 	})
 }
 
@@ -67,12 +68,15 @@ func (s *Server) llamacppMetrics(w http.ResponseWriter, _ *http.Request) {
 		x.family("llamacpp:"+name, kind, help)
 		x.sample("llamacpp:"+name, v)
 	}
-	one("prompt_tokens_total", "counter", "Number of prompt tokens processed.", float64(st.PromptTokens-st.CachedTokens))
+	one("prompt_tokens_total", "counter", "Number of prompt tokens processed.",
+		float64(st.PromptTokens-st.CachedTokens))
 	one("prompt_tokens_cached_total", "counter", "Number of prompt tokens reused.", float64(st.CachedTokens))
 	one("tokens_predicted_total", "counter", "Number of generation tokens processed.", float64(st.OutputTokens))
 	one("n_decode_total", "counter", "Total number of llama_decode() calls", float64(st.Steps))
-	one("n_busy_slots_per_decode", "counter", "Average number of busy slots per llama_decode() call", ratio(float64(st.OutputTokens), float64(st.Steps)))
-	one("predicted_tokens_seconds", "gauge", "Average generation throughput in tokens/s.", ratio(float64(st.OutputTokens), st.Busy.Seconds()))
+	one("n_busy_slots_per_decode", "counter", "Average number of busy slots per llama_decode() call",
+		ratio(float64(st.OutputTokens), float64(st.Steps)))
+	one("predicted_tokens_seconds", "gauge", "Average generation throughput in tokens/s.",
+		ratio(float64(st.OutputTokens), st.Busy.Seconds()))
 	one("requests_processing", "gauge", "Number of requests processing.", float64(st.Running))
 	one("requests_deferred", "gauge", "Number of requests deferred.", float64(st.Waiting))
 	x.write(w)

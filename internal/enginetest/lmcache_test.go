@@ -26,8 +26,8 @@ func lmEngine(t *testing.T, latency time.Duration) (*enginetest.Server, string) 
 	return s, url
 }
 
-// TestLMCacheRefuses: requests at which a real prefiller would fail or hang, or which a decoder would answer without the cache
-// or from another, are rejected.
+// TestLMCacheRefuses: requests at which a real prefiller would fail or hang, or which a decoder would answer without
+// the cache or from another, are rejected.
 func TestLMCacheRefuses(t *testing.T) {
 	p, prefiller := lmEngine(t, time.Millisecond)
 	d, decoder := lmEngine(t, time.Millisecond)
@@ -38,7 +38,8 @@ func TestLMCacheRefuses(t *testing.T) {
 	}
 	ask := func(url, id, members string) (int, string) {
 		t.Helper()
-		req, err := http.NewRequest(http.MethodPost, url+"/v1/completions", strings.NewReader(`{"model":"m",`+members+`}`))
+		req, err := http.NewRequest(http.MethodPost, url+"/v1/completions",
+			strings.NewReader(`{"model":"m",`+members+`}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,13 +55,15 @@ func TestLMCacheRefuses(t *testing.T) {
 	spec := func(init, alloc string) string {
 		return fmt.Sprintf(`"kv_transfer_params":{"ret_first_tok":true,"disagg_spec":{"req_id":"x","receiver_host":"127.0.0.1","receiver_init_port":%s,"receiver_alloc_port":%s}}`, init, alloc)
 	}
-	init, alloc := fmt.Sprintf("[%d,%d]", to.InitPorts[0], to.InitPorts[1]), fmt.Sprintf("[%d,%d]", to.AllocPorts[0], to.AllocPorts[1])
+	init, alloc := fmt.Sprintf("[%d,%d]", to.InitPorts[0], to.InitPorts[1]), fmt.Sprintf("[%d,%d]", to.AllocPorts[0],
+		to.AllocPorts[1])
 	good := spec(init, alloc)
 	const one = `"prompt":[1,2,3],"max_tokens":1,`
 	refused := uint64(0)
 	for name, members := range map[string]string{
-		"too few ports":   one + spec(fmt.Sprintf("[%d]", to.InitPorts[0]), alloc),
-		"no ports":        one + strings.Replace(good, `"receiver_alloc_port":`+alloc, `"receiver_query_port":[1,2]`, 1),
+		"too few ports": one + spec(fmt.Sprintf("[%d]", to.InitPorts[0]), alloc),
+		"no ports": one + strings.Replace(good, `"receiver_alloc_port":`+alloc,
+			`"receiver_query_port":[1,2]`, 1),
 		"ranks exchanged": one + spec(fmt.Sprintf("[%d,%d]", to.InitPorts[1], to.InitPorts[0]), alloc),
 		"ports exchanged": one + spec(alloc, init),
 		"no id":           one + strings.Replace(good, `"req_id":"x",`, "", 1),
@@ -70,7 +73,8 @@ func TestLMCacheRefuses(t *testing.T) {
 		"a stream":        one + `"stream":true,` + good,
 	} {
 		refused++
-		if status, got := ask(prefiller, name, members); status != http.StatusBadRequest || !strings.Contains(got, "SimulatedProtocolError") || p.KV().Refused != refused {
+		if status, got := ask(prefiller, name, members); status != http.StatusBadRequest ||
+			!strings.Contains(got, "SimulatedProtocolError") || p.KV().Refused != refused {
 			t.Errorf("%s: %d %s, %d refused", name, status, got, p.KV().Refused)
 		}
 	}
@@ -90,13 +94,15 @@ func TestLMCacheRefuses(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if status, got := ask(decoder, "a", fmt.Sprintf(`"prompt":[1,2,3,%d],"max_tokens":5`, token)); status != http.StatusOK || d.KV().Loaded != 1 {
+	if status, got := ask(decoder,
+		"a", fmt.Sprintf(`"prompt":[1,2,3,%d],"max_tokens":5`, token)); status != http.StatusOK || d.KV().Loaded != 1 {
 		t.Errorf("%d %s, %+v", status, got, d.KV())
 	}
 	again := func(name, id, prompt string) {
 		t.Helper()
 		before := d.KV().Refused
-		if status, got := ask(decoder, id, `"prompt":`+prompt+`,"max_tokens":5`); status != http.StatusBadRequest || d.KV().Refused != before+1 {
+		if status, got := ask(decoder, id, `"prompt":`+prompt+`,"max_tokens":5`); status != http.StatusBadRequest ||
+			d.KV().Refused != before+1 {
 			t.Errorf("%s: %d %s", name, status, got)
 		}
 	}
@@ -111,7 +117,8 @@ func TestLMCacheRefuses(t *testing.T) {
 		}
 		again("another prompt or token", id, prompt)
 	}
-	if status, got := ask(slowly, "c", one+strings.Replace(good, `"x"`, `"c"`, 1)); status != http.StatusOK || slow.KV().Open != 1 {
+	if status, got := ask(slowly, "c", one+strings.Replace(good, `"x"`, `"c"`, 1)); status != http.StatusOK ||
+		slow.KV().Open != 1 {
 		t.Fatalf("%d %s", status, got)
 	}
 	again("too early", "c", "[1,2,3]")

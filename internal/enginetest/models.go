@@ -15,13 +15,16 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 	}
 	var data []any
 	add := func(id string, parent any) {
-		m := map[string]any{"id": id, "object": "model", "created": s.started.Unix(), "owned_by": s.dialect.ownedBy, "root": id, "parent": parent}
+		m := map[string]any{
+			"id": id, "object": "model", "created": s.started.Unix(), "owned_by": s.dialect.ownedBy,
+			"root": id, "parent": parent,
+		}
 		switch s.opts.Dialect {
 		case fleet.KindVLLM:
 			m["max_model_len"] = s.opts.ContextTokens
 			m["permission"] = []any{map[string]any{
-				"id": "modelperm-" + id, "object": "model_permission", "created": s.started.Unix(), "allow_sampling": true,
-				"allow_view": true, "organization": "*", "is_blocking": false,
+				"id": "modelperm-" + id, "object": "model_permission", "created": s.started.Unix(),
+				"allow_sampling": true, "allow_view": true, "organization": "*", "is_blocking": false,
 			}}
 		case fleet.KindSGLang:
 			m["max_model_len"] = s.opts.ContextTokens

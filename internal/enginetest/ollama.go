@@ -13,7 +13,9 @@ func (s *Server) ollamaRoutes(m *http.ServeMux) {
 	s.openAIRoutes(m)
 	s.messagesRoutes(m)
 	m.HandleFunc("POST /v1/embeddings", s.embeddings)
-	m.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("Ollama is running")) })
+	m.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("Ollama is running"))
+	})
 	m.HandleFunc("GET /api/version", s.versionJSON)
 	m.HandleFunc("GET /api/tags", func(w http.ResponseWriter, _ *http.Request) {
 		api.WriteJSON(w, http.StatusOK, map[string]any{"models": s.ollamaModels(false)})
@@ -30,7 +32,9 @@ func (s *Server) ollamaModels(loaded bool) []any {
 	for _, id := range s.opts.Models {
 		m := map[string]any{
 			"name": id, "model": id, "size": 0, "digest": "simulated",
-			"details": map[string]any{"format": "simulated", "family": "simulated", "parameter_size": "", "quantization_level": ""},
+			"details": map[string]any{
+				"format": "simulated", "family": "simulated", "parameter_size": "", "quantization_level": "",
+			},
 		}
 		if loaded {
 			m["expires_at"] = time.Now().Add(5 * time.Minute).Format(time.RFC3339Nano)

@@ -28,8 +28,10 @@ type Options struct {
 	NoCacheReport bool          // usage has no cached tokens, as in engines where that is off
 	// host:port of KV events (vLLM, SGLang; ranks and replays at following ports; port 0 takes free ones), anything for
 	// TensorRT-LLM's; "" publishes none
-	KVEvents  string
-	KVConnect string // tcp://HOST:PORT of a listening router: KV events are published by dialling out (vLLM, SGLang; each rank to the next port), without replay; instead of KVEvents
+	KVEvents string
+	// tcp://HOST:PORT of a listening router: KV events are published by dialling out (vLLM, SGLang; each rank to the
+	// next port), without replay; instead of KVEvents
+	KVConnect string
 	KVTopic   string // of KV events; default kv-events
 	KVArrays  bool   // events are arrays, as in vLLM up to 0.23
 	BodyBytes int64  // longest request body; default 64 MiB
@@ -129,18 +131,24 @@ func (o Options) validate(known bool) error {
 	}
 	fault(!known, "no simulated engine speaks %q; known are vllm, sglang, trtllm, llamacpp, ollama", o.Dialect)
 	fault(o.KVConnect != "" && o.KVEvents != "", "KV events are published at an address or by dialling out, not both")
-	fault(o.KVConnect != "" && o.Dialect != fleet.KindVLLM && o.Dialect != fleet.KindSGLang, "%s does not dial out to publish KV events", o.Dialect)
+	fault(o.KVConnect != "" && o.Dialect != fleet.KindVLLM && o.Dialect != fleet.KindSGLang,
+		"%s does not dial out to publish KV events", o.Dialect)
 	fault(o.Ranks < 1 || o.Ranks > 64, "ranks must be in 1..64, got %d", o.Ranks)
-	fault(o.Ranks > 1 && (o.Dialect == fleet.KindLlamaCpp || o.Dialect == fleet.KindOllama), "%s has no data-parallel ranks", o.Dialect)
+	fault(o.Ranks > 1 && (o.Dialect == fleet.KindLlamaCpp || o.Dialect == fleet.KindOllama),
+		"%s has no data-parallel ranks", o.Dialect)
 	fault(!(o.Speed > 0 && o.Speed <= 1e6), "speed must be above 0 and at most 1e6, got %v", o.Speed)
 	fault(o.ContextTokens < 2, "context tokens must be at least 2, got %d", o.ContextTokens)
 	fault(o.AnswerTokens < 1, "answer tokens must be at least 1, got %d", o.AnswerTokens)
 	fault(o.BodyBytes < 1, "body bytes must be at least 1, got %d", o.BodyBytes)
-	fault(!handover.Has(o.Dialect, o.Connector), "no simulated %s hands KV cache over by %q; %s", o.Dialect, o.Connector, handover.Known)
-	fault(o.KVLease < 0 || o.KVLatency < 0 || !(o.KVTokensPerSecond > 0), "transfers must take time: lease %v, latency %v, %v tokens a second", o.KVLease, o.KVLatency, o.KVTokensPerSecond)
+	fault(!handover.Has(o.Dialect, o.Connector), "no simulated %s hands KV cache over by %q; %s",
+		o.Dialect, o.Connector, handover.Known)
+	fault(o.KVLease < 0 || o.KVLatency < 0 || !(o.KVTokensPerSecond > 0),
+		"transfers must take time: lease %v, latency %v, %v tokens a second",
+		o.KVLease, o.KVLatency, o.KVTokensPerSecond)
 	fault(o.KVPort < 0 || o.KVPort+2*o.TP > 65536, "there are no %d ports from %d on", 2*o.TP, o.KVPort)
 	fault(o.TP < 1 || o.TP > 64, "tensor-parallel ranks must be in 1..64, got %d", o.TP)
-	fault(o.Tokenizer != nil && (o.Dialect != fleet.KindTRTLLM || o.Connector != ""), "only trtllm without a connector takes a tokenizer")
+	fault(o.Tokenizer != nil && (o.Dialect != fleet.KindTRTLLM || o.Connector != ""),
+		"only trtllm without a connector takes a tokenizer")
 	fault(o.LoadingFor < 0, "loading time must not be negative, got %v", o.LoadingFor)
 	for _, m := range append(append([]string(nil), o.Models...), o.Adapters...) {
 		fault(m == "", "a model's name is empty")

@@ -99,7 +99,9 @@ func (s *Server) abandon(st *pump.Stream) {
 	panic(http.ErrAbortHandler)
 }
 
-func (s *Server) playWhole(w http.ResponseWriter, r *http.Request, st *pump.Stream, ans *api.Answer, sh api.Shape, fault *Fault) {
+func (s *Server) playWhole(
+	w http.ResponseWriter, r *http.Request, st *pump.Stream, ans *api.Answer, sh api.Shape, fault *Fault,
+) {
 	enough := math.MaxInt
 	breaks := fault.Kind == FaultCut || fault.Kind == FaultErrorEvent
 	if breaks {
@@ -127,7 +129,9 @@ func (s *Server) playWhole(w http.ResponseWriter, r *http.Request, st *pump.Stre
 	api.WriteJSON(w, http.StatusOK, sh.Whole(ans))
 }
 
-func (s *Server) playStream(w http.ResponseWriter, r *http.Request, st *pump.Stream, ans *api.Answer, sh api.Shape, fault *Fault) {
+func (s *Server) playStream(
+	w http.ResponseWriter, r *http.Request, st *pump.Stream, ans *api.Answer, sh api.Shape, fault *Fault,
+) {
 	w.Header().Set("Content-Type", sh.ContentType())
 	w.Header().Set("Cache-Control", "no-cache")
 	flusher := http.NewResponseController(w)
@@ -167,7 +171,9 @@ func (s *Server) playStream(w http.ResponseWriter, r *http.Request, st *pump.Str
 }
 
 // breakStream writes b and then breaks the stream as the fault demands.
-func (s *Server) breakStream(w http.ResponseWriter, flusher *http.ResponseController, st *pump.Stream, sh api.Shape, fault *Fault, b []byte) {
+func (s *Server) breakStream(
+	w http.ResponseWriter, flusher *http.ResponseController, st *pump.Stream, sh api.Shape, fault *Fault, b []byte,
+) {
 	s.pump.Cancel(st)
 	switch fault.Kind {
 	case FaultErrorEvent:

@@ -78,8 +78,8 @@ func newServer(opts Options, kind dialect) (*Server, error) {
 		started: time.Now(), closing: make(chan struct{}),
 	}
 	s.style = api.Style{
-		Kind: opts.Dialect, Connected: opts.Connector != "", Timed: s.dialect.timings, NoCacheReport: opts.NoCacheReport,
-		Ranks: opts.Ranks, Seed: opts.Seed,
+		Kind: opts.Dialect, Connected: opts.Connector != "", Timed: s.dialect.timings,
+		NoCacheReport: opts.NoCacheReport, Ranks: opts.Ranks, Seed: opts.Seed,
 	}
 	if s.connector, err = s.newConnector(); err != nil {
 		return nil, err
@@ -147,7 +147,8 @@ func (s *Server) authorised(r *http.Request) bool {
 	for _, prefix := range s.dialect.keyPaths {
 		guarded = guarded || strings.HasPrefix(r.URL.Path, prefix)
 	}
-	return !guarded || r.Header.Get("Authorization") == "Bearer "+s.opts.APIKey || r.Header.Get("X-Api-Key") == s.opts.APIKey
+	return !guarded || r.Header.Get("Authorization") == "Bearer "+s.opts.APIKey ||
+		r.Header.Get("X-Api-Key") == s.opts.APIKey
 }
 
 func (s *Server) unauthorised(w http.ResponseWriter, r *http.Request) {

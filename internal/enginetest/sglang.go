@@ -67,7 +67,8 @@ func (s *Server) sglangHealth(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) sglangModelInfo(w http.ResponseWriter, _ *http.Request) {
 	api.WriteJSON(w, http.StatusOK, map[string]any{
-		"model_path": s.opts.Models[0], "tokenizer_path": s.opts.Models[0], "is_generation": true, "weight_version": "default", "simulated": true,
+		"model_path": s.opts.Models[0], "tokenizer_path": s.opts.Models[0], "is_generation": true,
+		"weight_version": "default", "simulated": true,
 	})
 }
 
@@ -75,14 +76,18 @@ func (s *Server) sglangServerInfo(w http.ResponseWriter, _ *http.Request) {
 	c := s.opts.Engine
 	states := make([]any, s.opts.Ranks)
 	for i := range states {
-		states[i] = map[string]any{"last_gen_throughput": 0.0, "memory_usage": map[string]any{"token_capacity": c.Blocks() * c.BlockTokens}}
+		states[i] = map[string]any{
+			"last_gen_throughput": 0.0, "memory_usage": map[string]any{"token_capacity": c.Blocks() * c.BlockTokens},
+		}
 	}
 	api.WriteJSON(w, http.StatusOK, map[string]any{
 		"model_path": s.opts.Models[0], "served_model_name": s.opts.Models[0], "context_length": s.opts.ContextTokens,
 		"page_size": c.BlockTokens, "max_running_requests": c.Slots, "max_total_num_tokens": c.Blocks() * c.BlockTokens,
-		"chunked_prefill_size": c.ChunkTokens, "dp_size": s.opts.Ranks, "tp_size": 1, "disaggregation_mode": s.sglangMode(), "disaggregation_bootstrap_port": max(s.BootstrapPort(), 8998),
-		"enable_cache_report": !s.opts.NoCacheReport, "load_balance_method": "round_robin", "kv_events_config": nil, "kv_events": s.pump.Publishers().Info(),
-		"status": "ready", "version": s.dialect.version, "internal_states": states, "simulated": true,
+		"chunked_prefill_size": c.ChunkTokens, "dp_size": s.opts.Ranks, "tp_size": 1,
+		"disaggregation_mode": s.sglangMode(), "disaggregation_bootstrap_port": max(s.BootstrapPort(), 8998),
+		"enable_cache_report": !s.opts.NoCacheReport, "load_balance_method": "round_robin", "kv_events_config": nil,
+		"kv_events": s.pump.Publishers().Info(),
+		"status":    "ready", "version": s.dialect.version, "internal_states": states, "simulated": true,
 	})
 }
 
@@ -102,11 +107,11 @@ func (s *Server) sglangLoads(w http.ResponseWriter, r *http.Request) {
 			"num_running_reqs": st.Running, "num_waiting_reqs": st.Waiting, "num_waiting_uncached_tokens": 0,
 			"num_used_tokens": used, "num_total_tokens": used, "num_active_tokens": used,
 			"max_total_num_tokens": capacity, "max_running_requests": s.opts.Engine.Slots,
-			"token_usage": ratio(float64(used), float64(capacity)), "gen_throughput": ratio(float64(st.OutputTokens), st.Busy.Seconds()),
-			"cache_hit_rate": ratio(float64(st.CachedTokens), float64(st.PromptTokens)),
-			"utilization":    ratio(float64(st.Running), float64(s.opts.Engine.Slots)),
-			"memory":         map[string]any{"token_capacity": capacity},
-			"queues":         map[string]any{"waiting": st.Waiting, "grammar": 0, "paused": 0, "retracted": 0},
+			"token_usage": ratio(float64(used), float64(capacity)), "gen_throughput": ratio(float64(st.OutputTokens),
+				st.Busy.Seconds()), "cache_hit_rate": ratio(float64(st.CachedTokens), float64(st.PromptTokens)),
+			"utilization": ratio(float64(st.Running), float64(s.opts.Engine.Slots)),
+			"memory":      map[string]any{"token_capacity": capacity},
+			"queues":      map[string]any{"waiting": st.Waiting, "grammar": 0, "paused": 0, "retracted": 0},
 		})
 	}
 	api.WriteJSON(w, http.StatusOK, map[string]any{
@@ -121,7 +126,9 @@ func (s *Server) sglangMetrics(w http.ResponseWriter, _ *http.Request) {
 	ranks := s.pump.Stats()
 	bt := float64(s.opts.Engine.BlockTokens)
 	labels := func(rank int, more ...string) []string {
-		l := append([]string{"engine_type", "unified", "model_name", s.opts.Models[0], "pp_rank", "0", "tp_rank", "0"}, more...)
+		l := append([]string{
+			"engine_type", "unified", "model_name", s.opts.Models[0], "pp_rank", "0", "tp_rank", "0",
+		}, more...)
 		if len(ranks) > 1 {
 			l = append(l, "dp_rank", strconv.Itoa(rank))
 		}
@@ -133,13 +140,22 @@ func (s *Server) sglangMetrics(w http.ResponseWriter, _ *http.Request) {
 			x.sample(name, value(st), labels(r, more...)...)
 		}
 	}
-	each("sglang:num_running_reqs", "gauge", "The number of running requests.", func(st engine.Stats) float64 { return float64(st.Running) })
-	each("sglang:num_queue_reqs", "gauge", "The number of requests in the waiting queue.", func(st engine.Stats) float64 { return float64(st.Waiting) })
-	each("sglang:token_usage", "gauge", "The token usage.", func(st engine.Stats) float64 { return ratio(float64(st.HeldBlocks), float64(st.TotalBlocks)) })
-	each("sglang:kv_used_tokens", "gauge", "Tokens in use.", func(st engine.Stats) float64 { return float64(st.HeldBlocks) * bt })
-	each("sglang:kv_evictable_tokens", "gauge", "Cached tokens that can be evicted.", func(st engine.Stats) float64 { return float64(st.KeptBlocks) * bt })
-	each("sglang:kv_available_tokens", "gauge", "Free tokens.", func(st engine.Stats) float64 { return float64(st.TotalBlocks-st.HeldBlocks-st.KeptBlocks) * bt })
-	each("sglang:max_total_num_tokens", "gauge", "Tokens in the KV cache pool.", func(st engine.Stats) float64 { return float64(st.TotalBlocks) * bt })
+	each("sglang:num_running_reqs", "gauge", "The number of running requests.",
+		func(st engine.Stats) float64 { return float64(st.Running) })
+	each("sglang:num_queue_reqs", "gauge", "The number of requests in the waiting queue.",
+		func(st engine.Stats) float64 { return float64(st.Waiting) })
+	each("sglang:token_usage", "gauge", "The token usage.",
+		func(st engine.Stats) float64 { return ratio(float64(st.HeldBlocks), float64(st.TotalBlocks)) })
+	each("sglang:kv_used_tokens", "gauge", "Tokens in use.", func(st engine.Stats) float64 {
+		return float64(st.HeldBlocks) * bt
+	})
+	each("sglang:kv_evictable_tokens", "gauge", "Cached tokens that can be evicted.",
+		func(st engine.Stats) float64 { return float64(st.KeptBlocks) * bt })
+	each("sglang:kv_available_tokens", "gauge", "Free tokens.", func(st engine.Stats) float64 {
+		return float64(st.TotalBlocks-st.HeldBlocks-st.KeptBlocks) * bt
+	})
+	each("sglang:max_total_num_tokens", "gauge", "Tokens in the KV cache pool.",
+		func(st engine.Stats) float64 { return float64(st.TotalBlocks) * bt })
 	each("sglang:page_size", "gauge", "KV cache page size in tokens.", func(engine.Stats) float64 { return bt })
 	each("sglang:cache_hit_rate", "gauge", "The prefix cache hit rate.", func(st engine.Stats) float64 {
 		return ratio(float64(st.CachedTokens), float64(st.PromptTokens))
@@ -147,12 +163,18 @@ func (s *Server) sglangMetrics(w http.ResponseWriter, _ *http.Request) {
 	each("sglang:utilization", "gauge", "The utilization.", func(st engine.Stats) float64 {
 		return ratio(float64(st.Running), float64(s.opts.Engine.Slots))
 	})
-	each("sglang:num_retracted_reqs", "gauge", "Requests retracted.", func(st engine.Stats) float64 { return float64(st.Preemptions) })
-	each("sglang:prompt_tokens_total", "counter", "Prefill tokens processed.", func(st engine.Stats) float64 { return float64(st.PromptTokens) })
-	each("sglang:generation_tokens_total", "counter", "Generation tokens processed.", func(st engine.Stats) float64 { return float64(st.OutputTokens) })
-	each("sglang:cached_tokens_total", "counter", "Cached prompt tokens.", func(st engine.Stats) float64 { return float64(st.CachedTokens) }, "cache_source", "device")
-	each("sglang:num_requests_total", "counter", "Requests processed.", func(st engine.Stats) float64 { return float64(st.Finished) })
-	each("sglang:num_aborted_requests_total", "counter", "Requests aborted.", func(st engine.Stats) float64 { return float64(st.Cancelled) })
+	each("sglang:num_retracted_reqs", "gauge", "Requests retracted.",
+		func(st engine.Stats) float64 { return float64(st.Preemptions) })
+	each("sglang:prompt_tokens_total", "counter", "Prefill tokens processed.",
+		func(st engine.Stats) float64 { return float64(st.PromptTokens) })
+	each("sglang:generation_tokens_total", "counter", "Generation tokens processed.",
+		func(st engine.Stats) float64 { return float64(st.OutputTokens) })
+	each("sglang:cached_tokens_total", "counter", "Cached prompt tokens.",
+		func(st engine.Stats) float64 { return float64(st.CachedTokens) }, "cache_source", "device")
+	each("sglang:num_requests_total", "counter", "Requests processed.",
+		func(st engine.Stats) float64 { return float64(st.Finished) })
+	each("sglang:num_aborted_requests_total", "counter", "Requests aborted.",
+		func(st engine.Stats) float64 { return float64(st.Cancelled) })
 	x.write(w)
 }
 
@@ -172,7 +194,8 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request) {
 	err := s.read(w, r, &f)
 	var a *api.Ask
 	if err == nil {
-		f.MaxTokens, f.MinTokens, f.IgnoreEOS, f.N = f.Sampling.MaxNewTokens, f.Sampling.MinNewTokens, f.Sampling.IgnoreEOS, f.Sampling.N
+		f.MaxTokens, f.MinTokens, f.IgnoreEOS, f.N = f.Sampling.MaxNewTokens, f.Sampling.MinNewTokens,
+			f.Sampling.IgnoreEOS, f.Sampling.N
 		if f.MaxTokens == nil {
 			f.MaxTokens = new(int)
 			*f.MaxTokens = 128 // SGLang's default

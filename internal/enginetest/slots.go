@@ -100,8 +100,8 @@ func (s *Server) listSlots() (out []any, free int) {
 			free++
 		}
 		out = append(out, map[string]any{
-			"id": i, "id_task": one.task, "n_ctx": s.opts.ContextTokens, "is_processing": one.open > 0, "speculative": false,
-			"n_prompt_tokens_cache": len(one.chain) * s.opts.Engine.BlockTokens,
+			"id": i, "id_task": one.task, "n_ctx": s.opts.ContextTokens, "is_processing": one.open > 0,
+			"speculative": false, "n_prompt_tokens_cache": len(one.chain) * s.opts.Engine.BlockTokens,
 		})
 	}
 	return out, free

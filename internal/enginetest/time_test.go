@@ -18,7 +18,8 @@ func took(t *testing.T, s *enginetest.Server, body string) time.Duration {
 	t.Helper()
 	begin := time.Now()
 	rec := httptest.NewRecorder()
-	s.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/completions", strings.NewReader(body)))
+	s.ServeHTTP(rec,
+		httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/completions", strings.NewReader(body)))
 	if rec.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", rec.Code, rec.Body)
 	}
@@ -33,7 +34,8 @@ func TestTimeOfARequest(t *testing.T) {
 		}
 		defer s.Close()
 		body := func(salt string) string {
-			return `{"model":"simulated","prompt":` + quote(longText) + `,"max_tokens":11,"ignore_eos":true,"cache_salt":"` + salt + `"}`
+			return `{"model":"simulated","prompt":` + quote(longText) +
+				`,"max_tokens":11,"ignore_eos":true,"cache_salt":"` + salt + `"}`
 		}
 		step := 4100 * time.Microsecond
 		cold := 11*step + 44444*time.Microsecond
@@ -47,7 +49,8 @@ func TestTimeOfARequest(t *testing.T) {
 		if err := s.SetFault(enginetest.Fault{Kind: enginetest.FaultSlow, Factor: 3}); err != nil {
 			t.Fatal(err)
 		}
-		if got := took(t, s, body("b")).Truncate(10 * time.Microsecond); got != (3 * cold).Truncate(10*time.Microsecond) {
+		if got := took(t, s, body("b")).Truncate(10 * time.Microsecond); got != (3 * cold).Truncate(
+			10*time.Microsecond) {
 			t.Errorf("slow: %v, want %v", got, 3*cold)
 		}
 		if err := s.SetFault(enginetest.Fault{Kind: enginetest.Fault503, Seconds: 5}); err != nil {

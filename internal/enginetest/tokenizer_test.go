@@ -30,8 +30,8 @@ func (letters) Encode(text string, _ bool) (out []int32) {
 	return out
 }
 
-// TestTokenizerOfAnEngine: with a tokenizer the engine counts its tokens, and the blocks of its KV events consist of them, by
-// TensorRT-LLM's own hash.
+// TestTokenizerOfAnEngine: with a tokenizer the engine counts its tokens, and the blocks of its KV events consist of
+// them, by TensorRT-LLM's own hash.
 func TestTokenizerOfAnEngine(t *testing.T) {
 	r := start(t, enginetest.Options{Dialect: fleet.KindTRTLLM, KVEvents: "127.0.0.1:0", Tokenizer: letters{}})
 	text := strings.Repeat("abcdefgh", 13) // 104 tokens are 6 whole blocks and a half
@@ -56,7 +56,10 @@ func TestTokenizerOfAnEngine(t *testing.T) {
 		}
 	}
 	// The v1_block_key of each block of these tokens, computed from its description.
-	if want := []uint64{3197661356083670288, 7892998783753178318, 11220711104095299134, 5860539051316704598, 6843117866742127288, 10982045366442872354}; !slices.Equal(got, want) {
+	if want := []uint64{
+		3197661356083670288, 7892998783753178318, 11220711104095299134, 5860539051316704598, 6843117866742127288,
+		10982045366442872354,
+	}; !slices.Equal(got, want) {
 		t.Errorf("blocks %d, want %d", got, want)
 	}
 	if _, err := enginetest.New(enginetest.Options{Dialect: fleet.KindVLLM, Tokenizer: letters{}}); err == nil {

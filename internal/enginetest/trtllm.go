@@ -20,8 +20,8 @@ func (s *Server) trtllmRoutes(m *http.ServeMux) {
 	m.HandleFunc("GET /version", s.versionJSON)
 	m.HandleFunc("GET /server_info", func(w http.ResponseWriter, _ *http.Request) {
 		api.WriteJSON(w, http.StatusOK, map[string]any{
-			"disaggregated_params": s.trtServerInfo(), "tokens_per_block": s.opts.Engine.BlockTokens, "kv_cache_hash_algo": "simulated",
-			"max_batch_size": s.opts.Engine.Slots, "simulated": true,
+			"disaggregated_params": s.trtServerInfo(), "tokens_per_block": s.opts.Engine.BlockTokens,
+			"kv_cache_hash_algo": "simulated", "max_batch_size": s.opts.Engine.Slots, "simulated": true,
 		})
 	})
 	it := &iterations{s: s, last: make([]engine.Stats, s.opts.Ranks)}
@@ -31,20 +31,23 @@ func (s *Server) trtllmRoutes(m *http.ServeMux) {
 	}
 	m.HandleFunc("GET /prometheus/metrics", s.trtllmMetrics)
 	if s.opts.Connector == "" {
-		m.HandleFunc("GET /perf_metrics", func(w http.ResponseWriter, _ *http.Request) { api.WriteJSON(w, http.StatusOK, []any{}) })
+		m.HandleFunc("GET /perf_metrics",
+			func(w http.ResponseWriter, _ *http.Request) { api.WriteJSON(w, http.StatusOK, []any{}) })
 	}
 }
 
 // trtllmChat and trtllmCompletions are the members that TensorRT-LLM's requests may have; it refuses others
 // (serve/openai_protocol.py, 0076e939). Its responses take any.
 const (
-	trtllmBoth = " model frequency_penalty logit_bias logprobs max_tokens n presence_penalty response_format seed stop stream stream_options " +
-		"temperature top_p user lora_request prompt_ignore_length best_of use_beam_search top_k top_p_min min_p repetition_penalty " +
-		"length_penalty early_stopping stop_token_ids include_stop_str_in_output ignore_eos min_tokens skip_special_tokens " +
-		"spaces_between_special_tokens truncate_prompt_tokens thinking_token_budget echo add_special_tokens disaggregated_params " +
-		"conversation_params priority "
-	trtllmChat = trtllmBoth + "messages prompt_token_ids prompt_token_ids_b64 top_logprobs max_completion_tokens tools tool_choice " +
-		"parallel_tool_calls reasoning_effort thinking add_generation_prompt documents chat_template chat_template_kwargs " +
+	trtllmBoth = " model frequency_penalty logit_bias logprobs max_tokens n presence_penalty response_format seed " +
+		"stop stream stream_options " +
+		"temperature top_p user lora_request prompt_ignore_length best_of use_beam_search top_k top_p_min min_p " +
+		"repetition_penalty length_penalty early_stopping stop_token_ids include_stop_str_in_output ignore_eos " +
+		"min_tokens skip_special_tokens spaces_between_special_tokens truncate_prompt_tokens " +
+		"thinking_token_budget echo add_special_tokens disaggregated_params conversation_params priority "
+	trtllmChat = trtllmBoth + "messages prompt_token_ids prompt_token_ids_b64 top_logprobs max_completion_tokens " +
+		"tools tool_choice parallel_tool_calls reasoning_effort thinking add_generation_prompt documents " +
+		"chat_template chat_template_kwargs " +
 		"injected_chat_template_kwargs media_io_kwargs cache_salt agent_hierarchy mm_processor_kwargs "
 	trtllmCompletions = trtllmBoth + "prompt suffix return_context_logits detokenize "
 )
@@ -104,17 +107,19 @@ func (it *iterations) serve(w http.ResponseWriter, _ *http.Request) {
 		}
 		out = append(out, map[string]any{
 			"iter": st.Steps, "iterLatencyMS": ms(st.Busy-last.Busy) / float64(st.Steps-last.Steps),
-			"numActiveRequests": st.Running + st.Waiting, "numQueuedRequests": st.Waiting, "numCompletedRequests": st.Finished - last.Finished,
-			"maxNumActiveRequests": it.s.opts.Engine.Slots, "attentionDpRank": rank,
-			"timestamp": time.Now().Format("01-02-2006 15:04:05.000000"),
+			"numActiveRequests": st.Running + st.Waiting, "numQueuedRequests": st.Waiting,
+			"numCompletedRequests": st.Finished - last.Finished, "maxNumActiveRequests": it.s.opts.Engine.Slots,
+			"attentionDpRank": rank, "timestamp": time.Now().Format("01-02-2006 15:04:05.000000"),
 			"kvCacheStats": map[string]any{
-				"maxNumBlocks": st.TotalBlocks, "freeNumBlocks": st.TotalBlocks - st.HeldBlocks, "usedNumBlocks": st.HeldBlocks,
-				"tokensPerBlock": it.s.opts.Engine.BlockTokens, "reusedBlocks": int(st.HitTokens-last.HitTokens) / it.s.opts.Engine.BlockTokens,
+				"maxNumBlocks": st.TotalBlocks, "freeNumBlocks": st.TotalBlocks - st.HeldBlocks,
+				"usedNumBlocks": st.HeldBlocks, "tokensPerBlock": it.s.opts.Engine.BlockTokens,
+				"reusedBlocks": int(st.HitTokens-last.HitTokens) / it.s.opts.Engine.BlockTokens,
 				"cacheHitRate": ratio(float64(st.HitTokens-last.HitTokens), float64(st.QueryTokens-last.QueryTokens)),
 			},
 			"inflightBatchingStats": map[string]any{
 				"numScheduledRequests": st.Running, "numContextRequests": 0, "numGenRequests": st.Running,
-				"numPausedRequests": st.Preemptions - last.Preemptions, "numCtxTokens": st.PrefillTokens - last.PrefillTokens,
+				"numPausedRequests": st.Preemptions - last.Preemptions,
+				"numCtxTokens":      st.PrefillTokens - last.PrefillTokens,
 			},
 		})
 	}

@@ -61,31 +61,43 @@ func (s *Server) vllmMetrics(w http.ResponseWriter, _ *http.Request) {
 			x.sample(name, value(st), "engine", strconv.Itoa(r), "model_name", s.opts.Models[0])
 		}
 	}
-	each("vllm:num_requests_running", "gauge", "Number of requests in model execution batches.", func(st engine.Stats) float64 { return float64(st.Running) })
-	each("vllm:num_requests_waiting", "gauge", "Number of requests waiting to be processed.", func(st engine.Stats) float64 { return float64(st.Waiting) })
-	each("vllm:kv_cache_usage_perc", "gauge", "KV-cache usage. 1 means 100 percent usage.", func(st engine.Stats) float64 {
-		return ratio(float64(st.HeldBlocks), float64(st.TotalBlocks))
+	each("vllm:num_requests_running", "gauge", "Number of requests in model execution batches.",
+		func(st engine.Stats) float64 { return float64(st.Running) })
+	each("vllm:num_requests_waiting", "gauge", "Number of requests waiting to be processed.",
+		func(st engine.Stats) float64 { return float64(st.Waiting) })
+	each("vllm:kv_cache_usage_perc", "gauge", "KV-cache usage. 1 means 100 percent usage.",
+		func(st engine.Stats) float64 {
+			return ratio(float64(st.HeldBlocks), float64(st.TotalBlocks))
+		})
+	each("vllm:prefix_cache_queries_total", "counter", "Prefix cache queries, in tokens.",
+		func(st engine.Stats) float64 { return float64(st.QueryTokens) })
+	each("vllm:prefix_cache_hits_total", "counter", "Prefix cache hits, in tokens.",
+		func(st engine.Stats) float64 { return float64(st.HitTokens) })
+	each("vllm:num_preemptions_total", "counter", "Preemptions.", func(st engine.Stats) float64 {
+		return float64(st.Preemptions)
 	})
-	each("vllm:prefix_cache_queries_total", "counter", "Prefix cache queries, in tokens.", func(st engine.Stats) float64 { return float64(st.QueryTokens) })
-	each("vllm:prefix_cache_hits_total", "counter", "Prefix cache hits, in tokens.", func(st engine.Stats) float64 { return float64(st.HitTokens) })
-	each("vllm:num_preemptions_total", "counter", "Preemptions.", func(st engine.Stats) float64 { return float64(st.Preemptions) })
-	each("vllm:prompt_tokens_total", "counter", "Prefill tokens processed.", func(st engine.Stats) float64 { return float64(st.PromptTokens) })
-	each("vllm:prompt_tokens_cached_total", "counter", "Prompt tokens found in the cache.", func(st engine.Stats) float64 { return float64(st.CachedTokens) })
-	each("vllm:generation_tokens_total", "counter", "Generation tokens processed.", func(st engine.Stats) float64 { return float64(st.OutputTokens) })
+	each("vllm:prompt_tokens_total", "counter", "Prefill tokens processed.",
+		func(st engine.Stats) float64 { return float64(st.PromptTokens) })
+	each("vllm:prompt_tokens_cached_total", "counter", "Prompt tokens found in the cache.",
+		func(st engine.Stats) float64 { return float64(st.CachedTokens) })
+	each("vllm:generation_tokens_total", "counter", "Generation tokens processed.",
+		func(st engine.Stats) float64 { return float64(st.OutputTokens) })
 	x.family("vllm:request_success_total", "counter", "Successfully processed requests.")
 	for r, st := range ranks {
-		x.sample("vllm:request_success_total", float64(st.Finished), "engine", strconv.Itoa(r), "finished_reason", "stop", "model_name", s.opts.Models[0])
+		x.sample("vllm:request_success_total", float64(st.Finished), "engine", strconv.Itoa(r), "finished_reason",
+			"stop", "model_name", s.opts.Models[0])
 	}
 	x.family("vllm:cache_config_info", "gauge", "Information of the LLMEngine CacheConfig.")
 	c := s.opts.Engine
 	for r := range ranks {
-		x.sample("vllm:cache_config_info", 1, "block_size", strconv.Itoa(c.BlockTokens), "enable_prefix_caching", "True",
-			"engine", strconv.Itoa(r), "kv_cache_size_tokens", strconv.Itoa(c.Blocks()*c.BlockTokens),
+		x.sample("vllm:cache_config_info", 1, "block_size", strconv.Itoa(c.BlockTokens), "enable_prefix_caching",
+			"True", "engine", strconv.Itoa(r), "kv_cache_size_tokens", strconv.Itoa(c.Blocks()*c.BlockTokens),
 			"num_gpu_blocks", strconv.Itoa(c.Blocks()), "prefix_caching_hash_algo", "simulated")
 	}
 	if len(s.opts.Adapters) > 0 {
 		x.family("vllm:lora_requests_info", "gauge", "Running stats on LoRA requests.")
-		x.sample("vllm:lora_requests_info", float64(time.Now().UnixMilli())/1e3, "max_lora", strconv.Itoa(len(s.opts.Adapters)),
+		x.sample("vllm:lora_requests_info", float64(time.Now().UnixMilli())/1e3,
+			"max_lora", strconv.Itoa(len(s.opts.Adapters)),
 			"running_lora_adapters", strings.Join(s.opts.Adapters, ","), "waiting_lora_adapters", "")
 	}
 	x.write(w)
@@ -118,7 +130,9 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 		api.WriteJSON(w, http.StatusOK, map[string]any{"tokens": ids})
 		return
 	}
-	api.WriteJSON(w, http.StatusOK, map[string]any{"count": len(ids), "max_model_len": s.opts.ContextTokens, "tokens": ids, "token_strs": nil})
+	api.WriteJSON(w, http.StatusOK, map[string]any{
+		"count": len(ids), "max_model_len": s.opts.ContextTokens, "tokens": ids, "token_strs": nil,
+	})
 }
 
 func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) {

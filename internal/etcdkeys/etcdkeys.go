@@ -50,8 +50,8 @@ func Follow(ctx context.Context, c Config, changed func(map[string]string), fail
 // asks etcd for a token first.
 func connect(ctx context.Context, c Config, changed func(map[string]string), failed func(error)) error {
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: c.Endpoints, DialTimeout: wait, DialKeepAliveTime: probe, DialKeepAliveTimeout: wait, Logger: zap.NewNop(), Context: ctx,
-		Username: c.User, Password: c.Password, TLS: c.TLS,
+		Endpoints: c.Endpoints, DialTimeout: wait, DialKeepAliveTime: probe, DialKeepAliveTimeout: wait,
+		Logger: zap.NewNop(), Context: ctx, Username: c.User, Password: c.Password, TLS: c.TLS,
 	})
 	if err != nil {
 		return err

@@ -8,7 +8,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// TestRefusedAtFirst: a client with a user's name asks etcd for a token before anything else. If that fails it is tried again, as any failure is.
+// TestRefusedAtFirst: a client with a user's name asks etcd for a token before anything else. If that fails it is tried
+// again, as any failure is.
 func TestRefusedAtFirst(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -20,7 +21,9 @@ func TestRefusedAtFirst(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	failures := 0
-	Follow(ctx, Config{Endpoints: []string{l.Addr().String()}, Prefix: "/", User: "u", Password: "p", Most: 1}, func(map[string]string) {
+	Follow(ctx, Config{
+		Endpoints: []string{l.Addr().String()}, Prefix: "/", User: "u", Password: "p", Most: 1,
+	}, func(map[string]string) {
 		t.Error("keys were read")
 	}, func(error) {
 		if failures++; failures == 2 {

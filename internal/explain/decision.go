@@ -44,7 +44,8 @@ type Decision struct {
 	// of policies that let what is cached count only above a share of the prompt
 	Gate *Gate `json:"gate,omitempty"`
 
-	Miss *Miss `json:"miss,omitempty"` // why the prompt was not in the endpoint's cache; none where it was, or nothing is known
+	// why the prompt was not in the endpoint's cache; none where it was, or nothing is known
+	Miss *Miss `json:"miss,omitempty"`
 
 	Predicted Predicted `json:"predicted"`
 	Observed  Observed  `json:"observed"`
@@ -104,7 +105,8 @@ type Observed struct {
 	OutputTokens *int     `json:"output_tokens,omitempty"`
 	TTFTMs       *float64 `json:"ttft_ms,omitempty"`   // of streams only
 	QueuedMs     float64  `json:"queued_ms,omitempty"` // of these times, in the router's queue
-	HeldMs       float64  `json:"held_ms,omitempty"`   // before it was decided, until caches had room (admission); in none of these times
+	// before it was decided, until caches had room (admission); in none of these times
+	HeldMs float64 `json:"held_ms,omitempty"`
 	// queued since its tenant had as many requests at engines as it may
 	AtLimit bool `json:"at_limit,omitempty"`
 	// queued since the engine was full and its tenant had used much more than the others
@@ -175,11 +177,15 @@ func othersOf(c *route.Costs) *Others {
 func (d *record) view() Decision {
 	v := Decision{
 		Number: d.number, Request: d.get(d.request), At: d.routed.UTC(), Ended: d.end.UTC(), FirstByte: d.firstByte,
-		Endpoint: d.endpoint, Kind: string(d.kind), Reason: string(d.reason), Pool: d.pool, Model: d.get(d.model), Policy: d.policy,
-		Class: className(d.class), Conversation: d.get(d.conversation), Home: d.home, FirstTurn: d.firstTurn, NewID: d.newID, Stream: d.stream,
-		Outcome: d.outcome.String(), Error: d.get(d.failure), Status: d.status, Code: d.code, Limit: d.limit, Tenant: d.get(d.tenant), Client: d.get(d.client), Eligible: d.eligible, Candidates: []Candidate{},
-		Predicted: Predicted{PromptTokens: d.prompt, CachedTokens: d.cached},
-		Observed:  Observed{QueuedMs: round(ms(d.queued)), HeldMs: round(ms(d.held)), AtLimit: d.atLimit, Greedy: d.greedy, DurationMs: round(ms(d.end.Sub(d.routed)))},
+		Endpoint: d.endpoint, Kind: string(d.kind), Reason: string(d.reason), Pool: d.pool, Model: d.get(d.model),
+		Policy: d.policy, Class: className(d.class), Conversation: d.get(d.conversation), Home: d.home,
+		FirstTurn: d.firstTurn, NewID: d.newID, Stream: d.stream, Outcome: d.outcome.String(), Error: d.get(d.failure),
+		Status: d.status, Code: d.code, Limit: d.limit, Tenant: d.get(d.tenant), Client: d.get(d.client),
+		Eligible: d.eligible, Candidates: []Candidate{},
+		Predicted: Predicted{PromptTokens: d.prompt, CachedTokens: d.cached}, Observed: Observed{
+			QueuedMs: round(ms(d.queued)), HeldMs: round(ms(d.held)), AtLimit: d.atLimit, Greedy: d.greedy,
+			DurationMs: round(ms(d.end.Sub(d.routed))),
+		},
 	}
 	if d.leg != fleet.LegUnsplit {
 		v.Leg = d.leg.String()
@@ -191,7 +197,10 @@ func (d *record) view() Decision {
 		v.Split = &Split{Why: string(d.split), WholeMs: round(d.weighed.WholeMs), SplitMs: round(d.weighed.SplitMs)}
 	}
 	if g := d.gate; g.Asked {
-		v.Gate = &Gate{Active: g.Open, Match: g.Match, Rate: round(float64(g.Match) / float64(max(d.prompt, 1))), Threshold: g.Threshold}
+		v.Gate = &Gate{
+			Active: g.Open, Match: g.Match, Rate: round(float64(g.Match) / float64(max(d.prompt, 1))),
+			Threshold: g.Threshold,
+		}
 	}
 	if !d.firstByte.IsZero() {
 		v.FirstByte = d.firstByte.UTC()
@@ -242,9 +251,9 @@ func viewCandidate(c *pick.Candidate, leg fleet.Leg, chosen bool) Candidate {
 			round(t.Wait), round(t.Prefill), round(t.Fixed), round(t.Externality), round(t.Spread),
 			round(t.Transfer),
 		},
-		CachedTokens: c.CachedTokens, Requests: c.Load.Requests, PrefillTokens: c.Load.PrefillTokens, DecodeTokens: c.Load.DecodeTokens,
-		Queued: c.Load.Queued, Waiting: c.Load.EngineWaiting, Weight: round(c.Weight), MsPerToken: perToken,
-		Busy: round(c.Busy), Full: c.Full,
+		CachedTokens: c.CachedTokens, Requests: c.Load.Requests, PrefillTokens: c.Load.PrefillTokens,
+		DecodeTokens: c.Load.DecodeTokens, Queued: c.Load.Queued, Waiting: c.Load.EngineWaiting,
+		Weight: round(c.Weight), MsPerToken: perToken, Busy: round(c.Busy), Full: c.Full,
 	}
 }
 

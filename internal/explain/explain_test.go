@@ -29,14 +29,19 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // told is the end of a decision as the fleet tells it: home of three, predicted at 36 ms, observed at 40.
 func told(id string, change func(*route.Ended)) *route.Entry {
 	x := &route.Ended{
-		Request: id, Class: fleet.Turn, Stream: true, Routed: start, FirstByte: start.Add(40 * time.Millisecond), Home: "a",
-		Usage: fleet.Usage{PromptTokens: 1010, CachedTokens: 992, OutputTokens: 7, CachedKnown: true},
+		Request: id, Class: fleet.Turn, Stream: true, Routed: start, FirstByte: start.Add(40 * time.Millisecond),
+		Home: "a", Usage: fleet.Usage{PromptTokens: 1010, CachedTokens: 992, OutputTokens: 7, CachedKnown: true},
 		Decision: route.Decision{
-			Endpoint: fleet.Endpoint{Name: "a", URL: "http://10.1.2.3:8000", APIKey: "sk-secret"}, Kind: fleet.KindVLLM, Model: "m", Pool: "m", Policy: "least_ttft",
+			Endpoint: fleet.Endpoint{Name: "a", URL: "http://10.1.2.3:8000", APIKey: "sk-secret"}, Kind: fleet.KindVLLM,
+			Model: "m", Pool: "m", Policy: "least_ttft",
 			Session: "conv-1", Reason: reasons.Home, Candidates: 3, PromptTokens: 1000, CachedTokens: 960, TTFTMs: 36,
 		},
 		Candidates: []pick.Candidate{
-			{Endpoint: pick.Endpoint{Name: "a", Load: fleet.Load{Requests: 2, PrefillTokens: 100, DecodeTokens: 50}}, Cached: pick.Cached{CachedTokens: 960}, Terms: pick.Terms{Wait: 20, Prefill: 6, Fixed: 10, Externality: 1}},
+			{
+				Endpoint: pick.Endpoint{Name: "a", Load: fleet.Load{Requests: 2, PrefillTokens: 100, DecodeTokens: 50}},
+				Cached:   pick.Cached{CachedTokens: 960},
+				Terms:    pick.Terms{Wait: 20, Prefill: 6, Fixed: 10, Externality: 1},
+			},
 			{Endpoint: pick.Endpoint{Name: "b"}, Terms: pick.Terms{Prefill: 100, Fixed: 10, Externality: 25}},
 			{Endpoint: pick.Endpoint{Name: "c"}, Terms: pick.Terms{Prefill: 150, Fixed: 10, Externality: 25}},
 		},
@@ -74,14 +79,19 @@ func TestTellsOneDecision(t *testing.T) {
 	ttft, observed, regret := 36.0, 40.0, 0.0
 	prompt, cached, output := 1010, 992, 7
 	want := Decision{
-		Number: 1, Request: "r1", At: start, Ended: start.Add(100 * time.Millisecond), FirstByte: start.Add(40 * time.Millisecond),
-		Endpoint: "a", Kind: "vllm", Reason: "home", Pool: "m", Model: "m", Policy: "least_ttft", Class: "turn", Conversation: "conv-1", Home: "a", Stream: true, Outcome: "ok",
-		Why:       "The conversation is at a: 960 of 1,000 prompt tokens are warm there, and the first token is due in 36 ms. The next best, b, would cost 98 ms more.",
+		Number: 1, Request: "r1", At: start, Ended: start.Add(100 * time.Millisecond),
+		FirstByte: start.Add(40 * time.Millisecond), Endpoint: "a", Kind: "vllm", Reason: "home", Pool: "m", Model: "m",
+		Policy: "least_ttft", Class: "turn", Conversation: "conv-1", Home: "a", Stream: true, Outcome: "ok",
+		Why: "The conversation is at a: 960 of 1,000 prompt tokens are warm there, " +
+			"and the first token is due in 36 ms. The next best, b, would cost 98 ms more.",
 		Predicted: Predicted{PromptTokens: 1000, CachedTokens: 960, TTFTMs: &ttft},
-		Observed:  Observed{PromptTokens: &prompt, CachedTokens: &cached, OutputTokens: &output, TTFTMs: &observed, DurationMs: 100},
-		RegretMs:  &regret, Eligible: 3,
+		Observed: Observed{
+			PromptTokens: &prompt, CachedTokens: &cached, OutputTokens: &output, TTFTMs: &observed, DurationMs: 100,
+		}, RegretMs: &regret, Eligible: 3,
 		Candidates: []Candidate{
-			{Endpoint: "a", Chosen: true, CostMs: 37, TTFTMs: 36, Terms: Terms{Wait: 20, Prefill: 6, Fixed: 10, Others: 1}, CachedTokens: 960, Requests: 2, PrefillTokens: 100, DecodeTokens: 50},
+			{Endpoint: "a", Chosen: true, CostMs: 37, TTFTMs: 36, Terms: Terms{
+				Wait: 20, Prefill: 6, Fixed: 10, Others: 1,
+			}, CachedTokens: 960, Requests: 2, PrefillTokens: 100, DecodeTokens: 50},
 			{Endpoint: "b", CostMs: 135, TTFTMs: 110, Terms: Terms{Prefill: 100, Fixed: 10, Others: 25}},
 			{Endpoint: "c", CostMs: 185, TTFTMs: 160, Terms: Terms{Prefill: 150, Fixed: 10, Others: 25}},
 		},
@@ -103,13 +113,16 @@ func TestQueries(t *testing.T) {
 		}))
 	}
 	r.Listener().Served(&live.Served{
-		ID: "r9", Decision: route.Decision{Model: "zz"}, Status: 404, Error: "no_endpoint", Message: "no endpoint serves \"zz\"", Refused: true, Started: start, Ended: start,
+		ID: "r9", Decision: route.Decision{Model: "zz"}, Status: 404, Error: "no_endpoint",
+		Message: "no endpoint serves \"zz\"", Refused: true, Started: start, Ended: start,
 	})
-	r.Listener().Served(&live.Served{ID: "r10"})                                           // an engine answered it
-	r.Listener().Served(&live.Served{ID: "r11", API: "other", Status: 404, Refused: true}) // a path that no engine serves
+	r.Listener().Served(&live.Served{ID: "r10"}) // an engine answered it
+	// a path that no engine serves
+	r.Listener().Served(&live.Served{ID: "r11", API: "other", Status: 404, Refused: true})
 	for query, want := range map[string]string{
-		"": "r9 r3 r2 r1 r0", "last=2": "r9 r3", "endpoint=a": "r2 r0", "endpoint=a&last=1": "r2", "pool=p-b": "r1", "reason=leaves": "r3",
-		"request=r2": "r2", "request=nobody": "", "conversation=conv-1": "r3 r1", "reason=refused": "r9", "reason=home&conversation=conv-1": "r1",
+		"": "r9 r3 r2 r1 r0", "last=2": "r9 r3", "endpoint=a": "r2 r0", "endpoint=a&last=1": "r2", "pool=p-b": "r1",
+		"reason=leaves": "r3", "request=r2": "r2", "request=nobody": "", "conversation=conv-1": "r3 r1",
+		"reason=refused": "r9", "reason=home&conversation=conv-1": "r1",
 	} {
 		var ids []string
 		for _, d := range get(t, r, query).Decisions {
@@ -129,21 +142,24 @@ func TestQueries(t *testing.T) {
 			t.Errorf("?%s: %d %s", query, w.Code, w.Body)
 		}
 	}
-	if d := get(t, r, "request=r9").Decisions[0]; d.Why != `No endpoint could take it: no endpoint serves "zz".` || d.Outcome != "refused" {
+	if d := get(t, r, "request=r9").Decisions[0]; d.Why != `No endpoint could take it: no endpoint serves "zz".` ||
+		d.Outcome != "refused" {
 		t.Errorf("refused: %+v", d)
 	}
 }
 
-// TestRefusals: a refused request is told with its tenant, its client and the setting that refused it; however many there are,
-// decisions stay.
+// TestRefusals: a refused request is told with its tenant, its client and the setting that refused it; however many
+// there are, decisions stay.
 func TestRefusals(t *testing.T) {
 	r := NewRing(Config{Keep: 40})
 	for i := range 20 {
 		r.Listener().Entry(told(fmt.Sprint("r", i), nil))
 	}
 	refused := live.Served{
-		ID: "x", Tenant: "red", Client: "10.0.0.9", Class: fleet.Turn, Stream: true, Status: 429, Error: "queue_full", Limit: "tenants.each.waiting", Refused: true,
-		Message: "the queue is full", Queued: 30 * time.Millisecond, Started: start, Ended: start.Add(30 * time.Millisecond), Decision: route.Decision{Model: "m", Session: "conv-1"},
+		ID: "x", Tenant: "red", Client: "10.0.0.9", Class: fleet.Turn, Stream: true, Status: 429, Error: "queue_full",
+		Limit: "tenants.each.waiting", Refused: true,
+		Message: "the queue is full", Queued: 30 * time.Millisecond, Started: start,
+		Ended: start.Add(30 * time.Millisecond), Decision: route.Decision{Model: "m", Session: "conv-1"},
 	}
 	for range 1000 {
 		r.Listener().Served(&refused)
@@ -153,9 +169,11 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("%d refusals, %d kept of %d", len(got.Decisions), got.Kept, got.Total)
 	}
 	want := Decision{
-		Number: 1020, Request: "x", At: start, Ended: start.Add(30 * time.Millisecond), Reason: "refused", Outcome: "refused", Model: "m", Class: "turn", Conversation: "conv-1", Stream: true,
-		Error: "the queue is full", Status: 429, Code: "queue_full", Limit: "tenants.each.waiting", Tenant: "red", Client: "10.0.0.9",
-		Why:      "Refused with 429 queue_full: the queue is full. The limit is set by tenants.each.waiting. It waited 30 ms in the router's queue, where shorter prompts go first.",
+		Number: 1020, Request: "x", At: start, Ended: start.Add(30 * time.Millisecond), Reason: "refused",
+		Outcome: "refused", Model: "m", Class: "turn", Conversation: "conv-1", Stream: true,
+		Error: "the queue is full", Status: 429, Code: "queue_full", Limit: "tenants.each.waiting", Tenant: "red",
+		Client: "10.0.0.9", Why: "Refused with 429 queue_full: the queue is full. The limit is set by " +
+			"tenants.each.waiting. It waited 30 ms in the router's queue, where shorter prompts go first.",
 		Observed: Observed{QueuedMs: 30, DurationMs: 30}, Candidates: []Candidate{},
 	}
 	if d := cmp.Diff(want, got.Decisions[0]); d != "" {
@@ -166,10 +184,14 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestRingAgainstNaiveModel compares the ring with a list of all that was told: what is kept is the newest, within the bounds.
+// TestRingAgainstNaiveModel compares the ring with a list of all that was told: what is kept is the newest, within the
+// bounds.
 func TestRingAgainstNaiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := Config{Keep: rapid.IntRange(1, 20).Draw(t, "keep"), KeepBytes: int64(rapid.IntRange(1000, 20_000).Draw(t, "bytes"))}
+		c := Config{
+			Keep:      rapid.IntRange(1, 20).Draw(t, "keep"),
+			KeepBytes: int64(rapid.IntRange(1000, 20_000).Draw(t, "bytes")),
+		}
 		r := NewRing(c)
 		type one struct {
 			id      string
@@ -188,8 +210,10 @@ func TestRingAgainstNaiveModel(t *testing.T) {
 			all = append(all, one{id[:min(len(id), longestID)], refused})
 		}
 		kept, _, next := r.count(0)
-		if r.decisions.bytes+r.refusals.bytes > c.KeepBytes || int(kept) > c.Keep+max(1, c.Keep/refusalShare) || int(next-1) != len(all) {
-			t.Fatalf("%d kept of %d in %d bytes; the bounds are %+v", kept, next-1, r.decisions.bytes+r.refusals.bytes, c)
+		if r.decisions.bytes+r.refusals.bytes > c.KeepBytes || int(kept) > c.Keep+max(1, c.Keep/refusalShare) ||
+			int(next-1) != len(all) {
+			t.Fatalf("%d kept of %d in %d bytes; the bounds are %+v",
+				kept, next-1, r.decisions.bytes+r.refusals.bytes, c)
 		}
 		var want []uint64
 		for _, s := range []*shelf{&r.decisions, &r.refusals} {
@@ -211,7 +235,8 @@ func TestRingAgainstNaiveModel(t *testing.T) {
 		var up, down []uint64
 		var d record
 		for n := uint64(0); r.from(n, &d); n = d.number + 1 {
-			if up = append(up, d.number); d.get(d.request) != all[d.number-1].id || d.refusal != all[d.number-1].refused {
+			if up = append(up, d.number); d.get(d.request) != all[d.number-1].id ||
+				d.refusal != all[d.number-1].refused {
 				t.Fatalf("number %d is %q, want %q", d.number, d.get(d.request), all[d.number-1].id)
 			}
 		}
@@ -223,7 +248,9 @@ func TestRingAgainstNaiveModel(t *testing.T) {
 			t.Fatalf("forward %v, backward %v, want %v", up, down, want)
 		}
 		from := rapid.Uint64Range(0, next+1).Draw(t, "from")
-		if _, n, _ := r.count(from); int(n) != len(want)-sort.Search(len(want), func(i int) bool { return want[i] >= from }) {
+		if _, n, _ := r.count(from); int(n) != len(want)-sort.Search(len(want), func(i int) bool {
+			return want[i] >= from
+		}) {
 			t.Fatalf("%d kept from %d of %v", n, from, want)
 		}
 	})
@@ -232,7 +259,9 @@ func TestRingAgainstNaiveModel(t *testing.T) {
 func TestNothingOfClientsIsKeptAlive(t *testing.T) {
 	r := NewRing(Config{HashIDs: true})
 	long := strings.Repeat("m", 1<<20)
-	r.Listener().Entry(told("r", func(x *route.Ended) { x.Decision.Session, x.Decision.Model = "somebody@example.org", long }))
+	r.Listener().Entry(told("r", func(x *route.Ended) {
+		x.Decision.Session, x.Decision.Model = "somebody@example.org", long
+	}))
 	d := get(t, r, "").Decisions[0]
 	if len(d.Model) != longestID || !strings.HasPrefix(d.Conversation, "#") || r.decisions.bytes > 10_000 {
 		t.Errorf("%d bytes of model, conversation %q, %d bytes", len(d.Model), d.Conversation, r.decisions.bytes)
@@ -289,7 +318,9 @@ func TestConcurrentUse(t *testing.T) {
 
 func BenchmarkEnter(b *testing.B) {
 	r := NewRing(Config{})
-	e, l := told("request-1", func(x *route.Ended) { x.Candidates = append(x.Candidates, make([]pick.Candidate, 13)...) }), r.Listener()
+	e, l := told("request-1", func(x *route.Ended) {
+		x.Candidates = append(x.Candidates, make([]pick.Candidate, 13)...)
+	}), r.Listener()
 	b.ReportAllocs()
 	for b.Loop() {
 		l.Entry(e)
@@ -318,7 +349,8 @@ func TestTermsAddUp(t *testing.T) {
 	if sum := s.Wait + s.Prefill + s.Fixed + s.Transfer; math.Abs(sum-c.TTFTMs) > 0.01 {
 		t.Errorf("terms of the request itself of %v, a TTFT of %v", sum, c.TTFTMs)
 	}
-	sum := o.Arrivals + o.Returns + o.Overtaken + o.Occupancy + o.LaterTurns + o.Interference + o.Answer + o.Link + o.Weight
+	sum := o.Arrivals + o.Returns + o.Overtaken + o.Occupancy + o.LaterTurns + o.Interference + o.Answer +
+		o.Link + o.Weight
 	if math.Abs(sum-s.Others) > 0.01 {
 		t.Errorf("parts of %v, others of %v", sum, s.Others)
 	}

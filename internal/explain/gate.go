@@ -11,6 +11,7 @@ func gated(v *Decision) string {
 	if v.Gate.Active {
 		counted, above = "counted", "above"
 	}
-	return fmt.Sprintf(" What is cached %s: the best match is %d tokens (%.3g %% of the prompt), %s the threshold of %.3g %%.",
+	return fmt.Sprintf(
+		" What is cached %s: the best match is %d tokens (%.3g %% of the prompt), %s the threshold of %.3g %%.",
 		counted, v.Gate.Match, 100*v.Gate.Rate, above, 100*v.Gate.Threshold)
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestTellsTheGate: under the names of TensorRT-LLM's rank router, in JSON and for people, and only of decisions that had one.
+// TestTellsTheGate: under the names of TensorRT-LLM's rank router, in JSON and for people, and only of decisions that
+// had one.
 func TestTellsTheGate(t *testing.T) {
 	for _, tt := range []struct {
 		gate       pick.CacheGate
@@ -24,7 +25,8 @@ func TestTellsTheGate(t *testing.T) {
 		{
 			pick.CacheGate{Asked: true, Match: 50, Threshold: 0.1},
 			`{"cache_affinity_active":false,"max_match_for_req":50,"match_rate":0.05,"threshold":0.1}`,
-			"What is cached did not count: the best match is 50 tokens (5 % of the prompt), not above the threshold of 10 %.",
+			"What is cached did not count: the best match is 50 tokens (5 % of the prompt), " +
+				"not above the threshold of 10 %.",
 		},
 	} {
 		r := NewRing(Config{})

@@ -139,7 +139,8 @@ func TestSlowDiskDropsAndCounts(t *testing.T) {
 
 func TestFileThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := NewLines(NewRing(Config{}), filepath.Join(dir, "no", "d"), 1, nil, quiet()); err == nil || !strings.Contains(err.Error(), "explain.file: open ") {
+	if _, err := NewLines(NewRing(Config{}), filepath.Join(dir, "no", "d"), 1, nil, quiet()); err == nil ||
+		!strings.Contains(err.Error(), "explain.file: open ") {
 		t.Errorf("got %v", err)
 	}
 	// The folder goes away under it: lines are dropped and said to be; when it is back, they are written again.

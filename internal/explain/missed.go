@@ -43,7 +43,8 @@ func missed(v *Decision) string {
 			text += ": it has computed " + count(m.Work) + " tokens of other prompts since"
 		}
 	case route.MissUnclear:
-		text = "it may be evicted or differ: the last prompt is not remembered, since it was at another router or before a restart"
+		text = "it may be evicted or differ: the last prompt is not remembered, since it was at another router or " +
+			"before a restart"
 	}
 	return fmt.Sprintf(" %s tokens that could be cached were not: %s.", count(m.Tokens), text)
 }

@@ -55,7 +55,8 @@ func parseQuery(values url.Values) (query, error) {
 		case "conversation":
 			q.conversation = v[0]
 		default:
-			return q, fmt.Errorf("unknown parameter %q; known are after, conversation, endpoint, last, pool, reason, request", key)
+			return q, fmt.Errorf(
+				"unknown parameter %q; known are after, conversation, endpoint, last, pool, reason, request", key)
 		}
 	}
 	return q, nil
@@ -70,7 +71,8 @@ func (q *query) wants(d *record) bool {
 	if d.refusal {
 		reason = Refused
 	}
-	return is(q.endpoint, d.endpoint) && is(q.pool, d.pool) && is(q.reason, reason) && part(q.request, d.request) && part(q.conversation, d.conversation)
+	return is(q.endpoint, d.endpoint) && is(q.pool, d.pool) && is(q.reason, reason) && part(q.request, d.request) &&
+		part(q.conversation, d.conversation)
 }
 
 // find collects the newest decisions that are wanted.
@@ -98,7 +100,9 @@ func (r *Ring) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	if err != nil {
 		w.WriteHeader(http.StatusBadRequest)
-		_ = e.Encode(map[string]any{"error": map[string]string{"message": err.Error(), "type": "invalid_request_error", "code": "bad_query"}})
+		_ = e.Encode(map[string]any{
+			"error": map[string]string{"message": err.Error(), "type": "invalid_request_error", "code": "bad_query"},
+		})
 		return
 	}
 	_ = e.Encode(r.find(&q))
@@ -124,8 +128,10 @@ func (v *Decision) Texts() []string {
 	}
 	if v.Endpoint != "" {
 		if v.Predicted.PromptTokens > 0 {
-			add("prompt", "%s tokens predicted, %s by the engine", count(v.Predicted.PromptTokens), number(v.Observed.PromptTokens))
-			add("cached", "%s tokens predicted, %s by the engine", count(v.Predicted.CachedTokens), number(v.Observed.CachedTokens))
+			add("prompt", "%s tokens predicted, %s by the engine",
+				count(v.Predicted.PromptTokens), number(v.Observed.PromptTokens))
+			add("cached", "%s tokens predicted, %s by the engine",
+				count(v.Predicted.CachedTokens), number(v.Observed.CachedTokens))
 		}
 		seen := "not seen"
 		switch {

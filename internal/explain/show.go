@@ -35,7 +35,9 @@ func (d *Decision) Show(w io.Writer) {
 	case d.Class == className(fleet.Auxiliary):
 		about[0] = "a request that generates nothing"
 	}
-	for _, f := range [][2]string{{"conversation", d.Conversation}, {"pool", d.Pool}, {"policy", d.Policy}, {"tenant", d.Tenant}, {"client", d.Client}} {
+	for _, f := range [][2]string{{"conversation", d.Conversation}, {"pool", d.Pool}, {"policy", d.Policy}, {
+		"tenant", d.Tenant,
+	}, {"client", d.Client}} {
 		if f[1] != "" {
 			about = append(about, f[0]+" "+f[1])
 		}

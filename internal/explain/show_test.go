@@ -6,15 +6,20 @@ import (
 	"time"
 )
 
-// TestShow: what is nothing everywhere is left out, the chosen one is marked, and a request that nobody took is shown too.
+// TestShow: what is nothing everywhere is left out, the chosen one is marked, and a request that nobody took is shown
+// too.
 func TestShow(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 123e6, time.Local)
 	first := 12.0
 	d := Decision{
-		Request: "r1", At: at, Endpoint: "e1", Leg: "decode", Reason: "leaves", Why: "It is so.", Class: "turn", Conversation: "c1", Pool: "m", Model: "alias", Outcome: "ok", Eligible: 4,
+		Request: "r1", At: at, Endpoint: "e1", Leg: "decode", Reason: "leaves", Why: "It is so.", Class: "turn",
+		Conversation: "c1", Pool: "m", Model: "alias", Outcome: "ok", Eligible: 4,
 		Predicted: Predicted{PromptTokens: 5, TTFTMs: &first}, Observed: Observed{DurationMs: 100},
 		Candidates: []Candidate{
-			{Endpoint: "e1", Chosen: true, CostMs: 10.5, Terms: Terms{Wait: 5}, CachedTokens: 100, Requests: 1, PrefillTokens: 1000, DecodeTokens: 7},
+			{
+				Endpoint: "e1", Chosen: true, CostMs: 10.5, Terms: Terms{Wait: 5}, CachedTokens: 100, Requests: 1,
+				PrefillTokens: 1000, DecodeTokens: 7,
+			},
 			{Endpoint: "e12", CostMs: 126, Terms: Terms{Transfer: 3}},
 		},
 	}
@@ -30,7 +35,9 @@ func TestShow(t *testing.T) {
      e12           0.0       3.0   126       0     0      0 
   and 2 more that cost as much or more
 `},
-		{Decision{Request: "r2", At: at, Reason: "none", Why: "Nobody was there.", FirstTurn: true, Outcome: "refused"}, `2026-01-02 03:04:05.123  r2 -> no endpoint  (none)
+		{Decision{
+			Request: "r2", At: at, Reason: "none", Why: "Nobody was there.", FirstTurn: true, Outcome: "refused",
+		}, `2026-01-02 03:04:05.123  r2 -> no endpoint  (none)
   Nobody was there.
   first turn
 `},

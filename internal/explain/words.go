@@ -29,20 +29,23 @@ func why(v *Decision) string {
 		}
 		return "The conversation is at " + e + " and stays there." + at(v, 0)
 	case pick.ReasonWeighed:
-		return "Of all who could answer and all who could compute the prompt for them, it costs least at " + e + "." + moved(v) + against(v)
+		return "Of all who could answer and all who could compute the prompt for them, it costs least at " + e + "." +
+			moved(v) + against(v)
 	case reasons.Home:
 		return "The conversation is at " + e + at(v, 1) + staying(v)
 	case reasons.Leaves:
 		return leaving(v)
 	case reasons.Warm:
-		return fmt.Sprintf("%s holds %s of its %s prompt tokens, more than most others.", e, count(v.Predicted.CachedTokens), count(v.Predicted.PromptTokens)) +
-			moved(v) + against(v)
+		return fmt.Sprintf("%s holds %s of its %s prompt tokens, more than most others.", e,
+			count(v.Predicted.CachedTokens), count(v.Predicted.PromptTokens)) + moved(v) + against(v)
 	case reasons.LeastTTFT:
 		return "It costs least at " + e + "." + moved(v) + against(v)
 	case reasons.Parent:
-		return "The conversation that started this one is at " + e + ", which costs hardly more than the best." + at(v, 0) + against(v)
+		return "The conversation that started this one is at " + e + ", which costs hardly more than the best." +
+			at(v, 0) + against(v)
 	case reasons.Spread:
-		return "Several endpoints cost about the same. New conversations are spread among them, and this one goes to " + e + "." + moved(v) + against(v)
+		return "Several endpoints cost about the same. New conversations are spread among them, and this one goes to " +
+			e + "." + moved(v) + against(v)
 	case reasons.ConsistentHash:
 		return e + " comes first in the conversation's order and has room."
 	case reasons.ConsistentHashOverflow:
@@ -116,7 +119,8 @@ func at(v *Decision, form int) string {
 		}
 		return ""
 	}
-	text := fmt.Sprintf("%s of %s prompt tokens are warm there, and %s.", count(v.Predicted.CachedTokens), count(v.Predicted.PromptTokens), due(v))
+	text := fmt.Sprintf("%s of %s prompt tokens are warm there, and %s.",
+		count(v.Predicted.CachedTokens), count(v.Predicted.PromptTokens), due(v))
 	if form == 1 {
 		return ": " + text
 	}
@@ -143,7 +147,8 @@ func staying(v *Decision) string {
 	}
 	home, next := &v.Candidates[0], &v.Candidates[1]
 	if next.CostMs < home.CostMs {
-		return fmt.Sprintf(" %s would cost %s less, too little to leave for.", next.Endpoint, millis(home.CostMs-next.CostMs))
+		return fmt.Sprintf(" %s would cost %s less, too little to leave for.",
+			next.Endpoint, millis(home.CostMs-next.CostMs))
 	}
 	return fmt.Sprintf(" The next best, %s, would cost %s more.", next.Endpoint, millis(next.CostMs-home.CostMs))
 }
@@ -153,11 +158,14 @@ func leaving(v *Decision) string {
 	for i := range v.Candidates {
 		if c := &v.Candidates[i]; c.Endpoint == v.Home && i > 0 {
 			if c.CostMs <= v.Candidates[0].CostMs {
-				return fmt.Sprintf("The conversation's endpoint, %s, would cost %s, but has more than its fair share (%s); %s is the best of the others.",
+				return fmt.Sprintf("The conversation's endpoint, %s, would cost %s, but has more than its fair share "+
+					"(%s); %s is the best of the others.",
 					v.Home, millis(c.CostMs), requests(c.Requests), v.Endpoint) + at(v, 0)
 			}
-			return fmt.Sprintf("The conversation was at %s, where it would wait %s (%s) and cost %s in all, against %s at %s.",
-				v.Home, millis(c.Terms.Wait), requests(c.Requests), millis(c.CostMs), millis(v.Candidates[0].CostMs), v.Endpoint)
+			return fmt.Sprintf(
+				"The conversation was at %s, where it would wait %s (%s) and cost %s in all, against %s at %s.",
+				v.Home, millis(c.Terms.Wait), requests(c.Requests), millis(c.CostMs),
+				millis(v.Candidates[0].CostMs), v.Endpoint)
 		}
 	}
 	return "The conversation's endpoint is so busy that " + v.Endpoint + " answers sooner." + at(v, 0)
@@ -193,7 +201,8 @@ func against(v *Decision) string {
 	case d >= 0.05:
 		return text + fmt.Sprintf("; %s, the next best, would cost %s more.", next.Endpoint, millis(d))
 	case d <= -2: // beyond what counts as equal, so that it was left out
-		return text + fmt.Sprintf("; %s would cost %s less, but has its fair share of requests already.", next.Endpoint, millis(-d))
+		return text + fmt.Sprintf("; %s would cost %s less, but has its fair share of requests already.",
+			next.Endpoint, millis(-d))
 	default:
 		return text + "; " + next.Endpoint + " would cost as much."
 	}
@@ -220,7 +229,8 @@ func held(v *Decision) string {
 	if v.Observed.HeldMs == 0 {
 		return ""
 	}
-	return " It was held " + millis(v.Observed.HeldMs) + " before, until the caches had room for its session or its time had come (admission)."
+	return " It was held " + millis(v.Observed.HeldMs) +
+		" before, until the caches had room for its session or its time had come (admission)."
 }
 
 // queued says how long it waited at the router.
@@ -230,7 +240,8 @@ func queued(v *Decision) string {
 	}
 	text := " It waited " + millis(v.Observed.QueuedMs) + " in the router's queue"
 	if v.Observed.AtLimit {
-		return text + ": its tenant had as many requests at engines as it may have running (running in tenants.limits or tenants.each)."
+		return text + ": its tenant had as many requests at engines as it may have running (running in " +
+			"tenants.limits or tenants.each)."
 	}
 	if v.Observed.Greedy {
 		return text + ": the engine was full, and its tenant had used more than twice what the others had."

@@ -87,13 +87,18 @@ type answer struct {
 }
 
 // begin makes a request of the message that the stream began with.
-func (s *Server) begin(stream extprocv3.ExternalProcessor_ProcessServer, first *extprocv3.ProcessingRequest, head *extprocv3.HttpHeaders) (*exchange, error) {
+func (s *Server) begin(
+	stream extprocv3.ExternalProcessor_ProcessServer, first *extprocv3.ProcessingRequest, head *extprocv3.HttpHeaders,
+) (*exchange, error) {
 	x := &exchange{
 		s: s, stream: stream, bodiless: head.GetEndOfStream(), modes: first.GetProtocolConfig(),
 		end: make(chan struct{}), came: make(chan *answer, 1), over: make(chan struct{}), body: external.NewFeed(),
 	}
 	if x.modes == nil { // a proxy of the inference extension, which asks for this mode
-		x.modes = &extprocv3.ProtocolConfiguration{RequestBodyMode: filterv3.ProcessingMode_FULL_DUPLEX_STREAMED, ResponseBodyMode: filterv3.ProcessingMode_FULL_DUPLEX_STREAMED}
+		x.modes = &extprocv3.ProtocolConfiguration{
+			RequestBodyMode:  filterv3.ProcessingMode_FULL_DUPLEX_STREAMED,
+			ResponseBodyMode: filterv3.ProcessingMode_FULL_DUPLEX_STREAMED,
+		}
 	}
 	x.header = headersOf(head.GetHeaders())
 	x.path = x.header.Get(":path")
@@ -104,8 +109,9 @@ func (s *Server) begin(stream extprocv3.ExternalProcessor_ProcessServer, first *
 	x.w = writer{x: x, header: http.Header{}}
 	x.ctx, x.cancel = context.WithCancel(stream.Context())
 	r := (&http.Request{
-		Method: x.header.Get(":method"), URL: at, RequestURI: x.path, Host: x.header.Get(":authority"), RemoteAddr: remoteOf(first, x.header),
-		Proto: "HTTP/2.0", ProtoMajor: 2, Header: make(http.Header, len(x.header)), ContentLength: -1, Body: http.NoBody,
+		Method: x.header.Get(":method"), URL: at, RequestURI: x.path, Host: x.header.Get(":authority"),
+		RemoteAddr: remoteOf(first, x.header), Proto: "HTTP/2.0", ProtoMajor: 2,
+		Header: make(http.Header, len(x.header)), ContentLength: -1, Body: http.NoBody,
 	}).WithContext(external.With(x.ctx, x))
 	for name, values := range x.header {
 		if !strings.HasPrefix(name, ":") {
@@ -125,7 +131,8 @@ func (s *Server) begin(stream extprocv3.ExternalProcessor_ProcessServer, first *
 	}
 	x.request = r
 	if x.AnswerUnseen() {
-		s.warn(warnNoAnswers, "the proxy does not show answers: nothing is learnt from them, and requests count as ended before they are; set response_body_mode: FULL_DUPLEX_STREAMED, or STREAMED")
+		s.warn(warnNoAnswers, "the proxy does not show answers: nothing is learnt from them, "+
+			"and requests count as ended before they are; set response_body_mode: FULL_DUPLEX_STREAMED, or STREAMED")
 	}
 	if x.bodiless || x.requestDuplex() {
 		return x, nil
@@ -142,7 +149,8 @@ func (s *Server) begin(stream extprocv3.ExternalProcessor_ProcessServer, first *
 		if x.modes.GetSendBodyWithoutWaitingForHeaderResponse() {
 			return x, nil
 		}
-		s.warn(warnStreamed, "the proxy sends request bodies on before an endpoint is chosen: set request_body_mode to FULL_DUPLEX_STREAMED or BUFFERED; until then it must allow_mode_override")
+		s.warn(warnStreamed, "the proxy sends request bodies on before an endpoint is chosen: "+
+			"set request_body_mode to FULL_DUPLEX_STREAMED or BUFFERED; until then it must allow_mode_override")
 	}
 	return x, x.reply(wantsAll(x.modes.GetResponseBodyMode()))
 }
@@ -168,7 +176,8 @@ func (x *exchange) duplex() bool {
 
 // AnswerUnseen reports whether the proxy keeps the bodies of answers to itself.
 func (x *exchange) AnswerUnseen() bool {
-	return x.modes.GetResponseBodyMode() == filterv3.ProcessingMode_NONE && (x.bodiless || x.requestBuffered() || x.requestDuplex())
+	return x.modes.GetResponseBodyMode() == filterv3.ProcessingMode_NONE &&
+		(x.bodiless || x.requestBuffered() || x.requestDuplex())
 }
 
 // Excluded are the names of endpoints that the proxy does not allow.
@@ -451,7 +460,8 @@ func (x *exchange) takeBody(b *extprocv3.HttpBody) error {
 		x.whole = external.Digest{}
 		_, _ = x.whole.Write(b.GetBody())
 	} else if x.pieces > 1 && !x.requestDuplex() && !x.modes.GetSendBodyWithoutWaitingForHeaderResponse() {
-		err := status.Error(codes.FailedPrecondition, "the proxy sends the body on before an endpoint is chosen: set request_body_mode to FULL_DUPLEX_STREAMED or BUFFERED")
+		err := status.Error(codes.FailedPrecondition, "the proxy sends the body on before an endpoint is chosen: "+
+			"set request_body_mode to FULL_DUPLEX_STREAMED or BUFFERED")
 		x.endBody(err)
 		return err
 	}
@@ -558,7 +568,8 @@ func (x *exchange) gone() bool {
 func (x *exchange) takeAnswerBody(b *extprocv3.HttpBody) error {
 	if !x.headed { // it is nothing to the door
 		if x.carried.Load() {
-			x.s.warn(warnNoHeaders, "the proxy does not show the headers of answers: nothing is learnt from them, and requests count as ended when their stream does; set response_header_mode: SEND")
+			x.s.warn(warnNoHeaders, "the proxy does not show the headers of answers: nothing is learnt from them, "+
+				"and requests count as ended when their stream does; set response_header_mode: SEND")
 		}
 		if x.duplex() {
 			return x.reply(bodyReply(true, piece(b.GetBody(), b.GetEndOfStream())))

@@ -94,7 +94,8 @@ func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) error
 	}
 	head := first.GetRequestHeaders()
 	if head == nil {
-		return status.Error(codes.InvalidArgument, "the first message of a stream must be the request's headers: set processing_mode.request_header_mode: SEND")
+		return status.Error(codes.InvalidArgument, "the first message of a stream must be the request's headers: "+
+			"set processing_mode.request_header_mode: SEND")
 	}
 	if first.GetObservabilityMode() {
 		return status.Error(codes.InvalidArgument, "observability_mode takes no answers, so no endpoint can be named")
@@ -141,7 +142,8 @@ func (s *Server) first(stream extprocv3.ExternalProcessor_ProcessServer) (*extpr
 	case <-came:
 		return m, err
 	case <-late.C:
-		return nil, status.Error(codes.DeadlineExceeded, "the stream began without a message: send the request's headers")
+		return nil, status.Error(codes.DeadlineExceeded,
+			"the stream began without a message: send the request's headers")
 	}
 }
 
@@ -167,7 +169,8 @@ func (s *Server) outsideSubset(m *extprocv3.ProcessingRequest) (excluded []strin
 	}
 	some := false
 	s.cfg.Fleet.Each(func(e *fleet.Endpoint) {
-		if hostport, host := hostOf(e.URL); allowed[hostport] || allowed[host] || s.cfg.Sidecar > 0 && allowed[net.JoinHostPort(host, strconv.Itoa(s.cfg.Sidecar))] {
+		if hostport, host := hostOf(e.URL); allowed[hostport] || allowed[host] ||
+			s.cfg.Sidecar > 0 && allowed[net.JoinHostPort(host, strconv.Itoa(s.cfg.Sidecar))] {
 			some = true
 			return
 		}
@@ -247,10 +250,13 @@ func leastBusy(all []route.EndpointStatus, chosen fleet.Endpoint, excluded []str
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b route.EndpointStatus) int { return cmp.Compare(a.Load.Requests, b.Load.Requests) })
+	slices.SortStableFunc(all, func(a, b route.EndpointStatus) int {
+		return cmp.Compare(a.Load.Requests, b.Load.Requests)
+	})
 	for _, e := range all {
-		if e.Endpoint.Name == chosen.Name || e.Endpoint.URL == chosen.URL || e.State != fleet.StateUp || e.Gone || e.Draining || slices.Contains(excluded, e.Endpoint.Name) ||
-			e.Endpoint.Role != chosen.Role || !slices.ContainsFunc(e.Models, func(m fleet.Model) bool { return serves[m.ID] }) {
+		if e.Endpoint.Name == chosen.Name || e.Endpoint.URL == chosen.URL || e.State != fleet.StateUp || e.Gone ||
+			e.Draining || slices.Contains(excluded, e.Endpoint.Name) || e.Endpoint.Role != chosen.Role ||
+			!slices.ContainsFunc(e.Models, func(m fleet.Model) bool { return serves[m.ID] }) {
 			continue
 		}
 		list = append(list, e.Endpoint)

@@ -27,9 +27,13 @@ import (
 // TestDifference: what the endpoint is to be sent is said as changes, and what is the proxy's affair is left alone.
 func TestDifference(t *testing.T) {
 	from := http.Header{
-		"Content-Type": {"a"}, "X-Same": {"1", "2"}, "X-Gone": {"x"}, "Authorization": {"client"}, "X-Forwarded-For": {"1.2.3.4"}, "Connection": {"close"}, ":path": {"/"},
+		"Content-Type": {"a"}, "X-Same": {"1", "2"}, "X-Gone": {"x"}, "Authorization": {"client"},
+		"X-Forwarded-For": {"1.2.3.4"}, "Connection": {"close"}, ":path": {"/"},
 	}
-	to := http.Header{"Content-Type": nil, "X-Same": {"1", "2"}, "Authorization": {"engine"}, "X-Two": {"a", "b"}, "X-Forwarded-For": {"5.6.7.8"}}
+	to := http.Header{
+		"Content-Type": nil, "X-Same": {"1", "2"}, "Authorization": {"engine"}, "X-Two": {"a", "b"},
+		"X-Forwarded-For": {"5.6.7.8"},
+	}
 	m := difference(from, to)
 	slices.Sort(m.RemoveHeaders)
 	if got := strings.Join(m.GetRemoveHeaders(), ","); got != "content-type,x-gone" {
@@ -49,7 +53,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// TestAnnouncedBodies: clients that announce long bodies and do not send them take a part of the memory of requests alone, and give it back.
+// TestAnnouncedBodies: clients that announce long bodies and do not send them take a part of the memory of requests
+// alone, and give it back.
 func TestAnnouncedBodies(t *testing.T) {
 	memory := body.NewBudget(1 << 20)
 	s := New(Config{Memory: memory})
@@ -108,7 +113,10 @@ func TestObjectives(t *testing.T) {
 		{"", "unknown", "", ""},
 	} {
 		h := http.Header{}
-		for name, v := range map[string]string{"X-Warmpath-Priority": tt.own, "X-Llm-D-Inference-Objective": tt.newer, "X-Gateway-Inference-Objective": tt.older} {
+		for name, v := range map[string]string{
+			"X-Warmpath-Priority": tt.own, "X-Llm-D-Inference-Objective": tt.newer,
+			"X-Gateway-Inference-Objective": tt.older,
+		} {
 			if v != "" {
 				h.Set(name, v)
 			}
@@ -145,7 +153,8 @@ func TestTranslate(t *testing.T) {
 	}
 }
 
-// TestSidecarPort: a rank is named by the port of its pod's sidecar and by a header; an endpoint at that port, and all without a sidecar, by themselves.
+// TestSidecarPort: a rank is named by the port of its pod's sidecar and by a header; an endpoint at that port, and all
+// without a sidecar, by themselves.
 func TestSidecarPort(t *testing.T) {
 	for _, tt := range []struct {
 		port                int
@@ -157,7 +166,8 @@ func TestSidecarPort(t *testing.T) {
 		{8000, "[fd00::1]:8003", "[fd00::1]:8000", "[fd00::1]:8003"},
 	} {
 		h := http.Header{}
-		if to := New(Config{Sidecar: tt.port}).sidecar(h, tt.address); to != tt.to || h.Get("X-Data-Parallel-Host-Port") != tt.header {
+		if to := New(Config{Sidecar: tt.port}).sidecar(h, tt.address); to != tt.to ||
+			h.Get("X-Data-Parallel-Host-Port") != tt.header {
 			t.Errorf("%+v: %s, %v", tt, to, h)
 		}
 	}
@@ -167,7 +177,8 @@ func TestSidecarPort(t *testing.T) {
 func TestLeastBusy(t *testing.T) {
 	at := func(name, model string, requests int, change func(*route.EndpointStatus)) route.EndpointStatus {
 		s := route.EndpointStatus{
-			Endpoint: fleet.Endpoint{Name: name, URL: "http://" + name}, State: fleet.StateUp, Load: fleet.Load{Requests: requests}, Models: []fleet.Model{{ID: model}},
+			Endpoint: fleet.Endpoint{Name: name, URL: "http://" + name}, State: fleet.StateUp,
+			Load: fleet.Load{Requests: requests}, Models: []fleet.Model{{ID: model}},
 		}
 		if change != nil {
 			change(&s)
@@ -175,8 +186,8 @@ func TestLeastBusy(t *testing.T) {
 		return s
 	}
 	all := []route.EndpointStatus{
-		at("chosen", "m", 0, nil), at("busy", "m", 5, nil), at("idle", "m", 1, nil), at("other", "n", 0, nil), at("not", "m", 0, nil),
-		at("down", "m", 0, func(s *route.EndpointStatus) { s.State = fleet.StateDown }),
+		at("chosen", "m", 0, nil), at("busy", "m", 5, nil), at("idle", "m", 1, nil), at("other", "n", 0, nil),
+		at("not", "m", 0, nil), at("down", "m", 0, func(s *route.EndpointStatus) { s.State = fleet.StateDown }),
 		at("gone", "m", 0, func(s *route.EndpointStatus) { s.Gone = true }),
 		at("drains", "m", 0, func(s *route.EndpointStatus) { s.Draining = true }),
 		at("rank", "m", 0, func(s *route.EndpointStatus) { s.Endpoint.URL = "http://chosen" }),
@@ -194,7 +205,8 @@ func TestLeastBusy(t *testing.T) {
 // TestAddresses: an endpoint is told as ip:port; one without a host cannot be.
 func TestAddresses(t *testing.T) {
 	for url, want := range map[string]string{
-		"http://10.0.0.1:8000": "10.0.0.1:8000", "http://10.0.0.1/base": "10.0.0.1:80", "https://[::1]": "[::1]:443", "unix:///run/e.sock": "", "http://127.0.0.1:1": "127.0.0.1:1",
+		"http://10.0.0.1:8000": "10.0.0.1:8000", "http://10.0.0.1/base": "10.0.0.1:80", "https://[::1]": "[::1]:443",
+		"unix:///run/e.sock": "", "http://127.0.0.1:1": "127.0.0.1:1",
 	} {
 		got, err := addressOf(t.Context(), fleet.Endpoint{Name: "e", URL: url})
 		if got != want || (err != nil) != (want == "") {
@@ -217,7 +229,9 @@ func (s silent) Recv() (*extprocv3.ProcessingRequest, error) {
 // TestSilentStream: a stream without a message ends, and holds its place no longer.
 func TestSilentStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, stream, began := &Server{cfg: Config{Log: slog.New(slog.DiscardHandler)}}, silent{over: make(chan struct{})}, time.Now()
+		s, stream, began := &Server{
+			cfg: Config{Log: slog.New(slog.DiscardHandler)},
+		}, silent{over: make(chan struct{})}, time.Now()
 		defer close(stream.over)
 		if err := s.Process(stream); status.Code(err) != codes.DeadlineExceeded || time.Since(began) != headWithin {
 			t.Errorf("%v after %v", err, time.Since(began))
@@ -227,7 +241,10 @@ func TestSilentStream(t *testing.T) {
 
 // TestBufferedBodyIsNotKept: what the door has read of a body is in the memory of requests, and nowhere else.
 func TestBufferedBodyIsNotKept(t *testing.T) {
-	x := &exchange{s: New(Config{Memory: body.NewBudget(1 << 20)}), end: make(chan struct{}), modes: &extprocv3.ProtocolConfiguration{RequestBodyMode: filterv3.ProcessingMode_BUFFERED}}
+	x := &exchange{
+		s: New(Config{Memory: body.NewBudget(1 << 20)}), end: make(chan struct{}),
+		modes: &extprocv3.ProtocolConfiguration{RequestBodyMode: filterv3.ProcessingMode_BUFFERED},
+	}
 	x.reading, x.writing = io.Pipe()
 	read := make(chan int64)
 	go func() { n, _ := io.Copy(io.Discard, x.reading); read <- n }()

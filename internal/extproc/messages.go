@@ -77,16 +77,20 @@ func difference(from, to http.Header) *extprocv3.HeaderMutation {
 // proxys reports whether a header is the proxy's affair.
 func proxys(name string) bool {
 	switch name {
-	case "Host", "Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Forwarded", "Via", "X-Real-Ip", "Expect", "Date":
+	case "Host", "Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+		"Content-Length", "Forwarded", "Via", "X-Real-Ip", "Expect", "Date":
 		return true
 	}
-	return strings.HasPrefix(name, ":") || strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "X-Envoy-")
+	return strings.HasPrefix(name, ":") || strings.HasPrefix(name, "X-Forwarded-") ||
+		strings.HasPrefix(name, "X-Envoy-")
 }
 
 // named is the dynamic metadata that names endpoints, as the header does.
 func named(addresses string) *structpb.Struct {
 	return &structpb.Struct{Fields: map[string]*structpb.Value{
-		metadataSpace: structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{destination: structpb.NewStringValue(addresses)}}),
+		metadataSpace: structpb.NewStructValue(&structpb.Struct{
+			Fields: map[string]*structpb.Value{destination: structpb.NewStringValue(addresses)},
+		}),
 	}}
 }
 
@@ -94,7 +98,9 @@ func named(addresses string) *structpb.Struct {
 func headersReply(answer bool, m *extprocv3.HeaderMutation) *extprocv3.ProcessingResponse {
 	h := &extprocv3.HeadersResponse{Response: &extprocv3.CommonResponse{HeaderMutation: m}}
 	if answer {
-		return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseHeaders{ResponseHeaders: h}}
+		return &extprocv3.ProcessingResponse{
+			Response: &extprocv3.ProcessingResponse_ResponseHeaders{ResponseHeaders: h},
+		}
 	}
 	return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_RequestHeaders{RequestHeaders: h}}
 }
@@ -111,14 +117,20 @@ func bodyReply(answer bool, m *extprocv3.BodyMutation) *extprocv3.ProcessingResp
 // trailersReply answers trailers, which are never changed.
 func trailersReply(answer bool) *extprocv3.ProcessingResponse {
 	if answer {
-		return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseTrailers{ResponseTrailers: &extprocv3.TrailersResponse{}}}
+		return &extprocv3.ProcessingResponse{
+			Response: &extprocv3.ProcessingResponse_ResponseTrailers{ResponseTrailers: &extprocv3.TrailersResponse{}},
+		}
 	}
-	return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_RequestTrailers{RequestTrailers: &extprocv3.TrailersResponse{}}}
+	return &extprocv3.ProcessingResponse{
+		Response: &extprocv3.ProcessingResponse_RequestTrailers{RequestTrailers: &extprocv3.TrailersResponse{}},
+	}
 }
 
 // piece is one piece of a body that is streamed in both directions.
 func piece(b []byte, last bool) *extprocv3.BodyMutation {
-	return &extprocv3.BodyMutation{Mutation: &extprocv3.BodyMutation_StreamedResponse{StreamedResponse: &extprocv3.StreamedBodyResponse{Body: b, EndOfStream: last}}}
+	return &extprocv3.BodyMutation{Mutation: &extprocv3.BodyMutation_StreamedResponse{
+		StreamedResponse: &extprocv3.StreamedBodyResponse{Body: b, EndOfStream: last},
+	}}
 }
 
 // replaced is a body, or a piece of one, in the place of another.
@@ -137,15 +149,20 @@ func immediate(code int, h http.Header, body []byte) *extprocv3.ProcessingRespon
 			set(m, name, values...)
 		}
 	}
-	return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ImmediateResponse{ImmediateResponse: &extprocv3.ImmediateResponse{
-		Status: &typev3.HttpStatus{Code: typev3.StatusCode(code)}, Headers: m, Body: body, Details: "warmpath",
-	}}}
+	return &extprocv3.ProcessingResponse{
+		Response: &extprocv3.ProcessingResponse_ImmediateResponse{ImmediateResponse: &extprocv3.ImmediateResponse{
+			Status: &typev3.HttpStatus{Code: typev3.StatusCode(code)}, Headers: m, Body: body, Details: "warmpath",
+		}},
+	}
 }
 
 // noEndpoints answers a request that no endpoint may serve.
 func noEndpoints(err error) *extprocv3.ProcessingResponse {
-	body := `{"error":{"message":` + strconv.Quote(err.Error()) + `,"type":"server_error","param":null,"code":"no_endpoint"}}`
-	return immediate(http.StatusServiceUnavailable, http.Header{"Content-Type": {"application/json"}, "X-Llm-D-Request-Dropped-Reason": {"rejected-no-endpoints"}}, []byte(body))
+	body := `{"error":{"message":` + strconv.Quote(err.Error()) +
+		`,"type":"server_error","param":null,"code":"no_endpoint"}}`
+	return immediate(http.StatusServiceUnavailable, http.Header{
+		"Content-Type": {"application/json"}, "X-Llm-D-Request-Dropped-Reason": {"rejected-no-endpoints"},
+	}, []byte(body))
 }
 
 // wantsAll asks the proxy to send the whole body before the request goes on, and to show the answer.
@@ -155,7 +172,8 @@ func wantsAll(answers filterv3.ProcessingMode_BodySendMode) *extprocv3.Processin
 	}
 	r := headersReply(false, nil)
 	r.ModeOverride = &filterv3.ProcessingMode{
-		RequestBodyMode: filterv3.ProcessingMode_BUFFERED, ResponseHeaderMode: filterv3.ProcessingMode_SEND, ResponseBodyMode: answers,
+		RequestBodyMode: filterv3.ProcessingMode_BUFFERED, ResponseHeaderMode: filterv3.ProcessingMode_SEND,
+		ResponseBodyMode: answers,
 	}
 	if answers == filterv3.ProcessingMode_FULL_DUPLEX_STREAMED { // which needs them
 		r.ModeOverride.ResponseTrailerMode = filterv3.ProcessingMode_SEND

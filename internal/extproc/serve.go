@@ -47,11 +47,14 @@ const (
 // newGRPC is the gRPC server of external processing, and of the health checks of its clients.
 func (s *Server) newGRPC() *grpc.Server {
 	options := []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(s.cfg.BodyBytes + messageRoom), grpc.MaxConcurrentStreams(most), grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(connWindow), grpc.WriteBufferSize(64 << 10), grpc.ReadBufferSize(64 << 10),
-		grpc.StreamInterceptor(s.caught),
-		grpc.MaxHeaderListSize(64 << 10), grpc.ConnectionTimeout(connectWithin),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleAfter, MaxConnectionAge: oldAfter, Time: askAfter, Timeout: askWithin}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.MaxRecvMsgSize(s.cfg.BodyBytes + messageRoom), grpc.MaxConcurrentStreams(most),
+		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(connWindow), grpc.WriteBufferSize(64 << 10),
+		grpc.ReadBufferSize(64 << 10), grpc.StreamInterceptor(s.caught), grpc.MaxHeaderListSize(64 << 10),
+		grpc.ConnectionTimeout(connectWithin), grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle: idleAfter, MaxConnectionAge: oldAfter, Time: askAfter, Timeout: askWithin,
+		}), grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime: 5 * time.Second, PermitWithoutStream: true,
+		}),
 	}
 	if s.cfg.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.cfg.TLS)))
@@ -92,8 +95,9 @@ func SelfSigned() (*tls.Certificate, error) {
 		return nil, err
 	}
 	template := &x509.Certificate{
-		SerialNumber: number, Subject: pkix.Name{CommonName: "warmpath"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(lifetime),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, DNSNames: []string{"warmpath", "localhost"},
+		SerialNumber: number, Subject: pkix.Name{CommonName: "warmpath"}, NotBefore: now.Add(-time.Hour),
+		NotAfter: now.Add(lifetime), KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, DNSNames: []string{"warmpath", "localhost"},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -121,7 +125,9 @@ func (h *health) of(service string) (healthv1.HealthCheckResponse_ServingStatus,
 		}
 		return healthv1.HealthCheckResponse_NOT_SERVING, nil
 	}
-	return healthv1.HealthCheckResponse_SERVICE_UNKNOWN, status.Errorf(codes.NotFound, "no service %q: ask for liveness, readiness or %s", service, extprocv3.ExternalProcessor_ServiceDesc.ServiceName)
+	return healthv1.HealthCheckResponse_SERVICE_UNKNOWN,
+		status.Errorf(codes.NotFound, "no service %q: ask for liveness, readiness or %s",
+			service, extprocv3.ExternalProcessor_ServiceDesc.ServiceName)
 }
 
 func (h *health) Check(_ context.Context, r *healthv1.HealthCheckRequest) (*healthv1.HealthCheckResponse, error) {

@@ -36,7 +36,8 @@ func Run(ctx context.Context, files []string, log *slog.Logger, check func()) {
 		}
 	}
 	if err != nil {
-		log.Warn("files cannot be watched; they are read regularly instead", "files", files, "every", recheck, "error", err)
+		log.Warn("files cannot be watched; they are read regularly instead",
+			"files", files, "every", recheck, "error", err)
 		follow(ctx, nil, nil, files, log, check)
 		return
 	}
@@ -53,7 +54,10 @@ func directories(files []string) []string {
 }
 
 // follow checks once events have been quiet, and regularly.
-func follow(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, files []string, log *slog.Logger, check func()) {
+func follow(
+	ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, files []string, log *slog.Logger,
+	check func(),
+) {
 	tick := time.NewTicker(recheck)
 	defer tick.Stop()
 	settle := time.NewTimer(0) // the files may have changed before the watch began

@@ -17,7 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestFollow: a burst of events is one check once it is over, a burst without end is checked all the same, lost events are made up for.
+// TestFollow: a burst of events is one check once it is over, a burst without end is checked all the same, lost events
+// are made up for.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -60,7 +61,8 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// TestRun: a file that is replaced, in whichever of the directories, is noticed; a directory that is not there is not fatal.
+// TestRun: a file that is replaced, in whichever of the directories, is noticed; a directory that is not there is not
+// fatal.
 func TestRun(t *testing.T) {
 	a, b := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
 	ctx, stop := context.WithCancel(t.Context())
@@ -82,7 +84,8 @@ func TestRun(t *testing.T) {
 	ended = make(chan struct{})
 	go func() {
 		defer close(ended)
-		Run(ctx, []string{filepath.Join(a, "nowhere", "f")}, slog.New(slog.DiscardHandler), func() { checked <- struct{}{} })
+		Run(ctx, []string{filepath.Join(a, "nowhere", "f")}, slog.New(slog.DiscardHandler),
+			func() { checked <- struct{}{} })
 	}()
 	<-checked
 	stop()

@@ -25,7 +25,8 @@ endpoints:
 	if a := f.Endpoints[0]; a.Name != "e0" || a.Engine != want {
 		t.Errorf("%+v, want %+v", a, want)
 	}
-	if b := f.Endpoints[2]; b.Name != "b-1" || b.Engine != kind.Slower(2) || b.Start != 5*time.Second || len(b.Outages) != 1 {
+	if b := f.Endpoints[2]; b.Name != "b-1" || b.Engine != kind.Slower(2) || b.Start != 5*time.Second ||
+		len(b.Outages) != 1 {
 		t.Errorf("%+v", b)
 	}
 }
@@ -37,19 +38,23 @@ func TestFleetFaults(t *testing.T) {
 		"":                          `f: no engine is described`,
 		"endpoints:\n  - start: 5s": `f:1:1: no endpoint is there at the start`,
 		good + "slots: 0":           `f:3:5: endpoint "e1": slots must be at least 1, got 0`,
-		good + "prefill_rate: 0":    `f:3:5: endpoint "e1": prefill tokens per second must be above 0 and finite, got 0`,
-		good + "cache_tokens: 0":    `f:3:5: endpoint "e1": cache tokens (0) must hold at least one block`,
+		good +
+			"prefill_rate: 0": `f:3:5: endpoint "e1": prefill tokens per second must be above 0 and finite, got 0`,
+		good +
+			"cache_tokens: 0": `f:3:5: endpoint "e1": cache tokens (0) must hold at least one block`,
 		good + "{step_base: 0s, step_per_seq: 0s}": `f:3:5: endpoint "e1": a step must take time`,
 		good + "count: 0":                          `f:3:5: count must be in 1..4096, got 0`,
 		good + "slower: 0":                         `f:3:5: slower must be in 0.001..1000, got 0`,
 		good + "start: -5s":                        `f:3:5: endpoint "e1": it cannot start at -5s`,
 		good + "failures: [{at: 9s, for: -1s}]":    `f:3:5: endpoint "e1": a failure at 9s for -1s`,
 		good + "name: a":                           `f:1:1: endpoint "a": every endpoint needs a name of its own`,
-		good + `name: "a\x1b"`:                     `f:3:5: endpoint "a\x1b": a name is text in UTF-8 without control characters`,
-		good + "slot: 3":                           `unknown key "slot"; did you mean "slots"?`,
-		good + "engine: refrence":                  `f:3:5: no kind of engine "refrence"; did you mean "reference"?`,
+		good + `name: "a\x1b"`: `f:3:5: endpoint "a\x1b": a name is text in UTF-8 without ` +
+			`control characters`,
+		good + "slot: 3":          `unknown key "slot"; did you mean "slots"?`,
+		good + "engine: refrence": `f:3:5: no kind of engine "refrence"; did you mean "reference"?`,
 	} {
-		if _, err := fleetfile.Read("f", []byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "\n") > 0 {
+		if _, err := fleetfile.Read("f", []byte(text)); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Count(err.Error(), "\n") > 0 {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
@@ -62,7 +67,9 @@ func TestFitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	engine.Slots, engine.StepBase = 7, 3*time.Millisecond
-	text, err := fleetfile.Fitted("a recording", "reference", []calibrate.Endpoint{{Endpoint: "a: b", Engine: engine, Requests: 5, Notes: []string{"few"}}})
+	text, err := fleetfile.Fitted("a recording", "reference", []calibrate.Endpoint{
+		{Endpoint: "a: b", Engine: engine, Requests: 5, Notes: []string{"few"}},
+	})
 	if err != nil || !strings.Contains(string(text), "    # Note: few.\n") {
 		t.Fatalf("%v:\n%s", err, text)
 	}
@@ -70,11 +77,14 @@ func TestFitted(t *testing.T) {
 	if err != nil || len(f.Endpoints) != 1 || f.Endpoints[0].Name != "a: b" || f.Endpoints[0].Engine != engine {
 		t.Errorf("%+v, %v; want %+v", f, err, engine)
 	}
-	for want, fits := range map[string][]calibrate.Endpoint{"no streamed answer": nil, "more than the 4096 of a fleet": make([]calibrate.Endpoint, 4097)} {
+	for want, fits := range map[string][]calibrate.Endpoint{
+		"no streamed answer": nil, "more than the 4096 of a fleet": make([]calibrate.Endpoint, 4097),
+	} {
 		if len(fits) > 0 {
 			fits[0].Requests = 1
 		}
-		if _, err := fleetfile.Fitted("a recording", "reference", fits); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := fleetfile.Fitted("a recording", "reference", fits); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -66,12 +66,18 @@ func TestClient(t *testing.T) {
 		{"X-Real-IP", "X-Real-IP", proxy, []string{real, client, list, "1.2.3.4"}, client, true},
 		{"X-Real-IP missing", "X-Real-IP", proxy, []string{list, "1.2.3.4"}, "10.0.0.1", true},
 
-		{"RFC 7239", "forwarded", proxy, []string{standard, "for=" + client + ";proto=https;by=10.0.0.1", list, "1.2.3.4"}, client, true},
-		{"RFC 7239, two proxies", "Forwarded", proxy, []string{standard, `For="1.2.3.4", for="198.51.100.7:80", for=10.0.0.2`}, client, true},
+		{"RFC 7239", "forwarded", proxy, []string{
+			standard, "for=" + client + ";proto=https;by=10.0.0.1", list, "1.2.3.4",
+		}, client, true},
+		{"RFC 7239, two proxies", "Forwarded", proxy, []string{
+			standard, `For="1.2.3.4", for="198.51.100.7:80", for=10.0.0.2`,
+		}, client, true},
 		{"RFC 7239, IPv6", "Forwarded", proxy, []string{standard, `for="[2001:db8::7]:4711"`}, "2001:db8::7", true},
 		{"RFC 7239, obfuscated", "Forwarded", proxy, []string{standard, "for=1.2.3.4, for=_hidden"}, "10.0.0.1", true},
 		{"RFC 7239, no for", "Forwarded", proxy, []string{standard, "for=1.2.3.4, proto=https"}, "10.0.0.1", true},
-		{"RFC 7239, open quote before", "Forwarded", proxy, []string{standard, `for="1.2.3.4, for=` + client}, client, true},
+		{"RFC 7239, open quote before", "Forwarded", proxy, []string{
+			standard, `for="1.2.3.4, for=` + client,
+		}, client, true},
 		{"RFC 7239, open quote", "Forwarded", proxy, []string{standard, `for="1.2.3.4`}, "10.0.0.1", true},
 		{"RFC 7239, escaped", "Forwarded", proxy, []string{standard, `for="1.2.3\.4"`}, "10.0.0.1", true},
 		{"RFC 7239, twice", "Forwarded", proxy, []string{standard, "for=1.2.3.4;for=" + client}, "10.0.0.1", true},
@@ -105,38 +111,72 @@ func TestTell(t *testing.T) {
 		encrypted          bool
 		want               map[string]string
 	}{
-		{"a client", "", "198.51.100.7:9", nil, true, map[string]string{"X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "router.lan"}},
+		{"a client", "", "198.51.100.7:9", nil, true, map[string]string{
+			"X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "router.lan",
+		}},
 		{
 			"a client that makes things up", "Cf-Connecting-Ip", "[2001:db8::7%eth0]:9",
-			[]string{"X-Forwarded-For", "1.2.3.4", "X-Forwarded-Proto", "https", "X-Forwarded-User", "root", "Forwarded", "for=1.2.3.4", "X-Real-IP", "1.2.3.4", "CF-Connecting-IP", "1.2.3.4", "X-Other", "stays"},
+			[]string{
+				"X-Forwarded-For", "1.2.3.4", "X-Forwarded-Proto", "https", "X-Forwarded-User", "root", "Forwarded",
+				"for=1.2.3.4", "X-Real-IP", "1.2.3.4", "CF-Connecting-IP", "1.2.3.4", "X-Other", "stays",
+			},
 			false,
-			map[string]string{"X-Forwarded-For": "2001:db8::7", "X-Forwarded-Proto": "http", "X-Forwarded-Host": "router.lan", "X-Other": "stays"},
+			map[string]string{
+				"X-Forwarded-For": "2001:db8::7", "X-Forwarded-Proto": "http", "X-Forwarded-Host": "router.lan",
+				"X-Other": "stays",
+			},
 		},
-		{"a Unix socket", "", "@", []string{"X-Forwarded-For", "1.2.3.4"}, false, map[string]string{"X-Forwarded-Proto": "http", "X-Forwarded-Host": "router.lan"}},
-		{"a silent proxy", "", proxy, nil, false, map[string]string{"X-Forwarded-For": "10.0.0.1", "X-Forwarded-Proto": "http", "X-Forwarded-Host": "router.lan"}},
+		{
+			"a Unix socket", "", "@",
+			[]string{"X-Forwarded-For", "1.2.3.4"},
+			false,
+			map[string]string{"X-Forwarded-Proto": "http", "X-Forwarded-Host": "router.lan"},
+		},
+		{"a silent proxy", "", proxy, nil, false, map[string]string{
+			"X-Forwarded-For": "10.0.0.1", "X-Forwarded-Proto": "http", "X-Forwarded-Host": "router.lan",
+		}},
 		{
 			"a proxy", "", proxy,
-			[]string{"X-Forwarded-For", "1.2.3.4", "X-Forwarded-For", "198.51.100.7", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "api.example", "X-Forwarded-Port", "443", "X-Real-IP", "1.2.3.4", "Forwarded", "for=1.2.3.4"},
+			[]string{
+				"X-Forwarded-For", "1.2.3.4", "X-Forwarded-For", "198.51.100.7", "X-Forwarded-Proto", "https",
+				"X-Forwarded-Host", "api.example", "X-Forwarded-Port", "443", "X-Real-IP", "1.2.3.4",
+				"Forwarded", "for=1.2.3.4",
+			},
 			false,
-			map[string]string{"X-Forwarded-For": "1.2.3.4, 198.51.100.7, 10.0.0.1", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "api.example", "X-Forwarded-Port": "443", "X-Real-Ip": "198.51.100.7"},
+			map[string]string{
+				"X-Forwarded-For": "1.2.3.4, 198.51.100.7, 10.0.0.1", "X-Forwarded-Proto": "https",
+				"X-Forwarded-Host": "api.example", "X-Forwarded-Port": "443", "X-Real-Ip": "198.51.100.7",
+			},
 		},
 		{
 			"a proxy that writes RFC 7239", "Forwarded", proxy,
-			[]string{"X-Forwarded-For", "1.2.3.4", "X-Forwarded-Proto", "made up", "X-Forwarded-Host", "made up", "Forwarded", `for="[2001:db8::7]";proto=https;host=api.example`},
+			[]string{
+				"X-Forwarded-For", "1.2.3.4", "X-Forwarded-Proto", "made up", "X-Forwarded-Host", "made up",
+				"Forwarded", `for="[2001:db8::7]";proto=https;host=api.example`,
+			},
 			false,
 			map[string]string{
-				"X-Forwarded-For": "2001:db8::7, 10.0.0.1", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "api.example",
-				"Forwarded": `for="[2001:db8::7]";proto=https;host=api.example, for=10.0.0.1`,
+				"X-Forwarded-For": "2001:db8::7, 10.0.0.1", "X-Forwarded-Proto": "https",
+				"X-Forwarded-Host": "api.example",
+				"Forwarded":        `for="[2001:db8::7]";proto=https;host=api.example, for=10.0.0.1`,
 			},
 		},
-		{"a proxy that says nothing of RFC 7239", "Forwarded", proxy, nil, true, map[string]string{"Forwarded": "for=10.0.0.1", "X-Forwarded-For": "10.0.0.1", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "router.lan"}},
+		{"a proxy that says nothing of RFC 7239", "Forwarded", proxy, nil, true, map[string]string{
+			"Forwarded": "for=10.0.0.1", "X-Forwarded-For": "10.0.0.1", "X-Forwarded-Proto": "https",
+			"X-Forwarded-Host": "router.lan",
+		}},
 		{
 			"a proxy that writes X-Real-IP", "X-Real-IP", "[fd00::1]:1",
 			[]string{"X-Real-IP", "198.51.100.7", "X-Forwarded-For", "1.2.3.4", "Forwarded", "for=1.2.3.4"},
 			false,
-			map[string]string{"X-Forwarded-For": "198.51.100.7, fd00::1", "X-Forwarded-Proto": "http", "X-Forwarded-Host": "router.lan", "X-Real-Ip": "198.51.100.7"},
+			map[string]string{
+				"X-Forwarded-For": "198.51.100.7, fd00::1", "X-Forwarded-Proto": "http",
+				"X-Forwarded-Host": "router.lan", "X-Real-Ip": "198.51.100.7",
+			},
 		},
-		{"a proxy on a Unix socket", "", "@", []string{"X-Forwarded-For", "198.51.100.7"}, false, map[string]string{"X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "http", "X-Forwarded-Host": "router.lan"}},
+		{"a proxy on a Unix socket", "", "@", []string{"X-Forwarded-For", "198.51.100.7"}, false, map[string]string{
+			"X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "http", "X-Forwarded-Host": "router.lan",
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			trusted := []string{"10.0.0.0/8", "fd00::1"}
@@ -163,7 +203,8 @@ func TestTell(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for _, bad := range []string{"", "proxy.lan", "10.0.0.0/33", "UNIX", "10.0.0.1:80"} {
-		if _, err := Parse([]string{"10.0.0.1", bad}, ""); err == nil || !strings.Contains(err.Error(), "is not an IP address") {
+		if _, err := Parse([]string{"10.0.0.1", bad}, ""); err == nil ||
+			!strings.Contains(err.Error(), "is not an IP address") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
@@ -174,11 +215,16 @@ func TestParse(t *testing.T) {
 
 // FuzzClient: whatever a client writes before what its proxy adds, the router knows the client's address.
 func FuzzClient(f *testing.F) {
-	for _, seed := range []string{"", "1.2.3.4", "10.0.0.1, 10.0.0.2", `for="`, `for="1.2.3.4;for=`, "for=[::1", ", ,", "10.0.0.1:99999999999", "unknown;;;=,", `for="[::1%25\"]"`} {
+	for _, seed := range []string{
+		"", "1.2.3.4", "10.0.0.1, 10.0.0.2", `for="`, `for="1.2.3.4;for=`, "for=[::1", ", ,", "10.0.0.1:99999999999",
+		"unknown;;;=,", `for="[::1%25\"]"`,
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, said string) {
-		for header, adds := range map[string]string{"X-Forwarded-For": "198.51.100.7", "Forwarded": "for=198.51.100.7;proto=http"} {
+		for header, adds := range map[string]string{
+			"X-Forwarded-For": "198.51.100.7", "Forwarded": "for=198.51.100.7;proto=http",
+		} {
 			p := mustParse(t, header, "10.0.0.0/8")
 			for _, values := range [][]string{{said + ", " + adds}, {said, adds}} {
 				r := request("10.0.0.1:1")
@@ -196,7 +242,8 @@ func FuzzClient(f *testing.F) {
 func BenchmarkOrigin(b *testing.B) {
 	for name, p := range map[string]*Proxies{"none": nil, "one": mustParse(b, "", "10.0.0.0/8")} {
 		b.Run(name, func(b *testing.B) {
-			r := request("10.0.0.1:4711", "Content-Type", "application/json", "User-Agent", "OpenAI/Python 2.1", "Accept", "*/*", "Authorization", "Bearer x")
+			r := request("10.0.0.1:4711", "Content-Type", "application/json", "User-Agent", "OpenAI/Python 2.1",
+				"Accept", "*/*", "Authorization", "Bearer x")
 			if p != nil {
 				r.Header.Set("X-Forwarded-For", "198.51.100.7")
 			}

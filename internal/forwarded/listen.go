@@ -38,11 +38,13 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if l.trusted().Trusts(guard.SourceOf(c.RemoteAddr().String())) {
-			return proxyproto.NewConn(c, proxyproto.WithPolicy(proxyproto.REQUIRE), proxyproto.SetReadHeaderTimeout(l.within)), nil
+			return proxyproto.NewConn(c, proxyproto.WithPolicy(proxyproto.REQUIRE),
+				proxyproto.SetReadHeaderTimeout(l.within)), nil
 		}
 		now := time.Now().Unix()
 		if last := l.told.Load(); now-last >= tellAgain && l.told.CompareAndSwap(last, now) {
-			l.log.Warn("a connection was refused: proxy_protocol takes them from trusted_proxies only", "from", c.RemoteAddr().String())
+			l.log.Warn("a connection was refused: proxy_protocol takes them from trusted_proxies only",
+				"from", c.RemoteAddr().String())
 		}
 		_ = c.Close()
 	}

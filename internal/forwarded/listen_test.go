@@ -90,7 +90,8 @@ func TestListener(t *testing.T) {
 			switch {
 			case c.want == "" && len(got) > 0:
 				t.Errorf("it was answered %q", got)
-			case c.want != "" && (!strings.HasPrefix(string(got), c.want) || !strings.HasSuffix(string(got), " said hello\n")):
+			case c.want != "" &&
+				(!strings.HasPrefix(string(got), c.want) || !strings.HasSuffix(string(got), " said hello\n")):
 				t.Errorf("got %q, want a client at %s", got, c.want)
 			}
 		})

@@ -163,5 +163,6 @@ func (h Hosts) Contain(host string) bool {
 // IsName reports whether a text can be a host's name: letters, digits, hyphens, dots and underscores only, so that it
 // means nothing else in a URL.
 func IsName(s string) bool {
-	return s != "" && len(s) <= 253 && s[0] != '.' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._") == ""
+	return s != "" && len(s) <= 253 && s[0] != '.' &&
+		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._") == ""
 }

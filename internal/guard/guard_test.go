@@ -12,8 +12,8 @@ func TestNetworks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for at, want := range map[string]bool{
-		"10.1.2.3": true, "::ffff:10.1.2.3": true, "10.2.0.1": false, "192.0.2.7": true, "192.0.2.8": false, "fd00::1": true, "fd00::1%eth0": true,
-		"fe80::1": false, "198.51.100.1": true, "127.0.0.1": false,
+		"10.1.2.3": true, "::ffff:10.1.2.3": true, "10.2.0.1": false, "192.0.2.7": true, "192.0.2.8": false,
+		"fd00::1": true, "fd00::1%eth0": true, "fe80::1": false, "198.51.100.1": true, "127.0.0.1": false,
 	} {
 		if got := n.Contain(netip.MustParseAddr(at)); got != want {
 			t.Errorf("%s: %t, want %t", at, got, want)
@@ -35,8 +35,9 @@ func TestHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for host, want := range map[string]bool{
-		"node-17": true, "NODE-17": true, "node-17.": true, "node-18": false, "a.workers.local": true, "a.b.workers.local": true, "workers.local": false, "evil/x.workers.local": false,
-		"evil@.workers.local": false, ".workers.local": false, "xworkers.local": false, "10.9.9.9": true, "11.0.0.1": false, "": false,
+		"node-17": true, "NODE-17": true, "node-17.": true, "node-18": false, "a.workers.local": true,
+		"a.b.workers.local": true, "workers.local": false, "evil/x.workers.local": false, "evil@.workers.local": false,
+		".workers.local": false, "xworkers.local": false, "10.9.9.9": true, "11.0.0.1": false, "": false,
 	} {
 		if got := h.Contain(host); got != want {
 			t.Errorf("%q: %t, want %t", host, got, want)
@@ -54,7 +55,10 @@ func TestHosts(t *testing.T) {
 
 func TestSource(t *testing.T) {
 	r := httptest.NewRequest("GET", "/", nil)
-	for at, want := range map[string]string{"[::ffff:10.0.0.1]:80": "10.0.0.1", "[fe80::1%eth0]:80": "fe80::1", "10.0.0.1:9": "10.0.0.1", "@": "invalid IP", "": "invalid IP"} {
+	for at, want := range map[string]string{
+		"[::ffff:10.0.0.1]:80": "10.0.0.1", "[fe80::1%eth0]:80": "fe80::1", "10.0.0.1:9": "10.0.0.1", "@": "invalid IP",
+		"": "invalid IP",
+	} {
 		r.RemoteAddr = at
 		if got := Source(r).String(); got != want {
 			t.Errorf("%q: %s, want %s", at, got, want)

@@ -24,10 +24,11 @@ type ForeignError struct {
 func (e *ForeignError) Error() string {
 	name := strings.ToLower(e.Name)
 	if _, err := netip.ParseAddr(name); err != nil && !IsName(name) || name == "null" {
-		return e.Why.Error() + "; only hosts: [\"*\"] in the router's configuration (WARMPATH_HOSTS=*) allows that, and then any page may"
+		return e.Why.Error() +
+			"; only hosts: [\"*\"] in the router's configuration (WARMPATH_HOSTS=*) allows that, and then any page may"
 	}
-	return e.Why.Error() + " (\"" + name + "\"); add hosts: [\"" + name + "\"] to the router's configuration (WARMPATH_HOSTS=" + name +
-		") if its pages may use the engines"
+	return e.Why.Error() + " (\"" + name + "\"); add hosts: [\"" + name +
+		"\"] to the router's configuration (WARMPATH_HOSTS=" + name + ") if its pages may use the engines"
 }
 
 // Unwrap is Why.
@@ -77,7 +78,10 @@ func nameOf(page string) string {
 // Origin not with GET, Referer not if the page says so, and some browsers let it choose the User-Agent. Node's fetch
 // tells "*" and, beyond a page's reach, Sec-Fetch-Mode (undici, lib/web/fetch). PowerShell calls itself Mozilla.
 func fromBrowser(h http.Header) bool {
-	for _, mark := range [...]string{"Origin", "Referer", "Sec-Fetch-Site", "Sec-Fetch-Dest", "Sec-Fetch-User", "Sec-Gpc", "Sec-Ch-Ua", "Upgrade-Insecure-Requests"} {
+	for _, mark := range [...]string{
+		"Origin", "Referer", "Sec-Fetch-Site", "Sec-Fetch-Dest", "Sec-Fetch-User", "Sec-Gpc", "Sec-Ch-Ua",
+		"Upgrade-Insecure-Requests",
+	} {
 		if h[mark] != nil {
 			return true
 		}
@@ -86,8 +90,8 @@ func fromBrowser(h http.Header) bool {
 	languages := h["Accept-Language"]
 	node := mode == "cors" && len(languages) == 1 && languages[0] == "*"
 	agent := h.Get("User-Agent")
-	return mode != "" && mode != "cors" || languages != nil && !node || strings.Contains(h.Get("Accept"), "text/html") ||
-		strings.HasPrefix(agent, "Mozilla/") && !strings.Contains(agent, "PowerShell/")
+	return mode != "" && mode != "cors" || languages != nil && !node || strings.Contains(h.Get("Accept"),
+		"text/html") || strings.HasPrefix(agent, "Mozilla/") && !strings.Contains(agent, "PowerShell/")
 }
 
 // mayCall judges an origin: pages under the listener's own names may call, and what is no page of the web, as

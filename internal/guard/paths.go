@@ -25,7 +25,8 @@ func ParsePaths(patterns []string) (*Paths, error) {
 			method, path = "", text
 		}
 		prefix, wild := strings.CutSuffix(path, "*")
-		if !strings.HasPrefix(path, "/") && path != "*" || strings.ContainsAny(prefix, " *?#") || ok && (method == "" || strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "") {
+		if !strings.HasPrefix(path, "/") && path != "*" || strings.ContainsAny(prefix, " *?#") ||
+			ok && (method == "" || strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "") {
 			return nil, fmt.Errorf("%q %w", text, ErrPath)
 		}
 		if wild {

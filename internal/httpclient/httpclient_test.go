@@ -48,7 +48,8 @@ func TestEveryClient(t *testing.T) {
 	files := 0
 	for _, root := range []string{"../../cmd", "../../internal"} {
 		err := filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "httpclient.go") {
+			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
+				strings.HasSuffix(name, "httpclient.go") {
 				return err
 			}
 			files++

@@ -58,7 +58,10 @@ type Config struct {
 
 // DefaultConfig is the configuration when nothing is set.
 func DefaultConfig() Config {
-	return Config{Discover: true, Allow: privateNetworks(), ListenRanks: 1, Poll: 250 * time.Millisecond, Blocks: kvstream.DefaultBlocks, SessionHeader: "X-Session-ID"}
+	return Config{
+		Discover: true, Allow: privateNetworks(), ListenRanks: 1, Poll: 250 * time.Millisecond,
+		Blocks: kvstream.DefaultBlocks, SessionHeader: "X-Session-ID",
+	}
 }
 
 // Validate reports every fault, joined into one error.
@@ -76,14 +79,18 @@ func (c Config) Validate() error {
 	if _, err := guard.ParseNetworks(c.Allow); err != nil {
 		faults = append(faults, fmt.Errorf("kvevents: allow: %w", err))
 	} else if c.Listen != "" && len(c.Allow) == 0 {
-		faults = append(faults, errors.New("kvevents: allow is empty, so that no engine may dial in: list the engines' networks, or 0.0.0.0/0 and ::/0 for everybody"))
+		faults = append(faults, errors.New("kvevents: allow is empty, so that no engine may dial in: "+
+			"list the engines' networks, or 0.0.0.0/0 and ::/0 for everybody"))
 	}
-	const token = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" // RFC 9110, section 5.6.2
+	// RFC 9110, section 5.6.2
+	const token = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	switch name := strings.ToLower(c.SessionHeader); {
 	case strings.Trim(name, token) != "":
-		faults = append(faults, fmt.Errorf("kvevents: session_header is %q, which is no name of a header", c.SessionHeader))
+		faults = append(faults, fmt.Errorf("kvevents: session_header is %q, which is no name of a header",
+			c.SessionHeader))
 	case slices.Contains(taken, name):
-		faults = append(faults, fmt.Errorf("kvevents: session_header is %q, which says something else of every request", c.SessionHeader))
+		faults = append(faults, fmt.Errorf("kvevents: session_header is %q, which says something else of every request",
+			c.SessionHeader))
 	}
 	return errors.Join(faults...)
 }
@@ -98,13 +105,14 @@ func privateNetworks() []string {
 
 // taken are headers whose value a client must not choose.
 var taken = []string{
-	"authorization", "connection", "content-encoding", "content-length", "content-type", "expect", "host", "proxy-authorization", "te",
-	"trailer", "transfer-encoding", "upgrade", "x-api-key", "x-request-id",
+	"authorization", "connection", "content-encoding", "content-length", "content-type", "expect", "host",
+	"proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "x-api-key", "x-request-id",
 }
 
 // Parameters that are not configurable.
 const (
-	beat        = 500 * time.Millisecond // interval of replay requests that check that a stream is complete and its engine the same
+	// interval of replay requests that check that a stream is complete and its engine the same
+	beat        = 500 * time.Millisecond
 	patience    = time.Second            // for the answer to one
 	reconnect   = 250 * time.Millisecond // between attempts
 	queue       = 256                    // messages of a stream read and not yet applied

@@ -87,10 +87,12 @@ func New(cfg Config, with Tokenizer, client *http.Client, observe func(route.Eve
 	allowed, _ := guard.ParseNetworks(cfg.Allow)
 	return &Follower{
 		allowed: allowed,
-		cfg:     cfg, with: with, reading: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/4)), client: client, observe: observe, log: log, poke: make(chan struct{}, 1), questions: make(chan question, tokenQueue),
+		cfg:     cfg, with: with, reading: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/4)), client: client,
+		observe: observe, log: log, poke: make(chan struct{}, 1), questions: make(chan question, tokenQueue),
 		told: map[string][]fleet.KVSource{}, streams: map[target]*stream{}, ended: map[string]kvstream.Counts{},
 		room: zmtp.NewRoom(mostReading), unknown: make(chan struct{}, 1), hosts: hosts{},
-		publishers: map[publication]*publisher{}, models: map[string][]string{}, first: map[string]int{}, waited: map[string]bool{},
+		publishers: map[publication]*publisher{}, models: map[string][]string{}, first: map[string]int{},
+		waited: map[string]bool{},
 	}
 }
 

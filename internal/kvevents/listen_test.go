@@ -115,17 +115,19 @@ func (h *heard) last(endpoint string) (out route.KVStreamState) {
 	return out
 }
 
-// TestDialIn: two engines on one port are told apart by their topics, one by its name and one by its address; a gap leaves one partial, the
-// end of its connection silent, a restart exact, and the other is not touched by it.
+// TestDialIn: two engines on one port are told apart by their topics, one by its name and one by its address; a gap
+// leaves one partial, the end of its connection silent, a restart exact, and the other is not touched by it.
 func TestDialIn(t *testing.T) {
-	f, h, _ := listening(t, fleet.Endpoint{Name: "a", URL: "http://127.0.0.1:8000"}, fleet.Endpoint{Name: "b", URL: "http://127.0.0.1:8001"})
+	f, h, _ := listening(t, fleet.Endpoint{Name: "a", URL: "http://127.0.0.1:8000"},
+		fleet.Endpoint{Name: "b", URL: "http://127.0.0.1:8001"})
 	one, two := caller(t, f), caller(t, f)
 	for i := range uint64(3) {
 		one.Send(topical("kv@a@m", i, stored(float64(i)+1, i+1))...)
 		two.Send(topical("kv@127.0.0.1:8001@org/m@1", i, stored(float64(i)+1, i+1))...)
 	}
 	h.until(t, "both", func(h *heard) bool {
-		return figures(f, "a").Counts.Stored == 3 && figures(f, "b").Counts.Stored == 3 && h.last("a").State == kvstream.Exact && h.last("b").State == kvstream.Exact
+		return figures(f, "a").Counts.Stored == 3 && figures(f, "b").Counts.Stored == 3 &&
+			h.last("a").State == kvstream.Exact && h.last("b").State == kvstream.Exact
 	})
 	one.Send(topical("kv@a@m", 7, stored(9, 7))...)
 	h.until(t, "a gap", func(h *heard) bool { return h.last("a").State == kvstream.Partial && h.last("a").Lost })
@@ -144,7 +146,8 @@ func TestDialIn(t *testing.T) {
 	h.until(t, "that one is gone", func(*heard) bool { p := f.Publishers(); return p.Tied == 1 && p.Untied == 1 })
 }
 
-// TestDialInCaptured: what a real vLLM published, behind a topic as llm-d gives it: the excerpt begins after its beginning and has gaps.
+// TestDialInCaptured: what a real vLLM published, behind a topic as llm-d gives it: the excerpt begins after its
+// beginning and has gaps.
 func TestDialInCaptured(t *testing.T) {
 	text, err := os.ReadFile("../../engine/kv/testdata/kv_vllm_0.32.txt")
 	if err != nil {
@@ -181,7 +184,8 @@ func TestDialInCaptured(t *testing.T) {
 	}
 }
 
-// TestDialInRanks: the ranks of one engine share a topic, on one connection as a forwarder has it, and each has numbers of its own.
+// TestDialInRanks: the ranks of one engine share a topic, on one connection as a forwarder has it, and each has numbers
+// of its own.
 func TestDialInRanks(t *testing.T) {
 	rank := func(i int) fleet.Endpoint {
 		p := fleet.Part{Kind: fleet.Rank, Index: i}
@@ -198,7 +202,8 @@ func TestDialInRanks(t *testing.T) {
 		}
 	}
 	h.until(t, "all ranks", func(h *heard) bool {
-		return figures(f, rank(0).Name).Counts.Stored == 4 && figures(f, rank(1).Name).Counts.Stored == 4 && figures(f, "whole").Counts.Stored == 8
+		return figures(f, rank(0).Name).Counts.Stored == 4 && figures(f, rank(1).Name).Counts.Stored == 4 &&
+			figures(f, "whole").Counts.Stored == 8
 	})
 	if n := figures(f, "whole").Streams; n != 2 {
 		t.Errorf("the engine with two ranks behind one endpoint has %d streams", n)
@@ -216,8 +221,8 @@ func TestDialInRanks(t *testing.T) {
 	}
 }
 
-// TestDialInOfNobody: a topic that names nobody is counted and said once, and taken in from when its endpoint is declared; an endpoint that
-// is to dial in and has not is silent.
+// TestDialInOfNobody: a topic that names nobody is counted and said once, and taken in from when its endpoint is
+// declared; an endpoint that is to dial in and has not is silent.
 func TestDialInOfNobody(t *testing.T) {
 	f, h, said := listening(t, fleet.Endpoint{Name: "late", URL: "http://127.0.0.1:1", KVEvents: listenEvents})
 	h.until(t, "that it has not dialled in", func(h *heard) bool { return h.last("late").State == kvstream.Silent })
@@ -228,11 +233,15 @@ func TestDialInOfNobody(t *testing.T) {
 	}
 	pub.Send(topical(strings.Repeat("x", mostTopic+1), 0, stored(1, 1))...)
 	pub.Send([]byte("two"), []byte("frames"))
-	h.until(t, "the count", func(*heard) bool { return f.Publishers() == Publishers{Listening: true, Untied: 2, Dropped: 12} })
+	h.until(t, "the count", func(*heard) bool {
+		return f.Publishers() == Publishers{Listening: true, Untied: 2, Dropped: 12}
+	})
 	if said.count("belongs to no endpoint") != 2 {
 		t.Errorf("topics of nobody were said %d times, want 2", said.count("belongs to no endpoint"))
 	}
-	f.Set([]fleet.Endpoint{{Name: "late", URL: "http://127.0.0.1:1", KVEvents: listenEvents}, {Name: "e", URL: "http://127.0.0.1:8000"}})
+	f.Set([]fleet.Endpoint{
+		{Name: "late", URL: "http://127.0.0.1:1", KVEvents: listenEvents}, {Name: "e", URL: "http://127.0.0.1:8000"},
+	})
 	h.until(t, "that it is known", func(*heard) bool { return f.Publishers().Tied == 1 })
 	pub.Send(topical("kv@127.0.0.1:8000@m", 5, stored(6, 6))...)
 	pub.Send(topical("kv@late@m", 0, stored(6, 6))...)
@@ -308,7 +317,8 @@ func TestDialInAllowed(t *testing.T) {
 	}
 }
 
-// TestTopicsAreBounded: beyond the bounds no topic is heard, of one address or of all, until those of nobody have been quiet for long.
+// TestTopicsAreBounded: beyond the bounds no topic is heard, of one address or of all, until those of nobody have been
+// quiet for long.
 func TestTopicsAreBounded(t *testing.T) {
 	f := New(DefaultConfig(), nil, nil, func(route.Event) {}, slog.New(slog.DiscardHandler))
 	of := func(i int) publication {
@@ -339,7 +349,8 @@ func TestTopicsAreBounded(t *testing.T) {
 	}
 }
 
-// TestOwnAddress: a topic is believed from the address of the endpoint that it names, and from elsewhere only if it is stated.
+// TestOwnAddress: a topic is believed from the address of the endpoint that it names, and from elsewhere only if it is
+// stated.
 func TestOwnAddress(t *testing.T) {
 	f := New(DefaultConfig(), nil, nil, func(route.Event) {}, slog.New(slog.DiscardHandler))
 	addr := netip.MustParseAddr

@@ -35,7 +35,8 @@ func newDirectory(endpoints []fleet.Endpoint, models func(string) []string, firs
 ) *directory {
 	d := &directory{
 		endpoints: endpoints, models: models, first: first, judge: judge,
-		byTopic: map[string][]int{}, byName: map[string][]int{}, byAddress: map[string][]int{}, byHost: map[string][]int{},
+		byTopic: map[string][]int{}, byName: map[string][]int{}, byAddress: map[string][]int{},
+		byHost: map[string][]int{},
 	}
 	add := func(to map[string][]int, key string, i int) {
 		if key != "" {
@@ -103,7 +104,8 @@ func (d *directory) owner(p publication) (*fleet.Endpoint, error) {
 		return nil, fmt.Errorf("the kv_events of endpoint %s say otherwise", name)
 	}
 	found = d.where(found, func(e *fleet.Endpoint) bool {
-		return e.Part == (fleet.Part{}) && p.rank < mostRanks || e.Part.Kind == fleet.Rank && e.Part.Index+d.first(e.Name) == p.rank
+		return e.Part == (fleet.Part{}) && p.rank < mostRanks ||
+			e.Part.Kind == fleet.Rank && e.Part.Index+d.first(e.Name) == p.rank
 	})
 	if len(found) == 0 {
 		return nil, fmt.Errorf("endpoint %s has no such rank", name)
@@ -120,7 +122,9 @@ func (d *directory) owner(p publication) (*fleet.Endpoint, error) {
 	if !stated {
 		switch d.judge(e, p.from) {
 		case another:
-			return nil, fmt.Errorf("%w: %s is not the address of endpoint %s (%s); if it must be, state the topic as its kv_topic", errForeign, p.from, e.Name, e.URL)
+			return nil, fmt.Errorf(
+				"%w: %s is not the address of endpoint %s (%s); if it must be, state the topic as its kv_topic",
+				errForeign, p.from, e.Name, e.URL)
 		case pending:
 			return nil, errPending
 		case itsOwn:

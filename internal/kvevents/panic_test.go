@@ -15,13 +15,14 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestPanics: a fault of this program while a message is taken in costs that message, however it came, and is said; what comes
-// afterwards is taken in.
+// TestPanics: a fault of this program while a message is taken in costs that message, however it came, and is said;
+// what comes afterwards is taken in.
 func TestPanics(t *testing.T) {
 	polled := 0
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		polled++
-		_, _ = io.WriteString(w, `[{"event_id":`+string(rune('0'+polled%10))+`,"data":{"type":"stored","parent_hash":null,"blocks":[{"block_hash":5,"tokens":[{"token_id":5}]}]}}]`)
+		_, _ = io.WriteString(w, `[{"event_id":`+string(rune('0'+polled%10))+
+			`,"data":{"type":"stored","parent_hash":null,"blocks":[{"block_hash":5,"tokens":[{"token_id":5}]}]}}]`)
 	}))
 	defer engine.Close()
 	pub, addr := bound(t)

@@ -123,7 +123,9 @@ func (s *stream) gap(kv *kvstream.Stream, seq uint64) {
 	s.base = kvstream.Partial
 	if !first {
 		kv.Lose(lost)
-		s.say(s.base, fmt.Sprintf("%d events are lost, perhaps to another caller; what the cache holds is learnt anew", lost), true, false)
+		s.say(s.base,
+			fmt.Sprintf("%d events are lost, perhaps to another caller; what the cache holds is learnt anew", lost),
+			true, false)
 	}
 }
 

@@ -77,7 +77,8 @@ func (f *Follower) sayDoubled(s *stream) {
 		return
 	}
 	s.doubled = true
-	f.log.Warn("KV events: several connections send one topic; each engine and rank needs its own, unless it has just started anew", "topic", s.at.topic, "rank", s.at.rank)
+	f.log.Warn("KV events: several connections send one topic; each engine and rank needs its own, "+
+		"unless it has just started anew", "topic", s.at.topic, "rank", s.at.rank)
 }
 
 // makeRoom drops unused topics without an endpoint; mu is held.
@@ -119,7 +120,8 @@ func (f *Follower) tie(want map[target]bool) {
 	}
 	names := map[string]bool{} // to be looked up
 	defer func() { f.keepHosts(names) }()
-	d := newDirectory(f.endpoints, func(name string) []string { return f.models[name] }, func(name string) int { return f.first[name] },
+	d := newDirectory(f.endpoints, func(name string) []string { return f.models[name] },
+		func(name string) int { return f.first[name] },
 		func(e *fleet.Endpoint, at netip.Addr) from { return f.judge(e, at, names) })
 	dialled := map[string]bool{} // or polled
 	for t := range want {
@@ -134,7 +136,8 @@ func (f *Follower) tie(want map[target]bool) {
 		if err != nil {
 			p.tied = target{}
 			if !p.said && !p.pending {
-				f.log.Warn("KV events: a topic belongs to no endpoint, its messages are ignored", "topic", pub.topic, "rank", pub.rank, "address", pub.from, "reason", err)
+				f.log.Warn("KV events: a topic belongs to no endpoint, its messages are ignored",
+					"topic", pub.topic, "rank", pub.rank, "address", pub.from, "reason", err)
 			}
 			p.said = p.said || !p.pending
 			continue

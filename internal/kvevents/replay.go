@@ -89,7 +89,8 @@ func (s *stream) catchUp(ctx context.Context, now bool) {
 		s.kv.Reset(false, 0)
 		if s.at.replay == "" && s.told() == kvstream.Exact {
 			s.base = kvstream.Partial
-			s.say(kvstream.Partial, "what was known was given up with another rank's, and cannot be asked for again", false, false)
+			s.say(kvstream.Partial, "what was known was given up with another rank's, and cannot be asked for again",
+				false, false)
 		}
 	}
 	if s.at.replay == "" {

@@ -47,8 +47,8 @@ type stream struct {
 
 func newStream(f *Follower, at target) *stream {
 	return &stream{
-		f: f, at: at, log: f.log.With("endpoint", at.endpoint, "kv_events", at.events), done: make(chan struct{}), asked: make(chan struct{}, 1),
-		kv: kvstream.New(f.cfg.Blocks), asker: asker{addr: at.replay, room: f.room},
+		f: f, at: at, log: f.log.With("endpoint", at.endpoint, "kv_events", at.events), done: make(chan struct{}),
+		asked: make(chan struct{}, 1), kv: kvstream.New(f.cfg.Blocks), asker: asker{addr: at.replay, room: f.room},
 		inbox: newInbox(),
 	}
 }
@@ -96,7 +96,8 @@ func (s *stream) afresh() {
 	s.asker.close()
 	s.batch, s.ops = kvstream.Batch{}, kvstream.Ops{}
 	s.kv, s.base = kvstream.New(s.f.cfg.Blocks), kvstream.Partial
-	s.say(kvstream.Silent, "a message could not be read, and what the cache holds is learnt anew: see the log", true, false)
+	s.say(kvstream.Silent, "a message could not be read, and what the cache holds is learnt anew: see the log",
+		true, false)
 }
 
 // connected dials and reads until the connection breaks.

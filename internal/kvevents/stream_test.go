@@ -152,7 +152,8 @@ func TestEndpointsComeAndGo(t *testing.T) {
 		return h.ops > 0
 	})
 	f.Set([]fleet.Endpoint{{Name: "e", URL: "http://127.0.0.1:1", KVEvents: off}})
-	h.until(t, "that it is not followed", func(h *heard) bool { return h.states[len(h.states)-1].State == kvstream.None })
+	h.until(t, "that it is not followed",
+		func(h *heard) bool { return h.states[len(h.states)-1].State == kvstream.None })
 	f.Set(nil)
 	h.until(t, "no figures", func(*heard) bool { return len(f.Figures()) == 0 })
 }
@@ -162,7 +163,9 @@ func TestUnreachable(t *testing.T) {
 	pub, addr := bound(t)
 	pub.Close()
 	_, h := follow(t, DefaultConfig(), fleet.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: addr})
-	h.until(t, "that it is broken", func(h *heard) bool { return len(h.states) == 1 && h.states[0].State == kvstream.Silent })
+	h.until(t, "that it is broken", func(h *heard) bool {
+		return len(h.states) == 1 && h.states[0].State == kvstream.Silent
+	})
 	time.Sleep(3 * reconnect)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -175,7 +178,8 @@ func TestUnreachable(t *testing.T) {
 func TestPolling(t *testing.T) {
 	answers := make(chan string, 10)
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost || r.URL.Path != "/kv_cache_events" || r.Header.Get("Authorization") != "Bearer k" {
+		if r.Method != http.MethodPost || r.URL.Path != "/kv_cache_events" ||
+			r.Header.Get("Authorization") != "Bearer k" {
 			t.Errorf("%s %s", r.Method, r.URL.Path)
 		}
 		select {
@@ -190,9 +194,11 @@ func TestPolling(t *testing.T) {
 	cfg.Poll = 10 * time.Millisecond
 	f, h := follow(t, cfg, fleet.Endpoint{Name: "e", URL: engine.URL, APIKey: "k", KVEvents: pollEvents})
 	event := func(id, hash string) string {
-		return `{"event_id":` + id + `,"data":{"type":"stored","parent_hash":null,"blocks":[{"block_hash":` + hash + `,"tokens":[{"token_id":` + hash + `}]}]},"window_size":8}`
+		return `{"event_id":` + id + `,"data":{"type":"stored","parent_hash":null,"blocks":[{"block_hash":` + hash +
+			`,"tokens":[{"token_id":` + hash + `}]}]},"window_size":8}`
 	}
-	answers <- `[{"event_id":0,"data":{"type":"created","num_blocks_per_cache_level":[9]}},` + event("1", "5") + `,` + event("2", "6") + `, 8]`
+	answers <- `[{"event_id":0,"data":{"type":"created","num_blocks_per_cache_level":[9]}},` + event("1", "5") + `,` +
+		event("2", "6") + `, 8]`
 	h.until(t, "the first events", func(h *heard) bool {
 		return h.blocks == 2 && h.states[len(h.states)-1].State == kvstream.Exact
 	})
@@ -235,7 +241,10 @@ func TestConfig(t *testing.T) {
 	if err := bad.Validate(); err == nil {
 		t.Error("wrong values are accepted")
 	}
-	for name, ok := range map[string]bool{"": true, "X-Session-ID": true, "session": true, "a/b": false, "a:": false, "é": false, "Content-Length": false, "host": false} {
+	for name, ok := range map[string]bool{
+		"": true, "X-Session-ID": true, "session": true, "a/b": false, "a:": false, "é": false,
+		"Content-Length": false, "host": false,
+	} {
 		c := DefaultConfig()
 		c.SessionHeader = name
 		if err := c.Validate(); (err == nil) != ok {
@@ -244,13 +253,15 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestPollingInParts: of an answer with thousands of events no more are told at once than the fleet's lock may be held for.
+// TestPollingInParts: of an answer with thousands of events no more are told at once than the fleet's lock may be held
+// for.
 func TestPollingInParts(t *testing.T) {
 	const events = 4*mostOps + 7
 	var list []string
 	for i := range events {
 		id := strconv.Itoa(i)
-		list = append(list, `{"event_id":`+id+`,"data":{"type":"stored","parent_hash":null,"blocks":[{"block_hash":`+id+`,"tokens":[{"token_id":`+id+`}]}]}}`)
+		list = append(list, `{"event_id":`+id+`,"data":{"type":"stored","parent_hash":null,"blocks":[{"block_hash":`+id+
+			`,"tokens":[{"token_id":`+id+`}]}]}}`)
 	}
 	answers := make(chan string, 1)
 	answers <- "[" + strings.Join(list, ",") + "]"
@@ -274,7 +285,9 @@ func TestPollingInParts(t *testing.T) {
 
 // TestForgets: nothing is kept of endpoints that are gone, those whose addresses are stated included.
 func TestForgets(t *testing.T) {
-	f, h := follow(t, DefaultConfig(), fleet.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: "tcp://127.0.0.1:1"})
+	f, h := follow(t, DefaultConfig(), fleet.Endpoint{
+		Name: "e", URL: "http://127.0.0.1:1", KVEvents: "tcp://127.0.0.1:1",
+	})
 	empty := func(*heard) bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()

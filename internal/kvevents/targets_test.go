@@ -16,7 +16,8 @@ import (
 // TestTargets: what is followed of an endpoint, by what is configured and what its engine tells.
 func TestTargets(t *testing.T) {
 	told := []fleet.KVSource{
-		{Rank: 0, Events: "tcp://*:5557", Replay: "tcp://*:5657", Topic: "kv"}, {Rank: 1, Events: "tcp://*:5558", Replay: "tcp://*:5658", Topic: "kv"},
+		{Rank: 0, Events: "tcp://*:5557", Replay: "tcp://*:5657", Topic: "kv"},
+		{Rank: 1, Events: "tcp://*:5558", Replay: "tcp://*:5658", Topic: "kv"},
 	}
 	rank1 := fleet.Part{Kind: fleet.Rank, Index: 1}
 	for name, c := range map[string]struct {
@@ -24,12 +25,22 @@ func TestTargets(t *testing.T) {
 		e    fleet.Endpoint
 		want []string // events and replay addresses
 	}{
-		"discovered, whole engine":     {nil, fleet.Endpoint{}, []string{"tcp://h:5557 tcp://h:5657", "tcp://h:5558 tcp://h:5658"}},
-		"discovered, one rank":         {nil, fleet.Endpoint{Part: rank1}, []string{"tcp://h:5558 tcp://h:5658"}},
-		"not discovered":               {func(c *Config) { c.Discover = false }, fleet.Endpoint{}, nil},
-		"stated":                       {nil, fleet.Endpoint{KVEvents: "tcp://g:1", KVReplay: "tcp://g:9"}, []string{"tcp://g:1 tcp://g:9"}},
-		"stated, one rank":             {nil, fleet.Endpoint{KVEvents: "tcp://g:1", KVReplay: "tcp://g:9", Part: rank1}, []string{"tcp://g:2 tcp://g:10"}},
-		"stated, without discovery":    {func(c *Config) { c.Discover = false }, fleet.Endpoint{KVEvents: "tcp://g:1"}, []string{"tcp://g:1 "}},
+		"discovered, whole engine": {
+			nil, fleet.Endpoint{}, []string{"tcp://h:5557 tcp://h:5657", "tcp://h:5558 tcp://h:5658"},
+		},
+		"discovered, one rank": {nil, fleet.Endpoint{Part: rank1}, []string{"tcp://h:5558 tcp://h:5658"}},
+		"not discovered":       {func(c *Config) { c.Discover = false }, fleet.Endpoint{}, nil},
+		"stated": {
+			nil, fleet.Endpoint{KVEvents: "tcp://g:1", KVReplay: "tcp://g:9"}, []string{"tcp://g:1 tcp://g:9"},
+		},
+		"stated, one rank": {
+			nil,
+			fleet.Endpoint{KVEvents: "tcp://g:1", KVReplay: "tcp://g:9", Part: rank1},
+			[]string{"tcp://g:2 tcp://g:10"},
+		},
+		"stated, without discovery": {
+			func(c *Config) { c.Discover = false }, fleet.Endpoint{KVEvents: "tcp://g:1"}, []string{"tcp://g:1 "},
+		},
 		"off":                          {nil, fleet.Endpoint{KVEvents: off}, nil},
 		"polled":                       {nil, fleet.Endpoint{KVEvents: pollEvents}, []string{"poll "}},
 		"a slot of a llama.cpp server": {nil, fleet.Endpoint{Part: fleet.Part{Kind: fleet.Slot}}, nil},

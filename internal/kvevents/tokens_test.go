@@ -53,20 +53,48 @@ func TestTokens(t *testing.T) {
 		want     []uint32 // none: it is counted
 		copied   bool     // a copy of the body is made
 	}{
-		"by the tokenizer":                  {with: words{}, kind: fleet.KindTRTLLM, body: `{"prompt": "a bc"}`, want: []uint32{10, 2, 4}, copied: true},
-		"by the tokenizer, vLLM":            {with: words{}, kind: fleet.KindVLLM, body: `{"prompt": "a bc"}`, want: []uint32{10, 2, 4}, copied: true},
-		"by the engine, with a tokenizer":   {with: words{}, tokenize: true, kind: fleet.KindVLLM, body: `{"prompt": "a"}`, want: []uint32{8, 9}, copied: true},
-		"by the tokenizer, not the engine":  {with: words{}, tokenize: true, kind: fleet.KindTRTLLM, body: `{"prompt": "a"}`, want: []uint32{10, 4}, copied: true},
-		"ids, by nobody":                    {kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[1,2,4294967295]}`, want: []uint32{1, 2, 4294967295}, copied: true},
-		"ids in a list of one":              {kind: fleet.KindTRTLLM, ids: true, body: `{"prompt": [ [7] ]}`, want: []uint32{7}, copied: true},
-		"ids of a chat":                     {kind: fleet.KindTRTLLM, ids: true, body: `{"messages":[{"role":"user","content":"x"}],"prompt_token_ids":[5,6]}`, want: []uint32{5, 6}, copied: true},
-		"ids before a tokenizer":            {with: words{}, kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[3]}`, want: []uint32{3}, copied: true},
-		"negative ids":                      {kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[1,-2]}`, copied: true},
-		"ids beyond 32 bits":                {kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[4294967296]}`, copied: true},
-		"ids that are none":                 {kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[1.5]}`, copied: true},
-		"two prompts":                       {kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[[1],[2]]}`, copied: true},
-		"what the tokenizer does not know":  {with: words{}, kind: fleet.KindTRTLLM, body: `{"messages":"picture"}`, copied: true},
-		"with an adapter":                   {with: words{}, kind: fleet.KindTRTLLM, body: `{"prompt":"a","lora_request":{"lora_name":"x"}}`, copied: true},
+		"by the tokenizer": {
+			with: words{}, kind: fleet.KindTRTLLM, body: `{"prompt": "a bc"}`, want: []uint32{10, 2, 4}, copied: true,
+		},
+		"by the tokenizer, vLLM": {
+			with: words{}, kind: fleet.KindVLLM, body: `{"prompt": "a bc"}`, want: []uint32{10, 2, 4}, copied: true,
+		},
+		"by the engine, with a tokenizer": {
+			with: words{}, tokenize: true, kind: fleet.KindVLLM, body: `{"prompt": "a"}`,
+			want: []uint32{8, 9}, copied: true,
+		},
+		"by the tokenizer, not the engine": {
+			with: words{}, tokenize: true, kind: fleet.KindTRTLLM, body: `{"prompt": "a"}`,
+			want: []uint32{10, 4}, copied: true,
+		},
+		"ids, by nobody": {
+			kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[1,2,4294967295]}`,
+			want: []uint32{1, 2, 4294967295}, copied: true,
+		},
+		"ids in a list of one": {
+			kind: fleet.KindTRTLLM, ids: true, body: `{"prompt": [ [7] ]}`, want: []uint32{7}, copied: true,
+		},
+		"ids of a chat": {
+			kind: fleet.KindTRTLLM, ids: true,
+			body: `{"messages":[{"role":"user","content":"x"}],"prompt_token_ids":[5,6]}`,
+			want: []uint32{5, 6}, copied: true,
+		},
+		"ids before a tokenizer": {
+			with: words{}, kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[3]}`, want: []uint32{3}, copied: true,
+		},
+		"negative ids":       {kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[1,-2]}`, copied: true},
+		"ids beyond 32 bits": {kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[4294967296]}`, copied: true},
+		"ids that are none":  {kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[1.5]}`, copied: true},
+		"two prompts": {
+			kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[[1],[2]]}`, copied: true,
+		},
+		"what the tokenizer does not know": {
+			with: words{}, kind: fleet.KindTRTLLM, body: `{"messages":"picture"}`, copied: true,
+		},
+		"with an adapter": {
+			with: words{}, kind: fleet.KindTRTLLM, body: `{"prompt":"a","lora_request":{"lora_name":"x"}}`,
+			copied: true,
+		},
 		"nobody to ask, so nobody is asked": {kind: fleet.KindTRTLLM, body: `{"prompt":"a"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +103,9 @@ func TestTokens(t *testing.T) {
 			f, h := followWith(t, cfg, c.with, fleet.Endpoint{Name: "e", URL: engine.URL, KVEvents: pollEvents})
 			h.until(t, "a stream", func(*heard) bool { return f.follows("e") })
 			copied := false
-			f.Placed(&route.Decision{Lease: 3, Kind: c.kind, Endpoint: fleet.Endpoint{Name: "e", URL: engine.URL}}, c.ids, func() []byte {
+			f.Placed(&route.Decision{
+				Lease: 3, Kind: c.kind, Endpoint: fleet.Endpoint{Name: "e", URL: engine.URL},
+			}, c.ids, func() []byte {
 				copied = true
 				return []byte(c.body)
 			})
@@ -85,10 +115,12 @@ func TestTokens(t *testing.T) {
 			if !c.copied {
 				return
 			}
-			h.until(t, "tokens, or that there are none", func(h *heard) bool { return len(h.tokens) > 0 || f.Unasked() > 0 })
+			h.until(t, "tokens, or that there are none",
+				func(h *heard) bool { return len(h.tokens) > 0 || f.Unasked() > 0 })
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			if len(c.want) == 0 != (f.Unasked() == 1) || len(c.want) > 0 && (!slices.Equal(h.tokens[0].Tokens, c.want) || h.tokens[0].Lease != 3) {
+			if len(c.want) == 0 != (f.Unasked() == 1) ||
+				len(c.want) > 0 && (!slices.Equal(h.tokens[0].Tokens, c.want) || h.tokens[0].Lease != 3) {
 				t.Errorf("got %+v, %d not had; want %v", h.tokens, f.Unasked(), c.want)
 			}
 		})
@@ -121,7 +153,8 @@ func running(t *testing.T, f *Follower, e fleet.Endpoint) {
 	f.Set([]fleet.Endpoint{e})
 }
 
-// TestPolledOnNews: an engine is asked when an answer begins or ends there, without waiting for the next time that it would be.
+// TestPolledOnNews: an engine is asked when an answer begins or ends there, without waiting for the next time that it
+// would be.
 func TestPolledOnNews(t *testing.T) { synctest.Test(t, polledOnNews) }
 
 // engineOf is an engine in this process.

@@ -93,7 +93,8 @@ func (n *names) found(address, at string) {
 	}
 	n.places[address] = place{at: at}
 	if !before.since.IsZero() {
-		n.log.Info("a name can be looked up again", "name", address, "after", time.Since(before.since).Round(time.Second))
+		n.log.Info("a name can be looked up again",
+			"name", address, "after", time.Since(before.since).Round(time.Second))
 	}
 }
 

@@ -108,7 +108,8 @@ func (p *report) check() error {
 		if u.Details != nil && u.Details.Cached != nil {
 			cached = *u.Details.Cached
 		}
-		if u.Prompt < 0 || u.Completion < 0 || cached < 0 || u.Prompt > mostTokens || u.Completion > mostTokens || cached > u.Prompt {
+		if u.Prompt < 0 || u.Completion < 0 || cached < 0 || u.Prompt > mostTokens || u.Completion > mostTokens ||
+			cached > u.Prompt {
 			return errors.New("usage has tokens below 0, above 2^31, or more cached than the prompt has")
 		}
 	}
@@ -145,7 +146,8 @@ func (x *lease) Carry(r *http.Request, to fleet.Endpoint) (*http.Response, error
 // order is how the request that the door made is sent.
 func (x *lease) order(r *http.Request, to fleet.Endpoint) (*order, error) {
 	o := &order{
-		Lease: x.id, Endpoint: to.Name, Method: r.Method, URL: r.URL.String(), Set: map[string]string{}, Remove: []string{}, Expires: x.s.cfg.Expires.Seconds(),
+		Lease: x.id, Endpoint: to.Name, Method: r.Method, URL: r.URL.String(), Set: map[string]string{},
+		Remove: []string{}, Expires: x.s.cfg.Expires.Seconds(),
 	}
 	for name, values := range r.Header {
 		if len(values) > 0 && !connects(name) {

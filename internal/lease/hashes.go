@@ -44,7 +44,8 @@ func readHashes(r io.Reader) (*hashes, error) {
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()
 	if err := d.Decode(h); err != nil {
-		return nil, fmt.Errorf("the body is not {\"model\", \"prompt_hashes\", \"prompt_tokens\", \"block_tokens\", \"max_tokens\", \"stream\"}: %w", err)
+		return nil, fmt.Errorf("the body is not {\"model\", \"prompt_hashes\", \"prompt_tokens\", \"block_tokens\", "+
+			"\"max_tokens\", \"stream\"}: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("there is more after the object")
@@ -62,7 +63,8 @@ func readHashes(r io.Reader) (*hashes, error) {
 	case h.Max < 0 || h.Max > mostPrompt:
 		return nil, errors.New("max_tokens is " + strconv.Itoa(h.Max) + ", must be 0 to 4,194,304")
 	case len(h.Hashes) > (h.Tokens+h.Block-1)/h.Block:
-		return nil, errors.New("there are more prompt_hashes than the prompt has blocks: " + strconv.Itoa(len(h.Hashes)) + " of " + strconv.Itoa(h.Block) + " tokens")
+		return nil, errors.New("there are more prompt_hashes than the prompt has blocks: " +
+			strconv.Itoa(len(h.Hashes)) + " of " + strconv.Itoa(h.Block) + " tokens")
 	}
 	h.divide()
 	return h, nil

@@ -2,9 +2,9 @@
 // they ask where to, and say what became of each request.
 //
 // It owns the leases: each is one call of the door's handler, whose exchange with the endpoint the program carries out
-// (package external), as Envoy does for package extproc. It promises that the door decides, counts and learns as it does
-// for its own clients, that each lease ends once, and that a lease whose program says nothing more expires, which blames
-// no endpoint. It never chooses an endpoint and never connects to one.
+// (package external), as Envoy does for package extproc. It promises that the door decides, counts and learns as it
+// does for its own clients, that each lease ends once, and that a lease whose program says nothing more expires, which
+// blames no endpoint. It never chooses an endpoint and never connects to one.
 package lease
 
 import (
@@ -91,7 +91,8 @@ func (s *Server) add(x *lease) (code, message string) {
 	case s.drain:
 		return "shutting_down", "the router is shutting down"
 	case len(s.open) >= s.cfg.Most:
-		return "too_many_leases", "there are " + strconv.Itoa(s.cfg.Most) + " open leases: end those that are over (lease.most)"
+		return "too_many_leases", "there are " + strconv.Itoa(s.cfg.Most) +
+			" open leases: end those that are over (lease.most)"
 	}
 	s.open[x.id] = x
 	s.wg.Add(1)
@@ -113,11 +114,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 	case token != "" && !guard.Bearer(r, token):
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		s.fail(w, http.StatusUnauthorized, "bad_token", "this listener wants \"Authorization: Bearer\" with lease.token; a tenant's key goes into X-Api-Key")
+		s.fail(w, http.StatusUnauthorized, "bad_token",
+			"this listener wants \"Authorization: Bearer\" with lease.token; a tenant's key goes into X-Api-Key")
 	case token == "" && foreign(r):
-		s.fail(w, http.StatusForbidden, "foreign_origin", "a page of another origin, or under another name than a loopback one, may not do this without a token")
+		s.fail(w, http.StatusForbidden, "foreign_origin",
+			"a page of another origin, or under another name than a loopback one, may not do this without a token")
 	case !ours || rest != "" && rest[0] != '/':
-		s.fail(w, http.StatusNotFound, "path_not_allowed", "here are POST /v1/route, /v1/route/hashes, /v1/route/LEASE/first_byte and /v1/route/LEASE/finish")
+		s.fail(w, http.StatusNotFound, "path_not_allowed",
+			"here are POST /v1/route, /v1/route/hashes, /v1/route/LEASE/first_byte and /v1/route/LEASE/finish")
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		s.fail(w, http.StatusMethodNotAllowed, "method_not_allowed", r.URL.Path+" takes POST, not "+r.Method)
@@ -157,7 +161,8 @@ func (s *Server) place(w http.ResponseWriter, r *http.Request, tokened bool, h *
 		path = p
 	}
 	if prompt.Classify(http.MethodPost, path) == prompt.Other {
-		s.fail(w, http.StatusBadRequest, "bad_path", "path is "+strconv.Quote(path)+", must be one that generates or embeds, such as /v1/chat/completions")
+		s.fail(w, http.StatusBadRequest, "bad_path",
+			"path is "+strconv.Quote(path)+", must be one that generates or embeds, such as /v1/chat/completions")
 		return
 	}
 	x := &lease{
@@ -203,7 +208,8 @@ func (s *Server) place(w http.ResponseWriter, r *http.Request, tokened bool, h *
 	case <-x.over:
 		leaves()
 		if x.status < http.StatusBadRequest {
-			panic(http.ErrAbortHandler) // the door has no answer either, and the traffic listener cuts such a connection
+			// the door has no answer either, and the traffic listener cuts such a connection
+			panic(http.ErrAbortHandler)
 		}
 		maps.Copy(w.Header(), x.header)
 		_ = s.write(w, x.status, x.answer)
@@ -265,7 +271,9 @@ var errUnknown = errors.New("no such lease")
 
 // fail answers with an error in OpenAI's form.
 func (s *Server) fail(w http.ResponseWriter, status int, code, message string) {
-	_ = s.send(w, status, map[string]any{"error": map[string]any{"message": message, "type": "invalid_request_error", "param": nil, "code": code}})
+	_ = s.send(w, status, map[string]any{
+		"error": map[string]any{"message": message, "type": "invalid_request_error", "param": nil, "code": code},
+	})
 }
 
 // send answers with v as JSON.
@@ -330,7 +338,8 @@ func (x *lease) expire() {
 	x.mu.Unlock()
 	if !over {
 		x.s.expired.Add(1)
-		x.s.cfg.Log.Info("a lease has expired: nobody has said how its request ended", "endpoint", x.endpoint, "after", x.s.cfg.Expires.String())
+		x.s.cfg.Log.Info("a lease has expired: nobody has said how its request ended",
+			"endpoint", x.endpoint, "after", x.s.cfg.Expires.String())
 		x.cancel(nil)
 	}
 }

@@ -27,7 +27,8 @@ func (d door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.ends <- err
 		return
 	}
-	res, err := external.Of(r.Context()).Carry(httptest.NewRequestWithContext(r.Context(), r.Method, "http://e"+r.URL.Path, nil), fleet.Endpoint{Name: "e"})
+	res, err := external.Of(r.Context()).Carry(
+		httptest.NewRequestWithContext(r.Context(), r.Method, "http://e"+r.URL.Path, nil), fleet.Endpoint{Name: "e"})
 	if err == nil {
 		_, err = io.ReadAll(res.Body)
 		res.Body.Close()
@@ -45,7 +46,10 @@ func TestExpires(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := door{make(chan error, 1)}
-				s := New(Config{Door: d, Memory: body.NewBudget(1 << 20), Expires: time.Minute, Most: 1, Log: slog.New(slog.DiscardHandler)})
+				s := New(Config{
+					Door: d, Memory: body.NewBudget(1 << 20), Expires: time.Minute, Most: 1,
+					Log: slog.New(slog.DiscardHandler),
+				})
 				began := time.Now()
 				post := func(path string) int {
 					w := httptest.NewRecorder()
@@ -64,8 +68,10 @@ func TestExpires(t *testing.T) {
 				}
 				err := <-d.ends
 				synctest.Wait()
-				if took := time.Since(began); err == nil || took != tt.expires || s.Open() != 0 || s.Expired() != 1 || len(s.open) != 0 {
-					t.Errorf("%v after %v, %d open, %d expired, %d known; want an error after %v", err, took, s.Open(), s.Expired(), len(s.open), tt.expires)
+				if took := time.Since(began); err == nil || took != tt.expires || s.Open() != 0 || s.Expired() != 1 ||
+					len(s.open) != 0 {
+					t.Errorf("%v after %v, %d open, %d expired, %d known; want an error after %v",
+						err, took, s.Open(), s.Expired(), len(s.open), tt.expires)
 				}
 				if code := post("/v1/route/" + id + "/finish"); code != http.StatusNotFound {
 					t.Errorf("its end afterwards got %d", code)
@@ -82,8 +88,8 @@ func TestExpires(t *testing.T) {
 	}
 }
 
-// TestHashesCountInMemory: blocks made of hashes count in the memory of requests while their lease is open, and are given
-// back once, however it ends. A lease for which there is no room is refused by the door.
+// TestHashesCountInMemory: blocks made of hashes count in the memory of requests while their lease is open, and are
+// given back once, however it ends. A lease for which there is no room is refused by the door.
 func TestHashesCountInMemory(t *testing.T) {
 	const held = 8 * 2048 / fleet.BlockBytes // one block of 512 tokens
 	for name, end := range map[string]func(post func(path, body string) int, at string, s *Server) int{
@@ -106,10 +112,13 @@ func TestHashesCountInMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d, memory := door{make(chan error, 9)}, body.NewBudget(held+held/2)
-				s := New(Config{Door: d, Memory: memory, Expires: time.Minute, Most: 9, Log: slog.New(slog.DiscardHandler)})
+				s := New(Config{
+					Door: d, Memory: memory, Expires: time.Minute, Most: 9, Log: slog.New(slog.DiscardHandler),
+				})
 				post := func(path, body string) int {
 					w := httptest.NewRecorder()
-					s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "http://127.0.0.1"+path, strings.NewReader(body)))
+					s.ServeHTTP(w,
+						httptest.NewRequest(http.MethodPost, "http://127.0.0.1"+path, strings.NewReader(body)))
 					return w.Code
 				}
 				const prompt = `{"prompt_hashes":[1],"prompt_tokens":512}`
@@ -117,8 +126,10 @@ func TestHashesCountInMemory(t *testing.T) {
 					t.Fatalf("%d, %d bytes are held; want %d", code, memory.Memory().Held, held)
 				}
 				at := "/v1/route/" + s.only()
-				if code := post("/v1/route/hashes", prompt); code != http.StatusServiceUnavailable || memory.Memory().Held != held || s.Open() != 1 {
-					t.Errorf("one beyond the memory: %d, %d bytes are held, %d open", code, memory.Memory().Held, s.Open())
+				if code := post("/v1/route/hashes", prompt); code != http.StatusServiceUnavailable ||
+					memory.Memory().Held != held || s.Open() != 1 {
+					t.Errorf("one beyond the memory: %d, %d bytes are held, %d open",
+						code, memory.Memory().Held, s.Open())
 				}
 				if err := <-d.ends; !errors.Is(err, body.ErrNoRoom) {
 					t.Errorf("the door was told %v", err)
@@ -151,10 +162,13 @@ type waits struct{}
 
 func (waits) ServeHTTP(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// TestCloses: the end of the router ends leases that wait for an endpoint too, cuts their connections, and has none begin.
+// TestCloses: the end of the router ends leases that wait for an endpoint too, cuts their connections, and has none
+// begin.
 func TestCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Config{Door: waits{}, Memory: body.NewBudget(1), Expires: time.Hour, Most: 9, Log: slog.New(slog.DiscardHandler)})
+		s := New(Config{
+			Door: waits{}, Memory: body.NewBudget(1), Expires: time.Hour, Most: 9, Log: slog.New(slog.DiscardHandler),
+		})
 		post := func() (code int, cut any) {
 			w := httptest.NewRecorder()
 			defer func() { code, cut = w.Code, recover() }()
@@ -184,18 +198,23 @@ func TestCloses(t *testing.T) {
 func TestSlowCallers(t *testing.T) {
 	for _, path := range []string{"/v1/route/hashes", "/v1/route/X/finish", "/v1/route/X/first_byte"} {
 		synctest.Test(t, func(t *testing.T) {
-			s := New(Config{Door: waits{}, Memory: body.NewBudget(1), Expires: time.Hour, Patience: time.Minute, Most: 9, Log: slog.New(slog.DiscardHandler)})
+			s := New(Config{
+				Door: waits{}, Memory: body.NewBudget(1), Expires: time.Hour, Patience: time.Minute, Most: 9,
+				Log: slog.New(slog.DiscardHandler),
+			})
 			near, far := net.Pipe()
 			defer near.Close()
 			server := &http.Server{Handler: s, ReadHeaderTimeout: time.Second}
 			done := make(chan error)
 			go func() { done <- server.Serve(&oneConn{conn: far, over: make(chan struct{})}) }()
 			began := time.Now()
-			if _, err := io.WriteString(near, "POST "+path+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{"); err != nil {
+			if _, err := io.WriteString(near,
+				"POST "+path+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{"); err != nil {
 				t.Fatal(err)
 			}
 			answer, err := io.ReadAll(near)
-			if took := time.Since(began); err != nil || took < time.Minute || took > 2*time.Minute || !bytes.Contains(answer, []byte(" 400 ")) {
+			if took := time.Since(began); err != nil || took < time.Minute || took > 2*time.Minute ||
+				!bytes.Contains(answer, []byte(" 400 ")) {
 				t.Errorf("%s: %v after %v: %s", path, err, took, answer)
 			}
 			_ = server.Close()
@@ -229,7 +248,8 @@ func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 func FuzzHashes(f *testing.F) {
 	for _, s := range []string{
 		`{"model":"m","prompt_hashes":[1,2],"prompt_tokens":1000}`, `{"prompt_hashes":[18446744073709551615],"prompt_tokens":9,"block_tokens":16,"max_tokens":3,"stream":true}`,
-		`{"prompt_hashes":[],"prompt_tokens":0}`, `{"prompt_hashes":[-1],"prompt_tokens":1}`, `{"prompt_tokens":4194304,"block_tokens":1,"prompt_hashes":[1,2,3]}`, `[]`, `{} {}`,
+		`{"prompt_hashes":[],"prompt_tokens":0}`, `{"prompt_hashes":[-1],"prompt_tokens":1}`,
+		`{"prompt_tokens":4194304,"block_tokens":1,"prompt_hashes":[1,2,3]}`, `[]`, `{} {}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -239,7 +259,8 @@ func FuzzHashes(f *testing.F) {
 			return
 		}
 		n := len(h.content.Blocks)
-		if n > mostHashBlocks || n*fleet.BlockBytes > h.content.Bytes || n*fleet.BlockBytes > len(h.Hashes)*h.Block*tokenBytes {
+		if n > mostHashBlocks || n*fleet.BlockBytes > h.content.Bytes ||
+			n*fleet.BlockBytes > len(h.Hashes)*h.Block*tokenBytes {
 			t.Fatalf("%d blocks of %d bytes, %d hashes", n, h.content.Bytes, len(h.Hashes))
 		}
 		if len(h.Hashes) > 1 {
@@ -257,7 +278,8 @@ func FuzzHashes(f *testing.F) {
 
 // FuzzReport: what is said of a lease never ends it with figures out of bounds.
 func FuzzReport(f *testing.F) {
-	f.Add([]byte(`{"status":200,"usage":{"prompt_tokens":5,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":5}}}`))
+	f.Add([]byte(
+		`{"status":200,"usage":{"prompt_tokens":5,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":5}}}`))
 	f.Add([]byte(`{"failed":"broken","retry_after":1e9}`))
 	f.Add([]byte(`{"usage":{"prompt_tokens":-1}}`))
 	s := New(Config{Memory: body.NewBudget(1 << 20), Log: slog.New(slog.DiscardHandler)})

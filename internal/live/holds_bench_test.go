@@ -36,24 +36,32 @@ func (h holds) time(what string, do func()) {
 	h[what] = append(h[what], threadTime()-began)
 }
 
-// BenchmarkHolds measures for how long the lock is held, in µs of processor time, while requests and the router's own regular questions come:
-// prompts of 500 kB, half of them new and half the next turn of a conversation, over fleets of several sizes. It reports the median and the
-// 99.9th percentile of each kind, which is the longest where there were fewer than a thousand.
+// BenchmarkHolds measures for how long the lock is held, in µs of processor time, while requests and the router's own
+// regular questions come: prompts of 500 kB, half of them new and half the next turn of a conversation, over fleets of
+// several sizes. It reports the median and the 99.9th percentile of each kind, which is the longest where there were
+// fewer than a thousand.
 func BenchmarkHolds(b *testing.B) {
 	for _, endpoints := range []int{4, 256, 1000} {
 		b.Run(fmt.Sprint(endpoints), func(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			f := live.New(route.New(route.Config{
-				Policy: func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }, Sessions: session.Config{Max: 10_000},
+				Policy:   func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) },
+				Sessions: session.Config{Max: 10_000},
 			}), time.Now)
 			d := route.Declared{Source: "s"}
 			for i := range endpoints {
-				d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
+				d.Endpoints = append(d.Endpoints, fleet.Endpoint{
+					Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1,
+				})
 			}
 			f.Observe(d)
 			probed := func(i int) {
-				f.Observe(route.Probed{Endpoint: d.Endpoints[i].Name, Report: fleet.Report{Healthy: true, Slots: 64, CacheTokens: 500_000, Models: []fleet.Model{{ID: "m", ContextTokens: 1_000_000}}}})
+				f.Observe(route.Probed{Endpoint: d.Endpoints[i].Name, Report: fleet.Report{
+					Healthy: true, Slots: 64, CacheTokens: 500_000, Models: []fleet.Model{{
+						ID: "m", ContextTokens: 1_000_000,
+					}},
+				}})
 			}
 			for i := range endpoints {
 				probed(i)
@@ -75,8 +83,9 @@ func BenchmarkHolds(b *testing.B) {
 					blocks[i] = key * 0x9e3779b97f4a7c15
 				}
 				req := fleet.Request{
-					ID: "r", Model: "m", Stream: true, Session: fmt.Sprint("s", of), PromptBytes: len(blocks) * fleet.BlockBytes,
-					Content: &fleet.Content{Blocks: blocks, Bytes: len(blocks) * fleet.BlockBytes},
+					ID: "r", Model: "m", Stream: true, Session: fmt.Sprint("s", of),
+					PromptBytes: len(blocks) * fleet.BlockBytes,
+					Content:     &fleet.Content{Blocks: blocks, Bytes: len(blocks) * fleet.BlockBytes},
 				}
 				h.time("decision", func() {
 					p, err := f.Decide(&req)
@@ -88,7 +97,9 @@ func BenchmarkHolds(b *testing.B) {
 				h.time("first-byte", func() { f.Observe(route.FirstByte{Lease: open[len(open)-1]}) })
 				if len(open) == cap(open) {
 					h.time("end", func() {
-						f.Observe(route.Finished{Lease: open[0], Usage: fleet.Usage{PromptTokens: 120_000, OutputTokens: 100}})
+						f.Observe(route.Finished{
+							Lease: open[0], Usage: fleet.Usage{PromptTokens: 120_000, OutputTokens: 100},
+						})
 					})
 					open = append(open[:0], open[1:]...)
 				}
@@ -108,7 +119,9 @@ func BenchmarkHolds(b *testing.B) {
 					h.time("signs", func() { f.Observe(signs) })
 					all := route.Statuses{Of: make([]route.EndpointStatus, 0, endpoints)}
 					for more := true; more; {
-						h.time("status", func() { f.Inside(func(now time.Time, r *route.Router) { more = r.Describe(now, &all) }) })
+						h.time("status", func() {
+							f.Inside(func(now time.Time, r *route.Router) { more = r.Describe(now, &all) })
+						})
 					}
 					h.time("models", func() { f.Models() })
 					h.time("stats", func() { f.Stats() })

@@ -30,15 +30,17 @@ func (byChance) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 
 func newFleet(listeners ...live.Listener) *live.Fleet {
 	f := live.New(route.New(route.Config{Policy: func() pick.Policy { return byChance{} }}), time.Now, listeners...)
-	f.Observe(route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
+	f.Observe(route.Declared{Source: "s", Endpoints: []fleet.Endpoint{
+		{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1},
+	}})
 	for _, n := range []string{"a", "b"} {
 		f.Observe(route.Probed{Endpoint: n, Report: fleet.Report{Healthy: true}})
 	}
 	return f
 }
 
-// TestLogReplays: what many goroutines did at once, told again in the order of the log to a router of its own, gives the
-// same decisions.
+// TestLogReplays: what many goroutines did at once, told again in the order of the log to a router of its own, gives
+// the same decisions.
 func TestLogReplays(t *testing.T) {
 	type line struct {
 		now      time.Time
@@ -84,13 +86,14 @@ func TestLogReplays(t *testing.T) {
 	}
 }
 
-// TestListsInSteps: endpoints come, change and go by the snapshots of two sources as if each were declared at once, and each entry is
-// about few of them.
+// TestListsInSteps: endpoints come, change and go by the snapshots of two sources as if each were declared at once, and
+// each entry is about few of them.
 func TestListsInSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(1000, 0)
 		config := route.Config{
-			Policy: func() pick.Policy { return byChance{} }, Aliases: []route.Alias{{Name: "chat", Models: []string{"m1", "m2"}}},
+			Policy:  func() pick.Policy { return byChance{} },
+			Aliases: []route.Alias{{Name: "chat", Models: []string{"m1", "m2"}}},
 		}
 		whole := route.New(config)
 		f := live.New(route.New(config), func() time.Time { return now }, live.Listener{Entry: func(e *route.Entry) {
@@ -116,7 +119,9 @@ func TestListsInSteps(t *testing.T) {
 			both(d)
 			for range rapid.IntRange(0, 9).Draw(t, "reports") {
 				models := []fleet.Model{{ID: rapid.SampledFrom([]string{"m1", "m2", "m3"}).Draw(t, "reported")}}
-				both(route.Probed{Endpoint: fmt.Sprint("e", rapid.IntRange(0, 99).Draw(t, "of")), Report: fleet.Report{Healthy: true, Models: models}})
+				both(route.Probed{Endpoint: fmt.Sprint("e", rapid.IntRange(0, 99).Draw(t, "of")), Report: fleet.Report{
+					Healthy: true, Models: models,
+				}})
 			}
 			if got, want := f.Status(), whole.Status(now); !reflect.DeepEqual(got, want) {
 				if len(got) != len(want) {
@@ -150,13 +155,15 @@ func TestLoggerSaysWhatAnOperatorNeeds(t *testing.T) {
 	f.Observe(route.Probed{Endpoint: "b", Report: fleet.Report{Refused: true, Detail: "connection refused"}})
 	now := time.Now()
 	f.Served(&live.Served{
-		ID: "r1", API: "chat", Status: 200, Attempts: 2, Stream: true, Started: now, FirstByte: now.Add(time.Second), Ended: now.Add(2 * time.Second),
-		Decision: route.Decision{Endpoint: fleet.Endpoint{Name: "a"}, Model: "m", Reason: "chance", CachedTokens: 90, NewID: true},
-		Usage:    fleet.Usage{PromptTokens: 100, CachedTokens: 80, OutputTokens: 7, CachedKnown: true},
+		ID: "r1", API: "chat", Status: 200, Attempts: 2, Stream: true, Started: now, FirstByte: now.Add(time.Second),
+		Ended: now.Add(2 * time.Second), Decision: route.Decision{
+			Endpoint: fleet.Endpoint{Name: "a"}, Model: "m", Reason: "chance", CachedTokens: 90, NewID: true,
+		}, Usage: fleet.Usage{PromptTokens: 100, CachedTokens: 80, OutputTokens: 7, CachedKnown: true},
 	})
 	for _, want := range []string{
 		`level=WARN msg="endpoint is down" endpoint=b from=up to=down detail="connection refused"`,
-		"request=r1", "status=200", "endpoint=a", "first_turn=false", "new_id=true", "reason=chance", "attempts=2", "ttft_ms=1000", "duration_ms=2000",
+		"request=r1", "status=200", "endpoint=a", "first_turn=false", "new_id=true", "reason=chance", "attempts=2",
+		"ttft_ms=1000", "duration_ms=2000",
 		"prompt_tokens=100", "cached_tokens=80", "predicted_cached_tokens=90", "output_tokens=7",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -183,10 +190,13 @@ func TestHoldIsAnEntry(t *testing.T) {
 		}
 	}})
 	f.Observe(route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "e", URL: "http://e", Weight: 1}}})
-	f.Observe(route.Probed{Endpoint: "e", Report: fleet.Report{Healthy: true, CacheTokens: 100_000, Models: []fleet.Model{{ID: "m"}}}})
+	f.Observe(route.Probed{
+		Endpoint: "e", Report: fleet.Report{Healthy: true, CacheTokens: 100_000, Models: []fleet.Model{{ID: "m"}}},
+	})
 	ask := func(name string) route.Plan {
 		p, err := f.Decide(&fleet.Request{
-			Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, MayQueue: true, MayHold: true,
+			Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, MayQueue: true,
+			MayHold: true,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -206,7 +216,8 @@ func TestHoldIsAnEntry(t *testing.T) {
 	if p.Hold.Lease == 0 || len(held) != 1 || held[0] != p.Hold.Lease || decisions != 60 {
 		t.Fatalf("held %+v; listeners heard of %v and %d decisions, want one hold after 60", p.Hold, held, decisions)
 	}
-	if f.Observe(route.Finished{Lease: p.Hold.Lease, Outcome: fleet.ClientGone}); len(ended) != 1 || ended[0] != p.Hold.Lease {
+	if f.Observe(route.Finished{Lease: p.Hold.Lease, Outcome: fleet.ClientGone}); len(ended) != 1 ||
+		ended[0] != p.Hold.Lease {
 		t.Errorf("listeners heard of the end of %v", ended)
 	}
 }

@@ -65,8 +65,8 @@ func logServed(log *slog.Logger, s *Served) {
 	attrs := []slog.Attr{
 		slog.String("request", s.ID), slog.String("api", s.API),
 		slog.Int("status", s.Status), slog.String("outcome", s.Outcome.String()),
-		slog.String("model", d.Model), slog.String("endpoint", d.Endpoint.Name), slog.String("reason", string(d.Reason)),
-		slog.Bool("first_turn", d.FirstTurn), slog.Bool("new_id", d.NewID),
+		slog.String("model", d.Model), slog.String("endpoint", d.Endpoint.Name),
+		slog.String("reason", string(d.Reason)), slog.Bool("first_turn", d.FirstTurn), slog.Bool("new_id", d.NewID),
 		slog.Int("attempts", s.Attempts), slog.Bool("stream", s.Stream),
 		slog.Float64("duration_ms", ms(s.Ended.Sub(s.Started))),
 		slog.Int64("bytes_in", s.BytesIn), slog.Int64("bytes_out", s.BytesOut),

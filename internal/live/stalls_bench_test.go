@@ -34,8 +34,9 @@ const conversations = 1_000_000
 func newStalls(endpoints int) *stalls {
 	s := &stalls{now: time.Unix(1000, 0), fleet: route.Declared{Source: "s"}}
 	s.config = route.Config{
-		Policy: func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }, Sessions: session.Config{Max: conversations},
-		Queue: route.QueueConfig{Ahead: 500 * time.Millisecond, Most: 20_000},
+		Policy:   func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) },
+		Sessions: session.Config{Max: conversations},
+		Queue:    route.QueueConfig{Ahead: 500 * time.Millisecond, Most: 20_000},
 	}
 	s.Fleet = live.New(route.New(s.config), func() time.Time {
 		s.began = threadTime()
@@ -46,7 +47,9 @@ func newStalls(endpoints int) *stalls {
 		}
 	}})
 	for i := range endpoints {
-		s.fleet.Endpoints = append(s.fleet.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
+		s.fleet.Endpoints = append(s.fleet.Endpoints, fleet.Endpoint{
+			Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1,
+		})
 	}
 	s.Observe(s.fleet)
 	for i := range endpoints {
@@ -65,11 +68,13 @@ func adapters(n int) []fleet.Model {
 }
 
 func (s *stalls) probed(i int, models []fleet.Model) {
-	s.Observe(route.Probed{Endpoint: s.fleet.Endpoints[i].Name, Report: fleet.Report{Healthy: true, Slots: 64, CacheTokens: 500_000, Models: models}})
+	s.Observe(route.Probed{Endpoint: s.fleet.Endpoints[i].Name, Report: fleet.Report{
+		Healthy: true, Slots: 64, CacheTokens: 500_000, Models: models,
+	}})
 }
 
-// BenchmarkStalls measures, in µs of processor time, each step for which the lock is held and that could grow with the fleet: with
-// 1,000 endpoints, or with 10,000 requests waiting. It reports the median and the 99th percentile.
+// BenchmarkStalls measures, in µs of processor time, each step for which the lock is held and that could grow with the
+// fleet: with 1,000 endpoints, or with 10,000 requests waiting. It reports the median and the 99th percentile.
 func BenchmarkStalls(b *testing.B) {
 	for _, cell := range []struct {
 		name      string
@@ -80,7 +85,9 @@ func BenchmarkStalls(b *testing.B) {
 		{"idle-conversations", 1000, func(s *stalls) {
 			for n := range 100_000 {
 				s.now = s.now.Add(5 * time.Millisecond)
-				p, _ := s.Decide(&fleet.Request{ID: "r", Model: "m", Session: fmt.Sprint("s", n), PromptBytes: 4000, Stream: true})
+				p, _ := s.Decide(&fleet.Request{
+					ID: "r", Model: "m", Session: fmt.Sprint("s", n), PromptBytes: 4000, Stream: true,
+				})
 				s.Observe(route.FirstByte{Lease: p.Lease})
 				s.Observe(route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 10}})
 			}
@@ -91,18 +98,24 @@ func BenchmarkStalls(b *testing.B) {
 			s.probed(n%1000, list)
 		}},
 		{"a-model-more", 1000, askAll, func(s *stalls, n int) { s.probed(0, adapters(20+n%2)) }},
-		{"an-unknown-model", 1000, nil, func(s *stalls, _ int) { _, _ = s.Decide(&fleet.Request{ID: "r", Model: "nobody's"}) }},
+		{"an-unknown-model", 1000, nil, func(s *stalls, _ int) {
+			_, _ = s.Decide(&fleet.Request{ID: "r", Model: "nobody's"})
+		}},
 		{"no-model", 1000, nil, func(s *stalls, _ int) {
 			p, _ := s.Decide(&fleet.Request{ID: "r", PromptBytes: 4000})
 			s.Observe(route.Finished{Lease: p.Lease})
 		}},
 		{"a-long-queue", 4, func(s *stalls) { queue(s, 10_000) }, func(s *stalls, n int) {
-			p, _ := s.Decide(&fleet.Request{ID: "r", Model: "m", Tenant: fmt.Sprint("t", n%2), PromptBytes: 4000, MayQueue: true, Stream: true})
+			p, _ := s.Decide(&fleet.Request{
+				ID: "r", Model: "m", Tenant: fmt.Sprint("t", n%2), PromptBytes: 4000, MayQueue: true, Stream: true,
+			})
 			s.Observe(route.Finished{Lease: p.Lease, Outcome: fleet.ClientGone})
 		}},
 		{"a-long-queue-of-priorities", 4, func(s *stalls) { queue(s, 10_000) }, func(s *stalls, n int) {
 			p, _ := s.Decide(&fleet.Request{
-				ID: "r", Model: "m", Tenant: fmt.Sprint("t", n%2), QueueClass: fleet.QueueClass{Priority: fleet.PriorityHigh}, PromptBytes: 4000, MayQueue: true, Stream: true,
+				ID: "r", Model: "m", Tenant: fmt.Sprint("t", n%2),
+				QueueClass: fleet.QueueClass{Priority: fleet.PriorityHigh}, PromptBytes: 4000, MayQueue: true,
+				Stream: true,
 			})
 			s.Observe(route.Finished{Lease: p.Lease, Outcome: fleet.ClientGone})
 		}},
@@ -118,7 +131,9 @@ func BenchmarkStalls(b *testing.B) {
 			p, _ := s.Decide(&fleet.Request{ID: "r", Model: "chat", PromptBytes: 4000})
 			s.Observe(route.Finished{Lease: p.Lease})
 		}},
-		{"reload-of-policies", 1000, askAll, func(s *stalls, _ int) { s.Observe(route.Configured{Config: s.config, Policies: true}) }},
+		{"reload-of-policies", 1000, askAll, func(s *stalls, _ int) {
+			s.Observe(route.Configured{Config: s.config, Policies: true})
+		}},
 		{"one-in-the-middle-leaves-or-comes", 1000, askAll, func(s *stalls, n int) {
 			d := s.fleet
 			if n%2 == 0 {
@@ -137,7 +152,9 @@ func BenchmarkStalls(b *testing.B) {
 		{"another-router-places", 1000, askAll, func(s *stalls, n int) {
 			s.probed(0, adapters(20+n%2)) // has the names of pools looked up anew
 			s.Observe(placed(s, n))
-			s.Observe(route.PeerNews{Peer: 1, At: s.now, News: &route.News{Kind: route.NewsEnded, Lease: fleet.Lease(n + 1)}})
+			s.Observe(route.PeerNews{
+				Peer: 1, At: s.now, News: &route.News{Kind: route.NewsEnded, Lease: fleet.Lease(n + 1)},
+			})
 		}},
 		{"another-router-ends", 1000, askAll, func(s *stalls, n int) {
 			held := s.held
@@ -152,7 +169,9 @@ func BenchmarkStalls(b *testing.B) {
 		{"many-kv-events", 1000, askAll, func(s *stalls, n int) { s.Observe(stored(s, n, 512, 60_000)) }},
 		{"a-million-conversations", 16, remember, func(s *stalls, n int) {
 			s.now = s.now.Add(50 * time.Millisecond)
-			p, _ := s.Decide(&fleet.Request{ID: "r", Model: "m", Session: fmt.Sprint("new", n), PromptBytes: 4000, Stream: true})
+			p, _ := s.Decide(&fleet.Request{
+				ID: "r", Model: "m", Session: fmt.Sprint("new", n), PromptBytes: 4000, Stream: true,
+			})
 			s.Observe(route.FirstByte{Lease: p.Lease})
 			s.Observe(route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 10}})
 		}},
@@ -195,10 +214,12 @@ func BenchmarkStalls(b *testing.B) {
 
 // placed is a request that another router has placed.
 func placed(s *stalls, n int) route.PeerNews {
-	return route.PeerNews{Peer: 1, At: s.now, News: &route.News{Kind: route.NewsPlaced, Lease: fleet.Lease(n + 1), Placed: &route.Placed{
-		Endpoint: route.NameHash(s.fleet.Endpoints[n%len(s.fleet.Endpoints)].Name), Pool: route.NameHash("m"), Stream: true,
-		PromptTokens: 1000, OutputTokens: 100, PromptBytes: 4000,
-	}}}
+	return route.PeerNews{
+		Peer: 1, At: s.now, News: &route.News{Kind: route.NewsPlaced, Lease: fleet.Lease(n + 1), Placed: &route.Placed{
+			Endpoint: route.NameHash(s.fleet.Endpoints[n%len(s.fleet.Endpoints)].Name), Pool: route.NameHash("m"),
+			Stream: true, PromptTokens: 1000, OutputTokens: 100, PromptBytes: 4000,
+		}},
+	}
 }
 
 // stored is an engine's message that so many blocks were stored, in so many operations.
@@ -217,14 +238,18 @@ func stored(s *stalls, n, ops, blocks int) route.KVApplied {
 		}
 	}
 	kv.Apply(0, &b, &list)
-	return route.KVApplied{Endpoint: s.fleet.Endpoints[n%len(s.fleet.Endpoints)].Name, Ops: &list, Blocks: blocks, Size: 16}
+	return route.KVApplied{
+		Endpoint: s.fleet.Endpoints[n%len(s.fleet.Endpoints)].Name, Ops: &list, Blocks: blocks, Size: 16,
+	}
 }
 
 // remember fills the table of conversations.
 func remember(s *stalls) {
 	for n := range conversations {
 		s.now = s.now.Add(time.Millisecond)
-		p, _ := s.Decide(&fleet.Request{ID: "r", Model: "m", Session: fmt.Sprint("s", n), PromptBytes: 4000, Stream: true})
+		p, _ := s.Decide(&fleet.Request{
+			ID: "r", Model: "m", Session: fmt.Sprint("s", n), PromptBytes: 4000, Stream: true,
+		})
 		s.Observe(route.FirstByte{Lease: p.Lease})
 		s.Observe(route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 10}})
 	}
@@ -244,10 +269,15 @@ func queue(s *stalls, most int) {
 		p, _ := s.Decide(&fleet.Request{ID: "r", Model: "m", PromptBytes: 40_000, Stream: true})
 		s.now = s.now.Add(time.Second)
 		s.Observe(route.FirstByte{Lease: p.Lease})
-		s.Observe(route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 10_000, OutputTokens: 10, CachedKnown: true}})
+		s.Observe(route.Finished{
+			Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 10_000, OutputTokens: 10, CachedKnown: true},
+		})
 	}
 	for n := range most {
-		_, _ = s.Decide(&fleet.Request{ID: "r", Model: "m", Tenant: fmt.Sprint("t", n%2), PromptBytes: 4000 + n%50*1000, MayQueue: true, Stream: true})
+		_, _ = s.Decide(&fleet.Request{
+			ID: "r", Model: "m", Tenant: fmt.Sprint("t", n%2), PromptBytes: 4000 + n%50*1000,
+			MayQueue: true, Stream: true,
+		})
 	}
 	waiting := 0
 	for _, e := range s.Status() {

@@ -23,8 +23,8 @@ const (
 	mostRenamed = 1
 )
 
-// TestEventsInSteps: long messages of KV events, reloads of aliases, and the end of another router are taken in as at once, and each entry
-// is about little of them.
+// TestEventsInSteps: long messages of KV events, reloads of aliases, and the end of another router are taken in as at
+// once, and each entry is about little of them.
 func TestEventsInSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(1000, 0)
@@ -73,11 +73,15 @@ func TestEventsInSteps(t *testing.T) {
 		}
 		d := route.Declared{Source: "s"}
 		for i := range 4 {
-			d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
+			d.Endpoints = append(d.Endpoints, fleet.Endpoint{
+				Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1,
+			})
 		}
 		both(d)
 		for i, e := range d.Endpoints {
-			both(route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: fmt.Sprint("m", i%2)}}, CacheTokens: 1 << 20}})
+			both(route.Probed{Endpoint: e.Name, Report: fleet.Report{
+				Healthy: true, Models: []fleet.Model{{ID: fmt.Sprint("m", i%2)}}, CacheTokens: 1 << 20,
+			}})
 		}
 		streams, hash, lease := map[string]*kvstream.Stream{}, uint64(0), fleet.Lease(0)
 		for range rapid.IntRange(1, 12).Draw(t, "events") {
@@ -92,7 +96,9 @@ func TestEventsInSteps(t *testing.T) {
 				for range rapid.IntRange(1, 90).Draw(t, "operations") {
 					e := b.Next()
 					e.BlockTokens = 1
-					if e.Kind = rapid.SampledFrom([]kvstream.Kind{kvstream.Stored, kvstream.Stored, kvstream.Removed}).Draw(t, "kind"); e.Kind == kvstream.Removed {
+					if e.Kind = rapid.SampledFrom([]kvstream.Kind{
+						kvstream.Stored, kvstream.Stored, kvstream.Removed,
+					}).Draw(t, "kind"); e.Kind == kvstream.Removed {
 						for k := range min(hash, uint64(rapid.IntRange(1, 1500).Draw(t, "removed"))) {
 							e.Hashes = append(e.Hashes, hash-k)
 						}
@@ -109,7 +115,9 @@ func TestEventsInSteps(t *testing.T) {
 				config.Aliases = nil
 				for _, name := range []string{"chat", "code", "m0"} {
 					if rapid.Bool().Draw(t, name) {
-						config.Aliases = append(config.Aliases, route.Alias{Name: name, Models: []string{rapid.SampledFrom([]string{"m0", "m1"}).Draw(t, "model")}})
+						config.Aliases = append(config.Aliases, route.Alias{
+							Name: name, Models: []string{rapid.SampledFrom([]string{"m0", "m1"}).Draw(t, "model")},
+						})
 					}
 				}
 				both(route.Configured{Config: config, Policies: rapid.Bool().Draw(t, "policies")})
@@ -117,9 +125,12 @@ func TestEventsInSteps(t *testing.T) {
 				for range rapid.IntRange(1, 60).Draw(t, "placed") {
 					lease++
 					peers++
-					both(route.PeerNews{Peer: 7, At: now, News: &route.News{Kind: route.NewsPlaced, Lease: lease, Placed: &route.Placed{
-						Endpoint: route.NameHash(rapid.SampledFrom(d.Endpoints).Draw(t, "at").Name), Pool: route.NameHash("m0"), PromptTokens: 100, OutputTokens: 10,
-					}}})
+					both(route.PeerNews{
+						Peer: 7, At: now, News: &route.News{Kind: route.NewsPlaced, Lease: lease, Placed: &route.Placed{
+							Endpoint: route.NameHash(rapid.SampledFrom(d.Endpoints).Draw(t, "at").Name),
+							Pool:     route.NameHash("m0"), PromptTokens: 100, OutputTokens: 10,
+						}},
+					})
 				}
 			case 3:
 				both(route.PeerGone{Peer: 7})
@@ -134,8 +145,10 @@ func TestEventsInSteps(t *testing.T) {
 				req := fleet.Request{Model: model, MintedID: "x", Seed: uint64(seed + 1)}
 				p, err := f.Decide(&req)
 				q, failed := whole.Decide(now, &req)
-				if (err == nil) != (failed == nil) || err == nil && (p.Endpoint.Name != q.Endpoint.Name || p.Candidates != q.Candidates) {
-					t.Fatalf("%q goes to %s of %d (%v), want %s of %d (%v)", model, p.Endpoint.Name, p.Candidates, err, q.Endpoint.Name, q.Candidates, failed)
+				if (err == nil) != (failed == nil) ||
+					err == nil && (p.Endpoint.Name != q.Endpoint.Name || p.Candidates != q.Candidates) {
+					t.Fatalf("%q goes to %s of %d (%v), want %s of %d (%v)", model, p.Endpoint.Name, p.Candidates, err,
+						q.Endpoint.Name, q.Candidates, failed)
 				}
 				if err == nil {
 					f.Observe(route.Finished{Lease: p.Lease})
@@ -146,8 +159,8 @@ func TestEventsInSteps(t *testing.T) {
 	})
 }
 
-// TestReloadIsWhole: all but the aliases of a configuration is taken in at once, with the policies: what the views of decisions have goes by
-// what policies need.
+// TestReloadIsWhole: all but the aliases of a configuration is taken in at once, with the policies: what the views of
+// decisions have goes by what policies need.
 func TestReloadIsWhole(t *testing.T) {
 	config := func(name string, aliases ...string) (c route.Config) {
 		c.Policy = func() pick.Policy { return named{pick.Plain{Name: name}} }
@@ -162,7 +175,9 @@ func TestReloadIsWhole(t *testing.T) {
 		told = append(told, fmt.Sprint(ev.Config.Policy().Needs().Name, " ", len(ev.Config.Aliases), " ", ev.Policies))
 	}})
 	f.Observe(route.Configured{Config: config("new", "b", "c", "d"), Policies: true})
-	if want := []string{"old 2 false", "old 3 false", "old 4 false", "old 3 false", "new 3 true"}; !reflect.DeepEqual(told, want) {
+	if want := []string{
+		"old 2 false", "old 3 false", "old 4 false", "old 3 false", "new 3 true",
+	}; !reflect.DeepEqual(told, want) {
 		t.Errorf("the steps are %q, want %q", told, want)
 	}
 }
@@ -172,7 +187,8 @@ type named struct{ pick.Plain }
 
 func (named) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{} }
 
-// TestCalledInSteps: when many requests are due at once, here since engines are sent more in advance, each step calls a few, and all are called.
+// TestCalledInSteps: when many requests are due at once, here since engines are sent more in advance, each step calls a
+// few, and all are called.
 func TestCalledInSteps(t *testing.T) {
 	now := time.Unix(1000, 0)
 	config := route.Config{
@@ -203,7 +219,9 @@ func TestCalledInSteps(t *testing.T) {
 			f.Observe(route.FirstByte{Lease: l})
 		}
 		for _, l := range leases {
-			f.Observe(route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 10_000, OutputTokens: 10, CachedKnown: true}})
+			f.Observe(route.Finished{
+				Lease: l, Usage: fleet.Usage{PromptTokens: 10_000, OutputTokens: 10, CachedKnown: true},
+			})
 		}
 	}
 	var turns []<-chan struct{}

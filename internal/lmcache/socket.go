@@ -66,7 +66,10 @@ func Listen(address string, timeout time.Duration, log *slog.Logger) (*Socket, e
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
-	s := &Socket{log: log, listener: l, timeout: timeout, places: places.New(mostConnections, mostFromOne), conns: map[net.Conn]bool{}, waiting: map[string]*waiter{}}
+	s := &Socket{
+		log: log, listener: l, timeout: timeout, places: places.New(mostConnections, mostFromOne),
+		conns: map[net.Conn]bool{}, waiting: map[string]*waiter{},
+	}
 	s.serving.Go(s.accept)
 	return s, nil
 }

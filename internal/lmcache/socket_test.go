@@ -51,8 +51,10 @@ func TestReadNotif(t *testing.T) {
 		t.Errorf("with a member that is not known: %q, %v", id, err)
 	}
 	for name, bad := range map[string][]byte{
-		"nothing": nil, "cut off": b[:len(b)-1], "more than a map": append(bytes.Clone(b), 1), "another type": bytes.Replace(b, []byte("ProxyNotif"), []byte("ProxyNotix"), 1),
-		"no id": {0x81, 0xa4, 't', 'y', 'p', 'e', 0xa1, 'x'}, "a list": {0x92, 1, 2}, "an endless map": {0xdf, 0xff, 0xff, 0xff, 0xff},
+		"nothing": nil, "cut off": b[:len(b)-1], "more than a map": append(bytes.Clone(b), 1),
+		"another type": bytes.Replace(b, []byte("ProxyNotif"), []byte("ProxyNotix"), 1), "no id": {
+			0x81, 0xa4, 't', 'y', 'p', 'e', 0xa1, 'x',
+		}, "a list": {0x92, 1, 2}, "an endless map": {0xdf, 0xff, 0xff, 0xff, 0xff},
 	} {
 		if id, err := lmcache.ReadNotif(bad); err == nil {
 			t.Errorf("%s: read as %q", name, id)
@@ -228,7 +230,8 @@ func TestPing(t *testing.T) {
 	}
 	defer c.Close()
 	greeting := append([]byte{0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 3, 1, 'N', 'U', 'L', 'L'}, make([]byte, 48)...)
-	if _, err := c.Write(append(greeting, "\x04\x1a\x05READY\x0bSocket-Type\x00\x00\x00\x04PUSH\x04\x09\x04PING\x00\x0aab"...)); err != nil {
+	if _, err := c.Write(append(greeting,
+		"\x04\x1a\x05READY\x0bSocket-Type\x00\x00\x00\x04PUSH\x04\x09\x04PING\x00\x0aab"...)); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]byte, 64+2+26+2+7)
@@ -281,12 +284,15 @@ func registryIsFollowed(t *testing.T) {
 	await("new-one")
 	write(`{"d":{"host":"newest","init_port":1,"alloc_port":2}}`)
 	await("newest")
-	if _, err := lmcache.NewRegistry(path, 2, handover.Receivers{}, quiet()); err == nil || !strings.Contains(err.Error(), "too few ports") {
+	if _, err := lmcache.NewRegistry(path, 2, handover.Receivers{}, quiet()); err == nil ||
+		!strings.Contains(err.Error(), "too few ports") {
 		t.Errorf("with too few ports: %v", err)
 	}
-	if r, err := lmcache.NewRegistry(`{"d": {"host": "h", "init_port": 1, "alloc_port": 2}}`, 1, handover.Receivers{}, quiet()); err != nil {
+	if r, err := lmcache.NewRegistry(`{"d": {"host": "h", "init_port": 1, "alloc_port": 2}}`,
+		1, handover.Receivers{}, quiet()); err != nil {
 		t.Error(err)
-	} else if got, ok := r.Of(fleet.Endpoint{Name: "d", URL: "http://10.0.0.1:1"}); !ok || got.Host != "h" || got.InitPorts[0] != 1 {
+	} else if got, ok := r.Of(fleet.Endpoint{Name: "d", URL: "http://10.0.0.1:1"}); !ok || got.Host != "h" ||
+		got.InitPorts[0] != 1 {
 		t.Errorf("of the JSON given: %v, %v", got, ok)
 	}
 	if _, err := lmcache.NewRegistry(path+"x", 2, handover.Receivers{}, quiet()); err == nil {

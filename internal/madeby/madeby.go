@@ -71,7 +71,8 @@ func Block(t testing.TB, file, command, text string, rewrite bool) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("%s is not what its command makes; if the change is meant, run %s\n%s", file, command, difference(have, text))
+		t.Errorf("%s is not what its command makes; if the change is meant, run %s\n%s",
+			file, command, difference(have, text))
 	}
 }
 

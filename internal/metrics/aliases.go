@@ -16,11 +16,30 @@ const maxAliased = 200
 func aliasFamilies() []family {
 	pair := []string{"alias", "model"}
 	return []family{
-		{"warmpath_alias_requests_total", counter, []string{"alias", "model", "code"}, "Client requests for an alias by the model that it stood for, counted at their end: at most 200 pairs at a time, others are `other`", nil},
-		{"warmpath_alias_ttft_seconds", histogram, pair, "Time from the arrival of these to the first data of the answer", firstByteBuckets},
-		{"warmpath_alias_prompt_tokens_total", counter, pair, "Prompt tokens of these as reported by engines, cached ones included", nil},
-		{"warmpath_alias_cached_tokens_total", counter, pair, "Prompt tokens of these that engines reported as found in their cache", nil},
-		{"warmpath_alias_passed_total", counter, []string{"alias", "model", "reason"}, "Of these, those that got a later model of an alias in order (overflow), by the model that was passed over and why: down, ejected, refuses, tried, full, context, not_served", nil},
+		{
+			"warmpath_alias_requests_total", counter,
+			[]string{"alias", "model", "code"},
+			"Client requests for an alias by the model that it stood for, counted at their end: " +
+				"at most 200 pairs at a time, others are `other`", nil,
+		},
+		{
+			"warmpath_alias_ttft_seconds", histogram, pair,
+			"Time from the arrival of these to the first data of the answer", firstByteBuckets,
+		},
+		{
+			"warmpath_alias_prompt_tokens_total", counter, pair,
+			"Prompt tokens of these as reported by engines, cached ones included", nil,
+		},
+		{
+			"warmpath_alias_cached_tokens_total", counter, pair,
+			"Prompt tokens of these that engines reported as found in their cache", nil,
+		},
+		{
+			"warmpath_alias_passed_total", counter,
+			[]string{"alias", "model", "reason"},
+			"Of these, those that got a later model of an alias in order (overflow), by the model that was passed " +
+				"over and why: down, ejected, refuses, tried, full, context, not_served", nil,
+		},
 		{"warmpath_alias_output_tokens_total", counter, pair, "Answer tokens of these as reported by engines", nil},
 	}
 }
@@ -53,7 +72,8 @@ func (a *aliases) all() []prometheus.Collector {
 	return []prometheus.Collector{a.requests, a.ttft, a.prompt, a.cached, a.output, a.passed}
 }
 
-// served counts the end of a client request, if it was for an alias. The alias "*" is left out: clients make up its names.
+// served counts the end of a client request, if it was for an alias. The alias "*" is left out: clients make up its
+// names.
 func (a *aliases) served(s *live.Served) {
 	alias, model := s.Decision.Pool, s.Decision.Model
 	if alias == "" || alias == "*" || model == "" || model == alias {

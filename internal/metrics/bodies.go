@@ -12,12 +12,15 @@ type Bodies struct {
 func (m *Metrics) WatchBodies(now func() Bodies) {
 	gauge := func(name string, value func(Bodies) int64) prometheus.Collector {
 		f := familyOf(name)
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: f.Name, Help: f.Help}, func() float64 { return float64(value(now())) })
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: f.Name, Help: f.Help},
+			func() float64 { return float64(value(now())) })
 	}
 	refused := familyOf("warmpath_bodies_refused_total")
 	m.registry.MustRegister(
 		gauge("warmpath_body_held_bytes", func(b Bodies) int64 { return b.Held }),
 		gauge("warmpath_body_limit_bytes", func(b Bodies) int64 { return b.Limit }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: refused.Name, Help: refused.Help}, func() float64 { return float64(now().Refused) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: refused.Name, Help: refused.Help}, func() float64 {
+			return float64(now().Refused)
+		}),
 	)
 }

@@ -86,52 +86,113 @@ func peers() []peer {
 		{
 			vllmRouter,
 			[]peerFamily{
-				{family{"vllm_router_requests_total", counter, route, "Client requests by path", nil}, func(t *translation) []sample {
-					return t.sum("warmpath_requests_total", func(l labels) []string { return []string{pathOf(l["api"])} })
-				}},
-				{family{"vllm_router_request_errors_total", counter, []string{"route", "error_type"}, "Client requests with a status of 400 or more; error_type is the status", nil}, func(t *translation) []sample {
-					return t.sum("warmpath_requests_total", func(l labels) []string { return failed(l, pathOf(l["api"]), l["code"]) })
-				}},
-				{family{"vllm_router_request_duration_seconds", histogram, route, "Time from a client request's arrival to its end, by path", vllmRouterBuckets}, func(t *translation) []sample {
+				{
+					family{"vllm_router_requests_total", counter, route, "Client requests by path", nil},
+					func(t *translation) []sample {
+						return t.sum("warmpath_requests_total", func(l labels) []string {
+							return []string{pathOf(l["api"])}
+						})
+					},
+				},
+				{
+					family{"vllm_router_request_errors_total", counter, []string{
+						"route", "error_type",
+					}, "Client requests with a status of 400 or more; error_type is the status", nil},
+					func(t *translation) []sample {
+						return t.sum("warmpath_requests_total", func(l labels) []string {
+							return failed(l, pathOf(l["api"]), l["code"])
+						})
+					},
+				},
+				{family{
+					"vllm_router_request_duration_seconds", histogram, route,
+					"Time from a client request's arrival to its end, by path", vllmRouterBuckets,
+				}, func(t *translation) []sample {
 					return t.sum("direct_route_seconds", byRoute)
 				}},
-				{family{"vllm_router_retries_total", counter, route, "Attempts after the first, by path", nil}, func(t *translation) []sample { return t.sum("direct_retries", byRoute) }},
-				{family{"vllm_router_policy_decisions_total", counter, []string{"policy", "worker"}, "Decisions by our name of the policy and the URL of the endpoint", nil}, func(t *translation) []sample {
-					return t.sum("direct_chosen", func(l labels) []string {
-						if at := t.server(l); at != nil {
-							return append([]string{l["policy"]}, at...)
-						}
-						return nil
-					})
-				}},
-				{family{"vllm_router_pd_requests_total", counter, route, "Requests that were served in two legs, by path", nil}, func(t *translation) []sample { return t.sum("direct_pairs", byRoute) }},
-				{family{"vllm_router_pd_prefill_requests_total", counter, worker, "Prefill legs by the URL of the endpoint", nil}, func(t *translation) []sample { return t.sum("direct_prefills", t.server) }},
-				{family{"vllm_router_pd_decode_requests_total", counter, worker, "Decode legs by the URL of the endpoint", nil}, func(t *translation) []sample { return t.sum("direct_decodes", t.server) }},
+				{
+					family{"vllm_router_retries_total", counter, route, "Attempts after the first, by path", nil},
+					func(t *translation) []sample { return t.sum("direct_retries", byRoute) },
+				},
+				{
+					family{"vllm_router_policy_decisions_total", counter, []string{
+						"policy", "worker",
+					}, "Decisions by our name of the policy and the URL of the endpoint", nil},
+					func(t *translation) []sample {
+						return t.sum("direct_chosen", func(l labels) []string {
+							if at := t.server(l); at != nil {
+								return append([]string{l["policy"]}, at...)
+							}
+							return nil
+						})
+					},
+				},
+				{family{
+					"vllm_router_pd_requests_total", counter, route,
+					"Requests that were served in two legs, by path", nil,
+				}, func(t *translation) []sample { return t.sum("direct_pairs", byRoute) }},
+				{family{
+					"vllm_router_pd_prefill_requests_total", counter, worker,
+					"Prefill legs by the URL of the endpoint", nil,
+				}, func(t *translation) []sample { return t.sum("direct_prefills", t.server) }},
+				{family{
+					"vllm_router_pd_decode_requests_total", counter, worker,
+					"Decode legs by the URL of the endpoint", nil,
+				}, func(t *translation) []sample { return t.sum("direct_decodes", t.server) }},
 				{family{"vllm_router_max_load", gauge, nil, "The largest vllm_router_worker_load", nil}, extreme(high)},
 				{family{"vllm_router_min_load", gauge, nil, "The smallest vllm_router_worker_load", nil}, extreme(low)},
-				{family{"vllm_router_processed_requests_total", counter, worker, "Client requests by the URL of the endpoint", nil}, func(t *translation) []sample {
+				{family{
+					"vllm_router_processed_requests_total", counter, worker,
+					"Client requests by the URL of the endpoint", nil,
+				}, func(t *translation) []sample {
 					return t.sum("warmpath_requests_total", func(l labels) []string { return t.server(l) })
 				}},
-				{family{"vllm_router_active_workers", gauge, nil, "Endpoints that are up", nil}, func(t *translation) []sample {
-					n := 0.0
-					for i := range t.endpoints {
-						n += up(&t.endpoints[i])
-					}
-					return []sample{{value: n}}
-				}},
+				{
+					family{"vllm_router_active_workers", gauge, nil, "Endpoints that are up", nil},
+					func(t *translation) []sample {
+						n := 0.0
+						for i := range t.endpoints {
+							n += up(&t.endpoints[i])
+						}
+						return []sample{{value: n}}
+					},
+				},
 				{family{"vllm_router_worker_health", gauge, worker, "1 for an endpoint that is up", nil}, each(up)},
-				{family{"vllm_router_cb_state", gauge, worker, "1 (open) for an endpoint that is ejected, else 0", nil}, each(func(e *translated) float64 { return oneIf(e.state == fleet.StateEjected) })},
-				{family{"vllm_router_worker_load", gauge, worker, "warmpath_endpoint_outstanding_requests", nil}, perServer(outstanding)},
-				{family{"vllm_router_running_requests", gauge, worker, "warmpath_endpoint_outstanding_requests", nil}, perServer(outstanding)},
-				{family{"vllm_router_cache_hits_total", counter, nil, "warmpath_session_hits_total", nil}, total("warmpath_session_hits_total")},
-				{family{"vllm_router_cache_misses_total", counter, nil, "warmpath_session_misses_total", nil}, total("warmpath_session_misses_total")},
+				{family{
+					"vllm_router_cb_state", gauge, worker, "1 (open) for an endpoint that is ejected, else 0", nil,
+				}, each(func(e *translated) float64 { return oneIf(e.state == fleet.StateEjected) })},
+				{
+					family{"vllm_router_worker_load", gauge, worker, "warmpath_endpoint_outstanding_requests", nil},
+					perServer(outstanding),
+				},
+				{family{
+					"vllm_router_running_requests", gauge, worker, "warmpath_endpoint_outstanding_requests", nil,
+				}, perServer(outstanding)},
+				{
+					family{"vllm_router_cache_hits_total", counter, nil, "warmpath_session_hits_total", nil},
+					total("warmpath_session_hits_total"),
+				},
+				{
+					family{"vllm_router_cache_misses_total", counter, nil, "warmpath_session_misses_total", nil},
+					total("warmpath_session_misses_total"),
+				},
 			},
 			[]leftOut{
-				{"`vllm_router_tree_size`, `vllm_router_load_balancing_events_total`, `vllm_router_agent_aware_*`, `vllm_router_kv_completion_*`", "they describe the inside of its policies"},
-				{"`vllm_router_pd_*errors_total`, `vllm_router_pd_request_duration_seconds`", "failures and times are not kept by leg: see `warmpath_attempts_total` and `warmpath_request_seconds`"},
-				{"`vllm_router_generate_duration_seconds`, `vllm_router_embeddings_*`", "`vllm_router_request_duration_seconds` and `vllm_router_requests_total` have them by `route`"},
+				{"`vllm_router_tree_size`, `vllm_router_load_balancing_events_total`, `vllm_router_agent_aware_*`, " +
+					"`vllm_router_kv_completion_*`", "they describe the inside of its policies"},
+				{
+					"`vllm_router_pd_*errors_total`, `vllm_router_pd_request_duration_seconds`", "failures and times " +
+						"are not kept by leg: see `warmpath_attempts_total` and `warmpath_request_seconds`",
+				},
+				{
+					"`vllm_router_generate_duration_seconds`, `vllm_router_embeddings_*`",
+					"`vllm_router_request_duration_seconds` and `vllm_router_requests_total` have them by `route`",
+				},
 				{"`vllm_router_retry_backoff_duration_seconds`", "nothing waits before a retry"},
-				{"`vllm_router_retries_exhausted_total`, `vllm_router_cb_*_total`", "see `warmpath_retries_refused_total` and `warmpath_attempts_total`, which have other meanings"},
+				{
+					"`vllm_router_retries_exhausted_total`, `vllm_router_cb_*_total`",
+					"see `warmpath_retries_refused_total` and `warmpath_attempts_total`, which have other meanings",
+				},
 				{"`vllm_router_discovery_*`", "see `warmpath_endpoint_info`"},
 				{"`vllm_tokenizer_*`", "the router tokenizes beside requests, and its time delays none"},
 			},
@@ -139,30 +200,56 @@ func peers() []peer {
 		{
 			stackRouter,
 			[]peerFamily{
-				{family{"vllm:num_requests_running", gauge, server, "warmpath_endpoint_outstanding_requests by URL", nil}, perServer(outstanding)},
-				{family{"vllm:num_requests_waiting", gauge, server, "warmpath_endpoint_engine_waiting by URL; absent when not reported", nil}, func(t *translation) []sample {
+				{family{
+					"vllm:num_requests_running", gauge, server, "warmpath_endpoint_outstanding_requests by URL", nil,
+				}, perServer(outstanding)},
+				{family{
+					"vllm:num_requests_waiting", gauge, server,
+					"warmpath_endpoint_engine_waiting by URL; absent when not reported", nil,
+				}, func(t *translation) []sample {
 					return t.sum("warmpath_endpoint_engine_waiting", t.server)
 				}},
-				{family{"vllm:gpu_prefix_cache_hits_total", gauge, server, "Cached prompt tokens, as engines report them in answers", nil}, func(t *translation) []sample {
+				{family{
+					"vllm:gpu_prefix_cache_hits_total", gauge, server,
+					"Cached prompt tokens, as engines report them in answers", nil,
+				}, func(t *translation) []sample {
 					return t.sum("warmpath_cached_tokens_total", t.server)
 				}},
-				{family{"vllm:gpu_prefix_cache_queries_total", gauge, server, "Prompt tokens, as engines report them in answers", nil}, func(t *translation) []sample {
+				{family{
+					"vllm:gpu_prefix_cache_queries_total", gauge, server,
+					"Prompt tokens, as engines report them in answers", nil,
+				}, func(t *translation) []sample {
 					return t.sum("warmpath_prompt_tokens_total", t.server)
 				}},
-				{family{"vllm:gpu_prefix_cache_hit_rate", gauge, server, "The one by the other, since the router started", nil}, func(t *translation) []sample {
-					return ratio(t.sum("warmpath_cached_tokens_total", t.server), t.sum("warmpath_prompt_tokens_total", t.server))
+				{family{
+					"vllm:gpu_prefix_cache_hit_rate", gauge, server,
+					"The one by the other, since the router started", nil,
+				}, func(t *translation) []sample {
+					return ratio(t.sum("warmpath_cached_tokens_total", t.server),
+						t.sum("warmpath_prompt_tokens_total", t.server))
 				}},
 				{family{"vllm:healthy_pods_total", gauge, server, "1 for an endpoint that is up", nil}, each(up)},
-				{family{"vllm:num_incoming_requests_total", counter, []string{"model"}, "Client requests by pool", nil}, func(t *translation) []sample {
+				{family{
+					"vllm:num_incoming_requests_total", counter, []string{"model"}, "Client requests by pool", nil,
+				}, func(t *translation) []sample {
 					return t.sum("warmpath_requests_total", func(l labels) []string { return []string{l["pool"]} })
 				}},
-				{family{"vllm:input_tokens_total", counter, both, "warmpath_prompt_tokens_total by URL and pool", nil}, func(t *translation) []sample {
+				{family{
+					"vllm:input_tokens_total", counter, both, "warmpath_prompt_tokens_total by URL and pool", nil,
+				}, func(t *translation) []sample {
 					return t.sum("warmpath_prompt_tokens_total", t.serverModel)
 				}},
-				{family{"vllm:output_tokens_total", counter, both, "warmpath_output_tokens_total by URL and pool", nil}, func(t *translation) []sample {
+				{family{
+					"vllm:output_tokens_total", counter, both, "warmpath_output_tokens_total by URL and pool", nil,
+				}, func(t *translation) []sample {
 					return t.sum("warmpath_output_tokens_total", t.serverModel)
 				}},
-				{family{"vllm:request_errors_total", counter, []string{"server", "model", "error_type"}, "Client requests with a status of 400 or more; error_type is the status, not an exception's class", nil}, func(t *translation) []sample {
+				{family{
+					"vllm:request_errors_total", counter, []string{
+						"server", "model", "error_type",
+					}, "Client requests with a status of 400 or more; error_type is the status, " +
+						"not an exception's class", nil,
+				}, func(t *translation) []sample {
 					return t.sum("warmpath_requests_total", func(l labels) []string {
 						if at := t.server(l); at != nil {
 							return failed(l, at[0], l["pool"], l["code"])
@@ -170,7 +257,12 @@ func peers() []peer {
 						return nil
 					})
 				}},
-				{family{"vllm:request_latency_seconds", histogram, []string{"server", "model", "status"}, "Time from a client request's arrival to its end by URL and pool; status is success or error", stackBuckets}, func(t *translation) []sample {
+				{family{
+					"vllm:request_latency_seconds", histogram, []string{
+						"server", "model", "status",
+					}, "Time from a client request's arrival to its end by URL and pool; " +
+						"status is success or error", stackBuckets,
+				}, func(t *translation) []sample {
 					return t.sum("direct_answered_seconds", func(l labels) []string {
 						if at := t.serverModel(l); at != nil {
 							return append(at, l["status"])
@@ -180,40 +272,84 @@ func peers() []peer {
 				}},
 			},
 			[]leftOut{
-				{"`vllm:current_qps`, `vllm:avg_latency`, `vllm:avg_itl`, `vllm:avg_decoding_length`", "means over a sliding window; use `rate` of the counters and histograms"},
-				{"`vllm:num_prefill_requests`, `vllm:num_decoding_requests`", "the accounts are in tokens: `warmpath_endpoint_outstanding_prefill_tokens`"},
+				{
+					"`vllm:current_qps`, `vllm:avg_latency`, `vllm:avg_itl`, `vllm:avg_decoding_length`",
+					"means over a sliding window; use `rate` of the counters and histograms",
+				},
+				{
+					"`vllm:num_prefill_requests`, `vllm:num_decoding_requests`",
+					"the accounts are in tokens: `warmpath_endpoint_outstanding_prefill_tokens`",
+				},
 				{"`vllm:routing_decisions_total`", "the reasons differ: `warmpath_decisions_total`"},
 				{"`vllm:num_requests_swapped`, `vllm:semantic_cache_*`, `vllm_pii_*`", "no equivalent"},
-				{"`router_cpu_usage_percent`, `router_memory_usage_percent`, `router_disk_usage_percent`", "they are the machine's; see `process_cpu_seconds_total` and `process_resident_memory_bytes` for the process"},
+				{
+					"`router_cpu_usage_percent`, `router_memory_usage_percent`, `router_disk_usage_percent`",
+					"they are the machine's; see `process_cpu_seconds_total` and `process_resident_memory_bytes` for " +
+						"the process",
+				},
 				{"`*_created`", "added by Python's client to counters and histograms; not used"},
 			},
 		},
 		{
 			trtllm,
 			[]peerFamily{
-				{family{"total_requests_total", counter, nil, "Chat and completion requests", nil}, func(t *translation) []sample {
-					return t.sum("warmpath_requests_total", func(l labels) []string { return orchestrated(l) })
-				}},
-				{family{"total_responses_total", counter, nil, "Of these, those with status 200", nil}, func(t *translation) []sample {
-					return t.sum("warmpath_requests_total", func(l labels) []string {
-						if l["code"] != "200" {
-							return nil
-						}
-						return orchestrated(l)
-					})
-				}},
-				{family{"stream_requests_total", counter, nil, "Of these, those that asked for a stream", nil}, streams("true")},
-				{family{"nonstream_requests_total", counter, nil, "Of these, those that did not", nil}, streams("false")},
-				{family{"validation_exceptions_total", counter, nil, "Of these, those with status 400", nil}, ended(func(code string) bool { return code == "400" })},
-				{family{"internal_errors_total", counter, nil, "Of these, those with status 500", nil}, ended(func(code string) bool { return code == "500" })},
-				{family{"http_exceptions_total", counter, nil, "Of these, those with another status of 400 or more", nil}, ended(func(code string) bool { return code != "400" && code != "500" && isFailure(code) })},
-				{family{"gen_first_token_latency_seconds", histogram, nil, "Time from a request's arrival to the first data of its streamed answer", trtShortBuckets}, total("direct_first_seconds")},
-				{family{"gen_complete_latency_seconds", histogram, nil, "Time from a request's arrival to its end, with status 200", trtLongBuckets}, total("direct_complete_seconds")},
-				{family{"gen_per_token_latency_seconds", histogram, nil, "Mean time between tokens of a streamed answer, one observation a request", trtShortBuckets}, total("direct_token_seconds")},
-				{family{"queue_latency_seconds", histogram, nil, "Time to decide where a request goes", trtShortBuckets}, total("direct_decision_seconds")},
+				{
+					family{"total_requests_total", counter, nil, "Chat and completion requests", nil},
+					func(t *translation) []sample {
+						return t.sum("warmpath_requests_total", func(l labels) []string { return orchestrated(l) })
+					},
+				},
+				{
+					family{"total_responses_total", counter, nil, "Of these, those with status 200", nil},
+					func(t *translation) []sample {
+						return t.sum("warmpath_requests_total", func(l labels) []string {
+							if l["code"] != "200" {
+								return nil
+							}
+							return orchestrated(l)
+						})
+					},
+				},
+				{
+					family{"stream_requests_total", counter, nil, "Of these, those that asked for a stream", nil},
+					streams("true"),
+				},
+				{
+					family{"nonstream_requests_total", counter, nil, "Of these, those that did not", nil},
+					streams("false"),
+				},
+				{
+					family{"validation_exceptions_total", counter, nil, "Of these, those with status 400", nil},
+					ended(func(code string) bool { return code == "400" }),
+				},
+				{
+					family{"internal_errors_total", counter, nil, "Of these, those with status 500", nil},
+					ended(func(code string) bool { return code == "500" }),
+				},
+				{family{
+					"http_exceptions_total", counter, nil, "Of these, those with another status of 400 or more", nil,
+				}, ended(func(code string) bool { return code != "400" && code != "500" && isFailure(code) })},
+				{family{
+					"gen_first_token_latency_seconds", histogram, nil,
+					"Time from a request's arrival to the first data of its streamed answer", trtShortBuckets,
+				}, total("direct_first_seconds")},
+				{family{
+					"gen_complete_latency_seconds", histogram, nil,
+					"Time from a request's arrival to its end, with status 200", trtLongBuckets,
+				}, total("direct_complete_seconds")},
+				{family{
+					"gen_per_token_latency_seconds", histogram, nil,
+					"Mean time between tokens of a streamed answer, one observation a request", trtShortBuckets,
+				}, total("direct_token_seconds")},
+				{family{
+					"queue_latency_seconds", histogram, nil, "Time to decide where a request goes", trtShortBuckets,
+				}, total("direct_decision_seconds")},
 			},
 			[]leftOut{
-				{"`ctx_*`, `mme_*`, `gen_*_requests_total`", "only if the router replaces trtllm-serve, at `/prometheus/metrics` of the traffic listener, which has all of them"},
+				{
+					"`ctx_*`, `mme_*`, `gen_*_requests_total`", "only if the router replaces trtllm-serve, " +
+						"at `/prometheus/metrics` of the traffic listener, which has all of them",
+				},
 				{"running and waiting requests, cache hits", "the orchestrator has no such metrics"},
 			},
 		},
@@ -409,7 +545,9 @@ func translate(own, direct []*dto.MetricFamily, s *snapshot, wanted []string) []
 
 // gather makes the current family.
 func (p *peerFamily) gather(t *translation) *dto.MetricFamily {
-	kind := map[string]dto.MetricType{counter: dto.MetricType_COUNTER, gauge: dto.MetricType_GAUGE, histogram: dto.MetricType_HISTOGRAM}[p.Kind]
+	kind := map[string]dto.MetricType{
+		counter: dto.MetricType_COUNTER, gauge: dto.MetricType_GAUGE, histogram: dto.MetricType_HISTOGRAM,
+	}[p.Kind]
 	out := &dto.MetricFamily{Name: &p.Name, Help: &p.Help, Type: &kind}
 	for _, s := range p.make(t) {
 		m := &dto.Metric{}

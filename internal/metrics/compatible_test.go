@@ -16,11 +16,13 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// compatible is a registry with the names of routers, of three endpoints, two of which are one engine, and five requests.
+// compatible is a registry with the names of routers, of three endpoints, two of which are one engine, and five
+// requests.
 func compatible(names ...string) (*Metrics, *fakeFleet) {
 	m, f := New(Config{Compatible: names}), &fakeFleet{stats: route.Stats{SessionHits: 5, SessionMisses: 2}}
 	f.declare("a", "b", "c")
-	f.status[0].Endpoint.URL, f.status[1].Endpoint.URL, f.status[2].Endpoint.URL = "http://one:1", "http://one:1", "http://two:2"
+	f.status[0].Endpoint.URL, f.status[1].Endpoint.URL, f.status[2].Endpoint.URL = "http://one:1", "http://one:1",
+		"http://two:2"
 	f.status[0].Load.Requests, f.status[1].Load.Requests, f.status[2].Load.Requests = 3, 4, 5
 	f.status[0].Report.Load.Waiting = 6
 	f.status[1].State, f.status[2].State = fleet.StateDown, fleet.StateEjected
@@ -40,7 +42,8 @@ func compatible(names ...string) (*Metrics, *fakeFleet) {
 	return m, f
 }
 
-// TestCompatible: what is served under other routers' names, to the byte: names, types, labels, bounds of buckets and values.
+// TestCompatible: what is served under other routers' names, to the byte: names, types, labels, bounds of buckets and
+// values.
 func TestCompatible(t *testing.T) {
 	for _, p := range peers() {
 		m, _ := compatible(p.name)
@@ -79,8 +82,8 @@ func TestCompatible(t *testing.T) {
 	}
 }
 
-// TestOpenMetrics: no family is declared twice where OpenMetrics is spoken, whatever names are served, and each sample belongs to one. The classic
-// text keeps every family.
+// TestOpenMetrics: no family is declared twice where OpenMetrics is spoken, whatever names are served, and each sample
+// belongs to one. The classic text keeps every family.
 func TestOpenMetrics(t *testing.T) {
 	m, _ := compatible(vllmRouter, stackRouter, trtllm)
 	text := func(accept string) string {
@@ -114,8 +117,8 @@ func TestOpenMetrics(t *testing.T) {
 	}
 }
 
-// TestCompatibleFamilies: the families of each router are exactly those documented, with their labels, what is served parses as it was
-// meant, and nothing is there unasked.
+// TestCompatibleFamilies: the families of each router are exactly those documented, with their labels, what is served
+// parses as it was meant, and nothing is there unasked.
 func TestCompatibleFamilies(t *testing.T) {
 	plain, _ := compatible()
 	before := gather(t, plain)
@@ -130,7 +133,9 @@ func TestCompatibleFamilies(t *testing.T) {
 		not.Stream = false
 		m.Listener().Served(not)
 		for _, leg := range []fleet.Leg{fleet.LegPrefill, fleet.LegDecode} {
-			m.Listener().Entry(&route.Entry{Decision: &route.Decision{Policy: "session", Endpoint: fleet.Endpoint{Name: "a"}, Leg: leg}})
+			m.Listener().Entry(&route.Entry{
+				Decision: &route.Decision{Policy: "session", Endpoint: fleet.Endpoint{Name: "a"}, Leg: leg},
+			})
 		}
 		got := gather(t, m)
 		want := map[string]family{}

@@ -18,7 +18,9 @@ func (m *Metrics) Reloaded(result string) { m.v.reloads.WithLabelValues(result).
 // Configured sets the running configuration and the time since when it runs.
 func (m *Metrics) Configured(hash string, at time.Time) {
 	f := familyOf("warmpath_config_info")
-	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: f.Name, Help: f.Help, ConstLabels: prometheus.Labels{"hash": hash}})
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: f.Name, Help: f.Help, ConstLabels: prometheus.Labels{"hash": hash},
+	})
 	g.Set(float64(at.UnixMilli()) / 1000)
 	m.replace(f.Name, g)
 }

@@ -37,10 +37,16 @@ type direct struct {
 // Bounds of buckets, as in the originals: vllm-router's src/metrics.rs, production-stack's metrics_service,
 // TensorRT-LLM's serve/perf_metrics.py.
 var (
-	vllmRouterBuckets = []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 30, 45, 60, 90, 120, 180, 240}
-	stackBuckets      = []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}
-	trtShortBuckets   = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
-	trtLongBuckets    = []float64{.1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920}
+	vllmRouterBuckets = []float64{
+		.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 30, 45, 60, 90, 120, 180, 240,
+	}
+	stackBuckets    = []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}
+	trtShortBuckets = []float64{
+		.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
+	}
+	trtLongBuckets = []float64{
+		.1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920,
+	}
 )
 
 // newDirect makes the counts that the named routers need.
@@ -73,16 +79,18 @@ func newDirect(peers []string) *direct {
 	if slices.Contains(peers, trtllm) {
 		d.streams = counter("direct_streams", "stream")
 		d.first, d.perToken = one("direct_first_seconds", trtShortBuckets), one("direct_token_seconds", trtShortBuckets)
-		d.complete, d.queue = one("direct_complete_seconds", trtLongBuckets), one("direct_decision_seconds", trtShortBuckets)
+		d.complete, d.queue = one("direct_complete_seconds", trtLongBuckets),
+			one("direct_decision_seconds", trtShortBuckets)
 	}
 	if slices.Contains(peers, llmd) {
 		of := func(name string, bounds []float64, more ...string) *prometheus.HistogramVec {
 			return histogram("direct_llmd_"+name, bounds, append([]string{"pool"}, more...)...)
 		}
 		d.llmd = &llmdCounts{
-			seconds: of("seconds", llmdSeconds), ttft: of("ttft", llmdTTFT, "stream"), tpot: of("tpot", llmdTPOT), ntpot: of("ntpot", llmdNTPOT), prompt: of("prompt", llmdPrompt),
-			answer: of("answer", llmdAnswer), cached: of("cached", llmdPrompt), request: of("request", llmdRequest), response: of("response", llmdResponse),
-			decision: one("direct_llmd_decision", llmdDecision),
+			seconds: of("seconds", llmdSeconds), ttft: of("ttft", llmdTTFT, "stream"), tpot: of("tpot", llmdTPOT),
+			ntpot: of("ntpot", llmdNTPOT), prompt: of("prompt", llmdPrompt),
+			answer: of("answer", llmdAnswer), cached: of("cached", llmdPrompt), request: of("request", llmdRequest),
+			response: of("response", llmdResponse), decision: one("direct_llmd_decision", llmdDecision),
 		}
 	}
 	return d

@@ -7,7 +7,11 @@ import "github.com/prometheus/client_golang/prometheus"
 func (m *Metrics) WatchLeases(open func() int, expired func() uint64) {
 	o, x := familyOf("warmpath_lease_calls"), familyOf("warmpath_lease_expired_total")
 	m.registry.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: o.Name, Help: o.Help}, func() float64 { return float64(open()) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: x.Name, Help: x.Help}, func() float64 { return float64(expired()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: o.Name, Help: o.Help}, func() float64 {
+			return float64(open())
+		}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: x.Name, Help: x.Help}, func() float64 {
+			return float64(expired())
+		}),
 	)
 }

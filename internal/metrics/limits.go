@@ -36,7 +36,10 @@ func (m *Metrics) WatchLimits(now func() Limits) {
 		f := familyOf(name)
 		return prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
 	}
-	m.registry.MustRegister(&limitsCollector{now, desc("warmpath_limited_total"), desc("warmpath_client_connections"), desc("warmpath_tenant_open_requests"), desc("warmpath_tenant_remaining"), desc("warmpath_tenant_used_total")})
+	m.registry.MustRegister(&limitsCollector{
+		now, desc("warmpath_limited_total"), desc("warmpath_client_connections"), desc("warmpath_tenant_open_requests"),
+		desc("warmpath_tenant_remaining"), desc("warmpath_tenant_used_total"),
+	})
 }
 
 // Describe sends the families.
@@ -57,14 +60,16 @@ func (c *limitsCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, u := range l.Usage {
 		ch <- prometheus.MustNewConstMetric(c.open, prometheus.GaugeValue, float64(u.Open), u.Tenant)
-		ch <- prometheus.MustNewConstMetric(c.used, prometheus.CounterValue, float64(u.UsedRequests), u.Tenant, "requests")
+		ch <- prometheus.MustNewConstMetric(c.used, prometheus.CounterValue, float64(u.UsedRequests),
+			u.Tenant, "requests")
 		ch <- prometheus.MustNewConstMetric(c.used, prometheus.CounterValue, float64(u.UsedTokens), u.Tenant, "tokens")
 		for _, left := range []struct {
 			of    string
 			value *int64
 		}{{"requests", u.Requests}, {"tokens", u.Tokens}} {
 			if left.value != nil {
-				ch <- prometheus.MustNewConstMetric(c.remaining, prometheus.GaugeValue, float64(*left.value), u.Tenant, left.of)
+				ch <- prometheus.MustNewConstMetric(c.remaining, prometheus.GaugeValue, float64(*left.value),
+					u.Tenant, left.of)
 			}
 		}
 	}

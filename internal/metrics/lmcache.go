@@ -31,7 +31,9 @@ func (c *lmcacheCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, of := range []struct {
 		result string
 		count  uint64
-	}{{"taken", n.Taken}, {"unknown", n.Unknown}, {"malformed", n.Malformed}, {"missing", n.Missing}, {"refused", n.Refused}} {
+	}{{"taken", n.Taken}, {"unknown", n.Unknown}, {"malformed", n.Malformed}, {"missing", n.Missing}, {
+		"refused", n.Refused,
+	}} {
 		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(of.count), of.result)
 	}
 }

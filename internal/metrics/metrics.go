@@ -163,7 +163,9 @@ func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
 // Handler serves the registry in the exposition format that the scraper prefers.
 func (m *Metrics) Handler() http.Handler {
 	handler := func(g prometheus.Gatherer) http.Handler {
-		return promhttp.HandlerFor(g, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 8, Timeout: 30 * time.Second})
+		return promhttp.HandlerFor(g, promhttp.HandlerOpts{
+			EnableOpenMetrics: true, MaxRequestsInFlight: 8, Timeout: 30 * time.Second,
+		})
 	}
 	plain, open := handler(m), handler(prometheus.GathererFunc(m.gatherOpen))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -193,7 +195,9 @@ func buildInfo(c Config) prometheus.Collector {
 	f := familyOf("warmpath_build_info")
 	g := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: f.Name, Help: f.Help,
-		ConstLabels: prometheus.Labels{"version": orUnknown(c.Version), "commit": orUnknown(c.Commit), "goversion": goVersion()},
+		ConstLabels: prometheus.Labels{
+			"version": orUnknown(c.Version), "commit": orUnknown(c.Commit), "goversion": goVersion(),
+		},
 	})
 	g.Set(1)
 	return g

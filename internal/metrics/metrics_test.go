@@ -56,8 +56,10 @@ func (f *fakeFleet) declare(names ...string) {
 	f.status = nil
 	for _, n := range names {
 		f.status = append(f.status, route.EndpointStatus{
-			Endpoint: fleet.Endpoint{Name: n, Weight: 1}, Kind: fleet.KindVLLM, Source: "static", State: fleet.StateUp, Ramp: 1,
-			Report: fleet.Report{Load: &fleet.LoadReport{Running: 2, Waiting: -1, KVUsage: .5}, CacheTokens: 1000}, CacheLosses: 1,
+			Endpoint: fleet.Endpoint{Name: n, Weight: 1}, Kind: fleet.KindVLLM, Source: "static",
+			State: fleet.StateUp, Ramp: 1,
+			Report:      fleet.Report{Load: &fleet.LoadReport{Running: 2, Waiting: -1, KVUsage: .5}, CacheTokens: 1000},
+			CacheLosses: 1,
 		})
 	}
 }
@@ -67,19 +69,26 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func served(pool, endpoint string) *live.Served {
 	return &live.Served{
 		API: "chat", Status: 200, Stream: true, Chunks: 11, Attempts: 1,
-		Started: start, FirstByte: start.Add(80 * time.Millisecond), LastByte: start.Add(280 * time.Millisecond), Ended: start.Add(281 * time.Millisecond),
-		Decision: route.Decision{Pool: pool, Endpoint: fleet.Endpoint{Name: endpoint}, Policy: "session", Reason: pick.ReasonSession, CachedTokens: 60},
-		Usage:    fleet.Usage{PromptTokens: 100, CachedTokens: 70, CachedKnown: true, OutputTokens: 21},
+		Started: start, FirstByte: start.Add(80 * time.Millisecond), LastByte: start.Add(280 * time.Millisecond),
+		Ended: start.Add(281 * time.Millisecond), Decision: route.Decision{Pool: pool, Endpoint: fleet.Endpoint{
+			Name: endpoint,
+		}, Policy: "session", Reason: pick.ReasonSession, CachedTokens: 60},
+		Usage: fleet.Usage{PromptTokens: 100, CachedTokens: 70, CachedKnown: true, OutputTokens: 21},
 	}
 }
 
-// ended is the attempt behind a request: predicted at 60 cached tokens and a first token in 50 ms, 30 ms at another endpoint.
+// ended is the attempt behind a request: predicted at 60 cached tokens and a first token in 50 ms, 30 ms at another
+// endpoint.
 func ended(s *live.Served) *route.Ended {
 	d := s.Decision
 	d.TTFTMs = 50
 	return &route.Ended{
 		Decision: d, Outcome: fleet.OK, Usage: s.Usage, Stream: true, Routed: s.Started, FirstByte: s.FirstByte,
-		Candidates: []pick.Candidate{{Terms: pick.Terms{Prefill: 50}}, {Terms: pick.Terms{Prefill: 90}}, {Terms: pick.Terms{Prefill: 20, Fixed: 10, Spread: 99}}},
+		Candidates: []pick.Candidate{
+			{Terms: pick.Terms{Prefill: 50}},
+			{Terms: pick.Terms{Prefill: 90}},
+			{Terms: pick.Terms{Prefill: 20, Fixed: 10, Spread: 99}},
+		},
 	}
 }
 
@@ -104,7 +113,9 @@ func (fakeEvents) Publishers() KVPublishers {
 }
 
 func (fakeEvents) Figures() ([]EndpointKV, uint64) {
-	return []EndpointKV{{Endpoint: "a", Counts: kvstream.Counts{Batches: 9, Stored: 70, Removed: 30, Missing: 2, Restarts: 1}}}, 4
+	return []EndpointKV{
+		{Endpoint: "a", Counts: kvstream.Counts{Batches: 9, Stored: 70, Removed: 30, Missing: 2, Restarts: 1}},
+	}, 4
 }
 
 // play sends one request through all hooks.
@@ -120,7 +131,9 @@ func play(m *Metrics, pool, endpoint string) {
 
 func populated(t *testing.T) (*Metrics, *fakeFleet) {
 	t.Helper()
-	m, f := New(Config{Version: "v1", Commit: "abc"}), &fakeFleet{stats: route.Stats{Sessions: 3, SessionHits: 5, Leases: 1}}
+	m, f := New(Config{Version: "v1", Commit: "abc"}), &fakeFleet{
+		stats: route.Stats{Sessions: 3, SessionHits: 5, Leases: 1},
+	}
 	f.declare("a", "b")
 	m.Watch(f)
 	m.WatchLines(fakeLines{})
@@ -134,14 +147,21 @@ func populated(t *testing.T) (*Metrics, *fakeFleet) {
 	m.WatchLMCache(fakeNotifications{})
 	left := int64(7)
 	m.WatchLimits(func() Limits {
-		return Limits{Refused: []Refused{{"requests", "a", 2}}, Usage: []TenantUsage{{Tenant: "a", Open: 3, Requests: &left, Tokens: &left, UsedRequests: 5, UsedTokens: 6}}}
+		return Limits{Refused: []Refused{{"requests", "a", 2}}, Usage: []TenantUsage{
+			{Tenant: "a", Open: 3, Requests: &left, Tokens: &left, UsedRequests: 5, UsedTokens: 6},
+		}}
 	})
 	m.WatchReplicas(fakeReplicas{})
-	m.WatchState(func() State { return State{Saved: time.Unix(1700000000, 0), Bytes: 1234, Failures: 2, Restored: true} })
+	m.WatchState(func() State {
+		return State{Saved: time.Unix(1700000000, 0), Bytes: 1234, Failures: 2, Restored: true}
+	})
 	m.WatchLeases(func() int { return 1 }, func() uint64 { return 2 })
 	m.WatchBodies(func() Bodies { return Bodies{Held: 4096, Limit: 1 << 30, Refused: 2} })
 	m.WatchPools(func() []saturation.Pool {
-		return []saturation.Pool{{ID: "p", Endpoints: 1, Prompts: 0.5, Answers: 0.25, KV: 0.125, WaitMs: 1500}, {ID: "q", Endpoints: 1, Answers: -1, KV: -1}}
+		return []saturation.Pool{
+			{ID: "p", Endpoints: 1, Prompts: 0.5, Answers: 0.25, KV: 0.125, WaitMs: 1500},
+			{ID: "q", Endpoints: 1, Answers: -1, KV: -1},
+		}
 	})
 	f.status[0].KV = route.KVFigures{State: kvstream.Exact, Blocks: 40, Tied: 30, Untied: 10, Wrong: 1}
 	play(m, "qwen", "a")
@@ -217,14 +237,16 @@ warmpath_retries_total{endpoint="b",outcome="timed_out"} 0
 warmpath_session_hits_total 5
 `
 	if err := testutil.GatherAndCompare(m, strings.NewReader(want),
-		"warmpath_attempts_total", "warmpath_cached_tokens_total", "warmpath_decisions_total", "warmpath_endpoint_state",
-		"warmpath_output_tokens_total", "warmpath_predicted_cached_tokens_total", "warmpath_requests_total",
-		"warmpath_retries_total", "warmpath_session_hits_total", "warmpath_cache_losses_total", "warmpath_explain_lines_total"); err != nil {
+		"warmpath_attempts_total", "warmpath_cached_tokens_total", "warmpath_decisions_total",
+		"warmpath_endpoint_state", "warmpath_output_tokens_total", "warmpath_predicted_cached_tokens_total",
+		"warmpath_requests_total", "warmpath_retries_total", "warmpath_session_hits_total",
+		"warmpath_cache_losses_total", "warmpath_explain_lines_total"); err != nil {
 		t.Error(err)
 	}
 	got := gather(t, m)
 	for name, want := range map[string]float64{
-		"warmpath_ttft_seconds": .08, "warmpath_itl_seconds": .01, "warmpath_request_seconds": .281, "warmpath_decision_seconds": 12e-6,
+		"warmpath_ttft_seconds": .08, "warmpath_itl_seconds": .01, "warmpath_request_seconds": .281,
+		"warmpath_decision_seconds": 12e-6,
 	} {
 		h := got[name].GetMetric()[0].GetHistogram()
 		if h.GetSampleCount() != 1 || h.GetSampleSum() < want*.999 || h.GetSampleSum() > want*1.001 {
@@ -261,7 +283,8 @@ func TestBetweenTokens(t *testing.T) {
 
 func TestCodeLabel(t *testing.T) {
 	for status, want := range map[int]string{
-		0: "other", 101: "1xx", 200: "200", 204: "2xx", 302: "3xx", 404: "404", 418: "4xx", 499: "499", 503: "503", 599: "5xx", 600: "other", -1: "other",
+		0: "other", 101: "1xx", 200: "200", 204: "2xx", 302: "3xx", 404: "404", 418: "4xx", 499: "499", 503: "503",
+		599: "5xx", 600: "other", -1: "other",
 	} {
 		if got := codeLabel(status); got != want {
 			t.Errorf("%d: got %q, want %q", status, got, want)
@@ -275,7 +298,10 @@ func TestClientGoneAndNoDecision(t *testing.T) {
 	l.Entry(&route.Entry{Request: &fleet.Request{Model: "invented"}, Err: errors.New("no such model")})
 	l.Served(&live.Served{API: "chat", Status: 499, Outcome: fleet.ClientGone, Started: start, Ended: start})
 	l.Served(&live.Served{API: "chat", Status: 404, Error: "no_endpoint", Refused: true, Started: start, Ended: start})
-	l.Served(&live.Served{API: "chat", Status: 429, Error: "queue_full", Limit: "limits.waiting", Refused: true, Started: start, Ended: start})
+	l.Served(&live.Served{
+		API: "chat", Status: 429, Error: "queue_full", Limit: "limits.waiting", Refused: true,
+		Started: start, Ended: start,
+	})
 	for _, labels := range [][]string{{"no_endpoint", "none"}, {"queue_full", "limits.waiting"}} {
 		if got := testutil.ToFloat64(m.v.refused.WithLabelValues(labels...)); got != 1 {
 			t.Errorf("refused %v: got %v, want 1", labels, got)
@@ -306,7 +332,9 @@ func TestFamiliesAreWhatIsServed(t *testing.T) {
 	f.status[0].WorkingSet, f.status[0].WorkingRoom = 90, 100
 	f.models = append(f.models, route.ModelStatus{ID: "p", Endpoints: []string{f.status[0].Endpoint.Name, "gone"}})
 	f.stats.HeldPools = []route.HeldPool{{Pool: "p", Turns: 1, Tokens: 30}, {Pool: "q", Turns: 1, Tokens: 5}}
-	m.entry(&route.Entry{Decision: &route.Decision{Pool: "p", Policy: "session", Reason: "home", Leg: fleet.LegDecode, Why: route.SplitSooner}, Prefill: &route.Decision{Pool: "p", Policy: "session", Reason: "home"}})
+	m.entry(&route.Entry{Decision: &route.Decision{
+		Pool: "p", Policy: "session", Reason: "home", Leg: fleet.LegDecode, Why: route.SplitSooner,
+	}, Prefill: &route.Decision{Pool: "p", Policy: "session", Reason: "home"}})
 	if n := testutil.ToFloat64(m.v.splits.WithLabelValues("p", "sooner", "2")); n != 1 {
 		t.Errorf("%v splits counted, want 1", n)
 	}
@@ -322,7 +350,10 @@ func TestFamiliesAreWhatIsServed(t *testing.T) {
 	if n := testutil.ToFloat64(m.v.unsalted.WithLabelValues("chat")); n != 1 {
 		t.Errorf("%v requests without a salt, want 1", n)
 	}
-	m.observe(&live.Served{API: "chat", Status: 429, Error: "queue_full", Limit: "limits.waiting", Refused: true, Started: start, Ended: start})
+	m.observe(&live.Served{
+		API: "chat", Status: 429, Error: "queue_full", Limit: "limits.waiting", Refused: true,
+		Started: start, Ended: start,
+	})
 	canary := served("fast", "a")
 	canary.Decision.Model = "new"
 	canary.Decision.Passed = []route.PassedOver{{Model: "large", Why: route.PassedFull, WaitMs: 5000}}
@@ -357,7 +388,8 @@ func TestFamiliesAreWhatIsServed(t *testing.T) {
 func TestBodies(t *testing.T) {
 	m, _ := populated(t)
 	got := gather(t, m)
-	held, limit, refused := got["warmpath_body_held_bytes"], got["warmpath_body_limit_bytes"], got["warmpath_bodies_refused_total"]
+	held, limit, refused := got["warmpath_body_held_bytes"], got["warmpath_body_limit_bytes"],
+		got["warmpath_bodies_refused_total"]
 	if v := held.GetMetric()[0].GetGauge().GetValue(); v != 4096 {
 		t.Errorf("held: %v", v)
 	}
@@ -403,7 +435,8 @@ func TestReferenceIsFresh(t *testing.T) {
 	}
 }
 
-// TestLabelValuesAreNamed: each fixed value of a label stands in the metric's row of docs/metrics.md, or among its labels.
+// TestLabelValuesAreNamed: each fixed value of a label stands in the metric's row of docs/metrics.md, or among its
+// labels.
 func TestLabelValuesAreNamed(t *testing.T) {
 	reference := Reference()
 	rows := map[string]string{}
@@ -439,8 +472,10 @@ func TestLabelValuesAreNamed(t *testing.T) {
 			}
 			for _, value := range words[1:] {
 				found++
-				if value != "yes" && value != "no" && !regexp.MustCompile(`\b`+value+`s?\b`).MatchString(rows[words[0]]) {
-					t.Errorf("%s: %s has a label of %s, which its row does not name: %s", name, words[0], value, rows[words[0]])
+				if value != "yes" && value != "no" &&
+					!regexp.MustCompile(`\b`+value+`s?\b`).MatchString(rows[words[0]]) {
+					t.Errorf("%s: %s has a label of %s, which its row does not name: %s",
+						name, words[0], value, rows[words[0]])
 				}
 			}
 			return true
@@ -454,7 +489,9 @@ func TestLabelValuesAreNamed(t *testing.T) {
 			t.Errorf("docs/metrics.md does not have the outcome %s", o)
 		}
 	}
-	for _, s := range []fleet.State{fleet.StateUnknown, fleet.StateUp, fleet.StateDown, fleet.StateEjected, fleet.StateBusy} {
+	for _, s := range []fleet.State{
+		fleet.StateUnknown, fleet.StateUp, fleet.StateDown, fleet.StateEjected, fleet.StateBusy,
+	} {
 		if !strings.Contains(reference, "`"+string(s)+"`") {
 			t.Errorf("docs/metrics.md does not have the state %s", s)
 		}
@@ -489,8 +526,8 @@ func TestExemplars(t *testing.T) {
 	}
 }
 
-// TestAliases: requests of an alias are counted by model, up to a bound; those of a model, and of names that clients make
-// up, are not.
+// TestAliases: requests of an alias are counted by model, up to a bound; those of a model, and of names that clients
+// make up, are not.
 func TestAliases(t *testing.T) {
 	m := New(Config{})
 	of := func(alias, model string) {
@@ -506,7 +543,9 @@ func TestAliases(t *testing.T) {
 	if n := testutil.CollectAndCount(m.aliases.requests); n != 1 {
 		t.Errorf("%d series, want 1", n)
 	}
-	for vec, want := range map[*prometheus.CounterVec]float64{m.aliases.prompt: 200, m.aliases.cached: 140, m.aliases.output: 42} {
+	for vec, want := range map[*prometheus.CounterVec]float64{
+		m.aliases.prompt: 200, m.aliases.cached: 140, m.aliases.output: 42,
+	} {
 		if got := testutil.ToFloat64(vec.WithLabelValues("fast", "new")); got != want {
 			t.Errorf("%v, want %v", got, want)
 		}

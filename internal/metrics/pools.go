@@ -19,7 +19,8 @@ func (m *Metrics) WatchPools(now func() []saturation.Pool) {
 		return prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
 	}
 	m.registry.MustRegister(&poolsCollector{
-		now, desc("warmpath_pool_prompts_ratio"), desc("warmpath_pool_answers_ratio"), desc("warmpath_pool_kv_cache_ratio"), desc("warmpath_pool_wait_seconds"),
+		now, desc("warmpath_pool_prompts_ratio"), desc("warmpath_pool_answers_ratio"),
+		desc("warmpath_pool_kv_cache_ratio"), desc("warmpath_pool_wait_seconds"),
 	})
 }
 

@@ -74,7 +74,10 @@ func (m *Metrics) prediction(pool string) *predictSeries {
 		pool = m.pools.label(pool)
 	}
 	if s = m.predictions[pool]; s == nil {
-		s = &predictSeries{share: m.v.cachedShare.WithLabelValues(pool), regret: m.v.regret.WithLabelValues(pool), queued: m.v.queued.WithLabelValues(pool)}
+		s = &predictSeries{
+			share: m.v.cachedShare.WithLabelValues(pool), regret: m.v.regret.WithLabelValues(pool),
+			queued: m.v.queued.WithLabelValues(pool),
+		}
 		for i := range s.tokens {
 			s.tokens[i] = m.v.cachedError.WithLabelValues(pool, tokenDirections[i])
 			s.ttft[i] = m.v.ttftError.WithLabelValues(pool, ttftDirections[i])

@@ -24,14 +24,38 @@ func TestPredictionErrors(t *testing.T) {
 		change func(*route.Ended)
 		want   map[string]float64 // sum by family and direction
 	}{
-		{"as predicted or not", func(*route.Ended) {}, map[string]float64{tokens + " under": 10, share: .1, ttft + " late": .03, regret: .05}},
-		{"better than predicted", func(x *route.Ended) { x.FirstByte = x.Routed.Add(20 * time.Millisecond) }, map[string]float64{tokens + " under": 10, share: .1, ttft + " early": .03, regret: 0}},
-		{"too much believed", func(x *route.Ended) { x.Usage.CachedTokens = 0 }, map[string]float64{tokens + " over": 60, share: .6, ttft + " late": .03, regret: .05}},
-		{"not streamed", func(x *route.Ended) { x.Stream = false }, map[string]float64{tokens + " under": 10, share: .1}},
-		{"engine that reports no cached tokens", func(x *route.Ended) { x.Usage = fleet.Usage{} }, map[string]float64{ttft + " late": .03, regret: .05}},
-		{"nothing predicted", func(x *route.Ended) { x.Decision.TTFTMs = 0 }, map[string]float64{tokens + " under": 10, share: .1}},
-		{"no other candidate", func(x *route.Ended) { x.Candidates = x.Candidates[:1] }, map[string]float64{tokens + " under": 10, share: .1, ttft + " late": .03}},
-		{"candidates not kept", func(x *route.Ended) { x.Candidates = nil }, map[string]float64{tokens + " under": 10, share: .1, ttft + " late": .03}},
+		{
+			"as predicted or not", func(*route.Ended) {},
+			map[string]float64{tokens + " under": 10, share: .1, ttft + " late": .03, regret: .05},
+		},
+		{
+			"better than predicted", func(x *route.Ended) { x.FirstByte = x.Routed.Add(20 * time.Millisecond) },
+			map[string]float64{tokens + " under": 10, share: .1, ttft + " early": .03, regret: 0},
+		},
+		{
+			"too much believed", func(x *route.Ended) { x.Usage.CachedTokens = 0 },
+			map[string]float64{tokens + " over": 60, share: .6, ttft + " late": .03, regret: .05},
+		},
+		{
+			"not streamed", func(x *route.Ended) { x.Stream = false },
+			map[string]float64{tokens + " under": 10, share: .1},
+		},
+		{
+			"engine that reports no cached tokens", func(x *route.Ended) { x.Usage = fleet.Usage{} },
+			map[string]float64{ttft + " late": .03, regret: .05},
+		},
+		{
+			"nothing predicted", func(x *route.Ended) { x.Decision.TTFTMs = 0 },
+			map[string]float64{tokens + " under": 10, share: .1},
+		},
+		{
+			"no other candidate", func(x *route.Ended) { x.Candidates = x.Candidates[:1] },
+			map[string]float64{tokens + " under": 10, share: .1, ttft + " late": .03},
+		},
+		{
+			"candidates not kept", func(x *route.Ended) { x.Candidates = nil },
+			map[string]float64{tokens + " under": 10, share: .1, ttft + " late": .03},
+		},
 		{"failed", func(x *route.Ended) { x.Outcome = fleet.EngineError }, nil},
 		{"embedding", func(x *route.Ended) { x.Class = fleet.Embed }, nil},
 	} {

@@ -17,8 +17,10 @@ func (fakeShadows) Told() (r shadow.Report, skipped, dropped uint64, spent time.
 	r.Acting = shadow.World{Turns: 4, PromptTokens: 400, CachedTokens: 300, TTFTMs: 500}
 	r.Shadows = []shadow.PolicyReport{{
 		Policy: "session", Apart: shadow.World{Turns: 4, PromptTokens: 400, CachedTokens: 200, TTFTMs: 2000},
-		Here: shadow.Step{Decisions: 5, Differs: 2, Priced: 2, Cheaper: 1, SavesMs: 100, LosesMs: 400, CostMs: 300, TTFTMs: 250},
-		Why:  []shadow.Reason{{Reason: "session", Differs: 2}},
+		Here: shadow.Step{
+			Decisions: 5, Differs: 2, Priced: 2, Cheaper: 1, SavesMs: 100, LosesMs: 400, CostMs: 300, TTFTMs: 250,
+		},
+		Why: []shadow.Reason{{Reason: "session", Differs: 2}},
 	}}
 	return r, 7, 3, 1500 * time.Millisecond
 }
@@ -47,7 +49,8 @@ warmpath_shadow_skipped_total{why="queue"} 3
 warmpath_shadow_ttft_seconds_total{policy="acting"} 0.5
 warmpath_shadow_ttft_seconds_total{policy="session"} 2
 `
-	err := testutil.GatherAndCompare(m, strings.NewReader(want), "warmpath_shadow_cost_seconds_total", "warmpath_shadow_decisions_total",
+	err := testutil.GatherAndCompare(m, strings.NewReader(want), "warmpath_shadow_cost_seconds_total",
+		"warmpath_shadow_decisions_total",
 		"warmpath_shadow_differs_total", "warmpath_shadow_skipped_total", "warmpath_shadow_ttft_seconds_total")
 	if err != nil {
 		t.Error(err)

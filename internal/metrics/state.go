@@ -18,7 +18,8 @@ type State struct {
 func (m *Metrics) WatchState(now func() State) {
 	gauge := func(name string, value func(State) float64) prometheus.Collector {
 		f := familyOf(name)
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: f.Name, Help: f.Help}, func() float64 { return value(now()) })
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: f.Name, Help: f.Help},
+			func() float64 { return value(now()) })
 	}
 	failures := familyOf("warmpath_state_failures_total")
 	m.registry.MustRegister(
@@ -35,6 +36,8 @@ func (m *Metrics) WatchState(now func() State) {
 			}
 			return 0
 		}),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: failures.Name, Help: failures.Help}, func() float64 { return float64(now().Failures) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: failures.Name, Help: failures.Help}, func() float64 {
+			return float64(now().Failures)
+		}),
 	)
 }

@@ -21,16 +21,19 @@ type statusFamily struct {
 func newStatusCollector(m *Metrics) *statusCollector {
 	c := &statusCollector{m: m, families: map[string]statusFamily{}}
 	for _, name := range []string{
-		"warmpath_endpoint_info", "warmpath_endpoint_state", "warmpath_endpoint_draining", "warmpath_endpoint_asleep", "warmpath_endpoint_weight",
+		"warmpath_endpoint_info", "warmpath_endpoint_state", "warmpath_endpoint_draining", "warmpath_endpoint_asleep",
+		"warmpath_endpoint_weight",
 		"warmpath_endpoint_ramp_ratio", "warmpath_endpoint_outstanding_requests", "warmpath_endpoint_queued_requests",
 		"warmpath_endpoint_outstanding_prefill_tokens", "warmpath_endpoint_outstanding_decode_tokens",
-		"warmpath_endpoint_transfer_requests", "warmpath_endpoint_transfer_tokens", "warmpath_endpoint_transfer_seconds",
-		"warmpath_endpoint_transfer_tokens_per_second",
+		"warmpath_endpoint_transfer_requests", "warmpath_endpoint_transfer_tokens",
+		"warmpath_endpoint_transfer_seconds", "warmpath_endpoint_transfer_tokens_per_second",
 		"warmpath_endpoint_engine_running", "warmpath_endpoint_engine_waiting", "warmpath_endpoint_kv_usage_ratio",
-		"warmpath_endpoint_kv_capacity_tokens", "warmpath_cache_losses_total", "warmpath_sessions", "warmpath_session_hits_total",
+		"warmpath_endpoint_kv_capacity_tokens", "warmpath_cache_losses_total", "warmpath_sessions",
+		"warmpath_session_hits_total",
 		"warmpath_session_misses_total", "warmpath_session_evictions_total", "warmpath_responses", "warmpath_leases",
-		"warmpath_double_finished_total", "warmpath_retries_refused_total", "warmpath_ejections_spared_total", "warmpath_panic_decisions_total", "warmpath_queue_refused_total",
-		"warmpath_sessions_held", "warmpath_working_set_ratio", "warmpath_pool_working_set_ratio", "warmpath_endpoint_working_set_ratio",
+		"warmpath_double_finished_total", "warmpath_retries_refused_total", "warmpath_ejections_spared_total",
+		"warmpath_panic_decisions_total", "warmpath_queue_refused_total", "warmpath_sessions_held",
+		"warmpath_working_set_ratio", "warmpath_pool_working_set_ratio", "warmpath_endpoint_working_set_ratio",
 	} {
 		f := familyOf(name)
 		kind := prometheus.GaugeValue
@@ -114,7 +117,9 @@ func (c *statusCollector) endpoint(ch chan<- prometheus.Metric, e *route.Endpoin
 	name := e.Endpoint.Name
 	g := func(family string, v float64) { c.send(ch, family, v, name) }
 	c.send(ch, "warmpath_endpoint_info", 1, name, orUnknown(string(e.Kind)), orUnknown(e.Source))
-	for _, s := range []fleet.State{fleet.StateUnknown, fleet.StateUp, fleet.StateDown, fleet.StateEjected, fleet.StateBusy} {
+	for _, s := range []fleet.State{
+		fleet.StateUnknown, fleet.StateUp, fleet.StateDown, fleet.StateEjected, fleet.StateBusy,
+	} {
 		c.send(ch, "warmpath_endpoint_state", oneIf(e.State == s), name, string(s))
 	}
 	g("warmpath_endpoint_draining", oneIf(e.Draining))

@@ -24,7 +24,9 @@ func TestPoolsAreBounded(t *testing.T) {
 	}
 	pools := func() []string {
 		seen := map[string]bool{}
-		for _, name := range []string{"warmpath_requests_total", "warmpath_decisions_total", "warmpath_decision_seconds"} {
+		for _, name := range []string{
+			"warmpath_requests_total", "warmpath_decisions_total", "warmpath_decision_seconds",
+		} {
 			for _, x := range gather(t, m)[name].GetMetric() {
 				for _, l := range x.GetLabel() {
 					seen[l.GetValue()] = seen[l.GetValue()] || l.GetName() == "pool"
@@ -93,7 +95,8 @@ func TestEndpointChurnLeavesNothing(t *testing.T) {
 			t.Errorf("scraped %v: %d endpoints were remembered at once", scraped, most)
 		}
 		if len(m.endpoints) != 1 || len(m.served) != 1 || len(m.missing) != 0 {
-			t.Errorf("scraped %v: %d, %d and %d are left, want 1, 1 and 0", scraped, len(m.endpoints), len(m.served), len(m.missing))
+			t.Errorf("scraped %v: %d, %d and %d are left, want 1, 1 and 0",
+				scraped, len(m.endpoints), len(m.served), len(m.missing))
 		}
 		for _, v := range m.v.all() {
 			if n := testutil.CollectAndCount(v); n > len(retried) { // of the one endpoint that is left

@@ -166,7 +166,11 @@ func joinHostPort(host, port string) string {
 // order is that of docs/config.md: what a reader looks for first comes first.
 func order(path string) int {
 	head, _, _ := strings.Cut(path, ".")
-	at := slices.Index([]string{"listen", "admin", "tls", "endpoints", "discovery", "policy", "disaggregation", "trtllm", "sessions", "by_content", "identity", "endpoint_token", "tenants", "models", "limits", "timeouts", "probe", "health", "log", "tracing"}, head)
+	at := slices.Index([]string{
+		"listen", "admin", "tls", "endpoints", "discovery", "policy", "disaggregation", "trtllm",
+		"sessions", "by_content", "identity", "endpoint_token", "tenants", "models", "limits", "timeouts", "probe",
+		"health", "log", "tracing",
+	}, head)
 	if at < 0 {
 		return math.MaxInt
 	}
@@ -307,7 +311,9 @@ func (d *draft) checkRoles() {
 	for _, e := range d.endpoints {
 		e.role = roleBoth
 	}
-	d.settings = slices.DeleteFunc(d.settings, func(s setting) bool { return strings.HasPrefix(s.path, "disaggregation.") })
+	d.settings = slices.DeleteFunc(d.settings, func(s setting) bool {
+		return strings.HasPrefix(s.path, "disaggregation.")
+	})
 }
 
 // leftovers lists settings that were not read.

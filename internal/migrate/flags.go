@@ -45,7 +45,8 @@ func nothing(names ...string) []flag {
 
 // read goes through a command line. What stands in front of the first flag is the program.
 func (d *draft) read(words []word, known []flag) {
-	known = append(known, flag{name: "version", do: func(int, []string) {}}, flag{name: "help", do: func(int, []string) {}})
+	known = append(known, flag{name: "version", do: func(int, []string) {}},
+		flag{name: "help", do: func(int, []string) {}})
 	from := slices.IndexFunc(words, func(w word) bool { return strings.HasPrefix(w.text, "--") })
 	for i := max(from, 0); i < len(words); {
 		i = d.readFlag(words, i, known)

@@ -41,7 +41,10 @@ func gatewayFlags(d *draft, kind string) []flag {
 			d.seconds(line, "--cb-timeout-duration-secs", v, "health.eject_for")
 			d.seconds(line, "--cb-timeout-duration-secs", v, "health.eject_max") // it doubles otherwise
 		}),
-		{name: "disable-circuit-breaker", why: "an endpoint whose requests keep failing is always left out for a while; health.eject_after may be as large as you like"},
+		{
+			name: "disable-circuit-breaker", why: "an endpoint whose requests keep failing is always left out for a " +
+				"while; health.eject_after may be as large as you like",
+		},
 		seconds("health-check-interval-secs", "probe.interval"),
 		seconds("health-check-timeout-secs", "probe.timeout"),
 		number("health-failure-threshold", "probe.failures", 1, 1000),
@@ -62,17 +65,27 @@ func gatewayFlags(d *draft, kind string) []flag {
 // gatewayNone are common flags without an equivalent.
 func gatewayNone() []flag {
 	return slices.Concat(
-		none("pods are followed for what discovery.kubernetes says, and models are what they report", "encode-selector", "prefill-service-discovery", "model-id-from"),
+		none("pods are followed for what discovery.kubernetes says, and models are what they report",
+			"encode-selector", "prefill-service-discovery", "model-id-from"),
 		none("routers of one fleet find each other by peers", "router-selector"),
-		none("declare ranks: N at an endpoint to place requests on its data-parallel ranks", "dp-aware", "dp-minimum-tokens-scheduler"),
-		none("limits.requests, limits.waiting and limits.wait bound all requests, tenants.limits those of a tenant, and limits.priority says who goes first; none is set",
-			"max-concurrent-requests", "queue-size", "queue-timeout-secs", "rate-limit-tokens-per-second", "priority-scheduler-enabled", "priority-scheduler-default-max-class",
-			"priority-scheduler-config", "priority-scheduler-tenant-metric-top-n", "tenant-rate-limit-enabled", "tenant-rate-limit-config"),
-		none("retries go to other endpoints at once, before the client has seen a byte", "retry-initial-backoff-ms", "retry-max-backoff-ms", "retry-backoff-multiplier", "retry-jitter-factor"),
-		none("one success ends an ejection, after a single request on trial", "cb-success-threshold", "cb-window-duration-secs", "health-success-threshold"),
-		none("engines are always asked by what their kind answers", "health-check-endpoint", "disable-health-check", "remove-unhealthy-workers"),
-		none("client keys: tenants.api_keys with tenants.required; engine keys: api_key_env at an endpoint", "api-key", "api-keys", "api-key-validation-urls", "tenant-api-key", "control-plane-api-keys", "jwt-issuer", "jwt-audience", "jwt-jwks-uri", "jwt-role-claim", "jwt-role-mapping", "disable-audit-logging"),
-		none("X-Request-Id is taken from the client and sent on; ids of conversations are looked for in identity.ids", "request-id-headers"),
+		none("declare ranks: N at an endpoint to place requests on its data-parallel ranks",
+			"dp-aware", "dp-minimum-tokens-scheduler"),
+		none("limits.requests, limits.waiting and limits.wait bound all requests, tenants.limits those of a tenant, "+
+			"and limits.priority says who goes first; none is set",
+			"max-concurrent-requests", "queue-size", "queue-timeout-secs", "rate-limit-tokens-per-second",
+			"priority-scheduler-enabled", "priority-scheduler-default-max-class", "priority-scheduler-config",
+			"priority-scheduler-tenant-metric-top-n", "tenant-rate-limit-enabled", "tenant-rate-limit-config"),
+		none("retries go to other endpoints at once, before the client has seen a byte",
+			"retry-initial-backoff-ms", "retry-max-backoff-ms", "retry-backoff-multiplier", "retry-jitter-factor"),
+		none("one success ends an ejection, after a single request on trial",
+			"cb-success-threshold", "cb-window-duration-secs", "health-success-threshold"),
+		none("engines are always asked by what their kind answers", "health-check-endpoint", "disable-health-check",
+			"remove-unhealthy-workers"),
+		none("client keys: tenants.api_keys with tenants.required; engine keys: api_key_env at an endpoint",
+			"api-key", "api-keys", "api-key-validation-urls", "tenant-api-key", "control-plane-api-keys", "jwt-issuer",
+			"jwt-audience", "jwt-jwks-uri", "jwt-role-claim", "jwt-role-mapping", "disable-audit-logging"),
+		none("X-Request-Id is taken from the client and sent on; ids of conversations are looked for in identity.ids",
+			"request-id-headers"),
 		none("the log goes to standard error", "log-dir"),
 		none("models are what endpoints serve, any number of them", "enable-igw", "enable-igw-model-routing"),
 		none(spansGo, "enable-trace", "otlp-traces-endpoint"),
@@ -82,9 +95,11 @@ func gatewayNone() []flag {
 
 // gatewayNothing are flags whose absence changes nothing here.
 func gatewayNothing() []flag {
-	return nothing("worker-startup-timeout-secs", "worker-startup-delay", "worker-startup-check-interval", "load-monitor-interval", "runtime-worker-threads",
-		"model-path", "tokenizer-path", "chat-template", "disable-tokenizer-autoload", "tokenizer-cache-enable-l0", "tokenizer-cache-l0-max-entries",
-		"tokenizer-cache-enable-l1", "tokenizer-cache-l1-max-memory", "eviction-interval", "eviction-interval-secs", "max-tree-size", "drain-settle-secs", "block-size")
+	return nothing("worker-startup-timeout-secs", "worker-startup-delay", "worker-startup-check-interval",
+		"load-monitor-interval", "runtime-worker-threads",
+		"model-path", "tokenizer-path", "chat-template", "disable-tokenizer-autoload", "tokenizer-cache-enable-l0",
+		"tokenizer-cache-l0-max-entries", "tokenizer-cache-enable-l1", "tokenizer-cache-l1-max-memory",
+		"eviction-interval", "eviction-interval-secs", "max-tree-size", "drain-settle-secs", "block-size")
 }
 
 // worker declares an engine; one reached by gRPC cannot be.
@@ -110,7 +125,8 @@ func (d *draft) metrics(line int, host, port string) {
 		return
 	}
 	d.unset("admin.listen")
-	d.miss(line, "metrics at "+joinHostPort(host, port), "they are at /metrics of admin.listen, which beyond loopback needs admin.token_file")
+	d.miss(line, "metrics at "+joinHostPort(host, port),
+		"they are at /metrics of admin.listen, which beyond loopback needs admin.token_file")
 }
 
 // alias enters one name for another, written NAME=MODEL or NAME:MODEL.

@@ -25,11 +25,15 @@ func readLLMD(d *draft, root *node) {
 	p.decide()
 	d.ends = append(d.ends, func() {
 		if len(d.pods) == 0 {
-			d.miss(0, "endpoints", "they are those of the InferencePool: name it in discovery.kubernetes (pool: NAME), or declare endpoints")
+			d.miss(0, "endpoints", "they are those of the InferencePool: name it in discovery.kubernetes (pool: "+
+				"NAME), or declare endpoints")
 		}
 	})
 	for _, k := range []struct{ key, why string }{
-		{"flowControl", "the router's queue lets the shortest prompt go first (queue); limits.priority and tenants.limits say who goes before others"},
+		{
+			"flowControl", "the router's queue lets the shortest prompt go first (queue); " +
+				"limits.priority and tenants.limits say who goes before others",
+		},
 		{"featureGates", "there are none"},
 		{"dataLayer", "probing asks the engines by itself (probe.load_interval)"},
 		{"requestHandler", "every API that is spoken is read, see docs/conversations.md"},
@@ -135,7 +139,8 @@ func (p *llmd) parameters(kind string, n *node) {
 			d.number(t.line, "nonCachedTokens", t.text, splitThreshold, 0, 1<<31)
 		}
 	case "file-discovery":
-		d.miss(of.line, "file-discovery"+show(of.take("path")), "discovery.file reads a list of endpoints in the form of this file's own, and follows its changes")
+		d.miss(of.line, "file-discovery"+show(of.take("path")),
+			"discovery.file reads a list of endpoints in the form of this file's own, and follows its changes")
 		of.usedWhole()
 	}
 }
@@ -149,7 +154,8 @@ func (p *llmd) affinity(of *node) {
 			c.used = true
 		}
 		d.set("endpoint_token.header", cmp.Or(c.take("header"), "x-session-token"))
-		d.miss(of.line, "strategy (encoded_endpoint_header)", "endpoint_token seals what it sends: with several replicas give them one endpoint_token.key_file; tokens of llm-d's own are understood too")
+		d.miss(of.line, "strategy (encoded_endpoint_header)", "endpoint_token seals what it sends: "+
+			"with several replicas give them one endpoint_token.key_file; tokens of llm-d's own are understood too")
 		return
 	}
 	c := of.get("sessionIdConfig")
@@ -185,7 +191,8 @@ func (p *llmd) decide() {
 		return slices.ContainsFunc(p.scorers, func(s scorer) bool { return slices.Contains(kinds, s.kind) })
 	}
 	prefix := has("prefix-cache-scorer", "precise-prefix-cache-scorer")
-	load := has("queue-scorer", "running-requests-size-scorer", "active-request-scorer", "load-aware-scorer", "kv-cache-utilization-scorer", "token-load-scorer")
+	load := has("queue-scorer", "running-requests-size-scorer", "active-request-scorer", "load-aware-scorer",
+		"kv-cache-utilization-scorer", "token-load-scorer")
 	policy := "llmd.default"
 	switch {
 	case has("latency-scorer", "slo-headroom-tier-filter", "prefix-cache-affinity-filter"):
@@ -237,9 +244,11 @@ func (p *llmd) scorer(s scorer, policy string) {
 	own := weight != "" && weight != "0"
 	switch want, known := standard[s.kind]; {
 	case policy == "llmd.default" && known && own && weight != want:
-		p.d.miss(s.line, fmt.Sprintf("%s, weight %s", s.kind, s.weight), "llmd.default weighs it "+want+", as llm-d does without a configuration")
+		p.d.miss(s.line, fmt.Sprintf("%s, weight %s", s.kind, s.weight),
+			"llmd.default weighs it "+want+", as llm-d does without a configuration")
 	case policy == "llmd.default" && known:
-	case strings.HasPrefix(s.kind, "session-affinity"), strings.HasSuffix(s.kind, "-picker"), strings.HasSuffix(s.kind, "decode-filter"), strings.HasSuffix(s.kind, "prefill-filter"):
+	case strings.HasPrefix(s.kind, "session-affinity"), strings.HasSuffix(s.kind, "-picker"),
+		strings.HasSuffix(s.kind, "decode-filter"), strings.HasSuffix(s.kind, "prefill-filter"):
 	default:
 		p.d.miss(s.line, s.kind, policy+" stands in for the weighted scorers")
 	}
@@ -251,18 +260,22 @@ func (p *llmd) rest(kind string, n *node) {
 	case "always-disagg-pd-decider":
 		p.d.set(splitWhen, "always")
 	case "disagg-profile-handler", "pd-profile-handler", "prefill-header-handler", "disagg-headers-handler":
-		p.d.miss(n.line, kind, "state role: prefill or role: decode at the endpoints; disaggregation.when says which requests are split")
+		p.d.miss(n.line, kind,
+			"state role: prefill or role: decode at the endpoints; disaggregation.when says which requests are split")
 		n.get("parameters").usedWhole()
-	case "header-profile-handler", "data-parallel-profile-handler", "burst-prefix-cache-producer", "p2p-source-producer", "mm-embeddings-cache-producer",
-		"lora-affinity-scorer", "header-label-affinity-scorer", "label-selector-filter", "topology-affinity-filter", "context-length-aware":
+	case "header-profile-handler", "data-parallel-profile-handler", "burst-prefix-cache-producer",
+		"p2p-source-producer", "mm-embeddings-cache-producer", "lora-affinity-scorer", "header-label-affinity-scorer",
+		"label-selector-filter", "topology-affinity-filter", "context-length-aware":
 		if !slices.ContainsFunc(p.scorers, func(s scorer) bool { return s.kind == kind }) {
 			p.d.miss(n.line, kind, "there is nothing like it")
 		}
 		n.get("parameters").usedWhole()
 	default:
-		if of := n.get("parameters"); of != nil && !strings.HasPrefix(kind, "session-affinity") && kind != "prefix-based-pd-decider" && kind != "file-discovery" {
+		if of := n.get("parameters"); of != nil && !strings.HasPrefix(kind, "session-affinity") &&
+			kind != "prefix-based-pd-decider" && kind != "file-discovery" {
 			if slices.ContainsFunc(of.items, func(n *node) bool { return !n.touched() }) {
-				p.d.miss(of.line, kind+".parameters", "what is cached, loads and speeds are learnt: there is nothing to tune")
+				p.d.miss(of.line, kind+".parameters",
+					"what is cached, loads and speeds are learnt: there is nothing to tune")
 			}
 			of.usedWhole()
 		}
@@ -283,8 +296,12 @@ func llmdFlags(d *draft) []flag {
 		}),
 	},
 		none("give the file itself: warmpath check --from llm-d FILE", "config-file"),
-		none("discovery.kubernetes knows InferencePools of inference.networking.k8s.io/v1 and of v1alpha2", "pool-group"),
-		none("requests come over HTTP", "grpc-port", "grpc-health-port", "secure-serving", "cert-path", "health-checking"),
+		none("discovery.kubernetes knows InferencePools of inference.networking.k8s.io/v1 and of v1alpha2",
+			"pool-group"),
+		none("requests come over HTTP", "grpc-port", "grpc-health-port", "secure-serving", "cert-path",
+			"health-checking"),
 		none("metrics are at /metrics of admin.listen", "metrics-port", "metrics-endpoint-auth"),
-		nothing("v", "zap-encoder", "zap-log-level", "zap-devel", "zap-stacktrace-level", "tracing", "ha-enable-leader-election", "enable-pprof", "refresh-metrics-interval", "refresh-prometheus-metrics-interval", "metrics-staleness-threshold"))
+		nothing("v", "zap-encoder", "zap-log-level", "zap-devel", "zap-stacktrace-level", "tracing",
+			"ha-enable-leader-election", "enable-pprof", "refresh-metrics-interval",
+			"refresh-prometheus-metrics-interval", "metrics-staleness-threshold"))
 }

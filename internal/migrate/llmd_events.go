@@ -18,7 +18,8 @@ func (p *llmd) events(of *node) {
 	}
 	if at := c.get("topicFilter"); at != nil {
 		if filter := c.take("topicFilter"); !strings.HasPrefix("kv@", filter) {
-			p.d.miss(at.line, "topicFilter"+show(filter), "every topic is heard: state at each endpoint which is its own (kv_topic), where it is not kv@POD@MODEL")
+			p.d.miss(at.line, "topicFilter"+show(filter), "every topic is heard: state at each endpoint which is its "+
+				"own (kv_topic), where it is not kv@POD@MODEL")
 		}
 	}
 	c.take("concurrency")
@@ -50,9 +51,11 @@ func (p *llmd) listen(at *node, endpoint string) {
 		return
 	}
 	if _, port, err := net.SplitHostPort(rest); !tcp || err != nil || port == "" {
-		p.d.miss(at.line, "zmqEndpoint"+show(endpoint), "kv_events.listen takes tcp://HOST:PORT, with * for every interface")
+		p.d.miss(at.line, "zmqEndpoint"+show(endpoint),
+			"kv_events.listen takes tcp://HOST:PORT, with * for every interface")
 		return
 	}
 	p.d.set("kv_events.listen", endpoint)
-	p.d.miss(at.line, "zmqEndpoint (who may dial in)", "private networks may; kv_events.allow names others. Engines must dial the router: endpoint tcp://ROUTER:PORT, topic kv@POD@MODEL")
+	p.d.miss(at.line, "zmqEndpoint (who may dial in)", "private networks may; kv_events.allow names others. "+
+		"Engines must dial the router: endpoint tcp://ROUTER:PORT, topic kv@POD@MODEL")
 }

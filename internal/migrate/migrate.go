@@ -77,7 +77,9 @@ func File(router, file string, data []byte) (Result, error) {
 	known := root.touched()
 	d.leftovers(root, "")
 	if !known && len(root.items) > 0 {
-		return Result{}, fmt.Errorf("%s: nothing in it is a setting of %s's router; give its configuration, or its command line after --", file, router)
+		return Result{}, fmt.Errorf(
+			"%s: nothing in it is a setting of %s's router; give its configuration, or its command line after --",
+			file, router)
 	}
 	return d.result()
 }
@@ -110,7 +112,8 @@ func (r *reader) command(file string, words []word) (Result, error) {
 		}
 	}
 	if !slices.ContainsFunc(words, func(w word) bool { return isFlag(w.text) }) {
-		return Result{}, fmt.Errorf("%s: no flag in it; give the command line of %s", cmp.Or(file, "command line"), r.name)
+		return Result{}, fmt.Errorf("%s: no flag in it; give the command line of %s",
+			cmp.Or(file, "command line"), r.name)
 	}
 	d.read(words, r.flags(d))
 	return d.result()
@@ -122,7 +125,8 @@ func find(router string) (reader, error) {
 			return r, nil
 		}
 	}
-	return reader{}, fmt.Errorf("%w %q%s; known: %s", ErrUnknown, router, strictyaml.DidYouMean(router, Names()), strings.Join(Names(), ", "))
+	return reader{}, fmt.Errorf("%w %q%s; known: %s", ErrUnknown, router, strictyaml.DidYouMean(router, Names()),
+		strings.Join(Names(), ", "))
 }
 
 // isCommand reports whether a text is a command line: its first line that says something has a flag in it, or goes on
@@ -133,7 +137,8 @@ func isCommand(data []byte) bool {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		return strings.HasPrefix(line, "--") && line != "---" || strings.Contains(line, " --") || strings.HasSuffix(line, `\`)
+		return strings.HasPrefix(line, "--") && line != "---" || strings.Contains(line, " --") ||
+			strings.HasSuffix(line, `\`)
 	}
 	return false
 }

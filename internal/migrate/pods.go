@@ -56,9 +56,13 @@ func gatewayPods(d *draft, kind string) []flag {
 		one("service-discovery-port", func(_ int, v string) { port = v }),
 		one("service-discovery-namespace", func(_ int, v string) { namespace = v }),
 	}
-	roles := []struct{ flag, role string }{{"selector", roleBoth}, {"prefill-selector", rolePrefill}, {"decode-selector", roleDecode}}
+	roles := []struct{ flag, role string }{
+		{"selector", roleBoth}, {"prefill-selector", rolePrefill}, {"decode-selector", roleDecode},
+	}
 	for _, r := range roles {
-		flags = append(flags, flag{name: r.flag, takes: many, do: func(_ int, pairs []string) { selectors[r.flag] = strings.Join(pairs, ",") }})
+		flags = append(flags, flag{name: r.flag, takes: many, do: func(_ int, pairs []string) {
+			selectors[r.flag] = strings.Join(pairs, ",")
+		}})
 	}
 	d.ends = append(d.ends, func() {
 		if !on {
@@ -72,9 +76,11 @@ func gatewayPods(d *draft, kind string) []flag {
 		}
 		switch {
 		case len(d.pods) == 0:
-			d.miss(line, "--service-discovery", "no --selector says which pods: give discovery.kubernetes a selector, service or pool")
+			d.miss(line, "--service-discovery",
+				"no --selector says which pods: give discovery.kubernetes a selector, service or pool")
 		case namespace == "":
-			d.miss(line, "--service-discovery", "pods of all namespaces are followed there, here those of the router's own: state an entry of discovery.kubernetes for each namespace")
+			d.miss(line, "--service-discovery", "pods of all namespaces are followed there, "+
+				"here those of the router's own: state an entry of discovery.kubernetes for each namespace")
 		}
 	})
 	return flags
@@ -90,13 +96,17 @@ func (s *stack) stackPods() {
 		d.miss(line, "--service-discovery "+s.discovery, "declare an endpoint of kind other for each provider")
 		return
 	case s.services == "service-name":
-		d.miss(line, "--k8s-service-discovery-type service-name", "name each Service in discovery.kubernetes (service: NAME)")
+		d.miss(line, "--k8s-service-discovery-type service-name",
+			"name each Service in discovery.kubernetes (service: NAME)")
 		return
 	case s.selector == "":
-		d.miss(line, "--service-discovery k8s", "no --k8s-label-selector says which pods: give discovery.kubernetes a selector, service or pool")
+		d.miss(line, "--service-discovery k8s",
+			"no --k8s-label-selector says which pods: give discovery.kubernetes a selector, service or pool")
 		return
 	}
-	p := pods{selector: s.selector, namespace: cmp.Or(s.namespace, "default"), port: cmp.Or(s.podPort, "8000"), kind: "vllm"}
+	p := pods{
+		selector: s.selector, namespace: cmp.Or(s.namespace, "default"), port: cmp.Or(s.podPort, "8000"), kind: "vllm",
+	}
 	if !strings.HasPrefix(s.logic, "disaggregated_prefill") || len(s.prefill) == 0 && len(s.decode) == 0 {
 		d.follow(p)
 		return

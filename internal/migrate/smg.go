@@ -27,12 +27,18 @@ func smgFlags(d *draft) []flag {
 		one("tenant-header-name", func(_ int, v string) { tenantHeader = v; tenant() }),
 	}, pdFlags(d, "sglang", "8998", "pd-disaggregation"), pdPolicies(d, smgNamed),
 		none("encoders are no endpoints of their own", "epd-disaggregation", "encode", "encode-policy"),
-		none("its rule is not offered; least_ttft weighs queues, speeds and what is cached", "least-load-kv-pressure-weight", "least-load-default-throughput", "least-load-mean-prefill-tokens", "routing-key-override"),
+		none("its rule is not offered; least_ttft weighs queues, speeds and what is cached",
+			"least-load-kv-pressure-weight", "least-load-default-throughput", "least-load-mean-prefill-tokens",
+			"routing-key-override"),
 		none("what engines say of themselves is theirs: scrape their /metrics", "engine-metrics"),
 		none("probes are answered by the traffic listener, /healthz and /readyz", "health-check-port"),
-		none("routers of one fleet tell each other what they place: peers.listen and peers.routers", "enable-mesh", "mesh-server-name", "mesh-host", "mesh-advertise-host", "mesh-port", "mesh-peer-urls", "kv-indexer-url"),
-		none("bodies and answers are passed on as they are; the engine does it", "reasoning-parser", "tool-call-parser", "mcp-config-path", "enable-wasm", "storage-hook-wasm-path", "storage-context-headers", "schema-config", "history-backend", "multimodal-tensor-transport", "webrtc-bind-addr", "webrtc-stun-server"),
-		none("conversations are not stored: engines hold responses, and requests that refer to one go there", "oracle-dsn", "oracle-tns-alias", "postgres-db-url", "redis-url"))
+		none("routers of one fleet tell each other what they place: peers.listen and peers.routers", "enable-mesh",
+			"mesh-server-name", "mesh-host", "mesh-advertise-host", "mesh-port", "mesh-peer-urls", "kv-indexer-url"),
+		none("bodies and answers are passed on as they are; the engine does it", "reasoning-parser", "tool-call-parser",
+			"mcp-config-path", "enable-wasm", "storage-hook-wasm-path", "storage-context-headers", "schema-config",
+			"history-backend", "multimodal-tensor-transport", "webrtc-bind-addr", "webrtc-stun-server"),
+		none("conversations are not stored: engines hold responses, and requests that refer to one go there",
+			"oracle-dsn", "oracle-tns-alias", "postgres-db-url", "redis-url"))
 }
 
 // smgPolicy sets the policy for a name of SMG's.
@@ -66,7 +72,8 @@ func smgNamed(d *draft, line int, flag, name string) string {
 	case "manual":
 		return "session"
 	case "consistent_hashing":
-		return as("rendezvous", "rendezvous hashing stands in: it too uses the key alone, but places conversations elsewhere than SMG's ring; X-SMG-Target-Worker is X-Warmpath-Pin (pinning: true)")
+		return as("rendezvous", "rendezvous hashing stands in: it too uses the key alone, "+
+			"but places conversations elsewhere than SMG's ring; X-SMG-Target-Worker is X-Warmpath-Pin (pinning: true)")
 	case "passthrough":
 		return as("round_robin", "with one endpoint any policy passes everything to it")
 	case "least_load", "bucket":

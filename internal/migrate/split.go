@@ -79,5 +79,7 @@ func pdPolicies(d *draft, policyOf func(d *draft, line int, flag, name string) s
 			}
 		})
 	}
-	return []flag{side("prefill-policy", "disaggregation.prefill_policy"), side("decode-policy", "disaggregation.decode_policy")}
+	return []flag{
+		side("prefill-policy", "disaggregation.prefill_policy"), side("decode-policy", "disaggregation.decode_policy"),
+	}
 }

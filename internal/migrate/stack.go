@@ -108,25 +108,34 @@ func (s *stack) flags() []flag {
 			d.seconds(line, "--engine-stats-interval", v, "probe.load_interval")
 		}),
 		one("static-backend-health-check-interval", func(line int, v string) {
-			d.miss(line, "--static-backend-health-check-interval "+v, "engines are asked for /health every probe.interval (2s), and no request is spent on it")
+			d.miss(line, "--static-backend-health-check-interval "+v,
+				"engines are asked for /health every probe.interval (2s), and no request is spent on it")
 		}),
 		one("log-level", d.logLevel),
 		one("log-format", func(_ int, v string) { d.set("log.format", v) }),
 		one("otel-service-name", func(_ int, v string) { d.set("tracing.service_name", v) }),
 		d.threshold("prefix-min-match-length", "0"),
-	}, s.conditional(), stackNone(), nothing("k8s-watcher-timeout-seconds", "backend-health-check-timeout-seconds", "static-model-types", "static-backend-health-checks", "static-backend-health-check-timeout-seconds", "request-stats-window", "log-stats", "log-stats-interval", "file-storage-class", "file-storage-path", "batch-processor", "dynamic-config-yaml-watch"))
+	}, s.conditional(), stackNone(), nothing("k8s-watcher-timeout-seconds", "backend-health-check-timeout-seconds",
+		"static-model-types", "static-backend-health-checks", "static-backend-health-check-timeout-seconds",
+		"request-stats-window", "log-stats", "log-stats-interval", "file-storage-class", "file-storage-path",
+		"batch-processor", "dynamic-config-yaml-watch"))
 }
 
 func stackNone() []flag {
 	return slices.Concat(
 		none("LMCache's controller is not asked; what engines hold is believed from what they were sent and report",
-			"kv-aware-threshold", "lmcache-controller-port", "lmcache-controller-reply-port", "lmcache-controller-heartbeat-port", "lmcache-health-check-interval", "lmcache-worker-timeout"),
-		none("give that file itself: warmpath check --from production-stack FILE", "dynamic-config-yaml", "dynamic-config-json"),
+			"kv-aware-threshold", "lmcache-controller-port", "lmcache-controller-reply-port",
+			"lmcache-controller-heartbeat-port", "lmcache-health-check-interval", "lmcache-worker-timeout"),
+		none("give that file itself: warmpath check --from production-stack FILE",
+			"dynamic-config-yaml", "dynamic-config-json"),
 		none("bodies are passed on as they are", "callbacks", "request-rewriter"),
 		none("files and batches are not kept", "enable-batch-api"),
-		none("answers are not cached", "feature-gates", "semantic-cache-model", "semantic-cache-dir", "semantic-cache-threshold"),
-		none("errors are in the log and in the metrics", "sentry-dsn", "sentry-traces-sample-rate", "sentry-profile-session-sample-rate"),
-		none("set otlp.endpoint to http://HOST:PORT, or https:// where it is secure, with otlp.protocol: grpc and otlp.signals: [traces]", "otel-endpoint", "otel-secure"),
+		none("answers are not cached", "feature-gates", "semantic-cache-model", "semantic-cache-dir",
+			"semantic-cache-threshold"),
+		none("errors are in the log and in the metrics", "sentry-dsn", "sentry-traces-sample-rate",
+			"sentry-profile-session-sample-rate"),
+		none("set otlp.endpoint to http://HOST:PORT, or https:// where it is secure, with otlp.protocol: "+
+			"grpc and otlp.signals: [traces]", "otel-endpoint", "otel-secure"),
 		none("declare an endpoint of kind other for each of them", "external-providers-config"),
 		none("paths are served as they are; strip a prefix in front", "root-path"))
 }
@@ -136,7 +145,8 @@ func (s *stack) end() {
 	d := s.d
 	d.listen(s.host, s.port, "0.0.0.0", "8001")
 	if len(s.models) > 0 && len(s.models) != len(s.urls) {
-		d.miss(s.lines["static-models"], "static-models", "not one for each engine; what engines serve is found by probing")
+		d.miss(s.lines["static-models"], "static-models",
+			"not one for each engine; what engines serve is found by probing")
 		s.models = nil
 	}
 	for i, u := range s.urls {
@@ -177,13 +187,15 @@ func (s *stack) policy(line int) {
 	case "session":
 		d.set("policy.name", "rendezvous")
 		if d.has("identity.ids") == nil {
-			d.miss(line, what, "it needs --session-key, the name of a header or field; without, the usual ones are looked for")
+			d.miss(line, what,
+				"it needs --session-key, the name of a header or field; without, the usual ones are looked for")
 		}
 	case "prefixaware", "loadaware":
 		d.set("policy.name", "stack."+s.logic)
 	case "kvaware":
 		d.set("policy.name", "stack.loadaware")
-		d.miss(line, what, "LMCache's controller is not asked: stack.loadaware uses the router's estimate of what is cached")
+		d.miss(line, what,
+			"LMCache's controller is not asked: stack.loadaware uses the router's estimate of what is cached")
 	case "disaggregated_prefill", "disaggregated_prefill_orchestrated":
 		d.set("policy.name", "round_robin")
 		s.split(line, what)
@@ -206,8 +218,12 @@ func commas(text string) []string {
 func (s *stack) conditional() []flag {
 	return slices.Concat([]flag{
 		one("routing-threshold", func(line int, v string) { s.threshold, s.lines["routing-threshold"] = v, line }),
-		one("load-balancing-strategy", func(line int, v string) { s.strategy, s.lines["load-balancing-strategy"] = v, line }),
-		one("disagg-connector-type", func(line int, v string) { s.connector, s.lines["disagg-connector-type"] = v, line }),
+		one("load-balancing-strategy", func(line int, v string) {
+			s.strategy, s.lines["load-balancing-strategy"] = v, line
+		}),
+		one("disagg-connector-type", func(line int, v string) {
+			s.connector, s.lines["disagg-connector-type"] = v, line
+		}),
 	}, s.receivers())
 }
 
@@ -235,7 +251,8 @@ func (s *stack) split(line int, what string) {
 	}
 	if !slices.ContainsFunc(d.endpoints, func(e *endpoint) bool { return e.role != roleBoth }) &&
 		!slices.ContainsFunc(d.pods, func(p pods) bool { return p.role != roleBoth }) {
-		d.miss(line, what, "no engine has a role: it follows from --static-model-labels with --prefill-model-labels and --decode-model-labels")
+		d.miss(line, what, "no engine has a role: it follows from --static-model-labels with --prefill-model-labels "+
+			"and --decode-model-labels")
 	}
 }
 
@@ -244,7 +261,8 @@ func (s *stack) preset() {
 	d := s.d
 	d.set(splitPreset, "stack.conditional")
 	if s.threshold != "" {
-		d.number(s.lines["routing-threshold"], "--routing-threshold", s.threshold, "disaggregation.routing_threshold", 0, 1<<31)
+		d.number(s.lines["routing-threshold"], "--routing-threshold", s.threshold,
+			"disaggregation.routing_threshold", 0, 1<<31)
 	}
 	switch s.strategy {
 	case "":
@@ -252,7 +270,8 @@ func (s *stack) preset() {
 		d.set("policy.name", "stack."+s.strategy)
 		d.set("disaggregation.load_balancing_strategy", s.strategy)
 	default:
-		d.miss(s.lines["load-balancing-strategy"], "--load-balancing-strategy "+s.strategy, "want round_robin or least_loaded")
+		d.miss(s.lines["load-balancing-strategy"], "--load-balancing-strategy "+s.strategy,
+			"want round_robin or least_loaded")
 	}
 	switch s.connector {
 	case "":

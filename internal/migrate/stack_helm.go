@@ -78,8 +78,10 @@ func readStackHelm(d *draft, root *node) bool {
 		}
 	}
 	for _, section := range []*node{engines, router} {
-		if at := section.get("vllmApiKey"); at != nil && (at.text != "" || at.get("secretName") != nil && at.get("secretName").text != "") {
-			d.miss(at.line, at.key, "engines ask for a key: mount the secret and name the variable in api_key_env (engine.api_key_env below discovery.kubernetes)")
+		if at := section.get("vllmApiKey"); at != nil &&
+			(at.text != "" || at.get("secretName") != nil && at.get("secretName").text != "") {
+			d.miss(at.line, at.key, "engines ask for a key: mount the secret and name the variable in api_key_env "+
+				"(engine.api_key_env below discovery.kubernetes)")
 			break
 		}
 	}

@@ -47,7 +47,8 @@ func parseTree(file string, data []byte) (*node, error) {
 			continue
 		}
 		if i > 0 && root.items != nil {
-			return nil, fmt.Errorf("%s:%d: a second document; one file holds one", file, doc.Body.GetToken().Position.Line)
+			return nil, fmt.Errorf("%s:%d: a second document; one file holds one",
+				file, doc.Body.GetToken().Position.Line)
 		}
 		if root, err = b.build("", doc.Body, 0); err != nil {
 			return nil, fmt.Errorf("%s:%w", file, err)

@@ -43,7 +43,10 @@ func readTRTLLM(d *draft, root *node) {
 		{"num_workers", oneProcess},
 		{"disagg_coordinator_url", oneProcess},
 		{"allow_request_chat_template", bodiesPass},
-		{"conversation_affinity_header_for_subagents", "identity.parents lists the headers in which a sub-agent says whose it is; the known ones are looked for without"},
+		{
+			"conversation_affinity_header_for_subagents", "identity.parents lists the headers in which a sub-agent " +
+				"says whose it is; the known ones are looked for without",
+		},
 		{"subagent_affinity_scope", "a sub-agent goes to its parent's endpoint where that costs hardly more"},
 	} {
 		if n := root.get(k.key); n != nil {
@@ -51,7 +54,9 @@ func readTRTLLM(d *draft, root *node) {
 			n.usedWhole()
 		}
 	}
-	for _, key := range []string{"max_batch_size", "max_num_tokens", "kv_cache_config", "router", "attention_dp_config", idFormKey} {
+	for _, key := range []string{
+		"max_batch_size", "max_num_tokens", "kv_cache_config", "router", "attention_dp_config", idFormKey,
+	} {
 		root.get(key).usedWhole() // inherited by both sections
 	}
 }
@@ -85,7 +90,8 @@ func (d *draft) trtServers(root *node, key, role string) string {
 	}
 	if urls == nil {
 		if form != "" {
-			d.miss(s.line, key+"."+idFormKey+show(form), "workers that register themselves are told conversations as auto does; declare urls to say how")
+			d.miss(s.line, key+"."+idFormKey+show(form),
+				"workers that register themselves are told conversations as auto does; declare urls to say how")
 		}
 		return ""
 	}
@@ -231,7 +237,8 @@ func (d *draft) trtOptions(root, s, r *node, at, router, under string) {
 		case "tokenizer_dir", "model_path", "use_harmony":
 			d.trtTokenizer(n, at, router)
 		case "custom_tokenizer":
-			d.miss(n.line, at+"."+n.key+show(n.text), "it names Python code, and none runs here; prompts are recognised by their bytes, and tokenizer_dir with the model's tokenizer.json ties KV events to them")
+			d.miss(n.line, at+"."+n.key+show(n.text), "it names Python code, and none runs here; prompts are "+
+				"recognised by their bytes, and tokenizer_dir with the model's tokenizer.json ties KV events to them")
 		case "args":
 			d.miss(n.line, at+".args", "TensorRT-LLM ignores options below args; they belong directly below router")
 		case "max_sessions": // of PR 14744: the ids by which its orchestrator tells first turns, whatever the router
@@ -239,7 +246,9 @@ func (d *draft) trtOptions(root, s, r *node, at, router, under string) {
 				d.number(n.line, at+"."+n.key, n.text, "sessions.seen_ids", 1, 1<<24)
 			}
 		default:
-			if known := slices.ContainsFunc(trtOptionsOf(router), func(o trtOption) bool { return o.name == n.key }); !known {
+			if known := slices.ContainsFunc(trtOptionsOf(router), func(o trtOption) bool {
+				return o.name == n.key
+			}); !known {
 				d.miss(n.line, at+"."+n.key+show(n.text), router+" has no such option; TensorRT-LLM ignores it")
 			}
 		}
@@ -258,7 +267,8 @@ func (d *draft) trtTokenizer(n *node, at, router string) {
 		d.miss(n.line, from+show(n.text), router+" has no such option; TensorRT-LLM ignores it")
 	case d.has(path) != nil:
 		if fmt.Sprint(d.has(path)) != n.text {
-			d.miss(n.line, from+show(n.text), "both roles share the options of a policy, and that of context_servers counts")
+			d.miss(n.line, from+show(n.text),
+				"both roles share the options of a policy, and that of context_servers counts")
 		}
 	case n.key == "use_harmony":
 		d.boolean(n.line, from, n.text, path)
@@ -273,11 +283,14 @@ func (d *draft) trtTokenizer(n *node, at, router string) {
 func trtllmFlags(d *draft) []flag {
 	return slices.Concat(
 		none("give the file itself: warmpath check --from trtllm FILE", "config-file"),
-		none("have discovery.etcd follow its hostname and port with the prefix trtllm/: what servers write there is read", "metadata-server-config-file"),
+		none("have discovery.etcd follow its hostname and port with the prefix trtllm/: "+
+			"what servers write there is read", "metadata-server-config-file"),
 		nothing("server-start-timeout"),
 		[]flag{
 			one("log-level", d.logLevel),
-			one("request-timeout", func(line int, v string) { d.seconds(line, "--request-timeout", v, "timeouts.answer") }),
+			one("request-timeout", func(line int, v string) {
+				d.seconds(line, "--request-timeout", v, "timeouts.answer")
+			}),
 		})
 }
 

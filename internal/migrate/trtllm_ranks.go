@@ -81,9 +81,11 @@ func (d *draft) trtRanks(root, s *node, section string) string {
 	if policy == "" {
 		return ""
 	}
-	why := "it becomes the policy " + policy + ", which chooses endpoints by this rule: no HTTP request names a rank within an engine of TensorRT-LLM"
+	why := "it becomes the policy " + policy +
+		", which chooses endpoints by this rule: no HTTP request names a rank within an engine of TensorRT-LLM"
 	if r := given(s.get("router"), root.get("router")); r.get("type") != nil {
-		why = "the policy is that of the router, which chooses the engine; policy.name: " + policy + " chooses endpoints by this rule"
+		why = "the policy is that of the router, which chooses the engine; policy.name: " + policy +
+			" chooses endpoints by this rule"
 		policy = ""
 	}
 	note(by.line, at+"."+by.key, why)

@@ -7,7 +7,8 @@ import (
 	"github.com/warmpath/warmpath/policy"
 )
 
-// TestRolesHaveTheirOwnOptions: TensorRT-LLM makes a router for each role, each with its own options and otherwise the published defaults.
+// TestRolesHaveTheirOwnOptions: TensorRT-LLM makes a router for each role, each with its own options and otherwise the
+// published defaults.
 func TestRolesHaveTheirOwnOptions(t *testing.T) {
 	type router struct {
 		name      string
@@ -22,7 +23,8 @@ func TestRolesHaveTheirOwnOptions(t *testing.T) {
 		own                       bool // the decode side states its options
 	}{
 		{
-			"two that differ", "{type: conversation, match_threshold: 0.5}", "{type: conversation, match_threshold: 0.9, max_sessions: 7}",
+			"two that differ", "{type: conversation, match_threshold: 0.5}",
+			"{type: conversation, match_threshold: 0.9, max_sessions: 7}",
 			router{name: "trtllm.conversation", threshold: 0.5, sessions: 100_000},
 			router{name: "trtllm.conversation", threshold: 0.9, sessions: 7},
 			true,
@@ -53,7 +55,8 @@ func TestRolesHaveTheirOwnOptions(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := File("trtllm", "f", []byte("context_servers: {urls: ['a:1'], router: "+tt.context+"}\ngeneration_servers: {urls: ['b:1'], router: "+tt.generation+"}\n"))
+			got, err := File("trtllm", "f", []byte("context_servers: {urls: ['a:1'], router: "+tt.context+
+				"}\ngeneration_servers: {urls: ['b:1'], router: "+tt.generation+"}\n"))
 			if err != nil || len(got.Missing) > 0 {
 				t.Fatalf("%v, listed %q", err, texts(got.Missing))
 			}

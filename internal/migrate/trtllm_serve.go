@@ -26,14 +26,17 @@ func (d *draft) trtServe(root *node) {
 	c.used = true
 	uri := c.get("cluster_uri")
 	if uri == nil {
-		d.miss(c.line, "disagg_cluster.cluster_uri", "it is missing: declare endpoints, or discovery.dns or discovery.file")
+		d.miss(c.line, "disagg_cluster.cluster_uri",
+			"it is missing: declare endpoints, or discovery.dns or discovery.file")
 		c.usedWhole()
 		return
 	}
 	at := c.take("cluster_uri")
 	d.set("trtllm.cluster.uri", at)
 	if !strings.HasPrefix(at, "etcd://") {
-		d.miss(uri.line, "disagg_cluster.cluster_uri", "no worker may register yet: name the workers' networks in trtllm.cluster.allow, or give them trtllm.cluster.listen, and name their hosts in trtllm.cluster.allow_hosts if they register under names")
+		d.miss(uri.line, "disagg_cluster.cluster_uri", "no worker may register yet: "+
+			"name the workers' networks in trtllm.cluster.allow, or give them trtllm.cluster.listen, "+
+			"and name their hosts in trtllm.cluster.allow_hosts if they register under names")
 	}
 	if name := c.take("cluster_name"); name != "" {
 		d.set("trtllm.cluster.name", name)

@@ -13,10 +13,11 @@ import (
 // one is inherited by both sections of servers.
 func trtTopKeys() []string {
 	return []string{
-		"hostname", "port", "max_retries", "perf_metrics_max_requests", "node_id", "schedule_style", "conditional_disagg_config", "otlp_config",
+		"hostname", "port", "max_retries", "perf_metrics_max_requests", "node_id", "schedule_style",
+		"conditional_disagg_config", "otlp_config",
 		"context_servers", "generation_servers", "disagg_cluster", "return_perf_metrics", "perf_metrics_output_dir",
-		"allow_request_chat_template", "gen_strip_message_history", "gen_tokids_ctxbytes", "num_workers", "disagg_coordinator_url",
-		"conversation_affinity_header_for_subagents", "subagent_affinity_scope",
+		"allow_request_chat_template", "gen_strip_message_history", "gen_tokids_ctxbytes", "num_workers",
+		"disagg_coordinator_url", "conversation_affinity_header_for_subagents", "subagent_affinity_scope",
 	}
 }
 
@@ -68,7 +69,8 @@ func CheckTRTLLM(file string, data []byte) error {
 		s.only(c, "conditional_disagg_config", "max_local_prefill_length")
 		s.whole(c, "max_local_prefill_length", 0, 1<<31)
 		if generation != "kv_cache_aware" {
-			s.fault(c, "conditional_disagg_config requires the router of generation_servers to be of type kv_cache_aware, not %s", generation)
+			s.fault(c, "conditional_disagg_config requires the router of generation_servers to be of type "+
+				"kv_cache_aware, not %s", generation)
 		}
 	}
 	return errors.Join(s.faults...)
@@ -103,11 +105,13 @@ func (s *strict) cluster(c *node) {
 	if c == nil {
 		return
 	}
-	s.only(c, "disagg_cluster", "cluster_uri", "cluster_name", "minimal_instances", "heartbeat_interval_sec", "inactive_timeout_sec")
+	s.only(c, "disagg_cluster", "cluster_uri", "cluster_name", "minimal_instances", "heartbeat_interval_sec",
+		"inactive_timeout_sec")
 	uri := c.get("cluster_uri")
 	if uri == nil || uri.text == "" {
 		s.fault(c, "disagg_cluster needs cluster_uri")
-	} else if scheme, host, ok := strings.Cut(uri.text, "://"); !ok || host == "" || !slices.Contains([]string{"http", "https", "etcd"}, scheme) {
+	} else if scheme, host, ok := strings.Cut(uri.text, "://"); !ok || host == "" ||
+		!slices.Contains([]string{"http", "https", "etcd"}, scheme) {
 		s.fault(uri, "cluster_uri is %q, must be http://HOST:PORT or etcd://HOST:PORT", uri.text)
 	}
 	for _, key := range []string{"heartbeat_interval_sec", "inactive_timeout_sec"} {
@@ -167,7 +171,8 @@ func (s *strict) urls(sec *node, key string) {
 		count = len(urls.items)
 		for _, u := range urls.items {
 			host, port, err := net.SplitHostPort(u.text)
-			if n, bad := strconv.Atoi(port); err != nil || bad != nil || host == "" || n < 1 || n > 65535 || strings.Contains(u.text, "/") {
+			if n, bad := strconv.Atoi(port); err != nil || bad != nil || host == "" || n < 1 || n > 65535 ||
+				strings.Contains(u.text, "/") {
 				s.fault(u, "%s.urls: %q is not host:port, without a scheme", key, u.text)
 			}
 		}

@@ -26,7 +26,8 @@ generation_servers:
   router: {type: KV_cache_aware}
 `
 
-// TestCheckTRTLLM: what trtllm-serve disaggregated starts with passes, and each thing that it refuses is said with its line.
+// TestCheckTRTLLM: what trtllm-serve disaggregated starts with passes, and each thing that it refuses is said with its
+// line.
 func TestCheckTRTLLM(t *testing.T) {
 	if err := CheckTRTLLM("d.yaml", []byte(strictYAML)); err != nil {
 		t.Fatal(err)
@@ -36,14 +37,23 @@ func TestCheckTRTLLM(t *testing.T) {
 		{"node_id: 17", "node_id: 256", `d.yaml:3: node_id is "256"`},
 		{"generation_first", "first", `d.yaml:4: schedule_style is "first", must be context_first or generation_first`},
 		{"max_retries: 2", "max_retries: -1", `d.yaml:6: max_retries is "-1"`},
-		{"num_instances: 2", "num_instances: 2\n  backend: trt", `d.yaml:13: context_servers.backend conflicts with the backend of line 7, which both sections inherit`},
+		{
+			"num_instances: 2", "num_instances: 2\n  backend: trt",
+			`d.yaml:13: context_servers.backend conflicts with the backend of line 7, which both sections inherit`,
+		},
 		{"max_local_prefill_length", "max_prefill", `d.yaml:9: conditional_disagg_config has no setting "max_prefill"`},
 		{"KV_cache_aware", "round_robin", `d.yaml:8: conditional_disagg_config requires the router of generation_servers to be of type kv_cache_aware, not round_robin`},
 		{"type: conversation", "type: sticky", `d.yaml:14: router type "sticky" is not known; the types are round_robin, load_balancing, kv_cache_aware, conversation`},
 		{`"host:8002"`, `"http://host:8002"`, `d.yaml:13: context_servers.urls: "http://host:8002" is not host:port`},
-		{`, "host:8002"`, ``, `d.yaml:12: context_servers.num_instances is 2, and there are 1 urls: the numbers must be equal`},
+		{
+			`, "host:8002"`, ``,
+			`d.yaml:12: context_servers.num_instances is 2, and there are 1 urls: the numbers must be equal`,
+		},
 		{"generation_servers:", "other_servers:", "d.yaml:1: generation_servers is missing"},
-		{"backend: pytorch", "disagg_cluster: {cluster_uri: 'http://o:8000', inactive_interval_sec: 10}", `d.yaml:7: disagg_cluster has no setting "inactive_interval_sec"`},
+		{
+			"backend: pytorch", "disagg_cluster: {cluster_uri: 'http://o:8000', inactive_interval_sec: 10}",
+			`d.yaml:7: disagg_cluster has no setting "inactive_interval_sec"`,
+		},
 		{"backend: pytorch", "disagg_cluster: {cluster_uri: 'redis://o'}", `d.yaml:7: cluster_uri is "redis://o"`},
 		{"hostname: localhost", "hostname: [", "d.yaml:"},
 	} {
@@ -52,7 +62,9 @@ func TestCheckTRTLLM(t *testing.T) {
 			t.Errorf("%s: got %v\nwant %s", c.to, err, c.want)
 		}
 	}
-	for _, same := range []string{"num_instances: 2\n  backend: pytorch", "num_instances: 2\n  kv_cache_config: {tokens_per_block: 64}"} {
+	for _, same := range []string{
+		"num_instances: 2\n  backend: pytorch", "num_instances: 2\n  kv_cache_config: {tokens_per_block: 64}",
+	} {
 		if err := CheckTRTLLM("d.yaml", []byte(strings.Replace(strictYAML, "num_instances: 2", same, 1))); err != nil {
 			t.Errorf("%s: %v", same, err)
 		}
@@ -72,8 +84,10 @@ func TestTRTServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"connector: trtllm_generation_first", "when: uncached", "threshold: 512", "decode_policy: trtllm.kv_cache_aware", "node_id: 17", "perf_metrics: 100", "last_message_only: true",
-		"uri: http://o:8000", "name: blue", "min_context: 2", "min_generation: 3", "inactive_timeout: 20s", "paths: true", "retries: 2",
+		"connector: trtllm_generation_first", "when: uncached", "threshold: 512",
+		"decode_policy: trtllm.kv_cache_aware", "node_id: 17", "perf_metrics: 100", "last_message_only: true",
+		"uri: http://o:8000", "name: blue", "min_context: 2", "min_generation: 3", "inactive_timeout: 20s",
+		"paths: true", "retries: 2",
 	} {
 		if !strings.Contains(string(got.YAML), want) {
 			t.Errorf("no %s in\n%s", want, got.YAML)

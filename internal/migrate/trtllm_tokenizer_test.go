@@ -12,23 +12,45 @@ func TestTokenizers(t *testing.T) {
 		want, missing             []string
 	}{
 		{
-			"one of two names, and harmony", "{type: kv_cache_aware, model_path: /m, use_harmony: True}", "{type: kv_cache_aware, model_path: /m}",
+			"one of two names, and harmony", "{type: kv_cache_aware, model_path: /m, use_harmony: True}",
+			"{type: kv_cache_aware, model_path: /m}",
 			[]string{"model_path: /m\n", "use_harmony: true\n"},
 			nil,
 		},
-		{"not stated", "{type: kv_cache_aware, tokenizer_dir: null, use_harmony: null, model_path: ''}", "{}", nil, nil},
 		{
-			"another one for the other role", "{type: kv_cache_aware, tokenizer_dir: /a}", "{type: conversation, model_path: /b}",
+			"not stated", "{type: kv_cache_aware, tokenizer_dir: null, use_harmony: null, model_path: ''}",
+			"{}", nil, nil,
+		},
+		{
+			"another one for the other role", "{type: kv_cache_aware, tokenizer_dir: /a}",
+			"{type: conversation, model_path: /b}",
 			[]string{"tokenizer_dir: /a\n"},
 			[]string{"one tokenizer serves all engines"},
 		},
-		{"the same for the other role", "{type: kv_cache_aware, tokenizer_dir: /a}", "{type: conversation, model_path: /a}", []string{"tokenizer_dir: /a\n", "model_path: /a\n"}, nil},
-		{"two options of one router", "{type: kv_cache_aware, tokenizer_dir: /a}", "{type: kv_cache_aware, tokenizer_dir: /b}", []string{"tokenizer_dir: /a\n"}, []string{"both roles share the options"}},
+		{
+			"the same for the other role", "{type: kv_cache_aware, tokenizer_dir: /a}",
+			"{type: conversation, model_path: /a}",
+			[]string{"tokenizer_dir: /a\n", "model_path: /a\n"},
+			nil,
+		},
+		{
+			"two options of one router", "{type: kv_cache_aware, tokenizer_dir: /a}",
+			"{type: kv_cache_aware, tokenizer_dir: /b}",
+			[]string{"tokenizer_dir: /a\n"},
+			[]string{"both roles share the options"},
+		},
 		{"code", "{type: conversation, custom_tokenizer: deepseek_v32}", "{}", nil, []string{"names Python code"}},
-		{"harmony that is neither", "{type: kv_cache_aware, use_harmony: auto}", "{}", nil, []string{"neither true nor false"}},
-		{"a router without", "{type: round_robin, tokenizer_dir: /a}", "{}", nil, []string{"round_robin has no such option"}},
+		{
+			"harmony that is neither", "{type: kv_cache_aware, use_harmony: auto}", "{}", nil,
+			[]string{"neither true nor false"},
+		},
+		{
+			"a router without", "{type: round_robin, tokenizer_dir: /a}", "{}", nil,
+			[]string{"round_robin has no such option"},
+		},
 	} {
-		got, err := File("trtllm", "f", []byte("context_servers: {urls: [a:1], router: "+c.context+"}\ngeneration_servers: {urls: [b:1], router: "+c.generation+"}\n"))
+		got, err := File("trtllm", "f", []byte("context_servers: {urls: [a:1], router: "+c.context+
+			"}\ngeneration_servers: {urls: [b:1], router: "+c.generation+"}\n"))
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue

@@ -16,9 +16,12 @@ func vllmRouterFlags(d *draft) []flag {
 		d.threshold("balance-rel-threshold", "1.5"),
 		one("kv-connector", d.connector),
 		{name: "verbose", do: func(int, []string) { d.set("log.level", "debug") }},
-	}, gatewayFlags(d, "vllm"), pdFlags(d, "vllm", "", "vllm-pd-disaggregation", "pd-disaggregation"), pdPolicies(d, vllmNamed),
-		none("engines do not register themselves: declare endpoints, or discovery.dns or discovery.file", "vllm-discovery-address"),
-		none("its scheduling of agents' programs is not offered; sub-agents go to their parent's endpoint where that costs hardly more", "enable-program-scheduling", "program-scheduling-config-json"),
+	}, gatewayFlags(d, "vllm"), pdFlags(d, "vllm", "", "vllm-pd-disaggregation", "pd-disaggregation"),
+		pdPolicies(d, vllmNamed),
+		none("engines do not register themselves: declare endpoints, or discovery.dns or discovery.file",
+			"vllm-discovery-address"),
+		none("its scheduling of agents' programs is not offered; sub-agents go to their parent's endpoint where that "+
+			"costs hardly more", "enable-program-scheduling", "program-scheduling-config-json"),
 		none("leave it out: this is a router of its own", "mini-lb"))
 }
 
@@ -36,7 +39,8 @@ func vllmNamed(d *draft, line int, flag, name string) string {
 	case "rendezvous_hash":
 		return "rendezvous"
 	case "cache_aware":
-		return as("smg.cache_aware", "SMG's rule of the same origin stands in; it bounds imbalance by mean and deviation")
+		return as("smg.cache_aware",
+			"SMG's rule of the same origin stands in; it bounds imbalance by mean and deviation")
 	}
 	return as("least_ttft", "not known here; least_ttft, the default, is taken")
 }

@@ -111,7 +111,8 @@ func refuse(w http.ResponseWriter, err error) {
 	if errors.As(err, &told) && told.Status() == http.StatusTooManyRequests {
 		status, kind = http.StatusTooManyRequests, "requests"
 	}
-	body := fmt.Sprintf(`{"error":{"message":%q,"type":%q,"code":"too_many_connections","param":null}}`, err.Error(), kind)
+	body := fmt.Sprintf(`{"error":{"message":%q,"type":%q,"code":"too_many_connections","param":null}}`,
+		err.Error(), kind)
 	h := w.Header()
 	h.Set("Retry-After", "1")
 	h.Set("Connection", "close")

@@ -91,7 +91,8 @@ func testBound(t *testing.T, full error, want int) {
 	var said struct {
 		Error struct{ Message, Code string }
 	}
-	if err := json.Unmarshal([]byte(body), &said); err != nil || got != want || said.Error.Message != full.Error() || said.Error.Code != "too_many_connections" {
+	if err := json.Unmarshal([]byte(body), &said); err != nil || got != want || said.Error.Message != full.Error() ||
+		said.Error.Code != "too_many_connections" {
 		t.Errorf("the third is answered %d %s", got, body)
 	}
 	if _, err := third.Read(make([]byte, 1)); err == nil {
@@ -121,7 +122,8 @@ func testBound(t *testing.T, full error, want int) {
 	}
 }
 
-// TestTakenOver: a connection that a handler takes over, as for a WebSocket, has its place until the handler has done, however that ends.
+// TestTakenOver: a connection that a handler takes over, as for a WebSocket, has its place until the handler has done,
+// however that ends.
 func TestTakenOver(t *testing.T) {
 	for name, fails := range map[string]bool{"returns": false, "panics": true} {
 		t.Run(name, func(t *testing.T) {

@@ -48,7 +48,8 @@ func TestWatch(t *testing.T) {
 		t.Errorf("%d bytes, %v on a connection that asked for nothing", n, err)
 	}
 	close(free)
-	if answer, err := io.ReadAll(asking); err != nil || len(answer) < 8 || string(answer[len(answer)-8:]) != "answered" {
+	if answer, err := io.ReadAll(asking); err != nil || len(answer) < 8 ||
+		string(answer[len(answer)-8:]) != "answered" {
 		t.Errorf("%q, %v", answer, err)
 	}
 	if err := <-stopped; err != nil {

@@ -43,8 +43,8 @@ func (l *Logs) Handler() slog.Handler {
 	return otelslog.NewHandler(Scope, otelslog.WithLoggerProvider(l))
 }
 
-// Use delivers further lines as cfg says, and what is left to the collector before, until ctx ends. Close is Use of a zero
-// Config.
+// Use delivers further lines as cfg says, and what is left to the collector before, until ctx ends. Close is Use of a
+// zero Config.
 func (l *Logs) Use(ctx context.Context, cfg Config) error {
 	next, err := cfg.newWay(ctx)
 	if err != nil {
@@ -75,8 +75,8 @@ func (l lines) Emit(ctx context.Context, r log.Record) {
 	}
 }
 
-// Enabled is true of the log's level and above, while lines are delivered. OpenTelemetry's INFO is 9, slog's 0, and both
-// leave four between their levels.
+// Enabled is true of the log's level and above, while lines are delivered. OpenTelemetry's INFO is 9, slog's 0, and
+// both leave four between their levels.
 func (l lines) Enabled(_ context.Context, p log.EnabledParameters) bool {
 	return l.now.Load() != nil && p.Severity-log.SeverityInfo >= log.Severity(l.level.Level())
 }
@@ -95,7 +95,8 @@ func (c Config) newWay(ctx context.Context) (*way, error) {
 	}
 	gone, end := context.WithCancel(context.WithoutCancel(ctx))
 	queue := sdk.NewBatchProcessor(&records{to, c.delivery(gone, "log lines")}, sdk.WithMaxQueueSize(mostLines))
-	p := sdk.NewLoggerProvider(sdk.WithResource(about), sdk.WithProcessor(queue), sdk.WithAttributeValueLengthLimit(longest))
+	p := sdk.NewLoggerProvider(sdk.WithResource(about), sdk.WithProcessor(queue),
+		sdk.WithAttributeValueLengthLimit(longest))
 	return &way{p.Logger(Scope, log.WithInstrumentationVersion(c.Version)), queue, end}, nil
 }
 

@@ -15,14 +15,16 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// newReader gathers and delivers all metrics at each interval. They are cumulative: what a collector misses, the next delivery
-// makes up for, and nothing is kept meanwhile.
+// newReader gathers and delivers all metrics at each interval. They are cumulative: what a collector misses, the next
+// delivery makes up for, and nothing is kept meanwhile.
 func (c Config) newReader(ctx context.Context, g prometheus.Gatherer, gone context.Context) (metric.Reader, error) {
 	to, err := c.dialMetrics(ctx)
 	if err != nil {
 		return nil, err
 	}
-	o := []metric.PeriodicReaderOption{metric.WithProducer(&families{bridge.NewMetricProducer(bridge.WithGatherer(classic{g})), c.Version})}
+	o := []metric.PeriodicReaderOption{
+		metric.WithProducer(&families{bridge.NewMetricProducer(bridge.WithGatherer(classic{g})), c.Version}),
+	}
 	if c.Interval > 0 {
 		o = append(o, metric.WithInterval(c.Interval))
 	}
@@ -62,8 +64,9 @@ func (c *counts) Export(ctx context.Context, m *metricdata.ResourceMetrics) erro
 	return nil
 }
 
-// classic gathers histograms by their bounds alone. Those of the registry have native buckets too, which the bridge would
-// take instead: then the names and bounds of /metrics would not be there, nor the exemplars, which it takes from bounds only.
+// classic gathers histograms by their bounds alone. Those of the registry have native buckets too, which the bridge
+// would take instead: then the names and bounds of /metrics would not be there, nor the exemplars, which it takes from
+// bounds only.
 type classic struct{ prometheus.Gatherer }
 
 // Gather gathers all families.
@@ -88,8 +91,8 @@ type families struct {
 	version string
 }
 
-// Produce gathers and converts them. The bridge takes the trace of an exemplar as it is written in the label: OTLP has the
-// 16 bytes that these hexadecimal digits mean.
+// Produce gathers and converts them. The bridge takes the trace of an exemplar as it is written in the label: OTLP has
+// the 16 bytes that these hexadecimal digits mean.
 func (f *families) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, error) {
 	all, err := f.Producer.Produce(ctx)
 	for i, scope := range all {

@@ -1,6 +1,6 @@
-// Package otlp is the way to an OpenTelemetry collector: it delivers spans, what the registry of metrics has gathered, and
-// lines of the log (OTLP specification 1.x). Who makes these never waits for a collector. What cannot be delivered is bounded
-// and lost, and the log says so once. It holds sizes, names and times, never text of requests.
+// Package otlp is the way to an OpenTelemetry collector: it delivers spans, what the registry of metrics has gathered,
+// and lines of the log (OTLP specification 1.x). Who makes these never waits for a collector. What cannot be delivered
+// is bounded and lost, and the log says so once. It holds sizes, names and times, never text of requests.
 package otlp
 
 import (
@@ -35,22 +35,24 @@ const (
 	logsPath    = "/v1/logs"
 )
 
-// Config says where things go, and what. The zero value is "nowhere". Headers, time-outs and certificates that it does not
-// have come from the standard environment variables OTEL_EXPORTER_OTLP_*.
+// Config says where things go, and what. The zero value is "nowhere". Headers, time-outs and certificates that it does
+// not have come from the standard environment variables OTEL_EXPORTER_OTLP_*.
 type Config struct {
 	Endpoint string // http:// or https:// address of a collector, such as http://127.0.0.1:4318; "" delivers nothing
 	GRPC     bool   // the collector speaks gRPC, commonly at port 4317; false is protobuf over HTTP
 
 	Spans, Metrics, Logs bool
-	// SpansTo is another address for spans, which are then delivered even without Endpoint. Without a path it is completed.
+	// SpansTo is another address for spans, which are then delivered even without Endpoint. Without a path it is
+	// completed.
 	SpansTo string
 
 	Headers  map[string]string // sent with each delivery
 	TLS      *tls.Config       // for https:// addresses; nil is the system's
 	Interval time.Duration     // between two deliveries of metrics; 0 means a minute
 
-	Service  string // service.name
-	Instance string // service.instance.id, which tells the series of several routers apart; OTEL_RESOURCE_ATTRIBUTES may say another
+	Service string // service.name
+	// service.instance.id, which tells the series of several routers apart; OTEL_RESOURCE_ATTRIBUTES may say another
+	Instance string
 	Version  string // of this program
 
 	Log *slog.Logger // hears when something cannot be delivered; nil is silent
@@ -66,7 +68,8 @@ func (c Config) resource(ctx context.Context) (*resource.Resource, error) {
 	if c.Instance != "" {
 		instance = append(instance, attribute.String("service.instance.id", c.Instance))
 	}
-	r, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(instance...), resource.WithFromEnv(), resource.WithAttributes(named...))
+	r, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(instance...),
+		resource.WithFromEnv(), resource.WithAttributes(named...))
 	if err != nil {
 		return nil, fmt.Errorf("otlp: resource: %w", err)
 	}
@@ -250,8 +253,8 @@ func (s *spans) ExportSpans(ctx context.Context, all []trace.ReadOnlySpan) error
 	return nil
 }
 
-// HearFaults has log hear what OpenTelemetry's parts say to nobody in particular, such as that a collector refused some of
-// what it was sent: the first at level warn, further ones at debug.
+// HearFaults has log hear what OpenTelemetry's parts say to nobody in particular, such as that a collector refused some
+// of what it was sent: the first at level warn, further ones at debug.
 func HearFaults(log *slog.Logger) { otel.SetErrorHandler(faultHandler(log)) }
 
 func faultHandler(log *slog.Logger) otel.ErrorHandler {

@@ -79,7 +79,8 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/v1/logs":
 		m = &logspb.ExportLogsServiceRequest{}
 	}
-	if err != nil || m == nil || r.Header.Get("Content-Type") != "application/x-protobuf" || proto.Unmarshal(body, m) != nil {
+	if err != nil || m == nil || r.Header.Get("Content-Type") != "application/x-protobuf" ||
+		proto.Unmarshal(body, m) != nil {
 		http.Error(w, "not OTLP", http.StatusBadRequest)
 		return
 	}
@@ -108,17 +109,23 @@ func authorization(ctx context.Context) string {
 	return strings.Join(md.Get("authorization"), ",")
 }
 
-func (s spanService) Export(ctx context.Context, m *spanspb.ExportTraceServiceRequest) (*spanspb.ExportTraceServiceResponse, error) {
+func (s spanService) Export(
+	ctx context.Context, m *spanspb.ExportTraceServiceRequest,
+) (*spanspb.ExportTraceServiceResponse, error) {
 	s.took(authorization(ctx), "", m)
 	return &spanspb.ExportTraceServiceResponse{}, nil
 }
 
-func (s metricService) Export(ctx context.Context, m *metricspb.ExportMetricsServiceRequest) (*metricspb.ExportMetricsServiceResponse, error) {
+func (s metricService) Export(
+	ctx context.Context, m *metricspb.ExportMetricsServiceRequest,
+) (*metricspb.ExportMetricsServiceResponse, error) {
 	s.took(authorization(ctx), "", m)
 	return &metricspb.ExportMetricsServiceResponse{}, nil
 }
 
-func (s logService) Export(ctx context.Context, m *logspb.ExportLogsServiceRequest) (*logspb.ExportLogsServiceResponse, error) {
+func (s logService) Export(
+	ctx context.Context, m *logspb.ExportLogsServiceRequest,
+) (*logspb.ExportLogsServiceResponse, error) {
 	s.took(authorization(ctx), "", m)
 	return &logspb.ExportLogsServiceResponse{}, nil
 }
@@ -146,7 +153,9 @@ func listen(t *testing.T, grpcs, secure bool) (*collector, *tls.Config) {
 	}
 	var o []grpc.ServerOption
 	if secure {
-		o = append(o, grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS12})))
+		o = append(o, grpc.Creds(credentials.NewTLS(&tls.Config{
+			Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS12,
+		})))
 	}
 	s := grpc.NewServer(o...)
 	spanspb.RegisterTraceServiceServer(s, spanService{collector: c})
@@ -168,7 +177,8 @@ const trace1 = "4bf92f3577b34da6a3ce929d0e0e4736"
 // registry has a family of each kind, as the router's has them.
 func registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "requests_total", Help: "Requests."}, []string{"code"})
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "requests_total", Help: "Requests."},
+		[]string{"code"})
 	requests.WithLabelValues("200").Add(3)
 	open := prometheus.NewGauge(prometheus.GaugeOpts{Name: "open", Help: "Open."})
 	open.Set(2)
@@ -215,7 +225,8 @@ func deliver(t *testing.T, cfg Config) {
 		t.Fatal(err)
 	}
 	log.Debug("too little")
-	log.Warn("an endpoint is down", "error", errors.New("refused"), "after", 2*time.Second, "text", strings.Repeat("x", 2*longest))
+	log.Warn("an endpoint is down", "error", errors.New("refused"), "after", 2*time.Second,
+		"text", strings.Repeat("x", 2*longest))
 	if s := c.Spans(); s != nil {
 		p := trace.NewTracerProvider(trace.WithBatcher(s), trace.WithResource(c.About()))
 		_, span := p.Tracer(Scope).Start(ctx, "POST /v1/messages")
@@ -230,20 +241,25 @@ func deliver(t *testing.T, cfg Config) {
 	log.Error("after the end")
 }
 
-// TestCollectorReceives: over each protocol, in plain text and over TLS, a collector gets what was sent, by whom, with the headers.
+// TestCollectorReceives: over each protocol, in plain text and over TLS, a collector gets what was sent, by whom, with
+// the headers.
 func TestCollectorReceives(t *testing.T) {
 	for _, over := range []struct{ grpc, secure bool }{{false, false}, {false, true}, {true, false}, {true, true}} {
 		t.Run(fmt.Sprintf("%+v", over), func(t *testing.T) {
 			c, trust := listen(t, over.grpc, over.secure)
 			deliver(t, Config{
-				Endpoint: c.url, GRPC: over.grpc, Spans: true, Metrics: true, Logs: true, Headers: map[string]string{"authorization": "Bearer k"}, TLS: trust,
-				Service: "edge", Instance: "gpu-7:8080", Version: "1.2", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+				Endpoint: c.url, GRPC: over.grpc, Spans: true, Metrics: true, Logs: true,
+				Headers: map[string]string{"authorization": "Bearer k"}, TLS: trust, Service: "edge",
+				Instance: "gpu-7:8080", Version: "1.2", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 			})
-			if len(c.spans) != 1 || len(c.metrics) != 1 || len(c.logs) != 1 || strings.Join(c.headers, ",") != "Bearer k,Bearer k,Bearer k" {
-				t.Fatalf("%d spans, %d metrics, %d logs, headers %q", len(c.spans), len(c.metrics), len(c.logs), c.headers)
+			if len(c.spans) != 1 || len(c.metrics) != 1 || len(c.logs) != 1 ||
+				strings.Join(c.headers, ",") != "Bearer k,Bearer k,Bearer k" {
+				t.Fatalf("%d spans, %d metrics, %d logs, headers %q",
+					len(c.spans), len(c.metrics), len(c.logs), c.headers)
 			}
 			spans := c.spans[0].GetResourceSpans()[0]
-			if got := spans.GetScopeSpans()[0].GetSpans()[0].GetName(); got != "POST /v1/messages" || about(spans.GetResource()) != aboutEdge {
+			if got := spans.GetScopeSpans()[0].GetSpans()[0].GetName(); got != "POST /v1/messages" ||
+				about(spans.GetResource()) != aboutEdge {
 				t.Errorf("span %q of %q", got, about(spans.GetResource()))
 			}
 			checkMetrics(t, c.metrics[0].GetResourceMetrics())
@@ -254,7 +270,8 @@ func TestCollectorReceives(t *testing.T) {
 
 func checkMetrics(t *testing.T, all []*familypb.ResourceMetrics) {
 	t.Helper()
-	if len(all) != 1 || about(all[0].GetResource()) != aboutEdge || len(all[0].GetScopeMetrics()) != 1 || all[0].GetScopeMetrics()[0].GetScope().GetName() != Scope {
+	if len(all) != 1 || about(all[0].GetResource()) != aboutEdge || len(all[0].GetScopeMetrics()) != 1 ||
+		all[0].GetScopeMetrics()[0].GetScope().GetName() != Scope {
 		t.Fatalf("metrics of %v", all)
 	}
 	families := map[string]*familypb.Metric{}
@@ -262,18 +279,22 @@ func checkMetrics(t *testing.T, all []*familypb.ResourceMetrics) {
 		families[f.GetName()] = f
 	}
 	sum := families["requests_total"].GetSum()
-	if p := sum.GetDataPoints(); len(p) != 1 || p[0].GetAsDouble() != 3 || !sum.GetIsMonotonic() || p[0].GetAttributes()[0].GetValue().GetStringValue() != "200" ||
+	if p := sum.GetDataPoints(); len(p) != 1 || p[0].GetAsDouble() != 3 || !sum.GetIsMonotonic() ||
+		p[0].GetAttributes()[0].GetValue().GetStringValue() != "200" ||
 		sum.GetAggregationTemporality() != familypb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE {
 		t.Errorf("counter %v", sum)
 	}
-	if p := families["open"].GetGauge().GetDataPoints(); len(p) != 1 || p[0].GetAsDouble() != 2 || families["open"].GetDescription() != "Open." {
+	if p := families["open"].GetGauge().GetDataPoints(); len(p) != 1 || p[0].GetAsDouble() != 2 ||
+		families["open"].GetDescription() != "Open." {
 		t.Errorf("gauge %v", p)
 	}
 	h := families["ttft_seconds"].GetHistogram().GetDataPoints()
-	if len(h) != 1 || h[0].GetCount() != 3 || h[0].GetSum() != 7.55 || !slices.Equal(h[0].GetExplicitBounds(), []float64{0.1, 1}) || !slices.Equal(h[0].GetBucketCounts(), []uint64{1, 1, 1}) {
+	if len(h) != 1 || h[0].GetCount() != 3 || h[0].GetSum() != 7.55 || !slices.Equal(h[0].GetExplicitBounds(),
+		[]float64{0.1, 1}) || !slices.Equal(h[0].GetBucketCounts(), []uint64{1, 1, 1}) {
 		t.Fatalf("histogram %v", h)
 	}
-	if e := h[0].GetExemplars(); len(e) != 1 || hex.EncodeToString(e[0].GetTraceId()) != trace1 || e[0].GetAsDouble() != 0.5 {
+	if e := h[0].GetExemplars(); len(e) != 1 || hex.EncodeToString(e[0].GetTraceId()) != trace1 ||
+		e[0].GetAsDouble() != 0.5 {
 		t.Errorf("exemplars %v", e)
 	}
 }
@@ -289,8 +310,10 @@ func checkLines(t *testing.T, all []*linepb.ResourceLogs) {
 	for _, a := range r.GetAttributes() {
 		values[a.GetKey()] = a.GetValue()
 	}
-	if r.GetBody().GetStringValue() != "an endpoint is down" || r.GetSeverityNumber() != linepb.SeverityNumber_SEVERITY_NUMBER_WARN ||
-		values["endpoint"].GetStringValue() != "a" || values["after"].GetIntValue() != int64(2*time.Second) || len(values["text"].GetStringValue()) != longest {
+	if r.GetBody().GetStringValue() != "an endpoint is down" ||
+		r.GetSeverityNumber() != linepb.SeverityNumber_SEVERITY_NUMBER_WARN ||
+		values["endpoint"].GetStringValue() != "a" || values["after"].GetIntValue() != int64(2*time.Second) ||
+		len(values["text"].GetStringValue()) != longest {
 		t.Errorf("line %v", r)
 	}
 	said := false
@@ -302,18 +325,24 @@ func checkLines(t *testing.T, all []*linepb.ResourceLogs) {
 	}
 }
 
-// TestWhatIsSent: only the signals that are wanted go, below the path of the address; spans may go elsewhere, even alone.
+// TestWhatIsSent: only the signals that are wanted go, below the path of the address; spans may go elsewhere, even
+// alone.
 func TestWhatIsSent(t *testing.T) {
 	for name, row := range map[string]struct {
 		cfg  Config
 		want string
 	}{
-		"all":                   {Config{Endpoint: "/tenant/", Spans: true, Metrics: true, Logs: true}, "/tenant/v1/logs /tenant/v1/metrics /tenant/v1/traces"},
-		"metrics":               {Config{Endpoint: "/", Metrics: true}, "/v1/metrics"},
-		"logs":                  {Config{Endpoint: "/", Logs: true}, "/v1/logs"},
-		"none":                  {Config{Endpoint: "/"}, ""},
-		"nowhere":               {Config{Spans: true, Metrics: true, Logs: true}, ""},
-		"spans elsewhere":       {Config{Endpoint: "/", Logs: true, SpansTo: "/other/v1/traces"}, "/other/v1/traces /v1/logs"},
+		"all": {
+			Config{Endpoint: "/tenant/", Spans: true, Metrics: true, Logs: true},
+			"/tenant/v1/logs /tenant/v1/metrics /tenant/v1/traces",
+		},
+		"metrics": {Config{Endpoint: "/", Metrics: true}, "/v1/metrics"},
+		"logs":    {Config{Endpoint: "/", Logs: true}, "/v1/logs"},
+		"none":    {Config{Endpoint: "/"}, ""},
+		"nowhere": {Config{Spans: true, Metrics: true, Logs: true}, ""},
+		"spans elsewhere": {
+			Config{Endpoint: "/", Logs: true, SpansTo: "/other/v1/traces"}, "/other/v1/traces /v1/logs",
+		},
 		"spans alone":           {Config{Spans: true, Metrics: true, Logs: true, SpansTo: "/"}, "/v1/traces"},
 		"spans alone, no path":  {Config{SpansTo: "?"}, "/v1/traces"},
 		"spans, other and this": {Config{Endpoint: "/", Spans: true, SpansTo: "/o/v1/traces"}, "/o/v1/traces"},
@@ -334,8 +363,8 @@ func TestWhatIsSent(t *testing.T) {
 	}
 }
 
-// TestCollectorIsAway: nobody waits for a collector that takes connections and says nothing; what waits is bounded, and the end comes when it
-// is told to.
+// TestCollectorIsAway: nobody waits for a collector that takes connections and says nothing; what waits is bounded, and
+// the end comes when it is told to.
 func TestCollectorIsAway(t *testing.T) {
 	for _, grpcs := range []bool{false, true} {
 		t.Run(fmt.Sprint("gRPC ", grpcs), func(t *testing.T) {
@@ -414,7 +443,8 @@ func TestLossIsSaidOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "otlp: "+name+" cannot be delivered") || !strings.Contains(got, "delivered again") {
+		if got := out.String(); strings.Count(got, "\n") != 2 ||
+			!strings.Contains(got, "otlp: "+name+" cannot be delivered") || !strings.Contains(got, "delivered again") {
 			t.Errorf("%s, log:\n%s", name, got)
 		}
 	}
@@ -427,7 +457,8 @@ func TestFaultsAreHeard(t *testing.T) {
 	for _, err := range []error{nil, context.Canceled, errors.New("partial success"), errors.New("another")} {
 		h.Handle(err)
 	}
-	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "partial success") {
+	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") ||
+		!strings.Contains(got, "partial success") {
 		t.Errorf("log:\n%s", got)
 	}
 }

@@ -31,7 +31,8 @@ func TestCatch(t *testing.T) {
 		if n := panics.Counts()[panics.Probe] - before; n != 6 {
 			t.Errorf("%d are counted, want 6", n)
 		}
-		if n := strings.Count(said.String(), "reader=probe"); n != 2 || !strings.Contains(said.String(), "panics_test.go") {
+		if n := strings.Count(said.String(), "reader=probe"); n != 2 ||
+			!strings.Contains(said.String(), "panics_test.go") {
 			t.Errorf("said %d times, want twice, with the stack: %s", n, &said)
 		}
 	})

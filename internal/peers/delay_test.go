@@ -16,8 +16,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// BenchmarkDelay is how long news take from the router where something happens into the books of two others, at 1,000 requests a second of three
-// routers on this machine: directly, and over a redis-server where there is one.
+// BenchmarkDelay is how long news take from the router where something happens into the books of two others, at 1,000
+// requests a second of three routers on this machine: directly, and over a redis-server where there is one.
 func BenchmarkDelay(b *testing.B) {
 	for _, over := range []string{"direct", "redis"} {
 		b.Run(over, func(b *testing.B) {
@@ -63,21 +63,30 @@ func BenchmarkDelay(b *testing.B) {
 					}
 					t = d
 				}
-				g, err := New(Config{Fleet: "delay", Transport: t, Policy: func() uint64 { return 1 }, Log: slog.New(slog.DiscardHandler)})
+				g, err := New(Config{Fleet: "delay", Transport: t, Policy: func() uint64 {
+					return 1
+				}, Log: slog.New(slog.DiscardHandler)})
 				if err != nil {
 					b.Fatal(err)
 				}
-				f := live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, Replicas: true}), time.Now, g.Listener(), hears)
+				f := live.New(route.New(route.Config{
+					Policy: func() pick.Policy { return firstPick{} }, Replicas: true,
+				}), time.Now, g.Listener(), hears)
 				g.Serve(f)
-				f.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "x", URL: "http://x", Weight: 1}}})
-				f.Observe(route.Probed{Endpoint: "x", Report: fleet.Report{Healthy: true, CacheTokens: 1 << 22, Models: []fleet.Model{{ID: "m"}}}})
+				f.Observe(route.Declared{
+					Source: "test", Endpoints: []fleet.Endpoint{{Name: "x", URL: "http://x", Weight: 1}},
+				})
+				f.Observe(route.Probed{Endpoint: "x", Report: fleet.Report{
+					Healthy: true, CacheTokens: 1 << 22, Models: []fleet.Model{{ID: "m"}},
+				}})
 				all, groups = append(all, f), append(groups, g)
 				wg.Go(func() { g.Run(ctx) })
 			}
 			until(b, func() bool {
 				for _, g := range groups {
 					s := g.Status()
-					if s.Learning || len(s.Peers) != routers-1 || slices.ContainsFunc(s.Peers, func(p PeerStatus) bool { return !p.Synced }) {
+					if s.Learning || len(s.Peers) != routers-1 ||
+						slices.ContainsFunc(s.Peers, func(p PeerStatus) bool { return !p.Synced }) {
 						return false
 					}
 				}
@@ -97,7 +106,8 @@ func BenchmarkDelay(b *testing.B) {
 				}
 				f := all[n%routers]
 				p, err := f.Decide(&fleet.Request{
-					Model: "m", Session: fmt.Sprint("chat", n/8), PromptTokens: 2000, Stream: true, Content: &fleet.Content{Blocks: blocks[:48+n%8*2], Bytes: (48 + n%8*2) * fleet.BlockBytes},
+					Model: "m", Session: fmt.Sprint("chat", n/8), PromptTokens: 2000, Stream: true,
+					Content: &fleet.Content{Blocks: blocks[:48+n%8*2], Bytes: (48 + n%8*2) * fleet.BlockBytes},
 				})
 				if err != nil {
 					b.Fatal(err)
@@ -105,7 +115,9 @@ func BenchmarkDelay(b *testing.B) {
 				time.AfterFunc(20*time.Millisecond, func() {
 					f.Observe(route.FirstByte{Lease: p.Lease})
 					time.AfterFunc(30*time.Millisecond, func() {
-						f.Observe(route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 2000, OutputTokens: 100}})
+						f.Observe(route.Finished{
+							Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 2000, OutputTokens: 100},
+						})
 					})
 				})
 			}

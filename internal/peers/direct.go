@@ -261,7 +261,9 @@ func (l *link) note(me bool, err error) {
 
 // stream sends frames over one connection until it breaks, and takes in what is answered there. me says that it leads
 // back to this router, and the error why it was not opened.
-func (l *link) stream(ctx context.Context, address string, self Self, receive func([]byte), log *slog.Logger) (me bool, err error) {
+func (l *link) stream(
+	ctx context.Context, address string, self Self, receive func([]byte), log *slog.Logger,
+) (me bool, err error) {
 	dialer := net.Dialer{Timeout: dialFor}
 	c, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -392,6 +394,7 @@ func (d *Direct) strange(c net.Conn, why error) {
 	}
 	d.mu.Unlock()
 	if say {
-		d.log.Warn("a router that connects is not heard", "address", c.RemoteAddr(), "reason", strings.Replace(why.Error(), "the router there", "it", 1))
+		d.log.Warn("a router that connects is not heard",
+			"address", c.RemoteAddr(), "reason", strings.Replace(why.Error(), "the router there", "it", 1))
 	}
 }

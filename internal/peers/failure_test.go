@@ -32,7 +32,9 @@ func (n *node) load(name string) *load {
 					return
 				case <-time.After(time.Duration(10+7*i) * time.Millisecond):
 				}
-				p, err := n.Decide(&fleet.Request{Model: "m", Session: fmt.Sprint(name, i), PromptTokens: 1000 + 100*turn, Stream: true})
+				p, err := n.Decide(&fleet.Request{
+					Model: "m", Session: fmt.Sprint(name, i), PromptTokens: 1000 + 100*turn, Stream: true,
+				})
 				l.mu.Lock()
 				if l.served++; err != nil {
 					l.failed = append(l.failed, err)
@@ -44,7 +46,9 @@ func (n *node) load(name string) *load {
 				time.Sleep(200 * time.Millisecond)
 				n.Observe(route.FirstByte{Lease: p.Lease})
 				time.Sleep(300 * time.Millisecond)
-				n.Observe(route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 1000 + 100*turn, OutputTokens: 10}})
+				n.Observe(route.Finished{
+					Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 1000 + 100*turn, OutputTokens: 10},
+				})
 			}
 		})
 	}
@@ -64,8 +68,9 @@ func (n *node) leases() (all int) {
 	return all
 }
 
-// TestFailures: three routers under load. Whatever fails, no request does but those of a router that died; what that one had under way is
-// forgotten within 2 s; the books of all agree within 5 s after it is over; and each is said, once.
+// TestFailures: three routers under load. Whatever fails, no request does but those of a router that died; what that
+// one had under way is forgotten within 2 s; the books of all agree within 5 s after it is over; and each is said,
+// once.
 func TestFailures(t *testing.T) {
 	set := func(w *wire, do func()) { // what the network does
 		w.mu.Lock()
@@ -87,7 +92,8 @@ func TestFailures(t *testing.T) {
 		"the network stalls for 10 s": {
 			fail: func(_ *testing.T, w *wire, all []*node) { set(w, func() { all[0].end.deaf = true }) },
 			mend: func(_ *testing.T, w *wire, all []*node) { set(w, func() { all[0].end.deaf = false }) },
-			says: []string{"a router is gone", "another router is there"}, note: "no other router of the fleet is heard",
+			says: []string{"a router is gone", "another router is there"},
+			note: "no other router of the fleet is heard",
 		},
 		"one way only": {
 			fail: func(_ *testing.T, w *wire, all []*node) { set(w, func() { all[2].end.mute = true }) },
@@ -102,10 +108,12 @@ func TestFailures(t *testing.T) {
 			},
 		},
 		"a clock goes back by minutes": {
-			fail: func(_ *testing.T, _ *wire, all []*node) { all[2].group.ahead.Store(-int64(5 * time.Minute)) }, quiet: true,
+			fail:  func(_ *testing.T, _ *wire, all []*node) { all[2].group.ahead.Store(-int64(5 * time.Minute)) },
+			quiet: true,
 		},
 		"clocks are half a second apart": {
-			fail: func(_ *testing.T, _ *wire, all []*node) { all[2].group.ahead.Store(int64(500 * time.Millisecond)) }, quiet: true,
+			fail:  func(_ *testing.T, _ *wire, all []*node) { all[2].group.ahead.Store(int64(500 * time.Millisecond)) },
+			quiet: true,
 		},
 		"a clock jumps by minutes": {
 			fail: func(_ *testing.T, _ *wire, all []*node) { all[2].group.ahead.Add(int64(5 * time.Minute)) },
@@ -121,8 +129,12 @@ func TestFailures(t *testing.T) {
 		},
 		"a router has other endpoints": {
 			fail: func(_ *testing.T, _ *wire, all []*node) {
-				all[2].Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "z", URL: "http://z", Weight: 1}}})
-				all[2].Observe(route.Probed{Endpoint: "z", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+				all[2].Observe(route.Declared{
+					Source: "test", Endpoints: []fleet.Endpoint{{Name: "z", URL: "http://z", Weight: 1}},
+				})
+				all[2].Observe(route.Probed{
+					Endpoint: "z", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+				})
 			},
 			says: []string{"a router of the fleet differs"}, note: "other endpoints", differs: true,
 		},
@@ -150,7 +162,8 @@ func TestFailures(t *testing.T) {
 					time.Sleep(2 * time.Second)
 					for i, n := range all[:2] {
 						if s := n.group.Status(); len(s.Peers) != 1 || n.leases() > 20 {
-							t.Errorf("router %d still hears %d others and has %d requests after 2 s", i, len(s.Peers), n.leases())
+							t.Errorf("router %d still hears %d others and has %d requests after 2 s",
+								i, len(s.Peers), n.leases())
 						}
 					}
 				}
@@ -165,7 +178,8 @@ func TestFailures(t *testing.T) {
 				for i, l := range loads {
 					l.end()
 					if len(l.failed) > 0 || l.served < 200 {
-						t.Errorf("of the %d requests of router %d %d failed: %v", l.served, i, len(l.failed), l.failed[:min(1, len(l.failed))])
+						t.Errorf("of the %d requests of router %d %d failed: %v",
+							l.served, i, len(l.failed), l.failed[:min(1, len(l.failed))])
 					}
 				}
 				open := all[0].place(t, "open", 20) // of which all are to know, and of nothing else

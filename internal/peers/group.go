@@ -153,9 +153,10 @@ type stranger struct {
 // New makes a group. A secret is at least 16 bytes, or empty.
 func New(c Config) (*Group, error) {
 	g := &Group{
-		cfg: c, self: Self{Fleet: xxh3.HashString("warmpath fleet " + c.Fleet), Incarnation: rand.Uint64() | 1}, started: time.Now(),
-		wake: make(chan struct{}, 1), chains: newChains(), members: map[uint64]*member{}, new: map[uint64]*member{}, others: map[uint64]*stranger{},
-		learning: newLearning(), teaching: teaching{wake: make(chan struct{}, 1)},
+		cfg: c, self: Self{Fleet: xxh3.HashString("warmpath fleet " + c.Fleet), Incarnation: rand.Uint64() | 1},
+		started: time.Now(),
+		wake:    make(chan struct{}, 1), chains: newChains(), members: map[uint64]*member{}, new: map[uint64]*member{},
+		others: map[uint64]*stranger{}, learning: newLearning(), teaching: teaching{wake: make(chan struct{}, 1)},
 	}
 	g.attendance = attendance{heard: 1, whole: 1, since: g.started}
 	if c.Limits != nil {
@@ -317,7 +318,10 @@ func (g *Group) flush(living bool) {
 	}
 	g.appendUses(&f, false)
 	if living {
-		a := alive{number: g.number + 1, policy: g.cfg.Policy(), endpoints: g.endpoints(), leases: uint64(g.router.Stats().Leases), routers: uint64(whole)}
+		a := alive{
+			number: g.number + 1, policy: g.cfg.Policy(), endpoints: g.endpoints(),
+			leases: uint64(g.router.Stats().Leases), routers: uint64(whole),
+		}
 		f.body = appendAlive(f.body, &a)
 	}
 	g.send(&f)
@@ -412,8 +416,11 @@ func (g *Group) Receive(b []byte) {
 	defer g.hearing.Unlock()
 	if h.version != Version {
 		g.bad.Add(1)
-		if g.strange(h.incarnation, fmt.Sprintf("is of another release (it speaks version %d, this one %d)", h.version, Version)) {
-			g.cfg.Log.Warn("a router speaks another version; what it tells is not heard: run the same release everywhere", "router", name(h.incarnation), "version", h.version, "ours", Version)
+		if g.strange(h.incarnation, fmt.Sprintf("is of another release (it speaks version %d, this one %d)",
+			h.version, Version)) {
+			g.cfg.Log.Warn(
+				"a router speaks another version; what it tells is not heard: run the same release everywhere",
+				"router", name(h.incarnation), "version", h.version, "ours", Version)
 		}
 		return
 	}
@@ -437,7 +444,8 @@ func (g *Group) Receive(b []byte) {
 		g.bad.Add(1)
 		if !g.sealed {
 			g.sealed = true
-			g.cfg.Log.Warn("a router's frame does not open: has it another peers.secret?", "router", name(h.incarnation))
+			g.cfg.Log.Warn("a router's frame does not open: has it another peers.secret?",
+				"router", name(h.incarnation))
 		}
 		return
 	}
@@ -574,7 +582,8 @@ func (g *Group) keepTime(m *member, now, said time.Time, fresh bool) (ok bool) {
 			say = g.strange(m.id, fmt.Sprintf("has a clock that is %v ahead", jump.Round(time.Minute)))
 		}
 		if say {
-			g.cfg.Log.Warn("a router's clock is not believed; what it tells is not heard: set its clock", "router", name(m.id), "ahead", jump.Round(time.Second))
+			g.cfg.Log.Warn("a router's clock is not believed; what it tells is not heard: set its clock",
+				"router", name(m.id), "ahead", jump.Round(time.Second))
 		}
 		return false
 	}
@@ -737,7 +746,8 @@ func (g *Group) compare(m *member, a *alive) {
 		g.cfg.Log.Info("a router of the fleet agrees again", "router", name(m.id))
 	case time.Since(m.since) > differsFor:
 		m.differs = differs
-		g.cfg.Log.Warn("a router of the fleet differs: what is not known here is left out of account", "router", name(m.id), "has", differs)
+		g.cfg.Log.Warn("a router of the fleet differs: what is not known here is left out of account",
+			"router", name(m.id), "has", differs)
 	}
 }
 
@@ -748,7 +758,8 @@ func (g *Group) listen() {
 	defer g.hearing.Unlock()
 	for id, m := range g.members {
 		if time.Since(m.heard) > silentFor {
-			g.cfg.Log.Warn("a router is gone: what it had under way is forgotten", "router", name(id), "leases", m.alive.leases)
+			g.cfg.Log.Warn("a router is gone: what it had under way is forgotten",
+				"router", name(id), "leases", m.alive.leases)
 			g.lostSight(id, m.heard)
 			g.without(id)
 		}
@@ -772,11 +783,13 @@ func (g *Group) listen() {
 	switch {
 	case len(g.members) > 0:
 		if g.alone = false; begun { // DNS fails, and the streams to the addresses that are known stay
-			g.cfg.Log.Warn("other routers may not all be reached; what is told by those that are heard counts", "error", problem)
+			g.cfg.Log.Warn("other routers may not all be reached; what is told by those that are heard counts",
+				"error", problem)
 		}
 	case begun, !g.alone && (problem != "" || time.Since(g.started) > startupFor):
 		g.alone = true
-		g.cfg.Log.Warn("no other router of the fleet is heard; this one decides for itself until one is", "unreached", cmp.Or(problem, unheard))
+		g.cfg.Log.Warn("no other router of the fleet is heard; this one decides for itself until one is",
+			"unreached", cmp.Or(problem, unheard))
 	}
 }
 
@@ -795,7 +808,8 @@ type Status struct {
 	Unheard string       `json:"unheard,omitempty"` // addresses of other routers that are not reached, and why
 	Strange string       `json:"strange,omitempty"` // a router that is there and not heard, and why
 	Peers   []PeerStatus `json:"peers"`
-	Routers int          `json:"routers"` // that there should be, this one among them: what tenants' limits are divided by
+	// that there should be, this one among them: what tenants' limits are divided by
+	Routers int `json:"routers"`
 
 	Learning   bool   `json:"learning,omitempty"`     // it is not ready yet: another router tells it what it knows
 	LearntFrom string `json:"learnt_from,omitempty"`  // router whose snapshot was taken in last
@@ -857,8 +871,9 @@ type PeerStatus struct {
 // Status is a snapshot.
 func (g *Group) Status() Status {
 	s := Status{
-		Self: name(g.self.Incarnation), Fleet: g.cfg.Fleet, Problem: g.cfg.Transport.Problem(), Unheard: g.cfg.Transport.Unheard(), Peers: []PeerStatus{},
-		Sent: g.sent.Load(), Received: g.received.Load(), SentBytes: g.sentBytes.Load(), ReceivedBytes: g.receivedBytes.Load(), Bad: g.bad.Load(), Lost: g.lost.Load(),
+		Self: name(g.self.Incarnation), Fleet: g.cfg.Fleet, Problem: g.cfg.Transport.Problem(),
+		Unheard: g.cfg.Transport.Unheard(), Peers: []PeerStatus{}, Sent: g.sent.Load(), Received: g.received.Load(),
+		SentBytes: g.sentBytes.Load(), ReceivedBytes: g.receivedBytes.Load(), Bad: g.bad.Load(), Lost: g.lost.Load(),
 	}
 	if g.keeper != nil {
 		k := g.keeper.status()
@@ -872,7 +887,10 @@ func (g *Group) Status() Status {
 		s.LearntFrom = name(g.learning.from)
 	}
 	for _, m := range g.members {
-		s.Peers = append(s.Peers, PeerStatus{Router: name(m.id), Synced: m.synced, Leases: m.alive.leases, DelayMs: float64(m.delay.Microseconds()) / 1000, Differs: m.differs})
+		s.Peers = append(s.Peers, PeerStatus{
+			Router: name(m.id), Synced: m.synced, Leases: m.alive.leases,
+			DelayMs: float64(m.delay.Microseconds()) / 1000, Differs: m.differs,
+		})
 	}
 	slices.SortFunc(s.Peers, func(a, b PeerStatus) int { return strings.Compare(a.Router, b.Router) })
 	return s

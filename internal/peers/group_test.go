@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m, // these sleep for some seconds after the client is closed
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"), goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
 }
 
 // wire is a network in memory.
@@ -90,7 +91,8 @@ func (e *end) Publish(b []byte) { e.carry(b, func(*end) bool { return true }) }
 func (e *end) Send(to uint64, b []byte) {
 	e.on.mu.Lock()
 	e.on.carried++
-	lost := e.dumb || e.on.loses > 0 && uint64(e.on.carried)*0x9e3779b97f4a7c15>>33%uint64(e.on.loses) == 0 // in no rhythm
+	// in no rhythm
+	lost := e.dumb || e.on.loses > 0 && uint64(e.on.carried)*0x9e3779b97f4a7c15>>33%uint64(e.on.loses) == 0
 	e.on.mu.Unlock()
 	if lost {
 		return
@@ -140,9 +142,14 @@ func (n *node) see(e *route.Entry) {
 
 func (w *wire) node(t *testing.T, secret string, endpoints ...string) *node {
 	t.Helper()
-	n := &node{end: &end{on: w, inbox: make(chan []byte, 1<<14)}, log: &strings.Builder{}, memory: &memory{on: w}, limits: limited()}
+	n := &node{end: &end{
+		on: w, inbox: make(chan []byte, 1<<14),
+	}, log: &strings.Builder{}, memory: &memory{on: w}, limits: limited()}
 	n.policy.Store(1)
-	c := Config{Fleet: "test", Secret: []byte(secret), Transport: n.end, Policy: n.policy.Load, Memory: n.memory, Limits: n.limits, Log: slog.New(slog.NewTextHandler(n.log, nil))}
+	c := Config{
+		Fleet: "test", Secret: []byte(secret), Transport: n.end, Policy: n.policy.Load, Memory: n.memory,
+		Limits: n.limits, Log: slog.New(slog.NewTextHandler(n.log, nil)),
+	}
 	if w.shelf != nil {
 		c.Store, c.KeepFor, c.KeepMost = w.shelf, time.Hour, 100_000
 	}
@@ -151,7 +158,8 @@ func (w *wire) node(t *testing.T, secret string, endpoints ...string) *node {
 		t.Fatal(err)
 	}
 	n.group = g
-	n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, Replicas: true}), time.Now, g.Listener(), live.Listener{Entry: n.see})
+	n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, Replicas: true}),
+		time.Now, g.Listener(), live.Listener{Entry: n.see})
 	n.memory.router = n.Fleet
 	g.Serve(n.Fleet)
 	d := route.Declared{Source: "test"}
@@ -179,7 +187,8 @@ func (n *node) place(t *testing.T, session string, blocks int) fleet.Lease {
 		names[i] = uint64(i + 1)
 	}
 	p, err := n.Decide(&fleet.Request{
-		Model: "m", Session: session, PromptTokens: 1000, Stream: true, Content: &fleet.Content{Blocks: names, Bytes: blocks * fleet.BlockBytes},
+		Model: "m", Session: session, PromptTokens: 1000, Stream: true,
+		Content: &fleet.Content{Blocks: names, Bytes: blocks * fleet.BlockBytes},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -194,8 +203,8 @@ func (n *node) books() (text string) {
 	return text
 }
 
-// TestRoutersHearEachOther: what one router places is on the books of the other at once, also of one that comes later; what is lost on the way
-// is made good; and what a router that is gone had under way is forgotten in time.
+// TestRoutersHearEachOther: what one router places is on the books of the other at once, also of one that comes later;
+// what is lost on the way is made good; and what a router that is gone had under way is forgotten in time.
 func TestRoutersHearEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{}
@@ -259,7 +268,8 @@ func TestRoutersHearEachOther(t *testing.T) {
 	})
 }
 
-// TestStrangers: routers with another secret, of another version or with broken frames are not heard, and one with other endpoints is named.
+// TestStrangers: routers with another secret, of another version or with broken frames are not heard, and one with
+// other endpoints is named.
 func TestStrangers(t *testing.T) {
 	rows := map[string]struct {
 		secret   string
@@ -269,9 +279,17 @@ func TestStrangers(t *testing.T) {
 		says     string // the log, once
 		note     string // on /readyz
 	}{
-		"another secret":  {secret: "another secret of the fleet", heard: 0, says: "another peers.secret", note: "no other router"},
-		"another version": {mangle: func(b []byte) []byte { b[0] = 9; return b }, heard: 0, says: "speaks another version", note: "version 9, this one 3"},
-		"broken frames":   {mangle: func(b []byte) []byte { b[len(b)-1] ^= 1; return b }, heard: 0, says: "does not open", note: "no other router"},
+		"another secret": {
+			secret: "another secret of the fleet", heard: 0, says: "another peers.secret", note: "no other router",
+		},
+		"another version": {
+			mangle: func(b []byte) []byte { b[0] = 9; return b }, heard: 0, says: "speaks another version",
+			note: "version 9, this one 3",
+		},
+		"broken frames": {
+			mangle: func(b []byte) []byte { b[len(b)-1] ^= 1; return b }, heard: 0, says: "does not open",
+			note: "no other router",
+		},
 		"other endpoints": {endpoint: "z", heard: 1, says: "other endpoints", note: "other endpoints"},
 	}
 	for name, row := range rows {
@@ -307,14 +325,16 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestFarClock: a router whose clock is days ahead is not heard, which is said once and noted for as long as it is there.
+// TestFarClock: a router whose clock is days ahead is not heard, which is said once and noted for as long as it is
+// there.
 func TestFarClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{}
 		a, b := w.node(t, "", "x"), w.node(t, "", "x")
 		b.group.ahead.Store(int64(48 * time.Hour))
 		time.Sleep(5 * time.Second)
-		if ready, note := a.group.Note(); !ready || !strings.Contains(note, "clock") || !strings.Contains(a.group.Status().Strange, "clock") {
+		if ready, note := a.group.Note(); !ready || !strings.Contains(note, "clock") ||
+			!strings.Contains(a.group.Status().Strange, "clock") {
 			t.Errorf("ready %t: %q", ready, note)
 		}
 		b.stop()
@@ -343,7 +363,8 @@ func TestNamesNotFound(t *testing.T) {
 		for range 2 {
 			set("lookup routers: no such host")
 			time.Sleep(5 * time.Second)
-			if ready, note := a.group.Note(); !ready || strings.Contains(note, "cannot be reached") || !strings.Contains(note, "no such host") {
+			if ready, note := a.group.Note(); !ready || strings.Contains(note, "cannot be reached") ||
+				!strings.Contains(note, "no such host") {
 				t.Errorf("ready %t: %q", ready, note)
 			}
 			set("")
@@ -376,7 +397,9 @@ func TestDiffersForAMoment(t *testing.T) {
 		a, b := w.node(t, "", "x"), w.node(t, "", "x")
 		time.Sleep(5 * time.Second)
 		for _, n := range []*node{b, a} {
-			n.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "x", URL: "http://x", Weight: 1}, {Name: "y", URL: "http://y", Weight: 1}}})
+			n.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{
+				{Name: "x", URL: "http://x", Weight: 1}, {Name: "y", URL: "http://y", Weight: 1},
+			}})
 			time.Sleep(2 * time.Second)
 		}
 		if _, note := a.group.Note(); note != "" {
@@ -412,7 +435,9 @@ func TestDirect(t *testing.T) {
 		d := NewDirect(l, targets, slog.New(slog.DiscardHandler))
 		all = append(all, d)
 		wg.Go(func() {
-			d.Run(ctx, Self{Fleet: 1, Incarnation: uint64(i + 1)}, func(b []byte) { got <- fmt.Sprintf("%s at %d", b, i+1) })
+			d.Run(ctx, Self{Fleet: 1, Incarnation: uint64(i + 1)}, func(b []byte) {
+				got <- fmt.Sprintf("%s at %d", b, i+1)
+			})
 		})
 	}
 	want := func(send func(), frames ...string) {
@@ -439,8 +464,8 @@ func TestDirect(t *testing.T) {
 	}
 }
 
-// TestDirectAnswers: a router that nobody has an address of is answered on the stream that it has opened; one to which several streams lead
-// gets each frame once.
+// TestDirectAnswers: a router that nobody has an address of is answered on the stream that it has opened; one to which
+// several streams lead gets each frame once.
 func TestDirectAnswers(t *testing.T) {
 	var listeners []net.Listener
 	for range 2 {
@@ -461,7 +486,9 @@ func TestDirectAnswers(t *testing.T) {
 	got := make(chan string, 10_000)
 	for i, d := range []*Direct{unknown, found} {
 		wg.Go(func() {
-			d.Run(ctx, Self{Fleet: 1, Incarnation: uint64(i + 1)}, func(b []byte) { got <- fmt.Sprintf("%s at %d", b, i+1) })
+			d.Run(ctx, Self{Fleet: 1, Incarnation: uint64(i + 1)}, func(b []byte) {
+				got <- fmt.Sprintf("%s at %d", b, i+1)
+			})
 		})
 	}
 	open := func() (streams int) {
@@ -495,8 +522,8 @@ func TestDirectAnswers(t *testing.T) {
 	}
 }
 
-// TestDirectKeepsOrder: frames to one router come in order, also where several addresses lead to it, as with a name that has an IPv4 and an IPv6
-// address of each.
+// TestDirectKeepsOrder: frames to one router come in order, also where several addresses lead to it, as with a name
+// that has an IPv4 and an IPv6 address of each.
 func TestDirectKeepsOrder(t *testing.T) {
 	var listeners []net.Listener
 	for range 2 {
@@ -543,7 +570,8 @@ func TestDirectKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestDirectSaysWhy: an address at which no router of the fleet is reached is named with the reason, this router's own is not.
+// TestDirectSaysWhy: an address at which no router of the fleet is reached is named with the reason, this router's own
+// is not.
 func TestDirectSaysWhy(t *testing.T) {
 	var listeners []net.Listener
 	for range 3 {
@@ -578,7 +606,8 @@ func TestDirectSaysWhy(t *testing.T) {
 	defer listeners[2].Close()
 	until(t, func() bool {
 		said := here.Unheard()
-		return strings.Contains(said, address(1)+": the router there has another peers.fleet") && strings.Contains(said, address(2)+": what answers there is no warmpath router") &&
+		return strings.Contains(said, address(1)+": the router there has another peers.fleet") &&
+			strings.Contains(said, address(2)+": what answers there is no warmpath router") &&
 			strings.Contains(said, nothing+": connect: connection refused") && !strings.Contains(said, address(0))
 	})
 }
@@ -586,7 +615,9 @@ func TestDirectSaysWhy(t *testing.T) {
 // TestGreeting: what is no router is told from one that hangs, and from one of another fleet.
 func TestGreeting(t *testing.T) {
 	for answer, want := range map[string]error{
-		"": errNoAnswer, "WPR2": errNoAnswer, "WPR1": errRelease, "WPR1 and more bytes of it": errRelease, "HTTP/1.1 400 Bad Request": errNoRouter, string(greeting(Self{Fleet: 2, Incarnation: 2})): errOtherFleet, string(greeting(Self{Fleet: 1, Incarnation: 2})): nil,
+		"": errNoAnswer, "WPR2": errNoAnswer, "WPR1": errRelease, "WPR1 and more bytes of it": errRelease,
+		"HTTP/1.1 400 Bad Request": errNoRouter, string(greeting(Self{Fleet: 2, Incarnation: 2})): errOtherFleet,
+		string(greeting(Self{Fleet: 1, Incarnation: 2})): nil,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c, other := net.Pipe()
@@ -600,7 +631,8 @@ func TestGreeting(t *testing.T) {
 	}
 }
 
-// TestLongPrompt: a prompt of more names than a message may have is told as far as it goes, and costs no router its place.
+// TestLongPrompt: a prompt of more names than a message may have is told as far as it goes, and costs no router its
+// place.
 func TestLongPrompt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{}
@@ -618,20 +650,26 @@ func TestLongPrompt(t *testing.T) {
 	})
 }
 
-// BenchmarkTold is what a request costs two routers beside its decision, of which ten come in a frame: it is told, sealed, opened and heard.
+// BenchmarkTold is what a request costs two routers beside its decision, of which ten come in a frame: it is told,
+// sealed, opened and heard.
 func BenchmarkTold(b *testing.B) {
 	w := &wire{}
 	router := func() *node {
 		n := &node{end: &end{on: w}}
-		g, err := New(Config{Fleet: "test", Transport: n.end, Policy: n.policy.Load, Log: slog.New(slog.DiscardHandler)})
+		g, err := New(Config{
+			Fleet: "test", Transport: n.end, Policy: n.policy.Load, Log: slog.New(slog.DiscardHandler),
+		})
 		if err != nil {
 			b.Fatal(err)
 		}
 		n.group = g
-		n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, Replicas: true}), time.Now, g.Listener())
+		n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, Replicas: true}),
+			time.Now, g.Listener())
 		g.Serve(n.Fleet)
 		n.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "x", URL: "http://x", Weight: 1}}})
-		n.Observe(route.Probed{Endpoint: "x", Report: fleet.Report{Healthy: true, CacheTokens: 1 << 22, Models: []fleet.Model{{ID: "m"}}}})
+		n.Observe(route.Probed{
+			Endpoint: "x", Report: fleet.Report{Healthy: true, CacheTokens: 1 << 22, Models: []fleet.Model{{ID: "m"}}},
+		})
 		g.release()
 		return n
 	}
@@ -658,13 +696,16 @@ func BenchmarkTold(b *testing.B) {
 					blocks[i] = uint64(n/8)<<32 + uint64(i) // every eighth is new
 				}
 				p, err := teller.Decide(&fleet.Request{
-					Model: "m", Session: fmt.Sprint("chat", n/8), PromptTokens: 2000, Stream: true, Content: &fleet.Content{Blocks: blocks[:48+n%8*2], Bytes: (48 + n%8*2) * fleet.BlockBytes},
+					Model: "m", Session: fmt.Sprint("chat", n/8), PromptTokens: 2000, Stream: true,
+					Content: &fleet.Content{Blocks: blocks[:48+n%8*2], Bytes: (48 + n%8*2) * fleet.BlockBytes},
 				})
 				if err != nil {
 					b.Fatal(err)
 				}
 				teller.Observe(route.FirstByte{Lease: p.Lease})
-				teller.Observe(route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 2000, OutputTokens: 100}})
+				teller.Observe(route.Finished{
+					Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 2000, OutputTokens: 100},
+				})
 				if n%10 != 9 {
 					continue
 				}

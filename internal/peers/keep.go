@@ -85,7 +85,8 @@ func newKeeper(c *Config, s Self) (*keeper, error) {
 		dirty: map[session.Key]*route.ConversationNews{}, served: map[fleet.Lease]*route.ConversationNews{},
 	}
 	var err error
-	if k.names, err = hkdf.Key(sha256.New, c.Secret, binary.BigEndian.AppendUint64(nil, s.Fleet), "warmpath kept names 1", 32); err != nil {
+	if k.names, err = hkdf.Key(sha256.New, c.Secret, binary.BigEndian.AppendUint64(nil, s.Fleet),
+		"warmpath kept names 1", 32); err != nil {
 		return nil, err
 	}
 	k.seal, err = keptSealer(c.Secret, s.Fleet, s.Incarnation)
@@ -110,7 +111,8 @@ func (k *keeper) note(news []route.News) {
 	for i := range news {
 		switch n := &news[i]; n.Kind {
 		case route.NewsPlaced:
-			if c := &n.Placed.Conversation; n.Placed.Class == fleet.Turn && c.Key != (session.Key{}) && len(k.served) < mostServed {
+			if c := &n.Placed.Conversation; n.Placed.Class == fleet.Turn && c.Key != (session.Key{}) &&
+				len(k.served) < mostServed {
 				h := *c
 				k.served[n.Lease] = &h
 			}
@@ -246,7 +248,8 @@ func (g *Group) keptWith(err error) {
 	}
 	switch {
 	case was == "" && err != nil:
-		g.cfg.Log.Error("what is learnt cannot be kept for a restart of all routers; requests are served as before", "error", err)
+		g.cfg.Log.Error("what is learnt cannot be kept for a restart of all routers; requests are served as before",
+			"error", err)
 	case was != "" && err == nil:
 		g.cfg.Log.Info("what is learnt is kept again")
 	}
@@ -392,13 +395,15 @@ func (g *Group) load(ctx context.Context) {
 	defer k.mu.Unlock()
 	k.loaded = len(all)
 	if foreign > 0 {
-		g.cfg.Log.Warn("some of what is kept does not open and is left alone: it is another release's, or of a fleet of this name with another peers.secret", "values", foreign)
+		g.cfg.Log.Warn("some of what is kept does not open and is left alone: it is another release's, "+
+			"or of a fleet of this name with another peers.secret", "values", foreign)
 	}
 	if err != nil {
 		g.keptWith(err)
 		return
 	}
-	g.cfg.Log.Info("this router knows what was kept of conversations", "conversations", len(all), "took", time.Since(began).Round(time.Millisecond))
+	g.cfg.Log.Info("this router knows what was kept of conversations",
+		"conversations", len(all), "took", time.Since(began).Round(time.Millisecond))
 }
 
 // raise has the fleet's time rise to a version that was kept, so that later ones count as later.
@@ -513,5 +518,8 @@ type KeptStatus struct {
 func (k *keeper) status() KeptStatus {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return KeptStatus{Written: k.written, Waiting: len(k.dirty), Dropped: k.dropped, Failed: k.failed, Loaded: k.loaded, Problem: k.problem}
+	return KeptStatus{
+		Written: k.written, Waiting: len(k.dirty), Dropped: k.dropped, Failed: k.failed, Loaded: k.loaded,
+		Problem: k.problem,
+	}
 }

@@ -34,7 +34,8 @@ func (s *shelf) Put(_ context.Context, _ Self, all []Kept) error {
 	}
 	for _, k := range all {
 		s.puts++
-		if old, ok := s.values[k.Name]; ok && len(old.Value) >= versionBytes && binary.BigEndian.Uint64(old.Value) > binary.BigEndian.Uint64(k.Value) {
+		if old, ok := s.values[k.Name]; ok && len(old.Value) >= versionBytes &&
+			binary.BigEndian.Uint64(old.Value) > binary.BigEndian.Uint64(k.Value) {
 			continue
 		}
 		s.values[k.Name], s.until[k.Name] = k, time.Now().Add(k.For)
@@ -82,7 +83,8 @@ func onShelf() *wire {
 func (n *node) talk(t *testing.T, whole uint64, marks ...uint64) string {
 	t.Helper()
 	p, err := n.Decide(&fleet.Request{
-		Model: "m", MintedID: fmt.Sprint("minted", whole), PromptTokens: 1000, Trail: &session.Trail{Whole: whole, Strict: whole, Marks: marks, StrictMarks: marks},
+		Model: "m", MintedID: fmt.Sprint("minted", whole), PromptTokens: 1000,
+		Trail: &session.Trail{Whole: whole, Strict: whole, Marks: marks, StrictMarks: marks},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +180,8 @@ func TestKeptWhenTheStoreFails(t *testing.T) {
 			t.Errorf("afterwards %+v", s)
 		}
 		a.stop()
-		if log := a.log.String(); strings.Count(log, "cannot be kept") != 1 || strings.Count(log, "is kept again") != 1 {
+		if log := a.log.String(); strings.Count(log, "cannot be kept") != 1 ||
+			strings.Count(log, "is kept again") != 1 {
 			t.Errorf("the log:\n%s", log)
 		}
 	})
@@ -192,11 +195,17 @@ func TestKeptByOthers(t *testing.T) {
 		says   string
 		knows  bool
 	}{
-		"nothing is wrong":     {knows: true, says: "knows what was kept"},
-		"another secret":       {secret: "another secret of the fleet", says: "does not open"},
-		"another release":      {spoil: func(_ string, b []byte) []byte { b[versionBytes] = 9; return b }, says: "does not open"},
-		"a bit is changed":     {spoil: func(_ string, b []byte) []byte { b[len(b)-1] ^= 1; return b }, says: "does not open"},
-		"a version is changed": {spoil: func(_ string, b []byte) []byte { b[versionBytes-1] ^= 1; return b }, says: "does not open"},
+		"nothing is wrong": {knows: true, says: "knows what was kept"},
+		"another secret":   {secret: "another secret of the fleet", says: "does not open"},
+		"another release": {
+			spoil: func(_ string, b []byte) []byte { b[versionBytes] = 9; return b }, says: "does not open",
+		},
+		"a bit is changed": {
+			spoil: func(_ string, b []byte) []byte { b[len(b)-1] ^= 1; return b }, says: "does not open",
+		},
+		"a version is changed": {
+			spoil: func(_ string, b []byte) []byte { b[versionBytes-1] ^= 1; return b }, says: "does not open",
+		},
 		"of something else":    {spoil: func(string, []byte) []byte { return []byte("hello") }, says: "does not open"},
 		"nothing under a name": {spoil: func(string, []byte) []byte { return nil }, says: "does not open"},
 	}
@@ -233,7 +242,8 @@ func TestKeptByOthers(t *testing.T) {
 	}
 }
 
-// TestKeptVersions: a router whose clock is behind does not take back what was written before it began, once it has read that.
+// TestKeptVersions: a router whose clock is behind does not take back what was written before it began, once it has
+// read that.
 func TestKeptVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := onShelf()
@@ -257,14 +267,22 @@ func TestKeptVersions(t *testing.T) {
 
 // TestKeptBytes: a conversation comes back as it was, and broken ones are refused.
 func TestKeptBytes(t *testing.T) {
-	entry := route.Conversation{Hi: 1, Lo: 2, Endpoint: 0, Model: 1, Leader: 2, Tokens: 3, Prompt: 4, Bytes: 5, Flow: 1<<32 - 1, Warm: true, Turns: 7}
-	heard := route.ConversationNews{Key: session.KeyFrom(1, 2), ID: "minted", Minted: true, Trail: session.Noted{ID: "minted", Main: 9, Chat: 8}}
+	entry := route.Conversation{
+		Hi: 1, Lo: 2, Endpoint: 0, Model: 1, Leader: 2, Tokens: 3, Prompt: 4, Bytes: 5, Flow: 1<<32 - 1,
+		Warm: true, Turns: 7,
+	}
+	heard := route.ConversationNews{
+		Key: session.KeyFrom(1, 2), ID: "minted", Minted: true, Trail: session.Noted{ID: "minted", Main: 9, Chat: 8},
+	}
 	names := []string{"x", "m", "\x00lead"}
 	rows := map[string]struct {
 		piece route.Conversations
 		heard *route.ConversationNews
 	}{
-		"named":    {route.Conversations{Names: names, Claimed: []route.Conversation{entry}}, &route.ConversationNews{Key: session.KeyFrom(1, 2), Named: true, First: true}},
+		"named": {
+			route.Conversations{Names: names, Claimed: []route.Conversation{entry}},
+			&route.ConversationNews{Key: session.KeyFrom(1, 2), Named: true, First: true},
+		},
 		"minted":   {route.Conversations{Names: names, Unclaimed: []route.Conversation{entry}}, &heard},
 		"response": {route.Conversations{Names: names, Responses: []route.Conversation{entry}}, nil},
 	}

@@ -9,7 +9,9 @@ import (
 // FuzzKept: a value of the store is one conversation or is left out.
 func FuzzKept(f *testing.F) {
 	f.Add([]byte{0, 0})
-	p := route.Conversations{Names: []string{"e", "m", ""}, Claimed: []route.Conversation{{Hi: 1, Lo: 2, Model: 1, Leader: 2, Tokens: 9, Turns: 3}}}
+	p := route.Conversations{Names: []string{"e", "m", ""}, Claimed: []route.Conversation{
+		{Hi: 1, Lo: 2, Model: 1, Leader: 2, Tokens: 9, Turns: 3},
+	}}
 	good, _ := appendKept(nil, &p, nil)
 	f.Add(good)
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -95,8 +95,8 @@ type learning struct {
 
 func newLearning() learning {
 	return learning{
-		lessons: make(chan lesson, 4*window), met: make(chan struct{}, 1), returned: make(chan uint64, mostPeers), holding: true,
-		away: map[uint64]time.Time{}, again: map[uint64]time.Time{},
+		lessons: make(chan lesson, 4*window), met: make(chan struct{}, 1), returned: make(chan uint64, mostPeers),
+		holding: true, away: map[uint64]time.Time{}, again: map[uint64]time.Time{},
 	}
 }
 
@@ -196,7 +196,8 @@ func (g *Group) untried(tried map[uint64]bool, all bool) (id uint64, ok bool) {
 	g.hearing.Lock()
 	defer g.hearing.Unlock()
 	for other, m := range g.members {
-		if (all || m.synced) && !tried[other] && (!ok || rank(g.self.Incarnation, other) < rank(g.self.Incarnation, id)) {
+		if (all || m.synced) && !tried[other] &&
+			(!ok || rank(g.self.Incarnation, other) < rank(g.self.Incarnation, id)) {
 			id, ok = other, true
 		}
 	}
@@ -217,13 +218,15 @@ func (g *Group) learnFrom(ctx context.Context, id uint64) bool {
 		return false
 	}
 	if err := g.cfg.Memory.Load(data, 0); err != nil {
-		g.cfg.Log.Warn("what another router has learnt cannot be taken in: run the same release everywhere", "router", name(id), "error", err)
+		g.cfg.Log.Warn("what another router has learnt cannot be taken in: run the same release everywhere",
+			"router", name(id), "error", err)
 		return false
 	}
 	g.hearing.Lock()
 	g.learning.from, g.learning.bytes, g.learning.again[id] = id, len(data), time.Now()
 	g.hearing.Unlock()
-	g.cfg.Log.Info("this router knows what another one has learnt", "router", name(id), "bytes", len(data), "took", time.Since(began).Round(time.Millisecond))
+	g.cfg.Log.Info("this router knows what another one has learnt",
+		"router", name(id), "bytes", len(data), "took", time.Since(began).Round(time.Millisecond))
 	return true
 }
 
@@ -291,7 +294,8 @@ func (s *snapshot) offered() bool { return s.id != 0 }
 func (s *snapshot) done() bool { return s.offered() && s.missed == 0 }
 
 func (s *snapshot) take(l *lesson) {
-	if l.id != s.id || l.part >= len(s.has) || s.has[l.part] || len(l.data) != min(partBytes, len(s.data)-l.part*partBytes) {
+	if l.id != s.id || l.part >= len(s.has) || s.has[l.part] ||
+		len(l.data) != min(partBytes, len(s.data)-l.part*partBytes) {
 		return
 	}
 	copy(s.data[l.part*partBytes:], l.data)

@@ -71,7 +71,8 @@ func (n *node) ready() bool {
 	return ok
 }
 
-// TestNewcomerLearns: a router that starts beside others knows their conversations when it is ready, which is within 2 s, whatever goes wrong.
+// TestNewcomerLearns: a router that starts beside others knows their conversations when it is ready, which is within 2
+// s, whatever goes wrong.
 func TestNewcomerLearns(t *testing.T) {
 	rows := map[string]struct {
 		spoil func(w *wire, teachers []*node)
@@ -79,13 +80,29 @@ func TestNewcomerLearns(t *testing.T) {
 		knows bool
 		says  string
 	}{
-		"one tells it":         {spoil: func(*wire, []*node) {}, knows: true, says: "knows what another one has learnt"},
-		"it is long":           {spoil: func(*wire, []*node) {}, chats: 6000, knows: true, says: "knows what another one has learnt"},
-		"a third is lost":      {spoil: func(w *wire, _ []*node) { w.loses = 3 }, knows: true, says: "knows what another one has learnt"},
-		"one has nothing":      {spoil: func(_ *wire, all []*node) { all[0].memory.broken = true }, knows: true, says: "knows what another one has learnt"},
-		"one says no more":     {spoil: func(_ *wire, all []*node) { all[1].end.dumb = true }, knows: true, says: "knows what another one has learnt"},
-		"nobody has anything":  {spoil: func(_ *wire, all []*node) { all[0].memory.broken, all[1].memory.broken = true, true }},
-		"both take too long":   {spoil: func(_ *wire, all []*node) { all[0].memory.pause, all[1].memory.pause = 20*time.Second, 20*time.Second }},
+		"one tells it": {
+			spoil: func(*wire, []*node) {}, knows: true, says: "knows what another one has learnt",
+		},
+		"it is long": {
+			spoil: func(*wire, []*node) {}, chats: 6000, knows: true, says: "knows what another one has learnt",
+		},
+		"a third is lost": {
+			spoil: func(w *wire, _ []*node) { w.loses = 3 }, knows: true, says: "knows what another one has learnt",
+		},
+		"one has nothing": {
+			spoil: func(_ *wire, all []*node) { all[0].memory.broken = true }, knows: true,
+			says: "knows what another one has learnt",
+		},
+		"one says no more": {
+			spoil: func(_ *wire, all []*node) { all[1].end.dumb = true }, knows: true,
+			says: "knows what another one has learnt",
+		},
+		"nobody has anything": {
+			spoil: func(_ *wire, all []*node) { all[0].memory.broken, all[1].memory.broken = true, true },
+		},
+		"both take too long": {spoil: func(_ *wire, all []*node) {
+			all[0].memory.pause, all[1].memory.pause = 20*time.Second, 20*time.Second
+		}},
 		"it cannot be read":    {spoil: func(w *wire, _ []*node) { w.garbles = true }, says: "cannot be taken in"},
 		"nobody else is there": {spoil: func(_ *wire, all []*node) { all[0].end.deaf, all[1].end.deaf = true, true }},
 	}
@@ -141,13 +158,17 @@ func TestNewsWaitForTheSnapshot(t *testing.T) {
 		a := w.node(t, "", "x", "y")
 		time.Sleep(3 * time.Second)
 		for i := range 50 { // it learns how fast x is
-			p, err := a.Decide(&fleet.Request{Model: "m", Session: fmt.Sprint(i), Pin: "x", PromptTokens: 1000, Stream: true})
+			p, err := a.Decide(&fleet.Request{
+				Model: "m", Session: fmt.Sprint(i), Pin: "x", PromptTokens: 1000, Stream: true,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(100 * time.Millisecond)
 			a.Observe(route.FirstByte{Lease: p.Lease})
-			a.Observe(route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 10, CachedKnown: true}})
+			a.Observe(route.Finished{
+				Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 10, CachedKnown: true},
+			})
 		}
 		a.serve(t, "chat", "x")
 		a.memory.pause = time.Second

@@ -19,8 +19,8 @@ type Limits interface {
 }
 
 const (
-	// after so long a router that has come counts among those that there should be: it is not one that took the place of
-	// another which is not noticed to be gone yet
+	// after so long a router that has come counts among those that there should be: it is not one that took the place
+	// of another which is not noticed to be gone yet
 	settled = 2 * silentFor
 	// after so long a router that is not heard, and has not said that it leaves, is taken to have ended for good
 	endedFor = 5 * time.Minute
@@ -67,8 +67,8 @@ func (a *attendance) note() string {
 	if !a.misses() {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d routers of the fleet hear each other; until the others are back, or for %v, tenants have as large a part of their limits",
-		a.heard, a.whole, endedFor)
+	return fmt.Sprintf("%d of %d routers of the fleet hear each other; until the others are back, or for %v, "+
+		"tenants have as large a part of their limits", a.heard, a.whole, endedFor)
 }
 
 // appendUses adds what tenants use of their limits: what has changed, or all.

@@ -22,7 +22,9 @@ import (
 const mostOpen = 12
 
 func limited() *quota.Table {
-	return quota.New(time.Now(), quota.Config{Tenant: true, Each: quota.Limits{Requests: mostOpen, QueueClass: fleet.QueueClass{MaxRunning: 90}}})
+	return quota.New(time.Now(), quota.Config{
+		Tenant: true, Each: quota.Limits{Requests: mostOpen, QueueClass: fleet.QueueClass{MaxRunning: 90}},
+	})
 }
 
 // enter opens requests of the tenant, until they are let go.
@@ -59,8 +61,8 @@ func (n *node) room() int {
 	return len(all)
 }
 
-// TestLimitsCountTogether: what a tenant uses at one router counts at the others, whatever becomes of that one; and how much of a limit the
-// others have.
+// TestLimitsCountTogether: what a tenant uses at one router counts at the others, whatever becomes of that one; and how
+// much of a limit the others have.
 func TestLimitsCountTogether(t *testing.T) {
 	const used = 3 // at the third router
 	deaf := func(w *wire, n *node, is bool) {
@@ -95,8 +97,10 @@ func TestLimitsCountTogether(t *testing.T) {
 			room: mostOpen - 1, running: 90,
 		},
 		"it is not heard for a second": {
-			does: func(_ *testing.T, w *wire, all *[]*node, _ func()) { deaf(w, (*all)[2], true); time.Sleep(time.Second) },
-			room: mostOpen - used, running: 90,
+			does: func(_ *testing.T, w *wire, all *[]*node, _ func()) {
+				deaf(w, (*all)[2], true)
+				time.Sleep(time.Second)
+			}, room: mostOpen - used, running: 90,
 		},
 		"it is not heard any more": {
 			does: func(_ *testing.T, w *wire, all *[]*node, _ func()) {
@@ -115,8 +119,10 @@ func TestLimitsCountTogether(t *testing.T) {
 			room: mostOpen - used, running: 90, says: "whole limits",
 		},
 		"it is killed": {
-			does: func(_ *testing.T, w *wire, all *[]*node, _ func()) { stopped(w, *all, 2); time.Sleep(2 * time.Second) },
-			room: mostOpen * 2 / 3, running: 60, says: "routers are missing",
+			does: func(_ *testing.T, w *wire, all *[]*node, _ func()) {
+				stopped(w, *all, 2)
+				time.Sleep(2 * time.Second)
+			}, room: mostOpen * 2 / 3, running: 60, says: "routers are missing",
 		},
 		"it is killed for good": {
 			does: func(_ *testing.T, w *wire, all *[]*node, _ func()) {
@@ -196,7 +202,8 @@ func TestLimitsCountTogether(t *testing.T) {
 	}
 }
 
-// TestLimitsWhileRoutersRestart: in a rolling restart of all routers, one after the other, no router has less than the whole limits.
+// TestLimitsWhileRoutersRestart: in a rolling restart of all routers, one after the other, no router has less than the
+// whole limits.
 func TestLimitsWhileRoutersRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{}
@@ -232,14 +239,16 @@ func TestLimitsDirect(t *testing.T) {
 			t.Fatal(err)
 		}
 		g, err := New(Config{
-			Fleet: "test", Transport: NewDirect(l, []string{"127.0.0.1:" + at[0], "127.0.0.1:" + at[1]}, slog.New(slog.DiscardHandler)),
+			Fleet: "test", Transport: NewDirect(l, []string{"127.0.0.1:" + at[0], "127.0.0.1:" + at[1]},
+				slog.New(slog.DiscardHandler)),
 			Policy: func() uint64 { return 1 }, Limits: n.limits, Log: slog.New(slog.NewTextHandler(n.log, nil)),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		n.group = g
-		n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, Replicas: true}), time.Now, g.Listener())
+		n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, Replicas: true}),
+			time.Now, g.Listener())
 		g.Serve(n.Fleet)
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup

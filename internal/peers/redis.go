@@ -72,7 +72,8 @@ func NewRedis(url string, with RedisOptions) (*Redis, error) {
 	if with.Password != "" {
 		o.Password = with.Password
 	}
-	o.Sentinel.Username, o.Sentinel.Password, o.Sentinel.TLSConfig = with.SentinelUser, with.SentinelPassword, o.TLSConfig
+	o.Sentinel.Username, o.Sentinel.Password, o.Sentinel.TLSConfig = with.SentinelUser,
+		with.SentinelPassword, o.TLSConfig
 	o.Sentinel.Dialer = net.Dialer{Timeout: dialFor, KeepAlive: silentFor}
 	o.ClientName, o.DisableCache, o.ConnWriteTimeout = "warmpath", true, writeFor
 	o.Dialer = net.Dialer{Timeout: dialFor, KeepAlive: silentFor}
@@ -180,7 +181,8 @@ func (d *Redis) publish(ctx context.Context, c rueidis.Client, self Self) error 
 		d.mu.Unlock()
 		var all rueidis.Commands
 		for _, l := range queue {
-			all = append(all, c.B().Publish().Channel(channel(self.Fleet, l.to)).Message(rueidis.BinaryString(l.frame)).Build())
+			all = append(all,
+				c.B().Publish().Channel(channel(self.Fleet, l.to)).Message(rueidis.BinaryString(l.frame)).Build())
 		}
 		if len(all) == 0 {
 			continue

@@ -38,7 +38,9 @@ func server(t testing.TB, port string, options ...string) (address string, kill 
 
 func serverWith(t testing.TB, port string, process **os.Process, options ...string) (address string, kill func()) {
 	t.Helper()
-	*process, kill = start(t, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, options...)...)
+	*process, kill = start(t, append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir(),
+	}, options...)...)
 	return "127.0.0.1:" + port, kill
 }
 
@@ -73,13 +75,19 @@ func overRedisWith(t *testing.T, url, fleetName string, with RedisOptions) *node
 		t.Fatal(err)
 	}
 	n := &node{log: &strings.Builder{}, memory: &memory{on: &wire{}}, limits: limited()}
-	if n.group, err = New(Config{Fleet: fleetName, Transport: d, Policy: func() uint64 { return 1 }, Memory: n.memory, Limits: n.limits, Store: d, KeepFor: time.Hour, KeepMost: 100_000, Log: slog.New(slog.NewTextHandler(n.log, nil))}); err != nil {
+	if n.group, err = New(Config{
+		Fleet: fleetName, Transport: d, Policy: func() uint64 { return 1 }, Memory: n.memory, Limits: n.limits,
+		Store: d, KeepFor: time.Hour, KeepMost: 100_000, Log: slog.New(slog.NewTextHandler(n.log, nil)),
+	}); err != nil {
 		t.Fatal(err)
 	}
-	n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, Replicas: true}), time.Now, n.group.Listener())
+	n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, Replicas: true}),
+		time.Now, n.group.Listener())
 	n.memory.router = n.Fleet
 	n.group.Serve(n.Fleet)
-	n.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "x", URL: "http://x", Weight: 1}, {Name: "y", URL: "http://y", Weight: 1}}})
+	n.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{
+		{Name: "x", URL: "http://x", Weight: 1}, {Name: "y", URL: "http://y", Weight: 1},
+	}})
 	for _, e := range []string{"x", "y"} {
 		n.Observe(route.Probed{Endpoint: e, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	}
@@ -103,8 +111,8 @@ func until(t testing.TB, so func() bool) {
 	}
 }
 
-// TestRedis: routers hear each other over a real server: one that is full and holds what others keep there too, and again after it was killed;
-// a fleet of another name on it is not heard.
+// TestRedis: routers hear each other over a real server: one that is full and holds what others keep there too, and
+// again after it was killed; a fleet of another name on it is not heard.
 func TestRedis(t *testing.T) {
 	t.Parallel()
 	port := freePort()
@@ -150,8 +158,8 @@ func answers(t testing.TB, port string, args ...string) {
 	})
 }
 
-// TestRedisDeployments: routers hear each other, and what they have learnt outlives them, over each way to run Redis; another fleet there
-// neither hears nor reads of it.
+// TestRedisDeployments: routers hear each other, and what they have learnt outlives them, over each way to run Redis;
+// another fleet there neither hears nor reads of it.
 func TestRedisDeployments(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("redis-cli"); err != nil {
@@ -175,7 +183,8 @@ func TestRedisDeployments(t *testing.T) {
 		"TLS, with certificates on both sides": func(t *testing.T) (string, RedisOptions) {
 			dir, port := t.TempDir(), freePort()
 			own := certificates(t, dir)
-			server(t, "0", "--tls-port", port, "--tls-cert-file", dir+"/server.pem", "--tls-key-file", dir+"/server.key", "--tls-ca-cert-file", dir+"/ca.pem")
+			server(t, "0", "--tls-port", port, "--tls-cert-file", dir+"/server.pem",
+				"--tls-key-file", dir+"/server.key", "--tls-ca-cert-file", dir+"/ca.pem")
 			return "rediss://127.0.0.1:" + port, RedisOptions{TLS: own}
 		},
 		"Sentinel": func(t *testing.T) (string, RedisOptions) {
@@ -183,13 +192,16 @@ func TestRedisDeployments(t *testing.T) {
 			server(t, port)
 			answers(t, port)
 			file := t.TempDir() + "/sentinel.conf"
-			text := "port " + watch + "\nbind 127.0.0.1\nrequirepass watcher\nsentinel monitor mine 127.0.0.1 " + port + " 1\n"
+			text := "port " + watch + "\nbind 127.0.0.1\nrequirepass watcher\nsentinel monitor mine 127.0.0.1 " +
+				port + " 1\n"
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			start(t, file, "--sentinel")
 			answers(t, watch, "-a", "watcher")
-			return "redis://127.0.0.1:" + freePort() + "?addr=127.0.0.1:" + watch + "&master_set=mine", RedisOptions{SentinelPassword: "watcher"}
+			return "redis://127.0.0.1:" + freePort() + "?addr=127.0.0.1:" + watch + "&master_set=mine", RedisOptions{
+				SentinelPassword: "watcher",
+			}
 		},
 		"Cluster": func(t *testing.T) (string, RedisOptions) {
 			url, args := "redis://", []string{"--cluster", "create"}
@@ -208,7 +220,8 @@ func TestRedisDeployments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, with := deploy(t)
-			a, b, other := overRedisWith(t, url, "one", with), overRedisWith(t, url, "one", with), overRedisWith(t, url, "two", with)
+			a, b, other := overRedisWith(t, url, "one", with), overRedisWith(t, url, "one", with),
+				overRedisWith(t, url, "two", with)
 			synced := func(n *node) bool { s := n.group.Status(); return len(s.Peers) == 1 && s.Peers[0].Synced }
 			until(t, func() bool { return synced(a) && synced(b) && a.ready() && b.ready() && other.ready() })
 			for i := range 300 {
@@ -220,7 +233,8 @@ func TestRedisDeployments(t *testing.T) {
 				n.stop()
 			}
 			c, stranger := overRedisWith(t, url, "one", with), overRedisWith(t, url, "two", with)
-			until(t, func() bool { return c.ready() && stranger.ready() && c.group.Status().Kept.Loaded >= 300 }) // a router is ready after 2 s, whatever it has read
+			// a router is ready after 2 s, whatever it has read
+			until(t, func() bool { return c.ready() && stranger.ready() && c.group.Status().Kept.Loaded >= 300 })
 			if s := c.group.Status().Kept; s.Problem != "" {
 				t.Errorf("%+v", s)
 			}
@@ -259,7 +273,8 @@ func certificates(t *testing.T, dir string) *tls.Config {
 	t.Helper()
 	write := func(name, kind string, der []byte) {
 		t.Helper()
-		if err := os.WriteFile(dir+"/"+name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		if err := os.WriteFile(dir+"/"+name,
+			pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -279,8 +294,14 @@ func certificates(t *testing.T, dir string) *tls.Config {
 		return k
 	}
 	until := time.Now().Add(time.Hour)
-	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotAfter: until, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	host := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server"}, NotAfter: until, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotAfter: until, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	host := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server"}, NotAfter: until,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
 	user := &x509.Certificate{SerialNumber: big.NewInt(3), Subject: pkix.Name{CommonName: "router"}, NotAfter: until}
 	caKey, hostKey, userKey := key(), key(), key()
 	caDER := sign(ca, ca, caKey, caKey)
@@ -297,11 +318,13 @@ func certificates(t *testing.T, dir string) *tls.Config {
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(parsed)
-	return &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{{Certificate: [][]byte{sign(user, ca, userKey, caKey)}, PrivateKey: userKey}}}
+	return &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{
+		{Certificate: [][]byte{sign(user, ca, userKey, caKey)}, PrivateKey: userKey},
+	}}
 }
 
-// BenchmarkKept: what so many conversations take in a Redis server, and how long a router takes to read them. They have ids of their own, half
-// of them minted, as clients without ids have.
+// BenchmarkKept: what so many conversations take in a Redis server, and how long a router takes to read them. They have
+// ids of their own, half of them minted, as clients without ids have.
 func BenchmarkKept(b *testing.B) {
 	const conversations = 1_000_000
 	for b.Loop() {
@@ -330,13 +353,22 @@ func BenchmarkKept(b *testing.B) {
 			var all []Kept
 			for i := from; i < from+mostAtOnce; i++ {
 				key := session.KeyFrom(uint64(i), 1)
-				e := route.Conversation{Hi: uint64(i), Lo: 1, Model: 1, Leader: 2, Tokens: 20_000, Prompt: 19_000, Bytes: 80_000, Flow: 1 << 20, Turns: 20}
-				p, h := route.Conversations{Names: []string{"engine-17", "llama-3.3-70b", ""}}, route.ConversationNews{Key: key, Named: true}
+				e := route.Conversation{
+					Hi: uint64(i), Lo: 1, Model: 1, Leader: 2, Tokens: 20_000, Prompt: 19_000, Bytes: 80_000,
+					Flow: 1 << 20, Turns: 20,
+				}
+				p, h := route.Conversations{Names: []string{"engine-17", "llama-3.3-70b", ""}}, route.ConversationNews{
+					Key: key, Named: true,
+				}
 				if i%2 == 0 {
 					p.Claimed = []route.Conversation{e}
 				} else {
 					p.Unclaimed = []route.Conversation{e}
-					h = route.ConversationNews{Key: key, ID: "wp-0123456789abcdefghij", Minted: true, Trail: session.Noted{Main: 1, Turn: 2, Chat: 3, Answer: 4, StrictAnswer: 5, Text: 6, StrictText: 7, Tail: 8}}
+					h = route.ConversationNews{
+						Key: key, ID: "wp-0123456789abcdefghij", Minted: true, Trail: session.Noted{
+							Main: 1, Turn: 2, Chat: 3, Answer: 4, StrictAnswer: 5, Text: 6, StrictText: 7, Tail: 8,
+						},
+					}
 				}
 				name, now := k.nameOf(key), time.Now()
 				plain, _ := appendKept(nil, &p, &h)
@@ -369,8 +401,9 @@ func BenchmarkKept(b *testing.B) {
 	}
 }
 
-// TestRedisFailures: two routers under load, and a server that stalls, is killed, is full, becomes read-only or holds what others put under a
-// name of theirs: no request fails, the routers hear each other again, and what was learnt is kept afterwards.
+// TestRedisFailures: two routers under load, and a server that stalls, is killed, is full, becomes read-only or holds
+// what others put under a name of theirs: no request fails, the routers hear each other again, and what was learnt is
+// kept afterwards.
 func TestRedisFailures(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("redis-cli"); err != nil {
@@ -401,7 +434,9 @@ func TestRedisFailures(t *testing.T) {
 			says: "OOM",
 		},
 		"it is read-only": {
-			fail: func(t *testing.T, port string, _ func() *os.Process) { command(t, port, "replicaof", "127.0.0.1", "1") },
+			fail: func(t *testing.T, port string, _ func() *os.Process) {
+				command(t, port, "replicaof", "127.0.0.1", "1")
+			},
 			mend: func(t *testing.T, port string, _ func() *os.Process) { command(t, port, "replicaof", "no", "one") },
 			says: "READONLY",
 		},
@@ -445,7 +480,8 @@ func TestRedisFailures(t *testing.T) {
 			case row.says != "":
 				until(t, func() bool {
 					_, why := a.group.Note()
-					return strings.Contains(a.group.Status().Kept.Problem, row.says) && strings.Contains(why, row.says) && hear()
+					return strings.Contains(a.group.Status().Kept.Problem, row.says) &&
+						strings.Contains(why, row.says) && hear()
 				})
 			}
 			row.mend(t, port, func() *os.Process { return process })

@@ -62,7 +62,8 @@ func (d *Redis) Put(ctx context.Context, s Self, all []Kept) error {
 	var multi []rueidis.LuaExec
 	for _, k := range all {
 		multi = append(multi, rueidis.LuaExec{
-			Keys: []string{prefixOf(s.Fleet) + k.Name}, Args: []string{rueidis.BinaryString(k.Value), strconv.FormatInt(max(1, k.For.Milliseconds()), 10)},
+			Keys: []string{prefixOf(s.Fleet) + k.Name},
+			Args: []string{rueidis.BinaryString(k.Value), strconv.FormatInt(max(1, k.For.Milliseconds()), 10)},
 		})
 	}
 	for _, r := range put.ExecMulti(ctx, c, multi...) {
@@ -122,13 +123,15 @@ func (d *Redis) Each(ctx context.Context, s Self, f func(name string, value []by
 	}
 	prefix := prefixOf(s.Fleet)
 	for _, node := range c.Nodes() {
-		if role, err := node.Do(ctx, node.B().Role().Build()).ToArray(); err == nil && len(role) > 0 && c.Mode() == rueidis.ClientModeCluster {
+		if role, err := node.Do(ctx, node.B().Role().Build()).ToArray(); err == nil && len(role) > 0 &&
+			c.Mode() == rueidis.ClientModeCluster {
 			if is, _ := role[0].ToString(); is == "slave" {
 				continue // its master has the same
 			}
 		}
 		for cursor := uint64(0); ; {
-			page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(prefix+"*").Count(scanned).Build()).AsScanEntry()
+			page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(prefix+"*").Count(scanned).Build()).
+				AsScanEntry()
 			if err != nil {
 				return err
 			}

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// TestRecordedFrames: what was recorded of a router that has ended counts nowhere: not where it was heard, not at another router, not at
-// one that comes later; and while it lives no frame counts twice.
+// TestRecordedFrames: what was recorded of a router that has ended counts nowhere: not where it was heard, not at
+// another router, not at one that comes later; and while it lives no frame counts twice.
 func TestRecordedFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{}
@@ -101,7 +101,8 @@ func TestForAnother(t *testing.T) {
 // opening is both ends of a stream that is being opened.
 func opening(ours, theirs Self) (near, far net.Conn, dialled, taken func() (*stream, error)) {
 	near, far = net.Pipe()
-	return near, far, func() (*stream, error) { s, _, err := open(near, ours); return s, err }, func() (*stream, error) { return accepted(far, theirs) }
+	return near, far, func() (*stream, error) { s, _, err := open(near, ours); return s, err },
+		func() (*stream, error) { return accepted(far, theirs) }
 }
 
 func selfOf(t testing.TB, incarnation uint64, secret string) Self {
@@ -176,7 +177,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamsOfStrangers: who does not know the secret, or replays what another one has said, is told nothing and kept nowhere.
+// TestStreamsOfStrangers: who does not know the secret, or replays what another one has said, is told nothing and kept
+// nowhere.
 func TestStreamsOfStrangers(t *testing.T) {
 	me, other := selfOf(t, 1, "the secret of a fleet"), selfOf(t, 2, "the secret of a fleet")
 	synctest.Test(t, func(t *testing.T) { // another secret, on either side
@@ -240,7 +242,9 @@ func FuzzStream(f *testing.F) {
 			t.Errorf("opened: %v", err)
 		}
 		in := newCounted(key.streams)
-		(&stream{Conn: &playedConn{r: bytes.NewReader(b)}, in: in}).read(0, func([]byte) { t.Error("a frame was taken") })
+		(&stream{Conn: &playedConn{r: bytes.NewReader(b)}, in: in}).read(0, func([]byte) {
+			t.Error("a frame was taken")
+		})
 	})
 }
 

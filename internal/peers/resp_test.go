@@ -60,7 +60,9 @@ func TestReplies(t *testing.T) {
 
 // FuzzReplies holds that how replies are cut makes no difference.
 func FuzzReplies(f *testing.F) {
-	for _, s := range []string{"*2\r\n$1\r\na\r\n:1\r\n", ">1\r\n+a\r\n+b\r\n", "|1\r\n+a\r\n+b\r\n_\r\n", "$-1\r\n%0\r\n"} {
+	for _, s := range []string{
+		"*2\r\n$1\r\na\r\n:1\r\n", ">1\r\n+a\r\n+b\r\n", "|1\r\n+a\r\n+b\r\n_\r\n", "$-1\r\n%0\r\n",
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -59,7 +59,9 @@ func parseHead(b []byte) (h head, err error) {
 	if len(b) < headBytes {
 		return h, errShort
 	}
-	return head{b[0], binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), binary.BigEndian.Uint64(b[17:])}, nil
+	return head{
+		b[0], binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), binary.BigEndian.Uint64(b[17:]),
+	}, nil
 }
 
 func (h *head) append(b []byte) []byte {

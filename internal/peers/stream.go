@@ -127,7 +127,8 @@ func open(c net.Conn, self Self) (s *stream, other uint64, err error) {
 	}
 	_ = c.SetDeadline(time.Time{})
 	return &stream{
-		c, other, newCounted(derive(self.streams, back, ours, theirs)), newCounted(derive(self.streams, there, ours, theirs)),
+		c, other, newCounted(derive(self.streams, back, ours, theirs)),
+		newCounted(derive(self.streams, there, ours, theirs)),
 	}, other, nil
 }
 
@@ -142,7 +143,8 @@ func accepted(c net.Conn, self Self) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = c.Write(append(bytes.Clone(ours), derive(self.streams, listens, theirs, ours)...)); err != nil || other == self.Incarnation {
+	if _, err = c.Write(append(bytes.Clone(ours), derive(self.streams, listens, theirs, ours)...)); err != nil ||
+		other == self.Incarnation {
 		return nil, err
 	}
 	if err = proven(c, derive(self.streams, dials, theirs, ours)); err != nil {
@@ -150,7 +152,8 @@ func accepted(c net.Conn, self Self) (*stream, error) {
 	}
 	_ = c.SetDeadline(time.Time{})
 	return &stream{
-		c, other, newCounted(derive(self.streams, there, theirs, ours)), newCounted(derive(self.streams, back, theirs, ours)),
+		c, other, newCounted(derive(self.streams, there, theirs, ours)),
+		newCounted(derive(self.streams, back, theirs, ours)),
 	}, nil
 }
 

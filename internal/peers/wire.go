@@ -116,8 +116,8 @@ const (
 	flagUncounted
 )
 
-// modelBit is the first of the highest bits of the flags, which have route.Placed.Model. Releases that do not know it send
-// 0 and read none of them.
+// modelBit is the first of the highest bits of the flags, which have route.Placed.Model. Releases that do not know it
+// send 0 and read none of them.
 const modelBit = 20
 
 func putKey(b []byte, k session.Key) []byte {
@@ -183,7 +183,10 @@ func appendPlaced(b []byte, p *route.Placed, base uint64, depth int, rest []uint
 	b = binary.BigEndian.AppendUint32(b, flags)
 	b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, p.Endpoint), p.Pool)
 	b = append(b, byte(p.Class), byte(p.Leg))
-	for _, n := range [...]int{p.PromptTokens, p.CachedTokens, p.FetchTokens, p.OutputTokens, p.MaxTokens, p.PromptBytes, p.TextBytes, int(p.ReadyMs), int(p.Seq)} {
+	for _, n := range [...]int{
+		p.PromptTokens, p.CachedTokens, p.FetchTokens, p.OutputTokens, p.MaxTokens, p.PromptBytes, p.TextBytes,
+		int(p.ReadyMs), int(p.Seq),
+	} {
 		b = putInt(b, n)
 	}
 	if flags&flagWaits != 0 {
@@ -389,7 +392,9 @@ func (r *reader) news(m *message) {
 	case route.NewsEnded:
 		n.Outcome = fleet.Outcome(r.byte())
 		known := r.byte()
-		n.Usage = fleet.Usage{PromptTokens: r.int(), CachedTokens: r.int(), OutputTokens: r.int(), CachedKnown: known&1 != 0}
+		n.Usage = fleet.Usage{
+			PromptTokens: r.int(), CachedTokens: r.int(), OutputTokens: r.int(), CachedKnown: known&1 != 0,
+		}
 		if known&2 != 0 {
 			n.Response = r.key()
 		}
@@ -437,7 +442,8 @@ func (r *reader) placed(m *message) {
 	}
 	c := &p.Conversation
 	*c = route.ConversationNews{
-		Key: r.key(), Minted: has(flagMinted), Named: has(flagNamed), First: has(flagFirst), ByUser: has(flagByUser), Opens: has(flagOpens),
+		Key: r.key(), Minted: has(flagMinted), Named: has(flagNamed), First: has(flagFirst), ByUser: has(flagByUser),
+		Opens: has(flagOpens),
 	}
 	if has(flagHasID) {
 		c.ID = string(r.take(int(r.byte())))

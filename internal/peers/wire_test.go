@@ -14,44 +14,61 @@ import (
 )
 
 func drawNews(t *rapid.T) route.News {
-	n := route.News{Kind: route.NewsKind(rapid.IntRange(0, int(route.NewsClosed)).Draw(t, "kind")), Lease: fleet.Lease(rapid.Uint64().Draw(t, "lease"))}
+	n := route.News{
+		Kind:  route.NewsKind(rapid.IntRange(0, int(route.NewsClosed)).Draw(t, "kind")),
+		Lease: fleet.Lease(rapid.Uint64().Draw(t, "lease")),
+	}
 	key := func(what string) session.Key { return session.KeyFrom(rapid.Uint64().Draw(t, what), 1) }
 	count := rapid.IntRange(0, 1<<20)
 	switch n.Kind {
 	case route.NewsPlaced:
 		p := &route.Placed{
-			Endpoint: rapid.Uint64().Draw(t, "endpoint"), Pool: rapid.Uint64().Draw(t, "pool"), Class: fleet.Class(rapid.IntRange(0, 2).Draw(t, "class")),
-			Leg: fleet.Leg(rapid.IntRange(0, 2).Draw(t, "leg")), Stream: rapid.Bool().Draw(t, "stream"), FirstTurn: rapid.Bool().Draw(t, "first"), Uncounted: rapid.Bool().Draw(t, "uncounted"),
-			Again: rapid.Bool().Draw(t, "again"), Repeats: rapid.Bool().Draw(t, "repeats"), Queued: rapid.Bool().Draw(t, "waits"),
-			Model:        uint16(rapid.IntRange(0, route.MostModelMark).Draw(t, "model")),
-			PromptTokens: 1 << 21, CachedTokens: count.Draw(t, "cached"), FetchTokens: count.Draw(t, "fetch"), OutputTokens: count.Draw(t, "answer"), MaxTokens: count.Draw(t, "most"),
-			PromptBytes: count.Draw(t, "bytes"), TextBytes: count.Draw(t, "text"), Seq: uint64(count.Draw(t, "seq")), ReadyMs: float64(count.Draw(t, "ready")),
+			Endpoint: rapid.Uint64().Draw(t, "endpoint"), Pool: rapid.Uint64().Draw(t, "pool"),
+			Class: fleet.Class(rapid.IntRange(0, 2).Draw(t, "class")),
+			Leg:   fleet.Leg(rapid.IntRange(0, 2).Draw(t, "leg")), Stream: rapid.Bool().Draw(t, "stream"),
+			FirstTurn: rapid.Bool().Draw(t, "first"), Uncounted: rapid.Bool().Draw(t, "uncounted"),
+			Again: rapid.Bool().Draw(t, "again"), Repeats: rapid.Bool().Draw(t, "repeats"), Queued: rapid.Bool().Draw(t,
+				"waits"), Model: uint16(rapid.IntRange(0, route.MostModelMark).Draw(t, "model")), PromptTokens: 1 << 21,
+			CachedTokens: count.Draw(t, "cached"), FetchTokens: count.Draw(t, "fetch"),
+			OutputTokens: count.Draw(t, "answer"), MaxTokens: count.Draw(t, "most"),
+			PromptBytes: count.Draw(t, "bytes"), TextBytes: count.Draw(t, "text"), Seq: uint64(count.Draw(t, "seq")),
+			ReadyMs: float64(count.Draw(t, "ready")),
 		}
 		if p.Queued {
 			p.Key = rapid.Float64Range(-1e12, 1e12).Draw(t, "place")
 		}
 		if rapid.Bool().Draw(t, "tenant") {
-			p.Tenant, p.QueueClass = 7, fleet.QueueClass{Share: 2.5, Priority: fleet.PriorityLow, MaxWaiting: 3, MaxRunning: 4}
+			p.Tenant, p.QueueClass = 7, fleet.QueueClass{
+				Share: 2.5, Priority: fleet.PriorityLow, MaxWaiting: 3, MaxRunning: 4,
+			}
 		}
 		c := &p.Conversation
-		*c = route.ConversationNews{Key: key("conversation"), Minted: rapid.Bool().Draw(t, "minted"), Named: rapid.Bool().Draw(t, "named"), First: rapid.Bool().Draw(t, "attempt")}
+		*c = route.ConversationNews{
+			Key: key("conversation"), Minted: rapid.Bool().Draw(t, "minted"), Named: rapid.Bool().Draw(t, "named"),
+			First: rapid.Bool().Draw(t, "attempt"),
+		}
 		c.ID = rapid.StringN(0, 40, 200).Draw(t, "id")
 		if rapid.Bool().Draw(t, "user") {
 			c.User, c.ByUser, c.Opens = key("user"), rapid.Bool().Draw(t, "by user"), true
 		}
 		if rapid.Bool().Draw(t, "trail") {
 			c.Trail = session.Noted{
-				ID: c.ID, Main: 5, Turn: rapid.Uint64().Draw(t, "turn"), Chat: 3, Answer: 9, StrictAnswer: 10, Repeats: rapid.Bool().Draw(t, "word for word"),
+				ID: c.ID, Main: 5, Turn: rapid.Uint64().Draw(t, "turn"), Chat: 3, Answer: 9, StrictAnswer: 10,
+				Repeats: rapid.Bool().Draw(t, "word for word"),
 				Opening: rapid.Bool().Draw(t, "opening"), Opened: rapid.Bool().Draw(t, "opened"),
 			}
 			if rapid.Bool().Draw(t, "plain") {
-				c.Trail.Text, c.Trail.StrictText, c.Trail.Tail, c.Trail.Off = 1, 2, 3, uint8(rapid.IntRange(0, session.TrailBlock-1).Draw(t, "off"))
+				c.Trail.Text, c.Trail.StrictText, c.Trail.Tail, c.Trail.Off = 1, 2, 3,
+					uint8(rapid.IntRange(0, session.TrailBlock-1).Draw(t, "off"))
 			}
 		}
 		n.Placed = p
 	case route.NewsEnded:
 		n.Outcome = fleet.Outcome(rapid.IntRange(0, int(fleet.TransferFailed)).Draw(t, "outcome"))
-		n.Usage = fleet.Usage{PromptTokens: count.Draw(t, "prompt"), CachedTokens: count.Draw(t, "found"), OutputTokens: count.Draw(t, "made"), CachedKnown: rapid.Bool().Draw(t, "known")}
+		n.Usage = fleet.Usage{
+			PromptTokens: count.Draw(t, "prompt"), CachedTokens: count.Draw(t, "found"),
+			OutputTokens: count.Draw(t, "made"), CachedKnown: rapid.Bool().Draw(t, "known"),
+		}
 		if rapid.Bool().Draw(t, "held") {
 			n.Response = key("response")
 		}
@@ -92,10 +109,13 @@ func TestNewsComesAsItWasSent(t *testing.T) {
 	})
 }
 
-// TestModelInFlags: the model takes no byte, and no flag's bit: a release that does not know it reads all else as it was sent.
+// TestModelInFlags: the model takes no byte, and no flag's bit: a release that does not know it reads all else as it
+// was sent.
 func TestModelInFlags(t *testing.T) {
 	with := func(model uint16) []byte {
-		return appendNews(nil, 0, &route.News{Kind: route.NewsPlaced, Placed: &route.Placed{Uncounted: true, Model: model}}, 0, 0, nil)
+		return appendNews(nil, 0, &route.News{
+			Kind: route.NewsPlaced, Placed: &route.Placed{Uncounted: true, Model: model},
+		}, 0, 0, nil)
 	}
 	none, all := with(0), with(route.MostModelMark)
 	const at = 3 // after the kind, the time and the lease
@@ -108,14 +128,20 @@ func TestModelInFlags(t *testing.T) {
 	}
 }
 
-// TestSizes: what a request costs on the wire. A prompt of 8 kB of which others know nothing, and one that goes on by 1 kB.
+// TestSizes: what a request costs on the wire. A prompt of 8 kB of which others know nothing, and one that goes on by 1
+// kB.
 func TestSizes(t *testing.T) {
 	p := route.Placed{PromptTokens: 2000, OutputTokens: 100, PromptBytes: 8192, TextBytes: 8192, Stream: true}
-	p.Conversation = route.ConversationNews{Key: session.KeyFrom(1, 2), ID: "123e4567-e89b-12d3-a456-426614174000", Trail: session.Noted{Main: 1}}
+	p.Conversation = route.ConversationNews{
+		Key: session.KeyFrom(1, 2), ID: "123e4567-e89b-12d3-a456-426614174000", Trail: session.Noted{Main: 1},
+	}
 	size := func(depth, rest int) int {
-		n := len(appendNews(nil, 0, &route.News{Kind: route.NewsPlaced, Lease: 1 << 33, Placed: &p}, 1, depth, make([]uint64, rest)))
+		n := len(appendNews(nil, 0, &route.News{Kind: route.NewsPlaced, Lease: 1 << 33, Placed: &p}, 1, depth,
+			make([]uint64, rest)))
 		n += len(appendNews(nil, 0, &route.News{Kind: route.NewsFirstByte, Lease: 1 << 33}, 0, 0, nil))
-		n += len(appendNews(nil, 0, &route.News{Kind: route.NewsEnded, Lease: 1 << 33, Usage: fleet.Usage{PromptTokens: 2000, OutputTokens: 100}}, 0, 0, nil))
+		n += len(appendNews(nil, 0, &route.News{
+			Kind: route.NewsEnded, Lease: 1 << 33, Usage: fleet.Usage{PromptTokens: 2000, OutputTokens: 100},
+		}, 0, 0, nil))
 		return n + 3*(headBytes+plainBytes+16) // each in a frame of its own
 	}
 	if fresh, more := size(0, 48), size(44, 4); fresh > 1000 || more > 500 {
@@ -128,7 +154,9 @@ func FuzzMessages(f *testing.F) {
 	n := route.News{Kind: route.NewsPlaced, Lease: 5, Placed: &route.Placed{PromptTokens: 10, Queued: true, Key: 3}}
 	f.Add(appendNews(nil, time.Second, &n, 1, 2, []uint64{3, 4}))
 	f.Add(appendAlive(nil, &alive{1, 2, 3, 4, 5}))
-	f.Add(appendUse(appendHead(nil, kindLeaves, 0), 7, &fleet.TenantUse{Tenant: 1, Requests: 2.5, Tokens: 1e6, Open: 3}))
+	f.Add(appendUse(appendHead(nil, kindLeaves, 0), 7, &fleet.TenantUse{
+		Tenant: 1, Requests: 2.5, Tokens: 1e6, Open: 3,
+	}))
 	f.Add(appendNames(appendHead(nil, kindNames, 0), []uint64{1, 2, 3}))
 	f.Add([]byte{byte(kindState), 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -138,14 +166,16 @@ func FuzzMessages(f *testing.F) {
 			if err != nil || !ok {
 				return
 			}
-			if p := m.news.Placed; p != nil && (p.CachedTokens > p.PromptTokens || p.Leg > fleet.LegDecode || len(m.rest) > mostChain) {
+			if p := m.news.Placed; p != nil &&
+				(p.CachedTokens > p.PromptTokens || p.Leg > fleet.LegDecode || len(m.rest) > mostChain) {
 				t.Fatalf("%+v", p)
 			}
 		}
 	})
 }
 
-// TestChains: two routers that tell each other of prompts know them alike, whatever they go on from, and what is forgotten is not taken for known.
+// TestChains: two routers that tell each other of prompts know them alike, whatever they go on from, and what is
+// forgotten is not taken for known.
 func TestChains(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tells, hears := newChains(), newChains()

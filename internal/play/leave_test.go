@@ -90,7 +90,9 @@ func TestLeavingASilentAddress(t *testing.T) {
 		var seen []play.Turn
 		to := new(silence)
 		target := play.Target{URL: "http://a", Client: &http.Client{Transport: to}, Leaving: 1}
-		target.Play(t.Context(), []trace.Conversation{c}, time.Second, func(turn play.Turn) { seen = append(seen, turn) })
+		target.Play(t.Context(), []trace.Conversation{c}, time.Second, func(turn play.Turn) {
+			seen = append(seen, turn)
+		})
 		if len(seen) != 2 || len(to.bodies) != 2 || to.bodies[0] != to.bodies[1] {
 			t.Fatalf("asked %q, seen %+v", to.bodies, seen)
 		}

@@ -58,7 +58,9 @@ func (p *paced) RoundTrip(r *http.Request) (*http.Response, error) {
 	if p.status != 0 && tokens == 200 {
 		return &http.Response{StatusCode: p.status, Header: http.Header{}, Body: http.NoBody}, nil
 	}
-	text := fmt.Sprintf("data: {\"choices\":[{\"text\":\"x\"}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d}}\n\ndata: [DONE]\n\n", tokens, in.Tokens)
+	text := fmt.Sprintf("data: {\"choices\":[{\"text\":\"x\"}]}\n\n"+
+		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d}}\n\ndata: [DONE]\n\n",
+		tokens, in.Tokens)
 	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text))}, nil
 }
 
@@ -77,8 +79,8 @@ func agentsOf(t *testing.T, text string) *trace.Trace {
 	return all
 }
 
-// TestLoop: a session waits for its answer, then its gap, and sends its next turn; with it those that it starts. When it has ended, and not
-// before, the next one begins.
+// TestLoop: a session waits for its answer, then its gap, and sends its next turn; with it those that it starts. When
+// it has ended, and not before, the next one begins.
 func TestLoop(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -93,40 +95,60 @@ func TestLoop(t *testing.T) {
 		{
 			"as recorded", 1, 1, 0, 0, 0,
 			[]string{"100 at 0s", "150 at 9s of a parent", "200 at 21s"},
-			play.LoopFigures{Seconds: 23, Output: 60. / 23, Slowest: play.Latency{Mean: 2000, P50: 2000, P90: 2000, P99: 2000}, Ended: 1, PerHour: 3600. / 23, All: true},
+			play.LoopFigures{
+				Seconds: 23, Output: 60. / 23, Slowest: play.Latency{Mean: 2000, P50: 2000, P90: 2000, P99: 2000},
+				Ended: 1, PerHour: 3600. / 23, All: true,
+			},
 		},
 		{
 			"with a longest gap, one after the other", 2, 1, 5 * time.Second, 0, 0,
-			[]string{"100 at 0s", "150 at 5s of a parent", "200 at 6s", "100 at 8s", "150 at 13s of a parent", "200 at 14s"},
-			play.LoopFigures{Seconds: 16, Output: 120. / 16, Slowest: play.Latency{Mean: 2000, P50: 2000, P90: 2000, P99: 2000}, Ended: 2, PerHour: 7200. / 16, All: true},
+			[]string{
+				"100 at 0s", "150 at 5s of a parent", "200 at 6s", "100 at 8s", "150 at 13s of a parent", "200 at 14s",
+			},
+			play.LoopFigures{
+				Seconds: 16, Output: 120. / 16, Slowest: play.Latency{Mean: 2000, P50: 2000, P90: 2000, P99: 2000},
+				Ended: 2, PerHour: 7200. / 16, All: true,
+			},
 		},
 		{
 			"at one time", 2, 5, 5 * time.Second, 0, 0,
-			[]string{"100 at 0s", "100 at 0s", "150 at 5s of a parent", "150 at 5s of a parent", "200 at 6s", "200 at 6s"},
-			play.LoopFigures{Seconds: 8, Output: 120. / 8, Slowest: play.Latency{Mean: 2000, P50: 2000, P90: 2000, P99: 2000}, Ended: 2, PerHour: 7200. / 8, All: true},
+			[]string{
+				"100 at 0s", "100 at 0s", "150 at 5s of a parent", "150 at 5s of a parent", "200 at 6s", "200 at 6s",
+			},
+			play.LoopFigures{
+				Seconds: 8, Output: 120. / 8, Slowest: play.Latency{Mean: 2000, P50: 2000, P90: 2000, P99: 2000},
+				Ended: 2, PerHour: 7200. / 8, All: true,
+			},
 		},
 		{
 			"cut off", 2, 1, 5 * time.Second, 8500 * time.Millisecond, 0,
 			[]string{"100 at 0s", "150 at 5s of a parent", "200 at 6s", "100 at 8s"},
-			play.LoopFigures{Seconds: 8.5, Output: 60. / 8.5, Slowest: play.Latency{Mean: 1250, P50: 2000, P90: 2000, P99: 2000}, Ended: 1, PerHour: 3600. / 8.5},
+			play.LoopFigures{
+				Seconds: 8.5, Output: 60. / 8.5, Slowest: play.Latency{Mean: 1250, P50: 2000, P90: 2000, P99: 2000},
+				Ended: 1, PerHour: 3600. / 8.5,
+			},
 		},
 		{
 			"a turn fails", 1, 1, 5 * time.Second, 0, 500,
 			[]string{"100 at 0s", "150 at 5s of a parent", "200 at 6s"},
-			play.LoopFigures{Seconds: 8, Output: 30. / 8, Slowest: play.Latency{Mean: 1500, P50: 1500, P90: 1500, P99: 1500}, All: true},
+			play.LoopFigures{Seconds: 8, Output: 30. / 8, Slowest: play.Latency{
+				Mean: 1500, P50: 1500, P90: 1500, P99: 1500,
+			}, All: true},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				at := &paced{began: time.Now(), status: tt.status, needs: func(tokens int) time.Duration { return time.Duration(tokens) * 10 * time.Millisecond }}
+				at := &paced{began: time.Now(), status: tt.status, needs: func(tokens int) time.Duration {
+					return time.Duration(tokens) * 10 * time.Millisecond
+				}}
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				if tt.ends > 0 {
 					time.AfterFunc(tt.ends, stop)
 				}
 				l := play.Loop{
-					Target: &play.Target{URL: "http://a", Sessions: play.Send, Client: &http.Client{Transport: at}}, Clients: tt.clients,
-					Next: play.Recorded(agentsOf(t, family).Repeat(tt.repeat), 1, tt.longest),
+					Target:  &play.Target{URL: "http://a", Sessions: play.Send, Client: &http.Client{Transport: at}},
+					Clients: tt.clients, Next: play.Recorded(agentsOf(t, family).Repeat(tt.repeat), 1, tt.longest),
 				}
 				turns := 0
 				var mu sync.Mutex
@@ -145,8 +167,8 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// TestLoopUnderWay: a session's slowest turn counts the wait of the turn under way, so that sessions that never get on do not look quick; its gaps
-// do not count.
+// TestLoopUnderWay: a session's slowest turn counts the wait of the turn under way, so that sessions that never get on
+// do not look quick; its gaps do not count.
 func TestLoopUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := &paced{began: time.Now(), needs: func(tokens int) time.Duration {
@@ -157,7 +179,9 @@ func TestLoopUnderWay(t *testing.T) {
 		}}
 		ctx, stop := context.WithCancel(t.Context())
 		l := play.Loop{
-			Target: &play.Target{URL: "http://a", Client: &http.Client{Transport: at}}, Clients: 1, Next: play.Recorded(agentsOf(t, family), 1, 0),
+			Target: &play.Target{
+				URL: "http://a", Client: &http.Client{Transport: at},
+			}, Clients: 1, Next: play.Recorded(agentsOf(t, family), 1, 0),
 		}
 		if f := l.Figures(); f != (play.LoopFigures{}) {
 			t.Errorf("before it began: %+v", f)
@@ -167,7 +191,12 @@ func TestLoopUnderWay(t *testing.T) {
 		for _, want := range []struct {
 			at      time.Duration
 			slowest float64 // ms
-		}{{100 * time.Millisecond, 100}, {300 * time.Millisecond, 300}, {20 * time.Second, 300}, {50*time.Second + 300*time.Millisecond, 30_000}} {
+		}{
+			{100 * time.Millisecond, 100},
+			{300 * time.Millisecond, 300},
+			{20 * time.Second, 300},
+			{50*time.Second + 300*time.Millisecond, 30_000},
+		} {
 			time.Sleep(time.Until(at.began.Add(want.at)))
 			synctest.Wait()
 			if f := l.Figures(); f.Slowest.P90 != want.slowest || f.Ended != 0 {
@@ -189,7 +218,8 @@ func TestLoopOfTalks(t *testing.T) {
 	talks := w.Draw(5)
 	server := simulated(t)
 	l := play.Loop{
-		Target: &play.Target{URL: server.URL, Model: "simulated", IgnoreEOS: true, Client: server.Client()}, Clients: 3, Next: play.Talks(talks),
+		Target: &play.Target{URL: server.URL, Model: "simulated", IgnoreEOS: true, Client: server.Client()}, Clients: 3,
+		Next: play.Talks(talks),
 	}
 	score, want := play.NewScore(), 0
 	for _, c := range talks {
@@ -199,7 +229,8 @@ func TestLoopOfTalks(t *testing.T) {
 	}
 	l.Play(t.Context(), score.Add)
 	f, s := l.Figures(), score.Summary()
-	if f.Ended != len(talks) || !f.All || s.Failed != 0 || s.AnswerTokens != int64(want) || f.Slowest.P99 < f.Slowest.P50 || f.Slowest.P50 <= 0 {
+	if f.Ended != len(talks) || !f.All || s.Failed != 0 || s.AnswerTokens != int64(want) ||
+		f.Slowest.P99 < f.Slowest.P50 || f.Slowest.P50 <= 0 {
 		t.Errorf("%+v %+v, want %d sessions and %d tokens", f, s, len(talks), want)
 	}
 }

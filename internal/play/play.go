@@ -69,7 +69,9 @@ type Turn struct {
 
 // Play starts the conversations at their times and runs them to their ends, or until ctx ends: then no further turn is
 // sent and those under way are finished within grace. observe is called from many goroutines.
-func (t *Target) Play(ctx context.Context, conversations []trace.Conversation, grace time.Duration, observe func(Turn)) {
+func (t *Target) Play(
+	ctx context.Context, conversations []trace.Conversation, grace time.Duration, observe func(Turn),
+) {
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
@@ -118,7 +120,8 @@ func (t *Target) FirstModel(ctx context.Context) (string, error) {
 		} `json:"data"`
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, 4<<20)).Decode(&list); err != nil || len(list.Data) == 0 {
-		return "", fmt.Errorf("%s/v1/models lists no model (status %d): name one with --model, or the address of an engine or of a router for its clients with --url", t.URL, res.StatusCode)
+		return "", fmt.Errorf("%s/v1/models lists no model (status %d): name one with --model, "+
+			"or the address of an engine or of a router for its clients with --url", t.URL, res.StatusCode)
 	}
 	return list.Data[0].ID, nil
 }
@@ -144,7 +147,9 @@ type message struct {
 
 // converse plays one conversation, and reports whether it came to its end. A failed turn ends it: a client does not go
 // on from half an answer. begin is called when a turn is sent; what it returns is called when that turn has ended.
-func (t *Target) converse(ctx, hard context.Context, c *trace.Conversation, p *patience, begin func() func(Turn)) (whole bool) {
+func (t *Target) converse(
+	ctx, hard context.Context, c *trace.Conversation, p *patience, begin func() func(Turn),
+) (whole bool) {
 	session := ""
 	if t.Sessions == Send {
 		session = uuid.NewString()
@@ -197,7 +202,9 @@ type chatRequest struct {
 func (t *Target) turn(
 	ctx context.Context, messages []message, answerTokens int, session string, stream, leaves bool,
 ) (out Turn, answer, echoed string) {
-	r := chatRequest{Model: t.Model, Messages: messages, MaxTokens: max(answerTokens, 1), Stream: stream, IgnoreEOS: t.IgnoreEOS}
+	r := chatRequest{
+		Model: t.Model, Messages: messages, MaxTokens: max(answerTokens, 1), Stream: stream, IgnoreEOS: t.IgnoreEOS,
+	}
 	if stream {
 		r.StreamOptions = map[string]any{"include_usage": true}
 	}

@@ -37,7 +37,8 @@ func simulated(t *testing.T) *httptest.Server {
 	return server
 }
 
-// TestPlayAgainstASimulatedEngine: every turn is answered, and the engine's cache is seen to hold what earlier turns computed.
+// TestPlayAgainstASimulatedEngine: every turn is answered, and the engine's cache is seen to hold what earlier turns
+// computed.
 func TestPlayAgainstASimulatedEngine(t *testing.T) {
 	server := simulated(t)
 	w := workload()
@@ -46,7 +47,10 @@ func TestPlayAgainstASimulatedEngine(t *testing.T) {
 	for _, c := range conversations {
 		turns += len(c.Turns)
 	}
-	target := play.Target{URL: server.URL, Model: "simulated", Sessions: play.Send, IgnoreEOS: true, Client: server.Client(), EndpointHeader: "X-Simulated"}
+	target := play.Target{
+		URL: server.URL, Model: "simulated", Sessions: play.Send, IgnoreEOS: true, Client: server.Client(),
+		EndpointHeader: "X-Simulated",
+	}
 	score := play.NewScore()
 	target.Play(context.Background(), conversations, time.Second, score.Add)
 	s := score.Summary()
@@ -61,13 +65,15 @@ func TestPlayAgainstASimulatedEngine(t *testing.T) {
 	}
 }
 
-// TestSomeAnswersComeAsAWhole: where a share of the turns is not streamed, both kinds are answered and go on from each other's answers, and only
-// streams have a time to first token.
+// TestSomeAnswersComeAsAWhole: where a share of the turns is not streamed, both kinds are answered and go on from each
+// other's answers, and only streams have a time to first token.
 func TestSomeAnswersComeAsAWhole(t *testing.T) {
 	server := simulated(t)
 	w := workload()
 	for _, share := range []float64{0, 0.5, 1} {
-		target := play.Target{URL: server.URL, Model: "simulated", IgnoreEOS: true, Client: server.Client(), Whole: share}
+		target := play.Target{
+			URL: server.URL, Model: "simulated", IgnoreEOS: true, Client: server.Client(), Whole: share,
+		}
 		var mu sync.Mutex
 		streams, wholes := 0, 0
 		score := play.NewScore()
@@ -80,7 +86,8 @@ func TestSomeAnswersComeAsAWhole(t *testing.T) {
 			} else {
 				streams++
 			}
-			if turn.Err != nil || turn.Whole == (turn.TTFT > 0) || turn.Took <= 0 || turn.OutputTokens <= 0 || turn.PromptTokens <= turn.CachedTokens {
+			if turn.Err != nil || turn.Whole == (turn.TTFT > 0) || turn.Took <= 0 || turn.OutputTokens <= 0 ||
+				turn.PromptTokens <= turn.CachedTokens {
 				t.Errorf("%+v", turn)
 			}
 		})
@@ -130,12 +137,14 @@ func TestBrokenAnswersAreFailures(t *testing.T) {
 	}
 }
 
-// TestThoughtsBeginAnAnswer: a model that thinks aloud has begun its answer, whatever its engine calls thoughts; they are no part of it.
+// TestThoughtsBeginAnAnswer: a model that thinks aloud has begun its answer, whatever its engine calls thoughts; they
+// are no part of it.
 func TestThoughtsBeginAnAnswer(t *testing.T) {
 	for _, name := range []string{"reasoning", "reasoning_content"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
-			_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"`+name+`":"hm"}}]}`+"\n\n"+`data: {"choices":[{"delta":{"content":"x"}}]}`+"\n\ndata: [DONE]\n\n")
+			_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"`+name+`":"hm"}}]}`+"\n\n"+
+				`data: {"choices":[{"delta":{"content":"x"}}]}`+"\n\ndata: [DONE]\n\n")
 		}))
 		target := play.Target{URL: server.URL, Model: "m", Client: server.Client()}
 		c := trace.Conversation{Turns: []trace.Exchange{{Seed: 1, User: 5, Answer: 1}}}
@@ -158,7 +167,9 @@ func TestSessionIsAdopted(t *testing.T) {
 		_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"content":"x"}}]}`+"\n\ndata: [DONE]\n\n")
 	}))
 	defer server.Close()
-	c := trace.Conversation{Turns: []trace.Exchange{{Seed: 1, User: 5, Answer: 1}, {Seed: 2, User: 5, Answer: 1}, {Seed: 3, User: 5, Answer: 1}}}
+	c := trace.Conversation{Turns: []trace.Exchange{
+		{Seed: 1, User: 5, Answer: 1}, {Seed: 2, User: 5, Answer: 1}, {Seed: 3, User: 5, Answer: 1},
+	}}
 	target := play.Target{URL: server.URL, Sessions: play.Adopt, Client: server.Client()}
 	target.Play(context.Background(), []trace.Conversation{c}, time.Second, func(play.Turn) {})
 	if got := strings.Join(sent, ","); got != ",adopted,adopted" {
@@ -169,7 +180,10 @@ func TestSessionIsAdopted(t *testing.T) {
 func TestScore(t *testing.T) {
 	s := play.NewScore("a", "b", "c", "d")
 	for i, e := range []string{"a", "a", "a", "b"} {
-		s.Add(play.Turn{First: i == 0, Endpoint: e, TTFT: 10 * time.Millisecond, Took: 30 * time.Millisecond, Pieces: 3, PromptTokens: 100, CachedTokens: 50, OutputTokens: 50})
+		s.Add(play.Turn{
+			First: i == 0, Endpoint: e, TTFT: 10 * time.Millisecond, Took: 30 * time.Millisecond, Pieces: 3,
+			PromptTokens: 100, CachedTokens: 50, OutputTokens: 50,
+		})
 	}
 	v := s.Summary()
 	if v.HitRate != 0.5 || v.TTFT.P50 < 9.9 || v.TTFT.P50 > 10.1 || v.ITL.P50 < 9.9 || v.ITL.P50 > 10.1 {

@@ -38,7 +38,8 @@ const maxEndpoints = 1000
 func NewScore(endpoints ...string) *Score {
 	const longest = int64(time.Hour / time.Microsecond)
 	return &Score{
-		ttft: hdrhistogram.New(1, longest, 3), itl: hdrhistogram.New(1, longest, 3), pause: hdrhistogram.New(1, longest, 3), took: hdrhistogram.New(1, longest, 3),
+		ttft: hdrhistogram.New(1, longest, 3), itl: hdrhistogram.New(1, longest, 3),
+		pause: hdrhistogram.New(1, longest, 3), took: hdrhistogram.New(1, longest, 3),
 		work: map[string]int64{}, turns: map[string]int{}, first: map[string]int{}, endpoints: endpoints,
 	}
 }
@@ -152,7 +153,9 @@ func (s *Score) Summary() Summary {
 	}
 	out.WorkCV, out.FirstTurnCV = cv(work), cv(first)
 	for _, e := range s.endpoints {
-		out.Shares = append(out.Shares, Share{Endpoint: e, Requests: s.turns[e], Work: float64(s.work[e]) / float64(max(total, 1))})
+		out.Shares = append(out.Shares, Share{
+			Endpoint: e, Requests: s.turns[e], Work: float64(s.work[e]) / float64(max(total, 1)),
+		})
 	}
 	return out
 }
@@ -160,7 +163,8 @@ func (s *Score) Summary() Summary {
 func latency(h *hdrhistogram.Histogram) Latency {
 	ms := func(us float64) float64 { return math.Round(us) / 1000 }
 	return Latency{
-		Mean: ms(h.Mean()), P50: ms(float64(h.ValueAtQuantile(50))), P90: ms(float64(h.ValueAtQuantile(90))), P99: ms(float64(h.ValueAtQuantile(99))),
+		Mean: ms(h.Mean()), P50: ms(float64(h.ValueAtQuantile(50))), P90: ms(float64(h.ValueAtQuantile(90))),
+		P99: ms(float64(h.ValueAtQuantile(99))),
 	}
 }
 

@@ -20,11 +20,36 @@ func TestShow(t *testing.T) {
 		has    []string
 		hasNot string
 	}{
-		{play.Turn{Endpoint: "a", TTFT: 10 * time.Millisecond, Took: 30 * time.Millisecond, Pieces: 3, PromptTokens: 100, CachedTokens: 50}, []string{"time to first token", "\n0.8 requests/s, 81 prompt tokens/s, 0 answer tokens/s\n", "token hit rate 50.0 %", "over the 1 endpoints", "100.0 %  1 turns"}, "unknown"},
-		{play.Turn{Whole: true, Took: 30 * time.Millisecond}, []string{"until the end of the answer", "balance unknown"}, "time to first token"},
-		{play.Turn{Again: true, Took: 30 * time.Millisecond}, []string{"times and hit rate unknown: no client stayed\n"}, "token hit rate"},
-		{play.Turn{Left: true}, []string{"0 of 9 turns in 1.2s, 0 failed\n1 left by their clients, 1 of them before the first token, and asked again;"}, "unknown"},
-		{play.Turn{Err: errors.New("broken")}, []string{"1 of 9 turns in 1.2s, 1 failed\nlast failure: broken\n"}, "until the end"},
+		{
+			play.Turn{
+				Endpoint: "a", TTFT: 10 * time.Millisecond, Took: 30 * time.Millisecond, Pieces: 3, PromptTokens: 100,
+				CachedTokens: 50,
+			},
+			[]string{
+				"time to first token", "\n0.8 requests/s, 81 prompt tokens/s, 0 answer tokens/s\n",
+				"token hit rate 50.0 %", "over the 1 endpoints", "100.0 %  1 turns",
+			},
+			"unknown",
+		},
+		{
+			play.Turn{Whole: true, Took: 30 * time.Millisecond},
+			[]string{"until the end of the answer", "balance unknown"},
+			"time to first token",
+		},
+		{
+			play.Turn{Again: true, Took: 30 * time.Millisecond},
+			[]string{"times and hit rate unknown: no client stayed\n"},
+			"token hit rate",
+		},
+		{
+			play.Turn{Left: true}, []string{"0 of 9 turns in 1.2s, 0 failed\n" +
+				"1 left by their clients, 1 of them before the first token, and asked again;"}, "unknown",
+		},
+		{
+			play.Turn{Err: errors.New("broken")},
+			[]string{"1 of 9 turns in 1.2s, 1 failed\nlast failure: broken\n"},
+			"until the end",
+		},
 	} {
 		score := play.NewScore()
 		score.Add(tt.turn)
@@ -52,7 +77,8 @@ func TestFirstModel(t *testing.T) {
 		}))
 		target := play.Target{URL: server.URL, APIKey: "key", Client: server.Client()}
 		got, err := target.FirstModel(context.Background())
-		if got != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), "name one with --model") {
+		if got != want || (err == nil) != (want != "") ||
+			err != nil && !strings.Contains(err.Error(), "name one with --model") {
 			t.Errorf("%s: %q, %v", body, got, err)
 		}
 		server.Close()

@@ -112,8 +112,8 @@ func (t *target) get(ctx context.Context, path string) (status int, body []byte,
 	return resp.StatusCode, body, nil
 }
 
-// elsewhere is the other server to which an answer redirects, as a proxy does that wants HTTPS; "" for none. Redirects are
-// not followed: prompts would not be either.
+// elsewhere is the other server to which an answer redirects, as a proxy does that wants HTTPS; "" for none. Redirects
+// are not followed: prompts would not be either.
 func elsewhere(resp *http.Response) string {
 	if resp.StatusCode < 300 || resp.StatusCode > 399 {
 		return ""
@@ -157,7 +157,8 @@ func (t *target) wrongScheme(err error) string {
 		}
 		return ""
 	}
-	if t.dialect == nil && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
+	if t.dialect == nil &&
+		(errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
 		return "; for an engine with TLS write https:// in its URL"
 	}
 	return ""

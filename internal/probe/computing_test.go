@@ -12,8 +12,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// TestComputes: what an engine leaves unanswered while it has requests says nothing, up to a bound. Whatever else is wrong with it counts
-// as it does for an engine that has none.
+// TestComputes: what an engine leaves unanswered while it has requests says nothing, up to a bound. Whatever else is
+// wrong with it counts as it does for an engine that has none.
 func TestComputes(t *testing.T) {
 	const never = time.Duration(0)
 	hangs := func(f *fakeEngine) { f.hang = true }
@@ -27,20 +27,40 @@ func TestComputes(t *testing.T) {
 		least      time.Duration // not down before
 		most       time.Duration // down by then; 0 never
 	}{
-		{"a long prompt at a server of an unknown kind", fleet.KindOther, time.Hour, hangs, 110 * time.Second, true, never, never},
-		{"a long prompt at an engine that answers late", fleet.KindSGLang, time.Hour, hangs, 25 * time.Second, true, never, never},
+		{
+			"a long prompt at a server of an unknown kind", fleet.KindOther, time.Hour, hangs, 110 * time.Second,
+			true, never, never,
+		},
+		{
+			"a long prompt at an engine that answers late", fleet.KindSGLang, time.Hour, hangs, 25 * time.Second,
+			true, never, never,
+		},
 		{"one question too late", fleet.KindVLLM, time.Hour, hangs, 2300 * time.Millisecond, false, never, never},
-		{"it hangs, and nobody knows its kind", fleet.KindOther, time.Hour, hangs, time.Hour, true, 2 * time.Minute, 140 * time.Second},
+		{
+			"it hangs, and nobody knows its kind", fleet.KindOther, time.Hour, hangs, time.Hour, true, 2 * time.Minute,
+			140 * time.Second,
+		},
 		{"it hangs", fleet.KindVLLM, time.Hour, hangs, time.Hour, true, 30 * time.Second, 50 * time.Second},
-		{"it hangs, and its requests are gone", fleet.KindOther, 10 * time.Second, hangs, time.Hour, true, 10 * time.Second, 25 * time.Second},
+		{
+			"it hangs, and its requests are gone", fleet.KindOther, 10 * time.Second, hangs, time.Hour, true,
+			10 * time.Second, 25 * time.Second,
+		},
 		{"it hangs and has no requests", fleet.KindOther, 0, hangs, time.Hour, false, never, 10 * time.Second},
-		{"it is gone", fleet.KindOther, time.Hour, func(f *fakeEngine) { f.refuse = true }, time.Hour, false, never, 3 * time.Second},
-		{"it has an error", fleet.KindOther, time.Hour, func(f *fakeEngine) { f.status["/health"] = 500 }, time.Hour, false, never, 6 * time.Second},
+		{
+			"it is gone", fleet.KindOther, time.Hour, func(f *fakeEngine) { f.refuse = true }, time.Hour, false,
+			never, 3 * time.Second,
+		},
+		{
+			"it has an error", fleet.KindOther, time.Hour, func(f *fakeEngine) { f.status["/health"] = 500 }, time.Hour,
+			false, never, 6 * time.Second,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, rec, works := newFake(map[string]string{"/health": "", "/ready": "", "/v1/models": `{"data":[]}`}), &record{}, new(atomic.Bool)
-				p := New(Config{}, &http.Client{Transport: f}, rec.observe, func(string) bool { return works.Load() }, slog.New(slog.DiscardHandler))
+				f, rec, works := newFake(map[string]string{"/health": "", "/ready": "", "/v1/models": `{"data":[]}`}),
+					&record{}, new(atomic.Bool)
+				p := New(Config{}, &http.Client{Transport: f}, rec.observe, func(string) bool { return works.Load() },
+					slog.New(slog.DiscardHandler))
 				p.Set([]fleet.Endpoint{{Name: "a", URL: "http://a", Kind: test.kind}})
 				ctx, stop := context.WithCancel(t.Context())
 				defer synctest.Wait()

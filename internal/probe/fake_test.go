@@ -62,7 +62,9 @@ func (f *fakeEngine) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s, ok := f.status[r.URL.Path]; ok {
 		code = s
 	}
-	return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{}, Request: r}, nil
+	return &http.Response{
+		StatusCode: code, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{}, Request: r,
+	}, nil
 }
 
 func (f *fakeEngine) set(change func()) {

@@ -40,7 +40,9 @@ type address struct {
 // goroutines at once. busy says whether an endpoint has requests: an engine that sleeps when idle is asked about its
 // load only then, since asking keeps it awake; nil asks at any time. New panics on a Config that does not pass
 // Validate.
-func New(cfg Config, client *http.Client, observe func(route.Event), busy func(endpoint string) bool, log *slog.Logger) *Prober {
+func New(
+	cfg Config, client *http.Client, observe func(route.Event), busy func(endpoint string) bool, log *slog.Logger,
+) *Prober {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
@@ -50,9 +52,9 @@ func New(cfg Config, client *http.Client, observe func(route.Event), busy func(e
 	}
 }
 
-// Set replaces the endpoints that are probed. Engines that stay are probed on without a pause; those that went are asked
-// for as long as they have requests: one may have gone because its node is lost, and what waits there for a first byte is
-// to go elsewhere. It does not wait.
+// Set replaces the endpoints that are probed. Engines that stay are probed on without a pause; those that went are
+// asked for as long as they have requests: one may have gone because its node is lost, and what waits there for a first
+// byte is to go elsewhere. It does not wait.
 func (p *Prober) Set(endpoints []fleet.Endpoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -153,7 +153,8 @@ func TestNeverAsksWhatCosts(t *testing.T) {
 		kind        fleet.Kind
 	}{
 		{"sglang", "/health", map[string]string{
-			"/health": "", "/ready": "", "/v1/loads": `{"loads":[{"dp_rank":0,"num_running_reqs":1,"num_waiting_reqs":0}]}`,
+			"/health": "", "/ready": "",
+			"/v1/loads":  `{"loads":[{"dp_rank":0,"num_running_reqs":1,"num_waiting_reqs":0}]}`,
 			"/v1/models": `{"data":[{"id":"m","owned_by":"sglang"}]}`, "/server_info": `{"dp_size":1,"page_size":32}`,
 		}, fleet.KindSGLang},
 		{"old sglang", "/health", map[string]string{
@@ -207,7 +208,9 @@ func TestSetStartsAndStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(vllmPages())
 		a := fleet.Endpoint{Name: "a", URL: "http://a", Kind: fleet.KindVLLM}
-		b := fleet.Endpoint{Name: "b", URL: "http://a", Kind: fleet.KindVLLM, Part: fleet.Part{Kind: fleet.Rank, Index: 1}}
+		b := fleet.Endpoint{
+			Name: "b", URL: "http://a", Kind: fleet.KindVLLM, Part: fleet.Part{Kind: fleet.Rank, Index: 1},
+		}
 		p, rec, stop := start(f, Config{}, a)
 		time.Sleep(time.Second)
 		p.Set([]fleet.Endpoint{a, b})
@@ -233,8 +236,8 @@ func TestSetStartsAndStops(t *testing.T) {
 	})
 }
 
-// TestLeftEnginesAreWatched: an engine that is not declared any more is asked whether it lives while it has requests, told
-// to be down if it does not answer, and let alone afterwards. One that comes back is probed on.
+// TestLeftEnginesAreWatched: an engine that is not declared any more is asked whether it lives while it has requests,
+// told to be down if it does not answer, and let alone afterwards. One that comes back is probed on.
 func TestLeftEnginesAreWatched(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -250,7 +253,8 @@ func TestLeftEnginesAreWatched(t *testing.T) {
 			t.Run(fmt.Sprint(row.name, ", comes back ", back), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f, rec, works := newFake(vllmPages()), &record{}, new(atomic.Bool)
-					p := New(Config{}, &http.Client{Transport: f}, rec.observe, func(string) bool { return works.Load() }, slog.New(slog.DiscardHandler))
+					p := New(Config{}, &http.Client{Transport: f}, rec.observe,
+						func(string) bool { return works.Load() }, slog.New(slog.DiscardHandler))
 					a := []fleet.Endpoint{{Name: "a", URL: "http://a", Kind: fleet.KindVLLM}}
 					p.Set(a)
 					ctx, stop := context.WithCancel(t.Context())
@@ -269,7 +273,9 @@ func TestLeftEnginesAreWatched(t *testing.T) {
 						before := rec.len()
 						p.Set(a)
 						time.Sleep(time.Second)
-						told := slices.ContainsFunc(rec.all()[before:], func(e route.Probed) bool { return len(e.Report.Models) > 0 })
+						told := slices.ContainsFunc(rec.all()[before:], func(e route.Probed) bool {
+							return len(e.Report.Models) > 0
+						})
 						if row.name == "lives" && !told {
 							t.Error("it came back and is not told all anew")
 						}
@@ -338,17 +344,22 @@ func TestStartingEngineIsNotMistaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		loading := `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`
 		f := newFake(map[string]string{})
-		for _, p := range []string{"/v1/models", "/server_info", "/props", "/load", "/api/version", "/version", "/health"} {
+		for _, p := range []string{
+			"/v1/models", "/server_info", "/props", "/load", "/api/version", "/version", "/health",
+		} {
 			f.pages[p], f.status[p] = loading, 503
 		}
 		_, rec, stop := start(f, Config{}, fleet.Endpoint{Name: "a", URL: "http://a"})
 		defer stop()
 		time.Sleep(10 * time.Second)
-		if r, _ := rec.last("a"); r.Healthy || r.Kind != fleet.KindUnknown || !strings.Contains(r.Detail, "Loading model") {
+		if r, _ := rec.last("a"); r.Healthy || r.Kind != fleet.KindUnknown ||
+			!strings.Contains(r.Detail, "Loading model") {
 			t.Fatalf("%+v", r)
 		}
 		f.set(func() {
-			f.status = map[string]int{"/load": 404, "/server_info": 404, "/api/version": 404, "/version": 404, "/metrics": 501}
+			f.status = map[string]int{
+				"/load": 404, "/server_info": 404, "/api/version": 404, "/version": 404, "/metrics": 501,
+			}
 			f.pages["/v1/models"] = `{"data":[{"id":"g","owned_by":"llamacpp","meta":{"n_ctx":4096}}]}`
 			f.pages["/props"] = `{"total_slots":2,"default_generation_settings":{"n_ctx":4096}}`
 			f.pages["/slots"] = `[{"id":0,"is_processing":true},{"id":1,"is_processing":false}]`
@@ -408,7 +419,8 @@ func TestRealSocket(t *testing.T) {
 	tr.CloseIdleConnections()
 }
 
-// TestWrongScheme: an engine with TLS under an http:// URL, and one without under https://, are down with a detail that says so.
+// TestWrongScheme: an engine with TLS under an http:// URL, and one without under https://, are down with a detail that
+// says so.
 func TestWrongScheme(t *testing.T) {
 	gone := func(w http.ResponseWriter, _ *http.Request) { // as many servers with TLS do to a request without
 		if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
@@ -424,15 +436,17 @@ func TestWrongScheme(t *testing.T) {
 		secure.URL: "; engine_tls has the authority (ca) and the name (server_name) that are expected",
 		strings.Replace(plain.URL, "http", "https", 1): "; for an engine without TLS write http:// in its URL",
 	} {
-		p := New(Config{}, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, nil, nil, slog.New(slog.DiscardHandler))
-		if _, _, err := newTarget(p, address{url: url}, 0).get(t.Context(), "/v1/models"); err == nil || !strings.HasSuffix(err.Error(), want) {
+		p := New(Config{}, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, nil, nil,
+			slog.New(slog.DiscardHandler))
+		if _, _, err := newTarget(p, address{url: url}, 0).get(t.Context(), "/v1/models"); err == nil ||
+			!strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: %v, want it to end with %q", url, err, want)
 		}
 	}
 }
 
-// TestRedirects: an address that leads elsewhere is down with what to write, for kinds that are declared and that are not.
-// A redirect within the engine says that it lives.
+// TestRedirects: an address that leads elsewhere is down with what to write, for kinds that are declared and that are
+// not. A redirect within the engine says that it lives.
 func TestRedirects(t *testing.T) {
 	for _, row := range []struct{ to, detail string }{
 		{"https://llm.example/health", "https://llm.example; write"},
@@ -450,7 +464,9 @@ func TestRedirects(t *testing.T) {
 			}))
 			host.Store(strings.TrimPrefix(s.URL, "http://"))
 			told := make(chan fleet.Report, 1)
-			client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+			client := &http.Client{
+				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			}
 			p := New(Config{}, client, func(e route.Event) {
 				select {
 				case told <- e.(route.Probed).Report:
@@ -494,12 +510,14 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestNoFileDescriptors: an engine that cannot be asked, because the router has no file descriptor left, keeps the health it had; the log says so once.
+// TestNoFileDescriptors: an engine that cannot be asked, because the router has no file descriptor left, keeps the
+// health it had; the log says so once.
 func TestNoFileDescriptors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(vllmPages())
 		var log bytes.Buffer
-		_, rec, stop := startLogged(slog.New(slog.NewTextHandler(&log, nil)), f, Config{}, fleet.Endpoint{Name: "a", URL: "http://a"})
+		_, rec, stop := startLogged(slog.New(slog.NewTextHandler(&log, nil)), f, Config{},
+			fleet.Endpoint{Name: "a", URL: "http://a"})
 		defer stop()
 		time.Sleep(500 * time.Millisecond)
 		f.set(func() { f.short = true })
@@ -519,8 +537,9 @@ func TestNoFileDescriptors(t *testing.T) {
 	})
 }
 
-// TestSleepingEngine: an engine that waits to be woken is asleep until it says otherwise, whatever is asked between; one that the next request
-// wakes stays up, and gets no question that it takes for work while the router has nothing there.
+// TestSleepingEngine: an engine that waits to be woken is asleep until it says otherwise, whatever is asked between;
+// one that the next request wakes stays up, and gets no question that it takes for work while the router has nothing
+// there.
 func TestSleepingEngine(t *testing.T) {
 	vllm := func(state string) map[string]string {
 		pages := vllmPages()
@@ -530,10 +549,12 @@ func TestSleepingEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(vllm("weights_offloaded"))
 		var log bytes.Buffer
-		_, rec, stop := startLogged(slog.New(slog.NewTextHandler(&log, nil)), f, Config{}, fleet.Endpoint{Name: "a", URL: "http://a", Kind: fleet.KindVLLM})
+		_, rec, stop := startLogged(slog.New(slog.NewTextHandler(&log, nil)), f, Config{},
+			fleet.Endpoint{Name: "a", URL: "http://a", Kind: fleet.KindVLLM})
 		time.Sleep(20 * time.Second)
 		for i, e := range rec.all() {
-			if !e.Report.Healthy || e.Report.Sleep != fleet.Asleep || !strings.Contains(e.Report.Rests, "weights_offloaded") {
+			if !e.Report.Healthy || e.Report.Sleep != fleet.Asleep ||
+				!strings.Contains(e.Report.Rests, "weights_offloaded") {
 				t.Fatalf("report %d: %+v", i, e.Report)
 			}
 		}
@@ -543,13 +564,15 @@ func TestSleepingEngine(t *testing.T) {
 			t.Errorf("not awake within an interval: %+v", r)
 		}
 		stop()
-		if n := strings.Count(log.String(), "engine is asleep"); n != 1 || !strings.Contains(log.String(), "engine is awake") {
+		if n := strings.Count(log.String(), "engine is asleep"); n != 1 ||
+			!strings.Contains(log.String(), "engine is awake") {
 			t.Errorf("%d lines say that it is asleep:\n%s", n, log.String())
 		}
 	})
 	props := func(sleeping string) map[string]string {
 		return map[string]string{
-			"/health": "", "/v1/models": `{"data":[{"id":"m","owned_by":"llamacpp"}]}`, "/slots": `[{"id":0,"is_processing":false}]`,
+			"/health": "", "/v1/models": `{"data":[{"id":"m","owned_by":"llamacpp"}]}`,
+			"/slots":   `[{"id":0,"is_processing":false}]`,
 			"/metrics": "llamacpp:requests_processing 0\n", "/props": `{"total_slots":1` + sleeping + `}`,
 		}
 	}
@@ -567,7 +590,8 @@ func TestSleepingEngine(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, rec := newFake(props(test.sleeping)), &record{}
-				p := New(Config{}, &http.Client{Transport: f}, rec.observe, func(string) bool { return test.busy }, slog.New(slog.DiscardHandler))
+				p := New(Config{}, &http.Client{Transport: f}, rec.observe, func(string) bool { return test.busy },
+					slog.New(slog.DiscardHandler))
 				p.Set([]fleet.Endpoint{{Name: "a", URL: "http://a"}})
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
@@ -588,7 +612,8 @@ func TestSleepingEngine(t *testing.T) {
 	}
 }
 
-// TestPartsThatCannotBeAddressed: an engine that cannot be told a rank or slot gets no requests for one, and the report says what to do.
+// TestPartsThatCannotBeAddressed: an engine that cannot be told a rank or slot gets no requests for one, and the report
+// says what to do.
 func TestPartsThatCannotBeAddressed(t *testing.T) {
 	rank, slot := fleet.Part{Kind: fleet.Rank, Index: 1}, fleet.Part{Kind: fleet.Slot, Index: 1}
 	for _, row := range []struct {
@@ -605,7 +630,8 @@ func TestPartsThatCannotBeAddressed(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			pages := vllmPages()
-			pages["/api/tags"], pages["/v1/models"] = `{"models":[{"name":"m:latest"}]}`, `{"object":"list","data":[{"id":"m"}]}`
+			pages["/api/tags"], pages["/v1/models"] = `{"models":[{"name":"m:latest"}]}`,
+				`{"object":"list","data":[{"id":"m"}]}`
 			part := fleet.Endpoint{Name: "part", URL: "http://a", Kind: row.kind, Part: row.part}
 			whole := fleet.Endpoint{Name: "whole", URL: "http://a", Kind: row.kind}
 			_, rec, stop := start(newFake(pages), Config{}, part, whole)
@@ -625,7 +651,8 @@ func TestPartsThatCannotBeAddressed(t *testing.T) {
 func TestRelist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(vllmPages())
-		p, _, stop := start(f, Config{Interval: time.Second, LoadInterval: time.Hour, ModelsInterval: time.Hour}, fleet.Endpoint{Name: "a", URL: "http://a", Kind: fleet.KindVLLM})
+		p, _, stop := start(f, Config{Interval: time.Second, LoadInterval: time.Hour, ModelsInterval: time.Hour},
+			fleet.Endpoint{Name: "a", URL: "http://a", Kind: fleet.KindVLLM})
 		defer stop()
 		time.Sleep(1500 * time.Millisecond)
 		if n := f.count("/v1/models"); n != 1 {

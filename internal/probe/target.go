@@ -190,7 +190,8 @@ func (t *target) checkAlive(ctx context.Context, got *[]engine.Answer) bool {
 			err = errors.New(r.Detail)
 		}
 	}
-	if err != nil && lives && t.left.Load() { // it ends, and finishes what it has: SGLang says 503 then, uvicorn refuses
+	// it ends, and finishes what it has: SGLang says 503 then, uvicorn refuses
+	if err != nil && lives && t.left.Load() {
 		t.fails, t.alive = 0, time.Now().Add(jitter(t.p.cfg.Interval))
 		return false
 	}
@@ -223,7 +224,8 @@ func (t *target) failed(ctx context.Context, err error, worked bool) {
 	cfg := t.p.cfg
 	if shortage.Is(err) { // nor does this
 		if !t.short {
-			t.log.Error("engine cannot be asked: no file descriptors are left; what was known of it stays", "error", err)
+			t.log.Error("engine cannot be asked: no file descriptors are left; what was known of it stays",
+				"error", err)
 		}
 		t.short = true
 		t.alive = time.Now().Add(jitter(cfg.Interval))
@@ -404,7 +406,8 @@ func (t *target) noteParts(whole fleet.Report) {
 	}
 	if whole.Ranks > max(declared, 1) && !t.counted {
 		t.counted = true
-		t.log.Warn("engine has data-parallel ranks that are not declared: it chooses one without knowing which has the cache",
+		t.log.Warn(
+			"engine has data-parallel ranks that are not declared: it chooses one without knowing which has the cache",
 			"ranks", whole.Ranks, "declared", declared, "do", "ranks: "+strconv.Itoa(whole.Ranks))
 	}
 }

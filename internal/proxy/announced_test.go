@@ -13,10 +13,14 @@ import (
 )
 
 const (
-	createdEvent = "event: response.created\r\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\",\"instructions\":\"LONG\"}}\r\n\r\n"
-	running      = "data: {\"type\":\"response.in_progress\",\"response\":{\"id\":\"resp_1\",\"instructions\":\"LONG\"}}\n\n"
-	saidHi       = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"hi\"}\n\n"
-	completed    = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_2\",\"output\":[]}}\n\n"
+	createdEvent = "event: response.created\r\n" +
+		"data: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\",\"instructions\":\"LONG\"}}\r\n\r\n"
+	running = "data: {\"type\":\"response.in_progress\",\"response\":{\"id\":\"resp_1\"," +
+		"\"instructions\":\"LONG\"}}\n\n"
+	saidHi = "event: response.output_text.delta\n" +
+		"data: {\"type\":\"response.output_text.delta\",\"delta\":\"hi\"}\n\n"
+	completed = "event: response.completed\n" +
+		"data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_2\",\"output\":[]}}\n\n"
 )
 
 // announces is the handler of an engine that says at once that it has begun, in pieces, and then ends as then says.
@@ -36,8 +40,8 @@ func announces(then func(w http.ResponseWriter, say func(string))) engineHandler
 	}
 }
 
-// TestAnnouncedThenLost: vLLM and TensorRT-LLM announce a response before they compute its prompt. An engine that then fails costs the client a
-// delay and not an error, however it fails, and the client sees one response.
+// TestAnnouncedThenLost: vLLM and TensorRT-LLM announce a response before they compute its prompt. An engine that then
+// fails costs the client a delay and not an error, however it fails, and the client sees one response.
 func TestAnnouncedThenLost(t *testing.T) {
 	t.Parallel()
 	bubble(t, announcedThenLost)
@@ -58,14 +62,15 @@ func announcedThenLost(t *testing.T) {
 	} {
 		r := newRig(t, proxy.Config{FirstByte: time.Second, Idle: time.Second}, announces(then), good)
 		res, body := r.post("/v1/responses", `{"model":"m","stream":true,"input":"x"}`)
-		if s := r.last(1); s.Outcome != fleet.OK || res.StatusCode != 200 || !strings.HasSuffix(body, saidHi+completed) || strings.Count(body, "response.created\"") != 1 {
+		if s := r.last(1); s.Outcome != fleet.OK || res.StatusCode != 200 ||
+			!strings.HasSuffix(body, saidHi+completed) || strings.Count(body, "response.created\"") != 1 {
 			t.Errorf("%s: %s %s, %d %.200s", name, s.Outcome, s.Error, res.StatusCode, body)
 		}
 	}
 }
 
-// TestAnnouncementsReachWhoWaits: what an engine sends to keep a client waiting brings the announcement along at once, as does a response that may go
-// on in the background, whose id its client wants to have.
+// TestAnnouncementsReachWhoWaits: what an engine sends to keep a client waiting brings the announcement along at once,
+// as does a response that may go on in the background, whose id its client wants to have.
 func TestAnnouncementsReachWhoWaits(t *testing.T) {
 	t.Parallel()
 	bubble(t, announcementsReachWhoWaits)
@@ -75,7 +80,10 @@ func announcementsReachWhoWaits(t *testing.T) {
 	for _, tt := range []struct{ name, body, sign string }{
 		{"a comment", `{"model":"m","stream":true,"input":"x"}`, ": still there\n\n"},
 		{"a ping", `{"model":"m","stream":true,"input":"x"}`, "event: ping\ndata: {\"type\":\"ping\"}\n\n"},
-		{"a part", `{"model":"m","stream":true,"input":"x"}`, "data: {\"type\":\"response.output_item.added\",\"item\":{\"type\":\"message\"}}\n\n"},
+		{
+			"a part", `{"model":"m","stream":true,"input":"x"}`,
+			"data: {\"type\":\"response.output_item.added\",\"item\":{\"type\":\"message\"}}\n\n",
+		},
 		{"in the background", `{"model":"m","stream":true,"input":"x","background":true}`, ""},
 	} {
 		goOn := make(chan struct{})

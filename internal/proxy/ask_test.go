@@ -57,11 +57,13 @@ const (
 	wantStream  = "data: {\"choices\":[{\"delta\":{\"content\":\"one\"}}]}\n\ndata: [DONE]\n\n"
 )
 
-// TestUsageIsAskedForAndTakenOut: in front of each kind of engine a client that did not ask gets the bytes that it gets when the
-// router does not ask either, and the router knows the usage all the same.
+// TestUsageIsAskedForAndTakenOut: in front of each kind of engine a client that did not ask gets the bytes that it gets
+// when the router does not ask either, and the router knows the usage all the same.
 func TestUsageIsAskedForAndTakenOut(t *testing.T) {
 	varying := regexp.MustCompile(`"(id|created)":("[^"]*"|\d+)|"timings":\{[^}]*\}`)
-	for _, kind := range []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp, fleet.KindOllama} {
+	for _, kind := range []fleet.Kind{
+		fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp, fleet.KindOllama,
+	} {
 		t.Run(string(kind), func(t *testing.T) {
 			e, err := enginetest.New(enginetest.Options{Dialect: kind, Models: []string{"m"}, Seed: 1, Speed: 50})
 			if err != nil {
@@ -82,7 +84,8 @@ func TestUsageIsAskedForAndTakenOut(t *testing.T) {
 			} {
 				_, want := off.post(req.path, req.body)
 				res, got := r.post(req.path, req.body)
-				if res.StatusCode != 200 || varying.ReplaceAllString(got, "") != varying.ReplaceAllString(want, "") || strings.Contains(got, `"usage":{`) {
+				if res.StatusCode != 200 || varying.ReplaceAllString(got, "") != varying.ReplaceAllString(want, "") ||
+					strings.Contains(got, `"usage":{`) {
 					t.Errorf("%s: got %d\n%s\nwant\n%s", req.path, res.StatusCode, got, want)
 				}
 				u := r.last(i + 1).Usage
@@ -111,19 +114,39 @@ func TestWhatIsAsked(t *testing.T) {
 		{"completions", "/v1/completions", plainStream, askedStream},
 		{"no stream", "/v1/chat/completions", `{"model":"m"}`, same},
 		{"the client asks", "/v1/chat/completions", streamBody, same},
-		{"the client says no", "/v1/chat/completions", `{"model":"m","stream":true,"stream_options":{"x":1,"include_usage":false}}`, `{"model":"m","stream":true,"stream_options":{"x":1,"include_usage":true}}`},
-		{"null options", "/v1/chat/completions", `{"model":"m","stream":true,"stream_options":null}`, `{"model":"m","stream":true,"stream_options":{"include_usage":true}}`},
-		{"empty options, which vLLM takes for yes", "/v1/chat/completions", `{"model":"m","stream":true,"stream_options":{}}`, same},
+		{
+			"the client says no", "/v1/chat/completions",
+			`{"model":"m","stream":true,"stream_options":{"x":1,"include_usage":false}}`,
+			`{"model":"m","stream":true,"stream_options":{"x":1,"include_usage":true}}`,
+		},
+		{
+			"null options", "/v1/chat/completions", `{"model":"m","stream":true,"stream_options":null}`,
+			`{"model":"m","stream":true,"stream_options":{"include_usage":true}}`,
+		},
+		{
+			"empty options, which vLLM takes for yes", "/v1/chat/completions",
+			`{"model":"m","stream":true,"stream_options":{}}`, same,
+		},
 		{"options without it", "/v1/chat/completions", `{"model":"m","stream":true,"stream_options":{"x":1}}`, same},
-		{"usage in every chunk", "/v1/chat/completions", `{"model":"m","stream":true,"stream_options":{"include_usage":false,"continuous_usage_stats":true}}`, same},
-		{"what a lax engine takes for true", "/v1/chat/completions", `{"model":"m","stream":true,"stream_options":{"include_usage":"yes"}}`, same},
+		{
+			"usage in every chunk", "/v1/chat/completions",
+			`{"model":"m","stream":true,"stream_options":{"include_usage":false,"continuous_usage_stats":true}}`, same,
+		},
+		{
+			"what a lax engine takes for true", "/v1/chat/completions",
+			`{"model":"m","stream":true,"stream_options":{"include_usage":"yes"}}`, same,
+		},
 		{"options that are no object", "/v1/chat/completions", `{"model":"m","stream":true,"stream_options":[]}`, same},
-		{"several answers", "/v1/chat/completions", `{"model":"m","stream":true,"n":3}`, `{"stream_options":{"include_usage":true},"model":"m","stream":true,"n":3}`},
+		{
+			"several answers", "/v1/chat/completions", `{"model":"m","stream":true,"n":3}`,
+			`{"stream_options":{"include_usage":true},"model":"m","stream":true,"n":3}`,
+		},
 		{"responses", "/v1/responses", plainStream, same},
 		{"messages", "/v1/messages", plainStream, same},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := &asks{answer: streams(chunk("one"), doneChunk, "data: {\"type\":\"response.completed\"}\n\n", "data: {\"type\":\"message_stop\"}\n\n")}
+			e := &asks{answer: streams(chunk("one"), doneChunk, "data: {\"type\":\"response.completed\"}\n\n",
+				"data: {\"type\":\"message_stop\"}\n\n")}
 			r := newRig(t, proxy.Config{}, e.serve)
 			r.post(tt.path, tt.body, "Accept-Encoding", "gzip, deflate")
 			want := tt.want
@@ -138,8 +161,8 @@ func TestWhatIsAsked(t *testing.T) {
 }
 
 // TestAnswersThatAreReadComeUncompressed: an engine, or a proxy before it, compresses for clients that take it, as most
-// libraries say; then usage, errors, end marks and ids could not be read. Paths whose answers mean nothing to the router
-// may be compressed.
+// libraries say; then usage, errors, end marks and ids could not be read. Paths whose answers mean nothing to the
+// router may be compressed.
 func TestAnswersThatAreReadComeUncompressed(t *testing.T) {
 	for _, tt := range []struct{ method, path, body, want string }{
 		{"POST", "/v1/chat/completions", `{"model":"m","messages":[]}`, "identity"},
@@ -176,7 +199,8 @@ func TestUsageInPieces(t *testing.T) {
 		t.Errorf("got %q", body)
 	}
 	s := r.last(1)
-	if s.Usage != (fleet.Usage{PromptTokens: 20, CachedTokens: 16, OutputTokens: 2, CachedKnown: true}) || s.Outcome != fleet.OK || s.FirstByte.IsZero() {
+	if s.Usage != (fleet.Usage{PromptTokens: 20, CachedTokens: 16, OutputTokens: 2, CachedKnown: true}) ||
+		s.Outcome != fleet.OK || s.FirstByte.IsZero() {
 		t.Errorf("told %+v", s)
 	}
 	if s.BytesOut != int64(len(wantStream)) {
@@ -214,7 +238,8 @@ func TestEngineRefusesStreamOptions(t *testing.T) {
 		e := &asks{}
 		e.answer = func(w http.ResponseWriter, req *http.Request) {
 			if got := e.got(); strings.Contains(got[len(got)-1], "stream_options") {
-				answers(status, `{"error":{"message":"Unrecognized request argument supplied: stream_options"}}`)(w, req)
+				answers(status, `{"error":{"message":"Unrecognized request argument supplied: stream_options"}}`)(w,
+					req)
 				return
 			}
 			streams(chunk("one"), doneChunk)(w, req)
@@ -232,7 +257,8 @@ func TestEngineRefusesStreamOptions(t *testing.T) {
 			t.Errorf("engine got %q", got)
 		}
 		// A client that asks by itself gets the engine's own answer.
-		if res, body := r.post("/v1/chat/completions", streamBody); res.StatusCode != status || !strings.Contains(body, "Unrecognized") {
+		if res, body := r.post("/v1/chat/completions", streamBody); res.StatusCode != status ||
+			!strings.Contains(body, "Unrecognized") {
 			t.Errorf("got %d %q", res.StatusCode, body)
 		}
 	}
@@ -257,7 +283,8 @@ func TestOtherErrorsOfTheClient(t *testing.T) {
 			t.Errorf("%s: told %+v, %d calls", tt.name, s, len(e.got()))
 		}
 		e.answer = nil
-		if _, body := r.post("/v1/chat/completions", plainStream); body != wantStream || e.got()[tt.calls] != askedStream {
+		if _, body := r.post("/v1/chat/completions", plainStream); body != wantStream ||
+			e.got()[tt.calls] != askedStream {
 			t.Errorf("%s: afterwards got %q", tt.name, body)
 		}
 	}
@@ -351,7 +378,8 @@ func (s *sink) Flush()                      {}
 func BenchmarkAsking(b *testing.B) {
 	word := `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}]}` + "\n\n"
 	chunks := append(slices.Repeat([]string{word}, 64), usageChunk, doneChunk)
-	body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("some text ", 100) + `"}]}`
+	body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"` +
+		strings.Repeat("some text ", 100) + `"}]}`
 	for name, cfg := range map[string]proxy.Config{"asks": {}, "leaves alone": {NoUsage: true}} {
 		b.Run(name, func(b *testing.B) {
 			r := newFleet(b, cfg, script{chunks}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}})

@@ -264,7 +264,8 @@ func (a *attempt) conclude(err error) error {
 		a.fin.Outcome, clientErr = fleet.Abandoned, cause
 	case errors.Is(cause, timeouts.ErrRefusing) || errors.Is(cause, timeouts.ErrDown):
 		a.fin.Outcome, clientErr = fleet.EngineError, cause
-	case isDial(err) && shortage.Is(err): // which says nothing about the endpoint; another one may have a connection that is idle
+	case isDial(err) && shortage.Is(err):
+		// which says nothing about the endpoint; another one may have a connection that is idle
 		a.short = true
 		a.fin.Outcome, clientErr = fleet.Abandoned, fault.ErrShortage
 	case isDial(err):
@@ -385,8 +386,8 @@ func (a *attempt) awaitDispatch(limit time.Duration) error {
 	return nil
 }
 
-// keyRefused reports whether the engine refused the request for the key that the router has for it. The client's key, if
-// it has one, is not what is wrong.
+// keyRefused reports whether the engine refused the request for the key that the router has for it. The client's key,
+// if it has one, is not what is wrong.
 func (a *attempt) keyRefused() bool { return a.status == http.StatusUnauthorized && a.Keyed }
 
 // judge sets the lease's outcome from the status of an answer.

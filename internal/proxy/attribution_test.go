@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// TestAttributionIsDropped: what Claude Code says in front of its prompt reaches no kind of engine, and all other bytes do; with the
-// setting off they all do, and so do those of other APIs.
+// TestAttributionIsDropped: what Claude Code says in front of its prompt reaches no kind of engine, and all other bytes
+// do; with the setting off they all do, and so do those of other APIs.
 func TestAttributionIsDropped(t *testing.T) {
 	const (
 		line  = `{"type":"text","text":"x-anthropic-billing-header: cc_version=2.1.126.9f3; cc_entrypoint=cli; cch=01eef;"},`
@@ -19,9 +19,12 @@ func TestAttributionIsDropped(t *testing.T) {
 	)
 	answer := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"type":"message","role":"assistant","content":[],"usage":{"input_tokens":1,"output_tokens":1}}`))
+		_, _ = w.Write(
+			[]byte(`{"type":"message","role":"assistant","content":[],"usage":{"input_tokens":1,"output_tokens":1}}`))
 	}
-	for _, kind := range []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp, fleet.KindOllama, fleet.KindOther} {
+	for _, kind := range []fleet.Kind{
+		fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp, fleet.KindOllama, fleet.KindOther,
+	} {
 		for _, tt := range []struct {
 			name, path, want string
 			drop             bool

@@ -21,7 +21,8 @@ const (
 	poisonError = `{"error":{"message":"CUDA error: device-side assert triggered"}}`
 )
 
-// newEight is a router in front of eight engines that all answer 500 to the same requests. hits counts those that they get.
+// newEight is a router in front of eight engines that all answer 500 to the same requests. hits counts those that they
+// get.
 func newEight(t *testing.T, rules route.Config, cfg proxy.Config) (r *rig, hits *atomic.Int32) {
 	t.Helper()
 	hits = new(atomic.Int32)
@@ -46,8 +47,8 @@ func newEight(t *testing.T, rules route.Config, cfg proxy.Config) (r *rig, hits 
 	return r, hits
 }
 
-// TestPoisonEjectsAtMostHalf: requests that every engine answers with 500 blame one engine each, and eject half of them at the most. The others
-// go on being served.
+// TestPoisonEjectsAtMostHalf: requests that every engine answers with 500 blame one engine each, and eject half of them
+// at the most. The others go on being served.
 func TestPoisonEjectsAtMostHalf(t *testing.T) {
 	const requests = 40
 	r, hits := newEight(t, route.Config{RetryFloor: 1000, EjectFor: time.Minute, EjectMax: time.Minute}, proxy.Config{})
@@ -72,12 +73,14 @@ func TestPoisonEjectsAtMostHalf(t *testing.T) {
 	if s := r.fleet.Stats(); s.EjectionsSpared == 0 {
 		t.Error("no ejection was spared")
 	}
-	if res, body := r.post("/v1/chat/completions", chatBody); res.StatusCode != 200 || r.last(requests+1).Attempts != 1 {
+	if res, body := r.post("/v1/chat/completions", chatBody); res.StatusCode != 200 ||
+		r.last(requests+1).Attempts != 1 {
 		t.Errorf("a good request got %d %s", res.StatusCode, body)
 	}
 }
 
-// TestRetryBudget: a storm of failing requests is retried as often as the budget has room for, and then gets what the engine answered.
+// TestRetryBudget: a storm of failing requests is retried as often as the budget has room for, and then gets what the
+// engine answered.
 func TestRetryBudget(t *testing.T) {
 	for _, tt := range []struct {
 		name              string
@@ -97,7 +100,8 @@ func TestRetryBudget(t *testing.T) {
 				}
 			}
 			if got := int(hits.Load()); got != tt.requests+tt.retries || len(r.retry) != tt.retries {
-				t.Errorf("%d attempts, %d retries told; want %d retries of %d requests", got, len(r.retry), tt.retries, tt.requests)
+				t.Errorf("%d attempts, %d retries told; want %d retries of %d requests",
+					got, len(r.retry), tt.retries, tt.requests)
 			}
 			if s := r.fleet.Stats(); (s.RetriesRefused > 0) != (tt.retries < 2*tt.requests) {
 				t.Errorf("%d retries refused", s.RetriesRefused)
@@ -106,7 +110,8 @@ func TestRetryBudget(t *testing.T) {
 	}
 }
 
-// TestRetryBudgetSparesWhatCostNothing: connections that could not be made cost no engine anything, and are not charged.
+// TestRetryBudgetSparesWhatCostNothing: connections that could not be made cost no engine anything, and are not
+// charged.
 func TestRetryBudgetSparesWhatCostNothing(t *testing.T) {
 	good := httptest.NewServer(answers(200, chatAnswer))
 	t.Cleanup(good.Close)
@@ -146,28 +151,35 @@ func TestOneClientsRateLimit(t *testing.T) {
 	}{
 		{"one key", [][]string{{"Authorization", "Bearer greedy"}}, up},
 		{"one key of another header", [][]string{{"X-Api-Key", "greedy"}}, up},
-		{"one key again and again", [][]string{{"Authorization", "Bearer greedy"}, {"Authorization", "Bearer greedy"}, {"Authorization", "Bearer greedy"}}, up},
-		{"two keys, and nothing accepted in between", [][]string{{"Authorization", "Bearer greedy"}, {"Authorization", "Bearer other"}}, busy},
+		{"one key again and again", [][]string{
+			{"Authorization", "Bearer greedy"}, {"Authorization", "Bearer greedy"}, {"Authorization", "Bearer greedy"},
+		}, up},
+		{"two keys, and nothing accepted in between", [][]string{
+			{"Authorization", "Bearer greedy"}, {"Authorization", "Bearer other"},
+		}, busy},
 		{"no key", [][]string{nil}, busy},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, proxy.Config{}, limited, limited, limited)
 			for _, header := range tt.posts {
-				if res, body := r.post("/v1/chat/completions", chatBody, header...); res.StatusCode != 429 || res.Header.Get("Retry-After") != "30" {
+				if res, body := r.post("/v1/chat/completions", chatBody, header...); res.StatusCode != 429 ||
+					res.Header.Get("Retry-After") != "30" {
 					t.Fatalf("got %d %s", res.StatusCode, body)
 				}
 			}
 			if got := states(r); got != tt.want {
 				t.Errorf("endpoints are %v, want %v", got, tt.want)
 			}
-			if res, body := r.post("/v1/chat/completions", chatBody, "Authorization", "Bearer good"); res.StatusCode != 200 {
+			if res, body := r.post("/v1/chat/completions", chatBody,
+				"Authorization", "Bearer good"); res.StatusCode != 200 {
 				t.Errorf("another key got %d %s", res.StatusCode, body)
 			}
 		})
 	}
 }
 
-// TestOnePrefillerIsBlamed: a prompt that no prefiller can compute, and no decoder either, is charged to the first that tried.
+// TestOnePrefillerIsBlamed: a prompt that no prefiller can compute, and no decoder either, is charged to the first that
+// tried.
 func TestOnePrefillerIsBlamed(t *testing.T) {
 	bad := answers(500, poisonError)
 	l := newLegs(t, proxy.Config{}, map[string]engineHandler{"p0": bad, "p1": bad, "d0": bad, "d1": bad})
@@ -177,7 +189,8 @@ func TestOnePrefillerIsBlamed(t *testing.T) {
 	l.check("p0")
 }
 
-// TestRetryBudgetOfPrefillLegs: without room in the budget no other prefiller is asked, and the decoder computes the prompt.
+// TestRetryBudgetOfPrefillLegs: without room in the budget no other prefiller is asked, and the decoder computes the
+// prompt.
 func TestRetryBudgetOfPrefillLegs(t *testing.T) {
 	full := answers(429, `{}`)
 	l := newLegs(t, proxy.Config{}, map[string]engineHandler{"p0": full, "p1": full})

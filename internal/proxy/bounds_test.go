@@ -41,17 +41,20 @@ func TestHeads(t *testing.T) {
 		"long fields":      fieldsOf(9, 4<<10),
 	} {
 		res, body := r.post("/v1/chat/completions", chatBody, header...)
-		if res.StatusCode != 431 || !strings.Contains(body, "limits.header") || !strings.Contains(body, "header_too_large") {
+		if res.StatusCode != 431 || !strings.Contains(body, "limits.header") ||
+			!strings.Contains(body, "header_too_large") {
 			t.Errorf("%s: %d %s", name, res.StatusCode, body)
 		}
 	}
-	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("b", 30<<10) + "\r\nContent-Length: " + fmt.Sprint(len(chatBody)) + "\r\n\r\n" + chatBody
+	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("b", 30<<10) +
+		"\r\nContent-Length: " + fmt.Sprint(len(chatBody)) + "\r\n\r\n" + chatBody
 	var open []net.Conn
 	for n := range 3 {
 		open = append(open, r.open(head))
 		r.eventually("its head is held", func() bool { return r.proxy.BodyMemory().Held > int64(n+1)*30<<10 })
 	}
-	if res, body := r.post("/v1/chat/completions", chatBody, "X-A", strings.Repeat("b", 30<<10)); res.StatusCode != 503 || !strings.Contains(body, "limits.memory") {
+	if res, body := r.post("/v1/chat/completions", chatBody,
+		"X-A", strings.Repeat("b", 30<<10)); res.StatusCode != 503 || !strings.Contains(body, "limits.memory") {
 		t.Errorf("beyond the memory: %d %s", res.StatusCode, body)
 	}
 	for _, c := range open {
@@ -78,8 +81,8 @@ func TestAnswerHeads(t *testing.T) {
 	}
 }
 
-// TestAnswersThatAreNotHTTP: what a client is told of them differs from an engine that broke off, and one that says twice
-// that its answer is chunked is understood, as is a length beside it.
+// TestAnswersThatAreNotHTTP: what a client is told of them differs from an engine that broke off, and one that says
+// twice that its answer is chunked is understood, as is a length beside it.
 func TestAnswersThatAreNotHTTP(t *testing.T) {
 	if netHTTP() {
 		t.Skip("net/http's errors cannot be told apart")
@@ -94,13 +97,15 @@ func TestAnswersThatAreNotHTTP(t *testing.T) {
 		status int
 		body   string
 	}{
-		"chunked twice":      {in(chunked + chunked), 200, chatAnswer},
-		"chunks and length":  {in(chunked + "Content-Length: 7\r\n"), 200, chatAnswer},
-		"another coding":     {in("Transfer-Encoding: gzip\r\n"), 502, "not valid HTTP/1.1"},
-		"a space in a name":  {in(chunked + "X A: b\r\n"), 502, "not valid HTTP/1.1"},
-		"another protocol":   {"SSH-2.0-OpenSSH_9.2\r\n\r\n", 502, "not valid HTTP/1.1"},
-		"a chunk of no size": {"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + chunked + "\r\nx\r\n", 502, "not valid HTTP/1.1"},
-		"nothing":            {"", 502, "broke off"},
+		"chunked twice":     {in(chunked + chunked), 200, chatAnswer},
+		"chunks and length": {in(chunked + "Content-Length: 7\r\n"), 200, chatAnswer},
+		"another coding":    {in("Transfer-Encoding: gzip\r\n"), 502, "not valid HTTP/1.1"},
+		"a space in a name": {in(chunked + "X A: b\r\n"), 502, "not valid HTTP/1.1"},
+		"another protocol":  {"SSH-2.0-OpenSSH_9.2\r\n\r\n", 502, "not valid HTTP/1.1"},
+		"a chunk of no size": {
+			"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + chunked + "\r\nx\r\n", 502, "not valid HTTP/1.1",
+		},
+		"nothing": {"", 502, "broke off"},
 	} {
 		r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 			c, _, err := http.NewResponseController(w).Hijack()
@@ -121,7 +126,8 @@ func TestAnswersThatAreNotHTTP(t *testing.T) {
 // TestUploadsAreBounded: a body that is passed on unread has the limits of any other, in size and in time.
 func TestUploadsAreBounded(t *testing.T) {
 	chunked := func(n int) string {
-		return "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat(fmt.Sprintf("%x\r\n%s\r\n", 1000, strings.Repeat("x", 1000)), n) + "0\r\n\r\n"
+		return "Transfer-Encoding: chunked\r\n\r\n" +
+			strings.Repeat(fmt.Sprintf("%x\r\n%s\r\n", 1000, strings.Repeat("x", 1000)), n) + "0\r\n\r\n"
 	}
 	for _, tt := range []struct {
 		name, typ, sent string
@@ -137,17 +143,26 @@ func TestUploadsAreBounded(t *testing.T) {
 		{"a pause", "audio/wav", "Content-Length: 1000\r\n\r\nabc", 0, 408},
 		{"a byte a second", "audio/wav", "Content-Length: 1000\r\n\r\n", time.Second, 408},
 		{"multipart, a pause", "multipart/form-data; boundary=b", "Content-Length: 1000\r\n\r\n--b", 0, 408},
-		{"multipart, a byte a second", "multipart/form-data; boundary=b", "Content-Length: 1000\r\n\r\n", time.Second, 408},
+		{
+			"multipart, a byte a second", "multipart/form-data; boundary=b", "Content-Length: 1000\r\n\r\n",
+			time.Second, 408,
+		},
 		{"of no type, a byte a second, in chunks", "", "Transfer-Encoding: chunked\r\n\r\n", time.Second, 408},
-		{"a byte a second, in chunks", "application/octet-stream", "Transfer-Encoding: chunked\r\n\r\n", time.Second, 408},
+		{
+			"a byte a second, in chunks", "application/octet-stream", "Transfer-Encoding: chunked\r\n\r\n",
+			time.Second, 408,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				r := newRig(t, proxy.Config{BodyBytes: 10_000, ReadBody: 3 * time.Second}, func(_ http.ResponseWriter, r *http.Request) {
+				r := newRig(t, proxy.Config{
+					BodyBytes: 10_000, ReadBody: 3 * time.Second,
+				}, func(_ http.ResponseWriter, r *http.Request) {
 					_, _ = io.Copy(io.Discard, r.Body)
 				})
 				began := time.Now()
-				c := r.open("POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Type: " + tt.typ + "\r\n" + tt.sent)
+				c := r.open("POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Type: " + tt.typ +
+					"\r\n" + tt.sent)
 				defer c.Close()
 				over := make(chan struct{})
 				defer close(over)
@@ -201,10 +216,13 @@ func TestUploadTakesItsTime(t *testing.T) {
 		t.Run(c.media+" "+c.whole.String(), func(t *testing.T) {
 			whole, want := c.whole, c.want
 			bubble(t, func(t *testing.T) {
-				r := newRig(t, proxy.Config{ReadBody: 3 * time.Second, Upload: whole}, func(_ http.ResponseWriter, r *http.Request) {
+				r := newRig(t, proxy.Config{
+					ReadBody: 3 * time.Second, Upload: whole,
+				}, func(_ http.ResponseWriter, r *http.Request) {
 					_, _ = io.Copy(io.Discard, r.Body)
 				})
-				c := r.open("POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Type: " + c.media + "\r\nContent-Length: 60000\r\n\r\n")
+				c := r.open("POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Type: " + c.media +
+					"\r\nContent-Length: 60000\r\n\r\n")
 				var sends sync.WaitGroup
 				defer sends.Wait()
 				defer c.Close()

@@ -11,7 +11,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/identity"
 )
 
-// TestStreamsAreNotBuffered: nginx in front passes on at once what says so: streams of events and lines, not whole answers.
+// TestStreamsAreNotBuffered: nginx in front passes on at once what says so: streams of events and lines, not whole
+// answers.
 func TestStreamsAreNotBuffered(t *testing.T) {
 	for _, c := range []struct{ media, engine, want string }{
 		{"text/event-stream", "", "no"},
@@ -42,8 +43,8 @@ func TestStreamsAreNotBuffered(t *testing.T) {
 	}
 }
 
-// TestPagesReadWhatEnginesAllow: a page that an engine lets read its answers can read lists and errors too, another one cannot; a preflight
-// needs no key.
+// TestPagesReadWhatEnginesAllow: a page that an engine lets read its answers can read lists and errors too, another one
+// cannot; a preflight needs no key.
 func TestPagesReadWhatEnginesAllow(t *testing.T) {
 	keys := &identity.Tenants{Keys: keysOf("k", "web"), Required: true}
 	for _, allowed := range []string{"*", "https://app.example", ""} {
@@ -72,16 +73,21 @@ func TestPagesReadWhatEnginesAllow(t *testing.T) {
 			path, key string
 			status    int
 		}{{"/v1/models", "k", 200}, {"/v1/models/none", "k", 404}, {"/v1/models", "", 401}} {
-			for origin, want := range map[string]string{"https://app.example": allowed, "https://other.example": map[bool]string{true: "*"}[allowed == "*"]} {
-				if res := ask("GET", c.path, origin, c.key); res.StatusCode != c.status || res.Header.Get("Access-Control-Allow-Origin") != want {
-					t.Errorf("%q, %+v for %s: %d, allowed %q", allowed, c, origin, res.StatusCode, res.Header.Get("Access-Control-Allow-Origin"))
+			for origin, want := range map[string]string{
+				"https://app.example": allowed, "https://other.example": map[bool]string{true: "*"}[allowed == "*"],
+			} {
+				if res := ask("GET", c.path, origin, c.key); res.StatusCode != c.status ||
+					res.Header.Get("Access-Control-Allow-Origin") != want {
+					t.Errorf("%q, %+v for %s: %d, allowed %q",
+						allowed, c, origin, res.StatusCode, res.Header.Get("Access-Control-Allow-Origin"))
 				}
 			}
 		}
 	}
 }
 
-// TestPreflightAsksNothingElse: without a key a preflight reaches an engine as a browser sends it, whatever else a program puts in.
+// TestPreflightAsksNothingElse: without a key a preflight reaches an engine as a browser sends it, whatever else a
+// program puts in.
 func TestPreflightAsksNothingElse(t *testing.T) {
 	keys := &identity.Tenants{Keys: keysOf("k", "web"), Required: true}
 	for _, c := range []struct{ query, body, name, value string }{
@@ -101,7 +107,10 @@ func TestPreflightAsksNothingElse(t *testing.T) {
 			read, _ = io.ReadAll(q.Body)
 			w.Header().Set("Access-Control-Allow-Origin", "*")
 		})
-		header := []string{"Origin", "https://a.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization"}
+		header := []string{
+			"Origin", "https://a.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers",
+			"authorization",
+		}
 		if c.name != "" {
 			header = append(header, c.name, c.value)
 		}
@@ -110,7 +119,8 @@ func TestPreflightAsksNothingElse(t *testing.T) {
 			t.Errorf("%+v: %d %s", c, res.StatusCode, body)
 			continue
 		}
-		if got.URL.Path != "/v1/chat/completions" || got.URL.RawQuery != "" || len(read) > 0 || got.Header.Get("Access-Control-Request-Headers") != "authorization" {
+		if got.URL.Path != "/v1/chat/completions" || got.URL.RawQuery != "" || len(read) > 0 ||
+			got.Header.Get("Access-Control-Request-Headers") != "authorization" {
 			t.Errorf("%+v: the engine got %s with %q and %v", c, got.URL, read, got.Header)
 		}
 		if c.name != "" && got.Header.Get(c.name) != "" {
@@ -122,7 +132,8 @@ func TestPreflightAsksNothingElse(t *testing.T) {
 	}
 }
 
-// TestPagesThatMayRead: with a list of origins no other page can read anything, whatever engines allow, and a listed one what they allow.
+// TestPagesThatMayRead: with a list of origins no other page can read anything, whatever engines allow, and a listed
+// one what they allow.
 func TestPagesThatMayRead(t *testing.T) {
 	const app, other = "https://app.example", "https://other.example"
 	for _, c := range []struct {
@@ -147,10 +158,16 @@ func TestPagesThatMayRead(t *testing.T) {
 			_, _ = io.WriteString(w, chatAnswer)
 		})
 		for _, ask := range []struct{ method, path, upgrade string }{
-			{"POST", "/v1/chat/completions", ""}, {"OPTIONS", "/v1/chat/completions", ""}, {"GET", "/refused", ""}, {"GET", "/refused", "websocket"}, {"GET", "/v1/models", ""}, {"GET", "/v1/models/none", ""},
+			{"POST", "/v1/chat/completions", ""},
+			{"OPTIONS", "/v1/chat/completions", ""},
+			{"GET", "/refused", ""},
+			{"GET", "/refused", "websocket"},
+			{"GET", "/v1/models", ""},
+			{"GET", "/v1/models/none", ""},
 		} {
 			for _, origin := range []string{app, other, ""} {
-				req, _ := http.NewRequest(ask.method, r.url+ask.path, strings.NewReader(map[bool]string{true: tenantBody}[ask.method == "POST"]))
+				req, _ := http.NewRequest(ask.method, r.url+ask.path,
+					strings.NewReader(map[bool]string{true: tenantBody}[ask.method == "POST"]))
 				if req.Header.Set("Access-Control-Request-Method", "POST"); origin != "" {
 					req.Header.Set("Origin", origin)
 				}
@@ -165,9 +182,12 @@ func TestPagesThatMayRead(t *testing.T) {
 				_, _ = io.Copy(io.Discard, res.Body)
 				_ = res.Body.Close()
 				own := strings.HasPrefix(ask.path, "/v1/models")
-				reads, want := res.Header.Get("Access-Control-Allow-Origin") != "", slices.Contains(c.readers, origin) || origin == "" && c.only == nil && !own
-				if exposes := res.Header.Get("Access-Control-Expose-Headers") != ""; reads != want || exposes != (want && !own) {
-					t.Errorf("only %q, the engine allows %q: %s %s %s for %q: %v", c.only, c.engine, ask.method, ask.path, ask.upgrade, origin, res.Header)
+				reads, want := res.Header.Get("Access-Control-Allow-Origin") != "",
+					slices.Contains(c.readers, origin) || origin == "" && c.only == nil && !own
+				if exposes := res.Header.Get("Access-Control-Expose-Headers") != ""; reads != want ||
+					exposes != (want && !own) {
+					t.Errorf("only %q, the engine allows %q: %s %s %s for %q: %v",
+						c.only, c.engine, ask.method, ask.path, ask.upgrade, origin, res.Header)
 				}
 			}
 		}

@@ -21,8 +21,8 @@ import (
 // bubbles are the networks of the tests that run on a virtual clock, by test.
 var bubbles sync.Map // testing.TB to *network
 
-// bubble runs a test on a virtual clock, with a network in memory: a limit is over when nothing else can happen, however busy the
-// machine is. What serves and dials there: serveEngine, refuses and the rigs.
+// bubble runs a test on a virtual clock, with a network in memory: a limit is over when nothing else can happen,
+// however busy the machine is. What serves and dials there: serveEngine, refuses and the rigs.
 func bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,8 +57,8 @@ func serveEngine(t testing.TB, h http.Handler) string {
 	return s.URL
 }
 
-// transportSetting is the router's setting that the tests run with: WARMPATH_TRANSPORT=net/http go test ./internal/proxy
-// It is read while a test runs, so that go test does not take the result of one for the other.
+// transportSetting is the router's setting that the tests run with: WARMPATH_TRANSPORT=net/http go test
+// ./internal/proxy It is read while a test runs, so that go test does not take the result of one for the other.
 var transportSetting = sync.OnceValue(func() string { return os.Getenv("WARMPATH_TRANSPORT") })
 
 func netHTTP() bool { return transportSetting() == "net/http" }
@@ -165,8 +165,8 @@ type address string
 func (address) Network() string  { return "tcp" }
 func (a address) String() string { return string(a) }
 
-// pipeConn is an end of a connection in memory. Unlike net.Pipe's, what is written waits for its reader, up to the size of a socket's buffer, and
-// each direction ends by itself.
+// pipeConn is an end of a connection in memory. Unlike net.Pipe's, what is written waits for its reader, up to the size
+// of a socket's buffer, and each direction ends by itself.
 type pipeConn struct {
 	in, out *flow
 	addr    net.Addr

@@ -305,7 +305,8 @@ func (c *call) rememberContent() {
 		return
 	}
 	c.content = identity.NewContent()
-	if _, err := c.p.parser.ParseChainFrom(c.p.memory, c.API, c.Body.Bytes, send.Named(c.R.Header).Get, &c.content.Chain); err == nil {
+	if _, err := c.p.parser.ParseChainFrom(c.p.memory, c.API, c.Body.Bytes, send.Named(c.R.Header).Get,
+		&c.content.Chain); err == nil {
 		c.tellContent()
 	}
 }
@@ -444,7 +445,8 @@ func (c *call) wantsContent() bool {
 }
 
 // peekable reports whether the body of an unknown path is read first: it is empty, may name a model, as JSON or as a
-// form, or must name none but those that the caller may use. Some clients send JSON as text, or say nothing of its type.
+// form, or must name none but those that the caller may use. Some clients send JSON as text, or say nothing of its
+// type.
 func (c *call) peekable() bool {
 	n := c.R.ContentLength
 	if n == 0 || n > c.p.bounds.body {
@@ -468,8 +470,8 @@ func (c *call) unread(err error) error {
 		return nil
 	}
 	text := c.Body.Bytes
-	if first := bytes.TrimLeft(text, " \t\r\n"); bytes.HasPrefix(first, []byte("{")) || bytes.IndexByte(text[:min(len(text), 4)], 0) >= 0 ||
-		bytes.HasPrefix(text, []byte("\xff\xfe")) ||
+	if first := bytes.TrimLeft(text, " \t\r\n"); bytes.HasPrefix(first, []byte("{")) ||
+		bytes.IndexByte(text[:min(len(text), 4)], 0) >= 0 || bytes.HasPrefix(text, []byte("\xff\xfe")) ||
 		bytes.HasPrefix(text, []byte("\xfe\xff")) {
 		return err
 	}

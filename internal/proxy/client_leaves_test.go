@@ -65,25 +65,46 @@ func TestClientLeaves(t *testing.T) {
 	var rows []leaves
 	for _, midway := range []bool{false, true} {
 		at := map[bool]string{false: "before the first byte", true: "within the stream"}[midway]
-		for name, how := range map[string]func(*testing.T, *leaver){"closes": closes, "resets": resets, "closes its half": closesItsHalf} {
-			for body, request := range map[string]string{"sized": leavingSized, "chunked": leavingChunked, "no body": leavingBare} {
-				rows = append(rows, leaves{name: fmt.Sprintf("HTTP/1, %s, %s %s", body, name, at), request: request, midway: midway, how: how})
-			}
-			rows = append(rows, leaves{name: fmt.Sprintf("TLS, %s %s", name, at), request: leavingSized, encrypted: true, midway: midway, how: how})
-		}
-		rows = append(rows, leaves{name: "TLS, closes without a word " + at, request: leavingSized, encrypted: true, midway: midway, how: closesUnderTLS})
-		for _, encrypted := range []bool{false, true} {
-			for name, how := range map[string]func(*testing.T, *leaver){"closes": closesUnderTLS, "resets": resets, "ends its stream": endsItsStream} {
+		for name, how := range map[string]func(*testing.T, *leaver){
+			"closes": closes, "resets": resets, "closes its half": closesItsHalf,
+		} {
+			for body, request := range map[string]string{
+				"sized": leavingSized, "chunked": leavingChunked, "no body": leavingBare,
+			} {
 				rows = append(rows, leaves{
-					name: fmt.Sprintf("HTTP/2, TLS %v, %s %s", encrypted, name, at), encrypted: encrypted, h2: true, midway: midway, how: how,
+					name: fmt.Sprintf("HTTP/1, %s, %s %s", body, name, at), request: request, midway: midway, how: how,
+				})
+			}
+			rows = append(rows, leaves{
+				name: fmt.Sprintf("TLS, %s %s", name, at), request: leavingSized, encrypted: true,
+				midway: midway, how: how,
+			})
+		}
+		rows = append(rows, leaves{
+			name: "TLS, closes without a word " + at, request: leavingSized, encrypted: true, midway: midway,
+			how: closesUnderTLS,
+		})
+		for _, encrypted := range []bool{false, true} {
+			for name, how := range map[string]func(*testing.T, *leaver){
+				"closes": closesUnderTLS, "resets": resets, "ends its stream": endsItsStream,
+			} {
+				rows = append(rows, leaves{
+					name: fmt.Sprintf("HTTP/2, TLS %v, %s %s", encrypted, name, at), encrypted: encrypted, h2: true,
+					midway: midway, how: how,
 				})
 			}
 		}
 	}
 	// net/http no longer looks at a connection on which another request waits: the next write to the client tells.
 	rows = append(rows,
-		leaves{name: "pipelined, closes within the stream", request: leavingSized + leavingSized, midway: true, goesOn: true, how: closes},
-		leaves{name: "pipelined, resets within the stream", request: leavingSized + leavingBare, midway: true, goesOn: true, how: resets},
+		leaves{
+			name: "pipelined, closes within the stream", request: leavingSized + leavingSized, midway: true,
+			goesOn: true, how: closes,
+		},
+		leaves{
+			name: "pipelined, resets within the stream", request: leavingSized + leavingBare, midway: true,
+			goesOn: true, how: resets,
+		},
 	)
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -106,7 +127,8 @@ func TestClientLeaves(t *testing.T) {
 			c, answer := row.ask(t, r)
 			<-arrived
 			if row.midway {
-				if got, err := bufio.NewReader(answer()).ReadString('}'); err != nil || !strings.Contains(got, "data: ") {
+				if got, err := bufio.NewReader(answer()).ReadString('}'); err != nil ||
+					!strings.Contains(got, "data: ") {
 					t.Errorf("got %q, %v", got, err)
 				}
 			}
@@ -158,7 +180,8 @@ func (l *leaves) ask(t *testing.T, r *rig) (*leaver, func() io.Reader) {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	c.cancel = cancel
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, front.URL+"/v1/chat/completions", strings.NewReader(leavingBody))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, front.URL+"/v1/chat/completions",
+		strings.NewReader(leavingBody))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +214,10 @@ func TestPipelinedRequests(t *testing.T) {
 		_, _ = fmt.Fprintf(w, "%s %d", req.URL.Path, len(body))
 	})
 	long := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("x", 30_000) + `"}]}`
-	sent := []string{leavingSized, leavingBare, leavingChunked, fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", leavingHead, len(long), long), leavingBare}
+	sent := []string{
+		leavingSized, leavingBare, leavingChunked,
+		fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", leavingHead, len(long), long), leavingBare,
+	}
 	conn, err := dialTo(t, strings.TrimPrefix(r.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -201,12 +227,15 @@ func TestPipelinedRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	answers := bufio.NewReader(conn)
-	for i, want := range []string{"/v1/chat/completions ", "/slow 0", "/v1/chat/completions ", "/v1/chat/completions ", "/slow 0"} {
+	for i, want := range []string{
+		"/v1/chat/completions ", "/slow 0", "/v1/chat/completions ", "/v1/chat/completions ", "/slow 0",
+	} {
 		res, err := http.ReadResponse(answers, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK || !strings.HasPrefix(string(got), want) {
+		if got, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK ||
+			!strings.HasPrefix(string(got), want) {
 			t.Errorf("answer %d: %d %q, %v, want %q", i, res.StatusCode, got, err, want)
 		}
 	}

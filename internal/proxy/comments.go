@@ -13,8 +13,9 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// heldComment is a comment of an event stream (HTML standard, section 9.2.6), which clients skip and which keeps proxies
-// between them and the router from giving up. The empty line ends it for those that split streams at empty lines.
+// heldComment is a comment of an event stream (HTML standard, section 9.2.6), which clients skip and which keeps
+// proxies between them and the router from giving up. The empty line ends it for those that split streams at empty
+// lines.
 const heldComment = ": held\n\n"
 
 // awaitTurn waits for a request's turn, and says false if the wait is over before. Meanwhile the client gets comments,
@@ -80,7 +81,8 @@ func (c *call) unfit(res *http.Response) bool {
 	}
 	h := send.Named(res.Header)
 	e := h.Get("Content-Encoding")
-	return res.StatusCode != http.StatusOK || mediaType(h.Get("Content-Type")) != eventStream || e != "" && e != "identity"
+	return res.StatusCode != http.StatusOK || mediaType(h.Get("Content-Type")) != eventStream ||
+		e != "" && e != "identity"
 }
 
 // retell concludes an attempt whose answer is no event stream, though the client has got the header of one: an engine's

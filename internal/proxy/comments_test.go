@@ -33,10 +33,13 @@ const (
 	blocked       = 35 * time.Second
 )
 
-// newBlocked is a router of two engines, whose only tenant may have one request under way, and has: it ends after a time.
+// newBlocked is a router of two engines, whose only tenant may have one request under way, and has: it ends after a
+// time.
 func newBlocked(t *testing.T, cfg proxy.Config, engine wire) *rig {
 	t.Helper()
-	cfg.Quota = quota.New(time.Now(), quota.Config{Tenant: true, Each: quota.Limits{QueueClass: fleet.QueueClass{MaxRunning: 1}}})
+	cfg.Quota = quota.New(time.Now(), quota.Config{
+		Tenant: true, Each: quota.Limits{QueueClass: fleet.QueueClass{MaxRunning: 1}},
+	})
 	cfg.Tenants = &identity.Tenants{Header: "X-Tenant-Id"}
 	r := newRouter(t, cfg, wire(func(q *http.Request) (*http.Response, error) {
 		if q.Header.Get("X-Session-Id") != "blocks" {
@@ -48,7 +51,8 @@ func newBlocked(t *testing.T, cfg proxy.Config, engine wire) *rig {
 		[]fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1}},
 		func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
 	go func() {
-		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions", strings.NewReader(chatBody))
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions",
+			strings.NewReader(chatBody))
 		req.Header.Set("X-Session-Id", "blocks")
 		r.proxy.ServeHTTP(httptest.NewRecorder(), req)
 	}()
@@ -56,7 +60,8 @@ func newBlocked(t *testing.T, cfg proxy.Config, engine wire) *rig {
 	return r
 }
 
-// waits are the ways in which a request waits at the router, each with an interval of comments of which the wait has three.
+// waits are the ways in which a request waits at the router, each with an interval of comments of which the wait has
+// three.
 var waits = []struct {
 	name  string
 	rig   func(t *testing.T, cfg proxy.Config, engine wire) *rig
@@ -69,17 +74,31 @@ func replies(status int, media, body string, header ...string) (*http.Response, 
 	for i := 0; i < len(header); i += 2 {
 		h.Set(header[i], header[i+1])
 	}
-	return &http.Response{StatusCode: status, Header: h, ContentLength: -1, Body: io.NopCloser(strings.NewReader(body))}, nil
+	return &http.Response{
+		StatusCode: status, Header: h, ContentLength: -1, Body: io.NopCloser(strings.NewReader(body)),
+	}, nil
 }
 
 // streamingAPIs are those whose streams have events, with a stream of each.
 func streamingAPIs() []struct{ path, body, stream string } {
 	long := strings.Repeat("abc ", 30_000)
 	return []struct{ path, body, stream string }{
-		{"/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + long + `"}]}`, chunk("hi") + doneChunk},
-		{"/v1/completions", `{"model":"m","stream":true,"prompt":"` + long + `"}`, "data: {\"choices\":[{\"index\":0,\"text\":\"hi\"}]}\n\n" + doneChunk},
-		{"/v1/responses", `{"model":"m","stream":true,"input":"` + long + `"}`, strings.Join(responsesForm.data, "") + responsesForm.mark},
-		{"/v1/messages", `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"` + long + `"}]}`, strings.Join(messagesForm.data, "") + messagesForm.mark},
+		{
+			"/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + long + `"}]}`,
+			chunk("hi") + doneChunk,
+		},
+		{
+			"/v1/completions", `{"model":"m","stream":true,"prompt":"` + long + `"}`,
+			"data: {\"choices\":[{\"index\":0,\"text\":\"hi\"}]}\n\n" + doneChunk,
+		},
+		{
+			"/v1/responses", `{"model":"m","stream":true,"input":"` + long + `"}`,
+			strings.Join(responsesForm.data, "") + responsesForm.mark,
+		},
+		{
+			"/v1/messages", `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"` + long +
+				`"}]}`, strings.Join(messagesForm.data, "") + messagesForm.mark,
+		},
 		{"/generate", `{"stream":true,"text":"` + long + `"}`, strings.Join(generateForm.data, "") + generateForm.mark},
 	}
 }
@@ -100,17 +119,20 @@ func isErrorEvent(t *testing.T, path, text string) string {
 		Error    struct{ Message, Type string }
 	}
 	err := json.Unmarshal([]byte(data), &v)
-	if !ok || !is || !ends || strings.Contains(data, "\n") || err != nil || v.Error.Message == "" || v.Error.Type == "" {
+	if !ok || !is || !ends || strings.Contains(data, "\n") || err != nil || v.Error.Message == "" ||
+		v.Error.Type == "" {
 		t.Errorf("%s got %q, %v; want an error as one event", path, text, err)
 	}
-	if path == "/v1/messages" && v.Type != "error" || path == "/v1/responses" && (v.Type != "error" || v.Sequence == nil || v.Message != v.Error.Message) {
+	if path == "/v1/messages" && v.Type != "error" ||
+		path == "/v1/responses" && (v.Type != "error" || v.Sequence == nil || v.Message != v.Error.Message) {
 		t.Errorf("%s got %q, which is not its form of an error", path, text)
 	}
 	return data
 }
 
-// TestComments: a client of an event stream whose request waits at the router gets comments at an interval, and then the engine's stream, or an
-// event with the error, whatever ends the wait and whatever the engine says. Its place is given back once.
+// TestComments: a client of an event stream whose request waits at the router gets comments at an interval, and then
+// the engine's stream, or an event with the error, whatever ends the wait and whatever the engine says. Its place is
+// given back once.
 func TestComments(t *testing.T) {
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
@@ -127,32 +149,58 @@ func TestComments(t *testing.T) {
 		says   []string // in the error; none wants the stream
 		wait   string   // in which it can happen, "" for both
 	}{
-		{name: "placed", engine: func(stream string, _ bool) (*http.Response, error) { return replies(200, "text/event-stream", stream) }},
-		{name: "placed after an engine failed", wait: "queued", engine: func(stream string, first bool) (*http.Response, error) {
-			if first {
-				return replies(500, "application/json", `{"error":{"message":"out of memory"}}`)
-			}
+		{name: "placed", engine: func(stream string, _ bool) (*http.Response, error) {
 			return replies(200, "text/event-stream", stream)
 		}},
-		{name: "placed after an engine failed with status 200", wait: "queued", engine: func(stream string, first bool) (*http.Response, error) {
-			if first {
-				return replies(200, "application/json", `{"error":{"message":"out of memory","code":500}}`)
-			}
-			return replies(200, "text/event-stream", stream)
+		{
+			name: "placed after an engine failed", wait: "queued",
+			engine: func(stream string, first bool) (*http.Response, error) {
+				if first {
+					return replies(500, "application/json", `{"error":{"message":"out of memory"}}`)
+				}
+				return replies(200, "text/event-stream", stream)
+			},
+		},
+		{
+			name: "placed after an engine failed with status 200", wait: "queued",
+			engine: func(stream string, first bool) (*http.Response, error) {
+				if first {
+					return replies(200, "application/json", `{"error":{"message":"out of memory","code":500}}`)
+				}
+				return replies(200, "text/event-stream", stream)
+			},
+		},
+		{
+			name: "an engine that dislikes it", says: []string{"too long", "context_length_exceeded"},
+			engine: func(string, bool) (*http.Response, error) { return replies(400, "application/json", vllm) },
+		},
+		{
+			name: "an engine that dislikes it in other words", says: []string{"no such field", "invalid_request_error"},
+			engine: func(string, bool) (*http.Response, error) {
+				return replies(422, "application/json",
+					`{"object":"error","message":"no such field","type":"x","code":422}`)
+			},
+		},
+		{name: "engines that fail", says: []string{"CUDA"}, engine: func(string, bool) (*http.Response, error) {
+			return replies(500, "text/plain", "CUDA\nerror")
 		}},
-		{name: "an engine that dislikes it", says: []string{"too long", "context_length_exceeded"}, engine: func(string, bool) (*http.Response, error) { return replies(400, "application/json", vllm) }},
-		{name: "an engine that dislikes it in other words", says: []string{"no such field", "invalid_request_error"}, engine: func(string, bool) (*http.Response, error) {
-			return replies(422, "application/json", `{"object":"error","message":"no such field","type":"x","code":422}`)
-		}},
-		{name: "engines that fail", says: []string{"CUDA"}, engine: func(string, bool) (*http.Response, error) { return replies(500, "text/plain", "CUDA\nerror") }},
 		{name: "engines that are full", says: []string{"full"}, engine: func(string, bool) (*http.Response, error) {
 			return replies(503, "application/json", `{"error":{"message":"full","type":"x","code":503}}`)
 		}},
-		{name: "engines that break off", says: []string{"endpoint_failed", "api_error"}, engine: func(string, bool) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }},
-		{name: "an engine that does not stream", says: []string{"no event stream"}, engine: func(string, bool) (*http.Response, error) { return replies(200, "application/json", chatAnswer) }},
-		{name: "an engine that compresses", says: []string{"no event stream"}, engine: func(string, bool) (*http.Response, error) {
-			return replies(200, "text/event-stream", zipped.String(), "Content-Encoding", "gzip")
-		}},
+		{
+			name: "engines that break off", says: []string{"endpoint_failed", "api_error"},
+			engine: func(string, bool) (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
+		},
+		{
+			name: "an engine that does not stream", says: []string{"no event stream"},
+			engine: func(string, bool) (*http.Response, error) { return replies(200, "application/json", chatAnswer) },
+		},
+		{
+			name: "an engine that compresses", says: []string{"no event stream"},
+			engine: func(string, bool) (*http.Response, error) {
+				return replies(200, "text/event-stream", zipped.String(), "Content-Encoding", "gzip")
+			},
+		},
 		{name: "queue timeout", wait: "queued", header: "X-Warmpath-Wait 25", says: []string{"longest wait"}},
 		{name: "deadline", wait: "queued", header: "X-Warmpath-Deadline 25", says: []string{"X-Warmpath-Deadline"}},
 		{name: "shut down", stops: true, says: []string{"shutting down"}},
@@ -166,7 +214,9 @@ func TestComments(t *testing.T) {
 				t.Run(strings.Join([]string{tt.name, api.path, wait.name}, " "), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						var calls atomic.Int32
-						r := wait.rig(t, proxy.Config{Comments: wait.every, Details: true}, func(q *http.Request) (*http.Response, error) {
+						r := wait.rig(t, proxy.Config{
+							Comments: wait.every, Details: true,
+						}, func(q *http.Request) (*http.Response, error) {
 							_, _ = io.Copy(io.Discard, q.Body)
 							if e := q.Header.Get("Accept-Encoding"); e != "" && e != "identity" {
 								t.Errorf("the engine may compress its answer: Accept-Encoding %s", e)
@@ -177,7 +227,8 @@ func TestComments(t *testing.T) {
 						defer leave()
 						run, stop := context.WithCancel(t.Context())
 						go r.proxy.Run(run)
-						req := httptest.NewRequestWithContext(ctx, http.MethodPost, api.path, strings.NewReader(api.body))
+						req := httptest.NewRequestWithContext(ctx, http.MethodPost, api.path,
+							strings.NewReader(api.body))
 						req.Header.Set("X-Session-Id", "d")
 						req.Header.Set("Accept-Encoding", "gzip")
 						if name, value, ok := strings.Cut(tt.header, " "); ok {
@@ -210,17 +261,21 @@ func TestComments(t *testing.T) {
 							t.Fatalf("it waited %v only", served.Queued)
 						}
 						rest, ok := strings.CutPrefix(w.Body.String(), strings.Repeat(comment, n))
-						if !ok || w.Code != 200 || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/event-stream") {
-							t.Errorf("after %v the client has %d %v %q, want %d comments", served.Queued, w.Code, w.Header(), w.Body, n)
+						if !ok || w.Code != 200 ||
+							!strings.HasPrefix(w.Header().Get("Content-Type"), "text/event-stream") {
+							t.Errorf("after %v the client has %d %v %q, want %d comments",
+								served.Queued, w.Code, w.Header(), w.Body, n)
 						}
 						if tt.leaves {
 							if rest != "" || served.Outcome != fleet.ClientGone || served.Status != 499 {
-								t.Errorf("a client that left got %q, and counts as %v %d", rest, served.Outcome, served.Status)
+								t.Errorf("a client that left got %q, and counts as %v %d",
+									rest, served.Outcome, served.Status)
 							}
 							return
 						}
 						if served.Status != 200 || served.BytesOut != int64(w.Body.Len()) {
-							t.Errorf("status %d and %d bytes are logged, want 200 and %d", served.Status, served.BytesOut, w.Body.Len())
+							t.Errorf("status %d and %d bytes are logged, want 200 and %d",
+								served.Status, served.BytesOut, w.Body.Len())
 						}
 						if len(tt.says) == 0 {
 							if rest != api.stream {
@@ -230,7 +285,9 @@ func TestComments(t *testing.T) {
 						}
 						data := isErrorEvent(t, api.path, rest)
 						for _, s := range tt.says {
-							if !strings.Contains(data, s) && (s != "endpoint_failed" && s != "context_length_exceeded" || api.path != "/v1/messages") {
+							if !strings.Contains(data, s) &&
+								(s != "endpoint_failed" && s != "context_length_exceeded" ||
+									api.path != "/v1/messages") {
 								t.Errorf("the client got %s, want %q in it", data, s)
 							}
 						}
@@ -261,8 +318,9 @@ func (r *rig) servedAs(session string) (found struct {
 	return found
 }
 
-// TestNoComments: who must not be told status 200 before the engine answers is not: nothing is configured, the wait is shorter, the answer is no
-// event stream, or another carries it. What refuses a request at once does so with its own status.
+// TestNoComments: who must not be told status 200 before the engine answers is not: nothing is configured, the wait is
+// shorter, the answer is no event stream, or another carries it. What refuses a request at once does so with its own
+// status.
 func TestNoComments(t *testing.T) {
 	chat := streamingAPIs()[0].body
 	for _, tt := range []struct {
@@ -275,11 +333,20 @@ func TestNoComments(t *testing.T) {
 	}{
 		{"not configured", 0, "/v1/chat/completions", chat, "", false, 400},
 		{"a shorter wait", time.Hour, "/v1/chat/completions", chat, "", false, 400},
-		{"no stream", 100 * time.Millisecond, "/v1/chat/completions", strings.Replace(chat, `"stream":true`, `"stream":false`, 1), "", false, 400},
+		{
+			"no stream", 100 * time.Millisecond, "/v1/chat/completions",
+			strings.Replace(chat, `"stream":true`, `"stream":false`, 1), "", false, 400,
+		},
 		{"Ollama", 100 * time.Millisecond, "/api/chat", chat, "", false, 400},
-		{"Ollama's completions", 100 * time.Millisecond, "/api/generate", `{"model":"m","prompt":"` + strings.Repeat("abc ", 30_000) + `"}`, "", false, 400},
+		{
+			"Ollama's completions", 100 * time.Millisecond, "/api/generate",
+			`{"model":"m","prompt":"` + strings.Repeat("abc ", 30_000) + `"}`, "", false, 400,
+		},
 		{"carried by another", 100 * time.Millisecond, "/v1/chat/completions", chat, "", true, 502},
-		{"would be held too long", 100 * time.Millisecond, "/v1/chat/completions", chat, "X-Warmpath-Wait 10", false, 429},
+		{
+			"would be held too long", 100 * time.Millisecond, "/v1/chat/completions", chat,
+			"X-Warmpath-Wait 10", false, 429,
+		},
 	} {
 		for _, wait := range waits {
 			if tt.status == 429 && wait.name != "held" {
@@ -315,17 +382,23 @@ func TestNoComments(t *testing.T) {
 	}
 }
 
-// TestCommentsOnTheWire: over a connection comments come while the request waits. A client that leaves then gives its place back, and its
-// endpoint is not blamed; for one that stays the connection serves another request afterwards.
+// TestCommentsOnTheWire: over a connection comments come while the request waits. A client that leaves then gives its
+// place back, and its endpoint is not blamed; for one that stays the connection serves another request afterwards.
 func TestCommentsOnTheWire(t *testing.T) {
 	ask := func(session string) string {
-		return fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Session-Id: %s\r\nContent-Length: %d\r\n\r\n%s", session, len(streamBody), streamBody)
+		return fmt.Sprintf(
+			"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Session-Id: %s\r\nContent-Length: %d\r\n\r\n%s",
+			session, len(streamBody), streamBody)
 	}
 	for _, leaves := range []bool{false, true} {
 		t.Run(fmt.Sprint("leaves ", leaves), bubbled(func(t *testing.T) {
-			table := quota.New(time.Now(), quota.Config{Tenant: true, Each: quota.Limits{QueueClass: fleet.QueueClass{MaxRunning: 1}}})
+			table := quota.New(time.Now(), quota.Config{
+				Tenant: true, Each: quota.Limits{QueueClass: fleet.QueueClass{MaxRunning: 1}},
+			})
 			var asked atomic.Int32
-			r := newRig(t, proxy.Config{Comments: commentsEvery, Quota: table, Tenants: &identity.Tenants{Header: "X-Tenant-Id"}}, func(w http.ResponseWriter, q *http.Request) {
+			r := newRig(t, proxy.Config{
+				Comments: commentsEvery, Quota: table, Tenants: &identity.Tenants{Header: "X-Tenant-Id"},
+			}, func(w http.ResponseWriter, q *http.Request) {
 				_, _ = io.Copy(io.Discard, q.Body)
 				if asked.Add(1) == 1 {
 					time.Sleep(blocked)
@@ -356,7 +429,8 @@ func TestCommentsOnTheWire(t *testing.T) {
 					}
 					if leaves && comments == 2 {
 						_ = c.Close()
-						r.eventually("its place is given back", func() bool { return r.proxy.Open() == 1 && r.fleet.Stats().Leases == 1 })
+						r.eventually("its place is given back",
+							func() bool { return r.proxy.Open() == 1 && r.fleet.Stats().Leases == 1 })
 						if s := r.fleet.Status()[0]; s.Failures != 0 {
 							t.Errorf("its endpoint is blamed for %d failures", s.Failures)
 						}
@@ -364,7 +438,8 @@ func TestCommentsOnTheWire(t *testing.T) {
 					}
 				}
 				_, _ = io.Copy(io.Discard, res.Body)
-				if want := chunk("hi") + doneChunk; strings.TrimPrefix(text, strings.Repeat(comment, comments)) != want {
+				if want := chunk("hi") + doneChunk; strings.TrimPrefix(text,
+					strings.Repeat(comment, comments)) != want {
 					t.Errorf("the client got %q, want %q after %d comments", text, want, comments)
 				}
 				_, _ = io.WriteString(c, ask("e"))

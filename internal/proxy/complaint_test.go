@@ -15,34 +15,62 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestErrorInPlaceOfAnAnswer: an engine that says 200 and has nothing but an error is to blame for it, or the client is, and gets its
-// words all the same where nobody else can answer.
+// TestErrorInPlaceOfAnAnswer: an engine that says 200 and has nothing but an error is to blame for it, or the client
+// is, and gets its words all the same where nobody else can answer.
 func TestErrorInPlaceOfAnAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		name, path, body string
 		want             fleet.Outcome
 	}{
 		{"OpenAI's", "/v1/chat/completions", `{"error":{"message":"died","code":500}}`, fleet.EngineError},
-		{"the client's fault", "/v1/chat/completions", ` {"object":"error","message":"too long","code":400}`, fleet.ClientError},
-		{"Anthropic's", "/v1/messages", `{"type":"error","error":{"type":"overloaded_error","message":"wait"}}`, fleet.Busy},
+		{
+			"the client's fault", "/v1/chat/completions", ` {"object":"error","message":"too long","code":400}`,
+			fleet.ClientError,
+		},
+		{
+			"Anthropic's", "/v1/messages", `{"type":"error","error":{"type":"overloaded_error","message":"wait"}}`,
+			fleet.Busy,
+		},
 		{"without a code", "/v1/embeddings", `{"error":"died"}`, fleet.EngineError},
 		{"no error", "/v1/completions", `{"error":null,"choices":[{"text":"{\"error\":{}}"}]}`, fleet.OK},
-		{"a response that failed is an answer", "/v1/responses", `{"id":"r","object":"response","status":"failed","error":{"code":"server_error"}}`, fleet.OK},
+		{
+			"a response that failed is an answer", "/v1/responses",
+			`{"id":"r","object":"response","status":"failed","error":{"code":"server_error"}}`, fleet.OK,
+		},
 		{"SGLang's refusal", "/generate", `{"text":"","meta_info":{"id":"a","finish_reason":{"type":"abort","message":"The request queue is full.","status_code":503,"err_type":null},"prompt_tokens":5,"completion_tokens":0,"cached_tokens":0}}`, fleet.Busy},
 		{"SGLang's limit", "/generate", `{"text":"","output_ids":[],"meta_info":{"finish_reason":{"type":"abort","message":"no","status_code":429},"completion_tokens":0}}`, fleet.Busy},
-		{"SGLang's refusal of a prompt", "/generate", `{"text":"","meta_info":{"finish_reason":{"type":"abort","message":"too long","status_code":400}}}`, fleet.ClientError},
-		{"aborted by its client", "/generate", `{"text":"","meta_info":{"finish_reason":{"type":"abort","message":"Abort"},"completion_tokens":0}}`, fleet.OK},
+		{
+			"SGLang's refusal of a prompt", "/generate",
+			`{"text":"","meta_info":{"finish_reason":{"type":"abort","message":"too long","status_code":400}}}`,
+			fleet.ClientError,
+		},
+		{
+			"aborted by its client", "/generate",
+			`{"text":"","meta_info":{"finish_reason":{"type":"abort","message":"Abort"},"completion_tokens":0}}`,
+			fleet.OK,
+		},
 		{"aborted later", "/generate", `{"text":"as fa","meta_info":{"finish_reason":{"type":"abort","message":"died","status_code":500},"completion_tokens":2}}`, fleet.OK},
-		{"what is said of it", "/generate", `{"text":"\"abort\"","meta_info":{"finish_reason":{"type":"stop"},"completion_tokens":2}}`, fleet.OK},
+		{
+			"what is said of it", "/generate",
+			`{"text":"\"abort\"","meta_info":{"finish_reason":{"type":"stop"},"completion_tokens":2}}`, fleet.OK,
+		},
 		{"an error as the reason", "/v1/chat/completions", `{"choices":[{"index":0,"message":{"role":"assistant","content":"","reasoning":null,"tool_calls":[]},"finish_reason":"error"}],"usage":{"prompt_tokens":5,"completion_tokens":0}}`, fleet.EngineError},
-		{"an error as the reason, completions", "/v1/completions", `{"choices":[{"index":0,"text":"","finish_reason":"error"}]}`, fleet.EngineError},
-		{"an error after a part", "/v1/chat/completions", `{"choices":[{"index":0,"message":{"role":"assistant","content":"as fa"},"finish_reason":"error"}]}`, fleet.OK},
+		{
+			"an error as the reason, completions", "/v1/completions",
+			`{"choices":[{"index":0,"text":"","finish_reason":"error"}]}`, fleet.EngineError,
+		},
+		{
+			"an error after a part", "/v1/chat/completions",
+			`{"choices":[{"index":0,"message":{"role":"assistant","content":"as fa"},"finish_reason":"error"}]}`,
+			fleet.OK,
+		},
 		{"one of two", "/v1/completions", `{"choices":[{"index":0,"text":"","finish_reason":"error"},{"index":1,"text":"b","finish_reason":"stop"}]}`, fleet.OK},
 		{"a path that is not known", "/v1/score", `{"error":{"message":"died","code":500}}`, fleet.OK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, proxy.Config{}, answers(200, tt.body))
-			if res, body := r.post(tt.path, `{"model":"m","messages":[],"input":"a","prompt":"a"}`); res.StatusCode != 200 || body != tt.body {
+			if res, body := r.post(tt.path,
+				`{"model":"m","messages":[],"input":"a","prompt":"a"}`); res.StatusCode != 200 || body != tt.body {
 				t.Errorf("client got %d %q", res.StatusCode, body)
 			}
 			if s := r.last(1); s.Outcome != tt.want {
@@ -52,7 +80,8 @@ func TestErrorInPlaceOfAnAnswer(t *testing.T) {
 	}
 }
 
-// TestStreamsThatAreRefusals: a stream that has no answer goes to another engine, and passes as it is where there is none.
+// TestStreamsThatAreRefusals: a stream that has no answer goes to another engine, and passes as it is where there is
+// none.
 func TestStreamsThatAreRefusals(t *testing.T) {
 	full := `data: {"text":"","output_ids":[],"meta_info":{"id":"a","finish_reason":{"type":"abort","message":"The request queue is full.","status_code":503},"prompt_tokens":5,"completion_tokens":0}}` + "\n\n"
 	for _, tt := range []struct {
@@ -64,9 +93,18 @@ func TestStreamsThatAreRefusals(t *testing.T) {
 		{"SGLang's queue is full, in one piece", "/generate", []string{full + doneChunk}, fleet.Busy},
 		{"an end only", "/v1/chat/completions", []string{doneChunk}, fleet.EngineError},
 		{"an end only, completions", "/v1/completions", []string{doneChunk}, fleet.EngineError},
-		{"an error as the reason", "/v1/completions", []string{`data: {"choices":[{"index":0,"text":"","finish_reason":"error"}]}` + "\n\n", doneChunk}, fleet.EngineError},
-		{"usage and an end", "/v1/completions", []string{`data: {"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":0}}` + "\n\n" + doneChunk}, fleet.OK},
-		{"an answer without text", "/v1/chat/completions", []string{`data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":"stop"}]}` + "\n\n" + doneChunk}, fleet.OK},
+		{
+			"an error as the reason", "/v1/completions",
+			[]string{`data: {"choices":[{"index":0,"text":"","finish_reason":"error"}]}` + "\n\n", doneChunk},
+			fleet.EngineError,
+		},
+		{"usage and an end", "/v1/completions", []string{
+			`data: {"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":0}}` + "\n\n" + doneChunk,
+		}, fleet.OK},
+		{"an answer without text", "/v1/chat/completions", []string{
+			`data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":"stop"}]}` +
+				"\n\n" + doneChunk,
+		}, fleet.OK},
 	} {
 		for _, others := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, others %t", tt.name, others), bubbled(func(t *testing.T) {
@@ -76,7 +114,9 @@ func TestStreamsThatAreRefusals(t *testing.T) {
 				}
 				r := newRig(t, proxy.Config{}, engines...)
 				for i := range engines {
-					r.fleet.Observe(route.Probed{Endpoint: fmt.Sprintf("e%d", i), Report: fleet.Report{Healthy: true, Kind: fleet.KindSGLang, Models: []fleet.Model{{ID: "m"}}}})
+					r.fleet.Observe(route.Probed{Endpoint: fmt.Sprintf("e%d", i), Report: fleet.Report{
+						Healthy: true, Kind: fleet.KindSGLang, Models: []fleet.Model{{ID: "m"}},
+					}})
 				}
 				answered, refused := 0, 0
 				for i := range 4 {
@@ -102,8 +142,9 @@ func TestStreamsThatAreRefusals(t *testing.T) {
 	}
 }
 
-// TestAnEngineThatEnds: what TensorRT-LLM's server answers while its engine ends blames nobody: not the request, with 400, nor is it an
-// answer, with 200. Another engine answers it; where there is none the client learns that it may ask again, or that nothing came.
+// TestAnEngineThatEnds: what TensorRT-LLM's server answers while its engine ends blames nobody: not the request, with
+// 400, nor is it an answer, with 200. Another engine answers it; where there is none the client learns that it may ask
+// again, or that nothing came.
 func TestAnEngineThatEnds(t *testing.T) {
 	captured := func(file string) string {
 		b, err := os.ReadFile("../../engine/testdata/trtllm/0076e939/" + file)
@@ -124,9 +165,15 @@ func TestAnEngineThatEnds(t *testing.T) {
 	}{
 		{"shut down", 400, down, 503, down, fleet.Busy},
 		{"its executor failed", 200, dead, 502, "ended its answer before it was complete", fleet.EngineError},
-		{"its executor failed, responses", 200, `{"detail":"None"}`, 502, "ended its answer before it was complete", fleet.EngineError},
+		{
+			"its executor failed, responses", 200, `{"detail":"None"}`, 502, "ended its answer before it was complete",
+			fleet.EngineError,
+		},
 		{"the request's fault", 400, captured("too_long.json"), 400, captured("too_long.json"), fleet.ClientError},
-		{"an unknown member", 400, captured("unknown_field.json"), 400, captured("unknown_field.json"), fleet.ClientError},
+		{
+			"an unknown member", 400, captured("unknown_field.json"), 400, captured("unknown_field.json"),
+			fleet.ClientError,
+		},
 	} {
 		for _, path := range []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"} {
 			for _, kind := range []fleet.Kind{fleet.KindTRTLLM, fleet.KindVLLM} {
@@ -140,7 +187,9 @@ func TestAnEngineThatEnds(t *testing.T) {
 						r.as(kind, "")
 						told := 0
 						for i := range 4 {
-							res, body := r.post(path, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%d"}],"input":"%d","prompt":"%d"}`, i, i, i))
+							res, body := r.post(path,
+								fmt.Sprintf(
+									`{"model":"m","messages":[{"role":"user","content":"%d"}],"input":"%d","prompt":"%d"}`, i, i, i))
 							switch {
 							case others && res.StatusCode == 200 && body == chatAnswer:
 							case res.StatusCode == tt.told && strings.Contains(body, tt.says):
@@ -162,7 +211,8 @@ func TestAnEngineThatEnds(t *testing.T) {
 	}
 }
 
-// TestAPIMismatch: the 404 of an engine that does not serve the client's API becomes an error that says so, in that API's shape.
+// TestAPIMismatch: the 404 of an engine that does not serve the client's API becomes an error that says so, in that
+// API's shape.
 func TestAPIMismatch(t *testing.T) {
 	const own = `{"detail":"Not Found"}`
 	for _, tt := range []struct {
@@ -172,20 +222,34 @@ func TestAPIMismatch(t *testing.T) {
 		told       int    // the client's, where it is another
 		want       string // part of the body
 	}{
-		{"Ollama's client, vLLM", "/api/chat", fleet.KindVLLM, 404, 0, `{"error":"the engine (vllm) does not serve /api/chat`},
-		{"a path of Ollama's that is not known", "/api/embed", fleet.KindVLLM, 404, 0, "does not translate APIs: use an API that it serves"},
+		{
+			"Ollama's client, vLLM", "/api/chat", fleet.KindVLLM, 404, 0,
+			`{"error":"the engine (vllm) does not serve /api/chat`,
+		},
+		{
+			"a path of Ollama's that is not known", "/api/embed", fleet.KindVLLM, 404, 0,
+			"does not translate APIs: use an API that it serves",
+		},
 		{"Anthropic's client, TensorRT-LLM", "/v1/messages", fleet.KindTRTLLM, 405, 404, `"type":"not_found_error"`},
 		{"an old version", "/v1/messages", fleet.KindVLLM, 404, 0, "the engine (vllm) does not serve /v1/messages"},
 		{"an engine that has learnt it", "/v1/messages", fleet.KindTRTLLM, 200, 0, own},
 		{"an engine of an unknown kind", "/api/chat", fleet.KindOther, 404, 0, own},
-		{"a path without its /v1", "/chat/completions", fleet.KindVLLM, 404, 0, `the engine (vllm) does not serve /chat/completions; did you mean \"/v1/chat/completions\"?`},
+		{
+			"a path without its /v1", "/chat/completions", fleet.KindVLLM, 404, 0,
+			`the engine (vllm) does not serve /chat/completions; did you mean \"/v1/chat/completions\"?`,
+		},
 		{"an engine that says what it lacks", "/v1/embeddings", fleet.KindLlamaCpp, 501, 0, own},
 		{"a path without /v1 that the engine serves", "/chat/completions", fleet.KindLlamaCpp, 200, 0, own},
-		{"a model that only computes embeddings", "/v1/chat/completions", fleet.KindTRTLLM, 404, 0, "the engine (trtllm) does not serve /v1/chat/completions"},
+		{
+			"a model that only computes embeddings", "/v1/chat/completions", fleet.KindTRTLLM, 404, 0,
+			"the engine (trtllm) does not serve /v1/chat/completions",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, proxy.Config{}, answers(tt.status, own))
-			r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: tt.kind, Models: []fleet.Model{{ID: "m"}}}})
+			r.fleet.Observe(route.Probed{
+				Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: tt.kind, Models: []fleet.Model{{ID: "m"}}},
+			})
 			res, body := r.post(tt.path, `{"model":"m","messages":[],"input":"a"}`)
 			if res.StatusCode != cmp.Or(tt.told, tt.status) || !strings.Contains(body, tt.want) {
 				t.Errorf("client got %d %q", res.StatusCode, body)
@@ -194,8 +258,9 @@ func TestAPIMismatch(t *testing.T) {
 	}
 }
 
-// TestWhoServesWhichAPI: an engine that lacks a path has done nothing, so that the request goes on to one that has it; which lacks it is
-// remembered, for that path alone, until the process is another. What an engine says of a model or a response is its answer.
+// TestWhoServesWhichAPI: an engine that lacks a path has done nothing, so that the request goes on to one that has it;
+// which lacks it is remembered, for that path alone, until the process is another. What an engine says of a model or a
+// response is its answer.
 func TestWhoServesWhichAPI(t *testing.T) {
 	type lack struct {
 		status int
@@ -208,7 +273,8 @@ func TestWhoServesWhichAPI(t *testing.T) {
 		"other":    {405, ""},
 	}
 	for _, path := range []string{
-		"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens",
+		"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages",
+		"/v1/messages/count_tokens",
 		"/generate", "/api/chat", "/api/generate", "/api/embed", "/v1/rerank", "/tokenize", "/v1/audio/speech",
 	} {
 		for kind, lack := range lacks {
@@ -227,7 +293,8 @@ func TestWhoServesWhichAPI(t *testing.T) {
 				}
 				r := newRig(t, proxy.Config{Retries: 2}, engine(0, path), engine(1, ""))
 				for range 3 {
-					if res, got := r.post(path, `{"model":"m","messages":[],"input":"a","prompt":"a"}`); res.StatusCode != 200 {
+					if res, got := r.post(path,
+						`{"model":"m","messages":[],"input":"a","prompt":"a"}`); res.StatusCode != 200 {
 						t.Fatalf("client got %d %q", res.StatusCode, got)
 					}
 				}
@@ -246,20 +313,27 @@ func TestWhoServesWhichAPI(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ name, path, body string }{
-		{"a response", "/v1/responses", `{"error":{"message":"Response with id 'resp_gone' not found.","type":"InvalidRequestError","code":404}}`},
+		{
+			"a response", "/v1/responses",
+			`{"error":{"message":"Response with id 'resp_gone' not found.","type":"InvalidRequestError","code":404}}`,
+		},
 		{"a model", "/api/chat", `{"error":"model \"m\" not found, try pulling it first"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, proxy.Config{Retries: 2}, answers(404, tt.body))
-			r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: fleet.KindTRTLLM, Models: []fleet.Model{{ID: "m"}}}})
-			if res, got := r.post(tt.path, `{"model":"m","messages":[],"input":"a"}`); res.StatusCode != 404 || got != tt.body {
+			r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{
+				Healthy: true, Kind: fleet.KindTRTLLM, Models: []fleet.Model{{ID: "m"}},
+			}})
+			if res, got := r.post(tt.path, `{"model":"m","messages":[],"input":"a"}`); res.StatusCode != 404 ||
+				got != tt.body {
 				t.Errorf("client got %d %q", res.StatusCode, got)
 			}
 		})
 	}
 }
 
-// TestNobodyServesAnAPI: where all lack a path the client is told so, and those known to lack it are not all asked again.
+// TestNobodyServesAnAPI: where all lack a path the client is told so, and those known to lack it are not all asked
+// again.
 func TestNobodyServesAnAPI(t *testing.T) {
 	asked := 0
 	without := func(w http.ResponseWriter, _ *http.Request) {

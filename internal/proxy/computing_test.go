@@ -63,8 +63,8 @@ func (e *oneAtATime) do(r *http.Request, took time.Duration) (*http.Response, er
 	}
 }
 
-// TestComputesAlone: a server that answers no probe while it computes keeps what it computes, and what comes meanwhile goes elsewhere. One
-// that hangs, or dies, loses what it has.
+// TestComputesAlone: a server that answers no probe while it computes keeps what it computes, and what comes meanwhile
+// goes elsewhere. One that hangs, or dies, loses what it has.
 func TestComputesAlone(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -80,7 +80,9 @@ func TestComputesAlone(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				engines := map[string]*oneAtATime{"e0": {turn: make(chan struct{}, 1)}, "e1": {turn: make(chan struct{}, 1)}}
+				engines := map[string]*oneAtATime{
+					"e0": {turn: make(chan struct{}, 1)}, "e1": {turn: make(chan struct{}, 1)},
+				}
 				ask := wire(func(r *http.Request) (*http.Response, error) {
 					if r.Body != nil {
 						_, _ = io.Copy(io.Discard, r.Body)
@@ -92,7 +94,8 @@ func TestComputesAlone(t *testing.T) {
 					return engines[r.URL.Hostname()].do(r, took)
 				})
 				declared := []fleet.Endpoint{
-					{Name: "e0", URL: "http://e0", Weight: 1, Kind: fleet.KindOther}, {Name: "e1", URL: "http://e1", Weight: 1, Kind: fleet.KindOther},
+					{Name: "e0", URL: "http://e0", Weight: 1, Kind: fleet.KindOther},
+					{Name: "e1", URL: "http://e1", Weight: 1, Kind: fleet.KindOther},
 				}
 				rules := route.Config{Policy: func() pick.Policy { return inOrder{} }}
 				r := newRouter(t, proxy.Config{}, ask, rules, declared, func(fleet.Kind) fleet.Report {
@@ -102,14 +105,15 @@ func TestComputesAlone(t *testing.T) {
 				defer synctest.Wait()
 				defer stop()
 				go r.proxy.Run(ctx)
-				prober := probe.New(probe.Config{}, &http.Client{Transport: ask}, func(e route.Event) { r.fleet.Observe(e) }, r.fleet.Busy,
-					slog.New(slog.DiscardHandler))
+				prober := probe.New(probe.Config{}, &http.Client{Transport: ask},
+					func(e route.Event) { r.fleet.Observe(e) }, r.fleet.Busy, slog.New(slog.DiscardHandler))
 				prober.Set(declared)
 				go prober.Run(ctx)
 				time.Sleep(10 * time.Second)
 				send := func() {
 					w := httptest.NewRecorder()
-					r.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(ask1)))
+					r.proxy.ServeHTTP(w,
+						httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(ask1)))
 					if w.Code != http.StatusOK {
 						t.Errorf("a client got %d %s", w.Code, w.Body)
 					}

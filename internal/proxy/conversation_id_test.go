@@ -39,21 +39,55 @@ func TestConversationIsTold(t *testing.T) {
 		form       fleet.IDForm
 		body, want string
 	}{
-		{"as TensorRT-LLM takes it", trt, fleet.IDAuto, `{"model":"m","messages":[]}`, `{"conversation_params":{"conversation_id":"s"},"model":"m","messages":[]}`},
-		{"stated", vllm, fleet.IDParams, `{"model":"m","messages":[]}`, `{"conversation_params":{"conversation_id":"s"},"model":"m","messages":[]}`},
+		{
+			"as TensorRT-LLM takes it", trt, fleet.IDAuto, `{"model":"m","messages":[]}`,
+			`{"conversation_params":{"conversation_id":"s"},"model":"m","messages":[]}`,
+		},
+		{
+			"stated", vllm, fleet.IDParams, `{"model":"m","messages":[]}`,
+			`{"conversation_params":{"conversation_id":"s"},"model":"m","messages":[]}`,
+		},
 		{"others are not told", vllm, fleet.IDAuto, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`},
 		{"off", trt, fleet.IDUnknown, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`},
 		{"said already", trt, fleet.IDAuto, said, said},
-		{"null", trt, fleet.IDAuto, `{"model":"m","messages":[],"conversation_params":null}`, `{"model":"m","messages":[],"conversation_params":{"conversation_id":"s"}}`},
-		{"an older one of a split request", trt, fleet.IDDisagg, split, strings.Replace(split, `params":{`, `params":{"conversation_id":"s",`, 1)},
-		{"an older one has it", trt, fleet.IDDisagg, strings.Replace(split, `{"r`, `{"conversation_id":"t","r`, 1), strings.Replace(split, `{"r`, `{"conversation_id":"t","r`, 1)},
-		{"an older one of a whole request", trt, fleet.IDDisagg, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`},
-		{"an older one does not know the newer form", trt, fleet.IDDisagg, said, `{"model":"m",  "messages":[],"big":12345678901234567890}`},
-		{"nor as the last member", trt, fleet.IDDisagg, `{"model":"m","conversation_params":{"conversation_id":"s"} }`, `{"model":"m" }`},
+		{
+			"null", trt, fleet.IDAuto, `{"model":"m","messages":[],"conversation_params":null}`,
+			`{"model":"m","messages":[],"conversation_params":{"conversation_id":"s"}}`,
+		},
+		{
+			"an older one of a split request", trt, fleet.IDDisagg, split,
+			strings.Replace(split, `params":{`, `params":{"conversation_id":"s",`, 1),
+		},
+		{
+			"an older one has it", trt, fleet.IDDisagg, strings.Replace(split, `{"r`, `{"conversation_id":"t","r`, 1),
+			strings.Replace(split, `{"r`, `{"conversation_id":"t","r`, 1),
+		},
+		{
+			"an older one of a whole request", trt, fleet.IDDisagg, `{"model":"m","messages":[]}`,
+			`{"model":"m","messages":[]}`,
+		},
+		{
+			"an older one does not know the newer form", trt, fleet.IDDisagg, said,
+			`{"model":"m",  "messages":[],"big":12345678901234567890}`,
+		},
+		{
+			"nor as the last member", trt, fleet.IDDisagg,
+			`{"model":"m","conversation_params":{"conversation_id":"s"} }`, `{"model":"m" }`,
+		},
 		{"made up to carry an id", trt, fleet.IDAuto, synthetic, `{"conversation_params":{"conversation_id":"s"},"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
-		{"made up, told to nobody", vllm, fleet.IDUnknown, synthetic, `{"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
-		{"made up, older", trt, fleet.IDDisagg, synthetic, `{"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
-		{"made up without a type", trt, fleet.IDUnknown, strings.Replace(synthetic, `"request_type":"context_only",`, "", 1), `{"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
+		{
+			"made up, told to nobody", vllm, fleet.IDUnknown, synthetic,
+			`{"model":"m","messages":[],"disaggregated_params": null,"x":1}`,
+		},
+		{
+			"made up, older", trt, fleet.IDDisagg, synthetic,
+			`{"model":"m","messages":[],"disaggregated_params": null,"x":1}`,
+		},
+		{
+			"made up without a type", trt, fleet.IDUnknown,
+			strings.Replace(synthetic, `"request_type":"context_only",`, "", 1),
+			`{"model":"m","messages":[],"disaggregated_params": null,"x":1}`,
+		},
 		{"really a context request", trt, fleet.IDUnknown, split, split},
 	}
 	for _, tt := range tests {
@@ -71,7 +105,8 @@ func TestConversationIsTold(t *testing.T) {
 	}
 }
 
-// A client without an id has one given by the router, the same on each turn, and the engine is told that. Ids are JSON texts.
+// A client without an id has one given by the router, the same on each turn, and the engine is told that. Ids are JSON
+// texts.
 func TestConversationIsToldAsItIsEchoed(t *testing.T) {
 	var in inbox
 	r := newRig(t, proxy.Config{}, in.handler)
@@ -95,8 +130,8 @@ func TestConversationIsToldAsItIsEchoed(t *testing.T) {
 	}
 }
 
-// An engine that does not know conversation_params answers 400; the client does not see it, and the engine is not told again for a
-// while. Where the form is stated the refusal is the client's to see.
+// An engine that does not know conversation_params answers 400; the client does not see it, and the engine is not told
+// again for a while. Where the form is stated the refusal is the client's to see.
 func TestConversationIsNotToldWhereItIsRefused(t *testing.T) {
 	var mu sync.Mutex
 	var got []string
@@ -108,7 +143,9 @@ func TestConversationIsNotToldWhereItIsRefused(t *testing.T) {
 		if strings.Contains(string(raw), "conversation_params") {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(400)
-			_ = json.NewEncoder(w).Encode(map[string]string{"error": "[{'type': 'extra_forbidden', 'loc': ('body', 'conversation_params')}]"})
+			_ = json.NewEncoder(w).Encode(map[string]string{
+				"error": "[{'type': 'extra_forbidden', 'loc': ('body', 'conversation_params')}]",
+			})
 			return
 		}
 		answers(200, chatAnswer)(w, req)
@@ -116,7 +153,8 @@ func TestConversationIsNotToldWhereItIsRefused(t *testing.T) {
 	r := newRig(t, proxy.Config{}, old)
 	r.told(fleet.KindTRTLLM, fleet.IDAuto)
 	for range 3 {
-		if res, body := r.post("/v1/chat/completions", `{"model":"m","messages":[]}`, "X-Session-ID", "s"); res.StatusCode != 200 || !strings.Contains(body, "choices") {
+		if res, body := r.post("/v1/chat/completions", `{"model":"m","messages":[]}`,
+			"X-Session-ID", "s"); res.StatusCode != 200 || !strings.Contains(body, "choices") {
 			t.Fatalf("%d %s", res.StatusCode, body)
 		}
 	}
@@ -126,13 +164,15 @@ func TestConversationIsNotToldWhereItIsRefused(t *testing.T) {
 	}
 	r = newRig(t, proxy.Config{}, old)
 	r.told(fleet.KindTRTLLM, fleet.IDParams)
-	if res, _ := r.post("/v1/chat/completions", `{"model":"m","messages":[]}`, "X-Session-ID", "s"); res.StatusCode != 400 {
+	if res, _ := r.post("/v1/chat/completions", `{"model":"m","messages":[]}`,
+		"X-Session-ID", "s"); res.StatusCode != 400 {
 		t.Errorf("stated, and refused: %d", res.StatusCode)
 	}
 }
 
-// A worker of the version of TensorRT-LLM PRs 12526 and 14744 knows disaggregated_params.conversation_id and forbids other members. With
-// auto it is told there: a request that has such params once it has refused the newer form, every later one at once.
+// A worker of the version of TensorRT-LLM PRs 12526 and 14744 knows disaggregated_params.conversation_id and forbids
+// other members. With auto it is told there: a request that has such params once it has refused the newer form, every
+// later one at once.
 func TestConversationIsToldInTheOlderForm(t *testing.T) {
 	type worker struct{ params, disagg bool } // what it takes
 	const leg = `{"model":"m","messages":[],"disaggregated_params":{"request_type":"context_only","disagg_request_id":1234567890123456789}}`
@@ -148,7 +188,12 @@ func TestConversationIsToldInTheOlderForm(t *testing.T) {
 	}{
 		{"since June 2026", worker{params: true}, leg, []string{newer, newer}},
 		{"of the PRs, a leg", worker{disagg: true}, leg, []string{newer, older, older}},
-		{"of the PRs, a whole request", worker{disagg: true}, `{"model":"m","messages":[]}`, []string{newer, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`}},
+		{
+			"of the PRs, a whole request",
+			worker{disagg: true},
+			`{"model":"m","messages":[]}`,
+			[]string{newer, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`},
+		},
 		{"neither", worker{}, leg, []string{newer, older, leg, leg}},
 	}
 	for _, tt := range tests {
@@ -162,7 +207,8 @@ func TestConversationIsToldInTheOlderForm(t *testing.T) {
 				mu.Unlock()
 				switch said := string(raw); {
 				case strings.Contains(said, "conversation_params") && !tt.takes.params:
-					answers(400, `{"error":"[{'type': 'extra_forbidden', 'loc': ('body', 'conversation_params')}]"}`)(w, req)
+					answers(400, `{"error":"[{'type': 'extra_forbidden', 'loc': ('body', 'conversation_params')}]"}`)(w,
+						req)
 				case strings.Contains(said, `"disaggregated_params":{"conversation_id"`) && !tt.takes.disagg:
 					answers(400, `{"error":"[{'type': 'extra_forbidden', 'loc': ('body', 'disaggregated_params', 'conversation_id')}]"}`)(w, req)
 				default:
@@ -214,10 +260,12 @@ func TestConversationFormIsForgottenOnRestart(t *testing.T) {
 		mu.Lock()
 		version = is
 		mu.Unlock()
-		r.post("/v1/chat/completions", `{"model":"m","messages":[],"disaggregated_params":{"request_type":"context_only"}}`, "X-Session-ID", "s")
+		r.post("/v1/chat/completions",
+			`{"model":"m","messages":[],"disaggregated_params":{"request_type":"context_only"}}`, "X-Session-ID", "s")
 	}
 	got := strings.Join(forms, " ") // a transport may try once more what broke off on a connection that was used before
-	if rest, ok := strings.CutPrefix(got, "newer older older older "); !ok || strings.ReplaceAll(rest, "older ", "") != "newer" {
+	if rest, ok := strings.CutPrefix(got, "newer older older older "); !ok ||
+		strings.ReplaceAll(rest, "older ", "") != "newer" {
 		t.Errorf("the endpoint was told in the forms %s", got)
 	}
 }

@@ -91,8 +91,8 @@ type Config struct {
 	Upload   time.Duration // longest time that a body for another path may take as a whole; default 1 h
 	Tunnel   time.Duration // longest silence of both ends of an upgraded connection; default 1 h
 	// longest silence towards a client of an event stream whose request waits at the router: after it the client gets a
-	// header of status 200 and a comment, then comments at this interval; 0 for none. The engine's own status and header
-	// are lost then: its error becomes an event of the stream
+	// header of status 200 and a comment, then comments at this interval; 0 for none. The engine's own status and
+	// header are lost then: its error becomes an event of the stream
 	Comments time.Duration
 
 	Models []ModelBounds // other bounds for some models; of several entries that have a model the first counts
@@ -203,8 +203,8 @@ type Options struct {
 // New makes the door. Run must be called too: it enforces the time limits.
 func New(o Options) *Proxy {
 	p := &Proxy{
-		cfg: o.Config.WithDefaults(), fleet: o.Fleet, transport: o.Transport, tracer: o.Tracer, log: o.Log, parser: o.Parser,
-		decided: o.Decided, relist: o.Relist, callers: maphash.MakeSeed(), started: o.Started,
+		cfg: o.Config.WithDefaults(), fleet: o.Fleet, transport: o.Transport, tracer: o.Tracer, log: o.Log,
+		parser: o.Parser, decided: o.Decided, relist: o.Relist, callers: maphash.MakeSeed(), started: o.Started,
 	}
 	if p.started == nil {
 		at := make(chan struct{})
@@ -217,8 +217,9 @@ func New(o Options) *Proxy {
 	p.bounds = newBounds(&p.cfg)
 	p.keep(o.Before)
 	p.sender = send.New(send.Config{
-		NetHTTP: p.cfg.NetHTTP, NoUsage: p.cfg.NoUsage, DropAttribution: p.cfg.DropAttribution, FirstTurn: p.cfg.FirstTurn, SessionHeader: p.cfg.SessionHeader, Token: p.cfg.Token, Tenants: p.cfg.Tenants, Transfers: p.cfg.Transfers,
-		Connector: p.cfg.Connector, TRTLLM: p.cfg.TRTLLM, Receiver: p.cfg.Receiver,
+		NetHTTP: p.cfg.NetHTTP, NoUsage: p.cfg.NoUsage, DropAttribution: p.cfg.DropAttribution,
+		FirstTurn: p.cfg.FirstTurn, SessionHeader: p.cfg.SessionHeader, Token: p.cfg.Token, Tenants: p.cfg.Tenants,
+		Transfers: p.cfg.Transfers, Connector: p.cfg.Connector, TRTLLM: p.cfg.TRTLLM, Receiver: p.cfg.Receiver,
 		Via: p.via,
 	}, o.Transport, p.bodies, o.Placed, o.Log)
 	p.catalog = catalog.New(o.Fleet, o.Transport, p.log)

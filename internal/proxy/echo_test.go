@@ -10,8 +10,9 @@ import (
 	"github.com/warmpath/warmpath/prompt"
 )
 
-// The id that the router makes comes back in a header that it reads, so that a client that sends it on is recognised (llm-d's sessionIdKey
-// is the header read and the header written). Two engines take new conversations in turn, so only an id keeps one at home.
+// The id that the router makes comes back in a header that it reads, so that a client that sends it on is recognised
+// (llm-d's sessionIdKey is the header read and the header written). Two engines take new conversations in turn, so only
+// an id keeps one at home.
 func TestMintedIDsComeBackWhereTheyAreLookedFor(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -21,9 +22,19 @@ func TestMintedIDsComeBackWhereTheyAreLookedFor(t *testing.T) {
 	}{
 		{"default", prompt.Identity{}, "X-Session-Id", true},
 		{"llm-d's sessionIdKey", prompt.Identity{IDs: []string{"header:x-sess"}}, "X-Sess", true},
-		{"a field before it", prompt.Identity{IDs: []string{"field:session_id", "header:x-one", "header:x-two"}}, "X-One", true},
-		{"the usual one among others", prompt.Identity{IDs: []string{"header:x-one", "header:x-session-id"}}, "X-Session-Id", true},
-		{"an object's member is no place to write to", prompt.Identity{IDs: []string{"header:x-meta#id", "header:x-one"}}, "X-One", true},
+		{"a field before it", prompt.Identity{
+			IDs: []string{"field:session_id", "header:x-one", "header:x-two"},
+		}, "X-One", true},
+		{
+			"the usual one among others",
+			prompt.Identity{IDs: []string{"header:x-one", "header:x-session-id"}},
+			"X-Session-Id", true,
+		},
+		{
+			"an object's member is no place to write to",
+			prompt.Identity{IDs: []string{"header:x-meta#id", "header:x-one"}},
+			"X-One", true,
+		},
 		{"stated", prompt.Identity{IDs: []string{"header:x-one", "header:x-two"}, Echo: "x-two"}, "X-Two", true},
 		{"fields alone", prompt.Identity{IDs: []string{"field:session_id"}}, "X-Session-Id", false},
 	}
@@ -33,9 +44,11 @@ func TestMintedIDsComeBackWhereTheyAreLookedFor(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := newFleet(t, proxy.Config{}, transportOf(t), []fleet.Endpoint{{Name: "e0", URL: serveEngine(t, answers(200, chatAnswer)), Weight: 1}})
+			r := newFleet(t, proxy.Config{}, transportOf(t),
+				[]fleet.Endpoint{{Name: "e0", URL: serveEngine(t, answers(200, chatAnswer)), Weight: 1}})
 			r.proxy = proxy.New(proxy.Options{
-				Config: proxy.Config{}, Fleet: r.fleet, Transport: transportOf(t), Parser: parser, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+				Config: proxy.Config{}, Fleet: r.fleet, Transport: transportOf(t), Parser: parser,
+				Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 			})
 			r.listen(t)
 			res, _ := r.post("/v1/chat/completions", chatBody)

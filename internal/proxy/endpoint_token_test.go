@@ -15,7 +15,10 @@ import (
 const tokenHeader = "X-Session-Token"
 
 func tokens() proxy.Config {
-	return proxy.Config{Token: identity.NewEndpointToken("x-session-token", []byte("a secret of sixteen bytes")), Pinning: true, Explain: true}
+	return proxy.Config{
+		Token:   identity.NewEndpointToken("x-session-token", []byte("a secret of sixteen bytes")),
+		Pinning: true, Explain: true,
+	}
 }
 
 func chatOnce(r *rig, header ...string) (endpoint, token string) {
@@ -72,7 +75,8 @@ func TestEndpointTokenTellsNothing(t *testing.T) {
 		t.Fatalf("%q", token)
 	}
 	forged := token[:len(token)-1] + map[bool]string{true: "B", false: "A"}[strings.HasSuffix(token, "A")]
-	other := newRig(t, proxy.Config{Token: identity.NewEndpointToken(tokenHeader, nil), Pinning: true, Explain: true}, in.handler, in.handler)
+	other := newRig(t, proxy.Config{Token: identity.NewEndpointToken(tokenHeader, nil), Pinning: true, Explain: true},
+		in.handler, in.handler)
 	_, foreign := chatOnce(other, "X-Warmpath-Pin", "e1")
 	for _, part := range []string{"e1", "127.0.0.1", "http"} {
 		in := func(token string) bool {
@@ -133,8 +137,8 @@ func TestEndpointTokenIsOffByDefault(t *testing.T) {
 	}
 }
 
-// TestUpgradesTellAsRequestsDo: an upgrade reaches its engine without what is the router's, and its answer the client without what another
-// router chose.
+// TestUpgradesTellAsRequestsDo: an upgrade reaches its engine without what is the router's, and its answer the client
+// without what another router chose.
 func TestUpgradesTellAsRequestsDo(t *testing.T) {
 	for _, status := range []int{http.StatusSwitchingProtocols, http.StatusBadRequest} {
 		var in atomic.Pointer[http.Header]
@@ -148,13 +152,15 @@ func TestUpgradesTellAsRequestsDo(t *testing.T) {
 			w.Header().Set("Upgrade", "websocket")
 			w.WriteHeader(status)
 		})
-		res, _ := r.raw("GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nX-Session-Token: t\r\nX-Warmpath-Odd: 1\r\nX-Override-Model: m\r\n\r\n")
+		res, _ := r.raw("GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+			"X-Session-Token: t\r\nX-Warmpath-Odd: 1\r\nX-Override-Model: m\r\n\r\n")
 		for _, name := range []string{tokenHeader, "X-Warmpath-Odd", "X-Override-Model"} {
 			if got := (*in.Load()).Get(name); got != "" {
 				t.Errorf("the engine was told %s: %s", name, got)
 			}
 		}
-		if res.StatusCode != status || res.Header.Get("X-Warmpath-Reason") == "theirs" || res.Header.Get("X-Request-Id") == "theirs" || len(res.Header.Values("X-Request-Id")) != 1 {
+		if res.StatusCode != status || res.Header.Get("X-Warmpath-Reason") == "theirs" ||
+			res.Header.Get("X-Request-Id") == "theirs" || len(res.Header.Values("X-Request-Id")) != 1 {
 			t.Errorf("%d: %d %v", status, res.StatusCode, res.Header)
 		}
 	}

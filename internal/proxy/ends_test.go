@@ -29,35 +29,57 @@ const (
 
 var (
 	openAIForm = streamForm{
-		eventStream, []string{`data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}` + "\n\n", chunk("hi")}, doneChunk, []string{"data: [DON", "data: "}, `data: {"error":`,
+		eventStream,
+		[]string{`data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}` + "\n\n", chunk("hi")},
+		doneChunk,
+		[]string{"data: [DON", "data: "},
+		`data: {"error":`,
 	}
-	completionsForm = streamForm{eventStream, []string{`data: {"choices":[{"index":0,"text":"hi"}]}` + "\n\n"}, doneChunk, []string{"data: ["}, `data: {"error":`}
-	responsesForm   = streamForm{
+	completionsForm = streamForm{
+		eventStream,
+		[]string{`data: {"choices":[{"index":0,"text":"hi"}]}` + "\n\n"},
+		doneChunk,
+		[]string{"data: ["},
+		`data: {"error":`,
+	}
+	responsesForm = streamForm{
 		eventStream,
 		[]string{
 			"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\"}}\n\n",
 			"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"hi\"}\n\n",
 		},
-		"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\",\"output\":[]}}\n\n",
-		[]string{"event: response.completed\n", "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\",\"output\":[]}"},
+		"event: response.completed\n" +
+			"data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\",\"output\":[]}}\n\n",
+		[]string{
+			"event: response.completed\n", "event: response.completed\n" +
+				"data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\",\"output\":[]}",
+		},
 		`"error"`,
 	}
 	messagesForm = streamForm{
 		eventStream,
 		[]string{
 			"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\"}}\n\n",
-			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"hi\"}}\n\n",
+			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0," +
+				"\"delta\":{\"type\":\"text_delta\",\"text\":\"hi\"}}\n\n",
 			"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n",
 		},
 		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
 		[]string{"event: message_stop\n", "event: message_stop\ndata: {\"type\":\"mess"},
 		"event: error\ndata: ",
 	}
-	generateForm   = streamForm{eventStream, []string{`data: {"text":"hi","output_ids":[1],"meta_info":{"finish_reason":null}}` + "\n\n"}, doneChunk, []string{"data: [DO"}, `data: {"error":`}
+	generateForm = streamForm{
+		eventStream,
+		[]string{`data: {"text":"hi","output_ids":[1],"meta_info":{"finish_reason":null}}` + "\n\n"},
+		doneChunk,
+		[]string{"data: [DO"},
+		`data: {"error":`,
+	}
 	ollamaChatForm = streamForm{
 		jsonLines,
 		[]string{`{"model":"m","message":{"role":"assistant","content":"hi"},"done":false}` + "\n"},
-		`{"model":"m","message":{"role":"assistant","content":""},"done":true,"total_duration":5,"eval_count":1}` + "\n",
+		`{"model":"m","message":{"role":"assistant","content":""},"done":true,"total_duration":5,"eval_count":1}` +
+			"\n",
 		[]string{`{"model":"m","message":{"role":"assistant","content":""}`},
 		`{"error":"`,
 	}
@@ -77,9 +99,10 @@ var (
 	}
 )
 
-// TestStreamsWithoutTheirEnd: for every kind of engine and API, a stream that ends without its mark, or within it, is told as a failure,
-// by an event where the form allows it and always by a cut connection; with it, whatever its line ends and what follows, it is not. Where
-// no mark is known, nothing is told before the server has shown that it always sends one.
+// TestStreamsWithoutTheirEnd: for every kind of engine and API, a stream that ends without its mark, or within it, is
+// told as a failure, by an event where the form allows it and always by a cut connection; with it, whatever its line
+// ends and what follows, it is not. Where no mark is known, nothing is told before the server has shown that it always
+// sends one.
 func TestStreamsWithoutTheirEnd(t *testing.T) {
 	known := []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp, fleet.KindOllama}
 	for _, tt := range []struct {
@@ -109,13 +132,17 @@ func TestStreamsWithoutTheirEnd(t *testing.T) {
 					streamsAs(tt.form.media, pieces...)(w, req)
 				}
 				r := newRig(t, proxy.Config{}, engine)
-				r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: kind, Models: []fleet.Model{{ID: "m"}}}})
+				r.fleet.Observe(route.Probed{
+					Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: kind, Models: []fleet.Model{{ID: "m"}}},
+				})
 				ask := func(told bool, name string, send ...string) {
 					t.Helper()
 					pieces = send
-					_, body := r.post(tt.path, `{"model":"m","stream":true,"messages":[],"prompt":"a","input":"a","text":"a"}`)
+					_, body := r.post(tt.path,
+						`{"model":"m","stream":true,"messages":[],"prompt":"a","input":"a","text":"a"}`)
 					sent := strings.Join(send, "")
-					between := strings.HasSuffix(sent, "\n\n") || tt.form.media == jsonLines && strings.HasSuffix(sent, "\n")
+					between := strings.HasSuffix(sent, "\n\n") ||
+						tt.form.media == jsonLines && strings.HasSuffix(sent, "\n")
 					switch cut := strings.Contains(body, "!"); {
 					case !strings.HasPrefix(body, sent):
 						t.Errorf("%s: got %q, want all of %q", name, body, sent)
@@ -139,17 +166,21 @@ func TestStreamsWithoutTheirEnd(t *testing.T) {
 					}
 					ask(true, "ended within its mark", append(data[:len(data):len(data)], part)...)
 				}
-				ask(false, "other line ends", strings.ReplaceAll(strings.Join(append(data[:len(data):len(data)], tt.form.mark), ""), "\n", "\r\n"))
+				ask(false, "other line ends",
+					strings.ReplaceAll(strings.Join(append(data[:len(data):len(data)], tt.form.mark), ""),
+						"\n", "\r\n"))
 				if tt.form.media == eventStream {
-					ask(false, "no space, comments after it", strings.ReplaceAll(strings.Join(append(data[:len(data):len(data)], tt.form.mark), ""), "data: ", "data:"), ": bye\n\n")
+					ask(false, "no space, comments after it",
+						strings.ReplaceAll(strings.Join(append(data[:len(data):len(data)], tt.form.mark), ""),
+							"data: ", "data:"), ": bye\n\n")
 				}
 			}))
 		}
 	}
 }
 
-// TestModelsThatRepeatThemselves: Ollama gives such a stream up. Its client is told, where that cannot be told from a failure, but the
-// endpoint is not to blame; other engines end no stream so.
+// TestModelsThatRepeatThemselves: Ollama gives such a stream up. Its client is told, where that cannot be told from a
+// failure, but the endpoint is not to blame; other engines end no stream so.
 func TestModelsThatRepeatThemselves(t *testing.T) {
 	for _, tt := range []struct {
 		path string
@@ -167,7 +198,9 @@ func TestModelsThatRepeatThemselves(t *testing.T) {
 				engine := streamsAs(tt.form.media, tt.form.data...)
 				r := newRig(t, proxy.Config{}, engine, engine)
 				for _, name := range []string{"e0", "e1"} {
-					r.fleet.Observe(route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Kind: kind, Models: []fleet.Model{{ID: "m"}}}})
+					r.fleet.Observe(route.Probed{Endpoint: name, Report: fleet.Report{
+						Healthy: true, Kind: kind, Models: []fleet.Model{{ID: "m"}},
+					}})
 				}
 				for range 30 {
 					r.post(tt.path, `{"model":"m","stream":true,"messages":[],"prompt":"a","input":"a"}`)
@@ -184,12 +217,13 @@ func TestModelsThatRepeatThemselves(t *testing.T) {
 	}
 }
 
-// TestRepetitionEndsAnAnswer: in Ollama's own API an end after one token many times in a row is how Ollama gives up, and passes as it came.
-// Without the repetition it is that of a process which died.
+// TestRepetitionEndsAnAnswer: in Ollama's own API an end after one token many times in a row is how Ollama gives up,
+// and passes as it came. Without the repetition it is that of a process which died.
 func TestRepetitionEndsAnAnswer(t *testing.T) {
 	line := func(path, word string) string {
 		if path == "/api/chat" {
-			return `{"model":"m","created_at":"` + time.Now().String() + `","message":{"role":"assistant","content":"` + word + `"},"done":false}` + "\n"
+			return `{"model":"m","created_at":"` + time.Now().String() + `","message":{"role":"assistant","content":"` +
+				word + `"},"done":false}` + "\n"
 		}
 		return `{"model":"m","created_at":"` + time.Now().String() + `","response":"` + word + `","done":false}` + "\n"
 	}
@@ -199,14 +233,18 @@ func TestRepetitionEndsAnAnswer(t *testing.T) {
 			kind  fleet.Kind
 			told  bool
 		}{
-			"repeats":                    {slices.Repeat([]string{" ha"}, 31), fleet.KindOllama, false},
-			"repeats, in other white":    {slices.Repeat([]string{" ha", "ha\\n"}, 16), fleet.KindOllama, false},
-			"repeats white space":        {slices.Repeat([]string{" ", "\\n", "\\t"}, 11), fleet.KindOllama, false},
-			"repeats after other words":  {append([]string{"so", " it", " is"}, slices.Repeat([]string{"!"}, 31)...), fleet.KindOllama, false},
-			"repeats, but goes on":       {append(slices.Repeat([]string{"!"}, 31), " so"), fleet.KindOllama, true},
-			"says different things":      {[]string{"one", " two", " three"}, fleet.KindOllama, true},
-			"takes turns":                {slices.Repeat([]string{"a", "b"}, 31), fleet.KindOllama, true},
-			"repeats more than a token":  {slices.Repeat([]string{strings.Repeat("long ", 20)}, 31), fleet.KindOllama, true},
+			"repeats":                 {slices.Repeat([]string{" ha"}, 31), fleet.KindOllama, false},
+			"repeats, in other white": {slices.Repeat([]string{" ha", "ha\\n"}, 16), fleet.KindOllama, false},
+			"repeats white space":     {slices.Repeat([]string{" ", "\\n", "\\t"}, 11), fleet.KindOllama, false},
+			"repeats after other words": {
+				append([]string{"so", " it", " is"}, slices.Repeat([]string{"!"}, 31)...), fleet.KindOllama, false,
+			},
+			"repeats, but goes on":  {append(slices.Repeat([]string{"!"}, 31), " so"), fleet.KindOllama, true},
+			"says different things": {[]string{"one", " two", " three"}, fleet.KindOllama, true},
+			"takes turns":           {slices.Repeat([]string{"a", "b"}, 31), fleet.KindOllama, true},
+			"repeats more than a token": {
+				slices.Repeat([]string{strings.Repeat("long ", 20)}, 31), fleet.KindOllama, true,
+			},
 			"repeats, at another engine": {slices.Repeat([]string{" ha"}, 31), fleet.KindSGLang, true},
 		} {
 			t.Run(path+" "+name, bubbled(func(t *testing.T) {
@@ -215,7 +253,9 @@ func TestRepetitionEndsAnAnswer(t *testing.T) {
 					lines = append(lines, line(path, w))
 				}
 				r := newRig(t, proxy.Config{}, streamsAs(jsonLines, lines...))
-				r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: tt.kind, Models: []fleet.Model{{ID: "m"}}}})
+				r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{
+					Healthy: true, Kind: tt.kind, Models: []fleet.Model{{ID: "m"}},
+				}})
 				_, body := r.post(path, `{"model":"m","stream":true,"messages":[],"prompt":"a"}`)
 				if told := body != strings.Join(lines, ""); told != tt.told {
 					t.Errorf("told %t, want %t: %q", told, tt.told, body)
@@ -225,8 +265,8 @@ func TestRepetitionEndsAnAnswer(t *testing.T) {
 	}
 }
 
-// TestStreamsThatStayOpen: some servers keep a stream open when they have said its end mark. It ends for the client and in the books soon, and
-// well; where more may follow, after the longest silence.
+// TestStreamsThatStayOpen: some servers keep a stream open when they have said its end mark. It ends for the client and
+// in the books soon, and well; where more may follow, after the longest silence.
 func TestStreamsThatStayOpen(t *testing.T) {
 	const idle = time.Minute
 	for _, tt := range []struct {
@@ -250,7 +290,9 @@ func TestStreamsThatStayOpen(t *testing.T) {
 				streamsAs(tt.form.media, data...)(w, req)
 				<-req.Context().Done()
 			})
-			r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: tt.kind, Models: []fleet.Model{{ID: "m"}}}})
+			r.fleet.Observe(route.Probed{
+				Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: tt.kind, Models: []fleet.Model{{ID: "m"}}},
+			})
 			began := time.Now()
 			_, body := r.post(tt.path, `{"model":"m","stream":true,"messages":[],"prompt":"a","input":"a","text":"a"}`)
 			took := time.Since(began)
@@ -261,21 +303,32 @@ func TestStreamsThatStayOpen(t *testing.T) {
 	}
 }
 
-// TestServersWithoutEndMarks: a server of an unknown kind that sends no mark, or only sometimes, is never blamed for it, and neither is
-// one whose answer was whole by its finish_reason.
+// TestServersWithoutEndMarks: a server of an unknown kind that sends no mark, or only sometimes, is never blamed for
+// it, and neither is one whose answer was whole by its finish_reason.
 func TestServersWithoutEndMarks(t *testing.T) {
 	finish := `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
 	for name, answers := range map[string][]string{
-		"never a mark":          {chunk("a"), chunk("b"), chunk("c"), chunk("d")},
-		"never, with a reason":  {chunk("a") + finish, chunk("b") + finish, chunk("c") + finish},
-		"now and then":          {chunk("a") + doneChunk, chunk("b"), chunk("c") + doneChunk, chunk("d"), chunk("e") + doneChunk, chunk("f")},
-		"whole by its reason":   {chunk("a") + doneChunk, chunk("b") + doneChunk, chunk("c") + doneChunk, chunk("d") + finish},
-		"error in place of one": {chunk("a") + doneChunk, chunk("b") + doneChunk, chunk("c") + doneChunk, chunk("d") + `data: {"error":{"message":"died"}}` + "\n\n"},
+		"never a mark":         {chunk("a"), chunk("b"), chunk("c"), chunk("d")},
+		"never, with a reason": {chunk("a") + finish, chunk("b") + finish, chunk("c") + finish},
+		"now and then": {
+			chunk("a") + doneChunk, chunk("b"), chunk("c") + doneChunk, chunk("d"), chunk("e") + doneChunk, chunk("f"),
+		},
+		"whole by its reason": {
+			chunk("a") + doneChunk, chunk("b") + doneChunk, chunk("c") + doneChunk, chunk("d") + finish,
+		},
+		"error in place of one": {
+			chunk("a") + doneChunk, chunk("b") + doneChunk, chunk("c") + doneChunk,
+			chunk("d") + `data: {"error":{"message":"died"}}` + "\n\n",
+		},
 	} {
 		t.Run(name, bubbled(func(t *testing.T) {
 			n := 0
-			r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) { streams(answers[n])(w, req) })
-			r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: fleet.KindOther, Models: []fleet.Model{{ID: "m"}}}})
+			r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
+				streams(answers[n])(w, req)
+			})
+			r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{
+				Healthy: true, Kind: fleet.KindOther, Models: []fleet.Model{{ID: "m"}},
+			}})
 			for n = range answers {
 				if _, body := r.post("/v1/chat/completions", streamBody); body != answers[n] {
 					t.Errorf("answer %d: got %q, want %q", n, body, answers[n])

@@ -9,8 +9,9 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// TestEngineKeyIsRefused: an engine refuses the key that the router has for it, as after it was changed there. No client is told that its own
-// key is wrong while another engine takes the request, and the engine loses its place. What it says of a client's key is the client's.
+// TestEngineKeyIsRefused: an engine refuses the key that the router has for it, as after it was changed there. No
+// client is told that its own key is wrong while another engine takes the request, and the engine loses its place. What
+// it says of a client's key is the client's.
 func TestEngineKeyIsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// TestExplainHeaders: endpoint and reason are told by name where they are asked for, on the router's own errors too; nothing of
-// it reaches the engine, and nothing of another router's comes through.
+// TestExplainHeaders: endpoint and reason are told by name where they are asked for, on the router's own errors too;
+// nothing of it reaches the engine, and nothing of another router's comes through.
 func TestExplainHeaders(t *testing.T) {
 	asked := make(chan http.Header, 10)
 	answers := func(w http.ResponseWriter, r *http.Request) {
@@ -32,7 +32,12 @@ func TestExplainHeaders(t *testing.T) {
 		{"nobody asks", answers, proxy.Config{}, nil, 200, "", ""},
 		{"the request asks", answers, proxy.Config{}, []string{"x-warmpath-explain", "1"}, 200, "e0", "only_candidate"},
 		{"configured", answers, proxy.Config{Explain: true}, nil, 200, "e0", "only_candidate"},
-		{"an engine that breaks off", breaks, proxy.Config{}, []string{"X-Warmpath-Explain", "1"}, 502, "e0", "only_candidate"},
+		{
+			"an engine that breaks off", breaks,
+			proxy.Config{},
+			[]string{"X-Warmpath-Explain", "1"},
+			502, "e0", "only_candidate",
+		},
 		{"a model that nobody serves", answers, proxy.Config{Explain: true}, nil, 404, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -42,7 +47,8 @@ func TestExplainHeaders(t *testing.T) {
 				model = "zz"
 			}
 			res, _ := r.post("/v1/chat/completions", `{"model":"`+model+`","messages":[]}`, c.header...)
-			if got := res.Header; res.StatusCode != c.status || got.Get("X-Warmpath-Endpoint") != c.endpoint || got.Get("X-Warmpath-Reason") != c.reason {
+			if got := res.Header; res.StatusCode != c.status || got.Get("X-Warmpath-Endpoint") != c.endpoint ||
+				got.Get("X-Warmpath-Reason") != c.reason {
 				t.Errorf("%d %v", res.StatusCode, got)
 			}
 			for len(asked) > 0 {

@@ -1,6 +1,7 @@
 package proxy
 
-// AbortInSteps does what Abort does, the oldest request first, and calls wait after each of them: Abort is as slow as this on a busy machine.
+// AbortInSteps does what Abort does, the oldest request first, and calls wait after each of them: Abort is as slow as
+// this on a busy machine.
 func (p *Proxy) AbortInSteps(wait func()) {
 	var open []inFlight
 	p.flights.each(func(f inFlight) {

@@ -19,7 +19,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestFailuresBeforeTheFirstByte: another endpoint answers, the client notices nothing, and blame goes where it belongs.
+// TestFailuresBeforeTheFirstByte: another endpoint answers, the client notices nothing, and blame goes where it
+// belongs.
 func TestFailuresBeforeTheFirstByte(t *testing.T) {
 	hang := func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body)
@@ -44,7 +45,10 @@ func TestFailuresBeforeTheFirstByte(t *testing.T) {
 		{"500", answers(500, `{"error":"boom"}`), fleet.EngineError},
 		{"502", answers(502, ``), fleet.EngineError},
 		{"503", answers(503, `{}`), fleet.Busy},
-		{"529", answers(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), fleet.Busy},
+		{
+			"529", answers(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`),
+			fleet.Busy,
+		},
 		{"529 within status 200", answers(200, `{"error":{"message":"Overloaded","code":529}}`), fleet.Busy},
 		{"429 with Retry-After", answers(429, `{}`, "Retry-After", "7"), fleet.Busy},
 		{"closed before an answer", cuts(), fleet.EngineError},
@@ -52,12 +56,18 @@ func TestFailuresBeforeTheFirstByte(t *testing.T) {
 		{"no HTTP", garbage, fleet.EngineError},
 		{"no first byte in time", hang, fleet.TimedOut},
 		{"a header and no first byte in time", headerThenHang, fleet.TimedOut},
-		{"a stream that starts with an error", streams("data: {\"error\":{\"message\":\"died\",\"code\":500}}\n\n", doneChunk), fleet.EngineError},
+		{
+			"a stream that starts with an error",
+			streams("data: {\"error\":{\"message\":\"died\",\"code\":500}}\n\n", doneChunk), fleet.EngineError,
+		},
 		{"an empty stream", streams(), fleet.EngineError},
 		{"nothing at all with status 200", answers(200, ``), fleet.EngineError},
 		{"an error with status 200", answers(200, `{"error":{"message":"died","code":500}}`), fleet.EngineError},
 		{"an error of unknown length with status 200", streamed(`{"error":"died"}`), fleet.EngineError},
-		{"a flat error with status 200", answers(200, `{"object":"error","message":"queue is full","code":503}`), fleet.Busy},
+		{
+			"a flat error with status 200", answers(200, `{"object":"error","message":"queue is full","code":503}`),
+			fleet.Busy,
+		},
 	} {
 		t.Run(tt.name, bubbled(func(t *testing.T) {
 			r := newRig(t, proxy.Config{FirstByte: 100 * time.Millisecond}, tt.bad, good)
@@ -95,7 +105,8 @@ func TestRefusedConnectionIsRetriedElsewhere(t *testing.T) {
 
 // TestWhenAllFail: the client gets what the last engine said, or an error that says what happened.
 func TestWhenAllFail(t *testing.T) {
-	r := newRig(t, proxy.Config{}, answers(500, `{"error":{"message":"first"}}`), answers(503, `{"error":{"message":"full"}}`))
+	r := newRig(t, proxy.Config{}, answers(500, `{"error":{"message":"first"}}`),
+		answers(503, `{"error":{"message":"full"}}`))
 	res, body := r.post("/v1/chat/completions", chatBody)
 	if res.StatusCode != 503 || body != `{"error":{"message":"full"}}` || res.Header.Get("Retry-After") == "" {
 		t.Errorf("got %d %s %v", res.StatusCode, body, res.Header)
@@ -144,14 +155,18 @@ func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
 		{"cut between events", cuts(chunk("one")), fleet.EngineError, true},
 		{"cut within an event", cuts(chunk("one"), "data: {\"choices\":[{"), fleet.EngineError, false},
 		{"cut within what may be the usage chunk", cuts(chunk("one"), "data: {\"choices\":["), fleet.EngineError, true},
-		{"cut between events of other line ends", cuts(chunk("one"), "data: {\"choices\":[{}]}\r\n", "\r", "\n"), fleet.EngineError, true},
+		{
+			"cut between events of other line ends", cuts(chunk("one"), "data: {\"choices\":[{}]}\r\n", "\r", "\n"),
+			fleet.EngineError, true,
+		},
 		{"cut before an empty line", cuts(chunk("one"), "data: {\"choices\":[{}]}\r\n"), fleet.EngineError, false},
 		{"ended without [DONE]", streams(chunk("one")), fleet.EngineError, true},
 		{"silent", silent, fleet.TimedOut, true},
 	} {
 		t.Run(tt.name, bubbled(func(t *testing.T) {
 			var second atomic.Int32
-			r := newRig(t, proxy.Config{Idle: 100 * time.Millisecond}, tt.bad, func(http.ResponseWriter, *http.Request) { second.Add(1) })
+			r := newRig(t, proxy.Config{Idle: 100 * time.Millisecond}, tt.bad,
+				func(http.ResponseWriter, *http.Request) { second.Add(1) })
 			res, body := r.post("/v1/chat/completions", `{"model":"m","stream":true}`)
 			if res.StatusCode != 200 || !strings.HasPrefix(body, chunk("one")) || !strings.Contains(body, "!") {
 				t.Errorf("client got %d %q, want the first piece and a broken end", res.StatusCode, body)
@@ -206,7 +221,8 @@ func engineThatRefusesAndIsSilent(t *testing.T) {
 		r.waitForLoad("e0")
 		r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Refused: true, Detail: "connection refused"}})
 	}()
-	if _, body := r.post("/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"some words to prefill"}]}`); !strings.Contains(body, "refuses connections") {
+	if _, body := r.post("/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user",`+
+		`"content":"some words to prefill"}]}`); !strings.Contains(body, "refuses connections") {
 		t.Errorf("got %q", body)
 	}
 }
@@ -252,20 +268,24 @@ func TestBadInput(t *testing.T) {
 			var e struct {
 				Error struct{ Message, Type, Code string }
 			}
-			if err := json.Unmarshal([]byte(body), &e); err != nil || res.StatusCode != tt.status || e.Error.Code != tt.code || e.Error.Message == "" || e.Error.Type == "" {
+			if err := json.Unmarshal([]byte(body), &e); err != nil || res.StatusCode != tt.status ||
+				e.Error.Code != tt.code || e.Error.Message == "" || e.Error.Type == "" {
 				t.Errorf("got %d %s (%v), want %d %s", res.StatusCode, body, err, tt.status, tt.code)
 			}
 		})
 	}
 	t.Run("too large, length unknown", func(t *testing.T) {
-		res, body := r.raw("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n" + long + "\r\n0\r\n\r\n")
+		res, body := r.raw("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n" +
+			"Transfer-Encoding: chunked\r\n\r\n7d0\r\n" + long + "\r\n0\r\n\r\n")
 		if res == nil || res.StatusCode != 413 {
 			t.Errorf("got %v %s", res, body)
 		}
 	})
 	t.Run("a slow client", bubbled(func(t *testing.T) {
-		r := newRig(t, proxy.Config{BodyBytes: 1000, ReadBody: 200 * time.Millisecond}, func(http.ResponseWriter, *http.Request) { reached.Add(1) })
-		if res, body := r.raw("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{"); res == nil || res.StatusCode != 408 || !isOpenAIError(body) {
+		r := newRig(t, proxy.Config{BodyBytes: 1000, ReadBody: 200 * time.Millisecond},
+			func(http.ResponseWriter, *http.Request) { reached.Add(1) })
+		res, body := r.raw("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{")
+		if res == nil || res.StatusCode != 408 || !isOpenAIError(body) {
 			t.Errorf("got %v %s", res, body)
 		}
 	}))
@@ -278,7 +298,8 @@ func TestBadInput(t *testing.T) {
 		conn.Close()
 	})
 	t.Run("a header bomb", func(t *testing.T) {
-		res, _ := r.raw("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Bomb: " + strings.Repeat("y", 2<<20) + "\r\n\r\n")
+		res, _ := r.raw("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Bomb: " +
+			strings.Repeat("y", 2<<20) + "\r\n\r\n")
 		if res != nil && res.StatusCode != 431 {
 			t.Errorf("got %v", res.Status)
 		}
@@ -301,10 +322,12 @@ func TestNoEndpoint(t *testing.T) {
 	}
 	r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Detail: "health answered 500"}})
 	res, body := r.post("/v1/chat/completions", chatBody)
-	if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "health answered 500") || !isOpenAIError(body) {
+	if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "health answered 500") ||
+		!isOpenAIError(body) {
 		t.Errorf("got %d %s", res.StatusCode, body)
 	}
-	if res, body := r.do("GET", "/readyz", ""); res.StatusCode != 503 || !strings.Contains(body, "health answered 500") {
+	if res, body := r.do("GET", "/readyz", ""); res.StatusCode != 503 ||
+		!strings.Contains(body, "health answered 500") {
 		t.Errorf("readyz %d %s", res.StatusCode, body)
 	}
 	if res, _ := r.do("GET", "/healthz", ""); res.StatusCode != 200 {
@@ -328,7 +351,8 @@ func TestShutdownEndsStreamsAtTheDeadline(t *testing.T) {
 		}
 		r.proxy.Abort()
 	}()
-	_, body := r.post("/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"some words to prefill"}]}`)
+	_, body := r.post("/v1/chat/completions",
+		`{"model":"m","stream":true,"messages":[{"role":"user","content":"some words to prefill"}]}`)
 	if !strings.HasPrefix(body, chunk("one")) || !strings.Contains(body, "shutting down") {
 		t.Errorf("got %q", body)
 	}
@@ -350,7 +374,8 @@ func TestUpgradeIsPassedThrough(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_, _ = io.WriteString(conn, "GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: echo\r\n\r\n")
+	_, _ = io.WriteString(conn,
+		"GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: echo\r\n\r\n")
 	in := bufio.NewReader(conn)
 	res, err := http.ReadResponse(in, nil)
 	if err != nil || res.StatusCode != 101 {
@@ -383,7 +408,8 @@ func TestManyClientsLeaveAtRandom(t *testing.T) {
 			defer func() { done <- true }()
 			for i := range each {
 				ctx, leave := context.WithCancel(context.Background())
-				req, _ := http.NewRequestWithContext(ctx, "POST", r.url+"/v1/chat/completions", strings.NewReader(fmt.Sprintf(`{"model":"m","stream":true,"session_id":"s%d-%d"}`, c, i)))
+				req, _ := http.NewRequestWithContext(ctx, "POST", r.url+"/v1/chat/completions",
+					strings.NewReader(fmt.Sprintf(`{"model":"m","stream":true,"session_id":"s%d-%d"}`, c, i)))
 				res, err := r.client.Do(req)
 				if err == nil {
 					buf := make([]byte, 64*(i%7))
@@ -403,5 +429,6 @@ func isOpenAIError(body string) bool {
 	var e struct {
 		Error *struct{ Message, Type, Code string }
 	}
-	return json.Unmarshal([]byte(body), &e) == nil && e.Error != nil && e.Error.Message != "" && e.Error.Type != "" && e.Error.Code != ""
+	return json.Unmarshal([]byte(body), &e) == nil && e.Error != nil && e.Error.Message != "" && e.Error.Type != "" &&
+		e.Error.Code != ""
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// TestFinal: the last request of a session ends it when that has ended, on each path by which it can. One that the router refused, and
-// that its client sends again, does not.
+// TestFinal: the last request of a session ends it when that has ended, on each path by which it can. One that the
+// router refused, and that its client sends again, does not.
 func TestFinal(t *testing.T) {
 	stream := `{"model":"m","stream":true,"messages":[{"role":"user","content":"hello"}]}`
 	hangs := func(w http.ResponseWriter, r *http.Request) {
@@ -37,22 +37,51 @@ func TestFinal(t *testing.T) {
 		{"it is not", "/v1/chat/completions", chatBody, "X-Session-Final: false", ok, false, 200, false},
 		{"nothing said", "/v1/chat/completions", chatBody, "X-Other: true", ok, false, 200, false},
 		{"neither", "/v1/chat/completions", chatBody, "X-Session-Final: perhaps", ok, false, 400, false},
-		{"a stream", "/v1/chat/completions", stream, "X-Session-Final: true", streams(chunk("hi"), doneChunk), false, 200, true},
-		{"completions", "/v1/completions", `{"model":"m","prompt":"hello"}`, "X-Session-Final: true", ok, false, 200, true},
+		{
+			"a stream", "/v1/chat/completions", stream, "X-Session-Final: true", streams(chunk("hi"), doneChunk),
+			false, 200, true,
+		},
+		{
+			"completions", "/v1/completions", `{"model":"m","prompt":"hello"}`, "X-Session-Final: true",
+			ok, false, 200, true,
+		},
 		{"responses", "/v1/responses", `{"model":"m","input":"hello"}`, "X-Session-Final: true", ok, false, 200, true},
-		{"messages", "/v1/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hello"}]}`, "X-Session-Final: true", ok, false, 200, true},
+		{
+			"messages", "/v1/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hello"}]}`,
+			"X-Session-Final: true", ok, false, 200, true,
+		},
 		{"generate", "/generate", `{"text":"hello"}`, "X-Session-Final: true", ok, false, 200, true},
-		{"the engine refuses", "/v1/chat/completions", chatBody, "X-Session-Final: true", answers(400, `{"error":{"message":"no"}}`), false, 400, true},
-		{"the engine fails", "/v1/chat/completions", chatBody, "X-Session-Final: true", answers(500, `{"error":{"message":"no"}}`), false, 500, true},
-		{"the stream is cut", "/v1/chat/completions", stream, "X-Session-Final: true", cuts(chunk("hi")), false, 200, true},
-		{"the client leaves before the answer", "/v1/chat/completions", chatBody, "X-Session-Final: true", silent, true, 0, true},
-		{"the client leaves within the answer", "/v1/chat/completions", stream, "X-Session-Final: true", hangs, true, 200, true},
-		{"the router refuses", "/v1/chat/completions", `{"model":"unknown"}`, "X-Session-Final: true", ok, false, 404, false},
+		{
+			"the engine refuses", "/v1/chat/completions", chatBody, "X-Session-Final: true",
+			answers(400, `{"error":{"message":"no"}}`), false, 400, true,
+		},
+		{
+			"the engine fails", "/v1/chat/completions", chatBody, "X-Session-Final: true",
+			answers(500, `{"error":{"message":"no"}}`), false, 500, true,
+		},
+		{
+			"the stream is cut", "/v1/chat/completions", stream, "X-Session-Final: true", cuts(chunk("hi")),
+			false, 200, true,
+		},
+		{
+			"the client leaves before the answer", "/v1/chat/completions", chatBody, "X-Session-Final: true",
+			silent, true, 0, true,
+		},
+		{
+			"the client leaves within the answer", "/v1/chat/completions", stream, "X-Session-Final: true",
+			hangs, true, 200, true,
+		},
+		{
+			"the router refuses", "/v1/chat/completions", `{"model":"unknown"}`, "X-Session-Final: true",
+			ok, false, 404, false,
+		},
 		{"no request", "/v1/chat/completions", "", "X-Session-Final: true", ok, false, 400, false},
 	} {
 		t.Run(tt.name, bubbled(func(t *testing.T) {
 			final := false
-			r := newRig(t, proxy.Config{ByContent: true, Paths: paths(t, "GET /custom")}, func(w http.ResponseWriter, req *http.Request) {
+			r := newRig(t, proxy.Config{
+				ByContent: true, Paths: paths(t, "GET /custom"),
+			}, func(w http.ResponseWriter, req *http.Request) {
 				if !final {
 					ok(w, req)
 					return
@@ -103,7 +132,8 @@ func TestFinal(t *testing.T) {
 	}
 }
 
-// TestFinalBeforeItsBody: a client that leaves while its last request is being read ends the session that its headers name.
+// TestFinalBeforeItsBody: a client that leaves while its last request is being read ends the session that its headers
+// name.
 func TestFinalBeforeItsBody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, proxy.Config{}, answers(200, chatAnswer))
@@ -128,7 +158,8 @@ func TestFinalBeforeItsBody(t *testing.T) {
 	})
 }
 
-// TestFinalOfSplit: the last request of a session ends it on both sides of a pool with roles, in whichever phase its client leaves.
+// TestFinalOfSplit: the last request of a session ends it on both sides of a pool with roles, in whichever phase its
+// client leaves.
 func TestFinalOfSplit(t *testing.T) {
 	for _, phase := range append([]string{""}, phases...) {
 		t.Run("leaves in "+phase, bubbled(func(t *testing.T) {
@@ -140,7 +171,8 @@ func TestFinalOfSplit(t *testing.T) {
 			if phase != "" {
 				go func() { <-reached; leave() }()
 			}
-			req, _ := http.NewRequestWithContext(ctx, http.MethodPost, l.url+"/v1/chat/completions", strings.NewReader(splitStream))
+			req, _ := http.NewRequestWithContext(ctx, http.MethodPost, l.url+"/v1/chat/completions",
+				strings.NewReader(splitStream))
 			req.Header.Set("X-Session-Id", "s")
 			req.Header.Set("X-Session-Final", "true")
 			if res, err := l.client.Do(req); err == nil {
@@ -162,7 +194,8 @@ func TestDeleteSession(t *testing.T) {
 	ask := func(key, id string) {
 		t.Helper()
 		for _, model := range []string{"m", "n"} {
-			if res, body := r.post("/v1/chat/completions", strings.Replace(chatBody, `"m"`, `"`+model+`"`, 1), "Authorization", "Bearer "+key, "X-Session-Id", id); res.StatusCode != 200 {
+			if res, body := r.post("/v1/chat/completions", strings.Replace(chatBody, `"m"`, `"`+model+`"`, 1),
+				"Authorization", "Bearer "+key, "X-Session-Id", id); res.StatusCode != 200 {
 				t.Fatalf("%d %s", res.StatusCode, body)
 			}
 		}
@@ -197,7 +230,8 @@ func TestDeleteSession(t *testing.T) {
 			t.Errorf("%s: %d sessions are left, want %d", tt.name, n, tt.left)
 		}
 	}
-	if res, _ := r.do(http.MethodGet, "/v1/sessions/s", "", "Authorization", "Bearer sk-blue"); res.StatusCode != 405 || res.Header.Get("Allow") != "DELETE, OPTIONS" {
+	if res, _ := r.do(http.MethodGet, "/v1/sessions/s", "", "Authorization", "Bearer sk-blue"); res.StatusCode != 405 ||
+		res.Header.Get("Allow") != "DELETE, OPTIONS" {
 		t.Errorf("GET: %d, Allow %q", res.StatusCode, res.Header.Get("Allow"))
 	}
 }

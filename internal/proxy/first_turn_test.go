@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// TestFirstTurnIsTold: with the switch on, disaggregated_params carry is_first_turn in both schedule styles, and nothing else of
-// the body changes; a body without them gets none.
+// TestFirstTurnIsTold: with the switch on, disaggregated_params carry is_first_turn in both schedule styles, and
+// nothing else of the body changes; a body without them gets none.
 func TestFirstTurnIsTold(t *testing.T) {
 	const (
 		contextFirst    = `{"model":"m","messages":[],"disaggregated_params":{"request_type":"context_only","disagg_request_id":1234567890123456789,"schedule_style":0}}`
@@ -26,11 +26,23 @@ func TestFirstTurnIsTold(t *testing.T) {
 		body       string
 		want, next string // of the first and the second turn
 	}{
-		{"context first", true, fleet.KindTRTLLM, contextFirst, with(contextFirst, "true"), with(contextFirst, "false")},
-		{"generation first", true, fleet.KindTRTLLM, generationFirst, with(generationFirst, "true"), with(generationFirst, "false")},
-		{"said already", true, fleet.KindTRTLLM, with(contextFirst, "false"), with(contextFirst, "true"), with(contextFirst, "false")},
+		{
+			"context first", true, fleet.KindTRTLLM, contextFirst, with(contextFirst, "true"),
+			with(contextFirst, "false"),
+		},
+		{
+			"generation first", true, fleet.KindTRTLLM, generationFirst, with(generationFirst, "true"),
+			with(generationFirst, "false"),
+		},
+		{
+			"said already", true, fleet.KindTRTLLM, with(contextFirst, "false"), with(contextFirst, "true"),
+			with(contextFirst, "false"),
+		},
 		{"nothing is split", true, fleet.KindTRTLLM, plain, plain, plain},
-		{"no object", true, fleet.KindTRTLLM, `{"model":"m","disaggregated_params":null}`, `{"model":"m","disaggregated_params":null}`, `{"model":"m","disaggregated_params":null}`},
+		{
+			"no object", true, fleet.KindTRTLLM, `{"model":"m","disaggregated_params":null}`,
+			`{"model":"m","disaggregated_params":null}`, `{"model":"m","disaggregated_params":null}`,
+		},
 		{"off", false, fleet.KindTRTLLM, contextFirst, contextFirst, contextFirst},
 		{"another kind", true, fleet.KindVLLM, contextFirst, contextFirst, contextFirst},
 	}

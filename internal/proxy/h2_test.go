@@ -41,8 +41,8 @@ func (d *deaf) Close() error {
 	return d.Conn.Close()
 }
 
-// TestDeadHTTP2Connection: requests over HTTP/2 to an engine whose host has gone without a word end with their connection, and the next one
-// gets another.
+// TestDeadHTTP2Connection: requests over HTTP/2 to an engine whose host has gone without a word end with their
+// connection, and the next one gets another.
 func TestDeadHTTP2Connection(t *testing.T) {
 	certificate := func() tls.Certificate { // httptest has one
 		s := httptest.NewUnstartedServer(nil)
@@ -52,7 +52,9 @@ func TestDeadHTTP2Connection(t *testing.T) {
 	}()
 	synctest.Test(t, func(t *testing.T) {
 		engine := &http.Server{
-			Handler:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }),
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.WriteString(w, r.Proto)
+			}),
 			TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, Time: time.Now},
 		}
 		l := make(pipes, 1)

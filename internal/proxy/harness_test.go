@@ -90,14 +90,22 @@ func (r *rig) listen(t *testing.T) {
 
 func newFleet(t testing.TB, cfg proxy.Config, transport http.RoundTripper, declared []fleet.Endpoint) *rig {
 	t.Helper()
-	return newRouter(t, cfg, transport, route.Config{Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10}, declared,
+	return newRouter(t, cfg, transport, route.Config{
+		Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10,
+	}, declared,
 		func(fleet.Kind) fleet.Report {
-			return fleet.Report{Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m", ContextTokens: 100_000}, {ID: "n"}}}
+			return fleet.Report{
+				Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m", ContextTokens: 100_000}, {ID: "n"}},
+			}
 		})
 }
 
-// newRouter makes a router that keeps what its fleet tells. Each endpoint is healthy, and for the rest as is reported of its kind.
-func newRouter(t testing.TB, cfg proxy.Config, transport http.RoundTripper, rules route.Config, declared []fleet.Endpoint, report func(fleet.Kind) fleet.Report) *rig {
+// newRouter makes a router that keeps what its fleet tells. Each endpoint is healthy, and for the rest as is reported
+// of its kind.
+func newRouter(
+	t testing.TB, cfg proxy.Config, transport http.RoundTripper, rules route.Config, declared []fleet.Endpoint,
+	report func(fleet.Kind) fleet.Report,
+) *rig {
 	t.Helper()
 	r := &rig{t: t, idle: cfg.WithDefaults().Idle}
 	cfg.NetHTTP = netHTTP()
@@ -130,7 +138,8 @@ func newRouter(t testing.TB, cfg proxy.Config, transport http.RoundTripper, rule
 		t.Fatal(err)
 	}
 	r.proxy = proxy.New(proxy.Options{
-		Config: cfg, Fleet: r.fleet, Transport: transport, Parser: parser, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Config: cfg, Fleet: r.fleet, Transport: transport, Parser: parser,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	return r
 }
@@ -162,7 +171,8 @@ func (r *rig) booksBalance() {
 		s = r.fleet.Stats()
 	}
 	if s.Leases != 0 || s.DoubleFinished != 0 || r.proxy.Open() != 0 {
-		r.t.Errorf("%d leases open, %d finished twice, %d calls open; want none", s.Leases, s.DoubleFinished, r.proxy.Open())
+		r.t.Errorf("%d leases open, %d finished twice, %d calls open; want none",
+			s.Leases, s.DoubleFinished, r.proxy.Open())
 	}
 	r.bodiesGone()
 	for _, e := range r.fleet.Status() {

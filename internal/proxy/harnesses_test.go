@@ -15,7 +15,8 @@ import (
 	"github.com/warmpath/warmpath/prompt"
 )
 
-// said is one request of testdata/harnesses: what an agent or a client library sends, written by hand after their public shapes.
+// said is one request of testdata/harnesses: what an agent or a client library sends, written by hand after their
+// public shapes.
 type said struct {
 	Note         string            `json:"note"`
 	Conversation string            `json:"conversation"` // requests of one have one X-Session-Id, others have others
@@ -56,7 +57,8 @@ func harnesses(t *testing.T) map[string][]said {
 func (s said) withhold(t *testing.T) said {
 	t.Helper()
 	names := append(prompt.DefaultSources(), prompt.DefaultParents()...)
-	names = append(names, prompt.Source{Header: "x-claude-code-agent-id"}, prompt.Source{Header: "x-claude-code-parent-agent-id"})
+	names = append(names, prompt.Source{Header: "x-claude-code-agent-id"},
+		prompt.Source{Header: "x-claude-code-parent-agent-id"})
 	left := map[string]string{}
 	for k, v := range s.Headers {
 		left[k] = v
@@ -134,7 +136,8 @@ func (k *talks) see(label, id, note string) {
 	k.byLabel[label], k.byID[id] = id, label
 }
 
-// TestHarnesses plays what eight agents and client libraries send, turn by turn: each conversation keeps one id of its own.
+// TestHarnesses plays what eight agents and client libraries send, turn by turn: each conversation keeps one id of its
+// own.
 func TestHarnesses(t *testing.T) {
 	for name, lines := range harnesses(t) {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +170,9 @@ func TestHarnessesAtOnce(t *testing.T) {
 	seen := newTalks(t)
 	for i, more := 0, true; more; i++ {
 		more = false
-		for _, name := range []string{"anthropic_sdk", "claude_code", "cline", "codex", "langchain", "open_webui", "openai_responses", "opencode"} {
+		for _, name := range []string{
+			"anthropic_sdk", "claude_code", "cline", "codex", "langchain", "open_webui", "openai_responses", "opencode",
+		} {
 			if i < len(all[name]) {
 				s := all[name][i].withhold(t)
 				seen.see(s.Withheld, send(s), s.Note)
@@ -202,7 +207,8 @@ func TestHarnessesNameParents(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"claude_code A/agent": "claude_code A", "claude_code A/agent/agent": "claude_code A/agent", "codex A/agent": "codex A", "opencode A/agent": "opencode A",
+		"claude_code A/agent": "claude_code A", "claude_code A/agent/agent": "claude_code A/agent",
+		"codex A/agent": "codex A", "opencode A/agent": "opencode A",
 	}
 	if fmt.Sprint(parents) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v", parents, want)
@@ -263,7 +269,9 @@ func TestEveryShapeIsRecognised(t *testing.T) {
 			seen := newTalks(t)
 			for turn := range 3 {
 				for _, who := range []string{"a", "b"} {
-					seen.see(who, send(said{Path: row.path, Body: json.RawMessage(fmt.Sprintf(row.body, row.prompt(who, turn+1)))}), fmt.Sprint("turn ", turn+1))
+					seen.see(who, send(said{
+						Path: row.path, Body: json.RawMessage(fmt.Sprintf(row.body, row.prompt(who, turn+1))),
+					}), fmt.Sprint("turn ", turn+1))
 				}
 				r.client = overHTTP2() // from the second turn on
 			}

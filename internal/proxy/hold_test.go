@@ -28,7 +28,8 @@ func newShort(t *testing.T, cfg proxy.Config, engine wire) *rig {
 		var leases []fleet.Lease
 		for _, name := range []string{"a", "b", "c"} {
 			p, err := r.fleet.Decide(&fleet.Request{
-				Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, MayQueue: true, MayHold: true,
+				Model: "m", Session: name, Class: fleet.Turn, PromptTokens: 30_000, Stream: true, MayQueue: true,
+				MayHold: true,
 			})
 			if err != nil || p.Lease == 0 {
 				t.Fatalf("%s: %+v, %v", name, p, err)
@@ -107,7 +108,8 @@ func TestHeldRequests(t *testing.T) {
 				if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.says) {
 					t.Errorf("the client got %d %s, want %d with %s", w.Code, w.Body, tt.status, tt.says)
 				}
-				if after := w.Header().Get("Retry-After"); (after != "") != (tt.status >= 400) || tt.status == http.StatusTooManyRequests && len(after) < 2 {
+				if after := w.Header().Get("Retry-After"); (after != "") != (tt.status >= 400) ||
+					tt.status == http.StatusTooManyRequests && len(after) < 2 {
 					t.Errorf("Retry-After is %q", after)
 				}
 				if r.fleet.Held() != 0 {
@@ -166,11 +168,14 @@ func TestWaitCountsTheHold(t *testing.T) {
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		go r.proxy.Run(ctx)
-		running, err := r.fleet.Decide(&fleet.Request{Model: "m", Session: "a", Class: fleet.Turn, PromptTokens: 30_000, QueueClass: one})
+		running, err := r.fleet.Decide(&fleet.Request{
+			Model: "m", Session: "a", Class: fleet.Turn, PromptTokens: 30_000, QueueClass: one,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		req := httptest.NewRequest(http.MethodPost, "/v1/completions", strings.NewReader(`{"model":"m","prompt":[1`+strings.Repeat(",1", 29_999)+`]}`))
+		req := httptest.NewRequest(http.MethodPost,
+			"/v1/completions", strings.NewReader(`{"model":"m","prompt":[1`+strings.Repeat(",1", 29_999)+`]}`))
 		req.Header.Set("X-Session-Id", "d")
 		req.Header.Set("X-Warmpath-Wait", "600")
 		w, began, over := httptest.NewRecorder(), time.Now(), make(chan time.Duration)

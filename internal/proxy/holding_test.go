@@ -11,8 +11,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// TestResponsesAreFoundWhileTheyAreMade: a client that has read the id of a response may cancel it, which only the endpoint that makes it can
-// do. That was known when the answer had ended, and never of one whose client had left.
+// TestResponsesAreFoundWhileTheyAreMade: a client that has read the id of a response may cancel it, which only the
+// endpoint that makes it can do. That was known when the answer had ended, and never of one whose client had left.
 func TestResponsesAreFoundWhileTheyAreMade(t *testing.T) {
 	cancelled := make(chan struct{})
 	engine := func(w http.ResponseWriter, req *http.Request) {
@@ -24,7 +24,8 @@ func TestResponsesAreFoundWhileTheyAreMade(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\",\"status\":\"queued\"}}\n\n")
+		_, _ = io.WriteString(w, "event: response.created\n"+
+			"data: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\",\"status\":\"queued\"}}\n\n")
 		w.(http.Flusher).Flush()
 		select {
 		case <-cancelled:
@@ -32,7 +33,8 @@ func TestResponsesAreFoundWhileTheyAreMade(t *testing.T) {
 		}
 	}
 	r := newRig(t, proxy.Config{Pinning: true, Explain: true}, engine, engine)
-	req, err := http.NewRequest("POST", r.url+"/v1/responses", strings.NewReader(`{"model":"m","input":"hi","stream":true,"background":true}`))
+	req, err := http.NewRequest("POST", r.url+"/v1/responses",
+		strings.NewReader(`{"model":"m","input":"hi","stream":true,"background":true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,9 +49,12 @@ func TestResponsesAreFoundWhileTheyAreMade(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, of := range []struct{ method, path string }{{"GET", "/v1/responses/resp_1"}, {"POST", "/v1/responses/resp_1/cancel"}} {
+	for _, of := range []struct{ method, path string }{
+		{"GET", "/v1/responses/resp_1"}, {"POST", "/v1/responses/resp_1/cancel"},
+	} {
 		if got, _ := r.do(of.method, of.path, ""); got.Header.Get("X-Warmpath-Endpoint") != "e1" {
-			t.Errorf("%s %s went to %s; want e1, which makes the response", of.method, of.path, got.Header.Get("X-Warmpath-Endpoint"))
+			t.Errorf("%s %s went to %s; want e1, which makes the response",
+				of.method, of.path, got.Header.Get("X-Warmpath-Endpoint"))
 		}
 	}
 	res.Body.Close()
@@ -59,8 +64,8 @@ func TestResponsesAreFoundWhileTheyAreMade(t *testing.T) {
 	}
 }
 
-// TestUsageIsTakenOutOfStreamsOfKnownLength: an engine, or what stands before it, may send all events with a Content-Length. The chunk that the
-// router had asked for reached clients that had not.
+// TestUsageIsTakenOutOfStreamsOfKnownLength: an engine, or what stands before it, may send all events with a
+// Content-Length. The chunk that the router had asked for reached clients that had not.
 func TestUsageIsTakenOutOfStreamsOfKnownLength(t *testing.T) {
 	const (
 		said  = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n"
@@ -83,7 +88,8 @@ func TestUsageIsTakenOutOfStreamsOfKnownLength(t *testing.T) {
 	if got := r.last(1).Usage.PromptTokens; got != 7 {
 		t.Errorf("%d prompt tokens were learnt; want 7", got)
 	}
-	if res, body = r.post("/v1/chat/completions", streamBody); body != said+usage+done || res.ContentLength != int64(len(body)) {
+	if res, body = r.post("/v1/chat/completions", streamBody); body != said+usage+done ||
+		res.ContentLength != int64(len(body)) {
 		t.Errorf("a client that asks got %q of %d bytes; want %q", body, res.ContentLength, said+usage+done)
 	}
 }

@@ -20,7 +20,9 @@ func (p *Proxy) insider(r *http.Request) bool {
 	}
 	from := p.cfg.Proxies.Of(r)
 	if from.Peer == "" {
-		for _, name := range [...]string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"} {
+		for _, name := range [...]string{
+			"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip",
+		} {
 			if len(r.Header[name]) > 0 {
 				return false
 			}

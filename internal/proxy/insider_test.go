@@ -12,7 +12,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestStrangersLearnNothing: who is no operator is told of no endpoint: on request, in errors of every kind, or by /readyz.
+// TestStrangersLearnNothing: who is no operator is told of no endpoint: on request, in errors of every kind, or by
+// /readyz.
 func TestStrangersLearnNothing(t *testing.T) {
 	proxies, err := forwarded.Parse([]string{"127.0.0.0/8"}, "")
 	if err != nil {
@@ -30,10 +31,30 @@ func TestStrangersLearnNothing(t *testing.T) {
 		{"an unknown proxy that writes X-Real-IP", proxy.Config{}, []string{"X-Real-Ip", "127.0.0.1"}, false},
 		{"an unknown proxy that says Via alone", proxy.Config{}, []string{"Via", "1.1 edge"}, false},
 		{"an unknown proxy that says the scheme alone", proxy.Config{}, []string{"X-Forwarded-Proto", "https"}, false},
-		{"a trusted proxy's stranger", proxy.Config{Proxies: proxies}, []string{"X-Forwarded-For", "203.0.113.9"}, false},
-		{"a trusted proxy's local client", proxy.Config{Proxies: proxies}, []string{"X-Forwarded-For", "127.0.0.1"}, true},
-		{"a stranger with the admin token", proxy.Config{AdminToken: "t0ken"}, []string{"X-Forwarded-For", "203.0.113.9", "X-Warmpath-Explain", "t0ken"}, true},
-		{"a stranger with a wrong one", proxy.Config{AdminToken: "t0ken"}, []string{"X-Forwarded-For", "203.0.113.9", "X-Warmpath-Explain", "t0kem"}, false},
+		{
+			"a trusted proxy's stranger",
+			proxy.Config{Proxies: proxies},
+			[]string{"X-Forwarded-For", "203.0.113.9"},
+			false,
+		},
+		{
+			"a trusted proxy's local client",
+			proxy.Config{Proxies: proxies},
+			[]string{"X-Forwarded-For", "127.0.0.1"},
+			true,
+		},
+		{
+			"a stranger with the admin token",
+			proxy.Config{AdminToken: "t0ken"},
+			[]string{"X-Forwarded-For", "203.0.113.9", "X-Warmpath-Explain", "t0ken"},
+			true,
+		},
+		{
+			"a stranger with a wrong one",
+			proxy.Config{AdminToken: "t0ken"},
+			[]string{"X-Forwarded-For", "203.0.113.9", "X-Warmpath-Explain", "t0kem"},
+			false,
+		},
 		{"all may", proxy.Config{Details: true}, []string{"X-Forwarded-For", "203.0.113.9"}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -45,21 +66,25 @@ func TestStrangersLearnNothing(t *testing.T) {
 				answers(status, chatAnswer)(w, req)
 			})
 			header := append([]string{"X-Warmpath-Explain", "1"}, c.header...)
-			if res, _ := r.post("/v1/chat/completions", chatBody, header...); (res.Header.Get("X-Warmpath-Endpoint") != "") != c.insider {
+			if res, _ := r.post("/v1/chat/completions",
+				chatBody, header...); (res.Header.Get("X-Warmpath-Endpoint") != "") != c.insider {
 				t.Errorf("told %v", res.Header)
 			}
 			says := func(what, path string) {
 				t.Helper()
 				method := map[bool]string{true: "GET", false: "POST"}[path == "/readyz"]
 				_, body := r.do(method, path, chatBody, header...)
-				if told := strings.Contains(body, "e0") || strings.Contains(body, "10.9.8.7"); told != c.insider || body == "" {
+				if told := strings.Contains(body, "e0") || strings.Contains(body, "10.9.8.7"); told != c.insider ||
+					body == "" {
 					t.Errorf("%s: %s", what, body)
 				}
 			}
 			status = 0
 			says("broken off", "/v1/chat/completions")
 			says("broken off, Anthropic's API", "/v1/messages")
-			r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Detail: "dial tcp 10.9.8.7:80: i/o timeout", Refused: true}})
+			r.fleet.Observe(route.Probed{
+				Endpoint: "e0", Report: fleet.Report{Detail: "dial tcp 10.9.8.7:80: i/o timeout", Refused: true},
+			})
 			says("down", "/v1/chat/completions")
 			says("down", "/v1/audio/speech")
 			says("down", "/readyz")
@@ -101,15 +126,21 @@ func TestLocation(t *testing.T) {
 		}
 		e.URL += c.base
 		r.fleet.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{e}})
-		r.fleet.Observe(route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+		r.fleet.Observe(route.Probed{
+			Endpoint: e.Name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+		})
 		r.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		for _, ask := range []struct {
 			method, path string
 			header       []string
-		}{{"POST", "/v1/responses/x", nil}, {"GET", "/v1/responses/x", nil}, {"GET", "/v1/realtime", []string{"Connection", "Upgrade", "Upgrade", "websocket"}}} {
+		}{{"POST", "/v1/responses/x", nil}, {"GET", "/v1/responses/x", nil}, {"GET", "/v1/realtime", []string{
+			"Connection", "Upgrade", "Upgrade", "websocket",
+		}}} {
 			res, body := r.do(ask.method, ask.path, chatBody, ask.header...)
-			if got := res.Header.Get("Location"); got != c.want || res.StatusCode != 307 || res.Header.Get("Content-Location") != c.want {
-				t.Errorf("%s %q under %q: %d %q, want %q %s", ask.method, c.sent, c.base, res.StatusCode, got, c.want, body)
+			if got := res.Header.Get("Location"); got != c.want || res.StatusCode != 307 ||
+				res.Header.Get("Content-Location") != c.want {
+				t.Errorf("%s %q under %q: %d %q, want %q %s",
+					ask.method, c.sent, c.base, res.StatusCode, got, c.want, body)
 			}
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// TestLostNodesAreNoticed: the kernel ends a silent connection to an engine whose node is lost within half a minute. The
-// connections are those of both clients, found among the descriptors of this process by the engine's port.
+// TestLostNodesAreNoticed: the kernel ends a silent connection to an engine whose node is lost within half a minute.
+// The connections are those of both clients, found among the descriptors of this process by the engine's port.
 func TestLostNodesAreNoticed(t *testing.T) {
 	for _, std := range []bool{false, true} {
 		release := make(chan struct{})

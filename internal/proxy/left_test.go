@@ -51,7 +51,8 @@ func (s *standing) abort() {
 	}
 }
 
-// TestAbortForbidsBeforeItEnds: the end of a request calls up who stands in line behind it, which must not be sent any more.
+// TestAbortForbidsBeforeItEnds: the end of a request calls up who stands in line behind it, which must not be sent any
+// more.
 func TestAbortForbidsBeforeItEnds(t *testing.T) {
 	p := &Proxy{abort: func() {}}
 	p.flights.init()

@@ -47,7 +47,10 @@ func TestPanicBeside(t *testing.T) {
 	for i, h := range []http.HandlerFunc{r.prefiller, r.prefiller, r.decoder} {
 		s := httptest.NewServer(h)
 		defer s.Close()
-		e := fleet.Endpoint{Name: fmt.Sprintf("%c%d", "pd"[i/2], i%2), URL: s.URL, Weight: 1, Kind: fleet.KindSGLang, Role: fleet.RolePrefill}
+		e := fleet.Endpoint{
+			Name: fmt.Sprintf("%c%d", "pd"[i/2], i%2), URL: s.URL, Weight: 1, Kind: fleet.KindSGLang,
+			Role: fleet.RolePrefill,
+		}
 		if i == 2 {
 			e.Role = fleet.RoleDecode
 		}
@@ -59,14 +62,15 @@ func TestPanicBeside(t *testing.T) {
 	}
 }
 
-// TestUnknownKindIsToldNothing: where a model has roles, no engine gets parameters by which a client could pose as a router, one whose
-// kind is not known included.
+// TestUnknownKindIsToldNothing: where a model has roles, no engine gets parameters by which a client could pose as a
+// router, one whose kind is not known included.
 func TestUnknownKindIsToldNothing(t *testing.T) {
 	var in inbox
 	s := httptest.NewServer(http.HandlerFunc(in.handler))
 	defer s.Close()
 	rig := splitRig(t, pairs{split: always}, []fleet.Endpoint{
-		{Name: "p", URL: s.URL, Weight: 1, Role: fleet.RolePrefill}, {Name: "d", URL: s.URL, Weight: 1, Role: fleet.RoleDecode},
+		{Name: "p", URL: s.URL, Weight: 1, Role: fleet.RolePrefill},
+		{Name: "d", URL: s.URL, Weight: 1, Role: fleet.RoleDecode},
 	})
 	const own = `{"model":"m","messages":[{"role":"user","content":"hi"}],"kv_transfer_params":{"do_remote_prefill":true},"bootstrap_host":"h","bootstrap_room":7,"disaggregated_params":{"request_type":"generation_only"}}`
 	const want = `{"model":"m","messages":[{"role":"user","content":"hi"}],"kv_transfer_params":null,"bootstrap_host":null,"bootstrap_room":null,"disaggregated_params":null}`
@@ -85,7 +89,9 @@ func TestPlacedLongBody(t *testing.T) {
 	defer s.Close()
 	router := live.New(route.New(route.Config{Policy: func() pick.Policy { return inOrder{} }}), time.Now)
 	router.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "e", URL: s.URL, Weight: 1}}})
-	router.Observe(route.Probed{Endpoint: "e", Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}}}})
+	router.Observe(route.Probed{
+		Endpoint: "e", Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}}},
+	})
 	parser, err := prompt.Identity{}.Parser()
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +99,8 @@ func TestPlacedLongBody(t *testing.T) {
 	var told []string
 	var ids []bool
 	p := proxy.New(proxy.Options{
-		Config: proxy.Config{NetHTTP: netHTTP()}, Fleet: router, Transport: transportOf(t), Parser: parser, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Config: proxy.Config{NetHTTP: netHTTP()}, Fleet: router, Transport: transportOf(t), Parser: parser,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Placed: func(_ *route.Decision, given bool, body func() []byte) {
 			told, ids = append(told, string(body())), append(ids, given)
 		},
@@ -102,7 +109,8 @@ func TestPlacedLongBody(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); p.Run(ctx) }()
 	defer func() { cancel(); <-done }()
-	body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 30_000) + `"}]}`
+	body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"` +
+		strings.Repeat("word ", 30_000) + `"}]}`
 	w := httptest.NewRecorder()
 	p.ServeHTTP(w, httptest.NewRequest("POST", "/v1/chat/completions", strings.NewReader(body)))
 	if got := lastBody(&in); got == body || !strings.Contains(got, "include_usage") {
@@ -121,8 +129,8 @@ func TestPlacedLongBody(t *testing.T) {
 	}
 }
 
-// TestConversationLabel: vLLM is told the conversation in a header where the client sent none, others are not, and no id that would come
-// out as another text.
+// TestConversationLabel: vLLM is told the conversation in a header where the client sent none, others are not, and no
+// id that would come out as another text.
 func TestConversationLabel(t *testing.T) {
 	for _, tt := range []struct {
 		what, id, sent, want string
@@ -142,7 +150,8 @@ func TestConversationLabel(t *testing.T) {
 		if tt.sent != "" {
 			headers = []string{"X-Session-ID", tt.sent}
 		}
-		body := `{"model":"m","messages":[{"role":"user","content":"hi"}],"conversation_params":{"conversation_id":"` + tt.id + `"}}`
+		body := `{"model":"m","messages":[{"role":"user","content":"hi"}],"conversation_params":{"conversation_id":"` +
+			tt.id + `"}}`
 		if res, got := rig.post("/v1/chat/completions", body, headers...); res.StatusCode != 200 {
 			t.Errorf("%s: %d %s", tt.what, res.StatusCode, got)
 		}

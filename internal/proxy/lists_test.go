@@ -45,9 +45,16 @@ func TestSeveralPrompts(t *testing.T) {
 		{"the other way round", "/v1/completions", `{"model":"m","prompt":[` + two + `,` + one + `]}`, 960, 940, 958},
 		{"one of them", "/v1/completions", `{"model":"m","prompt":` + two + `}`, 320, 300, 319},
 		{"one and another", "/v1/completions", `{"model":"m","prompt":[[1],` + two + `]}`, 321, 300, 319},
-		{"texts", "/v1/completions", `{"model":"m","prompt":[` + text("h\u00e9llo ") + `,` + text("good-bye ") + `]}`, 0, 0, 0},
-		{"the same texts", "/v1/completions", `{"model":"m","prompt":[` + text(`h\u00e9llo `) + `,` + text("good-bye ") + `],"max_tokens":5}`, 0, 200, 2000},
-		{"texts of generate", "/generate", `{"text":[` + text("h\u00e9llo ") + `,` + text("hello ") + `]}`, 0, 0, 0}, // another model
+		{
+			"texts", "/v1/completions",
+			`{"model":"m","prompt":[` + text("h\u00e9llo ") + `,` + text("good-bye ") + `]}`, 0, 0, 0,
+		},
+		{
+			"the same texts", "/v1/completions", `{"model":"m","prompt":[` + text(`h\u00e9llo `) + `,` +
+				text("good-bye ") + `],"max_tokens":5}`, 0, 200, 2000,
+		},
+		// another model
+		{"texts of generate", "/generate", `{"text":[` + text("h\u00e9llo ") + `,` + text("hello ") + `]}`, 0, 0, 0},
 	} {
 		if res, body := r.post(tt.path, tt.body); res.StatusCode != 200 {
 			t.Fatalf("%s: %d %s", tt.name, res.StatusCode, body)
@@ -57,7 +64,8 @@ func TestSeveralPrompts(t *testing.T) {
 		}
 		d := r.last(i + 1).Decision
 		if tt.prompt > 0 && d.PromptTokens != tt.prompt || d.CachedTokens < tt.least || d.CachedTokens > tt.atMost {
-			t.Errorf("%s: %d tokens, %d cached; want %d and %d to %d", tt.name, d.PromptTokens, d.CachedTokens, tt.prompt, tt.least, tt.atMost)
+			t.Errorf("%s: %d tokens, %d cached; want %d and %d to %d", tt.name, d.PromptTokens, d.CachedTokens,
+				tt.prompt, tt.least, tt.atMost)
 		}
 	}
 }
@@ -71,11 +79,15 @@ func TestRetriesKnowTokenIDs(t *testing.T) {
 		want             int
 	}{
 		{"a prompt", "/v1/completions", `{"model":"m","prompt":` + one + `}`, 624},
-		{"a chat", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"hello"}],"prompt_token_ids":` + one + `}`, 624},
+		{
+			"a chat", "/v1/chat/completions",
+			`{"model":"m","messages":[{"role":"user","content":"hello"}],"prompt_token_ids":` + one + `}`, 624,
+		},
 		{"two prompts", "/v1/completions", `{"model":"m","prompt":[` + one + `,` + two + `]}`, 624 + 304},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := newRig(t, proxy.Config{NeedsContent: true, ByContent: true}, answers(503, `{"error":"busy"}`), answers(200, `{"choices":[]}`))
+			r := newRig(t, proxy.Config{NeedsContent: true, ByContent: true}, answers(503, `{"error":"busy"}`),
+				answers(200, `{"choices":[]}`))
 			for _, list := range [][]uint32{ids, more} { // another router had them computed at e1
 				e := kvstream.Event{Kind: kvstream.Stored, BlockTokens: 16, Tokens: list}
 				for i := range len(list) / 16 {
@@ -92,7 +104,8 @@ func TestRetriesKnowTokenIDs(t *testing.T) {
 			}
 			s := r.last(1)
 			if s.Attempts != 2 || s.Decision.Endpoint.Name != "e1" || s.Decision.CachedTokens != tt.want {
-				t.Errorf("attempt %d at %s with %d tokens cached, want the second at e1 with %d", s.Attempts, s.Decision.Endpoint.Name, s.Decision.CachedTokens, tt.want)
+				t.Errorf("attempt %d at %s with %d tokens cached, want the second at e1 with %d",
+					s.Attempts, s.Decision.Endpoint.Name, s.Decision.CachedTokens, tt.want)
 			}
 			if s.Outcome != fleet.OK {
 				t.Errorf("%v", s.Outcome)

@@ -11,8 +11,9 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// TestLoops: an endpoint leads back to the router, through a load balancer or another router that has it as an endpoint.
-// Each kind of request ends at once with an error that says so, in place of going round until descriptors run out.
+// TestLoops: an endpoint leads back to the router, through a load balancer or another router that has it as an
+// endpoint. Each kind of request ends at once with an error that says so, in place of going round until descriptors run
+// out.
 func TestLoops(t *testing.T) {
 	var (
 		r     *rig
@@ -48,17 +49,25 @@ func TestLoops(t *testing.T) {
 			{"POST", "/v1/audio/transcriptions", "RIFF", []string{"Content-Type", "audio/wav"}},
 			{"GET", "/version", "", nil},
 			{"GET", "/v1/responses/resp_1", "", nil},
-			{"OPTIONS", "/v1/chat/completions", "", []string{"Origin", "https://app.example", "Access-Control-Request-Method", "POST"}},
-			{"GET", "/v1/realtime?model=m", "", []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Version", "13"}},
+			{
+				"OPTIONS", "/v1/chat/completions", "",
+				[]string{"Origin", "https://app.example", "Access-Control-Request-Method", "POST"},
+			},
+			{"GET", "/v1/realtime?model=m", "", []string{
+				"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA==",
+				"Sec-WebSocket-Version", "13",
+			}},
 		} {
 			asked.Store(0)
 			res, answer := r.do(tt.method, tt.path, tt.body, tt.header...)
-			if res.StatusCode != http.StatusLoopDetected || !strings.Contains(answer, "passed this router before") || asked.Load() > 4 {
+			if res.StatusCode != http.StatusLoopDetected || !strings.Contains(answer, "passed this router before") ||
+				asked.Load() > 4 {
 				t.Errorf("%s: %s %s: %d %s, %d sent on", name, tt.method, tt.path, res.StatusCode, answer, asked.Load())
 			}
 		}
 		asked.Store(0)
-		if res, answer := r.do("GET", "/v1/models", ""); res.StatusCode != 200 || !strings.Contains(answer, `"m"`) || asked.Load() > 2 {
+		if res, answer := r.do("GET", "/v1/models", ""); res.StatusCode != 200 || !strings.Contains(answer, `"m"`) ||
+			asked.Load() > 2 {
 			t.Errorf("%s: the list: %d %s, %d sent on", name, res.StatusCode, answer, asked.Load())
 		}
 	}
@@ -72,9 +81,11 @@ func TestRoutersInARow(t *testing.T) {
 		answers(200, chatAnswer)(w, req)
 	})
 	u, _ := url.Parse(inner.url)
-	outer := newRig(t, proxy.Config{}, (&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(u) }}).ServeHTTP)
+	outer := newRig(t, proxy.Config{},
+		(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(u) }}).ServeHTTP)
 	res, answer := outer.post("/v1/chat/completions", `{"model":"m","messages":[]}`, "Via", "1.1 edge")
-	if parts := strings.Split(via, ", "); res.StatusCode != 200 || len(parts) != 3 || parts[0] != "1.1 edge" || parts[1] == parts[2] {
+	if parts := strings.Split(via, ", "); res.StatusCode != 200 || len(parts) != 3 || parts[0] != "1.1 edge" ||
+		parts[1] == parts[2] {
 		t.Errorf("%d %s, Via: %s", res.StatusCode, answer, via)
 	}
 }

@@ -39,13 +39,15 @@ func (r *rig) stall(claim int, sent string) net.Conn {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if _, err := fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", claim, sent); err != nil {
+	if _, err := fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", claim, sent); err != nil {
 		r.t.Fatal(err)
 	}
 	return conn
 }
 
-// TestClaimedLengthIsNotAllocated: what clients say about the length of their bodies costs nothing until the bytes come.
+// TestClaimedLengthIsNotAllocated: what clients say about the length of their bodies costs nothing until the bytes
+// come.
 func TestClaimedLengthIsNotAllocated(t *testing.T) {
 	const clients, most = 200, 64 << 20
 	r := newRig(t, proxy.Config{}, answers(200, chatAnswer))
@@ -54,7 +56,9 @@ func TestClaimedLengthIsNotAllocated(t *testing.T) {
 	for range clients {
 		defer r.stall(most, "{").Close()
 	}
-	until(t, "all bodies are awaited", func() bool { return r.proxy.Open() == clients && r.proxy.BodyMemory().Held >= clients })
+	until(t, "all bodies are awaited", func() bool {
+		return r.proxy.Open() == clients && r.proxy.BodyMemory().Held >= clients
+	})
 	runtime.ReadMemStats(&after)
 	if held := r.proxy.BodyMemory().Held; held > clients*512 {
 		t.Errorf("%d bytes held for %d bytes of bodies", held, clients)
@@ -72,10 +76,12 @@ func TestMemoryLimit(t *testing.T) {
 	defer second.Close()
 	until(t, "three bodies are held", func() bool { return r.proxy.BodyMemory().Held == 3*1024 })
 	for path, shape := range map[string]string{
-		"/v1/chat/completions": `"code":"overloaded"`, "/v1/messages": `"type":"overloaded_error"`, "/api/chat": `{"error":"`,
+		"/v1/chat/completions": `"code":"overloaded"`, "/v1/messages": `"type":"overloaded_error"`,
+		"/api/chat": `{"error":"`,
 	} {
 		res, body := r.post(path, chatBody)
-		if res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" || !strings.Contains(body, shape) || !strings.Contains(body, "limits.memory") {
+		if res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" || !strings.Contains(body, shape) ||
+			!strings.Contains(body, "limits.memory") {
 			t.Errorf("%s: %d %v %s", path, res.StatusCode, res.Header, body)
 		}
 	}
@@ -101,7 +107,8 @@ type panics struct{}
 
 func (panics) RoundTrip(*http.Request) (*http.Response, error) { panic("broken") }
 
-// TestBodiesAreReleased: on every path the memory of a body is given back, once. bodiesGone and booksBalance look at it at the end.
+// TestBodiesAreReleased: on every path the memory of a body is given back, once. bodiesGone and booksBalance look at it
+// at the end.
 func TestBodiesAreReleased(t *testing.T) {
 	over := make(chan struct{})
 	t.Cleanup(func() { close(over) })
@@ -118,27 +125,64 @@ func TestBodiesAreReleased(t *testing.T) {
 		do      func(*rig)
 		status  int // of the request told of; 0 when it is none
 	}{
-		{"success", proxy.Config{}, []engineHandler{answers(200, chatAnswer)}, func(r *rig) { r.post("/v1/chat/completions", long) }, 200},
-		{"nothing to read", proxy.Config{}, []engineHandler{answers(200, chatAnswer)}, func(r *rig) { r.post("/v1/chat/completions", "") }, 400},
-		{"the engine's errors, with retries", proxy.Config{}, []engineHandler{failing, failing, failing}, func(r *rig) { r.post("/v1/chat/completions", long) }, 500},
-		{"a retry that succeeds", proxy.Config{}, []engineHandler{failing, answers(200, chatAnswer)}, func(r *rig) { r.post("/v1/chat/completions", long) }, 200},
-		{"an engine that breaks off", proxy.Config{Retries: -1}, []engineHandler{cuts()}, func(r *rig) { r.post("/v1/chat/completions", long) }, 502},
-		{"an engine that breaks off in its answer", proxy.Config{Retries: -1}, []engineHandler{cuts(chunk("a"))}, func(r *rig) { r.post("/v1/chat/completions", streamBody) }, 200},
-		{"an engine that does not answer", proxy.Config{Retries: -1, Answer: 50 * time.Millisecond}, []engineHandler{hangs}, func(r *rig) { r.post("/v1/chat/completions", long) }, 504},
-		{"an engine that does not read", proxy.Config{Retries: -1, Answer: 50 * time.Millisecond}, []engineHandler{func(w http.ResponseWriter, _ *http.Request) {
-			if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
-				go func() { <-over; conn.Close() }()
-			}
-		}}, func(r *rig) { r.post("/v1/chat/completions", chatOf(strings.Repeat("x", 16<<20), "")) }, 504},
-		{"an engine that answers before it has read", proxy.Config{}, []engineHandler{func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Connection", "close")
-			_, _ = io.WriteString(w, chatAnswer)
-		}}, func(r *rig) { r.post("/v1/chat/completions", chatOf(strings.Repeat("x", 16<<20), "")) }, 0},
-		{"not JSON", proxy.Config{}, []engineHandler{failing}, func(r *rig) { r.post("/v1/chat/completions", long[1:]) }, 400},
-		{"no such model", proxy.Config{}, []engineHandler{failing}, func(r *rig) { r.post("/v1/chat/completions", strings.Replace(long, `"m"`, `"z"`, 1)) }, 404},
-		{"too large", proxy.Config{BodyBytes: 1000}, []engineHandler{failing}, func(r *rig) { r.post("/v1/chat/completions", long) }, 413},
+		{"success", proxy.Config{}, []engineHandler{answers(200, chatAnswer)}, func(r *rig) {
+			r.post("/v1/chat/completions", long)
+		}, 200},
+		{"nothing to read", proxy.Config{}, []engineHandler{answers(200, chatAnswer)}, func(r *rig) {
+			r.post("/v1/chat/completions", "")
+		}, 400},
+		{"the engine's errors, with retries", proxy.Config{}, []engineHandler{failing, failing, failing}, func(r *rig) {
+			r.post("/v1/chat/completions", long)
+		}, 500},
+		{"a retry that succeeds", proxy.Config{}, []engineHandler{failing, answers(200, chatAnswer)}, func(r *rig) {
+			r.post("/v1/chat/completions", long)
+		}, 200},
+		{"an engine that breaks off", proxy.Config{Retries: -1}, []engineHandler{cuts()}, func(r *rig) {
+			r.post("/v1/chat/completions", long)
+		}, 502},
+		{
+			"an engine that breaks off in its answer",
+			proxy.Config{Retries: -1},
+			[]engineHandler{cuts(chunk("a"))},
+			func(r *rig) { r.post("/v1/chat/completions", streamBody) }, 200,
+		},
+		{
+			"an engine that does not answer",
+			proxy.Config{Retries: -1, Answer: 50 * time.Millisecond},
+			[]engineHandler{hangs},
+			func(r *rig) { r.post("/v1/chat/completions", long) }, 504,
+		},
+		{
+			"an engine that does not read",
+			proxy.Config{Retries: -1, Answer: 50 * time.Millisecond},
+			[]engineHandler{func(w http.ResponseWriter, _ *http.Request) {
+				if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+					go func() { <-over; conn.Close() }()
+				}
+			}},
+			func(r *rig) { r.post("/v1/chat/completions", chatOf(strings.Repeat("x", 16<<20), "")) }, 504,
+		},
+		{
+			"an engine that answers before it has read",
+			proxy.Config{},
+			[]engineHandler{func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Connection", "close")
+				_, _ = io.WriteString(w, chatAnswer)
+			}},
+			func(r *rig) { r.post("/v1/chat/completions", chatOf(strings.Repeat("x", 16<<20), "")) }, 0,
+		},
+		{"not JSON", proxy.Config{}, []engineHandler{failing}, func(r *rig) {
+			r.post("/v1/chat/completions", long[1:])
+		}, 400},
+		{"no such model", proxy.Config{}, []engineHandler{failing}, func(r *rig) {
+			r.post("/v1/chat/completions", strings.Replace(long, `"m"`, `"z"`, 1))
+		}, 404},
+		{"too large", proxy.Config{BodyBytes: 1000}, []engineHandler{failing}, func(r *rig) {
+			r.post("/v1/chat/completions", long)
+		}, 413},
 		{"too large, length unknown", proxy.Config{BodyBytes: 100 << 10}, []engineHandler{failing}, func(r *rig) {
-			r.raw("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(long), long))
+			r.raw("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" +
+				fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(long), long))
 		}, 413},
 		{"a slow client", proxy.Config{ReadBody: 50 * time.Millisecond}, []engineHandler{failing}, func(r *rig) {
 			r.raw("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + long[:50_000])
@@ -153,7 +197,9 @@ func TestBodiesAreReleased(t *testing.T) {
 			until(r.t, "the engine has it", func() bool { return r.fleet.Stats().Leases == 1 })
 			conn.Close()
 		}, 499},
-		{"an unknown path", proxy.Config{}, []engineHandler{answers(200, "{}")}, func(r *rig) { r.post("/unknown", long) }, 200},
+		{"an unknown path", proxy.Config{}, []engineHandler{answers(200, "{}")}, func(r *rig) {
+			r.post("/unknown", long)
+		}, 200},
 		{"shutdown", proxy.Config{}, []engineHandler{hangs}, func(r *rig) {
 			conn := r.stall(len(long), long)
 			defer conn.Close()
@@ -177,7 +223,8 @@ func TestBodiesAreReleased(t *testing.T) {
 	t.Run("a panic", func(t *testing.T) {
 		r := newFleet(t, proxy.Config{}, panics{}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}})
 		r.listen(t)
-		if res, err := r.client.Post(r.url+"/v1/chat/completions", "application/json", strings.NewReader(long)); err == nil {
+		if res, err := r.client.Post(r.url+"/v1/chat/completions",
+			"application/json", strings.NewReader(long)); err == nil {
 			res.Body.Close()
 			t.Errorf("answered %d", res.StatusCode)
 		}
@@ -205,14 +252,15 @@ func bodyScheme(t *testing.T, scheme string, h engineHandler) (url string, trans
 	return s.URL, tr
 }
 
-// TestBodiesAreLetGoOf: when an answer has begun, and the engine has the whole request, nothing of the request is kept, however long the
-// answer lasts; until then it is kept once, also where it is changed on the way.
+// TestBodiesAreLetGoOf: when an answer has begun, and the engine has the whole request, nothing of the request is kept,
+// however long the answer lasts; until then it is kept once, also where it is changed on the way.
 func TestBodiesAreLetGoOf(t *testing.T) {
 	const streams, size = 8, 3 << 20
 	content := strings.Repeat("x", size)
 	for _, row := range []struct{ name, body, sent string }{
 		{"as it is", `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"` + content + `"}]}`, ""},
-		{"changed", `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + content + `"}]}`, `{"stream_options":{"include_usage":true},"model":"m","stream":true,"messages":[{"role":"user","content":"` + content + `"}]}`},
+		{"changed", `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + content + `"}]}`, `{"stream_options":{"include_usage":true},"model":"m","stream":true,"messages":[{"role":"user","content":"` +
+			content + `"}]}`},
 	} {
 		if row.sent == "" {
 			row.sent = row.body
@@ -242,7 +290,8 @@ func TestBodiesAreLetGoOf(t *testing.T) {
 				var began, right atomic.Int32
 				for range streams {
 					wg.Go(func() {
-						res, err := r.client.Post(r.url+"/v1/chat/completions", "application/json", strings.NewReader(row.body))
+						res, err := r.client.Post(r.url+"/v1/chat/completions", "application/json",
+							strings.NewReader(row.body))
 						if err != nil {
 							t.Error(err)
 							return
@@ -251,7 +300,8 @@ func TestBodiesAreLetGoOf(t *testing.T) {
 						first := make([]byte, len(chunk("a")))
 						_, err = io.ReadFull(res.Body, first)
 						began.Add(1)
-						if rest, err2 := io.ReadAll(res.Body); err == nil && err2 == nil && string(first) == chunk("a") && strings.HasSuffix(string(rest), doneChunk) {
+						if rest, err2 := io.ReadAll(res.Body); err == nil && err2 == nil &&
+							string(first) == chunk("a") && strings.HasSuffix(string(rest), doneChunk) {
 							right.Add(1)
 						}
 					})
@@ -269,15 +319,16 @@ func TestBodiesAreLetGoOf(t *testing.T) {
 				letEnd()
 				wg.Wait()
 				if wrong.Load() != 0 || right.Load() != streams {
-					t.Errorf("%d requests came changed, %d of %d answers were whole", wrong.Load(), right.Load(), streams)
+					t.Errorf("%d requests came changed, %d of %d answers were whole",
+						wrong.Load(), right.Load(), streams)
 				}
 			})
 		}
 	}
 }
 
-// longAllocations counts the live pieces of memory of at least so many bytes, which are all in the memory profile. The size of the heap tells less: tests
-// before this one leave garbage.
+// longAllocations counts the live pieces of memory of at least so many bytes, which are all in the memory profile. The
+// size of the heap tells less: tests before this one leave garbage.
 func longAllocations(size int64) (n int64) {
 	runtime.GC() // the profile is that of the collection before the last
 	runtime.GC()
@@ -295,13 +346,14 @@ func longAllocations(size int64) (n int64) {
 	return n
 }
 
-// TestLetGoBodyIsGarbage: what was let go of can be collected while the answer goes on; nothing that lasts as long as the answer refers
-// to it.
+// TestLetGoBodyIsGarbage: what was let go of can be collected while the answer goes on; nothing that lasts as long as
+// the answer refers to it.
 func TestLetGoBodyIsGarbage(t *testing.T) {
 	const size = 48 << 20
 	for _, scheme := range []string{"http", "https"} {
 		for name, head := range map[string]string{
-			"changed": `{"model":"m","stream":true,`, "as it is": `{"model":"m","stream":true,"stream_options":{"include_usage":true},`,
+			"changed":  `{"model":"m","stream":true,`,
+			"as it is": `{"model":"m","stream":true,"stream_options":{"include_usage":true},`,
 		} {
 			t.Run(scheme+", "+name, func(t *testing.T) {
 				begin, end := make(chan struct{}), make(chan struct{})

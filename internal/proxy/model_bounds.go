@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/body"
 )
 
-// Bounds are what a request may take once its model is known. Those that Config has too mean the same, and zero is that of
-// Config.
+// Bounds are what a request may take once its model is known. Those that Config has too mean the same, and zero is that
+// of Config.
 type Bounds struct {
 	BodyBytes                                 int64
 	Retries                                   int // negative is none
@@ -28,9 +28,10 @@ type ModelBounds struct {
 func (b Bounds) over(all *Bounds) *Bounds {
 	retries := cmp.Or(b.Retries, all.Retries)
 	return &Bounds{
-		BodyBytes: cmp.Or(b.BodyBytes, all.BodyBytes), Retries: max(retries, 0), FirstByte: cmp.Or(b.FirstByte, all.FirstByte), Answer: cmp.Or(b.Answer, all.Answer),
-		Idle: cmp.Or(b.Idle, all.Idle), Refusing: cmp.Or(b.Refusing, all.Refusing), Tunnel: cmp.Or(b.Tunnel, all.Tunnel),
-		Comments: cmp.Or(b.Comments, all.Comments), AtOnce: b.AtOnce,
+		BodyBytes: cmp.Or(b.BodyBytes, all.BodyBytes), Retries: max(retries, 0),
+		FirstByte: cmp.Or(b.FirstByte, all.FirstByte), Answer: cmp.Or(b.Answer, all.Answer),
+		Idle: cmp.Or(b.Idle, all.Idle), Refusing: cmp.Or(b.Refusing, all.Refusing),
+		Tunnel: cmp.Or(b.Tunnel, all.Tunnel), Comments: cmp.Or(b.Comments, all.Comments), AtOnce: b.AtOnce,
 	}
 }
 
@@ -50,8 +51,8 @@ type boundsOfSome struct {
 // newBounds takes a Config with its defaults.
 func newBounds(c *Config) boundsOfModels {
 	all := &Bounds{
-		BodyBytes: c.BodyBytes, Retries: c.Retries, FirstByte: c.FirstByte, Answer: c.Answer, Idle: c.Idle, Refusing: c.Refusing, Tunnel: c.Tunnel,
-		Comments: c.Comments,
+		BodyBytes: c.BodyBytes, Retries: c.Retries, FirstByte: c.FirstByte, Answer: c.Answer, Idle: c.Idle,
+		Refusing: c.Refusing, Tunnel: c.Tunnel, Comments: c.Comments,
 	}
 	of := boundsOfModels{all: all, body: all.BodyBytes, tick: min(all.FirstByte, all.Answer, all.Idle, all.Refusing)}
 	for _, m := range c.Models {

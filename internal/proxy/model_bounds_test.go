@@ -33,7 +33,9 @@ func TestTimesOfModels(t *testing.T) {
 	cfg := proxy.Config{
 		Answer: time.Minute, FirstByte: 2 * time.Minute, Idle: 3 * time.Minute, Retries: -1,
 		Models: []proxy.ModelBounds{
-			{Models: fleet.Names{"quick", "quick-*"}, Bounds: proxy.Bounds{Answer: time.Second, FirstByte: 2 * time.Second, Idle: 3 * time.Second}},
+			{Models: fleet.Names{"quick", "quick-*"}, Bounds: proxy.Bounds{
+				Answer: time.Second, FirstByte: 2 * time.Second, Idle: 3 * time.Second,
+			}},
 			{Models: fleet.Names{"*-8b"}, Bounds: proxy.Bounds{Answer: time.Hour}},
 		},
 	}
@@ -68,7 +70,10 @@ func TestTimesOfModels(t *testing.T) {
 			}{
 				{"an answer", chatBody, tt.answer},
 				{"a stream", streamBody, tt.firstByte},
-				{"a stream that has begun", `{"model":"m","stream":true,"stream_options":{"include_usage":true},"user":"begins"}`, tt.idle},
+				{
+					"a stream that has begun",
+					`{"model":"m","stream":true,"stream_options":{"include_usage":true},"user":"begins"}`, tt.idle,
+				},
 			} {
 				if got := took(ask.body); got < ask.want || got > ask.want+ask.want/4+time.Second {
 					t.Errorf("%s took %v, want %v", ask.name, got, ask.want)
@@ -81,7 +86,8 @@ func TestTimesOfModels(t *testing.T) {
 // TestRetriesOfModels: how many endpoints are tried depends on the model.
 func TestRetriesOfModels(t *testing.T) {
 	cfg := proxy.Config{Retries: 1, Models: []proxy.ModelBounds{
-		{Models: fleet.Names{"none"}, Bounds: proxy.Bounds{Retries: -1}}, {Models: fleet.Names{"three"}, Bounds: proxy.Bounds{Retries: 3}},
+		{Models: fleet.Names{"none"}, Bounds: proxy.Bounds{Retries: -1}},
+		{Models: fleet.Names{"three"}, Bounds: proxy.Bounds{Retries: 3}},
 	}}
 	for model, want := range map[string]int{"none": 1, "m": 2, "three": 4} {
 		for _, path := range []string{"/v1/chat/completions", "/v1/embeddings"} {
@@ -100,13 +106,18 @@ func TestRetriesOfModels(t *testing.T) {
 // that of all.
 func TestBodiesOfModels(t *testing.T) {
 	cfg := proxy.Config{BodyBytes: 8 << 10, Models: []proxy.ModelBounds{
-		{Models: fleet.Names{"small"}, Bounds: proxy.Bounds{BodyBytes: 1 << 10}}, {Models: fleet.Names{"large"}, Bounds: proxy.Bounds{BodyBytes: 64 << 10}},
+		{Models: fleet.Names{"small"}, Bounds: proxy.Bounds{BodyBytes: 1 << 10}},
+		{Models: fleet.Names{"large"}, Bounds: proxy.Bounds{BodyBytes: 64 << 10}},
 	}}
 	limits := map[string]int{"small": 1 << 10, "m": 8 << 10, "large": 64 << 10}
 	for _, w := range []struct{ name, path, contentType, body string }{
 		{"JSON", "/v1/chat/completions", "", `{"model":"MODEL","messages":[{"role":"user","content":"FILL"}]}`},
 		{"JSON of an unknown path", "/v1/x", "", `{"model":"MODEL","x":"FILL"}`},
-		{"a form", "/v1/audio/transcriptions", "multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nMODEL\r\n--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\nFILL\r\n--x--\r\n"},
+		{
+			"a form", "/v1/audio/transcriptions", "multipart/form-data; boundary=x",
+			"--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nMODEL\r\n--x\r\n" +
+				"Content-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\nFILL\r\n--x--\r\n",
+		},
 		{"bytes", "/v1/x?model=MODEL", "application/octet-stream", "FILL"},
 	} {
 		for model, limit := range limits {
@@ -131,7 +142,8 @@ func TestBodiesOfModels(t *testing.T) {
 					}
 					text, _ := io.ReadAll(res.Body)
 					_ = res.Body.Close()
-					if what := fmt.Sprint(w.name, " of ", size, " bytes for ", model, ", chunked ", chunked); res.StatusCode != want {
+					if what := fmt.Sprint(w.name, " of ", size, " bytes for ", model,
+						", chunked ", chunked); res.StatusCode != want {
 						t.Errorf("%s: %d %s, want %d", what, res.StatusCode, text, want)
 					} else if s := r.last(1); want == 413 && model == "small" && s.Limit != "models.settings" {
 						t.Errorf("%s: limit %q", what, s.Limit)
@@ -144,7 +156,9 @@ func TestBodiesOfModels(t *testing.T) {
 
 // TestBoundsWithoutName: a request that names no model has the bounds of the only one.
 func TestBoundsWithoutName(t *testing.T) {
-	cfg := proxy.Config{Models: []proxy.ModelBounds{{Models: fleet.Names{"small"}, Bounds: proxy.Bounds{BodyBytes: 1 << 10}}}}
+	cfg := proxy.Config{
+		Models: []proxy.ModelBounds{{Models: fleet.Names{"small"}, Bounds: proxy.Bounds{BodyBytes: 1 << 10}}},
+	}
 	body := `{"messages":[{"role":"user","content":"` + strings.Repeat("x", 2<<10) + `"}]}`
 	for models, want := range map[string]int{"small": 413, "m": 200} {
 		r := newRig(t, cfg, answers(200, chatAnswer))
@@ -155,12 +169,14 @@ func TestBoundsWithoutName(t *testing.T) {
 	}
 }
 
-// TestModelsSentAtOnce: while prompts of other models wait at the router for an engine that has enough to compute, those
-// of a model that is sent at once reach it.
+// TestModelsSentAtOnce: while prompts of other models wait at the router for an engine that has enough to compute,
+// those of a model that is sent at once reach it.
 func TestModelsSentAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := &oneByOne{}
-		cfg := proxy.Config{Models: []proxy.ModelBounds{{Models: fleet.Names{"now"}, Bounds: proxy.Bounds{AtOnce: true}}}}
+		cfg := proxy.Config{
+			Models: []proxy.ModelBounds{{Models: fleet.Names{"now"}, Bounds: proxy.Bounds{AtOnce: true}}},
+		}
 		r := newRouter(t, cfg, wire(engine.RoundTrip), route.Config{
 			Policy: func() pick.Policy { return inOrder{} }, Queue: route.QueueConfig{Ahead: 500 * time.Millisecond},
 		}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}, func(fleet.Kind) fleet.Report {
@@ -174,7 +190,8 @@ func TestModelsSentAtOnce(t *testing.T) {
 			go func() {
 				defer func() { _ = recover() }()
 				body := fmt.Sprintf(`{"model":%q,"stream":true,"prompt":"%s"}`, model, strings.Repeat("abc ", 5000))
-				r.proxy.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(q.ctx, http.MethodPost, "/v1/completions", strings.NewReader(body)))
+				r.proxy.ServeHTTP(httptest.NewRecorder(),
+					httptest.NewRequestWithContext(q.ctx, http.MethodPost, "/v1/completions", strings.NewReader(body)))
 			}()
 			synctest.Wait()
 		}

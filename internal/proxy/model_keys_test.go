@@ -25,8 +25,8 @@ func (r *rig) lists(ctx context.Context, key string) string {
 	return w.Body.String()
 }
 
-// TestModelsForEachKey: an engine that is up and shows its models to keys only is asked once for each key. Who has another key does not wait
-// for it, who leaves waits no longer, and one key too many costs one list.
+// TestModelsForEachKey: an engine that is up and shows its models to keys only is asked once for each key. Who has
+// another key does not wait for it, who leaves waits no longer, and one key too many costs one list.
 func TestModelsForEachKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, held := map[string]int{}, make(chan struct{})
@@ -36,7 +36,9 @@ func TestModelsForEachKey(t *testing.T) {
 				<-held
 			}
 			return says(`{"data":[{"id":"for-` + key + `"}]}`)
-		}), route.Config{Policy: func() pick.Policy { return inOrder{} }}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}},
+		}), route.Config{Policy: func() pick.Policy { return inOrder{} }}, []fleet.Endpoint{
+			{Name: "e0", URL: "http://e0", Weight: 1},
+		},
 			func(fleet.Kind) fleet.Report { return fleet.Report{Kind: fleet.KindVLLM} })
 		lists := make(chan string, 2)
 		for range 2 {
@@ -71,11 +73,13 @@ func TestModelsForEachKey(t *testing.T) {
 	})
 }
 
-// TestKeysShareModels: where no engine that is up wants a key all clients share one list, whatever is down or was never reached.
+// TestKeysShareModels: where no engine that is up wants a key all clients share one list, whatever is down or was never
+// reached.
 func TestKeysShareModels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		r := newFleet(t, proxy.Config{}, wire(func(*http.Request) (*http.Response, error) { asked++; return says(`{"data":[{"id":"m"}]}`) }),
+		r := newFleet(t, proxy.Config{},
+			wire(func(*http.Request) (*http.Response, error) { asked++; return says(`{"data":[{"id":"m"}]}`) }),
 			[]fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}})
 		r.fleet.Observe(route.Declared{Source: "more", Endpoints: []fleet.Endpoint{
 			{Name: "down", URL: "http://down", Weight: 1}, {Name: "new", URL: "http://e0", Weight: 1},

@@ -14,19 +14,28 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestOverflow: on every API a new conversation gets the next model of an alias in order, under that one's name, when the engine of the first
-// refuses, fails or is down; one under way gets what the engine of its model says, and another model only where that one is gone. What has no
-// conversation gets what can be had.
+// TestOverflow: on every API a new conversation gets the next model of an alias in order, under that one's name, when
+// the engine of the first refuses, fails or is down; one under way gets what the engine of its model says, and another
+// model only where that one is gone. What has no conversation gets what can be had.
 func TestOverflow(t *testing.T) {
 	apis := []struct {
 		name, path, body, answer string
 		conversations            bool
 	}{
-		{"chat", "/v1/chat/completions", `{"model":"fast","messages":[{"role":"user","content":"hello"}]}`, chatAnswer, true},
+		{
+			"chat", "/v1/chat/completions", `{"model":"fast","messages":[{"role":"user","content":"hello"}]}`,
+			chatAnswer, true,
+		},
 		{"completions", "/v1/completions", `{"model":"fast","prompt":"hello"}`, `{"id":"c","choices":[{"text":"hi","finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":1}}`, true},
 		{"responses", "/v1/responses", `{"model":"fast","input":"hello"}`, `{"id":"resp_1","object":"response","status":"completed","output":[],"usage":{"input_tokens":5,"output_tokens":1}}`, true},
-		{"messages", "/v1/messages", `{"model":"fast","max_tokens":5,"messages":[{"role":"user","content":"hello"}]}`, `{"id":"msg_1","type":"message","role":"assistant","content":[],"usage":{"input_tokens":5,"output_tokens":1}}`, true},
-		{"embeddings", "/v1/embeddings", `{"model":"fast","input":"hello"}`, `{"object":"list","data":[],"usage":{"prompt_tokens":5}}`, false},
+		{
+			"messages", "/v1/messages",
+			`{"model":"fast","max_tokens":5,"messages":[{"role":"user","content":"hello"}]}`, `{"id":"msg_1","type":"message","role":"assistant","content":[],"usage":{"input_tokens":5,"output_tokens":1}}`, true,
+		},
+		{
+			"embeddings", "/v1/embeddings", `{"model":"fast","input":"hello"}`,
+			`{"object":"list","data":[],"usage":{"prompt_tokens":5}}`, false,
+		},
 		{"rerank", "/v1/rerank", `{"model":"fast","query":"hello","documents":["a"]}`, `{"results":[]}`, false},
 	}
 	for _, tt := range []struct {
@@ -76,12 +85,15 @@ func TestOverflow(t *testing.T) {
 						}
 					}
 				}
-				r := newRig(t, proxy.Config{}, computes(func() int { return int(big.Load()) }, "big"), computes(func() int { return 200 }, "small"))
+				r := newRig(t, proxy.Config{}, computes(func() int { return int(big.Load()) }, "big"),
+					computes(func() int { return 200 }, "small"))
 				r.fleet.Observe(route.Configured{Config: route.Config{
 					Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10, Aliases: inOrderOf("big", "small"),
 				}})
 				for endpoint, model := range map[string]string{"e0": "big", "e1": "small"} {
-					r.fleet.Observe(route.Probed{Endpoint: endpoint, Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: model}}}})
+					r.fleet.Observe(route.Probed{Endpoint: endpoint, Report: fleet.Report{
+						Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: model}},
+					}})
 				}
 				ask := func(session string) (int, string) {
 					res, _ := r.post(api.path, api.body, "X-Session-ID", session, "Authorization", "Bearer key")
@@ -99,7 +111,8 @@ func TestOverflow(t *testing.T) {
 					}
 				}
 				d := r.last(4)
-				if tt.why != "" && (len(d.Decision.Passed) != 1 && !api.conversations || len(d.Decision.Passed) > 0 && d.Decision.Passed[0].Why != tt.why) {
+				if tt.why != "" && (len(d.Decision.Passed) != 1 && !api.conversations ||
+					len(d.Decision.Passed) > 0 && d.Decision.Passed[0].Why != tt.why) {
 					t.Errorf("passed over is %+v", d.Decision.Passed)
 				}
 				want, of := tt.stays, ""

@@ -30,7 +30,9 @@ func (k *keeper) handler(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `"s%d"`, k.next)
 	case strings.Contains(string(body), `"stream":true`):
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = fmt.Fprintf(w, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_%d\"}}\n\nevent: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_%d\"}}\n\n", k.next, k.next)
+		_, _ = fmt.Fprintf(w, "event: response.created\n"+
+			"data: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_%d\"}}\n\nevent: response.completed\n"+
+			"data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_%d\"}}\n\n", k.next, k.next)
 	default:
 		half := fmt.Sprintf(`{"object":"x","status":"completed","id":"id_%d",`, k.next)
 		_, _ = io.WriteString(w, half)
@@ -54,15 +56,18 @@ func typeOf(body string) []string {
 
 // TestOwnedItems: items of a tenant's responses, streamed or not, are its own, and nobody else's.
 func TestOwnedItems(t *testing.T) {
-	const item = "event: response.output_item.added\ndata: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"id\":\"msg_1\",\"type\":\"message\"}}\n\n"
+	const item = "event: response.output_item.added\ndata: {\"type\":\"response.output_item.added\"," +
+		"\"output_index\":0,\"item\":{\"id\":\"msg_1\",\"type\":\"message\"}}\n\n"
 	for _, answer := range []engineHandler{
 		answers(200, `{"id":"resp_1","object":"response","status":"completed","output":[{"type":"reasoning","id":"rs_1"},{"id":"msg_1","type":"message"}]}`),
-		streams("event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\"}}\n\n"+item[:70], item[70:]+
+		streams("event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\"}}\n\n"+
+			item[:70], item[70:]+
 			"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\"}}\n\n"),
 	} {
 		r := newRig(t, proxy.Config{Tenants: tenants()}, answer)
 		refer := func(tenant string) int {
-			res, _ := r.post("/v1/responses", `{"model":"m","input":[{"type":"item_reference","id":"msg_1"}]}`, "X-Tenant-Id", tenant)
+			res, _ := r.post("/v1/responses", `{"model":"m","input":[{"type":"item_reference","id":"msg_1"}]}`,
+				"X-Tenant-Id", tenant)
 			return res.StatusCode
 		}
 		if got := refer("red"); got != 404 {
@@ -75,8 +80,8 @@ func TestOwnedItems(t *testing.T) {
 	}
 }
 
-// TestOwned: whatever an engine keeps under an id belongs to its tenant, by path and in bodies, however it came to be. To all others,
-// and if it was never made, it is not there, and the engine is not asked.
+// TestOwned: whatever an engine keeps under an id belongs to its tenant, by path and in bodies, however it came to be.
+// To all others, and if it was never made, it is not there, and the engine is not asked.
 func TestOwned(t *testing.T) {
 	makes := []struct{ path, body, id string }{
 		{"/v1/responses", `{"model":"m","input":"a"}`, "id_%d"},
@@ -90,13 +95,22 @@ func TestOwned(t *testing.T) {
 		{"/open_session", `{"capacity_of_str_len":9}`, "s%d"},
 	}
 	use := []struct{ method, path, body string }{
-		{"POST", "/v1/responses", `{"model":"m","input":[{"role":"user","content":[{"type":"input_file","file_id":"ID"}]}]}`},
+		{
+			"POST", "/v1/responses",
+			`{"model":"m","input":[{"role":"user","content":[{"type":"input_file","file_id":"ID"}]}]}`,
+		},
 		{"POST", "/v1/responses", `{"model":"m","input":[{"type":"item_reference","id":"ID"}]}`},
 		{"POST", "/v1/responses", `{"model":"m","input":[{"id":"ID"}]}`},
-		{"POST", "/v1/responses", `{"model":"m","input":"a","tools":[{"type":"file_search","vector_store_ids":["ID"]}]}`},
+		{
+			"POST", "/v1/responses",
+			`{"model":"m","input":"a","tools":[{"type":"file_search","vector_store_ids":["ID"]}]}`,
+		},
 		{"POST", "/v1/responses", `{"model":"m","input":"a","tools":[{"type":"code_interpreter","container":{"type":"auto","file_ids":["ID"]}}]}`},
 		{"POST", "/v1/responses/input_tokens", `{"model":"m","input":"a","previous_response_id":"ID"}`},
-		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"ID"}}]}]}`},
+		{
+			"POST", "/v1/chat/completions",
+			`{"model":"m","messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"ID"}}]}]}`,
+		},
 		{"POST", "/v1/messages", `{"model":"m","messages":[{"role":"user","content":[{"type":"document","source":{"type":"file","file_id":"ID"}}]}]}`},
 		{"POST", "/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":[{"type":"document","source":{"type":"file","file_id":"ID"}}]}]}`},
 		{"POST", "/v1/audio/transcriptions", "model=m&file_id=ID"},
@@ -151,19 +165,24 @@ func TestOwned(t *testing.T) {
 					text = strings.ReplaceAll(u.body, "ID", "never")
 				}
 				res, answer := r.do(u.method, never, text, append(as("sk-green"), typeOf(text)...)...)
-				if res.StatusCode != 404 || k.count() != before || u.method != "HEAD" && !strings.Contains(answer, "not_found") {
-					t.Errorf("%s of %s: another tenant's %s %s %s: %d %s, the engine was asked %d times", id, m.path, u.method, never, text, res.StatusCode, answer, k.count()-before)
+				if res.StatusCode != 404 || k.count() != before ||
+					u.method != "HEAD" && !strings.Contains(answer, "not_found") {
+					t.Errorf("%s of %s: another tenant's %s %s %s: %d %s, the engine was asked %d times",
+						id, m.path, u.method, never, text, res.StatusCode, answer, k.count()-before)
 				}
 			}
 			if strings.Contains(u.body, `"x"`) {
 				continue
 			}
-			if res, answer := r.do(u.method, path, body, append(as("sk-blue"), typeOf(body)...)...); res.StatusCode != 200 || k.count() != before+1 {
+			if res, answer := r.do(u.method, path, body,
+				append(as("sk-blue"), typeOf(body)...)...); res.StatusCode != 200 || k.count() != before+1 {
 				t.Errorf("%s of %s: its own %s %s %s: %d %s", id, m.path, u.method, path, body, res.StatusCode, answer)
 			}
 		}
 	}
-	for _, path := range []string{"/v1/responses", "/v1/files", "/v1/batches/", "/v1/videos", "/v1/chat/completions", "/v1/fine_tuning/jobs"} {
+	for _, path := range []string{
+		"/v1/responses", "/v1/files", "/v1/batches/", "/v1/videos", "/v1/chat/completions", "/v1/fine_tuning/jobs",
+	} {
 		before := k.count()
 		if res, answer := r.do("GET", path, "", as("sk-blue")...); res.StatusCode != 404 || k.count() != before {
 			t.Errorf("the list at %s: %d %s", path, res.StatusCode, answer)
@@ -176,18 +195,26 @@ func TestOwnedWithoutTenants(t *testing.T) {
 	var k keeper
 	r := newRig(t, proxy.Config{}, k.handler)
 	for _, path := range []string{"/v1/responses/never", "/v1/files"} {
-		if res, _ := r.do("GET", path, "", "X-Request-Id", "mine"); res.StatusCode != 200 || !strings.HasSuffix(k.asks[len(k.asks)-1], " mine") {
+		if res, _ := r.do("GET", path, "", "X-Request-Id", "mine"); res.StatusCode != 200 ||
+			!strings.HasSuffix(k.asks[len(k.asks)-1], " mine") {
 			t.Errorf("%s: %d %q", path, res.StatusCode, k.asks)
 		}
 	}
 }
 
-// TestRequestIDsAreApart: two tenants that choose the same id for their requests do not meet in an engine. Each sees its own.
+// TestRequestIDsAreApart: two tenants that choose the same id for their requests do not meet in an engine. Each sees
+// its own.
 func TestRequestIDsAreApart(t *testing.T) {
-	for _, path := range []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings", "/generate", "/v1/score", "/v1/audio/speech"} {
+	for _, path := range []string{
+		"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings", "/generate",
+		"/v1/score", "/v1/audio/speech",
+	} {
 		var k keeper
 		r := newRig(t, proxy.Config{Tenants: tenants()}, k.handler)
-		for _, body := range []string{`{"model":"m"}`, `{"model":"m","request_id":"mine"}`, `{"model":"m","rid":["mine","too"]}`, `{"model":"m","rid":"a","\u0072id":"mine"}`, `{"model":"m","request_id":"resp_mine"}`} {
+		for _, body := range []string{
+			`{"model":"m"}`, `{"model":"m","request_id":"mine"}`, `{"model":"m","rid":["mine","too"]}`,
+			`{"model":"m","rid":"a","\u0072id":"mine"}`, `{"model":"m","request_id":"resp_mine"}`,
+		} {
 			seen := map[string]string{}
 			for _, tenant := range []string{"blue", "green", ""} {
 				res, answer := r.post(path, body, "X-Tenant-Id", tenant, "X-Request-Id", "mine")
@@ -195,12 +222,16 @@ func TestRequestIDsAreApart(t *testing.T) {
 					t.Fatalf("%s: %d %s %v", path, res.StatusCode, answer, res.Header)
 				}
 				ask := k.asks[len(k.asks)-1]
-				for _, word := range strings.FieldsFunc(ask, func(r rune) bool { return strings.ContainsRune(` ",:[]{}`, r) }) {
+				for _, word := range strings.FieldsFunc(ask, func(r rune) bool {
+					return strings.ContainsRune(` ",:[]{}`, r)
+				}) {
 					if strings.HasSuffix(word, "mine") || word == "too" {
 						if other, ok := seen[word]; ok && other != tenant || word == "mine" || word == "too" {
-							t.Errorf("%s %s: %q and %q are both %q to the engine: %s", path, body, tenant, other, word, ask)
+							t.Errorf("%s %s: %q and %q are both %q to the engine: %s",
+								path, body, tenant, other, word, ask)
 						}
-						if seen[word] = tenant; strings.Contains(body, "resp_") && strings.Contains(word, "resp") && !strings.HasPrefix(word, "resp_") {
+						if seen[word] = tenant; strings.Contains(body, "resp_") && strings.Contains(word, "resp") &&
+							!strings.HasPrefix(word, "resp_") {
 							t.Errorf("%q is no id of a response to vLLM", word)
 						}
 					}

@@ -9,8 +9,9 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// TestPagesAreNoAnswers: a proxy before an engine answers prompts with status 200 and a page, for maintenance or a login, while the engine's health
-// is good. Another engine answers; where there is none the page passes as it came. Paths that are no known API may have pages.
+// TestPagesAreNoAnswers: a proxy before an engine answers prompts with status 200 and a page, for maintenance or a
+// login, while the engine's health is good. Another engine answers; where there is none the page passes as it came.
+// Paths that are no known API may have pages.
 func TestPagesAreNoAnswers(t *testing.T) {
 	const page = "<!DOCTYPE html><title>We will be back soon</title>"
 	shows := func(w http.ResponseWriter, req *http.Request) {
@@ -44,9 +45,9 @@ func TestPagesAreNoAnswers(t *testing.T) {
 	}
 }
 
-// TestRedirectsAreNoAnswers: a proxy before an engine redirects prompts to HTTPS or to a login, while the engine's health is good. Another engine
-// answers; where there is none the client is told what is wrong, instead of a redirect to nowhere, or to the router again. A redirect within the
-// engine passes.
+// TestRedirectsAreNoAnswers: a proxy before an engine redirects prompts to HTTPS or to a login, while the engine's
+// health is good. Another engine answers; where there is none the client is told what is wrong, instead of a redirect
+// to nowhere, or to the router again. A redirect within the engine passes.
 func TestRedirectsAreNoAnswers(t *testing.T) {
 	for _, in := range []struct{ path, body string }{
 		{"/v1/chat/completions", `{"model":"m","messages":[]}`},
@@ -59,18 +60,25 @@ func TestRedirectsAreNoAnswers(t *testing.T) {
 		{"/generate", `{"text":"x"}`},
 	} {
 		for _, status := range []int{301, 302, 303, 307, 308} {
-			for to, own := range map[string]bool{"https://HOST" + in.path: false, "https://login.example/": false, "http://HOST" + in.path + "/": true, "/x": true} {
+			for to, own := range map[string]bool{
+				"https://HOST" + in.path: false, "https://login.example/": false,
+				"http://HOST" + in.path + "/": true, "/x": true,
+			} {
 				redirects := func(w http.ResponseWriter, req *http.Request) {
 					_, _ = io.Copy(io.Discard, req.Body)
 					w.Header().Set("Location", strings.ReplaceAll(to, "HOST", req.Host))
 					w.WriteHeader(status)
 				}
 				alone := newRig(t, proxy.Config{}, redirects)
-				alone.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+				alone.client.CheckRedirect = func(*http.Request, []*http.Request) error {
+					return http.ErrUseLastResponse
+				}
 				res, body := alone.post(in.path, in.body)
 				if own && (res.StatusCode != status || res.Header.Get("Location") == "") ||
-					!own && (res.StatusCode != 502 || !strings.Contains(body, "redirects prompts") || strings.Contains(body, "example")) {
-					t.Errorf("%s, %d to %s: %d %q %s", in.path, status, to, res.StatusCode, res.Header.Get("Location"), body)
+					!own && (res.StatusCode != 502 || !strings.Contains(body, "redirects prompts") ||
+						strings.Contains(body, "example")) {
+					t.Errorf("%s, %d to %s: %d %q %s",
+						in.path, status, to, res.StatusCode, res.Header.Get("Location"), body)
 				}
 				if own || status != 308 {
 					continue

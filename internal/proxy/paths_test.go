@@ -23,7 +23,9 @@ func (r *rig) asked(line string) (status int, body string) {
 		r.t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", line, len(tenantBody), tenantBody); err != nil {
+	if _, err := fmt.Fprintf(conn,
+		"%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+		line, len(tenantBody), tenantBody); err != nil {
 		r.t.Fatal(err)
 	}
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -45,10 +47,14 @@ func TestBasePathIsNotLeft(t *testing.T) {
 	e := r.fleet.Status()[0].Endpoint
 	e.URL += "/tenant-a"
 	r.fleet.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{e}})
-	r.fleet.Observe(route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}}}})
+	r.fleet.Observe(route.Probed{
+		Endpoint: e.Name, Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}}},
+	})
 	for _, path := range []string{
-		"/../tenant-b/v1/responses/m", "/v1/../../tenant-b/v1/responses/m", "/v1/responses/../../../tenant-b", "/v1/responses/%2e%2e/%2E./x", "/v1/responses/..%2f..%2ftenant-b", "/v1/responses/..%5c..%5ctenant-b",
-		"/v1/responses/%252e%252e/tenant-b", "/v1/responses/%25252e%25252e%25252f", "/v1/responses/..;a=b/tenant-b", "/v1/responses/./m", "/v1/responses/..", "http://localhost/../tenant-b/v1/responses/m",
+		"/../tenant-b/v1/responses/m", "/v1/../../tenant-b/v1/responses/m", "/v1/responses/../../../tenant-b",
+		"/v1/responses/%2e%2e/%2E./x", "/v1/responses/..%2f..%2ftenant-b", "/v1/responses/..%5c..%5ctenant-b",
+		"/v1/responses/%252e%252e/tenant-b", "/v1/responses/%25252e%25252e%25252f", "/v1/responses/..;a=b/tenant-b",
+		"/v1/responses/./m", "/v1/responses/..", "http://localhost/../tenant-b/v1/responses/m",
 	} {
 		seen.Store(nil)
 		status, body := r.asked("GET " + path)
@@ -76,8 +82,8 @@ func TestBasePathIsNotLeft(t *testing.T) {
 	}
 }
 
-// TestPathsOfEngines: inference passes, what acts on an engine as a whole does not unless the configuration says so, and the refusal is told in
-// the API's shape with the setting's name.
+// TestPathsOfEngines: inference passes, what acts on an engine as a whole does not unless the configuration says so,
+// and the refusal is told in the API's shape with the setting's name.
 func TestPathsOfEngines(t *testing.T) {
 	var seen atomic.Int64
 	engine := func(w http.ResponseWriter, q *http.Request) {
@@ -91,21 +97,31 @@ func TestPathsOfEngines(t *testing.T) {
 		return seen.Load() > before, status, body
 	}
 	for _, line := range []string{
-		"POST /sleep", "POST /sleep?level=2", "POST /%73leep", "GET /is_sleeping", "POST /flush_cache", "GET /flush_cache", "POST /reset_prefix_cache", "POST /start_profile", "POST /stop_profile",
-		"POST /v1/load_lora_adapter", "POST /v1/unload_lora_adapter", "POST /load_lora_adapter", "POST /lora-adapters", "POST /collective_rpc", "POST /update_weights_from_disk", "POST /update_weights",
-		"POST /release_memory_occupation", "POST /pause", "POST /abort_request", "POST /set_internal_state", "GET /server_info", "GET /get_server_info", "POST /kv_cache_events", "GET /perf_metrics", "GET /metrics",
-		"DELETE /api/delete", "POST /api/pull", "POST /api/push", "POST /api/create", "POST /api/copy", "POST /api/blobs/sha256:1", "POST /models/load", "POST /models/unload", "GET /slots", "POST /props", "GET /props",
-		"POST /inference/v1/generate", "POST /invocations", "POST //sleep", "POST /sleep/", "OPTIONS /sleep", "GET /openapi.json",
+		"POST /sleep", "POST /sleep?level=2", "POST /%73leep", "GET /is_sleeping", "POST /flush_cache",
+		"GET /flush_cache", "POST /reset_prefix_cache", "POST /start_profile", "POST /stop_profile",
+		"POST /v1/load_lora_adapter", "POST /v1/unload_lora_adapter", "POST /load_lora_adapter", "POST /lora-adapters",
+		"POST /collective_rpc", "POST /update_weights_from_disk", "POST /update_weights",
+		"POST /release_memory_occupation", "POST /pause", "POST /abort_request", "POST /set_internal_state",
+		"GET /server_info", "GET /get_server_info", "POST /kv_cache_events", "GET /perf_metrics", "GET /metrics",
+		"DELETE /api/delete", "POST /api/pull", "POST /api/push", "POST /api/create", "POST /api/copy",
+		"POST /api/blobs/sha256:1", "POST /models/load", "POST /models/unload", "GET /slots", "POST /props",
+		"GET /props", "POST /inference/v1/generate", "POST /invocations", "POST //sleep", "POST /sleep/",
+		"OPTIONS /sleep", "GET /openapi.json",
 	} {
-		if passed, status, body := reaches(line); passed || status != 404 || line != "GET /metrics" && !strings.Contains(body, "the setting paths allows others") {
+		if passed, status, body := reaches(line); passed || status != 404 ||
+			line != "GET /metrics" && !strings.Contains(body, "the setting paths allows others") {
 			t.Errorf("%s: passed on %t, %d %s", line, passed, status, body)
 		}
 	}
 	for _, line := range []string{
-		"POST /v1/chat/completions", "POST /v1/completions", "POST /v1/embeddings", "POST /v1/responses", "POST /v1/messages", "POST /v1/messages/count_tokens", "GET /v1/responses/resp_1",
-		"POST /v1/responses/resp_1/cancel", "DELETE /v1/responses/resp_1", "GET /health", "HEAD /health", "GET /version", "POST /tokenize", "POST /detokenize", "POST /rerank", "POST /v1/rerank", "POST /v2/rerank",
-		"POST /score", "POST /v1/score", "POST /classify", "POST /pooling", "POST /v1/decisions", "POST /v1/audio/transcriptions", "POST /v1/audio/speech", "POST /v1/images/generations", "POST /completion", "POST /infill",
-		"POST /apply-template", "GET /api/tags", "POST /api/show", "POST /wake_up", "POST /slots/0?action=save", "OPTIONS /slots/0",
+		"POST /v1/chat/completions", "POST /v1/completions", "POST /v1/embeddings", "POST /v1/responses",
+		"POST /v1/messages", "POST /v1/messages/count_tokens", "GET /v1/responses/resp_1",
+		"POST /v1/responses/resp_1/cancel", "DELETE /v1/responses/resp_1", "GET /health", "HEAD /health",
+		"GET /version", "POST /tokenize", "POST /detokenize", "POST /rerank", "POST /v1/rerank", "POST /v2/rerank",
+		"POST /score", "POST /v1/score", "POST /classify", "POST /pooling", "POST /v1/decisions",
+		"POST /v1/audio/transcriptions", "POST /v1/audio/speech", "POST /v1/images/generations", "POST /completion",
+		"POST /infill", "POST /apply-template", "GET /api/tags", "POST /api/show", "POST /wake_up",
+		"POST /slots/0?action=save", "OPTIONS /slots/0",
 	} {
 		if passed, status, body := reaches(line); !passed || status != 200 {
 			t.Errorf("%s: passed on %t, %d %s", line, passed, status, body)
@@ -127,10 +143,13 @@ func TestPathsOfEngines(t *testing.T) {
 	}
 }
 
-// TestMethods: each path says which methods it takes, to those that ask and to those that use another. Only a browser's preflight is for engines.
+// TestMethods: each path says which methods it takes, to those that ask and to those that use another. Only a browser's
+// preflight is for engines.
 func TestMethods(t *testing.T) {
 	var seen atomic.Int64
-	r := newRig(t, proxy.Config{Paths: paths(t, "POST /wake_up", "GET /slots")}, func(w http.ResponseWriter, q *http.Request) {
+	r := newRig(t, proxy.Config{
+		Paths: paths(t, "POST /wake_up", "GET /slots"),
+	}, func(w http.ResponseWriter, q *http.Request) {
 		seen.Add(1)
 		answers(200, chatAnswer)(w, q)
 	})
@@ -149,9 +168,11 @@ func TestMethods(t *testing.T) {
 	}
 	const reads = "GET, HEAD, OPTIONS"
 	for path, takes := range map[string]string{
-		"/v1/chat/completions": "POST, OPTIONS", "/v1/messages": "POST, OPTIONS", "/v1/responses": "POST, OPTIONS", "/api/chat": "POST, OPTIONS", "/generate": "POST, OPTIONS",
-		"/tokenize": "POST, OPTIONS", "/wake_up": "POST, OPTIONS", "/v1/responses/r1": "GET, HEAD, POST, DELETE, OPTIONS", "/ping": "GET, HEAD, POST, OPTIONS",
-		"/v1/models": reads, "/v1/models/m": reads, "/health": reads, "/slots": reads, "/api/tags": reads, "/": reads, "/healthz": reads, "/readyz": reads,
+		"/v1/chat/completions": "POST, OPTIONS", "/v1/messages": "POST, OPTIONS", "/v1/responses": "POST, OPTIONS",
+		"/api/chat": "POST, OPTIONS", "/generate": "POST, OPTIONS", "/tokenize": "POST, OPTIONS",
+		"/wake_up": "POST, OPTIONS", "/v1/responses/r1": "GET, HEAD, POST, DELETE, OPTIONS",
+		"/ping": "GET, HEAD, POST, OPTIONS", "/v1/models": reads, "/v1/models/m": reads, "/health": reads,
+		"/slots": reads, "/api/tags": reads, "/": reads, "/healthz": reads, "/readyz": reads,
 	} {
 		before := seen.Load()
 		if res := ask("OPTIONS", path); res.StatusCode != 204 || res.Header.Get("Allow") != takes {
@@ -162,7 +183,8 @@ func TestMethods(t *testing.T) {
 				continue
 			}
 			res := ask(m, path)
-			if body, _ := io.ReadAll(res.Body); res.StatusCode != 405 || res.Header.Get("Allow") != takes || m != "HEAD" && !strings.Contains(string(body), path+" takes ") {
+			if body, _ := io.ReadAll(res.Body); res.StatusCode != 405 || res.Header.Get("Allow") != takes ||
+				m != "HEAD" && !strings.Contains(string(body), path+" takes ") {
 				t.Errorf("%s %s: %d %v %s", m, path, res.StatusCode, res.Header, body)
 			}
 		}
@@ -172,7 +194,8 @@ func TestMethods(t *testing.T) {
 		if strings.HasPrefix(takes, "GET") {
 			get, head := ask("GET", path), ask("HEAD", path)
 			if get.StatusCode != head.StatusCode || get.ContentLength != head.ContentLength {
-				t.Errorf("HEAD %s: %d, %d bytes, GET %d, %d", path, head.StatusCode, head.ContentLength, get.StatusCode, get.ContentLength)
+				t.Errorf("HEAD %s: %d, %d bytes, GET %d, %d", path, head.StatusCode, head.ContentLength, get.StatusCode,
+					get.ContentLength)
 			}
 		}
 	}
@@ -186,7 +209,8 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// TestSlashAtTheEnd: a path that is passed on is the same with a slash behind it, whoever answers it: body and query pass.
+// TestSlashAtTheEnd: a path that is passed on is the same with a slash behind it, whoever answers it: body and query
+// pass.
 func TestSlashAtTheEnd(t *testing.T) {
 	var seen atomic.Pointer[string]
 	r := newRig(t, proxy.Config{Paths: paths(t, "/wake_up", "/ui/*")}, func(w http.ResponseWriter, q *http.Request) {
@@ -196,8 +220,10 @@ func TestSlashAtTheEnd(t *testing.T) {
 		answers(200, chatAnswer)(w, q)
 	})
 	for _, line := range []string{
-		"POST /v1/chat/completions", "POST /v1/completions", "POST /v1/embeddings", "POST /v1/responses", "POST /v1/messages", "POST /v1/messages/count_tokens", "POST /generate",
-		"POST /api/chat", "POST /api/generate", "POST /tokenize", "POST /rerank", "POST /v1/responses/r%2F1/cancel", "GET /v1/responses/r1", "GET /health", "GET /v1/models", "GET /v1/models/m",
+		"POST /v1/chat/completions", "POST /v1/completions", "POST /v1/embeddings", "POST /v1/responses",
+		"POST /v1/messages", "POST /v1/messages/count_tokens", "POST /generate",
+		"POST /api/chat", "POST /api/generate", "POST /tokenize", "POST /rerank", "POST /v1/responses/r%2F1/cancel",
+		"GET /v1/responses/r1", "GET /health", "GET /v1/models", "GET /v1/models/m",
 		"POST /wake_up", "GET /healthz", "GET /readyz", "GET /metrics", "GET /v1/chat/completions",
 	} {
 		var got [2]string
@@ -213,7 +239,8 @@ func TestSlashAtTheEnd(t *testing.T) {
 		}
 	}
 	for line, status := range map[string]int{
-		"GET /ui/": 200, "POST /sleep/": 404, "POST /v1/chat/completions//": 404, "POST /v1/chat/completions%2F": 404, "GET /": 200, "GET //": 404,
+		"GET /ui/": 200, "POST /sleep/": 404, "POST /v1/chat/completions//": 404, "POST /v1/chat/completions%2F": 404,
+		"GET /": 200, "GET //": 404,
 	} {
 		seen.Store(nil)
 		if got, body := r.asked(line); got != status {

@@ -36,7 +36,8 @@ func silence(r *http.Request) (*http.Response, error) {
 
 func says(body string) (*http.Response, error) {
 	return &http.Response{
-		StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body)),
+		StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(body)),
+		Body: io.NopCloser(strings.NewReader(body)),
 	}, nil
 }
 
@@ -73,15 +74,23 @@ func TestShutdownEndsEveryWait(t *testing.T) {
 		{"the engines' lists of models", "/v1/models", proxy.Config{}, silence, 200},
 		{"the prefiller's address", "", proxy.Config{Connector: handover.Mooncake{}}, silence, 503},
 		{"the prefiller's notice", "", proxy.Config{Connector: pushes{}, Notices: never}, answers(handedOver), 503},
-		{"the prefiller beside an answer", "", proxy.Config{Connector: &rooms{}}, at("p", silence, answers(chatAnswer)), 200},
+		{
+			"the prefiller beside an answer", "",
+			proxy.Config{Connector: &rooms{}},
+			at("p", silence, answers(chatAnswer)), 200,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRouter(t, tt.cfg, tt.wire, route.Config{Policy: func() pick.Policy { return inOrder{} }, Disaggregation: always},
+				r := newRouter(t, tt.cfg, tt.wire, route.Config{
+					Policy: func() pick.Policy { return inOrder{} }, Disaggregation: always,
+				},
 					[]fleet.Endpoint{
 						{Name: "p", URL: "http://p", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill},
 						{Name: "d", URL: "http://d", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
-					}, func(k fleet.Kind) fleet.Report { return fleet.Report{Kind: k, Models: []fleet.Model{{ID: "m"}}} })
+					}, func(k fleet.Kind) fleet.Report {
+						return fleet.Report{Kind: k, Models: []fleet.Model{{ID: "m"}}}
+					})
 				req := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(chatBody))
 				if tt.path != "" {
 					req = httptest.NewRequest(http.MethodGet, tt.path, http.NoBody)
@@ -107,28 +116,33 @@ func TestShutdownEndsEveryWait(t *testing.T) {
 	}
 }
 
-// TestShutdownEndsTheWaitForABody: a client that is slow to send its request does not hold the router up, and is told why.
+// TestShutdownEndsTheWaitForABody: a client that is slow to send its request does not hold the router up, and is told
+// why.
 func TestShutdownEndsTheWaitForABody(t *testing.T) {
 	r := newRig(t, proxy.Config{ReadBody: time.Minute}, answers(200, chatAnswer))
-	c := r.open(fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n{", len(chatBody)))
+	c := r.open(fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n{",
+		len(chatBody)))
 	r.eventually("the call is open", func() bool { return r.proxy.Open() == 1 })
 	r.proxy.Drain()
 	r.proxy.Abort()
 	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
 	b, err := io.ReadAll(c)
-	if got := string(b); err != nil || !strings.HasPrefix(got, "HTTP/1.1 503 ") || !strings.Contains(got, "shutting_down") {
+	if got := string(b); err != nil || !strings.HasPrefix(got, "HTTP/1.1 503 ") ||
+		!strings.Contains(got, "shutting_down") {
 		t.Errorf("the client got %q, %v", got, err)
 	}
 }
 
-// TestUsageOfALatePrefiller: a decoder's answer may be here before the reply of the prefiller that it was waiting for. The client is told that
-// prefiller's cached tokens all the same; the decoder's where it never replies.
+// TestUsageOfALatePrefiller: a decoder's answer may be here before the reply of the prefiller that it was waiting for.
+// The client is told that prefiller's cached tokens all the same; the decoder's where it never replies.
 func TestUsageOfALatePrefiller(t *testing.T) {
 	usage := func(cached int) string {
-		return fmt.Sprintf(`"usage":{"prompt_tokens":300,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":%d}}`, cached)
+		return fmt.Sprintf(
+			`"usage":{"prompt_tokens":300,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":%d}}`, cached)
 	}
 	whole := `{"choices":[{"index":0,"message":{"role":"assistant","content":"hi"}}],` + usage(300) + `}`
-	stream := `data: {"choices":[{"index":0,"delta":{"content":"hi"}}]}` + "\n\n" + `data: {"choices":[],` + usage(300) + "}\n\ndata: [DONE]\n\n"
+	stream := `data: {"choices":[{"index":0,"delta":{"content":"hi"}}]}` + "\n\n" + `data: {"choices":[],` +
+		usage(300) + "}\n\ndata: [DONE]\n\n"
 	for _, tt := range []struct {
 		name, answer, media string
 		late                time.Duration
@@ -148,19 +162,25 @@ func TestUsageOfALatePrefiller(t *testing.T) {
 					}
 					select {
 					case <-time.After(tt.late):
-						return says(`{"choices":[{"index":0,"message":{"role":"assistant","content":"h"}}],` + usage(16) + `}`)
+						return says(`{"choices":[{"index":0,"message":{"role":"assistant","content":"h"}}],` +
+							usage(16) + `}`)
 					case <-r.Context().Done():
 						return nil, context.Cause(r.Context())
 					}
 				})
-				r := newRouter(t, proxy.Config{Connector: &rooms{}}, engines, route.Config{Policy: func() pick.Policy { return inOrder{} }, Disaggregation: always},
+				r := newRouter(t, proxy.Config{Connector: &rooms{}}, engines,
+					route.Config{Policy: func() pick.Policy { return inOrder{} }, Disaggregation: always},
 					[]fleet.Endpoint{
 						{Name: "p", URL: "http://p", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill},
 						{Name: "d", URL: "http://d", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
-					}, func(k fleet.Kind) fleet.Report { return fleet.Report{Kind: k, Models: []fleet.Model{{ID: "m"}}} })
-				body := `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":` + fmt.Sprint(tt.name == "stream") + `,"stream_options":{"include_usage":true}}`
+					}, func(k fleet.Kind) fleet.Report {
+						return fleet.Report{Kind: k, Models: []fleet.Model{{ID: "m"}}}
+					})
+				body := `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":` +
+					fmt.Sprint(tt.name == "stream") + `,"stream_options":{"include_usage":true}}`
 				w := httptest.NewRecorder()
-				r.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body)))
+				r.proxy.ServeHTTP(w,
+					httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body)))
 				want := strings.Replace(tt.answer, usage(300), usage(tt.want), 1)
 				if got := w.Body.String(); w.Code != 200 || got != want {
 					t.Errorf("the client got %d\n%s\nwant\n%s", w.Code, got, want)

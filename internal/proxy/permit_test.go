@@ -69,8 +69,9 @@ func keyed(t *testing.T) (*rig, []*listing) {
 	add("none", "blue", "unserved")
 	add("theirs", "green") // the tenant may use m and n
 	add("both", "green", "m", "secret")
-	r := newRig(t, proxy.Config{Tenants: &identity.Tenants{Keys: keys, Required: true, Models: map[string]fleet.Names{"green": {"m", "n*"}}}},
-		engines[0].ServeHTTP, engines[1].ServeHTTP, engines[2].ServeHTTP)
+	r := newRig(t, proxy.Config{
+		Tenants: &identity.Tenants{Keys: keys, Required: true, Models: map[string]fleet.Names{"green": {"m", "n*"}}},
+	}, engines[0].ServeHTTP, engines[1].ServeHTTP, engines[2].ServeHTTP)
 	for i, e := range engines {
 		report := fleet.Report{Healthy: true, Kind: fleet.KindVLLM}
 		for j, m := range e.models {
@@ -88,7 +89,10 @@ const form = "--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nMODEL
 
 var ways = []way{
 	{"chat", "POST", "/v1/chat/completions", "", `{"model":"MODEL","messages":[{"role":"user","content":"x"}]}`},
-	{"chat, twice", "POST", "/v1/chat/completions", "", `{"model":"MODEL","model":"m","messages":[{"role":"user","content":"x"}]}`},
+	{
+		"chat, twice", "POST", "/v1/chat/completions", "",
+		`{"model":"MODEL","model":"m","messages":[{"role":"user","content":"x"}]}`,
+	},
 	{"chat, escaped", "POST", "/v1/chat/completions", "", `{"mod\u0065l":"MODEL","messages":[]}`},
 	{"completions", "POST", "/v1/completions", "", `{"model":"MODEL","prompt":"x"}`},
 	{"responses", "POST", "/v1/responses", "", `{"model":"MODEL","input":"x"}`},
@@ -103,18 +107,36 @@ var ways = []way{
 	{"ollama show, by name", "POST", "/api/show", "", `{"model":"m","name":"MODEL"}`},
 	{"an adapter of SGLang", "POST", "/generate", "", `{"text":"x","model":"m","lora_path":"MODEL"}`},
 	{"adapters of SGLang", "POST", "/generate", "", `{"text":["x"],"model":"m","lora_path":["m","MODEL"]}`},
-	{"an adapter of TensorRT-LLM", "POST", "/v1/completions", "", `{"model":"m","prompt":"x","lora_request":{"lora_name":"MODEL"}}`},
+	{
+		"an adapter of TensorRT-LLM", "POST", "/v1/completions", "",
+		`{"model":"m","prompt":"x","lora_request":{"lora_name":"MODEL"}}`,
+	},
 	{"JSON as text", "POST", "/completion", "text/plain", `{"model":"MODEL","prompt":"x"}`},
 	{"JSON as bytes", "POST", "/completion", "application/octet-stream", `{"model":"MODEL","prompt":"x"}`},
 	{"a mark before JSON", "POST", "/completion", "", "\ufeff" + `{"model":"MODEL","prompt":"x"}`},
-	{"two marks before JSON", "POST", "/v1/rerank", "", "\ufeff\ufeff" + `{"model":"MODEL","query":"x","documents":[]}`},
+	{
+		"two marks before JSON", "POST", "/v1/rerank", "",
+		"\ufeff\ufeff" + `{"model":"MODEL","query":"x","documents":[]}`,
+	},
 	{"three marks before JSON", "POST", "/v1/x", "", "\ufeff\ufeff\ufeff" + `{"model":"MODEL"}`},
-	{"two marks before JSON as text", "POST", "/tokenize", "text/plain", "\ufeff\ufeff" + `{"model":"MODEL","prompt":"x"}`},
-	{"three marks before JSON as bytes", "POST", "/completion", "application/octet-stream", "\ufeff\ufeff\ufeff" + `{"model":"MODEL","prompt":"x"}`},
+	{
+		"two marks before JSON as text", "POST", "/tokenize", "text/plain",
+		"\ufeff\ufeff" + `{"model":"MODEL","prompt":"x"}`,
+	},
+	{
+		"three marks before JSON as bytes", "POST", "/completion", "application/octet-stream",
+		"\ufeff\ufeff\ufeff" + `{"model":"MODEL","prompt":"x"}`,
+	},
 	{"a session", "POST", "/v1/realtime/client_secrets", "", `{"session":{"type":"realtime","model":"MODEL"}}`},
-	{"a batch", "POST", "/v1/messages/batches", "", `{"requests":[{"params":{"model":"m"}},{"params":{"model":"MODEL"}}]}`},
+	{
+		"a batch", "POST", "/v1/messages/batches", "",
+		`{"requests":[{"params":{"model":"m"}},{"params":{"model":"MODEL"}}]}`,
+	},
 	{"a form with a file", "POST", "/v1/audio/transcriptions", "multipart/form-data; boundary=x", form},
-	{"a form, twice", "POST", "/v1/audio/transcriptions", "multipart/form-data; boundary=x", strings.TrimSuffix(form, "--x--\r\n") + strings.ReplaceAll(form, "MODEL", "m")},
+	{
+		"a form, twice", "POST", "/v1/audio/transcriptions", "multipart/form-data; boundary=x",
+		strings.TrimSuffix(form, "--x--\r\n") + strings.ReplaceAll(form, "MODEL", "m"),
+	},
 	{"a form", "POST", "/v1/x", "application/x-www-form-urlencoded", `a=b&model=MODEL`},
 	{"the query", "GET", "/v1/realtime?model=MODEL", "", ""},
 	{"the query beside the body", "POST", "/v1/chat/completions?model=MODEL", "", `{"model":"m","messages":[]}`},
@@ -134,7 +156,8 @@ func (w way) ask(r *rig, key, model string) (*http.Response, string) {
 	if strings.HasPrefix(w.name, "a header") {
 		headers = append(headers, "X-Warmpath-Model", model)
 	}
-	return r.do(w.method, strings.ReplaceAll(w.path, "MODEL", model), strings.ReplaceAll(w.body, "MODEL", model), headers...)
+	return r.do(w.method, strings.ReplaceAll(w.path, "MODEL", model),
+		strings.ReplaceAll(w.body, "MODEL", model), headers...)
 }
 
 // TestModelsOfKeys: in every way to name a model, one that a key or its tenant may not use is answered as one that does
@@ -151,10 +174,13 @@ func TestModelsOfKeys(t *testing.T) {
 		for _, key := range []string{"one", "some", "theirs", "both"} {
 			hidden, got := w.ask(r, key, "secret")
 			absent, want := w.ask(r, key, "absent")
-			if want = strings.ReplaceAll(want, "absent", "secret"); hidden.StatusCode != 404 || absent.StatusCode != 404 || got != want {
-				t.Errorf("%s with %q: %d %s\nwant the answer of a model that does not exist: %d %s", w.name, key, hidden.StatusCode, got, absent.StatusCode, want)
+			if want = strings.ReplaceAll(want, "absent", "secret"); hidden.StatusCode != 404 ||
+				absent.StatusCode != 404 || got != want {
+				t.Errorf("%s with %q: %d %s\nwant the answer of a model that does not exist: %d %s",
+					w.name, key, hidden.StatusCode, got, absent.StatusCode, want)
 			}
-			if strings.Count(got, "secret") > strings.Count(want, "secret") || strings.Contains(strings.SplitAfter(got, "known models")[1:][0], "secret") {
+			if strings.Count(got, "secret") > strings.Count(want, "secret") ||
+				strings.Contains(strings.SplitAfter(got, "known models")[1:][0], "secret") {
 				t.Errorf("%s with %q is told of the model: %s", w.name, key, got)
 			}
 			if all := seen(); len(all) > 0 {
@@ -179,7 +205,8 @@ func TestModelsOfKeys(t *testing.T) {
 func TestListsOfKeys(t *testing.T) {
 	r, _ := keyed(t)
 	for key, want := range map[string][]string{
-		"one": {"m"}, "some": {"m", "n"}, "adapter": {"a"}, "none": {}, "theirs": {"m", "n"}, "both": {"m"}, "all": {"m", "a", "n", "secret"},
+		"one": {"m"}, "some": {"m", "n"}, "adapter": {"a"}, "none": {}, "theirs": {"m", "n"}, "both": {"m"},
+		"all": {"m", "a", "n", "secret"},
 	} {
 		for _, path := range []string{"/v1/models", "/v1/models/", "/models", "/api/tags", "/api/ps"} {
 			if key == "all" && !strings.HasPrefix(path, "/v1/") {
@@ -201,14 +228,15 @@ func TestListsOfKeys(t *testing.T) {
 	}
 }
 
-// computed lists the models that an engine computes for a request that it got, as listing notes them. base is the engine's
-// own for what names none. SGLang reads none but lora_path in its own API; FastAPI and llama.cpp read no header and no
-// query beside a body.
+// computed lists the models that an engine computes for a request that it got, as listing notes them. base is the
+// engine's own for what names none. SGLang reads none but lora_path in its own API; FastAPI and llama.cpp read no
+// header and no query beside a body.
 func computed(asked, base string) (models []string) {
 	method, rest, _ := strings.Cut(asked, " ")
 	target, body, _ := strings.Cut(rest, " ")
 	path, _, _ := strings.Cut(target, "?")
-	if method != "POST" || path == "/tokenize" || path == "/api/show" || path == "/v1/messages/count_tokens" || strings.HasPrefix(path, "/v1/realtime") {
+	if method != "POST" || path == "/tokenize" || path == "/api/show" || path == "/v1/messages/count_tokens" ||
+		strings.HasPrefix(path, "/v1/realtime") {
 		return nil
 	}
 	add := func(name any) {
@@ -266,8 +294,14 @@ var unread = []way{
 	{"nothing", "POST", "/v1/chat/completions", "", `{"messages":[]}`},
 	{"the query of rerank", "POST", "/v1/rerank?model=MODEL", "", `{"query":"x","documents":[]}`},
 	{"a header of rerank", "POST", "/v1/rerank", "", `{"query":"x","documents":[]}`},
-	{"null of rerank", "POST", "/v1/rerank?model=MODEL", "", `{"model":"MODEL","query":"x","documents":[],"model":null}`},
-	{"the query of a form", "POST", "/v1/audio/transcriptions?model=MODEL", "multipart/form-data; boundary=x", strings.ReplaceAll(form, `"model"`, `"language"`)},
+	{
+		"null of rerank", "POST", "/v1/rerank?model=MODEL", "",
+		`{"model":"MODEL","query":"x","documents":[],"model":null}`,
+	},
+	{
+		"the query of a form", "POST", "/v1/audio/transcriptions?model=MODEL", "multipart/form-data; boundary=x",
+		strings.ReplaceAll(form, `"model"`, `"language"`),
+	},
 	{"a form whose last name is empty", "POST", "/v1/x", "application/x-www-form-urlencoded", `model=MODEL&a=b&model=`},
 	{"the query of no JSON", "POST", "/v1/audio/translations?model=MODEL", "application/octet-stream", "x"},
 	{"within a batch", "POST", "/v1/messages/batches", "", `{"requests":[{"params":{"model":"MODEL"}},{"params":{}}]}`},
@@ -284,8 +318,8 @@ var unread = []way{
 	{"SGLang's embeddings, named", "POST", "/encode", "", `{"text":"x","lora_path":"MODEL"}`},
 }
 
-// TestComputedForKeys: whatever a request says where, engines compute only models that its key may use. Where the API has
-// a member for it, the model that is meant gets there.
+// TestComputedForKeys: whatever a request says where, engines compute only models that its key may use. Where the API
+// has a member for it, the model that is meant gets there.
 func TestComputedForKeys(t *testing.T) {
 	engines := []*listing{{models: []string{"m", "a"}}, {models: []string{"n", "k"}}, {models: []string{"b"}}}
 	parents := [][]string{{"", "m"}, {"", ""}, {"hidden"}}
@@ -293,11 +327,14 @@ func TestComputedForKeys(t *testing.T) {
 	asks := []struct {
 		model  string
 		models fleet.Names // of the key
-	}{{"m", fleet.Names{"m"}}, {"a", fleet.Names{"a"}}, {"n", fleet.Names{"n"}}, {"k", fleet.Names{"k"}}, {"k", fleet.Names{"m", "k"}}, {"a", fleet.Names{"n", "a"}}, {"b", fleet.Names{"b"}}}
+	}{{"m", fleet.Names{"m"}}, {"a", fleet.Names{"a"}}, {"n", fleet.Names{
+		"n",
+	}}, {"k", fleet.Names{"k"}}, {"k", fleet.Names{"m", "k"}}, {"a", fleet.Names{"n", "a"}}, {"b", fleet.Names{"b"}}}
 	for _, ask := range asks {
 		keys.Add(sha256.Sum256([]byte(fmt.Sprint(ask.models))), identity.Key{Tenant: "blue", Models: ask.models})
 	}
-	r := newRig(t, proxy.Config{Tenants: &identity.Tenants{Keys: keys, Required: true}}, engines[0].ServeHTTP, engines[1].ServeHTTP, engines[2].ServeHTTP)
+	r := newRig(t, proxy.Config{Tenants: &identity.Tenants{Keys: keys, Required: true}}, engines[0].ServeHTTP,
+		engines[1].ServeHTTP, engines[2].ServeHTTP)
 	for i, e := range engines {
 		report := fleet.Report{Healthy: true, Kind: fleet.KindVLLM}
 		for j, m := range e.models {
@@ -326,8 +363,10 @@ func TestComputedForKeys(t *testing.T) {
 			api := prompt.Classify(w.method, strings.SplitN(w.path, "?", 2)[0])
 			base := model == "m" || model == "n"
 			serves := base || api.NamesModel() && (w.name != "nothing" || model == "k" && len(ask.models) == 1)
-			if serves && res.StatusCode != 200 && !strings.HasPrefix(w.name, "SGLang") || res.StatusCode == 200 && sent != 1 && w.path != "/v1/models/MODEL" {
-				t.Errorf("%s of %q with a key for %s: %d %s, %d engines were asked", w.name, model, key, res.StatusCode, body, sent)
+			if serves && res.StatusCode != 200 && !strings.HasPrefix(w.name, "SGLang") ||
+				res.StatusCode == 200 && sent != 1 && w.path != "/v1/models/MODEL" {
+				t.Errorf("%s of %q with a key for %s: %d %s, %d engines were asked",
+					w.name, model, key, res.StatusCode, body, sent)
 			}
 			if res.StatusCode != 200 && res.StatusCode != 404 && w.name != "nothing" {
 				t.Errorf("%s of %q with a key for %s: %d %s", w.name, model, key, res.StatusCode, body)
@@ -336,8 +375,8 @@ func TestComputedForKeys(t *testing.T) {
 	}
 }
 
-// TestAliasesOfKeys: a key for an alias may have an engine compute the model that the alias stands for, where the engine
-// reads no name too.
+// TestAliasesOfKeys: a key for an alias may have an engine compute the model that the alias stands for, where the
+// engine reads no name too.
 func TestAliasesOfKeys(t *testing.T) {
 	keys := identity.Keys{}
 	for _, name := range []string{"first", "second"} {
@@ -346,9 +385,12 @@ func TestAliasesOfKeys(t *testing.T) {
 	e := &listing{models: []string{"n", "k"}}
 	r := newRig(t, proxy.Config{Tenants: &identity.Tenants{Keys: keys}}, e.ServeHTTP)
 	r.fleet.Observe(route.Configured{Config: route.Config{
-		Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10, Aliases: []route.Alias{{Name: "first", Models: []string{"n"}}, {Name: "second", Models: []string{"k"}}},
+		Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10,
+		Aliases: []route.Alias{{Name: "first", Models: []string{"n"}}, {Name: "second", Models: []string{"k"}}},
 	}})
-	r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "n"}, {ID: "k"}}}})
+	r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{
+		Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "n"}, {ID: "k"}},
+	}})
 	for _, w := range []way{
 		{"the body", "POST", "/v1/chat/completions", "", `{"model":"MODEL","messages":[]}`},
 		{"a header", "POST", "/v1/chat/completions", "", `{"messages":[]}`},
@@ -364,7 +406,8 @@ func TestAliasesOfKeys(t *testing.T) {
 			for _, asked := range e.take() {
 				got = append(got, computed(asked, "n")...)
 			}
-			if res.StatusCode == 200 && !slices.Equal(got, []string{model}) || res.StatusCode != 200 && (model == "n" || res.StatusCode != 404) {
+			if res.StatusCode == 200 && !slices.Equal(got, []string{model}) ||
+				res.StatusCode != 200 && (model == "n" || res.StatusCode != 404) {
 				t.Errorf("%s with a key for %q: %d %s, %q was computed", w.name, alias, res.StatusCode, body, got)
 			}
 		}
@@ -409,7 +452,8 @@ func TestNoModelOfKeys(t *testing.T) {
 	} {
 		for range 8 {
 			res, body := tt.w.ask(r, tt.key, "")
-			if tt.code == "" && res.StatusCode != 200 && res.StatusCode != 400 || tt.code != "" && !strings.Contains(body, `"`+tt.code+`"`) {
+			if tt.code == "" && res.StatusCode != 200 && res.StatusCode != 400 ||
+				tt.code != "" && !strings.Contains(body, `"`+tt.code+`"`) {
 				t.Errorf("%s %s with %q: %d %s, want %q", tt.w.method, tt.w.path, tt.key, res.StatusCode, body, tt.code)
 			}
 			if strings.Contains(body, "secret") {
@@ -431,7 +475,8 @@ func TestSocketsOfKeys(t *testing.T) {
 		r, _ := keyed(t)
 		model := map[string]string{"one": "m", "some": "n", "none": "unserved"}[key]
 		res, body := r.raw("GET /v1/realtime?model=" + model + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key +
-			"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+			"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
+			"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
 		if res == nil || res.StatusCode != want {
 			t.Errorf("%s: %v %s, want %d", key, res, body, want)
 		}
@@ -443,7 +488,8 @@ func TestKeysEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		keys := identity.Keys{}
 		keys.Add(sha256.Sum256([]byte("k")), identity.Key{Tenant: "blue", Ends: time.Now().Add(time.Minute)})
-		r := newRig(t, proxy.Config{Tenants: &identity.Tenants{Keys: keys, Header: "X-Tenant"}}, answers(200, chatAnswer))
+		r := newRig(t, proxy.Config{Tenants: &identity.Tenants{Keys: keys, Header: "X-Tenant"}},
+			answers(200, chatAnswer))
 		ask := func() (*http.Response, string) {
 			return r.post("/v1/chat/completions", chatBody, "Authorization", "Bearer k", "X-Tenant", "red")
 		}
@@ -461,7 +507,8 @@ func TestKeysEnd(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		res, body := ask()
-		if res.StatusCode != 401 || !strings.Contains(body, `"key_ended"`) || !strings.Contains(res.Header.Get("Www-Authenticate"), "invalid_token") {
+		if res.StatusCode != 401 || !strings.Contains(body, `"key_ended"`) ||
+			!strings.Contains(res.Header.Get("Www-Authenticate"), "invalid_token") {
 			t.Errorf("after the end: %d %s %v", res.StatusCode, body, res.Header)
 		}
 		if s := r.last(2); s.Error != "key_ended" || r.last(1).Key == "" {
@@ -483,15 +530,29 @@ func TestAdaptersOfSGLang(t *testing.T) {
 	r := newRig(t, proxy.Config{Tenants: &identity.Tenants{Keys: keys}}, e.ServeHTTP)
 	for _, kind := range []fleet.Kind{fleet.KindSGLang, fleet.KindVLLM} {
 		r.as(kind, "")
-		r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: kind, Models: []fleet.Model{{ID: "m"}, {ID: "a", Parent: "m"}}}})
+		r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{
+			Healthy: true, Kind: kind, Models: []fleet.Model{{ID: "m"}, {ID: "a", Parent: "m"}},
+		}})
 		for _, w := range []struct {
 			path, body, told string
 			reads            bool // SGLang has lora_path there
 		}{
-			{"/v1/chat/completions", `{"model":"MODEL","messages":[]}`, `{"lora_path":"a","model":"a","messages":[]}`, true},
-			{"/v1/chat/completions", `{"model":"MODEL","lora_path":null,"messages":[]}`, `{"model":"a","lora_path":"a","messages":[]}`, true},
-			{"/v1/chat/completions", `{"model":"MODEL","lora_path":"MODEL","messages":[]}`, `{"model":"a","lora_path":"a","messages":[]}`, true},
-			{"/v1/completions", `{"model":"MODEL","prompt":"x","lora_path":"MODEL","lora_path":null}`, `{"model":"a","prompt":"x","lora_path":"a","lora_path":"a"}`, true},
+			{
+				"/v1/chat/completions", `{"model":"MODEL","messages":[]}`,
+				`{"lora_path":"a","model":"a","messages":[]}`, true,
+			},
+			{
+				"/v1/chat/completions", `{"model":"MODEL","lora_path":null,"messages":[]}`,
+				`{"model":"a","lora_path":"a","messages":[]}`, true,
+			},
+			{
+				"/v1/chat/completions", `{"model":"MODEL","lora_path":"MODEL","messages":[]}`,
+				`{"model":"a","lora_path":"a","messages":[]}`, true,
+			},
+			{
+				"/v1/completions", `{"model":"MODEL","prompt":"x","lora_path":"MODEL","lora_path":null}`,
+				`{"model":"a","prompt":"x","lora_path":"a","lora_path":"a"}`, true,
+			},
 			{"/v1/embeddings", `{"model":"MODEL","input":"x"}`, `{"lora_path":"a","model":"a","input":"x"}`, true},
 			{"/v1/responses", `{"model":"MODEL","input":"x"}`, "", false},
 			{"/v1/messages", `{"model":"MODEL","max_tokens":1,"messages":[]}`, "", false},
@@ -509,7 +570,8 @@ func TestAdaptersOfSGLang(t *testing.T) {
 						want = "POST " + w.path + " " + w.told
 					}
 					if got != want || (res.StatusCode == 200) != (want != "") || want == "" && res.StatusCode != 404 {
-						t.Errorf("%s %s with %s: %d %s, the engine got %s, want %s", kind, as, key, res.StatusCode, answer, got, want)
+						t.Errorf("%s %s with %s: %d %s, the engine got %s, want %s",
+							kind, as, key, res.StatusCode, answer, got, want)
 					}
 				}
 			}
@@ -517,8 +579,8 @@ func TestAdaptersOfSGLang(t *testing.T) {
 	}
 }
 
-// TestListsOfOllama: what Ollamas have and what they have in memory are lists of the fleet. A model has one name there, as
-// in Ollama's own, though it is served by two: without a tag it is ":latest".
+// TestListsOfOllama: what Ollamas have and what they have in memory are lists of the fleet. A model has one name there,
+// as in Ollama's own, though it is served by two: without a tag it is ":latest".
 func TestListsOfOllama(t *testing.T) {
 	short := identity.Keys{}
 	short.Add(sha256.Sum256([]byte("short")), identity.Key{Tenant: "a", Models: []string{"m"}})
@@ -546,7 +608,8 @@ func TestListsOfOllama(t *testing.T) {
 		for i, s := range r.fleet.Status() {
 			report := fleet.Report{Healthy: true, Kind: fleet.KindOllama}
 			for _, id := range models[i] {
-				report.Models = append(report.Models, fleet.Model{ID: id}, fleet.Model{ID: strings.TrimSuffix(id, ":latest")})
+				report.Models = append(report.Models, fleet.Model{ID: id},
+					fleet.Model{ID: strings.TrimSuffix(id, ":latest")})
 			}
 			r.fleet.Observe(route.Probed{Endpoint: s.Endpoint.Name, Report: report})
 		}
@@ -563,7 +626,8 @@ func TestListsOfOllama(t *testing.T) {
 			t.Errorf("%s with %q: %q, want %q", c.path, c.key, got, c.want)
 		}
 		for _, name := range []string{"m", "m:latest"} {
-			if res, body := r.do("GET", "/v1/models/"+name, "", "Authorization", "Bearer "+c.key); res.StatusCode != 200 && (name == "m" || c.key != "short") {
+			if res, body := r.do("GET", "/v1/models/"+name, "",
+				"Authorization", "Bearer "+c.key); res.StatusCode != 200 && (name == "m" || c.key != "short") {
 				t.Errorf("/v1/models/%s with %q: %d %s", name, c.key, res.StatusCode, body)
 			}
 		}

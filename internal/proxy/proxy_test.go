@@ -27,12 +27,15 @@ func TestBytesAreSacred(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, chatAnswer)
 	})
-	body := "{ \"seed\": 9223372036854775807,\n\t\"x_unknown\": {\"a\": [1.0, 1e400, \"\\ud83d\\ude00\"]}, \"model\" : \"m\", \"messages\":[] }\n"
-	res, answer := r.post("/v1/chat/completions?a=b%20c", body, "X-Custom", "kept", "X-Warmpath-Explain", "1", "Authorization", "Bearer k", "Te", "trailers", "X-Request-Id", "req-1")
+	body := "{ \"seed\": 9223372036854775807,\n\t\"x_unknown\": {\"a\": [1.0, 1e400, \"\\ud83d\\ude00\"]}, " +
+		"\"model\" : \"m\", \"messages\":[] }\n"
+	res, answer := r.post("/v1/chat/completions?a=b%20c", body, "X-Custom", "kept", "X-Warmpath-Explain", "1",
+		"Authorization", "Bearer k", "Te", "trailers", "X-Request-Id", "req-1")
 	if got.body != body || got.query != "a=b%20c" {
 		t.Errorf("engine got %q ? %q", got.body, got.query)
 	}
-	if got.header.Get("X-Custom") != "kept" || got.header.Get("Authorization") != "Bearer k" || got.header.Get("X-Request-Id") != "req-1" {
+	if got.header.Get("X-Custom") != "kept" || got.header.Get("Authorization") != "Bearer k" ||
+		got.header.Get("X-Request-Id") != "req-1" {
 		t.Errorf("engine got headers %v", got.header)
 	}
 	if got.header.Get("X-Warmpath-Explain") != "" || got.header.Get("Te") != "" {
@@ -140,7 +143,8 @@ func TestFirstByteIsDataNotHeaderNotPing(t *testing.T) {
 		<-data
 		_, _ = io.WriteString(w, chunk("x")+doneChunk)
 	})
-	res, err := r.client.Post(r.url+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"`+strings.Repeat("word ", 100)+`"}]}`))
+	res, err := r.client.Post(r.url+"/v1/chat/completions", "application/json", strings.NewReader(
+		`{"model":"m","stream":true,"messages":[{"role":"user","content":"`+strings.Repeat("word ", 100)+`"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,11 +163,18 @@ func TestFirstByteIsDataNotHeaderNotPing(t *testing.T) {
 	}
 }
 
-// TestClientThatLeavesAfterTheEnd: OpenAI's Python client closes the connection at "[DONE]", before llama-server ends the body.
+// TestClientThatLeavesAfterTheEnd: OpenAI's Python client closes the connection at "[DONE]", before llama-server ends
+// the body.
 func TestClientThatLeavesAfterTheEnd(t *testing.T) {
 	for _, x := range []struct{ path, media, whole string }{
-		{"/v1/chat/completions", "text/event-stream", chunk("x") + `data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2}}` + "\n\n" + doneChunk},
-		{"/api/chat", "application/x-ndjson", `{"message":{"content":"x"},"done":false}` + "\n" + `{"done":true,"prompt_eval_count":7,"eval_count":2}` + "\n"},
+		{
+			"/v1/chat/completions", "text/event-stream",
+			chunk("x") + `data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2}}` + "\n\n" + doneChunk,
+		},
+		{
+			"/api/chat", "application/x-ndjson", `{"message":{"content":"x"},"done":false}` + "\n" +
+				`{"done":true,"prompt_eval_count":7,"eval_count":2}` + "\n",
+		},
 	} {
 		t.Run(x.path, func(t *testing.T) {
 			cancelled := make(chan bool)
@@ -180,7 +191,8 @@ func TestClientThatLeavesAfterTheEnd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := io.ReadAll(io.LimitReader(res.Body, int64(len(x.whole)))); err != nil || string(got) != x.whole {
+			if got, err := io.ReadAll(io.LimitReader(res.Body, int64(len(x.whole)))); err != nil ||
+				string(got) != x.whole {
 				t.Fatalf("got %q %v", got, err)
 			}
 			res.Body.Close()
@@ -194,15 +206,19 @@ func TestClientThatLeavesAfterTheEnd(t *testing.T) {
 
 // TestStreamCutInItsLastEvent: the name of the event that ends a stream is not its end.
 func TestStreamCutInItsLastEvent(t *testing.T) {
-	for _, cut := range []string{"event: response.completed\n", "event: response.completed\ndata: {\"type\":\"response.completed\"}\n"} {
+	for _, cut := range []string{
+		"event: response.completed\n", "event: response.completed\ndata: {\"type\":\"response.completed\"}\n",
+	} {
 		r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
 			_, _ = io.Copy(io.Discard, req.Body)
 			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"x\"}\n\n"+cut)
+			_, _ = io.WriteString(w, "event: response.output_text.delta\n"+
+				"data: {\"type\":\"response.output_text.delta\",\"delta\":\"x\"}\n\n"+cut)
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		})
-		res, err := r.client.Post(r.url+"/v1/responses", "application/json", strings.NewReader(`{"model":"m","stream":true,"input":"x"}`))
+		res, err := r.client.Post(r.url+"/v1/responses",
+			"application/json", strings.NewReader(`{"model":"m","stream":true,"input":"x"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +241,8 @@ func TestModelsAreMerged(t *testing.T) {
 			_, _ = io.WriteString(w, `{"object":"list","data":[`+entries+`]}`)
 		}
 	}
-	r := newRig(t, proxy.Config{}, list(`{"id":"m","max_model_len":100000,"x_kept":9223372036854775807}`), list(`{"id":"m"},{"id":"hidden"}`))
+	r := newRig(t, proxy.Config{}, list(`{"id":"m","max_model_len":100000,"x_kept":9223372036854775807}`),
+		list(`{"id":"m"},{"id":"hidden"}`))
 	_, body := r.do("GET", "/v1/models", "")
 	want := `{"data":[{"id":"m","max_model_len":100000,"x_kept":9223372036854775807},{"created":0,"id":"n","object":"model","owned_by":"warmpath"}],"object":"list"}`
 	if body != want {
@@ -234,7 +251,8 @@ func TestModelsAreMerged(t *testing.T) {
 	if _, body = r.do("GET", "/v1/models/m", ""); !strings.Contains(body, "x_kept") {
 		t.Errorf("one model: %s", body)
 	}
-	if res, body := r.do("GET", "/v1/models/zz", ""); res.StatusCode != 404 || !strings.Contains(body, "known models: m, n") {
+	if res, body := r.do("GET", "/v1/models/zz", ""); res.StatusCode != 404 ||
+		!strings.Contains(body, "known models: m, n") {
 		t.Errorf("unknown model: %d %s", res.StatusCode, body)
 	}
 }
@@ -246,8 +264,10 @@ func TestResponsesGoBackToTheirHolder(t *testing.T) {
 			w.Header().Set("X-Who", name)
 			if req.Method == "POST" && req.URL.Path == "/v1/responses" && req.Header.Get("X-Stream") != "" {
 				w.Header().Set("Content-Type", "text/event-stream")
-				_, _ = io.WriteString(w, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_s_"+name+"\"}}\n\n"+
-					"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_s_"+name+"\"}}\n\n")
+				_, _ = io.WriteString(w,
+					"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_s_"+name+
+						"\"}}\n\n"+"event: response.completed\n"+
+						"data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_s_"+name+"\"}}\n\n")
 				return
 			}
 			_, _ = io.WriteString(w, `{"id":"resp_`+name+`","object":"response","output":[]}`)
@@ -266,7 +286,8 @@ func TestResponsesGoBackToTheirHolder(t *testing.T) {
 			t.Errorf("%s %s went to %s", call[0], call[1], res.Header.Get("X-Who"))
 		}
 	}
-	if res, _ := r.post("/v1/responses", `{"model":"m","input":"more","previous_response_id":"resp_e1"}`); res.Header.Get("X-Who") != "e1" {
+	if res, _ := r.post("/v1/responses",
+		`{"model":"m","input":"more","previous_response_id":"resp_e1"}`); res.Header.Get("X-Who") != "e1" {
 		t.Error("the next turn left the endpoint that holds the response")
 	}
 }
@@ -286,7 +307,8 @@ func TestAliasIsSplicedIn(t *testing.T) {
 	r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	r.post("/v1/chat/completions", `{"model":"m", "seed":18446744073709551615}`)
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(got), &fields); err != nil || string(fields["routed_dp_rank"]) != "3" || string(fields["seed"]) != "18446744073709551615" {
+	if err := json.Unmarshal([]byte(got), &fields); err != nil || string(fields["routed_dp_rank"]) != "3" ||
+		string(fields["seed"]) != "18446744073709551615" {
 		t.Errorf("engine got %s (%v)", got, err)
 	}
 }

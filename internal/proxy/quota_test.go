@@ -23,13 +23,18 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestLimitsAreTold: an answer says what is left, and a request too many is refused in OpenAI's words, with a time that is true.
+// TestLimitsAreTold: an answer says what is left, and a request too many is refused in OpenAI's words, with a time that
+// is true.
 func TestLimitsAreTold(t *testing.T) {
-	table := quota.New(time.Now(), quota.Config{Tenant: true, Each: quota.Limits{RequestsPerMinute: 2, TokensPerMinute: 100_000}})
-	r := newRig(t, proxy.Config{Quota: table, Tenants: tenants()}, answers(200, chatAnswer, "X-Ratelimit-Remaining-Requests", "the engine's"))
+	table := quota.New(time.Now(), quota.Config{
+		Tenant: true, Each: quota.Limits{RequestsPerMinute: 2, TokensPerMinute: 100_000},
+	})
+	r := newRig(t, proxy.Config{Quota: table, Tenants: tenants()},
+		answers(200, chatAnswer, "X-Ratelimit-Remaining-Requests", "the engine's"))
 	for _, left := range []string{"1", "0"} {
 		res, body := r.post("/v1/chat/completions", tenantBody, "X-Tenant-Id", "red")
-		if res.StatusCode != 200 || res.Header.Get("x-ratelimit-limit-requests") != "2" || res.Header.Get("x-ratelimit-remaining-requests") != left ||
+		if res.StatusCode != 200 || res.Header.Get("x-ratelimit-limit-requests") != "2" ||
+			res.Header.Get("x-ratelimit-remaining-requests") != left ||
 			res.Header.Get("x-ratelimit-limit-tokens") != "100000" || res.Header.Get("x-ratelimit-reset-tokens") == "" {
 			t.Fatalf("%d %v %s", res.StatusCode, res.Header, body)
 		}
@@ -38,13 +43,16 @@ func TestLimitsAreTold(t *testing.T) {
 	var said struct {
 		Error struct{ Message, Type, Code string }
 	}
-	if err := json.Unmarshal([]byte(body), &said); err != nil || res.StatusCode != 429 || said.Error.Type != "requests" || said.Error.Code != "rate_limit_exceeded" {
+	if err := json.Unmarshal([]byte(body), &said); err != nil || res.StatusCode != 429 ||
+		said.Error.Type != "requests" || said.Error.Code != "rate_limit_exceeded" {
 		t.Errorf("%d %s", res.StatusCode, body)
 	}
-	if after := res.Header.Get("Retry-After"); after != "30" && after != "29" || res.Header.Get("x-ratelimit-remaining-requests") != "0" {
+	if after := res.Header.Get("Retry-After"); after != "30" && after != "29" ||
+		res.Header.Get("x-ratelimit-remaining-requests") != "0" {
 		t.Errorf("Retry-After %q, %v", after, res.Header)
 	}
-	if s := r.last(3); !s.Refused || s.Limit != "tenants.each.requests_per_minute" || s.Tenant != "red" || !strings.Contains(said.Error.Message, s.Message) {
+	if s := r.last(3); !s.Refused || s.Limit != "tenants.each.requests_per_minute" || s.Tenant != "red" ||
+		!strings.Contains(said.Error.Message, s.Message) {
 		t.Errorf("operators are told %+v", s)
 	}
 	if res, body := r.post("/v1/chat/completions", tenantBody, "X-Tenant-Id", "blue"); res.StatusCode != 200 {
@@ -68,7 +76,8 @@ func TestLimitsOfClients(t *testing.T) {
 		want int
 	}{{"198.51.100.7", 200}, {"198.51.100.7", 429}, {"1.2.3.4, 198.51.100.7", 429}, {"198.51.100.8", 200}} {
 		res, body := r.post("/v1/chat/completions", chatBody, "X-Forwarded-For", c.at)
-		if res.StatusCode != c.want || c.want == 429 && (!strings.Contains(body, "of this client address") || !strings.Contains(body, "rate_limit_exceeded") || res.Header.Get("Retry-After") == "") {
+		if res.StatusCode != c.want || c.want == 429 && (!strings.Contains(body, "of this client address") ||
+			!strings.Contains(body, "rate_limit_exceeded") || res.Header.Get("Retry-After") == "") {
 			t.Errorf("%s: %d %s", c.at, res.StatusCode, body)
 		}
 	}
@@ -76,7 +85,8 @@ func TestLimitsOfClients(t *testing.T) {
 
 // TestLimitsAreGivenBack: however a request ends, it is not open any more, and what it used is charged once.
 func TestLimitsAreGivenBack(t *testing.T) {
-	stream := streams(fmt.Sprintf(`data: {"choices":[{"delta":{"content":"x"}}]}%s`, "\n\n"), `data: {"choices":[],"usage":{"prompt_tokens":40,"completion_tokens":2}}`+"\n\n", doneChunk)
+	stream := streams(fmt.Sprintf(`data: {"choices":[{"delta":{"content":"x"}}]}%s`, "\n\n"),
+		`data: {"choices":[],"usage":{"prompt_tokens":40,"completion_tokens":2}}`+"\n\n", doneChunk)
 	ok, bad := answers(200, chatAnswer), answers(500, `{"error":{"message":"no"}}`)
 	leaves := make(chan context.CancelFunc, 1)
 	for _, tt := range []struct {
@@ -87,18 +97,55 @@ func TestLimitsAreGivenBack(t *testing.T) {
 		header           []string
 	}{
 		{"an answer", []engineHandler{ok}, "/v1/chat/completions", tenantBody, 1, 23, nil},
-		{"a stream", []engineHandler{stream}, "/v1/chat/completions", strings.Replace(tenantBody, `"m"`, `"m","stream":true`, 1), 1, 42, nil},
+		{
+			"a stream",
+			[]engineHandler{stream},
+			"/v1/chat/completions", strings.Replace(tenantBody, `"m"`, `"m","stream":true`, 1), 1, 42, nil,
+		},
 		{"a retry", []engineHandler{bad, ok}, "/v1/chat/completions", tenantBody, 1, 23, nil},
 		{"every engine fails", []engineHandler{bad, bad}, "/v1/chat/completions", tenantBody, 1, 0, nil},
 		{"the client's fault", []engineHandler{answers(400, `{}`)}, "/v1/chat/completions", tenantBody, 1, 0, nil},
-		{"an unknown model", []engineHandler{ok}, "/v1/chat/completions", `{"model":"nobody's","messages":[]}`, 0, 0, nil},
+		{
+			"an unknown model",
+			[]engineHandler{ok},
+			"/v1/chat/completions", `{"model":"nobody's","messages":[]}`, 0, 0, nil,
+		},
 		{"no JSON", []engineHandler{ok}, "/v1/chat/completions", `{`, 0, 0, nil},
-		{"no such priority", []engineHandler{ok}, "/v1/chat/completions", tenantBody, 0, 0, []string{"X-Warmpath-Priority", "urgent"}},
-		{"no such deadline", []engineHandler{ok}, "/v1/chat/completions", tenantBody, 0, 0, []string{"X-Warmpath-Deadline", "-1"}},
-		{"no such wait", []engineHandler{ok}, "/v1/chat/completions", tenantBody, 0, 0, []string{"X-Warmpath-Wait", "soon"}},
-		{"no such objective", []engineHandler{ok}, "/v1/chat/completions", tenantBody, 0, 0, []string{"X-Warmpath-Tpot-Ms", "0"}},
-		{"an objective that cannot be met, at usual priority", []engineHandler{ok}, "/v1/chat/completions", tenantBody, 1, 23, []string{"X-Warmpath-Ttft-Ms", "0.001"}},
-		{"a stream without usage", []engineHandler{streams(chunk("a")+chunk("b"), chunk("c"), doneChunk)}, "/v1/chat/completions", strings.Replace(tenantBody, `"m"`, `"m","stream":true`, 1), 1, 18 + 3, nil},
+		{
+			"no such priority",
+			[]engineHandler{ok},
+			"/v1/chat/completions", tenantBody, 0, 0,
+			[]string{"X-Warmpath-Priority", "urgent"},
+		},
+		{
+			"no such deadline",
+			[]engineHandler{ok},
+			"/v1/chat/completions", tenantBody, 0, 0,
+			[]string{"X-Warmpath-Deadline", "-1"},
+		},
+		{
+			"no such wait",
+			[]engineHandler{ok},
+			"/v1/chat/completions", tenantBody, 0, 0,
+			[]string{"X-Warmpath-Wait", "soon"},
+		},
+		{
+			"no such objective",
+			[]engineHandler{ok},
+			"/v1/chat/completions", tenantBody, 0, 0,
+			[]string{"X-Warmpath-Tpot-Ms", "0"},
+		},
+		{
+			"an objective that cannot be met, at usual priority",
+			[]engineHandler{ok},
+			"/v1/chat/completions", tenantBody, 1, 23,
+			[]string{"X-Warmpath-Ttft-Ms", "0.001"},
+		},
+		{
+			"a stream without usage",
+			[]engineHandler{streams(chunk("a")+chunk("b"), chunk("c"), doneChunk)},
+			"/v1/chat/completions", strings.Replace(tenantBody, `"m"`, `"m","stream":true`, 1), 1, 18 + 3, nil,
+		},
 		{"a stream that breaks off", []engineHandler{func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -106,10 +153,15 @@ func TestLimitsAreGivenBack(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		}}, "/v1/chat/completions", strings.Replace(tenantBody, `"m"`, `"m","stream":true`, 1), 1, 18 + 50, nil},
-		{"its own deadline passes", []engineHandler{func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			<-r.Context().Done()
-		}}, "/v1/chat/completions", strings.Replace(tenantBody, `"m"`, `"m","stream":true`, 1), 1, 18, []string{"X-Warmpath-Deadline", "0.05"}},
+		{
+			"its own deadline passes",
+			[]engineHandler{func(_ http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				<-r.Context().Done()
+			}},
+			"/v1/chat/completions", strings.Replace(tenantBody, `"m"`, `"m","stream":true`, 1), 1, 18,
+			[]string{"X-Warmpath-Deadline", "0.05"},
+		},
 		{"an unknown path", []engineHandler{ok}, "/v1/other", `{"model":"m"}`, 1, 23, nil},
 		{"the client leaves", []engineHandler{func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // else its server does not see who leaves
@@ -123,7 +175,9 @@ func TestLimitsAreGivenBack(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			const most = 6_000_000
-			table := quota.New(time.Now(), quota.Config{All: quota.Limits{Requests: 10, RequestsPerMinute: most, TokensPerMinute: most}})
+			table := quota.New(time.Now(), quota.Config{
+				All: quota.Limits{Requests: 10, RequestsPerMinute: most, TokensPerMinute: most},
+			})
 			r := newRig(t, proxy.Config{Quota: table}, tt.engines...)
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
@@ -156,8 +210,8 @@ func TestLimitsAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestQueueIsBounded: who waits for longer than he may, or than he wants to, is told so, the queue takes no more than it may, and the engine is
-// blamed for nothing.
+// TestQueueIsBounded: who waits for longer than he may, or than he wants to, is told so, the queue takes no more than
+// it may, and the engine is blamed for nothing.
 func TestQueueIsBounded(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -168,15 +222,53 @@ func TestQueueIsBounded(t *testing.T) {
 		with []string // headers and their values
 		said string   // the limit that is named to operators
 	}{
-		{"no longer than it may", quota.Limits{Wait: 2 * time.Second, Requests: 100}, false, 0, 503, nil, "limits.wait"},
+		{
+			"no longer than it may",
+			quota.Limits{Wait: 2 * time.Second, Requests: 100},
+			false, 0, 503, nil, "limits.wait",
+		},
 		{"no longer than its tenant may", quota.Limits{Wait: 2 * time.Second}, true, 0, 503, nil, "tenants.each.wait"},
-		{"no longer than its client wants", quota.Limits{Requests: 100}, false, 0, 504, []string{"X-Warmpath-Deadline", "1.5"}, "X-Warmpath-Deadline"},
-		{"no longer in the queue than its client wants", quota.Limits{Requests: 100}, false, 0, 503, []string{"X-Warmpath-Wait", "1500ms"}, "X-Warmpath-Wait"},
-		{"its client would wait for longer", quota.Limits{Wait: 2 * time.Second, Requests: 100}, false, 0, 503, []string{"X-Warmpath-Wait", "1h"}, "limits.wait"},
-		{"its client would wait for less", quota.Limits{Wait: time.Hour, Requests: 100}, false, 0, 503, []string{"X-Warmpath-Wait", "2"}, "X-Warmpath-Wait"},
-		{"an objective that cannot be met", quota.Limits{Requests: 100}, false, 0, 429, []string{"X-Warmpath-Ttft-Ms", "500", "X-Warmpath-Priority", "low"}, "X-Warmpath-Ttft-Ms"},
+		{
+			"no longer than its client wants",
+			quota.Limits{Requests: 100},
+			false, 0, 504,
+			[]string{"X-Warmpath-Deadline", "1.5"},
+			"X-Warmpath-Deadline",
+		},
+		{
+			"no longer in the queue than its client wants",
+			quota.Limits{Requests: 100},
+			false, 0, 503,
+			[]string{"X-Warmpath-Wait", "1500ms"},
+			"X-Warmpath-Wait",
+		},
+		{
+			"its client would wait for longer",
+			quota.Limits{Wait: 2 * time.Second, Requests: 100},
+			false, 0, 503,
+			[]string{"X-Warmpath-Wait", "1h"},
+			"limits.wait",
+		},
+		{
+			"its client would wait for less",
+			quota.Limits{Wait: time.Hour, Requests: 100},
+			false, 0, 503,
+			[]string{"X-Warmpath-Wait", "2"},
+			"X-Warmpath-Wait",
+		},
+		{
+			"an objective that cannot be met",
+			quota.Limits{Requests: 100},
+			false, 0, 429,
+			[]string{"X-Warmpath-Ttft-Ms", "500", "X-Warmpath-Priority", "low"},
+			"X-Warmpath-Ttft-Ms",
+		},
 		{"no more than may", quota.Limits{Requests: 100}, false, 1, 429, nil, "limits.waiting"},
-		{"no more of a tenant than may", quota.Limits{QueueClass: fleet.QueueClass{MaxWaiting: 1}}, true, 0, 429, nil, "tenants.each.waiting"},
+		{
+			"no more of a tenant than may",
+			quota.Limits{QueueClass: fleet.QueueClass{MaxWaiting: 1}},
+			true, 0, 429, nil, "tenants.each.waiting",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -187,8 +279,11 @@ func TestQueueIsBounded(t *testing.T) {
 				}
 				table := quota.New(time.Now(), limits)
 				r := newRouter(t, proxy.Config{Quota: table}, wire(engine.RoundTrip), route.Config{
-					Policy: func() pick.Policy { return inOrder{} }, Queue: route.QueueConfig{Ahead: time.Second, Most: tt.most},
-				}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}, func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
+					Policy: func() pick.Policy { return inOrder{} },
+					Queue:  route.QueueConfig{Ahead: time.Second, Most: tt.most},
+				}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}, func(fleet.Kind) fleet.Report {
+					return fleet.Report{Models: []fleet.Model{{ID: "m"}}}
+				})
 				q, stop := newQueuing(t, r)
 				defer synctest.Wait()
 				defer stop()
@@ -199,7 +294,9 @@ func TestQueueIsBounded(t *testing.T) {
 				}
 				go func() {
 					w := httptest.NewRecorder()
-					req := httptest.NewRequestWithContext(q.ctx, http.MethodPost, "/v1/completions", strings.NewReader(fmt.Sprintf(`{"model":"m","stream":true,"prompt":"middle %s"}`, strings.Repeat("abc ", 12_000))))
+					req := httptest.NewRequestWithContext(q.ctx, http.MethodPost, "/v1/completions",
+						strings.NewReader(fmt.Sprintf(`{"model":"m","stream":true,"prompt":"middle %s"}`,
+							strings.Repeat("abc ", 12_000))))
 					for i := 0; i < len(tt.with); i += 2 {
 						req.Header.Set(tt.with[i], tt.with[i+1])
 					}
@@ -226,7 +323,8 @@ func TestQueueIsBounded(t *testing.T) {
 						refused = append(refused, s)
 					}
 				}
-				if len(refused) != 1 || refused[0].Limit != tt.said || refused[0].Status != tt.code || refused[0].Message == "" || (refused[0].Queued == 0) != (tt.code == 429) {
+				if len(refused) != 1 || refused[0].Limit != tt.said || refused[0].Status != tt.code ||
+					refused[0].Message == "" || (refused[0].Queued == 0) != (tt.code == 429) {
 					t.Errorf("refused: %+v", refused)
 				}
 			})
@@ -234,15 +332,22 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// TestFloodOfOneTenant: of a tenant that sends 60 prompts at once, the engine gets at most two before each of another's, which come later.
+// TestFloodOfOneTenant: of a tenant that sends 60 prompts at once, the engine gets at most two before each of
+// another's, which come later.
 func TestFloodOfOneTenant(t *testing.T) {
 	for _, running := range []int{0, 2} {
 		synctest.Test(t, func(t *testing.T) {
 			engine := &oneByOne{}
-			table := quota.New(time.Now(), quota.Config{Tenant: true, Each: quota.Limits{QueueClass: fleet.QueueClass{MaxRunning: running}}})
-			r := newRouter(t, proxy.Config{Quota: table, Tenants: &identity.Tenants{Header: "X-Tenant-Id"}}, wire(engine.RoundTrip), route.Config{
-				Policy: func() pick.Policy { return inOrder{} }, Queue: route.QueueConfig{Ahead: 500 * time.Millisecond},
-			}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}, func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
+			table := quota.New(time.Now(), quota.Config{
+				Tenant: true, Each: quota.Limits{QueueClass: fleet.QueueClass{MaxRunning: running}},
+			})
+			r := newRouter(t, proxy.Config{Quota: table, Tenants: &identity.Tenants{Header: "X-Tenant-Id"}},
+				wire(engine.RoundTrip), route.Config{
+					Policy: func() pick.Policy { return inOrder{} },
+					Queue:  route.QueueConfig{Ahead: 500 * time.Millisecond},
+				}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}, func(fleet.Kind) fleet.Report {
+					return fleet.Report{Models: []fleet.Model{{ID: "m"}}}
+				})
 			q, stop := newQueuing(t, r)
 			defer synctest.Wait()
 			defer stop()
@@ -250,7 +355,9 @@ func TestFloodOfOneTenant(t *testing.T) {
 			ask := func(tenant, name string) {
 				go func() {
 					defer func() { _ = recover() }()
-					req := httptest.NewRequestWithContext(q.ctx, http.MethodPost, "/v1/completions", strings.NewReader(fmt.Sprintf(`{"model":"m","stream":true,"prompt":"%s %s"}`, name, strings.Repeat("abc ", 5000))))
+					req := httptest.NewRequestWithContext(q.ctx, http.MethodPost,
+						"/v1/completions", strings.NewReader(fmt.Sprintf(`{"model":"m","stream":true,"prompt":"%s %s"}`,
+							name, strings.Repeat("abc ", 5000))))
 					req.Header.Set("X-Tenant-Id", tenant)
 					r.proxy.ServeHTTP(httptest.NewRecorder(), req)
 				}()
@@ -275,10 +382,13 @@ func TestFloodOfOneTenant(t *testing.T) {
 				}
 			}
 			if n := last + 1 - before - quiet; n > 2*quiet || len(engine.got) != 8+60+quiet {
-				t.Errorf("%d running: the engine got %d prompts of the flood before the last of the other's: %v", running, n, engine.got[before:])
+				t.Errorf("%d running: the engine got %d prompts of the flood before the last of the other's: %v",
+					running, n, engine.got[before:])
 			}
 			r.booksBalance()
-			limited := slices.ContainsFunc(r.served, func(s live.Served) bool { return s.Decision.AtLimit && s.Queued > 0 })
+			limited := slices.ContainsFunc(r.served, func(s live.Served) bool {
+				return s.Decision.AtLimit && s.Queued > 0
+			})
 			if limited != (running > 0) {
 				t.Errorf("%d running: a request was held back by that limit: %v", running, limited)
 			}
@@ -302,17 +412,23 @@ func TestPriority(t *testing.T) {
 		{"the tenant may have low alone", fleet.PriorityLow, "", ``, fleet.PriorityLow},
 		{"OpenAI's priority", fleet.PriorityHigh, "", `,"service_tier":"priority"`, fleet.PriorityHigh},
 		{"OpenAI's flex", fleet.PriorityHigh, "", `,"service_tier":"flex"`, fleet.PriorityLow},
-		{"OpenAI's auto, beside vLLM's", fleet.PriorityHigh, "", `,"service_tier":"auto","priority":5`, fleet.PriorityNormal},
+		{
+			"OpenAI's auto, beside vLLM's", fleet.PriorityHigh, "", `,"service_tier":"auto","priority":5`,
+			fleet.PriorityNormal,
+		},
 		{"vLLM's, first", fleet.PriorityHigh, "", `,"priority":-3`, fleet.PriorityHigh},
 		{"vLLM's, last", fleet.PriorityHigh, "", `,"priority":7`, fleet.PriorityLow},
 		{"vLLM's, none", fleet.PriorityHigh, "", `,"priority":null`, fleet.PriorityNormal},
 		{"the header counts first", fleet.PriorityHigh, "low", `,"priority":-3`, fleet.PriorityLow},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			table := quota.New(time.Now(), quota.Config{All: quota.Limits{QueueClass: fleet.QueueClass{Priority: tt.most}}})
+			table := quota.New(time.Now(), quota.Config{
+				All: quota.Limits{QueueClass: fleet.QueueClass{Priority: tt.most}},
+			})
 			asked := make(chan fleet.Priority, 8) // a policy may be asked more than once
 			engine := serveEngine(t, answers(200, chatAnswer))
-			declared := []fleet.Endpoint{{Name: "e0", URL: engine, Weight: 1}, {Name: "e1", URL: engine, Weight: 1}} // of one nobody is asked
+			// of one nobody is asked
+			declared := []fleet.Endpoint{{Name: "e0", URL: engine, Weight: 1}, {Name: "e1", URL: engine, Weight: 1}}
 			r := newRouter(t, proxy.Config{Quota: table}, transportOf(t), route.Config{
 				Policy: func() pick.Policy { return hears{asked} },
 			}, declared, func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
@@ -321,7 +437,8 @@ func TestPriority(t *testing.T) {
 			if tt.header != "" {
 				header = []string{"X-Warmpath-Priority", tt.header}
 			}
-			res, body := r.post("/v1/chat/completions", `{"model":"m"`+tt.body+`,"messages":[{"role":"user","content":"hi"}]}`, header...)
+			res, body := r.post("/v1/chat/completions",
+				`{"model":"m"`+tt.body+`,"messages":[{"role":"user","content":"hi"}]}`, header...)
 			if res.StatusCode != 200 {
 				t.Fatalf("%d %s", res.StatusCode, body)
 			}

@@ -17,9 +17,10 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestSilentEngineRecovers: an engine is silent for a minute, while its pool has ten requests a second, and never answers what it had then.
-// A trial is given the time that any request is. The first request that tries it afterwards is answered there, although that takes five
-// seconds, and it is in service again. So it is where a request that cannot move still waits there from before.
+// TestSilentEngineRecovers: an engine is silent for a minute, while its pool has ten requests a second, and never
+// answers what it had then. A trial is given the time that any request is. The first request that tries it afterwards
+// is answered there, although that takes five seconds, and it is in service again. So it is where a request that cannot
+// move still waits there from before.
 func TestSilentEngineRecovers(t *testing.T) {
 	const (
 		body  = `{"model":"m","stream":true,"messages":[{"role":"user","content":"hello"}]}`
@@ -27,8 +28,9 @@ func TestSilentEngineRecovers(t *testing.T) {
 		slow  = 5 * time.Second
 		every = 100 * time.Millisecond
 
-		patient = 10 * time.Second         // health.silent
-		ejects  = 15200 * time.Millisecond // so that an ejection ends between two looks at the fleet, see timeouts.Unreachable
+		patient = 10 * time.Second // health.silent
+		// so that an ejection ends between two looks at the fleet, see timeouts.Unreachable
+		ejects = 15200 * time.Millisecond
 	)
 	for _, tt := range []struct {
 		name  string
@@ -59,15 +61,19 @@ func TestSilentEngineRecovers(t *testing.T) {
 					body.first = slow
 					return res, err
 				})
-				r := newRouter(t, proxy.Config{Pinning: true}, engines, route.Config{Policy: func() pick.Policy { return inOrder{} }, EjectFor: ejects},
-					[]fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1}},
+				r := newRouter(t, proxy.Config{Pinning: true}, engines,
+					route.Config{Policy: func() pick.Policy { return inOrder{} }, EjectFor: ejects},
+					[]fleet.Endpoint{
+						{Name: "e0", URL: "http://e0", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1},
+					},
 					func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
 				ctx, stop := context.WithCancel(t.Context())
 				defer synctest.Wait()
 				defer stop()
 				go r.proxy.Run(ctx)
 				send := func(header ...string) *httptest.ResponseRecorder {
-					w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body))
+					w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/chat/completions",
+						strings.NewReader(body))
 					for i := 0; i < len(header); i += 2 {
 						req.Header.Set(header[i], header[i+1])
 					}
@@ -90,7 +96,8 @@ func TestSilentEngineRecovers(t *testing.T) {
 				ejected, state, since := false, fleet.StateUp, time.Time{}
 				for time.Since(until) < 10*time.Minute && answered.IsZero() {
 					wg.Go(func() {
-						if w := send("X-Warmpath-Explain", "1"); w.Code != 200 || !strings.Contains(w.Body.String(), "[DONE]") {
+						if w := send("X-Warmpath-Explain", "1"); w.Code != 200 ||
+							!strings.Contains(w.Body.String(), "[DONE]") {
 							t.Errorf("%v after the silence: %d %s", time.Since(until), w.Code, w.Body)
 						}
 					})
@@ -111,8 +118,10 @@ func TestSilentEngineRecovers(t *testing.T) {
 						answered = time.Now()
 					}
 				}
-				if took := answered.Sub(tried); !ejected || answered.IsZero() || took > slow+time.Second || tried.Sub(until) > quiet {
-					t.Errorf("ejected %t; tried %v after the silence, in service %v later; want at most %v, %v", ejected, tried.Sub(until), took, quiet, slow+time.Second)
+				if took := answered.Sub(tried); !ejected || answered.IsZero() || took > slow+time.Second ||
+					tried.Sub(until) > quiet {
+					t.Errorf("ejected %t; tried %v after the silence, in service %v later; want at most %v, %v",
+						ejected, tried.Sub(until), took, quiet, slow+time.Second)
 				}
 				if e := r.fleet.Status()[0]; e.Silent || e.State != fleet.StateUp {
 					t.Errorf("the engine is %s: %s", e.State, e.Detail)
@@ -130,8 +139,8 @@ func TestSilentEngineRecovers(t *testing.T) {
 	}
 }
 
-// TestWhatWaitsMovesLater: a request waits at an engine that hangs, and there is no other. When another one is up, it is answered there, even
-// though nobody else asks.
+// TestWhatWaitsMovesLater: a request waits at an engine that hangs, and there is no other. When another one is up, it
+// is answered there, even though nobody else asks.
 func TestWhatWaitsMovesLater(t *testing.T) {
 	for _, later := range []time.Duration{15 * time.Second, 25 * time.Second, 100 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -153,7 +162,8 @@ func TestWhatWaitsMovesLater(t *testing.T) {
 			go r.proxy.Run(ctx)
 			ask := func() *httptest.ResponseRecorder {
 				w := httptest.NewRecorder()
-				r.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"hello"}]}`)))
+				r.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions",
+					strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"hello"}]}`)))
 				return w
 			}
 			ask()

@@ -37,7 +37,8 @@ func (r *rig) unblamed() {
 	r.t.Helper()
 	for _, e := range r.fleet.Status() {
 		if e.Failures != 0 || e.State != fleet.StateUp {
-			r.t.Errorf("%s: %d failures, %s (%s); want none: the client was at fault", e.Endpoint.Name, e.Failures, e.State, e.Detail)
+			r.t.Errorf("%s: %d failures, %s (%s); want none: the client was at fault",
+				e.Endpoint.Name, e.Failures, e.State, e.Detail)
 		}
 	}
 }
@@ -54,15 +55,17 @@ func (r *rig) eventually(what string, ok func() bool) {
 	r.t.Errorf("it never came about: %s", what)
 }
 
-// TestForeignRequestsAreNotTheEndpointsFault: what only the client got wrong was blamed on every endpoint tried, so that
-// three such requests ejected the fleet.
+// TestForeignRequestsAreNotTheEndpointsFault: what only the client got wrong was blamed on every endpoint tried, so
+// that three such requests ejected the fleet.
 func TestForeignRequestsAreNotTheEndpointsFault(t *testing.T) {
 	for name, request := range map[string]string{
 		"bytes above 0x7f in the query": "GET /x?q=\xc3\xa9 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-		"and on a known path":           fmt.Sprintf("POST /v1/chat/completions?q=\xc3\xa9 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(chatBody), chatBody),
-		"CONNECT":                       "CONNECT example.com:80 HTTP/1.1\r\nHost: x\r\n\r\n",
-		"broken chunks in an upload":    "POST /upload HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-		"an unprintable upgrade":        "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: \xc3\xa9\r\n\r\n",
+		"and on a known path": fmt.Sprintf("POST /v1/chat/completions?q=\xc3\xa9 HTTP/1.1\r\nHost: x\r\n"+
+			"Connection: close\r\nContent-Length: %d\r\n\r\n%s", len(chatBody), chatBody),
+		"CONNECT":                    "CONNECT example.com:80 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"broken chunks in an upload": "POST /upload HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"an unprintable upgrade": "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n" +
+			"Upgrade: \xc3\xa9\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, proxy.Config{}, answers(200, chatAnswer), answers(200, chatAnswer), answers(200, chatAnswer))
@@ -76,13 +79,16 @@ func TestForeignRequestsAreNotTheEndpointsFault(t *testing.T) {
 	}
 }
 
-// TestUpgradeToH2CIsIgnored: Java's HttpClient and curl --http2 offer h2c on every first request. A server that does not
-// take the offer must treat the request as any other (RFC 9110, section 7.8); it went past parsing, sessions and models.
+// TestUpgradeToH2CIsIgnored: Java's HttpClient and curl --http2 offer h2c on every first request. A server that does
+// not take the offer must treat the request as any other (RFC 9110, section 7.8); it went past parsing, sessions and
+// models.
 func TestUpgradeToH2CIsIgnored(t *testing.T) {
 	r := newRig(t, proxy.Config{}, answers(200, chatAnswer))
 	post := func(body string) (*http.Response, string) {
-		return r.raw(fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
-			"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n%s", len(body), body))
+		return r.raw(fmt.Sprintf(
+			"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
+				"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n%s",
+			len(body), body))
 	}
 	if res, body := post("{{{{"); res == nil || res.StatusCode != 400 {
 		t.Errorf("bad JSON reached the engine: %v %s", res, body)
@@ -93,13 +99,15 @@ func TestUpgradeToH2CIsIgnored(t *testing.T) {
 	}
 }
 
-// TestEarlyAnswerToAnUpload: net/http holds an answer back until the request body has been read, unless told otherwise. The
-// handler then hung in Flush, out of reach of every limit and of Abort, with its lease open.
+// TestEarlyAnswerToAnUpload: net/http holds an answer back until the request body has been read, unless told otherwise.
+// The handler then hung in Flush, out of reach of every limit and of Abort, with its lease open.
 func TestEarlyAnswerToAnUpload(t *testing.T) { bubble(t, earlyAnswerToAnUpload) }
 
 func earlyAnswerToAnUpload(t *testing.T) {
 	limit := 200 * time.Millisecond
-	r := newRig(t, proxy.Config{Idle: limit, Answer: limit, FirstByte: limit}, func(w http.ResponseWriter, _ *http.Request) {
+	r := newRig(t, proxy.Config{
+		Idle: limit, Answer: limit, FirstByte: limit,
+	}, func(w http.ResponseWriter, _ *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex()
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "data: {}\n\n")
@@ -128,13 +136,16 @@ func stalledUpload(t *testing.T) {
 	r.unblamed()
 }
 
-// TestClientErrorWithinAStream: vLLM reports some faults of the request (a grammar that does not compile) as an event with
-// code 400. It was retried on every endpoint, blamed on each, and the client was told another error.
+// TestClientErrorWithinAStream: vLLM reports some faults of the request (a grammar that does not compile) as an event
+// with code 400. It was retried on every endpoint, blamed on each, and the client was told another error.
 func TestClientErrorWithinAStream(t *testing.T) {
-	bad := streams(`data: {"error":{"message":"the grammar is invalid","type":"BadRequestError","param":null,"code":400}}`+"\n\n", doneChunk)
+	bad := streams(
+		`data: {"error":{"message":"the grammar is invalid","type":"BadRequestError","param":null,"code":400}}`+"\n\n",
+		doneChunk)
 	r := newRig(t, proxy.Config{}, bad, bad)
 	for range 3 {
-		if res, body := r.post("/v1/chat/completions", `{"model":"m","stream":true}`); !strings.Contains(body, "the grammar is invalid") {
+		if res, body := r.post("/v1/chat/completions", `{"model":"m","stream":true}`); !strings.Contains(body,
+			"the grammar is invalid") {
 			t.Errorf("told %d %s", res.StatusCode, body)
 		}
 	}
@@ -178,7 +189,8 @@ func TestAbortBeforeTheFirstAttempt(t *testing.T) { bubble(t, abortBeforeTheFirs
 
 func abortBeforeTheFirstAttempt(t *testing.T) {
 	r := newRig(t, proxy.Config{}, answers(200, chatAnswer))
-	c := r.open(fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n{", len(chatBody)))
+	c := r.open(fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n{",
+		len(chatBody)))
 	r.eventually("the call is open", func() bool { return r.proxy.Open() == 1 })
 	r.proxy.Drain()
 	r.proxy.Abort()
@@ -189,18 +201,22 @@ func abortBeforeTheFirstAttempt(t *testing.T) {
 	}
 }
 
-// TestLongPrefillAfterAnAnnouncement: response.created comes at once; the wait for the first data after it is the prefill,
-// which has the limit FirstByte, not Idle.
+// TestLongPrefillAfterAnAnnouncement: response.created comes at once; the wait for the first data after it is the
+// prefill, which has the limit FirstByte, not Idle.
 func TestLongPrefillAfterAnAnnouncement(t *testing.T) { bubble(t, longPrefillAfterAnAnnouncement) }
 
 func longPrefillAfterAnAnnouncement(t *testing.T) {
-	r := newRig(t, proxy.Config{FirstByte: 5 * time.Second, Idle: 50 * time.Millisecond}, func(w http.ResponseWriter, req *http.Request) {
+	r := newRig(t, proxy.Config{
+		FirstByte: 5 * time.Second, Idle: 50 * time.Millisecond,
+	}, func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\"}}\n\n")
+		_, _ = io.WriteString(w,
+			"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\"}}\n\n")
 		_ = http.NewResponseController(w).Flush()
 		time.Sleep(300 * time.Millisecond)
-		_, _ = io.WriteString(w, "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"r\"}}\n\n")
+		_, _ = io.WriteString(w,
+			"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"r\"}}\n\n")
 	})
 	_, body := r.post("/v1/responses", `{"model":"m","stream":true,"input":"x"}`)
 	if s := r.last(1); s.Outcome != fleet.OK {
@@ -215,7 +231,9 @@ func TestPingsAreNotData(t *testing.T) {
 }
 
 func pingsAreNotData(t *testing.T) {
-	r := newRig(t, proxy.Config{FirstByte: 100 * time.Millisecond, Idle: 2 * time.Second}, func(w http.ResponseWriter, req *http.Request) {
+	r := newRig(t, proxy.Config{
+		FirstByte: 100 * time.Millisecond, Idle: 2 * time.Second,
+	}, func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
 		for range 40 {
@@ -243,7 +261,9 @@ func upgradeLimitsAndBlame(t *testing.T) {
 		t.Errorf("after 503: %d failures, %s", e.Failures, e.State)
 	}
 	limit := 100 * time.Millisecond
-	r = newRig(t, proxy.Config{FirstByte: limit, Answer: limit}, func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
+	r = newRig(t, proxy.Config{FirstByte: limit, Answer: limit}, func(_ http.ResponseWriter, req *http.Request) {
+		<-req.Context().Done()
+	})
 	r.open(ask)
 	r.last(1)
 }
@@ -269,7 +289,8 @@ func TestNothingIsSentTwice(t *testing.T) {
 // TestModelInChunkedJSON: JSON of unknown length on an unknown path names a model all the same.
 func TestModelInChunkedJSON(t *testing.T) {
 	r := newRig(t, proxy.Config{}, answers(200, "{}"))
-	res, err := r.client.Post(r.url+"/v1/rerank", "application/json", io.MultiReader(strings.NewReader(`{"model":"n","query":"q"}`)))
+	res, err := r.client.Post(r.url+"/v1/rerank",
+		"application/json", io.MultiReader(strings.NewReader(`{"model":"n","query":"q"}`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,8 +323,8 @@ func TestStories(t *testing.T) {
 	r.last(4)
 }
 
-// TestEngineThatGoesDownWhileWeWait: a request that waits for the first byte of an engine found down, or asleep, goes elsewhere. Sleep is no
-// fault of the engine.
+// TestEngineThatGoesDownWhileWeWait: a request that waits for the first byte of an engine found down, or asleep, goes
+// elsewhere. Sleep is no fault of the engine.
 func TestEngineThatGoesDownWhileWeWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		engineThatGoesDownWhileWeWait(t, fleet.Report{Detail: "GET /health: no answer within 2s"}, 1)
@@ -339,7 +360,8 @@ func engineThatGoesDownWhileWeWait(t *testing.T, report fleet.Report, failures u
 func TestUpgradeAnswerSaysUpgradeOnly(t *testing.T) {
 	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, _ := http.NewResponseController(w).Hijack()
-		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_, _ = io.WriteString(conn,
+			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		_ = conn.Close()
 	})
 	res, _ := r.raw("GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
@@ -348,8 +370,8 @@ func TestUpgradeAnswerSaysUpgradeOnly(t *testing.T) {
 	}
 }
 
-// TestUnreadBodyIsNotWaitedFor: a client that stops in a body that the answer does not depend on gets its answer, and its connection does not
-// stay for ever.
+// TestUnreadBodyIsNotWaitedFor: a client that stops in a body that the answer does not depend on gets its answer, and
+// its connection does not stay for ever.
 func TestUnreadBodyIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	bubble(t, unreadBodyIsNotWaitedFor)
@@ -377,8 +399,11 @@ func unreadBodyIsNotWaitedFor(t *testing.T) {
 	}
 	r := newRig(t, proxy.Config{ReadBody: 50 * time.Millisecond}, slow) // the limit is not on the next request's answer
 	c := r.open("GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na" +
-		fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(chatBody), chatBody))
-	if b, err := io.ReadAll(c); err != nil || strings.Count(string(b), "HTTP/1.1 200 OK") != 2 || !strings.HasSuffix(string(b), chatAnswer) {
+		fmt.Sprintf(
+			"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
+			len(chatBody), chatBody))
+	if b, err := io.ReadAll(c); err != nil || strings.Count(string(b), "HTTP/1.1 200 OK") != 2 ||
+		!strings.HasSuffix(string(b), chatAnswer) {
 		t.Errorf("two requests on one connection: %q, %v", b, err)
 	}
 }
@@ -388,9 +413,11 @@ func TestHeadersOfOneHop(t *testing.T) {
 	var seen http.Header
 	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
 		seen = req.Header
-		answers(200, chatAnswer, "Connection", "X-Hop, keep-alive", "X-Hop", "engine", "X-End", "engine", "Keep-Alive", "timeout=5")(w, req)
+		answers(200, chatAnswer, "Connection", "X-Hop, keep-alive", "X-Hop", "engine", "X-End", "engine",
+			"Keep-Alive", "timeout=5")(w, req)
 	})
-	res, _ := r.post("/v1/chat/completions", chatBody, "Connection", "x-hop", "X-Hop", "client", "X-End", "client", "TE", "trailers")
+	res, _ := r.post("/v1/chat/completions", chatBody, "Connection", "x-hop", "X-Hop", "client", "X-End",
+		"client", "TE", "trailers")
 	for side, h := range map[string]http.Header{"engine": res.Header, "client": seen} {
 		if h.Get("X-End") != side || h.Get("X-Hop") != "" || h.Get("Keep-Alive") != "" || h.Get("Te") != "" {
 			t.Errorf("of what the %s said there came %v", side, h)
@@ -398,8 +425,8 @@ func TestHeadersOfOneHop(t *testing.T) {
 	}
 }
 
-// TestStalledUploadIsLetGo: where the handler ended while the client was still read from, net/http took the deadline off and waited for the
-// rest of the body, which a client that has its answer may never send.
+// TestStalledUploadIsLetGo: where the handler ended while the client was still read from, net/http took the deadline
+// off and waited for the rest of the body, which a client that has its answer may never send.
 func TestStalledUploadIsLetGo(t *testing.T) {
 	for range 20 { // it is a race
 		r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, _ *http.Request) {
@@ -414,26 +441,30 @@ func TestStalledUploadIsLetGo(t *testing.T) {
 	}
 }
 
-// TestRestOfAnUploadIsNoRequest: an engine answered before it had read the body, and what the client sent of it afterwards was
-// taken for its next request.
+// TestRestOfAnUploadIsNoRequest: an engine answered before it had read the body, and what the client sent of it
+// afterwards was taken for its next request.
 func TestRestOfAnUploadIsNoRequest(t *testing.T) {
 	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex()
-		w.Header().Set("Connection", "close") // or net/http would read on in the rest of the body, and panic (full duplex)
+		// or net/http would read on in the rest of the body, and panic (full duplex)
+		w.Header().Set("Connection", "close")
 		w.WriteHeader(404)
 	})
 	const hidden = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
-	c := r.open(fmt.Sprintf("POST /other HTTP/1.1\r\nHost: x\r\nContent-Type: audio/wav\r\nContent-Length: %d\r\n\r\nabc", 3+len(hidden)))
+	c := r.open(fmt.Sprintf(
+		"POST /other HTTP/1.1\r\nHost: x\r\nContent-Type: audio/wav\r\nContent-Length: %d\r\n\r\nabc", 3+len(hidden)))
 	first := make([]byte, 4096)
 	n, _ := c.Read(first)
 	_, _ = io.WriteString(c, hidden)
 	rest, _ := io.ReadAll(c)
-	if answers := string(first[:n]) + string(rest); strings.Contains(answers, "ok\n") || strings.Count(answers, "HTTP/1.1 ") != 1 {
+	if answers := string(first[:n]) + string(rest); strings.Contains(answers, "ok\n") ||
+		strings.Count(answers, "HTTP/1.1 ") != 1 {
 		t.Errorf("the connection answered %q", answers)
 	}
 }
 
-// TestUploadOverHTTP2OutlivesItsHandler: the goroutine that writes an upload to the engine may still read when the answer is over.
+// TestUploadOverHTTP2OutlivesItsHandler: the goroutine that writes an upload to the engine may still read when the
+// answer is over.
 func TestUploadOverHTTP2OutlivesItsHandler(t *testing.T) {
 	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) })
 	protocols := new(http.Protocols)

@@ -281,11 +281,12 @@ func (r *relay) complaint(piece []byte) (code int, said string, ok bool) {
 	return answer.Refusal(api, piece)
 }
 
-// mostAnnounced bounds the announcements of a response that are held: each repeats the request's instructions and tools.
+// mostAnnounced bounds the announcements of a response that are held: each repeats the request's instructions and
+// tools.
 const mostAnnounced = 512 << 10
 
-// holds keeps back what engines say before they compute, so that another endpoint can still answer: until a sign of work
-// or for the client comes.
+// holds keeps back what engines say before they compute, so that another endpoint can still answer: until a sign of
+// work or for the client comes.
 func (r *relay) holds(piece []byte) bool {
 	if !r.events || r.c.sent.Load() || r.fin.Outcome != fleet.OK {
 		return false
@@ -371,8 +372,9 @@ func (r *relay) alive() {
 // afterEnd is how long a stream whose end mark has come may stay open.
 const afterEnd = 5 * time.Second
 
-// patience is the longest silence from here on. Some servers, and proxies before them, keep a stream open when it is over:
-// it ends for the client and in the books all the same. llama.cpp's own API has a mark for each of several prompts.
+// patience is the longest silence from here on. Some servers, and proxies before them, keep a stream open when it is
+// over: it ends for the client and in the books all the same. llama.cpp's own API has a mark for each of several
+// prompts.
 func (r *relay) patience() time.Duration {
 	idle := r.c.bounds.Load().Idle
 	if (r.events || r.lines) && r.fin.Outcome == fleet.OK && r.scanner.Done() && !r.scanner.Native() {

@@ -7,7 +7,8 @@ func TestRelayMemory(t *testing.T) {
 	var m relayMemory
 	for i, large := range []bool{false, true, true, false, true} {
 		buf := m.room(large)
-		if want := map[bool]int{false: eventBytes, true: relayBytes}[large]; len(buf) != want || (m.large != nil) != large {
+		if want := map[bool]int{false: eventBytes, true: relayBytes}[large]; len(buf) != want ||
+			(m.large != nil) != large {
 			t.Errorf("piece %d: %d bytes", i, len(buf))
 		}
 	}

@@ -17,8 +17,8 @@ type reports struct {
 	found map[string]struct{} // URLs of servers
 }
 
-// read returns a server's usage, whose 0 cached tokens are unknown until the server has reported some. If there is no room left,
-// all is learnt anew.
+// read returns a server's usage, whose 0 cached tokens are unknown until the server has reported some. If there is no
+// room left, all is learnt anew.
 func (p *reports) read(url string, u fleet.Usage) fleet.Usage {
 	if !u.CachedKnown {
 		return u

@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// TestZeroThatTheFormDemands: in Responses, where each server must write how much was cached, 0 says nothing until the server has said
-// more. Elsewhere it is what it says, and so it is of a server that has said more.
+// TestZeroThatTheFormDemands: in Responses, where each server must write how much was cached, 0 says nothing until the
+// server has said more. Elsewhere it is what it says, and so it is of a server that has said more.
 func TestZeroThatTheFormDemands(t *testing.T) {
 	chats := func(cached int) string {
 		return fmt.Sprintf(`{"choices":[{"index":0,"message":{"role":"assistant","content":"x"}}],"usage":{"prompt_tokens":100,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":%d}}}`, cached)
@@ -39,16 +39,20 @@ func TestZeroThatTheFormDemands(t *testing.T) {
 					_, _ = io.WriteString(w, tt.body(cached))
 					return
 				}
-				streams("event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"hi\"}\n\n",
-					"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":"+tt.body(cached)+"}\n\n")(w, req)
+				streams("event: response.output_text.delta\n"+
+					"data: {\"type\":\"response.output_text.delta\",\"delta\":\"hi\"}\n\n",
+					"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":"+tt.body(cached)+
+						"}\n\n")(w, req)
 			})
 			for i, n := range tt.cached {
 				cached = n
-				res, body := r.post(tt.path, fmt.Sprintf(`{"model":"m","stream":%t,"messages":[],"input":"a"}`, tt.stream))
+				res, body := r.post(tt.path,
+					fmt.Sprintf(`{"model":"m","stream":%t,"messages":[],"input":"a"}`, tt.stream))
 				if res.StatusCode != 200 || !strings.Contains(body, fmt.Sprintf(`"cached_tokens":%d`, n)) {
 					t.Fatalf("%d %s", res.StatusCode, body)
 				}
-				if u := r.last(i + 1).Usage; u.CachedKnown != tt.known[i] || u.CachedTokens != n || u.PromptTokens != 100 {
+				if u := r.last(i + 1).Usage; u.CachedKnown != tt.known[i] || u.CachedTokens != n ||
+					u.PromptTokens != 100 {
 					t.Errorf("answer %d: %+v", i, u)
 				}
 			}

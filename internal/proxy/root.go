@@ -44,7 +44,8 @@ func (c *call) answerRoot() {
 	c.client.Header().Set("Vary", "Accept")
 	if !strings.Contains(c.R.Header.Get("Accept"), "text/html") {
 		c.answerJSON(map[string]string{
-			"service": "warmpath", "message": "this is warmpath, a router in front of LLM engines: POST /v1/chat/completions here; GET /v1/models lists the models; the status page is " + status,
+			"service": "warmpath", "message": "this is warmpath, a router in front of LLM engines: " +
+				"POST /v1/chat/completions here; GET /v1/models lists the models; the status page is " + status,
 		})
 		return
 	}

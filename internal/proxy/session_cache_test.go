@@ -12,8 +12,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestSessionCacheOfSGLang: an SGLang that keeps caches by session is told the session of clients that name it in headers, and its end.
-// Other engines are told nothing.
+// TestSessionCacheOfSGLang: an SGLang that keeps caches by session is told the session of clients that name it in
+// headers, and its end. Other engines are told nothing.
 func TestSessionCacheOfSGLang(t *testing.T) {
 	blue := tenants().Apart("blue", "s")
 	for _, tt := range []struct {
@@ -24,21 +24,65 @@ func TestSessionCacheOfSGLang(t *testing.T) {
 		want             string // in the body; "" for the body as it came
 		closes           string // what the engine is told at the end
 	}{
-		{"chat", "/v1/chat/completions", `{"model":"m","messages":[]}`, fleet.KindSGLang, true, "", `"session_id":"s"`, `{"session_id":"s"}`},
-		{"completions", "/v1/completions", `{"model":"m","prompt":"x"}`, fleet.KindSGLang, true, "", `"session_id":"s"`, `{"session_id":"s"}`},
-		{"responses", "/v1/responses", `{"model":"m","input":"x"}`, fleet.KindSGLang, true, "", `"session_id":"s"`, `{"session_id":"s"}`},
+		{
+			"chat", "/v1/chat/completions", `{"model":"m","messages":[]}`, fleet.KindSGLang, true, "",
+			`"session_id":"s"`, `{"session_id":"s"}`,
+		},
+		{
+			"completions", "/v1/completions", `{"model":"m","prompt":"x"}`, fleet.KindSGLang, true, "",
+			`"session_id":"s"`, `{"session_id":"s"}`,
+		},
+		{
+			"responses", "/v1/responses", `{"model":"m","input":"x"}`, fleet.KindSGLang, true, "", `"session_id":"s"`,
+			`{"session_id":"s"}`,
+		},
 		{"generate", "/generate", `{"text":"x"}`, fleet.KindSGLang, true, "", `"session_id":"s"`, `{"session_id":"s"}`},
-		{"messages have no such member", "/v1/messages", `{"model":"m","max_tokens":1,"messages":[]}`, fleet.KindSGLang, true, "", "", `{"session_id":"s"}`},
-		{"a tenant's", "/v1/chat/completions", `{"model":"m","messages":[]}`, fleet.KindSGLang, true, "sk-blue", `"session_id":"` + blue + `"`, `{"session_id":"` + blue + `"}`},
-		{"a tenant's own member", "/v1/chat/completions", `{"model":"m","session_id":"s","messages":[]}`, fleet.KindSGLang, true, "sk-blue", `"session_id":"` + blue + `"`, `{"session_id":"` + blue + `"}`},
-		{"a tenant's number", "/v1/chat/completions", `{"model":"m","session_id":7,"messages":[]}`, fleet.KindSGLang, true, "sk-blue", `"session_id":"` + tenants().Apart("blue", "7") + `"`, `{"session_id":"` + blue + `"}`},
-		{"a tenant's list", "/generate", `{"text":["x"],"session_id":["s"]}`, fleet.KindSGLang, true, "sk-blue", `"session_id":"` + tenants().Apart("blue", `[\"s\"]`) + `"`, `{"session_id":"` + blue + `"}`},
-		{"a tenant's object, before", "/v1/completions", `{"model":"m","session_id":{},"prompt":"x","session_id":true}`, fleet.KindSGLang, true, "sk-blue", `"session_id":"` + tenants().Apart("blue", "true") + `","prompt":"x","session_id":"` + tenants().Apart("blue", "true"), `{"session_id":"` + blue + `"}`},
-		{"a tenant's null", "/v1/responses", `{"model":"m","session_id":null,"input":"x"}`, fleet.KindSGLang, true, "sk-blue", `"session_id":"` + blue + `"`, `{"session_id":"` + blue + `"}`},
-		{"null", "/v1/responses", `{"model":"m","session_id":null,"input":"x"}`, fleet.KindSGLang, true, "", `"session_id":"s"`, `{"session_id":"s"}`},
-		{"a number", "/v1/responses", `{"model":"m","session_id":7,"input":"x"}`, fleet.KindSGLang, true, "", "", `{"session_id":"s"}`},
-		{"the client's own member", "/v1/chat/completions", `{"model":"m","session_id":"s","messages":[]}`, fleet.KindSGLang, true, "", "", `{"session_id":"s"}`},
-		{"a session of the other kind", "/generate", `{"text":"x","session_params":{"id":"o"}}`, fleet.KindSGLang, true, "", "", `{"session_id":"s"}`},
+		{
+			"messages have no such member", "/v1/messages", `{"model":"m","max_tokens":1,"messages":[]}`,
+			fleet.KindSGLang, true, "", "", `{"session_id":"s"}`,
+		},
+		{
+			"a tenant's", "/v1/chat/completions", `{"model":"m","messages":[]}`, fleet.KindSGLang, true, "sk-blue",
+			`"session_id":"` + blue + `"`, `{"session_id":"` + blue + `"}`,
+		},
+		{
+			"a tenant's own member", "/v1/chat/completions", `{"model":"m","session_id":"s","messages":[]}`,
+			fleet.KindSGLang, true, "sk-blue", `"session_id":"` + blue + `"`, `{"session_id":"` + blue + `"}`,
+		},
+		{
+			"a tenant's number", "/v1/chat/completions", `{"model":"m","session_id":7,"messages":[]}`, fleet.KindSGLang,
+			true, "sk-blue", `"session_id":"` + tenants().Apart("blue", "7") + `"`, `{"session_id":"` + blue + `"}`,
+		},
+		{
+			"a tenant's list", "/generate", `{"text":["x"],"session_id":["s"]}`, fleet.KindSGLang, true, "sk-blue",
+			`"session_id":"` + tenants().Apart("blue", `[\"s\"]`) + `"`, `{"session_id":"` + blue + `"}`,
+		},
+		{
+			"a tenant's object, before", "/v1/completions",
+			`{"model":"m","session_id":{},"prompt":"x","session_id":true}`, fleet.KindSGLang,
+			true, "sk-blue", `"session_id":"` + tenants().Apart("blue", "true") + `","prompt":"x","session_id":"` +
+				tenants().Apart("blue", "true"), `{"session_id":"` + blue + `"}`,
+		},
+		{
+			"a tenant's null", "/v1/responses", `{"model":"m","session_id":null,"input":"x"}`, fleet.KindSGLang, true,
+			"sk-blue", `"session_id":"` + blue + `"`, `{"session_id":"` + blue + `"}`,
+		},
+		{
+			"null", "/v1/responses", `{"model":"m","session_id":null,"input":"x"}`, fleet.KindSGLang, true, "",
+			`"session_id":"s"`, `{"session_id":"s"}`,
+		},
+		{
+			"a number", "/v1/responses", `{"model":"m","session_id":7,"input":"x"}`, fleet.KindSGLang, true, "", "",
+			`{"session_id":"s"}`,
+		},
+		{
+			"the client's own member", "/v1/chat/completions", `{"model":"m","session_id":"s","messages":[]}`,
+			fleet.KindSGLang, true, "", "", `{"session_id":"s"}`,
+		},
+		{
+			"a session of the other kind", "/generate", `{"text":"x","session_params":{"id":"o"}}`, fleet.KindSGLang,
+			true, "", "", `{"session_id":"s"}`,
+		},
 		{"off", "/v1/chat/completions", `{"model":"m","messages":[]}`, fleet.KindSGLang, false, "", "", ""},
 		{"vLLM", "/v1/chat/completions", `{"model":"m","messages":[]}`, fleet.KindVLLM, false, "", "", ""},
 	} {
@@ -67,7 +111,8 @@ func TestSessionCacheOfSGLang(t *testing.T) {
 				if res, body := r.post(tt.path, tt.body, header...); res.StatusCode != 200 {
 					t.Fatalf("%d %s", res.StatusCode, body)
 				}
-				if got := lastBody(&in); tt.want == "" && got != tt.body || !strings.Contains(got, tt.want) || strings.Count(got, "session_id") > max(1, strings.Count(tt.body, "session_id")) {
+				if got := lastBody(&in); tt.want == "" && got != tt.body || !strings.Contains(got, tt.want) ||
+					strings.Count(got, "session_id") > max(1, strings.Count(tt.body, "session_id")) {
 					t.Errorf("the engine got %s; want %s", got, tt.want)
 				}
 				if tt.closes != "" {
@@ -85,5 +130,7 @@ func TestSessionCacheOfSGLang(t *testing.T) {
 }
 
 func reported(kind fleet.Kind, keeps bool) route.Event {
-	return route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: kind, Models: []fleet.Model{{ID: "m"}}, Sessions: keeps}}
+	return route.Probed{Endpoint: "e0", Report: fleet.Report{
+		Healthy: true, Kind: kind, Models: []fleet.Model{{ID: "m"}}, Sessions: keeps,
+	}}
 }

@@ -56,13 +56,15 @@ func (t *trickle) Close() error { return nil }
 func trickles(n int) wire {
 	return func(r *http.Request) (*http.Response, error) {
 		return &http.Response{
-			StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, ContentLength: -1, Body: &trickle{ctx: r.Context(), n: n},
+			StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, ContentLength: -1,
+			Body: &trickle{ctx: r.Context(), n: n},
 		}, nil
 	}
 }
 
-// TestSilentEngine: an engine that stops computing while its health is good is found out by what does not come of it, and what waits there
-// is answered elsewhere. One that answers somebody is left alone, however long others wait; so is one when there is no other.
+// TestSilentEngine: an engine that stops computing while its health is good is found out by what does not come of it,
+// and what waits there is answered elsewhere. One that answers somebody is left alone, however long others wait; so is
+// one when there is no other.
 func TestSilentEngine(t *testing.T) {
 	const (
 		stream = `{"model":"m","stream":true,"messages":[{"role":"user","content":"hello"}]}`
@@ -86,7 +88,11 @@ func TestSilentEngine(t *testing.T) {
 		moved  int      // of them, how many the second engine gets
 		within time.Duration
 	}{
-		{"what waits is answered elsewhere", func() wire { return silence }, 0, false, []string{stream, whole, stream}, 3, 20 * time.Second},
+		{
+			"what waits is answered elsewhere", func() wire { return silence }, 0, false,
+			[]string{stream, whole, stream},
+			3, 20 * time.Second,
+		},
 		{"whole answers alone tell nothing", func() wire { return silence }, 0, false, []string{whole, whole}, 0, 0},
 		{"streams tell that it lives", func() wire {
 			first := true
@@ -123,7 +129,8 @@ func TestSilentEngine(t *testing.T) {
 				go r.proxy.Run(ctx)
 				send := func(body string) *httptest.ResponseRecorder {
 					w := httptest.NewRecorder()
-					r.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body)))
+					r.proxy.ServeHTTP(w,
+						httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body)))
 					return w
 				}
 				if w := send(stream); w.Code != 200 { // from which it learns how long an answer takes
@@ -149,7 +156,9 @@ func TestSilentEngine(t *testing.T) {
 						t.Errorf("an answer came after %v; want from 10 s to %v", took, tt.within)
 					}
 				}
-				ejected := slices.ContainsFunc(r.fleet.Status(), func(s route.EndpointStatus) bool { return s.Failures > 0 })
+				ejected := slices.ContainsFunc(r.fleet.Status(), func(s route.EndpointStatus) bool {
+					return s.Failures > 0
+				})
 				if ejected != (tt.moved > 0) {
 					t.Errorf("the engine is blamed: %v; want %v", ejected, tt.moved > 0)
 				}

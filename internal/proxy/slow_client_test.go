@@ -44,7 +44,10 @@ func (f flood) Read(p []byte) (int, error) {
 func (f flood) Close() error { return nil }
 
 func floods(r *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, ContentLength: -1, Body: flood{r.Context()}}, nil
+	return &http.Response{
+		StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, ContentLength: -1,
+		Body: flood{r.Context()},
+	}, nil
 }
 
 // pipes is a listener whose clients are in the same process, so that a test can hold the clock still.
@@ -83,7 +86,8 @@ func pipeRig(t *testing.T, engines wire) (r *rig, client net.Conn, end func()) {
 	}
 }
 
-// zeroWindow sends n requests over HTTP/2 on a connection that takes no data of any stream, and counts the streams that the server resets.
+// zeroWindow sends n requests over HTTP/2 on a connection that takes no data of any stream, and counts the streams that
+// the server resets.
 func zeroWindow(t *testing.T, client net.Conn, body string, n int) (resets *atomic.Int32) {
 	t.Helper()
 	resets = new(atomic.Int32)
@@ -112,7 +116,9 @@ func zeroWindow(t *testing.T, client net.Conn, body string, n int) (resets *atom
 	for i := range n {
 		head.Reset()
 		for _, h := range [][2]string{
-			{":method", "POST"}, {":scheme", "http"}, {":authority", "x"}, {":path", "/v1/chat/completions"}, {"content-length", fmt.Sprint(len(body))},
+			{":method", "POST"}, {":scheme", "http"}, {":authority", "x"}, {":path", "/v1/chat/completions"}, {
+				"content-length", fmt.Sprint(len(body)),
+			},
 		} {
 			check(enc.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}))
 		}
@@ -123,13 +129,15 @@ func zeroWindow(t *testing.T, client net.Conn, body string, n int) (resets *atom
 	return resets
 }
 
-// TestClientThatDoesNotRead: it is cut at the limit on silence, whatever it speaks, and nothing of it is left. The engine is not blamed.
+// TestClientThatDoesNotRead: it is cut at the limit on silence, whatever it speaks, and nothing of it is left. The
+// engine is not blamed.
 func TestClientThatDoesNotRead(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		engine  wire
 		streams int // over HTTP/2; 0 is HTTP/1.1
-		open    int // of them, while the client is waited for: net/http keeps back a short answer until its handler has returned
+		// of them, while the client is waited for: net/http keeps back a short answer until its handler has returned
+		open int
 	}{
 		{"HTTP/1.1", floods, 0, 1},
 		{"HTTP/2", floods, 50, 50},
@@ -143,12 +151,16 @@ func TestClientThatDoesNotRead(t *testing.T) {
 				if tt.streams > 0 {
 					resets = zeroWindow(t, client, streamBody, tt.streams)
 				} else {
-					_, _ = fmt.Fprintf(client, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(streamBody), streamBody)
+					_, _ = fmt.Fprintf(client,
+						"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s",
+						len(streamBody), streamBody)
 				}
 				time.Sleep(idle - time.Second)
 				synctest.Wait()
-				if leases := r.fleet.Stats().Leases; r.proxy.Open() != tt.open || leases != tt.open || resets.Load() != 0 {
-					t.Errorf("before the limit: %d requests are open, %d leases, %d streams reset; want %d, %d, 0", r.proxy.Open(), leases, resets.Load(), tt.open, tt.open)
+				if leases := r.fleet.Stats().Leases; r.proxy.Open() != tt.open || leases != tt.open ||
+					resets.Load() != 0 {
+					t.Errorf("before the limit: %d requests are open, %d leases, %d streams reset; want %d, %d, 0",
+						r.proxy.Open(), leases, resets.Load(), tt.open, tt.open)
 				}
 				time.Sleep(time.Second + soon)
 				synctest.Wait()
@@ -159,8 +171,10 @@ func TestClientThatDoesNotRead(t *testing.T) {
 						t.Errorf("%d streams were reset, want each once: %d", n, tt.streams)
 					}
 				}()
-				if leases := r.fleet.Stats().Leases; r.proxy.Open() != 0 || leases != 0 || int(resets.Load()) != tt.streams {
-					t.Errorf("after the limit: %d requests are open, %d leases, %d streams reset; want 0, 0, %d", r.proxy.Open(), leases, resets.Load(), tt.streams)
+				if leases := r.fleet.Stats().Leases; r.proxy.Open() != 0 || leases != 0 ||
+					int(resets.Load()) != tt.streams {
+					t.Errorf("after the limit: %d requests are open, %d leases, %d streams reset; want 0, 0, %d",
+						r.proxy.Open(), leases, resets.Load(), tt.streams)
 				}
 				for _, e := range r.ended {
 					if tt.open > 0 && e.Outcome != fleet.ClientGone {
@@ -211,7 +225,9 @@ func slowRig(t *testing.T, engine func(n int) wire) (r *rig, send func(http.Resp
 		_, _ = io.Copy(io.Discard, req.Body)
 		n++
 		return engine(n - 1)(req)
-	}), route.Config{Policy: func() pick.Policy { return inOrder{} }}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}},
+	}), route.Config{Policy: func() pick.Policy { return inOrder{} }}, []fleet.Endpoint{
+		{Name: "e0", URL: "http://e0", Weight: 1},
+	},
 		func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
 	ctx, stop := context.WithCancel(t.Context())
 	go r.proxy.Run(ctx)
@@ -245,8 +261,9 @@ func after(answers ...wire) func(int) wire {
 	return func(n int) wire { return answers[min(n, len(answers)-1)] }
 }
 
-// TestSlowClientIsNoSilence: an engine answers a client that does not read. What it sends is a sign of life although the client has not taken
-// it, and while the client is waited for nobody knows that the engine is silent, even if another answer is overdue. That ends with the client.
+// TestSlowClientIsNoSilence: an engine answers a client that does not read. What it sends is a sign of life although
+// the client has not taken it, and while the client is waited for nobody knows that the engine is silent, even if
+// another answer is overdue. That ends with the client.
 func TestSlowClientIsNoSilence(t *testing.T) {
 	pings := func(r *http.Request) (*http.Response, error) {
 		res, err := floods(r)
@@ -285,7 +302,8 @@ func TestSlowClientIsNoSilence(t *testing.T) {
 					silent = silent || r.fleet.Status()[0].Silent
 				}
 				if silent != tt.another {
-					t.Errorf("in the minute after the client was cut the engine is thought to hang: %v; want %v", silent, tt.another)
+					t.Errorf("in the minute after the client was cut the engine is thought to hang: %v; want %v",
+						silent, tt.another)
 				}
 			})
 		})
@@ -303,7 +321,8 @@ func TestEngineIsNotTimedWhileTheClientIs(t *testing.T) {
 			defer func() { _ = recover() }() // an answer that is cut
 			send(w)
 		}()
-		time.Sleep(time.Second + idle - 500*time.Millisecond) // the next piece comes after the limit, counted from the last one
+		// the next piece comes after the limit, counted from the last one
+		time.Sleep(time.Second + idle - 500*time.Millisecond)
 		close(w.release)
 		<-done
 		r.healthy("at the end")
@@ -339,7 +358,8 @@ func TestEngineIsTimedAfterTheClient(t *testing.T) {
 	})
 }
 
-// TestUpgradeThatIsNotGranted: an engine that answers an upgrade with something else than 101 meets the limit on silence, and its client that on reading.
+// TestUpgradeThatIsNotGranted: an engine that answers an upgrade with something else than 101 meets the limit on
+// silence, and its client that on reading.
 func TestUpgradeThatIsNotGranted(t *testing.T) {
 	hangs := func(req *http.Request) (*http.Response, error) {
 		res, err := says("{}")
@@ -362,7 +382,8 @@ func TestUpgradeThatIsNotGranted(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newFleet(t, proxy.Config{Idle: idle}, tt.engine, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}})
+				r := newFleet(t, proxy.Config{Idle: idle}, tt.engine,
+					[]fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}})
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				go r.proxy.Run(ctx)
@@ -404,7 +425,9 @@ func TestUpgradeMayBeSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine, theirs := net.Pipe()
 		_, client, end := pipeRig(t, func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 101, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{"Connection": {"Upgrade"}, "Upgrade": {"echo"}}, Body: theirs}, nil
+			return &http.Response{StatusCode: 101, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{
+				"Connection": {"Upgrade"}, "Upgrade": {"echo"},
+			}, Body: theirs}, nil
 		})
 		defer end()
 		defer engine.Close()

@@ -11,10 +11,14 @@ import (
 
 // backPair is a router in front of engines in NIXL's bidirectional mode.
 func backPair(t *testing.T, keep, held time.Duration) *pair {
-	return newPair(t, pairs{prefillers: 1, decoders: 1, split: always, proxy: proxy.Config{Bidirectional: keep}, engine: func(o *enginetest.Options) { o.KVBack = held }})
+	return newPair(t, pairs{
+		prefillers: 1, decoders: 1, split: always, proxy: proxy.Config{Bidirectional: keep},
+		engine: func(o *enginetest.Options) { o.KVBack = held },
+	})
 }
 
-// say is one turn of a conversation: what was said so far, and the next message. It returns the conversation with the answer.
+// say is one turn of a conversation: what was said so far, and the next message. It returns the conversation with the
+// answer.
 func (p *pair) say(talk, user, more string) (string, string) {
 	p.t.Helper()
 	if talk != "" {
@@ -30,8 +34,8 @@ func (p *pair) say(talk, user, more string) (string, string) {
 	return talk + `,{"role":"assistant","content":"` + textOf(p.t, got) + `"}`, got
 }
 
-// TestBidirectional: the prefiller of each further turn fetches what the decoder holds of the conversation, streamed or not, once each, and
-// computes what is new; off as it is by default nothing is fetched.
+// TestBidirectional: the prefiller of each further turn fetches what the decoder holds of the conversation, streamed or
+// not, once each, and computes what is new; off as it is by default nothing is fetched.
 func TestBidirectional(t *testing.T) {
 	for _, more := range []string{``, `,"stream":true`, `,"stream":true,"stream_options":{"include_usage":true}`} {
 		for _, keep := range []time.Duration{0, time.Minute} {
@@ -52,8 +56,8 @@ func TestBidirectional(t *testing.T) {
 	}
 }
 
-// TestBidirectionalOnlyWhatGoesOn: blocks are not fetched for a conversation that was changed, and not after their time, and none is fetched
-// twice; a real engine would answer from another text.
+// TestBidirectionalOnlyWhatGoesOn: blocks are not fetched for a conversation that was changed, and not after their
+// time, and none is fetched twice; a real engine would answer from another text.
 func TestBidirectionalOnlyWhatGoesOn(t *testing.T) {
 	first := prose(150, "a")
 	for name, then := range map[string]func(p *pair, talk string){
@@ -90,7 +94,8 @@ func TestBidirectionalOnlyWhatGoesOn(t *testing.T) {
 	p.nothingWrong()
 }
 
-// TestBidirectionalDecoderLost: when the decoder cannot hand back what it said, nobody is charged, and the same prefiller computes all of it.
+// TestBidirectionalDecoderLost: when the decoder cannot hand back what it said, nobody is charged, and the same
+// prefiller computes all of it.
 func TestBidirectionalDecoderLost(t *testing.T) {
 	for _, how := range []string{"the transfer breaks", "a restart", "forgotten too early"} {
 		t.Run(how, func(t *testing.T) {

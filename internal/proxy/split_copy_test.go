@@ -12,8 +12,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// TestSplitCopiesNothing: a prompt of 500 kB reaches both engines whole, and what the router allocates for it is the buffer it is read
-// into and little more.
+// TestSplitCopiesNothing: a prompt of 500 kB reaches both engines whole, and what the router allocates for it is the
+// buffer it is read into and little more.
 func TestSplitCopiesNothing(t *testing.T) {
 	const size = 1200 << 10 // larger than what is pooled, so that each copy shows
 	text := strings.Repeat("word ", size/5)
@@ -40,14 +40,16 @@ func TestSplitCopiesNothing(t *testing.T) {
 	d := httptest.NewServer(handler(chatAnswer))
 	defer d.Close()
 	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{}}, []fleet.Endpoint{
-		{Name: "p", URL: p.URL, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill}, {Name: "d", URL: d.URL, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
+		{Name: "p", URL: p.URL, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill},
+		{Name: "d", URL: d.URL, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
 	})
 	const times = 8
 	cost := func() uint64 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range times {
-			if res, got := rig.post("/v1/chat/completions", body); res.StatusCode != 200 || res.Header.Get("X-Warmpath-Prefill") != "p" {
+			if res, got := rig.post("/v1/chat/completions", body); res.StatusCode != 200 ||
+				res.Header.Get("X-Warmpath-Prefill") != "p" {
 				t.Fatalf("%d %s", res.StatusCode, got)
 			}
 		}

@@ -56,19 +56,23 @@ func costRig(tb testing.TB, when route.When) *proxy.Proxy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	router := live.New(route.New(route.Config{Policy: choose, Disaggregation: route.Disaggregation{When: when}}), time.Now)
+	router := live.New(route.New(route.Config{Policy: choose, Disaggregation: route.Disaggregation{When: when}}),
+		time.Now)
 	var declared []fleet.Endpoint
 	for _, name := range []string{"p0", "p1", "d0", "d1"} {
 		role := fleet.RolePrefill
 		if name[0] == 'd' {
 			role = fleet.RoleDecode
 		}
-		declared = append(declared, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Kind: fleet.KindVLLM, Role: role})
+		declared = append(declared, fleet.Endpoint{
+			Name: name, URL: "http://" + name, Weight: 1, Kind: fleet.KindVLLM, Role: role,
+		})
 	}
 	router.Observe(route.Declared{Source: "test", Endpoints: declared})
 	for _, e := range declared {
 		router.Observe(route.Probed{Endpoint: e.Name, Report: fleet.Report{
-			Healthy: true, Kind: e.Kind, BlockTokens: 16, CacheTokens: 500_000, Models: []fleet.Model{{ID: "m", ContextTokens: 131_072}},
+			Healthy: true, Kind: e.Kind, BlockTokens: 16, CacheTokens: 500_000,
+			Models: []fleet.Model{{ID: "m", ContextTokens: 131_072}},
 		}})
 	}
 	parser, err := prompt.Identity{}.Parser()
@@ -76,8 +80,8 @@ func costRig(tb testing.TB, when route.When) *proxy.Proxy {
 		tb.Fatal(err)
 	}
 	return proxy.New(proxy.Options{
-		Config: proxy.Config{NeedsContent: true, ByContent: true, Explain: true}, Fleet: router, Parser: parser, Log: slog.New(slog.DiscardHandler),
-		Transport: &canned{prefill: handedOver, answer: answered},
+		Config: proxy.Config{NeedsContent: true, ByContent: true, Explain: true}, Fleet: router, Parser: parser,
+		Log: slog.New(slog.DiscardHandler), Transport: &canned{prefill: handedOver, answer: answered},
 	})
 }
 
@@ -94,8 +98,8 @@ func costTurn(tb testing.TB, p *proxy.Proxy, body string, i int, split bool) {
 }
 
 var costBodies = map[string]string{
-	"1kB": chatOf(strings.Repeat("word ", 200), `,"max_tokens":10`), "20kB": chatOf(strings.Repeat("word ", 4000), `,"max_tokens":10`),
-	"500kB": chatOf(strings.Repeat("word ", 100_000), `,"max_tokens":10`),
+	"1kB": chatOf(strings.Repeat("word ", 200), `,"max_tokens":10`), "20kB": chatOf(strings.Repeat("word ", 4000),
+		`,"max_tokens":10`), "500kB": chatOf(strings.Repeat("word ", 100_000), `,"max_tokens":10`),
 }
 
 // BenchmarkSplit is the router's own work for a request in one leg and in two, the network and the engines left out.

@@ -19,7 +19,10 @@ type greedy struct{ handover.Nixl }
 
 func (greedy) set() handover.Message {
 	m := handover.Message{}
-	for _, name := range []string{"disaggregated_params", "conversation_params", "stream_options", "cache_salt", "model", "kv_transfer_params", "kv_transfer_params"} {
+	for _, name := range []string{
+		"disaggregated_params", "conversation_params", "stream_options", "cache_salt", "model", "kv_transfer_params",
+		"kv_transfer_params",
+	} {
 		m.Set = append(m.Set, handover.Member{Name: name, JSON: []byte(`{"greedy":1}`)})
 	}
 	return m
@@ -31,8 +34,8 @@ func (g greedy) Decode(*handover.Handoff, *handover.Handed) (handover.Message, e
 	return g.set(), nil
 }
 
-// TestTwoWantOneMember: whatever members a protocol and the rest of the router both set, in whatever body, each leg is one JSON object with each
-// member once, and nothing panics.
+// TestTwoWantOneMember: whatever members a protocol and the rest of the router both set, in whatever body, each leg is
+// one JSON object with each member once, and nothing panics.
 func TestTwoWantOneMember(t *testing.T) {
 	var bodies []string
 	serve := func(answer string) *httptest.Server {
@@ -46,11 +49,17 @@ func TestTwoWantOneMember(t *testing.T) {
 		return s
 	}
 	p, d := serve(handedOver), serve(answered)
-	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{Connector: greedy{}, FirstTurn: true, Tenants: &identity.Tenants{Header: "X-Tenant", SaltKey: []byte("0123456789abcdef")}}}, []fleet.Endpoint{
+	rig := splitRig(t, pairs{
+		split: always, proxy: proxy.Config{Connector: greedy{}, FirstTurn: true, Tenants: &identity.Tenants{
+			Header: "X-Tenant", SaltKey: []byte("0123456789abcdef"),
+		}},
+	}, []fleet.Endpoint{
 		{Name: "p", URL: p.URL, Weight: 1, Kind: fleet.KindTRTLLM, Role: fleet.RolePrefill, IDForm: fleet.IDParams},
 		{Name: "d", URL: d.URL, Weight: 1, Kind: fleet.KindTRTLLM, Role: fleet.RoleDecode, IDForm: fleet.IDParams},
 	})
-	names := []string{"disaggregated_params", "conversation_params", "stream_options", "cache_salt", "kv_transfer_params", "stream"}
+	names := []string{
+		"disaggregated_params", "conversation_params", "stream_options", "cache_salt", "kv_transfer_params", "stream",
+	}
 	for mask := range 1 << len(names) {
 		body := `{"model":"m","messages":[{"role":"user","content":"hello"}]`
 		for i, name := range names {
@@ -62,7 +71,8 @@ func TestTwoWantOneMember(t *testing.T) {
 			}
 		}
 		bodies = bodies[:0]
-		if res, got := rig.post("/v1/chat/completions", body+"}", "X-Tenant", "t", "X-Session-ID", "s"); res.StatusCode != 200 {
+		if res, got := rig.post("/v1/chat/completions", body+"}", "X-Tenant", "t",
+			"X-Session-ID", "s"); res.StatusCode != 200 {
 			t.Fatalf("%s: %d %s", body, res.StatusCode, got)
 		}
 		if len(bodies) != 2 {

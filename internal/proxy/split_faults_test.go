@@ -18,8 +18,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// legs is a router in front of two scripted prefillers, p0 and p1, and two scripted decoders, d0 and d1. Of each side the first one is asked
-// first.
+// legs is a router in front of two scripted prefillers, p0 and p1, and two scripted decoders, d0 and d1. Of each side
+// the first one is asked first.
 type legs struct {
 	*rig
 	mu    sync.Mutex
@@ -94,7 +94,8 @@ func (l *legs) note(name string, body []byte) {
 	}
 }
 
-// check is what must hold whatever went wrong: nothing that was handed over reached two decoders, and who did nothing wrong is not charged.
+// check is what must hold whatever went wrong: nothing that was handed over reached two decoders, and who did nothing
+// wrong is not charged.
 func (l *legs) check(blame ...string) {
 	l.t.Helper()
 	l.booksBalance()
@@ -150,8 +151,8 @@ func without(old, by string) engineHandler {
 	return answers(200, strings.Replace(handedOver, old, by, 1))
 }
 
-// TestPrefillFaults: whatever a prefiller does, the client gets its answer, the next one is asked where that can help, the decoder keeps its
-// place, and only who failed is charged.
+// TestPrefillFaults: whatever a prefiller does, the client gets its answer, the next one is asked where that can help,
+// the decoder keeps its place, and only who failed is charged.
 func TestPrefillFaults(t *testing.T) {
 	t.Parallel()
 	const again, whole = "p1", ""
@@ -169,8 +170,14 @@ func TestPrefillFaults(t *testing.T) {
 		{"429", answers(429, `{}`, "Retry-After", "3"), again, "busy", true},
 		{"500", answers(500, `{}`), again, "engine_error", false},
 		{"503 with Retry-After", answers(503, `{}`, "Retry-After", "3"), again, "busy", true},
-		{"an error with status 200", answers(200, `{"error":{"message":"died","code":500}}`), again, "engine_error", false},
-		{"the client's fault with status 200", answers(200, `{"object":"error","message":"no","code":400}`), whole, "client_error", true},
+		{
+			"an error with status 200", answers(200, `{"error":{"message":"died","code":500}}`), again,
+			"engine_error", false,
+		},
+		{
+			"the client's fault with status 200", answers(200, `{"object":"error","message":"no","code":400}`), whole,
+			"client_error", true,
+		},
 		{"hangs before the head", hangs(false), again, "timed_out", false},
 		{"hangs after the head", hangs(true), again, "timed_out", false},
 		{"hangs within its reply", hangs(true, handedOver[:300]), again, "timed_out", false},
@@ -201,7 +208,8 @@ func TestPrefillFaults(t *testing.T) {
 				l.move("p0", refuses(t))
 			}
 			res, got := l.post("/v1/chat/completions", splitStream)
-			if res.StatusCode != 200 || got != goodAnswer || res.Header.Get("X-Warmpath-Prefill") != tt.by || res.Header.Get("X-Warmpath-Endpoint") != "d0" {
+			if res.StatusCode != 200 || got != goodAnswer || res.Header.Get("X-Warmpath-Prefill") != tt.by ||
+				res.Header.Get("X-Warmpath-Endpoint") != "d0" {
 				t.Errorf("%d %q %v", res.StatusCode, got, res.Header)
 			}
 			want := map[string]string{"p0": "prefill " + tt.ends + " 1", "p1": "prefill ok 1", "d0": "decode ok 1"}
@@ -239,14 +247,17 @@ func (l *legs) move(name, url string) {
 		declared = append(declared, e)
 	}
 	l.fleet.Observe(route.Declared{Source: "test", Endpoints: declared})
-	l.fleet.Observe(route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, BlockTokens: 16, CacheTokens: 120_000, Models: []fleet.Model{{ID: "m"}}}})
+	l.fleet.Observe(route.Probed{Endpoint: name, Report: fleet.Report{
+		Healthy: true, Kind: fleet.KindVLLM, BlockTokens: 16, CacheTokens: 120_000, Models: []fleet.Model{{ID: "m"}},
+	}})
 }
 
-// TestDecodeFaults: before its first token another decoder answers, with a prompt that was computed afresh unless the first one cannot have
-// taken it; after it the client sees what happened. No prefiller is charged.
+// TestDecodeFaults: before its first token another decoder answers, with a prompt that was computed afresh unless the
+// first one cannot have taken it; after it the client sees what happened. No prefiller is charged.
 func TestDecodeFaults(t *testing.T) {
 	t.Parallel()
-	const errorEvent = `data: {"error":{"message":"Internal server error","type":"InternalServerError","param":null,"code":500}}` + "\n\n"
+	const errorEvent = `data: {"error":{"message":"Internal server error","type":"InternalServerError","param":null,` +
+		`"code":500}}` + "\n\n"
 	role := `data: {"choices":[{"delta":{"role":"assistant","content":""}}]}` + "\n\n"
 	for _, tt := range []struct {
 		name     string
@@ -259,24 +270,49 @@ func TestDecodeFaults(t *testing.T) {
 		who      string // answers in the end
 	}{
 		{"refused", nil, 200, "", "decode connect_failed 1", 1, true, "d1"},
-		{"400", answers(400, `{"error":{"message":"yours"}}`), 400, `{"error":{"message":"yours"}}`, "decode client_error 1", 1, false, "d0"},
-		{"500 every time", answers(500, `{}`), 200, "", "decode engine_error 1, decode transfer_failed 1", 3, true, "d1"},
+		{
+			"400", answers(400, `{"error":{"message":"yours"}}`), 400, `{"error":{"message":"yours"}}`,
+			"decode client_error 1", 1, false, "d0",
+		},
+		{
+			"500 every time", answers(500, `{}`), 200, "", "decode engine_error 1, decode transfer_failed 1",
+			3, true, "d1",
+		},
 		{"503 with Retry-After", answers(503, `{}`, "Retry-After", "3"), 200, "", "decode busy 1", 2, false, "d1"},
 		{"429", answers(429, `{}`), 200, "", "decode busy 1", 2, false, "d1"},
-		{"an error with status 200", answers(200, `{"error":{"message":"died","code":500}}`), 200, "", "decode engine_error 1, decode transfer_failed 1", 3, true, "d1"},
-		{"nothing with status 200", answers(200, ``), 200, "", "decode engine_error 1, decode transfer_failed 1", 3, true, "d1"},
+		{
+			"an error with status 200", answers(200, `{"error":{"message":"died","code":500}}`), 200, "",
+			"decode engine_error 1, decode transfer_failed 1", 3, true, "d1",
+		},
+		{
+			"nothing with status 200", answers(200, ``), 200, "", "decode engine_error 1, decode transfer_failed 1",
+			3, true, "d1",
+		},
 		{"hangs before the head", hangs(false), 200, "", "decode timed_out 1", 2, true, "d1"},
 		{"hangs after the head", hangs(true), 200, "", "decode timed_out 1", 2, true, "d1"},
 		{"hangs after saying who speaks", hangs(true, role), 200, "", "decode timed_out 1", 2, true, "d1"},
 		{"cut before the head", cuts(), 200, "", "decode engine_error 1", 2, true, "d1"},
-		{"cut after saying who speaks", cuts(role), 200, "", "decode engine_error 1, decode transfer_failed 1", 3, true, "d1"},
-		{"an error after saying who speaks", streams(role, errorEvent, doneChunk), 200, "", "decode engine_error 1, decode transfer_failed 1", 3, true, "d1"},
-		{"cut after the first token", cuts(role, chunk("h")), 200, role + chunk("h"), "decode engine_error 1", 1, true, "d0"},
-		{"an error after the first token", streams(chunk("h"), errorEvent, doneChunk), 200, chunk("h") + errorEvent + doneChunk, "decode engine_error 1", 1, true, "d0"},
+		{
+			"cut after saying who speaks", cuts(role), 200, "", "decode engine_error 1, decode transfer_failed 1",
+			3, true, "d1",
+		},
+		{
+			"an error after saying who speaks", streams(role, errorEvent, doneChunk), 200, "",
+			"decode engine_error 1, decode transfer_failed 1", 3, true, "d1",
+		},
+		{
+			"cut after the first token", cuts(role, chunk("h")), 200, role + chunk("h"),
+			"decode engine_error 1", 1, true, "d0",
+		},
+		{
+			"an error after the first token", streams(chunk("h"), errorEvent, doneChunk), 200,
+			chunk("h") + errorEvent + doneChunk, "decode engine_error 1", 1, true, "d0",
+		},
 		{"hangs after the first token", hangs(true, chunk("h")), 200, chunk("h"), "decode timed_out 1", 1, true, "d0"},
 	} {
 		t.Run(tt.name, bubbled(func(t *testing.T) {
-			l := newLegs(t, proxy.Config{FirstByte: 150 * time.Millisecond, Idle: 150 * time.Millisecond}, map[string]engineHandler{"d0": tt.bad})
+			l := newLegs(t, proxy.Config{FirstByte: 150 * time.Millisecond, Idle: 150 * time.Millisecond},
+				map[string]engineHandler{"d0": tt.bad})
 			if tt.bad == nil {
 				l.move("d0", refuses(t))
 			}
@@ -285,7 +321,8 @@ func TestDecodeFaults(t *testing.T) {
 			if want == "" {
 				want = goodAnswer
 			}
-			if res.StatusCode != tt.status || !strings.HasPrefix(got, want) || tt.answer == "" && got != want || res.Header.Get("X-Warmpath-Endpoint") != tt.who {
+			if res.StatusCode != tt.status || !strings.HasPrefix(got, want) || tt.answer == "" && got != want ||
+				res.Header.Get("X-Warmpath-Endpoint") != tt.who {
 				t.Errorf("%d %q %v", res.StatusCode, got, res.Header)
 			}
 			l.last(1)
@@ -297,8 +334,10 @@ func TestDecodeFaults(t *testing.T) {
 			l.mu.Lock()
 			prefills := l.asked["p0"] + l.asked["p1"]
 			l.mu.Unlock()
-			if ends := l.ends(); ends["d0"] != tt.ends || prefills != tt.prefills || strings.Contains(ends["p0"]+ends["p1"], "error") {
-				t.Errorf("the legs ended as %v after %d prefills, want %q at d0 and %d", ends, prefills, tt.ends, tt.prefills)
+			if ends := l.ends(); ends["d0"] != tt.ends || prefills != tt.prefills ||
+				strings.Contains(ends["p0"]+ends["p1"], "error") {
+				t.Errorf("the legs ended as %v after %d prefills, want %q at d0 and %d",
+					ends, prefills, tt.ends, tt.prefills)
 			}
 		}))
 	}

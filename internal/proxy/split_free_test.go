@@ -12,16 +12,19 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestFreeRolesServe: of two engines without roles, one answers fifteen others and one has computed much of late. A long prompt that comes now
-// is computed by the latter and answered by the former, with the text that one engine gives; a client's own word goes before that.
+// TestFreeRolesServe: of two engines without roles, one answers fifteen others and one has computed much of late. A
+// long prompt that comes now is computed by the latter and answered by the former, with the text that one engine gives;
+// a client's own word goes before that.
 func TestFreeRolesServe(t *testing.T) {
 	p := newPair(t, pairs{
-		prefillers: 2, split: route.Disaggregation{When: route.WhenFree}, declare: func(_ *enginetest.Server, e *fleet.Endpoint) { e.Role = fleet.RoleBoth },
-		proxy: proxy.Config{Pinning: true}, engine: func(o *enginetest.Options) { o.Speed = 5 },
+		prefillers: 2, split: route.Disaggregation{When: route.WhenFree},
+		declare: func(_ *enginetest.Server, e *fleet.Endpoint) { e.Role = fleet.RoleBoth },
+		proxy:   proxy.Config{Pinning: true}, engine: func(o *enginetest.Options) { o.Speed = 5 },
 	})
 	begin := func(ctx context.Context, at, text string) { // until its prompt is computed
 		t.Helper()
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/v1/chat/completions", strings.NewReader(chatOf(text, `,"stream":true,"max_tokens":20000,"ignore_eos":true`)))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/v1/chat/completions",
+			strings.NewReader(chatOf(text, `,"stream":true,"max_tokens":20000,"ignore_eos":true`)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +58,8 @@ func TestFreeRolesServe(t *testing.T) {
 	})
 	long := chatOf(prose(4000, "q"), `,"max_tokens":100,"stream":true`)
 	res, got := p.post("/v1/chat/completions", long)
-	if from, at := res.Header.Get("X-Warmpath-Prefill"), res.Header.Get("X-Warmpath-Endpoint"); from != "p0" || at != "p1" {
+	if from, at := res.Header.Get("X-Warmpath-Prefill"), res.Header.Get("X-Warmpath-Endpoint"); from != "p0" ||
+		at != "p1" {
 		t.Errorf("its prompt goes to %q, its answer to %q", from, at)
 	}
 	if want := p.askAlone("/v1/chat/completions", long); textOf(t, got) != textOf(t, want) {

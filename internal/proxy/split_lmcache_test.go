@@ -19,7 +19,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// lmcached makes the engines of a test vLLM with LMCache, on so many tensor-parallel ranks, which tell a real socket of the router.
+// lmcached makes the engines of a test vLLM with LMCache, on so many tensor-parallel ranks, which tell a real socket of
+// the router.
 func lmcached(t *testing.T, c pairs, ranks int, patience time.Duration) (pairs, *lmcache.Socket) {
 	t.Helper()
 	socket, err := lmcache.Listen("127.0.0.1:0", patience, slog.New(slog.NewTextHandler(io.Discard, nil)))
@@ -65,7 +66,10 @@ var lmBodies = []struct{ path, body string }{
 	{"/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"%s"}],"max_tokens":1,"stream":true}`},
 	{"/v1/completions", `{"model":"m","prompt":"%s","max_tokens":20}`},
 	{"/v1/completions", `{"model":"m","prompt":"%s","max_tokens":20,"stream":true}`},
-	{"/v1/completions", `{"model":"m","prompt":"%s","stream":true,"stream_options":{"include_usage":true},"ignore_eos":true}`},
+	{
+		"/v1/completions",
+		`{"model":"m","prompt":"%s","stream":true,"stream_options":{"include_usage":true},"ignore_eos":true}`,
+	},
 	{"/v1/completions", `{"model":"m","prompt":"%s","max_tokens":20,"stop":["never said"]}`},
 	{"/v1/completions", `{"model":"m","prompt":"%s","max_tokens":1}`},
 	{"/v1/completions", `{"model":"m","prompt":"%s","max_tokens":2,"kv_transfer_params":{"ret_first_tok":false}}`},
@@ -134,14 +138,18 @@ func (p *pair) settled() {
 	}
 }
 
-// TestLMCacheEndAsFirstToken: an answer that ends with its first token is the prefiller's, in the shape that the client asked for.
+// TestLMCacheEndAsFirstToken: an answer that ends with its first token is the prefiller's, in the shape that the client
+// asked for.
 func TestLMCacheEndAsFirstToken(t *testing.T) {
-	c, _ := lmcached(t, pairs{prefillers: 1, decoders: 1, split: always, engine: func(o *enginetest.Options) { o.Silent = true }}, 1, 10*time.Second)
+	c, _ := lmcached(t, pairs{prefillers: 1, decoders: 1, split: always, engine: func(o *enginetest.Options) {
+		o.Silent = true
+	}}, 1, 10*time.Second)
 	p := newPair(t, c)
 	for i, c := range lmBodies {
 		body := fmt.Sprintf(c.body, prose(100+i, "e"))
 		res, got := p.post(c.path, body)
-		if res.StatusCode != 200 || textOf(t, got) != "" || !strings.Contains(got, `"finish_reason":"stop"`) || strings.Contains(got, "first_tok") {
+		if res.StatusCode != 200 || textOf(t, got) != "" || !strings.Contains(got, `"finish_reason":"stop"`) ||
+			strings.Contains(got, "first_tok") {
 			t.Errorf("%s: %d %s", c.body, res.StatusCode, got)
 		}
 		stream := strings.Contains(c.body, `"stream":true`)
@@ -165,7 +173,8 @@ func TestLMCacheWithoutNotifications(t *testing.T) {
 	ask := func(i int) {
 		body := fmt.Sprintf(lmBodies[i%len(lmBodies)].body, prose(100+i, "w"))
 		path := lmBodies[i%len(lmBodies)].path
-		if res, got := p.post(path, body); res.StatusCode != 200 || textOf(t, got) != textOf(t, p.askAlone(path, body)) {
+		if res, got := p.post(path, body); res.StatusCode != 200 ||
+			textOf(t, got) != textOf(t, p.askAlone(path, body)) {
 			t.Errorf("%d: %d %s", i, res.StatusCode, got)
 		}
 	}
@@ -194,14 +203,16 @@ func TestLMCacheWithoutNotifications(t *testing.T) {
 	p.nothingWrong()
 }
 
-// TestLMCacheRegistry: a decoder of which it is not known where it receives computes the prompt itself, and one that lacks a port is
-// refused by the engine, which the client does not see.
+// TestLMCacheRegistry: a decoder of which it is not known where it receives computes the prompt itself, and one that
+// lacks a port is refused by the engine, which the client does not see.
 func TestLMCacheRegistry(t *testing.T) {
 	for name, change := range map[string]func(e *handover.Receivers){
 		"unknown": func(e *handover.Receivers) { delete(e.Registry, "d0") },
 		"too few": func(e *handover.Receivers) {
 			to := e.Registry["d0"]
-			e.Registry["d0"] = handover.Receiver{Host: to.Host, InitPorts: to.InitPorts[:1], AllocPorts: to.AllocPorts[:1]}
+			e.Registry["d0"] = handover.Receiver{
+				Host: to.Host, InitPorts: to.InitPorts[:1], AllocPorts: to.AllocPorts[:1],
+			}
 		},
 		"wrong rank": func(e *handover.Receivers) {
 			to := e.Registry["d0"]
@@ -216,7 +227,8 @@ func TestLMCacheRegistry(t *testing.T) {
 		change(receivers)
 		body := bodyOf("r", `,"max_tokens":8`)
 		res, got := p.post("/v1/chat/completions", body)
-		if res.StatusCode != 200 || textOf(t, got) != textOf(t, p.askAlone("/v1/chat/completions", body)) || res.Header.Get("X-Warmpath-Prefill") != "" {
+		if res.StatusCode != 200 || textOf(t, got) != textOf(t, p.askAlone("/v1/chat/completions", body)) ||
+			res.Header.Get("X-Warmpath-Prefill") != "" {
 			t.Errorf("%s: %d %s", name, res.StatusCode, got)
 		}
 		refused := p.engines["p0"].KV().Refused
@@ -229,23 +241,28 @@ func TestLMCacheRegistry(t *testing.T) {
 	}
 }
 
-// TestLMCacheToolCalls: what a decoder says to a chat reaches the client as it is, chunk by chunk, and both legs have the client's id.
+// TestLMCacheToolCalls: what a decoder says to a chat reaches the client as it is, chunk by chunk, and both legs have
+// the client's id.
 func TestLMCacheToolCalls(t *testing.T) {
 	chunk := func(delta, end string) string {
 		return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":` + delta + `,"logprobs":null,"finish_reason":` + end + `}]}` + "\n\n"
 	}
 	stream := chunk(`{"role":"assistant","content":""}`, "null") +
-		chunk(`{"tool_calls":[{"id":"call_1","type":"function","index":0,"function":{"name":"look","arguments":""}}]}`, "null") +
-		chunk(`{"tool_calls":[{"index":0,"function":{"arguments":"{\"at\": 1}"}}]}`, "null") + chunk(`{}`, `"tool_calls"`) + "data: [DONE]\n\n"
+		chunk(`{"tool_calls":[{"id":"call_1","type":"function","index":0,"function":{"name":"look","arguments":""}}]}`,
+			"null") + chunk(`{"tool_calls":[{"index":0,"function":{"arguments":"{\"at\": 1}"}}]}`, "null") +
+		chunk(`{}`, `"tool_calls"`) + "data: [DONE]\n\n"
 	ids := make(chan string, 2)
 	p := serveBytes(t, ids, "application/json", `{"choices":[{"index":0,"message":{"role":"assistant","content":"{"},"finish_reason":"length"}],"kv_transfer_params":{"first_tok":5},"usage":{"prompt_tokens":9,"completion_tokens":1}}`)
 	d := serveBytes(t, ids, "text/event-stream", stream)
 	fixed := handover.Receivers{InitPorts: []int{8300}, AllocPorts: []int{8400}}
-	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{Connector: handover.LMCache{}, Receiver: fixed.Of}}, []fleet.Endpoint{
-		{Name: "p", URL: p, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill}, {Name: "d", URL: d, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
-	})
+	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{Connector: handover.LMCache{}, Receiver: fixed.Of}},
+		[]fleet.Endpoint{
+			{Name: "p", URL: p, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill},
+			{Name: "d", URL: d, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
+		})
 	body := `{"model":"m","messages":[{"role":"user","content":"look"}],"stream":true,"stream_options":{"include_usage":true},"tools":[{"type":"function","function":{"name":"look"}}]}`
-	if res, got := rig.post("/v1/chat/completions", body, "X-Request-Id", "mine"); res.StatusCode != 200 || got != stream {
+	if res, got := rig.post("/v1/chat/completions", body, "X-Request-Id", "mine"); res.StatusCode != 200 ||
+		got != stream {
 		t.Errorf("%d %s", res.StatusCode, got)
 	}
 	if a, b := <-ids, <-ids; a != "mine" || b != "mine" {
@@ -268,14 +285,16 @@ func serveBytes(t *testing.T, ids chan<- string, media, answer string) string {
 	return s.URL
 }
 
-// TestLMCacheClientLeavesInTheWait: a client that leaves while the notification is waited for lets both engines go at once.
+// TestLMCacheClientLeavesInTheWait: a client that leaves while the notification is waited for lets both engines go at
+// once.
 func TestLMCacheClientLeavesInTheWait(t *testing.T) {
 	c, socket := lmcached(t, pairs{prefillers: 1, decoders: 1, split: always}, 1, time.Minute)
 	p := newPair(t, c)
 	p.engines["p0"].MuteKV(true)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/v1/chat/completions", strings.NewReader(bodyOf("l", `,"max_tokens":8`)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/v1/chat/completions",
+		strings.NewReader(bodyOf("l", `,"max_tokens":8`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,8 +328,8 @@ func TestLMCacheClientLeavesInTheWait(t *testing.T) {
 	p.nothingWrong()
 }
 
-// TestWithheldOnce: an engine of which it is not known what it speaks is sent nothing by which a client could pose as a router, however many
-// protocols have a member of that name.
+// TestWithheldOnce: an engine of which it is not known what it speaks is sent nothing by which a client could pose as a
+// router, however many protocols have a member of that name.
 func TestWithheldOnce(t *testing.T) {
 	bodies := make(chan string, 1)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -320,7 +339,8 @@ func TestWithheldOnce(t *testing.T) {
 	}))
 	defer s.Close()
 	rig := splitRig(t, pairs{split: always}, []fleet.Endpoint{
-		{Name: "p", URL: s.URL, Weight: 1, Kind: fleet.KindOther, Role: fleet.RolePrefill}, {Name: "d", URL: s.URL, Weight: 1, Kind: fleet.KindOther, Role: fleet.RoleDecode},
+		{Name: "p", URL: s.URL, Weight: 1, Kind: fleet.KindOther, Role: fleet.RolePrefill},
+		{Name: "d", URL: s.URL, Weight: 1, Kind: fleet.KindOther, Role: fleet.RoleDecode},
 	})
 	body := `{"model":"m","n":2,"kv_transfer_params":{"disagg_spec":{}},"messages":[{"role":"user","content":"x"}],"max_tokens":3}`
 	res, got := rig.post("/v1/chat/completions", body)

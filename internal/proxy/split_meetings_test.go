@@ -16,7 +16,9 @@ import (
 )
 
 // meetingPoints are the protocols whose engines find each other by what the router tells both.
-var meetingPoints = []handover.Connector{handover.Mooncake{}, handover.MoRIIO{}, handover.MoRIIO{Read: true}, handover.SGLang{}}
+var meetingPoints = []handover.Connector{
+	handover.Mooncake{}, handover.MoRIIO{}, handover.MoRIIO{Read: true}, handover.SGLang{},
+}
 
 // meeting makes the engines of a test speak one of them.
 func meeting(c pairs, conn handover.Connector) pairs {
@@ -63,8 +65,8 @@ func (p *pair) together() bool {
 	return false
 }
 
-// TestMeetingGivesTheSameText: over each protocol the answer is that of one engine, for chat and completions, streamed and not, one by
-// one and twelve at once.
+// TestMeetingGivesTheSameText: over each protocol the answer is that of one engine, for chat and completions, streamed
+// and not, one by one and twelve at once.
 func TestMeetingGivesTheSameText(t *testing.T) {
 	for _, conn := range meetingPoints {
 		t.Run(conn.Name(), func(t *testing.T) {
@@ -76,8 +78,10 @@ func TestMeetingGivesTheSameText(t *testing.T) {
 				if want := p.askAlone(c.path, body); res.StatusCode != 200 || textOf(t, got) != textOf(t, want) {
 					t.Errorf("%s %s\ngot  %d %s\nwant %s", c.path, c.more, res.StatusCode, got, want)
 				}
-				if !strings.HasPrefix(res.Header.Get("X-Warmpath-Endpoint"), "d") || !strings.HasPrefix(res.Header.Get("X-Warmpath-Prefill"), "p") {
-					t.Errorf("it went to %q, its prompt to %q", res.Header.Get("X-Warmpath-Endpoint"), res.Header.Get("X-Warmpath-Prefill"))
+				if !strings.HasPrefix(res.Header.Get("X-Warmpath-Endpoint"), "d") ||
+					!strings.HasPrefix(res.Header.Get("X-Warmpath-Prefill"), "p") {
+					t.Errorf("it went to %q, its prompt to %q",
+						res.Header.Get("X-Warmpath-Endpoint"), res.Header.Get("X-Warmpath-Prefill"))
 				}
 				n++
 			}
@@ -107,10 +111,13 @@ func TestMeetingUsage(t *testing.T) {
 	for _, conn := range meetingPoints {
 		t.Run(conn.Name(), func(t *testing.T) {
 			p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: always}, conn))
-			for i, more := range []string{"", "", `,"stream":true,"stream_options":{"include_usage":true}`, `,"stream":true`} {
+			for i, more := range []string{
+				"", "", `,"stream":true,"stream_options":{"include_usage":true}`, `,"stream":true`,
+			} {
 				_, got := p.post("/v1/chat/completions", bodyOf("u", `,"max_tokens":10,"ignore_eos":true`+more))
 				s := p.last(i + 1)
-				if s.Usage.OutputTokens != 10 || !s.Usage.CachedKnown || i == 0 && s.Usage.CachedTokens != 0 || i > 0 && s.Usage.CachedTokens < 300 {
+				if s.Usage.OutputTokens != 10 || !s.Usage.CachedKnown || i == 0 && s.Usage.CachedTokens != 0 ||
+					i > 0 && s.Usage.CachedTokens < 300 {
 					t.Errorf("%d: the router counted %+v", i, s.Usage)
 				}
 				if u, ok := answer.ParseUsage("chat", []byte(got)); i < 3 && (!ok || u != s.Usage) {
@@ -135,8 +142,10 @@ func TestMeetingOwnParams(t *testing.T) {
 	for _, conn := range meetingPoints {
 		p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: always}, conn))
 		body := chatOf(prose(100, "o"), own)
-		res, got := p.post("/v1/chat/completions", body, "X-Override-Bootstrap-Room", "9", "X-Data-Parallel-Rank", "5", "X-Override-Routed-Dp-Rank", "3")
-		if res.StatusCode != 200 || textOf(t, got) != textOf(t, p.askAlone("/v1/chat/completions", chatOf(prose(100, "o"), `,"max_tokens":3`))) {
+		res, got := p.post("/v1/chat/completions", body, "X-Override-Bootstrap-Room", "9", "X-Data-Parallel-Rank", "5",
+			"X-Override-Routed-Dp-Rank", "3")
+		if res.StatusCode != 200 || textOf(t, got) != textOf(t,
+			p.askAlone("/v1/chat/completions", chatOf(prose(100, "o"), `,"max_tokens":3`))) {
 			t.Errorf("%s: %d %s", conn.Name(), res.StatusCode, got)
 		}
 		p.nothingWrong()
@@ -145,20 +154,25 @@ func TestMeetingOwnParams(t *testing.T) {
 
 // TestMooncakeOlder: of a prefiller whose bootstrap server answers no queries the decoder is told host and port.
 func TestMooncakeOlder(t *testing.T) {
-	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: always, engine: func(o *enginetest.Options) { o.OldKV = true }}, handover.Mooncake{}))
+	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: always, engine: func(o *enginetest.Options) {
+		o.OldKV = true
+	}}, handover.Mooncake{}))
 	body := bodyOf("a", `,"max_tokens":8`)
-	if res, got := p.post("/v1/chat/completions", body); res.StatusCode != 200 || textOf(t, got) != textOf(t, p.askAlone("/v1/chat/completions", body)) {
+	if res, got := p.post("/v1/chat/completions", body); res.StatusCode != 200 ||
+		textOf(t, got) != textOf(t, p.askAlone("/v1/chat/completions", body)) {
 		t.Errorf("%d %s", res.StatusCode, got)
 	}
 	p.nothingWrong()
 }
 
-// TestMooncakeRestart: a prefiller that was restarted has another engine id; the one that is remembered fails once and is asked for again.
+// TestMooncakeRestart: a prefiller that was restarted has another engine id; the one that is remembered fails once and
+// is asked for again.
 func TestMooncakeRestart(t *testing.T) {
 	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: always}, handover.Mooncake{}))
 	for i := range 3 {
 		body := bodyOf(string(rune('a'+i)), `,"max_tokens":8`)
-		if res, got := p.post("/v1/chat/completions", body); res.StatusCode != 200 || textOf(t, got) != textOf(t, p.askAlone("/v1/chat/completions", body)) {
+		if res, got := p.post("/v1/chat/completions", body); res.StatusCode != 200 ||
+			textOf(t, got) != textOf(t, p.askAlone("/v1/chat/completions", body)) {
 			t.Errorf("%d: %d %s", i, res.StatusCode, got)
 		}
 		if i == 0 {
@@ -170,33 +184,44 @@ func TestMooncakeRestart(t *testing.T) {
 	}
 }
 
-// TestSGLangUnfit: what has no place for a room is refused by servers that do nothing alone, and served by those that do.
+// TestSGLangUnfit: what has no place for a room is refused by servers that do nothing alone, and served by those that
+// do.
 func TestSGLangUnfit(t *testing.T) {
-	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: route.Disaggregation{When: route.WhenNever}}, handover.SGLang{}))
+	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: route.Disaggregation{When: route.WhenNever}},
+		handover.SGLang{}))
 	const messages = `{"model":"m","max_tokens":3,"messages":[{"role":"user","content":"hello"}]}`
-	if res, got := p.post("/v1/messages", messages); res.StatusCode != 400 || !strings.Contains(got, "without bootstrap room") {
+	if res, got := p.post("/v1/messages", messages); res.StatusCode != 400 ||
+		!strings.Contains(got, "without bootstrap room") {
 		t.Errorf("%d %s", res.StatusCode, got)
 	}
-	if res, got := p.post("/v1/chat/completions", chatOf("hello", "")); res.StatusCode != 200 || res.Header.Get("X-Warmpath-Prefill") == "" {
+	if res, got := p.post("/v1/chat/completions", chatOf("hello", "")); res.StatusCode != 200 ||
+		res.Header.Get("X-Warmpath-Prefill") == "" {
 		t.Errorf("with when: never: %d %s", res.StatusCode, got)
 	}
-	p.fleet.Observe(route.Declared{Source: "more", Endpoints: []fleet.Endpoint{{Name: "alone", URL: p.aloneAt, Weight: 1, Kind: fleet.KindSGLang, Models: []string{"m"}}}})
+	p.fleet.Observe(route.Declared{Source: "more", Endpoints: []fleet.Endpoint{
+		{Name: "alone", URL: p.aloneAt, Weight: 1, Kind: fleet.KindSGLang, Models: []string{"m"}},
+	}})
 	p.fleet.Observe(route.Probed{Endpoint: "alone", Report: fleet.Report{Healthy: true}})
-	if res, got := p.post("/v1/messages", messages); res.StatusCode != 200 || res.Header.Get("X-Warmpath-Endpoint") != "alone" {
+	if res, got := p.post("/v1/messages", messages); res.StatusCode != 200 ||
+		res.Header.Get("X-Warmpath-Endpoint") != "alone" {
 		t.Errorf("with a server of both roles: %d %s", res.StatusCode, got)
 	}
-	if res, got := p.post("/v1/chat/completions", chatOf("hello again", "")); res.StatusCode != 200 || res.Header.Get("X-Warmpath-Prefill") != "p0" || res.Header.Get("X-Warmpath-Endpoint") != "d0" {
+	if res, got := p.post("/v1/chat/completions", chatOf("hello again", "")); res.StatusCode != 200 ||
+		res.Header.Get("X-Warmpath-Prefill") != "p0" || res.Header.Get("X-Warmpath-Endpoint") != "d0" {
 		t.Errorf("%d %s %v", res.StatusCode, got, res.Header)
 	}
 	p.fault("p0", enginetest.Fault{Kind: enginetest.FaultRefuse})
-	if res, got := p.post("/v1/chat/completions", chatOf("hello once more", "")); res.StatusCode != 200 || res.Header.Get("X-Warmpath-Endpoint") != "alone" {
+	if res, got := p.post("/v1/chat/completions", chatOf("hello once more", "")); res.StatusCode != 200 ||
+		res.Header.Get("X-Warmpath-Endpoint") != "alone" {
 		t.Errorf("without a prefiller: %d %s %v", res.StatusCode, got, res.Header)
 	}
 }
 
 // TestSGLangRanks: both servers run the ranks that they are told, by number and by room.
 func TestSGLangRanks(t *testing.T) {
-	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: always, engine: func(o *enginetest.Options) { o.Ranks = 2 }}, handover.SGLang{}))
+	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: always, engine: func(o *enginetest.Options) {
+		o.Ranks = 2
+	}}, handover.SGLang{}))
 	var declared []fleet.Endpoint
 	for _, s := range p.fleet.Status() {
 		for i := range 2 {
@@ -208,7 +233,9 @@ func TestSGLangRanks(t *testing.T) {
 	}
 	p.fleet.Observe(route.Declared{Source: "test", Endpoints: declared})
 	for _, e := range declared {
-		p.fleet.Observe(route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Ranks: 2, BlockTokens: 16, Models: []fleet.Model{{ID: "m"}}}})
+		p.fleet.Observe(route.Probed{Endpoint: e.Name, Report: fleet.Report{
+			Healthy: true, Ranks: 2, BlockTokens: 16, Models: []fleet.Model{{ID: "m"}},
+		}})
 	}
 	used := map[string]bool{}
 	for i := range 8 {
@@ -225,7 +252,8 @@ func TestSGLangRanks(t *testing.T) {
 	p.nothingWrong()
 }
 
-// TestSimulatedMeetingsAreStrict: what a real pair would not survive is refused, so that passing the other tests means something.
+// TestSimulatedMeetingsAreStrict: what a real pair would not survive is refused, so that passing the other tests means
+// something.
 func TestSimulatedMeetingsAreStrict(t *testing.T) {
 	s := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: always}, handover.SGLang{}))
 	port := s.engines["p0"].BootstrapPort()
@@ -252,7 +280,8 @@ func TestSimulatedMeetingsAreStrict(t *testing.T) {
 		return <-done, status
 	}
 	leg := func(room int, text string) string {
-		return chatOf(text, fmt.Sprintf(`,"max_tokens":3,"bootstrap_host":"127.0.0.1","bootstrap_port":%d,"bootstrap_room":%d`, port, room))
+		return chatOf(text, fmt.Sprintf(
+			`,"max_tokens":3,"bootstrap_host":"127.0.0.1","bootstrap_port":%d,"bootstrap_room":%d`, port, room))
 	}
 	if p, d := both(leg(1, "hello"), leg(1, "hello")); p != 200 || d != 200 {
 		t.Errorf("a good pair got %d and %d", p, d)

@@ -30,11 +30,12 @@ const (
 	mergeAsk   = `{"text":"x","return_logprob":true,"sampling_params":{"max_new_tokens":2}%s}`
 )
 
-// TestMergedLogprobs: the prefill server's log probabilities of the prompt are in the client's answer, plain and in each event of a
-// stream, however late its reply comes and however the stream is cut.
+// TestMergedLogprobs: the prefill server's log probabilities of the prompt are in the client's answer, plain and in
+// each event of a stream, however late its reply comes and however the stream is cut.
 func TestMergedLogprobs(t *testing.T) {
 	event := func(text string) string {
-		return `{"text":"` + text + `","meta_info":{"input_token_logprobs":%s,"prompt_tokens":2,"completion_tokens":2,"cached_tokens":0}}`
+		return `{"text":"` + text +
+			`","meta_info":{"input_token_logprobs":%s,"prompt_tokens":2,"completion_tokens":2,"cached_tokens":0}}`
 	}
 	for _, stream := range []bool{false, true} {
 		media, answer, ask := "application/json", fmt.Sprintf(event("a b"), "[]"), fmt.Sprintf(mergeAsk, "")
@@ -42,7 +43,8 @@ func TestMergedLogprobs(t *testing.T) {
 		reply := mergeReply
 		if stream {
 			media, ask = "text/event-stream", fmt.Sprintf(mergeAsk, `,"stream":true`)
-			one := "data: " + fmt.Sprintf(event("a"), "[]") + "\r\n\r\ndata: " + fmt.Sprintf(event("a b"), "[]") + "\n\n"
+			one := "data: " + fmt.Sprintf(event("a"), "[]") + "\r\n\r\ndata: " +
+				fmt.Sprintf(event("a b"), "[]") + "\n\n"
 			answer = ": hello\n\n" + one + "data: [DONE]\n\n"
 			want = strings.ReplaceAll(answer, ":[]", ":[[null,5,null],[-0.5,6,null]]")
 			reply = "data: " + mergeReply + "\n\ndata: [DONE]\n\n"
@@ -86,7 +88,8 @@ func TestMergedLogprobsPrefillFails(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, `{"text":"a b","meta_info":{"input_token_logprobs":[]}}`)
 	})
-	if res, got := r.post("/generate", fmt.Sprintf(mergeAsk, "")); res.StatusCode != 500 || !strings.Contains(got, "Prefill error: out of memory") {
+	if res, got := r.post("/generate", fmt.Sprintf(mergeAsk, "")); res.StatusCode != 500 ||
+		!strings.Contains(got, "Prefill error: out of memory") {
 		t.Errorf("%d %s", res.StatusCode, got)
 	}
 }
@@ -105,7 +108,8 @@ func TestRoomsForEachPrompt(t *testing.T) {
 		t.Fatalf("%d %s", res.StatusCode, got)
 	}
 	a, b := <-bodies, <-bodies
-	if a != b || !strings.HasSuffix(a, rest) || !strings.Contains(a, `"bootstrap_host":["127.0.0.1","127.0.0.1"],"bootstrap_port":[8998,8998],"bootstrap_room":[`) {
+	if a != b || !strings.HasSuffix(a, rest) || !strings.Contains(a,
+		`"bootstrap_host":["127.0.0.1","127.0.0.1"],"bootstrap_port":[8998,8998],"bootstrap_room":[`) {
 		t.Errorf("the legs are\n%s\n%s", a, b)
 	}
 }

@@ -141,7 +141,9 @@ func (n *named) handler(conn, number string, prefill bool) http.HandlerFunc {
 			panic(http.ErrAbortHandler)
 		default:
 			params := fmt.Sprintf(`{"do_remote_prefill":true,"remote_engine_id":%q,"remote_block_ids":[[1]],"remote_host":"127.0.0.1","remote_port":1,"transfer_id":%q}`, number, t.key)
-			_, _ = io.WriteString(w, `{"choices":[{"index":0,"message":{"content":"hi"},"finish_reason":"length"}],"kv_transfer_params":`+params+`,"usage":{"prompt_tokens":20,"completion_tokens":1}}`)
+			_, _ = io.WriteString(w,
+				`{"choices":[{"index":0,"message":{"content":"hi"},"finish_reason":"length"}],"kv_transfer_params":`+
+					params+`,"usage":{"prompt_tokens":20,"completion_tokens":1}}`)
 		}
 	}
 }
@@ -165,9 +167,9 @@ func (n *named) decode(t told, number string) {
 	}
 }
 
-// TestNamedDecoderGetsTheRequest: over every protocol that names one engine to the other, whatever fails and however often is retried,
-// the decoder that the prefiller was told is the one that gets the request, and the prefiller that the decoder was told the one that
-// computed the prompt. Ids that are used once are given to nobody twice.
+// TestNamedDecoderGetsTheRequest: over every protocol that names one engine to the other, whatever fails and however
+// often is retried, the decoder that the prefiller was told is the one that gets the request, and the prefiller that
+// the decoder was told the one that computed the prompt. Ids that are used once are given to nobody twice.
 func TestNamedDecoderGetsTheRequest(t *testing.T) {
 	for _, conn := range append([]handover.Connector{handover.Nixl{}, handover.LMCache{}}, meetingPoints...) {
 		t.Run(conn.Name(), func(t *testing.T) {
@@ -181,22 +183,30 @@ func TestNamedDecoderGetsTheRequest(t *testing.T) {
 			for i := range 6 {
 				number, name := fmt.Sprint(7001+i), fmt.Sprintf("%c%d", "pd"[i/3], i%3)
 				if i < 3 && conn.Name() == "mooncake" { // its bootstrap server is asked
-					boot := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"0":{"engine_id":"e"}}`) }))
+					boot := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+						_, _ = io.WriteString(w, `{"0":{"engine_id":"e"}}`)
+					}))
 					t.Cleanup(boot.Close)
 					number = boot.URL[strings.LastIndexByte(boot.URL, ':')+1:]
 				}
 				s := httptest.NewServer(n.handler(conn.Name(), number, i < 3))
 				t.Cleanup(s.Close)
-				e := fleet.Endpoint{Name: name, URL: s.URL, Weight: 1, Kind: kind, Role: fleet.RolePrefill, KVAddress: "host:127.0.0.1,handshake:1,notify:" + number}
+				e := fleet.Endpoint{
+					Name: name, URL: s.URL, Weight: 1, Kind: kind, Role: fleet.RolePrefill,
+					KVAddress: "host:127.0.0.1,handshake:1,notify:" + number,
+				}
 				if i >= 3 {
 					e.Role = fleet.RoleDecode
-					receivers.Registry[name] = handover.Receiver{Host: "127.0.0.1", InitPorts: []int{7001 + i}, AllocPorts: []int{1}}
+					receivers.Registry[name] = handover.Receiver{
+						Host: "127.0.0.1", InitPorts: []int{7001 + i}, AllocPorts: []int{1},
+					}
 				} else {
 					e.BootstrapPort, _ = strconv.Atoi(number)
 				}
 				declared = append(declared, e)
 			}
-			rig := splitRig(t, pairs{split: always, proxy: proxy.Config{Connector: conn, Receiver: receivers.Of}}, declared)
+			rig := splitRig(t,
+				pairs{split: always, proxy: proxy.Config{Connector: conn, Receiver: receivers.Of}}, declared)
 			asked := 0
 			rapid.Check(t, func(rt *rapid.T) {
 				fails := rapid.SliceOfN(rapid.IntRange(0, 4), 0, 8).Draw(rt, "fails")

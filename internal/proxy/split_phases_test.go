@@ -62,11 +62,15 @@ func inPhase(l **legs, phase string, reached chan<- struct{}, goOn <-chan struct
 
 var phases = []string{"prefill", "the prefiller's reply", "transfer", "after the decoder's head", "decode"}
 
-// TestInEachPhase: what happens to the client, the router and the fleet while a request is in any of its phases. A client that leaves and a
-// router that gives up end the engine's work; a drain, and an endpoint that is taken away, let it go on.
+// TestInEachPhase: what happens to the client, the router and the fleet while a request is in any of its phases. A
+// client that leaves and a router that gives up end the engine's work; a drain, and an endpoint that is taken away, let
+// it go on.
 func TestInEachPhase(t *testing.T) {
 	for _, phase := range phases {
-		for _, event := range []string{"client leaves", "shutdown", "drain", "prefiller is drained", "prefiller is removed", "decoder is removed", "all are removed"} {
+		for _, event := range []string{
+			"client leaves", "shutdown", "drain", "prefiller is drained", "prefiller is removed", "decoder is removed",
+			"all are removed",
+		} {
 			t.Run(phase+"/"+event, bubbled(func(t *testing.T) { inThePhase(t, phase, event) }))
 		}
 	}
@@ -85,7 +89,8 @@ func inThePhase(t *testing.T, phase, event string) {
 	}
 	got := make(chan answer, 1)
 	go func() {
-		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, l.url+"/v1/chat/completions", strings.NewReader(splitStream))
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, l.url+"/v1/chat/completions",
+			strings.NewReader(splitStream))
 		req.Header.Set("Content-Type", "application/json")
 		res, err := l.client.Do(req)
 		if err != nil {
@@ -111,7 +116,9 @@ func inThePhase(t *testing.T, phase, event string) {
 	case "prefiller is drained":
 		l.fleet.Observe(route.Drain{Endpoint: "p0"})
 	default:
-		l.remove(map[string]string{"prefiller is removed": "p0", "decoder is removed": "d0", "all are removed": "p0 p1 d0 d1"}[event])
+		l.remove(map[string]string{
+			"prefiller is removed": "p0", "decoder is removed": "d0", "all are removed": "p0 p1 d0 d1",
+		}[event])
 	}
 	if ends {
 		a := <-got
@@ -203,7 +210,8 @@ func TestPanicBetweenTheLegs(t *testing.T) {
 				bad["d0"] = answers(503, `{}`)
 			}
 			l := newLegs(t, proxy.Config{Connector: breaks{at: at}}, bad)
-			if res, err := l.client.Post(l.url+"/v1/chat/completions", "application/json", strings.NewReader(splitStream)); err == nil {
+			if res, err := l.client.Post(l.url+"/v1/chat/completions",
+				"application/json", strings.NewReader(splitStream)); err == nil {
 				t.Errorf("answered with %d", res.StatusCode)
 				res.Body.Close()
 			}

@@ -28,7 +28,8 @@ func (s *sidecars) decoder(w http.ResponseWriter, q *http.Request) {
 	b, _ := io.ReadAll(q.Body)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.named, s.bodies = append(s.named, strings.Join(q.Header.Values("X-Prefiller-Host-Port"), "|")), append(s.bodies, string(b))
+	s.named, s.bodies = append(s.named, strings.Join(q.Header.Values("X-Prefiller-Host-Port"), "|")),
+		append(s.bodies, string(b))
 	if s.failing > 0 {
 		s.failing--
 		w.WriteHeader(s.status)
@@ -52,7 +53,10 @@ func newSidecars(t *testing.T, cfg proxy.Config) (s *sidecars, r *rig, prefiller
 	for i, h := range []http.HandlerFunc{s.prefiller, s.prefiller, s.decoder, s.decoder} {
 		server := httptest.NewServer(h)
 		t.Cleanup(server.Close)
-		e := fleet.Endpoint{Name: fmt.Sprintf("%c%d", "pd"[i/2], i%2), URL: server.URL, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill}
+		e := fleet.Endpoint{
+			Name: fmt.Sprintf("%c%d", "pd"[i/2], i%2), URL: server.URL, Weight: 1, Kind: fleet.KindVLLM,
+			Role: fleet.RolePrefill,
+		}
 		if i >= 2 {
 			e.Role = fleet.RoleDecode
 		} else {
@@ -63,14 +67,16 @@ func newSidecars(t *testing.T, cfg proxy.Config) (s *sidecars, r *rig, prefiller
 	return s, splitRig(t, pairs{split: always, proxy: cfg}, declared), prefillers
 }
 
-// TestSidecar: the decoder is told a prefiller and gets the client's own body, the prefiller hears nothing, both legs are counted and released.
+// TestSidecar: the decoder is told a prefiller and gets the client's own body, the prefiller hears nothing, both legs
+// are counted and released.
 func TestSidecar(t *testing.T) {
 	t.Parallel()
 	s, r, prefillers := newSidecars(t, proxy.Config{})
 	for i := range 10 {
 		res, got := r.post("/v1/chat/completions", chatBody)
 		served := r.last(i + 1)
-		if res.StatusCode != 200 || !strings.Contains(got, "hi") || served.Usage.CachedTokens != 16 || served.Usage.OutputTokens != 3 {
+		if res.StatusCode != 200 || !strings.Contains(got, "hi") || served.Usage.CachedTokens != 16 ||
+			served.Usage.OutputTokens != 3 {
 			t.Fatalf("%d %s, counted as %+v", res.StatusCode, got, served.Usage)
 		}
 		if name := served.Prefill.Endpoint.Name; !strings.HasPrefix(name, "p") {
@@ -99,8 +105,9 @@ func TestSidecar(t *testing.T) {
 	}
 }
 
-// TestSidecarFails: after a failure another pair is tried, and the client's answer is whole; what is wrong with the request itself is passed on. A
-// failure says nothing of the prefiller: it does not count as a prompt that was computed in no time.
+// TestSidecarFails: after a failure another pair is tried, and the client's answer is whole; what is wrong with the
+// request itself is passed on. A failure says nothing of the prefiller: it does not count as a prompt that was computed
+// in no time.
 func TestSidecarFails(t *testing.T) {
 	t.Parallel()
 	for status, row := range map[int]struct {
@@ -108,14 +115,16 @@ func TestSidecarFails(t *testing.T) {
 		computed int
 		asked    int
 	}{
-		http.StatusInternalServerError: {"hi", 1, 2}, http.StatusServiceUnavailable: {"hi", 1, 2}, http.StatusBadRequest: {"prefill failed", 0, 1},
+		http.StatusInternalServerError: {"hi", 1, 2}, http.StatusServiceUnavailable: {"hi", 1, 2},
+		http.StatusBadRequest: {"prefill failed", 0, 1},
 	} {
 		s, r, _ := newSidecars(t, proxy.Config{})
 		s.failing, s.status = 1, status
 		_, got := r.post("/v1/chat/completions", chatBody)
 		r.eventually("all leases are released", func() bool { return r.fleet.Stats().Leases == 0 })
 		s.mu.Lock()
-		if !strings.Contains(got, row.says) || len(s.named) != row.asked || status == http.StatusInternalServerError && s.named[0] == s.named[1] {
+		if !strings.Contains(got, row.says) || len(s.named) != row.asked ||
+			status == http.StatusInternalServerError && s.named[0] == s.named[1] {
 			t.Errorf("after %d: %s after %v", status, got, s.named)
 		}
 		s.mu.Unlock()
@@ -145,7 +154,9 @@ func TestSidecarHeaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := []string{"X-Prefiller-Host-Port", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port", "X-Kv-Cache-Source-Host-Port"}
+	names := []string{
+		"X-Prefiller-Host-Port", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port", "X-Kv-Cache-Source-Host-Port",
+	}
 	for _, name := range names {
 		q.Header.Set(name, "169.254.169.254:80")
 	}

@@ -21,7 +21,8 @@ import (
 	simtext "github.com/warmpath/warmpath/sim/text"
 )
 
-// pair is a router in front of simulated prefillers (p0, p1, ...) and decoders (d0, d1, ...), and an engine of its own to compare with.
+// pair is a router in front of simulated prefillers (p0, p1, ...) and decoders (d0, d1, ...), and an engine of its own
+// to compare with.
 type pair struct {
 	*rig
 	engines map[string]*enginetest.Server
@@ -48,7 +49,9 @@ func newPair(t *testing.T, c pairs) *pair {
 	p := &pair{engines: map[string]*enginetest.Server{}, conn: c.proxy.Connector}
 	var declared []fleet.Endpoint
 	start := func(name string) (*enginetest.Server, string) {
-		o := enginetest.Options{Models: []string{"m"}, Connector: "nixl", Speed: 20, Engine: simengine.DefaultConfig(), AnswerTokens: 24}
+		o := enginetest.Options{
+			Models: []string{"m"}, Connector: "nixl", Speed: 20, Engine: simengine.DefaultConfig(), AnswerTokens: 24,
+		}
 		if c.engine != nil {
 			c.engine(&o)
 		}
@@ -74,7 +77,9 @@ func newPair(t *testing.T, c pairs) *pair {
 			if c.started != nil {
 				c.started(name, s)
 			}
-			e := fleet.Endpoint{Name: name, URL: url, Weight: 1, Kind: s.Options().Dialect, Role: role, IDForm: fleet.IDAuto}
+			e := fleet.Endpoint{
+				Name: name, URL: url, Weight: 1, Kind: s.Options().Dialect, Role: role, IDForm: fleet.IDAuto,
+			}
 			if c.declare != nil {
 				c.declare(s, &e)
 			}
@@ -102,9 +107,13 @@ func splitRig(t *testing.T, c pairs, declared []fleet.Endpoint) *rig {
 		choose = c.choose
 	}
 	c.proxy.NeedsContent, c.proxy.ByContent, c.proxy.Explain = true, true, true
-	r := newRouter(t, c.proxy, transportOf(t), route.Config{Policy: choose, Disaggregation: c.split, Aliases: c.aliases, Explain: true}, declared,
+	r := newRouter(t, c.proxy, transportOf(t), route.Config{
+		Policy: choose, Disaggregation: c.split, Aliases: c.aliases, Explain: true,
+	}, declared,
 		func(kind fleet.Kind) fleet.Report {
-			return fleet.Report{Kind: kind, BlockTokens: 16, CacheTokens: 120_000, Models: []fleet.Model{{ID: "m", ContextTokens: 32_768}}}
+			return fleet.Report{Kind: kind, BlockTokens: 16, CacheTokens: 120_000, Models: []fleet.Model{
+				{ID: "m", ContextTokens: 32_768},
+			}}
 		})
 	r.listen(t)
 	return r
@@ -201,13 +210,18 @@ var always = route.Disaggregation{When: route.WhenAlways}
 // TestSplitGivesTheSameText: in two legs the answer is that of one engine, in chat and completions, streamed and not.
 func TestSplitGivesTheSameText(t *testing.T) {
 	for _, old := range []bool{false, true} {
-		p := newPair(t, pairs{prefillers: 2, decoders: 2, split: always, engine: func(o *enginetest.Options) { o.OldKV = old }})
+		p := newPair(t, pairs{prefillers: 2, decoders: 2, split: always, engine: func(o *enginetest.Options) {
+			o.OldKV = old
+		}})
 		text := prose(400, "a")
 		n := 0
 		for _, c := range []struct{ path, body string }{
 			{"/v1/chat/completions", chatOf(text, `,"max_tokens":20`)},
 			{"/v1/chat/completions", chatOf(text, `,"max_tokens":20,"stream":true`)},
-			{"/v1/chat/completions", chatOf(text, `,"max_completion_tokens":20,"stream":true,"stream_options":{"include_usage":true},"min_tokens":5`)},
+			{
+				"/v1/chat/completions", chatOf(text,
+					`,"max_completion_tokens":20,"stream":true,"stream_options":{"include_usage":true},"min_tokens":5`),
+			},
 			{"/v1/completions", `{"model":"m","prompt":"` + text + `","max_tokens":20}`},
 			{"/v1/completions", `{"model":"m","prompt":"` + text + `","max_tokens":20,"stream":true}`},
 			{"/v1/completions", `{"model":"m","prompt":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18],"max_tokens":5}`},
@@ -216,8 +230,10 @@ func TestSplitGivesTheSameText(t *testing.T) {
 			if want := p.askAlone(c.path, c.body); res.StatusCode != 200 || textOf(t, got) != textOf(t, want) {
 				t.Errorf("old %t: %s\ngot  %d %s\nwant %s", old, c.body[len(c.body)-60:], res.StatusCode, got, want)
 			}
-			if !strings.HasPrefix(res.Header.Get("X-Warmpath-Endpoint"), "d") || !strings.HasPrefix(res.Header.Get("X-Warmpath-Prefill"), "p") {
-				t.Errorf("it went to %q, its prompt to %q", res.Header.Get("X-Warmpath-Endpoint"), res.Header.Get("X-Warmpath-Prefill"))
+			if !strings.HasPrefix(res.Header.Get("X-Warmpath-Endpoint"), "d") ||
+				!strings.HasPrefix(res.Header.Get("X-Warmpath-Prefill"), "p") {
+				t.Errorf("it went to %q, its prompt to %q",
+					res.Header.Get("X-Warmpath-Endpoint"), res.Header.Get("X-Warmpath-Prefill"))
 			}
 			n++
 		}
@@ -232,14 +248,17 @@ func TestSplitGivesTheSameText(t *testing.T) {
 func TestSplitUsageIsThePrefillers(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		for _, stream := range []string{"", `,"stream":true,"stream_options":{"include_usage":true}`} {
-			p := newPair(t, pairs{prefillers: 1, decoders: 1, split: always, engine: func(o *enginetest.Options) { o.OldKV = old }})
+			p := newPair(t, pairs{prefillers: 1, decoders: 1, split: always, engine: func(o *enginetest.Options) {
+				o.OldKV = old
+			}})
 			body := chatOf(prose(400, "u"), `,"max_tokens":10,"ignore_eos":true`+stream)
 			for turn := range 2 {
 				_, got := p.post("/v1/chat/completions", body)
 				u, ok := answer.ParseUsage("chat", []byte(got))
 				s := p.last(turn + 1)
 				if !ok || u.OutputTokens != 10 || s.Usage != u || !u.CachedKnown {
-					t.Errorf("turn %d, old %t: the client was told %+v, the router counted %+v: %s", turn, old, u, s.Usage, got)
+					t.Errorf("turn %d, old %t: the client was told %+v, the router counted %+v: %s",
+						turn, old, u, s.Usage, got)
 				}
 				if turn == 0 && u.CachedTokens != 0 || turn == 1 && u.CachedTokens < 300 {
 					t.Errorf("turn %d, old %t: %d tokens cached of %d", turn, old, u.CachedTokens, u.PromptTokens)
@@ -273,18 +292,21 @@ func (p *pair) fault(name string, f enginetest.Fault) {
 	}
 }
 
-// TestSplitPrefillFails: another prefiller computes the prompt, with the decoder that was reserved; with none left the decoder
-// computes it itself. Nobody but the prefiller is charged.
+// TestSplitPrefillFails: another prefiller computes the prompt, with the decoder that was reserved; with none left the
+// decoder computes it itself. Nobody but the prefiller is charged.
 func TestSplitPrefillFails(t *testing.T) { overProtocols(t, splitPrefillFails) }
 
 func splitPrefillFails(t *testing.T, as func(pairs) pairs) {
-	for _, kind := range []enginetest.FaultKind{enginetest.Fault500, enginetest.Fault503, enginetest.FaultRefuse, enginetest.FaultCut} {
+	for _, kind := range []enginetest.FaultKind{
+		enginetest.Fault500, enginetest.Fault503, enginetest.FaultRefuse, enginetest.FaultCut,
+	} {
 		p := newPair(t, as(pairs{prefillers: 2, decoders: 1, split: always}))
 		p.fault("p0", enginetest.Fault{Kind: kind})
 		for i, stream := range []string{"", `,"stream":true`} {
 			body := bodyOf(string(rune('a'+i)), `,"max_tokens":8`+stream)
 			res, got := p.post("/v1/chat/completions", body)
-			if want := p.askAlone("/v1/chat/completions", body); res.StatusCode != 200 || textOf(t, got) != textOf(t, want) {
+			if want := p.askAlone("/v1/chat/completions", body); res.StatusCode != 200 ||
+				textOf(t, got) != textOf(t, want) {
 				t.Errorf("%s: %d %s, want %s", kind, res.StatusCode, got, want)
 			}
 			if res.Header.Get("X-Warmpath-Prefill") != "p1" {
@@ -302,7 +324,8 @@ func splitPrefillFails(t *testing.T, as func(pairs) pairs) {
 			if whole = 0; res.StatusCode < 500 || !strings.Contains(got, `"prefiller_error"`) {
 				t.Errorf("%s at both: %d %s", kind, res.StatusCode, got)
 			}
-		} else if res.StatusCode != 200 || textOf(t, got) != textOf(t, p.askAlone("/v1/chat/completions", body)) || res.Header.Get("X-Warmpath-Prefill") != "" {
+		} else if res.StatusCode != 200 || textOf(t, got) != textOf(t, p.askAlone("/v1/chat/completions", body)) ||
+			res.Header.Get("X-Warmpath-Prefill") != "" {
 			t.Errorf("%s at both: %d %s by %v", kind, res.StatusCode, got, res.Header)
 		}
 		if d := p.legs("d0"); d["decode ok"] != 2 || d["whole ok"] != whole || d["decode abandoned"] > abandoned {
@@ -317,20 +340,24 @@ func splitPrefillFails(t *testing.T, as func(pairs) pairs) {
 	}
 }
 
-// TestSplitAgainKeepsItsModel: where the prefill leg of an alias's request fails, no other prefiller gets it for another model
-// than the decoder has, also where only the other model has a prefiller left.
+// TestSplitAgainKeepsItsModel: where the prefill leg of an alias's request fails, no other prefiller gets it for
+// another model than the decoder has, also where only the other model has a prefiller left.
 func TestSplitAgainKeepsItsModel(t *testing.T) {
 	p := newPair(t, pairs{
-		prefillers: 2, decoders: 1, split: always, engine: func(o *enginetest.Options) { o.Models = []string{"m", "n"} },
-		aliases: []route.Alias{{Name: "fast", Models: []string{"m", "n"}, Shares: []float64{0, 100}}},
+		prefillers: 2, decoders: 1, split: always, engine: func(o *enginetest.Options) {
+			o.Models = []string{"m", "n"}
+		}, aliases: []route.Alias{{Name: "fast", Models: []string{"m", "n"}, Shares: []float64{0, 100}}},
 	})
-	for name, models := range map[string][]fleet.Model{"p0": {{ID: "m"}, {ID: "n"}}, "p1": {{ID: "m"}}, "d0": {{ID: "m"}, {ID: "n"}}} {
+	for name, models := range map[string][]fleet.Model{
+		"p0": {{ID: "m"}, {ID: "n"}}, "p1": {{ID: "m"}}, "d0": {{ID: "m"}, {ID: "n"}},
+	} {
 		p.fleet.Observe(route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: models}})
 	}
 	p.fault("p0", enginetest.Fault{Kind: enginetest.Fault500})
 	res, got := p.post("/v1/chat/completions", strings.Replace(bodyOf("a", `,"max_tokens":8`), `"m"`, `"fast"`, 1))
 	if failed, other := p.legs("p0"), p.legs("p1"); res.StatusCode != 200 || len(failed) == 0 || len(other) > 0 {
-		t.Errorf("%d %s; legs at the prefiller with the model: %v, at the other: %v", res.StatusCode, got, failed, other)
+		t.Errorf("%d %s; legs at the prefiller with the model: %v, at the other: %v",
+			res.StatusCode, got, failed, other)
 	}
 	p.nothingWrong()
 }
@@ -339,7 +366,10 @@ func TestSplitAgainKeepsItsModel(t *testing.T) {
 func TestSplitWithoutFallback(t *testing.T) { overProtocols(t, splitWithoutFallback) }
 
 func splitWithoutFallback(t *testing.T, as func(pairs) pairs) {
-	p := newPair(t, as(pairs{prefillers: 1, decoders: 1, split: route.Disaggregation{When: route.WhenAlways, NoFallback: true}, proxy: proxy.Config{NoFallback: true}}))
+	p := newPair(t, as(pairs{
+		prefillers: 1, decoders: 1, split: route.Disaggregation{When: route.WhenAlways, NoFallback: true},
+		proxy: proxy.Config{NoFallback: true},
+	}))
 	p.fault("p0", enginetest.Fault{Kind: enginetest.Fault500})
 	res, got := p.post("/v1/chat/completions", bodyOf("a", ""))
 	var v struct {
@@ -348,34 +378,42 @@ func splitWithoutFallback(t *testing.T, as func(pairs) pairs) {
 			Code          int
 		}
 	}
-	if err := json.Unmarshal([]byte(got), &v); err != nil || res.StatusCode != 500 || v.Error.Type != "prefiller_error" || v.Error.Code != 500 ||
+	if err := json.Unmarshal([]byte(got), &v); err != nil || res.StatusCode != 500 ||
+		v.Error.Type != "prefiller_error" || v.Error.Code != 500 ||
 		v.Error.Message != "Prefill error: simulated: internal error" {
 		t.Errorf("%d %s", res.StatusCode, got)
 	}
 	p.fault("p0", enginetest.Fault{Kind: enginetest.FaultRefuse})
-	if res, got = p.post("/v1/chat/completions", bodyOf("b", "")); res.StatusCode != 503 && res.StatusCode != 502 || !strings.Contains(got, `"prefiller_error"`) {
+	if res, got = p.post("/v1/chat/completions", bodyOf("b", "")); res.StatusCode != 503 && res.StatusCode != 502 ||
+		!strings.Contains(got, `"prefiller_error"`) {
 		t.Errorf("%d %s", res.StatusCode, got)
 	}
 	p.nothingWrong()
 }
 
-// TestSplitDecodeFails: another decoder gets a fresh prefill, and nothing is given to two of them. The prefiller is not charged.
+// TestSplitDecodeFails: another decoder gets a fresh prefill, and nothing is given to two of them. The prefiller is not
+// charged.
 func TestSplitDecodeFails(t *testing.T) { overProtocols(t, splitDecodeFails) }
 
 func splitDecodeFails(t *testing.T, as func(pairs) pairs) {
-	for _, kind := range []enginetest.FaultKind{enginetest.Fault500, enginetest.Fault503, enginetest.FaultRefuse, enginetest.FaultCut, enginetest.FaultErrorEvent} {
+	for _, kind := range []enginetest.FaultKind{
+		enginetest.Fault500, enginetest.Fault503, enginetest.FaultRefuse, enginetest.FaultCut,
+		enginetest.FaultErrorEvent,
+	} {
 		p := newPair(t, as(pairs{prefillers: 2, decoders: 2, split: always}))
 		p.fault("d0", enginetest.Fault{Kind: kind})
 		for i := range 4 {
 			body := bodyOf(string(rune('a'+i)), `,"max_tokens":8,"stream":true`)
 			res, got := p.post("/v1/chat/completions", body)
-			if want := p.askAlone("/v1/chat/completions", body); res.StatusCode != 200 || textOf(t, got) != textOf(t, want) {
+			if want := p.askAlone("/v1/chat/completions", body); res.StatusCode != 200 ||
+				textOf(t, got) != textOf(t, want) {
 				t.Errorf("%s: %d %s, want %s", kind, res.StatusCode, got, want)
 			}
 		}
 		for _, s := range p.fleet.Status() {
 			if s.Endpoint.Role == fleet.RolePrefill && (s.Failures > 0 || s.State != fleet.StateUp) {
-				t.Errorf("%s: the prefiller %s was charged: %d failures, %s", kind, s.Endpoint.Name, s.Failures, s.State)
+				t.Errorf("%s: the prefiller %s was charged: %d failures, %s",
+					kind, s.Endpoint.Name, s.Failures, s.State)
 			}
 		}
 		if kv := p.kv(); kv.Refused > 0 {
@@ -391,13 +429,14 @@ func splitDecodeError(t *testing.T, as func(pairs) pairs) {
 	p := newPair(t, as(pairs{prefillers: 1, decoders: 1, split: always, proxy: proxy.Config{Retries: -1}}))
 	p.fault("d0", enginetest.Fault{Kind: enginetest.Fault500})
 	res, got := p.post("/v1/chat/completions", bodyOf("a", ""))
-	if want := `{"error":{"code":500,"message":"Decoder error: simulated: internal error","type":"decoder_error"}}`; res.StatusCode != 500 || got != want {
+	if want := `{"error":{"code":500,"message":"Decoder error: simulated: internal error",` +
+		`"type":"decoder_error"}}`; res.StatusCode != 500 || got != want {
 		t.Errorf("%d %s, want %s", res.StatusCode, got, want)
 	}
 }
 
-// TestSplitPrefillerDiesBetweenTheLegs: the decoder cannot fetch what it was promised. That charges nobody, the prompt is computed
-// once more, and the client sees nothing of it.
+// TestSplitPrefillerDiesBetweenTheLegs: the decoder cannot fetch what it was promised. That charges nobody, the prompt
+// is computed once more, and the client sees nothing of it.
 func TestSplitPrefillerDiesBetweenTheLegs(t *testing.T) {
 	overProtocols(t, splitPrefillerDiesBetweenTheLegs)
 }
@@ -429,7 +468,9 @@ func TestSplitClientLeaves(t *testing.T) { overProtocols(t, splitClientLeaves) }
 
 func splitClientLeaves(t *testing.T, as func(pairs) pairs) {
 	for _, phase := range []string{"prefill", "decode"} {
-		p := newPair(t, as(pairs{prefillers: 1, decoders: 1, split: always, engine: func(o *enginetest.Options) { o.Speed = 1 }}))
+		p := newPair(t, as(pairs{prefillers: 1, decoders: 1, split: always, engine: func(o *enginetest.Options) {
+			o.Speed = 1
+		}}))
 		body := chatOf(prose(400, "a"), `,"max_tokens":3000,"ignore_eos":true,"stream":true`)
 		if phase == "prefill" {
 			p.fault("p0", enginetest.Fault{Kind: enginetest.FaultSlow, Factor: 100})
@@ -503,7 +544,8 @@ func TestSplitByTime(t *testing.T) {
 	for i := range 3 { // decoders at work: a long prompt would make these wait
 		go func() {
 			defer func() { busy <- struct{}{} }()
-			p.post("/v1/chat/completions", chatOf(prose(20, string(rune('k'+i))), `,"max_tokens":400,"ignore_eos":true,"stream":true`))
+			p.post("/v1/chat/completions",
+				chatOf(prose(20, string(rune('k'+i))), `,"max_tokens":400,"ignore_eos":true,"stream":true`))
 		}()
 	}
 	p.eventually("the decoders make answers", func() bool {
@@ -520,9 +562,11 @@ func TestSplitByTime(t *testing.T) {
 		t.Errorf("a long prompt was not split: %v", res.Header)
 	}
 	home := res.Header.Get("X-Warmpath-Endpoint")
-	more := `{"model":"m","messages":[{"role":"user","content":"` + text + `"},{"role":"assistant","content":"` + textOf(t, first) + `"},{"role":"user","content":"go on"}],"max_tokens":4}`
+	more := `{"model":"m","messages":[{"role":"user","content":"` + text + `"},{"role":"assistant","content":"` +
+		textOf(t, first) + `"},{"role":"user","content":"go on"}],"max_tokens":4}`
 	res, _ = p.post("/v1/chat/completions", more, "X-Session-ID", "s")
-	if res.StatusCode != 200 || res.Header.Get("X-Warmpath-Prefill") != "" || res.Header.Get("X-Warmpath-Endpoint") != home {
+	if res.StatusCode != 200 || res.Header.Get("X-Warmpath-Prefill") != "" ||
+		res.Header.Get("X-Warmpath-Endpoint") != home {
 		t.Errorf("a short warm turn went from %s to %v", home, res.Header)
 	}
 	for range 3 {

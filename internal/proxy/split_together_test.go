@@ -19,8 +19,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// rooms is a protocol of two engines that meet in a room, and both sides of it: what the split of requests that go to two engines
-// at once has to get right, whichever protocol it is.
+// rooms is a protocol of two engines that meet in a room, and both sides of it: what the split of requests that go to
+// two engines at once has to get right, whichever protocol it is.
 type rooms struct {
 	mu     sync.Mutex
 	open   map[uint64]chan struct{} // closed when the prefiller was there
@@ -86,7 +86,8 @@ func (r *rooms) prefiller(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	close(there)
-	_, _ = io.WriteString(w, `{"usage":{"prompt_tokens":20,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":16}}}`)
+	_, _ = io.WriteString(w,
+		`{"usage":{"prompt_tokens":20,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":16}}}`)
 }
 
 func (r *rooms) decoder(w http.ResponseWriter, q *http.Request) {
@@ -119,7 +120,10 @@ func newRooms(t *testing.T, cfg proxy.Config) (*rooms, *rig) {
 	for i, h := range []http.HandlerFunc{r.prefiller, r.prefiller, r.decoder, r.decoder} {
 		s := httptest.NewServer(h)
 		t.Cleanup(s.Close)
-		e := fleet.Endpoint{Name: fmt.Sprintf("%c%d", "pd"[i/2], i%2), URL: s.URL, Weight: 1, Kind: fleet.KindSGLang, Role: fleet.RolePrefill}
+		e := fleet.Endpoint{
+			Name: fmt.Sprintf("%c%d", "pd"[i/2], i%2), URL: s.URL, Weight: 1, Kind: fleet.KindSGLang,
+			Role: fleet.RolePrefill,
+		}
 		if i >= 2 {
 			e.Role = fleet.RoleDecode
 		}
@@ -128,12 +132,14 @@ func newRooms(t *testing.T, cfg proxy.Config) (*rooms, *rig) {
 	return r, splitRig(t, pairs{split: always, proxy: cfg}, declared)
 }
 
-// TestTogether: both legs are under way at once, usage is the prefiller's, and a failure of one ends the other, which is not charged.
+// TestTogether: both legs are under way at once, usage is the prefiller's, and a failure of one ends the other, which
+// is not charged.
 func TestTogether(t *testing.T) {
 	r, rig := newRooms(t, proxy.Config{})
 	for i := range 20 {
 		res, got := rig.post("/v1/chat/completions", chatBody)
-		if s := rig.last(i + 1); res.StatusCode != 200 || !strings.Contains(got, "hi") || s.Usage.CachedTokens != 16 || s.Usage.OutputTokens != 3 {
+		if s := rig.last(i + 1); res.StatusCode != 200 || !strings.Contains(got, "hi") || s.Usage.CachedTokens != 16 ||
+			s.Usage.OutputTokens != 3 {
 			t.Fatalf("%d %s, counted as %+v", res.StatusCode, got, s.Usage)
 		}
 	}
@@ -155,12 +161,14 @@ func TestTogetherFails(t *testing.T) {
 	r, rig := newRooms(t, proxy.Config{Retries: -1})
 	r.failed = 1
 	res, got := rig.post("/v1/chat/completions", chatBody)
-	if want := `{"error":{"code":500,"message":"Prefill error: out of memory","type":"prefiller_error"}}`; res.StatusCode != 500 || got != want {
+	if want := `{"error":{"code":500,"message":"Prefill error: out of memory",` +
+		`"type":"prefiller_error"}}`; res.StatusCode != 500 || got != want {
 		t.Errorf("%d %s, want %s", res.StatusCode, got, want)
 	}
 }
 
-// TestTogetherBlames: a decoder that says first that it could not have the prompt is not what the client is told of, nor charged.
+// TestTogetherBlames: a decoder that says first that it could not have the prompt is not what the client is told of,
+// nor charged.
 func TestTogetherBlames(t *testing.T) {
 	for _, c := range []struct {
 		name, media, says, body string
@@ -168,13 +176,17 @@ func TestTogetherBlames(t *testing.T) {
 	}{
 		{"status", "application/json", `{"message":"transfer failed"}`, chatBody, 500},
 		{"body", "application/json", `{"error":{"message":"transfer failed","code":500}}`, chatBody, 200},
-		{"stream", "text/event-stream", "data: {\"error\":{\"message\":\"transfer failed\",\"code\":500}}\n\n", streamBody, 200},
+		{
+			"stream", "text/event-stream", "data: {\"error\":{\"message\":\"transfer failed\",\"code\":500}}\n\n",
+			streamBody, 200,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, rig := newRooms(t, proxy.Config{Retries: -1})
 			r.failed, r.late, r.media, r.status, r.says = 1, make(chan struct{}), c.media, c.status, c.says
 			res, got := rig.post("/v1/chat/completions", c.body)
-			if want := `{"error":{"code":500,"message":"Prefill error: out of memory","type":"prefiller_error"}}`; res.StatusCode != 500 || got != want {
+			if want := `{"error":{"code":500,"message":"Prefill error: out of memory",` +
+				`"type":"prefiller_error"}}`; res.StatusCode != 500 || got != want {
 				t.Errorf("%d %s, want %s", res.StatusCode, got, want)
 			}
 			for _, s := range rig.fleet.Status() {
@@ -207,7 +219,9 @@ func TestTogetherClientLeaves(t *testing.T) {
 			rig.fleet.Observe(route.Drain{Endpoint: s.Endpoint.Name})
 		}
 	}
-	rig.fleet.Observe(route.Declared{Source: "slow", Endpoints: []fleet.Endpoint{{Name: "slow", URL: slow.URL, Weight: 1, Kind: fleet.KindSGLang, Role: fleet.RolePrefill, Models: []string{"m"}}}})
+	rig.fleet.Observe(route.Declared{Source: "slow", Endpoints: []fleet.Endpoint{{
+		Name: "slow", URL: slow.URL, Weight: 1, Kind: fleet.KindSGLang, Role: fleet.RolePrefill, Models: []string{"m"},
+	}}})
 	rig.fleet.Observe(route.Probed{Endpoint: "slow", Report: fleet.Report{Healthy: true}})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

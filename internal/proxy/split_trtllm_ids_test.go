@@ -29,8 +29,8 @@ type heard struct {
 	}
 }
 
-// listening are two context workers, of which the first fails, and a generation worker, that remember what they were sent. The good
-// context worker answers under an id of its own, as after a retry of its own.
+// listening are two context workers, of which the first fails, and a generation worker, that remember what they were
+// sent. The good context worker answers under an id of its own, as after a retry of its own.
 func listening(t *testing.T, form fleet.IDForm) (r *rig, legs func() []heard) {
 	t.Helper()
 	var mu sync.Mutex
@@ -59,14 +59,16 @@ func listening(t *testing.T, form fleet.IDForm) (r *rig, legs func() []heard) {
 		if i == 2 {
 			role = fleet.RoleDecode
 		}
-		declared = append(declared, fleet.Endpoint{Name: fmt.Sprint("w", i), URL: url, Weight: 1, Kind: fleet.KindTRTLLM, Role: role, IDForm: form})
+		declared = append(declared, fleet.Endpoint{
+			Name: fmt.Sprint("w", i), URL: url, Weight: 1, Kind: fleet.KindTRTLLM, Role: role, IDForm: form,
+		})
 	}
 	r = splitRig(t, pairs{split: always, proxy: proxy.Config{Numbers: transfers.NewNumbers(3, 1)}}, declared)
 	return r, func() []heard { mu.Lock(); defer mu.Unlock(); out := all; all = nil; return out }
 }
 
-// TestTRTLLMIDs: both legs carry the request's id and the conversation's, in header and body; a context retry takes a new id; and the
-// generation worker is told the id of the context worker's reply.
+// TestTRTLLMIDs: both legs carry the request's id and the conversation's, in header and body; a context retry takes a
+// new id; and the generation worker is told the id of the context worker's reply.
 func TestTRTLLMIDs(t *testing.T) {
 	for _, form := range []fleet.IDForm{fleet.IDParams, fleet.IDAuto} {
 		t.Run(string(form), func(t *testing.T) { carryIDs(t, form) })
@@ -81,7 +83,8 @@ func carryIDs(t *testing.T, form fleet.IDForm) {
 		if header != "" {
 			headers = []string{header, "conv-7"}
 		}
-		if res, got := r.post("/v1/chat/completions", strings.ReplaceAll(chatBody, "hello", fmt.Sprint("hello", i)), headers...); res.StatusCode != 200 {
+		if res, got := r.post("/v1/chat/completions", strings.ReplaceAll(chatBody, "hello", fmt.Sprint("hello", i)),
+			headers...); res.StatusCode != 200 {
 			t.Fatalf("%d %s", res.StatusCode, got)
 		}
 		all := legs()
@@ -89,7 +92,8 @@ func carryIDs(t *testing.T, form fleet.IDForm) {
 		seen := map[json.Number]bool{}
 		for n, h := range all {
 			conversation, want := h.header.Get("X-Correlation-ID"), all[0].header.Get("X-Correlation-ID")
-			if conversation == "" || conversation != want || header != "" && conversation != "conv-7" || h.header.Get("X-Request-Id") != all[0].header.Get("X-Request-Id") {
+			if conversation == "" || conversation != want || header != "" && conversation != "conv-7" ||
+				h.header.Get("X-Request-Id") != all[0].header.Get("X-Request-Id") {
 				t.Errorf("%q: leg %d has %v", header, n, h.header)
 			}
 			if want := fmt.Sprintf(`{"conversation_id":%q}`, conversation); string(h.body.Conversation) != want {
@@ -113,16 +117,18 @@ func carryIDs(t *testing.T, form fleet.IDForm) {
 	}
 }
 
-// TestTRTLLMOldWorkersOfLegs: workers that know no conversation_params refuse a leg once, and it is made again without, under the same id: where
-// every request is split there is no other way to learn what they take.
+// TestTRTLLMOldWorkersOfLegs: workers that know no conversation_params refuse a leg once, and it is made again without,
+// under the same id: where every request is split there is no other way to learn what they take.
 func TestTRTLLMOldWorkersOfLegs(t *testing.T) {
 	for _, generationFirst := range []bool{false, true} {
-		p := newPair(t, trtllm(pairs{prefillers: 1, decoders: 1, split: always}, generationFirst, func(o *enginetest.Options) { o.OldKV = true }))
+		p := newPair(t, trtllm(pairs{prefillers: 1, decoders: 1, split: always}, generationFirst,
+			func(o *enginetest.Options) { o.OldKV = true }))
 		if generationFirst {
 			p.tellOfThemselves()
 		}
 		for i := range 4 {
-			res, got := p.post("/v1/chat/completions", chatOf(fmt.Sprint("hello", i), `,"max_tokens":9`), "X-Correlation-ID", "c")
+			res, got := p.post("/v1/chat/completions", chatOf(fmt.Sprint("hello", i), `,"max_tokens":9`),
+				"X-Correlation-ID", "c")
 			if res.StatusCode != 200 {
 				t.Errorf("%d %s", res.StatusCode, got)
 			}

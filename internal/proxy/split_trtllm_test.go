@@ -16,7 +16,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// trtllm makes the engines of a test TensorRT-LLM workers that refuse what is not signed, and the router one of that schedule style.
+// trtllm makes the engines of a test TensorRT-LLM workers that refuse what is not signed, and the router one of that
+// schedule style.
 func trtllm(c pairs, generationFirst bool, options ...func(o *enginetest.Options)) pairs {
 	before := c.engine
 	c.engine = func(o *enginetest.Options) {
@@ -49,7 +50,8 @@ func (p *pair) tellOfThemselves() {
 		n, _ := res.Body.Read(body)
 		res.Body.Close()
 		report := fleet.Report{Healthy: true}
-		if err := dialect.Read(engine.Answer{Ask: engine.AskInfo, Status: res.StatusCode, Body: body[:n]}, fleet.Part{}, &report); err != nil || report.Handover == "" {
+		if err := dialect.Read(engine.Answer{Ask: engine.AskInfo, Status: res.StatusCode, Body: body[:n]},
+			fleet.Part{}, &report); err != nil || report.Handover == "" {
 			p.t.Fatalf("%s: %v", body[:n], err)
 		}
 		p.fleet.Observe(route.Probed{Endpoint: s.Endpoint.Name, Report: report})
@@ -90,12 +92,14 @@ func splitBody(path, text, more string) string {
 	return chatOf(text, more)
 }
 
-// TestTRTLLMGivesTheSameText: in two legs the answer is that of one engine, in both styles, for chat and completions, streamed and not, one by
-// one and twelve at once, and nobody is told anything wrong.
+// TestTRTLLMGivesTheSameText: in two legs the answer is that of one engine, in both styles, for chat and completions,
+// streamed and not, one by one and twelve at once, and nobody is told anything wrong.
 func TestTRTLLMGivesTheSameText(t *testing.T) {
 	t.Parallel()
 	for _, generationFirst := range []bool{false, true} {
-		for _, options := range []handover.TRTLLMOptions{{Key: "secret"}, {Key: "secret", TokenIDsBase64: true, LastMessageOnly: true}} {
+		for _, options := range []handover.TRTLLMOptions{
+			{Key: "secret"}, {Key: "secret", TokenIDsBase64: true, LastMessageOnly: true},
+		} {
 			c := trtllm(pairs{prefillers: 2, decoders: 2, split: always}, generationFirst)
 			c.proxy.TRTLLM = options
 			p := newPair(t, c)
@@ -105,10 +109,13 @@ func TestTRTLLMGivesTheSameText(t *testing.T) {
 				body := splitBody(b.path, text, b.more)
 				res, got := p.post(b.path, body)
 				if want := p.askAlone(b.path, body); res.StatusCode != 200 || textOf(t, got) != textOf(t, want) {
-					t.Errorf("%+v %t: %s\ngot  %d %s\nwant %s", options, generationFirst, body[len(body)-60:], res.StatusCode, got, want)
+					t.Errorf("%+v %t: %s\ngot  %d %s\nwant %s", options, generationFirst, body[len(body)-60:],
+						res.StatusCode, got, want)
 				}
-				if from := res.Header.Get("X-Warmpath-Prefill"); !strings.HasPrefix(from, "p") && !strings.Contains(res.Header.Get("X-Warmpath-Endpoint"), "p") {
-					t.Errorf("the prompt was computed by %q, the answer by %q", from, res.Header.Get("X-Warmpath-Endpoint"))
+				if from := res.Header.Get("X-Warmpath-Prefill"); !strings.HasPrefix(from, "p") &&
+					!strings.Contains(res.Header.Get("X-Warmpath-Endpoint"), "p") {
+					t.Errorf("the prompt was computed by %q, the answer by %q",
+						from, res.Header.Get("X-Warmpath-Endpoint"))
 				}
 			}
 			for i := range splitBodies {
@@ -116,7 +123,8 @@ func TestTRTLLMGivesTheSameText(t *testing.T) {
 			}
 			for _, ids := range []string{`[1,2,3,4,5,6,7,8,9,10,11,12]`, `["a text in a list"]`, `[[7,8,9]]`} {
 				body := `{"model":"m","prompt":` + ids + `,"max_tokens":6}`
-				if res, got := p.post("/v1/completions", body); res.StatusCode != 200 || textOf(t, got) != textOf(t, p.askAlone("/v1/completions", body)) {
+				if res, got := p.post("/v1/completions", body); res.StatusCode != 200 ||
+					textOf(t, got) != textOf(t, p.askAlone("/v1/completions", body)) {
 					t.Errorf("%s: %d %s", ids, res.StatusCode, got)
 				}
 			}
@@ -133,8 +141,8 @@ func TestTRTLLMGivesTheSameText(t *testing.T) {
 	}
 }
 
-// TestTRTLLMUsage: a client is told the context worker's cached tokens and not what was moved, and so is the router; also where both workers are
-// asked at once, so that the generation worker cannot be told.
+// TestTRTLLMUsage: a client is told the context worker's cached tokens and not what was moved, and so is the router;
+// also where both workers are asked at once, so that the generation worker cannot be told.
 func TestTRTLLMUsage(t *testing.T) {
 	for _, generationFirst := range []bool{false, true} {
 		p := newPair(t, trtllm(pairs{prefillers: 1, decoders: 1, split: always}, generationFirst))
@@ -145,8 +153,10 @@ func TestTRTLLMUsage(t *testing.T) {
 			_, got := p.post("/v1/chat/completions", chatOf(text, `,"max_tokens":10,"ignore_eos":true`))
 			u, ok := answer.ParseUsage("chat", []byte(got))
 			s := p.last(turn + 1)
-			if !ok || u.OutputTokens != 10 || s.Usage != u || !u.CachedKnown || turn == 0 && u.CachedTokens != 0 || turn > 0 && (u.CachedTokens < 300 || u.CachedTokens > 410) {
-				t.Errorf("generation first %t, turn %d: the client was told %+v, the router counted %+v", generationFirst, turn, u, s.Usage)
+			if !ok || u.OutputTokens != 10 || s.Usage != u || !u.CachedKnown || turn == 0 && u.CachedTokens != 0 ||
+				turn > 0 && (u.CachedTokens < 300 || u.CachedTokens > 410) {
+				t.Errorf("generation first %t, turn %d: the client was told %+v, the router counted %+v",
+					generationFirst, turn, u, s.Usage)
 			}
 		}
 		p.nothingWrong()
@@ -155,17 +165,21 @@ func TestTRTLLMUsage(t *testing.T) {
 
 // TestTRTLLMWholeAnswer: an answer of one token ends with the context phase; the client gets its text, streamed or not.
 func TestTRTLLMWholeAnswer(t *testing.T) {
-	p := newPair(t, trtllm(pairs{prefillers: 1, decoders: 1, split: always}, false, func(o *enginetest.Options) { o.AnswerTokens = 1 }))
+	p := newPair(t, trtllm(pairs{prefillers: 1, decoders: 1, split: always}, false, func(o *enginetest.Options) {
+		o.AnswerTokens = 1
+	}))
 	whole := 0
 	for i := range 12 {
 		b := splitBodies[[]int{0, 1, 2, 5, 6}[i%5]]
 		body := splitBody(b.path, prose(60, string(rune('a'+i))), b.more)
 		res, got := p.post(b.path, body)
 		want := p.askAlone(b.path, body)
-		if res.StatusCode != 200 || textOf(t, got) != textOf(t, want) || strings.Contains(got, "disaggregated_params") || strings.Contains(got, "prompt_token_ids") {
+		if res.StatusCode != 200 || textOf(t, got) != textOf(t, want) ||
+			strings.Contains(got, "disaggregated_params") || strings.Contains(got, "prompt_token_ids") {
 			t.Errorf("%s\ngot  %d %s\nwant %s", b.more, res.StatusCode, got, want)
 		}
-		if strings.Contains(b.more, "stream") && !strings.HasSuffix(got, "data: [DONE]\n\n") || strings.Contains(b.more, "usage") && !strings.Contains(got, `"usage":{`) {
+		if strings.Contains(b.more, "stream") && !strings.HasSuffix(got, "data: [DONE]\n\n") ||
+			strings.Contains(b.more, "usage") && !strings.Contains(got, `"usage":{`) {
 			t.Errorf("%s: %q", b.more, got)
 		}
 	}
@@ -180,10 +194,13 @@ func TestTRTLLMWholeAnswer(t *testing.T) {
 	p.nothingWrong()
 }
 
-// TestTRTLLMOwnParams: a client that poses as an orchestrator reaches no engine with it, split or not, and ids travel as each version wants them.
+// TestTRTLLMOwnParams: a client that poses as an orchestrator reaches no engine with it, split or not, and ids travel
+// as each version wants them.
 func TestTRTLLMOwnParams(t *testing.T) {
 	for _, old := range []bool{false, true} {
-		c := trtllm(pairs{prefillers: 1, decoders: 1, split: always}, false, func(o *enginetest.Options) { o.OldKV = old })
+		c := trtllm(pairs{prefillers: 1, decoders: 1, split: always}, false, func(o *enginetest.Options) {
+			o.OldKV = old
+		})
 		p := newPair(t, c)
 		for _, s := range p.fleet.Status() {
 			e := s.Endpoint
@@ -191,12 +208,16 @@ func TestTRTLLMOwnParams(t *testing.T) {
 			if old {
 				e.IDForm = fleet.IDDisagg
 			}
-			p.fleet.Observe(route.Declared{Source: "again " + e.Name, Endpoints: []fleet.Endpoint{{Name: "x" + e.Name, URL: e.URL, Weight: 1, Kind: e.Kind, Role: e.Role, IDForm: e.IDForm, Models: []string{"m"}}}})
+			p.fleet.Observe(route.Declared{Source: "again " + e.Name, Endpoints: []fleet.Endpoint{{
+				Name: "x" + e.Name, URL: e.URL, Weight: 1, Kind: e.Kind, Role: e.Role, IDForm: e.IDForm,
+				Models: []string{"m"},
+			}}})
 			p.fleet.Observe(route.Probed{Endpoint: "x" + e.Name, Report: fleet.Report{Healthy: true}})
 			p.fleet.Observe(route.Drain{Endpoint: e.Name})
 		}
 		for _, params := range []string{
-			`{"request_type":"generation_only","ctx_request_id":1}`, `{"request_type":"context_only"}`, `{"request_type":"context_only","conversation_id":"c"}`, `{}`, `null`, `7`,
+			`{"request_type":"generation_only","ctx_request_id":1}`, `{"request_type":"context_only"}`,
+			`{"request_type":"context_only","conversation_id":"c"}`, `{}`, `null`, `7`,
 		} {
 			for _, more := range []string{``, `,"best_of":2`, `,"stream":true`} {
 				body := chatOf("hello", `,"max_tokens":3,"disaggregated_params":`+params+more)
@@ -236,7 +257,8 @@ func TestTRTLLMRefusals(t *testing.T) {
 		if more != "" {
 			more = "," + more
 		}
-		body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"x"}],"disaggregated_params":%s%s}`, params, more)
+		body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"x"}],"disaggregated_params":%s%s}`,
+			params, more)
 		res, err := http.Post(at+"/v1/chat/completions", "application/json", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)

@@ -36,10 +36,13 @@ func TestWholeAnswerFromThePrefiller(t *testing.T) {
 		_, _ = io.WriteString(w, answer)
 	}))
 	defer p.Close()
-	d := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a decoder was asked") }))
+	d := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("a decoder was asked")
+	}))
 	defer d.Close()
 	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{Connector: ends{}}}, []fleet.Endpoint{
-		{Name: "p", URL: p.URL, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill}, {Name: "d", URL: d.URL, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
+		{Name: "p", URL: p.URL, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill},
+		{Name: "d", URL: d.URL, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
 	})
 	res, got := rig.post("/v1/chat/completions", chatBody)
 	if res.StatusCode != 200 || got != answer {
@@ -54,12 +57,15 @@ func TestWholeAnswerFromThePrefiller(t *testing.T) {
 	}
 }
 
-// TestWholeAnswerAfterComments: where the prompt had to wait the client has comments before that answer, and all bytes count.
+// TestWholeAnswerAfterComments: where the prompt had to wait the client has comments before that answer, and all bytes
+// count.
 func TestWholeAnswerAfterComments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRouter(t, proxy.Config{
 			Connector: ends{}, Comments: commentsEvery, Tenants: &identity.Tenants{Header: "X-Tenant-Id"},
-			Quota: quota.New(time.Now(), quota.Config{Tenant: true, Each: quota.Limits{QueueClass: fleet.QueueClass{MaxRunning: 1}}}),
+			Quota: quota.New(time.Now(), quota.Config{
+				Tenant: true, Each: quota.Limits{QueueClass: fleet.QueueClass{MaxRunning: 1}},
+			}),
 		}, wire(func(q *http.Request) (*http.Response, error) {
 			_, _ = io.Copy(io.Discard, q.Body)
 			if q.Header.Get("X-Session-Id") == "blocks" {
@@ -67,11 +73,13 @@ func TestWholeAnswerAfterComments(t *testing.T) {
 			}
 			return says(chatAnswer)
 		}), route.Config{Policy: func() pick.Policy { return inOrder{} }, Disaggregation: always}, []fleet.Endpoint{
-			{Name: "p", URL: "http://p", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill}, {Name: "d", URL: "http://d", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
+			{Name: "p", URL: "http://p", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill},
+			{Name: "d", URL: "http://d", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
 		}, func(k fleet.Kind) fleet.Report { return fleet.Report{Kind: k, Models: []fleet.Model{{ID: "m"}}} })
 		ask := func(session string) *httptest.ResponseRecorder {
 			w := httptest.NewRecorder()
-			q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions", strings.NewReader(streamBody))
+			q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions",
+				strings.NewReader(streamBody))
 			q.Header.Set("X-Session-Id", session)
 			r.proxy.ServeHTTP(w, q)
 			return w
@@ -81,7 +89,8 @@ func TestWholeAnswerAfterComments(t *testing.T) {
 		w := ask("d")
 		served := r.servedAs("d")
 		rest, ok := strings.CutPrefix(w.Body.String(), strings.Repeat(comment, int(served.Queued/commentsEvery)))
-		if !ok || served.Queued < 2*commentsEvery || !strings.HasPrefix(rest, "data: ") || !strings.HasSuffix(rest, doneChunk) {
+		if !ok || served.Queued < 2*commentsEvery || !strings.HasPrefix(rest, "data: ") ||
+			!strings.HasSuffix(rest, doneChunk) {
 			t.Errorf("after %v in the queue the client got %q", served.Queued, w.Body)
 		}
 		if served.Outcome != fleet.OK || served.BytesOut != int64(w.Body.Len()) {

@@ -12,7 +12,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// conditional is a router as production-stack's PR 890 has it, in front of a prefiller that nobody reaches and a decoder.
+// conditional is a router as production-stack's PR 890 has it, in front of a prefiller that nobody reaches and a
+// decoder.
 func conditional(t *testing.T, cfg proxy.Config, threshold int, decoder http.HandlerFunc) *rig {
 	t.Helper()
 	r := newRouter(t, cfg, transportOf(t), route.Config{
@@ -28,8 +29,8 @@ func conditional(t *testing.T, cfg proxy.Config, threshold int, decoder http.Han
 	return r
 }
 
-// PR 890 goes straight to a decoder below the threshold, by a quarter of the characters of text: what stands in roles and tools counts
-// nothing, and at the threshold itself a request is split.
+// PR 890 goes straight to a decoder below the threshold, by a quarter of the characters of text: what stands in roles
+// and tools counts nothing, and at the threshold itself a request is split.
 func TestConditionalEstimate(t *testing.T) {
 	text := func(n int) string { return strings.Repeat("x", n) }
 	tools := `,"tools":[{"type":"function","function":{"name":"f","description":"` + text(1600) + `"}}]`
@@ -38,11 +39,27 @@ func TestConditionalEstimate(t *testing.T) {
 		body string
 		why  route.SplitWhy // prefill_fails: it was split, and the prefiller is gone
 	}{
-		{"50 characters and 1.6 kB of tools", `{"model":"m","messages":[{"role":"user","content":"` + text(50) + `"}]` + tools + `}`, route.WholeShort},
-		{"just below", `{"model":"m","messages":[{"role":"system","content":"` + text(20) + `"},{"role":"user","content":"` + text(31) + `"}]}`, route.WholeShort},
-		{"at the threshold", `{"model":"m","messages":[{"role":"system","content":"` + text(20) + `"},{"role":"user","content":"` + text(32) + `"}]}`, route.WholePrefillFails},
-		{"parts", `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"` + text(52) + `"}]}]}`, route.WholePrefillFails},
-		{"a picture", `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:` + text(500) + `"}}]}]}`, route.WholeShort},
+		{
+			"50 characters and 1.6 kB of tools",
+			`{"model":"m","messages":[{"role":"user","content":"` + text(50) + `"}]` + tools + `}`, route.WholeShort,
+		},
+		{
+			"just below", `{"model":"m","messages":[{"role":"system","content":"` + text(20) +
+				`"},{"role":"user","content":"` + text(31) + `"}]}`, route.WholeShort,
+		},
+		{
+			"at the threshold", `{"model":"m","messages":[{"role":"system","content":"` + text(20) +
+				`"},{"role":"user","content":"` + text(32) + `"}]}`, route.WholePrefillFails,
+		},
+		{
+			"parts", `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"` + text(52) + `"}]}]}`,
+			route.WholePrefillFails,
+		},
+		{
+			"a picture",
+			`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:` +
+				text(500) + `"}}]}]}`, route.WholeShort,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -58,7 +75,8 @@ func TestConditionalEstimate(t *testing.T) {
 	}
 }
 
-// PR 890 tells the error of a decoder that was asked directly in its own form; without the switch the engine's own words are passed on.
+// PR 890 tells the error of a decoder that was asked directly in its own form; without the switch the engine's own
+// words are passed on.
 func TestConditionalErrors(t *testing.T) {
 	const said = `{"error":{"message":"too long","type":"BadRequestError","code":400}}`
 	for _, tt := range []struct {
@@ -76,7 +94,8 @@ func TestConditionalErrors(t *testing.T) {
 		if tt.status == 200 {
 			answer = chatAnswer
 		}
-		r := conditional(t, proxy.Config{Characters: true, WrapErrors: tt.wraps, Retries: -1}, 1000, answers(tt.status, answer))
+		r := conditional(t, proxy.Config{Characters: true, WrapErrors: tt.wraps, Retries: -1}, 1000,
+			answers(tt.status, answer))
 		res, got := r.post("/v1/chat/completions", chatBody)
 		if res.StatusCode != tt.status || got != tt.want {
 			t.Errorf("wraps %t: %d %s, want %d %s", tt.wraps, res.StatusCode, got, tt.status, tt.want)
@@ -85,7 +104,8 @@ func TestConditionalErrors(t *testing.T) {
 	for wraps, want := range map[bool]string{true: `"type":"decoder_error"`, false: `"type":"api_error"`} {
 		broken := func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }
 		r := conditional(t, proxy.Config{Characters: true, WrapErrors: wraps, Retries: -1}, 1000, broken)
-		if res, got := r.post("/v1/chat/completions", chatBody); res.StatusCode != http.StatusBadGateway || !strings.Contains(got, want) {
+		if res, got := r.post("/v1/chat/completions", chatBody); res.StatusCode != http.StatusBadGateway ||
+			!strings.Contains(got, want) {
 			t.Errorf("a decoder that breaks off, wraps %t: %d %s, want 502 and %s", wraps, res.StatusCode, got, want)
 		}
 	}

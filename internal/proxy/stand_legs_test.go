@@ -17,8 +17,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// presses are prefillers, each of which takes 0.1 ms for four bytes of a prompt, one after the other, and decoders that answer as soon as
-// somebody has computed it.
+// presses are prefillers, each of which takes 0.1 ms for four bytes of a prompt, one after the other, and decoders that
+// answer as soon as somebody has computed it.
 type presses struct {
 	mu       sync.Mutex
 	engines  map[string]*oneByOne
@@ -85,7 +85,8 @@ func (p *presses) RoundTrip(r *http.Request) (*http.Response, error) {
 		close(done)
 	}
 	if !strings.Contains(string(body), "bootstrap_room") { // vLLM with NIXL
-		usage := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0}}`, len(body)/4)
+		usage := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0}}`,
+			len(body)/4)
 		text := `{"choices":[{"text":"x"}],"usage":` + usage + `,"kv_transfer_params":` + transferParams("e") + `}`
 		res.Header.Set("Content-Type", "application/json")
 		res.Body, res.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
@@ -94,15 +95,23 @@ func (p *presses) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func transferParams(engine string) string {
-	return `{"do_remote_prefill":true,"remote_engine_id":"` + engine + `","remote_block_ids":[1],"remote_request_id":"r","remote_host":"h","remote_port":1}`
+	return `{"do_remote_prefill":true,"remote_engine_id":"` + engine +
+		`","remote_block_ids":[1],"remote_request_id":"r","remote_host":"h","remote_port":1}`
 }
 
 // newPresses is a router in front of two such prefillers and a decoder, which always splits.
 func newPresses(t *testing.T, kind fleet.Kind, cfg proxy.Config) (*rig, *presses) {
-	p := &presses{engines: map[string]*oneByOne{"p0": {}, "p1": {}}, computed: map[string]chan struct{}{}, asked: map[string]bool{}}
+	p := &presses{
+		engines: map[string]*oneByOne{"p0": {}, "p1": {}}, computed: map[string]chan struct{}{},
+		asked: map[string]bool{},
+	}
 	var declared []fleet.Endpoint
-	for name, role := range map[string]fleet.Role{"p0": fleet.RolePrefill, "p1": fleet.RolePrefill, "d0": fleet.RoleDecode} {
-		declared = append(declared, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Kind: kind, Role: role, BootstrapPort: 8998})
+	for name, role := range map[string]fleet.Role{
+		"p0": fleet.RolePrefill, "p1": fleet.RolePrefill, "d0": fleet.RoleDecode,
+	} {
+		declared = append(declared, fleet.Endpoint{
+			Name: name, URL: "http://" + name, Weight: 1, Kind: kind, Role: role, BootstrapPort: 8998,
+		})
 	}
 	slices.SortFunc(declared, func(a, b fleet.Endpoint) int { return strings.Compare(a.Name, b.Name) })
 	return newRouter(t, cfg, p, route.Config{
@@ -111,8 +120,9 @@ func newPresses(t *testing.T, kind fleet.Kind, cfg proxy.Config) (*rig, *presses
 	}, declared, func(fleet.Kind) fleet.Report { return fleet.Report{Kind: kind, Models: []fleet.Model{{ID: "m"}}} }), p
 }
 
-// TestQueueOfLegs: a prefill leg that stands in the router's line is sent when it is its turn, the shortest first; and who leaves it is not sent,
-// nor is its decoder asked, and both are off the books. Whether its decoder is asked behind it or beside it makes no difference.
+// TestQueueOfLegs: a prefill leg that stands in the router's line is sent when it is its turn, the shortest first; and
+// who leaves it is not sent, nor is its decoder asked, and both are off the books. Whether its decoder is asked behind
+// it or beside it makes no difference.
 func TestQueueOfLegs(t *testing.T) {
 	for _, kind := range []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang} {
 		for _, tt := range []struct {
@@ -123,12 +133,19 @@ func TestQueueOfLegs(t *testing.T) {
 			code map[string]int             // of the answers, where it is not 200; 0 is none
 		}{
 			{"the shortest goes first", func(*rig, func()) {}, []string{"short", "middle", "long"}, nil, nil},
-			{"a client leaves", func(_ *rig, leave func()) { leave() }, []string{"short", "long"}, nil, map[string]int{"middle": 0}},
+			{"a client leaves", func(_ *rig, leave func()) {
+				leave()
+			}, []string{"short", "long"}, nil, map[string]int{"middle": 0}},
 			{"the prefiller goes down", func(r *rig, _ func()) {
 				r.fleet.Observe(route.Probed{Endpoint: "p0", Report: fleet.Report{Detail: "health answered 500"}})
 			}, nil, []string{"long", "middle", "short"}, nil},
-			{"the router shuts down", func(r *rig, _ func()) { r.proxy.Abort() }, nil, nil, map[string]int{"blocks": 503, "long": 503, "short": 503, "middle": 503}},
-			{"the router shuts down, one request after the other", func(r *rig, _ func()) { r.proxy.AbortInSteps(synctest.Wait) }, nil, nil, map[string]int{"blocks": 503, "long": 503, "short": 503, "middle": 503}},
+			{
+				"the router shuts down", func(r *rig, _ func()) { r.proxy.Abort() }, nil, nil,
+				map[string]int{"blocks": 503, "long": 503, "short": 503, "middle": 503},
+			},
+			{"the router shuts down, one request after the other", func(r *rig, _ func()) {
+				r.proxy.AbortInSteps(synctest.Wait)
+			}, nil, nil, map[string]int{"blocks": 503, "long": 503, "short": 503, "middle": 503}},
 		} {
 			t.Run(fmt.Sprint(kind, ", ", tt.name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -148,10 +165,12 @@ func TestQueueOfLegs(t *testing.T) {
 					tt.then(r, leave)
 					time.Sleep(time.Minute)
 					synctest.Wait()
-					if got, want := p.engines["p0"].got, append([]string{"blocks"}, tt.want...); !slices.Equal(got, want) && tt.to1 == nil {
+					if got, want := p.engines["p0"].got, append([]string{"blocks"}, tt.want...); !slices.Equal(got,
+						want) && tt.to1 == nil {
 						t.Errorf("the prefiller got %v, want %v", got, want)
 					}
-					if got := slices.Sorted(slices.Values(p.engines["p1"].got)); tt.to1 != nil && !slices.Equal(intersection(got, tt.to1), tt.to1) {
+					if got := slices.Sorted(slices.Values(p.engines["p1"].got)); tt.to1 != nil &&
+						!slices.Equal(intersection(got, tt.to1), tt.to1) {
 						t.Errorf("the other got %v, want %v among them", got, tt.to1)
 					}
 					q.answered(tt.code)
@@ -162,15 +181,18 @@ func TestQueueOfLegs(t *testing.T) {
 	}
 }
 
-// TestLegInLineFetchesWhatIsHeldThen: what a decoder holds of a conversation is looked up when its next prefill leg is called. One that stood in
-// line for longer than that is held is not told of it: a prefiller that asks for blocks which are gone answers with an error.
+// TestLegInLineFetchesWhatIsHeldThen: what a decoder holds of a conversation is looked up when its next prefill leg is
+// called. One that stood in line for longer than that is held is not told of it: a prefiller that asks for blocks which
+// are gone answers with an error.
 func TestLegInLineFetchesWhatIsHeldThen(t *testing.T) {
 	for _, tt := range []struct {
 		keep time.Duration
 		want []string
 	}{{time.Minute, []string{"talk"}}, {2 * time.Second, nil}} {
 		synctest.Test(t, func(t *testing.T) {
-			r, p := newPresses(t, fleet.KindVLLM, proxy.Config{Bidirectional: tt.keep, NeedsContent: true, ByContent: true})
+			r, p := newPresses(t, fleet.KindVLLM, proxy.Config{
+				Bidirectional: tt.keep, NeedsContent: true, ByContent: true,
+			})
 			q, stop := newQueuing(t, r)
 			defer synctest.Wait()
 			defer stop()
@@ -187,8 +209,10 @@ func TestLegInLineFetchesWhatIsHeldThen(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if !slices.Equal(p.fetched, tt.want) || !slices.Equal(p.engines["p0"].got[len(p.engines["p0"].got)-2:], []string{"blocks", "talk"}) {
-				t.Errorf("held for %v: a prefiller fetched for %v, want %v, and got %v", tt.keep, p.fetched, tt.want, p.engines["p0"].got)
+			if !slices.Equal(p.fetched, tt.want) ||
+				!slices.Equal(p.engines["p0"].got[len(p.engines["p0"].got)-2:], []string{"blocks", "talk"}) {
+				t.Errorf("held for %v: a prefiller fetched for %v, want %v, and got %v",
+					tt.keep, p.fetched, tt.want, p.engines["p0"].got)
 			}
 			r.booksBalance()
 		})

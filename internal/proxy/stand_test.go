@@ -79,7 +79,8 @@ func (q *queuing) send(ctx context.Context, name string, tokens int) {
 		defer func() { _ = recover() }() // as net/http does
 		body := fmt.Sprintf(`{"model":"m","stream":true,"prompt":"%s %s"}`, name, strings.Repeat("abc ", tokens))
 		w := httptest.NewRecorder()
-		q.proxy.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/completions", strings.NewReader(body)))
+		q.proxy.ServeHTTP(w,
+			httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/completions", strings.NewReader(body)))
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.code[name] = w.Code
@@ -99,7 +100,8 @@ func (q *queuing) learn() {
 	synctest.Wait()
 }
 
-// fill has "long", "middle" and "short" stand in line for an endpoint, behind a prompt of 4 s. leave takes away the client of "middle".
+// fill has "long", "middle" and "short" stand in line for an endpoint, behind a prompt of 4 s. leave takes away the
+// client of "middle".
 func (q *queuing) fill(at string) (leave context.CancelFunc) {
 	q.t.Helper()
 	of, leave := context.WithCancel(q.ctx)
@@ -140,13 +142,16 @@ func (timed) AnswerUnseen() bool                                          { retu
 func (timed) Elsewhere() bool                                             { return false }
 func (timed) Timed() bool                                                 { return true }
 
-// TestQueueOfTimed: a transport that ends its exchanges itself has no say before it has one: in the queue the router's limit holds.
+// TestQueueOfTimed: a transport that ends its exchanges itself has no say before it has one: in the queue the router's
+// limit holds.
 func TestQueueOfTimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := &oneByOne{}
 		r := newRouter(t, proxy.Config{Answer: 2 * time.Second}, wire(engine.RoundTrip), route.Config{
 			Policy: func() pick.Policy { return inOrder{} }, Queue: route.QueueConfig{Ahead: time.Second},
-		}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}, func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
+		}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}, func(fleet.Kind) fleet.Report {
+			return fleet.Report{Models: []fleet.Model{{ID: "m"}}}
+		})
 		q, stop := newQueuing(t, r)
 		defer synctest.Wait()
 		defer stop()
@@ -154,7 +159,8 @@ func TestQueueOfTimed(t *testing.T) {
 		q.send(q.ctx, "blocks", 40_000)
 		body := `{"model":"m","prompt":"waits ` + strings.Repeat("abc ", 12_000) + `"}`
 		w := httptest.NewRecorder()
-		r.proxy.ServeHTTP(w, httptest.NewRequestWithContext(external.With(q.ctx, timed{}), http.MethodPost, "/v1/completions", strings.NewReader(body)))
+		r.proxy.ServeHTTP(w, httptest.NewRequestWithContext(external.With(q.ctx, timed{}), http.MethodPost,
+			"/v1/completions", strings.NewReader(body)))
 		if w.Code != http.StatusGatewayTimeout {
 			t.Errorf("answered %d %s", w.Code, w.Body)
 		}
@@ -164,8 +170,8 @@ func TestQueueOfTimed(t *testing.T) {
 	})
 }
 
-// TestQueue: what stands in the router's line is sent when it is its turn, the shortest first; and who leaves it, for whatever reason, is not
-// sent, costs the endpoint nothing, and is off the books.
+// TestQueue: what stands in the router's line is sent when it is its turn, the shortest first; and who leaves it, for
+// whatever reason, is not sent, costs the endpoint nothing, and is off the books.
 func TestQueue(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -177,27 +183,46 @@ func TestQueue(t *testing.T) {
 		together bool // all at once
 	}{
 		{"the shortest goes first", func(*rig, func()) {}, []string{"short", "middle", "long"}, nil, nil, false},
-		{"a client leaves", func(_ *rig, leave func()) { leave() }, []string{"short", "long"}, nil, map[string]int{"middle": 0}, false},
+		{"a client leaves", func(_ *rig, leave func()) {
+			leave()
+		}, []string{"short", "long"}, nil, map[string]int{"middle": 0}, false},
 		{"the endpoint goes down", func(r *rig, _ func()) {
 			r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Detail: "health answered 500"}})
 		}, nil, []string{"long", "middle", "short"}, nil, false},
-		{"the endpoint drains", func(r *rig, _ func()) { r.fleet.Observe(route.Drain{Endpoint: "e0"}) }, []string{"short", "middle", "long"}, nil, nil, false},
+		{
+			"the endpoint drains", func(r *rig, _ func()) { r.fleet.Observe(route.Drain{Endpoint: "e0"}) },
+			[]string{"short", "middle", "long"},
+			nil, nil, false,
+		},
 		{"the endpoint leaves the fleet", func(r *rig, _ func()) {
-			r.fleet.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "e1", URL: "http://e1", Weight: 1}}})
+			r.fleet.Observe(route.Declared{
+				Source: "test", Endpoints: []fleet.Endpoint{{Name: "e1", URL: "http://e1", Weight: 1}},
+			})
 		}, []string{"short", "middle", "long"}, nil, nil, false},
 		{"another engine takes the address", func(r *rig, _ func()) {
-			r.fleet.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "e0", URL: "http://other", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1}}})
+			r.fleet.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{
+				{Name: "e0", URL: "http://other", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1},
+			}})
 		}, []string{"short", "middle", "long"}, nil, nil, true},
-		{"the router shuts down", func(r *rig, _ func()) { r.proxy.Abort() }, nil, nil, map[string]int{"blocks": 503, "long": 503, "short": 503, "middle": 503}, false},
-		{"the router shuts down, one request after the other", func(r *rig, _ func()) { r.proxy.AbortInSteps(synctest.Wait) }, nil, nil, map[string]int{"blocks": 503, "long": 503, "short": 503, "middle": 503}, false},
+		{"the router shuts down", func(r *rig, _ func()) {
+			r.proxy.Abort()
+		}, nil, nil, map[string]int{"blocks": 503, "long": 503, "short": 503, "middle": 503}, false},
+		{"the router shuts down, one request after the other", func(r *rig, _ func()) {
+			r.proxy.AbortInSteps(synctest.Wait)
+		}, nil, nil, map[string]int{"blocks": 503, "long": 503, "short": 503, "middle": 503}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				engines := map[string]*oneByOne{"e0": {}, "e1": {}}
-				r := newRouter(t, proxy.Config{Refusing: time.Second}, wire(func(req *http.Request) (*http.Response, error) {
-					return engines[req.URL.Hostname()].RoundTrip(req)
-				}), route.Config{Policy: func() pick.Policy { return inOrder{} }, Queue: route.QueueConfig{Ahead: time.Second}},
-					[]fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1}},
+				r := newRouter(t, proxy.Config{Refusing: time.Second},
+					wire(func(req *http.Request) (*http.Response, error) {
+						return engines[req.URL.Hostname()].RoundTrip(req)
+					}), route.Config{
+						Policy: func() pick.Policy { return inOrder{} }, Queue: route.QueueConfig{Ahead: time.Second},
+					},
+					[]fleet.Endpoint{
+						{Name: "e0", URL: "http://e0", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1},
+					},
 					func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
 				q, stop := newQueuing(t, r)
 				defer synctest.Wait()
@@ -217,7 +242,8 @@ func TestQueue(t *testing.T) {
 				if !slices.Equal(got, want) && tt.to1 == nil {
 					t.Errorf("the endpoint got %v, want %v", got, want)
 				}
-				if got := slices.Sorted(slices.Values(engines["e1"].got)); tt.to1 != nil && !slices.Equal(got[len(got)-len(tt.to1):], tt.to1) {
+				if got := slices.Sorted(slices.Values(engines["e1"].got)); tt.to1 != nil &&
+					!slices.Equal(got[len(got)-len(tt.to1):], tt.to1) {
 					t.Errorf("the other got %v, want %v", got, tt.to1)
 				}
 				q.answered(tt.code)

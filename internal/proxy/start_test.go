@@ -15,19 +15,31 @@ import (
 	"github.com/warmpath/warmpath/prompt"
 )
 
-// TestRequestsWaitForTheStart: until the fleet is known requests wait, whatever they ask for, and the door is not ready. A client that leaves, and a
-// router that ends, end the wait.
+// TestRequestsWaitForTheStart: until the fleet is known requests wait, whatever they ask for, and the door is not
+// ready. A client that leaves, and a router that ends, end the wait.
 func TestRequestsWaitForTheStart(t *testing.T) {
 	for _, tt := range []struct {
 		name, method, path, body string
 		end                      func(r *rig, leave func(), started chan struct{})
 		status                   int
 	}{
-		{"a chat", http.MethodPost, "/v1/chat/completions", chatBody, func(_ *rig, _ func(), started chan struct{}) { close(started) }, 200},
-		{"the list of models", http.MethodGet, "/v1/models", "", func(_ *rig, _ func(), started chan struct{}) { close(started) }, 200},
-		{"another path", http.MethodPost, "/tokenize", chatBody, func(_ *rig, _ func(), started chan struct{}) { close(started) }, 200},
-		{"a client that leaves", http.MethodPost, "/v1/chat/completions", chatBody, func(_ *rig, leave func(), _ chan struct{}) { leave() }, 0},
-		{"a router that ends", http.MethodPost, "/v1/chat/completions", chatBody, func(r *rig, _ func(), _ chan struct{}) { r.proxy.Abort() }, 503},
+		{"a chat", http.MethodPost, "/v1/chat/completions", chatBody, func(_ *rig, _ func(), started chan struct{}) {
+			close(started)
+		}, 200},
+		{"the list of models", http.MethodGet, "/v1/models", "", func(_ *rig, _ func(), started chan struct{}) {
+			close(started)
+		}, 200},
+		{"another path", http.MethodPost, "/tokenize", chatBody, func(_ *rig, _ func(), started chan struct{}) {
+			close(started)
+		}, 200},
+		{
+			"a client that leaves", http.MethodPost, "/v1/chat/completions", chatBody,
+			func(_ *rig, leave func(), _ chan struct{}) { leave() }, 0,
+		},
+		{
+			"a router that ends", http.MethodPost, "/v1/chat/completions", chatBody,
+			func(r *rig, _ func(), _ chan struct{}) { r.proxy.Abort() }, 503,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -39,14 +51,16 @@ func TestRequestsWaitForTheStart(t *testing.T) {
 				}
 				started := make(chan struct{})
 				r.proxy = proxy.New(proxy.Options{
-					Config: proxy.Config{Paths: paths(t, "*")}, Fleet: r.fleet, Transport: answers, Parser: parser, Log: slog.New(slog.DiscardHandler), Started: started,
+					Config: proxy.Config{Paths: paths(t, "*")}, Fleet: r.fleet, Transport: answers, Parser: parser,
+					Log: slog.New(slog.DiscardHandler), Started: started,
 				})
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
 				w, over := httptest.NewRecorder(), make(chan any)
 				go func() {
 					defer func() { over <- recover() }()
-					r.proxy.ServeHTTP(w, httptest.NewRequestWithContext(ctx, tt.method, tt.path, strings.NewReader(tt.body)))
+					r.proxy.ServeHTTP(w,
+						httptest.NewRequestWithContext(ctx, tt.method, tt.path, strings.NewReader(tt.body)))
 				}()
 				time.Sleep(5 * time.Second)
 				synctest.Wait()
@@ -57,7 +71,8 @@ func TestRequestsWaitForTheStart(t *testing.T) {
 				}
 				tt.end(r, leave, started)
 				if failed := <-over; (failed != nil) != (tt.status == 0) || tt.status > 0 && w.Code != tt.status {
-					t.Errorf("the client got %d %s, and the handler ended with %v; want %d", w.Code, w.Body, failed, tt.status)
+					t.Errorf("the client got %d %s, and the handler ended with %v; want %d",
+						w.Code, w.Body, failed, tt.status)
 				}
 				r.booksBalance()
 			})

@@ -55,7 +55,9 @@ func (r *rig) as(kind fleet.Kind, apiKey string) {
 	}
 	r.fleet.Observe(route.Declared{Source: "test", Endpoints: all})
 	for _, e := range all {
-		r.fleet.Observe(route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Kind: kind, Models: []fleet.Model{{ID: "m"}}}})
+		r.fleet.Observe(route.Probed{
+			Endpoint: e.Name, Report: fleet.Report{Healthy: true, Kind: kind, Models: []fleet.Model{{ID: "m"}}},
+		})
 	}
 }
 
@@ -98,7 +100,8 @@ func TestTenantsAreApart(t *testing.T) {
 	if again := ask("Authorization", "Bearer sk-none"); again != nobody {
 		t.Errorf("an unknown key is %s, want %s: nobody's", again, nobody)
 	}
-	if res, body := r.post("/v1/chat/completions", tenantBody, "X-Tenant-Id", strings.Repeat("x", 200)); res.StatusCode != 400 || !strings.Contains(body, "bad_tenant") {
+	if res, body := r.post("/v1/chat/completions", tenantBody,
+		"X-Tenant-Id", strings.Repeat("x", 200)); res.StatusCode != 400 || !strings.Contains(body, "bad_tenant") {
 		t.Errorf("a name too long: %d %s", res.StatusCode, body)
 	}
 }
@@ -111,12 +114,14 @@ func TestTenantsRequired(t *testing.T) {
 	for _, path := range []string{"/v1/chat/completions", "/v1/messages", "/v1/models", "/v1/audio/speech"} {
 		for _, key := range []string{"", "Bearer sk-none", "Basic sk-blue"} {
 			res, body := r.post(path, tenantBody, "Authorization", key)
-			if res.StatusCode != 401 || !strings.Contains(body, "authentication_error") || res.Header.Get("Www-Authenticate") == "" {
+			if res.StatusCode != 401 || !strings.Contains(body, "authentication_error") ||
+				res.Header.Get("Www-Authenticate") == "" {
 				t.Errorf("%s with %q: %d %s", path, key, res.StatusCode, body)
 			}
 		}
 	}
-	if res, body := r.post("/v1/chat/completions", tenantBody, "Authorization", "bearer sk-blue"); res.StatusCode != 200 {
+	if res, body := r.post("/v1/chat/completions", tenantBody,
+		"Authorization", "bearer sk-blue"); res.StatusCode != 200 {
 		t.Errorf("%d %s", res.StatusCode, body)
 	}
 	if res, _ := r.do("GET", "/readyz", ""); res.StatusCode != 200 {
@@ -124,7 +129,8 @@ func TestTenantsRequired(t *testing.T) {
 	}
 }
 
-// TestTenantKeysReachNoEngine: an engine without a key of its own does not see whose key a request came with, unless that is wanted.
+// TestTenantKeysReachNoEngine: an engine without a key of its own does not see whose key a request came with, unless
+// that is wanted.
 func TestTenantKeysReachNoEngine(t *testing.T) {
 	for _, c := range []struct {
 		forward    bool
@@ -154,7 +160,8 @@ func TestTenantKeysReachNoEngine(t *testing.T) {
 	}
 }
 
-// TestSecondKeyStaysHere: a tenant's key that comes second in its header, or beside one of the engine's, reaches no engine either.
+// TestSecondKeyStaysHere: a tenant's key that comes second in its header, or beside one of the engine's, reaches no
+// engine either.
 func TestSecondKeyStaysHere(t *testing.T) {
 	for _, key := range []string{"", "engine-key"} {
 		h := http.Header{"Authorization": {"Bearer theirs", "Bearer sk-blue"}, "X-Api-Key": {"x", "sk-green"}}
@@ -214,8 +221,9 @@ func TestCacheSalt(t *testing.T) {
 	own := func(v string) string { return `{"cache_salt":` + v + `,` + tenantBody[1:] }
 	seen := map[string]string{red: "red"}
 	for what, got := range map[string]string{
-		"another tenant": salt(chat, tenantBody, "blue"), "a salt of its own": salt(chat, own(`"a"`), "red"), "another": salt(chat, own(`"b"`), "red"),
-		"another tenant's with the same": salt(chat, own(`"a"`), "blue"), "the salt of the other": salt(chat, own(`"`+red+`"`), "blue"),
+		"another tenant": salt(chat, tenantBody, "blue"), "a salt of its own": salt(chat, own(`"a"`), "red"),
+		"another": salt(chat, own(`"b"`), "red"), "another tenant's with the same": salt(chat, own(`"a"`), "blue"),
+		"the salt of the other": salt(chat, own(`"`+red+`"`), "blue"),
 	} {
 		if other, twice := seen[got]; twice || len(got) != 32 {
 			t.Errorf("%s has the salt %q, as %s", what, got, other)
@@ -253,7 +261,8 @@ func TestCacheSaltByEngine(t *testing.T) {
 		{fleet.KindOther, "/v1/chat/completions", ""},
 	} {
 		r.as(row.kind, "")
-		if res, answer := r.post(row.path, `{"model":"m","stream":false}`, "X-Tenant-Id", "red"); res.StatusCode != 200 {
+		if res, answer := r.post(row.path, `{"model":"m","stream":false}`,
+			"X-Tenant-Id", "red"); res.StatusCode != 200 {
 			t.Fatalf("%d %s", res.StatusCode, answer)
 		}
 		got := ""
@@ -268,8 +277,9 @@ func TestCacheSaltByEngine(t *testing.T) {
 	}
 }
 
-// TestSaltRequired: where a salt is required, a request that an engine would compute for a tenant reaches none that cannot be told one,
-// whatever the API, its path and its form. Without the setting it does, and is counted. What computes nothing passes.
+// TestSaltRequired: where a salt is required, a request that an engine would compute for a tenant reaches none that
+// cannot be told one, whatever the API, its path and its form. Without the setting it does, and is counted. What
+// computes nothing passes.
 func TestSaltRequired(t *testing.T) {
 	const salted, refused, free, form = "salted", "refused", "free", "a=b"
 	upgrade := []string{"Connection", "Upgrade", "Upgrade", "websocket"}
@@ -285,7 +295,9 @@ func TestSaltRequired(t *testing.T) {
 		{fleet.KindVLLM, "POST", "/v1/messages", nil, salted},
 		{fleet.KindVLLM, "POST", "/v1/embeddings", nil, refused},
 		{fleet.KindVLLM, "POST", "/v1/score", nil, refused},
-		{fleet.KindVLLM, "POST", "/v1/audio/transcriptions", []string{"Content-Type", "application/x-www-form-urlencoded"}, refused},
+		{fleet.KindVLLM, "POST", "/v1/audio/transcriptions", []string{
+			"Content-Type", "application/x-www-form-urlencoded",
+		}, refused},
 		{fleet.KindVLLM, "POST", "/v1/audio/transcriptions", []string{"Content-Type", "audio/wav"}, refused},
 		{fleet.KindVLLM, "POST", "/v1/batches", nil, refused},
 		{fleet.KindVLLM, "POST", "/of/nobody", nil, refused},
@@ -317,7 +329,8 @@ func TestSaltRequired(t *testing.T) {
 			}
 			for _, tenant := range []string{"red", ""} {
 				in.raw, in.body = "nothing", nil
-				res, answer := r.do(row.method, row.path, body, append([]string{"X-Tenant-Id", tenant}, row.header...)...)
+				res, answer := r.do(row.method, row.path, body,
+					append([]string{"X-Tenant-Id", tenant}, row.header...)...)
 				reached := in.raw != "nothing"
 				_, has := in.body["cache_salt"]
 				if _, extra := in.body["extra_key"]; extra {
@@ -328,22 +341,26 @@ func TestSaltRequired(t *testing.T) {
 					want = free
 				}
 				if has != (want == salted) || reached == (must && want == refused) {
-					t.Errorf("%s %s of %q at %s, required %t: %d %s; the engine got %s", row.method, row.path, tenant, row.kind, must, res.StatusCode, answer, in.raw)
+					t.Errorf("%s %s of %q at %s, required %t: %d %s; the engine got %s",
+						row.method, row.path, tenant, row.kind, must, res.StatusCode, answer, in.raw)
 				}
-				if must && want == refused && (res.StatusCode != 400 || !strings.Contains(answer, "cache_not_apart") && !strings.HasPrefix(row.path, "/api/")) {
+				if must && want == refused && (res.StatusCode != 400 ||
+					!strings.Contains(answer, "cache_not_apart") && !strings.HasPrefix(row.path, "/api/")) {
 					t.Errorf("%s %s at %s: %d %s", row.method, row.path, row.kind, res.StatusCode, answer)
 				}
 			}
 			for i, tenant := range []string{"red", ""} {
 				if got := r.last(i + 1).Unsalted; (got != "") != (tenant != "" && !must && row.want == refused) {
-					t.Errorf("%s %s of %q at %s, required %t: counted at %q", row.method, row.path, tenant, row.kind, must, got)
+					t.Errorf("%s %s of %q at %s, required %t: counted at %q",
+						row.method, row.path, tenant, row.kind, must, got)
 				}
 			}
 		}
 	}
 }
 
-// TestSaltRequiredAmongMany: of several engines one that takes a salt is chosen, for retries too, and pins and unknown kinds open no way around.
+// TestSaltRequiredAmongMany: of several engines one that takes a salt is chosen, for retries too, and pins and unknown
+// kinds open no way around.
 func TestSaltRequiredAmongMany(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -355,10 +372,20 @@ func TestSaltRequiredAmongMany(t *testing.T) {
 	}{
 		{"the last", [3]fleet.Kind{fleet.KindLlamaCpp, fleet.KindOther, fleet.KindVLLM}, false, nil, "e2", 200},
 		{"a retry", [3]fleet.Kind{fleet.KindVLLM, fleet.KindOllama, fleet.KindSGLang}, true, nil, "e0 e2", 200},
-		{"nobody for the retry", [3]fleet.Kind{fleet.KindOllama, fleet.KindVLLM, fleet.KindOther}, true, nil, "e1", 503},
+		{
+			"nobody for the retry",
+			[3]fleet.Kind{fleet.KindOllama, fleet.KindVLLM, fleet.KindOther},
+			true, nil, "e1", 503,
+		},
 		{"none", [3]fleet.Kind{fleet.KindLlamaCpp, fleet.KindOther, fleet.KindOllama}, false, nil, "", 400},
 		{"not known yet", [3]fleet.Kind{fleet.KindLlamaCpp, fleet.KindUnknown, fleet.KindOllama}, false, nil, "", 503},
-		{"pinned", [3]fleet.Kind{fleet.KindVLLM, fleet.KindLlamaCpp, fleet.KindVLLM}, false, []string{"X-Warmpath-Pin", "e1"}, "", 400},
+		{
+			"pinned",
+			[3]fleet.Kind{fleet.KindVLLM, fleet.KindLlamaCpp, fleet.KindVLLM},
+			false,
+			[]string{"X-Warmpath-Pin", "e1"},
+			"", 400,
+		},
 	} {
 		var mu sync.Mutex
 		var asked []string
@@ -378,14 +405,19 @@ func TestSaltRequiredAmongMany(t *testing.T) {
 		var declared []fleet.Endpoint
 		for i, kind := range tt.kinds {
 			name := fmt.Sprintf("e%d", i)
-			declared = append(declared, fleet.Endpoint{Name: name, Kind: kind, Weight: 1, URL: serveEngine(t, handle(name))})
+			declared = append(declared, fleet.Endpoint{
+				Name: name, Kind: kind, Weight: 1, URL: serveEngine(t, handle(name)),
+			})
 		}
 		rules := route.Config{Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10}
-		r := newRouter(t, proxy.Config{Tenants: who, Pinning: true}, transportOf(t), rules, declared, func(k fleet.Kind) fleet.Report {
+		r := newRouter(t, proxy.Config{
+			Tenants: who, Pinning: true,
+		}, transportOf(t), rules, declared, func(k fleet.Kind) fleet.Report {
 			return fleet.Report{Kind: k, Models: []fleet.Model{{ID: "m"}}}
 		})
 		r.listen(t)
-		res, answer := r.post("/v1/chat/completions", tenantBody, append([]string{"X-Tenant-Id", "red"}, tt.header...)...)
+		res, answer := r.post("/v1/chat/completions", tenantBody,
+			append([]string{"X-Tenant-Id", "red"}, tt.header...)...)
 		if got := strings.Join(asked, " "); got != tt.want || res.StatusCode != tt.status {
 			t.Errorf("%s: asked %q, want %q: %d %s", tt.name, got, tt.want, res.StatusCode, answer)
 		}
@@ -406,8 +438,8 @@ func TestCacheSaltIsKept(t *testing.T) {
 	}
 }
 
-// TestUnsaltedIsLogged: where a salt cannot be set, the log says so once for each endpoint; where it can, and for requests without a
-// tenant, it says nothing.
+// TestUnsaltedIsLogged: where a salt cannot be set, the log says so once for each endpoint; where it can, and for
+// requests without a tenant, it says nothing.
 func TestUnsaltedIsLogged(t *testing.T) {
 	var in inbox
 	var log bytes.Buffer
@@ -420,14 +452,19 @@ func TestUnsaltedIsLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := proxy.New(proxy.Options{
-		Config: proxy.Config{NetHTTP: netHTTP(), Tenants: tenants()}, Fleet: fl, Transport: transportOf(t), Parser: parser, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Config: proxy.Config{NetHTTP: netHTTP(), Tenants: tenants()}, Fleet: fl, Transport: transportOf(t),
+		Parser: parser, Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	for _, c := range []struct {
 		kind   fleet.Kind
 		tenant string
 		want   int // lines so far
-	}{{fleet.KindVLLM, "red", 0}, {fleet.KindOther, "", 0}, {fleet.KindOther, "red", 1}, {fleet.KindOther, "blue", 1}, {fleet.KindOllama, "red", 1}} {
-		fl.Observe(route.Probed{Endpoint: "e", Report: fleet.Report{Healthy: true, Kind: c.kind, Models: []fleet.Model{{ID: "m"}}}})
+	}{{fleet.KindVLLM, "red", 0}, {fleet.KindOther, "", 0}, {fleet.KindOther, "red", 1}, {fleet.KindOther, "blue", 1}, {
+		fleet.KindOllama, "red", 1,
+	}} {
+		fl.Observe(route.Probed{
+			Endpoint: "e", Report: fleet.Report{Healthy: true, Kind: c.kind, Models: []fleet.Model{{ID: "m"}}},
+		})
 		r := httptest.NewRequest("POST", "/v1/chat/completions", strings.NewReader(tenantBody))
 		r.Header.Set("X-Tenant-Id", c.tenant)
 		w := httptest.NewRecorder()
@@ -454,20 +491,24 @@ func TestHealthGenerate(t *testing.T) {
 	}
 }
 
-// TestFoldedMembers: an engine that may be written in Go gets no member that it would take for another one; others judge for themselves.
+// TestFoldedMembers: an engine that may be written in Go gets no member that it would take for another one; others
+// judge for themselves.
 func TestFoldedMembers(t *testing.T) {
 	var in inbox
 	engine := []fleet.Endpoint{{Name: "e", URL: serveEngine(t, engineHandler(in.handler)), Weight: 1}}
 	for kind, want := range map[fleet.Kind]int{
-		fleet.KindOllama: 400, fleet.KindOther: 400, fleet.KindUnknown: 400, fleet.KindVLLM: 200, fleet.KindSGLang: 200, fleet.KindLlamaCpp: 200, fleet.KindTRTLLM: 200,
+		fleet.KindOllama: 400, fleet.KindOther: 400, fleet.KindUnknown: 400, fleet.KindVLLM: 200, fleet.KindSGLang: 200,
+		fleet.KindLlamaCpp: 200, fleet.KindTRTLLM: 200,
 	} {
 		rules := route.Config{Policy: func() pick.Policy { return inOrder{} }}
-		r := newRouter(t, proxy.Config{}, transportOf(t), rules, engine, func(fleet.Kind) fleet.Report { // a known kind stays when none is reported
+		// a known kind stays when none is reported
+		r := newRouter(t, proxy.Config{}, transportOf(t), rules, engine, func(fleet.Kind) fleet.Report {
 			return fleet.Report{Kind: kind, Models: []fleet.Model{{ID: "m"}}}
 		})
 		r.listen(t)
 		for _, path := range []string{"/v1/chat/completions", "/v1/embeddings", "/v1/score"} {
-			if res, body := r.post(path, `{"model":"m","MODEL":"n"}`); res.StatusCode != want || want == 400 && !strings.Contains(body, "MODEL") {
+			if res, body := r.post(path, `{"model":"m","MODEL":"n"}`); res.StatusCode != want ||
+				want == 400 && !strings.Contains(body, "MODEL") {
 				t.Errorf("%s at %q: %d %s", path, kind, res.StatusCode, body)
 			}
 			if res, body := r.post(path, `{"model":"m","Mine":"n"}`); res.StatusCode != 200 {

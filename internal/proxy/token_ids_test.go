@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// Token ids beside the messages of a chat decide: the prompt is as long as they are, and what is cached is found by them, whatever the messages
-// say.
+// Token ids beside the messages of a chat decide: the prompt is as long as they are, and what is cached is found by
+// them, whatever the messages say.
 func TestTokenIDsBesideMessagesDecide(t *testing.T) {
 	list := func(from, n int) string {
 		var ids []string
@@ -19,7 +19,8 @@ func TestTokenIDsBesideMessagesDecide(t *testing.T) {
 		return "[" + strings.Join(ids, ",") + "]"
 	}
 	chat := func(says, ids string) string {
-		return `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat(says, 100) + `"}],"prompt_token_ids":` + ids + `}`
+		return `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat(says, 100) +
+			`"}],"prompt_token_ids":` + ids + `}`
 	}
 	r := newRig(t, proxy.Config{NeedsContent: true}, answers(200, `{"choices":[]}`))
 	for i, tt := range []struct {
@@ -38,10 +39,12 @@ func TestTokenIDsBesideMessagesDecide(t *testing.T) {
 		}
 		d := r.last(i + 1).Decision
 		if d.PromptTokens != tt.prompt || d.CachedTokens < tt.cached || tt.cold && d.CachedTokens > 0 {
-			t.Errorf("%s: %d tokens, %d cached; want %d and %d", tt.name, d.PromptTokens, d.CachedTokens, tt.prompt, tt.cached)
+			t.Errorf("%s: %d tokens, %d cached; want %d and %d", tt.name, d.PromptTokens, d.CachedTokens,
+				tt.prompt, tt.cached)
 		}
 	}
-	if res, body := r.post("/v1/chat/completions", chat("hello ", `"1,2"`)); res.StatusCode != 400 || !strings.Contains(body, "prompt_token_ids") {
+	if res, body := r.post("/v1/chat/completions", chat("hello ", `"1,2"`)); res.StatusCode != 400 ||
+		!strings.Contains(body, "prompt_token_ids") {
 		t.Errorf("ids of the wrong type: %d %s", res.StatusCode, body)
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// TestConversationsByContent: clients that send no id get the same id on each turn of a conversation, and go where they were.
+// TestConversationsByContent: clients that send no id get the same id on each turn of a conversation, and go where they
+// were.
 func TestConversationsByContent(t *testing.T) {
 	r := newRig(t, proxy.Config{ByContent: true, Pinning: true}, answers(200, chatAnswer), answers(200, chatAnswer))
 	opener := strings.Repeat("tell me something long about rivers ", 4)
@@ -24,17 +25,23 @@ func TestConversationsByContent(t *testing.T) {
 		}
 		return res.Header.Get("X-Session-Id"), res.Header.Get("X-Warmpath-Endpoint")
 	}
-	first, _ := ask(`{"model":"m","messages":[{"role":"system","content":"today is monday"},{"role":"user","content":"`+opener+`"}]}`, "X-Warmpath-Pin", "e1")
+	first, _ := ask(`{"model":"m","messages":[{"role":"system","content":"today is monday"},{"role":"user","content":"`+
+		opener+`"}]}`, "X-Warmpath-Pin", "e1")
 	// The next turn, in another spelling, under another date.
-	second, at := ask(`{"messages":[{"content":"today is tuesday","role":"system"},{"content":[{"type":"text","text":"` + opener + `"}],"role":"user"},` +
-		`{"role":"assistant","content":"hi"},{"role":"user","content":"go on"}],"model":"m"}`)
+	second, at := ask(
+		`{"messages":[{"content":"today is tuesday","role":"system"},{"content":[{"type":"text","text":"` + opener +
+			`"}],"role":"user"},` +
+			`{"role":"assistant","content":"hi"},{"role":"user","content":"go on"}],"model":"m"}`)
 	if second != first || at != "e1" {
 		t.Errorf("the second turn is %s at %s, want %s at e1", second, at, first)
 	}
-	if other, _ := ask(`{"model":"m","messages":[{"role":"system","content":"today is monday"},{"role":"user","content":"No, ` + opener + `"}]}`); other == first {
+	if other, _ := ask(
+		`{"model":"m","messages":[{"role":"system","content":"today is monday"},{"role":"user","content":"No, ` +
+			opener + `"}]}`); other == first {
 		t.Error("another opener is the same conversation")
 	}
-	if other, _ := ask(`{"model":"n","messages":[{"role":"user","content":"` + opener + `"},{"role":"assistant","content":"hi"},{"role":"user","content":"go on"}]}`); other == first {
+	if other, _ := ask(`{"model":"n","messages":[{"role":"user","content":"` + opener +
+		`"},{"role":"assistant","content":"hi"},{"role":"user","content":"go on"}]}`); other == first {
 		t.Error("the same words to another model are the same conversation")
 	}
 	a, _ := ask(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
@@ -68,13 +75,15 @@ func TestAgentTextsAreRecognised(t *testing.T) {
 				quoted, _ := json.Marshal(row.Input)
 				path, body := "/v1/completions", `{"model":"m","prompt":`+string(quoted)+`}`
 				if as == "chat" {
-					path, body = "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":`+string(quoted)+`}]}`
+					path, body = "/v1/chat/completions",
+						`{"model":"m","messages":[{"role":"user","content":`+string(quoted)+`}]}`
 				}
 				res, _ := r.post(path, body)
 				id := res.Header.Get("X-Session-Id")
 				extends, ok := false, false
 				for _, earlier := range bySession[row.Session] {
-					if len(earlier.text) >= 64 && len(row.Input) > len(earlier.text) && strings.HasPrefix(row.Input, earlier.text) {
+					if len(earlier.text) >= 64 && len(row.Input) > len(earlier.text) &&
+						strings.HasPrefix(row.Input, earlier.text) {
 						extends = true
 						ok = ok || id == earlier.id
 					}

@@ -12,17 +12,19 @@ import (
 // transferFields are what routers say of KV transfers, in bodies and headers.
 var (
 	transferFields = map[string]string{
-		"kv_transfer_params": `{"do_remote_prefill":true,"remote_host":"10.0.0.9","remote_port":1}`, "ec_transfer_params": `{"peer_host":"10.0.0.9"}`,
-		"disaggregated_params": `{"request_type":"generation_only","ctx_request_id":7,"ctx_info_endpoint":"10.0.0.9:1"}`,
-		"bootstrap_host":       `"10.0.0.9"`, "bootstrap_port": "1", "bootstrap_room": "[7]", "bootstrap_pair_key": `"k"`, "disagg_prefill_dp_rank": "1",
+		"kv_transfer_params": `{"do_remote_prefill":true,"remote_host":"10.0.0.9","remote_port":1}`,
+		"ec_transfer_params": `{"peer_host":"10.0.0.9"}`, "disaggregated_params": `{"request_type":"generation_only",` +
+			`"ctx_request_id":7,"ctx_info_endpoint":"10.0.0.9:1"}`, "bootstrap_host": `"10.0.0.9"`,
+		"bootstrap_port": "1", "bootstrap_room": "[7]", "bootstrap_pair_key": `"k"`, "disagg_prefill_dp_rank": "1",
 	}
 	transferHeaders = []string{
-		"X-Prefiller-Host-Port", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port", "X-Kv-Cache-Source-Host-Port", "X-Override-Bootstrap-Host", "X-Override-Rid",
+		"X-Prefiller-Host-Port", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port", "X-Kv-Cache-Source-Host-Port",
+		"X-Override-Bootstrap-Host", "X-Override-Rid",
 	}
 )
 
-// TestTransferFieldsStayHere: what makes an engine dial an address comes from routers only, on whatever path, to whatever kind of engine,
-// however the member is written; all other bytes are the client's. One setting passes it on.
+// TestTransferFieldsStayHere: what makes an engine dial an address comes from routers only, on whatever path, to
+// whatever kind of engine, however the member is written; all other bytes are the client's. One setting passes it on.
 func TestTransferFieldsStayHere(t *testing.T) {
 	for _, trusted := range []bool{false, true} {
 		var in inbox
@@ -36,14 +38,19 @@ func TestTransferFieldsStayHere(t *testing.T) {
 				want = sent
 			}
 			if in.raw != want || res.StatusCode != 200 {
-				t.Errorf("trusted %t, %s at %s: %d %s, the engine got %s, want %s", trusted, name, what, res.StatusCode, answer, in.raw, want)
+				t.Errorf("trusted %t, %s at %s: %d %s, the engine got %s, want %s",
+					trusted, name, what, res.StatusCode, answer, in.raw, want)
 			}
 			in.raw = ""
 		}
-		for _, kind := range []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp, fleet.KindOllama, fleet.KindOther, fleet.KindUnknown} {
+		for _, kind := range []fleet.Kind{
+			fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp, fleet.KindOllama, fleet.KindOther,
+			fleet.KindUnknown,
+		} {
 			r.as(kind, "")
 			for _, path := range []string{
-				"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages", "/generate", "/api/chat", "/inference/v1/generate", "/invocations", "/v1/score",
+				"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages",
+				"/generate", "/api/chat", "/inference/v1/generate", "/invocations", "/v1/score",
 			} {
 				for name, value := range transferFields {
 					around := [2]string{`{"model": "m","stream":false,  "` + name + `" : `, `, "x":[1.0]}`}
@@ -53,11 +60,16 @@ func TestTransferFieldsStayHere(t *testing.T) {
 		}
 		r.as(fleet.KindVLLM, "")
 		const twice = `{"kv_transfer_params":{"a":1},"model":"m","stream":false,"\u006bv_transfer_params":{"b":2}}`
-		check("twice", "/v1/chat/completions", twice, "kv_transfer_params", `{"kv_transfer_params":null,"model":"m","stream":false,"\u006bv_transfer_params":null}`)
+		check("twice", "/v1/chat/completions", twice, "kv_transfer_params",
+			`{"kv_transfer_params":null,"model":"m","stream":false,"\u006bv_transfer_params":null}`)
 		for _, kind := range []string{"Application/JSON; charset=utf-8", "application/vnd.api+json", "text/plain", ""} {
-			check(kind, "/invocations", `{"model":"m","kv_transfer_params":{"a":1}}`, "kv_transfer_params", `{"model":"m","kv_transfer_params":null}`, "Content-Type", kind)
+			check(kind, "/invocations", `{"model":"m","kv_transfer_params":{"a":1}}`, "kv_transfer_params",
+				`{"model":"m","kv_transfer_params":null}`, "Content-Type", kind)
 		}
-		for _, body := range []string{`{"model":"m","x":NaN,"kv_transfer_params":{}}`, "\xff\xfe{\x00}\x00", "{\x00}\x00", "\x00\x00\x00{", `{` + strings.Repeat(`"model":"m",`, 100) + `"x":1}`} {
+		for _, body := range []string{
+			`{"model":"m","x":NaN,"kv_transfer_params":{}}`, "\xff\xfe{\x00}\x00", "{\x00}\x00", "\x00\x00\x00{",
+			`{` + strings.Repeat(`"model":"m",`, 100) + `"x":1}`,
+		} {
 			res, _ := r.post("/invocations", body)
 			if want := map[bool]int{false: 400, true: 200}[trusted]; res.StatusCode != want {
 				t.Errorf("trusted %t, %q: %d, want %d", trusted, body, res.StatusCode, want)
@@ -83,8 +95,10 @@ func TestTransferHeadersOfUpgrades(t *testing.T) {
 			w.WriteHeader(http.StatusTeapot)
 		})
 		for _, name := range transferHeaders {
-			r.do("GET", "/v1/realtime", "", "Connection", "Upgrade", "Upgrade", "websocket", name, "10.0.0.9:1", "X-Warmpath-Model", "m")
-			if passed := got.Get(name) != ""; passed != trusted || got.Get("X-Warmpath-Model") != "" || got.Get("Upgrade") != "websocket" {
+			r.do("GET", "/v1/realtime", "", "Connection", "Upgrade", "Upgrade", "websocket", name, "10.0.0.9:1",
+				"X-Warmpath-Model", "m")
+			if passed := got.Get(name) != ""; passed != trusted || got.Get("X-Warmpath-Model") != "" ||
+				got.Get("Upgrade") != "websocket" {
 				t.Errorf("trusted %t, %s: the engine got %v", trusted, name, got)
 			}
 		}

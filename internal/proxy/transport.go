@@ -45,8 +45,9 @@ const (
 	pingWait  = 5 * time.Second
 )
 
-// keepAlive finds within half a minute that nobody is at the other end of a silent HTTP/1.1 connection: its node is lost,
-// or its address is another's. What waits there goes elsewhere; Go's own count of probes would take two and a half minutes.
+// keepAlive finds within half a minute that nobody is at the other end of a silent HTTP/1.1 connection: its node is
+// lost, or its address is another's. What waits there goes elsewhere; Go's own count of probes would take two and a
+// half minutes.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 // answerHead is the largest head of an answer, in bytes. It is kept for as long as the answer lasts.
@@ -64,8 +65,8 @@ func NewTransport(cfg TransportConfig) *Transport {
 	}
 	t := &Transport{std: &http.Transport{
 		DialContext: cfg.Dial, TLSHandshakeTimeout: cfg.Connect, ForceAttemptHTTP2: true,
-		TLSClientConfig: cfg.TLS, MaxIdleConnsPerHost: 256, IdleConnTimeout: 4 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: answerHead,
-		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingWait},
+		TLSClientConfig: cfg.TLS, MaxIdleConnsPerHost: 256, IdleConnTimeout: 4 * time.Second, DisableCompression: true,
+		MaxResponseHeaderBytes: answerHead, HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingWait},
 	}}
 	for at, c := range cfg.Hosts {
 		if t.own == nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestUpgradesNameTheirModel: messages of a WebSocket are not read. One that has to be placed by its model without naming it where it can
-// is refused in words that say how, and one whose messages are requests, which have to be read, is sent to HTTP.
+// TestUpgradesNameTheirModel: messages of a WebSocket are not read. One that has to be placed by its model without
+// naming it where it can is refused in words that say how, and one whose messages are requests, which have to be read,
+// is sent to HTTP.
 func TestUpgradesNameTheirModel(t *testing.T) {
 	const refused, overHTTP = "model_required", "no_websocket"
 	one := map[fleet.Kind]string{fleet.KindVLLM: "m", fleet.KindSGLang: "m"}
@@ -38,7 +39,11 @@ func TestUpgradesNameTheirModel(t *testing.T) {
 		{"responses, named", two, proxy.Config{Transfers: true}, "/v1/responses?model=n", nil, "n"},
 		{"responses, one is served", one, proxy.Config{Transfers: true}, "/v1/responses", nil, "m"},
 		{"responses, which may name transfers", two, proxy.Config{}, "/v1/responses?model=n", nil, overHTTP},
-		{"responses, which may name others'", two, proxy.Config{Transfers: true, Tenants: tenants()}, "/v1/responses?model=n", nil, overHTTP},
+		{
+			"responses, which may name others'", two,
+			proxy.Config{Transfers: true, Tenants: tenants()},
+			"/v1/responses?model=n", nil, overHTTP,
+		},
 		{"chat", one, proxy.Config{}, "/v1/chat/completions", nil, overHTTP},
 		{"speech", one, proxy.Config{}, "/v1/audio/speech", nil, overHTTP},
 	} {
@@ -46,20 +51,26 @@ func TestUpgradesNameTheirModel(t *testing.T) {
 			var declared []fleet.Endpoint
 			for _, kind := range []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang} {
 				model := tt.serve[kind]
-				declared = append(declared, fleet.Endpoint{Name: string(kind), Kind: kind, Weight: 1, URL: serveEngine(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if named := r.URL.Query().Get("model"); named != "" && named != model {
-						t.Errorf("the engine of %s was asked for %s", model, named)
-					}
-					w.WriteHeader(http.StatusTeapot) // which passes as an answer to an upgrade
-					_, _ = w.Write([]byte(model))
-				}))})
+				declared = append(declared, fleet.Endpoint{
+					Name: string(kind), Kind: kind, Weight: 1,
+					URL: serveEngine(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						if named := r.URL.Query().Get("model"); named != "" && named != model {
+							t.Errorf("the engine of %s was asked for %s", model, named)
+						}
+						w.WriteHeader(http.StatusTeapot) // which passes as an answer to an upgrade
+						_, _ = w.Write([]byte(model))
+					})),
+				})
 			}
-			rules := route.Config{Policy: func() pick.Policy { return inOrder{} }, Aliases: []route.Alias{{Name: "fast", Models: []string{"n"}}}}
+			rules := route.Config{Policy: func() pick.Policy { return inOrder{} }, Aliases: []route.Alias{
+				{Name: "fast", Models: []string{"n"}},
+			}}
 			r := newRouter(t, tt.cfg, transportOf(t), rules, declared, func(k fleet.Kind) fleet.Report {
 				return fleet.Report{Kind: k, Models: []fleet.Model{{ID: tt.serve[k]}}}
 			})
 			r.listen(t)
-			res, answer := r.do("GET", tt.path, "", append(tt.header, "Connection", "Upgrade", "Upgrade", "websocket")...)
+			res, answer := r.do("GET", tt.path,
+				"", append(tt.header, "Connection", "Upgrade", "Upgrade", "websocket")...)
 			switch status := res.StatusCode; {
 			case len(tt.want) == 1:
 				if status != http.StatusTeapot || answer != tt.want {
@@ -67,9 +78,11 @@ func TestUpgradesNameTheirModel(t *testing.T) {
 				}
 			case !strings.Contains(answer, `"code":"`+tt.want+`"`):
 				t.Errorf("%d %s, want %s", status, answer, tt.want)
-			case tt.want == refused && (status != 400 || !strings.Contains(answer, "?model=NAME") || !strings.Contains(answer, "X-Warmpath-Model")):
+			case tt.want == refused && (status != 400 || !strings.Contains(answer, "?model=NAME") ||
+				!strings.Contains(answer, "X-Warmpath-Model")):
 				t.Errorf("%d %s does not say how to name a model", status, answer)
-			case tt.want == overHTTP && (status != http.StatusUpgradeRequired || res.Header.Get("Upgrade") != "HTTP/1.1"):
+			case tt.want == overHTTP &&
+				(status != http.StatusUpgradeRequired || res.Header.Get("Upgrade") != "HTTP/1.1"):
 				t.Errorf("%d %v %s", status, res.Header, answer)
 			}
 		})

@@ -39,8 +39,8 @@ func (d fullDisk) Truncate(size int64) error {
 	return d.File.Truncate(size)
 }
 
-// TestFullDisk: while the disk is full requests are counted as dropped, older files stay, and what is in the files can be read, before
-// and after there is space again.
+// TestFullDisk: while the disk is full requests are counted as dropped, older files stay, and what is in the files can
+// be read, before and after there is space again.
 func TestFullDisk(t *testing.T) {
 	r := recorder(t, func(c *Config) { c.FileBytes, c.Files = 1<<20, 2 })
 	if err := os.WriteFile(r.cfg.File+".1", []byte("older"), 0o600); err != nil {

@@ -56,7 +56,8 @@ func New(c Config, now time.Time, log *slog.Logger) (*Recorder, error) {
 	case len(c.Salt) < leastSalt:
 		return nil, fmt.Errorf("record: the salt has %d bytes, must have %d or more", len(c.Salt), leastSalt)
 	case c.FileBytes < 1 || c.Files < 0:
-		return nil, fmt.Errorf("record: file bytes must be above 0 and files not negative, got %d and %d", c.FileBytes, c.Files)
+		return nil, fmt.Errorf("record: file bytes must be above 0 and files not negative, got %d and %d",
+			c.FileBytes, c.Files)
 	}
 	r := &Recorder{
 		cfg: c, log: log, queue: make(chan *item, queueLines),

@@ -57,7 +57,8 @@ func lines(t *testing.T, name string) []requestLine {
 		t.Fatal(err)
 	}
 	var head headerLine
-	if err := json.Unmarshal(text[:bytes.IndexByte(text, '\n')], &head); err != nil || head.Format != trace.RecordingNumber || head.BlockBytes != fleet.BlockBytes {
+	if err := json.Unmarshal(text[:bytes.IndexByte(text, '\n')], &head); err != nil ||
+		head.Format != trace.RecordingNumber || head.BlockBytes != fleet.BlockBytes {
 		t.Fatalf("the header is %+v, %v", head, err)
 	}
 	var out []requestLine
@@ -83,7 +84,8 @@ func turn(id, session string, blocks ...uint64) *fleet.Request {
 // sent is a request that was sent to an endpoint.
 func sent(ms int, q *fleet.Request, lease fleet.Lease, endpoint string) *route.Entry {
 	return &route.Entry{Now: at(ms), Request: q, Decision: &route.Decision{
-		Lease: lease, Endpoint: fleet.Endpoint{Name: endpoint}, Pool: "m", Session: q.Session, PromptTokens: 100, CachedTokens: 30,
+		Lease: lease, Endpoint: fleet.Endpoint{Name: endpoint}, Pool: "m", Session: q.Session, PromptTokens: 100,
+		CachedTokens: 30,
 	}}
 }
 
@@ -103,15 +105,20 @@ func TestLine(t *testing.T) {
 	q.Tried, q.Instead = []string{"a"}, 1
 	r.entry(sent(30, q, 2, "b"))
 	r.entry(ended(31, 0, 1, fleet.ConnectFailed, fleet.Usage{}))
-	r.entry(ended(130, 50, 2, fleet.OK, fleet.Usage{PromptTokens: 110, CachedTokens: 0, CachedKnown: true, OutputTokens: 9}))
+	r.entry(ended(130, 50, 2, fleet.OK, fleet.Usage{
+		PromptTokens: 110, CachedTokens: 0, CachedKnown: true, OutputTokens: 9,
+	}))
 	r.entry(&route.Entry{Now: at(200), Request: turn("x", "other", 4), Err: errors.New("nobody")})
 	got := write(t, r)
 	if len(got) != 2 || r.Written() != 2 || r.Dropped() != 0 || len(r.open) != 0 || r.held.Load() != 0 {
-		t.Fatalf("%d lines, %d written, %d dropped, %d open, %d held", len(got), r.Written(), r.Dropped(), len(r.open), r.held.Load())
+		t.Fatalf("%d lines, %d written, %d dropped, %d open, %d held",
+			len(got), r.Written(), r.Dropped(), len(r.open), r.held.Load())
 	}
 	l := got[0]
-	if l.At != 10 || l.Sent != 20 || *l.TTFT != 40 || l.Took != 120 || l.Endpoint != "b" || l.Retries != 1 || l.Outcome != "ok" || l.PromptTokens != 110 ||
-		*l.CachedTokens != 0 || l.OutputTokens != 9 || l.Estimate != 100 || l.Predicted != 30 || l.Blocks != 3 || len(l.Hashes) != 3*trace.RecordedHash || l.Bytes != 389 {
+	if l.At != 10 || l.Sent != 20 || *l.TTFT != 40 || l.Took != 120 || l.Endpoint != "b" || l.Retries != 1 ||
+		l.Outcome != "ok" || l.PromptTokens != 110 ||
+		*l.CachedTokens != 0 || l.OutputTokens != 9 || l.Estimate != 100 || l.Predicted != 30 || l.Blocks != 3 ||
+		len(l.Hashes) != 3*trace.RecordedHash || l.Bytes != 389 {
 		t.Errorf("%+v", l)
 	}
 	if l := got[1]; l.Outcome != "refused" || l.TTFT != nil || l.Endpoint != "" {
@@ -119,8 +126,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestOneLineForEachRequest: whatever an attempt failed of, and whether or not its endpoint may be asked again, the next one is the same
-// request; two clients who chose the same id are two.
+// TestOneLineForEachRequest: whatever an attempt failed of, and whether or not its endpoint may be asked again, the
+// next one is the same request; two clients who chose the same id are two.
 func TestOneLineForEachRequest(t *testing.T) {
 	for name, then := range map[string]func(q *fleet.Request){
 		"elsewhere":         func(q *fleet.Request) { q.Tried = []string{"a"} },
@@ -140,13 +147,15 @@ func TestOneLineForEachRequest(t *testing.T) {
 		r.entry(&route.Entry{Now: at(140), Request: q, Err: errors.New("nobody else")})
 		r.entry(ended(150, 50, 3, fleet.EngineError, fleet.Usage{}))
 		got := write(t, r)
-		if len(got) != 2 || len(r.open) != 0 || r.held.Load() != 0 || got[0].At != 10 || got[0].Sent != 20 || got[0].Outcome != "ok" || got[1].Outcome != "engine_error" {
+		if len(got) != 2 || len(r.open) != 0 || r.held.Load() != 0 || got[0].At != 10 || got[0].Sent != 20 ||
+			got[0].Outcome != "ok" || got[1].Outcome != "engine_error" {
 			t.Errorf("%s: %+v, %d open, %d held", name, got, len(r.open), r.held.Load())
 		}
 	}
 }
 
-// TestNothingOfContent: no id, tenant, and hash of the router's own is in the file; with another salt everything is named otherwise.
+// TestNothingOfContent: no id, tenant, and hash of the router's own is in the file; with another salt everything is
+// named otherwise.
 func TestNothingOfContent(t *testing.T) {
 	texts := make([]string, 2)
 	for i := range texts {
@@ -162,7 +171,10 @@ func TestNothingOfContent(t *testing.T) {
 		}
 		texts[i] = string(text)
 	}
-	for _, secret := range []string{"request-id", "conversation-id", "tenant-name", "parent-id", "user-id", string(salt), "1122334455667788", "1234605616436508552", "iHdmVUQz"} {
+	for _, secret := range []string{
+		"request-id", "conversation-id", "tenant-name", "parent-id", "user-id", string(salt), "1122334455667788",
+		"1234605616436508552", "iHdmVUQz",
+	} {
 		if strings.Contains(texts[0], secret) {
 			t.Errorf("%q is in the file: %s", secret, texts[0])
 		}
@@ -173,7 +185,8 @@ func TestNothingOfContent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if a.Conversation == "" || a.Conversation == b.Conversation || bytes.Equal(a.Hashes, b.Hashes) || a.Scope == b.Scope || a.Tenant == b.Tenant || a.Parent == b.Parent {
+	if a.Conversation == "" || a.Conversation == b.Conversation || bytes.Equal(a.Hashes, b.Hashes) ||
+		a.Scope == b.Scope || a.Tenant == b.Tenant || a.Parent == b.Parent {
 		t.Errorf("%+v and %+v", a, b)
 	}
 }
@@ -232,11 +245,13 @@ func TestRotation(t *testing.T) {
 		}
 		got, err := trace.ReadRecording(f.Name(), in)
 		_ = in.Close()
-		if err != nil || len(got.Requests) == 0 || len(got.Engines) != 1 || got.Engines[0] != (trace.RecordedEngine{Endpoint: "a", CacheTokens: 5000, BlockTokens: 16}) {
+		if err != nil || len(got.Requests) == 0 || len(got.Engines) != 1 ||
+			got.Engines[0] != (trace.RecordedEngine{Endpoint: "a", CacheTokens: 5000, BlockTokens: 16}) {
 			t.Errorf("%s: %+v, %v", f.Name(), got, err)
 			continue
 		}
-		if l := lines(t, filepath.Join(dir, f.Name())); l[0].Number != 1 || l[0].Shared != 0 || l[1].Shared != 3 || l[1].From != 1 {
+		if l := lines(t, filepath.Join(dir, f.Name())); l[0].Number != 1 || l[0].Shared != 0 || l[1].Shared != 3 ||
+			l[1].From != 1 {
 			t.Errorf("%s begins with %+v", f.Name(), l[:2])
 		}
 	}
@@ -294,7 +309,8 @@ func TestFaults(t *testing.T) {
 
 // BenchmarkEntry is what a turn of 500 kB costs inside the fleet's lock.
 func BenchmarkEntry(b *testing.B) {
-	r, err := New(Config{File: filepath.Join(b.TempDir(), "r"), FileBytes: 1 << 30, Salt: salt}, began, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	r, err := New(Config{File: filepath.Join(b.TempDir(), "r"), FileBytes: 1 << 30, Salt: salt}, began,
+		slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -325,7 +341,10 @@ func BenchmarkWrite(b *testing.B) {
 		for i := len(blocks) - 16; i < len(blocks); i++ {
 			blocks[i] = n<<20 + uint64(i)
 		}
-		it := &item{blocks: blocks, content: true, session: "c", at: began, sent: began, first: began, end: began, outcome: "ok"}
+		it := &item{
+			blocks: blocks, content: true, session: "c", at: began, sent: began, first: began,
+			end: began, outcome: "ok",
+		}
 		it.line.Bytes = 4000 * 128
 		if err := w.write(it); err != nil {
 			b.Fatal(err)

@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTree: what a prompt shares with earlier ones is found to the block, against all of them compared one by one; with little memory less
-// is found, and nothing that is not so.
+// TestTree: what a prompt shares with earlier ones is found to the block, against all of them compared one by one; with
+// little memory less is found, and nothing that is not so.
 func TestTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.SampledFrom([]int{mostTree, 200, 60}).Draw(t, "memory")

@@ -84,7 +84,10 @@ func (w *writer) begin(now time.Time) error {
 func (w *writer) header(now time.Time) error {
 	w.torn, w.number, w.tree = false, 0, newTree(mostTree)
 	w.began = now.Round(0).UTC().Truncate(time.Microsecond)
-	header := headerLine{Format: trace.RecordingNumber, Warmpath: w.cfg.Version, Began: w.began, Salt: w.hash.fingerprint(), BlockBytes: blockBytes}
+	header := headerLine{
+		Format: trace.RecordingNumber, Warmpath: w.cfg.Version, Began: w.began, Salt: w.hash.fingerprint(),
+		BlockBytes: blockBytes,
+	}
 	if err := w.put(&header, 0); err != nil {
 		return err
 	}

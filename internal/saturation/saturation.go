@@ -106,7 +106,9 @@ func (t *Table) Look(now time.Time, status []route.EndpointStatus, models []rout
 			break
 		}
 		p := pool{}
-		if j, ok := slices.BinarySearchFunc(t.pools, m.ID, func(p pool, id string) int { return cmp.Compare(p.ID, id) }); ok {
+		if j, ok := slices.BinarySearchFunc(t.pools, m.ID, func(p pool, id string) int {
+			return cmp.Compare(p.ID, id)
+		}); ok {
 			p = t.pools[j]
 		}
 		p.prompts.add(s.Prompts)
@@ -122,7 +124,8 @@ func (t *Table) Look(now time.Time, status []route.EndpointStatus, models []rout
 // takes reports whether an endpoint takes requests. One that refuses them for a moment is full, not gone, and one that
 // dozes is woken by the next.
 func takes(e *route.EndpointStatus) bool {
-	return (e.State == fleet.StateUp || e.State == fleet.StateBusy) && !e.Draining && !e.Gone && e.Report.Sleep != fleet.Asleep && e.Endpoint.Weight > 0
+	return (e.State == fleet.StateUp || e.State == fleet.StateBusy) && !e.Draining && !e.Gone &&
+		e.Report.Sleep != fleet.Asleep && e.Endpoint.Weight > 0
 }
 
 // look is a sample of a pool.

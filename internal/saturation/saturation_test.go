@@ -34,7 +34,11 @@ func TestSample(t *testing.T) {
 		want string // endpoints prompts answers kv wait
 	}{
 		{"idle", []route.EndpointStatus{endpoint("a", nil), endpoint("b", nil)}, "2 0 -1 -1 0"},
-		{"one computes a prompt: a new one goes to the other", []route.EndpointStatus{endpoint("a", busy), endpoint("b", nil)}, "2 0.5 -1 -1 0"},
+		{
+			"one computes a prompt: a new one goes to the other",
+			[]route.EndpointStatus{endpoint("a", busy), endpoint("b", nil)},
+			"2 0.5 -1 -1 0",
+		},
 		{"both do", []route.EndpointStatus{endpoint("a", busy), endpoint("b", busy)}, "2 1 -1 -1 900"},
 		{"those that take no requests count not", []route.EndpointStatus{
 			endpoint("a", busy),
@@ -46,9 +50,13 @@ func TestSample(t *testing.T) {
 			endpoint("g", func(e *route.EndpointStatus) { e.Endpoint.Weight = 0 }),
 			endpoint("h", func(e *route.EndpointStatus) { e.Report.Sleep = fleet.Asleep }),
 		}, "1 1 -1 -1 900"},
-		{"one that refuses for two seconds is full", []route.EndpointStatus{endpoint("a", func(e *route.EndpointStatus) {
-			e.State, e.Until = fleet.StateBusy, now.Add(2*time.Second)
-		})}, "1 0 -1 -1 2000"},
+		{
+			"one that refuses for two seconds is full",
+			[]route.EndpointStatus{endpoint("a", func(e *route.EndpointStatus) {
+				e.State, e.Until = fleet.StateBusy, now.Add(2*time.Second)
+			})},
+			"1 0 -1 -1 2000",
+		},
 		{"places, of those that tell them; more requests than places take all", []route.EndpointStatus{
 			endpoint("a", func(e *route.EndpointStatus) { e.Places, e.Load.Requests = 4, 9 }),
 			endpoint("b", func(e *route.EndpointStatus) { e.Places, e.Load.Requests, e.Load.Queued = 4, 3, 2 }),
@@ -118,7 +126,8 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// TestMeans: whatever is looked at, shares stay within 0 and 1 and the pools are those that have endpoints, 200 at most.
+// TestMeans: whatever is looked at, shares stay within 0 and 1 and the pools are those that have endpoints, 200 at
+// most.
 func TestMeans(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var full saturation.Table
@@ -126,10 +135,14 @@ func TestMeans(t *testing.T) {
 			var status []route.EndpointStatus
 			for i := range rapid.IntRange(0, 4).Draw(t, "endpoints") {
 				status = append(status, endpoint(fmt.Sprint(i), func(e *route.EndpointStatus) {
-					e.State = rapid.SampledFrom([]fleet.State{fleet.StateUp, fleet.StateDown, fleet.StateBusy}).Draw(t, "state")
-					e.PromptMs, e.WaitMs = rapid.Float64Range(0, 1e6).Draw(t, "prompt"), rapid.Float64Range(0, 1e6).Draw(t, "wait")
-					e.Places, e.Load.Requests = rapid.IntRange(0, 3).Draw(t, "places"), rapid.IntRange(0, 9).Draw(t, "requests")
-					e.KVUsage, e.CacheTokens = rapid.SampledFrom([]float64{-1, 0, 0.5, 1}).Draw(t, "kv"), rapid.Int64Range(0, 1e6).Draw(t, "cache")
+					e.State = rapid.SampledFrom([]fleet.State{fleet.StateUp, fleet.StateDown, fleet.StateBusy}).Draw(t,
+						"state")
+					e.PromptMs, e.WaitMs = rapid.Float64Range(0, 1e6).Draw(t, "prompt"),
+						rapid.Float64Range(0, 1e6).Draw(t, "wait")
+					e.Places, e.Load.Requests = rapid.IntRange(0, 3).Draw(t, "places"),
+						rapid.IntRange(0, 9).Draw(t, "requests")
+					e.KVUsage, e.CacheTokens = rapid.SampledFrom([]float64{-1, 0, 0.5, 1}).Draw(t, "kv"),
+						rapid.Int64Range(0, 1e6).Draw(t, "cache")
 				}))
 			}
 			var models []route.ModelStatus

@@ -55,8 +55,9 @@ func (s *Shadow) Log(log *slog.Logger) {
 	mean := func(w *shadow.World) float64 { return ratio(w.TTFTMs, float64(w.Turns)) }
 	for i := range r.Shadows {
 		t := &r.Shadows[i]
-		log.LogAttrs(context.Background(), slog.LevelInfo, "shadow", slog.String("policy", t.Policy), slog.String("acting", r.Policy),
-			slog.Uint64("decisions", t.Here.Decisions), slog.String("differs", percent(t.Here.Differs, t.Here.Decisions)),
+		log.LogAttrs(context.Background(), slog.LevelInfo, "shadow", slog.String("policy", t.Policy),
+			slog.String("acting", r.Policy), slog.Uint64("decisions", t.Here.Decisions),
+			slog.String("differs", percent(t.Here.Differs, t.Here.Decisions)),
 			slog.Float64("cost_ms_when_it_differs", rounded(ratio(t.Here.CostMs, float64(t.Here.Priced)))),
 			slog.Float64("ttft_ms", rounded(mean(&t.Apart))), slog.Float64("acting_ttft_ms", rounded(mean(&r.Acting))),
 			slog.String("cached", percent(t.Apart.CachedTokens, t.Apart.PromptTokens)),

@@ -214,7 +214,8 @@ func (s *Shadow) ask(g *shadow.Sighting) {
 		if why := recover(); why != nil {
 			s.failed = fmt.Sprint(why)
 			s.broken.Store(true)
-			s.cfg.Log.Error("a shadow policy has failed; no shadow is asked any more", "panic", s.failed, "stack", string(debug.Stack()))
+			s.cfg.Log.Error("a shadow policy has failed; no shadow is asked any more",
+				"panic", s.failed, "stack", string(debug.Stack()))
 		}
 	}()
 	if !s.broken.Load() {

@@ -49,7 +49,9 @@ func newRigOf(t testing.TB, budget float64, policies ...shadow.Policy) *rig {
 	r.fleet = live.New(route.New(route.Config{Policy: factory(t, "session")}), time.Now, listeners...)
 	d := route.Declared{Source: "s"}
 	for i := range 8 {
-		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
+		d.Endpoints = append(d.Endpoints, fleet.Endpoint{
+			Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1,
+		})
 	}
 	r.fleet.Observe(d)
 	for _, e := range d.Endpoints {
@@ -96,7 +98,8 @@ func TestJudgesWhatIsDecided(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 			t.Fatal(err)
 		}
-		if got.Policy != "session" || got.Decisions != 300 || got.Acting.Turns != 300 || got.Skipped+got.Dropped != 0 || got.Share != 1 {
+		if got.Policy != "session" || got.Decisions != 300 || got.Acting.Turns != 300 || got.Skipped+got.Dropped != 0 ||
+			got.Share != 1 {
 			t.Errorf("%+v", got)
 		}
 		if h := got.Shadows[0].Here; h.Decisions != 300 || h.Differs < 200 {
@@ -107,7 +110,10 @@ func TestJudgesWhatIsDecided(t *testing.T) {
 		}
 		var out bytes.Buffer
 		r.shadow.Log(slog.New(slog.NewTextHandler(&out, nil)))
-		for _, want := range []string{"msg=shadow policy=round_robin acting=session decisions=300", "policy=session acting=session decisions=300 differs=0.0%"} {
+		for _, want := range []string{
+			"msg=shadow policy=round_robin acting=session decisions=300",
+			"policy=session acting=session decisions=300 differs=0.0%",
+		} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("the log lacks %q:\n%s", want, out.String())
 			}
@@ -115,13 +121,14 @@ func TestJudgesWhatIsDecided(t *testing.T) {
 	})
 }
 
-// TestKeepsToItsBudget: where a decision takes 5 ms to judge and the budget is 5 % of a core, no second has many more than ten,
-// conversations are left out whole, and when the traffic is gone all are looked at again.
+// TestKeepsToItsBudget: where a decision takes 5 ms to judge and the budget is 5 % of a core, no second has many more
+// than ten, conversations are left out whole, and when the traffic is gone all are looked at again.
 func TestKeepsToItsBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 0.05, "round_robin")
 		clock := time.Duration(0)
-		r.shadow.now = func() time.Time { clock += 5 * time.Millisecond; return time.Time{}.Add(clock) } // 5 ms from one look to the next
+		// 5 ms from one look to the next
+		r.shadow.now = func() time.Time { clock += 5 * time.Millisecond; return time.Time{}.Add(clock) }
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); r.shadow.Run(ctx) }()
@@ -271,8 +278,8 @@ func (p forgets) Hooks() pick.Hooks { return pick.Hooks{Forgotten: p.forgotten} 
 func (p forgets) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{} }
 func (p forgets) forgotten(endpoint uint64)                   { *p.keys = append(*p.keys, endpoint) }
 
-// TestShadowsHearWhoLeaves: both values of a shadow are told of an endpoint that is no longer declared, and of one that is another engine now,
-// after the decisions before it and whether or not there is room in the queue.
+// TestShadowsHearWhoLeaves: both values of a shadow are told of an endpoint that is no longer declared, and of one that
+// is another engine now, after the decisions before it and whether or not there is room in the queue.
 func TestShadowsHearWhoLeaves(t *testing.T) {
 	for name, before := range map[string]int{"room": 1, "no room": 3 * queued} {
 		t.Run(name, func(t *testing.T) {

@@ -18,14 +18,15 @@ func (r *Report) Show(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%s decides; %d decisions were shown to %s\n", r.Policy, r.Decisions, others)
 	fmt.Fprint(w, "\nIn its place, one decision at a time:\n\n")
-	here := terminal.NewTable(terminal.Bare, "policy", "differs", "by TTFT", "by cost", "cheaper", "saves", "loses", "why it differs")
+	here := terminal.NewTable(terminal.Bare, "policy", "differs", "by TTFT", "by cost", "cheaper", "saves",
+		"loses", "why it differs")
 	here.Right(2, 3, 4, 5, 6, 7)
 	for i := range r.Shadows {
 		s := &r.Shadows[i]
 		h := &s.Here
 		here.Row(
-			s.Policy, share(h.Differs, h.Decisions), signed(h.TTFTMs, h.Priced), signed(h.CostMs, h.Priced), share(h.Cheaper, h.Priced),
-			each(h.SavesMs, h.Decisions), each(h.LosesMs, h.Decisions), reasons(s),
+			s.Policy, share(h.Differs, h.Decisions), signed(h.TTFTMs, h.Priced), signed(h.CostMs, h.Priced),
+			share(h.Cheaper, h.Priced), each(h.SavesMs, h.Decisions), each(h.LosesMs, h.Decisions), reasons(s),
 		)
 	}
 	fmt.Fprintln(w, here)
@@ -47,10 +48,12 @@ func (r *Report) Show(w io.Writer) {
 		fmt.Fprintf(w, "a policy has failed, and none is asked any more: %s\n", r.Failed)
 	}
 	if r.Late > 0 {
-		fmt.Fprintf(w, "%d turns of conversations whose beginning was not seen are left out of the second table\n", r.Late)
+		fmt.Fprintf(w,
+			"%d turns of conversations whose beginning was not seen are left out of the second table\n", r.Late)
 	}
 	if n := r.Skipped + r.Dropped; n > 0 {
-		fmt.Fprintf(w, "%d decisions were not looked at: the budget is %.3g of a core (shadow.budget), one conversation in %.0f is looked at now\n", n, r.Budget, 1/r.Share)
+		fmt.Fprintf(w, "%d decisions were not looked at: the budget is %.3g of a core (shadow.budget), "+
+			"one conversation in %.0f is looked at now\n", n, r.Budget, 1/r.Share)
 	}
 }
 

@@ -11,11 +11,18 @@ import (
 func TestShow(t *testing.T) {
 	r := Report{Policy: "session", Budget: 0.05, Share: 0.25, Skipped: 7, Dropped: 3, Failed: "boom"}
 	r.Decisions, r.Late = 100, 4
-	r.Acting = shadow.World{Turns: 90, PromptTokens: 1000, CachedTokens: 600, TTFTMs: 9000, P50Ms: 50, P90Ms: 200.25, P99Ms: 900, Later: 50, Home: 40}
+	r.Acting = shadow.World{
+		Turns: 90, PromptTokens: 1000, CachedTokens: 600, TTFTMs: 9000, P50Ms: 50, P90Ms: 200.25, P99Ms: 900,
+		Later: 50, Home: 40,
+	}
 	r.Shadows = []shadow.PolicyReport{
 		{
-			Policy: "random", Here: shadow.Step{Decisions: 100, Differs: 40, Priced: 90, Cheaper: 30, SavesMs: 500, LosesMs: 20, TTFTMs: -300, CostMs: 123},
-			Why: []shadow.Reason{{Reason: "a", Differs: 5}, {Reason: "b", Differs: 20}, {Reason: "c", Differs: 1}, {Reason: "d", Differs: 9}},
+			Policy: "random", Here: shadow.Step{
+				Decisions: 100, Differs: 40, Priced: 90, Cheaper: 30, SavesMs: 500, LosesMs: 20,
+				TTFTMs: -300, CostMs: 123,
+			}, Why: []shadow.Reason{{Reason: "a", Differs: 5}, {Reason: "b", Differs: 20}, {Reason: "c", Differs: 1}, {
+				Reason: "d", Differs: 9,
+			}},
 		},
 		{Policy: "none"},
 	}

@@ -58,13 +58,15 @@ func TestProxies(t *testing.T) {
 				open[proxies]++
 			}
 		}
-		if open[false] > open[true] || open[true] > 1024 || name == "one" && (open[false] == open[true] || open[true] > 512) {
+		if open[false] > open[true] || open[true] > 1024 ||
+			name == "one" && (open[false] == open[true] || open[true] > 512) {
 			t.Errorf("from %s: %d operators and %d proxies", name, open[false], open[true])
 		}
 	}
 }
 
-// TestFew: beyond its number a listener closes connections, and takes others when some have ended, however often they are closed.
+// TestFew: beyond its number a listener closes connections, and takes others when some have ended, however often they
+// are closed.
 func TestFew(t *testing.T) {
 	c := &crowd{}
 	add := func(n int, addr func(int) byte) {

@@ -43,7 +43,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	case err == nil && l.short.Load() && l.short.Swap(false):
 		l.log.Warn("connections are accepted again", "listener", l.name)
 	case err != nil && Is(err) && !l.short.Swap(true):
-		l.log.Error("connections cannot be accepted: no file descriptors are left; raise the limit of open files, or set limits.connections below half of it", "listener", l.name, "error", err)
+		l.log.Error("connections cannot be accepted: no file descriptors are left; raise the limit of open files, "+
+			"or set limits.connections below half of it", "listener", l.name, "error", err)
 	}
 	return c, err
 }

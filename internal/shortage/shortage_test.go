@@ -17,7 +17,9 @@ import (
 func TestIs(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	full := &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}
-	for err, want := range map[error]bool{refused: false, full: true, fmt.Errorf("a: %w", full): true, errors.New("too many open files"): false} {
+	for err, want := range map[error]bool{
+		refused: false, full: true, fmt.Errorf("a: %w", full): true, errors.New("too many open files"): false,
+	} {
 		if shortage.Is(err) != want {
 			t.Errorf("%v: %v", err, !want)
 		}
@@ -50,7 +52,8 @@ func TestListener(t *testing.T) {
 			t.Errorf("%d: %v, want %v", i, err, want)
 		}
 	}
-	if said := log.String(); strings.Count(said, "cannot be accepted") != 2 || strings.Count(said, "accepted again") != 1 {
+	if said := log.String(); strings.Count(said, "cannot be accepted") != 2 ||
+		strings.Count(said, "accepted again") != 1 {
 		t.Errorf("the log says\n%s", said)
 	}
 }

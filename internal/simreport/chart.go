@@ -40,7 +40,8 @@ func chartsOf(runs []*simrun.Run, until time.Duration) ([]byte, error) {
 	}
 	for i, s := range runs {
 		r := chartRun{
-			Name: s.Title(), Colour: colour(i), Dash: dashes(i), Within: within(s, c.TTFT), Hits: hitsOverTime(s, until),
+			Name: s.Title(), Colour: colour(i), Dash: dashes(i), Within: within(s, c.TTFT),
+			Hits: hitsOverTime(s, until),
 		}
 		for _, row := range workOverTime(s, until) {
 			c.Most = max(c.Most, slices.Max(row[:]))

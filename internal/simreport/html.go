@@ -69,14 +69,17 @@ func HTML(runs []*simrun.Run) ([]byte, error) {
 		h.TitleEl(g.Text("warmpath simulate: "+name)), h.StyleEl(g.Raw(style)),
 		h.H1(g.Text(name)),
 		h.P(
-			g.Textf("%d endpoints, load %.2f, seed %d. An unlimited cache and perfect routing would find %s %% of the prompt tokens.",
+			g.Textf("%d endpoints, load %.2f, seed %d. An unlimited cache and perfect routing would find %s %% of "+
+				"the prompt tokens.",
 				first.Figures.Endpoints, first.Figures.Load, first.Figures.Seed, percent(first.Figures.IdealHitRate)),
-			g.Map(first.Replay.Trace.Notes, func(note string) g.Node { return g.Group{h.Br(), g.Text("Note: " + note + ".")} }),
+			g.Map(first.Replay.Trace.Notes, func(note string) g.Node {
+				return g.Group{h.Br(), g.Text("Note: " + note + ".")}
+			}),
 		),
-		times(rows), h.P(g.Text("Times in ms. Regret is how much sooner, on average, the best endpoint would have given the first token.")), places(rows),
-		h.NoScript(h.P(g.Text("The charts are drawn by a script, which this browser does not run."))),
-		h.H2(g.Text("Time to first token")), h.Div(h.ID("ttft"), h.Class("chart")),
-		h.H2(g.Text("Hit rate over time")),
+		times(rows), h.P(g.Text(
+			"Times in ms. Regret is how much sooner, on average, the best endpoint would have given the first token.")),
+		places(rows), h.NoScript(h.P(g.Text("The charts are drawn by a script, which this browser does not run."))),
+		h.H2(g.Text("Time to first token")), h.Div(h.ID("ttft"), h.Class("chart")), h.H2(g.Text("Hit rate over time")),
 		h.P(g.Textf("Up to %s, when 95 %% of the turns have been sent.", until.Round(time.Second))),
 		h.Div(h.ID("hits"), h.Class("chart")),
 		g.Map(parts, reportPolicy.node),
@@ -116,10 +119,12 @@ func times(rows []figures.Figures) g.Node {
 			f.Policy, ids, whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90), whole(f.TTFT.P99),
 			whole(f.E2E.Mean), whole(f.E2E.P50), whole(f.E2E.P90), whole(f.E2E.P99),
 			digits(1, f.ITL.Mean), digits(1, f.ITL.P50), digits(1, f.ITL.P90), digits(1, f.ITL.P99),
-			digits(1, f.Gap.P50), digits(1, f.Gap.P90), digits(1, f.Gap.P99), percent(f.Goodput), whole(f.RegretMean), strconv.Itoa(f.Failed),
+			digits(1, f.Gap.P50), digits(1, f.Gap.P90), digits(1, f.Gap.P99), percent(f.Goodput), whole(f.RegretMean),
+			strconv.Itoa(f.Failed),
 		})
 	}
-	return h.Div(h.Class("scroll"), table("policy|ids|TTFT mean|p50|p90|p99|e2e mean|p50|p90|p99|ITL mean|p50|p90|p99|gap p50|p90|p99|good %|regret|failed", cells))
+	return h.Div(h.Class("scroll"), table("policy|ids|TTFT mean|p50|p90|p99|e2e mean|p50|p90|p99|ITL "+
+		"mean|p50|p90|p99|gap p50|p90|p99|good %|regret|failed", cells))
 }
 
 // places is the table of where requests went, and what caches held.
@@ -128,12 +133,14 @@ func places(rows []figures.Figures) g.Node {
 	for i := range rows {
 		f := &rows[i]
 		cells = append(cells, []string{
-			f.Policy, percent(f.HitRate), percent(f.Predicted), percent(f.HostShare), digits(3, f.WorkCV), digits(2, f.WorkMaxMin),
-			digits(3, f.FirstTurnCV), percent(f.HomeShare), digits(2, f.QueueMean), fmt.Sprint(f.QueueMax), fmt.Sprint(f.Evictions),
-			fmt.Sprint(f.Preemptions), percent(f.Utilisation), fmt.Sprint(f.Retries), megabytes(f.RouterBytes), digits(1, f.WallS),
+			f.Policy, percent(f.HitRate), percent(f.Predicted), percent(f.HostShare), digits(3, f.WorkCV),
+			digits(2, f.WorkMaxMin), digits(3, f.FirstTurnCV), percent(f.HomeShare), digits(2, f.QueueMean),
+			fmt.Sprint(f.QueueMax), fmt.Sprint(f.Evictions), fmt.Sprint(f.Preemptions), percent(f.Utilisation),
+			fmt.Sprint(f.Retries), megabytes(f.RouterBytes), digits(1, f.WallS),
 		})
 	}
-	return h.Div(h.Class("scroll"), table("policy|hit %|expected %|from host %|work CV|max/min|first-turn CV|at home %|queue|most|evictions|preempted|in use %|retries|router MB|run, s", cells))
+	return h.Div(h.Class("scroll"), table("policy|hit %|expected %|from host %|work CV|max/min|first-turn CV|at home "+
+		"%|queue|most|evictions|preempted|in use %|retries|router MB|run, s", cells))
 }
 
 // node is the policy's part of the page.
@@ -161,7 +168,8 @@ func legs(s *figures.SplitFigures) g.Node {
 	var pools, why [][]string
 	for _, p := range s.Pools {
 		pools = append(pools, []string{
-			fmt.Sprint(p.Endpoints, " ", p.Role), fmt.Sprint(p.Prompts), fmt.Sprint(p.Answers), fmt.Sprint(p.Whole), percent(p.HitRate), percent(p.Busy),
+			fmt.Sprint(p.Endpoints, " ", p.Role), fmt.Sprint(p.Prompts), fmt.Sprint(p.Answers), fmt.Sprint(p.Whole),
+			percent(p.HitRate), percent(p.Busy),
 		})
 	}
 	for _, w := range s.Why {
@@ -169,9 +177,10 @@ func legs(s *figures.SplitFigures) g.Node {
 	}
 	return g.Group{
 		h.H3(g.Text("In two legs")),
-		h.P(g.Textf("%s %% of the turns were split (%v), %s tokens moved for each on average. Transfers took %s ms (p90 %s, p99 %s), with the wait for room %s ms (p90 %s, p99 %s).",
-			percent(s.Share), s.When, whole(s.Moved), whole(s.Transfer.P50), whole(s.Transfer.P90), whole(s.Transfer.P99),
-			whole(s.Handed.P50), whole(s.Handed.P90), whole(s.Handed.P99))),
+		h.P(g.Textf("%s %% of the turns were split (%v), %s tokens moved for each on average. "+
+			"Transfers took %s ms (p90 %s, p99 %s), with the wait for room %s ms (p90 %s, p99 %s).",
+			percent(s.Share), s.When, whole(s.Moved), whole(s.Transfer.P50), whole(s.Transfer.P90),
+			whole(s.Transfer.P99), whole(s.Handed.P50), whole(s.Handed.P90), whole(s.Handed.P99))),
 		table("pool|prompts|answers|whole|hit %|busy %", pools),
 		table("why split, or not|turns", why),
 	}

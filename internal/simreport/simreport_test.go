@@ -73,7 +73,8 @@ func TestPageRunsItsOwnScriptOnly(t *testing.T) {
 		}
 	}
 	styles, scripts := texts("<style>", "</style>"), texts("<script>", "</script>")
-	if len(styles) != 1 || len(scripts) != 1 || strings.Count(page, "<script") != 2 || strings.Contains(page, " style=") {
+	if len(styles) != 1 || len(scripts) != 1 || strings.Count(page, "<script") != 2 ||
+		strings.Contains(page, " style=") {
 		t.Fatalf("%d styles, %d scripts, %d with data", len(styles), len(scripts), strings.Count(page, "<script"))
 	}
 	for _, want := range []string{"style-src '" + digest(styles[0]) + "'", "script-src '" + digest(scripts[0]) + "'"} {
@@ -140,7 +141,8 @@ func TestChartsOfLittle(t *testing.T) {
 	}
 }
 
-// TestWorkWhereItIsDone: where requests are split, prefillers are shown to compute prompts and decoders answers, as much as the figures say.
+// TestWorkWhereItIsDone: where requests are split, prefillers are shown to compute prompts and decoders answers, as
+// much as the figures say.
 func TestWorkWhereItIsDone(t *testing.T) {
 	s := played(t, simrig.Split(1, 2, engine.DefaultConfig()), func(r *drive.Replay) {
 		r.Disaggregation, r.Transfer = route.Disaggregation{When: route.WhenAlways}, simrig.DefaultTransfer()
@@ -161,7 +163,8 @@ func TestWorkWhereItIsDone(t *testing.T) {
 		}
 	}
 	if p, d := work[0], work[1]+work[2]; p != prompts || d != answers || prompts == answers {
-		t.Errorf("the prefiller is shown with %.0f tokens and the decoders with %.0f, want %.0f and %.0f", p, d, prompts, answers)
+		t.Errorf("the prefiller is shown with %.0f tokens and the decoders with %.0f, want %.0f and %.0f",
+			p, d, prompts, answers)
 	}
 }
 
@@ -169,7 +172,9 @@ func TestWorkWhereItIsDone(t *testing.T) {
 func TestConversationsAreShown(t *testing.T) {
 	for clients, want := range map[int]bool{0: false, 3: true} {
 		var out strings.Builder
-		Tables(&out, []*simrun.Run{played(t, simrig.Even(2, engine.DefaultConfig()), func(r *drive.Replay) { r.Clients = clients })})
+		Tables(&out, []*simrun.Run{
+			played(t, simrig.Even(2, engine.DefaultConfig()), func(r *drive.Replay) { r.Clients = clients }),
+		})
 		if got := strings.Contains(out.String(), "ended/h"); got != want {
 			t.Errorf("%d clients: conversations shown: %v, want %v", clients, got, want)
 		}

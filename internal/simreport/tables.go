@@ -26,20 +26,26 @@ func Tables(w io.Writer, runs []*simrun.Run) {
 			ids = "yes"
 		}
 		waits.Row(
-			s.Title(), ids, whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90), whole(f.TTFT.P99), whole(f.RegretMean), percent(f.Goodput), f.Failed,
+			s.Title(), ids, whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90), whole(f.TTFT.P99),
+			whole(f.RegretMean), percent(f.Goodput), f.Failed,
 		)
 		answers.Row(
 			s.Title(), whole(f.E2E.Mean), whole(f.E2E.P50), whole(f.E2E.P90), whole(f.E2E.P99),
-			fmt.Sprintf("%.1f", f.ITL.Mean), fmt.Sprintf("%.1f", f.ITL.P50), fmt.Sprintf("%.1f", f.ITL.P90), fmt.Sprintf("%.1f", f.ITL.P99),
+			fmt.Sprintf("%.1f", f.ITL.Mean), fmt.Sprintf("%.1f", f.ITL.P50), fmt.Sprintf("%.1f", f.ITL.P90),
+			fmt.Sprintf("%.1f", f.ITL.P99),
 		)
 		places.Row(
-			s.Title(), percent(f.HitRate), percent(f.Predicted), percent(f.HomeShare), fmt.Sprintf("%.3f", f.WorkCV), fmt.Sprintf("%.2f", f.WorkMaxMin), fmt.Sprintf("%.3f", f.FirstTurnCV),
+			s.Title(), percent(f.HitRate), percent(f.Predicted), percent(f.HomeShare), fmt.Sprintf("%.3f", f.WorkCV),
+			fmt.Sprintf("%.2f", f.WorkMaxMin), fmt.Sprintf("%.3f", f.FirstTurnCV),
 		)
 		shares.Row(
-			s.Title(), fmt.Sprintf("%.3f", f.RequestsCV), fmt.Sprintf("%.3f", f.LeastMean), whole(f.OutputPerS), whole(f.TTFT.P95), fmt.Sprintf("%.1f", f.WallS),
+			s.Title(), fmt.Sprintf("%.3f", f.RequestsCV), fmt.Sprintf("%.3f", f.LeastMean), whole(f.OutputPerS),
+			whole(f.TTFT.P95), fmt.Sprintf("%.1f", f.WallS),
 		)
 		costs.Row(
-			s.Title(), fmt.Sprintf("%.1f", f.Gap.P50), fmt.Sprintf("%.1f", f.Gap.P90), fmt.Sprintf("%.1f", f.Gap.P99), fmt.Sprintf("%.1f", f.QueueMean), f.QueueMax, f.Evictions, fmt.Sprintf("%.2f", f.Utilisation), megabytes(f.RouterBytes),
+			s.Title(), fmt.Sprintf("%.1f", f.Gap.P50), fmt.Sprintf("%.1f", f.Gap.P90), fmt.Sprintf("%.1f", f.Gap.P99),
+			fmt.Sprintf("%.1f", f.QueueMean), f.QueueMax, f.Evictions, fmt.Sprintf("%.2f", f.Utilisation),
+			megabytes(f.RouterBytes),
 		)
 	}
 	for _, t := range []*terminal.Table{waits, answers, places, shares, costs} {
@@ -65,14 +71,18 @@ func Fewest(w io.Writer, kinds, found []*simrun.Run, share float64, most int) {
 		}
 		f := &s.Figures
 		t.Row(
-			s.Title(), f.Endpoints, percent(f.Goodput), whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90), whole(f.TTFT.P99), percent(f.HitRate),
+			s.Title(), f.Endpoints, percent(f.Goodput), whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90),
+			whole(f.TTFT.P99), percent(f.HitRate),
 		)
 	}
 	slo := kinds[0].SLO
 	fmt.Fprintln(w, t)
-	fmt.Fprintf(w, "The fewest endpoints with which %.4g %% of turns are good: TTFT within %s, mean ITL within %s. Times in ms.\n", 100*share, slo.TTFT, slo.ITL)
+	fmt.Fprintf(w,
+		"The fewest endpoints with which %.4g %% of turns are good: TTFT within %s, mean ITL within %s. Times in ms.\n",
+		100*share, slo.TTFT, slo.ITL)
 	if slices.Contains(found, nil) {
-		fmt.Fprintf(w, "none: with twice as many it is no better (or %d are too few). A longer --slo-ttft, a smaller --slo-share or a faster --engine can be kept.\n", most)
+		fmt.Fprintf(w, "none: with twice as many it is no better (or %d are too few). A longer --slo-ttft, "+
+			"a smaller --slo-share or a faster --engine can be kept.\n", most)
 	}
 }
 
@@ -95,7 +105,9 @@ func legend(w io.Writer, runs []*simrun.Run) {
 	slo := runs[0].SLO
 	for _, line := range []string{
 		"Times in ms. TTFT: time to first token; e2e: to the last; ITL: mean gap between tokens; gap: every gap.",
-		fmt.Sprintf("good: TTFT within %s and mean ITL within %s. regret: how much sooner the best endpoint would have begun.", slo.TTFT, slo.ITL),
+		fmt.Sprintf(
+			"good: TTFT within %s and mean ITL within %s. regret: how much sooner the best endpoint would have begun.",
+			slo.TTFT, slo.ITL),
 		"hit: prompt tokens found cached; expected: by the router. home: later turns sent where the turn before was.",
 		"CV: standard deviation over mean, over endpoints, of computed tokens (work), first turns and requests.",
 		"least/mean: requests of the least used endpoint. queue, most: requests waiting in the engine, mean and most.",
@@ -145,13 +157,15 @@ func writeConversations(w io.Writer, runs []*simrun.Run) {
 	for _, s := range runs {
 		f := &s.Figures
 		t.Row(
-			s.Title(), whole(f.Slowest.P50), whole(f.Slowest.P90), whole(f.Slowest.P99), whole(f.Whole.Mean), whole(f.Whole.P90),
-			whole(f.EndedPerH), percent(f.WorkingSet),
+			s.Title(), whole(f.Slowest.P50), whole(f.Slowest.P90), whole(f.Slowest.P99), whole(f.Whole.Mean),
+			whole(f.Whole.P90), whole(f.EndedPerH), percent(f.WorkingSet),
 		)
 	}
 	fmt.Fprintln(w, t)
-	fmt.Fprintln(w, "slowest: TTFT of each conversation's slowest turn. whole: from its first request to its last answer.")
-	fmt.Fprintln(w, "set: the latest prompts of those under way, as a share of the caches, without the first quarter of the run.")
+	fmt.Fprintln(w,
+		"slowest: TTFT of each conversation's slowest turn. whole: from its first request to its last answer.")
+	fmt.Fprintln(w,
+		"set: the latest prompts of those under way, as a share of the caches, without the first quarter of the run.")
 }
 
 // mostTenants is how many tenants the tables show.
@@ -169,7 +183,8 @@ func writeTenants(w io.Writer, runs []*simrun.Run) {
 				t.Row(s.Title(), fmt.Sprintf("and %d more", len(s.Figures.PerTenant)-i))
 				break
 			}
-			t.Row(s.Title(), f.Name, f.Requests, f.Failed, percent(f.HitRate), whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90), whole(f.TTFT.P95), whole(f.TTFT.P99))
+			t.Row(s.Title(), f.Name, f.Requests, f.Failed, percent(f.HitRate), whole(f.TTFT.Mean), whole(f.TTFT.P50),
+				whole(f.TTFT.P90), whole(f.TTFT.P95), whole(f.TTFT.P99))
 		}
 	}
 	fmt.Fprintln(w, t)
@@ -190,14 +205,17 @@ func writeSplit(w io.Writer, runs []*simrun.Run) {
 			continue
 		}
 		legs.Row(
-			s.Title(), percent(f.Share), whole(f.Moved), percent(f.MovedShare), whole(f.Prefill.P50), whole(f.Prefill.P90),
+			s.Title(), percent(f.Share), whole(f.Moved), percent(f.MovedShare), whole(f.Prefill.P50),
+			whole(f.Prefill.P90),
 		)
 		transfers.Row(
 			s.Title(), whole(f.Transfer.P50), whole(f.Transfer.P90), whole(f.Transfer.P99),
-			whole(f.Handed.P50), whole(f.Handed.P90), whole(f.Handed.P99), whole(f.FirstToken.P50), whole(f.FirstToken.P90),
+			whole(f.Handed.P50), whole(f.Handed.P90), whole(f.Handed.P99), whole(f.FirstToken.P50),
+			whole(f.FirstToken.P90),
 		)
 		for _, p := range f.Pools {
-			pools.Row(s.Title(), fmt.Sprintf("%d %s", p.Endpoints, p.Role), p.Prompts, p.Answers, p.Whole, percent(p.HitRate), percent(p.Busy))
+			pools.Row(s.Title(), fmt.Sprintf("%d %s", p.Endpoints, p.Role), p.Prompts, p.Answers, p.Whole,
+				percent(p.HitRate), percent(p.Busy))
 		}
 		var words []string
 		for _, y := range f.Why {

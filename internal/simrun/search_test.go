@@ -23,7 +23,8 @@ func TestSearch(t *testing.T) {
 			asked[n] = true
 			s.Tried(n, n >= needed)
 		}
-		if found := asked[needed] && (needed == 1 || asked[needed-1]); found != (needed <= most) || !found && !asked[most] {
+		if found := asked[needed] && (needed == 1 || asked[needed-1]); found != (needed <= most) ||
+			!found && !asked[most] {
 			t.Errorf("of at most %d the search for %d ended with %v", most, needed, asked)
 		}
 		if len(asked) > 20 {

@@ -27,21 +27,27 @@ func runs(t *testing.T, names ...string) []*simrun.Run {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, &simrun.Run{Replay: drive.Replay{Trace: trace, Fleet: simrig.Even(2, engine.DefaultConfig()), Policy: choose, IDs: true, Load: 0.5, Seed: 1, Routers: 1}})
+		out = append(out, &simrun.Run{Replay: drive.Replay{
+			Trace: trace, Fleet: simrig.Even(2, engine.DefaultConfig()), Policy: choose, IDs: true, Load: 0.5,
+			Seed: 1, Routers: 1,
+		}})
 	}
 	return out
 }
 
-// TestAll: each run has its own figures, which do not depend on how many run at a time, and a terminal is left as it was.
+// TestAll: each run has its own figures, which do not depend on how many run at a time, and a terminal is left as it
+// was.
 func TestAll(t *testing.T) {
 	one, both := runs(t, "round_robin", "session"), runs(t, "round_robin", "session")
 	var quiet, drawn bytes.Buffer
-	if err := errors.Join(simrun.All(t.Context(), &quiet, false, one, 1), simrun.All(t.Context(), &drawn, true, both, 2)); err != nil {
+	if err := errors.Join(simrun.All(t.Context(), &quiet, false, one, 1),
+		simrun.All(t.Context(), &drawn, true, both, 2)); err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range both {
 		a, b := one[i].Figures, r.Figures
-		if a.Policy != r.Title() || a.TTFT != b.TTFT || a.HitRate != b.HitRate || a.HitRate <= 0 || len(r.Outcome.Turns) != len(r.Replay.Trace.Turns) {
+		if a.Policy != r.Title() || a.TTFT != b.TTFT || a.HitRate != b.HitRate || a.HitRate <= 0 ||
+			len(r.Outcome.Turns) != len(r.Replay.Trace.Turns) {
 			t.Errorf("%s: %+v, then %+v", r.Title(), a.TTFT, b.TTFT)
 		}
 	}
@@ -60,12 +66,14 @@ func TestAll(t *testing.T) {
 func TestAllFails(t *testing.T) {
 	broken := runs(t, "round_robin", "session")
 	broken[1].Replay.Fleet = simrig.Fleet{}
-	if err := simrun.All(t.Context(), &bytes.Buffer{}, false, broken, 1); err == nil || !strings.HasPrefix(err.Error(), "session: ") {
+	if err := simrun.All(t.Context(), &bytes.Buffer{}, false, broken, 1); err == nil ||
+		!strings.HasPrefix(err.Error(), "session: ") {
 		t.Errorf("%v", err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := simrun.All(ctx, &bytes.Buffer{}, false, runs(t, "session"), 1); err == nil || err.Error() != "interrupted; nothing was written" {
+	if err := simrun.All(ctx, &bytes.Buffer{}, false, runs(t, "session"), 1); err == nil ||
+		err.Error() != "interrupted; nothing was written" {
 		t.Errorf("%v", err)
 	}
 }

@@ -32,13 +32,16 @@ func sections(text string) map[string]string {
 	return out
 }
 
-// TestFile: the file is accepted, says nothing that is not the default, and stays accepted with any of its commented sections in force.
+// TestFile: the file is accepted, says nothing that is not the default, and stays accepted with any of its commented
+// sections in force.
 func TestFile(t *testing.T) {
 	for name, endpoints := range map[string][]starter.Endpoint{
 		"none": nil,
 		"some": {
 			{URL: "http://10.0.0.1:8000,weight=2,name=a"},
-			{URL: `http://10.0.0.2:8000`, Kind: "vllm", Notes: []string{"It does not report cached tokens.", "  start it with: --enable-prompt-tokens-details"}},
+			{URL: `http://10.0.0.2:8000`, Kind: "vllm", Notes: []string{
+				"It does not report cached tokens.", "  start it with: --enable-prompt-tokens-details",
+			}},
 			{URL: `http://10.0.0.3:8000`, Kind: "sglang", Ranks: 4},
 			{URL: `http://10.0.0.4:8000`, Kind: "llamacpp", Slots: 4},
 		},

@@ -76,16 +76,19 @@ func (k *Keeper) Restore() {
 	switch {
 	case errors.Is(err, ErrDamaged):
 		aside := name + ".damaged"
-		k.log.Error("the state file cannot be used, the router begins cold", "file", name, "error", err, "renamed", aside)
+		k.log.Error("the state file cannot be used, the router begins cold",
+			"file", name, "error", err, "renamed", aside)
 		if err := os.Rename(name, aside); err != nil {
 			k.log.Error("the damaged state file cannot be renamed", "file", name, "error", err)
 		}
 		return
 	case err != nil && replaceable(name) == nil:
-		k.log.Warn("the state file cannot be used, the router begins cold and will write it anew", "file", name, "error", err)
+		k.log.Warn("the state file cannot be used, the router begins cold and will write it anew",
+			"file", name, "error", err)
 		return
 	case err != nil:
-		k.log.Error("the state file cannot be used, the router begins cold; it is left as it is, and nothing is saved while it is there", "file", name, "error", err)
+		k.log.Error("the state file cannot be used, the router begins cold; it is left as it is, "+
+			"and nothing is saved while it is there", "file", name, "error", err)
 		return
 	}
 	later := max(0, k.now().Sub(at))
@@ -93,7 +96,8 @@ func (k *Keeper) Restore() {
 	k.mu.Lock()
 	k.figures.Restored, k.figures.Bytes = true, int64(len(b))
 	k.mu.Unlock()
-	k.log.Info("the router begins with what was learnt before", "file", name, "bytes", len(b), "age", later.Round(time.Second))
+	k.log.Info("the router begins with what was learnt before",
+		"file", name, "bytes", len(b), "age", later.Round(time.Second))
 }
 
 // Run saves every so often, and once more when ctx ends.

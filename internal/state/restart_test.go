@@ -60,14 +60,19 @@ func (w *world) declare() {
 	}
 	w.router.Observe(w.now, route.Declared{Source: "static", Endpoints: all})
 	for _, e := range all {
-		w.router.Observe(w.now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}, ReportsCached: true}})
+		w.router.Observe(w.now, route.Probed{Endpoint: e.Name, Report: fleet.Report{
+			Healthy: true, Models: []fleet.Model{{ID: "m"}}, ReportsCached: true,
+		}})
 	}
 }
 
 func name(i int) string { return fmt.Sprintf("engine-%d", i) }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, now: time.Unix(1_700_000_000, 0), rng: rand.New(rand.NewPCG(1, 2)), router: newRouter(t), caches: prefix.New(prefix.Config{Capacity: 16_000, Chains: true})}
+	w := &world{
+		t: t, now: time.Unix(1_700_000_000, 0), rng: rand.New(rand.NewPCG(1, 2)), router: newRouter(t),
+		caches: prefix.New(prefix.Config{Capacity: 16_000, Chains: true}),
+	}
 	w.declare()
 	for i := range talks {
 		c := &talk{end: w.rng.Uint64()}
@@ -105,7 +110,8 @@ func (w *world) turn(c *talk) {
 	c.end = w.rng.Uint64() | 1
 	w.minted++
 	req := &fleet.Request{
-		ID: "r", Seed: w.rng.Uint64(), Class: fleet.Turn, Model: "m", Session: c.named, MintedID: fmt.Sprintf("minted-%d", w.minted),
+		ID: "r", Seed: w.rng.Uint64(), Class: fleet.Turn, Model: "m", Session: c.named,
+		MintedID:    fmt.Sprintf("minted-%d", w.minted),
 		PromptBytes: bytes, Stream: true, Content: &fleet.Content{Blocks: c.blocks, Bytes: bytes},
 	}
 	if c.named == "" {
@@ -131,7 +137,9 @@ func (w *world) turn(c *talk) {
 	w.correct += min(cached, plan.CachedTokens)
 	w.now = w.now.Add(time.Duration(10+(tokens-cached)/20) * time.Millisecond)
 	w.router.Observe(w.now, route.FirstByte{Lease: plan.Lease})
-	w.router.Observe(w.now, route.Finished{Lease: plan.Lease, Usage: fleet.Usage{PromptTokens: tokens, CachedTokens: cached, CachedKnown: true, OutputTokens: 1}})
+	w.router.Observe(w.now, route.Finished{Lease: plan.Lease, Usage: fleet.Usage{
+		PromptTokens: tokens, CachedTokens: cached, CachedKnown: true, OutputTokens: 1,
+	}})
 }
 
 func (w *world) pieces(yield func(*route.Piece) bool) {
@@ -144,8 +152,8 @@ func (w *world) pieces(yield func(*route.Piece) bool) {
 	}
 }
 
-// TestRestart: a router that was restarted with the file finds as much in caches in the next minute as one that was not, to 2 points, and one
-// without the file far less.
+// TestRestart: a router that was restarted with the file finds as much in caches in the next minute as one that was
+// not, to 2 points, and one without the file far less.
 func TestRestart(t *testing.T) {
 	minute := func(restart func(w *world)) (hits, predicted float64) {
 		w := newWorld(t)
@@ -178,7 +186,8 @@ func TestRestart(t *testing.T) {
 		w.router = newRouter(t)
 		w.declare()
 	})
-	t.Logf("hit rate of the minute after: not restarted %.3f (predicted %.3f), with the file %.3f (%.3f), without %.3f", stays, told, warm, warmTold, cold)
+	t.Logf("hit rate of the minute after: not restarted %.3f (predicted %.3f), with the file %.3f (%.3f), without %.3f",
+		stays, told, warm, warmTold, cold)
 	if d := stays - warm; d > 0.02 {
 		t.Errorf("with the file the hit rate is %.3f, without a restart %.3f", warm, stays)
 	}
@@ -190,7 +199,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestUndeclared: what the file says of an engine that nobody declares is dropped, and one at another address begins anew.
+// TestUndeclared: what the file says of an engine that nobody declares is dropped, and one at another address begins
+// anew.
 func TestUndeclared(t *testing.T) {
 	w := newWorld(t)
 	w.run(60)

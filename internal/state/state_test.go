@@ -34,7 +34,9 @@ func (k *kept) Snapshot(f func(*route.Piece) bool) {
 func (k *kept) Restore(pieces []route.Piece, later time.Duration) { k.taken, k.later = pieces, later }
 
 func some() *kept {
-	k := &kept{pieces: []route.Piece{{Fleet: &route.LearntFleetSpeeds{}}, {Endpoint: "a", Chains: []route.LearntChain{{Rest: []uint64{1, 2}}}}}}
+	k := &kept{pieces: []route.Piece{
+		{Fleet: &route.LearntFleetSpeeds{}}, {Endpoint: "a", Chains: []route.LearntChain{{Rest: []uint64{1, 2}}}},
+	}}
 	for i := range 40 {
 		c := &route.Conversations{Names: []string{"a", ""}}
 		for j := range 200 {
@@ -65,7 +67,9 @@ func with(b []byte, change func([]byte)) []byte {
 
 func TestDecodeJudgesTheWhole(t *testing.T) {
 	whole := encode(t, some(), 1e9)
-	notANumber := encode(t, &kept{pieces: []route.Piece{{Fleet: &route.LearntFleetSpeeds{}, Pools: []route.LearntPool{{Missing: math.NaN()}}}}}, 1e9)
+	notANumber := encode(t, &kept{
+		pieces: []route.Piece{{Fleet: &route.LearntFleetSpeeds{}, Pools: []route.LearntPool{{Missing: math.NaN()}}}},
+	}, 1e9)
 	for name, c := range map[string]struct {
 		file []byte
 		want error
@@ -74,14 +78,18 @@ func TestDecodeJudgesTheWhole(t *testing.T) {
 		"empty":                   {nil, ErrForeign},
 		"another program's":       {[]byte(strings.Repeat("model: llama\n", 100)), ErrForeign},
 		"only a part of the mark": {whole[:8], ErrForeign},
-		"a later version's":       {with(whole, func(b []byte) { binary.BigEndian.PutUint32(b[len(mark):], version+1) }), ErrNewer},
-		"an earlier version's":    {with(whole, func(b []byte) { binary.BigEndian.PutUint32(b[len(mark):], version-1) }), ErrOlder},
-		"torn in a piece":         {whole[:len(whole)/2], ErrDamaged},
-		"torn between pieces":     {whole[:len(whole)-frameHead], ErrDamaged},
-		"torn after the head":     {whole[:head], ErrDamaged},
-		"a bit is wrong":          {with(whole, func(b []byte) { b[len(b)/2] ^= 4 }), ErrDamaged},
-		"something follows":       {append(bytes.Clone(whole), 'x'), ErrDamaged},
-		"not a number":            {notANumber, ErrDamaged},
+		"a later version's": {
+			with(whole, func(b []byte) { binary.BigEndian.PutUint32(b[len(mark):], version+1) }), ErrNewer,
+		},
+		"an earlier version's": {
+			with(whole, func(b []byte) { binary.BigEndian.PutUint32(b[len(mark):], version-1) }), ErrOlder,
+		},
+		"torn in a piece":     {whole[:len(whole)/2], ErrDamaged},
+		"torn between pieces": {whole[:len(whole)-frameHead], ErrDamaged},
+		"torn after the head": {whole[:head], ErrDamaged},
+		"a bit is wrong":      {with(whole, func(b []byte) { b[len(b)/2] ^= 4 }), ErrDamaged},
+		"something follows":   {append(bytes.Clone(whole), 'x'), ErrDamaged},
+		"not a number":        {notANumber, ErrDamaged},
 	} {
 		pieces, at, err := Decode(c.file)
 		if !errors.Is(err, c.want) {
@@ -106,7 +114,8 @@ func TestEncodeIsBounded(t *testing.T) {
 		t.Fatalf("%d bytes, at most %d may be: %v", len(b), most, err)
 	}
 	last := pieces[len(pieces)-1].Conversations
-	if pieces[0].Fleet == nil || pieces[1].Endpoint != "a" || last == nil || last.Claimed[0].Lo>>32 != 39 || len(pieces) < 18 {
+	if pieces[0].Fleet == nil || pieces[1].Endpoint != "a" || last == nil || last.Claimed[0].Lo>>32 != 39 ||
+		len(pieces) < 18 {
 		t.Errorf("%d pieces are left, the last %+v", len(pieces), last)
 	}
 	if _, err := Encode(noon, some().Snapshot, 100); err == nil {
@@ -146,7 +155,8 @@ func TestKeeper(t *testing.T) {
 			}
 			var log bytes.Buffer
 			f := some()
-			k := New(Config{File: file, Every: time.Minute, Most: c.most}, f, func() time.Time { return noon.Add(time.Hour) }, slog.New(slog.NewTextHandler(&log, nil)))
+			k := New(Config{File: file, Every: time.Minute, Most: c.most}, f,
+				func() time.Time { return noon.Add(time.Hour) }, slog.New(slog.NewTextHandler(&log, nil)))
 			k.Restore()
 			if (f.taken != nil) != c.taken || c.taken && f.later != time.Hour {
 				t.Errorf("taken %v, kept for %v", f.taken != nil, f.later)
@@ -191,7 +201,8 @@ func TestKeeper(t *testing.T) {
 // TestSameFaultIsSaidOnce: a disk that stays full is told once, though each attempt has a file of another name.
 func TestSameFaultIsSaidOnce(t *testing.T) {
 	var log bytes.Buffer
-	k := New(Config{File: filepath.Join(t.TempDir(), "gone", "state"), Every: time.Minute, Most: 1e9}, some(), time.Now, slog.New(slog.NewTextHandler(&log, nil)))
+	k := New(Config{File: filepath.Join(t.TempDir(), "gone", "state"), Every: time.Minute, Most: 1e9}, some(), time.Now,
+		slog.New(slog.NewTextHandler(&log, nil)))
 	for range 3 {
 		k.Save()
 	}
@@ -200,8 +211,8 @@ func TestSameFaultIsSaidOnce(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever is in the file, it is taken whole or refused, and a router takes what is taken. The bytes are tried as a file, and as a
-// piece whose checksum is right.
+// FuzzDecode: whatever is in the file, it is taken whole or refused, and a router takes what is taken. The bytes are
+// tried as a file, and as a piece whose checksum is right.
 func FuzzDecode(f *testing.F) {
 	small := encode(f, &kept{pieces: some().pieces[:2]}, 1e9)
 	f.Add(small)

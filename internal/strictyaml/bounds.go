@@ -10,11 +10,12 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Bounds of a text, beside maxNodes. Values of etcd come from other hosts, and the parser takes time and memory for the square
-// of each of these: 40 kB of brackets took 640 MB, 20 kB of empty lines 1 GB, and 200 kB of keys 1.6 GB.
+// Bounds of a text, beside maxNodes. Values of etcd come from other hosts, and the parser takes time and memory for the
+// square of each of these: 40 kB of brackets took 640 MB, 20 kB of empty lines 1 GB, and 200 kB of keys 1.6 GB.
 const (
-	maxDepth  = 100
-	maxKeys   = 10_000       // of one mapping in block style; in flow style ({"a": 1, "b": 2}) they cost no more than others
+	maxDepth = 100
+	// of one mapping in block style; in flow style ({"a": 1, "b": 2}) they cost no more than others
+	maxKeys   = 10_000
 	maxPieces = 4 * maxNodes // what separates tokens: of a value usually three; the lexer takes some 300 bytes a token
 	maxEmpty  = 1_000        // empty lines in a row
 	maxMarks  = 100          // tags and anchors in a row, directives

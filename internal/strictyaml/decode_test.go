@@ -50,10 +50,13 @@ func TestDecode(t *testing.T) {
 		Nested: item{URL: "kept"},
 	}
 	for name, text := range map[string]string{
-		"block": "name: a\ncount: -3\nsmall: 255\nratio: .5\non: true\nwait: 1m30s\nwords: [x, 1]\nitems:\n- u\n- url: v\n  weight: 2\ntable:\n  '*': m\n  b.c: [n, o]\n",
-		"json":  `{"name":"a","count":-3,"small":255,"ratio":0.5,"on":true,"wait":"1m30s","words":["x","1"],"items":["u",{"url":"v","weight":2}],"table":{"*":["m"],"b.c":["n","o"]}}`,
-		"alias": "name: &n a\ncount: -3\nsmall: 255\nratio: 0.5\non: true\nwait: 1m30s\nwords: [x, '1']\nitems: [u, {url: v, weight: 2}]\ntable: {'*': m, b.c: [n, o]}\nnested: ~\n",
-		"shape": "---\n# a comment\nname: \"a\"\ncount: !!int -3\nsmall: 255\nratio: 5e-1\non: true\nwait: 90s\nwords: x, 1\nitems: [{url: u}, {weight: 2.0, url: v}]\ntable: {'*': [m], b.c: [n, o]}\n",
+		"block": "name: a\ncount: -3\nsmall: 255\nratio: .5\non: true\nwait: 1m30s\nwords: [x, 1]\nitems:\n- u\n" +
+			"- url: v\n  weight: 2\ntable:\n  '*': m\n  b.c: [n, o]\n",
+		"json": `{"name":"a","count":-3,"small":255,"ratio":0.5,"on":true,"wait":"1m30s","words":["x","1"],"items":["u",{"url":"v","weight":2}],"table":{"*":["m"],"b.c":["n","o"]}}`,
+		"alias": "name: &n a\ncount: -3\nsmall: 255\nratio: 0.5\non: true\nwait: 1m30s\nwords: [x, '1']\n" +
+			"items: [u, {url: v, weight: 2}]\ntable: {'*': m, b.c: [n, o]}\nnested: ~\n",
+		"shape": "---\n# a comment\nname: \"a\"\ncount: !!int -3\nsmall: 255\nratio: 5e-1\non: true\nwait: 90s\n" +
+			"words: x, 1\nitems: [{url: u}, {weight: 2.0, url: v}]\ntable: {'*': [m], b.c: [n, o]}\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := settings{Nested: item{URL: "kept"}}
@@ -82,8 +85,14 @@ func TestDecodeKeepsDefaults(t *testing.T) {
 func TestDecodeFaults(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"unknown key", "nmae: a", `f.yaml:1:1: unknown key "nmae"; did you mean "name"?`},
-		{"unknown key below", "items:\n  - url: a\n    wieght: 1", `f.yaml:3:5: unknown key "wieght"; did you mean "weight"?`},
-		{"unknown key far from all", "nested: {zzzzzzzz: 1}", `f.yaml:1:10: unknown key "zzzzzzzz"; known here: url, weight`},
+		{
+			"unknown key below", "items:\n  - url: a\n    wieght: 1",
+			`f.yaml:3:5: unknown key "wieght"; did you mean "weight"?`,
+		},
+		{
+			"unknown key far from all", "nested: {zzzzzzzz: 1}",
+			`f.yaml:1:10: unknown key "zzzzzzzz"; known here: url, weight`,
+		},
 		{"twice", "name: a\ncount: 1\nname: b", `f.yaml:3:1: the key "name" is given twice, first in line 1`},
 		{"number wanted", "count: many", `f.yaml:1:8: count: want a whole number, got "many"`},
 		{"quoted number", "count: \"1\"", `f.yaml:1:8: count: want a whole number, got the text "1"`},
@@ -99,7 +108,10 @@ func TestDecodeFaults(t *testing.T) {
 		{"short form", "items: ['']", `f.yaml:1:9: items[0]: empty`},
 		{"dangling alias", "name: *a", `f.yaml:1:7: name: the alias *a stands for nothing or for itself`},
 		{"alias of the wrong type", "words: &w [*w]", `f.yaml:1:11: words[0]: want a text, got a list`},
-		{"merge key", "nested: &n {url: a}\nitems:\n- <<: *n", `f.yaml:3:3: items[0]: merge keys (<<) are not supported; write the values out`},
+		{
+			"merge key", "nested: &n {url: a}\nitems:\n- <<: *n",
+			`f.yaml:3:3: items[0]: merge keys (<<) are not supported; write the values out`,
+		},
 		{"two documents", "name: a\n---\nname: b", `f.yaml:3:1: a second document; one file holds one`},
 		{"all at once", "nmae: a\ncount: x\non: 7", "f.yaml:1:1: unknown key \"nmae\"; did you mean \"name\"?\n" +
 			"f.yaml:2:8: count: want a whole number, got \"x\"\nf.yaml:3:5: on: want true or false, got \"7\""},
@@ -159,15 +171,18 @@ func TestShapeIsBounded(t *testing.T) {
 		"directives":            {many("%YAML ", n), "directives, or tags and anchors"},
 		"directives on lines":   {many("%YAML 1.2\n", n), "directives, or tags and anchors"},
 		"keys":                  {many("k: 1\n", n), "f.yaml:10001:2: a mapping has more than 10000 keys"},
-		"keys below":            {"a:\n" + many("  k:\n    - 1\n", n), "f.yaml:20002:4: a mapping has more than 10000 keys"},
-		"empty lines":           {"name: |\n" + many("\n", n), "empty lines in a row"},
-		"empty lines of CR":     {"name: >\n" + many("\r", n), "empty lines in a row"},
-		"empty lines of both":   {"name: >\n" + many("\r\n", n), "empty lines in a row"},
-		"values":                {"[" + many("1,", 1_500_000), "f.yaml:1: the file has too many values"},
-		"words":                 {many("- a\n", 1_500_000), "the file has too many values"},
+		"keys below": {
+			"a:\n" + many("  k:\n    - 1\n", n), "f.yaml:20002:4: a mapping has more than 10000 keys",
+		},
+		"empty lines":         {"name: |\n" + many("\n", n), "empty lines in a row"},
+		"empty lines of CR":   {"name: >\n" + many("\r", n), "empty lines in a row"},
+		"empty lines of both": {"name: >\n" + many("\r\n", n), "empty lines in a row"},
+		"values":              {"[" + many("1,", 1_500_000), "f.yaml:1: the file has too many values"},
+		"words":               {many("- a\n", 1_500_000), "the file has too many values"},
 	} {
 		var got settings
-		if _, err := strictyaml.Decode("f.yaml", []byte(c.text), &got, options); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := strictyaml.Decode("f.yaml", []byte(c.text), &got, options); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %.200v, want %q", name, err, c.want)
 		}
 	}
@@ -216,7 +231,8 @@ func TestPlaces(t *testing.T) {
 func TestSuggest(t *testing.T) {
 	names := []string{"listen", "policy", "limits"}
 	for got, want := range map[string]string{
-		"polcy": "policy", "POLICY": "policy", "lisetn": "listen", "lim": "limits", "limit": "limits", "poilcy": "policy",
+		"polcy": "policy", "POLICY": "policy", "lisetn": "listen", "lim": "limits", "limit": "limits",
+		"poilcy": "policy",
 	} {
 		if s := strictyaml.Suggest(got, names); s != fmt.Sprintf("; did you mean %q?", want) {
 			t.Errorf("%s: %s, want %s", got, s, want)
@@ -227,7 +243,8 @@ func TestSuggest(t *testing.T) {
 			t.Errorf("%s: %s, which it was not meant for", got, s)
 		}
 	}
-	many := strings.Split("address bodies clients delays engines fleets grants hosts idles jokers keys limits marks", " ")
+	many := strings.Split("address bodies clients delays engines fleets grants hosts idles jokers keys limits marks",
+		" ")
 	for got, want := range map[string]string{"xylophone": "", "limts": `; did you mean "limits"?`} {
 		if s := strictyaml.Suggest(got, many); s != want {
 			t.Errorf("%s among many: %s, want %s", got, s, want)
@@ -240,8 +257,9 @@ func TestSuggest(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
-		"name: a\nitems:\n- u\n- {url: v, weight: 2}\n", `{"a":[1,{"b":null}]}`, "x: &a [*a]", "<<: *x", "? a\n: b", "a: !!map {b: c}",
-		"- - -", "name: |\n  x\n  y\n", "%YAML 1.2\n---\na: b", "{name: {}: 1}", "? {a: b}\n: c", "*a : b", "name: !x", "[*", "\"\": 1",
+		"name: a\nitems:\n- u\n- {url: v, weight: 2}\n", `{"a":[1,{"b":null}]}`, "x: &a [*a]", "<<: *x", "? a\n: b",
+		"a: !!map {b: c}", "- - -", "name: |\n  x\n  y\n", "%YAML 1.2\n---\na: b", "{name: {}: 1}", "? {a: b}\n: c",
+		"*a : b", "name: !x", "[*", "\"\": 1",
 	} {
 		f.Add([]byte(s))
 	}

@@ -34,7 +34,9 @@ func Fields(t reflect.Type) []Field {
 		if name == "" || name == "-" {
 			continue
 		}
-		out = append(out, Field{Name: name, Index: f.Index, Type: f.Type, Go: f.Name, Secret: f.Tag.Get("secret") == "true"})
+		out = append(out, Field{
+			Name: name, Index: f.Index, Type: f.Type, Go: f.Name, Secret: f.Tag.Get("secret") == "true",
+		})
 	}
 	return out
 }
@@ -44,7 +46,8 @@ func IsLeaf(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		return IsLeaf(t.Elem())
 	}
-	return reflect.PointerTo(t).Implements(unmarshalerType) || t.Kind() == reflect.String || t.Kind() == reflect.Bool || isNumber(t.Kind())
+	return reflect.PointerTo(t).Implements(unmarshalerType) || t.Kind() == reflect.String || t.Kind() == reflect.Bool ||
+		isNumber(t.Kind())
 }
 
 func isText(v reflect.Value) bool { return reflect.PointerTo(v.Type()).Implements(unmarshalerType) }

@@ -11,10 +11,13 @@ import (
 // TestTables: each style is drawn as its comment says, and figures stand to the right where they are asked to.
 func TestTables(t *testing.T) {
 	for style, want := range map[terminal.Style]string{
-		terminal.Capitals: "┌──────┬────┐\n│ NAME │ MS │\n├──────┼────┤\n│ a    │  7 │\n├──────┼────┤\n│ b    │ 12 │\n└──────┴────┘",
-		terminal.Framed:   "┌──────┬────┐\n│ name │ ms │\n├──────┼────┤\n│ a    │  7 │\n├──────┼────┤\n│ b    │ 12 │\n└──────┴────┘",
-		terminal.Wide:     "┌──────────┐\n│ name  ms │\n├──────────┤\n│ a      7 │\n├──────────┤\n│ b     12 │\n└──────────┘",
-		terminal.Bare:     " name  ms \n a      7 \n b     12 ",
+		terminal.Capitals: "┌──────┬────┐\n│ NAME │ MS │\n├──────┼────┤\n│ a    │  7 │\n├──────┼────┤\n" +
+			"│ b    │ 12 │\n└──────┴────┘",
+		terminal.Framed: "┌──────┬────┐\n│ name │ ms │\n├──────┼────┤\n│ a    │  7 │\n├──────┼────┤\n" +
+			"│ b    │ 12 │\n└──────┴────┘",
+		terminal.Wide: "┌──────────┐\n│ name  ms │\n├──────────┤\n│ a      7 │\n├──────────┤\n│ b     12 │\n" +
+			"└──────────┘",
+		terminal.Bare: " name  ms \n a      7 \n b     12 ",
 	} {
 		table := terminal.NewTable(style, "name", "ms")
 		table.RightFrom(2)
@@ -47,7 +50,10 @@ func TestArea(t *testing.T) {
 }
 
 func TestBar(t *testing.T) {
-	for share, want := range map[float64]string{0: strings.Repeat("░", 20) + "  0.0 %", 0.5: strings.Repeat("█", 10) + strings.Repeat("░", 10) + " 50.0 %", 1: strings.Repeat("█", 20) + " 100.0 %"} {
+	for share, want := range map[float64]string{
+		0: strings.Repeat("░", 20) + "  0.0 %", 0.5: strings.Repeat("█", 10) + strings.Repeat("░", 10) + " 50.0 %",
+		1: strings.Repeat("█", 20) + " 100.0 %",
+	} {
 		if got := terminal.Bar(share); got != want {
 			t.Errorf("%v: %q, want %q", share, got, want)
 		}
@@ -57,7 +63,8 @@ func TestBar(t *testing.T) {
 func TestEntry(t *testing.T) {
 	var b strings.Builder
 	terminal.Entry(&b, 40, "name", "a meaning that is longer than forty columns are wide")
-	want := "name                                    a meaning that is longer than forty\n                                        columns are wide\n"
+	want := "name                                    a meaning that is longer than forty\n" +
+		"                                        columns are wide\n"
 	if b.String() != want {
 		t.Errorf("got %q, want %q", b.String(), want)
 	}

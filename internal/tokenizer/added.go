@@ -112,5 +112,6 @@ func beginsWithWord(s string) bool {
 
 // isWord is \w of Unicode Technical Standard 18, annex C.
 func isWord(r rune) bool {
-	return unicode.IsLetter(r) || unicode.In(r, unicode.Other_Alphabetic, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Join_Control)
+	return unicode.IsLetter(r) ||
+		unicode.In(r, unicode.Other_Alphabetic, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Join_Control)
 }

@@ -75,7 +75,8 @@ func aroundTemplate(p *part) (before, after []int32, err error) {
 			}
 			for _, id := range tok.IDs {
 				if id < 0 {
-					return nil, nil, fmt.Errorf("TemplateProcessing: special token %q has the negative id %d", piece.SpecialToken.ID, id)
+					return nil, nil, fmt.Errorf("TemplateProcessing: special token %q has the negative id %d",
+						piece.SpecialToken.ID, id)
 				}
 			}
 			if seen {
@@ -84,7 +85,8 @@ func aroundTemplate(p *part) (before, after []int32, err error) {
 				before = append(before, tok.IDs...)
 			}
 		default:
-			return nil, nil, errors.New("TemplateProcessing: the template of a single text has a place that is no special token, or more than one text")
+			return nil, nil, errors.New("TemplateProcessing: the template of a single text has a place that is no " +
+				"special token, or more than one text")
 		}
 	}
 	if !seen {

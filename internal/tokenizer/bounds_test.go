@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLongTexts encodes texts that repeat something for 256 KiB, each of which a careless splitter, search or merge would go through again and again: time in the
-// square of the length would not end before the test's deadline.
+// TestLongTexts encodes texts that repeat something for 256 KiB, each of which a careless splitter, search or merge
+// would go through again and again: time in the square of the length would not end before the test's deadline.
 func TestLongTexts(t *testing.T) {
 	const perByte = 160
 	rows := []struct{ name, again string }{

@@ -63,7 +63,8 @@ func newBPE(raw json.RawMessage, a *alphabet) (*bpe, map[string]int32, error) {
 		r, okR := m.Vocab[right]
 		whole, okW := m.Vocab[left+right]
 		if !okL || !okR || !okW {
-			return nil, nil, fmt.Errorf("model.merges[%d]: %q and %q, or what they make, are not in the vocabulary", rank, left, right)
+			return nil, nil, fmt.Errorf("model.merges[%d]: %q and %q, or what they make, are not in the vocabulary",
+				rank, left, right)
 		}
 		// A duplicate pair has its last rank, as in the reference implementation, which fills a map.
 		b.merges[pairOf(l, r)] = merge{rank: int32(rank), token: whole}

@@ -24,7 +24,8 @@ type chat struct {
 // newChat reads the chat templates of a model; nil if there are none.
 func newChat(cfg *config) (*chat, error) {
 	if cfg.model == "gpt_oss" {
-		return nil, errors.New("config.json: gpt-oss reads chats by a format of its own (harmony), not by a template: not supported")
+		return nil, errors.New(
+			"config.json: gpt-oss reads chats by a format of its own (harmony), not by a template: not supported")
 	}
 	named, err := cfg.templates()
 	if err != nil {
@@ -96,7 +97,9 @@ func (c *chat) text(r *request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	vars := map[string]any{"tools": nil, "documents": nil, "add_generation_prompt": r.AddGenerationPrompt == nil || *r.AddGenerationPrompt}
+	vars := map[string]any{
+		"tools": nil, "documents": nil, "add_generation_prompt": r.AddGenerationPrompt == nil || *r.AddGenerationPrompt,
+	}
 	for name, tok := range c.special {
 		vars[name] = tok
 	}

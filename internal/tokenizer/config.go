@@ -102,7 +102,8 @@ func addedTokens(file []addedToken, cfg *config, vocab map[string]int32) ([]adde
 		a := *cfg.AddedTokens[key]
 		a.ID = int32(id)
 		if was, ok := byContent[a.Content]; ok && was.ID != a.ID {
-			return nil, fmt.Errorf("added token %q has id %d here and %d in tokenizer_config.json", a.Content, was.ID, a.ID)
+			return nil, fmt.Errorf("added token %q has id %d here and %d in tokenizer_config.json",
+				a.Content, was.ID, a.ID)
 		}
 		byContent[a.Content] = a
 	}

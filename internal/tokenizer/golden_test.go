@@ -110,7 +110,8 @@ func TestSplitAsTheReferenceDoes(t *testing.T) {
 	var g golden
 	readJSON(t, "golden.json", &g)
 	patterns := map[string]string{
-		"gpt2": patternGPT2, "cl100k": patternCL100K, "qwen2": patternQwen2, "qwen35": patternQwen35, "o200k": patternO200K, "tekken": patternTekken,
+		"gpt2": patternGPT2, "cl100k": patternCL100K, "qwen2": patternQwen2, "qwen35": patternQwen35,
+		"o200k": patternO200K, "tekken": patternTekken,
 		"three": patternThree, "cjk": patternCJK, "deepseek": patternDeepSeek,
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.Pieces)) {

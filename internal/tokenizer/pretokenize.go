@@ -17,7 +17,8 @@ const (
 	patternTekken   = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 	patternThree    = `\p{N}{1,3}`
 	patternCJK      = `[一-龥぀-ゟ゠-ヿ]+`
-	patternDeepSeek = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"
+	patternDeepSeek = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|" +
+		"[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"
 )
 
 // splitters are the splitters of the supported patterns, by canonical.
@@ -39,8 +40,8 @@ type known struct {
 	whole bool
 }
 
-// canonical is a pattern in one spelling. Possessive quantifiers become greedy: in the supported patterns no match depends on
-// backtracking. Line breaks may be literal.
+// canonical is a pattern in one spelling. Possessive quantifiers become greedy: in the supported patterns no match
+// depends on backtracking. Line breaks may be literal.
 func canonical(pattern string) string {
 	return strings.NewReplacer(
 		`(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])`, `(?i:'s|'t|'re|'ve|'m|'ll|'d)`,
@@ -57,14 +58,16 @@ type stage struct {
 // newStages reads pre_tokenizer.
 func newStages(p *part) ([]stage, error) {
 	if p == nil {
-		return nil, errors.New("pre_tokenizer: there is none, so this is no byte-level BPE (SentencePiece is not supported)")
+		return nil,
+			errors.New("pre_tokenizer: there is none, so this is no byte-level BPE (SentencePiece is not supported)")
 	}
 	stages, byteLevel, err := appendStages(nil, false, p)
 	if err != nil {
 		return nil, fmt.Errorf("pre_tokenizer: %w", err)
 	}
 	if !byteLevel {
-		return nil, errors.New("pre_tokenizer: has no ByteLevel, so this is no byte-level BPE (SentencePiece is not supported)")
+		return nil,
+			errors.New("pre_tokenizer: has no ByteLevel, so this is no byte-level BPE (SentencePiece is not supported)")
 	}
 	return stages, nil
 }
@@ -108,7 +111,8 @@ func newSplit(p *part) (stage, error) {
 	}
 	k, ok := splitters[canonical(*p.Pattern.Regex)]
 	if !ok {
-		return stage{}, fmt.Errorf("the pattern %q of a Split is not known, and what it splits cannot be guessed", *p.Pattern.Regex)
+		return stage{}, fmt.Errorf("the pattern %q of a Split is not known, and what it splits cannot be guessed",
+			*p.Pattern.Regex)
 	}
 	switch {
 	case p.Behavior == "Isolated" && !p.Invert:

@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The model: patterns as lists of alternatives, each a list of atoms, matched with backtracking as a regular expression is.
+// The model: patterns as lists of alternatives, each a list of atoms, matched with backtracking as a regular expression
+// is.
 
 // atom is a class of characters, from least to most times, as many as possible.
 type atom struct {
@@ -171,10 +172,13 @@ func models() map[string]splitter {
 // nasty are texts of the characters that the patterns tell apart.
 func nasty() *rapid.Generator[string] {
 	part := rapid.SampledFrom([]string{
-		"a", "b", "s", "S", "t", "re", "VE", "ll", "m", "d", "X", "É", "ß", "ǅ", "ʰ", "ª", "你", "あ", "\u0301", "\u093e", "\u200d", "1", "22", "½", "٣", "Ⅷ", "'", "'s", "'LL", "'ſ",
-		" ", "  ", "\n", "\r", "\r\n", "\t", "\u00a0", "\u3000", "\u2028", "!", ".", "/", "//", "_", "-", "(", "😀", "€", "\x00", "\x1c", "\xff", "\xe4\xbd", "{", "\"",
+		"a", "b", "s", "S", "t", "re", "VE", "ll", "m", "d", "X", "É", "ß", "ǅ", "ʰ", "ª", "你", "あ", "\u0301", "\u093e",
+		"\u200d", "1", "22", "½", "٣", "Ⅷ", "'", "'s", "'LL", "'ſ", " ", "  ", "\n", "\r", "\r\n", "\t", "\u00a0",
+		"\u3000", "\u2028", "!", ".", "/", "//", "_", "-", "(", "😀", "€", "\x00", "\x1c", "\xff", "\xe4\xbd", "{", "\"",
 	})
-	return rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(part, 0, 12).Draw(t, "parts"), "") })
+	return rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(part, 0, 12).Draw(t, "parts"), "")
+	})
 }
 
 func TestSplittersAgainstBacktracking(t *testing.T) {

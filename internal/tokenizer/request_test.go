@@ -38,16 +38,33 @@ func TestRequest(t *testing.T) {
 		{"no JSON", `{`, nil, "the body is no request"},
 		{"truncated", `{"prompt":"a","truncate_prompt_tokens":3}`, nil, "truncate_prompt_tokens"},
 		{"chat", `{"messages":[{"role":"user","content":"Hi"}]}`, text("<|start|><user>Hi!"), ""},
-		{"chat with special tokens", `{"messages":[{"role":"user","content":"Hi"}],"add_special_tokens":true}`, append([]int32{bos}, text("<|start|><user>Hi!")...), ""},
-		{"chat of given ids", `{"messages":[{"role":"user","content":"Hi"}],"prompt_token_ids":[5,6]}`, []int32{5, 6}, ""},
-		{"no prompt for an answer", `{"messages":[{"role":"user","content":"Hi"}],"add_generation_prompt":false}`, text("<|start|><user>Hi"), ""},
+		{
+			"chat with special tokens", `{"messages":[{"role":"user","content":"Hi"}],"add_special_tokens":true}`,
+			append([]int32{bos}, text("<|start|><user>Hi!")...), "",
+		},
+		{"chat of given ids", `{"messages":[{"role":"user","content":"Hi"}],"prompt_token_ids":[5,6]}`, []int32{
+			5, 6,
+		}, ""},
+		{
+			"no prompt for an answer", `{"messages":[{"role":"user","content":"Hi"}],"add_generation_prompt":false}`,
+			text("<|start|><user>Hi"), "",
+		},
 		{"continued", `{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Well "}],"add_generation_prompt":false,"continue_final_message":true}`, text("<|start|><user>Hi<assistant>Well "), ""},
-		{"continued with a prompt", `{"messages":[{"role":"user","content":"Hi"}],"continue_final_message":true}`, nil, "no generation prompt"},
-		{"variables", `{"messages":[],"chat_template_kwargs":{"mood":"glad","add_generation_prompt":false}}`, text("<|start|>glad"), ""},
+		{
+			"continued with a prompt", `{"messages":[{"role":"user","content":"Hi"}],"continue_final_message":true}`,
+			nil, "no generation prompt",
+		},
+		{
+			"variables", `{"messages":[],"chat_template_kwargs":{"mood":"glad","add_generation_prompt":false}}`,
+			text("<|start|>glad"), "",
+		},
 		{"variables that are none", `{"messages":[],"chat_template_kwargs":[1]}`, nil, "is not an object"},
 		{"parts", `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},"b",{"type":"text","text":""},{"type":"text","text":"c"}],"name":"bob"}]}`, text("<|start|><user>a\nb\nc!"), ""},
 		{"no content", `{"messages":[{"role":"assistant","content":null}]}`, text("<|start|><assistant>!"), ""},
-		{"image", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x"}}]}]}`, nil, "known only to what runs the model"},
+		{
+			"image", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x"}}]}]}`,
+			nil, "known only to what runs the model",
+		},
 		{"unknown part", `{"messages":[{"role":"user","content":[{"type":"smell"}]}]}`, nil, "not known"},
 		{"no role", `{"messages":[{"content":"a"}]}`, nil, "messages[0]: has no role"},
 		{"no object", `{"messages":["a"]}`, nil, "messages[0]: is not an object"},
@@ -70,7 +87,11 @@ func TestRequest(t *testing.T) {
 			"arguments that are no JSON", `{"messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{oops"}}]}]}`,
 			text(`<|start|><assistant>[{"id": "c", "function": {"arguments": "{oops", "name": "f"}, "type": "function"}]!`), "",
 		},
-		{"arguments that are not an object", `{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"[1]"}}]}]}`, nil, "not a JSON object"},
+		{
+			"arguments that are not an object",
+			`{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"[1]"}}]}]}`, nil,
+			"not a JSON object",
+		},
 		{"own template", `{"messages":[],"chat_template":"{{ 1 }}"}`, nil, "a chat template of its own"},
 	}
 	for _, r := range rows {
@@ -94,14 +115,16 @@ func TestRequestWithoutTemplate(t *testing.T) {
 	if _, err := tok.Request([]byte(`{"messages":[{"role":"user","content":"Hi"}]}`)); !errors.Is(err, ErrTemplate) {
 		t.Errorf("got %v, want ErrTemplate", err)
 	}
-	if _, err := loadChat(t, "x").Request([]byte(`{"messages":[{"role":"user","content":[{"type":"input_audio"}]}]}`)); !errors.Is(err, ErrMedia) {
+	if _, err := loadChat(t, "x").Request(
+		[]byte(`{"messages":[{"role":"user","content":[{"type":"input_audio"}]}]}`)); !errors.Is(err, ErrMedia) {
 		t.Errorf("got %v, want ErrMedia", err)
 	}
 }
 
 func TestNamedTemplates(t *testing.T) {
 	dir := writeModel(t, "gpt2", false, map[string]string{
-		"tokenizer_config.json": `{"chat_template": [{"name": "default", "template": "plain"}, {"name": "tool_use", "template": "tools"}]}`,
+		"tokenizer_config.json": `{"chat_template": [{"name": "default", "template": "plain"}, {"name": "tool_use", ` +
+			`"template": "tools"}]}`,
 	})
 	tok, err := Load(dir)
 	if err != nil {
@@ -122,29 +145,76 @@ func TestLoadRefuses(t *testing.T) {
 		more map[string]string // files beside it
 		want string
 	}{
-		{name: "WordPiece", file: part("model", `{"type":"WordPiece","vocab":{"a":0}}`), want: `type "WordPiece" is not supported`},
-		{name: "SentencePiece", file: part("model", `{"type":"BPE","byte_fallback":true,"vocab":{"a":0},"merges":[]}`), want: "byte_fallback"},
+		{
+			name: "WordPiece", file: part("model", `{"type":"WordPiece","vocab":{"a":0}}`),
+			want: `type "WordPiece" is not supported`,
+		},
+		{
+			name: "SentencePiece", file: part("model",
+				`{"type":"BPE","byte_fallback":true,"vocab":{"a":0},"merges":[]}`), want: "byte_fallback",
+		},
 		{name: "dropout", file: part("model", `{"type":"BPE","dropout":0.1,"vocab":{"a":0}}`), want: "dropout"},
 		{name: "no vocabulary", file: part("model", `{"type":"BPE"}`), want: "has no vocabulary"},
 		{name: "negative id", file: part("model", `{"type":"BPE","vocab":{"a":-1}}`), want: "negative id -1"},
-		{name: "merge of three", file: part("model", `{"type":"BPE","vocab":{"a":0},"merges":["a a a"]}`), want: "model.merges[0]"},
-		{name: "merge of what is not there", file: part("model", `{"type":"BPE","vocab":{"a":0},"merges":[["a","b"]]}`), want: "not in the vocabulary"},
-		{name: "Metaspace", file: part("pre_tokenizer", `{"type":"Metaspace"}`), want: `type "Metaspace" is not supported`},
+		{
+			name: "merge of three", file: part("model", `{"type":"BPE","vocab":{"a":0},"merges":["a a a"]}`),
+			want: "model.merges[0]",
+		},
+		{
+			name: "merge of what is not there",
+			file: part("model", `{"type":"BPE","vocab":{"a":0},"merges":[["a","b"]]}`), want: "not in the vocabulary",
+		},
+		{
+			name: "Metaspace", file: part("pre_tokenizer", `{"type":"Metaspace"}`),
+			want: `type "Metaspace" is not supported`,
+		},
 		{name: "no pre-tokenizer", file: part("pre_tokenizer", `null`), want: "pre_tokenizer: there is none"},
 		{name: "no ByteLevel", file: part("pre_tokenizer", `{"type":"Digits"}`), want: "no ByteLevel"},
-		{name: "unknown pattern", file: part("pre_tokenizer", `{"type":"Split","pattern":{"Regex":"\\w+"},"behavior":"Isolated"}`), want: `pattern "\\w+" of a Split is not known`},
-		{name: "behaviour", file: part("pre_tokenizer", `{"type":"Split","pattern":{"Regex":"\\p{N}{1,3}"},"behavior":"Removed"}`), want: `behavior "Removed"`},
-		{name: "lower case", file: part("normalizer", `{"type":"Lowercase"}`), want: `normalizer: type "Lowercase" is not supported`},
-		{name: "Bert", file: part("post_processor", `{"type":"BertProcessing"}`), want: `post_processor: type "BertProcessing"`},
-		{name: "template without a text", file: part("post_processor", `{"type":"TemplateProcessing","single":[]}`), want: "no place for it"},
-		{name: "added token of another id", file: part("added_tokens", `[{"id":5,"content":"!"}]`), want: `added_tokens: "!" has id 5`},
+		{
+			name: "unknown pattern",
+			file: part("pre_tokenizer", `{"type":"Split","pattern":{"Regex":"\\w+"},"behavior":"Isolated"}`),
+			want: `pattern "\\w+" of a Split is not known`,
+		},
+		{
+			name: "behaviour",
+			file: part("pre_tokenizer", `{"type":"Split","pattern":{"Regex":"\\p{N}{1,3}"},"behavior":"Removed"}`),
+			want: `behavior "Removed"`,
+		},
+		{
+			name: "lower case", file: part("normalizer", `{"type":"Lowercase"}`),
+			want: `normalizer: type "Lowercase" is not supported`,
+		},
+		{
+			name: "Bert", file: part("post_processor", `{"type":"BertProcessing"}`),
+			want: `post_processor: type "BertProcessing"`,
+		},
+		{
+			name: "template without a text", file: part("post_processor", `{"type":"TemplateProcessing","single":[]}`),
+			want: "no place for it",
+		},
+		{
+			name: "added token of another id", file: part("added_tokens", `[{"id":5,"content":"!"}]`),
+			want: `added_tokens: "!" has id 5`,
+		},
 		{name: "version", file: part("version", `"2.0"`), want: `version "2.0" is not supported`},
-		{name: "bad template", more: part("chat_template.jinja", "{% if x %}"), want: "chat_template default: jinja: line 1"},
-		{name: "unknown filter", more: part("chat_template.jinja", "{{ x | frobnicate }}"), want: `the filter "frobnicate" is not supported`},
-		{name: "file in a template", more: part("chat_template.jinja", "{% include '/etc/passwd' %}"), want: `the statement "include" is not supported`},
+		{
+			name: "bad template", more: part("chat_template.jinja", "{% if x %}"),
+			want: "chat_template default: jinja: line 1",
+		},
+		{
+			name: "unknown filter", more: part("chat_template.jinja", "{{ x | frobnicate }}"),
+			want: `the filter "frobnicate" is not supported`,
+		},
+		{
+			name: "file in a template", more: part("chat_template.jinja", "{% include '/etc/passwd' %}"),
+			want: `the statement "include" is not supported`,
+		},
 		{name: "gpt-oss", more: part("config.json", `{"model_type":"gpt_oss"}`), want: "harmony"},
 		{name: "config", more: part("tokenizer_config.json", `{"bos_token": 3}`), want: "bos_token is neither"},
-		{name: "two ids", more: part("tokenizer_config.json", `{"added_tokens_decoder": {"7": {"content": "<|end|>"}}}`), want: "and 7 in tokenizer_config.json"},
+		{
+			name: "two ids", more: part("tokenizer_config.json",
+				`{"added_tokens_decoder": {"7": {"content": "<|end|>"}}}`), want: "and 7 in tokenizer_config.json",
+		},
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
@@ -235,7 +305,8 @@ func TestCacheIsBounded(t *testing.T) {
 		t.Errorf("the first word is still there: %v", got)
 	}
 	last := 3*cachedWords + 6
-	if got := c.get(string([]byte{byte(last), byte(last >> 8), byte(last >> 16)})); !slices.Equal(got, []int32{int32(last)}) {
+	if got := c.get(string([]byte{byte(last), byte(last >> 8), byte(last >> 16)})); !slices.Equal(got,
+		[]int32{int32(last)}) {
 		t.Errorf("the last word: got %v", got)
 	}
 }
@@ -279,7 +350,10 @@ func BenchmarkRequest(b *testing.B) {
 	tok := loadChat(b, readTemplate(b, "thinking_tools.jinja"))
 	msgs := make([]map[string]string, 60)
 	for i := range msgs {
-		msgs[i] = map[string]string{"role": []string{"user", "assistant"}[i%2], "content": strings.Repeat("a conversation is as long as its turns and what was said in them ", 8)}
+		msgs[i] = map[string]string{
+			"role":    []string{"user", "assistant"}[i%2],
+			"content": strings.Repeat("a conversation is as long as its turns and what was said in them ", 8),
+		}
 	}
 	body, err := json.Marshal(map[string]any{"messages": msgs})
 	if err != nil {

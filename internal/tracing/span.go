@@ -119,7 +119,8 @@ func decided(d *route.Decision) []attribute.KeyValue {
 		attribute.String("gen_ai.request.model", d.Model),
 	}
 	if d.Why != "" {
-		kv = append(kv, attribute.String("warmpath.leg", d.Leg.String()), attribute.String("warmpath.split", string(d.Why)))
+		kv = append(kv, attribute.String("warmpath.leg", d.Leg.String()),
+			attribute.String("warmpath.split", string(d.Why)))
 	}
 	return kv
 }

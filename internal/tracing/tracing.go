@@ -31,8 +31,8 @@ type Tracer struct {
 	wire   propagation.TraceContext
 }
 
-// New makes a tracer, and the function that delivers what is left and ends it. Without a place for spans the tracer is nil
-// and the function does nothing.
+// New makes a tracer, and the function that delivers what is left and ends it. Without a place for spans the tracer is
+// nil and the function does nothing.
 func New(c Config) (*Tracer, func(context.Context) error) {
 	if c.To == nil {
 		return nil, func(context.Context) error { return nil }
@@ -41,7 +41,8 @@ func New(c Config) (*Tracer, func(context.Context) error) {
 }
 
 func newTracer(c Config, to sdk.TracerProviderOption) (*Tracer, func(context.Context) error) {
-	p := sdk.NewTracerProvider(to, sdk.WithResource(c.About), sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(c.SampleRatio))))
+	p := sdk.NewTracerProvider(to, sdk.WithResource(c.About),
+		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(c.SampleRatio))))
 	return &Tracer{tracer: p.Tracer(otlp.Scope, trace.WithInstrumentationVersion(c.Version))}, p.Shutdown
 }
 

@@ -37,7 +37,10 @@ func inMemory(t *testing.T, ratio float64) (*Tracer, *tracetest.InMemoryExporter
 }
 
 func decision() route.Decision {
-	return route.Decision{Endpoint: fleet.Endpoint{Name: "gpu-1"}, Pool: "qwen", Model: "qwen", Policy: "session", Reason: pick.ReasonSession, CachedTokens: 60}
+	return route.Decision{
+		Endpoint: fleet.Endpoint{Name: "gpu-1"}, Pool: "qwen", Model: "qwen", Policy: "session",
+		Reason: pick.ReasonSession, CachedTokens: 60,
+	}
 }
 
 func served() *live.Served {
@@ -60,7 +63,8 @@ func attributes(s tracetest.SpanStub) map[attribute.Key]string {
 func TestRequestAndAttempt(t *testing.T) {
 	tr, e := inMemory(t, 0)
 	d := decision()
-	_, span := tr.Start(t.Context(), http.Header{"Traceparent": {parent}, "Tracestate": {"a=b"}}, "POST /v1/chat/completions")
+	_, span := tr.Start(t.Context(), http.Header{"Traceparent": {parent}, "Tracestate": {"a=b"}},
+		"POST /v1/chat/completions")
 	a := span.Attempt(&d)
 	h := http.Header{"Traceparent": {parent}}
 	a.Inject(h)
@@ -78,9 +82,11 @@ func TestRequestAndAttempt(t *testing.T) {
 	}
 	client, server := got[0], got[1]
 	if server.SpanContext.TraceID().String() != parentTrace || server.Parent.SpanID().String() != "00f067aa0ba902b7" {
-		t.Errorf("the server span is not the caller's child: %v of %v", server.SpanContext.TraceID(), server.Parent.SpanID())
+		t.Errorf("the server span is not the caller's child: %v of %v",
+			server.SpanContext.TraceID(), server.Parent.SpanID())
 	}
-	if client.Parent.SpanID() != server.SpanContext.SpanID() || client.SpanKind != trace.SpanKindClient || server.SpanKind != trace.SpanKindServer {
+	if client.Parent.SpanID() != server.SpanContext.SpanID() || client.SpanKind != trace.SpanKindClient ||
+		server.SpanKind != trace.SpanKindServer {
 		t.Error("the attempt is not a client span under the server span")
 	}
 	if want := "00-" + parentTrace + "-" + client.SpanContext.SpanID().String() + "-01"; h.Get("traceparent") != want {
@@ -90,7 +96,8 @@ func TestRequestAndAttempt(t *testing.T) {
 		t.Errorf("tracestate: %q, want a=b", h.Get("tracestate"))
 	}
 	for k, want := range map[attribute.Key]string{
-		"warmpath.request_id": "req-1", "warmpath.endpoint": "gpu-1", "warmpath.reason": "session", "gen_ai.request.model": "qwen",
+		"warmpath.request_id": "req-1", "warmpath.endpoint": "gpu-1", "warmpath.reason": "session",
+		"gen_ai.request.model":      "qwen",
 		"gen_ai.usage.input_tokens": "100", "gen_ai.usage.output_tokens": "20", "warmpath.cached_tokens": "70",
 		"warmpath.ttft_seconds": "0.08", "http.response.status_code": "200", "warmpath.outcome": "ok",
 	} {
@@ -128,7 +135,8 @@ func TestStatus(t *testing.T) {
 		s.Outcome, s.Status = c.outcome, c.status
 		span.End(s)
 		if got := e.GetSpans(); got[0].Status.Code != c.client || got[1].Status.Code != c.server {
-			t.Errorf("%s: got %v and %v, want %v and %v", c.name, got[0].Status.Code, got[1].Status.Code, c.client, c.server)
+			t.Errorf("%s: got %v and %v, want %v and %v", c.name, got[0].Status.Code, got[1].Status.Code,
+				c.client, c.server)
 		}
 	}
 }

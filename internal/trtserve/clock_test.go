@@ -41,7 +41,8 @@ func TestAlign(t *testing.T) {
 	}))
 	defer w.Close()
 	s = New(Config{Paths: true, PerfMetrics: 10}, w.Client(), slog.New(slog.NewTextHandler(io.Discard, nil)))
-	s.Watch(fixed{{Endpoint: fleet.Endpoint{URL: w.URL}, Kind: fleet.KindTRTLLM, State: fleet.StateUp}}, http.NotFoundHandler())
+	s.Watch(fixed{{Endpoint: fleet.Endpoint{URL: w.URL}, Kind: fleet.KindTRTLLM, State: fleet.StateUp}},
+		http.NotFoundHandler())
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	done := make(chan struct{})
 	go func() { defer close(done); s.Run(ctx, func(route.Declared) {}) }()

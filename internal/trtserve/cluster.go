@@ -90,7 +90,9 @@ func endpointsOf(workers []worker) []fleet.Endpoint {
 			continue
 		}
 		at[name] = len(out)
-		out = append(out, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Kind: fleet.KindTRTLLM, Role: role, IDForm: fleet.IDAuto})
+		out = append(out, fleet.Endpoint{
+			Name: name, URL: "http://" + name, Weight: 1, Kind: fleet.KindTRTLLM, Role: role, IDForm: fleet.IDAuto,
+		})
 	}
 	slices.SortFunc(out, func(a, b fleet.Endpoint) int {
 		switch {
@@ -125,7 +127,9 @@ func (s *Server) follow(ctx context.Context, publish func(route.Declared)) {
 }
 
 // publishChanged publishes the workers if they differ from the last ones, and returns them.
-func (s *Server) publishChanged(last []fleet.Endpoint, keys map[string]string, publish func(route.Declared)) []fleet.Endpoint {
+func (s *Server) publishChanged(
+	last []fleet.Endpoint, keys map[string]string, publish func(route.Declared),
+) []fleet.Endpoint {
 	now := endpointsOf(list(keys))
 	if slices.EqualFunc(now, last, same) {
 		return last

@@ -32,7 +32,9 @@ func (e *etcdKeys) set(keys map[string]string) {
 // followEtcd publishes the workers in etcd after each change, until ctx ends. While etcd cannot be reached, the last
 // workers stay and health checks decide about them.
 func (s *Server) followEtcd(ctx context.Context, publish func(route.Declared)) {
-	c := etcdkeys.Config{Endpoints: []string{strings.TrimPrefix(s.cfg.Etcd, "etcd://")}, Prefix: s.prefix(), Most: mostKeys}
+	c := etcdkeys.Config{
+		Endpoints: []string{strings.TrimPrefix(s.cfg.Etcd, "etcd://")}, Prefix: s.prefix(), Most: mostKeys,
+	}
 	var last []fleet.Endpoint
 	etcdkeys.Follow(ctx, c, func(keys map[string]string) {
 		s.etcd.set(keys)

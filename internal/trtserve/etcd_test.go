@@ -33,12 +33,14 @@ func etcdProgram(t *testing.T) string {
 	return p
 }
 
-// TestEtcd: against a real etcd: workers that are there, come, are not heard of any more and go, and an etcd that is killed and comes back.
+// TestEtcd: against a real etcd: workers that are there, come, are not heard of any more and go, and an etcd that is
+// killed and comes back.
 func TestEtcd(t *testing.T) {
 	program, dir, at, peer := etcdProgram(t), t.TempDir(), freeport.Address(), freeport.Address()
 	run := func() *exec.Cmd {
-		c := exec.Command(program, "--data-dir", dir, "--listen-client-urls", "http://"+at, "--advertise-client-urls", "http://"+at,
-			"--listen-peer-urls", "http://"+peer, "--initial-advertise-peer-urls", "http://"+peer, "--initial-cluster", "default=http://"+peer)
+		c := exec.Command(program, "--data-dir", dir, "--listen-client-urls", "http://"+at,
+			"--advertise-client-urls", "http://"+at, "--listen-peer-urls", "http://"+peer,
+			"--initial-advertise-peer-urls", "http://"+peer, "--initial-cluster", "default=http://"+peer)
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +48,9 @@ func TestEtcd(t *testing.T) {
 	}
 	etcd := run()
 	defer func() { _ = etcd.Process.Kill(); _ = etcd.Wait() }()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{at}, Logger: zap.NewNop(), DialTimeout: 5 * time.Second})
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{at}, Logger: zap.NewNop(), DialTimeout: 5 * time.Second,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +71,8 @@ func TestEtcd(t *testing.T) {
 	}
 	put("a", 1, 0)
 	put("other", 9, 2)
-	s := New(Config{Cluster: true, Etcd: "etcd://" + at, ClusterName: "blue"}, http.DefaultClient, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	s := New(Config{Cluster: true, Etcd: "etcd://" + at, ClusterName: "blue"}, http.DefaultClient,
+		slog.New(slog.NewTextHandler(io.Discard, nil)))
 	var mu sync.Mutex
 	var now []string
 	done := make(chan struct{})

@@ -118,7 +118,8 @@ func (s *Server) admin(r *http.Request) bool {
 	if s.cfg.AdminToken != "" {
 		return guard.Bearer(r, s.cfg.AdminToken)
 	}
-	return s.cfg.Source(r).IsLoopback() && guard.IsLoopback(guard.Hostname(r.Host)) && http.NewCrossOriginProtection().Check(r) == nil
+	return s.cfg.Source(r).IsLoopback() && guard.IsLoopback(guard.Hostname(r.Host)) &&
+		http.NewCrossOriginProtection().Check(r) == nil
 }
 
 // perfMetrics fetches the reports of all workers and answers with the complete requests. Only operators may call it:
@@ -126,7 +127,10 @@ func (s *Server) admin(r *http.Request) bool {
 func (s *Server) perfMetrics(w http.ResponseWriter, r *http.Request) {
 	if !s.admin(r) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		writeJSON(w, http.StatusUnauthorized, map[string]string{"detail": "/perf_metrics is for operators: send \"Authorization: Bearer\" with admin.token, or ask from the router's own machine where there is no token"})
+		writeJSON(w, http.StatusUnauthorized, map[string]string{
+			"detail": "/perf_metrics is for operators: send \"Authorization: Bearer\" with admin.token, " +
+				"or ask from the router's own machine where there is no token",
+		})
 		return
 	}
 	if s.cfg.PerfMetrics == 0 {

@@ -34,8 +34,10 @@ type promRole struct {
 
 // Bucket bounds in seconds, from perf_metrics.py.
 var (
-	shortBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
-	longBuckets  = []float64{.1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920}
+	shortBuckets = []float64{
+		.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
+	}
+	longBuckets = []float64{.1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920}
 )
 
 func newProm() *prom {
@@ -60,13 +62,15 @@ func newProm() *prom {
 	p.queue = histogram("queue_latency_seconds", "Time until a request is routed.", shortBuckets)
 	for _, role := range []string{contextRole, generationRole} {
 		p.roles[role] = &promRole{
-			total:     counter(role+"_total_requests", "Requests to workers of the role."),
-			errors:    counter(role+"_error_requests", "Requests to workers of the role that failed."),
-			retries:   counter(role+"_retry_requests", "Retries after a failure of a worker of the role."),
-			completed: counter(role+"_completed_requests", "Requests to workers of the role that ended, including failures."),
-			first:     histogram(role+"_first_token_latency_seconds", "Time to the first token.", shortBuckets),
-			complete:  histogram(role+"_complete_latency_seconds", "Time to the end of the answer.", longBuckets),
-			perToken:  histogram(role+"_per_token_latency_seconds", "Time for each token after the first.", shortBuckets),
+			total:   counter(role+"_total_requests", "Requests to workers of the role."),
+			errors:  counter(role+"_error_requests", "Requests to workers of the role that failed."),
+			retries: counter(role+"_retry_requests", "Retries after a failure of a worker of the role."),
+			completed: counter(role+"_completed_requests",
+				"Requests to workers of the role that ended, including failures."),
+			first:    histogram(role+"_first_token_latency_seconds", "Time to the first token.", shortBuckets),
+			complete: histogram(role+"_complete_latency_seconds", "Time to the end of the answer.", longBuckets),
+			perToken: histogram(role+"_per_token_latency_seconds", "Time for each token after the first.",
+				shortBuckets),
 		}
 	}
 	return p

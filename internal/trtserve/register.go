@@ -28,7 +28,8 @@ func (g *Registration) refused(r *http.Request, from netip.Addr) string {
 	case len(g.Allow) > 0 && !g.Allow.Contain(from):
 		return "its address is not in trtllm.cluster.allow"
 	case !g.Own && g.Token == "" && len(g.Allow) == 0:
-		return "set trtllm.cluster.allow to the workers' networks, or give trtllm.cluster.listen or trtllm.cluster.token"
+		return "set trtllm.cluster.allow to the workers' networks, or give trtllm.cluster.listen or " +
+			"trtllm.cluster.token"
 	}
 	return ""
 }
@@ -77,7 +78,8 @@ func (g *gate) refuse(w http.ResponseWriter, r *http.Request, why string) {
 // not workers have no address to check.
 func (s *Server) misplaced(r *http.Request, key, value string) string {
 	var v worker
-	if !strings.HasPrefix(key, s.prefix()) || json.Unmarshal([]byte(value), &v) != nil || s.cfg.Registration.covers(v.Host, s.cfg.Source(r)) {
+	if !strings.HasPrefix(key, s.prefix()) || json.Unmarshal([]byte(value), &v) != nil ||
+		s.cfg.Registration.covers(v.Host, s.cfg.Source(r)) {
 		return ""
 	}
 	return "the worker's host is neither the address that registers it nor in trtllm.cluster.allow_hosts"

@@ -219,7 +219,9 @@ func (s *Server) clusterInfo(w http.ResponseWriter, r *http.Request) {
 	keys := map[string]any{}
 	for _, role := range []fleet.Role{fleet.RolePrefill, fleet.RoleDecode} {
 		if n := s.blockTokens(role); n > 0 {
-			keys[map[fleet.Role]string{fleet.RolePrefill: "context", fleet.RoleDecode: "generation"}[role]] = map[string]any{"tokens_per_block": n}
+			keys[map[fleet.Role]string{
+				fleet.RolePrefill: "context", fleet.RoleDecode: "generation",
+			}[role]] = map[string]any{"tokens_per_block": n}
 		}
 	}
 	info["routing_key_configs"] = keys
@@ -227,7 +229,9 @@ func (s *Server) clusterInfo(w http.ResponseWriter, r *http.Request) {
 		if operator {
 			info["current_workers"] = s.workers()
 		}
-		info["minimal_instances"] = map[string]int{"context_servers": s.cfg.MinContext, "generation_servers": s.cfg.MinGeneration}
+		info["minimal_instances"] = map[string]int{
+			"context_servers": s.cfg.MinContext, "generation_servers": s.cfg.MinGeneration,
+		}
 	}
 	writeJSON(w, http.StatusOK, info)
 }

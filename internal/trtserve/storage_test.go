@@ -56,8 +56,10 @@ func TestStorage(t *testing.T) {
 			switch rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0:
 				ttl, overwrite := rapid.IntRange(-1, 6).Draw(t, "ttl"), rapid.Bool().Draw(t, "overwrite")
-				body := fmt.Sprintf(`{"key":%q,"value":"v%d","expire_time":-1,"ttl":%d,"overwrite_if_exists":%t}`, key, ttl, ttl, overwrite)
-				if got, v := ask("POST", "/set", body); got != status(!exists || overwrite) || v != (!exists || overwrite) {
+				body := fmt.Sprintf(`{"key":%q,"value":"v%d","expire_time":-1,"ttl":%d,"overwrite_if_exists":%t}`, key,
+					ttl, ttl, overwrite)
+				if got, v := ask("POST", "/set", body); got != status(!exists || overwrite) ||
+					v != (!exists || overwrite) {
 					t.Fatalf("set: %d %v", got, v)
 				}
 				if !exists || overwrite {
@@ -68,7 +70,8 @@ func TestStorage(t *testing.T) {
 					model[key] = item{fmt.Sprint("v", ttl), until}
 				}
 			case 1:
-				if got, v := ask("GET", "/get?key="+url.QueryEscape(key), ""); got != status(exists) || exists && v != held.value {
+				if got, v := ask("GET", "/get?key="+url.QueryEscape(key), ""); got != status(exists) ||
+					exists && v != held.value {
 					t.Fatalf("get: %d %v", got, v)
 				}
 			case 2:
@@ -114,7 +117,8 @@ func TestStorageIsBounded(t *testing.T) {
 		return w.Code
 	}
 	set := func(n, size int) int {
-		return ask("POST", "/set", fmt.Sprintf(`{"key":"k%d","value":%q,"overwrite_if_exists":true}`, n, strings.Repeat("x", size)))
+		return ask("POST",
+			"/set", fmt.Sprintf(`{"key":"k%d","value":%q,"overwrite_if_exists":true}`, n, strings.Repeat("x", size)))
 	}
 	stored := 0
 	for stored < mostKeys && set(stored, 60<<10) == 200 {
@@ -144,8 +148,9 @@ func TestStorageIsBounded(t *testing.T) {
 // TestOthersWorkers holds that a caller changes no worker at another address, as it registers none there.
 func TestOthersWorkers(t *testing.T) {
 	s := serverOf(Config{
-		Cluster: true, ClusterName: "c", Inactive: time.Hour, Registration: Registration{Allow: guard.Networks{netip.MustParsePrefix("10.0.0.0/8")}},
-		Source: func(r *http.Request) netip.Addr { return netip.MustParseAddrPort(r.RemoteAddr).Addr() },
+		Cluster: true, ClusterName: "c", Inactive: time.Hour,
+		Registration: Registration{Allow: guard.Networks{netip.MustParsePrefix("10.0.0.0/8")}},
+		Source:       func(r *http.Request) netip.Addr { return netip.MustParseAddrPort(r.RemoteAddr).Addr() },
 	})
 	ask := func(from, method, target, body string) int {
 		r := httptest.NewRequest(method, target, strings.NewReader(body))
@@ -185,8 +190,10 @@ func v2(v any) []any { l, _ := v.([]any); return l }
 func TestEndpointsOf(t *testing.T) {
 	keys := map[string]string{
 		"k1": `{"worker_id":"a","host":"h","port":1,"role":0}`, "k2": `{"worker_id":"b","host":"h","port":1,"role":0}`,
-		"k3": `{"worker_id":"c","host":"h","port":1,"role":1}`, "k4": `{"worker_id":"d","host":"::1","port":2,"role":1}`,
-		"k5": `{"worker_id":"e","host":"h","port":3,"role":2}`, "k6": `{"host":"h","port":70000}`, "k7": `nonsense`, "k8": `{"port":4}`,
+		"k3": `{"worker_id":"c","host":"h","port":1,"role":1}`,
+		"k4": `{"worker_id":"d","host":"::1","port":2,"role":1}`,
+		"k5": `{"worker_id":"e","host":"h","port":3,"role":2}`, "k6": `{"host":"h","port":70000}`, "k7": `nonsense`,
+		"k8": `{"port":4}`,
 	}
 	var got []string
 	for _, e := range endpointsOf(list(keys)) {
@@ -197,7 +204,8 @@ func TestEndpointsOf(t *testing.T) {
 	}
 }
 
-// TestPerf: what workers report twice, of nobody's request or too late changes nothing, and no more is remembered than was asked for.
+// TestPerf: what workers report twice, of nobody's request or too late changes nothing, and no more is remembered than
+// was asked for.
 func TestPerf(t *testing.T) {
 	p := newPerf(2, time.Now())
 	served := func(id string, o fleet.Outcome) {
@@ -218,7 +226,8 @@ func TestPerf(t *testing.T) {
 	}
 	p.take("g:1", []byte(`[{"ctx_request_id":9007199254740993,"request_id":6}]`))
 	got := p.complete()
-	if len(got) != 1 || string(got[0].CtxMetrics) != `{"ctx_request_id":9007199254740993,"request_id":5}` || string(got[0].GenMetrics) != `{"ctx_request_id":9007199254740993,"request_id":6}` {
+	if len(got) != 1 || string(got[0].CtxMetrics) != `{"ctx_request_id":9007199254740993,"request_id":5}` ||
+		string(got[0].GenMetrics) != `{"ctx_request_id":9007199254740993,"request_id":6}` {
 		t.Errorf("%+v", got)
 	}
 	if len(p.complete()) != 0 || len(p.requests) != 1 || len(p.order) != 1 {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestProcs plays how busy the router and its machine are, a quarter of a second a step, and looks at how many processors it uses.
+// TestProcs plays how busy the router and its machine are, a quarter of a second a step, and looks at how many
+// processors it uses.
 func TestProcs(t *testing.T) {
 	type stretch struct {
 		steps      int
@@ -25,9 +26,13 @@ func TestProcs(t *testing.T) {
 		{"a moment is none", 8, []stretch{{1, 2, 6}, {1, 0.1, 7}, {1, 2, 6}, {1, 0.1, 7}, {1, 2, 6}}, ""},
 		{"no more where others use the rest", 2, []stretch{{40, 0.94, 0.1}}, ""},
 		{"but when all that there is does not do", 2, []stretch{{40, 0.98, 0.1}}, "2@20"},
-		{"what was idle before it was busy does not count", 2, []stretch{{9, 0.1, 1.9}, {1, 0.7, 1.2}, {20, 0.94, 0.1}}, ""},
+		{"what was idle before it was busy does not count", 2, []stretch{
+			{9, 0.1, 1.9}, {1, 0.7, 1.2}, {20, 0.94, 0.1},
+		}, ""},
 		{"fewer after two seconds of calm", 8, []stretch{{4, 3.9, 4}, {40, 0.1, 7}}, "4@2 8@4 4@12 2@20"},
-		{"calm that is interrupted begins anew", 2, []stretch{{2, 0.9, 1}, {7, 0.1, 1}, {1, 0.9, 1}, {8, 0.1, 1}}, "2@2 1@18"},
+		{"calm that is interrupted begins anew", 2, []stretch{
+			{2, 0.9, 1}, {7, 0.1, 1}, {1, 0.9, 1}, {8, 0.1, 1},
+		}, "2@2 1@18"},
 		{"what two do is not given to one", 2, []stretch{{2, 0.9, 1}, {40, 0.5, 1}}, "2@2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -155,7 +155,8 @@ func Base(text string) (base, name string, err error) {
 		return "", "", fmt.Errorf("%q: %w", text, err)
 	}
 	if below = strings.TrimRight(below, "/"); below != "" {
-		if u, err := url.Parse(below); err != nil || !strings.HasPrefix(below, "/") || u.Host != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(below, "#") {
+		if u, err := url.Parse(below); err != nil || !strings.HasPrefix(below, "/") || u.Host != "" ||
+			u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(below, "#") {
 			return "", "", fmt.Errorf("%q: what follows the colon must be a path", text)
 		}
 	}

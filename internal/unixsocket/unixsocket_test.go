@@ -23,7 +23,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"", "unix:", "unix://", "unix://run/a.sock", "unix:///", "unix:///run/", "/run/a.sock", "unix:///a b", "unix:///a:b", "unix:///a%2f", "unix:///a?mode=9",
+		"", "unix:", "unix://", "unix://run/a.sock", "unix:///", "unix:///run/", "/run/a.sock", "unix:///a b",
+		"unix:///a:b", "unix:///a%2f", "unix:///a?mode=9",
 		"unix:///a?mode=1777", "unix:///a?m=1", "unix:///" + strings.Repeat("a", 100),
 	} {
 		if a, err := unixsocket.Parse(bad); err == nil {
@@ -47,14 +48,18 @@ func TestBase(t *testing.T) {
 			t.Errorf("%s: read again it is %s, %v", base, again, err)
 		}
 	}
-	for _, bad := range []string{"unix:", "unix:///", "unix://a/b", "unix:///a:b", "unix:///a:/b?c", "unix:///a:/b#", "unix:///a?b", "unix:///a,b"} {
+	for _, bad := range []string{
+		"unix:", "unix:///", "unix://a/b", "unix:///a:b", "unix:///a:/b?c", "unix:///a:/b#",
+		"unix:///a?b", "unix:///a,b",
+	} {
 		if base, _, err := unixsocket.Base(bad); err == nil {
 			t.Errorf("%q is taken for %s", bad, base)
 		}
 	}
 }
 
-// TestListen: the file has its mode, is the listener's alone, and goes with it; one that a killed process left is replaced.
+// TestListen: the file has its mode, is the listener's alone, and goes with it; one that a killed process left is
+// replaced.
 func TestListen(t *testing.T) {
 	dir := t.TempDir()
 	a := unixsocket.Address{Path: filepath.Join(dir, "s"), Mode: 0o620}
@@ -119,12 +124,16 @@ func TestRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host+" "+r.RequestURI) })}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Host+" "+r.RequestURI)
+	})}
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
 	transport := &http.Transport{DialContext: unixsocket.Dial(&net.Dialer{})}
 	defer transport.CloseIdleConnections()
-	for of, want := range map[string]string{":": "/", ":/v1/models?x=1": "/v1/models?x=1", ":/a%2Fb/c": "/a%2Fb/c", ":/a:b": "/a:b"} {
+	for of, want := range map[string]string{
+		":": "/", ":/v1/models?x=1": "/v1/models?x=1", ":/a%2Fb/c": "/a%2Fb/c", ":/a:b": "/a:b",
+	} {
 		r, err := http.NewRequest(http.MethodGet, "unix://"+path+of, nil)
 		if err != nil {
 			t.Fatal(err)

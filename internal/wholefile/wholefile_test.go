@@ -35,7 +35,9 @@ func TestWrite(t *testing.T) {
 // TestCheck: what Write could not put in its place is refused beforehand.
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
-	for name, ok := range map[string]bool{filepath.Join(dir, "f"): true, dir: false, filepath.Join(dir, "none", "f"): false} {
+	for name, ok := range map[string]bool{
+		filepath.Join(dir, "f"): true, dir: false, filepath.Join(dir, "none", "f"): false,
+	} {
 		if err := wholefile.Check(name); (err == nil) != ok {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -21,7 +21,9 @@ import (
 
 // kinds are pairs of sockets that go together.
 var kinds = []struct{ ours, theirs zmtp.Kind }{
-	{zmtp.Sub, zmtp.Pub}, {zmtp.Pub, zmtp.Sub}, {zmtp.Dealer, zmtp.Router}, {zmtp.Router, zmtp.Dealer}, {zmtp.Pull, zmtp.Push}, {zmtp.Push, zmtp.Pull},
+	{zmtp.Sub, zmtp.Pub}, {zmtp.Pub, zmtp.Sub}, {zmtp.Dealer, zmtp.Router}, {zmtp.Router, zmtp.Dealer}, {
+		zmtp.Pull, zmtp.Push,
+	}, {zmtp.Push, zmtp.Pull},
 }
 
 func greeting(minor byte) []byte {
@@ -42,7 +44,8 @@ func ready(kind zmtp.Kind) []byte {
 	return frame(4, "\x05READY\x0bSocket-Type\x00\x00\x00"+string(rune(len(kind)))+string(kind))
 }
 
-// opened is a connection whose other end has sent these bytes after its greeting and READY; everything that is sent to it is dropped.
+// opened is a connection whose other end has sent these bytes after its greeting and READY; everything that is sent to
+// it is dropped.
 func opened(t testing.TB, cfg zmtp.Config, minor byte, theirs zmtp.Kind, sent ...[]byte) (*zmtp.Conn, error) {
 	t.Helper()
 	return zmtp.Open(&played{b: slices.Concat(append([][]byte{greeting(minor), ready(theirs)}, sent...)...)}, cfg)
@@ -80,7 +83,11 @@ func TestSockets(t *testing.T) {
 		if k.theirs == zmtp.Pub {
 			other = nil // takes subscriptions only
 		}
-		for _, m := range [][][]byte{{{}}, {[]byte("a"), {}, bytes.Repeat([]byte("x"), 255)}, {bytes.Repeat([]byte("y"), 256), bytes.Repeat([]byte("z"), 100_000)}} {
+		for _, m := range [][][]byte{
+			{{}},
+			{[]byte("a"), {}, bytes.Repeat([]byte("x"), 255)},
+			{bytes.Repeat([]byte("y"), 256), bytes.Repeat([]byte("z"), 100_000)},
+		} {
 			if other == nil || k.ours == zmtp.Pub {
 				break
 			}
@@ -102,28 +109,39 @@ func TestHandshakes(t *testing.T) {
 		bytes []byte
 		ok    bool
 	}{
-		"good 3.0":          {append(greeting(0), ready(zmtp.Pub)...), true},
-		"good 3.1":          {append(greeting(1), ready(zmtp.Pub)...), true},
-		"a later one":       {append(greeting(7), ready(zmtp.Pub)...), true},
-		"more properties":   {append(greeting(0), frame(4, "\x05READY\x08Identity\x00\x00\x00\x00\x0bsocket-type\x00\x00\x00\x04XPUB\x03X-a\x00\x00\x00\x02bc")...), true},
-		"HTTP":              {[]byte("GET / HTTP/1.1\r\n" + strings.Repeat("a: b\r\n", 20)), false},
-		"ZMTP 2":            {append([]byte{0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 1, 2}, make([]byte, 64)...), false},
-		"another mechanism": {bytes.Replace(append(greeting(0), ready(zmtp.Pub)...), []byte("NULL"), []byte("CURV"), 1), false},
-		"NULLX":             {bytes.Replace(append(greeting(0), ready(zmtp.Pub)...), []byte("NULL\x00"), []byte("NULLX"), 1), false},
-		"another type":      {append(greeting(0), ready(zmtp.Push)...), false},
-		"no type":           {append(greeting(0), frame(4, "\x05READY")...), false},
-		"two types":         {append(greeting(0), frame(4, "\x05READY\x0bSocket-Type\x00\x00\x00\x03PUB\x0bSocket-Type\x00\x00\x00\x03PUB")...), false},
-		"a torn name":       {append(greeting(0), frame(4, "\x05READY\x01A")...), false},
-		"an empty name":     {append(greeting(0), frame(4, "\x05READY\x00\x00\x00\x00\x00")...), false},
-		"a torn value":      {append(greeting(0), frame(4, "\x05READY\x0bSocket-Type\x00\x00\x00\x04PUB")...), false},
-		"an endless value":  {append(greeting(0), frame(4, "\x05READY\x0bSocket-Type\xff\xff\xff\xffPUB")...), false},
-		"an endless name":   {append(greeting(0), frame(4, "\x05READY\xffSocket-Type")...), false},
-		"another command":   {append(greeting(0), frame(4, "\x05HELLO")...), false},
-		"a nameless one":    {append(greeting(0), frame(4, "")...), false},
-		"a message":         {append(greeting(0), frame(0, "\x05READY\x0bSocket-Type\x00\x00\x00\x03PUB")...), false},
-		"an error":          {append(greeting(0), frame(4, "\x05ERROR\x03why")...), false},
-		"a long READY":      {append(greeting(0), frame(4, long)...), false},
-		"a huge READY":      {append(greeting(0), binary.BigEndian.AppendUint64([]byte{6}, 1<<62)...), false},
+		"good 3.0":    {append(greeting(0), ready(zmtp.Pub)...), true},
+		"good 3.1":    {append(greeting(1), ready(zmtp.Pub)...), true},
+		"a later one": {append(greeting(7), ready(zmtp.Pub)...), true},
+		"more properties": {
+			append(greeting(0), frame(4,
+				"\x05READY\x08Identity\x00\x00\x00\x00\x0bsocket-type\x00\x00\x00\x04XPUB\x03X-a\x00\x00\x00\x02bc")...),
+			true,
+		},
+		"HTTP":   {[]byte("GET / HTTP/1.1\r\n" + strings.Repeat("a: b\r\n", 20)), false},
+		"ZMTP 2": {append([]byte{0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 1, 2}, make([]byte, 64)...), false},
+		"another mechanism": {
+			bytes.Replace(append(greeting(0), ready(zmtp.Pub)...), []byte("NULL"), []byte("CURV"), 1), false,
+		},
+		"NULLX": {
+			bytes.Replace(append(greeting(0), ready(zmtp.Pub)...), []byte("NULL\x00"), []byte("NULLX"), 1), false,
+		},
+		"another type": {append(greeting(0), ready(zmtp.Push)...), false},
+		"no type":      {append(greeting(0), frame(4, "\x05READY")...), false},
+		"two types": {
+			append(greeting(0),
+				frame(4, "\x05READY\x0bSocket-Type\x00\x00\x00\x03PUB\x0bSocket-Type\x00\x00\x00\x03PUB")...), false,
+		},
+		"a torn name":      {append(greeting(0), frame(4, "\x05READY\x01A")...), false},
+		"an empty name":    {append(greeting(0), frame(4, "\x05READY\x00\x00\x00\x00\x00")...), false},
+		"a torn value":     {append(greeting(0), frame(4, "\x05READY\x0bSocket-Type\x00\x00\x00\x04PUB")...), false},
+		"an endless value": {append(greeting(0), frame(4, "\x05READY\x0bSocket-Type\xff\xff\xff\xffPUB")...), false},
+		"an endless name":  {append(greeting(0), frame(4, "\x05READY\xffSocket-Type")...), false},
+		"another command":  {append(greeting(0), frame(4, "\x05HELLO")...), false},
+		"a nameless one":   {append(greeting(0), frame(4, "")...), false},
+		"a message":        {append(greeting(0), frame(0, "\x05READY\x0bSocket-Type\x00\x00\x00\x03PUB")...), false},
+		"an error":         {append(greeting(0), frame(4, "\x05ERROR\x03why")...), false},
+		"a long READY":     {append(greeting(0), frame(4, long)...), false},
+		"a huge READY":     {append(greeting(0), binary.BigEndian.AppendUint64([]byte{6}, 1<<62)...), false},
 	} {
 		if _, err := zmtp.Open(&played{b: c.bytes}, zmtp.Config{Kind: zmtp.Sub}); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
@@ -139,11 +157,13 @@ func TestBounds(t *testing.T) {
 		sent []byte
 		want error
 	}{
-		"a frame of 2^62":       {huge(0, 1<<62), zmtp.ErrTooLong},
-		"a frame of 2^64-1":     {huge(0, 1<<64-1), zmtp.ErrTooLong},
-		"a byte too long":       {huge(0, most+1), zmtp.ErrTooLong},
-		"torn off":              {append(huge(0, most), 'x'), io.EOF},
-		"a long sum":            {slices.Concat(frame(1, strings.Repeat("x", 200)), huge(0, most-100)), zmtp.ErrTooLong},
+		"a frame of 2^62":   {huge(0, 1<<62), zmtp.ErrTooLong},
+		"a frame of 2^64-1": {huge(0, 1<<64-1), zmtp.ErrTooLong},
+		"a byte too long":   {huge(0, most+1), zmtp.ErrTooLong},
+		"torn off":          {append(huge(0, most), 'x'), io.EOF},
+		"a long sum": {
+			slices.Concat(frame(1, strings.Repeat("x", 200)), huge(0, most-100)), zmtp.ErrTooLong,
+		},
 		"too many frames":       {bytes.Repeat(frame(1, ""), 9), zmtp.ErrTooLong},
 		"a command of a MiB":    {huge(4, 1<<20), zmtp.ErrTooLong},
 		"a command of 2^63":     {huge(4, 1<<63), zmtp.ErrTooLong},
@@ -217,8 +237,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestTimes: a peer that says nothing in the handshake, stops in the middle of a message, or is gone without a word, ends the
-// connection; one that only is quiet does not.
+// TestTimes: a peer that says nothing in the handshake, stops in the middle of a message, or is gone without a word,
+// ends the connection; one that only is quiet does not.
 func TestTimes(t *testing.T) {
 	for name, c := range map[string]struct {
 		minor byte
@@ -228,13 +248,25 @@ func TestTimes(t *testing.T) {
 		from  time.Duration
 		to    time.Duration
 	}{
-		"no handshake":              {0, nil, false, os.ErrDeadlineExceeded, 4 * time.Second, 6 * time.Second},
-		"a torn greeting":           {0, greeting(0)[:20], false, os.ErrDeadlineExceeded, 4 * time.Second, 6 * time.Second},
-		"half a message":            {0, slices.Concat(greeting(0), ready(zmtp.Pub), []byte{0, 9, 'x'}), false, zmtp.ErrSlow, 29 * time.Second, 31 * time.Second},
-		"half a message with pongs": {1, slices.Concat(greeting(1), ready(zmtp.Pub), []byte{1, 1, 'x'}), true, zmtp.ErrSlow, 29 * time.Second, 31 * time.Second},
-		"gone":                      {1, slices.Concat(greeting(1), ready(zmtp.Pub)), false, zmtp.ErrSilent, 19 * time.Second, 21 * time.Second},
-		"quiet":                     {1, slices.Concat(greeting(1), ready(zmtp.Pub)), true, nil, 10 * time.Minute, 11 * time.Minute},
-		"quiet and without pings":   {0, slices.Concat(greeting(0), ready(zmtp.Pub)), false, nil, 10 * time.Minute, 11 * time.Minute},
+		"no handshake":    {0, nil, false, os.ErrDeadlineExceeded, 4 * time.Second, 6 * time.Second},
+		"a torn greeting": {0, greeting(0)[:20], false, os.ErrDeadlineExceeded, 4 * time.Second, 6 * time.Second},
+		"half a message": {
+			0, slices.Concat(greeting(0), ready(zmtp.Pub), []byte{0, 9, 'x'}), false, zmtp.ErrSlow,
+			29 * time.Second, 31 * time.Second,
+		},
+		"half a message with pongs": {
+			1, slices.Concat(greeting(1), ready(zmtp.Pub), []byte{1, 1, 'x'}), true, zmtp.ErrSlow,
+			29 * time.Second, 31 * time.Second,
+		},
+		"gone": {
+			1, slices.Concat(greeting(1), ready(zmtp.Pub)), false, zmtp.ErrSilent, 19 * time.Second, 21 * time.Second,
+		},
+		"quiet": {
+			1, slices.Concat(greeting(1), ready(zmtp.Pub)), true, nil, 10 * time.Minute, 11 * time.Minute,
+		},
+		"quiet and without pings": {
+			0, slices.Concat(greeting(0), ready(zmtp.Pub)), false, nil, 10 * time.Minute, 11 * time.Minute,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -332,7 +364,8 @@ func TestPublisher(t *testing.T) {
 	}
 }
 
-// captured are the bytes that real sockets sent, by file testdata/LIBRARY_VERSION/NAME.hex: greeting, READY and what follows.
+// captured are the bytes that real sockets sent, by file testdata/LIBRARY_VERSION/NAME.hex: greeting, READY and what
+// follows.
 func captured(t testing.TB) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*/*.hex")
@@ -386,7 +419,8 @@ func FuzzConn(f *testing.F) {
 	}
 	f.Add(slices.Concat(greeting(0), frame(4, "\x05READY\x01A")))
 	f.Add(slices.Concat(greeting(0), ready(zmtp.Pub), binary.BigEndian.AppendUint64([]byte{2}, 1<<62)))
-	f.Add(slices.Concat(greeting(1), ready(zmtp.Sub), frame(4, "\x04PING\x00\x00abc"), frame(4, "\x09SUBSCRIBEx"), frame(0, "\x01y")))
+	f.Add(slices.Concat(greeting(1), ready(zmtp.Sub), frame(4, "\x04PING\x00\x00abc"), frame(4, "\x09SUBSCRIBEx"),
+		frame(0, "\x01y")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, k := range kinds {
 			c, err := zmtp.Open(&played{b: b}, zmtp.Config{Kind: k.ours, Message: 1 << 10})

@@ -29,7 +29,8 @@ const (
 
 // peers are the types that may be at the other end (rfc.zeromq.org/spec/23, "the Socket-Type property").
 var peers = map[Kind][]Kind{
-	Pub: {Sub, "XSUB"}, Sub: {Pub, "XPUB"}, Dealer: {Router, Dealer, "REP"}, Router: {Dealer, Router, "REQ"}, Push: {Pull}, Pull: {Push},
+	Pub: {Sub, "XSUB"}, Sub: {Pub, "XPUB"}, Dealer: {Router, Dealer, "REP"}, Router: {Dealer, Router, "REQ"},
+	Push: {Pull}, Pull: {Push},
 }
 
 // Config is what one side says and takes. Zero values are the defaults.

@@ -39,7 +39,9 @@ func TestHashPlacementDependsOnNothingElse(t *testing.T) {
 func TestRemovingAnEndpointMovesOnlyItsOwn(t *testing.T) {
 	for _, name := range byHash {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			cs := policytest.Fleets(false).Filter(func(cs []pick.Candidate) bool { return len(cs) > 1 }).Draw(t, "fleet")
+			cs := policytest.Fleets(false).Filter(func(cs []pick.Candidate) bool {
+				return len(cs) > 1
+			}).Draw(t, "fleet")
 			unload(cs)
 			gone := rapid.IntRange(0, len(cs)-1).Draw(t, "gone")
 			rest := slices.Delete(slices.Clone(cs), gone, gone+1)
@@ -64,7 +66,8 @@ func TestWeightMovesOnlyWhatItMust(t *testing.T) {
 		more[raised].Weight *= rapid.Float64Range(1, 10).Draw(t, "times")
 		p := makeBasic("rendezvous")
 		for seed := range uint64(50) {
-			before, after := policytest.Place(p, policytest.View(cs, seed), &fleet.Request{}).Index, policytest.Place(p, policytest.View(more, seed), &fleet.Request{}).Index
+			before, after := policytest.Place(p, policytest.View(cs, seed), &fleet.Request{}).Index,
+				policytest.Place(p, policytest.View(more, seed), &fleet.Request{}).Index
 			if before != after && after != raised {
 				t.Fatalf("conversation %d moved from %d to %d when %d grew", seed, before, after, raised)
 			}
@@ -123,7 +126,8 @@ func TestConsistentHashKeepsTheBound(t *testing.T) {
 			}
 			got := policytest.Place(p, v, &fleet.Request{}).Index
 			cs[got].Load.Requests++
-			if most := math.Ceil(factor * float64(n+1) * cs[got].Weight / total * (1 + 1e-12)); float64(cs[got].Load.Requests) > most {
+			if most := math.Ceil(factor * float64(n+1) * cs[got].Weight / total * (1 + 1e-12)); float64(
+				cs[got].Load.Requests) > most {
 				t.Fatalf("endpoint %d holds %d of %d, at most %v", got, cs[got].Load.Requests, n+1, most)
 			}
 		}

@@ -37,13 +37,48 @@ func TestLeastCounts(t *testing.T) {
 		weight []float64
 		want   int
 	}{
-		{"requests, not tokens", "least_requests", []fleet.Load{{Requests: 2}, {Requests: 1, PrefillTokens: 9e6}}, []float64{1, 1}, 1},
-		{"tokens, not requests", "least_tokens", []fleet.Load{{Requests: 1, PrefillTokens: 9e6}, {Requests: 30, DecodeTokens: 5}}, []float64{1, 1}, 1},
-		{"decode counts as much as prefill", "least_tokens", []fleet.Load{{DecodeTokens: 10}, {PrefillTokens: 9}}, []float64{1, 1}, 1},
-		{"context is no work", "least_tokens", []fleet.Load{{ContextTokens: 0, DecodeTokens: 2}, {ContextTokens: 9e6, DecodeTokens: 1}}, []float64{1, 1}, 1},
-		{"half the load at a quarter of the weight is more", "least_tokens", []fleet.Load{{PrefillTokens: 100}, {PrefillTokens: 50}}, []float64{4, 1}, 0},
-		{"the engine's queue breaks a tie", "least_tokens", []fleet.Load{{PrefillTokens: 5, EngineWaiting: 3}, {PrefillTokens: 5, EngineWaiting: 2}}, []float64{1, 1}, 1},
-		{"the engine's queue does not outvote the books", "least_tokens", []fleet.Load{{PrefillTokens: 4, EngineWaiting: 300}, {PrefillTokens: 5}}, []float64{1, 1}, 0},
+		{
+			"requests, not tokens", "least_requests",
+			[]fleet.Load{{Requests: 2}, {Requests: 1, PrefillTokens: 9e6}},
+			[]float64{1, 1},
+			1,
+		},
+		{
+			"tokens, not requests", "least_tokens",
+			[]fleet.Load{{Requests: 1, PrefillTokens: 9e6}, {Requests: 30, DecodeTokens: 5}},
+			[]float64{1, 1},
+			1,
+		},
+		{
+			"decode counts as much as prefill", "least_tokens",
+			[]fleet.Load{{DecodeTokens: 10}, {PrefillTokens: 9}},
+			[]float64{1, 1},
+			1,
+		},
+		{
+			"context is no work", "least_tokens",
+			[]fleet.Load{{ContextTokens: 0, DecodeTokens: 2}, {ContextTokens: 9e6, DecodeTokens: 1}},
+			[]float64{1, 1},
+			1,
+		},
+		{
+			"half the load at a quarter of the weight is more", "least_tokens",
+			[]fleet.Load{{PrefillTokens: 100}, {PrefillTokens: 50}},
+			[]float64{4, 1},
+			0,
+		},
+		{
+			"the engine's queue breaks a tie", "least_tokens",
+			[]fleet.Load{{PrefillTokens: 5, EngineWaiting: 3}, {PrefillTokens: 5, EngineWaiting: 2}},
+			[]float64{1, 1},
+			1,
+		},
+		{
+			"the engine's queue does not outvote the books", "least_tokens",
+			[]fleet.Load{{PrefillTokens: 4, EngineWaiting: 300}, {PrefillTokens: 5}},
+			[]float64{1, 1},
+			0,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -22,7 +22,8 @@ func (h *heard) Hooks() pick.Hooks {
 	}
 }
 
-// TestSessionTellsItsFallback: the other policy hears of every request, and only of its own choices that they were placed.
+// TestSessionTellsItsFallback: the other policy hears of every request, and only of its own choices that they were
+// placed.
 func TestSessionTellsItsFallback(t *testing.T) {
 	fallback := &heard{Policy: NewLeastTokens()}
 	p := pick.Install(NewSession(fallback))

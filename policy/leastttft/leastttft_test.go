@@ -29,7 +29,8 @@ func laterTurn(cs []pick.Candidate, home, prompt int) *pick.View {
 	return v
 }
 
-// mix counts turns and what they compute, without forgetting any; before there is one, two later turns are assumed for a first one.
+// mix counts turns and what they compute, without forgetting any; before there is one, two later turns are assumed for
+// a first one.
 type mix struct{ firsts, laters, tokens float64 }
 
 func (m *mix) add(first bool, tokens int) {
@@ -96,15 +97,16 @@ func TestHomeIsKept(t *testing.T) {
 			cs := quick(2)
 			cs[0].CachedTokens, cs[0].WaitMs, cs[1].WaitMs = c.cached, c.wait, c.elsewhere
 			v := laterTurn(cs, 0, 2000)
-			if got := policytest.Place(ttft(t), v, &fleet.Request{}); got.Index != c.want || got.Reason != c.wantedReason {
+			if got := policytest.Place(ttft(t), v, &fleet.Request{}); got.Index != c.want ||
+				got.Reason != c.wantedReason {
 				t.Errorf("picked %+v, want %d (%s); terms %+v", got, c.want, c.wantedReason, v.Candidates)
 			}
 		})
 	}
 }
 
-// TestOverloadedHomeShedsOne: from an overloaded home those conversations leave for which it pays, and each decision sees the
-// one before, so that they do not all go to the same place.
+// TestOverloadedHomeShedsOne: from an overloaded home those conversations leave for which it pays, and each decision
+// sees the one before, so that they do not all go to the same place.
 func TestOverloadedHomeShedsOne(t *testing.T) {
 	p, cs := ttft(t), quick(4)
 	cs[0].WaitMs = 700
@@ -152,7 +154,8 @@ func TestFairShare(t *testing.T) {
 				v.Home, v.FirstTurn = 0, false
 			}
 			policytest.Reserve(&cs[policytest.Place(p, v, &fleet.Request{}).Index], 2000, 100)
-			if got, most := float64(cs[0].Load.Requests), factor*float64(i+1)/float64(n)+9; got > most { // eight more, and rounding
+			// eight more, and rounding
+			if got, most := float64(cs[0].Load.Requests), factor*float64(i+1)/float64(n)+9; got > most {
 				t.Fatalf("%v of %d requests, may have %v", got, i+1, most)
 			}
 		}
@@ -168,7 +171,10 @@ func TestFirstTurnsSpread(t *testing.T) {
 	}{
 		{"alike", func([]pick.Candidate) {}, []float64{0.25, 0.25, 0.25, 0.25}},
 		{"one of double weight", func(cs []pick.Candidate) { cs[0].Weight = 2 }, []float64{0.4, 0.2, 0.2, 0.2}},
-		{"one half as quick, of short prompts", func(cs []pick.Candidate) { cs[3].MsPerToken = 0.2 }, []float64{2. / 7, 2. / 7, 2. / 7, 1. / 7}},
+		{
+			"one half as quick, of short prompts", func(cs []pick.Candidate) { cs[3].MsPerToken = 0.2 },
+			[]float64{2. / 7, 2. / 7, 2. / 7, 1. / 7},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cs := quick(4)
@@ -188,8 +194,8 @@ func TestFirstTurnsSpread(t *testing.T) {
 	}
 }
 
-// TestSharedTextsStayTogether: for conversations of one turn there is no spreading, and a shared prefix is not recomputed
-// elsewhere because its endpoint got more of them.
+// TestSharedTextsStayTogether: for conversations of one turn there is no spreading, and a shared prefix is not
+// recomputed elsewhere because its endpoint got more of them.
 func TestSharedTextsStayTogether(t *testing.T) {
 	p, cs, elsewhere := ttft(t), quick(4), 0
 	cs[0].CachedTokens = 1900
@@ -306,7 +312,9 @@ func TestTermsAreNumbers(t *testing.T) {
 				t.Fatalf("picked %d of %d", got.Index, len(v.Candidates))
 			}
 			for _, c := range v.Candidates {
-				for _, x := range []float64{c.Terms.Wait, c.Terms.Prefill, c.Terms.Fixed, c.Terms.Externality, c.Terms.Spread} {
+				for _, x := range []float64{
+					c.Terms.Wait, c.Terms.Prefill, c.Terms.Fixed, c.Terms.Externality, c.Terms.Spread,
+				} {
 					if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
 						t.Fatalf("terms %+v of %+v", c.Terms, c)
 					}
@@ -351,8 +359,9 @@ func TestWeightIsNoWait(t *testing.T) {
 	}
 }
 
-// TestCandidatesThatAlternate: endpoints that can take some of the first turns only keep their counts while others take place: with
-// four for short prompts only and four for all, both kinds coming in turn, the short ones go to those that get no long ones.
+// TestCandidatesThatAlternate: endpoints that can take some of the first turns only keep their counts while others take
+// place: with four for short prompts only and four for all, both kinds coming in turn, the short ones go to those that
+// get no long ones.
 func TestCandidatesThatAlternate(t *testing.T) {
 	p, counts := ttft(t), make([]int, 8)
 	for i := range 1600 {
@@ -393,8 +402,8 @@ func TestAbsentIsNotFlooded(t *testing.T) {
 	}
 }
 
-// TestCountsOfThoseThatLeft: in a pool where not all endpoints have a row, a newcomer starts at the mean of those that are there, not
-// of those that were.
+// TestCountsOfThoseThatLeft: in a pool where not all endpoints have a row, a newcomer starts at the mean of those that
+// are there, not of those that were.
 func TestCountsOfThoseThatLeft(t *testing.T) {
 	p := New(Config{}.WithDefaults())
 	view := func(from, to, i int) *pick.View {

@@ -7,7 +7,8 @@ import (
 	"github.com/warmpath/warmpath/policy/policytest"
 )
 
-// TestNewConversationsGoWhereFewerWait: without a free slot anywhere, new conversations go where fewest requests want one.
+// TestNewConversationsGoWhereFewerWait: without a free slot anywhere, new conversations go where fewest requests want
+// one.
 func TestNewConversationsGoWhereFewerWait(t *testing.T) {
 	cs := quick(4)
 	p := ttft(t)
@@ -30,7 +31,8 @@ func TestNewConversationsGoWhereFewerWait(t *testing.T) {
 	}
 }
 
-// TestWhoHasJustComeIsAsked: the ramp limits what an endpoint gets, but adds no cost: it is idle and the others are not.
+// TestWhoHasJustComeIsAsked: the ramp limits what an endpoint gets, but adds no cost: it is idle and the others are
+// not.
 func TestWhoHasJustComeIsAsked(t *testing.T) {
 	cs := quick(3)
 	for i := range cs {
@@ -61,8 +63,8 @@ func TestWhoHasJustComeIsAsked(t *testing.T) {
 	}
 }
 
-// TestWhoComesBackIsSpared: a long new prompt goes where fewer conversations are about to return; a prompt that takes no time
-// does not consider them.
+// TestWhoComesBackIsSpared: a long new prompt goes where fewer conversations are about to return; a prompt that takes
+// no time does not consider them.
 func TestWhoComesBackIsSpared(t *testing.T) {
 	for _, c := range []struct {
 		tokens int
@@ -83,8 +85,8 @@ func TestWhoComesBackIsSpared(t *testing.T) {
 	}
 }
 
-// TestDecodersHaveEvenShares: the speed of KV transfers to a decoder does not measure its decoding capacity. A decoder whose
-// transfers seem to take no time, because all requests wait there for a slot, must not get all of them.
+// TestDecodersHaveEvenShares: the speed of KV transfers to a decoder does not measure its decoding capacity. A decoder
+// whose transfers seem to take no time, because all requests wait there for a slot, must not get all of them.
 func TestDecodersHaveEvenShares(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		cs := policytest.Same(3)
@@ -100,7 +102,8 @@ func TestDecodersHaveEvenShares(t *testing.T) {
 		p := ttft(t)
 		got := policytest.Place(p, v, &fleet.Request{})
 		if got.Index == 1 {
-			t.Errorf("first turn %v: placed at the decoder where 180 are and it waits for 10 s: %+v, others cost %.0f", first, got, cs[0].Terms.Cost())
+			t.Errorf("first turn %v: placed at the decoder where 180 are and it waits for 10 s: %+v, others cost %.0f",
+				first, got, cs[0].Terms.Cost())
 		}
 	}
 }

@@ -26,7 +26,10 @@ func TestEdits(t *testing.T) {
 }
 
 func TestHint(t *testing.T) {
-	names := []string{"dynamo.kv", "random", "rank.kv_cache_aware", "round_robin", "smg.cache_aware", "smg.prefix_hash", "trtllm.kv_cache_aware"}
+	names := []string{
+		"dynamo.kv", "random", "rank.kv_cache_aware", "round_robin", "smg.cache_aware", "smg.prefix_hash",
+		"trtllm.kv_cache_aware",
+	}
 	tests := []struct{ typed, want string }{
 		{"randm", `; did you mean "random"?`},
 		{"Round-Robin", `; did you mean "round_robin"?`},

@@ -23,7 +23,8 @@ func TestRankConversation(t *testing.T) {
 		if got := placed(t, r, with(0, 0, 0, 0), says(1, 2, 3, 4, 5)); !slices.Equal(got, []int{0, 1, 2, 3, 0}) {
 			t.Errorf("first turns went %v", got)
 		}
-		if got := placed(t, r, with(0, 0, 0, 0), says(5, 3, 2, 4, 1)); !slices.Equal(got, []int{0, 2, 1, 3, 0}) || r.reason() != pick.ReasonSession {
+		if got := placed(t, r, with(0, 0, 0, 0), says(5, 3, 2, 4, 1)); !slices.Equal(got, []int{0, 2, 1, 3, 0}) ||
+			r.reason() != pick.ReasonSession {
 			t.Errorf("later turns went %v (%s)", got, r.reason())
 		}
 	})
@@ -53,7 +54,8 @@ func TestRankConversation(t *testing.T) {
 	t.Run("overflow keeps the binding", func(t *testing.T) {
 		r := rankRouter(t, "rank.conversation", nil)
 		placed(t, r, capped(4, with(0, 0, 0)), says(1)) // to rank 0
-		if got := placed(t, r, capped(4, with(4, 0, 0)), says(1, 1)); !slices.Equal(got, []int{1, 2}) || r.reason() != reasons.RoundRobin {
+		if got := placed(t, r, capped(4, with(4, 0, 0)), says(1, 1)); !slices.Equal(got, []int{1, 2}) ||
+			r.reason() != reasons.RoundRobin {
 			t.Errorf("with its rank full it went %v (%s)", got, r.reason())
 		}
 		if got := placed(t, r, capped(4, with(3, 0, 0)), says(1)); got[0] != 0 {
@@ -74,13 +76,15 @@ func TestRankConversation(t *testing.T) {
 				t.Errorf("rank %d has %d", i, ranks[i].Requests)
 			}
 		}
-		if n := len(slices.DeleteFunc(slices.Clone(to), func(at int) bool { return at != unplaced })); n != 8 || expected != 64 {
+		if n := len(slices.DeleteFunc(slices.Clone(to), func(at int) bool { return at != unplaced })); n != 8 ||
+			expected != 64 {
 			t.Errorf("%d of 80 wait for the next batch, want 8; %d expected", n, expected)
 		}
 	})
 	t.Run("least queued", func(t *testing.T) {
 		r := rankRouter(t, "rank.conversation", func(c *Config) { c.Placement = "least_queued" })
-		if got := shares(placed(t, r, with(3, 0, 2, 3), says(1, 2, 3, 4)), 4); !slices.Equal(got, []int{0, 3, 1, 0}) || r.reason() != reasons.Load {
+		if got := shares(placed(t, r, with(3, 0, 2, 3), says(1, 2, 3, 4)), 4); !slices.Equal(got, []int{0, 3, 1, 0}) ||
+			r.reason() != reasons.Load {
 			t.Errorf("four more at [3 0 2 3] went %v (%s)", got, r.reason())
 		}
 	})
@@ -117,8 +121,8 @@ func TestRankConversation(t *testing.T) {
 		if got := placed(t, r, capped(1, with(0, 0)), asks); !slices.Equal(got, []int{1, 0}) {
 			t.Errorf("went %v: the second asks for rank 0, which has room for one", got)
 		}
-		// Two are remembered, from the next batch on: the request that asks for a rank binds a third, and the least recently used
-		// one is new again then.
+		// Two are remembered, from the next batch on: the request that asks for a rank binds a third, and the least
+		// recently used one is new again then.
 		r = rankRouter(t, "rank.conversation", func(c *Config) { c.MaxSessions = 2 })
 		placed(t, r, with(0, 0, 0), says(1, 2)) // to ranks 0 and 1
 		asks = says(2, 3)
@@ -146,7 +150,8 @@ func TestRankConversation(t *testing.T) {
 		a, b := rankRouter(t, "rank.conversation", nil), rankRouter(t, "rank.conversation", nil)
 		for i := range uint64(50) {
 			batch := says(i%7, i%5, i)
-			if x, y := placed(t, a, with(0, 0, 0, 0), batch), placed(t, b, with(0, 0, 0, 0), batch); !slices.Equal(x, y) {
+			if x, y := placed(t, a, with(0, 0, 0, 0), batch), placed(t, b, with(0, 0, 0, 0), batch); !slices.Equal(x,
+				y) {
 				t.Fatalf("batch %d: %v and %v", i, x, y)
 			}
 		}

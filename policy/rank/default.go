@@ -36,7 +36,8 @@ func (p *fewestTokens) Place(ranks []dpRank, batch []request) (to []int, expecte
 		at := pick.None
 		for n := range ranks {
 			if ranks[n].below(expected) && (at == pick.None || cmp.Or(
-				cmp.Compare(ranks[n].Tokens, ranks[at].Tokens), cmp.Compare(ranks[n].Requests, ranks[at].Requests)) < 0) {
+				cmp.Compare(ranks[n].Tokens, ranks[at].Tokens),
+				cmp.Compare(ranks[n].Requests, ranks[at].Requests)) < 0) {
 				at = n
 			}
 		}

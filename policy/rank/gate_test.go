@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/policy/policytest"
 )
 
-// PR 13198: cached tokens count when the largest cached share at an eligible rank exceeds the threshold, strictly; with a
-// threshold of 0 any match counts.
+// PR 13198: cached tokens count when the largest cached share at an eligible rank exceeds the threshold, strictly; with
+// a threshold of 0 any match counts.
 func TestGateIsTold(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -20,12 +20,37 @@ func TestGateIsTold(t *testing.T) {
 		newID     bool
 		want      pick.CacheGate
 	}{
-		{"above", "rank.kv_cache_aware", 0.1, [2]int{101, 40}, false, false, pick.CacheGate{Asked: true, Open: true, Match: 101, Threshold: 0.1}},
-		{"at the threshold", "rank.kv_cache_aware", 0.1, [2]int{100, 40}, false, false, pick.CacheGate{Asked: true, Match: 100, Threshold: 0.1}},
-		{"any match", "rank.kv_cache_aware", 0, [2]int{0, 1}, false, false, pick.CacheGate{Asked: true, Open: true, Match: 1}},
+		{
+			"above", "rank.kv_cache_aware", 0.1,
+			[2]int{101, 40},
+			false, false,
+			pick.CacheGate{Asked: true, Open: true, Match: 101, Threshold: 0.1},
+		},
+		{
+			"at the threshold", "rank.kv_cache_aware", 0.1,
+			[2]int{100, 40},
+			false, false,
+			pick.CacheGate{Asked: true, Match: 100, Threshold: 0.1},
+		},
+		{
+			"any match", "rank.kv_cache_aware", 0,
+			[2]int{0, 1},
+			false, false,
+			pick.CacheGate{Asked: true, Open: true, Match: 1},
+		},
 		{"nothing cached", "rank.kv_cache_aware", 0, [2]int{}, false, false, pick.CacheGate{Asked: true}},
-		{"of eligible ranks only", "rank.kv_cache_aware", 0.1, [2]int{50, 900}, true, false, pick.CacheGate{Asked: true, Match: 50, Threshold: 0.1}},
-		{"a later turn", "rank.first_turn", 0.1, [2]int{500, 0}, false, false, pick.CacheGate{Asked: true, Open: true, Match: 500, Threshold: 0.1}},
+		{
+			"of eligible ranks only", "rank.kv_cache_aware", 0.1,
+			[2]int{50, 900},
+			true, false,
+			pick.CacheGate{Asked: true, Match: 50, Threshold: 0.1},
+		},
+		{
+			"a later turn", "rank.first_turn", 0.1,
+			[2]int{500, 0},
+			false, false,
+			pick.CacheGate{Asked: true, Open: true, Match: 500, Threshold: 0.1},
+		},
 		{"a first turn is not weighed", "rank.first_turn", 0.1, [2]int{500, 0}, false, true, pick.CacheGate{}},
 		{"no gate", "rank.default", 0.1, [2]int{500, 0}, false, false, pick.CacheGate{}},
 	} {

@@ -65,7 +65,8 @@ func NewKVCacheAware(c Config) pick.Policy {
 func makeKVCacheAware(c Config) *kvCacheAware {
 	pcg := rand.NewPCG(0, 0)
 	return &kvCacheAware{
-		weight: c.Weight, threshold: c.Threshold, multiplier: c.Multiplier, kept: memory{warming: c.Warmup}, pcg: pcg, rng: rand.New(pcg),
+		weight: c.Weight, threshold: c.Threshold, multiplier: c.Multiplier, kept: memory{warming: c.Warmup}, pcg: pcg,
+		rng: rand.New(pcg),
 	}
 }
 

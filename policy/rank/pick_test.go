@@ -56,23 +56,29 @@ func TestInTransferCounts(t *testing.T) {
 			t.Errorf("%s: tokens in transfer count though switched off", name)
 		}
 	}
-	// The share is ceil((1+4+1)/2) = 3, and the first, where all is cached, has 4 in transfer: it is at the bound of 3 × 1 = max(3, 4).
+	// The share is ceil((1+4+1)/2) = 3, and the first, where all is cached, has 4 in transfer: it is at the bound of 3
+	// × 1 = max(3, 4).
 	requests := func() *pick.View {
 		v := view(fleet.Load{TransferRequests: 4})
 		v.Candidates[0].CachedTokens = 1000
 		return v
 	}
 	tight := func(c *Config) { c.Multiplier = 1 }
-	if got := policytest.Place(rankPolicyOf(t, "rank.kv_cache_aware", tight), requests(), &fleet.Request{ID: "r"}); got.Index != 1 {
+	if got := policytest.Place(rankPolicyOf(t, "rank.kv_cache_aware", tight), requests(), &fleet.Request{
+		ID: "r",
+	}); got.Index != 1 {
 		t.Error("requests in transfer do not count")
 	}
-	if got := policytest.Place(rankPolicyOf(t, "rank.kv_cache_aware", func(c *Config) { tight(c); off(c) }), requests(), &fleet.Request{ID: "r"}); got.Index != 0 {
+	if got := policytest.Place(rankPolicyOf(t, "rank.kv_cache_aware", func(c *Config) { tight(c); off(c) }), requests(),
+		&fleet.Request{ID: "r"}); got.Index != 0 {
 		t.Error("requests in transfer count though switched off")
 	}
 	// A decoder's four are already among its requests, of which it has none here.
 	decode := requests()
 	decode.Leg = fleet.LegDecode
-	if got := policytest.Place(rankPolicyOf(t, "rank.kv_cache_aware", tight), decode, &fleet.Request{ID: "r"}); got.Index != 0 {
+	if got := policytest.Place(rankPolicyOf(t, "rank.kv_cache_aware", tight), decode, &fleet.Request{
+		ID: "r",
+	}); got.Index != 0 {
 		t.Error("requests of a decoder count twice")
 	}
 }
@@ -91,7 +97,8 @@ func TestRankPoliciesSee(t *testing.T) {
 	if got := kv.ranks[2]; got != (dpRank{Key: v.Candidates[2].Key, Requests: 2, Tokens: 20, Most: 3}) {
 		t.Errorf("a rank is %+v", got)
 	}
-	if got := kv.ask(v, &fleet.Request{ID: "r", Session: "s"}); got.Conversation != v.Hash || !got.FirstTurn || got.Tokens != 700 || got.Cached[2] != 200 || got.Home != 0 {
+	if got := kv.ask(v, &fleet.Request{ID: "r", Session: "s"}); got.Conversation != v.Hash || !got.FirstTurn ||
+		got.Tokens != 700 || got.Cached[2] != 200 || got.Home != 0 {
 		t.Errorf("a request is %+v", got)
 	}
 	plain := rankPolicyOf(t, "rank.default", nil).(*adapter)
@@ -106,7 +113,8 @@ func TestRankConversationWithoutIDs(t *testing.T) {
 	p := rankPolicyOf(t, "rank.conversation", nil)
 	v := policytest.View(policytest.Same(4), 1)
 	first := policytest.Place(p, v, &fleet.Request{})
-	if _, known := p.(*adapter).router.(*byConversation).bindings.Get(v.Hash); known || first.Reason != reasons.RoundRobin {
+	if _, known := p.(*adapter).router.(*byConversation).bindings.Get(v.Hash); known ||
+		first.Reason != reasons.RoundRobin {
 		t.Errorf("a new one without an id: remembered %v, %s", known, first.Reason)
 	}
 	v.FirstTurn, v.Home = false, 2
@@ -118,8 +126,9 @@ func TestRankConversationWithoutIDs(t *testing.T) {
 	}
 }
 
-// TestRankConversationUsesTheRoutersTable: a conversation with an id and no binding goes where the router knows it to be, as after a restart,
-// when another router placed it, or when it was placed while there was one candidate. A binding comes first.
+// TestRankConversationUsesTheRoutersTable: a conversation with an id and no binding goes where the router knows it to
+// be, as after a restart, when another router placed it, or when it was placed while there was one candidate. A binding
+// comes first.
 func TestRankConversationUsesTheRoutersTable(t *testing.T) {
 	p := rankPolicyOf(t, "rank.conversation", nil)
 	v := policytest.View(policytest.Same(4), 1)
@@ -146,11 +155,15 @@ func TestRankPoliciesAlwaysAnswer(t *testing.T) {
 		v := policytest.View(policytest.Same(3), 1)
 		v.PromptTokens = 1000
 		for i := range v.Candidates {
-			v.Candidates[i].Slots, v.Candidates[i].Load = 2, fleet.Load{Requests: 2 + i, PrefillTokens: int64(i), ContextTokens: int64(i)}
+			v.Candidates[i].Slots, v.Candidates[i].Load = 2, fleet.Load{
+				Requests: 2 + i, PrefillTokens: int64(i), ContextTokens: int64(i),
+			}
 		}
 		v.Candidates[1].CachedTokens = 900
 		got := policytest.Place(rankPolicyOf(t, name, nil), v, &fleet.Request{ID: "r"})
-		want := map[string]int{"rank.default": 0, "rank.conversation": 0, "rank.kv_cache_aware": 1, "rank.first_turn": 1}[name]
+		want := map[string]int{
+			"rank.default": 0, "rank.conversation": 0, "rank.kv_cache_aware": 1, "rank.first_turn": 1,
+		}[name]
 		if got.Index != want {
 			t.Errorf("%s picks %d, want %d", name, got.Index, want)
 		}

@@ -72,25 +72,57 @@ func TestRankDefault(t *testing.T) {
 		want     []int
 		expected int
 	}{
-		// fair share ceil(4/2) = 2. In order of length 900, 500, 400, 100: 900 to the first of two idle ones, 500 to the other, 400 there
-		// too (500 < 900), which then has two; 100 to the first.
-		{"longest first", with(0, 0), []request{{Tokens: 100}, {Tokens: 500}, {Tokens: 900}, {Tokens: 400}}, []int{0, 1, 0, 1}, 2},
+		// fair share ceil(4/2) = 2. In order of length 900, 500, 400, 100: 900 to the first of two idle ones, 500 to
+		// the other, 400 there too (500 < 900), which then has two; 100 to the first.
+		{
+			"longest first", with(0, 0),
+			[]request{{Tokens: 100}, {Tokens: 500}, {Tokens: 900}, {Tokens: 400}},
+			[]int{0, 1, 0, 1},
+			2,
+		},
 		// ceil((3+0+1)/2) = 2, but the first has 3 already.
 		{"expected is no less than the most active", with(3, 0), asking(1, 10), []int{1}, 3},
-		// Tokens decide before requests: 10 tokens in two requests against 11 in one. ceil((2+1+1)/2) = 2 leaves the second only.
-		{"below the fair share only", []dpRank{{Requests: 2, Tokens: 10}, {Requests: 1, Tokens: 11}}, asking(1, 5), []int{1}, 2},
+		// Tokens decide before requests: 10 tokens in two requests against 11 in one. ceil((2+1+1)/2) = 2 leaves the
+		// second only.
+		{
+			"below the fair share only", []dpRank{{Requests: 2, Tokens: 10}, {Requests: 1, Tokens: 11}}, asking(1,
+				5), []int{1}, 2,
+		},
 		// ceil((2+1+3)/2) = 3: the first by tokens (10 < 11), then 15 against 11, then the first has three.
-		{"tokens, then requests", []dpRank{{Requests: 2, Tokens: 10}, {Requests: 1, Tokens: 11}}, asking(3, 5), []int{0, 1, 1}, 3},
-		{"equal tokens go by requests", []dpRank{{Requests: 2, Tokens: 7}, {Requests: 1, Tokens: 7}, {Requests: 3, Tokens: 9}}, asking(1, 5), []int{1}, 3},
+		{
+			"tokens, then requests", []dpRank{{Requests: 2, Tokens: 10}, {Requests: 1, Tokens: 11}}, asking(3,
+				5), []int{0, 1, 1}, 3,
+		},
+		{"equal tokens go by requests", []dpRank{
+			{Requests: 2, Tokens: 7}, {Requests: 1, Tokens: 7}, {Requests: 3, Tokens: 9},
+		}, asking(1, 5), []int{1}, 3},
 		{"equal in both go to the first", with(1, 1, 1), asking(1, 5), []int{0}, 2},
-		{"fills to capacity and no further", capped(2, with(1, 0)), asking(5, 1), []int{1, 0, 1, unplaced, unplaced}, 2},
-		{"a rank that is asked for", with(0, 0), []request{{Tokens: 5, Target: 2}, {Tokens: 9, Target: 2}}, []int{1, 1}, 2},
+		{"fills to capacity and no further", capped(2, with(1, 0)), asking(5, 1), []int{
+			1, 0, 1, unplaced, unplaced,
+		}, 2},
+		{
+			"a rank that is asked for", with(0, 0),
+			[]request{{Tokens: 5, Target: 2}, {Tokens: 9, Target: 2}},
+			[]int{1, 1},
+			2,
+		},
 		// The strict one comes second and is served first; the relaxed one takes a rank with room.
-		{"strict before relaxed", capped(1, with(0, 0)), []request{{Tokens: 9, Target: 2}, {Tokens: 5, Target: 2, Strict: true}}, []int{0, 1}, 1},
+		{
+			"strict before relaxed", capped(1, with(0, 0)),
+			[]request{{Tokens: 9, Target: 2}, {Tokens: 5, Target: 2, Strict: true}},
+			[]int{0, 1},
+			1,
+		},
 		{"asked for and full", capped(1, with(0, 1)), []request{{Tokens: 9, Target: 2}}, []int{0}, 1},
-		// The one of 100 tokens is counted, ceil((1+3)/2) = 2, and its tokens are not: of equal tokens 9 goes where fewer requests are, 5 to
-		// the first (0 tokens against 9), which has two then, and 4 to the second. With its tokens 5 would go to the second too.
-		{"tokens of one that asks for a rank do not count", with(0, 0), []request{{Tokens: 100, Target: 1}, {Tokens: 9}, {Tokens: 5}, {Tokens: 4}}, []int{0, 1, 0, 1}, 2},
+		// The one of 100 tokens is counted, ceil((1+3)/2) = 2, and its tokens are not: of equal tokens 9 goes where
+		// fewer requests are, 5 to the first (0 tokens against 9), which has two then, and 4 to the second. With its
+		// tokens 5 would go to the second too.
+		{
+			"tokens of one that asks for a rank do not count", with(0, 0),
+			[]request{{Tokens: 100, Target: 1}, {Tokens: 9}, {Tokens: 5}, {Tokens: 4}},
+			[]int{0, 1, 0, 1},
+			2,
+		},
 		{"nothing to do", with(0, 4), nil, nil, 4},
 	}
 	for _, tt := range tests {
@@ -138,25 +170,50 @@ func TestRankKVByHand(t *testing.T) {
 		why   pick.Reason
 	}{
 		// 40 + 0.1 × 100/100 × 100 = 50 against 100.
-		{"gate open at 0.6 > 0.5", func(c *Config) { c.Threshold, c.Weight = 0.5, 0.1 }, busy(), asks, []int{0}, reasons.Score},
+		{"gate open at 0.6 > 0.5", func(c *Config) {
+			c.Threshold, c.Weight = 0.5, 0.1
+		}, busy(), asks, []int{0}, reasons.Score},
 		// 100 + 10 = 110 against 100.
-		{"gate closed at 0.6 < 0.7", func(c *Config) { c.Threshold, c.Weight = 0.7, 0.1 }, busy(), asks, []int{1}, reasons.Load},
-		{"strictly greater: closed at 0.6", func(c *Config) { c.Threshold, c.Weight = 0.6, 0.1 }, busy(), asks, []int{1}, reasons.Load},
+		{"gate closed at 0.6 < 0.7", func(c *Config) {
+			c.Threshold, c.Weight = 0.7, 0.1
+		}, busy(), asks, []int{1}, reasons.Load},
+		{"strictly greater: closed at 0.6", func(c *Config) {
+			c.Threshold, c.Weight = 0.6, 0.1
+		}, busy(), asks, []int{1}, reasons.Load},
 		// One token of 100 with a threshold of 0: 99 + 0 against 100.
-		{"0 lets any match count", func(c *Config) { c.Threshold = 0 }, with(0, 0), asking(1, 100, 0, 1), []int{1}, reasons.Score},
+		{"0 lets any match count", func(c *Config) {
+			c.Threshold = 0
+		}, with(0, 0), asking(1, 100, 0, 1), []int{1}, reasons.Score},
 		// By default one in ten does not, and the other way round by a token more: 100 against 89.
-		{"a tenth is too little", nil, []dpRank{{Tokens: 0}, {Tokens: 1}}, asking(1, 100, 0, 10), []int{0}, reasons.Load},
-		{"a token more is not", func(c *Config) { c.Weight = 0 }, []dpRank{{Tokens: 0}, {Tokens: 1}}, asking(1, 100, 0, 11), []int{1}, reasons.Score},
+		{
+			"a tenth is too little", nil, []dpRank{{Tokens: 0}, {Tokens: 1}}, asking(1,
+				100, 0, 10), []int{0}, reasons.Load,
+		},
+		{"a token more is not", func(c *Config) {
+			c.Weight = 0
+		}, []dpRank{{Tokens: 0}, {Tokens: 1}}, asking(1, 100, 0, 11), []int{1}, reasons.Score},
 		// Default weight 1: 40 + 100/100 × 100 = 140 against 100.
 		{"load outweighs", nil, busy(), asks, []int{1}, reasons.Score},
 		// Half of the prompt and 400 of 1,000 active tokens: 500 + 400 = 900 against 1000 + 600 = 1600.
-		{"affinity wins at half", nil, []dpRank{{Tokens: 400}, {Tokens: 600}}, asking(1, 1000, 500, 0), []int{0}, reasons.Score},
+		{
+			"affinity wins at half", nil, []dpRank{{Tokens: 400}, {Tokens: 600}}, asking(1,
+				1000, 500, 0), []int{0}, reasons.Score,
+		},
 		// Equal scores, 100 + 0 each with weight 0: fewer active tokens.
-		{"ties go to fewer active tokens", func(c *Config) { c.Weight = 0 }, []dpRank{{Tokens: 3}, {Tokens: 2}, {Tokens: 4}}, asking(1, 100), []int{1}, reasons.Load},
+		{"ties go to fewer active tokens", func(c *Config) {
+			c.Weight = 0
+		}, []dpRank{{Tokens: 3}, {Tokens: 2}, {Tokens: 4}}, asking(1, 100), []int{1}, reasons.Load},
 		{"no tokens at all", nil, []dpRank{{Tokens: 1}, {}}, asking(1, 0), []int{1}, reasons.Load},
 		// Expected is max(ceil(9/2), 8), which the first has.
-		{"the cap is the most active", func(c *Config) { c.Multiplier = 1 }, with(8, 0), asking(1, 100, 100, 0), []int{1}, reasons.Load},
-		{"relaxed target yields to strict", nil, capped(1, with(0, 0)), []request{{ID: 1, Tokens: 9, Target: 1}, {ID: 2, Tokens: 9, Target: 1, Strict: true}}, []int{1, 0}, reasons.Load},
+		{"the cap is the most active", func(c *Config) {
+			c.Multiplier = 1
+		}, with(8, 0), asking(1, 100, 100, 0), []int{1}, reasons.Load},
+		{
+			"relaxed target yields to strict", nil, capped(1, with(0, 0)),
+			[]request{{ID: 1, Tokens: 9, Target: 1}, {ID: 2, Tokens: 9, Target: 1, Strict: true}},
+			[]int{1, 0},
+			reasons.Load,
+		},
 		{"no room is no place", nil, capped(1, with(1, 1)), asking(2, 9), []int{unplaced, unplaced}, reasons.Load},
 	}
 	for _, tt := range tests {
@@ -169,8 +226,8 @@ func TestRankKVByHand(t *testing.T) {
 	}
 }
 
-// TestRankKVCap: eight requests are cached entirely at one rank of four; a multiplier of 4 gives it all (4 × ceil(8/4)), and
-// one of 1 gives it two and spreads the others.
+// TestRankKVCap: eight requests are cached entirely at one rank of four; a multiplier of 4 gives it all (4 ×
+// ceil(8/4)), and one of 1 gives it two and spreads the others.
 func TestRankKVCap(t *testing.T) {
 	for multiplier, want := range map[float64][]int{4: {8, 0, 0, 0}, 1: {2, 2, 2, 2}, 2: {4}} {
 		r := rankRouter(t, "rank.kv_cache_aware", func(c *Config) { c.Multiplier = multiplier })
@@ -181,21 +238,26 @@ func TestRankKVCap(t *testing.T) {
 	}
 }
 
-// TestRankKVChargesWhatIsComputed: with the gate closed the match is ignored for the choice, and yet the winner is charged
-// without the cached tokens.
+// TestRankKVChargesWhatIsComputed: with the gate closed the match is ignored for the choice, and yet the winner is
+// charged without the cached tokens.
 func TestRankKVChargesWhatIsComputed(t *testing.T) {
 	ranks := []dpRank{{Key: 1, Tokens: 10}, {Key: 2, Tokens: 500}}
-	placed(t, rankRouter(t, "rank.kv_cache_aware", func(c *Config) { c.Threshold = 0.9 }), ranks, asking(1, 100, 30, 80))
+	placed(t, rankRouter(t, "rank.kv_cache_aware", func(c *Config) { c.Threshold = 0.9 }), ranks,
+		asking(1, 100, 30, 80))
 	if ranks[0].Tokens != 80 || ranks[0].Requests != 1 || ranks[1].Tokens != 500 {
 		t.Errorf("charged %+v, want 100-30 more at the first", ranks)
 	}
 }
 
-// TestRankKVOrder: requests with equal leading tokens are adjacent, the longer first, whatever their order in the batch.
+// TestRankKVOrder: requests with equal leading tokens are adjacent, the longer first, whatever their order in the
+// batch.
 func TestRankKVOrder(t *testing.T) {
 	lead := func(id uint64) []uint64 { return append(make([]uint64, 63), id, id) }
 	batch := []request{
-		{ID: 1, Tokens: 100, Lead: lead(2)}, {ID: 2, Tokens: 50, Lead: lead(1)}, {ID: 3, Tokens: 300, Lead: lead(2)}, {ID: 4, Tokens: 60, Lead: lead(1)},
+		{ID: 1, Tokens: 100, Lead: lead(2)},
+		{ID: 2, Tokens: 50, Lead: lead(1)},
+		{ID: 3, Tokens: 300, Lead: lead(2)},
+		{ID: 4, Tokens: 60, Lead: lead(1)},
 	}
 	order := []int{0, 1, 2, 3}
 	slices.SortStableFunc(order, func(a, b int) int { return byLead(&batch[a], &batch[b]) })
@@ -231,18 +293,22 @@ func TestRankWarmUp(t *testing.T) {
 		r := rankRouter(t, "rank.kv_cache_aware", warm)
 		ranks := with(0, 0, 0, 0)
 		for want := range 4 {
-			if got := placed(t, r, ranks, asking(1, 100, 100, 0, 0, 0)); got[0] != want || r.reason() != reasons.RoundRobin {
+			if got := placed(t, r, ranks, asking(1, 100, 100, 0, 0, 0)); got[0] != want ||
+				r.reason() != reasons.RoundRobin {
 				t.Fatalf("request %d went to %d (%s)", want, got[0], r.reason())
 			}
 		}
 		// Warm-up stays over when a new rank joins.
-		if got := placed(t, r, append(with(1, 1, 1, 1), dpRank{Key: 99}), asking(1, 100, 100, 0, 0, 0, 0)); got[0] != 0 {
+		if got := placed(t, r, append(with(1, 1, 1, 1), dpRank{Key: 99}),
+			asking(1, 100, 100, 0, 0, 0, 0)); got[0] != 0 {
 			t.Errorf("after warm-up it went to %d", got[0])
 		}
 	})
 	t.Run("strict and asked-for placements count", func(t *testing.T) {
 		r := rankRouter(t, "rank.kv_cache_aware", warm)
-		batch := []request{{ID: 1, Tokens: 9}, {ID: 2, Tokens: 9, Target: 1, Strict: true}, {ID: 3, Tokens: 9, Target: 3}}
+		batch := []request{
+			{ID: 1, Tokens: 9}, {ID: 2, Tokens: 9, Target: 1, Strict: true}, {ID: 3, Tokens: 9, Target: 3},
+		}
 		if got := placed(t, r, with(0, 0, 0), batch); !slices.Equal(got, []int{1, 0, 2}) {
 			t.Errorf("went to %v", got)
 		}
@@ -251,7 +317,9 @@ func TestRankWarmUp(t *testing.T) {
 		r := rankRouter(t, "rank.kv_cache_aware", warm)
 		// By leading tokens the order would be 3, 2, 1. The third, for which no rank is cold, is placed by cache.
 		batch := []request{
-			{ID: 1, Tokens: 9, Lead: []uint64{7}}, {ID: 2, Tokens: 9, Lead: []uint64{5}}, {ID: 3, Tokens: 9, Lead: []uint64{3}, Cached: []int{0, 9}},
+			{ID: 1, Tokens: 9, Lead: []uint64{7}},
+			{ID: 2, Tokens: 9, Lead: []uint64{5}},
+			{ID: 3, Tokens: 9, Lead: []uint64{3}, Cached: []int{0, 9}},
 		}
 		if got := placed(t, r, with(0, 0), batch); !slices.Equal(got, []int{0, 1, 1}) {
 			t.Errorf("went to %v", got)
@@ -276,7 +344,8 @@ func TestRankWarmUp(t *testing.T) {
 func TestRankFirstTurn(t *testing.T) {
 	r := rankRouter(t, "rank.first_turn", nil)
 	ranks := with(0, 0, 0, 0)
-	// All prompts begin with what rank 0 has cached. First turns use round robin; later ones and those without an id the score.
+	// All prompts begin with what rank 0 has cached. First turns use round robin; later ones and those without an id
+	// the score.
 	first := func(id uint64) []request {
 		return []request{{ID: id, Tokens: 100, Cached: []int{90, 0, 0, 0}, FirstTurn: true}}
 	}
@@ -295,7 +364,9 @@ func TestRankFirstTurn(t *testing.T) {
 	if got := placed(t, r, with(0, 0, 0, 0), first(10)); got[0] != 3 {
 		t.Errorf("the turn did not move past the one that was left out: %d", got[0])
 	}
-	if got := placed(t, rankRouter(t, "rank.kv_cache_aware", nil), with(0, 0), []request{{Tokens: 100, Cached: []int{0, 90}, FirstTurn: true}}); got[0] != 1 {
+	if got := placed(t, rankRouter(t, "rank.kv_cache_aware", nil), with(0, 0), []request{
+		{Tokens: 100, Cached: []int{0, 90}, FirstTurn: true},
+	}); got[0] != 1 {
 		t.Errorf("rank.kv_cache_aware minds first turns: %d", got[0])
 	}
 }
@@ -305,16 +376,28 @@ func TestRankOptions(t *testing.T) {
 		set  func(c *Config)
 		want string
 	}{
-		{func(c *Config) { c.Threshold = -0.01 }, "policy: rank.kv_cache_routing_match_rate_threshold is -0.01, must be between 0 and 1"},
+		{
+			func(c *Config) { c.Threshold = -0.01 },
+			"policy: rank.kv_cache_routing_match_rate_threshold is -0.01, must be between 0 and 1",
+		},
 		{func(c *Config) { c.Threshold = 1.01 }, "threshold is 1.01"},
 		{func(c *Config) { c.Threshold = math.NaN() }, "threshold is NaN"},
-		{func(c *Config) { c.Multiplier = 0.99 }, "rank.kv_cache_routing_fair_share_multiplier is 0.99, must be 1 or more"},
+		{
+			func(c *Config) { c.Multiplier = 0.99 },
+			"rank.kv_cache_routing_fair_share_multiplier is 0.99, must be 1 or more",
+		},
 		{func(c *Config) { c.Multiplier = math.Inf(1) }, "multiplier is +Inf"},
-		{func(c *Config) { c.Weight = -1 }, "rank.kv_cache_routing_load_balance_weight is -1, must be a number from 0 up"},
+		{
+			func(c *Config) { c.Weight = -1 },
+			"rank.kv_cache_routing_load_balance_weight is -1, must be a number from 0 up",
+		},
 		{func(c *Config) { c.Weight = math.Inf(1) }, "weight is +Inf"},
 		{func(c *Config) { c.Weight = math.NaN() }, "weight is NaN"},
 		{func(c *Config) { c.MaxSessions = 0 }, "rank.kv_cache_routing_max_sessions is 0"},
-		{func(c *Config) { c.Placement = "least" }, `new_conv_placement is "least", must be round_robin or least_queued`},
+		{
+			func(c *Config) { c.Placement = "least" },
+			`new_conv_placement is "least", must be round_robin or least_queued`,
+		},
 		{func(c *Config) { c.MaxActive = -1 }, "rank.max_num_active_requests is -1"},
 		{func(c *Config) { c.Threshold, c.Weight, c.Multiplier = 0, 0, 1 }, ""},
 		{func(c *Config) { c.Threshold = 1 }, ""},
@@ -323,18 +406,21 @@ func TestRankOptions(t *testing.T) {
 		c := DefaultConfig()
 		tt.set(&c)
 		err := c.Validate()
-		if got := ""; tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+		if got := ""; tt.want == "" && err != nil ||
+			tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("got %q %v, want %q", got, err, tt.want)
 		}
 	}
-	want := Config{Weight: 1, Threshold: 0.1, Multiplier: 2, InTransfer: true, MaxSessions: 65_536, Placement: "round_robin"}
+	want := Config{
+		Weight: 1, Threshold: 0.1, Multiplier: 2, InTransfer: true, MaxSessions: 65_536, Placement: "round_robin",
+	}
 	if got := (Config{}).WithDefaults(); got != want {
 		t.Errorf("defaults are %+v", got)
 	}
 }
 
-// TestRankRoutersKeepTheirBounds: no rank exceeds the cap or its limit, all requests are placed while there is room, charges
-// add up, and two routers with equal inputs give equal results.
+// TestRankRoutersKeepTheirBounds: no rank exceeds the cap or its limit, all requests are placed while there is room,
+// charges add up, and two routers with equal inputs give equal results.
 func TestRankRoutersKeepTheirBounds(t *testing.T) {
 	for _, name := range rankNames() {
 		t.Run(name, func(t *testing.T) {
@@ -354,7 +440,10 @@ func keepsBounds(tb testing.TB, t *rapid.T, name string) {
 		most := rapid.SampledFrom([]int{0, 3, 8}).Draw(t, "most")
 		before := make([]dpRank, n)
 		for i := range before {
-			before[i] = dpRank{Key: uint64(i) + 1, Requests: rapid.IntRange(0, 8).Draw(t, "requests"), Tokens: rapid.Int64Range(0, 1000).Draw(t, "tokens"), Most: most}
+			before[i] = dpRank{
+				Key: uint64(i) + 1, Requests: rapid.IntRange(0, 8).Draw(t, "requests"),
+				Tokens: rapid.Int64Range(0, 1000).Draw(t, "tokens"), Most: most,
+			}
 		}
 		batch := make([]request, rapid.IntRange(0, 12).Draw(t, "batch"))
 		for i := range batch {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestRankScripts plays testdata/*.txt: what TensorRT-LLM's rank routers decide by the published rules, written by hand. They
-// cannot be rewritten automatically.
+// TestRankScripts plays testdata/*.txt: what TensorRT-LLM's rank routers decide by the published rules, written by
+// hand. They cannot be rewritten automatically.
 //
 //	policy NAME [OPTION=VALUE...]          a new router
 //	ranks REQUESTS:TOKENS... [max=N]       the ranks before the next batch, and the limit of active requests of each
@@ -19,7 +19,8 @@ import (
 //	ask ID tokens=N [conv=C] [first] [cached=N,N...] [lead=N] [rank=N] [strict] -> RANK
 //	after REQUESTS:TOKENS...               the ranks after the batch
 //
-// Several ranks after the arrow (1|2) are those among which the shuffle decides; waits means that no rank takes the request.
+// Several ranks after the arrow (1|2) are those among which the shuffle decides; waits means that no rank takes the
+// request.
 func TestRankScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

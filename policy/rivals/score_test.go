@@ -75,7 +75,8 @@ func TestScoresByHand(t *testing.T) {
 		{"llmd: queue", "llmd.default", 1000, []row{
 			{load: fleet.Load{EngineWaiting: 0}, kvUsage: 0.9}, {load: fleet.Load{EngineWaiting: 5}, kvUsage: 0},
 		}, 0},
-		// 2*1 + 2*0.5 = 3 for both of the first two by queue alone; the third is 2*(5-3)/5 + 2*0.9 = 2.6; the second has 2*1+2*0.55 = 3.1.
+		// 2*1 + 2*0.5 = 3 for both of the first two by queue alone; the third is 2*(5-3)/5 + 2*0.9 = 2.6; the second
+		// has 2*1+2*0.55 = 3.1.
 		{"llmd: min-max of three", "llmd.default", 1000, []row{
 			{load: fleet.Load{EngineWaiting: 0}, kvUsage: 0.5},
 			{load: fleet.Load{EngineWaiting: 0}, kvUsage: 0.45},
@@ -88,11 +89,13 @@ func TestScoresByHand(t *testing.T) {
 			for seed := range uint64(10) {
 				cs := policytest.Same(len(tt.rows))
 				for i, r := range tt.rows {
-					cs[i].CachedTokens, cs[i].Load, cs[i].MsPerToken, cs[i].KVUsage = r.cached, r.load, r.perTok, r.kvUsage
+					cs[i].CachedTokens, cs[i].Load, cs[i].MsPerToken, cs[i].KVUsage = r.cached, r.load,
+						r.perTok, r.kvUsage
 				}
 				v := policytest.Asks(cs, tt.prompt)
 				policytest.Seed(v, seed)
-				if got := policytest.Place(makeRival(tt.policy), v, &fleet.Request{}); got.Index != tt.want || got.Reason != reasons.Score {
+				if got := policytest.Place(makeRival(tt.policy), v, &fleet.Request{}); got.Index != tt.want ||
+					got.Reason != reasons.Score {
 					t.Fatalf("seed %d: got %v, want %d", seed, got, tt.want)
 				}
 			}
@@ -120,7 +123,10 @@ func TestLLMDWithoutReports(t *testing.T) {
 
 // Equal scores are drawn evenly.
 func TestEqualScoresAreDrawn(t *testing.T) {
-	for _, name := range []string{"dynamo.kv", "lmetric", "mooncake.algorithm1", "llmd.default", "preble.e2", "smg.cache_aware", "stack.prefixaware", "aibrix.prefix_cache"} {
+	for _, name := range []string{
+		"dynamo.kv", "lmetric", "mooncake.algorithm1", "llmd.default", "preble.e2", "smg.cache_aware",
+		"stack.prefixaware", "aibrix.prefix_cache",
+	} {
 		cs, counts := policytest.Same(4), make([]int, 4)
 		for seed := range uint64(2000) {
 			v := policytest.Asks(cs, 100)
@@ -133,7 +139,8 @@ func TestEqualScoresAreDrawn(t *testing.T) {
 	}
 }
 
-// Preble: at 0.1 ms a token and 10 ms an answer token, a request of 1,000 uncached tokens and 20 answer tokens is 300 ms of load.
+// Preble: at 0.1 ms a token and 10 ms an answer token, a request of 1,000 uncached tokens and 20 answer tokens is 300
+// ms of load.
 func TestPrebleByHand(t *testing.T) {
 	p := makeRival("preble.e2")
 	cs := policytest.Same(2)
@@ -185,7 +192,8 @@ func TestPrebleEviction(t *testing.T) {
 	}
 }
 
-// With counted blocks: 700 to compute and 900+100 active, 1700, against 1000 and 0+1000, 2000; a shared block counts once.
+// With counted blocks: 700 to compute and 900+100 active, 1700, against 1000 and 0+1000, 2000; a shared block counts
+// once.
 func TestDynamoCountsSharedBlocksOnce(t *testing.T) {
 	cs := policytest.Same(2)
 	cs[0].CachedTokens, cs[0].ActiveTokens, cs[0].AddsTokens = 800, 900, 100

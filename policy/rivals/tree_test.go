@@ -34,12 +34,16 @@ func follow(t *testing.T, name string, steps []step) {
 
 func TestSMGCacheAwareByHand(t *testing.T) {
 	follow(t, "smg.cache_aware", []step{
-		{policytest.Words(10, 0, 0), []int{1, 0, 2, 3}, 1, reasons.Load},             // nothing in the tree: the least loaded
-		{policytest.Words(3, 2, 7), []int{1, 1, 0, 1}, 2, reasons.Load},              // 3 of 10 is not more than 0.3
-		{policytest.Words(4, 3, 6), []int{0, 2, 1, 0}, 1, reasons.CacheMatch},        // 4 of 10 is, and only 1 has them
-		{policytest.Words(4, 4, 6), []int{0, 5, 0, 0}, 1, reasons.CacheMatch},        // mean 1.25, margin 4: at most 5.25
-		{policytest.Words(10, 5, 6), []int{1, 6, 0, 0}, -1, reasons.Load},            // mean 1.75: at most 5.75; one of the idle two
-		{policytest.Words(4, 6, 6), []int{9, 9, 9, 12}, 1, reasons.CacheMatch},       // of the two that have four, wherever they are, 1 is no more loaded
+		// nothing in the tree: the least loaded
+		{policytest.Words(10, 0, 0), []int{1, 0, 2, 3}, 1, reasons.Load},
+		{policytest.Words(3, 2, 7), []int{1, 1, 0, 1}, 2, reasons.Load},       // 3 of 10 is not more than 0.3
+		{policytest.Words(4, 3, 6), []int{0, 2, 1, 0}, 1, reasons.CacheMatch}, // 4 of 10 is, and only 1 has them
+		// mean 1.25, margin 4: at most 5.25
+		{policytest.Words(4, 4, 6), []int{0, 5, 0, 0}, 1, reasons.CacheMatch},
+		// mean 1.75: at most 5.75; one of the idle two
+		{policytest.Words(10, 5, 6), []int{1, 6, 0, 0}, -1, reasons.Load},
+		// of the two that have four, wherever they are, 1 is no more loaded
+		{policytest.Words(4, 6, 6), []int{9, 9, 9, 12}, 1, reasons.CacheMatch},
 		{policytest.Words(4, 3, 6), []int{99, 150, 100, 101}, 1, reasons.CacheMatch}, // mean 112.5: at most 168.75
 		{policytest.Words(4, 3, 6), []int{69, 150, 70, 71}, 0, reasons.Load},         // mean 90: at most 135
 	})
@@ -68,7 +72,8 @@ func TestSMGCacheAwareReplicates(t *testing.T) {
 
 func TestSMGPrefixHashByHand(t *testing.T) {
 	p := makeRival("smg.prefix_hash")
-	home := policytest.Place(p, policytest.Asks(policytest.Busy(0, 0), 0), policytest.Words(8, 2, 1)).Index // eight blocks decide, not the ninth
+	// eight blocks decide, not the ninth
+	home := policytest.Place(p, policytest.Asks(policytest.Busy(0, 0), 0), policytest.Words(8, 2, 1)).Index
 	choose := func(r *fleet.Request, onHome, onOther int) pick.Choice {
 		cs := policytest.Busy(onOther, onOther)
 		cs[home].Load.Requests = onHome
@@ -121,14 +126,18 @@ func TestAIBrixByHand(t *testing.T) {
 
 func TestRayByHand(t *testing.T) {
 	follow(t, "ray.prefix_pow2", []step{
-		{policytest.Words(20, 0, 0), []int{2, 1, 3}, 1, reasons.Load},         // all trees are empty: the shortest queue
-		{policytest.Words(2, 2, 18), []int{0, 90, 0}, 1, reasons.CacheMatch},  // 2 of 20 is a tenth, and the queue is irrelevant
-		{policytest.Words(1, 3, 18), []int{9, 0, 5}, 2, reasons.Load},         // 1 of 19 is less: the smallest trees, then the shortest queue
-		{policytest.Words(1, 4, 30), []int{9, 0, 0}, 0, reasons.Load},         // the only empty tree
-		{policytest.Words(20, 5, 1), []int{0, 7, 0}, 1, reasons.CacheMatch},   // the deepest match
-		{policytest.Words(1, 4, 30), []int{99, 0, 0}, 0, reasons.CacheMatch},  // all of it
-		{&fleet.Request{}, []int{5, 5, 5}, -1, reasons.Load},                  // no known prompt
-		{policytest.Words(1, 6, 2), []int{4, 4, 4}, 0, reasons.CacheMatch},    // all three have the first block: the first
+		// all trees are empty: the shortest queue
+		{policytest.Words(20, 0, 0), []int{2, 1, 3}, 1, reasons.Load},
+		// 2 of 20 is a tenth, and the queue is irrelevant
+		{policytest.Words(2, 2, 18), []int{0, 90, 0}, 1, reasons.CacheMatch},
+		// 1 of 19 is less: the smallest trees, then the shortest queue
+		{policytest.Words(1, 3, 18), []int{9, 0, 5}, 2, reasons.Load},
+		{policytest.Words(1, 4, 30), []int{9, 0, 0}, 0, reasons.Load},        // the only empty tree
+		{policytest.Words(20, 5, 1), []int{0, 7, 0}, 1, reasons.CacheMatch},  // the deepest match
+		{policytest.Words(1, 4, 30), []int{99, 0, 0}, 0, reasons.CacheMatch}, // all of it
+		{&fleet.Request{}, []int{5, 5, 5}, -1, reasons.Load},                 // no known prompt
+		// all three have the first block: the first
+		{policytest.Words(1, 6, 2), []int{4, 4, 4}, 0, reasons.CacheMatch},
 		{policytest.Words(0, 7, 3), []int{0, 0, 0}, 2, reasons.Load},          // 2 has the fewest blocks
 		{policytest.Words(0, 8, 100), []int{0, 0, 0}, 2, reasons.Load},        // still
 		{policytest.Words(0, 9, 100), []int{90, 90, 90}, 0, reasons.Load},     // 31+2, against 39 and 122
@@ -164,11 +173,14 @@ func TestASlotsNewEndpointHoldsNothing(t *testing.T) {
 		first := policytest.Place(p, policytest.Asks(cs, 0), policytest.Words(10, 0, 0)).Index
 		cs = policytest.Busy(0, 0)
 		cs[first].Load.Requests = 2
-		if got := policytest.Place(p, policytest.Asks(cs, 0), policytest.Words(10, 0, 0)); got != (pick.Choice{Index: first, Reason: reasons.CacheMatch}) {
+		if got := policytest.Place(p, policytest.Asks(cs, 0), policytest.Words(10, 0, 0)); got != (pick.Choice{
+			Index: first, Reason: reasons.CacheMatch,
+		}) {
 			t.Errorf("%s: the second time: %v, first %d", name, got, first)
 		}
 		cs[first].Key++
-		if got := policytest.Place(p, policytest.Asks(cs, 0), policytest.Words(10, 0, 0)); got.Reason == reasons.CacheMatch {
+		if got := policytest.Place(p, policytest.Asks(cs, 0),
+			policytest.Words(10, 0, 0)); got.Reason == reasons.CacheMatch {
 			t.Errorf("%s: the new endpoint is thought to hold what the old one did: %v", name, got)
 		}
 	}

@@ -43,7 +43,9 @@ func TestStackLeastLoadedByHand(t *testing.T) {
 		{[]int{3, 4, 2}, 2, reasons.Load},
 		{[]int{0, 4, 2}, 0, reasons.Load},
 	} {
-		if got := policytest.Place(p, policytest.View(reports(tt.queues...), 1), &fleet.Request{}); got != (pick.Choice{Index: tt.want, Reason: tt.reason}) {
+		if got := policytest.Place(p, policytest.View(reports(tt.queues...), 1), &fleet.Request{}); got != (pick.Choice{
+			Index: tt.want, Reason: tt.reason,
+		}) {
 			t.Errorf("%d: %v", i, got)
 		}
 	}

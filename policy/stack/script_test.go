@@ -14,8 +14,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestConditionalScripts plays testdata/*.txt: what production-stack's PR 890 decides by its description, written by hand. They
-// cannot be rewritten automatically.
+// TestConditionalScripts plays testdata/*.txt: what production-stack's PR 890 decides by its description, written by
+// hand. They cannot be rewritten automatically.
 //
 //	policy NAME threshold=N               the first line: round_robin or least_loaded
 //	prefillers NAME...
@@ -23,7 +23,8 @@ import (
 //	loads NAME=N|NAME=-...                requests that an engine reports, running and queued; - for no report
 //	ask chars=N | ids=N -> [PREFILLER] DECODER
 //
-// The first turn of each role is drawn: P1 and D1 stand for the endpoints drawn, P2 and D2 for the next in order of declaration.
+// The first turn of each role is drawn: P1 and D1 stand for the endpoints drawn, P2 and D2 for the next in order of
+// declaration.
 func TestConditionalScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -63,7 +64,8 @@ func (s *scripted) do(words []string) {
 	case "policy":
 		make := map[string]func() pick.Policy{"round_robin": NewRoundRobin, "least_loaded": NewLeastLoaded}[args[0]]
 		s.r = route.New(route.Config{Policy: make, Disaggregation: route.Disaggregation{
-			When: route.WhenTokens, Threshold: s.number(strings.TrimPrefix(args[1], "threshold=")), Tokens: RequestTokens,
+			When: route.WhenTokens, Threshold: s.number(strings.TrimPrefix(args[1], "threshold=")),
+			Tokens: RequestTokens,
 		}})
 	case "prefillers":
 		s.names['P'] = args
@@ -72,7 +74,9 @@ func (s *scripted) do(words []string) {
 		var all []fleet.Endpoint
 		for i, names := range [][]string{s.names['P'], s.names['D']} {
 			for _, name := range names {
-				all = append(all, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Role: []fleet.Role{fleet.RolePrefill, fleet.RoleDecode}[i]})
+				all = append(all, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Role: []fleet.Role{
+					fleet.RolePrefill, fleet.RoleDecode,
+				}[i]})
 			}
 		}
 		s.r.Observe(s.now, route.Declared{Source: "static", Endpoints: all})

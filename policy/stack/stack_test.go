@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// No endpoint has any of the prompt: the endpoint with the fewest requests of the last minute, or the session's place on the
-// ring.
+// No endpoint has any of the prompt: the endpoint with the fewest requests of the last minute, or the session's place
+// on the ring.
 func TestStackLoadAwareFallsBack(t *testing.T) {
 	p, cs := NewLoadAware(), policytest.Same(3)
 	at := func(after time.Duration, session string) pick.Choice {
@@ -45,7 +45,8 @@ func TestStackPrefixAwareByHand(t *testing.T) {
 	loads := []int{0, 0, 0}
 	loads[first.Index] = 1000
 	for text := 2; text < 12; text++ {
-		if got := policytest.Place(p, policytest.Asks(policytest.Busy(loads...), 0), policytest.Words(1, text, 50)); got != (pick.Choice{Index: first.Index, Reason: reasons.CacheMatch}) {
+		if got := policytest.Place(p, policytest.Asks(policytest.Busy(loads...), 0),
+			policytest.Words(1, text, 50)); got != (pick.Choice{Index: first.Index, Reason: reasons.CacheMatch}) {
 			t.Fatalf("text %d: %v, first %v", text, got, first)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/policy/policytest"
 )
 
-// BenchmarkTRTLongPrompts is a turn of one of many conversations with prompts of 100 kB, 800 blocks, of which the first 200 are
-// common to all.
+// BenchmarkTRTLongPrompts is a turn of one of many conversations with prompts of 100 kB, 800 blocks, of which the first
+// 200 are common to all.
 func BenchmarkTRTLongPrompts(b *testing.B) {
 	const talks = 500
 	for _, name := range []string{"trtllm.conversation", "trtllm.kv_cache_aware"} {

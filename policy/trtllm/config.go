@@ -126,7 +126,11 @@ func (c Config) WithDefaults() Config {
 	for _, d := range []struct {
 		of *int
 		to int
-	}{{&kv.MaxBatchSize, defaultMaxBatchSize}, {&conv.TokensPerBlock, defaultMatchBlock}, {&conv.MaxSessions, defaultMaxSessions}} {
+	}{
+		{&kv.MaxBatchSize, defaultMaxBatchSize},
+		{&conv.TokensPerBlock, defaultMatchBlock},
+		{&conv.MaxSessions, defaultMaxSessions},
+	} {
 		if *d.of == 0 {
 			*d.of = d.to
 		}
@@ -224,7 +228,8 @@ func (c Config) Validate() error {
 			faults = append(
 				faults,
 				fmt.Errorf("policy: trtllm.%s.custom_tokenizer is %q: that names Python code, and none runs here; "+
-					"set tokenizer_dir to a directory with the model's tokenizer.json, or leave both out", t.router, t.custom),
+					"set tokenizer_dir to a directory with the model's tokenizer.json, or leave both out",
+					t.router, t.custom),
 			)
 		}
 	}
@@ -232,7 +237,8 @@ func (c Config) Validate() error {
 		faults = append(
 			faults,
 			errors.New(
-				"policy: trtllm.kv_cache_aware.track_routed_blocks and backfill_block_hashes_on_finish are two names of one option and differ",
+				"policy: trtllm.kv_cache_aware.track_routed_blocks and backfill_block_hashes_on_finish are two names "+
+					"of one option and differ",
 			),
 		)
 	}

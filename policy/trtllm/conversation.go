@@ -14,9 +14,10 @@ import (
 
 // conversation is TensorRT-LLM's conversation router (PR 12526, May 2026). In this order:
 //
-//  1. A request with an id whose endpoint is a candidate goes there, at any load: the endpoint gives back-pressure itself.
-//  2. A request without an id continues the session with the longest common prefix and an endpoint among the candidates, if
-//     the prefix is at least match_threshold of the request's own blocks. It takes over that session.
+//  1. A request with an id whose endpoint is a candidate goes there, at any load: the endpoint gives back-pressure
+//     itself.
+//  2. A request without an id continues the session with the longest common prefix and an endpoint among the
+//     candidates, if the prefix is at least match_threshold of the request's own blocks. It takes over that session.
 //  3. Any other request goes to the least loaded, which then has the session: an id whose endpoint left is bound anew.
 //
 // Load is the content weight of running requests, at least 1 each; idle endpoints are ties and take turns (ties).

@@ -83,7 +83,8 @@ func TestTRTConversationBalancesContent(t *testing.T) {
 		d.want(step.want, reasons.Load, fmt.Sprintf("request %d", i))
 	}
 	p := d.p.(*conversation)
-	if got := []int64{p.load(&d.cs[0]), p.load(&d.cs[1]), p.load(&d.cs[2])}; !slices.Equal(got, []int64{1000, 142, 141}) {
+	if got := []int64{p.load(&d.cs[0]), p.load(&d.cs[1]), p.load(&d.cs[2])}; !slices.Equal(got,
+		[]int64{1000, 142, 141}) {
 		t.Errorf("loads %v", got)
 	}
 	for i := range d.leases {
@@ -112,13 +113,35 @@ func TestTRTConversationGoesOnByContent(t *testing.T) {
 		{"one more block of a chat", ConversationConfig{}, chatted(2000, 2, 2563), chatted(2000, 3, 2563), false},
 		{"one block less", ConversationConfig{}, said(1900, 2, 2500), said(1900, 3, 2500), false},
 		{"one more block in all", ConversationConfig{}, said(2000, 2, 2500), said(2000, 3, 2562), false},
-		{"the shared part is left out", ConversationConfig{HashSkipCount: 400}, said(2000, 2, 2500), said(2000, 3, 2500), false},
-		{"less of it is left out", ConversationConfig{HashSkipCount: 50}, said(2000, 2, 2500), said(2000, 3, 2500), false}, // 13 of 18
-		{"left out and much in common", ConversationConfig{HashSkipCount: 50}, said(2200, 2, 2500), said(2200, 3, 2500), true},
-		{"another threshold", ConversationConfig{MatchThreshold: new(0.9)}, said(2000, 2, 2500), said(2000, 3, 2500), false},
-		{"all or nothing", ConversationConfig{MatchThreshold: new(1.0)}, said(2560, 2, 2560), said(2560, 2, 2560), true},
+		{
+			"the shared part is left out",
+			ConversationConfig{HashSkipCount: 400},
+			said(2000, 2, 2500), said(2000, 3, 2500), false,
+		},
+		// 13 of 18
+		{
+			"less of it is left out",
+			ConversationConfig{HashSkipCount: 50},
+			said(2000, 2, 2500), said(2000, 3, 2500), false,
+		},
+		{
+			"left out and much in common",
+			ConversationConfig{HashSkipCount: 50},
+			said(2200, 2, 2500), said(2200, 3, 2500), true,
+		},
+		{
+			"another threshold",
+			ConversationConfig{MatchThreshold: new(0.9)},
+			said(2000, 2, 2500), said(2000, 3, 2500), false,
+		},
+		{
+			"all or nothing",
+			ConversationConfig{MatchThreshold: new(1.0)},
+			said(2560, 2, 2560), said(2560, 2, 2560), true,
+		},
 		{"a short prompt has too few blocks", ConversationConfig{}, said(0, 2, 100), said(0, 2, 100), false},
-		{"larger blocks", ConversationConfig{TokensPerBlock: 256}, said(2000, 2, 2500), said(2000, 3, 2500), false}, // 7 of 10
+		// 7 of 10
+		{"larger blocks", ConversationConfig{TokensPerBlock: 256}, said(2000, 2, 2500), said(2000, 3, 2500), false},
 		{"a turn that adds a third", ConversationConfig{}, said(3840, 2, 3840), said(3840, 3, 5120), true},
 		{"a turn that adds more", ConversationConfig{}, said(3840, 2, 3840), said(3840, 3, 5250), false},
 	}
@@ -242,8 +265,8 @@ func TestTRTConversationKeepsTheLatestSessions(t *testing.T) {
 	d.want(holder(d.cs, home), pick.ReasonSession, "c is known by its id")
 }
 
-// Sessions are evicted in order of use, with or without blocks, and those that lost their blocks get new ones with their next
-// turn.
+// Sessions are evicted in order of use, with or without blocks, and those that lost their blocks get new ones with
+// their next turn.
 func TestTRTSessionsBoundTheirBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSessions(6)
@@ -336,12 +359,14 @@ func TestTRTSessionsAgainstAList(t *testing.T) {
 			key, depth := s.find(ask, least, fits)
 			at := slices.IndexFunc(list, func(o naive) bool { return o.key == key })
 			switch {
-			case depth > 0 && (at < 0 || !fits(list[at].endpoint) || common(list[at].chain, ask) < depth || depth < least):
+			case depth > 0 &&
+				(at < 0 || !fits(list[at].endpoint) || common(list[at].chain, ask) < depth || depth < least):
 				t.Fatalf("found %d with %d blocks", key, depth)
 			case deepest >= max(1, least) && depth != deepest:
 				t.Fatalf("found %d blocks, there are %d", depth, deepest)
 			}
-			if s.size() != len(blocks) || len(s.index) != len(list) || len(s.nodes)-len(s.bare)-1 != len(blocks) || len(s.table)-len(s.unused)-1 != len(list) {
+			if s.size() != len(blocks) || len(s.index) != len(list) || len(s.nodes)-len(s.bare)-1 != len(blocks) ||
+				len(s.table)-len(s.unused)-1 != len(list) {
 				t.Fatalf("%d blocks of %d, %d sessions of %d", s.size(), len(blocks), len(s.index), len(list))
 			}
 		}

@@ -73,8 +73,9 @@ const (
 func NewKVCacheAware(o KVCacheAwareConfig) pick.Policy {
 	p := &kvCacheAware{
 		Plain:  pick.Plain{Name: "trtllm.kv_cache_aware", Exact: true, Content: true, WhenOnly: true},
-		shares: o.Score == scoreShare, block: o.TokensPerBlock, batch: float64(o.MaxBatchSize), weight: floatOr(o.LoadWeight, defaultLoadWeight),
-		cap: o.LoadCap, keeps: o.affinity(), tracks: o.tracks(), tracked: sent.NewTree(sent.Unbounded), homes: sent.NewBindings(mostPlaced),
+		shares: o.Score == scoreShare, block: o.TokensPerBlock, batch: float64(o.MaxBatchSize),
+		weight: floatOr(o.LoadWeight, defaultLoadWeight), cap: o.LoadCap, keeps: o.affinity(), tracks: o.tracks(),
+		tracked: sent.NewTree(sent.Unbounded), homes: sent.NewBindings(mostPlaced),
 	}
 	if p.cap == 0 {
 		p.cap = math.Inf(1)

@@ -42,8 +42,8 @@ func (m *naiveConversation) put(n naive) {
 	}
 }
 
-// pick returns where a request goes. Of several sessions with the same prefix the policy may continue any: goesOn is its choice
-// and must be one of them.
+// pick returns where a request goes. Of several sessions with the same prefix the policy may continue any: goesOn is
+// its choice and must be one of them.
 func (m *naiveConversation) pick(t *rapid.T, cs []pick.Candidate, r *fleet.Request, hash, goesOn uint64) pick.Choice {
 	chain := (&conversation{}).spoken(nil, r)
 	if r.Session != "" {
@@ -60,7 +60,8 @@ func (m *naiveConversation) pick(t *rapid.T, cs []pick.Candidate, r *fleet.Reque
 				deepest = max(deepest, common(o.chain, chain))
 			}
 		}
-		if total := blocks(r.Content.Bytes, 128); deepest > 0 && (4*deepest >= 3*total || deepest == len(chain) && len(chain)*128 == r.Content.Bytes) {
+		if total := blocks(r.Content.Bytes, 128); deepest > 0 &&
+			(4*deepest >= 3*total || deepest == len(chain) && len(chain)*128 == r.Content.Bytes) {
 			at := slices.IndexFunc(m.sessions, func(o naive) bool { return o.key == goesOn })
 			if at < 0 || common(m.sessions[at].chain, chain) != deepest || holder(cs, m.sessions[at].endpoint) < 0 {
 				t.Fatalf("session %x goes on, which is none of those with %d blocks", goesOn, deepest)

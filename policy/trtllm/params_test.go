@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestTRTLLMParameters: every published parameter of TensorRT-LLM's routers (tensorrt_llm/serve/router.py up to September 2026;
-// A is PR 12526, B what followed in June) exists here under its name and with its published default. Additional options are
-// listed too.
+// TestTRTLLMParameters: every published parameter of TensorRT-LLM's routers (tensorrt_llm/serve/router.py up to
+// September 2026; A is PR 12526, B what followed in June) exists here under its name and with its published default.
+// Additional options are listed too.
 func TestTRTLLMParameters(t *testing.T) {
 	o := Config{}.WithDefaults()
 	balancing := NewLoadBalancing(o.LoadBalancing).(*loadBalancing)
@@ -32,9 +32,15 @@ func TestTRTLLMParameters(t *testing.T) {
 
 		{"kv_cache_aware", "use_tokens", "false", o.KVCacheAware.UseTokens},
 		{"kv_cache_aware", "max_batch_size", "64", kv.batch},
-		{"kv_cache_aware", "tokens_per_block", "A 32, B the worker's, until then 32", fmt.Sprintf("A 32, B the worker's, until then %d", defaultTokensPerBlock+kv.block)},
+		{
+			"kv_cache_aware", "tokens_per_block", "A 32, B the worker's, until then 32",
+			fmt.Sprintf("A 32, B the worker's, until then %d", defaultTokensPerBlock+kv.block),
+		},
 		{"kv_cache_aware", "custom_tokenizer", "", o.KVCacheAware.CustomTokenizer},
-		{"kv_cache_aware", "backfill_block_hashes_on_finish", "A false, B true by the name track_routed_blocks", fmt.Sprintf("A false, B %v by the name track_routed_blocks", kv.tracks)},
+		{
+			"kv_cache_aware", "backfill_block_hashes_on_finish", "A false, B true by the name track_routed_blocks",
+			fmt.Sprintf("A false, B %v by the name track_routed_blocks", kv.tracks),
+		},
 		{"kv_cache_aware", "track_routed_blocks", "true", kv.tracks},
 		{"kv_cache_aware", "load_weight", "0.25", kv.weight},
 		{"kv_cache_aware", "load_cap", "+Inf", kv.cap},

@@ -40,7 +40,9 @@ func (d *desktop) declare(names ...string) {
 	}
 	d.r.Observe(d.now, route.Declared{Source: "static", Endpoints: all})
 	for _, name := range names {
-		d.r.Observe(d.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+		d.r.Observe(d.now, route.Probed{
+			Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}},
+		})
 	}
 	d.now = d.now.Add(time.Minute) // past the ramp
 }
@@ -90,8 +92,8 @@ func TestTRTConversationIsBoundToTheOnlyOneLeft(t *testing.T) {
 	}
 }
 
-// A request that continues a session may be new to the router, which then gives it an id of its own. A client that adopts the id
-// stays, however busy the endpoint is, until that leaves.
+// A request that continues a session may be new to the router, which then gives it an id of its own. A client that
+// adopts the id stays, however busy the endpoint is, until that leaves.
 func TestTRTConversationKnowsTheIDsItsClientsAreGiven(t *testing.T) {
 	d := newDesktop(t, convConfig(ConversationConfig{}), "a", "b", "c")
 	home := d.turn(said(2000, 2, 2500))                // minted-1
@@ -130,7 +132,8 @@ func TestTRTConversationKnowsTheIDsItsClientsAreGiven(t *testing.T) {
 	}
 }
 
-// A request's weight is returned once, however it ends; a late end does not change an endpoint that has left and returned.
+// A request's weight is returned once, however it ends; a late end does not change an endpoint that has left and
+// returned.
 func TestTRTConversationLoadIsExact(t *testing.T) {
 	d := newDesktop(t, convConfig(ConversationConfig{}), "a", "b", "c")
 	policy := func() *conversation { return d.p[len(d.p)-1].(*conversation) }
@@ -139,7 +142,11 @@ func TestTRTConversationLoadIsExact(t *testing.T) {
 		return n
 	}
 	var open []route.Decision
-	for i, r := range []*fleet.Request{named("s", 5000), said(0, 3, 1000), named("t", 100), {Class: fleet.Auxiliary}, {Class: fleet.Embed, PromptBytes: 500}} {
+	for i, r := range []*fleet.Request{
+		named("s", 5000), said(0, 3, 1000), named("t", 100),
+		{Class: fleet.Auxiliary},
+		{Class: fleet.Embed, PromptBytes: 500},
+	} {
 		open = append(open, d.ask(r))
 		if want := []int64{1000, 1200, 1220, 1220, 1320}[i]; total() != want {
 			t.Errorf("request %d: %d in flight, want %d", i, total(), want)

@@ -15,16 +15,17 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestRouterScripts plays testdata/*.txt: the decisions of TensorRT-LLM's routers by the published rules, written by hand. They
-// cannot be rewritten by a flag.
+// TestRouterScripts plays testdata/*.txt: the decisions of TensorRT-LLM's routers by the published rules, written by
+// hand. They cannot be rewritten by a flag.
 //
 //	policy NAME [OPTION[=VALUE]...]                             the first line
 //	servers [NAME...]                                           all that are declared from now on
 //	ask ID [session=s] [text=P | ids=P] [exclude=SERVER] -> SERVER
 //	end ID [failed]
 //
-// P is a prompt: 1/2000 is the first 2,000 characters of text number 1, or so many of its token ids; 1/2000+2/500 goes on with 500 of number 2.
-// Texts of different numbers have nothing in common. Several prompts in one request are separated by commas.
+// P is a prompt: 1/2000 is the first 2,000 characters of text number 1, or so many of its token ids; 1/2000+2/500 goes
+// on with 500 of number 2. Texts of different numbers have nothing in common. Several prompts in one request are
+// separated by commas.
 func TestRouterScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

@@ -110,7 +110,8 @@ func TestTRTLoadBalancingByRequests(t *testing.T) {
 }
 
 func TestTRTLoadBalancingByTokens(t *testing.T) {
-	d := newDesk(t, router{Name: "trtllm.load_balancing", TRTLLM: Config{LoadBalancing: LoadBalancingConfig{UseTokens: true}}}, 3)
+	d := newDesk(t,
+		router{Name: "trtllm.load_balancing", TRTLLM: Config{LoadBalancing: LoadBalancingConfig{UseTokens: true}}}, 3)
 	for i, step := range []struct{ tokens, want int }{
 		{100, 0}, {500, 2}, {10, 1}, // 100, 10, 500
 		{400, 1},  // 100, 410, 500
@@ -135,8 +136,8 @@ func kvConfig(o KVCacheAwareConfig) router {
 	return router{Name: "trtllm.kv_cache_aware", TRTLLM: Config{KVCacheAware: o}}
 }
 
-// The example of 40,000 tokens in blocks of 32, of which 30,000 are common to all and 2,000 more are on the first, which has 20
-// active. By shares 0.8 - 20/64 = 0.4875 against 0.75; by blocks 1000 - 0.25*20 = 995 against 937.
+// The example of 40,000 tokens in blocks of 32, of which 30,000 are common to all and 2,000 more are on the first,
+// which has 20 active. By shares 0.8 - 20/64 = 0.4875 against 0.75; by blocks 1000 - 0.25*20 = 995 against 937.
 func TestTRTScoresByHand(t *testing.T) {
 	type row struct{ cached, active, block int }
 	off := false
@@ -149,23 +150,37 @@ func TestTRTScoresByHand(t *testing.T) {
 		want   int
 	}{
 		{"a long shared prefix, by shares", KVCacheAwareConfig{}, 40_000, []row{{32_000, 20, 0}, {30_000, 0, 0}}, 1},
-		{"a long shared prefix, by blocks", KVCacheAwareConfig{Score: "blocks"}, 40_000, []row{{32_000, 20, 0}, {30_000, 0, 0}}, 0},
+		{"a long shared prefix, by blocks", KVCacheAwareConfig{Score: "blocks"}, 40_000, []row{
+			{32_000, 20, 0}, {30_000, 0, 0},
+		}, 0},
 		// 62 blocks are worth 248 active requests: 1000 - 62 = 938; 1000 - 63 = 937 is a tie, and one more loses.
-		{"blocks against requests", KVCacheAwareConfig{Score: "blocks"}, 40_000, []row{{32_000, 248, 0}, {30_000, 0, 0}}, 0},
-		{"requests against blocks", KVCacheAwareConfig{Score: "blocks"}, 40_000, []row{{32_000, 253, 0}, {30_000, 0, 0}}, 1},
-		{"no weight at all", KVCacheAwareConfig{Score: "blocks", LoadWeight: weight(0)}, 40_000, []row{{30_016, 9999, 0}, {30_000, 0, 0}}, 0},
+		{"blocks against requests", KVCacheAwareConfig{Score: "blocks"}, 40_000, []row{
+			{32_000, 248, 0}, {30_000, 0, 0},
+		}, 0},
+		{"requests against blocks", KVCacheAwareConfig{Score: "blocks"}, 40_000, []row{
+			{32_000, 253, 0}, {30_000, 0, 0},
+		}, 1},
+		{"no weight at all", KVCacheAwareConfig{Score: "blocks", LoadWeight: weight(0)}, 40_000, []row{
+			{30_016, 9999, 0}, {30_000, 0, 0},
+		}, 0},
 		// 101 tokens are ceil(100/32) = 4 blocks, 128 padded: 32/128 = 0.25 against 16/64.
 		{"padded, by one request more", KVCacheAwareConfig{}, 101, []row{{32, 17, 0}, {0, 0, 0}}, 1},
 		{"padded, by one request less", KVCacheAwareConfig{}, 101, []row{{32, 15, 0}, {0, 0, 0}}, 0},
 		{"batch of 8", KVCacheAwareConfig{MaxBatchSize: 8}, 101, []row{{64, 5, 0}, {0, 0, 0}}, 1}, // 0.5 against 0.625
 		{"part of a block is none", KVCacheAwareConfig{}, 101, []row{{31, 1, 0}, {0, 0, 0}}, 1},
-		{"the last block counts whole", KVCacheAwareConfig{Score: "blocks"}, 101, []row{{100, 3, 0}, {97, 0, 0}}, 0}, // 4 - 0.75 against 3
-		{"the engine's block", KVCacheAwareConfig{Score: "blocks"}, 1000, []row{{512, 0, 64}, {256, 0, 16}}, 1},      // 8 against 16
-		{"the stated block", KVCacheAwareConfig{Score: "blocks", TokensPerBlock: 32}, 1000, []row{{512, 0, 64}, {256, 0, 16}}, 0},
+		// 4 - 0.75 against 3
+		{"the last block counts whole", KVCacheAwareConfig{Score: "blocks"}, 101, []row{{100, 3, 0}, {97, 0, 0}}, 0},
+		// 8 against 16
+		{"the engine's block", KVCacheAwareConfig{Score: "blocks"}, 1000, []row{{512, 0, 64}, {256, 0, 16}}, 1},
+		{"the stated block", KVCacheAwareConfig{Score: "blocks", TokensPerBlock: 32}, 1000, []row{
+			{512, 0, 64}, {256, 0, 16},
+		}, 0},
 		// At 16 of 64 the first is at the cap; the second is not.
 		{"at the cap", KVCacheAwareConfig{Score: "blocks", LoadCap: 0.25}, 1000, []row{{992, 16, 0}, {0, 15, 0}}, 1},
 		{"below the cap", KVCacheAwareConfig{Score: "blocks", LoadCap: 0.26}, 1000, []row{{992, 16, 0}, {0, 15, 0}}, 0},
-		{"all at the cap", KVCacheAwareConfig{Score: "blocks", LoadCap: 0.25}, 1000, []row{{992, 40, 0}, {0, 40, 0}}, 0},
+		{"all at the cap", KVCacheAwareConfig{Score: "blocks", LoadCap: 0.25}, 1000, []row{
+			{992, 40, 0}, {0, 40, 0},
+		}, 0},
 		{"a prompt of one token", KVCacheAwareConfig{}, 1, []row{{0, 1, 0}, {0, 0, 0}}, 1},
 		{"nothing known of the prompt", KVCacheAwareConfig{TrackRoutedBlocks: &off}, 0, []row{{0, 1, 0}, {0, 0, 0}}, 1},
 	}
@@ -174,7 +189,8 @@ func TestTRTScoresByHand(t *testing.T) {
 		for i, r := range tt.rows {
 			cs[i].CachedTokens, cs[i].Load.Requests, cs[i].BlockTokens = r.cached, r.active, r.block
 		}
-		if got := policytest.Place(makeTRT(t, kvConfig(tt.config)), policytest.Asks(cs, tt.prompt), &fleet.Request{}); got != (pick.Choice{Index: tt.want, Reason: reasons.Score}) {
+		if got := policytest.Place(makeTRT(t, kvConfig(tt.config)), policytest.Asks(cs, tt.prompt),
+			&fleet.Request{}); got != (pick.Choice{Index: tt.want, Reason: reasons.Score}) {
 			t.Errorf("%s: got %v, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -253,7 +269,9 @@ func TestTRTTenantsShareNoTrackedBlocks(t *testing.T) {
 func TestTRTContentAffinity(t *testing.T) {
 	off := false
 	conf := func(affinity string) router {
-		return kvConfig(KVCacheAwareConfig{Score: "blocks", ContentAffinity: affinity, LoadCap: 0.5, TrackRoutedBlocks: &off})
+		return kvConfig(KVCacheAwareConfig{
+			Score: "blocks", ContentAffinity: affinity, LoadCap: 0.5, TrackRoutedBlocks: &off,
+		})
 	}
 	chat := func(start uint64, session string) *fleet.Request {
 		return &fleet.Request{Session: session, Content: &fleet.Content{Bytes: 5000, Start: start}}
@@ -323,7 +341,8 @@ func TestTRTTies(t *testing.T) {
 			}
 			want := tied[ties.counter%uint64(len(tied))]
 			before := ties.counter
-			if got := ties.least(cs, func(i int) float64 { return fair.Outstanding(&cs[i]) }); got != want || ties.counter != before {
+			if got := ties.least(cs, func(i int) float64 { return fair.Outstanding(&cs[i]) }); got != want ||
+				ties.counter != before {
 				t.Fatalf("%v at %d: got %d, want %d", loads, before, got, want)
 			}
 			ties.advance()

@@ -7,7 +7,8 @@ import (
 )
 
 // deep reports that decodeBlocks can be used. It is a constant of the machine.
-var deep = runtime.GOARCH == "amd64" && cpu.X86.HasPOPCNT && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2
+var deep = runtime.GOARCH == "amd64" && cpu.X86.HasPOPCNT && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW &&
+	cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2
 
 // decodeBlocks decodes whole blocks of 64 bytes of src, which begins within a string and not escaped, up to the first
 // block with the string's end, a control character, or an escape of more than one letter. An escape cut off by the end

@@ -41,12 +41,14 @@ func TestDecodeBlocksIsNaive(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		pieces := rapid.SliceOfN(rapid.SampledFrom([]string{
-			strings.Repeat("plain ", 20), "Zürich 模型", "x", `\n`, `\"`, `\\`, `\\\\\\`, `\t\t\t`, `\/\b\f\r`, strings.Repeat(`\n`, 40), strings.Repeat(`\\`, 33),
+			strings.Repeat("plain ", 20), "Zürich 模型", "x", `\n`, `\"`, `\\`, `\\\\\\`, `\t\t\t`, `\/\b\f\r`,
+			strings.Repeat(`\n`, 40), strings.Repeat(`\\`, 33),
 		}), 0, 60).Draw(t, "pieces")
 		src := []byte(strings.Join(pieces, ""))
 		for range rapid.IntRange(0, 2).Draw(t, "faults") {
 			if len(src) > 0 {
-				src[rapid.IntRange(0, len(src)-1).Draw(t, "at")] = rapid.SampledFrom([]byte("\"\\\n\x00\x1f\x7f\x80\xff\xdc\xe2ua")).Draw(t, "byte")
+				src[rapid.IntRange(0, len(src)-1).Draw(t,
+					"at")] = rapid.SampledFrom([]byte("\"\\\n\x00\x1f\x7f\x80\xff\xdc\xe2ua")).Draw(t, "byte")
 			}
 		}
 		dst := make([]byte, len(src)+64)

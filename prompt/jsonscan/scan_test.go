@@ -25,18 +25,20 @@ func verdict(data []byte) error {
 
 // documents are seeds for the fuzzers and rows for the table: every state of the grammar, right and wrong.
 var documents = []string{
-	``, ` `, "\x00", `null`, `true`, `false`, `nul`, `nulll`, `tru`, `0`, `-0`, `-`, `01`, `1.`, `1.5`, `.5`, `1e`, `1e+`, `1e+7`,
-	`1E-07`, `-1.25e3`, `1.e3`, `0x1`, `+1`, `NaN`, `""`, `"`, `"a`, `"\`, `"\u`, `"\u12`, `"\u12g4"`, `"\u00e9"`, `"\x"`, `"\/\b\f\n\r\t\"\\"`,
-	"\"tab\there\"", "\"nul\x00\"", "\"\x1f\"", "\"\x20\x7f\"", "\"\xff\xfe\"", `"é日本😀"`, `"\ud83d\ude00"`, `"\ud83d"`,
-	`[]`, `[ ]`, `[1]`, `[1,]`, `[,1]`, `[1 2]`, `[1`, `[`, `]`, `[}`, `{}`, `{ }`, `{"a":1}`, `{"a":1,}`, `{,}`, `{"a"}`, `{"a":}`, `{"a" 1}`,
-	`{a:1}`, `{'a':1}`, `{"a":1 "b":2}`, `{"a":1]`, `{"a":[{"b":[]}]}`, `{"a":1,"a":2}`, "\t\n\r {\"a\" : [ 1 , 2 ] } \n", "{}\v", "\ufeff{}", `{}{}`, `{} x`,
-	`"0123456\"89"`, `"01234567\n9abcdef0123456"`, "\"0123456\n\"", `[[[[[[[[[[]]]]]]]]]]`, `{"":{"":{"":[]}}}`,
+	``, ` `, "\x00", `null`, `true`, `false`, `nul`, `nulll`, `tru`, `0`, `-0`, `-`, `01`, `1.`, `1.5`, `.5`, `1e`,
+	`1e+`, `1e+7`, `1E-07`, `-1.25e3`, `1.e3`, `0x1`, `+1`, `NaN`, `""`, `"`, `"a`, `"\`, `"\u`, `"\u12`, `"\u12g4"`,
+	`"\u00e9"`, `"\x"`, `"\/\b\f\n\r\t\"\\"`, "\"tab\there\"", "\"nul\x00\"", "\"\x1f\"", "\"\x20\x7f\"",
+	"\"\xff\xfe\"", `"é日本😀"`, `"\ud83d\ude00"`, `"\ud83d"`, `[]`, `[ ]`, `[1]`, `[1,]`, `[,1]`, `[1 2]`, `[1`, `[`, `]`,
+	`[}`, `{}`, `{ }`, `{"a":1}`, `{"a":1,}`, `{,}`, `{"a"}`, `{"a":}`, `{"a" 1}`, `{a:1}`, `{'a':1}`, `{"a":1 "b":2}`,
+	`{"a":1]`, `{"a":[{"b":[]}]}`, `{"a":1,"a":2}`, "\t\n\r {\"a\" : [ 1 , 2 ] } \n", "{}\v", "\ufeff{}", `{}{}`,
+	`{} x`, `"0123456\"89"`, `"01234567\n9abcdef0123456"`, "\"0123456\n\"", `[[[[[[[[[[]]]]]]]]]]`, `{"":{"":{"":[]}}}`,
 }
 
 func TestCursorAgreesWithEncodingJSON(t *testing.T) {
 	rows := append([]string{}, documents...)
 	for _, n := range []int{MaxDepth - 1, MaxDepth, MaxDepth + 1} {
-		rows = append(rows, strings.Repeat("[", n)+strings.Repeat("]", n), strings.Repeat(`{"a":`, n)+"1"+strings.Repeat("}", n),
+		rows = append(rows, strings.Repeat("[", n)+strings.Repeat("]", n),
+			strings.Repeat(`{"a":`, n)+"1"+strings.Repeat("}", n),
 			strings.Repeat(`[{"a":`, n/2)+strings.Repeat("}]", n/2))
 	}
 	for _, doc := range rows {

@@ -29,4 +29,7 @@ func spellString(t *rapid.T, out []byte, s string) []byte {
 	return AppendString(out, s)
 }
 
-var words = rapid.SampledFrom([]string{"", "a", "hello there", "naïve → no", "缓存命中", "😀", "\n\t\tif x {", `"quoted\"`, "\u2028<&>", strings.Repeat("long ", 60), "\x00\x1f", "{\"a\":1}"})
+var words = rapid.SampledFrom([]string{
+	"", "a", "hello there", "naïve → no", "缓存命中", "😀", "\n\t\tif x {", `"quoted\"`, "\u2028<&>",
+	strings.Repeat("long ", 60), "\x00\x1f", "{\"a\":1}",
+})

@@ -14,7 +14,8 @@ import (
 const escapes = "\"" + "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" + "/" +
 	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
 	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" + "\\" +
-	"\x00\x00\x00\x00\x00" + "\b" + "\x00\x00\x00" + "\f" + "\x00\x00\x00\x00\x00\x00\x00" + "\n" + "\x00\x00\x00" + "\r" + "\x00" + "\t"
+	"\x00\x00\x00\x00\x00" + "\b" + "\x00\x00\x00" + "\f" + "\x00\x00\x00\x00\x00\x00\x00" + "\n" + "\x00\x00\x00" +
+	"\r" + "\x00" + "\t"
 
 // quotedOnto is quoted that also appends the decoded string to *c.Out, from c.OutFrom on. Copying while searching for
 // the end costs little; a second pass for escapes would cost as much as the first. The decoded string is never longer
@@ -148,8 +149,8 @@ func (c *Cursor) closed(out []byte, from int, raw Span, seen uint64, lost int) i
 	return raw.End + 1
 }
 
-// escapedRune is the character that the valid escape at i (\u and four digits) spells, and the bytes of the spelling: 12
-// for a surrogate pair, else 6. Half of a pair is U+FFFD, as in encoding/json.
+// escapedRune is the character that the valid escape at i (\u and four digits) spells, and the bytes of the spelling:
+// 12 for a surrogate pair, else 6. Half of a pair is U+FFFD, as in encoding/json.
 func escapedRune(d []byte, i int) (r rune, n int) {
 	r = hexRune(d[i+2:])
 	if !utf16.IsSurrogate(r) {

@@ -36,12 +36,14 @@ func passNaive(d []byte, i int) (passed, escapes, open int) {
 // longText is text of some hundred bytes in which every kind of byte is likely, in runs and alone.
 var longText = rapid.Custom(func(t *rapid.T) []byte {
 	pieces := rapid.SliceOfN(rapid.SampledFrom([]string{
-		strings.Repeat("plain ", 20), "Zürich 模型", "x", `\n`, `\"`, `\\`, `\\\\\\`, `\t\t\t`, `\/\b\f\r`, `\u00e9`, strings.Repeat(`\n`, 40), strings.Repeat(`\\`, 33),
+		strings.Repeat("plain ", 20), "Zürich 模型", "x", `\n`, `\"`, `\\`, `\\\\\\`, `\t\t\t`, `\/\b\f\r`, `\u00e9`,
+		strings.Repeat(`\n`, 40), strings.Repeat(`\\`, 33),
 	}), 0, 60).Draw(t, "pieces")
 	text := []byte(strings.Join(pieces, ""))
 	for range rapid.IntRange(0, 2).Draw(t, "faults") {
 		if len(text) > 0 {
-			text[rapid.IntRange(0, len(text)-1).Draw(t, "at")] = rapid.SampledFrom([]byte("\"\\\n\x00\x1f\x7f\x80\xffu")).Draw(t, "byte")
+			text[rapid.IntRange(0, len(text)-1).Draw(t,
+				"at")] = rapid.SampledFrom([]byte("\"\\\n\x00\x1f\x7f\x80\xffu")).Draw(t, "byte")
 		}
 	}
 	return text
@@ -96,7 +98,8 @@ func TestLongStrings(t *testing.T) {
 			t.Fatalf("%q: valid %v, want %v", doc, got, want)
 		}
 		var s string
-		if got && json.Unmarshal(doc, &s) == nil && bytes.IndexByte(doc, 'u') < 0 && !strings.ContainsRune(s, '\ufffd') && length != len(s) {
+		if got && json.Unmarshal(doc, &s) == nil && bytes.IndexByte(doc, 'u') < 0 &&
+			!strings.ContainsRune(s, '\ufffd') && length != len(s) {
 			t.Errorf("%q: TextLen %d, want %d", doc, length, len(s))
 		}
 	})

@@ -1,5 +1,5 @@
-// Command image packs programs for Linux into one OCI image for several architectures, from nothing and without a container engine. The
-// same programs give the same image, byte for byte.
+// Command image packs programs for Linux into one OCI image for several architectures, from nothing and without a
+// container engine. The same programs give the same image, byte for byte.
 //
 //	image -out dist/image.tar -tag 0.1.0 -at 2026-11-24T10:00:00Z amd64=dist/warmpath_linux_amd64_v1/warmpath arm64=...
 //
@@ -99,7 +99,10 @@ func pack(arch string, program, trusted []byte, tag string, at time.Time) (v1.Im
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
 	add := func(name string, mode int64, content []byte) {
-		h := &tar.Header{Name: name, Mode: mode, Size: int64(len(content)), ModTime: at, Typeflag: tar.TypeReg, Format: tar.FormatPAX}
+		h := &tar.Header{
+			Name: name, Mode: mode, Size: int64(len(content)), ModTime: at, Typeflag: tar.TypeReg,
+			Format: tar.FormatPAX,
+		}
 		if strings.HasSuffix(name, "/") {
 			h.Typeflag = tar.TypeDir
 		}
@@ -122,12 +125,16 @@ func pack(arch string, program, trusted []byte, tag string, at time.Time) (v1.Im
 	if err := t.Close(); err != nil {
 		return nil, err
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }, tarball.WithMediaType(types.OCILayer))
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(b.Bytes())), nil
+	}, tarball.WithMediaType(types.OCILayer))
 	if err != nil {
 		return nil, err
 	}
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	if image, err = mutate.Append(image, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: at}, CreatedBy: "warmpath release/image"}}); err != nil {
+	if image, err = mutate.Append(image, mutate.Addendum{
+		Layer: layer, History: v1.History{Created: v1.Time{Time: at}, CreatedBy: "warmpath release/image"},
+	}); err != nil {
 		return nil, err
 	}
 	return mutate.ConfigFile(image, config(image, arch, tag, at))
@@ -140,11 +147,13 @@ func config(image v1.Image, arch, tag string, at time.Time) *v1.ConfigFile {
 	}
 	c.OS, c.Architecture, c.Created = "linux", arch, v1.Time{Time: at}
 	c.Config = v1.Config{
-		User: nobody, Entrypoint: []string{"/warmpath"}, WorkingDir: "/", ExposedPorts: map[string]struct{}{"8080/tcp": {}, "9190/tcp": {}},
-		Env: []string{"PATH=/", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"},
+		User: nobody, Entrypoint: []string{"/warmpath"}, WorkingDir: "/",
+		ExposedPorts: map[string]struct{}{"8080/tcp": {}, "9190/tcp": {}},
+		Env:          []string{"PATH=/", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"},
 		Labels: map[string]string{
-			"org.opencontainers.image.title": "warmpath", "org.opencontainers.image.version": tag, "org.opencontainers.image.licenses": "Apache-2.0",
-			"org.opencontainers.image.source": "https://github.com/warmpath/warmpath",
+			"org.opencontainers.image.title": "warmpath", "org.opencontainers.image.version": tag,
+			"org.opencontainers.image.licenses": "Apache-2.0",
+			"org.opencontainers.image.source":   "https://github.com/warmpath/warmpath",
 		},
 	}
 	return c
@@ -161,7 +170,9 @@ func write(index v1.ImageIndex, out, tag string, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := path.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": tag})); err != nil {
+	if err := path.AppendIndex(index, layout.WithAnnotations(map[string]string{
+		"org.opencontainers.image.ref.name": tag,
+	})); err != nil {
 		return err
 	}
 	f, err := os.Create(out)
@@ -181,7 +192,9 @@ func write(index v1.ImageIndex, out, tag string, at time.Time) error {
 		if err != nil {
 			return err
 		}
-		if err := t.WriteHeader(&tar.Header{Name: inside, Mode: 0o644, Size: int64(len(b)), ModTime: at, Typeflag: tar.TypeReg}); err != nil {
+		if err := t.WriteHeader(&tar.Header{
+			Name: inside, Mode: 0o644, Size: int64(len(b)), ModTime: at, Typeflag: tar.TypeReg,
+		}); err != nil {
 			return err
 		}
 		_, err = t.Write(b)

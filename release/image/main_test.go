@@ -20,7 +20,10 @@ func build(t *testing.T, dir string) []byte {
 		}
 	}
 	out := filepath.Join(dir, "image.tar")
-	err := run([]string{"-out", out, "-tag", "1.2.3", "-at", "2026-01-02T03:04:05Z", "-certs", filepath.Join(dir, "certs"), "amd64=" + filepath.Join(dir, "amd64"), "arm64=" + filepath.Join(dir, "arm64")})
+	err := run([]string{
+		"-out", out, "-tag", "1.2.3", "-at", "2026-01-02T03:04:05Z", "-certs", filepath.Join(dir, "certs"),
+		"amd64=" + filepath.Join(dir, "amd64"), "arm64=" + filepath.Join(dir, "arm64"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,8 @@ func TestOf(t *testing.T) {
 	if s, err := ablation.Of(); s != 0 || err != nil || s.String() != "" {
 		t.Errorf("none: %b %q, %v", s, s, err)
 	}
-	if s, err := ablation.Of("queue", "retruns"); err == nil || s != ablation.Queue || !strings.Contains(err.Error(), `"retruns"; there are`) {
+	if s, err := ablation.Of("queue", "retruns"); err == nil || s != ablation.Queue ||
+		!strings.Contains(err.Error(), `"retruns"; there are`) {
 		t.Errorf("unknown: %q, %v", s, err)
 	}
 	if ablation.Set(0).Has(ablation.Queue) || !ablation.Returns.Has(ablation.Returns) {

@@ -43,8 +43,8 @@ func Estimate(v *pick.View, c *pick.Candidate, s *Scope, t *pick.Terms) {
 
 // Uncached is how many tokens are to be computed, or of a decode leg transferred: those of the prompt that are not
 // cached, and the work of fetching what only a second tier has. Where costs decide whether a request is split, the
-// expected over-prediction of cached tokens counts too, since a wrong prediction delays all that are answered there, and
-// blocks still in transfer do not count as cached.
+// expected over-prediction of cached tokens counts too, since a wrong prediction delays all that are answered there,
+// and blocks still in transfer do not count as cached.
 func Uncached(v *pick.View, c *pick.Candidate) float64 {
 	switch {
 	case v.Leg == fleet.LegDecode:

@@ -12,7 +12,8 @@ import (
 // TestCrowdedGrows: the more of an endpoint's places is taken the more it costs, up to the bound.
 func TestCrowdedGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := rapid.Float64Range(0, mostOccupancy).Draw(t, "share"), rapid.Float64Range(0, mostOccupancy).Draw(t, "another")
+		a, b := rapid.Float64Range(0, mostOccupancy).Draw(t, "share"),
+			rapid.Float64Range(0, mostOccupancy).Draw(t, "another")
 		if a < b-1e-9 && marginalBeyond(a) >= marginalBeyond(b) {
 			t.Errorf("%v of the places: %v, %v of them: %v", a, marginalBeyond(a), b, marginalBeyond(b))
 		}
@@ -25,7 +26,10 @@ func TestCrowdedGrows(t *testing.T) {
 // TestTermsByHand reckons each term of one placement, alone.
 func TestTermsByHand(t *testing.T) {
 	// Of 1,000 tokens 400 are cached, at 0.1 ms each: 60 ms to compute.
-	plain := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Cached: pick.Cached{CachedTokens: 400}, Pace: pick.Pace{MsPerToken: 0.1, FixedMs: 10}}
+	plain := pick.Candidate{
+		Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Cached: pick.Cached{CachedTokens: 400},
+		Pace: pick.Pace{MsPerToken: 0.1, FixedMs: 10},
+	}
 	for _, c := range []struct {
 		name   string
 		change func(v *pick.View, c *pick.Candidate)
@@ -34,13 +38,29 @@ func TestTermsByHand(t *testing.T) {
 		{"idle", func(*pick.View, *pick.Candidate) {}, pick.Terms{}},
 		{"prompts in front", func(_ *pick.View, c *pick.Candidate) { c.WaitMs = 30 }, pick.Terms{Wait: 30}},
 		// 0.01 a ms come back: 2 * 0.01 * 60 * (30 + 60/2) = 72, twice that where half of the time is taken.
-		{"conversations come back", func(_ *pick.View, c *pick.Candidate) { c.WaitMs, c.ReturnsPerMs = 30, 0.01 }, pick.Terms{Wait: 30, Externality: 72}},
-		{"they do where it is busy", func(_ *pick.View, c *pick.Candidate) { c.WaitMs, c.ReturnsPerMs, c.Busy = 30, 0.01, 0.5 }, pick.Terms{Wait: 30, Externality: 144}},
-		{"it overtakes three", func(_ *pick.View, c *pick.Candidate) { c.Overtaken = 3 }, pick.Terms{Externality: 2 * 3 * 60}},
-		{"a third of the places is taken", func(_ *pick.View, c *pick.Candidate) { c.Occupancy, c.OccupancyMs = 1./3, 100 }, pick.Terms{Externality: 50}},
-		{"it makes others wait on a link", func(_ *pick.View, c *pick.Candidate) { c.Link.DelayMs = 7 }, pick.Terms{Externality: 7}},
-		// Turns come at 0.006 a ms, a third of them first ones: 0.002; each brings two more, but none of the endpoint's time is taken.
-		{"conversations begin", func(v *pick.View, c *pick.Candidate) { c.TurnsPerMs, v.LaterTurns, v.Watched = 0.006, 2, 1 }, pick.Terms{Externality: 2 * 0.002 * 60 * 30}},
+		{
+			"conversations come back", func(_ *pick.View, c *pick.Candidate) { c.WaitMs, c.ReturnsPerMs = 30, 0.01 },
+			pick.Terms{Wait: 30, Externality: 72},
+		},
+		{"they do where it is busy", func(_ *pick.View, c *pick.Candidate) {
+			c.WaitMs, c.ReturnsPerMs, c.Busy = 30, 0.01, 0.5
+		}, pick.Terms{Wait: 30, Externality: 144}},
+		{
+			"it overtakes three", func(_ *pick.View, c *pick.Candidate) { c.Overtaken = 3 },
+			pick.Terms{Externality: 2 * 3 * 60},
+		},
+		{"a third of the places is taken", func(_ *pick.View, c *pick.Candidate) {
+			c.Occupancy, c.OccupancyMs = 1./3, 100
+		}, pick.Terms{Externality: 50}},
+		{
+			"it makes others wait on a link", func(_ *pick.View, c *pick.Candidate) { c.Link.DelayMs = 7 },
+			pick.Terms{Externality: 7},
+		},
+		// Turns come at 0.006 a ms, a third of them first ones: 0.002; each brings two more, but none of the endpoint's
+		// time is taken.
+		{"conversations begin", func(v *pick.View, c *pick.Candidate) {
+			c.TurnsPerMs, v.LaterTurns, v.Watched = 0.006, 2, 1
+		}, pick.Terms{Externality: 2 * 0.002 * 60 * 30}},
 		// Half of its places are taken: 40 for itself, and marginal(0.5) = 3, so two later turns of 40 ms cost 240.
 		{"a first turn brings later ones", func(v *pick.View, c *pick.Candidate) {
 			v.FirstTurn, v.LaterTurns, c.Occupancy, c.OccupancyMs = true, 2, 0.5, 40
@@ -51,7 +71,9 @@ func TestTermsByHand(t *testing.T) {
 		Score(v)
 		got, want := v.Candidates[0].Terms, c.want
 		want.Prefill, want.Fixed = 60, 10
-		for _, x := range [][2]float64{{got.Wait, want.Wait}, {got.Prefill, 60}, {got.Fixed, 10}, {got.Externality, want.Externality}, {got.Spread, 0}} {
+		for _, x := range [][2]float64{{got.Wait, want.Wait}, {got.Prefill, 60}, {got.Fixed, 10}, {
+			got.Externality, want.Externality,
+		}, {got.Spread, 0}} {
 			if math.Abs(x[0]-x[1]) > 1e-9 {
 				t.Errorf("%s: %+v, want %+v", c.name, got, want)
 				break
@@ -60,10 +82,13 @@ func TestTermsByHand(t *testing.T) {
 	}
 }
 
-// TestWeightCostsOthers: half the weight doubles what a placement costs, but for the fixed time, and leaves the request's own wait as it is.
-// What an endpoint that has just joined still lacks of its weight is no cost.
+// TestWeightCostsOthers: half the weight doubles what a placement costs, but for the fixed time, and leaves the
+// request's own wait as it is. What an endpoint that has just joined still lacks of its weight is no cost.
 func TestWeightCostsOthers(t *testing.T) {
-	row := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Pace: pick.Pace{MsPerToken: 0.1}, Wait: pick.Wait{WaitMs: 50}, Link: pick.Link{DelayMs: 20}}
+	row := pick.Candidate{
+		Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, Pace: pick.Pace{MsPerToken: 0.1}, Wait: pick.Wait{WaitMs: 50},
+		Link: pick.Link{DelayMs: 20},
+	}
 	half, joining := row, row
 	half.Weight, joining.Weight, joining.Ramp = 0.5, 0.1, 0.1
 	v := &pick.View{PromptTokens: 1000, Candidates: []pick.Candidate{row, half, joining}}
@@ -74,10 +99,12 @@ func TestWeightCostsOthers(t *testing.T) {
 	}
 }
 
-// TestDecodersHaveEvenShares: how fast KV cache comes to an endpoint does not change how many conversations begin there.
+// TestDecodersHaveEvenShares: how fast KV cache comes to an endpoint does not change how many conversations begin
+// there.
 func TestDecodersHaveEvenShares(t *testing.T) {
 	slow := pick.Candidate{Pace: pick.Pace{MsPerToken: 2}, Link: pick.Link{MsPerToken: 3}}
-	if whole, decode := Speed(&pick.View{}, &slow), Speed(&pick.View{Leg: fleet.LegDecode}, &slow); whole != 2 || decode != 1 {
+	if whole, decode := Speed(&pick.View{}, &slow), Speed(&pick.View{Leg: fleet.LegDecode}, &slow); whole != 2 ||
+		decode != 1 {
 		t.Errorf("%v ms a token, of decode legs %v", whole, decode)
 	}
 }
@@ -87,11 +114,13 @@ func TestPartsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string, most float64) float64 { return rapid.Float64Range(0, most).Draw(t, name) }
 		v := &pick.View{
-			PromptTokens: 1000, OutputTokens: 100, FirstTurn: rapid.Bool().Draw(t, "first"), Splits: rapid.Bool().Draw(t, "splits"),
+			PromptTokens: 1000, OutputTokens: 100, FirstTurn: rapid.Bool().Draw(t, "first"),
+			Splits: rapid.Bool().Draw(t, "splits"),
 			Leg: rapid.SampledFrom([]fleet.Leg{
 				fleet.LegUnsplit, fleet.LegPrefill, fleet.LegDecode,
 			}).Draw(t, "leg"),
-			LaterTurns: draw("later", 10), Watched: draw("watched", 1), Interference: draw("interference", 1), AnswerWaitCost: draw("answer", 3),
+			LaterTurns: draw("later", 10), Watched: draw("watched", 1), Interference: draw("interference", 1),
+			AnswerWaitCost: draw("answer", 3),
 		}
 		for range 2 {
 			v.Candidates = append(v.Candidates, pick.Candidate{
@@ -99,12 +128,15 @@ func TestPartsAddUp(t *testing.T) {
 				Cached:   pick.Cached{CachedTokens: 400, PresentTokens: 300, ExpectedMiss: draw("miss", 50)},
 				Pace:     pick.Pace{MsPerToken: 0.01 + draw("speed", 1)},
 				Wait: pick.Wait{
-					WaitMs: draw("wait", 100), Overtaken: rapid.IntRange(0, 3).Draw(t, "overtaken"), Decoding: rapid.IntRange(0, 9).Draw(t, "decoding"),
+					WaitMs: draw("wait", 100), Overtaken: rapid.IntRange(0, 3).Draw(t, "overtaken"),
+					Decoding:  rapid.IntRange(0, 9).Draw(t, "decoding"),
 					Occupancy: draw("occupancy", 4), OccupancyMs: draw("takes", 50),
 				},
 				DecodePace: pick.DecodePace{AnswerMs: draw("ms", 10), PerOtherMs: draw("per", 1)},
-				Demand:     pick.Demand{TurnsPerMs: draw("turns", 0.01), ReturnsPerMs: draw("returns", 0.01), Busy: draw("busy", 1)},
-				Link:       pick.Link{MsPerToken: draw("link", 1), DelayMs: draw("delay", 9)},
+				Demand: pick.Demand{
+					TurnsPerMs: draw("turns", 0.01), ReturnsPerMs: draw("returns", 0.01), Busy: draw("busy", 1),
+				},
+				Link: pick.Link{MsPerToken: draw("link", 1), DelayMs: draw("delay", 9)},
 			})
 		}
 		for name, s := range map[string]Scope{Choice: ForChoice(v), Split: ForSplit(v), Request: {}} {

@@ -12,12 +12,14 @@ type Parts struct {
 	Interference float64 // requests that are answered there while the prompt is computed
 	Answer       float64 // the answer itself, for prompts and answers beside it; only for splitting without roles
 	Link         float64 // transfers that share the link of a decode leg
-	Weight       float64 // what an endpoint of less weight costs more: (wait + prefill + all of the above) × (1/weight - 1)
+	// what an endpoint of less weight costs more: (wait + prefill + all of the above) × (1/weight - 1)
+	Weight float64
 }
 
 // Sum is Terms.Externality, but for rounding.
 func (p *Parts) Sum() float64 {
-	return p.Arrivals + p.Returns + p.Overtaken + p.Occupancy + p.LaterTurns + p.Interference + p.Answer + p.Link + p.Weight
+	return p.Arrivals + p.Returns + p.Overtaken + p.Occupancy + p.LaterTurns + p.Interference + p.Answer +
+		p.Link + p.Weight
 }
 
 // PartsOf says what the Externality consists of that Estimate reckons of a row in this scope.

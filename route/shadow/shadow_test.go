@@ -53,7 +53,9 @@ func newShadowRig(t testing.TB, acting pick.Policy, shadows ...shadow.Policy) *s
 // turn sends a turn of a conversation with a prompt of so many tokens, and shows it to the shadows.
 func (s *shadowRig) turn(session string, tokens int, change ...func(*fleet.Request)) route.Decision {
 	s.t.Helper()
-	req := fleet.Request{ID: "r", Session: session, Model: "m", PromptTokens: tokens, MaxTokens: 1, Stream: true, Seed: 1}
+	req := fleet.Request{
+		ID: "r", Session: session, Model: "m", PromptTokens: tokens, MaxTokens: 1, Stream: true, Seed: 1,
+	}
 	for _, c := range change {
 		c(&req)
 	}
@@ -61,7 +63,9 @@ func (s *shadowRig) turn(session string, tokens int, change ...func(*fleet.Reque
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if !s.taken.Take(d.View, &req, shadow.Placed{Lease: d.Lease, Endpoint: d.Endpoint.Name, Pool: d.Pool, Session: d.Session, Reason: d.Reason}) {
+	if !s.taken.Take(d.View, &req, shadow.Placed{
+		Lease: d.Lease, Endpoint: d.Endpoint.Name, Pool: d.Pool, Session: d.Session, Reason: d.Reason,
+	}) {
 		s.t.Fatal("the decision cannot be taken")
 	}
 	s.shadows.Judge(&s.taken)
@@ -72,10 +76,11 @@ func (s *shadowRig) wait(d time.Duration) { s.now = s.now.Add(d) }
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6*max(1, math.Abs(b)) }
 
-// TestShadowCostsByHand: two turns of 1,000 and 3,000 tokens at 0.1 ms a token and 10 ms fixed, 10 s apart. The acting policy leaves
-// both at a; one shadow would have sent both to b.
+// TestShadowCostsByHand: two turns of 1,000 and 3,000 tokens at 0.1 ms a token and 10 ms fixed, 10 s apart. The acting
+// policy leaves both at a; one shadow would have sent both to b.
 func TestShadowCostsByHand(t *testing.T) {
-	s := newShadowRig(t, to(0), shadow.Policy{Name: "b", New: fixed(to(1))}, shadow.Policy{Name: "a", New: fixed(to(0))})
+	s := newShadowRig(t, to(0), shadow.Policy{Name: "b", New: fixed(to(1))},
+		shadow.Policy{Name: "a", New: fixed(to(0))})
 	d := s.turn("c", 1000)
 	s.r.Observe(s.now.Add(110*time.Millisecond), route.FirstByte{Lease: d.Lease})
 	s.r.Observe(s.now.Add(110*time.Millisecond), route.Finished{Lease: d.Lease})
@@ -87,7 +92,8 @@ func TestShadowCostsByHand(t *testing.T) {
 	}
 	b, a := r.Shadows[0], r.Shadows[1]
 	// In a's place: the first turn costs the same on both; the second finds 1,000 tokens at a only.
-	if b.Here.Decisions != 2 || b.Here.Differs != 2 || b.Here.Priced != 2 || !near(b.Here.TTFTMs, 100) || len(b.Why) != 1 || b.Why[0].Differs != 2 {
+	if b.Here.Decisions != 2 || b.Here.Differs != 2 || b.Here.Priced != 2 || !near(b.Here.TTFTMs, 100) ||
+		len(b.Why) != 1 || b.Why[0].Differs != 2 {
 		t.Errorf("in its place b %+v, %v", b.Here, b.Why)
 	}
 	if a.Here.Differs != 0 || a.Here.CostMs != 0 || len(a.Why) != 0 {
@@ -95,13 +101,15 @@ func TestShadowCostsByHand(t *testing.T) {
 	}
 	// Each in a world of its own finds what it put there: 110 ms, then 2,000 tokens less the one of the answer.
 	for _, w := range []shadow.World{r.Acting, a.Apart, b.Apart} {
-		if w.Turns != 2 || w.PromptTokens != 4000 || w.CachedTokens != 1001 || !near(w.TTFTMs, 110+209.9) || w.Later != 1 || w.Home != 1 {
+		if w.Turns != 2 || w.PromptTokens != 4000 || w.CachedTokens != 1001 || !near(w.TTFTMs, 110+209.9) ||
+			w.Later != 1 || w.Home != 1 {
 			t.Errorf("a world that keeps the conversation together: %+v", w)
 		}
 	}
 }
 
-// TestShadowWorldsQueue: three prompts of 1,000 tokens at once wait for each other in the world of who puts them in one place.
+// TestShadowWorldsQueue: three prompts of 1,000 tokens at once wait for each other in the world of who puts them in one
+// place.
 func TestShadowWorldsQueue(t *testing.T) {
 	s := newShadowRig(t, policyOf(t, "least_tokens"), shadow.Policy{Name: "a", New: fixed(to(0))})
 	for i := range 3 {
@@ -139,8 +147,8 @@ func TestShadowWorldsLoseCaches(t *testing.T) {
 	}
 }
 
-// TestShadowsSeeNoMoreThanThereIs: conversations whose beginning was not seen are no part of the worlds, retries stay where they were
-// placed, and requests that are no turns are compared and not priced.
+// TestShadowsSeeNoMoreThanThereIs: conversations whose beginning was not seen are no part of the worlds, retries stay
+// where they were placed, and requests that are no turns are compared and not priced.
 func TestShadowsLeaveOut(t *testing.T) {
 	s := newShadowRig(t, to(0), shadow.Policy{Name: "b", New: fixed(to(1))})
 	if _, err := s.r.Decide(s.now, &fleet.Request{Session: "old", Model: "m", PromptTokens: 100}); err != nil {
@@ -208,7 +216,9 @@ func BenchmarkShadow(b *testing.B) {
 		s := newShadowRig(b, policyOf(b, "least_ttft"), shadows...)
 		d := route.Declared{Source: "s"}
 		for i := range 8 {
-			d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
+			d.Endpoints = append(d.Endpoints, fleet.Endpoint{
+				Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1,
+			})
 		}
 		s.r.Observe(s.now, d)
 		for i := range 8 {
@@ -222,7 +232,10 @@ func BenchmarkShadow(b *testing.B) {
 		b.Run(fmt.Sprintf("take/%d_blocks", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				s.taken.Take(dec.View, &req, shadow.Placed{Lease: dec.Lease, Endpoint: dec.Endpoint.Name, Pool: dec.Pool, Session: dec.Session, Reason: dec.Reason})
+				s.taken.Take(dec.View, &req, shadow.Placed{
+					Lease: dec.Lease, Endpoint: dec.Endpoint.Name, Pool: dec.Pool, Session: dec.Session,
+					Reason: dec.Reason,
+				})
 			}
 		})
 		b.Run(fmt.Sprintf("judge_4/%d_blocks", n), func(b *testing.B) {
@@ -234,11 +247,14 @@ func BenchmarkShadow(b *testing.B) {
 	}
 }
 
-// TestShadowsGoOnWhereTheyWere: a shadow's counter moves on where one candidate is left, as the acting policy's does, and outlives the time in
-// which its pool has no endpoint. A session of TensorRT-LLM's router is forgotten with its server.
+// TestShadowsGoOnWhereTheyWere: a shadow's counter moves on where one candidate is left, as the acting policy's does,
+// and outlives the time in which its pool has no endpoint. A session of TensorRT-LLM's router is forgotten with its
+// server.
 func TestShadowsGoOnWhereTheyWere(t *testing.T) {
 	rr := policyOf(t, "trtllm.round_robin")
-	s := newShadowRig(t, rr, shadow.Policy{Name: "rr", New: func() pick.Policy { return policyOf(t, "trtllm.round_robin") }})
+	s := newShadowRig(t, rr, shadow.Policy{Name: "rr", New: func() pick.Policy {
+		return policyOf(t, "trtllm.round_robin")
+	}})
 	declare := func(names ...string) {
 		d := route.Declared{Source: "s"}
 		for _, n := range names {
@@ -273,11 +289,12 @@ func TestShadowsGoOnWhereTheyWere(t *testing.T) {
 	}
 }
 
-// TestShadowsForgetWhoLeft: a conversation of TensorRT-LLM's router is placed anew once its server was removed, in a shadow as in the acting
-// policy.
+// TestShadowsForgetWhoLeft: a conversation of TensorRT-LLM's router is placed anew once its server was removed, in a
+// shadow as in the acting policy.
 func TestShadowsForgetWhoLeft(t *testing.T) {
 	for name, tell := range map[string]bool{"told": true, "not told": false} {
-		s := newShadowRig(t, policyOf(t, "trtllm.conversation"), shadow.Policy{Name: "same", New: func() pick.Policy { return policyOf(t, "trtllm.conversation") }})
+		s := newShadowRig(t, policyOf(t, "trtllm.conversation"),
+			shadow.Policy{Name: "same", New: func() pick.Policy { return policyOf(t, "trtllm.conversation") }})
 		first := s.turn("c", 1000)
 		other := s.turn("d", 10) // the other one, and less at work
 		d := route.Declared{Source: "s", Endpoints: []fleet.Endpoint{other.Endpoint}}

@@ -49,8 +49,8 @@ func shared(v reflect.Value, path string, refs map[uintptr]string) (names []stri
 	return names
 }
 
-// TestSightingSharesNothing: a sighting is read in another goroutine, so whatever the view and the request refer to stays with
-// the router.
+// TestSightingSharesNothing: a sighting is read in another goroutine, so whatever the view and the request refer to
+// stays with the router.
 func TestSightingSharesNothing(t *testing.T) {
 	var view pick.View
 	var request fleet.Request

@@ -148,7 +148,8 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 		}
 		v.Known = max(v.Known, held.CachedTokens)
 		// Common blocks of outstanding prompts are not modelled here.
-		held.ActiveTokens, held.AddsTokens = at.load.ContextTokens-at.load.DecodeTokens, v.PromptTokens-held.CachedTokens
+		held.ActiveTokens, held.AddsTokens = at.load.ContextTokens-at.load.DecodeTokens,
+			v.PromptTokens-held.CachedTokens
 		held.Full = at.bound > 0 && w.index.Units(c.Slot) >= at.bound-at.bound/64
 		wait := at.expect(v, c)
 		if c.Load = at.load; c.CacheTokens > 0 {
@@ -256,7 +257,8 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 		at.idles.Add(now, &w.returns)
 		name := g.name(g.session)
 		w.homes.Put(v.Now, &name, session.Entry{
-			Endpoint: c.Name, Epoch: c.Epoch, Tokens: v.PromptTokens + v.OutputTokens, Bytes: g.content.Bytes, Prompt: v.PromptTokens, Rest: now,
+			Endpoint: c.Name, Epoch: c.Epoch, Tokens: v.PromptTokens + v.OutputTokens, Bytes: g.content.Bytes,
+			Prompt: v.PromptTokens, Rest: now,
 		})
 	}
 	if g.request.Content == nil || len(g.content.Blocks) == 0 {

@@ -175,7 +175,8 @@ func (f *fit) rates() {
 	c.PrefillTokensPerSecond = math.Round(float64(1/max(f.perToken, 1e-9)*10)) / 10
 	f.out.Fixed = time.Duration(f.fixed * 1e9).Round(time.Microsecond)
 	if len(f.answers) >= leastFit {
-		c.StepBase, c.StepPerSeq = max(time.Duration(f.base*1e9).Round(time.Microsecond), time.Microsecond), time.Duration(f.perSeq*1e9).Round(100*time.Nanosecond)
+		c.StepBase, c.StepPerSeq = max(time.Duration(f.base*1e9).Round(time.Microsecond), time.Microsecond),
+			time.Duration(f.perSeq*1e9).Round(100*time.Nanosecond)
 	} else {
 		f.note("%d answers are too few to fit steps; those of the given engine are used", len(f.answers))
 	}

@@ -17,9 +17,13 @@ import (
 )
 
 // recordedRun is what a router before simulated engines would record.
-func recordedRun(t interface{ Fatal(...any) }, fleet rig.Fleet, g trace.Generator, load float64, seed uint64) *trace.Recording {
+func recordedRun(
+	t interface{ Fatal(...any) }, fleet rig.Fleet, g trace.Generator, load float64, seed uint64,
+) *trace.Recording {
 	tr := g.Trace(seed)
-	run := drive.Replay{Trace: tr, Fleet: fleet, Load: load, Seed: seed, IDs: true, Policy: func() pick.Policy { return atHome{new(int)} }}
+	run := drive.Replay{Trace: tr, Fleet: fleet, Load: load, Seed: seed, IDs: true, Policy: func() pick.Policy {
+		return atHome{new(int)}
+	}}
 	o, err := run.Run()
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +32,8 @@ func recordedRun(t interface{ Fatal(...any) }, fleet rig.Fleet, g trace.Generato
 	for _, p := range o.Turns {
 		x := tr.Turns[p.Turn]
 		r.Requests = append(r.Requests, trace.Recorded{
-			Endpoint: fleet.Endpoints[p.Endpoint].Name, At: p.Sent, Sent: p.Sent, Data: true, First: p.Sent + p.TTFT, End: p.Sent + p.Took,
+			Endpoint: fleet.Endpoints[p.Endpoint].Name, At: p.Sent, Sent: p.Sent, Data: true, First: p.Sent + p.TTFT,
+			End:    p.Sent + p.Took,
 			Stream: true, Whole: true, Known: true, Prompt: x.Prompt, Cached: p.Cached, Output: x.Output,
 		})
 	}
@@ -56,7 +61,8 @@ func checkFit(t interface {
 		{"step of many", at(f.Engine, many), at(want, many), step},
 	} {
 		if off(c.got, c.want) > c.allowed {
-			t.Errorf("%s: %s is %.6g, want %.6g within %.0f %%; fit %+v", f.Endpoint, c.name, c.got, c.want, 100*c.allowed, f)
+			t.Errorf("%s: %s is %.6g, want %.6g within %.0f %%; fit %+v",
+				f.Endpoint, c.name, c.got, c.want, 100*c.allowed, f)
 		}
 	}
 }
@@ -87,8 +93,10 @@ func TestFitPresets(t *testing.T) {
 			g.Conversations, g.Think, g.User = 250, 5*time.Second, 1500
 			r := recordedRun(t, rig.Even(2, p.Engine), g, load, 1)
 			for _, f := range Fit(r, p.Engine) {
-				t.Logf("%s %.1f: rate %.0f (%.0f) base %v (%v) perSeq %v (%v) fixed %v n %d/%d out %.2f ttft %.3f itl %.3f %v", p.Name, load, f.Engine.PrefillTokensPerSecond, p.Engine.PrefillTokensPerSecond,
-					f.Engine.StepBase, p.Engine.StepBase, f.Engine.StepPerSeq, p.Engine.StepPerSeq, f.Fixed, f.Prefills, f.Decodes, f.Outliers, f.TTFT, f.ITL, f.Notes)
+				t.Logf("%s %.1f: rate %.0f (%.0f) base %v (%v) perSeq %v (%v) fixed %v n %d/%d out %.2f ttft %.3f "+
+					"itl %.3f %v", p.Name, load, f.Engine.PrefillTokensPerSecond, p.Engine.PrefillTokensPerSecond,
+					f.Engine.StepBase, p.Engine.StepBase, f.Engine.StepPerSeq, p.Engine.StepPerSeq, f.Fixed, f.Prefills,
+					f.Decodes, f.Outliers, f.TTFT, f.ITL, f.Notes)
 				checkFit(t, f, p.Engine, 0.05, 0.05)
 			}
 		}
@@ -99,18 +107,24 @@ func TestFitPresets(t *testing.T) {
 func TestFitAnyEngine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := engine.Config{
-			PrefillTokensPerSecond: rapid.Float64Range(1000, 60_000).Draw(t, "rate"), ChunkTokens: rapid.SampledFrom([]int{2048, 8192}).Draw(t, "chunk"),
-			CacheTokens: 64 * 20_000, BlockTokens: 64, Slots: 64, StepBase: time.Duration(rapid.IntRange(2000, 25_000).Draw(t, "base")) * time.Microsecond,
-			StepPerSeq: time.Duration(rapid.IntRange(20, 800).Draw(t, "per sequence")) * time.Microsecond, Jitter: rapid.Float64Range(0, 0.1).Draw(t, "jitter"),
+			PrefillTokensPerSecond: rapid.Float64Range(1000, 60_000).Draw(t, "rate"),
+			ChunkTokens:            rapid.SampledFrom([]int{2048, 8192}).Draw(t, "chunk"),
+			CacheTokens:            64 * 20_000, BlockTokens: 64, Slots: 64,
+			StepBase:   time.Duration(rapid.IntRange(2000, 25_000).Draw(t, "base")) * time.Microsecond,
+			StepPerSeq: time.Duration(rapid.IntRange(20, 800).Draw(t, "per sequence")) * time.Microsecond,
+			Jitter:     rapid.Float64Range(0, 0.1).Draw(t, "jitter"),
 		}
-		// If a step without a prompt takes longer than half a chunk's prefill, the rate cannot be seen (docs/recording.md).
+		// If a step without a prompt takes longer than half a chunk's prefill, the rate cannot be seen
+		// (docs/recording.md).
 		half := time.Duration(float64(c.ChunkTokens) / c.PrefillTokensPerSecond / 2 * float64(time.Second))
 		c.StepPerSeq = min(c.StepPerSeq, half/32)
 		c.StepBase = min(c.StepBase, half-16*c.StepPerSeq)
 		g := trace.DefaultGenerator()
 		g.Conversations, g.Turns, g.Think = 80, 4, 3*time.Second
-		g.User = max(g.User, 4*c.PrefillTokensPerSecond*c.StepBase.Seconds()) // the wait for the end of a step hides shorter prompts
-		r := recordedRun(t, rig.Even(1, c), g, rapid.Float64Range(0.2, 0.8).Draw(t, "load"), rapid.Uint64().Draw(t, "seed"))
+		// the wait for the end of a step hides shorter prompts
+		g.User = max(g.User, 4*c.PrefillTokensPerSecond*c.StepBase.Seconds())
+		r := recordedRun(t, rig.Even(1, c), g, rapid.Float64Range(0.2, 0.8).Draw(t, "load"),
+			rapid.Uint64().Draw(t, "seed"))
 		rng := rand.New(rand.NewPCG(1, 2))
 		wrong := rapid.Float64Range(0, 0.1).Draw(t, "outliers")
 		for i := range r.Requests {

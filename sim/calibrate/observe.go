@@ -84,7 +84,9 @@ func (f *fit) busy() {
 	f.prefilled.ready()
 	f.meet()
 	if f.slots > 0 { // prompts that wait for a slot are not computed meanwhile
-		free := slices.DeleteFunc(slices.Clone(f.prefills), func(p prefill) bool { return max(p.begun, f.active(p.to)) >= f.slots })
+		free := slices.DeleteFunc(slices.Clone(f.prefills), func(p prefill) bool {
+			return max(p.begun, f.active(p.to)) >= f.slots
+		})
 		if len(free) >= leastFit {
 			f.prefills = free
 		} else if len(free) < len(f.prefills) {

@@ -13,10 +13,14 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// TestFreeRolesComeAbout: on engines without roles that may compute prompts for each other, documents rarely interrupt chats,
-// which they often do without splitting, and no first token is later. Some engines then answer far more than others.
+// TestFreeRolesComeAbout: on engines without roles that may compute prompts for each other, documents rarely interrupt
+// chats, which they often do without splitting, and no first token is later. Some engines then answer far more than
+// others.
 func TestFreeRolesComeAbout(t *testing.T) {
-	g, err := trace.ParseGenerator([]string{"conversations=800", "turns=2", "system=1000", "prefixes=20", "user=500", "answer=300", "think=5s", "long=0.5", "long_tokens=16000"})
+	g, err := trace.ParseGenerator([]string{
+		"conversations=800", "turns=2", "system=1000", "prefixes=20", "user=500", "answer=300", "think=5s", "long=0.5",
+		"long_tokens=16000",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +56,9 @@ func TestFreeRolesComeAbout(t *testing.T) {
 		t.Fatalf("split: %+v and %+v", all.Split, free.Split)
 	}
 	if free.Gap.P99 > all.Gap.P99/2 || free.TTFT.P90 > 1.03*all.TTFT.P90 || free.E2E.Mean > all.E2E.Mean {
-		t.Errorf("p99 between tokens %.1f ms, %.1f aggregated; p90 to the first token %.0f, %.0f; to the last %.0f, %.0f", free.Gap.P99, all.Gap.P99, free.TTFT.P90, all.TTFT.P90, free.E2E.Mean, all.E2E.Mean)
+		t.Errorf(
+			"p99 between tokens %.1f ms, %.1f aggregated; p90 to the first token %.0f, %.0f; to the last %.0f, %.0f",
+			free.Gap.P99, all.Gap.P99, free.TTFT.P90, all.TTFT.P90, free.E2E.Mean, all.E2E.Mean)
 	}
 	answers := make([]int, len(o.Engines))
 	for i := range o.Turns {

@@ -14,6 +14,7 @@ type Kind struct {
 func (k *Kind) features(tokens int) fleet.Text {
 	of := func(x float64) int { return int(float64(tokens) * x) }
 	return fleet.Text{
-		Latin: of(k.Latin), Starts: of(k.Starts), Digits: of(k.Digits), Marks: of(k.Marks), CJK: of(k.CJK), Other: of(k.Other), Messages: 1,
+		Latin: of(k.Latin), Starts: of(k.Starts), Digits: of(k.Digits), Marks: of(k.Marks), CJK: of(k.CJK),
+		Other: of(k.Other), Messages: 1,
 	}
 }

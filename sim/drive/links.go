@@ -25,7 +25,9 @@ func newLinks(t rig.Transfer, engines int) links {
 // begin adds a transfer.
 func (l *links) begin(now int64, hand, from, to, tokens int) {
 	l.pass(now)
-	l.active = append(l.active, moving{hand: int32(hand), from: int32(from), to: int32(to), left: float64(float64(tokens) * l.BytesPerToken)})
+	l.active = append(l.active, moving{
+		hand: int32(hand), from: int32(from), to: int32(to), left: float64(float64(tokens) * l.BytesPerToken),
+	})
 	l.out[from]++
 	l.in[to]++
 }

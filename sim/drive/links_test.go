@@ -25,7 +25,8 @@ func TestLinksAreShared(t *testing.T) {
 		}
 	}
 	// The first has 500 left at 500 and half the link from then on; the third has 500 left when that ends, at 1,500.
-	if !reflect.DeepEqual(order, []int32{2, 1, 3}) || ends[0] > 1003 || ends[1] < 1500 || ends[1] > 1504 || ends[2] < 2000 || ends[2] > 2008 {
+	if !reflect.DeepEqual(order, []int32{2, 1, 3}) || ends[0] > 1003 || ends[1] < 1500 || ends[1] > 1504 ||
+		ends[2] < 2000 || ends[2] > 2008 {
 		t.Errorf("%v end at %v", order, ends)
 	}
 }

@@ -11,13 +11,17 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// TestMisses: a run says of each turn why it was not in the cache, as a router that serves does, and decides as one that says nothing.
+// TestMisses: a run says of each turn why it was not in the cache, as a router that serves does, and decides as one
+// that says nothing.
 func TestMisses(t *testing.T) {
 	run := func() drive.Replay {
 		g := trace.DefaultGenerator()
 		g.Conversations, g.Prefixes, g.System = 60, 60, 600
 		made := g.Trace(1)
-		return drive.Replay{Trace: made, Fleet: rig.Even(2, engine.DefaultConfig()), Load: 0.5, Seed: 2, IDs: true, Content: true, Policy: func() pick.Policy { return &inTurn{} }}
+		return drive.Replay{
+			Trace: made, Fleet: rig.Even(2, engine.DefaultConfig()), Load: 0.5, Seed: 2, IDs: true, Content: true,
+			Policy: func() pick.Policy { return &inTurn{} },
+		}
 	}
 	plain, said := run(), run()
 	said.Explain = true
@@ -44,7 +48,8 @@ func TestMisses(t *testing.T) {
 		}
 	}
 	t.Log(causes)
-	if causes[route.MissNew] == 0 || causes[route.MissNone] == 0 || causes[route.MissElsewhere]+causes[route.MissEvicted] == 0 {
+	if causes[route.MissNew] == 0 || causes[route.MissNone] == 0 ||
+		causes[route.MissElsewhere]+causes[route.MissEvicted] == 0 {
 		t.Errorf("causes %v", causes)
 	}
 }

@@ -102,10 +102,11 @@ func newPlayer(r *Replay, plan trace.Plan) *player {
 	n, t := len(r.Fleet.Endpoints), r.Trace
 	p := &player{
 		Replay: r, plan: plan, start: time.Unix(1_700_000_000, 0).UTC(), seed: chance.Mix(r.Seed ^ 0x7265706c6179),
-		gone: make([]engine.Stats, n), steps: make([]int64, n), down: make([]bool, n), joined: make([]bool, n), owed: make([]int64, n),
-		busy: make([][]int32, n), epoch: make([]uint64, n),
-		begun: make([]int64, len(t.Sessions)), home: make([]int32, len(t.Sessions)), flights: make([]flying, len(t.Turns)),
-		index: map[string]int{}, inLine: map[standing]int32{}, out: make([]Played, 0, len(t.Turns)),
+		gone: make([]engine.Stats, n), steps: make([]int64, n), down: make([]bool, n), joined: make([]bool, n),
+		owed: make([]int64, n), busy: make([][]int32, n), epoch: make([]uint64, n),
+		begun: make([]int64, len(t.Sessions)), home: make([]int32, len(t.Sessions)),
+		flights: make([]flying, len(t.Turns)),
+		index:   map[string]int{}, inLine: map[standing]int32{}, out: make([]Played, 0, len(t.Turns)),
 	}
 	p.oracle.player = p
 	p.roles, p.links, p.moves = r.Splits(), newLinks(r.transfer(), n), -1
@@ -189,7 +190,9 @@ func (p *player) declare(now int64) {
 	d := route.Declared{Source: "replay"}
 	for i, e := range p.Fleet.Endpoints {
 		if p.joined[i] {
-			d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: e.Name, URL: "http://" + e.Name, Weight: 1, Role: e.Role})
+			d.Endpoints = append(d.Endpoints, fleet.Endpoint{
+				Name: e.Name, URL: "http://" + e.Name, Weight: 1, Role: e.Role,
+			})
 		}
 	}
 	for r := range p.routers {
@@ -454,7 +457,8 @@ func (p *player) mark(now int64) {
 	*t = tide{at: now}
 	for i, e := range p.engines {
 		s, c := e.Stats(), &p.Fleet.Endpoints[i].Engine
-		t.work += int64(c.Work(int64(s.PrefillTokens+p.gone[i].PrefillTokens), int64(s.OutputTokens+p.gone[i].OutputTokens)))
+		t.work += int64(c.Work(int64(s.PrefillTokens+p.gone[i].PrefillTokens),
+			int64(s.OutputTokens+p.gone[i].OutputTokens)))
 	}
 }
 

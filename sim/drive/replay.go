@@ -143,7 +143,8 @@ func (r *Replay) Run() (*Outcome, error) {
 		return nil, fmt.Errorf("staleness must be in 0..1h, got %v", r.Staleness)
 	}
 	if r.Clients < 0 || r.Clients > 0 && !r.Trace.Closed {
-		return nil, fmt.Errorf("%d conversations at once need a trace of conversations whose turns wait for each other", r.Clients)
+		return nil, fmt.Errorf("%d conversations at once need a trace of conversations whose turns wait for each other",
+			r.Clients)
 	}
 	if r.Horizon < 0 || r.Horizon > 0 && r.Clients == 0 {
 		return nil, errors.New("a horizon needs a number of conversations at one time, and must not be negative")
@@ -164,7 +165,10 @@ func (r *Replay) Run() (*Outcome, error) {
 		policy = p.oracle.policy
 	}
 	for range max(r.Routers, 1) {
-		p.routers = append(p.routers, route.New(route.Config{Policy: policy, Queue: r.Queue, Admission: r.Admission, Without: r.Without, Shortlist: r.Shortlist, Replicas: r.Share && r.Routers > 1, Disaggregation: r.Disaggregation, Explain: r.Explain}))
+		p.routers = append(p.routers, route.New(route.Config{
+			Policy: policy, Queue: r.Queue, Admission: r.Admission, Without: r.Without, Shortlist: r.Shortlist,
+			Replicas: r.Share && r.Routers > 1, Disaggregation: r.Disaggregation, Explain: r.Explain,
+		}))
 	}
 	for i, e := range r.Fleet.Endpoints {
 		engine, err := engine.New(e.Engine, chance.Mix(r.Seed)+uint64(i))

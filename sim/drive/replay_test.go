@@ -58,7 +58,10 @@ func (p *atHome) placed(v *pick.View, r *fleet.Request, c pick.Choice) {
 
 // round is an engine with simple figures: 1,000 tokens per second, a step of 1 ms.
 func round() engine.Config {
-	return engine.Config{PrefillTokensPerSecond: 1000, ChunkTokens: 100_000, CacheTokens: 640_000, BlockTokens: 64, Slots: 8, StepBase: time.Millisecond}
+	return engine.Config{
+		PrefillTokensPerSecond: 1000, ChunkTokens: 100_000, CacheTokens: 640_000, BlockTokens: 64, Slots: 8,
+		StepBase: time.Millisecond,
+	}
 }
 
 func replay(t testing.TB, r drive.Replay) *drive.Outcome {
@@ -83,19 +86,28 @@ func replay(t testing.TB, r drive.Replay) *drive.Outcome {
 
 // TestReplayByHand: two prompts on one engine; the second shares the first's two blocks and arrives during its prefill.
 func TestReplayByHand(t *testing.T) {
-	trace, err := trace.Read("t", strings.NewReader(`{"timestamp":0,"input_length":1000,"output_length":3,"hash_ids":[1,2]}
+	trace, err := trace.Read("t",
+		strings.NewReader(`{"timestamp":0,"input_length":1000,"output_length":3,"hash_ids":[1,2]}
 {"timestamp":500,"input_length":1300,"output_length":1,"hash_ids":[1,3,4]}
 `), trace.FormatAuto)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := drive.Replay{Trace: trace, Fleet: rig.Even(1, round()), Speed: 1, IDs: true, Policy: func() pick.Policy { return &inTurn{} }}
+	r := drive.Replay{
+		Trace: trace, Fleet: rig.Even(1, round()), Speed: 1, IDs: true, Policy: func() pick.Policy { return &inTurn{} },
+	}
 	o := replay(t, r)
-	// The first is computed alone: 1 ms + 1,000 tokens. The second starts then, beside the first's second token: it finds the
-	// 512 tokens of id 1 cached and computes 788.
+	// The first is computed alone: 1 ms + 1,000 tokens. The second starts then, beside the first's second token: it
+	// finds the 512 tokens of id 1 cached and computes 788.
 	want := []drive.Played{
-		{Turn: 0, Prefiller: -1, TTFT: 1001 * time.Millisecond, Took: (1001 + 789 + 1) * time.Millisecond, Reason: pick.ReasonOnly, First: true},
-		{Turn: 1, Prefiller: -1, Sent: 500 * time.Millisecond, TTFT: (501 + 789) * time.Millisecond, Took: (501 + 789) * time.Millisecond, Cached: 512, Reason: pick.ReasonOnly, First: true},
+		{
+			Turn: 0, Prefiller: -1, TTFT: 1001 * time.Millisecond, Took: (1001 + 789 + 1) * time.Millisecond,
+			Reason: pick.ReasonOnly, First: true,
+		},
+		{
+			Turn: 1, Prefiller: -1, Sent: 500 * time.Millisecond, TTFT: (501 + 789) * time.Millisecond,
+			Took: (501 + 789) * time.Millisecond, Cached: 512, Reason: pick.ReasonOnly, First: true,
+		},
 	}
 	for i, w := range want {
 		got := o.Turns[i]
@@ -105,7 +117,8 @@ func TestReplayByHand(t *testing.T) {
 		}
 	}
 	f := figures.Of(&r, o, figures.Objective{TTFT: 1100 * time.Millisecond})
-	if f.HitRate != 0.222609 || f.IdealHitRate != f.HitRate || f.Goodput != 0.5 || f.Conversations != 2 || f.TTFT.P50 != 1001 || f.TTFT.P90 != 1290 || f.TTFT.Mean != 1145.5 {
+	if f.HitRate != 0.222609 || f.IdealHitRate != f.HitRate || f.Goodput != 0.5 || f.Conversations != 2 ||
+		f.TTFT.P50 != 1001 || f.TTFT.P90 != 1290 || f.TTFT.Mean != 1145.5 {
 		t.Errorf("%+v", f)
 	}
 	if f.ITL.P50 != 395 || f.SpanS != 1.791 {
@@ -121,7 +134,10 @@ func TestReplayIsRepeatable(t *testing.T) {
 		var all [2][]byte
 		for i := range all {
 			p, _ := rig.PresetNamed("reference")
-			r := drive.Replay{Trace: trace, Fleet: rig.Mixed(4, p.Engine), Load: 0.7, Seed: 3, IDs: true, Policy: func() pick.Policy { return &inTurn{} }}
+			r := drive.Replay{
+				Trace: trace, Fleet: rig.Mixed(4, p.Engine), Load: 0.7, Seed: 3, IDs: true,
+				Policy: func() pick.Policy { return &inTurn{} },
+			}
 			f := figures.Of(&r, replay(t, r), figures.Objective{TTFT: time.Second})
 			f.Predicted = 0 // depends on the router
 			out, err := json.MarshalIndent(f, "", "  ")
@@ -151,8 +167,8 @@ func TestReplayIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestClosedLoop: a turn starts its delay after the end of the previous one, a sub-agent not before its parent's turn has
-// ended.
+// TestClosedLoop: a turn starts its delay after the end of the previous one, a sub-agent not before its parent's turn
+// has ended.
 func TestClosedLoop(t *testing.T) {
 	trace := excerpt(t, "coding_agent")
 	c := round()
@@ -194,20 +210,29 @@ func TestContentTellsConversations(t *testing.T) {
 	g.Conversations, g.Tenants, g.Prefixes = 60, 2, 3
 	trace := g.Trace(4)
 	for _, ids := range []bool{true, false} {
-		r := drive.Replay{Trace: trace, Fleet: rig.Even(4, engine.DefaultConfig()), Load: 0.5, Seed: 2, IDs: ids, Policy: func() pick.Policy { return &atHome{} }}
-		if f := figures.Of(&r, replay(t, r), figures.Objective{}); f.HomeShare != 1 || f.Failed != 0 || f.FirstTurnCV > 0.01 {
+		r := drive.Replay{
+			Trace: trace, Fleet: rig.Even(4, engine.DefaultConfig()), Load: 0.5, Seed: 2, IDs: ids,
+			Policy: func() pick.Policy { return &atHome{} },
+		}
+		if f := figures.Of(&r, replay(t, r), figures.Objective{}); f.HomeShare != 1 || f.Failed != 0 ||
+			f.FirstTurnCV > 0.01 {
 			t.Errorf("ids %v: %+v", ids, f)
 		}
 	}
 }
 
-// TestContentIsPredicted: given the prompts' content, the router knows the cache contents as long as nothing is evicted.
+// TestContentIsPredicted: given the prompts' content, the router knows the cache contents as long as nothing is
+// evicted.
 func TestContentIsPredicted(t *testing.T) {
 	trace := excerpt(t, "mooncake_conversation")
 	c := round()
 	c.PrefillTokensPerSecond = 1e6
 	c.CacheTokens = 64 * 100_000
-	o := replay(t, drive.Replay{Trace: trace, Fleet: rig.Even(2, c), Load: 0.01, Seed: 2, Content: true, Policy: func() pick.Policy { return &atHome{} }})
+	o := replay(t, drive.Replay{
+		Trace: trace, Fleet: rig.Even(2, c), Load: 0.01, Seed: 2, Content: true, Policy: func() pick.Policy {
+			return &atHome{}
+		},
+	})
 	for _, p := range o.Turns[20:] { // by then tokens per byte are well known
 		if d := p.Predicted - p.Cached; d > 128 || d < -128 {
 			t.Errorf("%+v: predicted %d, found %d", trace.Turns[p.Turn], p.Predicted, p.Cached)
@@ -215,14 +240,16 @@ func TestContentIsPredicted(t *testing.T) {
 	}
 }
 
-// TestOutages: an engine that fails loses its cache and its requests; those without a first token are answered elsewhere. One
-// that joins gets work.
+// TestOutages: an engine that fails loses its cache and its requests; those without a first token are answered
+// elsewhere. One that joins gets work.
 func TestOutages(t *testing.T) {
 	g := trace.DefaultGenerator()
 	g.Conversations, g.Turns = 80, 6
 	trace := g.Trace(1)
 	fleet := rig.Even(4, engine.DefaultConfig())
-	fleet.Endpoints[1].Outages = []rig.Outage{{At: 20 * time.Second, For: 15 * time.Second}, {At: 60 * time.Second, For: time.Second / 2}}
+	fleet.Endpoints[1].Outages = []rig.Outage{
+		{At: 20 * time.Second, For: 15 * time.Second}, {At: 60 * time.Second, For: time.Second / 2},
+	}
 	fleet.Endpoints[3].Start = 30 * time.Second
 	o := replay(t, drive.Replay{Trace: trace, Fleet: fleet, Load: 1.5, Seed: 1, IDs: true})
 	retried, atThree := 0, 0
@@ -233,7 +260,8 @@ func TestOutages(t *testing.T) {
 		}
 		retried += p.Retries
 		switch {
-		case p.Endpoint == 1 && p.Sent < 20*time.Second && end > 20*time.Second, p.Endpoint == 1 && p.Sent > 20*time.Second && p.Sent < 35*time.Second:
+		case p.Endpoint == 1 && p.Sent < 20*time.Second && end > 20*time.Second,
+			p.Endpoint == 1 && p.Sent > 20*time.Second && p.Sent < 35*time.Second:
 			t.Errorf("answered by an engine that was gone: %+v", p)
 		case p.Endpoint == 3 && p.Sent < 30*time.Second:
 			t.Errorf("answered by an engine that had not joined: %+v", p)
@@ -272,7 +300,9 @@ func TestTooLongFails(t *testing.T) {
 
 func TestRoutersShareTheLoad(t *testing.T) {
 	trace := excerpt(t, "mooncake_conversation")
-	o := replay(t, drive.Replay{Trace: trace, Fleet: rig.Even(2, engine.DefaultConfig()), Load: 0.5, Routers: 3, IDs: true})
+	o := replay(t, drive.Replay{
+		Trace: trace, Fleet: rig.Even(2, engine.DefaultConfig()), Load: 0.5, Routers: 3, IDs: true,
+	})
 	for i, r := range o.Routers {
 		if n := r.Stats().Decisions; n < 30 || n > 70 {
 			t.Errorf("router %d made %d of 150 decisions", i, n)
@@ -281,7 +311,10 @@ func TestRoutersShareTheLoad(t *testing.T) {
 }
 
 func TestStopped(t *testing.T) {
-	r := drive.Replay{Trace: trace.DefaultGenerator().Trace(1), Fleet: rig.Even(2, engine.DefaultConfig()), Load: 0.5, Policy: func() pick.Policy { return &inTurn{} }, Progress: func(int, int) bool { return false }}
+	r := drive.Replay{
+		Trace: trace.DefaultGenerator().Trace(1), Fleet: rig.Even(2, engine.DefaultConfig()), Load: 0.5,
+		Policy: func() pick.Policy { return &inTurn{} }, Progress: func(int, int) bool { return false },
+	}
 	if _, err := r.Run(); !errors.Is(err, drive.ErrStopped) {
 		t.Errorf("got %v", err)
 	}
@@ -290,7 +323,10 @@ func TestStopped(t *testing.T) {
 func ExampleReplay() {
 	g := trace.DefaultGenerator()
 	g.Conversations = 20
-	r := drive.Replay{Trace: g.Trace(1), Fleet: rig.Even(2, engine.DefaultConfig()), Load: 0.5, Seed: 1, IDs: true, Policy: func() pick.Policy { return &atHome{} }}
+	r := drive.Replay{
+		Trace: g.Trace(1), Fleet: rig.Even(2, engine.DefaultConfig()), Load: 0.5, Seed: 1, IDs: true,
+		Policy: func() pick.Policy { return &atHome{} },
+	}
 	o, err := r.Run()
 	if err != nil {
 		fmt.Println(err)
@@ -316,13 +352,16 @@ func excerpt(t testing.TB, name string) *trace.Trace {
 	return out
 }
 
-// TestClients: with a number of clients so many conversations are under way at once, from the first to the last of those that are left.
+// TestClients: with a number of clients so many conversations are under way at once, from the first to the last of
+// those that are left.
 func TestClients(t *testing.T) {
 	g := trace.Chats()
 	g.Conversations, g.Turns, g.MaxTurns = 20, 3, 5
 	talks := g.Draw(1)
 	for _, clients := range []int{1, 4, 30} {
-		o := replay(t, drive.Replay{Trace: trace.Of(talks, true), Fleet: rig.Even(2, round()), Speed: 1, Clients: clients})
+		o := replay(t, drive.Replay{
+			Trace: trace.Of(talks, true), Fleet: rig.Even(2, round()), Speed: 1, Clients: clients,
+		})
 		begins, ends := map[int]time.Duration{}, map[int]time.Duration{}
 		tr := trace.Of(talks, true)
 		for _, x := range o.Turns {
@@ -339,7 +378,8 @@ func TestClients(t *testing.T) {
 					others++
 				}
 			}
-			if len(begins) != 20 || others > clients || s < min(clients, 20) && at != 0 || s >= clients && others != clients {
+			if len(begins) != 20 || others > clients || s < min(clients, 20) && at != 0 ||
+				s >= clients && others != clients {
 				t.Errorf("%d clients: conversation %d begins at %v, with %d under way", clients, s, at, others)
 			}
 		}

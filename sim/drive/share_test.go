@@ -20,8 +20,8 @@ func TestRoutersTellEachOther(t *testing.T) {
 	trace := g.Trace(1)
 	share := func(share bool, staleness time.Duration) float64 {
 		r := drive.Replay{
-			Trace: trace, Fleet: rig.Even(4, engine.DefaultConfig()), Load: 0.3, Routers: 4, IDs: true, Share: share, Staleness: staleness,
-			Policy: func() pick.Policy { return &atHome{} },
+			Trace: trace, Fleet: rig.Even(4, engine.DefaultConfig()), Load: 0.3, Routers: 4, IDs: true, Share: share,
+			Staleness: staleness, Policy: func() pick.Policy { return &atHome{} },
 		}
 		o := replay(t, r)
 		return figures.Of(&r, o, figures.Objective{}).HomeShare
@@ -35,8 +35,8 @@ func TestRoutersTellEachOther(t *testing.T) {
 	}
 }
 
-// TestRoutersHearOfFailures: engines that fail, reject and return leave no router with an open lease (replay checks), in the
-// same way each time.
+// TestRoutersHearOfFailures: engines that fail, reject and return leave no router with an open lease (replay checks),
+// in the same way each time.
 func TestRoutersHearOfFailures(t *testing.T) {
 	c := engine.DefaultConfig()
 	c.QueueLimit = 2
@@ -45,7 +45,9 @@ func TestRoutersHearOfFailures(t *testing.T) {
 	g := trace.DefaultGenerator()
 	g.Conversations, g.Turns = 80, 3
 	run := func() []drive.Played {
-		return replay(t, drive.Replay{Trace: g.Trace(3), Fleet: f, Load: 1.5, Routers: 3, Share: true, Staleness: 20 * time.Millisecond}).Turns
+		return replay(t, drive.Replay{
+			Trace: g.Trace(3), Fleet: f, Load: 1.5, Routers: 3, Share: true, Staleness: 20 * time.Millisecond,
+		}).Turns
 	}
 	first := run()
 	if !slices.Equal(first, run()) {
@@ -59,7 +61,10 @@ func TestRoutersHearOfFailures(t *testing.T) {
 
 func TestStalenessIsChecked(t *testing.T) {
 	for _, d := range []time.Duration{-1, 2 * time.Hour} {
-		r := drive.Replay{Trace: trace.DefaultGenerator().Trace(1), Fleet: rig.Even(2, engine.DefaultConfig()), Load: 0.5, Routers: 2, Share: true, Staleness: d, Policy: func() pick.Policy { return &inTurn{} }}
+		r := drive.Replay{
+			Trace: trace.DefaultGenerator().Trace(1), Fleet: rig.Even(2, engine.DefaultConfig()), Load: 0.5, Routers: 2,
+			Share: true, Staleness: d, Policy: func() pick.Policy { return &inTurn{} },
+		}
 		if _, err := r.Run(); err == nil {
 			t.Errorf("%v was taken", d)
 		}

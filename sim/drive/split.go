@@ -72,7 +72,8 @@ func (r *Replay) checkRoles() error {
 	}
 	for _, e := range r.Fleet.Endpoints {
 		if e.Engine.BlockTokens != r.Fleet.Block() {
-			return fmt.Errorf("endpoint %q has blocks of %d tokens, others of %d: KV cache is handed over between engines with blocks of one size", e.Name, e.Engine.BlockTokens, r.Fleet.Block())
+			return fmt.Errorf("endpoint %q has blocks of %d tokens, others of %d: KV cache is handed over between "+
+				"engines with blocks of one size", e.Name, e.Engine.BlockTokens, r.Fleet.Block())
 		}
 	}
 	c := route.Config{Policy: r.Policy, Disaggregation: r.Disaggregation}
@@ -147,7 +148,9 @@ func (p *player) submitPrefill(now int64, i int) fleet.Outcome {
 	}
 	e := p.engines[from]
 	chain := f.chain[:min(t.Prompt/p.block(from), len(f.chain))]
-	switch err := e.Submit(p.at(now), engine.Job{ID: handID + uint64(f.hand-1), Chain: chain, PromptTokens: t.Prompt, OutputTokens: 1, Keep: true}); {
+	switch err := e.Submit(p.at(now), engine.Job{
+		ID: handID + uint64(f.hand-1), Chain: chain, PromptTokens: t.Prompt, OutputTokens: 1, Keep: true,
+	}); {
 	case errors.Is(err, engine.ErrQueueFull):
 		return fleet.Busy
 	case err != nil:
@@ -168,7 +171,8 @@ func (p *player) elsewhere(now int64, i int, outcome fleet.Outcome) (route.Decis
 	}
 	f.triedPrefill = append(f.triedPrefill, p.Fleet.Endpoints[h.from].Name)
 	p.askAgain(i)
-	p.req.Leg, p.req.Decoder, p.req.Again = fleet.LegPrefill, p.Fleet.Endpoints[f.engine].Name, outcome == fleet.Busy || outcome == fleet.EngineError
+	p.req.Leg, p.req.Decoder, p.req.Again = fleet.LegPrefill, p.Fleet.Endpoints[f.engine].Name, outcome == fleet.Busy ||
+		outcome == fleet.EngineError
 	plan, err := p.decide(f.router, now, i)
 	if err != nil {
 		return route.Decision{}, false
@@ -184,7 +188,8 @@ func (p *player) undivided(now int64, i int, outcome fleet.Outcome) {
 	f := &p.flights[i]
 	f.unfit = true
 	h := &p.hands[f.hand-1]
-	f.ending = append(f.ending, route.Finished{Lease: h.lease, Outcome: outcome}, route.Finished{Lease: f.lease, Outcome: fleet.Abandoned})
+	f.ending = append(f.ending, route.Finished{Lease: h.lease, Outcome: outcome},
+		route.Finished{Lease: f.lease, Outcome: fleet.Abandoned})
 	h.lease, f.hand = 0, 0
 	p.place(now, i)
 }
@@ -215,7 +220,9 @@ func (p *player) endPrefill(now int64, h *handoff, outcome fleet.Outcome) {
 	}
 	ev := route.Finished{Lease: h.lease, Outcome: outcome}
 	if h.ready {
-		ev.Usage = fleet.Usage{PromptTokens: p.Trace.Turns[h.turn].Prompt, CachedTokens: h.cached, OutputTokens: 1, CachedKnown: true}
+		ev.Usage = fleet.Usage{
+			PromptTokens: p.Trace.Turns[h.turn].Prompt, CachedTokens: h.cached, OutputTokens: 1, CachedKnown: true,
+		}
 	}
 	h.lease = 0
 	p.observe(now, int(h.turn), ev)
@@ -303,7 +310,9 @@ func (p *player) toDecoder(now int64, i int) fleet.Outcome {
 		return fleet.ConnectFailed
 	}
 	_, p.out[f.row-1].Queue = p.engines[at].Load()
-	switch err := p.engines[at].Submit(p.at(now), engine.Job{ID: uint64(i + 1), Chain: f.chain, PromptTokens: t.Prompt, OutputTokens: t.Output, Remote: true}); {
+	switch err := p.engines[at].Submit(p.at(now), engine.Job{
+		ID: uint64(i + 1), Chain: f.chain, PromptTokens: t.Prompt, OutputTokens: t.Output, Remote: true,
+	}); {
 	case errors.Is(err, engine.ErrQueueFull):
 		return fleet.Busy
 	case err != nil:

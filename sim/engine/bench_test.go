@@ -6,8 +6,8 @@ import (
 	"github.com/warmpath/warmpath/sim/chance"
 )
 
-// BenchmarkRequest is one request of 8,192 prompt tokens (512 blocks) and 64 answer tokens: "warm" finds seven eighths of its
-// prompt cached, "cold" nothing, both under eviction.
+// BenchmarkRequest is one request of 8,192 prompt tokens (512 blocks) and 64 answer tokens: "warm" finds seven eighths
+// of its prompt cached, "cold" nothing, both under eviction.
 func BenchmarkRequest(b *testing.B) {
 	for _, bench := range []struct {
 		name   string
@@ -25,7 +25,9 @@ func BenchmarkRequest(b *testing.B) {
 					h = chance.Mix(h)
 					chain[j] = h
 				}
-				if err := e.Submit(epoch, Job{ID: uint64(i), Chain: chain, PromptTokens: 8192, OutputTokens: 64}); err != nil {
+				if err := e.Submit(epoch, Job{
+					ID: uint64(i), Chain: chain, PromptTokens: 8192, OutputTokens: 64,
+				}); err != nil {
 					b.Fatal(err)
 				}
 				for at, ok := e.Next(); ok; at, ok = e.Next() {

@@ -75,7 +75,9 @@ func (c *cache) reach(chain []uint64) int {
 	for high <= len(chain) && c.table.find(c.blocks, chain[high-1]) != 0 {
 		low, high = high, 2*high
 	}
-	return low + sort.Search(min(high, len(chain)+1)-1-low, func(i int) bool { return c.table.find(c.blocks, chain[low+i]) == 0 })
+	return low + sort.Search(min(high, len(chain)+1)-1-low, func(i int) bool {
+		return c.table.find(c.blocks, chain[low+i]) == 0
+	})
 }
 
 // lookup is match by binary search: of the cached blocks, held ones come before kept ones.

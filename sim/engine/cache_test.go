@@ -14,8 +14,8 @@ type naiveCache struct {
 	order []uint64 // kept, oldest first
 }
 
-// acquire holds a whole chain, evicting from the front, and returns how many of its blocks were cached; false if it does not
-// fit.
+// acquire holds a whole chain, evicting from the front, and returns how many of its blocks were cached; false if it
+// does not fit.
 func (n *naiveCache) acquire(chain []uint64) (hits int, ok bool) {
 	for hits < len(chain) && (n.held[chain[hits]] > 0 || slices.Contains(n.order, chain[hits])) {
 		hits++

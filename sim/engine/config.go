@@ -53,15 +53,19 @@ func (c Config) Validate() error {
 		"prefill tokens per second must be above 0 and finite, got %v", c.PrefillTokensPerSecond)
 	fault(c.ChunkTokens < 1, "chunk tokens must be at least 1, got %d", c.ChunkTokens)
 	fault(c.BlockTokens < 1, "block tokens must be at least 1, got %d", c.BlockTokens)
-	fault(c.CacheTokens < c.BlockTokens, "cache tokens (%d) must hold at least one block (%d tokens)", c.CacheTokens, c.BlockTokens)
+	fault(c.CacheTokens < c.BlockTokens, "cache tokens (%d) must hold at least one block (%d tokens)",
+		c.CacheTokens, c.BlockTokens)
 	fault(c.BlockTokens > 0 && c.CacheTokens/c.BlockTokens > MaxBlocks, "cache of %d blocks is over the limit of %d",
 		c.CacheTokens/max(c.BlockTokens, 1), MaxBlocks)
-	fault(c.HostCacheTokens != 0 && c.HostCacheTokens < c.BlockTokens, "host cache tokens (%d) must be 0 or hold at least one block (%d tokens)", c.HostCacheTokens, c.BlockTokens)
-	fault(c.BlockTokens > 0 && c.HostCacheTokens/max(c.BlockTokens, 1) > MaxBlocks, "host cache of %d blocks is over the limit of %d",
-		c.HostCacheTokens/max(c.BlockTokens, 1), MaxBlocks)
+	fault(c.HostCacheTokens != 0 && c.HostCacheTokens < c.BlockTokens,
+		"host cache tokens (%d) must be 0 or hold at least one block (%d tokens)", c.HostCacheTokens, c.BlockTokens)
+	fault(c.BlockTokens > 0 && c.HostCacheTokens/max(c.BlockTokens, 1) > MaxBlocks,
+		"host cache of %d blocks is over the limit of %d", c.HostCacheTokens/max(c.BlockTokens, 1), MaxBlocks)
 	fault(c.HostCacheTokens > 0 && !(c.HostTokensPerSecond > 0 && c.HostTokensPerSecond <= 1e12),
-		"a host cache needs a rate at which its tokens come back, above 0 and finite, got %v a second", c.HostTokensPerSecond)
-	fault(c.HostCacheTokens == 0 && c.HostTokensPerSecond != 0, "a rate of the host cache (%v tokens a second) without a host cache", c.HostTokensPerSecond)
+		"a host cache needs a rate at which its tokens come back, above 0 and finite, got %v a second",
+		c.HostTokensPerSecond)
+	fault(c.HostCacheTokens == 0 && c.HostTokensPerSecond != 0,
+		"a rate of the host cache (%v tokens a second) without a host cache", c.HostTokensPerSecond)
 	fault(c.Slots < 1, "slots must be at least 1, got %d", c.Slots)
 	fault(c.QueueLimit < 0, "queue limit must not be negative, got %d", c.QueueLimit)
 	fault(c.StepBase < 0, "step base must not be negative, got %v", c.StepBase)

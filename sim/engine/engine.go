@@ -296,7 +296,8 @@ func (e *Engine) end(s *seq) {
 
 // Add adds the counters of an engine before its restart.
 func (s *Stats) Add(o Stats) {
-	s.TotalBlocks, s.HeldBlocks, s.KeptBlocks, s.Running, s.Waiting = o.TotalBlocks, o.HeldBlocks, o.KeptBlocks, o.Running, o.Waiting
+	s.TotalBlocks, s.HeldBlocks, s.KeptBlocks, s.Running, s.Waiting = o.TotalBlocks, o.HeldBlocks, o.KeptBlocks,
+		o.Running, o.Waiting
 	s.Submitted += o.Submitted
 	s.Finished += o.Finished
 	s.Cancelled += o.Cancelled

@@ -28,7 +28,9 @@ func chainOf(seed uint64, n int) []uint64 {
 
 // jobOf is a job with blocks for all its tokens.
 func jobOf(e *Engine, id, seed uint64, prompt, output int) Job {
-	return Job{ID: id, Chain: chainOf(seed, (prompt+output)/e.cfg.BlockTokens), PromptTokens: prompt, OutputTokens: output}
+	return Job{
+		ID: id, Chain: chainOf(seed, (prompt+output)/e.cfg.BlockTokens), PromptTokens: prompt, OutputTokens: output,
+	}
 }
 
 func newTestEngine(t testing.TB, change func(*Config)) *Engine {
@@ -258,13 +260,14 @@ func TestConfigFaultsAreAllNamed(t *testing.T) {
 	}
 }
 
-// For any submitted and cancelled jobs: every job that is not cancelled is answered completely, time never goes back, no block
-// is lost, and equal calls on a second engine give equal emissions.
+// For any submitted and cancelled jobs: every job that is not cancelled is answered completely, time never goes back,
+// no block is lost, and equal calls on a second engine give equal emissions.
 func TestEngineProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Config{
-			PrefillTokensPerSecond: 9000, ChunkTokens: rapid.IntRange(1, 200).Draw(t, "chunk"), BlockTokens: rapid.IntRange(1, 16).Draw(t, "block"),
-			Slots: rapid.IntRange(1, 6).Draw(t, "slots"), StepBase: 4 * time.Millisecond, StepPerSeq: time.Millisecond, Jitter: 0.2,
+			PrefillTokensPerSecond: 9000, ChunkTokens: rapid.IntRange(1, 200).Draw(t, "chunk"),
+			BlockTokens: rapid.IntRange(1, 16).Draw(t, "block"), Slots: rapid.IntRange(1, 6).Draw(t, "slots"),
+			StepBase: 4 * time.Millisecond, StepPerSeq: time.Millisecond, Jitter: 0.2,
 		}
 		cfg.CacheTokens = cfg.BlockTokens * rapid.IntRange(4, 60).Draw(t, "blocks")
 		engines := [2]*Engine{}
@@ -294,7 +297,8 @@ func TestEngineProperties(t *testing.T) {
 			checkBlocks(t, e)
 		}
 		for id := range uint64(rapid.IntRange(1, 30).Draw(t, "jobs")) {
-			prompt, output := rapid.IntRange(1, cfg.CacheTokens).Draw(t, "prompt"), rapid.IntRange(0, 40).Draw(t, "output")
+			prompt, output := rapid.IntRange(1, cfg.CacheTokens).Draw(t, "prompt"),
+				rapid.IntRange(0, 40).Draw(t, "output")
 			job := jobOf(e, id, rapid.Uint64Range(1, 3).Draw(t, "seed"), prompt, output)
 			job.Lane = rapid.Uint32Range(0, 2).Draw(t, "lane")
 			errA, errB := engines[0].Submit(now, job), engines[1].Submit(now, job)

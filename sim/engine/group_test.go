@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestInStep: engines in step end their steps together, with the slowest; one that gets a job meanwhile begins with the next step, and one
-// that has nothing to compute keeps nobody.
+// TestInStep: engines in step end their steps together, with the slowest; one that gets a job meanwhile begins with the
+// next step, and one that has nothing to compute keeps nobody.
 func TestInStep(t *testing.T) {
 	var engines []*Engine
 	for range 3 {

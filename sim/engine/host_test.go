@@ -8,9 +8,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// tiny has 4 blocks of 10 tokens and this many tokens of host memory: it computes 1,000 tokens per second and restores 10,000.
+// tiny has 4 blocks of 10 tokens and this many tokens of host memory: it computes 1,000 tokens per second and restores
+// 10,000.
 func tiny(host int) Config {
-	c := Config{PrefillTokensPerSecond: 1000, ChunkTokens: 1000, CacheTokens: 40, BlockTokens: 10, Slots: 1, StepBase: time.Millisecond, HostCacheTokens: host}
+	c := Config{
+		PrefillTokensPerSecond: 1000, ChunkTokens: 1000, CacheTokens: 40, BlockTokens: 10, Slots: 1,
+		StepBase: time.Millisecond, HostCacheTokens: host,
+	}
 	if host > 0 {
 		c.HostTokensPerSecond = 10_000
 	}
@@ -28,7 +32,8 @@ func TestHostCacheByHand(t *testing.T) {
 	}{
 		{"none", 0, 0, 40, 41 * time.Millisecond},
 		{"all of it", 80, 30, 13, (1 + 3 + 10) * time.Millisecond},
-		{"its first two blocks", 20, 20, 22, (1 + 2 + 20) * time.Millisecond}, // the last were evicted first, here and from host memory
+		// the last were evicted first, here and from host memory
+		{"its first two blocks", 20, 20, 22, (1 + 2 + 20) * time.Millisecond},
 	} {
 		e, err := New(tiny(tt.host), 1)
 		if err != nil {
@@ -68,7 +73,8 @@ func TestHostCacheByHand(t *testing.T) {
 	}
 }
 
-// TestHostCacheForgetsNothing: with enough host memory an engine finds as much of each prompt as an unlimited cache would.
+// TestHostCacheForgetsNothing: with enough host memory an engine finds as much of each prompt as an unlimited cache
+// would.
 func TestHostCacheForgetsNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e, err := New(tiny(100_000), 1)

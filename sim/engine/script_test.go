@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the output of the golden scripts into them; read the diff before you commit")
+var rewrite = flag.Bool("rewrite", false,
+	"write the output of the golden scripts into them; read the diff before you commit")
 
 // Each testdata/*.txt is a script: blocks of a command and, after "----", its output, separated by empty lines.
 //
@@ -81,7 +82,8 @@ func (s *script) run(t *testing.T, command string) string {
 		s.now = epoch
 		s.e = newTestEngine(t, func(c *Config) {
 			c.CacheTokens, c.Slots = arg("cache", c.CacheTokens), arg("slots", c.Slots)
-			c.ChunkTokens, c.PrefillTokensPerSecond = arg("chunk", c.ChunkTokens), float64(arg("rate", int(c.PrefillTokensPerSecond)))
+			c.ChunkTokens, c.PrefillTokensPerSecond = arg("chunk", c.ChunkTokens),
+				float64(arg("rate", int(c.PrefillTokensPerSecond)))
 		})
 		return ""
 	case "submit":
@@ -97,9 +99,10 @@ func (s *script) run(t *testing.T, command string) string {
 		return s.steps(arg("steps", 1_000_000))
 	case "stats":
 		st := s.e.Stats()
-		return fmt.Sprintf("running %d, waiting %d, held %d, kept %d of %d blocks\nhits %d of %d, prefilled %d, output %d\nevictions %d, preemptions %d, steps %d, busy %v\n",
-			st.Running, st.Waiting, st.HeldBlocks, st.KeptBlocks, st.TotalBlocks, st.HitTokens, st.QueryTokens, st.PrefillTokens, st.OutputTokens,
-			st.Evictions, st.Preemptions, st.Steps, st.Busy.Round(time.Microsecond))
+		return fmt.Sprintf("running %d, waiting %d, held %d, kept %d of %d blocks\n"+
+			"hits %d of %d, prefilled %d, output %d\nevictions %d, preemptions %d, steps %d, busy %v\n",
+			st.Running, st.Waiting, st.HeldBlocks, st.KeptBlocks, st.TotalBlocks, st.HitTokens, st.QueryTokens,
+			st.PrefillTokens, st.OutputTokens, st.Evictions, st.Preemptions, st.Steps, st.Busy.Round(time.Microsecond))
 	}
 	t.Fatalf("unknown command %q", last)
 	return ""

@@ -46,8 +46,8 @@ type Figures struct {
 	Whole     Spread  `json:"conversation_ms"` // from its first request to its last answer
 	Ended     int     `json:"conversations_ended"`
 	EndedPerH float64 `json:"conversations_per_h"`
-	// latest prompts of the conversations under way, over the caches: the mean without the first quarter of the run. What
-	// they share counts for each, those whose turn is held count too. 0 where a cache has no limit
+	// latest prompts of the conversations under way, over the caches: the mean without the first quarter of the run.
+	// What they share counts for each, those whose turn is held count too. 0 where a cache has no limit
 	WorkingSet float64 `json:"working_set"`
 
 	HitRate      float64 `json:"hit_rate"`       // prompt tokens found cached
@@ -153,9 +153,11 @@ func ratio(of, whole float64) float64 {
 // Of computes the figures of a replay's outcome.
 func Of(r *drive.Replay, o *drive.Outcome, slo Objective) Figures {
 	f := Figures{
-		Policy: r.PolicyName(), Trace: r.Trace.Name, Endpoints: len(r.Fleet.Endpoints), Routers: len(o.Routers), Load: rounded(o.Plan.Load, 4),
-		Seed: r.Seed, IDs: r.IDs, Requests: len(o.Turns), Conversations: len(r.Trace.Sessions), SpanS: rounded(o.Span.Seconds(), 3),
-		IdealHitRate: rounded(o.Plan.Demand.IdealHitRate(), 6), PerEndpoint: make([]EndpointFigure, len(r.Fleet.Endpoints)),
+		Policy: r.PolicyName(), Trace: r.Trace.Name, Endpoints: len(r.Fleet.Endpoints), Routers: len(o.Routers),
+		Load: rounded(o.Plan.Load, 4),
+		Seed: r.Seed, IDs: r.IDs, Requests: len(o.Turns), Conversations: len(r.Trace.Sessions),
+		SpanS: rounded(o.Span.Seconds(), 3), IdealHitRate: rounded(o.Plan.Demand.IdealHitRate(), 6),
+		PerEndpoint: make([]EndpointFigure, len(r.Fleet.Endpoints)),
 	}
 	c := newCount(len(o.Turns), len(f.PerEndpoint))
 	for i := range o.Turns {
@@ -176,7 +178,8 @@ func Of(r *drive.Replay, o *drive.Outcome, slo Objective) Figures {
 	f.QueueMean = rounded(ratio(float64(c.queue), float64(served)), 4)
 	f.Goodput = rounded(ratio(float64(c.good), float64(len(o.Turns)+len(o.Cut))), 6)
 	f.RegretMean = rounded(ratio(float64(c.regret)/1e6, float64(served)), 3)
-	f.WorkCV, f.FirstTurnCV, f.RequestsCV = rounded(variation(c.work), 6), rounded(variation(c.first), 6), rounded(variation(c.turns), 6)
+	f.WorkCV, f.FirstTurnCV, f.RequestsCV = rounded(variation(c.work), 6), rounded(variation(c.first), 6),
+		rounded(variation(c.turns), 6)
 	f.LeastMean = rounded(ratio(float64(slices.Min(c.turns)*int64(len(c.turns))), float64(served)), 6)
 	f.OutputPerS = rounded(ratio(float64(c.output), o.Span.Seconds()), 1)
 	if least := slices.Min(c.work); least > 0 {
@@ -193,8 +196,9 @@ func Of(r *drive.Replay, o *drive.Outcome, slo Objective) Figures {
 		f.Preemptions += o.Engines[i].Preemptions
 		f.PerEndpoint[i] = EndpointFigure{
 			Name: r.Fleet.Endpoints[i].Name, Requests: int(c.turns[i]), FirstTurns: int(c.first[i]),
-			Work: rounded(ratio(float64(c.work[i]), float64(work)), 6), HitRate: rounded(ratio(float64(c.hits[i]), float64(c.prompts[i])), 6),
-			BusyS: rounded(o.Engines[i].Busy.Seconds(), 3),
+			Work:    rounded(ratio(float64(c.work[i]), float64(work)), 6),
+			HitRate: rounded(ratio(float64(c.hits[i]), float64(c.prompts[i])), 6),
+			BusyS:   rounded(o.Engines[i].Busy.Seconds(), 3),
 		}
 	}
 	f.HostShare = rounded(ratio(float64(host), float64(c.prompt)), 6)
@@ -220,9 +224,9 @@ type count struct {
 
 func newCount(turns, endpoints int) *count {
 	return &count{
-		ttft: make([]time.Duration, 0, turns), e2e: make([]time.Duration, 0, turns), itl: make([]time.Duration, 0, turns),
-		work: make([]int64, endpoints), first: make([]int64, endpoints), hits: make([]int64, endpoints), prompts: make([]int64, endpoints),
-		turns: make([]int64, endpoints),
+		ttft: make([]time.Duration, 0, turns), e2e: make([]time.Duration, 0, turns),
+		itl: make([]time.Duration, 0, turns), work: make([]int64, endpoints), first: make([]int64, endpoints),
+		hits: make([]int64, endpoints), prompts: make([]int64, endpoints), turns: make([]int64, endpoints),
 	}
 }
 

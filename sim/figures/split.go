@@ -69,13 +69,15 @@ func splitOf(r *drive.Replay, o *drive.Outcome) *SplitFigures {
 		split++
 		moved += int64(t.Moved)
 		prompts += int64(r.Trace.Turns[t.Turn].Prompt)
-		prefill, handed, first = append(prefill, t.Prefill), append(handed, t.Handed), append(first, t.TTFT-t.Prefill-t.Handed)
+		prefill, handed, first = append(prefill, t.Prefill), append(handed, t.Handed),
+			append(first, t.TTFT-t.Prefill-t.Handed)
 		if t.Moved > 0 {
 			transfer = append(transfer, t.MovedTook)
 		}
 	}
 	f.Share = rounded(ratio(float64(split), float64(served)), 6)
-	f.Moved, f.MovedShare = rounded(ratio(float64(moved), float64(split)), 1), rounded(ratio(float64(moved), float64(prompts)), 6)
+	f.Moved, f.MovedShare = rounded(ratio(float64(moved), float64(split)), 1),
+		rounded(ratio(float64(moved), float64(prompts)), 6)
 	f.Prefill, f.Transfer, f.Handed, f.FirstToken = spread(prefill), spread(transfer), spread(handed), spread(first)
 	slices.SortStableFunc(f.Why, func(a, b WhyFigure) int { return b.Turns - a.Turns })
 	f.Pools = poolsOf(r, o)

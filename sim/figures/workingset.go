@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/sim/drive"
 )
 
-// workingSet is the latest prompts of the conversations under way, over all caches: its mean over time, without the first
-// quarter of the run, in which they grow. 0 where a cache has no limit.
+// workingSet is the latest prompts of the conversations under way, over all caches: its mean over time, without the
+// first quarter of the run, in which they grow. 0 where a cache has no limit.
 func workingSet(r *drive.Replay, o *drive.Outcome) float64 {
 	room := 0.0
 	for i := range r.Fleet.Endpoints {

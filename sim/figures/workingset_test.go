@@ -14,9 +14,12 @@ func TestWorkingSet(t *testing.T) {
 	const s = time.Second
 	tr := &trace.Trace{
 		Sessions: []trace.Session{{Parent: -1, Turns: 2}, {Parent: -1, Turns: 2}},
-		Turns:    []trace.Turn{{Prompt: 100}, {Prompt: 300, Number: 1}, {Session: 1, Prompt: 200}, {Session: 1, Prompt: 400, Number: 1}},
+		Turns: []trace.Turn{
+			{Prompt: 100}, {Prompt: 300, Number: 1}, {Session: 1, Prompt: 200}, {Session: 1, Prompt: 400, Number: 1},
+		},
 	}
-	first, second := drive.Played{Turn: 0, Sent: 0, Took: s}, drive.Played{Turn: 1, Sent: 10 * s, Took: 20 * s} // 100, 300, over at 30 s
+	// 100, 300, over at 30 s
+	first, second := drive.Played{Turn: 0, Sent: 0, Took: s}, drive.Played{Turn: 1, Sent: 10 * s, Took: 20 * s}
 	other, waits := drive.Played{Turn: 2, Sent: 20 * s, Took: s}, drive.Played{Turn: 3, Sent: 35 * s, TTFT: 5 * s}
 	left := drive.Played{Turn: 1, Sent: 5 * s, Took: s, Left: true}
 	for _, c := range []struct {

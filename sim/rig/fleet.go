@@ -64,22 +64,25 @@ func Presets() []Preset {
 	return []Preset{
 		{
 			"reference", make(9000, 2048, 3_000_000, 64, 4*time.Millisecond, 100*time.Microsecond),
-			"prefill between 9,200 tokens/s (A6000, Mistral-7B: the linear term of Preble's curve, as AIBrix e3e10f9 has it) and 10,600 " +
-				"(GORGO, 0.094 ms a token); cache: a node of Mooncake keeps about 3 million tokens (FAST'25), read here as if all were next to " +
-				"the GPU; the step is a round figure",
+			"prefill between 9,200 tokens/s (A6000, Mistral-7B: the linear term of Preble's curve, as AIBrix e3e10f9 " +
+				"has it) and 10,600 (GORGO, 0.094 ms a token); cache: a node of Mooncake keeps about 3 million " +
+				"tokens (FAST'25), read here as if all were next to the GPU; the step is a round figure",
 		},
 		{
 			"smg_mock", make(8000, 2048, 524_288, 256, 6*time.Millisecond, 350*time.Microsecond),
-			"the mock engine of SGLang Model Gateway's sim_ab.sh: 8,000 tokens/s in chunks of 2,048, step 6 ms + 0.35 ms a request, width 256, 524,288 tokens",
+			"the mock engine of SGLang Model Gateway's sim_ab.sh: 8,000 tokens/s in chunks of 2,048, " +
+				"step 6 ms + 0.35 ms a request, width 256, 524,288 tokens",
 		},
 		{
 			"h100_32b_tp2", make(15_928, 8192, 307_328, 256, 6*time.Millisecond, 100*time.Microsecond),
-			"prefill is llm-d's default peakPrefillThroughput, 15,928 tokens/s; cache is that of a pod of 2 H100 with Qwen3-32B in llm-d's " +
-				"\"KV-cache wins you can see\" (September 2025), 307,328 tokens; step: Dynamo's mocker at low use, about 6 ms",
+			"prefill is llm-d's default peakPrefillThroughput, 15,928 tokens/s; cache is that of a pod of 2 H100 " +
+				"with Qwen3-32B in llm-d's \"KV-cache wins you can see\" (September 2025), 307,328 tokens; step: " +
+				"Dynamo's mocker at low use, about 6 ms",
 		},
 		{
 			"dynamo_mocker", make(1000/1.518344e-2, 8192, 16_384*64, 256, 16*time.Millisecond, 60*time.Microsecond),
-			"Dynamo's mocker: prefill 0.01518 ms a token + 16.5 ms, without its quadratic term; 8,192 batched tokens, 256 sequences, 16,384 blocks of 64",
+			"Dynamo's mocker: prefill 0.01518 ms a token + 16.5 ms, without its quadratic term; " +
+				"8,192 batched tokens, 256 sequences, 16,384 blocks of 64",
 		},
 	}
 }
@@ -172,14 +175,16 @@ func (f Fleet) Validate() error {
 		end := e.Start
 		for _, o := range e.Outages {
 			if o.At < end || o.For <= 0 {
-				fault("a failure at %v for %v: failures come in order, after its start at %v, and take time", o.At, o.For, e.Start)
+				fault("a failure at %v for %v: failures come in order, after its start at %v, and take time",
+					o.At, o.For, e.Start)
 			}
 			end = o.At + o.For
 		}
 		end = 0
 		for _, s := range e.Slowdowns {
 			if s.At < end || s.For <= 0 || !(s.Times > 0 && s.Times <= 1000) {
-				fault("%v times as slow at %v for %v: slow spells come in order, take time, and make it 0 to 1000 times as slow, 0 excluded", s.Times, s.At, s.For)
+				fault("%v times as slow at %v for %v: slow spells come in order, take time, "+
+					"and make it 0 to 1000 times as slow, 0 excluded", s.Times, s.At, s.For)
 			}
 			end = s.At + s.For
 		}

@@ -34,14 +34,16 @@ func TestPlanKeepsTheLoad(t *testing.T) {
 		}
 	}
 	recorded, err := fleet.Plan(excerpt(t, "mooncake_synthetic"), 0, 2, 1)
-	if want := excerpt(t, "mooncake_synthetic").Turns[59].At / 2; err != nil || recorded.Arrivals[59] != want || recorded.Load <= 0 {
+	if want := excerpt(t, "mooncake_synthetic").Turns[59].At / 2; err != nil || recorded.Arrivals[59] != want ||
+		recorded.Load <= 0 {
 		t.Errorf("twice as fast: %v at %v, want %v: %v", recorded.Load, recorded.Arrivals[59], want, err)
 	}
 }
 
 func TestPlanFaults(t *testing.T) {
 	closed, open := excerpt(t, "coding_agent"), excerpt(t, "mooncake_synthetic")
-	once, _ := trace.Read("t", strings.NewReader(`{"timestamp":0,"input_length":10,"output_length":3,"hash_ids":[1]}`), trace.FormatAuto)
+	once, _ := trace.Read("t", strings.NewReader(`{"timestamp":0,"input_length":10,"output_length":3,"hash_ids":[1]}`),
+		trace.FormatAuto)
 	for _, c := range []struct {
 		trace       *trace.Trace
 		load, speed float64
@@ -54,7 +56,8 @@ func TestPlanFaults(t *testing.T) {
 		{once, 0.5, 0, "the same time"},
 		{&trace.Trace{}, 0.5, 0, "no turn"},
 	} {
-		if _, err := Even(1, round()).Plan(c.trace, c.load, c.speed, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Even(1, round()).Plan(c.trace, c.load, c.speed, 1); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("load %v, speed %v: %v, want %q", c.load, c.speed, err, c.want)
 		}
 	}
@@ -75,10 +78,16 @@ func TestFleetFaults(t *testing.T) {
 		{two(func(f *Fleet) { f.Endpoints[1].Name = "e\n1" }), "without control characters"},
 		{two(func(f *Fleet) { f.Endpoints[1].Name = "e\xff" }), "text in UTF-8"},
 		{two(func(f *Fleet) { f.Endpoints[1].Start = -1 }), "before the run"},
-		{two(func(f *Fleet) { f.Endpoints[0].Start, f.Endpoints[1].Start = 1, 1 }), "no endpoint is there at the start"},
+		{
+			two(func(f *Fleet) { f.Endpoints[0].Start, f.Endpoints[1].Start = 1, 1 }),
+			"no endpoint is there at the start",
+		},
 		{two(func(f *Fleet) { f.Endpoints[1].Outages = []Outage{{5, 0}} }), "failures come in order"},
 		{two(func(f *Fleet) { f.Endpoints[1].Outages = []Outage{{5, 10}, {14, 1}} }), "failures come in order"},
-		{two(func(f *Fleet) { f.Endpoints[1].Slowdowns = []Slowdown{{5, 10, 2}, {14, 1, 2}} }), "slow spells come in order"},
+		{
+			two(func(f *Fleet) { f.Endpoints[1].Slowdowns = []Slowdown{{5, 10, 2}, {14, 1, 2}} }),
+			"slow spells come in order",
+		},
 		{two(func(f *Fleet) { f.Endpoints[1].Slowdowns = []Slowdown{{5, 10, 0}} }), "0 excluded"},
 		{two(func(f *Fleet) { f.Endpoints[1].Engine.Slots = 0 }), "slots must be at least 1"},
 	} {
@@ -100,7 +109,10 @@ func TestFleetFaults(t *testing.T) {
 
 // round is an engine with simple figures: 1,000 tokens per second, a step of 1 ms.
 func round() engine.Config {
-	return engine.Config{PrefillTokensPerSecond: 1000, ChunkTokens: 100_000, CacheTokens: 640_000, BlockTokens: 64, Slots: 8, StepBase: time.Millisecond}
+	return engine.Config{
+		PrefillTokensPerSecond: 1000, ChunkTokens: 100_000, CacheTokens: 640_000, BlockTokens: 64, Slots: 8,
+		StepBase: time.Millisecond,
+	}
 }
 
 // excerpt is a part of a published trace.

@@ -29,7 +29,8 @@ func (t Transfer) Validate() error {
 		errs = append(errs, fmt.Errorf("bytes of KV cache a token must be above 0 and finite, got %v", t.BytesPerToken))
 	}
 	if !(t.Bandwidth > 0 && t.Bandwidth <= 1e18) {
-		errs = append(errs, fmt.Errorf("bandwidth of transfers must be above 0 and finite, got %v bytes a second", t.Bandwidth))
+		errs = append(errs,
+			fmt.Errorf("bandwidth of transfers must be above 0 and finite, got %v bytes a second", t.Bandwidth))
 	}
 	if t.Latency < 0 || t.Latency > time.Hour {
 		errs = append(errs, fmt.Errorf("latency of transfers must be in 0..1h, got %v", t.Latency))

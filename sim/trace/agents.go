@@ -63,7 +63,9 @@ func (l *agentLine) check() error {
 func (a *agents) line(text []byte) error {
 	var l agentLine
 	if err := json.Unmarshal(text, &l); err != nil {
-		return fmt.Errorf("want a JSON object with session_id, timestamp, input_length, output_length and shared_length: %w", jsonFault(err))
+		return fmt.Errorf(
+			"want a JSON object with session_id, timestamp, input_length, output_length and shared_length: %w",
+			jsonFault(err))
 	}
 	if err := l.check(); err != nil {
 		return err
@@ -76,7 +78,8 @@ func (a *agents) line(text []byte) error {
 	var source int32 = -1
 	if known {
 		if before := a.t.Turns[a.last[session]].At; turn.At < before {
-			return fmt.Errorf("timestamp %v is before the %v of the session's turn before", *l.Timestamp, before.Milliseconds())
+			return fmt.Errorf("timestamp %v is before the %v of the session's turn before",
+				*l.Timestamp, before.Milliseconds())
 		}
 		source = a.last[session]
 	} else {
@@ -168,7 +171,8 @@ func (a *agents) longEnough(source int32, tokens int, first bool) (int32, error)
 		return source, nil
 	}
 	best := int32(-1)
-	for i := int32(a.t.Sessions[a.t.Turns[source].Session].First); i >= 0 && i != source && !first; i = a.t.Turns[i].Next {
+	for i := int32(a.t.Sessions[a.t.Turns[source].Session].First); i >= 0 && i != source &&
+		!first; i = a.t.Turns[i].Next {
 		if a.t.Turns[i].Prompt >= tokens {
 			best = i
 		}

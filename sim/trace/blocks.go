@@ -25,7 +25,8 @@ func (t *Trace) Chain(to []uint64, turn, block int) []uint64 {
 		return t.forest.chain(to, q.answer-1, q.Prompt+q.Output, block, 0)
 	}
 	to = t.forest.chain(to, q.node, q.Prompt, block, 0)
-	answer := chance.Mix(t.forest.nodes[q.node].seed^chance.Mix(uint64(q.Prompt))) ^ uint64(q.Session)<<32 ^ uint64(q.Number)
+	answer := chance.Mix(t.forest.nodes[q.node].seed^chance.Mix(uint64(q.Prompt))) ^ uint64(q.Session)<<32 ^
+		uint64(q.Number)
 	for n := (q.Prompt + q.Output) / block; len(to) < n; {
 		to = append(to, chance.Mix(answer+uint64(len(to))*0xd1342543de82ef95))
 	}

@@ -72,7 +72,10 @@ func TestGeneratorFaultsAreAllNamed(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"conversations: must", "rate: must", "max_turns: must", "user: must", "answer: must", "think: must", "tenants: must"} {
+	for _, want := range []string{
+		"conversations: must", "rate: must", "max_turns: must", "user: must", "answer: must",
+		"think: must", "tenants: must",
+	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not named in %v", want, err)
 		}
@@ -82,8 +85,8 @@ func TestGeneratorFaultsAreAllNamed(t *testing.T) {
 	}
 }
 
-// TestOf: conversations share their leading text, a branch the first prompt of the one it continues, and answers only if they
-// return unchanged.
+// TestOf: conversations share their leading text, a branch the first prompt of the one it continues, and answers only
+// if they return unchanged.
 func TestOf(t *testing.T) {
 	two := func(seed uint64) []Exchange {
 		return []Exchange{{Seed: seed, User: 64, Answer: 64}, {Seed: seed + 1, User: 64, Answer: 64}}
@@ -101,7 +104,9 @@ func TestOf(t *testing.T) {
 		}
 		return n
 	}
-	for _, c := range []struct{ a, b, want int }{{0, 2, 2}, {0, 1, 4}, {2, 3, 3}, {0, 4, 3}, {1, 4, 3}, {4, 5, 4}, {0, 6, 0}} {
+	for _, c := range []struct{ a, b, want int }{
+		{0, 2, 2}, {0, 1, 4}, {2, 3, 3}, {0, 4, 3}, {1, 4, 3}, {4, 5, 4}, {0, 6, 0},
+	} {
 		if got := shared(tr.Chain(nil, c.a, 64), tr.Chain(nil, c.b, 64)); got != c.want {
 			t.Errorf("turns %d and %d share %d blocks, want %d", c.a, c.b, got, c.want)
 		}

@@ -38,7 +38,8 @@ type Generator struct {
 // DefaultGenerator is 400 conversations of 6 turns on average behind one system prompt of 2,000 tokens.
 func DefaultGenerator() Generator {
 	return Generator{
-		Conversations: 400, Turns: 5, System: 2000, Prefixes: 1, Tenants: 1, Greedy: 1, User: 400, First: 1, Answer: 150, Think: 10 * time.Second, Burst: 1, FloodTokens: 8000, LongTokens: 16_000,
+		Conversations: 400, Turns: 5, System: 2000, Prefixes: 1, Tenants: 1, Greedy: 1, User: 400, First: 1,
+		Answer: 150, Think: 10 * time.Second, Burst: 1, FloodTokens: 8000, LongTokens: 16_000,
 	}
 }
 
@@ -47,7 +48,8 @@ func DefaultGenerator() Generator {
 // 0.8 s to think.
 func Chats() Generator {
 	g := DefaultGenerator()
-	g.Conversations, g.PerSecond, g.Turns, g.MaxTurns, g.Answer, g.Think, g.Kept = 160, 4, 5, 24, 60, 800*time.Millisecond, true
+	g.Conversations, g.PerSecond, g.Turns, g.MaxTurns, g.Answer, g.Think, g.Kept = 160, 4, 5, 24, 60,
+		800*time.Millisecond, true
 	return g
 }
 
@@ -109,9 +111,11 @@ func ParseGenerator(settings []string) (Generator, error) {
 		}
 		switch {
 		case !ok:
-			errs = append(errs, fmt.Errorf("generator setting %q: want name=value, with one of the names %s", s, strings.Join(GeneratorKeys(), ", ")))
+			errs = append(errs, fmt.Errorf("generator setting %q: want name=value, with one of the names %s",
+				s, strings.Join(GeneratorKeys(), ", ")))
 		case i < 0:
-			errs = append(errs, fmt.Errorf("no generator setting %q; want one of %s", name, strings.Join(GeneratorKeys(), ", ")))
+			errs = append(errs, fmt.Errorf("no generator setting %q; want one of %s",
+				name, strings.Join(GeneratorKeys(), ", ")))
 		default:
 			if err := knobs[i].set(text); err != nil {
 				errs = append(errs, fmt.Errorf("generator setting %s: %w", name, err))
@@ -235,7 +239,8 @@ func (g *Generator) greed(all []Conversation, heads []uint64, rng *rand.Rand) []
 		}
 		for range int(g.Greedy) - 1 {
 			c := all[i]
-			c.ID, c.System, c.Turns = "g"+strconv.Itoa(len(out)), heads[(g.Tenants-1)*g.Prefixes+chance.Harmonic(rng, g.Prefixes)], g.exchanges(rng)
+			c.ID, c.System, c.Turns = "g"+strconv.Itoa(len(out)),
+				heads[(g.Tenants-1)*g.Prefixes+chance.Harmonic(rng, g.Prefixes)], g.exchanges(rng)
 			c.Start = time.Duration(rng.Float64() * float64(all[len(all)-1].Start))
 			out = append(out, c)
 		}
@@ -283,7 +288,9 @@ func (g *Generator) flood(rng *rand.Rand) []Conversation {
 	head := rng.Uint64()
 	for i := range out {
 		x := Exchange{Seed: rng.Uint64(), User: g.size(g.User, rng), Answer: g.size(g.Answer, rng)}
-		out[i] = Conversation{ID: "f" + strconv.Itoa(i), Together: 0.5, System: head, SystemTokens: g.FloodTokens, Turns: []Exchange{x}}
+		out[i] = Conversation{
+			ID: "f" + strconv.Itoa(i), Together: 0.5, System: head, SystemTokens: g.FloodTokens, Turns: []Exchange{x},
+		}
 	}
 	return out
 }

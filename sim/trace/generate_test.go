@@ -25,7 +25,8 @@ func TestGeneratorIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestGeneratedPromptsGoOn: each prompt contains the whole previous one, and conversations of one kind have a common beginning.
+// TestGeneratedPromptsGoOn: each prompt contains the whole previous one, and conversations of one kind have a common
+// beginning.
 func TestGeneratedPromptsGoOn(t *testing.T) {
 	g := DefaultGenerator()
 	g.Conversations, g.Prefixes, g.Flood, g.FloodTokens = 40, 2, 5, 640

@@ -5,7 +5,10 @@ import "github.com/warmpath/warmpath/sim/chance"
 // Half is every second conversation of a trace, which=1 the first half, 2 the second. Tune on one and measure on the
 // other. A conversation stays with its parent.
 func (t *Trace) Half(which int) *Trace {
-	out := &Trace{Name: t.Name, Format: t.Format, Closed: t.Closed, Timed: t.Timed, Notes: t.Notes, forest: t.forest, burst: t.burst}
+	out := &Trace{
+		Name: t.Name, Format: t.Format, Closed: t.Closed, Timed: t.Timed, Notes: t.Notes,
+		forest: t.forest, burst: t.burst,
+	}
 	sessions, turns := make([]int, len(t.Sessions)), make([]int32, len(t.Turns))
 	kept := make([]bool, len(t.Sessions))
 	for i, s := range t.Sessions {

@@ -39,13 +39,15 @@ func (m *mooncake) line(text []byte) error {
 		IDs       []int64  `json:"hash_ids"`
 	}
 	if err := json.Unmarshal(text, &l); err != nil {
-		return fmt.Errorf("want a JSON object with timestamp, input_length, output_length and hash_ids: %w", jsonFault(err))
+		return fmt.Errorf("want a JSON object with timestamp, input_length, output_length and hash_ids: %w",
+			jsonFault(err))
 	}
 	if err := lengths(l.Timestamp, l.Input, l.Output); err != nil {
 		return err
 	}
 	if want := (*l.Input + mooncakeBlock - 1) / mooncakeBlock; len(l.IDs) != want {
-		return fmt.Errorf("%d hash_ids for %d tokens, want %d: one for each %d tokens", len(l.IDs), *l.Input, want, mooncakeBlock)
+		return fmt.Errorf("%d hash_ids for %d tokens, want %d: one for each %d tokens",
+			len(l.IDs), *l.Input, want, mooncakeBlock)
 	}
 	if *l.Timestamp < m.last {
 		return fmt.Errorf("timestamp %v is before the %v of an earlier line", *l.Timestamp, m.last)
@@ -66,7 +68,9 @@ func (m *mooncake) line(text []byte) error {
 		node = next
 	}
 	m.share(node, len(l.IDs))
-	m.t.Turns = append(m.t.Turns, Turn{At: milliseconds(*l.Timestamp), Delay: -1, Prompt: *l.Input, Output: *l.Output, node: node, from: -1, Next: -1})
+	m.t.Turns = append(m.t.Turns, Turn{
+		At: milliseconds(*l.Timestamp), Delay: -1, Prompt: *l.Input, Output: *l.Output, node: node, from: -1, Next: -1,
+	})
 	return nil
 }
 
@@ -107,7 +111,9 @@ func (m *mooncake) end() error {
 			session = t.Turns[earlier].Session
 			turn.from = m.whole(earlier, depth)
 		} else {
-			t.Sessions = append(t.Sessions, Session{ID: "c" + strconv.Itoa(session), Parent: -1, together: -1, After: -1})
+			t.Sessions = append(t.Sessions, Session{
+				ID: "c" + strconv.Itoa(session), Parent: -1, together: -1, After: -1,
+			})
 			lastOf = append(lastOf, -1)
 		}
 		t.join(session, turn, &lastOf[session])

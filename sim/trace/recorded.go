@@ -145,7 +145,9 @@ type recordedRequest struct {
 
 func newRecorded(t *Trace) *recorded {
 	t.Closed, t.Timed = true, true
-	r := &recorded{t: t, out: &Recording{Trace: t}, salts: map[string]int{}, engines: map[string]int{}, models: map[string]bool{}}
+	r := &recorded{
+		t: t, out: &Recording{Trace: t}, salts: map[string]int{}, engines: map[string]int{}, models: map[string]bool{},
+	}
 	r.prompts.init(&t.forest)
 	t.Recording = r.out
 	return r
@@ -182,7 +184,8 @@ func (r *recorded) header(l *recordedLine) error {
 	}
 	shift := l.Began.Sub(r.began)
 	if !timeOK(float64(shift.Abs()) / float64(time.Millisecond)) {
-		return fmt.Errorf("began is %s, want within 30 years of the first header's, %s", l.Began.Format(time.RFC3339), r.began.Format(time.RFC3339))
+		return fmt.Errorf("began is %s, want within 30 years of the first header's, %s",
+			l.Began.Format(time.RFC3339), r.began.Format(time.RFC3339))
 	}
 	salt, known := r.salts[l.Salt]
 	if !known {
@@ -194,8 +197,10 @@ func (r *recorded) header(l *recordedLine) error {
 }
 
 func (r *recorded) engine(l *recordedLine) error {
-	if min(l.CacheTokens, l.BlockTokens, l.Slots) < 0 || l.CacheTokens > 1<<40 || max(l.BlockTokens, l.Slots) > MaxTokens {
-		return fmt.Errorf("cache_tokens, block_tokens and slots are %d, %d and %d, want what an engine may have", l.CacheTokens, l.BlockTokens, l.Slots)
+	if min(l.CacheTokens, l.BlockTokens, l.Slots) < 0 || l.CacheTokens > 1<<40 ||
+		max(l.BlockTokens, l.Slots) > MaxTokens {
+		return fmt.Errorf("cache_tokens, block_tokens and slots are %d, %d and %d, want what an engine may have",
+			l.CacheTokens, l.BlockTokens, l.Slots)
 	}
 	at, known := r.engines[l.Engine]
 	if !known {
@@ -203,7 +208,9 @@ func (r *recorded) engine(l *recordedLine) error {
 		r.engines[l.Engine] = at
 		r.out.Engines = append(r.out.Engines, RecordedEngine{})
 	}
-	r.out.Engines[at] = RecordedEngine{Endpoint: l.Engine, CacheTokens: l.CacheTokens, BlockTokens: l.BlockTokens, Slots: l.Slots}
+	r.out.Engines[at] = RecordedEngine{
+		Endpoint: l.Engine, CacheTokens: l.CacheTokens, BlockTokens: l.BlockTokens, Slots: l.Slots,
+	}
 	return nil
 }
 
@@ -264,7 +271,8 @@ func (r *recorded) request(l *recordedLine) error {
 		return err
 	}
 	if l.Blocks*r.file.block > l.Bytes {
-		return fmt.Errorf("blocks is %d, want at most %d: the bytes in blocks of %d", l.Blocks, l.Bytes/r.file.block, r.file.block)
+		return fmt.Errorf("blocks is %d, want at most %d: the bytes in blocks of %d",
+			l.Blocks, l.Bytes/r.file.block, r.file.block)
 	}
 	tokens := l.PromptTokens
 	if tokens == 0 {
@@ -296,10 +304,12 @@ func (r *recorded) request(l *recordedLine) error {
 	q := recordedRequest{
 		Recorded: Recorded{
 			Endpoint: l.Endpoint, At: at, Sent: at + milliseconds(l.Sent), End: at + milliseconds(*l.Took),
-			Stream: l.Stream, Whole: l.Outcome == "ok", Prompt: tokens, Cached: min(l.Predicted, tokens), Output: l.Output,
-			Known: l.PromptTokens > 0 && (l.Output > 0 || l.Class == "embed"), Embed: l.Class == "embed", Split: l.Split,
+			Stream: l.Stream, Whole: l.Outcome == "ok", Prompt: tokens, Cached: min(l.Predicted, tokens),
+			Output: l.Output, Known: l.PromptTokens > 0 && (l.Output > 0 || l.Class == "embed"),
+			Embed: l.Class == "embed", Split: l.Split,
 		},
-		salt: r.file.salt, conversation: l.Conversation, parent: l.Parent, tenant: l.Tenant, node: node, blocks: l.Blocks,
+		salt: r.file.salt, conversation: l.Conversation, parent: l.Parent, tenant: l.Tenant, node: node,
+		blocks: l.Blocks,
 	}
 	if l.TTFT != nil {
 		q.Data, q.First = true, at+milliseconds(*l.TTFT)

@@ -25,7 +25,8 @@ func (r *recorded) answers() {
 		}
 		tops[i] = r.top(int32(i), from, stamps)
 		q, p := &r.requests[i], &r.requests[from]
-		if tops[i] < 0 || q.Endpoint != p.Endpoint || !q.Told || !p.Known || p.Output < leastAnswer || q.Prompt < p.Prompt+p.Output {
+		if tops[i] < 0 || q.Endpoint != p.Endpoint || !q.Told || !p.Known || p.Output < leastAnswer ||
+			q.Prompt < p.Prompt+p.Output {
 			continue
 		}
 		switch shared := int(t.forest.nodes[tops[i]].start); {
@@ -68,7 +69,8 @@ func (r *recorded) follow(turn, top int32) {
 		return
 	}
 	if before.answer == 0 {
-		before.answer = 1 + t.forest.add(before.node, before.Prompt, chance.Mix(chance.Mix(uint64(len(t.forest.nodes)))^0x616e73776572))
+		before.answer = 1 + t.forest.add(before.node, before.Prompt,
+			chance.Mix(chance.Mix(uint64(len(t.forest.nodes)))^0x616e73776572))
 	}
 	t.forest.nodes[top].parent, t.forest.nodes[top].start = before.answer-1, int32(start)
 }

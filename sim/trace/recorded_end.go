@@ -147,6 +147,7 @@ func (r *recorded) note() {
 		note(len(r.models), "the recording has %d models; every engine serves them all here")
 	}
 	if len(r.salts) > 1 {
-		note(len(r.salts), "the recording has %d salts: conversations and prompts under different salts are never matched")
+		note(len(r.salts),
+			"the recording has %d salts: conversations and prompts under different salts are never matched")
 	}
 }

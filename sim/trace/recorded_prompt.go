@@ -71,7 +71,8 @@ func RecordedMarks(to []int, shared, blocks int) []int {
 func (p *prompts) add(l *recordedLine, tokens int, file *recordedFile) (int32, error) {
 	p.marks = RecordedMarks(p.marks, l.Shared, l.Blocks)
 	if len(l.Hashes) != RecordedHash*len(p.marks) {
-		return -1, fmt.Errorf("hashes hold %d bytes, want %d: %d for each of %d blocks", len(l.Hashes), RecordedHash*len(p.marks), RecordedHash, len(p.marks))
+		return -1, fmt.Errorf("hashes hold %d bytes, want %d: %d for each of %d blocks",
+			len(l.Hashes), RecordedHash*len(p.marks), RecordedHash, len(p.marks))
 	}
 	before, shared := int32(-1), l.Shared
 	if shared > 0 {

@@ -32,7 +32,8 @@ type scribe struct {
 
 func (s *scribe) header(began time.Time, salt string) {
 	s.prompts, s.scopes = nil, nil
-	fmt.Fprintf(s, `{"warmpath_recording":1,"warmpath":"t","began":%q,"salt":%q,"block_bytes":128}`+"\n", began.Format(time.RFC3339Nano), salt)
+	fmt.Fprintf(s, `{"warmpath_recording":1,"warmpath":"t","began":%q,"salt":%q,"block_bytes":128}`+"\n",
+		began.Format(time.RFC3339Nano), salt)
 }
 
 // line adds a request; extra has what is not about its content.
@@ -66,8 +67,8 @@ func told(at, took float64, conversation string) string {
 	return fmt.Sprintf(`"at_ms":%v,"took_ms":%v,"ttft_ms":1,"class":"turn","stream":true,"endpoint":"e","outcome":"ok","conversation":%q,"output":3,"cached":0`, at, took, conversation)
 }
 
-// TestRecordedSharesAsTold: two prompts share what was recorded, block by block, within a file by reference and across files by
-// hash, in any order of prompts and cuts.
+// TestRecordedSharesAsTold: two prompts share what was recorded, block by block, within a file by reference and across
+// files by hash, in any order of prompts and cuts.
 func TestRecordedSharesAsTold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s scribe
@@ -105,7 +106,8 @@ func TestRecordedSharesAsTold(t *testing.T) {
 			for b := range a {
 				i, j := which[tr.Sessions[tr.Turns[a].Session].ID], which[tr.Sessions[tr.Turns[b].Session].ID]
 				want := 0
-				for want < min(len(s.all[i]), len(s.all[j])) && s.all[i][want] == s.all[j][want] && scopes[i] == scopes[j] {
+				for want < min(len(s.all[i]), len(s.all[j])) && s.all[i][want] == s.all[j][want] &&
+					scopes[i] == scopes[j] {
 					want++
 				}
 				if got := common(tr, a, b, 32); got != want {
@@ -116,8 +118,8 @@ func TestRecordedSharesAsTold(t *testing.T) {
 	})
 }
 
-// TestRecordedConversations: a turn starts its delay after the end of the previous one, or after its start if that had not
-// ended; late lines are sorted in.
+// TestRecordedConversations: a turn starts its delay after the end of the previous one, or after its start if that had
+// not ended; late lines are sorted in.
 func TestRecordedConversations(t *testing.T) {
 	var s scribe
 	s.header(time.Unix(1000, 0).UTC(), "s")
@@ -127,7 +129,8 @@ func TestRecordedConversations(t *testing.T) {
 	s.line("x", []int{1, 2, 3, 4}, 129, told(2500, 100, "a")) // overlaps the previous one
 	s.line("x", []int{1, 2, 5}, 97, told(8000, 100, "a"))     // continues the first
 	s.line("", nil, 40, told(500, 9000, ""))
-	s.line("", nil, 40, `"at_ms":600,"took_ms":1,"class":"turn","endpoint":"e","outcome":"connect_failed","conversation":"a"`)
+	s.line("", nil, 40,
+		`"at_ms":600,"took_ms":1,"class":"turn","endpoint":"e","outcome":"connect_failed","conversation":"a"`)
 	r, err := trace.ReadRecording("t", &s)
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +145,9 @@ func TestRecordedConversations(t *testing.T) {
 		overlaps bool
 		from     int32
 	}
-	want := []row{{0, 0, false, -1}, {1, 0, false, -1}, {2, 0, false, -1}, {1, 500 * time.Millisecond, false, 1}, {1, 500 * time.Millisecond, true, 3}, {1, 5400 * time.Millisecond, false, 1}}
+	want := []row{{0, 0, false, -1}, {1, 0, false, -1}, {2, 0, false, -1}, {
+		1, 500 * time.Millisecond, false, 1,
+	}, {1, 500 * time.Millisecond, true, 3}, {1, 5400 * time.Millisecond, false, 1}}
 	for i, w := range want {
 		x := tr.Turns[i]
 		if got := (row{x.Session, x.Delay, x.Overlaps, x.From()}); got != w {
@@ -158,7 +163,8 @@ func TestRecordedConversations(t *testing.T) {
 	for _, p := range o.Turns {
 		sent[p.Turn], ends[p.Turn] = p.Sent, p.Sent+p.Took
 	}
-	if sent[1] != 500*time.Millisecond || sent[2] != 700*time.Millisecond || sent[3] != ends[1]+500*time.Millisecond || sent[4] != sent[3]+500*time.Millisecond || sent[5] != ends[4]+5400*time.Millisecond {
+	if sent[1] != 500*time.Millisecond || sent[2] != 700*time.Millisecond || sent[3] != ends[1]+500*time.Millisecond ||
+		sent[4] != sent[3]+500*time.Millisecond || sent[5] != ends[4]+5400*time.Millisecond {
 		t.Errorf("sent at %v, ended at %v", sent, ends)
 	}
 }
@@ -169,7 +175,8 @@ func TestRecordedAnswers(t *testing.T) {
 		var s scribe
 		s.header(time.Unix(1000, 0).UTC(), "s")
 		line := func(at float64, tokens, cached int, blocks ...int) {
-			s.line("x", blocks, tokens, strings.Replace(told(at, 500, "a"), `"output":3,"cached":0`, fmt.Sprintf(`"output":100,"cached":%d`, cached), 1))
+			s.line("x", blocks, tokens, strings.Replace(told(at, 500, "a"), `"output":3,"cached":0`,
+				fmt.Sprintf(`"output":100,"cached":%d`, cached), 1))
 		}
 		found := 64
 		if kept {
@@ -177,7 +184,8 @@ func TestRecordedAnswers(t *testing.T) {
 		}
 		line(0, 65, 0, 1, 2)
 		line(1000, 225, found, 1, 2, 3, 4, 5, 6, 7)
-		line(2000, 385, 224, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12) // up to the end of the previous prompt, without its answer
+		// up to the end of the previous prompt, without its answer
+		line(2000, 385, 224, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
 		if kept {
 			line(3000, 545, 480, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17)
 		}
@@ -194,7 +202,8 @@ func TestRecordedAnswers(t *testing.T) {
 		for _, p := range o.Turns {
 			x := r.Trace.Turns[p.Turn]
 			if p.Cached != want[x.Number] {
-				t.Errorf("kept %v, turn %d of %d: %d tokens found, want %d", kept, x.Number, x.Session, p.Cached, want[x.Number])
+				t.Errorf("kept %v, turn %d of %d: %d tokens found, want %d",
+					kept, x.Number, x.Session, p.Cached, want[x.Number])
 			}
 		}
 		if ideal := tr.Demand(64).Ideal; ideal != int64(want[1]+want[2]+map[bool]int{true: 448}[kept]) {
@@ -236,10 +245,11 @@ func TestRecordedFaults(t *testing.T) {
 		return head + `{"n":1,"at_ms":1,"took_ms":2,"class":"turn","outcome":"ok"` + more + "}\n"
 	}
 	for text, want := range map[string]string{
-		`{"warmpath_recording":2}`:                      `t:1: warmpath_recording is 2, this version reads 1`,
-		`{"warmpath_recording":1}`:                      `t:1: want "began" and "salt" in the header`,
-		strings.Replace(head, "128", "0", 1):            `t:1: block_bytes is 0, want 1..65536`,
-		head + strings.Replace(head, "2026", "1926", 1): `t:2: began is 1926-01-02T03:04:05Z, want within 30 years of the first header's, 2026-01-02T03:04:05Z`,
+		`{"warmpath_recording":2}`:           `t:1: warmpath_recording is 2, this version reads 1`,
+		`{"warmpath_recording":1}`:           `t:1: want "began" and "salt" in the header`,
+		strings.Replace(head, "128", "0", 1): `t:1: block_bytes is 0, want 1..65536`,
+		head + strings.Replace(head, "2026", "1926",
+			1): `t:2: began is 1926-01-02T03:04:05Z, want within 30 years of the first header's, 2026-01-02T03:04:05Z`,
 		head + "{":                                    `t:2: want a JSON object as warmpath serve records it`,
 		head + "{}":                                   `t:2: no "n"; want the number of the request`,
 		head + `{"n":1}`:                              `t:2: no "at_ms"; want milliseconds after "began"`,
@@ -254,17 +264,21 @@ func TestRecordedFaults(t *testing.T) {
 		request(`,"shared":2,"blocks":1,"bytes":128`): `t:2: shared is 2, want 0..1, the blocks`,
 		request(`,"blocks":2,"bytes":128`):            `t:2: blocks is 2, want at most 1: the bytes in blocks of 128`,
 		request(`,"blocks":1,"bytes":128`):            `t:2: hashes hold 0 bytes, want 6: 6 for each of 1 blocks`,
-		request(``) + request(`,"n":2,"shared":1,"from":1,"blocks":1,"bytes":128`)[len(head):]: `t:3: shared is 1, but request 1 has 0 blocks`,
-		request(`,"n":7,"shared":1,"from":5,"blocks":1,"bytes":128`):                           `t:2: from is 5, which no earlier line has`,
-		request(``) + request(``)[len(head):]:                                                  `t:3: n is 1, as in an earlier line`,
-		head + `{"engine":"e","slots":-1}`:                                                     `t:2: cache_tokens, block_tokens and slots are 0, 0 and -1`,
-		`{"n":1}`:                                                                              `t:1: neither a Mooncake trace`,
+		request(``) + request(`,"n":2,"shared":1,"from":1,"blocks":1,"bytes":128`)[len(
+			head):]: `t:3: shared is 1, but request 1 has 0 blocks`,
+		request(`,"n":7,"shared":1,"from":5,"blocks":1,"bytes":128`): `t:2: from is 5, which no earlier line has`,
+		request(``) + request(``)[len(head):]:                        `t:3: n is 1, as in an earlier line`,
+		head + `{"engine":"e","slots":-1}`: `t:2: cache_tokens, block_tokens and slots are ` +
+			`0, 0 and -1`,
+		`{"n":1}`: `t:1: neither a Mooncake trace`,
 	} {
-		if _, err := trace.Read("t", strings.NewReader(text), trace.FormatAuto); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := trace.Read("t", strings.NewReader(text), trace.FormatAuto); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	if _, err := trace.ReadRecording("t", strings.NewReader(`{"n":1}`)); err == nil || !strings.Contains(err.Error(), `t:1: no "warmpath_recording"; want the header line first`) {
+	if _, err := trace.ReadRecording("t", strings.NewReader(`{"n":1}`)); err == nil ||
+		!strings.Contains(err.Error(), `t:1: no "warmpath_recording"; want the header line first`) {
 		t.Error(err)
 	}
 }
@@ -315,7 +329,10 @@ func FuzzReadRecording(f *testing.F) {
 
 // round is an engine with simple figures: 1,000 tokens per second, a step of 1 ms.
 func round() engine.Config {
-	return engine.Config{PrefillTokensPerSecond: 1000, ChunkTokens: 100_000, CacheTokens: 640_000, BlockTokens: 64, Slots: 8, StepBase: time.Millisecond}
+	return engine.Config{
+		PrefillTokensPerSecond: 1000, ChunkTokens: 100_000, CacheTokens: 640_000, BlockTokens: 64, Slots: 8,
+		StepBase: time.Millisecond,
+	}
 }
 
 // first takes the first candidate.

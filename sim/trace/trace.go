@@ -193,7 +193,8 @@ func (t *Trace) reader(first []byte) (lineReader, error) {
 	case FormatRecorded:
 		return newRecorded(t), nil
 	default:
-		return nil, fmt.Errorf("no trace format %q; want %s, %s or %s", t.Format, FormatMooncake, FormatAgents, FormatRecorded)
+		return nil, fmt.Errorf("no trace format %q; want %s, %s or %s",
+			t.Format, FormatMooncake, FormatAgents, FormatRecorded)
 	}
 }
 

@@ -31,8 +31,8 @@ func excerpt(t testing.TB, name string) *Trace {
 	return openTrace(t, filepath.Join("testdata", "traces", name+".jsonl"))
 }
 
-// TestFullTraces checks the readers against the known numbers of requests and conversations and the ideal hit rate of the full
-// files.
+// TestFullTraces checks the readers against the known numbers of requests and conversations and the ideal hit rate of
+// the full files.
 func TestFullTraces(t *testing.T) {
 	folder := os.Getenv("WARMPATH_TRACES")
 	if folder == "" {
@@ -49,7 +49,8 @@ func TestFullTraces(t *testing.T) {
 	} {
 		trace := openTrace(t, filepath.Join(folder, want.name+".jsonl"))
 		d := trace.Demand(64)
-		if d.Turns != want.requests || d.Sessions != want.sessions || d.IdealHitRate() < want.ideal-0.001 || d.IdealHitRate() > want.ideal+0.001 {
+		if d.Turns != want.requests || d.Sessions != want.sessions || d.IdealHitRate() < want.ideal-0.001 ||
+			d.IdealHitRate() > want.ideal+0.001 {
 			t.Errorf("%s: %+v, ideal %.4f, want %+v", want.name, d, d.IdealHitRate(), want)
 		}
 	}
@@ -71,7 +72,8 @@ func common(t *Trace, a, b, block int) int {
 	return n
 }
 
-// TestMooncakeSharesAsTold: two prompts share what their ids say, in blocks of any size, compared with prompts spelt out.
+// TestMooncakeSharesAsTold: two prompts share what their ids say, in blocks of any size, compared with prompts spelt
+// out.
 func TestMooncakeSharesAsTold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var text strings.Builder
@@ -107,7 +109,8 @@ func TestMooncakeSharesAsTold(t *testing.T) {
 // TestMooncakeConversations: a request continues the one that last used its deepest known id, beyond the common prefix.
 func TestMooncakeConversations(t *testing.T) {
 	line := func(tokens int, ids ...int64) string {
-		return fmt.Sprintf(`{"timestamp":0,"input_length":%d,"output_length":9,"hash_ids":%s}`, tokens, strings.Join(strings.Fields(fmt.Sprint(ids)), ","))
+		return fmt.Sprintf(`{"timestamp":0,"input_length":%d,"output_length":9,"hash_ids":%s}`, tokens,
+			strings.Join(strings.Fields(fmt.Sprint(ids)), ","))
 	}
 	trace, err := Read("t", strings.NewReader(strings.Join([]string{
 		line(1100, 0, 1, 2),             // a
@@ -154,7 +157,8 @@ func TestAgentsShareAsTold(t *testing.T) {
 			var base []int
 			shared := 0
 			if earlier := last[s]; len(earlier) > 0 {
-				shared = rapid.IntRange(0, len(prompts[earlier[len(earlier)-1]])/sharedGrain).Draw(t, "shared") * sharedGrain
+				shared = rapid.IntRange(0, len(prompts[earlier[len(earlier)-1]])/sharedGrain).Draw(t,
+					"shared") * sharedGrain
 				if shared > 0 {
 					base = prompts[earlier[len(earlier)-1]][:shared]
 				}
@@ -178,7 +182,8 @@ func TestAgentsShareAsTold(t *testing.T) {
 					n++
 				}
 				if got := common(trace, a, b, block); got != n/block {
-					t.Fatalf("prompts %d and %d share %d blocks of %d, want %d\n%s", a, b, got, block, n/block, text.String())
+					t.Fatalf("prompts %d and %d share %d blocks of %d, want %d\n%s",
+						a, b, got, block, n/block, text.String())
 				}
 			}
 		}
@@ -187,7 +192,8 @@ func TestAgentsShareAsTold(t *testing.T) {
 
 // TestSubAgentsBeginByTheirParents: a sub-agent's session starts relative to its parent.
 func TestSubAgentsBeginByTheirParents(t *testing.T) {
-	trace, err := Read("t", strings.NewReader(`{"session_id":"p","timestamp":0,"input_length":640,"output_length":1,"shared_length":0}
+	trace, err := Read("t",
+		strings.NewReader(`{"session_id":"p","timestamp":0,"input_length":640,"output_length":1,"shared_length":0}
 {"session_id":"p","timestamp":5000,"delay":10,"input_length":700,"output_length":1,"shared_length":640}
 {"session_id":"p.1","parent_id":"p","timestamp":0,"input_length":100,"output_length":1,"shared_length":64}
 {"session_id":"p.2","parent_id":"p","timestamp":7000,"input_length":900,"output_length":1,"shared_length":640}
@@ -217,22 +223,65 @@ func TestTraceFaults(t *testing.T) {
 		{"\n\n", "t: no request in it; want one JSON object a line"},
 		{"hello\n", "t:1: want a JSON object, invalid character 'h' looking for beginning of value"},
 		{"{}\n", `t:1: neither a Mooncake trace (no "hash_ids") nor a trace of agents (no "session_id" and "shared_length") nor a recording (no "warmpath_recording")`},
-		{good + "\n" + `{"timestamp":1000,`, "t:3: want a JSON object with timestamp, input_length, output_length and hash_ids: unexpected end of JSON input"},
-		{good + "[]", "t:2: want a JSON object with timestamp, input_length, output_length and hash_ids: it is a JSON array"},
-		{good + `{"hash_ids":"x"}`, "t:2: want a JSON object with timestamp, input_length, output_length and hash_ids: hash_ids cannot be a JSON string"},
-		{good + `{"timestamp":999,"input_length":600,"output_length":5,"hash_ids":[1,2]}`, "t:2: timestamp 999 is before the 1000 of an earlier line"},
-		{good + `{"timestamp":-1,"input_length":600,"output_length":5,"hash_ids":[1,2]}`, "t:2: timestamp is -1, want 0 or more milliseconds"},
+		{
+			good + "\n" + `{"timestamp":1000,`, "t:3: want a JSON object with timestamp, input_length, " +
+				"output_length and hash_ids: unexpected end of JSON input",
+		},
+		{
+			good + "[]",
+			"t:2: want a JSON object with timestamp, input_length, output_length and hash_ids: it is a JSON array",
+		},
+		{
+			good + `{"hash_ids":"x"}`, "t:2: want a JSON object with timestamp, input_length, " +
+				"output_length and hash_ids: hash_ids cannot be a JSON string",
+		},
+		{
+			good + `{"timestamp":999,"input_length":600,"output_length":5,"hash_ids":[1,2]}`,
+			"t:2: timestamp 999 is before the 1000 of an earlier line",
+		},
+		{
+			good + `{"timestamp":-1,"input_length":600,"output_length":5,"hash_ids":[1,2]}`,
+			"t:2: timestamp is -1, want 0 or more milliseconds",
+		},
 		{good + `{"input_length":600,"output_length":5,"hash_ids":[1,2]}`, `t:2: no "timestamp"; want milliseconds`},
-		{good + `{"timestamp":1000,"input_length":0,"output_length":5,"hash_ids":[1,2]}`, "t:2: input_length is 0, want 1..16777216 tokens"},
-		{good + `{"timestamp":1000,"input_length":600,"output_length":-5,"hash_ids":[1,2]}`, "t:2: output_length is -5, want 0..16777216 tokens"},
-		{good + `{"timestamp":1000,"input_length":600,"output_length":5,"hash_ids":[1]}`, "t:2: 1 hash_ids for 600 tokens, want 2: one for each 512 tokens"},
-		{agent + `{"session_id":"a","timestamp":9,"input_length":100,"output_length":5,"shared_length":0}`, "t:2: timestamp 9 is before the 10 of the session's turn before"},
-		{agent + `{"session_id":"a","timestamp":10,"input_length":100,"output_length":5,"shared_length":101}`, "t:2: shared_length is 101, want 0..100, the tokens of the prompt"},
-		{agent + `{"session_id":"a","timestamp":10,"input_length":300,"output_length":5,"shared_length":128}`, "t:2: shared_length is 128, but no earlier prompt of the session is as long"},
-		{agent + `{"session_id":"b","timestamp":10,"input_length":300,"output_length":5,"shared_length":128}`, "t:2: shared_length is 128, want 0: there is no earlier prompt to share with"},
+		{
+			good + `{"timestamp":1000,"input_length":0,"output_length":5,"hash_ids":[1,2]}`,
+			"t:2: input_length is 0, want 1..16777216 tokens",
+		},
+		{
+			good + `{"timestamp":1000,"input_length":600,"output_length":-5,"hash_ids":[1,2]}`,
+			"t:2: output_length is -5, want 0..16777216 tokens",
+		},
+		{
+			good + `{"timestamp":1000,"input_length":600,"output_length":5,"hash_ids":[1]}`,
+			"t:2: 1 hash_ids for 600 tokens, want 2: one for each 512 tokens",
+		},
+		{
+			agent + `{"session_id":"a","timestamp":9,"input_length":100,"output_length":5,"shared_length":0}`,
+			"t:2: timestamp 9 is before the 10 of the session's turn before",
+		},
+		{
+			agent + `{"session_id":"a","timestamp":10,"input_length":100,"output_length":5,"shared_length":101}`,
+			"t:2: shared_length is 101, want 0..100, the tokens of the prompt",
+		},
+		{
+			agent + `{"session_id":"a","timestamp":10,"input_length":300,"output_length":5,"shared_length":128}`,
+			"t:2: shared_length is 128, but no earlier prompt of the session is as long",
+		},
+		{
+			agent + `{"session_id":"b","timestamp":10,"input_length":300,"output_length":5,"shared_length":128}`,
+			"t:2: shared_length is 128, want 0: there is no earlier prompt to share with",
+		},
 		{agent + `{"session_id":"b","parent_id":"c","timestamp":10,"input_length":300,"output_length":5,"shared_length":128}`, `t:2: no turn of the parent "c" in the lines before`},
-		{agent + `{"session_id":"b","parent_id":"b","timestamp":10,"input_length":300,"output_length":5,"shared_length":0}`, `t:2: session "b" is its own parent`},
-		{agent + `{"session_id":"a","delay":-3,"timestamp":10,"input_length":300,"output_length":5,"shared_length":0}`, "t:2: delay is -3, want 0 or more milliseconds"},
+		{
+			agent +
+				`{"session_id":"b","parent_id":"b","timestamp":10,"input_length":300,"output_length":5,"shared_length":0}`, `t:2: session "b" is its own parent`,
+		},
+		{
+			agent +
+				`{"session_id":"a","delay":-3,"timestamp":10,"input_length":300,"output_length":5,"shared_length":0}`,
+			"t:2: delay is -3, want 0 or more milliseconds",
+		},
 	} {
 		if _, err := Read("t", strings.NewReader(c.text), FormatAuto); err == nil || err.Error() != c.want {
 			t.Errorf("%q:\n got %v\nwant %s", c.text, err, c.want)
@@ -242,7 +291,8 @@ func TestTraceFaults(t *testing.T) {
 	if _, err := Read("t", torn, FormatAuto); err == nil || err.Error() != "t:2: unexpected EOF" {
 		t.Errorf("a file that ends too soon: %v", err)
 	}
-	if _, err := Read("t", strings.NewReader(good), "mooncacke"); err == nil || !strings.Contains(err.Error(), "want mooncake, agents or recorded") {
+	if _, err := Read("t", strings.NewReader(good), "mooncacke"); err == nil ||
+		!strings.Contains(err.Error(), "want mooncake, agents or recorded") {
 		t.Errorf("unknown format: %v", err)
 	}
 }
@@ -265,7 +315,8 @@ func FuzzReadTrace(f *testing.F) {
 			t.Errorf("%+v", d)
 		}
 		for i, x := range trace.Turns {
-			if x.from >= int32(i) || x.Session < 0 || x.Session >= len(trace.Sessions) || x.Next >= 0 && int(x.Next) <= i {
+			if x.from >= int32(i) || x.Session < 0 || x.Session >= len(trace.Sessions) ||
+				x.Next >= 0 && int(x.Next) <= i {
 				t.Fatalf("turn %d: %+v", i, x)
 			}
 		}
@@ -300,7 +351,8 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// TestHalves: each conversation is entirely in one of the halves, with its sub-agents, and shares the same prefixes there.
+// TestHalves: each conversation is entirely in one of the halves, with its sub-agents, and shares the same prefixes
+// there.
 func TestHalves(t *testing.T) {
 	for _, name := range []string{"mooncake_conversation", "coding_agent"} {
 		whole := excerpt(t, name)
@@ -315,7 +367,8 @@ func TestHalves(t *testing.T) {
 					t.Errorf("%s: conversation %s is in both halves", name, s.ID)
 				}
 				turns[s.ID] = s.Turns
-				if s.Parent >= 0 && (half.Sessions[s.Parent].ID != s.ID[:4] || s.After >= 0 && half.Turns[s.After].Session != s.Parent) {
+				if s.Parent >= 0 && (half.Sessions[s.Parent].ID != s.ID[:4] ||
+					s.After >= 0 && half.Turns[s.After].Session != s.Parent) {
 					t.Errorf("%s: %+v has parent %s", name, s, half.Sessions[s.Parent].ID)
 				}
 				n, number := 0, 0

@@ -19,7 +19,9 @@ func TestEnds(t *testing.T) {
 		serve  http.HandlerFunc
 		want   End
 	}{
-		{"whole stream", true, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, event+event+"data: [DONE]\n\n") }, Whole},
+		{"whole stream", true, func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, event+event+"data: [DONE]\n\n")
+		}, Whole},
 		{"error event", true, func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, event+`data: {"error":{"message":"engine died"}}`+"\n\n")
 		}, Told},
@@ -32,8 +34,12 @@ func TestEnds(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		}, Cut},
-		{"error status", true, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusBadGateway) }, Told},
-		{"whole answer", false, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"choices":[{}]}`) }, Whole},
+		{"error status", true, func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "no", http.StatusBadGateway)
+		}, Told},
+		{"whole answer", false, func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"choices":[{}]}`)
+		}, Whole},
 		{"no answer in it", false, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) }, Silent},
 		{"half an answer", false, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")

@@ -1,5 +1,5 @@
-// Package faults breaks engines behind a router and counts what its clients notice. Everything is measured from outside: the
-// clients' answers, and the engines' own counters.
+// Package faults breaks engines behind a router and counts what its clients notice. Everything is measured from
+// outside: the clients' answers, and the engines' own counters.
 package faults
 
 import (
@@ -33,14 +33,16 @@ var Kinds = []Kind{Leaves, LeavesToo, Busy, Failing, Stuck, Hanging, Killed}
 // Outcome is what the clients of one router noticed.
 type Outcome struct {
 	Kind     Kind        `json:"kind"`
-	Requests int         `json:"requests"`              // sent while the fault lasted
-	Failed   int         `json:"failed"`                // of these, not answered whole
-	SlowestS float64     `json:"slowest_s"`             // of the answered ones
-	Streams  map[End]int `json:"streams,omitempty"`     // ends of the streams that the fault hit
-	FreedMs  []float64   `json:"freed_ms,omitempty"`    // time until the engine stopped computing for a client that left; -1: it did not within the limit
-	Example  string      `json:"example,omitempty"`     // of a failure
-	BackS    float64     `json:"back_s,omitempty"`      // after the fault, time until the engine got a request again; -1: not within the limit
-	Error    string      `json:"arena_error,omitempty"` // the arena's own, which makes the rest void
+	Requests int         `json:"requests"`          // sent while the fault lasted
+	Failed   int         `json:"failed"`            // of these, not answered whole
+	SlowestS float64     `json:"slowest_s"`         // of the answered ones
+	Streams  map[End]int `json:"streams,omitempty"` // ends of the streams that the fault hit
+	// time until the engine stopped computing for a client that left; -1: it did not within the limit
+	FreedMs []float64 `json:"freed_ms,omitempty"`
+	Example string    `json:"example,omitempty"` // of a failure
+	// after the fault, time until the engine got a request again; -1: not within the limit
+	BackS float64 `json:"back_s,omitempty"`
+	Error string  `json:"arena_error,omitempty"` // the arena's own, which makes the rest void
 }
 
 // Plan says how much is tried.
@@ -55,12 +57,17 @@ type Plan struct {
 
 // FullPlan is the plan of a whole run, ShortPlan that of a look.
 func FullPlan() Plan {
-	return Plan{Kinds: Kinds, Requests: 60, Gap: 50 * time.Millisecond, Patience: 20 * time.Second, Streams: 6, Leavers: 5}
+	return Plan{
+		Kinds: Kinds, Requests: 60, Gap: 50 * time.Millisecond, Patience: 20 * time.Second, Streams: 6, Leavers: 5,
+	}
 }
 
 // ShortPlan leaves out what takes long.
 func ShortPlan() Plan {
-	return Plan{Kinds: []Kind{Leaves, Busy, Failing, Killed}, Requests: 20, Gap: 50 * time.Millisecond, Patience: 10 * time.Second, Streams: 4, Leavers: 2}
+	return Plan{
+		Kinds: []Kind{Leaves, Busy, Failing, Killed}, Requests: 20, Gap: 50 * time.Millisecond,
+		Patience: 10 * time.Second, Streams: 4, Leavers: 2,
+	}
 }
 
 // Engines are the engines that a router gets for its faults. Tokens come slowly, so that many streams are cheap.
@@ -80,7 +87,9 @@ type trial struct {
 
 // Try puts a router through the plan. It returns what it has when ctx ends.
 func Try(ctx context.Context, url string, engines []*stand.Engine, plan Plan) []Outcome {
-	t := &trial{plan: plan, engines: engines, asker: asker{url: url, model: stand.Model, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}}
+	t := &trial{plan: plan, engines: engines, asker: asker{
+		url: url, model: stand.Model, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
+	}}
 	defer t.asker.client.CloseIdleConnections()
 	var out []Outcome
 	for i, kind := range plan.Kinds {
@@ -274,7 +283,8 @@ func (t *trial) kill(ctx context.Context, o *Outcome) error {
 		begun.Add(1)
 		var once sync.Once
 		all.Go(func() {
-			end, err := t.asker.send(streams, request{prompt: t.prompt(60), tokens: 3000, stream: true}, func() { once.Do(begun.Done) })
+			end, err := t.asker.send(streams, request{prompt: t.prompt(60), tokens: 3000, stream: true},
+				func() { once.Do(begun.Done) })
 			once.Do(begun.Done)
 			if err != nil && streams.Err() == nil {
 				t.mu.Lock()

@@ -84,7 +84,8 @@ type Faults struct {
 	Outcomes []faults.Outcome `json:"outcomes"`
 }
 
-// Line is one router in one scenario over all rounds: medians of the figures, and of the ratios to ours in the same round.
+// Line is one router in one scenario over all rounds: medians of the figures, and of the ratios to ours in the same
+// round.
 type Line struct {
 	Play
 	Ratio    float64 // of mean time to first token; 0 unknown
@@ -128,8 +129,10 @@ func (r *Run) Lines(scenario string) []Line {
 		l := Line{Play: Play{
 			Router: router.Name, Scenario: scenario,
 			TTFT: Latency{
-				Mean: pick(func(p Play) float64 { return p.TTFT.Mean }), P50: pick(func(p Play) float64 { return p.TTFT.P50 }),
-				P90: pick(func(p Play) float64 { return p.TTFT.P90 }), P99: pick(func(p Play) float64 { return p.TTFT.P99 }),
+				Mean: pick(func(p Play) float64 { return p.TTFT.Mean }),
+				P50:  pick(func(p Play) float64 { return p.TTFT.P50 }),
+				P90:  pick(func(p Play) float64 { return p.TTFT.P90 }),
+				P99:  pick(func(p Play) float64 { return p.TTFT.P99 }),
 			},
 			Took:    Latency{Mean: pick(func(p Play) float64 { return p.Took.Mean })},
 			HitRate: pick(func(p Play) float64 { return p.HitRate }),

@@ -20,7 +20,8 @@ func (r *Run) marks() (begin, end string) {
 	return "<!-- begin: arena, " + what + " -->", "<!-- end: arena, " + what + " -->"
 }
 
-// WriteInto replaces what stands between the marks of a page. The exact settings are left out: the page is for readers of figures.
+// WriteInto replaces what stands between the marks of a page. The exact settings are left out: the page is for readers
+// of figures.
 func (r *Run) WriteInto(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -44,7 +45,8 @@ func (r *Run) Write(w io.Writer) {
 }
 
 func (r *Run) figures(w io.Writer) {
-	fmt.Fprintf(w, "%s, %d CPUs (%s), %s; %d rounds, seed %d, %s in all.\n", r.Time, r.CPUs, r.CPU, r.Engines, r.Rounds, r.Seed, r.Took)
+	fmt.Fprintf(w, "%s, %d CPUs (%s), %s; %d rounds, seed %d, %s in all.\n",
+		r.Time, r.CPUs, r.CPU, r.Engines, r.Rounds, r.Seed, r.Took)
 	r.glance(w)
 	r.routers(w)
 	for _, s := range r.Scenarios {
@@ -100,7 +102,8 @@ func (r *Run) glance(w io.Writer) {
 	}
 }
 
-// failedOf sums up the requests sent while an engine was at fault. Clients that left, and streams of a killed engine, are not of them.
+// failedOf sums up the requests sent while an engine was at fault. Clients that left, and streams of a killed engine,
+// are not of them.
 func failedOf(outcomes []faults.Outcome) string {
 	failed, sent := 0, 0
 	for _, o := range outcomes {
@@ -112,9 +115,11 @@ func failedOf(outcomes []faults.Outcome) string {
 }
 
 func (r *Run) routers(w io.Writer) {
-	fmt.Fprint(w, "\n### Routers\n\n| router | version | from | without ids | with a header |\n| --- | --- | --- | --- | --- |\n")
+	fmt.Fprint(w,
+		"\n### Routers\n\n| router | version | from | without ids | with a header |\n| --- | --- | --- | --- | --- |\n")
 	for _, x := range r.Routers {
-		fmt.Fprintf(w, "| %s | %s | `%s` | %s | %s |\n", x.Name, x.Version, x.From, x.Setting["plain"], x.Setting["header"])
+		fmt.Fprintf(w, "| %s | %s | `%s` | %s | %s |\n", x.Name, x.Version, x.From, x.Setting["plain"],
+			x.Setting["header"])
 	}
 	for _, why := range r.LeftOut {
 		fmt.Fprintf(w, "\nLeft out: %s\n", why)
@@ -127,15 +132,17 @@ func (r *Run) scenario(w io.Writer, s Scenario) {
 		return
 	}
 	fmt.Fprintf(w, "\n### %s\n\n", s.Title)
-	fmt.Fprint(w, "| router | TTFT mean ms | p50 | p90 | p99 | mean, times warmpath's (rounds) | p90, times | hit rate | work CV | router's CPU ms | failed |\n")
+	fmt.Fprint(w, "| router | TTFT mean ms | p50 | p90 | p99 | mean, times warmpath's (rounds) | p90, "+
+		"times | hit rate | work CV | router's CPU ms | failed |\n")
 	fmt.Fprint(w, "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, l := range lines {
 		ratio := "-"
 		if l.Ratio > 0 {
 			ratio = fmt.Sprintf("%.2f (%.2f to %.2f)", l.Ratio, l.Low, l.High)
 		}
-		fmt.Fprintf(w, "| %s | %.0f | %.0f | %.0f | %.0f | %s | %s | %.1f %% | %s | %s | %d of %d |\n", l.Router, l.TTFT.Mean, l.TTFT.P50, l.TTFT.P90, l.TTFT.P99,
-			ratio, orDash("%.2f", l.RatioP90), 100*l.HitRate, orDash("%.2f", max(l.WorkCV, 0)), orDash("%.2f", l.CPUMs), l.Failed, l.Requests)
+		fmt.Fprintf(w, "| %s | %.0f | %.0f | %.0f | %.0f | %s | %s | %.1f %% | %s | %s | %d of %d |\n",
+			l.Router, l.TTFT.Mean, l.TTFT.P50, l.TTFT.P90, l.TTFT.P99, ratio, orDash("%.2f", l.RatioP90), 100*l.HitRate,
+			orDash("%.2f", max(l.WorkCV, 0)), orDash("%.2f", l.CPUMs), l.Failed, l.Requests)
 	}
 	for _, l := range lines {
 		if l.Failed > 0 {
@@ -154,7 +161,8 @@ func (r *Run) costs(w io.Writer) {
 			requests = append(requests, c.Request)
 		}
 	}
-	fmt.Fprintf(w, "\n### CPU and memory\n\nCPU µs of the router for each request, and how many times warmpath's; resident memory after all of it.\n\n| router | %s | memory MB | errors |\n| ---%s | ---: | ---: |\n",
+	fmt.Fprintf(w, "\n### CPU and memory\n\nCPU µs of the router for each request, and how many times warmpath's; "+
+		"resident memory after all of it.\n\n| router | %s | memory MB | errors |\n| ---%s | ---: | ---: |\n",
 		strings.Join(requests, " | "), strings.Repeat(" | ---:", len(requests)))
 	ours := map[string]float64{}
 	for _, c := range r.Costs {
@@ -200,7 +208,8 @@ func (r *Run) faults(w io.Writer) {
 	if len(r.Faults) == 0 {
 		return
 	}
-	fmt.Fprint(w, "\n### Faults\n\nThree engines, one of them at fault. All routers were tried at the same time, each with engines of its own.\n\n")
+	fmt.Fprint(w, "\n### Faults\n\nThree engines, one of them at fault. All routers were tried at the same time, "+
+		"each with engines of its own.\n\n")
 	row := "| fault"
 	for _, f := range r.Faults {
 		row += " | " + f.Router
@@ -221,7 +230,9 @@ func (r *Run) faults(w io.Writer) {
 			fmt.Fprintln(w, row+" |")
 		}
 	}
-	fmt.Fprint(w, "\nA stream that an engine's death ends is `told` (an error event), `cut` (the connection breaks), `silent` (it ends in good order without\n`[DONE]`, so that a client may take a part for the whole) or `late` (it stands still).\n")
+	fmt.Fprint(w, "\nA stream that an engine's death ends is `told` (an error event), "+
+		"`cut` (the connection breaks), `silent` (it ends in good order without\n"+
+		"`[DONE]`, so that a client may take a part for the whole) or `late` (it stands still).\n")
 }
 
 func outcomeCell(o faults.Outcome) string {
@@ -261,7 +272,8 @@ func (r *Run) better(w io.Writer) {
 	if len(found) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n### Where another one is better\n\nEvery figure above that is more than %.0f %% better than warmpath's (hit rate: a point):\n\n", 100*margin)
+	fmt.Fprintf(w, "\n### Where another one is better\n\n"+
+		"Every figure above that is more than %.0f %% better than warmpath's (hit rate: a point):\n\n", 100*margin)
 	for _, line := range found {
 		fmt.Fprintln(w, "* "+line)
 	}
@@ -308,7 +320,8 @@ var columns = []column{
 // betterColumns lists every column of the table in which another router's line is better than ours.
 func betterColumns(l, mine *Line) (what []string) {
 	for _, c := range columns {
-		if theirs, ours := c.of(l), c.of(mine); theirs >= 0 && ours > 0 && theirs < ours*(1-margin) && (theirs > 0 || c.name == "work CV") {
+		if theirs, ours := c.of(l), c.of(mine); theirs >= 0 && ours > 0 && theirs < ours*(1-margin) &&
+			(theirs > 0 || c.name == "work CV") {
 			what = append(what, fmt.Sprintf("%s "+c.form+" for "+c.form, c.name, theirs, ours))
 		}
 	}
@@ -322,7 +335,8 @@ func betterColumns(l, mine *Line) (what []string) {
 		what = append(what, fmt.Sprintf("hit rate %.1f %% for %.1f %%", 100*l.HitRate, 100*mine.HitRate))
 	}
 	if theirs, ours := share(l), share(mine); theirs < ours {
-		what = append(what, fmt.Sprintf("%d of %d failed for %d of %d", l.Failed, l.Requests, mine.Failed, mine.Requests))
+		what = append(what, fmt.Sprintf("%d of %d failed for %d of %d",
+			l.Failed, l.Requests, mine.Failed, mine.Requests))
 	}
 	return what
 }
@@ -330,7 +344,8 @@ func betterColumns(l, mine *Line) (what []string) {
 // share is the share of requests that failed.
 func share(l *Line) float64 { return float64(l.Failed) / float64(max(l.Requests, 1)) }
 
-// disagree reports that the median of the ratios within rounds says one router is better and the medians of the means say the other
+// disagree reports that the median of the ratios within rounds says one router is better and the medians of the means
+// say the other
 // is: no figure sums that up.
 func disagree(l, mine *Line) bool {
 	means := l.TTFT.Mean / mine.TTFT.Mean
@@ -391,11 +406,15 @@ func (r *Run) betterFaults() []string {
 			case o.Failed < m.Failed:
 				out = append(out, fmt.Sprintf("%s, %s: %d failed for %d.", f.Router, title, o.Failed, m.Failed))
 			case o.Failed == m.Failed && o.Failed < o.Requests && o.SlowestS < m.SlowestS-1:
-				out = append(out, fmt.Sprintf("%s, %s: the slowest answer took %.1f s for %.1f s.", f.Router, title, o.SlowestS, m.SlowestS))
+				out = append(out, fmt.Sprintf("%s, %s: the slowest answer took %.1f s for %.1f s.",
+					f.Router, title, o.SlowestS, m.SlowestS))
 			case o.BackS >= 0 && m.BackS >= 0 && o.BackS < m.BackS-1:
-				out = append(out, fmt.Sprintf("%s, %s: the engine was in use again after %.1f s for %.1f s.", f.Router, title, o.BackS, m.BackS))
-			case len(o.FreedMs) > 0 && slices.Min(o.FreedMs) >= 0 && (slices.Contains(m.FreedMs, -1) || Median(o.FreedMs) < Median(m.FreedMs)-5):
-				out = append(out, fmt.Sprintf("%s, %s: %.0f ms for %.0f ms.", f.Router, title, Median(o.FreedMs), Median(m.FreedMs)))
+				out = append(out, fmt.Sprintf("%s, %s: the engine was in use again after %.1f s for %.1f s.",
+					f.Router, title, o.BackS, m.BackS))
+			case len(o.FreedMs) > 0 && slices.Min(o.FreedMs) >= 0 &&
+				(slices.Contains(m.FreedMs, -1) || Median(o.FreedMs) < Median(m.FreedMs)-5):
+				out = append(out, fmt.Sprintf("%s, %s: %.0f ms for %.0f ms.",
+					f.Router, title, Median(o.FreedMs), Median(m.FreedMs)))
 			}
 		}
 	}
@@ -403,7 +422,8 @@ func (r *Run) betterFaults() []string {
 }
 
 func (r *Run) configs(w io.Writer) {
-	fmt.Fprint(w, "\n### Exact settings\n\n`PORT` is the router's port, `ENGINE1` and `ENGINE2` stand for all engines.\n")
+	fmt.Fprint(w,
+		"\n### Exact settings\n\n`PORT` is the router's port, `ENGINE1` and `ENGINE2` stand for all engines.\n")
 	for _, x := range r.Routers {
 		fmt.Fprintf(w, "\n%s with a header:\n\n```\n%s```\n", x.Name, x.Config["header"])
 		if extra := onlyIn(x.Config["plain"], x.Config["header"]); extra != "" {

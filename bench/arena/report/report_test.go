@@ -13,17 +13,22 @@ func run() *Run {
 	settings := map[string]string{"plain": "p", "header": "h"}
 	configs := map[string]string{"plain": "same\nonly plain\n", "header": "same\nonly header\n"}
 	play := func(router string, round int, mean, p90, hit, cv float64) Play {
-		return Play{Router: router, Scenario: "plain", Round: round, Requests: 10, TTFT: Latency{Mean: mean, P90: p90}, HitRate: hit, WorkCV: cv}
+		return Play{
+			Router: router, Scenario: "plain", Round: round, Requests: 10, TTFT: Latency{Mean: mean, P90: p90},
+			HitRate: hit, WorkCV: cv,
+		}
 	}
 	return &Run{
-		Rounds: 2, Routers: []Router{{Name: Ours, Setting: settings, Config: configs}, {Name: "other", Setting: settings, Config: configs}},
-		Scenarios: []Scenario{{Name: "plain", Title: "Conversations"}},
+		Rounds: 2, Routers: []Router{
+			{Name: Ours, Setting: settings, Config: configs}, {Name: "other", Setting: settings, Config: configs},
+		}, Scenarios: []Scenario{{Name: "plain", Title: "Conversations"}},
 		Plays: []Play{
 			play(Ours, 0, 100, 200, 0.8, 0.4), play("other", 0, 150, 180, 0.7, 0.1),
 			play("other", 1, 90, 360, 0.9, 0.3), play(Ours, 1, 50, 400, 0.8, 0.2),
 		},
 		Costs: []Cost{
-			{Router: Ours, Request: "1 kB", CPUMicros: 60, MemoryMB: 80}, {Router: "other", Request: "1 kB", CPUMicros: 20, MemoryMB: 10},
+			{Router: Ours, Request: "1 kB", CPUMicros: 60, MemoryMB: 80},
+			{Router: "other", Request: "1 kB", CPUMicros: 20, MemoryMB: 10},
 		},
 		Faults: []Faults{
 			{Router: Ours, Outcomes: []faults.Outcome{
@@ -34,7 +39,9 @@ func run() *Run {
 			{Router: "other", Outcomes: []faults.Outcome{
 				{Kind: faults.Leaves, FreedMs: []float64{2, -1}},
 				{Kind: faults.Busy, Requests: 20},
-				{Kind: faults.Killed, Requests: 20, Failed: 4, Streams: map[faults.End]int{faults.Cut: 2, faults.Silent: 1}},
+				{Kind: faults.Killed, Requests: 20, Failed: 4, Streams: map[faults.End]int{
+					faults.Cut: 2, faults.Silent: 1,
+				}},
 			}},
 		},
 	}
@@ -57,7 +64,9 @@ func TestLinesCompareWithinRounds(t *testing.T) {
 // TestEveryColumnIsCompared: whichever column of the table another router is better in, the list names it.
 func TestEveryColumnIsCompared(t *testing.T) {
 	base := func() Line {
-		return Line{Play: Play{Requests: 10, TTFT: Latency{Mean: 100, P50: 90, P90: 200, P99: 400}, HitRate: 0.8, WorkCV: 0.3, CPUMs: 2}, Ratio: 1, RatioP90: 1}
+		return Line{Play: Play{
+			Requests: 10, TTFT: Latency{Mean: 100, P50: 90, P90: 200, P99: 400}, HitRate: 0.8, WorkCV: 0.3, CPUMs: 2,
+		}, Ratio: 1, RatioP90: 1}
 	}
 	mine := base()
 	mine.Failed = 1
@@ -99,7 +108,8 @@ func TestPageSaysWhatIsBetterElsewhere(t *testing.T) {
 	}
 	for _, want := range []string{
 		"other, conversations: p90 TTFT 270 ms for 300 ms, work CV 0.20 for 0.30, p90 TTFT 0.90 times within a round.",
-		"other, CPU for each request: 0.33 to 0.33 times.", "other, memory: 10 MB for 80 MB.", "other, an engine answers 503: 0 failed for 1.",
+		"other, CPU for each request: 0.33 to 0.33 times.", "other, memory: 10 MB for 80 MB.",
+		"other, an engine answers 503: 0 failed for 1.",
 	} {
 		if !strings.Contains(better, want) {
 			t.Errorf("it lacks %q:\n%s", want, better)
@@ -108,7 +118,10 @@ func TestPageSaysWhatIsBetterElsewhere(t *testing.T) {
 	if strings.Contains(better, "mean TTFT") || strings.Contains(better, "is killed") {
 		t.Errorf("worse figures are called better:\n%s", better)
 	}
-	for _, want := range []string{"2 (most 3)", "not within 10 s", "2 told; 0 of 20", "2 cut, 1 silent; 4 of 20", "Without ids instead:\n\n```\nonly plain\n```"} {
+	for _, want := range []string{
+		"2 (most 3)", "not within 10 s", "2 told; 0 of 20", "2 cut, 1 silent; 4 of 20",
+		"Without ids instead:\n\n```\nonly plain\n```",
+	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
@@ -156,7 +169,9 @@ func TestWriteInto(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := string(data)
-		if !strings.HasPrefix(text, "before\n"+begin) || !strings.HasSuffix(text, end+"\nafter\n") || strings.Contains(text, "yesterday") || strings.Count(text, "### Routers") != 1 || strings.Contains(text, "only header") {
+		if !strings.HasPrefix(text, "before\n"+begin) || !strings.HasSuffix(text, end+"\nafter\n") ||
+			strings.Contains(text, "yesterday") || strings.Count(text, "### Routers") != 1 ||
+			strings.Contains(text, "only header") {
 			t.Errorf("%s", text)
 		}
 	}

@@ -18,11 +18,13 @@ func litellm() Rival {
 			path, err := writeConfig("litellm", ".yaml", job, s)
 			cmd := exec.Command(program, "--config", path, "--host", "127.0.0.1", "--port", s.ListenPort())
 			for _, v := range os.Environ() { // the user's keys and addresses are not for it
-				if name, _, _ := strings.Cut(v, "="); !strings.HasPrefix(name, "LITELLM_") && !strings.HasPrefix(name, "OPENAI_") && name != "DATABASE_URL" {
+				if name, _, _ := strings.Cut(v, "="); !strings.HasPrefix(name, "LITELLM_") &&
+					!strings.HasPrefix(name, "OPENAI_") && name != "DATABASE_URL" {
 					cmd.Env = append(cmd.Env, v)
 				}
 			}
-			cmd.Env = append(cmd.Env, "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY=true", "LITELLM_LOCAL_MODEL_COST_MAP=True", "LITELLM_TELEMETRY=False", "NO_DOCS=True")
+			cmd.Env = append(cmd.Env, "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY=true",
+				"LITELLM_LOCAL_MODEL_COST_MAP=True", "LITELLM_TELEMETRY=False", "NO_DOCS=True")
 			return cmd, err
 		},
 	}

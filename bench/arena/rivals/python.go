@@ -37,8 +37,8 @@ func pinned(file, distribution string) string {
 	return "?"
 }
 
-// Install makes the virtual environment of a router with its pinned packages, unless it is there with these very pins. Routers
-// that the system's package manager has are left to it.
+// Install makes the virtual environment of a router with its pinned packages, unless it is there with these very pins.
+// Routers that the system's package manager has are left to it.
 func (r Rival) Install(ctx context.Context, home string, say io.Writer) error {
 	if r.pins == "" {
 		return nil
@@ -68,7 +68,10 @@ func (r Rival) Install(ctx context.Context, home string, say io.Writer) error {
 	}
 	for _, step := range [][]string{
 		{python, "-m", "venv", dir},
-		{filepath.Join(dir, "bin", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "-r", list},
+		{
+			filepath.Join(dir, "bin", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+			"--no-input", "--no-deps", "-r", list,
+		},
 	} {
 		if out, err := exec.CommandContext(ctx, step[0], step[1:]...).CombinedOutput(); err != nil {
 			return fmt.Errorf("arena: install %s: %s: %w\n%s", r.Name, strings.Join(step, " "), err, out)
@@ -85,5 +88,6 @@ func python311() (string, error) {
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("%w: needs Python 3.11 with venv (Debian 12: apt-get install python3-venv; PYTHON names another)", ErrMissing)
+	return "", fmt.Errorf(
+		"%w: needs Python 3.11 with venv (Debian 12: apt-get install python3-venv; PYTHON names another)", ErrMissing)
 }

@@ -1,5 +1,5 @@
-// Package rivals is the routers of the arena: where they come from, how each is configured for a job, and how it is started.
-// To set a router up better, change its file and nothing else.
+// Package rivals is the routers of the arena: where they come from, how each is configured for a job, and how it is
+// started. To set a router up better, change its file and nothing else.
 package rivals
 
 import (
@@ -67,9 +67,9 @@ type Rival struct {
 	command func(program string, job Job, s Site) (*exec.Cmd, error)
 }
 
-// evenSoon has smg and vllm-router prefer an idle engine to one that knows the prompt from two requests of difference on. Their
-// default is tens of requests, which this load never reaches: vllm-router then sent all conversations that share a system prompt
-// to one engine.
+// evenSoon has smg and vllm-router prefer an idle engine to one that knows the prompt from two requests of difference
+// on. Their default is tens of requests, which this load never reaches: vllm-router then sent all conversations that
+// share a system prompt to one engine.
 var evenSoon = []string{"--balance-abs-threshold", "2", "--balance-rel-threshold", "1.2"}
 
 // ErrMissing says that a router is not installed.
@@ -108,7 +108,8 @@ func With(all []Rival, given string) error {
 	name, words, ok := strings.Cut(given, "=")
 	i := slices.IndexFunc(all, func(r Rival) bool { return r.Name == name })
 	if !ok || i < 0 {
-		return fmt.Errorf("arena: -with: %q is not like smg='--balance-abs-threshold 8', with a router that takes part", given)
+		return fmt.Errorf("arena: -with: %q is not like smg='--balance-abs-threshold 8', with a router that takes part",
+			given)
 	}
 	all[i].Extra = append(all[i].Extra, strings.Fields(words)...)
 	return nil
@@ -133,9 +134,12 @@ func (r Rival) Command(program string, job Job, s Site) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// Shown is what a router's setting looks like, for the report: its command line, and its configuration where it has a file.
+// Shown is what a router's setting looks like, for the report: its command line, and its configuration where it has a
+// file.
 func (r Rival) Shown(job Job) (string, error) {
-	s := Site{Dir: "DIR", Listen: "127.0.0.1:PORT", Admin: "127.0.0.1:PORT2", Engines: []string{"ENGINE1", "ENGINE2"}, Model: "m"}
+	s := Site{Dir: "DIR", Listen: "127.0.0.1:PORT", Admin: "127.0.0.1:PORT2", Engines: []string{
+		"ENGINE1", "ENGINE2",
+	}, Model: "m"}
 	text, isFile, err := configText(r.Name, job, s)
 	if err != nil {
 		return "", err

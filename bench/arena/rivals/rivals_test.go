@@ -25,7 +25,9 @@ func TestSettings(t *testing.T) {
 	for _, r := range All("/bin/warmpath") {
 		for _, job := range []Job{Plain, Header} {
 			t.Run(r.Name+" "+string(job), func(t *testing.T) {
-				s := Site{Dir: t.TempDir(), Listen: "127.0.0.1:1001", Admin: "127.0.0.1:1002", Engines: []string{"127.0.0.1:2001", "127.0.0.1:2002"}, Model: "m"}
+				s := Site{Dir: t.TempDir(), Listen: "127.0.0.1:1001", Admin: "127.0.0.1:1002", Engines: []string{
+					"127.0.0.1:2001", "127.0.0.1:2002",
+				}, Model: "m"}
 				cmd, err := r.Command("/bin/program", job, s)
 				if err != nil {
 					t.Fatal(err)

@@ -36,9 +36,9 @@ func StartEngines(warmpath string, specs []Spec) ([]*Engine, error) {
 		addr, err := FreePort()
 		if err == nil {
 			var p *Process
-			p, err = Start("engine "+strconv.Itoa(i), exec.Command(warmpath, "engine", "--listen", addr, "--model", Model, "--seed", strconv.Itoa(i+1),
-				"--prefill-rate", strconv.Itoa(s.PrefillRate), "--cache-tokens", strconv.Itoa(s.CacheTokens),
-				"--speed", strconv.FormatFloat(s.Speed, 'g', -1, 64)))
+			p, err = Start("engine "+strconv.Itoa(i), exec.Command(warmpath, "engine", "--listen", addr,
+				"--model", Model, "--seed", strconv.Itoa(i+1), "--prefill-rate", strconv.Itoa(s.PrefillRate),
+				"--cache-tokens", strconv.Itoa(s.CacheTokens), "--speed", strconv.FormatFloat(s.Speed, 'g', -1, 64)))
 			if err == nil {
 				engines = append(engines, &Engine{Process: p, Addr: addr})
 			}

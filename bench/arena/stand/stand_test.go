@@ -12,7 +12,8 @@ func TestParseCounts(t *testing.T) {
 	c, err := parseCounts(strings.NewReader(`{"open":2,"faulted":3,"ranks":[
 		{"submitted":5,"prompt_tokens":100,"cached_tokens":40,"prefill_tokens":60,"output_tokens":7},
 		{"submitted":1,"prompt_tokens":10,"cached_tokens":0,"prefill_tokens":10,"output_tokens":1}]}`))
-	if want := (Counts{Open: 2, Started: 9, PromptTokens: 110, CachedTokens: 40, ComputedTokens: 78}); err != nil || c != want {
+	if want := (Counts{Open: 2, Started: 9, PromptTokens: 110, CachedTokens: 40, ComputedTokens: 78}); err != nil ||
+		c != want {
 		t.Errorf("%+v (%v), want %+v", c, err, want)
 	}
 	if _, err := parseCounts(strings.NewReader("<html>")); err == nil {
@@ -20,8 +21,8 @@ func TestParseCounts(t *testing.T) {
 	}
 }
 
-// TestKillEndsTheGroup starts a shell with a child that holds the output open: without the group's end Kill would not return
-// before the child's.
+// TestKillEndsTheGroup starts a shell with a child that holds the output open: without the group's end Kill would not
+// return before the child's.
 func TestKillEndsTheGroup(t *testing.T) {
 	p, err := Start("shell", exec.Command("sh", "-c", "echo begun; sleep 600 & wait"))
 	if err != nil {

@@ -73,7 +73,8 @@ func Cells(only []string) ([]Cell, error) {
 		}
 		known := gridValues(key)
 		if known == nil {
-			return nil, fmt.Errorf("-only: no kind %q%s; want trace, endpoints, load or fleet", key, strictyaml.DidYouMean(key, kinds()))
+			return nil, fmt.Errorf("-only: no kind %q%s; want trace, endpoints, load or fleet",
+				key, strictyaml.DidYouMean(key, kinds()))
 		}
 		if !slices.Contains(known, value) {
 			return nil, fmt.Errorf("-only: no %s %q in the grid; want %s", key, value, strings.Join(known, ", "))

@@ -38,11 +38,12 @@ func Open(c Config, cells []Cell) (*Measurement, error) {
 		}
 		for _, half := range halves(c.Policies) {
 			name := half.policy
-			ids := name == drive.OracleName || policy.NeedsIDs(policy.Config{Name: name}) || !policy.ReadsContent(policy.Config{Name: name})
+			ids := name == drive.OracleName || policy.NeedsIDs(policy.Config{Name: name}) ||
+				!policy.ReadsContent(policy.Config{Name: name})
 			for seed := range c.Seeds {
 				r := &run{conditions: conditions{
-					Cell: at, TraceHash: t.hash, Half: c.Half, Repeat: c.repeats(t.trace), MaxDelay: c.longest(t.trace), Engine: c.Engine, Policy: name, IDs: ids, Queue: half.queue,
-					Seed: uint64(seed + 1),
+					Cell: at, TraceHash: t.hash, Half: c.Half, Repeat: c.repeats(t.trace), MaxDelay: c.longest(t.trace),
+					Engine: c.Engine, Policy: name, IDs: ids, Queue: half.queue, Seed: uint64(seed + 1),
 				}}
 				k, err := r.recall(c.Store)
 				if err != nil {
@@ -61,8 +62,8 @@ func Open(c Config, cells []Cell) (*Measurement, error) {
 	return g, nil
 }
 
-// Run measures the runs that are not kept yet, Jobs at a time, and reports progress on w: in one line that is drawn over where w is a live
-// terminal, else in a line now and then.
+// Run measures the runs that are not kept yet, Jobs at a time, and reports progress on w: in one line that is drawn
+// over where w is a live terminal, else in a line now and then.
 func (g *Measurement) Run(ctx context.Context, w io.Writer, live bool) error {
 	var todo []*run
 	for _, r := range g.runs {
@@ -70,7 +71,8 @@ func (g *Measurement) Run(ctx context.Context, w io.Writer, live bool) error {
 			todo = append(todo, r)
 		}
 	}
-	fmt.Fprintf(w, "%d cells, %d runs, %d of them done before; %s\n", len(g.cells), len(g.runs), len(g.runs)-len(todo), g.estimate(todo))
+	fmt.Fprintf(w, "%d cells, %d runs, %d of them done before; %s\n",
+		len(g.cells), len(g.runs), len(g.runs)-len(todo), g.estimate(todo))
 	if len(todo) == 0 {
 		return nil
 	}
@@ -104,7 +106,8 @@ feed:
 		terminal.ClearLine(w)
 	}
 	if err := context.Cause(ctx); errors.Is(err, context.Canceled) {
-		return fmt.Errorf("interrupted after %d of %d runs; they are kept, and the same command goes on from there", g.done, len(todo))
+		return fmt.Errorf("interrupted after %d of %d runs; they are kept, and the same command goes on from there",
+			g.done, len(todo))
 	} else {
 		return err
 	}
@@ -191,7 +194,8 @@ func (g *Measurement) tell(w io.Writer, live bool, todo []*run) {
 	}
 	switch {
 	case live:
-		terminal.Line(w, fmt.Sprintf("%s  %d of %d, %s", terminal.Bar(float64(g.done)/float64(len(todo))), g.done, len(todo), g.estimate(left)))
+		terminal.Line(w, fmt.Sprintf("%s  %d of %d, %s", terminal.Bar(float64(g.done)/float64(len(todo))), g.done,
+			len(todo), g.estimate(left)))
 	case time.Since(g.told) >= tellEvery || len(left) == 0:
 		g.told = time.Now()
 		fmt.Fprintf(w, "%d of %d runs, %s\n", g.done, len(todo), g.estimate(left))

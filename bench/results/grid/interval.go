@@ -2,8 +2,8 @@ package grid
 
 import "math"
 
-// interval is a mean over seeds, and between which bounds the true one lies with 95 % confidence (Student's t). With one seed both
-// bounds are the mean.
+// interval is a mean over seeds, and between which bounds the true one lies with 95 % confidence (Student's t). With
+// one seed both bounds are the mean.
 type interval struct{ mean, low, high float64 }
 
 // intervalOf takes the values of the seeds for independent and normal.
@@ -25,8 +25,8 @@ func intervalOf(values []float64) interval {
 	return interval{mean, mean - half, mean + half}
 }
 
-// student is the 97.5 % quantile of Student's distribution, from the tables; beyond 30 degrees of freedom by its expansion about
-// that of the normal distribution (Abramowitz and Stegun 26.7.5), right to three digits.
+// student is the 97.5 % quantile of Student's distribution, from the tables; beyond 30 degrees of freedom by its
+// expansion about that of the normal distribution (Abramowitz and Stegun 26.7.5), right to three digits.
 func student(freedom int) float64 {
 	table := [...]float64{
 		12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
@@ -39,7 +39,8 @@ func student(freedom int) float64 {
 	return z + (z*z*z+z)/(4*float64(freedom))
 }
 
-// ratioOf is how many times as large a is as b, seed by seed: chance that is common to both cancels out. The mean is the geometric.
+// ratioOf is how many times as large a is as b, seed by seed: chance that is common to both cancels out. The mean is
+// the geometric.
 func ratioOf(a, b []float64) interval {
 	logs := make([]float64, len(a))
 	for i := range a {

@@ -46,8 +46,8 @@ const (
 // margin is how far above the best the default may be.
 const margin = 1.05
 
-// hitMargin is how far below the best hit rate the default may be, and firstTurnMost the first-turn CV it may have on even fleets
-// with so many first turns an endpoint.
+// hitMargin is how far below the best hit rate the default may be, and firstTurnMost the first-turn CV it may have on
+// even fleets with so many first turns an endpoint.
 const (
 	hitMargin     = 0.01
 	firstTurnMost = 0.10
@@ -103,7 +103,9 @@ func judge(cells []Cell, runs []*run) []*judged {
 		}
 		for _, m := range j.policies {
 			m.p90s = m.of(func(f *simfigures.Figures) float64 { return f.TTFT.P90 })
-			m.p90, m.hit = intervalOf(m.p90s), intervalOf(m.of(func(f *simfigures.Figures) float64 { return f.HitRate }))
+			m.p90, m.hit = intervalOf(m.p90s), intervalOf(m.of(func(f *simfigures.Figures) float64 {
+				return f.HitRate
+			}))
 		}
 		j.compare()
 		out = append(out, j)
@@ -226,8 +228,8 @@ func scoreOf(cells []*judged) score {
 	return s
 }
 
-// standing is a policy beside the default over the cells where both were measured. Times to first token are the policy's over the
-// default's in the same cell, as geometric means over cells.
+// standing is a policy beside the default over the cells where both were measured. Times to first token are the
+// policy's over the default's in the same cell, as geometric means over cells.
 type standing struct {
 	policy              string
 	mean, p50, p90, p99 float64
@@ -250,7 +252,9 @@ func beside(cells []*judged) []standing {
 	for name, of := range by {
 		out = append(out, standingOf(name, of))
 	}
-	slices.SortFunc(out, func(a, b standing) int { return cmp.Or(cmp.Compare(a.p90, b.p90), cmp.Compare(a.policy, b.policy)) })
+	slices.SortFunc(out, func(a, b standing) int {
+		return cmp.Or(cmp.Compare(a.p90, b.p90), cmp.Compare(a.policy, b.policy))
+	})
 	return out
 }
 
@@ -273,7 +277,9 @@ func standingOf(name string, cells []*judged) standing {
 	s.p90 = ratio(cells, p90)
 	s.p99 = ratio(cells, func(t *simfigures.Spread) float64 { return t.P99 })
 	for _, trace := range tracesOf(cells) {
-		s.traces[trace] = ratio(slices.DeleteFunc(slices.Clone(cells), func(j *judged) bool { return j.cell.Trace != trace }), p90)
+		s.traces[trace] = ratio(slices.DeleteFunc(slices.Clone(cells), func(j *judged) bool {
+			return j.cell.Trace != trace
+		}), p90)
 	}
 	for _, j := range cells {
 		s.hit += (theirs(j).hit.mean - j.ours.hit.mean) / float64(len(cells))

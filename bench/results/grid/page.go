@@ -54,7 +54,8 @@ func tracesOf(cells []*judged) []string {
 // page is the document: cells with the router's queue, and the same without.
 func page(l *library, cells, without []*judged, pictures map[string][]string) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Results\n\n<!-- Written by bench/results (cd bench && go run ./results). Do not edit: run it again. -->\n\n")
+	fmt.Fprintf(&b,
+		"# Results\n\n<!-- Written by bench/results (cd bench && go run ./results). Do not edit: run it again. -->\n\n")
 	introduce(&b, l.Config, cells)
 	pageVerdicts(&b, "What is asked, all with the router's queue", cells)
 	pageVerdicts(&b, "What is asked, all without", without)
@@ -118,7 +119,8 @@ func introduce(b *bytes.Buffer, c *Config, cells []*judged) {
 		which = fmt.Sprintf("%d of the grid's %d cells (%s)", len(cells), len(whole), strings.Join(only, ", "))
 	}
 	fmt.Fprintf(b, "`%s`, told no conversation ids, against other policies on simulated engines (`%s`), in %s:\n"+
-		"%s of each trace, %s each, with %s.\n", policy.Default, c.Kind, which, half, plural(len(c.Policies), "policy"), c.seeds())
+		"%s of each trace, %s each, with %s.\n",
+		policy.Default, c.Kind, which, half, plural(len(c.Policies), "policy"), c.seeds())
 	if c.Repeat > 1 {
 		fmt.Fprintf(b, "Sessions of agents are played %d times, as different conversations.\n", c.Repeat)
 	}
@@ -127,7 +129,8 @@ func introduce(b *bytes.Buffer, c *Config, cells []*judged) {
 	}
 	intervals := "One seed shows no intervals: a difference of a few percent may be chance."
 	if c.Seeds > 1 {
-		intervals = "± and the brackets are 95 % intervals over the seeds (Student's t; of ratios seed by seed, in logarithms)."
+		intervals = "± and the brackets are 95 % intervals over the seeds (Student's t; of ratios seed by seed, " +
+			"in logarithms)."
 	}
 	fmt.Fprintf(b, `
 `+"```sh\ncd bench && %s\n```"+`
@@ -182,14 +185,17 @@ func plural(n int, what string) string {
 func pageVerdicts(b *bytes.Buffer, title string, cells []*judged) {
 	all := scoreOf(cells)
 	if all.cells == 0 {
-		fmt.Fprintf(b, "\n`%s` or others to compare with were not measured, so there is nothing to judge.\n", policy.Default)
+		fmt.Fprintf(b, "\n`%s` or others to compare with were not measured, so there is nothing to judge.\n",
+			policy.Default)
 		return
 	}
 	traces, parts := tracesOf(cells), []score{all}
 	fmt.Fprintf(b, "\n## %s\n\n| | wanted | all cells |", title)
 	for _, t := range traces {
 		fmt.Fprintf(b, " %s |", t)
-		parts = append(parts, scoreOf(slices.DeleteFunc(slices.Clone(cells), func(j *judged) bool { return j.cell.Trace != t })))
+		parts = append(parts, scoreOf(slices.DeleteFunc(slices.Clone(cells), func(j *judged) bool {
+			return j.cell.Trace != t
+		})))
 	}
 	fmt.Fprintf(b, " |\n|---|---|---|%s---|\n", strings.Repeat("---|", len(traces)))
 	row := func(what, wanted string, of func(s score) string, word string) {
@@ -209,13 +215,19 @@ func pageVerdicts(b *bytes.Buffer, title string, cells []*judged) {
 			return fmt.Sprintf("%d of %d", n, out)
 		}, word)
 	}
-	aim("p90 at most 5 % above the best policy's, or not shown to be more", "every cell", func(s score) (int, int) { return s.cells - s.behind, s.cells }, all.behind == 0)
-	aim("the same, by the mean alone", "", func(s score) (int, int) { return s.best + s.within, s.cells }, all.open+all.behind == 0)
+	aim("p90 at most 5 % above the best policy's, or not shown to be more",
+		"every cell", func(s score) (int, int) { return s.cells - s.behind, s.cells }, all.behind == 0)
+	aim("the same, by the mean alone", "", func(s score) (int, int) { return s.best + s.within, s.cells },
+		all.open+all.behind == 0)
 	aim("lowest p90", "two thirds", func(s score) (int, int) { return s.best, s.cells }, 3*all.best >= 2*all.cells)
-	row("p90 as a multiple of the best other policy's, geometric mean", "", func(s score) string { return fmt.Sprintf("%.2f", s.ratio()) }, "")
-	aim("hit rate within a point of the highest, at a p90 no higher than there", "every cell", func(s score) (int, int) { return s.hits, s.cells }, all.hits == all.cells)
-	aim("hit rate within a point of every policy with a p90 no higher than ours", "every cell", func(s score) (int, int) { return s.fairHits, s.cells }, all.fairHits == all.cells)
-	aim(fmt.Sprintf("first-turn CV below %g %%, on even fleets with %d first turns an endpoint", 100*firstTurnMost, firstTurns), "every such cell",
+	row("p90 as a multiple of the best other policy's, geometric mean",
+		"", func(s score) string { return fmt.Sprintf("%.2f", s.ratio()) }, "")
+	aim("hit rate within a point of the highest, at a p90 no higher than there",
+		"every cell", func(s score) (int, int) { return s.hits, s.cells }, all.hits == all.cells)
+	aim("hit rate within a point of every policy with a p90 no higher than ours",
+		"every cell", func(s score) (int, int) { return s.fairHits, s.cells }, all.fairHits == all.cells)
+	aim(fmt.Sprintf("first-turn CV below %g %%, on even fleets with %d first turns an endpoint",
+		100*firstTurnMost, firstTurns), "every such cell",
 		func(s score) (int, int) { return s.spreadOK, s.spreads }, all.spreadOK == all.spreads)
 }
 
@@ -244,7 +256,8 @@ func pageBehind(b *bytes.Buffer, title string, cells []*judged) {
 		if j.verdict == verdictBehind {
 			word = "behind"
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", j.cell, j.best.policy, plusMinus(j.best.p90), plusMinus(j.ours.p90), bracket(j.ratio), word)
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", j.cell, j.best.policy, plusMinus(j.best.p90),
+			plusMinus(j.ours.p90), bracket(j.ratio), word)
 	}
 }
 
@@ -255,12 +268,14 @@ func pagePolicies(b *bytes.Buffer, title string, cells []*judged) {
 		return
 	}
 	traces := tracesOf(cells)
-	fmt.Fprintf(b, "\n## %s\n\nTime to first token over that of `%s` in the same cell: geometric means over the cells.\n\n"+
-		"| policy | mean | p50 | p90 | p99 |", title, policy.Default)
+	fmt.Fprintf(b,
+		"\n## %s\n\nTime to first token over that of `%s` in the same cell: geometric means over the cells.\n\n"+
+			"| policy | mean | p50 | p90 | p99 |", title, policy.Default)
 	for _, t := range traces {
 		fmt.Fprintf(b, " p90, %s |", t)
 	}
-	fmt.Fprintf(b, " hit rate, points more | cells with a lower p90 |\n|---|---|---|---|---|%s---|---|\n", strings.Repeat("---|", len(traces)))
+	fmt.Fprintf(b, " hit rate, points more | cells with a lower p90 |\n|---|---|---|---|---|%s---|---|\n",
+		strings.Repeat("---|", len(traces)))
 	for _, r := range rows {
 		fmt.Fprintf(b, "| %s | %.2f | %.2f | %.2f | %.2f |", r.policy, r.mean, r.p50, r.p90, r.p99)
 		for _, t := range traces {
@@ -292,14 +307,15 @@ func pageEquals(b *bytes.Buffer, cells []*judged) {
 		b.WriteString("Nowhere: each has a p90 more than 5 % above ours in every cell.\n")
 		return
 	}
-	b.WriteString("Their p90, as a multiple of ours, is at most 1.05. Those that go by conversations are told the ids that ours is not.\n\n| cell | policies |\n|---|---|\n")
+	b.WriteString("Their p90, as a multiple of ours, is at most 1.05. Those that go by conversations are told the " +
+		"ids that ours is not.\n\n| cell | policies |\n|---|---|\n")
 	b.Write(out.Bytes())
 }
 
 // pageCells is the table of a trace's cells.
 func pageCells(b *bytes.Buffer, cells []*judged) {
-	b.WriteString("\n| endpoints | fleet | load | in use | p90, s | best other | its p90 | ratio | | hit % | best hit % | first-turn CV | at home % | oracle p90 |\n" +
-		"|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("\n| endpoints | fleet | load | in use | p90, s | best other | its p90 | ratio | | hit % | best " +
+		"hit % | first-turn CV | at home % | oracle p90 |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, j := range cells {
 		if j.verdict == "" {
 			continue
@@ -314,12 +330,15 @@ func pageCells(b *bytes.Buffer, cells []*judged) {
 		if !j.spreadOn {
 			first = "(" + first + ")"
 		}
-		fmt.Fprintf(b, "| %d | %s | %g | %.2f | %s | %s | %s | %s | %s | %s | %s %s | %s | %s | %s |\n", j.cell.Endpoints, j.cell.Fleet, j.cell.Load,
-			j.ours.mean(func(f *figures.Figures) float64 { return f.Utilisation }), plusMinus(j.ours.p90), j.best.policy, plusMinus(j.best.p90), bracket(j.ratio),
+		fmt.Fprintf(b, "| %d | %s | %g | %.2f | %s | %s | %s | %s | %s | %s | %s %s | %s | %s | %s |\n",
+			j.cell.Endpoints, j.cell.Fleet, j.cell.Load,
+			j.ours.mean(func(f *figures.Figures) float64 { return f.Utilisation }), plusMinus(j.ours.p90),
+			j.best.policy, plusMinus(j.best.p90), bracket(j.ratio),
 			j.verdict, percent(j.ours.hit.mean), percent(j.keenest.hit.mean), j.keenest.policy, first,
 			percent(j.ours.mean(func(f *figures.Figures) float64 { return f.HomeShare })), oracle)
 	}
-	b.WriteString("\n*In use* is the share of the fleet's capacity that was really in use. First-turn CVs (the highest of the seeds) in brackets do not count: a mixed fleet, or few first turns.\n")
+	b.WriteString("\n*In use* is the share of the fleet's capacity that was really in use. " +
+		"First-turn CVs (the highest of the seeds) in brackets do not count: a mixed fleet, or few first turns.\n")
 }
 
 // pageMatrix is one figure of every policy in every cell, folded.

@@ -24,7 +24,8 @@ func drawHits(trace string, cells []*judged) ([]byte, error) {
 	})
 }
 
-// mostTimes is how far above the lowest a plot of times goes: policies that cannot carry a load would squeeze the others.
+// mostTimes is how far above the lowest a plot of times goes: policies that cannot carry a load would squeeze the
+// others.
 const mostTimes = 20
 
 func drawByLoad(title, unit string, log bool, cells []*judged, of func(m *measured) interval) ([]byte, error) {
@@ -41,7 +42,9 @@ func drawByLoad(title, unit string, log bool, cells []*judged, of func(m *measur
 		var row []plot.Panel
 		for _, n := range endpoints() {
 			p := plot.Panel{Title: fmt.Sprintf("%d endpoints, %s", n, fleet), X: "load", Y: unit, LogY: log}
-			at := slices.DeleteFunc(slices.Clone(cells), func(j *judged) bool { return j.cell.Fleet != fleet || j.cell.Endpoints != n })
+			at := slices.DeleteFunc(slices.Clone(cells), func(j *judged) bool {
+				return j.cell.Fleet != fleet || j.cell.Endpoints != n
+			})
 			if fillPanel(&p, at, f.Names, of); len(p.Lines) > 0 {
 				row = append(row, p)
 			}
@@ -67,7 +70,9 @@ func fillPanel(p *plot.Panel, cells []*judged, names []string, of func(m *measur
 			}
 			i := of(j.policies[at])
 			lowest, highest = min(lowest, i.mean), max(highest, i.mean)
-			l.Points = append(l.Points, plot.Point{X: j.cell.Load, Y: i.mean, Low: max(i.low, i.mean/100), High: i.high})
+			l.Points = append(l.Points, plot.Point{
+				X: j.cell.Load, Y: i.mean, Low: max(i.low, i.mean/100), High: i.high,
+			})
 			if !slices.Contains(p.TicksX, j.cell.Load) {
 				p.TicksX = append(p.TicksX, j.cell.Load)
 			}

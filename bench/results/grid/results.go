@@ -1,7 +1,8 @@
-// Package grid measures policies in virtual time on a grid of traces, fleets and loads, and writes the pages about it: docs/results.md,
-// and docs/results-disagg.md about requests that are split. It owns the grids, the folder that keeps the figures of each run, the
-// statistics over seeds, what is asked of the default policy, and the words of the pages. It promises that an interrupted measurement goes on
-// where it was, and that the same figures give the same page. It never decides how a replay is run (internal/simrun).
+// Package grid measures policies in virtual time on a grid of traces, fleets and loads, and writes the pages about it:
+// docs/results.md, and docs/results-disagg.md about requests that are split. It owns the grids, the folder that keeps
+// the figures of each run, the statistics over seeds, what is asked of the default policy, and the words of the pages.
+// It promises that an interrupted measurement goes on where it was, and that the same figures give the same page. It
+// never decides how a replay is run (internal/simrun).
 package grid
 
 import (
@@ -40,11 +41,12 @@ const (
 	TrustOthers = "others"
 )
 
-// Policies are those that a reader of the results needs: ours, the simple ones, one of each kind of rival, the reference.
+// Policies are those that a reader of the results needs: ours, the simple ones, one of each kind of rival, the
+// reference.
 func Policies() []string {
 	return []string{
-		policy.Default, "round_robin", "least_tokens", "session", "vllmrouter.sticky_least_loaded", "smg.cache_aware", "dynamo.kv",
-		"llmd.default", "preble.e2", "lmetric", drive.OracleName,
+		policy.Default, "round_robin", "least_tokens", "session", "vllmrouter.sticky_least_loaded", "smg.cache_aware",
+		"dynamo.kv", "llmd.default", "preble.e2", "lmetric", drive.OracleName,
 	}
 }
 

@@ -26,8 +26,8 @@ type splits struct {
 	cells []*splitJudged
 }
 
-// Disaggregation measures the ways to split the requests of the default policy, and writes the page about them; with summary, only its
-// tables to w. Where w is a live terminal it says how far it is.
+// Disaggregation measures the ways to split the requests of the default policy, and writes the page about them; with
+// summary, only its tables to w. Where w is a live terminal it says how far it is.
 func Disaggregation(ctx context.Context, w io.Writer, live bool, c Config, summary bool) error {
 	g := splits{library: newLibrary(&c)}
 	began := time.Now()
@@ -133,12 +133,13 @@ func (g *splits) one(c splitCell, way string, seed uint64) (*kept, *simrun.Run, 
 	}
 	content := policy.ReadsContent(chosen)
 	on := conditions{
-		Cell: Cell{Trace: c.trace, Endpoints: splitEndpoints, Fleet: fleetEven, Load: c.load}, TraceHash: t.hash, Half: g.Half, Repeat: g.repeats(t.trace),
+		Cell: Cell{Trace: c.trace, Endpoints: splitEndpoints, Fleet: fleetEven, Load: c.load}, TraceHash: t.hash,
+		Half: g.Half, Repeat: g.repeats(t.trace),
 		MaxDelay: g.longest(t.trace), Engine: g.Engine, Policy: policy.Default, IDs: !content, Queue: true, Seed: seed,
 	}
 	s := &simrun.Run{SLO: figures.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, Replay: drive.Replay{
-		Trace: t.trace, Fleet: simrig.Even(splitEndpoints, g.Engine), Policy: place, Queue: policy.Queue(chosen), Content: content, IDs: on.IDs,
-		Load: c.load, MaxDelay: on.MaxDelay, Seed: seed,
+		Trace: t.trace, Fleet: simrig.Even(splitEndpoints, g.Engine), Policy: place, Queue: policy.Queue(chosen),
+		Content: content, IDs: on.IDs, Load: c.load, MaxDelay: on.MaxDelay, Seed: seed,
 	}}
 	switch way {
 	case wayAggregated:
@@ -149,7 +150,8 @@ func (g *splits) one(c splitCell, way string, seed uint64) (*kept, *simrun.Run, 
 		on.Fleet, on.Split, on.Transfer = fmt.Sprintf("%dP%dD", c.pre, c.dec), way, c.link
 		s.Way, s.Replay.Fleet, s.Replay.Transfer = way, simrig.Split(c.pre, c.dec, g.Engine), c.link
 		s.Replay.Disaggregation = map[string]route.Disaggregation{
-			wayAlways: {When: route.WhenAlways}, wayTokens: {When: route.WhenTokens, Threshold: splitThreshold}, wayTime: {When: route.WhenTime},
+			wayAlways: {When: route.WhenAlways}, wayTokens: {When: route.WhenTokens, Threshold: splitThreshold},
+			wayTime: {When: route.WhenTime},
 		}[way]
 	}
 	k, err := on.recall(g.Store)

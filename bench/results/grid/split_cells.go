@@ -7,11 +7,13 @@ import (
 	simrig "github.com/warmpath/warmpath/sim/rig"
 )
 
-// mixedTrace is the drawn workload of the part about disaggregation: short chats among which every tenth begins with a long document.
+// mixedTrace is the drawn workload of the part about disaggregation: short chats among which every tenth begins with a
+// long document.
 const mixedTrace = "mixed"
 
 // mixedSettings are what it is drawn by.
-const mixedSettings = "conversations=1500,turns=4,system=1000,prefixes=20,user=200,answer=400,think=5s,long=0.1,long_tokens=16000"
+const mixedSettings = "conversations=1500,turns=4,system=1000,prefixes=20,user=200,answer=400,think=5s,long=0.1," +
+	"long_tokens=16000"
 
 // splitEndpoints is the size of its fleets, and splitThreshold that of production-stack PR 890's example.
 const (
@@ -30,8 +32,8 @@ const (
 
 func splitWays() []string { return []string{wayAggregated, wayAlways, wayTokens, wayTime, wayFree} }
 
-// splitLinks are the links that KV cache goes over: that of simrig.DefaultTransfer and, where few prompts have to be moved, 10 Gbit/s. Where
-// most of the work is prompts, no way to split could get them through that.
+// splitLinks are the links that KV cache goes over: that of simrig.DefaultTransfer and, where few prompts have to be
+// moved, 10 Gbit/s. Where most of the work is prompts, no way to split could get them through that.
 func splitLinks(trace string) []simrig.Transfer {
 	fast := simrig.DefaultTransfer()
 	if trace != mixedTrace {
@@ -72,7 +74,8 @@ func e2eMean(f *figures.Figures) float64 {
 	return f.E2E.Mean
 }
 
-// standing is how many times as much one of the ways takes as the best of those before it; pools leaves out the aggregated fleet.
+// standing is how many times as much one of the ways takes as the best of those before it; pools leaves out the
+// aggregated fleet.
 func (j *splitJudged) standing(way int, what func(f *figures.Figures) float64, pools bool) interval {
 	ours := j.ways[way]
 	var best *measured

@@ -18,8 +18,10 @@ func splitPage(c *Config, cells []*splitJudged) []byte {
 	if c.Half > 0 {
 		half = fmt.Sprintf("half %d of the conversations (the rule was tuned on the other)", c.Half)
 	}
-	fmt.Fprintf(&b, "# Results: disaggregated serving\n\n<!-- Written by bench/results (cd bench && go run ./results -disagg). Do not edit: run it again. -->\n\n")
-	fmt.Fprintf(&b, `When does it pay to compute prompts at some engines and answer at others? %d simulated engines (`+"`%s`"+`), all doing both (aggregated), against as many of
+	fmt.Fprintf(&b, "# Results: disaggregated serving\n\n"+
+		"<!-- Written by bench/results (cd bench && go run ./results -disagg). Do not edit: run it again. -->\n\n")
+	fmt.Fprintf(&b, `When does it pay to compute prompts at some engines and answer at others? %d simulated engines (`+
+		"`%s`"+`), all doing both (aggregated), against as many of
 which some compute prompts for the rest: all requests split (always), those with prompts of at least %d tokens (production-stack PR 890), and those that are predicted
 to cost less in two legs (time, the default where endpoints have roles). Last (free), a fleet **without roles**: the endpoints of the aggregated one, each of which does all, and computes prompts for
 others where that costs less (`+"`disaggregation.when: free`"+`). Placed by `+"`%s`"+`, told no conversation ids; %s of each trace, %s.
@@ -64,12 +66,18 @@ func splitAsked(b *bytes.Buffer, cells []*splitJudged, way int) {
 		name string
 		of   func(f *figures.Figures) float64
 	}{{"p90 of the time to first token", ttft90}, {"p90 of the ITL", gap90}, {"mean time to the last token", e2eMean}} {
-		row(m.name+" at most 3 % above the best way's", "every cell", cells, every, func(j *splitJudged) bool { return j.standing(way, m.of, false).mean <= splitMargin })
-		row("the same, not counting the aggregated fleet", "every cell", cells, every, func(j *splitJudged) bool { return j.standing(way, m.of, true).mean <= splitMargin })
-		row("the lowest", "most", cells, most, func(j *splitJudged) bool { return j.standing(way, m.of, false).mean <= 1 })
-		row("the same, not counting the aggregated fleet", "most", cells, most, func(j *splitJudged) bool { return j.standing(way, m.of, true).mean <= 1 })
+		row(m.name+" at most 3 % above the best way's", "every cell", cells, every,
+			func(j *splitJudged) bool { return j.standing(way, m.of, false).mean <= splitMargin })
+		row("the same, not counting the aggregated fleet", "every cell", cells, every,
+			func(j *splitJudged) bool { return j.standing(way, m.of, true).mean <= splitMargin })
+		row("the lowest", "most", cells, most, func(j *splitJudged) bool {
+			return j.standing(way, m.of, false).mean <= 1
+		})
+		row("the same, not counting the aggregated fleet",
+			"most", cells, most, func(j *splitJudged) bool { return j.standing(way, m.of, true).mean <= 1 })
 	}
-	row("p99 of the ITL at most half of the aggregated fleet's, where prompts show in that (it is above twice the median)", "every such cell", stalled, every, func(j *splitJudged) bool {
+	row("p99 of the ITL at most half of the aggregated fleet's, where prompts show in that (it is above twice "+
+		"the median)", "every such cell", stalled, every, func(j *splitJudged) bool {
 		return ratioOf(j.ways[way].of(gap99), j.ways[0].of(gap99)).mean <= 0.5
 	})
 }
@@ -77,18 +85,25 @@ func splitAsked(b *bytes.Buffer, cells []*splitJudged, way int) {
 // splitTables are the figures of each cell.
 func splitTables(cells []*splitJudged) []byte {
 	var b bytes.Buffer
-	b.WriteString("\n## Figures\n\nTimes in ms. Against best: how many times as much as the best of the ways above it one takes.\n")
+	b.WriteString("\n## Figures\n\nTimes in ms. Against best: how many times as much as the best of the ways above " +
+		"it one takes.\n")
 	for _, j := range cells {
-		fmt.Fprintf(&b, "\n### %s\n\n| | TTFT mean | p90 | ITL p50 | p90 | p99 | p90 of turns' mean ITL | last token, mean | split %% | tokens moved | transfer p90 | hit %% | busy %% |\n|---|%s\n", j.cell, strings.Repeat("---|", 12))
+		fmt.Fprintf(&b, "\n### %s\n\n| | TTFT mean | p90 | ITL p50 | p90 | p99 | p90 of turns' mean ITL "+
+			"| last token, mean | split %% | tokens moved | transfer p90 | hit %% | busy %% |\n|---|%s\n",
+			j.cell, strings.Repeat("---|", 12))
 		for _, m := range j.ways {
 			mean := func(what func(f *figures.Figures) float64) float64 { return m.mean(what) }
-			fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.1f | %.1f | %.1f | %.1f | %.0f | %s | %s |\n", m.policy, mean(func(f *figures.Figures) float64 { return f.TTFT.Mean }), mean(ttft90),
-				mean(func(f *figures.Figures) float64 { return f.Gap.P50 }), mean(gap90), mean(gap99), mean(func(f *figures.Figures) float64 { return f.ITL.P90 }), mean(e2eMean), m.splitColumns(), m.busyColumns())
+			fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.1f | %.1f | %.1f | %.1f | %.0f | %s | %s |\n",
+				m.policy, mean(func(f *figures.Figures) float64 { return f.TTFT.Mean }), mean(ttft90),
+				mean(func(f *figures.Figures) float64 { return f.Gap.P50 }),
+				mean(gap90), mean(gap99), mean(func(f *figures.Figures) float64 { return f.ITL.P90 }), mean(e2eMean),
+				m.splitColumns(), m.busyColumns())
 		}
 		b.WriteString("\n")
 		for way := len(j.ways) - 1; way >= len(j.ways)-2; way-- {
-			fmt.Fprintf(&b, "Against best, %s: TTFT p90 %s, ITL p90 %s, ITL p99 %s, last token %s.\n", j.ways[way].policy, ratioWord(j.standing(way, ttft90, false)),
-				ratioWord(j.standing(way, gap90, false)), ratioWord(j.standing(way, gap99, false)), ratioWord(j.standing(way, e2eMean, false)))
+			fmt.Fprintf(&b, "Against best, %s: TTFT p90 %s, ITL p90 %s, ITL p99 %s, last token %s.\n",
+				j.ways[way].policy, ratioWord(j.standing(way, ttft90, false)), ratioWord(j.standing(way, gap90, false)),
+				ratioWord(j.standing(way, gap99, false)), ratioWord(j.standing(way, e2eMean, false)))
 		}
 	}
 	return b.Bytes()
@@ -109,7 +124,8 @@ func (m *measured) splitColumns() string {
 	of := func(what func(s *figures.SplitFigures) float64) float64 {
 		return m.mean(func(f *figures.Figures) float64 { return what(f.Split) })
 	}
-	return fmt.Sprintf("%.1f | %.0f | %.0f", 100*of(func(s *figures.SplitFigures) float64 { return s.Share }), of(func(s *figures.SplitFigures) float64 { return s.Moved }),
+	return fmt.Sprintf("%.1f | %.0f | %.0f", 100*of(func(s *figures.SplitFigures) float64 { return s.Share }),
+		of(func(s *figures.SplitFigures) float64 { return s.Moved }),
 		of(func(s *figures.SplitFigures) float64 { return s.Transfer.P90 }))
 }
 

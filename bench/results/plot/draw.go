@@ -12,8 +12,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// colourOf tells styles apart, for the colour-blind too (Okabe and Ito, "Color Universal Design", 2008; its yellow, too pale for a
-// line, is an olive here).
+// colourOf tells styles apart, for the colour-blind too (Okabe and Ito, "Color Universal Design", 2008; its yellow, too
+// pale for a line, is an olive here).
 func colourOf(style int) color.Color {
 	all := [...]color.RGBA{
 		{0x00, 0x72, 0xb2, 0xff},
@@ -36,7 +36,10 @@ func dashesOf(style int) []vg.Length {
 func grey(level uint8) color.Color { return color.RGBA{level, level, level, 0xff} }
 
 func ink(size vg.Length) text.Style {
-	return text.Style{Color: grey(0x33), Font: font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}, Handler: gonum.DefaultTextHandler}
+	return text.Style{
+		Color: grey(0x33), Font: font.Font{Typeface: "Liberation", Variant: "Sans", Size: size},
+		Handler: gonum.DefaultTextHandler,
+	}
 }
 
 func (f *Figure) draw(c draw.Canvas) error {

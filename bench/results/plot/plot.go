@@ -1,5 +1,5 @@
-// Package plot is the pictures that go into documents: panels of lines over a common legend, as SVG. They have a background of
-// their own, so that a page in light and one in dark shows them alike.
+// Package plot is the pictures that go into documents: panels of lines over a common legend, as SVG. They have a
+// background of their own, so that a page in light and one in dark shows them alike.
 package plot
 
 import (
@@ -81,8 +81,8 @@ func (f *Figure) WriteSVG(w io.Writer) error {
 	return err
 }
 
-// legible puts a sign in the place of each character that must not stand in XML, escaped or not (XML 1.0, section 2.2): names of files and
-// engines may hold any.
+// legible puts a sign in the place of each character that must not stand in XML, escaped or not (XML 1.0, section 2.2):
+// names of files and engines may hold any.
 func legible(svg string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff {
@@ -94,7 +94,8 @@ func legible(svg string) string {
 
 // portable lets a reader without the fonts that sizes were measured with see others of the same widths.
 func portable(svg string) string {
-	return strings.ReplaceAll(svg, "font-family:Liberation Sans", "font-family:'Liberation Sans',Arimo,Arial,Helvetica,sans-serif")
+	return strings.ReplaceAll(svg, "font-family:Liberation Sans",
+		"font-family:'Liberation Sans',Arimo,Arial,Helvetica,sans-serif")
 }
 
 // mostPanels bounds a picture.
@@ -123,7 +124,8 @@ func (f *Figure) size() (width, height vg.Length, err error) {
 func (p *Panel) check(names int) error {
 	if h := p.Heat; h != nil {
 		if len(h.Rows) == 0 || len(h.Names) != len(h.Rows) || !(h.To > h.From) || !(h.Most > 0) {
-			return fmt.Errorf("plot: %s: %d rows with %d names from %v to %v, the darkest %v", p.Title, len(h.Rows), len(h.Names), h.From, h.To, h.Most)
+			return fmt.Errorf("plot: %s: %d rows with %d names from %v to %v, the darkest %v",
+				p.Title, len(h.Rows), len(h.Names), h.From, h.To, h.Most)
 		}
 	}
 	for _, l := range p.Lines {

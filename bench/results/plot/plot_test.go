@@ -14,16 +14,22 @@ import (
 // sample is a figure of every kind of panel.
 func sample() *Figure {
 	return &Figure{
-		Title: "a & b", Names: []string{"one", "two <2>", strings.Repeat("a name too long for one row ", 4), strings.Repeat("and another ", 4)},
+		Title: "a & b", Names: []string{
+			"one", "two <2>", strings.Repeat("a name too long for one row ", 4), strings.Repeat("and another ", 4),
+		},
 		Panels: [][]Panel{
 			{
 				{Title: "lines", X: "x", Y: "y", LogX: true, LogY: true, Lines: []Line{
 					{Style: 0, Strong: true, Points: []Point{{1, 10, 8, 12}, {10, 100, 90, 110}}},
 					{Style: 1, Points: []Point{{X: -1, Y: 5}, {X: 3, Y: 0}, {X: 2, Y: 20}}}, // two have no logarithm
 				}},
-				{Title: "heat", X: "s", Heat: &Heat{Names: []string{"e0", "e1"}, Rows: [][]float64{{0, 1, 2}, {2, 1, 0}}, To: 30, Most: 2}},
+				{Title: "heat", X: "s", Heat: &Heat{
+					Names: []string{"e0", "e1"}, Rows: [][]float64{{0, 1, 2}, {2, 1, 0}}, To: 30, Most: 2,
+				}},
 			},
-			{{Title: "nothing"}, {Title: "a point", TicksX: []float64{3}, ZeroY: true, Lines: []Line{{Style: 3, Points: []Point{{X: 3, Y: 4, Low: 4, High: 4}}}}}},
+			{{Title: "nothing"}, {Title: "a point", TicksX: []float64{3}, ZeroY: true, Lines: []Line{
+				{Style: 3, Points: []Point{{X: 3, Y: 4, Low: 4, High: 4}}},
+			}}},
 		},
 	}
 }
@@ -93,7 +99,9 @@ func TestSVG(t *testing.T) {
 // TestIntervals: a line through intervals has a bar for each.
 func TestIntervals(t *testing.T) {
 	count := func(high float64) int {
-		f := &Figure{Names: []string{"one"}, Panels: [][]Panel{{{Lines: []Line{{Points: []Point{{1, 2, 2, high}, {2, 3, 3, 3 + high - 2}}}}}}}}
+		f := &Figure{Names: []string{"one"}, Panels: [][]Panel{
+			{{Lines: []Line{{Points: []Point{{1, 2, 2, high}, {2, 3, 3, 3 + high - 2}}}}}},
+		}}
 		return strings.Count(svg(t, f), "<path")
 	}
 	if with, without := count(4), count(2); with < without+2 {
@@ -107,11 +115,15 @@ func TestFaults(t *testing.T) {
 		"too many":         {Panels: [][]Panel{make([]Panel, mostPanels+1)}},
 		"no name of style": {Names: []string{"a"}, Panels: [][]Panel{{{Lines: []Line{{Style: 1}}}}}},
 		"negative style":   {Names: []string{"a"}, Panels: [][]Panel{{{Lines: []Line{{Style: -1}}}}}},
-		"not a number":     {Names: []string{"a"}, Panels: [][]Panel{{{Lines: []Line{{Points: []Point{{X: 1, Y: math.NaN()}}}}}}}},
-		"infinite":         {Names: []string{"a"}, Panels: [][]Panel{{{Lines: []Line{{Points: []Point{{X: 1, Y: 1, High: math.Inf(1)}}}}}}}},
-		"heat of nothing":  {Panels: [][]Panel{{{Heat: &Heat{To: 1, Most: 1}}}}},
-		"heat unnamed":     {Panels: [][]Panel{{{Heat: &Heat{Rows: [][]float64{{1}}, To: 1, Most: 1}}}}},
-		"heat of no time":  {Panels: [][]Panel{{{Heat: &Heat{Names: []string{"e"}, Rows: [][]float64{{1}}, Most: 1}}}}},
+		"not a number": {
+			Names: []string{"a"}, Panels: [][]Panel{{{Lines: []Line{{Points: []Point{{X: 1, Y: math.NaN()}}}}}}},
+		},
+		"infinite": {Names: []string{"a"}, Panels: [][]Panel{
+			{{Lines: []Line{{Points: []Point{{X: 1, Y: 1, High: math.Inf(1)}}}}}},
+		}},
+		"heat of nothing": {Panels: [][]Panel{{{Heat: &Heat{To: 1, Most: 1}}}}},
+		"heat unnamed":    {Panels: [][]Panel{{{Heat: &Heat{Rows: [][]float64{{1}}, To: 1, Most: 1}}}}},
+		"heat of no time": {Panels: [][]Panel{{{Heat: &Heat{Names: []string{"e"}, Rows: [][]float64{{1}}, Most: 1}}}}},
 	} {
 		if err := f.WriteSVG(io.Discard); err == nil {
 			t.Errorf("%s: drawn", name)

@@ -43,7 +43,9 @@ func New(c discovery.EtcdConfig, keys discovery.Keys, log *slog.Logger) (*Source
 	if err != nil {
 		return nil, err
 	}
-	follow := etcdkeys.Config{Endpoints: c.Endpoints, Prefix: c.Prefix, User: c.User, Password: password, Most: discovery.MaxEndpoints}
+	follow := etcdkeys.Config{
+		Endpoints: c.Endpoints, Prefix: c.Prefix, User: c.User, Password: password, Most: discovery.MaxEndpoints,
+	}
 	if slices.ContainsFunc(c.Endpoints, func(e string) bool { return strings.HasPrefix(e, "https://") }) {
 		follow.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
@@ -57,7 +59,8 @@ func (s *Source) Source() string { return "etcd:" + s.c.Prefix }
 func (s *Source) Run(ctx context.Context, publish discovery.Publish) {
 	etcdkeys.Follow(ctx, s.keys, func(keys map[string]string) { s.take(keys, publish) }, func(err error) {
 		if !s.away {
-			s.log.Warn("cannot watch etcd; keeping the last endpoints", "source", s.Source(), "kept", len(s.last), "error", err)
+			s.log.Warn("cannot watch etcd; keeping the last endpoints",
+				"source", s.Source(), "kept", len(s.last), "error", err)
 		}
 		s.away = true
 	})

@@ -22,7 +22,8 @@ import (
 func source(t *testing.T, endpoint string, log *strings.Builder) *Source {
 	t.Helper()
 	s, err := New(discovery.EtcdConfig{
-		Endpoints: []string{endpoint}, Prefix: "/engines/", Engine: discovery.EndpointConfig{Kind: "vllm", KVEvents: "tcp://*:5557"},
+		Endpoints: []string{endpoint}, Prefix: "/engines/",
+		Engine: discovery.EndpointConfig{Kind: "vllm", KVEvents: "tcp://*:5557"},
 	}, discovery.None(), slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -52,12 +53,14 @@ func TestKeys(t *testing.T) {
 		"/engines/e":      "10.0.0.1:8000",
 		"/engines/f":      `{"url": "http://evil:1", "api_key_file": "/etc/shadow"}`,
 		"/engines/broken": `{"url":`,
-		"/engines/ctx":    `{"url": "http://10.0.1.1:8001", "server_type": "CONTEXT", "health": "ok"}`, // as TensorRT-LLM's servers write them
-		"/engines/gen":    `{"url": "10.0.1.2:8001", "server_role": "generation"}`,
-		"/engines/enc":    `{"url": "10.0.1.3:8001", "server_type": "mm_encoder"}`,
+		// as TensorRT-LLM's servers write them
+		"/engines/ctx": `{"url": "http://10.0.1.1:8001", "server_type": "CONTEXT", "health": "ok"}`,
+		"/engines/gen": `{"url": "10.0.1.2:8001", "server_role": "generation"}`,
+		"/engines/enc": `{"url": "10.0.1.3:8001", "server_type": "mm_encoder"}`,
 	}
 	want := []string{
-		"a http://10.0.0.1:8000 vllm both tcp://10.0.0.1:5557", "sea http://10.0.0.3:8000 sglang both tcp://10.0.0.3:5557",
+		"a http://10.0.0.1:8000 vllm both tcp://10.0.0.1:5557",
+		"sea http://10.0.0.3:8000 sglang both tcp://10.0.0.3:5557",
 		"ctx http://10.0.1.1:8001 vllm prefill tcp://10.0.1.1:5557", "eu.b http://10.0.0.2:8000 vllm decode off",
 		"gen http://10.0.1.2:8001 vllm decode tcp://10.0.1.2:5557",
 	}
@@ -67,7 +70,10 @@ func TestKeys(t *testing.T) {
 	if !slices.Equal(last, want) || published != 1 {
 		t.Errorf("published %d times, last %q, want %q", published, last, want)
 	}
-	for _, part := range []string{"/engines/d is left out", "the key /engines/a has the same name or address", "send a secret of the router", "/engines/broken is left out", "/engines/enc is left out: a server of type"} {
+	for _, part := range []string{
+		"/engines/d is left out", "the key /engines/a has the same name or address", "send a secret of the router",
+		"/engines/broken is left out", "/engines/enc is left out: a server of type",
+	} {
 		if strings.Count(log.String(), part) != 1 {
 			t.Errorf("%q is not said once:\n%s", part, log.String())
 		}
@@ -90,8 +96,9 @@ func TestEtcd(t *testing.T) {
 	}
 	dir, at, peer := t.TempDir(), freeport.Address(), freeport.Address()
 	run := func() *exec.Cmd {
-		cmd := exec.Command(program, "--data-dir", dir, "--listen-client-urls", "http://"+at, "--advertise-client-urls", "http://"+at,
-			"--listen-peer-urls", "http://"+peer, "--initial-advertise-peer-urls", "http://"+peer, "--initial-cluster", "default=http://"+peer, "--log-level", "error")
+		cmd := exec.Command(program, "--data-dir", dir, "--listen-client-urls", "http://"+at, "--advertise-client-urls",
+			"http://"+at, "--listen-peer-urls", "http://"+peer, "--initial-advertise-peer-urls", "http://"+peer,
+			"--initial-cluster", "default=http://"+peer, "--log-level", "error")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

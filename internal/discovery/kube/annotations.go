@@ -28,11 +28,13 @@ func annotate(e *discovery.EndpointConfig, p *pod) error {
 	if label := p.Labels[roleLabel]; label != "" {
 		role, ok := roles[label]
 		if !ok {
-			return fmt.Errorf("the label %s is %q; warmpath knows prefill, decode, both and prefill-decode", roleLabel, label)
+			return fmt.Errorf("the label %s is %q; warmpath knows prefill, decode, both and prefill-decode",
+				roleLabel, label)
 		}
 		ours := p.Annotations[prefix+"role"]
 		if r, err := fleet.ParseRole(ours); ours != "" && (err != nil || r != role) {
-			return fmt.Errorf("the annotation %srole is %q and the label %s is %q; leave one out", prefix, ours, roleLabel, label)
+			return fmt.Errorf("the annotation %srole is %q and the label %s is %q; leave one out",
+				prefix, ours, roleLabel, label)
 		}
 		e.Role = string(role)
 	}

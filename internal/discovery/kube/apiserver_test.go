@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// apiServer lists and watches objects as a Kubernetes API server does: resource versions, selectors, initial events in a watch, 410 for
-// versions that are too old.
+// apiServer lists and watches objects as a Kubernetes API server does: resource versions, selectors, initial events in
+// a watch, 410 for versions that are too old.
 type apiServer struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -44,7 +44,9 @@ type event struct {
 }
 
 func newAPIServer(t *testing.T, kinds ...string) *apiServer {
-	s := &apiServer{objects: map[string]map[string]any{}, kinds: map[string]bool{}, watchers: map[int]*watcher{}, version: 1}
+	s := &apiServer{
+		objects: map[string]map[string]any{}, kinds: map[string]bool{}, watchers: map[int]*watcher{}, version: 1,
+	}
 	for _, k := range kinds {
 		s.kinds[k] = true
 	}
@@ -56,7 +58,8 @@ func newAPIServer(t *testing.T, kinds ...string) *apiServer {
 	return s
 }
 
-// put stores an object; an object is told to the watches that it matches, and as deleted to those that it no longer matches.
+// put stores an object; an object is told to the watches that it matches, and as deleted to those that it no longer
+// matches.
 func (s *apiServer) put(resource string, o map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,8 +163,12 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func status(w http.ResponseWriter, code int) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	reason := map[int]string{401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 410: "Expired", 422: "Invalid", 503: "ServiceUnavailable"}[code]
-	fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":"status %d"}`, reason, code, code)
+	reason := map[int]string{
+		401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 410: "Expired", 422: "Invalid",
+		503: "ServiceUnavailable",
+	}[code]
+	fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":"status %d"}`,
+		reason, code, code)
 }
 
 // matching are the objects of a resource, by name. The lock is held.
@@ -185,7 +192,8 @@ func (s *apiServer) list(w http.ResponseWriter, group, resource string, match fu
 	}
 	version := strings.TrimPrefix(strings.TrimPrefix(group, "apis/"), "api/")
 	_ = json.NewEncoder(w).Encode(map[string]any{
-		"kind": "List", "apiVersion": version, "metadata": map[string]any{"resourceVersion": strconv.Itoa(s.version)}, "items": items,
+		"kind": "List", "apiVersion": version, "metadata": map[string]any{"resourceVersion": strconv.Itoa(s.version)},
+		"items": items,
 	})
 }
 
@@ -216,7 +224,9 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, resource strin
 			kind, version = last["kind"].(string), last["apiVersion"].(string)
 		}
 		own.events <- event{"BOOKMARK", map[string]any{"kind": kind, "apiVersion": version, "metadata": map[string]any{
-			"resourceVersion": strconv.Itoa(s.version), "annotations": map[string]any{"k8s.io/initial-events-end": "true"},
+			"resourceVersion": strconv.Itoa(s.version), "annotations": map[string]any{
+				"k8s.io/initial-events-end": "true",
+			},
 		}}}
 	}
 	s.next++

@@ -44,7 +44,8 @@ func engines(c *discovery.KubernetesConfig, home string, w world) (found []engin
 	// An address counts once, and so does a name: an engine may be in slices of two address families, and a pod that
 	// ends may still be told with an address or a name that a new one has. The one that takes requests counts.
 	slices.SortFunc(found, func(a, b engine) int {
-		return cmp.Or(rank(a)-rank(b), cmp.Compare(a.config.Name, b.config.Name), cmp.Compare(a.config.URL, b.config.URL))
+		return cmp.Or(rank(a)-rank(b), cmp.Compare(a.config.Name, b.config.Name),
+			cmp.Compare(a.config.URL, b.config.URL))
 	})
 	addresses, names := map[string]bool{}, map[string]bool{}
 	found = slices.DeleteFunc(found, func(e engine) bool {
@@ -54,7 +55,8 @@ func engines(c *discovery.KubernetesConfig, home string, w world) (found []engin
 	})
 	slices.SortFunc(found, func(a, b engine) int { return cmp.Compare(a.config.Name, b.config.Name) })
 	if len(found) == 0 && len(problems) == 0 {
-		problems = append(problems, "no pods found: "+c.Source()+" selects none with an address; compare it with kubectl get pods --show-labels, and see whether the namespace is right")
+		problems = append(problems, "no pods found: "+c.Source()+" selects none with an address; "+
+			"compare it with kubectl get pods --show-labels, and see whether the namespace is right")
 	}
 	return found, problems
 }
@@ -75,13 +77,18 @@ func fromPods(c *discovery.KubernetesConfig, w world) (found []engine, problems 
 	ports := []string{c.Port}
 	if c.Pool != "" {
 		if w.pool == nil {
-			return nil, []string{"there is no InferencePool " + c.Pool + " in the namespace; create it, or correct discovery.kubernetes.pool"}
+			return nil, []string{"there is no InferencePool " + c.Pool +
+				" in the namespace; create it, or correct discovery.kubernetes.pool"}
 		}
 		if len(w.pool.labels()) == 0 {
-			return nil, []string{"the InferencePool " + c.Pool + " has no selector and selects no pods; set spec.selector"}
+			return nil, []string{
+				"the InferencePool " + c.Pool + " has no selector and selects no pods; set spec.selector",
+			}
 		}
 		if ports = w.pool.ports(); len(ports) == 0 {
-			return nil, []string{"the InferencePool " + c.Pool + " has no targetPorts; set spec.targetPorts to the engines' port"}
+			return nil, []string{
+				"the InferencePool " + c.Pool + " has no targetPorts; set spec.targetPorts to the engines' port",
+			}
 		}
 	}
 	for _, p := range w.pods {
@@ -193,7 +200,8 @@ func fromSlices(c *discovery.KubernetesConfig, w world) (found []engine, problem
 				}
 			}
 			if _, err := netip.ParseAddr(at.Addresses[0]); err != nil {
-				problems = append(problems, fmt.Sprintf("%q in the EndpointSlice %s is not an address", at.Addresses[0], s.Name))
+				problems = append(problems, fmt.Sprintf("%q in the EndpointSlice %s is not an address",
+					at.Addresses[0], s.Name))
 				continue
 			}
 			e, err := declare(c, own, net.JoinHostPort(at.Addresses[0], strconv.Itoa(number)))

@@ -29,7 +29,8 @@ func read[T any](t *testing.T, o map[string]any) *T {
 	return out.(*T)
 }
 
-// TestAnnotations: what a pod says of its engine, and what is said of one that contradicts itself. Such a pod is left out; the others stay.
+// TestAnnotations: what a pod says of its engine, and what is said of one that contradicts itself. Such a pod is left
+// out; the others stay.
 func TestAnnotations(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(map[string]any)
@@ -38,12 +39,19 @@ func TestAnnotations(t *testing.T) {
 	}{
 		"nothing": {func(map[string]any) {}, discovery.EndpointConfig{URL: "http://10.0.0.1:8000", Kind: "vllm"}, ""},
 		"all": {
-			annotated("warmpath.dev/port", "9000", "warmpath.dev/kind", "sglang", "warmpath.dev/role", "prefill", "warmpath.dev/ranks", "4",
-				"warmpath.dev/weight", "0.5", "warmpath.dev/models", "a, b", "warmpath.dev/kv-events", "tcp://*:5557", "warmpath.dev/bootstrap-port", "8998", "warmpath.dev/scheme", "https"),
-			discovery.EndpointConfig{URL: "https://10.0.0.1:9000", Kind: "sglang", Role: "prefill", Ranks: 4, Models: []string{"a", "b"}, KVEvents: "tcp://10.0.0.1:5557", BootstrapPort: 8998},
+			annotated("warmpath.dev/port", "9000", "warmpath.dev/kind", "sglang", "warmpath.dev/role", "prefill",
+				"warmpath.dev/ranks", "4",
+				"warmpath.dev/weight", "0.5", "warmpath.dev/models", "a, b", "warmpath.dev/kv-events", "tcp://*:5557",
+				"warmpath.dev/bootstrap-port", "8998", "warmpath.dev/scheme", "https"),
+			discovery.EndpointConfig{
+				URL: "https://10.0.0.1:9000", Kind: "sglang", Role: "prefill", Ranks: 4, Models: []string{"a", "b"},
+				KVEvents: "tcp://10.0.0.1:5557", BootstrapPort: 8998,
+			},
 			"",
 		},
-		"llm-d's role": {labelled("llm-d.ai/role", "decode"), discovery.EndpointConfig{URL: "http://10.0.0.1:8000", Kind: "vllm", Role: "decode"}, ""},
+		"llm-d's role": {labelled("llm-d.ai/role", "decode"), discovery.EndpointConfig{
+			URL: "http://10.0.0.1:8000", Kind: "vllm", Role: "decode",
+		}, ""},
 		"both ways alike": {
 			func(o map[string]any) {
 				labelled("llm-d.ai/role", "both")(o)
@@ -52,27 +60,54 @@ func TestAnnotations(t *testing.T) {
 			discovery.EndpointConfig{URL: "http://10.0.0.1:8000", Kind: "vllm", Role: "both"},
 			"",
 		},
-		"a port by name": {annotated("warmpath.dev/port", "http"), discovery.EndpointConfig{URL: "http://10.0.0.1:8000", Kind: "vllm"}, ""},
+		"a port by name": {annotated("warmpath.dev/port", "http"), discovery.EndpointConfig{
+			URL: "http://10.0.0.1:8000", Kind: "vllm",
+		}, ""},
 		"contradiction": {func(o map[string]any) {
 			labelled("llm-d.ai/role", "decode")(o)
 			annotated("warmpath.dev/role", "prefill")(o)
 		}, discovery.EndpointConfig{}, "leave one out"},
-		"unknown role":        {labelled("llm-d.ai/role", "encode"), discovery.EndpointConfig{}, "warmpath knows prefill, decode"},
-		"unknown annotation":  {annotated("warmpath.dev/rolle", "decode"), discovery.EndpointConfig{}, "warmpath.dev/rolle: is unknown; known: kind, role"},
-		"not a number":        {annotated("warmpath.dev/ranks", "four"), discovery.EndpointConfig{}, "ranks=four is not a number"},
-		"weight":              {annotated("warmpath.dev/weight", "-1"), discovery.EndpointConfig{}, "weight"},
-		"no such port":        {annotated("warmpath.dev/port", "grpc"), discovery.EndpointConfig{}, `it has no port "grpc", but http`},
-		"port out of range":   {annotated("warmpath.dev/port", "70000"), discovery.EndpointConfig{}, "between 1 and 65535"},
-		"without a port":      {func(o map[string]any) { o["spec"] = map[string]any{"containers": []any{map[string]any{}}} }, discovery.EndpointConfig{}, "it declares no port"},
-		"a file of ours":      {annotated("warmpath.dev/api-key-file", "/etc/shadow"), discovery.EndpointConfig{}, "is unknown"},
-		"slots of a vLLM":     {annotated("warmpath.dev/slots", "4"), discovery.EndpointConfig{}, "only llamacpp has"},
-		"another one's event": {annotated("warmpath.dev/kv-events", "tcp://*"), discovery.EndpointConfig{}, "kv_events"},
+		"unknown role": {
+			labelled("llm-d.ai/role", "encode"), discovery.EndpointConfig{}, "warmpath knows prefill, decode",
+		},
+		"unknown annotation": {
+			annotated("warmpath.dev/rolle", "decode"),
+			discovery.EndpointConfig{},
+			"warmpath.dev/rolle: is unknown; known: kind, role",
+		},
+		"not a number": {
+			annotated("warmpath.dev/ranks", "four"), discovery.EndpointConfig{}, "ranks=four is not a number",
+		},
+		"weight": {annotated("warmpath.dev/weight", "-1"), discovery.EndpointConfig{}, "weight"},
+		"no such port": {
+			annotated("warmpath.dev/port", "grpc"), discovery.EndpointConfig{}, `it has no port "grpc", but http`,
+		},
+		"port out of range": {
+			annotated("warmpath.dev/port", "70000"), discovery.EndpointConfig{}, "between 1 and 65535",
+		},
+		"without a port": {
+			func(o map[string]any) { o["spec"] = map[string]any{"containers": []any{map[string]any{}}} },
+			discovery.EndpointConfig{},
+			"it declares no port",
+		},
+		"a file of ours": {
+			annotated("warmpath.dev/api-key-file", "/etc/shadow"), discovery.EndpointConfig{}, "is unknown",
+		},
+		"slots of a vLLM": {annotated("warmpath.dev/slots", "4"), discovery.EndpointConfig{}, "only llamacpp has"},
+		"another one's event": {
+			annotated("warmpath.dev/kv-events", "tcp://*"), discovery.EndpointConfig{}, "kv_events",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := world{pods: []*pod{read[pod](t, podOf("a", "10.0.0.1", true, c.change)), read[pod](t, podOf("b", "10.0.0.2", true))}}
-			found, problems := engines(&discovery.KubernetesConfig{Selector: "app=vllm", Engine: discovery.EndpointConfig{Kind: "vllm"}}, "models", w)
+			w := world{pods: []*pod{
+				read[pod](t, podOf("a", "10.0.0.1", true, c.change)), read[pod](t, podOf("b", "10.0.0.2", true)),
+			}}
+			found, problems := engines(&discovery.KubernetesConfig{
+				Selector: "app=vllm", Engine: discovery.EndpointConfig{Kind: "vllm"},
+			}, "models", w)
 			if c.problem != "" {
-				if len(problems) != 1 || !strings.Contains(problems[0], c.problem) || !strings.Contains(problems[0], "pod a") {
+				if len(problems) != 1 || !strings.Contains(problems[0], c.problem) ||
+					!strings.Contains(problems[0], "pod a") {
 					t.Errorf("problems %q, want one that says %q", problems, c.problem)
 				}
 				if len(found) != 1 || found[0].config.Name != "b" {
@@ -119,15 +154,34 @@ func TestNothingFound(t *testing.T) {
 		c discovery.KubernetesConfig
 		w world
 	}{
-		"no pods found: kubernetes:pods/app=vllm selects none":          {discovery.KubernetesConfig{Selector: "app=vllm"}, world{}},
-		"there is no InferencePool p in the namespace; create it":       {discovery.KubernetesConfig{Pool: "p"}, world{}},
-		"the InferencePool p has no selector":                           {discovery.KubernetesConfig{Pool: "p"}, world{pool: spec(map[string]any{})}},
-		"the InferencePool p has no targetPorts":                        {discovery.KubernetesConfig{Pool: "p"}, world{pool: spec(map[string]any{"selector": labels})}},
-		"it has several ports (a, b); set discovery.kubernetes.port":    {discovery.KubernetesConfig{Service: "vllm"}, world{slices: []*endpointSlice{read[endpointSlice](t, sliceOf("s", "IPv4", two, endpointOf("a", "10.0.0.1", true, false)))}}},
-		`"bad" in the EndpointSlice s is not an address`:                {discovery.KubernetesConfig{Service: "vllm", Port: "b"}, world{slices: []*endpointSlice{read[endpointSlice](t, sliceOf("s", "IPv4", two, endpointOf("a", "bad", true, false)))}}},
-		"no pods found: kubernetes:prod/service/vllm selects none with": {discovery.KubernetesConfig{Service: "vllm", Namespace: "prod"}, world{}},
+		"no pods found: kubernetes:pods/app=vllm selects none": {
+			discovery.KubernetesConfig{Selector: "app=vllm"}, world{},
+		},
+		"there is no InferencePool p in the namespace; create it": {
+			discovery.KubernetesConfig{Pool: "p"}, world{},
+		},
+		"the InferencePool p has no selector": {
+			discovery.KubernetesConfig{Pool: "p"}, world{pool: spec(map[string]any{})},
+		},
+		"the InferencePool p has no targetPorts": {
+			discovery.KubernetesConfig{Pool: "p"}, world{pool: spec(map[string]any{"selector": labels})},
+		},
+		"it has several ports (a, b); set discovery.kubernetes.port": {
+			discovery.KubernetesConfig{Service: "vllm"}, world{slices: []*endpointSlice{
+				read[endpointSlice](t, sliceOf("s", "IPv4", two, endpointOf("a", "10.0.0.1", true, false))),
+			}},
+		},
+		`"bad" in the EndpointSlice s is not an address`: {
+			discovery.KubernetesConfig{Service: "vllm", Port: "b"}, world{slices: []*endpointSlice{
+				read[endpointSlice](t, sliceOf("s", "IPv4", two, endpointOf("a", "bad", true, false))),
+			}},
+		},
+		"no pods found: kubernetes:prod/service/vllm selects none with": {
+			discovery.KubernetesConfig{Service: "vllm", Namespace: "prod"}, world{},
+		},
 	} {
-		if found, problems := engines(&c.c, "models", c.w); len(found) != 0 || len(problems) != 1 || !strings.Contains(problems[0], want) {
+		if found, problems := engines(&c.c, "models", c.w); len(found) != 0 || len(problems) != 1 ||
+			!strings.Contains(problems[0], want) {
 			t.Errorf("%d found, problems %q, want %q", len(found), problems, want)
 		}
 	}
@@ -140,7 +194,8 @@ func TestTwice(t *testing.T) {
 		o["metadata"].(map[string]any)["finalizers"] = []any{"example.com/records"}
 	}
 	w := world{pods: []*pod{
-		read[pod](t, podOf("a", "10.0.0.1", true, held)), read[pod](t, podOf("b", "10.0.0.1", true)), read[pod](t, podOf("c", "10.0.0.3", true)),
+		read[pod](t, podOf("a", "10.0.0.1", true, held)), read[pod](t, podOf("b", "10.0.0.1", true)),
+		read[pod](t, podOf("c", "10.0.0.3", true)),
 	}}
 	ports := []any{map[string]any{"port": 8000}}
 	moved := world{slices: []*endpointSlice{
@@ -151,8 +206,12 @@ func TestTwice(t *testing.T) {
 		c discovery.KubernetesConfig
 		w world
 	}{
-		"b http://10.0.0.1:8000 true, c http://10.0.0.3:8000 true, ": {discovery.KubernetesConfig{Selector: "app=vllm", Port: "8000"}, w},
-		"vllm-0 http://10.0.0.9:8000 true, ":                         {discovery.KubernetesConfig{Service: "vllm"}, moved},
+		"b http://10.0.0.1:8000 true, c http://10.0.0.3:8000 true, ": {
+			discovery.KubernetesConfig{Selector: "app=vllm", Port: "8000"}, w,
+		},
+		"vllm-0 http://10.0.0.9:8000 true, ": {
+			discovery.KubernetesConfig{Service: "vllm"}, moved,
+		},
 	} {
 		found, problems := engines(&row.c, "models", row.w)
 		got := ""

@@ -45,8 +45,12 @@ const (
 var (
 	podResource   = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	sliceResource = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
-	poolResource  = schema.GroupVersionResource{Group: "inference.networking.k8s.io", Version: "v1", Resource: "inferencepools"}
-	oldPool       = schema.GroupVersionResource{Group: "inference.networking.x-k8s.io", Version: "v1alpha2", Resource: "inferencepools"}
+	poolResource  = schema.GroupVersionResource{
+		Group: "inference.networking.k8s.io", Version: "v1", Resource: "inferencepools",
+	}
+	oldPool = schema.GroupVersionResource{
+		Group: "inference.networking.x-k8s.io", Version: "v1alpha2", Resource: "inferencepools",
+	}
 )
 
 // quiet turns client-go's own log off. The method fault logs its errors.
@@ -81,7 +85,8 @@ func New(c discovery.KubernetesConfig, keys discovery.Keys, log *slog.Logger) (*
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
 	access, err := loader.ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("no Kubernetes cluster: the router is not in a pod with a service account, and there is no kubeconfig (discovery.kubernetes.kubeconfig or KUBECONFIG): %w", err)
+		return nil, fmt.Errorf("no Kubernetes cluster: the router is not in a pod with a service account, "+
+			"and there is no kubeconfig (discovery.kubernetes.kubeconfig or KUBECONFIG): %w", err)
 	}
 	home, _, err := loader.Namespace()
 	if err != nil {
@@ -91,7 +96,9 @@ func New(c discovery.KubernetesConfig, keys discovery.Keys, log *slog.Logger) (*
 	return open(c, access, home, keys, log)
 }
 
-func open(c discovery.KubernetesConfig, access *rest.Config, home string, keys discovery.Keys, log *slog.Logger) (*Source, error) {
+func open(
+	c discovery.KubernetesConfig, access *rest.Config, home string, keys discovery.Keys, log *slog.Logger,
+) (*Source, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -109,8 +116,8 @@ func open(c discovery.KubernetesConfig, access *rest.Config, home string, keys d
 		return nil, err
 	}
 	return &Source{
-		c: c, home: home, client: client, log: log, changed: make(chan struct{}, 1), once: map[string]bool{}, said: map[string]bool{},
-		silent: map[string]time.Time{},
+		c: c, home: home, client: client, log: log, changed: make(chan struct{}, 1), once: map[string]bool{},
+		said: map[string]bool{}, silent: map[string]time.Time{},
 	}, nil
 }
 
@@ -123,7 +130,9 @@ func (s *Source) Run(ctx context.Context, publish discovery.Publish) {
 	var selector string
 	switch {
 	case s.c.Service != "":
-		slices = s.follow(ctx, sliceResource, slim[endpointSlice], func(o *metav1.ListOptions) { o.LabelSelector = "kubernetes.io/service-name=" + s.c.Service })
+		slices = s.follow(ctx, sliceResource, slim[endpointSlice], func(o *metav1.ListOptions) {
+			o.LabelSelector = "kubernetes.io/service-name=" + s.c.Service
+		})
 		pods = s.follow(ctx, podResource, slim[pod], nil)
 	case s.c.Pool != "":
 		only := func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + s.c.Pool }
@@ -151,7 +160,9 @@ func (s *Source) Run(ctx context.Context, publish discovery.Publish) {
 					if pods != nil {
 						pods.stop()
 					}
-					selector, pods = want, s.follow(ctx, podResource, slim[pod], func(o *metav1.ListOptions) { o.LabelSelector = want })
+					selector, pods = want, s.follow(ctx, podResource, slim[pod], func(o *metav1.ListOptions) {
+						o.LabelSelector = want
+					})
 					continue
 				}
 			}
@@ -222,7 +233,8 @@ func (s *Source) publish(w world, publish discovery.Publish) {
 	if s.sent && discovery.Equal(endpoints, s.last) {
 		return
 	}
-	s.log.Info("endpoints changed", "source", s.Source(), "endpoints", len(endpoints), "not_ready", len(found)-len(configs))
+	s.log.Info("endpoints changed", "source", s.Source(), "endpoints", len(endpoints),
+		"not_ready", len(found)-len(configs))
 	s.last, s.sent = endpoints, true
 	publish(route.Declared{Source: s.Source(), Endpoints: slices.Clone(endpoints)})
 }
@@ -251,7 +263,9 @@ func all[T any](f *follower) (out []*T) {
 }
 
 // follow lists and watches objects until ctx ends or the follower is stopped.
-func (s *Source) follow(ctx context.Context, kind schema.GroupVersionResource, slim cache.TransformFunc, only func(*metav1.ListOptions)) *follower {
+func (s *Source) follow(
+	ctx context.Context, kind schema.GroupVersionResource, slim cache.TransformFunc, only func(*metav1.ListOptions),
+) *follower {
 	ctx, stop := context.WithCancel(ctx)
 	namespace := s.c.Namespace
 	if namespace == "" {
@@ -277,7 +291,8 @@ func (s *Source) follow(ctx context.Context, kind schema.GroupVersionResource, s
 	missing := false
 	_ = inf.SetTransform(slim) // both fail only after the informer has started
 	_ = inf.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		if apierrors.IsNotFound(err) && kind.Group == poolResource.Group || apierrors.IsNotFound(err) && kind.Group == oldPool.Group {
+		if apierrors.IsNotFound(err) && kind.Group == poolResource.Group ||
+			apierrors.IsNotFound(err) && kind.Group == oldPool.Group {
 			mu.Lock()
 			missing = true // this version of the pool is not installed in the cluster
 			mu.Unlock()
@@ -317,7 +332,8 @@ func (s *Source) fault(what string, err error) {
 	text := err.Error()
 	switch {
 	case apierrors.IsForbidden(err):
-		text = "the router's service account may not list and watch " + what + " here; bind the Role of docs/kubernetes.md"
+		text = "the router's service account may not list and watch " + what +
+			" here; bind the Role of docs/kubernetes.md"
 	case apierrors.IsUnauthorized(err):
 		text = "the cluster rejects the router's credentials"
 	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
@@ -336,6 +352,7 @@ func (s *Source) fault(what string, err error) {
 	}
 	s.faults.Unlock()
 	if !quiet {
-		s.log.Warn("cannot watch Kubernetes; keeping the last endpoints", "source", s.Source(), "resource", what, "error", text)
+		s.log.Warn("cannot watch Kubernetes; keeping the last endpoints",
+			"source", s.Source(), "resource", what, "error", text)
 	}
 }

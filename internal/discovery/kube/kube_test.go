@@ -35,8 +35,12 @@ func podOf(name, ip string, ready bool, change ...func(o map[string]any)) map[st
 	o := map[string]any{
 		"kind": "Pod", "apiVersion": "v1",
 		"metadata": map[string]any{"name": name, "namespace": "models", "labels": map[string]any{"app": "vllm"}},
-		"spec":     map[string]any{"containers": []any{map[string]any{"ports": []any{map[string]any{"name": "http", "containerPort": 8000}}}}},
-		"status":   map[string]any{"phase": "Running", "podIP": ip, "conditions": []any{map[string]any{"type": "Ready", "status": is}}},
+		"spec": map[string]any{
+			"containers": []any{map[string]any{"ports": []any{map[string]any{"name": "http", "containerPort": 8000}}}},
+		},
+		"status": map[string]any{
+			"phase": "Running", "podIP": ip, "conditions": []any{map[string]any{"type": "Ready", "status": is}},
+		},
 	}
 	for _, c := range change {
 		c(o)
@@ -67,7 +71,9 @@ func ending(o map[string]any) {
 }
 
 func pool(version, name string, spec map[string]any) map[string]any {
-	return map[string]any{"kind": "InferencePool", "apiVersion": version, "metadata": map[string]any{"name": name, "namespace": "models"}, "spec": spec}
+	return map[string]any{"kind": "InferencePool", "apiVersion": version, "metadata": map[string]any{
+		"name": name, "namespace": "models",
+	}, "spec": spec}
 }
 
 // logged keeps log lines.
@@ -94,7 +100,9 @@ func follow(t *testing.T, s *apiServer, c discovery.KubernetesConfig) (heard cha
 	return followAt(t, &rest.Config{Host: s.URL, QPS: 1000, Burst: 1000}, c)
 }
 
-func followAt(t *testing.T, access *rest.Config, c discovery.KubernetesConfig) (heard chan []fleet.Endpoint, log *logged) {
+func followAt(
+	t *testing.T, access *rest.Config, c discovery.KubernetesConfig,
+) (heard chan []fleet.Endpoint, log *logged) {
 	t.Helper()
 	log = &logged{}
 	src, err := open(c, access, "models", discovery.None(), slog.New(slog.NewTextHandler(log, nil)))
@@ -172,8 +180,8 @@ func TestSelector(t *testing.T) {
 	until(t, heard)
 }
 
-// TestServerGoesAndComesBack: watches break, versions expire, credentials are refused; what was said last holds, and what changed
-// meanwhile is found.
+// TestServerGoesAndComesBack: watches break, versions expire, credentials are refused; what was said last holds, and
+// what changed meanwhile is found.
 func TestServerGoesAndComesBack(t *testing.T) {
 	for _, listing := range []bool{false, true} {
 		t.Run(fmt.Sprint("listing=", listing), func(t *testing.T) {
@@ -216,7 +224,10 @@ func TestPool(t *testing.T) {
 		"v1, two ports": {
 			[]string{pods, pools, alphas},
 			"inference.networking.k8s.io/v1",
-			map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"app": "vllm"}}, "targetPorts": []any{map[string]any{"number": 8000}, map[string]any{"number": 8001}}},
+			map[string]any{
+				"selector":    map[string]any{"matchLabels": map[string]any{"app": "vllm"}},
+				"targetPorts": []any{map[string]any{"number": 8000}, map[string]any{"number": 8001}},
+			},
 			[]string{"a:8000 http://10.0.0.1:8000 decode", "a:8001 http://10.0.0.1:8001 decode"},
 		},
 		"v1alpha2 alone": {
@@ -238,7 +249,10 @@ func TestPool(t *testing.T) {
 			}
 			s.put("inferencepools", pool(c.version, "llama", c.spec))
 			until(t, heard, c.want...)
-			later := map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"app": "later"}}, "targetPorts": []any{map[string]any{"number": 8000}}}
+			later := map[string]any{
+				"selector":    map[string]any{"matchLabels": map[string]any{"app": "later"}},
+				"targetPorts": []any{map[string]any{"number": 8000}},
+			}
 			if _, v1 := c.spec["targetPorts"]; !v1 {
 				later = map[string]any{"selector": map[string]any{"app": "later"}, "targetPortNumber": 8000}
 			}
@@ -251,8 +265,9 @@ func TestPool(t *testing.T) {
 func sliceOf(name, family string, ports []any, endpoints ...any) map[string]any {
 	return map[string]any{
 		"kind": "EndpointSlice", "apiVersion": "discovery.k8s.io/v1", "addressType": family,
-		"metadata":  map[string]any{"name": name, "namespace": "models", "labels": map[string]any{"kubernetes.io/service-name": "vllm"}},
-		"endpoints": endpoints, "ports": ports,
+		"metadata": map[string]any{
+			"name": name, "namespace": "models", "labels": map[string]any{"kubernetes.io/service-name": "vllm"},
+		}, "endpoints": endpoints, "ports": ports,
 	}
 }
 
@@ -268,17 +283,20 @@ func TestService(t *testing.T) {
 	s := newAPIServer(t, pods, epSlice)
 	ports := []any{map[string]any{"name": "http", "port": 8000}, map[string]any{"name": "kv", "port": 5557}}
 	s.put("pods", podOf("a", "10.0.0.1", true, annotated("warmpath.dev/role", "prefill")))
-	s.put("endpointslices", sliceOf("vllm-1", "IPv4", ports, endpointOf("a", "10.0.0.1", true, false), endpointOf("b", "10.0.0.2", true, false)))
+	s.put("endpointslices", sliceOf("vllm-1", "IPv4", ports, endpointOf("a", "10.0.0.1", true, false),
+		endpointOf("b", "10.0.0.2", true, false)))
 	s.put("endpointslices", sliceOf("vllm-2", "IPv6", ports, endpointOf("a", "fd00::1", true, false)))
 	heard, _ := follow(t, s, discovery.KubernetesConfig{Service: "vllm"})
 	until(t, heard, "a http://10.0.0.1:8000 prefill", "b http://10.0.0.2:8000")
-	s.put("endpointslices", sliceOf("vllm-1", "IPv4", ports, endpointOf("a", "10.0.0.1", true, false), endpointOf("b", "10.0.0.2", false, true)))
+	s.put("endpointslices", sliceOf("vllm-1", "IPv4", ports, endpointOf("a", "10.0.0.1", true, false),
+		endpointOf("b", "10.0.0.2", false, true)))
 	until(t, heard, "a http://10.0.0.1:8000 prefill", "b http://10.0.0.2:8000 drained")
 	s.put("endpointslices", sliceOf("vllm-1", "IPv4", ports, endpointOf("a", "10.0.0.1", true, false)))
 	until(t, heard, "a http://10.0.0.1:8000 prefill")
 }
 
-// TestManyChanges: 5,000 pods, and changes that come faster than they are published, end in what is there, in few publications.
+// TestManyChanges: 5,000 pods, and changes that come faster than they are published, end in what is there, in few
+// publications.
 func TestManyChanges(t *testing.T) {
 	t.Parallel()
 	s := newAPIServer(t, pods)

@@ -41,7 +41,8 @@ type cluster struct {
 	client *http.Client
 }
 
-// newCluster runs the programs kube-apiserver and etcd of the folder that WARMPATH_KUBE_ASSETS names. .ci/kube-apiserver builds them.
+// newCluster runs the programs kube-apiserver and etcd of the folder that WARMPATH_KUBE_ASSETS names.
+// .ci/kube-apiserver builds them.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	assets := os.Getenv("WARMPATH_KUBE_ASSETS")
@@ -50,7 +51,8 @@ func newCluster(t *testing.T) *cluster {
 	}
 	dir := t.TempDir()
 	store, peers, port := freeport.Address(), freeport.Address(), freeport.Address()
-	program(t, filepath.Join(assets, "etcd"), "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", "http://"+store, "--advertise-client-urls", "http://"+store,
+	program(t, filepath.Join(assets, "etcd"), "--data-dir", filepath.Join(dir, "etcd"),
+		"--listen-client-urls", "http://"+store, "--advertise-client-urls", "http://"+store,
 		"--listen-peer-urls", "http://"+peers, "--log-level", "error")
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -63,14 +65,22 @@ func newCluster(t *testing.T) *cluster {
 		}
 		return path
 	}
-	accounts := write("sa.key", pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
-	tokens := write("tokens.csv", []byte(anybody+",admin,1,system:masters\n"+account+",system:serviceaccount:models:warmpath,2\n"))
+	accounts := write("sa.key", pem.EncodeToMemory(&pem.Block{
+		Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key),
+	}))
+	tokens := write("tokens.csv",
+		[]byte(anybody+",admin,1,system:masters\n"+account+",system:serviceaccount:models:warmpath,2\n"))
 	_, number, _ := net.SplitHostPort(port)
-	program(t, filepath.Join(assets, "kube-apiserver"), "--etcd-servers", "http://"+store, "--cert-dir", filepath.Join(dir, "certs"), "--bind-address", "127.0.0.1", "--secure-port", number,
-		"--service-account-issuer", "https://models.local", "--service-account-key-file", accounts, "--service-account-signing-key-file", accounts,
-		"--token-auth-file", tokens, "--authorization-mode", "RBAC", "--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins", "ServiceAccount", "-v", "0")
-	c := &cluster{t: t, url: "https://" + port, client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
-	for until := time.Now().Add(2 * time.Minute); c.ask(http.MethodGet, "/readyz", nil) != nil; time.Sleep(100 * time.Millisecond) {
+	program(t, filepath.Join(assets, "kube-apiserver"), "--etcd-servers", "http://"+store,
+		"--cert-dir", filepath.Join(dir, "certs"), "--bind-address", "127.0.0.1", "--secure-port", number,
+		"--service-account-issuer", "https://models.local", "--service-account-key-file", accounts,
+		"--service-account-signing-key-file", accounts, "--token-auth-file", tokens, "--authorization-mode", "RBAC",
+		"--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins", "ServiceAccount", "-v", "0")
+	c := &cluster{t: t, url: "https://" + port, client: &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+	}}
+	for until := time.Now().Add(2 * time.Minute); c.ask(http.MethodGet, "/readyz", nil) != nil; time.Sleep(
+		100 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("the API server is not ready: %v", c.ask(http.MethodGet, "/readyz", nil))
 		}
@@ -117,12 +127,16 @@ func (c *cluster) ask(method, path string, body []byte) error {
 
 // resources are where objects of a kind are.
 var resources = map[string]string{
-	"Namespace": "/api/v1/namespaces", "Pod": "/api/v1/%s/pods", "Service": "/api/v1/%s/services", "ConfigMap": "/api/v1/%s/configmaps", "Secret": "/api/v1/%s/secrets",
+	"Namespace": "/api/v1/namespaces", "Pod": "/api/v1/%s/pods", "Service": "/api/v1/%s/services",
+	"ConfigMap": "/api/v1/%s/configmaps", "Secret": "/api/v1/%s/secrets",
 	"ServiceAccount": "/api/v1/%s/serviceaccounts", "EndpointSlice": "/apis/discovery.k8s.io/v1/%s/endpointslices",
-	"Role": "/apis/rbac.authorization.k8s.io/v1/%s/roles", "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/%s/rolebindings",
-	"Deployment": "/apis/apps/v1/%s/deployments", "PodDisruptionBudget": "/apis/policy/v1/%s/poddisruptionbudgets",
-	"NetworkPolicy": "/apis/networking.k8s.io/v1/%s/networkpolicies", "HorizontalPodAutoscaler": "/apis/autoscaling/v2/%s/horizontalpodautoscalers",
-	"CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "InferencePool": "/apis/inference.networking.k8s.io/v1/%s/inferencepools",
+	"Role":        "/apis/rbac.authorization.k8s.io/v1/%s/roles",
+	"RoleBinding": "/apis/rbac.authorization.k8s.io/v1/%s/rolebindings",
+	"Deployment":  "/apis/apps/v1/%s/deployments", "PodDisruptionBudget": "/apis/policy/v1/%s/poddisruptionbudgets",
+	"NetworkPolicy":            "/apis/networking.k8s.io/v1/%s/networkpolicies",
+	"HorizontalPodAutoscaler":  "/apis/autoscaling/v2/%s/horizontalpodautoscalers",
+	"CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+	"InferencePool":            "/apis/inference.networking.k8s.io/v1/%s/inferencepools",
 }
 
 // path is where an object is, in namespace models unless it names one.
@@ -159,7 +173,10 @@ func (c *cluster) must(err error) {
 func (c *cluster) pod(name, ip string, ready bool) {
 	c.t.Helper()
 	o := podOf(name, ip, ready)
-	status := map[string]any{"kind": "Pod", "apiVersion": "v1", "metadata": map[string]any{"name": name, "namespace": "models"}, "status": o["status"]}
+	status := map[string]any{
+		"kind": "Pod", "apiVersion": "v1", "metadata": map[string]any{"name": name, "namespace": "models"},
+		"status": o["status"],
+	}
 	delete(o, "status")
 	container := o["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
 	container["name"], container["image"] = "vllm", "vllm"
@@ -170,7 +187,8 @@ func (c *cluster) pod(name, ip string, ready bool) {
 
 func (c *cluster) remove(kind, name string) {
 	c.t.Helper()
-	c.must(c.ask(http.MethodDelete, path(map[string]any{"kind": kind, "metadata": map[string]any{"name": name}})+"?gracePeriodSeconds=0", nil))
+	c.must(c.ask(http.MethodDelete,
+		path(map[string]any{"kind": kind, "metadata": map[string]any{"name": name}})+"?gracePeriodSeconds=0", nil))
 }
 
 // documents are the objects of a file of manifests.
@@ -200,29 +218,38 @@ func (c *cluster) define(group, version, kind, plural string) {
 	c.must(c.apply(map[string]any{
 		"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1",
 		"metadata": map[string]any{
-			"name":        plural + "." + group,
-			"annotations": map[string]any{"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/gateway-api-inference-extension"},
+			"name": plural + "." + group,
+			"annotations": map[string]any{
+				"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/gateway-api-inference-extension",
+			},
 		},
 		"spec": map[string]any{
 			"group": group, "scope": "Namespaced",
-			"names": map[string]any{"kind": kind, "plural": plural, "singular": strings.ToLower(kind), "listKind": kind + "List"},
+			"names": map[string]any{
+				"kind": kind, "plural": plural, "singular": strings.ToLower(kind), "listKind": kind + "List",
+			},
 			"versions": []any{map[string]any{
 				"name": version, "served": true, "storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+				"schema": map[string]any{
+					"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+				},
 			}},
 		},
 	}, "", ""))
 }
 
-// TestKubectl: kubectl runs each of its commands in docs/kubernetes.md against a real API server, those that change something by server-side
-// dry run first and then for good; of those that need a cluster with nodes it looks at the object that they name.
+// TestKubectl: kubectl runs each of its commands in docs/kubernetes.md against a real API server, those that change
+// something by server-side dry run first and then for good; of those that need a cluster with nodes it looks at the
+// object that they name.
 func TestKubectl(t *testing.T) {
 	kubectl, err := exec.LookPath("kubectl")
 	if err != nil {
 		t.Skip("there is no kubectl")
 	}
 	c := newCluster(t)
-	c.must(c.apply(map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]any{"name": "models"}}, "", ""))
+	c.must(c.apply(map[string]any{
+		"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]any{"name": "models"},
+	}, "", ""))
 	c.define("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors")
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u, namespace: models}}],
@@ -234,7 +261,8 @@ clusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true}}], us
 		t.Helper()
 		cmd := exec.Command("sh", "-c", command)
 		cmd.Dir = filepath.Join("..", "..", "..")
-		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+filepath.Dir(kubectl)+string(os.PathListSeparator)+os.Getenv("PATH"))
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig,
+			"PATH="+filepath.Dir(kubectl)+string(os.PathListSeparator)+os.Getenv("PATH"))
 		out, err := cmd.CombinedOutput()
 		t.Logf("%s\n%s", command, out)
 		if err != nil {
@@ -281,19 +309,25 @@ clusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true}}], us
 	}
 }
 
-// TestRealAPIServer: a real API server takes every manifest, the rights in them are those that discovery needs, and pods, EndpointSlices and InferencePools are found as they come and go.
+// TestRealAPIServer: a real API server takes every manifest, the rights in them are those that discovery needs, and
+// pods, EndpointSlices and InferencePools are found as they come and go.
 func TestRealAPIServer(t *testing.T) {
 	c := newCluster(t)
 	for _, name := range []string{"models", "blue", "green"} {
-		c.must(c.apply(map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]any{"name": name}}, "", ""))
+		c.must(c.apply(map[string]any{
+			"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]any{"name": name},
+		}, "", ""))
 	}
 	c.define("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools")
 	c.must(c.apply(map[string]any{ // as kubectl create secret makes it
-		"kind": "Secret", "apiVersion": "v1", "metadata": map[string]any{"name": "warmpath"}, "type": "Opaque", "stringData": map[string]any{"admin-token": "a", "peers": "b"},
+		"kind": "Secret", "apiVersion": "v1", "metadata": map[string]any{"name": "warmpath"}, "type": "Opaque",
+		"stringData": map[string]any{"admin-token": "a", "peers": "b"},
 	}, "", "&dryRun=All&fieldValidation=Strict"))
 	var rights []map[string]any
 	tried := 0
-	for _, file := range []string{"kubernetes/warmpath.yaml", "kubernetes/vllm.yaml", "helm/testdata/default.yaml", "helm/testdata/all.yaml"} {
+	for _, file := range []string{
+		"kubernetes/warmpath.yaml", "kubernetes/vllm.yaml", "helm/testdata/default.yaml", "helm/testdata/all.yaml",
+	} {
 		for _, o := range documents(t, filepath.Join("..", "..", "..", "deploy", filepath.FromSlash(file))) {
 			kind := o["kind"].(string)
 			if kind == "PodMonitor" { // of an operator that is not here
@@ -311,7 +345,8 @@ func TestRealAPIServer(t *testing.T) {
 	t.Logf("the server takes %d objects", tried)
 	c.pod("a", "10.1.0.1", true)
 	heard, log := c.follow(discovery.KubernetesConfig{Selector: "app=vllm"})
-	for until := time.Now().Add(time.Minute); log.count("may not list and watch pods here") == 0; time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); log.count("may not list and watch pods here") == 0; time.Sleep(
+		10 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("nothing is said of missing rights")
 		}
@@ -340,7 +375,8 @@ func TestRealAPIServer(t *testing.T) {
 	until(t, served, "b http://10.1.0.2:8000")
 
 	c.must(c.apply(pool("inference.networking.k8s.io/v1", "llama", map[string]any{
-		"selector": map[string]any{"matchLabels": map[string]any{"app": "vllm"}}, "targetPorts": []any{map[string]any{"number": 8000}},
+		"selector":    map[string]any{"matchLabels": map[string]any{"app": "vllm"}},
+		"targetPorts": []any{map[string]any{"number": 8000}},
 	}), "", ""))
 	pooled, _ := c.follow(discovery.KubernetesConfig{Pool: "llama"})
 	until(t, pooled, "b http://10.1.0.2:8000")
@@ -351,5 +387,7 @@ func TestRealAPIServer(t *testing.T) {
 // follow runs a source with the rights of the router's account.
 func (c *cluster) follow(conf discovery.KubernetesConfig) (chan []fleet.Endpoint, *logged) {
 	c.t.Helper()
-	return followAt(c.t, &rest.Config{Host: c.url, BearerToken: account, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, conf)
+	return followAt(c.t, &rest.Config{
+		Host: c.url, BearerToken: account, TLSClientConfig: rest.TLSClientConfig{Insecure: true},
+	}, conf)
 }

@@ -35,7 +35,9 @@ func (e embedding) Whole(a *Answer) any {
 	}
 	return map[string]any{
 		"id": "embd-" + a.Ask.Id, "object": "list", "created": a.Created, "model": a.Ask.Model, "simulated": true,
-		"data":  []any{map[string]any{"index": 0, "object": "embedding", "embedding": v}},
-		"usage": map[string]any{"prompt_tokens": a.PromptTokens, "total_tokens": a.PromptTokens, "completion_tokens": 0},
+		"data": []any{map[string]any{"index": 0, "object": "embedding", "embedding": v}},
+		"usage": map[string]any{
+			"prompt_tokens": a.PromptTokens, "total_tokens": a.PromptTokens, "completion_tokens": 0,
+		},
 	}
 }

@@ -26,8 +26,8 @@ func Bad(format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Kind: "BadRequestError", Msg: fmt.Sprintf(format, args...)}
 }
 
-// Invalid is a body that does not have the API's form, in the words of FastAPI's RequestValidationError, which also repeats
-// what is wrong. member is "" for what is wrong with the whole.
+// Invalid is a body that does not have the API's form, in the words of FastAPI's RequestValidationError, which also
+// repeats what is wrong. member is "" for what is wrong with the whole.
 func Invalid(kind, member, msg string) *Error {
 	at := "('body',)"
 	if member != "" {

@@ -14,8 +14,9 @@ func timingsOf(a *Answer) map[string]any {
 	prompt, predicted := p.Prefilled.Sub(p.Submitted), p.Last.Sub(p.Prefilled)
 	n := a.PromptTokens - p.Cached
 	return map[string]any{
-		"cache_n": p.Cached, "prompt_n": n, "prompt_ms": milliseconds(prompt), "prompt_per_second": perSecond(n, prompt),
-		"predicted_n": a.Made, "predicted_ms": milliseconds(predicted), "predicted_per_second": perSecond(a.Made, predicted),
+		"cache_n": p.Cached, "prompt_n": n, "prompt_ms": milliseconds(prompt),
+		"prompt_per_second": perSecond(n, prompt), "predicted_n": a.Made, "predicted_ms": milliseconds(predicted),
+		"predicted_per_second": perSecond(a.Made, predicted),
 	}
 }
 
@@ -25,7 +26,8 @@ func (*completion) Open(b []byte, _ *Answer) []byte { return b }
 
 func (*completion) Token(b []byte, a *Answer, i int) []byte {
 	return event(b, map[string]any{
-		"index": 0, "content": a.piece(i), "stop": false, "id_slot": a.Ask.Slot, "tokens_predicted": i + 1, "tokens_evaluated": a.PromptTokens,
+		"index": 0, "content": a.piece(i), "stop": false, "id_slot": a.Ask.Slot, "tokens_predicted": i + 1,
+		"tokens_evaluated": a.PromptTokens,
 	})
 }
 
@@ -43,8 +45,8 @@ func (*completion) final(a *Answer, text string) map[string]any {
 		stop = "limit"
 	}
 	return map[string]any{
-		"index": 0, "content": text, "stop": true, "stop_type": stop, "stopping_word": "", "truncated": false, "id_slot": a.Ask.Slot,
-		"model": a.Ask.Model, "tokens_predicted": a.Made, "tokens_evaluated": a.PromptTokens,
+		"index": 0, "content": text, "stop": true, "stop_type": stop, "stopping_word": "", "truncated": false,
+		"id_slot": a.Ask.Slot, "model": a.Ask.Model, "tokens_predicted": a.Made, "tokens_evaluated": a.PromptTokens,
 		"tokens_cached": a.PromptTokens + a.Made, "timings": timingsOf(a), "simulated": true,
 	}
 }

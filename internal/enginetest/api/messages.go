@@ -34,11 +34,15 @@ func (m *messages) message(a *Answer, content []any, stop any) map[string]any {
 
 func (m *messages) Open(b []byte, a *Answer) []byte {
 	b = named(b, "message_start", map[string]any{"message": m.message(a, []any{}, nil)})
-	return named(b, "content_block_start", map[string]any{"index": 0, "content_block": map[string]any{"type": "text", "text": ""}})
+	return named(b, "content_block_start", map[string]any{
+		"index": 0, "content_block": map[string]any{"type": "text", "text": ""},
+	})
 }
 
 func (*messages) Token(b []byte, a *Answer, i int) []byte {
-	return named(b, "content_block_delta", map[string]any{"index": 0, "delta": map[string]any{"type": "text_delta", "text": a.piece(i)}})
+	return named(b, "content_block_delta", map[string]any{
+		"index": 0, "delta": map[string]any{"type": "text_delta", "text": a.piece(i)},
+	})
 }
 
 func (m *messages) Closing(b []byte, a *Answer) []byte {

@@ -114,7 +114,9 @@ func (p *responses) object(a *Answer, status string, text *string) map[string]an
 }
 
 func (p *responses) item(a *Answer, status string, content []any) map[string]any {
-	return map[string]any{"id": "msg_" + a.Ask.Id, "type": "message", "role": "assistant", "status": status, "content": content}
+	return map[string]any{
+		"id": "msg_" + a.Ask.Id, "type": "message", "role": "assistant", "status": status, "content": content,
+	}
 }
 
 func outputText(text string) map[string]any {
@@ -130,7 +132,9 @@ func (p *responses) event(b []byte, name string, v map[string]any) []byte {
 func (p *responses) Open(b []byte, a *Answer) []byte {
 	b = p.event(b, "response.created", map[string]any{"response": p.object(a, "in_progress", nil)})
 	b = p.event(b, "response.in_progress", map[string]any{"response": p.object(a, "in_progress", nil)})
-	b = p.event(b, "response.output_item.added", map[string]any{"output_index": 0, "item": p.item(a, "in_progress", []any{})})
+	b = p.event(b, "response.output_item.added", map[string]any{
+		"output_index": 0, "item": p.item(a, "in_progress", []any{}),
+	})
 	return p.event(b, "response.content_part.added", map[string]any{
 		"item_id": "msg_" + a.Ask.Id, "output_index": 0, "content_index": 0, "part": outputText(""),
 	})
@@ -161,7 +165,8 @@ func (p *responses) Failure(b []byte, status int, msg string) []byte {
 func (p *responses) Whole(a *Answer) any {
 	v := p.object(a, "completed", &a.Text)
 	if p.store {
-		answered := append(p.history[:len(p.history):len(p.history)], prompts.Message{Role: "assistant", Content: prompts.Quoted(a.Text)})
+		answered := append(p.history[:len(p.history):len(p.history)],
+			prompts.Message{Role: "assistant", Content: prompts.Quoted(a.Text)})
 		p.responses.put(p.id(a), &storedResponse{Messages: answered, Body: prompts.AppendJSON(nil, v)})
 	}
 	return v

@@ -11,7 +11,8 @@ import (
 // For any accepted input the messages can be rendered or are rejected.
 func FuzzInputMessages(f *testing.F) {
 	for _, s := range []string{
-		`"text"`, `[1,2,3]`, `["a"]`, `[]`, `null`, `[null]`, `{}`, `[{"type":"text","text":"a"}]`, `[{"role":"user","content":"a"}]`, `[{"type":"function_call"}]`,
+		`"text"`, `[1,2,3]`, `["a"]`, `[]`, `null`, `[null]`, `{}`, `[{"type":"text","text":"a"}]`,
+		`[{"role":"user","content":"a"}]`, `[{"type":"function_call"}]`,
 	} {
 		f.Add([]byte(s))
 	}

@@ -15,7 +15,8 @@ func (g *generate) value(a *Answer, done bool) map[string]any {
 	meta := map[string]any{
 		"id": a.Ask.Id, "prompt_tokens": a.PromptTokens, "completion_tokens": a.Made, "cached_tokens": a.cachedTokens(),
 		"cached_tokens_details": nil, "dp_rank": nil, "weight_version": "default", "simulated": true,
-		"e2e_latency": p.Last.Sub(p.Submitted).Seconds(), "first_token_latency": p.Prefilled.Sub(p.Submitted).Seconds(), "finish_reason": nil,
+		"e2e_latency": p.Last.Sub(p.Submitted).Seconds(), "first_token_latency": p.Prefilled.Sub(p.Submitted).Seconds(),
+		"finish_reason": nil,
 	}
 	if p.Cached > 0 {
 		meta["cached_tokens_details"] = map[string]any{"device": p.Cached, "host": 0}

@@ -79,7 +79,10 @@ func (h *host) lost() bool {
 // refuse counts and answers a request that violates the protocol.
 func (h *host) refuse(format string, args ...any) error {
 	h.count(&h.stats.Refused)
-	return &api.Error{Status: http.StatusBadRequest, Kind: "SimulatedProtocolError", Msg: "simulated hand-over: " + fmt.Sprintf(format, args...)}
+	return &api.Error{
+		Status: http.StatusBadRequest, Kind: "SimulatedProtocolError",
+		Msg: "simulated hand-over: " + fmt.Sprintf(format, args...),
+	}
 }
 
 func (h *host) count(counter *uint64) {

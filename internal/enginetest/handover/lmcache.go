@@ -85,8 +85,10 @@ func (h *lmcache) Read(_ *http.Request, f *api.Fields, a *api.Ask) error {
 		return h.refuse("LMCache: disagg_spec lacks req_id or receiver_host")
 	case p.First == nil || !*p.First:
 		return h.refuse("LMCache: ret_first_tok is not set")
-	case len(p.Spec.Init) != h.config.TP || len(p.Spec.Alloc) != h.config.TP || p.Spec.Query != nil && len(p.Spec.Query) != h.config.TP:
-		return h.refuse("LMCache: too few ports: %d to begin and %d to allocate for %d tensor-parallel ranks", len(p.Spec.Init), len(p.Spec.Alloc), h.config.TP)
+	case len(p.Spec.Init) != h.config.TP || len(p.Spec.Alloc) != h.config.TP ||
+		p.Spec.Query != nil && len(p.Spec.Query) != h.config.TP:
+		return h.refuse("LMCache: too few ports: %d to begin and %d to allocate for %d tensor-parallel ranks",
+			len(p.Spec.Init), len(p.Spec.Alloc), h.config.TP)
 	}
 	if err := h.onlyPrompt(f, a); err != nil {
 		return err
@@ -112,8 +114,8 @@ func (h *lmcache) announce(r *http.Request, ans *api.Answer, leg *lmLeg) (handed
 	a := ans.Ask
 	spec := leg.spec.Spec
 	part := lmPart{
-		ID: *spec.ID, Request: a.Id, Ranks: h.config.TP, Prompt: idsHash(a, a.Prompt), Seed: xxh3.HashSeed(a.Prompt, h.engine.Seed), First: lmEOS,
-		Chain: leg.chain[:min(ans.PromptTokens/h.engine.BlockTokens, len(leg.chain))],
+		ID: *spec.ID, Request: a.Id, Ranks: h.config.TP, Prompt: idsHash(a, a.Prompt), Seed: xxh3.HashSeed(a.Prompt,
+			h.engine.Seed), First: lmEOS, Chain: leg.chain[:min(ans.PromptTokens/h.engine.BlockTokens, len(leg.chain))],
 	}
 	if len(ans.Text) >= text.TokenBytes {
 		part.First = binary.LittleEndian.Uint32([]byte(ans.Text))
@@ -178,7 +180,8 @@ func (h *lmcache) tell(ctx context.Context, host string, port int, path string, 
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+net.JoinHostPort(host, strconv.Itoa(port))+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		"http://"+net.JoinHostPort(host, strconv.Itoa(port))+path, bytes.NewReader(body))
 	if err != nil {
 		return h.refuse("LMCache: receiver_host: %v", err)
 	}

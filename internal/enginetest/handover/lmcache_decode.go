@@ -96,7 +96,10 @@ func (h *lmcache) takePart(path string, p *lmPart) error {
 		if h.received == nil {
 			h.received = map[string]*lmReceived{}
 		}
-		e = &lmReceived{id: p.ID, prompt: p.Prompt, seed: p.Seed, first: p.First, ranks: p.Ranks, chain: p.Chain, begun: map[int]bool{}, done: map[int]bool{}}
+		e = &lmReceived{
+			id: p.ID, prompt: p.Prompt, seed: p.Seed, first: p.First, ranks: p.Ranks, chain: p.Chain,
+			begun: map[int]bool{}, done: map[int]bool{},
+		}
 		h.received[p.Request] = e
 		h.order = append(h.order, p.Request)
 		if len(h.order) > mostOver {

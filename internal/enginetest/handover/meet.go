@@ -148,7 +148,9 @@ func saidIn(params json.RawMessage) string {
 }
 
 // fetch gets a decode leg's prompt from its prefiller, located by find if needed.
-func (h *meetingHost) fetch(r *http.Request, ans *api.Answer, chain []uint64, find func(r *http.Request, k *meetLeg) error) error {
+func (h *meetingHost) fetch(
+	r *http.Request, ans *api.Answer, chain []uint64, find func(r *http.Request, k *meetLeg) error,
+) error {
 	k, _ := ans.Ask.Leg.(*meetLeg)
 	if k == nil || k.prefill {
 		return nil

@@ -77,7 +77,10 @@ func (m *meetings) at(key string) *meeting {
 		m.open, m.over = map[string]*meeting{}, map[string]string{}
 	}
 	if m.open[key] == nil {
-		m.open[key] = &meeting{came: make(chan struct{}), computed: make(chan struct{}), gone: make(chan struct{}), taken: make(chan struct{}), rank: -1}
+		m.open[key] = &meeting{
+			came: make(chan struct{}), computed: make(chan struct{}), gone: make(chan struct{}),
+			taken: make(chan struct{}), rank: -1,
+		}
 	}
 	return m.open[key]
 }
@@ -184,7 +187,8 @@ func (h *meetingHost) hand(w http.ResponseWriter, c *meetCall, m *meeting) {
 	case m.decoder != "" && c.Decoder != m.decoder:
 		conflict(w, "the prefiller was told the decoder "+m.decoder+", it is "+c.Decoder)
 	case c.Rank >= 0 && c.Rank != m.rank:
-		conflict(w, "the decoder was told another rank than the one that computed the prompt: a real one waits for ever")
+		conflict(w,
+			"the decoder was told another rank than the one that computed the prompt: a real one waits for ever")
 	default:
 		h.meets.end(c.Key, "fetched")
 		close(m.taken)

@@ -52,7 +52,8 @@ func (h *mooncake) Read(_ *http.Request, f *api.Fields, a *api.Ask) error {
 		k.at = "http://" + net.JoinHostPort(p.Host, strconv.Itoa(p.Port))
 		return nil
 	case p.Engine == "" || p.Bootstrap == "":
-		return h.refuse("remote_engine_id or remote_bootstrap_addr is missing: a real engine computes the prompt itself")
+		return h.refuse(
+			"remote_engine_id or remote_bootstrap_addr is missing: a real engine computes the prompt itself")
 	}
 	k.at = p.Bootstrap
 	k.said = p.Engine
@@ -115,7 +116,9 @@ func (h *mooncake) query(w http.ResponseWriter, _ *http.Request) {
 		if h.engine.Ranks > 1 {
 			id += "_dp" + strconv.Itoa(i)
 		}
-		ranks[strconv.Itoa(i)] = map[string]any{"engine_id": id, "worker_addr": map[string]any{"0": map[string]any{"0": "tcp://" + h.engine.Address()}}}
+		ranks[strconv.Itoa(i)] = map[string]any{
+			"engine_id": id, "worker_addr": map[string]any{"0": map[string]any{"0": "tcp://" + h.engine.Address()}},
+		}
 	}
 	api.WriteJSON(w, http.StatusOK, ranks)
 }

@@ -110,9 +110,9 @@ func (h *moriio) reply(ans *api.Answer, transfer string) json.RawMessage {
 	ids := h.blocks(ans.PromptTokens)
 	h.mu.Unlock()
 	return prompts.AppendJSON(nil, map[string]any{
-		"do_remote_prefill": true, "do_remote_decode": false, "remote_block_ids": [][]int{ids}, "remote_engine_id": h.engineID(),
-		"remote_host": host, "remote_handshake_port": port, "remote_notify_port": port,
-		"remote_dp_rank": max(ans.Rank, 0), "remote_dp_rank_override": true, "remote_dp_size": h.engine.Ranks, "remote_dp_size_local": h.engine.Ranks,
-		"tp_size": 1, "transfer_id": transfer,
+		"do_remote_prefill": true, "do_remote_decode": false, "remote_block_ids": [][]int{ids},
+		"remote_engine_id": h.engineID(), "remote_host": host, "remote_handshake_port": port,
+		"remote_notify_port": port, "remote_dp_rank": max(ans.Rank, 0), "remote_dp_rank_override": true,
+		"remote_dp_size": h.engine.Ranks, "remote_dp_size_local": h.engine.Ranks, "tp_size": 1, "transfer_id": transfer,
 	})
 }

@@ -67,7 +67,8 @@ func (h *nixl) Read(_ *http.Request, f *api.Fields, a *api.Ask) error {
 	case p.RemotePrefill:
 		for name, missing := range map[string]bool{
 			"remote_block_ids": !prompts.Present(p.Blocks), "remote_engine_id": p.Engine == nil,
-			"remote_request_id": p.Request == nil && !h.config.Old, "remote_host": p.Host == nil, "remote_port": !prompts.Present(p.Port),
+			"remote_request_id": p.Request == nil && !h.config.Old, "remote_host": p.Host == nil,
+			"remote_port": !prompts.Present(p.Port),
 		} {
 			if missing {
 				return h.refuse("kv_transfer_params lack %s: a real engine does not survive that", name)
@@ -109,7 +110,8 @@ func (h *nixl) hand(a *api.Ask, promptTokens, cached int) json.RawMessage {
 	b = append(b, `,"tp_size":1`...)
 	if !h.config.Old {
 		b = append(b, `,"dcp_size":1,"pp_size":1,"remote_num_tokens":`+strconv.Itoa(promptTokens)+
-			`,"remote_blocks_expiry_time":null,"transfer_mode":"pull","remote_prefill_cached_tokens":`+strconv.Itoa(cached)...)
+			`,"remote_blocks_expiry_time":null,"transfer_mode":"pull","remote_prefill_cached_tokens":`+
+			strconv.Itoa(cached)...)
 	}
 	b = append(b, '}')
 	key := nixlKey(b)

@@ -55,7 +55,8 @@ func (h *nixl) holdBack(a *api.Answer) json.RawMessage {
 	b = prompts.AppendString(append(b, `,"remote_request_id":`...), request)
 	// the default of VLLM_NIXL_SIDE_CHANNEL_HOST: the router must replace it
 	b = prompts.AppendString(append(b, `,"remote_host":`...), "localhost")
-	b = append(b, `,"remote_port":`+strconv.Itoa(port)+`,"tp_size":1,"remote_num_tokens":`+strconv.Itoa(a.PromptTokens+a.Made)+`}`...)
+	b = append(b, `,"remote_port":`+strconv.Itoa(port)+`,"tp_size":1,"remote_num_tokens":`+
+		strconv.Itoa(a.PromptTokens+a.Made)+`}`...)
 	key := nixlKey(b)
 	if h.back == nil {
 		h.back, h.backOver = map[string]*backLease{}, map[string]string{}
@@ -93,15 +94,16 @@ func (h *nixl) readBack(raw json.RawMessage, p *nixlParams, leg *nixlLeg) error 
 		return h.refuse("bidirectional transfer is not configured")
 	}
 	for name, missing := range map[string]bool{
-		"remote_block_ids": !prompts.Present(p.Blocks), "remote_engine_id": p.Engine == nil, "remote_request_id": p.Request == nil,
-		"remote_host": p.Host == nil, "remote_port": !prompts.Present(p.Port),
+		"remote_block_ids": !prompts.Present(p.Blocks), "remote_engine_id": p.Engine == nil,
+		"remote_request_id": p.Request == nil, "remote_host": p.Host == nil, "remote_port": !prompts.Present(p.Port),
 	} {
 		if missing {
 			return h.refuse("kv_transfer_params of a prefill leg that fetches lack %s", name)
 		}
 	}
 	if *p.Host == "localhost" {
-		return h.refuse("remote_host is localhost, which is the prefiller itself: the router must name the decoder's host")
+		return h.refuse(
+			"remote_host is localhost, which is the prefiller itself: the router must name the decoder's host")
 	}
 	leg.back = raw
 	return nil
@@ -115,7 +117,8 @@ func (h *nixl) fetchBack(r *http.Request, a *api.Ask, leg *nixlLeg) (tokens int,
 	}
 	port := string(bytes.Trim(p.Port, `"`))
 	take := backTake{Params: leg.back, Prompt: a.Prompt}
-	if err := h.askPeer(r.Context(), "decoder", "http://"+net.JoinHostPort(*p.Host, port)+"/_sim/kv_back", take, &tokens); err != nil {
+	if err := h.askPeer(r.Context(), "decoder", "http://"+net.JoinHostPort(*p.Host, port)+"/_sim/kv_back",
+		take, &tokens); err != nil {
 		return 0, err
 	}
 	h.count(&h.stats.BackLoaded)

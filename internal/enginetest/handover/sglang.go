@@ -53,7 +53,8 @@ func (h *sglang) Placed(_ *http.Request, f *api.Fields, a *api.Ask) error {
 	if !prompts.Present(f.Room) {
 		return &api.Error{
 			Status: http.StatusBadRequest, Kind: "BadRequestError",
-			Msg: fmt.Sprintf("Invalid request: Disaggregated request received without bootstrap room id. req.rid='%s'", a.Id),
+			Msg: fmt.Sprintf("Invalid request: Disaggregated request received without bootstrap room id. req.rid='%s'",
+				a.Id),
 		}
 	}
 	var host string
@@ -64,7 +65,10 @@ func (h *sglang) Placed(_ *http.Request, f *api.Fields, a *api.Ask) error {
 			return h.refuse("a bootstrap member is %s: %v", *value, err)
 		}
 	}
-	k := &meetLeg{prefill: h.config.Role == fleet.RolePrefill, key: "room " + strconv.FormatInt(room, 10), body: sameOnBoth(f.Body), rank: -1, first: true}
+	k := &meetLeg{
+		prefill: h.config.Role == fleet.RolePrefill, key: "room " + strconv.FormatInt(room, 10),
+		body: sameOnBoth(f.Body), rank: -1, first: true,
+	}
 	a.Leg = k
 	switch {
 	case room < 0:

@@ -75,7 +75,8 @@ const (
 func (h *trtllm) Read(r *http.Request, f *api.Fields, a *api.Ask) error {
 	if prompts.Present(f.ConversationParams) {
 		var c map[string]string
-		if err := json.Unmarshal(f.ConversationParams, &c); err != nil || h.config.Old || len(c) != 1 || c["conversation_id"] == "" {
+		if err := json.Unmarshal(f.ConversationParams, &c); err != nil || h.config.Old || len(c) != 1 ||
+			c["conversation_id"] == "" {
 			return h.refuse("conversation_params: extra inputs are not permitted")
 		}
 	}
@@ -186,11 +187,12 @@ func trtKey(id uint64) string { return "trt " + strconv.FormatUint(id, 10) }
 // hand opens a lease for a computed prompt and returns the reply's parameters.
 func (h *trtllm) hand(ans *api.Answer, t *trtLeg) trtParams {
 	key := trtKey(t.id)
-	state := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%s/%d/%016x", h.engineID(), t.id, idsHash(ans.Ask, ans.Ask.Prompt)))
+	state := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%s/%d/%016x", h.engineID(), t.id,
+		idsHash(ans.Ask, ans.Ask.Prompt)))
 	rank := ans.Rank
 	p := trtParams{
-		RequestType: "context_only", First: prompts.TokenIDs([]byte(ans.Text[:simtext.TokenBytes])), CtxID: &t.id, ID: &t.id,
-		State: state, Rank: &rank, At: "tcp://" + h.engine.Address(),
+		RequestType: "context_only", First: prompts.TokenIDs([]byte(ans.Text[:simtext.TokenBytes])), CtxID: &t.id,
+		ID: &t.id, State: state, Rank: &rank, At: "tcp://" + h.engine.Address(),
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

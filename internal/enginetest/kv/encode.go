@@ -223,7 +223,9 @@ func trtStored(s *storedRun) map[string]any {
 		for _, t := range s.tokens[i*s.size : (i+1)*s.size] {
 			tokens = append(tokens, map[string]any{"type": "unique_token", "token_id": t, "token_extra_id": 0})
 		}
-		blocks = append(blocks, map[string]any{"type": "stored_block", "block_hash": h, "tokens": tokens, "cache_level": 0, "priority": 35})
+		blocks = append(blocks, map[string]any{
+			"type": "stored_block", "block_hash": h, "tokens": tokens, "cache_level": 0, "priority": 35,
+		})
 	}
 	var parent any
 	if !s.first {
@@ -238,7 +240,9 @@ func digests(dialect fleet.Kind, tokens []uint32, size int, adapter, salt string
 	h := newVLLMHash("0")
 	var digest []byte
 	if dialect == fleet.KindSGLang && salt+adapter != "" {
-		digest = sglangDigest(nil, []uint32{binary.LittleEndian.Uint32(sglangDigest([]byte(strconv.Quote(salt)+adapter), nil))})
+		digest = sglangDigest(nil, []uint32{
+			binary.LittleEndian.Uint32(sglangDigest([]byte(strconv.Quote(salt)+adapter), nil)),
+		})
 	}
 	parent := uint64(0)
 	for i := 0; (i+1)*size <= len(tokens); i++ {

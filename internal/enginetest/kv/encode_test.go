@@ -15,7 +15,9 @@ import (
 
 // TestEncodedAsCaptured reads what real engines published and writes it again: to the byte the same.
 func TestEncodedAsCaptured(t *testing.T) {
-	for dialect, name := range map[fleet.Kind]string{fleet.KindVLLM: "kv_vllm_0.32.txt", fleet.KindSGLang: "kv_sglang_0.5.23.txt"} {
+	for dialect, name := range map[fleet.Kind]string{
+		fleet.KindVLLM: "kv_vllm_0.32.txt", fleet.KindSGLang: "kv_sglang_0.5.23.txt",
+	} {
 		messages := 0
 		for _, frames := range captured(t, name) {
 			payload, seq := frames[2], binary.BigEndian.Uint64(frames[1])
@@ -28,7 +30,8 @@ func TestEncodedAsCaptured(t *testing.T) {
 				events = again(events, dialect, &e, payload)
 			}
 			if got := appendBatch(dialect, false, batch.At, events, batch.Rank); !bytes.Equal(got, payload) {
-				t.Errorf("%s, message %d:\n%x\nwant\n%x", name, seq, got[:min(len(got), 300)], payload[:min(len(payload), 300)])
+				t.Errorf("%s, message %d:\n%x\nwant\n%x",
+					name, seq, got[:min(len(got), 300)], payload[:min(len(payload), 300)])
 			}
 			messages++
 		}
@@ -50,7 +53,10 @@ func again(events []event, dialect fleet.Kind, e *kvstream.Event, payload []byte
 		}
 		return append(events, event{removed: append([]uint64(nil), e.Hashes...)})
 	}
-	s := &storedRun{hashes: e.Hashes, parent: e.Parent, first: !e.HasParent, tokens: e.Tokens, size: e.BlockTokens, session: e.Session, salt: e.Salt}
+	s := &storedRun{
+		hashes: e.Hashes, parent: e.Parent, first: !e.HasParent, tokens: e.Tokens, size: e.BlockTokens,
+		session: e.Session, salt: e.Salt,
+	}
 	if len(e.Extra) > 0 { // vLLM names the salt in clear, as the only text of its kind
 		_, rest, _ := bytes.Cut(payload, []byte("extra_keys"))
 		at := bytes.IndexByte(rest, 0x91)
@@ -102,7 +108,8 @@ func TestCapturedHashes(t *testing.T) {
 			for i, h := range e.Hashes {
 				d = sglangDigest(d, e.Tokens[i*32:i*32+32])
 				if uint64(sglangNumber(d)) != h {
-					t.Fatalf("SGLang, message %d, block %d: computed %d, the engine says %d", seq, i, sglangNumber(d), int64(h))
+					t.Fatalf("SGLang, message %d, block %d: computed %d, the engine says %d",
+						seq, i, sglangNumber(d), int64(h))
 				}
 				checked++
 			}

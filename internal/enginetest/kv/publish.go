@@ -34,8 +34,10 @@ type Config struct {
 	Ranks       int
 	BlockTokens int
 	Address     string // host:port of the first rank's events; port 0 takes free ones
-	Connect     string // tcp://host:port to which the first rank dials out, the others to the following ports; instead of Address, without replay
-	Topic       string // "" is kv-events
+	// tcp://host:port to which the first rank dials out, the others to the following ports; instead of Address, without
+	// replay
+	Connect string
+	Topic   string // "" is kv-events
 }
 
 // Publisher publishes the changes of one rank's cache. It is safe for concurrent use; messages are in the order of the
@@ -120,7 +122,8 @@ func openAt(c Config, host string, base int) (all Publishers, err error) {
 	for rank := range c.Ranks {
 		p := &Publisher{
 			dialect: c.Kind, arrays: c.Arrays, rank: rank, ranks: c.Ranks, size: c.BlockTokens,
-			events: net.JoinHostPort(host, strconv.Itoa(base+rank)), again: net.JoinHostPort(host, strconv.Itoa(base+c.Ranks+rank)),
+			events: net.JoinHostPort(host, strconv.Itoa(base+rank)),
+			again:  net.JoinHostPort(host, strconv.Itoa(base+c.Ranks+rank)),
 		}
 		if p.topic = c.Topic; c.Connect != "" {
 			p.out, p.again = true, ""

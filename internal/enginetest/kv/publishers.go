@@ -29,7 +29,9 @@ func (all Publishers) Drain() []json.RawMessage {
 func (all Publishers) Sources() any {
 	out := map[string]any{}
 	for _, p := range all {
-		source := map[string]any{"endpoint": everywhere(p.events), "replay_endpoint": everywhere(p.again), "topic": p.topic}
+		source := map[string]any{
+			"endpoint": everywhere(p.events), "replay_endpoint": everywhere(p.again), "topic": p.topic,
+		}
 		if p.out {
 			source["endpoint"], source["replay_endpoint"] = "tcp://"+p.events, nil
 		}

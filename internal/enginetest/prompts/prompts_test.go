@@ -11,7 +11,8 @@ import (
 func FuzzPrompt(f *testing.F) {
 	for _, s := range []string{
 		`"text"`, `[1,2,3]`, `[[1,2]]`, `["a"]`, `["a","b"]`, `[]`, `[[]]`, `null`, `[null]`, `{}`, `[-1]`, `[[["x"]]]`,
-		`[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:"}}]`, `[{"role":"user","content":"a"}]`, `[{"type":"function_call"}]`,
+		`[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:"}}]`,
+		`[{"role":"user","content":"a"}]`, `[{"type":"function_call"}]`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -37,14 +38,18 @@ func TestAnswersContinueThePrompt(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer := "An answer of any length."
-	next, err := Render(nil, nil, append(slices.Clone(first), Message{Role: "assistant", Content: text(answer)}, Message{Role: "user", Content: text("go on")}))
+	next, err := Render(nil, nil, append(slices.Clone(first), Message{Role: "assistant", Content: text(answer)},
+		Message{Role: "user", Content: text("go on")}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.HasPrefix(next, append(prompt, answer...)) {
 		t.Errorf("%q does not begin with %q and the answer", next, prompt)
 	}
-	parts := []Message{first[0], {Role: "user", Content: json.RawMessage(`[{"type":"text","text":"hello \u0022you\u0022"},{"type":"text","text":"\n"}]`)}}
+	parts := []Message{first[0], {
+		Role:    "user",
+		Content: json.RawMessage(`[{"type":"text","text":"hello \u0022you\u0022"},{"type":"text","text":"\n"}]`),
+	}}
 	if same, err := Render(nil, nil, parts); err != nil || !bytes.Equal(same, prompt) {
 		t.Errorf("parts render to %q (%v), the same text to %q", same, err, prompt)
 	}

@@ -9,7 +9,8 @@ import (
 
 // Reasons for rejecting a body.
 var (
-	ErrTooLarge = errors.New("the request body is larger than the router accepts (limits.body in its configuration, or body in models.settings)")
+	ErrTooLarge = errors.New("the request body is larger than the router accepts (limits.body in its configuration, " +
+		"or body in models.settings)")
 	ErrSlowBody = errors.New("the request body did not arrive in time")
 	ErrBadBody  = errors.New("the request body could not be read to its end")
 )

@@ -11,7 +11,8 @@ import (
 	"testing/iotest"
 )
 
-// watched is a body that sees to it, whenever more of it is wanted, that what is held is in proportion to what has arrived.
+// watched is a body that sees to it, whenever more of it is wanted, that what is held is in proportion to what has
+// arrived.
 type watched struct {
 	t       *testing.T
 	from    io.Reader
@@ -45,20 +46,26 @@ func bodyRequest(t *testing.T, in *Budget, from io.Reader, claim int64) *http.Re
 	return &http.Request{Body: &watched{t: t, from: from, budget: in}, ContentLength: claim}
 }
 
-// TestBodyGrows: bodies of any length come whole, in memory that follows what has arrived, whatever their length is said to be.
+// TestBodyGrows: bodies of any length come whole, in memory that follows what has arrived, whatever their length is
+// said to be.
 func TestBodyGrows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const limit = 3 << 20
-	for _, n := range []int{1, 1000, 3071, 3072, 3073, 4095, 4096, 4097, 8 << 10, 32 << 10, 100 << 10, 500 << 10, 512<<10 + 1, 1<<20 + 1, limit} {
+	for _, n := range []int{
+		1, 1000, 3071, 3072, 3073, 4095, 4096, 4097, 8 << 10, 32 << 10, 100 << 10, 500 << 10,
+		512<<10 + 1, 1<<20 + 1, limit,
+	} {
 		want := make([]byte, n)
 		for i := range want {
 			want[i] = byte(rng.Uint32())
 		}
 		for name, from := range map[string]func() io.Reader{
-			"at once":    func() io.Reader { return bytes.NewReader(want) },
-			"in pieces":  func() io.Reader { return inPieces{bytes.NewReader(want), rng} },
-			"with EOF":   func() io.Reader { return iotest.DataErrReader(bytes.NewReader(want)) },
-			"by buffers": func() io.Reader { return io.MultiReader(bytes.NewReader(want[:n/3]), bytes.NewReader(want[n/3:])) },
+			"at once":   func() io.Reader { return bytes.NewReader(want) },
+			"in pieces": func() io.Reader { return inPieces{bytes.NewReader(want), rng} },
+			"with EOF":  func() io.Reader { return iotest.DataErrReader(bytes.NewReader(want)) },
+			"by buffers": func() io.Reader {
+				return io.MultiReader(bytes.NewReader(want[:n/3]), bytes.NewReader(want[n/3:]))
+			},
 		} {
 			for _, claim := range []int64{int64(n), -1} {
 				in := NewBudget(1 << 30)
@@ -66,8 +73,10 @@ func TestBodyGrows(t *testing.T) {
 				if err != nil || !bytes.Equal(p.Bytes, want) {
 					t.Fatalf("%d bytes %s, claimed %d: %v", n, name, claim, err)
 				}
-				if held := in.held.Load(); held != int64(cap(p.buf.bytes)) || claim > 0 && held > max(2*claim, smallBody) {
-					t.Errorf("%d bytes %s, claimed %d: %d bytes held for a buffer of %d", n, name, claim, held, cap(p.buf.bytes))
+				if held := in.held.Load(); held != int64(cap(p.buf.bytes)) ||
+					claim > 0 && held > max(2*claim, smallBody) {
+					t.Errorf("%d bytes %s, claimed %d: %d bytes held for a buffer of %d",
+						n, name, claim, held, cap(p.buf.bytes))
 				}
 				p.Release()
 				if held := in.held.Load(); held != 0 {
@@ -78,9 +87,12 @@ func TestBodyGrows(t *testing.T) {
 	}
 }
 
-// TestClaimedBodyIsNotCopiedOften: bodies that come as they say are hardly copied on the way, and move three times at most.
+// TestClaimedBodyIsNotCopiedOften: bodies that come as they say are hardly copied on the way, and move three times at
+// most.
 func TestClaimedBodyIsNotCopiedOften(t *testing.T) {
-	for claim, most := range map[int64]int64{1: 0, 1 << 10: 0, 4 << 10: 0, 8 << 10: 5 << 10, 100 << 10: 37 << 10, 500 << 10: 37 << 10} {
+	for claim, most := range map[int64]int64{
+		1: 0, 1 << 10: 0, 4 << 10: 0, 8 << 10: 5 << 10, 100 << 10: 37 << 10, 500 << 10: 37 << 10,
+	} {
 		var moved, moves, room int64
 		for room = nextRoom(0, claim, 0); room < claim; moves++ {
 			moved += room
@@ -106,8 +118,14 @@ func TestBodyThatFails(t *testing.T) {
 		{"shorter than claimed", bytes.NewReader(long), 300 << 10, 1 << 30, ErrBadBody},
 		{"nothing of what is claimed", bytes.NewReader(nil), 64 << 10, 1 << 30, ErrBadBody},
 		{"breaks off", io.MultiReader(bytes.NewReader(long), iotest.ErrReader(broken)), 300 << 10, 1 << 30, ErrBadBody},
-		{"breaks off, length unknown", io.MultiReader(bytes.NewReader(long), iotest.ErrReader(broken)), -1, 1 << 30, ErrBadBody},
-		{"too slow", io.MultiReader(bytes.NewReader(long), iotest.ErrReader(os.ErrDeadlineExceeded)), 300 << 10, 1 << 30, ErrSlowBody},
+		{
+			"breaks off, length unknown", io.MultiReader(bytes.NewReader(long), iotest.ErrReader(broken)), -1,
+			1 << 30, ErrBadBody,
+		},
+		{
+			"too slow", io.MultiReader(bytes.NewReader(long), iotest.ErrReader(os.ErrDeadlineExceeded)), 300 << 10,
+			1 << 30, ErrSlowBody,
+		},
 		{"claims too much", bytes.NewReader(long), 300<<10 + 1, 1 << 30, ErrTooLarge},
 		{"brings too much", io.MultiReader(bytes.NewReader(long), bytes.NewReader(long)), -1, 1 << 30, ErrTooLarge},
 		{"no room to begin with", bytes.NewReader(long), 200 << 10, 500, ErrNoRoom},
@@ -137,8 +155,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestPayloadReader: a body lent to net/http can be read in pieces, be closed at any time and more than once, and keeps its memory
-// until then or until its end.
+// TestPayloadReader: a body lent to net/http can be read in pieces, be closed at any time and more than once, and keeps
+// its memory until then or until its end.
 func TestPayloadReader(t *testing.T) {
 	in := NewBudget(1 << 30)
 	whole, err := Read(bodyRequest(t, in, bytes.NewReader([]byte("abcdef")), 6), 100, in)

@@ -109,7 +109,9 @@ func (u *Upload) Unread() bool { return u != nil && !u.ended.Load() }
 
 // NewUpload streams the body of a request that w answers, within bounds. Each read calls heard when it returns.
 func NewUpload(w http.ResponseWriter, body io.ReadCloser, bounds UploadBounds, heard func()) *Upload {
-	u := &Upload{body: body, made: time.Now(), pace: pace{bounds: bounds}, heard: heard, control: http.NewResponseController(w)}
+	u := &Upload{
+		body: body, made: time.Now(), pace: pace{bounds: bounds}, heard: heard, control: http.NewResponseController(w),
+	}
 	// Otherwise net/http holds the answer back until the whole body has been read. HTTP/2 does not need this and
 	// returns an error.
 	_ = u.control.EnableFullDuplex()

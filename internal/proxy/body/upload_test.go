@@ -10,12 +10,13 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/body"
 )
 
-// TestLateBeforeTheReadReturns: net/http ends a request's context before the read that was too late returns. Who looks then is told
-// that the client is late, not that it has left.
+// TestLateBeforeTheReadReturns: net/http ends a request's context before the read that was too late returns. Who looks
+// then is told that the client is late, not that it has left.
 func TestLateBeforeTheReadReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to := io.Pipe()
-		u := body.NewUpload(httptest.NewRecorder(), from, body.UploadBounds{Pause: 3 * time.Second, Whole: time.Hour, Bytes: 100}, func() {})
+		u := body.NewUpload(httptest.NewRecorder(), from,
+			body.UploadBounds{Pause: 3 * time.Second, Whole: time.Hour, Bytes: 100}, func() {})
 		if u.Late() {
 			t.Error("it is late before it was read")
 		}

@@ -73,14 +73,16 @@ func New(fleet *live.Fleet, transport http.RoundTripper, log *slog.Logger) *Cata
 
 // Answer is the answer to a GET of a path, to be written as JSON. from has the client's key for engines, which those
 // are asked with that show no models without one; what they list for a key is listed for it alone. may says which
-// models the client may know of; nil is all. Otherwise lists that one engine would give are answered here too. via tells
-// engines which routers ask. ok is false if the path is not a list of models.
+// models the client may know of; nil is all. Otherwise lists that one engine would give are answered here too. via
+// tells engines which routers ask. ok is false if the path is not a list of models.
 func (g *Catalog) Answer(
 	ctx context.Context, path string, via []string, from http.Header, may func(string) bool,
 ) (list any, ok bool, err error) {
 	switch {
 	case path == openAIModels, path == llamaModels && may != nil:
-		return map[string]any{"object": "list", "data": raws(g.get(ctx, via, from, openAIModels, "data", "id"), may)}, true, nil
+		return map[string]any{
+			"object": "list", "data": raws(g.get(ctx, via, from, openAIModels, "data", "id"), may),
+		}, true, nil
 	case (path == ollamaModels || path == ollamaRunning) && (may != nil || g.speaksOllama()):
 		return map[string]any{"models": raws(g.get(ctx, via, from, path, "models", "name"), may)}, true, nil
 	case strings.HasPrefix(path, openAIModels+"/"):
@@ -285,7 +287,8 @@ func (g *Catalog) fetch(
 		}
 	}
 	req := (&http.Request{
-		Method: http.MethodGet, URL: u, Host: u.Host, Header: header, Body: http.NoBody, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Method: http.MethodGet, URL: u, Host: u.Host, Header: header, Body: http.NoBody, Proto: "HTTP/1.1",
+		ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
 	res, err := g.transport.RoundTrip(req)
 	if err != nil {

@@ -2,8 +2,8 @@ package external
 
 import "hash/maphash"
 
-// Digest tells whether the body that the door sends is the one that came, without keeping the latter. The zero Digest is
-// that of no body.
+// Digest tells whether the body that the door sends is the one that came, without keeping the latter. The zero Digest
+// is that of no body.
 type Digest struct {
 	size int
 	hash maphash.Hash

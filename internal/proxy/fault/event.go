@@ -9,8 +9,8 @@ import (
 )
 
 // Event is the body of an error as a server-sent event of an API's streams. Anthropic names it "error" (Anthropic API,
-// "Streaming messages"); so does OpenAI for responses, where the members of the error stand beside its type and a number
-// (ResponseErrorEvent). The libraries of both raise an error for data with "error", which is kept.
+// "Streaming messages"); so does OpenAI for responses, where the members of the error stand beside its type and a
+// number (ResponseErrorEvent). The libraries of both raise an error for data with "error", which is kept.
 func Event(api prompt.API, body []byte) []byte {
 	event := make([]byte, 0, len(body)+128)
 	switch api {
@@ -56,7 +56,8 @@ func Retold(api prompt.API, status int, said []byte) []byte {
 		Type  string          `json:"type"`
 		Error json.RawMessage `json:"error"`
 	}
-	if json.Unmarshal(said, &v) == nil && bytes.HasPrefix(v.Error, []byte("{")) && (api != prompt.Messages || v.Type == "error") {
+	if json.Unmarshal(said, &v) == nil && bytes.HasPrefix(v.Error, []byte("{")) &&
+		(api != prompt.Messages || v.Type == "error") {
 		var line bytes.Buffer
 		if json.Compact(&line, said) == nil {
 			return line.Bytes()

@@ -28,10 +28,12 @@ var (
 	ErrBroken      = errors.New("the endpoint broke off before it answered")
 	ErrCut         = errors.New("the endpoint broke off within its answer")
 	ErrNotHTTP     = errors.New("the endpoint's answer is not valid HTTP/1.1; the router's log says what is wrong")
-	ErrMoved       = errors.New("the endpoint redirects prompts to another address, which has to be its URL in the router's configuration")
-	ErrAnswerHead  = errors.New("the header of the engine's answer has more than 256 fields or 64 KiB")
-	ErrTruncated   = errors.New("the engine ended its answer before it was complete")
-	ErrNoStream    = errors.New("the engine's answer is no event stream, which the client has been sent the header of while its request waited")
+	ErrMoved       = errors.New(
+		"the endpoint redirects prompts to another address, which has to be its URL in the router's configuration")
+	ErrAnswerHead = errors.New("the header of the engine's answer has more than 256 fields or 64 KiB")
+	ErrTruncated  = errors.New("the engine ended its answer before it was complete")
+	ErrNoStream   = errors.New(
+		"the engine's answer is no event stream, which the client has been sent the header of while its request waited")
 )
 
 // Requests that the door rejects.
@@ -39,11 +41,13 @@ var (
 	ErrConnect   = errors.New("CONNECT is not supported: warmpath is not a forward proxy")
 	ErrNoUpgrade = errors.New("no engine has a WebSocket at this path; send the request over HTTP")
 	ErrUnread    = errors.New(
-		"a WebSocket is not allowed at this path, since the router has to read each message (tenants, models of a key, KV transfers); send requests over HTTP",
+		"a WebSocket is not allowed at this path, since the router has to read each message (tenants, " +
+			"models of a key, KV transfers); send requests over HTTP",
 	)
 	ErrDraining = errors.New("the router is shutting down and takes no new requests")
 	ErrHead     = errors.New(
-		"the header of the request is larger than the router accepts (limits.header in its configuration), or has more than 256 fields",
+		"the header of the request is larger than the router accepts (limits.header in its configuration), " +
+			"or has more than 256 fields",
 	)
 	ErrPinningOff = errors.New(
 		"X-Warmpath-Pin and X-Warmpath-Exclude are switched off; set pinning: true in the configuration to allow them",
@@ -84,30 +88,34 @@ func Redacted(err error) string {
 // Unnamed adds to the error of an upgrade that names no model where it can, since its messages are not read.
 func Unnamed(err error) error {
 	return fmt.Errorf(
-		"%w; name one in the query (?model=NAME) or in the header X-Warmpath-Model: messages of a WebSocket are not read",
+		"%w; name one in the query (?model=NAME) or in the header X-Warmpath-Model: "+
+			"messages of a WebSocket are not read",
 		err,
 	)
 }
 
 // ErrLoop rejects a request that has passed this router before.
-var ErrLoop = errors.New("the request has passed this router before: one of its endpoints leads back to it, perhaps through " +
-	"another router; take that endpoint out of the configuration")
+var ErrLoop = errors.New("the request has passed this router before: one of its endpoints leads back to it, " +
+	"perhaps through another router; take that endpoint out of the configuration")
 
 // ErrManyFields rejects a form in which ids of other tenants' objects could hide.
 var ErrManyFields = errors.New("the query or the form has more than 256 fields, or one whose name cannot be read")
 
 // ErrUnsalted rejects a request of a tenant whose cache an engine would share with others'.
 var ErrUnsalted = errors.New(
-	"no engine here can keep this request's cache apart from other tenants, as the router's configuration demands (tenants.salt_required)",
+	"no engine here can keep this request's cache apart from other tenants, as the router's configuration demands " +
+		"(tenants.salt_required)",
 )
 
 // Requests of a caller that may use some models only.
 var (
 	ErrNoModel = errors.New("the request names no model, and none that this API key may use is served")
-	ErrUntold  = errors.New("no engine that serves the model reads its name where this request has it, and what it would compute instead " +
-		"this API key may not use; name the model in the body: in the member model, for /generate in lora_path")
+	ErrUntold  = errors.New(
+		"no engine that serves the model reads its name where this request has it, and what it would compute instead " +
+			"this API key may not use; name the model in the body: in the member model, for /generate in lora_path")
 	ErrModelsUnread = errors.New(
-		"this API key may use some models only, and the router does not read which models a batch or an evaluation names; send single requests",
+		"this API key may use some models only, and the router does not read which models a batch or an evaluation " +
+			"names; send single requests",
 	)
 )
 

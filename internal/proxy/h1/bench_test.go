@@ -42,7 +42,8 @@ func benchEngine(b *testing.B, raw string) *engine {
 
 // BenchmarkClient compares this client with http.Transport on loopback. The engine's share is in both.
 func BenchmarkClient(b *testing.B) {
-	short := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: x\r\nServer: uvicorn\r\nContent-Length: 300\r\n\r\n" + strings.Repeat("x", 300)
+	short := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: x\r\nServer: uvicorn\r\n" +
+		"Content-Length: 300\r\n\r\n" + strings.Repeat("x", 300)
 	event := "data: " + strings.Repeat("x", 192) + "\n\n"
 	stream := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n" +
 		strings.Repeat(fmt.Sprintf("%x\r\n%s\r\n", len(event), event), 64) + "0\r\n\r\n"
@@ -68,7 +69,8 @@ func BenchmarkClient(b *testing.B) {
 				buf := make([]byte, 32<<10)
 				b.ReportAllocs()
 				for b.Loop() {
-					req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url+"/v1/chat/completions", NewBody(data))
+					req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+						e.url+"/v1/chat/completions", NewBody(data))
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -33,8 +33,13 @@ func TestCancel(t *testing.T) {
 			readRequest(r)
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nConte")
 		}, false},
-		{"writing a body from memory", func() io.Reader { return NewBody(make([]byte, 64<<20)) }, func(_ net.Conn, r *bufio.Reader) { http.ReadRequest(r) }, false},
-		{"writing a stream", func() io.Reader { return io.MultiReader(strings.NewReader(strings.Repeat("x", 64<<20))) }, func(_ net.Conn, r *bufio.Reader) { http.ReadRequest(r) }, false},
+		{
+			"writing a body from memory", func() io.Reader { return NewBody(make([]byte, 64<<20)) },
+			func(_ net.Conn, r *bufio.Reader) { http.ReadRequest(r) }, false,
+		},
+		{"writing a stream", func() io.Reader {
+			return io.MultiReader(strings.NewReader(strings.Repeat("x", 64<<20)))
+		}, func(_ net.Conn, r *bufio.Reader) { http.ReadRequest(r) }, false},
 		{"reading a sized body", func() io.Reader { return nil }, func(c net.Conn, r *bufio.Reader) {
 			readRequest(r)
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")

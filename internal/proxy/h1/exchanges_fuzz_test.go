@@ -59,16 +59,19 @@ func whole(raw []byte, method string) bool {
 	}
 }
 
-// FuzzTwoExchanges puts two requests to one engine, whose answers are any bytes. Whatever the first answer is, and however much of it is read,
-// the second request gets what it gets on a connection of its own: nothing of the first answer, nor of what followed it.
+// FuzzTwoExchanges puts two requests to one engine, whose answers are any bytes. Whatever the first answer is, and
+// however much of it is read, the second request gets what it gets on a connection of its own: nothing of the first
+// answer, nor of what followed it.
 func FuzzTwoExchanges(f *testing.F) {
 	for i, row := range answers {
 		f.Add([]byte(row.raw), []byte(ok5), row.method == http.MethodHead, false, uint16(i), uint8(255))
-		f.Add([]byte(row.raw+ok5), []byte(chunkedHead+"3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"), row.method == http.MethodHead, i%3 == 0, uint16(9000), uint8(255*(i%2)))
+		f.Add([]byte(row.raw+ok5), []byte(chunkedHead+"3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"),
+			row.method == http.MethodHead, i%3 == 0, uint16(9000), uint8(255*(i%2)))
 	}
 	const long = "HTTP/1.1 200 OK\r\nContent-Length: 4200\r\n\r\n" // what follows its body stays in the socket
 	for _, length := range []uint16{0, 10_000, 18_000} {
-		f.Add([]byte(long+strings.Repeat("x", 4200)+ok5), []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"), false, false, length, uint8(255))
+		f.Add([]byte(long+strings.Repeat("x", 4200)+ok5), []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"),
+			false, false, length, uint8(255))
 	}
 	type script struct{ first, second []byte }
 	var now atomic.Pointer[script] // one fuzz call at a time; connections of earlier ones may still be on their way out
@@ -121,7 +124,8 @@ func FuzzTwoExchanges(f *testing.F) {
 	})
 }
 
-// FuzzRequest writes a request of any parts. It is refused, or what is written is that one request, as net/http reads it, and nothing else.
+// FuzzRequest writes a request of any parts. It is refused, or what is written is that one request, as net/http reads
+// it, and nothing else.
 func FuzzRequest(f *testing.F) {
 	for _, row := range []struct{ method, host, target, name, value, body string }{
 		{"GET", "h", "/v1/models?a=b%20c", "X-A", "1", ""},
@@ -144,7 +148,8 @@ func FuzzRequest(f *testing.F) {
 			t.Fatal(err)
 		}
 		if u, err := req.URL.Parse(target); err == nil {
-			req.URL.Path, req.URL.RawPath, req.URL.RawQuery, req.URL.Opaque, req.URL.ForceQuery = u.Path, u.RawPath, u.RawQuery, u.Opaque, u.ForceQuery
+			req.URL.Path, req.URL.RawPath, req.URL.RawQuery, req.URL.Opaque, req.URL.ForceQuery = u.Path, u.RawPath,
+				u.RawQuery, u.Opaque, u.ForceQuery
 		} else {
 			req.URL.Path = target
 		}
@@ -184,8 +189,10 @@ func FuzzRequest(f *testing.F) {
 		if named == "" {
 			named = host
 		}
-		if got.Method != method || got.RequestURI != req.URL.RequestURI() || got.Host != withoutZone(named) || !bytes.Equal(gotBody, body) {
-			t.Errorf("%s %q of %q with %q, want %s %q of %q with %q", got.Method, got.RequestURI, got.Host, gotBody, method, req.URL.RequestURI(), named, body)
+		if got.Method != method || got.RequestURI != req.URL.RequestURI() || got.Host != withoutZone(named) ||
+			!bytes.Equal(gotBody, body) {
+			t.Errorf("%s %q of %q with %q, want %s %q of %q with %q", got.Method, got.RequestURI, got.Host, gotBody,
+				method, req.URL.RequestURI(), named, body)
 		}
 		for _, k := range []string{"Host", "Content-Length", "Transfer-Encoding", "Trailer", "Expect"} {
 			if strings.EqualFold(k, name) {

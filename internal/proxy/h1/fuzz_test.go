@@ -35,8 +35,8 @@ func readWith(raw []byte, req *http.Request) (*http.Response, []byte, error) {
 }
 
 // FuzzResponse holds the reader against net/http's: whatever this package accepts, net/http must accept and read in
-// the same way, but for chunked said twice. The other direction is covered by the table of TestAgreesWithTransport, which
-// lists where this package is stricter.
+// the same way, but for chunked said twice. The other direction is covered by the table of TestAgreesWithTransport,
+// which lists where this package is stricter.
 func FuzzResponse(f *testing.F) {
 	for _, row := range answers {
 		f.Add([]byte(row.raw), row.method == http.MethodHead)
@@ -70,7 +70,8 @@ func FuzzResponse(f *testing.F) {
 			want.Header.Del("Cache-Control")
 		}
 		if got.Status != want.Status || got.ContentLength != want.ContentLength || got.Close != want.Close {
-			t.Errorf("got %q %d %v, want %q %d %v", got.Status, got.ContentLength, got.Close, want.Status, want.ContentLength, want.Close)
+			t.Errorf("got %q %d %v, want %q %d %v", got.Status, got.ContentLength, got.Close, want.Status,
+				want.ContentLength, want.Close)
 		}
 		if diff := cmp.Diff(want.Header, got.Header); diff != "" {
 			t.Errorf("header: %s", diff)

@@ -144,17 +144,42 @@ func TestRequestOnTheWire(t *testing.T) {
 		absent []string
 		got    string // the body as the engine decodes it
 	}{
-		{name: "get", method: "GET", path: "/v1/models?a=b%20c", want: []string{"GET /v1/models?a=b%20c HTTP/1.1\r\nHost: 127.0.0.1:"}, absent: []string{"Content-Length", "User-Agent"}},
+		{name: "get", method: "GET", path: "/v1/models?a=b%20c", want: []string{
+			"GET /v1/models?a=b%20c HTTP/1.1\r\nHost: 127.0.0.1:",
+		}, absent: []string{"Content-Length", "User-Agent"}},
 		{name: "post without body", method: "POST", path: "/", want: []string{"Content-Length: 0\r\n"}},
-		{name: "body in memory", method: "POST", path: "/", body: NewBody([]byte("abc")), want: []string{"Content-Length: 3\r\n"}, got: "abc"},
+		{
+			name: "body in memory", method: "POST", path: "/", body: NewBody([]byte("abc")),
+			want: []string{"Content-Length: 3\r\n"}, got: "abc",
+		},
 		{name: "large body in memory", method: "POST", path: "/", body: NewBody([]byte(big)), got: big},
 		{name: "medium body in memory", method: "POST", path: "/", body: NewBody([]byte(big[:9000])), got: big[:9000]},
-		{name: "body of net/http", method: "POST", path: "/", body: strings.NewReader(big), want: []string{fmt.Sprintf("Content-Length: %d\r\n", len(big))}, got: big},
-		{name: "body of unknown length", method: "POST", path: "/", body: io.MultiReader(strings.NewReader("ab"), strings.NewReader(big)), want: []string{"Transfer-Encoding: chunked\r\n"}, got: "ab" + big},
-		{name: "stream of known length", method: "PUT", path: "/", body: io.MultiReader(strings.NewReader("ab"), strings.NewReader("cdef")), length: 5, want: []string{"Content-Length: 5\r\n"}, got: "abcde"},
-		{name: "header", method: "GET", path: "/", header: http.Header{"X-A": {"1", "2"}, "lower": {"täb\there"}}, want: []string{"X-A: 1\r\nX-A: 2\r\n", "lower: täb\there\r\n"}},
-		{name: "framing is the client's", method: "POST", path: "/", body: NewBody([]byte("abc")), header: http.Header{"content-length": {"99"}, "Transfer-Encoding": {"chunked"}, "HOST": {"evil"}, "Trailer": {"X"}, "Expect": {"100-continue"}}, want: []string{"Content-Length: 3\r\n"}, absent: []string{"Content-Length: 99", "chunked", "evil", "Trailer", "Expect"}, got: "abc"},
-		{name: "path to escape", method: "GET", path: "/a%2Fb//c%C3%A4", want: []string{"GET /a%2Fb//c%C3%A4 HTTP/1.1"}},
+		{
+			name: "body of net/http", method: "POST", path: "/", body: strings.NewReader(big),
+			want: []string{fmt.Sprintf("Content-Length: %d\r\n", len(big))}, got: big,
+		},
+		{
+			name: "body of unknown length", method: "POST", path: "/", body: io.MultiReader(strings.NewReader("ab"),
+				strings.NewReader(big)), want: []string{"Transfer-Encoding: chunked\r\n"}, got: "ab" + big,
+		},
+		{
+			name: "stream of known length", method: "PUT", path: "/", body: io.MultiReader(strings.NewReader("ab"),
+				strings.NewReader("cdef")), length: 5, want: []string{"Content-Length: 5\r\n"}, got: "abcde",
+		},
+		{
+			name: "header", method: "GET", path: "/", header: http.Header{"X-A": {"1", "2"}, "lower": {"täb\there"}},
+			want: []string{"X-A: 1\r\nX-A: 2\r\n", "lower: täb\there\r\n"},
+		},
+		{
+			name: "framing is the client's", method: "POST", path: "/", body: NewBody([]byte("abc")),
+			header: http.Header{"content-length": {"99"}, "Transfer-Encoding": {
+				"chunked",
+			}, "HOST": {"evil"}, "Trailer": {"X"}, "Expect": {"100-continue"}}, want: []string{"Content-Length: 3\r\n"},
+			absent: []string{"Content-Length: 99", "chunked", "evil", "Trailer", "Expect"}, got: "abc",
+		},
+		{name: "path to escape", method: "GET", path: "/a%2Fb//c%C3%A4", want: []string{
+			"GET /a%2Fb//c%C3%A4 HTTP/1.1",
+		}},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

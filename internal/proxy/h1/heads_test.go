@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestHeadIsLetGo: while an engine computes, the client has nothing of the request's head, on new and on kept connections.
+// TestHeadIsLetGo: while an engine computes, the client has nothing of the request's head, on new and on kept
+// connections.
 func TestHeadIsLetGo(t *testing.T) {
 	const requests, size = 300, 60 << 10
 	l, err := net.Listen("tcp", "127.0.0.1:0")

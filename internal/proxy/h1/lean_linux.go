@@ -277,7 +277,9 @@ func (l *leanConn) explain(op string, err error) error {
 	}
 	switch e := err.(type) { //nolint:errorlint // package net wraps no deeper
 	case syscall.Errno:
-		return &net.OpError{Op: op, Net: "tcp", Source: l.LocalAddr(), Addr: l.RemoteAddr(), Err: os.NewSyscallError(op, e)}
+		return &net.OpError{
+			Op: op, Net: "tcp", Source: l.LocalAddr(), Addr: l.RemoteAddr(), Err: os.NewSyscallError(op, e),
+		}
 	case *net.OpError:
 		e.Op = op // not "raw-read"
 	}

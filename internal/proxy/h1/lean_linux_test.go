@@ -50,8 +50,8 @@ func leanOf(t *testing.T, c net.Conn) *leanConn {
 	return nil
 }
 
-// Bytes arrive as they were sent, in both directions, whatever the sizes of reads and writes: more than the sockets hold,
-// more than one system call takes, and reads smaller than what was read ahead.
+// Bytes arrive as they were sent, in both directions, whatever the sizes of reads and writes: more than the sockets
+// hold, more than one system call takes, and reads smaller than what was read ahead.
 func TestLeanCarriesBytes(t *testing.T) {
 	server, client := leanPair(t)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -59,7 +59,9 @@ func TestLeanCarriesBytes(t *testing.T) {
 	for i := range sent {
 		sent[i] = byte(rng.Uint32())
 	}
-	for name, ends := range map[string][2]net.Conn{"to the server": {client, server}, "to the client": {server, client}} {
+	for name, ends := range map[string][2]net.Conn{
+		"to the server": {client, server}, "to the client": {server, client},
+	} {
 		from, to := leanOf(t, ends[0]), ends[1]
 		wrote := make(chan error, 1)
 		go func() {
@@ -215,8 +217,8 @@ func TestLeanWritesAreWhole(t *testing.T) {
 	}
 }
 
-// A server's Write that its client does not take fails at the limit. One that had to wait, and was taken, leaves no deadline behind, and the
-// user's own deadline holds while a Write waits.
+// A server's Write that its client does not take fails at the limit. One that had to wait, and was taken, leaves no
+// deadline behind, and the user's own deadline holds while a Write waits.
 func TestLeanWriteIsBounded(t *testing.T) {
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -15,7 +15,8 @@ type lender struct{ times atomic.Int32 }
 
 func (l *lender) Returned() { l.times.Add(1) }
 
-// TestBodyIsGivenBack: the owner of a body in memory is told once, as soon as nothing refers to it any more, on every path.
+// TestBodyIsGivenBack: the owner of a body in memory is told once, as soon as nothing refers to it any more, on every
+// path.
 func TestBodyIsGivenBack(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
 	var left chan struct{} // closed at the end of each case
@@ -34,7 +35,9 @@ func TestBodyIsGivenBack(t *testing.T) {
 			<-left // neither reads nor closes
 		}, 0, false},
 		{"no answer", 100, func(_ int, _ net.Conn, r *bufio.Reader) { _, _ = http.ReadRequest(r) }, 0, true},
-		{"no answer to a long one", 32 << 20, func(_ int, _ net.Conn, r *bufio.Reader) { _, _ = http.ReadRequest(r) }, 0, true},
+		{"no answer to a long one", 32 << 20, func(_ int, _ net.Conn, r *bufio.Reader) {
+			_, _ = http.ReadRequest(r)
+		}, 0, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			left = make(chan struct{})
@@ -60,8 +63,8 @@ func TestBodyIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestBodyIsGivenBackDuringTheAnswer: an engine that begins to answer before it has read a long body does not keep its memory once it has read
-// it, however long it goes on answering.
+// TestBodyIsGivenBackDuringTheAnswer: an engine that begins to answer before it has read a long body does not keep its
+// memory once it has read it, however long it goes on answering.
 func TestBodyIsGivenBackDuringTheAnswer(t *testing.T) {
 	read, end := make(chan struct{}), make(chan struct{})
 	e := newEngine(t, func(_ int, c net.Conn, r *bufio.Reader) {

@@ -25,7 +25,9 @@ func TestConnectionIsReused(t *testing.T) {
 		{"chunked", chunkedHead + "5\r\nhello\r\n0\r\n\r\n", func() io.Reader { return NewBody([]byte("abc")) }, 1},
 		{"empty", "HTTP/1.1 204 No Content\r\n\r\n", func() io.Reader { return NewBody(make([]byte, 1<<20)) }, 1},
 		{"streamed request", ok5, func() io.Reader { return io.MultiReader(strings.NewReader("abc")) }, 1},
-		{"asks to close", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", func() io.Reader { return nil }, 10},
+		{"asks to close", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", func() io.Reader {
+			return nil
+		}, 10},
 		{"a byte too many", ok5 + "!", func() io.Reader { return nil }, 10},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -127,11 +129,21 @@ func TestStaleConnection(t *testing.T) {
 		retried uint64
 	}{
 		{"closed with the request, no body", afterRequest(""), func() io.Reader { return nil }, false, 0},
-		{"closed with the request, body that must go once", afterRequest(""), func() io.Reader { return NewBody([]byte("abc")).Once() }, false, 0},
+		{"closed with the request, body that must go once", afterRequest(""), func() io.Reader {
+			return NewBody([]byte("abc")).Once()
+		}, false, 0},
 		{"closed with the request, body in memory", afterRequest(""), memory, true, 1},
-		{"closed with the request, GetBody", afterRequest(""), func() io.Reader { return strings.NewReader("abc") }, true, 1},
-		{"closed with the request, body read once", afterRequest(""), func() io.Reader { return io.MultiReader(strings.NewReader("abc")) }, false, 0},
-		{"said to be idle for too long", afterRequest("HTTP/1.1 408 Request Timeout\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno"), memory, true, 1},
+		{"closed with the request, GetBody", afterRequest(""), func() io.Reader {
+			return strings.NewReader("abc")
+		}, true, 1},
+		{"closed with the request, body read once", afterRequest(""), func() io.Reader {
+			return io.MultiReader(strings.NewReader("abc"))
+		}, false, 0},
+		{
+			"said to be idle for too long",
+			afterRequest("HTTP/1.1 408 Request Timeout\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno"),
+			memory, true, 1,
+		},
 		{"closed after a byte", afterRequest("H"), memory, false, 0},
 		{"closed after an informational answer", afterRequest("HTTP/1.1 100 Continue\r\n\r\n"), memory, false, 0},
 	} {
@@ -152,7 +164,8 @@ func TestStaleConnection(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfARequest: a 408 is an answer where it cannot be the end of an unused connection, or the request must not go twice.
+// TestTimeoutOfARequest: a 408 is an answer where it cannot be the end of an unused connection, or the request must not
+// go twice.
 func TestTimeoutOfARequest(t *testing.T) {
 	const timeout = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 2\r\n\r\nno"
 	for _, row := range []struct {

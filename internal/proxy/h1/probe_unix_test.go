@@ -24,7 +24,9 @@ func TestClosedIdleConnectionIsPassedOver(t *testing.T) {
 		{"", func() io.Reader { return onlyOnce("abc") }},
 		{"", func() io.Reader { return onlyOnce(short) }},
 		{"", func() io.Reader { return onlyOnce(long) }},
-		{"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", func() io.Reader { return io.MultiReader(strings.NewReader("abc")) }},
+		{"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", func() io.Reader {
+			return io.MultiReader(strings.NewReader("abc"))
+		}},
 		{"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", func() io.Reader { return onlyOnce("abc") }},
 	} {
 		ended := make(chan struct{})

@@ -149,12 +149,12 @@ func (x *exchange) respond(req *http.Request, h *head) (*http.Response, error) {
 	return resp, nil
 }
 
-// frame reads Content-Length (-1: absent) and Transfer-Encoding, and removes the latter. A disagreement about the length
-// is an error: a reader that chose one of two would take the rest of the body for the next answer.
+// frame reads Content-Length (-1: absent) and Transfer-Encoding, and removes the latter. A disagreement about the
+// length is an error: a reader that chose one of two would take the rest of the body for the next answer.
 //
-// Servers that copy the header of another one's answer say chunked twice, or a length beside it (llama.cpp's router mode
-// of December 2025: ggml-org/llama.cpp#17698, #17710). The body is chunked then (RFC 9112 §6.3), and the connection is
-// not used again.
+// Servers that copy the header of another one's answer say chunked twice, or a length beside it (llama.cpp's router
+// mode of December 2025: ggml-org/llama.cpp#17698, #17710). The body is chunked then (RFC 9112 §6.3), and the
+// connection is not used again.
 func (h *head) frame() (length int64, chunked bool, err error) {
 	length = -1
 	if lengths := h.header["Content-Length"]; lengths != nil {

@@ -29,47 +29,99 @@ var answers = []struct {
 }{
 	{name: "sized", raw: ok5, status: 200, body: "hello", kept: true},
 	{name: "empty", raw: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", status: 200, kept: true},
-	{name: "lower case", raw: "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nx-a: 1\r\nX-A:2  \r\n\r\nhello", status: 200, body: "hello", kept: true},
+	{
+		name: "lower case", raw: "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nx-a: 1\r\nX-A:2  \r\n\r\nhello", status: 200,
+		body: "hello", kept: true,
+	},
 	{name: "no reason", raw: "HTTP/1.1 200\r\nContent-Length: 5\r\n\r\nhello", status: 200, body: "hello", kept: true},
-	{name: "bare line feeds", raw: "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello", status: 200, body: "hello", kept: true},
-	{name: "asks to close", raw: "HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 5\r\n\r\nhello", status: 200, body: "hello"},
+	{
+		name: "bare line feeds", raw: "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello", status: 200,
+		body: "hello", kept: true,
+	},
+	{
+		name: "asks to close", raw: "HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 5\r\n\r\nhello",
+		status: 200, body: "hello",
+	},
 	{name: "until the end", raw: "HTTP/1.1 200 OK\r\n\r\nhello", status: 200, body: "hello"},
 	{name: "1.0 until the end", raw: "HTTP/1.0 200 OK\r\n\r\nhello", status: 200, body: "hello"},
 	{name: "1.0 sized", raw: "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", status: 200, body: "hello"},
-	{name: "1.0 keep-alive", raw: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\nhello", status: 200, body: "hello", kept: true},
-	{name: "cut sized", raw: "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", status: 200, body: "hello", cutBody: true},
+	{
+		name: "1.0 keep-alive", raw: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\nhello",
+		status: 200, body: "hello", kept: true,
+	},
+	{
+		name: "cut sized", raw: "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", status: 200,
+		body: "hello", cutBody: true,
+	},
 	{name: "more than sized", raw: "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhello", status: 200, body: "hell"},
 	{name: "head", method: "HEAD", raw: "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n", status: 200, kept: true},
-	{name: "head of chunked", method: "HEAD", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", status: 200, kept: true},
-	{name: "head of length and chunks", method: "HEAD", raw: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", status: 200},
+	{
+		name: "head of chunked", method: "HEAD", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+		status: 200, kept: true,
+	},
+	{
+		name: "head of length and chunks", method: "HEAD",
+		raw: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", status: 200,
+	},
 	{name: "204", raw: "HTTP/1.1 204 No Content\r\n\r\n", status: 204, kept: true},
 	{name: "204 that claims a body", raw: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", status: 204},
 	{name: "304", raw: "HTTP/1.1 304 Not Modified\r\nContent-Length: 500\r\n\r\n", status: 304, kept: true},
-	{name: "informational", raw: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ok5, status: 200, body: "hello", kept: true},
+	{
+		name: "informational", raw: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ok5,
+		status: 200, body: "hello", kept: true,
+	},
 	{name: "only informational", raw: "HTTP/1.1 100 Continue\r\n\r\n"},
 	{name: "upgrade not asked for", raw: "HTTP/1.1 101 Switching Protocols\r\n\r\n", stricter: true},
-	{name: "unknown status", raw: "HTTP/1.1 799 What\r\nContent-Length: 5\r\n\r\nhello", status: 799, body: "hello", kept: true},
+	{
+		name: "unknown status", raw: "HTTP/1.1 799 What\r\nContent-Length: 5\r\n\r\nhello", status: 799,
+		body: "hello", kept: true,
+	},
 
 	{name: "chunked", raw: chunkedHead + "3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n", status: 200, body: "hello", kept: true},
-	{name: "chunk extension", raw: chunkedHead + "3;a=\"b;c\"\r\nhel\r\n2;x \t\r\nlo\r\n0  \r\n\r\n", status: 200, body: "hello", kept: true},
+	{
+		name: "chunk extension", raw: chunkedHead + "3;a=\"b;c\"\r\nhel\r\n2;x \t\r\nlo\r\n0  \r\n\r\n", status: 200,
+		body: "hello", kept: true,
+	},
 	{name: "space before chunk extension", raw: chunkedHead + "5 ;x\r\nhello\r\n0\r\n\r\n", status: 200, cutBody: true},
-	{name: "chunk sizes", raw: chunkedHead + "00A\r\n0123456789\r\na\r\n0123456789\r\n000\r\n\r\n", status: 200, body: "01234567890123456789", kept: true},
-	{name: "trailer", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 7\r\nX-Other: 8\r\n\r\n", status: 200, body: "hello", kept: true},
+	{
+		name: "chunk sizes", raw: chunkedHead + "00A\r\n0123456789\r\na\r\n0123456789\r\n000\r\n\r\n", status: 200,
+		body: "01234567890123456789", kept: true,
+	},
+	{
+		name: "trailer", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n5\r\nhello\r\n" +
+			"0\r\nX-Sum: 7\r\nX-Other: 8\r\n\r\n", status: 200, body: "hello", kept: true,
+	},
 	{name: "bytes after the last chunk", raw: chunkedHead + "5\r\nhello\r\n0\r\n\r\nHTTP", status: 200, body: "hello"},
 	{name: "cut chunk", raw: chunkedHead + "9\r\nhello", status: 200, body: "hello", cutBody: true},
 	{name: "cut between chunks", raw: chunkedHead + "5\r\nhello\r\n", status: 200, body: "hello", cutBody: true},
-	{name: "cut before the trailer's end", raw: chunkedHead + "5\r\nhello\r\n0\r\n", status: 200, body: "hello", cutBody: true},
+	{
+		name: "cut before the trailer's end", raw: chunkedHead + "5\r\nhello\r\n0\r\n", status: 200,
+		body: "hello", cutBody: true,
+	},
 	{name: "chunk too long", raw: chunkedHead + "4\r\nhello\r\n0\r\n\r\n", status: 200, body: "hell", cutBody: true},
 	{name: "chunk size negative", raw: chunkedHead + "-5\r\nhello\r\n0\r\n\r\n", status: 200, cutBody: true},
 	{name: "chunk size signed", raw: chunkedHead + "+5\r\nhello\r\n0\r\n\r\n", status: 200, cutBody: true},
 	{name: "chunk size prefixed", raw: chunkedHead + "0x5\r\nhello\r\n0\r\n\r\n", status: 200, cutBody: true},
 	{name: "chunk size indented", raw: chunkedHead + " 5\r\nhello\r\n0\r\n\r\n", status: 200, cutBody: true},
 	{name: "chunk size empty", raw: chunkedHead + "\r\nhello\r\n0\r\n\r\n", status: 200, cutBody: true},
-	{name: "chunk size overflows", raw: chunkedHead + "10000000000000005\r\nhello\r\n0\r\n\r\n", status: 200, cutBody: true},
-	{name: "chunk size over int64", raw: chunkedHead + "ffffffffffffffff\r\nhello", status: 200, cutBody: true, stricter: true},
+	{
+		name: "chunk size overflows", raw: chunkedHead + "10000000000000005\r\nhello\r\n0\r\n\r\n",
+		status: 200, cutBody: true,
+	},
+	{
+		name: "chunk size over int64", raw: chunkedHead + "ffffffffffffffff\r\nhello", status: 200,
+		cutBody: true, stricter: true,
+	},
 	{name: "chunk size with bare line feed", raw: chunkedHead + "5\nhello\r\n0\r\n\r\n", status: 200, cutBody: true},
-	{name: "chunk size line without end", raw: chunkedHead + "5;" + strings.Repeat("x", 5000), status: 200, cutBody: true},
-	{name: "nothing but extensions", raw: chunkedHead + strings.Repeat("1;"+strings.Repeat("x", 3000)+"\r\nA\r\n", 10) + "0\r\n\r\n", status: 200, body: "AAAAA", cutBody: true},
+	{
+		name: "chunk size line without end", raw: chunkedHead + "5;" + strings.Repeat("x", 5000),
+		status: 200, cutBody: true,
+	},
+	{
+		name: "nothing but extensions",
+		raw:  chunkedHead + strings.Repeat("1;"+strings.Repeat("x", 3000)+"\r\nA\r\n", 10) + "0\r\n\r\n", status: 200,
+		body: "AAAAA", cutBody: true,
+	},
 
 	{name: "silent close", raw: ""},
 	{name: "cut head", raw: "HTTP/1.1 200 OK\r\nContent-Le"},
@@ -88,14 +140,31 @@ var answers = []struct {
 	{name: "no name", raw: "HTTP/1.1 200 OK\r\n: foo\r\n\r\n"},
 	{name: "control character in a value", raw: "HTTP/1.1 200 OK\r\nX: a\x00b\r\nContent-Length: 0\r\n\r\n"},
 	{name: "carriage return in a value", raw: "HTTP/1.1 200 OK\r\nX: a\rContent-Length: 0\r\n\r\n"},
-	{name: "length and chunks", raw: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", status: 200, body: "hello"},
-	{name: "other length and chunks", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 999\r\n\r\n5\r\nhello\r\n0\r\n\r\n", status: 200, body: "hello"},
+	{
+		name:   "length and chunks",
+		raw:    "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+		status: 200, body: "hello",
+	},
+	{
+		name:   "other length and chunks",
+		raw:    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 999\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+		status: 200, body: "hello",
+	},
 	{name: "chunks in 1.0", raw: "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nhello", stricter: true},
 	{name: "other coding", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"},
-	{name: "chunked twice", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", status: 200, body: "hello", laxer: true},
+	{
+		name: "chunked twice", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" +
+			"Transfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", status: 200, body: "hello", laxer: true,
+	},
 	{name: "chunked in chunked", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n"},
-	{name: "chunked and another", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n"},
-	{name: "same length twice", raw: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\ncontent-length: 5\r\n\r\nhello", status: 200, body: "hello", kept: true},
+	{
+		name: "chunked and another",
+		raw:  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+	},
+	{
+		name: "same length twice", raw: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\ncontent-length: 5\r\n\r\nhello",
+		status: 200, body: "hello", kept: true,
+	},
 	{name: "two lengths", raw: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello"},
 	{name: "list of lengths", raw: "HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello"},
 	{name: "signed length", raw: "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello"},
@@ -103,8 +172,14 @@ var answers = []struct {
 	{name: "length with space", raw: "HTTP/1.1 200 OK\r\nContent-Length: 1 5\r\n\r\nhello"},
 	{name: "empty length", raw: "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\nhello"},
 	{name: "length overflows", raw: "HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775808\r\n\r\nhello"},
-	{name: "forbidden trailer", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Content-Length\r\n\r\n0\r\n\r\n"},
-	{name: "trailer with bare line feed", raw: chunkedHead + "5\r\nhello\r\n0\r\nX: y\n\r\n", status: 200, body: "hello", cutBody: true},
+	{
+		name: "forbidden trailer",
+		raw:  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Content-Length\r\n\r\n0\r\n\r\n",
+	},
+	{
+		name: "trailer with bare line feed", raw: chunkedHead + "5\r\nhello\r\n0\r\nX: y\n\r\n", status: 200,
+		body: "hello", cutBody: true,
+	},
 }
 
 const chunkedHead = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -144,7 +219,8 @@ func TestAnswers(t *testing.T) {
 				t.Fatalf("got error %v", err)
 			}
 			if resp.StatusCode != row.status || body != row.body || (err != nil) != row.cutBody {
-				t.Errorf("got %d, %q, %v; want %d, %q, cut %v", resp.StatusCode, body, err, row.status, row.body, row.cutBody)
+				t.Errorf("got %d, %q, %v; want %d, %q, cut %v",
+					resp.StatusCode, body, err, row.status, row.body, row.cutBody)
 			}
 			if s := c.Stats(); (s.Idle == 1) != row.kept || s.Open != s.Idle {
 				t.Errorf("got %+v, want kept %v", s, row.kept)
@@ -174,13 +250,15 @@ func TestAgreesWithTransport(t *testing.T) {
 					results[i] = "error"
 				default:
 					results[i] = strings.Join([]string{
-						resp.Status, resp.Proto, body, cmp.Diff(http.Header{}, resp.Header), cmp.Diff(http.Header(nil), resp.Trailer),
+						resp.Status, resp.Proto, body, cmp.Diff(http.Header{}, resp.Header),
+						cmp.Diff(http.Header(nil), resp.Trailer),
 						cmp.Diff([]any{}, []any{resp.ContentLength, resp.TransferEncoding, resp.Close, err != nil}),
 					}, "\n")
 				}
 			}
 			if agree, differ := results[0] == results[1], row.stricter || row.laxer; agree == differ {
-				t.Errorf("agree %v, listed as different %v\nh1: %s\nnet/http: %s", agree, differ, results[0], results[1])
+				t.Errorf("agree %v, listed as different %v\nh1: %s\nnet/http: %s",
+					agree, differ, results[0], results[1])
 			}
 		})
 	}

@@ -58,7 +58,8 @@ func TestConverse(t *testing.T) {
 		if !*sent && size < 8<<20 {
 			t.Errorf("%d bytes: not told that they are written", size)
 		}
-		if l := client.(*leanConn); l.writing != nil || l.out.p != nil || l.more != nil || l.out.vec[0].Base != nil || l.in.p != nil {
+		if l := client.(*leanConn); l.writing != nil || l.out.p != nil || l.more != nil || l.out.vec[0].Base != nil ||
+			l.in.p != nil {
 			t.Error("the caller's memory is still referred to")
 		}
 	}
@@ -77,7 +78,9 @@ func TestConverseWithALoudPeer(t *testing.T) {
 			if err := l.raw.Read(peeks); err != nil {
 				t.Fatal(err)
 			}
-			if _, ok, sendErr, _ := l.sendAndReceive([]byte("x"), nil, new(isWritten), &fixed{into: make([]byte, 8)}); ok || sendErr != nil {
+			if _, ok, sendErr, _ := l.sendAndReceive([]byte("x"), nil, new(isWritten), &fixed{
+				into: make([]byte, 8),
+			}); ok || sendErr != nil {
 				t.Fatalf("ok %v, %v", ok, sendErr)
 			}
 			_ = l.CloseWrite()

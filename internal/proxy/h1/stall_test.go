@@ -41,8 +41,8 @@ func TestWriteDeadline(t *testing.T) {
 	}
 }
 
-// A Write that its client does not take fails at the limit or little later; one that waits in between does not, nor does one long after
-// the last.
+// A Write that its client does not take fails at the limit or little later; one that waits in between does not, nor
+// does one long after the last.
 func TestBoundConn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
@@ -61,7 +61,8 @@ func TestBoundConn(t *testing.T) {
 		time.Sleep(time.Hour)
 		began := time.Now()
 		n, err := c.Write(make([]byte, 10))
-		if took := time.Since(began); n != 5 || !errors.Is(err, os.ErrDeadlineExceeded) || took < time.Minute || took > 75*time.Second {
+		if took := time.Since(began); n != 5 || !errors.Is(err, os.ErrDeadlineExceeded) || took < time.Minute ||
+			took > 75*time.Second {
 			t.Errorf("%d %v after %v", n, err, took)
 		}
 		if err := c.SetDeadline(time.Unix(1, 0)); err != nil {

@@ -83,7 +83,8 @@ func TestTokensOfList(t *testing.T) {
 		t.Error("ids of all prompts together are told")
 	}
 	for i, want := range [][]uint32{{1, 2, 3}, nil, {4}} {
-		if got := c.about.List[i].Tokens; (got == nil) != (want == nil) || got != nil && (!slices.Equal(got.IDs, want) || got.More) {
+		if got := c.about.List[i].Tokens; (got == nil) != (want == nil) ||
+			got != nil && (!slices.Equal(got.IDs, want) || got.More) {
 			t.Errorf("prompt %d: %+v, want %v", i, got, want)
 		}
 	}

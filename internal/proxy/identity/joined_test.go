@@ -45,7 +45,10 @@ func (t *talk) said(turn int) string {
 func chatOf(t *talk, turn int) map[string]any {
 	said := func(i int) any {
 		if t.picture && i == 0 {
-			return []m{{"type": "text", "text": t.said(i)}, {"type": "image_url", "image_url": m{"url": fmt.Sprint("data:image/png;base64,", t.number)}}}
+			return []m{
+				{"type": "text", "text": t.said(i)},
+				{"type": "image_url", "image_url": m{"url": fmt.Sprint("data:image/png;base64,", t.number)}},
+			}
 		}
 		if turn%2 == 1 {
 			return []m{{"type": "text", "text": t.said(i)}}
@@ -86,7 +89,9 @@ func messagesOf(t *talk, turn int) map[string]any {
 		}
 		list = append(list, m{"role": "assistant", "content": answer}, m{"role": "user", "content": []m{next}})
 	}
-	return m{"model": "m", "max_tokens": 9, "system": t.system, "messages": list, "tools": []m{{"name": "bash", "input_schema": m{}}}}
+	return m{"model": "m", "max_tokens": 9, "system": t.system, "messages": list, "tools": []m{
+		{"name": "bash", "input_schema": m{}},
+	}}
 }
 
 func responsesOf(t *talk, turn int) map[string]any {
@@ -101,14 +106,17 @@ func responsesOf(t *talk, turn int) map[string]any {
 				m{"type": "function_call_output", "call_id": id, "output": t.said(i + 1)})
 			continue
 		}
-		list = append(list, m{"type": "message", "role": "assistant", "content": []m{{"type": "output_text", "text": t.answers[i]}}}, m{"role": "user", "content": t.said(i + 1)})
+		list = append(list, m{
+			"type": "message", "role": "assistant", "content": []m{{"type": "output_text", "text": t.answers[i]}},
+		}, m{"role": "user", "content": t.said(i + 1)})
 	}
 	return m{"model": "m", "instructions": t.system, "input": list}
 }
 
 // rendered is the prompt that a client renders by itself.
 func rendered(t *talk, turn int) string {
-	s := "<|im_start|>system\n" + t.system + "<|im_end|>\n<|im_start|>user\n" + t.said(0) + "<|im_end|>\n<|im_start|>assistant\n"
+	s := "<|im_start|>system\n" + t.system + "<|im_end|>\n<|im_start|>user\n" + t.said(0) +
+		"<|im_end|>\n<|im_start|>assistant\n"
 	for i := range turn {
 		s += t.answers[i] + "<|im_end|>\n<|im_start|>user\n" + t.said(i+1) + "<|im_end|>\n<|im_start|>assistant\n"
 	}
@@ -120,7 +128,9 @@ var dialects = []*dialect{
 	{"messages", prompt.Messages, messagesOf},
 	{"responses", prompt.Responses, responsesOf},
 	{"ollama", prompt.OllamaChat, chatOf},
-	{"completions", prompt.Completions, func(t *talk, turn int) map[string]any { return m{"model": "m", "prompt": rendered(t, turn)} }},
+	{"completions", prompt.Completions, func(t *talk, turn int) map[string]any {
+		return m{"model": "m", "prompt": rendered(t, turn)}
+	}},
 	{"generate", prompt.Generate, func(t *talk, turn int) map[string]any { return m{"text": rendered(t, turn)} }},
 }
 
@@ -153,7 +163,8 @@ func joins(t *testing.T, seed uint64, talks []*talk) (joined, turns int, wrong [
 		// A repeat of a long prompt counts as a retry until one of the two goes on, which then has the id.
 		owns := !f.Repeats && (turn > 0 || opening)
 		if who, ok := owner[f.ID]; ok && who != i && owns {
-			wrong = append(wrong, fmt.Sprintf("turn %d of %d (%s, %q) has the id of %d (%q)", turn, i, k.speaks.name, k.opener, who, talks[who].opener))
+			wrong = append(wrong, fmt.Sprintf("turn %d of %d (%s, %q) has the id of %d (%q)",
+				turn, i, k.speaks.name, k.opener, who, talks[who].opener))
 		}
 		if f.Repeats {
 			delete(owner, f.ID)
@@ -178,7 +189,8 @@ func joins(t *testing.T, seed uint64, talks []*talk) (joined, turns int, wrong [
 // conversations get the same one. Their system prompt is the same for all. Very short openers are said by many.
 func TestConversationsAreJoined(t *testing.T) {
 	system := strings.Repeat("You are a helpful assistant. ", 20)
-	words := strings.Fields("list the files in this folder and tell me which of them changed since Monday please 请列出文件 天気はどうですか the weather of Paris")
+	words := strings.Fields("list the files in this folder and tell me which of them changed since Monday please " +
+		"请列出文件 天気はどうですか the weather of Paris")
 	for _, of := range []struct {
 		name  string
 		least float64
@@ -217,7 +229,9 @@ func TestConversationsAreJoined(t *testing.T) {
 			return k
 		}},
 		{"hi and other answers", 0.55, func(i int, draw *rand.Rand) *talk {
-			k := &talk{opener: []string{"hi", "hello", "你好"}[i%3], answers: []string{fmt.Sprint("Hello! How can I help number ", i)}}
+			k := &talk{opener: []string{"hi", "hello", "你好"}[i%3], answers: []string{
+				fmt.Sprint("Hello! How can I help number ", i),
+			}}
 			for range draw.IntN(4) {
 				k.answers = append(k.answers, words[draw.IntN(len(words))])
 			}

@@ -121,7 +121,9 @@ type estimates struct {
 
 func newEstimates() *estimates {
 	e := &estimates{r: route.New(route.Config{Policy: basic.NewRoundRobin}), now: time.Unix(1000, 0)}
-	e.r.Observe(e.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "e", URL: "http://e", Weight: 1, Models: []string{"m"}}}})
+	e.r.Observe(e.now, route.Declared{
+		Source: "test", Endpoints: []fleet.Endpoint{{Name: "e", URL: "http://e", Weight: 1, Models: []string{"m"}}},
+	})
 	e.r.Observe(e.now, route.Probed{Endpoint: "e", Report: fleet.Report{Healthy: true}})
 	return e
 }
@@ -161,7 +163,9 @@ func TestTokenEstimate(t *testing.T) {
 		{"chinese", func(int) string { return "chinese" }, kinds[1:2]},
 		{"code", func(int) string { return "code" }, kinds[2:]},
 	}
-	for _, tokenizer := range []string{"cl100k_base", "o200k_base", "qwen2", "qwen3.6", "deepseek-v4", "tekken", "mistral-v1"} {
+	for _, tokenizer := range []string{
+		"cl100k_base", "o200k_base", "qwen2", "qwen3.6", "deepseek-v4", "tekken", "mistral-v1",
+	} {
 		for _, stream := range streams {
 			r := newEstimates()
 			for i := range 50 {
@@ -181,7 +185,8 @@ func TestTokenEstimate(t *testing.T) {
 				n := float64(len(held[kind]))
 				line += fmt.Sprintf("  %s %.1f %% (bias %+.1f)", kind, 100*sum/n, 100*bias/n)
 				if sum/n >= 0.11 {
-					t.Errorf("%s after 50 requests (%s): %s is wrong by %.1f %% on average, want under 11 %%", tokenizer, stream.name, kind, 100*sum/n)
+					t.Errorf("%s after 50 requests (%s): %s is wrong by %.1f %% on average, want under 11 %%",
+						tokenizer, stream.name, kind, 100*sum/n)
 				}
 			}
 			t.Logf("%-12s %-24s%s", tokenizer, stream.name, line)

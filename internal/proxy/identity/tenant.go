@@ -36,7 +36,8 @@ const MaxTenantBytes = 128
 // Reasons for rejecting a request without a known tenant.
 var (
 	ErrNoTenant = errors.New(
-		"the request has no API key that the router knows: send yours as \"Authorization: Bearer KEY\", or the header that names your tenant",
+		"the request has no API key that the router knows: send yours as \"Authorization: Bearer KEY\", " +
+			"or the header that names your tenant",
 	)
 	ErrBadTenant = errors.New(
 		"the header that names the tenant is longer than 128 bytes or contains invalid characters",
@@ -175,9 +176,9 @@ func (t *Tenants) saltFor(tenant string, own []byte) []byte {
 }
 
 // saltField is the member by which a kind of engine separates caches in an API; "" for none: cache_salt of vLLM 0.32.0
-// in chat, completions, responses and messages, of SGLang 0.5.23 in the first three and of TensorRT-LLM in chat alone: its
-// completions reject it as a member that they do not know (serve/openai_protocol.py, 0076e939). Older versions of SGLang
-// know only extra_key in /generate.
+// in chat, completions, responses and messages, of SGLang 0.5.23 in the first three and of TensorRT-LLM in chat alone:
+// its completions reject it as a member that they do not know (serve/openai_protocol.py, 0076e939). Older versions of
+// SGLang know only extra_key in /generate.
 func saltField(kind fleet.Kind, api prompt.API) string {
 	openAI := api == prompt.Chat || api == prompt.Completions
 	switch {

@@ -3,8 +3,11 @@ package identity
 import "testing"
 
 func FuzzEndpointToken(f *testing.F) {
-	t1, t2 := NewEndpointToken("x-session-token", []byte("one secret")), NewEndpointToken("x-session-token", []byte("another"))
-	for _, s := range []string{"", "w1/", "w1/AAAA", "ZGVmYXVsdC9zaW0tYg==", "Lw==", "\x00", t1.seal("a"), t2.seal("a")} {
+	t1, t2 := NewEndpointToken("x-session-token", []byte("one secret")),
+		NewEndpointToken("x-session-token", []byte("another"))
+	for _, s := range []string{
+		"", "w1/", "w1/AAAA", "ZGVmYXVsdC9zaW0tYg==", "Lw==", "\x00", t1.seal("a"), t2.seal("a"),
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, token string) {

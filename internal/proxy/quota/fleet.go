@@ -9,8 +9,9 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Routers that know each other count a tenant's requests and tokens together. Each tells the others, as it changes, what
-// the tenant has used at it and not been given again, and how many of its requests are open. That is a state, not a
+// Routers that know each other count a tenant's requests and tokens together. Each tells the others, as it changes,
+// what the tenant has used at it and not been given again, and how many of its requests are open. That is a state, not
+// a
 // difference: told twice it counts once, what was lost on the way is made good by the next, and a router that starts
 // has used nothing. Each counts what all have used against the limit, and fills it up as one bucket: each use shrinks
 // in proportion, and nobody tells that. So no clocks are compared, and nothing is asked for while a request waits.
@@ -45,8 +46,8 @@ type other struct {
 // mostOthers bounds the routers of an account, those that are gone among them until what they used is filled up.
 const mostOthers = 128
 
-// negligible is a use in requests or tokens that is forgotten: while a tenant uses all that it may, what each router has
-// used shrinks by half in 42 seconds, and never to nothing.
+// negligible is a use in requests or tokens that is forgotten: while a tenant uses all that it may, what each router
+// has used shrinks by half in 42 seconds, and never to nothing.
 const negligible = 0.01
 
 // otherTenants is the account of tenants without their own. What it has is not told: routers put others into it.
@@ -162,8 +163,8 @@ func (t *Table) Tell(now time.Time, all bool, tell func(by uint64, use fleet.Ten
 	}
 }
 
-// Told takes in what a tenant uses at another router. gone says that a third one tells it: it counts where that router is
-// not known.
+// Told takes in what a tenant uses at another router. gone says that a third one tells it: it counts where that router
+// is not known.
 func (t *Table) Told(now time.Time, router uint64, gone bool, use fleet.TenantUse) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -188,8 +188,8 @@ func within(t *testing.T, what string, got, want, most float64) {
 	}
 }
 
-// TestFleetRates: whatever the number of routers and the way traffic is dealt, a tenant gets its requests and tokens a minute of all of them
-// together.
+// TestFleetRates: whatever the number of routers and the way traffic is dealt, a tenant gets its requests and tokens a
+// minute of all of them together.
 func TestFleetRates(t *testing.T) {
 	for name, perSecond := range map[string][]float64{
 		"two": {50, 50}, "three": {50, 50, 50}, "five": {40, 40, 40, 40, 40},
@@ -217,7 +217,8 @@ func TestFleetRates(t *testing.T) {
 	}
 }
 
-// TestFleetMoves: when a tenant's traffic moves from one router to the other, what it used at the first counts at the second.
+// TestFleetMoves: when a tenant's traffic moves from one router to the other, what it used at the first counts at the
+// second.
 func TestFleetMoves(t *testing.T) {
 	s := simulate(2, 20*time.Millisecond, Config{Tenant: true, Each: Limits{RequestsPerMinute: 600}})
 	from := s.now
@@ -261,8 +262,8 @@ func TestFleetOpen(t *testing.T) {
 	}
 }
 
-// TestFleetApart: routers that do not hear each other have their part of each limit, and when they hear each other again no more was let in than
-// the limit and one router's share, and nobody waits for what was charged twice.
+// TestFleetApart: routers that do not hear each other have their part of each limit, and when they hear each other
+// again no more was let in than the limit and one router's share, and nobody waits for what was charged twice.
 func TestFleetApart(t *testing.T) {
 	for name, tt := range map[string]struct {
 		perSecond []float64
@@ -278,7 +279,8 @@ func TestFleetApart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			const limit, open = 600, 60
-			s := simulate(len(tt.sides), 20*time.Millisecond, Config{Tenant: true, Each: Limits{RequestsPerMinute: limit}})
+			s := simulate(len(tt.sides), 20*time.Millisecond,
+				Config{Tenant: true, Each: Limits{RequestsPerMinute: limit}})
 			s.play(70*time.Second, tt.perSecond, 10, time.Second)
 			part := func() {
 				for i, side := range tt.sides {
@@ -301,7 +303,8 @@ func TestFleetApart(t *testing.T) {
 			s.play(time.Minute, tt.perSecond, 10, time.Second)
 			n, _ := s.served(from)
 			most := float64(limit)*s.now.Sub(from).Minutes() + limit/float64(len(tt.sides))
-			t.Logf("from the partition on: %d of %.0f and a share of %.0f", n, most-limit/float64(len(tt.sides)), limit/float64(len(tt.sides)))
+			t.Logf("from the partition on: %d of %.0f and a share of %.0f",
+				n, most-limit/float64(len(tt.sides)), limit/float64(len(tt.sides)))
 			if float64(n) > most*1.01 {
 				t.Errorf("%d were let in from the partition on, want at most %.0f", n, most)
 			}
@@ -312,7 +315,8 @@ func TestFleetApart(t *testing.T) {
 	}
 }
 
-// TestFleetRestart: a router that starts anew counts what it used before, which the others know, and the others count it no longer than it is used.
+// TestFleetRestart: a router that starts anew counts what it used before, which the others know, and the others count
+// it no longer than it is used.
 func TestFleetRestart(t *testing.T) {
 	c := Config{Tenant: true, Each: Limits{RequestsPerMinute: 600}}
 	s := simulate(2, 20*time.Millisecond, c)
@@ -333,18 +337,27 @@ func TestFleetRestart(t *testing.T) {
 	}
 }
 
-// TestFleetTold: whatever is told, in any order and again, an account is what a naive sum over the latest of each router says.
+// TestFleetTold: whatever is told, in any order and again, an account is what a naive sum over the latest of each
+// router says.
 func TestFleetTold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		x, now := New(start, Config{Tenant: true, Each: Limits{Requests: 1000, RequestsPerMinute: 600, TokensPerMinute: 6000}}), start
+		x, now := New(start, Config{
+			Tenant: true, Each: Limits{Requests: 1000, RequestsPerMinute: 600, TokensPerMinute: 6000},
+		}), start
 		model := map[uint64]other{}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			r := rapid.Uint64Range(1, 3).Draw(t, "router")
 			switch rapid.IntRange(0, 4).Draw(t, "what") {
 			case 0, 1:
-				o := other{open: rapid.IntRange(0, 9).Draw(t, "open"), requests: float64(rapid.IntRange(0, 900).Draw(t, "requests")), tokens: float64(rapid.IntRange(0, 9000).Draw(t, "tokens"))}
+				o := other{
+					open:     rapid.IntRange(0, 9).Draw(t, "open"),
+					requests: float64(rapid.IntRange(0, 900).Draw(t, "requests")),
+					tokens:   float64(rapid.IntRange(0, 9000).Draw(t, "tokens")),
+				}
 				for range rapid.IntRange(1, 2).Draw(t, "times") {
-					x.Told(now, r, false, fleet.TenantUse{Tenant: hashOf("a"), Open: o.open, Requests: o.requests, Tokens: o.tokens})
+					x.Told(now, r, false, fleet.TenantUse{
+						Tenant: hashOf("a"), Open: o.open, Requests: o.requests, Tokens: o.tokens,
+					})
 				}
 				model[r] = o
 			case 2:
@@ -402,7 +415,8 @@ func TestFleetTold(t *testing.T) {
 	})
 }
 
-// TestFleetIsBounded: what others tell of tenants and routers does not fill the memory, and what cannot be told of is left alone.
+// TestFleetIsBounded: what others tell of tenants and routers does not fill the memory, and what cannot be told of is
+// left alone.
 func TestFleetIsBounded(t *testing.T) {
 	x := New(start, Config{Tenant: true, Each: Limits{Requests: 5}})
 	for i := range uint64(2 * mostTenants) {

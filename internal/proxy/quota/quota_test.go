@@ -27,10 +27,26 @@ func TestLimits(t *testing.T) {
 		tokens int64
 	}{
 		{"open at once", Limits{Requests: 1}, func(t *testing.T, x *Table) { enter(t, x) }, "requests", time.Second, 0},
-		{"requests a minute", Limits{RequestsPerMinute: 2}, func(t *testing.T, x *Table) { use(t, x, 0); use(t, x, 0) }, "requests_per_minute", 30 * time.Second, 0},
-		{"tokens a minute", Limits{TokensPerMinute: 600}, func(t *testing.T, x *Table) { use(t, x, 500) }, "tokens_per_minute", 20 * time.Second, 300},
-		{"tokens are owed", Limits{TokensPerMinute: 600}, func(t *testing.T, x *Table) { use(t, x, 900) }, "tokens_per_minute", 31 * time.Second, 1},
-		{"more than a minute's tokens", Limits{TokensPerMinute: 600}, func(t *testing.T, x *Table) { use(t, x, 60) }, "tokens_per_minute", 6 * time.Second, 5000},
+		{
+			"requests a minute",
+			Limits{RequestsPerMinute: 2},
+			func(t *testing.T, x *Table) { use(t, x, 0); use(t, x, 0) }, "requests_per_minute", 30 * time.Second, 0,
+		},
+		{
+			"tokens a minute",
+			Limits{TokensPerMinute: 600},
+			func(t *testing.T, x *Table) { use(t, x, 500) }, "tokens_per_minute", 20 * time.Second, 300,
+		},
+		{
+			"tokens are owed",
+			Limits{TokensPerMinute: 600},
+			func(t *testing.T, x *Table) { use(t, x, 900) }, "tokens_per_minute", 31 * time.Second, 1,
+		},
+		{
+			"more than a minute's tokens",
+			Limits{TokensPerMinute: 600},
+			func(t *testing.T, x *Table) { use(t, x, 60) }, "tokens_per_minute", 6 * time.Second, 5000,
+		},
 	} {
 		for _, whose := range []string{"all", "tenant", "client"} {
 			t.Run(tt.name+", "+whose, func(t *testing.T) {
@@ -52,7 +68,8 @@ func TestLimits(t *testing.T) {
 					return k.Charge(now, tt.tokens, 0, false)
 				}
 				var limit *Error
-				if err := ask(start); !errors.As(err, &limit) || limit.Kind() != tt.limit || (limit.Limit != tt.limit) != (whose == "client") || (limit.Tenant == "a") != (whose == "tenant") {
+				if err := ask(start); !errors.As(err, &limit) || limit.Kind() != tt.limit ||
+					(limit.Limit != tt.limit) != (whose == "client") || (limit.Tenant == "a") != (whose == "tenant") {
 					t.Fatalf("got %v, want %s", err, tt.limit)
 				}
 				if d := limit.RetryAfter - tt.after; d < -time.Second || d > time.Second {
@@ -128,12 +145,14 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestAgainstModel: whatever comes and however it ends, what is left is what a naive account of all that happened says, and when all has ended
-// and a minute has passed nothing is used.
+// TestAgainstModel: whatever comes and however it ends, what is left is what a naive account of all that happened says,
+// and when all has ended and a minute has passed nothing is used.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const perMinute, requests, most = 6000, 120, 5
-		x, now := New(start, Config{Tenant: true, Each: Limits{Requests: most, RequestsPerMinute: requests, TokensPerMinute: perMinute}}), start
+		x, now := New(start, Config{
+			Tenant: true, Each: Limits{Requests: most, RequestsPerMinute: requests, TokensPerMinute: perMinute},
+		}), start
 		type naive struct {
 			left, asked float64
 			open        int
@@ -162,7 +181,8 @@ func TestAgainstModel(t *testing.T) {
 			passed := time.Duration(rapid.IntRange(0, 20_000).Draw(t, "ms")) * time.Millisecond
 			now = now.Add(passed)
 			for _, m := range model {
-				m.left, m.asked = min(perMinute, m.left+perMinute*passed.Minutes()), min(requests, m.asked+requests*passed.Minutes())
+				m.left, m.asked = min(perMinute, m.left+perMinute*passed.Minutes()),
+					min(requests, m.asked+requests*passed.Minutes())
 			}
 			if len(open) > 0 && rapid.IntRange(0, 2).Draw(t, "ends") == 0 {
 				end(rapid.IntRange(0, len(open)-1).Draw(t, "which"))
@@ -171,7 +191,8 @@ func TestAgainstModel(t *testing.T) {
 			name := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "tenant")
 			m := model[name]
 			k, err := x.Enter(now, name, netip.Addr{})
-			if ok := m.open < most && m.asked >= 1 && m.left >= 1; ok != (err == nil) && !close(m.asked, 1) && !close(m.left, 1) {
+			if ok := m.open < most && m.asked >= 1 && m.left >= 1; ok != (err == nil) && !close(m.asked, 1) &&
+				!close(m.left, 1) {
 				t.Fatalf("entered %v; the model has %+v", err, *m)
 			}
 			if err != nil {
@@ -181,14 +202,16 @@ func TestAgainstModel(t *testing.T) {
 			tokens := rapid.Int64Range(0, 8000).Draw(t, "tokens")
 			fits := m.left >= min(float64(tokens), perMinute)
 			reserved := 0.0
-			if err := k.Charge(now, tokens, 0, false); (err == nil) != fits && !close(m.left, float64(tokens)) && !close(m.left, perMinute) {
+			if err := k.Charge(now, tokens, 0, false); (err == nil) != fits && !close(m.left, float64(tokens)) &&
+				!close(m.left, perMinute) {
 				t.Fatalf("charged %d: %v; the model has %+v", tokens, err, *m)
 			} else if err == nil {
 				reserved = float64(tokens)
 				m.left -= reserved
 			}
 			open = append(open, ticket{k, m, reserved})
-			if a := x.tenants[hashOf(name)]; !close(a.tokens.left(), m.left) || !close(a.requests.left(), m.asked) || a.open != m.open {
+			if a := x.tenants[hashOf(name)]; !close(a.tokens.left(), m.left) || !close(a.requests.left(), m.asked) ||
+				a.open != m.open {
 				t.Fatalf("%+v; the model has %+v", *a, *m)
 			}
 		}
@@ -215,7 +238,9 @@ func close(a, b float64) bool { return a-b < 1e-3 && b-a < 1e-3 }
 
 // TestTenantsAreBounded: names that anybody may make up do not fill the memory, and still have limits.
 func TestTenantsAreBounded(t *testing.T) {
-	x := New(start, Config{Tenant: true, Each: Limits{RequestsPerMinute: 1}, Of: map[string]Limits{"known": {Requests: 1}}})
+	x := New(start, Config{
+		Tenant: true, Each: Limits{RequestsPerMinute: 1}, Of: map[string]Limits{"known": {Requests: 1}},
+	})
 	refused := 0
 	for i := range 2 * mostTenants {
 		k, err := x.Enter(start, fmt.Sprint("t", i), netip.Addr{})
@@ -265,7 +290,8 @@ func TestClientsAreToldApart(t *testing.T) {
 	}
 }
 
-// TestClientsAreBounded: addresses that anybody may have many of do not fill the memory, and still have limits; those that have ended are forgotten.
+// TestClientsAreBounded: addresses that anybody may have many of do not fill the memory, and still have limits; those
+// that have ended are forgotten.
 func TestClientsAreBounded(t *testing.T) {
 	x := New(start, Config{Client: Limits{Requests: 1, RequestsPerMinute: 100}})
 	at, in := netip.MustParseAddr("10.0.0.0"), 0
@@ -325,9 +351,19 @@ func TestConnections(t *testing.T) {
 		limit   Refusal
 		status  int
 	}{
-		{"of all", Config{All: Limits{Connections: 1}}, connects(here), nil, "limits.connections", Refusal{Limit: "connections"}, 503},
-		{"of a client address", Config{Client: Limits{Connections: 1}}, connects(here), connects(there), "limits.client.connections", Refusal{Limit: "client_connections"}, 429},
-		{"of proxies", Config{Client: Limits{Connections: 1}}, connects(here), connects(netip.Addr{}), "limits.client.connections", Refusal{Limit: "client_connections"}, 429},
+		{"of all", Config{All: Limits{
+			Connections: 1,
+		}}, connects(here), nil, "limits.connections", Refusal{Limit: "connections"}, 503},
+		{"of a client address", Config{Client: Limits{
+			Connections: 1,
+		}}, connects(here), connects(there), "limits.client.connections", Refusal{Limit: "client_connections"}, 429},
+		{
+			"of proxies",
+			Config{Client: Limits{Connections: 1}},
+			connects(here), connects(netip.Addr{}), "limits.client.connections",
+			Refusal{Limit: "client_connections"},
+			429,
+		},
 		{
 			"of an address that a header tells",
 			Config{Client: Limits{Connections: 1}},
@@ -370,7 +406,8 @@ func TestConnections(t *testing.T) {
 			}
 			_, err = tt.opened(t, x)
 			var limit *Error
-			if !errors.As(err, &limit) || limit.Refusal != tt.limit || limit.Setting != tt.setting || limit.Status() != tt.status || limit.RetryAfter <= 0 {
+			if !errors.As(err, &limit) || limit.Refusal != tt.limit || limit.Setting != tt.setting ||
+				limit.Status() != tt.status || limit.RetryAfter <= 0 {
 				t.Fatalf("got %+v, want %+v of %s with %d", err, tt.limit, tt.setting, tt.status)
 			}
 			if n := x.Refused()[tt.limit]; n != 1 {
@@ -397,8 +434,8 @@ func connect(t *testing.T, x *Table, at netip.Addr) *Connection {
 	return c
 }
 
-// TestConnectionsAgainstModel: whatever connections carry, and whenever limits change, an account has as many as are open with its name, and
-// none is left at the end.
+// TestConnectionsAgainstModel: whatever connections carry, and whenever limits change, an account has as many as are
+// open with its name, and none is left at the end.
 func TestConnectionsAgainstModel(t *testing.T) {
 	type one struct {
 		at     netip.Addr
@@ -409,7 +446,10 @@ func TestConnectionsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := func() Config {
 			most := rapid.IntRange(1, 4)
-			return Config{All: Limits{Connections: most.Draw(t, "all") + 4}, Tenant: true, Each: Limits{Connections: most.Draw(t, "each")}, Client: Limits{Connections: most.Draw(t, "client")}}
+			return Config{
+				All: Limits{Connections: most.Draw(t, "all") + 4}, Tenant: true,
+				Each: Limits{Connections: most.Draw(t, "each")}, Client: Limits{Connections: most.Draw(t, "client")},
+			}
 		}
 		cfg := limits()
 		x := New(start, cfg)
@@ -429,7 +469,8 @@ func TestConnectionsAgainstModel(t *testing.T) {
 				x.Set(start, cfg)
 			case 1, 2, 3:
 				at := rapid.SampledFrom(addrs).Draw(t, "address")
-				room := len(open) < cfg.All.Connections && (!at.IsValid() || of(func(o *one) bool { return o.at == at }) < cfg.Client.Connections)
+				room := len(open) < cfg.All.Connections &&
+					(!at.IsValid() || of(func(o *one) bool { return o.at == at }) < cfg.Client.Connections)
 				c, err := x.Connect(start, at)
 				if room != (err == nil) {
 					t.Fatalf("room %v, but %v", room, err)
@@ -452,7 +493,8 @@ func TestConnectionsAgainstModel(t *testing.T) {
 				at := rapid.SampledFrom(addrs).Draw(t, "from")
 				told := !o.at.IsValid() && at.IsValid()
 				clientFull := told && of(func(o *one) bool { return o.at == at }) >= cfg.Client.Connections
-				tenantFull := o.tenant != tenant && of(func(o *one) bool { return o.tenant == tenant }) >= cfg.Each.Connections
+				tenantFull := o.tenant != tenant &&
+					of(func(o *one) bool { return o.tenant == tenant }) >= cfg.Each.Connections
 				err := o.c.Carry(start, tenant, at)
 				if (clientFull || tenantFull) != (err != nil) {
 					t.Fatalf("client full %v, tenant full %v, but %v", clientFull, tenantFull, err)

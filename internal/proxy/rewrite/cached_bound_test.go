@@ -6,9 +6,12 @@ import (
 	"testing"
 )
 
-// TestCachedRewriteKeepsLittle: an engine that never ends the member is not waited for, and nothing of what it sends is lost.
+// TestCachedRewriteKeepsLittle: an engine that never ends the member is not waited for, and nothing of what it sends is
+// lost.
 func TestCachedRewriteKeepsLittle(t *testing.T) {
-	for _, answer := range []string{`{"cached_tokens"` + strings.Repeat(" ", 1000) + `:7}`, `{"cached_tokens"` + strings.Repeat(":", 1000)} {
+	for _, answer := range []string{
+		`{"cached_tokens"` + strings.Repeat(" ", 1000) + `:7}`, `{"cached_tokens"` + strings.Repeat(":", 1000),
+	} {
 		whole := &Cached{value: []byte("288")}
 		want := append(whole.Pass([]byte(answer)), whole.Close()...)
 		w := &Cached{value: []byte("288")}

@@ -32,10 +32,12 @@ func FuzzCachedRewrite(f *testing.F) {
 
 func TestCachedRewrite(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"prompt_tokens_details":{"cached_tokens":310}}`:          `{"prompt_tokens_details":{"cached_tokens":288}}`,
-		`{"prompt_tokens_details":{"cached_tokens": 0, "b":1}}`:    `{"prompt_tokens_details":{"cached_tokens": 288, "b":1}}`,
-		`{"prompt_tokens_details":{"cached_tokens":null}}`:         `{"prompt_tokens_details":{"cached_tokens":null}}`,
-		`{"content":"it says \"cached_tokens\":310, as you know"}`: `{"content":"it says \"cached_tokens\":310, as you know"}`,
+		`{"prompt_tokens_details":{"cached_tokens":310}}`: `{"prompt_tokens_details":{"cached_tokens":288}}`,
+		`{"prompt_tokens_details":{"cached_tokens": 0, "b":1}}`: `{"prompt_tokens_details":{"cached_tokens": ` +
+			`288, "b":1}}`,
+		`{"prompt_tokens_details":{"cached_tokens":null}}`: `{"prompt_tokens_details":{"cached_tokens":null}}`,
+		`{"content":"it says \"cached_tokens\":310, as you know"}`: `{"content":"it says \"cached_tokens\":310, ` +
+			`as you know"}`,
 		`{"cached_tokens"}`: `{"cached_tokens"}`,
 	} {
 		w := &Cached{value: []byte("288")}

@@ -17,8 +17,8 @@ const (
 	doneEvent   = "data: [DONE]\n\n"
 )
 
-// TestStripDecides says of events byte by byte where they are decided: what stands before the bar may become a usage chunk and
-// is held back, from the byte after it on all is passed on at once. An event without a bar is taken out.
+// TestStripDecides says of events byte by byte where they are decided: what stands before the bar may become a usage
+// chunk and is held back, from the byte after it on all is passed on at once. An event without a bar is taken out.
 func TestStripDecides(t *testing.T) {
 	for name, marked := range map[string]string{
 		"vLLM's usage":           vllmUsage,
@@ -160,7 +160,9 @@ func genPart(t *rapid.T) part {
 	head := rapid.SampledFrom([]string{"data: {", "data:{", "data: { "}).Draw(t, "head")
 	for range rapid.IntRange(0, 3).Draw(t, "members") {
 		head += rapid.SampledFrom([]string{`"id"`, `"usages"`, `"model"`, `"é"`, `"choice"`}).Draw(t, "name") + ":" +
-			rapid.SampledFrom([]string{quoted("text"), "1.5e3", "null", "{}", `[{"usage":{},"choices":[{}]}]`, " true "}).Draw(t, "value") + ","
+			rapid.SampledFrom([]string{
+				quoted("text"), "1.5e3", "null", "{}", `[{"usage":{},"choices":[{}]}]`, " true ",
+			}).Draw(t, "value") + ","
 	}
 	end := nl + nl
 	usage := `"usage":{"prompt_tokens":1,"x":` + quoted("in usage") + `}`
@@ -186,14 +188,15 @@ func genPart(t *rapid.T) part {
 		return part{text: nl}
 	default:
 		return part{
-			text:    head + `"choices":[{"delta":{"content":` + quoted("content") + `},"usage":{}}],` + usage + "}" + end,
+			text: head + `"choices":[{"delta":{"content":` + quoted("content") + `},"usage":{}}],` +
+				usage + "}" + end,
 			decided: len(head + `"choices":[{`),
 		}
 	}
 }
 
-// TestStripProperty: for any stream in any pieces, at each boundary exactly what may still become a usage chunk is held back,
-// and in the end all is passed on but the usage chunks.
+// TestStripProperty: for any stream in any pieces, at each boundary exactly what may still become a usage chunk is held
+// back, and in the end all is passed on but the usage chunks.
 func TestStripProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		parts := rapid.SliceOfN(rapid.Custom(genPart), 0, 8).Draw(t, "parts")
@@ -237,12 +240,14 @@ func TestStripProperty(t *testing.T) {
 	})
 }
 
-// FuzzStrip: how a stream is cut into pieces makes no difference, nothing but whole usage chunks is missing, and the bound holds.
+// FuzzStrip: how a stream is cut into pieces makes no difference, nothing but whole usage chunks is missing, and the
+// bound holds.
 func FuzzStrip(f *testing.F) {
 	for _, s := range []string{
-		vllmChunk + vllmUsage + doneEvent, sglangChunk + sglangUsage + doneEvent, ": c\n" + vllmUsage, "data: {\"choices\":[],\"usage\":{}}\r\n\r\n",
-		"data: {\"choices\":[],\"usage\":{}}\ndata: x\n\n", "event: a\n" + vllmUsage, "\r\n\r", "data", "data:{\"usage\":{\"\\\"\":\"\\\\\"},\"choices\":[ ]}",
-		"data:{\"usage\":{},\"choices\":[[ ] ]}",
+		vllmChunk + vllmUsage + doneEvent, sglangChunk + sglangUsage + doneEvent, ": c\n" + vllmUsage,
+		"data: {\"choices\":[],\"usage\":{}}\r\n\r\n",
+		"data: {\"choices\":[],\"usage\":{}}\ndata: x\n\n", "event: a\n" + vllmUsage, "\r\n\r", "data",
+		"data:{\"usage\":{\"\\\"\":\"\\\\\"},\"choices\":[ ]}", "data:{\"usage\":{},\"choices\":[[ ] ]}",
 	} {
 		f.Add([]byte(s), uint64(0x9e3779b97f4a7c15))
 	}
@@ -280,7 +285,8 @@ func naiveStrip(in []byte) (out []byte, removed int) {
 			next = lines[i+1]
 		}
 		switch end := string(next); {
-		case first && naiveUsage(line) && (end == "\n" || end == "\r\n" || i+1 >= len(lines)-1 && (end == "" || end == "\r")):
+		case first && naiveUsage(line) &&
+			(end == "\n" || end == "\r\n" || i+1 >= len(lines)-1 && (end == "" || end == "\r")):
 			removed++
 			i++
 			continue

@@ -10,7 +10,8 @@ import (
 // body is the payload for this endpoint.
 func (a *Outgoing) body(edits []prompt.Edit) *body.Payload {
 	c := a.c
-	named := c.Prompt.Model != "" || c.API.NamesModel() && c.Request.Model != "" // elsewhere, where engines do not read it
+	// elsewhere, where engines do not read it
+	named := c.Prompt.Model != "" || c.API.NamesModel() && c.Request.Model != ""
 	if named && a.d.Model != c.Prompt.Model {
 		edits = append(edits, c.Prompt.SetModel(a.d.Model))
 	}

@@ -12,8 +12,10 @@ import (
 // A member that is cut out leaves all others as they were, whatever else is inserted; one that cannot be is left.
 func FuzzMemberSpan(f *testing.F) {
 	for _, s := range []string{
-		`{"conversation_params":{"conversation_id":"s"}}`, `{"conversation_params":1,"a":2}`, `{"a":2 , "conversation_params" : {"x":[1,{"y":","}]} }`,
-		`{ "conversation_params":"," ,"model":"m"}`, `{"conversation\u005fparams":1,"a":2}`, `{"a":"conversation_params","conversation_params":null,"b":[]}`, `[]`, ``,
+		`{"conversation_params":{"conversation_id":"s"}}`, `{"conversation_params":1,"a":2}`,
+		`{"a":2 , "conversation_params" : {"x":[1,{"y":","}]} }`,
+		`{ "conversation_params":"," ,"model":"m"}`, `{"conversation\u005fparams":1,"a":2}`,
+		`{"a":"conversation_params","conversation_params":null,"b":[]}`, `[]`, ``,
 	} {
 		f.Add(s)
 	}
@@ -47,7 +49,10 @@ func FuzzMemberSpan(f *testing.F) {
 }
 
 func FuzzMemberNames(f *testing.F) {
-	for _, s := range []string{`{}`, `{"a":1,"conversation_id":"x"}`, `{"request_type":"context_only","conversation_id":null}`, `null`, `{"a":`, `{"a":1}x`} {
+	for _, s := range []string{
+		`{}`, `{"a":1,"conversation_id":"x"}`, `{"request_type":"context_only","conversation_id":null}`, `null`,
+		`{"a":`, `{"a":1}x`,
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, object string) {

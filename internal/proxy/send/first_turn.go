@@ -37,7 +37,8 @@ func (a *Outgoing) tellFirstTurn(edits []prompt.Edit) []prompt.Edit {
 		default:
 			continue
 		}
-		if with, err := prompt.SetMember(bytes.Clone(edits[i].With[:head]), edits[i].With[head:], isFirstTurn, value); err == nil {
+		if with, err := prompt.SetMember(bytes.Clone(edits[i].With[:head]), edits[i].With[head:],
+			isFirstTurn, value); err == nil {
 			edits[i].With = with
 		}
 		return edits

@@ -40,8 +40,8 @@ func (s *Sender) noteWithheld(c *Incoming, members []handover.Member) {
 	if last := s.withheld.Load(); last == minute || !s.withheld.CompareAndSwap(last, minute) {
 		return
 	}
-	s.log.Warn("a member that is for routers was taken out of a client's request: trust.transfer_fields passes such members and headers on",
-		"request", c.ID, "member", members[0].Name)
+	s.log.Warn("a member that is for routers was taken out of a client's request: trust.transfer_fields passes such "+
+		"members and headers on", "request", c.ID, "member", members[0].Name)
 }
 
 // set adds the edits that set members of the body, instead of earlier edits of them.

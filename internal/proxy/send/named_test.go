@@ -13,10 +13,12 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestModelIsFoundInForms: wherever a form or query names the model it is found, and set without a change of other bytes.
+// TestModelIsFoundInForms: wherever a form or query names the model it is found, and set without a change of other
+// bytes.
 func TestModelIsFoundInForms(t *testing.T) {
 	const part = "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n"
-	const file = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"model\"\r\n\r\nname=\"model\"\r\n\r\nx\r\n"
+	const file = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"model\"\r\n\r\n" +
+		"name=\"model\"\r\n\r\nx\r\n"
 	const form = "multipart/form-data; boundary=b"
 	for _, c := range []struct{ media, query, body, model, want string }{
 		{form, "", part + file + "--b--\r\n", "m", ""},
@@ -42,7 +44,8 @@ func TestModelIsFoundInForms(t *testing.T) {
 		if want == "" {
 			want = strings.ReplaceAll(c.body, "\r\n\r\nm\r\n", "\r\n\r\nbig/one\r\n")
 		}
-		if got := string(prompt.Splice(nil, in.Body.Bytes, in.inForm.edits("big/one")...)); got != want && in.inForm.name != "" {
+		if got := string(prompt.Splice(nil, in.Body.Bytes, in.inForm.edits("big/one")...)); got != want &&
+			in.inForm.name != "" {
 			t.Errorf("%+v: became %q, want %q", c, got, want)
 		}
 	}
@@ -57,8 +60,8 @@ func formOf(contentType string, text []byte) *Incoming {
 	return in
 }
 
-// TestFieldsRefer: ids of what engines keep are found in fields of forms and queries, however they are written. Where a field cannot be
-// read, or there are too many, that is known.
+// TestFieldsRefer: ids of what engines keep are found in fields of forms and queries, however they are written. Where a
+// field cannot be read, or there are too many, that is known.
 func TestFieldsRefer(t *testing.T) {
 	part := func(disposition, value string) string {
 		return "--b\r\nContent-Disposition: form-data; " + disposition + "\r\n\r\n" + value + "\r\n"
@@ -68,11 +71,20 @@ func TestFieldsRefer(t *testing.T) {
 		media, body, ids string
 		whole            bool
 	}{
-		{form, part(`name="file_id"`, "a") + part(`name="file_ids[]"`, "b") + part(`name="model"`, "m") + "--b--", "a b", true},
-		{form, part(`name="file"; filename="file_id"`, "a") + part(`name=previous_response_id`, "b") + "--b--", "b", true},
+		{
+			form, part(`name="file_id"`, "a") + part(`name="file_ids[]"`, "b") + part(`name="model"`, "m") + "--b--",
+			"a b", true,
+		},
+		{
+			form, part(`name="file"; filename="file_id"`, "a") + part(`name=previous_response_id`, "b") + "--b--",
+			"b", true,
+		},
 		{form, part(`name="file_id"; name="x"`, "a") + part(`name="model"`, "m") + "--b--", "", false},
 		{form, strings.Repeat(part(`name="x"`, "a"), mostParts) + part(`name="file_id"`, "b") + "--b--", "", false},
-		{form, part("name=\"x\"; filename=\"y\"\r\ncontent-disposition: form-data; name=\"file_id\"", "a") + part(`name="model"`, "m") + "--b--", "", false},
+		{
+			form, part("name=\"x\"; filename=\"y\"\r\ncontent-disposition: form-data; name=\"file_id\"", "a") +
+				part(`name="model"`, "m") + "--b--", "", false,
+		},
 		{"multipart/form-data", part(`name="file_id"`, "a") + "--b--", "", false},
 		{pairs, "file_id=a&file%5Fid=b%20c&x=file_id&file_ids%5B%5D=d&file_id=", "a b c d", true},
 		{pairs, strings.Repeat("x=y&", mostParts) + "file_id=a", "", false},
@@ -91,7 +103,8 @@ func TestFieldsRefer(t *testing.T) {
 	}
 }
 
-// TestModelIsSetWhereAnotherStands: of several places in a form or query each that names another model is set, the others stay.
+// TestModelIsSetWhereAnotherStands: of several places in a form or query each that names another model is set, the
+// others stay.
 func TestModelIsSetWhereAnotherStands(t *testing.T) {
 	part := func(name string) string {
 		return "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" + name + "\r\n"
@@ -135,7 +148,8 @@ func TestQueryIsLeftToTheBody(t *testing.T) {
 }
 
 func FuzzForm(f *testing.F) {
-	f.Add("multipart/form-data; boundary=b", []byte("--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--b--\r\n"))
+	f.Add("multipart/form-data; boundary=b",
+		[]byte("--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--b--\r\n"))
 	f.Add("application/x-www-form-urlencoded", []byte("model=m&a=%zz"))
 	f.Fuzz(func(t *testing.T, contentType string, text []byte) {
 		n := formOf(contentType, text).inForm

@@ -27,7 +27,8 @@ func (a *Outgoing) request() *http.Request {
 	a.span.Inject(header)
 	a.labelBlocks(header)
 	a.uncompressed(header)
-	edits := a.tellAdapter(a.tellSession(a.tellConversation(a.tellFirstTurn(a.leg(header, a.apart(a.salt(a.ask(a.Address(header)))))))))
+	edits := a.tellAdapter(
+		a.tellSession(a.tellConversation(a.tellFirstTurn(a.leg(header, a.apart(a.salt(a.ask(a.Address(header)))))))))
 
 	out := new(http.Request).WithContext(a.ctx)
 	out.Method, out.URL, out.Header, out.ContentLength = c.R.Method, a.URL(), header, c.R.ContentLength
@@ -43,8 +44,8 @@ func (a *Outgoing) request() *http.Request {
 	return out
 }
 
-// uncompressed asks for an answer that is not compressed, which every client accepts (RFC 9110, section 12.5.3), where the
-// router reads it: usage, ids, errors and end marks stand in it, and other answers are put into it.
+// uncompressed asks for an answer that is not compressed, which every client accepts (RFC 9110, section 12.5.3), where
+// the router reads it: usage, ids, errors and end marks stand in it, and other answers are put into it.
 func (a *Outgoing) uncompressed(h http.Header) {
 	c := a.c
 	reads := c.API != prompt.Other || c.Keeps || c.Opened.Load() || a.Message != nil
@@ -158,7 +159,8 @@ func (a *Outgoing) noteUnsalted() {
 	a.s.asks.note(a.d.Endpoint.Name, func(n *askNote) { fresh, n.unsalted = !n.unsalted, true })
 	if fresh {
 		a.s.log.Warn(
-			"tenants.cache_salt has no effect at an endpoint: its kind of engine has no field for a salt in this API, or is not known yet. "+
+			"tenants.cache_salt has no effect at an endpoint: its kind of engine has no field for a salt in this "+
+				"API, or is not known yet. "+
 				"Tenants can find out by timing what others sent there; tenants.salt_required refuses such requests",
 			"endpoint",
 			a.d.Endpoint.Name,

@@ -107,8 +107,8 @@ func (a *Outgoing) exchange(out *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// ends reports whether an answer says that the engine is ending, as if the request were at fault. The bytes read are put
-// back.
+// ends reports whether an answer says that the engine is ending, as if the request were at fault. The bytes read are
+// put back.
 func ends(res *http.Response) bool {
 	if res.StatusCode != http.StatusBadRequest || res.ContentLength < 0 || res.ContentLength > engine.EndingBytes {
 		return false
@@ -153,7 +153,8 @@ func (s *Sender) Connector(k fleet.Kind) handover.Connector {
 // Handoff is what a connector needs to know of the request.
 func (s *Sender) Handoff(c *Incoming) handover.Handoff {
 	return handover.Handoff{
-		API: c.API.String(), ID: cmp.Or(c.EngineID, c.ID), Stream: c.Prompt.Stream, MaxTokens: c.Prompt.MaxTokens, Answers: c.Prompt.N,
-		Field: c.member, Names: func() []string { return rawjson.Names(c.Body.Bytes) }, Receiver: s.cfg.Receiver,
+		API: c.API.String(), ID: cmp.Or(c.EngineID, c.ID), Stream: c.Prompt.Stream, MaxTokens: c.Prompt.MaxTokens,
+		Answers: c.Prompt.N,
+		Field:   c.member, Names: func() []string { return rawjson.Names(c.Body.Bytes) }, Receiver: s.cfg.Receiver,
 	}
 }

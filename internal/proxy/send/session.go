@@ -15,9 +15,9 @@ import (
 
 // SGLang with --enable-session-radix-cache keeps the KV cache of a session that requests name in session_id before that
 // of others, until POST /close_session. The session begins with its first request (sglang, pull request 29436);
-// session_params belongs to sessions of another kind, which must be opened and go on with their own prompt. The engine's
-// input refuses both together ("session_id and session_params cannot both be set", io_struct.py), though chat of 0.5.23
-// answered a request with both with 200. Chat, completions, responses and /generate have session_id.
+// session_params belongs to sessions of another kind, which must be opened and go on with their own prompt. The
+// engine's input refuses both together ("session_id and session_params cannot both be set", io_struct.py), though chat
+// of 0.5.23 answered a request with both with 200. Chat, completions, responses and /generate have session_id.
 const sessionID = "session_id"
 
 // tellSession adds the edit that names the session to an engine that keeps caches by it, unless the client named one.
@@ -97,7 +97,8 @@ func (s *Sender) tellClosed(ctx context.Context, c *closing) error {
 	ctx, cancel := context.WithTimeout(ctx, closesWithin)
 	defer cancel()
 	body := string(jsonscan.AppendString([]byte(`{"session_id":`), c.id)) + "}"
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.at.URL, "/")+"/close_session", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.at.URL, "/")+"/close_session",
+		strings.NewReader(body))
 	if err != nil {
 		return err
 	}

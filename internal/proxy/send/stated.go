@@ -32,7 +32,8 @@ func (a *Outgoing) noteStated(res *http.Response, err error) {
 		}
 	})
 	if fresh {
-		p.log.Warn("engine rejects the conversation ids that its endpoint states: conversation_id: auto finds the form that it takes",
+		p.log.Warn("engine rejects the conversation ids that its endpoint states: conversation_id: "+
+			"auto finds the form that it takes",
 			"endpoint", a.d.Endpoint.Name, "conversation_id", string(form), "leg", a.d.Leg.String())
 	}
 }

@@ -29,7 +29,8 @@ func TestAskBook(t *testing.T) {
 		{fleet.KindOther, false, false},
 		{fleet.KindUnknown, false, false},
 	} {
-		if at("new", tt.kind, prompt.Chat, 0) != tt.chat || at("new", tt.kind, prompt.Completions, 0) != tt.completions {
+		if at("new", tt.kind, prompt.Chat, 0) != tt.chat ||
+			at("new", tt.kind, prompt.Completions, 0) != tt.completions {
 			t.Errorf("%q: asked %t %t, want %t %t", tt.kind, !tt.chat, !tt.completions, tt.chat, tt.completions)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 )
 
 // Via names this router to those behind it, in the header of that name (RFC 9110, section 7.6.3). A request that has it
-// already has come back: an endpoint leads to the router again, under an address that the configuration does not show as
-// its own, or through another router that has it as an endpoint. Such a request would go round until no file descriptor
-// is left.
+// already has come back: an endpoint leads to the router again, under an address that the configuration does not show
+// as its own, or through another router that has it as an endpoint. Such a request would go round until no file
+// descriptor is left.
 type Via struct {
 	name string
 	line []string // the header of a request that has passed no other proxy

@@ -33,7 +33,8 @@ func TestCancelable(t *testing.T) {
 		<-early
 		<-l.Done()
 		<-child.Done()
-		if !errors.Is(l.Err(), context.Canceled) || !errors.Is(child.Err(), context.Canceled) || !errors.Is(l.Cause(), cause) || l.ClearOnDone() {
+		if !errors.Is(l.Err(), context.Canceled) || !errors.Is(child.Err(), context.Canceled) ||
+			!errors.Is(l.Cause(), cause) || l.ClearOnDone() {
 			t.Errorf("%v, %v, %v", l.Err(), child.Err(), l.Cause())
 		}
 		l.SetOnDone(func() { ran = append(ran, "late") })

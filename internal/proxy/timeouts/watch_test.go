@@ -23,7 +23,10 @@ func TestTrialIsNotGivenUp(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := NewWatch(context.Background(), "e0", "m", true)
 			w.Wait(time.Hour)
-			gone := &Unreachable{looked: w.Moved().Add(tt.looked).UnixNano(), endpoints: map[string]error{"e0": ErrSilent}, up: map[string]int{"m": tt.others}}
+			gone := &Unreachable{
+				looked: w.Moved().Add(tt.looked).UnixNano(), endpoints: map[string]error{"e0": ErrSilent},
+				up: map[string]int{"m": tt.others},
+			}
 			if got := w.Overdue(w.Moved().Add(time.Second), gone, time.Minute, false); !errors.Is(got, tt.want) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}

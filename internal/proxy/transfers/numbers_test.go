@@ -26,7 +26,9 @@ func TestNumbersNeverMeet(t *testing.T) {
 			return at
 		}
 		seen := map[uint64]bool{}
-		for _, of := range []struct{ node, process int }{{0, 0}, {0, 1}, {0, maxProcess}, {1, 0}, {maxNode, maxProcess}, {7, 3}} {
+		for _, of := range []struct{ node, process int }{
+			{0, 0}, {0, 1}, {0, maxProcess}, {1, 0}, {maxNode, maxProcess}, {7, 3},
+		} {
 			n := NewNumbers(of.node, of.process)
 			n.now = step
 			for range rapid.IntRange(1, 200).Draw(t, "draws") {

@@ -27,15 +27,21 @@ func TestReturnsAgainstAModel(t *testing.T) {
 		for i := range rapid.IntRange(1, 40).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(t, "ms")) * time.Millisecond)
 			key := ReturnKey{"t", "m", rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "session")}
-			text := rapid.SampledFrom([]string{`[{"x"}`, `[{"x"},{"y"}`, `[{"z"}`, `[{"x"},{"y"},{"z"}`}).Draw(t, "text")
+			text := rapid.SampledFrom([]string{
+				`[{"x"}`, `[{"x"},{"y"}`, `[{"z"}`, `[{"x"},{"y"},{"z"}`,
+			}).Draw(t, "text")
 			if rapid.Bool().Draw(t, "put") {
 				params := fmt.Sprint("params", i)
-				r.Put(now, Returned{Key: key, Before: handover.Before{Params: []byte(params)}, Scope: 1, Bytes: len(text), Hash: maphash.String(r.seed, text)})
+				r.Put(now, Returned{
+					Key: key, Before: handover.Before{Params: []byte(params)}, Scope: 1, Bytes: len(text),
+					Hash: maphash.String(r.seed, text),
+				})
 				model[key] = entry{params, text, now.Add(keep)}
 				continue
 			}
 			got, want := r.Take(now, key, 1, spoken{text: []byte(text), messages: true}), ""
-			if m, ok := model[key]; ok && !now.After(m.until) && len(text) > len(m.text) && text[:len(m.text)] == m.text {
+			if m, ok := model[key]; ok && !now.After(m.until) && len(text) > len(m.text) &&
+				text[:len(m.text)] == m.text {
 				want = m.params
 			}
 			delete(model, key)
@@ -56,7 +62,9 @@ func TestReturnsAreBounded(t *testing.T) {
 		t.Errorf("%d conversations, %d bytes", r.len(), r.bytes)
 	}
 	for i := range 100 {
-		r.Put(now, Returned{Key: ReturnKey{Session: fmt.Sprint(i)}, Before: handover.Before{Params: make([]byte, 4<<20)}})
+		r.Put(now, Returned{
+			Key: ReturnKey{Session: fmt.Sprint(i)}, Before: handover.Before{Params: make([]byte, 4<<20)},
+		})
 	}
 	if r.bytes > mostReturnedBytes || r.len() > 16 {
 		t.Errorf("%d conversations, %d bytes", r.len(), r.bytes)

@@ -23,7 +23,8 @@ func main() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	client := openai.NewClient(option.WithBaseURL(os.Args[1]+"/v1"), option.WithAPIKey("none"), option.WithMaxRetries(0))
+	client := openai.NewClient(option.WithBaseURL(os.Args[1]+"/v1"), option.WithAPIKey("none"),
+		option.WithMaxRetries(0))
 	for _, try := range []func(context.Context, openai.Client, string) error{models, chat, stream, response, wrong} {
 		if err := try(ctx, client, os.Args[2]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -35,7 +36,8 @@ func main() {
 
 func question(model string) openai.ChatCompletionNewParams {
 	return openai.ChatCompletionNewParams{
-		Model: model, Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("hello")}, MaxTokens: openai.Int(8),
+		Model: model, Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("hello")},
+		MaxTokens: openai.Int(8),
 	}
 }
 
@@ -81,7 +83,8 @@ func stream(ctx context.Context, client openai.Client, model string) error {
 
 func response(ctx context.Context, client openai.Client, model string) error {
 	answer, err := client.Responses.New(ctx, responses.ResponseNewParams{
-		Model: model, Input: responses.ResponseNewParamsInputUnion{OfString: openai.String("hello")}, MaxOutputTokens: openai.Int(8),
+		Model: model, Input: responses.ResponseNewParamsInputUnion{OfString: openai.String("hello")},
+		MaxOutputTokens: openai.Int(8),
 	})
 	if err != nil {
 		return err
@@ -97,7 +100,8 @@ func response(ctx context.Context, client openai.Client, model string) error {
 func wrong(ctx context.Context, client openai.Client, model string) error {
 	_, err := client.Chat.Completions.New(ctx, question("nothing"))
 	var said *openai.Error
-	if !errors.As(err, &said) || said.StatusCode != 404 || said.Code != "model_not_found" || !strings.Contains(said.Message, model) {
+	if !errors.As(err, &said) || said.StatusCode != 404 || said.Code != "model_not_found" ||
+		!strings.Contains(said.Message, model) {
 		return fmt.Errorf("a wrong model: %w", err)
 	}
 	return nil

@@ -33,10 +33,11 @@ const (
 	growth     = 20                     // part of a cache that is left for the growth of its members
 	mostHeld   = 10_000                 // held turns; those beyond are placed
 	mostFamily = 16                     // conversations of a family that are known as such
-	lookedAt   = 64                     // of the members idle longest, among which the one is sought that makes room first
-	surely     = 0.75                   // of a tenant's share: with less its turns are not held
-	full       = 0.75                   // of a cache: with more, tenants have shares of it
-	mostSpare  = 256                    // members that have ended, and tenants without any, whose memory is kept
+	// of the members idle longest, among which the one is sought that makes room first
+	lookedAt  = 64
+	surely    = 0.75 // of a tenant's share: with less its turns are not held
+	full      = 0.75 // of a cache: with more, tenants have shares of it
+	mostSpare = 256  // members that have ended, and tenants without any, whose memory is kept
 )
 
 // Engines is what others know of an endpoint.
@@ -224,7 +225,8 @@ func (e *endpoint) countPrefix(p *prefix, by int) {
 
 // mayShare reports whether members may have a prefix: one that some have, or one more.
 func (e *endpoint) mayShare(p prefix) bool {
-	return len(e.prefixes) < mostShared || slices.ContainsFunc(e.prefixes, func(x prefix) bool { return x.name == p.name })
+	return len(e.prefixes) < mostShared ||
+		slices.ContainsFunc(e.prefixes, func(x prefix) bool { return x.name == p.name })
 }
 
 // longest is the longest prefix of a prompt that members have; zero for none.
@@ -326,8 +328,8 @@ func (t *Table) expireIdle(now time.Time, e *endpoint) {
 	}
 }
 
-// evictIdle ends the memberships of those idle longest while the members do not fit: their cache is evicted next, as far
-// as room is needed.
+// evictIdle ends the memberships of those idle longest while the members do not fit: their cache is evicted next, as
+// far as room is needed.
 func (t *Table) evictIdle(now time.Time, slot int, e *endpoint) {
 	for n := e.idleCount; n > 0 && e.filled() > e.room; n-- {
 		t.expireUnlessActive(now, t.nextOut(e))
@@ -509,8 +511,8 @@ func (t *Table) familyRuns(now time.Time, m *member, by int) {
 	}
 }
 
-// TurnEnded is the end of a turn: tokens of its prompt and answer, 0 if unknown; computed is false if the engine has not
-// computed them, and holds what it held before.
+// TurnEnded is the end of a turn: tokens of its prompt and answer, 0 if unknown; computed is false if the engine has
+// not computed them, and holds what it held before.
 func (t *Table) TurnEnded(now time.Time, n uint32, tokens int64, computed bool) {
 	if int(n) >= t.turns.Len() {
 		return

@@ -30,13 +30,15 @@ func (t *Table) Fault() string {
 				continue
 			}
 			if m.needed < 0 || m.needed > m.tokens || m.running > 0 && m.needed != m.tokens {
-				return fmt.Sprintf("%d of %d tokens of a member with %d turns are needed", m.needed, m.tokens, m.running)
+				return fmt.Sprintf("%d of %d tokens of a member with %d turns are needed",
+					m.needed, m.tokens, m.running)
 			}
-			sum.tokens, sum.needed, sum.ranks[m.rank] = sum.tokens+m.tokens, sum.needed+m.needed, sum.ranks[m.rank]+m.tokens
+			sum.tokens, sum.needed, sum.ranks[m.rank] = sum.tokens+m.tokens, sum.needed+m.needed,
+				sum.ranks[m.rank]+m.tokens
 		}
 		if e.tokens != sum.tokens || e.needed != sum.needed || e.ranks != sum.ranks {
-			return fmt.Sprintf("%d tokens, %d needed, of priorities %v are counted; members have %d, %d, %v", e.tokens, e.needed,
-				e.ranks, sum.tokens, sum.needed, sum.ranks)
+			return fmt.Sprintf("%d tokens, %d needed, of priorities %v are counted; members have %d, %d, %v",
+				e.tokens, e.needed, e.ranks, sum.tokens, sum.needed, sum.ranks)
 		}
 	}
 	for _, x := range t.tenants {
@@ -47,7 +49,8 @@ func (t *Table) Fault() string {
 			}
 		}
 		if x.held != held || x.waits != waits {
-			return fmt.Sprintf("%d tokens of %d held turns are counted, there are %d of %d", x.held, x.waits, held, waits)
+			return fmt.Sprintf("%d tokens of %d held turns are counted, there are %d of %d",
+				x.held, x.waits, held, waits)
 		}
 	}
 	for _, l := range t.order {
@@ -60,7 +63,8 @@ func (t *Table) Fault() string {
 		}
 		sorted := slices.IsSortedFunc(l.turns, func(a, b waiting) int { return a.deadline.Compare(b.deadline) })
 		if l.needs != needs || grouped != len(l.turns) || !sorted {
-			return fmt.Sprintf("%d tokens of %d turns wait, %d of these are in groups, in order: %v; there are %d of %d", l.needs,
+			return fmt.Sprintf(
+				"%d tokens of %d turns wait, %d of these are in groups, in order: %v; there are %d of %d", l.needs,
 				len(l.turns), grouped, sorted, needs, len(l.turns))
 		}
 	}

@@ -18,8 +18,8 @@ type Turn struct {
 	Tenant      string
 	Share       float64 // the tenant's weight; 0 means 1
 	Priority    fleet.Priority
-	// for those who ask who waits, cut to longestName: its id, its conversation's name and its tenant's, which Tenant is
-	// not where routers tell each other hashes
+	// for those who ask who waits, cut to longestName: its id, its conversation's name and its tenant's, which Tenant
+	// is not where routers tell each other hashes
 	Request, Name, TenantName string
 }
 
@@ -186,7 +186,8 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 
 // MaxHold is the longest hold of a turn: price times what it would wait if none were held. All conversations under way
 // would have their prompts computed before it, without what they share. That of one much smaller than theirs is as if
-// none were more than small times as large: a session that is held for less long than others is also evicted more often.
+// none were more than small times as large: a session that is held for less long than others is also evicted more
+// often.
 func (r Reader) MaxHold(turn *Turn) time.Duration {
 	t := r.t
 	own := turn.Tokens - turn.Shared

@@ -50,10 +50,11 @@ func (l *lapsedTable) remove(key session.Key) {
 	l.spare.put(x)
 }
 
-// trim forgets those of an endpoint that lapsed first while half of their cache is evicted, to make room for its members
-// and for those that lapsed later.
+// trim forgets those of an endpoint that lapsed first while half of their cache is evicted, to make room for its
+// members and for those that lapsed later.
 func (l *lapsedTable) trim(slot int, e *endpoint) {
-	for r := l.at[slot]; r != nil && r.count > 0 && (e.filled()+r.tokens-r.head.next.tokens/2 > e.room || r.count > mostIdle); {
+	for r := l.at[slot]; r != nil && r.count > 0 &&
+		(e.filled()+r.tokens-r.head.next.tokens/2 > e.room || r.count > mostIdle); {
 		l.remove(r.head.next.key)
 	}
 }

@@ -60,8 +60,10 @@ func TestAgainstModel(t *testing.T) {
 					parent = rapid.SampledFrom(names).Draw(t, "parent")
 				}
 				largest[name] = max(largest[name], tokens)
-				n = w.ask(name, parent, tokens, rapid.SampledFrom([]fleet.Priority{fleet.PriorityLow, fleet.PriorityNormal, fleet.PriorityHigh}).Draw(t, "priority"),
-					rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "tenant"), rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "share"))
+				n = w.ask(name, parent, tokens, rapid.SampledFrom([]fleet.Priority{
+					fleet.PriorityLow, fleet.PriorityNormal, fleet.PriorityHigh,
+				}).Draw(t, "priority"), rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "tenant"),
+					rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "share"))
 				all := int64(0)
 				for _, most := range largest {
 					all += most

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/route/internal/admission"
 )
 
-// TestReservedOfALeft: what a called turn has reserved of an endpoint that has left is not given back to the one that has its
-// slot now.
+// TestReservedOfALeft: what a called turn has reserved of an endpoint that has left is not given back to the one that
+// has its slot now.
 func TestReservedOfALeft(t *testing.T) {
 	w := newWorld(time.Hour, 1000)
 	open := func(time.Time, string) []int { return []int{0} }
@@ -51,7 +51,8 @@ func TestPrefixesAreBounded(t *testing.T) {
 	n, most := uint32(0), 0
 	place := func(slot int, name string, first bool, beginning uint64) {
 		w.TurnPlaced(w.now, n, &admission.PlacedTurn{
-			Key: key(name), Slot: slot, Tokens: 100, First: first, Cached: 50, Blocks: 1, Prompt: []uint64{beginning, 1000 + uint64(n)},
+			Key: key(name), Slot: slot, Tokens: 100, First: first, Cached: 50, Blocks: 1,
+			Prompt: []uint64{beginning, 1000 + uint64(n)},
 		})
 		n++
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden scripts in testdata; commit only if you understand the diff")
+var rewrite = flag.Bool("rewrite", false,
+	"rewrite the golden scripts in testdata; commit only if you understand the diff")
 
 // engines is what a script says of the endpoints: a token takes a millisecond.
 type engines struct {
@@ -57,7 +58,10 @@ type turn struct {
 }
 
 func newWorld(keeps time.Duration, rooms ...int64) *world {
-	w := &world{Table: admission.New(false), engines: engines{keeps: keeps, returns: keeps}, now: time.Unix(1000, 0), home: map[string]int{}}
+	w := &world{
+		Table: admission.New(false), engines: engines{keeps: keeps, returns: keeps}, now: time.Unix(1000, 0),
+		home: map[string]int{},
+	}
 	for i, room := range rooms {
 		w.engines.room = append(w.engines.room, room)
 		w.takes = append(w.takes, true)
@@ -80,7 +84,10 @@ func (w *world) ask(name, parent string, tokens int64, p fleet.Priority, tenant 
 	if !ok {
 		origin = -1
 	}
-	t := turn{name: name, tokens: tokens, at: -1, Turn: admission.Turn{Key: key(name), Parent: key(parent), Pool: "m", Origin: origin, Tokens: tokens, Priority: p, Tenant: tenant, Share: share}}
+	t := turn{name: name, tokens: tokens, at: -1, Turn: admission.Turn{
+		Key: key(name), Parent: key(parent), Pool: "m", Origin: origin, Tokens: tokens, Priority: p,
+		Tenant: tenant, Share: share,
+	}}
 	w.turns = append(w.turns, t)
 	n := len(w.turns) - 1
 	if !w.place(n) {
@@ -106,7 +113,10 @@ func (w *world) place(n int) bool {
 	at = max(at, 0)
 	_, known := w.home[t.name]
 	t.at, w.home[t.name] = at, at
-	w.TurnPlaced(w.now, uint32(n), &admission.PlacedTurn{Key: t.Key, Parent: t.Parent, Slot: at, Tenant: t.Tenant, Share: t.Share, Priority: t.Priority, Tokens: t.tokens, First: !known})
+	w.TurnPlaced(w.now, uint32(n), &admission.PlacedTurn{
+		Key: t.Key, Parent: t.Parent, Slot: at, Tenant: t.Tenant, Share: t.Share, Priority: t.Priority,
+		Tokens: t.tokens, First: !known,
+	})
 	w.EndHold(t.hold)
 	return true
 }

@@ -51,10 +51,10 @@ func (x *tenant) weight() float64 {
 // demand is what a tenant would take for its weight if nothing were held.
 type demand struct{ takes, weight float64 }
 
-// fair finds the tenants' shares of the caches that are nearly full: the level at which they are full if no tenant takes
-// more for its weight, and none more than it wants. One that takes much less than its share has no turns held, and the
-// first to make room are those of tenants that take more. Otherwise the members of a tenant that came first, and goes on
-// at once, would keep all others out.
+// fair finds the tenants' shares of the caches that are nearly full: the level at which they are full if no tenant
+// takes more for its weight, and none more than it wants. One that takes much less than its share has no turns held,
+// and the first to make room are those of tenants that take more. Otherwise the members of a tenant that came first,
+// and goes on at once, would keep all others out.
 func (t *Table) fair() {
 	room, sum, weights := 0.0, 0.0, 0.0
 	for _, slot := range t.slots {
@@ -94,7 +94,8 @@ func (t *Table) fair() {
 	}
 }
 
-// isBelow reports whether a turn's tenant takes much less than its share with it: sessions are too large for exact ones.
+// isBelow reports whether a turn's tenant takes much less than its share with it: sessions are too large for exact
+// ones.
 func (t *Table) isBelow(turn *Turn) bool {
 	if t.level == 0 {
 		return false

@@ -70,8 +70,8 @@ func TestReadingChangesNothing(t *testing.T) {
 	})
 }
 
-// TestAgeInSteps: one call advances a bounded number of spans, whatever the fleet has, and further calls the rest, each endpoint in turn,
-// also where a tick brings one call only.
+// TestAgeInSteps: one call advances a bounded number of spans, whatever the fleet has, and further calls the rest, each
+// endpoint in turn, also where a tick brings one call only.
 func TestAgeInSteps(t *testing.T) {
 	const endpoints, conversations = 300, 150
 	var table Table

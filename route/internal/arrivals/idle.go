@@ -17,10 +17,11 @@ const (
 	returnsKept = 512 // samples of a bucket after which its counts are halved
 	// ticks, 8 seconds; a conversation idle for longer counts with a constant rate of return
 	longSpan     = 32
-	fewTicks     = 16   // ticks for which that constant rate is used
-	likelyReturn = 0.1  // assumed share of conversations that return within their first tick
-	worthIt      = 0.5  // least net saving of worthKeeping, as a share of the turns
-	stillWorthIt = 0.4  // the same where caches were kept so far: to begin and to end all the time costs more than either
+	fewTicks     = 16  // ticks for which that constant rate is used
+	likelyReturn = 0.1 // assumed share of conversations that return within their first tick
+	worthIt      = 0.5 // least net saving of worthKeeping, as a share of the turns
+	// the same where caches were kept so far: to begin and to end all the time costs more than either
+	stillWorthIt = 0.4
 	leastLeft    = 1e-9 // lower bound of the share that stays idle for any time
 )
 

@@ -14,7 +14,8 @@ func TestRestAges(t *testing.T) {
 	for age := range ages {
 		from, width := spanOf(age)
 		if from != next || ageOf(from) != age || ageOf(from+width-1) != age {
-			t.Fatalf("age %d has %d ticks from %d on, the one before ends at %d; the first is of age %d", age, width, from, next, ageOf(from))
+			t.Fatalf("age %d has %d ticks from %d on, the one before ends at %d; the first is of age %d",
+				age, width, from, next, ageOf(from))
 		}
 		next = from + width
 	}
@@ -88,12 +89,14 @@ func TestRests(t *testing.T) {
 			learn(now+2*mostIdle-at, false)
 		}
 		if len(r.spans) != 0 || s.back != want.back || s.passed != want.passed {
-			t.Fatalf("learnt %v and %v, should be %v and %v; left %v", s.back, s.passed, want.back, want.passed, r.spans)
+			t.Fatalf("learnt %v and %v, should be %v and %v; left %v",
+				s.back, s.passed, want.back, want.passed, r.spans)
 		}
 	})
 }
 
-// TestExpectedReturns: half of the conversations return evenly within 10 seconds, half never; as many are expected as return.
+// TestExpectedReturns: half of the conversations return evenly within 10 seconds, half never; as many are expected as
+// return.
 func TestExpectedReturns(t *testing.T) {
 	var s Returns
 	var r Idles
@@ -120,7 +123,8 @@ func TestExpectedReturns(t *testing.T) {
 		{60, 100, 0},
 	} {
 		if got := 1 - s.idle(c.idled+c.within)/s.idle(c.idled); math.Abs(got-c.want) > 0.07 {
-			t.Errorf("of those that have idled for %v ticks %.3f are thought to come back in %v more, should be %.3f", c.idled, got, c.within, c.want)
+			t.Errorf("of those that have idled for %v ticks %.3f are thought to come back in %v more, should be %.3f",
+				c.idled, got, c.within, c.want)
 		}
 	}
 	var fresh Idles
@@ -137,8 +141,8 @@ func TestExpectedReturns(t *testing.T) {
 	}
 }
 
-// TestSteadyReturns: the summed rate of conversations idle for long is nearly that of a computation span by span, whichever is
-// left out.
+// TestSteadyReturns: the summed rate of conversations idle for long is nearly that of a computation span by span,
+// whichever is left out.
 func TestSteadyReturns(t *testing.T) {
 	var s Returns
 	var r Idles
@@ -163,8 +167,12 @@ func TestSteadyReturns(t *testing.T) {
 	each.steady = 0
 	for _, own := range []uint32{0, now - 3, now - 50, now - 5000} {
 		for _, ticks := range []float64{0.01, 0.5, 3, 8, fewTicks, 2 * fewTicks} {
-			if got, want := r.expected(now, own, ticks, &s), func() float64 { each.perTick = 0; return each.expected(now, own, ticks, &s) }(); math.Abs(got-want) > 0.03*want {
-				t.Errorf("within %v ticks %.3f are expected without the one of %d, span by span %.3f", ticks, got, own, want)
+			if got, want := r.expected(now, own, ticks, &s), func() float64 {
+				each.perTick = 0
+				return each.expected(now, own, ticks, &s)
+			}(); math.Abs(got-want) > 0.03*want {
+				t.Errorf("within %v ticks %.3f are expected without the one of %d, span by span %.3f",
+					ticks, got, own, want)
 			}
 		}
 	}
@@ -213,8 +221,8 @@ func BenchmarkReturns(b *testing.B) {
 	b.ReportMetric(float64(len(r.spans)), "spans")
 }
 
-// TestWorthKeeping: caches are kept until hardly anyone comes back, if it saves half of the turns; where they are kept so
-// far, until it saves less than stillWorthIt.
+// TestWorthKeeping: caches are kept until hardly anyone comes back, if it saves half of the turns; where they are kept
+// so far, until it saves less than stillWorthIt.
 func TestWorthKeeping(t *testing.T) {
 	returns := func(share float64) *Returns { // of those idle for two ticks, within the third
 		s := &Returns{}
@@ -240,7 +248,8 @@ func TestWorthKeeping(t *testing.T) {
 			t.Errorf("%v come back, all takes %v ms: worth keeping for %v, want %v", c.share, c.whole, got, c.new)
 		}
 		if got := s.worthKeeping(c.whole, true); got != c.before {
-			t.Errorf("%v come back, all takes %v ms, kept so far: worth keeping for %v, want %v", c.share, c.whole, got, c.before)
+			t.Errorf("%v come back, all takes %v ms, kept so far: worth keeping for %v, want %v",
+				c.share, c.whole, got, c.before)
 		}
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestMix: before any turn two later ones are assumed; after hundreds the assumption has decayed; one outlier moves the mean
-// little.
+// TestMix: before any turn two later ones are assumed; after hundreds the assumption has decayed; one outlier moves the
+// mean little.
 func TestMix(t *testing.T) {
 	var m Mix
 	if later, tokens := m.Expect(0); later != 2 || tokens != 0 {
@@ -24,8 +24,8 @@ func TestMix(t *testing.T) {
 	}
 }
 
-// TestMixRestored: counts of a state file that forgot more slowly, or that mean nothing, leave the forecast between what they
-// say and what is assumed.
+// TestMixRestored: counts of a state file that forgot more slowly, or that mean nothing, leave the forecast between
+// what they say and what is assumed.
 func TestMixRestored(t *testing.T) {
 	for _, c := range [][3]float64{
 		{20, 80, 500},
@@ -43,7 +43,8 @@ func TestMixRestored(t *testing.T) {
 		var m Mix
 		m.Restore(c)
 		later, tokens := m.Expect(0)
-		if n := m.firsts + m.laters; !(n >= 0 && n <= 100.001) || !(later >= 0 && later <= 2000) || !(tokens >= 0 && tokens <= 500) {
+		if n := m.firsts + m.laters; !(n >= 0 && n <= 100.001) || !(later >= 0 && later <= 2000) ||
+			!(tokens >= 0 && tokens <= 500) {
 			t.Errorf("%v: %v later turns of %v tokens, %v counted", c, later, tokens, n)
 		}
 		if kept := c[1] / c[0]; c[0] >= 1 && c[1] >= 1 && m.firsts > 0 && math.Abs(m.laters/m.firsts-kept) > 1e-9*kept {

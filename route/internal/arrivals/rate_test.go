@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestRate: evenly spaced turns give their rate, up to 1.4 times (see PerMs), over the whole window once it is filled, and over
-// its filled part before.
+// TestRate: evenly spaced turns give their rate, up to 1.4 times (see PerMs), over the whole window once it is filled,
+// and over its filled part before.
 func TestRate(t *testing.T) {
 	const each = 100 * time.Millisecond
 	var s Turns

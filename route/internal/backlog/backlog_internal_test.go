@@ -52,7 +52,8 @@ func newWire(perToken float64) *wire {
 func (w *wire) expect(tokens int, readyMs float64) uint32 {
 	n := w.next
 	w.next++
-	w.Open(w.now, n, Work{Class: fleet.Turn, Leg: fleet.LegDecode, Stream: true, PromptTokens: tokens, ReadyMs: readyMs}, w.rates)
+	w.Open(w.now, n,
+		Work{Class: fleet.Turn, Leg: fleet.LegDecode, Stream: true, PromptTokens: tokens, ReadyMs: readyMs}, w.rates)
 	w.Send(w.now, n, w.rates)
 	return n
 }
@@ -210,8 +211,8 @@ func clone(t *Table) Table {
 	return c
 }
 
-// TestAccounts: after any sequence of operations the open prompts of non-streamed answers are those of open jobs in order,
-// readers change nothing and predict plausible waits, and closing all jobs leaves nothing.
+// TestAccounts: after any sequence of operations the open prompts of non-streamed answers are those of open jobs in
+// order, readers change nothing and predict plausible waits, and closing all jobs leaves nothing.
 func TestAccounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table, now := New(Config{Queue: QueueConfig{Ahead: 100 * time.Millisecond, Patience: 5}}), time.Unix(1000, 0)
@@ -227,17 +228,20 @@ func TestAccounts(t *testing.T) {
 			before, reader := clone(&table), table.Reader()
 			q, pace := Newcomer{Now: now, PromptTokens: 1000, OutputTokens: 100}, pick.Pace{MsPerToken: perToken}
 			for i, c := range []pick.Candidate{
-				{Endpoint: pick.Endpoint{Slot: 0, CacheTokens: 5000, EngineRequests: 3, Load: reader.Load(0)}}, {Endpoint: pick.Endpoint{Slot: 1, Load: reader.Load(1)}, Cached: pick.Cached{CachedTokens: 500}},
+				{Endpoint: pick.Endpoint{Slot: 0, CacheTokens: 5000, EngineRequests: 3, Load: reader.Load(0)}},
+				{Endpoint: pick.Endpoint{Slot: 1, Load: reader.Load(1)}, Cached: pick.Cached{CachedTokens: 500}},
 			} {
 				c.Pace = pace
 				c.Wait = reader.Expect(&q, &c.Endpoint, &c.Cached, 0, &pace, r.DecodeMs(c.Slot), r)
 				wait, link := reader.ExpectDecode(now, &c, 1000, 50, r)
 				for _, w := range []pick.Wait{c.Wait, wait} {
-					if !(w.WaitMs >= 0 && w.WaitMs < 1e9 && w.Occupancy >= 0 && w.OccupancyMs >= 0 && w.Decoding >= 0 && w.Prompts >= 0) {
+					if !(w.WaitMs >= 0 && w.WaitMs < 1e9 && w.Occupancy >= 0 && w.OccupancyMs >= 0 && w.Decoding >= 0 &&
+						w.Prompts >= 0) {
 						t.Fatalf("a prediction of %+v", w)
 					}
 				}
-				if !(link.WaitMs >= 0 && link.WaitMs <= wait.WaitMs && link.DelayMs == link.WaitMs && link.MsPerToken > 0) {
+				if !(link.WaitMs >= 0 && link.WaitMs <= wait.WaitMs && link.DelayMs == link.WaitMs &&
+					link.MsPerToken > 0) {
 					t.Fatalf("a prediction of %+v of %+v", link, wait)
 				}
 				reader.Overdue(now, i, now)
@@ -282,9 +286,12 @@ func TestAccounts(t *testing.T) {
 					fleet.LegUnsplit, fleet.LegUnsplit, fleet.LegPrefill, fleet.LegDecode,
 				}).Draw(t, "leg")
 				w := Work{
-					Slot: rapid.IntRange(0, 1).Draw(t, "slot"), Class: rapid.SampledFrom([]fleet.Class{fleet.Turn, fleet.Turn, fleet.Embed, fleet.Auxiliary}).Draw(t, "class"), Leg: leg,
-					Stream: leg == fleet.LegPrefill || rapid.Bool().Draw(t, "stream"), PromptTokens: prompt, CachedTokens: rapid.IntRange(0, prompt).Draw(t, "cached"), OutputTokens: 100,
-					MaxTokens: rapid.IntRange(0, 200).Draw(t, "most"), MsPerToken: perToken, TTFTMs: 100, ReadyMs: 200, MayQueue: leg != fleet.LegDecode && rapid.Bool().Draw(t, "queues"),
+					Slot: rapid.IntRange(0, 1).Draw(t, "slot"), Class: rapid.SampledFrom([]fleet.Class{
+						fleet.Turn, fleet.Turn, fleet.Embed, fleet.Auxiliary,
+					}).Draw(t, "class"), Leg: leg, Stream: leg == fleet.LegPrefill || rapid.Bool().Draw(t, "stream"),
+					PromptTokens: prompt, CachedTokens: rapid.IntRange(0, prompt).Draw(t, "cached"), OutputTokens: 100,
+					MaxTokens: rapid.IntRange(0, 200).Draw(t, "most"), MsPerToken: perToken, TTFTMs: 100, ReadyMs: 200,
+					MayQueue: leg != fleet.LegDecode && rapid.Bool().Draw(t, "queues"),
 				}
 				if !table.Open(now, n, w, r).Queued {
 					table.Send(now, n, r)
@@ -315,7 +322,8 @@ func TestAccounts(t *testing.T) {
 			read()
 		}
 		for slot := range 2 {
-			if err := table.Reader().Audit(slot); err != nil || !table.Reader().Idle(slot) || table.Reader().Queued() != 0 {
+			if err := table.Reader().Audit(slot); err != nil || !table.Reader().Idle(slot) ||
+				table.Reader().Queued() != 0 {
 				t.Fatalf("left at %d: %v", slot, err)
 			}
 			if w := &table.endpoints.Get(slot).prompts.nonStreaming; len(w.open) != 0 || w.tokens != 0 {
@@ -325,8 +333,8 @@ func TestAccounts(t *testing.T) {
 	})
 }
 
-// TestFirstByteHeardOfLate: the first byte of another router's stream, heard of after a later one here, leaves what is still to wait
-// as it would be had it been heard of in time; so do its end without an answer and a whole answer.
+// TestFirstByteHeardOfLate: the first byte of another router's stream, heard of after a later one here, leaves what is
+// still to wait as it would be had it been heard of in time; so do its end without an answer and a whole answer.
 func TestFirstByteHeardOfLate(t *testing.T) {
 	r := rates(0.01)
 	for name, end := range map[string]func(w *wire, at time.Time, n uint32){
@@ -340,7 +348,9 @@ func TestFirstByteHeardOfLate(t *testing.T) {
 		until := func(late bool) time.Time {
 			w := newWire(0.01)
 			for n := range uint32(3) {
-				w.Open(w.now, n, Work{Class: fleet.Turn, Stream: n > 0 || name != "its answer came", PromptTokens: 4000, MsPerToken: 0.01}, r)
+				w.Open(w.now, n, Work{
+					Class: fleet.Turn, Stream: n > 0 || name != "its answer came", PromptTokens: 4000, MsPerToken: 0.01,
+				}, r)
 				w.Send(w.now, n, r)
 			}
 			at := w.now.Add(duration(85))
@@ -357,12 +367,14 @@ func TestFirstByteHeardOfLate(t *testing.T) {
 			return w.endpoints.Get(0).prompts.until
 		}
 		if got, want := until(true), until(false); !got.Equal(want) {
-			t.Errorf("%s: the last prompt is expected %v later than if it had been heard of in time", name, got.Sub(want))
+			t.Errorf("%s: the last prompt is expected %v later than if it had been heard of in time",
+				name, got.Sub(want))
 		}
 	}
 }
 
-// TestArrivalHeardOfLate: the end of the queue by a time is known although an earlier arrival was heard of after a later one.
+// TestArrivalHeardOfLate: the end of the queue by a time is known although an earlier arrival was heard of after a
+// later one.
 func TestArrivalHeardOfLate(t *testing.T) {
 	var c arrivalRing
 	at := func(n int64) time.Time { return time.Unix(n, 0) }
@@ -370,6 +382,7 @@ func TestArrivalHeardOfLate(t *testing.T) {
 	c.note(at(20), 200)
 	c.note(at(15), 300)
 	if end, ok := c.by(at(17)); end != 100 || !ok {
-		t.Errorf("by 17 s the queue ends at %d, %v, want 100: what stands behind the arrival at 20 s came after it", end, ok)
+		t.Errorf("by 17 s the queue ends at %d, %v, want 100: what stands behind the arrival at 20 s came after it",
+			end, ok)
 	}
 }

@@ -80,7 +80,8 @@ type Use struct {
 	Places   int     // requests that it computes concurrently; 0 unknown
 }
 
-// Use says what of an endpoint is in use. Of the row of a candidate it needs Slot, Load.EngineWaiting and EngineRequests.
+// Use says what of an endpoint is in use. Of the row of a candidate it needs Slot, Load.EngineWaiting and
+// EngineRequests.
 func (r Reader) Use(now time.Time, c *pick.Endpoint, rates Rates) Use {
 	e, perToken, decodeMs := r.t.endpoints.Get(c.Slot), rates.MsPerToken(c.Slot), rates.DecodeMs(c.Slot)
 	u := Use{Requests: e.sent(), Places: e.places}

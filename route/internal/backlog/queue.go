@@ -216,8 +216,8 @@ type Dispatched struct {
 	Ms   float64 // expected prefill time
 }
 
-// Dispatch sends the queued jobs that are due, up to bound.Step of them, and appends them to to, which is empty: after a
-// tenant's use is halved thousands may be due at once.
+// Dispatch sends the queued jobs that are due, up to bound.Step of them, and appends them to to, which is empty: after
+// a tenant's use is halved thousands may be due at once.
 func (t *Table) Dispatch(now time.Time, rates Rates, to []Dispatched) []Dispatched {
 	if t.queued == 0 {
 		return to

@@ -31,7 +31,9 @@ func newQueueing(q QueueConfig) *queueing {
 func (s *queueing) ask(tokens int, who Asker) uint32 {
 	n := s.next
 	s.next++
-	if !s.Open(s.now, n, Work{Class: fleet.Turn, Stream: true, PromptTokens: tokens, MayQueue: true, Asker: who}, s.rates).Queued {
+	if !s.Open(s.now, n, Work{
+		Class: fleet.Turn, Stream: true, PromptTokens: tokens, MayQueue: true, Asker: who,
+	}, s.rates).Queued {
 		s.Send(s.now, n, s.rates)
 	}
 	return n
@@ -74,7 +76,9 @@ func TestShareAgainstModel(t *testing.T) {
 		s := newQueueing(QueueConfig{Patience: 5, Promote: 30 * time.Second})
 		tenants := []string{"", "a", "b", "c"}
 		part := map[string]float64{"": 0, "a": 1, "b": 2, "c": 0.5}
-		m := model{had: map[string]int64{"": 5000}, open: map[string]int{"": 1}, halved: s.now.UnixNano() / int64(halfLife)}
+		m := model{
+			had: map[string]int64{"": 5000}, open: map[string]int{"": 1}, halved: s.now.UnixNano() / int64(halfLife),
+		}
 		running := s.ask(5000, Asker{})
 		send := func(n uint32) {
 			m.open[s.Reader().Job(running).Tenant]--
@@ -172,7 +176,8 @@ func TestShareAgainstModel(t *testing.T) {
 	})
 }
 
-// TestHalvedBeforeCompared: what tenants have used is halved, and rounded, before their prompts are compared, also if none has come since.
+// TestHalvedBeforeCompared: what tenants have used is halved, and rounded, before their prompts are compared, also if
+// none has come since.
 func TestHalvedBeforeCompared(t *testing.T) {
 	s := newQueueing(QueueConfig{Patience: 5})
 	running := s.ask(5000, Asker{})
@@ -195,8 +200,8 @@ func TestHalvedBeforeCompared(t *testing.T) {
 	}
 }
 
-// TestLightTenantFirst: a tenant with little traffic precedes one with much each time it comes, also to an endpoint where it has
-// not waited before; a minute later what was used does not matter.
+// TestLightTenantFirst: a tenant with little traffic precedes one with much each time it comes, also to an endpoint
+// where it has not waited before; a minute later what was used does not matter.
 func TestLightTenantFirst(t *testing.T) {
 	s := newQueueing(QueueConfig{Patience: 5})
 	running := s.ask(5000, Asker{Tenant: "loud"})
@@ -255,8 +260,8 @@ func TestTenantsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestGreedyTenant: while the places or the memory of an endpoint are taken, a tenant that has used much more than the others waits
-// at the router. The others are sent, and so is a tenant that is alone.
+// TestGreedyTenant: while the places or the memory of an endpoint are taken, a tenant that has used much more than the
+// others waits at the router. The others are sent, and so is a tenant that is alone.
 func TestGreedyTenant(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -287,7 +292,10 @@ func TestGreedyTenant(t *testing.T) {
 			ask := func(tenant string, tokens, cached int) (sent bool) {
 				n := s.next
 				s.next++
-				j := s.Open(s.now, n, Work{Class: fleet.Turn, Stream: true, PromptTokens: tokens, CachedTokens: cached, SharedTokens: cached, MayQueue: true, Asker: Asker{Tenant: tenant}}, s.rates)
+				j := s.Open(s.now, n, Work{
+					Class: fleet.Turn, Stream: true, PromptTokens: tokens, CachedTokens: cached, SharedTokens: cached,
+					MayQueue: true, Asker: Asker{Tenant: tenant},
+				}, s.rates)
 				if j.Greedy != j.Queued {
 					t.Errorf("queued %t, as greedy %t", j.Queued, j.Greedy)
 				}
@@ -383,8 +391,10 @@ func TestFull(t *testing.T) {
 		{Asker{Tenant: "b", QueueClass: one.QueueClass}, Waiting{All: 1, Own: 1}, true, true, 1},
 		{one, Waiting{All: 1, Own: 1}, true, true, 2},
 	} {
-		if full, own, waiting := s.Reader().Full(tt.who, tt.elsewhere); full != tt.full || own != tt.own || waiting != tt.waiting {
-			t.Errorf("%+v beside %+v: full %t, its own %t, %d wait; want %+v", tt.who, tt.elsewhere, full, own, waiting, tt)
+		if full, own, waiting := s.Reader().Full(tt.who, tt.elsewhere); full != tt.full || own != tt.own ||
+			waiting != tt.waiting {
+			t.Errorf("%+v beside %+v: full %t, its own %t, %d wait; want %+v",
+				tt.who, tt.elsewhere, full, own, waiting, tt)
 		}
 	}
 	s.ask(10, Asker{Tenant: "b"})
@@ -402,19 +412,25 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestQueuesForeseesOpen: whether a job is to be queued is known before it is opened, whatever is queued here and at other routers.
+// TestQueuesForeseesOpen: whether a job is to be queued is known before it is opened, whatever is queued here and at
+// other routers.
 func TestQueuesForeseesOpen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newQueueing(QueueConfig{Patience: 5})
 		asker := func() Asker {
-			return Asker{Tenant: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "tenant"), QueueClass: fleet.QueueClass{
-				Priority:   rapid.SampledFrom([]fleet.Priority{fleet.PriorityNormal, fleet.PriorityHigh, fleet.PriorityLow}).Draw(t, "priority"),
-				MaxRunning: rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "running"),
-			}}
+			return Asker{
+				Tenant: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "tenant"), QueueClass: fleet.QueueClass{
+					Priority: rapid.SampledFrom([]fleet.Priority{
+						fleet.PriorityNormal, fleet.PriorityHigh, fleet.PriorityLow,
+					}).Draw(t, "priority"),
+					MaxRunning: rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "running"),
+				},
+			}
 		}
 		work := func() Work {
 			return Work{
-				Class: fleet.Turn, Stream: true, PromptTokens: rapid.SampledFrom([]int{1, 20, 3000}).Draw(t, "tokens"), MayQueue: true, Asker: asker(), Origin: 1,
+				Class: fleet.Turn, Stream: true, PromptTokens: rapid.SampledFrom([]int{1, 20, 3000}).Draw(t, "tokens"),
+				MayQueue: true, Asker: asker(), Origin: 1,
 			}
 		}
 		var open []uint32
@@ -448,8 +464,8 @@ func TestQueuesForeseesOpen(t *testing.T) {
 	})
 }
 
-// TestEachIsAwaited: the first job of another router is waited for from when the endpoint lacks work, and so is the next one when the
-// first has left the queue for whatever reason.
+// TestEachIsAwaited: the first job of another router is waited for from when the endpoint lacks work, and so is the
+// next one when the first has left the queue for whatever reason.
 func TestEachIsAwaited(t *testing.T) {
 	for name, leave := range map[string]func(s *queueing, n uint32){
 		"closed": func(s *queueing, n uint32) { s.Close(s.now, n, false, 0, s.rates) },
@@ -463,7 +479,10 @@ func TestEachIsAwaited(t *testing.T) {
 		own := s.ask(30, Asker{})
 		var foreign []uint32
 		for i := range 2 {
-			s.Open(s.now, s.next, Work{Class: fleet.Turn, Stream: true, PromptTokens: 10, Foreign: true, QueuedThere: true, Key: float64(i), Origin: 2}, s.rates)
+			s.Open(s.now, s.next, Work{
+				Class: fleet.Turn, Stream: true, PromptTokens: 10, Foreign: true, QueuedThere: true,
+				Key: float64(i), Origin: 2,
+			}, s.rates)
 			foreign, s.next = append(foreign, s.next), s.next+1
 		}
 		s.end(running)
@@ -486,8 +505,8 @@ func TestEachIsAwaited(t *testing.T) {
 	}
 }
 
-// TestSumsAgainstWalk: what is in front of a prompt, and the job that goes next, are those that a walk through all jobs in order of
-// arrival finds, whoever waits.
+// TestSumsAgainstWalk: what is in front of a prompt, and the job that goes next, are those that a walk through all jobs
+// in order of arrival finds, whoever waits.
 func TestSumsAgainstWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newQueueing(QueueConfig{Patience: 5, Promote: 30 * time.Second})
@@ -507,15 +526,19 @@ func TestSumsAgainstWalk(t *testing.T) {
 		}
 		var queued []uint32
 		check := func() {
-			e, who, own := s.endpoints.Get(0), asker(), float64(rapid.SampledFrom([]int{1, 2100, 3000, 9000}).Draw(t, "own"))
+			e, who, own := s.endpoints.Get(0), asker(),
+				float64(rapid.SampledFrom([]int{1, 2100, 3000, 9000}).Draw(t, "own"))
 			n, tokens, behind := s.walked(queued, who, s.key(s.now, own))
-			if gotN, ms, gotBehind := s.jobsBefore(s.now, e, &who, own, 2); gotN != n || ms != 2*float64(tokens) || gotBehind != behind {
-				t.Fatalf("%d jobs of %.0f ms in front of %+v, %d behind; want %d of %d, %d", gotN, ms, who, gotBehind, n, 2*tokens, behind)
+			if gotN, ms, gotBehind := s.jobsBefore(s.now, e, &who, own, 2); gotN != n || ms != 2*float64(tokens) ||
+				gotBehind != behind {
+				t.Fatalf("%d jobs of %.0f ms in front of %+v, %d behind; want %d of %d, %d",
+					gotN, ms, who, gotBehind, n, 2*tokens, behind)
 			}
 			for _, own := range []bool{false, true} {
 				var want *Job
 				for _, n := range queued {
-					if j := s.jobs.Get(int(n)); (!own || !j.Foreign) && s.startable(s.now, e, j) && (want == nil || s.before(s.now, &e.queue, j, want)) {
+					if j := s.jobs.Get(int(n)); (!own || !j.Foreign) && s.startable(s.now, e, j) &&
+						(want == nil || s.before(s.now, &e.queue, j, want)) {
 						want = j
 					}
 				}
@@ -527,13 +550,16 @@ func TestSumsAgainstWalk(t *testing.T) {
 		s.ask(9000, Asker{Tenant: "c", QueueClass: fleet.QueueClass{MaxRunning: 9}}) // which counts
 		for range rapid.SampledFrom([]int{10, 60, 600}).Draw(t, "steps") {           // the last for several chunks
 			s.now = s.now.Add(time.Duration(max(0, rapid.IntRange(-9, 9).Draw(t, "s"))) * time.Second)
-			if i := rapid.IntRange(-2, len(queued)-1).Draw(t, "which"); i >= 0 && rapid.IntRange(0, 4).Draw(t, "one leaves") == 0 {
+			if i := rapid.IntRange(-2, len(queued)-1).Draw(t, "which"); i >= 0 &&
+				rapid.IntRange(0, 4).Draw(t, "one leaves") == 0 {
 				s.Close(s.now, queued[i], false, 0, s.rates)
 				queued = slices.Delete(queued, i, i+1)
 			} else {
 				w := Work{
-					Class: fleet.Turn, Stream: true, PromptTokens: rapid.SampledFrom([]int{2100, 3000, 9000}).Draw(t, "tokens"), Foreign: true, QueuedThere: true,
-					Asker: asker(), Origin: 2, Seq: uint64(s.next), Key: s.key(s.now, float64(rapid.SampledFrom([]int{2100, 3000, 9000}).Draw(t, "key"))),
+					Class: fleet.Turn, Stream: true,
+					PromptTokens: rapid.SampledFrom([]int{2100, 3000, 9000}).Draw(t, "tokens"), Foreign: true,
+					QueuedThere: true, Asker: asker(), Origin: 2, Seq: uint64(s.next),
+					Key: s.key(s.now, float64(rapid.SampledFrom([]int{2100, 3000, 9000}).Draw(t, "key"))),
 				}
 				if rapid.Bool().Draw(t, "own") {
 					w.Foreign, w.QueuedThere, w.MayQueue, w.Origin = false, false, true, 1

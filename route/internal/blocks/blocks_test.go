@@ -11,7 +11,8 @@ func TestKept(t *testing.T) {
 	for blocks := range 6000 {
 		n := Kept(blocks)
 		if Reach(n) > blocks || Reach(n+1) <= blocks {
-			t.Fatalf("of %d blocks %d are kept, which cover %d; one more would cover %d", blocks, n, Reach(n), Reach(n+1))
+			t.Fatalf("of %d blocks %d are kept, which cover %d; one more would cover %d",
+				blocks, n, Reach(n), Reach(n+1))
 		}
 		if blocks > 32 && (blocks-Reach(n))*16 > blocks {
 			t.Fatalf("of %d blocks only %d are covered", blocks, Reach(n))

@@ -8,7 +8,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// TestCountsLeaveByTheSlot: counts leave slot by slot after a minute, whatever the clock does, and none goes below zero.
+// TestCountsLeaveByTheSlot: counts leave slot by slot after a minute, whatever the clock does, and none goes below
+// zero.
 func TestCountsLeaveByTheSlot(t *testing.T) {
 	b := New(Config{Share: 0.2, Floor: 10})
 	now := time.Unix(1_000_000, 0)

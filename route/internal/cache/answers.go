@@ -5,8 +5,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// AnswerReuse estimates, for one model, how much of its previous answer a conversation finds cached. Not all of it: clients
-// drop reasoning or rewrite what they got, and some engines cache prompts only. The zero value assumes all.
+// AnswerReuse estimates, for one model, how much of its previous answer a conversation finds cached. Not all of it:
+// clients drop reasoning or rewrite what they got, and some engines cache prompts only. The zero value assumes all.
 type AnswerReuse struct {
 	missing fit.Mean // mean share of an answer's tokens that is not found
 	seen    int

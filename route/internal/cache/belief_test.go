@@ -42,8 +42,8 @@ type sent struct {
 	stale bool // the cache was lost after it was placed
 }
 
-// believer is a table with what it should believe: an endpoint holds what has been computed there, and what requests that may
-// still be answered bring there. Slot 0 and 1 are ordinary, slot 2 holds one prompt at a time.
+// believer is a table with what it should believe: an endpoint holds what has been computed there, and what requests
+// that may still be answered bring there. Slot 0 and 1 are ordinary, slot 2 holds one prompt at a time.
 type believer struct {
 	t        *Table
 	now      time.Time
@@ -101,17 +101,24 @@ func (b *believer) place(t *rapid.T) {
 		}
 	}
 	model := size.NewModel()
-	p := &Prompt{Request: req, Now: b.now, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte(), CountsActive: true}
+	p := &Prompt{
+		Request: req, Now: b.now, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte(),
+		CountsActive: true,
+	}
 	var x Text
 	missed := b.t.Reader().Begin(&x)
 	if heard {
 		b.t.Reader().look(&x, req, "")
-		b.t.AddPeerRequest(n, &PeerRequest{Slot: s.slot, Turn: true, PromptTokens: 10, Bytes: req.Content.Bytes, Chain: x.keys, TokensPerByte: 0.25})
+		b.t.AddPeerRequest(n, &PeerRequest{
+			Slot: s.slot, Turn: true, PromptTokens: 10, Bytes: req.Content.Bytes, Chain: x.keys, TokensPerByte: 0.25,
+		})
 	} else {
 		p.Size.Tokens = max(1, p.Size.Tokens)
 		v := &pick.View{Now: b.now, PromptTokens: p.Size.Tokens}
 		for i := range b.computed {
-			v.Candidates = append(v.Candidates, pick.Candidate{Endpoint: pick.Endpoint{Slot: i, Epoch: b.t.Reader().Epoch(i)}})
+			v.Candidates = append(v.Candidates, pick.Candidate{
+				Endpoint: pick.Endpoint{Slot: i, Epoch: b.t.Reader().Epoch(i)},
+			})
 		}
 		held, all, missed := b.t.Reader().Predict(&x, p, pick.EndpointsOf(v.Candidates), -1, Look{}, missed, nil)
 		for i := range held {
@@ -167,14 +174,16 @@ func (b *believer) compute(s *sent) {
 func (b *believer) end(t *rapid.T) {
 	n, s := b.some(t)
 	o := rapid.SampledFrom([]fleet.Outcome{
-		fleet.OK, fleet.ClientGone, fleet.EngineError, fleet.ConnectFailed, fleet.Busy, fleet.TimedOut, fleet.ClientError, fleet.Abandoned,
+		fleet.OK, fleet.ClientGone, fleet.EngineError, fleet.ConnectFailed, fleet.Busy, fleet.TimedOut,
+		fleet.ClientError, fleet.Abandoned,
 	}).Draw(t, "outcome")
 	var a AnswerReuse
 	taken := rapid.Bool().Draw(t, "taken")
 	b.t.Close(b.now, &Ended{Lease: fleet.Lease(n), Outcome: o, Usage: &fleet.Usage{}, Sent: taken, AnswerReuse: &a})
 	if c := b.computed[s.slot]; s.slot == onePrompt && taken && !s.done && b.first(n) && len(c) > 0 {
 		switch o {
-		case fleet.ClientGone, fleet.EngineError, fleet.TimedOut, fleet.Abandoned: // it has begun, and made room for itself
+		case fleet.ClientGone, fleet.EngineError, fleet.TimedOut, fleet.Abandoned:
+			// it has begun, and made room for itself
 			c[len(c)-1] = c[len(c)-1][:sharedBy(c[len(c)-1], s.texts[0])]
 		}
 	}
@@ -224,7 +233,8 @@ func (b *believer) want(slot int, w text) (n int) {
 	return n
 }
 
-// blocksOf is the set of the blocks of a slot's outstanding requests with one prompt. The name of a block covers all before it.
+// blocksOf is the set of the blocks of a slot's outstanding requests with one prompt. The name of a block covers all
+// before it.
 func (b *believer) blocksOf(slot int) map[uint64]bool {
 	set := map[uint64]bool{}
 	for _, s := range b.live {
@@ -237,7 +247,8 @@ func (b *believer) blocksOf(slot int) map[uint64]bool {
 	return set
 }
 
-// checkActive compares the tokens of outstanding requests, shared ones counted once, and those that a prompt would add to them.
+// checkActive compares the tokens of outstanding requests, shared ones counted once, and those that a prompt would add
+// to them.
 func (b *believer) checkActive(t *rapid.T, slot int, w text, p *Prompt, held *pick.Cached) {
 	set, shared := b.blocksOf(slot), 0
 	for _, name := range w.content().Blocks {
@@ -245,16 +256,19 @@ func (b *believer) checkActive(t *rapid.T, slot int, w text, p *Prompt, held *pi
 			shared++
 		}
 	}
-	active, adds := int64(float64(len(set)*fleet.BlockBytes)*p.TokensPerByte), p.Size.Tokens-p.Size.At(shared*fleet.BlockBytes)
+	active, adds := int64(float64(len(set)*fleet.BlockBytes)*p.TokensPerByte),
+		p.Size.Tokens-p.Size.At(shared*fleet.BlockBytes)
 	if held.ActiveTokens != active || held.AddsTokens != adds {
-		t.Fatalf("endpoint %d holds %d tokens, and %v adds %d; want %d and %d", slot, held.ActiveTokens, w, held.AddsTokens, active, adds)
+		t.Fatalf("endpoint %d holds %d tokens, and %v adds %d; want %d and %d",
+			slot, held.ActiveTokens, w, held.AddsTokens, active, adds)
 	}
 }
 
 func (b *believer) check(t *rapid.T) {
 	for slot := range b.computed { // all of these prompts are of 4 bytes a token, and 10 tokens have no known content
 		prompts := b.t.endpoints.Get(slot).outstanding.prompts
-		if got, want := b.t.Reader().Resident(slot, prompts+10), 10+int64(len(b.blocksOf(slot))*fleet.BlockBytes/4); got != want {
+		if got, want := b.t.Reader().Resident(slot, prompts+10),
+			10+int64(len(b.blocksOf(slot))*fleet.BlockBytes/4); got != want {
 			t.Fatalf("endpoint %d has %d tokens in its memory, want %d", slot, got, want)
 		}
 	}
@@ -264,30 +278,34 @@ func (b *believer) check(t *rapid.T) {
 		b.t.Reader().look(&x, &fleet.Request{Content: &c}, "")
 		for slot := range b.computed {
 			if got, want := x.matches.Depth(slot), b.want(slot, w); got != want {
-				t.Fatalf("endpoint %d is believed to hold %d blocks of %v, want %d; computed %v", slot, got, w, want, b.computed[slot])
+				t.Fatalf("endpoint %d is believed to hold %d blocks of %v, want %d; computed %v",
+					slot, got, w, want, b.computed[slot])
 			}
 		}
 	}
 }
 
-// TestBeliefIsWhatIsBacked: what an endpoint is believed to hold of a prompt is the longest beginning that it has computed, or that
-// a request outstanding there brings. How another request ended changes nothing about it.
+// TestBeliefIsWhatIsBacked: what an endpoint is believed to hold of a prompt is the longest beginning that it has
+// computed, or that a request outstanding there brings. How another request ended changes nothing about it.
 func TestBeliefIsWhatIsBacked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBeliever()
 		t.Repeat(map[string]func(*rapid.T){
-			"place": b.place, "place more": b.place, "first byte": b.firstByte, "end": b.end, "end more": b.end, "lose": b.lose, "": b.check,
+			"place": b.place, "place more": b.place, "first byte": b.firstByte, "end": b.end, "end more": b.end,
+			"lose": b.lose, "": b.check,
 		})
 	})
 }
 
-// TestNothingUnbackedIsBelieved: in caches that evict, all that is believed and not computed belongs to an outstanding request, and
-// with none outstanding all that is believed is computed.
+// TestNothingUnbackedIsBelieved: in caches that evict, all that is believed and not computed belongs to an outstanding
+// request, and with none outstanding all that is believed is computed.
 func TestNothingUnbackedIsBelieved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBeliever()
 		for i := range b.computed {
-			b.t.Describe(i, Facts{OnePrompt: i == onePrompt, CacheTokens: 32 * int64(rapid.IntRange(5, 60).Draw(t, "blocks"))})
+			b.t.Describe(i, Facts{
+				OnePrompt: i == onePrompt, CacheTokens: 32 * int64(rapid.IntRange(5, 60).Draw(t, "blocks")),
+			})
 		}
 		unbacked := func(t *rapid.T) {
 			for _, w := range b.asked {
@@ -296,13 +314,15 @@ func TestNothingUnbackedIsBelieved(t *testing.T) {
 				b.t.Reader().look(&x, &fleet.Request{Content: &c}, "")
 				for slot := range b.computed {
 					if got, most := x.matches.Depth(slot), b.want(slot, w); got > most {
-						t.Fatalf("endpoint %d is believed to hold %d blocks of %v, at most %d can be there", slot, got, w, most)
+						t.Fatalf("endpoint %d is believed to hold %d blocks of %v, at most %d can be there",
+							slot, got, w, most)
 					}
 				}
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"place": b.place, "place more": b.place, "first byte": b.firstByte, "end": b.end, "end more": b.end, "": unbacked,
+			"place": b.place, "place more": b.place, "first byte": b.firstByte, "end": b.end, "end more": b.end,
+			"": unbacked,
 		})
 		for i := range b.computed {
 			if err := b.t.Reader().Idle(i); err != nil && len(b.order) == 0 {
@@ -342,7 +362,8 @@ func TestRowsOfSeveralModels(t *testing.T) {
 		}
 		for i, row := range ask(&x) {
 			if row.CachedTokens == 0 || row.PresentTokens != 0 {
-				t.Errorf("%v: row %d has %d tokens, %d of them are there, want none", order, i, row.CachedTokens, row.PresentTokens)
+				t.Errorf("%v: row %d has %d tokens, %d of them are there, want none",
+					order, i, row.CachedTokens, row.PresentTokens)
 			}
 		}
 	}

@@ -109,8 +109,8 @@ func (t *Table) AddEndpoint(slot int) {
 // Describe sets the stated facts of an endpoint.
 func (t *Table) Describe(slot int, f Facts) { t.endpoints.Get(slot).facts = f }
 
-// Lost records that an endpoint's cache is empty: its process has ended or sleeps, or has said so. The next one may find
-// prompts in other units.
+// Lost records that an endpoint's cache is empty: its process has ended or sleeps, or has said so. The next one may
+// find prompts in other units.
 func (t *Table) Lost(slot int) {
 	e := t.endpoints.Get(slot)
 	t.empty(slot, e)

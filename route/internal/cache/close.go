@@ -81,7 +81,8 @@ func (t *Table) Close(now time.Time, f *Ended) (news []string) {
 	t.settle(l, e, f)
 	if f.Outcome == fleet.OK && l.turn {
 		news = t.reported.Settle(now, &reported.Finished{
-			Lease: f.Lease, Chain: l.chain, Depth: l.depth, BlockTokens: e.facts.BlockTokens, SameCache: l.epoch == e.epoch, Usage: f.Usage,
+			Lease: f.Lease, Chain: l.chain, Depth: l.depth, BlockTokens: e.facts.BlockTokens,
+			SameCache: l.epoch == e.epoch, Usage: f.Usage,
 		})
 	}
 	if f.Outcome == fleet.OK && f.Splits && l.list.none() {

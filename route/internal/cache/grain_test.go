@@ -6,8 +6,8 @@ import (
 	"github.com/warmpath/warmpath/fit"
 )
 
-// TestUnitsOfAnotherEngine: the unit of an engine that was started again is learnt anew, whether it is larger or smaller,
-// and kept in snapshots.
+// TestUnitsOfAnotherEngine: the unit of an engine that was started again is learnt anew, whether it is larger or
+// smaller, and kept in snapshots.
 func TestUnitsOfAnotherEngine(t *testing.T) {
 	table := New(0)
 	table.AddEndpoint(0)

@@ -7,7 +7,8 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// TestFullMemoryHoldsNothing: where outstanding requests need all the memory there is, what a cache is believed to hold is taken to be gone.
+// TestFullMemoryHoldsNothing: where outstanding requests need all the memory there is, what a cache is believed to hold
+// is taken to be gone.
 func TestFullMemoryHoldsNothing(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -25,8 +26,13 @@ func TestFullMemoryHoldsNothing(t *testing.T) {
 		{"host memory keeps it", true, 100_000, 120_000, 0, 4, 800},
 		{"memory is not known", true, 0, 200_000, 0, 1, 800},
 	} {
-		e := &endpoint{losses: losses{missing: 1, n: 46}, facts: Facts{CacheTokens: c.tokens}, outstanding: resident{prompts: c.twice}, capacity: capacity{share: c.share}}
-		if got := e.expectedMiss(&pick.Cached{Full: c.full, Resident: e.residentTokens(c.context)}, 40_000); math.Abs(got-c.want) > 1e-9 {
+		e := &endpoint{
+			losses: losses{missing: 1, n: 46}, facts: Facts{CacheTokens: c.tokens},
+			outstanding: resident{prompts: c.twice}, capacity: capacity{share: c.share},
+		}
+		if got := e.expectedMiss(&pick.Cached{
+			Full: c.full, Resident: e.residentTokens(c.context),
+		}, 40_000); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %v tokens of 40,000, want %v", c.name, got, c.want)
 		}
 	}

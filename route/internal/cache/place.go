@@ -132,7 +132,8 @@ func (t *Table) grew(n uint32, e *endpoint, l *lease, more, before int, perByte 
 	t.evicted.Move(fit.Usual, gone)
 }
 
-// isOf reports whether a conversation's last turn was computed with a model, as far as is known: no other finds its cache.
+// isOf reports whether a conversation's last turn was computed with a model, as far as is known: no other finds its
+// cache.
 func isOf(e *session.Entry, model string) bool { return e.Model == "" || e.Model == model }
 
 // goesOn notes what a lease goes on from at its endpoint.

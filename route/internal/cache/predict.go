@@ -106,8 +106,8 @@ func (r Reader) find(
 	return all, m
 }
 
-// findFar says what of the predicted tokens only a second tier has. Until as much is known as an engine's own memory holds,
-// nothing is said.
+// findFar says what of the predicted tokens only a second tier has. Until as much is known as an engine's own memory
+// holds, nothing is said.
 func (r Reader) findFar(x *Text, p *Prompt, at pick.Endpoints, held []pick.Cached) {
 	if r.t.near == nil {
 		return
@@ -123,7 +123,8 @@ func (r Reader) findFar(x *Text, p *Prompt, at pick.Endpoints, held []pick.Cache
 		}
 		near := x.near.Depth(c.Slot)
 		far := max(0, h.CachedTokens-r.wholeBlocks(c, p.Size.At(blocks.Bytes(near))))
-		if near < h.Blocks || h.Exact && 8*far > h.CachedTokens { // an answer before, which has no blocks yet, is not far
+		// an answer before, which has no blocks yet, is not far
+		if near < h.Blocks || h.Exact && 8*far > h.CachedTokens {
 			h.Far = far
 		}
 	}

@@ -21,7 +21,8 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// fingerprint covers all that can be reached from a table: pointers are followed once, and numbered in the order in which they are met.
+// fingerprint covers all that can be reached from a table: pointers are followed once, and numbered in the order in
+// which they are met.
 type fingerprint struct {
 	h    hash.Hash64
 	seen map[uintptr]int
@@ -113,7 +114,10 @@ type placed struct {
 var slotNames = []string{"a", "b", "c"}
 
 func newSite() *site {
-	s := &site{t: New(0), now: time.Unix(1_700_000_000, 0), rng: rand.New(rand.NewPCG(1, 2)), stream: kvstream.New(0), placed: map[fleet.Lease]placed{}, homes: map[string]session.Entry{}}
+	s := &site{
+		t: New(0), now: time.Unix(1_700_000_000, 0), rng: rand.New(rand.NewPCG(1, 2)), stream: kvstream.New(0),
+		placed: map[fleet.Lease]placed{}, homes: map[string]session.Entry{},
+	}
 	for i := range slotNames {
 		s.t.AddEndpoint(i)
 		s.t.Describe(i, Facts{CacheTokens: 4000, BlockTokens: 16})
@@ -138,7 +142,10 @@ func (s *site) prompt() *Prompt {
 	req := &fleet.Request{Content: c, PromptBytes: c.Bytes}
 	model := size.NewModel()
 	who := string(rune('0' + id))
-	p := &Prompt{Request: req, Now: s.now, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte(), Session: who, AnswerReuse: s.answers, CountsActive: true}
+	p := &Prompt{
+		Request: req, Now: s.now, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte(), Session: who,
+		AnswerReuse: s.answers, CountsActive: true,
+	}
 	p.Entry, p.Known = s.homes[who], s.homes[who].Endpoint != ""
 	return p
 }
@@ -148,7 +155,8 @@ func (s *site) view(p *Prompt) *pick.View {
 	rows, home := make([]pick.Candidate, 0, len(slotNames)), -1
 	for i, name := range slotNames {
 		rows = append(rows, pick.Candidate{Endpoint: pick.Endpoint{
-			Name: name, Slot: i, Epoch: s.t.Reader().Epoch(i), BlockTokens: 16, CacheTokens: 4000, Load: fleet.Load{ContextTokens: s.context[i]},
+			Name: name, Slot: i, Epoch: s.t.Reader().Epoch(i), BlockTokens: 16, CacheTokens: 4000,
+			Load: fleet.Load{ContextTokens: s.context[i]},
 		}})
 		if name == p.Entry.Endpoint {
 			home = i
@@ -190,10 +198,15 @@ func (s *site) end() {
 	}
 	s.context[at.slot] -= int64(at.tokens)
 	o := []fleet.Outcome{fleet.OK, fleet.OK, fleet.OK, fleet.ClientGone, fleet.EngineError}[s.rng.IntN(5)]
-	u := fleet.Usage{PromptTokens: at.tokens, CachedTokens: s.rng.IntN(at.tokens + 1), CachedKnown: true, OutputTokens: 10}
+	u := fleet.Usage{
+		PromptTokens: at.tokens, CachedTokens: s.rng.IntN(at.tokens + 1), CachedKnown: true, OutputTokens: 10,
+	}
 	s.t.Close(s.now, &Ended{Lease: l, Outcome: o, Usage: &u, Sent: true, Splits: true, AnswerReuse: &s.answers})
 	w := s.t.Reader().Warmth(uint32(l))
-	s.homes[at.session] = session.Entry{Endpoint: slotNames[at.slot], Epoch: w.Epoch, Flow: w.Flow, Bytes: w.Bytes, Prompt: at.tokens, Tokens: at.tokens + 10}
+	s.homes[at.session] = session.Entry{
+		Endpoint: slotNames[at.slot], Epoch: w.Epoch, Flow: w.Flow, Bytes: w.Bytes, Prompt: at.tokens,
+		Tokens: at.tokens + 10,
+	}
 	s.free = append(s.free, uint32(l))
 }
 
@@ -213,8 +226,8 @@ func (s *site) report() {
 	s.t.Apply(s.now, 0, len(s.open), &reported.Batch{Ops: &ops, Blocks: s.stream.Held(), Size: 4}, time.Time{})
 }
 
-// TestReaderChangesNothing: between the beginning of a decision and its last step the table stays as it is, whatever was placed and
-// reported before; and when all has ended nothing is left.
+// TestReaderChangesNothing: between the beginning of a decision and its last step the table stays as it is, whatever
+// was placed and reported before; and when all has ended nothing is left.
 func TestReaderChangesNothing(t *testing.T) {
 	s := newSite()
 	found := 0
@@ -263,7 +276,8 @@ func TestReaderChangesNothing(t *testing.T) {
 	}
 }
 
-// TestEpochs: a cache that is lost, an engine that is replaced and an endpoint that comes have epochs that no other ever had.
+// TestEpochs: a cache that is lost, an engine that is replaced and an endpoint that comes have epochs that no other
+// ever had.
 func TestEpochs(t *testing.T) {
 	s, seen := newSite(), map[uint32]bool{}
 	look := func(what string, slot int) {

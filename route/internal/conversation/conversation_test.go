@@ -15,7 +15,10 @@ import (
 // TestFindChangesNothing: a table asked twice before each Note stays equal to one asked once, and finds the same.
 func TestFindChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := Config{Sessions: session.Config{Max: 16, IdleTTL: time.Minute}.WithDefaults(), Responses: 8, ResponseTTL: time.Minute}
+		c := Config{
+			Sessions: session.Config{Max: 16, IdleTTL: time.Minute}.WithDefaults(), Responses: 8,
+			ResponseTTL: time.Minute,
+		}
 		once, twice := New(c, nil), New(c, nil)
 		now := time.Unix(1000, 0)
 		for i := range rapid.IntRange(1, 60).Draw(t, "requests") {
@@ -52,9 +55,12 @@ func TestFindChangesNothing(t *testing.T) {
 	})
 }
 
-// TestStatsCountWhatIsForgotten: conversations count as evicted when others took their place, and when they were idle for too long.
+// TestStatsCountWhatIsForgotten: conversations count as evicted when others took their place, and when they were idle
+// for too long.
 func TestStatsCountWhatIsForgotten(t *testing.T) {
-	table := New(Config{Sessions: session.Config{Max: 8, IdleTTL: time.Minute}.WithDefaults(), Responses: 1, ResponseTTL: time.Minute}, nil)
+	table := New(Config{
+		Sessions: session.Config{Max: 8, IdleTTL: time.Minute}.WithDefaults(), Responses: 1, ResponseTTL: time.Minute,
+	}, nil)
 	turn := func(now time.Time, id string) {
 		req, found := &fleet.Request{Class: fleet.Turn, Session: id}, Found{}
 		table.Reader().Find(now, Scope{Pool: "m"}, req, &found)

@@ -207,6 +207,7 @@ func (w *naming) entry(k *session.Kept, warm func(string, uint32) bool) Entry {
 	e := &k.Entry
 	return Entry{
 		Hi: hi, Lo: lo, Endpoint: w.name(e.Endpoint), Model: w.name(e.Model), Leader: w.name(e.Leader),
-		Tokens: e.Tokens, Prompt: e.Prompt, Bytes: e.Bytes, Flow: e.Flow, Warm: warm(e.Endpoint, e.Epoch), Turns: e.Turns, Age: k.Age,
+		Tokens: e.Tokens, Prompt: e.Prompt, Bytes: e.Bytes, Flow: e.Flow, Warm: warm(e.Endpoint, e.Epoch),
+		Turns: e.Turns, Age: k.Age,
 	}
 }

@@ -10,7 +10,10 @@ import (
 
 // TestReadingChangesNothing: whatever a Reader is asked, the table is as it was.
 func TestReadingChangesNothing(t *testing.T) {
-	tab := New(Config{EjectAfter: 1, EjectFor: time.Second, EjectMax: time.Minute, EjectShare: 1, PanicShare: 0.5, BusyFor: time.Second, BusyMax: time.Minute, Ramp: time.Minute})
+	tab := New(Config{
+		EjectAfter: 1, EjectFor: time.Second, EjectMax: time.Minute, EjectShare: 1, PanicShare: 0.5,
+		BusyFor: time.Second, BusyMax: time.Minute, Ramp: time.Minute,
+	})
 	now, k := time.Unix(1000, 0), 1
 	tab.AddEndpoint(now, k, true)
 	tab.Probe(now, k, true, "")
@@ -35,8 +38,8 @@ func TestReadingChangesNothing(t *testing.T) {
 	}
 }
 
-// TestFailuresFromBeforeEndNoTrial: what an endpoint was sent before it was ejected for silence fails during its trial. It is charged, and the
-// trial goes on; what was sent since ejects it again.
+// TestFailuresFromBeforeEndNoTrial: what an endpoint was sent before it was ejected for silence fails during its trial.
+// It is charged, and the trial goes on; what was sent since ejects it again.
 func TestFailuresFromBeforeEndNoTrial(t *testing.T) {
 	tab := New(Config{EjectAfter: 1, EjectFor: time.Second, EjectMax: time.Minute, EjectShare: 1})
 	now, k := time.Unix(1000, 0), 0

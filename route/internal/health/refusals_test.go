@@ -8,7 +8,8 @@ import (
 	"github.com/warmpath/warmpath/route/internal/bound"
 )
 
-// TestRefusalsAreBounded: the callers remembered of an endpoint are as many as fit, the latest; those whose time is over make room.
+// TestRefusalsAreBounded: the callers remembered of an endpoint are as many as fit, the latest; those whose time is
+// over make room.
 func TestRefusalsAreBounded(t *testing.T) {
 	var s refusals
 	now := time.Unix(1000, 0)
@@ -25,15 +26,20 @@ func TestRefusalsAreBounded(t *testing.T) {
 	}
 }
 
-// TestBusyIsNotShortened: an endpoint that has asked for a pause keeps it, whatever it answers to requests that were under way: to all
-// callers, and to each.
+// TestBusyIsNotShortened: an endpoint that has asked for a pause keeps it, whatever it answers to requests that were
+// under way: to all callers, and to each.
 func TestBusyIsNotShortened(t *testing.T) {
 	now := time.Unix(1000, 0)
 	long, short := 30*time.Second, time.Duration(0)
 	for name, v := range map[string]Verdict{
-		"503": {Outcome: fleet.Busy}, "429 without a key": {Outcome: fleet.Busy, Limited: true}, "429 of a key": {Outcome: fleet.Busy, Limited: true, Caller: 7},
+		"503": {Outcome: fleet.Busy}, "429 without a key": {Outcome: fleet.Busy, Limited: true}, "429 of a key": {
+			Outcome: fleet.Busy, Limited: true, Caller: 7,
+		},
 	} {
-		tab := New(Config{EjectAfter: 3, EjectFor: time.Second, EjectMax: time.Minute, EjectShare: 1, BusyFor: time.Second, BusyMax: time.Minute})
+		tab := New(Config{
+			EjectAfter: 3, EjectFor: time.Second, EjectMax: time.Minute, EjectShare: 1, BusyFor: time.Second,
+			BusyMax: time.Minute,
+		})
 		tab.AddEndpoint(now, 0, false)
 		tab.Probe(now, 0, true, "")
 		refuse := func(after, retry time.Duration) {
@@ -45,7 +51,8 @@ func TestBusyIsNotShortened(t *testing.T) {
 		refuse(100*time.Millisecond, short)
 		refuse(200*time.Millisecond, 2*time.Second)
 		if !strained(29*time.Second) || strained(30*time.Second) {
-			t.Errorf("%s: avoided after 29 s: %t, after 30 s: %t", name, strained(29*time.Second), strained(30*time.Second))
+			t.Errorf("%s: avoided after 29 s: %t, after 30 s: %t",
+				name, strained(29*time.Second), strained(30*time.Second))
 		}
 		refuse(31*time.Second, short)
 		if !strained(31*time.Second+time.Millisecond) || strained(33*time.Second) {
@@ -59,8 +66,8 @@ func TestBusyIsNotShortened(t *testing.T) {
 	}
 }
 
-// TestRefusalsEnd: after any refusal an endpoint is judged by its probes alone again once its time is over, whether a probe came
-// since or not, and after a probe at no more cost than one that never refused.
+// TestRefusalsEnd: after any refusal an endpoint is judged by its probes alone again once its time is over, whether a
+// probe came since or not, and after a probe at no more cost than one that never refused.
 func TestRefusalsEnd(t *testing.T) {
 	for _, v := range []Verdict{
 		{Outcome: fleet.Busy},

@@ -7,8 +7,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// TestUnanswered: an endpoint that answers no probe while it computes is the second choice, with or without failures of requests, and
-// as good as before when it answers again.
+// TestUnanswered: an endpoint that answers no probe while it computes is the second choice, with or without failures of
+// requests, and as good as before when it answers again.
 func TestUnanswered(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for name, ejectedBefore := range map[string]bool{"by probes alone": false, "after an ejection": true} {
@@ -17,7 +17,8 @@ func TestUnanswered(t *testing.T) {
 			tab.AddEndpoint(now, 0, false)
 			tab.Probe(now, 0, true, "")
 			if ejectedBefore {
-				tab.Conclude(now, 0, &Verdict{Outcome: fleet.EngineError, Sent: now}, func() Peers { return Peers{All: 2} })
+				tab.Conclude(now, 0, &Verdict{Outcome: fleet.EngineError, Sent: now},
+					func() Peers { return Peers{All: 2} })
 				now = now.Add(2 * time.Second)
 			}
 			for _, answers := range []bool{true, false, true} {
@@ -28,7 +29,8 @@ func TestUnanswered(t *testing.T) {
 					rank, state = Strained, fleet.StateBusy
 				}
 				r := tab.Reader()
-				if g, s := r.Rank(now, 0, 0, false), r.State(now, 0); g != rank || s != state || r.Unanswered(0) == answers {
+				if g, s := r.Rank(now, 0, 0, false), r.State(now, 0); g != rank || s != state ||
+					r.Unanswered(0) == answers {
 					t.Errorf("answers %v: rank %v, state %v; want %v, %v", answers, g, s, rank, state)
 				}
 				if why := r.Why(0, state); !answers && why != "it computes" {

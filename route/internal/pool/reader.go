@@ -102,7 +102,8 @@ func (t *Table) memberOf(e registry.Endpoint, s *state, targets []string) (m mem
 		return member{}, false
 	case s.name == "":
 		model.ContextTokens, ok = e.Context(), true
-	case s.name == Any && targets == nil: // it serves anything, but only here: a known name goes to endpoints known to serve it
+	case s.name == Any && targets == nil:
+		// it serves anything, but only here: a known name goes to endpoints known to serve it
 		ok = e.Nameless()
 	default:
 		model, m.stated, ok = e.Serves(targets)
@@ -115,7 +116,8 @@ func (t *Table) memberOf(e registry.Endpoint, s *state, targets []string) (m mem
 	return m, true
 }
 
-// called is the index of a name under which a member serves a pool's requests: one of the models that the pool stands for.
+// called is the index of a name under which a member serves a pool's requests: one of the models that the pool stands
+// for.
 func (s *state) called(model string) int32 {
 	i := slices.Index(s.models, model)
 	if i < 0 {
@@ -203,8 +205,8 @@ func (r Reader) OneModel(may func(registry.Endpoint) bool) bool {
 	return true
 }
 
-// Names are the names of all pools: those that were asked for here, and those of models and aliases, which may have been
-// elsewhere, or before a restart. They must not be changed. Clients can ask for them as often as they like, so the
+// Names are the names of all pools: those that were asked for here, and those of models and aliases, which may have
+// been elsewhere, or before a restart. They must not be changed. Clients can ask for them as often as they like, so the
 // endpoints are looked through only where something has changed since the last time.
 func (t *Table) Names() []string {
 	if t.names != nil && t.namedAt == t.endpoints.Generation() {
@@ -238,9 +240,9 @@ const MostNames = 21
 func (r Reader) Overflow(name string) []time.Duration { return r.t.aliases[name].Overflow }
 
 // Drawn is the model that a new conversation gets of an alias, of those that are there at present; "" for none. Without
-// shares it is the first. With shares weighted rendezvous hashing (-w/ln u) draws it: the same conversation gets the same
-// model everywhere, and a share that grows takes conversations from the others only. A model whose share is 0 is drawn
-// where no other is there.
+// shares it is the first. With shares weighted rendezvous hashing (-w/ln u) draws it: the same conversation gets the
+// same model everywhere, and a share that grows takes conversations from the others only. A model whose share is 0 is
+// drawn where no other is there.
 func (r Reader) Drawn(name string, conversation uint64, there func(model string) bool) (model string) {
 	a := r.t.aliases[name]
 	if a.Shares == nil {

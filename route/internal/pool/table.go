@@ -21,11 +21,11 @@ import (
 type Alias struct {
 	Name   string   // "*" stands for every unknown name
 	Models []string // in order of preference, for endpoints that serve several of them
-	// Shares of new conversations, as weights, one for each model; nil where the policy chooses among all that serve one.
-	// A model with the share 0 keeps the conversations that it has.
+	// Shares of new conversations, as weights, one for each model; nil where the policy chooses among all that serve
+	// one. A model with the share 0 keeps the conversations that it has.
 	Shares []float64
-	// Overflow of models that are in order: how long a new prompt may wait at the best engine of each, before the next one
-	// is used; 0 for as long as it takes, as for the last. nil where they are not in order.
+	// Overflow of models that are in order: how long a new prompt may wait at the best engine of each, before the next
+	// one is used; 0 for as long as it takes, as for the last. nil where they are not in order.
 	Overflow []time.Duration
 }
 
@@ -74,7 +74,8 @@ func (a Alias) checkOverflow() error {
 			return fmt.Errorf("alias %q has the model %q twice", a.Name, a.Models[i])
 		}
 		if d < 0 || i == len(a.Models)-1 && d != 0 {
-			return fmt.Errorf("alias %q has overflow of %v at %q, must be 0 or more, and none at the last model", a.Name, d, a.Models[i])
+			return fmt.Errorf("alias %q has overflow of %v at %q, must be 0 or more, and none at the last model",
+				a.Name, d, a.Models[i])
 		}
 	}
 	return nil
@@ -256,8 +257,8 @@ func (t *Table) retake(name string, changed []registry.Endpoint) {
 	t.equip(s)
 }
 
-// hole is in place of the slot of a member that has left, until all changes are known: one that comes in its place, as an
-// engine that moves does, moves no others.
+// hole is in place of the slot of a member that has left, until all changes are known: one that comes in its place, as
+// an engine that moves does, moves no others.
 const hole = -1
 
 // count adds by to the numbers of members that a member is among.
@@ -275,7 +276,9 @@ func (s *state) count(m *member, by int) {
 
 // place is where an endpoint is among the members, in order of declaration, or where it belongs.
 func (s *state) place(e registry.Endpoint) (i int, ok bool) {
-	i, ok = slices.BinarySearchFunc(s.members, e.Order(), func(m member, order uint64) int { return cmp.Compare(m.order, order) })
+	i, ok = slices.BinarySearchFunc(s.members, e.Order(), func(m member, order uint64) int {
+		return cmp.Compare(m.order, order)
+	})
 	return i, ok && int(s.members[i].slot) == e.Slot()
 }
 

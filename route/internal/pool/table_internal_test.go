@@ -28,16 +28,21 @@ func (named) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{}
 func policies(free bool, some fleet.Names, aliases []Alias) Config {
 	of := func(s named) func() pick.Policy { return func() pick.Policy { return s } }
 	when := map[bool]split.When{true: split.WhenFree}
-	c := Config{Rules: Rules{Policy: of("whole"), Decode: of("decode"), Prefill: of("prefill"), Split: split.Rule{When: when[free]}}, Aliases: aliases}
+	c := Config{Rules: Rules{
+		Policy: of("whole"), Decode: of("decode"), Prefill: of("prefill"), Split: split.Rule{When: when[free]},
+	}, Aliases: aliases}
 	if some != nil {
-		own := Rules{Policy: of("own whole"), Decode: of("own decode"), Prefill: of("own prefill"), Split: split.Rule{When: when[!free]}}
+		own := Rules{Policy: of("own whole"), Decode: of("own decode"), Prefill: of("own prefill"), Split: split.Rule{
+			When: when[!free],
+		}}
 		c.Some = []SomeRules{{some, own}, {fleet.Names{"*"}, c.Rules}, {some, c.Rules}}
 	}
 	return c
 }
 
-// TestMembersFollow: pools have the members and policies that pools made anew would have, whatever changes: endpoints that come,
-// go, move, are declared otherwise or report other models, aliases, and whether requests are split without roles.
+// TestMembersFollow: pools have the members and policies that pools made anew would have, whatever changes: endpoints
+// that come, go, move, are declared otherwise or report other models, aliases, and whether requests are split without
+// roles.
 func TestMembersFollow(t *testing.T) {
 	names := []string{"", Any, "m1", "m2", "m3", "chat", "other"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -51,7 +56,9 @@ func TestMembersFollow(t *testing.T) {
 		}
 		spec := func(i int) fleet.Endpoint {
 			e := fleet.Endpoint{Name: fmt.Sprint("e", i), Weight: 1}
-			e.Role = rapid.SampledFrom([]fleet.Role{fleet.RoleBoth, fleet.RoleBoth, fleet.RolePrefill, fleet.RoleDecode}).Draw(t, "role")
+			e.Role = rapid.SampledFrom([]fleet.Role{
+				fleet.RoleBoth, fleet.RoleBoth, fleet.RolePrefill, fleet.RoleDecode,
+			}).Draw(t, "role")
 			if rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
 				e.Kind = fleet.KindSGLang
 			}
@@ -83,19 +90,28 @@ func TestMembersFollow(t *testing.T) {
 				case what == 2:
 					of.Redeclare(e, spec(i), "s")
 				case what == 3:
-					aliases := []Alias{{Name: "chat", Models: []string{"m1", "m2"}}, {Name: Any, Models: []string{"m2"}}, {Name: "other", Models: []string{"m3"}}, {Name: "m1", Models: []string{"m3"}}}
+					aliases := []Alias{
+						{Name: "chat", Models: []string{"m1", "m2"}},
+						{Name: Any, Models: []string{"m2"}},
+						{Name: "other", Models: []string{"m3"}},
+						{Name: "m1", Models: []string{"m3"}},
+					}
 					next := rapid.SampledFrom([]fleet.Names{nil, {"m1"}, {"m*"}, {"chat", "m2"}, {""}}).Draw(t, "some")
 					anew := rapid.Bool().Draw(t, "policies") || !slices.Equal(next, some)
 					some = next
-					table.SetConfig(policies(rapid.Bool().Draw(t, "free"), some, aliases[:rapid.IntRange(0, 4).Draw(t, "aliases")]), anew)
+					table.SetConfig(policies(rapid.Bool().Draw(t, "free"), some,
+						aliases[:rapid.IntRange(0, 4).Draw(t, "aliases")]), anew)
 				default:
 					var models []fleet.Model
 					for _, id := range []string{"m1", "m2", "m3"} {
 						if rapid.Bool().Draw(t, "serves") {
-							models = append(models, fleet.Model{ID: id, ContextTokens: rapid.IntRange(1, 2).Draw(t, "context")})
+							models = append(models, fleet.Model{
+								ID: id, ContextTokens: rapid.IntRange(1, 2).Draw(t, "context"),
+							})
 						}
 					}
-					kind := rapid.SampledFrom([]fleet.Kind{fleet.KindUnknown, fleet.KindVLLM, fleet.KindSGLang}).Draw(t, "kind")
+					kind := rapid.SampledFrom([]fleet.Kind{fleet.KindUnknown, fleet.KindVLLM, fleet.KindSGLang}).Draw(t,
+						"kind")
 					of.Report(now, e, &fleet.Report{Healthy: true, Kind: kind, Models: models})
 				}
 			}
@@ -115,8 +131,8 @@ func TestMembersFollow(t *testing.T) {
 				}
 				compared := func(s *state) state {
 					return state{
-						name: s.name, members: s.members, slots: s.slots, roles: s.roles, halves: s.halves, wholes: s.wholes,
-						uniform: s.uniform, parts: s.parts, policy: s.policy, prefill: s.prefill,
+						name: s.name, members: s.members, slots: s.slots, roles: s.roles, halves: s.halves,
+						wholes: s.wholes, uniform: s.uniform, parts: s.parts, policy: s.policy, prefill: s.prefill,
 					}
 				}
 				got, want := compared(p.s), compared(&fresh)

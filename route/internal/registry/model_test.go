@@ -379,7 +379,8 @@ func TestAbsences(t *testing.T) {
 		table.Enter(es[i], spec, "s")
 	}
 	table.Asked(now, es[0], "m", 8192)
-	if at := es[0].Displaces("m", 4096); at != now || !es[0].Displaces("m", 8192).IsZero() || !es[1].Displaces("m", 4096).IsZero() {
+	if at := es[0].Displaces("m", 4096); at != now || !es[0].Displaces("m", 8192).IsZero() ||
+		!es[1].Displaces("m", 4096).IsZero() {
 		t.Errorf("displaces what was asked for at %v", at)
 	}
 	table.Restarted(es[0])

@@ -288,8 +288,8 @@ func (r Reader) At(slot int) Endpoint { return r.t.bySlot[slot] }
 // Slots lists the endpoints by slot, the zero value for a free one.
 func (r Reader) Slots() iter.Seq[Endpoint] { return slices.Values(r.t.bySlot) }
 
-// LoadOnDemand reports whether any engine so far was one that loads models when requests come for them: without, none is
-// Cold.
+// LoadOnDemand reports whether any engine so far was one that loads models when requests come for them: without, none
+// is Cold.
 func (r Reader) LoadOnDemand() bool { return r.t.loads }
 
 // Touched is what has changed since Settle.

@@ -7,7 +7,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// TestGeneration: a report changes the generation, by which pools are computed anew, only if the models have changed: not their order.
+// TestGeneration: a report changes the generation, by which pools are computed anew, only if the models have changed:
+// not their order.
 func TestGeneration(t *testing.T) {
 	a, b, l := fleet.Model{ID: "a"}, fleet.Model{ID: "b", ContextTokens: 9}, fleet.Model{ID: "l", Parent: "a"}
 	table, now := New(), time.Unix(1000, 0)

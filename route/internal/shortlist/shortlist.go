@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// endpoints with the least estimated wait and prefill, and as many with the fewest requests for their weight and speed
+	// endpoints with the least estimated wait and prefill, and as many with the fewest requests for their weight and
+	// speed
 	listed = 8
 	drawn  = 2 // endpoints drawn by chance, so that their figures are read anew
 )

@@ -35,7 +35,10 @@ func TestList(t *testing.T) {
 		}
 		for slot := range n {
 			table.AddEndpoint(slot, uint64(slot+1)*0x9e3779b97f4a7c15)
-			loads[slot] = fleet.Load{Requests: rapid.IntRange(0, 4).Draw(t, "requests"), PrefillTokens: int64(rapid.IntRange(0, 3).Draw(t, "prompts")) * 1000}
+			loads[slot] = fleet.Load{
+				Requests:      rapid.IntRange(0, 4).Draw(t, "requests"),
+				PrefillTokens: int64(rapid.IntRange(0, 3).Draw(t, "prompts")) * 1000,
+			}
 			fit[slot] = rapid.IntRange(0, 3).Draw(t, "fit") > 0
 			table.Describe(slot, loads[slot], fit[slot])
 			if rapid.Bool().Draw(t, "seen") {
@@ -52,7 +55,9 @@ func TestList(t *testing.T) {
 		for i := range slots {
 			slots[i] = int32(n - 1 - i)
 		}
-		req := Request{Tokens: 2000, Held: held, Hash: rapid.Uint64().Draw(t, "hash"), Seed: rapid.Uint64().Draw(t, "seed")}
+		req := Request{
+			Tokens: 2000, Held: held, Hash: rapid.Uint64().Draw(t, "hash"), Seed: rapid.Uint64().Draw(t, "seed"),
+		}
 		for slot := range n {
 			if rapid.IntRange(0, 9).Draw(t, "not") == 0 {
 				req.Not = append(req.Not, int32(slot))
@@ -69,7 +74,8 @@ func TestList(t *testing.T) {
 			if slices.Contains(req.Not, slot) || !fit[slot] && slot%2 == 0 {
 				continue
 			}
-			m := model{member: int32(i), place: uint64(uint32(^blocks.Scramble((uint64(slot)+1)*0x9e3779b97f4a7c15^blocks.Scramble(req.Hash)) >> 32))}
+			m := model{member: int32(i), place: uint64(
+				uint32(^blocks.Scramble((uint64(slot)+1)*0x9e3779b97f4a7c15^blocks.Scramble(req.Hash)) >> 32))}
 			if c := &rows[slot]; c.MsPerToken > 0 {
 				each := c.MsPerToken / c.Weight
 				missing := float64(loads[slot].PrefillTokens) + 2000
@@ -100,11 +106,15 @@ func TestList(t *testing.T) {
 			t.Fatalf("rows are %v", list.Rows)
 		}
 		must := slices.Clone(named)
-		slices.SortFunc(all, func(a, b model) int { return cmp.Or(cmp.Compare(a.soon, b.soon), cmp.Compare(a.place, b.place)) })
+		slices.SortFunc(all, func(a, b model) int {
+			return cmp.Or(cmp.Compare(a.soon, b.soon), cmp.Compare(a.place, b.place))
+		})
 		for _, m := range all[:min(listed, len(all))] {
 			must = append(must, m.member)
 		}
-		slices.SortFunc(all, func(a, b model) int { return cmp.Or(cmp.Compare(a.idle, b.idle), cmp.Compare(a.place, b.place)) })
+		slices.SortFunc(all, func(a, b model) int {
+			return cmp.Or(cmp.Compare(a.idle, b.idle), cmp.Compare(a.place, b.place))
+		})
 		for _, m := range all[:min(listed, len(all))] {
 			must = append(must, m.member)
 		}
@@ -136,7 +146,9 @@ func TestList(t *testing.T) {
 		if want.Count != beyond.Count || want.Requests != beyond.Requests {
 			t.Fatalf("beyond it are %+v, should be %+v", beyond, want)
 		}
-		for _, x := range [][2]float64{{beyond.Able, want.Able}, {beyond.Ready, want.Ready}, {beyond.Turns, want.Turns}, {beyond.Busy, want.Busy}} {
+		for _, x := range [][2]float64{
+			{beyond.Able, want.Able}, {beyond.Ready, want.Ready}, {beyond.Turns, want.Turns}, {beyond.Busy, want.Busy},
+		} {
 			if known > 0 && math.Abs(x[0]-x[1]*float64(want.Count)/known) > 1e-6 {
 				t.Fatalf("beyond it are %+v, should be %+v of %v among %d", beyond, want, known, want.Count)
 			}

@@ -37,11 +37,18 @@ func made(kind string, bytes int, rng *rand.Rand) fleet.Text {
 	vary := func(share float64) int { return int(float64(bytes) * share * (0.9 + 0.2*rng.Float64())) }
 	switch kind {
 	case "english":
-		return fleet.Text{Latin: vary(0.94), Starts: vary(0.19), Digits: vary(0.005), Marks: vary(0.05), Messages: 1 + rng.IntN(5)}
+		return fleet.Text{
+			Latin: vary(0.94), Starts: vary(0.19), Digits: vary(0.005), Marks: vary(0.05), Messages: 1 + rng.IntN(5),
+		}
 	case "code":
-		return fleet.Text{Latin: vary(0.62), Starts: vary(0.29), Digits: vary(0.02), Marks: vary(0.36), Messages: 1 + rng.IntN(5)}
+		return fleet.Text{
+			Latin: vary(0.62), Starts: vary(0.29), Digits: vary(0.02), Marks: vary(0.36), Messages: 1 + rng.IntN(5),
+		}
 	case "chinese":
-		return fleet.Text{Latin: vary(0.04), Starts: vary(0.02), Digits: vary(0.01), Marks: vary(0.02), CJK: vary(0.93), Messages: 1 + rng.IntN(5)}
+		return fleet.Text{
+			Latin: vary(0.04), Starts: vary(0.02), Digits: vary(0.01), Marks: vary(0.02), CJK: vary(0.93),
+			Messages: 1 + rng.IntN(5),
+		}
 	}
 	panic(kind)
 }
@@ -178,7 +185,8 @@ func TestRatiosMedia(t *testing.T) {
 	}
 }
 
-// TestRatiosAnything: whatever is learnt, estimates are finite and not negative, and one wild report moves an estimate by half at most.
+// TestRatiosAnything: whatever is learnt, estimates are finite and not negative, and one wild report moves an estimate
+// by half at most.
 func TestRatiosAnything(t *testing.T) {
 	count := rapid.OneOf(rapid.IntRange(0, 50), rapid.IntRange(0, 1<<20), rapid.IntRange(0, 1<<30))
 	rapid.Check(t, func(t *rapid.T) {
@@ -187,7 +195,8 @@ func TestRatiosAnything(t *testing.T) {
 			x := fleet.Text{
 				Latin: count.Draw(t, "latin"), Starts: count.Draw(t, "starts"), Digits: count.Draw(t, "digits"),
 				Marks: count.Draw(t, "marks"), CJK: count.Draw(t, "cjk"), Other: count.Draw(t, "other"),
-				Messages: rapid.IntRange(0, 500).Draw(t, "messages"), Tools: count.Draw(t, "tools"), Media: rapid.IntRange(0, 2).Draw(t, "media"),
+				Messages: rapid.IntRange(0, 500).Draw(t, "messages"), Tools: count.Draw(t, "tools"),
+				Media: rapid.IntRange(0, 2).Draw(t, "media"),
 			}
 			before := float64(r.Estimate(&x))
 			r.Learn(&x, rapid.Int().Draw(t, "tokens"))

@@ -8,14 +8,16 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// TestTextsDiffer: prompts of three kinds of text in turn are estimated within a tenth on average, each kind for itself. By one mean of
-// tokens a byte they would not be.
+// TestTextsDiffer: prompts of three kinds of text in turn are estimated within a tenth on average, each kind for
+// itself. By one mean of tokens a byte they would not be.
 func TestTextsDiffer(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	m := NewModel()
 	draw := func(i int) (*fleet.Request, *Sample, int) {
 		x, n := made(textKinds[i%3], 8000, rng), 8000
-		return &fleet.Request{PromptBytes: n, Class: fleet.Turn, Content: &fleet.Content{Text: x, Bytes: n}}, &Sample{Text: x, Bytes: n, Turn: true}, wide.count(&x, rng)
+		return &fleet.Request{
+			PromptBytes: n, Class: fleet.Turn, Content: &fleet.Content{Text: x, Bytes: n},
+		}, &Sample{Text: x, Bytes: n, Turn: true}, wide.count(&x, rng)
 	}
 	for i := range 300 {
 		_, s, tokens := draw(i)

@@ -14,7 +14,10 @@ import (
 // stream is a streamed job whose first byte came after some ms, of a prompt sent after some ms.
 func stream(sent, first float64, tokens int64) *backlog.Job {
 	at := func(ms float64) time.Time { return time.Unix(1_700_000_000, int64(ms*1e6)) }
-	return &backlog.Job{Work: backlog.Work{Class: fleet.Turn, Stream: true}, Sent: at(sent), First: at(first), Prefill: tokens, Timed: true}
+	return &backlog.Job{
+		Work: backlog.Work{Class: fleet.Turn, Stream: true}, Sent: at(sent), First: at(first),
+		Prefill: tokens, Timed: true,
+	}
 }
 
 // heard is what a table has learnt from first bytes, in this order.
@@ -27,14 +30,15 @@ func heard(jobs ...*backlog.Job) (*Table, *endpoint) {
 	return &t, t.endpoints.Get(0)
 }
 
-// TestFirstBytesOutOfOrder: a first byte at another router is heard of after a later one here. It does not shorten the later one's time,
-// nor hide its batch.
+// TestFirstBytesOutOfOrder: a first byte at another router is heard of after a later one here. It does not shorten the
+// later one's time, nor hide its batch.
 func TestFirstBytesOutOfOrder(t *testing.T) {
 	before, late, own := stream(0, 60, 500), stream(10, 85, 1000), stream(10, 100, 4000)
 	_, want := heard(before, late, own)
 	_, got := heard(before, own, late)
 	if !slices.Equal(got.prefill.batches, want.prefill.batches) || got.prefill.early != want.prefill.early {
-		t.Errorf("batches %+v, %+v; in order %+v, %+v", got.prefill.batches, got.prefill.early, want.prefill.batches, want.prefill.early)
+		t.Errorf("batches %+v, %+v; in order %+v, %+v", got.prefill.batches, got.prefill.early, want.prefill.batches,
+			want.prefill.early)
 	}
 	for _, j := range []*backlog.Job{before, late, own} {
 		if b := got.prefill.batchOf(j.First); b == nil || !b.end.Equal(j.First) || b.tokens != j.Prefill {
@@ -43,8 +47,8 @@ func TestFirstBytesOutOfOrder(t *testing.T) {
 	}
 }
 
-// TestBatchesInAnyOrder: first bytes give the same batches in whichever order they are heard of, and nothing is left of them when
-// their answers have ended.
+// TestBatchesInAnyOrder: first bytes give the same batches in whichever order they are heard of, and nothing is left of
+// them when their answers have ended.
 func TestBatchesInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var jobs []*backlog.Job
@@ -75,7 +79,8 @@ func TestBatchesInAnyOrder(t *testing.T) {
 	})
 }
 
-// TestManyBatchesInAnyOrder: the number of batches is bounded, whatever the order, and late ones beyond the bound are left out.
+// TestManyBatchesInAnyOrder: the number of batches is bounded, whatever the order, and late ones beyond the bound are
+// left out.
 func TestManyBatchesInAnyOrder(t *testing.T) {
 	var jobs []*backlog.Job
 	for i := range 3 * maxBatches {
@@ -86,7 +91,8 @@ func TestManyBatchesInAnyOrder(t *testing.T) {
 	table, e := heard(append(slices.Clone(jobs[maxBatches:]), late...)...)
 	b := e.prefill.batches
 	if len(b) > maxBatches || !slices.IsSortedFunc(b, func(a, b batch) int { return a.end.Compare(b.end) }) {
-		t.Errorf("%d batches, in order: %v", len(b), slices.IsSortedFunc(b, func(a, b batch) int { return a.end.Compare(b.end) }))
+		t.Errorf("%d batches, in order: %v",
+			len(b), slices.IsSortedFunc(b, func(a, b batch) int { return a.end.Compare(b.end) }))
 	}
 	for _, j := range jobs {
 		table.Ended(j.First, j, false, &fleet.Usage{})

@@ -48,8 +48,8 @@ func (r Reader) Export(now time.Time, slot int) Learnt {
 	p, o, tr := &e.prefill, &e.order, &e.transfer
 	return Learnt{
 		Prefill: Prefill{
-			Samples: p.samples, PerToken: p.perToken, Fixed: float64(p.fixed), PerAnswer: float64(p.perAnswer), Hold: float64(p.hold),
-			PerStep: p.perStep, Far: float64(p.farWork), Prior: p.prior, Line: p.line,
+			Samples: p.samples, PerToken: p.perToken, Fixed: float64(p.fixed), PerAnswer: float64(p.perAnswer),
+			Hold: float64(p.hold), PerStep: p.perStep, Far: float64(p.farWork), Prior: p.prior, Line: p.line,
 		},
 		Alone: o.solo, First: o.first, Others: o.others, Front: o.front, Soon: o.soon, Pace: e.decodePace.Line,
 		Moves: tr.samples, MovesAge: age(now, tr.at), Shared: tr.export(),

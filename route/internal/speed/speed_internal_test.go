@@ -13,10 +13,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPaceIsLearnt: from answers among few and many others, with some noise, what a token takes alone and what each other adds.
+// TestPaceIsLearnt: from answers among few and many others, with some noise, what a token takes alone and what each
+// other adds.
 func TestPaceIsLearnt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		base, perOther := float64(rapid.IntRange(2, 40).Draw(t, "base")), float64(rapid.IntRange(0, 60).Draw(t, "hundredths"))/100
+		base, perOther := float64(rapid.IntRange(2, 40).Draw(t, "base")),
+			float64(rapid.IntRange(0, 60).Draw(t, "hundredths"))/100
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		var p decodePace
 		for i := range 200 {
@@ -34,8 +36,8 @@ func TestPaceIsLearnt(t *testing.T) {
 	})
 }
 
-// TestSpeedsStaySane: whatever jobs are like, all speeds stay above 0 and finite, readers change nothing, and nothing provisional is left
-// when all jobs have ended.
+// TestSpeedsStaySane: whatever jobs are like, all speeds stay above 0 and finite, readers change nothing, and nothing
+// provisional is left when all jobs have ended.
 func TestSpeedsStaySane(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var table Table
@@ -50,12 +52,18 @@ func TestSpeedsStaySane(t *testing.T) {
 				token, known := reader.Transfer(now, slot), reader.Known(slot)
 				pace, decodeMs := reader.Pace(slot)
 				answers := reader.DecodePace(slot, 5)
-				for _, x := range []float64{1 + pace.FarWork, reader.MsPerToken(slot), reader.MsPerAnswer(slot), token.MsPerToken, token.FixedMs, pace.MsPerToken, pace.FixedMs, answers.AnswerMs} {
+				for _, x := range []float64{
+					1 + pace.FarWork, reader.MsPerToken(slot), reader.MsPerAnswer(slot), token.MsPerToken,
+					token.FixedMs, pace.MsPerToken, pace.FixedMs, answers.AnswerMs,
+				} {
 					if !(x > 0 && x < 1e12) {
-						t.Fatalf("a speed of %v: %v, %v, %+v, %v", x, reader.MsPerToken(slot), reader.MsPerAnswer(slot), token, answers)
+						t.Fatalf("a speed of %v: %v, %v, %+v, %v",
+							x, reader.MsPerToken(slot), reader.MsPerAnswer(slot), token, answers)
 					}
 				}
-				if hold := reader.DecodeMs(slot); hold != decodeMs || reader.MsPerToken(slot) < backlog.LeastMsPerToken || !(hold >= 0 && known.MsPerAnswer >= 0 && pace.MsPerAnswer >= 0 && answers.PerOtherMs >= 0) {
+				if hold := reader.DecodeMs(slot); hold != decodeMs ||
+					reader.MsPerToken(slot) < backlog.LeastMsPerToken ||
+					!(hold >= 0 && known.MsPerAnswer >= 0 && pace.MsPerAnswer >= 0 && answers.PerOtherMs >= 0) {
 					t.Fatalf("%v ms a token, held for %v, %+v, %v more", reader.MsPerToken(slot), hold, known, answers)
 				}
 				reader.InOrder(slot)
@@ -69,8 +77,12 @@ func TestSpeedsStaySane(t *testing.T) {
 			j := open[0]
 			open = open[1:]
 			prompt := rapid.IntRange(0, 5000).Draw(t, "counted")
-			u := fleet.Usage{PromptTokens: prompt, CachedTokens: rapid.IntRange(0, prompt).Draw(t, "found"), CachedKnown: rapid.Bool().Draw(t, "known"), OutputTokens: rapid.IntRange(0, 200).Draw(t, "answer")}
-			j.DecodeTimed, j.PromptMs, j.StillDecoding = u.OutputTokens >= backlog.LeastAnswer, rapid.Float64Range(0, 100).Draw(t, "prompts"), rapid.IntRange(0, 9).Draw(t, "left")
+			u := fleet.Usage{
+				PromptTokens: prompt, CachedTokens: rapid.IntRange(0, prompt).Draw(t, "found"),
+				CachedKnown: rapid.Bool().Draw(t, "known"), OutputTokens: rapid.IntRange(0, 200).Draw(t, "answer"),
+			}
+			j.DecodeTimed, j.PromptMs, j.StillDecoding = u.OutputTokens >= backlog.LeastAnswer,
+				rapid.Float64Range(0, 100).Draw(t, "prompts"), rapid.IntRange(0, 9).Draw(t, "left")
 			table.Ended(now, j, rapid.Bool().Draw(t, "ok"), &u)
 		}
 		queued := int64(0)
@@ -85,12 +97,18 @@ func TestSpeedsStaySane(t *testing.T) {
 					Leg: rapid.SampledFrom([]fleet.Leg{
 						fleet.LegUnsplit, fleet.LegPrefill, fleet.LegDecode,
 					}).Draw(t, "leg"),
-					Stream: rapid.Bool().Draw(t, "stream"), PromptTokens: prompt, CachedTokens: cached, FarTokens: rapid.IntRange(0, cached).Draw(t, "far"), MsPerToken: 0.1, WaitMs: rapid.Float64Range(0, 1000).Draw(t, "wait"),
+					Stream: rapid.Bool().Draw(t, "stream"), PromptTokens: prompt,
+					CachedTokens: cached, FarTokens: rapid.IntRange(0, cached).Draw(t, "far"), MsPerToken: 0.1,
+					WaitMs: rapid.Float64Range(0, 1000).Draw(t, "wait"),
 				},
 				Sent: sent, First: now, Handed: sent, Prefill: int64(prompt - cached), Transfer: int64(prompt - cached),
-				TokensBefore: rapid.Float64Range(0, 5000).Draw(t, "front"), TokensAfter: rapid.Float64Range(0, 5000).Draw(t, "behind"), Soon: rapid.Float64Range(0, 5000).Draw(t, "soon"), SoonKnown: true,
-				WasIdle: rapid.Bool().Draw(t, "alone"), WaitedForSlot: rapid.Bool().Draw(t, "held"), Between: rapid.Int64Range(0, 5000).Draw(t, "between"), Ambiguous: rapid.Bool().Draw(t, "blurred"),
-				Concurrent: rapid.IntRange(0, 9).Draw(t, "others"), TransferArea: rapid.Float64Range(0, 1e5).Draw(t, "area"),
+				TokensBefore: rapid.Float64Range(0, 5000).Draw(t, "front"),
+				TokensAfter:  rapid.Float64Range(0, 5000).Draw(t, "behind"),
+				Soon:         rapid.Float64Range(0, 5000).Draw(t, "soon"), SoonKnown: true,
+				WasIdle: rapid.Bool().Draw(t, "alone"), WaitedForSlot: rapid.Bool().Draw(t, "held"),
+				Between: rapid.Int64Range(0, 5000).Draw(t, "between"), Ambiguous: rapid.Bool().Draw(t, "blurred"),
+				Concurrent:   rapid.IntRange(0, 9).Draw(t, "others"),
+				TransferArea: rapid.Float64Range(0, 1e5).Draw(t, "area"),
 			}
 			queued += j.Prefill
 			j.End = queued
@@ -114,8 +132,8 @@ func TestSpeedsStaySane(t *testing.T) {
 	})
 }
 
-// TestFetchIsLearnt: from prompts most of which a second tier had, what it takes to fetch a token; whatever that is, it does
-// not change what a token takes that is computed.
+// TestFetchIsLearnt: from prompts most of which a second tier had, what it takes to fetch a token; whatever that is, it
+// does not change what a token takes that is computed.
 func TestFetchIsLearnt(t *testing.T) {
 	for _, fetchMs := range []float64{0.001, 0.01, 0.05} {
 		var table Table
@@ -137,7 +155,8 @@ func TestFetchIsLearnt(t *testing.T) {
 			fetches := int(float64(table.endpoints.Get(0).prefill.farWork) * float64(far))
 			j := &backlog.Job{
 				Work: backlog.Work{
-					Class: fleet.Turn, Stream: true, PromptTokens: prompt, CachedTokens: cached, FarTokens: far, FetchTokens: fetches, MsPerToken: 0.05,
+					Class: fleet.Turn, Stream: true, PromptTokens: prompt, CachedTokens: cached, FarTokens: far,
+					FetchTokens: fetches, MsPerToken: 0.05,
 				},
 				Sent: now, Prefill: int64(prompt - cached + fetches), Timed: true, WasIdle: true,
 			}
@@ -145,7 +164,9 @@ func TestFetchIsLearnt(t *testing.T) {
 			j.First = now
 			table.Computed(now, j)
 			now = now.Add(time.Second)
-			table.Ended(now, j, true, &fleet.Usage{PromptTokens: prompt, CachedTokens: cached, CachedKnown: true, OutputTokens: 20})
+			table.Ended(now, j, true, &fleet.Usage{
+				PromptTokens: prompt, CachedTokens: cached, CachedKnown: true, OutputTokens: 20,
+			})
 		}
 		if got := table.Reader().MsPerToken(0); math.Abs(got-0.05) > 0.01 {
 			t.Errorf("where a token is fetched in %v ms: %v ms to compute one, want 0.05", fetchMs, got)
@@ -168,7 +189,10 @@ func TestFetchIsLearnt(t *testing.T) {
 
 // clone is a deep copy of a table, without scratch.
 func clone(t *Table) Table {
-	c := Table{order: append([]int(nil), t.order...), mean: t.mean, decodePace: t.decodePace, moved: t.moved, movedAt: t.movedAt}
+	c := Table{
+		order: append([]int(nil), t.order...), mean: t.mean, decodePace: t.decodePace, moved: t.moved,
+		movedAt: t.movedAt,
+	}
 	for i := range t.endpoints.Len() {
 		e := *t.endpoints.Get(i)
 		e.prefill.batches = append([]batch(nil), e.prefill.batches...)
@@ -181,14 +205,17 @@ func clone(t *Table) Table {
 func TestSlowTransfersAreForgotten(t *testing.T) {
 	slow, at := backlog.Transfer{MsPerToken: 100 * firstMovePerToken, FixedMs: 100 * firstMoveFixed}, time.Unix(1000, 0)
 	for age, most := range map[time.Duration]float64{
-		0: 100, time.Minute: 51, 10 * time.Minute: 1.2, 63 * time.Minute: 1.01, 64 * time.Minute: 1.01, 65 * time.Minute: 1.01, 1000 * time.Hour: 1.01,
+		0: 100, time.Minute: 51, 10 * time.Minute: 1.2, 63 * time.Minute: 1.01, 64 * time.Minute: 1.01,
+		65 * time.Minute: 1.01, 1000 * time.Hour: 1.01,
 	} {
 		got := recent(slow, at, at.Add(age))
-		if got.MsPerToken > most*firstMovePerToken || got.FixedMs > most*firstMoveFixed || got.MsPerToken < firstMovePerToken || got.FixedMs < firstMoveFixed {
+		if got.MsPerToken > most*firstMovePerToken || got.FixedMs > most*firstMoveFixed ||
+			got.MsPerToken < firstMovePerToken || got.FixedMs < firstMoveFixed {
 			t.Errorf("after %v: %+v, want at most %v times the default, and no less than it", age, got, most)
 		}
 	}
-	if quick := (backlog.Transfer{MsPerToken: firstMovePerToken / 2, FixedMs: 1}); recent(quick, at, at.Add(1000*time.Hour)) != quick {
+	if quick := (backlog.Transfer{MsPerToken: firstMovePerToken / 2, FixedMs: 1}); recent(quick, at,
+		at.Add(1000*time.Hour)) != quick {
 		t.Error("a quick link is forgotten")
 	}
 }

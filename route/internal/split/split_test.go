@@ -22,16 +22,41 @@ func TestAsk(t *testing.T) {
 		open   bool
 	}{
 		{"one pool", Rule{When: WhenAlways}, Pool{}, turn, 1, "", false},
-		{"an embedding", Rule{When: WhenAlways}, Pool{Splits: true}, fleet.Request{Splits: true, Class: fleet.Embed}, 1, "", false},
-		{"pinned", Rule{When: WhenAlways}, Pool{Splits: true}, fleet.Request{Splits: true, Pin: "e"}, 1, WholePinned, false},
-		{"its prefill leg failed", Rule{When: WhenAlways}, Pool{Splits: true}, fleet.Request{Splits: true, Attempt: fleet.Attempt{Fails: true}}, 1, WholePrefillFails, false},
+		{
+			"an embedding",
+			Rule{When: WhenAlways},
+			Pool{Splits: true},
+			fleet.Request{Splits: true, Class: fleet.Embed},
+			1, "", false,
+		},
+		{
+			"pinned",
+			Rule{When: WhenAlways},
+			Pool{Splits: true},
+			fleet.Request{Splits: true, Pin: "e"},
+			1, WholePinned, false,
+		},
+		{
+			"its prefill leg failed",
+			Rule{When: WhenAlways},
+			Pool{Splits: true},
+			fleet.Request{Splits: true, Attempt: fleet.Attempt{Fails: true}},
+			1, WholePrefillFails, false,
+		},
 		{"cannot be split", Rule{When: WhenAlways}, Pool{Splits: true}, fleet.Request{}, 1, WholeUnfit, false},
-		{"decoders take no whole requests", Rule{When: WhenNever}, Pool{Splits: true, Must: true}, turn, 1, Always, false},
+		{
+			"decoders take no whole requests",
+			Rule{When: WhenNever},
+			Pool{Splits: true, Must: true},
+			turn, 1, Always, false,
+		},
 		{"never", Rule{When: WhenNever}, Pool{Splits: true}, turn, 1, WholeNever, false},
 		{"always", Rule{When: WhenAlways}, Pool{Splits: true}, turn, 1, Always, false},
 		{"short", Rule{When: WhenTokens, Threshold: 10}, Pool{Splits: true}, turn, 9, WholeShort, false},
 		{"long", Rule{When: WhenTokens, Threshold: 10}, Pool{Splits: true}, turn, 10, Long, false},
-		{"long by another measure", Rule{When: WhenTokens, Threshold: 10, Tokens: func(*fleet.Request) int { return 11 }}, Pool{Splits: true}, turn, 1, Long, false},
+		{"long by another measure", Rule{When: WhenTokens, Threshold: 10, Tokens: func(*fleet.Request) int {
+			return 11
+		}}, Pool{Splits: true}, turn, 1, Long, false},
 		{"uncached", Rule{When: WhenUncached}, Pool{Splits: true}, turn, 1, "", true},
 		{"by time", Rule{When: WhenTime}, Pool{Splits: true}, turn, 1, "", true},
 		{"without roles", Rule{When: WhenFree}, Pool{Splits: true}, turn, 1, "", true},
@@ -42,14 +67,18 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// legs are the tables of one prefiller, one endpoint for all of it, and the same as a decoder. All compute 1,000 tokens in 100 ms, move them in
-// 10 and need 20 besides, of a whole request none.
+// legs are the tables of one prefiller, one endpoint for all of it, and the same as a decoder. All compute 1,000 tokens
+// in 100 ms, move them in 10 and need 20 besides, of a whole request none.
 func legs() (prefill, whole, decode *pick.View) {
 	row := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1, Slot: 1}, Pace: pick.Pace{MsPerToken: 0.1}}
-	prefill = &pick.View{Leg: fleet.LegPrefill, PromptTokens: 1000, Splits: true, Interference: 1, Candidates: []pick.Candidate{row}}
+	prefill = &pick.View{
+		Leg: fleet.LegPrefill, PromptTokens: 1000, Splits: true, Interference: 1, Candidates: []pick.Candidate{row},
+	}
 	whole = &pick.View{PromptTokens: 1000, Splits: true, Interference: 1, Candidates: []pick.Candidate{row}}
 	row.Link = pick.Link{MsPerToken: 0.01, FixedMs: 20}
-	decode = &pick.View{Leg: fleet.LegDecode, PromptTokens: 1000, Splits: true, Interference: 1, Candidates: []pick.Candidate{row}}
+	decode = &pick.View{
+		Leg: fleet.LegDecode, PromptTokens: 1000, Splits: true, Interference: 1, Candidates: []pick.Candidate{row},
+	}
 	prefill.Candidates[0].Slot = 0
 	return prefill, whole, decode
 }
@@ -64,7 +93,10 @@ func TestTime(t *testing.T) {
 	}{
 		{"all are idle", func(_, _, _ *pick.Candidate) {}, WholeSooner, 100, 130},
 		{"one is answered there and would wait", func(_, w, _ *pick.Candidate) { w.Decoding = 1 }, Sooner, 200, 130},
-		{"two are answered at the prefiller too", func(p, w, _ *pick.Candidate) { w.Decoding, p.Decoding = 1, 2 }, WholeSooner, 200, 330},
+		{
+			"two are answered at the prefiller too", func(p, w, _ *pick.Candidate) { w.Decoding, p.Decoding = 1, 2 },
+			WholeSooner, 200, 330,
+		},
 		{"it has most of the prompt", func(_, w, _ *pick.Candidate) {
 			w.CachedTokens, w.PresentTokens, w.Decoding = 900, 900, 10
 		}, WholeSooner, 110, 130},
@@ -93,7 +125,8 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// TestFirstTurnsAreNoReason: what the later turns of a conversation will bring has no part in whether this one is split.
+// TestFirstTurnsAreNoReason: what the later turns of a conversation will bring has no part in whether this one is
+// split.
 func TestFirstTurnsAreNoReason(t *testing.T) {
 	var of [2]Weighed
 	for i := range of {
@@ -108,8 +141,8 @@ func TestFirstTurnsAreNoReason(t *testing.T) {
 	}
 }
 
-// TestFreeCountsTheDelay: a pair is charged twice for what the first token comes later, and a prompt that takes more than a quarter of the
-// memory is not put into two engines.
+// TestFreeCountsTheDelay: a pair is charged twice for what the first token comes later, and a prompt that takes more
+// than a quarter of the memory is not put into two engines.
 func TestFreeCountsTheDelay(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -138,12 +171,17 @@ func TestFreeCountsTheDelay(t *testing.T) {
 	}
 }
 
-// TestAnswersStayAwayFromPrompts: where endpoints need no roles, an answer costs more where prompts take time, and where more are answered.
+// TestAnswersStayAwayFromPrompts: where endpoints need no roles, an answer costs more where prompts take time, and
+// where more are answered.
 func TestAnswersStayAwayFromPrompts(t *testing.T) {
-	row := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, DecodePace: pick.DecodePace{AnswerMs: 10, PerOtherMs: 0.2}}
+	row := pick.Candidate{
+		Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, DecodePace: pick.DecodePace{AnswerMs: 10, PerOtherMs: 0.2},
+	}
 	busy, crowded := row, row
 	busy.Busy, crowded.Load.Requests = 0.5, 4
-	v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWaitCost: 2, Candidates: []pick.Candidate{row, busy, crowded}}
+	v := &pick.View{
+		Leg: fleet.LegDecode, OutputTokens: 100, AnswerWaitCost: 2, Candidates: []pick.Candidate{row, busy, crowded},
+	}
 	scope := (&Rule{When: WhenFree}).Scope(v)
 	for i, want := range []float64{0, 2 * 1000, 100 * 0.2 * 4} {
 		var terms pick.Terms
@@ -154,13 +192,22 @@ func TestAnswersStayAwayFromPrompts(t *testing.T) {
 	}
 }
 
-// TestAnswersWaitWeight: without roles an answer goes to an endpoint that has its first token 2 s later rather than wait a second for prompts
-// meanwhile, and not to one that has it 3 s later.
+// TestAnswersWaitWeight: without roles an answer goes to an endpoint that has its first token 2 s later rather than
+// wait a second for prompts meanwhile, and not to one that has it 3 s later.
 func TestAnswersWaitWeight(t *testing.T) {
 	for later, moves := range map[float64]bool{2000: true, 3000: false} {
-		busy := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, DecodePace: pick.DecodePace{AnswerMs: 10}, Demand: pick.Demand{Busy: 0.5}}
-		idle := pick.Candidate{Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, DecodePace: pick.DecodePace{AnswerMs: 10}, Wait: pick.Wait{WaitMs: later}}
-		v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWaitCost: AnswerWaitCost, Candidates: []pick.Candidate{busy, idle}}
+		busy := pick.Candidate{
+			Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, DecodePace: pick.DecodePace{AnswerMs: 10},
+			Demand: pick.Demand{Busy: 0.5},
+		}
+		idle := pick.Candidate{
+			Endpoint: pick.Endpoint{Weight: 1, Ramp: 1}, DecodePace: pick.DecodePace{AnswerMs: 10},
+			Wait: pick.Wait{WaitMs: later},
+		}
+		v := &pick.View{
+			Leg: fleet.LegDecode, OutputTokens: 100, AnswerWaitCost: AnswerWaitCost,
+			Candidates: []pick.Candidate{busy, idle},
+		}
 		scope := (&Rule{When: WhenFree}).Scope(v)
 		var at, there pick.Terms
 		cost.Estimate(v, &v.Candidates[0], &scope, &at)

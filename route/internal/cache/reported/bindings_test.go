@@ -10,7 +10,8 @@ func TestBounds(t *testing.T) {
 		x := k.bindings.make(i + 1)
 		k.bindings.set(x, 0, []uint64{i})
 	}
-	if n := len(k.bindings.byKey); n != mostBindings || k.bindings.byKey[1] != nil || k.bindings.byKey[mostBindings+100] == nil || k.bindings.names != mostBindings {
+	if n := len(k.bindings.byKey); n != mostBindings || k.bindings.byKey[1] != nil ||
+		k.bindings.byKey[mostBindings+100] == nil || k.bindings.names != mostBindings {
 		t.Errorf("%d bindings with %d names", n, k.bindings.names)
 	}
 	x := k.bindings.make(1 << 40)

@@ -60,7 +60,9 @@ func (b *bed) found(tenant, session string, keys []uint64, tokens int) int {
 }
 
 // serve is a request from its placement to its end. during is what happens meanwhile.
-func (b *bed) serve(n uint32, tenant, session string, keys []uint64, tokens int, adapter bool, during func(l fleet.Lease)) {
+func (b *bed) serve(
+	n uint32, tenant, session string, keys []uint64, tokens int, adapter bool, during func(l fleet.Lease),
+) {
 	l := fleet.Lease(1)<<32 | fleet.Lease(n)
 	var c Chain
 	b.Reader().Find(&c, tenant, session, nil, keys, &prefix.Matches{})
@@ -68,11 +70,14 @@ func (b *bed) serve(n uint32, tenant, session string, keys []uint64, tokens int,
 	b.Open(n, 0, tenant, session)
 	b.Note(n, &c, tokens, adapter)
 	during(l)
-	b.Settle(now, &Finished{Lease: l, Chain: keys, SameCache: true, Usage: &fleet.Usage{PromptTokens: tokens, OutputTokens: 1, CachedKnown: true}})
+	b.Settle(now, &Finished{Lease: l, Chain: keys, SameCache: true, Usage: &fleet.Usage{
+		PromptTokens: tokens, OutputTokens: 1, CachedKnown: true,
+	}})
 	b.Close(n)
 }
 
-// TestTenants: what is known of the blocks of one tenant's conversation is not another's of the same id, labelled or not.
+// TestTenants: what is known of the blocks of one tenant's conversation is not another's of the same id, labelled or
+// not.
 func TestTenants(t *testing.T) {
 	for _, label := range []string{"s", ""} {
 		b := newBed()
@@ -125,7 +130,8 @@ func TestTokensOfAdapters(t *testing.T) {
 	}
 }
 
-// TestTokensOfOneThatLeft: tokens that come after their endpoint has left, and another one has its slot, teach nothing about that one.
+// TestTokensOfOneThatLeft: tokens that come after their endpoint has left, and another one has its slot, teach nothing
+// about that one.
 func TestTokensOfOneThatLeft(t *testing.T) {
 	b := newBed()
 	tokens, keys := tokensFrom(100, 640)

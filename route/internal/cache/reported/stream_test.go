@@ -11,11 +11,14 @@ import (
 
 // storedEvent is blocks of four tokens after a parent.
 func storedEvent(parent uint64, hashes []uint64, tokens []uint32, session string) kvstream.Event {
-	return kvstream.Event{Kind: kvstream.Stored, Hashes: hashes, Parent: parent, HasParent: parent != 0, Tokens: tokens, BlockTokens: 4, Session: session}
+	return kvstream.Event{
+		Kind: kvstream.Stored, Hashes: hashes, Parent: parent, HasParent: parent != 0, Tokens: tokens,
+		BlockTokens: 4, Session: session,
+	}
 }
 
-// TestStreamCounts holds a stream and the index under it to a naive model: a block is held as long as it was stored more often than
-// removed.
+// TestStreamCounts holds a stream and the index under it to a naive model: a block is held as long as it was stored
+// more often than removed.
 func TestStreamCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var k Table
