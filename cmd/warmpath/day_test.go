@@ -561,7 +561,13 @@ func (d *day) unfailed() {
 		_, said := d.get(i, "/metrics")
 		if ok, failed := sumOf(said, "warmpath_requests_total", `code="200"`),
 			sumOf(said, "warmpath_requests_total", `code="5`); ok == 0 || failed > 0 {
-			d.t.Errorf("router %d has answered %v requests with 200 and %v with 500 or above", i+1, ok, failed)
+			d.t.Errorf("router %d has answered %v requests with 200 and %v with 500 or above:", i+1, ok, failed)
+			for line := range strings.Lines(said) {
+				if strings.HasPrefix(line, "warmpath_requests_total{") && strings.Contains(line, `code="5`) ||
+					strings.HasPrefix(line, "warmpath_refused_total{") {
+					d.t.Log(line)
+				}
+			}
 		}
 	}
 }
