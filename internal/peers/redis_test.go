@@ -82,7 +82,7 @@ func overRedisWith(t *testing.T, url, fleetName string, with RedisOptions) *node
 		t.Fatal(err)
 	}
 	n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, Replicas: true}),
-		time.Now, n.group.Listener())
+		time.Now, n.group.Listener(), live.Listener{Entry: n.see})
 	n.memory.router = n.Fleet
 	n.group.Serve(n.Fleet)
 	n.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{
