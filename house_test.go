@@ -111,7 +111,8 @@ var plan = map[string]room{
 	"internal/live": {may: []string{"fleet", "route"}},
 	"internal/proxy": {
 		may: []string{
-			"engine/answer", "engine/handover", "fleet", "internal/forwarded", "internal/guard", "internal/lastknown",
+			"engine/answer", "engine/handover", "fleet", "internal/forwarded", "internal/guard", "internal/httpclient",
+			"internal/lastknown",
 			"internal/live", "internal/proxy/body", "internal/proxy/catalog", "internal/proxy/client",
 			"internal/proxy/fault", "internal/proxy/paths", "internal/proxy/h1", "internal/proxy/transfers",
 			"internal/proxy/external", "internal/proxy/timeouts", "internal/proxy/quota", "internal/proxy/rewrite",
@@ -151,8 +152,10 @@ var plan = map[string]room{
 	}, third: []string{"golang.org/x/net"}},
 	"internal/proxy/client":  {may: []string{}},
 	"internal/proxy/catalog": {may: []string{"fleet", "internal/live", "internal/panics", "route"}},
-	"internal/probe":         {may: []string{"engine", "fleet", "internal/panics", "internal/shortage", "route"}},
-	"internal/strictyaml":    {third: []string{"github.com/goccy/go-yaml"}},
+	"internal/probe": {
+		may: []string{"engine", "fleet", "internal/httpclient", "internal/panics", "internal/shortage", "route"},
+	},
+	"internal/strictyaml": {third: []string{"github.com/goccy/go-yaml"}},
 	"internal/discovery": {
 		may: []string{"fleet", "internal/filewatch", "internal/strictyaml", "internal/unixsocket", "route"},
 	},

@@ -277,8 +277,8 @@ func TestDemoDisagg(t *testing.T) {
 	}
 }
 
-// TestOneLineWhateverFails: a request whose hand-over failed, or whose prompt nobody else could compute, is recorded
-// once.
+// TestOneLineWhateverFails: a split request is recorded once, also where its hand-over fails, or where its prefiller
+// fails and there is no other.
 func TestOneLineWhateverFails(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "traffic.jsonl")
 	var engines []*enginetest.Server

@@ -179,7 +179,7 @@ func TestSilentStream(t *testing.T) {
 				rigged.playSeed(few(), seed)
 			}
 			if !settled(speaks) {
-				t.Errorf("the events are not gone by again: %+v %+v %q",
+				t.Errorf("the router does not go by the events again: %+v %+v %q",
 					rigged.kvState(0), rigged.kvState(1), heard.all())
 			}
 		})

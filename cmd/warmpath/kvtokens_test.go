@@ -77,8 +77,8 @@ func smallModel(t *testing.T) (dir string, loaded *tokenizer.Tokenizer) {
 	return dir, loaded
 }
 
-// TestTokenizerTellsWhatIsCached: TensorRT-LLM tokenizes for nobody, and its events have no labels. With the model's
-// tokenizer the router knows the blocks of prompts as the engine computes them. How well that predicts is in
+// TestTokenizerTellsWhatIsCached: TensorRT-LLM has no route that tokenizes, and its events have no labels. With the
+// model's tokenizer the router knows the blocks of prompts as the engine computes them. How well that predicts is in
 // sim.TestEventsTellWhatIsCachedWhenBusy, on a virtual clock: here ids come when the machine has time for them.
 func TestTokenizerTellsWhatIsCached(t *testing.T) {
 	t.Parallel()

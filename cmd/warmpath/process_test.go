@@ -307,8 +307,8 @@ func (a answer) whole(tokens int) bool {
 	return a.status == http.StatusOK && a.done && !a.broken && a.tokens == tokens
 }
 
-// stream asks for a stream of so many tokens and reads it to its end. at is called with the number of each chunk with
-// text.
+// stream asks for a streamed answer of a number of tokens and reads it to its end. It calls at with the number of each
+// chunk that has text.
 func (r *routerProcess) stream(ask string, tokens int, at func(int)) (a answer) {
 	body := fmt.Sprintf(
 		`{"model":"m","stream":true,"max_tokens":%d,"ignore_eos":true,"messages":[{"role":"user","content":%q}]}`,

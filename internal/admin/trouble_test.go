@@ -152,7 +152,7 @@ func TestTroubles(t *testing.T) {
 			[]string{"warn Conversations return, but"},
 		},
 		{
-			"no hits, nobody returns",
+			"no hits, but no conversation returns",
 			[]endpointView{up("a", nil)},
 			statsView{Ready: true, SessionMisses: 10},
 			minute(point{Requests: 100, HitRate: ptr(.01)}), "", nil,

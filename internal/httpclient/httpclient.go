@@ -4,7 +4,11 @@
 // it on, to a metadata service or to a listener on loopback. It knows nothing of what is asked.
 package httpclient
 
-import "net/http"
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
 
 // New returns a client that follows no redirects: an answer with a status of 3xx is returned as it came. A nil
 // transport is http.DefaultTransport.
@@ -13,4 +17,28 @@ func New(transport http.RoundTripper) *http.Client {
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// Elsewhere is the server, with its scheme, to which the answer of the server at an address redirects; "" if it does
+// not, or to itself. A proxy before an engine answers so that wants HTTPS, or a login. At a socket of Unix an engine
+// has no name that it could be compared with.
+func Elsewhere(res *http.Response, address string) string {
+	switch res.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
+		http.StatusPermanentRedirect:
+	default:
+		return ""
+	}
+	to, err := url.Parse(res.Header.Get("Location"))
+	from, err2 := url.Parse(address)
+	if err != nil || err2 != nil || to.Host == "" || from.Host == "" {
+		return ""
+	}
+	if to.Scheme == "" {
+		to.Scheme = from.Scheme
+	}
+	if to.Scheme == from.Scheme && strings.EqualFold(to.Host, from.Host) {
+		return ""
+	}
+	return to.Scheme + "://" + to.Host
 }

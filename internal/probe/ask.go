@@ -17,6 +17,7 @@ import (
 
 	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/httpclient"
 )
 
 // ask puts questions and appends the answers. An engine that refuses the connection meanwhile is reported down; other
@@ -99,7 +100,7 @@ func (t *target) get(ctx context.Context, path string) (status int, body []byte,
 		return 0, nil, t.reason(err, path)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if to := elsewhere(resp); to != "" {
+	if to := httpclient.Elsewhere(resp, t.addr.url); to != "" {
 		return 0, nil, fmt.Errorf("GET %s: redirects to %s; write that address as the endpoint's URL", path, to)
 	}
 	body, err = io.ReadAll(io.LimitReader(resp.Body, engine.MaxAnswerBytes+1))
@@ -110,20 +111,6 @@ func (t *target) get(ctx context.Context, path string) (status int, body []byte,
 		return 0, nil, fmt.Errorf("GET %s: the answer is longer than %d bytes", path, engine.MaxAnswerBytes)
 	}
 	return resp.StatusCode, body, nil
-}
-
-// elsewhere is the other server to which an answer redirects, as a proxy does that wants HTTPS; "" for none. Redirects
-// are not followed: prompts would not be either.
-func elsewhere(resp *http.Response) string {
-	if resp.StatusCode < 300 || resp.StatusCode > 399 {
-		return ""
-	}
-	from := resp.Request.URL
-	to, err := resp.Location()
-	if err != nil || to.Host == "" || to.Scheme == from.Scheme && strings.EqualFold(to.Host, from.Host) {
-		return ""
-	}
-	return to.Scheme + "://" + to.Host
 }
 
 // reason puts a transport's error into a line for people.

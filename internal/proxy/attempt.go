@@ -12,6 +12,7 @@ import (
 
 	"github.com/warmpath/warmpath/engine/answer"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/httpclient"
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/external"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
@@ -171,7 +172,7 @@ func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 	if err := c.holdAnswer(res.Header); err != nil {
 		return a.lost(err), false
 	}
-	if to := send.Elsewhere(res, d.Endpoint.URL); to != "" && c.API != prompt.Other { // and no client may follow
+	if to := httpclient.Elsewhere(res, d.Endpoint.URL); to != "" && c.API != prompt.Other { // and no client may follow
 		return a.lost(fmt.Errorf("%w: %s", fault.ErrMoved, to)), false
 	}
 	a.judge(res)

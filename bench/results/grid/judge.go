@@ -46,8 +46,8 @@ const (
 // margin is how far above the best the default may be.
 const margin = 1.05
 
-// hitMargin is how far below the best hit rate the default may be, and firstTurnMost the first-turn CV it may have on
-// even fleets with so many first turns an endpoint.
+// hitMargin is how far below the best hit rate the default may be. firstTurnMost is the first-turn CV that it may have
+// on an even fleet whose endpoints have firstTurns first turns each, or more.
 const (
 	hitMargin     = 0.01
 	firstTurnMost = 0.10

@@ -23,29 +23,6 @@ func Relocate(h http.Header, endpoint string) {
 	}
 }
 
-// Elsewhere is where an answer redirects to if that is not the endpoint's own address, with its scheme; "" otherwise. A
-// proxy before an engine answers so that wants HTTPS, or a login.
-func Elsewhere(res *http.Response, endpoint string) string {
-	switch res.StatusCode {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
-		http.StatusPermanentRedirect:
-	default:
-		return ""
-	}
-	to, err := url.Parse(res.Header.Get("Location"))
-	base, err2 := url.Parse(endpoint)
-	if err != nil || err2 != nil || to.Host == "" {
-		return ""
-	}
-	if to.Scheme == "" {
-		to.Scheme = base.Scheme
-	}
-	if to.Scheme == base.Scheme && strings.EqualFold(to.Host, base.Host) {
-		return ""
-	}
-	return to.Scheme + "://" + to.Host
-}
-
 // relative is an address without scheme and host, and without the path of the endpoint's URL; false if it is another
 // server's.
 func relative(at []string, endpoint string) (string, bool) {
