@@ -135,7 +135,7 @@ func (r *Router) admitHeld(now time.Time) {
 	if !r.readers.admits && r.Held() == 0 {
 		return
 	}
-	r.admission.Age(now, r.known, 1+len(r.replicas.peers))
+	r.admission.Age(now, r.known)
 	for len(r.dispatchedLeases) < bound.Step {
 		lease, ok := r.admission.Admit(now, r.takingTraffic)
 		if !ok {

@@ -457,3 +457,41 @@ func TestAdmissionSwitched(t *testing.T) {
 	s.round()
 	s.hold("d")
 }
+
+// TestHeldElsewhere: where two routers hold turns, the one whose bound comes first has the room, whichever holds it,
+// and so it is for a router that came later. Once the other router is gone, nothing waits for what it held.
+func TestHeldElsewhere(t *testing.T) {
+	replica := func(c *route.Config) { c.Replicas = true }
+	for name, joins := range map[string]bool{"heard": false, "joined": true} {
+		t.Run(name, func(t *testing.T) {
+			one, other := newShort(t, replica), newShort(t, replica)
+			tell := func(news []route.News) {
+				for i := range news {
+					other.Observe(other.now, route.PeerNews{Peer: 1, At: one.now, News: &news[i]})
+				}
+			}
+			one.hold("d")
+			if news := one.Observe(one.now, route.Tick{}).News; joins {
+				one.Open(one.now, tell)
+			} else {
+				tell(news)
+			}
+			if news := one.Observe(one.now, route.Tick{}).News; len(news) > 0 {
+				t.Errorf("%+v is told although nothing has changed", news)
+			}
+			other.now = other.now.Add(time.Second)
+			h := other.hold("e")
+			ended := func(name string) []fleet.Lease {
+				e := other.Observe(other.now, route.Closed{Pools: []string{"m"}, Session: name})
+				return slices.Clone(e.Dispatched)
+			}
+			if called := ended("a"); len(called) > 0 {
+				t.Fatal("the room is taken from the other router's turn, whose bound comes first")
+			}
+			called := other.Observe(other.now, route.PeerGone{Peer: 1}).Dispatched
+			if !slices.Equal(called, []fleet.Lease{h.Lease}) {
+				t.Errorf("%v are called once the other router is gone, want %v", called, h.Lease)
+			}
+		})
+	}
+}

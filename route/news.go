@@ -22,6 +22,7 @@ const (
 	NewsResponse                     // see ResponseStarted: Response
 	NewsEnded                        // Outcome, Usage and Response
 	NewsClosed                       // a conversation was closed: Conversation
+	NewsHeld                         // the held turns of a pool have changed: Held
 )
 
 // News is a message to other routers. It contains no client data: names and prompts are hashes.
@@ -33,6 +34,18 @@ type News struct {
 	Usage        fleet.Usage
 	Response     session.Key // zero for none
 	Conversation session.Key
+	Held         HeldNews
+}
+
+// HeldNews is the turns of a pool that a router holds, and which of them goes first where there is room, see
+// Config.Admission.
+type HeldNews struct {
+	Pool     uint64 // hash of its name
+	Turns    int    // 0: none any more
+	Tokens   int64  // that they need beside what is cached
+	Priority fleet.Priority
+	Tenant   uint64        // hash of its name; 0 for none
+	Left     time.Duration // until its bound
 }
 
 // Placed is what other routers need to know of a placed request.

@@ -106,6 +106,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	r.pools.Refresh()
 	r.registry.Settle()
 	e.Dispatched = r.dispatch(now)
+	r.tellHeld(now)
 	e.More = len(e.Dispatched) >= bound.Step
 	e.News = r.replicas.news
 	return e

@@ -50,7 +50,7 @@ func tenantHash(tenant string) uint64 {
 	return max(1, xxh3.HashString(tenant))
 }
 
-// tenantMark is the queue's key of a tenant.
+// tenantMark is the queue's key of a tenant, see markHash.
 func tenantMark(hash uint64) string {
 	if hash == 0 {
 		return ""
@@ -58,6 +58,14 @@ func tenantMark(hash uint64) string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], hash)
 	return string(b[:])
+}
+
+// markHash is the opposite.
+func markHash(mark string) uint64 {
+	if len(mark) != 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64([]byte(mark))
 }
 
 // mostPeerLeases bounds what is accepted from each of the other routers, of which there may be bound.Few.
@@ -123,8 +131,9 @@ func (r *Router) describePlaced(p *Placed, f *reservation) {
 	}
 }
 
-// Open reports the running requests, one lease after another, for routers that have not heard of them.
-func (r *Router) Open(tell func(news []News)) {
+// Open reports the running requests, one lease after another, and the held turns, for routers that have not heard of
+// them.
+func (r *Router) Open(now time.Time, tell func(news []News)) {
 	for i := range r.reservations {
 		f := &r.reservations[i]
 		if !f.open || f.peer.peer != 0 {
@@ -139,6 +148,48 @@ func (r *Router) Open(tell func(news []News)) {
 		}
 		tell(news)
 	}
+	for _, q := range r.admission.Reader().Queues() {
+		tell([]News{heldNews(now, &q)})
+	}
+}
+
+// tellHeld adds the news of queues of held turns that have changed.
+func (r *Router) tellHeld(now time.Time) {
+	for _, q := range r.admission.Changed() {
+		r.tellNews(heldNews(now, &q))
+	}
+}
+
+func heldNews(now time.Time, q *admission.Queue) News {
+	n := News{Kind: NewsHeld, Held: HeldNews{Pool: NameHash(q.Pool), Turns: q.Turns, Tokens: q.Tokens}}
+	if q.Turns > 0 {
+		n.Held.Priority, n.Held.Tenant, n.Held.Left = q.Priority, markHash(q.Tenant), max(0, q.Until.Sub(now))
+	}
+	return n
+}
+
+// peerHeld takes in what another router holds of a pool. Turns of pools that are not known here wait for nothing here.
+func (r *Router) peerHeld(at time.Time, ev *PeerNews) {
+	h := &ev.News.Held
+	p := r.poolOf(h.Pool)
+	if NameHash(p.Name()) != h.Pool || r.peer(ev.Peer) == nil {
+		return
+	}
+	r.admission.PeerQueue(ev.Peer, admission.Queue{
+		Pool: p.Name(), Turns: h.Turns, Tokens: h.Tokens, Priority: h.Priority, Tenant: tenantMark(h.Tenant),
+		Until: at.Add(h.Left),
+	})
+}
+
+// peer is another router, a new one if it is the first that is heard of it; nil if there are too many.
+func (r *Router) peer(id uint64) *peer {
+	o := &r.replicas
+	p := o.peers[id]
+	if p == nil && len(o.peers) < bound.Few {
+		p = &peer{}
+		o.peers[id] = p
+	}
+	return p
 }
 
 // tellNews adds news for other routers.
@@ -162,6 +213,9 @@ func (r *Router) peerNews(now time.Time, ev *PeerNews) {
 	case NewsClosed:
 		r.conversations.ForgetKey(n.Conversation)
 		r.admission.ConversationEnded(n.Conversation)
+		return
+	case NewsHeld:
+		r.peerHeld(at, ev)
 		return
 	}
 	name := peerLease{ev.Peer, n.Lease}
@@ -211,18 +265,13 @@ func (f *reservation) leader() string {
 // peerPlaced applies a request placed by another router: it writes what Decide would have written, without deciding.
 func (r *Router) peerPlaced(now, at time.Time, ev *PeerNews) {
 	h, o := ev.News.Placed, &r.replicas
-	ep, from := r.endpoints.Keyed(h.Endpoint), o.peers[ev.Peer]
+	ep, from := r.endpoints.Keyed(h.Endpoint), r.peer(ev.Peer)
 	name := peerLease{ev.Peer, ev.News.Lease}
-	if _, known := o.leases[name]; known || !ep.Exists() || from == nil && len(o.peers) >= bound.Few ||
-		from != nil && from.leases >= mostPeerLeases {
+	if _, known := o.leases[name]; known || !ep.Exists() || from == nil || from.leases >= mostPeerLeases {
 		if !known {
 			o.lost++
 		}
 		return
-	}
-	if from == nil {
-		from = &peer{}
-		o.peers[ev.Peer] = from
 	}
 	from.leases++
 	r.registry.Worked(ep)
@@ -324,6 +373,7 @@ func (r *Router) peerGone(now time.Time, ev *PeerGone) {
 		}
 	}
 	if !ev.Partly {
+		r.admission.PeerLeft(ev.Peer)
 		delete(o.peers, ev.Peer)
 	}
 }

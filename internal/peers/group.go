@@ -695,7 +695,7 @@ func (g *Group) join(base uint64, depth int, rest []uint64) ([]uint64, bool) {
 func (g *Group) answer(to uint64) {
 	g.router.Inside(func(now time.Time, r *route.Router) {
 		g.mark(pending{to: to, begins: true})
-		r.Open(func(n []route.News) { g.tell(now, n, to) })
+		r.Open(now, func(n []route.News) { g.tell(now, n, to) })
 		g.mark(pending{to: to, ends: true})
 	})
 }

@@ -284,7 +284,7 @@ func TestStrangers(t *testing.T) {
 		},
 		"another version": {
 			mangle: func(b []byte) []byte { b[0] = 9; return b }, heard: 0, says: "speaks another version",
-			note: "version 9, this one 3",
+			note: fmt.Sprintf("version 9, this one %d", Version),
 		},
 		"broken frames": {
 			mangle: func(b []byte) []byte { b[len(b)-1] ^= 1; return b }, heard: 0, says: "does not open",

@@ -130,7 +130,7 @@ func (k *keeper) note(news []route.News) {
 			if delete(k.dirty, n.Conversation); len(k.closed) < mostDirty {
 				k.closed = append(k.closed, n.Conversation)
 			}
-		case route.NewsSent, route.NewsFirstByte, route.NewsTransferring:
+		case route.NewsSent, route.NewsFirstByte, route.NewsTransferring, route.NewsHeld:
 		}
 	}
 }

@@ -25,7 +25,7 @@ import (
 // a single router counts there alone.
 
 // Version is that of the frames.
-const Version = 3
+const Version = 4
 
 const (
 	headBytes  = 25
@@ -156,9 +156,17 @@ func appendNews(b []byte, before time.Duration, n *route.News, base uint64, dept
 		}
 	case route.NewsClosed:
 		b = putKey(b, n.Conversation)
+	case route.NewsHeld:
+		b = appendHeld(b, &n.Held)
 	case route.NewsSent, route.NewsFirstByte, route.NewsTransferring:
 	}
 	return b
+}
+
+func appendHeld(b []byte, h *route.HeldNews) []byte {
+	b = putInt(putInt(binary.BigEndian.AppendUint64(b, h.Pool), h.Turns), int(h.Tokens))
+	b = binary.BigEndian.AppendUint64(append(b, byte(h.Priority)), h.Tenant)
+	return putInt(b, int(h.Left/time.Millisecond))
 }
 
 func appendHead(b []byte, k kind, before time.Duration) []byte {
@@ -304,6 +312,9 @@ func (r *reader) uvarint() uint64 {
 // mostInt bounds what is read as a count of tokens or bytes: no sum of them overflows.
 const mostInt = 1 << 40
 
+// mostLeft is the most ms that a turn is held.
+const mostLeft = 1e9
+
 func (r *reader) int() int {
 	n := r.uvarint()
 	if n > mostInt {
@@ -403,6 +414,11 @@ func (r *reader) news(m *message) {
 		}
 	case route.NewsClosed:
 		n.Conversation = r.key()
+	case route.NewsHeld:
+		n.Held = route.HeldNews{
+			Pool: r.uint64(), Turns: r.int(), Tokens: int64(r.int()), Priority: fleet.Priority(r.byte()),
+			Tenant: r.uint64(), Left: time.Duration(min(r.int(), mostLeft)) * time.Millisecond,
+		}
 	case route.NewsSent, route.NewsFirstByte, route.NewsTransferring:
 	default:
 		r.bad = true

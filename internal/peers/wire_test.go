@@ -15,7 +15,7 @@ import (
 
 func drawNews(t *rapid.T) route.News {
 	n := route.News{
-		Kind:  route.NewsKind(rapid.IntRange(0, int(route.NewsClosed)).Draw(t, "kind")),
+		Kind:  route.NewsKind(rapid.IntRange(0, int(route.NewsHeld)).Draw(t, "kind")),
 		Lease: fleet.Lease(rapid.Uint64().Draw(t, "lease")),
 	}
 	key := func(what string) session.Key { return session.KeyFrom(rapid.Uint64().Draw(t, what), 1) }
@@ -76,6 +76,13 @@ func drawNews(t *rapid.T) route.News {
 		n.Response = key("response")
 	case route.NewsClosed:
 		n.Conversation = key("conversation")
+	case route.NewsHeld:
+		n.Held = route.HeldNews{Pool: rapid.Uint64().Draw(t, "pool")}
+		if n.Held.Turns = count.Draw(t, "turns"); n.Held.Turns > 0 {
+			n.Held.Tokens, n.Held.Tenant = int64(count.Draw(t, "needs")), rapid.Uint64().Draw(t, "of tenant")
+			n.Held.Priority = fleet.Priority(rapid.IntRange(-1, 1).Draw(t, "priority"))
+			n.Held.Left = time.Duration(count.Draw(t, "left")) * time.Millisecond
+		}
 	case route.NewsSent, route.NewsFirstByte, route.NewsTransferring:
 	}
 	return n

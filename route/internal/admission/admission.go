@@ -73,8 +73,11 @@ type Table struct {
 	admitted   []*heldTurn // those of them that are admitted, and not placed yet
 	heldTokens int64       // tokens of those
 	last       fleet.Lease
-	routers    int64
 	aged       time.Time
+
+	elsewhere map[string]*peerQueues // what other routers hold, by pool
+	changed   []string               // pools whose own queues have changed, see Changed
+	told      []Queue
 }
 
 // endpoint is what its members take.
@@ -136,6 +139,7 @@ func New(off bool) *Table {
 		queues:    map[string]*poolQueue{},
 		tenants:   map[string]*tenant{},
 		heldTurns: map[fleet.Lease]*heldTurn{},
+		elsewhere: map[string]*peerQueues{},
 	}
 	t.lapsed = newLapsed(&t.spare)
 	return t
@@ -383,13 +387,13 @@ func (t *Table) ConversationEnded(key session.Key) {
 }
 
 // Age takes in what is known of the endpoints now, and ends the memberships that no longer pay. It comes before
-// questions. routers is how many share the endpoints, each with an even share of the turns that are held.
-func (t *Table) Age(now time.Time, of Engines, routers int) {
-	t.routers = int64(routers)
+// questions. What another router says that it holds counts no longer than until its bound.
+func (t *Table) Age(now time.Time, of Engines) {
 	if t.off && len(t.heldTurns) == 0 || now.Sub(t.aged) < agesEvery && !t.aged.IsZero() {
 		return
 	}
 	t.aged = now
+	t.dropElsewhere(func(x peerQueue) bool { return x.Until.Before(now) })
 	for _, slot := range t.slots {
 		e := t.endpoints.Get(slot)
 		kept := e.keepIdle > 0

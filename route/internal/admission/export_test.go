@@ -18,6 +18,14 @@ func (t *Table) Tenants() (n int) {
 // Lapsed is how many conversations are no members any more and remembered.
 func (t *Table) Lapsed() int { return len(t.lapsed.byKey) + len(t.lapsed.at) }
 
+// Elsewhere is how many queues of other routers are known.
+func (t *Table) Elsewhere() (n int) {
+	for _, all := range t.elsewhere {
+		n += len(all.queues)
+	}
+	return n
+}
+
 // Reserved is what is reserved of an endpoint.
 func (t *Table) Reserved(slot int) int64 { return t.endpoints.Get(slot).reserved }
 

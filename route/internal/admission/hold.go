@@ -95,8 +95,9 @@ func (r Reader) Check(now time.Time, turn *Turn, continues fleet.Lease) Check {
 		c.member = r.t.members[turn.Parent]
 	}
 	c.below = r.t.isBelow(turn)
-	if l := r.t.queues[turn.Pool]; l != nil && len(l.turns) > 0 && c.held == nil {
-		c.yields = !before(turn.Priority, r.t.tenants[turn.Tenant], now.Add(r.MaxHold(turn)), l.first())
+	if c.held == nil && r.t.waits(turn.Pool) {
+		own, l := (precedence{turn.Priority, r.t.tenants[turn.Tenant], now.Add(r.MaxHold(turn))}), r.t.queues[turn.Pool]
+		c.yields = l != nil && !own.before(l.first().precedence()) || r.t.firstElsewhere(turn.Pool, own)
 	}
 	return c
 }
@@ -142,7 +143,10 @@ func (g *Check) MayHold() bool { return !g.t.off && g.held == nil && len(g.t.hel
 
 // OthersHeld reports whether turns of the pool are held, so that those that are not may go only where there is room.
 // While none is, memory is short at some endpoints alone, and the policy knows better.
-func (g *Check) OthersHeld() bool { return g.held != nil || g.t.queues[g.turn.Pool] != nil }
+func (g *Check) OthersHeld() bool { return g.held != nil || g.t.waits(g.turn.Pool) }
+
+// waits reports whether turns of a pool are held, here or at another router.
+func (t *Table) waits(pool string) bool { return t.queues[pool] != nil || t.elsewhere[pool] != nil }
 
 // fits reports whether there is room for so many tokens; an engine without members takes whatever comes.
 func (e *endpoint) fits(tokens int64) bool {
@@ -169,7 +173,7 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 	h := &heldTurn{Turn: turn, lease: holdBit | t.last, since: now, tenant: t.tenant(turn.Tenant, turn.Share)}
 	l := t.queues[turn.Pool]
 	if l == nil {
-		l = &poolQueue{pool: turn.Pool, admittedAt: now, perToken: t.perToken()}
+		l = &poolQueue{pool: turn.Pool, admittedAt: now, perToken: t.perToken(turn.Pool)}
 		t.queues[turn.Pool] = l
 		t.order = append(t.order, l)
 	}
@@ -181,6 +185,7 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 	l.turns, l.needs, l.due = insert(l.turns, h), l.needs+h.Tokens-h.Shared, time.Time{}
 	g := l.groupOf(h)
 	g.turns = insert(g.turns, h)
+	t.change(l.pool)
 	return h.lease, h.deadline
 }
 
@@ -198,21 +203,24 @@ func (r Reader) MaxHold(turn *Turn) time.Duration {
 		}
 	}
 	if l := t.queues[turn.Pool]; l != nil {
-		tokens, n = tokens+t.routers*l.needs, n+int(t.routers)*len(l.turns)
+		tokens, n = tokens+l.needs, n+len(l.turns)
 	}
+	turns, needs := t.needsElsewhere(turn.Pool)
+	tokens, n = tokens+needs, n+turns
 	all := min(float64(tokens), float64(small*n)*float64(own)) / float64(max(engines, 1))
 	return time.Duration(float64(price*all*perToken) / float64(max(engines, 1)) * 1e6)
 }
 
-// perToken is the time in ms that the endpoints, all at work, take for a prompt token of this router.
-func (t *Table) perToken() float64 {
+// perToken is the time in ms that the endpoints, all at work, take for a prompt token, where each router that holds
+// turns of the pool has an even part of them.
+func (t *Table) perToken(pool string) float64 {
 	rate := 0.0
 	for _, slot := range t.slots {
 		if e := t.endpoints.Get(slot); e.keepIdle > 0 && e.perToken > 0 {
 			rate += 1 / e.perToken
 		}
 	}
-	return float64(t.routers) / max(rate, 1e-9)
+	return float64(1+len(t.heldElsewhere(pool))) / max(rate, 1e-9)
 }
 
 // dueAt is when the next turn goes without room: evenly, so that each goes before its bound.
@@ -239,7 +247,10 @@ func (t *Table) Admit(now time.Time, open func(now time.Time, pool string) []int
 		}
 		at := open(now, l.pool)
 		h := l.first().head()
-		slot := t.roomFor(h, at)
+		slot := -1
+		if !t.firstElsewhere(l.pool, l.first().precedence()) {
+			slot = t.roomFor(h, at)
+		}
 		if slot < 0 {
 			if x := t.firstBelow(l); x != nil {
 				h, slot = x, t.leastFor(x, at)
@@ -248,7 +259,7 @@ func (t *Table) Admit(now time.Time, open func(now time.Time, pool string) []int
 		if slot < 0 && (len(at) == 0 || !now.Before(l.dueAt())) {
 			h = l.turns[0].turn
 			slot = t.leastFor(h, at)
-			l.admittedAt, l.perToken = now, t.perToken()
+			l.admittedAt, l.perToken = now, t.perToken(l.pool)
 		}
 		if slot < 0 && len(at) > 0 {
 			continue
@@ -314,6 +325,7 @@ func (t *Table) firstBelow(l *poolQueue) (first *heldTurn) {
 // removeHeld takes a turn out of its pool's queue.
 func (t *Table) removeHeld(l *poolQueue, h *heldTurn) {
 	l.turns, l.needs, l.due = remove(l.turns, h), l.needs-h.Tokens+h.Shared, time.Time{}
+	t.change(l.pool)
 	g := l.groupOf(h)
 	if g.turns = remove(g.turns, h); len(g.turns) == 0 {
 		l.groups = slices.DeleteFunc(l.groups, func(x *group) bool { return x == g })

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/internal/admission"
 )
 
 // TestAgainstModel: whatever comes in whatever order, a turn is held or placed and never both, each hold ends once, no
@@ -20,6 +21,7 @@ func TestAgainstModel(t *testing.T) {
 		names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 		largest := map[string]int64{} // the most that each conversation has taken
 		ended := map[fleet.Lease]int{}
+		elsewhere := false // another router has held turns, which may go before any
 		busy := func(name string) int {
 			for n := range w.turns {
 				if x := &w.turns[n]; x.name == name && !x.over {
@@ -54,6 +56,18 @@ func TestAgainstModel(t *testing.T) {
 			switch {
 			case rapid.IntRange(0, 3).Draw(t, "waits") == 0:
 				w.now = w.now.Add(time.Duration(rapid.IntRange(1, 3000).Draw(t, "ms")) * time.Millisecond)
+			case rapid.IntRange(0, 5).Draw(t, "elsewhere") == 0: // another router's queue changes, or it leaves
+				peer, q := uint64(rapid.IntRange(1, 2).Draw(t, "router")), admission.Queue{Pool: "m"}
+				if q.Turns = rapid.IntRange(0, 3).Draw(t, "turns"); q.Turns > 0 {
+					q.Tokens = int64(q.Turns) * rapid.Int64Range(1, room/2).Draw(t, "needs")
+					q.Until = w.now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "left")) * time.Millisecond)
+					q.Tenant = rapid.SampledFrom([]string{"", "x", "z"}).Draw(t, "of tenant")
+				}
+				if elsewhere = q.Turns > 0 || elsewhere; rapid.IntRange(0, 3).Draw(t, "leaves") == 0 {
+					w.PeerLeft(peer)
+				} else {
+					w.PeerQueue(peer, q)
+				}
 			case n < 0:
 				parent, tokens := "", rapid.Int64Range(1, room/2).Draw(t, "tokens")
 				if rapid.IntRange(0, 4).Draw(t, "child") == 0 {
@@ -68,7 +82,7 @@ func TestAgainstModel(t *testing.T) {
 				for _, most := range largest {
 					all += most
 				}
-				if w.turns[n].at < 0 && all <= room-room/20 {
+				if w.turns[n].at < 0 && all <= room-room/20 && !elsewhere {
 					t.Fatalf("%s is held, and all that ever came takes %d of %d", name, all, room)
 				}
 			case w.turns[n].at < 0: // its client leaves
@@ -108,11 +122,14 @@ func TestAgainstModel(t *testing.T) {
 				w.end(n, 0, false)
 			}
 		}
-		w.Age(w.now.Add(time.Hour), &w.engines, 1)
+		w.Age(w.now.Add(time.Hour), &w.engines)
 		w.RemoveEndpoint(0)
 		w.RemoveEndpoint(1)
 		if n := w.Lapsed(); n != 0 {
 			t.Fatalf("%d conversations are remembered of endpoints that have left", n)
+		}
+		if n := w.Elsewhere(); n != 0 {
+			t.Fatalf("%d queues of other routers are remembered beyond their bounds", n)
 		}
 		if tenants := w.Tenants(); tenants != 0 {
 			t.Fatalf("%d tenants are left", tenants)

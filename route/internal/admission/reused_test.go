@@ -29,7 +29,7 @@ func TestReservedOfALeft(t *testing.T) {
 	gone := admit() // b has room there, and is not placed yet
 	w.RemoveEndpoint(0)
 	w.AddEndpoint(0)
-	w.Age(w.now, &w.engines, 1)
+	w.Age(w.now, &w.engines)
 	first = fill("c")
 	fill("d")
 	w.end(first, 0, false)

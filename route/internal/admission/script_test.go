@@ -67,7 +67,7 @@ func newWorld(keeps time.Duration, rooms ...int64) *world {
 		w.takes = append(w.takes, true)
 		w.AddEndpoint(i)
 	}
-	w.Age(w.now, &w.engines, 1)
+	w.Age(w.now, &w.engines)
 	return w
 }
 
@@ -123,7 +123,7 @@ func (w *world) place(n int) bool {
 
 // calls places the turns that are called, and returns their numbers.
 func (w *world) calls() (called []int) {
-	w.Age(w.now, &w.engines, 1)
+	w.Age(w.now, &w.engines)
 	for {
 		lease, ok := w.Admit(w.now, func(time.Time, string) (at []int) {
 			for slot, takes := range w.takes {
@@ -163,6 +163,9 @@ func (w *world) end(n int, tokens int64, kept bool) {
 //	> comes ROOM                       an endpoint is added
 //	> gone N                           an endpoint has left
 //	> lost N                           an engine's cache is lost
+//	> router N holds TURNS TOKENS until TIME [high|low] [by TENANT]
+//	> router N has left              another router, whose queue is one with this one's
+//	> told                           what other routers are told
 //	> wait TIME | closed N | opened N  an endpoint takes no turns, and takes them again
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -283,6 +286,33 @@ func play(t *testing.T, script string) string {
 			w.engines.epochs[number(f[1])]++
 		case "over":
 			w.ConversationEnded(w.turns[latest(f[1])].Key)
+		case "router":
+			if f[2] == "has" {
+				w.PeerLeft(uint64(number(f[1])))
+				break
+			}
+			q := admission.Queue{
+				Pool: "m", Turns: int(number(f[3])), Tokens: number(f[4]), Until: began.Add(span(f[6])),
+			}
+			for i := 7; i < len(f); i++ {
+				switch f[i] {
+				case "high":
+					q.Priority = fleet.PriorityHigh
+				case "low":
+					q.Priority = fleet.PriorityLow
+				case "by":
+					q.Tenant = f[i+1]
+				}
+			}
+			w.PeerQueue(uint64(number(f[1])), q)
+		case "told":
+			for _, q := range w.Changed() {
+				fmt.Fprintf(&out, "%s: %d turns need %d", q.Pool, q.Turns, q.Tokens)
+				if q.Turns > 0 {
+					fmt.Fprintf(&out, ", the first of %q until %v", q.Tenant, at(q.Until))
+				}
+				fmt.Fprintln(&out)
+			}
 		case "closed", "opened":
 			w.takes[number(f[1])] = f[0] == "opened"
 		default:

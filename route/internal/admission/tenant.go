@@ -145,15 +145,25 @@ type group struct {
 // head is the one with the earliest bound.
 func (g *group) head() *heldTurn { return g.turns[0].turn }
 
-// before reports whether a turn goes before the first of a group where there is room.
-func before(p fleet.Priority, by *tenant, deadline time.Time, g *group) bool {
-	if p != g.priority {
-		return p > g.priority
+// precedence is that of its first turn.
+func (g *group) precedence() precedence { return precedence{g.priority, g.tenant, g.turns[0].deadline} }
+
+// precedence is when a turn goes where there is room.
+type precedence struct {
+	priority fleet.Priority
+	tenant   *tenant
+	deadline time.Time
+}
+
+// before reports whether a turn goes before another one.
+func (a precedence) before(b precedence) bool {
+	if a.priority != b.priority {
+		return a.priority > b.priority
 	}
-	if mine, others := by.takes(), g.tenant.takes(); by != g.tenant && mine != others {
+	if mine, others := a.tenant.takes(), b.tenant.takes(); a.tenant != b.tenant && mine != others {
 		return mine < others
 	}
-	return deadline.Before(g.turns[0].deadline)
+	return a.deadline.Before(b.deadline)
 }
 
 // groupOf is the group of a turn, a new one if it is the first.
@@ -171,7 +181,7 @@ func (l *poolQueue) groupOf(h *heldTurn) *group {
 func (l *poolQueue) first() *group {
 	best := l.groups[0]
 	for _, g := range l.groups[1:] {
-		if before(g.priority, g.tenant, g.turns[0].deadline, best) {
+		if g.precedence().before(best.precedence()) {
 			best = g
 		}
 	}

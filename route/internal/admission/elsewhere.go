@@ -1,0 +1,122 @@
+package admission
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+)
+
+// Queue is a pool's held turns as routers tell each other of them. Routers whose queues are one admit turns in the
+// order in which a single router would: where each went by its own queue alone, small turns of one took the room that
+// becomes free before a large one of another, whose bound is nearer, had enough of it.
+type Queue struct {
+	Pool   string
+	Turns  int   // 0: none is held any more
+	Tokens int64 // that they need beside what members have
+
+	// of the turn that goes first where there is room:
+	Priority fleet.Priority
+	Tenant   string
+	Until    time.Time // its bound
+}
+
+// peerQueue is a pool's held turns at another router.
+type peerQueue struct {
+	peer uint64
+	Queue
+}
+
+// peerQueues is a pool's held turns at all other routers, at least one of which has some.
+type peerQueues struct{ queues []peerQueue }
+
+// PeerQueue takes in what another router holds of a pool.
+func (t *Table) PeerQueue(peer uint64, q Queue) {
+	all := t.elsewhere[q.Pool]
+	if all == nil {
+		all = &peerQueues{}
+		t.elsewhere[q.Pool] = all
+	}
+	all.queues = slices.DeleteFunc(all.queues, func(x peerQueue) bool { return x.peer == peer })
+	if q.Turns > 0 {
+		all.queues = append(all.queues, peerQueue{peer, q})
+	}
+	if len(all.queues) == 0 {
+		delete(t.elsewhere, q.Pool)
+	}
+}
+
+// PeerLeft forgets what a router held that is gone.
+func (t *Table) PeerLeft(peer uint64) {
+	t.dropElsewhere(func(x peerQueue) bool { return x.peer == peer })
+}
+
+// dropElsewhere forgets some of what other routers hold.
+func (t *Table) dropElsewhere(gone func(peerQueue) bool) {
+	maps.DeleteFunc(t.elsewhere, func(_ string, all *peerQueues) bool {
+		all.queues = slices.DeleteFunc(all.queues, gone)
+		return len(all.queues) == 0
+	})
+}
+
+// heldElsewhere is the queues of a pool at other routers.
+func (t *Table) heldElsewhere(pool string) []peerQueue {
+	if all := t.elsewhere[pool]; all != nil {
+		return all.queues
+	}
+	return nil
+}
+
+// needsElsewhere is how many turns of a pool other routers hold, and what these need.
+func (t *Table) needsElsewhere(pool string) (turns int, tokens int64) {
+	for _, q := range t.heldElsewhere(pool) {
+		turns, tokens = turns+q.Turns, tokens+q.Tokens
+	}
+	return turns, tokens
+}
+
+// firstElsewhere reports whether a turn that another router holds goes before one of the pool.
+func (t *Table) firstElsewhere(pool string, own precedence) bool {
+	return slices.ContainsFunc(t.heldElsewhere(pool), func(q peerQueue) bool {
+		return precedence{q.Priority, t.tenants[q.Tenant], q.Until}.before(own)
+	})
+}
+
+// Changed is what other routers are to hear: the queues that have changed since it was last called. They are valid
+// until the next call.
+func (t *Table) Changed() []Queue {
+	t.told = t.told[:0]
+	for _, pool := range t.changed {
+		t.told = append(t.told, t.queue(pool))
+	}
+	t.changed = t.changed[:0]
+	return t.told
+}
+
+// Queues is the same of all pools with held turns.
+func (r Reader) Queues() (all []Queue) {
+	for _, l := range r.t.order {
+		all = append(all, r.t.queue(l.pool))
+	}
+	return all
+}
+
+func (t *Table) queue(pool string) Queue {
+	l := t.queues[pool]
+	if l == nil {
+		return Queue{Pool: pool}
+	}
+	first := l.first()
+	return Queue{
+		Pool: pool, Turns: len(l.turns), Tokens: l.needs, Priority: first.priority, Tenant: first.tenant.name,
+		Until: first.turns[0].deadline,
+	}
+}
+
+// change notes that a pool's queue has changed.
+func (t *Table) change(pool string) {
+	if !slices.Contains(t.changed, pool) {
+		t.changed = append(t.changed, pool)
+	}
+}
