@@ -25,11 +25,12 @@ func Refusal(api string, piece []byte) (code int, said string, ok bool) {
 }
 
 // Nothing reports whether the whole body of a plain answer of status 200 is that of a handler that ended without an
-// answer. TensorRT-LLM's server writes it while it shuts down because its executor failed (CppExecutorError in
-// serve/openai_server.py): null in chat and completions, {"detail":"None"} in responses.
+// answer, or of another server at the engine's address. TensorRT-LLM's server writes it while it shuts down because its
+// executor failed (CppExecutorError in serve/openai_server.py): null in chat and completions, {"detail":"None"} in
+// responses.
 func Nothing(body []byte) bool {
 	switch string(bytes.TrimSpace(body)) {
-	case "null", `{"detail":"None"}`:
+	case "", "null", "{}", "[]", `{"detail":"None"}`:
 		return true
 	}
 	return false

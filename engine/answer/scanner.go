@@ -40,6 +40,7 @@ type Scanner struct {
 
 	stage        stage // the furthest that the answer has come
 	signs        bool  // a comment or a ping has come, which is for the client
+	news         bool  // see TakeNews
 	native       bool  // see Native
 	finished     bool  // see Finished
 	done, failed bool
@@ -81,6 +82,14 @@ func (s *Scanner) Write(p []byte) {
 	}
 }
 
+// TakeNews reports whether anything has come since the last call but comments and pings, which a server sends by the
+// clock.
+func (s *Scanner) TakeNews() bool {
+	news := s.news
+	s.news = false
+	return news
+}
+
 // TakeItems returns the ids of items of a response that have been announced since the last call, at most 64 in all.
 func (s *Scanner) TakeItems() []string {
 	ids := s.items
@@ -94,6 +103,7 @@ func (s *Scanner) hold(p []byte) {
 		copy(s.head[s.size:], p)
 	}
 	s.size += len(p)
+	s.news = s.news || s.size > 0 && s.head[0] != ':' && s.event != eventPing
 	p = lastBytes(p, TailBytes)
 	if len(s.part)+len(p) > 2*TailBytes {
 		s.part = append(s.part[:0], lastBytes(s.part, TailBytes-len(p))...)
@@ -135,10 +145,10 @@ func (s *Scanner) line(head, end []byte, size int) {
 		s.event = classOf(bytes.TrimSpace(head[len("event:"):]))
 		s.failed = s.failed || s.event.failed()
 	case bytes.HasPrefix(head, []byte("error:")): // llama.cpp before 2025
-		s.failed = true
+		s.failed, s.news = true, true
 	case bytes.HasPrefix(head, []byte("id:")), bytes.HasPrefix(head, []byte("retry:")):
 	default:
-		s.stage = stageToken
+		s.stage, s.news = stageToken, true
 	}
 }
 
@@ -146,7 +156,7 @@ func (s *Scanner) line(head, end []byte, size int) {
 func (s *Scanner) payload(head, end []byte, whole bool, size int) {
 	head = bytes.TrimLeft(head, " \t")
 	if bytes.HasPrefix(head, []byte("[DONE]")) {
-		s.done = true
+		s.done, s.news = true, true
 		return
 	}
 	class := s.event
@@ -159,6 +169,7 @@ func (s *Scanner) payload(head, end []byte, whole bool, size int) {
 	}
 	s.failed = s.failed || class.failed()
 	s.signs = s.signs || class == eventPing
+	s.news = s.news || class != eventPing
 	// an event that was cut is no end
 	s.done = s.done || class.done() && bytes.HasSuffix(bytes.TrimRight(end, " \t"), []byte("}"))
 	if class == eventNone {

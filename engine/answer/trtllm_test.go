@@ -77,9 +77,14 @@ func TestTRTLLMAnswers(t *testing.T) {
 	if !bytes.HasPrefix(head, []byte("HTTP/1.1 200 OK")) || !Nothing(body) {
 		t.Errorf("of an executor that failed: %s %q", head, body)
 	}
-	for _, body := range []string{``, `{}`, `{"detail":"Not Found"}`, `"null"`, `null null`, `{"choices":null}`} {
+	for _, body := range []string{`{"detail":"Not Found"}`, `"null"`, `null null`, `{"choices":null}`, `{"a":{}}`} {
 		if Nothing([]byte(body)) {
 			t.Errorf("%s is nothing", body)
+		}
+	}
+	for _, body := range []string{``, "\n", "{}\n", `[]`, ` null`} {
+		if !Nothing([]byte(body)) {
+			t.Errorf("%q is an answer", body)
 		}
 	}
 }

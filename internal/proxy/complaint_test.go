@@ -169,6 +169,9 @@ func TestAnEngineThatEnds(t *testing.T) {
 			"its executor failed, responses", 200, `{"detail":"None"}`, 502, "ended its answer before it was complete",
 			fleet.EngineError,
 		},
+		{"an empty object", 200, "{}\n", 502, "ended its answer before it was complete", fleet.EngineError},
+		{"a line end", 200, "\n", 502, "ended its answer before it was complete", fleet.EngineError},
+		{"no content", 204, "", 502, "ended its answer before it was complete", fleet.EngineError},
 		{"the request's fault", 400, captured("too_long.json"), 400, captured("too_long.json"), fleet.ClientError},
 		{
 			"an unknown member", 400, captured("unknown_field.json"), 400, captured("unknown_field.json"),
@@ -176,7 +179,7 @@ func TestAnEngineThatEnds(t *testing.T) {
 		},
 	} {
 		for _, path := range []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"} {
-			for _, kind := range []fleet.Kind{fleet.KindTRTLLM, fleet.KindVLLM} {
+			for _, kind := range []fleet.Kind{fleet.KindTRTLLM, fleet.KindVLLM, fleet.KindOther} {
 				t.Run(fmt.Sprintf("%s %s %s", tt.name, path, kind), func(t *testing.T) {
 					for _, others := range []bool{false, true} {
 						engines := []engineHandler{answers(tt.status, tt.body)}

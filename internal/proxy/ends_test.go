@@ -303,6 +303,53 @@ func TestStreamsThatStayOpen(t *testing.T) {
 	}
 }
 
+// TestPingsEndNoSilence: a server pings by the clock, also when its engine has stopped computing. Pings within an answer
+// bound its silence no less than none do; data does, however late within the limit.
+func TestPingsEndNoSilence(t *testing.T) {
+	const idle = time.Minute
+	for _, tt := range []struct {
+		path string
+		form streamForm
+	}{
+		{"/v1/chat/completions", openAIForm},
+		{"/v1/completions", completionsForm},
+		{"/v1/responses", responsesForm},
+		{"/v1/messages", messagesForm},
+		{"/generate", generateForm},
+		{"/completion", nativeForm},
+	} {
+		for name, ping := range map[string]string{
+			"comments": ": ping\n\n", "an event": "event: ping\ndata: {\"type\": \"ping\"}\n\n",
+			"data": "data: {\"type\":\"keepalive\"}\n\n",
+		} {
+			t.Run(tt.path+" "+name, bubbled(func(t *testing.T) {
+				r := newRig(t, proxy.Config{Idle: idle}, func(w http.ResponseWriter, req *http.Request) {
+					for range 3 { // slow, but it computes
+						for _, data := range tt.form.data {
+							streamsAs(tt.form.media, data)(w, req)
+							time.Sleep(idle - time.Second)
+						}
+					}
+					for req.Context().Err() == nil {
+						streamsAs(tt.form.media, ping)(w, req)
+						time.Sleep(idle / 10)
+					}
+				})
+				began := time.Now()
+				_, body := r.post(tt.path,
+					`{"model":"m","stream":true,"messages":[],"prompt":"a","input":"a","text":"a"}`)
+				computed := time.Duration(3*len(tt.form.data)) * (idle - time.Second)
+				if took := time.Since(began); took < computed || took > computed+idle+5*time.Second {
+					t.Errorf("ended after %v; it computed for %v", took, computed)
+				}
+				if s := r.last(1); s.Outcome != fleet.TimedOut || !strings.Contains(body, "fell silent") {
+					t.Errorf("%s: %q", s.Outcome, body)
+				}
+			}))
+		}
+	}
+}
+
 // TestServersWithoutEndMarks: a server of an unknown kind that sends no mark, or only sometimes, is never blamed for
 // it, and neither is one whose answer was whole by its finish_reason.
 func TestServersWithoutEndMarks(t *testing.T) {

@@ -159,7 +159,7 @@ func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
 			"cut between events of other line ends", cuts(chunk("one"), "data: {\"choices\":[{}]}\r\n", "\r", "\n"),
 			fleet.EngineError, true,
 		},
-		{"cut before an empty line", cuts(chunk("one"), "data: {\"choices\":[{}]}\r\n"), fleet.EngineError, false},
+		{"cut before an empty line", cuts(chunk("one"), "data: {\"choices\":[{}]}\r\n"), fleet.EngineError, true},
 		{"ended without [DONE]", streams(chunk("one")), fleet.EngineError, true},
 		{"silent", silent, fleet.TimedOut, true},
 	} {

@@ -353,11 +353,14 @@ func (r *relay) count() {
 }
 
 // alive notes a sign of life. The limit on the first data continues until there is some: announcements and pings are no
-// answer. From there on silence is limited. Before the first token, as after a chunk with only the role, the longer of
-// both limits holds.
+// answer. From there on silence is limited, which pings do not end either: a server sends them by the clock, whether or
+// not its engine still computes. Before the first token, as after a chunk with only the role, the longer of both limits
+// holds.
 func (r *relay) alive() {
-	switch streams := r.events || r.lines; {
-	case r.fin.Outcome == fleet.OK && streams && !r.scanner.Opened():
+	streams := r.events || r.lines
+	news := r.scanner.TakeNews()
+	switch {
+	case r.fin.Outcome == fleet.OK && streams && (!news || !r.scanner.Opened()):
 		r.watch.Alive()
 		return
 	case r.fin.Outcome == fleet.OK && streams && !r.scanner.Data():
@@ -429,8 +432,7 @@ func (r *relay) remember(piece []byte) {
 }
 
 // between reports whether the data passed on of a stream ends with an empty line, so that an event may follow. Lines
-// end with a
-// line feed, with some engines' servers after a carriage return.
+// end with a line feed, with some engines' servers after a carriage return.
 func (r *relay) between() bool {
 	return string(r.ending[1:]) == "\n\n" || string(r.ending[:]) == "\n\r\n"
 }
@@ -528,14 +530,12 @@ func (r *relay) truncated() bool {
 }
 
 // answersWhole reports whether a plain answer of this API always has a body.
-func (r *relay) answersWhole() bool {
-	end := answer.EndOf(r.d.Kind, r.c.API.String())
-	return end != answer.EndNone && end != answer.EndLearnt && end != answer.EndStopped
-}
+func (r *relay) answersWhole() bool { return r.c.API.String() != answer.APIOther }
 
-// empty reports whether a request for an answer got none, with status 200.
+// empty reports whether a request for an answer got none, with status 200 or 204.
 func (r *relay) empty() bool {
-	return r.res.StatusCode == http.StatusOK && r.c.R.Method == http.MethodPost && !r.c.sent.Load() && len(r.held) == 0
+	return (r.res.StatusCode == http.StatusOK || r.res.StatusCode == http.StatusNoContent) &&
+		r.c.R.Method == http.MethodPost && !r.c.sent.Load() && len(r.held) == 0
 }
 
 // broken concludes an answer that broke off. If the client has seen a part of it, the error is sent in the stream where
@@ -556,10 +556,16 @@ func (r *relay) broken(err error) (next *route.Plan) {
 	err = r.withLeg(err)
 	f := fault.Of(err)
 	c.served.Error = f.Code
-	if r.events && r.between() || r.lines && r.ending[len(r.ending)-1] == '\n' {
+	if r.events && r.endEvent() || r.lines && r.ending[len(r.ending)-1] == '\n' {
 		r.tell(f, err)
 	}
 	panic(http.ErrAbortHandler)
+}
+
+// endEvent ends the event that the stream broke off in, and reports whether another may follow. Within a line none may:
+// it would become a part of that line.
+func (r *relay) endEvent() bool {
+	return r.between() || r.ending[len(r.ending)-1] == '\n' && r.c.write([]byte("\n"))
 }
 
 // whole reports whether a stream has been passed on to the end of its end mark.
