@@ -144,6 +144,54 @@ func TestAliveThoughForbidden(t *testing.T) {
 	}
 }
 
+// TestAnotherServiceAtTheAddress: an engine of any kind, its kind stated or found out, is down while its address answers
+// 404 to what the engine answered before, as a gateway does without the engine behind it, and another service that took
+// its port; and up again when it is back.
+func TestAnotherServiceAtTheAddress(t *testing.T) {
+	list := `{"object":"list","data":[{"id":"tiny","owned_by":"%s"}]}`
+	for kind, pages := range map[fleet.Kind]map[string]string{
+		fleet.KindVLLM:   vllmPages(),
+		fleet.KindSGLang: {"/ready": "", "/v1/models": fmt.Sprintf(list, "sglang")},
+		fleet.KindTRTLLM: {"/health": "", "/v1/models": fmt.Sprintf(list, "tensorrt_llm")},
+		fleet.KindLlamaCpp: {
+			"/health": `{"status":"ok"}`, "/props": `{"total_slots":1}`, "/v1/models": fmt.Sprintf(list, "llamacpp"),
+		},
+		fleet.KindOllama: {"/api/version": `{"version":"0.33.3"}`, "/api/tags": `{"models":[{"name":"tiny"}]}`},
+		fleet.KindOther:  {"/v1/models": fmt.Sprintf(list, "me")},
+	} {
+		for _, stated := range []fleet.Kind{fleet.KindUnknown, kind} {
+			for name, refuses := range map[string]bool{"a gateway": false, "the port was free": true} {
+				t.Run(fmt.Sprintf("%s stated %q %s", kind, stated, name), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						f := newFake(pages)
+						_, rec, stop := start(f, Config{}, fleet.Endpoint{Name: "a", URL: "http://a", Kind: stated})
+						defer stop()
+						healthy := func() fleet.Report {
+							time.Sleep(20 * time.Second)
+							r, _ := rec.last("a")
+							return r
+						}
+						if r := healthy(); !r.Healthy {
+							t.Fatalf("at first: %+v", r)
+						}
+						if f.set(func() { f.refuse = refuses }); refuses {
+							healthy()
+						}
+						f.set(func() { f.refuse, f.pages = false, nil })
+						if r := healthy(); r.Healthy || !strings.Contains(r.Detail, "404") {
+							t.Errorf("another service: %+v", r)
+						}
+						f.set(func() { f.pages = pages })
+						if r := healthy(); !r.Healthy || r.Kind != kind {
+							t.Errorf("back: %+v", r)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
 // SGLang's /health costs a generation; TensorRT-LLM's /metrics clears itself. Neither may ever be asked, neither while
 // the kind is unknown.
 func TestNeverAsksWhatCosts(t *testing.T) {

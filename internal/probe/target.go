@@ -43,6 +43,7 @@ type target struct {
 	waits   int         // questions in a row that it left unanswered while it had requests
 	mute    time.Time   // when the first of them was asked
 	short   bool        // there was no file descriptor to ask with the last time
+	shown   bool        // it has answered whether it is alive, under a path that says so
 	ranks   int         // data-parallel ranks it reported, 0 unknown
 	slots   int         // slots it reported, 0 unknown
 	sleep   fleet.Sleep // as it last reported; not every round asks
@@ -188,6 +189,13 @@ func (t *target) checkAlive(ctx context.Context, got *[]engine.Answer) bool {
 		var r fleet.Report
 		if err = t.dialect.Read(a, fleet.Part{}, &r); err == nil && !r.Healthy {
 			err = errors.New(r.Detail)
+		}
+		switch missing := engine.Missing(a.Status); {
+		case err == nil && missing && t.shown: // a gateway without the engine behind it, or another service
+			err = fmt.Errorf("GET %s: %d; it had this path before, so something else may answer at its address",
+				a.Path, a.Status)
+		case err == nil && !missing:
+			t.shown = true
 		}
 	}
 	// it ends, and finishes what it has: SGLang says 503 then, uvicorn refuses
