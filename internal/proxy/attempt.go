@@ -263,7 +263,8 @@ func (a *attempt) conclude(err error) error {
 		a.fin.Outcome, clientErr = fleet.TimedOut, cause
 	case errors.Is(cause, timeouts.ErrAsleep): // no fault, and it gets requests again when it is awake
 		a.fin.Outcome, clientErr = fleet.Abandoned, cause
-	case errors.Is(cause, timeouts.ErrRefusing) || errors.Is(cause, timeouts.ErrDown):
+	case errors.Is(cause, timeouts.ErrRefusing) || errors.Is(cause, timeouts.ErrDown) ||
+		errors.Is(cause, timeouts.ErrStalled):
 		a.fin.Outcome, clientErr = fleet.EngineError, cause
 	case isDial(err) && shortage.Is(err):
 		// which says nothing about the endpoint; another one may have a connection that is idle

@@ -228,6 +228,7 @@ var faults = []struct {
 	{timeouts.ErrSilent, Fault{504, "api_error", "endpoint_timeout", 0}},
 	{timeouts.ErrRefusing, Fault{502, "api_error", "endpoint_gone", 0}},
 	{timeouts.ErrDown, Fault{502, "api_error", "endpoint_gone", 0}},
+	{timeouts.ErrStalled, Fault{502, "api_error", "endpoint_gone", 0}},
 	{timeouts.ErrAsleep, Fault{502, "api_error", "endpoint_gone", 0}},
 	{ErrUnreachable, Fault{503, "service_unavailable", "endpoint_unreachable", time.Second}},
 	{ErrShortage, Fault{503, "service_unavailable", "overloaded", time.Second}},

@@ -81,6 +81,10 @@ func (w *Watch) Sign(at map[string]time.Time, held bool, now time.Time) {
 	}
 }
 
+// downPatience is how many times as long an engine may be silent within an answer that answers no probes, or says that
+// it is not well, as one that refuses connections: it may go on, as one that was stopped for a while.
+const downPatience = 6
+
 // Overdue is the reason to give up the attempt now; nil for none. refusing is how long a gone engine may be silent, and
 // sent means that the client has seen a part of the answer.
 func (w *Watch) Overdue(now time.Time, gone *Unreachable, refusing time.Duration, sent bool) error {
@@ -99,6 +103,8 @@ func (w *Watch) Overdue(now time.Time, gone *Unreachable, refusing time.Duration
 	case !errors.Is(why, ErrSilent) && now.UnixNano()-w.moved.Load() < int64(refusing):
 	case errors.Is(why, ErrRefusing), w.moves && !sent && gone.others(w.pool):
 		return why
+	case errors.Is(why, ErrDown) && w.hasData.Load() && now.UnixNano()-w.moved.Load() >= downPatience*int64(refusing):
+		return ErrStalled
 	}
 	return nil
 }
@@ -109,6 +115,7 @@ var (
 	ErrIdle        = errors.New("the engine fell silent within its answer")
 	ErrRefusing    = errors.New("the engine fell silent and refuses connections")
 	ErrDown        = errors.New("the engine is down and sent no first byte")
+	ErrStalled     = errors.New("the engine fell silent within its answer and is down")
 	ErrAsleep      = errors.New("the engine fell asleep and sent no first byte")
 	ErrSilent      = errors.New("the engine gives no sign of life and sent no first byte")
 	ErrShutdown    = errors.New("the router is shutting down")

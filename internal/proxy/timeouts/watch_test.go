@@ -33,3 +33,41 @@ func TestTrialIsNotGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// TestStalledAnswer: an answer that has begun is waited for while its engine is well or only hangs, for five seconds where
+// it refuses connections, and six times as long where it is down otherwise: it may go on.
+func TestStalledAnswer(t *testing.T) {
+	const refusing = 5 * time.Second
+	for _, tt := range []struct {
+		name          string
+		engine        error
+		begun         bool
+		before, after time.Duration // silences before and after it is given up; 0 for never
+		want          error
+	}{
+		{"well", nil, true, time.Hour, 0, nil},
+		{"silent", ErrSilent, true, time.Hour, 0, nil},
+		{"asleep", ErrAsleep, true, time.Hour, 0, nil},
+		{"refuses", ErrRefusing, true, refusing - 1, refusing, ErrRefusing},
+		{"down", ErrDown, true, 6*refusing - 1, 6 * refusing, ErrStalled},
+		{"down, before its first data", ErrDown, false, time.Hour, 0, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := NewWatch(context.Background(), "e0", "m", true)
+			w.Wait(2 * time.Hour)
+			if tt.begun {
+				w.FirstData()
+			}
+			gone := &Unreachable{looked: w.Moved().UnixNano() + 1, endpoints: map[string]error{}}
+			if tt.engine != nil {
+				gone.endpoints["e0"] = tt.engine
+			}
+			if got := w.Overdue(w.Moved().Add(tt.before), gone, refusing, true); got != nil {
+				t.Errorf("given up after %v: %v", tt.before, got)
+			}
+			if got := w.Overdue(w.Moved().Add(tt.after), gone, refusing, true); !errors.Is(got, tt.want) {
+				t.Errorf("after %v: %v, want %v", tt.after, got, tt.want)
+			}
+		})
+	}
+}
