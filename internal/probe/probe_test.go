@@ -144,9 +144,9 @@ func TestAliveThoughForbidden(t *testing.T) {
 	}
 }
 
-// TestAnotherServiceAtTheAddress: an engine of any kind, its kind stated or found out, is down while its address answers
-// 404 to what the engine answered before, as a gateway does without the engine behind it, and another service that took
-// its port; and up again when it is back.
+// TestAnotherServiceAtTheAddress: an engine of any kind, its kind stated or found out, is down while its address
+// answers 404 to what the engine answered before, as a gateway does without the engine behind it, and another service
+// that took its port; and up again when it is back.
 func TestAnotherServiceAtTheAddress(t *testing.T) {
 	list := `{"object":"list","data":[{"id":"tiny","owned_by":"%s"}]}`
 	for kind, pages := range map[fleet.Kind]map[string]string{

@@ -303,8 +303,8 @@ func TestStreamsThatStayOpen(t *testing.T) {
 	}
 }
 
-// TestPingsEndNoSilence: a server pings by the clock, also when its engine has stopped computing. Pings within an answer
-// bound its silence no less than none do; data does, however late within the limit.
+// TestPingsEndNoSilence: a server pings by the clock, also when its engine has stopped computing. Pings within an
+// answer end no silence; data does, however late within the limit.
 func TestPingsEndNoSilence(t *testing.T) {
 	const idle = time.Minute
 	for _, tt := range []struct {

@@ -34,8 +34,8 @@ func TestTrialIsNotGivenUp(t *testing.T) {
 	}
 }
 
-// TestStalledAnswer: an answer that has begun is waited for while its engine is well or only hangs, for five seconds where
-// it refuses connections, and six times as long where it is down otherwise: it may go on.
+// TestStalledAnswer: an answer that has begun is waited for while its engine is well or only hangs, for five seconds
+// where it refuses connections, and six times as long where it is down otherwise: it may go on.
 func TestStalledAnswer(t *testing.T) {
 	const refusing = 5 * time.Second
 	for _, tt := range []struct {
