@@ -70,7 +70,8 @@ type Request struct {
 // Attempt is what a decision on a request builds on that is not its first: a retry, a leg that is placed again, or a
 // turn after a hold. The zero value is for the first decision.
 type Attempt struct {
-	Tried  []string // names of endpoints at which it already failed (retries)
+	Tried   []string // names of endpoints at which it already failed (retries)
+	Refused []string // those of Tried and TriedPrefill whose engines asked for less traffic (Busy), and did not fail
 	Lacked bool     // an endpoint in Tried does not have Path: only those that may have it are left
 	// a working engine may have computed part of it already: the retry counts against the budget and can fail with
 	// ErrRetryBudget

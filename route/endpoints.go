@@ -184,8 +184,11 @@ func (r *Router) freeSlot(ep registry.Endpoint) {
 }
 
 // probe applies a report.
-func (r *Router) probe(now time.Time, ep registry.Endpoint, n *fleet.Report) {
+func (r *Router) probe(now time.Time, ep registry.Endpoint, ev *Probed) {
+	n := &ev.Report
 	switch {
+	case n.Healthy && !ev.Asked.IsZero() && r.health.Reader().UnreachedSince(ep.Slot(), ev.Asked):
+		return // the engine may have ended after its answer
 	case ep.Refused() && n.Healthy: // its process was gone, and with it the cache
 		r.cache.Lost(ep.Slot())
 		r.registry.Restarted(ep)

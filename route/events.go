@@ -23,6 +23,9 @@ type Declared struct {
 type Probed struct {
 	Endpoint string
 	Report   fleet.Report
+	// when the latest question that was answered was put; zero for just now. A good report says nothing of an endpoint
+	// to which a connection has failed since
+	Asked time.Time
 }
 
 // Drain stops new traffic to an endpoint, or with Off resumes it; running requests continue.

@@ -24,7 +24,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		e.Changes, e.Gone = r.declare(now, &ev)
 	case Probed:
 		if ep := r.endpoints.Named(ev.Endpoint); ep.Exists() {
-			r.probe(now, ep, &ev.Report)
+			r.probe(now, ep, &ev)
 			e.Changes = r.changes(now, ep, e.Changes)
 			r.describeShort(now, ep)
 		}

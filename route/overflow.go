@@ -39,7 +39,7 @@ type PassedOver struct {
 // option is one of an alias's models for a request.
 type option struct {
 	rank    health.Rank // the best of its engines, but those at which the request failed
-	refused bool        // an engine at which the request failed asks for less traffic
+	refused bool        // an engine has refused the request: it asks for less traffic
 	waitMs  float64     // the shortest at engines of that rank
 
 	tried, short, lacks bool // some of its engines are left out for this
@@ -150,7 +150,7 @@ func (r *readers) survey(d *decision, l fleet.Leg, models []string, waits bool) 
 			o := &d.options[max(0, slices.Index(models, as.Model()))]
 			switch {
 			case failed:
-				o.tried, o.refused = true, o.refused || rank == health.Strained
+				o.tried, o.refused = true, o.refused || slices.Contains(d.req.Refused, ep.Name())
 			case rank == health.Unfit:
 			case lacking.Any() && lacking.Has(d.now, ep):
 				o.lacks = true
@@ -171,7 +171,8 @@ func (r *readers) survey(d *decision, l fleet.Leg, models []string, waits bool) 
 	}
 }
 
-// stays reports whether a conversation keeps the model: an engine with it can be used, or refuses this request.
+// stays reports whether a conversation keeps the model: an engine with it can be used, or has refused this request. What
+// an engine is to others says nothing of one at which this request failed: it may be gone.
 func (o *option) stays(best health.Rank) bool {
 	return o.rank < health.Ejected || o.rank == best && best < health.Unfit || o.refused
 }

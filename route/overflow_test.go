@@ -34,6 +34,10 @@ func TestOverflow(t *testing.T) {
 			}
 		}
 	}
+	unreached := func(x *reviewed, name string) {
+		d := x.route(fleet.Request{Model: "fast", Pin: name, Class: fleet.Turn, PromptBytes: 100})
+		x.end(d, fleet.ConnectFailed)
+	}
 	down := func(x *reviewed, names ...string) {
 		for _, name := range names {
 			x.r.Observe(x.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: false}})
@@ -113,8 +117,44 @@ func TestOverflow(t *testing.T) {
 		{
 			name: "it was tried, and refused", happen: func(_ *testing.T, x *reviewed) {
 				fails(x, fleet.Busy, "a", "b")
-			}, change: func(q *fleet.Request) { q.Tried = []string{"a", "b"} },
+			}, change: func(q *fleet.Request) {
+				q.Tried = []string{"a", "b"}
+				q.Refused = q.Tried
+			},
 			model: "small", why: route.PassedRefuses, keeps: "",
+		},
+		{
+			name: "it was refused first of all", change: func(q *fleet.Request) {
+				q.Tried = []string{"a", "b"}
+				q.Refused = []string{"b"}
+			},
+			model: "small", why: route.PassedRefuses, keeps: "",
+		},
+		{
+			name: "it failed where others were refused", happen: func(_ *testing.T, x *reviewed) {
+				fails(x, fleet.Busy, "a", "b")
+			}, change: func(q *fleet.Request) { q.Tried = []string{"a", "b"} },
+			model: "small", why: route.PassedTried, keeps: "small",
+		},
+		{
+			name: "it failed as a trial", happen: func(_ *testing.T, x *reviewed) {
+				for _, name := range []string{"a", "b"} {
+					unreached(x, name)
+					x.up(name, nil, big)
+					x.route(fleet.Request{Model: "fast", Pin: name, Class: fleet.Turn, PromptBytes: 100})
+				}
+			}, change: func(q *fleet.Request) { q.Tried = []string{"a", "b"} },
+			model: "small", why: route.PassedTried, keeps: "small",
+		},
+		{
+			name: "it failed where probes got no answer", happen: func(_ *testing.T, x *reviewed) {
+				for _, name := range []string{"a", "b"} {
+					x.r.Observe(x.now, route.Probed{Endpoint: name, Report: fleet.Report{
+						Healthy: true, Unanswered: true, Models: []fleet.Model{big},
+					}})
+				}
+			}, change: func(q *fleet.Request) { q.Tried = []string{"a", "b"} },
+			model: "small", why: route.PassedTried, keeps: "small",
 		},
 	} {
 		for _, class := range []fleet.Class{fleet.Turn, fleet.Embed, fleet.Auxiliary} {
@@ -249,7 +289,7 @@ func TestOverflowOfFirstRefusal(t *testing.T) {
 		t.Fatalf("it begins at %s", d.Model)
 	}
 	x.end(d, fleet.Busy)
-	q.Tried = []string{"a"}
+	q.Tried, q.Refused = []string{"a"}, []string{"a"}
 	if d = x.route(q); d.Model != "small" || len(d.Passed) != 1 || d.Passed[0].Why != route.PassedRefuses {
 		t.Errorf("after it was refused it gets %s: %+v", d.Model, d.Passed)
 	}

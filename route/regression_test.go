@@ -89,6 +89,41 @@ func (x *reviewed) spread(n int, req fleet.Request) map[string]int {
 	return got
 }
 
+// TestReportOfBeforeItsEnd: a good report says nothing of an engine that has refused a connection since it was asked:
+// it took an ejected engine for one that is back, and its cache for a new process's.
+func TestReportOfBeforeItsEnd(t *testing.T) {
+	for name, tt := range map[string]struct {
+		asked time.Duration // after the connection failed
+		back  bool
+	}{
+		"asked before": {-time.Millisecond, false}, "asked after": {time.Millisecond, true},
+		"asked at the same time": {0, true},
+	} {
+		x := newReviewed(t, nil, "a", "b")
+		x.now = x.now.Add(time.Minute)
+		d := x.route(fleet.Request{Model: "m", Pin: "a"})
+		failed := x.now
+		x.r.Observe(x.now, route.Finished{Lease: d.Lease, Outcome: fleet.ConnectFailed, Refused: true})
+		x.now = x.now.Add(10 * time.Millisecond)
+		x.r.Observe(x.now, route.Probed{Endpoint: "a", Asked: failed.Add(tt.asked), Report: fleet.Report{
+			Healthy: true, Models: []fleet.Model{{ID: "m"}},
+		}})
+		for _, s := range x.r.Status(x.now) {
+			if s.Endpoint.Name == "a" && ((s.State == fleet.StateUp) != tt.back || s.Report.Refused == tt.back) {
+				t.Errorf("%s: it is %s, and has refused: %t", name, s.State, s.Report.Refused)
+			}
+		}
+		x.r.Observe(x.now, route.Probed{
+			Endpoint: "a", Asked: failed.Add(tt.asked), Report: fleet.Report{Refused: true},
+		})
+		for _, s := range x.r.Status(x.now) {
+			if s.Endpoint.Name == "a" && s.State != fleet.StateDown {
+				t.Errorf("%s: it is %s after a bad report", name, s.State)
+			}
+		}
+	}
+}
+
 // TestTrialEndsAtTheFirstByte: a trial that streams for minutes kept the recovered endpoint without traffic until its
 // end.
 func TestTrialEndsAtTheFirstByte(t *testing.T) {

@@ -123,6 +123,7 @@ type day struct {
 	ctx     context.Context // of the traffic
 	stop    chan struct{}
 	crash   atomic.Bool    // engines of the new model crash: answers that they had begun are lost
+	stays   atomic.Bool    // conversations go on, and none begins but the first
 	under   sync.WaitGroup // traffic
 	callers []*caller
 }
@@ -342,6 +343,7 @@ type caller struct {
 	goes             bool // it may be cut off
 
 	mu      sync.Mutex
+	session string // its conversation; "" between two
 	answers int
 	begun   map[string]int // conversations by the model of their first answer
 	moved   int            // turns that another model answered than the one before
@@ -363,7 +365,9 @@ func (d *day) call(name, key, model string, goes bool) *caller {
 // on.
 func (c *caller) talk(session string) bool {
 	model, said := "", []map[string]string{{"role": "system", "content": "You are " + strings.Repeat("helpful ", 50)}}
-	for turn := range 4 {
+	c.talks(session)
+	defer c.talks("")
+	for turn := 0; turn < 4 || c.d.stays.Load(); turn++ {
 		select {
 		case <-c.d.stop:
 			return false
@@ -390,6 +394,12 @@ func (c *caller) talk(session string) bool {
 		said = append(said, map[string]string{"role": "assistant", "content": a.text})
 	}
 	return true
+}
+
+func (c *caller) talks(session string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.session = session
 }
 
 // answered counts an answer of a model. before is the model of the turn before, "" at the first.
@@ -505,10 +515,23 @@ func (d *day) chapter(title string) {
 	d.t.Log(title)
 }
 
-// shares writes the alias as a chapter of the page has it, and waits until the routers have read it.
+// shares writes the alias as a chapter of the page has it, and waits until the routers have read it. For a moment one
+// router has the new shares and the other the old ones: a conversation that only one of them has heard of would be drawn
+// by both, however soon they hear of each other. So each has had a turn of all that are under way, and none begins.
 func (d *day) shares(chapter string) {
 	d.t.Helper()
 	d.chapter(chapter)
+	d.stays.Store(true)
+	defer d.stays.Store(false)
+	for _, c := range d.callers {
+		d.each(c.name+"'s conversation is known", func(i int) bool {
+			c.mu.Lock()
+			session := c.session
+			c.mu.Unlock()
+			_, said := d.get(i, "/admin/decisions?last=1&conversation="+session)
+			return session != "" && strings.Contains(said, session)
+		})
+	}
 	_, rest, _ := strings.Cut(d.page, "\n## "+chapter+"\n")
 	_, rest, is := strings.Cut(rest, "```yaml\n")
 	line, _, _ := strings.Cut(rest, "\n")

@@ -85,6 +85,7 @@ func (t *target) answer(ctx context.Context, ask engine.Ask) (engine.Answer, err
 
 // get fetches a path of the engine. The error is errRefused if the connection is refused.
 func (t *target) get(ctx context.Context, path string) (status int, body []byte, err error) {
+	asked := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, t.p.cfg.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.addr.url+path, nil)
@@ -110,6 +111,7 @@ func (t *target) get(ctx context.Context, path string) (status int, body []byte,
 	if len(body) > engine.MaxAnswerBytes {
 		return 0, nil, fmt.Errorf("GET %s: the answer is longer than %d bytes", path, engine.MaxAnswerBytes)
 	}
+	t.heard = asked
 	return resp.StatusCode, body, nil
 }
 

@@ -30,6 +30,8 @@ type fakeEngine struct {
 	refuse bool
 	short  bool // the prober has no file descriptor
 	hang   bool
+	takes  map[string]time.Duration // before the answer
+	heard  time.Time                // when the latest request came that was answered
 	asked  map[string]int
 	keys   map[string]bool
 }
@@ -41,6 +43,7 @@ func newFake(pages map[string]string) *fakeEngine {
 func (f *fakeEngine) RoundTrip(r *http.Request) (*http.Response, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	came := time.Now()
 	f.asked[r.URL.Path]++
 	f.keys[r.Header.Get("Authorization")] = true
 	if f.refuse {
@@ -55,6 +58,18 @@ func (f *fakeEngine) RoundTrip(r *http.Request) (*http.Response, error) {
 		f.mu.Lock()
 		return nil, r.Context().Err()
 	}
+	if takes := f.takes[r.URL.Path]; takes > 0 {
+		f.mu.Unlock()
+		select {
+		case <-time.After(takes):
+		case <-r.Context().Done():
+		}
+		f.mu.Lock()
+		if err := r.Context().Err(); err != nil {
+			return nil, err
+		}
+	}
+	f.heard = came
 	code, body := 404, "Not Found"
 	if p, ok := f.pages[r.URL.Path]; ok {
 		code, body = 200, p

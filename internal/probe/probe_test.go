@@ -94,6 +94,43 @@ func TestRefusedIsDownAtOnceAndNoticedBack(t *testing.T) {
 	})
 }
 
+// TestReportsSayWhenTheyWereAsked: a report says when the latest question was put that the engine has answered, so that
+// nobody takes it for news of what happened since. What it leaves unanswered is no sign of life.
+func TestReportsSayWhenTheyWereAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, late := newFake(vllmPages()), 0
+		const slow, mute = 700 * time.Millisecond, time.Hour
+		observe := func(e route.Event) {
+			p := e.(route.Probed)
+			f.set(func() {
+				if p.Report.Healthy && !p.Asked.Equal(f.heard) {
+					t.Errorf("a report is of what was asked %v ago, want %v", time.Since(p.Asked), time.Since(f.heard))
+				}
+				if p.Report.Healthy && time.Since(p.Asked) >= slow {
+					late++
+				}
+			})
+		}
+		p := New(Config{}, &http.Client{Transport: f}, observe, func(string) bool { return true },
+			slog.New(slog.DiscardHandler))
+		p.Set([]fleet.Endpoint{{Name: "a", URL: "http://a", Kind: fleet.KindVLLM}})
+		ctx, stop := context.WithCancel(t.Context())
+		defer synctest.Wait()
+		defer stop()
+		go p.Run(ctx)
+		for _, takes := range []map[string]time.Duration{
+			{}, {"/metrics": slow}, {"/metrics": mute}, {"/metrics": mute, "/health": mute}, {},
+		} {
+			before := late
+			f.set(func() { f.takes = takes })
+			time.Sleep(10 * time.Second)
+			if synctest.Wait(); len(takes) > 0 && late == before {
+				t.Errorf("with answers after %v no report is late", takes)
+			}
+		}
+	})
+}
+
 func TestSlowEngineNeedsFailuresInARow(t *testing.T) {
 	for _, test := range []struct {
 		name    string

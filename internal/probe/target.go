@@ -53,6 +53,7 @@ type target struct {
 	paths   map[string]int
 	silent  map[string]time.Time // questions it does not answer, and when to try again
 	last    time.Time            // when it was last asked whether it is alive
+	heard   time.Time            // when the latest question that it answered was put
 	alive   time.Time            // when to ask next: whether it is alive,
 	load    time.Time            // about its load,
 	models  time.Time            // about its models
@@ -297,7 +298,7 @@ func (t *target) computes(err error, worked bool) bool {
 		t.log.Debug("engine answers nothing while it has requests", "error", err)
 	}
 	for _, e := range t.current() {
-		t.p.observe(route.Probed{Endpoint: e.Name, Report: fleet.Report{
+		t.p.observe(route.Probed{Endpoint: e.Name, Asked: t.heard, Report: fleet.Report{
 			Healthy: true, Unanswered: true, Detail: err.Error() + ", while it has requests", Kind: t.kind,
 		}})
 	}
@@ -384,7 +385,7 @@ func (t *target) report(got []engine.Answer) {
 			r.Healthy = false
 			r.Detail = "the engine has no " + e.Part.String() + ": it reports " + count(t.ranks, "rank")
 		}
-		t.p.observe(route.Probed{Endpoint: e.Name, Report: r})
+		t.p.observe(route.Probed{Endpoint: e.Name, Report: r, Asked: t.heard})
 	}
 }
 

@@ -92,6 +92,9 @@ func (a *attempt) end() {
 	c.served.Outcome, c.served.Usage = a.fin.Outcome, c.split.wholeUsage(a.fin.Usage)
 	a.over()
 	c.p.fleet.Observe(a.fin)
+	if a.unreached() {
+		c.p.unreached(a.d.Endpoint.Name)
+	}
 }
 
 // spends reports whether the engine's work is charged to the client's accounts: it was asked, and neither refused nor
@@ -117,9 +120,12 @@ func (a *attempt) over() {
 	a.watch.End(nil)
 	a.Withdraw()
 	a.span.End(a.fin.Outcome, a.status)
-	if a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.EngineError && a.status == 0 {
-		c.p.unreached(a.d.Endpoint.Name)
-	}
+}
+
+// unreached reports whether the attempt could not reach the engine, which is then asked at once whether it is alive:
+// after the fleet has been told of the attempt, since an answer to what was asked before would count no more.
+func (a *attempt) unreached() bool {
+	return a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.EngineError && a.status == 0
 }
 
 // attempt sends the request to the chosen endpoint and relays its answer. If another attempt should be made, it returns
@@ -305,6 +311,7 @@ func (a *attempt) another() *route.Plan {
 	if !c.split.blamesTransfer(a) {
 		c.Request.Tried = append(c.Request.Tried, a.d.Endpoint.Name)
 	}
+	c.refusedAt(a.d.Endpoint.Name, a.fin.Outcome)
 	if c.Request.Class == fleet.Turn && a.d.Session != c.Request.MintedID {
 		c.Request.Session = a.d.Session // keep the conversation, however it was recognised
 	}
@@ -319,6 +326,13 @@ func (a *attempt) another() *route.Plan {
 	c.pending = &plan
 	c.p.fleet.Retried(a.d.Endpoint.Name, a.fin.Outcome)
 	return c.pending
+}
+
+// refusedAt notes that an endpoint has refused the request, if that is how an attempt ended.
+func (c *call) refusedAt(endpoint string, o fleet.Outcome) {
+	if o == fleet.Busy {
+		c.Request.Refused = append(c.Request.Refused, endpoint)
+	}
 }
 
 // mayRetry reports whether another attempt is allowed: the client has seen nothing and is still connected, and sending

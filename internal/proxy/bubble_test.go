@@ -47,6 +47,12 @@ func networkOf(t testing.TB) *network {
 // serveEngine starts a server, in memory within a bubble, and returns its address.
 func serveEngine(t testing.TB, h http.Handler) string {
 	t.Helper()
+	return engineServer(t, h).URL
+}
+
+// engineServer does that, and returns the server.
+func engineServer(t testing.TB, h http.Handler) *httptest.Server {
+	t.Helper()
 	s := httptest.NewUnstartedServer(h)
 	if n := networkOf(t); n != nil {
 		_ = s.Listener.Close()
@@ -54,7 +60,7 @@ func serveEngine(t testing.TB, h http.Handler) string {
 	}
 	s.Start()
 	t.Cleanup(s.Close)
-	return s.URL
+	return s
 }
 
 // transportSetting is the router's setting that the tests run with: WARMPATH_TRANSPORT=net/http go test

@@ -14,30 +14,32 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
+// aliasAPIs are APIs, each with a request for the alias "fast" and its answer.
+var aliasAPIs = []struct {
+	name, path, body, answer string
+	conversations            bool
+}{
+	{
+		"chat", "/v1/chat/completions", `{"model":"fast","messages":[{"role":"user","content":"hello"}]}`,
+		chatAnswer, true,
+	},
+	{"completions", "/v1/completions", `{"model":"fast","prompt":"hello"}`, `{"id":"c","choices":[{"text":"hi","finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":1}}`, true},
+	{"responses", "/v1/responses", `{"model":"fast","input":"hello"}`, `{"id":"resp_1","object":"response","status":"completed","output":[],"usage":{"input_tokens":5,"output_tokens":1}}`, true},
+	{
+		"messages", "/v1/messages",
+		`{"model":"fast","max_tokens":5,"messages":[{"role":"user","content":"hello"}]}`, `{"id":"msg_1","type":"message","role":"assistant","content":[],"usage":{"input_tokens":5,"output_tokens":1}}`, true,
+	},
+	{
+		"embeddings", "/v1/embeddings", `{"model":"fast","input":"hello"}`,
+		`{"object":"list","data":[],"usage":{"prompt_tokens":5}}`, false,
+	},
+	{"rerank", "/v1/rerank", `{"model":"fast","query":"hello","documents":["a"]}`, `{"results":[]}`, false},
+}
+
 // TestOverflow: on every API a new conversation gets the next model of an alias in order, under that one's name, when
 // the engine of the first refuses, fails or is down; one under way gets what the engine of its model says, and another
-// model only where that one is gone. What has no conversation gets what can be had.
+// model only where that one is gone, also if it is the first to be told. What has no conversation gets what can be had.
 func TestOverflow(t *testing.T) {
-	apis := []struct {
-		name, path, body, answer string
-		conversations            bool
-	}{
-		{
-			"chat", "/v1/chat/completions", `{"model":"fast","messages":[{"role":"user","content":"hello"}]}`,
-			chatAnswer, true,
-		},
-		{"completions", "/v1/completions", `{"model":"fast","prompt":"hello"}`, `{"id":"c","choices":[{"text":"hi","finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":1}}`, true},
-		{"responses", "/v1/responses", `{"model":"fast","input":"hello"}`, `{"id":"resp_1","object":"response","status":"completed","output":[],"usage":{"input_tokens":5,"output_tokens":1}}`, true},
-		{
-			"messages", "/v1/messages",
-			`{"model":"fast","max_tokens":5,"messages":[{"role":"user","content":"hello"}]}`, `{"id":"msg_1","type":"message","role":"assistant","content":[],"usage":{"input_tokens":5,"output_tokens":1}}`, true,
-		},
-		{
-			"embeddings", "/v1/embeddings", `{"model":"fast","input":"hello"}`,
-			`{"object":"list","data":[],"usage":{"prompt_tokens":5}}`, false,
-		},
-		{"rerank", "/v1/rerank", `{"model":"fast","query":"hello","documents":["a"]}`, `{"results":[]}`, false},
-	}
 	for _, tt := range []struct {
 		name   string
 		happen func(r *rig, big *atomic.Int32)
@@ -60,7 +62,7 @@ func TestOverflow(t *testing.T) {
 		}, 0, route.PassedEjected},
 		{"cut", func(_ *rig, big *atomic.Int32) { big.Store(0) }, 0, ""},
 	} {
-		for _, api := range apis {
+		for _, api := range aliasAPIs {
 			if tt.name == "cut" && api.name == "rerank" {
 				continue // it may have had an effect
 			}
@@ -100,24 +102,29 @@ func TestOverflow(t *testing.T) {
 					return res.StatusCode, res.Header.Get("X-Model")
 				}
 				for range 2 {
-					if status, model := ask("under way"); status != 200 || model != "big" {
-						t.Fatalf("at first: %d of %q", status, model)
+					for _, session := range []string{"under way", "told first"} {
+						if status, model := ask(session); status != 200 || model != "big" {
+							t.Fatalf("at first: %d of %q", status, model)
+						}
 					}
 				}
+				want, of := tt.stays, ""
+				if want == 0 || !api.conversations {
+					want, of = 200, "small"
+				}
 				tt.happen(r, &big)
+				if status, model := ask("told first"); status != want || model != of {
+					t.Errorf("one under way that is told first: %d of %q, want %d of %q", status, model, want, of)
+				}
 				for turn := range 2 {
 					if status, model := ask("new"); status != 200 || model != "small" {
 						t.Errorf("turn %d of a new one: %d of %q", turn, status, model)
 					}
 				}
-				d := r.last(4)
+				d := r.last(7)
 				if tt.why != "" && (len(d.Decision.Passed) != 1 && !api.conversations ||
 					len(d.Decision.Passed) > 0 && d.Decision.Passed[0].Why != tt.why) {
 					t.Errorf("passed over is %+v", d.Decision.Passed)
-				}
-				want, of := tt.stays, ""
-				if want == 0 || !api.conversations {
-					want, of = 200, "small"
 				}
 				if status, model := ask("under way"); status != want || model != of {
 					t.Errorf("one under way: %d of %q, want %d of %q", status, model, want, of)

@@ -40,6 +40,7 @@ type split struct {
 	failed     int                  // prefill legs that failed
 	wasQueued  bool                 // the last one was still queued at the router when it ended
 	charged    bool                 // its replacement is charged to the retry budget
+	unreached  bool                 // see attempt.unreached
 	answer     fleet.Usage          // of the decode leg that has ended
 	said       transfers.SpokenNote // the client's messages, for the conversation's next turn
 	failedOnce bool                 // a decoder has failed once; the transfer may have been the cause
@@ -229,7 +230,8 @@ func (s *split) exchange(a *attempt, message *handover.Message) error {
 // took notes how an attempt at the prefill leg ended.
 func (s *split) took(a *attempt) {
 	s.prefill.Outcome, s.prefill.RetryAfter, s.prefill.Limited = a.fin.Outcome, a.fin.RetryAfter, a.fin.Limited
-	s.charged = a.computed()
+	s.prefill.Refused = a.fin.Refused
+	s.charged, s.unreached = a.computed(), a.unreached()
 }
 
 // redecide decides again when an attempt failed before the client has seen anything. The prefiller's result is kept for
@@ -283,7 +285,10 @@ func (s *split) endPrefill() {
 	}
 	s.prefill.Excused = s.c.alike(s.prefill.Outcome)
 	s.c.p.fleet.Observe(s.prefill)
-	s.prefill = route.Finished{}
+	if s.prefill = (route.Finished{}); s.unreached {
+		s.unreached = false
+		s.c.p.unreached(s.plan.Prefill.Endpoint.Name)
+	}
 }
 
 // release ends both legs if they are still open. The prefill leg keeps an outcome that it already has.

@@ -65,6 +65,7 @@ func (s *split) elsewhere() bool {
 	if s.prefill.Outcome != fleet.TransferFailed {
 		c.Request.TriedPrefill = append(c.Request.TriedPrefill, failed)
 	}
+	c.refusedAt(failed, s.prefill.Outcome)
 	c.Request.Leg, c.Request.Decoder, c.Request.LegModel = fleet.LegPrefill, s.plan.Endpoint.Name, s.plan.Model
 	c.keepSession(s.plan.Session)
 	c.Request.Again = s.charged

@@ -56,6 +56,7 @@ type endpoint struct {
 	lastByteAt time.Time // when a byte of an answer last came
 	loads      []load    // that answers wait for, at most bound.Few
 	dozedAt    time.Time // when it was last told to have no model in memory
+	unreached  time.Time // when a connection failed last
 	silentAt   time.Time // when it was ejected for silence; zero when it was not, or a byte has come since
 	silenced   time.Time // when it was last ejected for silence
 
@@ -209,7 +210,7 @@ func (t *Table) Conclude(now time.Time, slot int, v *Verdict, peers func() Peers
 	case fleet.ConnectFailed:
 		e.failed++
 		e.failures++
-		e.cause = "the connection failed"
+		e.cause, e.unreached = "the connection failed", now
 		if t.mayEject(now, e, peers, e.failures == 1) {
 			t.eject(now, e, 0)
 			e.unreachable = true

@@ -128,6 +128,11 @@ func (r Reader) Panics(all, ejected, judged int) bool {
 	return judged > 0 && float64(all-ejected) < float64(r.t.cfg.PanicShare*float64(all))
 }
 
+// UnreachedSince reports whether a connection to an endpoint has failed since a time.
+func (r Reader) UnreachedSince(slot int, at time.Time) bool {
+	return r.t.endpoints.Get(slot).unreached.After(at)
+}
+
 // IsSilent reports whether an endpoint is ejected for silence, so that what waits there waits in vain.
 func (r Reader) IsSilent(now time.Time, slot int) bool { return r.t.endpoints.Get(slot).silent(now) }
 
