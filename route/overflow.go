@@ -171,8 +171,8 @@ func (r *readers) survey(d *decision, l fleet.Leg, models []string, waits bool) 
 	}
 }
 
-// stays reports whether a conversation keeps the model: an engine with it can be used, or has refused this request. What
-// an engine is to others says nothing of one at which this request failed: it may be gone.
+// stays reports whether a conversation keeps the model: an engine with it can be used, or has refused this request.
+// What an engine is to others says nothing of one at which this request failed: it may be gone.
 func (o *option) stays(best health.Rank) bool {
 	return o.rank < health.Ejected || o.rank == best && best < health.Unfit || o.refused
 }

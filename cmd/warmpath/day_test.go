@@ -516,8 +516,9 @@ func (d *day) chapter(title string) {
 }
 
 // shares writes the alias as a chapter of the page has it, and waits until the routers have read it. For a moment one
-// router has the new shares and the other the old ones: a conversation that only one of them has heard of would be drawn
-// by both, however soon they hear of each other. So each has had a turn of all that are under way, and none begins.
+// router has the new shares and the other the old ones: a conversation that only one of them has heard of would be
+// drawn by both, however soon they hear of each other. So each has had a turn of all that are under way, and none
+// begins.
 func (d *day) shares(chapter string) {
 	d.t.Helper()
 	d.chapter(chapter)

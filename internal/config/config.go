@@ -305,7 +305,8 @@ type Limits struct {
 	// Header is the largest head of a request, also over HTTP/2 with what its compression saves; a larger one, or one
 	// of more than 256 fields, is answered 431. It counts in memory while the request lasts.
 	Header Bytes `yaml:"header"`
-	// Retries is how many further endpoints are tried before the client has seen a byte. 0 is none.
+	// Retries is how many further endpoints are tried before the client has seen a byte. Those whose port refuses the
+	// connection do not count: no engine is there. 0 is none.
 	Retries int `yaml:"retries"`
 	// RetryShare bounds the retries of a minute, as a share of its requests. Beyond it clients get the engine's error.
 	// Attempts that cost an engine nothing do not count: no connection, or an engine that hangs or is down. 0 leaves

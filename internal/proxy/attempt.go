@@ -50,8 +50,7 @@ func (c *call) startAttempt(d *route.Decision) *attempt {
 			c.ctx,
 			d.Endpoint.Name,
 			d.Pool,
-			c.Upload == nil && c.Transport == nil && c.Request.Pin == "" && c.Repeatable() &&
-				c.served.Attempts <= c.bounds.Load().Retries,
+			c.Upload == nil && c.Transport == nil && c.Request.Pin == "" && c.Repeatable() && c.retriesLeft(),
 		),
 		fin: route.Finished{Lease: d.Lease, Outcome: fleet.Abandoned},
 	}
@@ -304,10 +303,13 @@ func (a *attempt) conclude(err error) error {
 
 // another reserves a further attempt if one is allowed and another endpoint can take the request.
 func (a *attempt) another() *route.Plan {
+	c := a.c
+	if a.fin.Refused {
+		c.closedPorts++
+	}
 	if !a.mayRetry() {
 		return nil
 	}
-	c := a.c
 	if !c.split.blamesTransfer(a) {
 		c.Request.Tried = append(c.Request.Tried, a.d.Endpoint.Name)
 	}
@@ -328,6 +330,13 @@ func (a *attempt) another() *route.Plan {
 	return c.pending
 }
 
+// retriesLeft reports whether another attempt may follow. Those at ports that refused the connection do not count: no
+// engine is there, and it took no time to see that.
+func (c *call) retriesLeft() bool {
+	most := c.bounds.Load().Retries
+	return most > 0 && c.served.Attempts-c.closedPorts <= most
+}
+
 // refusedAt notes that an endpoint has refused the request, if that is how an attempt ended.
 func (c *call) refusedAt(endpoint string, o fleet.Outcome) {
 	if o == fleet.Busy {
@@ -345,7 +354,7 @@ func (a *attempt) mayRetry() bool {
 	if c.reached && c.Transport != nil {
 		return false // it has been handed over, and its endpoint has been told
 	}
-	if c.sent.Load() || c.served.Attempts > c.bounds.Load().Retries || c.ctx.Err() != nil || c.shutdown.Load() ||
+	if c.sent.Load() || !c.retriesLeft() || c.ctx.Err() != nil || c.shutdown.Load() ||
 		c.Upload != nil {
 		return false
 	}

@@ -111,7 +111,7 @@ func TestRetryBudget(t *testing.T) {
 }
 
 // TestRetryBudgetSparesWhatCostNothing: connections that could not be made cost no engine anything, and are not
-// charged.
+// charged; those that were refused do not even count as retries, if there are any.
 func TestRetryBudgetSparesWhatCostNothing(t *testing.T) {
 	good := httptest.NewServer(answers(200, chatAnswer))
 	t.Cleanup(good.Close)
@@ -120,10 +120,17 @@ func TestRetryBudgetSparesWhatCostNothing(t *testing.T) {
 		declared = append(declared, fleet.Endpoint{Name: fmt.Sprintf("e%02d", i), URL: refuses(t), Weight: 1})
 	}
 	declared = append(declared, fleet.Endpoint{Name: "good", URL: good.URL, Weight: 1})
-	r := newFleet(t, proxy.Config{Retries: 20}, transportOf(t), declared)
-	r.listen(t)
-	if res, body := r.post("/v1/chat/completions", chatBody); res.StatusCode != 200 || r.last(1).Attempts != 13 {
-		t.Errorf("got %d %s after %d attempts", res.StatusCode, body, r.last(1).Attempts)
+	for retries, want := range map[int]int{20: 200, 1: 200, -1: 503} {
+		r := newFleet(t, proxy.Config{Retries: retries}, transportOf(t), declared)
+		r.listen(t)
+		attempts := 13
+		if want != 200 {
+			attempts = 1
+		}
+		res, body := r.post("/v1/chat/completions", chatBody)
+		if res.StatusCode != want || r.last(1).Attempts != attempts {
+			t.Errorf("with %d retries: %d %s after %d attempts", retries, res.StatusCode, body, r.last(1).Attempts)
+		}
 	}
 }
 

@@ -50,20 +50,21 @@ type call struct {
 	failures uint16      // one bit for each outcome of attempts that failed by their engine's fault
 	sent     atomic.Bool // the client has seen a byte or the header: no retry is allowed
 
-	bounds    atomic.Pointer[Bounds]
-	allowed   identity.Allowed // models that the caller may use
-	ticket    quota.Ticket     // accounts charged for the request
-	root      bool             // the router answers what is at its root; no key is asked for
-	reached   bool             // it was sent to an engine
-	spent     atomic.Bool      // an engine has computed for it, and did not fail
-	passed    int64            // estimated tokens of the answer passed on
-	asked     time.Time        // when an engine was asked for the whole answer; zero for never
-	final     bool             // its client says that its session ends with it
-	cut       bool             // its body came in part: its client has left
-	told      time.Time        // when the client was told something last, or asked
-	wait      time.Duration    // longest wait in the router's queue; 0 for no limit of its own
-	shortened bool             // by the request itself
-	deadline  time.Time        // when its answer must begin; zero for none
+	bounds      atomic.Pointer[Bounds]
+	allowed     identity.Allowed // models that the caller may use
+	ticket      quota.Ticket     // accounts charged for the request
+	root        bool             // the router answers what is at its root; no key is asked for
+	reached     bool             // it was sent to an engine
+	closedPorts int              // attempts at ports that refused the connection
+	spent       atomic.Bool      // an engine has computed for it, and did not fail
+	passed      int64            // estimated tokens of the answer passed on
+	asked       time.Time        // when an engine was asked for the whole answer; zero for never
+	final       bool             // its client says that its session ends with it
+	cut         bool             // its body came in part: its client has left
+	told        time.Time        // when the client was told something last, or asked
+	wait        time.Duration    // longest wait in the router's queue; 0 for no limit of its own
+	shortened   bool             // by the request itself
+	deadline    time.Time        // when its answer must begin; zero for none
 
 	plan    route.Plan  // the first decision
 	pending *route.Plan // reserved for the next attempt; nil for none

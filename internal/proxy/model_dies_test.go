@@ -76,10 +76,13 @@ func TestModelDies(t *testing.T) {
 							Policy: func() pick.Policy { return inOrder{} }, RetryFloor: 10, Aliases: []route.Alias{a},
 						}})
 						for name, model := range map[string]string{"e0": "big", "e1": "big", "s": "small"} {
-							r.probed(name, fleet.Report{Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: model}}})
+							r.probed(name, fleet.Report{
+								Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: model}},
+							})
 						}
 						ask := func() (int, string) {
-							res, _ := r.post(api.path, api.body, "X-Session-ID", "under way", "Authorization", "Bearer key")
+							res, _ := r.post(api.path, api.body,
+								"X-Session-ID", "under way", "Authorization", "Bearer key")
 							return res.StatusCode, res.Header.Get("X-Model")
 						}
 						for range 2 {

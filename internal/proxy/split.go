@@ -37,7 +37,7 @@ type split struct {
 	// the prompt is computed, and no decoder has received the hand-over that may have used it up
 	ready      bool
 	readyAt    time.Time
-	failed     int                  // prefill legs that failed
+	failed     int                  // prefill legs that failed, but for ports that refused the connection
 	wasQueued  bool                 // the last one was still queued at the router when it ended
 	charged    bool                 // its replacement is charged to the retry budget
 	unreached  bool                 // see attempt.unreached

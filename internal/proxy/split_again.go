@@ -39,7 +39,9 @@ func (s *split) instead(err error) (next *route.Plan, again bool) {
 		c.refuse(err)
 		return nil, false
 	}
-	s.failed++
+	if !s.prefill.Refused { // see retriesLeft
+		s.failed++
+	}
 	if s.elsewhere() {
 		return nil, true
 	}
@@ -58,7 +60,7 @@ func (s *split) elsewhere() bool {
 	default:
 		return false // another one would give the same answer
 	}
-	if s.failed > c.bounds.Load().Retries || c.shutdown.Load() {
+	if most := c.bounds.Load().Retries; most == 0 || s.failed > most || c.shutdown.Load() {
 		return false
 	}
 	failed := s.plan.Prefill.Endpoint.Name
