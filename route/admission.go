@@ -61,12 +61,17 @@ func (r *readers) admit(d *decision, forced pick.Reason) bool {
 	if v.Home >= 0 {
 		d.turn.Origin = v.Candidates[v.Home].Slot
 	}
+	d.turn.SharedAt = d.sharedAt[:0]
 	d.shared = slices.Grow(d.shared[:0], len(v.Candidates))[:len(v.Candidates)]
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		d.shared[i] = r.admission.Shared(c.Slot, r.cache.Names(&d.text, d.req, c.Model))
-		d.turn.Shared = max(d.turn.Shared, d.shared[i])
+		if d.shared[i] > 0 {
+			d.turn.Shared = max(d.turn.Shared, d.shared[i])
+			d.turn.SharedAt = append(d.turn.SharedAt, admission.SharedAt{Slot: c.Slot, Tokens: d.shared[i]})
+		}
 	}
+	d.sharedAt = d.turn.SharedAt
 	check := r.admission.Check(d.now, &d.turn, d.req.Hold)
 	open := 0
 	for i := range v.Candidates {

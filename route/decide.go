@@ -70,6 +70,7 @@ type scratch struct {
 	servingOthers pool.Others
 	cached        []pick.Cached                     // of fill
 	shared        []int64                           // of admit, by row of whole: tokens that members have there
+	sharedAt      []admission.SharedAt              // the same of the endpoints where it is not 0
 	rows          [arrivedRows + 1][]pick.Candidate // of each leg
 	list          shortlist.List
 	not           []int32 // of shortlisted, as is named

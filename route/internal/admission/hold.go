@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -15,16 +16,33 @@ type Turn struct {
 	Origin      int   // slot where its conversation was last; -1 for none
 	Tokens      int64 // of its prompt and the answer expected
 	Shared      int64 // of Tokens, the most that members of one endpoint have, see Reader.Shared
-	Tenant      string
-	Share       float64 // the tenant's weight; 0 means 1
-	Priority    fleet.Priority
+	// the same of each endpoint whose members have some: it takes less room there than elsewhere. A hold keeps a copy
+	// of the largest mostSharedAt
+	SharedAt []SharedAt
+	Tenant   string
+	Share    float64 // the tenant's weight; 0 means 1
+	Priority fleet.Priority
 	// for those who ask who waits, cut to longestName: its id, its conversation's name and its tenant's, which Tenant
 	// is not where routers tell each other hashes
 	Request, Name, TenantName string
 }
 
-// needs is the room that a turn takes.
-func (t *Turn) needs() int64 { return max(0, t.Tokens-t.Shared) }
+// SharedAt is how many of a prompt's tokens the members of an endpoint have.
+type SharedAt struct {
+	Slot   int
+	Tokens int64
+}
+
+// needs is the room that a turn takes at an endpoint. Where its prefix is not, it takes room for that too, and evicts
+// other conversations.
+func (t *Turn) needs(slot int) int64 {
+	for _, s := range t.SharedAt {
+		if s.Slot == slot {
+			return max(0, t.Tokens-s.Tokens)
+		}
+	}
+	return t.Tokens
+}
 
 // heldTurn is a turn that waits for room.
 type heldTurn struct {
@@ -160,6 +178,19 @@ func (e *endpoint) free() int64 {
 	return e.room - e.shared - e.needed - e.reserved - min(e.tokens/int64(max(e.memberCount, 1)), e.room/growth)
 }
 
+// mostSharedAt is of how many endpoints a held turn keeps what their members share with it.
+const mostSharedAt = 64
+
+// largest is a copy of the largest mostSharedAt.
+func largest(all []SharedAt) []SharedAt {
+	out := slices.Clone(all)
+	if len(out) > mostSharedAt {
+		slices.SortStableFunc(out, func(a, b SharedAt) int { return cmp.Compare(b.Tokens, a.Tokens) })
+		out = slices.Clone(out[:mostSharedAt])
+	}
+	return out
+}
+
 // holdBit are numbered above all leases of reservations.
 const holdBit fleet.Lease = 1 << 63
 
@@ -170,6 +201,7 @@ func IsHold(l fleet.Lease) bool { return l&holdBit != 0 }
 func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Time) {
 	t.last++
 	turn.Request, turn.Name, turn.TenantName = short(turn.Request), short(turn.Name), short(turn.TenantName)
+	turn.SharedAt = largest(turn.SharedAt)
 	h := &heldTurn{Turn: turn, lease: holdBit | t.last, since: now, tenant: t.tenant(turn.Tenant, turn.Share)}
 	l := t.queues[turn.Pool]
 	if l == nil {
@@ -268,7 +300,7 @@ func (t *Table) Admit(now time.Time, open func(now time.Time, pool string) []int
 		t.admitted = append(t.admitted, h)
 		if slot >= 0 {
 			e := t.endpoints.Get(slot)
-			h.reserved = h.needs()
+			h.reserved = h.needs(slot)
 			e.reserved += h.reserved
 			h.tenant.tokens += h.reserved
 		}
@@ -283,8 +315,9 @@ func (t *Table) roomFor(h *heldTurn, at []int) int {
 	best, most := -1, int64(0)
 	for _, slot := range at {
 		e := t.endpoints.Get(slot)
-		free := e.free()
-		if e.keepIdle > 0 && !e.fits(h.needs()) && !e.makesRoom(h.Priority, h.needs()) {
+		needs := h.needs(slot)
+		free := e.free() - needs
+		if e.keepIdle > 0 && !e.fits(needs) && !e.makesRoom(h.Priority, needs) {
 			continue
 		}
 		if slot == h.Origin {
@@ -302,7 +335,7 @@ func (t *Table) leastFor(h *heldTurn, at []int) int {
 	best, least := -1, 0.0
 	for _, slot := range at {
 		e := t.endpoints.Get(slot)
-		if filled := float64(h.needs()-e.free()) / float64(max(e.room, 1)); best < 0 || filled < least {
+		if filled := float64(h.needs(slot)-e.free()) / float64(max(e.room, 1)); best < 0 || filled < least {
 			best, least = slot, filled
 		}
 	}

@@ -72,3 +72,39 @@ func TestPrefixesAreBounded(t *testing.T) {
 		t.Error(fault)
 	}
 }
+
+// TestGoesToItsPrefix: a turn that was held needs less room where members have the beginning of its prompt. It goes
+// there when its time has come, and not where its whole prompt would evict others; so it does where there is room.
+func TestGoesToItsPrefix(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		other int64 // what the other endpoint's member takes; the one's with the prefix takes all
+		ends  bool  // the member of the endpoint with the prefix
+	}{{"its time has come", 950, false}, {"there is room at both", 300, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(time.Hour, 1000, 1000)
+			place := func(n uint32, slot int, tokens int64) {
+				w.TurnPlaced(w.now, n, &admission.PlacedTurn{
+					Key: key([]string{"a", "b"}[n]), Slot: slot, Tokens: tokens, First: true,
+				})
+			}
+			place(0, 0, 1000)
+			place(1, 1, c.other)
+			lease, until := w.Hold(w.now, admission.Turn{
+				Key: key("c"), Pool: "m", Origin: -1, Tokens: 600, Shared: 550,
+				SharedAt: []admission.SharedAt{{Slot: 0, Tokens: 550}},
+			})
+			if w.now = until; c.ends {
+				w.TurnEnded(w.now, 0, 0, false)
+				place(0, 0, 350)
+			}
+			called, ok := w.Admit(w.now, func(time.Time, string) []int { return []int{1, 0} })
+			if !ok || called != lease {
+				t.Fatal("it is not called")
+			}
+			if at0, at1 := w.Reserved(0), w.Reserved(1); at0 != 50 || at1 != 0 {
+				t.Errorf("%d tokens are reserved at its prefix and %d elsewhere, want 50 and 0", at0, at1)
+			}
+		})
+	}
+}
