@@ -224,8 +224,12 @@ func (f *figures) openAI() (fleet.Usage, bool) {
 	return build(prompt, cached, output)
 }
 
+// mostTokens bounds what one answer may claim for its prompt, and for itself: contexts have ten million tokens at
+// most. An engine that says more is taken to have said nothing, or one answer would use up a tenant's days.
+const mostTokens = 1 << 27
+
 func build(prompt, cached, output int64) (u fleet.Usage, ok bool) {
-	if prompt < 0 && output < 0 {
+	if prompt < 0 && output < 0 || prompt > mostTokens || output > mostTokens {
 		return u, false
 	}
 	u.PromptTokens = int(max(prompt, 0))

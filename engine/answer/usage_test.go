@@ -76,6 +76,16 @@ var bodies = []struct {
 		known(3, 3, 1),
 	},
 	{"absurd", APIChat, `{"usage":{"prompt_tokens":99999999999999999999,"completion_tokens":-4,"x":1}}`, none},
+	{
+		"more than a context has", APIChat, `{"usage":{"prompt_tokens":134217729,"completion_tokens":1}}`, none,
+	},
+	{
+		"a longer answer than there is", APIMessages, `{"usage":{"input_tokens":1,"output_tokens":1000000000}}`, none,
+	},
+	{
+		"their sum is more", APIMessages,
+		`{"usage":{"input_tokens":9,"cache_read_input_tokens":134217728,"output_tokens":1}}`, none,
+	},
 	{"null", APIChat, `{"choices":[],"usage":null}`, none},
 	{"cut at its end", APIChat, `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1`, none},
 	{"empty", APIChat, ``, none},
