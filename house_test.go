@@ -157,7 +157,9 @@ var plan = map[string]room{
 	},
 	"internal/strictyaml": {third: []string{"github.com/goccy/go-yaml"}},
 	"internal/discovery": {
-		may: []string{"fleet", "internal/filewatch", "internal/strictyaml", "internal/unixsocket", "route"},
+		may: []string{
+			"fleet", "internal/filewatch", "internal/strictyaml", "internal/unixsocket", "internal/wholefile", "route",
+		},
 	},
 	"internal/discovery/etcd": {may: []string{"fleet", "internal/discovery", "internal/etcdkeys", "route"}},
 	"internal/etcdkeys":       {third: []string{"go.etcd.io/etcd/client/v3", "go.uber.org/zap"}},
@@ -168,8 +170,8 @@ var plan = map[string]room{
 	"internal/filewatch": {may: []string{"internal/panics"}, third: []string{"github.com/fsnotify/fsnotify"}},
 	"internal/config": {may: []string{
 		"engine/handover", "fleet", "internal/accesslog", "internal/discovery", "internal/forwarded", "internal/guard",
-		"internal/kvevents", "internal/probe", "internal/strictyaml", "internal/unixsocket", "policy", "prompt",
-		"route", "route/shadow", "session",
+		"internal/kvevents", "internal/probe", "internal/strictyaml", "internal/unixsocket", "internal/wholefile",
+		"policy", "prompt", "route", "route/shadow", "session",
 	}},
 	"internal/migrate": {
 		may: []string{"engine/handover", "internal/strictyaml"}, third: []string{"github.com/goccy/go-yaml"},
@@ -221,13 +223,15 @@ var plan = map[string]room{
 		"internal/zmtp", "kvstream", "route",
 	}},
 	"internal/lmcache": {
-		may:   []string{"engine/handover", "fleet", "internal/panics", "internal/places", "internal/zmtp"},
+		may: []string{
+			"engine/handover", "fleet", "internal/panics", "internal/places", "internal/wholefile", "internal/zmtp",
+		},
 		third: []string{"github.com/tinylib/msgp"},
 	},
 	"internal/zmtp":      {},
 	"internal/places":    {},
 	"internal/panics":    {},
-	"internal/tokenizer": {may: []string{"jinja"}, third: []string{"golang.org/x/text"}},
+	"internal/tokenizer": {may: []string{"internal/wholefile", "jinja"}, third: []string{"golang.org/x/text"}},
 	"internal/play": {
 		may:   []string{"internal/terminal", "sim/trace"},
 		third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true,

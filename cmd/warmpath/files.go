@@ -60,7 +60,7 @@ func openTrace(e env, path string) (*traceFile, error) {
 
 // readSome reads a file up to a size limit; migrate reports a larger one.
 func readSome(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := wholefile.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/proxy/identity"
 	"github.com/warmpath/warmpath/internal/terminal"
+	"github.com/warmpath/warmpath/internal/wholefile"
 )
 
 // newKey is what key --json prints.
@@ -139,7 +140,7 @@ func addKey(file, line string) error {
 	var before []byte
 	if file != "" {
 		var err error
-		if before, err = os.ReadFile(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if before, err = wholefile.Read(file, config.KeysFileBytes); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

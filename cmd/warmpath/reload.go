@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +20,7 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/filewatch"
 	"github.com/warmpath/warmpath/internal/metrics"
+	"github.com/warmpath/warmpath/internal/wholefile"
 )
 
 // reloads reloads a router's configuration.
@@ -202,7 +202,7 @@ func versions(files []string) map[string]version {
 	out := map[string]version{}
 	for _, name := range files {
 		h := sha256.New()
-		if f, err := os.Open(name); err != nil {
+		if f, err := wholefile.Open(name); err != nil {
 			fmt.Fprint(h, err)
 		} else {
 			_, _ = io.Copy(h, io.LimitReader(f, mostOfFile)) // the next load reports an unreadable file

@@ -2,10 +2,10 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/warmpath/warmpath/internal/fleetfile"
+	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/sim/calibrate"
 	simrig "github.com/warmpath/warmpath/sim/rig"
 	"github.com/warmpath/warmpath/sim/trace"
@@ -62,10 +62,13 @@ func (o *simulateOptions) fleet(
 	return f, "", err
 }
 
+// fleetFileBytes is the largest file that describes engines.
+const fleetFileBytes = 16 << 20
+
 // described makes the engines that the flags or the file describe.
 func (o *simulateOptions) described() (simrig.Fleet, error) {
 	if o.fleetFile != "" {
-		data, err := os.ReadFile(o.fleetFile)
+		data, err := wholefile.Read(o.fleetFile, fleetFileBytes)
 		if err != nil {
 			return simrig.Fleet{}, err
 		}

@@ -155,7 +155,7 @@ func New(path string, fields []string, stderr io.Writer, log *slog.Logger) (*Log
 }
 
 func (l *Log) open() error {
-	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+	f, err := wholelines.Open(l.path, 0o640)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/strictyaml"
+	"github.com/warmpath/warmpath/internal/wholefile"
 )
 
 // TenantKey is one API key, its tenant, and what it is for.
@@ -64,12 +65,14 @@ func (m Moment) String() string {
 }
 
 const (
-	hashedKey     = "sha256:" // begins a key that is given as its SHA-256
-	keysFileBytes = 4 << 20
-	mostKeys      = 10_000 // in the file
-	longestName   = 256    // bytes of a name of a key, or of a pattern of models
-	mostPatterns  = 256    // of models, of one key or tenant
+	hashedKey    = "sha256:" // begins a key that is given as its SHA-256
+	mostKeys     = 10_000    // in the file
+	longestName  = 256       // bytes of a name of a key, or of a pattern of models
+	mostPatterns = 256       // of models, of one key or tenant
 )
+
+// KeysFileBytes is the largest file of keys, in bytes.
+const KeysFileBytes = 4 << 20
 
 // NewKey makes a random API key of 256 bits, and the form of it that the configuration can hold without telling it.
 func NewKey() (key, form string) {
@@ -158,7 +161,7 @@ func (t Tenants) Keys() (map[[sha256.Size]byte]TenantKey, error) {
 	if t.KeysFile == "" {
 		return out, nil
 	}
-	data, err := readAtMost(t.KeysFile, keysFileBytes)
+	data, err := wholefile.Read(t.KeysFile, KeysFileBytes)
 	if err != nil {
 		return nil, fault("tenants.keys_file", "%w", err)
 	}

@@ -69,7 +69,7 @@ func TestKeysFileFaults(t *testing.T) {
 		}
 	}
 	big := filepath.Join(t.TempDir(), "big")
-	if err := os.WriteFile(big, make([]byte, keysFileBytes+1), 0o600); err != nil {
+	if err := os.WriteFile(big, make([]byte, KeysFileBytes+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c := Default()

@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/strictyaml"
+	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/policy"
 )
 
@@ -85,26 +84,12 @@ func Parse(file string, data []byte, env []string, overrides ...Override) (Confi
 // readFile reads a configuration. An empty file is a fault: that is what stands there while a writer replaces its
 // content, or when the disk was full, and it must not take all endpoints away.
 func readFile(path string) ([]byte, error) {
-	data, err := readAtMost(path, largestFile)
+	data, err := wholefile.Read(path, largestFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("%w: write one with warmpath init -o %s", err, path)
 	case err == nil && len(bytes.TrimSpace(data)) == 0:
 		err = fmt.Errorf("%s is empty; a configuration without settings is {}", path)
-	}
-	return data, err
-}
-
-// readAtMost reads a file of at most so many bytes.
-func readAtMost(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("%s is larger than %d MiB", path, most>>20)
 	}
 	return data, err
 }

@@ -2,10 +2,8 @@ package config
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"net"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 )
@@ -62,16 +60,13 @@ func (r Redis) TheTLS() (*tls.Config, error) {
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if r.CAFile != "" {
-		pem, err := os.ReadFile(r.CAFile)
-		if err != nil {
+		var err error
+		if c.RootCAs, err = authorities(r.CAFile); err != nil {
 			return nil, fault("peers.redis.ca_file", "%w", err)
-		}
-		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fault("peers.redis.ca_file", "%s holds no certificate (PEM)", r.CAFile)
 		}
 	}
 	if r.CertFile != "" {
-		own, err := tls.LoadX509KeyPair(r.CertFile, r.KeyFile)
+		own, err := keyPair(r.CertFile, r.KeyFile)
 		if err != nil {
 			return nil, fault("peers.redis.cert_file", "%w", err)
 		}

@@ -1,8 +1,9 @@
 package config
 
 import (
-	"os"
 	"strings"
+
+	"github.com/warmpath/warmpath/internal/wholefile"
 )
 
 // secret is a setting that is given itself, or in a file.
@@ -31,7 +32,7 @@ func (s secret) read() (string, error) {
 	if s.file == "" {
 		return s.given, nil
 	}
-	b, err := os.ReadFile(s.file)
+	b, err := wholefile.Read(s.file, secretBytes)
 	if err != nil {
 		return "", fault(s.path+"_file", "%w", err)
 	}

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
+
+	"github.com/warmpath/warmpath/internal/wholefile"
 )
 
 // TLS makes a listener use https if both files are named. They are read again with the configuration.
@@ -27,7 +28,7 @@ func (t TLS) Load(path string) (*tls.Config, error) {
 	if t.Cert == "" {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+	pair, err := keyPair(t.Cert, t.Key)
 	if err != nil {
 		return nil, fault(path, "%w", err)
 	}
@@ -138,7 +139,7 @@ func (e EngineTLS) load(path string) (*tls.Config, error) {
 		}
 	}
 	if e.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(e.Cert, e.Key)
+		pair, err := keyPair(e.Cert, e.Key)
 		if err != nil {
 			return nil, fault(path+".cert", "%w", err)
 		}
@@ -187,9 +188,25 @@ func (e EngineTLS) check() (faults []error) {
 	return faults
 }
 
+// secretBytes is the largest file with a secret, certificates, or a key.
+const secretBytes = 4 << 20
+
+// keyPair reads a certificate chain and its private key, PEM.
+func keyPair(cert, key string) (tls.Certificate, error) {
+	chain, err := wholefile.Read(cert, secretBytes)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	private, err := wholefile.Read(key, secretBytes)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(chain, private)
+}
+
 // authorities reads certificates of authorities, PEM.
 func authorities(file string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(file)
+	pem, err := wholefile.Read(file, secretBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -3,9 +3,10 @@ package config
 import (
 	"cmp"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/warmpath/warmpath/internal/wholefile"
 )
 
 // Tokenizer is the location of the engines' tokenizer, and its use.
@@ -89,12 +90,7 @@ func gptOSS(path string) bool {
 	if st, err := os.Stat(path); err == nil && !st.IsDir() {
 		path = filepath.Dir(path)
 	}
-	f, err := os.Open(filepath.Join(path, "config.json"))
-	if err != nil {
-		return false
-	}
-	defer func() { _ = f.Close() }()
-	b, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	b, err := wholefile.Read(filepath.Join(path, "config.json"), 1<<20)
 	var model struct {
 		Type string `json:"model_type"`
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -217,7 +218,7 @@ func (k Keys) of(c EndpointConfig) (string, error) {
 		k.Lookup = os.LookupEnv
 	}
 	if k.ReadFile == nil {
-		k.ReadFile = os.ReadFile
+		k.ReadFile = func(name string) ([]byte, error) { return wholefile.Read(name, fileBytes) }
 	}
 	switch {
 	case c.APIKeyEnv != "":

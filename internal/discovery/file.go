@@ -5,14 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"slices"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/filewatch"
 	"github.com/warmpath/warmpath/internal/strictyaml"
+	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -80,7 +79,7 @@ type File struct {
 // NewFile reads the file. It fails if the file is missing or has faults, since there is no earlier version to keep.
 func NewFile(path string, keys Keys, log *slog.Logger) (*File, error) {
 	f := &File{path: path, keys: keys, log: log}
-	data, err := readBounded(path)
+	data, err := wholefile.Read(path, fileBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +100,7 @@ func (f *File) Run(ctx context.Context, publish Publish) {
 func (f *File) Source() string { return "file" }
 
 func (f *File) reload(publish Publish) {
-	data, err := readBounded(f.path)
+	data, err := wholefile.Read(f.path, fileBytes)
 	if err != nil {
 		if !f.missing {
 			f.log.Error("the endpoints file cannot be read; keeping the last valid version",
@@ -127,17 +126,4 @@ func (f *File) reload(publish Publish) {
 	f.log.Info("endpoints changed", "source", "file", "file", f.path, "endpoints", len(endpoints))
 	f.last = endpoints
 	publish(route.Declared{Source: f.Source(), Endpoints: slices.Clone(endpoints)})
-}
-
-func readBounded(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, fileBytes+1))
-	if err == nil && len(data) > fileBytes {
-		err = fmt.Errorf("%s is larger than %d MiB", path, fileBytes>>20)
-	}
-	return data, err
 }

@@ -144,7 +144,7 @@ func (l *Lines) rotate() error {
 }
 
 func (l *Lines) open() error {
-	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := wholelines.Open(l.path, 0o600)
 	if err != nil {
 		return err
 	}

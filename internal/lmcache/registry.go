@@ -2,8 +2,6 @@ package lmcache
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/wholefile"
 )
 
 const (
@@ -23,18 +22,7 @@ func ReadRegistry(text string, ranks int) (map[string]handover.Receiver, error) 
 	return handover.ReadReceivers(text, ranks, readFile)
 }
 
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, largestRegistry+1))
-	if err == nil && len(data) > largestRegistry {
-		err = fmt.Errorf("larger than %d MiB", largestRegistry>>20)
-	}
-	return data, err
-}
+func readFile(path string) ([]byte, error) { return wholefile.Read(path, largestRegistry) }
 
 // Registry says where decoders receive. A file is followed while the router runs.
 type Registry struct {

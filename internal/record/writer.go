@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/warmpath/warmpath/sim/trace"
@@ -51,7 +52,8 @@ type file interface {
 }
 
 func openFile(name string) (file, error) {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	// A pipe by name that nobody reads is an error, not a wait.
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err // not f: a nil *os.File in an interface is not nil
 	}

@@ -16,6 +16,7 @@ import (
 	"math"
 	"os"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/wholefile"
@@ -36,6 +37,7 @@ const (
 // What may be wrong with a file.
 var (
 	ErrForeign = errors.New("it is not a state file of warmpath")
+	ErrEmpty   = errors.New("it is empty")
 	ErrNewer   = errors.New("a later version of warmpath has written it")
 	ErrOlder   = errors.New("an earlier version of warmpath has written it")
 	ErrDamaged = errors.New("it is damaged")
@@ -119,7 +121,11 @@ func Decode(b []byte) (pieces []route.Piece, at time.Time, err error) {
 // judge says whose file begins so.
 func judge(b []byte) error {
 	switch {
-	case len(b) < head || string(b[:len(mark)]) != mark:
+	case len(b) == 0:
+		return ErrEmpty
+	case len(b) < head && strings.HasPrefix(mark, string(b[:min(len(b), len(mark))])):
+		return fmt.Errorf("%w: it has no end", ErrDamaged)
+	case !bytes.HasPrefix(b, []byte(mark)):
 		return ErrForeign
 	case binary.BigEndian.Uint32(b[len(mark):]) > version:
 		return ErrNewer
@@ -157,16 +163,20 @@ func finite(v reflect.Value) bool {
 
 // read reads a file of at most so many bytes.
 func read(name string, most int64) ([]byte, error) {
-	f, err := os.Open(name)
+	f, err := wholefile.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if at, err := f.Stat(); err != nil || !at.Mode().IsRegular() {
+	at, err := f.Stat()
+	if err != nil || !at.Mode().IsRegular() {
 		return nil, ErrForeign
 	}
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(b)) > most {
+	var b []byte
+	if at.Size() <= most {
+		b, err = io.ReadAll(io.LimitReader(f, most+1)) // it may grow meanwhile
+	}
+	if err == nil && max(at.Size(), int64(len(b))) > most {
 		err = fmt.Errorf("it is larger than %d bytes", most)
 	}
 	return b, err
@@ -174,7 +184,7 @@ func read(name string, most int64) ([]byte, error) {
 
 // replaceable reports whether a file may be written over: there is none, or it is ours and not a later version's.
 func replaceable(name string) error {
-	f, err := os.Open(name)
+	f, err := wholefile.Open(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -187,7 +197,7 @@ func replaceable(name string) error {
 	}
 	b := make([]byte, head)
 	n, _ := io.ReadFull(f, b) // what is shorter is judged as it is
-	if err := judge(b[:n]); !errors.Is(err, ErrOlder) {
+	if err := judge(b[:n]); !errors.Is(err, ErrOlder) && !errors.Is(err, ErrEmpty) && !errors.Is(err, ErrDamaged) {
 		return err
 	}
 	return nil

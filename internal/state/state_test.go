@@ -75,9 +75,9 @@ func TestDecodeJudgesTheWhole(t *testing.T) {
 		want error
 	}{
 		"whole":                   {whole, nil},
-		"empty":                   {nil, ErrForeign},
+		"empty":                   {nil, ErrEmpty},
 		"another program's":       {[]byte(strings.Repeat("model: llama\n", 100)), ErrForeign},
-		"only a part of the mark": {whole[:8], ErrForeign},
+		"only a part of the mark": {whole[:8], ErrDamaged},
 		"a later version's": {
 			with(whole, func(b []byte) { binary.BigEndian.PutUint32(b[len(mark):], version+1) }), ErrNewer,
 		},
@@ -138,6 +138,9 @@ func TestKeeper(t *testing.T) {
 		"none":      {saved: true, said: "no state file yet"},
 		"ours":      {before: whole, taken: true, saved: true, said: "begins with what was learnt"},
 		"torn":      {before: whole[:1000], renamed: true, saved: true, said: "it is damaged"},
+		"empty":     {before: []byte{}, saved: true, said: "it is empty"},
+		"in mark":   {before: whole[:5], renamed: true, saved: true, said: "it is damaged"},
+		"in head":   {before: whole[:head-1], renamed: true, saved: true, said: "it is damaged"},
 		"foreign":   {before: []byte("a: b\n"), said: "not a state file"},
 		"newer":     {before: newer, said: "later version"},
 		"older":     {before: older, saved: true, said: "earlier version"},

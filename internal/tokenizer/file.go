@@ -3,10 +3,9 @@ package tokenizer
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"os"
-	"path/filepath"
+
+	"github.com/warmpath/warmpath/internal/wholefile"
 )
 
 // Largest files read, in bytes. The largest tokenizer.json in use has about 33 MB.
@@ -96,29 +95,9 @@ type bpeModel struct {
 	Merges                  []json.RawMessage `json:"merges"`
 }
 
-// readBounded reads a file of at most most bytes.
-func readBounded(path string, most int64) ([]byte, error) {
-	f, err := os.Open(filepath.Clean(path))
-	if err != nil {
-		return nil, err // it names the file
-	}
-	defer func() { _ = f.Close() }()
-	if st, err := f.Stat(); err == nil && st.IsDir() {
-		return nil, fmt.Errorf("%s: is a directory", path)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(b)) > most {
-		return nil, fmt.Errorf("%s: has more than %d MiB", path, most>>20)
-	}
-	return b, nil
-}
-
-// readOptional is readBounded for an optional file.
+// readOptional reads an optional file.
 func readOptional(path string, most int64) ([]byte, error) {
-	b, err := readBounded(path, most)
+	b, err := wholefile.Read(path, most)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

@@ -262,7 +262,7 @@ func TestLoadOfWhatIsNotThere(t *testing.T) {
 	if err := errors.Join(f.Truncate(mostFile+1), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(big); err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
+	if _, err := Load(big); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") {
 		t.Errorf("got %v", err)
 	}
 }

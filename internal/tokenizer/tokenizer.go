@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/warmpath/warmpath/internal/wholefile"
 )
 
 // Tokenizer is a model's tokenizer, and its chat template if it has one. It is safe for concurrent use.
@@ -32,7 +34,7 @@ func Load(path string) (*Tokenizer, error) {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		path = filepath.Join(path, "tokenizer.json")
 	}
-	b, err := readBounded(path, mostFile)
+	b, err := wholefile.Read(path, mostFile)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}

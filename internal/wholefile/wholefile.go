@@ -1,12 +1,50 @@
-// Package wholefile writes files whole or not at all. It promises that no reader sees half of a file, and that a
-// failure leaves the file that was there before. It never makes folders.
+// Package wholefile reads and writes files whole or not at all. It promises that no reader sees half of a file, that a
+// failure leaves the file that was there before, and that neither waits for a pipe whose other end nobody has. It never
+// makes folders.
 package wholefile
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"syscall"
+	"time"
 )
+
+// pipeWait is how long the other end of a pipe may take to say everything: a shell's <(command), or a pipe by name.
+const pipeWait = 10 * time.Second
+
+// Open opens a file for reading. A pipe by name that nobody writes to is empty, one whose writer says nothing ends with
+// os.ErrDeadlineExceeded: the plain os.Open waits for a writer for ever.
+func Open(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	_ = f.SetReadDeadline(time.Now().Add(pipeWait)) // ordinary files have none, and wait for nobody
+	return f, nil
+}
+
+// Read reads a file of at most so many bytes, also where it is a device without an end.
+func Read(name string, most int64) ([]byte, error) {
+	f, err := Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case int64(len(data)) <= most:
+		return data, nil
+	case most < 1<<20:
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, most)
+	default:
+		return nil, fmt.Errorf("%s is larger than %d MiB", name, most>>20)
+	}
+}
 
 // Write replaces a file. The data is written to a temporary file in the same folder first.
 func Write(name string, data []byte) error { return write(name, data, 0o644) }
