@@ -131,7 +131,7 @@ var plan = map[string]room{
 	"internal/proxy/h1":       {},
 	"internal/proxy/external": {may: []string{"fleet"}},
 	"internal/proxy/body":     {may: []string{"internal/proxy/h1", "prompt"}},
-	"internal/proxy/timeouts": {may: []string{"fleet", "internal/live", "internal/proxy/h1"}},
+	"internal/proxy/timeouts": {may: []string{"fleet", "internal/live", "internal/proxy/h1", "route"}},
 	"internal/proxy/quota":    {may: []string{"fleet"}, third: []string{"github.com/zeebo/xxh3"}},
 	"internal/proxy/paths":    {may: []string{"internal/guard", "policy/nearest", "prompt"}},
 	"internal/proxy/fault": {

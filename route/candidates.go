@@ -150,6 +150,9 @@ func (r *readers) settleModel(d *decision) {
 
 // prefer keeps the members at which the request does best, whatever the policy.
 func (r *readers) prefer(d *decision, t *conversation.Found) {
+	if r.health.Mutes() {
+		d.keep(func(m pool.Member) bool { return !r.health.IsMute(d.now, m.Endpoint().Slot(), m.Model()) })
+	}
 	r.preferInMemory(d)
 	if d.pool.Uniform() {
 		return
@@ -173,7 +176,7 @@ func (r *readers) shortlisted(
 	p := d.pool
 	if r.shortlists < 0 || p.Len() <= r.shortlists || p.Splits() || !p.Uniform() ||
 		r.endpoints.Absences(d.req.Path).Any() ||
-		!p.Shortlists() ||
+		!p.Shortlists() || r.health.Mutes() ||
 		d.req.Kinds != nil {
 		return false
 	}

@@ -48,7 +48,16 @@ type Transferring struct{ Lease fleet.Lease }
 
 // StreamsAlive are the times at which data of running streams last arrived, as signs of life. The router also looks for
 // silent endpoints then, so it should get the event about every second while requests run.
-type StreamsAlive struct{ At map[string]time.Time } // by name
+type StreamsAlive struct {
+	At    map[string]time.Time // by name of the endpoint
+	Since []Sign               // of the streams themselves, by which models of one endpoint are told apart
+}
+
+// Sign is when data of a running stream last arrived.
+type Sign struct {
+	Lease fleet.Lease
+	At    time.Time
+}
 
 // Finished ends a lease. Each lease ends once; a second Finished is counted and ignored.
 type Finished struct {

@@ -67,6 +67,7 @@ func (r *Router) reserve(
 		f.text = req.Content.Text
 	}
 	f.trial = r.health.Admit(ep.Slot())
+	r.health.AdmitModel(now, ep.Slot(), made.Model)
 	rates := r.speed.Reader()
 	r.replicas.seq++
 	job := r.backlog.Open(now, f.index, backlog.Work{
@@ -209,6 +210,8 @@ func (r *Router) computed(now, at time.Time, f *reservation) {
 	j := r.backlog.Computed(at, f.index, rates)
 	if f.peer.peer == 0 && f.class != fleet.Auxiliary {
 		r.health.Alive(f.ep.Slot(), now)
+		r.health.Heard(f.ep.Slot(), f.decision.Model, now)
+		r.health.Begun(f.ep.Slot(), j.Sent)
 		r.health.Accepted(f.ep.Slot(), j.Sent)
 	}
 	if f.trial { // it computes again; its stream may last for hours

@@ -13,6 +13,7 @@ import (
 
 // streamsAlive records the signs of life of running streams, and ejects silent endpoints with overdue answers.
 func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Change {
+	several := false
 	for ep := range r.endpoints.All() {
 		if !ep.Current() {
 			continue
@@ -25,9 +26,53 @@ func (r *Router) streamsAlive(now time.Time, ev *StreamsAlive, to []Change) []Ch
 			r.health.Reader().SinceLastByte(now, ep.Slot()) >= r.cfg.Silent {
 			r.listen(now, ep)
 		}
+		if r.cfg.Silent >= 0 && r.health.Reader().Several(ep.Slot()) {
+			several = true
+		}
 		to = r.changes(now, ep, to)
 	}
+	if several {
+		r.listenToModels(now, ev.Since)
+	}
 	return to
+}
+
+// listenToModels finds the models for which an endpoint gives no sign of life while it answers for others. An answer
+// of such a model is overdue, and requests for others that came later have begun. A whole answer that is not overdue
+// may take the model's place meanwhile, and a model may be loaded.
+func (r *Router) listenToModels(now time.Time, since []Sign) {
+	for _, s := range since {
+		if f := r.reservation(s.Lease); f != nil && f.prefilled && f.class != fleet.Auxiliary {
+			r.health.Heard(f.ep.Slot(), f.decision.Model, s.At)
+		}
+	}
+	judged := r.health.Reader()
+	for i := range r.reservations {
+		f := &r.reservations[i]
+		if !f.open || f.prefilled || f.class != fleet.Turn || f.peer.peer != 0 {
+			continue
+		}
+		j := r.backlog.Reader().Job(f.index)
+		if j.Queued || !j.Late(now) || !judged.Overtaken(now, j.Slot, f.decision.Model, j.Sent, r.cfg.Silent) ||
+			judged.Loads(now, j.Slot) || r.wholeOf(now, j.Slot, f.decision.Model) {
+			continue
+		}
+		r.health.Mute(now, j.Slot, f.decision.Model, now.Sub(j.Sent))
+	}
+}
+
+// wholeOf reports whether an endpoint computes an answer of a model that is not streamed and not overdue.
+func (r *Router) wholeOf(now time.Time, slot int, model string) bool {
+	for i := range r.reservations {
+		f := &r.reservations[i]
+		if !f.open || f.prefilled || f.class == fleet.Auxiliary || f.decision.Model != model {
+			continue
+		}
+		if j := r.backlog.Reader().Job(f.index); j.Slot == slot && !j.Stream && !j.Queued && !j.Late(now) {
+			return true
+		}
+	}
+	return false
 }
 
 // listen ejects an endpoint that has been silent for a while with an answer overdue. After an ejection for silence only

@@ -411,7 +411,8 @@ type Health struct {
 	// requests are ignored. Endpoints that are down do not count. 0 turns this off.
 	PanicShare float64 `yaml:"panic_share"`
 	// Silent is how long an endpoint with good health may give no sign of life while answers are overdue. Then it is
-	// ejected, and its waiting requests go elsewhere. 0 is for ever.
+	// ejected, and its waiting requests go elsewhere. While it answers for other models, that holds for the requests of
+	// the silent one alone. 0 is for ever.
 	Silent time.Duration `yaml:"silent"`
 	// BusyFor is how long a 429 or 503 without Retry-After keeps traffic away.
 	BusyFor time.Duration `yaml:"busy_for"`

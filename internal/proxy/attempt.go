@@ -48,8 +48,7 @@ func (c *call) startAttempt(d *route.Decision) *attempt {
 	a := &attempt{
 		c: c, d: d, span: c.span.Attempt(d), watch: timeouts.NewWatch(
 			c.ctx,
-			d.Endpoint.Name,
-			d.Pool,
+			d,
 			c.Upload == nil && c.Transport == nil && c.Request.Pin == "" && c.Repeatable() && c.retriesLeft(),
 		),
 		fin: route.Finished{Lease: d.Lease, Outcome: fleet.Abandoned},
@@ -84,7 +83,8 @@ func (a *attempt) end() {
 	if c.Transport != nil && c.Transport.Elsewhere() {
 		a.fin = route.Finished{Lease: a.d.Lease, Outcome: fleet.Abandoned} // what came says nothing of this endpoint
 	}
-	a.fin.Excused = c.alike(a.fin.Outcome) || a.gaveUp
+	// an endpoint that is mute for a model is well for others
+	a.fin.Excused = c.alike(a.fin.Outcome) || a.gaveUp || errors.Is(a.watch.Cause(), timeouts.ErrMute)
 	if a.Unsalted() {
 		c.served.Unsalted = a.d.Endpoint.Name
 	}
@@ -264,7 +264,7 @@ func (a *attempt) conclude(err error) error {
 		a.fin.Outcome = fleet.ClientError
 		return err
 	case errors.Is(cause, timeouts.ErrNoFirstByte) || errors.Is(cause, timeouts.ErrIdle) ||
-		errors.Is(cause, timeouts.ErrSilent):
+		errors.Is(cause, timeouts.ErrSilent) || errors.Is(cause, timeouts.ErrMute):
 		a.fin.Outcome, clientErr = fleet.TimedOut, cause
 	case errors.Is(cause, timeouts.ErrAsleep): // no fault, and it gets requests again when it is awake
 		a.fin.Outcome, clientErr = fleet.Abandoned, cause
@@ -438,7 +438,8 @@ func (a *attempt) computed() bool {
 		return false
 	}
 	cause := a.watch.Cause()
-	return !errors.Is(cause, timeouts.ErrSilent) && !errors.Is(cause, timeouts.ErrAsleep) &&
+	return !errors.Is(cause, timeouts.ErrSilent) && !errors.Is(cause, timeouts.ErrMute) &&
+		!errors.Is(cause, timeouts.ErrAsleep) &&
 		!errors.Is(cause, timeouts.ErrDown) &&
 		!errors.Is(cause, timeouts.ErrRefusing)
 }

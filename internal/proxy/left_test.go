@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/proxy/send"
 	"github.com/warmpath/warmpath/internal/proxy/timeouts"
+	"github.com/warmpath/warmpath/route"
 )
 
 // TestRequestEndsWithItsContext: a request ends with the context that net/http gives, and is let go of at its end.
@@ -18,7 +19,7 @@ func TestRequestEndsWithItsContext(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())
 		c := &call{Incoming: send.Incoming{R: httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody)}}
 		c.watchClient()
-		w := timeouts.NewWatch(c.ctx, "", "", false)
+		w := timeouts.NewWatch(c.ctx, new(route.Decision), false)
 		c.watch.Store(w)
 		leave()
 		synctest.Wait()
@@ -40,7 +41,7 @@ type standing struct {
 }
 
 func (s *standing) check(time.Time, *timeouts.Unreachable) {}
-func (s *standing) signs(map[string]time.Time, time.Time)  {}
+func (s *standing) signs(*route.StreamsAlive, time.Time)   {}
 func (s *standing) stopRetries()                           { s.forbidden = true }
 
 func (s *standing) abort() {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/proxy/timeouts"
+	"github.com/warmpath/warmpath/route"
 )
 
 // stop ends the current attempt, and one second later a write to a client that does not read. Only the first call has
@@ -99,8 +100,8 @@ func (c *call) check(now time.Time, gone *timeouts.Unreachable) {
 	}
 }
 
-// signs adds the time of the last sign of life of the call's engines, by endpoint.
-func (c *call) signs(at map[string]time.Time, now time.Time) {
-	c.watch.Load().Sign(at, c.sent.Load() && c.client.Waits(now), now)
-	c.prefillWatch.Load().Sign(at, false, now)
+// signs adds the times of the last signs of life of the call's engines.
+func (c *call) signs(to *route.StreamsAlive, now time.Time) {
+	c.watch.Load().Sign(to, c.sent.Load() && c.client.Waits(now), now)
+	c.prefillWatch.Load().Sign(to, false, now)
 }

@@ -192,7 +192,7 @@ func (p *Proxy) Run(ctx context.Context) {
 // tellSigns reports to the fleet when each endpoint last sent data of a running stream. While a client holds up its
 // stream, the router does not read from the engine: the engine counts as alive, for Idle at most.
 func (p *Proxy) tellSigns(now time.Time) {
-	at := map[string]time.Time{}
-	p.flights.each(func(c inFlight) { c.signs(at, now) })
-	p.fleet.Observe(route.StreamsAlive{At: at})
+	signs := route.StreamsAlive{At: map[string]time.Time{}}
+	p.flights.each(func(c inFlight) { c.signs(&signs, now) })
+	p.fleet.Observe(signs)
 }

@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/proxy/timeouts"
+	"github.com/warmpath/warmpath/route"
 )
 
 // inFlight is a request being served. The registry calls all methods while locked.
 type inFlight interface {
 	check(now time.Time, gone *timeouts.Unreachable)
-	signs(at map[string]time.Time, now time.Time)
+	signs(to *route.StreamsAlive, now time.Time)
 	stopRetries()
 	abort()
 }

@@ -226,6 +226,7 @@ var faults = []struct {
 	{timeouts.ErrNoFirstByte, Fault{504, "api_error", "endpoint_timeout", 0}},
 	{timeouts.ErrIdle, Fault{504, "api_error", "endpoint_timeout", 0}},
 	{timeouts.ErrSilent, Fault{504, "api_error", "endpoint_timeout", 0}},
+	{timeouts.ErrMute, Fault{504, "api_error", "endpoint_timeout", 0}},
 	{timeouts.ErrRefusing, Fault{502, "api_error", "endpoint_gone", 0}},
 	{timeouts.ErrDown, Fault{502, "api_error", "endpoint_gone", 0}},
 	{timeouts.ErrStalled, Fault{502, "api_error", "endpoint_gone", 0}},

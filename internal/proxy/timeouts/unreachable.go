@@ -1,6 +1,7 @@
 package timeouts
 
 import (
+	"errors"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -12,24 +13,45 @@ type Unreachable struct {
 	looked int64 // unix nanoseconds of the latest look
 	// reason: ErrRefusing, ErrDown, ErrAsleep, or ErrSilent for one that seems to hang although it is healthy
 	endpoints map[string]error
-	up        map[string]int // number of endpoints that are up, by pool
+	mute      map[[2]string]bool // endpoints that are so for one model, by the names of both
+	up        map[string]int     // number of endpoints that are up, by pool
 }
 
 // NewGone makes an empty list.
-func NewGone() *Unreachable { return &Unreachable{endpoints: map[string]error{}, up: map[string]int{}} }
+func NewGone() *Unreachable {
+	return &Unreachable{endpoints: map[string]error{}, mute: map[[2]string]bool{}, up: map[string]int{}}
+}
 
 // others reports whether the pool has an endpoint that is up for what waits at one that is gone. An engine that hangs
 // may recover, but not sooner than another one answers.
-func (g *Unreachable) others(pool string) bool { return g.up[pool] > 0 }
+// One that is mute for a model is up itself.
+func (g *Unreachable) others(pool string, why error) bool {
+	if errors.Is(why, ErrMute) {
+		return g.up[pool] > 1
+	}
+	return g.up[pool] > 0
+}
+
+// why is why an endpoint is not worth waiting for; nil if it is.
+func (g *Unreachable) why(endpoint, model string) error {
+	if why := g.endpoints[endpoint]; why != nil || len(g.mute) == 0 || !g.mute[[2]string{endpoint, model}] {
+		return why
+	}
+	return ErrMute
+}
 
 // Update updates the list.
 func (g *Unreachable) Update(now time.Time, from *live.Fleet) {
 	g.looked = now.UnixNano()
 	clear(g.endpoints)
+	clear(g.mute)
 	clear(g.up)
 	up := map[string]bool{}
 	for _, s := range from.Status() {
 		name := s.Endpoint.Name
+		for _, model := range s.Mute {
+			g.mute[[2]string{name, model}] = true
+		}
 		switch s.State {
 		case fleet.StateUp:
 			asleep := s.Report.Sleep == fleet.Asleep
@@ -48,7 +70,7 @@ func (g *Unreachable) Update(now time.Time, from *live.Fleet) {
 		case fleet.StateUnknown, fleet.StateBusy:
 		}
 	}
-	if len(g.endpoints) == 0 {
+	if len(g.endpoints) == 0 && len(g.mute) == 0 {
 		return
 	}
 	for _, m := range from.Models() {

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route"
 )
 
 // Watch is the context of one attempt, with its time limit and the engine's last sign of life. Any goroutine may use
@@ -12,6 +15,8 @@ import (
 type Watch struct {
 	Cancelable // the attempt's context, with its cause
 	endpoint   string
+	model      string
+	lease      fleet.Lease
 	deadline   atomic.Int64 // unix nanoseconds at which the attempt is given up; 0 for never
 	moved      atomic.Int64 // unix nanoseconds of the last sign of life, moved on by later waits for the client
 	hasData    atomic.Bool  // the answer's first data has arrived
@@ -20,10 +25,12 @@ type Watch struct {
 	moves bool   // the request can move to another endpoint
 }
 
-// NewWatch makes the context of an attempt at an endpoint of a pool. moves means that the request can move to another
-// endpoint.
-func NewWatch(ctx context.Context, endpoint, pool string, moves bool) *Watch {
-	return &Watch{Cancelable: Cancelable{Context: ctx}, endpoint: endpoint, pool: pool, moves: moves}
+// NewWatch makes the context of an attempt by a decision. moves means that the request can move to another endpoint.
+func NewWatch(ctx context.Context, d *route.Decision, moves bool) *Watch {
+	return &Watch{
+		Cancelable: Cancelable{Context: ctx}, endpoint: d.Endpoint.Name, model: d.Model, lease: d.Lease, pool: d.Pool,
+		moves: moves,
+	}
 }
 
 // At reports whether the attempt is at the endpoint.
@@ -66,9 +73,9 @@ func (w *Watch) HasData() bool { return w.hasData.Load() }
 // Moved is the time of the engine's last sign of life, moved on by later waits for the client.
 func (w *Watch) Moved() time.Time { return time.Unix(0, w.moved.Load()) }
 
-// Sign adds the time of the engine's last sign of life to at, by endpoint: now while the client holds up the stream. It
-// adds nothing before the engine has begun its answer.
-func (w *Watch) Sign(at map[string]time.Time, held bool, now time.Time) {
+// Sign adds the time of the engine's last sign of life to signs: now while the client holds up the stream. It adds
+// nothing before the engine has begun its answer.
+func (w *Watch) Sign(signs *route.StreamsAlive, held bool, now time.Time) {
 	if w == nil || !w.hasData.Load() && !held {
 		return
 	}
@@ -76,9 +83,10 @@ func (w *Watch) Sign(at map[string]time.Time, held bool, now time.Time) {
 	if !held {
 		moved = w.Moved()
 	}
-	if moved.After(at[w.endpoint]) {
-		at[w.endpoint] = moved
+	if moved.After(signs.At[w.endpoint]) {
+		signs.At[w.endpoint] = moved
 	}
+	signs.Since = append(signs.Since, route.Sign{Lease: w.lease, At: moved})
 }
 
 // downPatience is how many times as long an engine may be silent within an answer that answers no probes, or says that
@@ -89,7 +97,7 @@ const downPatience = 6
 // sent means that the client has seen a part of the answer.
 func (w *Watch) Overdue(now time.Time, gone *Unreachable, refusing time.Duration, sent bool) error {
 	deadline := w.deadline.Load()
-	why := gone.endpoints[w.endpoint]
+	why := gone.why(w.endpoint, w.model)
 	switch {
 	case deadline == 0:
 	case now.UnixNano() >= deadline && w.hasData.Load():
@@ -100,8 +108,8 @@ func (w *Watch) Overdue(now time.Time, gone *Unreachable, refusing time.Duration
 	// it was sent after the look: it tries an endpoint whose ejection has ended since
 	case w.moved.Load() > gone.looked:
 	// a silent one has been waited for
-	case !errors.Is(why, ErrSilent) && now.UnixNano()-w.moved.Load() < int64(refusing):
-	case errors.Is(why, ErrRefusing), w.moves && !sent && gone.others(w.pool):
+	case !errors.Is(why, ErrSilent) && !errors.Is(why, ErrMute) && now.UnixNano()-w.moved.Load() < int64(refusing):
+	case errors.Is(why, ErrRefusing), w.moves && !sent && gone.others(w.pool, why):
 		return why
 	case errors.Is(why, ErrDown) && w.hasData.Load() && now.UnixNano()-w.moved.Load() >= downPatience*int64(refusing):
 		return ErrStalled
@@ -118,5 +126,6 @@ var (
 	ErrStalled     = errors.New("the engine fell silent within its answer and is down")
 	ErrAsleep      = errors.New("the engine fell asleep and sent no first byte")
 	ErrSilent      = errors.New("the engine gives no sign of life and sent no first byte")
+	ErrMute        = errors.New("the engine gives no sign of life for this model and sent no first byte")
 	ErrShutdown    = errors.New("the router is shutting down")
 )

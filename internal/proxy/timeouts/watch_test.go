@@ -5,7 +5,15 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route"
 )
+
+// decided is a decision for a model at an endpoint.
+func decided() *route.Decision {
+	return &route.Decision{Endpoint: fleet.Endpoint{Name: "e0"}, Pool: "m", Model: "m"}
+}
 
 // TestTrialIsNotGivenUp: what waits at a silent endpoint moves to another one, but not a request sent after the latest
 // look: the ejection has ended since, and the request finds out whether the endpoint answers again.
@@ -21,7 +29,7 @@ func TestTrialIsNotGivenUp(t *testing.T) {
 		{"no other endpoint", time.Millisecond, 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := NewWatch(context.Background(), "e0", "m", true)
+			w := NewWatch(context.Background(), decided(), true)
 			w.Wait(time.Hour)
 			gone := &Unreachable{
 				looked: w.Moved().Add(tt.looked).UnixNano(), endpoints: map[string]error{"e0": ErrSilent},
@@ -53,7 +61,7 @@ func TestStalledAnswer(t *testing.T) {
 		{"down, before its first data", ErrDown, false, time.Hour, 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := NewWatch(context.Background(), "e0", "m", true)
+			w := NewWatch(context.Background(), decided(), true)
 			w.Wait(2 * time.Hour)
 			if tt.begun {
 				w.FirstData()
@@ -67,6 +75,39 @@ func TestStalledAnswer(t *testing.T) {
 			}
 			if got := w.Overdue(w.Moved().Add(tt.after), gone, refusing, true); !errors.Is(got, tt.want) {
 				t.Errorf("after %v: %v, want %v", tt.after, got, tt.want)
+			}
+		})
+	}
+}
+
+// TestMuteForOneModel: what waits at an endpoint that is mute for its model moves to another one, if there is one
+// beside it, and before the client has seen a byte; requests for other models stay.
+func TestMuteForOneModel(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		model string
+		moves bool
+		sent  bool
+		up    int
+		want  error
+	}{
+		{"moves", "m", true, false, 2, ErrMute},
+		{"another model", "n", true, false, 2, nil},
+		{"nowhere to go", "m", true, false, 1, nil},
+		{"cannot move", "m", false, false, 2, nil},
+		{"the client has a part", "m", true, true, 2, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := decided()
+			d.Model = tt.model
+			w := NewWatch(context.Background(), d, tt.moves)
+			w.Wait(time.Hour)
+			gone := NewGone()
+			gone.looked = w.Moved().UnixNano() + 1
+			gone.mute[[2]string{"e0", "m"}] = true
+			gone.up["m"] = tt.up
+			if got := w.Overdue(w.Moved().Add(time.Second), gone, time.Minute, tt.sent); !errors.Is(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
 	}

@@ -196,8 +196,8 @@ func (t *Table) overdueAt(j *Job, rates Rates) time.Time {
 	return j.Sent.Add(t.cfg.Silent + time.Duration(min(patience, 1e9)*1e6))
 }
 
-// late reports whether the job's answer is overdue.
-func (j *Job) late(now time.Time) bool {
+// Late reports whether the job's answer is overdue.
+func (j *Job) Late(now time.Time) bool {
 	switch {
 	case j.overdue.IsZero():
 		return false
@@ -229,7 +229,7 @@ func (r Reader) Overdue(now time.Time, slot int, from time.Time) (recent, older 
 			w = &older
 		}
 		w.Jobs++
-		if j.late(now) {
+		if j.Late(now) {
 			w.Late = true
 		} else if !j.Stream {
 			w.NonStreaming++
