@@ -3,6 +3,7 @@ package route_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -403,6 +404,32 @@ func TestOverflowOfHeldGoesOn(t *testing.T) {
 		if want != "" && (len(p.Passed) != 2 || p.Passed[1].Model != "middle" || p.Passed[1].Why != route.PassedFull ||
 			p.Passed[1].WaitMs < 1000) {
 			t.Errorf("passed over are %+v", p.Passed)
+		}
+	}
+}
+
+// TestHeldTurnsOutliveTheirModel: a turn that is held is called when the engines of its model are gone, and gets the
+// other model of its alias.
+func TestHeldTurnsOutliveTheirModel(t *testing.T) {
+	for name, alias := range map[string]route.Alias{
+		"shares": {Models: []string{"m", "small"}, Shares: []float64{100, 0}},
+		"order":  {Models: []string{"m", "small"}, Overflow: make([]time.Duration, 2)},
+	} {
+		alias.Name = "m"
+		s := newShort(t, func(c *route.Config) { c.Aliases = []route.Alias{alias} })
+		h := s.hold("d")
+		s.Observe(s.now, route.Declared{
+			Source: "other", Endpoints: []fleet.Endpoint{{Name: "f", URL: "http://f", Weight: 1}},
+		})
+		called := slices.Clone(s.Observe(s.now, route.Probed{Endpoint: "e", Report: fleet.Report{}}).Dispatched)
+		called = append(called, s.Observe(s.now, route.Probed{
+			Endpoint: "f", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "small"}}},
+		}).Dispatched...)
+		if !slices.Contains(called, h.Lease) {
+			t.Fatalf("%s: it is not called", name)
+		}
+		if p, err := s.ask("d", h.Lease); err != nil || p.Model != "small" {
+			t.Errorf("%s: it gets %q, %v", name, p.Model, err)
 		}
 	}
 }
