@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/freeport"
 	"github.com/warmpath/warmpath/route"
@@ -127,6 +128,82 @@ func TestReportsSayWhenTheyWereAsked(t *testing.T) {
 			if synctest.Wait(); len(takes) > 0 && late == before {
 				t.Errorf("with answers after %v no report is late", takes)
 			}
+		}
+	})
+}
+
+// TestKindChanges: another engine at the same address is asked what its own kind is asked, whichever paths the one
+// before had, and whether it came while that was up or down.
+func TestKindChanges(t *testing.T) {
+	owners := map[fleet.Kind]string{
+		fleet.KindVLLM: "vllm", fleet.KindSGLang: "sglang", fleet.KindTRTLLM: "tensorrt_llm",
+		fleet.KindLlamaCpp: "llamacpp", fleet.KindOllama: "library", fleet.KindOther: "somebody",
+	}
+	// pages are those of a kind that has the newest or the oldest of the paths that are tried
+	pages := func(k fleet.Kind, old bool) map[string]string {
+		d, err := engine.ByKind(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := d.Alive().Path
+		if older := d.Alive().Older; old && len(older) > 0 {
+			path = older[len(older)-1]
+		}
+		has := map[string]string{path: "{}"}
+		has["/v1/models"] = `{"data":[{"id":"m","owned_by":"` + owners[k] + `"}]}`
+		return has
+	}
+	for from := range owners {
+		for to := range owners {
+			for _, old := range []bool{false, true} {
+				for _, down := range []bool{true, false} {
+					if from == to || !down && from != fleet.KindOther {
+						continue // one that is known and up is not recognised anew
+					}
+					name := fmt.Sprintf("%s to %s, the oldest paths: %t, down between: %t", from, to, old, down)
+					synctest.Test(t, func(t *testing.T) {
+						f := newFake(pages(from, old))
+						_, rec, stop := start(f, Config{}, fleet.Endpoint{Name: "a", URL: "http://a"})
+						defer stop()
+						time.Sleep(20 * time.Second)
+						if r, _ := rec.last("a"); !r.Healthy || r.Kind != from {
+							t.Fatalf("%s: at first %+v", name, r)
+						}
+						f.set(func() { f.refuse = down })
+						time.Sleep(10 * time.Second)
+						f.set(func() { f.refuse, f.pages = false, pages(to, old) })
+						time.Sleep(20 * time.Second)
+						if r, _ := rec.last("a"); !r.Healthy || r.Kind != to {
+							t.Errorf("%s: then %+v", name, r)
+						}
+						f.set(func() { f.refuse = true })
+						time.Sleep(3 * time.Second)
+						if r, _ := rec.last("a"); r.Healthy {
+							t.Errorf("%s: its end is not seen: %+v", name, r)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestStartedMeanwhile: an engine that has just started when it is asked what it is, so that it had no answer to the
+// telling questions yet, is asked them again.
+func TestStartedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(map[string]string{"/health": "{}", "/v1/models": `{"data":[{"id":"g","owned_by":"llamacpp"}]}`})
+		for _, p := range []string{"/v1/models", "/server_info", "/props"} {
+			f.status[p] = 503
+		}
+		f.takes = map[string]time.Duration{"/load": 100 * time.Millisecond}
+		_, rec, stop := start(f, Config{}, fleet.Endpoint{Name: "a", URL: "http://a"})
+		defer stop()
+		time.Sleep(50 * time.Millisecond)
+		f.set(func() { clear(f.status) })
+		time.Sleep(time.Second)
+		if r, _ := rec.last("a"); !r.Healthy || r.Kind != fleet.KindLlamaCpp {
+			t.Errorf("%+v", r)
 		}
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -310,23 +312,13 @@ func (t *target) recognise(ctx context.Context) error {
 	if t.addr.kind != fleet.KindUnknown {
 		return t.speak(t.addr.kind)
 	}
-	var answers []engine.Answer
-	var last error
-	for _, ask := range engine.RecogniseAsks() {
-		status, body, err := t.get(ctx, ask.Path)
-		if err != nil {
-			if last = err; errors.Is(err, errRefused) || ctx.Err() != nil {
-				return err
-			}
-			if len(answers) == 0 {
-				return err // it does not answer at all; the other questions would each wait as long
-			}
-			continue
-		}
-		answers = append(answers, engine.Answer{Ask: ask.Name, Path: ask.Path, Status: status, Body: body})
-		if k := engine.Recognise(answers); len(answers) == 1 && k != fleet.KindUnknown && k != fleet.KindOther {
-			break // it wrote its name into its list of models
-		}
+	answers, last, err := t.askKind(ctx)
+	if err == nil && engine.Recognise(answers) == fleet.KindOther && slices.ContainsFunc(answers, starting) {
+		// it may have started between two questions, so that the telling ones came too early
+		answers, last, err = t.askKind(ctx)
+	}
+	if err != nil {
+		return err
 	}
 	kind := engine.Recognise(answers)
 	if kind == fleet.KindUnknown {
@@ -345,6 +337,29 @@ func (t *target) recognise(ctx context.Context) error {
 	return t.speak(kind)
 }
 
+// starting reports whether an answer is one of an engine that starts.
+func starting(a engine.Answer) bool { return a.Status >= 500 && a.Status != http.StatusNotImplemented }
+
+// askKind asks what tells the kind of the engine. last is why a question was left without an answer; err that it does
+// not answer at all.
+func (t *target) askKind(ctx context.Context) (answers []engine.Answer, last, err error) {
+	for _, ask := range engine.RecogniseAsks() {
+		status, body, err := t.get(ctx, ask.Path)
+		if err != nil {
+			if errors.Is(err, errRefused) || ctx.Err() != nil || len(answers) == 0 {
+				return nil, nil, err // the other questions would each wait as long
+			}
+			last = err
+			continue
+		}
+		answers = append(answers, engine.Answer{Ask: ask.Name, Path: ask.Path, Status: status, Body: body})
+		if k := engine.Recognise(answers); len(answers) == 1 && k != fleet.KindUnknown && k != fleet.KindOther {
+			break // it wrote its name into its list of models
+		}
+	}
+	return answers, last, nil
+}
+
 func (t *target) speak(k fleet.Kind) error {
 	d, err := engine.ByKind(k)
 	if err != nil {
@@ -352,6 +367,8 @@ func (t *target) speak(k fleet.Kind) error {
 	}
 	if k != t.kind {
 		t.log.Info("engine recognised", "kind", k)
+		clear(t.silent) // what is known of both is by questions of another kind
+		clear(t.paths)
 	}
 	t.kind, t.dialect = k, d
 	return nil
