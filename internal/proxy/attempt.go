@@ -21,7 +21,6 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/timeouts"
 	"github.com/warmpath/warmpath/internal/shortage"
 	"github.com/warmpath/warmpath/internal/tracing"
-	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -177,7 +176,7 @@ func (a *attempt) accept(res *http.Response) (next *route.Plan, ok bool) {
 	if err := c.holdAnswer(res.Header); err != nil {
 		return a.lost(err), false
 	}
-	if to := httpclient.Elsewhere(res, d.Endpoint.URL); to != "" && c.API != prompt.Other { // and no client may follow
+	if to := httpclient.Elsewhere(res, d.Endpoint.URL); to != "" && c.Known() { // and no client may follow
 		return a.lost(fmt.Errorf("%w: %s", fault.ErrMoved, to)), false
 	}
 	a.judge(res)
@@ -423,7 +422,7 @@ func (a *attempt) judge(res *http.Response) {
 		a.c.p.log.Warn("the engine refuses the key that the router has for it (api_key)", "endpoint", a.d.Endpoint.Name)
 	}
 	media := mediaType(send.Named(res.Header).Get("Content-Type"))
-	if a.fin.Outcome == fleet.OK && a.c.API != prompt.Other && media == "text/html" {
+	if a.fin.Outcome == fleet.OK && a.c.Known() && media == "text/html" {
 		a.fin.Outcome = fleet.EngineError // the page of a proxy before the engine: no API of these has one
 	}
 	if a.fin.Outcome == fleet.Busy {

@@ -502,6 +502,7 @@ func (c *call) identify() error {
 		q.Follows = responsePath(c.R.URL.Path)
 	}
 	c.Computes = paths.Computes(c.API, c.R.Method, c.R.URL.Path) || isUpgrade(c.R)
+	c.Repeats = paths.Repeats(c.R.Method, c.R.URL.Path)
 	if c.p.cfg.Tenants != nil {
 		if err := c.own(); err != nil {
 			return err

@@ -65,7 +65,8 @@ func TestErrorInPlaceOfAnAnswer(t *testing.T) {
 			fleet.OK,
 		},
 		{"one of two", "/v1/completions", `{"choices":[{"index":0,"text":"","finish_reason":"error"},{"index":1,"text":"b","finish_reason":"stop"}]}`, fleet.OK},
-		{"a path that is not known", "/v1/score", `{"error":{"message":"died","code":500}}`, fleet.OK},
+		{"of a score", "/v1/score", `{"error":{"message":"died","code":500}}`, fleet.EngineError},
+		{"a path that is not known", "/v1/realtime/sessions", `{"error":{"message":"died","code":500}}`, fleet.OK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, proxy.Config{}, answers(200, tt.body))

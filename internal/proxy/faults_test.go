@@ -432,3 +432,58 @@ func isOpenAIError(body string) bool {
 	return json.Unmarshal([]byte(body), &e) == nil && e.Error != nil && e.Error.Message != "" && e.Error.Type != "" &&
 		e.Error.Code != ""
 }
+
+// TestWorkThatLeavesNothingIsRepeated: what has no API of its own here and only computes goes to another engine too,
+// when one fails, in whatever way; what may leave something behind, or is not known, does not.
+func TestWorkThatLeavesNothingIsRepeated(t *testing.T) {
+	form := "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--b--\r\n"
+	fails := map[string]engineHandler{
+		"500":              answers(500, `{"error":{"message":"died"}}`),
+		"503":              answers(503, `{"error":{"message":"full"}}`),
+		"breaks off":       func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"a page":           answersAs("text/html", "<html></html>"),
+		"an empty object":  answers(200, "{}"),
+		"no content":       answers(200, ""),
+		"an error and 200": answers(200, `{"error":{"message":"died","code":500}}`),
+	}
+	for _, path := range []string{
+		"/rerank", "/v1/rerank", "/v2/rerank", "/score", "/v1/score", "/classify", "/pooling", "/tokenize",
+		"/detokenize", "/v1/moderations", "/v1/images/generations", "/v1/images/edits", "/v1/audio/speech",
+		"/v1/audio/transcriptions", "/v1/audio/translations", "/completion", "/infill", "/embedding",
+		"/apply-template", "/encode", "/api/show", "/v1/realtime/client_secrets", "/v1/files",
+	} {
+		repeats := path != "/v1/realtime/client_secrets" && path != "/v1/files"
+		for name, fail := range fails {
+			t.Run(path+" "+name, func(t *testing.T) {
+				var asked atomic.Int32
+				r := newRig(t, proxy.Config{Paths: paths(t, "POST /v1/files")}, fail,
+					func(w http.ResponseWriter, req *http.Request) {
+						asked.Add(1)
+						answers(200, chatAnswer)(w, req)
+					})
+				body, media := `{"model":"m","input":"a"}`, "application/json"
+				if strings.HasPrefix(path, "/v1/audio/tr") || path == "/v1/images/edits" {
+					body, media = form, "multipart/form-data; boundary=b"
+				}
+				for range 4 {
+					res, got := r.post(path, body, "Content-Type", media)
+					if repeats && (res.StatusCode != 200 || got != chatAnswer) {
+						t.Fatalf("client got %d %s", res.StatusCode, got)
+					}
+				}
+				if n := asked.Load(); !repeats && name != "503" && n == 4 {
+					t.Errorf("all %d requests were answered elsewhere", n)
+				}
+				r.booksBalance()
+			})
+		}
+	}
+}
+
+// answersAs replies with a whole answer of a media type.
+func answersAs(media, body string) engineHandler {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", media)
+		_, _ = io.WriteString(w, body)
+	}
+}

@@ -82,6 +82,7 @@ type relay struct {
 	events  bool // server-sent events
 	lines   bool // JSON lines
 	pieces  bool // flush each piece: events, JSON lines, or a length not known in advance
+	json    bool // a JSON object, by its media type
 	opaque  bool // compressed, so unreadable
 	scanner *answer.Scanner
 	tail    *rewrite.Tail
@@ -135,7 +136,7 @@ func (r *relay) readHeader() {
 	header := send.Named(res.Header)
 	media := mediaType(header.Get("Content-Type"))
 	r.events = media == eventStream
-	r.lines = !r.events && streams(media)
+	r.lines, r.json = !r.events && streams(media), media == "application/json"
 	r.pieces = r.events || r.lines || res.ContentLength < 0
 	if e := header.Get("Content-Encoding"); e != "" && e != "identity" {
 		r.opaque, r.events, r.lines = true, false, false
@@ -273,7 +274,7 @@ func (r *relay) complaint(piece []byte) (code int, said string, ok bool) {
 		return 0, "", false
 	case r.events && r.scanner.Blank() && answer.EndOf(r.d.Kind, api) == answer.EndDone:
 		return 0, fault.ErrTruncated.Error(), true
-	case !r.events && r.c.API != prompt.Other:
+	case !r.events && r.c.Known():
 		if code, said, ok = answer.ErrorAnswer(piece); ok {
 			return code, said, true
 		}
@@ -529,8 +530,8 @@ func (r *relay) truncated() bool {
 	return !r.scanner.Done()
 }
 
-// answersWhole reports whether a plain answer of this API always has a body.
-func (r *relay) answersWhole() bool { return r.c.API.String() != answer.APIOther }
+// answersWhole reports whether a plain answer to this request always has content. The text of a recording may be none.
+func (r *relay) answersWhole() bool { return r.c.API != prompt.Other || r.c.Repeats && r.json }
 
 // empty reports whether a request for an answer got none, with status 200 or 204.
 func (r *relay) empty() bool {

@@ -115,6 +115,17 @@ func Computes(api prompt.API, method, path string) bool {
 	return true // batches, jobs, videos
 }
 
+// Repeats reports whether what is posted to a path without an API of its own is work that leaves nothing behind, so
+// that another engine may do it once more, and that has an answer.
+func Repeats(method, path string) bool {
+	switch path {
+	case "/v1/realtime/sessions", "/v1/realtime/client_secrets", // each is a session of the engine's
+		"/ping": // answered with nothing
+		return false
+	}
+	return method == http.MethodPost && inferring(path)
+}
+
 // asks reports whether a path is read with GET.
 func asks(path string) bool {
 	return asking(path) || strings.HasPrefix(path, "/v1/models/") || strings.HasPrefix(path, "/v1/responses/")

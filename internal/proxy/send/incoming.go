@@ -27,6 +27,7 @@ type Incoming struct {
 	inQuery  namedModel    // of the query
 	InFields Fields        // of both
 	Computes bool          // an engine computes for it, and may keep a prompt in its cache
+	Repeats  bool          // of an API without a name here: its work leaves nothing behind
 	// the client has got the header of an event stream, and comments: the answer must continue it, so that it must not
 	// be compressed
 	Opened atomic.Bool
@@ -42,11 +43,14 @@ type Incoming struct {
 func (c *Incoming) Repeatable() bool {
 	switch c.R.Method {
 	case http.MethodPost, http.MethodPatch:
-		return c.API != prompt.Other
+		return c.Known()
 	default:
 		return true
 	}
 }
+
+// Known reports whether it is known what the request asks for: work that leaves nothing behind, and has an answer.
+func (c *Incoming) Known() bool { return c.API != prompt.Other || c.Repeats }
 
 // member is the JSON value of a top-level member of the body that the prompt's scan records; nil when it is absent.
 func (c *Incoming) member(name string) []byte {
