@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 
@@ -234,6 +235,32 @@ func (c *Chain) HashAt(n int) uint64 {
 		}
 	}
 	return xxh3.HashSeed(c.text[full*BlockBytes-c.base:n-c.base], h)
+}
+
+// Begun is how many canonical bytes at the end of a text are the beginning of the answer: what opens the model's
+// thinking, or opens and closes it to prevent that. Chat templates put it there and leave it out of later turns, as
+// those of DeepSeek-R1 (<think>), Qwen3 (<think></think>) and Seed-OSS (<seed:think>) do. It is 0 where a chat or token
+// ids are the prompt.
+func (c *Chain) Begun() int {
+	if len(c.Marks) != 1 || c.Marks[0].Role != OtherRole || c.root != rootText {
+		return 0
+	}
+	end := len(c.text)
+	for {
+		text := bytes.TrimRight(c.text[:end], " \r\n")
+		at := bytes.LastIndexByte(text, '<')
+		if at < 0 || !opensThinking(text[at:]) {
+			return len(c.text) - end
+		}
+		end = at
+	}
+}
+
+// opensThinking reports whether a text is one tag that opens or closes thinking.
+func opensThinking(tag []byte) bool {
+	name, ok := bytes.CutSuffix(tag, []byte(">"))
+	return ok && !bytes.ContainsAny(name, " \r\n") && (bytes.HasSuffix(name, []byte("think")) ||
+		bytes.HasSuffix(name, []byte("thought")))
 }
 
 // readAgain recomputes the text from its beginning. It returns false if this is not the chain's body.

@@ -173,27 +173,29 @@ func (c *Content) Release() {
 var contents = sync.Pool{New: func() any { return new(Content) }}
 
 // Follow turns the chain into a trail; nil if the prompt identifies no conversation. System messages are left out:
-// agents write dates and directories into them.
+// agents write dates and directories into them. So is the beginning of the answer at the end: later turns have it as a
+// part of the whole answer, or do not have it.
 func (c *Content) Follow() *session.Trail {
 	chain, t := &c.Chain, &c.trail
 	if chain.Bytes == 0 || chain.Prompts > 1 {
 		return nil // several prompts belong to many conversations or to none
 	}
+	marks, end := asked(chain)
 	*t = session.Trail{
-		Marks: t.Marks[:0], StrictMarks: t.StrictMarks[:0], Space: chain.Space,
-		Text: chain.Whole, Blocks: chain.Blocks, HashAt: chain.HashAt, Bytes: chain.Bytes, Least: chain.SystemBytes +
-			leastOwn,
+		Marks: t.Marks[:0], StrictMarks: t.StrictMarks[:0], Space: chain.Space, Text: chain.HashAt(end),
+		Blocks: chain.Blocks[:end/prompt.BlockBytes], HashAt: chain.HashAt, Bytes: end,
+		Least: chain.SystemBytes + leastOwn,
 	}
-	if n := len(chain.Marks); n > 1 {
-		t.From = chain.Marks[n-2].Bytes
+	if n := len(marks); n > 1 {
+		t.From = marks[n-2].Bytes
 	}
 	strict := chain.System ^ (chain.Scope^chain.Space)*0xd6e8feb86659fd93
 	said, from, h := 0, 0, uint64(0)
 	if chain.Media > 0 { // a picture counts as own content
 		said, t.Least = leastOwn, chain.SystemBytes
 	}
-	for i := range chain.Marks {
-		m := &chain.Marks[i]
+	for i := range marks {
+		m := &marks[i]
 		size := m.Bytes - from - header(m.Role)
 		from = m.Bytes
 		if m.Role == prompt.System {
@@ -211,7 +213,7 @@ func (c *Content) Follow() *session.Trail {
 		t.Whole, t.Strict = h, h^strict
 		t.Marks, t.StrictMarks = append(t.Marks, t.Whole), append(t.StrictMarks, t.Strict)
 	}
-	if len(chain.Marks) < 2 && len(t.Marks) > 0 && chain.Marks[0].Role == prompt.OtherRole {
+	if len(marks) < 2 && len(t.Marks) > 0 && marks[0].Role == prompt.OtherRole {
 		// plain text has no messages
 		t.Whole, t.Strict, t.Marks, t.StrictMarks, t.Openings, t.Opening = 0, 0, t.Marks[:0], t.StrictMarks[:0], 0,
 			false
@@ -226,6 +228,15 @@ func (c *Content) Follow() *session.Trail {
 		t.Marks, t.StrictMarks = t.Marks[:most], t.StrictMarks[:most]
 	}
 	return t
+}
+
+// asked is a prompt's messages and its end in bytes without the beginning of the answer.
+func asked(c *prompt.Chain) (marks []prompt.Mark, end int) {
+	marks, end = c.Marks, c.Bytes-c.Begun()
+	for n := len(marks); n > 1 && marks[n-1].Role == prompt.Assistant && marks[n-2].Role != prompt.System; n-- {
+		marks, end = marks[:n-1], marks[n-2].Bytes
+	}
+	return marks, end
 }
 
 // header is the number of canonical bytes of a message that give its role only. Plain text has none.

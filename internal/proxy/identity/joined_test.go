@@ -123,7 +123,27 @@ func rendered(t *talk, turn int) string {
 	return s
 }
 
+// begun has a chat end with the beginning of the answer, which later turns have as a part of it.
+func begun(of func(*talk, int) m) func(*talk, int) m {
+	return func(t *talk, turn int) m {
+		body := of(t, turn)
+		body["messages"] = append(body["messages"].([]m), m{"role": "assistant", "content": "Sure: "})
+		return body
+	}
+}
+
+// thinks is a rendered prompt that ends with what makes the model think, or keeps it from thinking. Later turns lack
+// it.
+func thinks(end string) func(*talk, int) m {
+	return func(t *talk, turn int) m { return m{"model": "m", "prompt": rendered(t, turn) + end} }
+}
+
 var dialects = []*dialect{
+	{"chat with begun answers", prompt.Chat, begun(chatOf)},
+	{"messages with begun answers", prompt.Messages, begun(messagesOf)},
+	{"completions that think", prompt.Completions, thinks("<think>\n")},
+	{"completions that do not think", prompt.Completions, thinks("<think>\n\n</think>\n\n")},
+	{"completions with another mark", prompt.Completions, thinks("<seed:think>")},
 	{"chat", prompt.Chat, chatOf},
 	{"messages", prompt.Messages, messagesOf},
 	{"responses", prompt.Responses, responsesOf},
