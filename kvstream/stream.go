@@ -132,7 +132,7 @@ func (s *Stream) Reset(restart bool, lost uint64) {
 		s.stats.Restarts++
 		s.size = 0 // it may have restarted with smaller blocks
 	}
-	s.stats.Missing += lost
+	s.Lose(lost)
 	s.started, s.next, s.at = false, 0, 0
 	clear(s.blocks)
 }
@@ -362,8 +362,12 @@ func (s *Stream) At() float64 { return s.at }
 // Next is the expected sequence number.
 func (s *Stream) Next() uint64 { return s.next }
 
-// Lose counts messages as lost for good.
-func (s *Stream) Lose(messages uint64) { s.stats.Missing += messages }
+// mostLost is how many messages one gap counts for at most: what a busy engine sends in days. Numbers come from
+// engines, and a counter whose steps they choose would run over, and seem to go back.
+const mostLost = 1 << 32
+
+// Lose counts messages as lost for good, at most mostLost.
+func (s *Stream) Lose(messages uint64) { s.stats.Missing += min(messages, mostLost) }
 
 // Add adds the counters of another stream.
 func (c *Counts) Add(o Counts) {
