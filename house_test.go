@@ -162,7 +162,9 @@ var plan = map[string]room{
 		},
 	},
 	"internal/discovery/etcd": {may: []string{"fleet", "internal/discovery", "internal/etcdkeys", "route"}},
-	"internal/etcdkeys":       {third: []string{"go.etcd.io/etcd/client/v3", "go.uber.org/zap"}},
+	"internal/etcdkeys": {
+		third: []string{"go.etcd.io/etcd/client/v3", "go.uber.org/zap", "google.golang.org/grpc"},
+	},
 	"internal/discovery/kube": {
 		may:   []string{"fleet", "internal/discovery", "internal/httpclient", "route"},
 		third: []string{"github.com/go-logr/logr", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/klog"},
@@ -198,7 +200,7 @@ var plan = map[string]room{
 	"internal/tracing": {
 		may: []string{"fleet", "internal/live", "internal/otlp", "route"}, third: []string{"go.opentelemetry.io/otel"},
 	},
-	"internal/otlp": {third: []string{
+	"internal/otlp": {may: []string{"internal/httpclient", "internal/wholefile"}, third: []string{
 		"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "go.opentelemetry.io/contrib",
 		"go.opentelemetry.io/otel", "google.golang.org/grpc",
 	}},

@@ -323,7 +323,9 @@ type benched struct {
 // play plays against one address.
 func (o *benchOptions) play(ctx context.Context, e env, talk io.Writer, address string, w benchWork) (benched, error) {
 	target := o.target
-	target.URL, target.Client = address, httpclient.New(&http.Transport{MaxIdleConnsPerHost: 1024})
+	target.URL, target.Client = address, httpclient.New(&http.Transport{
+		MaxIdleConnsPerHost: 1024, MaxResponseHeaderBytes: httpclient.HeadBytes,
+	})
 	defer target.Client.CloseIdleConnections()
 	if target.Model == "" {
 		if _, err := url.Parse(target.URL + "/v1/models"); err != nil {

@@ -61,6 +61,7 @@ func callAdmin(
 	}
 	transport := &http.Transport{
 		DisableKeepAlives: true, DialContext: unixsocket.Dial(&net.Dialer{}), TLSClientConfig: secure,
+		MaxResponseHeaderBytes: httpclient.HeadBytes,
 	}
 	res, err := httpclient.New(transport).Do(unixsocket.Request(req))
 	if err != nil {

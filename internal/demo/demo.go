@@ -26,7 +26,9 @@ type scene interface {
 
 // Run plays until the time is over or ctx ends.
 func Run(ctx context.Context, o Options) error {
-	client := httpclient.New(&http.Transport{MaxIdleConnsPerHost: 1024})
+	client := httpclient.New(&http.Transport{
+		MaxIdleConnsPerHost: 1024, MaxResponseHeaderBytes: httpclient.HeadBytes,
+	})
 	defer client.CloseIdleConnections()
 	var show scene = policies{&o}
 	if o.Replicas > 0 {

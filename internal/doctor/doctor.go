@@ -11,7 +11,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -120,7 +119,7 @@ func Examine(ctx context.Context, base string, o Options) *Report {
 		return r
 	}
 	r.facts(&last, o.Model)
-	fresh := http.DefaultTransport.(*http.Transport).Clone()
+	fresh := httpclient.Transport()
 	fresh.DisableKeepAlives = true // engines close idle connections, llama-server after 5 s
 	c := &asker{base: base, key: o.Key, model: o.Model, context: r.Context, client: httpclient.New(fresh)}
 	if last.Ranks > 1 { // else each prompt goes to another rank, and none finds the one before it in the cache

@@ -1,18 +1,37 @@
 // Package httpclient is the HTTP client of the router's own requests: probes, token look-ups, discovery, the admin API.
 //
 // It promises that a request reaches the address that it was made for and no other: whoever answers there cannot send
-// it on, to a metadata service or to a listener on loopback. It knows nothing of what is asked.
+// it on, to a metadata service or to a listener on loopback. Nor can it fill the memory by the head of an answer. It
+// knows nothing of what is asked.
 package httpclient
 
 import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 )
 
+// HeadBytes is the largest head of an answer in bytes. Go's own bound of 10 MiB takes 400 MB of memory where the head
+// has as many fields as it can hold.
+const HeadBytes = 64 << 10
+
+// Transport is one like http.DefaultTransport, with its own connections, and heads of at most HeadBytes.
+func Transport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxResponseHeaderBytes = HeadBytes
+	return t
+}
+
+// usual carries the requests that have no transport of their own.
+var usual = sync.OnceValue(Transport)
+
 // New returns a client that follows no redirects: an answer with a status of 3xx is returned as it came. A nil
-// transport is http.DefaultTransport.
+// transport is one of Transport, which all of them share.
 func New(transport http.RoundTripper) *http.Client {
+	if transport == nil {
+		transport = usual()
+	}
 	return &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -42,9 +42,30 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestEveryClient: no code makes a client that follows redirects, or uses net/http's own.
+// TestHeads: the head of an answer has a bound, with a transport of its own or not.
+func TestHeads(t *testing.T) {
+	long := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for range httpclient.HeadBytes / 1000 {
+			w.Header().Add("x-fill", strings.Repeat("a", 1000))
+		}
+	}))
+	defer long.Close()
+	for name, of := range map[string]http.RoundTripper{"usual": nil, "own": httpclient.Transport()} {
+		client := httpclient.New(of)
+		if res, err := client.Get(long.URL); err == nil {
+			_ = res.Body.Close()
+			t.Errorf("%s: %d fields were taken", name, len(res.Header["X-Fill"]))
+		} else if !strings.Contains(err.Error(), "headers exceeded") {
+			t.Errorf("%s: %v", name, err)
+		}
+		client.CloseIdleConnections()
+	}
+}
+
+// TestEveryClient: no code makes a client that follows redirects, or uses net/http's own, nor a transport that does not
+// bound the heads of answers.
 func TestEveryClient(t *testing.T) {
-	follow := []string{"Client", "DefaultClient", "Get", "Head", "Post", "PostForm"}
+	follow := []string{"Client", "DefaultClient", "Get", "Head", "Post", "PostForm", "DefaultTransport"}
 	files := 0
 	for _, root := range []string{"../../cmd", "../../internal"} {
 		err := filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
@@ -59,11 +80,18 @@ func TestEveryClient(t *testing.T) {
 			}
 			ast.Inspect(file, func(n ast.Node) bool {
 				switch x := n.(type) {
+				case *ast.CompositeLit:
+					of, ok := x.Type.(*ast.SelectorExpr)
+					if !ok || of.Sel.Name != "Transport" || !named(of.X, "http") ||
+						slices.ContainsFunc(x.Elts, bounds) {
+						return true
+					}
+					t.Errorf("%s makes a http.Transport whose MaxResponseHeaderBytes is not set", name)
 				case *ast.StarExpr: // a client that somebody else has made
 					return false
 				case *ast.SelectorExpr:
-					if of, ok := x.X.(*ast.Ident); ok && of.Name == "http" && slices.Contains(follow, x.Sel.Name) {
-						t.Errorf("%s uses http.%s: it follows redirects, httpclient.New does not", name, x.Sel.Name)
+					if named(x.X, "http") && slices.Contains(follow, x.Sel.Name) {
+						t.Errorf("%s uses http.%s: it follows redirects, or takes endless heads", name, x.Sel.Name)
 					}
 				}
 				return true
@@ -77,4 +105,15 @@ func TestEveryClient(t *testing.T) {
 	if files < 100 {
 		t.Errorf("only %d files were read", files)
 	}
+}
+
+func named(x ast.Expr, name string) bool {
+	id, ok := x.(*ast.Ident)
+	return ok && id.Name == name
+}
+
+// bounds reports whether a field of a transport bounds the heads of answers.
+func bounds(x ast.Expr) bool {
+	field, ok := x.(*ast.KeyValueExpr)
+	return ok && named(field.Key, "MaxResponseHeaderBytes")
 }

@@ -12,7 +12,10 @@ import (
 	"go.opentelemetry.io/otel/log"
 	"go.opentelemetry.io/otel/log/embedded"
 	sdk "go.opentelemetry.io/otel/sdk/log"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/warmpath/warmpath/internal/httpclient"
 )
 
 // The bounds of lines that wait: how many, and how long a value in them may be. When they are full the oldest are lost.
@@ -102,7 +105,10 @@ func (c Config) newWay(ctx context.Context) (*way, error) {
 
 func (c Config) dialLogs(ctx context.Context) (sdk.Exporter, error) {
 	if c.GRPC {
-		o := []otlploggrpc.Option{otlploggrpc.WithEndpointURL(c.Endpoint)}
+		o := []otlploggrpc.Option{
+			otlploggrpc.WithEndpointURL(c.Endpoint),
+			otlploggrpc.WithDialOption(grpc.WithMaxHeaderListSize(httpclient.HeadBytes)),
+		}
 		if len(c.Headers) > 0 {
 			o = append(o, otlploggrpc.WithHeaders(c.Headers))
 		}
@@ -115,9 +121,11 @@ func (c Config) dialLogs(ctx context.Context) (sdk.Exporter, error) {
 	if len(c.Headers) > 0 {
 		o = append(o, otlploghttp.WithHeaders(c.Headers))
 	}
-	if c.TLS != nil {
-		o = append(o, otlploghttp.WithTLSClientConfig(c.TLS))
+	client, err := c.client("LOGS")
+	if err != nil {
+		return nil, err
 	}
+	o = append(o, otlploghttp.WithHTTPClient(client))
 	return otlploghttp.New(ctx, o...)
 }
 

@@ -12,7 +12,10 @@ import (
 	"go.opentelemetry.io/otel/sdk/instrumentation"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/warmpath/warmpath/internal/httpclient"
 )
 
 // newReader gathers and delivers all metrics at each interval. They are cumulative: what a collector misses, the next
@@ -33,7 +36,10 @@ func (c Config) newReader(ctx context.Context, g prometheus.Gatherer, gone conte
 
 func (c Config) dialMetrics(ctx context.Context) (metric.Exporter, error) {
 	if c.GRPC {
-		o := []otlpmetricgrpc.Option{otlpmetricgrpc.WithEndpointURL(c.Endpoint)}
+		o := []otlpmetricgrpc.Option{
+			otlpmetricgrpc.WithEndpointURL(c.Endpoint),
+			otlpmetricgrpc.WithDialOption(grpc.WithMaxHeaderListSize(httpclient.HeadBytes)),
+		}
 		if len(c.Headers) > 0 {
 			o = append(o, otlpmetricgrpc.WithHeaders(c.Headers))
 		}
@@ -46,9 +52,11 @@ func (c Config) dialMetrics(ctx context.Context) (metric.Exporter, error) {
 	if len(c.Headers) > 0 {
 		o = append(o, otlpmetrichttp.WithHeaders(c.Headers))
 	}
-	if c.TLS != nil {
-		o = append(o, otlpmetrichttp.WithTLSClientConfig(c.TLS))
+	client, err := c.client("METRICS")
+	if err != nil {
+		return nil, err
 	}
+	o = append(o, otlpmetrichttp.WithHTTPClient(client))
 	return otlpmetrichttp.New(ctx, o...)
 }
 

@@ -22,7 +22,10 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/warmpath/warmpath/internal/httpclient"
 )
 
 // Scope names the origin of all that is delivered.
@@ -127,7 +130,10 @@ func Open(ctx context.Context, cfg Config) (*Collector, error) {
 
 func (c Config) dialSpans(ctx context.Context) (trace.SpanExporter, error) {
 	if c.GRPC {
-		o := []otlptracegrpc.Option{otlptracegrpc.WithEndpointURL(c.spansAddress())}
+		o := []otlptracegrpc.Option{
+			otlptracegrpc.WithEndpointURL(c.spansAddress()),
+			otlptracegrpc.WithDialOption(grpc.WithMaxHeaderListSize(httpclient.HeadBytes)),
+		}
 		if len(c.Headers) > 0 {
 			o = append(o, otlptracegrpc.WithHeaders(c.Headers))
 		}
@@ -140,9 +146,11 @@ func (c Config) dialSpans(ctx context.Context) (trace.SpanExporter, error) {
 	if len(c.Headers) > 0 {
 		o = append(o, otlptracehttp.WithHeaders(c.Headers))
 	}
-	if c.TLS != nil {
-		o = append(o, otlptracehttp.WithTLSClientConfig(c.TLS))
+	client, err := c.client("TRACES")
+	if err != nil {
+		return nil, err
 	}
+	o = append(o, otlptracehttp.WithHTTPClient(client))
 	return otlptracehttp.New(ctx, o...)
 }
 
