@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -10,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/big"
 	"net"
@@ -44,6 +46,7 @@ func serverWith(t testing.TB, port string, process **os.Process, options ...stri
 	return "127.0.0.1:" + port, kill
 }
 
+// start starts a redis-server and returns when it serves. A test of what this version of it cannot do is skipped.
 func start(t testing.TB, args ...string) (process *os.Process, kill func()) {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")
@@ -51,12 +54,30 @@ func start(t testing.TB, args ...string) (process *os.Process, kill func()) {
 		t.Skip("there is no redis-server (apt-get install redis-server)")
 	}
 	c := exec.Command(program, args...)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Stderr = c.Stdout
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
 	kill = sync.OnceFunc(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	t.Cleanup(kill)
-	return c.Process, kill
+	said := ""
+	for lines := bufio.NewScanner(out); ; {
+		if !lines.Scan() {
+			if strings.Contains(said, "Bad directive") {
+				t.Skip("this redis-server cannot do that:", said)
+			}
+			t.Fatal("redis-server has ended:", said)
+		}
+		said += lines.Text() + "\n"
+		if strings.Contains(said, "Ready to accept connections") || strings.Contains(said, "+monitor master") {
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			return c.Process, kill
+		}
+	}
 }
 
 func freePort() string {
