@@ -14,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/route/internal/cache"
 	"github.com/warmpath/warmpath/route/internal/conversation"
 	"github.com/warmpath/warmpath/route/internal/health"
+	"github.com/warmpath/warmpath/route/internal/pool"
 	"github.com/warmpath/warmpath/route/internal/speed"
 )
 
@@ -56,6 +57,9 @@ func (r *readers) admit(d *decision, forced pick.Reason) bool {
 		Pool: d.pool.Name(), Origin: -1, Tokens: int64(v.PromptTokens + v.OutputTokens), Tenant: d.asker.Tenant,
 		Share: d.req.QueueClass.Share, Priority: d.req.QueueClass.Priority,
 		Request: d.req.ID, Name: clientsID(d.who.ID), TenantName: d.req.Tenant,
+	}
+	if d.pool.Divides() { // room at engines of another model is none for it
+		d.turn.Pool = d.model
 	}
 	d.turn.Key, d.turn.Parent = r.conversations.Keys(d.scope(fleet.LegUnsplit), d.req, &d.who)
 	if v.Home >= 0 {
@@ -150,12 +154,20 @@ func (r *Router) admitHeld(now time.Time) {
 	}
 }
 
-// takingTraffic lists the endpoints of a pool that take new traffic.
+// takingTraffic lists the endpoints of a pool that take new traffic; of an alias whose models divide its requests, and
+// which has the name of one of them, those of that one.
 func (r *Router) takingTraffic(now time.Time, name string) []int {
-	p := r.readers.pools.Named(name)
+	p, s := r.readers.pools.Named(name), r.scratch
 	r.slots = r.slots[:0]
 	for i := range p.Len() {
-		if ep := p.Member(i).Endpoint(); r.readers.usable(now, ep, 0) == health.Fit {
+		m := p.Member(i)
+		if p.Divides() {
+			s.serving = r.readers.pools.Serving(m, s.serving[:0], &s.servingOthers)
+			if !slices.ContainsFunc(s.serving, func(m pool.Member) bool { return m.Model() == name }) {
+				continue
+			}
+		}
+		if ep := m.Endpoint(); r.readers.usable(now, ep, 0) == health.Fit {
 			r.slots = append(r.slots, ep.Slot())
 		}
 	}

@@ -433,3 +433,56 @@ func TestHeldTurnsOutliveTheirModel(t *testing.T) {
 		}
 	}
 }
+
+// TestHeldTurnsWaitForTheirModel: a turn of an alias is held for as long as one that names its model, also while
+// engines of the alias's other model have nothing to do; whether the alias has the name of its first model or another.
+func TestHeldTurnsWaitForTheirModel(t *testing.T) {
+	held := func(aliases ...route.Alias) time.Duration {
+		s := newShort(t, func(c *route.Config) { c.Aliases = aliases })
+		s.Observe(s.now, route.Declared{
+			Source: "other", Endpoints: []fleet.Endpoint{{Name: "f", URL: "http://f", Weight: 1}},
+		})
+		s.Observe(s.now, route.Probed{Endpoint: "f", Report: fleet.Report{
+			Healthy: true, CacheTokens: 100_000, Models: []fleet.Model{{ID: "small"}},
+		}})
+		for _, name := range []string{"a", "b", "c"} {
+			s.place(name, 0)
+		}
+		q := fleet.Request{
+			ID: "d", Model: "m", Session: "d", Class: fleet.Turn, PromptTokens: 30_000, Stream: true, MayQueue: true,
+			MayHold: true, Seed: 1,
+		}
+		if len(aliases) > 0 {
+			q.Model = aliases[0].Name
+		}
+		p, err := s.Decide(s.now, &q)
+		if err != nil || p.Hold.Lease == 0 {
+			t.Fatalf("%v: %+v, %v; want it held", aliases, p.Plan, err)
+		}
+		began := s.now
+		for s.now.Sub(began) < time.Hour {
+			if called := s.wait(time.Second); slices.Contains(called, p.Hold.Lease) {
+				break
+			}
+		}
+		q.Hold = p.Hold.Lease
+		if p, err = s.Decide(s.now, &q); err != nil || p.Model != "m" {
+			t.Errorf("%v: it gets %q, %v", aliases, p.Model, err)
+		}
+		return s.now.Sub(began)
+	}
+	want := held()
+	for _, name := range []string{"m", "fast"} {
+		for kind, alias := range map[string]route.Alias{
+			"shares": {Models: []string{"m", "small"}, Shares: []float64{100, 0}},
+			"order":  {Models: []string{"m", "small"}, Overflow: []time.Duration{10 * time.Hour, 0}},
+		} {
+			if alias.Name = name; held(alias) != want {
+				t.Errorf("%s, by %s: it is held for %v, want %v", name, kind, held(alias), want)
+			}
+		}
+	}
+	if want < 5*time.Second {
+		t.Errorf("held for %v, too short to show anything", want)
+	}
+}
