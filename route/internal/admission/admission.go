@@ -65,6 +65,7 @@ type Table struct {
 	queues     map[string]*poolQueue // of the pools with held turns
 	tenants    map[string]*tenant    // those with members or held turns
 	tenantList []*tenant             // the same
+	moved      uint64                // changes of what tenants take or weigh, on which the order of groups rests
 	level      float64               // what each tenant may take for its weight, see fair; 0 while memory is not short
 	demands    []demand
 	lapsed     lapsedTable
@@ -164,8 +165,9 @@ func (t *Table) SetOff(off bool) {
 		return x.waits == 0
 	})
 	for _, h := range t.admitted {
-		h.tenant.tokens += h.reserved
+		t.takes(h.tenant, h.reserved)
 	}
+	t.moved++
 	t.aged = time.Time{}
 }
 
@@ -279,7 +281,7 @@ func (t *Table) uncount(m *member) {
 	e.tokens -= m.tokens
 	e.needed -= m.needed
 	e.ranks[m.rank] -= m.tokens
-	m.tenant.tokens -= m.tokens
+	t.takes(m.tenant, -m.tokens)
 	e.memberCount--
 	e.countPrefix(&m.prefix, -1)
 }
@@ -291,7 +293,7 @@ func (t *Table) count(m *member) {
 	m.needed = m.tokens
 	e.needed += m.needed
 	e.ranks[m.rank] += m.tokens
-	m.tenant.tokens += m.tokens
+	t.takes(m.tenant, m.tokens)
 	e.memberCount++
 	e.countPrefix(&m.prefix, 1)
 }

@@ -107,7 +107,7 @@ func (t *Table) queue(pool string) Queue {
 	if l == nil {
 		return Queue{Pool: pool}
 	}
-	first := l.first()
+	first := t.first(l)
 	return Queue{
 		Pool: pool, Turns: len(l.turns), Tokens: l.needs, Priority: first.priority, Tenant: first.tenant.name,
 		Until: first.turns[0].deadline,

@@ -69,6 +69,12 @@ func (t *Table) Fault() string {
 		for _, g := range l.groups {
 			grouped += len(g.turns)
 		}
+		known := t.first(l)
+		if reckoned := *l; len(l.groups) != len(l.byOwner) {
+			return fmt.Sprintf("%d groups, %d of them by owner", len(l.groups), len(l.byOwner))
+		} else if reckoned.foremost = nil; t.first(&reckoned) != known {
+			return "the group that goes next is another one"
+		}
 		sorted := slices.IsSortedFunc(l.turns, func(a, b waiting) int { return a.deadline.Compare(b.deadline) })
 		if l.needs != needs || grouped != len(l.turns) || !sorted {
 			return fmt.Sprintf(

@@ -63,6 +63,9 @@ type poolQueue struct {
 	turns      []waiting // in the order of their bounds
 	needs      int64     // tokens, all of them
 	groups     []*group  // of the turns, by tenant and priority
+	byOwner    map[owner]*group
+	foremost   *group    // the group that goes next, as of moved; nil while that is not reckoned
+	moved      uint64    // of the table, when foremost was reckoned
 	admittedAt time.Time // when one was last admitted without room
 	perToken   float64   // ms that all endpoints together took then for a prompt token
 	due        time.Time // when the next is, see dueAt; zero while that is not reckoned
@@ -112,10 +115,10 @@ func (r Reader) Check(now time.Time, turn *Turn, continues fleet.Lease) Check {
 	if c.member = r.t.members[turn.Key]; c.member == nil && turn.Parent != (session.Key{}) {
 		c.member = r.t.members[turn.Parent]
 	}
-	c.below = r.t.isBelow(turn)
+	c.below = r.t.isBelow(turn, r.t.tenants[turn.Tenant])
 	if c.held == nil && r.t.waits(turn.Pool) {
 		own, l := (precedence{turn.Priority, r.t.tenants[turn.Tenant], now.Add(r.MaxHold(turn))}), r.t.queues[turn.Pool]
-		c.yields = l != nil && !own.before(l.first().precedence()) || r.t.firstElsewhere(turn.Pool, own)
+		c.yields = l != nil && !own.before(r.t.first(l).precedence()) || r.t.firstElsewhere(turn.Pool, own)
 	}
 	return c
 }
@@ -205,7 +208,9 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 	h := &heldTurn{Turn: turn, lease: holdBit | t.last, since: now, tenant: t.tenant(turn.Tenant, turn.Share)}
 	l := t.queues[turn.Pool]
 	if l == nil {
-		l = &poolQueue{pool: turn.Pool, admittedAt: now, perToken: t.perToken(turn.Pool)}
+		l = &poolQueue{
+			pool: turn.Pool, admittedAt: now, perToken: t.perToken(turn.Pool), byOwner: map[owner]*group{},
+		}
 		t.queues[turn.Pool] = l
 		t.order = append(t.order, l)
 	}
@@ -215,8 +220,7 @@ func (t *Table) Hold(now time.Time, turn Turn) (lease fleet.Lease, until time.Ti
 	h.tenant.waits++
 	h.deadline = now.Add(t.Reader().MaxHold(&turn))
 	l.turns, l.needs, l.due = insert(l.turns, h), l.needs+h.Tokens-h.Shared, time.Time{}
-	g := l.groupOf(h)
-	g.turns = insert(g.turns, h)
+	t.join(l, h)
 	t.change(l.pool)
 	return h.lease, h.deadline
 }
@@ -278,9 +282,10 @@ func (t *Table) Admit(now time.Time, open func(now time.Time, pool string) []int
 			continue
 		}
 		at := open(now, l.pool)
-		h := l.first().head()
+		l.foremost, l.moved = t.first(l), t.moved
+		h := l.foremost.head()
 		slot := -1
-		if !t.firstElsewhere(l.pool, l.first().precedence()) {
+		if !t.firstElsewhere(l.pool, l.foremost.precedence()) {
 			slot = t.roomFor(h, at)
 		}
 		if slot < 0 {
@@ -302,7 +307,7 @@ func (t *Table) Admit(now time.Time, open func(now time.Time, pool string) []int
 			e := t.endpoints.Get(slot)
 			h.reserved = h.needs(slot)
 			e.reserved += h.reserved
-			h.tenant.tokens += h.reserved
+			t.takes(h.tenant, h.reserved)
 		}
 		t.removeHeld(l, h)
 		return h.lease, true
@@ -348,7 +353,7 @@ func (t *Table) firstBelow(l *poolQueue) (first *heldTurn) {
 		return nil
 	}
 	for _, g := range l.groups {
-		if x := g.head(); t.isBelow(&x.Turn) && (first == nil || x.deadline.Before(first.deadline)) {
+		if x := g.head(); t.isBelow(&x.Turn, x.tenant) && (first == nil || x.deadline.Before(first.deadline)) {
 			first = x
 		}
 	}
@@ -359,10 +364,13 @@ func (t *Table) firstBelow(l *poolQueue) (first *heldTurn) {
 func (t *Table) removeHeld(l *poolQueue, h *heldTurn) {
 	l.turns, l.needs, l.due = remove(l.turns, h), l.needs-h.Tokens+h.Shared, time.Time{}
 	t.change(l.pool)
-	g := l.groupOf(h)
+	g := l.byOwner[owner{h.tenant, h.Priority}]
 	if g.turns = remove(g.turns, h); len(g.turns) == 0 {
-		l.groups = slices.DeleteFunc(l.groups, func(x *group) bool { return x == g })
+		i := slices.Index(l.groups, g)
+		l.groups = slices.Delete(l.groups, i, i+1)
+		delete(l.byOwner, g.owner)
 	}
+	l.foremost = nil
 	if len(l.turns) == 0 {
 		delete(t.queues, l.pool)
 		t.order = slices.DeleteFunc(t.order, func(x *poolQueue) bool { return x == l })
@@ -379,7 +387,7 @@ func (t *Table) EndHold(lease fleet.Lease) bool {
 	t.heldTokens -= h.Tokens - h.Shared
 	h.tenant.held -= h.Tokens - h.Shared
 	h.tenant.waits--
-	h.tenant.tokens -= h.reserved
+	t.takes(h.tenant, -h.reserved)
 	t.releaseTenant(h.tenant)
 	if !h.admitted {
 		t.removeHeld(t.queues[h.Pool], h)

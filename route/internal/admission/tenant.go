@@ -27,16 +27,28 @@ func (t *Table) tenant(name string, share float64) *tenant {
 		t.tenants[name] = x
 		t.tenantList = append(t.tenantList, x)
 	}
-	x.share = share
+	if x.share != share {
+		x.share = share
+		t.moved++
+	}
 	x.refs++
 	return x
+}
+
+// takes adds to what a tenant takes.
+func (t *Table) takes(x *tenant, tokens int64) {
+	if tokens != 0 {
+		x.tokens += tokens
+		t.moved++
+	}
 }
 
 // releaseTenant is the opposite.
 func (t *Table) releaseTenant(x *tenant) {
 	if x.refs--; x.refs == 0 && len(t.tenants) > mostSpare {
 		delete(t.tenants, x.name)
-		t.tenantList = slices.DeleteFunc(t.tenantList, func(y *tenant) bool { return y == x })
+		i := slices.Index(t.tenantList, x)
+		t.tenantList = slices.Delete(t.tenantList, i, i+1)
 	}
 }
 
@@ -94,13 +106,12 @@ func (t *Table) fair() {
 	}
 }
 
-// isBelow reports whether a turn's tenant takes much less than its share with it: sessions are too large for exact
-// ones.
-func (t *Table) isBelow(turn *Turn) bool {
+// isBelow reports whether a turn's tenant, nil for one without a row, takes much less than its share with it: sessions
+// are too large for exact ones.
+func (t *Table) isBelow(turn *Turn, x *tenant) bool {
 	if t.level == 0 {
 		return false
 	}
-	x := t.tenants[turn.Tenant]
 	if x == nil {
 		x = &tenant{share: turn.Share}
 	}
@@ -135,11 +146,16 @@ func (x *tenant) takes() float64 {
 	return float64(x.tokens) / x.weight()
 }
 
-// group is the turns of a tenant and a priority in a queue, at least one.
-type group struct {
+// owner is whose turns a group has.
+type owner struct {
 	tenant   *tenant
 	priority fleet.Priority
-	turns    []waiting // in the order of their bounds
+}
+
+// group is the turns of a tenant and a priority in a queue, at least one.
+type group struct {
+	owner
+	turns []waiting // in the order of their bounds
 }
 
 // head is the one with the earliest bound.
@@ -166,19 +182,31 @@ func (a precedence) before(b precedence) bool {
 	return a.deadline.Before(b.deadline)
 }
 
-// groupOf is the group of a turn, a new one if it is the first.
-func (l *poolQueue) groupOf(h *heldTurn) *group {
-	for _, g := range l.groups {
-		if g.tenant == h.tenant && g.priority == h.Priority {
-			return g
-		}
+// join adds a turn to its group, a new one if it is the first. The group that goes next stays known where it is plain:
+// there may be mostHeld groups, and each newcomer asks for it.
+func (t *Table) join(l *poolQueue, h *heldTurn) {
+	of := owner{h.tenant, h.Priority}
+	g := l.byOwner[of]
+	isNew := g == nil
+	if isNew {
+		g = &group{owner: of}
+		l.byOwner[of], l.groups = g, append(l.groups, g)
 	}
-	l.groups = append(l.groups, &group{tenant: h.tenant, priority: h.Priority})
-	return l.groups[len(l.groups)-1]
+	g.turns = insert(g.turns, h)
+	switch {
+	case l.foremost == nil, l.foremost == g:
+	case isNew && g.precedence().before(l.foremost.precedence()):
+		l.foremost = g
+	case !isNew && g.head() == h:
+		l.foremost = nil
+	}
 }
 
 // first is the group whose first turn goes next where there is room. The queue has turns.
-func (l *poolQueue) first() *group {
+func (t *Table) first(l *poolQueue) *group {
+	if l.foremost != nil && l.moved == t.moved {
+		return l.foremost
+	}
 	best := l.groups[0]
 	for _, g := range l.groups[1:] {
 		if g.precedence().before(best.precedence()) {
