@@ -305,6 +305,25 @@ func TestGuard(t *testing.T) {
 		{"cross-site by its own word", "", "POST", "/admin/endpoints/a/drain", []string{
 			"Sec-Fetch-Site: cross-site",
 		}, 403},
+		{"foreign page reads", "", "GET", "/admin/stats", []string{"Origin: http://evil.example"}, 403},
+		{"foreign page embeds", "", "GET", "/debug/pprof/profile?seconds=30", []string{
+			"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors",
+		}, 403},
+		{"foreign page opens a profile", "", "GET", "/debug/pprof/profile?seconds=30", []string{
+			"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document",
+		}, 403},
+		{"foreign page puts ours in a frame", "", "GET", "/", []string{
+			"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe",
+		}, 403},
+		{"other port of this host reads", "", "GET", "/admin/stream", []string{"Sec-Fetch-Site: same-site"}, 403},
+		{"foreign page scrapes by GET", "", "GET", "/metrics", []string{"Sec-Fetch-Site: cross-site"}, 403},
+		{"a link on another page", "", "GET", "/", []string{
+			"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document",
+		}, 200},
+		{"typed by hand", "", "GET", "/debug/pprof/", []string{
+			"Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document",
+		}, 200},
+		{"own page reads", "", "GET", "/admin/stats", []string{"Sec-Fetch-Site: same-origin"}, 200},
 	} {
 		w := call(handler(newFleet(), func(x *Config) { x.Token, x.Hosts = c.token, hosts }), c.method,
 			c.target, "", c.heads...)
