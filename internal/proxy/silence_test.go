@@ -18,12 +18,14 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// trickle is a stream that brings a token every second, n of them. The first comes after first, if that is set.
+// trickle is a stream that brings a token every second, n of them. The first comes after first, if that is set. Where
+// ping is set it never ends, and brings that in the place of the last token and from then on.
 type trickle struct {
 	ctx   context.Context
 	n     int
 	rest  string
 	first time.Duration
+	ping  string
 }
 
 func (t *trickle) Read(p []byte) (int, error) {
@@ -40,7 +42,10 @@ func (t *trickle) Read(p []byte) (int, error) {
 		case <-t.ctx.Done():
 			return 0, context.Cause(t.ctx)
 		}
-		if t.rest = chunk("x"); t.n == 1 {
+		switch t.rest = chunk("x"); {
+		case t.n == 1 && t.ping != "":
+			t.rest, t.n = t.ping, t.n+1
+		case t.n == 1:
 			t.rest = usageChunk + doneChunk
 		}
 		t.n--
@@ -58,6 +63,21 @@ func trickles(n int) wire {
 		return &http.Response{
 			StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, ContentLength: -1,
 			Body: &trickle{ctx: r.Context(), n: n},
+		}, nil
+	}
+}
+
+// pings answers one request with three tokens, and then by the clock; others with silence.
+func pings(ping string) wire {
+	first := true
+	return func(r *http.Request) (*http.Response, error) {
+		if !first {
+			return silence(r)
+		}
+		first = false
+		return &http.Response{
+			StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, ContentLength: -1,
+			Body: &trickle{ctx: r.Context(), n: 4, ping: ping},
 		}, nil
 	}
 }
@@ -104,6 +124,17 @@ func TestSilentEngine(t *testing.T) {
 				return silence(r)
 			}
 		}, 0, false, []string{stream, stream}, 0, 0},
+		{
+			"comments tell nothing", func() wire { return pings(": ping\n\n") }, 0, false,
+			[]string{stream, stream},
+			1, 20 * time.Second,
+		},
+		{
+			"nor do events of pings",
+			func() wire { return pings("event: ping\ndata: {\"type\": \"ping\"}\n\n") }, 0, false,
+			[]string{stream, stream},
+			1, 20 * time.Second,
+		},
 		{"it may be turned off", func() wire { return silence }, -1, false, []string{stream}, 0, 0},
 		{"there is no other", func() wire { return silence }, 0, true, []string{stream}, 0, 0},
 	} {
@@ -140,6 +171,7 @@ func TestSilentEngine(t *testing.T) {
 				began, done := time.Now(), make(chan time.Duration, len(tt.ask))
 				for _, body := range tt.ask {
 					go func() {
+						defer func() { _ = recover() }() // http.ErrAbortHandler, of a stream that the end cuts
 						if w := send(body); w.Code == 200 {
 							done <- time.Since(began)
 						}

@@ -19,6 +19,7 @@ type Watch struct {
 	lease      fleet.Lease
 	deadline   atomic.Int64 // unix nanoseconds at which the attempt is given up; 0 for never
 	moved      atomic.Int64 // unix nanoseconds of the last sign of life, moved on by later waits for the client
+	told       atomic.Int64 // the same without what servers send by the clock: comments and pings
 	hasData    atomic.Bool  // the answer's first data has arrived
 
 	pool  string // of the decision
@@ -40,6 +41,7 @@ func (w *Watch) At(endpoint string) bool { return w.endpoint == endpoint }
 func (w *Watch) Wait(limit time.Duration) {
 	now := time.Now().UnixNano()
 	w.moved.Store(now)
+	w.told.Store(now)
 	w.deadline.Store(now + int64(limit))
 }
 
@@ -47,6 +49,7 @@ func (w *Watch) Wait(limit time.Duration) {
 func (w *Watch) Extend(limit time.Duration) {
 	now := time.Now().UnixNano()
 	w.moved.Store(now)
+	w.told.Store(now)
 	w.deadline.Store(max(w.deadline.Load(), now+int64(limit)))
 }
 
@@ -56,12 +59,13 @@ func (w *Watch) Pause() (limit int64) { return w.deadline.Swap(0) }
 // Resume continues a paused limit with its remaining time.
 func (w *Watch) Resume(limit int64, paused time.Duration) {
 	w.moved.Add(int64(paused))
+	w.told.Add(int64(paused))
 	if limit != 0 {
 		w.deadline.Store(limit + int64(paused))
 	}
 }
 
-// Alive notes a sign of life; the time limit continues.
+// Alive notes a sign of life of the engine's server, as a comment or a ping; the time limit continues.
 func (w *Watch) Alive() { w.moved.Store(time.Now().UnixNano()) }
 
 // FirstData notes that the answer's first data has arrived.
@@ -73,20 +77,21 @@ func (w *Watch) HasData() bool { return w.hasData.Load() }
 // Moved is the time of the engine's last sign of life, moved on by later waits for the client.
 func (w *Watch) Moved() time.Time { return time.Unix(0, w.moved.Load()) }
 
-// Sign adds the time of the engine's last sign of life to signs: now while the client holds up the stream. It adds
-// nothing before the engine has begun its answer.
+// Sign adds to signs when the engine last said anything of its answer: now while the client holds up the stream. It
+// adds nothing before the engine has begun its answer. Pings are no sign that it computes: like its health checks they
+// go on when it does not.
 func (w *Watch) Sign(signs *route.StreamsAlive, held bool, now time.Time) {
 	if w == nil || !w.hasData.Load() && !held {
 		return
 	}
-	moved := now
+	told := now
 	if !held {
-		moved = w.Moved()
+		told = time.Unix(0, w.told.Load())
 	}
-	if moved.After(signs.At[w.endpoint]) {
-		signs.At[w.endpoint] = moved
+	if told.After(signs.At[w.endpoint]) {
+		signs.At[w.endpoint] = told
 	}
-	signs.Since = append(signs.Since, route.Sign{Lease: w.lease, At: moved})
+	signs.Since = append(signs.Since, route.Sign{Lease: w.lease, At: told})
 }
 
 // downPatience is how many times as long an engine may be silent within an answer that answers no probes, or says that
